@@ -1,0 +1,173 @@
+// Package archtest checks which package imports which. The rooms of this
+// repository stand in layers; a room may import rooms of lower layers only, and
+// the SDKs of vendors stay in the rooms that wrap them. Its own test runs the
+// check over the repository, so a wrong arrow fails the build.
+package archtest
+
+import (
+	"fmt"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Report is what [Check] saw. A Report with no files or no arrows comes from a
+// check that looked in the wrong place: treat it as a failure.
+type Report struct {
+	Files  int      // Go files read, tests included
+	Arrows int      // imports of one package of the module by another
+	Wrong  []string // wrong arrows, one sentence each, sorted
+}
+
+// Check reads the imports of every Go file under fsys, whatever its build tags,
+// and reports those that the table of rooms does not allow. module is the path
+// that go.mod declares. Test files are held to the same rules, but for bottest,
+// which only tests may import. Its error says which file it could not read.
+func Check(fsys fs.FS, module string) (Report, error) {
+	files, err := readTree(fsys, module)
+	if err != nil {
+		return Report{}, err
+	}
+	reach := reachThroughInternal(files)
+	rep := Report{Files: len(files)}
+	for _, f := range files {
+		rep.Arrows += len(f.ours)
+		rep.Wrong = append(rep.Wrong, wrongPlace(f)...)
+		rep.Wrong = append(rep.Wrong, wrongArrows(f, reach)...)
+		rep.Wrong = append(rep.Wrong, wrongVendors(f)...)
+	}
+	slices.Sort(rep.Wrong)
+	rep.Wrong = slices.Compact(rep.Wrong)
+	return rep, nil
+}
+
+// file is one Go file: where it lies and what it imports.
+type file struct {
+	path   string   // slash-separated, from the module's root
+	ours   []string // imported packages of the module, as folders from its root
+	others []string // every other import path
+}
+
+func (f file) dir() string  { return path.Dir(f.path) }
+func (f file) test() bool   { return strings.HasSuffix(f.path, "_test.go") }
+func (f file) room() string { return roomOf(f.dir()) }
+
+// readTree parses the imports of all Go files, skipping what the go command skips.
+func readTree(fsys fs.FS, module string) ([]file, error) {
+	var files []file
+	err := fs.WalkDir(fsys, ".", func(p string, d fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return fmt.Errorf("walk %s: %w", p, err)
+		case d.IsDir() && skipped(p):
+			return fs.SkipDir
+		case d.IsDir() || path.Ext(p) != ".go":
+			return nil
+		}
+		f, err := readFile(fsys, p, module)
+		files = append(files, f)
+		return err
+	})
+	return files, err
+}
+
+// skipped says whether a folder holds no packages of the module.
+func skipped(dir string) bool {
+	base := path.Base(dir)
+	return dir != "." && (base[0] == '.' || base[0] == '_' || base == "testdata" || base == "node_modules")
+}
+
+func readFile(fsys fs.FS, p, module string) (file, error) {
+	src, err := fs.ReadFile(fsys, p)
+	if err != nil {
+		return file{}, fmt.Errorf("read %s: %w", p, err)
+	}
+	tree, err := parser.ParseFile(token.NewFileSet(), p, src, parser.ImportsOnly)
+	if err != nil {
+		return file{}, fmt.Errorf("parse imports: %w", err)
+	}
+	f := file{path: p}
+	for _, spec := range tree.Imports {
+		name, err := strconv.Unquote(spec.Path.Value)
+		if err != nil {
+			return file{}, fmt.Errorf("import %s of %s: %w", spec.Path.Value, p, err)
+		}
+		if dir, ok := strings.CutPrefix(name, module+"/"); ok {
+			f.ours = append(f.ours, dir)
+		} else {
+			f.others = append(f.others, name)
+		}
+	}
+	return f, nil
+}
+
+// reachThroughInternal tells for each package below internal/ which other rooms
+// its importers get with it, so that nobody takes a way round an arrow.
+func reachThroughInternal(files []file) map[string][]string {
+	direct := map[string][]string{}
+	for _, f := range files {
+		if f.room() == internalRoom && !f.test() {
+			direct[f.dir()] = append(direct[f.dir()], f.ours...)
+		}
+	}
+	reach := map[string][]string{}
+	for dir := range direct {
+		seen := map[string]bool{}
+		walkInternal(dir, direct, seen)
+		for p := range seen {
+			if roomOf(p) != internalRoom {
+				reach[dir] = append(reach[dir], p)
+			}
+		}
+	}
+	return reach
+}
+
+func walkInternal(dir string, direct map[string][]string, seen map[string]bool) {
+	for _, to := range direct[dir] {
+		if !seen[to] {
+			seen[to] = true
+			walkInternal(to, direct, seen)
+		}
+	}
+}
+
+// wrongPlace reports a file outside every room.
+func wrongPlace(f file) []string {
+	if _, known := layers[f.room()]; known {
+		return nil
+	}
+	return []string{fmt.Sprintf("%s: folder %q is no room: give it a layer in internal/archtest/rooms.go", f.path, f.room())}
+}
+
+func wrongArrows(f file, reach map[string][]string) []string {
+	var wrong []string
+	for _, to := range f.ours {
+		if why := refuse(f, roomOf(to)); why != "" {
+			wrong = append(wrong, fmt.Sprintf("%s imports %s: %s", f.path, to, why))
+		}
+		for _, far := range reach[to] {
+			if why := refuse(f, roomOf(far)); why != "" {
+				wrong = append(wrong, fmt.Sprintf("%s imports %s through %s: %s", f.path, far, to, why))
+			}
+		}
+	}
+	return wrong
+}
+
+func wrongVendors(f file) []string {
+	var wrong []string
+	for _, name := range f.others {
+		for vendor, rooms := range vendors {
+			within := name == vendor || strings.HasPrefix(name, vendor+"/")
+			if within && !slices.Contains(rooms, f.room()) {
+				wrong = append(wrong, fmt.Sprintf("%s imports %s: its types stop in %s", f.path, name, strings.Join(rooms, " and ")))
+			}
+		}
+	}
+	return wrong
+}

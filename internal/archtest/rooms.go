@@ -1,0 +1,69 @@
+package archtest
+
+import (
+	"fmt"
+	"strings"
+)
+
+const internalRoom = "internal"
+
+// layers says how high each room stands. Rooms of one layer are siblings.
+var layers = map[string]int{
+	"activity":   1,
+	"state":      2,
+	"prompts":    2,
+	"models":     2,
+	"connector":  2,
+	"actions":    3,
+	"planner":    4,
+	"skills":     5,
+	"manifest":   5,
+	internalRoom: 6, // what its packages import counts for their importers
+	"bot":        7,
+	"bottest":    8,
+	"cmd":        9,
+	"examples":   9,
+}
+
+// vendors says in which rooms the packages of an SDK may be seen, tests included.
+var vendors = map[string][]string{
+	"github.com/sashabaranov/go-openai":       {"models"},
+	"github.com/redis/go-redis":               {"state"},
+	"github.com/infracloudio/msbotbuilder-go": {"activity", "connector"},
+}
+
+// roomOf is the first folder of a path, "." for the module's root.
+func roomOf(dir string) string {
+	room, _, _ := strings.Cut(dir, "/")
+	return room
+}
+
+// refuse says why f may not import the room to, "" when it may.
+func refuse(f file, to string) string {
+	from := f.room()
+	switch {
+	case from == to:
+		return ""
+	case to == internalRoom:
+		return "" // its own imports are looked at instead
+	case from == "manifest":
+		return "manifest is a leaf"
+	case to == "manifest" && from != "cmd":
+		return "only cmd imports manifest"
+	case to == "bottest":
+		return refuseKit(f)
+	case layers[to] == layers[from]:
+		return fmt.Sprintf("%s and %s are siblings", from, to)
+	case layers[to] > layers[from]:
+		return fmt.Sprintf("%s stands below %s", from, to)
+	}
+	return ""
+}
+
+// refuseKit keeps the test kit out of programs: tests of bots use it, nothing else.
+func refuseKit(f file) string {
+	if f.test() && layers[f.room()] >= layers["bot"] {
+		return ""
+	}
+	return "only tests of bot, cmd and examples import bottest"
+}
