@@ -1,6 +1,7 @@
 package activity
 
 import (
+	"html"
 	"slices"
 	"strings"
 
@@ -43,7 +44,8 @@ func (a *Activity) ofRecipient(m Mention) bool {
 }
 
 // Said returns what the person wrote to the bot: the text without the mentions
-// of the bot, other mentions as plain names, and outer white space removed.
+// of the bot, other mentions as plain names, the HTML escapes that Teams uses
+// ("&nbsp;", "&amp;") as plain characters, and outer white space removed.
 func (a *Activity) Said() string {
 	text := a.Text
 	for _, m := range a.Mentions() {
@@ -54,7 +56,9 @@ func (a *Activity) Said() string {
 			text = strings.ReplaceAll(text, m.Text, m.Mentioned.Name)
 		}
 	}
-	text = strings.ReplaceAll(text, "&nbsp;", " ")
+	if a.ChannelID == Teams {
+		text = strings.ReplaceAll(html.UnescapeString(text), "\u00a0", " ")
+	}
 	text = strings.ReplaceAll(text, "\r\n", "\n")
 	return strings.TrimSpace(text)
 }

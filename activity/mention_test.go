@@ -27,10 +27,11 @@ func TestSaid(t *testing.T) {
 		"another person":    {"ask <at>Mia</at> for milk", mia, "ask Mia for milk", false},
 		"both":              {"<at>Planbot</at> remind <at>Mia</at>", bot + "," + mia, "remind Mia", true},
 		"forged":            {"<at>Planbot</at> hi", ``, "<at>Planbot</at> hi", false},
+		"escapes":           {"add&nbsp;salt &amp; pepper &lt;3", ``, "add salt & pepper <3", false},
 		"line breaks":       {" one\r\ntwo ", ``, "one\ntwo", false},
 	} {
 		var a activity.Activity
-		in := `{"type":"message","text":` + quote(t, c.text) + `,"recipient":{"id":"28:bot"},"entities":[` + c.entities + `]}`
+		in := `{"type":"message","channelId":"msteams","text":` + quote(t, c.text) + `,"recipient":{"id":"28:bot"},"entities":[` + c.entities + `]}`
 		if err := json.Unmarshal([]byte(in), &a); err != nil {
 			t.Fatal(err)
 		}
@@ -100,4 +101,3 @@ func TestLabelAI(t *testing.T) {
 		}
 	}
 }
-
