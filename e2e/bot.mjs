@@ -1,0 +1,35 @@
+// Starts the built bot the way a new user does: no app id, embedded Redis, offline model.
+import { execFileSync } from 'node:child_process';
+import path from 'node:path';
+import { freePort, here, start, until } from './process.mjs';
+
+const drainMs = 25_000; // a little over the bot's own drain timeout
+
+// botBinary is BOT_BIN, or cmd/bot built from this checkout.
+export function botBinary() {
+  if (process.env.BOT_BIN) return path.resolve(process.env.BOT_BIN);
+  const bin = path.join(here, 'out', 'bot');
+  execFileSync('go', ['build', '-o', bin, './cmd/bot'], { cwd: path.dirname(here), stdio: 'inherit' });
+  return bin;
+}
+
+// startBot resolves once the bot says that it is ready. Nothing of the caller's
+// environment reaches it but PATH and HOME: a key that lies around must not change a run.
+export async function startBot(bin, dir) {
+  const port = await freePort();
+  const url = `http://127.0.0.1:${port}`;
+  const { PATH, HOME } = process.env;
+  const bot = start(bin, [], { cwd: dir, log: path.join(dir, 'bot.log'), env: { PATH, HOME, BOT_ADDR: `127.0.0.1:${port}`, BOT_LOG_FORMAT: 'json' } });
+  const ready = await until(async () => bot.over() || (await fetch(`${url}/readyz`).then((r) => r.ok, () => false)), 15_000);
+  if (!ready || bot.over()) {
+    await bot.stop(0);
+    throw new Error(`the bot is not ready: ${bot.output().slice(-2000)}`);
+  }
+  return {
+    endpoint: `${url}/api/messages`,
+    async stop() {
+      const code = await bot.stop(drainMs);
+      if (code !== 0) throw new Error(`the bot ended with ${code ?? 'a kill'} after SIGTERM: ${bot.output().slice(-2000)}`);
+    },
+  };
+}

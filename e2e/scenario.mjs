@@ -1,0 +1,106 @@
+// Runs the scenario files against a driver. Every scenario gets its own bot and its own client, so that none leans on another.
+//
+// A step does one thing: open (a place: personal, group, channel), say (with mention: true
+// behind an @mention), press (a card's button, fill: its inputs), submit (a card's value, as a
+// reply to the bot's last message) or mock (an activity of the client's menu). Then:
+//   expect      patterns; each must match some new or changed message of the bot
+//   refuse      patterns that no new message may match
+//   replies     how many new messages there must be, no more and no fewer
+//   ai          true: every new message carries the AI-generated label
+//   within_ms   how long to wait for expect (5000)
+import fs from 'node:fs';
+import path from 'node:path';
+import { botBinary, startBot } from './bot.mjs';
+import { startPlayground, textOf } from './playground.mjs';
+import { here, sleep, until } from './process.mjs';
+
+const quietMs = 700; // how long nothing more may come before messages are counted
+const acts = {
+  open: (driver, step) => driver.open(step.open),
+  say: (driver, step) => driver.say(step.say, step.mention === true),
+  press: (driver, step) => driver.press(step.press, step.fill ?? {}),
+  submit: (driver, step) => driver.submit(step.submit),
+  mock: (driver, step) => driver.mock(step.mock),
+};
+const known = new Set([...Object.keys(acts), 'mention', 'fill', 'expect', 'refuse', 'replies', 'ai', 'within_ms']);
+
+// runAll drives the scenarios named on the command line, or all, prints a line a step and exits 1 when one failed.
+// open(client, dir) gives a driver: the five acts, mark(), messages(mark), shot(name) and close().
+export async function runAll(kind, open) {
+  const files = process.argv.slice(2).length ? process.argv.slice(2) : all(path.join(here, 'scenarios'));
+  const bin = botBinary();
+  const count = { passed: 0, failed: 0 };
+  for (const file of files) {
+    const name = path.basename(file, '.json');
+    const dir = path.join(here, 'out', kind, name);
+    fs.rmSync(dir, { recursive: true, force: true });
+    fs.mkdirSync(dir, { recursive: true });
+    console.log(`# ${kind}: ${name}`);
+    try {
+      await runOne(JSON.parse(fs.readFileSync(file, 'utf8')), bin, dir, open, count);
+    } catch (err) {
+      report(count, `${name}, as a whole`, String(err.stack ?? err), 0);
+    }
+  }
+  if (count.passed + count.failed === 0) report(count, 'scenarios', 'none was run', 0);
+  console.log(`${count.passed} passed, ${count.failed} failed`);
+  process.exit(count.failed ? 1 : 0);
+}
+
+const all = (dir) => fs.readdirSync(dir).filter((file) => file.endsWith('.json')).sort().map((file) => path.join(dir, file));
+
+async function runOne(steps, bin, dir, open, count) {
+  const bot = await startBot(bin, dir);
+  let client, driver;
+  try {
+    client = await startPlayground(bot.endpoint, dir);
+    driver = await open(client, dir);
+    for (const [i, step] of steps.entries()) {
+      const title = `${i + 1} ${JSON.stringify(step.open ?? step.say ?? step.press ?? step.submit ?? step.mock)}`;
+      const began = Date.now();
+      const fault = await runStep(driver, step).catch((err) => String(err.message ?? err));
+      await driver.shot(`${String(i + 1).padStart(2, '0')}-${title.replace(/[^a-z0-9]+/gi, '-').slice(0, 40)}`);
+      report(count, title, fault, Date.now() - began);
+    }
+  } finally {
+    await driver?.close();
+    await client?.stop();
+    await bot.stop();
+  }
+}
+
+function report(count, title, fault, ms) {
+  fault ? count.failed++ : count.passed++;
+  console.log(`${fault ? 'not ok' : 'ok'} ${title} (${ms} ms)${fault ? `\n  ${fault}` : ''}`);
+}
+
+// runStep returns what is wrong, or '' when all is as the step says.
+async function runStep(driver, step) {
+  const verbs = Object.keys(step).filter((key) => acts[key]);
+  const strange = Object.keys(step).find((key) => !known.has(key));
+  if (verbs.length !== 1 || strange) return `a wrong step: verbs ${verbs}, unknown key ${strange}`;
+  const mark = driver.mark();
+  await acts[verbs[0]](driver, step);
+  const wants = patterns(step.expect);
+  let got = [];
+  await until(async () => { got = await driver.messages(mark); return wants.every((want) => got.some((m) => want.test(textOf(m)))); }, step.within_ms ?? 5000);
+  if (step.refuse || step.replies !== undefined) {
+    await sleep(quietMs);
+    got = await driver.messages(mark);
+  }
+  return judge(step, wants, got);
+}
+
+function judge(step, wants, got) {
+  const texts = got.map(textOf);
+  const seen = `, got ${JSON.stringify(texts).slice(0, 800)}`;
+  const missing = wants.filter((want) => !texts.some((text) => want.test(text)));
+  if (missing.length) return `nothing matches ${missing.join(' ')}${seen}`;
+  const unwanted = patterns(step.refuse).filter((not) => texts.some((text) => not.test(text)));
+  if (unwanted.length) return `unwanted ${unwanted.join(' ')}${seen}`;
+  if (step.replies !== undefined && got.length !== step.replies) return `wanted ${step.replies} messages${seen}`;
+  if (step.ai && !got.every((message) => message.aiEntity)) return `no AI-generated label${seen}`;
+  return '';
+}
+
+const patterns = (list) => [list ?? []].flat().map((text) => new RegExp(text, 'is'));
