@@ -1,0 +1,32 @@
+package models_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http/httptest"
+
+	"github.com/planbot-go/planbot/models"
+)
+
+func ExampleNewOpenAI() {
+	server := httptest.NewServer(answer(200, `{"choices":[{"message":{"content":"Hello, Mia."},"finish_reason":"stop"}]}`))
+	defer server.Close()
+
+	model, err := models.NewOpenAI(models.OpenAIConfig{BaseURL: server.URL + "/v1", Model: "llama3.2"})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer model.Close()
+
+	res, err := model.Complete(context.Background(), &models.Request{
+		Messages: []models.Message{{Role: models.User, Text: "I am Mia."}},
+	})
+	if fault, ok := errors.AsType[*models.Error](err); ok && fault.Kind == models.Throttled {
+		fmt.Println("ask again in", fault.RetryAfter)
+		return
+	}
+	fmt.Println(res.Text)
+	// Output: Hello, Mia.
+}

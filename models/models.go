@@ -1,0 +1,96 @@
+// Package models asks language models for text.
+//
+// A [Model] takes a [Request] and gives a [Response] or an [*Error] that says
+// what kind of thing went wrong. [OpenAI] speaks to OpenAI, Azure OpenAI and
+// every compatible server; [Offline] answers from rules, with no model at all.
+// The types of a vendor's client never leave this package.
+package models
+
+import (
+	"context"
+	"encoding/json"
+)
+
+// Role says who speaks in a [Message].
+type Role string
+
+// The roles that every model knows.
+const (
+	System    Role = "system"    // the runtime: instructions, results of actions
+	User      Role = "user"      // the person
+	Assistant Role = "assistant" // the model, earlier
+)
+
+// Message is one message of a prompt. One without text is not sent: servers
+// refuse it.
+type Message struct {
+	Role Role
+	Text string
+}
+
+// Format asks for JSON in place of free text. The zero value asks for any JSON
+// object (json_object); with a Schema the text must follow it, strictly
+// (json_schema). Not every server takes every format: one that does not answers
+// with [BadRequest].
+type Format struct {
+	Name   string          // of the schema, [A-Za-z0-9_-], at most 64; "": "answer"
+	Schema json.RawMessage // JSON Schema; must be valid JSON
+}
+
+// Request is what a model is asked. Only Messages is required; a zero field
+// leaves the choice to the server. A model never changes a request, so one may
+// be used again and by several callers at once.
+type Request struct {
+	Messages    []Message
+	MaxTokens   int      // of the answer, reasoning included; 0: the server's limit
+	Temperature *float64 // nil: the server's default; left out for models that take none
+	Format      *Format  // nil: free text
+}
+
+// Finish says why a model stopped.
+type Finish string
+
+// The reasons that callers tell apart. Anything else a server invents is the
+// empty [Finish].
+const (
+	FinishStop   Finish = "stop"       // it was done
+	FinishLength Finish = "length"     // cut off: what it wrote is not whole
+	FinishTools  Finish = "tool_calls" // it wants tools to be called
+)
+
+// Usage counts tokens as the server reports them; a server that reports none
+// leaves zeros. Cached is the part of Prompt that came from the provider's
+// prompt cache, Reasoning the part of Completion that is not in the text.
+type Usage struct {
+	Prompt, Completion, Cached, Reasoning int
+}
+
+// Add is the sum of both.
+func (u Usage) Add(o Usage) Usage {
+	return Usage{
+		Prompt:     u.Prompt + o.Prompt,
+		Completion: u.Completion + o.Completion,
+		Cached:     u.Cached + o.Cached,
+		Reasoning:  u.Reasoning + o.Reasoning,
+	}
+}
+
+// Total is the number of tokens in and out.
+func (u Usage) Total() int { return u.Prompt + u.Completion }
+
+// Response is what a model wrote. Text is never blank and holds no reasoning
+// that the server keeps apart. With [FinishLength] it is cut off somewhere.
+type Response struct {
+	Text   string
+	Finish Finish
+	Usage  Usage
+	Model  string // the model that answered, by the server's name for it
+}
+
+// Model writes text. Complete waits for the whole answer, ends with ctx, and
+// fails with an [*Error], or, when ctx was cancelled, with an error for which
+// errors.Is(err, context.Canceled) holds. Implementations are safe for use by
+// several goroutines at once.
+type Model interface {
+	Complete(ctx context.Context, req *Request) (*Response, error)
+}

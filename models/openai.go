@@ -1,0 +1,143 @@
+package models
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"sync/atomic"
+	"time"
+
+	"github.com/rs/zerolog"
+	"github.com/sashabaranov/go-openai"
+)
+
+// OpenAI is a [Model] behind the chat completions API of OpenAI, Azure OpenAI or
+// a compatible server (llama.cpp, Ollama, vLLM …). Make one with [NewOpenAI] and
+// share it: it keeps connections open and may be used by any number of goroutines.
+type OpenAI struct {
+	client    *openai.Client
+	transport *http.Transport
+	name      string // as logs say it, and as Response.Model when the server gives none
+	model     string // as the request says it
+	timeout   time.Duration
+	reasoning bool
+	totals    counters
+}
+
+// Totals are the sums over all calls of one [OpenAI] since it was made.
+type Totals struct {
+	Calls    int64 // that were made, failed ones included
+	Failures int64 // of Calls, that gave no answer
+	Usage    Usage // of every answer that could be read, empty and filtered ones included
+}
+
+type counters struct {
+	calls, failures, prompt, completion, cached, reasoning atomic.Int64
+}
+
+func (c *counters) add(u Usage) {
+	c.prompt.Add(int64(u.Prompt))
+	c.completion.Add(int64(u.Completion))
+	c.cached.Add(int64(u.Cached))
+	c.reasoning.Add(int64(u.Reasoning))
+}
+
+// NewOpenAI checks cfg whole and lists every mistake in one error. It does not
+// touch the network.
+func NewOpenAI(cfg OpenAIConfig) (*OpenAI, error) {
+	vendor, err := cfg.vendor()
+	if err != nil {
+		return nil, fmt.Errorf("openai config: %w", err)
+	}
+	o := &OpenAI{
+		transport: newTransport(),
+		name:      cfg.name(),
+		model:     cmp.Or(cfg.Model, cfg.name()),
+		timeout:   cmp.Or(cfg.Timeout, DefaultTimeout),
+	}
+	o.reasoning = isReasoning(o.model)
+	vendor.HTTPClient = &doer{
+		transport: o.transport,
+		maxBytes:  cmp.Or(cfg.MaxResponseBytes, DefaultMaxResponseBytes),
+		secret:    cfg.key(),
+	}
+	o.client = openai.NewClientWithConfig(vendor)
+	return o, nil
+}
+
+// Close closes the idle connections. Calls under way go on, later ones connect
+// again, so nothing breaks when it comes early; it never fails.
+func (o *OpenAI) Close() error {
+	o.transport.CloseIdleConnections()
+	return nil
+}
+
+// Totals is a snapshot. Its numbers are read one after the other, so a call that
+// ends meanwhile may be in some of them and not in others.
+func (o *OpenAI) Totals() Totals {
+	return Totals{
+		Calls:    o.totals.calls.Load(),
+		Failures: o.totals.failures.Load(),
+		Usage: Usage{
+			Prompt:     int(o.totals.prompt.Load()),
+			Completion: int(o.totals.completion.Load()),
+			Cached:     int(o.totals.cached.Load()),
+			Reasoning:  int(o.totals.reasoning.Load()),
+		},
+	}
+}
+
+// Complete asks the server once; it does not retry. The call ends with ctx, or
+// after the configured timeout, which is [Timeout]. Each call writes one debug
+// line to ctx's logger, with numbers and no text; the text of prompt and answer
+// is written at trace level only.
+func (o *OpenAI) Complete(ctx context.Context, req *Request) (*Response, error) {
+	start := time.Now()
+	call, cancel := context.WithTimeout(ctx, o.timeout)
+	defer cancel()
+	traceRequest(ctx, req)
+	res, err := o.client.CreateChatCompletion(call, o.wire(req))
+	answer, err := o.result(call, &res, err)
+	if err != nil && errors.Is(ctx.Err(), context.Canceled) {
+		err = fmt.Errorf("complete with model %s: %w", o.name, ctx.Err())
+	}
+	hideEchoes(err, req)
+	o.totals.calls.Add(1)
+	if err != nil {
+		o.totals.failures.Add(1)
+	}
+	o.log(ctx, answer, err, time.Since(start))
+	return answer, err
+}
+
+// log writes the call's one debug line. A failure shows its kind only: the error
+// itself is returned, and logged once, by whoever ends the turn.
+func (o *OpenAI) log(ctx context.Context, answer *Response, err error, took time.Duration) {
+	log := zerolog.Ctx(ctx)
+	e := log.Debug()
+	if !e.Enabled() {
+		return
+	}
+	e = e.Str("model", o.name).Dur("took", took)
+	if fault, ok := errors.AsType[*Error](err); ok {
+		e = e.Stringer("kind", fault.Kind).Int("status", fault.Status).Str("request_id", fault.RequestID)
+	}
+	if answer != nil {
+		e = e.Str("finish", string(answer.Finish)).
+			Int("prompt_tokens", answer.Usage.Prompt).
+			Int("completion_tokens", answer.Usage.Completion).
+			Int("cached_tokens", answer.Usage.Cached)
+		log.Trace().Str("text", answer.Text).Msg("model answer")
+	}
+	e.Bool("ok", err == nil).Msg("model call")
+}
+
+func traceRequest(ctx context.Context, req *Request) {
+	e := zerolog.Ctx(ctx).Trace()
+	if !e.Enabled() {
+		return
+	}
+	e.Interface("messages", req.Messages).Msg("model prompt")
+}

@@ -1,0 +1,277 @@
+package models
+
+import (
+	"cmp"
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"regexp"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/sashabaranov/go-openai"
+)
+
+// maxMessageBytes is how much of a server's own message goes into an error's text.
+const maxMessageBytes = 300
+
+// fault turns an answer that is not a completion into an error.
+func (d *doer) fault(res *http.Response, body []byte) *Error {
+	said := readComplaint(body)
+	status := res.StatusCode
+	if status < 300 && said.status >= 400 && said.status < 600 {
+		status = said.status // a router's error under status 200
+	}
+	out := &Error{
+		Kind:       faultKind(status, said),
+		Status:     status,
+		RetryAfter: retryAfter(res.Header),
+		RequestID:  requestID(res.Header),
+	}
+	if codeForm.MatchString(said.code) {
+		out.Code = said.code
+	}
+	switch {
+	case status >= 300 && status < 400:
+		out.Code, out.Err = CodeRedirect, errors.New("the server sends to another address; check the base URL")
+	case status == http.StatusUnauthorized:
+		out.Err = errors.New("the server does not accept the key") // its own words often quote the key
+	case said.message != "":
+		out.Err = errors.New(oneLine(d.withoutSecret(said.message), maxMessageBytes))
+	}
+	return out
+}
+
+func (d *doer) withoutSecret(text string) string {
+	if d.secret == "" {
+		return text
+	}
+	return strings.ReplaceAll(text, d.secret, "[key]")
+}
+
+var codeForm = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_.-]{0,63}$`)
+
+// complaint is what servers say in an error's body.
+type complaint struct {
+	status  int    // error.code as a number, 0 when it is none
+	code    string // error.code, else error.type
+	inner   string // error.innererror.code, Azure's
+	message string
+}
+
+// rawComplaint takes the forms of OpenAI and Azure (an error object), vLLM
+// (message and code at the top), text-generation-inference and LM Studio (error
+// is a string), and FastAPI (detail).
+type rawComplaint struct {
+	Error   json.RawMessage `json:"error"`
+	Message string          `json:"message"`
+	Code    any             `json:"code"`
+	Type    string          `json:"type"`
+	Detail  json.RawMessage `json:"detail"`
+	Inner   struct {
+		Code string `json:"code"`
+	} `json:"innererror"`
+}
+
+// readComplaint understands what it can; a body of another kind (HTML of a proxy)
+// gives the zero complaint.
+func readComplaint(body []byte) complaint {
+	raw, ok := parseComplaint(body)
+	if !ok {
+		return complaint{}
+	}
+	if len(raw.Error) > 0 && raw.Error[0] == '{' {
+		if nested, ok := parseComplaint(raw.Error); ok {
+			raw = nested
+		}
+	} else if text := jsonString(raw.Error); text != "" {
+		raw.Message = text
+	}
+	out := complaint{inner: raw.Inner.Code, message: raw.Message, code: raw.Type}
+	switch code := raw.Code.(type) {
+	case string:
+		out.code = cmp.Or(code, out.code)
+	case float64:
+		out.status = int(code)
+	}
+	if out.message == "" {
+		out.message = detailText(raw.Detail)
+	}
+	return out
+}
+
+// parseComplaint keeps the fields that fit and leaves those that do not.
+func parseComplaint(body []byte) (rawComplaint, bool) {
+	var raw rawComplaint
+	err := json.Unmarshal(body, &raw)
+	_, wrongType := errors.AsType[*json.UnmarshalTypeError](err)
+	return raw, err == nil || wrongType
+}
+
+func jsonString(raw json.RawMessage) string {
+	var s string
+	_ = json.Unmarshal(raw, &s) // not a string: ""
+	return s
+}
+
+// detailText takes FastAPI's detail without its input, which repeats the prompt.
+func detailText(raw json.RawMessage) string {
+	if s := jsonString(raw); s != "" {
+		return s
+	}
+	var items []struct {
+		Msg string `json:"msg"`
+	}
+	if json.Unmarshal(raw, &items) != nil || len(items) == 0 {
+		return ""
+	}
+	return items[0].Msg
+}
+
+func faultKind(status int, said complaint) Kind {
+	switch {
+	case status == http.StatusUnauthorized, status == http.StatusForbidden:
+		return Auth
+	case status == http.StatusTooManyRequests:
+		return Throttled
+	case status == http.StatusRequestTimeout, status == http.StatusGatewayTimeout:
+		return Timeout
+	case status == http.StatusRequestEntityTooLarge, isTooLong(said):
+		return TooLong
+	case isFilteredInput(said):
+		return FilteredInput
+	case status >= 500, status < 300:
+		return Unavailable
+	default:
+		return BadRequest
+	}
+}
+
+// isTooLong knows a prompt that does not fit by code, else by the words of the
+// servers that send none (some say it with status 500).
+func isTooLong(said complaint) bool {
+	switch said.code {
+	case "context_length_exceeded", "string_above_max_length", "exceed_context_size_error", "prompt_too_long":
+		return true
+	}
+	return containsAny(said.message,
+		"maximum context length",              // OpenAI, vLLM, llama-cpp-python
+		"maximum model length",                // vLLM
+		"available context size",              // llama.cpp
+		"context size has been exceeded",      // llama.cpp
+		"exceed context window",               // llama-cpp-python
+		"exceeds the context window",          // OpenAI
+		"exceed context limit",                // routers
+		"exceeds the context length",          // Ollama
+		"exceeded max context length",         // Ollama
+		"when context the overflows",          // LM Studio
+		"longer than the model's context",     // SGLang
+		"prompt is too long",                  // routers
+		"too large for model with",            // Mistral
+		"`inputs` tokens + `max_new_tokens`",  // text-generation-inference
+		"maximum number of tokens allowed",    // Gemini's compatible endpoint
+		"please reduce the length of the mes", // Groq, OpenRouter
+	)
+}
+
+// isFilteredInput knows the refusals of Azure's and OpenAI's filters.
+func isFilteredInput(said complaint) bool {
+	switch said.code {
+	case "content_filter", "content_policy_violation", "ResponsibleAIPolicyViolation":
+		return true
+	case "invalid_prompt":
+		return containsAny(said.message, "usage policy", "flagged")
+	}
+	return said.inner == "ResponsibleAIPolicyViolation"
+}
+
+func containsAny(text string, wordings ...string) bool {
+	text = strings.ToLower(text)
+	for _, w := range wordings {
+		if strings.Contains(text, w) {
+			return true
+		}
+	}
+	return false
+}
+
+// isVendorRefusal knows what the client library refuses before it sends anything.
+func isVendorRefusal(err error) bool {
+	for _, refusal := range []error{
+		openai.ErrChatCompletionInvalidModel,
+		openai.ErrReasoningModelMaxTokensDeprecated,
+		openai.ErrReasoningModelLimitationsOther,
+		openai.ErrReasoningModelLimitationsLogprobs,
+		openai.ErrReasoningSamplingUnsupported,
+		openai.ErrReasoningEffortUnsupported,
+	} {
+		if errors.Is(err, refusal) {
+			return true
+		}
+	}
+	_, schema := errors.AsType[*json.MarshalerError](err)        // not JSON
+	_, number := errors.AsType[*json.UnsupportedValueError](err) // a temperature that is none
+	return schema || number
+}
+
+// isDecodeFault tells a body that is not the expected JSON from a broken network:
+// the doer has read the body whole, so an end within it is the body's own.
+func isDecodeFault(err error) bool {
+	_, syntax := errors.AsType[*json.SyntaxError](err)
+	_, shape := errors.AsType[*json.UnmarshalTypeError](err)
+	return syntax || shape || err == io.EOF || err == io.ErrUnexpectedEOF //nolint:errorlint // unwrapped by the decoder, wrapped by the doer
+}
+
+// opaque keeps the text and drops the vendor's type.
+func opaque(err error) error { return errors.New(oneLine(err.Error(), maxMessageBytes)) }
+
+// oneLine makes s fit for a log line: no control characters, one space between
+// words, valid UTF-8, at most limit bytes.
+func oneLine(s string, limit int) string {
+	if len(s) > 4*limit {
+		s = s[:4*limit]
+	}
+	s = strings.Map(func(r rune) rune {
+		if unicode.IsControl(r) || r == '\u2028' || r == '\u2029' {
+			return ' '
+		}
+		return r
+	}, strings.ToValidUTF8(s, ""))
+	s = strings.Join(strings.Fields(s), " ")
+	if len(s) <= limit {
+		return s
+	}
+	cut := limit
+	for cut > 0 && !utf8.RuneStart(s[cut]) {
+		cut--
+	}
+	return s[:cut] + "…"
+}
+
+// echoBytes is how much of a prompt may turn up in a server's message by chance.
+const echoBytes = 24
+
+// hideEchoes takes a server's message out of err when it repeats the prompt: some
+// servers and gateways quote what they were sent.
+func hideEchoes(err error, req *Request) {
+	fault, ok := errors.AsType[*Error](err)
+	if ok && fault.Err != nil && fault.Status != 0 && echoes(fault.Err.Error(), req) {
+		fault.Err = errors.New("the server's message is withheld: it repeats the prompt")
+	}
+}
+
+func echoes(text string, req *Request) bool {
+	for _, m := range req.Messages {
+		if n := len(m.Text); n >= 8 && n < echoBytes && strings.Contains(text, m.Text) {
+			return true
+		}
+		for i := 0; i+echoBytes <= len(text); i++ {
+			if strings.Contains(m.Text, text[i:i+echoBytes]) {
+				return true
+			}
+		}
+	}
+	return false
+}
