@@ -1,0 +1,122 @@
+// Package actions holds what a bot can do: named functions with typed
+// parameters, registered in one line each, that planners list to the model and
+// plans call.
+//
+// An action's JSON Schema comes from its Go type, so what the model is told,
+// what a plan is checked against and what the function receives are one thing.
+// Two kinds of failure are kept apart: an action that could not do what was
+// asked returns [Fail] and the model learns why; a Go error or a panic is a
+// defect, the operator learns the cause and the model only that it failed.
+package actions
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"regexp"
+	"runtime/debug"
+	"slices"
+	"strings"
+
+	"github.com/google/jsonschema-go/jsonschema"
+)
+
+// ErrPanic is wrapped by the error of a call whose action panicked.
+var ErrPanic = errors.New("action panicked")
+
+// Action is one registered action. It is immutable once registered, and safe
+// for concurrent use as far as the function behind it is.
+type Action struct {
+	Name        string
+	Description string
+	// Schema describes the entities: always an object schema.
+	Schema *jsonschema.Schema
+
+	// StateOnly says that the action changes nothing but turn state, so it may
+	// be run again when the save of that state lost a race.
+	StateOnly bool
+	// Destructive marks what cannot be undone. The mark alone asks for nothing.
+	Destructive bool
+	// Approval says that a person has to approve each call.
+	Approval bool
+	// ReturnsData says that the result is meant for the model.
+	ReturnsData bool
+
+	call func(context.Context, *Turn, map[string]any) (Result, error)
+}
+
+// Option sets one of the marks of an [Action].
+type Option func(*Action)
+
+// StateOnly marks an action that changes nothing but turn state.
+func StateOnly(a *Action) { a.StateOnly = true }
+
+// Destructive marks an action that cannot be undone.
+func Destructive(a *Action) { a.Destructive = true }
+
+// ReturnsData marks an action whose result is meant for the model.
+func ReturnsData(a *Action) { a.ReturnsData = true }
+
+// Call runs the action with entities that [Action.Check] has accepted. A panic
+// comes back as an error that wraps [ErrPanic] and names the place.
+func (a *Action) Call(ctx context.Context, turn *Turn, entities map[string]any) (result Result, err error) {
+	if a.call == nil {
+		return Result{}, fmt.Errorf("action %s has no function", a.Name)
+	}
+	defer func() {
+		if p := recover(); p != nil {
+			result, err = Result{}, fmt.Errorf("action %s: %w: %v\n%s", a.Name, ErrPanic, p, debug.Stack())
+		}
+	}()
+	result, err = a.call(ctx, turn, entities)
+	if err != nil {
+		err = fmt.Errorf("action %s: %w", a.Name, err)
+	}
+	return result, err
+}
+
+// Registry is the set of actions of a bot. Register all actions before the
+// first turn; after that it is safe for concurrent use.
+type Registry struct {
+	all    []*Action
+	exact  map[string]*Action
+	folded map[string][]*Action
+}
+
+// New returns an empty registry.
+func New() *Registry {
+	return &Registry{exact: map[string]*Action{}, folded: map[string][]*Action{}}
+}
+
+// All returns the actions in the order of their registration.
+func (r *Registry) All() []*Action { return slices.Clone(r.all) }
+
+// Lookup finds an action by its exact name, else by the one name that is equal
+// without regard to case. Two such names, or none: not found.
+func (r *Registry) Lookup(name string) (*Action, bool) {
+	if a, ok := r.exact[name]; ok {
+		return a, true
+	}
+	if same := r.folded[strings.ToLower(name)]; len(same) == 1 {
+		return same[0], true
+	}
+	return nil, false
+}
+
+// validName is what the function calling of OpenAI accepts, which every
+// planner can write.
+var validName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_-]{0,63}$`)
+
+func (r *Registry) add(a *Action) error {
+	if !validName.MatchString(a.Name) {
+		return fmt.Errorf("action name %q: want a letter or _, then at most 63 letters, digits, _ or -", a.Name)
+	}
+	if _, taken := r.exact[a.Name]; taken {
+		return fmt.Errorf("action name %q is taken", a.Name)
+	}
+	r.all = append(r.all, a)
+	r.exact[a.Name] = a
+	folded := strings.ToLower(a.Name)
+	r.folded[folded] = append(r.folded[folded], a)
+	return nil
+}

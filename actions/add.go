@@ -1,0 +1,59 @@
+package actions
+
+import (
+	"context"
+	stdjson "encoding/json"
+	"fmt"
+
+	"github.com/go-json-experiment/json"
+)
+
+// Add registers fn under name. The entities of a plan are decoded into In, a
+// struct whose json tags name them:
+//
+//	type addItem struct {
+//		List string `json:"list" jsonschema:"name of the list"`
+//		Size string `json:"size,omitempty" enum:"small,large" default:"small"`
+//	}
+//
+// The jsonschema tag is the description; a field with omitempty, omitzero or a
+// default is optional. fn may be called by several turns at once. Add panics
+// when the name is taken or not usable, or In has no schema: these are wiring
+// mistakes, not run-time events.
+func Add[In any](r *Registry, name, description string, fn func(context.Context, *Turn, In) (Result, error), opts ...Option) *Action {
+	schema, err := schemaFor[In]()
+	if err != nil {
+		panic(fmt.Sprintf("actions: add %s: %v", name, err))
+	}
+	a := &Action{Name: name, Description: description, Schema: schema}
+	a.call = func(ctx context.Context, turn *Turn, entities map[string]any) (Result, error) {
+		in, err := decode[In](entities)
+		if err != nil {
+			return Result{}, err
+		}
+		return fn(ctx, turn, in)
+	}
+	for _, opt := range opts {
+		opt(a)
+	}
+	if err := r.add(a); err != nil {
+		panic("actions: " + err.Error())
+	}
+	return a
+}
+
+// decode converts checked entities into In. Numbers arrive as json.Number, which
+// only encoding/json writes as numbers.
+func decode[In any](entities map[string]any) (in In, err error) {
+	if len(entities) == 0 {
+		return in, nil
+	}
+	raw, err := stdjson.Marshal(entities)
+	if err != nil {
+		return in, fmt.Errorf("encode entities: %w", err)
+	}
+	if err := json.Unmarshal(raw, &in); err != nil {
+		return in, fmt.Errorf("decode entities: %w", err)
+	}
+	return in, nil
+}

@@ -1,0 +1,137 @@
+// Package lists is what the default bot can do: shopping lists, to-do lists and
+// the like, for a person or a whole group chat.
+//
+// A personal chat's lists belong to the person, any other conversation's to the
+// conversation, threads included. Every action may run twice with the same
+// effect as once, since a retried command may do so: creating what exists or
+// removing what is gone succeeds and says so. Names match without regard to
+// case and outer white space.
+package lists
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/planbot-go/planbot/actions"
+	"github.com/planbot-go/planbot/state"
+)
+
+// Caps on what one owner may keep, so that state stays within its own cap.
+const (
+	maxLists     = 100
+	maxItems     = 500
+	maxNameRunes = 200
+)
+
+// Register adds the list actions to r.
+func Register(r *actions.Registry) {
+	actions.Add(r, "createList", "Creates a list, with items if given", createList, actions.StateOnly)
+	actions.Add(r, "deleteList", "Deletes a list and its items", deleteList, actions.StateOnly, actions.Destructive)
+	actions.Add(r, "addItem", "Adds an item to a list; creates the list if there is none", addItem, actions.StateOnly)
+	actions.Add(r, "removeItem", "Removes an item from a list", removeItem, actions.StateOnly)
+	actions.Add(r, "checkItem", "Marks an item of a list as done", checkItem, actions.StateOnly)
+	actions.Add(r, "renameList", "Gives a list a new name", renameList, actions.StateOnly)
+	actions.Add(r, "findItem", "Finds the lists that hold an item", findItem, actions.StateOnly, actions.ReturnsData)
+	actions.Add(r, "summarizeLists", "Returns all lists and their items as text", summarizeLists, actions.StateOnly, actions.ReturnsData)
+}
+
+// Lists is the value in turn state.
+type Lists struct {
+	All []List `json:"all,omitempty"`
+}
+
+// List is one named list; items keep the order in which they were added.
+type List struct {
+	Name  string `json:"name"`
+	Items []Item `json:"items,omitempty"`
+}
+
+// Item is one entry of a list.
+type Item struct {
+	Name string `json:"name"`
+	Done bool   `json:"done,omitempty"`
+}
+
+// Of returns the lists of whoever the turn is with.
+func Of(turn *actions.Turn) *Lists { return state.Of[Lists](turn.Personal()) }
+
+// find returns the index of the list with that name, or -1.
+func (l *Lists) find(name string) int {
+	return slices.IndexFunc(l.All, func(list List) bool { return same(list.Name, name) })
+}
+
+func (l *List) find(item string) int {
+	return slices.IndexFunc(l.Items, func(i Item) bool { return same(i.Name, item) })
+}
+
+func same(a, b string) bool {
+	return strings.EqualFold(strings.TrimSpace(a), strings.TrimSpace(b))
+}
+
+// ensure returns the list with that name, created if there is none. The
+// sentence says why there can be none, else it is "".
+func (l *Lists) ensure(name string) (list *List, created bool, fault string) {
+	if i := l.find(name); i >= 0 {
+		return &l.All[i], false, ""
+	}
+	if fault := checkName(name); fault != "" {
+		return nil, false, fault
+	}
+	if len(l.All) >= maxLists {
+		return nil, false, fmt.Sprintf("there are already %d lists, which is the most I keep", maxLists)
+	}
+	l.All = append(l.All, List{Name: strings.TrimSpace(name)})
+	return &l.All[len(l.All)-1], true, ""
+}
+
+// put adds the item unless it is there.
+func (l *List) put(item string) (added bool, fault string) {
+	if l.find(item) >= 0 {
+		return false, ""
+	}
+	if fault := checkName(item); fault != "" {
+		return false, fault
+	}
+	if len(l.Items) >= maxItems {
+		return false, fmt.Sprintf("the list %s already has %d items, which is the most I keep", l.Name, maxItems)
+	}
+	l.Items = append(l.Items, Item{Name: strings.TrimSpace(item)})
+	return true, ""
+}
+
+func checkName(name string) string {
+	if len([]rune(name)) > maxNameRunes {
+		return fmt.Sprintf("a name may have at most %d characters", maxNameRunes)
+	}
+	return ""
+}
+
+// String is the lists as markdown text.
+func (l *Lists) String() string {
+	if len(l.All) == 0 {
+		return "There are no lists yet."
+	}
+	var b strings.Builder
+	for i, list := range l.All {
+		if i > 0 {
+			b.WriteString("\n\n")
+		}
+		fmt.Fprintf(&b, "**%s**", list.Name)
+		for _, item := range list.Items {
+			b.WriteString("\n- " + item.String())
+		}
+		if len(list.Items) == 0 {
+			b.WriteString("\n- (nothing on it)")
+		}
+	}
+	return b.String()
+}
+
+// String is the item's name, and whether it is done.
+func (i Item) String() string {
+	if i.Done {
+		return i.Name + " (done)"
+	}
+	return i.Name
+}

@@ -1,0 +1,82 @@
+package actions
+
+import (
+	"encoding/json"
+	"fmt"
+)
+
+// Result is what an action tells the plan. The zero value is [Done].
+type Result struct {
+	text    string
+	json    json.RawMessage
+	failed  bool
+	observe bool
+}
+
+// Done is the result of an action that has nothing to tell.
+var Done = Result{}
+
+// Text is a result in words, for $NAME and for the model.
+func Text(format string, args ...any) Result {
+	return Result{text: sprintf(format, args)}
+}
+
+// JSON is a result as data: an entity that is exactly $NAME takes the value,
+// text takes it as JSON. It panics when v cannot be written as JSON, which the
+// call reports as the action's error.
+func JSON(v any) Result {
+	raw, err := json.Marshal(v)
+	if err != nil {
+		panic(fmt.Sprintf("result as JSON: %v", err))
+	}
+	return Result{json: raw}
+}
+
+// Observe is a result that the model has to see before anything else is done:
+// the plan ends here and the model plans again with v in its messages.
+func Observe(v any) Result {
+	r := Result{}
+	if text, ok := v.(string); ok {
+		r.text = text
+	} else {
+		r = JSON(v)
+	}
+	r.observe = true
+	return r
+}
+
+// Fail says that the action could not do what was asked, and why, in words that
+// the model and the person may read. The plan stops here.
+func Fail(format string, args ...any) Result {
+	return Result{text: sprintf(format, args), failed: true}
+}
+
+// Failed reports whether the result came from [Fail].
+func (r Result) Failed() bool { return r.failed }
+
+// Observe reports whether the result came from [Observe].
+func (r Result) Observe() bool { return r.observe }
+
+// Text is the result in words: "" when there is nothing to tell.
+func (r Result) Text() string {
+	if r.json != nil {
+		return string(r.json)
+	}
+	return r.text
+}
+
+// Value is the result as a JSON value with numbers as json.Number: the data of
+// [JSON], else the text as a string.
+func (r Result) Value() (any, error) {
+	if r.json == nil {
+		return r.text, nil
+	}
+	return decodeNumbers(r.json)
+}
+
+func sprintf(format string, args []any) string {
+	if len(args) == 0 {
+		return format // text of others may hold % signs
+	}
+	return fmt.Sprintf(format, args...)
+}
