@@ -1,0 +1,154 @@
+// Package fakeconnector is a Bot Framework connector for tests: it takes what a
+// bot sends over HTTP, remembers it, and fails when it is told to.
+package fakeconnector
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strconv"
+	"sync"
+	"testing"
+	"time"
+)
+
+// patience is how long Next waits for a reply that should come at once.
+const patience = 10 * time.Second
+
+// Sent is one request of the bot.
+type Sent struct {
+	Method, Path, Authorization string
+	Body                        map[string]any
+	At                          time.Time
+}
+
+// Text is the text of the activity, or "".
+func (s Sent) Text() string { text, _ := s.Body["text"].(string); return text }
+
+// Type is the type of the activity.
+func (s Sent) Type() string { typ, _ := s.Body["type"].(string); return typ }
+
+// Connector is a running fake. It is safe for concurrent use.
+type Connector struct {
+	// URL is what activities carry as their serviceUrl.
+	URL string
+
+	mu       sync.Mutex
+	all      []Sent
+	faults   []fault
+	teamSize int
+	messages chan Sent
+}
+
+type fault struct {
+	status     int
+	retryAfter string
+}
+
+// New starts a connector that ends with the test.
+func New(t testing.TB) *Connector {
+	t.Helper()
+	c := &Connector{messages: make(chan Sent, 4096)}
+	mux := http.NewServeMux()
+	mux.HandleFunc("POST /v3/conversations/{conversation}/activities", c.take)
+	mux.HandleFunc("POST /v3/conversations/{conversation}/activities/{reply}", c.take)
+	mux.HandleFunc("GET /v3/teams/{team}", c.team)
+	server := httptest.NewServer(mux)
+	t.Cleanup(server.Close)
+	c.URL = server.URL + "/"
+	return c
+}
+
+// Fails makes the next messages fail with these statuses, one after another.
+func (c *Connector) Fails(retryAfter string, statuses ...int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, status := range statuses {
+		c.faults = append(c.faults, fault{status, retryAfter})
+	}
+}
+
+// TeamOf makes every team have that many members.
+func (c *Connector) TeamOf(members int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.teamSize = members
+}
+
+// Next waits for the next message that was taken.
+func (c *Connector) Next(t testing.TB) Sent {
+	t.Helper()
+	select {
+	case s := <-c.messages:
+		return s
+	case <-time.After(patience):
+		t.Fatalf("no message came; the connector got %v", c.All())
+		return Sent{}
+	}
+}
+
+// None fails the test when a message is there that Next did not take.
+func (c *Connector) None(t testing.TB) {
+	t.Helper()
+	select {
+	case s := <-c.messages:
+		t.Errorf("unexpected message %v", s.Body)
+	default:
+	}
+}
+
+// All returns every request so far, typing indicators and failed ones included.
+func (c *Connector) All() []Sent {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return append([]Sent(nil), c.all...)
+}
+
+func (c *Connector) take(w http.ResponseWriter, r *http.Request) {
+	sent := Sent{Method: r.Method, Path: r.URL.EscapedPath(), Authorization: r.Header.Get("Authorization"), At: time.Now()}
+	raw, err := io.ReadAll(r.Body)
+	if err == nil {
+		err = json.Unmarshal(raw, &sent.Body)
+	}
+	if err != nil {
+		http.Error(w, `{"error":{"code":"BadArgument","message":"no activity"}}`, http.StatusBadRequest)
+		return
+	}
+	id, f := c.record(sent)
+	w.Header().Set("Content-Type", "application/json")
+	if f.status != 0 {
+		if f.retryAfter != "" {
+			w.Header().Set("Retry-After", f.retryAfter)
+		}
+		w.WriteHeader(f.status)
+		fmt.Fprintf(w, `{"error":{"code":"Fault","message":"status %d"}}`, f.status)
+		return
+	}
+	if sent.Type() != "message" {
+		w.WriteHeader(http.StatusAccepted)
+		fmt.Fprint(w, `{}`)
+		return
+	}
+	w.WriteHeader(http.StatusCreated)
+	fmt.Fprintf(w, `{"id":%q}`, id)
+	c.messages <- sent
+}
+
+func (c *Connector) record(sent Sent) (id string, f fault) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.all = append(c.all, sent)
+	if sent.Type() == "message" && len(c.faults) > 0 {
+		f, c.faults = c.faults[0], c.faults[1:]
+	}
+	return strconv.Itoa(len(c.all)), f
+}
+
+func (c *Connector) team(w http.ResponseWriter, r *http.Request) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	w.Header().Set("Content-Type", "application/json")
+	fmt.Fprintf(w, `{"id":%q,"memberCount":%d}`, r.PathValue("team"), c.teamSize)
+}

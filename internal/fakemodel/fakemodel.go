@@ -1,0 +1,133 @@
+// Package fakemodel is an OpenAI-compatible server for tests that answers what
+// it is told to, in order, and remembers what it was asked.
+package fakemodel
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+)
+
+// Message is one message of a prompt.
+type Message struct {
+	Role    string `json:"role"`
+	Content string `json:"content"`
+}
+
+// Call is one request to the model.
+type Call struct {
+	Model    string    `json:"model"`
+	Messages []Message `json:"messages"`
+}
+
+// Text is all of the prompt, for searching.
+func (c Call) Text() string {
+	var s strings.Builder
+	for _, m := range c.Messages {
+		s.WriteString(m.Role + ": " + m.Content + "\n")
+	}
+	return s.String()
+}
+
+// Last is the content of the last message of the role.
+func (c Call) Last(role string) string {
+	last := ""
+	for _, m := range c.Messages {
+		if m.Role == role {
+			last = m.Content
+		}
+	}
+	return last
+}
+
+// Server is a running fake. It is safe for concurrent use.
+type Server struct {
+	// URL is the base URL of the API, with /v1.
+	URL string
+
+	t       testing.TB
+	mu      sync.Mutex
+	answers []http.HandlerFunc
+	calls   []Call
+}
+
+// New starts a server that ends with the test. A call that was not scripted
+// fails the test.
+func New(t testing.TB) *Server {
+	t.Helper()
+	s := &Server{t: t}
+	mux := http.NewServeMux()
+	mux.HandleFunc("POST /v1/chat/completions", s.complete)
+	server := httptest.NewServer(mux)
+	t.Cleanup(server.Close)
+	s.URL = server.URL + "/v1"
+	return s
+}
+
+// Says scripts answers with these texts.
+func (s *Server) Says(texts ...string) {
+	for _, text := range texts {
+		s.Answers(func(w http.ResponseWriter, _ *http.Request) {
+			content, err := json.Marshal(text)
+			if err != nil {
+				panic(err) // a string always is JSON
+			}
+			w.Header().Set("Content-Type", "application/json")
+			fmt.Fprintf(w, `{"id":"c","object":"chat.completion","model":"fake","choices":[{"index":0,"finish_reason":"stop",`+
+				`"message":{"role":"assistant","content":%s}}],"usage":{"prompt_tokens":10,"completion_tokens":5,"total_tokens":15}}`, content)
+		})
+	}
+}
+
+// Fails scripts an answer with an HTTP status and an error code.
+func (s *Server) Fails(status int, code string) {
+	s.Answers(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		w.WriteHeader(status)
+		fmt.Fprintf(w, `{"error":{"message":"the fake fails","type":"fake","code":%q}}`, code)
+	})
+}
+
+// Answers scripts an answer of any kind.
+func (s *Server) Answers(h http.HandlerFunc) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.answers = append(s.answers, h)
+}
+
+// Calls returns what was asked so far.
+func (s *Server) Calls() []Call {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return append([]Call(nil), s.calls...)
+}
+
+func (s *Server) complete(w http.ResponseWriter, r *http.Request) {
+	var call Call
+	if err := json.NewDecoder(r.Body).Decode(&call); err != nil {
+		s.t.Errorf("model request: %v", err)
+	}
+	answer := s.next(call)
+	if answer == nil {
+		s.t.Errorf("unexpected model call:\n%s", call.Text())
+		http.Error(w, `{"error":{"message":"not scripted"}}`, http.StatusBadRequest)
+		return
+	}
+	answer(w, r)
+}
+
+func (s *Server) next(call Call) http.HandlerFunc {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.calls = append(s.calls, call)
+	if len(s.answers) == 0 {
+		return nil
+	}
+	answer := s.answers[0]
+	s.answers = s.answers[1:]
+	return answer
+}
