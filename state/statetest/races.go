@@ -30,8 +30,8 @@ func testConflict(t *testing.T, b *bundle) {
 	*state.At[int](first, "n") = 2
 	*state.At[int](second, "n") = 3
 	b.save(first)
-	wantConflict(t, b.Save(b.ctx, second), []state.Key{key}, nil)
-	wantConflict(t, b.Save(b.ctx, second), []state.Key{key}, nil) // and stays one
+	wantConflict(t, b.Save(b.t.Context(), second), []state.Key{key}, nil)
+	wantConflict(t, b.Save(b.t.Context(), second), []state.Key{key}, nil) // and stays one
 	b.want(key, 2)
 	*state.At[int](first, "n") = 4
 	b.save(first)
@@ -44,7 +44,7 @@ func testConflictOnNew(t *testing.T, b *bundle) {
 	*state.At[int](first, "n") = 1
 	*state.At[int](second, "n") = 1 // the same document, and still another turn
 	b.save(first)
-	wantConflict(t, b.Save(b.ctx, second), []state.Key{key}, nil)
+	wantConflict(t, b.Save(b.t.Context(), second), []state.Key{key}, nil)
 }
 
 func testConflictABA(t *testing.T, b *bundle) {
@@ -56,7 +56,7 @@ func testConflictABA(t *testing.T, b *bundle) {
 	b.save(s)
 	b.put(key, 1) // as it was, and not the same
 	*state.At[int](old, "n") = 5
-	wantConflict(t, b.Save(b.ctx, old), []state.Key{key}, nil)
+	wantConflict(t, b.Save(b.t.Context(), old), []state.Key{key}, nil)
 	b.want(key, 1)
 }
 
@@ -66,7 +66,7 @@ func testConflictDelete(t *testing.T, b *bundle) {
 	s := b.one(key)
 	b.put(key, 2)
 	s.Delete()
-	wantConflict(t, b.Save(b.ctx, s), []state.Key{key}, nil)
+	wantConflict(t, b.Save(b.t.Context(), s), []state.Key{key}, nil)
 	b.want(key, 2)
 }
 
@@ -89,7 +89,7 @@ func testPartitionIsAtomic(t *testing.T, b *bundle) {
 	b.put(channel, 1)
 	*state.At[int](mine[0], "n") = 2
 	*state.At[int](mine[1], "n") = 2
-	wantConflict(t, b.Save(b.ctx, mine...), []state.Key{channel, thread}, nil)
+	wantConflict(t, b.Save(b.t.Context(), mine...), []state.Key{channel, thread}, nil)
 	b.want(channel, 1)
 	b.want(thread, 0)
 }
@@ -111,7 +111,7 @@ func testPartlySaved(t *testing.T, b *bundle) {
 	b.put(key, 1)
 	*state.At[int](mine[0], "n") = 2
 	*state.At[int](mine[1], "n") = 2
-	wantConflict(t, b.Save(b.ctx, mine...), []state.Key{key}, []state.Key{user})
+	wantConflict(t, b.Save(b.t.Context(), mine...), []state.Key{key}, []state.Key{user})
 	b.want(user, 2)
 	*state.At[int](mine[1], "n") = 3 // the saved one goes on from there
 	b.save(mine[1])
@@ -124,7 +124,7 @@ func testTooLarge(t *testing.T, b *bundle) {
 	*state.At[int](scopes[0], "n") = 1
 	text := state.At[string](scopes[1], "text")
 	*text = strings.Repeat("x", 1<<20)
-	err := b.Save(b.ctx, scopes...)
+	err := b.Save(b.t.Context(), scopes...)
 	var large *state.TooLargeError
 	if !errors.Is(err, state.ErrTooLarge) || !errors.As(err, &large) || large.Key != key || large.Limit != 1<<20 || large.Size <= 1<<20 {
 		t.Errorf("%v, want a TooLargeError for %s", err, key)
@@ -147,21 +147,21 @@ func testBadKeys(t *testing.T, b *bundle) {
 		"no id":      state.UserKey("c", "b", ""),
 		"long id":    state.ConversationKey("c", "b", strings.Repeat("x", 1025)),
 	} {
-		if scopes, err := b.Load(b.ctx, b.user("u"), key); !errors.Is(err, state.ErrKey) || scopes != nil {
+		if scopes, err := b.Load(b.t.Context(), b.user("u"), key); !errors.Is(err, state.ErrKey) || scopes != nil {
 			t.Errorf("%s: %v, want ErrKey", name, err)
 		}
 	}
 }
 
 func testUnsavable(t *testing.T, b *bundle) {
-	if err := b.Save(b.ctx, state.NewScope()); !errors.Is(err, state.ErrKey) {
+	if err := b.Save(b.t.Context(), state.NewScope()); !errors.Is(err, state.ErrKey) {
 		t.Errorf("a detached scope: %v", err)
 	}
 	key := b.conversation("a")
 	twins := b.load(key, key)
 	*state.At[int](twins[0], "n") = 1
 	*state.At[int](twins[1], "n") = 2
-	if err := b.Save(b.ctx, twins...); err == nil {
+	if err := b.Save(b.t.Context(), twins...); err == nil {
 		t.Error("two changed scopes of one key were saved")
 	}
 	if b.one(key).Has("n") {
@@ -172,7 +172,7 @@ func testUnsavable(t *testing.T, b *bundle) {
 }
 
 func testContext(t *testing.T, b *bundle) {
-	ended, cancel := context.WithCancel(b.ctx)
+	ended, cancel := context.WithCancel(b.t.Context())
 	cancel()
 	key := b.conversation("a")
 	if _, err := b.Load(ended, key); !errors.Is(err, context.Canceled) {
@@ -196,10 +196,14 @@ func testManyWriters(_ *testing.T, b *bundle) {
 	var wg sync.WaitGroup
 	for range writers {
 		wg.Go(func() {
-			for done := 0; done < rounds && b.ctx.Err() == nil; {
+			for try, done := 0, 0; done < rounds; try++ {
+				if try > 1000 {
+					b.t.Error("a thousand conflicts in a row")
+					return
+				}
 				s := b.one(key)
 				*state.At[int](s, "n")++
-				err := b.Save(b.ctx, s)
+				err := b.Save(b.t.Context(), s)
 				if err == nil {
 					done++
 				} else if !errors.Is(err, state.ErrConflict) {

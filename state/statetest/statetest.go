@@ -6,7 +6,6 @@ import (
 	"context"
 	"crypto/rand"
 	"testing"
-	"time"
 
 	"github.com/planbot-go/planbot/state"
 )
@@ -62,15 +61,12 @@ func Run(t *testing.T, open func(t *testing.T) Store) {
 type bundle struct {
 	Store
 	t         *testing.T
-	ctx       context.Context
 	namespace string
 }
 
 func newBundle(t *testing.T, s Store) *bundle {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
-	t.Cleanup(cancel)
-	return &bundle{Store: s, t: t, ctx: ctx, namespace: "test-" + rand.Text()}
+	return &bundle{Store: s, t: t, namespace: "test-" + rand.Text()}
 }
 
 // conversation is the key of a conversation of this test; the same id twice
@@ -84,7 +80,7 @@ func (b *bundle) user(id string) state.Key { return state.UserKey("test", b.name
 // load loads what must load.
 func (b *bundle) load(keys ...state.Key) []*state.Scope {
 	b.t.Helper()
-	scopes, err := b.Load(b.ctx, keys...)
+	scopes, err := b.Load(b.t.Context(), keys...)
 	if err != nil {
 		b.t.Fatalf("load %v: %v", keys, err)
 	}
@@ -100,7 +96,7 @@ func (b *bundle) one(key state.Key) *state.Scope {
 // save saves what must save.
 func (b *bundle) save(scopes ...*state.Scope) {
 	b.t.Helper()
-	if err := b.Save(b.ctx, scopes...); err != nil {
+	if err := b.Save(b.t.Context(), scopes...); err != nil {
 		b.t.Fatalf("save: %v", err)
 	}
 }

@@ -1,0 +1,248 @@
+package state_test
+
+import (
+	"context"
+	"errors"
+	"net"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/planbot-go/planbot/state"
+)
+
+var key = state.ConversationKey("test", "bot", "c")
+
+// load loads one scope that must load.
+func load(t testing.TB, r *state.Redis, key state.Key) *state.Scope {
+	t.Helper()
+	scopes, err := r.Load(t.Context(), key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return scopes[0]
+}
+
+// put stores a Counter.
+func put(t testing.TB, r *state.Redis, key state.Key, n int) {
+	t.Helper()
+	s := load(t, r, key)
+	state.Of[Counter](s).N = n
+	if err := r.Save(t.Context(), s); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// What lies under a key and is not ours is refused, never overwritten by a
+// Save, and a Delete gets rid of it.
+func TestForeignDocuments(t *testing.T) {
+	t.Parallel()
+	header := "planbot/1 ABCDEFGHIJKLMNOPQRSTUVWXYZ 68e00000\n"
+	for name, tt := range map[string]struct {
+		doc  string
+		want string
+	}{
+		"newer format":  {"planbot/2 whatever it is\n", "2, this program knows 1"},
+		"not ours":      {`{"json":true}`, "not written by this program"},
+		"no format":     {"planbot/x", "not written by this program"},
+		"cut header":    {header[:30], "not written by this program"},
+		"no time":       {strings.Replace(header, "68e00000", "xxxxxxxx", 1), "not written by this program"},
+		"cut line":      {header + `counter {"n":1}`, "not written by this program"},
+		"line of noise": {header + "counter\n", "not written by this program"},
+		"bad name":      {header + "%zz 1\n", "not written by this program"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := openEmbedded(t, state.Config{})
+			if err := r.Client().Set(t.Context(), key.String(), tt.doc, 0).Err(); err != nil {
+				t.Fatal(err)
+			}
+			checkRefused(t, r, tt.want)
+		})
+	}
+	t.Run("another type", func(t *testing.T) {
+		t.Parallel()
+		r := openEmbedded(t, state.Config{})
+		if err := r.Client().LPush(t.Context(), key.String(), "x").Err(); err != nil {
+			t.Fatal(err)
+		}
+		scopes, err := r.Load(t.Context(), key)
+		if !errors.Is(err, state.ErrFormat) || len(scopes) != 1 || !errors.Is(scopes[0].Err(), state.ErrFormat) {
+			t.Errorf("load: %v", err)
+		}
+	})
+}
+
+func checkRefused(t *testing.T, r *state.Redis, want string) {
+	t.Helper()
+	other := state.UserKey("test", "bot", "u")
+	scopes, err := r.Load(t.Context(), key, other)
+	var fault *state.FormatError
+	if !errors.As(err, &fault) || fault.Key != key || !strings.Contains(err.Error(), want) {
+		t.Fatalf("load: %v, want a FormatError about %q", err, want)
+	}
+	s := scopes[0]
+	state.Of[Counter](s).N = 1
+	if !errors.Is(s.Err(), state.ErrFormat) || scopes[1].Err() != nil {
+		t.Errorf("Err: %v and %v", s.Err(), scopes[1].Err())
+	}
+	if err := r.Save(t.Context(), s); !errors.Is(err, state.ErrFormat) {
+		t.Errorf("save: %v", err)
+	}
+	s.Delete()
+	state.Of[Counter](s).N = 2
+	if err := r.Save(t.Context(), s); err != nil {
+		t.Fatal(err)
+	}
+	if got := state.Of[Counter](load(t, r, key)).N; got != 2 {
+		t.Errorf("after Delete and a write n = %d", got)
+	}
+}
+
+func TestTooLargeToLoad(t *testing.T) {
+	t.Parallel()
+	r := openEmbedded(t, state.Config{MaxBytes: 200})
+	if err := r.Client().Set(t.Context(), key.String(), strings.Repeat("x", 5000), 0).Err(); err != nil {
+		t.Fatal(err)
+	}
+	w := &wire{}
+	r.AddHook(w)
+	scopes, err := r.Load(t.Context(), key)
+	w.did(t, "load of what is too large", 2, "getrange strlen")
+	if w.asked != 201 {
+		t.Errorf("asked for %d bytes, want no more than are needed to know", w.asked)
+	}
+	var large *state.TooLargeError
+	if !errors.As(err, &large) || *large != (state.TooLargeError{Key: key, Size: 5000, Limit: 200}) {
+		t.Fatalf("%v, want a TooLargeError of 5000 over 200", err)
+	}
+	for _, part := range []string{key.String(), "5000", "200"} {
+		if !strings.Contains(err.Error(), part) {
+			t.Errorf("%q does not name %s", err, part)
+		}
+	}
+	scopes[0].Delete()
+	if err := r.Save(t.Context(), scopes[0]); err != nil {
+		t.Error(err)
+	}
+	if load(t, r, key).Has("counter") {
+		t.Error("the document is still there")
+	}
+}
+
+// A document of exactly the limit fits, in both directions.
+func TestLimitIsInclusive(t *testing.T) {
+	t.Parallel()
+	const limit = 200
+	r := openEmbedded(t, state.Config{MaxBytes: limit})
+	s := load(t, r, key)
+	text := state.At[string](s, "t")
+	*text = strings.Repeat("x", limit-state.HeaderBytes-len(`t ""`)-1)
+	if err := r.Save(t.Context(), s); err != nil {
+		t.Fatal(err)
+	}
+	if n := r.Client().StrLen(t.Context(), key.String()).Val(); n != limit {
+		t.Fatalf("the document has %d bytes, want %d", n, limit)
+	}
+	s = load(t, r, key)
+	text = state.At[string](s, "t")
+	*text += "x"
+	if err := r.Save(t.Context(), s); !errors.Is(err, state.ErrTooLarge) {
+		t.Errorf("one byte more: %v", err)
+	}
+}
+
+// answers breaks every pipeline with an answer of the server.
+type answers struct{ text string }
+
+func (a answers) Error() string                                     { return a.text }
+func (a answers) RedisError()                                       {}
+func (a answers) DialHook(next redis.DialHook) redis.DialHook       { return next }
+func (a answers) ProcessHook(n redis.ProcessHook) redis.ProcessHook { return n }
+func (a answers) ProcessPipelineHook(redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return func(_ context.Context, cmds []redis.Cmder) error {
+		for _, cmd := range cmds {
+			cmd.SetErr(a)
+		}
+		return a
+	}
+}
+
+func TestAnswersThatMeanUnavailable(t *testing.T) {
+	t.Parallel()
+	for text, unavailable := range map[string]bool{
+		"LOADING Redis is loading the dataset in memory":          true,
+		"READONLY You can't write against a read only replica.":   true,
+		"CLUSTERDOWN The cluster is down":                         true,
+		"TRYAGAIN Multiple keys request during rehashing":         true,
+		"MASTERDOWN Link with MASTER is down":                     true,
+		"OOM command not allowed when used memory > 'maxmemory'.": true,
+		"MISCONF Redis is configured to save RDB snapshots":       true,
+		"NOAUTH Authentication required.":                         true,
+		"ERR max number of clients reached":                       true,
+		"ERR Error running script":                                false,
+	} {
+		r := openEmbedded(t, state.Config{})
+		s := load(t, r, key)
+		r.AddHook(answers{text})
+		state.Of[Counter](s).N = 1
+		_, loadErr := r.Load(t.Context(), key)
+		for what, err := range map[string]error{"load": loadErr, "save": r.Save(t.Context(), s), "ping": r.Ping(t.Context())} {
+			if err == nil || errors.Is(err, state.ErrUnavailable) != unavailable || !strings.Contains(err.Error(), text) {
+				t.Errorf("%s with %q: %v", what, text, err)
+			}
+		}
+	}
+}
+
+// Nothing listens: Open is content, everything else says so and soon.
+func TestServerThatIsNotThere(t *testing.T) {
+	t.Parallel()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	addr := listener.Addr().String()
+	if err := listener.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for _, url := range []string{
+		"redis://user:sesame@" + addr, "redis+cluster://user:sesame@" + addr,
+		"redis+sentinel://user:sesame@" + addr + "?master_name=main",
+	} {
+		r := openURL(t, url, state.Config{})
+		_, loadErr := r.Load(t.Context(), key)
+		for what, err := range map[string]error{"load": loadErr, "ping": r.Ping(t.Context())} {
+			if !errors.Is(err, state.ErrUnavailable) || strings.Contains(err.Error(), "sesame") {
+				t.Errorf("%s %s: %v", what, r, err)
+			}
+		}
+	}
+}
+
+// A server that takes the connection and never answers costs a turn
+// Config.Timeout, and the error is not taken for the caller's own deadline.
+func TestServerThatDoesNotAnswer(t *testing.T) {
+	t.Parallel()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close()
+	r := openURL(t, "redis://"+listener.Addr().String(), state.Config{Timeout: 50 * time.Millisecond})
+	start := time.Now()
+	_, err = r.Load(t.Context(), key)
+	if took := time.Since(start); !errors.Is(err, state.ErrUnavailable) || took > 1500*time.Millisecond {
+		t.Errorf("after %v: %v", took, err)
+	}
+	if errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("%v is the caller's deadline", err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+	defer cancel()
+	if _, err = r.Load(ctx, key); !errors.Is(err, context.DeadlineExceeded) || errors.Is(err, state.ErrUnavailable) {
+		t.Errorf("with a deadline of its own: %v", err)
+	}
+}

@@ -1,0 +1,91 @@
+package state_test
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/planbot-go/planbot/state"
+)
+
+type Counter struct {
+	N int `json:"n"`
+}
+
+type named struct{ N int }
+
+func (*named) StateName() string { return "counter" }
+
+func TestOfAndAtShareLiveValues(t *testing.T) {
+	t.Parallel()
+	s := state.NewScope()
+	c := state.Of[Counter](s)
+	c.N++
+	if again := state.At[Counter](s, "counter"); again != c || again.N != 1 {
+		t.Errorf("the same value is %p %+v, then %p %+v", c, c, again, again)
+	}
+	if !s.Has("counter") || s.Has("Counter") || s.Has("n") {
+		t.Error("Has does not know the live value, or knows too much")
+	}
+	if s.Err() != nil {
+		t.Error(s.Err())
+	}
+}
+
+func TestOneNameHasOneType(t *testing.T) {
+	t.Parallel()
+	s := state.NewScope()
+	state.Of[Counter](s).N = 1
+	if got := state.Of[named](s); got == nil || got.N != 0 {
+		t.Errorf("the other type's value is %+v", got)
+	}
+	var fault *state.ValueError
+	if err := s.Err(); !errors.Is(err, state.ErrValue) || !errors.As(err, &fault) || fault.Name != "counter" {
+		t.Errorf("%v, want a ValueError for counter", err)
+	}
+	if got := state.Of[Counter](s); got.N != 1 {
+		t.Errorf("the first type's value is %+v", got)
+	}
+	s.Remove("counter")
+	if state.Of[named](s).N = 1; s.Err() != nil {
+		t.Error(s.Err())
+	}
+}
+
+func TestOfNeedsAName(t *testing.T) {
+	t.Parallel()
+	defer func() {
+		if r := recover(); r == nil || !strings.Contains(fmt.Sprint(r), "state.At") {
+			t.Errorf("Of a type without a name: %v", r)
+		}
+	}()
+	state.Of[map[string]int](state.NewScope())
+}
+
+func TestDeleteEmptiesAScope(t *testing.T) {
+	t.Parallel()
+	s := state.NewScope()
+	state.Of[Counter](s).N = 1
+	_ = *state.Of[named](s)
+	s.Delete()
+	if s.Has("counter") || s.Err() != nil || state.Of[named](s).N != 0 {
+		t.Errorf("a deleted scope has a value or a fault: %v", s.Err())
+	}
+}
+
+type Groceries struct {
+	Items []string `json:"items"`
+}
+
+func ExampleOf() {
+	conversation := state.NewScope() // a handler's comes with the turn
+	list := state.Of[Groceries](conversation)
+	list.Items = append(list.Items, "milk")
+
+	fmt.Println(state.Of[Groceries](conversation).Items) // the same value, wherever it is asked for
+	fmt.Println(conversation.Has("groceries"))
+	// Output:
+	// [milk]
+	// true
+}

@@ -1,0 +1,308 @@
+package state_test
+
+import (
+	"context"
+	"errors"
+	"io"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"go.uber.org/goleak"
+
+	"github.com/planbot-go/planbot/state"
+)
+
+// wire watches what goes to the server, and may lose answers.
+type wire struct {
+	mu    sync.Mutex
+	trips int                          // round trips
+	sent  []string                     // names of the commands
+	asked int64                        // bytes, by the last getrange
+	lose  func(run func() error) error // runs a pipeline, or not, and says what comes back
+}
+
+func (w *wire) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+func (w *wire) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		if name := cmd.Name(); name != "hello" && name != "cluster" {
+			w.note(cmd)
+		}
+		return next(ctx, cmd)
+	}
+}
+
+func (w *wire) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return func(ctx context.Context, cmds []redis.Cmder) error {
+		w.note(cmds...)
+		if w.lose == nil {
+			return next(ctx, cmds)
+		}
+		err := w.lose(func() error { return next(ctx, cmds) })
+		if err != nil {
+			for _, cmd := range cmds {
+				cmd.SetErr(err)
+			}
+		}
+		return err
+	}
+}
+
+func (w *wire) note(cmds ...redis.Cmder) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.trips++
+	for _, cmd := range cmds {
+		w.sent = append(w.sent, cmd.Name())
+		if cmd.Name() == "getrange" {
+			w.asked = cmd.Args()[3].(int64) + 1
+		}
+	}
+}
+
+// did checks what was sent since the last call.
+func (w *wire) did(t *testing.T, doing string, trips int, commands string) {
+	t.Helper()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if got := strings.Join(w.sent, " "); w.trips != trips || got != commands {
+		t.Errorf("%s: %d round trips with %q, want %d with %q", doing, w.trips, got, trips, commands)
+	}
+	w.trips, w.sent = 0, nil
+}
+
+func TestRoundTrips(t *testing.T) {
+	t.Parallel()
+	for name, r := range map[string]func(t *testing.T) *state.Redis{
+		"embedded": func(t *testing.T) *state.Redis { return openEmbedded(t, state.Config{}) },
+		"server": func(t *testing.T) *state.Redis {
+			return openURL(t, serverURL(t, "PLANBOT_TEST_REDIS_URL", "a redis-server"), state.Config{})
+		},
+	} {
+		t.Run(name, func(t *testing.T) { t.Parallel(); countTrips(t, r(t)) })
+	}
+}
+
+func countTrips(t *testing.T, r *state.Redis) {
+	namespace := t.Name() + time.Now().Format(time.RFC3339Nano)
+	keys := []state.Key{
+		state.ConversationKey("test", namespace, "a"),
+		state.ConversationKey("test", namespace, "a;messageid=1"),
+		state.UserKey("test", namespace, "uu"), // another partition
+	}
+	warm := load(t, r, keys[0])
+	*state.At[int](warm, "warm") = 1
+	if err := r.Save(t.Context(), warm); err != nil { // the script is known from now on
+		t.Fatal(err)
+	}
+	w := &wire{}
+	r.AddHook(w)
+	scopes, err := r.Load(t.Context(), keys...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.did(t, "load of three", 1, "getrange getrange getrange")
+	save := func() {
+		t.Helper()
+		if err := r.Save(t.Context(), scopes...); err != nil {
+			t.Fatal(err)
+		}
+	}
+	save()
+	w.did(t, "save of nothing", 0, "")
+	for _, s := range scopes {
+		state.Of[Counter](s).N++
+	}
+	save()
+	w.did(t, "save of three in two partitions", 1, "evalsha evalsha")
+	state.Of[Counter](scopes[2]).N++
+	save()
+	w.did(t, "save of one", 1, "evalsha")
+	save()
+	w.did(t, "save of what is saved", 0, "")
+}
+
+func TestScriptIsLoadedWhereItIsMissing(t *testing.T) {
+	t.Parallel()
+	r := openEmbedded(t, state.Config{})
+	w := &wire{}
+	r.AddHook(w)
+	put(t, r, key, 1)
+	w.did(t, "a first save", 3, "getrange evalsha eval")
+	put(t, r, key, 2)
+	w.did(t, "a second save", 2, "getrange evalsha")
+	if err := r.Client().ScriptFlush(t.Context()).Err(); err != nil { // as a failover does
+		t.Fatal(err)
+	}
+	put(t, r, key, 3)
+	if got := state.Of[Counter](load(t, r, key)).N; got != 3 {
+		t.Errorf("n = %d", got)
+	}
+}
+
+// The answer to a save gets lost on the way, or the save itself does: what the
+// caller tries again arrives, and is no conflict with itself.
+func TestSaveWithoutAnAnswer(t *testing.T) {
+	t.Parallel()
+	for name, arrives := range map[string]bool{"arrived": true, "lost": false} {
+		for _, change := range []string{"again", "changed", "changed back", "deleted", "written after delete"} {
+			t.Run(name+" and "+change, func(t *testing.T) {
+				t.Parallel()
+				r := openEmbedded(t, state.Config{})
+				put(t, r, key, 1)
+				s := load(t, r, key)
+				saveUnanswered(t, r, s, change, arrives)
+				want := retry(t, s, change)
+				if err := r.Save(t.Context(), s); err != nil {
+					t.Fatal(err)
+				}
+				if got := state.Of[Counter](load(t, r, key)).N; got != want {
+					t.Errorf("n = %d, want %d", got, want)
+				}
+			})
+		}
+	}
+}
+
+func saveUnanswered(t *testing.T, r *state.Redis, s *state.Scope, change string, arrives bool) {
+	t.Helper()
+	state.Of[Counter](s).N = 2
+	if change == "written after delete" {
+		s.Delete()
+	}
+	w := &wire{}
+	w.lose = func(run func() error) error {
+		w.lose = nil
+		if arrives {
+			if err := run(); err != nil {
+				return err
+			}
+		}
+		return io.ErrUnexpectedEOF
+	}
+	r.AddHook(w)
+	if err := r.Save(t.Context(), s); !errors.Is(err, state.ErrUnavailable) {
+		t.Fatalf("save without an answer: %v", err)
+	}
+}
+
+// retry changes s for the second try and returns the n that it should leave.
+func retry(t *testing.T, s *state.Scope, change string) int {
+	t.Helper()
+	switch change {
+	case "again":
+		return 2
+	case "changed", "written after delete":
+		state.Of[Counter](s).N = 3
+		return 3
+	case "changed back":
+		state.Of[Counter](s).N = 1
+		return 1
+	case "deleted":
+		s.Delete()
+		return 0
+	}
+	t.Fatalf("unknown change %q", change)
+	return 0
+}
+
+// The client itself repeats a command whose answer got lost: the script knows
+// its own version again.
+func TestScriptMayRunTwice(t *testing.T) {
+	t.Parallel()
+	r := openEmbedded(t, state.Config{})
+	put(t, r, key, 1)
+	w := &wire{lose: func(run func() error) error { return errors.Join(run(), run()) }}
+	r.AddHook(w)
+	put(t, r, key, 2)
+	s := load(t, r, key)
+	s.Delete()
+	if err := r.Save(t.Context(), s); err != nil {
+		t.Error(err)
+	}
+}
+
+// Documents live on while they are in use, and end when they are not.
+func TestTTL(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r := openEmbedded(t, state.Config{TTL: 100 * time.Second})
+		w := &wire{}
+		r.AddHook(w)
+		use := func(change bool) bool {
+			s := load(t, r, key)
+			found := s.Has("counter")
+			if change {
+				state.Of[Counter](s).N++
+			}
+			if err := r.Save(t.Context(), s); err != nil {
+				t.Fatal(err)
+			}
+			return found
+		}
+		use(true)
+		time.Sleep(90 * time.Second)
+		if !use(true) {
+			t.Error("gone before its time")
+		}
+		time.Sleep(90 * time.Second)
+		if !use(false) {
+			t.Error("a save did not renew the TTL")
+		}
+		time.Sleep(90 * time.Second)
+		if !use(false) {
+			t.Error("a use without a change did not renew the TTL")
+		}
+		time.Sleep(102 * time.Second)
+		if use(false) {
+			t.Error("still there after its time")
+		}
+	})
+}
+
+// Right after a write, a use without a change costs no command.
+func TestRecentlyWrittenIsNotRenewed(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r := openEmbedded(t, state.Config{TTL: 100 * time.Second})
+		put(t, r, key, 1)
+		w := &wire{}
+		r.AddHook(w)
+		time.Sleep(9 * time.Second)
+		s := load(t, r, key)
+		if err := r.Save(t.Context(), s); err != nil {
+			t.Fatal(err)
+		}
+		w.did(t, "a use soon after", 1, "getrange")
+		time.Sleep(3 * time.Second)
+		if err := r.Save(t.Context(), s); err != nil {
+			t.Fatal(err)
+		}
+		w.did(t, "a use later", 1, "pexpire")
+	})
+}
+
+// TestMain fails when a test leaves a goroutine behind: Close ends them all.
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func TestClose(t *testing.T) {
+	t.Parallel()
+	r, err := state.OpenEmbedded(state.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !r.Embedded() || !strings.Contains(r.String(), "embedded") {
+		t.Errorf("%q does not say that it is embedded", r)
+	}
+	put(t, r, key, 1)
+	if err := r.Close(); err != nil {
+		t.Error(err)
+	}
+	if _, err := r.Load(t.Context(), key); !errors.Is(err, state.ErrUnavailable) {
+		t.Errorf("load after Close: %v", err)
+	}
+}
