@@ -1,0 +1,253 @@
+package connector
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+	"unicode"
+
+	"github.com/go-json-experiment/json"
+)
+
+const (
+	defaultTryTimeout  = 15 * time.Second
+	defaultCallTimeout = 2 * time.Minute
+	defaultTries       = 5
+	maxReplyBytes      = 1 << 20
+	maxMessageRunes    = 256
+)
+
+// TokenSource gives out the bot's tokens; [Tokens] is one.
+type TokenSource interface {
+	// Token returns a token, never an empty one.
+	Token(ctx context.Context) (string, error)
+	// Invalidate says that the connector refused the token.
+	Invalidate(token string)
+}
+
+// Config says what a [Client] is made of. Hosts is required; the zero value of
+// every other field is a working default.
+type Config struct {
+	// Hosts are the only ones that are ever called.
+	Hosts *ServiceHosts
+	// Tokens sign the calls. nil is right in local mode only: none is sent.
+	Tokens TokenSource
+	// Transport carries the calls. nil: an own pool of connections that checks
+	// at each dial that no public name leads to a private address.
+	Transport http.RoundTripper
+	// TryTimeout bounds one try of a call. 0: 15 seconds.
+	TryTimeout time.Duration
+	// CallTimeout bounds a call with all its tries, when ctx does not end it
+	// earlier. 0: 2 minutes.
+	CallTimeout time.Duration
+	// Tries is how often a call is made at most. 0: 5.
+	Tries int
+	// UserAgent names the bot. "": planbot.
+	UserAgent string
+}
+
+// Client calls the Connector REST API. It may be used concurrently.
+//
+// A call is repeated when the connector says 412, 429 (after its Retry-After),
+// 502, 503 or 504, once with a new token when it says 401, and once when no
+// answer came. Since sending is not idempotent, an activity can arrive twice:
+// at least once is what the protocol allows. Redirects are not followed.
+//
+// Each method takes the conversation as a reference, as
+// [activity.Activity.Reference] gives it; its service URL must be one of
+// Config.Hosts, else the error wraps [ErrHostNotAllowed] and nothing was sent.
+// An answer that is no success is an [*Error], a token that cannot be had a
+// [*TokenError].
+type Client struct {
+	cfg  Config
+	http *http.Client
+}
+
+// New returns a client, or an error that names every mistake in cfg.
+func New(cfg Config) (*Client, error) {
+	var errs []error
+	if cfg.Hosts == nil {
+		errs = append(errs, errors.New("no Hosts"))
+	} else if cfg.Hosts.local != (cfg.Tokens == nil) {
+		errs = append(errs, errors.New("local hosts go without Tokens, and others never do"))
+	}
+	if cfg.TryTimeout < 0 || cfg.CallTimeout < 0 || cfg.Tries < 0 {
+		errs = append(errs, errors.New("negative timeout or number of tries"))
+	}
+	if err := errors.Join(errs...); err != nil {
+		return nil, fmt.Errorf("connector config: %w", err)
+	}
+	cfg.TryTimeout = cmp.Or(cfg.TryTimeout, defaultTryTimeout)
+	cfg.CallTimeout = cmp.Or(cfg.CallTimeout, defaultCallTimeout)
+	cfg.Tries = cmp.Or(cfg.Tries, defaultTries)
+	cfg.UserAgent = cmp.Or(cfg.UserAgent, "planbot")
+	if cfg.Transport == nil {
+		cfg.Transport = guardedTransport(cfg.Hosts)
+	}
+	return &Client{cfg: cfg, http: noRedirects(cfg.Transport)}, nil
+}
+
+// Close gives up idle connections.
+func (c *Client) Close() { c.http.CloseIdleConnections() }
+
+// call is one operation of the API.
+type call struct {
+	op       string // for errors: what is tried on what
+	method   string
+	service  string   // service URL
+	path     []string // segments below /v3, not escaped
+	query    url.Values
+	body     []byte
+	needBody bool // an answer that cannot be read is a failure
+}
+
+// do makes the call, as often as [attempts] allows.
+func (c *Client) do(ctx context.Context, k call) ([]byte, error) {
+	target, err := c.target(k)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", k.op, err)
+	}
+	ctx, cancel := context.WithTimeout(ctx, c.cfg.CallTimeout)
+	defer cancel()
+	tries := newAttempts(c.cfg.Tries, c.cfg.Tokens != nil)
+	for {
+		reply, err := c.try(ctx, k, target)
+		if err == nil {
+			return reply, nil
+		}
+		delay, again := tries.next(ctx, err)
+		if !again || sleep(ctx, delay) != nil {
+			return nil, err
+		}
+	}
+}
+
+// target builds the address of the call, each id as one escaped segment.
+func (c *Client) target(k call) (string, error) {
+	base, err := c.cfg.Hosts.base(k.service)
+	if err != nil {
+		return "", err
+	}
+	var b strings.Builder
+	b.WriteString(base.String() + "/v3")
+	for _, segment := range k.path {
+		if segment == "" || segment == "." || segment == ".." {
+			return "", fmt.Errorf("%q cannot be an id", segment)
+		}
+		b.WriteString("/" + url.PathEscape(segment))
+	}
+	if len(k.query) > 0 {
+		b.WriteString("?" + k.query.Encode())
+	}
+	return b.String(), nil
+}
+
+// try makes the call once.
+func (c *Client) try(ctx context.Context, k call, target string) ([]byte, error) {
+	token, err := c.token(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", k.op, err)
+	}
+	ctx, cancel := context.WithTimeout(ctx, c.cfg.TryTimeout)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, k.method, target, bytes.NewReader(k.body))
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", k.op, err)
+	}
+	c.setHeaders(req, k, token)
+	res, err := c.http.Do(req)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", k.op, err)
+	}
+	defer res.Body.Close()
+	body, err := readCapped(res.Body, maxReplyBytes)
+	switch {
+	case !success(res.StatusCode):
+		if res.StatusCode == http.StatusUnauthorized && token != "" {
+			c.cfg.Tokens.Invalidate(token)
+		}
+		return nil, refusal(k.op, res, body)
+	case err != nil && k.needBody:
+		return nil, fmt.Errorf("%s: read the answer: %w", k.op, err)
+	case err != nil:
+		return nil, nil // it was done, and its id stays unknown
+	}
+	return body, nil
+}
+
+func (c *Client) token(ctx context.Context) (string, error) {
+	if c.cfg.Tokens == nil {
+		return "", nil
+	}
+	token, err := c.cfg.Tokens.Token(ctx)
+	if err == nil && !sendable(token) {
+		err = &TokenError{Err: errors.New("the token is empty")}
+	}
+	if err == nil {
+		return token, nil
+	}
+	w := &waitForToken{error: err}
+	if t, ok := c.cfg.Tokens.(*Tokens); ok {
+		w.pause = t.nextTry()
+	}
+	return "", w
+}
+
+func (c *Client) setHeaders(req *http.Request, k call, token string) {
+	if k.body != nil {
+		req.Header.Set("Content-Type", "application/json; charset=utf-8")
+	}
+	if token != "" {
+		req.Header.Set("Authorization", "Bearer "+token)
+	}
+	req.Header.Set("Accept", "application/json")
+	req.Header.Set("User-Agent", c.cfg.UserAgent)
+}
+
+func success(status int) bool {
+	switch status {
+	case http.StatusOK, http.StatusCreated, http.StatusAccepted, http.StatusNoContent:
+		return true
+	default:
+		return false
+	}
+}
+
+// refusal reads the connector's error answer, {"error":{"code","message"}}.
+func refusal(op string, res *http.Response, body []byte) *Error {
+	var reply struct {
+		Error struct {
+			Code    string `json:"code"`
+			Message string `json:"message"`
+		} `json:"error"`
+		Message string `json:"message"`
+	}
+	e := &Error{Op: op, Status: res.StatusCode, RetryAfter: retryAfter(res.Header.Get("Retry-After"), time.Now())}
+	if json.Unmarshal(body, &reply) == nil {
+		e.Code = printable(reply.Error.Code)
+		e.Message = printable(cmp.Or(reply.Error.Message, reply.Message))
+	}
+	return e
+}
+
+// printable cuts a stranger's text to what a log line may hold.
+func printable(s string) string {
+	var b strings.Builder
+	n := 0
+	for _, r := range s {
+		if n++; n > maxMessageRunes {
+			break
+		}
+		if !unicode.IsPrint(r) {
+			r = ' '
+		}
+		b.WriteRune(r)
+	}
+	return b.String()
+}

@@ -1,0 +1,81 @@
+package connector
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+)
+
+// ErrNoKeys is wrapped when a token cannot be judged because the issuer's keys
+// were never reached.
+var ErrNoKeys = errors.New("no keys of the token issuer yet")
+
+// AuthError is why the door stays shut. Its text is for the log: it holds
+// nothing of the token, and nothing of it belongs in a response.
+type AuthError struct {
+	// Status is what to answer: 401 for a fault of the token, 503 while there
+	// are no keys to judge it with, 400 for a service URL that is not allowed.
+	Status int
+	Reason string
+	Err    error
+}
+
+// Error returns the reason.
+func (e *AuthError) Error() string {
+	if e.Err != nil {
+		return fmt.Sprintf("%s: %v", e.Reason, e.Err)
+	}
+	return e.Reason
+}
+
+// Unwrap returns what lies behind, or nil.
+func (e *AuthError) Unwrap() error { return e.Err }
+
+func unauthorized(reason string) error {
+	return &AuthError{Status: http.StatusUnauthorized, Reason: reason}
+}
+
+// Error is an answer of the Connector that is no success.
+type Error struct {
+	Op         string // what was tried on what
+	Status     int
+	Code       string // the Connector's own, such as "ConversationNotFound"; may be ""
+	Message    string // the Connector's words, cut and without control characters
+	RetryAfter time.Duration
+}
+
+// Error says what was tried and what came back.
+func (e *Error) Error() string {
+	s := fmt.Sprintf("%s: status %d", e.Op, e.Status)
+	if e.Code != "" {
+		s += " " + e.Code
+	}
+	if e.Message != "" {
+		s += ": " + e.Message
+	}
+	return s
+}
+
+// TokenError is a token that could not be had. It never holds a secret: of the
+// endpoint's answer it keeps the status and the codes.
+type TokenError struct {
+	Status int    // 0 when the endpoint was not reached
+	Code   string // such as "invalid_client AADSTS7000215"
+	Err    error
+}
+
+// Error says why there is no token.
+func (e *TokenError) Error() string {
+	switch {
+	case e.Err != nil:
+		return fmt.Sprintf("get bot token: %v", e.Err)
+	case e.Code != "":
+		return fmt.Sprintf("get bot token: status %d %s", e.Status, e.Code)
+	default:
+		return fmt.Sprintf("get bot token: status %d", e.Status)
+	}
+}
+
+// Unwrap returns the transport's error, or nil.
+func (e *TokenError) Unwrap() error { return e.Err }

@@ -1,0 +1,240 @@
+package connector
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"net/url"
+	"strconv"
+	"strings"
+)
+
+// ErrHostNotAllowed is what every refusal of [ServiceHosts] wraps.
+var ErrHostNotAllowed = errors.New("service host not allowed")
+
+// ServiceHosts says which service URLs the bot may send to, and so hand its
+// token to. It never changes and may be used concurrently. Make it with
+// [NewServiceHosts].
+type ServiceHosts struct {
+	suffixes []string
+	listed   []listedHost
+	local    bool
+}
+
+// listedHost is one entry of the operator's list.
+type listedHost struct {
+	host, port string
+	below      bool // also every host below it
+}
+
+// reach is how far a connection to a host may go.
+type reach int
+
+const (
+	reachPublic   reach = iota // public addresses only
+	reachListed                // wherever the operator's name leads
+	reachLoopback              // this machine only
+)
+
+// NewServiceHosts allows the connector hosts of cloud and the extra ones of the
+// operator. An entry is a host or host:port; ".example.com" also stands for
+// every host below example.com. An entry with a port matches only that port;
+// one without matches 443, and any port on a loopback host. Plain http is
+// allowed to loopback hosts only. With local set, the mode without an app id,
+// the allowed hosts are the loopback ones and the listed ones, not the cloud's.
+// The error names every bad entry.
+func NewServiceHosts(cloud Cloud, extra []string, local bool) (*ServiceHosts, error) {
+	h := &ServiceHosts{local: local}
+	if !local {
+		h.suffixes = cloud.ServiceHosts
+	}
+	var errs []error
+	for _, entry := range extra {
+		if entry = strings.TrimSpace(entry); entry == "" {
+			continue
+		}
+		l, err := parseListed(entry)
+		if err != nil {
+			errs = append(errs, fmt.Errorf("allowed service host %q: %w", entry, err))
+			continue
+		}
+		h.listed = append(h.listed, l)
+	}
+	if err := errors.Join(errs...); err != nil {
+		return nil, err
+	}
+	return h, nil
+}
+
+func parseListed(entry string) (listedHost, error) {
+	var l listedHost
+	rest, below := strings.CutPrefix(entry, ".")
+	l.host, l.below = rest, below
+	if host, port, err := net.SplitHostPort(rest); err == nil {
+		l.host, l.port = host, port
+		if n, err := strconv.ParseUint(port, 10, 16); err != nil || n == 0 {
+			return l, errors.New("the port is not a number from 1 to 65535")
+		}
+	}
+	l.host = normalHost(strings.Trim(l.host, "[]"))
+	if l.host == "" || !plainHost(l.host) {
+		return l, errors.New("want a host or host:port, in ASCII, without a scheme or path")
+	}
+	if below && !strings.Contains(l.host, ".") {
+		return l, errors.New("a leading dot needs a domain of at least two labels")
+	}
+	return l, nil
+}
+
+// Allowed returns nil when the bot may send to the service URL, else an error
+// that wraps [ErrHostNotAllowed] and says why not.
+func (h *ServiceHosts) Allowed(rawURL string) error {
+	_, err := h.base(rawURL)
+	return err
+}
+
+// base returns the service URL in the form that requests are built on: host in
+// lower case without a trailing dot, path without a trailing slash.
+func (h *ServiceHosts) base(rawURL string) (*url.URL, error) {
+	u, err := parseServiceURL(rawURL)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrHostNotAllowed, err)
+	}
+	host, port := u.Hostname(), effectivePort(u)
+	r, ok := h.reachOf(host, port)
+	switch {
+	case !ok:
+		return nil, fmt.Errorf("%w: %s", ErrHostNotAllowed, net.JoinHostPort(host, port))
+	case u.Scheme == "http" && r != reachLoopback:
+		return nil, fmt.Errorf("%w: plain http to %s", ErrHostNotAllowed, host)
+	}
+	return u, nil
+}
+
+// reachOf finds how far a connection to host and port may go; false: nowhere.
+func (h *ServiceHosts) reachOf(host, port string) (reach, bool) {
+	loopback := isLoopback(host)
+	for _, l := range h.listed {
+		if !l.matches(host, port, loopback) {
+			continue
+		}
+		if loopback {
+			return reachLoopback, true
+		}
+		return reachListed, true
+	}
+	if loopback {
+		return reachLoopback, h.local
+	}
+	return reachPublic, port == "443" && h.ofCloud(host)
+}
+
+// ofCloud reports whether host is one of Microsoft's connector hosts.
+func (h *ServiceHosts) ofCloud(host string) bool {
+	for _, s := range h.suffixes {
+		if host == s || strings.HasSuffix(host, "."+s) {
+			return true
+		}
+	}
+	return false
+}
+
+func (l listedHost) matches(host, port string, loopback bool) bool {
+	if host != l.host && (!l.below || !strings.HasSuffix(host, "."+l.host)) {
+		return false
+	}
+	if l.port == "" {
+		return loopback || port == "443"
+	}
+	return port == l.port
+}
+
+// parseServiceURL reads a service URL and refuses every form that two parsers
+// could take for two different hosts.
+func parseServiceURL(raw string) (*url.URL, error) {
+	u, err := url.Parse(raw)
+	if err != nil || u.Opaque != "" || u.Host == "" {
+		return nil, errors.New("not an absolute URL")
+	}
+	switch {
+	case u.Scheme != "https" && u.Scheme != "http":
+		return nil, errors.New("neither https nor http")
+	case u.User != nil:
+		return nil, errors.New("user in the URL")
+	case u.RawQuery != "" || u.ForceQuery || u.Fragment != "":
+		return nil, errors.New("query or fragment in the URL")
+	}
+	host, port := normalHost(u.Hostname()), u.Port()
+	if !plainHost(host) {
+		return nil, errors.New("host is not a plain ASCII name or address")
+	}
+	u.Host = host
+	if strings.Contains(host, ":") {
+		u.Host = "[" + host + "]"
+	}
+	if port != "" {
+		u.Host += ":" + port
+	}
+	u.Path, u.RawPath = strings.TrimSuffix(u.Path, "/"), strings.TrimSuffix(u.RawPath, "/")
+	return u, nil
+}
+
+// sameServiceURL compares a token's serviceurl with an activity's: scheme and
+// host without regard to case, one trailing slash does not count.
+func sameServiceURL(a, b string) bool {
+	if a == b {
+		return a != ""
+	}
+	ua, errA := parseServiceURL(a)
+	ub, errB := parseServiceURL(b)
+	return errA == nil && errB == nil && ua.String() == ub.String()
+}
+
+func effectivePort(u *url.URL) string {
+	switch {
+	case u.Port() != "":
+		return u.Port()
+	case u.Scheme == "http":
+		return "80"
+	default:
+		return "443"
+	}
+}
+
+func normalHost(host string) string {
+	return strings.TrimSuffix(strings.ToLower(host), ".")
+}
+
+// plainHost refuses what is not ASCII (homographs), percent-encoded, zoned or
+// otherwise no DNS name or IP address.
+func plainHost(host string) bool {
+	if isAddress(host) {
+		return true
+	}
+	if host == "" || len(host) > 253 || strings.Contains(host, "..") || host[0] == '.' {
+		return false
+	}
+	for i := range len(host) {
+		c := host[i]
+		if (c < 'a' || c > 'z') && (c < '0' || c > '9') && c != '-' && c != '.' && c != '_' {
+			return false
+		}
+	}
+	return true
+}
+
+func isAddress(host string) bool {
+	a, err := netip.ParseAddr(host)
+	return err == nil && a.Zone() == ""
+}
+
+// isLoopback reports whether host names this machine by itself, without asking
+// a resolver. What localhost resolves to is checked when it is dialled.
+func isLoopback(host string) bool {
+	if normalHost(host) == "localhost" {
+		return true
+	}
+	a, err := netip.ParseAddr(host)
+	return err == nil && a.Unmap().IsLoopback()
+}

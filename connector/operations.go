@@ -1,0 +1,228 @@
+package connector
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"net/http"
+	"net/url"
+	"strconv"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+	"github.com/infracloudio/msbotbuilder-go/schema"
+
+	"github.com/planbot-go/planbot/activity"
+)
+
+const (
+	memberPageSize = 200
+	maxMemberPages = 500
+)
+
+// Send puts an activity at the end of the conversation of ref. The id is ""
+// when the connector tells none, as it does for typing and split messages. The
+// activity is not changed; what only a channel may say is left out of what goes
+// out.
+func (c *Client) Send(ctx context.Context, ref schema.ConversationReference, a *activity.Activity) (id string, err error) {
+	return c.post(ctx, ref, a, "activities")
+}
+
+// Reply sends an activity as an answer to the activity with the id replyTo.
+func (c *Client) Reply(ctx context.Context, ref schema.ConversationReference, replyTo string, a *activity.Activity) (id string, err error) {
+	answer := *a
+	answer.ReplyToID = replyTo
+	return c.post(ctx, ref, &answer, "activities", replyTo)
+}
+
+// Typing shows that the bot is at work, for about three seconds.
+func (c *Client) Typing(ctx context.Context, ref schema.ConversationReference) error {
+	_, err := c.Send(ctx, ref, activity.To(ref, activity.Typing))
+	return err
+}
+
+func (c *Client) post(ctx context.Context, ref schema.ConversationReference, a *activity.Activity, path ...string) (string, error) {
+	k, err := withActivity(http.MethodPost, ref, a, path...)
+	if err != nil {
+		return "", err
+	}
+	reply, err := c.do(ctx, k)
+	return idOf(reply), err
+}
+
+// Update replaces the sent activity with the given id.
+func (c *Client) Update(ctx context.Context, ref schema.ConversationReference, id string, a *activity.Activity) error {
+	k, err := withActivity(http.MethodPut, ref, a, "activities", id)
+	if err != nil {
+		return err
+	}
+	_, err = c.do(ctx, k)
+	return err
+}
+
+// Delete takes back the sent activity with the given id.
+func (c *Client) Delete(ctx context.Context, ref schema.ConversationReference, id string) error {
+	_, err := c.do(ctx, inConversation(http.MethodDelete, ref, "activities", id))
+	return err
+}
+
+// Member returns one member of the conversation.
+func (c *Client) Member(ctx context.Context, ref schema.ConversationReference, id string) (activity.Account, error) {
+	k := inConversation(http.MethodGet, ref, "members", id)
+	var member activity.Account
+	err := c.get(ctx, k, &member)
+	return member, err
+}
+
+// MemberPage is a part of a conversation's members.
+type MemberPage struct {
+	Members []activity.Account `json:"members"`
+	// Next leads to the next page; "" when this is the last.
+	Next string `json:"continuationToken"`
+}
+
+// MemberPage returns the members from a continuation token on; "" is the start.
+func (c *Client) MemberPage(ctx context.Context, ref schema.ConversationReference, from string) (MemberPage, error) {
+	k := inConversation(http.MethodGet, ref, "pagedmembers")
+	k.query = url.Values{"pageSize": {strconv.Itoa(memberPageSize)}}
+	if from != "" {
+		k.query.Set("continuationToken", from)
+	}
+	var page MemberPage
+	err := c.get(ctx, k, &page)
+	return page, err
+}
+
+// Members goes through all members of the conversation, a page at a time. An
+// error is the last thing that it yields.
+func (c *Client) Members(ctx context.Context, ref schema.ConversationReference) iter.Seq2[activity.Account, error] {
+	return func(yield func(activity.Account, error) bool) {
+		from := ""
+		for range maxMemberPages {
+			page, err := c.MemberPage(ctx, ref, from)
+			if err != nil {
+				yield(activity.Account{}, err)
+				return
+			}
+			for _, m := range page.Members {
+				if !yield(m, nil) {
+					return
+				}
+			}
+			if page.Next == "" {
+				return
+			}
+			from = page.Next
+		}
+		yield(activity.Account{}, fmt.Errorf("list members of conversation %s: more than %d pages", ref.Conversation.ID, maxMemberPages))
+	}
+}
+
+// NewConversation says which conversation to create: with members, a personal
+// chat with them; with ChannelData that names a channel of a team, IsGroup and
+// an Activity, a new thread there.
+type NewConversation struct {
+	IsGroup     bool               `json:"isGroup"`
+	Bot         activity.Account   `json:"bot,omitzero"`
+	Members     []activity.Account `json:"members,omitempty"`
+	TenantID    string             `json:"tenantId,omitempty"`
+	TopicName   string             `json:"topicName,omitempty"`
+	ChannelData jsontext.Value     `json:"channelData,omitzero"`
+	Activity    *activity.Activity `json:"-"`
+}
+
+// Created is a conversation that was created.
+type Created struct {
+	ID string `json:"id"`
+	// ActivityID is the first activity's, where there was one.
+	ActivityID string `json:"activityId"`
+	// ServiceURL is where the conversation goes on; one that the bot may not
+	// call is an error of CreateConversation.
+	ServiceURL string `json:"serviceUrl"`
+}
+
+// CreateConversation starts a conversation on the connector at serviceURL.
+func (c *Client) CreateConversation(ctx context.Context, serviceURL string, n NewConversation) (Created, error) {
+	const op = "create conversation"
+	body, err := n.encode()
+	if err != nil {
+		return Created{}, fmt.Errorf("%s: %w", op, err)
+	}
+	k := call{op: op, method: http.MethodPost, service: serviceURL, path: []string{"conversations"}, body: body, needBody: true}
+	created := Created{}
+	if err := c.get(ctx, k, &created); err != nil {
+		return Created{}, err
+	}
+	if created.ServiceURL == "" {
+		created.ServiceURL = serviceURL
+	}
+	if created.ID == "" {
+		return Created{}, fmt.Errorf("%s: the answer has no id", op)
+	}
+	if err := c.cfg.Hosts.Allowed(created.ServiceURL); err != nil {
+		return Created{}, fmt.Errorf("%s: %w", op, err)
+	}
+	return created, nil
+}
+
+func (n NewConversation) encode() ([]byte, error) {
+	wire := struct {
+		NewConversation
+		Activity jsontext.Value `json:"activity,omitzero"`
+	}{NewConversation: n}
+	if n.Activity != nil {
+		first, err := outbound(n.Activity)
+		if err != nil {
+			return nil, err
+		}
+		wire.Activity = first
+	}
+	return json.Marshal(wire)
+}
+
+// get makes the call and reads its answer into v.
+func (c *Client) get(ctx context.Context, k call, v any) error {
+	k.needBody = true
+	reply, err := c.do(ctx, k)
+	if err != nil {
+		return err
+	}
+	if err := json.Unmarshal(reply, v); err != nil {
+		return fmt.Errorf("%s: read the answer: %w", k.op, err)
+	}
+	return nil
+}
+
+func withActivity(method string, ref schema.ConversationReference, a *activity.Activity, path ...string) (call, error) {
+	k := inConversation(method, ref, path...)
+	body, err := outbound(a)
+	if err != nil {
+		return call{}, fmt.Errorf("%s: %w", k.op, err)
+	}
+	if a.Type == "" {
+		return call{}, fmt.Errorf("%s: %w", k.op, errors.New("the activity has no type"))
+	}
+	k.body = body
+	return k, nil
+}
+
+func inConversation(method string, ref schema.ConversationReference, path ...string) call {
+	return call{
+		op:      fmt.Sprintf("%s %s of conversation %q", method, path[0], ref.Conversation.ID),
+		method:  method,
+		service: ref.ServiceURL,
+		path:    append([]string{"conversations", ref.Conversation.ID}, path...),
+	}
+}
+
+// idOf reads the id of a sent activity; any other answer has none.
+func idOf(reply []byte) string {
+	var v struct {
+		ID string `json:"id"`
+	}
+	if len(reply) == 0 || json.Unmarshal(reply, &v) != nil {
+		return ""
+	}
+	return v.ID
+}

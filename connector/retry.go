@@ -1,0 +1,119 @@
+package connector
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/cenkalti/backoff/v5"
+)
+
+// maxRetryAfter is the longest wait that the connector may ask for within a
+// call; a longer one is the caller's to plan.
+const maxRetryAfter = time.Minute
+
+// attempts decides what becomes of a call after each of its tries, by the list
+// in Microsoft's documentation (bots/how-to/conversations/conversation-messages,
+// "Status codes from bot conversational APIs").
+type attempts struct {
+	left      int
+	backoff   *backoff.ExponentialBackOff
+	lost      bool // a try whose answer never came was repeated
+	refreshed bool // no (further) new token is tried after a 401
+}
+
+func newAttempts(tries int, withToken bool) *attempts {
+	b := &backoff.ExponentialBackOff{
+		InitialInterval:     500 * time.Millisecond,
+		RandomizationFactor: 0.3,
+		Multiplier:          2,
+		MaxInterval:         20 * time.Second,
+	}
+	b.Reset()
+	return &attempts{left: tries, backoff: b, refreshed: !withToken}
+}
+
+// next returns how long to wait before the next try, or false when err is final.
+func (a *attempts) next(ctx context.Context, err error) (time.Duration, bool) {
+	if a.left--; a.left <= 0 || ctx.Err() != nil {
+		return 0, false
+	}
+	delay, again := a.judge(err)
+	if deadline, ok := ctx.Deadline(); ok && time.Until(deadline) <= delay {
+		return 0, false
+	}
+	return delay, again
+}
+
+func (a *attempts) judge(err error) (time.Duration, bool) {
+	var answer *Error
+	if errors.As(err, &answer) {
+		switch answer.Status {
+		case http.StatusUnauthorized:
+			first := !a.refreshed
+			a.refreshed = true
+			return 0, first
+		case http.StatusPreconditionFailed, http.StatusTooManyRequests,
+			http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
+			return max(a.backoff.NextBackOff(), answer.RetryAfter), answer.RetryAfter <= maxRetryAfter
+		default:
+			return 0, false
+		}
+	}
+	var noToken *waitForToken
+	if errors.As(err, &noToken) {
+		return max(a.backoff.NextBackOff(), noToken.pause), noToken.again()
+	}
+	if errors.Is(err, ErrHostNotAllowed) {
+		return 0, false
+	}
+	first := !a.lost // no answer: the activity may or may not have arrived
+	a.lost = true
+	return a.backoff.NextBackOff(), first
+}
+
+// waitForToken is a token failure with the time at which asking again makes sense.
+type waitForToken struct {
+	error
+	pause time.Duration
+}
+
+func (w *waitForToken) Unwrap() error { return w.error }
+
+// again is false when the endpoint refused the bot itself: that does not pass.
+func (w *waitForToken) again() bool {
+	var e *TokenError
+	if !errors.As(w.error, &e) {
+		return false
+	}
+	return e.Status == 0 || e.Status == http.StatusTooManyRequests || e.Status >= 500
+}
+
+// retryAfter reads the header of that name, seconds or an HTTP date (RFC 9110).
+func retryAfter(value string, now time.Time) time.Duration {
+	if value = strings.TrimSpace(value); value == "" {
+		return 0
+	}
+	if n, err := strconv.ParseInt(value, 10, 64); err == nil {
+		return time.Duration(min(max(n, 0), int64(24*time.Hour/time.Second))) * time.Second
+	}
+	if at, err := http.ParseTime(value); err == nil {
+		return max(at.Sub(now), 0)
+	}
+	return 0
+}
+
+// sleep waits for d or the end of ctx.
+func sleep(ctx context.Context, d time.Duration) error {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}

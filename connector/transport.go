@@ -1,0 +1,150 @@
+package connector
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"sync"
+	"syscall"
+	"time"
+)
+
+const (
+	dialTimeout     = 10 * time.Second
+	idleConnTimeout = 90 * time.Second
+	maxIdlePerHost  = 128 // the connector of a region is one host
+	maxHeaderBytes  = 64 << 10
+)
+
+// newTransport returns a pooled transport whose every connection dial opens.
+func newTransport(dial func(ctx context.Context, network, addr string) (net.Conn, error)) *http.Transport {
+	return &http.Transport{
+		Proxy:                  http.ProxyFromEnvironment,
+		DialContext:            dial,
+		ForceAttemptHTTP2:      true,
+		MaxIdleConns:           2 * maxIdlePerHost,
+		MaxIdleConnsPerHost:    maxIdlePerHost,
+		IdleConnTimeout:        idleConnTimeout,
+		TLSHandshakeTimeout:    dialTimeout,
+		MaxResponseHeaderBytes: maxHeaderBytes,
+	}
+}
+
+// trustedTransport connects to hosts that the operator configured.
+func trustedTransport() *http.Transport {
+	t := newTransport((&net.Dialer{Timeout: dialTimeout}).DialContext)
+	t.MaxIdleConnsPerHost = 4
+	return t
+}
+
+// noRedirects returns a client that hands a redirect back as an ordinary
+// response: a token or a trusted document never moves to another address.
+func noRedirects(rt http.RoundTripper) *http.Client {
+	return &http.Client{
+		Transport:     rt,
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}
+}
+
+// guardedTransport connects only to what hosts allows, and looks at the address
+// a name resolved to when it is dialled: a name that was public when it was
+// checked cannot lead inside afterwards.
+func guardedTransport(hosts *ServiceHosts) *http.Transport {
+	d := &guardedDialer{hosts: hosts}
+	t := newTransport(d.dial)
+	t.Proxy = d.proxy
+	return t
+}
+
+// guardedDialer opens the connections of a client. The operator's proxy is
+// trusted with the choice of address, as it resolves the names itself.
+type guardedDialer struct {
+	hosts   *ServiceHosts
+	proxies sync.Map // host:port of proxies that the environment named
+}
+
+func (d *guardedDialer) proxy(r *http.Request) (*url.URL, error) {
+	u, err := http.ProxyFromEnvironment(r)
+	if err == nil && u != nil {
+		d.proxies.Store(net.JoinHostPort(u.Hostname(), proxyPort(u)), struct{}{})
+	}
+	return u, err
+}
+
+func proxyPort(u *url.URL) string {
+	if u.Scheme == "socks5" || u.Scheme == "socks5h" {
+		if u.Port() == "" {
+			return "1080"
+		}
+	}
+	return effectivePort(u)
+}
+
+func (d *guardedDialer) dial(ctx context.Context, network, addr string) (net.Conn, error) {
+	dialer := &net.Dialer{Timeout: dialTimeout}
+	if _, ok := d.proxies.Load(addr); ok {
+		return dialer.DialContext(ctx, network, addr)
+	}
+	host, port, err := net.SplitHostPort(addr)
+	if err != nil {
+		return nil, err
+	}
+	r, ok := d.hosts.reachOf(host, port)
+	if !ok {
+		return nil, fmt.Errorf("%w: %s", ErrHostNotAllowed, addr)
+	}
+	dialer.Control = r.control
+	return dialer.DialContext(ctx, network, addr)
+}
+
+// control runs after the name was resolved and before the connection is made.
+func (r reach) control(_, addr string, _ syscall.RawConn) error {
+	ap, err := netip.ParseAddrPort(addr)
+	if err != nil {
+		return fmt.Errorf("%w: address %s", ErrHostNotAllowed, addr)
+	}
+	a := ap.Addr().Unmap()
+	if r == reachLoopback && !a.IsLoopback() || r == reachPublic && !publicAddress(a) {
+		return fmt.Errorf("%w: the name resolves to %s", ErrHostNotAllowed, a)
+	}
+	return nil
+}
+
+// publicAddress reports whether a is out on the internet, by the IANA
+// special-purpose registries.
+func publicAddress(a netip.Addr) bool {
+	if nat64 := netip.MustParsePrefix("64:ff9b::/96"); nat64.Contains(a) {
+		b := a.As16()
+		a = netip.AddrFrom4([4]byte(b[12:]))
+	}
+	if !a.IsGlobalUnicast() || a.IsPrivate() {
+		return false
+	}
+	for _, p := range specialRanges() {
+		if p.Contains(a) {
+			return false
+		}
+	}
+	return true
+}
+
+func specialRanges() []netip.Prefix {
+	return []netip.Prefix{
+		netip.PrefixFrom(netip.AddrFrom4([4]byte{0, 0, 0, 0}), 8),
+		netip.PrefixFrom(netip.AddrFrom4([4]byte{100, 64, 0, 0}), 10), // carrier NAT, cloud metadata
+		netip.PrefixFrom(netip.AddrFrom4([4]byte{192, 0, 0, 0}), 24),
+		netip.PrefixFrom(netip.AddrFrom4([4]byte{192, 0, 2, 0}), 24),
+		netip.PrefixFrom(netip.AddrFrom4([4]byte{198, 18, 0, 0}), 15),
+		netip.PrefixFrom(netip.AddrFrom4([4]byte{198, 51, 100, 0}), 24),
+		netip.PrefixFrom(netip.AddrFrom4([4]byte{203, 0, 113, 0}), 24),
+		netip.PrefixFrom(netip.AddrFrom4([4]byte{240, 0, 0, 0}), 4),
+		netip.MustParsePrefix("64:ff9b:1::/48"), // local-use NAT64
+		netip.MustParsePrefix("100::/64"),
+		netip.MustParsePrefix("2001:db8::/32"),
+		netip.MustParsePrefix("2002::/16"), // 6to4 carries any IPv4 address
+		netip.MustParsePrefix("fec0::/10"),
+	}
+}
