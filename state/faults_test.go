@@ -232,17 +232,25 @@ func TestServerThatDoesNotAnswer(t *testing.T) {
 	}
 	defer listener.Close()
 	r := openURL(t, "redis://"+listener.Addr().String(), state.Config{Timeout: 50 * time.Millisecond})
-	start := time.Now()
-	_, err = r.Load(t.Context(), key)
-	if took := time.Since(start); !errors.Is(err, state.ErrUnavailable) || took > 1500*time.Millisecond {
-		t.Errorf("after %v: %v", took, err)
-	}
-	if errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("%v is the caller's deadline", err)
-	}
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
-	defer cancel()
-	if _, err = r.Load(ctx, key); !errors.Is(err, context.DeadlineExceeded) || errors.Is(err, state.ErrUnavailable) {
-		t.Errorf("with a deadline of its own: %v", err)
+	s := load(t, openEmbedded(t, state.Config{}), key)
+	state.Of[Counter](s).N = 1
+	for what, do := range map[string]func(context.Context) error{
+		"load": func(ctx context.Context) error { _, err := r.Load(ctx, key); return err },
+		"save": func(ctx context.Context) error { return r.Save(ctx, s) },
+		"ping": r.Ping,
+	} {
+		start := time.Now()
+		err := do(t.Context())
+		if took := time.Since(start); !errors.Is(err, state.ErrUnavailable) || took > 1500*time.Millisecond {
+			t.Errorf("%s: after %v: %v", what, took, err)
+		}
+		if errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("%s: %v is the caller's deadline", what, err)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+		if err := do(ctx); !errors.Is(err, context.DeadlineExceeded) || errors.Is(err, state.ErrUnavailable) {
+			t.Errorf("%s with a deadline of its own: %v", what, err)
+		}
+		cancel()
 	}
 }

@@ -23,6 +23,8 @@ type wire struct {
 	sent  []string                     // names of the commands
 	asked int64                        // bytes, by the last getrange
 	lose  func(run func() error) error // runs a pipeline, or not, and says what comes back
+
+	unanswered int // place in the pipeline, from 0, of a command whose answer gets lost; 0: none
 }
 
 func (w *wire) DialHook(next redis.DialHook) redis.DialHook { return next }
@@ -40,7 +42,11 @@ func (w *wire) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Process
 	return func(ctx context.Context, cmds []redis.Cmder) error {
 		w.note(cmds...)
 		if w.lose == nil {
-			return next(ctx, cmds)
+			err := next(ctx, cmds)
+			if w.unanswered > 0 {
+				cmds[w.unanswered].SetErr(io.ErrUnexpectedEOF)
+			}
+			return err
 		}
 		err := w.lose(func() error { return next(ctx, cmds) })
 		if err != nil {
@@ -124,6 +130,12 @@ func countTrips(t *testing.T, r *state.Redis) {
 	w.did(t, "save of one", 1, "evalsha")
 	save()
 	w.did(t, "save of what is saved", 0, "")
+	scopes[0].Remove("counter")
+	scopes[1].Delete()
+	save()
+	w.did(t, "a removal and a delete in one partition", 1, "evalsha")
+	save()
+	w.did(t, "save of what is gone", 0, "")
 }
 
 func TestScriptIsLoadedWhereItIsMissing(t *testing.T) {
@@ -208,6 +220,33 @@ func retry(t *testing.T, s *state.Scope, change string) int {
 	}
 	t.Fatalf("unknown change %q", change)
 	return 0
+}
+
+// One partition lost the race, and of another it is not known: both are said,
+// and trying again with what was not lost is no conflict.
+func TestConflictBesideNoAnswer(t *testing.T) {
+	t.Parallel()
+	r := openEmbedded(t, state.Config{})
+	user := state.UserKey("test", "bot", "another partition")
+	scopes, err := r.Load(t.Context(), key, user)
+	if err != nil {
+		t.Fatal(err)
+	}
+	put(t, r, key, 1)
+	state.Of[Counter](scopes[0]).N = 2
+	state.Of[Counter](scopes[1]).N = 2
+	w := &wire{unanswered: 1}
+	r.AddHook(w)
+	err = r.Save(t.Context(), scopes...)
+	var conflict *state.ConflictError
+	if !errors.Is(err, state.ErrUnavailable) || !errors.As(err, &conflict) ||
+		len(conflict.Conflicted) != 1 || conflict.Conflicted[0] != key || len(conflict.Saved) != 0 {
+		t.Fatalf("%v, want a conflict of %s and no answer", err, key)
+	}
+	w.unanswered = 0
+	if err := r.Save(t.Context(), scopes[1]); err != nil {
+		t.Error(err)
+	}
 }
 
 // The client itself repeats a command whose answer got lost: the script knows
