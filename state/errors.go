@@ -103,13 +103,15 @@ func explain(ctx context.Context, doing string, err error) error {
 var notNow = []string{
 	"LOADING", "READONLY", "CLUSTERDOWN", "TRYAGAIN", "MASTERDOWN", "NOREPLICAS", "MISCONF", "OOM",
 	"BUSY", "NOAUTH", "WRONGPASS", "NOPERM", "AUTH", "max number of clients", "max clients",
+	"This instance has cluster support disabled",
 }
 
 // isUnavailable: everything that is not an answer is the network's or the
-// client's; among the answers, those of a server that cannot serve now.
+// client's, and so is the nil of a sentinel that knows no such server; among
+// the answers, those of a server that cannot serve now.
 func isUnavailable(err error) bool {
 	var answer redis.Error
-	if !errors.As(err, &answer) {
+	if !errors.As(err, &answer) || errors.Is(err, redis.Nil) {
 		return true
 	}
 	return slices.ContainsFunc(notNow, func(p string) bool { return redis.HasErrorPrefix(err, p) })

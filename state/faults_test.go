@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/alicebob/miniredis/v2"
 	"github.com/redis/go-redis/v9"
 
 	"github.com/planbot-go/planbot/state"
@@ -194,6 +195,26 @@ func TestAnswersThatMeanUnavailable(t *testing.T) {
 				t.Errorf("%s with %q: %v", what, text, err)
 			}
 		}
+	}
+}
+
+// A connection that fails to log in leaves the commands of a pipeline without
+// an answer and without an error: that is not an empty state.
+func TestWrongPassword(t *testing.T) {
+	t.Parallel()
+	server := miniredis.RunT(t)
+	server.RequireAuth("right")
+	r := openURL(t, "redis://:sesame@"+server.Addr(), state.Config{TTL: time.Hour})
+	scopes, loadErr := r.Load(t.Context(), key)
+	s := load(t, openEmbedded(t, state.Config{}), key)
+	state.Of[Counter](s).N = 1
+	for what, err := range map[string]error{"load": loadErr, "save": r.Save(t.Context(), s), "ping": r.Ping(t.Context())} {
+		if !errors.Is(err, state.ErrUnavailable) || !strings.Contains(err.Error(), "WRONGPASS") || strings.Contains(err.Error(), "sesame") {
+			t.Errorf("%s: %v, want WRONGPASS", what, err)
+		}
+	}
+	if scopes != nil {
+		t.Error("a load without an answer gave scopes")
 	}
 }
 

@@ -36,30 +36,46 @@ func (r *Redis) Load(ctx context.Context, keys ...Key) ([]*Scope, error) {
 
 // read asks for one byte more than is allowed, to tell "just fits" from "more".
 // Its error is the first that is not about one document alone.
-func (r *Redis) read(ctx context.Context, keys []Key) ([]*redis.StringCmd, error) {
+func (r *Redis) read(ctx context.Context, keys []Key) ([]*redis.Cmd, error) {
 	ctx, cancel := context.WithTimeout(ctx, r.cfg.Timeout)
 	defer cancel()
 	pipe := r.client.Pipeline()
-	replies := make([]*redis.StringCmd, len(keys))
+	replies := make([]*redis.Cmd, len(keys))
 	for i, key := range keys {
-		replies[i] = pipe.GetRange(ctx, key.name, 0, int64(r.cfg.MaxBytes))
+		replies[i] = pipe.Do(ctx, "getrange", key.name, 0, r.cfg.MaxBytes)
 	}
-	_, _ = pipe.Exec(ctx) // each reply has its own error
+	_, execErr := pipe.Exec(ctx)
 	for _, reply := range replies {
-		if err := reply.Err(); err != nil && !isWrongType(err) {
+		if err := replyError(reply, execErr); err != nil && !isWrongType(err) {
 			return nil, err
 		}
 	}
 	return replies, nil
 }
 
-func (r *Redis) fill(ctx context.Context, scopes []*Scope, replies []*redis.StringCmd) error {
+// replyError is why there is no answer to a command of a pipeline. A command
+// may have neither an answer nor an error of its own: go-redis v9.23 leaves it
+// like that when a connection fails to log in. Reading it as an empty answer
+// would make a turn forget everything.
+func replyError(reply *redis.Cmd, execErr error) error {
+	switch {
+	case reply.Err() != nil:
+		return reply.Err()
+	case reply.Val() != nil:
+		return nil
+	case execErr != nil:
+		return execErr
+	}
+	return errors.New("no answer")
+}
+
+func (r *Redis) fill(ctx context.Context, scopes []*Scope, replies []*redis.Cmd) error {
 	var faults []error
 	for i, s := range scopes {
-		err := replies[i].Err()
+		doc, err := replies[i].Text()
 		if err == nil {
-			err = s.read(replies[i].Val(), r.cfg.MaxBytes)
-		} else {
+			err = s.read(doc, r.cfg.MaxBytes)
+		} else { // a value of another type
 			s.fault = &FormatError{Key: s.key}
 			err = s.fault
 		}

@@ -87,7 +87,7 @@ func Open(ctx context.Context, url string, cfg Config) (*Redis, error) {
 
 // Ping reports whether Redis answers and can read the keys of this program:
 // it looks up one key in each of four partitions, so that on a cluster several
-// nodes must be well. Its error wraps [ErrUnavailable] unless ctx ended.
+// nodes must be well. Its error is for the operator to read.
 func (r *Redis) Ping(ctx context.Context) error {
 	const doing = "ping redis"
 	bounded, cancel := context.WithTimeout(ctx, r.cfg.Timeout)

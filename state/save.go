@@ -30,6 +30,7 @@ type write struct {
 type group struct {
 	writes []write
 	reply  *redis.Cmd
+	err    error // why there is no reply
 }
 
 // Save writes the scopes that changed since they were loaded or last saved, in
@@ -155,26 +156,39 @@ func (r *Redis) send(ctx context.Context, groups []*group, idle []*Scope) error 
 		keys, args := g.call(r.cfg.TTL)
 		g.reply = saveScript.EvalSha(ctx, pipe, keys, args...)
 	}
-	renewals := make([]*redis.BoolCmd, len(idle))
+	renewals := make([]*redis.Cmd, len(idle))
 	for i, s := range idle {
-		renewals[i] = pipe.PExpire(ctx, s.key.name, r.cfg.TTL)
+		renewals[i] = pipe.Do(ctx, "pexpire", s.key.name, r.cfg.TTL.Milliseconds())
 	}
-	_, _ = pipe.Exec(ctx) // each reply has its own error
-	for _, g := range groups {
-		if isNoScript(g.reply.Err()) {
-			keys, args := g.call(r.cfg.TTL)
-			g.reply = saveScript.Eval(ctx, pipe, keys, args...)
-		}
-	}
-	if pipe.Len() > 0 {
-		_, _ = pipe.Exec(ctx)
-	}
+	_, execErr := pipe.Exec(ctx)
+	r.sendText(ctx, pipe, groups, execErr)
 	for _, renewal := range renewals {
-		if err := renewal.Err(); err != nil {
+		if err := replyError(renewal, execErr); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// sendText notes how the groups fared, after a second try with the script's
+// text for those whose server did not know the script: it ran nothing there.
+func (r *Redis) sendText(ctx context.Context, pipe redis.Pipeliner, groups []*group, execErr error) {
+	var unknown []*group
+	for _, g := range groups {
+		g.err = replyError(g.reply, execErr)
+		if isNoScript(g.err) {
+			keys, args := g.call(r.cfg.TTL)
+			g.reply = saveScript.Eval(ctx, pipe, keys, args...)
+			unknown = append(unknown, g)
+		}
+	}
+	if len(unknown) == 0 {
+		return
+	}
+	_, execErr = pipe.Exec(ctx)
+	for _, g := range unknown {
+		g.err = replyError(g.reply, execErr)
+	}
 }
 
 // call makes the KEYS and ARGV of save.lua.
@@ -209,7 +223,7 @@ func (w write) left() string {
 func settle(ctx context.Context, groups []*group, err error) error {
 	var conflict ConflictError
 	for _, g := range groups {
-		lost, failure := g.reply.Int64Slice()
+		lost, failure := g.lost()
 		switch {
 		case failure != nil:
 			g.forgetCertainty()
@@ -233,6 +247,14 @@ func settle(ctx context.Context, groups []*group, err error) error {
 		return &conflict
 	}
 	return errors.Join(&conflict, err)
+}
+
+// lost lists the documents, from 1, that somebody else wrote meanwhile.
+func (g *group) lost() ([]int64, error) {
+	if g.err != nil {
+		return nil, g.err
+	}
+	return g.reply.Int64Slice()
 }
 
 func (g *group) keys() []Key {

@@ -21,7 +21,7 @@ type wire struct {
 	mu    sync.Mutex
 	trips int                          // round trips
 	sent  []string                     // names of the commands
-	asked int64                        // bytes, by the last getrange
+	asked int                          // bytes, by the last getrange
 	lose  func(run func() error) error // runs a pipeline, or not, and says what comes back
 
 	unanswered int // place in the pipeline, from 0, of a command whose answer gets lost; 0: none
@@ -65,7 +65,7 @@ func (w *wire) note(cmds ...redis.Cmder) {
 	for _, cmd := range cmds {
 		w.sent = append(w.sent, cmd.Name())
 		if cmd.Name() == "getrange" {
-			w.asked = cmd.Args()[3].(int64) + 1
+			w.asked = cmd.Args()[3].(int) + 1
 		}
 	}
 }
