@@ -1,4 +1,5 @@
 -- Saves the documents of one partition, all of them or none.
+-- A document's first 36 bytes are its version (versionBytes in document.go).
 -- KEYS[i]      a document's key
 -- ARGV[1]      time to live, ms
 -- ARGV[2*i]    the new document, empty to delete it
