@@ -49,18 +49,31 @@ func NewTokens(in Cloud, id Credentials, rt http.RoundTripper) (*Tokens, error) 
 	if err = errors.Join(err, id.check(), checkTenant(id.Tenant)); err != nil {
 		return nil, fmt.Errorf("tokens config: %w", err)
 	}
+	var own *http.Transport
 	if rt == nil {
-		rt = trustedTransport()
+		own = trustedTransport()
+		rt = own
 	}
-	tenant := cmp.Or(id.Tenant, in.Tenant)
-	if id.Password != "" {
-		return newTokens(newSecretGrant(rt, login, tenant, id, in.Scope).fetch), nil
-	}
-	credential, err := id.azure(login, tenant, rt)
+	fetch, err := id.grants(in, login, rt)
 	if err != nil {
 		return nil, fmt.Errorf("tokens config: %w", err)
 	}
-	return newTokens(azureGrant{credential, in.Scope}.fetch), nil
+	t := newTokens(fetch)
+	t.own = own
+	return t, nil
+}
+
+// grants returns what asks for a token with these credentials.
+func (c Credentials) grants(in Cloud, login *url.URL, rt http.RoundTripper) (func(context.Context) (grant, error), error) {
+	tenant := cmp.Or(c.Tenant, in.Tenant)
+	if c.Password != "" {
+		return newSecretGrant(rt, login, tenant, c, in.Scope).fetch, nil
+	}
+	credential, err := c.azure(login, tenant, rt)
+	if err != nil {
+		return nil, err
+	}
+	return azureGrant{credential, in.Scope}.fetch, nil
 }
 
 func (c Credentials) check() error {

@@ -38,6 +38,7 @@ type Guard struct {
 	cfg    GuardConfig
 	keys   *keySet // nil in local mode
 	parser *jwt.Parser
+	own    *http.Transport // nil when the caller brought one
 }
 
 // NewGuard returns a guard, or an error that names every mistake in cfg. No key
@@ -71,7 +72,8 @@ func (g *Guard) setUp() error {
 		g.cfg.Now = time.Now
 	}
 	if g.cfg.Transport == nil {
-		g.cfg.Transport = trustedTransport()
+		g.own = trustedTransport()
+		g.cfg.Transport = g.own
 	}
 	g.keys = newKeySet(noRedirects(g.cfg.Transport), metadata, g.cfg.Now)
 	g.parser = jwt.NewParser(
@@ -89,8 +91,8 @@ func (g *Guard) Close() {
 		return
 	}
 	g.keys.flight.close()
-	if t, ok := g.cfg.Transport.(interface{ CloseIdleConnections() }); ok {
-		t.CloseIdleConnections()
+	if g.own != nil {
+		g.own.CloseIdleConnections()
 	}
 }
 

@@ -188,3 +188,5 @@ func signBy(t testing.TB, m jwt.SigningMethod, k any, claims jwt.Claims, extra m
 func message() *activity.Activity {
 	return &activity.Activity{Type: activity.Message, ChannelID: activity.Teams, ServiceURL: serviceURL, Text: "hello"}
 }
+
+var rs256 = jwt.SigningMethodRS256

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"net/http"
 	"sync"
 	"time"
 )
@@ -34,6 +35,7 @@ type grant struct {
 type Tokens struct {
 	fetch  func(context.Context) (grant, error)
 	flight *flight
+	own    *http.Transport // nil when the caller brought one
 
 	mu       sync.Mutex
 	token    string
@@ -49,7 +51,12 @@ func newTokens(fetch func(context.Context) (grant, error)) *Tokens {
 }
 
 // Close ends a request that is under way and waits for it.
-func (t *Tokens) Close() { t.flight.close() }
+func (t *Tokens) Close() {
+	t.flight.close()
+	if t.own != nil {
+		t.own.CloseIdleConnections()
+	}
+}
 
 // Token returns a token that is good for at least half a minute, never an empty
 // one. Its error is a [TokenError], or ctx's.
