@@ -1,0 +1,138 @@
+package actions
+
+import (
+	"maps"
+	"slices"
+	"strconv"
+
+	"github.com/google/jsonschema-go/jsonschema"
+)
+
+// fitContents fits the elements of an array, or the properties of an object.
+func (c *checker) fitContents(schema *jsonschema.Schema, value any) (any, bool, *EntityError) {
+	switch value := value.(type) {
+	case []any:
+		return c.fitItems(schema, value)
+	case map[string]any:
+		return c.fitObject(schema, value)
+	}
+	return value, false, nil
+}
+
+func (c *checker) fitItems(schema *jsonschema.Schema, list []any) (any, bool, *EntityError) {
+	if schema.Items == nil {
+		return list, false, nil
+	}
+	copied := false
+	for i, item := range list {
+		fitted, changed, err := c.fit(schema.Items, item)
+		if err != nil {
+			err.Path = join("["+strconv.Itoa(i)+"]", err.Path)
+			return nil, false, err
+		}
+		if !changed || !c.build {
+			continue
+		}
+		if !copied {
+			list, copied = slices.Clone(list), true
+		}
+		list[i] = fitted
+	}
+	return list, copied, nil
+}
+
+// fitObject fits an object within the entities. One that schema does not allow
+// to have more properties than it names keeps them all the same, as the entities
+// themselves do.
+func (c *checker) fitObject(schema *jsonschema.Schema, object map[string]any) (any, bool, *EntityError) {
+	for _, name := range schema.Required {
+		if _, given := object[name]; !given && !hasDefault(schema, name) {
+			return nil, false, &EntityError{Path: name, Want: "a value", Got: "none"}
+		}
+	}
+	if c.build {
+		object = maps.Clone(object)
+	}
+	var fault *EntityError
+	for name, value := range object {
+		property := schema.Properties[name]
+		if property == nil {
+			property = additional(schema)
+		}
+		fitted, _, err := c.fit(property, value)
+		if err != nil {
+			err.Path = join(name, err.Path)
+			if fault == nil || err.Path < fault.Path {
+				fault = err
+			}
+		} else if c.build {
+			object[name] = fitted
+		}
+	}
+	if fault != nil {
+		return nil, false, fault
+	}
+	c.defaults(schema, object)
+	return object, c.build, nil
+}
+
+func hasDefault(schema *jsonschema.Schema, name string) bool {
+	property := schema.Properties[name]
+	return property != nil && property.Default != nil
+}
+
+// additional returns the schema of properties without a schema of their own: nil
+// where anything, or nothing, is allowed.
+func additional(schema *jsonschema.Schema) *jsonschema.Schema {
+	if more := schema.AdditionalProperties; more != nil && more.Not == nil {
+		return more
+	}
+	return nil
+}
+
+// fitChoices fits value to all of allOf, and to one of anyOf and of oneOf.
+func (c *checker) fitChoices(schema *jsonschema.Schema, value any) (any, bool, *EntityError) {
+	changed := false
+	for _, part := range schema.AllOf {
+		fitted, other, err := c.fit(part, value)
+		if err != nil {
+			return nil, false, err
+		}
+		value, changed = fitted, changed || other
+	}
+	for _, options := range [...][]*jsonschema.Schema{schema.AnyOf, schema.OneOf} {
+		if options == nil {
+			continue
+		}
+		fitted, other, err := c.fitOne(options, value)
+		if err != nil {
+			return nil, false, err
+		}
+		value, changed = fitted, changed || other
+	}
+	return value, changed, nil
+}
+
+// fitOne fits value to the first option that takes it as it is, else to the first
+// that takes it converted.
+func (c *checker) fitOne(options []*jsonschema.Schema, value any) (any, bool, *EntityError) {
+	was := c.exact
+	defer func() { c.exact = was }()
+	var first *EntityError
+	for _, exact := range [...]bool{true, was} {
+		c.exact = exact
+		for _, option := range options {
+			fitted, changed, err := c.fit(option, value)
+			if err == nil {
+				return fitted, changed, nil
+			}
+			if first == nil || len(err.Path) > len(first.Path) {
+				first = err // the deepest is the nearest miss
+			}
+		}
+	}
+	if first == nil {
+		first = &EntityError{Want: "nothing", Got: describe(value)}
+	}
+	return nil, false, first
+}

@@ -1,0 +1,355 @@
+package planner
+
+import (
+	"strings"
+)
+
+// command reads the command at, the one with the given index in its plan.
+func (d *drafting) command(at, index int) (Command, *DecodeError) {
+	if d.tape[at].kind != objectNode {
+		return Command{}, fail(InvalidPlan, "command %d is %s, not an object", index+1, d.tape[at].kind)
+	}
+	f, err := d.fields(at)
+	if err != nil {
+		return Command{}, within(err, index)
+	}
+	kind, err := d.kind(f)
+	if err != nil {
+		return Command{}, within(err, index)
+	}
+	var c Command
+	if kind == Do {
+		c, err = d.do(f)
+	} else {
+		c, err = d.say(f)
+	}
+	if err != nil {
+		return Command{}, within(err, index)
+	}
+	return c, nil
+}
+
+// within names the command in the detail of a fault.
+func within(err *DecodeError, index int) *DecodeError {
+	return fail(err.Kind, "command %d: %s", index+1, err.Detail)
+}
+
+// commandFields are the values of the keys that commands have, -1 for absent or
+// null.
+type commandFields struct {
+	kind, action, name, saveAs      int
+	entities, parameters, arguments int
+	response, text, message         int
+}
+
+// fields finds the values of the keys of the command at in one pass.
+func (d *drafting) fields(at int) (f commandFields, err *DecodeError) {
+	f = commandFields{-1, -1, -1, -1, -1, -1, -1, -1, -1, -1}
+	for key, value := range d.tape.members(at) {
+		field := f.of(key)
+		switch {
+		case field == nil:
+		case *field < 0:
+			*field = value
+		case !d.tape.equal(*field, value):
+			return f, conflicting(key)
+		default:
+			d.done |= mergedKeys
+		}
+	}
+	for _, field := range f.all() {
+		if *field >= 0 && d.tape[*field].kind == nullNode {
+			*field = -1
+		}
+	}
+	return f, nil
+}
+
+// of returns the field that a key names, without regard to case; nil for none.
+func (f *commandFields) of(key string) *int {
+	switch {
+	case strings.EqualFold(key, "type"):
+		return &f.kind
+	case strings.EqualFold(key, "action"):
+		return &f.action
+	case strings.EqualFold(key, "entities"):
+		return &f.entities
+	case strings.EqualFold(key, "response"):
+		return &f.response
+	case strings.EqualFold(key, "saveAs"):
+		return &f.saveAs
+	case strings.EqualFold(key, "parameters"):
+		return &f.parameters
+	case strings.EqualFold(key, "arguments"):
+		return &f.arguments
+	case strings.EqualFold(key, "name"):
+		return &f.name
+	case strings.EqualFold(key, "text"):
+		return &f.text
+	case strings.EqualFold(key, "message"):
+		return &f.message
+	}
+	return nil
+}
+
+func (f *commandFields) all() [10]*int {
+	return [...]*int{
+		&f.kind, &f.action, &f.name, &f.saveAs, &f.entities, &f.parameters, &f.arguments,
+		&f.response, &f.text, &f.message,
+	}
+}
+
+// kind says what a command is: by its type, else by the one of action and
+// response that it has.
+func (d *drafting) kind(f commandFields) (Kind, *DecodeError) {
+	if f.kind >= 0 {
+		text := strings.TrimSpace(d.tape[f.kind].text)
+		switch {
+		case !d.tape.isText(f.kind):
+			return "", fail(InvalidPlan, `"type" is %s, not DO or SAY`, d.tape[f.kind].kind)
+		case strings.EqualFold(text, string(Do)):
+			return Do, nil
+		case strings.EqualFold(text, string(Say)):
+			return Say, nil
+		}
+		return "", fail(InvalidPlan, "the type %q is not DO or SAY", clip(text))
+	}
+	switch {
+	case f.action >= 0 && f.response < 0:
+		d.done |= reshaped
+		return Do, nil
+	case f.response >= 0 && f.action < 0:
+		d.done |= reshaped
+		return Say, nil
+	}
+	return "", fail(InvalidPlan, "it has no type DO or SAY")
+}
+
+// do reads a DO.
+func (d *drafting) do(f commandFields) (Command, *DecodeError) {
+	c := Command{Kind: Do}
+	var err *DecodeError
+	var nested int
+	if c.Action, nested, err = d.action(f); err != nil {
+		return c, err
+	}
+	entities, err := d.oneOf(nested, f.entities, f.parameters, f.arguments)
+	if err != nil {
+		return c, err
+	}
+	if c.Entities, err = d.entities(entities); err != nil {
+		return c, err
+	}
+	c.SaveAs, err = d.saveAs(f.saveAs)
+	return c, err
+}
+
+// action reads the name of the action of a DO. An action that is an object holds
+// its own entities, nested.
+func (d *drafting) action(f commandFields) (name string, nested int, err *DecodeError) {
+	at := f.action
+	if at < 0 {
+		at = f.name
+	}
+	nested = -1
+	if at >= 0 && d.tape[at].kind == objectNode {
+		d.done |= reshaped
+		inner, err := d.fields(at)
+		if err != nil {
+			return "", -1, err
+		}
+		if nested, err = d.oneOf(inner.entities, inner.parameters, inner.arguments); err != nil {
+			return "", -1, err
+		}
+		at = inner.name
+	}
+	if at < 0 || !d.tape.isText(at) {
+		return "", -1, fail(InvalidPlan, "the DO names no action")
+	}
+	if name = strings.TrimSpace(d.tape[at].text); name == "" {
+		return "", -1, fail(InvalidPlan, "the DO names no action")
+	}
+	return name, nested, nil
+}
+
+// oneOf returns the first of the values that is there; all that are there have
+// to be equal.
+func (d *drafting) oneOf(values ...int) (int, *DecodeError) {
+	first := -1
+	for _, at := range values {
+		switch {
+		case at < 0:
+		case first < 0:
+			first = at
+		case !d.tape.equal(first, at):
+			return -1, fail(InvalidPlan, "its entities are given twice with different values")
+		}
+	}
+	return first, nil
+}
+
+// entities reads the entities of a DO: an object, an array of pairs of name and
+// value, or an empty array.
+func (d *drafting) entities(at int) (map[string]any, *DecodeError) {
+	if at < 0 {
+		return map[string]any{}, nil
+	}
+	switch d.tape[at].kind {
+	case objectNode:
+		return d.tape.object(at)
+	case arrayNode:
+		d.done |= reshaped
+		return d.pairs(at)
+	}
+	return nil, fail(InvalidPlan, "its entities are %s, not an object", d.tape[at].kind)
+}
+
+// pairs reads an array of objects that have a name and a value each.
+func (d *drafting) pairs(at int) (map[string]any, *DecodeError) {
+	m := make(map[string]any)
+	where := make(map[string]int)
+	for i := range d.tape.items(at) {
+		name, value, ok := d.pair(i)
+		if !ok {
+			return nil, fail(InvalidPlan, "its entities are an array, not an object")
+		}
+		if first, twice := where[name]; twice {
+			if !d.tape.equal(first, value) {
+				return nil, fail(InvalidPlan, "the entity %q is given twice with different values", clip(name))
+			}
+			continue
+		}
+		v, err := d.tape.value(value)
+		if err != nil {
+			return nil, err
+		}
+		m[name], where[name] = v, value
+	}
+	return m, nil
+}
+
+// pair reads an object that has a name and a value and nothing else.
+func (d *drafting) pair(at int) (name string, value int, ok bool) {
+	if d.tape[at].kind != objectNode {
+		return "", -1, false
+	}
+	nameAt, value, count := -1, -1, 0
+	for key, i := range d.tape.members(at) {
+		count++
+		switch {
+		case strings.EqualFold(key, "name"):
+			nameAt = i
+		case strings.EqualFold(key, "value"):
+			value = i
+		}
+	}
+	if count != 2 || nameAt < 0 || value < 0 || d.tape[nameAt].kind != stringNode {
+		return "", -1, false
+	}
+	return d.tape[nameAt].text, value, true
+}
+
+// saveAs reads the name of the variable that a DO saves its result as.
+func (d *drafting) saveAs(at int) (string, *DecodeError) {
+	if at < 0 {
+		return "", nil
+	}
+	name := strings.TrimPrefix(strings.TrimSpace(d.tape[at].text), "$")
+	switch {
+	case d.tape[at].kind == stringNode && name == "":
+		return "", nil
+	case d.tape[at].kind != stringNode || nameSize(name) != len(name):
+		return "", fail(InvalidPlan, "saveAs is no name: use letters, digits and _, and begin with no digit")
+	}
+	return name, nil
+}
+
+// say reads a SAY.
+func (d *drafting) say(f commandFields) (Command, *DecodeError) {
+	if f.saveAs >= 0 && d.tape[f.saveAs].text != "" {
+		return Command{}, fail(InvalidPlan, "a SAY has no result to save: saveAs belongs to a DO")
+	}
+	at := f.response
+	for _, other := range [...]int{f.text, f.message} {
+		if at < 0 && other >= 0 {
+			d.done |= reshaped
+			at = other
+		}
+	}
+	c := Command{Kind: Say}
+	var err *DecodeError
+	if at >= 0 {
+		c.Response, err = d.response(at)
+	}
+	return c, err
+}
+
+// response reads the text of a SAY: a string, a number, a boolean, or a message
+// with its content.
+func (d *drafting) response(at int) (string, *DecodeError) {
+	switch n := d.tape[at]; n.kind {
+	case stringNode:
+		if isPlaceholder(n.text, "response") {
+			return "", fail(InvalidPlan, "the response is the placeholder %s", n.text)
+		}
+		return n.text, nil
+	case numberNode:
+		return n.text, nil
+	case trueNode:
+		return "true", nil
+	case falseNode:
+		return "false", nil
+	case objectNode:
+		d.done |= reshaped
+		return d.content(at)
+	default:
+		return "", fail(InvalidPlan, "the response of the SAY is %s, not a string", n.kind)
+	}
+}
+
+// content reads the content of a message object.
+func (d *drafting) content(at int) (string, *DecodeError) {
+	content, conflict := d.tape.field(at, "content")
+	switch {
+	case conflict:
+		return "", conflicting("content")
+	case content >= 0 && d.tape[content].kind == stringNode:
+		return d.tape[content].text, nil
+	case content >= 0 && d.tape[content].kind == nullNode:
+		return "", nil
+	}
+	return "", fail(InvalidPlan, "the response of the SAY is an object, not a string")
+}
+
+// isPlaceholder reports whether text is one of the placeholders of the plan's
+// format, echoed: its own name in angle brackets, or the word text.
+func isPlaceholder(text, name string) bool {
+	inner, ok := strings.CutPrefix(strings.TrimSpace(text), "<")
+	if !ok {
+		return false
+	}
+	inner, ok = strings.CutSuffix(inner, ">")
+	return ok && (strings.EqualFold(inner, name) || strings.EqualFold(inner, "text"))
+}
+
+// isToolCall reports whether the value at is a call of a function, in the JSON
+// that models write for it: a name and its arguments.
+func (d *drafting) isToolCall(at int) bool {
+	if d.tape[at].kind != objectNode {
+		return false
+	}
+	f, err := d.fields(at)
+	return err == nil && f.name >= 0 && f.action < 0 && f.response < 0 && f.entities < 0 &&
+		(f.arguments >= 0 || f.parameters >= 0) && (f.kind < 0 || !isKind(d.tape[f.kind].text))
+}
+
+// toolCall reads a call of a function as a DO.
+func (d *drafting) toolCall(at int) (Command, *DecodeError) {
+	d.done |= readToolCall
+	f, err := d.fields(at)
+	if err != nil {
+		return Command{}, err
+	}
+	f.saveAs = -1
+	return d.do(f)
+}

@@ -1,0 +1,185 @@
+package planner
+
+import (
+	"strings"
+	"unicode"
+)
+
+// label says what stands before a value on its line.
+type label uint8
+
+const (
+	noLabel    label = iota // prose: the value is in the middle of a sentence
+	atStart                 // nothing, or a mark of Markdown
+	knownLabel              // the name of what follows: "Plan:", "const plan ="
+	someLabel               // a few words and a colon
+)
+
+// labels are the names that a model gives to its plan, in lower case.
+var labels = map[string]bool{
+	"plan": true, "the plan": true, "json": true, "output": true, "answer": true, "final answer": true,
+	"response": true, "result": true, "final plan": true, "final": true, "assistant": true, "action plan": true,
+}
+
+// tags are the tags that a model puts around its answer.
+var answerTags = map[string]bool{
+	"answer": true, "output": true, "response": true, "result": true, "json": true, "final": true,
+	"final_answer": true, "plan": true, "pre": true, "code": true,
+}
+
+// longestLabel is how long a label may be.
+const longestLabel = 60
+
+// labelBefore classifies what stands before a value on its line.
+func labelBefore(line string) label {
+	line = strings.TrimFunc(line, isBlank)
+	if line == "" {
+		return atStart
+	}
+	if len(line) > longestLabel || line[0] == '>' {
+		return noLabel
+	}
+	if _, ok := fence(line); ok {
+		return atStart
+	}
+	bare := strings.Trim(line, "`*_~#-+•. \t0123456789)")
+	switch {
+	case bare == "":
+		return quoted(line)
+	case isAnswerTag(bare), isNamed(bare), isAssignment(bare):
+		return knownLabel
+	case strings.HasSuffix(bare, ":"):
+		return someLabel
+	}
+	return noLabel
+}
+
+// quoted refuses a list item or the like that turns out to be a block quote.
+func quoted(line string) label {
+	if strings.Contains(line, ">") {
+		return noLabel
+	}
+	return atStart
+}
+
+// isBlank reports whether c is white space of any kind, or has no width.
+func isBlank(c rune) bool { return unicode.IsSpace(c) || isInvisible(c) }
+
+// isNamed reports whether line is the name of a plan and a colon.
+func isNamed(line string) bool {
+	name, ok := strings.CutSuffix(strings.Trim(line, "*_ "), ":")
+	return ok && labels[strings.ToLower(strings.Trim(name, "*_ "))]
+}
+
+// isAssignment reports whether line assigns what follows to a variable.
+func isAssignment(line string) bool {
+	name, ok := strings.CutSuffix(line, "=")
+	if !ok {
+		return false
+	}
+	name = strings.TrimSpace(name)
+	for _, keyword := range [...]string{"const ", "let ", "var "} {
+		name = strings.TrimPrefix(name, keyword)
+	}
+	return name != "" && isWordStart(name[0]) && strings.TrimLeftFunc(name, func(c rune) bool {
+		return c < 0x80 && isWordByte(byte(c))
+	}) == ""
+}
+
+// isAnswerTag reports whether line is one tag around an answer.
+func isAnswerTag(line string) bool {
+	name, ok := strings.CutPrefix(line, "<")
+	if !ok {
+		return false
+	}
+	name, ok = strings.CutSuffix(strings.TrimPrefix(name, "/"), ">")
+	return ok && answerTags[strings.ToLower(name)]
+}
+
+// fence returns the language of the code fence that line is; lines that only
+// begin like one are none.
+func fence(line string) (language string, ok bool) {
+	rest := strings.TrimLeft(line, "`")
+	if len(line)-len(rest) < 3 {
+		if rest = strings.TrimLeft(line, "~"); len(line)-len(rest) < 3 {
+			return "", false
+		}
+	}
+	language = strings.TrimSpace(rest)
+	return language, !strings.ContainsAny(language, "`{[(<:.!?") && strings.Count(language, " ") <= 2
+}
+
+// wrapping says what a stretch of text around a value is made of.
+type wrapping struct {
+	prose, fence, label, brace bool
+}
+
+// unwrap classifies the text around a value; before says that a value follows.
+func unwrap(text string, before bool) wrapping {
+	var w wrapping
+	for line := range strings.Lines(text) {
+		w.line(strings.TrimFunc(line, isBlank), before)
+		if w.prose {
+			break
+		}
+	}
+	return w
+}
+
+func (w *wrapping) line(line string, before bool) {
+	if line == "" {
+		return
+	}
+	if _, ok := fence(line); ok {
+		w.fence = true
+		return
+	}
+	if !before {
+		if rest := strings.TrimLeft(line, "}] \t"); rest != line {
+			w.brace = true
+			line = rest
+		}
+		if line = strings.TrimSpace(strings.TrimLeft(line, ";")); line == "" {
+			return
+		}
+		if _, ok := fence(line); ok {
+			w.fence = true
+			return
+		}
+	}
+	if strings.Trim(line, "`*_") == "" || isAnswerTag(line) || before && labelBefore(line) == knownLabel {
+		w.label = true
+		return
+	}
+	w.prose = true
+}
+
+// stands reports whether the value f may be a plan by its place: on lines of its
+// own, or at the start or the end of the text. In the middle of a sentence, or in
+// a block quote, it is something that the text talks about.
+func (s *survey) stands(f found) bool {
+	before := labelBefore(s.text[f.lineStart:f.start])
+	line, _, _ := strings.Cut(s.text[f.end:], "\n")
+	if next := strings.TrimLeft(line, "}] \t;"); next != "" && strings.IndexByte(`,:"'{[`, next[0]) >= 0 && !startsValue(next) {
+		return false // the JSON goes on: the value is a part of something broken
+	}
+	switch before {
+	case atStart, knownLabel:
+		return true
+	case someLabel:
+		if !unwrap(line, false).prose {
+			return true
+		}
+	}
+	return !isQuoted(s.text[f.lineStart:f.start]) && !unwrap(s.text[f.end:], false).prose
+}
+
+// startsValue reports whether text begins with another value that may be a plan.
+func startsValue(text string) bool {
+	return text[0] == '{' && keyFollows(text[1:])
+}
+
+// isQuoted reports whether a line begins as a block quote.
+func isQuoted(line string) bool {
+	return strings.HasPrefix(strings.TrimLeft(line, " \t*-+0123456789."), ">")
+}

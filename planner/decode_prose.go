@@ -1,0 +1,118 @@
+package planner
+
+import (
+	"regexp"
+	"strings"
+)
+
+// prose makes the one SAY of a text that holds no plan, unless the text is empty,
+// or is a plan of another kind, which must be neither run nor shown.
+func (s *survey) prose() (Plan, *DecodeError) {
+	text := strings.TrimSpace(s.withoutReasoning())
+	switch {
+	case text == "", text == "null", isEmptyFence(text):
+		return Plan{}, fail(NoPlan, "the answer is empty")
+	case strings.IndexByte("{[", text[0]) >= 0 && leftOpen(text):
+		return Plan{}, fail(Truncated, "the text ends before the JSON does")
+	case isJSON(text):
+		return Plan{}, fail(InvalidPlan, "the answer is JSON, but no plan")
+	}
+	if name := dialect(text); name != "" {
+		return Plan{}, fail(InvalidPlan, "the answer is %s, not a JSON plan", name)
+	}
+	said := strings.TrimSpace(withoutSay(text))
+	if said == "" {
+		return Plan{}, fail(NoPlan, "the answer says nothing")
+	}
+	return Plan{Commands: []Command{{Kind: Say, Response: said}}, Repairs: s.done.list(), Prose: true}, nil
+}
+
+// withoutReasoning returns the text without the blocks of reasoning in it.
+func (s *survey) withoutReasoning() string {
+	if len(s.reasoning) == 0 {
+		return s.text
+	}
+	s.done |= strippedReasoning
+	var rest strings.Builder
+	start := 0
+	for _, block := range s.reasoning {
+		rest.WriteString(s.text[start:block.start])
+		start = block.end
+	}
+	rest.WriteString(s.text[start:])
+	return rest.String()
+}
+
+func leftOpen(text string) bool {
+	end, _ := extent(text, 0)
+	return end < 0
+}
+
+// isEmptyFence reports whether text is a code fence with nothing in it.
+func isEmptyFence(text string) bool {
+	if _, ok := fence(text[:min(3, len(text))]); !ok {
+		return false
+	}
+	for line := range strings.Lines(text) {
+		line = strings.TrimSpace(line)
+		if _, ok := fence(line); !ok && line != "" {
+			return false
+		}
+	}
+	return true
+}
+
+// withoutSay drops the word SAY from prose that begins with it.
+func withoutSay(text string) string {
+	if rest, ok := strings.CutPrefix(text, "SAY"); ok {
+		rest = strings.TrimLeft(rest, " ")
+		if said, ok := strings.CutPrefix(rest, ":"); ok {
+			return unquote(strings.TrimSpace(said))
+		}
+		if said := unquote(rest); said != rest {
+			return said
+		}
+	}
+	if len(text) > 4 && strings.EqualFold(text[:4], "say:") {
+		return unquote(strings.TrimSpace(text[4:]))
+	}
+	return text
+}
+
+// unquote drops the quotes around the whole of a text.
+func unquote(text string) string {
+	if len(text) >= 2 && text[0] == '"' && strings.IndexByte(text[1:], '"') == len(text)-2 {
+		return text[1 : len(text)-1]
+	}
+	return text
+}
+
+// foreign are the marks of plans that are written in another way than ours.
+// They are looked for line by line, at the start of a line.
+var foreign = []struct {
+	name string
+	mark *regexp.Regexp
+}{
+	{"an XML plan or tool call", regexp.MustCompile(`(?im)^[ \t]*<(?:plan|function|functions|function_calls?|tool_calls?|tool_use|invoke|antml:\w+|command|commands|action|do|say|step|steps)(?:[.=\s:/][^\n]{0,400})?>`)},
+	{"an XML plan or tool call", regexp.MustCompile(`(?m)^[ \t]*<(?:function[.=]|\|(?:python_tag|tool_call|tool▁|tool_calls_section)|｜tool)`)},
+	{"a tool call", regexp.MustCompile(`(?m)^[ \t]*\[/?TOOL_(?:CALLS?|REQUEST)\]`)},
+	{"YAML", regexp.MustCompile(`(?im)^[ \t]*(?:-[ \t]+)?["']?type["']?:[ \t]*["']?(?:do|say|plan)["']?[ \t]*\r?$`)},
+	{"YAML", regexp.MustCompile(`(?im)^[ \t]*(?:commands|steps):[ \t]*\r?\n[ \t]*-[ \t]+["']?(?:type|action|do|say)\b`)},
+	{"a ReAct text", regexp.MustCompile(`(?im)^[ \t*]*action input[ \t*]*:`)},
+	{"a ReAct text", regexp.MustCompile(`(?ims)^[ \t*]*thought[ \t*]*:.*^[ \t*]*(?:action|final answer)[ \t*]*:`)},
+	{"a list of steps", regexp.MustCompile(`(?m)^[ \t]*(?:[-*•]|\d+[.)])?[ \t]*[*` + "`" + `]{0,2}(?:THEN[ \t]+)?DO\b[*` + "`" + `]{0,2}[ \t]*:?[ \t]*[*` + "`" + `"]?[a-z_]\w*`)},
+	{"a list of steps", regexp.MustCompile(`(?m)^[ \t]*(?:[-*•]|\d+[.)])[ \t]*[*` + "`" + `]{0,2}SAY\b`)},
+	{"a template", regexp.MustCompile(`^\{\{[#!~]|^\{\{(?:set|json)\b|^｛`)},
+	{"a function call", regexp.MustCompile(`^\[?(?:functions\.)?[A-Za-z_]\w*\((?:\s*[A-Za-z_]\w*\s*=\s*["'\d\[{tfTFn-][^\n]*)?\)\]?;?$`)},
+	{"escaped JSON", regexp.MustCompile(`^\{(?:&quot;|&#34;)`)},
+}
+
+// dialect names the way in which text is a plan, if it is one of another kind.
+func dialect(text string) string {
+	for _, f := range foreign {
+		if f.mark.MatchString(text) {
+			return f.name
+		}
+	}
+	return ""
+}

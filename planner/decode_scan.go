@@ -1,0 +1,277 @@
+package planner
+
+import "strings"
+
+// span is a piece of a text.
+type span struct{ start, end int }
+
+// shape says what a value in a text looks like.
+type shape uint8
+
+const (
+	otherShape    shape = iota // no part of a plan
+	commandShape               // one bare command
+	commandsShape              // an array of bare commands
+	planShape                  // an object with commands
+)
+
+// found is a complete value in the text that may be the plan.
+type found struct {
+	span
+	shape     shape
+	root      int // its node on the tape
+	lineStart int // where the line begins in which it begins
+	done      repairs
+	unclosed  bool // its last } was missing
+}
+
+// survey is what a text holds: values that may be the plan, and faults that
+// decide what may be made of them.
+type survey struct {
+	text      string // cut at the first end token
+	jsonFirst bool   // the text begins as JSON, so it is meant as JSON
+	reader    reader
+	found     []found
+	reasoning []span // blocks of reasoning between other text
+	done      repairs
+
+	pos       int
+	lineStart int
+	restart   int  // where to begin anew, because all before it was reasoning; -1 for nowhere
+	thinking  bool // a tag of reasoning was opened in a line, and never closed
+
+	truncated string // why the text cannot be the whole of the answer
+	invalid   string // why a plan in the text cannot be read
+	doubtful  bool   // something like JSON never closes, so that a plan behind it may be in a string
+}
+
+// look surveys a text in one pass: it reads each value that may be a plan where
+// it begins, and never looks into one.
+func look(text string) *survey {
+	s := &survey{text: text, restart: -1, jsonFirst: looksJSON(text)}
+	s.reader.text = text
+	s.reader.tape = make(tape, 0, len(text)/12+8)
+	if s.jsonFirst {
+		s.candidate()
+	}
+	for s.pos < len(s.text) && s.restart < 0 && s.truncated == "" {
+		s.step()
+	}
+	return s
+}
+
+// step looks at what is at pos and goes on behind it.
+func (s *survey) step() {
+	rest := s.text[s.pos:]
+	switch rest[0] {
+	case '\n':
+		s.lineStart = s.pos + 1
+		s.pos++
+	case '{':
+		if keyFollows(rest[1:]) {
+			s.candidate()
+			return
+		}
+		s.pos++
+	case '<', '[', 0xE2: // the first byte of ◁
+		s.mark(rest)
+	default:
+		s.pos++
+	}
+}
+
+// mark looks at an end token, a tag of reasoning, or an array of objects.
+func (s *survey) mark(rest string) {
+	if rest[0] == '<' && s.endToken(rest) {
+		return
+	}
+	if index, opens, size := tagAt(rest); index >= 0 {
+		s.tag(index, opens, size)
+		return
+	}
+	inner := strings.TrimLeftFunc(rest[1:], isBlank)
+	if rest[0] == '[' && strings.HasPrefix(inner, "{") && keyFollows(inner[1:]) {
+		s.candidate()
+		return
+	}
+	s.pos++
+}
+
+// endToken cuts the text at an end token. </s> also ends a <s> of HTML.
+func (s *survey) endToken(rest string) bool {
+	size := endTokenAt(rest)
+	if size == 0 || strings.HasPrefix(rest, "</s>") && strings.Contains(s.text[s.lineStart:s.pos], "<s>") {
+		return false
+	}
+	s.done |= strippedEndToken
+	s.text = s.text[:s.pos]
+	return true
+}
+
+// tag looks at a tag of reasoning outside of all values.
+func (s *survey) tag(index int, opens bool, size int) {
+	behind := s.pos + size
+	switch {
+	case s.jsonFirst || opens && s.thinking:
+		s.pos = behind
+	case !opens: // its opening tag was part of the prompt
+		s.restart = behind
+	default:
+		s.block(reasoningTags[index].shut, behind)
+	}
+}
+
+// block looks at a block of reasoning whose contents begin at start. What stands
+// before the answer is dropped, what stands within it is noted, and a tag in the
+// middle of a line is only mentioned.
+func (s *survey) block(shut string, start int) {
+	size := indexFold(s.text[start:], shut)
+	ownLine := strings.TrimSpace(s.text[s.lineStart:s.pos]) == ""
+	end := start + size + len(shut)
+	switch {
+	case size < 0 && ownLine:
+		s.truncated = "the text ends within the reasoning"
+	case size < 0:
+		s.thinking = true
+		s.pos = start
+	case strings.TrimSpace(s.text[:s.pos]) == "":
+		s.restart = end
+	case !ownLine && !strings.Contains(s.text[start:end], "\n"):
+		s.pos = end
+	default:
+		s.reasoning = append(s.reasoning, span{s.pos, end})
+		s.pos = end
+	}
+}
+
+// candidate reads the value that begins at pos.
+func (s *survey) candidate() {
+	start, root := s.pos, len(s.reader.tape)
+	if s.overBudget() {
+		return
+	}
+	s.reader.done = 0
+	if s.reader.read(start) {
+		s.keep(start, root)
+		return
+	}
+	s.failed(start, root)
+}
+
+// overBudget gives up on a text that has to be read again and again.
+func (s *survey) overBudget() bool {
+	if s.reader.steps <= 8*len(s.reader.text)+4096 {
+		return false
+	}
+	s.invalid = "the text holds too many broken pieces of JSON"
+	s.pos = len(s.text)
+	return true
+}
+
+// keep notes the value that was just read, if it may be a plan, and goes on
+// behind it.
+func (s *survey) keep(start, root int) {
+	r := &s.reader
+	f := found{span: span{start, r.pos}, root: root, lineStart: s.lineStart, done: r.done, unclosed: r.unclosed}
+	f.shape = r.tape.shape(root)
+	s.pos = r.pos
+	s.lines(start)
+	switch {
+	case s.thinking && f.shape == planShape:
+		s.truncated = "the text ends within the reasoning"
+	case f.unclosed && f.shape != planShape:
+		s.cutAt(f)
+	case f.shape != otherShape || s.jsonFirst:
+		s.found = append(s.found, f)
+	default:
+		r.tape = r.tape[:root]
+	}
+}
+
+// cutAt handles an object whose last } is missing and that has no commands.
+func (s *survey) cutAt(f found) {
+	if s.jsonFirst || s.standsFirst(f.start) {
+		s.truncated = "the text ends before the JSON does"
+	}
+}
+
+// lines keeps lineStart true after a jump from start to pos.
+func (s *survey) lines(start int) {
+	if i := strings.LastIndexByte(s.text[start:s.pos], '\n'); i >= 0 {
+		s.lineStart = start + i + 1
+	}
+}
+
+// failed decides what a value means that could not be read.
+func (s *survey) failed(start, root int) {
+	r := s.reader
+	planLike := s.jsonFirst || r.tape.likePlan(root) || containsFold(s.text[start:], "commands")
+	if planLike && s.guess(start, root) {
+		return
+	}
+	s.reader.tape = s.reader.tape[:root]
+	end, inString := extent(s.text, start)
+	s.reader.steps += len(s.text) - start
+	if end > 0 {
+		planLike = s.jsonFirst || r.tape.likePlan(root) || containsFold(s.text[start:end], "commands")
+	}
+	open := r.fault == cut || end < 0 && !(inString && endsWithBracket(s.text))
+	switch {
+	case planLike && open:
+		s.truncated = "the text ends before the JSON does: " + r.want + " is missing"
+	case planLike:
+		s.invalid = s.describe(r)
+		s.pos = len(s.text)
+		if end > 0 && !s.jsonFirst {
+			s.pos = end // reasoning may have a draft in it
+			s.lines(start)
+		}
+	case r.fault == cut && s.standsFirst(start) && quoteAt(s.text, firstKey(s.text, start)).size > 0:
+		s.truncated = "the text ends before the JSON does"
+	case end > 0:
+		s.pos = end
+		s.lines(start)
+	default:
+		s.doubtful = true
+		s.pos = start + 1
+	}
+}
+
+// describe says where a value breaks.
+func (s *survey) describe(r reader) string {
+	near := r.text[min(r.pos, len(r.text)):]
+	if near == "" {
+		return "the JSON is broken at its end: expected " + r.want
+	}
+	return "the JSON is broken near " + strings.TrimSpace(clip(near)) + ": expected " + r.want
+}
+
+// standsFirst reports whether nothing but a label stands before start on its
+// line.
+func (s *survey) standsFirst(start int) bool {
+	return labelBefore(s.text[s.lineStart:start]) != noLabel
+}
+
+// firstKey returns where the first key of the value at start begins.
+func firstKey(text string, start int) int {
+	rest := strings.TrimLeftFunc(text[start:], func(c rune) bool { return c == '{' || c == '[' || isBlank(c) })
+	return len(text) - len(rest)
+}
+
+// guess reads the value at start again and guesses where its strings end, which
+// is only right for a plan that does nothing.
+func (s *survey) guess(start, root int) bool {
+	if !endsWithBracket(s.text) || mentionsDo(s.text[start:]) {
+		return false
+	}
+	again := s.reader
+	again.tape, again.guess, again.done = again.tape[:root:root], true, 0
+	if !again.read(start) || again.unclosed || again.tape.shape(root) != planShape {
+		s.reader.steps = again.steps
+		return false
+	}
+	again.guess = false
+	s.reader = again
+	s.keep(start, root)
+	return true
+}

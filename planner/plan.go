@@ -1,0 +1,70 @@
+// Package planner turns what a model wrote into a plan that is safe to run.
+//
+// A plan is a list of commands: DO runs an action, SAY sends a text. [Decode]
+// reads a plan from the raw output of a model: it repairs what can be repaired
+// without guessing, and refuses the rest with a [DecodeError] whose detail can be
+// given back to the model. [Validate] then checks the whole plan against the
+// registered actions before its first command runs. Neither ever makes a DO out
+// of something that the text does not plainly say.
+package planner
+
+// Kind says what a [Command] does.
+type Kind string
+
+// The kinds of commands.
+const (
+	Do  Kind = "DO"  // run an action
+	Say Kind = "SAY" // send a text
+)
+
+// Command is one step of a [Plan].
+type Command struct {
+	Kind Kind `json:"type"`
+
+	// Action is the name of the action that a DO runs.
+	Action string `json:"action,omitempty"`
+	// Entities are the arguments of a DO, as the model wrote them; never nil in
+	// a decoded DO. Numbers are json.Number with their exact text.
+	Entities map[string]any `json:"entities,omitempty"`
+	// SaveAs is the variable that the result of a DO is kept in for later
+	// commands of the same plan; "" when it is not kept.
+	SaveAs string `json:"saveAs,omitempty"`
+
+	// Response is the text of a SAY; never blank in a decoded SAY.
+	Response string `json:"response,omitempty"`
+}
+
+// Plan is what a model wants done, in order. A plan from [Decode] has at least
+// one command.
+type Plan struct {
+	Commands []Command `json:"commands"`
+	// Repairs are the codes of what had to be repaired or stripped to read the
+	// plan, sorted; none for a plan that was written as asked for.
+	Repairs []string `json:"repairs,omitempty"`
+	// Salvaged says that the plan stood in the middle of prose. A runtime may
+	// want a person's approval before such a plan does harm.
+	Salvaged bool `json:"salvaged,omitempty"`
+	// Prose says that the text held no plan: Commands is the one SAY of it.
+	Prose bool `json:"prose,omitempty"`
+}
+
+// Saves reports whether any command keeps its result. Only in such a plan is
+// $NAME a variable and $$ a dollar sign; in any other, text is taken as it is.
+func (p Plan) Saves() bool {
+	for i := range p.Commands {
+		if p.Commands[i].SaveAs != "" {
+			return true
+		}
+	}
+	return false
+}
+
+// LastDo returns the index of the last DO, or -1 when there is none.
+func (p Plan) LastDo() int {
+	for i := len(p.Commands) - 1; i >= 0; i-- {
+		if p.Commands[i].Kind == Do {
+			return i
+		}
+	}
+	return -1
+}
