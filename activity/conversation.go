@@ -8,6 +8,10 @@ import (
 	"github.com/infracloudio/msbotbuilder-go/schema"
 )
 
+// Reference is where a conversation is continued: the service URL, the
+// conversation, who is who in it and, for answers, the activity to answer.
+type Reference = schema.ConversationReference
+
 const threadMark = ";messageid="
 
 // Personal reports whether the conversation is one person's with the bot. A
@@ -71,7 +75,7 @@ func (a *Activity) FromBot() bool {
 }
 
 // Reference returns where the activity's conversation is continued.
-func (a *Activity) Reference() schema.ConversationReference {
+func (a *Activity) Reference() Reference {
 	return library.GetCoversationReference(schema.Activity{
 		ID:           a.ID,
 		ChannelID:    a.ChannelID,
@@ -84,7 +88,7 @@ func (a *Activity) Reference() schema.ConversationReference {
 
 // To returns an activity of the given type that the bot sends into the
 // conversation of ref. It replies to the activity that ref names, if any.
-func To(ref schema.ConversationReference, t Type) *Activity {
+func To(ref Reference, t Type) *Activity {
 	out := library.ApplyConversationReference(schema.Activity{Type: t}, ref, false)
 	return &Activity{
 		Type:         out.Type,

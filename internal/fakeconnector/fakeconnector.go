@@ -40,6 +40,7 @@ type Connector struct {
 	faults   []fault
 	teamSize int
 	messages chan Sent
+	typing   chan struct{}
 }
 
 type fault struct {
@@ -50,7 +51,7 @@ type fault struct {
 // New starts a connector that ends with the test.
 func New(t testing.TB) *Connector {
 	t.Helper()
-	c := &Connector{messages: make(chan Sent, 4096)}
+	c := &Connector{messages: make(chan Sent, 4096), typing: make(chan struct{}, 4096)}
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST /v3/conversations/{conversation}/activities", c.take)
 	mux.HandleFunc("POST /v3/conversations/{conversation}/activities/{reply}", c.take)
@@ -86,6 +87,16 @@ func (c *Connector) Next(t testing.TB) Sent {
 	case <-time.After(patience):
 		t.Fatalf("no message came; the connector got %v", c.All())
 		return Sent{}
+	}
+}
+
+// AwaitTyping waits for a typing indicator.
+func (c *Connector) AwaitTyping(t testing.TB) {
+	t.Helper()
+	select {
+	case <-c.typing:
+	case <-time.After(patience):
+		t.Error("no typing indicator came")
 	}
 }
 
@@ -127,6 +138,7 @@ func (c *Connector) take(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if sent.Type() != "message" {
+		c.typing <- struct{}{}
 		w.WriteHeader(http.StatusAccepted)
 		fmt.Fprint(w, `{}`)
 		return

@@ -1,0 +1,146 @@
+// Package bot is the activity handler: it takes activities from a channel over
+// HTTP, finds the route for each, and by default lets a planner plan and runs
+// the plan.
+//
+// One message is one turn. A turn loads its state in one round trip, strips the
+// bot's own mention, runs the first route that matches or the plan, saves what
+// changed, and only then says what was done: a reply never speaks of a change
+// that was not kept. Turns of one conversation run one after another in this
+// process, those of different conversations at once.
+package bot
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"github.com/planbot-go/planbot/actions"
+	"github.com/planbot-go/planbot/activity"
+	"github.com/planbot-go/planbot/connector"
+	"github.com/planbot-go/planbot/planner"
+	"github.com/planbot-go/planbot/state"
+)
+
+// Planner makes the plan of a turn. It is called once more, in the same turn,
+// when the last plan ended in a result that it has to see (turn.Outcomes).
+type Planner interface {
+	Plan(ctx context.Context, turn *actions.Turn) (planner.Plan, error)
+}
+
+// Store keeps turn state. [state.Redis] is one.
+type Store interface {
+	Load(ctx context.Context, keys ...state.Key) ([]*state.Scope, error)
+	Save(ctx context.Context, scopes ...*state.Scope) error
+}
+
+// Channel carries activities to the people. [connector.Client] is one.
+type Channel interface {
+	// Send delivers an activity to the conversation and returns the id that the
+	// channel gave it, or "" when it gave none.
+	Send(ctx context.Context, to activity.Reference, a *activity.Activity) (id string, err error)
+	// Reply is Send as an answer to another activity.
+	Reply(ctx context.Context, to activity.Reference, replyTo string, a *activity.Activity) (id string, err error)
+	// Team returns the details of a team.
+	Team(ctx context.Context, of activity.Reference, id string) (connector.Team, error)
+}
+
+// Door decides who gets in. The first step sees only the HTTP request, so that
+// strangers are refused before their bytes are read; the second the activity.
+type Door interface {
+	Enter(r *http.Request) (Visitor, error)
+}
+
+// Visitor is a caller whom the door let in.
+type Visitor interface {
+	// Permit returns an error when the caller may not deliver this activity.
+	Permit(a *activity.Activity) error
+}
+
+// Config says what a Bot is made of. Actions, Planner, Store, Channel and Door
+// are required; the zero value of every other field is a working default.
+type Config struct {
+	Actions *actions.Registry
+	Planner Planner
+	Store   Store
+	Channel Channel
+	Door    Door
+
+	// Name is how the bot calls itself in its welcome. "": Planbot.
+	Name string
+	// Examples are sentences that a person may start with; help shows them as
+	// buttons where the channel draws cards.
+	Examples []string
+	// TurnTimeout ends a turn, the model call and action in it included. 0: 5 minutes.
+	TurnTimeout time.Duration
+	// AckTimeout is how long a request waits for its turn before it is
+	// acknowledged; Teams sends it again after 15 s. 0: 10 seconds.
+	AckTimeout time.Duration
+	// MaxSteps is how many commands one turn may run. 0: 25.
+	MaxSteps int
+	// MaxTurns and MaxWaiting bound the turns at work and waiting in this
+	// process, MaxWaitingPerConversation those of one conversation. Beyond
+	// them the channel is told to come back. 0: 1024, 10000, 256.
+	MaxTurns, MaxWaiting, MaxWaitingPerConversation int
+	// Log receives what the bot reports. The zero value is silent.
+	Log zerolog.Logger
+}
+
+// Bot answers activities. It is an [http.Handler] for POST /api/messages, safe
+// for concurrent use once its routes are registered.
+type Bot struct {
+	cfg    Config
+	routes routes
+	lanes  *lanes
+}
+
+// New returns a bot with the built-in routes (welcome, help, /reset, /forget),
+// behind any that are registered later. Every fault of cfg is in the one error.
+func New(cfg Config) (*Bot, error) {
+	var faults []error
+	for _, required := range []struct {
+		name string
+		set  bool
+	}{
+		{"Actions", cfg.Actions != nil},
+		{"Planner", cfg.Planner != nil},
+		{"Store", cfg.Store != nil},
+		{"Channel", cfg.Channel != nil},
+		{"Door", cfg.Door != nil},
+	} {
+		if !required.set {
+			faults = append(faults, fmt.Errorf("no %s", required.name))
+		}
+	}
+	for name, n := range map[string]int{"TurnTimeout": int(cfg.TurnTimeout), "AckTimeout": int(cfg.AckTimeout), "MaxSteps": cfg.MaxSteps, "MaxTurns": cfg.MaxTurns, "MaxWaiting": cfg.MaxWaiting, "MaxWaitingPerConversation": cfg.MaxWaitingPerConversation} {
+		if n < 0 {
+			faults = append(faults, fmt.Errorf("%s is negative", name))
+		}
+	}
+	if err := errors.Join(faults...); err != nil {
+		return nil, fmt.Errorf("bot config: %w", err)
+	}
+	cfg.Name = cmp.Or(cfg.Name, "Planbot")
+	cfg.TurnTimeout = cmp.Or(cfg.TurnTimeout, 5*time.Minute)
+	cfg.AckTimeout = cmp.Or(cfg.AckTimeout, 10*time.Second)
+	cfg.MaxSteps = cmp.Or(cfg.MaxSteps, 25)
+	b := &Bot{cfg: cfg, lanes: newLanes(limits{
+		running: cmp.Or(cfg.MaxTurns, 1024),
+		waiting: cmp.Or(cfg.MaxWaiting, 10_000),
+		perLane: cmp.Or(cfg.MaxWaitingPerConversation, 256),
+	})}
+	b.routes.last = builtin(b)
+	return b, nil
+}
+
+// Drain stops taking activities, which are then refused with 503, and waits for
+// the turns at work and waiting. When ctx ends first, it cancels them, waits
+// until they are gone and returns ctx's error.
+func (b *Bot) Drain(ctx context.Context) error { return b.lanes.drain(ctx) }
+
+// Draining reports whether Drain was called.
+func (b *Bot) Draining() bool { return b.lanes.closing() }

@@ -1,0 +1,295 @@
+package bot_test
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/planbot-go/planbot/actions"
+	"github.com/planbot-go/planbot/bot"
+	"github.com/planbot-go/planbot/state"
+)
+
+func TestTheListConversation(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.model.Says(
+		plan(do("createList", `{"list":"grocery shopping"}`), do("addItem", `{"list":"grocery shopping","item":"bananas"}`), say("Done, bananas are on it.")),
+		plan(`{"type":"DO","action":"summarizeLists","entities":{},"saveAs":"LISTS"}`, say("Here they are:\n$LISTS")),
+	)
+	b.say("Create a grocery shopping list and add bananas to it.")
+	b.expect("Done, bananas are on it.")
+	b.say("what is on my lists?")
+	b.expect("Here they are:\n**grocery shopping**\n- bananas")
+
+	calls := b.model.Calls()
+	if len(calls) != 2 {
+		t.Fatalf("%d model calls for two messages", len(calls))
+	}
+	if got := calls[0].Last("user"); got != "Create a grocery shopping list and add bananas to it." {
+		t.Errorf("the model was asked %q", got)
+	}
+	for _, want := range []string{"createList", "addItem", "item", "summarizeLists"} {
+		if !strings.Contains(calls[0].Messages[0].Content, want) {
+			t.Errorf("the prompt does not list %s", want)
+		}
+	}
+	if calls[0].Messages[0] != calls[1].Messages[0] {
+		t.Error("the first message of the prompt is not the same in both turns")
+	}
+	if !strings.Contains(calls[1].Text(), "Done, bananas are on it.") {
+		t.Error("the second prompt has no history")
+	}
+}
+
+func TestReplyIsWhatTeamsWants(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.model.Says(plan(say("*Hi*")))
+	b.deliver(event{"id": "act-7", "text": "hi"})
+	sent := b.connector.Next(t)
+	if sent.Path != "/v3/conversations/a:mia/activities/act-7" && sent.Path != "/v3/conversations/a%3Amia/activities/act-7" {
+		t.Errorf("path %s", sent.Path)
+	}
+	if sent.Body["replyToId"] != "act-7" || sent.Body["text"] != "*Hi*" || sent.Body["textFormat"] != "markdown" {
+		t.Errorf("body %v", sent.Body)
+	}
+	entities, _ := sent.Body["entities"].([]any)
+	if len(entities) != 1 || entities[0].(map[string]any)["additionalType"].([]any)[0] != "AIGeneratedContent" {
+		t.Errorf("entities %v", entities)
+	}
+	for _, field := range []string{"timestamp", "localTimestamp", "expiration", "suggestedActions", "serviceUrl", "id"} {
+		if _, there := sent.Body[field]; there {
+			t.Errorf("%s was sent: %v", field, sent.Body[field])
+		}
+	}
+	if sent.Authorization != "" {
+		t.Error("a token was sent in local mode")
+	}
+}
+
+func TestFailedActionsStopThePlanAndTheModelLearnsWhy(t *testing.T) {
+	t.Parallel()
+	for name, act := range map[string]func() (actions.Result, error){
+		"fail":  func() (actions.Result, error) { return actions.Fail("the oven is cold"), nil },
+		"error": func() (actions.Result, error) { return actions.Result{}, errors.New("secret cause") },
+		"panic": func() (actions.Result, error) { panic("secret cause") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := setup(t, func(cfg *bot.Config) {
+				actions.Add(cfg.Actions, "bake", "Bakes", func(context.Context, *actions.Turn, struct{}) (actions.Result, error) { return act() })
+			})
+			b.model.Says(plan(do("createList", `{"list":"x"}`), do("bake", `{}`), say("Baked!")), plan(say("I could not bake.")))
+			b.say("bake a cake")
+			b.expect("I could not bake.")
+			b.connector.None(t)
+			second := b.model.Calls()[1].Text()
+			if !strings.Contains(second, "bake failed: ") || strings.Contains(second, "secret cause") {
+				t.Errorf("the model saw:\n%s", second)
+			}
+			if name != "fail" && !strings.Contains(b.log.String(), "secret cause") {
+				t.Error("the operator does not learn the cause")
+			}
+			b.model.Says(plan(say("ok")))
+			b.say("next")
+			b.expect("ok")
+		})
+	}
+}
+
+func TestAPlanThatEndsInAResultIsFollowedByAnother(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.model.Says(plan(do("createList", `{"list":"home","items":["milk"]}`), do("summarizeLists", `{}`)), plan(say("Milk is on home.")))
+	b.say("make home with milk and tell me")
+	b.expect("Milk is on home.")
+	last := b.model.Calls()[1].Messages
+	if got := last[len(last)-1].Content; !strings.Contains(got, "**home**") {
+		t.Errorf("the model did not see the result but %q", got)
+	}
+}
+
+func TestTooManySteps(t *testing.T) {
+	t.Parallel()
+	b := setup(t, func(cfg *bot.Config) { cfg.MaxSteps = 3 })
+	for range 3 {
+		b.model.Says(plan(do("summarizeLists", `{}`)))
+	}
+	b.say("loop")
+	b.expectFault("too many steps")
+	if n := len(b.model.Calls()); n != 3 {
+		t.Errorf("%d model calls", n)
+	}
+}
+
+func TestModelFaults(t *testing.T) {
+	t.Parallel()
+	fails := func(status int, code string) func(*bundle) {
+		return func(b *bundle) { b.model.Fails(status, code) }
+	}
+	for name, c := range map[string]struct {
+		script func(*bundle)
+		want   string
+	}{
+		"garbage":        {func(b *bundle) { b.model.Says(`{"type":"plan"`, `{"type":"plan"`, `{"type":"plan"`) }, "could not make a plan"},
+		"empty":          {func(b *bundle) { b.model.Says("") }, "cannot be used"},
+		"401":            {fails(401, "invalid_api_key"), "does not let me in"},
+		"429":            {fails(429, "rate_limit_exceeded"), "too much to do"},
+		"500":            {fails(500, ""), "cannot be used"},
+		"content filter": {fails(400, "content_filter"), "content filter"},
+		"too long":       {fails(400, "context_length_exceeded"), "too long"},
+		"no answer": {func(b *bundle) {
+			b.model.Answers(func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })
+		}, "did not answer in time"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := setup(t, func(cfg *bot.Config) {
+				if name == "no answer" {
+					cfg.TurnTimeout = 50 * time.Millisecond
+				}
+			})
+			c.script(b)
+			b.say("add milk to groceries")
+			b.expectFault(c.want)
+			b.connector.None(t)
+			b.model.Says(plan(say("fine again")))
+			if name != "no answer" {
+				b.say("next")
+				b.expect("fine again")
+				if strings.Contains(b.model.Calls()[len(b.model.Calls())-1].Text(), "add milk") {
+					t.Error("the failed message is in the history")
+				}
+			}
+		})
+	}
+}
+
+func TestRedisDown(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.redis.Close()
+	b.say("hello")
+	b.expectFault("memory")
+	b.must(b.redis.Restart())
+	b.model.Says(plan(say("back")))
+	b.say("hello again")
+	b.expect("back")
+}
+
+func TestRedisGoesDownInTheTurn(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.model.Answers(func(w http.ResponseWriter, r *http.Request) {
+		b.redis.Close()
+		b.model.Says(plan(do("createList", `{"list":"home"}`), say("Created home.")))
+		http.Error(w, "", http.StatusBadGateway)
+	})
+	b.say("create home")
+	if text := b.connector.Next(t).Text(); strings.Contains(text, "Created") {
+		t.Errorf("lost state was reported as done: %q", text)
+	}
+}
+
+func TestStateThatCannotBeSavedIsNotReportedAsDone(t *testing.T) {
+	t.Parallel()
+	b := setup(t, func(cfg *bot.Config) { cfg.Store = failingSave{cfg.Store} })
+	b.model.Says(plan(do("createList", `{"list":"home"}`), say("Created home.")))
+	b.say("create home")
+	b.expectFault("memory")
+	b.connector.None(t)
+}
+
+type failingSave struct{ bot.Store }
+
+func (failingSave) Save(context.Context, ...*state.Scope) error { return state.ErrUnavailable }
+
+func TestALostRaceStartsOver(t *testing.T) {
+	t.Parallel()
+	var racing racingStore
+	b := setup(t, func(cfg *bot.Config) {
+		racing.Store = cfg.Store
+		cfg.Store = &racing
+	})
+	answer := plan(do("addItem", `{"list":"home","item":"milk"}`), say("Added milk."))
+	b.model.Says(answer, answer)
+	b.say("add milk")
+	b.expect("Added milk.")
+	b.connector.None(t)
+	if n := len(b.model.Calls()); n != 2 {
+		t.Errorf("%d model calls, want one for each attempt", n)
+	}
+}
+
+// racingStore loses the first race.
+type racingStore struct {
+	bot.Store
+	saves int
+}
+
+func (s *racingStore) Save(ctx context.Context, scopes ...*state.Scope) error {
+	if s.saves++; s.saves == 1 {
+		return &state.ConflictError{}
+	}
+	return s.Store.Save(ctx, scopes...)
+}
+
+func TestConnectorFaults(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.model.Says(plan(do("createList", `{"list":"home"}`), say("Created home.")))
+	b.connector.Fails("", http.StatusForbidden)
+	b.say("create home")
+	b.connector.None(t)
+	if !strings.Contains(b.log.String(), "send reply") {
+		t.Error("the operator does not learn that the reply was not sent")
+	}
+	b.connector.Fails("0", http.StatusTooManyRequests)
+	b.model.Says(plan(say("second")))
+	b.say("and now?")
+	b.expect("second")
+}
+
+func TestADuplicateIsHandledOnce(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.model.Says(plan(do("addItem", `{"list":"home","item":"milk"}`), say("Added milk.")))
+	body := b.activity(event{"id": "same", "text": "add milk"})
+	var group sync.WaitGroup
+	for range 3 {
+		group.Go(func() {
+			if got := b.post(b.url, body); got.status != http.StatusOK {
+				t.Errorf("status %d", got.status)
+			}
+		})
+	}
+	group.Wait()
+	b.expect("Added milk.")
+	b.connector.None(t)
+}
+
+func TestMessagesOfOneConversationAreAnsweredInOrder(t *testing.T) {
+	t.Parallel()
+	b := setup(t, func(cfg *bot.Config) { cfg.AckTimeout = time.Millisecond })
+	var texts []string
+	for i := range 20 {
+		texts = append(texts, string(rune('a'+i)))
+		b.model.Says(plan(say("re " + texts[i])))
+	}
+	for _, text := range texts {
+		b.say(text)
+	}
+	for _, text := range texts {
+		b.expect("re " + text)
+	}
+	for i, call := range b.model.Calls() {
+		if got := call.Last("user"); got != texts[i] {
+			t.Fatalf("call %d was for %q", i, got)
+		}
+	}
+}

@@ -1,0 +1,168 @@
+package bot
+
+import (
+	"context"
+	"encoding/json"
+	"slices"
+	"strings"
+
+	"github.com/rs/zerolog"
+
+	"github.com/planbot-go/planbot/activity"
+	"github.com/planbot-go/planbot/prompts"
+	"github.com/planbot-go/planbot/state"
+)
+
+// bigTeam is the size from which a team is not greeted: a welcome there would
+// notify everybody (rule of the Teams documentation).
+const bigTeam = 100
+
+// builtin are the routes that every bot has, behind the ones it registers.
+func builtin(b *Bot) []route {
+	typ := func(want activity.Type) Match {
+		return func(t *Turn) bool { return t.Activity.Type == want }
+	}
+	return []route{
+		{botAdded, b.welcome},
+		{botRemoved, leave},
+		{isCommand("help"), b.help},
+		{isCommand("/help"), b.help},
+		{isCommand("/reset"), reset},
+		{isCommand("/forget"), forget},
+		{func(t *Turn) bool { return isSubmit(t.Activity) }, submitted},
+		{isCommand(""), b.help}, // a mention of the bot and nothing else
+		{typ(activity.Message), planned},
+	}
+}
+
+// greeted marks a conversation that had its welcome.
+type greeted struct {
+	Done bool `json:"done,omitempty"`
+}
+
+// botAdded reports whether the bot itself came into the conversation. Teams
+// says so twice, other channels once.
+func botAdded(t *Turn) bool {
+	a := t.Activity
+	return a.Type == activity.ConversationUpdate && slices.ContainsFunc(a.MembersAdded, t.isBot) ||
+		a.Type == activity.InstallationUpdate && strings.EqualFold(a.Action, "add")
+}
+
+func botRemoved(t *Turn) bool {
+	a := t.Activity
+	return a.Type == activity.ConversationUpdate && slices.ContainsFunc(a.MembersRemoved, t.isBot) ||
+		a.Type == activity.InstallationUpdate && strings.EqualFold(a.Action, "remove")
+}
+
+func (t *Turn) isBot(m activity.Account) bool { return m.ID != "" && m.ID == t.Activity.Recipient.ID }
+
+// welcome greets a conversation once.
+func (b *Bot) welcome(ctx context.Context, t *Turn) error {
+	mark := state.Of[greeted](t.Conversation)
+	if mark.Done {
+		return nil
+	}
+	mark.Done = true
+	if b.inBigTeam(ctx, t.Activity) {
+		return nil
+	}
+	return t.Tell(ctx, "Hello, I am "+b.cfg.Name+". Tell me what you need in your own words, or say **help** to see what I can do.")
+}
+
+// inBigTeam reports whether a welcome would disturb many. A team that will not
+// say how big it is, is greeted.
+func (b *Bot) inBigTeam(ctx context.Context, a *activity.Activity) bool {
+	team := a.TeamsData().Team.ID
+	if a.Conversation.ConversationType != "channel" || team == "" {
+		return false
+	}
+	details, err := b.cfg.Channel.Team(ctx, a.Reference(), team)
+	if err != nil {
+		zerolog.Ctx(ctx).Info().Err(err).Msg("size of the team unknown")
+	}
+	return details.MemberCount > bigTeam
+}
+
+// leave forgets the welcome, so that a bot that is added again greets again.
+func leave(_ context.Context, t *Turn) error {
+	*state.Of[greeted](t.Conversation) = greeted{}
+	return nil
+}
+
+// help lists what the bot can do, from the registry.
+func (b *Bot) help(ctx context.Context, t *Turn) error {
+	m := t.message(b.helpText())
+	if showsCards(t.Activity.ChannelID) {
+		m.Attachments = []activity.Attachment{activity.Card(b.helpCard(m.Text))}
+		m.Summary, m.Text, m.TextFormat = b.cfg.Name+" can help", "", ""
+	}
+	return t.Send(ctx, m)
+}
+
+func (b *Bot) helpText() string {
+	var s strings.Builder
+	s.WriteString("I am " + b.cfg.Name + ". Tell me what you need in your own words. I can use these actions:\n")
+	for _, a := range b.cfg.Actions.All() {
+		s.WriteString("\n- **" + a.Name + "**: " + a.Description)
+	}
+	s.WriteString("\n\nCommands: **help** shows this, **/reset** makes me forget our conversation, " +
+		"**/forget** deletes everything I keep about you.")
+	return s.String()
+}
+
+// showsCards reports whether the channel draws Adaptive Cards.
+func showsCards(channel string) bool {
+	return slices.Contains([]string{activity.Teams, "emulator", "webchat", "directline"}, channel)
+}
+
+// helpCard shows the help with buttons that say something for the person.
+func (b *Bot) helpCard(text string) any {
+	type object = map[string]any
+	var buttons []object
+	for _, say := range b.cfg.Examples {
+		buttons = append(buttons, object{"type": "Action.Submit", "title": say, "data": object{"say": say}})
+	}
+	return object{
+		"type":         "AdaptiveCard",
+		"$schema":      "http://adaptivecards.io/schemas/adaptive-card.json",
+		"version":      "1.5",
+		"fallbackText": text,
+		"body":         []object{{"type": "TextBlock", "text": text, "wrap": true}},
+		"actions":      buttons,
+	}
+}
+
+// submitted takes the click on a card's button that says something for the
+// person; any other click is not for this bot.
+func submitted(ctx context.Context, t *Turn) error {
+	var value struct {
+		Say string `json:"say"`
+	}
+	if err := json.Unmarshal(t.Activity.Value, &value); err != nil || strings.TrimSpace(value.Say) == "" {
+		zerolog.Ctx(ctx).Info().Msg("card click without a route")
+		return nil
+	}
+	t.Text = strings.TrimSpace(value.Say)
+	return planned(ctx, t)
+}
+
+// reset clears what the conversation was about. What the person keeps, such as
+// lists, stays.
+func reset(ctx context.Context, t *Turn) error {
+	state.Of[prompts.History](t.Thread).Clear()
+	return t.Tell(ctx, "I forgot our conversation. What you keep with me is still there.")
+}
+
+// forget deletes everything that is kept about the person: in a personal chat
+// the conversation too, elsewhere what they said in it.
+func forget(ctx context.Context, t *Turn) error {
+	t.forget = true
+	t.User.Delete()
+	if t.Activity.Conversation.Personal() {
+		t.Conversation.Delete()
+		t.Thread.Delete()
+	} else {
+		state.Of[prompts.History](t.Thread).Forget(t.Activity.From.ID)
+	}
+	return t.Tell(ctx, "I deleted everything I kept about you.")
+}

@@ -1,0 +1,189 @@
+package bot_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/alicebob/miniredis/v2"
+	"github.com/rs/zerolog"
+
+	"github.com/planbot-go/planbot/actions"
+	"github.com/planbot-go/planbot/actions/lists"
+	"github.com/planbot-go/planbot/bot"
+	"github.com/planbot-go/planbot/internal/fakeconnector"
+	"github.com/planbot-go/planbot/internal/fakemodel"
+	"github.com/planbot-go/planbot/models"
+	"github.com/planbot-go/planbot/planner"
+	"github.com/planbot-go/planbot/prompts"
+	"github.com/planbot-go/planbot/state"
+)
+
+// bundle is a bot with all its real parts, between a fake connector and a fake
+// model, on a Redis that the test can stop.
+type bundle struct {
+	*testing.T
+	bot       *bot.Bot
+	connector *fakeconnector.Connector
+	model     *fakemodel.Server
+	redis     *miniredis.Miniredis
+	actions   *actions.Registry
+	log       *logBuffer
+	url       string
+	ids       atomic.Int64
+}
+
+func setup(t *testing.T, change ...func(*bot.Config)) *bundle {
+	t.Helper()
+	b := &bundle{T: t, connector: fakeconnector.New(t), model: fakemodel.New(t), redis: miniredis.RunT(t), actions: actions.New(), log: &logBuffer{}}
+	lists.Register(b.actions)
+	store, err := state.Open(t.Context(), "redis://"+b.redis.Addr(), state.Config{})
+	b.must(err)
+	t.Cleanup(func() { _ = store.Close() })
+	b.bot = b.wire(store, change...)
+	server := httptest.NewServer(b.bot)
+	t.Cleanup(server.Close)
+	b.url = server.URL
+	return b
+}
+
+// wire makes another bot on the same parts, as a second replica would be.
+func (b *bundle) wire(store bot.Store, change ...func(*bot.Config)) *bot.Bot {
+	b.Helper()
+	model, err := models.NewOpenAI(models.OpenAIConfig{BaseURL: b.model.URL, Model: "fake", Timeout: 5 * time.Second})
+	b.must(err)
+	library, err := prompts.Load("")
+	b.must(err)
+	sequence, err := planner.NewSequence(b.Context(), planner.SequenceConfig{Model: model, Prompts: library, Actions: b.actions})
+	b.must(err)
+	guard, client := local(b.T)
+	cfg := bot.Config{Actions: b.actions, Planner: sequence, Store: store, Channel: client, Door: guard, Log: zerolog.New(b.log)}
+	for _, c := range change {
+		c(&cfg)
+	}
+	made, err := bot.New(cfg)
+	b.must(err)
+	b.Cleanup(func() { _ = made.Drain(b.Context()) })
+	return made
+}
+
+func (b *bundle) must(err error) {
+	b.Helper()
+	if err != nil {
+		b.Fatal(err)
+	}
+}
+
+// event is an activity's fields over the defaults of a personal chat in Teams.
+type event map[string]any
+
+func (b *bundle) activity(over event) []byte {
+	b.Helper()
+	a := event{
+		"type":         "message",
+		"id":           fmt.Sprint("activity-", b.ids.Add(1)),
+		"channelId":    "msteams",
+		"serviceUrl":   b.connector.URL,
+		"from":         event{"id": "29:mia", "name": "Mia", "aadObjectId": "aad-mia"},
+		"recipient":    event{"id": "28:bot", "name": "Planbot"},
+		"conversation": event{"id": "a:mia", "conversationType": "personal", "tenantId": "t1"},
+		"channelData":  event{"tenant": event{"id": "t1"}},
+	}
+	maps.Copy(a, over)
+	maps.DeleteFunc(a, func(_ string, v any) bool { return v == nil })
+	raw, err := json.Marshal(a)
+	b.must(err)
+	return raw
+}
+
+// answer is what the bot's door answered.
+type answer struct {
+	status int
+	body   string
+	header http.Header
+}
+
+// deliver posts the activity as the channel does.
+func (b *bundle) deliver(over event) answer {
+	b.Helper()
+	return b.post(b.url, b.activity(over))
+}
+
+func (b *bundle) post(url string, body []byte) answer {
+	b.Helper()
+	req, err := http.NewRequestWithContext(b.Context(), http.MethodPost, url, bytes.NewReader(body))
+	b.must(err)
+	req.Header.Set("Content-Type", "application/json; charset=utf-8")
+	resp, err := http.DefaultClient.Do(req)
+	b.must(err)
+	defer func() { _ = resp.Body.Close() }()
+	raw, err := io.ReadAll(resp.Body)
+	b.must(err)
+	return answer{resp.StatusCode, string(raw), resp.Header}
+}
+
+// say delivers a text and expects that it is taken.
+func (b *bundle) say(text string) {
+	b.Helper()
+	if got := b.deliver(event{"text": text}); got.status != http.StatusOK {
+		b.Fatalf("%q was answered with %d %s", text, got.status, got.body)
+	}
+}
+
+// expect takes the next message and compares its text.
+func (b *bundle) expect(want string) {
+	b.Helper()
+	if got := b.connector.Next(b).Text(); got != want {
+		b.Errorf("reply %q, want %q", got, want)
+	}
+}
+
+// expectFault takes the next message: one sentence with these words and a turn id.
+func (b *bundle) expectFault(words string) {
+	b.Helper()
+	got := b.connector.Next(b).Text()
+	if !strings.Contains(got, words) || !strings.Contains(got, "(turn ") {
+		b.Errorf("reply %q, want one with %q and the turn's id", got, words)
+	}
+}
+
+// plan writes a plan of these commands, each a JSON object.
+func plan(commands ...string) string {
+	return `{"type":"plan","commands":[` + strings.Join(commands, ",") + `]}`
+}
+
+func do(action, entities string) string {
+	return `{"type":"DO","action":"` + action + `","entities":` + entities + `}`
+}
+
+func say(text string) string {
+	raw, _ := json.Marshal(text)
+	return `{"type":"SAY","response":` + string(raw) + `}`
+}
+
+// logBuffer keeps the log of a test for looking at.
+type logBuffer struct {
+	mu  sync.Mutex
+	buf bytes.Buffer
+}
+
+func (l *logBuffer) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.buf.Write(p)
+}
+
+func (l *logBuffer) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.buf.String()
+}

@@ -1,0 +1,149 @@
+package bot
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/planbot-go/planbot/activity"
+)
+
+// Handler answers one activity. What it returns as an error is told to the
+// person in one safe sentence and to the operator with its cause.
+type Handler func(ctx context.Context, t *Turn) error
+
+// Middleware wraps the handler of every activity; call next to go on.
+type Middleware func(next Handler) Handler
+
+// InvokeHandler answers an invoke in the HTTP response: the body is written as
+// JSON, nil as an empty one.
+type InvokeHandler func(ctx context.Context, t *Turn) (InvokeResponse, error)
+
+// InvokeResponse is the answer to an invoke. The zero status is 200.
+type InvokeResponse struct {
+	Status int
+	Body   any
+}
+
+// Match decides whether a route takes an activity.
+type Match func(t *Turn) bool
+
+type route struct {
+	match  Match
+	handle Handler
+}
+
+// routes are asked in the order of their registration; the first match wins.
+type routes struct {
+	first, last []route
+	invokes     map[string]InvokeHandler
+	middleware  []Middleware
+}
+
+// On registers a handler for the activities that match.
+func (b *Bot) On(match Match, h Handler) { b.routes.first = append(b.routes.first, route{match, h}) }
+
+// OnMessage registers a handler for messages that match; a nil match takes all.
+func (b *Bot) OnMessage(match Match, h Handler) {
+	b.On(func(t *Turn) bool { return t.isMessage() && (match == nil || match(t)) }, h)
+}
+
+// OnCommand registers a handler for messages whose whole text is the command,
+// such as "/reset", without regard to case.
+func (b *Bot) OnCommand(command string, h Handler) { b.On(isCommand(command), h) }
+
+// OnActivity registers a handler for a type of activity.
+func (b *Bot) OnActivity(typ activity.Type, h Handler) {
+	b.On(func(t *Turn) bool { return strings.EqualFold(string(t.Activity.Type), string(typ)) }, h)
+}
+
+// OnEvent registers a handler for events of that name.
+func (b *Bot) OnEvent(name string, h Handler) {
+	b.On(func(t *Turn) bool { return t.Activity.Type == activity.Event && t.Activity.Name == name }, h)
+}
+
+// OnMembersAdded registers a handler for members, other than the bot, that join.
+func (b *Bot) OnMembersAdded(h Handler) {
+	b.On(func(t *Turn) bool {
+		return t.Activity.Type == activity.ConversationUpdate && slices.ContainsFunc(t.Activity.MembersAdded, func(m activity.Account) bool {
+			return m.ID != t.Activity.Recipient.ID
+		})
+	}, h)
+}
+
+// OnReaction registers a handler for reactions to messages.
+func (b *Bot) OnReaction(h Handler) { b.OnActivity(activity.MessageReaction, h) }
+
+// OnInvoke registers the handler of the invokes of that name. An invoke without
+// a handler is answered with 501.
+func (b *Bot) OnInvoke(name string, h InvokeHandler) {
+	if b.routes.invokes == nil {
+		b.routes.invokes = map[string]InvokeHandler{}
+	}
+	b.routes.invokes[name] = h
+}
+
+// Use adds middleware around every handler; the first added is the outermost.
+func (b *Bot) Use(m Middleware) { b.routes.middleware = append(b.routes.middleware, m) }
+
+// handler returns the handler for the turn, or nil when nothing takes it.
+func (r *routes) handler(t *Turn) Handler {
+	for _, list := range [][]route{r.first, r.last} {
+		for _, route := range list {
+			if route.match(t) {
+				return r.wrap(route.handle)
+			}
+		}
+	}
+	return nil
+}
+
+func (r *routes) wrap(h Handler) Handler {
+	for _, m := range slices.Backward(r.middleware) {
+		h = m(h)
+	}
+	return h
+}
+
+// invoke returns the handler of an invoke as one that leaves its answer in the
+// turn: 501 when there is none.
+func (r *routes) invoke(name string) Handler {
+	h, ok := r.invokes[name]
+	return r.wrap(func(ctx context.Context, t *Turn) error {
+		if !ok {
+			t.answer = InvokeResponse{Status: http.StatusNotImplemented}
+			return nil
+		}
+		answer, err := h(ctx, t)
+		if err != nil {
+			return err
+		}
+		t.answer = answer
+		return nil
+	})
+}
+
+// write sends the answer to an invoke.
+func (i InvokeResponse) write(w http.ResponseWriter) {
+	var body []byte
+	if i.Body != nil {
+		raw, err := json.Marshal(i.Body)
+		if err != nil {
+			http.Error(w, "", http.StatusInternalServerError)
+			return
+		}
+		body = raw
+		w.Header().Set("Content-Type", "application/json; charset=utf-8")
+	}
+	if i.Status == 0 {
+		i.Status = http.StatusOK
+	}
+	w.WriteHeader(i.Status)
+	_, _ = w.Write(body) // the caller is gone if this fails, and sends the invoke again
+}
+
+func isCommand(command string) Match {
+	return func(t *Turn) bool { return t.isMessage() && strings.EqualFold(t.Text, command) }
+}

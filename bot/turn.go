@@ -1,0 +1,222 @@
+package bot
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"github.com/planbot-go/planbot/actions"
+	"github.com/planbot-go/planbot/activity"
+	"github.com/planbot-go/planbot/state"
+)
+
+// maxReplays is how often a turn starts over because another replica changed
+// the same state first.
+const maxReplays = 3
+
+// nobody stands in keys for what a channel left out.
+const nobody = "-"
+
+// Turn is one activity being handled, for the handlers of routes. It belongs to
+// the turn and is not safe for concurrent use.
+type Turn struct {
+	*actions.Turn
+
+	bot     *Bot
+	scopes  []*state.Scope
+	replies *replies // set when the replies travel in the HTTP response
+	answer  InvokeResponse
+	typing  *typing
+	sent    int               // activities that were sent
+	unsaved []actions.Outcome // what changed state that is not saved yet
+	kept    []actions.Outcome // what was done for good
+	forget  bool              // leave no trace of this turn in state
+}
+
+func (b *Bot) newTurn(a *activity.Activity) *Turn {
+	t := &Turn{bot: b, Turn: &actions.Turn{ID: newTurnID(), Activity: a, Text: said(a), Temp: state.NewScope()}}
+	if a.DeliveryMode == activity.ExpectReplies {
+		t.replies = &replies{}
+	}
+	return t
+}
+
+// said is what the person wrote or, of a message that only carries files, what
+// those are, so that the model is never asked about nothing.
+func said(a *activity.Activity) string {
+	text := a.Said()
+	if text != "" || a.Type != activity.Message {
+		return text
+	}
+	var kinds []string
+	for _, at := range a.Attachments {
+		if !strings.HasPrefix(at.ContentType, "text/html") { // a copy of the text
+			kinds = append(kinds, at.ContentType)
+		}
+	}
+	if len(kinds) == 0 {
+		return ""
+	}
+	return "[sent without text: " + strings.Join(kinds, ", ") + "]"
+}
+
+// newTurnID returns a short name that no other turn has.
+func newTurnID() string { return strings.ToLower(rand.Text()[:12]) }
+
+func (b *Bot) turnLog(t *Turn) zerolog.Logger {
+	return b.cfg.Log.With().
+		Str("turn", t.ID).
+		Str("conversation", t.Activity.Conversation.ID).
+		Str("activity", t.Activity.ID).
+		Str("type", string(t.Activity.Type)).
+		Logger()
+}
+
+// run is a turn from its first step to its last: handle the activity, and when
+// that fails tell the person and the operator.
+func (b *Bot) run(ctx context.Context, t *Turn) {
+	began := time.Now()
+	ctx, cancel := context.WithTimeout(ctx, b.cfg.TurnTimeout)
+	defer cancel()
+	log := zerolog.Ctx(ctx)
+	if reason := unwanted(t.Activity); reason != "" {
+		log.Info().Str("reason", reason).Msg("activity ignored")
+		return
+	}
+	err := b.handle(ctx, t)
+	if err != nil {
+		err = b.tell(ctx, t, err)
+	}
+	took := zerolog.Ctx(ctx).Info()
+	if err != nil {
+		took = log.Error().Err(err)
+	}
+	took.Dur("took", time.Since(began)).Int("sent", t.sent).Msg("turn ended")
+}
+
+// unwanted says why the activity is not to be handled at all, or "".
+func unwanted(a *activity.Activity) string {
+	if _, ok := a.Tenant(); !ok {
+		return "channelData and conversation name different tenants"
+	}
+	if a.Type == activity.Message && a.FromBot() {
+		return "sent by a bot"
+	}
+	if a.Type == activity.Message && a.ChannelID == activity.Teams && !a.Conversation.Personal() && len(a.Text) > 0 && !a.Addressed() {
+		return "not addressed to the bot"
+	}
+	return ""
+}
+
+// handle runs the activity's route, again from the start when the state that it
+// changed was changed by somebody else meanwhile and nothing has left yet.
+func (b *Bot) handle(ctx context.Context, t *Turn) error {
+	handler := b.routes.handler(t)
+	if t.Activity.Type == activity.Invoke {
+		handler = b.routes.invoke(t.Activity.Name)
+	}
+	if handler == nil {
+		zerolog.Ctx(ctx).Debug().Msg("no route")
+		return nil
+	}
+	t.typing = startTyping(ctx, t)
+	defer t.typing.stop()
+	handler = recovered(handler)
+	for attempt := 0; ; attempt++ {
+		err := b.once(ctx, t, handler)
+		if !errors.Is(err, state.ErrConflict) || attempt == maxReplays || !t.replayable() {
+			return err
+		}
+		zerolog.Ctx(ctx).Info().Err(err).Msg("state changed meanwhile, starting over")
+		t.startOver()
+	}
+}
+
+// once is one attempt at the turn.
+func (b *Bot) once(ctx context.Context, t *Turn, handler Handler) error {
+	if err := t.load(ctx); err != nil {
+		return err
+	}
+	if t.seenBefore() {
+		zerolog.Ctx(ctx).Info().Msg("duplicate dropped")
+		return nil
+	}
+	if err := handler(ctx, t); err != nil {
+		return err
+	}
+	return t.save(ctx)
+}
+
+// recovered turns a panic of the handler into its error.
+func recovered(h Handler) Handler {
+	return func(ctx context.Context, t *Turn) (err error) {
+		defer func() {
+			if p := recover(); p != nil {
+				err = fmt.Errorf("%w: %v", actions.ErrPanic, p)
+			}
+		}()
+		return h(ctx, t)
+	}
+}
+
+// load reads the turn's state in one round trip.
+func (t *Turn) load(ctx context.Context) error {
+	a := t.Activity
+	channel, bot := cmp.Or(a.ChannelID, nobody), cmp.Or(a.Recipient.ID, nobody)
+	keys := []state.Key{
+		state.ConversationKey(channel, bot, a.Conversation.BaseID()),
+		state.UserKey(channel, bot, cmp.Or(a.From.ID, nobody)),
+	}
+	threaded := a.Conversation.ID != a.Conversation.BaseID()
+	if threaded {
+		keys = append(keys, state.ConversationKey(channel, bot, a.Conversation.ID))
+	}
+	scopes, err := t.bot.cfg.Store.Load(ctx, keys...)
+	if err != nil {
+		return fmt.Errorf("load state: %w", err)
+	}
+	t.scopes = scopes
+	t.Conversation, t.User, t.Thread = scopes[0], scopes[1], scopes[0]
+	if threaded {
+		t.Thread = scopes[2]
+	}
+	return nil
+}
+
+// save writes what changed, and marks the activity as handled in the same step.
+// From here on what was done in state counts as done.
+func (t *Turn) save(ctx context.Context) error {
+	if !t.forget {
+		t.markSeen()
+	}
+	if err := t.bot.cfg.Store.Save(ctx, t.scopes...); err != nil {
+		return fmt.Errorf("save state: %w", err)
+	}
+	t.kept = append(t.kept, t.unsaved...)
+	t.unsaved = nil
+	return nil
+}
+
+// replayable reports whether the turn may start over: nothing has been said,
+// and nothing was done that starting over would do twice.
+func (t *Turn) replayable() bool { return t.sent == 0 && len(t.kept) == 0 }
+
+func (t *Turn) startOver() {
+	t.Temp = state.NewScope()
+	t.Outcomes, t.unsaved = nil, nil
+}
+
+func (t *Turn) isMessage() bool { return t.Activity.Type == activity.Message }
+
+// seconds formats a duration for Retry-After, rounded up.
+func seconds(d time.Duration) string {
+	return strconv.Itoa(int(math.Ceil(d.Seconds())))
+}

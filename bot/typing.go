@@ -1,0 +1,88 @@
+package bot
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"github.com/planbot-go/planbot/activity"
+)
+
+const (
+	typingAfter = 500 * time.Millisecond
+	typingEvery = 3 * time.Second // the indicator of Teams fades after about that
+)
+
+// typing shows the person that the bot is at work, from half a second after the
+// turn began, or its last reply, until the turn ends. Nobody is waiting for it:
+// a failure to send ends it silently.
+type typing struct {
+	turn  *Turn
+	ctx   context.Context // the turn's; the timer's function has no other way to it
+	timer *time.Timer
+
+	mu    sync.Mutex // held while anything is sent, so that no indicator follows its reply
+	quiet time.Time  // no indicator before this
+	ended bool
+}
+
+// startTyping returns nil, which is safe to use, when there is nobody to show it to.
+func startTyping(ctx context.Context, t *Turn) *typing {
+	if !t.isMessage() || t.replies != nil {
+		return nil
+	}
+	ty := &typing{turn: t, ctx: ctx}
+	ty.mu.Lock()
+	defer ty.mu.Unlock()
+	ty.timer = time.AfterFunc(typingAfter, ty.show)
+	return ty
+}
+
+func (ty *typing) show() {
+	ty.mu.Lock()
+	defer ty.mu.Unlock()
+	if ty.ended || time.Now().Before(ty.quiet) {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ty.ctx, typingEvery)
+	defer cancel()
+	to := ty.turn.Activity.Reference()
+	if _, err := ty.turn.bot.cfg.Channel.Send(ctx, to, activity.To(to, activity.Typing)); err != nil {
+		zerolog.Ctx(ctx).Debug().Err(err).Msg("typing indicator not sent")
+		return
+	}
+	ty.timer.Reset(typingEvery)
+}
+
+// hold waits for an indicator on its way and lets none out until release.
+func (ty *typing) hold() {
+	if ty == nil {
+		return
+	}
+	ty.mu.Lock()
+	ty.timer.Stop()
+}
+
+func (ty *typing) release() {
+	if ty == nil {
+		return
+	}
+	if !ty.ended {
+		ty.quiet = time.Now().Add(typingAfter)
+		ty.timer.Reset(typingAfter)
+	}
+	ty.mu.Unlock()
+}
+
+// stop ends the indicator and waits for one on its way.
+func (ty *typing) stop() {
+	if ty == nil {
+		return
+	}
+	ty.mu.Lock()
+	defer ty.mu.Unlock()
+	ty.ended = true
+	ty.timer.Stop()
+}

@@ -1,0 +1,47 @@
+package main
+
+import (
+	"io"
+	stdlog "log"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/rs/zerolog"
+	"golang.org/x/term"
+)
+
+// logger writes to w as the settings say: for people on a terminal, else JSON.
+func logger(w io.Writer, c config) zerolog.Logger {
+	if jsonLog(w, c) {
+		return leveled(zerolog.New(w), c)
+	}
+	console := zerolog.ConsoleWriter{Out: w, TimeFormat: time.TimeOnly, NoColor: !isTerminal(w) || os.Getenv("NO_COLOR") != ""}
+	return leveled(zerolog.New(console), c)
+}
+
+func leveled(log zerolog.Logger, c config) zerolog.Logger {
+	with := log.Level(c.logLevel).With().Timestamp()
+	if c.noAuth {
+		with = with.Bool("no_auth", true)
+	}
+	return with.Logger()
+}
+
+// jsonLog reports whether every line has to be a JSON object.
+func jsonLog(w io.Writer, c config) bool {
+	if c.LogFormat == "" {
+		return !isTerminal(w)
+	}
+	return strings.EqualFold(c.LogFormat, "json")
+}
+
+func isTerminal(w io.Writer) bool {
+	f, ok := w.(*os.File)
+	return ok && term.IsTerminal(int(f.Fd()))
+}
+
+// errorLog gives what net/http reports to the log, so that it is JSON too.
+func errorLog(log zerolog.Logger) *stdlog.Logger {
+	return stdlog.New(log.With().Str(zerolog.LevelFieldName, "warn").Str("of", "net/http").Logger(), "", 0)
+}

@@ -1,0 +1,132 @@
+// Command bot is Planbot's bot: it serves, chats in the terminal, shows plans,
+// builds its Teams app package and checks its own set-up.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+
+	"github.com/alecthomas/kong"
+	"github.com/rs/zerolog"
+)
+
+// Exit codes: 1 for what failed, 2 for wrong use and wrong settings.
+const (
+	exitFailed = 1
+	exitUsage  = 2
+)
+
+// usageError is a mistake of whoever typed the command or set it up.
+type usageError struct{ error }
+
+func (e usageError) Unwrap() error { return e.error }
+
+// commands is the command line.
+type commands struct {
+	settings
+
+	Serve serveCmd `cmd:"" default:"1" help:"Serve the bot (the default)."`
+
+	Plan     planCmd     `cmd:"" help:"Show what the model is asked and plans, or decode what a model wrote."`
+	Manifest manifestCmd `cmd:"" help:"Build or validate the Teams app package."`
+
+	Healthcheck healthcheckCmd `cmd:"" help:"Ask the running bot whether it is ready; for containers."`
+	Version     versionCmd     `cmd:"" help:"Print the version."`
+}
+
+// streams are where a command reads and writes.
+type streams struct {
+	in       *os.File
+	out, err io.Writer
+}
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	code := execute(ctx, os.Args[1:], &streams{os.Stdin, os.Stdout, os.Stderr})
+	stop()
+	os.Exit(code)
+}
+
+// execute runs one command line and returns the exit code.
+func execute(ctx context.Context, args []string, std *streams) int {
+	var cli commands
+	done := -1
+	parser, err := kong.New(&cli,
+		kong.Name("bot"),
+		kong.Description("An AI bot for Microsoft Teams and the Bot Framework. Settings come from the environment or from flags."),
+		kong.Writers(std.out, std.err),
+		kong.Exit(func(code int) { done = code }),
+		kong.UsageOnError(),
+		kong.BindTo(ctx, (*context.Context)(nil)),
+		kong.Bind(std),
+	)
+	if err != nil {
+		fmt.Fprintln(std.err, "bot: command line:", err)
+		return exitFailed
+	}
+	dropEmptyEnvironment(parser.Model)
+	command, err := parser.Parse(args)
+	if done >= 0 {
+		return done // --help was asked for and answered
+	}
+	if err == nil {
+		err = command.Run(&cli.settings)
+	} else {
+		err = usageError{err}
+	}
+	return report(std.err, cli.LogFormat, err)
+}
+
+// dropEmptyEnvironment makes an empty variable an unset one.
+func dropEmptyEnvironment(app *kong.Application) {
+	for _, flag := range app.Flags {
+		for _, name := range flag.Envs {
+			if value, set := os.LookupEnv(name); set && strings.TrimSpace(value) == "" {
+				_ = os.Unsetenv(name) // fails only for names that no variable can have
+			}
+		}
+	}
+}
+
+// report prints the error, one mistake a line or as a JSON object where logs
+// are JSON, and returns the exit code.
+func report(w io.Writer, format string, err error) int {
+	var silent silentError
+	var usage usageError
+	code := exitFailed
+	switch {
+	case err == nil:
+		return 0
+	case errors.As(err, &silent):
+		return silent.code
+	case errors.As(err, &usage):
+		code = exitUsage
+	}
+	if strings.EqualFold(format, "json") {
+		log := zerolog.New(w)
+		log.Error().Strs("mistakes", strings.Split(err.Error(), "\n")).Msg("bot failed")
+		return code
+	}
+	fmt.Fprintln(w, "bot:", err)
+	return code
+}
+
+// silentError ends the command with a code when all is said already.
+type silentError struct{ code int }
+
+func (e silentError) Error() string { return fmt.Sprintf("exit code %d", e.code) }
+
+// checked reads the settings for a command.
+func (s *settings) checked() (config, error) {
+	c, err := s.check()
+	if err != nil {
+		return c, usageError{fmt.Errorf("these settings have to be mended:\n%w", err)}
+	}
+	return c, nil
+}

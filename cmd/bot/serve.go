@@ -1,0 +1,140 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"time"
+
+	"github.com/rs/zerolog"
+)
+
+// Limits on what a client may hold on to.
+const (
+	headerTimeout  = 10 * time.Second
+	readTimeout    = 20 * time.Second
+	idleTimeout    = 2 * time.Minute
+	maxHeaderBytes = 32 << 10
+	readyTimeout   = 2 * time.Second
+	// closeTimeout is how long connections may take to end once no turn runs.
+	closeTimeout = 2 * time.Second
+)
+
+type serveCmd struct{}
+
+// Run serves until the process is told to stop, then drains.
+func (serveCmd) Run(ctx context.Context, s *settings, std *streams) error {
+	c, err := s.checked()
+	if err != nil {
+		return err
+	}
+	log := logger(std.err, c)
+	a, err := assemble(ctx, c, log)
+	if err != nil {
+		return err
+	}
+	defer a.close()
+	listener, err := listen(ctx, c.addr)
+	if err != nil {
+		return err
+	}
+	a.announce(std.out, listener.Addr())
+	return a.serve(ctx, listener)
+}
+
+func listen(ctx context.Context, addr string) (net.Listener, error) {
+	var lc net.ListenConfig
+	listener, err := lc.Listen(ctx, "tcp", addr)
+	if err != nil {
+		return nil, fmt.Errorf("listen on %s (BOT_ADDR, PORT): %w", addr, err)
+	}
+	return listener, nil
+}
+
+// serve answers requests until ctx ends, and then drains: new activities are
+// refused, the turns at work end, connections close.
+func (a *app) serve(ctx context.Context, listener net.Listener) error {
+	server := &http.Server{
+		Handler:           a.handler(),
+		ReadHeaderTimeout: headerTimeout,
+		ReadTimeout:       readTimeout,
+		IdleTimeout:       idleTimeout,
+		MaxHeaderBytes:    maxHeaderBytes,
+		ErrorLog:          errorLog(a.log),
+		BaseContext:       func(net.Listener) context.Context { return a.log.WithContext(context.WithoutCancel(ctx)) },
+	}
+	failed := make(chan error, 1)
+	go func() { failed <- server.Serve(listener) }()
+	select {
+	case err := <-failed:
+		return fmt.Errorf("serve: %w", err)
+	case <-ctx.Done():
+	}
+	err := a.drain(server)
+	<-failed // Serve has returned: the server is closed
+	return err
+}
+
+func (a *app) drain(server *http.Server) error {
+	a.log.Info().Dur("at_most", a.config.drainTimeout).Msg("draining")
+	ctx, cancel := context.WithTimeout(context.Background(), a.config.drainTimeout)
+	defer cancel()
+	if err := a.bot.Drain(ctx); err != nil {
+		a.log.Warn().Err(err).Msg("turns were cut off")
+	}
+	ctx, cancel = context.WithTimeout(context.Background(), closeTimeout)
+	defer cancel()
+	if err := server.Shutdown(ctx); err != nil {
+		a.log.Debug().Err(err).Msg("connections were cut off")
+		return server.Close()
+	}
+	a.log.Info().Msg("stopped")
+	return nil
+}
+
+func (a *app) handler() http.Handler {
+	mux := http.NewServeMux()
+	mux.Handle("/api/messages", a.bot)
+	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
+	mux.HandleFunc("GET /readyz", a.ready)
+	return mux
+}
+
+// ready says whether this process can take activities now.
+func (a *app) ready(w http.ResponseWriter, r *http.Request) {
+	ctx, cancel := context.WithTimeout(r.Context(), readyTimeout)
+	defer cancel()
+	err := a.store.Ping(ctx)
+	if a.bot.Draining() {
+		err = errors.New("draining")
+	}
+	if err != nil {
+		zerolog.Ctx(ctx).Warn().Err(err).Msg("not ready")
+		http.Error(w, "not ready", http.StatusServiceUnavailable)
+		return
+	}
+	fmt.Fprintln(w, "ready")
+}
+
+// announce says where the bot listens, what it does without, and what to do
+// next: to a person in sentences, to a log in one line.
+func (a *app) announce(out io.Writer, addr net.Addr) {
+	url := "http://" + addr.String() + "/api/messages"
+	next := `talk to it: "go run ./cmd/bot chat" in another terminal, or Microsoft's client with ` +
+		"npx @microsoft/m365agentsplayground -e " + url
+	a.log.Info().Str("url", url).Str("state", a.about.state).Str("model", a.about.model).
+		Str("identity", a.about.identity).Str("next", next).Msg("listening")
+	if jsonLog(out, a.config) {
+		return
+	}
+	fmt.Fprintf(out, `Planbot listens on %s
+  state:    %s
+  model:    %s
+  identity: %s
+  next:     %s
+Ctrl-C ends it. "bot doctor" explains the settings, README.md the rest.
+`, url, a.about.state, a.about.model, a.about.identity, next)
+}

@@ -1,0 +1,256 @@
+package main
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"net/url"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/rs/zerolog"
+)
+
+// settings are what the environment and the flags say, as text. Names are a
+// contract; the table in README.md explains them. An empty value is unset.
+type settings struct {
+	Port            string `env:"PORT" help:"port to listen on (3978)"`
+	Addr            string `name:"bot-addr" env:"BOT_ADDR" help:"host:port to listen on; wins over PORT"`
+	NoAuth          string `name:"bot-dangerously-no-auth" env:"BOT_DANGEROUSLY_NO_AUTH" help:"true: no app id on a non-loopback address, for closed networks"`
+	AppID           string `name:"microsoft-app-id" env:"MICROSOFT_APP_ID,MicrosoftAppId" help:"app id of the bot; none: local mode"`
+	AppPassword     string `name:"microsoft-app-password" env:"MICROSOFT_APP_PASSWORD,MicrosoftAppPassword" help:"client secret of the bot"`
+	AppTenant       string `name:"microsoft-app-tenant-id" env:"MICROSOFT_APP_TENANT_ID,MicrosoftAppTenantId" help:"tenant of the bot"`
+	AppType         string `name:"microsoft-app-type" env:"MICROSOFT_APP_TYPE,MicrosoftAppType" help:"SingleTenant, MultiTenant or UserAssignedMSI"`
+	Cloud           string `name:"bot-cloud" env:"BOT_CLOUD" help:"public, gcch, dod or china (public)"`
+	MetadataURL     string `name:"bot-openid-metadata-url" env:"BOT_OPENID_METADATA_URL" help:"where the keys of channel tokens are found"`
+	LoginURL        string `name:"bot-login-url" env:"BOT_LOGIN_URL" help:"where the bot's own tokens come from"`
+	AllowedHosts    string `name:"bot-allowed-service-hosts" env:"BOT_ALLOWED_SERVICE_HOSTS" help:"more hosts (host or host:port, comma separated) that replies may go to"`
+	RedisURL        string `name:"redis-url" env:"REDIS_URL" help:"where state lives; none: embedded"`
+	OpenAIKey       string `name:"openai-api-key" env:"OPENAI_API_KEY" help:"key of OpenAI or a compatible server"`
+	OpenAIBaseURL   string `name:"openai-base-url" env:"OPENAI_BASE_URL" help:"address of a compatible server"`
+	OpenAIModel     string `name:"openai-model" env:"OPENAI_MODEL" help:"model (gpt-4o-mini)"`
+	AzureEndpoint   string `name:"azure-openai-endpoint" env:"AZURE_OPENAI_ENDPOINT" help:"endpoint of Azure OpenAI; wins over OpenAI"`
+	AzureKey        string `name:"azure-openai-api-key" env:"AZURE_OPENAI_API_KEY" help:"key of Azure OpenAI"`
+	AzureDeployment string `name:"azure-openai-deployment" env:"AZURE_OPENAI_DEPLOYMENT" help:"deployment of Azure OpenAI"`
+	AzureVersion    string `name:"azure-openai-api-version" env:"AZURE_OPENAI_API_VERSION" help:"API version of Azure OpenAI"`
+	Planner         string `name:"bot-planner" env:"BOT_PLANNER" help:"sequence (sequence)"`
+	PromptsDir      string `name:"bot-prompts-dir" env:"BOT_PROMPTS_DIR" help:"folder whose prompts replace the embedded ones"`
+	TurnTimeout     string `name:"bot-turn-timeout" env:"BOT_TURN_TIMEOUT" help:"how long one turn may take (5m)"`
+	DrainTimeout    string `name:"bot-drain-timeout" env:"BOT_DRAIN_TIMEOUT" help:"how long running turns may go on after SIGTERM (20s)"`
+	LogLevel        string `name:"bot-log-level" env:"BOT_LOG_LEVEL" help:"trace, debug, info, warn, error or disabled (info)"`
+	LogFormat       string `name:"bot-log-format" env:"BOT_LOG_FORMAT" help:"json or console (console on a terminal, else json)"`
+}
+
+// config is the settings, read and checked.
+type config struct {
+	settings
+	addr         string
+	noAuth       bool
+	appType      string
+	hosts        []string
+	turnTimeout  time.Duration
+	drainTimeout time.Duration
+	ackTimeout   time.Duration // set by commands that wait for each turn
+	logLevel     zerolog.Level
+}
+
+const (
+	singleTenant    = "SingleTenant"
+	multiTenant     = "MultiTenant"
+	managedIdentity = "UserAssignedMSI"
+)
+
+// check reads the settings. The error lists every mistake, a line each, with
+// the name of the variable.
+func (s settings) check() (config, error) {
+	c := config{settings: s}
+	var faults faults
+	c.checkAddress(&faults)
+	c.checkIdentity(&faults)
+	c.checkOverrides(&faults)
+	c.checkModel(&faults)
+	c.checkRest(&faults)
+	return c, errors.Join(faults...)
+}
+
+type faults []error
+
+func (f *faults) add(variable, format string, args ...any) {
+	*f = append(*f, fmt.Errorf("%s: %s", variable, fmt.Sprintf(format, args...)))
+}
+
+func (c *config) checkAddress(f *faults) {
+	if c.NoAuth != "" {
+		on, err := strconv.ParseBool(c.NoAuth)
+		if err != nil {
+			f.add("BOT_DANGEROUSLY_NO_AUTH", "%q is neither true nor false", c.NoAuth)
+		}
+		c.noAuth = on
+	}
+	if c.noAuth && c.AppID != "" {
+		f.add("BOT_DANGEROUSLY_NO_AUTH", "contradicts MICROSOFT_APP_ID: with an app id callers are checked")
+	}
+	port := cmp.Or(c.Port, "3978")
+	if n, err := strconv.ParseUint(port, 10, 16); err != nil {
+		f.add("PORT", "%q is no port number", c.Port)
+	} else {
+		port = strconv.FormatUint(n, 10)
+	}
+	host := ""
+	if c.AppID == "" {
+		host = "127.0.0.1"
+	}
+	c.addr = net.JoinHostPort(host, port)
+	if c.Addr == "" {
+		return
+	}
+	host, port, err := net.SplitHostPort(c.Addr)
+	if _, bad := strconv.ParseUint(port, 10, 16); err != nil || bad != nil {
+		f.add("BOT_ADDR", "%q is not host:port", c.Addr)
+		return
+	}
+	c.addr = net.JoinHostPort(host, port)
+	if c.AppID == "" && !c.noAuth && !loopback(host) {
+		f.add("BOT_ADDR", "%s is reachable by others, and without MICROSOFT_APP_ID nobody is checked: set an app id, listen on 127.0.0.1, or set BOT_DANGEROUSLY_NO_AUTH=true on a closed network", c.Addr)
+	}
+}
+
+// loopback reports whether only this machine reaches the host. A name other
+// than localhost may resolve to anything.
+func loopback(host string) bool {
+	ip, err := netip.ParseAddr(host)
+	return strings.EqualFold(host, "localhost") || err == nil && ip.IsLoopback()
+}
+
+func (c *config) checkIdentity(f *faults) {
+	if c.AppID == "" {
+		for _, set := range []struct{ name, value string }{
+			{"MICROSOFT_APP_PASSWORD", c.AppPassword},
+			{"MICROSOFT_APP_TENANT_ID", c.AppTenant},
+			{"MICROSOFT_APP_TYPE", c.AppType},
+		} {
+			if set.value != "" {
+				f.add(set.name, "is set, but MICROSOFT_APP_ID is not")
+			}
+		}
+		return
+	}
+	c.appType = multiTenant
+	if c.AppTenant != "" {
+		c.appType = singleTenant
+	}
+	if c.AppType != "" {
+		types := []string{singleTenant, multiTenant, managedIdentity}
+		i := slices.IndexFunc(types, func(t string) bool { return strings.EqualFold(t, c.AppType) })
+		if i < 0 {
+			f.add("MICROSOFT_APP_TYPE", "%q is none of %s", c.AppType, strings.Join(types, ", "))
+			return
+		}
+		c.appType = types[i]
+	}
+	if c.appType == singleTenant && c.AppTenant == "" {
+		f.add("MICROSOFT_APP_TENANT_ID", "is needed for %s", singleTenant)
+	}
+	if c.appType != managedIdentity && c.AppPassword == "" {
+		f.add("MICROSOFT_APP_PASSWORD", "is needed for %s", c.appType)
+	}
+}
+
+func (c *config) checkOverrides(f *faults) {
+	if clouds := []string{"", "public", "gcch", "dod", "china"}; !slices.Contains(clouds, strings.ToLower(c.Cloud)) {
+		f.add("BOT_CLOUD", "%q is none of %s", c.Cloud, strings.Join(clouds[1:], ", "))
+	}
+	c.checkURL(f, "BOT_OPENID_METADATA_URL", c.MetadataURL, "https")
+	c.checkURL(f, "BOT_LOGIN_URL", c.LoginURL, "https")
+	for entry := range strings.SplitSeq(c.AllowedHosts, ",") {
+		entry = strings.TrimSpace(entry)
+		if entry == "" {
+			continue
+		}
+		if strings.ContainsAny(entry, "/@ *?#") {
+			f.add("BOT_ALLOWED_SERVICE_HOSTS", "%q is neither host nor host:port", entry)
+			continue
+		}
+		c.hosts = append(c.hosts, entry)
+	}
+}
+
+// checkURL accepts an absolute URL of the scheme, or plain http on loopback.
+func (c *config) checkURL(f *faults, variable, value, scheme string) {
+	if value == "" {
+		return
+	}
+	u, err := url.Parse(value)
+	switch {
+	case err != nil || u.Host == "" || u.Scheme != "https" && u.Scheme != "http":
+		f.add(variable, "is not an http or https address")
+	case scheme == "https" && u.Scheme != "https" && !loopback(u.Hostname()):
+		f.add(variable, "has to be https")
+	}
+}
+
+func (c *config) checkModel(f *faults) {
+	if c.AzureEndpoint != "" {
+		c.checkURL(f, "AZURE_OPENAI_ENDPOINT", c.AzureEndpoint, "https")
+		if c.AzureKey == "" {
+			f.add("AZURE_OPENAI_API_KEY", "is needed with AZURE_OPENAI_ENDPOINT")
+		}
+		if c.AzureDeployment == "" {
+			f.add("AZURE_OPENAI_DEPLOYMENT", "is needed with AZURE_OPENAI_ENDPOINT")
+		}
+		return
+	}
+	for _, set := range []struct{ name, value string }{
+		{"AZURE_OPENAI_API_KEY", c.AzureKey},
+		{"AZURE_OPENAI_DEPLOYMENT", c.AzureDeployment},
+		{"AZURE_OPENAI_API_VERSION", c.AzureVersion},
+	} {
+		if set.value != "" {
+			f.add(set.name, "is set, but AZURE_OPENAI_ENDPOINT is not")
+		}
+	}
+	c.checkURL(f, "OPENAI_BASE_URL", c.OpenAIBaseURL, "http")
+	if c.OpenAIModel != "" && c.OpenAIKey == "" && c.OpenAIBaseURL == "" {
+		f.add("OPENAI_MODEL", "is set, but neither OPENAI_API_KEY nor OPENAI_BASE_URL is")
+	}
+}
+
+func (c *config) checkRest(f *faults) {
+	if c.Planner != "" && c.Planner != "sequence" {
+		f.add("BOT_PLANNER", "%q is not a planner of this version, which has: sequence", c.Planner)
+	}
+	if os.Getenv("BOT_SKILLS_DIR") != "" {
+		f.add("BOT_SKILLS_DIR", "this version has no skills")
+	}
+	if c.PromptsDir != "" {
+		if info, err := os.Stat(c.PromptsDir); err != nil || !info.IsDir() {
+			f.add("BOT_PROMPTS_DIR", "%q is no folder", c.PromptsDir)
+		}
+	}
+	c.turnTimeout = duration(f, "BOT_TURN_TIMEOUT", c.TurnTimeout, 5*time.Minute)
+	c.drainTimeout = duration(f, "BOT_DRAIN_TIMEOUT", c.DrainTimeout, 20*time.Second)
+	level, err := zerolog.ParseLevel(cmp.Or(strings.ToLower(c.LogLevel), "info"))
+	if err != nil {
+		f.add("BOT_LOG_LEVEL", "%q is no level", c.LogLevel)
+	}
+	c.logLevel = level
+	if format := strings.ToLower(c.LogFormat); format != "" && format != "json" && format != "console" {
+		f.add("BOT_LOG_FORMAT", "%q is neither json nor console", c.LogFormat)
+	}
+}
+
+func duration(f *faults, variable, value string, otherwise time.Duration) time.Duration {
+	if value == "" {
+		return otherwise
+	}
+	d, err := time.ParseDuration(value)
+	if err != nil || d <= 0 {
+		f.add(variable, "%q is no positive duration such as 30s or 5m", value)
+	}
+	return d
+}

@@ -1,0 +1,198 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/rs/zerolog"
+
+	"github.com/planbot-go/planbot/actions"
+	"github.com/planbot-go/planbot/actions/lists"
+	"github.com/planbot-go/planbot/bot"
+	"github.com/planbot-go/planbot/connector"
+	"github.com/planbot-go/planbot/models"
+	"github.com/planbot-go/planbot/planner"
+	"github.com/planbot-go/planbot/prompts"
+	"github.com/planbot-go/planbot/state"
+)
+
+// app is the bot with everything that it is made of.
+type app struct {
+	config  config
+	log     zerolog.Logger
+	bot     *bot.Bot
+	store   *state.Redis
+	closers []func()
+	about   struct{ state, model, identity string }
+}
+
+// examples are what the default bot's help offers to say.
+func examples() []string {
+	return []string{"What is on my lists?", "Create a grocery shopping list and add bananas to it."}
+}
+
+// defaultActions is the registry of the default bot.
+func defaultActions() *actions.Registry {
+	registry := actions.New()
+	lists.Register(registry)
+	return registry
+}
+
+// parts are what plans need: actions, prompts, a model.
+type parts struct {
+	actions    *actions.Registry
+	planner    *planner.Sequence
+	model      models.Model
+	aboutModel string
+}
+
+func newParts(ctx context.Context, c config) (*parts, error) {
+	p := &parts{actions: defaultActions()}
+	library, err := prompts.Load(c.PromptsDir)
+	if err != nil {
+		return nil, fmt.Errorf("BOT_PROMPTS_DIR: %w", err)
+	}
+	if p.model, p.aboutModel, err = newModel(c); err != nil {
+		return nil, err
+	}
+	p.planner, err = planner.NewSequence(ctx, planner.SequenceConfig{Model: p.model, Prompts: library, Actions: p.actions})
+	return p, err
+}
+
+func newModel(c config) (model models.Model, about string, err error) {
+	cfg := models.OpenAIConfig{Key: c.OpenAIKey, BaseURL: c.OpenAIBaseURL, Model: c.OpenAIModel}
+	switch {
+	case c.AzureEndpoint != "":
+		cfg.Azure = models.Azure{Endpoint: c.AzureEndpoint, Key: c.AzureKey, Deployment: c.AzureDeployment, APIVersion: c.AzureVersion}
+		about = "Azure OpenAI, deployment " + c.AzureDeployment
+	case c.OpenAIBaseURL != "":
+		about = cmp.Or(c.OpenAIModel, models.DefaultModel) + " at " + c.OpenAIBaseURL
+	case c.OpenAIKey != "":
+		about = cmp.Or(c.OpenAIModel, models.DefaultModel) + " of OpenAI"
+	default:
+		return models.Offline{}, "offline, answers from a few rules (set OPENAI_API_KEY, OPENAI_BASE_URL or AZURE_OPENAI_ENDPOINT for a real one)", nil
+	}
+	m, err := models.NewOpenAI(cfg)
+	if err != nil {
+		return nil, "", fmt.Errorf("model: %w", err)
+	}
+	return m, about, nil
+}
+
+// assemble wires the bot. Close the app when it is no longer needed.
+func assemble(ctx context.Context, c config, log zerolog.Logger) (_ *app, err error) {
+	a := &app{config: c, log: log}
+	defer func() {
+		if err != nil {
+			a.close()
+		}
+	}()
+	p, err := newParts(ctx, c)
+	if err != nil {
+		return nil, err
+	}
+	a.about.model = p.aboutModel
+	if err := a.openStore(ctx); err != nil {
+		return nil, err
+	}
+	guard, client, err := a.connect()
+	if err != nil {
+		return nil, err
+	}
+	a.bot, err = bot.New(bot.Config{
+		Actions: p.actions, Planner: p.planner, Store: a.store, Channel: client, Door: bot.Guarded(guard),
+		Examples: examples(), TurnTimeout: c.turnTimeout, AckTimeout: c.ackTimeout, Log: log,
+	})
+	return a, err
+}
+
+// openStore opens the configured Redis, or one inside the process. A server
+// that is not there yet is no reason not to start.
+func (a *app) openStore(ctx context.Context) (err error) {
+	cfg := state.Config{Log: a.log}
+	if a.config.RedisURL == "" {
+		a.about.state = "embedded Redis, forgets everything at exit (set REDIS_URL to keep it)"
+		if a.store, err = state.OpenEmbedded(cfg); err != nil {
+			return err
+		}
+	} else {
+		if a.store, err = state.Open(ctx, a.config.RedisURL, cfg); err != nil {
+			return usageError{fmt.Errorf("REDIS_URL: %w", err)}
+		}
+		a.about.state = a.store.String()
+	}
+	a.closers = append(a.closers, func() {
+		if err := a.store.Close(); err != nil {
+			a.log.Debug().Err(err).Msg("close state")
+		}
+	})
+	return nil
+}
+
+// connect makes the guard at the door and the way out.
+func (a *app) connect() (*connector.Guard, *connector.Client, error) {
+	cloud, err := a.cloud()
+	if err != nil {
+		return nil, nil, err
+	}
+	local := a.config.AppID == ""
+	hosts, err := connector.NewServiceHosts(cloud, a.config.hosts, local)
+	if err != nil {
+		return nil, nil, usageError{fmt.Errorf("BOT_ALLOWED_SERVICE_HOSTS: %w", err)}
+	}
+	guard, err := connector.NewGuard(connector.GuardConfig{AppID: a.config.AppID, Cloud: cloud, Hosts: hosts})
+	if err != nil {
+		return nil, nil, err
+	}
+	a.closers = append(a.closers, guard.Close)
+	cfg := connector.Config{Hosts: hosts, UserAgent: "planbot/" + versionText()}
+	a.about.identity = "local mode, no app id: whoever reaches this address may talk to the bot"
+	if !local {
+		tokens, err := a.tokens(cloud)
+		if err != nil {
+			return nil, nil, err
+		}
+		cfg.Tokens = tokens
+		a.about.identity = "app " + a.config.AppID + ", " + a.config.appType
+	}
+	client, err := connector.New(cfg)
+	if err != nil {
+		return nil, nil, err
+	}
+	a.closers = append(a.closers, client.Close)
+	return guard, client, nil
+}
+
+func (a *app) cloud() (connector.Cloud, error) {
+	cloud, err := connector.CloudNamed(a.config.Cloud)
+	cloud.MetadataURL = cmp.Or(a.config.MetadataURL, cloud.MetadataURL)
+	cloud.LoginURL = strings.TrimSuffix(cmp.Or(a.config.LoginURL, cloud.LoginURL), "/")
+	return cloud, err
+}
+
+func (a *app) tokens(cloud connector.Cloud) (*connector.Tokens, error) {
+	c := a.config
+	id := connector.Credentials{AppID: c.AppID, ManagedIdentity: c.appType == managedIdentity}
+	if c.appType == singleTenant {
+		id.Tenant = c.AppTenant
+	}
+	if !id.ManagedIdentity {
+		id.Password = c.AppPassword
+	}
+	tokens, err := connector.NewTokens(cloud, id, nil)
+	if err != nil {
+		return nil, usageError{err}
+	}
+	a.closers = append(a.closers, tokens.Close)
+	return tokens, nil
+}
+
+// close ends the parts, the last first.
+func (a *app) close() {
+	for i := len(a.closers) - 1; i >= 0; i-- {
+		a.closers[i]()
+	}
+	a.closers = nil
+}
