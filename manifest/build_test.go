@@ -1,0 +1,231 @@
+package manifest_test
+
+import (
+	"archive/zip"
+	"bytes"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/planbot-go/planbot/manifest"
+)
+
+var update = flag.Bool("update", false, "rewrite the golden files")
+
+const appID = "1d0f3a52-7c1e-4b5e-9a44-5b2e6c1f0a77"
+
+// good is the config that tests start from.
+func good() manifest.Config {
+	return manifest.Config{
+		AppID:  appID,
+		Domain: "bot.example.com",
+		Commands: []manifest.Command{
+			{Title: "help", Description: "What the bot can do"},
+			{Title: "/reset", Description: "Start this conversation anew; lists stay"},
+			{Title: "/forget", Description: "Delete everything kept about me"},
+		},
+		Prompts: []manifest.Command{
+			manifest.Starter("createList", "Creates a list"),
+			manifest.Starter("summarizeLists", "Shows all lists & what is on them"),
+		},
+	}
+}
+
+func build(t *testing.T, cfg manifest.Config) []byte {
+	t.Helper()
+	var out bytes.Buffer
+	if err := manifest.Build(&out, cfg); err != nil {
+		t.Fatalf("build: %v", err)
+	}
+	return out.Bytes()
+}
+
+func TestBuildIsSound(t *testing.T) {
+	t.Parallel()
+	configs := map[string]manifest.Config{
+		"all":           good(),
+		"least":         {AppID: appID, Domain: "bot.example.com"},
+		"pasted GUID":   {AppID: " {1D0F3A52-7C1E-4B5E-9A44-5B2E6C1F0A77} ", Domain: "bot.example.com"},
+		"port":          {AppID: appID, Domain: "bot.example.com:8443"},
+		"localhost":     {AppID: appID, Domain: "localhost:3978"},
+		"pre-release":   {AppID: appID, Domain: "a-1.b.example", Version: "1.2.3-rc.1+build.5"},
+		"longest names": {AppID: appID, Domain: "b.example", Name: strings.Repeat("ä", 30), FullName: strings.Repeat("ö", 100)},
+	}
+	for name, cfg := range configs {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			file := filepath.Join(t.TempDir(), "app.zip")
+			if err := os.WriteFile(file, build(t, cfg), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			wantProblems(t, file)
+		})
+	}
+}
+
+func TestBuildIsDeterministic(t *testing.T) {
+	t.Parallel()
+	if !bytes.Equal(build(t, good()), build(t, good())) {
+		t.Error("two builds of one config differ")
+	}
+}
+
+func TestBuildPacksThreeFilesAtTheRoot(t *testing.T) {
+	t.Parallel()
+	pack := build(t, good())
+	zr, err := zip.NewReader(bytes.NewReader(pack), int64(len(pack)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, f := range zr.File {
+		names = append(names, f.Name)
+		if y := f.Modified.Year(); y != 1980 {
+			t.Errorf("%s was packed in %d, want the fixed 1980", f.Name, y)
+		}
+	}
+	if diff := cmp.Diff([]string{"manifest.json", "color.png", "outline.png"}, names); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestManifestGolden(t *testing.T) {
+	t.Parallel()
+	got, err := manifest.JSON(good())
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join("testdata", "manifest.golden.json")
+	if *update {
+		if err := os.WriteFile(file, got, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(string(want), string(got)); diff != "" {
+		t.Errorf("run with -update if this is meant:\n%s", diff)
+	}
+}
+
+func TestPromptsFillWhatCommandsLeave(t *testing.T) {
+	t.Parallel()
+	cfg := good()
+	cfg.Prompts = nil
+	for i := range 20 {
+		cfg.Prompts = append(cfg.Prompts, manifest.Command{Title: fmt.Sprintf("prompt %d", i), Description: "d"})
+	}
+	doc, err := manifest.JSON(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := bytes.Count(doc, []byte(`"title": "prompt 6"`)); n != 2 {
+		t.Errorf("the seventh prompt is in %d lists, want 2", n)
+	}
+	if bytes.Contains(doc, []byte(`"title": "prompt 7"`)) {
+		t.Error("an eighth prompt beside three commands makes eleven")
+	}
+}
+
+func TestBadConfig(t *testing.T) {
+	t.Parallel()
+	many := make([]manifest.Command, 11)
+	for i := range many {
+		many[i] = manifest.Command{Title: "t", Description: "d"}
+	}
+	tests := map[string]struct {
+		change func(*manifest.Config)
+		want   string
+	}{
+		"no app id":         {func(c *manifest.Config) { c.AppID = "" }, "app id is missing"},
+		"app id a name":     {func(c *manifest.Config) { c.AppID = "my-bot" }, `app id "my-bot" is not a GUID`},
+		"app id empty GUID": {func(c *manifest.Config) { c.AppID = "00000000-0000-0000-0000-000000000000" }, "is the empty GUID"},
+		"no domain":         {func(c *manifest.Config) { c.Domain = "" }, "domain is missing"},
+		"a URL":             {func(c *manifest.Config) { c.Domain = "https://bot.example.com:444/api/messages" }, "is a URL: give only the host, bot.example.com:444"},
+		"a bad URL":         {func(c *manifest.Config) { c.Domain = "https://" }, "is a URL: give only the host, such as"},
+		"a path":            {func(c *manifest.Config) { c.Domain = "bot.example.com/api" }, "more than a host"},
+		"a wildcard":        {func(c *manifest.Config) { c.Domain = "*.example.com" }, "has a wildcard"},
+		"a space":           {func(c *manifest.Config) { c.Domain = "bot example.com" }, "more than a host"},
+		"port 0":            {func(c *manifest.Config) { c.Domain = "bot.example.com:0" }, "no port from 1 to 65535"},
+		"port 70000":        {func(c *manifest.Config) { c.Domain = "bot.example.com:70000" }, "no port from 1 to 65535"},
+		"two ports":         {func(c *manifest.Config) { c.Domain = "bot.example.com:1:2" }, "is not host:port"},
+		"an underscore":     {func(c *manifest.Config) { c.Domain = "my_bot.example.com" }, "is not a host name"},
+		"a long label":      {func(c *manifest.Config) { c.Domain = strings.Repeat("a", 64) + ".com" }, "is not a host name"},
+		"a long host":       {func(c *manifest.Config) { c.Domain = strings.Repeat("a.", 127) + "com" }, "longer than 253"},
+		"version":           {func(c *manifest.Config) { c.Version = "one" }, `version "one" is not a semantic version`},
+		"short version":     {func(c *manifest.Config) { c.Version = "1.0" }, "not a semantic version"},
+		"long name":         {func(c *manifest.Config) { c.Name = strings.Repeat("n", 31) }, "name has 31 characters, at most 30"},
+		"long full name":    {func(c *manifest.Config) { c.FullName = strings.Repeat("n", 101) }, "full name has 101 characters"},
+		"long summary":      {func(c *manifest.Config) { c.Summary = strings.Repeat("n", 81) }, "summary has 81"},
+		"long details":      {func(c *manifest.Config) { c.Details = strings.Repeat("n", 4001) }, "details has 4001"},
+		"equal names":       {func(c *manifest.Config) { c.Name, c.FullName = "Bot", "bot" }, "must differ from the name"},
+		"many commands":     {func(c *manifest.Config) { c.Commands = many }, "11 commands, Teams shows at most 10"},
+		"untitled command":  {func(c *manifest.Config) { c.Commands[1].Title = " " }, "command 2"},
+		"prompt no text":    {func(c *manifest.Config) { c.Prompts[0].Description = "" }, `prompt 1 ("Create list")`},
+		"http":              {func(c *manifest.Config) { c.PrivacyURL = "http://example.com" }, "/developer/privacyUrl: \"http://example.com\" is not an https"},
+		"long developer":    {func(c *manifest.Config) { c.Developer = strings.Repeat("n", 33) }, "/developer/name"},
+		"long title":        {func(c *manifest.Config) { c.Commands[0].Title = strings.Repeat("n", 129) }, "/bots/0/commandLists/1/commands/0/title"},
+		"a placeholder":     {func(c *manifest.Config) { c.Developer = "{{DEVELOPER}}" }, "placeholder {{DEVELOPER}}"},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			cfg := good()
+			tt.change(&cfg)
+			var out bytes.Buffer
+			err := manifest.Build(&out, cfg)
+			if err == nil || !strings.Contains(err.Error(), tt.want) {
+				t.Errorf("got %v, want it to say %q", err, tt.want)
+			}
+			if out.Len() > 0 {
+				t.Error("a package was written all the same")
+			}
+		})
+	}
+}
+
+func TestBadConfigListsEveryMistake(t *testing.T) {
+	t.Parallel()
+	err := manifest.Build(io.Discard, manifest.Config{AppID: "x", Domain: "http://y", Version: "1", Name: strings.Repeat("n", 40)})
+	for _, want := range []string{"app id", "domain", "version", "name has 40"} {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("got %v, want it to name %q too", err, want)
+		}
+	}
+}
+
+func TestBuildReportsTheWriter(t *testing.T) {
+	t.Parallel()
+	r, w := io.Pipe()
+	broken := errors.New("disk full")
+	r.CloseWithError(broken)
+	if err := manifest.Build(w, good()); !errors.Is(err, broken) {
+		t.Errorf("got %v, want the writer's error", err)
+	}
+}
+
+func TestStarter(t *testing.T) {
+	t.Parallel()
+	for name, want := range map[string]string{
+		"createList": "Create list", "summarizeLists": "Summarize lists", "find_item": "Find item",
+		"remove-item": "Remove item", "help": "Help", "readURL": "Read url", "": "", "öffneListe2": "Öffne liste2",
+	} {
+		if got := manifest.Starter(name, "d"); got != (manifest.Command{Title: want, Description: "d"}) {
+			t.Errorf("%q: got %+v, want the title %q", name, got, want)
+		}
+	}
+}
+
+func ExampleBuild() {
+	err := manifest.Build(io.Discard, manifest.Config{AppID: appID, Domain: "https://bot.example.com"})
+	fmt.Println(err)
+	// Output: manifest config: domain "https://bot.example.com" is a URL: give only the host, bot.example.com
+}

@@ -1,0 +1,64 @@
+package manifest
+
+import (
+	"archive/zip"
+	"strings"
+)
+
+// encrypted is the bit of a zip entry's flags that says so (APPNOTE 4.4.4).
+const encrypted = 0x1
+
+// checkLayout checks the entries of a package: files at the root, each once,
+// plain, and small enough to unpack.
+func checkLayout(pack string, entries []*zip.File) []Problem {
+	var problems []Problem
+	var unpacked uint64
+	seen := map[string]bool{}
+	for _, e := range entries {
+		if text := entryFault(e); text != "" {
+			problems = append(problems, problem(e.Name, "", "%s", text))
+		}
+		if lower := strings.ToLower(e.Name); seen[lower] {
+			problems = append(problems, problem(e.Name, "", "is in the zip more than once"))
+		} else {
+			seen[lower] = true
+		}
+		unpacked += min(e.UncompressedSize64, maxUnpackedBytes+1) // no overflow, whatever it claims
+	}
+	if unpacked > maxUnpackedBytes {
+		problems = append(problems, problem(pack, "", "unpacks to more than %d bytes", maxUnpackedBytes))
+	}
+	return problems
+}
+
+// entryFault says what is wrong with one entry, "" when nothing is.
+func entryFault(e *zip.File) string {
+	switch mode := e.Mode(); {
+	case e.Name == "":
+		return "an entry has no name"
+	case strings.HasPrefix(e.Name, "/") || strings.Contains(e.Name, `\`) || strings.Contains(e.Name, ":"):
+		return "has the name of a path on some machine: a package holds plain file names"
+	case hasDotDot(e.Name):
+		return "points out of the package"
+	case strings.HasSuffix(e.Name, "/"):
+		return "is a folder: zip the files, not the folder that holds them"
+	case strings.Contains(e.Name, "/"):
+		return "lies in a folder: every file belongs at the root of the zip"
+	case !mode.IsRegular():
+		return "is not a regular file"
+	case e.Flags&encrypted != 0:
+		return "is encrypted"
+	case e.Method != zip.Store && e.Method != zip.Deflate:
+		return "is packed with a method other than store and deflate"
+	}
+	return ""
+}
+
+func hasDotDot(name string) bool {
+	for part := range strings.SplitSeq(name, "/") {
+		if part == ".." {
+			return true
+		}
+	}
+	return false
+}
