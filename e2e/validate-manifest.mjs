@@ -1,37 +1,50 @@
 #!/usr/bin/env node
-// Checks a built app package with Microsoft's own manifest validator, offline: the npm package ships the published schemas.
-// (It needs fs-extra and does not say so: that is why package.json names it.)
-//   node validate-manifest.mjs app.zip
+// Checks a built app package, or a manifest.json alone, with Microsoft's own manifest validator, offline: the npm package
+// ships the published schemas. (It needs fs-extra and does not say so: that is why package.json names it.)
+//   node validate-manifest.mjs app.zip|manifest.json
+// Exits 0 when it is sound, 1 with a line per fault, 2 on wrong use.
 import fs from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';
 import zlib from 'node:zlib';
 import manifests from '@microsoft/app-manifest';
 
-const [zip] = process.argv.slice(2);
-if (!zip) {
-  console.error('usage: validate-manifest.mjs app.zip');
+const [file] = process.argv.slice(2);
+if (!file) {
+  console.error('usage: validate-manifest.mjs app.zip|manifest.json');
   process.exit(2);
 }
-const files = unzip(fs.readFileSync(zip));
-const faults = await check(files);
+const faults = await check(fs.readFileSync(file));
 for (const fault of faults) console.log(`not ok ${fault}`);
-if (!faults.length) console.log(`ok ${path.basename(zip)}: ${[...files.keys()].join(', ')}`);
+if (!faults.length) console.log(`ok ${path.basename(file)}`);
 console.log(`${faults.length ? 0 : 1} passed, ${faults.length} failed`);
 process.exit(faults.length ? 1 : 0);
 
-async function check(entries) {
-  const raw = entries.get('manifest.json');
-  if (!raw) return ['the package has no manifest.json at its root'];
-  const dir = fs.mkdtempSync(path.join(os.tmpdir(), 'manifest-'));
+async function check(data) {
   try {
-    const file = path.join(dir, 'manifest.json');
-    fs.writeFileSync(file, raw);
-    const [manifest, problems] = await manifests.AppManifestUtils.readAndValidateTeamsManifest(file);
-    const icons = Object.values(manifest.icons ?? {}).filter((icon) => !entries.has(icon)).map((icon) => `icon ${icon} is not in the package`);
-    return [...problems, ...icons];
+    return data.subarray(0, 2).toString() === 'PK' ? await checkPackage(unzip(data)) : (await checkManifest(data)).faults;
   } catch (err) {
     return [`the validator refuses it: ${err.message}`];
+  }
+}
+
+async function checkPackage(entries) {
+  const raw = entries.get('manifest.json');
+  if (!raw) return ['the package has no manifest.json at its root'];
+  const { icons, faults } = await checkManifest(raw);
+  const missing = icons.filter((icon) => !entries.has(icon)).map((icon) => `icon ${icon} is not in the package`);
+  return [...faults, ...missing];
+}
+
+// checkManifest reads the manifest through a file of its own, since the validator takes only paths.
+async function checkManifest(raw) {
+  const dir = fs.mkdtempSync(path.join(os.tmpdir(), 'manifest-'));
+  try {
+    const copy = path.join(dir, 'manifest.json');
+    fs.writeFileSync(copy, raw);
+    const [manifest, faults] = await manifests.AppManifestUtils.readAndValidateTeamsManifest(copy);
+    const icons = Object.values(manifest.icons ?? {}).filter(Boolean); // an icon that is not declared is there as undefined
+    return { icons, faults };
   } finally {
     fs.rmSync(dir, { recursive: true });
   }
@@ -41,7 +54,7 @@ async function check(entries) {
 function unzip(data) {
   const entries = new Map();
   const end = data.lastIndexOf(Buffer.from('PK\x05\x06'));
-  if (end < 0) throw new Error(`${zip} is no zip archive`);
+  if (end < 0) throw new Error('it is no zip archive');
   for (let i = 0, at = data.readUInt32LE(end + 16); i < data.readUInt16LE(end + 10); i++) {
     const [size, nameLength, extra, comment] = [data.readUInt32LE(at + 20), data.readUInt16LE(at + 28), data.readUInt16LE(at + 30), data.readUInt16LE(at + 32)];
     const name = data.toString('utf8', at + 46, at + 46 + nameLength);
