@@ -1,0 +1,179 @@
+package prompts_test
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/planbot-go/planbot/prompts"
+)
+
+// folder writes files into a new folder.
+func folder(t *testing.T, files map[string]string) string {
+	t.Helper()
+	dir := t.TempDir()
+	for name, content := range files {
+		file := filepath.Join(dir, filepath.FromSlash(name))
+		if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(file, []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir
+}
+
+func rendered(t *testing.T, library *prompts.Library, name string) string {
+	t.Helper()
+	template, err := library.Prompt(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if template.Name() != name {
+		t.Errorf("prompt %s calls itself %s", name, template.Name())
+	}
+	out, err := template.Render(t.Context(), testData())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+func TestLoad(t *testing.T) {
+	t.Parallel()
+	library, err := prompts.Load("")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]string{"sequence"}, library.Names()); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+	if _, err := library.Prompt("gone"); !errors.Is(err, prompts.ErrNoPrompt) {
+		t.Errorf("got %v, want ErrNoPrompt", err)
+	}
+}
+
+func TestLoadOwn(t *testing.T) {
+	t.Parallel()
+	library, err := prompts.Load(folder(t, map[string]string{
+		"sequence/prompt.txt": "\ufeffHello {{$user.name}}\r\nbye\r\n\n",
+		"poem/skprompt.txt":   "A poem",
+		"poem/README.md":      "notes",
+		"notes.md":            "notes",
+		".git/config":         "passed over",
+		"poem/.DS_Store":      "passed over",
+	}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := rendered(t, library, "sequence"); got != "Hello Mia\nbye" {
+		t.Errorf("got %q", got)
+	}
+	if got := rendered(t, library, "poem"); got != "A poem" {
+		t.Errorf("got %q", got)
+	}
+}
+
+func TestLoadKeepsWhatIsNotOverridden(t *testing.T) {
+	t.Parallel()
+	library, err := prompts.Load(folder(t, map[string]string{"poem/prompt.txt": "A poem"}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]string{"poem", "sequence"}, library.Names()); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+}
+
+// A ConfigMap is mounted as links into a hidden folder beside them.
+func TestLoadLinks(t *testing.T) {
+	t.Parallel()
+	dir := folder(t, map[string]string{"..2026_11_21/sequence/prompt.txt": "mounted"})
+	link(t, "..2026_11_21", filepath.Join(dir, "..data"))
+	link(t, filepath.Join("..data", "sequence"), filepath.Join(dir, "sequence"))
+	library, err := prompts.Load(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := rendered(t, library, "sequence"); got != "mounted" {
+		t.Errorf("got %q", got)
+	}
+}
+
+func link(t *testing.T, target, name string) {
+	t.Helper()
+	if err := os.Symlink(target, name); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestLoadStaysInside(t *testing.T) {
+	t.Parallel()
+	outside := folder(t, map[string]string{"secret.txt": "secret"})
+	dir := folder(t, map[string]string{"poem/prompt.txt": "A poem"})
+	link(t, filepath.Join(outside, "secret.txt"), filepath.Join(dir, "poem", "skprompt.txt"))
+	if err := os.Remove(filepath.Join(dir, "poem", "prompt.txt")); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := prompts.Load(dir); err == nil || !strings.Contains(err.Error(), "poem/skprompt.txt") {
+		t.Errorf("got %v, want a fault of poem/skprompt.txt", err)
+	}
+}
+
+func TestLoadListsEveryFault(t *testing.T) {
+	t.Parallel()
+	dir := folder(t, map[string]string{
+		"prompt.txt":            "lost",
+		"a/prompt.txt":          "fine\n{{$a.b.c}}",
+		"b/prompt.txt":          "{{fn",
+		"b/skprompt.txt":        "two",
+		"c/Prompt.txt":          "misspelled",
+		"d/prompt.txt":          "not \xff text",
+		"e/prompt.txt":          " \n",
+		"f/prompt.txt":          strings.Repeat("a", prompts.MaxTemplate+1),
+		"g/prompt.txt/file":     "a folder",
+		"h/prompt.txt":          "fine",
+		"h/config.json":         "{}",
+		"not a name/prompt.txt": "fine",
+	})
+	_, err := prompts.Load(dir)
+	if err == nil {
+		t.Fatal("no error")
+	}
+	want := []string{
+		"prompts in " + dir + ": \"not a name\": name a prompt",
+		"a/prompt.txt:2:3: $a.b.c has more",
+		"b: both prompt.txt and skprompt.txt",
+		"c/Prompt.txt: has no meaning here",
+		"c: no prompt.txt",
+		"d/prompt.txt: is no UTF-8 text",
+		"e/prompt.txt: is empty",
+		"f/prompt.txt: too large",
+		"g/prompt.txt: is no regular file",
+		"h/config.json: has no meaning here",
+		"prompt.txt: lies outside of a prompt's folder",
+	}
+	for _, w := range want {
+		if !strings.Contains(err.Error(), strings.TrimPrefix(w, "prompts in "+dir+": ")) {
+			t.Errorf("not listed: %s", w)
+		}
+	}
+	if lines := strings.Split(err.Error(), "\n"); len(lines) != len(want) {
+		t.Errorf("%d faults, want %d:\n%v", len(lines), len(want), err)
+	}
+}
+
+func TestLoadWrongFolder(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(folder(t, map[string]string{"file": ""}), "file")
+	for name, dir := range map[string]string{"gone": filepath.Join(t.TempDir(), "gone"), "file": file, "empty": t.TempDir()} {
+		if _, err := prompts.Load(dir); err == nil || !strings.Contains(err.Error(), dir) {
+			t.Errorf("%s: got %v, want an error that names the folder", name, err)
+		}
+	}
+}

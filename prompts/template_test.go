@@ -1,0 +1,272 @@
+package prompts_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/planbot-go/planbot/prompts"
+)
+
+var errBroken = errors.New("broken")
+
+// testData knows some variables and the functions list (its arguments, each in
+// brackets), object and broken.
+func testData() prompts.Data {
+	return prompts.Data{
+		Vars: prompts.Scopes{
+			"temp": {"input": "hi", "evil": "{{broken}} {{$input}} }}", "nothing": nil},
+			"user": {"name": "Mia", "age": 7, "since": time.Date(2026, 11, 21, 5, 46, 0, 0, time.UTC)},
+			"conversation": {
+				"lists": map[string][]string{"b": {"x"}, "a": {}},
+				"fn":    func() {},
+			},
+		},
+		Funcs: map[string]prompts.Func{
+			"list": func(_ context.Context, args []string) (any, error) {
+				return "[" + strings.Join(args, "][") + "]", nil
+			},
+			"object":  func(context.Context, []string) (any, error) { return map[string]int{"n": 1}, nil },
+			"broken":  func(context.Context, []string) (any, error) { return nil, errBroken },
+			"Clock.t": func(context.Context, []string) (any, error) { return "noon", nil },
+		},
+	}
+}
+
+func TestRender(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct{ name, template, want string }{
+		{"text", "a {b} }} c", "a {b} }} c"},
+		{"empty", "", ""},
+		{"empty block", "a{{}}b{{  \n}}c", "abc"},
+		{"variable without a scope", "<{{$input}}>", "<hi>"},
+		{"space", "<{{ \t$input\n}}>", "<hi>"},
+		{"variable with a scope", "{{$user.name}}", "Mia"},
+		{"scope temp by name", "{{$temp.input}}", "hi"},
+		{"not there", "<{{$user.gone}}{{$gone.gone}}{{$nothing}}>", "<>"},
+		{"number", "{{$user.age}}", "7"},
+		{"time", "{{$user.since}}", "2026-11-21T05:46:00Z"},
+		{"object", "{{$conversation.lists}}", `{"a":[],"b":["x"]}`},
+		{"a value is not read again", "{{$evil}}", "{{broken}} {{$input}} }}"},
+		{"an argument is not read again", "{{list $evil '{{broken}}'}}", "[{{broken}} {{$input}} }}][{{broken}}]"},
+		{"function", "{{list}}", "[]"},
+		{"function with a dot", "{{Clock.t}}", "noon"},
+		{"function with an object", "{{object}}", `{"n":1}`},
+		{"arguments", "{{list a 'b c' \"d\" `e`}}", "[a][b c][d][e]"},
+		{"arguments on lines", "{{list\n\ta\n\tb\n}}", "[a][b]"},
+		{"variable arguments", "{{list $user.name $gone $input}}", "[Mia][][hi]"},
+		{"empty argument", "{{list '' a}}", "[][a]"},
+		{"apostrophe in a word", "{{list don't stop}}", "[don't][stop]"},
+		{"escapes in a text", `{{list 'it\'s' "\\" 'C:\new' "\'"}}`, `[it's][\][C:\new][\']`},
+		{"other quotes in a text", `{{list 'a "b" c'}}`, `[a "b" c]`},
+		{"braces in a text", "{{list 'a}}b'}}", "[a}}b]"},
+		{"literal braces", "{{'{{'}}$input}}", "{{$input}}"},
+		{"literal after braces", "{ {{'x'}} }", "{ x }"},
+		{"word before braces", "{{list a}}}", "[a]}"},
+		{"letters of the world", "{{list häuser 长}} {{$größe}}", "[häuser][长] "},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			template, err := prompts.Parse("test", tt.template)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got, err := template.Render(t.Context(), testData())
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got != tt.want {
+				t.Errorf("got %q, want %q", got, tt.want)
+			}
+		})
+	}
+}
+
+func TestParseFaults(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct{ name, template, want string }{
+		{"never closed", "a\nbö {{$x", "p:2:4: {{ is never closed by }}"},
+		{"only open", "{{", "p:1:1: {{ is never closed by }}"},
+		{"function never closed", "{{fn a", "p:1:1: {{ is never closed by }}"},
+		{"quote never closed", "{{fn 'a}}", "p:1:6: ' is never closed"},
+		{"escaped quote never closed", `{{fn 'a\'}}`, "p:1:6: ' is never closed"},
+		{"no name", "{{$}}", "p:1:3: want a name after $ and after each dot"},
+		{"no name in scope", "{{$user.}}", "p:1:3: want a name after $ and after each dot"},
+		{"too deep", "{{$a.b.c}}", "p:1:3: $a.b.c has more than a scope and a name"},
+		{"two things", "{{$a b}}", "p:1:6: want }}, have 'b'"},
+		{"nested", "{{fn {{x}} }}", "p:1:6: {{ inside of {{ }}: blocks do not nest"},
+		{"three braces", "{{{x}}}", "p:1:3: want a $variable, a function or a quoted text, have '{'"},
+		{"number", "{{ 1 }}", "p:1:4: want a $variable, a function or a quoted text, have '1'"},
+		{"nul", "{{\x00}}", "p:1:3: want a $variable, a function or a quoted text, have '\\x00'"},
+		{"text against text", "{{fn 'a'b}}", "p:1:9: want a space or }}, have 'b'"},
+		{"sign in a name", "{{f(x)}}", "p:1:4: want a space or }}, have '('"},
+		{"deep argument", "{{f $a.b.c}}", "p:1:5: $a.b.c has more than a scope and a name"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			_, err := prompts.Parse("p", tt.template)
+			var syntax *prompts.SyntaxError
+			if !errors.As(err, &syntax) {
+				t.Fatalf("got %v, want a SyntaxError", err)
+			}
+			if diff := cmp.Diff(tt.want, err.Error()); diff != "" {
+				t.Errorf("-want +got:\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestParseSize(t *testing.T) {
+	t.Parallel()
+	if _, err := prompts.Parse("p", strings.Repeat("a", prompts.MaxTemplate)); err != nil {
+		t.Error(err)
+	}
+	_, err := prompts.Parse("p", strings.Repeat("a", prompts.MaxTemplate+1))
+	if !errors.Is(err, prompts.ErrTooLarge) {
+		t.Errorf("got %v, want ErrTooLarge", err)
+	}
+}
+
+func TestRenderFaults(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct{ name, template, want string }{
+		{"no such function", "{{gone}}", `render prompt p: no function "gone"`},
+		{"function fails", "{{broken}}", "render prompt p: function broken: broken"},
+		{"not a value", "{{$conversation.fn}}", "render prompt p: variable $conversation.fn: format a func()"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			_, err := mustParse(t, tt.template).Render(t.Context(), testData())
+			if err == nil || !strings.HasPrefix(err.Error(), tt.want) {
+				t.Errorf("got %v, want %s", err, tt.want)
+			}
+		})
+	}
+	_, err := mustParse(t, "{{broken}}").Render(t.Context(), testData())
+	if !errors.Is(err, errBroken) {
+		t.Errorf("got %v, want one that wraps the function's", err)
+	}
+}
+
+func TestRenderSize(t *testing.T) {
+	t.Parallel()
+	data := prompts.Data{Vars: prompts.Scopes{"temp": {"big": strings.Repeat("a", prompts.MaxRendered/2)}}}
+	if _, err := mustParse(t, "{{$big}}{{$big}}").Render(t.Context(), data); err != nil {
+		t.Error(err)
+	}
+	_, err := mustParse(t, "{{$big}}{{$big}}.").Render(t.Context(), data)
+	if !errors.Is(err, prompts.ErrTooLarge) {
+		t.Errorf("got %v, want ErrTooLarge", err)
+	}
+}
+
+func TestRenderEnds(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithCancel(t.Context())
+	data := prompts.Data{Funcs: map[string]prompts.Func{
+		"cancel": func(context.Context, []string) (any, error) { cancel(); return "", nil },
+		"after":  func(context.Context, []string) (any, error) { t.Error("ran after the end"); return "", nil },
+	}}
+	_, err := mustParse(t, "{{cancel}}{{after}}").Render(ctx, data)
+	if !errors.Is(err, context.Canceled) {
+		t.Errorf("got %v, want canceled", err)
+	}
+}
+
+func TestRenderAtOnce(t *testing.T) {
+	t.Parallel()
+	template, data := mustParse(t, "{{$user.name}} {{list $input}}"), testData()
+	var all sync.WaitGroup
+	for range 8 {
+		all.Go(func() {
+			if got, err := template.Render(t.Context(), data); err != nil || got != "Mia [hi]" {
+				t.Errorf("got %q, %v", got, err)
+			}
+		})
+	}
+	all.Wait()
+}
+
+func TestUses(t *testing.T) {
+	t.Parallel()
+	template := mustParse(t, "{{b $z}} {{a $user.x $z}} {{b}} {{$y}}")
+	if diff := cmp.Diff([]string{"a", "b"}, template.Functions()); diff != "" {
+		t.Errorf("functions (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff([]string{"temp.y", "temp.z", "user.x"}, template.Variables()); diff != "" {
+		t.Errorf("variables (-want +got):\n%s", diff)
+	}
+}
+
+func mustParse(tb testing.TB, text string) *prompts.Template {
+	tb.Helper()
+	template, err := prompts.Parse("p", text)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return template
+}
+
+// FuzzParse: any text parses or has a fault with a place in it, what values
+// hold is never run, and an escaped text renders as itself.
+func FuzzParse(f *testing.F) {
+	for _, seed := range []string{"", "{{$input}}", "{{fn a 'b' \"c\" `d` $e.f}}", "{{'{{'}}", "{{{", "}}{{", `{{f '\''}}`, "{{\xff}}", "a\n{{$x"} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		if got, err := mustParse(t, prompts.Escape(text)).Render(t.Context(), prompts.Data{}); err != nil || got != text {
+			t.Fatalf("escaped %q renders as %q, %v", text, got, err)
+		}
+		template, err := prompts.Parse("p", text)
+		if err != nil {
+			checkPlace(t, text, err)
+			return
+		}
+		checkNotReadAgain(t, template)
+	})
+}
+
+func checkPlace(t *testing.T, text string, err error) {
+	t.Helper()
+	var syntax *prompts.SyntaxError
+	if !errors.As(err, &syntax) {
+		t.Fatalf("no SyntaxError: %v", err)
+	}
+	lines := strings.Split(text, "\n")
+	if syntax.Line < 1 || syntax.Line > len(lines) {
+		t.Fatalf("line %d of %d", syntax.Line, len(lines))
+	}
+	if column := syntax.Column; column < 1 || column > len([]rune(lines[syntax.Line-1]))+1 {
+		t.Fatalf("column %d of %q", column, lines[syntax.Line-1])
+	}
+}
+
+// everything answers every name with a text that would call a function.
+type everything struct{}
+
+func (everything) Var(string, string) (any, bool) { return "{{trap}}", true }
+
+func checkNotReadAgain(t *testing.T, template *prompts.Template) {
+	t.Helper()
+	data := prompts.Data{Vars: everything{}, Funcs: map[string]prompts.Func{}}
+	for _, name := range template.Functions() {
+		data.Funcs[name] = func(_ context.Context, args []string) (any, error) {
+			return "{{trap}}" + strings.Join(args, ""), nil
+		}
+	}
+	if _, called := data.Funcs["trap"]; called {
+		return
+	}
+	data.Funcs["trap"] = func(context.Context, []string) (any, error) {
+		t.Fatal("a value was read as template")
+		return nil, nil
+	}
+	if _, err := template.Render(t.Context(), data); err != nil {
+		t.Fatal(err)
+	}
+}
