@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net"
 	"net/url"
-	"regexp"
 	"strings"
 	"time"
 
@@ -16,8 +15,8 @@ import (
 // Defaults of [OpenAIConfig].
 const (
 	DefaultBaseURL          = "https://api.openai.com/v1"
-	DefaultModel            = openai.GPT4Dot1Mini // no reasoning, follows a strict schema, cheap
-	DefaultAzureAPIVersion  = "2024-10-21"        // generally available; the first with strict schemas
+	DefaultModel            = openai.GPT4oMini // no reasoning, follows a strict schema, cheap
+	DefaultAzureAPIVersion  = "2024-10-21"     // generally available; the first with strict schemas
 	DefaultTimeout          = 120 * time.Second
 	DefaultMaxResponseBytes = 8 << 20
 )
@@ -44,8 +43,6 @@ type Azure struct {
 	Deployment string
 	APIVersion string // "": DefaultAzureAPIVersion
 }
-
-var deploymentName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$`)
 
 func (c *OpenAIConfig) isAzure() bool { return c.Azure.Endpoint != "" }
 
@@ -103,7 +100,7 @@ func (c *OpenAIConfig) vendorAzure() (openai.ClientConfig, error) {
 	} else if err := checkKey(a.Key); err != nil {
 		errs = append(errs, fmt.Errorf("Azure.Key: %w", err))
 	}
-	if !deploymentName.MatchString(a.Deployment) {
+	if !isName(a.Deployment, 128) {
 		errs = append(errs, fmt.Errorf("Azure.Deployment: %q is not a deployment's name", a.Deployment))
 	}
 	out := openai.DefaultAzureConfig(a.Key, base)
@@ -156,4 +153,17 @@ func isLoopback(host string) bool {
 	}
 	ip := net.ParseIP(host)
 	return ip != nil && ip.IsLoopback()
+}
+
+// isName reports whether s is one word of letters, digits, dots, dashes and
+// underscores that begins with a letter or digit.
+func isName(s string, maxBytes int) bool {
+	for i := range len(s) {
+		c := s[i]
+		letter := 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9'
+		if !letter && (i == 0 || c != '.' && c != '-' && c != '_') {
+			return false
+		}
+	}
+	return s != "" && len(s) <= maxBytes
 }

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"io"
 	"net/http"
-	"regexp"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -30,7 +29,7 @@ func (d *doer) fault(res *http.Response, body []byte) *Error {
 		RetryAfter: retryAfter(res.Header),
 		RequestID:  requestID(res.Header),
 	}
-	if codeForm.MatchString(said.code) {
+	if isName(said.code, 64) {
 		out.Code = said.code
 	}
 	switch {
@@ -50,8 +49,6 @@ func (d *doer) withoutSecret(text string) string {
 	}
 	return strings.ReplaceAll(text, d.secret, "[key]")
 }
-
-var codeForm = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_.-]{0,63}$`)
 
 // complaint is what servers say in an error's body.
 type complaint struct {

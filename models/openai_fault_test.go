@@ -41,7 +41,7 @@ func TestErrorKinds(t *testing.T) {
 		want   models.Error // Kind, Code, Status (0: as status)
 	}{
 		{"throttled", 429, message(`"rate_limit_exceeded"`, "slow down"), models.Error{Kind: models.Throttled, Code: "rate_limit_exceeded"}},
-		{"azure throttled", 429, message(`"429"`, "Requests have exceeded call rate limit"), models.Error{Kind: models.Throttled}},
+		{"azure throttled", 429, message(`"429"`, "Requests have exceeded call rate limit"), models.Error{Kind: models.Throttled, Code: "429"}},
 		{"quota", 429, message(`"insufficient_quota"`, "no money"), models.Error{Kind: models.Throttled, Code: models.CodeQuota}},
 		{"throttled, HTML", 429, html, models.Error{Kind: models.Throttled}},
 		{"too long", 400, openaiLong, models.Error{Kind: models.TooLong, Code: "context_length_exceeded"}},

@@ -68,9 +68,6 @@ var errTooLarge = errors.New("the answer is larger than the cap")
 
 // readAll reads to the end, so that the connection can be used again.
 func readAll(r io.Reader, length, limit int64) ([]byte, error) {
-	if length > limit {
-		return nil, errTooLarge
-	}
 	buf := bytes.NewBuffer(make([]byte, 0, min(max(length, 0), limit, 1<<16)+bytes.MinRead))
 	if _, err := buf.ReadFrom(io.LimitReader(r, limit+1)); err != nil {
 		return nil, err

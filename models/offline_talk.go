@@ -1,0 +1,163 @@
+package models
+
+import (
+	"encoding/json"
+	"strings"
+)
+
+// knownActions is what the prompt says about actions. The planner prompt lists
+// them one a line, as name(parameters).
+type knownActions struct{ req *Request }
+
+// has reports whether the system messages name the action; a prompt without any
+// is taken to be the default bot's.
+func (k knownActions) has(action string) bool {
+	prompted := false
+	for _, m := range k.req.Messages {
+		if m.Role == System {
+			prompted = true
+			if strings.Contains(m.Text, action) {
+				return true
+			}
+		}
+	}
+	return !prompted
+}
+
+// lists reports whether a line of the system messages lists the action.
+func (k knownActions) lists(action string) bool {
+	for _, m := range k.req.Messages {
+		if m.Role == System && strings.Contains("\n"+m.Text, "\n"+action+"(") {
+			return true
+		}
+	}
+	return false
+}
+
+var actionLine = lazy(`(?m)^([A-Za-z_][A-Za-z0-9_.-]*)\(`)
+
+// names are the listed actions, at most a screenful.
+func (k knownActions) names() []string {
+	var out []string
+	for _, m := range k.req.Messages {
+		if m.Role != System {
+			continue
+		}
+		for _, found := range actionLine().FindAllStringSubmatch(m.Text, 20) {
+			out = append(out, found[1])
+		}
+	}
+	return out[:min(len(out), 20)]
+}
+
+const (
+	offlineIs = "I am running on the offline model: fixed rules, with no language model behind them."
+
+	offlineLists = " I can keep lists. Say for example:\n" +
+		"- create a grocery shopping list and add bananas to it\n" +
+		"- add milk and eggs to the grocery shopping list\n" +
+		"- check off milk on the grocery shopping list\n" +
+		"- what is on my lists?\n" +
+		"I can also remove items, say where one is, and rename or delete a list."
+
+	offlineSetup = "\n\nTo talk to me freely, set OPENAI_API_KEY (OpenAI), or OPENAI_BASE_URL and OPENAI_MODEL " +
+		"(Ollama, llama.cpp, vLLM), or AZURE_OPENAI_ENDPOINT, AZURE_OPENAI_API_KEY and AZURE_OPENAI_DEPLOYMENT, and start me again."
+)
+
+// aboutOffline says plainly what answers here, what it can do, and how to get more.
+func aboutOffline(known knownActions) string {
+	text := offlineIs
+	if known.has(addItem) {
+		text += offlineLists
+	}
+	if names := known.names(); len(names) > 0 {
+		text += "\n\nAny action can be called by its name, with name=value after it: " + strings.Join(names, ", ") + "."
+	}
+	return text + offlineSetup
+}
+
+var (
+	greeting = lazy(`(?i)^(hi|hello|hey|hiya|good (morning|afternoon|evening|day))( there| bot| planbot| all| everyone)?[\s!.,?]*$`)
+	thanks   = lazy(`(?i)^(many )?(thanks|thank you|thx|cheers|great|perfect|nice)( a lot| so much| very much| bot)?[\s!.,]*$`)
+	askHelp  = lazy(`(?i)^/?(help|help me|i need help|what can you do|what do you do|who are you|what are you|how does this work|commands)[\s!.?]*$`)
+)
+
+// smallTalk answers what is about the bot itself, "" when text is not.
+func smallTalk(text string, known knownActions) string {
+	switch {
+	case greeting().MatchString(text):
+		return "Hello! " + aboutOffline(known)
+	case askHelp().MatchString(text):
+		return aboutOffline(known)
+	case thanks().MatchString(text):
+		return "You are welcome."
+	default:
+		return ""
+	}
+}
+
+var resultLine = lazy(`^- ([A-Za-z_][A-Za-z0-9_.-]*)( failed)?: ?(.*)$`)
+
+// tellResults says what the last plan's actions put out, and no more.
+func tellResults(results string, known knownActions) string {
+	var lines []string
+	for line := range strings.Lines(strings.TrimSpace(results)) {
+		line = strings.TrimRight(line, "\r\n")
+		m := resultLine().FindStringSubmatch(line)
+		switch {
+		case m == nil || !known.lists(m[1]):
+			lines = append(lines, line) // a result of several lines goes on
+		case m[2] != "":
+			lines = append(lines, "I could not do "+m[1]+": "+m[3])
+		case m[3] == "" || m[3] == "done":
+			lines = append(lines, m[1]+" is done.")
+		default:
+			lines = append(lines, m[3])
+		}
+	}
+	if text := strings.TrimSpace(strings.Join(lines, "\n")); text != "" {
+		return text
+	}
+	return "The last plan had no results."
+}
+
+var (
+	callForm = lazy(`^([A-Za-z_][A-Za-z0-9_.-]*)(?:\s+(.*))?$`)
+	argForm  = lazy(`^\s*([A-Za-z_][A-Za-z0-9_]*)=(?:"([^"]*)"|([^\s"]+))(?:\s+|$)`)
+)
+
+// directCall plans the action that text names, with a JSON object or with
+// name=value pairs for entities.
+func directCall(text string, known knownActions) ([]planCommand, bool) {
+	m := callForm().FindStringSubmatch(text)
+	if m == nil || !known.lists(m[1]) {
+		return nil, false
+	}
+	entities, ok := callEntities(m[2])
+	if !ok {
+		return nil, false
+	}
+	return []planCommand{
+		{Type: "DO", Action: m[1], Entities: escapeValue(entities).(map[string]any), SaveAs: "RESULT"},
+		{Type: "SAY", Response: "Ran " + m[1] + ". $RESULT"},
+	}, true
+}
+
+func callEntities(text string) (map[string]any, bool) {
+	out := map[string]any{}
+	if strings.HasPrefix(text, "{") {
+		dec := json.NewDecoder(strings.NewReader(text))
+		dec.UseNumber()
+		err := dec.Decode(&out)
+		return out, err == nil && !dec.More() && out != nil
+	}
+	for text != "" {
+		m := argForm().FindStringSubmatch(text)
+		if m == nil {
+			return nil, false
+		}
+		out[m[1]] = m[2] + m[3]
+		text = text[len(m[0]):]
+	}
+	return out, true
+}
