@@ -1,0 +1,26 @@
+# syntax=docker/dockerfile:1
+
+# Built on the builder's own platform and cross-compiled: Go needs no emulation.
+FROM --platform=$BUILDPLATFORM golang:1.26-bookworm AS build
+WORKDIR /src
+COPY go.mod go.sum ./
+RUN --mount=type=cache,target=/go/pkg/mod go mod download
+COPY . .
+ARG TARGETOS
+ARG TARGETARCH
+# What `bot version` prints; a tag or a commit.
+ARG VERSION=container
+RUN --mount=type=cache,target=/go/pkg/mod --mount=type=cache,target=/root/.cache/go-build \
+    CGO_ENABLED=0 GOOS=$TARGETOS GOARCH=$TARGETARCH \
+    go build -trimpath -ldflags "-s -w -X main.version=$VERSION" -o /out/bot ./cmd/bot
+
+# Certificates, time zones and an unprivileged user; no shell and no package manager.
+FROM gcr.io/distroless/static-debian12
+COPY --from=build /out/bot /bot
+# A number, so that a cluster can see that it is not root.
+USER 65532:65532
+EXPOSE 3978
+# /readyz of the bot, asked with the settings of the container: Redis is reachable, the bot is not draining.
+HEALTHCHECK --interval=10s --timeout=4s --start-period=10s --retries=3 CMD ["/bot", "healthcheck"]
+# SIGTERM, which Docker sends, lets running turns end: give it more than BOT_DRAIN_TIMEOUT (20s).
+ENTRYPOINT ["/bot"]
