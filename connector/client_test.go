@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -120,6 +121,10 @@ func TestOperations(t *testing.T) {
 			m, err := r.Member(ctx, r.ref, "29:mia")
 			return m.Name + string(m.Extra), err
 		}, sent{"GET", conversation + "/members/29:mia", token, ""}, `Mia{"userPrincipalName":"mia@example.com"}`},
+		{"team", `{"id":"19:t","name":"Sales","memberCount":7}`, func(r *rest) (string, error) {
+			team, err := r.Team(ctx, r.ref, "19:t/x")
+			return fmt.Sprint(team.Name, team.MemberCount), err
+		}, sent{"GET", "/amer/v3/teams/19:t%2Fx", token, ""}, `Sales7`},
 		{"create", `{"id":"a:new","activityId":"1"}`, func(r *rest) (string, error) {
 			first := out(r)
 			first.ID = "mine"
@@ -460,6 +465,7 @@ func TestRetries(t *testing.T) {
 		{"429 with a past date", []step{says(429, "Retry-After", "Fri, 31 Dec 1999 00:00:09 GMT"), says(200)}, 2, s / 4, s, false},
 		{"429 with nonsense", []step{says(429, "Retry-After", "soon"), says(200)}, 2, s / 4, s, false},
 		{"429 for an hour", []step{says(429, "Retry-After", "3600"), says(200)}, 1, 0, 0, true},
+		{"429 for a minute and a half", []step{says(429, "Retry-After", "90"), says(200)}, 1, 0, 0, true},
 		{"502", []step{says(502), says(201)}, 2, s / 4, s, false},
 		{"503", []step{says(503, "Retry-After", "2"), says(201)}, 2, 2 * s, 2 * s, false},
 		{"504 twice", []step{says(504), says(504), says(202)}, 3, s, 3 * s, false},

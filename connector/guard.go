@@ -123,7 +123,7 @@ func (g *Guard) Verify(ctx context.Context, header []string) (*Claims, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := p.check(g.cfg.Cloud.Issuer, g.cfg.AppID, g.cfg.Now()); err != nil {
+	if err := p.check(g.cfg.AppID, g.cfg.Now()); err != nil {
 		return nil, err
 	}
 	return &Claims{
@@ -155,7 +155,8 @@ func (g *Guard) verifySignature(ctx context.Context, token string, p *payload) (
 }
 
 // keyOf finds the key of a token whose signature was not checked yet. The
-// issuer is looked at first: a stranger's token costs no fetch.
+// issuer is looked at first: a stranger's token costs no fetch. What it looks at
+// is what the signature is then checked over.
 func (g *Guard) keyOf(ctx context.Context, t *jwt.Token, p *payload) (*signingKey, error) {
 	if p.Issuer != g.cfg.Cloud.Issuer {
 		return nil, unauthorized("foreign issuer")

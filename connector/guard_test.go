@@ -277,6 +277,16 @@ func TestGuardActivityAgainstToken(t *testing.T) {
 	}
 }
 
+func TestGuardNeedsNoActivityToRefuse(t *testing.T) {
+	t.Parallel()
+	d := newDoor(t)
+	claims := goodClaims(time.Now())
+	delete(claims, "serviceurl")
+	if _, err := d.Verify(t.Context(), []string{"Bearer " + sign(t, claims, nil)}); status(t, err) != 401 {
+		t.Errorf("err = %v, want 401 for a token that permits no activity", err)
+	}
+}
+
 func TestGuardKeyWithoutEndorsements(t *testing.T) {
 	t.Parallel()
 	d := newDoor(t)

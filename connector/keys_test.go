@@ -154,6 +154,26 @@ func TestOldKeysAreRenewed(t *testing.T) {
 	d.wantFetches(t, 2)
 }
 
+func TestKeysAreRenewedAhead(t *testing.T) {
+	t.Parallel()
+	d := newDoor(t)
+	d.want(t, "k0", 0, 200)
+	asked, release := make(chan struct{}, 9), make(chan struct{})
+	d.issuer.set(func() {
+		d.issuer.document = func(w http.ResponseWriter, _ *http.Request) {
+			asked <- struct{}{}
+			<-release
+			writeJSON(w, map[string]any{"keys": []any{jwk("k0", &key(0).PublicKey, "msteams")}})
+		}
+	})
+	d.clock.advance(23*time.Hour + time.Minute)
+	d.want(t, "k0", 0, 200) // does not wait for the fetch
+	d.want(t, "k0", 0, 200)
+	<-asked
+	close(release)
+	d.wantFetches(t, 2)
+}
+
 func TestStaleKeysKeepWorking(t *testing.T) {
 	t.Parallel()
 	bad := map[string]http.HandlerFunc{
@@ -168,6 +188,10 @@ func TestStaleKeysKeepWorking(t *testing.T) {
 		"too long":     answer(200, `{"keys":[`+strings.Repeat(" ", 2<<20)+`]}`),
 		"redirect":     func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/elsewhere", http.StatusFound) },
 		"cut off":      answer(200, `{"keys":[{"kty":`),
+		"error with keys": func(w http.ResponseWriter, _ *http.Request) {
+			w.WriteHeader(http.StatusBadGateway)
+			writeJSON(w, map[string]any{"keys": []any{jwk("k2", &key(2).PublicKey, "msteams")}})
+		},
 	}
 	for name, h := range bad {
 		t.Run(name, func(t *testing.T) {
