@@ -147,7 +147,7 @@ func TestBadConfig(t *testing.T) {
 	}{
 		"no app id":         {func(c *manifest.Config) { c.AppID = "" }, "app id is missing"},
 		"app id a name":     {func(c *manifest.Config) { c.AppID = "my-bot" }, `app id "my-bot" is not a GUID`},
-		"app id empty GUID": {func(c *manifest.Config) { c.AppID = "00000000-0000-0000-0000-000000000000" }, "is the empty GUID"},
+		"app id empty GUID": {func(c *manifest.Config) { c.AppID = "00000000-0000-0000-0000-000000000000" }, `app id "00000000-0000-0000-0000-000000000000" is the empty GUID`},
 		"no domain":         {func(c *manifest.Config) { c.Domain = "" }, "domain is missing"},
 		"a URL":             {func(c *manifest.Config) { c.Domain = "https://bot.example.com:444/api/messages" }, "is a URL: give only the host, bot.example.com:444"},
 		"a bad URL":         {func(c *manifest.Config) { c.Domain = "https://" }, "is a URL: give only the host, such as"},

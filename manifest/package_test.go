@@ -215,6 +215,7 @@ func TestIcons(t *testing.T) {
 		white = color.NRGBA{R: 255, G: 255, B: 255, A: 255}
 		soft  = color.NRGBA{R: 255, G: 255, B: 255, A: 40}
 		grey  = color.NRGBA{R: 254, G: 255, B: 255, A: 255}
+		ivory = color.NRGBA{R: 255, G: 255, B: 254, A: 255}
 		faint = color.NRGBA{R: 10, G: 20, B: 30, A: 1}
 	)
 	palette := image.NewPaletted(image.Rect(0, 0, 32, 32), color.Palette{clear, white})
@@ -237,6 +238,7 @@ func TestIcons(t *testing.T) {
 		"any color":          {"color.png", whole, nil},
 		"color 96":           {"color.png", pngOf(t, square(96, white, grey)), []string{"color.png: has 96×96 pixels, the color icon must have 192×192"}},
 		"color not square":   {"color.png", pngOf(t, image.NewNRGBA(image.Rect(0, 0, 192, 191))), []string{"has 192×191 pixels"}},
+		"color too narrow":   {"color.png", pngOf(t, image.NewNRGBA(image.Rect(0, 0, 191, 192))), []string{"has 191×192 pixels"}},
 		"color shows none":   {"color.png", pngOf(t, square(192, clear, clear)), []string{"color.png: is fully transparent"}},
 		"color a photo":      {"color.png", photo.Bytes(), []string{"color.png: is not a PNG"}},
 		"color empty":        {"color.png", nil, []string{"color.png: is not a PNG"}},
@@ -247,6 +249,7 @@ func TestIcons(t *testing.T) {
 		"outline hole":       {"outline.png", pngOf(t, square(32, white, clear)), nil},
 		"outline 192":        {"outline.png", pngOf(t, square(192, clear, white)), []string{"the outline icon must have 32×32"}},
 		"outline off-white":  {"outline.png", pngOf(t, square(32, clear, grey)), []string{"neither white nor transparent, at 31,2: #FEFFFF"}},
+		"outline yellowish":  {"outline.png", pngOf(t, square(32, clear, ivory)), []string{"neither white nor transparent, at 31,2: #FFFFFE"}},
 		"outline faint dark": {"outline.png", pngOf(t, square(32, clear, faint)), []string{"neither white nor transparent, at 31,2: #0A141E"}},
 		"outline all white":  {"outline.png", pngOf(t, square(32, white, white)), []string{"must be white on a transparent background: 1024 white and 0 transparent"}},
 		"outline all clear":  {"outline.png", pngOf(t, square(32, clear, clear)), []string{"0 white and 1024 transparent"}},

@@ -1,6 +1,7 @@
 package manifest
 
 import (
+	"bytes"
 	"embed"
 	"errors"
 	"fmt"
@@ -39,12 +40,11 @@ var compiled = map[string]func() (*jsonschema.Schema, error){
 // are refused, so nothing is ever fetched.
 func loadSchema(version string) (*jsonschema.Schema, error) {
 	file := "schemas/teams-v" + version + ".schema.json"
-	f, err := schemas.Open(file)
+	data, err := schemas.ReadFile(file)
 	if err != nil {
 		return nil, fmt.Errorf("load schema %s: %w", version, err)
 	}
-	defer f.Close()
-	doc, err := jsonschema.UnmarshalJSON(f)
+	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(data))
 	if err != nil {
 		return nil, fmt.Errorf("load schema %s: %w", version, err)
 	}

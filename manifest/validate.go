@@ -75,7 +75,7 @@ func validateFolder(dir string) ([]Problem, error) {
 	if err != nil {
 		return nil, fmt.Errorf("validate app package: %w", err)
 	}
-	defer root.Close()
+	defer root.Close() //nolint:errcheck // opened to read only
 	return tidy(checkFiles(root.FS())), nil
 }
 
@@ -126,7 +126,7 @@ func readCapped(fsys fs.FS, name string, limit int64) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("cannot be read: %w", err)
 	}
-	defer f.Close()
+	defer f.Close()                                     //nolint:errcheck // opened to read only
 	data, err := io.ReadAll(io.LimitReader(f, limit+1)) // what a zip says of its sizes may be a lie
 	if err != nil {
 		return nil, fmt.Errorf("cannot be read: %w", err)

@@ -169,6 +169,7 @@ func TestSingleFaults(t *testing.T) {
 		"domain tld":       {"/validDomains/0", "*.com", []string{"whole top-level domain"}},
 		"domain shared":    {"/validDomains/0", "*.onmicrosoft.com", []string{"which others share"}},
 		"domain tunnels":   {"/validDomains/0", "*.*.devtunnels.ms", []string{"which others share"}},
+		"domain above":     {"/validDomains/0", "*.azure.com", []string{"which others share"}},
 		"domain inner *":   {"/validDomains/0", "a.*.example.com", []string{"is not a host name"}},
 		"domain part *":    {"/validDomains/0", "app*.example.com", []string{"is not a host name"}},
 		"domain empty":     {"/validDomains/0", "", []string{"is not a host name"}},
