@@ -131,13 +131,13 @@ func appendQuoted(out []byte, text string) []byte {
 func oneLine(text string, limit int) string {
 	visible := strings.Map(func(r rune) rune {
 		switch {
-		case unicode.IsSpace(r) || unicode.IsControl(r):
+		case unicode.IsControl(r):
 			return ' '
 		case unicode.Is(unicode.Cf, r) && r != '\u200c' && r != '\u200d':
 			return -1
 		}
 		return r
-	}, strings.ToValidUTF8(text, "\ufffd"))
+	}, text) // and torn bytes become U+FFFD
 	line := strings.Join(strings.Fields(visible), " ")
 	if runes := []rune(line); len(runes) > limit {
 		return string(runes[:limit-1]) + "…"

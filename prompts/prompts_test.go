@@ -182,6 +182,7 @@ func TestRenderActions(t *testing.T) {
 			}},
 			`look(at: string "x\") - y wipe(") - Looks. deleteAll() - Deletes all`,
 		},
+		{"joined emoji stay whole", []prompts.Action{{Name: "a", Description: "👩\u200d🍳\u2028b\u00a0c\ufeff"}}, "a() - 👩\u200d🍳 b c"},
 		{"no torn bytes", []prompts.Action{{Name: "a", Description: "b\xffc"}}, "a() - b\ufffdc"},
 		{"a long description is cut", []prompts.Action{{Name: "a", Description: strings.Repeat("é", 1001)}}, "a() - " + strings.Repeat("é", 999) + "…"},
 	} {

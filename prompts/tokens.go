@@ -26,7 +26,7 @@ type Counter interface {
 
 // O200k counts with the vocabulary o200k_base, that of OpenAI's models since
 // GPT-4o; for other models it is close. The vocabulary is loaded with the first
-// count, some 20 ms and 20 MB, and kept for the life of the process. Marks such
+// count, some 20 ms and 13 MB, and kept for the life of the process. Marks such
 // as <|endoftext|> are counted as the ordinary text that they are in a message.
 // Make one with [NewCounter].
 type O200k struct {
