@@ -15,7 +15,7 @@ import (
 	"unicode"
 )
 
-// The most that Validate reads. A package of this bot has 6 kB; the caps leave
+// The most that Validate reads. A package of this bot has 4 kB; the caps leave
 // room for other people's, and none for a zip bomb.
 const (
 	maxPackageBytes  = 10 << 20
