@@ -63,6 +63,8 @@ func TestServiceHosts(t *testing.T) {
 		{"http://bots.example/a", false, false, false},
 		{"https://other.example:8443/", false, true, true},
 		{"https://other.example/", false, false, false},
+		{"http://other.example:8443/", false, false, false},
+		{"http://smba.trafficmanager.net:443/", false, false, false},
 		{"https://a.b.wide.example/", false, true, true},
 		{"https://wide.example/", false, true, true},
 		{"https://notwide.example/", false, false, false},
