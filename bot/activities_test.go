@@ -125,23 +125,32 @@ func TestTheDoor(t *testing.T) {
 	for name, c := range map[string]struct {
 		method, contentType, encoding, body string
 		status                              int
+		host, origin                        string
 	}{
-		"GET":             {http.MethodGet, "application/json", "", "", http.StatusMethodNotAllowed},
-		"PUT":             {http.MethodPut, "application/json", "", good, http.StatusMethodNotAllowed},
-		"text":            {http.MethodPost, "text/plain", "", good, http.StatusUnsupportedMediaType},
-		"form":            {http.MethodPost, "application/x-www-form-urlencoded", "", good, http.StatusUnsupportedMediaType},
-		"charset":         {http.MethodPost, "application/json; charset=utf-16", "", good, http.StatusUnsupportedMediaType},
-		"gzip":            {http.MethodPost, "application/json", "gzip", good, http.StatusUnsupportedMediaType},
-		"no JSON":         {http.MethodPost, "application/json", "", "{", http.StatusBadRequest},
-		"no activity":     {http.MethodPost, "application/json", "", "{}", http.StatusBadRequest},
-		"too large":       {http.MethodPost, "application/json", "", strings.Repeat(" ", bot.MaxBodyBytes) + good, http.StatusRequestEntityTooLarge},
-		"foreign service": {http.MethodPost, "application/json", "", strings.Replace(good, b.connector.URL, "http://169.254.169.254/", 1), http.StatusBadRequest},
+		"GET":             {http.MethodGet, "application/json", "", "", http.StatusMethodNotAllowed, "", ""},
+		"PUT":             {http.MethodPut, "application/json", "", good, http.StatusMethodNotAllowed, "", ""},
+		"text":            {http.MethodPost, "text/plain", "", good, http.StatusUnsupportedMediaType, "", ""},
+		"form":            {http.MethodPost, "application/x-www-form-urlencoded", "", good, http.StatusUnsupportedMediaType, "", ""},
+		"charset":         {http.MethodPost, "application/json; charset=utf-16", "", good, http.StatusUnsupportedMediaType, "", ""},
+		"gzip":            {http.MethodPost, "application/json", "gzip", good, http.StatusUnsupportedMediaType, "", ""},
+		"no JSON":         {http.MethodPost, "application/json", "", "{", http.StatusBadRequest, "", ""},
+		"no activity":     {http.MethodPost, "application/json", "", "{}", http.StatusBadRequest, "", ""},
+		"too large":       {http.MethodPost, "application/json", "", strings.Repeat(" ", bot.MaxBodyBytes) + good, http.StatusRequestEntityTooLarge, "", ""},
+		"foreign service": {http.MethodPost, "application/json", "", strings.Replace(good, b.connector.URL, "http://169.254.169.254/", 1), http.StatusBadRequest, "", ""},
+		"web page":        {http.MethodPost, "application/json", "", good, http.StatusForbidden, "", "https://evil.example"},
+		"rebound name":    {http.MethodPost, "application/json", "", good, http.StatusForbidden, "evil.example", ""},
 	} {
 		req, err := http.NewRequestWithContext(t.Context(), c.method, b.url, strings.NewReader(c.body))
 		b.must(err)
 		req.Header.Set("Content-Type", c.contentType)
 		if c.encoding != "" {
 			req.Header.Set("Content-Encoding", c.encoding)
+		}
+		if c.origin != "" {
+			req.Header.Set("Origin", c.origin)
+		}
+		if c.host != "" {
+			req.Host = c.host
 		}
 		resp, err := http.DefaultClient.Do(req)
 		b.must(err)

@@ -2,7 +2,9 @@ package bot
 
 import (
 	"errors"
+	"net"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/planbot-go/planbot/activity"
@@ -14,7 +16,9 @@ import (
 const whenKeysMissing = 2 * time.Second
 
 // Guarded is the [Door] that lets in whom the guard lets in. Without an app id
-// it also takes requests that name no content type, as old local clients send.
+// it also takes requests that name no content type, as old local clients send,
+// but none that a web page made: any page that a person has open could send to
+// a port of their own machine.
 func Guarded(g *connector.Guard) Door { return guarded{g} }
 
 type guarded struct{ guard *connector.Guard }
@@ -24,10 +28,32 @@ func (d guarded) Enter(r *http.Request) (Visitor, error) {
 	if err != nil {
 		return nil, fromGuard(err)
 	}
-	if r.Header.Get("Content-Type") == "" && !claims.Identity().Local {
+	switch local := claims.Identity().Local; {
+	case local && fromWebPage(r):
+		return nil, refuse(http.StatusForbidden, "request of a web page")
+	case !local && r.Header.Get("Content-Type") == "":
 		return nil, refuse(http.StatusUnsupportedMediaType, "no content type")
 	}
 	return permit{claims}, nil
+}
+
+// fromWebPage reports whether a browser sent the request for a page: it says
+// where the page is from or, under a name that was made to lead to this
+// machine, asks a loopback address for a foreign host.
+func fromWebPage(r *http.Request) bool {
+	if r.Header.Get("Origin") != "" {
+		return true
+	}
+	addr, ok := r.Context().Value(http.LocalAddrContextKey).(*net.TCPAddr)
+	return ok && addr.IP.IsLoopback() && !loopbackName(r.Host)
+}
+
+func loopbackName(host string) bool {
+	if name, _, err := net.SplitHostPort(host); err == nil {
+		host = name
+	}
+	ip := net.ParseIP(strings.Trim(host, "[]"))
+	return strings.EqualFold(host, "localhost") || ip != nil && ip.IsLoopback()
 }
 
 type permit struct{ claims *connector.Claims }

@@ -147,9 +147,9 @@ func feedback(err error) string {
 
 // situation is what is true now and was not a turn ago.
 func situation(turn *actions.Turn, now time.Time) string {
-	s := prompts.Situation{Now: now.UTC(), Speaker: turn.Activity.From.Name}
+	s := prompts.Situation{Now: now.UTC()}
 	if !turn.Activity.Conversation.Personal() {
-		s.Kind = "group chat"
+		s.Kind, s.Speaker = "group chat", turn.Activity.From.Name
 	}
 	return s.String()
 }
@@ -175,6 +175,9 @@ func renderSystem(ctx context.Context, cfg SequenceConfig) (string, error) {
 	template, err := cfg.Prompts.Prompt("sequence")
 	if err != nil {
 		return "", err
+	}
+	if variables := template.Variables(); len(variables) > 0 {
+		return "", fmt.Errorf("prompt sequence: it reads %s, but is rendered once, before any turn", strings.Join(variables, ", "))
 	}
 	return template.Render(ctx, prompts.Data{Funcs: map[string]prompts.Func{
 		"actions": func(context.Context, []string) (any, error) {

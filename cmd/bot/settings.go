@@ -40,6 +40,7 @@ type settings struct {
 	AzureVersion    string `name:"azure-openai-api-version" env:"AZURE_OPENAI_API_VERSION" help:"API version of Azure OpenAI"`
 	Planner         string `name:"bot-planner" env:"BOT_PLANNER" help:"sequence (sequence)"`
 	PromptsDir      string `name:"bot-prompts-dir" env:"BOT_PROMPTS_DIR" help:"folder whose prompts replace the embedded ones"`
+	SkillsDir       string `name:"bot-skills-dir" env:"BOT_SKILLS_DIR" hidden:"" help:"folder of skills; not in this version"`
 	TurnTimeout     string `name:"bot-turn-timeout" env:"BOT_TURN_TIMEOUT" help:"how long one turn may take (5m)"`
 	DrainTimeout    string `name:"bot-drain-timeout" env:"BOT_DRAIN_TIMEOUT" help:"how long running turns may go on after SIGTERM (20s)"`
 	LogLevel        string `name:"bot-log-level" env:"BOT_LOG_LEVEL" help:"trace, debug, info, warn, error or disabled (info)"`
@@ -180,7 +181,8 @@ func (c *config) checkOverrides(f *faults) {
 	}
 }
 
-// checkURL accepts an absolute URL of the scheme, or plain http on loopback.
+// checkURL accepts an absolute URL. With the scheme https, plain http is for
+// loopback only.
 func (c *config) checkURL(f *faults, variable, value, scheme string) {
 	if value == "" {
 		return
@@ -189,6 +191,8 @@ func (c *config) checkURL(f *faults, variable, value, scheme string) {
 	switch {
 	case err != nil || u.Host == "" || u.Scheme != "https" && u.Scheme != "http":
 		f.add(variable, "is not an http or https address")
+	case u.User != nil:
+		f.add(variable, "holds a user name or password; it is an address only")
 	case scheme == "https" && u.Scheme != "https" && !loopback(u.Hostname()):
 		f.add(variable, "has to be https")
 	}
@@ -224,7 +228,7 @@ func (c *config) checkRest(f *faults) {
 	if c.Planner != "" && c.Planner != "sequence" {
 		f.add("BOT_PLANNER", "%q is not a planner of this version, which has: sequence", c.Planner)
 	}
-	if os.Getenv("BOT_SKILLS_DIR") != "" {
+	if c.SkillsDir != "" {
 		f.add("BOT_SKILLS_DIR", "this version has no skills")
 	}
 	if c.PromptsDir != "" {

@@ -1,0 +1,185 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/rs/zerolog"
+
+	"github.com/planbot-go/planbot/internal/fakeconnector"
+)
+
+// run executes one command line with text on standard input.
+func run(t *testing.T, stdin string, args ...string) (code int, out, errs string) {
+	t.Helper()
+	in, err := os.Create(filepath.Join(t.TempDir(), "stdin"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = in.Close() }()
+	if _, err := in.WriteString(stdin); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := in.Seek(0, io.SeekStart); err != nil {
+		t.Fatal(err)
+	}
+	var stdout, stderr bytes.Buffer
+	code = execute(t.Context(), args, &streams{in: in, out: &stdout, err: &stderr})
+	return code, stdout.String(), stderr.String()
+}
+
+func TestCommandLine(t *testing.T) {
+	t.Parallel()
+	registry := filepath.Join(t.TempDir(), "actions.json")
+	if err := os.WriteFile(registry, []byte(`[{"name":"lightsOn"}]`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	taken, err := net.Listen("tcp", "127.0.0.1:0") //nolint:noctx // nothing waits
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = taken.Close() })
+	const lightsOn = `{"type":"plan","commands":[{"type":"DO","action":"lightsOn"}]}`
+	for name, c := range map[string]struct {
+		stdin string
+		args  []string
+		code  int
+		out   string // in standard output
+		err   string // in standard error
+	}{
+		"version":           {"", []string{"version"}, 0, "bot ", ""},
+		"help":              {"", []string{"--help"}, 0, "BOT_ADDR", ""},
+		"unknown command":   {"", []string{"fly"}, exitUsage, "", "fly"},
+		"bad settings":      {"", []string{"serve", "--port=x", "--bot-turn-timeout=y"}, exitUsage, "", "BOT_TURN_TIMEOUT"},
+		"bad settings JSON": {"", []string{"serve", "--port=x", "--bot-log-format=json"}, exitUsage, "", `{"level":"error","mistakes":[`},
+		"port taken":        {"", []string{"serve", "--bot-addr=" + taken.Addr().String()}, exitFailed, "", "BOT_ADDR"},
+		"bad Redis URL":     {"", []string{"serve", "--redis-url=nonsense", "--port=0"}, exitUsage, "", "REDIS_URL"},
+		"plan":              {"", []string{"plan", "add milk to my shopping list"}, 0, `"action": "addItem"`, ""},
+		"decode":            {lightsOn, []string{"plan", "decode", "--actions", registry}, 0, `{"commands":[{"type":"DO","action":"lightsOn","entities":{}}],"repairs":[]}` + "\n", ""},
+		"decode prose":      {"Hello!", []string{"plan", "decode"}, 0, `{"say":"Hello!"}` + "\n", ""},
+		"decode a fault":    {lightsOn, []string{"plan", "decode"}, 0, `{"error":"unknown_action","detail":`, ""},
+		"decode nothing":    {"", []string{"plan", "decode"}, 0, `{"error":"no_plan"`, ""},
+		"decode lines":      {`{"name":"a","output":"Hi","more":1}` + "\n\n" + `{"name":"b","output":"{"}`, []string{"plan", "decode", "--jsonl"}, 0, `{"name":"a","say":"Hi"}` + "\n" + `{"name":"b","error":"truncated"`, ""},
+		"decode no JSON":    {"Hi", []string{"plan", "decode", "--jsonl"}, exitUsage, "", "line 1"},
+		"decode no output":  {`{"name":"a"}`, []string{"plan", "decode", "--jsonl"}, exitUsage, "", "line 1"},
+		"no such registry":  {"", []string{"plan", "decode", "--actions", "/nowhere"}, exitUsage, "", "/nowhere"},
+		"no domain":         {"", []string{"manifest", "build", "--app-id", "x"}, exitUsage, "", "domain"},
+		"no health":         {"", []string{"healthcheck", "--bot-addr=127.0.0.1:1"}, exitFailed, "", "healthcheck"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			code, out, errs := run(t, c.stdin, c.args...)
+			if code != c.code || !strings.Contains(out, c.out) || !strings.Contains(errs, c.err) {
+				t.Errorf("exit code %d, want %d\nstdout: %s\nstderr: %s", code, c.code, out, errs)
+			}
+		})
+	}
+}
+
+func TestManifestBuildsWhatItValidates(t *testing.T) {
+	t.Parallel()
+	zip := filepath.Join(t.TempDir(), "app.zip")
+	if code, _, errs := run(t, "", "manifest", "build", "--app-id", "11111111-2222-3333-4444-555555555555", "--domain", "bot.example.com", "--out", zip); code != 0 {
+		t.Fatalf("build: %d %s", code, errs)
+	}
+	if code, out, errs := run(t, "", "manifest", "validate", zip); code != 0 {
+		t.Errorf("validate: %d %s %s", code, out, errs)
+	}
+}
+
+// TestServe starts the bot as a new user does and talks to it.
+func TestServe(t *testing.T) {
+	t.Parallel()
+	connector := fakeconnector.New(t)
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	lines, logs := io.Pipe()
+	var served sync.WaitGroup
+	code := -1
+	served.Go(func() {
+		defer func() { _ = logs.Close() }()
+		code = execute(ctx, []string{"--port=0", "--bot-log-format=json"}, &streams{out: io.Discard, err: logs})
+	})
+	log := bufio.NewScanner(lines)
+	var listening struct{ URL, State, Model, Identity, Next string }
+	for listening.URL == "" && log.Scan() {
+		if err := json.Unmarshal(log.Bytes(), &listening); err != nil {
+			t.Fatalf("log line %q: %v", log.Text(), err)
+		}
+	}
+	served.Go(func() {
+		for log.Scan() {
+			if !json.Valid(log.Bytes()) {
+				t.Errorf("log line %q is not JSON", log.Text())
+			}
+		}
+	})
+	for what, text := range map[string]string{"embedded": listening.State, "offline": listening.Model, "local": listening.Identity, "chat": listening.Next} {
+		if !strings.Contains(text, what) {
+			t.Errorf("the first line does not speak of %s: %+v", what, listening)
+		}
+	}
+	body := `{"type":"message","id":"1","channelId":"emulator","serviceUrl":"` + connector.URL + `","from":{"id":"u"},"recipient":{"id":"b"},"conversation":{"id":"c"},"text":"create a list Home and add milk to it"}`
+	resp, err := http.Post(listening.URL, "application/json", strings.NewReader(body)) //nolint:noctx // the test ends it
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = resp.Body.Close()
+	if got := connector.Next(t).Text(); !strings.Contains(got, "Home") {
+		t.Errorf("reply %q", got)
+	}
+	root := strings.TrimSuffix(listening.URL, "/api/messages")
+	for _, path := range []string{"/healthz", "/readyz"} {
+		resp, err := http.Get(root + path) //nolint:noctx // the test ends it
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = resp.Body.Close()
+		if resp.StatusCode != http.StatusOK {
+			t.Errorf("%s: %d", path, resp.StatusCode)
+		}
+	}
+	if code, _, errs := run(t, "", "healthcheck", "--bot-addr="+strings.TrimPrefix(root, "http://")); code != 0 {
+		t.Errorf("healthcheck: %d %s", code, errs)
+	}
+	stop()
+	served.Wait()
+	if code != 0 {
+		t.Errorf("exit code %d", code)
+	}
+}
+
+func TestServeWithRedisDownIsNotReady(t *testing.T) {
+	t.Parallel()
+	c, err := settings{RedisURL: "redis://127.0.0.1:1/0", Port: "0"}.check()
+	if err != nil {
+		t.Fatal(err)
+	}
+	a, err := assemble(t.Context(), c, zerolog.Nop())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer a.close()
+	for path, want := range map[string]int{"/healthz": http.StatusOK, "/readyz": http.StatusServiceUnavailable} {
+		w := httptest.NewRecorder()
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, path, http.NoBody)
+		if err != nil {
+			t.Fatal(err)
+		}
+		a.handler().ServeHTTP(w, req)
+		if w.Code != want {
+			t.Errorf("%s: %d", path, w.Code)
+		}
+	}
+}

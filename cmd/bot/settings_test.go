@@ -1,0 +1,83 @@
+package main
+
+import (
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestSettings(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		in   settings
+		want func(config) bool
+	}{
+		"nothing is local mode": {settings{}, func(c config) bool {
+			return c.addr == "127.0.0.1:3978" && c.turnTimeout == 5*time.Minute && c.drainTimeout == 20*time.Second
+		}},
+		"port":                      {settings{Port: "80"}, func(c config) bool { return c.addr == "127.0.0.1:80" }},
+		"address wins":              {settings{Port: "80", Addr: "localhost:81"}, func(c config) bool { return c.addr == "localhost:81" }},
+		"IPv6 loopback":             {settings{Addr: "[::1]:81"}, func(c config) bool { return c.addr == "[::1]:81" }},
+		"closed network":            {settings{Addr: "0.0.0.0:81", NoAuth: "true"}, func(c config) bool { return c.noAuth }},
+		"app id listens on all":     {settings{AppID: "a", AppPassword: "p"}, func(c config) bool { return c.addr == ":3978" && c.appType == multiTenant }},
+		"tenant makes it single":    {settings{AppID: "a", AppPassword: "p", AppTenant: "t"}, func(c config) bool { return c.appType == singleTenant }},
+		"managed identity":          {settings{AppID: "a", AppType: "userassignedmsi"}, func(c config) bool { return c.appType == managedIdentity }},
+		"loopback overrides":        {settings{MetadataURL: "http://127.0.0.1:1/x", LoginURL: "http://[::1]:2"}, func(config) bool { return true }},
+		"local compatible server":   {settings{OpenAIBaseURL: "http://ollama:11434/v1"}, func(config) bool { return true }},
+		"hosts":                     {settings{AllowedHosts: " a.example, ,127.0.0.1:8080 "}, func(c config) bool { return strings.Join(c.hosts, "|") == "a.example|127.0.0.1:8080" }},
+		"Azure wins over OpenAI":    {settings{AzureEndpoint: "https://x.openai.azure.com", AzureKey: "k", AzureDeployment: "d", OpenAIKey: "k"}, func(config) bool { return true }},
+		"log level is not cased":    {settings{LogLevel: "DEBUG", LogFormat: "JSON"}, func(c config) bool { return c.logLevel.String() == "debug" }},
+		"durations are Go's":        {settings{TurnTimeout: "90s", DrainTimeout: "1m30s"}, func(c config) bool { return c.turnTimeout == c.drainTimeout }},
+		"the one planner by name":   {settings{Planner: "sequence"}, func(config) bool { return true }},
+		"a port of the OS's choice": {settings{Port: "0"}, func(c config) bool { return c.addr == "127.0.0.1:0" }},
+	} {
+		got, err := c.in.check()
+		if err != nil || !c.want(got) {
+			t.Errorf("%s: %+v, %v", name, got, err)
+		}
+	}
+}
+
+func TestEveryMistakeIsListedWithItsVariable(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		in   settings
+		want []string
+	}{
+		"open to the world":      {settings{Addr: "0.0.0.0:3978"}, []string{"BOT_ADDR"}},
+		"by name":                {settings{Addr: "bot.example:3978"}, []string{"BOT_ADDR"}},
+		"all interfaces":         {settings{Addr: ":3978"}, []string{"BOT_ADDR"}},
+		"no address":             {settings{Addr: "3978"}, []string{"BOT_ADDR"}},
+		"no port":                {settings{Port: "99999"}, []string{"PORT"}},
+		"no app id":              {settings{AppPassword: "p", AppTenant: "t", AppType: singleTenant}, []string{"MICROSOFT_APP_PASSWORD", "MICROSOFT_APP_TENANT_ID", "MICROSOFT_APP_TYPE"}},
+		"no password":            {settings{AppID: "a"}, []string{"MICROSOFT_APP_PASSWORD"}},
+		"no tenant":              {settings{AppID: "a", AppPassword: "p", AppType: singleTenant}, []string{"MICROSOFT_APP_TENANT_ID"}},
+		"odd type":               {settings{AppID: "a", AppPassword: "p", AppType: "Other"}, []string{"MICROSOFT_APP_TYPE"}},
+		"both open and closed":   {settings{AppID: "a", AppPassword: "p", NoAuth: "true"}, []string{"BOT_DANGEROUSLY_NO_AUTH"}},
+		"neither true nor false": {settings{NoAuth: "maybe"}, []string{"BOT_DANGEROUSLY_NO_AUTH"}},
+		"plain http":             {settings{MetadataURL: "http://evil.example/x", LoginURL: "ftp://x"}, []string{"BOT_OPENID_METADATA_URL", "BOT_LOGIN_URL"}},
+		"password in an address": {settings{OpenAIBaseURL: "https://u:p@x/v1"}, []string{"OPENAI_BASE_URL"}},
+		"half an Azure":          {settings{AzureEndpoint: "https://x"}, []string{"AZURE_OPENAI_API_KEY", "AZURE_OPENAI_DEPLOYMENT"}},
+		"the other half":         {settings{AzureKey: "k", AzureDeployment: "d", AzureVersion: "v"}, []string{"AZURE_OPENAI_API_KEY", "AZURE_OPENAI_DEPLOYMENT", "AZURE_OPENAI_API_VERSION"}},
+		"a model of nobody":      {settings{OpenAIModel: "m"}, []string{"OPENAI_MODEL"}},
+		"everything else":        {settings{Cloud: "moon", AllowedHosts: "https://x/", Planner: "tools", SkillsDir: "s", PromptsDir: "/nowhere", TurnTimeout: "5", DrainTimeout: "-1s", LogLevel: "loud", LogFormat: "xml"}, []string{"BOT_CLOUD", "BOT_ALLOWED_SERVICE_HOSTS", "BOT_PLANNER", "BOT_SKILLS_DIR", "BOT_PROMPTS_DIR", "BOT_TURN_TIMEOUT", "BOT_DRAIN_TIMEOUT", "BOT_LOG_LEVEL", "BOT_LOG_FORMAT"}},
+	} {
+		_, err := c.in.check()
+		if err == nil {
+			t.Errorf("%s: no mistake found", name)
+			continue
+		}
+		lines := strings.Split(err.Error(), "\n")
+		if len(lines) != len(c.want) {
+			t.Errorf("%s: %d mistakes, want %d:\n%v", name, len(lines), len(c.want), err)
+		}
+		for _, variable := range c.want {
+			if !strings.Contains("\n"+err.Error(), "\n"+variable+": ") {
+				t.Errorf("%s: %s is not named in\n%v", name, variable, err)
+			}
+		}
+		if strings.Contains(err.Error(), "u:p") {
+			t.Errorf("%s: a secret is shown: %v", name, err)
+		}
+	}
+}
