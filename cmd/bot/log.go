@@ -9,6 +9,8 @@ import (
 
 	"github.com/rs/zerolog"
 	"golang.org/x/term"
+
+	"github.com/planbot-go/planbot/internal/console"
 )
 
 // logger writes to w as the settings say: for people on a terminal, else JSON.
@@ -16,8 +18,8 @@ func logger(w io.Writer, c config) zerolog.Logger {
 	if jsonLog(w, c) {
 		return leveled(zerolog.New(w), c)
 	}
-	console := zerolog.ConsoleWriter{Out: w, TimeFormat: time.TimeOnly, NoColor: !isTerminal(w) || os.Getenv("NO_COLOR") != ""}
-	return leveled(zerolog.New(console), c)
+	pretty := zerolog.ConsoleWriter{Out: w, TimeFormat: time.TimeOnly, NoColor: !isTerminal(w) || os.Getenv("NO_COLOR") != ""}
+	return leveled(zerolog.New(pretty), c)
 }
 
 func leveled(log zerolog.Logger, c config) zerolog.Logger {
@@ -37,6 +39,9 @@ func jsonLog(w io.Writer, c config) bool {
 }
 
 func isTerminal(w io.Writer) bool {
+	if logs, ok := w.(*console.Logs); ok {
+		w = logs.Out
+	}
 	f, ok := w.(*os.File)
 	return ok && term.IsTerminal(int(f.Fd()))
 }

@@ -32,6 +32,7 @@ type commands struct {
 	settings
 
 	Serve serveCmd `cmd:"" default:"1" help:"Serve the bot (the default)."`
+	Chat  chatCmd  `cmd:"" help:"Talk with the bot in this terminal."`
 
 	Plan     planCmd     `cmd:"" help:"Show what the model is asked and plans, or decode what a model wrote."`
 	Manifest manifestCmd `cmd:"" help:"Build or validate the Teams app package."`
