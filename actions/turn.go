@@ -28,6 +28,14 @@ type Turn struct {
 	// Outcomes are the commands that ran in this turn so far, in order. They
 	// are what a planner shows the model when it plans again.
 	Outcomes []Outcome
+
+	// Usage is what planning has cost in this turn so far.
+	Usage Usage
+}
+
+// Usage counts calls of models and their tokens, as the models report them.
+type Usage struct {
+	ModelCalls, PromptTokens, CompletionTokens int
 }
 
 // Outcome is one DO command that ran.

@@ -104,7 +104,7 @@ func (r *run) do(ctx context.Context, c planner.Command) (actions.Result, error)
 	if ctx.Err() != nil {
 		return result, ctx.Err()
 	}
-	log := zerolog.Ctx(ctx).Info()
+	log := zerolog.Ctx(ctx).Debug()
 	if err != nil {
 		log = zerolog.Ctx(ctx).Error().Err(err)
 		result = actions.Fail("%s", safeReason(err))

@@ -95,11 +95,30 @@ func (b *Bot) run(ctx context.Context, t *Turn) {
 	if err != nil {
 		err = b.tell(ctx, t, err)
 	}
-	took := zerolog.Ctx(ctx).Info()
+	line := log.Info()
 	if err != nil {
-		took = log.Error().Err(err)
+		line = log.Error().Err(err)
 	}
-	took.Dur("took", time.Since(began)).Int("sent", t.sent).Msg("turn ended")
+	t.report(line).Dur("took", time.Since(began)).Msg("turn ended")
+}
+
+// report says in one line what the turn did.
+func (t *Turn) report(line *zerolog.Event) *zerolog.Event {
+	if len(t.Outcomes) > 0 {
+		did := zerolog.Arr()
+		for _, o := range t.Outcomes {
+			if o.Failed {
+				did.Str(o.Action + " failed")
+			} else {
+				did.Str(o.Action)
+			}
+		}
+		line = line.Array("actions", did)
+	}
+	if u := t.Usage; u.ModelCalls > 0 {
+		line = line.Int("model_calls", u.ModelCalls).Int("prompt_tokens", u.PromptTokens).Int("completion_tokens", u.CompletionTokens)
+	}
+	return line.Int("sent", t.sent)
 }
 
 // unwanted says why the activity is not to be handled at all, or "".

@@ -69,7 +69,7 @@ func NewSequence(ctx context.Context, cfg SequenceConfig) (*Sequence, error) {
 func (s *Sequence) Plan(ctx context.Context, turn *actions.Turn) (Plan, error) {
 	messages := s.Messages(turn)
 	for attempt := 0; ; attempt++ {
-		answer, err := s.ask(ctx, messages)
+		answer, err := s.ask(ctx, turn, messages)
 		if err != nil {
 			return Plan{}, err
 		}
@@ -107,18 +107,14 @@ func (s *Sequence) Messages(turn *actions.Turn) []models.Message {
 	return messages
 }
 
-func (s *Sequence) ask(ctx context.Context, messages []models.Message) (string, error) {
-	began := time.Now()
+func (s *Sequence) ask(ctx context.Context, turn *actions.Turn, messages []models.Message) (string, error) {
+	turn.Usage.ModelCalls++
 	response, err := s.cfg.Model.Complete(ctx, &models.Request{Messages: messages, MaxTokens: s.cfg.MaxTokens})
 	if err != nil {
 		return "", err
 	}
-	zerolog.Ctx(ctx).Info().
-		Str("model", response.Model).
-		Int("prompt_tokens", response.Usage.Prompt).
-		Int("completion_tokens", response.Usage.Completion).
-		Dur("took", time.Since(began)).
-		Msg("model answered")
+	turn.Usage.PromptTokens += response.Usage.Prompt
+	turn.Usage.CompletionTokens += response.Usage.Completion
 	return response.Text, nil
 }
 
@@ -130,13 +126,15 @@ func (s *Sequence) read(answer string) (Plan, error) {
 	return Validate(plan, s.cfg.Actions)
 }
 
-func logPlan(ctx context.Context, p Plan, attempt int) {
-	zerolog.Ctx(ctx).Info().
-		Int("commands", len(p.Commands)).
-		Strs("repairs", p.Repairs).
-		Bool("salvaged", p.Salvaged).
-		Int("refused", attempt).
-		Msg("planned")
+// logPlan reports how the plan came about; at info only where the model strayed
+// from the format, so that drift is seen.
+func logPlan(ctx context.Context, p Plan, refused int) {
+	log := zerolog.Ctx(ctx).Debug()
+	if len(p.Repairs) > 0 || p.Salvaged {
+		log = zerolog.Ctx(ctx).Info()
+	}
+	log.Int("commands", len(p.Commands)).Strs("repairs", p.Repairs).
+		Bool("salvaged", p.Salvaged).Int("refused", refused).Msg("planned")
 }
 
 // feedback tells the model what was wrong with its answer.

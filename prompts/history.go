@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
 )
 
 // historyVersion is the form of the JSON of a [History]. Raise it when a reader
@@ -117,11 +118,11 @@ func (h *History) Within(budget int, count Counter) []Message {
 	return out
 }
 
-// UnmarshalJSON reads a history and refuses one of a newer version.
-func (h *History) UnmarshalJSON(raw []byte) error {
+// UnmarshalJSONFrom reads a history and refuses one of a newer version.
+func (h *History) UnmarshalJSONFrom(dec *jsontext.Decoder) error {
 	type plain History
 	var p plain
-	if err := json.Unmarshal(raw, &p); err != nil {
+	if err := json.UnmarshalDecode(dec, &p); err != nil {
 		return fmt.Errorf("read history: %w", err)
 	}
 	if p.Version > historyVersion {
