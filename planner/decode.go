@@ -1,10 +1,6 @@
 package planner
 
-import (
-	"encoding/json"
-	"reflect"
-	"strings"
-)
+import "strings"
 
 // maxBytes is the longest output that is decoded.
 const maxBytes = 1 << 20
@@ -41,14 +37,25 @@ func decode(text string, unwrapped int) (Plan, *DecodeError) {
 		return Plan{}, err
 	}
 	done |= more
-	s := look(text)
-	for s.restart >= 0 {
-		text, more = stripPrefix(s.text[s.restart:])
-		done |= more | strippedReasoning
-		s = look(text)
-	}
-	s.done |= done
+	s, more := surveyOf(text)
+	s.done |= done | more
 	return s.resolve()
+}
+
+// surveyOf surveys an answer. Where all before a tag turns out to be reasoning,
+// it begins anew behind the tag.
+func surveyOf(text string) (*survey, repairs) {
+	text, done := openFence(text)
+	s := newSurvey(text)
+	s.look(text)
+	for s.restart >= 0 {
+		var stripped, fenced repairs
+		text, stripped = stripPrefix(s.text[s.restart:])
+		text, fenced = openFence(text)
+		done = done&^strippedFence | stripped | fenced | strippedReasoning | s.done
+		s.look(text)
+	}
+	return s, done
 }
 
 // clean makes the text valid UTF-8 and drops what stands around an answer.
@@ -60,6 +67,30 @@ func clean(text string) (string, repairs) {
 	}
 	stripped, more := stripSuffix(stripped)
 	return stripped, done | more
+}
+
+// openFence returns the contents of a text that is one code fence, closed or not,
+// with JSON in it.
+func openFence(text string) (string, repairs) {
+	inner := strings.TrimLeft(text, "`")
+	if len(text)-len(inner) < 3 {
+		if inner = strings.TrimLeft(text, "~"); len(text)-len(inner) < 3 {
+			return text, 0
+		}
+	}
+	mark := text[:3]
+	for _, language := range [...]string{"json5", "jsonc", "json", "plan", "text"} {
+		if hasPrefixFold(inner, language) {
+			inner = inner[len(language):]
+			break
+		}
+	}
+	inner = strings.TrimFunc(inner, isBlank)
+	inner = strings.TrimFunc(strings.TrimRight(inner, mark[:1]), isBlank)
+	if strings.Contains(inner, mark) || inner != "null" && !looksJSON(inner) {
+		return text, 0
+	}
+	return inner, strippedFence
 }
 
 // wholeString returns the contents of a text that is one JSON string.
@@ -89,187 +120,4 @@ func unwrapString(inner string, unwrapped int) (Plan, *DecodeError) {
 	}
 	p.Repairs = (unwrappedString | codesOf(p.Repairs)).list()
 	return p, nil
-}
-
-// resolve decides what the survey amounts to: a plan, a SAY, or a fault.
-func (s *survey) resolve() (Plan, *DecodeError) {
-	if s.truncated != "" {
-		return Plan{}, fail(Truncated, "%s", s.truncated)
-	}
-	if s.invalid != "" {
-		return Plan{}, fail(InvalidPlan, "%s", s.invalid)
-	}
-	if len(s.found) == 0 {
-		return s.prose()
-	}
-	around := s.around()
-	var plans []found
-	for _, f := range s.found {
-		if f.shape == planShape {
-			plans = append(plans, f)
-		}
-	}
-	switch {
-	case len(plans) > 0:
-		return s.choose(plans, around)
-	case !around.prose:
-		return s.bare(around)
-	case s.jsonFirst && s.meantAsPlan(s.found[0]):
-		return Plan{}, fail(InvalidPlan, "commands stand beside prose, and not in a plan")
-	}
-	return s.prose()
-}
-
-// around classifies all text outside of the values found.
-func (s *survey) around() wrapping {
-	var w wrapping
-	start := 0
-	for _, f := range s.found {
-		w.add(s.gap(start, f.start, true))
-		start = f.end
-	}
-	w.add(s.gap(start, len(s.text), false))
-	return w
-}
-
-func (w *wrapping) add(more wrapping) {
-	w.prose = w.prose || more.prose
-	w.fence = w.fence || more.fence
-	w.label = w.label || more.label
-	w.brace = w.brace || more.brace
-}
-
-// gap classifies the text from start to end, but for blocks of reasoning in it.
-func (s *survey) gap(start, end int, before bool) wrapping {
-	var w wrapping
-	for len(s.reasoning) > 0 && s.reasoning[0].start < end {
-		w.add(unwrap(s.text[start:s.reasoning[0].start], start == 0 && before))
-		start = s.reasoning[0].end
-		s.reasoning = s.reasoning[1:]
-	}
-	text := s.text[start:end]
-	if start > 0 && before {
-		text = strings.TrimLeft(text, "}], \t\r\n;") // of the value before
-	}
-	w.add(unwrap(text, before))
-	return w
-}
-
-// choose takes the one plan that the text holds, which may be there several
-// times.
-func (s *survey) choose(plans []found, around wrapping) (Plan, *DecodeError) {
-	if s.doubtful {
-		return Plan{}, fail(InvalidPlan, "the plan stands behind JSON that never closes")
-	}
-	for _, f := range s.found {
-		if f.shape == commandShape || f.shape == commandsShape {
-			return Plan{}, fail(InvalidPlan, "commands stand beside the plan, and not in it")
-		}
-	}
-	var first []Command
-	d := drafting{tape: s.reader.tape}
-	for i, f := range plans {
-		if !s.stands(f) {
-			return Plan{}, fail(InvalidPlan, "the plan stands in the middle of a sentence or a quotation")
-		}
-		d.done |= f.done
-		commands, err := s.draft(&d, f)
-		if err != nil {
-			return Plan{}, err
-		}
-		if i > 0 && !reflect.DeepEqual(first, commands) {
-			return Plan{}, fail(InvalidPlan, "there are several plans, and they differ")
-		}
-		first = commands
-	}
-	if len(plans) > 1 {
-		d.done |= mergedPlans
-	}
-	return s.finish(first, d.done, around)
-}
-
-// draft reads the commands of the plan f.
-func (s *survey) draft(d *drafting, f found) ([]Command, *DecodeError) {
-	if f.unclosed && !d.closesCommands(f.root) {
-		return nil, fail(Truncated, "the text ends before the JSON does")
-	}
-	return d.plan(f.root)
-}
-
-// closesCommands reports whether the commands of the plan at are an array, which
-// is then known to be closed.
-func (d *drafting) closesCommands(at int) bool {
-	list, err := d.commandList(at)
-	return err == nil && list >= 0 && (d.tape[list].kind == arrayNode || d.tape[list].kind == objectNode && d.isWrapped(at, list))
-}
-
-// bare reads values that are the whole of an output and no plan: commands, one
-// behind the other, or tool calls.
-func (s *survey) bare(around wrapping) (Plan, *DecodeError) {
-	d := drafting{tape: s.reader.tape}
-	if len(s.found) == 1 {
-		d.done = s.found[0].done
-		commands, err := d.plan(s.found[0].root)
-		if err != nil {
-			return Plan{}, err
-		}
-		return s.finish(commands, d.done, around)
-	}
-	var all []Command
-	for i, f := range s.found {
-		d.done |= f.done | joinedCommands
-		if d.tape[f.root].kind != objectNode || !d.isToolCall(f.root) && !d.isBareCommand(f.root) {
-			return Plan{}, fail(InvalidPlan, "there are several JSON values, and value %d is no command", i+1)
-		}
-		c, err := d.item(f.root, i, true)
-		if err != nil {
-			return Plan{}, err
-		}
-		all = append(all, c)
-	}
-	all, err := d.spoken(all)
-	if err != nil {
-		return Plan{}, err
-	}
-	return s.finish(all, d.done, around)
-}
-
-// meantAsPlan reports whether a value that is no plan was meant as one.
-func (s *survey) meantAsPlan(f found) bool {
-	d := drafting{tape: s.reader.tape}
-	if f.shape != otherShape {
-		return true
-	}
-	if d.tape[f.root].kind != objectNode {
-		return false
-	}
-	list, err := d.commandList(f.root)
-	calls, _ := d.tape.field(f.root, "tool_calls")
-	return err != nil || list >= 0 || calls >= 0 || d.isToolCall(f.root) || d.isBareCommand(f.root)
-}
-
-// finish makes the plan of its commands.
-func (s *survey) finish(commands []Command, done repairs, around wrapping) (Plan, *DecodeError) {
-	if done&guessedStrings != 0 {
-		for _, c := range commands {
-			if c.Kind == Do {
-				return Plan{}, fail(InvalidPlan, "a string holds quotes that are not escaped")
-			}
-		}
-	}
-	done |= s.done
-	for bit, set := range map[repairs]bool{
-		strippedProse: around.prose, strippedFence: around.fence, strippedLabel: around.label, droppedBrace: around.brace,
-		strippedReasoning: len(s.reasoning) > 0,
-	} {
-		if set {
-			done |= bit
-		}
-	}
-	return Plan{Commands: commands, Repairs: done.list(), Salvaged: around.prose}, nil
-}
-
-// isJSON reports whether text is a JSON container.
-func isJSON(text string) bool {
-	return strings.IndexByte("{[", text[0]) >= 0 && json.Valid([]byte(text))
 }

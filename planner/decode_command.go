@@ -172,83 +172,6 @@ func (d *drafting) action(f commandFields) (name string, nested int, err *Decode
 	return name, nested, nil
 }
 
-// oneOf returns the first of the values that is there; all that are there have
-// to be equal.
-func (d *drafting) oneOf(values ...int) (int, *DecodeError) {
-	first := -1
-	for _, at := range values {
-		switch {
-		case at < 0:
-		case first < 0:
-			first = at
-		case !d.tape.equal(first, at):
-			return -1, fail(InvalidPlan, "its entities are given twice with different values")
-		}
-	}
-	return first, nil
-}
-
-// entities reads the entities of a DO: an object, an array of pairs of name and
-// value, or an empty array.
-func (d *drafting) entities(at int) (map[string]any, *DecodeError) {
-	if at < 0 {
-		return map[string]any{}, nil
-	}
-	switch d.tape[at].kind {
-	case objectNode:
-		return d.tape.object(at)
-	case arrayNode:
-		d.done |= reshaped
-		return d.pairs(at)
-	}
-	return nil, fail(InvalidPlan, "its entities are %s, not an object", d.tape[at].kind)
-}
-
-// pairs reads an array of objects that have a name and a value each.
-func (d *drafting) pairs(at int) (map[string]any, *DecodeError) {
-	m := make(map[string]any)
-	where := make(map[string]int)
-	for i := range d.tape.items(at) {
-		name, value, ok := d.pair(i)
-		if !ok {
-			return nil, fail(InvalidPlan, "its entities are an array, not an object")
-		}
-		if first, twice := where[name]; twice {
-			if !d.tape.equal(first, value) {
-				return nil, fail(InvalidPlan, "the entity %q is given twice with different values", clip(name))
-			}
-			continue
-		}
-		v, err := d.tape.value(value)
-		if err != nil {
-			return nil, err
-		}
-		m[name], where[name] = v, value
-	}
-	return m, nil
-}
-
-// pair reads an object that has a name and a value and nothing else.
-func (d *drafting) pair(at int) (name string, value int, ok bool) {
-	if d.tape[at].kind != objectNode {
-		return "", -1, false
-	}
-	nameAt, value, count := -1, -1, 0
-	for key, i := range d.tape.members(at) {
-		count++
-		switch {
-		case strings.EqualFold(key, "name"):
-			nameAt = i
-		case strings.EqualFold(key, "value"):
-			value = i
-		}
-	}
-	if count != 2 || nameAt < 0 || value < 0 || d.tape[nameAt].kind != stringNode {
-		return "", -1, false
-	}
-	return d.tape[nameAt].text, value, true
-}
-
 // saveAs reads the name of the variable that a DO saves its result as.
 func (d *drafting) saveAs(at int) (string, *DecodeError) {
 	if at < 0 {
@@ -330,26 +253,4 @@ func isPlaceholder(text, name string) bool {
 	}
 	inner, ok = strings.CutSuffix(inner, ">")
 	return ok && (strings.EqualFold(inner, name) || strings.EqualFold(inner, "text"))
-}
-
-// isToolCall reports whether the value at is a call of a function, in the JSON
-// that models write for it: a name and its arguments.
-func (d *drafting) isToolCall(at int) bool {
-	if d.tape[at].kind != objectNode {
-		return false
-	}
-	f, err := d.fields(at)
-	return err == nil && f.name >= 0 && f.action < 0 && f.response < 0 && f.entities < 0 &&
-		(f.arguments >= 0 || f.parameters >= 0) && (f.kind < 0 || !isKind(d.tape[f.kind].text))
-}
-
-// toolCall reads a call of a function as a DO.
-func (d *drafting) toolCall(at int) (Command, *DecodeError) {
-	d.done |= readToolCall
-	f, err := d.fields(at)
-	if err != nil {
-		return Command{}, err
-	}
-	f.saveAs = -1
-	return d.do(f)
 }

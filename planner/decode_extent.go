@@ -41,15 +41,16 @@ func keyFollows(text string) bool {
 	return strings.HasPrefix(text, ":") || strings.HasPrefix(text, "：")
 }
 
-// extent finds where the brackets that open at start are closed again, outside
-// of strings; -1 when they are not, and then whether a string was left open. It
-// is for text that cannot be read better than that.
+// extent finds where the bracket that opens at start is closed again, outside of
+// strings; -1 when it is not, and then whether a string was left open. It is for
+// text that cannot be read better than that: a bracket of the wrong kind closes
+// all that stands open within its own.
 func extent(text string, start int) (end int, inString bool) {
 	mark := byte('"')
 	if quoteAt(text, firstKey(text, start)).end == "'" {
 		mark = '\''
 	}
-	depth := 0
+	var open brackets
 	for i := start; i < len(text); i++ {
 		switch c := text[i]; {
 		case inString && c == '\\':
@@ -58,14 +59,45 @@ func extent(text string, start int) (end int, inString bool) {
 			inString = !inString
 		case inString:
 		case c == '{', c == '[':
-			depth++
+			open.push(c)
 		case c == '}', c == ']':
-			if depth--; depth == 0 {
+			if open.pop(c - 2); len(open.stack) == 0 { // in ASCII, each pair is two apart
 				return i + 1, false
 			}
 		}
 	}
 	return -1, inString
+}
+
+// brackets are those that are open at a place of a text.
+type brackets struct {
+	stack []byte
+	count [2]int // how many { and how many [
+}
+
+func (b *brackets) push(open byte) {
+	b.stack = append(b.stack, open)
+	b.count[isSquare(open)]++
+}
+
+// pop closes the last bracket of the given kind, and all that are open within
+// it; when none of that kind is open, nothing.
+func (b *brackets) pop(open byte) {
+	if b.count[isSquare(open)] == 0 {
+		return
+	}
+	for last := byte(0); last != open; {
+		last = b.stack[len(b.stack)-1]
+		b.stack = b.stack[:len(b.stack)-1]
+		b.count[isSquare(last)]--
+	}
+}
+
+func isSquare(bracket byte) int {
+	if bracket == '[' {
+		return 1
+	}
+	return 0
 }
 
 // endsWithBracket reports whether the last thing in text, but for a fence, is a

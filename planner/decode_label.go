@@ -114,6 +114,20 @@ type wrapping struct {
 	prose, fence, label, brace bool
 }
 
+// repairs returns what was stripped with the wrapping.
+func (w wrapping) repairs() repairs {
+	var done repairs
+	for _, part := range [...]struct {
+		there bool
+		bit   repairs
+	}{{w.prose, strippedProse}, {w.fence, strippedFence}, {w.label, strippedLabel}, {w.brace, droppedBrace}} {
+		if part.there {
+			done |= part.bit
+		}
+	}
+	return done
+}
+
 // unwrap classifies the text around a value; before says that a value follows.
 func unwrap(text string, before bool) wrapping {
 	var w wrapping

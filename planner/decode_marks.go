@@ -65,10 +65,11 @@ func isSpace(c rune) bool { return c == ' ' || c == '\n' || c == '\t' || c == '\
 // JSON can end there, so they are no contents.
 func stripSuffix(text string) (string, repairs) {
 	var done repairs
+	struck := strings.Contains(text, "<s>") // then </s> is HTML
 	for {
 		text = strings.TrimRightFunc(text, isSpace)
 		at := strings.LastIndexByte(text, '<')
-		if at < 0 || endTokenAt(text[at:]) != len(text)-at || strings.HasSuffix(text, "</s>") && strings.Contains(text, "<s>") {
+		if at < 0 || endTokenAt(text[at:]) != len(text)-at || struck && text[at:] == "</s>" {
 			return text, done
 		}
 		text = text[:at]
@@ -109,13 +110,13 @@ func tagAt(text string) (index int, opens bool, size int) {
 }
 
 func hasPrefixFold(text, prefix string) bool {
-	return len(text) >= len(prefix) && text[0] == prefix[0] && strings.EqualFold(text[:len(prefix)], prefix)
+	return len(text) >= len(prefix) && strings.EqualFold(text[:len(prefix)], prefix)
 }
 
 // indexFold finds mark in text without regard to case.
 func indexFold(text, mark string) int {
 	for from := 0; ; {
-		i := strings.IndexByte(text[from:], mark[0])
+		i := strings.IndexByte(text[from:], mark[0]) // no letter
 		if i < 0 {
 			return -1
 		}

@@ -1,9 +1,6 @@
 package planner
 
-import (
-	"regexp"
-	"strings"
-)
+import "strings"
 
 // prose makes the one SAY of a text that holds no plan, unless the text is empty,
 // or is a plan of another kind, which must be neither run nor shown.
@@ -85,34 +82,4 @@ func unquote(text string) string {
 		return text[1 : len(text)-1]
 	}
 	return text
-}
-
-// foreign are the marks of plans that are written in another way than ours.
-// They are looked for line by line, at the start of a line.
-var foreign = []struct {
-	name string
-	mark *regexp.Regexp
-}{
-	{"an XML plan or tool call", regexp.MustCompile(`(?im)^[ \t]*<(?:plan|function|functions|function_calls?|tool_calls?|tool_use|invoke|antml:\w+|command|commands|action|do|say|step|steps)(?:[.=\s:/][^\n]{0,400})?>`)},
-	{"an XML plan or tool call", regexp.MustCompile(`(?m)^[ \t]*<(?:function[.=]|\|(?:python_tag|tool_call|tool▁|tool_calls_section)|｜tool)`)},
-	{"a tool call", regexp.MustCompile(`(?m)^[ \t]*\[/?TOOL_(?:CALLS?|REQUEST)\]`)},
-	{"YAML", regexp.MustCompile(`(?im)^[ \t]*(?:-[ \t]+)?["']?type["']?:[ \t]*["']?(?:do|say|plan)["']?[ \t]*\r?$`)},
-	{"YAML", regexp.MustCompile(`(?im)^[ \t]*(?:commands|steps):[ \t]*\r?\n[ \t]*-[ \t]+["']?(?:type|action|do|say)\b`)},
-	{"a ReAct text", regexp.MustCompile(`(?im)^[ \t*]*action input[ \t*]*:`)},
-	{"a ReAct text", regexp.MustCompile(`(?ims)^[ \t*]*thought[ \t*]*:.*^[ \t*]*(?:action|final answer)[ \t*]*:`)},
-	{"a list of steps", regexp.MustCompile(`(?m)^[ \t]*(?:[-*•]|\d+[.)])?[ \t]*[*` + "`" + `]{0,2}(?:THEN[ \t]+)?DO\b[*` + "`" + `]{0,2}[ \t]*:?[ \t]*[*` + "`" + `"]?[a-z_]\w*`)},
-	{"a list of steps", regexp.MustCompile(`(?m)^[ \t]*(?:[-*•]|\d+[.)])[ \t]*[*` + "`" + `]{0,2}SAY\b`)},
-	{"a template", regexp.MustCompile(`^\{\{[#!~]|^\{\{(?:set|json)\b|^｛`)},
-	{"a function call", regexp.MustCompile(`^\[?(?:functions\.)?[A-Za-z_]\w*\((?:\s*[A-Za-z_]\w*\s*=\s*["'\d\[{tfTFn-][^\n]*)?\)\]?;?$`)},
-	{"escaped JSON", regexp.MustCompile(`^\{(?:&quot;|&#34;)`)},
-}
-
-// dialect names the way in which text is a plan, if it is one of another kind.
-func dialect(text string) string {
-	for _, f := range foreign {
-		if f.mark.MatchString(text) {
-			return f.name
-		}
-	}
-	return ""
 }

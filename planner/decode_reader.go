@@ -160,12 +160,14 @@ func (r *reader) lastBrace() bool {
 // member reads a key and its value. Without a comma before it, the key has to be
 // a string and the colon has to be there, so that no string is taken apart.
 func (r *reader) member(comma bool) bool {
+	start := r.pos
 	bare, ok := r.key()
 	if !ok {
 		return false
 	}
 	if !comma {
 		if bare {
+			r.pos = start
 			return r.fail(broken, "a comma")
 		}
 		r.done |= repairedCommas

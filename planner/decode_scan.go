@@ -37,27 +37,36 @@ type survey struct {
 
 	pos       int
 	lineStart int
-	restart   int  // where to begin anew, because all before it was reasoning; -1 for nowhere
+	inked     bool // something stands before pos on its line
+	struck    bool // there was a <s> of HTML
 	thinking  bool // a tag of reasoning was opened in a line, and never closed
+	restart   int  // where to begin anew, because all before it was reasoning; -1 for nowhere
+	budget    int  // how many steps the reader may take
 
 	truncated string // why the text cannot be the whole of the answer
 	invalid   string // why a plan in the text cannot be read
 	doubtful  bool   // something like JSON never closes, so that a plan behind it may be in a string
 }
 
+// newSurvey is a survey that may read each byte of text a few times.
+func newSurvey(text string) *survey {
+	return &survey{budget: 8*len(text) + 1<<14}
+}
+
 // look surveys a text in one pass: it reads each value that may be a plan where
-// it begins, and never looks into one.
-func look(text string) *survey {
-	s := &survey{text: text, restart: -1, jsonFirst: looksJSON(text)}
-	s.reader.text = text
-	s.reader.tape = make(tape, 0, len(text)/12+8)
+// it begins, and never looks into one. What the survey knew before is forgotten,
+// but for what it has spent of its budget.
+func (s *survey) look(text string) {
+	*s = survey{
+		text: text, restart: -1, jsonFirst: looksJSON(text), budget: s.budget,
+		reader: reader{text: text, tape: s.reader.tape[:0], steps: s.reader.steps},
+	}
 	if s.jsonFirst {
 		s.candidate()
 	}
-	for s.pos < len(s.text) && s.restart < 0 && s.truncated == "" {
+	for s.pos < len(s.text) && s.restart < 0 && s.truncated == "" && !(s.jsonFirst && s.invalid != "") {
 		s.step()
 	}
-	return s
 }
 
 // step looks at what is at pos and goes on behind it.
@@ -65,16 +74,30 @@ func (s *survey) step() {
 	rest := s.text[s.pos:]
 	switch rest[0] {
 	case '\n':
-		s.lineStart = s.pos + 1
 		s.pos++
+		s.lineStart, s.inked = s.pos, false
+		return
+	case ' ', '\t', '\r':
+		s.pos++
+		return
 	case '{':
-		if keyFollows(rest[1:]) {
-			s.candidate()
-			return
-		}
-		s.pos++
+		s.brace(rest)
 	case '<', '[', 0xE2: // the first byte of ◁
 		s.mark(rest)
+	default:
+		s.pos++
+	}
+	s.inked = true
+}
+
+// brace looks at a {: it may begin a plan, if a key follows. At the end of the
+// text nothing follows.
+func (s *survey) brace(rest string) {
+	switch {
+	case keyFollows(rest[1:]):
+		s.candidate()
+	case strings.TrimSpace(rest[1:]) == "" && s.standsFirst(s.pos):
+		s.truncated = "the text ends where the JSON begins"
 	default:
 		s.pos++
 	}
@@ -99,8 +122,8 @@ func (s *survey) mark(rest string) {
 
 // endToken cuts the text at an end token. </s> also ends a <s> of HTML.
 func (s *survey) endToken(rest string) bool {
-	size := endTokenAt(rest)
-	if size == 0 || strings.HasPrefix(rest, "</s>") && strings.Contains(s.text[s.lineStart:s.pos], "<s>") {
+	s.struck = s.struck || strings.HasPrefix(rest, "<s>")
+	if endTokenAt(rest) == 0 || s.struck && strings.HasPrefix(rest, "</s>") {
 		return false
 	}
 	s.done |= strippedEndToken
@@ -126,30 +149,32 @@ func (s *survey) tag(index int, opens bool, size int) {
 // middle of a line is only mentioned.
 func (s *survey) block(shut string, start int) {
 	size := indexFold(s.text[start:], shut)
-	ownLine := strings.TrimSpace(s.text[s.lineStart:s.pos]) == ""
 	end := start + size + len(shut)
 	switch {
-	case size < 0 && ownLine:
+	case size < 0 && !s.inked:
 		s.truncated = "the text ends within the reasoning"
 	case size < 0:
 		s.thinking = true
 		s.pos = start
 	case strings.TrimSpace(s.text[:s.pos]) == "":
 		s.restart = end
-	case !ownLine && !strings.Contains(s.text[start:end], "\n"):
+	case s.inked && !strings.Contains(s.text[start:end], "\n"):
 		s.pos = end
 	default:
 		s.reasoning = append(s.reasoning, span{s.pos, end})
-		s.pos = end
+		s.pos, s.lineStart = end, end
 	}
 }
 
 // candidate reads the value that begins at pos.
 func (s *survey) candidate() {
-	start, root := s.pos, len(s.reader.tape)
 	if s.overBudget() {
 		return
 	}
+	if cap(s.reader.tape) == 0 {
+		s.reader.tape = make(tape, 0, (len(s.text)-s.pos)/12+8)
+	}
+	start, root := s.pos, len(s.reader.tape)
 	s.reader.done = 0
 	if s.reader.read(start) {
 		s.keep(start, root)
@@ -158,12 +183,15 @@ func (s *survey) candidate() {
 	s.failed(start, root)
 }
 
+// maxFound is how many values that may be a plan are looked at.
+const maxFound = 10_000
+
 // overBudget gives up on a text that has to be read again and again.
 func (s *survey) overBudget() bool {
-	if s.reader.steps <= 8*len(s.reader.text)+4096 {
+	if s.reader.steps <= s.budget && len(s.found) < maxFound {
 		return false
 	}
-	s.invalid = "the text holds too many broken pieces of JSON"
+	s.invalid = "the text holds too many pieces of JSON"
 	s.pos = len(s.text)
 	return true
 }
@@ -174,8 +202,7 @@ func (s *survey) keep(start, root int) {
 	r := &s.reader
 	f := found{span: span{start, r.pos}, root: root, lineStart: s.lineStart, done: r.done, unclosed: r.unclosed}
 	f.shape = r.tape.shape(root)
-	s.pos = r.pos
-	s.lines(start)
+	s.skip(start, r.pos)
 	switch {
 	case s.thinking && f.shape == planShape:
 		s.truncated = "the text ends within the reasoning"
@@ -195,50 +222,48 @@ func (s *survey) cutAt(f found) {
 	}
 }
 
-// lines keeps lineStart true after a jump from start to pos.
-func (s *survey) lines(start int) {
-	if i := strings.LastIndexByte(s.text[start:s.pos], '\n'); i >= 0 {
-		s.lineStart = start + i + 1
-	}
-}
-
-// failed decides what a value means that could not be read.
+// failed decides what a value means that could not be read. Nothing is looked
+// for within what was meant as a plan.
 func (s *survey) failed(start, root int) {
-	r := s.reader
-	planLike := s.jsonFirst || r.tape.likePlan(root) || containsFold(s.text[start:], "commands")
-	if planLike && s.guess(start, root) {
+	end, inString := extent(s.text, start)
+	closed := end >= 0
+	if !closed {
+		end = len(s.text)
+	}
+	s.reader.steps += end - start
+	meant := s.jsonFirst || s.reader.tape.likePlan(root) || containsFold(s.text[start:end], commandKeys[0])
+	if meant && s.invalid == "" && s.guess(start, root) {
 		return
 	}
 	s.reader.tape = s.reader.tape[:root]
-	end, inString := extent(s.text, start)
-	s.reader.steps += len(s.text) - start
-	if end > 0 {
-		planLike = s.jsonFirst || r.tape.likePlan(root) || containsFold(s.text[start:end], "commands")
-	}
-	open := r.fault == cut || end < 0 && !(inString && endsWithBracket(s.text))
+	cutOff := s.reader.fault == cut
 	switch {
-	case planLike && open:
-		s.truncated = "the text ends before the JSON does: " + r.want + " is missing"
-	case planLike:
-		s.invalid = s.describe(r)
-		s.pos = len(s.text)
-		if end > 0 && !s.jsonFirst {
-			s.pos = end // reasoning may have a draft in it
-			s.lines(start)
-		}
-	case r.fault == cut && s.standsFirst(start) && quoteAt(s.text, firstKey(s.text, start)).size > 0:
+	case meant && (cutOff || !closed && !(inString && endsWithBracket(s.text))):
+		s.truncated = "the text ends before the JSON does: " + s.reader.want + " is missing"
+	case meant:
+		s.invalid = s.broken()
+		s.skip(start, end)
+	case cutOff && s.standsFirst(start) && quoteAt(s.text, firstKey(s.text, start)).size > 0:
 		s.truncated = "the text ends before the JSON does"
-	case end > 0:
-		s.pos = end
-		s.lines(start)
+	case closed:
+		s.skip(start, end)
 	default:
 		s.doubtful = true
 		s.pos = start + 1
 	}
 }
 
-// describe says where a value breaks.
-func (s *survey) describe(r reader) string {
+// skip goes on at end, behind a value that begins at start.
+func (s *survey) skip(start, end int) {
+	s.pos = end
+	if i := strings.LastIndexByte(s.text[start:end], '\n'); i >= 0 {
+		s.lineStart = start + i + 1
+	}
+}
+
+// broken says where the value breaks that was just read.
+func (s *survey) broken() string {
+	r := &s.reader
 	near := r.text[min(r.pos, len(r.text)):]
 	if near == "" {
 		return "the JSON is broken at its end: expected " + r.want
@@ -261,7 +286,8 @@ func firstKey(text string, start int) int {
 // guess reads the value at start again and guesses where its strings end, which
 // is only right for a plan that does nothing.
 func (s *survey) guess(start, root int) bool {
-	if !endsWithBracket(s.text) || mentionsDo(s.text[start:]) {
+	s.reader.steps += len(s.text) - start
+	if !endsWithBracket(s.text) || mentionsDo(s.text[start:]) || strings.Contains(s.text[start:], `"""`) {
 		return false
 	}
 	again := s.reader

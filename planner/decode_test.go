@@ -1,0 +1,240 @@
+package planner_test
+
+import (
+	"encoding/json"
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/planbot-go/planbot/planner"
+)
+
+func do(action string, entities map[string]any) planner.Command {
+	return planner.Command{Kind: planner.Do, Action: action, Entities: entities}
+}
+
+func say(text string) planner.Command { return planner.Command{Kind: planner.Say, Response: text} }
+
+func commands(list ...planner.Command) []planner.Command { return list }
+
+var milk = do("addItem", map[string]any{"list": "groceries", "item": "milk"})
+
+// TestDecode pins what comes out, value by value, with the codes of the repairs.
+func TestDecode(t *testing.T) {
+	t.Parallel()
+	tests := map[string]struct {
+		output string
+		want   planner.Plan
+	}{
+		"as asked for": {planMilk, planner.Plan{Commands: commands(milk, say("Added milk."))}},
+		"numbers keep their text": {
+			`{"commands":[{"type":"DO","action":"a","entities":{"n":12345678901234567890.0,"e":1E3,"neg":-0.5}}]}`,
+			planner.Plan{Commands: commands(do("a", map[string]any{
+				"n": json.Number("12345678901234567890.0"), "e": json.Number("1E3"), "neg": json.Number("-0.5"),
+			}))},
+		},
+		"incomplete numbers": {
+			`{"commands":[{"type":"DO","action":"a","entities":{"n":[.5,+5,5.,-.5]}}]}`,
+			planner.Plan{
+				Commands: commands(do("a", map[string]any{
+					"n": []any{json.Number("0.5"), json.Number("5"), json.Number("5"), json.Number("-0.5")},
+				})),
+				Repairs: []string{"numbers"},
+			},
+		},
+		"foreign literals": {
+			`{'commands':[{'type':'DO','action':'a','entities':{'t':True,'f':False,'n':None,'u':undefined}}]}`,
+			planner.Plan{
+				Commands: commands(do("a", map[string]any{"t": true, "f": false, "n": nil, "u": nil})),
+				Repairs:  []string{"literals", "quotes"},
+			},
+		},
+		"saveAs": {
+			`{"commands":[{"type":"DO","action":"a","saveAs":"X_1"},{"type":"DO","action":"a","saveAs":"$y"},{"type":"DO","action":"a","saveAs":null}]}`,
+			planner.Plan{Commands: commands(
+				planner.Command{Kind: planner.Do, Action: "a", Entities: map[string]any{}, SaveAs: "X_1"},
+				planner.Command{Kind: planner.Do, Action: "a", Entities: map[string]any{}, SaveAs: "y"},
+				do("a", map[string]any{}),
+			)},
+		},
+		"escapes": {
+			`{"response":"\"\\\/\b\f\n\r\t\u00e9\ud83d\ude00\ud83d\d\x41\u12G4\'é"}`,
+			planner.Plan{
+				Commands: commands(say("\"\\/\b\f\n\r\té😀\ufffd" + `\d\x41\u12G4'é`)),
+				Repairs:  []string{"bare_commands", "escapes", "shape"},
+			},
+		},
+		"an escape before a character of several bytes": {
+			"{\"response\":\"a\\é\"}",
+			planner.Plan{Commands: commands(say(`a\é`)), Repairs: []string{"bare_commands", "escapes", "shape"}},
+		},
+		"invalid UTF-8": {
+			"{\"commands\":[{\"type\":\"SAY\",\"response\":\"a\xffb\"}]}",
+			planner.Plan{Commands: commands(say("a\ufffdb")), Repairs: []string{"utf8"}},
+		},
+		"fence": {
+			"```json\n" + planMilk + "\n```",
+			planner.Plan{Commands: commands(milk, say("Added milk.")), Repairs: []string{"fence"}},
+		},
+		"label": {
+			"const plan = " + planMilk + ";",
+			planner.Plan{Commands: commands(milk, say("Added milk.")), Repairs: []string{"label"}},
+		},
+		"prose around": {
+			"Sure!\n\n```json\n" + planMilk + "\n```\n\nDone.",
+			planner.Plan{Commands: commands(milk, say("Added milk.")), Repairs: []string{"fence", "prose"}, Salvaged: true},
+		},
+		"reasoning, end token, byte order mark": {
+			"\ufeff<think>hm</think>\n" + planMilk + "<|im_end|>",
+			planner.Plan{Commands: commands(milk, say("Added milk.")), Repairs: []string{"end_token", "prefix", "reasoning"}},
+		},
+		"twice the same": {
+			planMilk + "\n" + planMilk,
+			planner.Plan{Commands: commands(milk, say("Added milk.")), Repairs: []string{"equal_plans"}},
+		},
+		"a tool call": {
+			`{"name":"addItem","arguments":{"list":"groceries","item":"milk"}}`,
+			planner.Plan{Commands: commands(milk), Repairs: []string{"tool_call"}},
+		},
+		"a string of JSON": {
+			`"{\"commands\":[{\"type\":\"SAY\",\"response\":\"Hi\"},]}"`,
+			planner.Plan{Commands: commands(say("Hi")), Repairs: []string{"commas", "json_string"}},
+		},
+		"quotes that are not escaped": {
+			`{"commands":[{"type":"SAY","response":"He said "hi", then "bye"."},{"type":"SAY","response":"ok"}]}`,
+			planner.Plan{Commands: commands(say(`He said "hi", then "bye".`), say("ok")), Repairs: []string{"unescaped_quotes"}},
+		},
+		"an apostrophe in single quotes": {
+			`{'commands':[{'type':'SAY','response':'I've added it'}]}`,
+			planner.Plan{Commands: commands(say("I've added it")), Repairs: []string{"quotes", "unescaped_quotes"}},
+		},
+		"strings keep what looks like marks": {
+			`{"commands":[{"type":"SAY","response":"</think> <|im_end|> </s> ` + "```" + ` // /* # , } ]"}]}`,
+			planner.Plan{Commands: commands(say("</think> <|im_end|> </s> ``` // /* # , } ]"))},
+		},
+		"entities as pairs": {
+			`{"commands":[{"type":"DO","action":"a","entities":[{"name":"x","value":1},{"Name":"y","Value":null}]}]}`,
+			planner.Plan{
+				Commands: commands(do("a", map[string]any{"x": json.Number("1"), "y": nil})),
+				Repairs:  []string{"shape"},
+			},
+		},
+		"prose": {"  Hello.\n", planner.Plan{Commands: commands(say("Hello.")), Prose: true}},
+		"prose behind reasoning": {
+			"hm</think>Hello.",
+			planner.Plan{Commands: commands(say("Hello.")), Repairs: []string{"reasoning"}, Prose: true},
+		},
+		"prose around reasoning": {
+			"Hello\n<think>\nhm\n</think>\nthere.",
+			planner.Plan{Commands: commands(say("Hello\n\nthere.")), Repairs: []string{"reasoning"}, Prose: true},
+		},
+		"prose in quotes": {`"Hello."`, planner.Plan{Commands: commands(say("Hello.")), Repairs: []string{"json_string"}, Prose: true}},
+		"SAY":             {"SAY: Hello.", planner.Plan{Commands: commands(say("Hello.")), Prose: true}},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			got, err := planner.Decode(test.output)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(test.want, got); diff != "" {
+				t.Errorf("-want +got\n%s", diff)
+			}
+		})
+	}
+}
+
+// TestDecodeDetail: what is fed back to the model has to name the fault.
+func TestDecodeDetail(t *testing.T) {
+	t.Parallel()
+	reg := vectorActions(t)
+	tests := map[string]struct {
+		output string
+		kind   planner.DecodeErrorKind
+		detail string
+	}{
+		"where it breaks":    {`{"type":"plan","commands":[{"type":"SAY" oops}]}`, planner.InvalidPlan, "oops"},
+		"which command":      {`{"commands":[` + sayMilk + `,{"type":"DO"}]}`, planner.InvalidPlan, "command 2: the DO names no action"},
+		"which type":         {`{"commands":[{"type":"SING"}]}`, planner.InvalidPlan, `"SING"`},
+		"which key twice":    {`{"commands":[` + sayMilk + `],"Commands":[` + doMilk + `]}`, planner.InvalidPlan, `"commands" is given twice`},
+		"which entity twice": {`{"commands":[{"type":"DO","action":"a","entities":{"b":1,"b":2}}]}`, planner.InvalidPlan, `"b"`},
+		"nearest actions":    {`{"commands":[{"type":"DO","action":"add_items"}]}`, planner.UnknownAction, "the nearest names are addItem"},
+		"no nearest action":  {`{"commands":[{"type":"DO","action":"zzz"}]}`, planner.UnknownAction, "use only the actions that are listed"},
+		"missing entities":   {`{"commands":[{"type":"DO","action":"addItem","entities":{"Item":"x"}}]}`, planner.MissingEntities, "command 1, action addItem: missing required entities list, item (given: Item; names are case-sensitive)"},
+		"wrong entity":       {`{"commands":[{"type":"DO","action":"pause","entities":{"time":"soon"}}]}`, planner.InvalidEntities, `entity time: want a number, got the string "soon"`},
+		"too deep":           {`{"commands":[` + strings.Repeat("[", 300) + strings.Repeat("]", 300) + `]}`, planner.InvalidPlan, "less nesting"},
+		"too long":           {strings.Repeat("a", 1<<20+1), planner.InvalidPlan, "longer than"},
+		"cut":                {`{"commands":[` + doMilk, planner.Truncated, "ends before"},
+		"variables":          {`{"commands":[{"type":"SAY","response":"$x"},{"type":"DO","action":"getLightStatus","saveAs":"X"}]}`, planner.InvalidPlan, "command 1 uses $x, which only command 2 saves"},
+		"XML":                {`<plan><function.addItem/></plan>`, planner.InvalidPlan, "XML"},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			plan, err := planner.Decode(test.output)
+			if err == nil {
+				_, err = planner.Validate(plan, reg)
+			}
+			var fault *planner.DecodeError
+			if !errors.As(err, &fault) {
+				t.Fatalf("got %v", err)
+			}
+			if fault.Kind != test.kind || !strings.Contains(fault.Detail, test.detail) {
+				t.Errorf("got %s: %s", fault.Kind, fault.Detail)
+			}
+			if !strings.Contains(err.Error(), string(test.kind)) {
+				t.Errorf("the error does not name its kind: %v", err)
+			}
+		})
+	}
+}
+
+// TestDecodeDepth: values may nest, but not without bound.
+func TestDecodeDepth(t *testing.T) {
+	t.Parallel()
+	nested := func(n int) string {
+		return `{"commands":[{"type":"DO","action":"a","entities":{"x":` + strings.Repeat("[", n) + strings.Repeat("]", n) + `}}]}`
+	}
+	if _, err := planner.Decode(nested(200)); err != nil {
+		t.Errorf("200 deep: %v", err)
+	}
+	if _, err := planner.Decode(nested(1000)); err == nil {
+		t.Error("1000 deep was decoded")
+	}
+}
+
+// TestDecodePrefixes cuts good outputs at every byte: what is cut off never runs.
+// Only the last } may be missing.
+func TestDecodePrefixes(t *testing.T) {
+	t.Parallel()
+	outputs := []string{
+		planMilk,
+		"Sure:\n```json\n" + planMilk + "\n```\nDone.",
+		`{"commands":[` + doMilk + `,` + doMilk + `],"note":"x","n":12,"l":[1]}`,
+		"[" + doMilk + "," + sayMilk + "]",
+		"<think>a</think>" + planMilk + "<|im_end|>",
+		strings.ReplaceAll(planMilk, `"`, `'`),
+		`{"plan":` + planMilk + `}`,
+		`{type:plan,commands:[{type:DO,action:deleteList,entities:{list:"groceries-2"}}]} // ok`,
+	}
+	for _, output := range outputs {
+		whole, err := planner.Decode(output)
+		if err != nil {
+			t.Errorf("%s: %v", output, err)
+		}
+		for n := range output {
+			part, err := planner.Decode(output[:n])
+			if err != nil || !hasDo(part) {
+				continue
+			}
+			if diff := cmp.Diff(whole.Commands, part.Commands); diff != "" {
+				t.Errorf("cut at %d: %s\n%s", n, output[:n], diff)
+			}
+		}
+	}
+}
+
+func hasDo(p planner.Plan) bool { return p.LastDo() >= 0 }

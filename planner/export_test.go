@@ -1,0 +1,9 @@
+package planner
+
+// Steps returns how many steps decoding text takes, as far as they may be more
+// than one a byte.
+func Steps(text string) int {
+	text, _ = clean(text)
+	s, _ := surveyOf(text)
+	return s.reader.steps
+}
