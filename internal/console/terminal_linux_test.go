@@ -1,0 +1,192 @@
+package console_test
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/planbot-go/planbot/activity"
+	"github.com/planbot-go/planbot/internal/console"
+)
+
+// openPTY returns both ends of a new terminal.
+func openPTY(t *testing.T) (person, tty *os.File) {
+	t.Helper()
+	person, err := os.OpenFile("/dev/ptmx", os.O_RDWR|unix.O_NOCTTY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = person.Close() })
+	fd := int(person.Fd())
+	if err := unix.IoctlSetPointerInt(fd, unix.TIOCSPTLCK, 0); err != nil {
+		t.Fatal(err)
+	}
+	n, err := unix.IoctlGetInt(fd, unix.TIOCGPTN)
+	if err != nil {
+		t.Fatal(err)
+	}
+	tty, err = os.OpenFile(fmt.Sprintf("/dev/pts/%d", n), os.O_RDWR|unix.O_NOCTTY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = tty.Close() })
+	if err := unix.IoctlSetWinsize(fd, unix.TIOCSWINSZ, &unix.Winsize{Row: 24, Col: 200}); err != nil {
+		t.Fatal(err)
+	}
+	return person, tty
+}
+
+// patience is how long a test waits for what has to come.
+const patience = 20 * time.Second
+
+// seat is a person at a terminal.
+type seat struct {
+	*bundle
+	keys   *os.File
+	screen *output
+	end    chan error
+	before *unix.Termios
+	tty    *os.File
+}
+
+func sit(t *testing.T, color bool, turn func(b *bundle, a *activity.Activity) int) *seat {
+	t.Helper()
+	b := setup(t, turn)
+	person, tty := openPTY(t)
+	s := &seat{bundle: b, keys: person, screen: newOutput(), end: make(chan error, 1), before: termios(t, tty), tty: tty}
+	_ = b.cfg.In.Close()
+	b.cfg.In, b.cfg.Out, b.cfg.Logs, b.cfg.NoColor = tty, tty, new(console.Logs), !color
+	shown := make(chan struct{})
+	go func() {
+		defer close(shown)
+		_, _ = io.Copy(s.screen, person) // ends when the terminal is closed
+	}()
+	go func() { s.end <- console.Run(t.Context(), b.cfg) }()
+	t.Cleanup(func() {
+		_ = tty.Close()
+		<-shown
+	})
+	return s
+}
+
+func termios(t *testing.T, f *os.File) *unix.Termios {
+	t.Helper()
+	state, err := unix.IoctlGetTermios(int(f.Fd()), unix.TCGETS)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return state
+}
+
+func (s *seat) typed(keys string) {
+	s.Helper()
+	if _, err := io.WriteString(s.keys, keys); err != nil {
+		s.Fatal(err)
+	}
+}
+
+// sees waits until the screen has shown the text.
+func (s *seat) sees(text string) {
+	s.Helper()
+	s.screen.mu.Lock()
+	defer s.screen.mu.Unlock()
+	late := false
+	timer := time.AfterFunc(patience, func() {
+		s.screen.mu.Lock()
+		defer s.screen.mu.Unlock()
+		late = true
+		s.screen.grown.Broadcast()
+	})
+	defer timer.Stop()
+	for !strings.Contains(s.screen.text.String(), text) {
+		if late {
+			s.Fatalf("the screen never showed %q, but:\n%q", text, s.screen.text.String())
+		}
+		s.screen.grown.Wait()
+	}
+}
+
+// left checks that the console has ended well and the terminal is as before.
+func (s *seat) left() {
+	s.Helper()
+	if err := <-s.end; err != nil {
+		s.Error(err)
+	}
+	if after := termios(s.T, s.tty); *after != *s.before {
+		s.Errorf("terminal before %+v, after %+v", s.before, after)
+	}
+	s.sees("\x1b[?2004l")
+}
+
+func echo(b *bundle, a *activity.Activity) int {
+	if a.Text == "" {
+		b.say(a, "heard **nothing**")
+	} else {
+		b.say(a, fmt.Sprintf("heard %q", a.Text))
+	}
+	return http.StatusOK
+}
+
+func TestTerminal(t *testing.T) {
+	t.Parallel()
+	s := sit(t, true, echo)
+	s.sees("\x1b[36mBot:\x1b[0m heard \x1b[1mnothing\x1b[0m\r\n")
+	s.typed("helo\x1b[Dl\r")
+	s.sees(`heard "hello"`)
+	s.typed("\x1b[200~one\r\ttwo\r\x1b[201~\r")
+	s.sees(`heard "one\n\ttwo"`)
+	s.typed("\x1bOA\x1b[A again\r")
+	s.sees(`heard "hello again"`)
+	_, _ = io.WriteString(s.cfg.Logs, "a log line\n")
+	s.sees("a log line\r\n")
+	s.typed("\x04")
+	s.left()
+	if got := strings.Join(s.texts(), "|"); got != "|hello|one\n\ttwo|hello again" {
+		t.Errorf("the bot got %q", got)
+	}
+}
+
+func TestTerminalShowsWhatComesWhileTyping(t *testing.T) {
+	t.Parallel()
+	answer := make(chan struct{})
+	s := sit(t, false, func(b *bundle, a *activity.Activity) int {
+		if a.Type == activity.Message {
+			b.reply(a, `"type":"typing"`)
+			b.wait(answer)
+		}
+		return echo(b, a)
+	})
+	s.sees("heard **nothing**")
+	s.typed("first\r")
+	s.sees("… > ")
+	s.typed("second\rthi")
+	s.sees("thi")
+	answer <- struct{}{}
+	s.sees(`heard "first"`)
+	answer <- struct{}{}
+	s.sees(`heard "second"`)
+	s.typed("rd\r")
+	answer <- struct{}{}
+	s.sees(`heard "third"`)
+	s.typed("\x04")
+	s.left()
+}
+
+func TestTerminalCtrlC(t *testing.T) {
+	t.Parallel()
+	over := make(chan struct{})
+	s := sit(t, false, func(b *bundle, _ *activity.Activity) int {
+		b.wait(over)
+		return http.StatusOK
+	})
+	s.sees("> ")
+	s.typed("half a li\x03")
+	s.left()
+	close(over)
+}
