@@ -1,0 +1,33 @@
+package doctor
+
+import (
+	"context"
+	"fmt"
+	"strings"
+)
+
+// Settings tells whether the settings make sense: err is nil, or names the
+// mistakes, one a line.
+func Settings(err error) Probe {
+	return Probe{"settings", func(context.Context) Check {
+		if err == nil {
+			return ok("no contradictions")
+		}
+		return fail(err.Error(), "each line names the variable to mend; README.md explains them all")
+	}}
+}
+
+// Prompts checks that the prompts in dir can be read; "" is the embedded ones
+// alone. load returns the names of all prompts.
+func Prompts(dir string, load func(dir string) (names []string, err error)) Probe {
+	return Probe{"prompts", func(context.Context) Check {
+		names, err := load(dir)
+		switch {
+		case err != nil:
+			return fail(err.Error(), "BOT_PROMPTS_DIR names a folder with one folder for each prompt; unset it for the embedded prompts")
+		case dir == "":
+			return ok(fmt.Sprintf("embedded (%s)", strings.Join(names, ", ")))
+		}
+		return ok(fmt.Sprintf("embedded, and those in %s before them (%s)", dir, strings.Join(names, ", ")))
+	}}
+}
