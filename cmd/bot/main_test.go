@@ -76,6 +76,10 @@ func TestCommandLine(t *testing.T) {
 		"no such registry":  {"", []string{"plan", "decode", "--actions", "/nowhere"}, exitUsage, "", "/nowhere"},
 		"no domain":         {"", []string{"manifest", "build", "--app-id", "x"}, exitUsage, "", "domain"},
 		"no health":         {"", []string{"healthcheck", "--bot-addr=127.0.0.1:1"}, exitFailed, "", "healthcheck"},
+		"doctor":            {"", []string{"doctor", "--port=0"}, 0, "All is well.", ""},
+		"doctor finds":      {"", []string{"doctor", "--port=x", "--json"}, exitFailed, `"status": "fail"`, ""},
+		"chat":              {"create a list Home and add milk to it\nwhat is on my lists?\n", []string{"chat"}, 0, "**Home**\n- milk", ""},
+		"chat is local":     {"", []string{"chat", "--microsoft-app-id=a", "--microsoft-app-password=b"}, exitUsage, "", "MICROSOFT_APP_ID"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

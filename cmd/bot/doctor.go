@@ -1,0 +1,105 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"github.com/planbot-go/planbot/internal/doctor"
+	"github.com/planbot-go/planbot/models"
+	"github.com/planbot-go/planbot/prompts"
+)
+
+type doctorCmd struct {
+	JSON bool `name:"json" help:"print the checks as JSON"`
+}
+
+// Run prints what was found and fails when the bot would not work.
+func (d doctorCmd) Run(ctx context.Context, s *settings, std *streams) error {
+	c, faults := s.check()
+	probes := []doctor.Probe{doctor.Settings(faults)}
+	if faults == nil {
+		a := &app{config: c, log: zerolog.Nop()}
+		defer a.close()
+		more, err := a.probes(ctx)
+		if err != nil {
+			return err
+		}
+		probes = append(probes, more...)
+	}
+	checks := doctor.Run(ctx, doctor.Config{Probes: probes, Secrets: []string{s.AppPassword, s.OpenAIKey, s.AzureKey}})
+	var err error
+	if d.JSON {
+		err = doctor.PrintJSON(std.out, checks)
+	} else {
+		err = doctor.Print(std.out, checks, doctor.Style{Color: isTerminal(std.out)})
+	}
+	if err != nil {
+		return fmt.Errorf("doctor: %w", err)
+	}
+	if doctor.Failed(checks) {
+		return silentError{exitFailed}
+	}
+	return nil
+}
+
+// probes check each part of the bot that the settings describe.
+func (a *app) probes(ctx context.Context) ([]doctor.Probe, error) {
+	if err := a.openStore(ctx); err != nil {
+		return nil, err
+	}
+	c := a.config
+	cloud, err := a.cloud()
+	if err != nil {
+		return nil, err
+	}
+	identity := doctor.IdentitySettings{AppID: c.AppID, Type: c.appType, Tenant: c.AppTenant, NoAuth: c.noAuth}
+	metadata := ""
+	if c.AppID != "" {
+		tokens, err := a.tokens(cloud)
+		if err != nil {
+			return nil, err
+		}
+		identity.Token = func(ctx context.Context) error {
+			_, err := tokens.Token(ctx)
+			return err
+		}
+		metadata = cloud.MetadataURL
+	}
+	model, about, err := newModel(c)
+	if err != nil {
+		return nil, err
+	}
+	_, offline := model.(models.Offline)
+	return []doctor.Probe{
+		doctor.Address(c.addr),
+		doctor.Identity(identity),
+		doctor.OpenID(metadata, nil),
+		doctor.Clock(metadata, nil, time.Now),
+		doctor.Redis(doctor.RedisSettings{
+			Embedded: a.store.Embedded(), Shared: c.AppID != "", Name: a.store.String(), Ping: a.store.Ping, Info: a.store.Info,
+			Snapshots: func(ctx context.Context) (string, error) { return a.store.Setting(ctx, "save") },
+		}),
+		doctor.Model(doctor.ModelSettings{Offline: offline, Name: about, Try: tryModel(model)}),
+		doctor.Prompts(c.PromptsDir, func(dir string) ([]string, error) {
+			library, err := prompts.Load(dir)
+			if err != nil {
+				return nil, err
+			}
+			return library.Names(), nil
+		}),
+	}, nil
+}
+
+// tryModel asks for one word.
+func tryModel(model models.Model) func(context.Context) error {
+	return func(ctx context.Context) error {
+		_, err := model.Complete(ctx, &models.Request{
+			Messages:  []models.Message{{Role: models.User, Text: "Answer with the word: yes"}},
+			MaxTokens: 20,
+		})
+		return err
+	}
+}
