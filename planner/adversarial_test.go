@@ -8,8 +8,8 @@ import (
 	"github.com/planbot-go/planbot/planner"
 )
 
-// oneMiB is the size of the hostile inputs, just below the cap.
-const oneMiB = 1<<20 - 256
+// hostileBytes is the size of the hostile inputs in tests.
+const hostileBytes = 256 << 10
 
 // hostile are inputs that make careless decoders slow: each is a start and a
 // part that is repeated up to the size of the input.
@@ -78,30 +78,53 @@ var hostile = map[string]struct{ start, part string }{
 	"braces and lines":       {"", "{\n"},
 	"dollars":                {`{"commands":[{"type":"SAY","response":"`, "$a"},
 	"HTML":                   {"", "</s><s>"},
-	"HTML, late":             {strings.Repeat("a", oneMiB/2) + "<s>", "</s>"},
-	"late ends":              {strings.Repeat("a", oneMiB/2), "</s>"},
-	"late reasoning":         {"a\n" + strings.Repeat(" ", oneMiB/2) + "b", "<think>c</think>"},
+	"HTML, late":             {strings.Repeat("a", hostileBytes/2) + "<s>", "</s>"},
+	"late ends":              {strings.Repeat("a", hostileBytes/2), "</s>"},
+	"late reasoning":         {"a\n" + strings.Repeat(" ", hostileBytes/2) + "b", "<think>c</think>"},
 	"drafts":                 {"a\n", "{\"commands\":[}\n</think>a\n"},
 	"open drafts":            {"a\n", "{\"commands\":[\n</think>a\n"},
 	"short drafts":           {"a\n", "{\"a\":[\n</think>a\n"},
+	"HTML comments":          {"a", "<!--"},
+	"HTML comments, closed":  {"a", "<!-- {\"a\": -->"},
+	"comments in prose":      {"a ", "/* "},
+	"comments, closed":       {"a ", "/**/"},
 	"HTML strikes":           {"<s>", "</s>"},
 }
 
-// TestDecodeTakesLinearTime decodes each hostile input at two sizes. The bound is
-// far above what it takes, and far below what more than linear time would take.
+// hostileEnds close the hostile inputs in some way.
+var hostileEnds = []string{"", `"}]}`, "\n{\"commands\":[{\"type\":\"SAY\",\"response\":\"x\"}]}"}
+
+// TestDecodeTakesLinearTime decodes each hostile input. The bound on time is far
+// above what it takes and far below what more than linear time would take; the
+// bound on steps says the same without a clock.
 func TestDecodeTakesLinearTime(t *testing.T) {
 	for name, h := range hostile {
-		for _, end := range []string{"", `"}]}`, "\n{\"commands\":[{\"type\":\"SAY\",\"response\":\"x\"}]}"} {
-			text := h.start + strings.Repeat(h.part, (oneMiB-len(h.start))/len(h.part)) + end
+		for _, end := range hostileEnds {
+			text := h.start + strings.Repeat(h.part, (hostileBytes-len(h.start))/len(h.part)) + end
 			began := time.Now()
 			_, _ = planner.Decode(text)
-			took := time.Since(began)
-			if took > 40*time.Millisecond {
-				t.Logf("%s, end %q: %v", name, end, took)
-			}
-			if took > 2*time.Second {
+			if took := time.Since(began); took > time.Second {
 				t.Errorf("%s, end %q: %v", name, end, took)
 			}
+			if steps := planner.Steps(text); steps > 32*len(text) {
+				t.Errorf("%s, end %q: %d steps for %d bytes", name, end, steps, len(text))
+			}
 		}
+	}
+}
+
+// BenchmarkHostile decodes the hostile inputs at the largest size: each takes
+// less than 50 ms.
+func BenchmarkHostile(b *testing.B) {
+	const size = 1<<20 - 256
+	for name, h := range hostile {
+		text := strings.Repeat(h.part, (size-min(size, len(h.start)))/len(h.part))
+		text = h.start + text + hostileEnds[1]
+		b.Run(name, func(b *testing.B) {
+			b.SetBytes(int64(len(text)))
+			for b.Loop() {
+				_, _ = planner.Decode(text)
+			}
+		})
 	}
 }

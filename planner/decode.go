@@ -32,6 +32,9 @@ func decode(text string, unwrapped int) (Plan, *DecodeError) {
 	if inner, ok := wholeString(text); ok {
 		return unwrapString(inner, unwrapped)
 	}
+	if isCutString(text) {
+		return Plan{}, fail(Truncated, "the text ends within a string of JSON")
+	}
 	text, more, err := finalChannel(text)
 	if err != nil {
 		return Plan{}, err
@@ -103,6 +106,15 @@ func wholeString(text string) (string, bool) {
 		return "", false
 	}
 	return r.tape[0].text, true
+}
+
+// isCutString reports whether text is the beginning of a JSON string of a plan.
+func isCutString(text string) bool {
+	if !hasAnyPrefix(text, `"{`, `"[`) {
+		return false
+	}
+	r := reader{text: text}
+	return !r.read(0) && r.fault == cut
 }
 
 // unwrapString reads an output that is a JSON string of a plan or of prose. One

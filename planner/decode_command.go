@@ -37,14 +37,14 @@ func within(err *DecodeError, index int) *DecodeError {
 // commandFields are the values of the keys that commands have, -1 for absent or
 // null.
 type commandFields struct {
-	kind, action, name, saveAs      int
-	entities, parameters, arguments int
-	response, text, message         int
+	kind, action, name, saveAs       int
+	entities, parameters, arguments  int
+	response, text, message, content int
 }
 
 // fields finds the values of the keys of the command at in one pass.
 func (d *drafting) fields(at int) (f commandFields, err *DecodeError) {
-	f = commandFields{-1, -1, -1, -1, -1, -1, -1, -1, -1, -1}
+	f = commandFields{-1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1}
 	for key, value := range d.tape.members(at) {
 		field := f.of(key)
 		switch {
@@ -88,14 +88,16 @@ func (f *commandFields) of(key string) *int {
 		return &f.text
 	case strings.EqualFold(key, "message"):
 		return &f.message
+	case strings.EqualFold(key, "content"):
+		return &f.content
 	}
 	return nil
 }
 
-func (f *commandFields) all() [10]*int {
+func (f *commandFields) all() [11]*int {
 	return [...]*int{
 		&f.kind, &f.action, &f.name, &f.saveAs, &f.entities, &f.parameters, &f.arguments,
-		&f.response, &f.text, &f.message,
+		&f.response, &f.text, &f.message, &f.content,
 	}
 }
 
@@ -193,7 +195,7 @@ func (d *drafting) say(f commandFields) (Command, *DecodeError) {
 		return Command{}, fail(InvalidPlan, "a SAY has no result to save: saveAs belongs to a DO")
 	}
 	at := f.response
-	for _, other := range [...]int{f.text, f.message} {
+	for _, other := range [...]int{f.text, f.message, f.content} {
 		if at < 0 && other >= 0 {
 			d.done |= reshaped
 			at = other

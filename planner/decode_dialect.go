@@ -34,17 +34,16 @@ func wholeDialect(text string) string {
 	return ""
 }
 
-// isCall reports whether text is one call of a function with named arguments, or
-// with none, on one line and maybe in brackets.
+// isCall reports whether text is one call of a function on one line, maybe in
+// brackets: with arguments that are named or quoted, or with none.
 func isCall(text string) bool {
 	text = strings.TrimSuffix(strings.TrimSuffix(strings.TrimPrefix(text, "["), ";"), "]")
 	name, rest, ok := strings.Cut(text, "(")
-	if !ok || name == "" || !isWordStart(name[0]) || !isWordOnly(name) || !strings.HasSuffix(rest, ")") {
+	if !ok || !isWordOnly(name) || !isWordStart(name[0]) || !strings.HasSuffix(rest, ")") {
 		return false
 	}
 	rest = rest[:len(rest)-1]
-	argument, _, named := strings.Cut(rest, "=")
-	return rest == "" || named && isWordOnly(strings.TrimSpace(argument)) && !strings.Contains(rest, "\n")
+	return rest == "" || strings.ContainsAny(rest, `="'`) && !strings.Contains(rest, "\n")
 }
 
 // isWordOnly reports whether text is one bare word.
@@ -74,7 +73,7 @@ func (m *lineMarks) line(line string) string {
 		m.commands = wasCommands
 	case line[0] == '<' && isPlanTag(line[1:]):
 		return "an XML plan or a tool call"
-	case hasAnyPrefix(line, "[TOOL_", "[/TOOL_"):
+	case hasAnyPrefix(line, "[TOOL_", "[/TOOL_", "```tool_"):
 		return "a tool call"
 	case isYAMLType(item), wasCommands && isItem && isYAMLKey(item):
 		return "YAML"

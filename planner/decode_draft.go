@@ -34,6 +34,9 @@ var errNothing = fail(NoPlan, "the plan has no command")
 // planObject reads the object at: a plan, a plan under the key plan, or one
 // command.
 func (d *drafting) planObject(at int, mayWrap bool) ([]Command, *DecodeError) {
+	if _, conflict := d.tape.field(at, "type"); conflict {
+		return nil, conflicting("type")
+	}
 	list, err := d.commandList(at)
 	if err != nil {
 		return nil, err

@@ -36,7 +36,7 @@ func labelBefore(line string) label {
 	if line == "" {
 		return atStart
 	}
-	if len(line) > longestLabel || line[0] == '>' {
+	if len(line) > longestLabel || isQuoted(line) {
 		return noLabel
 	}
 	if _, ok := fence(line); ok {
@@ -45,21 +45,13 @@ func labelBefore(line string) label {
 	bare := strings.Trim(line, "`*_~#-+•. \t0123456789)")
 	switch {
 	case bare == "":
-		return quoted(line)
+		return atStart
 	case isAnswerTag(bare), isNamed(bare), isAssignment(bare):
 		return knownLabel
 	case strings.HasSuffix(bare, ":"):
 		return someLabel
 	}
 	return noLabel
-}
-
-// quoted refuses a list item or the like that turns out to be a block quote.
-func quoted(line string) label {
-	if strings.Contains(line, ">") {
-		return noLabel
-	}
-	return atStart
 }
 
 // isBlank reports whether c is white space of any kind, or has no width.
@@ -173,10 +165,11 @@ func (w *wrapping) line(line string, before bool) {
 // a block quote, it is something that the text talks about.
 func (s *survey) stands(f found) bool {
 	before := labelBefore(s.text[f.lineStart:f.start])
-	line, _, _ := strings.Cut(s.text[f.end:], "\n")
-	if next := strings.TrimLeft(line, "}] \t;"); next != "" && strings.IndexByte(`,:"'{[`, next[0]) >= 0 && !startsValue(next) {
-		return false // the JSON goes on: the value is a part of something broken
+	behind := s.text[f.end:]
+	if goesOn(behind) {
+		return false
 	}
+	line, _, _ := strings.Cut(behind, "\n")
 	switch before {
 	case atStart, knownLabel:
 		return true
@@ -185,15 +178,30 @@ func (s *survey) stands(f found) bool {
 			return true
 		}
 	}
-	return !isQuoted(s.text[f.lineStart:f.start]) && !unwrap(s.text[f.end:], false).prose
+	return !isQuoted(s.text[f.lineStart:f.start]) && !unwrap(behind, false).prose
 }
 
-// startsValue reports whether text begins with another value that may be a plan.
-func startsValue(text string) bool {
-	return text[0] == '{' && keyFollows(text[1:])
+// goesOn reports whether the text behind a value shows that its JSON goes on: the
+// value is then a part of something broken.
+func goesOn(behind string) bool {
+	next := strings.TrimLeft(behind, "}] \t\r\n;")
+	if next == "" {
+		return false
+	}
+	sameLine := !strings.Contains(behind[:len(behind)-len(next)], "\n")
+	switch next[0] {
+	case ',', ':':
+		return true
+	case '"', '\'', '[':
+		return sameLine
+	case '{':
+		return sameLine && !keyFollows(next[1:])
+	}
+	return false
 }
 
-// isQuoted reports whether a line begins as a block quote.
+// isQuoted reports whether a line begins as a block quote or as a comment.
 func isQuoted(line string) bool {
-	return strings.HasPrefix(strings.TrimLeft(line, " \t*-+0123456789."), ">")
+	line = strings.TrimLeft(line, " \t*-+0123456789.)")
+	return hasAnyPrefix(line, ">", "//", "/*") || strings.HasPrefix(line, "#") && strings.Trim(line, "# \t") == ""
 }

@@ -1,6 +1,9 @@
 package planner
 
-import "strings"
+import (
+	"strings"
+	"unicode/utf8"
+)
 
 // endTokens are what a serving stack leaks at the end of a model's turn. All
 // begin with <.
@@ -12,6 +15,9 @@ var endTokens = [...]string{
 
 // endTokenAt returns the size of the end token that text begins with; 0 for none.
 func endTokenAt(text string) int {
+	if len(text) < 2 || strings.IndexByte("/|es\xef", text[1]) < 0 {
+		return 0
+	}
 	for _, token := range endTokens {
 		if strings.HasPrefix(text, token) {
 			return len(token)
@@ -98,6 +104,10 @@ var reasoningTags = [...]tag{
 // tagAt returns the index of the reasoning tag that text begins with, -1 for
 // none, and whether it opens or closes, and its size.
 func tagAt(text string) (index int, opens bool, size int) {
+	name := strings.TrimPrefix(text[1:min(len(text), 3)], "/")
+	if text[0] < utf8.RuneSelf && (name == "" || strings.IndexByte("tras", name[0]|0x20) < 0) {
+		return -1, false, 0 // as most marks: no name of a tag begins like that
+	}
 	for i, t := range reasoningTags {
 		if hasPrefixFold(text, t.open) {
 			return i, true, len(t.open)

@@ -9,10 +9,11 @@ func (s *survey) prose() (Plan, *DecodeError) {
 	switch {
 	case text == "", text == "null", isEmptyFence(text):
 		return Plan{}, fail(NoPlan, "the answer is empty")
-	case strings.IndexByte("{[", text[0]) >= 0 && leftOpen(text):
-		return Plan{}, fail(Truncated, "the text ends before the JSON does")
-	case isJSON(text):
+	case strings.IndexByte("{[", text[0]) < 0:
+	case isJSON(text), endsWithBracket(text) && (leftOpen(text) || containsFold(text, commandKeys[0])):
 		return Plan{}, fail(InvalidPlan, "the answer is JSON, but no plan")
+	case leftOpen(text):
+		return Plan{}, fail(Truncated, "the text ends before the JSON does")
 	}
 	if name := dialect(text); name != "" {
 		return Plan{}, fail(InvalidPlan, "the answer is %s, not a JSON plan", name)

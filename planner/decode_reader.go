@@ -1,6 +1,7 @@
 package planner
 
 import (
+	"slices"
 	"strings"
 	"unicode/utf8"
 )
@@ -100,7 +101,7 @@ func (r *reader) enter(kind nodeKind) (at int, ok bool) {
 	}
 	r.depth++
 	r.pos++
-	r.tape = append(r.tape, node{kind: kind})
+	r.add(node{kind: kind})
 	return len(r.tape) - 1, true
 }
 
@@ -266,7 +267,16 @@ func (r *reader) mayMissComma() bool {
 }
 
 func (r *reader) push(kind nodeKind, text string) {
-	r.tape = append(r.tape, node{kind: kind, text: text, end: int32(len(r.tape) + 1)}) //nolint:gosec // as in leave
+	r.add(node{kind: kind, text: text, end: int32(len(r.tape) + 1)}) //nolint:gosec // as in leave
+}
+
+// add puts a node on the tape, which doubles when it is full: append grows long
+// slices by less, and would copy them more often.
+func (r *reader) add(n node) {
+	if len(r.tape) == cap(r.tape) {
+		r.tape = slices.Grow(r.tape, max(len(r.tape), 8))
+	}
+	r.tape = append(r.tape, n)
 }
 
 func (r *reader) at(c byte) bool { return r.pos < len(r.text) && r.text[r.pos] == c }

@@ -184,7 +184,7 @@ func (s *survey) finish(commands []Command, done repairs, around wrapping) (Plan
 	return Plan{Commands: commands, Repairs: done.list(), Salvaged: around.prose}, nil
 }
 
-// isJSON reports whether text is a JSON container.
+// isJSON reports whether text is strict JSON.
 func isJSON(text string) bool {
-	return strings.IndexByte("{[", text[0]) >= 0 && json.Valid([]byte(text))
+	return json.Valid([]byte(text))
 }

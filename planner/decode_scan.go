@@ -39,6 +39,7 @@ type survey struct {
 	lineStart int
 	inked     bool // something stands before pos on its line
 	struck    bool // there was a <s> of HTML
+	endless   bool // a comment began and never ended
 	thinking  bool // a tag of reasoning was opened in a line, and never closed
 	restart   int  // where to begin anew, because all before it was reasoning; -1 for nowhere
 	budget    int  // how many steps the reader may take
@@ -84,6 +85,8 @@ func (s *survey) step() {
 		s.brace(rest)
 	case '<', '[', 0xE2: // the first byte of ◁
 		s.mark(rest)
+	case '/':
+		s.comment("/*", "*/")
 	default:
 		s.pos++
 	}
@@ -108,6 +111,10 @@ func (s *survey) mark(rest string) {
 	if rest[0] == '<' && s.endToken(rest) {
 		return
 	}
+	if strings.HasPrefix(rest, "<!--") {
+		s.comment("<!--", "-->")
+		return
+	}
 	if index, opens, size := tagAt(rest); index >= 0 {
 		s.tag(index, opens, size)
 		return
@@ -129,6 +136,26 @@ func (s *survey) endToken(rest string) bool {
 	s.done |= strippedEndToken
 	s.text = s.text[:s.pos]
 	return true
+}
+
+// comment goes on behind a comment in a text. One that never ends takes in all
+// that follows; a slash alone is no comment.
+func (s *survey) comment(open, shut string) {
+	rest, is := strings.CutPrefix(s.text[s.pos:], open)
+	if !is || s.endless {
+		s.pos++
+		return
+	}
+	if size := strings.Index(rest, shut); size >= 0 {
+		s.skip(s.pos, s.pos+len(open)+size+len(shut))
+		return
+	}
+	if strings.HasPrefix(open, "<") {
+		s.skip(s.pos, len(s.text))
+		return
+	}
+	s.endless, s.doubtful = true, true
+	s.pos += len(open)
 }
 
 // tag looks at a tag of reasoning outside of all values.
@@ -215,60 +242,12 @@ func (s *survey) keep(start, root int) {
 	}
 }
 
-// cutAt handles an object whose last } is missing and that has no commands.
-func (s *survey) cutAt(f found) {
-	if s.jsonFirst || s.standsFirst(f.start) {
-		s.truncated = "the text ends before the JSON does"
-	}
-}
-
-// failed decides what a value means that could not be read. Nothing is looked
-// for within what was meant as a plan.
-func (s *survey) failed(start, root int) {
-	end, inString := extent(s.text, start)
-	closed := end >= 0
-	if !closed {
-		end = len(s.text)
-	}
-	s.reader.steps += end - start
-	meant := s.jsonFirst || s.reader.tape.likePlan(root) || containsFold(s.text[start:end], commandKeys[0])
-	if meant && s.invalid == "" && s.guess(start, root) {
-		return
-	}
-	s.reader.tape = s.reader.tape[:root]
-	cutOff := s.reader.fault == cut
-	switch {
-	case meant && (cutOff || !closed && !(inString && endsWithBracket(s.text))):
-		s.truncated = "the text ends before the JSON does: " + s.reader.want + " is missing"
-	case meant:
-		s.invalid = s.broken()
-		s.skip(start, end)
-	case cutOff && s.standsFirst(start) && quoteAt(s.text, firstKey(s.text, start)).size > 0:
-		s.truncated = "the text ends before the JSON does"
-	case closed:
-		s.skip(start, end)
-	default:
-		s.doubtful = true
-		s.pos = start + 1
-	}
-}
-
 // skip goes on at end, behind a value that begins at start.
 func (s *survey) skip(start, end int) {
 	s.pos = end
 	if i := strings.LastIndexByte(s.text[start:end], '\n'); i >= 0 {
 		s.lineStart = start + i + 1
 	}
-}
-
-// broken says where the value breaks that was just read.
-func (s *survey) broken() string {
-	r := &s.reader
-	near := r.text[min(r.pos, len(r.text)):]
-	if near == "" {
-		return "the JSON is broken at its end: expected " + r.want
-	}
-	return "the JSON is broken near " + strings.TrimSpace(clip(near)) + ": expected " + r.want
 }
 
 // standsFirst reports whether nothing but a label stands before start on its
@@ -281,23 +260,4 @@ func (s *survey) standsFirst(start int) bool {
 func firstKey(text string, start int) int {
 	rest := strings.TrimLeftFunc(text[start:], func(c rune) bool { return c == '{' || c == '[' || isBlank(c) })
 	return len(text) - len(rest)
-}
-
-// guess reads the value at start again and guesses where its strings end, which
-// is only right for a plan that does nothing.
-func (s *survey) guess(start, root int) bool {
-	s.reader.steps += len(s.text) - start
-	if !endsWithBracket(s.text) || mentionsDo(s.text[start:]) || strings.Contains(s.text[start:], `"""`) {
-		return false
-	}
-	again := s.reader
-	again.tape, again.guess, again.done = again.tape[:root:root], true, 0
-	if !again.read(start) || again.unclosed || again.tape.shape(root) != planShape {
-		s.reader.steps = again.steps
-		return false
-	}
-	again.guess = false
-	s.reader = again
-	s.keep(start, root)
-	return true
 }

@@ -44,6 +44,14 @@ func TestDecode(t *testing.T) {
 				Repairs: []string{"numbers"},
 			},
 		},
+		"commas": {
+			`{"commands":[{"type":"SAY","response":"a",} {"type":"SAY","response":"b"},],}`,
+			planner.Plan{Commands: commands(say("a"), say("b")), Repairs: []string{"commas"}},
+		},
+		"a comma too many in an object": {
+			`{"commands":[{"type":"SAY","response":"a"}],}`,
+			planner.Plan{Commands: commands(say("a")), Repairs: []string{"commas"}},
+		},
 		"foreign literals": {
 			`{'commands':[{'type':'DO','action':'a','entities':{'t':True,'f':False,'n':None,'u':undefined}}]}`,
 			planner.Plan{

@@ -2,6 +2,7 @@ package planner
 
 import (
 	"errors"
+	"maps"
 	"slices"
 	"strings"
 
@@ -108,14 +109,15 @@ func checkReferences(text string, index int, saved map[string]int) error {
 	return nil
 }
 
-// eachText calls visit for each string in value until it returns an error.
+// eachText calls visit for each string in value, in the same order each time, until
+// it returns an error.
 func eachText(value any, visit func(string) error) error {
 	switch value := value.(type) {
 	case string:
 		return visit(value)
 	case map[string]any:
-		for _, item := range value {
-			if err := eachText(item, visit); err != nil {
+		for _, name := range slices.Sorted(maps.Keys(value)) {
+			if err := eachText(value[name], visit); err != nil {
 				return err
 			}
 		}

@@ -37,7 +37,7 @@ func TestVariations(t *testing.T) {
 			t.Errorf("%s\n got %s\nwant %s", output, got, want)
 		}
 	}
-	if count < 290 {
+	if count < 340 {
 		t.Errorf("only %d variations", count)
 	}
 }
