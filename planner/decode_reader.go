@@ -108,7 +108,7 @@ func (r *reader) enter(kind nodeKind) (at int, ok bool) {
 // leave closes the container at.
 func (r *reader) leave(at int) bool {
 	r.depth--
-	r.tape[at].end = int32(len(r.tape)) //nolint:gosec // a text has at most maxBytes tokens
+	r.tape[at].end = int32(len(r.tape))
 	return true
 }
 
@@ -267,7 +267,7 @@ func (r *reader) mayMissComma() bool {
 }
 
 func (r *reader) push(kind nodeKind, text string) {
-	r.add(node{kind: kind, text: text, end: int32(len(r.tape) + 1)}) //nolint:gosec // as in leave
+	r.add(node{kind: kind, text: text, end: int32(len(r.tape) + 1)})
 }
 
 // add puts a node on the tape, which doubles when it is full: append grows long

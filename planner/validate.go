@@ -2,7 +2,6 @@ package planner
 
 import (
 	"errors"
-	"maps"
 	"slices"
 	"strings"
 
@@ -109,18 +108,20 @@ func checkReferences(text string, index int, saved map[string]int) error {
 	return nil
 }
 
-// eachText calls visit for each string in value, in the same order each time, until
-// it returns an error.
+// eachText calls visit for each string in value and returns an error of it: the
+// same one each time, whatever the order of a map.
 func eachText(value any, visit func(string) error) error {
 	switch value := value.(type) {
 	case string:
 		return visit(value)
 	case map[string]any:
-		for _, name := range slices.Sorted(maps.Keys(value)) {
-			if err := eachText(value[name], visit); err != nil {
-				return err
+		var first error
+		for _, item := range value {
+			if err := eachText(item, visit); err != nil && (first == nil || err.Error() < first.Error()) {
+				first = err
 			}
 		}
+		return first
 	case []any:
 		for _, item := range value {
 			if err := eachText(item, visit); err != nil {
