@@ -32,8 +32,9 @@ type Action struct {
 	// Schema describes the entities: always an object schema.
 	Schema *jsonschema.Schema
 
-	// StateOnly says that the action changes nothing but turn state, so it may
-	// be run again when the save of that state lost a race.
+	// StateOnly says that the action changes nothing but turn state, and that
+	// doing it twice is doing it once. It is run again when the save of that
+	// state lost a race, on state that may have its effect already.
 	StateOnly bool
 	// Destructive marks what cannot be undone. The mark alone asks for nothing.
 	Destructive bool
@@ -48,7 +49,8 @@ type Action struct {
 // Option sets one of the marks of an [Action].
 type Option func(*Action)
 
-// StateOnly marks an action that changes nothing but turn state.
+// StateOnly marks an action that changes nothing but turn state, and that may be
+// done twice with the effect of once.
 func StateOnly(a *Action) { a.StateOnly = true }
 
 // Destructive marks an action that cannot be undone.

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/planbot-go/planbot/actions"
+	"github.com/planbot-go/planbot/actions/lists"
 	"github.com/planbot-go/planbot/bot"
 	"github.com/planbot-go/planbot/state"
 )
@@ -291,5 +292,41 @@ func TestMessagesOfOneConversationAreAnsweredInOrder(t *testing.T) {
 		if got := call.Last("user"); got != texts[i] {
 			t.Fatalf("call %d was for %q", i, got)
 		}
+	}
+}
+
+// TestALostRaceOverThePersonsStateStartsOver lets another conversation of the
+// same person save in between: the conversation is saved, the person's state is
+// not, and both have to be right in the end.
+func TestALostRaceOverThePersonsStateStartsOver(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	elsewhere, err := state.Open(t.Context(), "redis://"+b.redis.Addr(), state.Config{})
+	b.must(err)
+	t.Cleanup(func() { _ = elsewhere.Close() })
+	raced := false
+	actions.Add(b.actions, "race", "Adds to home while somebody else adds to it", func(ctx context.Context, turn *actions.Turn, _ struct{}) (actions.Result, error) {
+		if !raced {
+			raced = true
+			scopes, err := elsewhere.Load(ctx, turn.User.Key())
+			if err != nil {
+				return actions.Result{}, err
+			}
+			state.Of[lists.Lists](scopes[0]).All = []lists.List{{Name: "theirs"}}
+			if err := elsewhere.Save(ctx, scopes...); err != nil {
+				return actions.Result{}, err
+			}
+		}
+		return actions.Done, nil
+	}, actions.StateOnly)
+	add := plan(do("createList", `{"list":"mine"}`), do("race", `{}`), say("Created mine."))
+	b.model.Says(add, add, plan(`{"type":"DO","action":"summarizeLists","saveAs":"L"}`, say("$L")))
+	b.say("create mine")
+	b.expect("Created mine.")
+	b.say("lists?")
+	b.expect("**theirs**\n- (nothing on it)\n\n**mine**\n- (nothing on it)")
+	b.connector.None(t)
+	if n := strings.Count(b.model.Calls()[2].Text(), "user: create mine"); n != 1 {
+		t.Errorf("the message is %d times in the history", n)
 	}
 }

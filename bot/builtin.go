@@ -37,7 +37,7 @@ func builtin(b *Bot) []route {
 
 // greeted marks a conversation that had its welcome.
 type greeted struct {
-	Done bool `json:"done,omitempty"`
+	Done bool `json:"done,omitzero"`
 }
 
 // botAdded reports whether the bot itself came into the conversation. Teams

@@ -204,5 +204,9 @@ func (r *run) remember() {
 	if answer := planner.Transcript(r.executed); answer != "" {
 		said.Messages = append(said.Messages, prompts.Message{Role: prompts.Assistant, Text: answer})
 	}
-	state.Of[prompts.History](r.turn.Thread).Append(said, prompts.Limits{})
+	history := state.Of[prompts.History](r.turn.Thread)
+	if last := len(history.Turns) - 1; last >= 0 && r.turn.savedBefore() && history.Turns[last].From == said.From {
+		history.Turns = history.Turns[:last] // by the attempt before this one
+	}
+	history.Append(said, prompts.Limits{})
 }

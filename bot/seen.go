@@ -27,6 +27,7 @@ type seen struct {
 
 type mark struct {
 	Key uint64 `json:"k"`
+	By  uint64 `json:"b"` // the turn that handled it
 	At  int64  `json:"t"` // Unix seconds
 }
 
@@ -48,20 +49,29 @@ func isSubmit(a *activity.Activity) bool {
 	return a.Type == activity.Message && a.Text == "" && len(a.Value) > 0
 }
 
+// seenBefore reports whether another turn handled the activity.
 func (t *Turn) seenBefore() bool {
-	keys, now := seenKeys(t.Activity), time.Now()
+	keys, now, self := seenKeys(t.Activity), time.Now(), hash(t.ID)
 	return slices.ContainsFunc(state.Of[seen](t.Thread).Marks, func(m mark) bool {
 		within, known := keys[m.Key]
-		return known && now.Sub(time.Unix(m.At, 0)) < within
+		return known && m.By != self && now.Sub(time.Unix(m.At, 0)) < within
 	})
+}
+
+// savedBefore reports whether an earlier attempt of this turn was saved in
+// part: the conversation was, the person's state lost its race.
+func (t *Turn) savedBefore() bool {
+	self := hash(t.ID)
+	return slices.ContainsFunc(state.Of[seen](t.Thread).Marks, func(m mark) bool { return m.By == self })
 }
 
 // markSeen adds the activity to what was handled, once, and drops the oldest.
 func (t *Turn) markSeen() {
 	s, now := state.Of[seen](t.Thread), time.Now()
 	for key := range seenKeys(t.Activity) {
+		s.Marks = slices.DeleteFunc(s.Marks, func(m mark) bool { return m.Key == key && m.By != hash(t.ID) })
 		if !slices.ContainsFunc(s.Marks, func(m mark) bool { return m.Key == key }) {
-			s.Marks = append(s.Marks, mark{key, now.Unix()})
+			s.Marks = append(s.Marks, mark{key, hash(t.ID), now.Unix()})
 		}
 	}
 	if len(s.Marks) > maxSeen {

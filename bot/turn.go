@@ -200,7 +200,7 @@ func (t *Turn) load(ctx context.Context) error {
 	}
 	scopes, err := t.bot.cfg.Store.Load(ctx, keys...)
 	if err != nil {
-		return fmt.Errorf("load state: %w", err)
+		return err
 	}
 	t.scopes = scopes
 	t.Conversation, t.User, t.Thread = scopes[0], scopes[1], scopes[0]
@@ -217,7 +217,7 @@ func (t *Turn) save(ctx context.Context) error {
 		t.markSeen()
 	}
 	if err := t.bot.cfg.Store.Save(ctx, t.scopes...); err != nil {
-		return fmt.Errorf("save state: %w", err)
+		return err
 	}
 	t.kept = append(t.kept, t.unsaved...)
 	t.unsaved = nil

@@ -131,7 +131,7 @@ func describe(deeds []deed, i int) string {
 	case removeItem:
 		return "The " + d.list + " list no longer has " + enumerate(sameKind(deeds[i:])) + "."
 	case summarizeLists:
-		return "Here are your lists:\n"
+		return "Here are your lists:\n\n"
 	default:
 		return ""
 	}

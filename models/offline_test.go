@@ -86,7 +86,7 @@ func brief(commands []command) string {
 
 func TestOfflinePlans(t *testing.T) {
 	t.Parallel()
-	const summary = `summarizeLists() > LISTS; "Here are your lists:\n$LISTS"`
+	const summary = `summarizeLists() > LISTS; "Here are your lists:\n\n$LISTS"`
 	const which = `"Which list do you mean? Please say it with the list's name."`
 	tests := []struct{ text, want string }{
 		{"Create a grocery shopping list and add bananas to it.", `createList(list=grocery shopping); addItem(list=grocery shopping, item=bananas); "The grocery shopping list is ready. It now has bananas."`},
@@ -136,7 +136,7 @@ func TestOfflinePlans(t *testing.T) {
 		{"summarize my lists", summary},
 		{"what lists do I have?", summary},
 		{"my lists", summary},
-		{"add $5 tea to work and show my lists", `addItem(list=work, item=$$5 tea); summarizeLists() > LISTS2; "The work list now has $$5 tea.\n\nHere are your lists:\n$LISTS2"`},
+		{"add $5 tea to work and show my lists", `addItem(list=work, item=$$5 tea); summarizeLists() > LISTS2; "The work list now has $$5 tea.\n\nHere are your lists:\n\n$LISTS2"`},
 		{"rollDice sides=6 note=\"a $ b\"", `rollDice(sides=6, note=a $$ b) > RESULT; "Ran rollDice. $RESULT"`},
 		{`rollDice {"sides": 6}`, `rollDice(sides=6) > RESULT; "Ran rollDice. $RESULT"`},
 		{"rollDice", `rollDice() > RESULT; "Ran rollDice. $RESULT"`},

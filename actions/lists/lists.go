@@ -50,7 +50,7 @@ type List struct {
 // Item is one entry of a list.
 type Item struct {
 	Name string `json:"name"`
-	Done bool   `json:"done,omitempty"`
+	Done bool   `json:"done,omitzero"`
 }
 
 // Of returns the lists of whoever the turn is with.

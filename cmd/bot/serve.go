@@ -79,7 +79,7 @@ func (a *app) serve(ctx context.Context, listener net.Listener) error {
 }
 
 func (a *app) drain(server *http.Server) error {
-	a.log.Info().Dur("at_most", a.config.drainTimeout).Msg("draining")
+	a.log.Info().Stringer("at_most", a.config.drainTimeout).Msg("draining")
 	ctx, cancel := context.WithTimeout(context.Background(), a.config.drainTimeout)
 	defer cancel()
 	if err := a.bot.Drain(ctx); err != nil {
@@ -123,18 +123,22 @@ func (a *app) ready(w http.ResponseWriter, r *http.Request) {
 // next: to a person in sentences, to a log in one line.
 func (a *app) announce(out io.Writer, addr net.Addr) {
 	url := "http://" + addr.String() + "/api/messages"
-	next := `talk to it: "go run ./cmd/bot chat" in another terminal, or Microsoft's client with ` +
-		"npx @microsoft/m365agentsplayground -e " + url
-	a.log.Info().Str("url", url).Str("state", a.about.state).Str("model", a.about.model).
-		Str("identity", a.about.identity).Str("next", next).Msg("listening")
-	if jsonLog(out, a.config) {
-		return
+	line := a.log.Info()
+	if !jsonLog(out, a.config) {
+		line = a.log.Debug() // the sentences below say the same
+		fmt.Fprintf(out, "Planbot listens on %s\n  state:    %s\n  model:    %s\n  identity: %s\n  next:     %s\n",
+			url, a.about.state, a.about.model, a.about.identity, a.next(url))
+		fmt.Fprintln(out, `Ctrl-C ends it. "bot doctor" explains the settings, README.md the rest.`)
 	}
-	fmt.Fprintf(out, `Planbot listens on %s
-  state:    %s
-  model:    %s
-  identity: %s
-  next:     %s
-Ctrl-C ends it. "bot doctor" explains the settings, README.md the rest.
-`, url, a.about.state, a.about.model, a.about.identity, next)
+	line.Str("url", url).Str("state", a.about.state).Str("model", a.about.model).
+		Str("identity", a.about.identity).Str("next", a.next(url)).Msg("listening")
+}
+
+// next is what to do now that the bot runs.
+func (a *app) next(url string) string {
+	if a.config.AppID != "" {
+		return "point the Azure Bot's messaging endpoint to https://YOUR_HOST/api/messages, see README.md"
+	}
+	return `talk to it: "go run ./cmd/bot chat" in another terminal, or Microsoft's client with ` +
+		"npx @microsoft/m365agentsplayground -e " + url
 }

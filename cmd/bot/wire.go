@@ -52,12 +52,15 @@ func newParts(ctx context.Context, c config) (*parts, error) {
 	p := &parts{actions: defaultActions()}
 	library, err := prompts.Load(c.PromptsDir)
 	if err != nil {
-		return nil, fmt.Errorf("BOT_PROMPTS_DIR: %w", err)
+		return nil, usageError{fmt.Errorf("BOT_PROMPTS_DIR: %w", err)}
 	}
 	if p.model, p.aboutModel, err = newModel(c); err != nil {
 		return nil, err
 	}
 	p.planner, err = planner.NewSequence(ctx, planner.SequenceConfig{Model: p.model, Prompts: library, Actions: p.actions})
+	if err != nil && c.PromptsDir != "" {
+		err = usageError{fmt.Errorf("BOT_PROMPTS_DIR %s: %w", c.PromptsDir, err)}
+	}
 	return p, err
 }
 
