@@ -178,6 +178,42 @@ func TestTerminalShowsWhatComesWhileTyping(t *testing.T) {
 	s.left()
 }
 
+func TestTerminalTellsWhenTheBotIsDoneInSilence(t *testing.T) {
+	t.Parallel()
+	answer := make(chan struct{})
+	s := sit(t, false, func(b *bundle, a *activity.Activity) int {
+		b.reply(a, `"type":"typing"`)
+		b.wait(answer)
+		return http.StatusOK
+	})
+	s.sees("… > ")
+	s.typed("half a line")
+	s.sees("half a line")
+	answer <- struct{}{}
+	s.sees("\x1b[K> half a line") // drawn again, without the mark
+	s.typed("\x03")
+	s.left()
+}
+
+func TestTerminalTakesOnlySoMuchAhead(t *testing.T) {
+	t.Parallel()
+	s := sit(t, false, func(b *bundle, a *activity.Activity) int {
+		if a.Type == activity.Message {
+			b.reply(a, `"type":"typing"`)
+			b.wait(nil)
+		}
+		return http.StatusOK
+	})
+	s.typed("the first\r")
+	s.sees("…")
+	for range 65 {
+		s.typed("more\r")
+	}
+	s.sees("(not sent: 64 messages wait for the bot already)")
+	s.typed("\x03")
+	s.left()
+}
+
 func TestTerminalCtrlC(t *testing.T) {
 	t.Parallel()
 	over := make(chan struct{})

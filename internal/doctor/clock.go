@@ -38,7 +38,7 @@ func clock(ctx context.Context, url string, rt http.RoundTripper, now func() tim
 }
 
 // clockOffset is how far apart the clocks are, beyond what the way there and
-// back and the whole seconds of a date explain.
+// back explains. A date has whole seconds, so it is good to a second.
 func clockOffset(ctx context.Context, url string, rt http.RoundTripper, now func() time.Time) (time.Duration, error) {
 	before := now()
 	resp, err := get(ctx, rt, url)
@@ -51,5 +51,5 @@ func clockOffset(ctx context.Context, url string, rt http.RoundTripper, now func
 	if err != nil {
 		return 0, fmt.Errorf("%s tells no time", url)
 	}
-	return max(before.Sub(date.Add(time.Second)), date.Sub(after), 0), nil
+	return max(before.Sub(date), date.Sub(after), 0), nil
 }

@@ -41,10 +41,10 @@ func model(ctx context.Context, s ModelSettings) Check {
 
 func modelHints() [][2]string {
 	return [][2]string{
-		{"401", "the key is wrong or has run out: OPENAI_API_KEY, or AZURE_OPENAI_API_KEY for Azure"},
-		{"403", "the key may not use this model: see its permissions at your provider"},
-		{"404", "there is no such model or deployment: OPENAI_MODEL, or AZURE_OPENAI_DEPLOYMENT and AZURE_OPENAI_API_VERSION; OPENAI_BASE_URL mostly ends in /v1"},
-		{"429", "the provider has had enough of requests for now, or the credit is used up"},
+		{"status 401", "the key is wrong or has run out: OPENAI_API_KEY, or AZURE_OPENAI_API_KEY for Azure"},
+		{"status 403", "the key may not use this model: see its permissions at your provider"},
+		{"status 404", "there is no such model or deployment: OPENAI_MODEL, or AZURE_OPENAI_DEPLOYMENT and AZURE_OPENAI_API_VERSION; OPENAI_BASE_URL mostly ends in /v1"},
+		{"status 429", "the provider has had enough of requests for now, or the credit is used up"},
 		{"connection refused", "nothing listens there: start the model's server, or correct OPENAI_BASE_URL"},
 		{"no such host", "this machine does not know the host of OPENAI_BASE_URL or AZURE_OPENAI_ENDPOINT"},
 	}
