@@ -106,17 +106,34 @@ func TestOperations(t *testing.T) {
 		want         sent
 		result       string
 	}{
-		{"send", `{"id":"out-1"}`, func(r *rest) (string, error) { return r.Send(ctx, r.ref, out(r)) },
-			sent{"POST", conversation + "/activities", token, body}, "out-1"},
-		{"reply", `{"id":"out-2"}`, func(r *rest) (string, error) { return r.Reply(ctx, r.ref, "in/1", out(r)) },
-			sent{"POST", conversation + "/activities/in%2F1", token, strings.Replace(body, `"text"`, `"replyToId":"in/1","text"`, 1)}, "out-2"},
-		{"update", `{}`, func(r *rest) (string, error) { return "", r.Update(ctx, r.ref, "out-1", out(r)) },
-			sent{"PUT", conversation + "/activities/out-1", token, body}, ""},
-		{"delete", ``, func(r *rest) (string, error) { return "", r.Delete(ctx, r.ref, "out-1") },
-			sent{"DELETE", conversation + "/activities/out-1", token, ""}, ""},
-		{"typing", ``, func(r *rest) (string, error) { return "", r.Typing(ctx, r.ref) },
-			sent{"POST", conversation + "/activities", token,
-				`{"type":"typing","channelId":"msteams","from":{"id":"28:bot"},"conversation":{"id":"a:1;messageid=2"},"replyToId":"in-1"}`}, ""},
+		{
+			"send", `{"id":"out-1"}`, func(r *rest) (string, error) { return r.Send(ctx, r.ref, out(r)) },
+			sent{"POST", conversation + "/activities", token, body},
+			"out-1",
+		},
+		{
+			"reply", `{"id":"out-2"}`, func(r *rest) (string, error) { return r.Reply(ctx, r.ref, "in/1", out(r)) },
+			sent{"POST", conversation + "/activities/in%2F1", token, strings.Replace(body, `"text"`, `"replyToId":"in/1","text"`, 1)},
+			"out-2",
+		},
+		{
+			"update", `{}`, func(r *rest) (string, error) { return "", r.Update(ctx, r.ref, "out-1", out(r)) },
+			sent{"PUT", conversation + "/activities/out-1", token, body},
+			"",
+		},
+		{
+			"delete", ``, func(r *rest) (string, error) { return "", r.Delete(ctx, r.ref, "out-1") },
+			sent{"DELETE", conversation + "/activities/out-1", token, ""},
+			"",
+		},
+		{
+			"typing", ``, func(r *rest) (string, error) { return "", r.Typing(ctx, r.ref) },
+			sent{
+				"POST", conversation + "/activities", token,
+				`{"type":"typing","channelId":"msteams","from":{"id":"28:bot"},"conversation":{"id":"a:1;messageid=2"},"replyToId":"in-1"}`,
+			},
+			"",
+		},
 		{"member", `{"id":"29:mia","name":"Mia","userPrincipalName":"mia@example.com"}`, func(r *rest) (string, error) {
 			m, err := r.Member(ctx, r.ref, "29:mia")
 			return m.Name + string(m.Extra), err
@@ -133,8 +150,10 @@ func TestOperations(t *testing.T) {
 				TenantID: "t1", ChannelData: jsontext.Value(`{"tenant":{"id":"t1"}}`), Activity: first,
 			})
 			return created.ID + created.ActivityID + strings.TrimPrefix(created.ServiceURL, r.URL), err
-		}, sent{"POST", "/amer/v3/conversations", token,
-			`{"isGroup":false,"bot":{"id":"28:bot"},"members":[{"id":"29:mia"}],"tenantId":"t1","channelData":{"tenant":{"id":"t1"}},"activity":` + body + `}`}, "a:new1/amer/"},
+		}, sent{
+			"POST", "/amer/v3/conversations", token,
+			`{"isGroup":false,"bot":{"id":"28:bot"},"members":[{"id":"29:mia"}],"tenantId":"t1","channelData":{"tenant":{"id":"t1"}},"activity":` + body + `}`,
+		}, "a:new1/amer/"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -247,7 +247,8 @@ func TestKeysOfOddSets(t *testing.T) {
 		other := jwk("k2", &key(2).PublicKey, "msteams")
 		other["alg"] = "RS512"
 		d.issuer.keys = []map[string]any{
-			{"kty": "EC", "kid": "k0"}, encryption, other,
+			{"kty": "EC", "kid": "k0"},
+			encryption, other,
 			jwk("k0", &key(0).PublicKey, "msteams"),
 			jwk("k0", &key(1).PublicKey, "msteams"), // the same id again: the first one counts
 		}

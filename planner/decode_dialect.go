@@ -114,7 +114,7 @@ func isPlanTag(name string) bool {
 		return true
 	}
 	end := 0
-	for end < len(name) && (isWordStart(name[end])) {
+	for end < len(name) && isWordStart(name[end]) {
 		end++
 	}
 	if end == len(name) || strings.IndexByte(">.= \t/", name[end]) < 0 {

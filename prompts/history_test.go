@@ -30,6 +30,7 @@ func (u untouched) Count(text string) int {
 
 func user(text string) prompts.Message { return prompts.Message{Role: prompts.User, Text: text} }
 func bot(text string) prompts.Message  { return prompts.Message{Role: prompts.Assistant, Text: text} }
+
 func system(text string) prompts.Message {
 	return prompts.Message{Role: prompts.System, Text: text}
 }
@@ -97,22 +98,26 @@ func TestHistoryAppend(t *testing.T) {
 	}{
 		{"no messages", []prompts.Turn{{From: "a"}}, prompts.Limits{}, nil},
 		{
-			"count", []prompts.Turn{turn("a", user("1")), turn("b", user("2")), turn("c", user("3"))},
+			"count",
+			[]prompts.Turn{turn("a", user("1")), turn("b", user("2")), turn("c", user("3"))},
 			prompts.Limits{Turns: 2},
 			[]prompts.Turn{turn("b", user("2")), turn("c", user("3"))},
 		},
 		{
-			"message", []prompts.Turn{turn("a", user(long), bot("ok"))},
+			"message",
+			[]prompts.Turn{turn("a", user(long), bot("ok"))},
 			prompts.Limits{MessageBytes: 7},
 			[]prompts.Turn{turn("a", user("ééé […]"), bot("ok"))},
 		},
 		{
-			"all", []prompts.Turn{turn("a", user("12345"), bot("12345")), turn("b", user("12345")), turn("c", user("12345"))},
+			"all",
+			[]prompts.Turn{turn("a", user("12345"), bot("12345")), turn("b", user("12345")), turn("c", user("12345"))},
 			prompts.Limits{Bytes: 12},
 			[]prompts.Turn{turn("b", user("12345")), turn("c", user("12345"))},
 		},
 		{
-			"one turn over all", []prompts.Turn{turn("a", user("old")), turn("b", user("first"), bot("a plan"), system("results"), bot("last"))},
+			"one turn over all",
+			[]prompts.Turn{turn("a", user("old")), turn("b", user("first"), bot("a plan"), system("results"), bot("last"))},
 			prompts.Limits{Bytes: 12},
 			[]prompts.Turn{turn("a", user("old")), turn("b", user("first"), bot("last"))},
 		},

@@ -45,7 +45,7 @@ func TestCommandLine(t *testing.T) {
 	if err := os.WriteFile(registry, []byte(`[{"name":"lightsOn"}]`), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	taken, err := net.Listen("tcp", "127.0.0.1:0") //nolint:noctx // nothing waits
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -135,7 +135,7 @@ func TestServe(t *testing.T) {
 		}
 	}
 	body := `{"type":"message","id":"1","channelId":"emulator","serviceUrl":"` + connector.URL + `","from":{"id":"u"},"recipient":{"id":"b"},"conversation":{"id":"c"},"text":"create a list Home and add milk to it"}`
-	resp, err := http.Post(listening.URL, "application/json", strings.NewReader(body)) //nolint:noctx // the test ends it
+	resp, err := http.Post(listening.URL, "application/json", strings.NewReader(body))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -145,7 +145,7 @@ func TestServe(t *testing.T) {
 	}
 	root := strings.TrimSuffix(listening.URL, "/api/messages")
 	for _, path := range []string{"/healthz", "/readyz"} {
-		resp, err := http.Get(root + path) //nolint:noctx // the test ends it
+		resp, err := http.Get(root + path)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -74,7 +74,9 @@ func (a *app) serve(ctx context.Context, listener net.Listener) error {
 	case <-ctx.Done():
 	}
 	err := a.drain(server)
-	<-failed // Serve has returned: the server is closed
+	if ended := <-failed; !errors.Is(ended, http.ErrServerClosed) {
+		err = errors.Join(err, ended)
+	}
 	return err
 }
 

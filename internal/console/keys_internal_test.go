@@ -2,6 +2,7 @@ package console // the translation of keys has no place in the API
 
 import (
 	"bytes"
+	"errors"
 	"io"
 	"strings"
 	"testing"
@@ -87,7 +88,7 @@ func FuzzKeys(f *testing.F) {
 			io.Reader
 			io.Writer
 		}{newKeys(bytes.NewReader(typed)), io.Discard}, "> ")
-		for err == nil || err == term.ErrPasteIndicator {
+		for err == nil || errors.Is(err, term.ErrPasteIndicator) {
 			_, err = line.ReadLine()
 		}
 	})
