@@ -306,6 +306,8 @@ func TestLogs(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, _ = io.WriteString(b.cfg.Logs, "line\n")
+	b.cfg.Logs.Mute()
+	_, _ = io.WriteString(b.cfg.Logs, "late\n")
 	if out.String() != "line\n" || b.out.String() != "" {
 		t.Errorf("log %q, conversation %q", out, b.out)
 	}

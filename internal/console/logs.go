@@ -14,6 +14,15 @@ type Logs struct {
 
 	mu    sync.Mutex
 	above io.Writer // the terminal being edited
+	mute  bool
+}
+
+// Mute drops what is written from now on: once a person has left, nobody wants
+// to read how the turn ended that they left in the middle of.
+func (l *Logs) Mute() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.mute = true
 }
 
 // Write writes whole lines. Its errors are those of the writer behind it.
@@ -21,6 +30,8 @@ func (l *Logs) Write(p []byte) (int, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	switch {
+	case l.mute:
+		return len(p), nil
 	case l.above != nil:
 		return l.above.Write(p)
 	case l.Out != nil:
