@@ -32,6 +32,7 @@ import (
 // model, on a Redis that the test can stop.
 type bundle struct {
 	*testing.T
+	planner   string // its name
 	bot       *bot.Bot
 	connector *fakeconnector.Connector
 	model     *fakemodel.Server
@@ -44,7 +45,13 @@ type bundle struct {
 
 func setup(t *testing.T, change ...func(*bot.Config)) *bundle {
 	t.Helper()
-	b := &bundle{T: t, connector: fakeconnector.New(t), model: fakemodel.New(t), redis: miniredis.RunT(t), actions: actions.New(), log: &logBuffer{}}
+	return setupPlanner(t, "sequence", change...)
+}
+
+// setupPlanner is setup with the planner of that name.
+func setupPlanner(t *testing.T, name string, change ...func(*bot.Config)) *bundle {
+	t.Helper()
+	b := &bundle{T: t, planner: name, connector: fakeconnector.New(t), model: fakemodel.New(t), redis: miniredis.RunT(t), actions: actions.New(), log: &logBuffer{}}
 	lists.Register(b.actions)
 	store, err := state.Open(t.Context(), "redis://"+b.redis.Addr(), state.Config{})
 	b.must(err)
@@ -63,10 +70,8 @@ func (b *bundle) wire(store bot.Store, change ...func(*bot.Config)) *bot.Bot {
 	b.must(err)
 	library, err := prompts.Load("")
 	b.must(err)
-	sequence, err := planner.NewSequence(b.Context(), planner.SequenceConfig{Model: model, Prompts: library, Actions: b.actions})
-	b.must(err)
 	guard, client := local(b.T)
-	cfg := bot.Config{Actions: b.actions, Planner: sequence, Store: store, Channel: client, Door: guard, Log: zerolog.New(b.log)}
+	cfg := bot.Config{Actions: b.actions, Planner: b.newPlanner(planner.SequenceConfig{Model: model, Prompts: library, Actions: b.actions}), Store: store, Channel: client, Door: guard, Log: zerolog.New(b.log)}
 	for _, c := range change {
 		c(&cfg)
 	}
@@ -74,6 +79,19 @@ func (b *bundle) wire(store bot.Store, change ...func(*bot.Config)) *bot.Bot {
 	b.must(err)
 	b.Cleanup(func() { _ = made.Drain(b.Context()) })
 	return made
+}
+
+// newPlanner makes the planner.
+func (b *bundle) newPlanner(cfg planner.SequenceConfig) bot.Planner {
+	b.Helper()
+	if b.planner == "sequential" {
+		sequential, err := planner.NewSequential(b.Context(), planner.SequentialConfig(cfg))
+		b.must(err)
+		return sequential
+	}
+	sequence, err := planner.NewSequence(b.Context(), cfg)
+	b.must(err)
+	return sequence
 }
 
 func (b *bundle) must(err error) {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -40,6 +41,9 @@ func planned(ctx context.Context, t *Turn) error {
 		}
 	}
 }
+
+// nothingToTell is said when a plan has nothing but empty results to say.
+const nothingToTell = "Done."
 
 // run is the state of a plan being run.
 type run struct {
@@ -166,18 +170,30 @@ func (r *run) record(c planner.Command, result actions.Result) {
 // say sends a SAY that other commands follow.
 func (r *run) say(ctx context.Context, c planner.Command) error {
 	c.Response = r.expand(c.Response)
+	if strings.TrimSpace(c.Response) == "" {
+		return nil // its variables are results with nothing to tell
+	}
 	r.executed = append(r.executed, c)
 	return r.turn.Say(ctx, c.Response)
 }
 
 // sayLast sends the SAYs that end a plan. The turn's place in the history is
-// written first, so that one save keeps all of the turn.
+// written first, so that one save keeps all of the turn. Where all that was to be
+// said are results with nothing to tell, it is said that they are done: no plan
+// comes this far when anything failed.
 func (r *run) sayLast(ctx context.Context, commands []planner.Command) error {
 	var texts []string
 	for _, c := range commands {
 		c.Response = r.expand(c.Response)
+		if strings.TrimSpace(c.Response) == "" {
+			continue
+		}
 		r.executed = append(r.executed, c)
 		texts = append(texts, c.Response)
+	}
+	if len(texts) == 0 {
+		texts = []string{nothingToTell}
+		r.executed = append(r.executed, planner.Command{Kind: planner.Say, Response: nothingToTell})
 	}
 	r.remember()
 	return r.turn.Say(ctx, texts...)

@@ -20,7 +20,8 @@ var update = flag.Bool("update", false, "write what was sent into testdata/turns
 // TestTurns plays whole turns from files. Each "N activity" section holds the
 // fields of an activity over the defaults of a personal chat in Teams; "N model"
 // what the model says, a section a call; "N sent" everything that the bot sends
-// for it; "N prompt", if there is one, lines that the last prompt has to hold.
+// for it; "N prompt", if there is one, lines that the last prompt has to hold. A
+// first section "planner" names the planner.
 func TestTurns(t *testing.T) {
 	t.Parallel()
 	files, err := filepath.Glob("testdata/turns/*.txtar")
@@ -34,7 +35,11 @@ func TestTurns(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			play(setup(t), archive)
+			name := "sequence"
+			if len(archive.Files) > 0 && archive.Files[0].Name == "planner" {
+				name = strings.TrimSpace(string(archive.Files[0].Data))
+			}
+			play(setupPlanner(t, name), archive)
 			if *update {
 				if err := os.WriteFile(file, txtar.Format(archive), 0o600); err != nil {
 					t.Fatal(err)

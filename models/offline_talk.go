@@ -24,17 +24,22 @@ func (k knownActions) has(action string) bool {
 	return !prompted
 }
 
-// lists reports whether a line of the system messages lists the action.
+// manualMark stands behind the name of an action in the prompt of the sequential
+// planner; in that of the sequence planner it is a (.
+const manualMark = ":\n  description:"
+
+// lists reports whether the system messages list the action.
 func (k knownActions) lists(action string) bool {
 	for _, m := range k.req.Messages {
-		if m.Role == System && strings.Contains("\n"+m.Text, "\n"+action+"(") {
+		text := "\n" + m.Text
+		if m.Role == System && (strings.Contains(text, "\n"+action+"(") || strings.Contains(text, "\n"+action+manualMark)) {
 			return true
 		}
 	}
 	return false
 }
 
-var actionLine = lazy(`(?m)^([A-Za-z_][A-Za-z0-9_.-]*)\(`)
+var actionLine = lazy(`(?m)^([A-Za-z_][A-Za-z0-9_.-]*)(?:\(|` + manualMark + `)`)
 
 // names are the listed actions, at most a screenful.
 func (k knownActions) names() []string {

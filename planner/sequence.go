@@ -1,19 +1,12 @@
 package planner
 
 import (
-	"cmp"
 	"context"
-	"errors"
 	"fmt"
-	"strings"
-	"time"
-
-	"github.com/rs/zerolog"
 
 	"github.com/planbot-go/planbot/actions"
 	"github.com/planbot-go/planbot/models"
 	"github.com/planbot-go/planbot/prompts"
-	"github.com/planbot-go/planbot/state"
 )
 
 // SequenceConfig says what a [Sequence] is made of. Model, Prompts and Actions
@@ -34,32 +27,16 @@ type SequenceConfig struct {
 
 // Sequence asks the model for a whole plan at once, as one JSON object of DO and
 // SAY commands: the sequence planner of Teams AI. It is safe for concurrent use.
-type Sequence struct {
-	cfg     SequenceConfig
-	system  string
-	counter prompts.Counter
-}
+type Sequence struct{ asker asker }
 
-// NewSequence renders the part of the prompt that is the same for every turn.
-// Every fault of cfg is in the one error.
+// NewSequence renders the part of the prompt that is the same for every turn,
+// from the prompt "sequence". Every fault of cfg is in the one error.
 func NewSequence(ctx context.Context, cfg SequenceConfig) (*Sequence, error) {
-	var faults []error
-	for name, missing := range map[string]bool{"Model": cfg.Model == nil, "Prompts": cfg.Prompts == nil, "Actions": cfg.Actions == nil} {
-		if missing {
-			faults = append(faults, fmt.Errorf("no %s", name))
-		}
-	}
-	if err := errors.Join(faults...); err != nil {
-		return nil, fmt.Errorf("sequence planner: %w", err)
-	}
-	cfg.HistoryTokens = cmp.Or(cfg.HistoryTokens, 4000)
-	cfg.MaxRepairs = cmp.Or(cfg.MaxRepairs, 2)
-	cfg.MaxTokens = cmp.Or(cfg.MaxTokens, 2000)
-	system, err := renderSystem(ctx, cfg)
+	asker, err := newAsker(ctx, "sequence", "one JSON object in the plan format and nothing else", cfg)
 	if err != nil {
 		return nil, fmt.Errorf("sequence planner: %w", err)
 	}
-	return &Sequence{cfg: cfg, system: system, counter: prompts.NewCounter()}, nil
+	return &Sequence{asker}, nil
 }
 
 // Plan asks the model until its answer is a plan that can run, with the fault
@@ -67,119 +44,21 @@ func NewSequence(ctx context.Context, cfg SequenceConfig) (*Sequence, error) {
 // [*models.Error] or, when no answer was good, the last [*DecodeError]. Failed
 // answers are forgotten.
 func (s *Sequence) Plan(ctx context.Context, turn *actions.Turn) (Plan, error) {
-	messages := s.Messages(turn)
-	for attempt := 0; ; attempt++ {
-		answer, err := s.ask(ctx, turn, messages)
-		if err != nil {
-			return Plan{}, err
-		}
-		plan, err := s.read(answer)
-		if err == nil {
-			logPlan(ctx, plan, attempt)
-			return plan, nil
-		}
-		if attempt >= s.cfg.MaxRepairs {
-			return Plan{}, err
-		}
-		zerolog.Ctx(ctx).Warn().Err(err).Int("attempt", attempt+1).Msg("plan refused, asking again")
-		messages = append(messages,
-			models.Message{Role: models.Assistant, Text: answer},
-			models.Message{Role: models.System, Text: feedback(err)})
-	}
+	return s.asker.plan(ctx, turn, func(answer string) (Plan, error) {
+		return readJSON(answer, s.asker.cfg.Actions)
+	})
 }
 
 // Messages is the prompt of the turn: what never changes first, so that the
 // provider's prompt cache serves it, then the history, then what is true now,
 // then the person's text with nothing around it.
-func (s *Sequence) Messages(turn *actions.Turn) []models.Message {
-	history := state.Of[prompts.History](turn.Thread)
-	assembled := prompts.Assemble(prompts.AssembleInput{
-		System:  s.system,
-		History: history.Within(s.cfg.HistoryTokens, s.counter),
-		Context: situation(turn, time.Now()),
-		Input:   turn.Text,
-		Results: results(turn.Outcomes),
-	})
-	messages := make([]models.Message, len(assembled))
-	for i, m := range assembled {
-		messages[i] = models.Message{Role: models.Role(m.Role), Text: m.Text}
-	}
-	return messages
-}
+func (s *Sequence) Messages(turn *actions.Turn) []models.Message { return s.asker.messages(turn) }
 
-func (s *Sequence) ask(ctx context.Context, turn *actions.Turn, messages []models.Message) (string, error) {
-	turn.Usage.ModelCalls++
-	response, err := s.cfg.Model.Complete(ctx, &models.Request{Messages: messages, MaxTokens: s.cfg.MaxTokens})
-	if err != nil {
-		return "", err
-	}
-	turn.Usage.PromptTokens += response.Usage.Prompt
-	turn.Usage.CompletionTokens += response.Usage.Completion
-	return response.Text, nil
-}
-
-func (s *Sequence) read(answer string) (Plan, error) {
+// readJSON reads an answer in the format of the sequence planner.
+func readJSON(answer string, reg *actions.Registry) (Plan, error) {
 	plan, err := Decode(answer)
 	if err != nil {
 		return Plan{}, err
 	}
-	return Validate(plan, s.cfg.Actions)
-}
-
-// logPlan reports how the plan came about; at info only where the model strayed
-// from the format, so that drift is seen.
-func logPlan(ctx context.Context, p Plan, refused int) {
-	log := zerolog.Ctx(ctx).Debug()
-	if len(p.Repairs) > 0 || p.Salvaged {
-		log = zerolog.Ctx(ctx).Info()
-	}
-	log.Int("commands", len(p.Commands)).Strs("repairs", p.Repairs).
-		Bool("salvaged", p.Salvaged).Int("refused", refused).Msg("planned")
-}
-
-// feedback tells the model what was wrong with its answer.
-func feedback(err error) string {
-	return "Your answer could not be used and nothing of it was done: " + err.Error() +
-		"\nAnswer again with one JSON object in the plan format and nothing else."
-}
-
-// situation is what is true now and was not a turn ago.
-func situation(turn *actions.Turn, now time.Time) string {
-	s := prompts.Situation{Now: now.UTC()}
-	if !turn.Activity.Conversation.Personal() {
-		s.Kind, s.Speaker = "group chat", turn.Activity.From.Name
-	}
-	return s.String()
-}
-
-// results are the outcomes of the turn so far, each from the start of a line.
-// The lines of a longer text are set in, so that it cannot pose as the outcome
-// of something else.
-func results(outcomes []actions.Outcome) string {
-	var b strings.Builder
-	for _, o := range outcomes {
-		word := ": "
-		if o.Failed {
-			word = " failed: "
-		}
-		text := strings.ReplaceAll(cmp.Or(o.Text, "done"), "\n", "\n  ")
-		b.WriteString("- " + o.Action + word + text + "\n")
-	}
-	return strings.TrimSuffix(b.String(), "\n")
-}
-
-// renderSystem renders the prompt "sequence" with the registered actions.
-func renderSystem(ctx context.Context, cfg SequenceConfig) (string, error) {
-	template, err := cfg.Prompts.Prompt("sequence")
-	if err != nil {
-		return "", err
-	}
-	if variables := template.Variables(); len(variables) > 0 {
-		return "", fmt.Errorf("prompt sequence: it reads %s, but is rendered once, before any turn", strings.Join(variables, ", "))
-	}
-	return template.Render(ctx, prompts.Data{Funcs: map[string]prompts.Func{
-		"actions": func(context.Context, []string) (any, error) {
-			return prompts.RenderActions(Describe(cfg.Actions)), nil
-		},
-	}})
+	return Validate(plan, reg)
 }

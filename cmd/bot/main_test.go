@@ -66,6 +66,9 @@ func TestCommandLine(t *testing.T) {
 		"port taken":        {"", []string{"serve", "--bot-addr=" + taken.Addr().String()}, exitFailed, "", "BOT_ADDR"},
 		"bad Redis URL":     {"", []string{"serve", "--redis-url=nonsense", "--port=0"}, exitUsage, "", "REDIS_URL"},
 		"plan":              {"", []string{"plan", "add milk to my shopping list"}, 0, `"action": "addItem"`, ""},
+		"plan sequential":   {"", []string{"plan", "--bot-planner=sequential", "add milk to my shopping list"}, 0, `"action": "addItem"`, ""},
+		"plan by XML":       {"", []string{"plan", "--bot-planner=sequential", "hello"}, 0, "Functions:\ncreateList:\n  description: Creates a list", ""},
+		"call by name":      {"", []string{"plan", "--bot-planner=sequential", "summarizeLists"}, 0, `"action": "summarizeLists"`, ""},
 		"decode":            {lightsOn, []string{"plan", "decode", "--actions", registry}, 0, `{"commands":[{"type":"DO","action":"lightsOn","entities":{}}],"repairs":[]}` + "\n", ""},
 		"decode prose":      {"Hello!", []string{"plan", "decode"}, 0, `{"say":"Hello!"}` + "\n", ""},
 		"decode a fault":    {lightsOn, []string{"plan", "decode"}, 0, `{"error":"unknown_action","detail":`, ""},
@@ -79,6 +82,7 @@ func TestCommandLine(t *testing.T) {
 		"doctor":            {"", []string{"doctor", "--port=0"}, 0, "All is well.", ""},
 		"doctor finds":      {"", []string{"doctor", "--port=x", "--json"}, exitFailed, `"status": "fail"`, ""},
 		"chat":              {"create a list Home and add milk to it\nwhat is on my lists?\n", []string{"chat"}, 0, "**Home**\n- milk", ""},
+		"chat, sequential":  {"create a list Home and add milk to it\nwhat is on my lists?\n", []string{"chat", "--bot-planner=sequential"}, 0, "**Home**\n- milk", ""},
 		"chat is local":     {"", []string{"chat", "--microsoft-app-id=a", "--microsoft-app-password=b"}, exitUsage, "", "MICROSOFT_APP_ID"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -38,7 +38,7 @@ type settings struct {
 	AzureKey        string `name:"azure-openai-api-key" env:"AZURE_OPENAI_API_KEY" help:"key of Azure OpenAI"`
 	AzureDeployment string `name:"azure-openai-deployment" env:"AZURE_OPENAI_DEPLOYMENT" help:"deployment of Azure OpenAI"`
 	AzureVersion    string `name:"azure-openai-api-version" env:"AZURE_OPENAI_API_VERSION" help:"API version of Azure OpenAI"`
-	Planner         string `name:"bot-planner" env:"BOT_PLANNER" help:"sequence (sequence)"`
+	Planner         string `name:"bot-planner" env:"BOT_PLANNER" help:"sequence or sequential (sequence)"`
 	PromptsDir      string `name:"bot-prompts-dir" env:"BOT_PROMPTS_DIR" help:"folder whose prompts replace the embedded ones"`
 	SkillsDir       string `name:"bot-skills-dir" env:"BOT_SKILLS_DIR" hidden:"" help:"folder of skills; not in this version"`
 	TurnTimeout     string `name:"bot-turn-timeout" env:"BOT_TURN_TIMEOUT" help:"how long one turn may take (5m)"`
@@ -64,6 +64,11 @@ const (
 	singleTenant    = "SingleTenant"
 	multiTenant     = "MultiTenant"
 	managedIdentity = "UserAssignedMSI"
+)
+
+const (
+	sequencePlanner   = "sequence"
+	sequentialPlanner = "sequential"
 )
 
 // check reads the settings. The error lists every mistake, a line each, with
@@ -225,8 +230,8 @@ func (c *config) checkModel(f *faults) {
 }
 
 func (c *config) checkRest(f *faults) {
-	if c.Planner != "" && c.Planner != "sequence" {
-		f.add("BOT_PLANNER", "%q is not a planner of this version, which has: sequence", c.Planner)
+	if planners := []string{"", sequencePlanner, sequentialPlanner}; !slices.Contains(planners, c.Planner) {
+		f.add("BOT_PLANNER", "%q is not a planner of this version, which has: %s", c.Planner, strings.Join(planners[1:], ", "))
 	}
 	if c.SkillsDir != "" {
 		f.add("BOT_SKILLS_DIR", "this version has no skills")

@@ -28,7 +28,8 @@ func TestSettings(t *testing.T) {
 		"Azure wins over OpenAI":    {settings{AzureEndpoint: "https://x.openai.azure.com", AzureKey: "k", AzureDeployment: "d", OpenAIKey: "k"}, func(config) bool { return true }},
 		"log level is not cased":    {settings{LogLevel: "DEBUG", LogFormat: "JSON"}, func(c config) bool { return c.logLevel.String() == "debug" }},
 		"durations are Go's":        {settings{TurnTimeout: "90s", DrainTimeout: "1m30s"}, func(c config) bool { return c.turnTimeout == c.drainTimeout }},
-		"the one planner by name":   {settings{Planner: "sequence"}, func(config) bool { return true }},
+		"a planner by name":         {settings{Planner: "sequence"}, func(config) bool { return true }},
+		"the other planner":         {settings{Planner: "sequential"}, func(config) bool { return true }},
 		"a port of the OS's choice": {settings{Port: "0"}, func(c config) bool { return c.addr == "127.0.0.1:0" }},
 	} {
 		got, err := c.in.check()

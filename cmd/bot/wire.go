@@ -40,10 +40,16 @@ func defaultActions() *actions.Registry {
 	return registry
 }
 
+// planMaker is a planner that can show its prompt.
+type planMaker interface {
+	bot.Planner
+	Messages(turn *actions.Turn) []models.Message
+}
+
 // parts are what plans need: actions, prompts, a model.
 type parts struct {
 	actions    *actions.Registry
-	planner    *planner.Sequence
+	planner    planMaker
 	model      models.Model
 	aboutModel string
 }
@@ -57,11 +63,19 @@ func newParts(ctx context.Context, c config) (*parts, error) {
 	if p.model, p.aboutModel, err = newModel(c); err != nil {
 		return nil, err
 	}
-	p.planner, err = planner.NewSequence(ctx, planner.SequenceConfig{Model: p.model, Prompts: library, Actions: p.actions})
+	p.planner, err = newPlanner(ctx, c.Planner, planner.SequenceConfig{Model: p.model, Prompts: library, Actions: p.actions})
 	if err != nil && c.PromptsDir != "" {
 		err = usageError{fmt.Errorf("BOT_PROMPTS_DIR %s: %w", c.PromptsDir, err)}
 	}
 	return p, err
+}
+
+// newPlanner makes the planner of that name, which was checked.
+func newPlanner(ctx context.Context, name string, cfg planner.SequenceConfig) (planMaker, error) {
+	if name == sequentialPlanner {
+		return planner.NewSequential(ctx, planner.SequentialConfig(cfg))
+	}
+	return planner.NewSequence(ctx, cfg)
 }
 
 func newModel(c config) (model models.Model, about string, err error) {

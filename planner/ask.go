@@ -1,0 +1,169 @@
+package planner
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"github.com/planbot-go/planbot/actions"
+	"github.com/planbot-go/planbot/models"
+	"github.com/planbot-go/planbot/prompts"
+	"github.com/planbot-go/planbot/state"
+)
+
+// asker is what the planners that ask for a whole plan at once share: the prompt,
+// and the loop in which the model may correct itself.
+type asker struct {
+	cfg     SequenceConfig
+	system  string
+	counter prompts.Counter
+	form    string              // what the model is asked for once more
+	retell  func(string) string // writes an answer of the history in that form; nil: it is
+}
+
+// newAsker checks cfg whole and renders the prompt of that name: the part of the
+// messages that is the same for every turn.
+func newAsker(ctx context.Context, prompt, form string, cfg SequenceConfig) (asker, error) {
+	var faults []error
+	for _, required := range []struct {
+		name string
+		set  bool
+	}{{"Model", cfg.Model != nil}, {"Prompts", cfg.Prompts != nil}, {"Actions", cfg.Actions != nil}} {
+		if !required.set {
+			faults = append(faults, fmt.Errorf("no %s", required.name))
+		}
+	}
+	if err := errors.Join(faults...); err != nil {
+		return asker{}, err
+	}
+	cfg.HistoryTokens = cmp.Or(cfg.HistoryTokens, 4000)
+	cfg.MaxRepairs = cmp.Or(cfg.MaxRepairs, 2)
+	cfg.MaxTokens = cmp.Or(cfg.MaxTokens, 2000)
+	system, err := renderSystem(ctx, prompt, cfg)
+	if err != nil {
+		return asker{}, err
+	}
+	return asker{cfg: cfg, system: system, counter: prompts.NewCounter(), form: form}, nil
+}
+
+// plan asks the model until read takes its answer, at most MaxRepairs times more
+// than once. Failed answers are forgotten.
+func (a *asker) plan(ctx context.Context, turn *actions.Turn, read func(answer string) (Plan, error)) (Plan, error) {
+	messages := a.messages(turn)
+	for attempt := 0; ; attempt++ {
+		answer, err := a.ask(ctx, turn, messages)
+		if err != nil {
+			return Plan{}, err
+		}
+		plan, err := read(answer)
+		if err == nil {
+			logPlan(ctx, plan, attempt)
+			return plan, nil
+		}
+		if attempt >= a.cfg.MaxRepairs {
+			return Plan{}, err
+		}
+		zerolog.Ctx(ctx).Warn().Err(err).Int("attempt", attempt+1).Msg("plan refused, asking again")
+		messages = append(messages,
+			models.Message{Role: models.Assistant, Text: answer},
+			models.Message{Role: models.System, Text: a.feedback(err)})
+	}
+}
+
+func (a *asker) messages(turn *actions.Turn) []models.Message {
+	history := state.Of[prompts.History](turn.Thread)
+	earlier := history.Within(a.cfg.HistoryTokens, a.counter)
+	for i := range earlier {
+		if a.retell != nil && earlier[i].Role == prompts.Assistant {
+			earlier[i].Text = a.retell(earlier[i].Text)
+		}
+	}
+	assembled := prompts.Assemble(prompts.AssembleInput{
+		System:  a.system,
+		History: earlier,
+		Context: situation(turn, time.Now()),
+		Input:   turn.Text,
+		Results: results(turn.Outcomes),
+	})
+	messages := make([]models.Message, len(assembled))
+	for i, m := range assembled {
+		messages[i] = models.Message{Role: models.Role(m.Role), Text: m.Text}
+	}
+	return messages
+}
+
+func (a *asker) ask(ctx context.Context, turn *actions.Turn, messages []models.Message) (string, error) {
+	turn.Usage.ModelCalls++
+	response, err := a.cfg.Model.Complete(ctx, &models.Request{Messages: messages, MaxTokens: a.cfg.MaxTokens})
+	if err != nil {
+		return "", err
+	}
+	turn.Usage.PromptTokens += response.Usage.Prompt
+	turn.Usage.CompletionTokens += response.Usage.Completion
+	return response.Text, nil
+}
+
+// feedback tells the model what was wrong with its answer.
+func (a *asker) feedback(err error) string {
+	return "Your answer could not be used and nothing of it was done: " + err.Error() + "\nAnswer again with " + a.form + "."
+}
+
+// logPlan reports how the plan came about; at info only where the model strayed
+// from the format, so that drift is seen.
+func logPlan(ctx context.Context, p Plan, refused int) {
+	log := zerolog.Ctx(ctx).Debug()
+	if len(p.Repairs) > 0 || p.Salvaged {
+		log = zerolog.Ctx(ctx).Info()
+	}
+	log.Int("commands", len(p.Commands)).Strs("repairs", p.Repairs).
+		Bool("salvaged", p.Salvaged).Int("refused", refused).Msg("planned")
+}
+
+// situation is what is true now and was not a turn ago.
+func situation(turn *actions.Turn, now time.Time) string {
+	s := prompts.Situation{Now: now.UTC()}
+	if !turn.Activity.Conversation.Personal() {
+		s.Kind, s.Speaker = "group chat", turn.Activity.From.Name
+	}
+	return s.String()
+}
+
+// results are the outcomes of the turn so far, each from the start of a line.
+// The lines of a longer text are set in, so that it cannot pose as the outcome
+// of something else.
+func results(outcomes []actions.Outcome) string {
+	var b strings.Builder
+	for _, o := range outcomes {
+		word := ": "
+		if o.Failed {
+			word = " failed: "
+		}
+		text := strings.ReplaceAll(cmp.Or(o.Text, "done"), "\n", "\n  ")
+		b.WriteString("- " + o.Action + word + text + "\n")
+	}
+	return strings.TrimSuffix(b.String(), "\n")
+}
+
+// renderSystem renders a planner's prompt. It may list the registered actions as
+// {{actions}}, a line each, or as {{manual}}, as the sequential planner does.
+func renderSystem(ctx context.Context, prompt string, cfg SequenceConfig) (string, error) {
+	template, err := cfg.Prompts.Prompt(prompt)
+	if err != nil {
+		return "", err
+	}
+	if variables := template.Variables(); len(variables) > 0 {
+		return "", fmt.Errorf("prompt %s: it reads %s, but is rendered once, before any turn", prompt, strings.Join(variables, ", "))
+	}
+	list := func(render func([]prompts.Action) string) prompts.Func {
+		return func(context.Context, []string) (any, error) { return render(Describe(cfg.Actions)), nil }
+	}
+	return template.Render(ctx, prompts.Data{Funcs: map[string]prompts.Func{
+		"actions": list(prompts.RenderActions),
+		"manual":  list(prompts.RenderManual),
+	}})
+}

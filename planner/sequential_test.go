@@ -1,0 +1,152 @@
+package planner_test
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/planbot-go/planbot/actions"
+	"github.com/planbot-go/planbot/activity"
+	"github.com/planbot-go/planbot/internal/fakemodel"
+	"github.com/planbot-go/planbot/models"
+	"github.com/planbot-go/planbot/planner"
+	"github.com/planbot-go/planbot/prompts"
+	"github.com/planbot-go/planbot/state"
+)
+
+var update = flag.Bool("update", false, "rewrite the golden files")
+
+// sequential is the planner with a fake model, and a turn to plan.
+func sequential(t *testing.T, maxRepairs int) (*planner.Sequential, *fakemodel.Server, *actions.Turn) {
+	t.Helper()
+	fake := fakemodel.New(t)
+	model, err := models.NewOpenAI(models.OpenAIConfig{BaseURL: fake.URL, Model: "fake"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	library, err := prompts.Load("")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := planner.NewSequential(t.Context(), planner.SequentialConfig{Model: model, Prompts: library, Actions: xmlActions(t), MaxRepairs: maxRepairs})
+	if err != nil {
+		t.Fatal(err)
+	}
+	scope := state.NewScope()
+	a := &activity.Activity{Type: activity.Message, Text: "wipe it"}
+	return s, fake, &actions.Turn{Activity: a, Text: a.Text, Conversation: scope, Thread: scope, User: scope, Temp: scope}
+}
+
+func TestSequentialRepairs(t *testing.T) {
+	t.Parallel()
+	s, fake, turn := sequential(t, 0)
+	fake.Says("<plan><function.whipe/></plan>", "<plan><function.wipe/>", "<plan><function.wipe/></plan>")
+	plan, err := s.Plan(t.Context(), turn)
+	if err != nil || len(plan.Commands) != 2 || plan.Commands[0].Action != "wipe" {
+		t.Fatalf("%+v, %v", plan, err)
+	}
+	calls := fake.Calls()
+	for i, want := range []string{"", `unknown_action: command 1: there is no action "whipe"`, "truncated: the text ends"} {
+		if last := calls[i].Last("system"); !strings.Contains(last, want) {
+			t.Errorf("call %d: %q does not say %q", i+1, last, want)
+		}
+	}
+	if last := calls[2].Last("assistant"); last != "<plan><function.wipe/>" {
+		t.Errorf("the model sees %q as its last answer", last)
+	}
+	if turn.Usage.ModelCalls != 3 || turn.Usage.PromptTokens != 30 {
+		t.Errorf("usage %+v", turn.Usage)
+	}
+}
+
+func TestSequentialGivesUp(t *testing.T) {
+	t.Parallel()
+	for repairs, says := range map[int]int{-1: 1, 1: 2} {
+		s, fake, turn := sequential(t, repairs)
+		for range says {
+			fake.Says("<plan>")
+		}
+		_, err := s.Plan(t.Context(), turn)
+		var fault *planner.DecodeError
+		if !errors.As(err, &fault) || fault.Kind != planner.Truncated || len(fake.Calls()) != says {
+			t.Errorf("%d repairs: %v after %d calls", repairs, err, len(fake.Calls()))
+		}
+	}
+}
+
+func TestSequentialNeedsItsParts(t *testing.T) {
+	t.Parallel()
+	_, err := planner.NewSequential(context.Background(), planner.SequentialConfig{})
+	for _, part := range []string{"sequential planner", "no Model", "no Prompts", "no Actions"} {
+		if err == nil || !strings.Contains(err.Error(), part) {
+			t.Errorf("%v does not say %q", err, part)
+		}
+	}
+}
+
+// TestSequentialMessages: the prompt, earlier turns as XML, the person's text
+// alone.
+func TestSequentialMessages(t *testing.T) {
+	t.Parallel()
+	s, _, turn := sequential(t, 0)
+	history := state.Of[prompts.History](turn.Thread)
+	for _, said := range [][]planner.Command{
+		{do("createList", map[string]any{"list": `a "b" <c>`, "items": []any{"d & e"}}), say("Made <it> & more.\nWell.")},
+		{say("Hi!"), say("Which <list>?")},
+	} {
+		history.Append(prompts.Turn{From: "u", Messages: []prompts.Message{
+			{Role: prompts.User, Text: `{"type":"plan"}`}, {Role: prompts.Assistant, Text: planner.Transcript(said)},
+		}}, prompts.Limits{})
+	}
+	kept := history.Turns[0].Messages[1].Text
+	var got []string
+	messages := s.Messages(turn)
+	for _, m := range messages[1:] {
+		if m.Role != models.System { // the time
+			got = append(got, string(m.Role)+": "+m.Text)
+		}
+	}
+	want := []string{
+		`user: {"type":"plan"}`,
+		"assistant: <plan>\n" + `  <function.createList items="[&quot;d &amp; e&quot;]" list="a &quot;b&quot; &lt;c>"/>` + "\n  <say>Made &lt;it> &amp; more.\nWell.</say>\n</plan>",
+		`user: {"type":"plan"}`, "assistant: Hi!\nWhich <list>?", "user: wipe it",
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("-want +got\n%s", diff)
+	}
+	if history.Turns[0].Messages[1].Text != kept {
+		t.Error("the history itself was changed")
+	}
+	plan, err := planner.DecodeXML(messages[2].Text, "", xmlActions(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(commands(do("createList", map[string]any{"list": `a "b" <c>`, "items": []any{"d & e"}}), say("Made <it> & more.\nWell.")), plan.Commands); diff != "" {
+		t.Errorf("what is shown reads otherwise: -want +got\n%s", diff)
+	}
+}
+
+func TestSequentialPrompt(t *testing.T) {
+	t.Parallel()
+	s, _, turn := sequential(t, 0)
+	got := s.Messages(turn)[0].Text
+	golden := filepath.Join("testdata", "sequential.golden")
+	if *update {
+		if err := os.WriteFile(golden, []byte(got), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(golden)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(string(want), got); diff != "" {
+		t.Errorf("the prompt changed; if that is wanted run go test -update (-want +got):\n%s", diff)
+	}
+}

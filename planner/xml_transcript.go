@@ -1,0 +1,51 @@
+package planner
+
+import (
+	"encoding/json"
+	"maps"
+	"slices"
+	"strings"
+)
+
+var (
+	attributeEscapes = strings.NewReplacer("&", "&amp;", "<", "&lt;", `"`, "&quot;")
+	textEscapes      = strings.NewReplacer("&", "&amp;", "<", "&lt;")
+)
+
+// retoldAsXML writes what the history keeps of a turn, see [Transcript], in the
+// format that the sequential planner asks for, so that the model's own earlier
+// answers are examples of it. Another text stays as it is.
+func retoldAsXML(transcript string) string {
+	var kept struct {
+		Type     string    `json:"type"`
+		Commands []Command `json:"commands"`
+	}
+	dec := json.NewDecoder(strings.NewReader(transcript))
+	dec.UseNumber()
+	dec.DisallowUnknownFields()
+	if dec.Decode(&kept) != nil || dec.More() || kept.Type != "plan" {
+		return transcript
+	}
+	if (Plan{Commands: kept.Commands}).LastDo() < 0 {
+		texts := make([]string, len(kept.Commands))
+		for i, c := range kept.Commands {
+			texts[i] = c.Response
+		}
+		return strings.Join(texts, "\n")
+	}
+	var out strings.Builder
+	out.WriteString("<plan>\n")
+	for _, c := range kept.Commands {
+		if c.Kind == Say {
+			out.WriteString("  <say>" + textEscapes.Replace(c.Response) + "</say>\n")
+			continue
+		}
+		out.WriteString("  <" + functionTag + c.Action)
+		for _, name := range slices.Sorted(maps.Keys(c.Entities)) {
+			out.WriteString(" " + name + `="` + attributeEscapes.Replace(textOf(c.Entities[name])) + `"`)
+		}
+		out.WriteString("/>\n")
+	}
+	out.WriteString("</plan>")
+	return out.String()
+}
