@@ -57,3 +57,16 @@ func TestDecodeAllocations(t *testing.T) { // not parallel: it counts allocation
 		t.Errorf("%v allocations, want less than 60", allocs)
 	}
 }
+
+// BenchmarkDecodeXML reads and validates a plan of four commands.
+func BenchmarkDecodeXML(b *testing.B) {
+	reg := xmlActions(b)
+	text := inPlan(`<function.summarize setContextVariable="S"/>`, `<function.Writer.Translate input="$S" language="French" setContextVariable="T"/>`,
+		`<function.sendEmail input="$T" email_address="mia@example.com" appendToResult="RESULT__SENT"/>`)
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := planner.DecodeXML(text, "the goal", reg); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

@@ -30,7 +30,7 @@ func DecodeXML(text, goal string, reg *actions.Registry) (Plan, error) {
 	}
 	cleaned, done := clean(text)
 	if opened, _ := openFence(cleaned); looksJSON(opened) {
-		return readJSON(text, reg)
+		return readOther(text, reg)
 	}
 	cleaned, more, err := finalChannel(cleaned)
 	if err != nil {
@@ -45,10 +45,22 @@ func DecodeXML(text, goal string, reg *actions.Registry) (Plan, error) {
 		return Plan{}, fail(InvalidPlan, "a function stands outside of a <plan>")
 	case len(s.plans) > 0:
 		return s.choose(goal, reg)
+	case s.concealed:
+		return Plan{}, fail(InvalidPlan, "the plan stands in a comment or in character data")
 	case containsFold(cleaned, "&lt;plan"), containsFold(cleaned, "&lt;"+functionTag):
 		return Plan{}, fail(InvalidPlan, "the plan is written with &lt; for <")
 	}
-	return readJSON(text, reg)
+	return readOther(text, reg)
+}
+
+// readOther reads an answer in the format of the sequence planner, if that is all
+// there is.
+func readOther(text string, reg *actions.Registry) (Plan, error) {
+	plan, err := readJSON(text, reg)
+	if err == nil && plan.Salvaged && containsFold(text, "<"+functionTag) {
+		return Plan{}, fail(InvalidPlan, "there is an XML plan beside the JSON plan")
+	}
+	return plan, err
 }
 
 // choose takes the last plan that may run. An empty one behind it takes it back,

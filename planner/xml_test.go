@@ -229,6 +229,8 @@ func TestDecodeXMLFaults(t *testing.T) {
 		"in quotes":                               {"You wrote: '" + inPlan(wipe) + "'", planner.InvalidPlan},
 		"in a block quote":                        {"> " + inPlan(wipe), planner.InvalidPlan},
 		"in JSON":                                 {"So:\n" + `{"commands":[{"type":"SAY","response":"` + "\n" + inPlan(wipe) + "\n" + `"}]}`, planner.InvalidPlan},
+		"in character data":                       {"<![CDATA[" + inPlan(wipe) + "]]>", planner.InvalidPlan},
+		"behind JSON":                             {planMilk + "\n" + inPlan(wipe), planner.InvalidPlan},
 		"a tool call":                             {`<invoke name="wipe"></invoke>`, planner.InvalidPlan},
 		"a text alone":                            {"<say>hi</say>", planner.InvalidPlan},
 		"too long":                                {inPlan(wipe) + strings.Repeat(" ", 1<<20), planner.InvalidPlan},

@@ -1,6 +1,7 @@
 package prompts_test
 
 import (
+	"context"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -50,5 +51,31 @@ func TestRenderManual(t *testing.T) {
 				t.Errorf("-want +got:\n%s", diff)
 			}
 		})
+	}
+}
+
+// What the prompt of the sequential planner costs is a decision too.
+func TestSequentialPromptTokens(t *testing.T) {
+	t.Parallel()
+	library, err := prompts.Load("")
+	if err != nil {
+		t.Fatal(err)
+	}
+	template, err := library.Prompt("sequential")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for limit, actions := range map[int][]prompts.Action{300: nil, 490: listActions(), 2340: manyActions(30)} {
+		got, err := template.Render(context.Background(), prompts.Data{Funcs: map[string]prompts.Func{
+			"manual": func(context.Context, []string) (any, error) { return prompts.RenderManual(actions), nil },
+		}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		n := prompts.NewCounter().Count(got)
+		t.Logf("%d actions: %d tokens", len(actions), n)
+		if n > limit {
+			t.Errorf("%d actions: %d tokens, want at most %d", len(actions), n, limit)
+		}
 	}
 }
