@@ -408,3 +408,22 @@ func TestNoPrefixRuns(t *testing.T) {
 		t.Errorf("the whole: %+v, %v", plan, err)
 	}
 }
+
+// TestVectorsOfTheOtherFormat: what models write to the sequence planner means
+// the same here, or nothing. Only XML plans are none there.
+func TestVectorsOfTheOtherFormat(t *testing.T) {
+	t.Parallel()
+	reg := vectorActions(t)
+	for _, v := range readVectors(t) {
+		got, err := planner.DecodeXML(v.Output, "goal", reg)
+		if err != nil || !hasDo(got) || strings.Contains(v.Output, "<function.") {
+			continue
+		}
+		want, err := planner.Decode(v.Output)
+		if err != nil {
+			t.Errorf("%s: got %+v, not %v", v.Name, got.Commands, err)
+		} else if want, err = planner.Validate(want, reg); err != nil || !cmp.Equal(want, got) {
+			t.Errorf("%s: got %+v, want %+v, %v", v.Name, got, want, err)
+		}
+	}
+}
