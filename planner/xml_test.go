@@ -311,7 +311,7 @@ func TestGoalIsNotRepeatedForEver(t *testing.T) {
 	}
 }
 
-// TestDecodeXMLIsLinear: hostile texts of a megabyte take no longer than others.
+// TestDecodeXMLIsLinear: hostile texts take no longer than others.
 func TestDecodeXMLIsLinear(t *testing.T) {
 	t.Parallel()
 	reg := xmlActions(t)
@@ -320,7 +320,7 @@ func TestDecodeXMLIsLinear(t *testing.T) {
 		`<plan><function.a x="<function"/></plan>`, "<plan><x>", "```", "&lt", "a=\"", "<plan>a</b>", "◁", "[think", "<plan><function.summarize/></plan>",
 	} {
 		for _, start := range []string{"", "<plan>", `<plan><function.a x="`, "<plan><say>"} {
-			text := start + strings.Repeat(piece, (1<<20-len(start))/len(piece))
+			text := start + strings.Repeat(piece, (1<<18-len(start))/len(piece))
 			began := time.Now()
 			_, _ = planner.DecodeXML(text, "goal", reg)
 			if took := time.Since(began); took > 5*time.Second {
