@@ -62,7 +62,7 @@ func (t *Turn) deliverOne(ctx context.Context, a *activity.Activity) error {
 	defer t.typing.release()
 	if t.replies != nil {
 		t.replies.add(a)
-		t.sent++
+		t.Sent = append(t.Sent, "")
 		return nil
 	}
 	began := time.Now()
@@ -70,8 +70,8 @@ func (t *Turn) deliverOne(ctx context.Context, a *activity.Activity) error {
 	if err != nil {
 		return &sendError{fmt.Errorf("send reply: %w", err)}
 	}
-	t.sent++
-	zerolog.Ctx(ctx).Debug().Str("sent", id).Dur("took", time.Since(began)).Msg("reply sent")
+	t.Sent = append(t.Sent, id)
+	zerolog.Ctx(ctx).Debug().Str("sent_id", id).Dur("took", time.Since(began)).Msg("reply sent")
 	return nil
 }
 

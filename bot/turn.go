@@ -29,13 +29,15 @@ const nobody = "-"
 // the turn and is not safe for concurrent use.
 type Turn struct {
 	*actions.Turn
+	// Sent are the ids that the channel gave to what the turn has sent, in
+	// order; "" where it gave none.
+	Sent []string
 
 	bot     *Bot
 	scopes  []*state.Scope
 	replies *replies // set when the replies travel in the HTTP response
 	answer  InvokeResponse
 	typing  *typing
-	sent    int               // activities that were sent
 	unsaved []actions.Outcome // what changed state that is not saved yet
 	kept    []actions.Outcome // what was done for good
 	forget  bool              // leave no trace of this turn in state
@@ -118,7 +120,7 @@ func (t *Turn) report(line *zerolog.Event) *zerolog.Event {
 	if u := t.Usage; u.ModelCalls > 0 {
 		line = line.Int("model_calls", u.ModelCalls).Int("prompt_tokens", u.PromptTokens).Int("completion_tokens", u.CompletionTokens)
 	}
-	return line.Int("sent", t.sent)
+	return line.Int("sent", len(t.Sent))
 }
 
 // unwanted says why the activity is not to be handled at all, or "".
@@ -226,7 +228,7 @@ func (t *Turn) save(ctx context.Context) error {
 
 // replayable reports whether the turn may start over: nothing has been said,
 // and nothing was done that starting over would do twice.
-func (t *Turn) replayable() bool { return t.sent == 0 && len(t.kept) == 0 }
+func (t *Turn) replayable() bool { return len(t.Sent) == 0 && len(t.kept) == 0 }
 
 func (t *Turn) startOver() {
 	t.Temp = state.NewScope()
