@@ -20,20 +20,21 @@ const (
 
 var unmark = strings.NewReplacer(markOpen, "(instructions)", markClose, "(end of instructions)")
 
-// arrange writes messages as the rule wants them. Messages without text are left
-// out, neighbours of one role become one.
+// arrange writes messages as the rule wants them, neighbours of one role as one.
 func arrange(messages []Message, rule roleRule) []Message {
+	if rule == anyOrder {
+		return messages
+	}
 	out := make([]Message, 0, len(messages))
 	for _, m := range messages {
 		if m.Text == "" {
 			continue
 		}
-		if rule != anyOrder {
-			m = fold(m, rule == leadingSystem && (len(out) == 0 || out[len(out)-1].Role == System))
-			if last := len(out) - 1; last >= 0 && out[last].Role == m.Role {
-				out[last].Text += "\n\n" + m.Text
-				continue
-			}
+		last := len(out) - 1
+		m = fold(m, rule == leadingSystem && (last < 0 || out[last].Role == System))
+		if last >= 0 && out[last].Role == m.Role {
+			out[last].Text += "\n\n" + m.Text
+			continue
 		}
 		out = append(out, m)
 	}

@@ -82,8 +82,8 @@ func (s shape) form(f *Format) formatForm {
 // req as s wrote it. It is false when err says nothing of the kind, or when no
 // such part was sent.
 func (s shape) after(err error, req *Request) (shape, bool) {
-	var refused *refusedError
-	if !errors.As(err, &refused) {
+	refused, ok := errors.AsType[*refusedError](err)
+	if !ok {
 		return s, false
 	}
 	for _, p := range refused.parts {

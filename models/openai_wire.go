@@ -16,9 +16,11 @@ import (
 func (o *OpenAI) wire(ctx context.Context, req *Request, s shape) (openai.ChatCompletionRequest, context.Context) {
 	out := openai.ChatCompletionRequest{Model: o.model}
 	messages := arrange(req.Messages, s.roles)
-	out.Messages = make([]openai.ChatCompletionMessage, len(messages))
-	for i, m := range messages {
-		out.Messages[i] = openai.ChatCompletionMessage{Role: string(m.Role), Content: m.Text}
+	out.Messages = make([]openai.ChatCompletionMessage, 0, len(messages))
+	for _, m := range messages {
+		if m.Text != "" {
+			out.Messages = append(out.Messages, openai.ChatCompletionMessage{Role: string(m.Role), Content: m.Text})
+		}
 	}
 	switch s.tokens {
 	case maxTokens:
