@@ -74,6 +74,9 @@ func (o *OpenAI) Close() error {
 	return nil
 }
 
+// Name is the model's name, on Azure the deployment's, as logs say it.
+func (o *OpenAI) Name() string { return o.name }
+
 // Totals is a snapshot. Its numbers are read one after the other, so a call that
 // ends meanwhile may be in some of them and not in others.
 func (o *OpenAI) Totals() Totals {
