@@ -298,18 +298,21 @@ func TestFallbackIsVisible(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for range 3 {
+		for i := range 4 {
+			if i == 3 {
+				time.Sleep(models.DefaultBreakerCooldown) // to the next try, which fails again
+			}
 			got, err := f.Complete(ctx, hello)
 			if err != nil || got.Model != "three" {
 				t.Errorf("got %v, %v", got, err)
 			}
 		}
 		for text, times := range map[string]int{
-			`"model":"one","next":"#2","reason":"unavailable","status":503`:       2,
-			`"model":"#2","next":"own","reason":"unavailable","message"`:          2,
+			`"model":"one","next":"#2","reason":"unavailable","status":503`:       3,
+			`"model":"#2","next":"own","reason":"unavailable","message"`:          3,
 			`"model":"one","next":"#2","reason":"circuit_open","message"`:         1,
 			`"level":"warn","model":"one","failures":2,"message":"model left out`: 1,
-			`"level":"info"`: 6,
+			`"level":"info"`: 8,
 		} {
 			if n := strings.Count(out.String(), text); n != times {
 				t.Errorf("%s: %d times, want %d in\n%s", text, n, times, out.String())
