@@ -3,6 +3,8 @@
 // A [Model] takes a [Request] and gives a [Response] or an [*Error] that says
 // what kind of thing went wrong. [OpenAI] speaks to OpenAI, Azure OpenAI and
 // every compatible server; [Offline] answers from rules, with no model at all.
+// [Retry], [Fallback] and [Trim] are models around other models, for what goes
+// wrong: with a chain, Trim(Fallback) asks as patiently as a turn allows.
 // The types of a vendor's client never leave this package.
 package models
 
