@@ -54,7 +54,7 @@ func TestFallback(t *testing.T) {
 		{"filtered", filtered, []error{nil}, [2]int{1, 0}, filtered, 0},
 		{"filtered answer", cut, []error{nil}, [2]int{1, 0}, cut, 0},
 		{"empty", empty, []error{nil}, [2]int{1, 0}, empty, 0},
-		{"not a model's fault", foreign, []error{nil}, [2]int{1, 0}, foreign, 0},
+		{"not a model's fault", errForeign, []error{nil}, [2]int{1, 0}, errForeign, 0},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -124,7 +124,7 @@ func TestBreakerLeavesAFailingModelOut(t *testing.T) {
 		ask(5) // left out
 		time.Sleep(models.DefaultBreakerCooldown - 1)
 		ask(5)
-		time.Sleep(1)
+		time.Sleep(time.Nanosecond)
 		ask(6) // one tries, and fails
 		ask(6)
 		time.Sleep(models.DefaultBreakerCooldown)
@@ -174,7 +174,7 @@ func TestBreakerWaitsAsLongAsTheServerAsks(t *testing.T) {
 			if first.count() != 5 {
 				t.Errorf("asked before %s", waits)
 			}
-			time.Sleep(1)
+			time.Sleep(time.Nanosecond)
 			_, _ = f.Complete(t.Context(), hello)
 			if first.count() != 6 {
 				t.Errorf("not asked after %s", waits)
@@ -185,7 +185,7 @@ func TestBreakerWaitsAsLongAsTheServerAsks(t *testing.T) {
 
 func TestBreakerCountsOnlyTheModelsTrouble(t *testing.T) {
 	t.Parallel()
-	for _, fault := range []error{bad, noKey, tooLong, filtered, cut, empty, malformed, tooLarge, foreign} {
+	for _, fault := range []error{bad, noKey, tooLong, filtered, cut, empty, malformed, tooLarge, errForeign} {
 		synctest.Test(t, func(t *testing.T) {
 			first := scripted("one", down, down, down, down, fault, fault, fault, fault, fault, fault, down, nil)
 			f := chain(t, first, scripted("two", nil))

@@ -56,7 +56,7 @@ func TestRetry(t *testing.T) {
 		{name: "filtered answer", steps: []error{cut, nil}, calls: 1, err: cut},
 		{name: "empty", steps: []error{empty, nil}, calls: 1, err: empty},
 		{name: "our own timeout", steps: []error{tooSlow, nil}, calls: 1, err: tooSlow},
-		{name: "not a model's fault", steps: []error{foreign, nil}, calls: 1, err: foreign},
+		{name: "not a model's fault", steps: []error{errForeign, nil}, calls: 1, err: errForeign},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -56,18 +56,18 @@ func throttled(after time.Duration) error {
 
 // Faults by what they mean to retry, fallback and breaker.
 var (
-	down      = &models.Error{Kind: models.Unavailable, Status: 503}
-	noNetwork = &models.Error{Kind: models.Unavailable, Err: errors.New("connection refused")}
-	gateway   = &models.Error{Kind: models.Timeout, Status: 504}
-	tooSlow   = &models.Error{Kind: models.Timeout, Err: context.DeadlineExceeded}
-	noMoney   = &models.Error{Kind: models.Throttled, Status: 429, Code: models.CodeQuota}
-	malformed = &models.Error{Kind: models.Unavailable, Status: 200, Code: models.CodeMalformed}
-	tooLarge  = &models.Error{Kind: models.Unavailable, Code: models.CodeTooLarge}
-	bad       = &models.Error{Kind: models.BadRequest, Status: 400}
-	noKey     = &models.Error{Kind: models.Auth, Status: 401}
-	tooLong   = &models.Error{Kind: models.TooLong, Status: 400}
-	filtered  = &models.Error{Kind: models.FilteredInput, Status: 400}
-	cut       = &models.Error{Kind: models.FilteredOutput, Status: 200}
-	empty     = &models.Error{Kind: models.Empty, Status: 200}
-	foreign   = errors.New("some other error")
+	down       = &models.Error{Kind: models.Unavailable, Status: 503}
+	noNetwork  = &models.Error{Kind: models.Unavailable, Err: errors.New("connection refused")}
+	gateway    = &models.Error{Kind: models.Timeout, Status: 504}
+	tooSlow    = &models.Error{Kind: models.Timeout, Err: context.DeadlineExceeded}
+	noMoney    = &models.Error{Kind: models.Throttled, Status: 429, Code: models.CodeQuota}
+	malformed  = &models.Error{Kind: models.Unavailable, Status: 200, Code: models.CodeMalformed}
+	tooLarge   = &models.Error{Kind: models.Unavailable, Code: models.CodeTooLarge}
+	bad        = &models.Error{Kind: models.BadRequest, Status: 400}
+	noKey      = &models.Error{Kind: models.Auth, Status: 401}
+	tooLong    = &models.Error{Kind: models.TooLong, Status: 400}
+	filtered   = &models.Error{Kind: models.FilteredInput, Status: 400}
+	cut        = &models.Error{Kind: models.FilteredOutput, Status: 200}
+	empty      = &models.Error{Kind: models.Empty, Status: 200}
+	errForeign = errors.New("some other error")
 )
