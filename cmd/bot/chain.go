@@ -43,16 +43,7 @@ func (c *config) checkFallback(f *faults) {
 func newChain(c config, first models.OpenAIConfig) (models.Model, error) {
 	configs := []models.OpenAIConfig{first}
 	for _, name := range c.fallbacks {
-		next := first
-		switch {
-		case c.FallbackBaseURL != "" || c.FallbackKey != "":
-			next = models.OpenAIConfig{Key: c.FallbackKey, BaseURL: c.FallbackBaseURL, Model: name}
-		case c.AzureEndpoint != "":
-			next.Azure.Deployment = name
-		default:
-			next.Model = name
-		}
-		configs = append(configs, next)
+		configs = append(configs, behind(c, first, name))
 	}
 	cfg := models.FallbackConfig{Retry: models.RetryConfig{Retries: c.retries, MaxWait: c.maxWait}}
 	if c.retries == 0 {
@@ -70,4 +61,18 @@ func newChain(c config, first models.OpenAIConfig) (models.Model, error) {
 		return nil, err
 	}
 	return models.Trim(chain), nil
+}
+
+// behind says where the model of that name is, which is asked after first. Keys
+// stay with the server that they were set for.
+func behind(c config, first models.OpenAIConfig, name string) models.OpenAIConfig {
+	switch {
+	case c.FallbackBaseURL != "" || c.FallbackKey != "":
+		return models.OpenAIConfig{Key: c.FallbackKey, BaseURL: c.FallbackBaseURL, Model: name}
+	case c.AzureEndpoint != "":
+		first.Azure.Deployment = name
+	default:
+		first.Model = name
+	}
+	return first
 }

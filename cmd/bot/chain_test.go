@@ -105,3 +105,39 @@ func TestNoRetriesIsNone(t *testing.T) {
 		t.Errorf("%v after %d calls", err, calls)
 	}
 }
+
+func TestAKeyAloneIsForOpenAI(t *testing.T) {
+	t.Parallel()
+	c := config{settings: settings{AzureEndpoint: "https://x.openai.azure.com", FallbackKey: "k2"}}
+	first := models.OpenAIConfig{Azure: models.Azure{Endpoint: c.AzureEndpoint, Key: "k1", Deployment: "a"}}
+	if diff := cmp.Diff(models.OpenAIConfig{Key: "k2", Model: "b"}, behind(c, first, "b")); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestAPromptThatIsTooLongIsTrimmed(t *testing.T) {
+	t.Parallel()
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if raw, _ := io.ReadAll(r.Body); strings.Contains(string(raw), "long ago") {
+			w.WriteHeader(http.StatusBadRequest)
+			_, _ = io.WriteString(w, `{"error":{"message":"too long","code":"context_length_exceeded"}}`)
+			return
+		}
+		_, _ = io.WriteString(w, `{"choices":[{"message":{"content":"yes"},"finish_reason":"stop"}]}`)
+	}))
+	t.Cleanup(srv.Close)
+	c, err := settings{OpenAIBaseURL: srv.URL}.check()
+	if err != nil {
+		t.Fatal(err)
+	}
+	model, _, err := newModel(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = model.Complete(t.Context(), &models.Request{Messages: []models.Message{
+		{Role: models.User, Text: "long ago"}, {Role: models.Assistant, Text: "well"}, {Role: models.User, Text: "hi"},
+	}})
+	if err != nil {
+		t.Error(err)
+	}
+}
