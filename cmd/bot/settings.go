@@ -38,6 +38,11 @@ type settings struct {
 	AzureKey        string `name:"azure-openai-api-key" env:"AZURE_OPENAI_API_KEY" help:"key of Azure OpenAI"`
 	AzureDeployment string `name:"azure-openai-deployment" env:"AZURE_OPENAI_DEPLOYMENT" help:"deployment of Azure OpenAI"`
 	AzureVersion    string `name:"azure-openai-api-version" env:"AZURE_OPENAI_API_VERSION" help:"API version of Azure OpenAI"`
+	FallbackModels  string `name:"bot-fallback-models" env:"BOT_FALLBACK_MODELS" help:"models (on Azure deployments) to ask in turn when the one before cannot answer, comma separated"`
+	FallbackBaseURL string `name:"bot-fallback-base-url" env:"BOT_FALLBACK_BASE_URL" help:"address of the server of these; without it and its key, the first model's server"`
+	FallbackKey     string `name:"bot-fallback-api-key" env:"BOT_FALLBACK_API_KEY" help:"key of that server"`
+	ModelRetries    string `name:"bot-model-retries" env:"BOT_MODEL_RETRIES" help:"how often the last model may be asked again in one call (3)"`
+	ModelMaxWait    string `name:"bot-model-max-wait" env:"BOT_MODEL_MAX_WAIT" help:"how long one call may wait between its tries (20s)"`
 	Planner         string `name:"bot-planner" env:"BOT_PLANNER" help:"sequence (sequence)"`
 	PromptsDir      string `name:"bot-prompts-dir" env:"BOT_PROMPTS_DIR" help:"folder whose prompts replace the embedded ones"`
 	SkillsDir       string `name:"bot-skills-dir" env:"BOT_SKILLS_DIR" hidden:"" help:"folder of skills; not in this version"`
@@ -54,6 +59,9 @@ type config struct {
 	noAuth       bool
 	appType      string
 	hosts        []string
+	fallbacks    []string // names of models, in order
+	retries      int      // as models.RetryConfig has it
+	maxWait      time.Duration
 	turnTimeout  time.Duration
 	drainTimeout time.Duration
 	ackTimeout   time.Duration // set by commands that wait for each turn
@@ -75,6 +83,7 @@ func (s settings) check() (config, error) {
 	c.checkIdentity(&faults)
 	c.checkOverrides(&faults)
 	c.checkModel(&faults)
+	c.checkFallback(&faults)
 	c.checkRest(&faults)
 	return c, errors.Join(faults...)
 }

@@ -77,11 +77,8 @@ func newModel(c config) (model models.Model, about string, err error) {
 	default:
 		return models.Offline{}, "offline, answers from a few rules (set OPENAI_API_KEY, OPENAI_BASE_URL or AZURE_OPENAI_ENDPOINT for a real one)", nil
 	}
-	m, err := models.NewOpenAI(cfg)
-	if err != nil {
-		return nil, "", fmt.Errorf("model: %w", err)
-	}
-	return m, about, nil
+	model, err = newChain(c, cfg)
+	return model, strings.Join(append([]string{about}, c.fallbacks...), ", then "), err
 }
 
 // assemble wires the bot. Close the app when it is no longer needed.
