@@ -15,7 +15,8 @@ const (
 	seenFor = 30 * time.Minute
 	// A second click on the same card button within this time is the same click.
 	sameClick = time.Minute
-	maxSeen   = 32
+	// The process itself remembers more: see recent.
+	maxSeen = 32
 )
 
 // seen are the activities of a conversation that were handled. It is part of
@@ -46,7 +47,7 @@ func seenKeys(a *activity.Activity) map[uint64]time.Duration {
 
 // isSubmit reports whether the activity is the click on a card's submit button.
 func isSubmit(a *activity.Activity) bool {
-	return a.Type == activity.Message && a.Text == "" && len(a.Value) > 0
+	return a.Type == activity.Message && a.Text == "" && len(a.Value) > 0 && a.Value.Kind() != 'n'
 }
 
 // seenBefore reports whether another turn handled the activity.

@@ -13,6 +13,8 @@ import (
 const (
 	typingAfter = 500 * time.Millisecond
 	typingEvery = 3 * time.Second // the indicator of Teams fades after about that
+	// A reply that is ready waits for an indicator on its way, so not for long.
+	typingTimeout = time.Second
 )
 
 // typing shows the person that the bot is at work, from half a second after the
@@ -46,7 +48,7 @@ func (ty *typing) show() {
 	if ty.ended || time.Now().Before(ty.quiet) {
 		return
 	}
-	ctx, cancel := context.WithTimeout(ty.ctx, typingEvery)
+	ctx, cancel := context.WithTimeout(ty.ctx, typingTimeout)
 	defer cancel()
 	to := ty.turn.Activity.Reference()
 	if _, err := ty.turn.bot.cfg.Channel.Send(ctx, to, activity.To(to, activity.Typing)); err != nil {
