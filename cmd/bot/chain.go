@@ -16,7 +16,7 @@ func (c *config) checkFallback(f *faults) {
 			c.fallbacks = append(c.fallbacks, name)
 		}
 	}
-	if len(c.fallbacks) > 0 && cmp.Or(c.OpenAIKey, c.OpenAIBaseURL, c.AzureEndpoint) == "" {
+	if len(c.fallbacks) > 0 && !c.online() {
 		f.add("BOT_FALLBACK_MODELS", "is set, but none of OPENAI_API_KEY, OPENAI_BASE_URL and AZURE_OPENAI_ENDPOINT is")
 	}
 	c.checkURL(f, "BOT_FALLBACK_BASE_URL", c.FallbackBaseURL, "http")

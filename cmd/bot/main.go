@@ -3,6 +3,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -50,6 +51,7 @@ type streams struct {
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	context.AfterFunc(ctx, stop) // the next signal ends the process at once
 	code := execute(ctx, os.Args[1:], &streams{os.Stdin, os.Stdout, os.Stderr})
 	stop()
 	os.Exit(code)
@@ -82,7 +84,8 @@ func execute(ctx context.Context, args []string, std *streams) int {
 	} else {
 		err = usageError{err}
 	}
-	return report(std.err, cli.LogFormat, err)
+	// A command line that cannot be parsed has set nothing yet.
+	return report(std.err, cmp.Or(cli.LogFormat, os.Getenv("BOT_LOG_FORMAT")), err)
 }
 
 // dropEmptyEnvironment makes an empty variable an unset one.
@@ -111,7 +114,7 @@ func report(w io.Writer, format string, err error) int {
 		code = exitUsage
 	}
 	if strings.EqualFold(format, "json") {
-		log := zerolog.New(w)
+		log := zerolog.New(w).With().Timestamp().Logger()
 		log.Error().Strs("mistakes", strings.Split(err.Error(), "\n")).Msg("bot failed")
 		return code
 	}

@@ -85,6 +85,7 @@ func (s settings) check() (config, error) {
 	c.checkModel(&faults)
 	c.checkFallback(&faults)
 	c.checkRest(&faults)
+	c.askParsers(&faults)
 	return c, errors.Join(faults...)
 }
 
@@ -92,6 +93,11 @@ type faults []error
 
 func (f *faults) add(variable, format string, args ...any) {
 	*f = append(*f, fmt.Errorf("%s: %s", variable, fmt.Sprintf(format, args...)))
+}
+
+// has reports whether a fault of the variable is listed already.
+func (f *faults) has(variable string) bool {
+	return slices.ContainsFunc(*f, func(err error) bool { return strings.HasPrefix(err.Error(), variable+": ") })
 }
 
 func (c *config) checkAddress(f *faults) {
@@ -198,10 +204,12 @@ func (c *config) checkURL(f *faults, variable, value, scheme string) {
 	}
 	u, err := url.Parse(value)
 	switch {
-	case err != nil || u.Host == "" || u.Scheme != "https" && u.Scheme != "http":
+	case err != nil || u.Hostname() == "" || u.Scheme != "https" && u.Scheme != "http":
 		f.add(variable, "is not an http or https address")
 	case u.User != nil:
 		f.add(variable, "holds a user name or password; it is an address only")
+	case u.RawQuery != "" || u.ForceQuery || u.Fragment != "":
+		f.add(variable, "holds a query or a fragment; it is an address only")
 	case scheme == "https" && u.Scheme != "https" && !loopback(u.Hostname()):
 		f.add(variable, "has to be https")
 	}
