@@ -43,13 +43,7 @@ type Sequence struct {
 // NewSequence renders the part of the prompt that is the same for every turn.
 // Every fault of cfg is in the one error.
 func NewSequence(ctx context.Context, cfg SequenceConfig) (*Sequence, error) {
-	var faults []error
-	for name, missing := range map[string]bool{"Model": cfg.Model == nil, "Prompts": cfg.Prompts == nil, "Actions": cfg.Actions == nil} {
-		if missing {
-			faults = append(faults, fmt.Errorf("no %s", name))
-		}
-	}
-	if err := errors.Join(faults...); err != nil {
+	if err := cfg.check(); err != nil {
 		return nil, fmt.Errorf("sequence planner: %w", err)
 	}
 	cfg.HistoryTokens = cmp.Or(cfg.HistoryTokens, 4000)
@@ -60,6 +54,26 @@ func NewSequence(ctx context.Context, cfg SequenceConfig) (*Sequence, error) {
 		return nil, fmt.Errorf("sequence planner: %w", err)
 	}
 	return &Sequence{cfg: cfg, system: system, counter: prompts.NewCounter()}, nil
+}
+
+// check lists every fault, in the order of the fields.
+func (c *SequenceConfig) check() error {
+	var faults []error
+	for _, field := range []struct {
+		wrong bool
+		fault string
+	}{
+		{c.Model == nil, "no Model"},
+		{c.Prompts == nil, "no Prompts"},
+		{c.Actions == nil, "no Actions"},
+		{c.HistoryTokens < 0, "HistoryTokens is negative"},
+		{c.MaxTokens < 0, "MaxTokens is negative"},
+	} {
+		if field.wrong {
+			faults = append(faults, errors.New(field.fault))
+		}
+	}
+	return errors.Join(faults...)
 }
 
 // Plan asks the model until its answer is a plan that can run, with the fault
@@ -73,7 +87,7 @@ func (s *Sequence) Plan(ctx context.Context, turn *actions.Turn) (Plan, error) {
 		if err != nil {
 			return Plan{}, err
 		}
-		plan, err := s.read(answer)
+		plan, err := s.read(answer.Text, answer.Finish)
 		if err == nil {
 			logPlan(ctx, plan, attempt)
 			return plan, nil
@@ -81,9 +95,9 @@ func (s *Sequence) Plan(ctx context.Context, turn *actions.Turn) (Plan, error) {
 		if attempt >= s.cfg.MaxRepairs {
 			return Plan{}, err
 		}
-		zerolog.Ctx(ctx).Warn().Err(err).Int("attempt", attempt+1).Msg("plan refused, asking again")
+		logRefusal(ctx, err, attempt+1)
 		messages = append(messages,
-			models.Message{Role: models.Assistant, Text: answer},
+			models.Message{Role: models.Assistant, Text: answer.Text},
 			models.Message{Role: models.System, Text: feedback(err)})
 	}
 }
@@ -107,23 +121,40 @@ func (s *Sequence) Messages(turn *actions.Turn) []models.Message {
 	return messages
 }
 
-func (s *Sequence) ask(ctx context.Context, turn *actions.Turn, messages []models.Message) (string, error) {
+func (s *Sequence) ask(ctx context.Context, turn *actions.Turn, messages []models.Message) (*models.Response, error) {
 	turn.Usage.ModelCalls++
 	response, err := s.cfg.Model.Complete(ctx, &models.Request{Messages: messages, MaxTokens: s.cfg.MaxTokens})
 	if err != nil {
-		return "", err
+		return nil, err
 	}
 	turn.Usage.PromptTokens += response.Usage.Prompt
 	turn.Usage.CompletionTokens += response.Usage.Completion
-	return response.Text, nil
+	return response, nil
 }
 
-func (s *Sequence) read(answer string) (Plan, error) {
+// read reads an answer. A plan that is whole may stand in an answer that was cut
+// off behind it; prose that was cut off is not what the model meant to say.
+func (s *Sequence) read(answer string, finish models.Finish) (Plan, error) {
 	plan, err := Decode(answer)
 	if err != nil {
 		return Plan{}, err
 	}
+	if plan.Prose && finish == models.FinishLength {
+		return Plan{}, fail(Truncated, "the answer was cut off before its end; be brief")
+	}
 	return Validate(plan, s.cfg.Actions)
+}
+
+// logRefusal reports why an answer was refused. The detail quotes the model, so it
+// is for debugging only.
+func logRefusal(ctx context.Context, err error, attempt int) {
+	var fault *DecodeError
+	if !errors.As(err, &fault) {
+		fault = &DecodeError{}
+	}
+	log := zerolog.Ctx(ctx)
+	log.Warn().Str("kind", string(fault.Kind)).Int("attempt", attempt).Msg("plan refused, asking again")
+	log.Debug().Str("detail", fault.Detail).Int("attempt", attempt).Msg("why the plan was refused")
 }
 
 // logPlan reports how the plan came about; at info only where the model strayed
@@ -146,27 +177,33 @@ func feedback(err error) string {
 // situation is what is true now and was not a turn ago.
 func situation(turn *actions.Turn, now time.Time) string {
 	s := prompts.Situation{Now: now.UTC()}
-	if !turn.Activity.Conversation.Personal() {
+	if c := &turn.Activity.Conversation; !c.Personal() {
 		s.Kind, s.Speaker = "group chat", turn.Activity.From.Name
+		if c.ConversationType == "channel" {
+			s.Kind = c.ConversationType
+		}
 	}
 	return s.String()
 }
 
 // results are the outcomes of the turn so far, each from the start of a line.
-// The lines of a longer text are set in, so that it cannot pose as the outcome
-// of something else.
+// The lines of a longer text are set in, whatever parts them, so that it cannot
+// pose as the outcome of something else.
 func results(outcomes []actions.Outcome) string {
 	var b strings.Builder
 	for _, o := range outcomes {
-		word := ": "
+		word, text := ": ", cmp.Or(strings.TrimSpace(o.Text), "done")
 		if o.Failed {
-			word = " failed: "
+			word, text = " failed: ", cmp.Or(strings.TrimSpace(o.Text), "no reason given")
 		}
-		text := strings.ReplaceAll(cmp.Or(o.Text, "done"), "\n", "\n  ")
-		b.WriteString("- " + o.Action + word + text + "\n")
+		b.WriteString("- " + o.Action + word + setIn.Replace(text) + "\n")
 	}
 	return strings.TrimSuffix(b.String(), "\n")
 }
+
+// setIn sets in every line but the first.
+var setIn = strings.NewReplacer("\r\n", "\n  ", "\n", "\n  ", "\r", "\n  ", "\v", "\n  ", "\f", "\n  ",
+	"\u0085", "\n  ", "\u2028", "\n  ", "\u2029", "\n  ")
 
 // renderSystem renders the prompt "sequence" with the registered actions.
 func renderSystem(ctx context.Context, cfg SequenceConfig) (string, error) {
