@@ -76,6 +76,17 @@ func (b *bundle) wire(store bot.Store, change ...func(*bot.Config)) *bot.Bot {
 	return made
 }
 
+// replica starts another process, as far as a test can, and returns its address.
+func (b *bundle) replica() string {
+	b.Helper()
+	store, err := state.Open(b.Context(), "redis://"+b.redis.Addr(), state.Config{})
+	b.must(err)
+	b.Cleanup(func() { _ = store.Close() })
+	server := httptest.NewServer(b.wire(store))
+	b.Cleanup(server.Close)
+	return server.URL
+}
+
 func (b *bundle) must(err error) {
 	b.Helper()
 	if err != nil {

@@ -23,6 +23,10 @@ var (
 // planned is the default route: let the planner plan, run the plan, and plan
 // again as long as the last plan ended in something that the model has to see.
 func planned(ctx context.Context, t *Turn) error {
+	state.Of[prompts.History](t.Thread)
+	if err := t.Thread.Err(); err != nil {
+		return fmt.Errorf("read history: %w", err)
+	}
 	r := &run{turn: t}
 	for {
 		plan, err := t.bot.cfg.Planner.Plan(ctx, t.Turn)
