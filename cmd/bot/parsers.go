@@ -139,6 +139,7 @@ func (f *faults) askModel(cfg models.OpenAIConfig, variables map[string]string, 
 			field, _, _ = strings.Cut(name, " ")
 			text = "is needed"
 		}
+		text = strings.ReplaceAll(text, "BaseURL", "OPENAI_BASE_URL") // the one that a text tells people to use
 		variable := cmp.Or(variables[field], otherwise)
 		if variable == otherwise || !known.has(variable) {
 			f.add(variable, "%s", cmp.Or(text, line))

@@ -47,7 +47,7 @@ type settings struct {
 	PromptsDir      string `name:"bot-prompts-dir" env:"BOT_PROMPTS_DIR" help:"folder whose prompts replace the embedded ones"`
 	SkillsDir       string `name:"bot-skills-dir" env:"BOT_SKILLS_DIR" hidden:"" help:"folder of skills; not in this version"`
 	TurnTimeout     string `name:"bot-turn-timeout" env:"BOT_TURN_TIMEOUT" help:"how long one turn may take (5m)"`
-	DrainTimeout    string `name:"bot-drain-timeout" env:"BOT_DRAIN_TIMEOUT" help:"how long running turns may go on after SIGTERM (20s)"`
+	DrainTimeout    string `name:"bot-drain-timeout" env:"BOT_DRAIN_TIMEOUT" help:"how long ending may take after SIGTERM, running turns included (20s)"`
 	LogLevel        string `name:"bot-log-level" env:"BOT_LOG_LEVEL" help:"trace, debug, info, warn, error or disabled (info)"`
 	LogFormat       string `name:"bot-log-format" env:"BOT_LOG_FORMAT" help:"json or console (console on a terminal, else json)"`
 }

@@ -119,6 +119,9 @@ func TestEveryMistakeIsListedWithItsVariable(t *testing.T) {
 				t.Errorf("%s: %s is not named in\n%v", name, variable, err)
 			}
 		}
+		if strings.Contains(err.Error(), " BaseURL") {
+			t.Errorf("%s: a name that no setting has: %v", name, err)
+		}
 		if strings.Contains(err.Error(), "u:p") {
 			t.Errorf("%s: a secret is shown: %v", name, err)
 		}
