@@ -183,7 +183,9 @@ func (r *run) sayLast(ctx context.Context, commands []planner.Command) error {
 		texts = append(texts, c.Response)
 	}
 	r.remember()
-	return r.turn.Say(ctx, texts...)
+	err := r.turn.Say(ctx, texts...)
+	r.turn.done = err == nil
+	return err
 }
 
 // expand fills in the variables, in a plan that has any.

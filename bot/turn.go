@@ -48,6 +48,7 @@ type Turn struct {
 	uncertain  string            // the action that was cut off
 	saveFailed bool              // parts of the turn may be saved all the same
 	again      bool              // parts of an earlier attempt are saved
+	done       bool              // everything is saved, and nothing changed since
 	forget     bool              // leave no trace of this turn in state
 	unreadable error             // why state cannot be read
 }
@@ -210,7 +211,7 @@ func (b *Bot) once(ctx context.Context, t *Turn, handler Handler) error {
 		return nil
 	}
 	t.again = t.savedBefore()
-	if err := handler(ctx, t); err != nil {
+	if err := handler(ctx, t); err != nil || t.done {
 		return err
 	}
 	return t.save(ctx)
