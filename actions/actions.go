@@ -24,8 +24,9 @@ import (
 // ErrPanic is wrapped by the error of a call whose action panicked.
 var ErrPanic = errors.New("action panicked")
 
-// Action is one registered action. It is immutable once registered, and safe
-// for concurrent use as far as the function behind it is.
+// Action is one registered action. Do not change it after the registration, but
+// for what [Add] returns, before the first turn. Unchanged, it is safe for
+// concurrent use as far as the function behind it is.
 type Action struct {
 	Name        string
 	Description string
@@ -36,11 +37,14 @@ type Action struct {
 	// doing it twice is doing it once. It is run again when the save of that
 	// state lost a race, on state that may have its effect already.
 	StateOnly bool
-	// Destructive marks what cannot be undone. The mark alone asks for nothing.
+	// Destructive says that the action cannot be undone. It only describes: such
+	// a call runs like any other.
 	Destructive bool
-	// Approval says that a person has to approve each call.
+	// Approval says that a person has to approve each call. As long as nobody can
+	// be asked, a runtime must refuse the calls: none runs unapproved.
 	Approval bool
-	// ReturnsData says that the result is meant for the model.
+	// ReturnsData says that the result is meant for the model. It only describes:
+	// what the model gets to see is decided by the plan and by [Observe].
 	ReturnsData bool
 
 	call func(context.Context, *Turn, map[string]any) (Result, error)
@@ -53,13 +57,15 @@ type Option func(*Action)
 // done twice with the effect of once.
 func StateOnly(a *Action) { a.StateOnly = true }
 
-// Destructive marks an action that cannot be undone.
+// Destructive marks an action that cannot be undone. The mark only describes.
 func Destructive(a *Action) { a.Destructive = true }
 
-// ReturnsData marks an action whose result is meant for the model.
+// ReturnsData marks an action whose result is meant for the model. The mark only
+// describes.
 func ReturnsData(a *Action) { a.ReturnsData = true }
 
-// Call runs the action with entities that [Action.Check] has accepted. A panic
+// Call runs the action with entities that [Action.Check] has accepted. It does
+// not look at Approval, which is for the caller to ask for before. A panic
 // comes back as an error that wraps [ErrPanic] and names the place.
 func (a *Action) Call(ctx context.Context, turn *Turn, entities map[string]any) (result Result, err error) {
 	if a.call == nil {

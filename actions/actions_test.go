@@ -160,12 +160,13 @@ func TestResults(t *testing.T) {
 		value           any
 		failed, observe bool
 	}{
-		"done":         {actions.Done, "", "", false, false},
-		"text":         {actions.Text("a %d", 1), "a 1", "a 1", false, false},
-		"json":         {actions.JSON(map[string]int{"n": 1}), `{"n":1}`, map[string]any{"n": json.Number("1")}, false, false},
-		"observe text": {actions.Observe("look"), "look", "look", false, true},
-		"observe json": {actions.Observe([]int{1}), "[1]", []any{json.Number("1")}, false, true},
-		"fail":         {actions.Fail("no %s", "gas"), "no gas", "no gas", true, false},
+		"done":          {actions.Done, "", "", false, false},
+		"text":          {actions.Text("a %d", 1), "a 1", "a 1", false, false},
+		"json":          {actions.JSON(map[string]int{"n": 1}), `{"n":1}`, map[string]any{"n": json.Number("1")}, false, false},
+		"json as it is": {actions.JSON("<a> & b"), `"<a> & b"`, "<a> & b", false, false},
+		"observe text":  {actions.Observe("look"), "look", "look", false, true},
+		"observe json":  {actions.Observe([]int{1}), "[1]", []any{json.Number("1")}, false, true},
+		"fail":          {actions.Fail("no %s", "gas"), "no gas", "no gas", true, false},
 	} {
 		value, err := c.result.Value()
 		if err != nil {
@@ -198,6 +199,8 @@ func TestRead(t *testing.T) {
 		"name twice":   `[{"name":"a"},{"name":"a"}]`,
 		"bad name":     `[{"name":"a b"}]`,
 		"no object":    `[{"name":"a","parameters":{"type":"string"}}]`,
+		"null":         `[{"name":"a","parameters":{"properties":{"x":null}}}]`,
+		"null within":  `[{"name":"a","parameters":{"properties":{"x":{"type":"array","items":{"type":"object","properties":{"y":null}}}}}}]`,
 		"two mistakes": `[{"name":""},{"name":"a","parameters":{"type":"array"}}]`,
 	} {
 		_, err := actions.Read(strings.NewReader(in))
@@ -205,6 +208,8 @@ func TestRead(t *testing.T) {
 			t.Errorf("%s: no error", name)
 		} else if name == "two mistakes" && (!strings.Contains(err.Error(), "entry 0") || !strings.Contains(err.Error(), "entry 1")) {
 			t.Errorf("%s: not all are listed: %v", name, err)
+		} else if name == "null within" && !strings.Contains(err.Error(), `entry 0: action "a": parameter x[].y is null`) {
+			t.Errorf("%s: %v", name, err)
 		}
 	}
 }

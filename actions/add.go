@@ -17,9 +17,11 @@ import (
 //	}
 //
 // The jsonschema tag is the description; a field with omitempty, omitzero or a
-// default is optional. fn may be called by several turns at once. Add panics
-// when the name is taken or not usable, or In has no schema: these are wiring
-// mistakes, not run-time events.
+// default is optional. enum lists the values that a field, or each element of
+// it, may have; these and the default are JSON, strings without the quotes. fn
+// may be called by several turns at once. Add panics when the name is taken or
+// not usable, In has no schema, or an enum or default does not fit its field:
+// these are wiring mistakes, not run-time events.
 func Add[In any](r *Registry, name, description string, fn func(context.Context, *Turn, In) (Result, error), opts ...Option) *Action {
 	schema, err := schemaFor[In]()
 	if err != nil {

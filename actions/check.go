@@ -1,6 +1,7 @@
 package actions
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -24,15 +25,36 @@ func (e *MissingError) Error() string {
 	return text
 }
 
-// EntityError says which entity does not fit the action's schema, and how.
+// EntityError says which entity does not fit the action's schema, and how. Its
+// text holds the value; [EntityError.Fault] is the form for logs.
 type EntityError struct {
 	Path string // as in order.items[2].size
 	Want string
 	Got  string
+
+	place string // Path without what the schema does not name
 }
 
 func (e *EntityError) Error() string {
 	return fmt.Sprintf("entity %s: want %s, got %s", e.Path, e.Want, e.Got)
+}
+
+// Fault says what was wanted and where, with nothing that the model wrote: a name
+// that the schema does not have is a *.
+func (e *EntityError) Fault() string {
+	return fmt.Sprintf("entity %s: want %s", cmp.Or(e.place, "*"), e.Want)
+}
+
+// within puts the name of what holds the value before the path.
+func (e *EntityError) within(name string) *EntityError {
+	e.Path, e.place = join(name, e.Path), join(name, e.place)
+	return e
+}
+
+// withinUnnamed is within, for a name that the schema does not have.
+func (e *EntityError) withinUnnamed(name string) *EntityError {
+	e.Path, e.place = join(name, e.Path), join("*", e.place)
+	return e
 }
 
 // Check checks entities against the action's schema and returns a copy that is
@@ -144,7 +166,7 @@ func (c *checker) entities(entities map[string]any) (map[string]any, *EntityErro
 		}
 		fitted, _, err := c.fit(property, value)
 		if err != nil {
-			err.Path = join(name, err.Path)
+			err = err.within(name)
 			if fault == nil || err.Path < fault.Path {
 				fault = err // the same one each time, whatever the order of the map
 			}

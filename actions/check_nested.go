@@ -27,8 +27,7 @@ func (c *checker) fitItems(schema *jsonschema.Schema, list []any) (any, bool, *E
 	for i, item := range list {
 		fitted, changed, err := c.fit(schema.Items, item)
 		if err != nil {
-			err.Path = join("["+strconv.Itoa(i)+"]", err.Path)
-			return nil, false, err
+			return nil, false, err.within("[" + strconv.Itoa(i) + "]")
 		}
 		if !changed || !c.build {
 			continue
@@ -47,7 +46,7 @@ func (c *checker) fitItems(schema *jsonschema.Schema, list []any) (any, bool, *E
 func (c *checker) fitObject(schema *jsonschema.Schema, object map[string]any) (any, bool, *EntityError) {
 	for _, name := range schema.Required {
 		if _, given := object[name]; !given && !hasDefault(schema, name) {
-			return nil, false, &EntityError{Path: name, Want: "a value", Got: "none"}
+			return nil, false, (&EntityError{Want: "a value", Got: "none"}).within(name)
 		}
 	}
 	if c.build {
@@ -55,13 +54,13 @@ func (c *checker) fitObject(schema *jsonschema.Schema, object map[string]any) (a
 	}
 	var fault *EntityError
 	for name, value := range object {
-		property := schema.Properties[name]
+		property, within := schema.Properties[name], (*EntityError).within
 		if property == nil {
-			property = additional(schema)
+			property, within = additional(schema), (*EntityError).withinUnnamed
 		}
 		fitted, _, err := c.fit(property, value)
 		if err != nil {
-			err.Path = join(name, err.Path)
+			err = within(err, name)
 			if fault == nil || err.Path < fault.Path {
 				fault = err
 			}

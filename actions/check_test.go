@@ -191,6 +191,25 @@ func TestCheckErrors(t *testing.T) {
 	}
 }
 
+// TestEntityFault: the form for logs holds nothing that the model wrote.
+func TestEntityFault(t *testing.T) {
+	t.Parallel()
+	action := orderAction(t)
+	for given, want := range map[string]string{
+		`{"count":"secret"}`:                "entity count: want an integer",
+		`{"tags":["secret",{}]}`:            "entity tags[1]: want a string",
+		`{"code":"secret"}`:                 "entity code: want a string that matches ^[A-Z]+$",
+		`{"who":{"vip":true}}`:              "entity who.name: want a value",
+		`{"who":{"name":"a","secret":"x"}}`: "entity who.*: want an integer",
+	} {
+		_, err := action.Check(entities(t, given))
+		var wrong *actions.EntityError
+		if !errors.As(err, &wrong) || wrong.Fault() != want || wrong.Fault() == wrong.Error() {
+			t.Errorf("%s: %v, want the fault %q", given, err, want)
+		}
+	}
+}
+
 // TestCheckBefore: a text that will be replaced fits everywhere, also within an
 // entity; it does not stand for what is missing.
 func TestCheckBefore(t *testing.T) {

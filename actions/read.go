@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
+	"slices"
 
 	"github.com/google/jsonschema-go/jsonschema"
 )
@@ -62,8 +64,32 @@ func (r *Registry) declare(d declared) error {
 	if schema.Type != "object" {
 		return fmt.Errorf("action %q: parameters are of type %s, want object", d.Name, schema.Type)
 	}
+	if at := unspecified(schema); at != "" {
+		return fmt.Errorf("action %q: parameter %s is null, want a schema", d.Name, at)
+	}
 	return r.add(&Action{
 		Name: d.Name, Description: d.Description, Schema: schema,
 		Destructive: d.Destructive, Approval: d.Approval, ReturnsData: d.ReturnsData,
 	})
+}
+
+// unspecified returns the path of a property that schema names without a schema,
+// or "".
+func unspecified(schema *jsonschema.Schema) string {
+	for _, name := range slices.Sorted(maps.Keys(schema.Properties)) {
+		property := schema.Properties[name]
+		if property == nil {
+			return name
+		}
+		if at := unspecified(property); at != "" {
+			return join(name, at)
+		}
+	}
+	if schema.Items == nil {
+		return ""
+	}
+	if at := unspecified(schema.Items); at != "" {
+		return join("[]", at)
+	}
+	return ""
 }

@@ -1,6 +1,7 @@
 package actions
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 )
@@ -25,7 +26,7 @@ func Text(format string, args ...any) Result {
 // text takes it as JSON. It panics when v cannot be written as JSON, which the
 // call reports as the action's error.
 func JSON(v any) Result {
-	raw, err := json.Marshal(v)
+	raw, err := marshal(v)
 	if err != nil {
 		panic(fmt.Sprintf("result as JSON: %v", err))
 	}
@@ -72,6 +73,18 @@ func (r Result) Value() (any, error) {
 		return r.text, nil
 	}
 	return decodeNumbers(r.json)
+}
+
+// marshal writes v as JSON for people and models to read: < stays <, where
+// json.Marshal makes \u003c of it.
+func marshal(v any) (json.RawMessage, error) {
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(v); err != nil {
+		return nil, err
+	}
+	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), nil
 }
 
 func sprintf(format string, args []any) string {

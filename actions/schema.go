@@ -1,7 +1,9 @@
 package actions
 
 import (
-	"encoding/json"
+	"cmp"
+	json "encoding/json"
+	"errors"
 	"fmt"
 	"reflect"
 	"slices"
@@ -22,62 +24,120 @@ func schemaFor[In any]() (*jsonschema.Schema, error) {
 	if t.Kind() != reflect.Struct {
 		return nil, fmt.Errorf("entities are a struct, not %s", t)
 	}
-	return schema, annotate(schema, t)
+	if err := annotate(schema, t); err != nil {
+		return nil, err
+	}
+	filled := map[string]any{}
+	(&checker{root: schema, build: true}).defaults(schema, filled)
+	if _, err := decode[In](filled); err != nil {
+		return nil, fmt.Errorf("defaults: %w", err)
+	}
+	return schema, nil
 }
 
 // annotate adds the enum and default tags of struct t to its schema.
 func annotate(schema *jsonschema.Schema, t reflect.Type) error {
 	for field := range fields(t) {
 		name, _, _ := strings.Cut(field.Tag.Get("json"), ",")
-		property := schema.Properties[name]
-		if property == nil {
-			continue
-		}
-		if err := annotateField(schema, property, name, field); err != nil {
+		if err := annotateField(schema, cmp.Or(name, field.Name), field); err != nil {
 			return fmt.Errorf("field %s: %w", field.Name, err)
 		}
 	}
 	return nil
 }
 
-func annotateField(schema, property *jsonschema.Schema, name string, field reflect.StructField) error {
-	if values, ok := field.Tag.Lookup("enum"); ok {
-		target := property
-		if property.Items != nil {
-			target = property.Items
+func annotateField(schema *jsonschema.Schema, name string, field reflect.StructField) error {
+	options, hasOptions := field.Tag.Lookup("enum")
+	value, hasDefault := field.Tag.Lookup("default")
+	property := schema.Properties[name]
+	if property == nil || field.Anonymous {
+		if hasOptions || hasDefault {
+			return errors.New("it is no entity, so it can have no enum and no default")
 		}
-		for _, v := range strings.Split(values, ",") {
-			target.Enum = append(target.Enum, strings.TrimSpace(v))
-		}
+		return nil
 	}
-	if value, ok := field.Tag.Lookup("default"); ok {
-		raw, err := defaultJSON(value, property)
-		if err != nil {
+	element, t := innermost(property, field.Type)
+	if hasOptions {
+		if err := addOptions(element, options); err != nil {
 			return err
 		}
-		property.Default = raw
-		schema.Required = slices.DeleteFunc(schema.Required, func(r string) bool { return r == name })
 	}
-	if nested := structOf(field.Type); nested != nil {
-		target := property
-		if property.Items != nil {
-			target = property.Items
+	if t.Kind() == reflect.Struct {
+		if err := annotate(element, t); err != nil {
+			return err
 		}
-		return annotate(target, nested)
 	}
+	if !hasDefault {
+		return nil
+	}
+	schema.Required = slices.DeleteFunc(schema.Required, func(r string) bool { return r == name })
+	return addDefault(property, value)
+}
+
+// innermost returns what is behind the pointers, lists and maps of t, and the
+// schema of that.
+func innermost(schema *jsonschema.Schema, t reflect.Type) (*jsonschema.Schema, reflect.Type) {
+	for {
+		inner := schema
+		switch t.Kind() {
+		case reflect.Pointer:
+		case reflect.Slice, reflect.Array:
+			inner = schema.Items
+		case reflect.Map:
+			inner = schema.AdditionalProperties
+		default:
+			return schema, t
+		}
+		if inner == nil { // a type with a schema of its own
+			return schema, t
+		}
+		schema, t = inner, t.Elem()
+	}
+}
+
+func addOptions(schema *jsonschema.Schema, options string) error {
+	var values []any
+	for option := range strings.SplitSeq(options, ",") {
+		value, err := fitTag(schema, strings.TrimSpace(option))
+		if err != nil {
+			return fmt.Errorf("enum: %w", err)
+		}
+		values = append(values, value)
+	}
+	schema.Enum = values
 	return nil
 }
 
-// defaultJSON reads a default as JSON, or as a plain string where the property
-// is one.
-func defaultJSON(value string, property *jsonschema.Schema) (json.RawMessage, error) {
-	if property.Type == "string" {
-		return json.Marshal(value)
+func addDefault(schema *jsonschema.Schema, text string) error {
+	value, err := fitTag(schema, text)
+	if err != nil {
+		return fmt.Errorf("default: %w", err)
 	}
-	if !json.Valid([]byte(value)) {
-		return nil, fmt.Errorf("default %q is no JSON", value)
+	schema.Default, err = marshal(value)
+	return err
+}
+
+// fitTag reads the text of a tag as JSON, or as a plain string where schema wants
+// one, and fits it to schema without converting it.
+func fitTag(schema *jsonschema.Schema, text string) (any, error) {
+	var value any = text
+	if !wantsText(schema) {
+		var err error
+		if value, err = decodeNumbers([]byte(text)); err != nil || !json.Valid([]byte(text)) {
+			return nil, fmt.Errorf("%q is no JSON", text)
+		}
 	}
-	return json.RawMessage(value), nil
+	fitted, _, err := (&checker{root: schema, build: true, exact: true}).fit(schema, value)
+	if err != nil {
+		return nil, fmt.Errorf("%q: want %s, got %s", text, err.Want, err.Got)
+	}
+	return fitted, nil
+}
+
+// wantsText reports whether schema allows strings and nothing else but null.
+func wantsText(schema *jsonschema.Schema) bool {
+	types := slices.DeleteFunc(slices.Clone(typesOf(schema)), func(t string) bool { return t == "null" })
+	return len(types) == 1 && types[0] == "string"
 }
 
 func fields(t reflect.Type) func(func(reflect.StructField) bool) {
@@ -88,15 +148,4 @@ func fields(t reflect.Type) func(func(reflect.StructField) bool) {
 			}
 		}
 	}
-}
-
-// structOf returns the struct behind pointers and slices, or nil.
-func structOf(t reflect.Type) reflect.Type {
-	for t.Kind() == reflect.Pointer || t.Kind() == reflect.Slice {
-		t = t.Elem()
-	}
-	if t.Kind() != reflect.Struct {
-		return nil
-	}
-	return t
 }

@@ -111,6 +111,7 @@ func TestDecodeRefuses(t *testing.T) {
 		"conversation null": `{"type":"message","conversation":null}`,
 		"from of no object": `{"type":"message","conversation":{"id":"c"},"from":"me"}`,
 		"duplicate key":     `{"type":"message","conversation":{"id":"c"},"serviceUrl":"https://a","serviceUrl":"https://b"}`,
+		"conversation ..":   `{"type":"message","conversation":{"id":".."}}`,
 		"long conversation": `{"type":"message","conversation":{"id":"` + long + `"}}`,
 		"long id":           `{"type":"message","id":"` + long + `","conversation":{"id":"c"}}`,
 		"too deep":          `{"type":"message","conversation":{"id":"c"},"value":` + deep + `}`,

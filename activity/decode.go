@@ -113,8 +113,11 @@ func (a *Activity) checkIdentity() error {
 	if a.Type == "" {
 		return errors.New("no type")
 	}
-	if a.Conversation.ID == "" {
+	switch a.Conversation.ID {
+	case "":
 		return errors.New("no conversation.id")
+	case ".", "..":
+		return errors.New("conversation.id is no name") // nor a part of an address
 	}
 	for _, id := range []struct{ name, value string }{
 		{"type", string(a.Type)},

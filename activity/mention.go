@@ -53,7 +53,7 @@ func (a *Activity) Said() string {
 		if a.ofRecipient(m) {
 			text = without(text, m.Text, name)
 		} else if m.Text != "" && m.Mentioned.Name != "" {
-			text = strings.ReplaceAll(text, m.Text, m.Mentioned.Name)
+			text = strings.Replace(text, m.Text, m.Mentioned.Name, 1) // an entity stands for one place
 		}
 	}
 	if a.ChannelID == Teams {
@@ -68,14 +68,16 @@ func without(text, mention, name string) string {
 	if mention == "" {
 		mention = name
 	}
+	var kept strings.Builder
 	for {
 		before, after, found := strings.Cut(text, mention)
+		kept.WriteString(before)
 		if !found {
-			return text
+			return kept.String()
 		}
-		if strings.HasSuffix(before, " ") || before == "" {
+		if so := kept.String(); so == "" || strings.HasSuffix(so, " ") {
 			after = strings.TrimLeft(after, " ")
 		}
-		text = before + after
+		text = after
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/planbot-go/planbot/activity"
 )
@@ -41,6 +42,25 @@ func TestSaid(t *testing.T) {
 		if got := a.Addressed(); got != c.addressed {
 			t.Errorf("%s: addressed %v", name, got)
 		}
+	}
+}
+
+// TestMentionsCannotBlowUpTheText has each mention double what the one before it
+// left, and a text that is nothing but mentions of the bot.
+func TestMentionsCannotBlowUpTheText(t *testing.T) {
+	t.Parallel()
+	var a activity.Activity
+	a.Text = "a"
+	for range 200 {
+		a.Entities = append(a.Entities, jsontext.Value(`{"type":"mention","mentioned":{"id":"x","name":"aa"},"text":"a"}`))
+	}
+	if got := a.Said(); len(got) > 1000 {
+		t.Errorf("%d bytes out of one", len(got))
+	}
+	a.Text, a.Recipient.ID = strings.Repeat("<at>P</at>x", 60_000), "bot"
+	a.Entities = []jsontext.Value{jsontext.Value(`{"type":"mention","mentioned":{"id":"bot","name":"P"},"text":"<at>P</at>"}`)}
+	if got := a.Said(); got != strings.Repeat("x", 60_000) {
+		t.Errorf("%d bytes left", len(got))
 	}
 }
 

@@ -96,6 +96,7 @@ type Bot struct {
 	cfg    Config
 	routes routes
 	lanes  *lanes
+	recent *recent
 }
 
 // New returns a bot with the built-in routes (welcome, help, /reset, /forget),
@@ -116,9 +117,19 @@ func New(cfg Config) (*Bot, error) {
 			faults = append(faults, fmt.Errorf("no %s", required.name))
 		}
 	}
-	for name, n := range map[string]int{"TurnTimeout": int(cfg.TurnTimeout), "AckTimeout": int(cfg.AckTimeout), "MaxSteps": cfg.MaxSteps, "MaxTurns": cfg.MaxTurns, "MaxWaiting": cfg.MaxWaiting, "MaxWaitingPerConversation": cfg.MaxWaitingPerConversation} {
-		if n < 0 {
-			faults = append(faults, fmt.Errorf("%s is negative", name))
+	for _, number := range []struct {
+		name  string
+		value int64
+	}{
+		{"TurnTimeout", int64(cfg.TurnTimeout)},
+		{"AckTimeout", int64(cfg.AckTimeout)},
+		{"MaxSteps", int64(cfg.MaxSteps)},
+		{"MaxTurns", int64(cfg.MaxTurns)},
+		{"MaxWaiting", int64(cfg.MaxWaiting)},
+		{"MaxWaitingPerConversation", int64(cfg.MaxWaitingPerConversation)},
+	} {
+		if number.value < 0 {
+			faults = append(faults, fmt.Errorf("%s is negative", number.name))
 		}
 	}
 	if err := errors.Join(faults...); err != nil {
@@ -128,7 +139,7 @@ func New(cfg Config) (*Bot, error) {
 	cfg.TurnTimeout = cmp.Or(cfg.TurnTimeout, 5*time.Minute)
 	cfg.AckTimeout = cmp.Or(cfg.AckTimeout, 10*time.Second)
 	cfg.MaxSteps = cmp.Or(cfg.MaxSteps, 25)
-	b := &Bot{cfg: cfg, lanes: newLanes(limits{
+	b := &Bot{cfg: cfg, recent: newRecent(), lanes: newLanes(limits{
 		running: cmp.Or(cfg.MaxTurns, 1024),
 		waiting: cmp.Or(cfg.MaxWaiting, 10_000),
 		perLane: cmp.Or(cfg.MaxWaitingPerConversation, 256),
@@ -138,8 +149,8 @@ func New(cfg Config) (*Bot, error) {
 }
 
 // Drain stops taking activities, which are then refused with 503, and waits for
-// the turns at work and waiting. When ctx ends first, it cancels them, waits
-// until they are gone and returns ctx's error.
+// the turns at work and waiting. When ctx ends first, it cancels them, waits a
+// second for them to go and returns ctx's error.
 func (b *Bot) Drain(ctx context.Context) error { return b.lanes.drain(ctx) }
 
 // Draining reports whether Drain was called.

@@ -83,9 +83,19 @@ func (b *Bot) inBigTeam(ctx context.Context, a *activity.Activity) bool {
 	return details.MemberCount > bigTeam
 }
 
-// leave forgets the welcome, so that a bot that is added again greets again.
-func leave(_ context.Context, t *Turn) error {
-	*state.Of[greeted](t.Conversation) = greeted{}
+// leave forgets the welcome, so that a bot that is added again greets again, and
+// deletes what was said when the app itself was taken out.
+func leave(ctx context.Context, t *Turn) error {
+	if t.Activity.Type != activity.InstallationUpdate {
+		*state.Of[greeted](t.Conversation) = greeted{}
+		return nil
+	}
+	t.forget = true
+	if t.Activity.Conversation.Personal() {
+		return forgetPerson(ctx, t)
+	}
+	t.Conversation.Delete()
+	t.Thread.Delete()
 	return nil
 }
 
@@ -149,20 +159,15 @@ func submitted(ctx context.Context, t *Turn) error {
 // reset clears what the conversation was about. What the person keeps, such as
 // lists, stays.
 func reset(ctx context.Context, t *Turn) error {
-	state.Of[prompts.History](t.Thread).Clear()
+	t.Thread.Remove(new(prompts.History).StateName()) // also one that cannot be read
 	return t.Tell(ctx, "I forgot our conversation. What you keep with me is still there.")
 }
 
-// forget deletes everything that is kept about the person: in a personal chat
-// the conversation too, elsewhere what they said in it.
+// forget deletes everything that is kept about the person.
 func forget(ctx context.Context, t *Turn) error {
 	t.forget = true
-	t.User.Delete()
-	if t.Activity.Conversation.Personal() {
-		t.Conversation.Delete()
-		t.Thread.Delete()
-	} else {
-		state.Of[prompts.History](t.Thread).Forget(t.Activity.From.ID)
+	if err := forgetPerson(ctx, t); err != nil {
+		return err
 	}
 	return t.Tell(ctx, "I deleted everything I kept about you.")
 }

@@ -94,6 +94,17 @@ func (b *bundle) newPlanner(cfg planner.SequenceConfig) bot.Planner {
 	return sequence
 }
 
+// replica starts another process, as far as a test can, and returns its address.
+func (b *bundle) replica() string {
+	b.Helper()
+	store, err := state.Open(b.Context(), "redis://"+b.redis.Addr(), state.Config{})
+	b.must(err)
+	b.Cleanup(func() { _ = store.Close() })
+	server := httptest.NewServer(b.wire(store))
+	b.Cleanup(server.Close)
+	return server.URL
+}
+
 func (b *bundle) must(err error) {
 	b.Helper()
 	if err != nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"strings"
 	"time"
 
@@ -11,68 +12,147 @@ import (
 
 	"github.com/planbot-go/planbot/actions"
 	"github.com/planbot-go/planbot/activity"
+	"github.com/planbot-go/planbot/connector"
 	"github.com/planbot-go/planbot/models"
 	"github.com/planbot-go/planbot/planner"
 	"github.com/planbot-go/planbot/state"
 )
 
-// tellWithin bounds the one sentence about a failure, which may have to leave
-// after the turn's own time is over.
-const tellWithin = 15 * time.Second
+const (
+	// tellWithin bounds the one sentence about a failure, which may have to leave
+	// after the turn's own time is over.
+	tellWithin = 15 * time.Second
+	// settleWithin bounds what is put right in state after a failure.
+	settleWithin = 5 * time.Second
+)
 
-// tell sends the person one honest sentence about the failure of the turn. It
-// returns the failure for the log, joined with that of the sentence if it could
-// not be sent.
-func (b *Bot) tell(ctx context.Context, t *Turn, failure error) error {
+// errPanic is a panic in a route.
+var errPanic = errors.New("the route panicked")
+
+// afterFailure tells the person, and puts right what the turn left in state.
+func (b *Bot) afterFailure(ctx context.Context, t *Turn, failure error) {
 	if t.Activity.Type == activity.Invoke {
-		t.answer = InvokeResponse{Status: 500}
-		return failure
+		t.answer = InvokeResponse{Status: http.StatusInternalServerError}
 	}
+	ctx, cancel := b.lanes.outlive(ctx, tellWithin+settleWithin)
+	defer cancel()
+	if t.isMessage() && reachable(failure) {
+		b.tell(ctx, t, failure)
+	}
+	if len(t.kept) > 0 || t.saveFailed {
+		b.settle(ctx, t)
+	}
+}
+
+// reachable reports whether the person may still be reached: after a failure to
+// send only if the channel refused this one message, not the bot or the
+// conversation.
+func reachable(failure error) bool {
 	var unsent *sendError
-	if !t.isMessage() || errors.As(failure, &unsent) {
-		return failure
+	if !errors.As(failure, &unsent) {
+		return true
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), tellWithin)
+	var refused *connector.Error
+	return errors.As(failure, &refused) && (refused.Status == http.StatusBadRequest ||
+		refused.Status == http.StatusRequestEntityTooLarge || refused.Status >= http.StatusInternalServerError)
+}
+
+// tell sends the person one honest sentence about the failure of the turn.
+func (b *Bot) tell(ctx context.Context, t *Turn, failure error) {
+	ctx, cancel := context.WithTimeout(ctx, tellWithin)
 	defer cancel()
 	if err := t.deliver(ctx, t.message(sentence(failure, t))); err != nil {
-		return errors.Join(failure, err)
+		zerolog.Ctx(ctx).Error().Str("error", cause(err)).Msg("the person was not told of the failure")
 	}
-	zerolog.Ctx(ctx).Debug().Msg("the person was told of the failure")
-	return failure
+}
+
+// settle makes state agree with what the person was told: a turn that failed is
+// no part of the history, and if it did anything it is not to be done again.
+func (b *Bot) settle(ctx context.Context, t *Turn) {
+	ctx, cancel := context.WithTimeout(ctx, settleWithin)
+	defer cancel()
+	err := t.load(ctx)
+	if err == nil && t.unreadable == nil {
+		if t.savedBefore() && len(t.kept) == 0 {
+			t.takeBack()
+		}
+		t.markSeen()
+		err = t.bot.cfg.Store.Save(ctx, t.Thread)
+	}
+	if err != nil {
+		zerolog.Ctx(ctx).Error().Err(err).Msg("state was not put right after the failure")
+	}
 }
 
 // sentence says in words for the person what happened, what was done before,
 // and how to name the turn to an operator. It never holds an error's own text.
 func sentence(failure error, t *Turn) string {
-	said := explain(failure)
+	said := explain(failure, t)
 	if done := names(t.kept); done != "" {
 		said += " Before that I did: " + done + "."
+	}
+	if t.uncertain != "" {
+		said += " I cannot tell whether this was done: " + t.uncertain + "."
 	}
 	return fmt.Sprintf("%s (turn %s)", said, t.ID)
 }
 
-func explain(failure error) string {
+func explain(failure error, t *Turn) string {
 	var fromModel *models.Error
 	var noPlan *planner.DecodeError
+	var unsent *sendError
 	switch {
+	case errors.As(failure, &unsent):
+		return "Sorry, a part of my answer could not be sent."
 	case errors.Is(failure, errTooManySteps):
 		return "Sorry, this took too many steps, so I stopped."
 	case errors.As(failure, &fromModel):
 		return explainModel(fromModel.Kind)
 	case errors.As(failure, &noPlan):
 		return "Sorry, I could not make a plan for that. Please try other words."
-	case errors.Is(failure, state.ErrTooLarge):
-		return "Sorry, that is more than I can keep, so I did not keep it."
-	case errors.Is(failure, state.ErrConflict):
-		return "Sorry, somebody else changed the same things at that moment, so I kept nothing of this. Please try again."
-	case errors.Is(failure, state.ErrUnavailable):
-		return "Sorry, I cannot reach my memory right now, so I kept nothing of this. Please try again in a moment."
 	case errors.Is(failure, context.DeadlineExceeded):
 		return "Sorry, this took too long, so I stopped. Please try again."
 	case errors.Is(failure, context.Canceled):
 		return "Sorry, I was shut down in the middle of this. Please try again."
+	}
+	return explainState(failure, t)
+}
+
+func explainState(failure error, t *Turn) string {
+	var conflict *state.ConflictError
+	switch {
+	case errors.Is(failure, state.ErrTooLarge) && t.unreadable == nil:
+		return "Sorry, that is more than I can keep, so I did not keep it."
+	case errors.As(failure, &conflict) && len(conflict.Saved) > 0:
+		return "Sorry, somebody else changed the same things at that moment. Please look whether I kept this, and try again."
+	case errors.Is(failure, state.ErrConflict):
+		return "Sorry, somebody else changed the same things at that moment, so I kept nothing of this. Please try again."
+	case errors.Is(failure, state.ErrUnavailable) && t.saveFailed:
+		return "Sorry, I lost touch with my memory, so I cannot tell whether I kept this. Please look in a moment."
+	case errors.Is(failure, state.ErrUnavailable):
+		return "Sorry, I cannot reach my memory right now, so I did nothing. Please try again in a moment."
+	case t.unreadable != nil, errors.Is(failure, state.ErrValue):
+		return "Sorry, I cannot read what I keep here. If whoever runs me cannot mend it, /forget deletes it."
 	default:
 		return "Sorry, something went wrong on my side. Please try again."
+	}
+}
+
+// cause is what the log may hold of an error: nothing that a person, a model or
+// a channel wrote.
+func cause(err error) string {
+	var noPlan *planner.DecodeError
+	var entity *actions.EntityError
+	var refused *connector.Error
+	switch {
+	case errors.As(err, &noPlan):
+		return "no plan that could run: " + string(noPlan.Kind)
+	case errors.As(err, &entity):
+		return "the entity " + entity.Path + " does not fit"
+	case errors.As(err, &refused):
+		return fmt.Sprintf("the connector answered %d %s", refused.Status, http.StatusText(refused.Status))
+	default:
+		return err.Error()
 	}
 }
 

@@ -4,12 +4,18 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"time"
 )
 
 var (
 	errBusy     = errors.New("too many turns are waiting")
 	errDraining = errors.New("the bot is shutting down")
+	errStuck    = errors.New("turns do not end although they were cancelled")
 )
+
+// cutOffGrace is what is left for turns that were cancelled at the end of the
+// drain time.
+const cutOffGrace = time.Second
 
 type limits struct{ running, waiting, perLane int }
 
@@ -58,15 +64,19 @@ func (l *lanes) add(key string, job func(context.Context)) error {
 	return nil
 }
 
+// run does the lane's jobs. It gives its slot back after each, so that busy
+// conversations do not keep others out.
 func (l *lanes) run(key string, ln *lane) {
-	l.slots <- struct{}{}
-	defer func() { <-l.slots }()
 	for {
+		l.slots <- struct{}{}
 		job := l.next(key, ln)
+		if job != nil {
+			job(l.ctx)
+		}
+		<-l.slots
 		if job == nil {
 			return
 		}
-		job(l.ctx)
 	}
 }
 
@@ -79,6 +89,7 @@ func (l *lanes) next(key string, ln *lane) func(context.Context) {
 		return nil
 	}
 	job := ln.jobs[0]
+	ln.jobs[0] = nil // what it holds on to can go
 	ln.jobs = ln.jobs[1:]
 	l.waiting--
 	return job
@@ -104,8 +115,24 @@ func (l *lanes) drain(ctx context.Context) error {
 	case <-done:
 		return nil
 	case <-ctx.Done():
-		l.cancel()
-		<-done
-		return ctx.Err()
+	}
+	l.cancel()
+	if !wait(context.WithoutCancel(ctx), cutOffGrace, done) {
+		return errors.Join(ctx.Err(), errStuck)
+	}
+	return ctx.Err()
+}
+
+// outlive returns a context that goes on for the given time after that of a
+// turn has ended, but for a moment only once the turns are cut off.
+func (l *lanes) outlive(ctx context.Context, atMost time.Duration) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), atMost)
+	stop := context.AfterFunc(l.ctx, func() {
+		wait(ctx, cutOffGrace/2, nil)
+		cancel()
+	})
+	return ctx, func() {
+		stop()
+		cancel()
 	}
 }

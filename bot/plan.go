@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -16,15 +15,25 @@ import (
 	"github.com/planbot-go/planbot/state"
 )
 
-// errTooManySteps ends a turn whose plans never come to an end.
-var errTooManySteps = errors.New("too many steps in one turn")
+var (
+	// errTooManySteps ends a turn whose plans never come to an end.
+	errTooManySteps = errors.New("too many steps in one turn")
+	errNoCommands   = errors.New("the planner made an empty plan")
+)
 
 // planned is the default route: let the planner plan, run the plan, and plan
 // again as long as the last plan ended in something that the model has to see.
 func planned(ctx context.Context, t *Turn) error {
+	state.Of[prompts.History](t.Thread)
+	if err := t.Thread.Err(); err != nil {
+		return fmt.Errorf("read history: %w", err)
+	}
 	r := &run{turn: t}
 	for {
 		plan, err := t.bot.cfg.Planner.Plan(ctx, t.Turn)
+		if err == nil && len(plan.Commands) == 0 {
+			err = errNoCommands
+		}
 		if err != nil {
 			return fmt.Errorf("plan: %w", err)
 		}
@@ -58,16 +67,15 @@ type run struct {
 // what happened before anything else is done: an action failed, asked for it,
 // or put out something that nothing came after.
 func (r *run) plan(ctx context.Context, p planner.Plan) (again bool, err error) {
+	if r.steps += len(p.Commands); r.steps > r.turn.bot.cfg.MaxSteps {
+		return false, errTooManySteps // and none of them runs
+	}
 	r.variables = nil
 	if p.Saves() {
 		r.variables = planner.Variables{}
 	}
-	lastDo := lastDo(p)
-	for i := 0; i < len(p.Commands); i++ {
-		command := p.Commands[i]
-		if r.steps++; r.steps > r.turn.bot.cfg.MaxSteps {
-			return false, errTooManySteps
-		}
+	lastDo := p.LastDo()
+	for i, command := range p.Commands {
 		if command.Kind == planner.Say {
 			if i > lastDo {
 				return false, r.sayLast(ctx, p.Commands[i:])
@@ -89,33 +97,24 @@ func (r *run) plan(ctx context.Context, p planner.Plan) (again bool, err error) 
 	return again, nil
 }
 
-// lastDo returns the index of the plan's last DO, or -1.
-func lastDo(p planner.Plan) int {
-	for i, c := range slices.Backward(p.Commands) {
-		if c.Kind == planner.Do {
-			return i
-		}
-	}
-	return -1
-}
-
 // do runs one action. Whatever goes wrong in it is a failed outcome, which the
 // model sees in words that are safe to repeat; only the end of the turn's time
 // is an error.
 func (r *run) do(ctx context.Context, c planner.Command) (actions.Result, error) {
 	began := time.Now()
 	result, err := r.call(ctx, &c)
-	if ctx.Err() != nil {
+	if err != nil && ctx.Err() != nil {
+		r.turn.uncertain = c.Action
 		return result, ctx.Err()
 	}
 	log := zerolog.Ctx(ctx).Debug()
 	if err != nil {
-		log = zerolog.Ctx(ctx).Error().Err(err)
+		log = zerolog.Ctx(ctx).Error().Str("error", cause(err))
 		result = actions.Fail("%s", safeReason(err))
 	}
 	log.Str("action", c.Action).Bool("failed", result.Failed()).Dur("took", time.Since(began)).Msg("action ran")
 	r.record(c, result)
-	return result, nil
+	return result, ctx.Err()
 }
 
 // call fills in the variables, checks the entities and calls the action.
@@ -123,6 +122,9 @@ func (r *run) call(ctx context.Context, c *planner.Command) (actions.Result, err
 	action, ok := r.turn.bot.cfg.Actions.Lookup(c.Action)
 	if !ok {
 		return actions.Result{}, fmt.Errorf("no action %s", c.Action)
+	}
+	if action.Approval {
+		return actions.Fail("it needs the approval of a person, which this bot cannot ask for"), nil
 	}
 	if r.variables != nil {
 		c.Entities = r.variables.ExpandEntities(c.Entities)
@@ -174,6 +176,7 @@ func (r *run) say(ctx context.Context, c planner.Command) error {
 		return nil // its variables are results with nothing to tell
 	}
 	r.executed = append(r.executed, c)
+	r.turn.Outcomes = append(r.turn.Outcomes, actions.Outcome{Action: string(planner.Say), Text: c.Response})
 	return r.turn.Say(ctx, c.Response)
 }
 
@@ -196,7 +199,9 @@ func (r *run) sayLast(ctx context.Context, commands []planner.Command) error {
 		r.executed = append(r.executed, planner.Command{Kind: planner.Say, Response: nothingToTell})
 	}
 	r.remember()
-	return r.turn.Say(ctx, texts...)
+	err := r.turn.Say(ctx, texts...)
+	r.turn.done = err == nil
+	return err
 }
 
 // expand fills in the variables, in a plan that has any.
@@ -220,9 +225,19 @@ func (r *run) remember() {
 	if answer := planner.Transcript(r.executed); answer != "" {
 		said.Messages = append(said.Messages, prompts.Message{Role: prompts.Assistant, Text: answer})
 	}
+	r.turn.rememberPlace()
 	history := state.Of[prompts.History](r.turn.Thread)
-	if last := len(history.Turns) - 1; last >= 0 && r.turn.savedBefore() && history.Turns[last].From == said.From {
+	if last := len(history.Turns) - 1; last >= 0 && r.turn.again && history.Turns[last].From == said.From {
 		history.Turns = history.Turns[:last] // by the attempt before this one
 	}
 	history.Append(said, prompts.Limits{})
+}
+
+// takeBack removes from the history what an attempt of this turn left there,
+// though the turn failed.
+func (t *Turn) takeBack() {
+	history := state.Of[prompts.History](t.Thread)
+	if last := len(history.Turns) - 1; last >= 0 && history.Turns[last].From == t.Activity.From.ID {
+		history.Turns = history.Turns[:last]
+	}
 }

@@ -2,7 +2,9 @@ package bot
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -26,7 +28,8 @@ func (t *Turn) Say(ctx context.Context, texts ...string) error {
 	return t.Send(ctx, messages...)
 }
 
-// Tell is [Turn.Say] for texts of the bot itself, which no model wrote.
+// Tell sends one short text of the bot itself, which no model wrote: it is not
+// labelled and not split. Otherwise it is like [Turn.Say].
 func (t *Turn) Tell(ctx context.Context, text string) error {
 	return t.Send(ctx, t.message(text))
 }
@@ -39,7 +42,8 @@ func (t *Turn) message(text string) *activity.Activity {
 	return m
 }
 
-// Send saves what the turn changed and then sends the activities, in order.
+// Send saves what the turn changed and then sends the activities, in order. It
+// is for cards and the like; [Turn.Say] and [Turn.Tell] are for texts.
 func (t *Turn) Send(ctx context.Context, activities ...*activity.Activity) error {
 	if err := t.save(ctx); err != nil {
 		return err
@@ -61,8 +65,10 @@ func (t *Turn) deliverOne(ctx context.Context, a *activity.Activity) error {
 	t.typing.hold()
 	defer t.typing.release()
 	if t.replies != nil {
-		t.replies.add(a)
-		t.sent++
+		if !t.replies.add(a) {
+			return &sendError{errLate}
+		}
+		t.Sent = append(t.Sent, "")
 		return nil
 	}
 	began := time.Now()
@@ -70,8 +76,8 @@ func (t *Turn) deliverOne(ctx context.Context, a *activity.Activity) error {
 	if err != nil {
 		return &sendError{fmt.Errorf("send reply: %w", err)}
 	}
-	t.sent++
-	zerolog.Ctx(ctx).Debug().Str("sent", id).Dur("took", time.Since(began)).Msg("reply sent")
+	t.Sent = append(t.Sent, id)
+	zerolog.Ctx(ctx).Debug().Str("sent_id", id).Dur("took", time.Since(began)).Msg("reply sent")
 	return nil
 }
 
@@ -85,8 +91,11 @@ func (t *Turn) send(ctx context.Context, a *activity.Activity) (id string, err e
 	return t.bot.cfg.Channel.Reply(ctx, to, a.ReplyToID, a)
 }
 
-// sendError is the failure to reach the channel: there is nobody to tell.
+// sendError is a reply that could not be sent.
 type sendError struct{ error }
+
+// errLate is a reply to a request that was answered already.
+var errLate = errors.New("the request that expected replies was answered already")
 
 func (e *sendError) Unwrap() error { return e.error }
 
@@ -97,21 +106,32 @@ type replies struct {
 	taken bool
 }
 
-// add keeps a reply; what comes after the response has left is dropped.
-func (r *replies) add(a *activity.Activity) {
+// add keeps replies. It reports false when the response has left already.
+func (r *replies) add(list ...*activity.Activity) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if !r.taken {
-		r.list = append(r.list, a)
+	if r.taken {
+		return false
 	}
+	for _, a := range list {
+		out := *a
+		out.ServiceURL = "" // the caller knows
+		r.list = append(r.list, &out)
+	}
+	return true
 }
 
+// take returns the replies for the response; none can be added any more.
 func (r *replies) take() []*activity.Activity {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.taken = true
-	if r.list == nil {
-		return []*activity.Activity{}
-	}
-	return r.list
+	return append([]*activity.Activity{}, r.list...)
+}
+
+// all returns the replies so far.
+func (r *replies) all() []*activity.Activity {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.Clone(r.list)
 }

@@ -3,6 +3,7 @@ package bot
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"slices"
 	"strings"
@@ -11,14 +12,16 @@ import (
 )
 
 // Handler answers one activity. What it returns as an error is told to the
-// person in one safe sentence and to the operator with its cause.
+// person in one safe sentence and to the operator with its cause. When the save
+// that follows it loses a race and nothing was sent yet, it runs again on fresh
+// state: what it does elsewhere has to bear that.
 type Handler func(ctx context.Context, t *Turn) error
 
 // Middleware wraps the handler of every activity; call next to go on.
 type Middleware func(next Handler) Handler
 
 // InvokeHandler answers an invoke in the HTTP response: the body is written as
-// JSON, nil as an empty one.
+// JSON, nil as an empty one. The rule of [Handler] on running again holds.
 type InvokeHandler func(ctx context.Context, t *Turn) (InvokeResponse, error)
 
 // InvokeResponse is the answer to an invoke. The zero status is 200.
@@ -27,7 +30,8 @@ type InvokeResponse struct {
 	Body   any
 }
 
-// Match decides whether a route takes an activity.
+// Match decides whether a route takes an activity, by Activity and Text: the
+// turn's state is not loaded yet.
 type Match func(t *Turn) bool
 
 type route struct {
@@ -77,10 +81,14 @@ func (b *Bot) OnMembersAdded(h Handler) {
 func (b *Bot) OnReaction(h Handler) { b.OnActivity(activity.MessageReaction, h) }
 
 // OnInvoke registers the handler of the invokes of that name. An invoke without
-// a handler is answered with 501.
+// a handler is answered with 501. It panics when the name has a handler: that is
+// a wiring mistake.
 func (b *Bot) OnInvoke(name string, h InvokeHandler) {
 	if b.routes.invokes == nil {
 		b.routes.invokes = map[string]InvokeHandler{}
+	}
+	if _, taken := b.routes.invokes[name]; taken {
+		panic("bot: invoke " + name + " has a handler")
 	}
 	b.routes.invokes[name] = h
 }
@@ -90,6 +98,9 @@ func (b *Bot) Use(m Middleware) { b.routes.middleware = append(b.routes.middlewa
 
 // handler returns the handler for the turn, or nil when nothing takes it.
 func (r *routes) handler(t *Turn) Handler {
+	if h, ok := r.invokes[t.Activity.Name]; ok && t.Activity.Type == activity.Invoke {
+		return r.wrap(answering(h))
+	}
 	for _, list := range [][]route{r.first, r.last} {
 		for _, route := range list {
 			if route.match(t) {
@@ -107,32 +118,25 @@ func (r *routes) wrap(h Handler) Handler {
 	return h
 }
 
-// invoke returns the handler of an invoke as one that leaves its answer in the
-// turn: 501 when there is none.
-func (r *routes) invoke(name string) Handler {
-	h, ok := r.invokes[name]
-	return r.wrap(func(ctx context.Context, t *Turn) error {
-		if !ok {
-			t.answer = InvokeResponse{Status: http.StatusNotImplemented}
-			return nil
-		}
+// answering is the invoke's handler as one that leaves its answer in the turn.
+func answering(h InvokeHandler) Handler {
+	return func(ctx context.Context, t *Turn) error {
 		answer, err := h(ctx, t)
 		if err != nil {
 			return err
 		}
 		t.answer = answer
 		return nil
-	})
+	}
 }
 
 // write sends the answer to an invoke.
-func (i InvokeResponse) write(w http.ResponseWriter) {
+func (i InvokeResponse) write(w http.ResponseWriter) error {
 	var body []byte
 	if i.Body != nil {
 		raw, err := json.Marshal(i.Body)
 		if err != nil {
-			http.Error(w, "", http.StatusInternalServerError)
-			return
+			return fmt.Errorf("write the answer: %w", err)
 		}
 		body = raw
 		w.Header().Set("Content-Type", "application/json; charset=utf-8")
@@ -142,6 +146,7 @@ func (i InvokeResponse) write(w http.ResponseWriter) {
 	}
 	w.WriteHeader(i.Status)
 	_, _ = w.Write(body) // the caller is gone if this fails, and sends the invoke again
+	return nil
 }
 
 func isCommand(command string) Match {

@@ -1,6 +1,7 @@
 package bot
 
 import (
+	"encoding/binary"
 	"hash/fnv"
 	"slices"
 	"time"
@@ -15,20 +16,41 @@ const (
 	seenFor = 30 * time.Minute
 	// A second click on the same card button within this time is the same click.
 	sameClick = time.Minute
-	maxSeen   = 32
+	// The process itself remembers more: see recent.
+	maxSeen = 32
 )
 
 // seen are the activities of a conversation that were handled. It is part of
 // the state that the turn saves, so an activity counts as handled exactly when
-// its effects are kept.
+// its effects are kept. Every turn reads and writes it, hence the packed form.
 type seen struct {
-	Marks []mark `json:"marks,omitempty"`
+	Marks []byte `json:"marks,omitempty"`
 }
 
+// mark is one activity that was handled.
 type mark struct {
-	Key uint64 `json:"k"`
-	By  uint64 `json:"b"` // the turn that handled it
-	At  int64  `json:"t"` // Unix seconds
+	key uint64
+	by  uint64 // the turn that handled it
+	at  uint32 // Unix seconds
+}
+
+const markBytes = 8 + 8 + 4
+
+func (s *seen) unpack() []mark {
+	var marks []mark
+	for b := s.Marks; len(b) >= markBytes; b = b[markBytes:] {
+		marks = append(marks, mark{binary.BigEndian.Uint64(b), binary.BigEndian.Uint64(b[8:]), binary.BigEndian.Uint32(b[16:])})
+	}
+	return marks
+}
+
+func (s *seen) pack(marks []mark) {
+	s.Marks = s.Marks[:0]
+	for _, m := range marks {
+		s.Marks = binary.BigEndian.AppendUint64(s.Marks, m.key)
+		s.Marks = binary.BigEndian.AppendUint64(s.Marks, m.by)
+		s.Marks = binary.BigEndian.AppendUint32(s.Marks, m.at)
+	}
 }
 
 // seenKeys returns what identifies the activity, and for how long. Without an
@@ -46,15 +68,15 @@ func seenKeys(a *activity.Activity) map[uint64]time.Duration {
 
 // isSubmit reports whether the activity is the click on a card's submit button.
 func isSubmit(a *activity.Activity) bool {
-	return a.Type == activity.Message && a.Text == "" && len(a.Value) > 0
+	return a.Type == activity.Message && a.Text == "" && len(a.Value) > 0 && a.Value.Kind() != 'n'
 }
 
 // seenBefore reports whether another turn handled the activity.
 func (t *Turn) seenBefore() bool {
 	keys, now, self := seenKeys(t.Activity), time.Now(), hash(t.ID)
-	return slices.ContainsFunc(state.Of[seen](t.Thread).Marks, func(m mark) bool {
-		within, known := keys[m.Key]
-		return known && m.By != self && now.Sub(time.Unix(m.At, 0)) < within
+	return slices.ContainsFunc(state.Of[seen](t.Thread).unpack(), func(m mark) bool {
+		within, known := keys[m.key]
+		return known && m.by != self && now.Sub(time.Unix(int64(m.at), 0)) < within
 	})
 }
 
@@ -62,21 +84,20 @@ func (t *Turn) seenBefore() bool {
 // part: the conversation was, the person's state lost its race.
 func (t *Turn) savedBefore() bool {
 	self := hash(t.ID)
-	return slices.ContainsFunc(state.Of[seen](t.Thread).Marks, func(m mark) bool { return m.By == self })
+	return slices.ContainsFunc(state.Of[seen](t.Thread).unpack(), func(m mark) bool { return m.by == self })
 }
 
 // markSeen adds the activity to what was handled, once, and drops the oldest.
 func (t *Turn) markSeen() {
-	s, now := state.Of[seen](t.Thread), time.Now()
+	s, now, self := state.Of[seen](t.Thread), time.Now(), hash(t.ID)
+	marks := s.unpack()
 	for key := range seenKeys(t.Activity) {
-		s.Marks = slices.DeleteFunc(s.Marks, func(m mark) bool { return m.Key == key && m.By != hash(t.ID) })
-		if !slices.ContainsFunc(s.Marks, func(m mark) bool { return m.Key == key }) {
-			s.Marks = append(s.Marks, mark{key, hash(t.ID), now.Unix()})
+		marks = slices.DeleteFunc(marks, func(m mark) bool { return m.key == key && m.by != self })
+		if !slices.ContainsFunc(marks, func(m mark) bool { return m.key == key }) {
+			marks = append(marks, mark{key, self, uint32(now.Unix())}) //nolint:gosec // until 2106
 		}
 	}
-	if len(s.Marks) > maxSeen {
-		s.Marks = slices.Delete(s.Marks, 0, len(s.Marks)-maxSeen)
-	}
+	s.pack(marks[max(0, len(marks)-maxSeen):])
 }
 
 func hash(parts ...string) uint64 {

@@ -3,10 +3,13 @@ package bot
 import (
 	"cmp"
 	"context"
-	"crypto/rand"
+	crand "crypto/rand"
 	"errors"
 	"fmt"
 	"math"
+	"math/rand/v2"
+	"net/http"
+	"runtime/debug"
 	"strconv"
 	"strings"
 	"time"
@@ -20,7 +23,7 @@ import (
 
 // maxReplays is how often a turn starts over because another replica changed
 // the same state first.
-const maxReplays = 3
+const maxReplays = 6
 
 // nobody stands in keys for what a channel left out.
 const nobody = "-"
@@ -29,21 +32,30 @@ const nobody = "-"
 // the turn and is not safe for concurrent use.
 type Turn struct {
 	*actions.Turn
+	// Sent are the ids that the channel gave to what the turn has sent, in
+	// order; "" where it gave none.
+	Sent []string
 
 	bot     *Bot
 	scopes  []*state.Scope
 	replies *replies // set when the replies travel in the HTTP response
 	answer  InvokeResponse
 	typing  *typing
-	sent    int               // activities that were sent
-	unsaved []actions.Outcome // what changed state that is not saved yet
-	kept    []actions.Outcome // what was done for good
-	forget  bool              // leave no trace of this turn in state
+	dropped bool // it never ran, because the bot is shut down
+
+	unsaved    []actions.Outcome // what changed state that is not saved yet
+	kept       []actions.Outcome // what was done for good
+	uncertain  string            // the action that was cut off
+	saveFailed bool              // parts of the turn may be saved all the same
+	again      bool              // parts of an earlier attempt are saved
+	done       bool              // everything is saved, and nothing changed since
+	forget     bool              // leave no trace of this turn in state
+	unreadable error             // why state cannot be read
 }
 
 func (b *Bot) newTurn(a *activity.Activity) *Turn {
 	t := &Turn{bot: b, Turn: &actions.Turn{ID: newTurnID(), Activity: a, Text: said(a), Temp: state.NewScope()}}
-	if a.DeliveryMode == activity.ExpectReplies {
+	if a.DeliveryMode == activity.ExpectReplies && a.Type != activity.Invoke {
 		t.replies = &replies{}
 	}
 	return t
@@ -69,7 +81,7 @@ func said(a *activity.Activity) string {
 }
 
 // newTurnID returns a short name that no other turn has.
-func newTurnID() string { return strings.ToLower(rand.Text()[:12]) }
+func newTurnID() string { return strings.ToLower(crand.Text()[:12]) }
 
 func (b *Bot) turnLog(t *Turn) zerolog.Logger {
 	return b.cfg.Log.With().
@@ -84,20 +96,26 @@ func (b *Bot) turnLog(t *Turn) zerolog.Logger {
 // that fails tell the person and the operator.
 func (b *Bot) run(ctx context.Context, t *Turn) {
 	began := time.Now()
-	ctx, cancel := context.WithTimeout(ctx, b.cfg.TurnTimeout)
-	defer cancel()
 	log := zerolog.Ctx(ctx)
-	if reason := unwanted(t.Activity); reason != "" {
+	if t.dropped = ctx.Err() != nil; t.dropped {
+		log.Warn().Msg("turn dropped at shutdown")
+		return
+	}
+	if reason := b.unwanted(t); reason != "" {
 		log.Info().Str("reason", reason).Msg("activity ignored")
 		return
 	}
+	ctx, cancel := context.WithTimeout(ctx, b.cfg.TurnTimeout)
+	defer cancel()
 	err := b.handle(ctx, t)
-	if err != nil {
-		err = b.tell(ctx, t, err)
-	}
 	line := log.Info()
 	if err != nil {
-		line = log.Error().Err(err)
+		line = log.Error().Str("error", cause(err))
+		log.Debug().Err(err).Msg("cause of the failure")
+		b.afterFailure(ctx, t, err)
+	}
+	if err == nil || len(t.Sent) > 0 {
+		b.recent.add(t)
 	}
 	t.report(line).Dur("took", time.Since(began)).Msg("turn ended")
 }
@@ -113,49 +131,70 @@ func (t *Turn) report(line *zerolog.Event) *zerolog.Event {
 				did.Str(o.Action)
 			}
 		}
-		line = line.Array("actions", did)
+		line = line.Array("commands", did)
 	}
 	if u := t.Usage; u.ModelCalls > 0 {
 		line = line.Int("model_calls", u.ModelCalls).Int("prompt_tokens", u.PromptTokens).Int("completion_tokens", u.CompletionTokens)
 	}
-	return line.Int("sent", t.sent)
+	return line.Int("sent", len(t.Sent))
 }
 
 // unwanted says why the activity is not to be handled at all, or "".
-func unwanted(a *activity.Activity) string {
+func (b *Bot) unwanted(t *Turn) string {
+	a := t.Activity
 	if _, ok := a.Tenant(); !ok {
 		return "channelData and conversation name different tenants"
 	}
 	if a.Type == activity.Message && a.FromBot() {
 		return "sent by a bot"
 	}
-	if a.Type == activity.Message && a.ChannelID == activity.Teams && !a.Conversation.Personal() && len(a.Text) > 0 && !a.Addressed() {
+	if a.Type == activity.Message && a.ChannelID == activity.Teams && !a.Conversation.Personal() && !isSubmit(a) && !a.Addressed() {
 		return "not addressed to the bot"
+	}
+	if before, known := b.recent.find(a); known {
+		t.repeat(before)
+		return "handled before"
 	}
 	return ""
 }
 
+// repeat answers as before.
+func (t *Turn) repeat(before *answered) {
+	if before == nil {
+		return
+	}
+	t.answer = before.invoke
+	if t.replies != nil {
+		t.replies.add(before.replies...)
+	}
+}
+
 // handle runs the activity's route, again from the start when the state that it
 // changed was changed by somebody else meanwhile and nothing has left yet.
-func (b *Bot) handle(ctx context.Context, t *Turn) error {
+func (b *Bot) handle(ctx context.Context, t *Turn) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("%w: %v\n%s", errPanic, p, debug.Stack())
+		}
+	}()
 	handler := b.routes.handler(t)
-	if t.Activity.Type == activity.Invoke {
-		handler = b.routes.invoke(t.Activity.Name)
-	}
 	if handler == nil {
+		if t.Activity.Type == activity.Invoke {
+			t.answer.Status = http.StatusNotImplemented
+		}
 		zerolog.Ctx(ctx).Debug().Msg("no route")
 		return nil
 	}
 	t.typing = startTyping(ctx, t)
 	defer t.typing.stop()
-	handler = recovered(handler)
 	for attempt := 0; ; attempt++ {
 		err := b.once(ctx, t, handler)
 		if !errors.Is(err, state.ErrConflict) || attempt == maxReplays || !t.replayable() {
 			return err
 		}
-		zerolog.Ctx(ctx).Info().Err(err).Msg("state changed meanwhile, starting over")
+		zerolog.Ctx(ctx).Info().Int("attempt", attempt+1).Msg("state changed meanwhile, starting over")
 		t.startOver()
+		wait(ctx, rand.N(10*time.Millisecond<<attempt), nil) // so that rivals do not meet again
 	}
 }
 
@@ -164,26 +203,18 @@ func (b *Bot) once(ctx context.Context, t *Turn, handler Handler) error {
 	if err := t.load(ctx); err != nil {
 		return err
 	}
+	if t.unreadable != nil && !isCommand("/forget")(t) {
+		return t.unreadable
+	}
 	if t.seenBefore() {
 		zerolog.Ctx(ctx).Info().Msg("duplicate dropped")
 		return nil
 	}
-	if err := handler(ctx, t); err != nil {
+	t.again = t.savedBefore()
+	if err := handler(ctx, t); err != nil || t.done {
 		return err
 	}
 	return t.save(ctx)
-}
-
-// recovered turns a panic of the handler into its error.
-func recovered(h Handler) Handler {
-	return func(ctx context.Context, t *Turn) (err error) {
-		defer func() {
-			if p := recover(); p != nil {
-				err = fmt.Errorf("%w: %v", actions.ErrPanic, p)
-			}
-		}()
-		return h(ctx, t)
-	}
 }
 
 // load reads the turn's state in one round trip.
@@ -199,10 +230,10 @@ func (t *Turn) load(ctx context.Context) error {
 		keys = append(keys, state.ConversationKey(channel, bot, a.Conversation.ID))
 	}
 	scopes, err := t.bot.cfg.Store.Load(ctx, keys...)
-	if err != nil {
+	if err != nil && len(scopes) != len(keys) {
 		return err
 	}
-	t.scopes = scopes
+	t.scopes, t.unreadable = scopes, err // what cannot be read can still be deleted
 	t.Conversation, t.User, t.Thread = scopes[0], scopes[1], scopes[0]
 	if threaded {
 		t.Thread = scopes[2]
@@ -216,7 +247,12 @@ func (t *Turn) save(ctx context.Context) error {
 	if !t.forget {
 		t.markSeen()
 	}
-	if err := t.bot.cfg.Store.Save(ctx, t.scopes...); err != nil {
+	err := t.bot.cfg.Store.Save(ctx, t.scopes...)
+	if errors.Is(err, state.ErrUnavailable) && ctx.Err() == nil {
+		err = t.bot.cfg.Store.Save(ctx, t.scopes...) // a repeated save does no harm
+	}
+	if err != nil {
+		t.saveFailed = true
 		return err
 	}
 	t.kept = append(t.kept, t.unsaved...)
@@ -226,11 +262,11 @@ func (t *Turn) save(ctx context.Context) error {
 
 // replayable reports whether the turn may start over: nothing has been said,
 // and nothing was done that starting over would do twice.
-func (t *Turn) replayable() bool { return t.sent == 0 && len(t.kept) == 0 }
+func (t *Turn) replayable() bool { return len(t.Sent) == 0 && len(t.kept) == 0 }
 
 func (t *Turn) startOver() {
 	t.Temp = state.NewScope()
-	t.Outcomes, t.unsaved = nil, nil
+	t.Outcomes, t.unsaved, t.saveFailed = nil, nil, false
 }
 
 func (t *Turn) isMessage() bool { return t.Activity.Type == activity.Message }

@@ -2,7 +2,6 @@ package bot
 
 import (
 	"context"
-	"sync"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -13,6 +12,8 @@ import (
 const (
 	typingAfter = 500 * time.Millisecond
 	typingEvery = 3 * time.Second // the indicator of Teams fades after about that
+	// A reply that is ready waits for an indicator on its way, so not for long.
+	typingTimeout = time.Second
 )
 
 // typing shows the person that the bot is at work, from half a second after the
@@ -23,8 +24,10 @@ type typing struct {
 	ctx   context.Context // the turn's; the timer's function has no other way to it
 	timer *time.Timer
 
-	mu    sync.Mutex // held while anything is sent, so that no indicator follows its reply
-	quiet time.Time  // no indicator before this
+	// busy holds one token while anything is sent, so that no indicator follows
+	// its reply. Who has it may touch what is below.
+	busy  chan struct{}
+	quiet time.Time // no indicator before this
 	ended bool
 }
 
@@ -33,20 +36,20 @@ func startTyping(ctx context.Context, t *Turn) *typing {
 	if !t.isMessage() || t.replies != nil {
 		return nil
 	}
-	ty := &typing{turn: t, ctx: ctx}
-	ty.mu.Lock()
-	defer ty.mu.Unlock()
+	ty := &typing{turn: t, ctx: ctx, busy: make(chan struct{}, 1)}
+	ty.busy <- struct{}{}
+	defer func() { <-ty.busy }()
 	ty.timer = time.AfterFunc(typingAfter, ty.show)
 	return ty
 }
 
 func (ty *typing) show() {
-	ty.mu.Lock()
-	defer ty.mu.Unlock()
+	ty.busy <- struct{}{}
+	defer func() { <-ty.busy }()
 	if ty.ended || time.Now().Before(ty.quiet) {
 		return
 	}
-	ctx, cancel := context.WithTimeout(ty.ctx, typingEvery)
+	ctx, cancel := context.WithTimeout(ty.ctx, typingTimeout)
 	defer cancel()
 	to := ty.turn.Activity.Reference()
 	if _, err := ty.turn.bot.cfg.Channel.Send(ctx, to, activity.To(to, activity.Typing)); err != nil {
@@ -61,7 +64,7 @@ func (ty *typing) hold() {
 	if ty == nil {
 		return
 	}
-	ty.mu.Lock()
+	ty.busy <- struct{}{}
 	ty.timer.Stop()
 }
 
@@ -73,7 +76,7 @@ func (ty *typing) release() {
 		ty.quiet = time.Now().Add(typingAfter)
 		ty.timer.Reset(typingAfter)
 	}
-	ty.mu.Unlock()
+	<-ty.busy
 }
 
 // stop ends the indicator and waits for one on its way.
@@ -81,8 +84,8 @@ func (ty *typing) stop() {
 	if ty == nil {
 		return
 	}
-	ty.mu.Lock()
-	defer ty.mu.Unlock()
+	ty.busy <- struct{}{}
+	defer func() { <-ty.busy }()
 	ty.ended = true
 	ty.timer.Stop()
 }

@@ -3,6 +3,7 @@ package bot
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"mime"
 	"net/http"
@@ -22,14 +23,14 @@ const MaxBodyBytes = 1 << 20
 const expectRepliesWithin = 14 * time.Second
 
 // StatusError is an error that says which HTTP status it is. Door and Visitor
-// return one to choose it; other errors of theirs are 401.
+// return one to choose it; other errors of theirs are 401. Status is required.
 type StatusError struct {
 	Status     int
 	RetryAfter time.Duration // for 503; 0: not said
 	Err        error
 }
 
-func (e *StatusError) Error() string { return http.StatusText(e.Status) + ": " + e.Err.Error() }
+func (e *StatusError) Error() string { return fmt.Sprintf("%s: %v", http.StatusText(e.Status), e.Err) }
 
 // Unwrap returns the cause.
 func (e *StatusError) Unwrap() error { return e.Err }
@@ -141,7 +142,9 @@ func (b *Bot) accept(w http.ResponseWriter, r *http.Request, a *activity.Activit
 	case t.replies != nil:
 		return b.answerReplies(w, r, t, done)
 	}
-	wait(r.Context(), b.cfg.AckTimeout, done)
+	if wait(r.Context(), b.cfg.AckTimeout, done) && t.dropped {
+		return errDraining
+	}
 	w.WriteHeader(http.StatusOK)
 	return nil
 }
@@ -168,14 +171,17 @@ func (b *Bot) answerInvoke(w http.ResponseWriter, r *http.Request, t *Turn, done
 	if !wait(r.Context(), b.cfg.AckTimeout, done) {
 		return &StatusError{Status: http.StatusServiceUnavailable, RetryAfter: time.Second, Err: errors.New("the invoke takes too long")}
 	}
-	t.answer.write(w)
-	return nil
+	if t.dropped {
+		return errDraining
+	}
+	return t.answer.write(w)
 }
 
 func (b *Bot) answerReplies(w http.ResponseWriter, r *http.Request, t *Turn, done <-chan struct{}) error {
-	wait(r.Context(), expectRepliesWithin, done)
-	InvokeResponse{Body: map[string]any{"activities": t.replies.take()}}.write(w)
-	return nil
+	if wait(r.Context(), expectRepliesWithin, done) && t.dropped {
+		return errDraining
+	}
+	return InvokeResponse{Body: map[string]any{"activities": t.replies.take()}}.write(w)
 }
 
 // refuse answers a request that is not taken, and logs why.
@@ -193,7 +199,10 @@ func (b *Bot) refuse(w http.ResponseWriter, r *http.Request, err error) {
 		w.Header().Set("Retry-After", seconds(status.RetryAfter))
 	}
 	level := zerolog.WarnLevel
-	if status.Status >= http.StatusInternalServerError {
+	switch {
+	case errors.Is(err, errDraining):
+		level = zerolog.DebugLevel
+	case status.Status >= http.StatusInternalServerError:
 		level = zerolog.ErrorLevel
 	}
 	b.cfg.Log.WithLevel(level).Err(status.Err).Int("status", status.Status).Str("from", r.RemoteAddr).Msg("activity refused")

@@ -49,13 +49,13 @@ func build(t *testing.T, cfg manifest.Config) []byte {
 func TestBuildIsSound(t *testing.T) {
 	t.Parallel()
 	configs := map[string]manifest.Config{
-		"all":           good(),
-		"least":         {AppID: appID, Domain: "bot.example.com"},
-		"pasted GUID":   {AppID: " {1D0F3A52-7C1E-4B5E-9A44-5B2E6C1F0A77} ", Domain: "bot.example.com"},
-		"port":          {AppID: appID, Domain: "bot.example.com:8443"},
-		"localhost":     {AppID: appID, Domain: "localhost:3978"},
-		"pre-release":   {AppID: appID, Domain: "a-1.b.example", Version: "1.2.3-rc.1+build.5"},
-		"longest names": {AppID: appID, Domain: "b.example", Name: strings.Repeat("ä", 30), FullName: strings.Repeat("ö", 100)},
+		"all":            good(),
+		"least":          {AppID: appID, Domain: "bot.example.com"},
+		"pasted GUID":    {AppID: " {1D0F3A52-7C1E-4B5E-9A44-5B2E6C1F0A77} ", Domain: "bot.example.com"},
+		"port":           {AppID: appID, Domain: "bot.example.com:8443"},
+		"like localhost": {AppID: appID, Domain: "localhost.example.com:3978"},
+		"pre-release":    {AppID: appID, Domain: "a-1.b.example", Version: "1.2.3-rc.1+build.5"},
+		"longest names":  {AppID: appID, Domain: "b.example", Name: strings.Repeat("ä", 30), FullName: strings.Repeat("ö", 100)},
 	}
 	for name, cfg := range configs {
 		t.Run(name, func(t *testing.T) {
@@ -160,6 +160,10 @@ func TestBadConfig(t *testing.T) {
 		"an underscore":     {func(c *manifest.Config) { c.Domain = "my_bot.example.com" }, "is not a host name"},
 		"a long label":      {func(c *manifest.Config) { c.Domain = strings.Repeat("a", 64) + ".com" }, "is not a host name"},
 		"a long host":       {func(c *manifest.Config) { c.Domain = strings.Repeat("a.", 127) + "com" }, "longer than 253"},
+		"this machine":      {func(c *manifest.Config) { c.Domain = "LocalHost:3978" }, "Teams cannot reach the bot there"},
+		"below localhost":   {func(c *manifest.Config) { c.Domain = "bot.localhost" }, "Teams cannot reach the bot there"},
+		"loopback":          {func(c *manifest.Config) { c.Domain = "127.0.0.1:3978" }, "Teams cannot reach the bot there"},
+		"every interface":   {func(c *manifest.Config) { c.Domain = "0.0.0.0" }, "Teams cannot reach the bot there"},
 		"version":           {func(c *manifest.Config) { c.Version = "one" }, `version "one" is not a semantic version`},
 		"short version":     {func(c *manifest.Config) { c.Version = "1.0" }, "not a semantic version"},
 		"long name":         {func(c *manifest.Config) { c.Name = strings.Repeat("n", 31) }, "name has 31 characters, at most 30"},

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/netip"
 	"net/url"
 	"regexp"
 	"strconv"
@@ -40,7 +41,20 @@ func checkHost(s string) error {
 	if err := checkDomain(s); err != nil {
 		return fmt.Errorf("domain %w", err)
 	}
+	if ownMachine(s) {
+		return fmt.Errorf("domain %q is whichever machine asks, so Teams cannot reach the bot there: give a host on the internet, such as a tunnel's", s)
+	}
 	return nil
+}
+
+// ownMachine reports whether s, a sound host[:port], means the machine that
+// asks for it. A manifest for local trials may list such a host, so validating
+// does not mind.
+func ownMachine(s string) bool {
+	host, _ := withoutPort(s) // s is sound
+	host = strings.ToLower(host)
+	addr, err := netip.ParseAddr(host)
+	return host == "localhost" || strings.HasSuffix(host, ".localhost") || err == nil && (addr.IsLoopback() || addr.IsUnspecified())
 }
 
 // urlForHost explains a URL given where a host belongs, with the host to give.

@@ -54,6 +54,40 @@ func entryFault(e *zip.File) string {
 	return ""
 }
 
+// checkStrangers finds the plain files that are no part of the app: neither the
+// manifest nor named anywhere in it, as icons and localization files are. The
+// files of a declarative agent name others, so such a package may hold any.
+func checkStrangers(c *checker, entries []*zip.File) []Problem {
+	if c.root == nil || c.at("/copilotAgents/declarativeAgents") != nil {
+		return nil
+	}
+	known := map[string]bool{strings.ToLower(manifestName): true}
+	addTexts(known, c.root)
+	var problems []Problem
+	for _, e := range entries {
+		if !known[strings.ToLower(e.Name)] && entryFault(e) == "" {
+			problems = append(problems, problem(e.Name, "", "is not part of the app: the manifest does not name it"))
+		}
+	}
+	return problems
+}
+
+// addTexts collects every text of a document as the file name that it may be.
+func addTexts(names map[string]bool, v any) {
+	switch v := v.(type) {
+	case string:
+		names[strings.ToLower(strings.TrimPrefix(v, "./"))] = true
+	case []any:
+		for _, item := range v {
+			addTexts(names, item)
+		}
+	case map[string]any:
+		for _, item := range v {
+			addTexts(names, item)
+		}
+	}
+}
+
 func hasDotDot(name string) bool {
 	for part := range strings.SplitSeq(name, "/") {
 		if part == ".." {

@@ -89,18 +89,19 @@ func checkZip(name string, data []byte) []Problem {
 		return []Problem{problem(name, "", "has %d entries, more than %d", n, maxEntries)}
 	}
 	problems := checkLayout(name, zr.File)
-	return append(problems, checkFiles(zr)...)
+	return append(problems, checkFiles(zr, zr.File...)...)
 }
 
-// checkFiles checks the manifest and the icons that it names.
-func checkFiles(fsys fs.FS) []Problem {
+// checkFiles checks the manifest, the icons that it names, and that it names
+// the entries of the package. A folder has none: other things may lie in it.
+func checkFiles(fsys fs.FS, entries ...*zip.File) []Problem {
 	data, err := readCapped(fsys, manifestName, maxManifestBytes)
 	if err != nil {
 		return []Problem{problem(manifestName, "", "%v", err)}
 	}
 	c := newChecker(manifestName, data)
 	c.checkAll()
-	return append(c.problems, checkIcons(fsys, c)...)
+	return slices.Concat(c.problems, checkIcons(fsys, c), checkStrangers(c, entries))
 }
 
 // checkManifest checks a manifest alone.

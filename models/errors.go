@@ -12,7 +12,7 @@ type Kind int
 // The kinds of [Error]. The zero Kind is none of them and never returned.
 const (
 	Throttled      Kind = iota + 1 // 429: later, see RetryAfter; with CodeQuota not even then
-	TooLong                        // the prompt does not fit: trim it
+	TooLong                        // the prompt does not fit: trim it, see [Trim]
 	FilteredInput                  // the provider's filter refused the prompt
 	FilteredOutput                 // the provider's filter cut the answer; none of it is returned
 	Auth                           // 401, 403: the key or its rights are wrong

@@ -3,6 +3,8 @@
 // A [Model] takes a [Request] and gives a [Response] or an [*Error] that says
 // what kind of thing went wrong. [OpenAI] speaks to OpenAI, Azure OpenAI and
 // every compatible server; [Offline] answers from rules, with no model at all.
+// [Retry], [Fallback] and [Trim] are models around other models, for what goes
+// wrong: with a chain, Trim(Fallback) asks as patiently as a turn allows.
 // The types of a vendor's client never leave this package.
 package models
 
@@ -30,8 +32,10 @@ type Message struct {
 
 // Format asks for JSON in place of free text. The zero value asks for any JSON
 // object (json_object); with a Schema the text must follow it, strictly
-// (json_schema). Not every server takes every format: one that does not answers
-// with [BadRequest].
+// (json_schema). Not every server takes every format: [OpenAI] falls back to what
+// its server takes, from json_schema to json_object with the schema, to
+// json_object, to text, and remembers it. So a format is a wish, and the text has
+// to be checked all the same.
 type Format struct {
 	Name   string          // of the schema, [A-Za-z0-9_-], at most 64; "": "answer"
 	Schema json.RawMessage // JSON Schema; must be valid JSON
@@ -78,8 +82,9 @@ func (u Usage) Add(o Usage) Usage {
 // Total is the number of tokens in and out.
 func (u Usage) Total() int { return u.Prompt + u.Completion }
 
-// Response is what a model wrote. Text is never blank and holds no reasoning
-// that the server keeps apart. With [FinishLength] it is cut off somewhere.
+// Response is what a model wrote. Text is never blank and holds no reasoning that
+// the server keeps apart or that stands in closed tags before the answer. With
+// [FinishLength] it is cut off somewhere.
 type Response struct {
 	Text   string
 	Finish Finish

@@ -49,7 +49,7 @@ func (d *deed) variable() string {
 	switch d.action {
 	case summarizeLists:
 		return "LISTS"
-	case findItem, checkItem, renameList:
+	case deleteList, removeItem, findItem, checkItem, renameList:
 		return "RESULT"
 	default:
 		return ""
@@ -120,16 +120,12 @@ func describe(deeds []deed, i int) string {
 			text += " It has " + enumerate(d.items) + "."
 		}
 		return text
-	case deleteList:
-		return "There is no " + d.list + " list any more."
 	case addItem:
 		whose := "The " + d.list + " list"
-		if i > 0 && deeds[i-1].list == d.list {
+		if i > 0 && deeds[i-1].list == d.list && deeds[i-1].variable() == "" {
 			whose = "It"
 		}
 		return whose + " now has " + enumerate(sameKind(deeds[i:])) + "."
-	case removeItem:
-		return "The " + d.list + " list no longer has " + enumerate(sameKind(deeds[i:])) + "."
 	case summarizeLists:
 		return "Here are your lists:\n\n"
 	default:

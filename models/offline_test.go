@@ -108,11 +108,13 @@ func TestOfflinePlans(t *testing.T) {
 		{"buy milk and bread", `addItem(list=shopping, item=milk); addItem(list=shopping, item=bread); "The shopping list now has milk and bread."`},
 		{"I need to buy milk", `addItem(list=shopping, item=milk); "The shopping list now has milk."`},
 		{"we're out of coffee", `addItem(list=shopping, item=coffee); "The shopping list now has coffee."`},
-		{"remove bananas from Groceries", `removeItem(list=Groceries, item=bananas); "The Groceries list no longer has bananas."`},
-		{"take milk off the groceries list", `removeItem(list=groceries, item=milk); "The groceries list no longer has milk."`},
-		{"delete the groceries list", `deleteList(list=groceries); "There is no groceries list any more."`},
-		{"remove the work list", `deleteList(list=work); "There is no work list any more."`},
-		{"delete list Groceries", `deleteList(list=Groceries); "There is no Groceries list any more."`},
+		{"remove bananas from Groceries", `removeItem(list=Groceries, item=bananas) > RESULT; "$RESULT"`},
+		{"take milk off the groceries list", `removeItem(list=groceries, item=milk) > RESULT; "$RESULT"`},
+		{"remove milk and eggs from groceries", `removeItem(list=groceries, item=milk) > RESULT; removeItem(list=groceries, item=eggs) > RESULT2; "$RESULT\n\n$RESULT2"`},
+		{"remove milk from groceries and add tea to it", `removeItem(list=groceries, item=milk) > RESULT; addItem(list=groceries, item=tea); "$RESULT\n\nThe groceries list now has tea."`},
+		{"delete the groceries list", `deleteList(list=groceries) > RESULT; "$RESULT"`},
+		{"remove the work list", `deleteList(list=work) > RESULT; "$RESULT"`},
+		{"delete list Groceries", `deleteList(list=Groceries) > RESULT; "$RESULT"`},
 		{"delete all my lists", `say`},
 		{"delete the list", which},
 		{"check off milk on the groceries list", `checkItem(list=groceries, item=milk) > RESULT; "$RESULT"`},
@@ -189,9 +191,9 @@ func TestOfflineRemembersTheList(t *testing.T) {
 		want  string
 	}{
 		{[]string{"create a Party list", "add chips"}, "addItem(list=Party, item=chips); "},
-		{[]string{"create a Party list", "add tea to work", "hello", "remove milk from it"}, "removeItem(list=work, item=milk); "},
+		{[]string{"create a Party list", "add tea to work", "hello", "remove milk from it"}, "removeItem(list=work, item=milk) > RESULT; "},
 		{[]string{"create a Party list", "buy chips"}, "addItem(list=Party, item=chips); "},
-		{[]string{"rename party to work", "delete the list"}, "deleteList(list=work); "},
+		{[]string{"rename party to work", "delete the list"}, "deleteList(list=work) > RESULT; "},
 	}
 	for _, tt := range tests {
 		if got := brief(offline(t, prompt(tt.texts...))); !strings.HasPrefix(got, tt.want) {

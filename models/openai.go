@@ -22,7 +22,7 @@ type OpenAI struct {
 	name      string // as logs say it, and as Response.Model when the server gives none
 	model     string // as the request says it
 	timeout   time.Duration
-	reasoning bool
+	learned   memory // what the server was seen to take
 	totals    counters
 }
 
@@ -57,7 +57,7 @@ func NewOpenAI(cfg OpenAIConfig) (*OpenAI, error) {
 		model:     cmp.Or(cfg.Model, cfg.name()),
 		timeout:   cmp.Or(cfg.Timeout, DefaultTimeout),
 	}
-	o.reasoning = isReasoning(o.model)
+	o.learned.shape = firstShape(&cfg, o.model)
 	vendor.HTTPClient = &doer{
 		transport: o.transport,
 		maxBytes:  cmp.Or(cfg.MaxResponseBytes, DefaultMaxResponseBytes),
@@ -74,6 +74,9 @@ func (o *OpenAI) Close() error {
 	return nil
 }
 
+// Name is the model's name, on Azure the deployment's, as logs say it.
+func (o *OpenAI) Name() string { return o.name }
+
 // Totals is a snapshot. Its numbers are read one after the other, so a call that
 // ends meanwhile may be in some of them and not in others.
 func (o *OpenAI) Totals() Totals {
@@ -89,21 +92,43 @@ func (o *OpenAI) Totals() Totals {
 	}
 }
 
-// Complete asks the server once; it does not retry. The call ends with ctx, or
-// after the configured timeout, which is [Timeout]. Each call writes one debug
-// line to ctx's logger, with numbers and no text; the text of prompt and answer
-// is written at trace level only.
+// Complete asks the server once, and does not retry what failed. Only a request
+// that the server refuses for a part that it does not take (a parameter, a role,
+// a response format) is asked again at once without that part, or with the part
+// said another way; what was answered is remembered, so that it costs a refusal
+// once. The whole ends with ctx, or after the configured timeout, which is
+// [Timeout]. Each call writes one debug line to ctx's logger, with numbers and no
+// text; the text of prompt and answer is written at trace level only.
 func (o *OpenAI) Complete(ctx context.Context, req *Request) (*Response, error) {
-	start := time.Now()
 	call, cancel := context.WithTimeout(ctx, o.timeout)
 	defer cancel()
 	traceRequest(ctx, req)
-	res, err := o.client.CreateChatCompletion(call, o.wire(req))
-	answer, err := o.result(call, &res, err)
-	if err != nil && errors.Is(ctx.Err(), context.Canceled) {
+	known := o.learned.recall(req.Format)
+	for shape := known; ; {
+		answer, err := o.ask(call, req, shape)
+		next, again := shape.after(err, req)
+		hideEchoes(err, req)
+		if again && call.Err() == nil {
+			zerolog.Ctx(ctx).Info().Err(err).Str("model", o.name).Msg("model refuses a part of the request, asking without it")
+			shape = next
+			continue
+		}
+		if err == nil && shape != known {
+			o.learned.keep(shape, req.Format)
+		}
+		return answer, err
+	}
+}
+
+// ask is one call.
+func (o *OpenAI) ask(ctx context.Context, req *Request, s shape) (*Response, error) {
+	start := time.Now()
+	wire, ctx := o.wire(ctx, req, s)
+	res, err := o.client.CreateChatCompletion(ctx, wire)
+	answer, err := o.result(ctx, &res, err)
+	if err != nil && errors.Is(ctx.Err(), context.Canceled) { // the timeout's cause is another
 		err = fmt.Errorf("complete with model %s: %w", o.name, ctx.Err())
 	}
-	hideEchoes(err, req)
 	o.totals.calls.Add(1)
 	if err != nil {
 		o.totals.failures.Add(1)

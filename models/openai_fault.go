@@ -40,6 +40,11 @@ func (d *doer) fault(res *http.Response, body []byte) *Error {
 	case said.message != "":
 		out.Err = errors.New(oneLine(d.withoutSecret(said.message), maxMessageBytes))
 	}
+	if out.Err != nil && (out.Kind == BadRequest || out.Kind == Unavailable) {
+		if parts := refusedParts(status, said); len(parts) > 0 {
+			out.Err = &refusedError{parts, out.Err}
+		}
+	}
 	return out
 }
 
@@ -54,6 +59,7 @@ func (d *doer) withoutSecret(text string) string {
 type complaint struct {
 	status  int    // error.code as a number, 0 when it is none
 	code    string // error.code, else error.type
+	param   string // error.param: the parameter that is at fault
 	inner   string // error.innererror.code, Azure's
 	message string
 }
@@ -66,6 +72,7 @@ type rawComplaint struct {
 	Message string          `json:"message"`
 	Code    any             `json:"code"`
 	Type    string          `json:"type"`
+	Param   string          `json:"param"`
 	Detail  json.RawMessage `json:"detail"`
 	Inner   struct {
 		Code string `json:"code"`
@@ -86,7 +93,7 @@ func readComplaint(body []byte) complaint {
 	} else if text := jsonString(raw.Error); text != "" {
 		raw.Message = text
 	}
-	out := complaint{inner: raw.Inner.Code, message: raw.Message, code: raw.Type}
+	out := complaint{inner: raw.Inner.Code, message: raw.Message, code: raw.Type, param: raw.Param}
 	switch code := raw.Code.(type) {
 	case string:
 		out.code = cmp.Or(code, out.code)

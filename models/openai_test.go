@@ -75,6 +75,14 @@ func setup(t testing.TB, h http.HandlerFunc, edit func(cfg *models.OpenAIConfig,
 	return b
 }
 
+// serve starts a server and is its address.
+func serve(t testing.TB, h http.HandlerFunc) string {
+	t.Helper()
+	srv := httptest.NewServer(h)
+	t.Cleanup(srv.Close)
+	return srv.URL
+}
+
 func answer(status int, body string, headers ...string) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) {
 		for i := 0; i+1 < len(headers); i += 2 {

@@ -11,44 +11,50 @@ import (
 	"github.com/sashabaranov/go-openai"
 )
 
-// wire writes req in the vendor's words.
-func (o *OpenAI) wire(req *Request) openai.ChatCompletionRequest {
-	out := openai.ChatCompletionRequest{
-		Model:          o.model,
-		Messages:       make([]openai.ChatCompletionMessage, 0, len(req.Messages)),
-		ResponseFormat: wireFormat(req.Format),
-	}
-	for _, m := range req.Messages {
+// wire writes req in the vendor's words, as s says that the server takes it. What
+// the vendor's types cannot say is in the context, for the [doer].
+func (o *OpenAI) wire(ctx context.Context, req *Request, s shape) (openai.ChatCompletionRequest, context.Context) {
+	out := openai.ChatCompletionRequest{Model: o.model}
+	messages := arrange(req.Messages, s.roles)
+	out.Messages = make([]openai.ChatCompletionMessage, 0, len(messages))
+	for _, m := range messages {
 		if m.Text != "" {
 			out.Messages = append(out.Messages, openai.ChatCompletionMessage{Role: string(m.Role), Content: m.Text})
 		}
 	}
-	if o.reasoning {
+	switch s.tokens {
+	case maxTokens:
+		out.MaxTokens = req.MaxTokens
+	case maxCompletionTokens:
 		out.MaxCompletionTokens = req.MaxTokens
-		return out
 	}
-	out.MaxTokens = req.MaxTokens
-	if req.Temperature != nil {
+	if req.Temperature != nil && !s.noTemperature {
 		// The vendor's field is left out when it is zero; the smallest number above it is not.
 		out.Temperature = max(float32(*req.Temperature), math.SmallestNonzeroFloat32)
 	}
-	return out
+	form := s.form(req.Format)
+	out.ResponseFormat = wireFormat(req.Format, form)
+	if form == formObjectSchema {
+		ctx = context.WithValue(ctx, schemaKey{}, req.Format.Schema)
+	}
+	return out, ctx
 }
 
-func wireFormat(f *Format) *openai.ChatCompletionResponseFormat {
-	if f == nil {
-		return nil
-	}
-	if len(f.Schema) == 0 {
+func wireFormat(f *Format, form formatForm) *openai.ChatCompletionResponseFormat {
+	switch form {
+	case formSchema:
+		return &openai.ChatCompletionResponseFormat{
+			Type: openai.ChatCompletionResponseFormatTypeJSONSchema,
+			JSONSchema: &openai.ChatCompletionResponseFormatJSONSchema{
+				Name:   cmp.Or(f.Name, "answer"),
+				Schema: f.Schema,
+				Strict: true,
+			},
+		}
+	case formObject, formObjectSchema:
 		return &openai.ChatCompletionResponseFormat{Type: openai.ChatCompletionResponseFormatTypeJSONObject}
-	}
-	return &openai.ChatCompletionResponseFormat{
-		Type: openai.ChatCompletionResponseFormatTypeJSONSchema,
-		JSONSchema: &openai.ChatCompletionResponseFormatJSONSchema{
-			Name:   cmp.Or(f.Name, "answer"),
-			Schema: f.Schema,
-			Strict: true,
-		},
+	default:
+		return nil
 	}
 }
 
@@ -79,7 +85,7 @@ func (o *OpenAI) result(ctx context.Context, res *openai.ChatCompletionResponse,
 		return nil, &Error{Kind: FilteredOutput, Status: http.StatusOK, Code: string(choice.FinishReason), RequestID: id}
 	}
 	answer := &Response{
-		Text:   choiceText(&choice.Message),
+		Text:   withoutReasoning(choiceText(&choice.Message)),
 		Finish: finish(choice.FinishReason),
 		Usage:  used,
 		Model:  cmp.Or(res.Model, o.name),
@@ -91,11 +97,14 @@ func (o *OpenAI) result(ctx context.Context, res *openai.ChatCompletionResponse,
 }
 
 // choiceText is what the model said: its text, or the parts of it, or its
-// refusal. Reasoning that the server keeps apart stays out.
+// refusal. Reasoning that the server keeps apart stays out, in a field of its own
+// or in a part of another type.
 func choiceText(m *openai.ChatCompletionMessage) string {
 	text := m.Content
 	for _, part := range m.MultiContent {
-		text += part.Text
+		if part.Type == openai.ChatMessagePartTypeText || part.Type == "output_text" || part.Type == "" {
+			text += part.Text
+		}
 	}
 	return cmp.Or(text, m.Refusal)
 }

@@ -29,16 +29,7 @@ type asker struct {
 // newAsker checks cfg whole and renders the prompt of that name: the part of the
 // messages that is the same for every turn.
 func newAsker(ctx context.Context, prompt, form string, cfg SequenceConfig) (asker, error) {
-	var faults []error
-	for _, required := range []struct {
-		name string
-		set  bool
-	}{{"Model", cfg.Model != nil}, {"Prompts", cfg.Prompts != nil}, {"Actions", cfg.Actions != nil}} {
-		if !required.set {
-			faults = append(faults, fmt.Errorf("no %s", required.name))
-		}
-	}
-	if err := errors.Join(faults...); err != nil {
+	if err := cfg.check(); err != nil {
 		return asker{}, err
 	}
 	cfg.HistoryTokens = cmp.Or(cfg.HistoryTokens, 4000)
@@ -60,7 +51,12 @@ func (a *asker) plan(ctx context.Context, turn *actions.Turn, read func(answer s
 		if err != nil {
 			return Plan{}, err
 		}
-		plan, err := read(answer)
+		plan, err := read(answer.Text)
+		if err == nil && plan.Prose && answer.Finish == models.FinishLength {
+			// A plan that is whole may stand in an answer that was cut off behind
+			// it; prose that was cut off is not what the model meant to say.
+			err = fail(Truncated, "the answer was cut off before its end; be brief")
+		}
 		if err == nil {
 			logPlan(ctx, plan, attempt)
 			return plan, nil
@@ -68,9 +64,9 @@ func (a *asker) plan(ctx context.Context, turn *actions.Turn, read func(answer s
 		if attempt >= a.cfg.MaxRepairs {
 			return Plan{}, err
 		}
-		zerolog.Ctx(ctx).Warn().Err(err).Int("attempt", attempt+1).Msg("plan refused, asking again")
+		logRefusal(ctx, err, attempt+1)
 		messages = append(messages,
-			models.Message{Role: models.Assistant, Text: answer},
+			models.Message{Role: models.Assistant, Text: answer.Text},
 			models.Message{Role: models.System, Text: a.feedback(err)})
 	}
 }
@@ -97,20 +93,32 @@ func (a *asker) messages(turn *actions.Turn) []models.Message {
 	return messages
 }
 
-func (a *asker) ask(ctx context.Context, turn *actions.Turn, messages []models.Message) (string, error) {
+func (a *asker) ask(ctx context.Context, turn *actions.Turn, messages []models.Message) (*models.Response, error) {
 	turn.Usage.ModelCalls++
 	response, err := a.cfg.Model.Complete(ctx, &models.Request{Messages: messages, MaxTokens: a.cfg.MaxTokens})
 	if err != nil {
-		return "", err
+		return nil, err
 	}
 	turn.Usage.PromptTokens += response.Usage.Prompt
 	turn.Usage.CompletionTokens += response.Usage.Completion
-	return response.Text, nil
+	return response, nil
 }
 
 // feedback tells the model what was wrong with its answer.
 func (a *asker) feedback(err error) string {
 	return "Your answer could not be used and nothing of it was done: " + err.Error() + "\nAnswer again with " + a.form + "."
+}
+
+// logRefusal reports why an answer was refused. The detail quotes the model, so it
+// is for debugging only.
+func logRefusal(ctx context.Context, err error, attempt int) {
+	var fault *DecodeError
+	if !errors.As(err, &fault) {
+		fault = &DecodeError{}
+	}
+	log := zerolog.Ctx(ctx)
+	log.Warn().Str("kind", string(fault.Kind)).Int("attempt", attempt).Msg("plan refused, asking again")
+	log.Debug().Str("detail", fault.Detail).Int("attempt", attempt).Msg("why the plan was refused")
 }
 
 // logPlan reports how the plan came about; at info only where the model strayed
@@ -127,27 +135,33 @@ func logPlan(ctx context.Context, p Plan, refused int) {
 // situation is what is true now and was not a turn ago.
 func situation(turn *actions.Turn, now time.Time) string {
 	s := prompts.Situation{Now: now.UTC()}
-	if !turn.Activity.Conversation.Personal() {
+	if c := &turn.Activity.Conversation; !c.Personal() {
 		s.Kind, s.Speaker = "group chat", turn.Activity.From.Name
+		if c.ConversationType == "channel" {
+			s.Kind = c.ConversationType
+		}
 	}
 	return s.String()
 }
 
 // results are the outcomes of the turn so far, each from the start of a line.
-// The lines of a longer text are set in, so that it cannot pose as the outcome
-// of something else.
+// The lines of a longer text are set in, whatever parts them, so that it cannot
+// pose as the outcome of something else.
 func results(outcomes []actions.Outcome) string {
 	var b strings.Builder
 	for _, o := range outcomes {
-		word := ": "
+		word, text := ": ", cmp.Or(strings.TrimSpace(o.Text), "done")
 		if o.Failed {
-			word = " failed: "
+			word, text = " failed: ", cmp.Or(strings.TrimSpace(o.Text), "no reason given")
 		}
-		text := strings.ReplaceAll(cmp.Or(o.Text, "done"), "\n", "\n  ")
-		b.WriteString("- " + o.Action + word + text + "\n")
+		b.WriteString("- " + o.Action + word + setIn.Replace(text) + "\n")
 	}
 	return strings.TrimSuffix(b.String(), "\n")
 }
+
+// setIn sets in every line but the first.
+var setIn = strings.NewReplacer("\r\n", "\n  ", "\n", "\n  ", "\r", "\n  ", "\v", "\n  ", "\f", "\n  ",
+	"\u0085", "\n  ", "\u2028", "\n  ", "\u2029", "\n  ")
 
 // renderSystem renders a planner's prompt. It may list the registered actions as
 // {{actions}}, a line each, or as {{manual}}, as the sequential planner does.

@@ -17,7 +17,8 @@ const (
 )
 
 // DecodeError is the error of [Decode] and [Validate]. Detail names the exact
-// fault in words that help the model to do better.
+// fault in words that help the model to do better; it quotes what the model
+// wrote, so that Kind alone is for logs.
 type DecodeError struct {
 	Kind   DecodeErrorKind
 	Detail string

@@ -2,6 +2,7 @@ package planner
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/planbot-go/planbot/actions"
@@ -37,6 +38,26 @@ func NewSequence(ctx context.Context, cfg SequenceConfig) (*Sequence, error) {
 		return nil, fmt.Errorf("sequence planner: %w", err)
 	}
 	return &Sequence{asker}, nil
+}
+
+// check lists every fault, in the order of the fields.
+func (c *SequenceConfig) check() error {
+	var faults []error
+	for _, field := range []struct {
+		wrong bool
+		fault string
+	}{
+		{c.Model == nil, "no Model"},
+		{c.Prompts == nil, "no Prompts"},
+		{c.Actions == nil, "no Actions"},
+		{c.HistoryTokens < 0, "HistoryTokens is negative"},
+		{c.MaxTokens < 0, "MaxTokens is negative"},
+	} {
+		if field.wrong {
+			faults = append(faults, errors.New(field.fault))
+		}
+	}
+	return errors.Join(faults...)
 }
 
 // Plan asks the model until its answer is a plan that can run, with the fault

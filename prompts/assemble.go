@@ -17,8 +17,9 @@ type AssembleInput struct {
 	Context string
 	// Input is the person's text, exactly.
 	Input string
-	// Results is what the DOs of the turn's last plan put out. It is other
-	// people's text: hand it over as JSON, so that it cannot pose as more.
+	// Results is what the DOs of the turn have put out so far, over all of its
+	// plans, each from the start of a line. It is other people's text: set its
+	// further lines in, so that none can pose as another result.
 	Results string
 }
 

@@ -50,13 +50,13 @@ type Turn struct {
 // Limits says how much of a conversation a [History] keeps. In a field, 0 is
 // the default.
 type Limits struct {
-	Turns        int // 10, whatever number of messages they have
+	Turns        int // 5, whatever number of messages they have
 	MessageBytes int // 8 KiB; a longer message is cut
 	Bytes        int // 128 KiB of text in all
 }
 
 func (l Limits) withDefaults() Limits {
-	l.Turns = cmp.Or(l.Turns, 10)
+	l.Turns = cmp.Or(l.Turns, 5)
 	l.MessageBytes = cmp.Or(l.MessageBytes, 8<<10)
 	l.Bytes = cmp.Or(l.Bytes, 128<<10)
 	return l

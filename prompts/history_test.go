@@ -135,13 +135,13 @@ func TestHistoryAppend(t *testing.T) {
 	}
 }
 
-func TestHistoryKeepsTenTurns(t *testing.T) {
+func TestHistoryKeepsFiveTurns(t *testing.T) {
 	t.Parallel()
 	var h prompts.History
 	for i := range 25 {
 		h.Append(turn("a", user(fmt.Sprint(i))), prompts.Limits{})
 	}
-	if len(h.Turns) != 10 || h.Turns[9].Messages[0].Text != "24" {
+	if len(h.Turns) != 5 || h.Turns[4].Messages[0].Text != "24" {
 		t.Errorf("kept %d turns, the last is %v", len(h.Turns), h.Turns[len(h.Turns)-1])
 	}
 }

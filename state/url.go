@@ -23,6 +23,20 @@ const (
 	bufferBytes    = 16 << 10
 )
 
+// CheckURL returns what [Open] has against a URL, nil when it would take it.
+// Nothing is dialled, and like Open's the error never quotes the URL.
+func CheckURL(raw string) error {
+	u, form, err := parseURL(raw)
+	if err != nil {
+		return err
+	}
+	client, _, err := dialer(form, withLimits(u))
+	if err != nil {
+		return fmt.Errorf("redis URL: %w", err)
+	}
+	return client.Close()
+}
+
 // newClient makes the client that a URL asks for, and a name for it that holds
 // no credentials. Nothing is dialled.
 func newClient(raw string, log zerolog.Logger) (redis.UniversalClient, string, error) {

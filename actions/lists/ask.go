@@ -12,8 +12,12 @@ type findIn struct {
 }
 
 func findItem(_ context.Context, turn *actions.Turn, in findIn) (actions.Result, error) {
+	in.Item = clean(in.Item)
+	if fault := checkName(in.Item); fault != "" {
+		return actions.Fail("%s", fault), nil
+	}
 	var found []string
-	wanted := strings.ToLower(strings.TrimSpace(in.Item))
+	wanted := strings.ToLower(in.Item)
 	for _, list := range Of(turn).All {
 		for _, item := range list.Items {
 			if strings.Contains(strings.ToLower(item.Name), wanted) {

@@ -2,8 +2,8 @@ package lists
 
 import (
 	"context"
+	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/planbot-go/planbot/actions"
 )
@@ -22,7 +22,7 @@ func createList(_ context.Context, turn *actions.Turn, in createIn) (actions.Res
 	}
 	kept := slices.Clone(list.Items)
 	for _, item := range in.Items {
-		if strings.TrimSpace(item) == "" {
+		if clean(item) == "" {
 			continue
 		}
 		if _, fault := list.put(item); fault != "" {
@@ -30,10 +30,21 @@ func createList(_ context.Context, turn *actions.Turn, in createIn) (actions.Res
 			return actions.Fail("%s", fault), nil
 		}
 	}
-	if !created {
-		return actions.Text("The list %s is there already.", list.Name), nil
+	if created {
+		return actions.Text("Created the list %s.", list.Name), nil
 	}
-	return actions.Text("Created the list %s.", list.Name), nil
+	return actions.Text("The list %s was there already; %s.", list.Name, added(len(list.Items)-len(kept))), nil
+}
+
+func added(items int) string {
+	switch items {
+	case 0:
+		return "nothing new"
+	case 1:
+		return "added 1 item"
+	default:
+		return fmt.Sprintf("added %d items", items)
+	}
 }
 
 type listIn struct {
@@ -44,7 +55,7 @@ func deleteList(_ context.Context, turn *actions.Turn, in listIn) (actions.Resul
 	lists := Of(turn)
 	i := lists.find(in.List)
 	if i < 0 {
-		return actions.Text("There is no list %s.", in.List), nil
+		return actions.Text("There is no list %s.", clean(in.List)), nil
 	}
 	name := lists.All[i].Name
 	lists.All = slices.Delete(lists.All, i, i+1)
@@ -63,15 +74,15 @@ func addItem(_ context.Context, turn *actions.Turn, in itemIn) (actions.Result, 
 	if fault != "" {
 		return actions.Fail("%s", fault), nil
 	}
-	added, fault := list.put(in.Item)
+	isNew, fault := list.put(in.Item)
 	if fault != "" {
 		lists.All = lists.All[:before]
 		return actions.Fail("%s", fault), nil
 	}
-	if !added {
-		return actions.Text("%s is on the list %s already.", in.Item, list.Name), nil
+	if !isNew {
+		return actions.Text("%s is on the list %s already.", clean(in.Item), list.Name), nil
 	}
-	return actions.Text("Added %s to the list %s.", in.Item, list.Name), nil
+	return actions.Text("Added %s to the list %s.", clean(in.Item), list.Name), nil
 }
 
 func removeItem(_ context.Context, turn *actions.Turn, in itemIn) (actions.Result, error) {
@@ -80,7 +91,7 @@ func removeItem(_ context.Context, turn *actions.Turn, in itemIn) (actions.Resul
 		return actions.Text("%s", missing), nil
 	}
 	list.Items = slices.Delete(list.Items, at, at+1)
-	return actions.Text("Removed %s from the list %s.", in.Item, list.Name), nil
+	return actions.Text("Removed %s from the list %s.", clean(in.Item), list.Name), nil
 }
 
 func checkItem(_ context.Context, turn *actions.Turn, in itemIn) (actions.Result, error) {
@@ -89,18 +100,18 @@ func checkItem(_ context.Context, turn *actions.Turn, in itemIn) (actions.Result
 		return actions.Text("%s", missing), nil
 	}
 	list.Items[at].Done = true
-	return actions.Text("Marked %s on the list %s as done.", in.Item, list.Name), nil
+	return actions.Text("Marked %s on the list %s as done.", clean(in.Item), list.Name), nil
 }
 
 // locate finds the item, or says what is not there.
 func locate(lists *Lists, in itemIn) (list *List, at int, missing string) {
 	i := lists.find(in.List)
 	if i < 0 {
-		return nil, 0, "There is no list " + in.List + "."
+		return nil, 0, "There is no list " + clean(in.List) + "."
 	}
 	list = &lists.All[i]
 	if at = list.find(in.Item); at < 0 {
-		return nil, 0, in.Item + " is not on the list " + list.Name + "."
+		return nil, 0, clean(in.Item) + " is not on the list " + list.Name + "."
 	}
 	return list, at, ""
 }
@@ -112,6 +123,7 @@ type renameIn struct {
 
 func renameList(_ context.Context, turn *actions.Turn, in renameIn) (actions.Result, error) {
 	lists := Of(turn)
+	in.List, in.Name = clean(in.List), clean(in.Name)
 	from, to := lists.find(in.List), lists.find(in.Name)
 	fault := checkName(in.Name)
 	switch {
@@ -125,6 +137,6 @@ func renameList(_ context.Context, turn *actions.Turn, in renameIn) (actions.Res
 		return actions.Fail("%s", fault), nil
 	}
 	old := lists.All[from].Name
-	lists.All[from].Name = strings.TrimSpace(in.Name)
+	lists.All[from].Name = in.Name
 	return actions.Text("Renamed the list %s to %s.", old, lists.All[from].Name), nil
 }

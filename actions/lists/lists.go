@@ -4,20 +4,24 @@
 // A personal chat's lists belong to the person, any other conversation's to the
 // conversation, threads included. Every action may run twice with the same
 // effect as once, since a retried command may do so: creating what exists or
-// removing what is gone succeeds and says so. Names match without regard to
-// case and outer white space.
+// removing what is gone succeeds and says so. Names are one line of what can be
+// seen: white space of any kind is one space, control characters and marks that
+// change the direction of writing are dropped. They match without regard to case.
 package lists
 
 import (
 	"fmt"
 	"slices"
 	"strings"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/planbot-go/planbot/actions"
 	"github.com/planbot-go/planbot/state"
 )
 
-// Caps on what one owner may keep, so that state stays within its own cap.
+// Caps on what one owner may keep. They keep lists readable; long names meet the
+// store's own cap on a document first, by default 1 MiB, and the save fails.
 const (
 	maxLists     = 100
 	maxItems     = 500
@@ -66,7 +70,24 @@ func (l *List) find(item string) int {
 }
 
 func same(a, b string) bool {
-	return strings.EqualFold(strings.TrimSpace(a), strings.TrimSpace(b))
+	return strings.EqualFold(a, b) || strings.EqualFold(clean(a), clean(b))
+}
+
+// clean is a name as it is kept. Cleaning it again changes nothing.
+func clean(name string) string {
+	name = strings.Map(func(r rune) rune {
+		switch {
+		case unicode.IsSpace(r):
+			return ' '
+		case unicode.IsControl(r), unicode.Is(unicode.Cf, r) && r != '\u200c' && r != '\u200d': // joiners are part of words and emoji
+			return -1
+		}
+		return r
+	}, name)
+	if !strings.Contains(name, "  ") {
+		return strings.TrimSpace(name)
+	}
+	return strings.Join(strings.Fields(name), " ")
 }
 
 // ensure returns the list with that name, created if there is none. The
@@ -75,18 +96,20 @@ func (l *Lists) ensure(name string) (list *List, created bool, fault string) {
 	if i := l.find(name); i >= 0 {
 		return &l.All[i], false, ""
 	}
+	name = clean(name)
 	if fault := checkName(name); fault != "" {
 		return nil, false, fault
 	}
 	if len(l.All) >= maxLists {
 		return nil, false, fmt.Sprintf("there are already %d lists, which is the most I keep", maxLists)
 	}
-	l.All = append(l.All, List{Name: strings.TrimSpace(name)})
+	l.All = append(l.All, List{Name: name})
 	return &l.All[len(l.All)-1], true, ""
 }
 
 // put adds the item unless it is there.
 func (l *List) put(item string) (added bool, fault string) {
+	item = clean(item)
 	if l.find(item) >= 0 {
 		return false, ""
 	}
@@ -96,12 +119,16 @@ func (l *List) put(item string) (added bool, fault string) {
 	if len(l.Items) >= maxItems {
 		return false, fmt.Sprintf("the list %s already has %d items, which is the most I keep", l.Name, maxItems)
 	}
-	l.Items = append(l.Items, Item{Name: strings.TrimSpace(item)})
+	l.Items = append(l.Items, Item{Name: item})
 	return true, ""
 }
 
+// checkName says what is wrong with a clean name, else "".
 func checkName(name string) string {
-	if len([]rune(name)) > maxNameRunes {
+	if name == "" {
+		return "a name needs at least one character that can be seen"
+	}
+	if utf8.RuneCountInString(name) > maxNameRunes {
 		return fmt.Sprintf("a name may have at most %d characters", maxNameRunes)
 	}
 	return ""

@@ -96,6 +96,60 @@ func TestEveryChangeMayBeMadeTwice(t *testing.T) {
 	}
 }
 
+// TestCreatingSaysWhatWasAdded: also to a list that was there.
+func TestCreatingSaysWhatWasAdded(t *testing.T) {
+	b := setup(t)
+	for _, c := range []struct {
+		items []any
+		want  string
+	}{
+		{[]any{"milk"}, "Created the list home."},
+		{[]any{"Milk", "tea", "eggs", " "}, "The list home was there already; added 2 items."},
+		{[]any{"jam"}, "The list home was there already; added 1 item."},
+		{[]any{"jam", "tea"}, "The list home was there already; nothing new."},
+		{nil, "The list home was there already; nothing new."},
+	} {
+		if got := b.do("createList", "list", "home", "items", c.items).Text(); got != c.want {
+			t.Errorf("with %v: %q, want %q", c.items, got, c.want)
+		}
+	}
+}
+
+// TestNamesAreOneVisibleLine: nothing in a name breaks a line, hides or turns the
+// text around it; the name matches however it was written.
+func TestNamesAreOneVisibleLine(t *testing.T) {
+	b := setup(t)
+	for range 2 {
+		b.do("createList", "list", "my\n\t home\x00", "items", []any{"red\u202e \u2066wine\u2069\u202c\u200b", "\x00\u202e"})
+		b.do("addItem", "list", "MY home", "item", "\r\nred\u00a0wine")
+		b.do("addItem", "list", " My\u2028Home ", "item", "👩‍🍳\x1b[31m")
+		b.expect("**my home**\n- red wine\n- 👩‍🍳[31m")
+	}
+	if got := b.do("checkItem", "list", "my home", "item", "red\nwine").Text(); got != "Marked red wine on the list my home as done." {
+		t.Errorf("checked: %q", got)
+	}
+	b.do("renameList", "list", "my\nhome", "name", "\u2067our\nhome")
+	b.expect("**our home**\n- red wine (done)\n- 👩‍🍳[31m")
+	for action, entities := range map[string][]any{
+		"createList": {"list", "\u202e"},
+		"addItem":    {"list", "our home", "item", "\x00"},
+		"findItem":   {"item", "\u2066\u2069"},
+		"renameList": {"list", "our home", "name", "\x00"},
+	} {
+		if result := b.do(action, entities...); !result.Failed() {
+			t.Errorf("%s with nothing to be seen: %q", action, result.Text())
+		}
+	}
+	for action, want := range map[string]string{
+		"removeItem": "There is no list a b.", "checkItem": "There is no list a b.", "deleteList": "There is no list a b.",
+		"renameList": "There is no list a b.",
+	} {
+		if got := b.do(action, "list", "a\nb\u202e", "item", "x", "name", "y").Text(); got != want {
+			t.Errorf("%s: %q, want %q", action, got, want)
+		}
+	}
+}
+
 func TestRenamingOntoAnotherListFails(t *testing.T) {
 	b := setup(t)
 	b.do("createList", "list", "a")

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -29,6 +30,7 @@ func (chatCmd) Run(ctx context.Context, s *settings, std *streams) error {
 		c.logLevel = zerolog.WarnLevel
 	}
 	c.ackTimeout = c.turnTimeout + time.Minute // the console waits for each turn
+	c.drainTimeout = time.Second               // and nobody for a turn once it is left
 	logs := &console.Logs{Out: std.err}
 	a, err := assemble(ctx, c, logger(logs, c))
 	if err != nil {
@@ -43,11 +45,13 @@ func (chatCmd) Run(ctx context.Context, s *settings, std *streams) error {
 	defer leave()
 	served := make(chan error, 1)
 	go func() { served <- a.serve(ctx, listener) }()
-	fmt.Fprintf(std.out, "Planbot, model: %s. Ctrl-C leaves.\n", a.about.model)
+	fmt.Fprintf(std.out, "Planbot, model: %s.\n", a.about.model)
 	err = console.Run(ctx, console.Config{
 		BotURL: "http://" + listener.Addr().String() + "/api/messages",
-		In:     std.in, Out: std.out, Logs: logs, BotName: "Planbot",
+		In:     std.in, Out: std.out, Logs: logs, BotName: "Planbot", Timeout: c.ackTimeout,
+		Dumb: os.Getenv("TERM") == "dumb", NoColor: os.Getenv("NO_COLOR") != "",
 	})
+	logs.Mute() // a turn that is cut off here is no news
 	leave()
 	return errors.Join(err, <-served)
 }

@@ -2,7 +2,9 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"os"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -29,12 +31,12 @@ func (d doctorCmd) Run(ctx context.Context, s *settings, std *streams) error {
 		}
 		probes = append(probes, more...)
 	}
-	checks := doctor.Run(ctx, doctor.Config{Probes: probes, Secrets: []string{s.AppPassword, s.OpenAIKey, s.AzureKey}})
+	checks := doctor.Run(ctx, doctor.Config{Probes: probes, Secrets: []string{s.AppPassword, s.OpenAIKey, s.AzureKey, s.FallbackKey}})
 	var err error
 	if d.JSON {
 		err = doctor.PrintJSON(std.out, checks)
 	} else {
-		err = doctor.Print(std.out, checks, doctor.Style{Color: isTerminal(std.out)})
+		err = doctor.Print(std.out, checks, doctor.Style{Color: isTerminal(std.out) && os.Getenv("NO_COLOR") == ""})
 	}
 	if err != nil {
 		return fmt.Errorf("doctor: %w", err)
@@ -100,6 +102,10 @@ func tryModel(model models.Model) func(context.Context) error {
 			Messages:  []models.Message{{Role: models.User, Text: "Answer with the word: yes"}},
 			MaxTokens: 20,
 		})
+		var empty *models.Error
+		if errors.As(err, &empty) && empty.Kind == models.Empty {
+			return nil // it thought about it for 20 tokens, so it is there
+		}
 		return err
 	}
 }

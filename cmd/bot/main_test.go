@@ -15,6 +15,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/alicebob/miniredis/v2"
 	"github.com/rs/zerolog"
 
 	"github.com/planbot-go/planbot/internal/fakeconnector"
@@ -165,6 +166,50 @@ func TestServe(t *testing.T) {
 	served.Wait()
 	if code != 0 {
 		t.Errorf("exit code %d", code)
+	}
+}
+
+// Every probe is answered, but only a change of the store is news.
+func TestReadiness(t *testing.T) {
+	t.Parallel()
+	server := miniredis.RunT(t)
+	c, err := settings{RedisURL: "redis://" + server.Addr(), Port: "0", LogLevel: "debug"}.check()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var logs bytes.Buffer
+	log := logger(&logs, c)
+	a, err := assemble(t.Context(), c, zerolog.Nop())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer a.close()
+	for _, step := range []struct {
+		change func()
+		path   string
+		code   int
+		level  string
+	}{
+		{func() {}, "/readyz", http.StatusOK, "debug"},
+		{func() { server.SetError("LOADING") }, "/readyz", http.StatusServiceUnavailable, "warn"},
+		{func() {}, "/readyz", http.StatusServiceUnavailable, "debug"},
+		{func() {}, "/healthz", http.StatusOK, ""},
+		{func() { server.SetError("") }, "/readyz", http.StatusOK, "warn"},
+		{func() { _ = a.bot.Drain(t.Context()) }, "/readyz", http.StatusServiceUnavailable, "debug"},
+	} {
+		step.change()
+		logs.Reset()
+		w := httptest.NewRecorder()
+		req, err := http.NewRequestWithContext(log.WithContext(t.Context()), http.MethodGet, step.path, http.NoBody)
+		if err != nil {
+			t.Fatal(err)
+		}
+		a.handler().ServeHTTP(w, req)
+		var line logLine
+		_ = json.Unmarshal(logs.Bytes(), &line) // none: no level
+		if w.Code != step.code || line.Level != step.level {
+			t.Errorf("%s: %d, want %d with level %q: %s", step.path, w.Code, step.code, step.level, logs.String())
+		}
 	}
 }
 

@@ -19,8 +19,13 @@ const (
 	idleTimeout    = 2 * time.Minute
 	maxHeaderBytes = 32 << 10
 	readyTimeout   = 2 * time.Second
-	// closeTimeout is how long connections may take to end once no turn runs.
-	closeTimeout = 2 * time.Second
+	// closeTimeout is how long connections may take to end once no turn runs,
+	// if BOT_DRAIN_TIMEOUT leaves as much.
+	closeTimeout   = 2 * time.Second
+	leastCloseTime = 100 * time.Millisecond
+	// cutOffTime is what turns get of BOT_DRAIN_TIMEOUT to say that they were
+	// cut off, at most a quarter of it.
+	cutOffTime = time.Second
 )
 
 type serveCmd struct{}
@@ -80,14 +85,16 @@ func (a *app) serve(ctx context.Context, listener net.Listener) error {
 	return err
 }
 
+// drain takes no longer than the drain timeout, whatever hangs.
 func (a *app) drain(server *http.Server) error {
 	a.log.Info().Stringer("at_most", a.config.drainTimeout).Msg("draining")
-	ctx, cancel := context.WithTimeout(context.Background(), a.config.drainTimeout)
+	end := time.Now().Add(a.config.drainTimeout)
+	ctx, cancel := context.WithDeadline(context.Background(), end.Add(-min(cutOffTime, a.config.drainTimeout/4)))
 	defer cancel()
 	if err := a.bot.Drain(ctx); err != nil {
 		a.log.Warn().Err(err).Msg("turns were cut off")
 	}
-	ctx, cancel = context.WithTimeout(context.Background(), closeTimeout)
+	ctx, cancel = context.WithTimeout(context.Background(), max(leastCloseTime, min(closeTimeout, time.Until(end))))
 	defer cancel()
 	if err := server.Shutdown(ctx); err != nil {
 		a.log.Debug().Err(err).Msg("connections were cut off")
@@ -105,19 +112,26 @@ func (a *app) handler() http.Handler {
 	return mux
 }
 
-// ready says whether this process can take activities now.
+// ready says whether this process can take activities now. Probes come every
+// few seconds, so only a change of the store is news.
 func (a *app) ready(w http.ResponseWriter, r *http.Request) {
 	ctx, cancel := context.WithTimeout(r.Context(), readyTimeout)
 	defer cancel()
-	err := a.store.Ping(ctx)
-	if a.bot.Draining() {
-		err = errors.New("draining")
+	log := zerolog.Ctx(ctx)
+	line := log.Debug()
+	err := errors.New("draining")
+	if !a.bot.Draining() {
+		err = a.store.Ping(ctx)
+		if changed := a.away.Swap(err != nil) != (err != nil); changed {
+			line = log.Warn()
+		}
 	}
 	if err != nil {
-		zerolog.Ctx(ctx).Warn().Err(err).Msg("not ready")
+		line.Err(err).Msg("not ready")
 		http.Error(w, "not ready", http.StatusServiceUnavailable)
 		return
 	}
+	line.Msg("ready")
 	fmt.Fprintln(w, "ready")
 }
 
@@ -125,6 +139,9 @@ func (a *app) ready(w http.ResponseWriter, r *http.Request) {
 // next: to a person in sentences, to a log in one line.
 func (a *app) announce(out io.Writer, addr net.Addr) {
 	url := "http://" + addr.String() + "/api/messages"
+	if a.config.noAuth {
+		a.log.Warn().Msg("BOT_DANGEROUSLY_NO_AUTH is true: nobody is checked, so keep this bot on a closed network")
+	}
 	line := a.log.Info()
 	if !jsonLog(out, a.config) {
 		line = a.log.Debug() // the sentences below say the same

@@ -38,11 +38,16 @@ type settings struct {
 	AzureKey        string `name:"azure-openai-api-key" env:"AZURE_OPENAI_API_KEY" help:"key of Azure OpenAI"`
 	AzureDeployment string `name:"azure-openai-deployment" env:"AZURE_OPENAI_DEPLOYMENT" help:"deployment of Azure OpenAI"`
 	AzureVersion    string `name:"azure-openai-api-version" env:"AZURE_OPENAI_API_VERSION" help:"API version of Azure OpenAI"`
+	FallbackModels  string `name:"bot-fallback-models" env:"BOT_FALLBACK_MODELS" help:"models (on Azure deployments) to ask in turn when the one before cannot answer, comma separated"`
+	FallbackBaseURL string `name:"bot-fallback-base-url" env:"BOT_FALLBACK_BASE_URL" help:"address of the server of these; without it and its key, the first model's server"`
+	FallbackKey     string `name:"bot-fallback-api-key" env:"BOT_FALLBACK_API_KEY" help:"key of that server"`
+	ModelRetries    string `name:"bot-model-retries" env:"BOT_MODEL_RETRIES" help:"how often the last model may be asked again in one call (3)"`
+	ModelMaxWait    string `name:"bot-model-max-wait" env:"BOT_MODEL_MAX_WAIT" help:"how long one call may wait between its tries (20s)"`
 	Planner         string `name:"bot-planner" env:"BOT_PLANNER" help:"sequence or sequential (sequence)"`
 	PromptsDir      string `name:"bot-prompts-dir" env:"BOT_PROMPTS_DIR" help:"folder whose prompts replace the embedded ones"`
 	SkillsDir       string `name:"bot-skills-dir" env:"BOT_SKILLS_DIR" hidden:"" help:"folder of skills; not in this version"`
 	TurnTimeout     string `name:"bot-turn-timeout" env:"BOT_TURN_TIMEOUT" help:"how long one turn may take (5m)"`
-	DrainTimeout    string `name:"bot-drain-timeout" env:"BOT_DRAIN_TIMEOUT" help:"how long running turns may go on after SIGTERM (20s)"`
+	DrainTimeout    string `name:"bot-drain-timeout" env:"BOT_DRAIN_TIMEOUT" help:"how long ending may take after SIGTERM, running turns included (20s)"`
 	LogLevel        string `name:"bot-log-level" env:"BOT_LOG_LEVEL" help:"trace, debug, info, warn, error or disabled (info)"`
 	LogFormat       string `name:"bot-log-format" env:"BOT_LOG_FORMAT" help:"json or console (console on a terminal, else json)"`
 }
@@ -54,6 +59,9 @@ type config struct {
 	noAuth       bool
 	appType      string
 	hosts        []string
+	fallbacks    []string // names of models, in order
+	retries      int      // as models.RetryConfig has it
+	maxWait      time.Duration
 	turnTimeout  time.Duration
 	drainTimeout time.Duration
 	ackTimeout   time.Duration // set by commands that wait for each turn
@@ -80,7 +88,9 @@ func (s settings) check() (config, error) {
 	c.checkIdentity(&faults)
 	c.checkOverrides(&faults)
 	c.checkModel(&faults)
+	c.checkFallback(&faults)
 	c.checkRest(&faults)
+	c.askParsers(&faults)
 	return c, errors.Join(faults...)
 }
 
@@ -88,6 +98,11 @@ type faults []error
 
 func (f *faults) add(variable, format string, args ...any) {
 	*f = append(*f, fmt.Errorf("%s: %s", variable, fmt.Sprintf(format, args...)))
+}
+
+// has reports whether a fault of the variable is listed already.
+func (f *faults) has(variable string) bool {
+	return slices.ContainsFunc(*f, func(err error) bool { return strings.HasPrefix(err.Error(), variable+": ") })
 }
 
 func (c *config) checkAddress(f *faults) {
@@ -194,10 +209,12 @@ func (c *config) checkURL(f *faults, variable, value, scheme string) {
 	}
 	u, err := url.Parse(value)
 	switch {
-	case err != nil || u.Host == "" || u.Scheme != "https" && u.Scheme != "http":
+	case err != nil || u.Hostname() == "" || u.Scheme != "https" && u.Scheme != "http":
 		f.add(variable, "is not an http or https address")
 	case u.User != nil:
 		f.add(variable, "holds a user name or password; it is an address only")
+	case u.RawQuery != "" || u.ForceQuery || u.Fragment != "":
+		f.add(variable, "holds a query or a fragment; it is an address only")
 	case scheme == "https" && u.Scheme != "https" && !loopback(u.Hostname()):
 		f.add(variable, "has to be https")
 	}

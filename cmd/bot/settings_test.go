@@ -1,6 +1,8 @@
 package main
 
 import (
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -26,6 +28,9 @@ func TestSettings(t *testing.T) {
 		"local compatible server":   {settings{OpenAIBaseURL: "http://ollama:11434/v1"}, func(config) bool { return true }},
 		"hosts":                     {settings{AllowedHosts: " a.example, ,127.0.0.1:8080 "}, func(c config) bool { return strings.Join(c.hosts, "|") == "a.example|127.0.0.1:8080" }},
 		"Azure wins over OpenAI":    {settings{AzureEndpoint: "https://x.openai.azure.com", AzureKey: "k", AzureDeployment: "d", OpenAIKey: "k"}, func(config) bool { return true }},
+		"patience has defaults":     {settings{}, func(c config) bool { return c.retries == 3 && c.maxWait == 20*time.Second && c.fallbacks == nil }},
+		"impatience":                {settings{ModelRetries: "0", ModelMaxWait: "5s"}, func(c config) bool { return c.retries == 0 && c.maxWait == 5*time.Second }},
+		"fallback":                  {settings{OpenAIKey: "k", FallbackModels: " a, ,b ", FallbackKey: "k"}, func(c config) bool { return strings.Join(c.fallbacks, "|") == "a|b" }},
 		"log level is not cased":    {settings{LogLevel: "DEBUG", LogFormat: "JSON"}, func(c config) bool { return c.logLevel.String() == "debug" }},
 		"durations are Go's":        {settings{TurnTimeout: "90s", DrainTimeout: "1m30s"}, func(c config) bool { return c.turnTimeout == c.drainTimeout }},
 		"a planner by name":         {settings{Planner: "sequence"}, func(config) bool { return true }},
@@ -39,8 +44,26 @@ func TestSettings(t *testing.T) {
 	}
 }
 
+// promptsFolder is a folder whose planner prompt is text.
+func promptsFolder(t *testing.T, text string) string {
+	t.Helper()
+	dir := t.TempDir()
+	if err := os.Mkdir(filepath.Join(dir, "sequence"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "sequence", "prompt.txt"), []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
 func TestEveryMistakeIsListedWithItsVariable(t *testing.T) {
 	t.Parallel()
+	azure := settings{AzureEndpoint: "https://x", AzureKey: "k", AzureDeployment: "d"}
+	with := func(s settings, edit func(*settings)) settings {
+		edit(&s)
+		return s
+	}
 	for name, c := range map[string]struct {
 		in   settings
 		want []string
@@ -60,6 +83,26 @@ func TestEveryMistakeIsListedWithItsVariable(t *testing.T) {
 		"password in an address": {settings{OpenAIBaseURL: "https://u:p@x/v1"}, []string{"OPENAI_BASE_URL"}},
 		"half an Azure":          {settings{AzureEndpoint: "https://x"}, []string{"AZURE_OPENAI_API_KEY", "AZURE_OPENAI_DEPLOYMENT"}},
 		"the other half":         {settings{AzureKey: "k", AzureDeployment: "d", AzureVersion: "v"}, []string{"AZURE_OPENAI_API_KEY", "AZURE_OPENAI_DEPLOYMENT", "AZURE_OPENAI_API_VERSION"}},
+		"a fallback of nobody":   {settings{FallbackModels: "m"}, []string{"BOT_FALLBACK_MODELS"}},
+		"a server for no model":  {settings{OpenAIKey: "k", FallbackBaseURL: "http://x/v1", FallbackKey: "k"}, []string{"BOT_FALLBACK_BASE_URL", "BOT_FALLBACK_API_KEY"}},
+		"a fallback's password":  {settings{OpenAIKey: "k", FallbackModels: "m", FallbackBaseURL: "http://u:p@x/v1"}, []string{"BOT_FALLBACK_BASE_URL"}},
+		"Redis":                  {settings{RedisURL: "redis://:u:p@x?colour=red"}, []string{"REDIS_URL"}},
+		"hosts":                  {settings{AllowedHosts: "a:b:c, good.example, https://x, x:0"}, []string{"BOT_ALLOWED_SERVICE_HOSTS", "BOT_ALLOWED_SERVICE_HOSTS", "BOT_ALLOWED_SERVICE_HOSTS"}},
+		"no such command":        {settings{PromptsDir: promptsFolder(t, "{{oops}}")}, []string{"BOT_PROMPTS_DIR"}},
+		"no turn yet":            {settings{PromptsDir: promptsFolder(t, "Hi {{$user.name}}")}, []string{"BOT_PROMPTS_DIR"}},
+		"not a template":         {settings{PromptsDir: promptsFolder(t, "{{")}, []string{"BOT_PROMPTS_DIR"}},
+		"no prompt":              {settings{PromptsDir: t.TempDir()}, []string{"BOT_PROMPTS_DIR"}},
+		"queries":                {settings{MetadataURL: "https://x/?u:p", LoginURL: "https://x/#u:p", OpenAIBaseURL: "http://x/v1?u:p"}, []string{"BOT_OPENID_METADATA_URL", "BOT_LOGIN_URL", "OPENAI_BASE_URL"}},
+		"hosts of nobody":        {settings{MetadataURL: "https://:443", LoginURL: "https://:443"}, []string{"BOT_OPENID_METADATA_URL", "BOT_LOGIN_URL"}},
+		"an odd tenant":          {settings{AppID: "a", AppPassword: "p", AppTenant: "my tenant/"}, []string{"MICROSOFT_APP_TENANT_ID"}},
+		"an odd deployment":      {with(azure, func(s *settings) { s.AzureDeployment = "a/b" }), []string{"AZURE_OPENAI_DEPLOYMENT"}},
+		"an odd endpoint":        {with(azure, func(s *settings) { s.AzureEndpoint = "https://x/openai/v1" }), []string{"AZURE_OPENAI_ENDPOINT"}},
+		"an odd key":             {with(azure, func(s *settings) { s.AzureKey = "u:p\n" }), []string{"AZURE_OPENAI_API_KEY"}},
+		"odd deployments behind": {with(azure, func(s *settings) { s.FallbackModels = "a/b, good, c?d" }), []string{"BOT_FALLBACK_MODELS", "BOT_FALLBACK_MODELS"}},
+		"OpenAI without a key":   {settings{OpenAIBaseURL: "https://api.openai.com/v1"}, []string{"OPENAI_API_KEY"}},
+		"OpenAI behind, no key":  {with(azure, func(s *settings) { s.FallbackModels, s.FallbackBaseURL = "m", "https://api.openai.com/v1" }), []string{"BOT_FALLBACK_API_KEY"}},
+		"an odd fallback":        {settings{OpenAIKey: "k\n", FallbackModels: "m", FallbackBaseURL: "http://x/?q", FallbackKey: "u:p\n"}, []string{"OPENAI_API_KEY", "BOT_FALLBACK_BASE_URL", "BOT_FALLBACK_API_KEY"}},
+		"impatient":              {settings{ModelRetries: "-1", ModelMaxWait: "0s"}, []string{"BOT_MODEL_RETRIES", "BOT_MODEL_MAX_WAIT"}},
 		"a model of nobody":      {settings{OpenAIModel: "m"}, []string{"OPENAI_MODEL"}},
 		"everything else":        {settings{Cloud: "moon", AllowedHosts: "https://x/", Planner: "tools", SkillsDir: "s", PromptsDir: "/nowhere", TurnTimeout: "5", DrainTimeout: "-1s", LogLevel: "loud", LogFormat: "xml"}, []string{"BOT_CLOUD", "BOT_ALLOWED_SERVICE_HOSTS", "BOT_PLANNER", "BOT_SKILLS_DIR", "BOT_PROMPTS_DIR", "BOT_TURN_TIMEOUT", "BOT_DRAIN_TIMEOUT", "BOT_LOG_LEVEL", "BOT_LOG_FORMAT"}},
 	} {
@@ -76,6 +119,9 @@ func TestEveryMistakeIsListedWithItsVariable(t *testing.T) {
 			if !strings.Contains("\n"+err.Error(), "\n"+variable+": ") {
 				t.Errorf("%s: %s is not named in\n%v", name, variable, err)
 			}
+		}
+		if strings.Contains(err.Error(), " BaseURL") {
+			t.Errorf("%s: a name that no setting has: %v", name, err)
 		}
 		if strings.Contains(err.Error(), "u:p") {
 			t.Errorf("%s: a secret is shown: %v", name, err)

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"runtime"
 	"runtime/debug"
+	"strings"
 	"time"
 )
 
@@ -34,7 +35,8 @@ func versionText() string {
 			revision = s.Value[:min(12, len(s.Value))]
 		}
 	}
-	return cmp.Or(version, revision, info.Main.Version)
+	main := strings.Trim(info.Main.Version, "()") // "(devel)" where nothing is known
+	return cmp.Or(version, revision, main, "devel")
 }
 
 const healthTimeout = 3 * time.Second

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"sync/atomic"
 
 	"github.com/rs/zerolog"
 
@@ -25,6 +26,7 @@ type app struct {
 	bot     *bot.Bot
 	store   *state.Redis
 	closers []func()
+	away    atomic.Bool // the store was, when it was last asked for
 	about   struct{ state, model, identity string }
 }
 
@@ -78,11 +80,21 @@ func newPlanner(ctx context.Context, name string, cfg planner.SequenceConfig) (p
 	return planner.NewSequence(ctx, cfg)
 }
 
-func newModel(c config) (model models.Model, about string, err error) {
+// online reports whether a real model is set.
+func (c *config) online() bool { return cmp.Or(c.OpenAIKey, c.OpenAIBaseURL, c.AzureEndpoint) != "" }
+
+// firstModel says where the first model is.
+func (c *config) firstModel() models.OpenAIConfig {
 	cfg := models.OpenAIConfig{Key: c.OpenAIKey, BaseURL: c.OpenAIBaseURL, Model: c.OpenAIModel}
+	if c.AzureEndpoint != "" {
+		cfg.Azure = models.Azure{Endpoint: c.AzureEndpoint, Key: c.AzureKey, Deployment: c.AzureDeployment, APIVersion: c.AzureVersion}
+	}
+	return cfg
+}
+
+func newModel(c config) (model models.Model, about string, err error) {
 	switch {
 	case c.AzureEndpoint != "":
-		cfg.Azure = models.Azure{Endpoint: c.AzureEndpoint, Key: c.AzureKey, Deployment: c.AzureDeployment, APIVersion: c.AzureVersion}
 		about = "Azure OpenAI, deployment " + c.AzureDeployment
 	case c.OpenAIBaseURL != "":
 		about = cmp.Or(c.OpenAIModel, models.DefaultModel) + " at " + c.OpenAIBaseURL
@@ -91,11 +103,8 @@ func newModel(c config) (model models.Model, about string, err error) {
 	default:
 		return models.Offline{}, "offline, answers from a few rules (set OPENAI_API_KEY, OPENAI_BASE_URL or AZURE_OPENAI_ENDPOINT for a real one)", nil
 	}
-	m, err := models.NewOpenAI(cfg)
-	if err != nil {
-		return nil, "", fmt.Errorf("model: %w", err)
-	}
-	return m, about, nil
+	model, err = newChain(c, c.firstModel())
+	return model, strings.Join(append([]string{about}, c.fallbacks...), ", then "), err
 }
 
 // assemble wires the bot. Close the app when it is no longer needed.
@@ -166,6 +175,9 @@ func (a *app) connect() (*connector.Guard, *connector.Client, error) {
 	a.closers = append(a.closers, guard.Close)
 	cfg := connector.Config{Hosts: hosts, UserAgent: "planbot/" + versionText()}
 	a.about.identity = "local mode, no app id: whoever reaches this address may talk to the bot"
+	if a.config.noAuth {
+		a.about.identity = "none, BOT_DANGEROUSLY_NO_AUTH=true: nobody is checked, whoever reaches this address may talk to the bot"
+	}
 	if !local {
 		tokens, err := a.tokens(cloud)
 		if err != nil {

@@ -21,6 +21,9 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
+// patience is how long a test waits for what has to come.
+const patience = 20 * time.Second
+
 // bundle is a bot at the wire, and the two ends of a pipe into a console.
 type bundle struct {
 	*testing.T
@@ -88,7 +91,10 @@ func (b *bundle) texts() (texts []string) {
 // call sends a request to the connector of the conversation of a.
 func (b *bundle) call(method string, a *activity.Activity, path, body string) (status int, answer string) {
 	url := a.ServiceURL + "v3/conversations/" + a.Conversation.ID + "/activities" + path
-	req, err := http.NewRequestWithContext(b.Context(), method, url, strings.NewReader(body))
+	// A turn may outlast the test, which ends when it has seen enough.
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(b.Context()), patience)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, method, url, strings.NewReader(body))
 	if err != nil {
 		b.Error(err)
 		return 0, ""

@@ -42,9 +42,6 @@ func openPTY(t *testing.T) (person, tty *os.File) {
 	return person, tty
 }
 
-// patience is how long a test waits for what has to come.
-const patience = 20 * time.Second
-
 // seat is a person at a terminal.
 type seat struct {
 	*bundle

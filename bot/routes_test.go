@@ -1,0 +1,105 @@
+package bot_test
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/planbot-go/planbot/activity"
+	"github.com/planbot-go/planbot/bot"
+	"github.com/planbot-go/planbot/state"
+)
+
+func TestTheFirstRouteThatMatchesAnswers(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	tell := func(text string) bot.Handler {
+		return func(ctx context.Context, t *bot.Turn) error { return t.Tell(ctx, text) }
+	}
+	b.bot.OnCommand("/ping", tell("command"))
+	b.bot.OnMessage(func(t *bot.Turn) bool { return strings.HasPrefix(t.Text, "/p") }, tell("message"))
+	b.bot.OnEvent("meeting", tell("event"))
+	b.bot.OnReaction(tell("reaction"))
+	b.bot.OnMembersAdded(tell("members"))
+	b.bot.OnActivity(activity.MessageUpdate, tell("update"))
+	b.bot.OnCommand("help", tell("own help"))
+	for _, c := range []struct {
+		in   event
+		want string
+	}{
+		{event{"text": "/PING"}, "command"},
+		{event{"text": "/pong"}, "message"},
+		{event{"type": "event", "name": "meeting"}, "event"},
+		{event{"type": "messageReaction", "reactionsAdded": []event{{"type": "like"}}}, "reaction"},
+		{event{"type": "conversationUpdate", "membersAdded": []event{{"id": "29:otto"}}}, "members"},
+		{event{"type": "messageUpdate", "text": "edited"}, "update"},
+		{event{"text": "help"}, "own help"},
+	} {
+		b.deliver(c.in)
+		b.expect(c.want)
+	}
+	b.deliver(event{"type": "event", "name": "other"})
+	b.connector.None(t)
+}
+
+func TestMiddlewareWrapsEveryHandler(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	var order []string
+	around := func(name string) bot.Middleware {
+		return func(next bot.Handler) bot.Handler {
+			return func(ctx context.Context, t *bot.Turn) error {
+				order = append(order, name)
+				err := next(ctx, t)
+				order = append(order, name)
+				return err
+			}
+		}
+	}
+	b.bot.Use(around("outer"))
+	b.bot.Use(around("inner"))
+	b.bot.OnInvoke("ask", func(context.Context, *bot.Turn) (bot.InvokeResponse, error) {
+		order = append(order, "handler")
+		return bot.InvokeResponse{Status: http.StatusAccepted}, nil
+	})
+	if got := b.deliver(event{"type": "invoke", "name": "ask"}); got.status != http.StatusAccepted {
+		t.Errorf("status %d", got.status)
+	}
+	if got := strings.Join(order, " "); got != "outer inner handler inner outer" {
+		t.Errorf("order %s", got)
+	}
+}
+
+func TestWhatAHandlerSendsHasIdsAndItsStateIsSavedFirst(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	type note struct{ Text string }
+	var ids []string
+	b.bot.OnCommand("note", func(ctx context.Context, t *bot.Turn) error {
+		state.Of[note](t.User).Text = "kept"
+		if err := t.Say(ctx, "one", "two"); err != nil {
+			return err
+		}
+		ids = t.Sent
+		return nil
+	})
+	b.bot.OnCommand("read", func(ctx context.Context, t *bot.Turn) error {
+		return t.Tell(ctx, state.Of[note](t.User).Text)
+	})
+	b.bot.OnCommand("fail", func(_ context.Context, t *bot.Turn) error {
+		state.Of[note](t.User).Text = "lost"
+		return errors.New("secret cause")
+	})
+	b.say("note")
+	b.expect("one")
+	b.expect("two")
+	if len(ids) != 2 || ids[0] == "" || ids[0] == ids[1] {
+		t.Errorf("ids %q", ids)
+	}
+	b.say("fail")
+	b.expectFault("something went wrong on my side")
+	b.say("read")
+	b.expect("kept")
+}

@@ -1,0 +1,148 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"strings"
+
+	"github.com/planbot-go/planbot/connector"
+	"github.com/planbot-go/planbot/models"
+	"github.com/planbot-go/planbot/planner"
+	"github.com/planbot-go/planbot/prompts"
+	"github.com/planbot-go/planbot/state"
+)
+
+// askParsers asks those who will read a setting what they have against it, so
+// that it is listed now and not found at the first use. None of them connects.
+func (c *config) askParsers(f *faults) {
+	if c.RedisURL != "" {
+		f.ask("REDIS_URL", state.CheckURL(c.RedisURL))
+	}
+	c.askConnector(f)
+	c.askPrompts(f)
+	if c.online() {
+		c.askModels(f)
+	}
+}
+
+// ask adds what a parser said of the variable, a fault a line. A variable that
+// was found wrong already is not judged twice.
+func (f *faults) ask(variable string, err error) {
+	if err != nil && !f.has(variable) {
+		f.addLines(variable, err)
+	}
+}
+
+func (f *faults) addLines(variable string, err error) {
+	for line := range strings.Lines(err.Error()) {
+		if line = strings.TrimSpace(line); line != "" {
+			f.add(variable, "%s", line)
+		}
+	}
+}
+
+// askConnector gives each setting to the connector among values that are good.
+func (c *config) askConnector(f *faults) {
+	good, err := connector.CloudNamed("")
+	if err != nil {
+		f.ask("BOT_CLOUD", err)
+		return
+	}
+	id := connector.Credentials{AppID: "app", Password: "secret"}
+	if c.LoginURL != "" {
+		changed := good
+		changed.LoginURL = strings.TrimSuffix(c.LoginURL, "/")
+		f.ask("BOT_LOGIN_URL", tokensFault(changed, id))
+	}
+	if c.AppTenant != "" {
+		id.Tenant = c.AppTenant
+		f.ask("MICROSOFT_APP_TENANT_ID", tokensFault(good, id))
+	}
+	if _, err := connector.NewServiceHosts(good, c.hosts, false); err != nil {
+		f.addLines("BOT_ALLOWED_SERVICE_HOSTS", err) // each entry is one of its own
+	}
+	if c.MetadataURL != "" {
+		good.MetadataURL = c.MetadataURL
+		f.ask("BOT_OPENID_METADATA_URL", guardFault(good))
+	}
+}
+
+func tokensFault(cloud connector.Cloud, id connector.Credentials) error {
+	tokens, err := connector.NewTokens(cloud, id, nil)
+	if err == nil {
+		tokens.Close()
+	}
+	return err
+}
+
+func guardFault(cloud connector.Cloud) error {
+	hosts, err := connector.NewServiceHosts(cloud, nil, false)
+	if err != nil {
+		return err
+	}
+	guard, err := connector.NewGuard(connector.GuardConfig{AppID: "app", Cloud: cloud, Hosts: hosts})
+	if err == nil {
+		guard.Close()
+	}
+	return err
+}
+
+// askPrompts renders the prompts as the planner will, with this bot's actions.
+func (c *config) askPrompts(f *faults) {
+	if c.PromptsDir == "" || f.has("BOT_PROMPTS_DIR") {
+		return
+	}
+	library, err := prompts.Load(c.PromptsDir)
+	if err == nil {
+		_, err = newPlanner(context.Background(), c.Planner, planner.SequenceConfig{
+			Model: models.Offline{}, Prompts: library, Actions: defaultActions(),
+		})
+	}
+	f.ask("BOT_PROMPTS_DIR", err)
+}
+
+// askModels makes every model of the chain and gives each fault to the variable
+// that it came from.
+func (c *config) askModels(f *faults) {
+	first := c.firstModel()
+	f.askModel(first, map[string]string{
+		"BaseURL": "OPENAI_BASE_URL", "Key": "OPENAI_API_KEY",
+		"Azure.Endpoint": "AZURE_OPENAI_ENDPOINT", "Azure.Key": "AZURE_OPENAI_API_KEY", "Azure.Deployment": "AZURE_OPENAI_DEPLOYMENT",
+	}, "OPENAI_MODEL")
+	if c.AzureEndpoint != "" && c.FallbackBaseURL == "" && c.FallbackKey == "" {
+		// What is shared with the first model was judged with it.
+		for _, name := range c.fallbacks {
+			next := models.OpenAIConfig{Azure: models.Azure{Endpoint: "https://azure.example", Key: "k", Deployment: name}}
+			f.askModel(next, nil, "BOT_FALLBACK_MODELS")
+		}
+		return
+	}
+	if c.FallbackBaseURL+c.FallbackKey != "" && len(c.fallbacks) > 0 {
+		f.askModel(behind(*c, first, c.fallbacks[0]), map[string]string{
+			"BaseURL": "BOT_FALLBACK_BASE_URL", "Key": "BOT_FALLBACK_API_KEY",
+		}, "BOT_FALLBACK_MODELS")
+	}
+}
+
+// askModel names the variable of each field that has a fault. What has no
+// variable of its own is otherwise's.
+func (f *faults) askModel(cfg models.OpenAIConfig, variables map[string]string, otherwise string) {
+	model, err := models.NewOpenAI(cfg)
+	if err == nil {
+		_ = model.Close() // never fails
+		return
+	}
+	known := *f // so that one variable may have several faults now
+	for line := range strings.Lines(strings.TrimPrefix(err.Error(), "openai config: ")) {
+		field, text, found := strings.Cut(strings.TrimSpace(line), ": ")
+		if name, missing := strings.CutPrefix(field, "no "); missing && !found {
+			field, _, _ = strings.Cut(name, " ")
+			text = "is needed"
+		}
+		text = strings.ReplaceAll(text, "BaseURL", "OPENAI_BASE_URL") // the one that a text tells people to use
+		variable := cmp.Or(variables[field], otherwise)
+		if variable == otherwise || !known.has(variable) {
+			f.add(variable, "%s", cmp.Or(text, line))
+		}
+	}
+}
