@@ -382,12 +382,13 @@ func TestAzureCredentials(t *testing.T) {
 	if err := os.WriteFile(file, []byte("a.b.c"), 0o600); err != nil {
 		t.Fatal(err)
 	}
+	identity := rand.Text() // azidentity keeps tokens of managed identities for the whole process
 	tests := []struct {
 		name string
 		id   connector.Credentials
 		want string // in the request
 	}{
-		{"managed identity", connector.Credentials{AppID: appID, ManagedIdentity: true}, "client_id=" + appID},
+		{"managed identity", connector.Credentials{AppID: identity, ManagedIdentity: true}, "client_id=" + identity},
 		{"certificate", connector.Credentials{AppID: appID, Tenant: "contoso.example", Certificate: certificate(t)}, "client_assertion="},
 		{"workload identity", connector.Credentials{AppID: appID, Tenant: "contoso.example", FederatedTokenFile: file}, "client_assertion=a.b.c"},
 	}
