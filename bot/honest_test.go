@@ -324,3 +324,31 @@ func TestDrainEndsInTime(t *testing.T) {
 	stuck <- struct{}{}
 	group.Wait()
 }
+
+// TestATurnThatIsCutOffInSilenceIsNotAcknowledged has nothing done, and the
+// channel closed for the sentence about it: the activity has to come again.
+func TestATurnThatIsCutOffInSilenceIsNotAcknowledged(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	started := make(chan struct{})
+	actions.Add(b.actions, "hang", "Hangs", func(ctx context.Context, _ *actions.Turn, _ struct{}) (actions.Result, error) {
+		close(started)
+		<-ctx.Done()
+		return actions.Result{}, ctx.Err()
+	}, actions.StateOnly)
+	b.model.Says(plan(do("hang", `{}`), say("x")))
+	b.connector.Fails("", http.StatusForbidden)
+	var group sync.WaitGroup
+	group.Go(func() {
+		if got := b.deliver(event{"text": "hang"}); got.status != http.StatusServiceUnavailable {
+			t.Errorf("status %d", got.status)
+		}
+	})
+	<-started
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := b.bot.Drain(ctx); !errors.Is(err, context.Canceled) {
+		t.Errorf("drain: %v", err)
+	}
+	group.Wait()
+}

@@ -41,7 +41,7 @@ type Turn struct {
 	replies *replies // set when the replies travel in the HTTP response
 	answer  InvokeResponse
 	typing  *typing
-	dropped bool // it never ran, because the bot is shut down
+	dropped bool // it left nothing behind, not even a word, because the bot is shut down
 
 	unsaved    []actions.Outcome // what changed state that is not saved yet
 	kept       []actions.Outcome // what was done for good
@@ -113,6 +113,7 @@ func (b *Bot) run(ctx context.Context, t *Turn) {
 		line = log.Error().Str("error", cause(err))
 		log.Debug().Err(err).Msg("cause of the failure")
 		b.afterFailure(ctx, t, err)
+		t.dropped = b.lanes.ctx.Err() != nil && t.replayable() && !t.saveFailed
 	}
 	if err == nil || len(t.Sent) > 0 {
 		b.recent.add(t)
