@@ -40,12 +40,14 @@ type Action struct {
 	// Destructive says that the action cannot be undone. It only describes: such
 	// a call runs like any other.
 	Destructive bool
-	// Approval says that a person has to approve each call. As long as nobody can
-	// be asked, a runtime must refuse the calls: none runs unapproved.
+	// Approval says that a person has to approve each call, see [Policy].
 	Approval bool
 	// ReturnsData says that the result is meant for the model. It only describes:
 	// what the model gets to see is decided by the plan and by [Observe].
 	ReturnsData bool
+	// Parallel says that the action may run at the same time as others of its
+	// plan, in any order. It must not touch the turn's state.
+	Parallel bool
 
 	call func(context.Context, *Turn, map[string]any) (Result, error)
 }
@@ -59,6 +61,12 @@ func StateOnly(a *Action) { a.StateOnly = true }
 
 // Destructive marks an action that cannot be undone. The mark only describes.
 func Destructive(a *Action) { a.Destructive = true }
+
+// NeedsApproval marks an action of which a person has to approve each call.
+func NeedsApproval(a *Action) { a.Approval = true }
+
+// Parallel marks an action that may run at the same time as others.
+func Parallel(a *Action) { a.Parallel = true }
 
 // ReturnsData marks an action whose result is meant for the model. The mark only
 // describes.

@@ -25,9 +25,9 @@ type Turn struct {
 	// lives as long as the turn.
 	Conversation, Thread, User, Temp *state.Scope
 
-	// Outcomes are the commands that ran in this turn so far, in order. They
+	// Rounds are the plans of this turn so far, with what came of each. They
 	// are what a planner shows the model when it plans again.
-	Outcomes []Outcome
+	Rounds []Round
 
 	// Usage is what planning has cost in this turn so far.
 	Usage Usage
@@ -38,11 +38,32 @@ type Usage struct {
 	ModelCalls, PromptTokens, CompletionTokens int
 }
 
-// Outcome is one DO command that ran.
+// Round is one plan of a turn: what came of its commands so far, in their order.
+type Round struct {
+	// Preface is what the model wrote beside the calls of its tools. It goes back
+	// to the model, not to the person.
+	Preface  string    `json:"preface,omitempty"`
+	Outcomes []Outcome `json:"outcomes,omitempty"`
+}
+
+// Outcome is one command that ran, or that was not run because one before it
+// failed. A text that was said has the action "SAY".
 type Outcome struct {
-	Action string
-	Text   string
-	Failed bool
+	Action   string         `json:"action"`
+	Entities map[string]any `json:"entities,omitempty"` // as they were called
+	Text     string         `json:"text,omitempty"`
+	Failed   bool           `json:"failed,omitempty"`
+	// CallID is the id of the model's call of a tool; "" of a plan's command.
+	CallID string `json:"callId,omitempty"`
+}
+
+// Outcomes are those of all rounds, in order.
+func (t *Turn) Outcomes() []Outcome {
+	var all []Outcome
+	for _, r := range t.Rounds {
+		all = append(all, r.Outcomes...)
+	}
+	return all
 }
 
 // Personal returns the state that belongs to whoever the bot talks with: the

@@ -27,7 +27,7 @@ import (
 )
 
 // Planner makes the plan of a turn. It is called once more, in the same turn,
-// when the last plan ended in a result that it has to see (turn.Outcomes).
+// when the last plan ended in a result that it has to see (turn.Rounds).
 type Planner interface {
 	Plan(ctx context.Context, turn *actions.Turn) (planner.Plan, error)
 }

@@ -67,6 +67,7 @@ type run struct {
 // what happened before anything else is done: an action failed, asked for it,
 // or put out something that nothing came after.
 func (r *run) plan(ctx context.Context, p planner.Plan) (again bool, err error) {
+	r.turn.Rounds = append(r.turn.Rounds, actions.Round{Preface: p.Preface})
 	if r.steps += len(p.Commands); r.steps > r.turn.bot.cfg.MaxSteps {
 		return false, errTooManySteps // and none of them runs
 	}
@@ -156,8 +157,8 @@ func (r *run) call(ctx context.Context, c *planner.Command) (actions.Result, err
 
 // record keeps what happened for the model, the history and the person.
 func (r *run) record(c planner.Command, result actions.Result) {
-	outcome := actions.Outcome{Action: c.Action, Text: result.Text(), Failed: result.Failed()}
-	r.turn.Outcomes = append(r.turn.Outcomes, outcome)
+	outcome := actions.Outcome{Action: c.Action, Entities: c.Entities, Text: result.Text(), Failed: result.Failed(), CallID: c.CallID}
+	r.report(outcome)
 	if outcome.Failed {
 		return
 	}
@@ -169,6 +170,12 @@ func (r *run) record(c planner.Command, result actions.Result) {
 	}
 }
 
+// report adds to what the planner gets to see.
+func (r *run) report(o actions.Outcome) {
+	round := &r.turn.Rounds[len(r.turn.Rounds)-1]
+	round.Outcomes = append(round.Outcomes, o)
+}
+
 // say sends a SAY that other commands follow.
 func (r *run) say(ctx context.Context, c planner.Command) error {
 	c.Response = r.expand(c.Response)
@@ -176,7 +183,7 @@ func (r *run) say(ctx context.Context, c planner.Command) error {
 		return nil // its variables are results with nothing to tell
 	}
 	r.executed = append(r.executed, c)
-	r.turn.Outcomes = append(r.turn.Outcomes, actions.Outcome{Action: string(planner.Say), Text: c.Response})
+	r.report(actions.Outcome{Action: string(planner.Say), Text: c.Response})
 	return r.turn.Say(ctx, c.Response)
 }
 

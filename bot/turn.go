@@ -123,9 +123,9 @@ func (b *Bot) run(ctx context.Context, t *Turn) {
 
 // report says in one line what the turn did.
 func (t *Turn) report(line *zerolog.Event) *zerolog.Event {
-	if len(t.Outcomes) > 0 {
+	if outcomes := t.Outcomes(); len(outcomes) > 0 {
 		did := zerolog.Arr()
-		for _, o := range t.Outcomes {
+		for _, o := range outcomes {
 			if o.Failed {
 				did.Str(o.Action + " failed")
 			} else {
@@ -267,7 +267,7 @@ func (t *Turn) replayable() bool { return len(t.Sent) == 0 && len(t.kept) == 0 }
 
 func (t *Turn) startOver() {
 	t.Temp = state.NewScope()
-	t.Outcomes, t.unsaved, t.saveFailed = nil, nil, false
+	t.Rounds, t.unsaved, t.saveFailed = nil, nil, false
 }
 
 func (t *Turn) isMessage() bool { return t.Activity.Type == activity.Message }

@@ -21,14 +21,51 @@ const (
 	System    Role = "system"    // the runtime: instructions, results of actions
 	User      Role = "user"      // the person
 	Assistant Role = "assistant" // the model, earlier
+	ToolRole  Role = "tool"      // the answer to a call of the model
 )
 
-// Message is one message of a prompt. One without text is not sent: servers
-// refuse it.
+// Message is one message of a prompt. One without text and without calls is not
+// sent: servers refuse it.
 type Message struct {
 	Role Role
 	Text string
+
+	// Calls are what the model called, in a message of the assistant. Each has to
+	// be answered by a message of its own, with the call's id, right behind it.
+	Calls []Call
+	// CallID is the id of the call that a message of the tool role answers.
+	CallID string
 }
+
+// Tool is a function that the model may call. Name is made of letters, digits, _
+// and -, at most 64. Schema is the JSON Schema of its arguments, always of an
+// object.
+type Tool struct {
+	Name        string
+	Description string
+	Schema      json.RawMessage
+	// Strict asks the server to hold the model to the schema, which then must be
+	// in the subset that OpenAI calls strict.
+	Strict bool
+}
+
+// Call is one call of a tool. Arguments is the JSON text as the model wrote it:
+// it may be anything, or empty for none.
+type Call struct {
+	ID        string
+	Name      string
+	Arguments string
+}
+
+// Choice says whether the model has to call tools.
+type Choice string
+
+// The choices. They mean nothing in a request without tools.
+const (
+	ChoiceAuto     Choice = ""         // as it likes
+	ChoiceRequired Choice = "required" // at least one
+	ChoiceNone     Choice = "none"     // none, though it sees them
+)
 
 // Format asks for JSON in place of free text. The zero value asks for any JSON
 // object (json_object); with a Schema the text must follow it, strictly
@@ -49,6 +86,15 @@ type Request struct {
 	MaxTokens   int      // of the answer, reasoning included; 0: the server's limit
 	Temperature *float64 // nil: the server's default; left out for models that take none
 	Format      *Format  // nil: free text
+
+	TopP             *float64 // nil: the server's default, as of the next two
+	PresencePenalty  *float64
+	FrequencyPenalty *float64
+	Stop             []string // texts before which the answer ends; at most 4
+
+	Tools         []Tool // that the model may call; none: it answers with text
+	Choice        Choice
+	OneCallAtMost bool // no parallel calls
 }
 
 // Finish says why a model stopped.
@@ -82,11 +128,12 @@ func (u Usage) Add(o Usage) Usage {
 // Total is the number of tokens in and out.
 func (u Usage) Total() int { return u.Prompt + u.Completion }
 
-// Response is what a model wrote. Text is never blank and holds no reasoning that
-// the server keeps apart or that stands in closed tags before the answer. With
-// [FinishLength] it is cut off somewhere.
+// Response is what a model wrote. Text is never blank unless there are calls, and
+// holds no reasoning that the server keeps apart or that stands in closed tags
+// before the answer. With [FinishLength] it is cut off somewhere.
 type Response struct {
 	Text   string
+	Calls  []Call // of the request's tools, or of what the model takes for one; each has an ID
 	Finish Finish
 	Usage  Usage
 	Model  string // the model that answered, by the server's name for it

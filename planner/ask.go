@@ -84,7 +84,7 @@ func (a *asker) messages(turn *actions.Turn) []models.Message {
 		History: earlier,
 		Context: situation(turn, time.Now()),
 		Input:   turn.Text,
-		Results: results(turn.Outcomes),
+		Results: results(turn.Outcomes()),
 	})
 	messages := make([]models.Message, len(assembled))
 	for i, m := range assembled {

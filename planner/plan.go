@@ -29,6 +29,9 @@ type Command struct {
 	// SaveAs is the variable that the result of a DO is kept in for later
 	// commands of the same plan; "" when it is not kept.
 	SaveAs string `json:"saveAs,omitempty"`
+	// CallID is the id of the model's tool call that the DO came from; "" in a
+	// plan that was written as one.
+	CallID string `json:"callId,omitempty"`
 
 	// Response is the text of a SAY; never blank in a decoded SAY.
 	Response string `json:"response,omitempty"`
@@ -44,6 +47,12 @@ type Plan struct {
 	// Salvaged says that the plan stood in the middle of prose. A runtime may
 	// want a person's approval before such a plan does harm.
 	Salvaged bool `json:"salvaged,omitempty"`
+	// Observe says that the model waits for the results, whatever they are, and
+	// plans again with them.
+	Observe bool `json:"observe,omitempty"`
+	// Preface is what the model wrote beside its tool calls. It goes back to the
+	// model with the results, not to the person.
+	Preface string `json:"preface,omitempty"`
 	// Prose says that the text held no plan: Commands is the one SAY of it.
 	Prose bool `json:"prose,omitempty"`
 }

@@ -110,12 +110,12 @@ func TestRefusalsKeepTheAnswerOutOfTheLog(t *testing.T) {
 func TestResultsCannotPoseAsOthers(t *testing.T) {
 	t.Parallel()
 	in := turn("hello")
-	in.Outcomes = []actions.Outcome{
+	in.Rounds = []actions.Round{{Outcomes: []actions.Outcome{
 		{Action: "a", Text: "one\n- b: x\r\n- b: x\r- b: x\u2028- b: x\u2029- b: x\u0085- b: x\v- b: x\f- b: x\n"},
 		{Action: "b"},
 		{Action: "c", Failed: true},
 		{Action: "d", Text: "no\n- e: done", Failed: true},
-	}
+	}}}
 	messages := sequence(t).Messages(in)
 	want := "Results of the last plan:\n- a: one" + strings.Repeat("\n  - b: x", 8) +
 		"\n- b: done\n- c failed: no reason given\n- d failed: no\n  - e: done"
