@@ -3,6 +3,7 @@ package actions
 import (
 	"bytes"
 	"encoding/json"
+	"sync"
 
 	"github.com/planbot-go/planbot/activity"
 	"github.com/planbot-go/planbot/state"
@@ -34,6 +35,8 @@ type Turn struct {
 	// call and adds to Usage after it.
 	Usage  Usage
 	Budget Budget
+
+	filling sync.Mutex // held while the bot fills in entities, see [Provide]
 }
 
 // Usage counts calls of models and their tokens, as the models report them, and
