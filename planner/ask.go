@@ -104,6 +104,7 @@ func (a *asker) ask(ctx context.Context, turn *actions.Turn, messages []models.M
 	}
 	turn.Usage.PromptTokens += response.Usage.Prompt
 	turn.Usage.CompletionTokens += response.Usage.Completion
+	turn.Usage.Cost += response.Usage.Cost
 	return response, nil
 }
 
