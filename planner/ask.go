@@ -94,6 +94,9 @@ func (a *asker) messages(turn *actions.Turn) []models.Message {
 }
 
 func (a *asker) ask(ctx context.Context, turn *actions.Turn, messages []models.Message) (*models.Response, error) {
+	if err := turn.Afford(); err != nil {
+		return nil, err
+	}
 	turn.Usage.ModelCalls++
 	response, err := a.cfg.Model.Complete(ctx, &models.Request{Messages: messages, MaxTokens: a.cfg.MaxTokens})
 	if err != nil {
