@@ -50,7 +50,8 @@ type Action struct {
 	// plan, in any order. It must not touch the turn's state.
 	Parallel bool
 
-	call func(context.Context, *Turn, map[string]any) (Result, error)
+	call  func(context.Context, *Turn, map[string]any) (Result, error)
+	hosts []hosted
 }
 
 // Option sets one of the marks of an [Action].
@@ -98,11 +99,14 @@ type Registry struct {
 	all    []*Action
 	exact  map[string]*Action
 	folded map[string][]*Action
+	hosts  map[string]provider
 }
 
 // New returns an empty registry.
 func New() *Registry {
-	return &Registry{exact: map[string]*Action{}, folded: map[string][]*Action{}}
+	r := &Registry{exact: map[string]*Action{}, folded: map[string][]*Action{}, hosts: map[string]provider{}}
+	r.provideBuiltIns()
+	return r
 }
 
 // All returns the actions in the order of their registration.

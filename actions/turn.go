@@ -3,6 +3,7 @@ package actions
 import (
 	"bytes"
 	"encoding/json"
+	"sync"
 
 	"github.com/planbot-go/planbot/activity"
 	"github.com/planbot-go/planbot/state"
@@ -31,6 +32,8 @@ type Turn struct {
 
 	// Usage is what planning has cost in this turn so far.
 	Usage Usage
+
+	filling sync.Mutex // held while the bot fills in entities, see [Provide]
 }
 
 // Usage counts calls of models and their tokens, as the models report them.
