@@ -92,7 +92,7 @@ func (p *Prompt) readTemplate(fsys fs.FS, name, file string) error {
 	if p.Template, err = Parse(file, text); err != nil {
 		return err
 	}
-	p.Template.name = name
+	p.name = name
 	return nil
 }
 
