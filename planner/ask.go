@@ -120,6 +120,9 @@ func (a *asker) history(turn *actions.Turn) []prompts.Message {
 
 // ask asks the model as the prompt says, and adds the cost to the turn.
 func ask(ctx context.Context, turn *actions.Turn, brief *briefing, messages []models.Message) (*models.Response, error) {
+	if err := turn.Afford(); err != nil {
+		return nil, err
+	}
 	turn.Usage.ModelCalls++
 	response, err := brief.model.Complete(ctx, brief.request(messages))
 	if err != nil {
