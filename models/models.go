@@ -119,6 +119,7 @@ const (
 // prompt cache, Reasoning the part of Completion that is not in the text.
 type Usage struct {
 	Prompt, Completion, Cached, Reasoning int
+	Cost                                  float64 // see [Priced]; 0 where no price is known
 }
 
 // Add is the sum of both.
@@ -128,6 +129,7 @@ func (u Usage) Add(o Usage) Usage {
 		Completion: u.Completion + o.Completion,
 		Cached:     u.Cached + o.Cached,
 		Reasoning:  u.Reasoning + o.Reasoning,
+		Cost:       u.Cost + o.Cost,
 	}
 }
 

@@ -130,6 +130,7 @@ func ask(ctx context.Context, turn *actions.Turn, brief *briefing, messages []mo
 	}
 	turn.Usage.PromptTokens += response.Usage.Prompt
 	turn.Usage.CompletionTokens += response.Usage.Completion
+	turn.Usage.Cost += response.Usage.Cost
 	return response, nil
 }
 
