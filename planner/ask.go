@@ -142,6 +142,7 @@ func complete(ctx context.Context, turn *actions.Turn, model models.Model, reque
 	}
 	turn.Usage.PromptTokens += response.Usage.Prompt
 	turn.Usage.CompletionTokens += response.Usage.Completion
+	turn.Usage.Cost += response.Usage.Cost
 	return response, nil
 }
 

@@ -27,6 +27,7 @@ type asking struct {
 	functions map[string]Function
 	lists     map[string]prompts.Func // functions that say the same in every turn
 	maxTokens int                     // of the answer, unless the prompt says
+	format    *models.Format          // what the server holds the model to; nil: nothing
 }
 
 // nameModel takes the model that the prompt asks for, if it does.
@@ -79,7 +80,7 @@ func (a *asking) render(ctx context.Context, turn *actions.Turn, inputs map[stri
 func (a *asking) request(messages []models.Message) *models.Request {
 	c := &a.prompt.Config.Completion
 	request := &models.Request{
-		Messages: messages, MaxTokens: cmp.Or(c.MaxTokens, a.maxTokens),
+		Messages: messages, MaxTokens: cmp.Or(c.MaxTokens, a.maxTokens), Format: a.format,
 		Temperature: c.Temperature, TopP: c.TopP, PresencePenalty: c.PresencePenalty, FrequencyPenalty: c.FrequencyPenalty,
 		Stop: c.Stop, OneCallAtMost: c.ParallelCalls != nil && !*c.ParallelCalls,
 	}
@@ -109,6 +110,11 @@ func newBriefing(ctx context.Context, kind string, prompt *prompts.Prompt, cfg S
 	if err := errors.Join(faults...); err != nil {
 		return nil, fmt.Errorf("prompt %s: %w", prompt.Name(), err)
 	}
+	if kind == prompts.AugmentSequence {
+		if b.format, err = cfg.ResponseFormat.of(ctx, b.offered); err != nil {
+			return nil, err
+		}
+	}
 	if b.perTurn() {
 		return b, nil
 	}
@@ -117,7 +123,7 @@ func newBriefing(ctx context.Context, kind string, prompt *prompts.Prompt, cfg S
 		return nil, err
 	}
 	b.static = &text
-	return b, nil
+	return b, b.checkFormat()
 }
 
 // listsOf are the functions by which a prompt lists the actions: {{actions}}, a

@@ -98,7 +98,8 @@ func (c *config) askPrompts(f *faults) {
 	if err == nil {
 		cfg := planner.SequenceConfig{
 			Model: models.Offline{}, Prompts: library, Actions: defaultActions(),
-			Named: func(string) (models.Model, error) { return models.Offline{}, nil },
+			Named:          func(string) (models.Model, error) { return models.Offline{}, nil },
+			ResponseFormat: planner.ResponseFormat(c.ResponseFormat),
 		}
 		faulty := addPromptActions(cfg)
 		_, err = newPlanner(context.Background(), c.Planner, cfg)

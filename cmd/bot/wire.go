@@ -66,7 +66,10 @@ func newParts(ctx context.Context, c config) (*parts, error) {
 	if p.model, p.aboutModel, err = newModel(c); err != nil {
 		return nil, err
 	}
-	cfg := planner.SequenceConfig{Model: p.model, Prompts: library, Actions: p.actions, Named: c.modelNamed}
+	cfg := planner.SequenceConfig{
+		Model: p.model, Prompts: library, Actions: p.actions, Named: c.modelNamed,
+		ResponseFormat: planner.ResponseFormat(c.ResponseFormat),
+	}
 	if err = addPromptActions(cfg); err == nil {
 		p.planner, err = newPlanner(ctx, c.Planner, cfg)
 	}
