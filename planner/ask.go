@@ -47,7 +47,7 @@ func newAsker(ctx context.Context, prompt, form string, cfg SequenceConfig) (ask
 func (a *asker) plan(ctx context.Context, turn *actions.Turn, read func(answer string) (Plan, error)) (Plan, error) {
 	messages := a.messages(turn)
 	for attempt := 0; ; attempt++ {
-		answer, err := a.ask(ctx, turn, messages)
+		answer, err := a.ask(ctx, turn, &models.Request{Messages: messages, MaxTokens: a.cfg.MaxTokens})
 		if err != nil {
 			return Plan{}, err
 		}
@@ -67,11 +67,18 @@ func (a *asker) plan(ctx context.Context, turn *actions.Turn, read func(answer s
 		logRefusal(ctx, err, attempt+1)
 		messages = append(messages,
 			models.Message{Role: models.Assistant, Text: answer.Text},
-			models.Message{Role: models.System, Text: a.feedback(err)})
+			models.Message{Role: models.System, Text: feedback(err, a.form)})
 	}
 }
 
 func (a *asker) messages(turn *actions.Turn) []models.Message {
+	return a.assemble(turn, results(turn.Outcomes()))
+}
+
+// opening is the messages of the turn but for its results.
+func (a *asker) opening(turn *actions.Turn) []models.Message { return a.assemble(turn, "") }
+
+func (a *asker) assemble(turn *actions.Turn, results string) []models.Message {
 	history := state.Of[prompts.History](turn.Thread)
 	earlier := history.Within(a.cfg.HistoryTokens, a.counter)
 	for i := range earlier {
@@ -84,7 +91,7 @@ func (a *asker) messages(turn *actions.Turn) []models.Message {
 		History: earlier,
 		Context: situation(turn, time.Now()),
 		Input:   turn.Text,
-		Results: results(turn.Outcomes()),
+		Results: results,
 	})
 	messages := make([]models.Message, len(assembled))
 	for i, m := range assembled {
@@ -93,9 +100,9 @@ func (a *asker) messages(turn *actions.Turn) []models.Message {
 	return messages
 }
 
-func (a *asker) ask(ctx context.Context, turn *actions.Turn, messages []models.Message) (*models.Response, error) {
+func (a *asker) ask(ctx context.Context, turn *actions.Turn, request *models.Request) (*models.Response, error) {
 	turn.Usage.ModelCalls++
-	response, err := a.cfg.Model.Complete(ctx, &models.Request{Messages: messages, MaxTokens: a.cfg.MaxTokens})
+	response, err := a.cfg.Model.Complete(ctx, request)
 	if err != nil {
 		return nil, err
 	}
@@ -104,9 +111,9 @@ func (a *asker) ask(ctx context.Context, turn *actions.Turn, messages []models.M
 	return response, nil
 }
 
-// feedback tells the model what was wrong with its answer.
-func (a *asker) feedback(err error) string {
-	return "Your answer could not be used and nothing of it was done: " + err.Error() + "\nAnswer again with " + a.form + "."
+// feedback tells the model what was wrong with its answer, and what is wanted.
+func feedback(err error, form string) string {
+	return "Your answer could not be used and nothing of it was done: " + err.Error() + "\nAnswer again with " + form + "."
 }
 
 // logRefusal reports why an answer was refused. The detail quotes the model, so it

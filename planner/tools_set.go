@@ -1,0 +1,89 @@
+package planner
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"github.com/planbot-go/planbot/actions"
+	"github.com/planbot-go/planbot/models"
+)
+
+// maxToolDescription is how many bytes servers take of a description.
+const maxToolDescription = 1024
+
+// toolset is the actions that a model may call.
+type toolset struct {
+	actions []*actions.Action
+	tools   []models.Tool
+}
+
+func newToolset(offered []*actions.Action) (toolset, error) {
+	s := toolset{actions: offered}
+	for _, a := range offered {
+		schema, err := toolSchema(a)
+		if err != nil {
+			return toolset{}, fmt.Errorf("schema of action %s: %w", a.Name, err)
+		}
+		description := a.Description
+		if len(description) > maxToolDescription {
+			description = shorten(description, maxToolDescription)
+		}
+		s.tools = append(s.tools, models.Tool{Name: a.Name, Description: description, Schema: schema})
+	}
+	return s, nil
+}
+
+// toolSchema is the schema of an action's entities. OpenAI refuses one without
+// properties.
+func toolSchema(a *actions.Action) (json.RawMessage, error) {
+	if len(a.Schema.Properties) == 0 {
+		return json.RawMessage(`{"type":"object","properties":{}}`), nil
+	}
+	return json.Marshal(a.Schema)
+}
+
+// find finds the action that a model means by name. Models write the marks of a
+// plugin's function in other ways (Lists.add, lists_add for Lists-add), leave the
+// plugin out, or put functions before it; where that may mean several actions, it
+// means none.
+func (s *toolset) find(name string) (*actions.Action, *DecodeError) {
+	bare := strings.TrimPrefix(strings.TrimSpace(name), "functions.")
+	for _, means := range [...]func(*actions.Action) bool{
+		func(a *actions.Action) bool { return a.Name == bare },
+		func(a *actions.Action) bool { return strings.EqualFold(a.Name, bare) },
+		func(a *actions.Action) bool { return joined(a.Name) == joined(bare) },
+		func(a *actions.Action) bool {
+			_, function, ok := strings.Cut(a.Name, "-")
+			return ok && joined(function) == joined(bare)
+		},
+	} {
+		var found []*actions.Action
+		for _, a := range s.actions {
+			if means(a) {
+				found = append(found, a)
+			}
+		}
+		switch len(found) {
+		case 0:
+		case 1:
+			return found[0], nil
+		default:
+			return nil, fail(UnknownAction, "%q may mean %s; use the whole name", clip(name), names(found))
+		}
+	}
+	return nil, fail(UnknownAction, "there is no function %q%s", clip(name), suggest(bare, s.actions))
+}
+
+// joined is a name with one mark for all between its words, in lower case.
+func joined(name string) string {
+	return strings.NewReplacer(".", "_", "-", "_").Replace(strings.ToLower(name))
+}
+
+func names(list []*actions.Action) string {
+	out := make([]string, min(len(list), maxSuggestions))
+	for i := range out {
+		out[i] = list[i].Name
+	}
+	return strings.Join(out, ", ")
+}
