@@ -10,6 +10,7 @@
 package actions
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -110,6 +111,30 @@ func New() *Registry {
 
 // All returns the actions in the order of their registration.
 func (r *Registry) All() []*Action { return slices.Clone(r.all) }
+
+// Offer is an action to offer: its name and, where it is not empty, the
+// description that the model is told in place of the action's own.
+type Offer struct{ Name, Description string }
+
+// Only returns a registry of the offered actions alone, in that order. The error
+// names every one that r does not have, to the letter, and that is offered twice.
+func (r *Registry) Only(offers ...Offer) (*Registry, error) {
+	only := New()
+	var faults []error
+	for _, o := range offers {
+		a, ok := r.exact[o.Name]
+		if !ok {
+			faults = append(faults, fmt.Errorf("no action %q", o.Name))
+			continue
+		}
+		offered := *a
+		offered.Description = cmp.Or(o.Description, a.Description)
+		if err := only.add(&offered); err != nil {
+			faults = append(faults, err)
+		}
+	}
+	return only, errors.Join(faults...)
+}
 
 // Lookup finds an action by its exact name, else by the one name that is equal
 // without regard to case. Two such names, or none: not found.

@@ -9,6 +9,7 @@ import (
 
 	"github.com/planbot-go/planbot/actions"
 	"github.com/planbot-go/planbot/models"
+	"github.com/planbot-go/planbot/prompts"
 )
 
 // ToolsConfig says what a [Tools] is made of: what any planner is, and how the
@@ -21,6 +22,9 @@ type ToolsConfig struct {
 	Choice models.Choice
 	// OneCallAtMost takes one call an answer, and no more.
 	OneCallAtMost bool
+	// Strict asks the server to hold the model to the schema of each action, as
+	// far as the schema can be said in what OpenAI calls strict.
+	Strict bool
 	// Included are the names of the actions that are offered. None: all.
 	Included []string
 	// Excluded are the names of actions that are not offered, even if included.
@@ -44,12 +48,16 @@ type Tools struct {
 // the prompt "tools", and describes the actions. Every fault of cfg is in the one
 // error.
 func NewTools(ctx context.Context, cfg ToolsConfig) (*Tools, error) {
-	asker, err := newAsker(ctx, "tools", "", cfg.SequenceConfig)
+	asker, err := newAsker(ctx, prompts.AugmentTools, "", cfg.SequenceConfig)
 	if err := errors.Join(err, cfg.checkCalls()); err != nil {
 		return nil, fmt.Errorf("tools planner: %w", err)
 	}
 	cfg.MaxRounds = cmp.Or(cfg.MaxRounds, 10)
-	tools, err := newToolset(cfg.offered())
+	offered, err := cfg.choose(asker.brief.offered)
+	if err != nil {
+		return nil, fmt.Errorf("tools planner: %w", err)
+	}
+	tools, err := newToolset(offered, cfg.Strict)
 	if err != nil {
 		return nil, fmt.Errorf("tools planner: %w", err)
 	}
@@ -65,21 +73,29 @@ func (c *ToolsConfig) checkCalls() error {
 	if c.MaxRounds < 0 {
 		faults = append(faults, errors.New("MaxRounds is negative"))
 	}
-	if c.Actions == nil {
-		return errors.Join(faults...)
-	}
-	for _, name := range slices.Concat(c.Included, c.Excluded) {
-		if !slices.ContainsFunc(c.Actions.All(), func(a *actions.Action) bool { return a.Name == name }) {
-			faults = append(faults, fmt.Errorf("no action %q to include or exclude", name))
-		}
-	}
 	return errors.Join(faults...)
 }
 
-func (c *ToolsConfig) offered() []*actions.Action {
-	return slices.DeleteFunc(c.Actions.All(), func(a *actions.Action) bool {
-		return len(c.Included) > 0 && !slices.Contains(c.Included, a.Name) || slices.Contains(c.Excluded, a.Name)
-	})
+// choose returns the registry of what is included and not excluded of offered.
+func (c *ToolsConfig) choose(offered *actions.Registry) (*actions.Registry, error) {
+	var chosen []actions.Offer
+	included := c.Included
+	if len(included) == 0 {
+		for _, a := range offered.All() {
+			included = append(included, a.Name)
+		}
+	}
+	for _, name := range included {
+		if !slices.Contains(c.Excluded, name) {
+			chosen = append(chosen, actions.Offer{Name: name})
+		}
+	}
+	for _, name := range c.Excluded {
+		if a, ok := offered.Lookup(name); !ok || a.Name != name {
+			return nil, fmt.Errorf("no action %q to exclude", name)
+		}
+	}
+	return offered.Only(chosen...)
 }
 
 // Plan asks the model for the next round of the turn: its calls, which it waits
@@ -87,9 +103,13 @@ func (c *ToolsConfig) offered() []*actions.Action {
 // be run, are sent back with their faults, at most MaxRepairs times. It fails as
 // [Sequence.Plan] does, and when the model calls though it may not any more.
 func (t *Tools) Plan(ctx context.Context, turn *actions.Turn) (Plan, error) {
-	request, story := t.request(turn)
+	brief := t.asker.briefing(ctx)
+	request, story, err := t.request(ctx, turn, brief)
+	if err != nil {
+		return Plan{}, err
+	}
 	for attempt := 0; ; attempt++ {
-		answer, err := t.asker.ask(ctx, turn, request)
+		answer, err := ask(ctx, turn, brief.model, request)
 		if err != nil {
 			return Plan{}, err
 		}
@@ -111,30 +131,34 @@ func (t *Tools) Plan(ctx context.Context, turn *actions.Turn) (Plan, error) {
 // then each round of the turn as the model made it, with an answer to each call.
 // The history shows earlier plans as calls, too. The actions are not in it: they
 // travel beside the messages.
-func (t *Tools) Messages(turn *actions.Turn) []models.Message {
-	request, _ := t.request(turn)
-	return request.Messages
+func (t *Tools) Messages(ctx context.Context, turn *actions.Turn) ([]models.Message, error) {
+	request, _, err := t.request(ctx, turn, t.asker.briefing(ctx))
+	return request.Messages, err
 }
 
 // noMoreCalls tells the model why it has no functions.
 const noMoreCalls = "You cannot call functions any more in this turn. Tell the person what was done, and what was not."
 
 // request is what the model is asked in this round, with the story behind it.
-func (t *Tools) request(turn *actions.Turn) (*models.Request, *story) {
-	story := newStory(t.asker.opening(turn))
+func (t *Tools) request(ctx context.Context, turn *actions.Turn, brief *briefing) (*models.Request, *story, error) {
+	opening, err := t.asker.opening(ctx, turn, brief)
+	story := newStory(assemble(opening))
 	for _, round := range turn.Rounds {
 		story.round(round)
 	}
-	request := &models.Request{MaxTokens: t.asker.cfg.MaxTokens, Tools: t.tools.tools, Choice: t.cfg.Choice, OneCallAtMost: t.cfg.OneCallAtMost}
-	if t.cfg.Choice == models.ChoiceRequired && len(turn.Rounds) > 0 {
+	request := brief.request(nil)
+	request.Tools = t.tools.tools
+	request.Choice = cmp.Or(t.cfg.Choice, request.Choice)
+	request.OneCallAtMost = request.OneCallAtMost || t.cfg.OneCallAtMost
+	if request.Choice == models.ChoiceRequired && len(turn.Rounds) > 0 {
 		request.Choice = models.ChoiceAuto
 	}
 	if len(turn.Rounds) >= t.cfg.MaxRounds {
-		request.Tools, request.Choice = nil, models.ChoiceAuto
+		request.Tools = nil
 		story.add(models.Message{Role: models.System, Text: noMoreCalls})
 	}
 	request.Messages = story.messages
-	return request, story
+	return request, story, err
 }
 
 // mayCall reports whether the model may call anything.

@@ -71,8 +71,6 @@ func wholeFault(answer *models.Response, request *models.Request) *DecodeError {
 		return fail(InvalidPlan, "functions cannot be called any more")
 	case answer.Finish == models.FinishLength:
 		return fail(Truncated, "the answer was cut off before its end; call less at once")
-	case n > 1 && request.OneCallAtMost:
-		return fail(InvalidPlan, "%d calls at once, of which only one is possible", n)
 	case n > maxCalls:
 		return fail(InvalidPlan, "%d calls at once, of which only %d are possible", n, maxCalls)
 	}
@@ -144,8 +142,13 @@ func readArguments(text string) (map[string]any, *DecodeError) {
 
 // jsonFault says what is wrong with a text, and where.
 func jsonFault(err error) string {
-	if fault, ok := errors.AsType[*jsontext.SyntacticError](err); ok {
-		return fmt.Sprintf("%s, at byte %d", clip(fault.Err.Error()), fault.ByteOffset)
+	fault, ok := errors.AsType[*jsontext.SyntacticError](err)
+	if !ok {
+		return clip(err.Error())
 	}
-	return clip(err.Error())
+	text := fmt.Sprintf("%s, at byte %d", clip(fault.Err.Error()), fault.ByteOffset)
+	if fault.JSONPointer != "" {
+		text += " in " + clip(string(fault.JSONPointer))
+	}
+	return text
 }

@@ -14,22 +14,27 @@ const maxToolDescription = 1024
 
 // toolset is the actions that a model may call.
 type toolset struct {
-	actions []*actions.Action
+	offered *actions.Registry
 	tools   []models.Tool
 }
 
-func newToolset(offered []*actions.Action) (toolset, error) {
-	s := toolset{actions: offered}
-	for _, a := range offered {
-		schema, err := toolSchema(a)
-		if err != nil {
-			return toolset{}, fmt.Errorf("schema of action %s: %w", a.Name, err)
+func newToolset(offered *actions.Registry, strict bool) (toolset, error) {
+	s := toolset{offered: offered}
+	for _, a := range offered.All() {
+		tool := models.Tool{Name: a.Name, Description: a.Description}
+		if len(tool.Description) > maxToolDescription {
+			tool.Description = shorten(tool.Description, maxToolDescription)
 		}
-		description := a.Description
-		if len(description) > maxToolDescription {
-			description = shorten(description, maxToolDescription)
+		if strict {
+			tool.Schema, tool.Strict = strictSchema(a.Schema)
 		}
-		s.tools = append(s.tools, models.Tool{Name: a.Name, Description: description, Schema: schema})
+		if !tool.Strict {
+			var err error
+			if tool.Schema, err = toolSchema(a); err != nil {
+				return toolset{}, fmt.Errorf("schema of action %s: %w", a.Name, err)
+			}
+		}
+		s.tools = append(s.tools, tool)
 	}
 	return s, nil
 }
@@ -59,7 +64,7 @@ func (s *toolset) find(name string) (*actions.Action, *DecodeError) {
 		},
 	} {
 		var found []*actions.Action
-		for _, a := range s.actions {
+		for _, a := range s.offered.All() {
 			if means(a) {
 				found = append(found, a)
 			}
@@ -72,7 +77,7 @@ func (s *toolset) find(name string) (*actions.Action, *DecodeError) {
 			return nil, fail(UnknownAction, "%q may mean %s; use the whole name", clip(name), names(found))
 		}
 	}
-	return nil, fail(UnknownAction, "there is no function %q%s", clip(name), suggest(bare, s.actions))
+	return nil, fail(UnknownAction, "there is no function %q%s", clip(name), suggest(bare, s.offered))
 }
 
 // joined is a name with one mark for all between its words, in lower case.

@@ -100,9 +100,7 @@ func (s *story) round(r actions.Round) {
 		s.calls(r.Preface, calls...)
 	}
 	if len(others) > 0 {
-		for _, m := range prompts.Assemble(prompts.AssembleInput{Results: results(others)}) {
-			s.add(models.Message{Role: models.Role(m.Role), Text: m.Text})
-		}
+		s.messages = append(s.messages, assemble(prompts.AssembleInput{Results: results(others)})...)
 	}
 }
 
@@ -131,8 +129,7 @@ func arguments(entities map[string]any) string {
 	return strings.TrimSuffix(b.String(), "\n")
 }
 
-// refused adds an answer that cannot be used, in a form that servers take back:
-// they refuse names and arguments that the model has made up.
+// refused adds an answer that cannot be used, and why.
 func (s *story) refused(answer *models.Response, r round, mayCall bool) {
 	if len(answer.Calls) == 0 {
 		form := "plain text"
@@ -145,25 +142,9 @@ func (s *story) refused(answer *models.Response, r round, mayCall bool) {
 	}
 	calls := make([]told, len(answer.Calls))
 	for i, call := range answer.Calls {
-		call.Name = legalName(call.Name)
-		call.Arguments = "{}"
-		if entities, fault := readArguments(answer.Calls[i].Arguments); fault == nil {
-			call.Arguments = arguments(entities)
-		}
 		calls[i] = told{call, r.answer(i)}
 	}
 	s.calls(answer.Text, calls...)
-}
-
-var illegal = regexp.MustCompile(`[^A-Za-z0-9_-]+`)
-
-// legalName is a name that servers take for a function's.
-func legalName(name string) string {
-	name = illegal.ReplaceAllString(name, "_")
-	if name == "" {
-		return "_"
-	}
-	return name[:min(len(name), 64)]
 }
 
 // callIDs are the ids of calls that are in use.

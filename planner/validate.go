@@ -136,7 +136,7 @@ func eachText(value any, visit func(string) error) error {
 func checkAction(c *Command, index int, reg *actions.Registry, saved map[string]int) error {
 	action, ok := lookup(reg, c.Action)
 	if !ok {
-		return fail(UnknownAction, "command %d: there is no action %q%s", index+1, clip(c.Action), suggest(c.Action, reg.All()))
+		return fail(UnknownAction, "command %d: there is no action %q%s", index+1, clip(c.Action), suggest(c.Action, reg))
 	}
 	c.Action = action.Name
 	var later func(string) bool

@@ -12,14 +12,14 @@ import (
 const maxSuggestions = 3
 
 // suggest names the actions whose names are nearest to an unknown one.
-func suggest(name string, offered []*actions.Action) string {
+func suggest(name string, reg *actions.Registry) string {
 	type candidate struct {
 		name     string
 		distance int
 	}
 	name = plainName(clip(name))
 	var near []candidate
-	for _, action := range offered {
+	for _, action := range reg.All() {
 		distance := distance(name, plainName(action.Name))
 		if distance <= max(2, len(name)/2) {
 			near = append(near, candidate{action.Name, distance})

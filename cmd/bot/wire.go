@@ -45,7 +45,7 @@ func defaultActions() *actions.Registry {
 // planMaker is a planner that can show its prompt.
 type planMaker interface {
 	bot.Planner
-	Messages(turn *actions.Turn) []models.Message
+	Messages(ctx context.Context, turn *actions.Turn) ([]models.Message, error)
 }
 
 // parts are what plans need: actions, prompts, a model.
@@ -65,7 +65,7 @@ func newParts(ctx context.Context, c config) (*parts, error) {
 	if p.model, p.aboutModel, err = newModel(c); err != nil {
 		return nil, err
 	}
-	p.planner, err = newPlanner(ctx, c.Planner, planner.SequenceConfig{Model: p.model, Prompts: library, Actions: p.actions})
+	p.planner, err = newPlanner(ctx, c.Planner, planner.SequenceConfig{Model: p.model, Prompts: library, Actions: p.actions, Named: c.modelNamed})
 	if err != nil && c.PromptsDir != "" {
 		err = usageError{fmt.Errorf("BOT_PROMPTS_DIR %s: %w", c.PromptsDir, err)}
 	}
@@ -105,6 +105,21 @@ func newModel(c config) (model models.Model, about string, err error) {
 	}
 	model, err = newChain(c, c.firstModel())
 	return model, strings.Join(append([]string{about}, c.fallbacks...), ", then "), err
+}
+
+// modelNamed is the model of that name, or the deployment, on the server of the
+// first one, with the same behind it. Offline there is one model for all names.
+func (c config) modelNamed(name string) (models.Model, error) {
+	if !c.online() {
+		return models.Offline{}, nil
+	}
+	first := c.firstModel()
+	if c.AzureEndpoint != "" {
+		first.Azure.Deployment = name
+	} else {
+		first.Model = name
+	}
+	return newChain(c, first)
 }
 
 // assemble wires the bot. Close the app when it is no longer needed.
