@@ -145,6 +145,9 @@ func (t *Turn) report(line *zerolog.Event) *zerolog.Event {
 	}
 	if u := t.Usage; u.ModelCalls > 0 {
 		line = line.Int("model_calls", u.ModelCalls).Int("prompt_tokens", u.PromptTokens).Int("completion_tokens", u.CompletionTokens)
+		if u.Cost > 0 {
+			line = line.Float64("cost", u.Cost)
+		}
 	}
 	return line.Int("sent", len(t.Sent))
 }

@@ -116,6 +116,7 @@ const (
 // prompt cache, Reasoning the part of Completion that is not in the text.
 type Usage struct {
 	Prompt, Completion, Cached, Reasoning int
+	Cost                                  float64 // see [Priced]; 0 where no price is known
 }
 
 // Add is the sum of both.
@@ -125,6 +126,7 @@ func (u Usage) Add(o Usage) Usage {
 		Completion: u.Completion + o.Completion,
 		Cached:     u.Cached + o.Cached,
 		Reasoning:  u.Reasoning + o.Reasoning,
+		Cost:       u.Cost + o.Cost,
 	}
 }
 

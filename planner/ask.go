@@ -137,6 +137,7 @@ func ask(ctx context.Context, turn *actions.Turn, model models.Model, request *m
 	}
 	turn.Usage.PromptTokens += response.Usage.Prompt
 	turn.Usage.CompletionTokens += response.Usage.Completion
+	turn.Usage.Cost += response.Usage.Cost
 	return response, nil
 }
 

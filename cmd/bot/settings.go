@@ -43,9 +43,18 @@ type settings struct {
 	FallbackKey     string `name:"bot-fallback-api-key" env:"BOT_FALLBACK_API_KEY" help:"key of that server"`
 	ModelRetries    string `name:"bot-model-retries" env:"BOT_MODEL_RETRIES" help:"how often the last model may be asked again in one call (3)"`
 	ModelMaxWait    string `name:"bot-model-max-wait" env:"BOT_MODEL_MAX_WAIT" help:"how long one call may wait between its tries (20s)"`
-	Planner         string `name:"bot-planner" env:"BOT_PLANNER" help:"sequence or sequential (sequence)"`
+	Planner         string `name:"bot-planner" env:"BOT_PLANNER" help:"sequence, sequential or tools (sequence)"`
 	PromptsDir      string `name:"bot-prompts-dir" env:"BOT_PROMPTS_DIR" help:"folder whose prompts replace the embedded ones"`
 	SkillsDir       string `name:"bot-skills-dir" env:"BOT_SKILLS_DIR" hidden:"" help:"folder of skills; not in this version"`
+	MaxSteps        string `name:"bot-max-steps" env:"BOT_MAX_STEPS" help:"commands that one turn may run (25)"`
+	MaxSameCalls    string `name:"bot-max-same-calls" env:"BOT_MAX_SAME_CALLS" help:"how often one turn may make the same call; none: no limit"`
+	MaxTurnTokens   string `name:"bot-max-turn-tokens" env:"BOT_MAX_TURN_TOKENS" help:"tokens after which a turn asks the model no more; none: no limit"`
+	MaxTurnCost     string `name:"bot-max-turn-cost" env:"BOT_MAX_TURN_COST" help:"money after which a turn asks the model no more; none: no limit"`
+	ModelPrice      string `name:"bot-model-price" env:"BOT_MODEL_PRICE" help:"price of a million tokens: prompt,completion or prompt,cached,completion"`
+	FilteredText    string `name:"bot-filtered-text" env:"BOT_FILTERED_TEXT" help:"what is said when a content filter stopped a turn"`
+	ApprovalActions string `name:"bot-approval-actions" env:"BOT_APPROVAL_ACTIONS" help:"actions of which a person has to approve each call, comma separated"`
+	Approvers       string `name:"bot-approvers" env:"BOT_APPROVERS" help:"who may approve, by id or aadObjectId, comma separated; none: who asked"`
+	ApprovalTimeout string `name:"bot-approval-timeout" env:"BOT_APPROVAL_TIMEOUT" help:"how long an approval may take (24h)"`
 	TurnTimeout     string `name:"bot-turn-timeout" env:"BOT_TURN_TIMEOUT" help:"how long one turn may take (5m)"`
 	DrainTimeout    string `name:"bot-drain-timeout" env:"BOT_DRAIN_TIMEOUT" help:"how long ending may take after SIGTERM, running turns included (20s)"`
 	LogLevel        string `name:"bot-log-level" env:"BOT_LOG_LEVEL" help:"trace, debug, info, warn, error or disabled (info)"`
@@ -62,6 +71,7 @@ type config struct {
 	fallbacks    []string // names of models, in order
 	retries      int      // as models.RetryConfig has it
 	maxWait      time.Duration
+	limits       limits
 	turnTimeout  time.Duration
 	drainTimeout time.Duration
 	ackTimeout   time.Duration // set by commands that wait for each turn
@@ -77,6 +87,7 @@ const (
 const (
 	sequencePlanner   = "sequence"
 	sequentialPlanner = "sequential"
+	toolsPlanner      = "tools"
 )
 
 // check reads the settings. The error lists every mistake, a line each, with
@@ -89,6 +100,7 @@ func (s settings) check() (config, error) {
 	c.checkOverrides(&faults)
 	c.checkModel(&faults)
 	c.checkFallback(&faults)
+	c.checkLimits(&faults)
 	c.checkRest(&faults)
 	c.askParsers(&faults)
 	return c, errors.Join(faults...)
@@ -247,7 +259,7 @@ func (c *config) checkModel(f *faults) {
 }
 
 func (c *config) checkRest(f *faults) {
-	if planners := []string{"", sequencePlanner, sequentialPlanner}; !slices.Contains(planners, c.Planner) {
+	if planners := []string{"", sequencePlanner, sequentialPlanner, toolsPlanner}; !slices.Contains(planners, c.Planner) {
 		f.add("BOT_PLANNER", "%q is not a planner of this version, which has: %s", c.Planner, strings.Join(planners[1:], ", "))
 	}
 	if c.SkillsDir != "" {

@@ -54,10 +54,14 @@ type parts struct {
 	planner    planMaker
 	model      models.Model
 	aboutModel string
+	limits     limits
 }
 
 func newParts(ctx context.Context, c config) (*parts, error) {
-	p := &parts{actions: defaultActions()}
+	p := &parts{actions: defaultActions(), limits: c.limits}
+	if err := p.limits.needApproval(list(c.ApprovalActions), p.actions); err != nil {
+		return nil, usageError{err}
+	}
 	library, err := prompts.Load(c.PromptsDir)
 	if err != nil {
 		return nil, usageError{fmt.Errorf("BOT_PROMPTS_DIR: %w", err)}
@@ -74,10 +78,14 @@ func newParts(ctx context.Context, c config) (*parts, error) {
 
 // newPlanner makes the planner of that name, which was checked.
 func newPlanner(ctx context.Context, name string, cfg planner.SequenceConfig) (planMaker, error) {
-	if name == sequentialPlanner {
+	switch name {
+	case sequentialPlanner:
 		return planner.NewSequential(ctx, planner.SequentialConfig(cfg))
+	case toolsPlanner:
+		return planner.NewTools(ctx, planner.ToolsConfig{SequenceConfig: cfg})
+	default:
+		return planner.NewSequence(ctx, cfg)
 	}
-	return planner.NewSequence(ctx, cfg)
 }
 
 // online reports whether a real model is set.
@@ -104,6 +112,9 @@ func newModel(c config) (model models.Model, about string, err error) {
 		return models.Offline{}, "offline, answers from a few rules (set OPENAI_API_KEY, OPENAI_BASE_URL or AZURE_OPENAI_ENDPOINT for a real one)", nil
 	}
 	model, err = newChain(c, c.firstModel())
+	if err == nil && c.ModelPrice != "" {
+		model = models.Priced(model, c.limits.price)
+	}
 	return model, strings.Join(append([]string{about}, c.fallbacks...), ", then "), err
 }
 
@@ -142,10 +153,12 @@ func assemble(ctx context.Context, c config, log zerolog.Logger) (_ *app, err er
 	if err != nil {
 		return nil, err
 	}
-	a.bot, err = bot.New(bot.Config{
+	cfg := bot.Config{
 		Actions: p.actions, Planner: p.planner, Store: a.store, Channel: client, Door: bot.Guarded(guard),
-		Examples: examples(), TurnTimeout: c.turnTimeout, AckTimeout: c.ackTimeout, Log: log,
-	})
+		Examples: examples(), TurnTimeout: c.turnTimeout, AckTimeout: c.ackTimeout, FilteredText: c.FilteredText, Log: log,
+	}
+	p.limits.apply(&cfg)
+	a.bot, err = bot.New(cfg)
 	return a, err
 }
 
