@@ -25,10 +25,9 @@ type ToolsConfig struct {
 	// Strict asks the server to hold the model to the schema of each action, as
 	// far as the schema can be said in what OpenAI calls strict.
 	Strict bool
-	// Included are the names of the actions that are offered. None: all.
-	Included []string
-	// Excluded are the names of actions that are not offered, even if included.
-	Excluded []string
+	// Include are the names of the only actions that are offered. None: all that
+	// are not excluded.
+	Include []string
 	// MaxRounds is how often the model may call in one turn. After that it is
 	// asked once more without any function, so that the person gets an answer.
 	// 0: 10.
@@ -76,26 +75,20 @@ func (c *ToolsConfig) checkCalls() error {
 	return errors.Join(faults...)
 }
 
-// choose returns the registry of what is included and not excluded of offered.
+// choose returns the registry of those of the actions that are included.
 func (c *ToolsConfig) choose(offered *actions.Registry) (*actions.Registry, error) {
-	var chosen []actions.Offer
-	included := c.Included
-	if len(included) == 0 {
-		for _, a := range offered.All() {
-			included = append(included, a.Name)
-		}
+	if len(c.Include) == 0 {
+		return offered, nil
 	}
-	for _, name := range included {
-		if !slices.Contains(c.Excluded, name) {
-			chosen = append(chosen, actions.Offer{Name: name})
-		}
+	included := make([]actions.Offer, len(c.Include))
+	for i, name := range c.Include {
+		included[i].Name = name
 	}
-	for _, name := range c.Excluded {
-		if a, ok := offered.Lookup(name); !ok || a.Name != name {
-			return nil, fmt.Errorf("no action %q to exclude", name)
-		}
+	only, err := offered.Only(included...)
+	if err != nil {
+		return nil, fmt.Errorf("Include: %w", err)
 	}
-	return offered.Only(chosen...)
+	return only, nil
 }
 
 // Plan asks the model for the next round of the turn: its calls, which it waits

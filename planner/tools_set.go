@@ -59,8 +59,8 @@ func (s *toolset) find(name string) (*actions.Action, *DecodeError) {
 		func(a *actions.Action) bool { return strings.EqualFold(a.Name, bare) },
 		func(a *actions.Action) bool { return joined(a.Name) == joined(bare) },
 		func(a *actions.Action) bool {
-			_, function, ok := strings.Cut(a.Name, "-")
-			return ok && joined(function) == joined(bare)
+			_, function := splitPlugin(a.Name)
+			return joined(function) == joined(bare)
 		},
 	} {
 		var found []*actions.Action

@@ -101,13 +101,16 @@ func tail(messages []models.Message, n int) []string {
 // situation and the person's text.
 func said(messages []models.Message) []string { return tail(messages, 3) }
 
+func withoutNotes() planner.SequenceConfig {
+	return planner.SequenceConfig{Exclude: []string{"Notes-clear"}}
+}
+
 func TestToolsNamesEveryFault(t *testing.T) {
 	t.Parallel()
 	good := planner.SequenceConfig{Model: &teller{}, Prompts: library(t), Actions: toolActions(t)}
 	for want, cfg := range map[string]planner.ToolsConfig{
 		"no Model\nno Prompts\nno Actions\nno Choice \"always\"\nMaxRounds is negative": {Choice: "always", MaxRounds: -1},
-		`no action "fly"`:             {SequenceConfig: good, Included: []string{"fly"}},
-		`no action "swim" to exclude`: {SequenceConfig: good, Excluded: []string{"swim"}},
+		`Include: no action "fly"`: {SequenceConfig: good, Include: []string{"fly", "ping"}},
 	} {
 		if _, err := planner.NewTools(t.Context(), cfg); err == nil || err.Error() != "tools planner: "+want {
 			t.Errorf("got %v, want %s", err, want)
@@ -117,7 +120,7 @@ func TestToolsNamesEveryFault(t *testing.T) {
 
 func TestToolsOffersTheActions(t *testing.T) {
 	t.Parallel()
-	p, model := tools(t, planner.ToolsConfig{Excluded: []string{"Notes-clear"}, OneCallAtMost: true}, prose("Hi."))
+	p, model := tools(t, planner.ToolsConfig{SequenceConfig: withoutNotes(), OneCallAtMost: true}, prose("Hi."))
 	in := turn("hello")
 	plan, err := p.Plan(t.Context(), in)
 	if err != nil {
@@ -152,7 +155,7 @@ func TestToolsAreStrictWhereTheyCanBe(t *testing.T) {
 		Any any `json:"any"`
 	}
 	actions.Add(r, "free", "", func(context.Context, *actions.Turn, free) (actions.Result, error) { return actions.Done, nil })
-	p, model := tools(t, planner.ToolsConfig{SequenceConfig: planner.SequenceConfig{Actions: r}, Strict: true, Included: []string{"addItem", "free", "ping"}}, prose("Hi."))
+	p, model := tools(t, planner.ToolsConfig{SequenceConfig: planner.SequenceConfig{Actions: r}, Strict: true, Include: []string{"addItem", "free", "ping"}}, prose("Hi."))
 	if _, err := p.Plan(t.Context(), turn("hello")); err != nil {
 		t.Fatal(err)
 	}
@@ -287,15 +290,16 @@ func TestToolsResolvesNames(t *testing.T) {
 		"Lists-clear": "Lists-clear", "Lists.clear": "Lists-clear", "lists_clear": "Lists-clear", "functions.Lists.clear": "Lists-clear",
 		"show_all": "Lists-show_all", "show-all": "Lists-show_all", "lists_show_all": "Lists-show_all", " ping ": "ping",
 	} {
-		p, _ := tools(t, planner.ToolsConfig{Excluded: []string{"Notes-clear"}}, models.Response{Calls: []models.Call{{Name: name, Arguments: `{"list":"a"}`}}})
+		p, _ := tools(t, planner.ToolsConfig{SequenceConfig: withoutNotes()}, models.Response{Calls: []models.Call{{Name: name, Arguments: `{"list":"a"}`}}})
 		plan, err := p.Plan(t.Context(), turn("go on"))
 		if err != nil || plan.Commands[0].Action != want {
 			t.Errorf("%s: %+v, %v", name, plan, err)
 		}
 	}
 	for _, name := range []string{"", "-", "Notes-clear", "notes.clear", "all", "functions.", "Lists-", "Lists"} {
-		p, _ := tools(t, planner.ToolsConfig{SequenceConfig: planner.SequenceConfig{MaxRepairs: -1}, Excluded: []string{"Notes-clear"}},
-			models.Response{Calls: []models.Call{{Name: name, Arguments: `{"list":"a"}`}}})
+		cfg := planner.ToolsConfig{SequenceConfig: withoutNotes()}
+		cfg.MaxRepairs = -1
+		p, _ := tools(t, cfg, models.Response{Calls: []models.Call{{Name: name, Arguments: `{"list":"a"}`}}})
 		plan, err := p.Plan(t.Context(), turn("go on"))
 		if fault, ok := errors.AsType[*planner.DecodeError](err); !ok || fault.Kind != planner.UnknownAction {
 			t.Errorf("%q: %+v, %v", name, plan, err)
