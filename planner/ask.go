@@ -15,6 +15,9 @@ import (
 	"github.com/planbot-go/planbot/state"
 )
 
+// defaultHistoryTokens bounds the part of a prompt that is history.
+const defaultHistoryTokens = 4000
+
 // asker is what the planners that ask for a whole plan at once share: the prompt,
 // and the loop in which the model may correct itself.
 type asker struct {
@@ -30,7 +33,7 @@ func newAsker(ctx context.Context, kind, form string, cfg SequenceConfig) (asker
 	if err := cfg.check(); err != nil {
 		return asker{}, err
 	}
-	cfg.HistoryTokens = cmp.Or(cfg.HistoryTokens, 4000)
+	cfg.HistoryTokens = cmp.Or(cfg.HistoryTokens, defaultHistoryTokens)
 	cfg.MaxRepairs = cmp.Or(cfg.MaxRepairs, 2)
 	cfg.MaxTokens = cmp.Or(cfg.MaxTokens, 2000)
 	cfg.Prompt = cmp.Or(cfg.Prompt, kind)
@@ -42,7 +45,7 @@ func newAsker(ctx context.Context, kind, form string, cfg SequenceConfig) (asker
 	if err != nil {
 		return asker{}, err
 	}
-	return asker{cfg: cfg, brief: brief, counter: prompts.NewCounter(), form: form}, nil
+	return asker{cfg: cfg, brief: brief, counter: cfg.Prompts.Counter(), form: form}, nil
 }
 
 // briefing is what counts for a turn that begins now.
@@ -57,7 +60,7 @@ func (a *asker) plan(ctx context.Context, turn *actions.Turn, read func(answer s
 		return Plan{}, err
 	}
 	for attempt := 0; ; attempt++ {
-		answer, err := ask(ctx, turn, brief.model, brief.request(messages))
+		answer, err := brief.ask(ctx, turn, messages)
 		if err != nil {
 			return Plan{}, err
 		}
@@ -84,7 +87,7 @@ func (a *asker) plan(ctx context.Context, turn *actions.Turn, read func(answer s
 func (a *asker) messages(ctx context.Context, turn *actions.Turn, brief *briefing) ([]models.Message, error) {
 	in, err := a.opening(ctx, turn, brief)
 	in.Results = results(turn.Outcomes())
-	return assemble(in), err
+	return converted(prompts.Assemble(in)), err
 }
 
 // opening is what the model is told of a turn before anything was done in it.
@@ -104,8 +107,8 @@ func (a *asker) opening(ctx context.Context, turn *actions.Turn, brief *briefing
 	return in, nil
 }
 
-func assemble(in prompts.AssembleInput) []models.Message {
-	assembled := prompts.Assemble(in)
+// converted are messages of a prompt as those of a model.
+func converted(assembled []prompts.Message) []models.Message {
 	messages := make([]models.Message, len(assembled))
 	for i, m := range assembled {
 		messages[i] = models.Message{Role: models.Role(m.Role), Text: m.Text}
@@ -125,8 +128,13 @@ func (a *asker) history(turn *actions.Turn) []prompts.Message {
 	return earlier
 }
 
-// ask asks the model, as far as the turn can afford it, and adds the cost to it.
-func ask(ctx context.Context, turn *actions.Turn, model models.Model, request *models.Request) (*models.Response, error) {
+// ask asks the model as the prompt says.
+func (a *asking) ask(ctx context.Context, turn *actions.Turn, messages []models.Message) (*models.Response, error) {
+	return complete(ctx, turn, a.model, a.request(messages))
+}
+
+// complete asks a model, and adds the cost to the turn.
+func complete(ctx context.Context, turn *actions.Turn, model models.Model, request *models.Request) (*models.Response, error) {
 	if err := turn.Afford(); err != nil {
 		return nil, err
 	}

@@ -102,7 +102,7 @@ func (t *Tools) Plan(ctx context.Context, turn *actions.Turn) (Plan, error) {
 		return Plan{}, err
 	}
 	for attempt := 0; ; attempt++ {
-		answer, err := ask(ctx, turn, brief.model, request)
+		answer, err := complete(ctx, turn, brief.model, request)
 		if err != nil {
 			return Plan{}, err
 		}
@@ -135,7 +135,7 @@ const noMoreCalls = "You cannot call functions any more in this turn. Tell the p
 // request is what the model is asked in this round, with the story behind it.
 func (t *Tools) request(ctx context.Context, turn *actions.Turn, brief *briefing) (*models.Request, *story, error) {
 	opening, err := t.asker.opening(ctx, turn, brief)
-	story := newStory(assemble(opening))
+	story := newStory(converted(prompts.Assemble(opening)))
 	for _, round := range turn.Rounds {
 		story.round(round)
 	}

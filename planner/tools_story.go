@@ -100,7 +100,7 @@ func (s *story) round(r actions.Round) {
 		s.calls(r.Preface, calls...)
 	}
 	if len(others) > 0 {
-		s.messages = append(s.messages, assemble(prompts.AssembleInput{Results: results(others)})...)
+		s.messages = append(s.messages, converted(prompts.Assemble(prompts.AssembleInput{Results: results(others)}))...)
 	}
 }
 
