@@ -27,7 +27,8 @@ type briefing struct {
 	offered *actions.Registry // what a plan may do
 	model   models.Model
 	cfg     SequenceConfig
-	static  *string // the prompt as rendered; nil: it has to be, for each turn
+	format  *models.Format // what the server holds the model to; nil: nothing
+	static  *string        // the prompt as rendered; nil: it has to be, for each turn
 	lists   map[string]prompts.Func
 }
 
@@ -35,13 +36,19 @@ type briefing struct {
 // it says the same in every turn. Every fault is in the one error.
 func newBriefing(ctx context.Context, kind string, prompt *prompts.Prompt, cfg SequenceConfig) (*briefing, error) {
 	b := &briefing{prompt: prompt, cfg: cfg, model: cfg.Model}
+	allowed, excluding := without(cfg.Actions, cfg.Exclude)
 	var err error
-	b.offered, err = offered(prompt.Actions, cfg.Actions)
-	faults := []error{err, b.checkUse(kind), b.checkTemplate(), b.nameModel()}
+	b.offered, err = offered(prompt.Actions, allowed)
+	faults := []error{excluding, err, b.checkUse(kind), b.checkTemplate(), b.nameModel()}
 	if err := errors.Join(faults...); err != nil {
 		return nil, fmt.Errorf("prompt %s: %w", prompt.Name(), err)
 	}
 	b.lists = listsOf(b.offered)
+	if kind == prompts.AugmentSequence {
+		if b.format, err = cfg.ResponseFormat.of(ctx, b.offered); err != nil {
+			return nil, err
+		}
+	}
 	if b.perTurn() {
 		return b, nil
 	}
@@ -50,7 +57,7 @@ func newBriefing(ctx context.Context, kind string, prompt *prompts.Prompt, cfg S
 		return nil, err
 	}
 	b.static = &text
-	return b, nil
+	return b, b.checkFormat()
 }
 
 // listsOf are the functions by which a prompt lists the actions: {{actions}}, a
@@ -60,7 +67,11 @@ func listsOf(offered *actions.Registry) map[string]prompts.Func {
 		text := sync.OnceValue(func() string { return render(Describe(offered)) })
 		return func(context.Context, []string) (any, error) { return text(), nil }
 	}
-	return map[string]prompts.Func{"actions": list(prompts.RenderActions), "manual": list(prompts.RenderManual)}
+	manual := func(described []prompts.Action) string {
+		slices.SortStableFunc(described, byPlugin)
+		return prompts.RenderManual(described)
+	}
+	return map[string]prompts.Func{"actions": list(prompts.RenderActions), "manual": list(manual)}
 }
 
 // checkUse finds settings that contradict the planner or have no effect with it.
@@ -144,7 +155,7 @@ func (b *briefing) functions(turn *actions.Turn) map[string]prompts.Func {
 func (b *briefing) request(messages []models.Message) *models.Request {
 	c := &b.prompt.Config.Completion
 	request := &models.Request{
-		Messages: messages, MaxTokens: cmp.Or(c.MaxTokens, b.cfg.MaxTokens),
+		Messages: messages, MaxTokens: cmp.Or(c.MaxTokens, b.cfg.MaxTokens), Format: b.format,
 		Temperature: c.Temperature, TopP: c.TopP, PresencePenalty: c.PresencePenalty, FrequencyPenalty: c.FrequencyPenalty,
 		Stop: c.Stop, OneCallAtMost: c.ParallelCalls != nil && !*c.ParallelCalls,
 	}
