@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -60,12 +61,18 @@ func TestSettings(t *testing.T) {
 // promptsFolder is a folder whose planner prompt is text.
 func promptsFolder(t *testing.T, text string) string {
 	t.Helper()
+	return filesIn(t, map[string]string{"sequence/prompt.txt": text})
+}
+
+// filesIn is a folder with these files.
+func filesIn(t *testing.T, files map[string]string) string {
+	t.Helper()
 	dir := t.TempDir()
-	if err := os.Mkdir(filepath.Join(dir, "sequence"), 0o700); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(dir, "sequence", "prompt.txt"), []byte(text), 0o600); err != nil {
-		t.Fatal(err)
+	for name, content := range files {
+		file := filepath.Join(dir, name)
+		if err := errors.Join(os.MkdirAll(filepath.Dir(file), 0o700), os.WriteFile(file, []byte(content), 0o600)); err != nil {
+			t.Fatal(err)
+		}
 	}
 	return dir
 }
@@ -110,6 +117,10 @@ func TestEveryMistakeIsListedWithItsVariable(t *testing.T) {
 		"no such scope":          {settings{PromptsDir: promptsFolder(t, "Hi {{$dialog.name}}")}, []string{"BOT_PROMPTS_DIR"}},
 		"no word of JSON":        {settings{PromptsDir: promptsFolder(t, "Hi."), ResponseFormat: "json_object"}, []string{"BOT_PROMPTS_DIR"}},
 		"not a template":         {settings{PromptsDir: promptsFolder(t, "{{")}, []string{"BOT_PROMPTS_DIR"}},
+		"a mute action": {
+			settings{PromptsDir: filesIn(t, map[string]string{"a/prompt.txt": "{{$x}}", "a/config.json": `{"input": {"parameters": []}}`, "sequence/prompt.txt": "{{oops}}"})},
+			[]string{"BOT_PROMPTS_DIR", "BOT_PROMPTS_DIR", "BOT_PROMPTS_DIR"},
+		},
 		"no prompt":              {settings{PromptsDir: t.TempDir()}, []string{"BOT_PROMPTS_DIR"}},
 		"queries":                {settings{MetadataURL: "https://x/?u:p", LoginURL: "https://x/#u:p", OpenAIBaseURL: "http://x/v1?u:p"}, []string{"BOT_OPENID_METADATA_URL", "BOT_LOGIN_URL", "OPENAI_BASE_URL"}},
 		"hosts of nobody":        {settings{MetadataURL: "https://:443", LoginURL: "https://:443"}, []string{"BOT_OPENID_METADATA_URL", "BOT_LOGIN_URL"}},
