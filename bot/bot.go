@@ -198,7 +198,6 @@ func New(cfg Config) (*Bot, error) {
 	if err := b.fillIn(); err != nil {
 		return nil, err
 	}
-	b.routes.own = b.deciding()
 	b.routes.last = builtin(b)
 	return b, nil
 }

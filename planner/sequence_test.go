@@ -71,7 +71,7 @@ func TestNewSequenceListsEveryFaultInOrder(t *testing.T) {
 	t.Parallel()
 	for range 20 {
 		_, err := planner.NewSequence(t.Context(), planner.SequenceConfig{HistoryTokens: -1, MaxTokens: -1, MaxRepairs: -1})
-		want := "sequence planner: no Model\nno Prompts\nno Actions\nHistoryTokens is negative\nMaxTokens is negative"
+		want := "sequence planner: no Model\nno Actions\nHistoryTokens is negative\nMaxTokens is negative"
 		if err == nil || err.Error() != want {
 			t.Fatalf("got %v", err)
 		}
