@@ -78,6 +78,23 @@ func TestNewSequenceListsEveryFaultInOrder(t *testing.T) {
 	}
 }
 
+func TestPromptsAreTheEmbeddedOnesByDefault(t *testing.T) {
+	t.Parallel()
+	var messages [2][]models.Message
+	for i, l := range []*prompts.Library{nil, library(t)} {
+		s, err := planner.NewSequence(t.Context(), planner.SequenceConfig{Model: models.Offline{}, Prompts: l, Actions: vectorActions(t)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if messages[i], err = s.Messages(t.Context(), turn("hi")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if diff := cmp.Diff(messages[1][0], messages[0][0]); diff != "" {
+		t.Error(diff)
+	}
+}
+
 // TestCutOffProseIsNotSaid: what the model did not finish is asked for again; a
 // plan that is whole is taken.
 func TestCutOffProseIsNotSaid(t *testing.T) {
