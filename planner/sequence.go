@@ -17,6 +17,13 @@ type SequenceConfig struct {
 	Prompts *prompts.Library
 	Actions *actions.Registry
 
+	// Exclude are actions that the model is not told of and may not plan: names of
+	// actions, with their plugin as in Writer-Translate or Writer.Translate or
+	// without it, and names of plugins, all without regard to case.
+	Exclude []string
+	// AllowMissing is for the sequential planner alone, see [XMLDecoder].
+	AllowMissing bool
+
 	// Prompt is the name of the prompt in Prompts. "": that of the planner,
 	// "sequence", "sequential" or "tools".
 	Prompt string
@@ -35,6 +42,9 @@ type SequenceConfig struct {
 	// MaxTokens bounds the model's answer, unless the prompt's config.json does.
 	// 0: 2000.
 	MaxTokens int
+	// ResponseFormat is how the server holds the model to the format of plans:
+	// those of a [Sequence]. "": [JSONSchema].
+	ResponseFormat ResponseFormat
 }
 
 // Sequence asks the model for a whole plan at once, as one JSON object of DO and
@@ -44,6 +54,9 @@ type Sequence struct{ asker asker }
 // NewSequence renders the part of the prompt that is the same for every turn,
 // from the prompt "sequence" or the one that cfg names. Every fault of cfg is in the one error.
 func NewSequence(ctx context.Context, cfg SequenceConfig) (*Sequence, error) {
+	if cfg.AllowMissing {
+		return nil, errors.New("sequence planner: AllowMissing is for the sequential planner")
+	}
 	asker, err := newAsker(ctx, "sequence", "one JSON object in the plan format and nothing else", cfg)
 	if err != nil {
 		return nil, fmt.Errorf("sequence planner: %w", err)
@@ -63,6 +76,7 @@ func (c *SequenceConfig) check() error {
 		{c.Actions == nil, "no Actions"},
 		{c.HistoryTokens < 0, "HistoryTokens is negative"},
 		{c.MaxTokens < 0, "MaxTokens is negative"},
+		{!c.ResponseFormat.isKnown(), fmt.Sprintf("ResponseFormat is %q, not json_schema, json_object or text", c.ResponseFormat)},
 		{c.Functions["actions"] != nil, "Functions has actions, which is the planner's"},
 		{c.Functions["manual"] != nil, "Functions has manual, which is the planner's"},
 	} {
