@@ -92,10 +92,14 @@ func addPromptActions(cfg planner.SequenceConfig) error {
 
 // newPlanner makes the planner of that name, which was checked.
 func newPlanner(ctx context.Context, name string, cfg planner.SequenceConfig) (planMaker, error) {
-	if name == sequentialPlanner {
+	switch name {
+	case sequentialPlanner:
 		return planner.NewSequential(ctx, planner.SequentialConfig(cfg))
+	case toolsPlanner:
+		return planner.NewTools(ctx, planner.ToolsConfig{SequenceConfig: cfg})
+	default:
+		return planner.NewSequence(ctx, cfg)
 	}
-	return planner.NewSequence(ctx, cfg)
 }
 
 // online reports whether a real model is set.
