@@ -3,10 +3,10 @@ package models
 import (
 	"bytes"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 )
 
 // edits are what a body has to say that the vendor's types cannot. Quotes within a
@@ -14,10 +14,22 @@ import (
 // nothing that is JSON already (schemas) stands before it: the vendor writes
 // messages first, then numbers, then the format, then the tools.
 type edits struct {
-	emptyAnswers int             // to calls, whose content is left out when it is empty
-	schema       json.RawMessage // beside json_object; there is no field for it
-	stream       streamForm      // of the answer, which the vendor's call for whole ones refuses to ask for
+	emptyAnswers int // to calls, whose content is left out when it is empty
+	schema       json.RawMessage
+	place        schemaPlace
+	stream       streamForm // of the answer, which the vendor's call for whole ones refuses to ask for
 }
+
+// schemaPlace is a text of the body in whose stead another and a schema are sent.
+type schemaPlace struct{ text, instead string }
+
+// The places of schemas: beside json_object, where there is no field for one, and
+// in the field of json_schema, which is written as null because the vendor would
+// read through the schema at every call.
+var (
+	besideObject = schemaPlace{`"response_format":{"type":"json_object"`, `"response_format":{"type":"json_object","schema":`}
+	inSchema     = schemaPlace{`"schema":null`, `"schema":`}
+)
 
 // streamForm is the way in which a stream is asked for.
 type streamForm uint8
@@ -38,11 +50,8 @@ func edit(req *http.Request) (streams bool, err error) {
 	if e.emptyAnswers == 0 && e.schema == nil && e.stream == noStream {
 		return false, nil
 	}
-	if e.schema != nil && !json.Valid(e.schema) {
-		return false, &Error{Kind: BadRequest, Err: errors.New("the schema of the format is not JSON")}
-	}
-	body, err := io.ReadAll(req.Body)
-	if err != nil {
+	body := make([]byte, req.ContentLength)
+	if _, err := io.ReadFull(req.Body, body); err != nil {
 		return false, fmt.Errorf("read the request: %w", err)
 	}
 	body = e.apply(body)
@@ -55,19 +64,17 @@ func edit(req *http.Request) (streams bool, err error) {
 }
 
 func (e *edits) apply(body []byte) []byte {
-	insert := func(before, text, behind string, n int) {
-		body = bytes.Replace(body, []byte(before+behind), []byte(before+text+behind), n)
-	}
-	insert(`{"role":"tool",`, `"content":"",`, `"tool_call_id":`, e.emptyAnswers)
-	if e.schema != nil {
-		insert(`"response_format":{"type":"json_object"`, `,"schema":`+string(e.schema), "", 1)
-	}
+	const answer, content = `{"role":"tool",`, `"content":"",`
+	body = bytes.Replace(body, []byte(answer+`"tool_call_id":`), []byte(answer+content+`"tool_call_id":`), e.emptyAnswers)
 	const whole, stream, options = `"stream":false`, `"stream":true`, `,"stream_options":{"include_usage":true}`
 	switch e.stream {
 	case plainStream:
 		body = bytes.Replace(body, []byte(whole), []byte(stream), 1)
 	case usageStream:
 		body = bytes.Replace(body, []byte(whole), []byte(stream+options), 1)
+	}
+	if before, after, found := bytes.Cut(body, []byte(e.place.text)); found && e.schema != nil {
+		body = slices.Concat(before, []byte(e.place.instead), e.schema, after)
 	}
 	return body
 }
