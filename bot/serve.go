@@ -56,9 +56,13 @@ func (b *Bot) Serve(ctx context.Context, listener net.Listener) error {
 		return fmt.Errorf("serve on %s: %w", addr, err)
 	case <-ctx.Done():
 	}
-	err := b.leave(ctx, server)
-	<-ended
-	return err
+	if err := b.leave(ctx, server); err != nil {
+		return err
+	}
+	if err := <-ended; !errors.Is(err, http.ErrServerClosed) {
+		return fmt.Errorf("serve on %s: %w", addr, err)
+	}
+	return nil
 }
 
 // leave waits for the turns at work and then for the connections, for each not

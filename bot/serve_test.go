@@ -52,7 +52,7 @@ func TestServeEndsWhenTheTurnAtWorkHasEnded(t *testing.T) {
 		body := `{"type":"message","id":"1","channelId":"test","serviceUrl":"` + connector.URL + `","text":"hi","from":{"id":"mia"},"recipient":{"id":"bot"},"conversation":{"id":"c"}}`
 		resp, err := http.Post("http://"+listener.Addr().String()+"/api/messages", "application/json", strings.NewReader(body))
 		if err == nil {
-			resp.Body.Close() //nolint:errcheck // nothing is read
+			resp.Body.Close()
 		}
 		posted <- err
 	}()
