@@ -3,10 +3,10 @@ package models
 import (
 	"bytes"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 )
 
 // edits are what a body has to say that the vendor's types cannot. Quotes within a
@@ -14,9 +14,21 @@ import (
 // nothing that is JSON already (schemas) stands before it: the vendor writes
 // messages first, then numbers, then the format, then the tools.
 type edits struct {
-	emptyAnswers int             // to calls, whose content is left out when it is empty
-	schema       json.RawMessage // beside json_object; there is no field for it
+	emptyAnswers int // to calls, whose content is left out when it is empty
+	schema       json.RawMessage
+	place        schemaPlace
 }
+
+// schemaPlace is a text of the body in whose stead another and a schema are sent.
+type schemaPlace struct{ text, instead string }
+
+// The places of schemas: beside json_object, where there is no field for one, and
+// in the field of json_schema, which is written as null because the vendor would
+// read through the schema at every call.
+var (
+	besideObject = schemaPlace{`"response_format":{"type":"json_object"`, `"response_format":{"type":"json_object","schema":`}
+	inSchema     = schemaPlace{`"schema":null`, `"schema":`}
+)
 
 // editsKey is the context's key of the [edits].
 type editsKey struct{}
@@ -27,18 +39,14 @@ func edit(req *http.Request) error {
 	if e.emptyAnswers == 0 && e.schema == nil {
 		return nil
 	}
-	if e.schema != nil && !json.Valid(e.schema) {
-		return &Error{Kind: BadRequest, Err: errors.New("the schema of the format is not JSON")}
-	}
-	body, err := io.ReadAll(req.Body)
-	if err != nil {
+	body := make([]byte, req.ContentLength)
+	if _, err := io.ReadFull(req.Body, body); err != nil {
 		return fmt.Errorf("read the request: %w", err)
 	}
 	const answer, content = `{"role":"tool",`, `"content":"",`
 	body = bytes.Replace(body, []byte(answer+`"tool_call_id":`), []byte(answer+content+`"tool_call_id":`), e.emptyAnswers)
-	if e.schema != nil {
-		const place = `"response_format":{"type":"json_object"`
-		body = bytes.Replace(body, []byte(place), []byte(place+`,"schema":`+string(e.schema)), 1)
+	if before, after, found := bytes.Cut(body, []byte(e.place.text)); found && e.schema != nil {
+		body = slices.Concat(before, []byte(e.place.instead), e.schema, after)
 	}
 	req.Body, req.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
 	req.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(body)), nil }

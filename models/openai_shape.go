@@ -2,6 +2,7 @@ package models
 
 import (
 	"cmp"
+	"encoding/json"
 	"errors"
 	"hash/maphash"
 	"slices"
@@ -181,26 +182,39 @@ func (s shape) merge(o shape) shape {
 	}
 }
 
-// maxSchemas is how many refused schemas are remembered. A program has a handful.
+// maxSchemas is how many schemas are remembered. A program has a handful.
 const maxSchemas = 64
 
 // memory is what one deployment has shown that it takes.
 type memory struct {
 	mu      sync.Mutex
 	shape   shape
-	schemas map[uint64]formats // by hash; nil until the first refusal
+	schemas map[uint64]formats // that are JSON, by hash
 	seed    maphash.Seed
 }
 
-// recall is the shape for a request with f.
-func (m *memory) recall(f *Format) shape {
+// recall is the shape for a request with f. It reads a schema only once: to see
+// that it is JSON takes longer than to send it.
+func (m *memory) recall(f *Format) (shape, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	out := m.shape
-	if f != nil && len(m.schemas) > 0 {
-		out.ofSchema = m.schemas[maphash.Bytes(m.seed, f.Schema)]
+	if f == nil || len(f.Schema) == 0 {
+		return out, nil
 	}
-	return out
+	if m.schemas == nil || len(m.schemas) >= maxSchemas {
+		m.schemas, m.seed = map[uint64]formats{}, maphash.MakeSeed()
+	}
+	hash := maphash.Bytes(m.seed, f.Schema)
+	refused, known := m.schemas[hash]
+	if !known {
+		if !json.Valid(f.Schema) {
+			return shape{}, &Error{Kind: BadRequest, Err: errors.New("the schema of the format is not JSON")}
+		}
+		m.schemas[hash] = formats{}
+	}
+	out.ofSchema = refused
+	return out, nil
 }
 
 // keep remembers a shape that was answered.
@@ -208,13 +222,9 @@ func (m *memory) keep(s shape, f *Format) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.shape = m.shape.merge(s)
-	if f == nil || s.ofSchema == (formats{}) {
-		return
+	if f != nil && s.ofSchema != (formats{}) {
+		m.schemas[maphash.Bytes(m.seed, f.Schema)] = s.ofSchema
 	}
-	if m.schemas == nil || len(m.schemas) >= maxSchemas {
-		m.schemas, m.seed = map[uint64]formats{}, maphash.MakeSeed()
-	}
-	m.schemas[maphash.Bytes(m.seed, f.Schema)] = s.ofSchema
 }
 
 // firstShape is what is known before the first call: the families of models that

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -38,6 +39,7 @@ func TestSettings(t *testing.T) {
 		"durations are Go's":      {settings{TurnTimeout: "90s", DrainTimeout: "1m30s"}, func(c config) bool { return c.turnTimeout == c.drainTimeout }},
 		"a planner by name":       {settings{Planner: "sequence"}, func(config) bool { return true }},
 		"the other planner":       {settings{Planner: "sequential"}, func(config) bool { return true }},
+		"the third planner":       {settings{Planner: "tools"}, func(config) bool { return true }},
 		"no limits": {settings{}, func(c config) bool {
 			return c.limits.steps == 0 && c.limits.same == 0 && c.limits.budget == actions.Budget{} && c.limits.approvalTimeout == 24*time.Hour
 		}},
@@ -47,6 +49,7 @@ func TestSettings(t *testing.T) {
 				l.approvalTimeout == time.Hour && strings.Join(l.approvers, "|") == "a|b"
 		}},
 		"price of two":              {settings{ModelPrice: "1,2"}, func(c config) bool { return c.limits.price == models.Price{Prompt: 1, Completion: 2} }},
+		"a response format":         {settings{ResponseFormat: "json_object"}, func(config) bool { return true }},
 		"a port of the OS's choice": {settings{Port: "0"}, func(c config) bool { return c.addr == "127.0.0.1:0" }},
 	} {
 		got, err := c.in.check()
@@ -59,12 +62,18 @@ func TestSettings(t *testing.T) {
 // promptsFolder is a folder whose planner prompt is text.
 func promptsFolder(t *testing.T, text string) string {
 	t.Helper()
+	return filesIn(t, map[string]string{"sequence/prompt.txt": text})
+}
+
+// filesIn is a folder with these files.
+func filesIn(t *testing.T, files map[string]string) string {
+	t.Helper()
 	dir := t.TempDir()
-	if err := os.Mkdir(filepath.Join(dir, "sequence"), 0o700); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(dir, "sequence", "prompt.txt"), []byte(text), 0o600); err != nil {
-		t.Fatal(err)
+	for name, content := range files {
+		file := filepath.Join(dir, name)
+		if err := errors.Join(os.MkdirAll(filepath.Dir(file), 0o700), os.WriteFile(file, []byte(content), 0o600)); err != nil {
+			t.Fatal(err)
+		}
 	}
 	return dir
 }
@@ -107,7 +116,12 @@ func TestEveryMistakeIsListedWithItsVariable(t *testing.T) {
 		"hosts":                  {settings{AllowedHosts: "a:b:c, good.example, https://x, x:0"}, []string{"BOT_ALLOWED_SERVICE_HOSTS", "BOT_ALLOWED_SERVICE_HOSTS", "BOT_ALLOWED_SERVICE_HOSTS"}},
 		"no such command":        {settings{PromptsDir: promptsFolder(t, "{{oops}}")}, []string{"BOT_PROMPTS_DIR"}},
 		"no such scope":          {settings{PromptsDir: promptsFolder(t, "Hi {{$dialog.name}}")}, []string{"BOT_PROMPTS_DIR"}},
+		"no word of JSON":        {settings{PromptsDir: promptsFolder(t, "Hi."), ResponseFormat: "json_object"}, []string{"BOT_PROMPTS_DIR"}},
 		"not a template":         {settings{PromptsDir: promptsFolder(t, "{{")}, []string{"BOT_PROMPTS_DIR"}},
+		"a mute action": {
+			settings{PromptsDir: filesIn(t, map[string]string{"a/prompt.txt": "{{$x}}", "a/config.json": `{"input": {"parameters": []}}`, "sequence/prompt.txt": "{{oops}}"})},
+			[]string{"BOT_PROMPTS_DIR", "BOT_PROMPTS_DIR", "BOT_PROMPTS_DIR"},
+		},
 		"no prompt":              {settings{PromptsDir: t.TempDir()}, []string{"BOT_PROMPTS_DIR"}},
 		"queries":                {settings{MetadataURL: "https://x/?u:p", LoginURL: "https://x/#u:p", OpenAIBaseURL: "http://x/v1?u:p"}, []string{"BOT_OPENID_METADATA_URL", "BOT_LOGIN_URL", "OPENAI_BASE_URL"}},
 		"hosts of nobody":        {settings{MetadataURL: "https://:443", LoginURL: "https://:443"}, []string{"BOT_OPENID_METADATA_URL", "BOT_LOGIN_URL"}},
@@ -120,8 +134,10 @@ func TestEveryMistakeIsListedWithItsVariable(t *testing.T) {
 		"OpenAI behind, no key":  {with(azure, func(s *settings) { s.FallbackModels, s.FallbackBaseURL = "m", "https://api.openai.com/v1" }), []string{"BOT_FALLBACK_API_KEY"}},
 		"an odd fallback":        {settings{OpenAIKey: "k\n", FallbackModels: "m", FallbackBaseURL: "http://x/?q", FallbackKey: "u:p\n"}, []string{"OPENAI_API_KEY", "BOT_FALLBACK_BASE_URL", "BOT_FALLBACK_API_KEY"}},
 		"impatient":              {settings{ModelRetries: "-1", ModelMaxWait: "0s"}, []string{"BOT_MODEL_RETRIES", "BOT_MODEL_MAX_WAIT"}},
+		"no response format":     {settings{ResponseFormat: "yaml"}, []string{"BOT_RESPONSE_FORMAT"}},
+		"another planner's":      {settings{Planner: "sequential", ResponseFormat: "text"}, []string{"BOT_RESPONSE_FORMAT"}},
 		"a model of nobody":      {settings{OpenAIModel: "m"}, []string{"OPENAI_MODEL"}},
-		"everything else":        {settings{Cloud: "moon", AllowedHosts: "https://x/", Planner: "tools", SkillsDir: "s", PromptsDir: "/nowhere", TurnTimeout: "5", DrainTimeout: "-1s", LogLevel: "loud", LogFormat: "xml"}, []string{"BOT_CLOUD", "BOT_ALLOWED_SERVICE_HOSTS", "BOT_PLANNER", "BOT_SKILLS_DIR", "BOT_PROMPTS_DIR", "BOT_TURN_TIMEOUT", "BOT_DRAIN_TIMEOUT", "BOT_LOG_LEVEL", "BOT_LOG_FORMAT"}},
+		"everything else":        {settings{Cloud: "moon", AllowedHosts: "https://x/", Planner: "magic", SkillsDir: "s", PromptsDir: "/nowhere", TurnTimeout: "5", DrainTimeout: "-1s", LogLevel: "loud", LogFormat: "xml"}, []string{"BOT_CLOUD", "BOT_ALLOWED_SERVICE_HOSTS", "BOT_PLANNER", "BOT_SKILLS_DIR", "BOT_PROMPTS_DIR", "BOT_TURN_TIMEOUT", "BOT_DRAIN_TIMEOUT", "BOT_LOG_LEVEL", "BOT_LOG_FORMAT"}},
 	} {
 		_, err := c.in.check()
 		if err == nil {

@@ -59,9 +59,6 @@ type parts struct {
 
 func newParts(ctx context.Context, c config) (*parts, error) {
 	p := &parts{actions: defaultActions(), limits: c.limits}
-	if err := p.limits.needApproval(list(c.ApprovalActions), p.actions); err != nil {
-		return nil, usageError{err}
-	}
 	library, err := prompts.Load(c.PromptsDir)
 	if err != nil {
 		return nil, usageError{fmt.Errorf("BOT_PROMPTS_DIR: %w", err)}
@@ -69,19 +66,40 @@ func newParts(ctx context.Context, c config) (*parts, error) {
 	if p.model, p.aboutModel, err = newModel(c); err != nil {
 		return nil, err
 	}
-	p.planner, err = newPlanner(ctx, c.Planner, planner.SequenceConfig{Model: p.model, Prompts: library, Actions: p.actions, Named: c.modelNamed})
+	cfg := planner.SequenceConfig{
+		Model: p.model, Prompts: library, Actions: p.actions, Named: c.modelNamed,
+		ResponseFormat: planner.ResponseFormat(c.ResponseFormat),
+	}
+	if err = addPromptActions(cfg); err == nil {
+		p.planner, err = newPlanner(ctx, c.Planner, cfg)
+	}
 	if err != nil && c.PromptsDir != "" {
 		err = usageError{fmt.Errorf("BOT_PROMPTS_DIR %s: %w", c.PromptsDir, err)}
 	}
-	return p, err
+	if err != nil {
+		return nil, err
+	}
+	if err := p.limits.needApproval(list(c.ApprovalActions), p.actions); err != nil {
+		return nil, usageError{err}
+	}
+	return p, nil
+}
+
+// addPromptActions adds the actions that are prompts to those of the planner.
+func addPromptActions(cfg planner.SequenceConfig) error {
+	return planner.AddPromptFolders(cfg.Actions, planner.PromptActionConfig{Model: cfg.Model, Prompts: cfg.Prompts, Named: cfg.Named})
 }
 
 // newPlanner makes the planner of that name, which was checked.
 func newPlanner(ctx context.Context, name string, cfg planner.SequenceConfig) (planMaker, error) {
-	if name == sequentialPlanner {
+	switch name {
+	case sequentialPlanner:
 		return planner.NewSequential(ctx, planner.SequentialConfig(cfg))
+	case toolsPlanner:
+		return planner.NewTools(ctx, planner.ToolsConfig{SequenceConfig: cfg})
+	default:
+		return planner.NewSequence(ctx, cfg)
 	}
-	return planner.NewSequence(ctx, cfg)
 }
 
 // online reports whether a real model is set.
