@@ -17,6 +17,7 @@ type edits struct {
 	emptyAnswers int // to calls, whose content is left out when it is empty
 	schema       json.RawMessage
 	place        schemaPlace
+	stream       streamForm // of the answer, which the vendor's call for whole ones refuses to ask for
 }
 
 // schemaPlace is a text of the body in whose stead another and a schema are sent.
@@ -30,25 +31,50 @@ var (
 	inSchema     = schemaPlace{`"schema":null`, `"schema":`}
 )
 
+// streamForm is the way in which a stream is asked for.
+type streamForm uint8
+
+const (
+	noStream    streamForm = iota
+	plainStream            // stream
+	usageStream            // stream, and stream_options to learn the usage
+)
+
 // editsKey is the context's key of the [edits].
 type editsKey struct{}
 
-// edit writes the body of req as its context says.
-func edit(req *http.Request) error {
+// edit writes the body of req as its context says, and whether that asks for a
+// stream.
+func edit(req *http.Request) (streams bool, err error) {
 	e, _ := req.Context().Value(editsKey{}).(edits)
-	if e.emptyAnswers == 0 && e.schema == nil {
-		return nil
+	if e.emptyAnswers == 0 && e.schema == nil && e.stream == noStream {
+		return false, nil
 	}
 	body := make([]byte, req.ContentLength)
 	if _, err := io.ReadFull(req.Body, body); err != nil {
-		return fmt.Errorf("read the request: %w", err)
+		return false, fmt.Errorf("read the request: %w", err)
 	}
-	const answer, content = `{"role":"tool",`, `"content":"",`
-	body = bytes.Replace(body, []byte(answer+`"tool_call_id":`), []byte(answer+content+`"tool_call_id":`), e.emptyAnswers)
-	if before, after, found := bytes.Cut(body, []byte(e.place.text)); found && e.schema != nil {
-		body = slices.Concat(before, []byte(e.place.instead), e.schema, after)
+	body = e.apply(body)
+	if e.stream != noStream {
+		req.Header.Set("Accept", "text/event-stream")
 	}
 	req.Body, req.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
 	req.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(body)), nil }
-	return nil
+	return e.stream != noStream, nil
+}
+
+func (e *edits) apply(body []byte) []byte {
+	const answer, content = `{"role":"tool",`, `"content":"",`
+	body = bytes.Replace(body, []byte(answer+`"tool_call_id":`), []byte(answer+content+`"tool_call_id":`), e.emptyAnswers)
+	const whole, stream, options = `"stream":false`, `"stream":true`, `,"stream_options":{"include_usage":true}`
+	switch e.stream {
+	case plainStream:
+		body = bytes.Replace(body, []byte(whole), []byte(stream), 1)
+	case usageStream:
+		body = bytes.Replace(body, []byte(whole), []byte(stream+options), 1)
+	}
+	if before, after, found := bytes.Cut(body, []byte(e.place.text)); found && e.schema != nil {
+		body = slices.Concat(before, []byte(e.place.instead), e.schema, after)
+	}
+	return body
 }

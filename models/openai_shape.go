@@ -19,6 +19,8 @@ type shape struct {
 	noTopP        bool
 	noPenalties   bool
 	noStop        bool
+	noStream      bool
+	noStreamUsage bool // stream_options
 	tools         toolRule
 	formats       formats // of the deployment
 	ofSchema      formats // of this request's schema
@@ -119,6 +121,18 @@ func (s shape) form(f *Format) formatForm {
 	}
 }
 
+// stream is how the answer is asked for.
+func (s shape) stream() streamForm {
+	switch {
+	case s.noStream:
+		return noStream
+	case s.noStreamUsage:
+		return plainStream
+	default:
+		return usageStream
+	}
+}
+
 // after is the shape to try next when err says that the server refused a part of
 // req as s wrote it. It is false when err says nothing of the kind, or when no
 // such part was sent.
@@ -151,6 +165,10 @@ func (s shape) without(p part, req *Request) shape {
 		s.noPenalties = s.noPenalties || req.PresencePenalty != nil || req.FrequencyPenalty != nil
 	case partStop:
 		s.noStop = s.noStop || len(req.Stop) > 0
+	case partStream:
+		s.noStream = true
+	case partStreamUsage:
+		s.noStreamUsage = s.noStreamUsage || !s.noStream
 	case partOrder:
 		// A template that still minds has no place for the system at all.
 		s.roles = min(s.roles+1, noSystem)
@@ -177,6 +195,8 @@ func (s shape) merge(o shape) shape {
 		noTopP:        s.noTopP || o.noTopP,
 		noPenalties:   s.noPenalties || o.noPenalties,
 		noStop:        s.noStop || o.noStop,
+		noStream:      s.noStream || o.noStream,
+		noStreamUsage: s.noStreamUsage || o.noStreamUsage,
 		tools:         s.tools.or(o.tools),
 		formats:       s.formats.or(o.formats),
 	}
@@ -230,7 +250,7 @@ func (m *memory) keep(s shape, f *Format) {
 // firstShape is what is known before the first call: the families of models that
 // say so by their names, and the servers whose reference names every form.
 func firstShape(cfg *OpenAIConfig, model string) shape {
-	var s shape
+	s := shape{noStream: !cfg.Stream}
 	if isReasoning(model) {
 		s.tokens, s.noTemperature, s.noTopP, s.noPenalties = maxCompletionTokens, true, true, true
 	}

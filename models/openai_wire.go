@@ -13,7 +13,7 @@ import (
 // the vendor's types cannot say is in the context, for the [doer].
 func (o *OpenAI) wire(ctx context.Context, req *Request, s shape) (openai.ChatCompletionRequest, context.Context) {
 	out := openai.ChatCompletionRequest{Model: o.model}
-	var e edits
+	e := edits{stream: s.stream()}
 	out.Messages, e.emptyAnswers = wireMessages(arrange(req.Messages, s.roles), s.tools.nineLetterIDs)
 	switch s.tokens {
 	case maxTokens:
