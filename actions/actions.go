@@ -10,6 +10,7 @@
 package actions
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -49,7 +50,8 @@ type Action struct {
 	// plan, in any order. It must not touch the turn's state.
 	Parallel bool
 
-	call func(context.Context, *Turn, map[string]any) (Result, error)
+	call  func(context.Context, *Turn, map[string]any) (Result, error)
+	hosts []hosted
 }
 
 // Option sets one of the marks of an [Action].
@@ -97,15 +99,42 @@ type Registry struct {
 	all    []*Action
 	exact  map[string]*Action
 	folded map[string][]*Action
+	hosts  map[string]provider
 }
 
 // New returns an empty registry.
 func New() *Registry {
-	return &Registry{exact: map[string]*Action{}, folded: map[string][]*Action{}}
+	r := &Registry{exact: map[string]*Action{}, folded: map[string][]*Action{}, hosts: map[string]provider{}}
+	r.provideBuiltIns()
+	return r
 }
 
 // All returns the actions in the order of their registration.
 func (r *Registry) All() []*Action { return slices.Clone(r.all) }
+
+// Offer is an action to offer: its name and, where it is not empty, the
+// description that the model is told in place of the action's own.
+type Offer struct{ Name, Description string }
+
+// Only returns a registry of the offered actions alone, in that order. The error
+// names every one that r does not have, to the letter, and that is offered twice.
+func (r *Registry) Only(offers ...Offer) (*Registry, error) {
+	only := New()
+	var faults []error
+	for _, o := range offers {
+		a, ok := r.exact[o.Name]
+		if !ok {
+			faults = append(faults, fmt.Errorf("no action %q", o.Name))
+			continue
+		}
+		offered := *a
+		offered.Description = cmp.Or(o.Description, a.Description)
+		if err := only.add(&offered); err != nil {
+			faults = append(faults, err)
+		}
+	}
+	return only, errors.Join(faults...)
+}
 
 // Lookup finds an action by its exact name, else by the one name that is equal
 // without regard to case. Two such names, or none: not found.

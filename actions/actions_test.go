@@ -228,3 +228,32 @@ func ExampleAdd() {
 	fmt.Println(result.Text(), err)
 	// Output: milk is on groceries now <nil>
 }
+
+func TestOnlyKeepsTheOrderOfTheOffer(t *testing.T) {
+	t.Parallel()
+	all := actions.New()
+	for _, name := range []string{"a", "b", "c"} {
+		actions.Add(all, name, "does "+name, nothing, actions.StateOnly)
+	}
+	only, err := all.Only(actions.Offer{Name: "c", Description: "is c"}, actions.Offer{Name: "a"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, a := range only.All() {
+		got = append(got, fmt.Sprint(a.Name, ": ", a.Description, ", ", a.StateOnly))
+	}
+	if diff := cmp.Diff([]string{"c: is c, true", "a: does a, true"}, got); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+	if _, ok := only.Lookup("b"); ok {
+		t.Error("b is not offered")
+	}
+	if c, _ := all.Lookup("c"); c.Description != "does c" {
+		t.Errorf("the registered action changed to %q", c.Description)
+	}
+	_, err = all.Only(actions.Offer{Name: "A"}, actions.Offer{Name: "a"}, actions.Offer{Name: "a"}, actions.Offer{Name: "d"})
+	if err == nil || err.Error() != "no action \"A\"\naction name \"a\" is taken\nno action \"d\"" {
+		t.Errorf("got %v", err)
+	}
+}

@@ -4,6 +4,7 @@ import (
 	"context"
 	stdjson "encoding/json"
 	"fmt"
+	"reflect"
 
 	"github.com/go-json-experiment/json"
 )
@@ -18,19 +19,27 @@ import (
 //
 // The jsonschema tag is the description; a field with omitempty, omitzero or a
 // default is optional. enum lists the values that a field, or each element of
-// it, may have; these and the default are JSON, strings without the quotes. fn
-// may be called by several turns at once. Add panics when the name is taken or
-// not usable, In has no schema, or an enum or default does not fit its field:
-// these are wiring mistakes, not run-time events.
+// it, may have; these and the default are JSON, strings without the quotes. The
+// bot itself fills in a field with a host tag, see [Provide]. fn may be called
+// by several turns at once. Add panics when the name is taken or not usable, In
+// has no schema, or an enum, default or host value does not fit its field: these
+// are wiring mistakes, not run-time events.
 func Add[In any](r *Registry, name, description string, fn func(context.Context, *Turn, In) (Result, error), opts ...Option) *Action {
 	schema, err := schemaFor[In]()
+	var hosts []hosted
+	if err == nil {
+		hosts, err = r.hosted(reflect.TypeFor[In]())
+	}
 	if err != nil {
 		panic(fmt.Sprintf("actions: add %s: %v", name, err))
 	}
-	a := &Action{Name: name, Description: description, Schema: schema}
+	a := &Action{Name: name, Description: description, Schema: schema, hosts: hosts}
 	a.call = func(ctx context.Context, turn *Turn, entities map[string]any) (Result, error) {
 		in, err := decode[In](entities)
 		if err != nil {
+			return Result{}, err
+		}
+		if err := fill(ctx, turn, reflect.ValueOf(&in).Elem(), hosts); err != nil {
 			return Result{}, err
 		}
 		return fn(ctx, turn, in)

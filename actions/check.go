@@ -61,7 +61,8 @@ func (e *EntityError) withinUnnamed(name string) *EntityError {
 // ready for [Action.Call]: values are converted where nothing is lost by it (the
 // string "42" where an integer is wanted, the number 42 where a string is), null
 // counts as absent, and defaults are filled in. Entities that the schema does not
-// know are kept and are no fault.
+// know are kept and are no fault, but for those that the bot fills in itself,
+// see [Provide], which are dropped.
 //
 // A required entity is missing when it is absent, null, blank, or a placeholder
 // such as <list> echoed from a prompt; 0 and false are values. Names are
@@ -74,6 +75,9 @@ func (a *Action) Check(entities map[string]any) (map[string]any, error) {
 	checked, err := c.entities(entities)
 	if err != nil {
 		return nil, err
+	}
+	for _, h := range a.hosts {
+		delete(checked, h.key)
 	}
 	return checked, nil
 }

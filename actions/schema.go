@@ -16,13 +16,14 @@ import (
 // google/jsonschema-go, and adds what that library has no tags for: enum and
 // default.
 func schemaFor[In any]() (*jsonschema.Schema, error) {
-	schema, err := jsonschema.For[In](nil)
-	if err != nil {
-		return nil, err
-	}
 	t := reflect.TypeFor[In]()
 	if t.Kind() != reflect.Struct {
 		return nil, fmt.Errorf("entities are a struct, not %s", t)
+	}
+	t = shown(t)
+	schema, err := jsonschema.ForType(t, nil)
+	if err != nil {
+		return nil, err
 	}
 	if err := annotate(schema, t); err != nil {
 		return nil, err
@@ -47,6 +48,9 @@ func annotate(schema *jsonschema.Schema, t reflect.Type) error {
 }
 
 func annotateField(schema *jsonschema.Schema, name string, field reflect.StructField) error {
+	if _, ok := field.Tag.Lookup(hostTag); ok {
+		return errors.New("only a field of the entities themselves can have a host value")
+	}
 	options, hasOptions := field.Tag.Lookup("enum")
 	value, hasDefault := field.Tag.Lookup("default")
 	property := schema.Properties[name]

@@ -3,6 +3,7 @@ package actions
 import (
 	"bytes"
 	"encoding/json"
+	"sync"
 
 	"github.com/planbot-go/planbot/activity"
 	"github.com/planbot-go/planbot/state"
@@ -29,13 +30,43 @@ type Turn struct {
 	// are what a planner shows the model when it plans again.
 	Rounds []Round
 
-	// Usage is what planning has cost in this turn so far.
-	Usage Usage
+	// Usage is what planning has cost in this turn so far, and Budget what it may
+	// cost: who asks a model in the turn checks with [Turn.Afford] before each
+	// call and adds to Usage after it.
+	Usage  Usage
+	Budget Budget
+
+	filling sync.Mutex // held while the bot fills in entities, see [Provide]
 }
 
-// Usage counts calls of models and their tokens, as the models report them.
+// Usage counts calls of models and their tokens, as the models report them, and
+// what they cost where prices are known.
 type Usage struct {
 	ModelCalls, PromptTokens, CompletionTokens int
+	Cost                                       float64 // in the currency of the prices
+}
+
+// Budget bounds what the planning of one turn may cost: tokens in and out, and
+// money. A zero field is no bound. The call that goes over it is still made.
+type Budget struct {
+	Tokens int
+	Cost   float64
+}
+
+// BudgetError says which part of a turn's [Budget] is used up.
+type BudgetError struct{ Of string } // "tokens" or "cost"
+
+func (e *BudgetError) Error() string { return "the turn's budget of " + e.Of + " is used up" }
+
+// Afford returns a [*BudgetError] when nothing is left of the turn's budget.
+func (t *Turn) Afford() error {
+	switch u, b := t.Usage, t.Budget; {
+	case b.Tokens > 0 && u.PromptTokens+u.CompletionTokens >= b.Tokens:
+		return &BudgetError{Of: "tokens"}
+	case b.Cost > 0 && u.Cost >= b.Cost:
+		return &BudgetError{Of: "cost"}
+	}
+	return nil
 }
 
 // Round is one plan of a turn: what came of its commands so far, in their order.

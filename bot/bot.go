@@ -45,6 +45,8 @@ type Channel interface {
 	Send(ctx context.Context, to activity.Reference, a *activity.Activity) (id string, err error)
 	// Reply is Send as an answer to another activity.
 	Reply(ctx context.Context, to activity.Reference, replyTo string, a *activity.Activity) (id string, err error)
+	// Update replaces a sent activity, by the id that the channel gave it.
+	Update(ctx context.Context, to activity.Reference, id string, a *activity.Activity) error
 	// Team returns the details of a team.
 	Team(ctx context.Context, of activity.Reference, id string) (connector.Team, error)
 }
@@ -82,6 +84,25 @@ type Config struct {
 	AckTimeout time.Duration
 	// MaxSteps is how many commands one turn may run. 0: 25.
 	MaxSteps int
+	// MaxSameCalls is how often one turn may make the same call, the same entities
+	// included, before it is stopped as going in circles. 0: as often as it likes.
+	MaxSameCalls int
+	// Budget bounds what the planning of one turn may cost. Zero: no bound.
+	Budget actions.Budget
+	// FilteredText is said when a content filter of the model's provider stopped a
+	// turn. "": a sentence that says so.
+	FilteredText string
+
+	// Policy decides which calls a person has to approve. nil: [actions.DefaultPolicy].
+	Policy actions.Policy
+	// Approvers may approve calls for which the policy names nobody, by the id or
+	// aadObjectId of their account. None: the person who asked.
+	Approvers []string
+	// ApprovalTimeout is how long an approval may take where the policy does not
+	// say; after that nothing runs. 0: 24 hours.
+	ApprovalTimeout time.Duration
+	// Hooks see, and may change or stop, what plans do.
+	Hooks Hooks
 	// MaxTurns and MaxWaiting bound the turns at work and waiting in this
 	// process, MaxWaitingPerConversation those of one conversation. Beyond
 	// them the channel is told to come back. 0: 1024, 10000, 256.
@@ -124,6 +145,8 @@ func New(cfg Config) (*Bot, error) {
 		{"TurnTimeout", int64(cfg.TurnTimeout)},
 		{"AckTimeout", int64(cfg.AckTimeout)},
 		{"MaxSteps", int64(cfg.MaxSteps)},
+		{"MaxSameCalls", int64(cfg.MaxSameCalls)},
+		{"ApprovalTimeout", int64(cfg.ApprovalTimeout)},
 		{"MaxTurns", int64(cfg.MaxTurns)},
 		{"MaxWaiting", int64(cfg.MaxWaiting)},
 		{"MaxWaitingPerConversation", int64(cfg.MaxWaitingPerConversation)},
@@ -139,11 +162,17 @@ func New(cfg Config) (*Bot, error) {
 	cfg.TurnTimeout = cmp.Or(cfg.TurnTimeout, 5*time.Minute)
 	cfg.AckTimeout = cmp.Or(cfg.AckTimeout, 10*time.Second)
 	cfg.MaxSteps = cmp.Or(cfg.MaxSteps, 25)
+	cfg.FilteredText = cmp.Or(cfg.FilteredText, "Sorry, the content filter of the AI model stopped this. Please try other words.")
+	cfg.ApprovalTimeout = cmp.Or(cfg.ApprovalTimeout, 24*time.Hour)
+	if cfg.Policy == nil {
+		cfg.Policy = actions.DefaultPolicy
+	}
 	b := &Bot{cfg: cfg, recent: newRecent(), lanes: newLanes(limits{
 		running: cmp.Or(cfg.MaxTurns, 1024),
 		waiting: cmp.Or(cfg.MaxWaiting, 10_000),
 		perLane: cmp.Or(cfg.MaxWaitingPerConversation, 256),
 	})}
+	b.routes.own = b.deciding()
 	b.routes.last = builtin(b)
 	return b, nil
 }

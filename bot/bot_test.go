@@ -39,7 +39,7 @@ func TestTheListConversation(t *testing.T) {
 			t.Errorf("the prompt does not list %s", want)
 		}
 	}
-	if calls[0].Messages[0] != calls[1].Messages[0] {
+	if calls[0].Messages[0].Content != calls[1].Messages[0].Content {
 		t.Error("the first message of the prompt is not the same in both turns")
 	}
 	if !strings.Contains(calls[1].Text(), "Done, bananas are on it.") {

@@ -127,7 +127,6 @@ func showsCards(channel string) bool {
 
 // helpCard shows the help with buttons that say something for the person.
 func (b *Bot) helpCard(text string) any {
-	type object = map[string]any
 	var buttons []object
 	for _, say := range b.cfg.Examples {
 		buttons = append(buttons, object{"type": "Action.Submit", "title": say, "data": object{"say": say}})
@@ -160,6 +159,7 @@ func submitted(ctx context.Context, t *Turn) error {
 // lists, stays.
 func reset(ctx context.Context, t *Turn) error {
 	t.Thread.Remove(new(prompts.History).StateName()) // also one that cannot be read
+	state.Of[approvals](t.Conversation).forget("")
 	return t.Tell(ctx, "I forgot our conversation. What you keep with me is still there.")
 }
 

@@ -1,6 +1,7 @@
 package bot
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -87,12 +88,12 @@ func (b *Bot) settle(ctx context.Context, t *Turn) {
 // sentence says in words for the person what happened, what was done before,
 // and how to name the turn to an operator. It never holds an error's own text.
 func sentence(failure error, t *Turn) string {
-	said := explain(failure, t)
+	said := cmp.Or(t.instead, explain(failure, t))
 	if done := names(t.kept); done != "" {
 		said += " Before that I did: " + done + "."
 	}
-	if t.uncertain != "" {
-		said += " I cannot tell whether this was done: " + t.uncertain + "."
+	if len(t.uncertain) > 0 {
+		said += " I cannot tell whether this was done: " + strings.Join(t.uncertain, ", ") + "."
 	}
 	return fmt.Sprintf("%s (turn %s)", said, t.ID)
 }
@@ -101,13 +102,21 @@ func explain(failure error, t *Turn) string {
 	var fromModel *models.Error
 	var noPlan *planner.DecodeError
 	var unsent *sendError
+	var limit *LimitError
+	var budget *actions.BudgetError
 	switch {
 	case errors.As(failure, &unsent):
 		return "Sorry, a part of my answer could not be sent."
-	case errors.Is(failure, errTooManySteps):
+	case errors.As(failure, &limit) && limit.Limit == LimitSame:
+		return "Sorry, I was going in circles, so I stopped."
+	case errors.As(failure, &limit):
 		return "Sorry, this took too many steps, so I stopped."
+	case errors.As(failure, &budget):
+		return "Sorry, this would take more than I may spend on one message, so I stopped."
 	case errors.As(failure, &fromModel):
-		return explainModel(fromModel.Kind)
+		return explainModel(fromModel.Kind, t.bot.cfg.FilteredText)
+	case errors.Is(failure, errChanged):
+		return "Sorry, I was changed since I asked for approval, so I did not do it. Please ask me again."
 	case errors.As(failure, &noPlan):
 		return "Sorry, I could not make a plan for that. Please try other words."
 	case errors.Is(failure, context.DeadlineExceeded):
@@ -156,14 +165,14 @@ func cause(err error) string {
 	}
 }
 
-func explainModel(kind models.Kind) string {
+func explainModel(kind models.Kind, filtered string) string {
 	switch kind {
 	case models.Throttled:
 		return "Sorry, the AI model has too much to do right now. Please try again in a minute."
 	case models.TooLong:
 		return "Sorry, that is too long for the AI model. Please say it shorter, or start anew with /reset."
 	case models.FilteredInput, models.FilteredOutput:
-		return "Sorry, the content filter of the AI model stopped this. Please try other words."
+		return filtered
 	case models.Timeout:
 		return "Sorry, the AI model did not answer in time. Please try again."
 	case models.Auth:
@@ -178,7 +187,8 @@ func explainModel(kind models.Kind) string {
 func safeReason(err error) string {
 	var missing *actions.MissingError
 	var wrong *actions.EntityError
-	if errors.As(err, &missing) || errors.As(err, &wrong) {
+	var refused *refusal
+	if errors.As(err, &missing) || errors.As(err, &wrong) || errors.As(err, &refused) {
 		return err.Error()
 	}
 	return "an internal error"

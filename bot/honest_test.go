@@ -127,23 +127,6 @@ func TestAnActionThatIsCutOffIsNamed(t *testing.T) {
 	b.expectFault("Before that I did: late.")
 }
 
-func TestAnActionThatNeedsApprovalDoesNotRun(t *testing.T) {
-	t.Parallel()
-	b := setup(t)
-	ran := false
-	actions.Add(b.actions, "wipe", "Wipes", func(context.Context, *actions.Turn, struct{}) (actions.Result, error) {
-		ran = true
-		return actions.Done, nil
-	}).Approval = true
-	b.model.Says(plan(do("wipe", `{}`), say("Wiped.")), plan(say("I may not.")))
-	b.say("wipe it")
-	b.expect("I may not.")
-	b.connector.None(t)
-	if ran {
-		t.Error("it ran")
-	}
-}
-
 func TestARoutePanicIsContained(t *testing.T) {
 	t.Parallel()
 	b := setup(t)

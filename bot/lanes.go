@@ -64,6 +64,16 @@ func (l *lanes) add(key string, job func(context.Context)) error {
 	return nil
 }
 
+// behind queues a job behind those of the lane that the caller is running in. It
+// is part of work that was taken before: no limit refuses it, and no drain.
+func (l *lanes) behind(key string, job func(context.Context)) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	ln := l.byKey[key]
+	ln.jobs = append(ln.jobs, job)
+	l.waiting++
+}
+
 // run does the lane's jobs. It gives its slot back after each, so that busy
 // conversations do not keep others out.
 func (l *lanes) run(key string, ln *lane) {

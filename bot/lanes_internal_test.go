@@ -125,6 +125,10 @@ func (c *slowChannel) Reply(ctx context.Context, to activity.Reference, _ string
 	return c.Send(ctx, to, a)
 }
 
+func (*slowChannel) Update(context.Context, activity.Reference, string, *activity.Activity) error {
+	return nil
+}
+
 func (c *slowChannel) Team(context.Context, activity.Reference, string) (connector.Team, error) {
 	return connector.Team{}, nil
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"slices"
 
+	"github.com/planbot-go/planbot/activity"
 	"github.com/planbot-go/planbot/prompts"
 	"github.com/planbot-go/planbot/state"
 )
@@ -54,22 +55,35 @@ func forgetPerson(ctx context.Context, t *Turn) error {
 		t.Thread.Delete()
 	} else {
 		state.Of[prompts.History](t.Thread).Forget(t.Activity.From.ID)
+		state.Of[approvals](t.Conversation).forget(t.Activity.From.ID)
 	}
 	return nil
+}
+
+func conversationKey(a *activity.Activity, id string) state.Key {
+	return state.ConversationKey(cmp.Or(a.ChannelID, nobody), cmp.Or(a.Recipient.ID, nobody), id)
 }
 
 // forgetPlace deletes what the person said in another conversation.
 func (t *Turn) forgetPlace(ctx context.Context, p place) error {
 	a := t.Activity
-	key := state.ConversationKey(cmp.Or(a.ChannelID, nobody), cmp.Or(a.Recipient.ID, nobody), p.Conversation)
-	scopes, err := t.bot.cfg.Store.Load(ctx, key)
+	there := activity.Conversation{}
+	there.ID = p.Conversation
+	keys := []state.Key{conversationKey(a, there.ID)}
+	if base := there.BaseID(); base != there.ID {
+		keys = append(keys, conversationKey(a, base)) // which keeps the approvals of its threads
+	}
+	scopes, err := t.bot.cfg.Store.Load(ctx, keys...)
 	if err != nil {
 		return err
 	}
-	if p.Personal {
-		scopes[0].Delete()
-	} else {
-		state.Of[prompts.History](scopes[0]).Forget(a.From.ID)
+	for _, scope := range scopes {
+		if p.Personal {
+			scope.Delete()
+			continue
+		}
+		state.Of[prompts.History](scope).Forget(a.From.ID)
+		state.Of[approvals](scope).forget(a.From.ID)
 	}
 	return t.bot.cfg.Store.Save(ctx, scopes...)
 }

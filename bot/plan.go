@@ -5,9 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"time"
-
-	"github.com/rs/zerolog"
 
 	"github.com/planbot-go/planbot/actions"
 	"github.com/planbot-go/planbot/planner"
@@ -15,11 +12,10 @@ import (
 	"github.com/planbot-go/planbot/state"
 )
 
-var (
-	// errTooManySteps ends a turn whose plans never come to an end.
-	errTooManySteps = errors.New("too many steps in one turn")
-	errNoCommands   = errors.New("the planner made an empty plan")
-)
+var errNoCommands = errors.New("the planner made an empty plan")
+
+// nothingToTell is said when a plan has nothing but empty results to say.
+const nothingToTell = "Done."
 
 // planned is the default route: let the planner plan, run the plan, and plan
 // again as long as the last plan ended in something that the model has to see.
@@ -29,145 +25,180 @@ func planned(ctx context.Context, t *Turn) error {
 		return fmt.Errorf("read history: %w", err)
 	}
 	r := &run{turn: t}
+	return r.carryOn(ctx)
+}
+
+// run is the work on one message: plan after plan, until one comes to its end.
+type run struct {
+	turn      *Turn
+	execution *planner.Execution // of the plan at work; nil: plan first
+	steps     int                // commands of all plans so far
+	executed  []planner.Command  // as they were run and said, for the history
+	asked     string             // what the history says the person wrote; "": the turn's text
+	same      map[string]int     // how often each call was made
+	approved  string             // hash of the next call, which a person approved
+	recorded  bool
+	hushed    bool // a hook took back what was to be said
+}
+
+// end says how far a plan was run.
+type end int
+
+const (
+	onward  end = iota // to the next command
+	replan             // the model has to see what happened before anything else
+	over               // to its end
+	waiting            // until a person approves the next command
+)
+
+// carryOn plans and runs until a plan is over or waits, or a hook stops the turn.
+func (r *run) carryOn(ctx context.Context) error {
+	err := r.loop(ctx)
+	stop, ok := errors.AsType[*stopError](err)
+	if !ok {
+		return err
+	}
+	if len(r.executed) > 0 { // else the model need not know
+		r.remember()
+	}
+	if stop.say == "" {
+		return nil
+	}
+	return r.turn.Tell(ctx, stop.say)
+}
+
+func (r *run) loop(ctx context.Context) error {
 	for {
-		plan, err := t.bot.cfg.Planner.Plan(ctx, t.Turn)
-		if err == nil && len(plan.Commands) == 0 {
-			err = errNoCommands
+		if r.execution == nil {
+			if err := r.makePlan(ctx); err != nil {
+				return err
+			}
 		}
-		if err != nil {
-			return fmt.Errorf("plan: %w", err)
-		}
-		again, err := r.plan(ctx, plan)
-		if err != nil {
+		end, err := r.execute(ctx)
+		if err != nil || end == waiting {
 			return err
 		}
-		if !again {
+		if end == over {
 			r.remember()
 			return nil
 		}
-		if r.steps >= t.bot.cfg.MaxSteps {
-			return errTooManySteps
+		if r.steps >= r.turn.bot.cfg.MaxSteps {
+			return &LimitError{Limit: LimitSteps}
 		}
+		r.execution = nil
 	}
 }
 
-// nothingToTell is said when a plan has nothing but empty results to say.
-const nothingToTell = "Done."
-
-// run is the state of a plan being run.
-type run struct {
-	turn      *Turn
-	variables planner.Variables // of the plan that is run; nil when it saves nothing
-	steps     int
-	executed  []planner.Command // as they were run and said, for the history
-	recorded  bool
+// makePlan asks the planner for the next plan. One that goes over the limit of
+// steps is not begun.
+func (r *run) makePlan(ctx context.Context) error {
+	plan, err := r.turn.bot.cfg.Planner.Plan(ctx, r.turn.Turn)
+	if err != nil {
+		return fmt.Errorf("plan: %w", err)
+	}
+	if plan, err = r.planReady(ctx, plan); err != nil {
+		return err
+	}
+	if len(plan.Commands) == 0 {
+		return fmt.Errorf("plan: %w", errNoCommands)
+	}
+	if r.steps += len(plan.Commands); r.steps > r.turn.bot.cfg.MaxSteps {
+		return &LimitError{Limit: LimitSteps}
+	}
+	r.execution = planner.NewExecution(plan, nil)
+	r.turn.Rounds = append(r.turn.Rounds, actions.Round{Preface: plan.Preface})
+	return nil
 }
 
-// plan runs the commands in order. It returns true when the model has to see
-// what happened before anything else is done: an action failed, asked for it,
-// or put out something that nothing came after.
-func (r *run) plan(ctx context.Context, p planner.Plan) (again bool, err error) {
-	r.turn.Rounds = append(r.turn.Rounds, actions.Round{Preface: p.Preface})
-	if r.steps += len(p.Commands); r.steps > r.turn.bot.cfg.MaxSteps {
-		return false, errTooManySteps // and none of them runs
-	}
-	r.variables = nil
-	if p.Saves() {
-		r.variables = planner.Variables{}
-	}
-	lastDo := p.LastDo()
-	for i, command := range p.Commands {
-		if command.Kind == planner.Say {
-			if i > lastDo {
-				return false, r.sayLast(ctx, p.Commands[i:])
-			}
-			if err := r.say(ctx, command); err != nil {
-				return false, err
+// execute runs the commands that are left, in order. The model has to see what
+// happened when an action failed, when it asked for it, or when the last command
+// put out something that nothing came after.
+func (r *run) execute(ctx context.Context) (end, error) {
+	e := r.execution
+	lastDo := e.Plan.LastDo()
+	for !e.Done() {
+		if e.Plan.Commands[e.Next].Kind == planner.Do {
+			if end, err := r.do(ctx); err != nil || end != onward {
+				return end, err
 			}
 			continue
 		}
-		result, err := r.do(ctx, command)
-		if err != nil {
-			return false, err
+		if e.Next > lastDo {
+			return over, r.sayLast(ctx)
 		}
-		if result.Failed() || result.Observe() {
-			return true, nil
-		}
-		again = result.Text() != "" && i == len(p.Commands)-1
-	}
-	return again, nil
-}
-
-// do runs one action. Whatever goes wrong in it is a failed outcome, which the
-// model sees in words that are safe to repeat; only the end of the turn's time
-// is an error.
-func (r *run) do(ctx context.Context, c planner.Command) (actions.Result, error) {
-	began := time.Now()
-	result, err := r.call(ctx, &c)
-	if err != nil && ctx.Err() != nil {
-		r.turn.uncertain = c.Action
-		return result, ctx.Err()
-	}
-	log := zerolog.Ctx(ctx).Debug()
-	if err != nil {
-		log = zerolog.Ctx(ctx).Error().Str("error", cause(err))
-		result = actions.Fail("%s", safeReason(err))
-	}
-	log.Str("action", c.Action).Bool("failed", result.Failed()).Dur("took", time.Since(began)).Msg("action ran")
-	r.record(c, result)
-	return result, ctx.Err()
-}
-
-// call fills in the variables, checks the entities and calls the action.
-func (r *run) call(ctx context.Context, c *planner.Command) (actions.Result, error) {
-	action, ok := r.turn.bot.cfg.Actions.Lookup(c.Action)
-	if !ok {
-		return actions.Result{}, fmt.Errorf("no action %s", c.Action)
-	}
-	if action.Approval {
-		return actions.Fail("it needs the approval of a person, which this bot cannot ask for"), nil
-	}
-	if r.variables != nil {
-		c.Entities = r.variables.ExpandEntities(c.Entities)
-	}
-	entities, err := action.Check(c.Entities)
-	if err != nil {
-		return actions.Result{}, err
-	}
-	c.Entities = entities
-	result, err := action.Call(ctx, r.turn.Turn, entities)
-	if err != nil {
-		return actions.Result{}, err
-	}
-	for _, scope := range r.turn.scopes {
-		if err := scope.Err(); err != nil {
-			return actions.Result{}, fmt.Errorf("read state: %w", err)
+		if err := r.say(ctx); err != nil {
+			return over, err
 		}
 	}
-	if c.SaveAs == "" || result.Failed() {
-		return result, nil
+	if e.Plan.Observe || r.lastOutcome().Text != "" {
+		return replan, nil
 	}
-	value, err := result.Value()
-	if err != nil {
-		return actions.Result{}, fmt.Errorf("save result as %s: %w", c.SaveAs, err)
-	}
-	r.variables.Set(c.SaveAs, value)
-	return result, nil
+	return over, nil
 }
 
-// record keeps what happened for the model, the history and the person.
-func (r *run) record(c planner.Command, result actions.Result) {
-	outcome := actions.Outcome{Action: c.Action, Entities: c.Entities, Text: result.Text(), Failed: result.Failed(), CallID: c.CallID}
-	r.report(outcome)
-	if outcome.Failed {
-		return
+// say sends a SAY that other commands follow.
+func (r *run) say(ctx context.Context) error {
+	c, err := r.nextText(ctx)
+	if err != nil || c.Response == "" {
+		return err // or its variables are results with nothing to tell
 	}
 	r.executed = append(r.executed, c)
-	if action, ok := r.turn.bot.cfg.Actions.Lookup(c.Action); ok && action.StateOnly {
-		r.turn.unsaved = append(r.turn.unsaved, outcome)
-	} else {
-		r.turn.kept = append(r.turn.kept, outcome)
+	r.report(actions.Outcome{Action: string(planner.Say), Text: c.Response})
+	return r.speak(ctx, c.Response)
+}
+
+// sayLast sends the SAYs that end a plan. The turn's place in the history is
+// written first, so that one save keeps all of the turn. Where all that was to be
+// said are results with nothing to tell, it is said that they are done: no plan
+// comes this far when anything failed.
+func (r *run) sayLast(ctx context.Context) error {
+	var texts []string
+	for !r.execution.Done() {
+		c, err := r.nextText(ctx)
+		if err != nil {
+			return err
+		}
+		if c.Response == "" {
+			continue
+		}
+		r.executed = append(r.executed, c)
+		texts = append(texts, c.Response)
 	}
+	if len(texts) == 0 && !r.hushed {
+		texts = []string{nothingToTell}
+		r.executed = append(r.executed, planner.Command{Kind: planner.Say, Response: nothingToTell})
+	}
+	r.remember()
+	if len(texts) == 0 {
+		return nil
+	}
+	err := r.speak(ctx, texts...)
+	r.turn.done = err == nil
+	return err
+}
+
+// nextText takes the next command, a SAY, as it is to be said: with "" when there
+// is nothing to say.
+func (r *run) nextText(ctx context.Context) (planner.Command, error) {
+	c := r.execution.Command(r.execution.Next)
+	if err := r.execution.Advance(actions.Done); err != nil {
+		return c, err
+	}
+	if strings.TrimSpace(c.Response) == "" {
+		c.Response = ""
+		return c, nil
+	}
+	text, err := r.beforeSay(ctx, c.Response)
+	c.Response = text
+	return c, err
+}
+
+func (r *run) speak(ctx context.Context, texts ...string) error {
+	if err := r.turn.Say(ctx, texts...); err != nil {
+		return err
+	}
+	r.afterSay(ctx, texts)
+	return nil
 }
 
 // report adds to what the planner gets to see.
@@ -176,47 +207,13 @@ func (r *run) report(o actions.Outcome) {
 	round.Outcomes = append(round.Outcomes, o)
 }
 
-// say sends a SAY that other commands follow.
-func (r *run) say(ctx context.Context, c planner.Command) error {
-	c.Response = r.expand(c.Response)
-	if strings.TrimSpace(c.Response) == "" {
-		return nil // its variables are results with nothing to tell
+// lastOutcome is the newest of this plan.
+func (r *run) lastOutcome() actions.Outcome {
+	outcomes := r.turn.Rounds[len(r.turn.Rounds)-1].Outcomes
+	if len(outcomes) == 0 {
+		return actions.Outcome{}
 	}
-	r.executed = append(r.executed, c)
-	r.report(actions.Outcome{Action: string(planner.Say), Text: c.Response})
-	return r.turn.Say(ctx, c.Response)
-}
-
-// sayLast sends the SAYs that end a plan. The turn's place in the history is
-// written first, so that one save keeps all of the turn. Where all that was to be
-// said are results with nothing to tell, it is said that they are done: no plan
-// comes this far when anything failed.
-func (r *run) sayLast(ctx context.Context, commands []planner.Command) error {
-	var texts []string
-	for _, c := range commands {
-		c.Response = r.expand(c.Response)
-		if strings.TrimSpace(c.Response) == "" {
-			continue
-		}
-		r.executed = append(r.executed, c)
-		texts = append(texts, c.Response)
-	}
-	if len(texts) == 0 {
-		texts = []string{nothingToTell}
-		r.executed = append(r.executed, planner.Command{Kind: planner.Say, Response: nothingToTell})
-	}
-	r.remember()
-	err := r.turn.Say(ctx, texts...)
-	r.turn.done = err == nil
-	return err
-}
-
-// expand fills in the variables, in a plan that has any.
-func (r *run) expand(text string) string {
-	if r.variables == nil {
-		return text
-	}
-	return r.variables.ExpandText(text)
+	return outcomes[len(outcomes)-1]
 }
 
 // remember adds the turn to the conversation's history, once.
@@ -225,16 +222,25 @@ func (r *run) remember() {
 		return
 	}
 	r.recorded = true
-	said := prompts.Turn{From: r.turn.Activity.From.ID, Messages: []prompts.Message{{Role: prompts.User, Text: r.turn.Text}}}
-	if !r.turn.Activity.Conversation.Personal() {
-		said.Name = r.turn.Activity.From.Name
+	r.turn.remember(r.asked, planner.Transcript(r.executed))
+}
+
+// remember adds what was asked and answered to the conversation's history; ""
+// stands for the turn's text, and for no answer.
+func (t *Turn) remember(asked, answer string) {
+	if asked == "" {
+		asked = t.Text
 	}
-	if answer := planner.Transcript(r.executed); answer != "" {
+	said := prompts.Turn{From: t.Activity.From.ID, Messages: []prompts.Message{{Role: prompts.User, Text: asked}}}
+	if !t.Activity.Conversation.Personal() {
+		said.Name = t.Activity.From.Name
+	}
+	if answer != "" {
 		said.Messages = append(said.Messages, prompts.Message{Role: prompts.Assistant, Text: answer})
 	}
-	r.turn.rememberPlace()
-	history := state.Of[prompts.History](r.turn.Thread)
-	if last := len(history.Turns) - 1; last >= 0 && r.turn.again && history.Turns[last].From == said.From {
+	t.rememberPlace()
+	history := state.Of[prompts.History](t.Thread)
+	if last := len(history.Turns) - 1; last >= 0 && t.again && history.Turns[last].From == said.From {
 		history.Turns = history.Turns[:last] // by the attempt before this one
 	}
 	history.Append(said, prompts.Limits{})

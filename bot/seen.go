@@ -53,10 +53,15 @@ func (s *seen) pack(marks []mark) {
 	}
 }
 
-// seenKeys returns what identifies the activity, and for how long. Without an
-// id nothing is ever taken for a duplicate.
-func seenKeys(a *activity.Activity) map[uint64]time.Duration {
-	keys := map[uint64]time.Duration{}
+// seenKeys returns what identifies the turn's activity, and for how long. Without
+// an id nothing is ever taken for a duplicate. A turn that goes on after an
+// approval is identified by that: its activity was handled when it began.
+func (t *Turn) seenKeys() map[uint64]time.Duration {
+	keys, a := map[uint64]time.Duration{}, t.Activity
+	if t.resumes != "" {
+		keys[hash("approval", t.resumes)] = seenFor
+		return keys
+	}
 	if a.ID != "" {
 		keys[hash(string(a.Type), a.ID)] = seenFor
 	}
@@ -73,7 +78,7 @@ func isSubmit(a *activity.Activity) bool {
 
 // seenBefore reports whether another turn handled the activity.
 func (t *Turn) seenBefore() bool {
-	keys, now, self := seenKeys(t.Activity), time.Now(), hash(t.ID)
+	keys, now, self := t.seenKeys(), time.Now(), hash(t.ID)
 	return slices.ContainsFunc(state.Of[seen](t.Thread).unpack(), func(m mark) bool {
 		within, known := keys[m.key]
 		return known && m.by != self && now.Sub(time.Unix(int64(m.at), 0)) < within
@@ -91,7 +96,7 @@ func (t *Turn) savedBefore() bool {
 func (t *Turn) markSeen() {
 	s, now, self := state.Of[seen](t.Thread), time.Now(), hash(t.ID)
 	marks := s.unpack()
-	for key := range seenKeys(t.Activity) {
+	for key := range t.seenKeys() {
 		marks = slices.DeleteFunc(marks, func(m mark) bool { return m.key == key && m.by != self })
 		if !slices.ContainsFunc(marks, func(m mark) bool { return m.key == key }) {
 			marks = append(marks, mark{key, self, uint32(now.Unix())}) //nolint:gosec // until 2106

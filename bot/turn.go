@@ -41,20 +41,22 @@ type Turn struct {
 	replies *replies // set when the replies travel in the HTTP response
 	answer  InvokeResponse
 	typing  *typing
-	dropped bool // it left nothing behind, not even a word, because the bot is shut down
+	dropped bool   // it left nothing behind, not even a word, because the bot is shut down
+	resumes string // the approval that it goes on after
 
 	unsaved    []actions.Outcome // what changed state that is not saved yet
 	kept       []actions.Outcome // what was done for good
-	uncertain  string            // the action that was cut off
+	uncertain  []string          // the actions that were cut off
 	saveFailed bool              // parts of the turn may be saved all the same
 	again      bool              // parts of an earlier attempt are saved
 	done       bool              // everything is saved, and nothing changed since
 	forget     bool              // leave no trace of this turn in state
 	unreadable error             // why state cannot be read
+	instead    string            // what a hook says of the failure in place of the bot
 }
 
 func (b *Bot) newTurn(a *activity.Activity) *Turn {
-	t := &Turn{bot: b, Turn: &actions.Turn{ID: newTurnID(), Activity: a, Text: said(a), Temp: state.NewScope()}}
+	t := &Turn{bot: b, Turn: &actions.Turn{ID: newTurnID(), Activity: a, Text: said(a), Temp: state.NewScope(), Budget: b.cfg.Budget}}
 	if a.DeliveryMode == activity.ExpectReplies && a.Type != activity.Invoke {
 		t.replies = &replies{}
 	}
@@ -95,7 +97,6 @@ func (b *Bot) turnLog(t *Turn) zerolog.Logger {
 // run is a turn from its first step to its last: handle the activity, and when
 // that fails tell the person and the operator.
 func (b *Bot) run(ctx context.Context, t *Turn) {
-	began := time.Now()
 	log := zerolog.Ctx(ctx)
 	if t.dropped = ctx.Err() != nil; t.dropped {
 		log.Warn().Msg("turn dropped at shutdown")
@@ -105,9 +106,17 @@ func (b *Bot) run(ctx context.Context, t *Turn) {
 		log.Info().Str("reason", reason).Msg("activity ignored")
 		return
 	}
+	b.work(ctx, t, b.routes.handler)
+}
+
+// work runs the handler that route finds, with the turn's deadline, and does what
+// follows a failure.
+func (b *Bot) work(ctx context.Context, t *Turn, route func(*Turn) Handler) {
+	began := time.Now()
+	log := zerolog.Ctx(ctx)
 	ctx, cancel := context.WithTimeout(ctx, b.cfg.TurnTimeout)
 	defer cancel()
-	err := b.handle(ctx, t)
+	err := b.handle(ctx, t, route)
 	line := log.Info()
 	if err != nil {
 		line = log.Error().Str("error", cause(err))
@@ -115,7 +124,7 @@ func (b *Bot) run(ctx context.Context, t *Turn) {
 		b.afterFailure(ctx, t, err)
 		t.dropped = b.lanes.ctx.Err() != nil && t.replayable() && !t.saveFailed
 	}
-	if err == nil || len(t.Sent) > 0 {
+	if t.resumes == "" && (err == nil || len(t.Sent) > 0) {
 		b.recent.add(t)
 	}
 	t.report(line).Dur("took", time.Since(began)).Msg("turn ended")
@@ -136,6 +145,9 @@ func (t *Turn) report(line *zerolog.Event) *zerolog.Event {
 	}
 	if u := t.Usage; u.ModelCalls > 0 {
 		line = line.Int("model_calls", u.ModelCalls).Int("prompt_tokens", u.PromptTokens).Int("completion_tokens", u.CompletionTokens)
+		if u.Cost > 0 {
+			line = line.Float64("cost", u.Cost)
+		}
 	}
 	return line.Int("sent", len(t.Sent))
 }
@@ -172,13 +184,13 @@ func (t *Turn) repeat(before *answered) {
 
 // handle runs the activity's route, again from the start when the state that it
 // changed was changed by somebody else meanwhile and nothing has left yet.
-func (b *Bot) handle(ctx context.Context, t *Turn) (err error) {
+func (b *Bot) handle(ctx context.Context, t *Turn, route func(*Turn) Handler) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			err = fmt.Errorf("%w: %v\n%s", errPanic, p, debug.Stack())
 		}
 	}()
-	handler := b.routes.handler(t)
+	handler := route(t)
 	if handler == nil {
 		if t.Activity.Type == activity.Invoke {
 			t.answer.Status = http.StatusNotImplemented
@@ -191,6 +203,9 @@ func (b *Bot) handle(ctx context.Context, t *Turn) (err error) {
 	for attempt := 0; ; attempt++ {
 		err := b.once(ctx, t, handler)
 		if !errors.Is(err, state.ErrConflict) || attempt == maxReplays || !t.replayable() {
+			if err != nil {
+				t.instead = b.cfg.Hooks.instead(ctx, t, err)
+			}
 			return err
 		}
 		zerolog.Ctx(ctx).Info().Int("attempt", attempt+1).Msg("state changed meanwhile, starting over")

@@ -94,10 +94,10 @@ func counted(ctx context.Context, err error) (*Error, bool) {
 	if !ok || ctx.Err() != nil {
 		return nil, false
 	}
-	return fault, fault.elsewhere() && !fault.unreadable()
+	return fault, fault.elsewhere() && fault.Kind != BadRequest && !fault.unreadable()
 }
 
 // elsewhere reports whether another model may answer where this one did not.
 func (e *Error) elsewhere() bool {
-	return e.Kind == Throttled || e.Kind == Unavailable || e.Kind == Timeout
+	return e.Kind == Throttled || e.Kind == Unavailable || e.Kind == Timeout || e.Code == CodeNoTools
 }

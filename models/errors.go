@@ -43,6 +43,7 @@ const (
 	CodeTooLarge  = "response_too_large" // Unavailable: the body is past the cap
 	CodeRedirect  = "redirect"           // BadRequest: the server sends elsewhere; keys do not follow
 	CodeCutOff    = "length"             // Empty: all tokens went before the first word (reasoning)
+	CodeNoTools   = "no_tools"           // BadRequest: the model or its server takes no tools
 )
 
 // Error is a model call that gave no answer. Its text is for the operator: it

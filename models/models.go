@@ -25,7 +25,7 @@ const (
 )
 
 // Message is one message of a prompt. One without text and without calls is not
-// sent: servers refuse it.
+// sent, as servers refuse it, unless it answers a call.
 type Message struct {
 	Role Role
 	Text string
@@ -49,15 +49,18 @@ type Tool struct {
 	Strict bool
 }
 
-// Call is one call of a tool. Arguments is the JSON text as the model wrote it:
-// it may be anything, or empty for none.
+// Call is one call of a tool. Name and Arguments are as the model wrote them, and
+// may be anything; Arguments should be the JSON of an object, or is empty for none.
+// In a later request both are made what servers take back: other characters of the
+// name become _, and arguments that are no object become an empty one.
 type Call struct {
 	ID        string
 	Name      string
 	Arguments string
 }
 
-// Choice says whether the model has to call tools.
+// Choice says whether the model has to call tools. A server that does not know
+// [ChoiceRequired] is asked without it, so the answer may still be a text.
 type Choice string
 
 // The choices. They mean nothing in a request without tools.
@@ -94,7 +97,7 @@ type Request struct {
 
 	Tools         []Tool // that the model may call; none: it answers with text
 	Choice        Choice
-	OneCallAtMost bool // no parallel calls
+	OneCallAtMost bool // no parallel calls; further ones are dropped
 }
 
 // Finish says why a model stopped.
@@ -113,6 +116,7 @@ const (
 // prompt cache, Reasoning the part of Completion that is not in the text.
 type Usage struct {
 	Prompt, Completion, Cached, Reasoning int
+	Cost                                  float64 // see [Priced]; 0 where no price is known
 }
 
 // Add is the sum of both.
@@ -122,6 +126,7 @@ func (u Usage) Add(o Usage) Usage {
 		Completion: u.Completion + o.Completion,
 		Cached:     u.Cached + o.Cached,
 		Reasoning:  u.Reasoning + o.Reasoning,
+		Cost:       u.Cost + o.Cost,
 	}
 }
 
@@ -130,10 +135,11 @@ func (u Usage) Total() int { return u.Prompt + u.Completion }
 
 // Response is what a model wrote. Text is never blank unless there are calls, and
 // holds no reasoning that the server keeps apart or that stands in closed tags
-// before the answer. With [FinishLength] it is cut off somewhere.
+// before the answer. With [FinishLength] it is cut off somewhere, in the text or in
+// the last call.
 type Response struct {
 	Text   string
-	Calls  []Call // of the request's tools, or of what the model takes for one; each has an ID
+	Calls  []Call // of the request's tools, or of what the model takes for one; each has an ID of its own
 	Finish Finish
 	Usage  Usage
 	Model  string // the model that answered, by the server's name for it

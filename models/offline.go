@@ -10,9 +10,10 @@ import (
 
 // Offline is a [Model] without a model: it reads the last user message by fixed
 // rules for the list actions of the default bot, and writes its plan as text like
-// any other model. It says what it is whenever it does not understand. An action
-// that the system messages do not name is never planned; any action that they
-// list can be called by its name: rollDice sides=6. The zero value is ready.
+// any other model. In a request with tools it calls them instead, and says what
+// they answered. It says what it is whenever it does not understand. An action
+// that neither system messages nor tools name is never planned; any action that
+// they list can be called by its name: rollDice sides=6. The zero value is ready.
 type Offline struct{}
 
 // OfflineName is the Model of every response of [Offline].
@@ -21,7 +22,7 @@ const OfflineName = "offline"
 // maxOfflineText is the longest message that the rules are tried on, in bytes.
 const maxOfflineText = 4 << 10
 
-// Complete writes a plan. It fails only when ctx has ended.
+// Complete writes a plan, or calls. It fails only when ctx has ended.
 func (Offline) Complete(ctx context.Context, req *Request) (*Response, error) {
 	switch err := ctx.Err(); err {
 	case nil:
@@ -30,42 +31,76 @@ func (Offline) Complete(ctx context.Context, req *Request) (*Response, error) {
 	default:
 		return nil, &Error{Kind: Timeout, Err: err}
 	}
-	return &Response{Text: encodePlan(offlineAnswer(req)), Finish: FinishStop, Model: OfflineName}, nil
+	answer := &Response{Finish: FinishStop, Model: OfflineName}
+	deeds, say := offlineAnswer(req)
+	switch {
+	case !usesTools(req) && len(deeds) > 0:
+		answer.Text = encodePlan(planOf(deeds))
+	case !usesTools(req):
+		answer.Text = encodePlan(sayOnly(say))
+	case len(deeds) > 0:
+		answer.Calls, answer.Finish = callsOf(deeds, req), FinishTools
+	default:
+		answer.Text = say
+	}
+	return answer, nil
 }
 
-// offlineAnswer decides between the few things that can be answered.
-func offlineAnswer(req *Request) []planCommand {
+// offlineAnswer decides between the few things that can be answered: with deeds,
+// or without any by saying something.
+func offlineAnswer(req *Request) (deeds []deed, say string) {
 	known := knownActions{req}
-	if n := len(req.Messages); n > 0 && req.Messages[n-1].Role == System {
-		if results, ok := strings.CutPrefix(req.Messages[n-1].Text, "Results of the last plan:"); ok {
-			return sayOnly(tellResults(results, known))
-		}
+	if results, ok := lastResults(req); ok {
+		return nil, tellResults(results, known)
 	}
 	texts := userTexts(req)
 	if len(texts) == 0 {
-		return sayOnly("Hello! " + aboutOffline(known))
+		return nil, "Hello! " + aboutOffline(known)
 	}
+	deeds, say = read(texts, known)
+	told := answersSince(req)
+	if len(told) == 0 {
+		return deeds, say
+	}
+	if next := len(told); req.OneCallAtMost && next < len(deeds) && !told[next-1].failed() {
+		return deeds[next : next+1], ""
+	}
+	return nil, tellAnswers(told)
+}
+
+// lastResults is what the prompt of the other planners ends in when it is about a
+// plan that has run.
+func lastResults(req *Request) (string, bool) {
+	n := len(req.Messages)
+	if n == 0 || req.Messages[n-1].Role != System {
+		return "", false
+	}
+	return strings.CutPrefix(req.Messages[n-1].Text, "Results of the last plan:")
+}
+
+// read reads the first of texts, with those before it for what it leaves out.
+func read(texts []string, known knownActions) (deeds []deed, say string) {
 	text := texts[0]
-	if call, ok := directCall(text, known); ok {
-		return call
+	if d, ok := directCall(text, known); ok {
+		return []deed{d}, ""
 	}
 	if small := smallTalk(text, known); small != "" {
-		return sayOnly(small)
+		return nil, small
 	}
 	r := reader{earlier: func() string { return listSpokenOf(texts[1:]) }}
 	r.read(text)
 	switch {
 	case r.ask != "":
-		return sayOnly(r.ask)
+		return nil, r.ask
 	case len(r.deeds) == 0:
-		return sayOnly("I did not understand that. " + aboutOffline(known))
+		return nil, "I did not understand that. " + aboutOffline(known)
 	}
 	for _, d := range r.deeds {
 		if !known.has(d.action) {
-			return sayOnly("That needs the action " + d.action + ", which this bot does not have. " + aboutOffline(known))
+			return nil, "That needs the action " + d.action + ", which this bot does not have. " + aboutOffline(known)
 		}
 	}
-	return planOf(r.deeds)
+	return r.deeds, ""
 }
 
 // userTexts are what people wrote, the last first, without blanks.

@@ -16,6 +16,8 @@ type deed struct {
 	name     string   // renameList
 	items    []string // createList
 	followUp bool     // same action and list as the deed before
+
+	given map[string]any // the entities of an action that was called by its name, never nil then
 }
 
 // Actions of the default bot.
@@ -31,6 +33,9 @@ const (
 )
 
 func (d *deed) entities() map[string]any {
+	if d.given != nil {
+		return d.given
+	}
 	out := map[string]any{}
 	for key, value := range map[string]string{"list": d.list, "item": d.item, "name": d.name} {
 		if value != "" {
@@ -46,9 +51,13 @@ func (d *deed) entities() map[string]any {
 // variable names where the result of the deed is kept, "" when the reply does
 // not need it.
 func (d *deed) variable() string {
-	switch d.action {
-	case summarizeLists:
+	switch {
+	case d.given != nil:
+		return "RESULT"
+	case d.action == summarizeLists:
 		return "LISTS"
+	}
+	switch d.action {
 	case deleteList, removeItem, findItem, checkItem, renameList:
 		return "RESULT"
 	default:
@@ -110,8 +119,11 @@ func (s *sentences) add(text, variable string) {
 // The first of several deeds of a kind speaks for all.
 func describe(deeds []deed, i int) string {
 	d := deeds[i]
-	if d.followUp {
+	switch {
+	case d.followUp:
 		return ""
+	case d.given != nil:
+		return "Ran " + d.action + ". "
 	}
 	switch d.action {
 	case createList:

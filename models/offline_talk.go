@@ -2,16 +2,20 @@ package models
 
 import (
 	"encoding/json"
+	"slices"
 	"strings"
 )
 
-// knownActions is what the prompt says about actions. The planner prompt lists
-// them one a line, as name(parameters).
+// knownActions is what the request says about actions: its tools, or else its
+// planner prompt, which lists them one a line, as name(parameters).
 type knownActions struct{ req *Request }
 
-// has reports whether the system messages name the action; a prompt without any
-// is taken to be the default bot's.
+// has reports whether there is such a tool, or the system messages name the
+// action; a prompt without either is taken to be the default bot's.
 func (k knownActions) has(action string) bool {
+	if usesTools(k.req) {
+		return k.lists(action)
+	}
 	prompted := false
 	for _, m := range k.req.Messages {
 		if m.Role == System {
@@ -28,8 +32,12 @@ func (k knownActions) has(action string) bool {
 // planner; in that of the sequence planner it is a (.
 const manualMark = ":\n  description:"
 
-// lists reports whether the system messages list the action.
+// lists reports whether there is such a tool, or the system messages list the
+// action.
 func (k knownActions) lists(action string) bool {
+	if usesTools(k.req) {
+		return slices.Contains(k.names(), action)
+	}
 	for _, m := range k.req.Messages {
 		text := "\n" + m.Text
 		if m.Role == System && (strings.Contains(text, "\n"+action+"(") || strings.Contains(text, "\n"+action+manualMark)) {
@@ -41,18 +49,27 @@ func (k knownActions) lists(action string) bool {
 
 var actionLine = lazy(`(?m)^([A-Za-z_][A-Za-z0-9_.-]*)(?:\(|` + manualMark + `)`)
 
-// names are the listed actions, at most a screenful.
+// maxNames is how many actions are told of: a screenful.
+const maxNames = 20
+
+// names are the tools, or the listed actions.
 func (k knownActions) names() []string {
 	var out []string
+	if usesTools(k.req) {
+		for _, t := range offeredTools(k.req) {
+			out = append(out, t.Name)
+		}
+		return out
+	}
 	for _, m := range k.req.Messages {
 		if m.Role != System {
 			continue
 		}
-		for _, found := range actionLine().FindAllStringSubmatch(m.Text, 20) {
+		for _, found := range actionLine().FindAllStringSubmatch(m.Text, maxNames) {
 			out = append(out, found[1])
 		}
 	}
-	return out[:min(len(out), 20)]
+	return out
 }
 
 const (
@@ -76,6 +93,7 @@ func aboutOffline(known knownActions) string {
 		text += offlineLists
 	}
 	if names := known.names(); len(names) > 0 {
+		names = names[:min(len(names), maxNames)]
 		text += "\n\nAny action can be called by its name, with name=value after it: " + strings.Join(names, ", ") + "."
 	}
 	return text + offlineSetup
@@ -131,21 +149,15 @@ var (
 	argForm  = lazy(`^\s*([A-Za-z_][A-Za-z0-9_]*)=(?:"([^"]*)"|([^\s"]+))(?:\s+|$)`)
 )
 
-// directCall plans the action that text names, with a JSON object or with
-// name=value pairs for entities.
-func directCall(text string, known knownActions) ([]planCommand, bool) {
+// directCall is the action that text names, with a JSON object or with name=value
+// pairs for entities.
+func directCall(text string, known knownActions) (deed, bool) {
 	m := callForm().FindStringSubmatch(text)
 	if m == nil || !known.lists(m[1]) {
-		return nil, false
+		return deed{}, false
 	}
 	entities, ok := callEntities(m[2])
-	if !ok {
-		return nil, false
-	}
-	return []planCommand{
-		{Type: "DO", Action: m[1], Entities: escapeValue(entities).(map[string]any), SaveAs: "RESULT"},
-		{Type: "SAY", Response: "Ran " + m[1] + ". $RESULT"},
-	}, true
+	return deed{action: m[1], given: entities}, ok
 }
 
 func callEntities(text string) (map[string]any, bool) {

@@ -125,7 +125,7 @@ func (o *OpenAI) ask(ctx context.Context, req *Request, s shape) (*Response, err
 	start := time.Now()
 	wire, ctx := o.wire(ctx, req, s)
 	res, err := o.client.CreateChatCompletion(ctx, wire)
-	answer, err := o.result(ctx, &res, err)
+	answer, err := o.result(ctx, req, &res, err)
 	if err != nil && errors.Is(ctx.Err(), context.Canceled) { // the timeout's cause is another
 		err = fmt.Errorf("complete with model %s: %w", o.name, ctx.Err())
 	}
@@ -151,10 +151,11 @@ func (o *OpenAI) log(ctx context.Context, answer *Response, err error, took time
 	}
 	if answer != nil {
 		e = e.Str("finish", string(answer.Finish)).
+			Int("calls", len(answer.Calls)).
 			Int("prompt_tokens", answer.Usage.Prompt).
 			Int("completion_tokens", answer.Usage.Completion).
 			Int("cached_tokens", answer.Usage.Cached)
-		log.Trace().Str("text", answer.Text).Msg("model answer")
+		log.Trace().Str("text", answer.Text).Interface("calls", answer.Calls).Msg("model answer")
 	}
 	e.Bool("ok", err == nil).Msg("model call")
 }

@@ -4,8 +4,10 @@ import (
 	"cmp"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -41,11 +43,21 @@ func (d *doer) fault(res *http.Response, body []byte) *Error {
 		out.Err = errors.New(oneLine(d.withoutSecret(said.message), maxMessageBytes))
 	}
 	if out.Err != nil && (out.Kind == BadRequest || out.Kind == Unavailable) {
-		if parts := refusedParts(status, said); len(parts) > 0 {
-			out.Err = &refusedError{parts, out.Err}
-		}
+		out.explain(status, said)
 	}
 	return out
+}
+
+// explain adds what can be done about a refusal, which some servers send with a
+// status that says nothing of the kind.
+func (e *Error) explain(status int, said complaint) {
+	if refusesTools(said) {
+		e.Kind, e.Code, e.Err = BadRequest, CodeNoTools, fmt.Errorf("the model takes no tools: %w", e.Err)
+		return
+	}
+	if parts := refusedParts(status, said); len(parts) > 0 {
+		e.Err = &refusedError{parts, e.Err}
+	}
 }
 
 func (d *doer) withoutSecret(text string) string {
@@ -69,7 +81,7 @@ type complaint struct {
 // is a string), and FastAPI (detail).
 type rawComplaint struct {
 	Error   json.RawMessage `json:"error"`
-	Message string          `json:"message"`
+	Message json.RawMessage `json:"message"` // a text, or with Mistral an object with detail
 	Code    any             `json:"code"`
 	Type    string          `json:"type"`
 	Param   string          `json:"param"`
@@ -82,6 +94,10 @@ type rawComplaint struct {
 // readComplaint understands what it can; a body of another kind (HTML of a proxy)
 // gives the zero complaint.
 func readComplaint(body []byte) complaint {
+	var list []json.RawMessage // Gemini's compatible endpoint
+	if json.Unmarshal(body, &list) == nil && len(list) > 0 {
+		body = list[0]
+	}
 	raw, ok := parseComplaint(body)
 	if !ok {
 		return complaint{}
@@ -90,10 +106,10 @@ func readComplaint(body []byte) complaint {
 		if nested, ok := parseComplaint(raw.Error); ok {
 			raw = nested
 		}
-	} else if text := jsonString(raw.Error); text != "" {
-		raw.Message = text
+	} else if jsonString(raw.Error) != "" {
+		raw.Message = raw.Error
 	}
-	out := complaint{inner: raw.Inner.Code, message: raw.Message, code: raw.Type, param: raw.Param}
+	out := complaint{inner: raw.Inner.Code, message: jsonString(raw.Message), code: raw.Type, param: raw.Param}
 	switch code := raw.Code.(type) {
 	case string:
 		out.code = cmp.Or(code, out.code)
@@ -101,7 +117,7 @@ func readComplaint(body []byte) complaint {
 		out.status = int(code)
 	}
 	if out.message == "" {
-		out.message = detailText(raw.Detail)
+		out.readDetail(raw)
 	}
 	return out
 }
@@ -120,18 +136,30 @@ func jsonString(raw json.RawMessage) string {
 	return s
 }
 
-// detailText takes FastAPI's detail without its input, which repeats the prompt.
-func detailText(raw json.RawMessage) string {
-	if s := jsonString(raw); s != "" {
-		return s
+// readDetail takes FastAPI's detail without its input, which repeats the prompt.
+// The place of the first fault, behind the body, is the parameter.
+func (c *complaint) readDetail(raw rawComplaint) {
+	if nested, ok := parseComplaint(raw.Message); ok && len(raw.Detail) == 0 {
+		raw.Detail = nested.Detail
+	}
+	if c.message = jsonString(raw.Detail); c.message != "" {
+		return
 	}
 	var items []struct {
+		Loc []any  `json:"loc"`
 		Msg string `json:"msg"`
 	}
-	if json.Unmarshal(raw, &items) != nil || len(items) == 0 {
-		return ""
+	if json.Unmarshal(raw.Detail, &items) != nil || len(items) == 0 {
+		return
 	}
-	return items[0].Msg
+	c.message = items[0].Msg
+	var place []string
+	for _, step := range items[0].Loc {
+		place = append(place, fmt.Sprint(step))
+	}
+	if len(place) > 1 && place[0] == "body" {
+		c.param = cmp.Or(c.param, strings.Join(place[1:], "."))
+	}
 }
 
 func faultKind(status int, said complaint) Kind {
@@ -210,6 +238,7 @@ func isVendorRefusal(err error) bool {
 		openai.ErrReasoningModelLimitationsLogprobs,
 		openai.ErrReasoningSamplingUnsupported,
 		openai.ErrReasoningEffortUnsupported,
+		openai.ErrReasoningToolsRequireResponses,
 	} {
 		if errors.Is(err, refusal) {
 			return true
@@ -226,6 +255,18 @@ func isDecodeFault(err error) bool {
 	_, syntax := errors.AsType[*json.SyntaxError](err)
 	_, shape := errors.AsType[*json.UnmarshalTypeError](err)
 	return syntax || shape || err == io.EOF || err == io.ErrUnexpectedEOF //nolint:errorlint // unwrapped by the decoder, wrapped by the doer
+}
+
+// vendorRefusal is the cause of an [*Error] for what [isVendorRefusal] knows.
+func vendorRefusal(err error) (code string, cause error) {
+	switch {
+	case errors.Is(err, openai.ErrReasoningToolsRequireResponses):
+		return "", &refusedError{[]part{partReasoning}, opaque(err)}
+	case errors.Is(err, openai.ErrReasoningEffortUnsupported): // it is sent with tools only
+		return CodeNoTools, errors.New("the model takes tools through the Responses API only")
+	default:
+		return "", opaque(err)
+	}
 }
 
 // opaque keeps the text and drops the vendor's type.
@@ -268,13 +309,20 @@ func hideEchoes(err error, req *Request) {
 
 func echoes(text string, req *Request) bool {
 	for _, m := range req.Messages {
-		if n := len(m.Text); n >= 8 && n < echoBytes && strings.Contains(text, m.Text) {
+		if echoesText(text, m.Text) || slices.ContainsFunc(m.Calls, func(c Call) bool { return echoesText(text, c.Arguments) }) {
 			return true
 		}
-		for i := 0; i+echoBytes <= len(text); i++ {
-			if strings.Contains(m.Text, text[i:i+echoBytes]) {
-				return true
-			}
+	}
+	return false
+}
+
+func echoesText(text, sent string) bool {
+	if n := len(sent); n >= 8 && n < echoBytes && strings.Contains(text, sent) {
+		return true
+	}
+	for i := 0; i+echoBytes <= len(text); i++ {
+		if strings.Contains(sent, text[i:i+echoBytes]) {
+			return true
 		}
 	}
 	return false

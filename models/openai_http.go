@@ -3,7 +3,6 @@ package models
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -45,10 +44,8 @@ type doer struct {
 
 // Do sends req. Its error is an [*Error] when the server answered.
 func (d *doer) Do(req *http.Request) (*http.Response, error) {
-	if schema, ok := req.Context().Value(schemaKey{}).(json.RawMessage); ok {
-		if err := addSchema(req, schema); err != nil {
-			return nil, err
-		}
+	if err := edit(req); err != nil {
+		return nil, err
 	}
 	res, err := d.transport.RoundTrip(req)
 	if err != nil {
@@ -68,27 +65,6 @@ func (d *doer) Do(req *http.Request) (*http.Response, error) {
 	}
 	res.Body = io.NopCloser(bytes.NewReader(body))
 	return res, nil
-}
-
-// schemaKey is the context's key of a schema that belongs beside json_object.
-type schemaKey struct{}
-
-// addSchema writes the schema into the body's response_format, for which the
-// vendor's types have no field. Quotes within a text are escaped, so the place is
-// found only where it is one.
-func addSchema(req *http.Request, schema json.RawMessage) error {
-	if !json.Valid(schema) {
-		return &Error{Kind: BadRequest, Err: errors.New("the schema of the format is not JSON")}
-	}
-	body, err := io.ReadAll(req.Body)
-	if err != nil {
-		return fmt.Errorf("read the request: %w", err)
-	}
-	const place = `"response_format":{"type":"json_object"`
-	body = bytes.Replace(body, []byte(place), []byte(place+`,"schema":`+string(schema)), 1)
-	req.Body, req.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
-	req.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(body)), nil }
-	return nil
 }
 
 var errTooLarge = errors.New("the answer is larger than the cap")
@@ -123,7 +99,8 @@ func classify(ctx context.Context, err error) error {
 	case errors.Is(err, errTooLarge):
 		out.Code = CodeTooLarge
 	case isVendorRefusal(err):
-		out.Kind, out.Err = BadRequest, opaque(err)
+		out.Kind = BadRequest
+		out.Code, out.Err = vendorRefusal(err)
 	case isDecodeFault(err):
 		out.Status, out.Code, out.Err = http.StatusOK, CodeMalformed, errors.New("the answer is not the JSON of a completion")
 	}

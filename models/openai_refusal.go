@@ -14,12 +14,34 @@ const (
 	partNone        part = iota
 	partTokens           // the name of the limit of the answer
 	partTemperature      // the temperature
+	partTopP             // top_p
+	partPenalties        // presence_penalty, frequency_penalty
+	partStop             // stop
 	partOrder            // system messages after the first message, or two of one role in a row
 	partSystem           // the role system
 	partFormat           // the form of response_format
 	partSchema           // this schema, in this form
 	partFormatNow        // the form of response_format, with these messages
+	partStrict           // tools that are strict, or this schema of one
+	partChoice           // tool_choice
+	partParallel         // parallel_tool_calls
+	partReasoning        // reasoning, with tools
+	partCallIDs          // the form of the ids of calls
 )
+
+// parameters are the parts that a server calls by a name.
+var parameters = [...]struct {
+	part  part
+	names []string
+}{
+	{partTokens, []string{"max_tokens", "max_completion_tokens"}},
+	{partTemperature, []string{"temperature"}},
+	{partTopP, []string{"top_p", "topp"}},
+	{partPenalties, []string{"presence_penalty", "frequency_penalty", "presencepenalty", "frequencypenalty"}},
+	{partStop, []string{"'stop'", "`stop`", `"stop"`, ": stop"}}, // alone it is a word like any other
+	{partParallel, []string{"parallel_tool_calls"}},
+	{partChoice, []string{"tool_choice"}},
+}
 
 // refusedError is the cause of an [*Error] whose request may pass without one of
 // the parts, the likeliest first.
@@ -50,12 +72,14 @@ func refusedParts(status int, said complaint) []part {
 		found = append(found, mention{at, refusedFormat(said)})
 	}
 	if isUnsupported(said) {
-		if at := said.mentions("max_tokens", "max_completion_tokens"); at >= 0 {
-			found = append(found, mention{at, partTokens})
+		for _, p := range parameters {
+			if at := said.mentions(p.names...); at >= 0 {
+				found = append(found, mention{at, p.part})
+			}
 		}
-		if at := said.mentions("temperature"); at >= 0 {
-			found = append(found, mention{at, partTemperature})
-		}
+	}
+	if p := refusedOfTools(said); p != partNone {
+		found = append(found, mention{0, p})
 	}
 	if p := refusedRole(said); p != partNone {
 		found = append(found, mention{0, p})
@@ -73,7 +97,7 @@ func refusedParts(status int, said complaint) []part {
 func (c complaint) mentions(parameters ...string) int {
 	first := -1
 	for _, p := range parameters {
-		if c.param == p {
+		if c.isAbout(strings.Trim(p, "'`\": ")) {
 			return 0
 		}
 		if at := strings.Index(c.message, p); c.param == "" && at >= 0 && (first < 0 || at < first) {
@@ -81,6 +105,12 @@ func (c complaint) mentions(parameters ...string) int {
 		}
 	}
 	return first
+}
+
+// isAbout reports whether the complaint names the parameter or a part of it.
+func (c complaint) isAbout(parameter string) bool {
+	rest, ok := strings.CutPrefix(c.param, parameter)
+	return ok && (rest == "" || rest[0] == '.' || rest[0] == '[')
 }
 
 // isUnsupported tells a parameter that is not taken from a value that is out of
@@ -99,6 +129,7 @@ func isUnsupported(said complaint) bool {
 		"extra inputs",          // FastAPI, Mistral
 		"extra fields",          // older FastAPI
 		"unexpected keyword",    // Python servers
+		"cannot both be",        // Anthropic's compatible endpoint: temperature and top_p
 		"only the default",      // OpenAI
 		"additional properties", // strict gateways
 	)
@@ -165,4 +196,41 @@ func refusedRole(said complaint) part {
 	default:
 		return partNone
 	}
+}
+
+// refusedOfTools knows what servers want otherwise of tools that they take.
+func refusedOfTools(said complaint) part {
+	switch {
+	case said.code == "invalid_function_parameters", // OpenAI: the schema is not in the strict subset
+		strings.HasSuffix(said.param, ".strict"),
+		containsAny(said.message, "function.strict", "'strict'", "`strict`", "strict tools", "invalid schema for function"):
+		return partStrict
+	case said.isAbout("reasoning_effort"), containsAny(said.message, "tools with reasoning_effort"): // OpenAI, from GPT-5.4 on
+		return partReasoning
+	case containsAny(said.message, "tool call id was"): // Mistral, and vLLM with its tokenizer
+		return partCallIDs
+	case containsAny(said.message, "tool_choice forces"): // Anthropic's compatible endpoint
+		return partChoice
+	default:
+		return partNone
+	}
+}
+
+// refusesTools knows a model that takes no tools at all, or no answers to calls,
+// where no other way to write the request helps.
+func refusesTools(said complaint) bool {
+	if containsAny(said.message, "tool_choice", "parallel_tool_calls", "reasoning_effort") {
+		return false
+	}
+	return said.param == "tools" && isUnsupported(said) || containsAny(said.message,
+		"does not support tool",                // Ollama, LM Studio
+		"support tool use",                     // OpenRouter: no endpoints found that do
+		"tool calling is not", "tools' is not", // Groq, OpenAI
+		"tool use is not", "tools are not", "tools is not", "tools not supported", // routers
+		"not support function", "function calling is not", // routers, Gemini
+		"enable-auto-tool-choice", "tool-call-parser", // vLLM without the flags
+		"tools param requires",                      // llama.cpp without templates
+		"unknown role: tool", "supported, got tool", // strict templates
+		"tool role is not", "tool role not", "role 'tool' is not",
+	)
 }

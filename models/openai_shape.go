@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"hash/maphash"
+	"slices"
 	"sync"
 )
 
@@ -14,6 +15,10 @@ type shape struct {
 	tokens        tokenField
 	roles         roleRule
 	noTemperature bool
+	noTopP        bool
+	noPenalties   bool
+	noStop        bool
+	tools         toolRule
 	formats       formats // of the deployment
 	ofSchema      formats // of this request's schema
 	once          formats // of this call
@@ -27,6 +32,41 @@ const (
 	maxCompletionTokens
 	noTokenField
 )
+
+// toolRule says what of a request with tools is not taken.
+type toolRule struct {
+	noStrict, noChoice, noParallel bool // parameters
+	noReasoning                    bool // reasoning beside tools
+	nineLetterIDs                  bool // other ids of calls
+}
+
+func (t toolRule) or(o toolRule) toolRule {
+	return toolRule{
+		noStrict:      t.noStrict || o.noStrict,
+		noChoice:      t.noChoice || o.noChoice,
+		noParallel:    t.noParallel || o.noParallel,
+		noReasoning:   t.noReasoning || o.noReasoning,
+		nineLetterIDs: t.nineLetterIDs || o.nineLetterIDs,
+	}
+}
+
+// without is t when req has no such part.
+func (t toolRule) without(p part, req *Request) toolRule {
+	tools := len(req.Tools) > 0
+	switch p {
+	case partStrict:
+		t.noStrict = t.noStrict || slices.ContainsFunc(req.Tools, func(t Tool) bool { return t.Strict })
+	case partChoice:
+		t.noChoice = t.noChoice || tools && req.Choice != ChoiceAuto
+	case partParallel:
+		t.noParallel = t.noParallel || tools && req.OneCallAtMost
+	case partReasoning:
+		t.noReasoning = t.noReasoning || tools
+	case partCallIDs:
+		t.nineLetterIDs = t.nineLetterIDs || slices.ContainsFunc(req.Messages, func(m Message) bool { return len(m.Calls) > 0 })
+	}
+	return t
+}
 
 // formats says which forms of response_format are not taken.
 type formats struct{ noSchema, noObjectSchema, noObject bool }
@@ -104,6 +144,12 @@ func (s shape) without(p part, req *Request) shape {
 		}
 	case partTemperature:
 		s.noTemperature = s.noTemperature || req.Temperature != nil
+	case partTopP:
+		s.noTopP = s.noTopP || req.TopP != nil
+	case partPenalties:
+		s.noPenalties = s.noPenalties || req.PresencePenalty != nil || req.FrequencyPenalty != nil
+	case partStop:
+		s.noStop = s.noStop || len(req.Stop) > 0
 	case partOrder:
 		// A template that still minds has no place for the system at all.
 		s.roles = min(s.roles+1, noSystem)
@@ -115,6 +161,8 @@ func (s shape) without(p part, req *Request) shape {
 		s.ofSchema = s.ofSchema.without(form)
 	case partFormatNow:
 		s.once = s.once.without(form)
+	default:
+		s.tools = s.tools.without(p, req)
 	}
 	return s
 }
@@ -125,6 +173,10 @@ func (s shape) merge(o shape) shape {
 		tokens:        max(s.tokens, o.tokens),
 		roles:         max(s.roles, o.roles),
 		noTemperature: s.noTemperature || o.noTemperature,
+		noTopP:        s.noTopP || o.noTopP,
+		noPenalties:   s.noPenalties || o.noPenalties,
+		noStop:        s.noStop || o.noStop,
+		tools:         s.tools.or(o.tools),
 		formats:       s.formats.or(o.formats),
 	}
 }
@@ -170,7 +222,7 @@ func (m *memory) keep(s shape, f *Format) {
 func firstShape(cfg *OpenAIConfig, model string) shape {
 	var s shape
 	if isReasoning(model) {
-		s.tokens, s.noTemperature = maxCompletionTokens, true
+		s.tokens, s.noTemperature, s.noTopP, s.noPenalties = maxCompletionTokens, true, true, true
 	}
 	if cfg.isAzure() || cmp.Or(cfg.BaseURL, DefaultBaseURL) == DefaultBaseURL {
 		s.formats.noObjectSchema = true

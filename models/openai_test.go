@@ -328,7 +328,7 @@ func TestLogHoldsNoText(t *testing.T) {
 	delete(line, "took")
 	want := map[string]any{
 		"level": "debug", "message": "model call", "model": "test-model", "finish": "stop", "ok": true,
-		"prompt_tokens": 812.0, "completion_tokens": 41.0, "cached_tokens": 768.0,
+		"calls": 0.0, "prompt_tokens": 812.0, "completion_tokens": 41.0, "cached_tokens": 768.0,
 	}
 	if diff := cmp.Diff(want, line); diff != "" {
 		t.Error(diff)

@@ -49,13 +49,13 @@ func oldTurns(messages []Message) (from, to int) {
 		return from, from
 	}
 	quarter := 0
-	for _, m := range messages[from:end] {
-		quarter += len(m.Text)
+	for i := range messages[from:end] {
+		quarter += messages[from+i].bytes()
 	}
 	quarter /= 4
 	to = end
 	for i := end - 1; i > from; i-- {
-		if quarter -= len(messages[i].Text); quarter < 0 {
+		if quarter -= messages[i].bytes(); quarter < 0 {
 			break
 		}
 		if messages[i].Role == User {
@@ -76,4 +76,13 @@ func thisTurn(messages []Message) int {
 		i--
 	}
 	return i
+}
+
+// bytes is what the message takes of a prompt, near enough to compare by.
+func (m *Message) bytes() int {
+	n := len(m.Text)
+	for _, c := range m.Calls {
+		n += len(c.Name) + len(c.Arguments)
+	}
+	return n
 }

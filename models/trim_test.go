@@ -12,12 +12,18 @@ import (
 )
 
 // talk writes messages: s, u and a are the roles, then a text; n bytes of it when
-// it is a number of dots.
+// it is a number of dots. c is a call with these arguments, t its answer.
 func talk(lines ...string) []models.Message {
-	role := map[byte]models.Role{'s': models.System, 'u': models.User, 'a': models.Assistant}
+	role := map[byte]models.Role{'s': models.System, 'u': models.User, 'a': models.Assistant, 'c': models.Assistant, 't': models.ToolRole}
 	out := make([]models.Message, len(lines))
 	for i, l := range lines {
 		out[i] = models.Message{Role: role[l[0]], Text: l[2:]}
+		switch l[0] {
+		case 'c':
+			out[i].Text, out[i].Calls = "", []models.Call{{ID: "1", Name: "f", Arguments: l[2:]}}
+		case 't':
+			out[i].CallID = "1"
+		}
 	}
 	return out
 }
@@ -35,6 +41,10 @@ func TestTrim(t *testing.T) {
 		{"one turn too long", talk("s rules", "u 1"+long, "a 1", "u hi"), talk("s rules", "u hi")},
 		{"a repair stays", talk("s rules", "u 1", "a 1", "u hi", "a bad", "s wrong"), talk("s rules", "u hi", "a bad", "s wrong")},
 		{"results stay", talk("s rules", "s more", "u 1", "a 1", "s now", "u hi", "s results"), talk("s rules", "s more", "s now", "u hi", "s results")},
+		{"rounds of this turn stay", talk("s rules", "u 1", "a 1", "u hi", "c {}", "t 1"+long, "c {}"+long, "t 2", "s now"), talk("s rules", "u hi", "c {}", "t 1"+long, "c {}"+long, "t 2", "s now")},
+		{"rounds go with their turn", talk("u 1", "c {}", "t 1"+long, "a 1"+long, "u 2", "c {}", "t 2", "a 2", "u hi"), talk("u 2", "c {}", "t 2", "a 2", "u hi")},
+		{"calls count", talk("u 1", "a 1"+long, "u 2", "c {}"+long, "t 2", "u hi"), talk("u hi")},
+		{"answers without their turn go", talk("s rules", "c {}", "t 1", "a 1", "u hi"), talk("s rules", "u hi")},
 		{"no instructions", talk("u 1", "a 1", "u hi"), talk("u hi")},
 		{"no history", talk("s rules", "s now", "u hi"+long), nil},
 		{"nobody spoke", talk("s rules", "a hi"), nil},

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"strings"
 	"time"
 
@@ -20,38 +19,49 @@ import (
 // and the loop in which the model may correct itself.
 type asker struct {
 	cfg     SequenceConfig
-	system  string
+	brief   *briefing
 	counter prompts.Counter
 	form    string              // what the model is asked for once more
 	retell  func(string) string // writes an answer of the history in that form; nil: it is
 }
 
-// newAsker checks cfg whole and renders the prompt of that name: the part of the
-// messages that is the same for every turn.
-func newAsker(ctx context.Context, prompt, form string, cfg SequenceConfig) (asker, error) {
+// newAsker checks cfg whole, and the prompt for a planner of that kind.
+func newAsker(ctx context.Context, kind, form string, cfg SequenceConfig) (asker, error) {
 	if err := cfg.check(); err != nil {
 		return asker{}, err
 	}
 	cfg.HistoryTokens = cmp.Or(cfg.HistoryTokens, 4000)
 	cfg.MaxRepairs = cmp.Or(cfg.MaxRepairs, 2)
 	cfg.MaxTokens = cmp.Or(cfg.MaxTokens, 2000)
-	system, err := renderSystem(ctx, prompt, cfg)
+	cfg.Prompt = cmp.Or(cfg.Prompt, kind)
+	prompt, err := cfg.Prompts.Prompt(cfg.Prompt)
 	if err != nil {
 		return asker{}, err
 	}
-	return asker{cfg: cfg, system: system, counter: prompts.NewCounter(), form: form}, nil
+	brief, err := newBriefing(ctx, kind, prompt, cfg)
+	if err != nil {
+		return asker{}, err
+	}
+	return asker{cfg: cfg, brief: brief, counter: prompts.NewCounter(), form: form}, nil
 }
 
+// briefing is what counts for a turn that begins now.
+func (a *asker) briefing(context.Context) *briefing { return a.brief }
+
 // plan asks the model until read takes its answer, at most MaxRepairs times more
-// than once. Failed answers are forgotten.
-func (a *asker) plan(ctx context.Context, turn *actions.Turn, read func(answer string) (Plan, error)) (Plan, error) {
-	messages := a.messages(turn)
+// than once. Failed answers are forgotten. A plan may do what the prompt offers.
+func (a *asker) plan(ctx context.Context, turn *actions.Turn, read func(answer string, offered *actions.Registry) (Plan, error)) (Plan, error) {
+	brief := a.briefing(ctx)
+	messages, err := a.messages(ctx, turn, brief)
+	if err != nil {
+		return Plan{}, err
+	}
 	for attempt := 0; ; attempt++ {
-		answer, err := a.ask(ctx, turn, messages)
+		answer, err := ask(ctx, turn, brief, messages)
 		if err != nil {
 			return Plan{}, err
 		}
-		plan, err := read(answer.Text)
+		plan, err := read(answer.Text, brief.offered)
 		if err == nil && plan.Prose && answer.Finish == models.FinishLength {
 			// A plan that is whole may stand in an answer that was cut off behind
 			// it; prose that was cut off is not what the model meant to say.
@@ -71,7 +81,33 @@ func (a *asker) plan(ctx context.Context, turn *actions.Turn, read func(answer s
 	}
 }
 
-func (a *asker) messages(turn *actions.Turn) []models.Message {
+func (a *asker) messages(ctx context.Context, turn *actions.Turn, brief *briefing) ([]models.Message, error) {
+	system, err := brief.system(ctx, turn)
+	if err != nil {
+		return nil, err
+	}
+	in := prompts.AssembleInput{
+		System:  system,
+		Context: situation(turn, time.Now()),
+		Results: results(turn.Outcomes()),
+	}
+	completion := &brief.prompt.Config.Completion
+	if includes(completion.IncludeHistory) {
+		in.History = a.history(turn)
+	}
+	if includes(completion.IncludeInput) {
+		in.Input = turn.Text
+	}
+	assembled := prompts.Assemble(in)
+	messages := make([]models.Message, len(assembled))
+	for i, m := range assembled {
+		messages[i] = models.Message{Role: models.Role(m.Role), Text: m.Text}
+	}
+	return messages, nil
+}
+
+// history is what was said before, as the model is shown it.
+func (a *asker) history(turn *actions.Turn) []prompts.Message {
 	history := state.Of[prompts.History](turn.Thread)
 	earlier := history.Within(a.cfg.HistoryTokens, a.counter)
 	for i := range earlier {
@@ -79,28 +115,22 @@ func (a *asker) messages(turn *actions.Turn) []models.Message {
 			earlier[i].Text = a.retell(earlier[i].Text)
 		}
 	}
-	assembled := prompts.Assemble(prompts.AssembleInput{
-		System:  a.system,
-		History: earlier,
-		Context: situation(turn, time.Now()),
-		Input:   turn.Text,
-		Results: results(turn.Outcomes()),
-	})
-	messages := make([]models.Message, len(assembled))
-	for i, m := range assembled {
-		messages[i] = models.Message{Role: models.Role(m.Role), Text: m.Text}
-	}
-	return messages
+	return earlier
 }
 
-func (a *asker) ask(ctx context.Context, turn *actions.Turn, messages []models.Message) (*models.Response, error) {
+// ask asks the model as the prompt says, and adds the cost to the turn.
+func ask(ctx context.Context, turn *actions.Turn, brief *briefing, messages []models.Message) (*models.Response, error) {
+	if err := turn.Afford(); err != nil {
+		return nil, err
+	}
 	turn.Usage.ModelCalls++
-	response, err := a.cfg.Model.Complete(ctx, &models.Request{Messages: messages, MaxTokens: a.cfg.MaxTokens})
+	response, err := brief.model.Complete(ctx, brief.request(messages))
 	if err != nil {
 		return nil, err
 	}
 	turn.Usage.PromptTokens += response.Usage.Prompt
 	turn.Usage.CompletionTokens += response.Usage.Completion
+	turn.Usage.Cost += response.Usage.Cost
 	return response, nil
 }
 
@@ -162,22 +192,3 @@ func results(outcomes []actions.Outcome) string {
 // setIn sets in every line but the first.
 var setIn = strings.NewReplacer("\r\n", "\n  ", "\n", "\n  ", "\r", "\n  ", "\v", "\n  ", "\f", "\n  ",
 	"\u0085", "\n  ", "\u2028", "\n  ", "\u2029", "\n  ")
-
-// renderSystem renders a planner's prompt. It may list the registered actions as
-// {{actions}}, a line each, or as {{manual}}, as the sequential planner does.
-func renderSystem(ctx context.Context, prompt string, cfg SequenceConfig) (string, error) {
-	template, err := cfg.Prompts.Prompt(prompt)
-	if err != nil {
-		return "", err
-	}
-	if variables := template.Variables(); len(variables) > 0 {
-		return "", fmt.Errorf("prompt %s: it reads %s, but is rendered once, before any turn", prompt, strings.Join(variables, ", "))
-	}
-	list := func(render func([]prompts.Action) string) prompts.Func {
-		return func(context.Context, []string) (any, error) { return render(Describe(cfg.Actions)), nil }
-	}
-	return template.Render(ctx, prompts.Data{Funcs: map[string]prompts.Func{
-		"actions": list(prompts.RenderActions),
-		"manual":  list(prompts.RenderManual),
-	}})
-}

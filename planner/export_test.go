@@ -7,3 +7,6 @@ func Steps(text string) int {
 	s, _ := surveyOf(text)
 	return s.reader.steps
 }
+
+// StrictSchema is the strict form of one action's schema.
+var StrictSchema = strictSchema

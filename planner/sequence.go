@@ -17,12 +17,23 @@ type SequenceConfig struct {
 	Prompts *prompts.Library
 	Actions *actions.Registry
 
+	// Prompt is the name of the prompt in Prompts. "": that of the planner,
+	// "sequence", "sequential" or "tools".
+	Prompt string
+	// Functions are what the prompt may call beside {{actions}} and {{manual}},
+	// by name. A prompt that calls one is rendered for each turn.
+	Functions map[string]Function
+	// Named makes the model of a name, for a prompt whose config.json names one.
+	// It is called when the planner is made. nil: a prompt must not name a model.
+	Named func(name string) (models.Model, error)
+
 	// HistoryTokens bounds the part of the prompt that is history. 0: 4000.
 	HistoryTokens int
 	// MaxRepairs is how often the model may correct a plan that cannot run.
 	// 0: 2; negative: never.
 	MaxRepairs int
-	// MaxTokens bounds the model's answer. 0: 2000.
+	// MaxTokens bounds the model's answer, unless the prompt's config.json does.
+	// 0: 2000.
 	MaxTokens int
 }
 
@@ -31,7 +42,7 @@ type SequenceConfig struct {
 type Sequence struct{ asker asker }
 
 // NewSequence renders the part of the prompt that is the same for every turn,
-// from the prompt "sequence". Every fault of cfg is in the one error.
+// from the prompt "sequence" or the one that cfg names. Every fault of cfg is in the one error.
 func NewSequence(ctx context.Context, cfg SequenceConfig) (*Sequence, error) {
 	asker, err := newAsker(ctx, "sequence", "one JSON object in the plan format and nothing else", cfg)
 	if err != nil {
@@ -52,6 +63,8 @@ func (c *SequenceConfig) check() error {
 		{c.Actions == nil, "no Actions"},
 		{c.HistoryTokens < 0, "HistoryTokens is negative"},
 		{c.MaxTokens < 0, "MaxTokens is negative"},
+		{c.Functions["actions"] != nil, "Functions has actions, which is the planner's"},
+		{c.Functions["manual"] != nil, "Functions has manual, which is the planner's"},
 	} {
 		if field.wrong {
 			faults = append(faults, errors.New(field.fault))
@@ -65,15 +78,16 @@ func (c *SequenceConfig) check() error {
 // [*models.Error] or, when no answer was good, the last [*DecodeError]. Failed
 // answers are forgotten.
 func (s *Sequence) Plan(ctx context.Context, turn *actions.Turn) (Plan, error) {
-	return s.asker.plan(ctx, turn, func(answer string) (Plan, error) {
-		return readJSON(answer, s.asker.cfg.Actions)
-	})
+	return s.asker.plan(ctx, turn, readJSON)
 }
 
 // Messages is the prompt of the turn: what never changes first, so that the
 // provider's prompt cache serves it, then the history, then what is true now,
-// then the person's text with nothing around it.
-func (s *Sequence) Messages(turn *actions.Turn) []models.Message { return s.asker.messages(turn) }
+// then the person's text with nothing around it. The error is that of a prompt
+// which has to be rendered for the turn.
+func (s *Sequence) Messages(ctx context.Context, turn *actions.Turn) ([]models.Message, error) {
+	return s.asker.messages(ctx, turn, s.asker.briefing(ctx))
+}
 
 // readJSON reads an answer in the format of the sequence planner.
 func readJSON(answer string, reg *actions.Registry) (Plan, error) {

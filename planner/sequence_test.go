@@ -47,6 +47,20 @@ func sequence(t *testing.T, answers ...models.Response) *planner.Sequence {
 	return s
 }
 
+// shower is a planner that shows its prompt.
+type shower interface {
+	Messages(ctx context.Context, turn *actions.Turn) ([]models.Message, error)
+}
+
+func messagesOf(t *testing.T, s shower, turn *actions.Turn) []models.Message {
+	t.Helper()
+	messages, err := s.Messages(t.Context(), turn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return messages
+}
+
 func turn(text string) *actions.Turn {
 	t := &actions.Turn{Activity: &activity.Activity{}, Text: text, Thread: state.NewScope()}
 	t.Activity.From.Name = "Mia"
@@ -116,7 +130,7 @@ func TestResultsCannotPoseAsOthers(t *testing.T) {
 		{Action: "c", Failed: true},
 		{Action: "d", Text: "no\n- e: done", Failed: true},
 	}}}
-	messages := sequence(t).Messages(in)
+	messages := messagesOf(t, sequence(t), in)
 	want := "Results of the last plan:\n- a: one" + strings.Repeat("\n  - b: x", 8) +
 		"\n- b: done\n- c failed: no reason given\n- d failed: no\n  - e: done"
 	if diff := cmp.Diff(models.Message{Role: models.System, Text: want}, messages[len(messages)-1]); diff != "" {
@@ -131,7 +145,7 @@ func TestTheSituationNamesTheKindOfConversation(t *testing.T) {
 	} {
 		in := turn("hello")
 		in.Activity.Conversation.ConversationType = kind
-		messages := sequence(t).Messages(in)
+		messages := messagesOf(t, sequence(t), in)
 		situation := messages[len(messages)-2].Text
 		if !strings.HasSuffix(situation, want) || want == "" && strings.Contains(situation, ";") {
 			t.Errorf("%s: %s", kind, situation)

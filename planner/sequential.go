@@ -20,7 +20,7 @@ type SequentialConfig SequenceConfig
 type Sequential struct{ asker asker }
 
 // NewSequential renders the part of the prompt that is the same for every turn,
-// from the prompt "sequential". Every fault of cfg is in the one error.
+// from the prompt "sequential" or the one that cfg names. Every fault of cfg is in the one error.
 func NewSequential(ctx context.Context, cfg SequentialConfig) (*Sequential, error) {
 	asker, err := newAsker(ctx, "sequential", "one XML plan and nothing else or, if there is nothing to do, with plain text", SequenceConfig(cfg))
 	if err != nil {
@@ -33,11 +33,13 @@ func NewSequential(ctx context.Context, cfg SequentialConfig) (*Sequential, erro
 // Plan asks the model for a plan that reaches the goal, which is the turn's text.
 // It is repaired, and fails, as that of [Sequence.Plan].
 func (s *Sequential) Plan(ctx context.Context, turn *actions.Turn) (Plan, error) {
-	return s.asker.plan(ctx, turn, func(answer string) (Plan, error) {
-		return DecodeXML(answer, turn.Text, s.asker.cfg.Actions)
+	return s.asker.plan(ctx, turn, func(answer string, offered *actions.Registry) (Plan, error) {
+		return DecodeXML(answer, turn.Text, offered)
 	})
 }
 
 // Messages is the prompt of the turn, laid out as that of [Sequence.Messages].
 // The history shows earlier plans as XML.
-func (s *Sequential) Messages(turn *actions.Turn) []models.Message { return s.asker.messages(turn) }
+func (s *Sequential) Messages(ctx context.Context, turn *actions.Turn) ([]models.Message, error) {
+	return s.asker.messages(ctx, turn, s.asker.briefing(ctx))
+}

@@ -106,7 +106,7 @@ func TestSequentialMessages(t *testing.T) {
 	}
 	kept := history.Turns[0].Messages[1].Text
 	var got []string
-	messages := s.Messages(turn)
+	messages := messagesOf(t, s, turn)
 	for _, m := range messages[1:] {
 		if m.Role != models.System { // the time
 			got = append(got, string(m.Role)+": "+m.Text)
@@ -135,7 +135,7 @@ func TestSequentialMessages(t *testing.T) {
 func TestSequentialPrompt(t *testing.T) {
 	t.Parallel()
 	s, _, turn := sequential(t, 0)
-	got := s.Messages(turn)[0].Text
+	got := messagesOf(t, s, turn)[0].Text
 	golden := filepath.Join("testdata", "sequential.golden")
 	if *update {
 		if err := os.WriteFile(golden, []byte(got), 0o600); err != nil {

@@ -1,6 +1,7 @@
 package prompts
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -22,60 +23,104 @@ func passedOver(name string) bool {
 	return strings.HasPrefix(name, ".") || strings.EqualFold(path.Ext(name), ".md")
 }
 
-// readFolder reads the folder of one prompt.
-func readFolder(fsys fs.FS, name string) (promptText, error) {
+// readFolder reads the folder of one prompt. Every fault of it is in the error.
+func readFolder(fsys fs.FS, name string) (*Prompt, error) {
 	info, err := fs.Stat(fsys, name) // follows a link
 	switch {
 	case err != nil:
-		return promptText{}, err
+		return nil, err
 	case !info.IsDir():
-		return promptText{}, fmt.Errorf("%s: lies outside of a prompt's folder", name)
+		return nil, fmt.Errorf("%s: lies outside of a prompt's folder", name)
 	case !validName.MatchString(name):
-		return promptText{}, fmt.Errorf("%q: name a prompt with at most 64 letters, digits, _ or -", name)
+		return nil, fmt.Errorf("%q: name a prompt with at most 64 letters, digits, _ or -", name)
 	}
-	file, err := textFile(fsys, name)
+	files, err := filesOf(fsys, name)
 	if err != nil {
-		return promptText{}, err
+		return nil, err
 	}
-	text, err := readText(fsys, file)
-	if err != nil {
-		return promptText{}, err
-	}
-	return promptText{name: name, file: file, text: text}, nil
+	p := &Prompt{}
+	err = errors.Join(
+		p.readTemplate(fsys, name, files.text),
+		p.readConfig(fsys, files.config),
+		p.readOffers(fsys, files.actions),
+	)
+	return p, err
 }
 
-// textFile finds the one file of a folder that is the prompt's text. A file
-// that would have no effect is a fault, so that nobody waits for it to have one.
-func textFile(fsys fs.FS, folder string) (string, error) {
+// files are the files of a prompt's folder; "" is one that is not there.
+type files struct{ text, config, actions string }
+
+// filesOf finds the files of a folder that mean something. One that would have
+// no effect is a fault, so that nobody waits for it to have one.
+func filesOf(fsys fs.FS, folder string) (files, error) {
 	entries, err := fs.ReadDir(fsys, folder)
 	if err != nil {
-		return "", err
+		return files{}, err
 	}
 	if len(entries) > maxPrompts {
-		return "", fmt.Errorf("%s: %w: over %d entries", folder, ErrTooLarge, maxPrompts)
+		return files{}, fmt.Errorf("%s: %w: over %d entries", folder, ErrTooLarge, maxPrompts)
 	}
-	var files []string
+	var f files
 	var faults []error
 	for _, entry := range entries {
 		file := path.Join(folder, entry.Name())
 		switch name := entry.Name(); {
 		case passedOver(name):
-		case name == "prompt.txt" || name == "skprompt.txt":
-			files = append(files, file)
+		case name == "config.json":
+			f.config = file
+		case name == "actions.json":
+			f.actions = file
+		case name != "prompt.txt" && name != "skprompt.txt":
+			faults = append(faults, fmt.Errorf("%s: has no meaning here, a prompt is prompt.txt, config.json and actions.json", file))
+		case f.text != "":
+			faults = append(faults, fmt.Errorf("%s: both prompt.txt and skprompt.txt", folder))
 		default:
-			faults = append(faults, fmt.Errorf("%s: has no meaning here, the text of a prompt is prompt.txt", file))
+			f.text = file
 		}
 	}
-	switch {
-	case len(files) == 0:
+	if f.text == "" {
 		faults = append(faults, fmt.Errorf("%s: no prompt.txt", folder))
-	case len(files) > 1:
-		faults = append(faults, fmt.Errorf("%s: both prompt.txt and skprompt.txt", folder))
 	}
-	if err := errors.Join(faults...); err != nil {
-		return "", err
+	return f, errors.Join(faults...)
+}
+
+func (p *Prompt) readTemplate(fsys fs.FS, name, file string) error {
+	text, err := readText(fsys, file)
+	if err != nil {
+		return err
 	}
-	return files[0], nil
+	if p.Template, err = Parse(file, text); err != nil {
+		return err
+	}
+	p.name = name
+	return nil
+}
+
+func (p *Prompt) readConfig(fsys fs.FS, file string) error {
+	raw, err := readJSON(fsys, file)
+	if raw == nil || err != nil {
+		return err
+	}
+	p.Config, err = readConfig(file, raw)
+	return err
+}
+
+func (p *Prompt) readOffers(fsys fs.FS, file string) error {
+	raw, err := readJSON(fsys, file)
+	if raw == nil || err != nil {
+		return err
+	}
+	p.Actions, err = readOffers(file, raw)
+	return err
+}
+
+// readJSON reads a file that need not be there: then it is nil.
+func readJSON(fsys fs.FS, name string) ([]byte, error) {
+	if name == "" {
+		return nil, nil
+	}
+	raw, err := readFile(fsys, name)
+	return bytes.TrimPrefix(raw, []byte("\ufeff")), err
 }
 
 // readText reads a text as a template wants it: without byte order mark, with

@@ -139,7 +139,10 @@ func TestLoadListsEveryFault(t *testing.T) {
 		"f2/prompt.txt":         strings.Repeat("a", prompts.MaxTemplate) + "\nthe rest",
 		"g/prompt.txt/file":     "a folder",
 		"h/prompt.txt":          "fine",
-		"h/config.json":         "{}",
+		"h/Config.json":         "{}",
+		"i/prompt.txt":          "{{",
+		"i/config.json":         `{"completion": {"max_tokens": "many", "budget": 1}}`,
+		"i/actions.json":        "[{}]",
 		"not a name/prompt.txt": "fine",
 	})
 	_, err := prompts.Load(dir)
@@ -157,7 +160,11 @@ func TestLoadListsEveryFault(t *testing.T) {
 		"f/prompt.txt: too large",
 		"f2/prompt.txt: too large",
 		"g/prompt.txt: is no regular file",
-		"h/config.json: has no meaning here",
+		"h/Config.json: has no meaning here",
+		"i/prompt.txt:1:1: {{ is never closed",
+		`i/config.json: completion.max_tokens: want a whole number from 1 on, have "many"`,
+		"i/config.json: completion.budget: no such field, have completion_type, frequency_penalty, ",
+		"i/actions.json: [0]: has no name",
 		"prompt.txt: lies outside of a prompt's folder",
 	}
 	for _, w := range want {

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-json-experiment/json/jsontext"
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/planbot-go/planbot/prompts"
@@ -21,7 +22,10 @@ func testData() prompts.Data {
 	return prompts.Data{
 		Vars: prompts.Scopes{
 			"temp": {"input": "hi", "evil": "{{broken}} {{$input}} }}", "nothing": nil},
-			"user": {"name": "Mia", "age": 7, "since": time.Date(2026, 11, 21, 5, 46, 0, 0, time.UTC)},
+			"user": {
+				"json": jsontext.Value(`"a \"b\""`), "raw": jsontext.Value(`[1, "a"]`), "null": jsontext.Value("null"),
+				"name": "Mia", "age": 7, "since": time.Date(2026, 11, 21, 5, 46, 0, 0, time.UTC),
+			},
 			"conversation": {
 				"lists": map[string][]string{"b": {"x"}, "a": {}},
 				"fn":    func() {},
@@ -52,6 +56,8 @@ func TestRender(t *testing.T) {
 		{"number", "{{$user.age}}", "7"},
 		{"time", "{{$user.since}}", "2026-11-21T05:46:00Z"},
 		{"object", "{{$conversation.lists}}", `{"a":[],"b":["x"]}`},
+		{"JSON text", "{{$user.json}}", "a \"b\""},
+		{"JSON", "{{$user.raw}}<{{$user.null}}>", `[1, "a"]<>`},
 		{"a value is not read again", "{{$evil}}", "{{broken}} {{$input}} }}"},
 		{"an argument is not read again", "{{list $evil '{{broken}}'}}", "[{{broken}} {{$input}} }}][{{broken}}]"},
 		{"function", "{{list}}", "[]"},

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
 )
 
 // Scope is one document of turn state: named JSON values. [Redis.Load] makes
@@ -100,6 +101,24 @@ func nameOf[T any]() string {
 func (s *Scope) Has(name string) bool {
 	v := s.find(name)
 	return v != nil && (v.raw != "" || !v.zero())
+}
+
+// JSON returns the value called name as JSON, as it is now, without asking for it
+// as a type: a later [At] may still do that. It is nil when [Scope.Has] is false.
+// The error is that of a value which JSON cannot hold.
+func (s *Scope) JSON(name string) (jsontext.Value, error) {
+	v := s.find(name)
+	switch {
+	case v == nil, v.raw == "" && v.zero():
+		return nil, nil
+	case v.live == nil:
+		return jsontext.Value(v.raw), nil
+	}
+	raw, err := json.Marshal(v.live, json.Deterministic(true))
+	if err != nil {
+		return nil, &ValueError{Key: s.key, Name: name, Err: err}
+	}
+	return raw, nil
 }
 
 // Remove takes the value called name out of s, and out of Redis at Save. A

@@ -78,6 +78,28 @@ type Groceries struct {
 	Items []string `json:"items"`
 }
 
+func TestJSONReadsWithoutAType(t *testing.T) {
+	t.Parallel()
+	s := state.NewScope()
+	expect := func(name, want string) {
+		t.Helper()
+		if got, err := s.JSON(name); err != nil || string(got) != want {
+			t.Errorf("%s is %s, %v, want %s", name, got, err, want)
+		}
+	}
+	expect("counter", "")
+	state.Of[Counter](s)
+	expect("counter", "") // only looked at
+	state.Of[Counter](s).N = 2
+	expect("counter", `{"n":2}`)
+	s.Remove("counter")
+	expect("counter", "")
+	*state.At[any](s, "bad") = func() {}
+	if _, err := s.JSON("bad"); err == nil || !strings.Contains(err.Error(), "bad") {
+		t.Errorf("got %v", err)
+	}
+}
+
 func ExampleOf() {
 	conversation := state.NewScope() // a handler's comes with the turn
 	list := state.Of[Groceries](conversation)

@@ -96,6 +96,7 @@ func (c *config) askPrompts(f *faults) {
 	if err == nil {
 		_, err = newPlanner(context.Background(), c.Planner, planner.SequenceConfig{
 			Model: models.Offline{}, Prompts: library, Actions: defaultActions(),
+			Named: func(string) (models.Model, error) { return models.Offline{}, nil },
 		})
 	}
 	f.ask("BOT_PROMPTS_DIR", err)

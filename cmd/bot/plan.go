@@ -44,7 +44,11 @@ func (c planShowCmd) Run(ctx context.Context, s *settings, std *streams) error {
 	a := &activity.Activity{Type: activity.Message, ChannelID: "console", Text: c.Text}
 	temp := state.NewScope()
 	turn := &actions.Turn{ID: "plan", Activity: a, Text: a.Said(), Conversation: temp, Thread: temp, User: temp, Temp: temp}
-	for _, m := range parts.planner.Messages(turn) {
+	messages, err := parts.planner.Messages(ctx, turn)
+	if err != nil {
+		return fmt.Errorf("prompt: %w", err)
+	}
+	for _, m := range messages {
 		fmt.Fprintf(std.out, "--- %s\n%s\n", m.Role, m.Text)
 	}
 	plan, err := parts.planner.Plan(log.WithContext(ctx), turn)

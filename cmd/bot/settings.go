@@ -46,6 +46,15 @@ type settings struct {
 	Planner         string `name:"bot-planner" env:"BOT_PLANNER" help:"sequence or sequential (sequence)"`
 	PromptsDir      string `name:"bot-prompts-dir" env:"BOT_PROMPTS_DIR" help:"folder whose prompts replace the embedded ones"`
 	SkillsDir       string `name:"bot-skills-dir" env:"BOT_SKILLS_DIR" hidden:"" help:"folder of skills; not in this version"`
+	MaxSteps        string `name:"bot-max-steps" env:"BOT_MAX_STEPS" help:"commands that one turn may run (25)"`
+	MaxSameCalls    string `name:"bot-max-same-calls" env:"BOT_MAX_SAME_CALLS" help:"how often one turn may make the same call; none: no limit"`
+	MaxTurnTokens   string `name:"bot-max-turn-tokens" env:"BOT_MAX_TURN_TOKENS" help:"tokens after which a turn asks the model no more; none: no limit"`
+	MaxTurnCost     string `name:"bot-max-turn-cost" env:"BOT_MAX_TURN_COST" help:"money after which a turn asks the model no more; none: no limit"`
+	ModelPrice      string `name:"bot-model-price" env:"BOT_MODEL_PRICE" help:"price of a million tokens: prompt,completion or prompt,cached,completion"`
+	FilteredText    string `name:"bot-filtered-text" env:"BOT_FILTERED_TEXT" help:"what is said when a content filter stopped a turn"`
+	ApprovalActions string `name:"bot-approval-actions" env:"BOT_APPROVAL_ACTIONS" help:"actions of which a person has to approve each call, comma separated"`
+	Approvers       string `name:"bot-approvers" env:"BOT_APPROVERS" help:"who may approve, by id or aadObjectId, comma separated; none: who asked"`
+	ApprovalTimeout string `name:"bot-approval-timeout" env:"BOT_APPROVAL_TIMEOUT" help:"how long an approval may take (24h)"`
 	TurnTimeout     string `name:"bot-turn-timeout" env:"BOT_TURN_TIMEOUT" help:"how long one turn may take (5m)"`
 	DrainTimeout    string `name:"bot-drain-timeout" env:"BOT_DRAIN_TIMEOUT" help:"how long ending may take after SIGTERM, running turns included (20s)"`
 	LogLevel        string `name:"bot-log-level" env:"BOT_LOG_LEVEL" help:"trace, debug, info, warn, error or disabled (info)"`
@@ -62,6 +71,7 @@ type config struct {
 	fallbacks    []string // names of models, in order
 	retries      int      // as models.RetryConfig has it
 	maxWait      time.Duration
+	limits       limits
 	turnTimeout  time.Duration
 	drainTimeout time.Duration
 	ackTimeout   time.Duration // set by commands that wait for each turn
@@ -89,6 +99,7 @@ func (s settings) check() (config, error) {
 	c.checkOverrides(&faults)
 	c.checkModel(&faults)
 	c.checkFallback(&faults)
+	c.checkLimits(&faults)
 	c.checkRest(&faults)
 	c.askParsers(&faults)
 	return c, errors.Join(faults...)

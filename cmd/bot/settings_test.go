@@ -89,7 +89,7 @@ func TestEveryMistakeIsListedWithItsVariable(t *testing.T) {
 		"Redis":                  {settings{RedisURL: "redis://:u:p@x?colour=red"}, []string{"REDIS_URL"}},
 		"hosts":                  {settings{AllowedHosts: "a:b:c, good.example, https://x, x:0"}, []string{"BOT_ALLOWED_SERVICE_HOSTS", "BOT_ALLOWED_SERVICE_HOSTS", "BOT_ALLOWED_SERVICE_HOSTS"}},
 		"no such command":        {settings{PromptsDir: promptsFolder(t, "{{oops}}")}, []string{"BOT_PROMPTS_DIR"}},
-		"no turn yet":            {settings{PromptsDir: promptsFolder(t, "Hi {{$user.name}}")}, []string{"BOT_PROMPTS_DIR"}},
+		"no such scope":          {settings{PromptsDir: promptsFolder(t, "Hi {{$dialog.name}}")}, []string{"BOT_PROMPTS_DIR"}},
 		"not a template":         {settings{PromptsDir: promptsFolder(t, "{{")}, []string{"BOT_PROMPTS_DIR"}},
 		"no prompt":              {settings{PromptsDir: t.TempDir()}, []string{"BOT_PROMPTS_DIR"}},
 		"queries":                {settings{MetadataURL: "https://x/?u:p", LoginURL: "https://x/#u:p", OpenAIBaseURL: "http://x/v1?u:p"}, []string{"BOT_OPENID_METADATA_URL", "BOT_LOGIN_URL", "OPENAI_BASE_URL"}},

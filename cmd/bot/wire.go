@@ -45,7 +45,7 @@ func defaultActions() *actions.Registry {
 // planMaker is a planner that can show its prompt.
 type planMaker interface {
 	bot.Planner
-	Messages(turn *actions.Turn) []models.Message
+	Messages(ctx context.Context, turn *actions.Turn) ([]models.Message, error)
 }
 
 // parts are what plans need: actions, prompts, a model.
@@ -54,10 +54,14 @@ type parts struct {
 	planner    planMaker
 	model      models.Model
 	aboutModel string
+	limits     limits
 }
 
 func newParts(ctx context.Context, c config) (*parts, error) {
-	p := &parts{actions: defaultActions()}
+	p := &parts{actions: defaultActions(), limits: c.limits}
+	if err := p.limits.needApproval(list(c.ApprovalActions), p.actions); err != nil {
+		return nil, usageError{err}
+	}
 	library, err := prompts.Load(c.PromptsDir)
 	if err != nil {
 		return nil, usageError{fmt.Errorf("BOT_PROMPTS_DIR: %w", err)}
@@ -65,7 +69,7 @@ func newParts(ctx context.Context, c config) (*parts, error) {
 	if p.model, p.aboutModel, err = newModel(c); err != nil {
 		return nil, err
 	}
-	p.planner, err = newPlanner(ctx, c.Planner, planner.SequenceConfig{Model: p.model, Prompts: library, Actions: p.actions})
+	p.planner, err = newPlanner(ctx, c.Planner, planner.SequenceConfig{Model: p.model, Prompts: library, Actions: p.actions, Named: c.modelNamed})
 	if err != nil && c.PromptsDir != "" {
 		err = usageError{fmt.Errorf("BOT_PROMPTS_DIR %s: %w", c.PromptsDir, err)}
 	}
@@ -104,7 +108,25 @@ func newModel(c config) (model models.Model, about string, err error) {
 		return models.Offline{}, "offline, answers from a few rules (set OPENAI_API_KEY, OPENAI_BASE_URL or AZURE_OPENAI_ENDPOINT for a real one)", nil
 	}
 	model, err = newChain(c, c.firstModel())
+	if err == nil && c.ModelPrice != "" {
+		model = models.Priced(model, c.limits.price)
+	}
 	return model, strings.Join(append([]string{about}, c.fallbacks...), ", then "), err
+}
+
+// modelNamed is the model of that name, or the deployment, on the server of the
+// first one, with the same behind it. Offline there is one model for all names.
+func (c config) modelNamed(name string) (models.Model, error) {
+	if !c.online() {
+		return models.Offline{}, nil
+	}
+	first := c.firstModel()
+	if c.AzureEndpoint != "" {
+		first.Azure.Deployment = name
+	} else {
+		first.Model = name
+	}
+	return newChain(c, first)
 }
 
 // assemble wires the bot. Close the app when it is no longer needed.
@@ -127,10 +149,12 @@ func assemble(ctx context.Context, c config, log zerolog.Logger) (_ *app, err er
 	if err != nil {
 		return nil, err
 	}
-	a.bot, err = bot.New(bot.Config{
+	cfg := bot.Config{
 		Actions: p.actions, Planner: p.planner, Store: a.store, Channel: client, Door: bot.Guarded(guard),
-		Examples: examples(), TurnTimeout: c.turnTimeout, AckTimeout: c.ackTimeout, Log: log,
-	})
+		Examples: examples(), TurnTimeout: c.turnTimeout, AckTimeout: c.ackTimeout, FilteredText: c.FilteredText, Log: log,
+	}
+	p.limits.apply(&cfg)
+	a.bot, err = bot.New(cfg)
 	return a, err
 }
 

@@ -40,6 +40,7 @@ type Connector struct {
 	faults   []fault
 	teamSize int
 	messages chan Sent
+	updates  chan Sent
 	typing   chan struct{}
 }
 
@@ -51,10 +52,11 @@ type fault struct {
 // New starts a connector that ends with the test.
 func New(t testing.TB) *Connector {
 	t.Helper()
-	c := &Connector{messages: make(chan Sent, 4096), typing: make(chan struct{}, 4096)}
+	c := &Connector{messages: make(chan Sent, 4096), updates: make(chan Sent, 4096), typing: make(chan struct{}, 4096)}
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST /v3/conversations/{conversation}/activities", c.take)
 	mux.HandleFunc("POST /v3/conversations/{conversation}/activities/{reply}", c.take)
+	mux.HandleFunc("PUT /v3/conversations/{conversation}/activities/{id}", c.update)
 	mux.HandleFunc("GET /v3/teams/{team}", c.team)
 	server := httptest.NewServer(mux)
 	t.Cleanup(server.Close)
@@ -90,6 +92,18 @@ func (c *Connector) Next(t testing.TB) Sent {
 	}
 }
 
+// NextUpdate waits for the next update of a message that was sent.
+func (c *Connector) NextUpdate(t testing.TB) Sent {
+	t.Helper()
+	select {
+	case s := <-c.updates:
+		return s
+	case <-time.After(patience):
+		t.Fatalf("no update came; the connector got %v", c.All())
+		return Sent{}
+	}
+}
+
 // AwaitTyping waits for a typing indicator.
 func (c *Connector) AwaitTyping(t testing.TB) {
 	t.Helper()
@@ -117,7 +131,8 @@ func (c *Connector) All() []Sent {
 	return append([]Sent(nil), c.all...)
 }
 
-func (c *Connector) take(w http.ResponseWriter, r *http.Request) {
+// read returns the request, or answers that it holds no activity.
+func read(w http.ResponseWriter, r *http.Request) (Sent, bool) {
 	sent := Sent{Method: r.Method, Path: r.URL.EscapedPath(), Authorization: r.Header.Get("Authorization"), At: time.Now()}
 	raw, err := io.ReadAll(r.Body)
 	if err == nil {
@@ -125,6 +140,26 @@ func (c *Connector) take(w http.ResponseWriter, r *http.Request) {
 	}
 	if err != nil {
 		http.Error(w, `{"error":{"code":"BadArgument","message":"no activity"}}`, http.StatusBadRequest)
+	}
+	return sent, err == nil
+}
+
+func (c *Connector) update(w http.ResponseWriter, r *http.Request) {
+	sent, ok := read(w, r)
+	if !ok {
+		return
+	}
+	c.mu.Lock()
+	c.all = append(c.all, sent)
+	c.mu.Unlock()
+	w.Header().Set("Content-Type", "application/json")
+	fmt.Fprintf(w, `{"id":%q}`, r.PathValue("id"))
+	c.updates <- sent
+}
+
+func (c *Connector) take(w http.ResponseWriter, r *http.Request) {
+	sent, ok := read(w, r)
+	if !ok {
 		return
 	}
 	id, f := c.record(sent)

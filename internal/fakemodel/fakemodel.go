@@ -14,14 +14,23 @@ import (
 
 // Message is one message of a prompt.
 type Message struct {
-	Role    string `json:"role"`
-	Content string `json:"content"`
+	Role       string     `json:"role"`
+	Content    string     `json:"content"`
+	ToolCalls  []ToolCall `json:"tool_calls"`
+	ToolCallID string     `json:"tool_call_id"`
 }
 
 // Call is one request to the model.
 type Call struct {
-	Model    string    `json:"model"`
-	Messages []Message `json:"messages"`
+	Model             string    `json:"model"`
+	Messages          []Message `json:"messages"`
+	Tools             []Tool    `json:"tools"`
+	ToolChoice        any       `json:"tool_choice"`
+	ParallelToolCalls *bool     `json:"parallel_tool_calls"`
+	Stream            bool      `json:"stream"`
+	StreamOptions     struct {
+		IncludeUsage bool `json:"include_usage"`
+	} `json:"stream_options"`
 }
 
 // Text is all of the prompt, for searching.
@@ -29,6 +38,9 @@ func (c Call) Text() string {
 	var s strings.Builder
 	for _, m := range c.Messages {
 		s.WriteString(m.Role + ": " + m.Content + "\n")
+		for _, call := range m.ToolCalls {
+			s.WriteString(m.Role + " calls " + call.Name + ": " + call.Arguments + "\n")
+		}
 	}
 	return s.String()
 }
@@ -51,7 +63,7 @@ type Server struct {
 
 	t       testing.TB
 	mu      sync.Mutex
-	answers []http.HandlerFunc
+	answers []answer
 	calls   []Call
 }
 
@@ -68,19 +80,42 @@ func New(t testing.TB) *Server {
 	return s
 }
 
+// answer writes what was scripted for a call.
+type answer func(w http.ResponseWriter, r *http.Request, c Call)
+
 // Says scripts answers with these texts.
 func (s *Server) Says(texts ...string) {
 	for _, text := range texts {
-		s.Answers(func(w http.ResponseWriter, _ *http.Request) {
-			content, err := json.Marshal(text)
-			if err != nil {
-				panic(err) // a string always is JSON
-			}
-			w.Header().Set("Content-Type", "application/json")
-			fmt.Fprintf(w, `{"id":"c","object":"chat.completion","model":"fake","choices":[{"index":0,"finish_reason":"stop",`+
-				`"message":{"role":"assistant","content":%s}}],"usage":{"prompt_tokens":10,"completion_tokens":5,"total_tokens":15}}`, content)
-		})
+		s.CallsTools(text)
 	}
+}
+
+// CallsTools scripts one answer with calls of tools, and a text beside them, which
+// may be empty. It comes as a stream when it is asked for as one.
+func (s *Server) CallsTools(text string, calls ...ToolCall) {
+	s.add(func(w http.ResponseWriter, _ *http.Request, c Call) {
+		if c.Stream {
+			stream(w, c, text, calls)
+			return
+		}
+		w.Header().Set("Content-Type", "application/json")
+		write(w, completion(text, calls))
+	})
+}
+
+// CutsOff scripts an answer like that of CallsTools whose connection breaks before
+// its end.
+func (s *Server) CutsOff(text string, calls ...ToolCall) {
+	s.add(func(w http.ResponseWriter, _ *http.Request, c Call) {
+		if c.Stream {
+			w.Header().Set("Content-Type", "text/event-stream")
+			writeChunks(w, chunks(text, calls))
+		} else {
+			write(w, completion(text, calls)[:20])
+		}
+		_ = http.NewResponseController(w).Flush() // nobody reads: as good as sent
+		panic(http.ErrAbortHandler)
+	})
 }
 
 // Fails scripts an answer with an HTTP status and an error code.
@@ -94,9 +129,13 @@ func (s *Server) Fails(status int, code string) {
 
 // Answers scripts an answer of any kind.
 func (s *Server) Answers(h http.HandlerFunc) {
+	s.add(func(w http.ResponseWriter, r *http.Request, _ Call) { h(w, r) })
+}
+
+func (s *Server) add(a answer) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.answers = append(s.answers, h)
+	s.answers = append(s.answers, a)
 }
 
 // Calls returns what was asked so far.
@@ -117,10 +156,10 @@ func (s *Server) complete(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, `{"error":{"message":"not scripted"}}`, http.StatusBadRequest)
 		return
 	}
-	answer(w, r)
+	answer(w, r, call)
 }
 
-func (s *Server) next(call Call) http.HandlerFunc {
+func (s *Server) next(call Call) answer {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.calls = append(s.calls, call)

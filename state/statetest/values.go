@@ -130,6 +130,9 @@ func testUntouchedValues(t *testing.T, b *bundle) {
 	b.save(s)
 	b.put(key, 2)
 	s = b.one(key)
+	if raw, err := s.JSON("kept"); err != nil || string(raw) != `"as it is"` {
+		t.Errorf("the untouched value is stored as %s, %v", raw, err)
+	}
 	if got := *state.At[string](s, "kept"); got != "as it is" {
 		t.Errorf("the untouched value is %q", got)
 	}

@@ -1,0 +1,246 @@
+package bot
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"github.com/planbot-go/planbot/activity"
+	"github.com/planbot-go/planbot/planner"
+	"github.com/planbot-go/planbot/state"
+)
+
+// errChanged ends a turn that was approved when the bot has changed meanwhile, so
+// that it would do something else than what the person saw.
+var errChanged = errors.New("the approved call is not the one that would be made now")
+
+// decision is what a person says to an approval.
+type decision struct {
+	Approval string `json:"approval"`
+	Hash     string `json:"hash"` // of the call that was shown; "" when it was said in words
+	Verb     string `json:"verb"`
+}
+
+func (d *decision) valid() bool {
+	return d.Approval != "" && (d.Verb == verbApprove || d.Verb == verbReject)
+}
+
+// clickedExecute reads the click on a card's Action.Execute.
+func clickedExecute(t *Turn) (d decision, ok bool) {
+	var value struct {
+		Action struct {
+			Verb string   `json:"verb"`
+			Data decision `json:"data"`
+		} `json:"action"`
+	}
+	if t.Activity.Type != activity.Invoke || t.Activity.Name != "adaptiveCard/action" {
+		return d, false
+	}
+	if json.Unmarshal(t.Activity.Value, &value) != nil {
+		return d, false
+	}
+	d = value.Action.Data
+	return d, d.valid() && d.Verb == value.Action.Verb
+}
+
+// clickedSubmit reads the click on a card's Action.Submit.
+func clickedSubmit(t *Turn) (d decision, ok bool) {
+	if !isSubmit(t.Activity) || json.Unmarshal(t.Activity.Value, &d) != nil {
+		return decision{}, false
+	}
+	return d, d.valid() && d.Hash != ""
+}
+
+// saidDecision reads /approve and /reject with the id of an approval.
+func saidDecision(t *Turn) (d decision, ok bool) {
+	if !t.isMessage() {
+		return d, false
+	}
+	switch words := strings.Fields(t.Text); {
+	case len(words) != 2:
+		return d, false
+	case strings.EqualFold(words[0], "/approve"):
+		return decision{Approval: words[1], Verb: verbApprove}, true
+	case strings.EqualFold(words[0], "/reject"):
+		return decision{Approval: words[1], Verb: verbReject}, true
+	}
+	return d, false
+}
+
+// deciding is the route of every form of a decision.
+func (b *Bot) deciding() []route {
+	var routes []route
+	for _, read := range []func(*Turn) (decision, bool){clickedExecute, clickedSubmit, saidDecision} {
+		routes = append(routes, route{
+			match: func(t *Turn) bool { _, ok := read(t); return ok },
+			handle: func(ctx context.Context, t *Turn) error {
+				d, _ := read(t)
+				return b.decide(ctx, t, d)
+			},
+		})
+	}
+	return routes
+}
+
+// decide spends the approval in one write and, if it is a yes, lets the run go on
+// behind it. Whoever may not decide, or comes late, changes nothing.
+func (b *Bot) decide(ctx context.Context, t *Turn, d decision) error {
+	all := state.Of[approvals](t.Conversation)
+	if err := t.Conversation.Err(); err != nil {
+		return fmt.Errorf("read approvals: %w", err)
+	}
+	all.expire(time.Now())
+	p := all.find(d.Approval)
+	if p == nil {
+		return t.tooLate(ctx, all, d)
+	}
+	if d.Hash != "" && d.Hash != p.Hash {
+		return t.refuseDecision(ctx, "This card does not belong to what I would do. Nothing was done.")
+	}
+	if !p.mayDecide(t.Activity.From) {
+		return t.refuseDecision(ctx, "You may not decide this. Nothing was done.")
+	}
+	taken := *p
+	made := decided{Approved: d.Verb == verbApprove, By: cmp.Or(t.Activity.From.Name, t.Activity.From.ID), At: time.Now()}
+	all.spend(taken.ID, made)
+	if !made.Approved {
+		t.remember("[rejected "+taken.Action+"]", "")
+	}
+	if err := t.save(ctx); err != nil {
+		return err
+	}
+	t.done = true
+	zerolog.Ctx(ctx).Info().Str("approval", taken.ID).Str("of_turn", taken.Turn).Str("action", taken.Action).
+		Str("by", t.Activity.From.ID).Bool("approved", made.Approved).Msg("approval decided")
+	t.showDecision(&taken, made)
+	b.goOnAfter(ctx, t, &taken, made)
+	return nil
+}
+
+// tooLate answers a click on what is not waited for any more.
+func (t *Turn) tooLate(ctx context.Context, all *approvals, d decision) error {
+	text := "I do not wait for this decision any more. Nothing was done."
+	if before, known := all.decision(d.Approval); known {
+		text = "This was decided already: " + before.String() + "."
+	}
+	return t.refuseDecision(ctx, text)
+}
+
+// refuseDecision tells only who clicked, where the channel can.
+func (t *Turn) refuseDecision(ctx context.Context, text string) error {
+	if t.Activity.Type != activity.Invoke {
+		return t.Tell(ctx, text)
+	}
+	t.answer = invokeMessage(text)
+	return nil
+}
+
+// showDecision answers the click with the card as it is now.
+func (t *Turn) showDecision(p *pending, d decided) {
+	if t.Activity.Type == activity.Invoke {
+		t.answer = InvokeResponse{Body: object{
+			"statusCode": 200, "type": activity.CardContentType, "value": t.decidedCard(p, d),
+		}}
+	}
+}
+
+// invokeMessage answers an Action.Execute with a short text.
+func invokeMessage(text string) InvokeResponse {
+	return InvokeResponse{Body: object{
+		"statusCode": 200, "type": "application/vnd.microsoft.activity.message", "value": text,
+	}}
+}
+
+// goOnAfter queues what follows the decision, behind what the conversation has
+// waiting: the click is answered at once. Only replies that travel in the answer
+// to the click are waited for.
+func (b *Bot) goOnAfter(ctx context.Context, click *Turn, p *pending, d decided) {
+	t := b.newTurn(click.Activity)
+	t.resumes, t.replies = p.ID, click.replies
+	log := b.turnLog(t).With().Str("approval", p.ID).Str("of_turn", p.Turn).Logger()
+	job := func(ctx context.Context) {
+		fault := t.become(p, click.Activity)
+		follow := func(ctx context.Context, t *Turn) error {
+			t.updateCard(ctx, click.Activity, p, d)
+			switch {
+			case fault != nil:
+				return fault
+			case !d.Approved:
+				return t.Tell(ctx, "As you wish: I did not do "+p.Action+".")
+			}
+			return b.resume(ctx, t, p)
+		}
+		b.work(log.WithContext(ctx), t, func(*Turn) Handler { return follow })
+	}
+	if t.replies != nil {
+		job(ctx)
+		return
+	}
+	b.lanes.behind(laneKey(click.Activity), job)
+}
+
+// become makes t the turn that was suspended: it answers the activity of who
+// asked, over the address that the click has just proved.
+func (t *Turn) become(p *pending, click *activity.Activity) error {
+	message := *click // if all else fails, who clicked is told
+	message.Type, message.Value = activity.Message, nil
+	t.Activity = &message
+	s, err := p.read()
+	if err != nil {
+		return err
+	}
+	origin, err := activity.Decode(s.Activity)
+	if err != nil {
+		return fmt.Errorf("read suspended run: %w", err)
+	}
+	origin.ServiceURL = click.ServiceURL
+	t.Activity, t.Text = origin, s.Text
+	return nil
+}
+
+// resume goes on with the run that was approved: at the call that waited, without
+// asking the model again. Its plan is checked once more, since this may be
+// another version of the bot than the one that asked.
+func (b *Bot) resume(ctx context.Context, t *Turn, p *pending) error {
+	s, err := p.read()
+	if err != nil {
+		return err
+	}
+	plan, err := planner.Validate(s.Execution.Plan, b.cfg.Actions)
+	if err != nil {
+		return fmt.Errorf("%w: %w", errChanged, err)
+	}
+	s.Execution.Plan = plan
+	t.Rounds, t.Usage = s.Rounds, s.Usage
+	r := &run{
+		turn: t, execution: s.Execution, steps: s.Steps, same: s.Same,
+		approved: p.Hash, asked: "[approved " + p.Action + "]",
+	}
+	return r.carryOn(ctx)
+}
+
+// updateCard shows everybody who decided. Nothing depends on it.
+func (t *Turn) updateCard(ctx context.Context, click *activity.Activity, p *pending, d decided) {
+	id := p.CardID
+	if id == "" && saidNothing(click) {
+		id = click.ReplyToID
+	}
+	if id == "" || t.replies != nil || !showsCards(click.ChannelID) {
+		return
+	}
+	m := t.message("")
+	m.TextFormat, m.ReplyToID = "", ""
+	m.Attachments = []activity.Attachment{activity.Card(t.decidedCard(p, d))}
+	if err := t.bot.cfg.Channel.Update(ctx, click.Reference(), id, m); err != nil {
+		zerolog.Ctx(ctx).Info().Str("error", cause(err)).Msg("the approval card was not updated")
+	}
+}
+
+// saidNothing reports whether the activity is a click, which replies to its card.
+func saidNothing(a *activity.Activity) bool { return a.Type == activity.Invoke || isSubmit(a) }

@@ -1,0 +1,212 @@
+package bot
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"github.com/planbot-go/planbot/actions"
+	"github.com/planbot-go/planbot/planner"
+)
+
+// call is one call of an action, with its variables filled in and its entities
+// checked, and then with what came of it.
+type call struct {
+	command planner.Command
+	action  *actions.Action
+	result  actions.Result
+	err     error // what went wrong before or in the action
+	took    time.Duration
+}
+
+// do runs the next DO, or as many of the next ones as may run at the same time.
+// Whatever goes wrong in an action is a failed outcome, which the model sees in
+// words that are safe to repeat; only the end of the turn's time, and what the
+// hooks of the bot say, is an error.
+func (r *run) do(ctx context.Context) (end, error) {
+	calls, approval, err := r.prepare(ctx)
+	if err != nil {
+		return over, err
+	}
+	if approval.Required {
+		return r.pause(ctx, &calls[0], approval)
+	}
+	if err := r.beforeDo(ctx, calls); err != nil {
+		return over, err
+	}
+	r.invoke(ctx, calls)
+	return r.settle(ctx, calls)
+}
+
+// prepare checks the next calls, as many as may be made at the same time: at
+// least one, and one alone when it is wrong or has to be approved first.
+func (r *run) prepare(ctx context.Context) ([]call, actions.Approval, error) {
+	e, approved := r.execution, r.approved
+	r.approved = "" // it is for this one call
+	calls := make([]call, 0, 1)
+	for i := range e.Together(r.parallel) {
+		if i > 0 {
+			approved = ""
+		}
+		c := r.check(e.Command(e.Next + i))
+		approval := actions.Approval{}
+		if c.err == nil {
+			var err error
+			if approval, err = r.approval(ctx, &c, approved); err != nil {
+				return nil, approval, err
+			}
+		}
+		if c.err == nil && !approval.Required {
+			calls = append(calls, c)
+			continue
+		}
+		if i == 0 {
+			return []call{c}, approval, nil
+		}
+		break // it is the first, next time
+	}
+	return calls, actions.Approval{}, nil
+}
+
+// parallel reports whether the DO may run beside others of its plan.
+func (r *run) parallel(c planner.Command) bool {
+	action, ok := r.turn.bot.cfg.Actions.Lookup(c.Action)
+	return ok && action.Parallel
+}
+
+// check makes a call of a DO whose variables are filled in.
+func (r *run) check(c planner.Command) call {
+	action, ok := r.turn.bot.cfg.Actions.Lookup(c.Action)
+	if !ok {
+		return call{command: c, err: fmt.Errorf("no action %s", c.Action)}
+	}
+	entities, err := action.Check(c.Entities)
+	if err == nil {
+		c.Entities = entities
+	}
+	return call{command: c, action: action, err: err}
+}
+
+// invoke makes the calls, at the same time when there are several.
+func (r *run) invoke(ctx context.Context, calls []call) {
+	if len(calls) == 1 {
+		calls[0].make(ctx, r.turn.Turn)
+		return
+	}
+	var running sync.WaitGroup
+	for i := range calls {
+		running.Go(func() { calls[i].make(ctx, r.turn.Turn) })
+	}
+	running.Wait()
+}
+
+func (c *call) make(ctx context.Context, t *actions.Turn) {
+	if c.err != nil {
+		return
+	}
+	began := time.Now()
+	c.result, c.err = c.action.Call(ctx, t, c.command.Entities)
+	c.took = time.Since(began)
+}
+
+// settle records what came of the calls, in their order, and says how the plan
+// goes on.
+func (r *run) settle(ctx context.Context, calls []call) (end, error) {
+	how := onward
+	var stop error
+	for i := range calls {
+		c := &calls[i]
+		if c.err != nil && ctx.Err() != nil {
+			r.turn.uncertain = append(r.turn.uncertain, c.command.Action)
+			continue
+		}
+		stop = cmp.Or(stop, r.finish(ctx, c))
+		r.record(c)
+		if c.result.Failed() {
+			how = replan
+		}
+		if how != onward {
+			continue
+		}
+		if err := r.execution.Advance(c.result); err != nil {
+			return over, err
+		}
+		if c.result.Observe() && !r.execution.Plan.Observe {
+			how = replan
+		}
+	}
+	if how == replan {
+		r.leaveOut()
+	}
+	return how, cmp.Or(ctx.Err(), stop, r.circles(calls))
+}
+
+// finish turns whatever went wrong in a call into a result. The error is of a
+// hook, and ends the turn.
+func (r *run) finish(ctx context.Context, c *call) (stop error) {
+	if c.err == nil {
+		c.result, stop = r.afterDo(ctx, c)
+	}
+	for _, scope := range r.turn.scopes {
+		if err := scope.Err(); err != nil && c.err == nil {
+			c.err = fmt.Errorf("read state: %w", err)
+		}
+	}
+	if _, err := c.result.Value(); err != nil && c.err == nil {
+		c.err = fmt.Errorf("read result: %w", err)
+	}
+	log := zerolog.Ctx(ctx).Debug()
+	if c.err != nil {
+		log = zerolog.Ctx(ctx).Error().Str("error", cause(c.err))
+		c.result = actions.Fail("%s", safeReason(c.err))
+	}
+	log.Str("action", c.command.Action).Bool("failed", c.result.Failed()).Dur("took", c.took).Msg("action ran")
+	return stop
+}
+
+// record keeps what happened for the model, the history and the person.
+func (r *run) record(c *call) {
+	outcome := actions.Outcome{
+		Action: c.command.Action, Entities: c.command.Entities, CallID: c.command.CallID,
+		Text: c.result.Text(), Failed: c.result.Failed(),
+	}
+	r.report(outcome)
+	if outcome.Failed {
+		return
+	}
+	r.executed = append(r.executed, c.command)
+	if c.action.StateOnly {
+		r.turn.unsaved = append(r.turn.unsaved, outcome)
+	} else {
+		r.turn.kept = append(r.turn.kept, outcome)
+	}
+}
+
+// leaveOut answers the calls of the model that come after one that failed: each
+// of them waits for an answer.
+func (r *run) leaveOut() {
+	e := r.execution
+	for i := e.Next; i < len(e.Plan.Commands); i++ {
+		c := e.Plan.Commands[i]
+		if c.CallID == "" || r.answered(c.CallID) {
+			continue
+		}
+		r.report(actions.Outcome{
+			Action: c.Action, Entities: c.Entities, CallID: c.CallID, Failed: true,
+			Text: "not run, because an earlier call failed",
+		})
+	}
+}
+
+func (r *run) answered(callID string) bool {
+	for _, o := range r.turn.Rounds[len(r.turn.Rounds)-1].Outcomes {
+		if o.CallID == callID {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,259 @@
+package bot_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/planbot-go/planbot/actions"
+	"github.com/planbot-go/planbot/bot"
+	"github.com/planbot-go/planbot/models"
+	"github.com/planbot-go/planbot/planner"
+)
+
+// hooked is a bundle with these hooks and an action note, which puts out its text.
+func hooked(t *testing.T, hooks bot.Hooks) *bundle {
+	t.Helper()
+	b := setup(t, func(c *bot.Config) { c.Hooks = hooks })
+	actions.Add(b.actions, "note", "Notes", func(_ context.Context, _ *actions.Turn, in struct {
+		Text string `json:"text"`
+	},
+	) (actions.Result, error) {
+		return actions.Text("%s", in.Text), nil
+	})
+	return b
+}
+
+func TestHooksSeeTheRunInOrder(t *testing.T) {
+	t.Parallel()
+	var seen []string
+	note := func(format string, args ...any) { seen = append(seen, fmt.Sprintf(format, args...)) }
+	b := hooked(t, bot.Hooks{
+		PlanReady: func(_ context.Context, _ *bot.Turn, p planner.Plan) (planner.Plan, error) {
+			note("plan of %d", len(p.Commands))
+			return p, nil
+		},
+		BeforeDo: func(_ context.Context, _ *bot.Turn, c actions.Call) error {
+			note("before %s %s", c.Action.Name, c.Entities["text"])
+			return nil
+		},
+		AfterDo: func(_ context.Context, _ *bot.Turn, c actions.Call, r actions.Result) (actions.Result, error) {
+			note("after %s: %s", c.Action.Name, r.Text())
+			return actions.Text("[%s]", r.Text()), nil
+		},
+		BeforeSay: func(_ context.Context, _ *bot.Turn, text string) (string, error) {
+			note("before say %s", text)
+			return strings.ToUpper(text), nil
+		},
+		AfterSay: func(_ context.Context, _ *bot.Turn, text string) { note("after say %s", text) },
+	})
+	b.model.Says(plan(say("first"), `{"type":"DO","action":"note","entities":{"text":"a"},"saveAs":"N"}`, say("it is $N")))
+	b.say("go")
+	b.expect("FIRST")
+	b.expect("IT IS [A]")
+	want := []string{"plan of 3", "before say first", "after say FIRST", "before note a", "after note: a", "before say it is [a]", "after say IT IS [A]"}
+	if diff := cmp.Diff(want, seen); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestPlanReadyMayChangeAndStop(t *testing.T) {
+	t.Parallel()
+	b := hooked(t, bot.Hooks{PlanReady: func(_ context.Context, _ *bot.Turn, p planner.Plan) (planner.Plan, error) {
+		switch p.Commands[0].Action {
+		case "note":
+			p.Commands = []planner.Command{{Kind: planner.Say, Response: "changed"}}
+		case "addItem":
+			p.Commands = []planner.Command{{Kind: planner.Do, Action: "invented"}}
+		}
+		return p, nil
+	}})
+	b.model.Says(plan(do("note", `{"text":"x"}`)), plan(do("addItem", `{"list":"l","item":"i"}`)))
+	b.say("change")
+	b.expect("changed")
+	b.say("invent")
+	b.expectFault("I could not make a plan")
+}
+
+func TestStopEndsTheTurn(t *testing.T) {
+	t.Parallel()
+	for name, hooks := range map[string]bot.Hooks{
+		"plan": {PlanReady: func(context.Context, *bot.Turn, planner.Plan) (planner.Plan, error) {
+			return planner.Plan{}, bot.Stop("Stopped.")
+		}},
+		"do": {BeforeDo: func(context.Context, *bot.Turn, actions.Call) error { return bot.Stop("Stopped.") }},
+		"done": {AfterDo: func(_ context.Context, _ *bot.Turn, _ actions.Call, r actions.Result) (actions.Result, error) {
+			return r, bot.Stop("Stopped.")
+		}},
+		"say": {BeforeSay: func(context.Context, *bot.Turn, string) (string, error) { return "", bot.Stop("Stopped.") }},
+	} {
+		b := hooked(t, hooks)
+		b.model.Says(plan(do("note", `{"text":"secret"}`), say("secret said")), plan(say("on")))
+		b.say("bad words")
+		b.expect("Stopped.")
+		b.connector.None(t)
+		if len(b.model.Calls()) != 1 {
+			t.Errorf("%s: the model was asked again", name)
+		}
+	}
+}
+
+func TestRefusedCallFails(t *testing.T) {
+	t.Parallel()
+	b := hooked(t, bot.Hooks{BeforeDo: func(_ context.Context, _ *bot.Turn, c actions.Call) error {
+		return bot.Refuse("no %s today", c.Entities["text"])
+	}})
+	b.model.Says(plan(do("note", `{"text":"x"}`), say("Noted.")), plan(say("I may not.")))
+	b.say("go")
+	b.expect("I may not.")
+	if prompt := b.model.Calls()[1].Text(); !strings.Contains(prompt, "note failed: no x today") {
+		t.Error(prompt)
+	}
+}
+
+func TestAHookCanHushAndFail(t *testing.T) {
+	t.Parallel()
+	var failing atomic.Bool
+	b := hooked(t, bot.Hooks{BeforeSay: func(context.Context, *bot.Turn, string) (string, error) {
+		if failing.Load() {
+			return "", errors.New("moderation is away")
+		}
+		return " ", nil
+	}})
+	b.model.Says(plan(say("psst")), plan(say("psst")))
+	b.say("go")
+	b.connector.None(t)
+	failing.Store(true)
+	b.say("go")
+	b.expectFault("something went wrong")
+}
+
+func TestHooksChooseTheWordsOfAFailure(t *testing.T) {
+	t.Parallel()
+	b := setup(t, func(c *bot.Config) {
+		c.MaxSteps = 2
+		c.Hooks = bot.Hooks{
+			UnknownAction: func(_ context.Context, _ *bot.Turn, e *planner.DecodeError) string {
+				return "No such thing: " + string(e.Kind)
+			},
+			ModelError:   func(_ context.Context, _ *bot.Turn, e *models.Error) string { return "Model: " + e.Kind.String() },
+			TooManySteps: func(_ context.Context, _ *bot.Turn, e error) string { return "Limit: " + e.Error() },
+		}
+	})
+	bad := plan(do("fly", `{}`))
+	b.model.Says(bad, bad, bad)
+	b.say("fly")
+	b.expectFault("No such thing: unknown_action")
+	b.model.Says(plan(say("1"), say("2"), say("3")))
+	b.say("much")
+	b.expectFault("Limit: the turn went over its limit of steps")
+	b.model.Fails(http.StatusUnauthorized, `{"error":{"message":"no"}}`)
+	b.say("hi")
+	b.expectFault("Model: auth")
+}
+
+func TestSameCallsAreStopped(t *testing.T) {
+	t.Parallel()
+	b := setup(t, func(c *bot.Config) { c.MaxSameCalls = 2 })
+	ran := 0
+	actions.Add(b.actions, "poll", "Polls", func(_ context.Context, _ *actions.Turn, _ struct {
+		Of map[string]int `json:"of"`
+	},
+	) (actions.Result, error) {
+		ran++
+		return actions.Text("not yet"), nil
+	})
+	b.model.Says(plan(do("poll", `{"of":{"a":1,"b":2}}`)), plan(do("poll", `{"of":{"a":1}}`)), plan(do("poll", `{"of":{"b":2,"a":1}}`), say("x")))
+	b.say("poll")
+	b.expectFault("going in circles")
+	if ran != 3 {
+		t.Errorf("ran %d times", ran)
+	}
+}
+
+func TestBudgetOfTokens(t *testing.T) {
+	t.Parallel()
+	b := setup(t, func(c *bot.Config) { c.Budget.Tokens = 1 })
+	b.model.Says(`{"type":"plan","commands":[`, plan(say("late")))
+	b.say("hi")
+	b.expectFault("more than I may spend")
+	if n := len(b.model.Calls()); n != 1 {
+		t.Errorf("%d model calls", n)
+	}
+}
+
+func TestParallelCalls(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	var mu sync.Mutex
+	var order []string
+	both := make(chan struct{}, 2)
+	started := make(chan struct{})
+	meet := func(name string) func(context.Context, *actions.Turn, struct{}) (actions.Result, error) {
+		return func(ctx context.Context, _ *actions.Turn, _ struct{}) (actions.Result, error) {
+			both <- struct{}{}
+			if name == "slow" {
+				select {
+				case <-started: // so fast is done before
+				case <-ctx.Done():
+					return actions.Result{}, ctx.Err()
+				}
+			} else {
+				defer close(started)
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			order = append(order, name)
+			if name == "bad" {
+				panic("bad")
+			}
+			return actions.Text("%s result", name), nil
+		}
+	}
+	actions.Add(b.actions, "slow", "Slow", meet("slow"), actions.Parallel)
+	actions.Add(b.actions, "fast", "Fast", meet("fast"), actions.Parallel)
+	b.model.Says(plan(`{"type":"DO","action":"slow","entities":{},"saveAs":"S"}`, `{"type":"DO","action":"fast","entities":{},"saveAs":"F"}`, say("$S, $F")))
+	b.say("go")
+	b.expect("slow result, fast result")
+	if !slices.Equal(order, []string{"fast", "slow"}) {
+		t.Errorf("order %v", order)
+	}
+	fail := func(_ context.Context, _ *actions.Turn, _ struct{}) (actions.Result, error) { panic("boom") }
+	ok := func(_ context.Context, _ *actions.Turn, _ struct{}) (actions.Result, error) {
+		return actions.Text("fine"), nil
+	}
+	actions.Add(b.actions, "bad", "Bad", fail, actions.Parallel)
+	actions.Add(b.actions, "good", "Good", ok, actions.Parallel)
+	b.model.Says(plan(do("bad", `{}`), do("good", `{}`), say("Both.")), plan(say("One failed.")))
+	b.say("go")
+	b.expect("One failed.")
+	calls := b.model.Calls()
+	for _, want := range []string{"- bad failed: an internal error", "- good: fine"} {
+		if prompt := calls[len(calls)-1].Text(); !strings.Contains(prompt, want) {
+			t.Errorf("lacks %q: %s", want, prompt)
+		}
+	}
+}
+
+func TestParallelCallsThatAreCutOff(t *testing.T) {
+	t.Parallel()
+	b := setup(t, func(c *bot.Config) { c.TurnTimeout = 50 * time.Millisecond })
+	hang := func(ctx context.Context, _ *actions.Turn, _ struct{}) (actions.Result, error) {
+		<-ctx.Done()
+		return actions.Result{}, ctx.Err()
+	}
+	actions.Add(b.actions, "hangA", "A", hang, actions.Parallel)
+	actions.Add(b.actions, "hangB", "B", hang, actions.Parallel)
+	b.model.Says(plan(do("hangA", `{}`), do("hangB", `{}`), say("x")))
+	b.say("go")
+	b.expectFault("I cannot tell whether this was done: hangA, hangB.")
+}

@@ -1,0 +1,52 @@
+package bot
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+)
+
+// Limit names what a turn may have only so much of.
+type Limit string
+
+// The limits of a [LimitError].
+const (
+	LimitSteps Limit = "steps"      // Config.MaxSteps
+	LimitSame  Limit = "same calls" // Config.MaxSameCalls
+)
+
+// LimitError is the error of a turn that went over one of the limits of its
+// [Config]. The budget of tokens and money has an error of its own,
+// [actions.BudgetError].
+type LimitError struct{ Limit Limit }
+
+func (e *LimitError) Error() string { return "the turn went over its limit of " + string(e.Limit) }
+
+// circles ends a turn in which the model makes the same call again and again.
+// The call that reaches the limit has still run.
+func (r *run) circles(calls []call) error {
+	limit := r.turn.bot.cfg.MaxSameCalls
+	if limit == 0 {
+		return nil
+	}
+	if r.same == nil {
+		r.same = map[string]int{}
+	}
+	for i := range calls {
+		hash := callHash(calls[i].command.Action, calls[i].command.Entities)
+		if r.same[hash]++; r.same[hash] >= limit {
+			return &LimitError{Limit: LimitSame}
+		}
+	}
+	return nil
+}
+
+// callHash identifies a call: the same action with the same entities.
+func callHash(action string, entities map[string]any) string {
+	raw, err := json.Marshal([]any{action, entities}) // keys are sorted
+	if err != nil {
+		raw = []byte(action) // entities are JSON values
+	}
+	sum := sha256.Sum256(raw)
+	return hex.EncodeToString(sum[:])
+}

@@ -1,0 +1,113 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/planbot-go/planbot/actions"
+	"github.com/planbot-go/planbot/bot"
+	"github.com/planbot-go/planbot/models"
+)
+
+// limits bound what one turn may do and cost, and say what people decide.
+type limits struct {
+	steps, same     int
+	budget          actions.Budget
+	price           models.Price
+	approval        []string // names of actions, as they are registered
+	approvers       []string
+	approvalTimeout time.Duration
+}
+
+func (c *config) checkLimits(f *faults) {
+	l := &c.limits
+	l.steps = count(f, "BOT_MAX_STEPS", c.MaxSteps, 1)
+	l.same = count(f, "BOT_MAX_SAME_CALLS", c.MaxSameCalls, 1)
+	l.budget.Tokens = count(f, "BOT_MAX_TURN_TOKENS", c.MaxTurnTokens, 1)
+	l.budget.Cost = amounts(f, "BOT_MAX_TURN_COST", c.MaxTurnCost, 1)[0]
+	price := amounts(f, "BOT_MODEL_PRICE", c.ModelPrice, 2, 3)
+	l.price = models.Price{Prompt: price[0], Completion: price[len(price)-1]}
+	if len(price) == 3 {
+		l.price.Cached = price[1]
+	}
+	if l.budget.Cost > 0 && c.ModelPrice == "" {
+		f.add("BOT_MAX_TURN_COST", "needs BOT_MODEL_PRICE to know what a turn costs")
+	}
+	l.approvers = list(c.Approvers)
+	l.approvalTimeout = duration(f, "BOT_APPROVAL_TIMEOUT", c.ApprovalTimeout, 24*time.Hour)
+}
+
+// count reads a whole number from the least on; unset is 0.
+func count(f *faults, variable, value string, least uint64) int {
+	if value == "" {
+		return 0
+	}
+	n, err := strconv.ParseUint(value, 10, 31)
+	if err != nil || n < least {
+		f.add(variable, "%q is no whole number from %d on", value, least)
+	}
+	return int(n)
+}
+
+// amounts reads so many amounts of money, separated by commas. The result has at
+// least one; unset is 0.
+func amounts(f *faults, variable, value string, sizes ...int) []float64 {
+	if value == "" {
+		return []float64{0}
+	}
+	var all []float64
+	for _, text := range list(value) {
+		amount, err := strconv.ParseFloat(text, 64)
+		if err != nil || !(amount >= 0 && amount < 1e12) {
+			f.add(variable, "%q is no amount such as 0.15", text)
+			return []float64{0}
+		}
+		all = append(all, amount)
+	}
+	if !slices.Contains(sizes, len(all)) {
+		f.add(variable, "%q has %d amounts", value, len(all))
+		return []float64{0}
+	}
+	return all
+}
+
+// list reads what is separated by commas.
+func list(value string) []string {
+	var all []string
+	for entry := range strings.SplitSeq(value, ",") {
+		if entry = strings.TrimSpace(entry); entry != "" {
+			all = append(all, entry)
+		}
+	}
+	return all
+}
+
+// needApproval finds the actions of these names. The error lists those that there
+// are not.
+func (l *limits) needApproval(names []string, registry *actions.Registry) error {
+	var faults faults
+	for _, name := range names {
+		if action, ok := registry.Lookup(name); ok {
+			l.approval = append(l.approval, action.Name)
+			continue
+		}
+		faults.add("BOT_APPROVAL_ACTIONS", "there is no action %q", name)
+	}
+	return errors.Join(faults...)
+}
+
+// apply puts the limits into the bot's config.
+func (l *limits) apply(cfg *bot.Config) {
+	cfg.MaxSteps, cfg.MaxSameCalls, cfg.Budget = l.steps, l.same, l.budget
+	cfg.Approvers, cfg.ApprovalTimeout = l.approvers, l.approvalTimeout
+	cfg.Policy = func(ctx context.Context, turn *actions.Turn, call actions.Call) (actions.Approval, error) {
+		if slices.Contains(l.approval, call.Action.Name) {
+			return actions.Approval{Required: true}, nil
+		}
+		return actions.DefaultPolicy(ctx, turn, call)
+	}
+}

@@ -1,0 +1,158 @@
+package planner
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/planbot-go/planbot/actions"
+	"github.com/planbot-go/planbot/models"
+	"github.com/planbot-go/planbot/prompts"
+)
+
+// Function is what a prompt may call as {{name word 'a text' $variable}}. It is
+// called for each turn, by several turns at once; its result is put into the
+// prompt as [prompts.Format] writes it. An error ends the turn.
+type Function func(ctx context.Context, turn *actions.Turn, args []string) (any, error)
+
+// briefing is what a prompt makes of a planner: what the model is told, how it is
+// asked, and what it may plan. It does not change.
+type briefing struct {
+	prompt  *prompts.Prompt
+	offered *actions.Registry // what a plan may do
+	model   models.Model
+	cfg     SequenceConfig
+	static  *string // the prompt as rendered; nil: it has to be, for each turn
+	lists   map[string]prompts.Func
+}
+
+// newBriefing checks a prompt against the planner of that kind, and renders it if
+// it says the same in every turn. Every fault is in the one error.
+func newBriefing(ctx context.Context, kind string, prompt *prompts.Prompt, cfg SequenceConfig) (*briefing, error) {
+	b := &briefing{prompt: prompt, cfg: cfg, model: cfg.Model}
+	var err error
+	b.offered, err = offered(prompt.Actions, cfg.Actions)
+	faults := []error{err, b.checkUse(kind), b.checkTemplate(), b.nameModel()}
+	if err := errors.Join(faults...); err != nil {
+		return nil, fmt.Errorf("prompt %s: %w", prompt.Name(), err)
+	}
+	b.lists = listsOf(b.offered)
+	if b.perTurn() {
+		return b, nil
+	}
+	text, err := prompt.Render(ctx, prompts.Data{Funcs: b.lists})
+	if err != nil {
+		return nil, err
+	}
+	b.static = &text
+	return b, nil
+}
+
+// listsOf are the functions by which a prompt lists the actions: {{actions}}, a
+// line each, and {{manual}}, as the sequential planner of Semantic Kernel does.
+func listsOf(offered *actions.Registry) map[string]prompts.Func {
+	list := func(render func([]prompts.Action) string) prompts.Func {
+		text := sync.OnceValue(func() string { return render(Describe(offered)) })
+		return func(context.Context, []string) (any, error) { return text(), nil }
+	}
+	return map[string]prompts.Func{"actions": list(prompts.RenderActions), "manual": list(prompts.RenderManual)}
+}
+
+// checkUse finds settings that contradict the planner or have no effect with it.
+func (b *briefing) checkUse(kind string) error {
+	var faults []error
+	fault := func(format string, args ...any) { faults = append(faults, fmt.Errorf("config.json: "+format, args...)) }
+	config, c := &b.prompt.Config, &b.prompt.Config.Completion
+	if a := config.Augmentation; a != "" && a != kind {
+		fault("augmentation_type %s contradicts the planner, which is %s", a, kind)
+	}
+	if config.Input != nil {
+		fault("input.parameters are for a prompt that is an action, this one is a planner's")
+	}
+	if kind != prompts.AugmentTools && (c.ToolChoice != "" || c.ParallelCalls != nil) {
+		fault("tool_choice and parallel_tool_calls have no effect with the planner %s", kind)
+	}
+	if c.IncludeInput != nil && !*c.IncludeInput && !slices.Contains(b.prompt.Variables(), "temp.input") {
+		fault("include_input is false, and the text does not show {{$input}}: the model would never see what the person said")
+	}
+	return errors.Join(faults...)
+}
+
+// checkTemplate finds functions and scopes that are not there.
+func (b *briefing) checkTemplate() error {
+	var faults []error
+	known := slices.Sorted(maps.Keys(b.cfg.Functions))
+	for _, name := range b.prompt.Functions() {
+		if !isList(name) && b.cfg.Functions[name] == nil {
+			faults = append(faults, fmt.Errorf("no function %q, have %s", name, strings.Join(append([]string{"actions", "manual"}, known...), ", ")))
+		}
+	}
+	for _, variable := range b.prompt.Variables() {
+		if scope, _, _ := strings.Cut(variable, "."); !isScope(scope) {
+			faults = append(faults, fmt.Errorf("$%s: no scope %q, have conversation, user, temp", variable, scope))
+		}
+	}
+	return errors.Join(faults...)
+}
+
+func isList(function string) bool { return function == "actions" || function == "manual" }
+
+// nameModel finds the model that the prompt asks for.
+func (b *briefing) nameModel() (err error) {
+	name := b.prompt.Config.Completion.Model
+	if name == "" {
+		return nil
+	}
+	if b.cfg.Named == nil {
+		return fmt.Errorf("config.json: completion.model %s: only one model is configured, leave it out", name)
+	}
+	if b.model, err = b.cfg.Named(name); err != nil {
+		return fmt.Errorf("config.json: completion.model %s: %w", name, err)
+	}
+	return nil
+}
+
+// perTurn says that the prompt may say something else in every turn.
+func (b *briefing) perTurn() bool {
+	return len(b.prompt.Variables()) > 0 || slices.ContainsFunc(b.prompt.Functions(), func(name string) bool { return !isList(name) })
+}
+
+// system is the prompt as the model is told it in this turn.
+func (b *briefing) system(ctx context.Context, turn *actions.Turn) (string, error) {
+	if b.static != nil {
+		return *b.static, nil
+	}
+	vars := &turnVars{turn: turn}
+	text, err := b.prompt.Render(ctx, prompts.Data{Vars: vars, Funcs: b.functions(turn)})
+	return text, cmp.Or(vars.fault, err)
+}
+
+func (b *briefing) functions(turn *actions.Turn) map[string]prompts.Func {
+	funcs := maps.Clone(b.lists)
+	for name, fn := range b.cfg.Functions {
+		funcs[name] = func(ctx context.Context, args []string) (any, error) { return fn(ctx, turn, args) }
+	}
+	return funcs
+}
+
+// request asks with the settings of the prompt, else those of the planner.
+func (b *briefing) request(messages []models.Message) *models.Request {
+	c := &b.prompt.Config.Completion
+	request := &models.Request{
+		Messages: messages, MaxTokens: cmp.Or(c.MaxTokens, b.cfg.MaxTokens),
+		Temperature: c.Temperature, TopP: c.TopP, PresencePenalty: c.PresencePenalty, FrequencyPenalty: c.FrequencyPenalty,
+		Stop: c.Stop, OneCallAtMost: c.ParallelCalls != nil && !*c.ParallelCalls,
+	}
+	if c.ToolChoice != "auto" {
+		request.Choice = models.Choice(c.ToolChoice)
+	}
+	return request
+}
+
+// includes says whether something that is told by default is.
+func includes(setting *bool) bool { return setting == nil || *setting }

@@ -1,0 +1,113 @@
+package planner
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"github.com/planbot-go/planbot/actions"
+)
+
+// Execution is a plan being run: how far it is and what it has saved. As JSON it
+// can be kept, and gone on with later or in another process. The zero value is
+// done. It is not safe for concurrent use.
+type Execution struct {
+	Plan Plan `json:"plan"`
+	// Next is the index of the command that runs next.
+	Next int `json:"next"`
+	// Variables are the results saved so far and the inputs; nil in a plan that
+	// has neither, whose texts are then taken as they are.
+	Variables Variables `json:"variables"`
+}
+
+// NewExecution starts a plan at its first command. The inputs are variables that
+// it finds set, by name; a plan that was run before can be run with others.
+func NewExecution(p Plan, inputs map[string]any) *Execution {
+	e := &Execution{Plan: p}
+	if p.Saves() || len(inputs) > 0 {
+		e.Variables = make(Variables, len(inputs))
+	}
+	for name, value := range inputs {
+		e.Variables.Set(name, value)
+	}
+	return e
+}
+
+// Done reports whether no command is left.
+func (e *Execution) Done() bool { return e.Next >= len(e.Plan.Commands) }
+
+// Command returns the command at index i with the variables that are set by now
+// filled in.
+func (e *Execution) Command(i int) Command {
+	c := e.Plan.Commands[i]
+	if e.Variables == nil {
+		return c
+	}
+	c.Entities = e.Variables.ExpandEntities(c.Entities)
+	c.Response = e.Variables.ExpandText(c.Response)
+	return c
+}
+
+// Together returns how many of the commands from the next one on may run at the
+// same time: 1, or more when all of them are DOs for which parallel returns true
+// and none needs what another of them saves. It is 0 when none is left.
+func (e *Execution) Together(parallel func(Command) bool) int {
+	saved := map[string]int{}
+	for i := e.Next; i < len(e.Plan.Commands); i++ {
+		c := &e.Plan.Commands[i]
+		if c.Kind != Do || !parallel(*c) || needs(c, saved) {
+			return max(i-e.Next, 1)
+		}
+		if c.SaveAs != "" {
+			saved[strings.ToLower(c.SaveAs)] = i
+		}
+	}
+	return len(e.Plan.Commands) - e.Next
+}
+
+// needs reports whether c uses or replaces one of the saved names.
+func needs(c *Command, saved map[string]int) bool {
+	if _, ok := saved[strings.ToLower(c.SaveAs)]; ok {
+		return true
+	}
+	return eachText(c.Entities, func(text string) error {
+		if refersTo(text, saved) {
+			return fail(InvalidPlan, "")
+		}
+		return nil
+	}) != nil
+}
+
+// Advance goes on to the next command, and keeps the result of the one that ran
+// where its SaveAs says so. A result that is no JSON value is an error.
+func (e *Execution) Advance(result actions.Result) error {
+	if name := e.Plan.Commands[e.Next].SaveAs; name != "" {
+		value, err := result.Value()
+		if err != nil {
+			return fmt.Errorf("save result as %s: %w", name, err)
+		}
+		e.Variables.Set(name, value)
+	}
+	e.Next++
+	return nil
+}
+
+// UnmarshalJSON reads what was kept, with numbers as json.Number.
+func (e *Execution) UnmarshalJSON(data []byte) error {
+	type plain Execution
+	dec := json.NewDecoder(bytes.NewReader(data))
+	dec.UseNumber()
+	var p plain
+	if err := dec.Decode(&p); err != nil {
+		return fmt.Errorf("read execution: %w", err)
+	}
+	if p.Next < 0 || p.Next > len(p.Plan.Commands) {
+		return fmt.Errorf("read execution: no command %d in a plan of %d", p.Next, len(p.Plan.Commands))
+	}
+	if p.Variables == nil && p.Plan.Saves() {
+		p.Variables = Variables{}
+	}
+	*e = Execution(p)
+	return nil
+}

@@ -1,0 +1,84 @@
+package planner_test
+
+import (
+	"encoding/json"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/planbot-go/planbot/actions"
+	"github.com/planbot-go/planbot/planner"
+)
+
+func TestExecutionGoesOnAfterJSON(t *testing.T) {
+	t.Parallel()
+	e := planner.NewExecution(planner.Plan{Commands: []planner.Command{
+		{Kind: planner.Do, Action: "find", Entities: map[string]any{"who": "$WHO"}, SaveAs: "ID"},
+		{Kind: planner.Do, Action: "close", Entities: map[string]any{"id": "$ID", "big": json.Number("12345678901234567890")}},
+		{Kind: planner.Say, Response: "Closed $id for $$1."},
+	}}, map[string]any{"who": "Mia"})
+	if got := e.Command(0).Entities["who"]; got != "Mia" {
+		t.Errorf("input: got %v", got)
+	}
+	if err := e.Advance(actions.JSON(42)); err != nil {
+		t.Fatal(err)
+	}
+	raw, err := json.Marshal(e)
+	if err != nil {
+		t.Fatal(err)
+	}
+	kept := new(planner.Execution)
+	if err := json.Unmarshal(raw, kept); err != nil {
+		t.Fatal(err)
+	}
+	want := map[string]any{"id": json.Number("42"), "big": json.Number("12345678901234567890")}
+	if diff := cmp.Diff(want, kept.Command(1).Entities); diff != "" {
+		t.Error(diff)
+	}
+	for range 2 {
+		if kept.Done() {
+			t.Fatal("done too early")
+		}
+		if got := kept.Command(2).Response; got != "Closed 42 for $1." {
+			t.Errorf("got %q", got)
+		}
+		if err := kept.Advance(actions.Done); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if !kept.Done() {
+		t.Error("not done")
+	}
+	for _, bad := range []string{`{"plan":{"commands":[]},"next":1}`, `{"next":-1}`, `{"next":"x"}`} {
+		if json.Unmarshal([]byte(bad), kept) == nil {
+			t.Errorf("%s was read", bad)
+		}
+	}
+}
+
+func TestExecutionTogether(t *testing.T) {
+	t.Parallel()
+	do := func(action, entity, saveAs string) planner.Command {
+		return planner.Command{Kind: planner.Do, Action: action, Entities: map[string]any{"e": []any{entity}}, SaveAs: saveAs}
+	}
+	say := planner.Command{Kind: planner.Say, Response: "hi"}
+	for name, test := range map[string]struct {
+		commands []planner.Command
+		want     int
+	}{
+		"none":            {nil, 0},
+		"one":             {[]planner.Command{do("p", "", ""), do("s", "", "")}, 1},
+		"not parallel":    {[]planner.Command{do("s", "", ""), do("p", "", "")}, 1},
+		"all":             {[]planner.Command{do("p", "", "A"), do("p", "", "B"), do("p", "$C", "")}, 3},
+		"until a SAY":     {[]planner.Command{do("p", "", ""), do("p", "", ""), say}, 2},
+		"a SAY":           {[]planner.Command{say, do("p", "", "")}, 1},
+		"needs a result":  {[]planner.Command{do("p", "", "A"), do("p", "", ""), do("p", "x $a", "")}, 2},
+		"replaces a name": {[]planner.Command{do("p", "", "A"), do("p", "", "a")}, 1},
+	} {
+		e := planner.NewExecution(planner.Plan{Commands: test.commands}, nil)
+		got := e.Together(func(c planner.Command) bool { return c.Action == "p" })
+		if got != test.want {
+			t.Errorf("%s: got %d, want %d", name, got, test.want)
+		}
+	}
+}

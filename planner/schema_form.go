@@ -1,0 +1,154 @@
+package planner
+
+import (
+	"bytes"
+	"encoding/json"
+	"slices"
+)
+
+// form is a JSON Schema in words that the strict structured output of OpenAI and
+// the grammars of llama.cpp, vLLM and Ollama all take: types, enums, objects that
+// are closed and whose properties have an order, arrays, anyOf. An empty form
+// takes any value; it and an object that is not closed are not strict.
+type form struct {
+	Description string     `json:"description,omitempty"`
+	Types       typeNames  `json:"type,omitempty"`
+	Enum        []any      `json:"enum,omitempty"`
+	Properties  properties `json:"properties,omitzero"`
+	Required    []string   `json:"required,omitzero"`
+	Others      any        `json:"additionalProperties,omitempty"` // false, or the form of each
+	Items       *form      `json:"items,omitempty"`
+	AnyOf       []*form    `json:"anyOf,omitempty"`
+}
+
+// property is one property of an object.
+type property struct {
+	name string
+	form *form
+}
+
+type (
+	typeNames  []string
+	properties []property
+)
+
+// MarshalJSON writes one name as a string.
+func (t typeNames) MarshalJSON() ([]byte, error) {
+	if len(t) == 1 {
+		return json.Marshal(t[0])
+	}
+	return json.Marshal([]string(t))
+}
+
+// MarshalJSON keeps the order: grammars hold the model to it.
+func (p properties) MarshalJSON() ([]byte, error) {
+	var out bytes.Buffer
+	separator := byte('{')
+	for _, one := range p {
+		name, err := json.Marshal(one.name)
+		if err != nil {
+			return nil, err
+		}
+		value, err := json.Marshal(one.form)
+		if err != nil {
+			return nil, err
+		}
+		out.WriteByte(separator)
+		out.Write(name)
+		out.WriteByte(':')
+		out.Write(value)
+		separator = ','
+	}
+	if len(p) == 0 {
+		out.WriteByte('{')
+	}
+	out.WriteByte('}')
+	return out.Bytes(), nil
+}
+
+func ofType(name string) *form { return &form{Types: typeNames{name}} }
+
+// choice is one of the branches.
+func choice(branches ...*form) *form {
+	if len(branches) == 1 {
+		return branches[0]
+	}
+	return &form{AnyOf: branches}
+}
+
+// object is an object that has these properties, all of them, and no others.
+func object(of ...property) *form {
+	f := &form{Types: typeNames{"object"}, Properties: properties{}, Required: []string{}, Others: false}
+	for _, p := range of {
+		f.Properties = append(f.Properties, p)
+		f.Required = append(f.Required, p.name)
+	}
+	return f
+}
+
+// options is one of the values. A single one is an enum too: const is not taken
+// everywhere.
+func options(values ...any) *form {
+	f := &form{Enum: slices.Clone(values)}
+	for _, value := range values {
+		if name := typeOf(value); !slices.Contains(f.Types, name) {
+			f.Types = append(f.Types, name)
+		}
+	}
+	return f
+}
+
+func typeOf(value any) string {
+	switch value.(type) {
+	case nil:
+		return "null"
+	case bool:
+		return "boolean"
+	case string:
+		return "string"
+	case []any:
+		return "array"
+	case map[string]any:
+		return "object"
+	default:
+		return "number"
+	}
+}
+
+func (f *form) isFree() bool { return f.Types == nil && f.AnyOf == nil }
+
+func (f *form) takesNull() bool {
+	return slices.Contains(f.Types, "null") || slices.ContainsFunc(f.AnyOf, (*form).takesNull)
+}
+
+// orNull is f, or null in its place.
+func (f *form) orNull() *form {
+	switch {
+	case f.isFree() || f.takesNull():
+	case f.AnyOf != nil:
+		f.AnyOf = append(f.AnyOf, ofType("null"))
+	case f.Enum != nil || f.Properties != nil:
+		return choice(f, ofType("null"))
+	default:
+		f.Types = append(f.Types, "null")
+	}
+	return f
+}
+
+// withoutNull is f without null, if it takes anything else.
+func (f *form) withoutNull() *form {
+	var left []*form
+	for _, branch := range f.AnyOf {
+		if branch = branch.withoutNull(); !slices.Equal(branch.Types, typeNames{"null"}) {
+			left = append(left, branch)
+		}
+	}
+	if f.AnyOf = left; len(left) == 1 {
+		return left[0]
+	}
+	if len(f.Types) > 1 {
+		f.Types = slices.DeleteFunc(f.Types, func(name string) bool { return name == "null" })
+		f.Enum = slices.DeleteFunc(f.Enum, func(value any) bool { return value == nil })
+	}
+	return f
+}

@@ -1,0 +1,175 @@
+package prompts
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// maxStops is how many stop sequences a request may have.
+const maxStops = 4
+
+// instead says of fields of Teams AI and Semantic Kernel that have no effect
+// here what to do in their place.
+var instead = map[string]string{
+	"name":               "the folder's name is the prompt's",
+	"input_variables":    "say input.parameters",
+	"execution_settings": "say completion",
+	"output_variable":    "leave it out, the output is text",
+	"default":            "say defaultValue",
+	"isRequired":         "say is_required",
+	"json_schema":        "parameters of a folder are texts, leave it out",
+}
+
+// inputName is what a parameter may be called, so that a template can name it.
+const inputName = "letters, digits and _, at most 64"
+
+// readConfig reads a config.json: the fields of Teams AI (schema 1.1, and 1 as
+// far as it is the same), and the input.parameters of Semantic Kernel. A field
+// that would have no effect is a fault, unless it says what is done anyway.
+func readConfig(file string, raw []byte) (Config, error) {
+	if err := wellFormed(file, raw); err != nil {
+		return Config{}, err
+	}
+	var c Config
+	var backends []string
+	s := &strict{file: file}
+	err := s.members(raw, fields{
+		"schema":           value(s, new(float64), "1.1 or 1", func(v float64) bool { return v == 1.1 || v == 1 }),
+		"type":             s.word(new(string), "completion"),
+		"description":      s.text(&c.Description),
+		"completion":       s.within(s.completion(&c.Completion)),
+		"augmentation":     s.within(s.augmentation(&c.Augmentation)),
+		"input":            s.within(s.input(&c.Input)),
+		"default_backends": value(s, &backends, "a list with the name of one model", func(v []string) bool { return len(v) <= 1 }),
+		"template_format":  s.unless(`"semantic-kernel"`, "templates have one format, leave it out"),
+	})
+	if err != nil {
+		return Config{}, err
+	}
+	if len(backends) == 1 {
+		if m := c.Completion.Model; m != "" && m != backends[0] {
+			return Config{}, fmt.Errorf("%s: default_backends: names another model than completion.model", file)
+		}
+		c.Completion.Model = backends[0]
+	}
+	return c, nil
+}
+
+func (s *strict) completion(c *Completion) fields {
+	return fields{
+		"max_tokens":          s.count(&c.MaxTokens),
+		"max_input_tokens":    s.count(&c.MaxInputTokens),
+		"temperature":         s.number(&c.Temperature, 0, 2),
+		"top_p":               s.number(&c.TopP, 0, 1),
+		"presence_penalty":    s.number(&c.PresencePenalty, -2, 2),
+		"frequency_penalty":   s.number(&c.FrequencyPenalty, -2, 2),
+		"stop_sequences":      value(s, &c.Stop, fmt.Sprintf("a list of at most %d texts, none empty", maxStops), goodStops),
+		"include_history":     s.flag(&c.IncludeHistory),
+		"include_input":       s.flag(&c.IncludeInput),
+		"model":               value(s, &c.Model, "the name of a model", func(v string) bool { return strings.TrimSpace(v) != "" }),
+		"tool_choice":         s.word(&c.ToolChoice, "auto", "required", "none"),
+		"parallel_tool_calls": s.flag(&c.ParallelCalls),
+
+		"include_images":  s.unless("false", "no images are sent, leave it out"),
+		"completion_type": s.unless(`"chat"`, "models are asked as chat, leave it out"),
+	}
+}
+
+func goodStops(stops []string) bool { return len(stops) <= maxStops && !slices.Contains(stops, "") }
+
+func (s *strict) augmentation(kind *string) fields {
+	return fields{
+		"augmentation_type": s.word(kind, AugmentNone, AugmentSequence, AugmentSequential, AugmentTools),
+		"data_sources":      s.unless("{}", "there are no data sources, leave them out"),
+	}
+}
+
+// input reads the parameters of a prompt that is an action. Semantic Kernel
+// writes an empty default where there is none.
+func (s *strict) input(inputs *[]Input) fields {
+	return fields{"parameters": func(at string, value jsontext.Value) {
+		*inputs = []Input{}
+		s.each(func(at string, value jsontext.Value) { s.parameter(at, value, inputs) })(at, value)
+	}}
+}
+
+func (s *strict) parameter(at string, raw jsontext.Value, inputs *[]Input) {
+	var in Input
+	var required *bool
+	before := len(s.faults)
+	s.object(at, raw, fields{
+		"name":         value(s, &in.Name, inputName, isInputName),
+		"description":  s.text(&in.Description),
+		"defaultValue": s.text(&in.Default),
+		"is_required":  s.flag(&required),
+	})
+	in.Required = required == nil && in.Default == "" || required != nil && *required
+	switch {
+	case len(s.faults) > before: // enough is said
+	case in.Name == "":
+		s.fail(at, "has no name")
+	case slices.ContainsFunc(*inputs, func(other Input) bool { return other.Name == in.Name }):
+		s.fail(at, "the name %s is taken", in.Name)
+	case in.Required && in.Default != "":
+		s.fail(at, "is_required and a defaultValue contradict each other: leave one out")
+	}
+	*inputs = append(*inputs, in)
+}
+
+func isInputName(name string) bool {
+	return validName.MatchString(name) && !strings.Contains(name, "-")
+}
+
+// readOffers reads an actions.json.
+func readOffers(file string, raw []byte) ([]Offer, error) {
+	if err := wellFormed(file, raw); err != nil {
+		return nil, err
+	}
+	offers := []Offer{}
+	s := &strict{file: file}
+	s.each(func(at string, value jsontext.Value) { s.offer(at, value, &offers) })("", raw)
+	return offers, errors.Join(s.faults...)
+}
+
+func (s *strict) offer(at string, raw jsontext.Value, offers *[]Offer) {
+	var o Offer
+	before := len(s.faults)
+	s.object(at, raw, fields{
+		"name":        s.text(&o.Name),
+		"description": s.text(&o.Description),
+		"parameters": func(at string, value jsontext.Value) {
+			if value.Kind() != '{' {
+				s.wrong(at, "a JSON Schema", value)
+			}
+			o.Parameters = value
+		},
+	})
+	switch {
+	case len(s.faults) > before: // enough is said
+	case o.Name == "":
+		s.fail(at, "has no name")
+	case slices.ContainsFunc(*offers, func(other Offer) bool { return other.Name == o.Name }):
+		s.fail(at, "the action %s is named twice", o.Name)
+	}
+	*offers = append(*offers, o)
+}
+
+// wellFormed says where a text is no JSON.
+func wellFormed(file string, raw []byte) error {
+	var any jsontext.Value
+	err := json.Unmarshal(raw, &any)
+	if err == nil {
+		return nil
+	}
+	at := int64(0)
+	if fault, ok := errors.AsType[*jsontext.SyntacticError](err); ok {
+		at = fault.ByteOffset
+		err = fault.Err
+	}
+	return fmt.Errorf("%s:%d: is no JSON: %w", file, 1+strings.Count(string(raw[:at]), "\n"), err)
+}

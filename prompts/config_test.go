@@ -1,0 +1,233 @@
+package prompts_test
+
+import (
+	"strings"
+	"testing"
+	"testing/fstest"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/planbot-go/planbot/prompts"
+)
+
+// oneFolder loads the prompt "p" with these JSON files; "" is one that is left
+// out.
+func oneFolder(t *testing.T, config, actions string) (*prompts.Prompt, error) {
+	t.Helper()
+	files := map[string]string{"p/prompt.txt": "text"}
+	if config != "" {
+		files["p/config.json"] = config
+	}
+	if actions != "" {
+		files["p/actions.json"] = actions
+	}
+	library, err := prompts.Load(folder(t, files))
+	if err != nil {
+		return nil, err
+	}
+	return library.Prompt("p")
+}
+
+func pointer[T any](v T) *T { return &v }
+
+func TestConfig(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		name, config string
+		want         prompts.Config
+	}{
+		{"none", "", prompts.Config{}},
+		{"empty", "\ufeff{}", prompts.Config{}},
+		{
+			"all of Teams AI", `{
+			"schema": 1.1, "type": "completion", "description": "plans",
+			"completion": {
+				"model": "gpt-5", "completion_type": "chat",
+				"max_tokens": 150, "max_input_tokens": 2048,
+				"temperature": 0, "top_p": 0, "presence_penalty": -2, "frequency_penalty": 0.5,
+				"stop_sequences": ["END"],
+				"include_history": true, "include_input": false, "include_images": false,
+				"tool_choice": "required", "parallel_tool_calls": false
+			},
+			"augmentation": {"augmentation_type": "tools", "data_sources": { }}
+			}`,
+			prompts.Config{
+				Description: "plans", Augmentation: prompts.AugmentTools,
+				Completion: prompts.Completion{
+					Model: "gpt-5", MaxTokens: 150, MaxInputTokens: 2048,
+					Temperature: pointer(0.0), TopP: pointer(0.0), PresencePenalty: pointer(-2.0), FrequencyPenalty: pointer(0.5),
+					Stop: []string{"END"}, IncludeHistory: pointer(true), IncludeInput: pointer(false),
+					ToolChoice: "required", ParallelCalls: pointer(false),
+				},
+			},
+		},
+		{
+			"Semantic Kernel", `{
+			"schema": 1, "type": "completion", "description": "Writes a poem",
+			"completion": {"max_tokens": 60, "temperature": 0.5, "top_p": 0.0, "presence_penalty": 0.0, "frequency_penalty": 0.0},
+			"input": {"parameters": [
+				{"name": "input", "description": "The subject", "defaultValue": ""},
+				{"name": "style", "defaultValue": "short"},
+				{"name": "mood", "is_required": false}
+			]},
+			"default_backends": ["text-davinci-003"]
+			}`,
+			prompts.Config{
+				Description: "Writes a poem",
+				Completion: prompts.Completion{
+					Model: "text-davinci-003", MaxTokens: 60,
+					Temperature: pointer(0.5), TopP: pointer(0.0), PresencePenalty: pointer(0.0), FrequencyPenalty: pointer(0.0),
+				},
+				Input: []prompts.Input{
+					{Name: "input", Description: "The subject", Required: true},
+					{Name: "style", Default: "short"},
+					{Name: "mood"},
+				},
+			},
+		},
+		{"no parameters", `{"input": {"parameters": []}}`, prompts.Config{Input: []prompts.Input{}}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			p, err := oneFolder(t, tt.config, "")
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(tt.want, p.Config); diff != "" {
+				t.Errorf("-want +got:\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestConfigFaults(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		config string
+		want   []string
+	}{
+		{"{\n\"schema\": 1,\n}", []string{":3: is no JSON"}},
+		{`{"type": "completion", "type": "completion"}`, []string{":1: is no JSON"}},
+		{"", nil},
+		{"[]", []string{": want an object, have []"}},
+		{"null", []string{": want an object, have null"}},
+		{
+			`{"schema": "1.1", "type": "chat", "description": 7, "descripton": ""}`,
+			[]string{
+				`: description: want a text, have 7`, `: descripton: no such field, have augmentation, completion, `,
+				`: schema: want 1.1 or 1, have "1.1"`, `: type: want one of completion, have "chat"`,
+			},
+		},
+		{
+			`{"completion": {"max_tokens": 0, "max_input_tokens": 1.5, "temperature": 2.1, "top_p": -0.1, "presence_penalty": "0", "frequency_penalty": null}}`,
+			[]string{
+				"completion.frequency_penalty: want a number from -2 to 2, have null", "completion.max_input_tokens: want a whole number from 1 on, have 1.5",
+				"completion.max_tokens: want a whole number from 1 on, have 0", `completion.presence_penalty: want a number from -2 to 2, have "0"`,
+				"completion.temperature: want a number from 0 to 2, have 2.1", "completion.top_p: want a number from 0 to 1, have -0.1",
+			},
+		},
+		{
+			`{"completion": {"stop_sequences": ["a","b","c","d","e"], "include_history": "yes", "include_images": true, "completion_type": "text", "model": " ", "tool_choice": {"type":"function"}, "echo": 1}}`,
+			[]string{
+				"completion.completion_type: has no effect here: models are asked as chat", "completion.echo: no such field, have ",
+				"completion.include_history: want true or false", "completion.include_images: has no effect here", "completion.model: want the name of a model",
+				"completion.stop_sequences: want a list of at most 4 texts", "completion.tool_choice: want one of auto, required, none",
+			},
+		},
+		{`{"completion": [], "augmentation": "sequence"}`, []string{`augmentation: want an object, have "sequence"`, "completion: want an object, have []"}},
+		{
+			`{"augmentation": {"augmentation_type": "monologue", "data_sources": {"wiki": 900}}}`,
+			[]string{`augmentation.augmentation_type: want one of none, sequence, sequential, tools, have "monologue"`, "augmentation.data_sources: has no effect here: there are no data sources"},
+		},
+		{
+			`{"name": "p", "input_variables": [], "execution_settings": {}, "template_format": "handlebars"}`,
+			[]string{"execution_settings: has no effect here: say completion", "input_variables: has no effect here: say input.parameters", "name: has no effect here", "template_format: has no effect here"},
+		},
+		{`{"default_backends": ["a", "b"]}`, []string{"default_backends: want a list with the name of one model"}},
+		{`{"default_backends": ["a"], "completion": {"model": "b"}}`, []string{"default_backends: names another model than completion.model"}},
+		{
+			`{"input": {"parameters": [{}, {"name": "a-b"}, {"name": "x"}, {"name": "x"}, {"name": "y", "default": "z"}, {"name": "z", "defaultValue": "z", "is_required": true}, 7]}}`,
+			[]string{
+				"input.parameters[0]: has no name", `input.parameters[1].name: want letters, digits and _, at most 64, have "a-b"`, "input.parameters[3]: the name x is taken",
+				"input.parameters[4].default: has no effect here: say defaultValue", "input.parameters[5]: is_required and a defaultValue contradict", "input.parameters[6]: want an object, have 7",
+			},
+		},
+		{`{"description": ` + strings.Repeat("[", 70) + strings.Repeat("]", 70) + `}`, []string{": description: want a text, have " + strings.Repeat("[", 60) + "…"}},
+	} {
+		t.Run(tt.config, func(t *testing.T) {
+			t.Parallel()
+			_, err := oneFolder(t, tt.config, "")
+			expectFaults(t, err, "p/config.json", tt.want)
+		})
+	}
+}
+
+func expectFaults(t *testing.T, err error, file string, want []string) {
+	t.Helper()
+	var got []string
+	if err != nil {
+		got = strings.Split(err.Error(), "\n")
+	}
+	if len(got) != len(want) {
+		t.Errorf("%d faults, want %d: %v", len(got), len(want), err)
+	}
+	for i := range min(len(got), len(want)) {
+		if !strings.Contains(got[i], file) || !strings.Contains(got[i], want[i]) {
+			t.Errorf("fault %d is %s\nwant %s", i, got[i], want[i])
+		}
+	}
+}
+
+func TestOffers(t *testing.T) {
+	t.Parallel()
+	p, err := oneFolder(t, "", `[{"name": "b", "description": "does b"}, {"name": "a", "parameters": {"type": "object"}}]`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []prompts.Offer{{Name: "b", Description: "does b"}, {Name: "a", Parameters: []byte(`{"type": "object"}`)}}
+	if diff := cmp.Diff(want, p.Actions); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+	if p, err = oneFolder(t, "", "[]"); err != nil || p.Actions == nil {
+		t.Errorf("an empty list offers nothing: got %v, %v", p.Actions, err)
+	}
+	if p, err = oneFolder(t, "", ""); err != nil || p.Actions != nil {
+		t.Errorf("without a list all are offered: got %v, %v", p.Actions, err)
+	}
+}
+
+func TestOfferFaults(t *testing.T) {
+	t.Parallel()
+	_, err := oneFolder(t, "", `[{"name": "a"}, {"name": "a"}, {}, {"name": 1}, {"name": "b", "parameters": true}, {"name": "c", "strict": true}, "d"]`)
+	expectFaults(t, err, "p/actions.json", []string{
+		"[1]: the action a is named twice", "[2]: has no name", "[3].name: want a text, have 1",
+		"[4].parameters: want a JSON Schema, have true", "[5].strict: no such field, have description, name, parameters", `[6]: want an object, have "d"`,
+	})
+	_, err = oneFolder(t, "", `{"actions": []}`)
+	expectFaults(t, err, "p/actions.json", []string{`: want a list, have {"actions": []}`})
+}
+
+// FuzzConfig: any bytes are a configuration in the documented ranges, or have
+// faults that name their file.
+func FuzzConfig(f *testing.F) {
+	for _, seed := range []string{"{}", "[", `{"completion":{"max_tokens":1,"stop_sequences":["a"]}}`, `{"input":{"parameters":[{"name":"a"}]}}`, "{\"schema\":1\xff}", `{"a":{"a":1,"a":2}}`} {
+		f.Add([]byte(seed))
+	}
+	f.Fuzz(func(t *testing.T, raw []byte) {
+		p, err := prompts.ReadPrompt(fstest.MapFS{
+			"p/prompt.txt": {Data: []byte("text")}, "p/config.json": {Data: raw}, "p/actions.json": {Data: raw},
+		}, "p")
+		if err != nil {
+			for line := range strings.Lines(err.Error()) {
+				if !strings.HasPrefix(line, "p/config.json:") && !strings.HasPrefix(line, "p/actions.json:") {
+					t.Fatalf("a fault without a file: %s", line)
+				}
+			}
+			return
+		}
+		c := p.Config.Completion
+		if c.MaxTokens < 0 || c.MaxInputTokens < 0 || len(c.Stop) > 4 || c.Temperature != nil && (*c.Temperature < 0 || *c.Temperature > 2) {
+			t.Fatalf("out of range: %+v", c)
+		}
+	})
+}

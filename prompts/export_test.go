@@ -1,0 +1,4 @@
+package prompts
+
+// ReadPrompt reads the folder of one prompt.
+var ReadPrompt = readFolder
