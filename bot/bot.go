@@ -32,6 +32,22 @@ type Planner interface {
 	Plan(ctx context.Context, turn *actions.Turn) (planner.Plan, error)
 }
 
+// PlannerFunc is a function as a [Planner]. It is also the way to choose among
+// planners, by the conversation or the person:
+//
+//	bot.PlannerFunc(func(ctx context.Context, turn *actions.Turn) (planner.Plan, error) {
+//		if turn.Activity.Conversation.Personal() {
+//			return tools.Plan(ctx, turn)
+//		}
+//		return sequence.Plan(ctx, turn)
+//	})
+type PlannerFunc func(ctx context.Context, turn *actions.Turn) (planner.Plan, error)
+
+// Plan calls the function.
+func (f PlannerFunc) Plan(ctx context.Context, turn *actions.Turn) (planner.Plan, error) {
+	return f(ctx, turn)
+}
+
 // Store keeps turn state. [state.Redis] is one.
 type Store interface {
 	Load(ctx context.Context, keys ...state.Key) ([]*state.Scope, error)

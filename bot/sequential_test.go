@@ -6,6 +6,10 @@ import (
 	"testing"
 
 	"github.com/planbot-go/planbot/actions"
+	"github.com/planbot-go/planbot/bot"
+	"github.com/planbot-go/planbot/models"
+	"github.com/planbot-go/planbot/planner"
+	"github.com/planbot-go/planbot/prompts"
 )
 
 // TestSequentialRuns plays turns of the sequential planner whose model is of use,
@@ -67,4 +71,34 @@ func (b *bundle) addOddActions() {
 	actions.Add(b.actions, "shout", "Shouts", func(_ context.Context, _ *actions.Turn, in shouted) (actions.Result, error) {
 		return actions.Text("%s!", strings.ToUpper(in.Input)), nil
 	})
+}
+
+func TestThePlannerIsChosenByConversation(t *testing.T) {
+	t.Parallel()
+	b := setup(t, func(c *bot.Config) {
+		b := &bundle{T: t}
+		library, err := prompts.Load("")
+		b.must(err)
+		sequence := c.Planner
+		sequential, err := planner.NewSequential(t.Context(), planner.SequentialConfig{Model: offline{}, Prompts: library, Actions: c.Actions})
+		b.must(err)
+		c.Planner = bot.PlannerFunc(func(ctx context.Context, turn *actions.Turn) (planner.Plan, error) {
+			if turn.Activity.Conversation.Personal() {
+				return sequential.Plan(ctx, turn)
+			}
+			return sequence.Plan(ctx, turn)
+		})
+	})
+	b.say("hi")
+	b.expect("added by XML")
+	b.model.Says(plan(say("said by JSON")))
+	b.deliver(event{"text": "<at>Bot</at> hi", "conversation": event{"id": "19:g", "conversationType": "groupChat", "isGroup": true, "tenantId": "t1"}, "entities": []event{{"type": "mention", "text": "<at>Bot</at>", "mentioned": event{"id": "28:bot"}}}})
+	b.expect("said by JSON")
+}
+
+// offline answers with one plan.
+type offline struct{}
+
+func (offline) Complete(context.Context, *models.Request) (*models.Response, error) {
+	return &models.Response{Text: `<plan><say>added by XML</say></plan>`}, nil
 }

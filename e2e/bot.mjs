@@ -14,12 +14,12 @@ export function botBinary() {
 }
 
 // startBot resolves once the bot says that it is ready. Nothing of the caller's
-// environment reaches it but PATH and HOME: a key that lies around must not change a run.
-export async function startBot(bin, dir) {
+// environment reaches it but PATH and HOME, beside the scenario's settings: a key that lies around must not change a run.
+export async function startBot(bin, dir, settings = {}) {
   const port = await freePort();
   const url = `http://127.0.0.1:${port}`;
   const { PATH, HOME } = process.env;
-  const bot = start(bin, [], { cwd: dir, log: path.join(dir, 'bot.log'), env: { PATH, HOME, BOT_ADDR: `127.0.0.1:${port}`, BOT_LOG_FORMAT: 'json' } });
+  const bot = start(bin, [], { cwd: dir, log: path.join(dir, 'bot.log'), env: { PATH, HOME, BOT_ADDR: `127.0.0.1:${port}`, BOT_LOG_FORMAT: 'json', ...settings } });
   const ready = await until(async () => bot.over() || (await fetch(`${url}/readyz`).then((r) => r.ok, () => false)), 15_000);
   if (!ready || bot.over()) {
     await bot.stop(0);

@@ -8,6 +8,7 @@
 //   replies     how many new messages there must be, no more and no fewer
 //   ai          true: every new message carries the AI-generated label
 //   within_ms   how long to wait for expect (5000)
+// A first element with settings holds the environment that the bot is started with.
 import fs from 'node:fs';
 import path from 'node:path';
 import { botBinary, startBot } from './bot.mjs';
@@ -49,8 +50,10 @@ export async function runAll(kind, open) {
 
 const all = (dir) => fs.readdirSync(dir).filter((file) => file.endsWith('.json')).sort().map((file) => path.join(dir, file));
 
-async function runOne(steps, bin, dir, open, count) {
-  const bot = await startBot(bin, dir);
+async function runOne(elements, bin, dir, open, count) {
+  const settings = elements[0]?.settings;
+  const steps = settings ? elements.slice(1) : elements;
+  const bot = await startBot(bin, dir, settings);
   let client, driver;
   try {
     client = await startPlayground(bot.endpoint, dir);

@@ -1,6 +1,8 @@
 package planner_test
 
 import (
+	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/planbot-go/planbot/planner"
@@ -58,15 +60,67 @@ func TestDecodeAllocations(t *testing.T) { // not parallel: it counts allocation
 	}
 }
 
-// BenchmarkDecodeXML reads and validates a plan of four commands.
+// BenchmarkDecodeXML reads and validates a plan of four commands: less than 15 µs
+// and 60 allocations.
 func BenchmarkDecodeXML(b *testing.B) {
 	reg := xmlActions(b)
-	text := inPlan(`<function.summarize setContextVariable="S"/>`, `<function.Writer.Translate input="$S" language="French" setContextVariable="T"/>`,
-		`<function.sendEmail input="$T" email_address="mia@example.com" appendToResult="RESULT__SENT"/>`)
 	b.ReportAllocs()
 	for b.Loop() {
-		if _, err := planner.DecodeXML(text, "the goal", reg); err != nil {
+		if _, err := planner.DecodeXML(fourInXML, "the goal", reg); err != nil {
 			b.Fatal(err)
+		}
+	}
+}
+
+// fourInXML becomes three DOs and a SAY.
+var fourInXML = inPlan(`<function.summarize setContextVariable="S"/>`, `<function.Writer.Translate input="$S" language="French" setContextVariable="T"/>`,
+	`<function.sendEmail input="$T" email_address="mia@example.com" appendToResult="RESULT__SENT"/>`)
+
+func TestDecodeXMLAllocations(t *testing.T) { // not parallel: it counts allocations
+	reg := xmlActions(t)
+	allocs := testing.AllocsPerRun(100, func() {
+		if _, err := planner.DecodeXML(fourInXML, "the goal", reg); err != nil {
+			t.Fatal(err)
+		}
+	})
+	if allocs > 60 {
+		t.Errorf("%v allocations, want 60 at most", allocs)
+	}
+}
+
+// BenchmarkDecodeXMLHostile reads what takes longest to read, at two sizes: at
+// both sizes a byte should take the same time, and 1 MiB less than 50 ms.
+func BenchmarkDecodeXMLHostile(b *testing.B) {
+	reg := xmlActions(b)
+	const plan = "<plan><function.wipe/></plan>"
+	for name, text := range map[string][3]string{
+		"tags":          {"", "<a>", ""},
+		"unclosed tags": {"", "<think", ""},
+		"closing tags":  {"", "</a>", ""},
+		"reasoning":     {"", "<think>a</think>", ""},
+		"plans spoken":  {"", "<plan>", ""},
+		"goals":         {plan, "<goal>", "\n" + plan},
+		"prose":         {plan + "\n", "? ", "\n" + plan},
+		"fences":        {plan + "\n", "```\n", ""},
+		"quotes":        {plan + "\n", `"`, ""},
+		"lines":         {"", "x\n", ""},
+		"diamonds":      {"text ", "◁", ""},
+		"brackets":      {"{", "[", "</plan>"},
+		"variables":     {"<plan><say>", "$A", "</say></plan>"},
+		"saved":         {"<plan><function.wipe setContextVariable='A'/><say>", "$A", "</say></plan>"},
+		"made up names": {"<plan><function.wipe/><say>$INPUT", " $OUTPUT_1", "</say></plan>"},
+		"entities":      {"<plan><say>", "&", "</say></plan>"},
+		"attributes":    {"<plan><function.wipe>", "<a b='c'/>", "</function.wipe></plan>"},
+		"values":        {"<plan><function.wipe x='", "<", "'/></plan>"},
+	} {
+		for _, size := range []int{1 << 17, 1 << 20} {
+			b.Run(fmt.Sprintf("%s/%d", name, size), func(b *testing.B) {
+				text := text[0] + strings.Repeat(text[1], (size-len(text[0])-len(text[2]))/len(text[1])) + text[2]
+				b.SetBytes(int64(len(text)))
+				for b.Loop() {
+					_, _ = planner.DecodeXML(text, "goal", reg)
+				}
+			})
 		}
 	}
 }

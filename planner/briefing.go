@@ -35,9 +35,10 @@ type briefing struct {
 // it says the same in every turn. Every fault is in the one error.
 func newBriefing(ctx context.Context, kind string, prompt *prompts.Prompt, cfg SequenceConfig) (*briefing, error) {
 	b := &briefing{prompt: prompt, cfg: cfg, model: cfg.Model}
+	allowed, excluding := without(cfg.Actions, cfg.Exclude)
 	var err error
-	b.offered, err = offered(prompt.Actions, cfg.Actions)
-	faults := []error{err, b.checkUse(kind), b.checkTemplate(), b.nameModel()}
+	b.offered, err = offered(prompt.Actions, allowed)
+	faults := []error{excluding, err, b.checkUse(kind), b.checkTemplate(), b.nameModel()}
 	if err := errors.Join(faults...); err != nil {
 		return nil, fmt.Errorf("prompt %s: %w", prompt.Name(), err)
 	}
@@ -60,7 +61,11 @@ func listsOf(offered *actions.Registry) map[string]prompts.Func {
 		text := sync.OnceValue(func() string { return render(Describe(offered)) })
 		return func(context.Context, []string) (any, error) { return text(), nil }
 	}
-	return map[string]prompts.Func{"actions": list(prompts.RenderActions), "manual": list(prompts.RenderManual)}
+	manual := func(described []prompts.Action) string {
+		slices.SortStableFunc(described, byPlugin)
+		return prompts.RenderManual(described)
+	}
+	return map[string]prompts.Func{"actions": list(prompts.RenderActions), "manual": list(manual)}
 }
 
 // checkUse finds settings that contradict the planner or have no effect with it.

@@ -3,6 +3,7 @@ package planner
 import (
 	"strings"
 	"unicode"
+	"unicode/utf8"
 )
 
 // label says what stands before a value on its line.
@@ -55,7 +56,12 @@ func labelBefore(line string) label {
 }
 
 // isBlank reports whether c is white space of any kind, or has no width.
-func isBlank(c rune) bool { return unicode.IsSpace(c) || isInvisible(c) }
+func isBlank(c rune) bool {
+	if c < utf8.RuneSelf {
+		return c == ' ' || '\t' <= c && c <= '\r'
+	}
+	return unicode.IsSpace(c) || isInvisible(c)
+}
 
 // isNamed reports whether line is the name of a plan and a colon.
 func isNamed(line string) bool {

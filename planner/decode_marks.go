@@ -15,11 +15,11 @@ var endTokens = [...]string{
 
 // endTokenAt returns the size of the end token that text begins with; 0 for none.
 func endTokenAt(text string) int {
-	if len(text) < 2 || strings.IndexByte("/|es\xef", text[1]) < 0 {
+	if len(text) < len("</s>") || strings.IndexByte("/|es\xef", text[1]) < 0 {
 		return 0
 	}
 	for _, token := range endTokens {
-		if strings.HasPrefix(text, token) {
+		if token[2] == text[2] && strings.HasPrefix(text, token) {
 			return len(token)
 		}
 	}
@@ -104,16 +104,28 @@ var reasoningTags = [...]tag{
 // tagAt returns the index of the reasoning tag that text begins with, -1 for
 // none, and whether it opens or closes, and its size.
 func tagAt(text string) (index int, opens bool, size int) {
-	name := strings.TrimPrefix(text[1:min(len(text), 3)], "/")
-	if text[0] < utf8.RuneSelf && (name == "" || strings.IndexByte("tras", name[0]|0x20) < 0) {
-		return -1, false, 0 // as most marks: no name of a tag begins like that
+	const shortest, longest = len("think"), len("scratchpad")
+	start := 1
+	if text[0] >= utf8.RuneSelf {
+		start = len("◁")
+	}
+	if opens = start >= len(text) || text[start] != '/'; !opens {
+		start++
+	}
+	end := start
+	for end < len(text) && end-start <= longest && isWordStart(text[end]) {
+		end++
+	}
+	if n := end - start; n < shortest || n > longest {
+		return -1, false, 0
 	}
 	for i, t := range reasoningTags {
-		if hasPrefixFold(text, t.open) {
-			return i, true, len(t.open)
+		mark := t.open
+		if !opens {
+			mark = t.shut
 		}
-		if hasPrefixFold(text, t.shut) {
-			return i, false, len(t.shut)
+		if mark[start] == text[start]|0x20 && hasPrefixFold(text, mark) {
+			return i, opens, len(mark)
 		}
 	}
 	return -1, false, 0

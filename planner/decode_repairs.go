@@ -34,6 +34,7 @@ const (
 	droppedSay
 	reshaped
 	guessedStrings
+	leftOutStep
 )
 
 // codes are the names of the bits of repairs, in their order.
@@ -41,7 +42,7 @@ var codes = [...]string{
 	"utf8", "prefix", "reasoning", "end_token", "fence", "label", "prose", "json_string", "equal_plans",
 	"bare_commands", "tool_call", "quotes", "commas", "colons", "spaces", "comments", "literals", "numbers",
 	"control_characters", "escapes", "concatenation", "bare_words", "closing_brace", "extra_brace",
-	"equal_keys", "empty_say", "shape", "unescaped_quotes",
+	"equal_keys", "empty_say", "shape", "unescaped_quotes", "missing_function",
 }
 
 // list returns the codes of the set, sorted; nil for none.

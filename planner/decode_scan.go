@@ -119,10 +119,12 @@ func (s *survey) mark(rest string) {
 		s.tag(index, opens, size)
 		return
 	}
-	inner := strings.TrimLeftFunc(rest[1:], isBlank)
-	if rest[0] == '[' && strings.HasPrefix(inner, "{") && keyFollows(inner[1:]) {
-		s.candidate()
-		return
+	if rest[0] == '[' {
+		inner := strings.TrimLeftFunc(rest[1:], isBlank)
+		if strings.HasPrefix(inner, "{") && keyFollows(inner[1:]) {
+			s.candidate()
+			return
+		}
 	}
 	s.pos++
 }

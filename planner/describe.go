@@ -27,6 +27,13 @@ func Describe(registry *actions.Registry) []prompts.Action {
 	return list
 }
 
+// byPlugin is the order of the functions manual: by plugin, then by name.
+func byPlugin(a, b prompts.Action) int {
+	pluginA, nameA := splitPlugin(a.Name)
+	pluginB, nameB := splitPlugin(b.Name)
+	return cmp.Or(strings.Compare(pluginA, pluginB), strings.Compare(nameA, nameB))
+}
+
 func describeParameter(schema *jsonschema.Schema, name string) prompts.Parameter {
 	property := schema.Properties[name]
 	p := prompts.Parameter{

@@ -87,6 +87,9 @@ func (e *Execution) Advance(result actions.Result) error {
 		if err != nil {
 			return fmt.Errorf("save result as %s: %w", name, err)
 		}
+		if text, ok := value.(string); ok && e.Plan.TrimResults {
+			value = strings.TrimSpace(text)
+		}
 		e.Variables.Set(name, value)
 	}
 	e.Next++

@@ -82,3 +82,18 @@ func TestExecutionTogether(t *testing.T) {
 		}
 	}
 }
+
+// TestExecutionTrims: results of XML plans are saved without white space around
+// them, those of others as they are.
+func TestExecutionTrims(t *testing.T) {
+	t.Parallel()
+	for trim, want := range map[bool]string{true: "[a  b]", false: "[ a  b\n]"} {
+		p := planner.Plan{TrimResults: trim, Commands: []planner.Command{
+			{Kind: planner.Do, Action: "find", SaveAs: "A"}, {Kind: planner.Say, Response: "[$A]"},
+		}}
+		e := planner.NewExecution(p, nil)
+		if err := e.Advance(actions.Text(" a  b\n")); err != nil || e.Command(1).Response != want {
+			t.Errorf("trim %v: got %q, %v", trim, e.Command(1).Response, err)
+		}
+	}
+}

@@ -34,6 +34,44 @@ func offered(offers []prompts.Offer, reg *actions.Registry) (*actions.Registry, 
 	return reg.Only(picked...)
 }
 
+// without is reg without the actions that the words exclude. Each has to exclude
+// something: else it is misspelt.
+func without(reg *actions.Registry, words []string) (*actions.Registry, error) {
+	if len(words) == 0 {
+		return reg, nil
+	}
+	var faults []error
+	for _, word := range words {
+		if !slices.ContainsFunc(reg.All(), func(a *actions.Action) bool { return excludes(word, a.Name) }) {
+			faults = append(faults, fmt.Errorf("Exclude: there is no action %q%s", word, suggest(word, reg)))
+		}
+	}
+	var kept []actions.Offer
+	for _, a := range reg.All() {
+		if !slices.ContainsFunc(words, func(word string) bool { return excludes(word, a.Name) }) {
+			kept = append(kept, actions.Offer{Name: a.Name})
+		}
+	}
+	rest, err := reg.Only(kept...)
+	return rest, errors.Join(append(faults, err)...)
+}
+
+// excludes reports whether a word of [SequenceConfig.Exclude] means an action.
+func excludes(word, name string) bool {
+	plugin, bare := splitPlugin(name)
+	return strings.EqualFold(strings.ReplaceAll(word, ".", "-"), name) || strings.EqualFold(word, bare) || plugin != "" && strings.EqualFold(word, plugin)
+}
+
+// splitPlugin parts the name of an action into that of its plugin, "" for none,
+// and its own.
+func splitPlugin(name string) (plugin, bare string) {
+	plugin, bare, found := strings.Cut(name, "-")
+	if !found {
+		return "", name
+	}
+	return plugin, bare
+}
+
 func checkOffer(o prompts.Offer, reg *actions.Registry) error {
 	action, ok := reg.Lookup(o.Name)
 	if !ok || action.Name != o.Name {

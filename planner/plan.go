@@ -53,6 +53,9 @@ type Plan struct {
 	// Preface is what the model wrote beside its tool calls. It goes back to the
 	// model with the results, not to the person.
 	Preface string `json:"preface,omitempty"`
+	// TrimResults says that results are saved without white space around them, as
+	// Semantic Kernel does.
+	TrimResults bool `json:"trimResults,omitempty"`
 	// Prose says that the text held no plan: Commands is the one SAY of it.
 	Prose bool `json:"prose,omitempty"`
 }

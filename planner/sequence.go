@@ -17,6 +17,13 @@ type SequenceConfig struct {
 	Prompts *prompts.Library
 	Actions *actions.Registry
 
+	// Exclude are actions that the model is not told of and may not plan: names of
+	// actions, with their plugin as in Writer-Translate or Writer.Translate or
+	// without it, and names of plugins, all without regard to case.
+	Exclude []string
+	// AllowMissing is for the sequential planner alone, see [XMLDecoder].
+	AllowMissing bool
+
 	// Prompt is the name of the prompt in Prompts. "": that of the planner,
 	// "sequence", "sequential" or "tools".
 	Prompt string
@@ -44,6 +51,9 @@ type Sequence struct{ asker asker }
 // NewSequence renders the part of the prompt that is the same for every turn,
 // from the prompt "sequence" or the one that cfg names. Every fault of cfg is in the one error.
 func NewSequence(ctx context.Context, cfg SequenceConfig) (*Sequence, error) {
+	if cfg.AllowMissing {
+		return nil, errors.New("sequence planner: AllowMissing is for the sequential planner")
+	}
 	asker, err := newAsker(ctx, "sequence", "one JSON object in the plan format and nothing else", cfg)
 	if err != nil {
 		return nil, fmt.Errorf("sequence planner: %w", err)

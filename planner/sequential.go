@@ -34,7 +34,7 @@ func NewSequential(ctx context.Context, cfg SequentialConfig) (*Sequential, erro
 // It is repaired, and fails, as that of [Sequence.Plan].
 func (s *Sequential) Plan(ctx context.Context, turn *actions.Turn) (Plan, error) {
 	return s.asker.plan(ctx, turn, func(answer string, offered *actions.Registry) (Plan, error) {
-		return DecodeXML(answer, turn.Text, offered)
+		return (&XMLDecoder{Actions: offered, AllowMissing: s.asker.cfg.AllowMissing}).Decode(answer, turn.Text)
 	})
 }
 

@@ -150,3 +150,57 @@ func TestSequentialPrompt(t *testing.T) {
 		t.Errorf("the prompt changed; if that is wanted run go test -update (-want +got):\n%s", diff)
 	}
 }
+
+// answered makes a sequential planner of cfg, whose model answers with text, and
+// plans with it.
+func answered(t *testing.T, text string, cfg planner.SequentialConfig) (planner.Plan, string, error) {
+	t.Helper()
+	library, err := prompts.Load("")
+	if err != nil {
+		t.Fatal(err)
+	}
+	model := &recorder{answer: text}
+	cfg.Model, cfg.Prompts, cfg.Actions, cfg.MaxRepairs = model, library, xmlActions(t), -1
+	s, err := planner.NewSequential(t.Context(), cfg)
+	if err != nil {
+		return planner.Plan{}, "", err
+	}
+	scope := state.NewScope()
+	plan, err := s.Plan(t.Context(), &actions.Turn{Activity: &activity.Activity{}, Conversation: scope, Thread: scope, User: scope, Temp: scope})
+	return plan, model.asked[0].Messages[0].Text, err
+}
+
+// TestExclude: what is excluded is not listed, and no plan may do it.
+func TestExclude(t *testing.T) {
+	t.Parallel()
+	for word, gone := range map[string]string{
+		"wipe": "wipe", "WIPE": "wipe", "writer": "Writer-Translate", "translate": "Writer-Translate",
+		"Writer.translate": "Writer-Translate", "writer-Translate": "Writer-Translate",
+	} {
+		_, system, err := answered(t, inPlan("<function."+gone+` input="a" language="French"/>`), planner.SequentialConfig{Exclude: []string{word}})
+		var fault *planner.DecodeError
+		if !errors.As(err, &fault) || fault.Kind != planner.UnknownAction {
+			t.Errorf("without %s: got %v", word, err)
+		}
+		if strings.Contains(system, "\n"+gone+":") || !strings.Contains(system, "\nsummarize:") {
+			t.Errorf("without %s the model is told\n%s", word, system)
+		}
+	}
+	_, _, err := answered(t, "", planner.SequentialConfig{Exclude: []string{"wipe", "whipe"}})
+	if err == nil || !strings.Contains(err.Error(), `Exclude: there is no action "whipe"`) || strings.Contains(err.Error(), `action "wipe"`) {
+		t.Errorf("got %v", err)
+	}
+}
+
+// TestSequentialAllowsMissing, when it is told to; the sequence planner cannot.
+func TestSequentialAllowsMissing(t *testing.T) {
+	t.Parallel()
+	cfg := planner.SequentialConfig{AllowMissing: true}
+	plan, _, err := answered(t, inPlan("<function.A.unknown/>", "<function.wipe/>"), cfg)
+	if err != nil || plan.Commands[0].Action != "wipe" {
+		t.Errorf("got %+v, %v", plan, err)
+	}
+	if _, err := planner.NewSequence(t.Context(), planner.SequenceConfig(cfg)); err == nil || !strings.Contains(err.Error(), "AllowMissing") {
+		t.Errorf("got %v", err)
+	}
+}

@@ -34,12 +34,16 @@ func validate(p *Plan, reg *actions.Registry) error {
 	if err := checkOrder(p.Commands, saved); err != nil {
 		return err
 	}
+	var later func(string) bool
+	if saved != nil {
+		later = func(text string) bool { return refersTo(text, saved) }
+	}
 	p.Commands = slices.Clone(p.Commands)
 	for i := range p.Commands {
 		if p.Commands[i].Kind != Do {
 			continue
 		}
-		if err := checkAction(&p.Commands[i], i, reg, saved); err != nil {
+		if err := checkAction(&p.Commands[i], i, reg, later); err != nil {
 			return err
 		}
 	}
@@ -132,17 +136,14 @@ func eachText(value any, visit func(string) error) error {
 	return nil
 }
 
-// checkAction checks a DO against its action and gives it the action's name.
-func checkAction(c *Command, index int, reg *actions.Registry, saved map[string]int) error {
+// checkAction checks a DO against its action and gives it the action's name. Texts
+// for which later returns true are not final.
+func checkAction(c *Command, index int, reg *actions.Registry, later func(string) bool) error {
 	action, ok := lookup(reg, c.Action)
 	if !ok {
 		return fail(UnknownAction, "command %d: there is no action %q%s", index+1, clip(c.Action), suggest(c.Action, reg))
 	}
 	c.Action = action.Name
-	var later func(string) bool
-	if saved != nil {
-		later = func(text string) bool { return refersTo(text, saved) }
-	}
 	err := action.CheckBefore(c.Entities, later)
 	var missing *actions.MissingError
 	switch {

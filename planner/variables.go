@@ -27,11 +27,14 @@ func (v Variables) ExpandText(text string) string {
 		return text
 	}
 	var out strings.Builder
+	out.Grow(len(text))
+	var key []byte
 	for at >= 0 {
 		out.WriteString(text[:at])
 		text = text[at+1:]
 		size := nameSize(text)
-		value, set := v[strings.ToLower(text[:size])]
+		key = appendFolded(key[:0], text[:size])
+		value, set := v[string(key)]
 		switch {
 		case strings.HasPrefix(text, "$"):
 			out.WriteByte('$')
@@ -126,6 +129,19 @@ func references(text string) func(func(string) bool) {
 			text = text[size:]
 		}
 	}
+}
+
+// appendFolded appends a name in lower case, as a key for a map of names. Only
+// ASCII is in names.
+func appendFolded(key []byte, name string) []byte {
+	for i := range len(name) {
+		c := name[i]
+		if 'A' <= c && c <= 'Z' {
+			c |= 0x20
+		}
+		key = append(key, c)
+	}
+	return key
 }
 
 // nameSize is the size of the name of a variable that text begins with; 0 for

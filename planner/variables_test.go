@@ -68,3 +68,37 @@ func TestExpandEntities(t *testing.T) {
 		t.Errorf("the zero value: %q", got)
 	}
 }
+
+// TestExpansionOfSemanticKernel are the inputs of the tests of its expansion, and
+// those where it goes wrong.
+func TestExpansionOfSemanticKernel(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		text string
+		set  map[string]string
+		want string
+	}{
+		{"Hello world!", nil, "Hello world!"},
+		{"$SOMETHING_ELSE;$SOMETHING_ELSE2", map[string]string{"SOMETHING_ELSE": "The string", "SOMETHING_ELSE2": "Another string"}, "The string;Another string"},
+		{"[$FirstName,$LastName,$Age]", map[string]string{"FirstName": "John", "LastName": "Doe", "Age": "35"}, "[John,Doe,35]"},
+		{"$Category ($Count)", map[string]string{"Category": "Fruits", "Count": "3"}, "Fruits (3)"},
+		{"$Country is in $Continent", map[string]string{"Country": "Canada", "Continent": "North America"}, "Canada is in North America"},
+		{"$VAR1 $VAR2", map[string]string{"var1": "value1", "var2": "value2"}, "value1 value2"},
+		{"$A$B$A", map[string]string{"A": "a", "B": "b"}, "aba"},
+		{"$NO_VAR", map[string]string{"A": "a"}, "$NO_VAR"},
+		{`{"prop":"value", "$prop": 3, "prop2": "my name is $pop and $var"}`, map[string]string{"var": "foobar"}, `{"prop":"value", "$prop": 3, "prop2": "my name is $pop and foobar"}`},
+		{"$ABC $A", map[string]string{"A": "x"}, "$ABC x"},
+		{"$$name", map[string]string{"name": "v"}, "$name"},
+		{"Hello $INPUT", map[string]string{"INPUT": "world"}, "Hello world"},
+		{"$A $B", map[string]string{"A": "$B", "B": "$A"}, "$B $A"},
+		{"$X[1].y", map[string]string{"X": "v"}, "v[1].y"},
+	} {
+		v := planner.Variables{}
+		for name, value := range test.set {
+			v.Set(name, value)
+		}
+		if got := v.ExpandText(test.text); got != test.want {
+			t.Errorf("%s: got %s, want %s", test.text, got, test.want)
+		}
+	}
+}

@@ -1,12 +1,29 @@
 package planner
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/planbot-go/planbot/actions"
 )
 
-// DecodeXML reads the plan that a model wrote in the format of Semantic Kernel's
+// XMLDecoder reads plans in the XML of Semantic Kernel's sequential planner.
+// Actions is required. It is safe for concurrent use.
+type XMLDecoder struct {
+	Actions *actions.Registry
+	// AllowMissing leaves out the functions that are no actions, where their plan
+	// would be refused else: the output of such a step is its input. What it would
+	// have set as a variable is not set, and a plan that uses it is refused, as is
+	// one with nothing else to run. The plan's repairs say "missing_function".
+	AllowMissing bool
+}
+
+// DecodeXML is [XMLDecoder.Decode] for plans of whose functions none may be missing.
+func DecodeXML(text, goal string, reg *actions.Registry) (Plan, error) {
+	return (&XMLDecoder{Actions: reg}).Decode(text, goal)
+}
+
+// Decode reads the plan that a model wrote in the format of Semantic Kernel's
 // sequential planner, validated: a <plan> whose children <function.Name …/> or
 // <function.Plugin.Name …/> become DOs, with their attributes as entities.
 //
@@ -17,20 +34,21 @@ import (
 //     called input takes it when it is left out or empty, and has no default.
 //     Another entity that is left out takes the variable of its name.
 //   - appendToResult="NAME" keeps the output too. The plan ends in a SAY of all
-//     such outputs, a line each; without any, of the last function's output.
+//     such outputs, a line each, those that are only set as the same NAME among
+//     them; without any, of the last function's output.
 //   - <say>text</say> is a SAY where it stands. Behind the last function it takes
 //     the place of the last output. Semantic Kernel has no such element.
 //
 // Names match without regard to case. Of several plans the last one that may run
 // counts. Text that holds no plan is read by [Decode]: it is a JSON plan or prose.
 // The error is a [*DecodeError]; nothing of a text that was cut off is a plan.
-func DecodeXML(text, goal string, reg *actions.Registry) (Plan, error) {
+func (d *XMLDecoder) Decode(text, goal string) (Plan, error) {
 	if len(text) > maxBytes {
 		return Plan{}, fail(InvalidPlan, "the answer is longer than %d bytes", maxBytes)
 	}
 	cleaned, done := clean(text)
 	if opened, _ := openFence(cleaned); looksJSON(opened) {
-		return readOther(text, reg)
+		return d.readOther(text)
 	}
 	cleaned, more, err := finalChannel(cleaned)
 	if err != nil {
@@ -44,19 +62,21 @@ func DecodeXML(text, goal string, reg *actions.Registry) (Plan, error) {
 	case s.stray:
 		return Plan{}, fail(InvalidPlan, "a function stands outside of a <plan>")
 	case len(s.plans) > 0:
-		return s.choose(goal, reg)
+		return d.choose(s, goal)
 	case s.concealed:
 		return Plan{}, fail(InvalidPlan, "the plan stands in a comment or in character data")
 	case containsFold(cleaned, "&lt;plan"), containsFold(cleaned, "&lt;"+functionTag):
 		return Plan{}, fail(InvalidPlan, "the plan is written with &lt; for <")
+	case cleaned != "" && onlyTags(cleaned):
+		return Plan{}, fail(InvalidPlan, "the answer is XML, but no plan")
 	}
-	return readOther(text, reg)
+	return d.readOther(text)
 }
 
 // readOther reads an answer in the format of the sequence planner, if that is all
 // there is.
-func readOther(text string, reg *actions.Registry) (Plan, error) {
-	plan, err := readJSON(text, reg)
+func (d *XMLDecoder) readOther(text string) (Plan, error) {
+	plan, err := readJSON(text, d.Actions)
 	if err == nil && plan.Salvaged && containsFold(text, "<"+functionTag) {
 		return Plan{}, fail(InvalidPlan, "there is an XML plan beside the JSON plan")
 	}
@@ -65,15 +85,15 @@ func readOther(text string, reg *actions.Registry) (Plan, error) {
 
 // choose takes the last plan that may run. An empty one behind it takes it back,
 // and when none may run, the fault is that of the last.
-func (s *xmlScan) choose(goal string, reg *actions.Registry) (Plan, error) {
+func (d *XMLDecoder) choose(s *xmlScan, goal string) (Plan, error) {
 	if s.hasJSON() {
 		return Plan{}, fail(InvalidPlan, "there is JSON of a plan beside the XML plan")
 	}
 	var fault error
 	for i := len(s.plans) - 1; i >= 0; i-- {
-		plan, err := s.weave(s.plans[i], goal, reg)
+		plan, err := d.read(s, s.plans[i], goal)
 		if err == nil {
-			return s.finish(plan), nil
+			return plan, nil
 		}
 		if fault == nil {
 			fault = err
@@ -85,8 +105,8 @@ func (s *xmlScan) choose(goal string, reg *actions.Registry) (Plan, error) {
 	return Plan{}, fault
 }
 
-// weave makes the commands of a plan, and validates them.
-func (s *xmlScan) weave(p xmlPlan, goal string, reg *actions.Registry) (Plan, error) {
+// read makes the commands of a plan, and validates them.
+func (d *XMLDecoder) read(s *xmlScan, p xmlPlan, goal string) (Plan, error) {
 	switch {
 	case p.fault != nil:
 		return Plan{}, p.fault
@@ -95,27 +115,54 @@ func (s *xmlScan) weave(p xmlPlan, goal string, reg *actions.Registry) (Plan, er
 	case p.isEmpty():
 		return Plan{}, fail(NoPlan, "the plan is empty; if it cannot be done, say so in plain text")
 	}
-	commands, err := weave(p.steps, goal, reg)
+	w, err := d.weave(p.steps, goal)
 	if err != nil {
 		return Plan{}, err
 	}
-	return Validate(Plan{Commands: commands}, reg)
+	plan := Plan{Commands: w.commands, TrimResults: true}
+	if err := validate(&plan, d.Actions); err != nil {
+		return Plan{}, err
+	}
+	if w.missing != "" {
+		s.done |= leftOutStep
+	}
+	return s.finish(plan), nil
 }
 
 // hasJSON reports whether JSON of a plan stands outside of the XML plans: one may
 // be within a string of it.
 func (s *xmlScan) hasJSON() bool {
-	for _, part := range s.around {
-		text := s.text[part.start:part.end]
+	return slices.ContainsFunc(s.around, func(part span) bool { return hasKey(s.text[part.start:part.end]) })
+}
+
+// hasKey reports whether a key of a JSON plan stands in text.
+func hasKey(text string) bool {
+	for i := range len(text) {
+		if quote := text[i]; quote != '"' && quote != '\'' {
+			continue
+		}
 		for _, key := range [...]string{"commands", "action", "response"} {
-			for _, quote := range [...]string{`"`, `'`} {
-				if indexFold(text, quote+key+quote) >= 0 {
-					return true
-				}
+			if rest := text[i+1:]; len(rest) > len(key) && rest[len(key)] == text[i] && strings.EqualFold(rest[:len(key)], key) {
+				return true
 			}
 		}
 	}
 	return false
+}
+
+// onlyTags reports whether text is tags and nothing else.
+func onlyTags(text string) bool {
+	for text != "" {
+		size := 0
+		if text[0] == '<' {
+			size = tagSize(text)
+		}
+		if size == 0 {
+			return false
+		}
+		text = strings.TrimLeft(text[size:], " \t\r\n")
+	}
+	return true
 }
 
 // finish notes what was repaired, and what stood around the plan.

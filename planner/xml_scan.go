@@ -1,10 +1,10 @@
 package planner
 
 import (
-	"regexp"
 	"slices"
 	"strings"
 	"unicode"
+	"unicode/utf8"
 )
 
 const (
@@ -47,13 +47,17 @@ type xmlScan struct {
 // scan finds all plans. It fails when the text cannot be the whole of an answer.
 func (s *xmlScan) scan() *DecodeError {
 	for s.pos < len(s.text) {
-		size := strings.IndexAny(s.text[s.pos:], "<[◁")
-		if size < 0 {
-			break
-		}
-		s.pos += size
-		if err := s.mark(s.text[s.pos:]); err != nil {
-			return err
+		switch s.text[s.pos] {
+		case '<':
+			if err := s.mark(s.text[s.pos:]); err != nil {
+				return err
+			}
+		case '[', 0xE2: // the first byte of ◁
+			if err := s.reasoningMark(s.text[s.pos:]); err != nil {
+				return err
+			}
+		default:
+			s.pos++
 		}
 	}
 	s.pos = len(s.text)
@@ -63,7 +67,7 @@ func (s *xmlScan) scan() *DecodeError {
 
 // mark looks at what may be a tag outside of plans.
 func (s *xmlScan) mark(rest string) *DecodeError {
-	if rest[0] == '<' && endTokenAt(rest) > 0 {
+	if endTokenAt(rest) > 0 {
 		s.done |= strippedEndToken
 		s.text = s.text[:s.pos]
 		return nil
@@ -71,21 +75,33 @@ func (s *xmlScan) mark(rest string) *DecodeError {
 	if size := hiddenSize(rest); size != 0 {
 		return s.hidden(size)
 	}
-	if index, opens, size := tagAt(rest); index >= 0 {
-		return s.reasoning(reasoningTags[index].shut, opens, size)
-	}
-	if rest[0] == '<' && strings.EqualFold(tagName(rest), "plan") && rest[1] != '/' {
+	if hasPrefixFold(rest, "<plan") && strings.EqualFold(tagName(rest), "plan") {
 		return s.plan()
 	}
 	s.stray = s.stray || hasPrefixFold(rest, "<"+functionTag)
+	return s.reasoningMark(rest)
+}
+
+// reasoningMark looks at what may be a tag of reasoning.
+func (s *xmlScan) reasoningMark(rest string) *DecodeError {
+	if index, opens, size := tagAt(rest); index >= 0 {
+		return s.reasoning(reasoningTags[index].shut, opens, size)
+	}
 	s.pos++
 	return nil
 }
 
-// hiddenSize is the size of what text begins with that is no part of a plan: a
-// comment, character data, an instruction. 0: none; negative: it never ends.
+// hiddenMarks are what may stand between the steps of a plan and is no part of
+// it: a comment, character data, an instruction.
+var hiddenMarks = [...][2]string{{"<!--", "-->"}, {"<![CDATA[", "]]>"}, {"<?", "?>"}}
+
+// hiddenSize is the size of such a mark at the start of text, with what it holds.
+// 0: there is none; negative: it never ends.
 func hiddenSize(text string) int {
-	for _, mark := range [...][2]string{{"<!--", "-->"}, {"<![CDATA[", "]]>"}, {"<?", "?>"}} {
+	if len(text) < 2 || text[1] != '!' && text[1] != '?' {
+		return 0
+	}
+	for _, mark := range hiddenMarks {
 		if inner, ok := strings.CutPrefix(text, mark[0]); ok {
 			end := strings.Index(inner, mark[1])
 			if end < 0 {
@@ -188,10 +204,44 @@ func (s *xmlScan) prose() bool {
 	return slices.ContainsFunc(s.around, func(part span) bool { return hasWords(s.text[part.start:part.end]) })
 }
 
-// unspoken is what may stand around a plan and is no prose: the goal, tags, and
-// the marks of a fence.
-var unspoken = regexp.MustCompile("(?is)<goal>.*?</goal>|</?[a-z][^<>]*>|```+[a-z]*")
-
+// hasWords reports whether text says anything, beside what may stand around a
+// plan: the goal, tags, and the marks of a fence.
 func hasWords(text string) bool {
-	return strings.ContainsFunc(unspoken.ReplaceAllString(text, " "), func(c rune) bool { return unicode.IsLetter(c) || unicode.IsDigit(c) })
+	goal := true // one that is not closed is a tag, and is not looked for again
+	for i := 0; i < len(text); {
+		switch c, size := utf8.DecodeRuneInString(text[i:]); {
+		case c == '<':
+			if goal && hasPrefixFold(text[i:], "<goal>") {
+				end := indexFold(text[i:], "</goal>")
+				if goal = end >= 0; goal {
+					i += end + len("</goal>")
+					continue
+				}
+			}
+			i += max(tagSize(text[i:]), 1)
+		case strings.HasPrefix(text[i:], "```"):
+			i = len(text) - len(strings.TrimLeft(strings.TrimLeft(text[i:], "`"), letters))
+		case unicode.IsLetter(c), unicode.IsDigit(c):
+			return true
+		default:
+			i += size
+		}
+	}
+	return false
+}
+
+const letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+
+// tagSize is the size of the tag that text begins with, whatever its name; 0 for
+// none.
+func tagSize(text string) int {
+	name := strings.TrimPrefix(text[1:], "/")
+	if name == "" || name[0]|0x20 < 'a' || name[0]|0x20 > 'z' {
+		return 0
+	}
+	end := strings.IndexAny(name, "<>")
+	if end < 0 || name[end] == '<' {
+		return 0
+	}
+	return len(text) - len(name) + end + 1
 }

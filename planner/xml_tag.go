@@ -19,6 +19,7 @@ type tagReader struct {
 	text string
 	pos  int
 	done repairs
+	read []attribute // those of all tags so far
 }
 
 var errXMLTruncated = fail(Truncated, "the text ends before the plan does")
@@ -26,6 +27,7 @@ var errXMLTruncated = fail(Truncated, "the text ends before the plan does")
 // startTag reads the rest of a tag from behind its name, and reports whether it
 // is closed in itself.
 func (r *tagReader) startTag(name string) (attributes []attribute, closed bool, err *DecodeError) {
+	first := len(r.read)
 	for {
 		r.space()
 		switch rest := r.text[r.pos:]; {
@@ -33,18 +35,18 @@ func (r *tagReader) startTag(name string) (attributes []attribute, closed bool, 
 			return nil, false, errXMLTruncated
 		case rest[0] == '>':
 			r.pos++
-			return attributes, false, nil
+			return r.read[first:], false, nil
 		case strings.HasPrefix(rest, "/>"):
 			r.pos += 2
-			return attributes, true, nil
-		case len(attributes) == maxAttributes:
+			return r.read[first:], true, nil
+		case len(r.read)-first == maxAttributes:
 			return nil, false, fail(InvalidPlan, "<%s> has more than %d attributes", clip(name), maxAttributes)
 		}
 		a, err := r.attribute(name)
 		if err != nil {
 			return nil, false, err
 		}
-		attributes = append(attributes, a)
+		r.read = append(r.read, a)
 	}
 }
 
@@ -105,13 +107,28 @@ func (r *tagReader) quoted(tag, name, rest, mark string) (string, *DecodeError) 
 	switch {
 	case !closed:
 		return "", errXMLTruncated
-	case containsFold(value, "<function"), containsFold(value, "</function"), containsFold(value, "</plan"), containsFold(value, "<plan"):
+	case holdsTag(value):
 		return "", fail(InvalidPlan, "<%s>: the value of %s has no closing quote", clip(tag), clip(name))
 	case behind != "" && strings.IndexByte(" \t\r\n/>", behind[0]) < 0:
 		return "", fail(InvalidPlan, "<%s>: the value of %s holds a quote; write it as &quot;", clip(tag), clip(name))
 	}
 	r.pos = len(r.text) - len(behind)
 	return r.plain(value), nil
+}
+
+// holdsTag reports whether a tag of a plan begins in a value.
+func holdsTag(value string) bool {
+	for {
+		_, rest, found := strings.Cut(value, "<")
+		if !found {
+			return false
+		}
+		name := strings.TrimPrefix(rest, "/")
+		if hasPrefixFold(name, "function") || hasPrefixFold(name, "plan") {
+			return true
+		}
+		value = rest
+	}
 }
 
 // plain decodes the entities of XML, each once. What only looks like one stays.

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"strings"
 	"testing"
-	"time"
 	"unicode/utf8"
 
 	"github.com/google/go-cmp/cmp"
@@ -308,25 +307,6 @@ func TestGoalIsNotRepeatedForEver(t *testing.T) {
 	text := inPlan(`<function.summarize input="` + strings.Repeat("$INPUT", 100_000) + `"/>`)
 	if _, err := planner.DecodeXML(text, strings.Repeat("x", 20_000), xmlActions(t)); err == nil {
 		t.Error("it grew")
-	}
-}
-
-// TestDecodeXMLIsLinear: hostile texts take no longer than others.
-func TestDecodeXMLIsLinear(t *testing.T) {
-	t.Parallel()
-	reg := xmlActions(t)
-	for _, piece := range []string{
-		"<", "<plan>", "<plan", "<plan/>", "<!--", "<goal>", "<think>", "<function.a ", "<a>", "</plan>", "<plan><function.a x=", "<![CDATA[",
-		`<plan><function.a x="<function"/></plan>`, "<plan><x>", "```", "&lt", "a=\"", "<plan>a</b>", "◁", "[think", "<plan><function.summarize/></plan>",
-	} {
-		for _, start := range []string{"", "<plan>", `<plan><function.a x="`, "<plan><say>"} {
-			text := start + strings.Repeat(piece, (1<<18-len(start))/len(piece))
-			began := time.Now()
-			_, _ = planner.DecodeXML(text, "goal", reg)
-			if took := time.Since(began); took > 5*time.Second {
-				t.Errorf("%q and many of %q: %s", start, piece, took)
-			}
-		}
 	}
 }
 

@@ -1,7 +1,6 @@
 package planner
 
 import (
-	"bytes"
 	"cmp"
 	"encoding/json"
 	"slices"
@@ -12,42 +11,63 @@ import (
 
 // entities makes the entities of a function from its attributes, then from what
 // is there without being written: INPUT, and variables of an entity's name.
-func (w *weaver) entities(step xmlStep, schema *jsonschema.Schema) (map[string]any, *DecodeError) {
-	written := make(map[string]string, len(step.attributes))
+func (w *weaver) entities(step *xmlStep, schema *jsonschema.Schema) (map[string]any, *DecodeError) {
+	if w.written == nil {
+		w.written = make(map[string]string, 8)
+	}
+	clear(w.written)
 	entities := make(map[string]any, len(step.attributes))
+	chains := false
 	for _, a := range step.attributes {
-		if isOutput(a.name) {
+		if outputOf(a.name) != noOutput {
 			continue
 		}
 		name := propertyName(schema, a.name)
-		key := name
-		if schema.Properties[name] == nil {
-			key = strings.ToLower(name)
-		}
-		if before, twice := written[key]; twice && before != a.value {
-			return nil, fail(InvalidPlan, "function %s has the attribute %s twice", clip(step.function), clip(a.name))
-		}
-		written[key] = a.value
-		if a.value == "" && strings.EqualFold(name, inputVariable) {
-			continue // so that it chains
-		}
-		value, err := w.value(typed(schema.Properties[name], a.value))
-		if err != nil {
+		if err := w.once(step, schema, name, a.value); err != nil {
 			return nil, err
 		}
-		entities[name] = value
+		if a.value == "" && strings.EqualFold(name, inputVariable) {
+			chains = true
+			continue
+		}
+		if err := w.entity(entities, name, schema.Properties[name], a.value); err != nil {
+			return nil, err
+		}
 	}
 	for name, property := range schema.Properties {
 		if _, given := entities[name]; given {
 			continue
 		}
-		if value, ok, err := w.ambient(name, property); err != nil {
+		if err := w.ambient(entities, name, property, chains); err != nil {
 			return nil, err
-		} else if ok {
-			entities[name] = value
 		}
 	}
 	return entities, nil
+}
+
+// once notes an attribute, of which there may be two when they say the same.
+func (w *weaver) once(step *xmlStep, schema *jsonschema.Schema, name, value string) *DecodeError {
+	key := name
+	if schema.Properties[name] == nil {
+		key = strings.ToLower(name)
+	}
+	if before, twice := w.written[key]; twice && before != value {
+		return fail(InvalidPlan, "function %s has the attribute %s twice", clip(step.function), clip(name))
+	}
+	w.written[key] = value
+	return nil
+}
+
+// entity sets an entity to what an attribute says.
+func (w *weaver) entity(entities map[string]any, name string, property *jsonschema.Schema, text string) (err *DecodeError) {
+	if value := typed(property, text); value != nil {
+		entities[name], err = w.value(value)
+		return err
+	}
+	if text, err = w.expand(text); err == nil {
+		entities[name] = text
+	}
+	return err
 }
 
 // propertyName is the name of the schema's property that an attribute means.
@@ -68,35 +88,46 @@ func propertyName(schema *jsonschema.Schema, name string) string {
 }
 
 // typed reads the JSON of a list or an object, where the schema wants one and no
-// text.
-func typed(property *jsonschema.Schema, value string) any {
-	if property == nil || !isJSON(value) {
-		return value
+// text; nil where value is a text.
+func typed(property *jsonschema.Schema, text string) any {
+	if property == nil || !wantsJSON(property) || !isJSON(text) {
+		return nil
 	}
-	types := append([]string{property.Type}, property.Types...)
-	if slices.Contains(types, "string") || !slices.Contains(types, "array") && !slices.Contains(types, "object") {
-		return value
-	}
-	dec := json.NewDecoder(bytes.NewReader([]byte(value)))
+	dec := json.NewDecoder(strings.NewReader(text))
 	dec.UseNumber()
 	var v any
 	if dec.Decode(&v) != nil {
-		return value
+		return nil
 	}
 	return v
 }
 
-// ambient is the value of an entity that was not written.
-func (w *weaver) ambient(name string, property *jsonschema.Schema) (any, bool, *DecodeError) {
+// wantsJSON reports whether a property is a list or an object, and no text.
+func wantsJSON(property *jsonschema.Schema) bool {
+	if property.Type != "" {
+		return property.Type == "array" || property.Type == "object"
+	}
+	has := func(name string) bool { return slices.Contains(property.Types, name) }
+	return !has("string") && (has("array") || has("object"))
+}
+
+// ambient sets an entity that was not written to the variable of its name, if
+// there is one. An input takes the output before, unless it has a default;
+// chains says that it was written as empty, so that it does all the same.
+func (w *weaver) ambient(entities map[string]any, name string, property *jsonschema.Schema, chains bool) *DecodeError {
 	if strings.EqualFold(name, inputVariable) {
-		if property.Default != nil {
-			return nil, false, nil
+		if property.Default != nil && !chains {
+			return nil
 		}
 		text, err := w.input()
-		return text, err == nil, err
+		entities[name] = text
+		return err
 	}
-	saved, ok := w.variables[strings.ToLower(name)]
-	return "$" + saved, ok, nil
+	w.fold(name)
+	if saved, set := w.variables[string(w.key)]; set {
+		entities[name] = "$" + saved
+	}
+	return nil
 }
 
 // value renames the variables in all strings of a value.
@@ -123,33 +154,43 @@ func (w *weaver) value(value any) (any, *DecodeError) {
 
 // expand renames the variables in a text to the names that hold them now.
 func (w *weaver) expand(text string) (string, *DecodeError) {
-	var out strings.Builder
-	for {
-		before, rest, found := strings.Cut(text, "$")
-		out.WriteString(before)
-		if !found {
-			return out.String(), nil
-		}
-		size := nameSize(rest)
-		name := strings.ToLower(rest[:size])
-		saved, set := w.variables[name]
-		switch {
-		case strings.HasPrefix(rest, "$"):
-			size = 1
-			out.WriteString("$$")
-		case name == inputVariable:
-			input, err := w.input()
-			if err != nil {
-				return "", err
-			}
-			out.WriteString(input)
-		case set:
-			out.WriteString("$" + saved)
-		default:
-			out.WriteString("$" + rest[:size])
-		}
-		text = rest[size:]
+	before, rest, found := strings.Cut(text, "$")
+	if !found {
+		return text, nil
 	}
+	var out strings.Builder
+	out.Grow(len(text) + len("OUTPUT_1"))
+	for ; found; before, rest, found = strings.Cut(rest, "$") {
+		out.WriteString(before)
+		size := nameSize(rest)
+		if strings.HasPrefix(rest, "$") {
+			size = 1
+			w.dollars = true
+			out.WriteString("$$")
+		} else if err := w.reference(&out, rest[:size]); err != nil {
+			return "", err
+		}
+		rest = rest[size:]
+	}
+	out.WriteString(before)
+	return out.String(), nil
+}
+
+// reference writes what $name means now.
+func (w *weaver) reference(out *strings.Builder, name string) *DecodeError {
+	w.fold(name)
+	if string(w.key) == inputVariable {
+		input, err := w.input()
+		out.WriteString(input)
+		return err
+	}
+	saved, set := w.variables[string(w.key)]
+	if function, lost := w.lost[string(w.key)]; lost && !set && name != "" {
+		return fail(UnknownAction, "there is no function %q, whose output $%s is used", clip(function), clip(name))
+	}
+	out.WriteByte('$')
+	out.WriteString(cmp.Or(saved, name))
+	return nil
 }
 
 // input is $INPUT: the output of the last function, at first the goal.

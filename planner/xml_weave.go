@@ -11,64 +11,85 @@ import (
 
 // weaver makes commands of the steps of an XML plan. Each output that is needed
 // later is saved under a name of its own, so that writing a variable again takes
-// nothing from who meant the value before.
+// nothing from who meant the value before. Names of variables are keys in lower
+// case.
 type weaver struct {
-	reg       *actions.Registry
-	goal      string
-	inlined   int // bytes of goal in the commands
-	mentioned map[string]bool
-	used      map[string]bool
-	variables map[string]string // the name that holds a variable now, by its name in lower case
-	commands  []Command
-	last      int   // the last DO; -1 for none
-	shown     []int // the DOs whose output is the result
+	d    *XMLDecoder
+	goal string
+
+	steps     []xmlStep
+	inlined   int               // bytes of goal in the commands
+	mentioned map[string]bool   // all names that the steps use; nil until they matter
+	serial    int               // the last number that made a name free
+	used      map[string]bool   // what outputs are saved under
+	variables map[string]string // the name that holds a variable now
+	results   map[string]bool   // what the steps append to the result
+	missing   string            // a function that is left out
+	lost      map[string]string // the function that is left out and would have set a variable
+
+	commands []Command
+	written  map[string]string // the attributes of a step so far, kept for the next
+	key      []byte            // a name in lower case, kept for the next
+	last     int               // the last DO; -1 for none
+	shown    []int             // the DOs whose output is the result
+	dollars  bool              // there is a $$
 }
 
-func weave(steps []xmlStep, goal string, reg *actions.Registry) ([]Command, error) {
-	w := &weaver{
-		reg: reg, goal: strings.ReplaceAll(goal, "$", "$$"), mentioned: mentioned(steps),
-		used: map[string]bool{}, variables: map[string]string{}, last: -1,
-	}
-	for _, step := range steps {
-		if err := w.step(step); err != nil {
+func (d *XMLDecoder) weave(steps []xmlStep, goal string) (*weaver, error) {
+	w := &weaver{d: d, goal: strings.ReplaceAll(goal, "$", "$$"), steps: steps, last: -1}
+	w.dollars = len(w.goal) > len(goal)
+	w.used, w.variables = make(map[string]bool, len(steps)), make(map[string]string, len(steps))
+	w.commands = make([]Command, 0, len(steps)+1)
+	w.noteResults()
+	for i := range steps {
+		if err := w.step(&steps[i]); err != nil {
 			return nil, err
 		}
 	}
+	if w.missing != "" && w.last < 0 {
+		return nil, fail(UnknownAction, "there is no function %q%s", clip(w.missing), suggest(w.missing, d.Actions))
+	}
 	w.result()
-	if !(Plan{Commands: w.commands}).Saves() {
+	if w.dollars && !(Plan{Commands: w.commands}).Saves() {
 		w.settle()
 	}
-	return w.commands, nil
+	return w, nil
 }
 
-// mentioned are all names that the steps use for variables, in lower case.
-func mentioned(steps []xmlStep) map[string]bool {
-	names := map[string]bool{}
-	note := func(text string) {
-		for name := range references(text) {
-			names[strings.ToLower(name)] = true
-		}
-	}
-	for _, step := range steps {
-		note(step.text)
-		for _, a := range step.attributes {
-			note(a.value)
-			if isOutput(a.name) {
-				names[strings.ToLower(variableName(a.value))] = true
+// noteResults notes the names that any step appends to the result: whatever sets
+// one of them appends to it, too.
+func (w *weaver) noteResults() {
+	for i := range w.steps {
+		for _, a := range w.steps[i].attributes {
+			if outputOf(a.name) == appendsOutput {
+				if w.results == nil {
+					w.results = map[string]bool{}
+				}
+				w.results[strings.ToLower(variableName(a.value))] = true
 			}
 		}
 	}
-	return names
 }
 
+// output says what an attribute does with the output of its function.
+type output uint8
+
 const (
-	setAttribute    = "setContextVariable"
-	appendAttribute = "appendToResult"
-	inputVariable   = "input"
+	noOutput output = iota
+	setsOutput
+	appendsOutput
 )
 
-func isOutput(name string) bool {
-	return strings.EqualFold(name, setAttribute) || strings.EqualFold(name, appendAttribute)
+const inputVariable = "input"
+
+func outputOf(attribute string) output {
+	switch {
+	case strings.EqualFold(attribute, "setContextVariable"):
+		return setsOutput
+	case strings.EqualFold(attribute, "appendToResult"):
+		return appendsOutput
+	}
+	return noOutput
 }
 
 // variableName is the name that an attribute for the output gives; models put a
@@ -77,33 +98,45 @@ func variableName(value string) string {
 	return strings.TrimPrefix(strings.TrimSpace(value), "$")
 }
 
-func (w *weaver) step(step xmlStep) *DecodeError {
+func (w *weaver) step(step *xmlStep) *DecodeError {
 	if step.function == "" {
 		text, err := w.expand(step.text)
 		w.commands = append(w.commands, Command{Kind: Say, Response: text})
 		return err
 	}
-	set, appended, err := w.outputs(step)
+	names, err := outputs(step)
 	if err != nil {
 		return err
 	}
 	c := Command{Kind: Do, Action: step.function}
-	action, known := resolveFunction(w.reg, step.function)
-	schema := &jsonschema.Schema{}
-	if known {
+	schema := &noSchema
+	if action, known := resolveFunction(w.d.Actions, step.function); known {
 		c.Action, schema = action.Name, action.Schema
+	} else if w.d.AllowMissing {
+		w.leaveOut(step, names)
+		return nil
 	}
 	if c.Entities, err = w.entities(step, schema); err != nil {
 		return err
 	}
 	w.last = len(w.commands)
 	w.commands = append(w.commands, c)
-	w.keep(set)
-	w.keep(appended)
-	if appended != "" {
-		w.shown = append(w.shown, w.last)
-	}
+	w.keep(names)
 	return nil
+}
+
+var noSchema jsonschema.Schema
+
+// leaveOut leaves out a step whose function is missing. Its output is its input,
+// so the step behind it sees nothing of it; what it would have set is not there.
+func (w *weaver) leaveOut(step *xmlStep, names [2]string) {
+	w.missing = step.function
+	for _, name := range names {
+		if w.lost == nil {
+			w.lost = map[string]string{}
+		}
+		w.lost[strings.ToLower(name)] = step.function
+	}
 }
 
 // resolveFunction finds the action of a function: by its whole name or, where
@@ -117,51 +150,67 @@ func resolveFunction(reg *actions.Registry, name string) (*actions.Action, bool)
 	if !ok || strings.Contains(function, ".") {
 		return nil, false
 	}
-	for _, joint := range [...]string{"-", "_"} {
-		if action, ok := reg.Lookup(plugin + joint + function); ok {
+	joined := [...]string{plugin + "-", plugin + "_"}
+	for _, prefix := range joined {
+		if action, ok := reg.Lookup(prefix + function); ok {
 			return action, true
 		}
 	}
 	for _, action := range reg.All() {
-		if hasPrefixFold(action.Name, plugin+"-") || hasPrefixFold(action.Name, plugin+"_") {
+		if hasPrefixFold(action.Name, joined[0]) || hasPrefixFold(action.Name, joined[1]) {
 			return nil, false
 		}
 	}
 	return reg.Lookup(function)
 }
 
-// outputs reads the names that the output is kept under.
-func (w *weaver) outputs(step xmlStep) (set, appended string, err *DecodeError) {
-	seen := map[string]string{}
+// outputs reads the names that the output is set as, and appended as; "" for none.
+func outputs(step *xmlStep) (names [2]string, err *DecodeError) {
+	var seen [2]bool
 	for _, a := range step.attributes {
-		if !isOutput(a.name) {
+		kind := outputOf(a.name)
+		if kind == noOutput {
 			continue
 		}
-		name := variableName(a.value)
-		key := strings.ToLower(a.name)
-		if before, twice := seen[key]; twice && before != name {
-			return "", "", fail(InvalidPlan, "function %s has %s twice", clip(step.function), a.name)
+		name, at := variableName(a.value), kind-setsOutput
+		if seen[at] && names[at] != name {
+			return names, fail(InvalidPlan, "function %s has %s twice", clip(step.function), a.name)
 		}
 		if nameSize(name) != len(name) {
-			return "", "", fail(InvalidPlan, "function %s: %s=%q is no name; use letters, digits and _", clip(step.function), a.name, clip(a.value))
+			return names, fail(InvalidPlan, "function %s: %s=%q is no name; use letters, digits and _", clip(step.function), a.name, clip(a.value))
 		}
-		seen[key] = name
+		seen[at], names[at] = true, name
 	}
-	return seen[strings.ToLower(setAttribute)], seen[strings.ToLower(appendAttribute)], nil
+	return names, nil
 }
 
-// keep makes the output of the last function the value of a variable. INPUT is
-// that already.
-func (w *weaver) keep(name string) {
-	if name == "" || strings.EqualFold(name, inputVariable) {
-		return
+// keep makes the output of the last function the value of variables, and a part
+// of the result. INPUT is that output already.
+func (w *weaver) keep(names [2]string) {
+	shown := false
+	for _, name := range names {
+		if name == "" {
+			continue
+		}
+		w.fold(name)
+		shown = shown || w.results[string(w.key)]
+		if string(w.key) == inputVariable {
+			continue
+		}
+		c := &w.commands[w.last]
+		if c.SaveAs == "" {
+			c.SaveAs = w.free(name)
+			w.fold(name)
+		}
+		w.variables[string(w.key)] = c.SaveAs
 	}
-	c := &w.commands[w.last]
-	if c.SaveAs == "" {
-		c.SaveAs = w.free(name)
+	if shown {
+		w.shown = append(w.shown, w.last)
 	}
-	w.variables[strings.ToLower(name)] = c.SaveAs
 }
+
+// fold puts a name in lower case into w.key.
+func (w *weaver) fold(name string) { w.key = appendFolded(w.key[:0], name) }
 
 // saved is the name under which the output of the DO at is saved.
 func (w *weaver) saved(at int) string {
@@ -174,19 +223,43 @@ func (w *weaver) saved(at int) string {
 // free is a name that nothing is saved under: the name itself, when it is the
 // first time, else one that the plan does not mention.
 func (w *weaver) free(name string) string {
-	key := strings.ToLower(name)
-	if name == "" {
-		name, key = "OUTPUT", ""
+	if w.fold(name); name != "" && !w.used[string(w.key)] {
+		w.used[string(w.key)] = true
+		return name
 	}
-	for n := w.last + 1; key == "" || w.used[key]; n++ {
-		next := name + "_" + strconv.Itoa(n)
+	if name == "" {
+		name = "OUTPUT"
+	}
+	if w.mentioned == nil {
+		w.mentioned = mentioned(w.steps)
+	}
+	for w.serial = max(w.serial, w.last+1); ; w.serial++ { // never back: a plan may mention very many names
+		next := name + "_" + strconv.Itoa(w.serial)
 		if low := strings.ToLower(next); !w.mentioned[low] && !w.used[low] {
-			name, key = next, low
-			break
+			w.used[low] = true
+			return next
 		}
 	}
-	w.used[key] = true
-	return name
+}
+
+// mentioned are all names that the steps use for variables, in lower case.
+func mentioned(steps []xmlStep) map[string]bool {
+	names := map[string]bool{}
+	note := func(text string) {
+		for name := range references(text) {
+			names[strings.ToLower(name)] = true
+		}
+	}
+	for i := range steps {
+		note(steps[i].text)
+		for _, a := range steps[i].attributes {
+			note(a.value)
+			if outputOf(a.name) != noOutput {
+				names[strings.ToLower(variableName(a.value))] = true
+			}
+		}
+	}
+	return names
 }
 
 // result ends the plan with what it is for: what was appended, else the last

@@ -68,7 +68,7 @@ func TestCommandLine(t *testing.T) {
 		"bad Redis URL":     {"", []string{"serve", "--redis-url=nonsense", "--port=0"}, exitUsage, "", "REDIS_URL"},
 		"plan":              {"", []string{"plan", "add milk to my shopping list"}, 0, `"action": "addItem"`, ""},
 		"plan sequential":   {"", []string{"plan", "--bot-planner=sequential", "add milk to my shopping list"}, 0, `"action": "addItem"`, ""},
-		"plan by XML":       {"", []string{"plan", "--bot-planner=sequential", "hello"}, 0, "Functions:\ncreateList:\n  description: Creates a list", ""},
+		"plan by XML":       {"", []string{"plan", "--bot-planner=sequential", "hello"}, 0, "Functions:\naddItem:\n  description: Adds an item", ""},
 		"call by name":      {"", []string{"plan", "--bot-planner=sequential", "summarizeLists"}, 0, `"action": "summarizeLists"`, ""},
 		"decode":            {lightsOn, []string{"plan", "decode", "--actions", registry}, 0, `{"commands":[{"type":"DO","action":"lightsOn","entities":{}}],"repairs":[]}` + "\n", ""},
 		"decode prose":      {"Hello!", []string{"plan", "decode"}, 0, `{"say":"Hello!"}` + "\n", ""},

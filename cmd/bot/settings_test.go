@@ -6,6 +6,9 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/planbot-go/planbot/actions"
+	"github.com/planbot-go/planbot/models"
 )
 
 func TestSettings(t *testing.T) {
@@ -17,24 +20,33 @@ func TestSettings(t *testing.T) {
 		"nothing is local mode": {settings{}, func(c config) bool {
 			return c.addr == "127.0.0.1:3978" && c.turnTimeout == 5*time.Minute && c.drainTimeout == 20*time.Second
 		}},
-		"port":                      {settings{Port: "80"}, func(c config) bool { return c.addr == "127.0.0.1:80" }},
-		"address wins":              {settings{Port: "80", Addr: "localhost:81"}, func(c config) bool { return c.addr == "localhost:81" }},
-		"IPv6 loopback":             {settings{Addr: "[::1]:81"}, func(c config) bool { return c.addr == "[::1]:81" }},
-		"closed network":            {settings{Addr: "0.0.0.0:81", NoAuth: "true"}, func(c config) bool { return c.noAuth }},
-		"app id listens on all":     {settings{AppID: "a", AppPassword: "p"}, func(c config) bool { return c.addr == ":3978" && c.appType == multiTenant }},
-		"tenant makes it single":    {settings{AppID: "a", AppPassword: "p", AppTenant: "t"}, func(c config) bool { return c.appType == singleTenant }},
-		"managed identity":          {settings{AppID: "a", AppType: "userassignedmsi"}, func(c config) bool { return c.appType == managedIdentity }},
-		"loopback overrides":        {settings{MetadataURL: "http://127.0.0.1:1/x", LoginURL: "http://[::1]:2"}, func(config) bool { return true }},
-		"local compatible server":   {settings{OpenAIBaseURL: "http://ollama:11434/v1"}, func(config) bool { return true }},
-		"hosts":                     {settings{AllowedHosts: " a.example, ,127.0.0.1:8080 "}, func(c config) bool { return strings.Join(c.hosts, "|") == "a.example|127.0.0.1:8080" }},
-		"Azure wins over OpenAI":    {settings{AzureEndpoint: "https://x.openai.azure.com", AzureKey: "k", AzureDeployment: "d", OpenAIKey: "k"}, func(config) bool { return true }},
-		"patience has defaults":     {settings{}, func(c config) bool { return c.retries == 3 && c.maxWait == 20*time.Second && c.fallbacks == nil }},
-		"impatience":                {settings{ModelRetries: "0", ModelMaxWait: "5s"}, func(c config) bool { return c.retries == 0 && c.maxWait == 5*time.Second }},
-		"fallback":                  {settings{OpenAIKey: "k", FallbackModels: " a, ,b ", FallbackKey: "k"}, func(c config) bool { return strings.Join(c.fallbacks, "|") == "a|b" }},
-		"log level is not cased":    {settings{LogLevel: "DEBUG", LogFormat: "JSON"}, func(c config) bool { return c.logLevel.String() == "debug" }},
-		"durations are Go's":        {settings{TurnTimeout: "90s", DrainTimeout: "1m30s"}, func(c config) bool { return c.turnTimeout == c.drainTimeout }},
-		"a planner by name":         {settings{Planner: "sequence"}, func(config) bool { return true }},
-		"the other planner":         {settings{Planner: "sequential"}, func(config) bool { return true }},
+		"port":                    {settings{Port: "80"}, func(c config) bool { return c.addr == "127.0.0.1:80" }},
+		"address wins":            {settings{Port: "80", Addr: "localhost:81"}, func(c config) bool { return c.addr == "localhost:81" }},
+		"IPv6 loopback":           {settings{Addr: "[::1]:81"}, func(c config) bool { return c.addr == "[::1]:81" }},
+		"closed network":          {settings{Addr: "0.0.0.0:81", NoAuth: "true"}, func(c config) bool { return c.noAuth }},
+		"app id listens on all":   {settings{AppID: "a", AppPassword: "p"}, func(c config) bool { return c.addr == ":3978" && c.appType == multiTenant }},
+		"tenant makes it single":  {settings{AppID: "a", AppPassword: "p", AppTenant: "t"}, func(c config) bool { return c.appType == singleTenant }},
+		"managed identity":        {settings{AppID: "a", AppType: "userassignedmsi"}, func(c config) bool { return c.appType == managedIdentity }},
+		"loopback overrides":      {settings{MetadataURL: "http://127.0.0.1:1/x", LoginURL: "http://[::1]:2"}, func(config) bool { return true }},
+		"local compatible server": {settings{OpenAIBaseURL: "http://ollama:11434/v1"}, func(config) bool { return true }},
+		"hosts":                   {settings{AllowedHosts: " a.example, ,127.0.0.1:8080 "}, func(c config) bool { return strings.Join(c.hosts, "|") == "a.example|127.0.0.1:8080" }},
+		"Azure wins over OpenAI":  {settings{AzureEndpoint: "https://x.openai.azure.com", AzureKey: "k", AzureDeployment: "d", OpenAIKey: "k"}, func(config) bool { return true }},
+		"patience has defaults":   {settings{}, func(c config) bool { return c.retries == 3 && c.maxWait == 20*time.Second && c.fallbacks == nil }},
+		"impatience":              {settings{ModelRetries: "0", ModelMaxWait: "5s"}, func(c config) bool { return c.retries == 0 && c.maxWait == 5*time.Second }},
+		"fallback":                {settings{OpenAIKey: "k", FallbackModels: " a, ,b ", FallbackKey: "k"}, func(c config) bool { return strings.Join(c.fallbacks, "|") == "a|b" }},
+		"log level is not cased":  {settings{LogLevel: "DEBUG", LogFormat: "JSON"}, func(c config) bool { return c.logLevel.String() == "debug" }},
+		"durations are Go's":      {settings{TurnTimeout: "90s", DrainTimeout: "1m30s"}, func(c config) bool { return c.turnTimeout == c.drainTimeout }},
+		"a planner by name":       {settings{Planner: "sequence"}, func(config) bool { return true }},
+		"the other planner":       {settings{Planner: "sequential"}, func(config) bool { return true }},
+		"no limits": {settings{}, func(c config) bool {
+			return c.limits.steps == 0 && c.limits.same == 0 && c.limits.budget == actions.Budget{} && c.limits.approvalTimeout == 24*time.Hour
+		}},
+		"limits": {settings{MaxSteps: "7", MaxSameCalls: "2", MaxTurnTokens: "1000", MaxTurnCost: "0.5", ModelPrice: "0.15, 0.075, 0.6", ApprovalTimeout: "1h", Approvers: "a, b"}, func(c config) bool {
+			l := c.limits
+			return l.steps == 7 && l.same == 2 && l.budget == actions.Budget{Tokens: 1000, Cost: 0.5} && l.price == models.Price{Prompt: 0.15, Cached: 0.075, Completion: 0.6} &&
+				l.approvalTimeout == time.Hour && strings.Join(l.approvers, "|") == "a|b"
+		}},
+		"price of two":              {settings{ModelPrice: "1,2"}, func(c config) bool { return c.limits.price == models.Price{Prompt: 1, Completion: 2} }},
 		"a port of the OS's choice": {settings{Port: "0"}, func(c config) bool { return c.addr == "127.0.0.1:0" }},
 	} {
 		got, err := c.in.check()
@@ -68,11 +80,16 @@ func TestEveryMistakeIsListedWithItsVariable(t *testing.T) {
 		in   settings
 		want []string
 	}{
-		"open to the world":      {settings{Addr: "0.0.0.0:3978"}, []string{"BOT_ADDR"}},
-		"by name":                {settings{Addr: "bot.example:3978"}, []string{"BOT_ADDR"}},
-		"all interfaces":         {settings{Addr: ":3978"}, []string{"BOT_ADDR"}},
-		"no address":             {settings{Addr: "3978"}, []string{"BOT_ADDR"}},
-		"no port":                {settings{Port: "99999"}, []string{"PORT"}},
+		"open to the world": {settings{Addr: "0.0.0.0:3978"}, []string{"BOT_ADDR"}},
+		"by name":           {settings{Addr: "bot.example:3978"}, []string{"BOT_ADDR"}},
+		"all interfaces":    {settings{Addr: ":3978"}, []string{"BOT_ADDR"}},
+		"no address":        {settings{Addr: "3978"}, []string{"BOT_ADDR"}},
+		"no port":           {settings{Port: "99999"}, []string{"PORT"}},
+		"no numbers": {settings{MaxSteps: "0", MaxSameCalls: "-1", MaxTurnTokens: "many", MaxTurnCost: "1,2", ModelPrice: "x", ApprovalTimeout: "0"}, []string{
+			"BOT_MAX_STEPS", "BOT_MAX_SAME_CALLS", "BOT_MAX_TURN_TOKENS", "BOT_MAX_TURN_COST", "BOT_MODEL_PRICE", "BOT_APPROVAL_TIMEOUT",
+		}},
+		"cost without a price":   {settings{MaxTurnCost: "1"}, []string{"BOT_MAX_TURN_COST"}},
+		"one price":              {settings{ModelPrice: "1"}, []string{"BOT_MODEL_PRICE"}},
 		"no app id":              {settings{AppPassword: "p", AppTenant: "t", AppType: singleTenant}, []string{"MICROSOFT_APP_PASSWORD", "MICROSOFT_APP_TENANT_ID", "MICROSOFT_APP_TYPE"}},
 		"no password":            {settings{AppID: "a"}, []string{"MICROSOFT_APP_PASSWORD"}},
 		"no tenant":              {settings{AppID: "a", AppPassword: "p", AppType: singleTenant}, []string{"MICROSOFT_APP_TENANT_ID"}},
