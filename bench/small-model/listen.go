@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"regexp"
 
 	"github.com/planbot-go/planbot/models"
@@ -21,8 +20,8 @@ type answer struct {
 type listener struct {
 	model   models.Model
 	cell    *cell
-	schema  json.RawMessage
-	answers []answer // since the last turn began
+	format  *models.Format // nil: none
+	answers []answer       // since the last turn began
 }
 
 // theClock is what the planner says of the time.
@@ -32,10 +31,8 @@ var theClock = regexp.MustCompile(`^\d{4}-\d\d-\d\d \d\d:\d\d [^;]*day\b`)
 func (l *listener) Complete(ctx context.Context, req *models.Request) (*models.Response, error) {
 	own := *req
 	own.Temperature = &l.cell.temperature
+	own.Format = l.format
 	own.Messages = nil
-	if l.cell.schema {
-		own.Format = &models.Format{Name: "plan", Schema: l.schema}
-	}
 	for _, m := range req.Messages {
 		if m.Role == models.System && theClock.MatchString(m.Text) {
 			if l.cell.noContext {

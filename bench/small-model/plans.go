@@ -21,19 +21,25 @@ import (
 // maxTokens is enough for any plan of these actions; what is longer runs in circles.
 const maxTokens = 600
 
+// greedy is as good as zero: the likeliest token each time.
+const greedy = 1e-6
+
 // cell is one way to ask all the utterances.
 type cell struct {
 	name        string
 	teams       bool // the prompt of Teams AI in place of ours
 	schema      bool // with the schema of the plan
 	noContext   bool // without the line that says what time it is
+	object      bool // as any JSON object
 	temperature float64
 }
 
 var cells = []cell{
-	{name: "ours, schema", schema: true},
-	{name: "ours"},
-	{name: "Teams AI's", teams: true, noContext: true},
+	{name: "ours, schema", schema: true, temperature: greedy},
+	{name: "ours, json_object", object: true, temperature: greedy},
+	{name: "Teams AI's, json_object", object: true, teams: true, noContext: true, temperature: greedy},
+	{name: "ours", temperature: greedy},
+	{name: "Teams AI's", teams: true, noContext: true, temperature: greedy},
 	{name: "ours, temperature 1", temperature: 1},
 	{name: "Teams AI's, temperature 1", teams: true, noContext: true, temperature: 1},
 }
@@ -74,7 +80,17 @@ func (b *bench) judgeCell(ctx context.Context, c *cell, said []utterance, out *j
 		return nil, err
 	}
 	defer model.Close() //nolint:errcheck // never fails
-	ear := &listener{model: model, cell: c, schema: planSchema(reg)}
+	ear := &listener{model: model, cell: c}
+	if c.object {
+		ear.format = &models.Format{}
+	}
+	if c.schema {
+		schema, _, err := planner.PlanSchema(reg)
+		if err != nil {
+			return nil, err
+		}
+		ear.format = &models.Format{Name: "plan", Schema: schema}
+	}
 	sequence, err := newSequence(ctx, c, ear, reg)
 	if err != nil {
 		return nil, err
