@@ -156,7 +156,7 @@ func isPlaceholder(name, text string) bool {
 }
 
 // entities checks the entities of a call. Unlike in the objects within them, null
-// counts as absent.
+// counts as absent though they are required.
 func (c *checker) entities(entities map[string]any) (map[string]any, *EntityError) {
 	var checked map[string]any
 	if c.build {
@@ -165,7 +165,7 @@ func (c *checker) entities(entities map[string]any) (map[string]any, *EntityErro
 	var fault *EntityError
 	for name, value := range entities {
 		property := c.root.Properties[name]
-		if property != nil && value == nil && !slices.Contains(typesOf(property), "null") {
+		if value == nil && nullIsAbsent(c.root, name) {
 			continue
 		}
 		fitted, _, err := c.fit(property, value)

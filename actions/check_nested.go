@@ -42,7 +42,8 @@ func (c *checker) fitItems(schema *jsonschema.Schema, list []any) (any, bool, *E
 
 // fitObject fits an object within the entities. One that schema does not allow
 // to have more properties than it names keeps them all the same, as the entities
-// themselves do.
+// themselves do. Null that says that a property is absent is as good as none: models
+// that have to name every property write it so.
 func (c *checker) fitObject(schema *jsonschema.Schema, object map[string]any) (any, bool, *EntityError) {
 	for _, name := range schema.Required {
 		if _, given := object[name]; !given && !hasDefault(schema, name) {
@@ -54,6 +55,12 @@ func (c *checker) fitObject(schema *jsonschema.Schema, object map[string]any) (a
 	}
 	var fault *EntityError
 	for name, value := range object {
+		if value == nil && nullIsAbsent(schema, name) {
+			if c.build {
+				delete(object, name)
+			}
+			continue
+		}
 		property, within := schema.Properties[name], (*EntityError).within
 		if property == nil {
 			property, within = additional(schema), (*EntityError).withinUnnamed
@@ -73,6 +80,19 @@ func (c *checker) fitObject(schema *jsonschema.Schema, object map[string]any) (a
 	}
 	c.defaults(schema, object)
 	return object, c.build, nil
+}
+
+// nullIsAbsent reports whether null says that a property is not there: where a
+// default is, and where it may be left out and null is no value of it.
+func nullIsAbsent(schema *jsonschema.Schema, name string) bool {
+	property := schema.Properties[name]
+	switch {
+	case property == nil:
+		return false
+	case property.Default != nil:
+		return true
+	}
+	return !slices.Contains(schema.Required, name) && !slices.Contains(typesOf(property), "null")
 }
 
 func hasDefault(schema *jsonschema.Schema, name string) bool {

@@ -79,6 +79,9 @@ const (
 type Format struct {
 	Name   string          // of the schema, [A-Za-z0-9_-], at most 64; "": "answer"
 	Schema json.RawMessage // JSON Schema; must be valid JSON
+	// Loose says that Schema is not in the subset that OpenAI calls strict: there
+	// the model is shown it and not held to it. Grammars hold it all the same.
+	Loose bool
 }
 
 // Request is what a model is asked. Only Messages is required; a zero field

@@ -41,6 +41,8 @@ func (d *doer) fault(res *http.Response, body []byte) *Error {
 		out.Err = errors.New("the server does not accept the key") // its own words often quote the key
 	case said.message != "":
 		out.Err = errors.New(oneLine(d.withoutSecret(said.message), maxMessageBytes))
+	case status == http.StatusBadRequest && said == (complaint{}):
+		out.Err = errors.New("the server does not say why")
 	}
 	if out.Err != nil && (out.Kind == BadRequest || out.Kind == Unavailable) {
 		out.explain(status, said)

@@ -267,6 +267,28 @@ func TestARefusedSchemaIsThatSchemasFault(t *testing.T) {
 	}
 }
 
+// TestSchemasAreRefusedInFewWords, or in none.
+func TestSchemasAreRefusedInFewWords(t *testing.T) {
+	t.Parallel()
+	for _, body := range []string{
+		openaiSays("", "", "Invalid schema: Objects provided via 'anyOf' must not share identical first keys."),
+		`{}`, "",
+	} {
+		model, got := learner(t, picky{400, body, forms("schema")})
+		for i, calls := range []int{2, 1} {
+			if _, err := model.Complete(t.Context(), &models.Request{Messages: hello.Messages, Format: &models.Format{Schema: schemaA}}); err != nil {
+				t.Fatalf("%q: %v", body, err)
+			}
+			if len(got) != calls {
+				t.Errorf("%q: request %d took %d calls, want %d", body, i+1, len(got), calls)
+			}
+			for len(got) > 0 {
+				<-got
+			}
+		}
+	}
+}
+
 func TestAPromptWithoutTheWordJSONIsThatPromptsFault(t *testing.T) {
 	t.Parallel()
 	model, got := learner(t, picky{400, openaiSays("messages", "", "'messages' must contain the word 'json' in some form, to use 'response_format' of type 'json_object'."), func(body map[string]any) bool {

@@ -71,6 +71,9 @@ func refusedParts(status int, said complaint) []part {
 	if at := aboutFormat(said); at >= 0 {
 		found = append(found, mention{at, refusedFormat(said)})
 	}
+	if status == http.StatusBadRequest && said == (complaint{}) {
+		found = append(found, mention{0, partSchema}) // the likeliest of what is refused without a word
+	}
 	if isUnsupported(said) {
 		for _, p := range parameters {
 			if at := said.mentions(p.names...); at >= 0 {
@@ -145,6 +148,7 @@ func aboutFormat(said complaint) int {
 		"response_format", "response format", "json_schema", "json_object",
 		"structured output", "json mode", // routers
 		"grammar", "guided decoding", "json schema", // llama.cpp, vLLM
+		"invalid schema: ", // OpenAI: branches of anyOf that begin alike
 	)
 }
 

@@ -234,6 +234,10 @@ func TestFormat(t *testing.T) {
 			"type":        "json_schema",
 			"json_schema": map[string]any{"name": "plan", "schema": schema, "strict": true},
 		}},
+		{"loose schema", models.Format{Name: "plan", Schema: raw, Loose: true}, map[string]any{
+			"type":        "json_schema",
+			"json_schema": map[string]any{"name": "plan", "schema": schema, "strict": false},
+		}},
 		{"schema without a name", models.Format{Schema: raw}, map[string]any{
 			"type":        "json_schema",
 			"json_schema": map[string]any{"name": "answer", "schema": schema, "strict": true},

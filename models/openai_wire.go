@@ -66,7 +66,7 @@ func wireFormat(f *Format, form formatForm) *openai.ChatCompletionResponseFormat
 			JSONSchema: &openai.ChatCompletionResponseFormatJSONSchema{
 				Name:   cmp.Or(f.Name, "answer"),
 				Schema: f.Schema,
-				Strict: true,
+				Strict: !f.Loose,
 			},
 		}
 	case formObject, formObjectSchema:

@@ -27,7 +27,8 @@ type briefing struct {
 	offered *actions.Registry // what a plan may do
 	model   models.Model
 	cfg     SequenceConfig
-	static  *string // the prompt as rendered; nil: it has to be, for each turn
+	format  *models.Format // what the server holds the model to; nil: nothing
+	static  *string        // the prompt as rendered; nil: it has to be, for each turn
 	lists   map[string]prompts.Func
 }
 
@@ -43,6 +44,11 @@ func newBriefing(ctx context.Context, kind string, prompt *prompts.Prompt, cfg S
 		return nil, fmt.Errorf("prompt %s: %w", prompt.Name(), err)
 	}
 	b.lists = listsOf(b.offered)
+	if kind == prompts.AugmentSequence {
+		if b.format, err = cfg.ResponseFormat.of(ctx, b.offered); err != nil {
+			return nil, err
+		}
+	}
 	if b.perTurn() {
 		return b, nil
 	}
@@ -51,7 +57,7 @@ func newBriefing(ctx context.Context, kind string, prompt *prompts.Prompt, cfg S
 		return nil, err
 	}
 	b.static = &text
-	return b, nil
+	return b, b.checkFormat()
 }
 
 // listsOf are the functions by which a prompt lists the actions: {{actions}}, a
@@ -149,7 +155,7 @@ func (b *briefing) functions(turn *actions.Turn) map[string]prompts.Func {
 func (b *briefing) request(messages []models.Message) *models.Request {
 	c := &b.prompt.Config.Completion
 	request := &models.Request{
-		Messages: messages, MaxTokens: cmp.Or(c.MaxTokens, b.cfg.MaxTokens),
+		Messages: messages, MaxTokens: cmp.Or(c.MaxTokens, b.cfg.MaxTokens), Format: b.format,
 		Temperature: c.Temperature, TopP: c.TopP, PresencePenalty: c.PresencePenalty, FrequencyPenalty: c.FrequencyPenalty,
 		Stop: c.Stop, OneCallAtMost: c.ParallelCalls != nil && !*c.ParallelCalls,
 	}

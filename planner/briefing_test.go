@@ -96,6 +96,7 @@ func TestThePromptsSettingsAreAskedFor(t *testing.T) {
 	half, zero, one, less := 0.5, 0.0, 1.0, -1.0
 	want := &models.Request{
 		Messages: got.Messages, MaxTokens: 11, Temperature: &half, TopP: &zero, PresencePenalty: &one, FrequencyPenalty: &less, Stop: []string{"END"},
+		Format: got.Format,
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)

@@ -42,6 +42,9 @@ type SequenceConfig struct {
 	// MaxTokens bounds the model's answer, unless the prompt's config.json does.
 	// 0: 2000.
 	MaxTokens int
+	// ResponseFormat is how the server holds the model to the format of plans:
+	// those of a [Sequence]. "": [JSONSchema].
+	ResponseFormat ResponseFormat
 }
 
 // Sequence asks the model for a whole plan at once, as one JSON object of DO and
@@ -73,6 +76,7 @@ func (c *SequenceConfig) check() error {
 		{c.Actions == nil, "no Actions"},
 		{c.HistoryTokens < 0, "HistoryTokens is negative"},
 		{c.MaxTokens < 0, "MaxTokens is negative"},
+		{!c.ResponseFormat.isKnown(), fmt.Sprintf("ResponseFormat is %q, not json_schema, json_object or text", c.ResponseFormat)},
 		{c.Functions["actions"] != nil, "Functions has actions, which is the planner's"},
 		{c.Functions["manual"] != nil, "Functions has manual, which is the planner's"},
 	} {

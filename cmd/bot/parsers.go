@@ -96,7 +96,8 @@ func (c *config) askPrompts(f *faults) {
 	if err == nil {
 		_, err = newPlanner(context.Background(), c.Planner, planner.SequenceConfig{
 			Model: models.Offline{}, Prompts: library, Actions: defaultActions(),
-			Named: func(string) (models.Model, error) { return models.Offline{}, nil },
+			Named:          func(string) (models.Model, error) { return models.Offline{}, nil },
+			ResponseFormat: planner.ResponseFormat(c.ResponseFormat),
 		})
 	}
 	f.ask("BOT_PROMPTS_DIR", err)

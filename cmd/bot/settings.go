@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"github.com/rs/zerolog"
+
+	"github.com/planbot-go/planbot/planner"
 )
 
 // settings are what the environment and the flags say, as text. Names are a
@@ -44,6 +46,7 @@ type settings struct {
 	ModelRetries    string `name:"bot-model-retries" env:"BOT_MODEL_RETRIES" help:"how often the last model may be asked again in one call (3)"`
 	ModelMaxWait    string `name:"bot-model-max-wait" env:"BOT_MODEL_MAX_WAIT" help:"how long one call may wait between its tries (20s)"`
 	Planner         string `name:"bot-planner" env:"BOT_PLANNER" help:"sequence or sequential (sequence)"`
+	ResponseFormat  string `name:"bot-response-format" env:"BOT_RESPONSE_FORMAT" help:"json_schema, json_object or text (json_schema)"`
 	PromptsDir      string `name:"bot-prompts-dir" env:"BOT_PROMPTS_DIR" help:"folder whose prompts replace the embedded ones"`
 	SkillsDir       string `name:"bot-skills-dir" env:"BOT_SKILLS_DIR" hidden:"" help:"folder of skills; not in this version"`
 	MaxSteps        string `name:"bot-max-steps" env:"BOT_MAX_STEPS" help:"commands that one turn may run (25)"`
@@ -260,6 +263,13 @@ func (c *config) checkModel(f *faults) {
 func (c *config) checkRest(f *faults) {
 	if planners := []string{"", sequencePlanner, sequentialPlanner}; !slices.Contains(planners, c.Planner) {
 		f.add("BOT_PLANNER", "%q is not a planner of this version, which has: %s", c.Planner, strings.Join(planners[1:], ", "))
+	}
+	formats := []planner.ResponseFormat{"", planner.JSONSchema, planner.JSONObject, planner.PlainText}
+	switch {
+	case !slices.Contains(formats, planner.ResponseFormat(c.ResponseFormat)):
+		f.add("BOT_RESPONSE_FORMAT", "%q is not json_schema, json_object or text", c.ResponseFormat)
+	case c.ResponseFormat != "" && cmp.Or(c.Planner, sequencePlanner) != sequencePlanner:
+		f.add("BOT_RESPONSE_FORMAT", "is for the planner sequence, not %s", c.Planner)
 	}
 	if c.SkillsDir != "" {
 		f.add("BOT_SKILLS_DIR", "this version has no skills")

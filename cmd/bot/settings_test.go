@@ -47,6 +47,7 @@ func TestSettings(t *testing.T) {
 				l.approvalTimeout == time.Hour && strings.Join(l.approvers, "|") == "a|b"
 		}},
 		"price of two":              {settings{ModelPrice: "1,2"}, func(c config) bool { return c.limits.price == models.Price{Prompt: 1, Completion: 2} }},
+		"a response format":         {settings{ResponseFormat: "json_object"}, func(config) bool { return true }},
 		"a port of the OS's choice": {settings{Port: "0"}, func(c config) bool { return c.addr == "127.0.0.1:0" }},
 	} {
 		got, err := c.in.check()
@@ -107,6 +108,7 @@ func TestEveryMistakeIsListedWithItsVariable(t *testing.T) {
 		"hosts":                  {settings{AllowedHosts: "a:b:c, good.example, https://x, x:0"}, []string{"BOT_ALLOWED_SERVICE_HOSTS", "BOT_ALLOWED_SERVICE_HOSTS", "BOT_ALLOWED_SERVICE_HOSTS"}},
 		"no such command":        {settings{PromptsDir: promptsFolder(t, "{{oops}}")}, []string{"BOT_PROMPTS_DIR"}},
 		"no such scope":          {settings{PromptsDir: promptsFolder(t, "Hi {{$dialog.name}}")}, []string{"BOT_PROMPTS_DIR"}},
+		"no word of JSON":        {settings{PromptsDir: promptsFolder(t, "Hi."), ResponseFormat: "json_object"}, []string{"BOT_PROMPTS_DIR"}},
 		"not a template":         {settings{PromptsDir: promptsFolder(t, "{{")}, []string{"BOT_PROMPTS_DIR"}},
 		"no prompt":              {settings{PromptsDir: t.TempDir()}, []string{"BOT_PROMPTS_DIR"}},
 		"queries":                {settings{MetadataURL: "https://x/?u:p", LoginURL: "https://x/#u:p", OpenAIBaseURL: "http://x/v1?u:p"}, []string{"BOT_OPENID_METADATA_URL", "BOT_LOGIN_URL", "OPENAI_BASE_URL"}},
@@ -120,6 +122,8 @@ func TestEveryMistakeIsListedWithItsVariable(t *testing.T) {
 		"OpenAI behind, no key":  {with(azure, func(s *settings) { s.FallbackModels, s.FallbackBaseURL = "m", "https://api.openai.com/v1" }), []string{"BOT_FALLBACK_API_KEY"}},
 		"an odd fallback":        {settings{OpenAIKey: "k\n", FallbackModels: "m", FallbackBaseURL: "http://x/?q", FallbackKey: "u:p\n"}, []string{"OPENAI_API_KEY", "BOT_FALLBACK_BASE_URL", "BOT_FALLBACK_API_KEY"}},
 		"impatient":              {settings{ModelRetries: "-1", ModelMaxWait: "0s"}, []string{"BOT_MODEL_RETRIES", "BOT_MODEL_MAX_WAIT"}},
+		"no response format":     {settings{ResponseFormat: "yaml"}, []string{"BOT_RESPONSE_FORMAT"}},
+		"another planner's":      {settings{Planner: "sequential", ResponseFormat: "text"}, []string{"BOT_RESPONSE_FORMAT"}},
 		"a model of nobody":      {settings{OpenAIModel: "m"}, []string{"OPENAI_MODEL"}},
 		"everything else":        {settings{Cloud: "moon", AllowedHosts: "https://x/", Planner: "tools", SkillsDir: "s", PromptsDir: "/nowhere", TurnTimeout: "5", DrainTimeout: "-1s", LogLevel: "loud", LogFormat: "xml"}, []string{"BOT_CLOUD", "BOT_ALLOWED_SERVICE_HOSTS", "BOT_PLANNER", "BOT_SKILLS_DIR", "BOT_PROMPTS_DIR", "BOT_TURN_TIMEOUT", "BOT_DRAIN_TIMEOUT", "BOT_LOG_LEVEL", "BOT_LOG_FORMAT"}},
 	} {

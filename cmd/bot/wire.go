@@ -69,7 +69,10 @@ func newParts(ctx context.Context, c config) (*parts, error) {
 	if p.model, p.aboutModel, err = newModel(c); err != nil {
 		return nil, err
 	}
-	p.planner, err = newPlanner(ctx, c.Planner, planner.SequenceConfig{Model: p.model, Prompts: library, Actions: p.actions, Named: c.modelNamed})
+	p.planner, err = newPlanner(ctx, c.Planner, planner.SequenceConfig{
+		Model: p.model, Prompts: library, Actions: p.actions, Named: c.modelNamed,
+		ResponseFormat: planner.ResponseFormat(c.ResponseFormat),
+	})
 	if err != nil && c.PromptsDir != "" {
 		err = usageError{fmt.Errorf("BOT_PROMPTS_DIR %s: %w", c.PromptsDir, err)}
 	}

@@ -1,0 +1,319 @@
+package planner_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/santhosh-tekuri/jsonschema/v6"
+
+	"github.com/planbot-go/planbot/actions"
+	"github.com/planbot-go/planbot/planner"
+)
+
+type object = map[string]any
+
+// dice makes registries, and plans that follow a schema, at random.
+type dice struct{ *rand.Rand }
+
+func (d dice) one(of ...any) any { return of[d.IntN(len(of))] }
+
+// registry is up to six actions, in the form of a file.
+func (d dice) registry(t *testing.T, open bool) *actions.Registry {
+	t.Helper()
+	var list []object
+	for i := range d.IntN(6) + 1 {
+		parameters := d.object(3, open)
+		parameters["$defs"] = object{"shared": object{"type": "string", "enum": []any{"x", "y"}}}
+		list = append(list, object{"name": fmt.Sprintf("act%d", i), "parameters": parameters})
+	}
+	raw, err := json.Marshal(list)
+	if err != nil {
+		t.Fatal(err)
+	}
+	reg, err := actions.Read(bytes.NewReader(raw))
+	if err != nil {
+		t.Fatalf("%v in %s", err, raw)
+	}
+	return reg
+}
+
+func (d dice) object(depth int, open bool) object {
+	properties, required := object{}, []string{}
+	for i := range d.IntN(4) + 1 {
+		name := d.one("list", "Item", "größe", `a"b`, "type").(string) + fmt.Sprint(i)
+		properties[name] = d.schema(depth-1, open)
+		if d.IntN(2) == 0 {
+			required = append(required, name)
+		}
+	}
+	return object{"type": "object", "properties": properties, "required": required}
+}
+
+func (d dice) schema(depth int, open bool) object {
+	if depth > 0 && d.IntN(3) == 0 {
+		return d.one(d.object(depth, open), object{"type": "array", "items": d.schema(depth-1, open)}).(object)
+	}
+	if open && d.IntN(3) == 0 {
+		return d.one(object{}, object{"type": "object"}, object{"type": "array"}, object{"type": "object", "additionalProperties": object{"type": "integer"}}).(object)
+	}
+	return d.one(
+		object{"type": "string"}, object{"type": "string", "format": "uri", "description": "an address"},
+		object{"type": "integer"}, object{"type": "number"}, object{"type": "boolean"},
+		object{"type": "integer", "default": 5}, object{"type": []string{"string", "null"}},
+		object{"type": "string", "enum": []any{"S", "L"}, "default": "S"}, object{"enum": []any{1, 2.5}},
+		object{"type": []string{"integer", "boolean"}}, object{"const": "only"}, object{"$ref": "#/$defs/shared"},
+		object{"anyOf": []any{object{"type": "integer"}, object{"type": "array", "items": object{"type": "boolean"}}}},
+	).(object)
+}
+
+// value is a value that follows a schema in the words of PlanSchema.
+func (d dice) value(s object) any {
+	if branches, ok := s["anyOf"].([]any); ok {
+		return d.value(branches[d.IntN(len(branches))].(object))
+	}
+	if options, ok := s["enum"].([]any); ok {
+		return d.one(options...)
+	}
+	kind := s["type"]
+	if kinds, ok := kind.([]any); ok {
+		kind = d.one(kinds...)
+	}
+	switch kind {
+	case "string":
+		return d.text()
+	case "integer":
+		return json.Number(fmt.Sprint(d.IntN(2000) - 1000))
+	case "number":
+		return json.Number(fmt.Sprintf("%d.%de%d", d.IntN(100), d.IntN(100), d.IntN(9)))
+	case "boolean":
+		return d.IntN(2) == 0
+	case "array":
+		return d.list(s)
+	case "object":
+		return d.members(s)
+	case "null":
+		return nil
+	default: // any
+		return d.one("x", true, object{"y": []any{}}, json.Number("7"))
+	}
+}
+
+func (d dice) list(s object) []any {
+	items, ok := s["items"].(object)
+	list := []any{}
+	for range d.IntN(3) {
+		if ok {
+			list = append(list, d.value(items))
+		}
+	}
+	return list
+}
+
+func (d dice) members(s object) object {
+	m := object{}
+	properties, _ := s["properties"].(object)
+	for _, name := range slices.Sorted(maps.Keys(properties)) {
+		m[name] = d.value(properties[name].(object))
+	}
+	if others, ok := s["additionalProperties"].(object); ok {
+		m["further"] = d.value(others)
+	}
+	return m
+}
+
+// text is never blank, and may look like what a decoder cuts off or repairs.
+func (d dice) text() string {
+	var b strings.Builder
+	for range d.IntN(4) + 1 {
+		b.WriteString(d.one("milk ", `"`, "\\", "{", "}]", "\n", "```", "</think>", "<|im_end|>", "//", "é🍕", "SAY", "\u2028", ",").(string))
+	}
+	return "a" + b.String()
+}
+
+// plan follows the schema, has a command, and keeps results under names.
+func (d dice) plan(schema object) object {
+	items := schema["properties"].(object)["commands"].(object)["items"].(object)
+	var commands []any
+	for range d.IntN(4) + 1 {
+		command := d.value(items).(object)
+		if command["saveAs"] != nil {
+			command["saveAs"] = d.one("LISTS", "_x1")
+		}
+		commands = append(commands, command)
+	}
+	return object{"type": "plan", "commands": commands}
+}
+
+// planSchema is the schema of plans, as a value and ready to validate with.
+func planSchema(t *testing.T, reg *actions.Registry) (schema object, compiled *jsonschema.Schema, strict bool) {
+	t.Helper()
+	raw, strict, err := planner.PlanSchema(reg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	value, err := jsonschema.UnmarshalJSON(bytes.NewReader(raw))
+	if err != nil {
+		t.Fatal(err)
+	}
+	compiler := jsonschema.NewCompiler()
+	if err := compiler.AddResource("plan.json", value); err != nil {
+		t.Fatal(err)
+	}
+	if compiled, err = compiler.Compile("plan.json"); err != nil {
+		t.Fatalf("%v in %s", err, raw)
+	}
+	return value.(object), compiled, strict
+}
+
+// TestWhatFollowsTheSchemaCanRun: it decodes without repair, and validates, and
+// every action takes its entities.
+func TestWhatFollowsTheSchemaCanRun(t *testing.T) {
+	t.Parallel()
+	for seed := range uint64(150) {
+		d, open := dice{rand.New(rand.NewPCG(seed, 1))}, seed%3 == 0
+		reg := d.registry(t, open)
+		schema, compiled, strict := planSchema(t, reg)
+		if !open && !strict {
+			t.Fatalf("seed %d: not strict", seed)
+		}
+		for range 8 {
+			written := d.plan(schema)
+			raw, err := json.Marshal(written)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := compiled.Validate(reread(t, raw)); err != nil {
+				t.Fatalf("seed %d: the test's own plan is wrong: %v\n%s", seed, err, raw)
+			}
+			if err := runnable(string(raw), reg); err != nil {
+				t.Errorf("seed %d: %v\n%s", seed, err, raw)
+			}
+		}
+	}
+}
+
+func reread(t *testing.T, raw []byte) any {
+	t.Helper()
+	value, err := jsonschema.UnmarshalJSON(bytes.NewReader(raw))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return value
+}
+
+// runnable reads an answer as a turn does, and takes no repair for it.
+func runnable(answer string, reg *actions.Registry) error {
+	plan, err := planner.Decode(answer)
+	if err == nil {
+		plan, err = planner.Validate(plan, reg)
+	}
+	if err != nil || len(plan.Repairs) > 0 || plan.Salvaged || plan.Prose {
+		return fmt.Errorf("%w, repairs %v, salvaged %v, prose %v", err, plan.Repairs, plan.Salvaged, plan.Prose)
+	}
+	for _, c := range plan.Commands {
+		if c.Kind != planner.Do {
+			continue
+		}
+		action, _ := reg.Lookup(c.Action)
+		if _, err := action.Check(c.Entities); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// TestTheSchemaRefuses what no plan may be.
+func TestTheSchemaRefuses(t *testing.T) {
+	t.Parallel()
+	reg := actions.New()
+	offer[struct {
+		List string `json:"list"`
+		Size string `json:"size" enum:"S,L"`
+		N    int    `json:"n,omitempty" enum:"1,2"`
+	}](reg, "order")
+	_, compiled, strict := planSchema(t, reg)
+	if !strict {
+		t.Error("not strict")
+	}
+	with := func(entities string) string {
+		return `{"type":"plan","commands":[{"type":"DO","action":"order","entities":` + entities + `,"saveAs":null}]}`
+	}
+	if err := compiled.Validate(reread(t, []byte(with(`{"list":"a","size":"S","n":null}`)))); err != nil {
+		t.Fatal(err)
+	}
+	for name, plan := range map[string]string{
+		"an unknown action":    strings.Replace(with(`{"list":"a","size":"S","n":1}`), `"order"`, `"Order"`, 1),
+		"a missing entity":     with(`{"size":"S","n":1}`),
+		"null for one":         with(`{"list":null,"size":"S","n":1}`),
+		"a wrong option":       with(`{"list":"a","size":"M","n":1}`),
+		"a wrong number":       with(`{"list":"a","size":"S","n":3}`),
+		"an invented entity":   with(`{"list":"a","size":"S","n":1,"who":"Mia"}`),
+		"entities that are no": with(`null`),
+		"a SAY without words":  `{"type":"plan","commands":[{"type":"SAY"}]}`,
+		"a DO that says":       `{"type":"plan","commands":[{"type":"DO","response":"x"}]}`,
+		"no commands":          `{"type":"plan"}`,
+		"a command alone":      `{"type":"SAY","response":"x"}`,
+	} {
+		if compiled.Validate(reread(t, []byte(plan))) == nil {
+			t.Errorf("%s follows it", name)
+		}
+	}
+}
+
+// TestTheVectorsFollowTheSchema: the plans that the vectors call valid do, once
+// what they leave out is null, but for those that say more or in another type.
+func TestTheVectorsFollowTheSchema(t *testing.T) {
+	t.Parallel()
+	reg := vectorActions(t)
+	_, compiled, _ := planSchema(t, reg)
+	count, others := 0, []string{}
+	for _, v := range readVectors(t) {
+		plan, err := planner.Decode(v.Output)
+		if err != nil || plan.Prose || v.Expect.Commands == nil {
+			continue
+		}
+		count++
+		if compiled.Validate(filled(t, plan, reg)) != nil {
+			others = append(others, v.Name)
+		}
+	}
+	if count < 50 {
+		t.Errorf("only %d plans", count)
+	}
+	if diff := cmp.Diff([]string{"entities_extra_unknown_kept", "action_namespace_prefix"}, others); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// filled is plan as a model writes it that has to write every key.
+func filled(t *testing.T, plan planner.Plan, reg *actions.Registry) any {
+	t.Helper()
+	var commands []any
+	for _, c := range plan.Commands {
+		command := asMap(c)
+		if action, ok := reg.Lookup(c.Action); ok {
+			command["action"] = action.Name
+			if c.SaveAs == "" {
+				command["saveAs"] = nil
+			}
+			for name := range action.Schema.Properties {
+				if _, given := c.Entities[name]; !given {
+					c.Entities[name] = nil
+				}
+			}
+		}
+		commands = append(commands, command)
+	}
+	raw, err := json.Marshal(object{"type": "plan", "commands": commands})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return reread(t, raw)
+}
