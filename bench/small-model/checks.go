@@ -141,8 +141,10 @@ func checkStop(ctx context.Context, b *bench) (string, error) {
 
 const colourSchema = `{"type":"object","properties":{"kind":{"type":"string","enum":["colour"]},"name":{"type":"string","enum":["red","green","blue"]}},"required":["kind","name"],"additionalProperties":false}`
 
-func checkSchema(ctx context.Context, b *bench) (string, error) {
-	model, err := b.newModel()
+func checkSchema(ctx context.Context, b *bench) (string, error) { return b.askTwiceForColours(ctx) }
+
+func (b *bench) askTwiceForColours(ctx context.Context, change ...func(*models.OpenAIConfig)) (string, error) {
+	model, err := b.newModel(change...)
 	if err != nil {
 		return "", err
 	}
@@ -220,8 +222,8 @@ func checkRoles(ctx context.Context, b *bench) (string, error) {
 	return fmt.Sprintf("statuses %v", statuses(b.tap.since(start))), nil
 }
 
-// checkTooLong sends a history of twice the window.
-func checkTooLong(ctx context.Context, b *bench) (string, error) {
+// tooLong is a request with a history of twice the window.
+func (b *bench) tooLong() *models.Request {
 	req := hello()
 	last := req.Messages[0]
 	req.Messages = []models.Message{{Role: models.System, Text: "You are a bot."}}
@@ -231,6 +233,11 @@ func checkTooLong(ctx context.Context, b *bench) (string, error) {
 			models.Message{Role: models.Assistant, Text: fmt.Sprintf("Topic number %d is about what is discussed in its chapter.", i)})
 	}
 	req.Messages = append(req.Messages, last)
+	return req
+}
+
+func checkTooLong(ctx context.Context, b *bench) (string, error) {
+	req := b.tooLong()
 	model, err := b.newModel()
 	if err != nil {
 		return "", err

@@ -31,7 +31,6 @@ var theClock = regexp.MustCompile(`^\d{4}-\d\d-\d\d \d\d:\d\d [^;]*day\b`)
 func (l *listener) Complete(ctx context.Context, req *models.Request) (*models.Response, error) {
 	own := *req
 	own.Temperature = &l.cell.temperature
-	own.Format = l.format
 	own.Messages = nil
 	for _, m := range req.Messages {
 		if m.Role == models.System && theClock.MatchString(m.Text) {

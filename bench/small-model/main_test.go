@@ -137,6 +137,11 @@ func TestTeamsPromptNamesEveryAction(t *testing.T) {
 func TestTapKeepsWhatPasses(t *testing.T) {
 	t.Parallel()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/v1/z" {
+			w.WriteHeader(http.StatusOK)
+			_ = http.NewResponseController(w).Flush()
+			panic(http.ErrAbortHandler)
+		}
 		if r.URL.Path != "/v1/x" {
 			w.WriteHeader(http.StatusTeapot)
 		}
@@ -158,11 +163,19 @@ func TestTapKeepsWhatPasses(t *testing.T) {
 		}
 		_ = res.Body.Close()
 	}
+	res, err := http.Post(tap.url+"/z", "text/plain", http.NoBody)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := io.ReadAll(res.Body); err == nil {
+		t.Error("what the server broke off looks whole")
+	}
+	_ = res.Body.Close()
 	seen := tap.since(0)
-	if got := statuses(seen); !slices.Equal(got, []int{200, 418}) {
+	if got := statuses(seen); !slices.Equal(got, []int{200, 418, 200}) {
 		t.Fatalf("statuses %v", got)
 	}
-	if string(seen[0].request) != "hello" || seen[0].String() != `200 "hello"` || len(tap.since(1)) != 1 {
+	if string(seen[0].request) != "hello" || seen[0].String() != `200 "hello"` || len(tap.since(1)) != 2 {
 		t.Errorf("kept %q, %s", seen[0].request, seen[0])
 	}
 }

@@ -19,7 +19,7 @@ import (
 )
 
 // maxTokens is enough for any plan of these actions; what is longer runs in circles.
-const maxTokens = 600
+const maxTokens = 400
 
 // greedy is as good as zero: the likeliest token each time.
 const greedy = 1e-6
@@ -28,20 +28,19 @@ const greedy = 1e-6
 type cell struct {
 	name        string
 	teams       bool // the prompt of Teams AI in place of ours
-	schema      bool // with the schema of the plan
+	format      planner.ResponseFormat
 	noContext   bool // without the line that says what time it is
-	object      bool // as any JSON object
 	temperature float64
 }
 
 var cells = []cell{
-	{name: "ours, schema", schema: true, temperature: greedy},
-	{name: "ours, json_object", object: true, temperature: greedy},
-	{name: "Teams AI's, json_object", object: true, teams: true, noContext: true, temperature: greedy},
-	{name: "ours", temperature: greedy},
-	{name: "Teams AI's", teams: true, noContext: true, temperature: greedy},
-	{name: "ours, temperature 1", temperature: 1},
-	{name: "Teams AI's, temperature 1", teams: true, noContext: true, temperature: 1},
+	{name: "ours, schema", format: planner.JSONSchema, temperature: greedy},
+	{name: "ours, json_object", format: planner.JSONObject, temperature: greedy},
+	{name: "Teams AI's, json_object", format: planner.JSONObject, teams: true, noContext: true, temperature: greedy},
+	{name: "ours", format: planner.PlainText, temperature: greedy},
+	{name: "Teams AI's", format: planner.PlainText, teams: true, noContext: true, temperature: greedy},
+	{name: "ours, temperature 1", format: planner.PlainText, temperature: 1},
+	{name: "Teams AI's, temperature 1", format: planner.PlainText, teams: true, noContext: true, temperature: 1},
 }
 
 // judgePlans asks every utterance in every cell, prints the tables and returns how
@@ -81,16 +80,6 @@ func (b *bench) judgeCell(ctx context.Context, c *cell, said []utterance, out *j
 	}
 	defer model.Close() //nolint:errcheck // never fails
 	ear := &listener{model: model, cell: c}
-	if c.object {
-		ear.format = &models.Format{}
-	}
-	if c.schema {
-		schema, _, err := planner.PlanSchema(reg)
-		if err != nil {
-			return nil, err
-		}
-		ear.format = &models.Format{Name: "plan", Schema: schema}
-	}
 	sequence, err := newSequence(ctx, c, ear, reg)
 	if err != nil {
 		return nil, err
@@ -122,7 +111,7 @@ func newSequence(ctx context.Context, c *cell, model models.Model, reg *actions.
 		return nil, err
 	}
 	return planner.NewSequence(ctx, planner.SequenceConfig{
-		Model: model, Prompts: library, Actions: reg, MaxTokens: maxTokens,
+		Model: model, Prompts: library, Actions: reg, MaxTokens: maxTokens, ResponseFormat: c.format,
 	})
 }
 

@@ -153,7 +153,7 @@ func printPlans(w io.Writer, all []*tally) {
 func checkPlans(w io.Writer, all []*tally) (failed int) {
 	fmt.Fprintln(w)
 	for _, t := range all {
-		if t.cell.schema {
+		if t.cell.format == planner.JSONSchema {
 			failed += verdict(w, t.cell.name+": every first answer that was not cut off is a plan that may run", t.invalid,
 				fmt.Sprintf("%d of %d, %d cut off", t.clean+t.repaired+t.prose, t.asked, t.cut))
 		}

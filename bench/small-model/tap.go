@@ -5,9 +5,9 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"net/http"
-	"net/http/httputil"
 	"net/url"
 	"strings"
 	"sync"
@@ -60,24 +60,74 @@ func (t *tap) close() {
 	<-t.done
 }
 
+// handler passes calls on. What the server breaks off is broken off for the client
+// too.
 func (t *tap) handler(target *url.URL) http.Handler {
-	proxy := &httputil.ReverseProxy{
-		Rewrite:       func(r *httputil.ProxyRequest) { r.SetURL(target) },
-		FlushInterval: -1, // streams
-		ErrorHandler:  func(w http.ResponseWriter, _ *http.Request, _ error) { w.WriteHeader(http.StatusBadGateway) },
-	}
+	server := &http.Transport{DisableKeepAlives: true} // one that broke off a call may close the connection late
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		body, err := io.ReadAll(r.Body)
-		if err != nil {
-			return // the client is gone
-		}
-		e := &exchange{request: body}
+		e := &exchange{}
 		t.mu.Lock()
 		t.seen = append(t.seen, e)
 		t.mu.Unlock()
-		r.Body = io.NopCloser(bytes.NewReader(body))
-		proxy.ServeHTTP(&recorder{w, e}, r)
+		res, err := e.forward(server, target, r)
+		if err != nil {
+			panic(http.ErrAbortHandler)
+		}
+		defer res.Body.Close()
+		maps.Copy(w.Header(), res.Header)
+		e.begin(res.StatusCode)
+		w.WriteHeader(res.StatusCode)
+		if err := e.pass(w, res.Body); err != nil {
+			panic(http.ErrAbortHandler)
+		}
 	})
+}
+
+func (e *exchange) forward(server http.RoundTripper, target *url.URL, r *http.Request) (*http.Response, error) {
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		return nil, err
+	}
+	e.mu.Lock()
+	e.request = body
+	e.mu.Unlock()
+	req, err := http.NewRequestWithContext(r.Context(), r.Method, target.JoinPath(r.URL.Path).String(), bytes.NewReader(body))
+	if err != nil {
+		return nil, err
+	}
+	maps.Copy(req.Header, r.Header)
+	return server.RoundTrip(req)
+}
+
+func (e *exchange) begin(status int) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.status = status
+}
+
+// pass copies the answer piece by piece, as it comes.
+func (e *exchange) pass(w http.ResponseWriter, body io.Reader) error {
+	piece := make([]byte, 4096)
+	for {
+		n, err := body.Read(piece)
+		e.mu.Lock()
+		if room := maxSeen - e.response.Len(); room > 0 {
+			e.response.Write(piece[:min(n, room)])
+		}
+		e.mu.Unlock()
+		if _, err := w.Write(piece[:n]); err != nil {
+			return err
+		}
+		if err := http.NewResponseController(w).Flush(); err != nil {
+			return err
+		}
+		if err == io.EOF { //nolint:errorlint // as io.Reader has it
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+	}
 }
 
 // since are the exchanges after the first n.
@@ -100,37 +150,19 @@ func statuses(seen []*exchange) []int {
 	return out
 }
 
+// begun reports whether the server has answered with anything.
+func (e *exchange) begun() bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.response.Len() > 0
+}
+
 // String is the answer, shortened, for a failed check.
 func (e *exchange) String() string {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return fmt.Sprintf("%d %q", e.status, clip(e.response.String(), 2000))
 }
-
-// recorder keeps what it writes.
-type recorder struct {
-	http.ResponseWriter
-	e *exchange
-}
-
-func (r *recorder) WriteHeader(status int) {
-	r.e.mu.Lock()
-	r.e.status = status
-	r.e.mu.Unlock()
-	r.ResponseWriter.WriteHeader(status)
-}
-
-func (r *recorder) Write(p []byte) (int, error) {
-	r.e.mu.Lock()
-	if room := maxSeen - r.e.response.Len(); room > 0 {
-		r.e.response.Write(p[:min(len(p), room)])
-	}
-	r.e.mu.Unlock()
-	return r.ResponseWriter.Write(p)
-}
-
-// Unwrap lets the proxy flush.
-func (r *recorder) Unwrap() http.ResponseWriter { return r.ResponseWriter }
 
 func clip(s string, limit int) string {
 	if len(s) <= limit {
