@@ -20,8 +20,7 @@ type answer struct {
 type listener struct {
 	model   models.Model
 	cell    *cell
-	format  *models.Format // nil: none
-	answers []answer       // since the last turn began
+	answers []answer // since the last turn began
 }
 
 // theClock is what the planner says of the time.

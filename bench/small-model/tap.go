@@ -121,7 +121,7 @@ func (e *exchange) pass(w http.ResponseWriter, body io.Reader) error {
 		if err := http.NewResponseController(w).Flush(); err != nil {
 			return err
 		}
-		if err == io.EOF { //nolint:errorlint // as io.Reader has it
+		if err == io.EOF {
 			return nil
 		}
 		if err != nil {
@@ -148,13 +148,6 @@ func statuses(seen []*exchange) []int {
 		e.mu.Unlock()
 	}
 	return out
-}
-
-// begun reports whether the server has answered with anything.
-func (e *exchange) begun() bool {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	return e.response.Len() > 0
 }
 
 // String is the answer, shortened, for a failed check.
