@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/jsonschema-go/jsonschema"
 
 	"github.com/planbot-go/planbot/actions"
 )
@@ -255,5 +256,37 @@ func TestOnlyKeepsTheOrderOfTheOffer(t *testing.T) {
 	_, err = all.Only(actions.Offer{Name: "A"}, actions.Offer{Name: "a"}, actions.Offer{Name: "a"}, actions.Offer{Name: "d"})
 	if err == nil || err.Error() != "no action \"A\"\naction name \"a\" is taken\nno action \"d\"" {
 		t.Errorf("got %v", err)
+	}
+}
+
+func TestAddSchemaTakesASchemaThatIsData(t *testing.T) {
+	t.Parallel()
+	r := actions.New()
+	schema := &jsonschema.Schema{
+		Type: "object", Required: []string{"n"},
+		Properties: map[string]*jsonschema.Schema{"n": {Type: "integer"}, "s": {Type: "string", Default: []byte(`"x"`)}},
+	}
+	echo := func(_ context.Context, _ *actions.Turn, entities map[string]any) (actions.Result, error) {
+		return actions.JSON(entities), nil
+	}
+	a, err := actions.AddSchema(r, "echo", "Echoes", schema, echo, actions.Parallel)
+	if err != nil || !a.Parallel || a.Description != "Echoes" {
+		t.Fatalf("got %+v, %v", a, err)
+	}
+	entities, err := a.Check(map[string]any{"n": "42"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	result, err := a.Call(t.Context(), &actions.Turn{}, entities)
+	if err != nil || result.Text() != `{"n":42,"s":"x"}` {
+		t.Errorf("got %s, %v", result.Text(), err)
+	}
+	for _, wrong := range []struct {
+		name   string
+		schema *jsonschema.Schema
+	}{{"echo", schema}, {"not a name", schema}, {"list", &jsonschema.Schema{Type: "array"}}, {"none", nil}} {
+		if _, err := actions.AddSchema(r, wrong.name, "", wrong.schema, echo); err == nil || !strings.Contains(err.Error(), wrong.name) {
+			t.Errorf("%s: got %v", wrong.name, err)
+		}
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"reflect"
 
 	"github.com/go-json-experiment/json"
+	"github.com/google/jsonschema-go/jsonschema"
 )
 
 // Add registers fn under name. The entities of a plan are decoded into In, a
@@ -51,6 +52,24 @@ func Add[In any](r *Registry, name, description string, fn func(context.Context,
 		panic("actions: " + err.Error())
 	}
 	return a
+}
+
+// AddSchema is [Add] for an action whose schema is data rather than a Go type: an
+// object schema with a property for each entity. fn gets the entities checked
+// against it, with defaults filled in and numbers as json.Number. The error is
+// that of a name which is taken or not usable, or of another kind of schema.
+func AddSchema(r *Registry, name, description string, schema *jsonschema.Schema, fn func(ctx context.Context, turn *Turn, entities map[string]any) (Result, error), opts ...Option) (*Action, error) {
+	if schema == nil || schema.Type != "object" {
+		return nil, fmt.Errorf("action %s: the schema is not that of an object", name)
+	}
+	a := &Action{Name: name, Description: description, Schema: schema, call: fn}
+	for _, opt := range opts {
+		opt(a)
+	}
+	if err := r.add(a); err != nil {
+		return nil, err
+	}
+	return a, nil
 }
 
 // decode converts checked entities into In. Numbers arrive as json.Number, which

@@ -15,6 +15,9 @@ import (
 	"github.com/planbot-go/planbot/state"
 )
 
+// defaultHistoryTokens bounds the part of a prompt that is history.
+const defaultHistoryTokens = 4000
+
 // asker is what the planners that ask for a whole plan at once share: the prompt,
 // and the loop in which the model may correct itself.
 type asker struct {
@@ -30,7 +33,7 @@ func newAsker(ctx context.Context, kind, form string, cfg SequenceConfig) (asker
 	if err := cfg.check(); err != nil {
 		return asker{}, err
 	}
-	cfg.HistoryTokens = cmp.Or(cfg.HistoryTokens, 4000)
+	cfg.HistoryTokens = cmp.Or(cfg.HistoryTokens, defaultHistoryTokens)
 	cfg.MaxRepairs = cmp.Or(cfg.MaxRepairs, 2)
 	cfg.MaxTokens = cmp.Or(cfg.MaxTokens, 2000)
 	cfg.Prompt = cmp.Or(cfg.Prompt, kind)
@@ -42,7 +45,7 @@ func newAsker(ctx context.Context, kind, form string, cfg SequenceConfig) (asker
 	if err != nil {
 		return asker{}, err
 	}
-	return asker{cfg: cfg, brief: brief, counter: prompts.NewCounter(), form: form}, nil
+	return asker{cfg: cfg, brief: brief, counter: cfg.Prompts.Counter(), form: form}, nil
 }
 
 // briefing is what counts for a turn that begins now.
@@ -57,7 +60,7 @@ func (a *asker) plan(ctx context.Context, turn *actions.Turn, read func(answer s
 		return Plan{}, err
 	}
 	for attempt := 0; ; attempt++ {
-		answer, err := ask(ctx, turn, brief, messages)
+		answer, err := brief.ask(ctx, turn, messages)
 		if err != nil {
 			return Plan{}, err
 		}
@@ -77,20 +80,23 @@ func (a *asker) plan(ctx context.Context, turn *actions.Turn, read func(answer s
 		logRefusal(ctx, err, attempt+1)
 		messages = append(messages,
 			models.Message{Role: models.Assistant, Text: answer.Text},
-			models.Message{Role: models.System, Text: a.feedback(err)})
+			models.Message{Role: models.System, Text: feedback(err, a.form)})
 	}
 }
 
 func (a *asker) messages(ctx context.Context, turn *actions.Turn, brief *briefing) ([]models.Message, error) {
+	in, err := a.opening(ctx, turn, brief)
+	in.Results = results(turn.Outcomes())
+	return converted(prompts.Assemble(in)), err
+}
+
+// opening is what the model is told of a turn before anything was done in it.
+func (a *asker) opening(ctx context.Context, turn *actions.Turn, brief *briefing) (prompts.AssembleInput, error) {
 	system, err := brief.system(ctx, turn)
 	if err != nil {
-		return nil, err
+		return prompts.AssembleInput{}, err
 	}
-	in := prompts.AssembleInput{
-		System:  system,
-		Context: situation(turn, time.Now()),
-		Results: results(turn.Outcomes()),
-	}
+	in := prompts.AssembleInput{System: system, Context: situation(turn, time.Now())}
 	completion := &brief.prompt.Config.Completion
 	if includes(completion.IncludeHistory) {
 		in.History = a.history(turn)
@@ -98,12 +104,16 @@ func (a *asker) messages(ctx context.Context, turn *actions.Turn, brief *briefin
 	if includes(completion.IncludeInput) {
 		in.Input = turn.Text
 	}
-	assembled := prompts.Assemble(in)
+	return in, nil
+}
+
+// converted are messages of a prompt as those of a model.
+func converted(assembled []prompts.Message) []models.Message {
 	messages := make([]models.Message, len(assembled))
 	for i, m := range assembled {
 		messages[i] = models.Message{Role: models.Role(m.Role), Text: m.Text}
 	}
-	return messages, nil
+	return messages
 }
 
 // history is what was said before, as the model is shown it.
@@ -118,13 +128,18 @@ func (a *asker) history(turn *actions.Turn) []prompts.Message {
 	return earlier
 }
 
-// ask asks the model as the prompt says, and adds the cost to the turn.
-func ask(ctx context.Context, turn *actions.Turn, brief *briefing, messages []models.Message) (*models.Response, error) {
+// ask asks the model as the prompt says.
+func (a *asking) ask(ctx context.Context, turn *actions.Turn, messages []models.Message) (*models.Response, error) {
+	return complete(ctx, turn, a.model, a.request(messages))
+}
+
+// complete asks a model, and adds the cost to the turn.
+func complete(ctx context.Context, turn *actions.Turn, model models.Model, request *models.Request) (*models.Response, error) {
 	if err := turn.Afford(); err != nil {
 		return nil, err
 	}
 	turn.Usage.ModelCalls++
-	response, err := brief.model.Complete(ctx, brief.request(messages))
+	response, err := model.Complete(ctx, request)
 	if err != nil {
 		return nil, err
 	}
@@ -134,9 +149,9 @@ func ask(ctx context.Context, turn *actions.Turn, brief *briefing, messages []mo
 	return response, nil
 }
 
-// feedback tells the model what was wrong with its answer.
-func (a *asker) feedback(err error) string {
-	return "Your answer could not be used and nothing of it was done: " + err.Error() + "\nAnswer again with " + a.form + "."
+// feedback tells the model what was wrong with its answer, and what is wanted.
+func feedback(err error, form string) string {
+	return "Your answer could not be used and nothing of it was done: " + err.Error() + "\nAnswer again with " + form + "."
 }
 
 // logRefusal reports why an answer was refused. The detail quotes the model, so it

@@ -20,30 +20,96 @@ import (
 // prompt as [prompts.Format] writes it. An error ends the turn.
 type Function func(ctx context.Context, turn *actions.Turn, args []string) (any, error)
 
+// asking is a prompt with what it takes to ask a model with it. It does not change.
+type asking struct {
+	prompt    *prompts.Prompt
+	model     models.Model
+	functions map[string]Function
+	lists     map[string]prompts.Func // functions that say the same in every turn
+	maxTokens int                     // of the answer, unless the prompt says
+	format    *models.Format          // what the server holds the model to; nil: nothing
+}
+
+// nameModel takes the model that the prompt asks for, if it does.
+func (a *asking) nameModel(named func(string) (models.Model, error)) (err error) {
+	name := a.prompt.Config.Completion.Model
+	if name == "" {
+		return nil
+	}
+	if named == nil {
+		return fmt.Errorf("config.json: completion.model %s: only one model is configured, leave it out", name)
+	}
+	if a.model, err = named(name); err != nil {
+		return fmt.Errorf("config.json: completion.model %s: %w", name, err)
+	}
+	return nil
+}
+
+// checkTemplate finds functions and scopes that are not there.
+func (a *asking) checkTemplate() error {
+	var faults []error
+	known := append(slices.Sorted(maps.Keys(a.lists)), slices.Sorted(maps.Keys(a.functions))...)
+	for _, name := range a.prompt.Functions() {
+		if !slices.Contains(known, name) {
+			faults = append(faults, fmt.Errorf("no function %q, have %s", name, list(known)))
+		}
+	}
+	for _, variable := range a.prompt.Variables() {
+		if scope, _, _ := strings.Cut(variable, "."); !isScope(scope) {
+			faults = append(faults, fmt.Errorf("$%s: no scope %q, have conversation, user, temp", variable, scope))
+		}
+	}
+	return errors.Join(faults...)
+}
+
+// render is the prompt as it is in this turn.
+func (a *asking) render(ctx context.Context, turn *actions.Turn, inputs map[string]any) (string, error) {
+	vars := &turnVars{turn: turn, inputs: inputs}
+	funcs := maps.Clone(a.lists)
+	for name, fn := range a.functions {
+		if funcs == nil {
+			funcs = map[string]prompts.Func{}
+		}
+		funcs[name] = func(ctx context.Context, args []string) (any, error) { return fn(ctx, turn, args) }
+	}
+	text, err := a.prompt.Render(ctx, prompts.Data{Vars: vars, Funcs: funcs})
+	return text, cmp.Or(vars.fault, err)
+}
+
+// request asks with the settings of the prompt.
+func (a *asking) request(messages []models.Message) *models.Request {
+	c := &a.prompt.Config.Completion
+	request := &models.Request{
+		Messages: messages, MaxTokens: cmp.Or(c.MaxTokens, a.maxTokens), Format: a.format,
+		Temperature: c.Temperature, TopP: c.TopP, PresencePenalty: c.PresencePenalty, FrequencyPenalty: c.FrequencyPenalty,
+		Stop: c.Stop, OneCallAtMost: c.ParallelCalls != nil && !*c.ParallelCalls,
+	}
+	if c.ToolChoice != "auto" {
+		request.Choice = models.Choice(c.ToolChoice)
+	}
+	return request
+}
+
 // briefing is what a prompt makes of a planner: what the model is told, how it is
 // asked, and what it may plan. It does not change.
 type briefing struct {
-	prompt  *prompts.Prompt
+	asking
 	offered *actions.Registry // what a plan may do
-	model   models.Model
-	cfg     SequenceConfig
-	format  *models.Format // what the server holds the model to; nil: nothing
-	static  *string        // the prompt as rendered; nil: it has to be, for each turn
-	lists   map[string]prompts.Func
+	static  *string           // the prompt as rendered; nil: it has to be, for each turn
 }
 
 // newBriefing checks a prompt against the planner of that kind, and renders it if
 // it says the same in every turn. Every fault is in the one error.
 func newBriefing(ctx context.Context, kind string, prompt *prompts.Prompt, cfg SequenceConfig) (*briefing, error) {
-	b := &briefing{prompt: prompt, cfg: cfg, model: cfg.Model}
+	b := &briefing{asking: asking{prompt: prompt, model: cfg.Model, functions: cfg.Functions, maxTokens: cfg.MaxTokens}}
 	allowed, excluding := without(cfg.Actions, cfg.Exclude)
 	var err error
 	b.offered, err = offered(prompt.Actions, allowed)
-	faults := []error{excluding, err, b.checkUse(kind), b.checkTemplate(), b.nameModel()}
+	b.lists = listsOf(b.offered)
+	faults := []error{excluding, err, b.checkUse(kind), b.checkTemplate(), b.nameModel(cfg.Named)}
 	if err := errors.Join(faults...); err != nil {
 		return nil, fmt.Errorf("prompt %s: %w", prompt.Name(), err)
 	}
-	b.lists = listsOf(b.offered)
 	if kind == prompts.AugmentSequence {
 		if b.format, err = cfg.ResponseFormat.of(ctx, b.offered); err != nil {
 			return nil, err
@@ -94,43 +160,9 @@ func (b *briefing) checkUse(kind string) error {
 	return errors.Join(faults...)
 }
 
-// checkTemplate finds functions and scopes that are not there.
-func (b *briefing) checkTemplate() error {
-	var faults []error
-	known := slices.Sorted(maps.Keys(b.cfg.Functions))
-	for _, name := range b.prompt.Functions() {
-		if !isList(name) && b.cfg.Functions[name] == nil {
-			faults = append(faults, fmt.Errorf("no function %q, have %s", name, strings.Join(append([]string{"actions", "manual"}, known...), ", ")))
-		}
-	}
-	for _, variable := range b.prompt.Variables() {
-		if scope, _, _ := strings.Cut(variable, "."); !isScope(scope) {
-			faults = append(faults, fmt.Errorf("$%s: no scope %q, have conversation, user, temp", variable, scope))
-		}
-	}
-	return errors.Join(faults...)
-}
-
-func isList(function string) bool { return function == "actions" || function == "manual" }
-
-// nameModel finds the model that the prompt asks for.
-func (b *briefing) nameModel() (err error) {
-	name := b.prompt.Config.Completion.Model
-	if name == "" {
-		return nil
-	}
-	if b.cfg.Named == nil {
-		return fmt.Errorf("config.json: completion.model %s: only one model is configured, leave it out", name)
-	}
-	if b.model, err = b.cfg.Named(name); err != nil {
-		return fmt.Errorf("config.json: completion.model %s: %w", name, err)
-	}
-	return nil
-}
-
 // perTurn says that the prompt may say something else in every turn.
 func (b *briefing) perTurn() bool {
-	return len(b.prompt.Variables()) > 0 || slices.ContainsFunc(b.prompt.Functions(), func(name string) bool { return !isList(name) })
+	return len(b.prompt.Variables()) > 0 || slices.ContainsFunc(b.prompt.Functions(), func(name string) bool { return b.lists[name] == nil })
 }
 
 // system is the prompt as the model is told it in this turn.
@@ -138,31 +170,7 @@ func (b *briefing) system(ctx context.Context, turn *actions.Turn) (string, erro
 	if b.static != nil {
 		return *b.static, nil
 	}
-	vars := &turnVars{turn: turn}
-	text, err := b.prompt.Render(ctx, prompts.Data{Vars: vars, Funcs: b.functions(turn)})
-	return text, cmp.Or(vars.fault, err)
-}
-
-func (b *briefing) functions(turn *actions.Turn) map[string]prompts.Func {
-	funcs := maps.Clone(b.lists)
-	for name, fn := range b.cfg.Functions {
-		funcs[name] = func(ctx context.Context, args []string) (any, error) { return fn(ctx, turn, args) }
-	}
-	return funcs
-}
-
-// request asks with the settings of the prompt, else those of the planner.
-func (b *briefing) request(messages []models.Message) *models.Request {
-	c := &b.prompt.Config.Completion
-	request := &models.Request{
-		Messages: messages, MaxTokens: cmp.Or(c.MaxTokens, b.cfg.MaxTokens), Format: b.format,
-		Temperature: c.Temperature, TopP: c.TopP, PresencePenalty: c.PresencePenalty, FrequencyPenalty: c.FrequencyPenalty,
-		Stop: c.Stop, OneCallAtMost: c.ParallelCalls != nil && !*c.ParallelCalls,
-	}
-	if c.ToolChoice != "auto" {
-		request.Choice = models.Choice(c.ToolChoice)
-	}
-	return request
+	return b.render(ctx, turn, nil)
 }
 
 // includes says whether something that is told by default is.

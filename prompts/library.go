@@ -20,6 +20,7 @@ var ErrNoPrompt = errors.New("no such prompt")
 // safe for concurrent use.
 type Library struct {
 	prompts map[string]*Prompt
+	counter *O200k
 }
 
 // Load reads the embedded prompts and lays those of folder dir over them, one
@@ -45,8 +46,12 @@ func Load(dir string) (*Library, error) {
 		}
 		maps.Copy(all, own)
 	}
-	return &Library{prompts: all}, nil
+	return &Library{prompts: all, counter: NewCounter()}, nil
 }
+
+// Counter counts tokens for all who use the library, so that the vocabulary is
+// loaded once.
+func (l *Library) Counter() *O200k { return l.counter }
 
 // Prompt returns the prompt of that name. The error wraps [ErrNoPrompt].
 func (l *Library) Prompt(name string) (*Prompt, error) {

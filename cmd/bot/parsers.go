@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"context"
+	"errors"
 	"strings"
 
 	"github.com/planbot-go/planbot/connector"
@@ -87,18 +88,22 @@ func guardFault(cloud connector.Cloud) error {
 	return err
 }
 
-// askPrompts renders the prompts as the planner will, with this bot's actions.
+// askPrompts makes the actions that are prompts, and renders the prompt of the
+// planner as it will, with this bot's actions.
 func (c *config) askPrompts(f *faults) {
 	if c.PromptsDir == "" || f.has("BOT_PROMPTS_DIR") {
 		return
 	}
 	library, err := prompts.Load(c.PromptsDir)
 	if err == nil {
-		_, err = newPlanner(context.Background(), c.Planner, planner.SequenceConfig{
+		cfg := planner.SequenceConfig{
 			Model: models.Offline{}, Prompts: library, Actions: defaultActions(),
 			Named:          func(string) (models.Model, error) { return models.Offline{}, nil },
 			ResponseFormat: planner.ResponseFormat(c.ResponseFormat),
-		})
+		}
+		faulty := addPromptActions(cfg)
+		_, err = newPlanner(context.Background(), c.Planner, cfg)
+		err = errors.Join(faulty, err)
 	}
 	f.ask("BOT_PROMPTS_DIR", err)
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -33,11 +34,15 @@ func TestSettings(t *testing.T) {
 		"Azure wins over OpenAI":  {settings{AzureEndpoint: "https://x.openai.azure.com", AzureKey: "k", AzureDeployment: "d", OpenAIKey: "k"}, func(config) bool { return true }},
 		"patience has defaults":   {settings{}, func(c config) bool { return c.retries == 3 && c.maxWait == 20*time.Second && c.fallbacks == nil }},
 		"impatience":              {settings{ModelRetries: "0", ModelMaxWait: "5s"}, func(c config) bool { return c.retries == 0 && c.maxWait == 5*time.Second }},
+		"streams":                 {settings{ModelStream: "true"}, func(c config) bool { return c.stream && c.firstModel().Stream && behind(c, c.firstModel(), "b").Stream }},
+		"streams behind":          {settings{OpenAIKey: "k", FallbackModels: "b", FallbackBaseURL: "http://x", ModelStream: "1"}, func(c config) bool { return behind(c, c.firstModel(), "b").Stream }},
+		"no streams":              {settings{}, func(c config) bool { return !c.stream && !c.firstModel().Stream }},
 		"fallback":                {settings{OpenAIKey: "k", FallbackModels: " a, ,b ", FallbackKey: "k"}, func(c config) bool { return strings.Join(c.fallbacks, "|") == "a|b" }},
 		"log level is not cased":  {settings{LogLevel: "DEBUG", LogFormat: "JSON"}, func(c config) bool { return c.logLevel.String() == "debug" }},
 		"durations are Go's":      {settings{TurnTimeout: "90s", DrainTimeout: "1m30s"}, func(c config) bool { return c.turnTimeout == c.drainTimeout }},
 		"a planner by name":       {settings{Planner: "sequence"}, func(config) bool { return true }},
 		"the other planner":       {settings{Planner: "sequential"}, func(config) bool { return true }},
+		"the third planner":       {settings{Planner: "tools"}, func(config) bool { return true }},
 		"no limits": {settings{}, func(c config) bool {
 			return c.limits.steps == 0 && c.limits.same == 0 && c.limits.budget == actions.Budget{} && c.limits.approvalTimeout == 24*time.Hour
 		}},
@@ -60,12 +65,18 @@ func TestSettings(t *testing.T) {
 // promptsFolder is a folder whose planner prompt is text.
 func promptsFolder(t *testing.T, text string) string {
 	t.Helper()
+	return filesIn(t, map[string]string{"sequence/prompt.txt": text})
+}
+
+// filesIn is a folder with these files.
+func filesIn(t *testing.T, files map[string]string) string {
+	t.Helper()
 	dir := t.TempDir()
-	if err := os.Mkdir(filepath.Join(dir, "sequence"), 0o700); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(dir, "sequence", "prompt.txt"), []byte(text), 0o600); err != nil {
-		t.Fatal(err)
+	for name, content := range files {
+		file := filepath.Join(dir, name)
+		if err := errors.Join(os.MkdirAll(filepath.Dir(file), 0o700), os.WriteFile(file, []byte(content), 0o600)); err != nil {
+			t.Fatal(err)
+		}
 	}
 	return dir
 }
@@ -110,6 +121,10 @@ func TestEveryMistakeIsListedWithItsVariable(t *testing.T) {
 		"no such scope":          {settings{PromptsDir: promptsFolder(t, "Hi {{$dialog.name}}")}, []string{"BOT_PROMPTS_DIR"}},
 		"no word of JSON":        {settings{PromptsDir: promptsFolder(t, "Hi."), ResponseFormat: "json_object"}, []string{"BOT_PROMPTS_DIR"}},
 		"not a template":         {settings{PromptsDir: promptsFolder(t, "{{")}, []string{"BOT_PROMPTS_DIR"}},
+		"a mute action": {
+			settings{PromptsDir: filesIn(t, map[string]string{"a/prompt.txt": "{{$x}}", "a/config.json": `{"input": {"parameters": []}}`, "sequence/prompt.txt": "{{oops}}"})},
+			[]string{"BOT_PROMPTS_DIR", "BOT_PROMPTS_DIR", "BOT_PROMPTS_DIR"},
+		},
 		"no prompt":              {settings{PromptsDir: t.TempDir()}, []string{"BOT_PROMPTS_DIR"}},
 		"queries":                {settings{MetadataURL: "https://x/?u:p", LoginURL: "https://x/#u:p", OpenAIBaseURL: "http://x/v1?u:p"}, []string{"BOT_OPENID_METADATA_URL", "BOT_LOGIN_URL", "OPENAI_BASE_URL"}},
 		"hosts of nobody":        {settings{MetadataURL: "https://:443", LoginURL: "https://:443"}, []string{"BOT_OPENID_METADATA_URL", "BOT_LOGIN_URL"}},
@@ -121,11 +136,12 @@ func TestEveryMistakeIsListedWithItsVariable(t *testing.T) {
 		"OpenAI without a key":   {settings{OpenAIBaseURL: "https://api.openai.com/v1"}, []string{"OPENAI_API_KEY"}},
 		"OpenAI behind, no key":  {with(azure, func(s *settings) { s.FallbackModels, s.FallbackBaseURL = "m", "https://api.openai.com/v1" }), []string{"BOT_FALLBACK_API_KEY"}},
 		"an odd fallback":        {settings{OpenAIKey: "k\n", FallbackModels: "m", FallbackBaseURL: "http://x/?q", FallbackKey: "u:p\n"}, []string{"OPENAI_API_KEY", "BOT_FALLBACK_BASE_URL", "BOT_FALLBACK_API_KEY"}},
+		"half a stream":          {settings{ModelStream: "maybe"}, []string{"BOT_MODEL_STREAM"}},
 		"impatient":              {settings{ModelRetries: "-1", ModelMaxWait: "0s"}, []string{"BOT_MODEL_RETRIES", "BOT_MODEL_MAX_WAIT"}},
 		"no response format":     {settings{ResponseFormat: "yaml"}, []string{"BOT_RESPONSE_FORMAT"}},
 		"another planner's":      {settings{Planner: "sequential", ResponseFormat: "text"}, []string{"BOT_RESPONSE_FORMAT"}},
 		"a model of nobody":      {settings{OpenAIModel: "m"}, []string{"OPENAI_MODEL"}},
-		"everything else":        {settings{Cloud: "moon", AllowedHosts: "https://x/", Planner: "tools", SkillsDir: "s", PromptsDir: "/nowhere", TurnTimeout: "5", DrainTimeout: "-1s", LogLevel: "loud", LogFormat: "xml"}, []string{"BOT_CLOUD", "BOT_ALLOWED_SERVICE_HOSTS", "BOT_PLANNER", "BOT_SKILLS_DIR", "BOT_PROMPTS_DIR", "BOT_TURN_TIMEOUT", "BOT_DRAIN_TIMEOUT", "BOT_LOG_LEVEL", "BOT_LOG_FORMAT"}},
+		"everything else":        {settings{Cloud: "moon", AllowedHosts: "https://x/", Planner: "magic", SkillsDir: "s", PromptsDir: "/nowhere", TurnTimeout: "5", DrainTimeout: "-1s", LogLevel: "loud", LogFormat: "xml"}, []string{"BOT_CLOUD", "BOT_ALLOWED_SERVICE_HOSTS", "BOT_PLANNER", "BOT_SKILLS_DIR", "BOT_PROMPTS_DIR", "BOT_TURN_TIMEOUT", "BOT_DRAIN_TIMEOUT", "BOT_LOG_LEVEL", "BOT_LOG_FORMAT"}},
 	} {
 		_, err := c.in.check()
 		if err == nil {

@@ -59,9 +59,6 @@ type parts struct {
 
 func newParts(ctx context.Context, c config) (*parts, error) {
 	p := &parts{actions: defaultActions(), limits: c.limits}
-	if err := p.limits.needApproval(list(c.ApprovalActions), p.actions); err != nil {
-		return nil, usageError{err}
-	}
 	library, err := prompts.Load(c.PromptsDir)
 	if err != nil {
 		return nil, usageError{fmt.Errorf("BOT_PROMPTS_DIR: %w", err)}
@@ -69,22 +66,40 @@ func newParts(ctx context.Context, c config) (*parts, error) {
 	if p.model, p.aboutModel, err = newModel(c); err != nil {
 		return nil, err
 	}
-	p.planner, err = newPlanner(ctx, c.Planner, planner.SequenceConfig{
+	cfg := planner.SequenceConfig{
 		Model: p.model, Prompts: library, Actions: p.actions, Named: c.modelNamed,
 		ResponseFormat: planner.ResponseFormat(c.ResponseFormat),
-	})
+	}
+	if err = addPromptActions(cfg); err == nil {
+		p.planner, err = newPlanner(ctx, c.Planner, cfg)
+	}
 	if err != nil && c.PromptsDir != "" {
 		err = usageError{fmt.Errorf("BOT_PROMPTS_DIR %s: %w", c.PromptsDir, err)}
 	}
-	return p, err
+	if err != nil {
+		return nil, err
+	}
+	if err := p.limits.needApproval(list(c.ApprovalActions), p.actions); err != nil {
+		return nil, usageError{err}
+	}
+	return p, nil
+}
+
+// addPromptActions adds the actions that are prompts to those of the planner.
+func addPromptActions(cfg planner.SequenceConfig) error {
+	return planner.AddPromptFolders(cfg.Actions, planner.PromptActionConfig{Model: cfg.Model, Prompts: cfg.Prompts, Named: cfg.Named})
 }
 
 // newPlanner makes the planner of that name, which was checked.
 func newPlanner(ctx context.Context, name string, cfg planner.SequenceConfig) (planMaker, error) {
-	if name == sequentialPlanner {
+	switch name {
+	case sequentialPlanner:
 		return planner.NewSequential(ctx, planner.SequentialConfig(cfg))
+	case toolsPlanner:
+		return planner.NewTools(ctx, planner.ToolsConfig{SequenceConfig: cfg})
+	default:
+		return planner.NewSequence(ctx, cfg)
 	}
-	return planner.NewSequence(ctx, cfg)
 }
 
 // online reports whether a real model is set.
@@ -92,7 +107,7 @@ func (c *config) online() bool { return cmp.Or(c.OpenAIKey, c.OpenAIBaseURL, c.A
 
 // firstModel says where the first model is.
 func (c *config) firstModel() models.OpenAIConfig {
-	cfg := models.OpenAIConfig{Key: c.OpenAIKey, BaseURL: c.OpenAIBaseURL, Model: c.OpenAIModel}
+	cfg := models.OpenAIConfig{Key: c.OpenAIKey, BaseURL: c.OpenAIBaseURL, Model: c.OpenAIModel, Stream: c.stream}
 	if c.AzureEndpoint != "" {
 		cfg.Azure = models.Azure{Endpoint: c.AzureEndpoint, Key: c.AzureKey, Deployment: c.AzureDeployment, APIVersion: c.AzureVersion}
 	}

@@ -1,0 +1,328 @@
+package planner_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/rs/zerolog"
+
+	"github.com/planbot-go/planbot/actions"
+	"github.com/planbot-go/planbot/models"
+	"github.com/planbot-go/planbot/planner"
+	"github.com/planbot-go/planbot/prompts"
+	"github.com/planbot-go/planbot/state"
+)
+
+// poem is what the action ShortPoem takes.
+type poem struct {
+	Input string   `json:"input" jsonschema:"what it is about"`
+	Words []string `json:"words,omitempty"`
+	Lines int      `json:"lines" default:"4"`
+	Who   string   `json:"-" host:"turn"`
+}
+
+// promptAction adds the action ShortPoem on a prompt with these files.
+func promptAction(t *testing.T, model models.Model, files map[string]string) *actions.Action {
+	t.Helper()
+	own := map[string]string{}
+	for name, content := range files {
+		own["ShortPoem/"+name] = content
+	}
+	return planner.AddPrompt[poem](actions.New(), planner.PromptActionConfig{
+		Name: "ShortPoem", Description: "Writes a poem", Model: model, Prompts: folder(t, own),
+	})
+}
+
+// call checks and calls an action.
+func call(t *testing.T, a *actions.Action, in *actions.Turn, entities map[string]any) actions.Result {
+	t.Helper()
+	entities, err := a.Check(entities)
+	if err != nil {
+		t.Fatal(err)
+	}
+	result, err := a.Call(t.Context(), in, entities)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return result
+}
+
+func TestAPromptActionAsksWithItsInputs(t *testing.T) {
+	t.Parallel()
+	model := &recorder{answer: "\nRoses.\n"}
+	a := promptAction(t, model, map[string]string{
+		"prompt.txt":  "{{$lines}} lines about {{$input}} for {{$user.name}}: {{$words}}.",
+		"config.json": `{"completion": {"max_tokens": 60, "temperature": 0.9}}`,
+	})
+	in := turn("write a poem")
+	in.User = state.NewScope()
+	*state.At[string](in.User, "name") = "Mia"
+	result := call(t, a, in, map[string]any{"input": "{{$user.name}} $5", "words": []any{"sun"}})
+	if result.Failed() || result.Text() != "Roses." {
+		t.Errorf("got %q, failed %v", result.Text(), result.Failed())
+	}
+	warm := 0.9
+	want := &models.Request{
+		Messages:  []models.Message{{Role: models.User, Text: `4 lines about {{$user.name}} $5 for Mia: ["sun"].`}},
+		MaxTokens: 60, Temperature: &warm,
+	}
+	if diff := cmp.Diff(want, model.asked[0]); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+	if diff := cmp.Diff(actions.Usage{ModelCalls: 1, PromptTokens: 7, CompletionTokens: 3}, in.Usage); diff != "" {
+		t.Errorf("usage (-want +got):\n%s", diff)
+	}
+	if !a.StateOnly || !a.ReturnsData || a.Description != "Writes a poem" {
+		t.Errorf("marked %+v", a)
+	}
+}
+
+func TestAPromptActionMayIncludeMore(t *testing.T) {
+	t.Parallel()
+	model := &recorder{answer: "Roses."}
+	a := promptAction(t, model, map[string]string{
+		"prompt.txt":  "Write a poem.",
+		"config.json": `{"completion": {"include_input": true, "include_history": true}}`,
+	})
+	in := turn("now one about cats")
+	plan := `{"type":"plan","commands":[{"type":"DO","action":"a","entities":{}},{"type":"SAY","response":"Woof."}]}`
+	state.Of[prompts.History](in.Thread).Append(prompts.Turn{
+		Messages: []prompts.Message{{Role: prompts.User, Text: "dogs"}, {Role: prompts.Assistant, Text: plan}},
+	}, prompts.Limits{})
+	call(t, a, in, map[string]any{"input": "cats"})
+	want := []models.Message{
+		{Role: models.System, Text: "Write a poem."},
+		{Role: models.User, Text: "dogs"},
+		{Role: models.Assistant, Text: "Woof."},
+		{Role: models.User, Text: "cats"},
+	}
+	if diff := cmp.Diff(want, model.asked[0].Messages); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+}
+
+func TestAPromptActionWithoutAnAnswerFails(t *testing.T) {
+	t.Parallel()
+	secret := errors.New("secret")
+	for reason, err := range map[string]error{
+		"the AI model has too much to do right now":     &models.Error{Kind: models.Throttled, Err: secret},
+		"the text is too long for the AI model":         &models.Error{Kind: models.TooLong, Err: secret},
+		"the content filter of the AI model refused it": &models.Error{Kind: models.FilteredOutput, Err: secret},
+		"the AI model did not answer in time":           &models.Error{Kind: models.Timeout, Err: secret},
+		"the AI model could not be asked":               &models.Error{Kind: models.Auth, Err: secret},
+		"the AI model could not be asked ":              secret,
+		"the turn's budget of tokens is used up":        nil,
+	} {
+		a := promptAction(t, broken{err}, map[string]string{"prompt.txt": "{{$input}}"})
+		in := turn("x")
+		if err == nil {
+			in.Budget.Tokens, in.Usage.PromptTokens = 5, 6
+		}
+		var log bytes.Buffer
+		result, callErr := a.Call(zerolog.New(&log).WithContext(t.Context()), in, map[string]any{"input": "x"})
+		if callErr != nil || !result.Failed() || result.Text() != strings.TrimSpace(reason) {
+			t.Errorf("%v: got %q, failed %v, %v", err, result.Text(), result.Failed(), callErr)
+		}
+		if told := strings.Contains(log.String(), "secret"); told != (err != nil) {
+			t.Errorf("the operator reads %s", &log)
+		}
+	}
+}
+
+// broken is a model that fails.
+type broken struct{ err error }
+
+func (b broken) Complete(context.Context, *models.Request) (*models.Response, error) {
+	return nil, b.err
+}
+
+func TestAPromptActionEndsWithItsTurn(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	a := promptAction(t, broken{context.Canceled}, map[string]string{"prompt.txt": "{{$input}}"})
+	if _, err := a.Call(ctx, turn("x"), map[string]any{"input": "x"}); !errors.Is(err, context.Canceled) {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestAnAnswerThatWasCutOffSaysSo(t *testing.T) {
+	t.Parallel()
+	model := script{{Text: "Roses are", Finish: models.FinishLength}}
+	a := promptAction(t, &model, map[string]string{"prompt.txt": "{{$input}}"})
+	if got := call(t, a, turn("x"), map[string]any{"input": "x"}).Text(); got != "Roses are […]" {
+		t.Errorf("got %q", got)
+	}
+}
+
+func TestPromptActionsThatCannotWork(t *testing.T) {
+	t.Parallel()
+	add := func(cfg planner.PromptActionConfig, opts ...actions.Option) (fault string) {
+		defer func() { fault, _ = recover().(string) }()
+		planner.AddPrompt[poem](actions.New(), cfg, opts...)
+		return ""
+	}
+	library := folder(t, map[string]string{
+		"good/prompt.txt":  "{{$input}}",
+		"bad/prompt.txt":   "{{$inputs}} {{actions}} {{$dialog.x}}",
+		"bad/config.json":  `{"completion": {"tool_choice": "auto", "model": "tiny"}, "augmentation": {"augmentation_type": "sequence"}, "input": {"parameters": [{"name": "x"}]}}`,
+		"bad/actions.json": "[]",
+	})
+	model := &recorder{}
+	for want, got := range map[string]string{
+		"": add(planner.PromptActionConfig{Name: "a", Description: "d", Prompt: "good", Model: model, Prompts: library}),
+		"no Model\nno Prompts\nMaxTokens is negative": add(planner.PromptActionConfig{Name: "a", MaxTokens: -1}),
+		"no such prompt": add(planner.PromptActionConfig{Name: "a", Model: model, Prompts: library}),
+		"no description": add(planner.PromptActionConfig{Name: "good", Model: model, Prompts: library}),
+		"in parallel":    add(planner.PromptActionConfig{Name: "good", Description: "d", Model: model, Prompts: library}, actions.Parallel),
+		`augmentation_type sequence: a prompt that is an action gives text, say none
+config.json: tool_choice and parallel_tool_calls have no effect in a prompt that is an action
+config.json: input.parameters are x, the action has input, words, lines
+actions.json has no effect in a prompt that is an action
+no function "actions", have none
+$dialog.x: no scope "dialog", have conversation, user, temp
+$inputs is no parameter of the action, which has input, words, lines
+config.json: completion.model tiny: only one`: add(planner.PromptActionConfig{Name: "bad", Description: "d", Model: model, Prompts: library}),
+	} {
+		if !strings.Contains(got, want) || want == "" && got != "" {
+			t.Errorf("got %s\nwant %s", got, want)
+		}
+	}
+}
+
+// poems are folders as Semantic Kernel has them.
+func poems(more map[string]string) map[string]string {
+	files := map[string]string{
+		"ShortPoem/skprompt.txt": "A poem about {{$input}}, {{$style}}{{$mood}}.",
+		"ShortPoem/config.json": `{"schema": 1, "type": "completion", "description": "Turns a scenario into a short poem.",
+			"completion": {"max_tokens": 60, "temperature": 0.5, "top_p": 0.0, "presence_penalty": 0.0, "frequency_penalty": 0.0},
+			"input": {"parameters": [
+				{"name": "input", "description": "The scenario to turn into a poem.", "defaultValue": ""},
+				{"name": "style", "defaultValue": "in \"rhymes\""},
+				{"name": "mood", "is_required": false}]}}`,
+		"sequence/prompt.txt": "Plan: {{actions}}",
+	}
+	for name, content := range more {
+		files[name] = content
+	}
+	return files
+}
+
+func TestFoldersAreActions(t *testing.T) {
+	t.Parallel()
+	model := &recorder{answer: "Roses."}
+	reg := actions.New()
+	if err := planner.AddPromptFolders(reg, planner.PromptActionConfig{Model: model, Prompts: folder(t, poems(nil))}); err != nil {
+		t.Fatal(err)
+	}
+	want := `ShortPoem(input: string "The scenario to turn into a poem.", style?: string = "in \"rhymes\"", mood?: string) - Turns a scenario into a short poem.`
+	if got := prompts.RenderActions(planner.Describe(reg)); got != want {
+		t.Errorf("got %s\nwant %s", got, want)
+	}
+	a, _ := reg.Lookup("ShortPoem")
+	if _, err := a.Check(map[string]any{"style": "x"}); err == nil {
+		t.Error("an input is required")
+	}
+	call(t, a, turn("x"), map[string]any{"input": "cats", "other": "dogs"})
+	if got := model.asked[0].Messages[0].Text; got != `A poem about cats, in "rhymes".` {
+		t.Errorf("got %s", got)
+	}
+}
+
+// TestPlannersUsePromptActions: the poem of one is what the other translates.
+func TestPlannersUsePromptActions(t *testing.T) {
+	t.Parallel()
+	library := folder(t, poems(map[string]string{
+		"Translate/skprompt.txt": "Into {{$language}}: {{$input}}",
+		"Translate/config.json":  `{"description": "Translates", "input": {"parameters": [{"name": "input"}, {"name": "language"}]}}`,
+	}))
+	for name, answer := range map[string]string{
+		"sequence": `{"type":"plan","commands":[{"type":"DO","action":"ShortPoem","entities":{"input":"John Doe"},"saveAs":"POEM"},` +
+			`{"type":"DO","action":"Translate","entities":{"input":"$POEM","language":"Chinese"},"saveAs":"OUT"},{"type":"SAY","response":"$OUT"}]}`,
+		"sequential": `<plan><function.Writer.ShortPoem input="John Doe"/><function.Writer.Translate language="Chinese"/></plan>`,
+	} {
+		model := &recorder{answer: "Roses."}
+		reg := actions.New()
+		if err := planner.AddPromptFolders(reg, planner.PromptActionConfig{Model: model, Prompts: library}); err != nil {
+			t.Fatal(err)
+		}
+		planning := &recorder{answer: answer}
+		in := turn("Write a poem about John Doe, then translate it into Chinese.")
+		plan, err := planned(t, name, planner.SequenceConfig{Model: planning, Prompts: library, Actions: reg}, in)
+		if err != nil {
+			t.Fatal(err)
+		}
+		runAll(t, plan, reg, in)
+		if got := model.asked[1].Messages[0].Text; got != "Into Chinese: Roses." {
+			t.Errorf("%s: got %s", name, got)
+		}
+		if in.Usage.ModelCalls != 3 {
+			t.Errorf("%s: %d calls of models", name, in.Usage.ModelCalls)
+		}
+	}
+}
+
+func planned(t *testing.T, name string, cfg planner.SequenceConfig, in *actions.Turn) (planner.Plan, error) {
+	t.Helper()
+	if name == "sequential" {
+		s, err := planner.NewSequential(t.Context(), planner.SequentialConfig(cfg))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s.Plan(t.Context(), in)
+	}
+	s, err := planner.NewSequence(t.Context(), cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s.Plan(t.Context(), in)
+}
+
+// runAll runs the DOs of a plan.
+func runAll(t *testing.T, plan planner.Plan, reg *actions.Registry, in *actions.Turn) {
+	t.Helper()
+	for run := planner.NewExecution(plan, nil); !run.Done(); {
+		c := run.Command(run.Next)
+		result := actions.Done
+		if c.Kind == planner.Do {
+			a, _ := reg.Lookup(c.Action)
+			result = call(t, a, in, c.Entities)
+		}
+		if err := run.Advance(result); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func TestFoldersThatAreNoActions(t *testing.T) {
+	t.Parallel()
+	library := folder(t, map[string]string{
+		"plain/prompt.txt": "x",
+		"7up/prompt.txt":   "{{$input}}",
+		"7up/config.json":  `{"description": "d", "input": {"parameters": [{"name": "input"}]}}`,
+		"mute/prompt.txt":  "{{$x}}",
+		"mute/config.json": `{"input": {"parameters": []}}`,
+	})
+	err := planner.AddPromptFolders(actions.New(), planner.PromptActionConfig{Model: &recorder{}, Prompts: library})
+	want := []string{`action name "7up": want a letter`, "prompt mute: config.json: no description", "$x is no parameter of the action, which has none"}
+	for i, line := range strings.Split(errors.Join(err, errors.New("")).Error(), "\n") {
+		if i < len(want) && !strings.Contains(line, want[i]) {
+			t.Errorf("got %s\nwant %s", line, want[i])
+		}
+	}
+	_, err = planner.AddPromptFolder(actions.New(), planner.PromptActionConfig{Name: "plain", Model: &recorder{}, Prompts: library})
+	if err == nil || !strings.Contains(err.Error(), "prompt plain: config.json has no input.parameters") {
+		t.Errorf("got %v", err)
+	}
+	_, err = planner.AddPromptFolder(actions.New(), planner.PromptActionConfig{Name: "gone", Model: &recorder{}, Prompts: library})
+	if !errors.Is(err, prompts.ErrNoPrompt) {
+		t.Errorf("got %v", err)
+	}
+	if err := planner.AddPromptFolders(actions.New(), planner.PromptActionConfig{}); err == nil || !strings.Contains(err.Error(), "no Model\nno Prompts") {
+		t.Errorf("got %v", err)
+	}
+}
