@@ -22,25 +22,26 @@ import (
 const (
 	// maxPending bounds the approvals that one conversation waits for.
 	maxPending = 16
-	// maxDecided bounds how many decisions are remembered, for who clicks late.
-	maxDecided = 32
 	// pendingVersion is the form of [suspended].
 	pendingVersion = 1
 )
 
-// errTooManyPending refuses one more question while nobody answers the others.
-var errTooManyPending = errors.New("too many approvals are waiting in this conversation")
-
-// approvals are what a conversation waits for and what was decided lately. They
-// are a value of the conversation's state, so a decision is spent in the write
-// that keeps it, wherever the click arrives.
+// approvals are what a conversation waits for. They are a value of its state; the
+// runs themselves are documents of their own, so that a click has nothing to do
+// with a turn that is at work meanwhile.
 type approvals struct {
-	Waiting []pending `json:"waiting,omitempty"`
-	Decided []decided `json:"decided,omitempty"`
+	Waiting []waitingFor `json:"waiting,omitempty"`
 }
 
-// pending is a call that waits for a person, with the run that goes on when it is
-// approved.
+type waitingFor struct {
+	ID      string    `json:"id"`
+	Asker   string    `json:"asker"`
+	Expires time.Time `json:"expires"`
+}
+
+// pending is the document of a call that waits for a person, with the run that
+// goes on when it is approved. The decision is spent in the write that keeps it,
+// wherever the click arrives; the run goes with it.
 type pending struct {
 	ID        string         `json:"id"`
 	Hash      string         `json:"hash"` // of the call
@@ -52,12 +53,12 @@ type pending struct {
 	Approvers []string       `json:"approvers,omitempty"` // ids; none: the asker
 	Expires   time.Time      `json:"expires"`
 	CardID    string         `json:"card,omitempty"` // of the message that asks
-	Run       jsontext.Value `json:"run"`            // suspended
+	Run       jsontext.Value `json:"run,omitempty"`  // suspended; none: decided
+	Decided   *decided       `json:"decided,omitempty"`
 }
 
-// decided is a call that was approved, rejected or not decided in time.
+// decided is how a call was decided, and by whom.
 type decided struct {
-	ID       string    `json:"id"`
 	Approved bool      `json:"approved,omitzero"`
 	Expired  bool      `json:"expired,omitzero"`
 	By       string    `json:"by,omitempty"`
@@ -106,27 +107,48 @@ func (r *run) approval(ctx context.Context, c *call, approved string) (actions.A
 	return approval, nil
 }
 
-// pause keeps the run in the conversation's state and asks for the approval of
-// its next call. The conversation goes on meanwhile.
+// pause keeps the run and asks for the approval of its next call. The conversation
+// goes on meanwhile.
 func (r *run) pause(ctx context.Context, c *call, approval actions.Approval) (end, error) {
+	t := r.turn
 	p, err := r.suspend(c, approval)
-	if err == nil && len(p.Entities) > maxShown {
-		return r.refuse(ctx, c, "its arguments are too long to be shown to a person for approval")
-	}
 	if err != nil {
 		return over, err
 	}
-	if err := r.turn.keepPending(p); err != nil {
-		return r.refuse(ctx, c, err.Error())
+	if len(p.Entities) > maxShown {
+		return r.refuse(ctx, c, "its arguments are too long to be shown to a person for approval")
 	}
-	note := planner.Command{Kind: planner.Say, Response: "[asked for approval of " + p.Action + ", which did not run yet]"}
-	r.executed = append(r.executed, note)
-	r.remember()
-	if err := r.turn.Send(ctx, r.turn.question(&p)); err != nil {
+	waits := state.Of[approvals](t.Conversation)
+	if waits.expire(time.Now()); len(waits.Waiting) >= maxPending {
+		return r.refuse(ctx, c, "too many approvals are waiting in this conversation")
+	}
+	waits.Waiting = append(waits.Waiting, waitingFor{p.ID, p.Asker.ID, p.Expires})
+	doc, err := t.bot.loadApproval(ctx, t.Activity, p.ID)
+	if err != nil {
 		return over, err
 	}
+	*state.Of[pending](doc) = p
+	t.scopes = append(t.scopes, doc)
+	r.executed = append(r.executed, planner.Command{
+		Kind: planner.Say, Response: "[asked for approval of " + p.Action + ", which did not run yet]",
+	})
+	r.remember()
+	if err := t.Send(ctx, t.question(&p)); err != nil {
+		return over, err
+	}
+	t.done = true
 	zerolog.Ctx(ctx).Info().Str("approval", p.ID).Str("action", p.Action).Msg("waits for approval")
-	return waiting, r.turn.noteCard(ctx, p.ID)
+	t.noteCard(ctx, doc)
+	return waiting, nil
+}
+
+// loadApproval reads the document of an approval of the activity's conversation.
+func (b *Bot) loadApproval(ctx context.Context, a *activity.Activity, id string) (*state.Scope, error) {
+	scopes, err := b.cfg.Store.Load(ctx, conversationKey(a, a.Conversation.BaseID()).Under("approvals", id))
+	if err != nil {
+		return nil, err
+	}
+	return scopes[0], nil
 }
 
 // refuse makes the call fail before it is made.
@@ -166,72 +188,56 @@ func (r *run) suspend(c *call, approval actions.Approval) (pending, error) {
 	return p, nil
 }
 
-// keepPending adds p to what the conversation waits for. What has expired makes
-// room.
-func (t *Turn) keepPending(p pending) error {
-	all := state.Of[approvals](t.Conversation)
-	all.expire(time.Now())
-	if len(all.Waiting) >= maxPending {
-		return errTooManyPending
-	}
-	all.Waiting = append(all.Waiting, p)
-	return nil
-}
-
 // noteCard keeps the id of the message that asks, so that it can be updated from
-// anywhere. Without the id, the click itself names it.
-func (t *Turn) noteCard(ctx context.Context, id string) error {
+// anywhere. Without it, the click itself names the message.
+func (t *Turn) noteCard(ctx context.Context, doc *state.Scope) {
 	card := t.Sent[len(t.Sent)-1]
 	if card == "" {
-		t.done = true
-		return nil
+		return
 	}
-	if p := state.Of[approvals](t.Conversation).find(id); p != nil {
-		p.CardID = card
-	}
-	if err := t.save(ctx); err != nil {
+	state.Of[pending](doc).CardID = card
+	if err := t.bot.cfg.Store.Save(ctx, doc); err != nil { // it may be decided already
 		zerolog.Ctx(ctx).Info().Err(err).Msg("the id of the approval card was not kept")
 	}
-	t.done = true
-	return nil
 }
 
-// expire moves what was not decided in time to the decisions.
+// expire drops what cannot be approved any more.
 func (a *approvals) expire(now time.Time) {
-	for _, p := range slices.Clone(a.Waiting) {
-		if now.After(p.Expires) {
-			a.spend(p.ID, decided{Expired: true, At: p.Expires})
+	a.Waiting = slices.DeleteFunc(a.Waiting, func(w waitingFor) bool { return now.After(w.Expires) })
+}
+
+// forgetApprovals deletes the approvals that one person asked for in the
+// conversation, "" for everybody's, and returns their documents to be saved.
+func (b *Bot) forgetApprovals(ctx context.Context, a *activity.Activity, conversation *state.Scope, asker string) ([]*state.Scope, error) {
+	waits := state.Of[approvals](conversation)
+	var docs []*state.Scope
+	for _, w := range waits.Waiting {
+		if asker != "" && w.Asker != asker {
+			continue
 		}
+		doc, err := b.loadApproval(ctx, a, w.ID)
+		if err != nil {
+			return nil, err
+		}
+		doc.Delete()
+		docs = append(docs, doc)
 	}
+	waits.Waiting = slices.DeleteFunc(waits.Waiting, func(w waitingFor) bool { return asker == "" || w.Asker == asker })
+	return docs, nil
 }
 
-func (a *approvals) find(id string) *pending {
-	if i := slices.IndexFunc(a.Waiting, func(p pending) bool { return p.ID == id }); i >= 0 {
-		return &a.Waiting[i]
-	}
-	return nil
+// forgetApprovals is [Bot.forgetApprovals] of the turn's conversation, saved with
+// the turn.
+func (t *Turn) forgetApprovals(ctx context.Context, asker string) error {
+	docs, err := t.bot.forgetApprovals(ctx, t.Activity, t.Conversation, asker)
+	t.scopes = append(t.scopes, docs...)
+	return err
 }
 
-// decision is what was decided of an approval.
-func (a *approvals) decision(id string) (decided, bool) {
-	i := slices.IndexFunc(a.Decided, func(d decided) bool { return d.ID == id })
-	if i < 0 {
-		return decided{}, false
-	}
-	return a.Decided[i], true
-}
-
-// spend takes the approval out of what is waited for, for good.
-func (a *approvals) spend(id string, d decided) {
-	a.Waiting = slices.DeleteFunc(a.Waiting, func(p pending) bool { return p.ID == id })
-	d.ID, d.At = id, d.At.UTC().Truncate(time.Second)
-	a.Decided = append(a.Decided, d)
-	a.Decided = a.Decided[max(0, len(a.Decided)-maxDecided):]
-}
-
-// forget removes what one person asked for; "" removes everybody's.
-func (a *approvals) forget(personID string) {
-	a.Waiting = slices.DeleteFunc(a.Waiting, func(p pending) bool { return personID == "" || p.Asker.ID == personID })
+// decide marks the approval as decided, for good. The run goes with it.
+func (p *pending) decide(d decided) {
+	d.At = d.At.UTC().Truncate(time.Second)
+	p.Decided, p.Run = &d, nil
 }
 
 // mayDecide reports whether the person is one of those who may.

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -73,69 +74,65 @@ func saidDecision(t *Turn) (d decision, ok bool) {
 	return d, false
 }
 
-// deciding is the route of every form of a decision.
-func (b *Bot) deciding() []route {
-	var routes []route
+// decisionIn reads a decision in any of its forms.
+func decisionIn(t *Turn) (d decision, ok bool) {
 	for _, read := range []func(*Turn) (decision, bool){clickedExecute, clickedSubmit, saidDecision} {
-		routes = append(routes, route{
-			match: func(t *Turn) bool { _, ok := read(t); return ok },
-			handle: func(ctx context.Context, t *Turn) error {
-				d, _ := read(t)
-				return b.decide(ctx, t, d)
-			},
-		})
+		if d, ok = read(t); ok {
+			return d, true
+		}
 	}
-	return routes
+	return decision{}, false
 }
 
 // decide spends the approval in one write and, if it is a yes, lets the run go on
-// behind it. Whoever may not decide, or comes late, changes nothing.
+// in a turn of its own, behind what the conversation has waiting: the click is
+// answered at once. Whoever may not decide, or comes late, changes nothing.
 func (b *Bot) decide(ctx context.Context, t *Turn, d decision) error {
-	all := state.Of[approvals](t.Conversation)
-	if err := t.Conversation.Err(); err != nil {
-		return fmt.Errorf("read approvals: %w", err)
+	doc, err := b.loadApproval(ctx, t.Activity, d.Approval)
+	if err != nil {
+		return err
 	}
-	all.expire(time.Now())
-	p := all.find(d.Approval)
-	if p == nil {
-		return t.tooLate(ctx, all, d)
+	p := state.Of[pending](doc)
+	if err := doc.Err(); err != nil {
+		return fmt.Errorf("read approval: %w", err)
 	}
-	if d.Hash != "" && d.Hash != p.Hash {
-		return t.refuseDecision(ctx, "This card does not belong to what I would do. Nothing was done.")
-	}
-	if !p.mayDecide(t.Activity.From) {
-		return t.refuseDecision(ctx, "You may not decide this. Nothing was done.")
+	if refusal := p.refuses(d, t.Activity.From, time.Now()); refusal != "" {
+		return t.refuseDecision(ctx, refusal)
 	}
 	taken := *p
 	made := decided{Approved: d.Verb == verbApprove, By: cmp.Or(t.Activity.From.Name, t.Activity.From.ID), At: time.Now()}
-	all.spend(taken.ID, made)
-	if !made.Approved {
-		t.remember("[rejected "+taken.Action+"]", "")
-	}
-	if err := t.save(ctx); err != nil {
+	p.decide(made)
+	if err := b.cfg.Store.Save(ctx, doc); err != nil {
 		return err
 	}
-	t.done = true
 	zerolog.Ctx(ctx).Info().Str("approval", taken.ID).Str("of_turn", taken.Turn).Str("action", taken.Action).
 		Str("by", t.Activity.From.ID).Bool("approved", made.Approved).Msg("approval decided")
-	t.showDecision(&taken, made)
-	b.goOnAfter(ctx, t, &taken, made)
+	t.showDecision(&taken, *p.Decided)
+	b.goOnAfter(ctx, t, &taken, *p.Decided)
 	return nil
 }
 
-// tooLate answers a click on what is not waited for any more.
-func (t *Turn) tooLate(ctx context.Context, all *approvals, d decision) error {
-	text := "I do not wait for this decision any more. Nothing was done."
-	if before, known := all.decision(d.Approval); known {
-		text = "This was decided already: " + before.String() + "."
+// refuses says why the decision does not count, or "".
+func (p *pending) refuses(d decision, by activity.Account, now time.Time) string {
+	switch {
+	case p.ID == "":
+		return "I do not wait for this decision any more. Nothing was done."
+	case d.Hash != "" && d.Hash != p.Hash:
+		return "This card does not belong to what I would do. Nothing was done."
+	case p.Decided != nil:
+		return "This was decided already: " + p.Decided.String() + "."
+	case now.After(p.Expires):
+		return decided{Expired: true}.String() + "."
+	case !p.mayDecide(by):
+		return "You may not decide this. Nothing was done."
 	}
-	return t.refuseDecision(ctx, text)
+	return ""
 }
 
 // refuseDecision tells only who clicked, where the channel can.
 func (t *Turn) refuseDecision(ctx context.Context, text string) error {
 	if t.Activity.Type != activity.Invoke {
-		return t.Tell(ctx, text)
+		return t.deliver(ctx, t.message(text))
 	}
 	t.answer = invokeMessage(text)
 	return nil
@@ -157,32 +154,39 @@ func invokeMessage(text string) InvokeResponse {
 	}}
 }
 
-// goOnAfter queues what follows the decision, behind what the conversation has
-// waiting: the click is answered at once. Only replies that travel in the answer
-// to the click are waited for.
+// goOnAfter queues what follows the decision in the conversation's lane. Only
+// replies that travel in the answer to the click are waited for.
 func (b *Bot) goOnAfter(ctx context.Context, click *Turn, p *pending, d decided) {
 	t := b.newTurn(click.Activity)
 	t.resumes, t.replies = p.ID, click.replies
 	log := b.turnLog(t).With().Str("approval", p.ID).Str("of_turn", p.Turn).Logger()
-	job := func(ctx context.Context) {
+	done := make(chan struct{})
+	b.lanes.behind(conversationLane(click.Activity), func(ctx context.Context) {
+		defer close(done)
 		fault := t.become(p, click.Activity)
 		follow := func(ctx context.Context, t *Turn) error {
 			t.updateCard(ctx, click.Activity, p, d)
-			switch {
-			case fault != nil:
+			if fault != nil {
 				return fault
-			case !d.Approved:
-				return t.Tell(ctx, "As you wish: I did not do "+p.Action+".")
 			}
-			return b.resume(ctx, t, p)
+			return b.follow(ctx, t, p, d)
 		}
 		b.work(log.WithContext(ctx), t, func(*Turn) Handler { return follow })
-	}
+	})
 	if t.replies != nil {
-		job(ctx)
-		return
+		wait(ctx, expectRepliesWithin, done)
 	}
-	b.lanes.behind(laneKey(click.Activity), job)
+}
+
+// follow does what was decided.
+func (b *Bot) follow(ctx context.Context, t *Turn, p *pending, d decided) error {
+	waits := state.Of[approvals](t.Conversation)
+	waits.Waiting = slices.DeleteFunc(waits.Waiting, func(w waitingFor) bool { return w.ID == p.ID })
+	if d.Approved {
+		return b.resume(ctx, t, p)
+	}
+	t.remember("[rejected "+p.Action+"]", "")
+	return t.Tell(ctx, "As you wish: I did not do "+p.Action+".")
 }
 
 // become makes t the turn that was suspended: it answers the activity of who

@@ -330,3 +330,58 @@ func TestManyApprovalsWait(t *testing.T) {
 	d.say("close it")
 	d.expect("No.")
 }
+
+func TestAClickDoesNotWaitForATurnAtWork(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	working, release := make(chan struct{}), make(chan struct{})
+	actions.Add(d.actions, "slow", "Is slow", func(ctx context.Context, turn *actions.Turn, _ struct{}) (actions.Result, error) {
+		*state.At[int](turn.Conversation, "slow")++
+		close(working)
+		select {
+		case <-release:
+		case <-ctx.Done():
+		}
+		return actions.Done, nil
+	})
+	d.model.Says(closePlan)
+	approve, _ := buttons(t, d.ask(nil, "close it"))
+	d.model.Says(plan(do("slow", `{}`), say("Slowly done.")))
+	slow := d.activity(event{"text": "be slow"})
+	answered := make(chan answer)
+	go func() { answered <- d.post(d.url, slow) }()
+	<-working
+	if got := d.deliver(click(approve, nil)); !strings.Contains(got.body, "Approved by Mia") {
+		t.Errorf("answer %d %s", got.status, got.body)
+	}
+	close(release)
+	<-answered
+	d.expect("Slowly done.")
+	d.expect("Closed it.")
+}
+
+func TestTwoClicksAtOnceRunOnce(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	d.model.Says(closePlan)
+	approve, _ := buttons(t, d.ask(nil, "close it"))
+	urls := []string{d.url, d.replica(), d.replica()}
+	answers := make(chan answer, len(urls))
+	for i, url := range urls {
+		body := d.activity(click(approve, event{"id": fmt.Sprint("click", i)}))
+		go func() { answers <- d.post(url, body) }()
+	}
+	approved := 0
+	for range urls {
+		if got := <-answers; strings.Contains(got.body, "adaptive") {
+			approved++
+		} else if !strings.Contains(got.body, "decided already") {
+			t.Errorf("answer %d %s", got.status, got.body)
+		}
+	}
+	d.expect("Closed it.")
+	d.connector.None(t)
+	if approved != 1 || len(*d.closed) != 1 {
+		t.Errorf("%d approved, closed %v", approved, *d.closed)
+	}
+}

@@ -188,7 +188,6 @@ func New(cfg Config) (*Bot, error) {
 		waiting: cmp.Or(cfg.MaxWaiting, 10_000),
 		perLane: cmp.Or(cfg.MaxWaitingPerConversation, 256),
 	})}
-	b.routes.own = b.deciding()
 	b.routes.last = builtin(b)
 	return b, nil
 }

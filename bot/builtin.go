@@ -94,6 +94,9 @@ func leave(ctx context.Context, t *Turn) error {
 	if t.Activity.Conversation.Personal() {
 		return forgetPerson(ctx, t)
 	}
+	if err := t.forgetApprovals(ctx, ""); err != nil {
+		return err
+	}
 	t.Conversation.Delete()
 	t.Thread.Delete()
 	return nil
@@ -159,7 +162,9 @@ func submitted(ctx context.Context, t *Turn) error {
 // lists, stays.
 func reset(ctx context.Context, t *Turn) error {
 	t.Thread.Remove(new(prompts.History).StateName()) // also one that cannot be read
-	state.Of[approvals](t.Conversation).forget("")
+	if err := t.forgetApprovals(ctx, ""); err != nil {
+		return err
+	}
 	return t.Tell(ctx, "I forgot our conversation. What you keep with me is still there.")
 }
 

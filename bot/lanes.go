@@ -54,22 +54,25 @@ func (l *lanes) add(key string, job func(context.Context)) error {
 	if l.waiting >= l.limits.waiting || exists && len(ln.jobs) >= l.limits.perLane {
 		return errBusy
 	}
+	l.push(key, job)
+	return nil
+}
+
+// behind queues a job that belongs to the one that the caller is running: no limit
+// refuses it, and no drain.
+func (l *lanes) behind(key string, job func(context.Context)) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.push(key, job)
+}
+
+func (l *lanes) push(key string, job func(context.Context)) {
+	ln, exists := l.byKey[key]
 	if !exists {
 		ln = &lane{}
 		l.byKey[key] = ln
 		l.work.Go(func() { l.run(key, ln) })
 	}
-	ln.jobs = append(ln.jobs, job)
-	l.waiting++
-	return nil
-}
-
-// behind queues a job behind those of the lane that the caller is running in. It
-// is part of work that was taken before: no limit refuses it, and no drain.
-func (l *lanes) behind(key string, job func(context.Context)) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	ln := l.byKey[key]
 	ln.jobs = append(ln.jobs, job)
 	l.waiting++
 }

@@ -50,12 +50,18 @@ func forgetPerson(ctx context.Context, t *Turn) error {
 		}
 	}
 	t.User.Delete()
+	asker := t.Activity.From.ID
+	if here.Personal {
+		asker = "" // all of them
+	}
+	if err := t.forgetApprovals(ctx, asker); err != nil {
+		return err
+	}
 	if here.Personal {
 		t.Conversation.Delete()
 		t.Thread.Delete()
 	} else {
 		state.Of[prompts.History](t.Thread).Forget(t.Activity.From.ID)
-		state.Of[approvals](t.Conversation).forget(t.Activity.From.ID)
 	}
 	return nil
 }
@@ -77,13 +83,22 @@ func (t *Turn) forgetPlace(ctx context.Context, p place) error {
 	if err != nil {
 		return err
 	}
+	asker := a.From.ID
+	if p.Personal {
+		asker = ""
+	}
+	docs, err := t.bot.forgetApprovals(ctx, &activity.Activity{
+		ChannelID: a.ChannelID, Recipient: a.Recipient, Conversation: there,
+	}, scopes[len(scopes)-1], asker)
+	if err != nil {
+		return err
+	}
 	for _, scope := range scopes {
 		if p.Personal {
 			scope.Delete()
-			continue
+		} else {
+			state.Of[prompts.History](scope).Forget(a.From.ID)
 		}
-		state.Of[prompts.History](scope).Forget(a.From.ID)
-		state.Of[approvals](scope).forget(a.From.ID)
 	}
-	return t.bot.cfg.Store.Save(ctx, scopes...)
+	return t.bot.cfg.Store.Save(ctx, append(scopes, docs...)...)
 }

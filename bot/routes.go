@@ -41,7 +41,6 @@ type route struct {
 
 // routes are asked in the order of their registration; the first match wins.
 type routes struct {
-	own         []route // before all others
 	first, last []route
 	invokes     map[string]InvokeHandler
 	middleware  []Middleware
@@ -99,11 +98,6 @@ func (b *Bot) Use(m Middleware) { b.routes.middleware = append(b.routes.middlewa
 
 // handler returns the handler for the turn, or nil when nothing takes it.
 func (r *routes) handler(t *Turn) Handler {
-	for _, route := range r.own {
-		if route.match(t) {
-			return r.wrap(route.handle)
-		}
-	}
 	if h, ok := r.invokes[t.Activity.Name]; ok && t.Activity.Type == activity.Invoke {
 		return r.wrap(answering(h))
 	}

@@ -36,13 +36,14 @@ type Turn struct {
 	// order; "" where it gave none.
 	Sent []string
 
-	bot     *Bot
-	scopes  []*state.Scope
-	replies *replies // set when the replies travel in the HTTP response
-	answer  InvokeResponse
-	typing  *typing
-	dropped bool   // it left nothing behind, not even a word, because the bot is shut down
-	resumes string // the approval that it goes on after
+	bot      *Bot
+	scopes   []*state.Scope
+	replies  *replies // set when the replies travel in the HTTP response
+	answer   InvokeResponse
+	typing   *typing
+	dropped  bool   // it left nothing behind, not even a word, because the bot is shut down
+	resumes  string // the approval that it goes on after
+	detached bool   // it leaves the conversation's state alone
 
 	unsaved    []actions.Outcome // what changed state that is not saved yet
 	kept       []actions.Outcome // what was done for good
@@ -104,6 +105,13 @@ func (b *Bot) run(ctx context.Context, t *Turn) {
 	}
 	if reason := b.unwanted(t); reason != "" {
 		log.Info().Str("reason", reason).Msg("activity ignored")
+		return
+	}
+	if d, ok := decisionIn(t); ok {
+		t.detached = true
+		b.work(ctx, t, func(*Turn) Handler {
+			return func(ctx context.Context, t *Turn) error { return b.decide(ctx, t, d) }
+		})
 		return
 	}
 	b.work(ctx, t, b.routes.handler)
@@ -216,6 +224,9 @@ func (b *Bot) handle(ctx context.Context, t *Turn, route func(*Turn) Handler) (e
 
 // once is one attempt at the turn.
 func (b *Bot) once(ctx context.Context, t *Turn, handler Handler) error {
+	if t.detached {
+		return handler(ctx, t)
+	}
 	if err := t.load(ctx); err != nil {
 		return err
 	}

@@ -129,7 +129,7 @@ func (b *Bot) accept(w http.ResponseWriter, r *http.Request, a *activity.Activit
 	t := b.newTurn(a)
 	done := make(chan struct{})
 	log := b.turnLog(t)
-	err := b.lanes.add(laneKey(a), func(ctx context.Context) {
+	err := b.lanes.add(b.laneKey(t), func(ctx context.Context) {
 		defer close(done)
 		b.run(log.WithContext(ctx), t)
 	})
@@ -149,9 +149,20 @@ func (b *Bot) accept(w http.ResponseWriter, r *http.Request, a *activity.Activit
 	return nil
 }
 
-// laneKey names the conversation whose turns may not overlap: in a channel the
-// channel with all its threads, which share their state.
-func laneKey(a *activity.Activity) string { return a.ChannelID + "\n" + a.Conversation.BaseID() }
+// laneKey names the turns that may not overlap: those of a conversation. A decision
+// has a lane of its own, so that it does not wait for a turn at work.
+func (b *Bot) laneKey(t *Turn) string {
+	if d, ok := decisionIn(t); ok {
+		return conversationLane(t.Activity) + "\n" + d.Approval
+	}
+	return conversationLane(t.Activity)
+}
+
+// conversationLane is in a channel the one of the channel with all its threads,
+// which share their state.
+func conversationLane(a *activity.Activity) string {
+	return a.ChannelID + "\n" + a.Conversation.BaseID()
+}
 
 // wait returns true when done was closed in time.
 func wait(ctx context.Context, atMost time.Duration, done <-chan struct{}) bool {

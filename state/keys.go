@@ -43,6 +43,19 @@ func UserKey(channel, bot, id string) Key {
 	return newKey(partitionOf(id), channel, bot, "users", id)
 }
 
+// Under is the key of a document that belongs to k's and lies in its partition, so
+// that both are saved together. The rules of [ConversationKey] apply to id; kind
+// is a word of the program.
+func (k Key) Under(kind, id string) Key {
+	if k.fault != "" || k.name == "" {
+		return k
+	}
+	if fault := faultOf(kind, "id", id); fault != "" {
+		return Key{fault: fault}
+	}
+	return Key{name: k.name + "/" + kind + "/" + url.PathEscape(id), partition: k.partition}
+}
+
 // newKey builds planbot/{partition}/channel/bot/kind/id. The hash tag comes
 // first and holds digits only, and the parts are escaped, so that no id can
 // end the tag, leave its place, or collide with another.

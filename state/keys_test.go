@@ -29,6 +29,10 @@ func TestKeysAreStable(t *testing.T) {
 			state.UserKey("msteams", "28:app", "29:1a/b{c}"),
 			"planbot/{45}/msteams/28:app/users/29:1a%2Fb%7Bc%7D",
 		},
+		{
+			state.ConversationKey("msteams", "28:app", "19:abc@thread.tacv2").Under("approvals", "a/b"),
+			"planbot/{22}/msteams/28:app/conversations/19:abc@thread.tacv2/approvals/a%2Fb",
+		},
 	} {
 		if got := tt.key.String(); got != tt.want || tt.key.Err() != nil {
 			t.Errorf("%s (%v), want %s", got, tt.key.Err(), tt.want)
