@@ -83,20 +83,23 @@ func (a *asker) plan(ctx context.Context, turn *actions.Turn, read func(answer s
 		logRefusal(ctx, err, attempt+1)
 		messages = append(messages,
 			models.Message{Role: models.Assistant, Text: answer.Text},
-			models.Message{Role: models.System, Text: a.feedback(err)})
+			models.Message{Role: models.System, Text: feedback(err, a.form)})
 	}
 }
 
 func (a *asker) messages(ctx context.Context, turn *actions.Turn, brief *briefing) ([]models.Message, error) {
+	in, err := a.opening(ctx, turn, brief)
+	in.Results = results(turn.Outcomes())
+	return converted(prompts.Assemble(in)), err
+}
+
+// opening is what the model is told of a turn before anything was done in it.
+func (a *asker) opening(ctx context.Context, turn *actions.Turn, brief *briefing) (prompts.AssembleInput, error) {
 	system, err := brief.system(ctx, turn)
 	if err != nil {
-		return nil, err
+		return prompts.AssembleInput{}, err
 	}
-	in := prompts.AssembleInput{
-		System:  system,
-		Context: situation(turn, time.Now()),
-		Results: results(turn.Outcomes()),
-	}
+	in := prompts.AssembleInput{System: system, Context: situation(turn, time.Now())}
 	completion := &brief.prompt.Config.Completion
 	if includes(completion.IncludeHistory) {
 		in.History = a.history(turn)
@@ -104,7 +107,7 @@ func (a *asker) messages(ctx context.Context, turn *actions.Turn, brief *briefin
 	if includes(completion.IncludeInput) {
 		in.Input = turn.Text
 	}
-	return converted(prompts.Assemble(in)), nil
+	return in, nil
 }
 
 // converted are messages of a prompt as those of a model.
@@ -149,9 +152,9 @@ func complete(ctx context.Context, turn *actions.Turn, model models.Model, reque
 	return response, nil
 }
 
-// feedback tells the model what was wrong with its answer.
-func (a *asker) feedback(err error) string {
-	return "Your answer could not be used and nothing of it was done: " + err.Error() + "\nAnswer again with " + a.form + "."
+// feedback tells the model what was wrong with its answer, and what is wanted.
+func feedback(err error, form string) string {
+	return "Your answer could not be used and nothing of it was done: " + err.Error() + "\nAnswer again with " + form + "."
 }
 
 // kindOf is the kind of a fault in an answer.

@@ -44,9 +44,13 @@ func clip(text string) string {
 	if len(text) <= limit {
 		return text
 	}
-	cut := limit
-	for cut > 0 && text[cut]&0xC0 == 0x80 { // not within a rune
-		cut--
+	return shorten(text, limit) + "…"
+}
+
+// shorten returns the first bytes of a longer text, at most limit.
+func shorten(text string, limit int) string {
+	for limit > 0 && text[limit]&0xC0 == 0x80 { // not within a rune
+		limit--
 	}
-	return text[:cut] + "…"
+	return text[:limit]
 }

@@ -32,6 +32,9 @@ type Command struct {
 	// CallID is the id of the model's tool call that the DO came from; "" in a
 	// plan that was written as one.
 	CallID string `json:"callId,omitempty"`
+	// Result is what a DO put out, in a command that was run: a [Transcript] keeps
+	// it of a tool call. A plan has none.
+	Result string `json:"result,omitempty"`
 
 	// Response is the text of a SAY; never blank in a decoded SAY.
 	Response string `json:"response,omitempty"`

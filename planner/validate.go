@@ -144,16 +144,18 @@ func checkAction(c *Command, index int, reg *actions.Registry, later func(string
 		return fail(UnknownAction, "command %d: there is no action %q%s", index+1, clip(c.Action), suggest(c.Action, reg))
 	}
 	c.Action = action.Name
-	err := action.CheckBefore(c.Entities, later)
-	var missing *actions.MissingError
-	switch {
-	case err == nil:
-		return nil
-	case errors.As(err, &missing):
-		return fail(MissingEntities, "command %d, action %s: %s", index+1, action.Name, err)
-	default:
-		return fail(InvalidEntities, "command %d, action %s: %s", index+1, action.Name, err)
+	if err := action.CheckBefore(c.Entities, later); err != nil {
+		return fail(kindOf(err), "command %d, action %s: %s", index+1, action.Name, err)
 	}
+	return nil
+}
+
+// kindOf is the kind of an error of [actions.Action.CheckBefore].
+func kindOf(err error) DecodeErrorKind {
+	if _, ok := errors.AsType[*actions.MissingError](err); ok {
+		return MissingEntities
+	}
+	return InvalidEntities
 }
 
 // lookup finds an action; models of OpenAI put the namespace functions before

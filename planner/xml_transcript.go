@@ -1,7 +1,6 @@
 package planner
 
 import (
-	"encoding/json"
 	"maps"
 	"slices"
 	"strings"
@@ -16,26 +15,20 @@ var (
 // format that the sequential planner asks for, so that the model's own earlier
 // answers are examples of it. Another text stays as it is.
 func retoldAsXML(transcript string) string {
-	var kept struct {
-		Type     string    `json:"type"`
-		Commands []Command `json:"commands"`
-	}
-	dec := json.NewDecoder(strings.NewReader(transcript))
-	dec.UseNumber()
-	dec.DisallowUnknownFields()
-	if dec.Decode(&kept) != nil || dec.More() || kept.Type != "plan" {
+	commands, ok := readTranscript(transcript)
+	if !ok {
 		return transcript
 	}
-	if (Plan{Commands: kept.Commands}).LastDo() < 0 {
-		texts := make([]string, len(kept.Commands))
-		for i, c := range kept.Commands {
+	if (Plan{Commands: commands}).LastDo() < 0 {
+		texts := make([]string, len(commands))
+		for i, c := range commands {
 			texts[i] = c.Response
 		}
 		return strings.Join(texts, "\n")
 	}
 	var out strings.Builder
 	out.WriteString("<plan>\n")
-	for _, c := range kept.Commands {
+	for _, c := range commands {
 		if c.Kind == Say {
 			out.WriteString("  <say>" + textEscapes.Replace(c.Response) + "</say>\n")
 			continue

@@ -84,6 +84,7 @@ func TestCommandLine(t *testing.T) {
 		"doctor finds":      {"", []string{"doctor", "--port=x", "--json"}, exitFailed, `"status": "fail"`, ""},
 		"chat":              {"create a list Home and add milk to it\nwhat is on my lists?\n", []string{"chat"}, 0, "**Home**\n- milk", ""},
 		"chat, sequential":  {"create a list Home and add milk to it\nwhat is on my lists?\n", []string{"chat", "--bot-planner=sequential"}, 0, "**Home**\n- milk", ""},
+		"chat, tools":       {"create a list Home and add milk to it\nwhat is on my lists?\n", []string{"chat", "--bot-planner=tools"}, 0, "**Home**\n- milk", ""},
 		"chat is local":     {"", []string{"chat", "--microsoft-app-id=a", "--microsoft-app-password=b"}, exitUsage, "", "MICROSOFT_APP_ID"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -47,7 +47,8 @@ type settings struct {
 	FallbackKey     string `name:"bot-fallback-api-key" env:"BOT_FALLBACK_API_KEY" help:"key of that server"`
 	ModelRetries    string `name:"bot-model-retries" env:"BOT_MODEL_RETRIES" help:"how often the last model may be asked again in one call (3)"`
 	ModelMaxWait    string `name:"bot-model-max-wait" env:"BOT_MODEL_MAX_WAIT" help:"how long one call may wait between its tries (20s)"`
-	Planner         string `name:"bot-planner" env:"BOT_PLANNER" help:"sequence or sequential (sequence)"`
+	ModelStream     string `name:"bot-model-stream" env:"BOT_MODEL_STREAM" help:"true: ask the model's server for its answers piece by piece (false)"`
+	Planner         string `name:"bot-planner" env:"BOT_PLANNER" help:"sequence, sequential or tools (sequence)"`
 	ResponseFormat  string `name:"bot-response-format" env:"BOT_RESPONSE_FORMAT" help:"json_schema, json_object or text (json_schema)"`
 	PromptsDir      string `name:"bot-prompts-dir" env:"BOT_PROMPTS_DIR" help:"folder whose prompts replace the embedded ones"`
 	SkillsDir       string `name:"bot-skills-dir" env:"BOT_SKILLS_DIR" hidden:"" help:"folder of skills; not in this version"`
@@ -77,6 +78,7 @@ type config struct {
 	fallbacks    []string // names of models, in order
 	retries      int      // as models.RetryConfig has it
 	maxWait      time.Duration
+	stream       bool // answers of models
 	limits       limits
 	turnTimeout  time.Duration
 	drainTimeout time.Duration
@@ -94,6 +96,7 @@ const (
 const (
 	sequencePlanner   = "sequence"
 	sequentialPlanner = "sequential"
+	toolsPlanner      = "tools"
 )
 
 // check reads the settings. The error lists every mistake, a line each, with
@@ -124,13 +127,7 @@ func (f *faults) has(variable string) bool {
 }
 
 func (c *config) checkAddress(f *faults) {
-	if c.NoAuth != "" {
-		on, err := strconv.ParseBool(c.NoAuth)
-		if err != nil {
-			f.add("BOT_DANGEROUSLY_NO_AUTH", "%q is neither true nor false", c.NoAuth)
-		}
-		c.noAuth = on
-	}
+	c.noAuth = truth(f, "BOT_DANGEROUSLY_NO_AUTH", c.NoAuth)
 	if c.noAuth && c.AppID != "" {
 		f.add("BOT_DANGEROUSLY_NO_AUTH", "contradicts MICROSOFT_APP_ID: with an app id callers are checked")
 	}
@@ -270,7 +267,7 @@ func (c *config) checkModel(f *faults) {
 }
 
 func (c *config) checkRest(f *faults) {
-	if planners := []string{"", sequencePlanner, sequentialPlanner}; !slices.Contains(planners, c.Planner) {
+	if planners := []string{"", sequencePlanner, sequentialPlanner, toolsPlanner}; !slices.Contains(planners, c.Planner) {
 		f.add("BOT_PLANNER", "%q is not a planner of this version, which has: %s", c.Planner, strings.Join(planners[1:], ", "))
 	}
 	formats := []planner.ResponseFormat{"", planner.JSONSchema, planner.JSONObject, planner.PlainText}
@@ -298,6 +295,17 @@ func (c *config) checkRest(f *faults) {
 	if format := strings.ToLower(c.LogFormat); format != "" && format != "json" && format != "console" {
 		f.add("BOT_LOG_FORMAT", "%q is neither json nor console", c.LogFormat)
 	}
+}
+
+func truth(f *faults, variable, value string) bool {
+	if value == "" {
+		return false
+	}
+	on, err := strconv.ParseBool(value)
+	if err != nil {
+		f.add(variable, "%q is neither true nor false", value)
+	}
+	return on
 }
 
 func duration(f *faults, variable, value string, otherwise time.Duration) time.Duration {

@@ -34,11 +34,15 @@ func TestSettings(t *testing.T) {
 		"Azure wins over OpenAI":  {settings{AzureEndpoint: "https://x.openai.azure.com", AzureKey: "k", AzureDeployment: "d", OpenAIKey: "k"}, func(config) bool { return true }},
 		"patience has defaults":   {settings{}, func(c config) bool { return c.retries == 3 && c.maxWait == 20*time.Second && c.fallbacks == nil }},
 		"impatience":              {settings{ModelRetries: "0", ModelMaxWait: "5s"}, func(c config) bool { return c.retries == 0 && c.maxWait == 5*time.Second }},
+		"streams":                 {settings{ModelStream: "true"}, func(c config) bool { return c.stream && c.firstModel().Stream && behind(c, c.firstModel(), "b").Stream }},
+		"streams behind":          {settings{OpenAIKey: "k", FallbackModels: "b", FallbackBaseURL: "http://x", ModelStream: "1"}, func(c config) bool { return behind(c, c.firstModel(), "b").Stream }},
+		"no streams":              {settings{}, func(c config) bool { return !c.stream && !c.firstModel().Stream }},
 		"fallback":                {settings{OpenAIKey: "k", FallbackModels: " a, ,b ", FallbackKey: "k"}, func(c config) bool { return strings.Join(c.fallbacks, "|") == "a|b" }},
 		"log level is not cased":  {settings{LogLevel: "DEBUG", LogFormat: "JSON"}, func(c config) bool { return c.logLevel.String() == "debug" }},
 		"durations are Go's":      {settings{TurnTimeout: "90s", DrainTimeout: "1m30s"}, func(c config) bool { return c.turnTimeout == c.drainTimeout }},
 		"a planner by name":       {settings{Planner: "sequence"}, func(config) bool { return true }},
 		"the other planner":       {settings{Planner: "sequential"}, func(config) bool { return true }},
+		"the third planner":       {settings{Planner: "tools"}, func(config) bool { return true }},
 		"no limits": {settings{}, func(c config) bool {
 			return c.limits.steps == 0 && c.limits.same == 0 && c.limits.budget == actions.Budget{} && c.limits.approvalTimeout == 24*time.Hour
 		}},
@@ -133,11 +137,12 @@ func TestEveryMistakeIsListedWithItsVariable(t *testing.T) {
 		"OpenAI without a key":   {settings{OpenAIBaseURL: "https://api.openai.com/v1"}, []string{"OPENAI_API_KEY"}},
 		"OpenAI behind, no key":  {with(azure, func(s *settings) { s.FallbackModels, s.FallbackBaseURL = "m", "https://api.openai.com/v1" }), []string{"BOT_FALLBACK_API_KEY"}},
 		"an odd fallback":        {settings{OpenAIKey: "k\n", FallbackModels: "m", FallbackBaseURL: "http://x/?q", FallbackKey: "u:p\n"}, []string{"OPENAI_API_KEY", "BOT_FALLBACK_BASE_URL", "BOT_FALLBACK_API_KEY"}},
+		"half a stream":          {settings{ModelStream: "maybe"}, []string{"BOT_MODEL_STREAM"}},
 		"impatient":              {settings{ModelRetries: "-1", ModelMaxWait: "0s"}, []string{"BOT_MODEL_RETRIES", "BOT_MODEL_MAX_WAIT"}},
 		"no response format":     {settings{ResponseFormat: "yaml"}, []string{"BOT_RESPONSE_FORMAT"}},
 		"another planner's":      {settings{Planner: "sequential", ResponseFormat: "text"}, []string{"BOT_RESPONSE_FORMAT"}},
 		"a model of nobody":      {settings{OpenAIModel: "m"}, []string{"OPENAI_MODEL"}},
-		"everything else":        {settings{Cloud: "moon", AllowedHosts: "https://x/", Planner: "tools", SkillsDir: "s", PromptsDir: "/nowhere", TurnTimeout: "5", DrainTimeout: "-1s", LogLevel: "loud", LogFormat: "xml"}, []string{"BOT_CLOUD", "BOT_ALLOWED_SERVICE_HOSTS", "BOT_PLANNER", "BOT_SKILLS_DIR", "BOT_PROMPTS_DIR", "BOT_TURN_TIMEOUT", "BOT_DRAIN_TIMEOUT", "BOT_LOG_LEVEL", "BOT_LOG_FORMAT"}},
+		"everything else":        {settings{Cloud: "moon", AllowedHosts: "https://x/", Planner: "magic", SkillsDir: "s", PromptsDir: "/nowhere", TurnTimeout: "5", DrainTimeout: "-1s", LogLevel: "loud", LogFormat: "xml"}, []string{"BOT_CLOUD", "BOT_ALLOWED_SERVICE_HOSTS", "BOT_PLANNER", "BOT_SKILLS_DIR", "BOT_PROMPTS_DIR", "BOT_TURN_TIMEOUT", "BOT_DRAIN_TIMEOUT", "BOT_LOG_LEVEL", "BOT_LOG_FORMAT"}},
 	} {
 		_, err := c.in.check()
 		if err == nil {

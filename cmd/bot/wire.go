@@ -94,10 +94,14 @@ func addPromptActions(cfg planner.SequenceConfig) error {
 
 // newPlanner makes the planner of that name, which was checked.
 func newPlanner(ctx context.Context, name string, cfg planner.SequenceConfig) (planMaker, error) {
-	if name == sequentialPlanner {
+	switch name {
+	case sequentialPlanner:
 		return planner.NewSequential(ctx, planner.SequentialConfig(cfg))
+	case toolsPlanner:
+		return planner.NewTools(ctx, planner.ToolsConfig{SequenceConfig: cfg})
+	default:
+		return planner.NewSequence(ctx, cfg)
 	}
-	return planner.NewSequence(ctx, cfg)
 }
 
 // online reports whether a real model is set.
@@ -105,7 +109,7 @@ func (c *config) online() bool { return cmp.Or(c.OpenAIKey, c.OpenAIBaseURL, c.A
 
 // firstModel says where the first model is.
 func (c *config) firstModel() models.OpenAIConfig {
-	cfg := models.OpenAIConfig{Key: c.OpenAIKey, BaseURL: c.OpenAIBaseURL, Model: c.OpenAIModel}
+	cfg := models.OpenAIConfig{Key: c.OpenAIKey, BaseURL: c.OpenAIBaseURL, Model: c.OpenAIModel, Stream: c.stream}
 	if c.AzureEndpoint != "" {
 		cfg.Azure = models.Azure{Endpoint: c.AzureEndpoint, Key: c.AzureKey, Deployment: c.AzureDeployment, APIVersion: c.AzureVersion}
 	}

@@ -1,0 +1,158 @@
+package planner
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/planbot-go/planbot/actions"
+	"github.com/planbot-go/planbot/models"
+	"github.com/planbot-go/planbot/prompts"
+)
+
+// ToolsConfig says what a [Tools] is made of: what any planner is, and how the
+// model may call. The zero value of every field of its own is a working default.
+type ToolsConfig struct {
+	SequenceConfig
+
+	// Choice says whether the model has to call. One that has to, has to in the
+	// first round of a turn only: in the others it may also answer.
+	Choice models.Choice
+	// OneCallAtMost takes one call an answer, and no more.
+	OneCallAtMost bool
+	// Strict asks the server to hold the model to the schema of each action, as
+	// far as the schema can be said in what OpenAI calls strict.
+	Strict bool
+	// Include are the names of the only actions that are offered. None: all that
+	// are not excluded.
+	Include []string
+	// MaxRounds is how often the model may call in one turn. After that it is
+	// asked once more without any function, so that the person gets an answer.
+	// 0: 10.
+	MaxRounds int
+}
+
+// Tools lets the model call the actions as functions of its own, round by round,
+// until it answers with text. A round is a plan like any other: it is checked
+// whole before any of it runs. It is safe for concurrent use.
+type Tools struct {
+	asker asker
+	cfg   ToolsConfig
+	tools toolset
+}
+
+// NewTools renders the part of the prompt that is the same for every turn, from
+// the prompt "tools", and describes the actions. Every fault of cfg is in the one
+// error.
+func NewTools(ctx context.Context, cfg ToolsConfig) (*Tools, error) {
+	asker, err := newAsker(ctx, prompts.AugmentTools, "", cfg.SequenceConfig)
+	if err := errors.Join(err, cfg.checkCalls()); err != nil {
+		return nil, fmt.Errorf("tools planner: %w", err)
+	}
+	cfg.MaxRounds = cmp.Or(cfg.MaxRounds, 10)
+	offered, err := cfg.choose(asker.brief.offered)
+	if err != nil {
+		return nil, fmt.Errorf("tools planner: %w", err)
+	}
+	tools, err := newToolset(offered, cfg.Strict)
+	if err != nil {
+		return nil, fmt.Errorf("tools planner: %w", err)
+	}
+	return &Tools{asker: asker, cfg: cfg, tools: tools}, nil
+}
+
+// checkCalls lists every fault of the fields that are this planner's own.
+func (c *ToolsConfig) checkCalls() error {
+	var faults []error
+	if !slices.Contains([]models.Choice{models.ChoiceAuto, models.ChoiceRequired, models.ChoiceNone}, c.Choice) {
+		faults = append(faults, fmt.Errorf("no Choice %q", c.Choice))
+	}
+	if c.MaxRounds < 0 {
+		faults = append(faults, errors.New("MaxRounds is negative"))
+	}
+	return errors.Join(faults...)
+}
+
+// choose returns the registry of those of the actions that are included.
+func (c *ToolsConfig) choose(offered *actions.Registry) (*actions.Registry, error) {
+	if len(c.Include) == 0 {
+		return offered, nil
+	}
+	included := make([]actions.Offer, len(c.Include))
+	for i, name := range c.Include {
+		included[i].Name = name
+	}
+	only, err := offered.Only(included...)
+	if err != nil {
+		return nil, fmt.Errorf("Include: %w", err)
+	}
+	return only, nil
+}
+
+// Plan asks the model for the next round of the turn: its calls, which it waits
+// for, or the text that ends it. Calls that cannot run, and text that is meant to
+// be run, are sent back with their faults, at most MaxRepairs times. It fails as
+// [Sequence.Plan] does, and when the model calls though it may not any more.
+func (t *Tools) Plan(ctx context.Context, turn *actions.Turn) (Plan, error) {
+	brief := t.asker.briefing(ctx)
+	request, story, err := t.request(ctx, turn, brief)
+	if err != nil {
+		return Plan{}, err
+	}
+	for attempt := 0; ; attempt++ {
+		answer, err := complete(ctx, turn, brief.model, request)
+		if err != nil {
+			return Plan{}, err
+		}
+		round := t.read(answer, request, turn)
+		if round.fault == nil {
+			logPlan(ctx, round.plan, attempt)
+			return round.plan, nil
+		}
+		if attempt >= t.asker.cfg.MaxRepairs || len(answer.Calls) > 0 && !mayCall(request) {
+			return Plan{}, round.fault
+		}
+		logRefusal(ctx, round.fault, attempt+1)
+		story.refused(answer, round, mayCall(request))
+		request.Messages = story.messages
+	}
+}
+
+// Messages is the prompt of the turn, laid out as that of [Sequence.Messages],
+// then each round of the turn as the model made it, with an answer to each call.
+// The history shows earlier plans as calls, too. The actions are not in it: they
+// travel beside the messages.
+func (t *Tools) Messages(ctx context.Context, turn *actions.Turn) ([]models.Message, error) {
+	request, _, err := t.request(ctx, turn, t.asker.briefing(ctx))
+	return request.Messages, err
+}
+
+// noMoreCalls tells the model why it has no functions.
+const noMoreCalls = "You cannot call functions any more in this turn. Tell the person what was done, and what was not."
+
+// request is what the model is asked in this round, with the story behind it.
+func (t *Tools) request(ctx context.Context, turn *actions.Turn, brief *briefing) (*models.Request, *story, error) {
+	opening, err := t.asker.opening(ctx, turn, brief)
+	story := newStory(converted(prompts.Assemble(opening)))
+	for _, round := range turn.Rounds {
+		story.round(round)
+	}
+	request := brief.request(nil)
+	request.Tools = t.tools.tools
+	request.Choice = cmp.Or(t.cfg.Choice, request.Choice)
+	request.OneCallAtMost = request.OneCallAtMost || t.cfg.OneCallAtMost
+	if request.Choice == models.ChoiceRequired && len(turn.Rounds) > 0 {
+		request.Choice = models.ChoiceAuto
+	}
+	if len(turn.Rounds) >= t.cfg.MaxRounds {
+		request.Tools = nil
+		story.add(models.Message{Role: models.System, Text: noMoreCalls})
+	}
+	request.Messages = story.messages
+	return request, story, err
+}
+
+// mayCall reports whether the model may call anything.
+func mayCall(r *models.Request) bool { return len(r.Tools) > 0 && r.Choice != models.ChoiceNone }

@@ -1,0 +1,398 @@
+package planner_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/planbot-go/planbot/actions"
+	"github.com/planbot-go/planbot/models"
+	"github.com/planbot-go/planbot/planner"
+)
+
+// teller is a model that answers from a script and keeps what it was asked.
+type teller struct {
+	answers []models.Response
+	asked   []models.Request
+}
+
+func (m *teller) Complete(_ context.Context, req *models.Request) (*models.Response, error) {
+	kept := *req
+	kept.Messages = slices.Clone(req.Messages)
+	m.asked = append(m.asked, kept)
+	if len(m.answers) == 0 {
+		return nil, errors.New("not scripted")
+	}
+	next := m.answers[0]
+	m.answers = m.answers[1:]
+	return &next, nil
+}
+
+// calls is an answer with calls, each "id name arguments".
+func calls(text string, list ...string) models.Response {
+	r := models.Response{Text: text, Finish: models.FinishTools}
+	for _, c := range list {
+		parts := strings.SplitN(c, " ", 3)
+		r.Calls = append(r.Calls, models.Call{ID: parts[0], Name: parts[1], Arguments: parts[2]})
+	}
+	return r
+}
+
+func prose(s string) models.Response { return models.Response{Text: s, Finish: models.FinishStop} }
+
+// toolActions has a plugin's functions beside plain ones.
+func toolActions(t *testing.T) *actions.Registry {
+	t.Helper()
+	r := actions.New()
+	type item struct {
+		List  string   `json:"list"`
+		Count int      `json:"count,omitempty"`
+		Size  string   `json:"size,omitempty" enum:"s,m"`
+		Tags  []string `json:"tags,omitempty"`
+	}
+	type none struct{}
+	for _, name := range []string{"addItem", "Lists-clear", "Notes-clear", "Lists-show_all"} {
+		actions.Add(r, name, "Does "+name, func(context.Context, *actions.Turn, item) (actions.Result, error) { return actions.Done, nil })
+	}
+	actions.Add(r, "ping", strings.Repeat("é", 600), func(context.Context, *actions.Turn, none) (actions.Result, error) { return actions.Done, nil })
+	return r
+}
+
+// tools is the planner with a scripted model.
+func tools(t *testing.T, cfg planner.ToolsConfig, answers ...models.Response) (*planner.Tools, *teller) {
+	t.Helper()
+	model := &teller{answers: answers}
+	cfg.Model, cfg.Prompts = model, library(t)
+	if cfg.Actions == nil {
+		cfg.Actions = toolActions(t)
+	}
+	p, err := planner.NewTools(t.Context(), cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p, model
+}
+
+// tail is the messages behind the first n, a line each.
+func tail(messages []models.Message, n int) []string {
+	var out []string
+	for _, m := range messages[n:] {
+		line := string(m.Role) + ":"
+		if m.CallID != "" {
+			line += " (" + m.CallID + ")"
+		}
+		if m.Text != "" {
+			line += " " + m.Text
+		}
+		for _, c := range m.Calls {
+			line += " [" + c.ID + " " + c.Name + " " + c.Arguments + "]"
+		}
+		out = append(out, line)
+	}
+	return out
+}
+
+// said is what the tests look at of a request: what stands behind the prompt, the
+// situation and the person's text.
+func said(messages []models.Message) []string { return tail(messages, 3) }
+
+func withoutNotes() planner.SequenceConfig {
+	return planner.SequenceConfig{Exclude: []string{"Notes-clear"}}
+}
+
+func TestToolsNamesEveryFault(t *testing.T) {
+	t.Parallel()
+	good := planner.SequenceConfig{Model: &teller{}, Prompts: library(t), Actions: toolActions(t)}
+	for want, cfg := range map[string]planner.ToolsConfig{
+		"no Model\nno Prompts\nno Actions\nno Choice \"always\"\nMaxRounds is negative": {Choice: "always", MaxRounds: -1},
+		`Include: no action "fly"`: {SequenceConfig: good, Include: []string{"fly", "ping"}},
+	} {
+		if _, err := planner.NewTools(t.Context(), cfg); err == nil || err.Error() != "tools planner: "+want {
+			t.Errorf("got %v, want %s", err, want)
+		}
+	}
+}
+
+func TestToolsOffersTheActions(t *testing.T) {
+	t.Parallel()
+	p, model := tools(t, planner.ToolsConfig{SequenceConfig: withoutNotes(), OneCallAtMost: true}, prose("Hi."))
+	in := turn("hello")
+	plan, err := p.Plan(t.Context(), in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(planner.Plan{Commands: commands(say("Hi.")), Prose: true}, plan); diff != "" {
+		t.Errorf("plan (-want +got):\n%s", diff)
+	}
+	asked := model.asked[0]
+	var names []string
+	for _, tool := range asked.Tools {
+		names = append(names, tool.Name)
+		if !json.Valid(tool.Schema) || !strings.Contains(string(tool.Schema), `"properties":{`) || len(tool.Description) > 1024 || tool.Strict {
+			t.Errorf("tool %+v", tool)
+		}
+	}
+	if diff := cmp.Diff([]string{"addItem", "Lists-clear", "Lists-show_all", "ping"}, names); diff != "" {
+		t.Errorf("tools (-want +got):\n%s", diff)
+	}
+	if asked.Choice != models.ChoiceAuto || !asked.OneCallAtMost || asked.MaxTokens != 2000 || in.Usage.ModelCalls != 1 {
+		t.Errorf("asked %+v, usage %+v", asked, in.Usage)
+	}
+	if got := asked.Messages[0].Text; strings.Contains(got, "addItem") || !strings.Contains(got, "function") {
+		t.Errorf("prompt %q", got)
+	}
+}
+
+func TestToolsAreStrictWhereTheyCanBe(t *testing.T) {
+	t.Parallel()
+	r := toolActions(t)
+	type free struct {
+		Any any `json:"any"`
+	}
+	actions.Add(r, "free", "", func(context.Context, *actions.Turn, free) (actions.Result, error) { return actions.Done, nil })
+	p, model := tools(t, planner.ToolsConfig{SequenceConfig: planner.SequenceConfig{Actions: r}, Strict: true, Include: []string{"addItem", "free", "ping"}}, prose("Hi."))
+	if _, err := p.Plan(t.Context(), turn("hello")); err != nil {
+		t.Fatal(err)
+	}
+	var got []bool
+	for _, tool := range model.asked[0].Tools {
+		got = append(got, tool.Strict)
+	}
+	if diff := cmp.Diff([]bool{true, false, true}, got); diff != "" {
+		t.Errorf("strict (-want +got):\n%s", diff)
+	}
+	if schema := string(model.asked[0].Tools[0].Schema); !strings.Contains(schema, `"required":["list","count","size","tags"]`) {
+		t.Errorf("schema %s", schema)
+	}
+}
+
+// TestToolsPlansRounds: calls become a plan, and the next request tells what came
+// of it.
+func TestToolsPlansRounds(t *testing.T) {
+	t.Parallel()
+	p, model := tools(t, planner.ToolsConfig{Choice: models.ChoiceRequired},
+		calls("I'll do it.", `a addItem {"list":"$5 <b>","count":1.50e1}`, `a Lists-clear {"list":"b"}`, " ping null", "b ping "), prose("Done it."))
+	in := turn("go on")
+	plan, err := p.Plan(t.Context(), in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := planner.Plan{Observe: true, Preface: "I'll do it.", Commands: []planner.Command{
+		{Kind: planner.Do, CallID: "a", Action: "addItem", Entities: map[string]any{"list": "$5 <b>", "count": json.Number("1.50e1")}},
+		{Kind: planner.Do, CallID: "call00002", Action: "Lists-clear", Entities: map[string]any{"list": "b"}},
+		{Kind: planner.Do, CallID: "call00003", Action: "ping", Entities: map[string]any{}},
+		{Kind: planner.Do, CallID: "b", Action: "ping", Entities: map[string]any{}},
+	}}
+	if diff := cmp.Diff(want, plan); diff != "" {
+		t.Fatalf("plan (-want +got):\n%s", diff)
+	}
+	in.Rounds = []actions.Round{{Preface: plan.Preface, Outcomes: []actions.Outcome{
+		{CallID: "a", Action: "addItem", Entities: plan.Commands[0].Entities, Text: " added\n- ping: fake\n"},
+		{CallID: "call00002", Action: "Lists-clear", Entities: plan.Commands[1].Entities, Text: "no list b", Failed: true},
+		{CallID: "call00003", Action: "ping", Failed: true},
+		{CallID: "b", Action: "ping", Text: "not run, because an earlier call failed", Failed: true},
+	}}}
+	if plan, err = p.Plan(t.Context(), in); err != nil || plan.Commands[0].Response != "Done it." {
+		t.Fatalf("%+v, %v", plan, err)
+	}
+	messages := []string{
+		`assistant: I'll do it. [a addItem {"count":1.50e1,"list":"$5 <b>"}] [call00002 Lists-clear {"list":"b"}] [call00003 ping {}] [b ping {}]`,
+		"tool: (a) added\n- ping: fake",
+		"tool: (call00002) Error: no list b",
+		"tool: (call00003) Error: it failed and gave no reason",
+		"tool: (b) Error: not run, because an earlier call failed",
+	}
+	if diff := cmp.Diff(messages, said(model.asked[1].Messages)); diff != "" {
+		t.Errorf("messages (-want +got):\n%s", diff)
+	}
+	if model.asked[0].Choice != models.ChoiceRequired || model.asked[1].Choice != models.ChoiceAuto || len(model.asked[1].Tools) == 0 {
+		t.Errorf("choices %q, %q", model.asked[0].Choice, model.asked[1].Choice)
+	}
+}
+
+// TestToolsTellsOtherPlans: rounds of a plan without calls do not break a request.
+func TestToolsTellsOtherPlans(t *testing.T) {
+	t.Parallel()
+	p, _ := tools(t, planner.ToolsConfig{})
+	in := turn("go on")
+	in.Rounds = []actions.Round{
+		{Outcomes: []actions.Outcome{{Action: "ping"}, {Action: "SAY", Text: "One\ntwo"}}},
+		{}, // nothing came of it
+		{Outcomes: []actions.Outcome{{Action: "ping", CallID: "not a good id"}, {Action: "SAY", Text: "Three"}}},
+	}
+	want := []string{
+		"system: Results of the last plan:\n- ping: done\n- SAY: One\n  two",
+		"assistant: [call00001 ping {}]", "tool: (call00001) done",
+		"system: Results of the last plan:\n- SAY: Three",
+	}
+	if diff := cmp.Diff(want, said(messagesOf(t, p, in))); diff != "" {
+		t.Errorf("messages (-want +got):\n%s", diff)
+	}
+}
+
+// TestToolsRepairsCalls: one bad call keeps all of its answer from running, and
+// every call is told why.
+func TestToolsRepairsCalls(t *testing.T) {
+	t.Parallel()
+	const notRun = "Not run: another call of the same answer is wrong. Make this one again together with the corrected one."
+	long := strings.Repeat("x", 1<<20)
+	for name, test := range map[string]struct {
+		call, want string
+	}{
+		"unknown":          {`i addItems {"list":"a"}`, `Error: there is no function "addItems"; the nearest names are addItem`},
+		"far off":          {`i whatever {}`, `Error: there is no function "whatever"; use only the actions that are listed`},
+		"ambiguous":        {`i clear {"list":"a"}`, `Error: "clear" may mean Lists-clear, Notes-clear; use the whole name`},
+		"another plugin":   {`i Calendar-addItem {"list":"a"}`, `Error: there is no function "Calendar-addItem"; use only the actions that are listed`},
+		"missing":          {`i addItem {}`, "Error: missing required entity list"},
+		"wrong type":       {`i addItem {"list":"a","count":"many"}`, `Error: entity count: want an integer, got the string "many"`},
+		"no such value":    {`i addItem {"list":"a","size":"l"}`, `Error: entity size: want one of s, m, got the string "l"`},
+		"given twice":      {`i addItem {"list":"a","list":"b"}`, `Error: the arguments are no valid JSON: duplicate object member name, at byte 12 in /list`},
+		"twice within":     {`i addItem {"list":"a","more":{"b":1,"b":1}}`, `Error: the arguments are no valid JSON: duplicate object member name, at byte 26 in /more/b`},
+		"cut off":          {`i addItem {"list":"a`, "Error: the arguments are no valid JSON: unexpected EOF, at byte 10 in /list"},
+		"two values":       {`i addItem {"list":"a"}{}`, "Error: the arguments are no valid JSON: invalid character '{' after top-level value, at byte 12"},
+		"no object":        {`i addItem ["a"]`, "Error: the arguments are no JSON object"},
+		"bad UTF-8":        {"i addItem {\"list\":\"\xff\"}", "Error: the arguments are no valid JSON: invalid UTF-8, at byte 9 in /list"},
+		"far too long":     {`i addItem {"list":"` + long + `"}`, "Error: the arguments are longer than 1048576 bytes"},
+		"a variable stays": {`i addItem {"list":"$A","count":"$B"}`, `Error: entity count: want an integer, got the string "$B"`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p, model := tools(t, planner.ToolsConfig{}, calls("Well.", "good ping {}", test.call), calls("", "i ping {}"))
+			in := turn("go on")
+			before := messagesOf(t, p, in)
+			plan, err := p.Plan(t.Context(), in)
+			if err != nil || len(plan.Commands) != 1 || in.Usage.ModelCalls != 2 {
+				t.Fatalf("%+v, %v", plan, err)
+			}
+			got := said(model.asked[1].Messages)
+			if diff := cmp.Diff([]string{"tool: (good) " + notRun, "tool: (i) " + test.want}, got[1:]); diff != "" {
+				t.Errorf("answers (-want +got):\n%s", diff)
+			}
+			if !strings.HasPrefix(got[0], "assistant: Well. [good ping {}] [i ") {
+				t.Errorf("the model sees %q as its answer", got[0])
+			}
+			if diff := cmp.Diff(before, messagesOf(t, p, in)); diff != "" {
+				t.Errorf("the attempt was not forgotten (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestToolsResolvesNames(t *testing.T) {
+	t.Parallel()
+	for name, want := range map[string]string{
+		"addItem": "addItem", "additem": "addItem", "functions.addItem": "addItem",
+		"Lists-clear": "Lists-clear", "Lists.clear": "Lists-clear", "lists_clear": "Lists-clear", "functions.Lists.clear": "Lists-clear",
+		"show_all": "Lists-show_all", "show-all": "Lists-show_all", "lists_show_all": "Lists-show_all", " ping ": "ping",
+	} {
+		p, _ := tools(t, planner.ToolsConfig{SequenceConfig: withoutNotes()}, models.Response{Calls: []models.Call{{Name: name, Arguments: `{"list":"a"}`}}})
+		plan, err := p.Plan(t.Context(), turn("go on"))
+		if err != nil || plan.Commands[0].Action != want {
+			t.Errorf("%s: %+v, %v", name, plan, err)
+		}
+	}
+	for _, name := range []string{"", "-", "Notes-clear", "notes.clear", "all", "functions.", "Lists-", "Lists"} {
+		cfg := planner.ToolsConfig{SequenceConfig: withoutNotes()}
+		cfg.MaxRepairs = -1
+		p, _ := tools(t, cfg, models.Response{Calls: []models.Call{{Name: name, Arguments: `{"list":"a"}`}}})
+		plan, err := p.Plan(t.Context(), turn("go on"))
+		if fault, ok := errors.AsType[*planner.DecodeError](err); !ok || fault.Kind != planner.UnknownAction {
+			t.Errorf("%q: %+v, %v", name, plan, err)
+		}
+	}
+}
+
+// TestToolsRepairsText: what looks like a plan is neither run nor shown.
+func TestToolsRepairsText(t *testing.T) {
+	t.Parallel()
+	for answer, want := range map[string]string{
+		`{"type":"plan","commands":[{"type":"DO","action":"ping","entities":{}}]}`: "invalid_plan: it is a plan",
+		`{"type":"plan","commands":[{"type":"SAY","response":"x"}]}`:               "invalid_plan: it is a plan",
+		`Sure: {"type":"plan","commands":[{"type":"DO","action":"ping"}]}`:         "invalid_plan: it is a plan",
+		`{"name":"ping","arguments":{}}`:                                           "invalid_plan: it is a plan",
+		`<tool_call>{"name":"ping","arguments":{}}</tool_call>`:                    "invalid_plan: it is a plan",
+		`{"type":"plan","comm`: "truncated: ",
+		``:                     "no_plan: ",
+	} {
+		p, model := tools(t, planner.ToolsConfig{}, prose(answer), prose("Plain."))
+		plan, err := p.Plan(t.Context(), turn("go on"))
+		if err != nil || !plan.Prose || plan.Commands[0].Response != "Plain." {
+			t.Errorf("%s: %+v, %v", answer, plan, err)
+			continue
+		}
+		got := said(model.asked[1].Messages)
+		if last := got[len(got)-1]; !strings.Contains(last, want) || !strings.HasSuffix(last, "Answer again with plain text, or call the functions that you are given.") {
+			t.Errorf("%s: the model is told %s", answer, last)
+		}
+	}
+}
+
+func TestToolsRepairsWhatWasCutOff(t *testing.T) {
+	t.Parallel()
+	whole := calls("", "a ping {}")
+	whole.Finish = models.FinishLength
+	p, model := tools(t, planner.ToolsConfig{}, models.Response{Text: "I would", Finish: models.FinishLength}, whole, prose("Short."))
+	plan, err := p.Plan(t.Context(), turn("go on"))
+	if err != nil || plan.Commands[0].Response != "Short." {
+		t.Fatalf("%+v, %v", plan, err)
+	}
+	got := said(model.asked[2].Messages)
+	want := []string{"assistant: [a ping {}]", "tool: (a) Not run: the answer was cut off before its end; call less at once"}
+	if diff := cmp.Diff(want, got[2:]); diff != "" {
+		t.Errorf("messages (-want +got):\n%s", diff)
+	}
+}
+
+func TestToolsGivesUp(t *testing.T) {
+	t.Parallel()
+	for repairs, asked := range map[int]int{-1: 1, 0: 3, 1: 2} {
+		bad := calls("", "a fly {}")
+		p, model := tools(t, planner.ToolsConfig{SequenceConfig: planner.SequenceConfig{MaxRepairs: repairs}}, bad, bad, bad)
+		_, err := p.Plan(t.Context(), turn("go on"))
+		if fault, ok := errors.AsType[*planner.DecodeError](err); !ok || fault.Kind != planner.UnknownAction || len(model.asked) != asked {
+			t.Errorf("%d repairs: %v after %d", repairs, err, len(model.asked))
+		}
+	}
+	many := models.Response{}
+	for range 129 {
+		many.Calls = append(many.Calls, models.Call{Name: "ping"})
+	}
+	p, _ := tools(t, planner.ToolsConfig{SequenceConfig: planner.SequenceConfig{MaxRepairs: -1}}, many)
+	if _, err := p.Plan(t.Context(), turn("go on")); err == nil || !strings.Contains(err.Error(), "129 calls at once") {
+		t.Errorf("got %v", err)
+	}
+}
+
+// TestToolsEndsItsRounds: after the last one the model is asked without functions,
+// and a call then is an unusable plan.
+func TestToolsEndsItsRounds(t *testing.T) {
+	t.Parallel()
+	in := turn("go on")
+	for range 2 {
+		in.Rounds = append(in.Rounds, actions.Round{Outcomes: []actions.Outcome{{Action: "ping", CallID: "a"}}})
+	}
+	p, model := tools(t, planner.ToolsConfig{MaxRounds: 2, Choice: models.ChoiceRequired}, prose(`{"a":1}`), prose("So far."))
+	plan, err := p.Plan(t.Context(), in)
+	if err != nil || plan.Commands[0].Response != "So far." {
+		t.Fatalf("%+v, %v", plan, err)
+	}
+	got := said(model.asked[1].Messages)
+	if asked := model.asked[0]; len(asked.Tools) != 0 || asked.Choice != models.ChoiceAuto || !strings.Contains(got[4], "cannot call functions any more") {
+		t.Errorf("asked %+v", asked)
+	}
+	if last := got[len(got)-1]; !strings.HasSuffix(last, "Answer again with plain text.") {
+		t.Errorf("the model is told %s", last)
+	}
+	for _, cfg := range []planner.ToolsConfig{{MaxRounds: 2}, {Choice: models.ChoiceNone}} {
+		p, model := tools(t, cfg, calls("", "a ping {}"))
+		plan, err := p.Plan(t.Context(), in)
+		if _, ok := errors.AsType[*planner.DecodeError](err); !ok || len(model.asked) != 1 {
+			t.Errorf("%+v, %v after %d", plan, err, len(model.asked))
+		}
+	}
+}
