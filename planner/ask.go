@@ -79,7 +79,7 @@ func (a *asker) plan(ctx context.Context, turn *actions.Turn, read func(answer s
 		if attempt >= a.cfg.MaxRepairs {
 			return Plan{}, after(refused, err)
 		}
-		refused = append(refused, kindOf(err))
+		refused = append(refused, faultKind(err))
 		logRefusal(ctx, err, attempt+1)
 		messages = append(messages,
 			models.Message{Role: models.Assistant, Text: answer.Text},
@@ -157,8 +157,8 @@ func feedback(err error, form string) string {
 	return "Your answer could not be used and nothing of it was done: " + err.Error() + "\nAnswer again with " + form + "."
 }
 
-// kindOf is the kind of a fault in an answer.
-func kindOf(err error) DecodeErrorKind {
+// faultKind is the kind of a fault in an answer.
+func faultKind(err error) DecodeErrorKind {
 	if fault, ok := errors.AsType[*DecodeError](err); ok {
 		return fault.Kind
 	}
