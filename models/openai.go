@@ -103,7 +103,10 @@ func (o *OpenAI) Complete(ctx context.Context, req *Request) (*Response, error) 
 	call, cancel := context.WithTimeout(ctx, o.timeout)
 	defer cancel()
 	traceRequest(ctx, req)
-	known := o.learned.recall(req.Format)
+	known, err := o.learned.recall(req.Format)
+	if err != nil {
+		return nil, err
+	}
 	for shape := known; ; {
 		answer, err := o.ask(call, req, shape)
 		next, again := shape.after(err, req)

@@ -24,6 +24,9 @@ func (o *OpenAI) result(ctx context.Context, req *Request, res *openai.ChatCompl
 	if choice.FinishReason == openai.FinishReasonContentFilter {
 		return nil, &Error{Kind: FilteredOutput, Status: http.StatusOK, Code: string(choice.FinishReason), RequestID: id}
 	}
+	if isBroken(choice.FinishReason) {
+		return nil, &Error{Kind: Unavailable, Status: http.StatusOK, Code: string(choice.FinishReason), RequestID: id, Err: errors.New("the server gave up in the middle of the answer")}
+	}
 	answer := &Response{
 		Text:   untilStop(withoutReasoning(choiceText(&choice.Message)), req.Stop),
 		Calls:  calls(&choice.Message),
@@ -71,12 +74,14 @@ func untilStop(text string, stops []string) string {
 func choiceText(m *openai.ChatCompletionMessage) string {
 	text := m.Content
 	for _, part := range m.MultiContent {
-		if part.Type == openai.ChatMessagePartTypeText || part.Type == "output_text" || part.Type == "" {
+		if isTextPart(string(part.Type)) {
 			text += part.Text
 		}
 	}
 	return cmp.Or(text, m.Refusal)
 }
+
+func isTextPart(kind string) bool { return kind == "text" || kind == "output_text" || kind == "" }
 
 func finish(r openai.FinishReason) Finish {
 	switch r {
@@ -88,6 +93,16 @@ func finish(r openai.FinishReason) Finish {
 		return FinishTools
 	default:
 		return ""
+	}
+}
+
+// isBroken knows what servers say when they did not get to the end.
+func isBroken(r openai.FinishReason) bool {
+	switch r {
+	case "error", "network_error", "abort", "insufficient_system_resource":
+		return true
+	default:
+		return false
 	}
 }
 

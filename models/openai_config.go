@@ -31,6 +31,11 @@ type OpenAIConfig struct {
 
 	Timeout          time.Duration // of one call, within the caller's ctx; 0: DefaultTimeout
 	MaxResponseBytes int64         // of one answer; 0: DefaultMaxResponseBytes
+
+	// Stream asks for the answer piece by piece. Callers still get it whole, but
+	// nothing between here and the server takes a long answer for a dead
+	// connection. A server that does not stream is asked for the whole.
+	Stream bool
 }
 
 // Azure is a deployment of Azure OpenAI. All fields but APIVersion are required.

@@ -3,10 +3,10 @@ package models
 import (
 	"bytes"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 )
 
 // edits are what a body has to say that the vendor's types cannot. Quotes within a
@@ -14,33 +14,67 @@ import (
 // nothing that is JSON already (schemas) stands before it: the vendor writes
 // messages first, then numbers, then the format, then the tools.
 type edits struct {
-	emptyAnswers int             // to calls, whose content is left out when it is empty
-	schema       json.RawMessage // beside json_object; there is no field for it
+	emptyAnswers int // to calls, whose content is left out when it is empty
+	schema       json.RawMessage
+	place        schemaPlace
+	stream       streamForm // of the answer, which the vendor's call for whole ones refuses to ask for
 }
+
+// schemaPlace is a text of the body in whose stead another and a schema are sent.
+type schemaPlace struct{ text, instead string }
+
+// The places of schemas: beside json_object, where there is no field for one, and
+// in the field of json_schema, which is written as null because the vendor would
+// read through the schema at every call.
+var (
+	besideObject = schemaPlace{`"response_format":{"type":"json_object"`, `"response_format":{"type":"json_object","schema":`}
+	inSchema     = schemaPlace{`"schema":null`, `"schema":`}
+)
+
+// streamForm is the way in which a stream is asked for.
+type streamForm uint8
+
+const (
+	noStream    streamForm = iota
+	plainStream            // stream
+	usageStream            // stream, and stream_options to learn the usage
+)
 
 // editsKey is the context's key of the [edits].
 type editsKey struct{}
 
-// edit writes the body of req as its context says.
-func edit(req *http.Request) error {
+// edit writes the body of req as its context says, and whether that asks for a
+// stream.
+func edit(req *http.Request) (streams bool, err error) {
 	e, _ := req.Context().Value(editsKey{}).(edits)
-	if e.emptyAnswers == 0 && e.schema == nil {
-		return nil
+	if e.emptyAnswers == 0 && e.schema == nil && e.stream == noStream {
+		return false, nil
 	}
-	if e.schema != nil && !json.Valid(e.schema) {
-		return &Error{Kind: BadRequest, Err: errors.New("the schema of the format is not JSON")}
+	body := make([]byte, req.ContentLength)
+	if _, err := io.ReadFull(req.Body, body); err != nil {
+		return false, fmt.Errorf("read the request: %w", err)
 	}
-	body, err := io.ReadAll(req.Body)
-	if err != nil {
-		return fmt.Errorf("read the request: %w", err)
-	}
-	const answer, content = `{"role":"tool",`, `"content":"",`
-	body = bytes.Replace(body, []byte(answer+`"tool_call_id":`), []byte(answer+content+`"tool_call_id":`), e.emptyAnswers)
-	if e.schema != nil {
-		const place = `"response_format":{"type":"json_object"`
-		body = bytes.Replace(body, []byte(place), []byte(place+`,"schema":`+string(e.schema)), 1)
+	body = e.apply(body)
+	if e.stream != noStream {
+		req.Header.Set("Accept", "text/event-stream")
 	}
 	req.Body, req.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
 	req.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(body)), nil }
-	return nil
+	return e.stream != noStream, nil
+}
+
+func (e *edits) apply(body []byte) []byte {
+	const answer, content = `{"role":"tool",`, `"content":"",`
+	body = bytes.Replace(body, []byte(answer+`"tool_call_id":`), []byte(answer+content+`"tool_call_id":`), e.emptyAnswers)
+	const whole, stream, options = `"stream":false`, `"stream":true`, `,"stream_options":{"include_usage":true}`
+	switch e.stream {
+	case plainStream:
+		body = bytes.Replace(body, []byte(whole), []byte(stream), 1)
+	case usageStream:
+		body = bytes.Replace(body, []byte(whole), []byte(stream+options), 1)
+	}
+	if before, after, found := bytes.Cut(body, []byte(e.place.text)); found && e.schema != nil {
+		body = slices.Concat(before, []byte(e.place.instead), e.schema, after)
+	}
+	return body
 }

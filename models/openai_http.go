@@ -44,7 +44,8 @@ type doer struct {
 
 // Do sends req. Its error is an [*Error] when the server answered.
 func (d *doer) Do(req *http.Request) (*http.Response, error) {
-	if err := edit(req); err != nil {
+	streams, err := edit(req)
+	if err != nil {
 		return nil, err
 	}
 	res, err := d.transport.RoundTrip(req)
@@ -56,7 +57,7 @@ func (d *doer) Do(req *http.Request) (*http.Response, error) {
 		body, _ := io.ReadAll(io.LimitReader(res.Body, maxErrorBytes)) // what came is enough
 		return nil, d.fault(res, body)
 	}
-	body, err := readAll(res.Body, res.ContentLength, d.maxBytes)
+	body, err := d.read(res, streams)
 	if err != nil {
 		return nil, fmt.Errorf("read the answer: %w", err)
 	}
@@ -65,6 +66,13 @@ func (d *doer) Do(req *http.Request) (*http.Response, error) {
 	}
 	res.Body = io.NopCloser(bytes.NewReader(body))
 	return res, nil
+}
+
+func (d *doer) read(res *http.Response, streams bool) ([]byte, error) {
+	if streams {
+		return d.readStream(res)
+	}
+	return readAll(res.Body, res.ContentLength, d.maxBytes)
 }
 
 var errTooLarge = errors.New("the answer is larger than the cap")

@@ -27,8 +27,14 @@ type picky struct {
 // The bodies it got are in the channel.
 func learner(t testing.TB, rules ...picky) (*models.OpenAI, <-chan map[string]any) {
 	t.Helper()
+	return learnerWith(t, func(*models.OpenAIConfig, string) {}, rules...)
+}
+
+func learnerWith(t testing.TB, edit func(cfg *models.OpenAIConfig, url string), rules ...picky) (*models.OpenAI, <-chan map[string]any) {
+	t.Helper()
 	got := make(chan map[string]any, 64)
-	b := setup(t, nil, func(cfg *models.OpenAIConfig, _ string) {
+	b := setup(t, nil, func(cfg *models.OpenAIConfig, url string) {
+		edit(cfg, url)
 		cfg.BaseURL = serve(t, func(w http.ResponseWriter, r *http.Request) {
 			var body map[string]any
 			if err := json.NewDecoder(r.Body).Decode(&body); err != nil {

@@ -17,6 +17,8 @@ const (
 	partTopP             // top_p
 	partPenalties        // presence_penalty, frequency_penalty
 	partStop             // stop
+	partStream           // stream
+	partStreamUsage      // stream_options
 	partOrder            // system messages after the first message, or two of one role in a row
 	partSystem           // the role system
 	partFormat           // the form of response_format
@@ -39,6 +41,8 @@ var parameters = [...]struct {
 	{partTopP, []string{"top_p", "topp"}},
 	{partPenalties, []string{"presence_penalty", "frequency_penalty", "presencepenalty", "frequencypenalty"}},
 	{partStop, []string{"'stop'", "`stop`", `"stop"`, ": stop"}}, // alone it is a word like any other
+	{partStream, []string{"'stream'", "`stream`", `"stream"`, "support stream", "streaming is not"}},
+	{partStreamUsage, []string{"stream_options", "include_usage"}},
 	{partParallel, []string{"parallel_tool_calls"}},
 	{partChoice, []string{"tool_choice"}},
 }

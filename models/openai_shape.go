@@ -2,6 +2,7 @@ package models
 
 import (
 	"cmp"
+	"encoding/json"
 	"errors"
 	"hash/maphash"
 	"slices"
@@ -18,6 +19,8 @@ type shape struct {
 	noTopP        bool
 	noPenalties   bool
 	noStop        bool
+	noStream      bool
+	noStreamUsage bool // stream_options
 	tools         toolRule
 	formats       formats // of the deployment
 	ofSchema      formats // of this request's schema
@@ -118,6 +121,18 @@ func (s shape) form(f *Format) formatForm {
 	}
 }
 
+// stream is how the answer is asked for.
+func (s shape) stream() streamForm {
+	switch {
+	case s.noStream:
+		return noStream
+	case s.noStreamUsage:
+		return plainStream
+	default:
+		return usageStream
+	}
+}
+
 // after is the shape to try next when err says that the server refused a part of
 // req as s wrote it. It is false when err says nothing of the kind, or when no
 // such part was sent.
@@ -150,6 +165,10 @@ func (s shape) without(p part, req *Request) shape {
 		s.noPenalties = s.noPenalties || req.PresencePenalty != nil || req.FrequencyPenalty != nil
 	case partStop:
 		s.noStop = s.noStop || len(req.Stop) > 0
+	case partStream:
+		s.noStream = true
+	case partStreamUsage:
+		s.noStreamUsage = s.noStreamUsage || !s.noStream
 	case partOrder:
 		// A template that still minds has no place for the system at all.
 		s.roles = min(s.roles+1, noSystem)
@@ -176,31 +195,46 @@ func (s shape) merge(o shape) shape {
 		noTopP:        s.noTopP || o.noTopP,
 		noPenalties:   s.noPenalties || o.noPenalties,
 		noStop:        s.noStop || o.noStop,
+		noStream:      s.noStream || o.noStream,
+		noStreamUsage: s.noStreamUsage || o.noStreamUsage,
 		tools:         s.tools.or(o.tools),
 		formats:       s.formats.or(o.formats),
 	}
 }
 
-// maxSchemas is how many refused schemas are remembered. A program has a handful.
+// maxSchemas is how many schemas are remembered. A program has a handful.
 const maxSchemas = 64
 
 // memory is what one deployment has shown that it takes.
 type memory struct {
 	mu      sync.Mutex
 	shape   shape
-	schemas map[uint64]formats // by hash; nil until the first refusal
+	schemas map[uint64]formats // that are JSON, by hash
 	seed    maphash.Seed
 }
 
-// recall is the shape for a request with f.
-func (m *memory) recall(f *Format) shape {
+// recall is the shape for a request with f. It reads a schema only once: to see
+// that it is JSON takes longer than to send it.
+func (m *memory) recall(f *Format) (shape, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	out := m.shape
-	if f != nil && len(m.schemas) > 0 {
-		out.ofSchema = m.schemas[maphash.Bytes(m.seed, f.Schema)]
+	if f == nil || len(f.Schema) == 0 {
+		return out, nil
 	}
-	return out
+	if m.schemas == nil || len(m.schemas) >= maxSchemas {
+		m.schemas, m.seed = map[uint64]formats{}, maphash.MakeSeed()
+	}
+	hash := maphash.Bytes(m.seed, f.Schema)
+	refused, known := m.schemas[hash]
+	if !known {
+		if !json.Valid(f.Schema) {
+			return shape{}, &Error{Kind: BadRequest, Err: errors.New("the schema of the format is not JSON")}
+		}
+		m.schemas[hash] = formats{}
+	}
+	out.ofSchema = refused
+	return out, nil
 }
 
 // keep remembers a shape that was answered.
@@ -208,19 +242,15 @@ func (m *memory) keep(s shape, f *Format) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.shape = m.shape.merge(s)
-	if f == nil || s.ofSchema == (formats{}) {
-		return
+	if f != nil && s.ofSchema != (formats{}) {
+		m.schemas[maphash.Bytes(m.seed, f.Schema)] = s.ofSchema
 	}
-	if m.schemas == nil || len(m.schemas) >= maxSchemas {
-		m.schemas, m.seed = map[uint64]formats{}, maphash.MakeSeed()
-	}
-	m.schemas[maphash.Bytes(m.seed, f.Schema)] = s.ofSchema
 }
 
 // firstShape is what is known before the first call: the families of models that
 // say so by their names, and the servers whose reference names every form.
 func firstShape(cfg *OpenAIConfig, model string) shape {
-	var s shape
+	s := shape{noStream: !cfg.Stream}
 	if isReasoning(model) {
 		s.tokens, s.noTemperature, s.noTopP, s.noPenalties = maxCompletionTokens, true, true, true
 	}

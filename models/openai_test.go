@@ -391,7 +391,19 @@ func TestConfigListsEveryMistake(t *testing.T) {
 	}
 }
 
-func BenchmarkComplete(b *testing.B) {
+func BenchmarkComplete(b *testing.B) { complete(b, nil) }
+
+// BenchmarkCompleteSchema is the same with the schema of thirty actions.
+func BenchmarkCompleteSchema(b *testing.B) {
+	branch := `{"type":"object","properties":{"type":{"type":"string","enum":["DO"]},"action":{"type":"string","enum":["findTheItem"]},` +
+		`"entities":{"type":"object","properties":{"list":{"type":"string"},"item":{"type":["string","null"]}},"required":["list","item"],"additionalProperties":false}},` +
+		`"required":["type","action","entities"],"additionalProperties":false}`
+	schema := `{"anyOf":[` + strings.Repeat(branch+",", 29) + branch + `]}`
+	complete(b, &models.Format{Name: "plan", Schema: json.RawMessage(schema)})
+}
+
+func complete(b *testing.B, format *models.Format) {
+	b.Helper()
 	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		_, _ = io.Copy(io.Discard, r.Body)
 		_, _ = io.WriteString(w, completion)
@@ -402,7 +414,7 @@ func BenchmarkComplete(b *testing.B) {
 		b.Fatal(err)
 	}
 	defer model.Close()
-	req := &models.Request{Messages: []models.Message{{Role: models.System, Text: strings.Repeat("You keep lists. \"Say\" so.\n", 100)}}}
+	req := &models.Request{Format: format, Messages: []models.Message{{Role: models.System, Text: strings.Repeat("You keep lists. \"Say\" so.\n", 100)}}}
 	for range 10 {
 		req.Messages = append(req.Messages, models.Message{Role: models.User, Text: "add bananas to the groceries list"})
 	}

@@ -13,7 +13,7 @@ import (
 // the vendor's types cannot say is in the context, for the [doer].
 func (o *OpenAI) wire(ctx context.Context, req *Request, s shape) (openai.ChatCompletionRequest, context.Context) {
 	out := openai.ChatCompletionRequest{Model: o.model}
-	var e edits
+	e := edits{stream: s.stream()}
 	out.Messages, e.emptyAnswers = wireMessages(arrange(req.Messages, s.roles), s.tools.nineLetterIDs)
 	switch s.tokens {
 	case maxTokens:
@@ -25,8 +25,11 @@ func (o *OpenAI) wire(ctx context.Context, req *Request, s shape) (openai.ChatCo
 	wireTools(&out, req, s.tools)
 	form := s.form(req.Format)
 	out.ResponseFormat = wireFormat(req.Format, form)
-	if form == formObjectSchema {
-		e.schema = req.Format.Schema
+	switch form {
+	case formSchema:
+		e.schema, e.place = req.Format.Schema, inSchema
+	case formObjectSchema:
+		e.schema, e.place = req.Format.Schema, besideObject
 	}
 	return out, context.WithValue(ctx, editsKey{}, e)
 }
@@ -64,8 +67,7 @@ func wireFormat(f *Format, form formatForm) *openai.ChatCompletionResponseFormat
 		return &openai.ChatCompletionResponseFormat{
 			Type: openai.ChatCompletionResponseFormatTypeJSONSchema,
 			JSONSchema: &openai.ChatCompletionResponseFormatJSONSchema{
-				Name:   cmp.Or(f.Name, "answer"),
-				Schema: f.Schema,
+				Name:   cmp.Or(f.Name, "answer"), // the schema is put in later
 				Strict: !f.Loose,
 			},
 		}

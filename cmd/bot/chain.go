@@ -36,6 +36,7 @@ func (c *config) checkFallback(f *faults) {
 		}
 		c.retries = int(n)
 	}
+	c.stream = truth(f, "BOT_MODEL_STREAM", c.ModelStream)
 	c.maxWait = duration(f, "BOT_MODEL_MAX_WAIT", c.ModelMaxWait, models.DefaultMaxWait)
 }
 
@@ -68,7 +69,7 @@ func newChain(c config, first models.OpenAIConfig) (models.Model, error) {
 func behind(c config, first models.OpenAIConfig, name string) models.OpenAIConfig {
 	switch {
 	case c.FallbackBaseURL != "" || c.FallbackKey != "":
-		return models.OpenAIConfig{Key: c.FallbackKey, BaseURL: c.FallbackBaseURL, Model: name}
+		return models.OpenAIConfig{Key: c.FallbackKey, BaseURL: c.FallbackBaseURL, Model: name, Stream: c.stream}
 	case c.AzureEndpoint != "":
 		first.Azure.Deployment = name
 	default:

@@ -45,6 +45,7 @@ type settings struct {
 	FallbackKey     string `name:"bot-fallback-api-key" env:"BOT_FALLBACK_API_KEY" help:"key of that server"`
 	ModelRetries    string `name:"bot-model-retries" env:"BOT_MODEL_RETRIES" help:"how often the last model may be asked again in one call (3)"`
 	ModelMaxWait    string `name:"bot-model-max-wait" env:"BOT_MODEL_MAX_WAIT" help:"how long one call may wait between its tries (20s)"`
+	ModelStream     string `name:"bot-model-stream" env:"BOT_MODEL_STREAM" help:"true: ask the model's server for its answers piece by piece (false)"`
 	Planner         string `name:"bot-planner" env:"BOT_PLANNER" help:"sequence, sequential or tools (sequence)"`
 	ResponseFormat  string `name:"bot-response-format" env:"BOT_RESPONSE_FORMAT" help:"json_schema, json_object or text (json_schema)"`
 	PromptsDir      string `name:"bot-prompts-dir" env:"BOT_PROMPTS_DIR" help:"folder whose prompts replace the embedded ones"`
@@ -74,6 +75,7 @@ type config struct {
 	fallbacks    []string // names of models, in order
 	retries      int      // as models.RetryConfig has it
 	maxWait      time.Duration
+	stream       bool // answers of models
 	limits       limits
 	turnTimeout  time.Duration
 	drainTimeout time.Duration
@@ -121,13 +123,7 @@ func (f *faults) has(variable string) bool {
 }
 
 func (c *config) checkAddress(f *faults) {
-	if c.NoAuth != "" {
-		on, err := strconv.ParseBool(c.NoAuth)
-		if err != nil {
-			f.add("BOT_DANGEROUSLY_NO_AUTH", "%q is neither true nor false", c.NoAuth)
-		}
-		c.noAuth = on
-	}
+	c.noAuth = truth(f, "BOT_DANGEROUSLY_NO_AUTH", c.NoAuth)
 	if c.noAuth && c.AppID != "" {
 		f.add("BOT_DANGEROUSLY_NO_AUTH", "contradicts MICROSOFT_APP_ID: with an app id callers are checked")
 	}
@@ -290,6 +286,17 @@ func (c *config) checkRest(f *faults) {
 	if format := strings.ToLower(c.LogFormat); format != "" && format != "json" && format != "console" {
 		f.add("BOT_LOG_FORMAT", "%q is neither json nor console", c.LogFormat)
 	}
+}
+
+func truth(f *faults, variable, value string) bool {
+	if value == "" {
+		return false
+	}
+	on, err := strconv.ParseBool(value)
+	if err != nil {
+		f.add(variable, "%q is neither true nor false", value)
+	}
+	return on
 }
 
 func duration(f *faults, variable, value string, otherwise time.Duration) time.Duration {

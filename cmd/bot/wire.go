@@ -107,7 +107,7 @@ func (c *config) online() bool { return cmp.Or(c.OpenAIKey, c.OpenAIBaseURL, c.A
 
 // firstModel says where the first model is.
 func (c *config) firstModel() models.OpenAIConfig {
-	cfg := models.OpenAIConfig{Key: c.OpenAIKey, BaseURL: c.OpenAIBaseURL, Model: c.OpenAIModel}
+	cfg := models.OpenAIConfig{Key: c.OpenAIKey, BaseURL: c.OpenAIBaseURL, Model: c.OpenAIModel, Stream: c.stream}
 	if c.AzureEndpoint != "" {
 		cfg.Azure = models.Azure{Endpoint: c.AzureEndpoint, Key: c.AzureKey, Deployment: c.AzureDeployment, APIVersion: c.AzureVersion}
 	}

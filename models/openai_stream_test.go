@@ -1,0 +1,461 @@
+package models_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+	"testing/iotest"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/sashabaranov/go-openai"
+
+	"github.com/planbot-go/planbot/internal/fakemodel"
+	"github.com/planbot-go/planbot/models"
+)
+
+// streams is a configuration that asks for streams.
+func streams(cfg *models.OpenAIConfig, _ string) { cfg.Stream = true }
+
+// events writes chunks as a server does; a chunk is the JSON of its one choice, or
+// with a # before it all of its data.
+func events(chunks ...string) string {
+	var b strings.Builder
+	for _, c := range chunks {
+		if whole, ok := strings.CutPrefix(c, "#"); ok {
+			fmt.Fprintf(&b, "data: %s\n\n", whole)
+			continue
+		}
+		fmt.Fprintf(&b, `data: {"id":"c","object":"chat.completion.chunk","created":1,"model":"streamed","choices":[%s],"usage":null}`+"\n\n", c)
+	}
+	return b.String()
+}
+
+// say, call and end are choices.
+func say(text string) string {
+	return fmt.Sprintf(`{"index":0,"delta":{"content":%q},"finish_reason":null}`, text)
+}
+
+func piece(fields string) string {
+	return `{"index":0,"delta":{"tool_calls":[` + fields + `]},"finish_reason":null}`
+}
+
+func end(reason string) string {
+	return fmt.Sprintf(`{"index":0,"delta":{},"finish_reason":%q}`, reason)
+}
+
+const (
+	done      = "#[DONE]"
+	lastUsage = `#{"choices":[],"usage":{"prompt_tokens":812,"completion_tokens":41,"prompt_tokens_details":{"cached_tokens":768},"completion_tokens_details":{"reasoning_tokens":7}}}`
+)
+
+// askStream is what a model makes of a stream.
+func askStream(t *testing.T, stream string) (*models.Response, error) {
+	t.Helper()
+	b := setup(t, answer(200, stream, "Content-Type", "text/event-stream", "X-Request-Id", "req-7"), streams)
+	return b.model.Complete(t.Context(), &models.Request{Messages: hello.Messages, Tools: []models.Tool{addItem}})
+}
+
+func TestStreams(t *testing.T) {
+	t.Parallel()
+	used := models.Usage{Prompt: 812, Completion: 41, Cached: 768, Reasoning: 7}
+	milk := models.Call{ID: "call_a", Name: "addItem", Arguments: `{"item":"milk"}`}
+	eggs := models.Call{ID: "call_b", Name: "addItem", Arguments: `{"item":"eggs"}`}
+	tests := []struct {
+		name, stream string
+		want         models.Response
+	}{
+		{"text", events(`{"index":0,"delta":{"role":"assistant","content":""}}`, say("Hel"), say("lo\n"), say("ä🥛"), end("stop"), lastUsage, done), models.Response{Text: "Hello\nä🥛", Finish: models.FinishStop, Usage: used}},
+		{"no usage", events(say("Hello"), end("stop"), done), models.Response{Text: "Hello", Finish: models.FinishStop}},
+		{"usage with each chunk", events(say("Hello"), `#{"choices":[{"index":0,"delta":{"content":"!"}}],"usage":{"prompt_tokens":1}}`, `#{"choices":[{"index":0,"delta":{"content":""},"finish_reason":"stop"}],"usage":{"prompt_tokens":2}}`, done), models.Response{Text: "Hello!", Finish: models.FinishStop, Usage: models.Usage{Prompt: 2}}},
+		{"no end but a finish", events(say("Hello"), end("stop")), models.Response{Text: "Hello", Finish: models.FinishStop}},
+		{"an end but no finish", events(say("Hello"), done), models.Response{Text: "Hello"}},
+		{"a finish that was none", events(say("Hello"), end("stop"), say("!"), end("length"), done), models.Response{Text: "Hello!", Finish: models.FinishLength}},
+		{"usage in a choice without words", events(say("Hello"), end("stop"), `#{"choices":[{"index":0,"delta":{},"finish_reason":null}],"usage":{"prompt_tokens":2}}`), models.Response{Text: "Hello", Finish: models.FinishStop, Usage: models.Usage{Prompt: 2}}},
+		{"cut by the limit", events(say(`{"type":`), end("length"), done), models.Response{Text: `{"type":`, Finish: models.FinishLength}},
+		{"nothing behind the end", events(say("Hello"), end("stop"), done, say(" again")), models.Response{Text: "Hello", Finish: models.FinishStop}},
+		{"refusal", events(`{"index":0,"delta":{"refusal":"I can"}}`, `{"index":0,"delta":{"refusal":"not."}}`, end("stop"), done), models.Response{Text: "I cannot.", Finish: models.FinishStop}},
+		{"reasoning apart", events(`{"index":0,"delta":{"content":null,"reasoning_content":"hm"}}`, `{"index":0,"delta":{"reasoning":"hm","reasoning_details":[{"text":"hm"}]}}`, say("yes"), end("stop"), done), models.Response{Text: "yes", Finish: models.FinishStop}},
+		{"reasoning in the text", events(say("<thi"), say("nk>hm</think>"), say("yes"), end("stop"), done), models.Response{Text: "yes", Finish: models.FinishStop}},
+		{"parts", events(`{"index":0,"delta":{"content":[{"type":"thinking","thinking":[{"type":"text","text":"hm"}]},{"type":"text","text":"ye"}]}}`, say("s"), end("stop"), done), models.Response{Text: "yes", Finish: models.FinishStop}},
+		{"other choices", events(`{"index":1,"delta":{"content":"no"},"finish_reason":"length"}`, say("yes"), end("stop"), done), models.Response{Text: "yes", Finish: models.FinishStop}},
+		{"Azure's first chunk", events(`#{"choices":[],"prompt_filter_results":[{"prompt_index":0,"content_filter_results":{}}]}`, say("yes"), end("stop"), done), models.Response{Text: "yes", Finish: models.FinishStop}},
+		{"calls", events(say("Well."), piece(`{"index":0,"id":"call_a","type":"function","function":{"name":"addItem","arguments":""}}`), piece(`{"index":0,"function":{"arguments":"{\"item\":"}}`), piece(`{"index":0,"function":{"arguments":"\"milk\"}"}}`), end("tool_calls"), lastUsage, done), models.Response{Text: "Well.", Calls: []models.Call{milk}, Finish: models.FinishTools, Usage: used}},
+		{"interleaved", events(
+			piece(`{"index":0,"id":"call_a","function":{"name":"addItem"}}`), piece(`{"index":1,"id":"call_b","function":{"name":"addItem"}}`),
+			piece(`{"index":1,"function":{"arguments":"{\"item\":"}},{"index":0,"function":{"arguments":"{\"item\":"}}`),
+			piece(`{"index":0,"function":{"arguments":"\"milk\"}"}}`), piece(`{"index":1,"function":{"arguments":"\"eggs\"}"}}`), end("stop"), done,
+		), models.Response{Calls: []models.Call{milk, eggs}, Finish: models.FinishTools}},
+		{"whole calls in one chunk", events(piece(`{"index":0,"id":"call_a","function":{"name":"addItem","arguments":"{\"item\":\"milk\"}"}},{"index":1,"id":"call_b","function":{"name":"addItem","arguments":"{\"item\":\"eggs\"}"}}`), end("tool_calls"), done), models.Response{Calls: []models.Call{milk, eggs}, Finish: models.FinishTools}},
+		{"whole calls, each from zero", events(piece(`{"index":0,"id":"call_a","function":{"name":"addItem","arguments":"{\"item\":\"milk\"}"}}`), piece(`{"index":0,"id":"call_b","function":{"name":"addItem","arguments":"{\"item\":\"eggs\"}"}}`), end("tool_calls"), done), models.Response{Calls: []models.Call{milk, eggs}, Finish: models.FinishTools}},
+		{"whole calls, no index, no ids", events(piece(`{"function":{"name":"addItem","arguments":"{\"item\":\"milk\"}"}}`), piece(`{"id":"","function":{"name":"addItem","arguments":"{\"item\":\"eggs\"}"}}`), end("tool_calls"), done), models.Response{
+			Calls: []models.Call{{ID: "call_1", Name: "addItem", Arguments: milk.Arguments}, {ID: "call_2", Name: "addItem", Arguments: eggs.Arguments}}, Finish: models.FinishTools,
+		}},
+		{"no index, pieces", events(piece(`{"id":"call_a","function":{"name":"addItem"}}`), piece(`{"function":{"arguments":"{\"item\":"}}`), piece(`{"id":"call_b","function":{"name":"addItem","arguments":"{\"item\":"}}`), piece(`{"id":"call_a","function":{"arguments":"\"milk\"}"}}`), piece(`{"id":"call_b","function":{"arguments":"\"eggs\"}"}}`), end("tool_calls"), done), models.Response{Calls: []models.Call{milk, eggs}, Finish: models.FinishTools}},
+		{"id and name with each piece", events(piece(`{"index":0,"id":"call_a","function":{"name":"addItem","arguments":"{\"item\":"}}`), piece(`{"index":0,"id":"call_a","function":{"name":"addItem","arguments":"\"milk\"}"}}`), end("tool_calls"), done), models.Response{Calls: []models.Call{milk}, Finish: models.FinishTools}},
+		{"no ids, the name with each piece", events(piece(`{"index":0,"function":{"name":"addItem","arguments":"{\"item\":"}}`), piece(`{"index":0,"function":{"name":"addItem","arguments":"\"milk\"}"}}`), end("tool_calls"), done), models.Response{Calls: []models.Call{{ID: "call_1", Name: "addItem", Arguments: milk.Arguments}}, Finish: models.FinishTools}},
+		{"another id with each piece, vLLM", events(piece(`{"index":0,"id":"call_a","function":{"name":"addItem"}}`), piece(`{"index":0,"id":"call_x","function":{"arguments":"{\"item\":"}}`), piece(`{"index":0,"id":"call_y","function":{"arguments":"\"milk\"}"}}`), end("tool_calls"), done), models.Response{Calls: []models.Call{milk}, Finish: models.FinishTools}},
+		{"empty id and name later", events(piece(`{"index":0,"id":"call_a","function":{"name":"addItem","arguments":"{\"item\":"}}`), piece(`{"index":0,"id":"","function":{"name":"","arguments":"\"milk\"}"}}`), end("tool_calls"), done), models.Response{Calls: []models.Call{milk}, Finish: models.FinishTools}},
+		{"id and name late", events(piece(`{"index":0,"id":"","function":{"arguments":"{\"item\":"}}`), piece(`{"index":0,"id":"call_a","function":{"name":"addItem","arguments":"\"milk\"}"}}`), end("tool_calls"), done), models.Response{Calls: []models.Call{milk}, Finish: models.FinishTools}},
+		{"one id for all", events(piece(`{"index":0,"id":"call_a","function":{"name":"addItem","arguments":"{\"item\":\"milk\"}"}}`), piece(`{"index":1,"id":"call_a","function":{"name":"addItem","arguments":"{\"item\":\"eggs\"}"}}`), end("tool_calls"), done), models.Response{
+			Calls: []models.Call{milk, {ID: "call_1", Name: "addItem", Arguments: eggs.Arguments}}, Finish: models.FinishTools,
+		}},
+		{"two without arguments", events(piece(`{"index":0,"function":{"name":"ping","arguments":""}}`), piece(`{"index":0,"function":{"name":"pong","arguments":""}}`), end("tool_calls"), done), models.Response{Calls: []models.Call{{ID: "call_1", Name: "ping"}, {ID: "call_2", Name: "pong"}}, Finish: models.FinishTools}},
+		{"arguments as an object", events(piece(`{"index":0,"id":"call_a","function":{"name":"addItem","arguments":{"item":"milk"}}}`), end("tool_calls"), done), models.Response{Calls: []models.Call{milk}, Finish: models.FinishTools}},
+		{"pieces that belong to nothing", events(piece(`{"index":0,"id":"call_a","function":{"name":"addItem","arguments":"{\"item\":\"milk\"}"}}`), piece(`{"index":0,"function":{"name":"","arguments":"{\"item\":\"eggs\"}"}}`), end("tool_calls"), done), models.Response{Calls: []models.Call{{ID: "call_a", Name: "addItem", Arguments: milk.Arguments + eggs.Arguments}}, Finish: models.FinishTools}},
+		{"cut by the limit in a call", events(piece(`{"index":0,"id":"call_a","function":{"name":"addItem","arguments":"{\"it"}}`), end("length"), done), models.Response{Calls: []models.Call{{ID: "call_a", Name: "addItem", Arguments: `{"it`}}, Finish: models.FinishLength}},
+		{"legacy", events(`{"index":0,"delta":{"function_call":{"name":"addItem","arguments":""}}}`, `{"index":0,"delta":{"function_call":{"arguments":"{\"item\":"}}}`, `{"index":0,"delta":{"function_call":{"arguments":"\"milk\"}"}}}`, end("function_call"), done), models.Response{Calls: []models.Call{{ID: "call_1", Name: "addItem", Arguments: milk.Arguments}}, Finish: models.FinishTools}},
+		{"comments, fields, carriage returns", strings.ReplaceAll(": keep-alive\n\n:\n\nretry: 10\nid: 1\nevent: message\n"+events(say("yes"))+": keep-alive\n\n"+events(end("stop"), done), "\n", "\r\n"), models.Response{Text: "yes", Finish: models.FinishStop}},
+		{"no empty lines, no space", strings.ReplaceAll(strings.ReplaceAll(events(say("yes"), end("stop"), done), "\n\n", "\n"), "data: ", "data:"), models.Response{Text: "yes", Finish: models.FinishStop}},
+		{"data of several lines", "data: {\"model\":\"streamed\",\ndata: \"choices\":[" + say("yes") + "]}\n\n" + events(end("stop"), done), models.Response{Text: "yes", Finish: models.FinishStop}},
+		{"no line end at the end", strings.TrimSpace(events(say("yes"), end("stop"), done)), models.Response{Text: "yes", Finish: models.FinishStop}},
+		{"many comments", strings.Repeat(": keep-alive\n\n", 2000) + events(say("yes"), end("stop"), done), models.Response{Text: "yes", Finish: models.FinishStop}},
+		{"a long line", events(say(strings.Repeat("yes", 10_000)), end("stop"), done), models.Response{Text: strings.Repeat("yes", 10_000), Finish: models.FinishStop}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			got, err := askStream(t, tt.stream)
+			if err != nil {
+				t.Fatal(err)
+			}
+			tt.want.Model = "streamed"
+			if diff := cmp.Diff(&tt.want, got); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
+func TestStreamsAreAskedFor(t *testing.T) {
+	t.Parallel()
+	b := setup(t, answer(200, events(say("yes"), end("stop"), done)), streams)
+	trap := `"stream":false`
+	if _, err := b.model.Complete(t.Context(), &models.Request{Messages: []models.Message{{Role: models.User, Text: trap}}}); err != nil {
+		t.Fatal(err)
+	}
+	req := <-b.seen
+	want := map[string]any{
+		"model": "test-model", "stream": true, "stream_options": map[string]any{"include_usage": true},
+		"messages": []any{map[string]any{"role": "user", "content": trap}},
+	}
+	if diff := cmp.Diff(want, req.Body); diff != "" {
+		t.Error(diff)
+	}
+	if accept := req.Header.Get("Accept"); accept != "text/event-stream" {
+		t.Errorf("Accept %q", accept)
+	}
+}
+
+// TestStreamsThatAreNone: a server may not know how to stream, and send the whole.
+func TestStreamsThatAreNone(t *testing.T) {
+	t.Parallel()
+	for _, body := range []string{completion, "\r\n " + completion} {
+		got, err := askStream(t, body)
+		if err != nil || got.Text != `{"type":"plan"}` || got.Usage.Prompt != 812 {
+			t.Errorf("got %+v, %v", got, err)
+		}
+	}
+}
+
+func TestBrokenStreams(t *testing.T) {
+	t.Parallel()
+	tests := []struct {
+		name, stream string
+		want         models.Error
+	}{
+		{"cut off in a text", events(say("Hel"), say("lo")), models.Error{Kind: models.Unavailable, Status: 200}},
+		{"cut off in a call", events(piece(`{"index":0,"id":"a","function":{"name":"addItem","arguments":"{}"}}`)), models.Error{Kind: models.Unavailable, Status: 200}},
+		{"cut off before anything", events(`{"index":0,"delta":{"role":"assistant"}}`), models.Error{Kind: models.Unavailable, Status: 200}},
+		{"cut off in a line", events(say("Hello")) + `data: {"choices":[{"index":0,"finish_rea`, models.Error{Kind: models.Unavailable, Status: 200}},
+		{"goes on behind a finish, and is cut off", events(say("Hel"), end("stop"), say("lo")), models.Error{Kind: models.Unavailable, Status: 200}},
+		{"a finish in words", events(`{"index":0,"delta":{"content":"Hel"},"finish_reason":"null"}`), models.Error{Kind: models.Unavailable, Status: 200}},
+		{"nothing", "", models.Error{Kind: models.Unavailable, Status: 200, Code: models.CodeMalformed}},
+		{"HTML", html, models.Error{Kind: models.Unavailable, Status: 200, Code: models.CodeMalformed}},
+		{"comments only", ": hm\n\n", models.Error{Kind: models.Unavailable, Status: 200, Code: models.CodeMalformed}},
+		{"no JSON", events("#{\"choices\":", say("x"), end("stop"), done), models.Error{Kind: models.Unavailable, Status: 200, Code: models.CodeMalformed}},
+		{"another shape", events(`#{"choices":{"a":1}}`, done), models.Error{Kind: models.Unavailable, Status: 200, Code: models.CodeMalformed}},
+		{"only an end", events(done), models.Error{Kind: models.Empty, Status: 200}},
+		{"no text", events(end("stop"), done), models.Error{Kind: models.Empty, Status: 200}},
+		{"only reasoning", events(`{"index":0,"delta":{"reasoning_content":"hm"}}`, end("length"), done), models.Error{Kind: models.Empty, Status: 200, Code: models.CodeCutOff}},
+		{"filtered", events(say("Well"), end("content_filter"), done), models.Error{Kind: models.FilteredOutput, Status: 200, Code: "content_filter"}},
+		{"gave up", events(say("Well"), end("insufficient_system_resource"), done), models.Error{Kind: models.Unavailable, Status: 200, Code: "insufficient_system_resource"}},
+		{"an error in the middle", events(say("Hel"), `#{"error":{"message":"The server had an error","type":"server_error","code":null}}`, done), models.Error{Kind: models.Unavailable, Status: 200, Code: "server_error"}},
+		{"an error beside a choice", events(say("Hel"), `#{"choices":[{"index":0,"delta":{"content":""},"finish_reason":"error"}],"error":{"message":"Provider disconnected","code":502}}`, done), models.Error{Kind: models.Unavailable, Status: 502}},
+		{"an error behind the answer", events(say("Hel"), end("stop"), `#{"error":{"message":"oh","code":500}}`), models.Error{Kind: models.Unavailable, Status: 500}},
+		{"an error event", events(say("Hel")) + "event: error\ndata: {\"message\":\"overloaded\",\"code\":503}\n\n", models.Error{Kind: models.Unavailable, Status: 503}},
+		{"an error object, vLLM", events(say("Hel"), `#{"object":"error","message":"too many","type":"BadRequestError","code":400}`, done), models.Error{Kind: models.BadRequest, Status: 400, Code: "BadRequestError"}},
+		{"an error line, llama.cpp", events(say("Hel")) + "error: {\"code\":500,\"message\":\"Context size has been exceeded.\",\"type\":\"server_error\"}\n\n", models.Error{Kind: models.TooLong, Status: 500, Code: "server_error"}},
+		{"throttled in the middle", events(`#{"error":{"message":"slow down","code":429}}`), models.Error{Kind: models.Throttled, Status: 429}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			res, err := askStream(t, tt.stream)
+			fault, ok := errors.AsType[*models.Error](err)
+			if !ok || res != nil {
+				t.Fatalf("got %+v, %v", res, err)
+			}
+			got := models.Error{Kind: fault.Kind, Status: fault.Status, Code: fault.Code}
+			if diff := cmp.Diff(tt.want, got); diff != "" {
+				t.Errorf("%v\n%s", err, diff)
+			}
+		})
+	}
+}
+
+func TestStreamsOfTheFake(t *testing.T) {
+	t.Parallel()
+	server := fakemodel.New(t)
+	model, err := models.NewOpenAI(models.OpenAIConfig{BaseURL: server.URL, Stream: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer model.Close()
+	calls := []fakemodel.ToolCall{{ID: "a", Name: "addItem", Arguments: `{"item":"Milch für Mia 🥛","list":"Einkauf"}`}, {ID: "b", Name: "ping"}}
+	server.CallsTools("Einen Moment, bitte.", calls...)
+	got, err := model.Complete(t.Context(), hello)
+	want := &models.Response{
+		Text: "Einen Moment, bitte.", Finish: models.FinishTools, Model: "fake", Usage: models.Usage{Prompt: 10, Completion: 5},
+		Calls: []models.Call{{ID: "a", Name: "addItem", Arguments: calls[0].Arguments}, {ID: "b", Name: "ping"}},
+	}
+	if diff := cmp.Diff(want, got); diff != "" || err != nil {
+		t.Errorf("%v %s", err, diff)
+	}
+	if !server.Calls()[0].Stream {
+		t.Error("no stream was asked for")
+	}
+	server.CutsOff("Hello", calls...)
+	_, err = model.Complete(t.Context(), hello)
+	if fault, ok := errors.AsType[*models.Error](err); !ok || fault.Kind != models.Unavailable || fault.Code != "" {
+		t.Errorf("cut off: %v", err)
+	}
+}
+
+func TestACutStreamIsAskedForAgain(t *testing.T) {
+	t.Parallel()
+	server := fakemodel.New(t)
+	model, err := models.NewOpenAI(models.OpenAIConfig{BaseURL: server.URL, Stream: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer model.Close()
+	server.CutsOff("Hel")
+	server.Says("Hello")
+	got, err := models.Retry(model, models.RetryConfig{}).Complete(t.Context(), hello)
+	if err != nil || got.Text != "Hello" {
+		t.Errorf("got %+v, %v", got, err)
+	}
+}
+
+func TestLearnsHowAServerStreams(t *testing.T) {
+	t.Parallel()
+	tests := []struct {
+		name  string
+		rules []picky
+		calls int
+		good  func(body map[string]any) bool
+	}{
+		{"no stream_options, Groq", []picky{{400, `{"error":{"message":"property 'stream_options' is unsupported, did you mean 'stream'?","type":"invalid_request_error"}}`, has("stream_options")}}, 2, func(body map[string]any) bool { return body["stream"] == true }},
+		{"no stream_options, Mistral", []picky{{422, `{"object":"error","message":{"detail":[{"type":"extra_forbidden","loc":["body","stream_options","include_usage"],"msg":"Extra inputs are not permitted","input":true}]},"type":"invalid_request_error","param":null,"code":null}`, has("stream_options")}}, 2, func(body map[string]any) bool { return body["stream"] == true }},
+		{"no stream_options, Azure", []picky{{400, openaiSays("", "", "Unrecognized request argument supplied: stream_options"), has("stream_options")}}, 2, func(body map[string]any) bool { return body["stream"] == true }},
+		{"no streams, OpenAI", []picky{{400, openaiSays("stream", "unsupported_value", "Your organization must be verified to stream this model."), func(body map[string]any) bool { return body["stream"] == true }}}, 2, func(body map[string]any) bool { return body["stream"] == false && body["stream_options"] == nil }},
+		{"no streams, by words", []picky{{501, `{"error":{"message":"This model does not support streaming."}}`, func(body map[string]any) bool { return body["stream"] == true }}}, 2, func(body map[string]any) bool { return body["stream"] == false }},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			model, got := learnerWith(t, streams, tt.rules...)
+			for _, calls := range []int{tt.calls, 1} { // the second time it is known
+				if _, err := model.Complete(t.Context(), hello); err != nil {
+					t.Fatal(err)
+				}
+				if len(got) != calls {
+					t.Errorf("%d calls, want %d", len(got), calls)
+				}
+				var last map[string]any
+				for len(got) > 0 {
+					last = <-got
+				}
+				if !tt.good(last) {
+					t.Errorf("the server took %v", last)
+				}
+			}
+		})
+	}
+}
+
+func TestStreamsHaveCaps(t *testing.T) {
+	t.Parallel()
+	const limit = 64 << 10
+	endless := func(chunk string) http.HandlerFunc {
+		return func(w http.ResponseWriter, r *http.Request) {
+			for r.Context().Err() == nil {
+				if _, err := io.WriteString(w, chunk); err != nil {
+					return
+				}
+			}
+		}
+	}
+	index := 0
+	tests := map[string]http.HandlerFunc{
+		"text":      endless(events(say("yes"))),
+		"arguments": endless(events(piece(`{"index":0,"function":{"arguments":"a"}}`))),
+		"calls": func(w http.ResponseWriter, r *http.Request) {
+			for ; r.Context().Err() == nil; index++ {
+				if _, err := io.WriteString(w, events(piece(fmt.Sprintf(`{"index":%d}`, index)))); err != nil {
+					return
+				}
+			}
+		},
+		"reasoning": endless(events(`{"index":0,"delta":{"reasoning_content":"hm"}}`)),
+		"comments":  endless(": keep-alive\n\n"),
+		"one line":  endless("data: {"),
+		"one event": endless("data: {\n"),
+		"ids":       endless(events(piece(`{"index":0,"id":"x","function":{"name":"f"}},{"index":0,"id":"y","function":{"name":"f"}}`))),
+	}
+	for name, h := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := setup(t, h, func(cfg *models.OpenAIConfig, _ string) { cfg.Stream, cfg.MaxResponseBytes = true, limit })
+			_, err := b.model.Complete(t.Context(), hello)
+			if fault, ok := errors.AsType[*models.Error](err); !ok || fault.Code != models.CodeTooLarge {
+				t.Errorf("got %v", err)
+			}
+		})
+	}
+}
+
+func TestAStalledStreamEndsWithTheContext(t *testing.T) {
+	t.Parallel()
+	stalled := func(begun chan<- struct{}) http.HandlerFunc {
+		return func(w http.ResponseWriter, r *http.Request) {
+			_, _ = io.WriteString(w, events(say("Hel")))
+			w.(http.Flusher).Flush()
+			close(begun)
+			<-r.Context().Done()
+		}
+	}
+	begun := make(chan struct{})
+	ctx, cancel := context.WithCancel(t.Context())
+	go func() { <-begun; cancel() }()
+	_, err := setup(t, stalled(begun), streams).model.Complete(ctx, hello)
+	if !errors.Is(err, context.Canceled) {
+		t.Errorf("cancelled: %v", err)
+	}
+	b := setup(t, stalled(make(chan struct{})), func(cfg *models.OpenAIConfig, _ string) { cfg.Stream, cfg.Timeout = true, 50*time.Millisecond })
+	_, err = b.model.Complete(t.Context(), hello)
+	if fault, ok := errors.AsType[*models.Error](err); !ok || fault.Kind != models.Timeout {
+		t.Errorf("timed out: %v", err)
+	}
+}
+
+func TestTheConnectionOfAStreamIsUsedAgain(t *testing.T) {
+	t.Parallel()
+	addrs := make(chan string, 3)
+	b := setup(t, func(w http.ResponseWriter, r *http.Request) {
+		addrs <- r.RemoteAddr
+		_, _ = io.WriteString(w, events(say("yes"), end("stop"), done))
+		w.(http.Flusher).Flush()
+		runtime.Gosched() // the end comes in a packet of its own
+	}, streams)
+	for range 3 {
+		if _, err := b.model.Complete(t.Context(), hello); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if a, b, c := <-addrs, <-addrs, <-addrs; a != b || b != c {
+		t.Errorf("more connections than one: %s, %s, %s", a, b, c)
+	}
+}
+
+// TestServersThatKeepTheStreamOpen: the answer is whole, and is not waited for
+// until the timeout.
+func TestServersThatKeepTheStreamOpen(t *testing.T) {
+	t.Parallel()
+	tests := []struct {
+		name, stream string
+		then         string // 4 seconds later
+		takes        time.Duration
+		want         string
+	}{
+		{"behind [DONE]", events(say("yes"), end("stop"), done), "", 500 * time.Millisecond, "yes"},
+		{"comments behind [DONE]", events(say("yes"), end("stop"), done), ": hm\n", 500 * time.Millisecond, "yes"},
+		{"behind the finish", events(say("yes"), end("stop")), "", 5 * time.Second, "yes"},
+		{"a late usage", events(say("yes"), end("stop")), events(lastUsage), 9 * time.Second, "yes"},
+		{"a finish that was none", events(say("yes"), end("stop")), events(say("!")), 14 * time.Second, ""},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				in, out := io.Pipe()
+				var server sync.WaitGroup
+				defer server.Wait()
+				server.Go(func() {
+					_, _ = io.WriteString(out, tt.stream)
+					time.Sleep(4 * time.Second)
+					_, _ = io.WriteString(out, tt.then)
+					time.Sleep(10 * time.Second)
+					_ = out.CloseWithError(io.ErrUnexpectedEOF)
+				})
+				start := time.Now()
+				body, err := models.FoldStream(in, 1<<20)
+				if took := time.Since(start); took != tt.takes {
+					t.Errorf("took %s, want %s", took, tt.takes)
+				}
+				if tt.want == "" {
+					if err == nil {
+						t.Errorf("a cut answer: %s", body)
+					}
+				} else if err != nil || !strings.Contains(string(body), `"content":"`+tt.want+`"`) {
+					t.Errorf("%s, %v", body, err)
+				}
+			})
+		})
+	}
+}
+
+func FuzzStream(f *testing.F) {
+	for _, stream := range []string{
+		events(say("Hello"), piece(`{"index":0,"id":"a","function":{"name":"f","arguments":"{}"}}`), end("stop"), lastUsage, done),
+		events(piece(`{"id":"a","function":{"name":"f","arguments":{"a":1}}},{"function":{"name":"g"}}`), end("tool_calls")),
+		events(`{"index":0,"delta":{"function_call":{"name":"f","arguments":"{"}}}`, done),
+		"event: error\ndata: {}\n\nerror: x\n: hm\ndata: {\ndata: }\n\n",
+	} {
+		f.Add([]byte(stream))
+	}
+	f.Fuzz(func(t *testing.T, stream []byte) {
+		read := func(in io.Reader) (string, string) {
+			body, err := models.FoldStream(io.NopCloser(in), 4<<10)
+			return string(body), fmt.Sprint(err)
+		}
+		body, err := read(strings.NewReader(string(stream)))
+		if again, errAgain := read(iotest.OneByteReader(strings.NewReader(string(stream)))); again != body || errAgain != err {
+			t.Errorf("in one piece %s, %s; byte by byte %s, %s", body, err, again, errAgain)
+		}
+		if body == "" {
+			return
+		}
+		if len(body) > 6*(4<<10)+len(stream) {
+			t.Errorf("%d bytes of a stream of %d", len(body), len(stream))
+		}
+		if text := string(stream); !strings.Contains(text, "[DONE]") && !strings.Contains(strings.ToLower(text), "finish_reason") {
+			if !strings.Contains(text, `\u`) { // names may be written so
+				t.Errorf("an answer without an end: %s", body)
+			}
+		}
+		var answer openai.ChatCompletionResponse
+		if err := json.Unmarshal([]byte(body), &answer); err != nil && !strings.Contains(strings.ToLower(string(stream)), "usage") {
+			t.Errorf("%s is no completion: %v", body, err)
+		}
+	})
+}
