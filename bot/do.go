@@ -165,6 +165,7 @@ func (r *run) finish(ctx context.Context, c *call) (stop error) {
 		c.result = actions.Fail("%s", safeReason(c.err))
 	}
 	log.Str("action", c.command.Action).Bool("failed", c.result.Failed()).Dur("took", c.took).Msg("action ran")
+	r.turn.bot.meter.action(c)
 	return stop
 }
 
