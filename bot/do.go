@@ -179,7 +179,9 @@ func (r *run) record(c *call) {
 	if outcome.Failed {
 		return
 	}
-	r.executed = append(r.executed, c.command)
+	done := c.command
+	done.Result = outcome.Text
+	r.executed = append(r.executed, done)
 	if c.action.StateOnly {
 		r.turn.unsaved = append(r.turn.unsaved, outcome)
 	} else {

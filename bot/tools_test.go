@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/planbot-go/planbot/actions"
+	"github.com/planbot-go/planbot/bot"
 	"github.com/planbot-go/planbot/internal/fakemodel"
 )
 
@@ -97,6 +98,55 @@ func TestToolsFillsHostValues(t *testing.T) {
 			if name == "tools" && strings.Contains(string(call.Tools[len(call.Tools)-1].Parameters), "turn") {
 				t.Errorf("the model is told of the turn")
 			}
+		}
+	}
+}
+
+// TestToolsRemembersResults: the next turn's prompt retells the calls with what
+// they put out.
+func TestToolsRemembersResults(t *testing.T) {
+	t.Parallel()
+	b := setupPlanner(t, "tools")
+	b.model.CallsTools("", toolCall("a", "addItem", `{"list":"Home","item":"milk"}`))
+	b.model.Says("Added.", "You have milk.")
+	b.say("add milk")
+	b.expect("Added.")
+	b.say("and now?")
+	b.expect("You have milk.")
+	asked := b.model.Calls()[2]
+	for i, m := range asked.Messages {
+		if len(m.ToolCalls) == 0 {
+			continue
+		}
+		answer := asked.Messages[i+1]
+		if m.ToolCalls[0].Name != "addItem" || answer.ToolCallID != m.ToolCalls[0].ID || !strings.Contains(answer.Content, "Added milk to the list Home") {
+			t.Errorf("call %+v, answer %+v", m, answer)
+		}
+		return
+	}
+	t.Errorf("no call in\n%s", asked.Text())
+}
+
+// TestToolsWaitsForApproval: the round goes on where it waited, and each of its
+// calls is answered.
+func TestToolsWaitsForApproval(t *testing.T) {
+	t.Parallel()
+	b := setupPlanner(t, "tools", func(c *bot.Config) {
+		c.Policy = func(_ context.Context, _ *actions.Turn, call actions.Call) (actions.Approval, error) {
+			return actions.Approval{Required: call.Action.Name == "deleteList"}, nil
+		}
+	})
+	b.model.CallsTools("", toolCall("a", "addItem", `{"list":"Home","item":"milk"}`), toolCall("b", "deleteList", `{"list":"Home"}`), toolCall("c", "addItem", `{"list":"Work","item":"pen"}`))
+	b.model.Says("All three.")
+	b.say("go on")
+	approve, _ := buttons(t, b.connector.Next(t))
+	b.post(b.replica(), b.activity(click(approve, nil)))
+	b.expect("All three.")
+	asked := b.model.Calls()[1].Messages
+	calls := asked[len(asked)-4].ToolCalls
+	for i, want := range []string{"Added milk", "Deleted the list Home", "Added pen"} {
+		if m := asked[len(asked)-3+i]; len(calls) != 3 || m.ToolCallID != calls[i].ID || !strings.HasPrefix(m.Content, want) {
+			t.Errorf("message %+v does not answer %+v with %s", m, calls, want)
 		}
 	}
 }
