@@ -165,6 +165,7 @@ func (r *run) finish(ctx context.Context, c *call) (stop error) {
 		c.result = actions.Fail("%s", safeReason(c.err))
 	}
 	log.Str("action", c.command.Action).Bool("failed", c.result.Failed()).Dur("took", c.took).Msg("action ran")
+	r.turn.bot.meter.action(c)
 	return stop
 }
 
@@ -178,7 +179,9 @@ func (r *run) record(c *call) {
 	if outcome.Failed {
 		return
 	}
-	r.executed = append(r.executed, c.command)
+	done := c.command
+	done.Result = outcome.Text
+	r.executed = append(r.executed, done)
 	if c.action.StateOnly {
 		r.turn.unsaved = append(r.turn.unsaved, outcome)
 	} else {

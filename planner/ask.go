@@ -58,14 +58,10 @@ func (a *asker) plan(ctx context.Context, turn *actions.Turn, read func(answer s
 	if err != nil {
 		return Plan{}, err
 	}
-	var refused []models.Message
+	var refused []DecodeErrorKind
+	var fork []models.Message // the refused answers, each with its fault
 	for attempt := 0; ; attempt++ {
-		messages, err := brief.layOut(in, brief.sizeOf(refused, nil))
-		if err != nil {
-			return Plan{}, err
-		}
-		messages = append(messages, refused...)
-		answer, err := brief.ask(ctx, turn, messages)
+		answer, err := brief.ask(ctx, turn, in, fork)
 		if err != nil {
 			return Plan{}, err
 		}
@@ -76,14 +72,16 @@ func (a *asker) plan(ctx context.Context, turn *actions.Turn, read func(answer s
 			err = fail(Truncated, "the answer was cut off before its end; be brief")
 		}
 		if err == nil {
+			plan.Refused = refused
 			logPlan(ctx, plan, attempt)
 			return plan, nil
 		}
 		if attempt >= a.cfg.MaxRepairs {
-			return Plan{}, err
+			return Plan{}, after(refused, err)
 		}
+		refused = append(refused, faultKind(err))
 		logRefusal(ctx, err, attempt+1)
-		refused = append(refused,
+		fork = append(fork,
 			models.Message{Role: models.Assistant, Text: answer.Text},
 			models.Message{Role: models.System, Text: feedback(err, a.form)})
 	}
@@ -132,9 +130,14 @@ func (a *asker) history(turn *actions.Turn) func(budget int) []prompts.Message {
 	}
 }
 
-// ask asks the model as the prompt says.
-func (a *asking) ask(ctx context.Context, turn *actions.Turn, messages []models.Message) (*models.Response, error) {
-	return complete(ctx, turn, a.model, a.request(messages))
+// ask asks the model as the prompt says. The messages of the fork come behind all
+// others.
+func (a *asking) ask(ctx context.Context, turn *actions.Turn, in prompts.AssembleInput, fork []models.Message) (*models.Response, error) {
+	messages, err := a.layOut(in, a.sizeOf(fork, nil))
+	if err != nil {
+		return nil, err
+	}
+	return complete(ctx, turn, a.model, a.request(append(messages, fork...)))
 }
 
 // complete asks a model, and adds the cost to the turn.
@@ -156,6 +159,22 @@ func complete(ctx context.Context, turn *actions.Turn, model models.Model, reque
 // feedback tells the model what was wrong with its answer, and what is wanted.
 func feedback(err error, form string) string {
 	return "Your answer could not be used and nothing of it was done: " + err.Error() + "\nAnswer again with " + form + "."
+}
+
+// faultKind is the kind of a fault in an answer.
+func faultKind(err error) DecodeErrorKind {
+	if fault, ok := errors.AsType[*DecodeError](err); ok {
+		return fault.Kind
+	}
+	return InvalidPlan
+}
+
+// after adds the faults of earlier answers to the last.
+func after(refused []DecodeErrorKind, err error) error {
+	if fault, ok := errors.AsType[*DecodeError](err); ok && len(refused) > 0 {
+		return &DecodeError{Kind: fault.Kind, Detail: fault.Detail, Before: refused}
+	}
+	return err
 }
 
 // logRefusal reports why an answer was refused. The detail quotes the model, so it

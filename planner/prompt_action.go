@@ -205,11 +205,7 @@ func (t *promptTask) run(ctx context.Context, turn *actions.Turn, inputs map[str
 	if err != nil {
 		return actions.Result{}, err
 	}
-	var answer *models.Response
-	messages, err := t.layOut(in, 0)
-	if err == nil {
-		answer, err = t.ask(ctx, turn, messages)
-	}
+	answer, err := t.ask(ctx, turn, in, nil)
 	switch {
 	case err == nil:
 	case ctx.Err() != nil:
