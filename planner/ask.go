@@ -32,6 +32,13 @@ func newAsker(ctx context.Context, kind, form string, cfg SequenceConfig) (asker
 	if err := cfg.check(); err != nil {
 		return asker{}, err
 	}
+	if cfg.Prompts == nil {
+		embedded, err := prompts.Load("")
+		if err != nil {
+			return asker{}, err
+		}
+		cfg.Prompts = embedded
+	}
 	cfg.HistoryTokens = cmp.Or(cfg.HistoryTokens, defaultHistoryTokens)
 	cfg.MaxRepairs = cmp.Or(cfg.MaxRepairs, 2)
 	cfg.MaxTokens = cmp.Or(cfg.MaxTokens, 2000)
