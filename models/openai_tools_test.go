@@ -160,7 +160,7 @@ func TestHistoryIsMadeLegal(t *testing.T) {
 			if len(id) > 40 || id == "" {
 				t.Errorf("id %q", id)
 			}
-			want := map[string]any{"role": "assistant", "tool_calls": []any{wireCall(id, tt.wantName, tt.wantArguments)}}
+			want := map[string]any{"role": "assistant", "content": "", "tool_calls": []any{wireCall(id, tt.wantName, tt.wantArguments)}}
 			if diff := cmp.Diff(any(want), messages[1]); diff != "" {
 				t.Error(diff)
 			}
@@ -168,23 +168,25 @@ func TestHistoryIsMadeLegal(t *testing.T) {
 	}
 }
 
-// TestEmptyAnswersAreWrittenWhereTheyStand: texts and schemas may hold the very
+// TestEmptyContentsAreWrittenWhereTheyStand: texts and schemas may hold the very
 // words that are looked for.
-func TestEmptyAnswersAreWrittenWhereTheyStand(t *testing.T) {
+func TestEmptyContentsAreWrittenWhereTheyStand(t *testing.T) {
 	t.Parallel()
-	trap := `{"role":"tool","tool_call_id":"x"}`
+	trap, other := `{"role":"tool","tool_call_id":"x"}`, `{"role":"assistant","tool_calls":[]}`
 	messages := afterCalls()
-	messages[1].Text, messages[3].Text = trap, trap
-	tool := models.Tool{Name: "f", Schema: json.RawMessage(`{"type":"object","default":` + trap + `}`)}
+	messages[1].Text, messages[2].Text, messages[3].Text = trap, "", trap
+	tool := models.Tool{Name: "f", Schema: json.RawMessage(`{"type":"object","default":[` + trap + `,` + other + `]}`)}
 	body := bodyOf(t, &models.Request{Messages: messages, Tools: []models.Tool{tool}}, nil)
 	sent := body["messages"].([]any)
-	for i, want := range map[int]string{1: trap, 3: trap, 4: ""} {
+	for i, want := range map[int]string{1: trap, 2: "", 3: trap, 4: ""} {
 		if got, ok := sent[i].(map[string]any)["content"]; !ok || got != want {
 			t.Errorf("message %d has content %v", i, got)
 		}
 	}
 	schema := body["tools"].([]any)[0].(map[string]any)["function"].(map[string]any)["parameters"]
-	if diff := cmp.Diff(any(map[string]any{"type": "object", "default": map[string]any{"role": "tool", "tool_call_id": "x"}}), schema); diff != "" {
+	if diff := cmp.Diff(any(map[string]any{"type": "object", "default": []any{
+		map[string]any{"role": "tool", "tool_call_id": "x"}, map[string]any{"role": "assistant", "tool_calls": []any{}},
+	}}), schema); diff != "" {
 		t.Error(diff)
 	}
 }
