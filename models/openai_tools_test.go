@@ -297,6 +297,7 @@ func TestLearnsWhatAServerTakesOfTools(t *testing.T) {
 		{"strict, Mistral", []picky{{422, `{"object":"error","message":{"detail":[{"type":"extra_forbidden","loc":["body","tools",0,"function","strict"],"msg":"Extra inputs are not permitted"}]},"type":"invalid_request_error"}`, hasStrict}}, 2},
 		{"a schema that is not strict", []picky{{400, openaiSays("tools[0].function.parameters", "invalid_function_parameters", "Invalid schema for function 'addItem': In context=(), 'additionalProperties' is required to be supplied and to be false."), hasStrict}}, 2},
 		{"choice", []picky{{400, openaiSays("", "invalid_request_error", "deepseek-reasoner does not support this tool_choice"), has("tool_choice")}}, 2},
+		{"choice, by words", []picky{{400, openaiSays("", "", "This model does not support tool_choice."), has("tool_choice")}}, 2},
 		{"choice while thinking", []picky{{400, openaiSays("", "invalid_request_error", "Thinking may not be enabled when tool_choice forces tool use."), has("tool_choice")}}, 2},
 		{"reasoning", []picky{{400, openaiSays("reasoning_effort", "", "Function tools with reasoning_effort are not supported for gpt-5.4 in /v1/chat/completions. Please use /v1/responses instead."), reasons}}, 2},
 		{"ids of nine letters", []picky{{400, `{"object":"error","message":"Tool call id was call_a but must be a-z, A-Z, 0-9, with a length of 9.","type":"invalid_function_call","param":null,"code":"3280"}`, longIDs}}, 2},
@@ -493,6 +494,22 @@ func TestRolesKeepAnswersBehindTheirCalls(t *testing.T) {
 				t.Error(diff)
 			}
 		})
+	}
+}
+
+// TestCallsWithoutAnswersStayApart, though no server takes them.
+func TestCallsWithoutAnswersStayApart(t *testing.T) {
+	t.Parallel()
+	model, got := learner(t, picky{400, openaiSays("", "", "System role not supported"), system})
+	_, err := model.Complete(t.Context(), &models.Request{Messages: []models.Message{
+		{Role: models.System, Text: "x"}, {Role: models.Assistant, Calls: []models.Call{{ID: "1", Name: "f"}}}, {Role: models.Assistant, Text: "y"},
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	<-got
+	if body := <-got; roles(body) != "uaa" {
+		t.Errorf("roles %s", roles(body))
 	}
 }
 
