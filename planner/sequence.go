@@ -10,13 +10,14 @@ import (
 	"github.com/planbot-go/planbot/prompts"
 )
 
-// SequenceConfig says what a [Sequence] is made of. Model, Prompts and Actions
-// are required; the zero value of every other field is a working default.
+// SequenceConfig says what a [Sequence] is made of. Model and Actions are
+// required; the zero value of every other field is a working default.
 type SequenceConfig struct {
 	Model   models.Model
-	Prompts *prompts.Library
 	Actions *actions.Registry
 
+	// Prompts are where the prompt is found. nil: the embedded ones.
+	Prompts *prompts.Library
 	// Exclude are actions that the model is not told of and may not plan: names of
 	// actions, with their plugin as in Writer-Translate or Writer.Translate or
 	// without it, and names of plugins, all without regard to case.
@@ -72,7 +73,6 @@ func (c *SequenceConfig) check() error {
 		fault string
 	}{
 		{c.Model == nil, "no Model"},
-		{c.Prompts == nil, "no Prompts"},
 		{c.Actions == nil, "no Actions"},
 		{c.HistoryTokens < 0, "HistoryTokens is negative"},
 		{c.MaxTokens < 0, "MaxTokens is negative"},

@@ -23,6 +23,7 @@ var layers = map[string]int{
 	"bottest":    8,
 	"cmd":        9,
 	"examples":   9,
+	"bench":      9,
 }
 
 // vendors says in which rooms the packages of an SDK may be seen, tests included.

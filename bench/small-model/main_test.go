@@ -1,0 +1,181 @@
+package main
+
+import (
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/planbot-go/planbot/actions"
+	"github.com/planbot-go/planbot/actions/lists"
+	"github.com/planbot-go/planbot/planner"
+	"github.com/planbot-go/planbot/prompts"
+)
+
+// The judge is judged here, without a model. The tests are in package main: a
+// program has no outside.
+
+func registry() *actions.Registry {
+	reg := actions.New()
+	lists.Register(reg)
+	return reg
+}
+
+func TestUtterancesAskForWhatCanBeDone(t *testing.T) {
+	t.Parallel()
+	all, err := utterances()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(all) != 50 {
+		t.Errorf("%d utterances", len(all))
+	}
+	said, used := map[string]bool{}, map[string]bool{}
+	for _, u := range all {
+		if said[u.Text] {
+			t.Errorf("%q is there twice", u.Text)
+		}
+		said[u.Text] = true
+		var plan planner.Plan
+		for _, d := range u.Do {
+			plan.Commands = append(plan.Commands, planner.Command{Kind: planner.Do, Action: d.Action, Entities: d.Entities})
+			used[d.Action] = true
+		}
+		if len(u.Do) > 0 {
+			if _, err := planner.Validate(plan, registry()); err != nil {
+				t.Errorf("%q: %v", u.Text, err)
+			}
+		}
+		if actions, entities := u.judge(plan); !actions || !entities {
+			t.Errorf("%q: the right plan is judged wrong", u.Text)
+		}
+	}
+	for _, a := range registry().All() {
+		if !used[a.Name] {
+			t.Errorf("no utterance asks for %s", a.Name)
+		}
+	}
+}
+
+func TestJudge(t *testing.T) {
+	t.Parallel()
+	u := utterance{Do: []deed{{Action: "addItem", Entities: map[string]any{"list": "groceries", "item": "milk"}}}}
+	for _, tt := range []struct {
+		plan              string
+		actions, entities bool
+	}{
+		{`{"commands":[{"type":"DO","action":"addItem","entities":{"list":" Groceries","item":"MILK"}},{"type":"SAY","response":"Done."}]}`, true, true},
+		{`{"commands":[{"type":"DO","action":"addItem","entities":{"list":"groceries","item":"milk","note":null}}]}`, true, true},
+		{`{"commands":[{"type":"DO","action":"addItem","entities":{"list":"groceries","item":"bread"}}]}`, true, false},
+		{`{"commands":[{"type":"DO","action":"addItem","entities":{"list":"groceries"}}]}`, true, false},
+		{`{"commands":[{"type":"DO","action":"addItem","entities":{"list":"groceries","item":"milk","note":"2"}}]}`, true, false},
+		{`{"commands":[{"type":"DO","action":"removeItem","entities":{"list":"groceries","item":"milk"}}]}`, false, false},
+		{`{"commands":[{"type":"DO","action":"addItem","entities":{"list":"groceries","item":"milk"}},{"type":"DO","action":"addItem","entities":{"list":"groceries","item":"milk"}}]}`, false, false},
+		{`{"commands":[{"type":"SAY","response":"milk"}]}`, false, false},
+	} {
+		plan, err := planner.Decode(tt.plan)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if a, e := u.judge(plan); a != tt.actions || e != tt.entities {
+			t.Errorf("%s: %v, %v", tt.plan, a, e)
+		}
+	}
+}
+
+func TestUnexpected(t *testing.T) {
+	t.Parallel()
+	do := func(item string) planner.Command {
+		return planner.Command{Kind: planner.Do, Action: "addItem", Entities: map[string]any{"list": "a", "item": item}}
+	}
+	const milk = `{"type":"DO","action":"AddItem","parameters":{"list":"a","item":"milk"}}`
+	for _, tt := range []struct {
+		text string
+		does []planner.Command
+		want int
+	}{
+		{`{"commands":[` + milk + `]}`, []planner.Command{do("milk")}, 0},
+		{`Here: {x} ` + "```" + `{"commands":[` + milk + `]}`, []planner.Command{do("milk")}, 0},
+		{`{"commands":[` + milk + `]}`, []planner.Command{do("bread")}, 1},
+		{`{"commands":[` + milk + `]}`, []planner.Command{do("milk"), do("bread")}, 1},
+		{strings.Replace(milk, "addItem", "removeItem", 1), nil, 0},
+		{strings.Replace(milk, "AddItem", "removeItem", 1), []planner.Command{do("milk")}, 1},
+		{strings.Replace(milk, "DO", "SAY", 1), []planner.Command{do("milk")}, 1},
+		{strings.ReplaceAll(milk, `"`, `'`), []planner.Command{do("milk")}, 1}, // read, but not by a strict reading
+		{`"` + strings.ReplaceAll(milk, `"`, `\"`) + `"`, []planner.Command{do("milk")}, 1},
+		{"", []planner.Command{{Kind: planner.Say, Response: "hello"}}, 0},
+	} {
+		if got := unexpected(planner.Plan{Commands: tt.does}, tt.text); len(got) != tt.want {
+			t.Errorf("%s: %v", tt.text, got)
+		}
+	}
+}
+
+func TestTeamsPromptNamesEveryAction(t *testing.T) {
+	t.Parallel()
+	library, err := teamsPrompts(registry())
+	if err != nil {
+		t.Fatal(err)
+	}
+	prompt, err := library.Prompt("sequence")
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := prompt.Render(t.Context(), prompts.Data{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, part := range []string{"  createList:\n    description: ", "      items:\n        type: array\n        items:\n          type: string\n", "  summarizeLists:\n", `"parameters":{`} {
+		if !strings.Contains(text, part) {
+			t.Errorf("no %q in %s", part, text)
+		}
+	}
+}
+
+func TestTapKeepsWhatPasses(t *testing.T) {
+	t.Parallel()
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/v1/z" {
+			w.WriteHeader(http.StatusOK)
+			_ = http.NewResponseController(w).Flush()
+			panic(http.ErrAbortHandler)
+		}
+		if r.URL.Path != "/v1/x" {
+			w.WriteHeader(http.StatusTeapot)
+		}
+		_, _ = io.Copy(w, r.Body)
+	}))
+	defer server.Close()
+	tap, err := openTap(t.Context(), server.URL+"/v1/")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer tap.close()
+	for _, path := range []string{"/x", "/y"} {
+		res, err := http.Post(tap.url+path, "text/plain", strings.NewReader("hello"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if body, err := io.ReadAll(res.Body); err != nil || string(body) != "hello" {
+			t.Errorf("%q, %v", body, err)
+		}
+		_ = res.Body.Close()
+	}
+	res, err := http.Post(tap.url+"/z", "text/plain", http.NoBody)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := io.ReadAll(res.Body); err == nil {
+		t.Error("what the server broke off looks whole")
+	}
+	_ = res.Body.Close()
+	seen := tap.since(0)
+	if got := statuses(seen); !slices.Equal(got, []int{200, 418, 200}) {
+		t.Fatalf("statuses %v", got)
+	}
+	if string(seen[0].request) != "hello" || seen[0].String() != `200 "hello"` || len(tap.since(1)) != 2 {
+		t.Errorf("kept %q, %s", seen[0].request, seen[0])
+	}
+}
