@@ -127,7 +127,7 @@ func TestThePromptIsRenderedForTheTurn(t *testing.T) {
 		t.Fatal(err)
 	}
 	messages := model.asked[0].Messages
-	if want := `Mia in ["a"]: {{actions}} $5 (glad) {{actions}} $5+a b!t1`; messages[0].Text != want {
+	if want := `Mia in - a: {{actions}} $5 (glad) {{actions}} $5+a b!t1`; messages[0].Text != want {
 		t.Errorf("got %s\nwant %s", messages[0].Text, want)
 	}
 	if last := messages[len(messages)-1]; last.Role == models.User {

@@ -1,9 +1,9 @@
 package planner
 
 import (
-	"bytes"
-	"encoding/json"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 
 	"github.com/planbot-go/planbot/actions"
@@ -96,13 +96,19 @@ func (e *Execution) Advance(result actions.Result) error {
 	return nil
 }
 
-// UnmarshalJSON reads what was kept, with numbers as json.Number.
+// Validate checks the whole plan as [Validate] does, with the variables that are
+// set by now. What it says of an entity with such a variable is said just before
+// its command.
+func (e *Execution) Validate(reg *actions.Registry) error {
+	return validate(&e.Plan, reg, slices.Collect(maps.Keys(e.Variables)))
+}
+
+// UnmarshalJSON reads what was kept, with numbers as json.Number. It refuses what
+// a later version of this program wrote, and anything that this one does not know.
 func (e *Execution) UnmarshalJSON(data []byte) error {
 	type plain Execution
-	dec := json.NewDecoder(bytes.NewReader(data))
-	dec.UseNumber()
 	var p plain
-	if err := dec.Decode(&p); err != nil {
+	if err := decodeStrictly(data, &p); err != nil {
 		return fmt.Errorf("read execution: %w", err)
 	}
 	if p.Next < 0 || p.Next > len(p.Plan.Commands) {

@@ -67,7 +67,7 @@ func TestAPromptActionAsksWithItsInputs(t *testing.T) {
 	}
 	warm := 0.9
 	want := &models.Request{
-		Messages:  []models.Message{{Role: models.User, Text: `4 lines about {{$user.name}} $5 for Mia: ["sun"].`}},
+		Messages:  []models.Message{{Role: models.User, Text: `4 lines about {{$user.name}} $5 for Mia: - sun.`}},
 		MaxTokens: 60, Temperature: &warm,
 	}
 	if diff := cmp.Diff(want, model.asked[0]); diff != "" {

@@ -17,20 +17,21 @@ import (
 // no command saves is plain text. An entity with a variable in it has no type
 // yet, so it is only checked for being there. The error is a [*DecodeError].
 func Validate(p Plan, reg *actions.Registry) (Plan, error) {
-	if err := validate(&p, reg); err != nil {
+	if err := validate(&p, reg, nil); err != nil {
 		return Plan{}, err
 	}
 	return p, nil
 }
 
-func validate(p *Plan, reg *actions.Registry) error {
+// validate checks a plan in which the given variables are set from the start.
+func validate(p *Plan, reg *actions.Registry, given []string) error {
 	if len(p.Commands) == 0 {
 		return errNothing
 	}
 	if err := checkForm(p.Commands); err != nil {
 		return err
 	}
-	saved := savedNames(p.Commands)
+	saved := savedNames(p.Commands, given)
 	if err := checkOrder(p.Commands, saved); err != nil {
 		return err
 	}
@@ -68,9 +69,15 @@ func checkForm(commands []Command) error {
 }
 
 // savedNames maps each name that the plan saves, in lower case, to the command
-// that saves it first; nil for a plan that saves nothing.
-func savedNames(commands []Command) map[string]int {
+// that saves it first, and those that are given to -1; nil when there are none.
+func savedNames(commands []Command, given []string) map[string]int {
 	var saved map[string]int
+	if len(given) > 0 {
+		saved = make(map[string]int, len(given))
+	}
+	for _, name := range given {
+		saved[strings.ToLower(name)] = -1
+	}
 	for i := range commands {
 		name := strings.ToLower(commands[i].SaveAs)
 		if name == "" {

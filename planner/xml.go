@@ -16,6 +16,9 @@ type XMLDecoder struct {
 	// have set as a variable is not set, and a plan that uses it is refused, as is
 	// one with nothing else to run. The plan's repairs say "missing_function".
 	AllowMissing bool
+	// KeepInput leaves the first $INPUT in the plan as a variable that is set when
+	// it is run, see [NewExecution]; the goal is not looked at.
+	KeepInput bool
 }
 
 // DecodeXML is [XMLDecoder.Decode] for plans of whose functions none may be missing.
@@ -120,7 +123,7 @@ func (d *XMLDecoder) read(s *xmlScan, p xmlPlan, goal string) (Plan, error) {
 		return Plan{}, err
 	}
 	plan := Plan{Commands: w.commands, TrimResults: true}
-	if err := validate(&plan, d.Actions); err != nil {
+	if err := validate(&plan, d.Actions, w.inputs()); err != nil {
 		return Plan{}, err
 	}
 	if w.missing != "" {

@@ -26,8 +26,9 @@ type xmlStep struct {
 // xmlPlan is a <plan> in an answer, with the fault for which it cannot run.
 type xmlPlan struct {
 	span
-	steps []xmlStep
-	fault *DecodeError
+	attributes []attribute
+	steps      []xmlStep
+	fault      *DecodeError
 }
 
 // isEmpty reports whether there is nothing in the plan that could run.
@@ -157,7 +158,8 @@ func (s *xmlScan) plan() *DecodeError {
 	s.leave(s.pos)
 	p := xmlPlan{span: span{start: s.pos}}
 	s.pos += len("<plan")
-	_, closed, err := s.startTag("plan")
+	attributes, closed, err := s.startTag("plan")
+	p.attributes = attributes
 	for err == nil && !closed {
 		closed, err = s.child(&p)
 	}

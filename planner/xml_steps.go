@@ -30,7 +30,7 @@ func (s *xmlScan) child(p *xmlPlan) (last bool, err *DecodeError) {
 	case strings.EqualFold(name, "plan") && len(p.steps) == 0: // the one before was only spoken of
 		s.around = append(s.around, span{p.start, start})
 		p.start = start
-		_, last, err = s.startTag(name)
+		p.attributes, last, err = s.startTag(name)
 		return last, err
 	case strings.EqualFold(name, "plan"):
 		return false, fail(InvalidPlan, "a <plan> stands within the <plan>")

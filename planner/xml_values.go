@@ -198,6 +198,9 @@ func (w *weaver) input() (string, *DecodeError) {
 	if w.last >= 0 {
 		return "$" + w.saved(w.last), nil
 	}
+	if w.d.KeepInput {
+		return "$INPUT", nil
+	}
 	if w.inlined += len(w.goal); w.inlined > maxBytes {
 		return "", fail(InvalidPlan, "the plan repeats the goal too often")
 	}

@@ -50,10 +50,18 @@ func (d *XMLDecoder) weave(steps []xmlStep, goal string) (*weaver, error) {
 		return nil, fail(UnknownAction, "there is no function %q%s", clip(w.missing), suggest(w.missing, d.Actions))
 	}
 	w.result()
-	if w.dollars && !(Plan{Commands: w.commands}).Saves() {
+	if w.dollars && !(Plan{Commands: w.commands}).Saves() && len(w.inputs()) == 0 {
 		w.settle()
 	}
 	return w, nil
+}
+
+// inputs are the variables that are set when the plan is run.
+func (w *weaver) inputs() []string {
+	if !w.d.KeepInput {
+		return nil
+	}
+	return Plan{Commands: w.commands}.Inputs()
 }
 
 // noteResults notes the names that any step appends to the result: whatever sets

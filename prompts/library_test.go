@@ -50,7 +50,7 @@ func TestLoad(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff([]string{"sequence", "sequential"}, library.Names()); diff != "" {
+	if diff := cmp.Diff([]string{"sequence", "sequential", "tools"}, library.Names()); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
 	}
 	if _, err := library.Prompt("gone"); !errors.Is(err, prompts.ErrNoPrompt) {
@@ -85,7 +85,7 @@ func TestLoadKeepsWhatIsNotOverridden(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff([]string{"poem", "sequence", "sequential"}, library.Names()); diff != "" {
+	if diff := cmp.Diff([]string{"poem", "sequence", "sequential", "tools"}, library.Names()); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
 	}
 }

@@ -57,7 +57,7 @@ func TestRender(t *testing.T) {
 		{"time", "{{$user.since}}", "2026-11-21T05:46:00Z"},
 		{"object", "{{$conversation.lists}}", `{"a":[],"b":["x"]}`},
 		{"JSON text", "{{$user.json}}", "a \"b\""},
-		{"JSON", "{{$user.raw}}<{{$user.null}}>", `[1, "a"]<>`},
+		{"JSON", "{{$user.raw}}<{{$user.null}}>", `[1,"a"]<>`},
 		{"a value is not read again", "{{$evil}}", "{{broken}} {{$input}} }}"},
 		{"an argument is not read again", "{{list $evil '{{broken}}'}}", "[{{broken}} {{$input}} }}][{{broken}}]"},
 		{"function", "{{list}}", "[]"},
