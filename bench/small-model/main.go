@@ -86,7 +86,8 @@ func (b *bench) run(ctx context.Context, url string) (failed int, err error) {
 
 // newModel is a client of the server that has learned nothing yet.
 func (b *bench) newModel(change ...func(*models.OpenAIConfig)) (*models.OpenAI, error) {
-	cfg := models.OpenAIConfig{BaseURL: b.tap.url, Key: b.key, Model: b.model}
+	// A busy machine writes a few tokens a second.
+	cfg := models.OpenAIConfig{BaseURL: b.tap.url, Key: b.key, Model: b.model, Timeout: 10 * time.Minute}
 	for _, c := range change {
 		c(&cfg)
 	}
