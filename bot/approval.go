@@ -137,6 +137,7 @@ func (r *run) pause(ctx context.Context, c *call, approval actions.Approval) (en
 		return over, err
 	}
 	t.done = true
+	t.bot.meter.approval("asked")
 	zerolog.Ctx(ctx).Info().Str("approval", p.ID).Str("action", p.Action).Msg("waits for approval")
 	t.noteCard(ctx, doc)
 	return waiting, nil

@@ -107,6 +107,11 @@ func (b *Bot) decide(ctx context.Context, t *Turn, d decision) error {
 	}
 	zerolog.Ctx(ctx).Info().Str("approval", taken.ID).Str("of_turn", taken.Turn).Str("action", taken.Action).
 		Str("by", t.Activity.From.ID).Bool("approved", made.Approved).Msg("approval decided")
+	if made.Approved {
+		b.meter.approval("approved")
+	} else {
+		b.meter.approval("rejected")
+	}
 	t.showDecision(&taken, *p.Decided)
 	b.goOnAfter(ctx, t, &taken, *p.Decided)
 	return nil

@@ -17,6 +17,7 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/rs/zerolog"
 
 	"github.com/planbot-go/planbot/actions"
@@ -123,6 +124,9 @@ type Config struct {
 	// process, MaxWaitingPerConversation those of one conversation. Beyond
 	// them the channel is told to come back. 0: 1024, 10000, 256.
 	MaxTurns, MaxWaiting, MaxWaitingPerConversation int
+	// Metrics is where the bot's metrics are registered, all named planbot_…. nil:
+	// there are none.
+	Metrics prometheus.Registerer
 	// Log receives what the bot reports. The zero value is silent.
 	Log zerolog.Logger
 }
@@ -134,6 +138,7 @@ type Bot struct {
 	routes routes
 	lanes  *lanes
 	recent *recent
+	meter  *metrics
 }
 
 // New returns a bot with the built-in routes (welcome, help, /reset, /forget),
@@ -183,7 +188,11 @@ func New(cfg Config) (*Bot, error) {
 	if cfg.Policy == nil {
 		cfg.Policy = actions.DefaultPolicy
 	}
-	b := &Bot{cfg: cfg, recent: newRecent(), lanes: newLanes(limits{
+	meter, err := newMetrics(cfg.Metrics)
+	if err != nil {
+		return nil, fmt.Errorf("bot config: Metrics: %w", err)
+	}
+	b := &Bot{cfg: cfg, meter: meter, recent: newRecent(), lanes: newLanes(limits{
 		running: cmp.Or(cfg.MaxTurns, 1024),
 		waiting: cmp.Or(cfg.MaxWaiting, 10_000),
 		perLane: cmp.Or(cfg.MaxWaitingPerConversation, 256),

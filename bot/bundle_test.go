@@ -84,14 +84,18 @@ func (b *bundle) wire(store bot.Store, change ...func(*bot.Config)) *bot.Bot {
 // newPlanner makes the planner.
 func (b *bundle) newPlanner(cfg planner.SequenceConfig) bot.Planner {
 	b.Helper()
-	if b.planner == "sequential" {
-		sequential, err := planner.NewSequential(b.Context(), planner.SequentialConfig(cfg))
-		b.must(err)
-		return sequential
+	var made bot.Planner
+	var err error
+	switch b.planner {
+	case "sequential":
+		made, err = planner.NewSequential(b.Context(), planner.SequentialConfig(cfg))
+	case "tools":
+		made, err = planner.NewTools(b.Context(), planner.ToolsConfig{SequenceConfig: cfg})
+	default:
+		made, err = planner.NewSequence(b.Context(), cfg)
 	}
-	sequence, err := planner.NewSequence(b.Context(), cfg)
 	b.must(err)
-	return sequence
+	return made
 }
 
 // replica starts another process, as far as a test can, and returns its address.

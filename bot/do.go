@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"strings"
 	"sync"
 	"time"
 
@@ -165,6 +166,7 @@ func (r *run) finish(ctx context.Context, c *call) (stop error) {
 		c.result = actions.Fail("%s", safeReason(c.err))
 	}
 	log.Str("action", c.command.Action).Bool("failed", c.result.Failed()).Dur("took", c.took).Msg("action ran")
+	r.turn.bot.meter.action(c)
 	return stop
 }
 
@@ -172,18 +174,31 @@ func (r *run) finish(ctx context.Context, c *call) (stop error) {
 func (r *run) record(c *call) {
 	outcome := actions.Outcome{
 		Action: c.command.Action, Entities: c.command.Entities, CallID: c.command.CallID,
-		Text: c.result.Text(), Failed: c.result.Failed(),
+		Text: shown(c.result.Text()), Failed: c.result.Failed(),
 	}
 	r.report(outcome)
 	if outcome.Failed {
 		return
 	}
-	r.executed = append(r.executed, c.command)
+	done := c.command
+	done.Result = outcome.Text
+	r.executed = append(r.executed, done)
 	if c.action.StateOnly {
 		r.turn.unsaved = append(r.turn.unsaved, outcome)
 	} else {
 		r.turn.kept = append(r.turn.kept, outcome)
 	}
+}
+
+// maxResult is how many bytes of a result the model is shown.
+const maxResult = 32 << 10
+
+// shown is what the model sees of a result; its end is marked when it is cut.
+func shown(text string) string {
+	if len(text) <= maxResult {
+		return text
+	}
+	return strings.ToValidUTF8(text[:maxResult], "") + " […]"
 }
 
 // leaveOut answers the calls of the model that come after one that failed: each

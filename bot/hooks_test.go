@@ -257,3 +257,18 @@ func TestParallelCallsThatAreCutOff(t *testing.T) {
 	b.say("go")
 	b.expectFault("I cannot tell whether this was done: hangA, hangB.")
 }
+
+func TestALongResultIsCutForTheModel(t *testing.T) {
+	t.Parallel()
+	b := hooked(t, bot.Hooks{})
+	actions.Add(b.actions, "long", "Is long", func(context.Context, *actions.Turn, struct{}) (actions.Result, error) {
+		return actions.Text("%s", strings.Repeat("é", 30_000)), nil
+	})
+	b.model.Says(plan(do("long", `{}`)), plan(say("Long.")))
+	b.say("go")
+	b.expect("Long.")
+	prompt := b.model.Calls()[1].Text()
+	if n := strings.Count(prompt, "é"); n != 16<<10 || !strings.Contains(prompt, "é […]") {
+		t.Errorf("%d letters", n)
+	}
+}

@@ -94,8 +94,10 @@ func (r *run) loop(ctx context.Context) error {
 func (r *run) makePlan(ctx context.Context) error {
 	plan, err := r.turn.bot.cfg.Planner.Plan(ctx, r.turn.Turn)
 	if err != nil {
+		r.turn.bot.meter.noPlan(err)
 		return fmt.Errorf("plan: %w", err)
 	}
+	r.turn.bot.meter.plan(plan)
 	if plan, err = r.planReady(ctx, plan); err != nil {
 		return err
 	}

@@ -73,6 +73,7 @@ func (t *Turn) deliverOne(ctx context.Context, a *activity.Activity) error {
 	}
 	began := time.Now()
 	id, err := t.send(ctx, a)
+	t.bot.meter.reply(err)
 	if err != nil {
 		return &sendError{fmt.Errorf("send reply: %w", err)}
 	}

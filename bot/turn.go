@@ -105,6 +105,7 @@ func (b *Bot) run(ctx context.Context, t *Turn) {
 	}
 	if reason := b.unwanted(t); reason != "" {
 		log.Info().Str("reason", reason).Msg("activity ignored")
+		b.meter.ignored()
 		return
 	}
 	if d, ok := decisionIn(t); ok {
@@ -135,6 +136,7 @@ func (b *Bot) work(ctx context.Context, t *Turn, route func(*Turn) Handler) {
 	if t.resumes == "" && (err == nil || len(t.Sent) > 0) {
 		b.recent.add(t)
 	}
+	b.meter.turn(err, time.Since(began))
 	t.report(line).Dur("took", time.Since(began)).Msg("turn ended")
 }
 

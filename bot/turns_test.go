@@ -13,13 +13,16 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"golang.org/x/tools/txtar"
+
+	"github.com/planbot-go/planbot/internal/fakemodel"
 )
 
 var update = flag.Bool("update", false, "write what was sent into testdata/turns")
 
 // TestTurns plays whole turns from files. Each "N activity" section holds the
 // fields of an activity over the defaults of a personal chat in Teams; "N model"
-// what the model says, a section a call; "N sent" everything that the bot sends
+// what the model says, a section a call, or "N calls" what it calls as tools, a
+// line of id, name and arguments each; "N sent" everything that the bot sends
 // for it; "N prompt", if there is one, lines that the last prompt has to hold. A
 // first section "planner" names the planner.
 func TestTurns(t *testing.T) {
@@ -60,9 +63,7 @@ func play(b *bundle, archive *txtar.Archive) {
 			}
 			return
 		}
-		for _, m := range sections(archive, n, "model") {
-			b.model.Says(strings.TrimSuffix(string(m.Data), "\n"))
-		}
+		script(b, archive, n)
 		var over event
 		b.must(json.Unmarshal(activities[0].Data, &over))
 		over["id"] = fmt.Sprint("activity-", n)
@@ -86,6 +87,25 @@ func play(b *bundle, archive *txtar.Archive) {
 		}
 		for _, p := range sections(archive, n, "prompt") {
 			checkPrompt(b, n, string(p.Data))
+		}
+	}
+}
+
+// script tells the model its answers in turn n, in the order of the file.
+func script(b *bundle, archive *txtar.Archive, n int) {
+	for i := range archive.Files {
+		data := strings.TrimSuffix(string(archive.Files[i].Data), "\n")
+		switch archive.Files[i].Name {
+		case fmt.Sprint(n, " model"):
+			b.model.Says(data)
+		case fmt.Sprint(n, " calls"):
+			var calls []fakemodel.ToolCall
+			for line := range strings.SplitSeq(data, "\n") {
+				id, call, _ := strings.Cut(line, " ")
+				name, arguments, _ := strings.Cut(call, " ")
+				calls = append(calls, fakemodel.ToolCall{ID: id, Name: name, Arguments: arguments})
+			}
+			b.model.CallsTools("", calls...)
 		}
 	}
 }

@@ -59,6 +59,7 @@ func (a *asker) plan(ctx context.Context, turn *actions.Turn, read func(answer s
 	if err != nil {
 		return Plan{}, err
 	}
+	var refused []DecodeErrorKind
 	for attempt := 0; ; attempt++ {
 		answer, err := brief.ask(ctx, turn, messages)
 		if err != nil {
@@ -71,12 +72,14 @@ func (a *asker) plan(ctx context.Context, turn *actions.Turn, read func(answer s
 			err = fail(Truncated, "the answer was cut off before its end; be brief")
 		}
 		if err == nil {
+			plan.Refused = refused
 			logPlan(ctx, plan, attempt)
 			return plan, nil
 		}
 		if attempt >= a.cfg.MaxRepairs {
-			return Plan{}, err
+			return Plan{}, after(refused, err)
 		}
+		refused = append(refused, faultKind(err))
 		logRefusal(ctx, err, attempt+1)
 		messages = append(messages,
 			models.Message{Role: models.Assistant, Text: answer.Text},
@@ -152,6 +155,22 @@ func complete(ctx context.Context, turn *actions.Turn, model models.Model, reque
 // feedback tells the model what was wrong with its answer, and what is wanted.
 func feedback(err error, form string) string {
 	return "Your answer could not be used and nothing of it was done: " + err.Error() + "\nAnswer again with " + form + "."
+}
+
+// faultKind is the kind of a fault in an answer.
+func faultKind(err error) DecodeErrorKind {
+	if fault, ok := errors.AsType[*DecodeError](err); ok {
+		return fault.Kind
+	}
+	return InvalidPlan
+}
+
+// after adds the faults of earlier answers to the last.
+func after(refused []DecodeErrorKind, err error) error {
+	if fault, ok := errors.AsType[*DecodeError](err); ok && len(refused) > 0 {
+		return &DecodeError{Kind: fault.Kind, Detail: fault.Detail, Before: refused}
+	}
+	return err
 }
 
 // logRefusal reports why an answer was refused. The detail quotes the model, so it

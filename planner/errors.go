@@ -22,6 +22,9 @@ const (
 type DecodeError struct {
 	Kind   DecodeErrorKind
 	Detail string
+	// Before are the faults of earlier answers in the same turn; [Decode] and
+	// [Validate] leave it empty.
+	Before []DecodeErrorKind
 }
 
 func (e *DecodeError) Error() string {

@@ -59,6 +59,9 @@ type Plan struct {
 	// TrimResults says that results are saved without white space around them, as
 	// Semantic Kernel does.
 	TrimResults bool `json:"trimResults,omitempty"`
+	// Refused are the faults of the answers before this one, which could not be
+	// used; none when the first answer was good.
+	Refused []DecodeErrorKind `json:"refused,omitempty"`
 	// Prose says that the text held no plan: Commands is the one SAY of it.
 	Prose bool `json:"prose,omitempty"`
 }

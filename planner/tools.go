@@ -101,6 +101,7 @@ func (t *Tools) Plan(ctx context.Context, turn *actions.Turn) (Plan, error) {
 	if err != nil {
 		return Plan{}, err
 	}
+	var refused []DecodeErrorKind
 	for attempt := 0; ; attempt++ {
 		answer, err := complete(ctx, turn, brief.model, request)
 		if err != nil {
@@ -108,12 +109,14 @@ func (t *Tools) Plan(ctx context.Context, turn *actions.Turn) (Plan, error) {
 		}
 		round := t.read(answer, request, turn)
 		if round.fault == nil {
+			round.plan.Refused = refused
 			logPlan(ctx, round.plan, attempt)
 			return round.plan, nil
 		}
 		if attempt >= t.asker.cfg.MaxRepairs || len(answer.Calls) > 0 && !mayCall(request) {
-			return Plan{}, round.fault
+			return Plan{}, after(refused, round.fault)
 		}
+		refused = append(refused, faultKind(round.fault))
 		logRefusal(ctx, round.fault, attempt+1)
 		story.refused(answer, round, mayCall(request))
 		request.Messages = story.messages

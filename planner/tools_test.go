@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -11,8 +12,12 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/planbot-go/planbot/actions"
+	"github.com/planbot-go/planbot/actions/lists"
+	"github.com/planbot-go/planbot/activity"
 	"github.com/planbot-go/planbot/models"
 	"github.com/planbot-go/planbot/planner"
+	"github.com/planbot-go/planbot/prompts"
+	"github.com/planbot-go/planbot/state"
 )
 
 // teller is a model that answers from a script and keeps what it was asked.
@@ -395,4 +400,27 @@ func TestToolsEndsItsRounds(t *testing.T) {
 			t.Errorf("%+v, %v after %d", plan, err, len(model.asked))
 		}
 	}
+}
+
+func ExampleNewTools() {
+	ctx := context.Background()
+	library, err := prompts.Load("")
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	registry := actions.New()
+	lists.Register(registry)
+	tools, err := planner.NewTools(ctx, planner.ToolsConfig{
+		SequenceConfig: planner.SequenceConfig{Model: models.Offline{}, Prompts: library, Actions: registry},
+	})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	plan, err := tools.Plan(ctx, &actions.Turn{
+		Activity: &activity.Activity{}, Thread: state.NewScope(), Text: "add milk to the groceries list",
+	})
+	fmt.Println(plan.Commands[0].Action, plan.Commands[0].Entities, plan.Observe, err)
+	// Output: addItem map[item:milk list:groceries] true <nil>
 }

@@ -61,7 +61,18 @@ func newChain(c config, first models.OpenAIConfig) (models.Model, error) {
 	if err != nil {
 		return nil, err
 	}
-	return models.Trim(chain), nil
+	return c.watched(models.Trim(chain)), nil
+}
+
+// watched is the model with its price and whoever counts its calls.
+func (c *config) watched(model models.Model) models.Model {
+	if c.ModelPrice != "" {
+		model = models.Priced(model, c.limits.price)
+	}
+	if c.observe != nil {
+		model = models.Observed(model, c.observe)
+	}
+	return model
 }
 
 // behind says where the model of that name is, which is asked after first. Keys

@@ -37,7 +37,7 @@ func (chatCmd) Run(ctx context.Context, s *settings, std *streams) error {
 		return err
 	}
 	defer a.close()
-	listener, err := listen(ctx, c.addr)
+	listener, err := listen(ctx, c.addr, "BOT_ADDR, PORT")
 	if err != nil {
 		return err
 	}

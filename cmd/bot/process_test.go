@@ -192,7 +192,7 @@ func TestDrainKeepsToItsTime(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer a.close()
-			listener, err := listen(t.Context(), c.addr)
+			listener, err := listen(t.Context(), c.addr, "BOT_ADDR, PORT")
 			if err != nil {
 				t.Fatal(err)
 			}

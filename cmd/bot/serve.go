@@ -42,19 +42,24 @@ func (serveCmd) Run(ctx context.Context, s *settings, std *streams) error {
 		return err
 	}
 	defer a.close()
-	listener, err := listen(ctx, c.addr)
+	listener, err := listen(ctx, c.addr, "BOT_ADDR, PORT")
 	if err != nil {
 		return err
 	}
+	stopMetrics, err := a.showMetrics(ctx)
+	if err != nil {
+		return errors.Join(err, listener.Close())
+	}
+	defer stopMetrics()
 	a.announce(std.out, listener.Addr())
 	return a.serve(ctx, listener)
 }
 
-func listen(ctx context.Context, addr string) (net.Listener, error) {
+func listen(ctx context.Context, addr, setting string) (net.Listener, error) {
 	var lc net.ListenConfig
 	listener, err := lc.Listen(ctx, "tcp", addr)
 	if err != nil {
-		return nil, fmt.Errorf("listen on %s (BOT_ADDR, PORT): %w", addr, err)
+		return nil, fmt.Errorf("listen on %s (%s): %w", addr, setting, err)
 	}
 	return listener, nil
 }

@@ -15,6 +15,8 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"github.com/planbot-go/planbot/models"
+
 	"github.com/planbot-go/planbot/planner"
 )
 
@@ -59,6 +61,7 @@ type settings struct {
 	ApprovalActions string `name:"bot-approval-actions" env:"BOT_APPROVAL_ACTIONS" help:"actions of which a person has to approve each call, comma separated"`
 	Approvers       string `name:"bot-approvers" env:"BOT_APPROVERS" help:"who may approve, by id or aadObjectId, comma separated; none: who asked"`
 	ApprovalTimeout string `name:"bot-approval-timeout" env:"BOT_APPROVAL_TIMEOUT" help:"how long an approval may take (24h)"`
+	MetricsAddr     string `name:"bot-metrics-addr" env:"BOT_METRICS_ADDR" help:"host:port of GET /metrics for Prometheus; none: no metrics"`
 	TurnTimeout     string `name:"bot-turn-timeout" env:"BOT_TURN_TIMEOUT" help:"how long one turn may take (5m)"`
 	DrainTimeout    string `name:"bot-drain-timeout" env:"BOT_DRAIN_TIMEOUT" help:"how long ending may take after SIGTERM, running turns included (20s)"`
 	LogLevel        string `name:"bot-log-level" env:"BOT_LOG_LEVEL" help:"trace, debug, info, warn, error or disabled (info)"`
@@ -79,7 +82,8 @@ type config struct {
 	limits       limits
 	turnTimeout  time.Duration
 	drainTimeout time.Duration
-	ackTimeout   time.Duration // set by commands that wait for each turn
+	observe      func(models.Observation) // sees each call of a model; nil: nobody does
+	ackTimeout   time.Duration            // set by commands that wait for each turn
 	logLevel     zerolog.Level
 }
 
@@ -138,6 +142,11 @@ func (c *config) checkAddress(f *faults) {
 		host = "127.0.0.1"
 	}
 	c.addr = net.JoinHostPort(host, port)
+	if _, port, err := net.SplitHostPort(c.MetricsAddr); c.MetricsAddr != "" {
+		if _, bad := strconv.ParseUint(port, 10, 16); err != nil || bad != nil {
+			f.add("BOT_METRICS_ADDR", "%q is not host:port", c.MetricsAddr)
+		}
+	}
 	if c.Addr == "" {
 		return
 	}

@@ -92,11 +92,12 @@ func TestEveryMistakeIsListedWithItsVariable(t *testing.T) {
 		in   settings
 		want []string
 	}{
-		"open to the world": {settings{Addr: "0.0.0.0:3978"}, []string{"BOT_ADDR"}},
-		"by name":           {settings{Addr: "bot.example:3978"}, []string{"BOT_ADDR"}},
-		"all interfaces":    {settings{Addr: ":3978"}, []string{"BOT_ADDR"}},
-		"no address":        {settings{Addr: "3978"}, []string{"BOT_ADDR"}},
-		"no port":           {settings{Port: "99999"}, []string{"PORT"}},
+		"open to the world":  {settings{Addr: "0.0.0.0:3978"}, []string{"BOT_ADDR"}},
+		"by name":            {settings{Addr: "bot.example:3978"}, []string{"BOT_ADDR"}},
+		"all interfaces":     {settings{Addr: ":3978"}, []string{"BOT_ADDR"}},
+		"no address":         {settings{Addr: "3978"}, []string{"BOT_ADDR"}},
+		"no metrics address": {settings{MetricsAddr: "9090"}, []string{"BOT_METRICS_ADDR"}},
+		"no port":            {settings{Port: "99999"}, []string{"PORT"}},
 		"no numbers": {settings{MaxSteps: "0", MaxSameCalls: "-1", MaxTurnTokens: "many", MaxTurnCost: "1,2", ModelPrice: "x", ApprovalTimeout: "0"}, []string{
 			"BOT_MAX_STEPS", "BOT_MAX_SAME_CALLS", "BOT_MAX_TURN_TOKENS", "BOT_MAX_TURN_COST", "BOT_MODEL_PRICE", "BOT_APPROVAL_TIMEOUT",
 		}},

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"sync/atomic"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/rs/zerolog"
 
 	"github.com/planbot-go/planbot/actions"
@@ -24,6 +25,7 @@ type app struct {
 	config  config
 	log     zerolog.Logger
 	bot     *bot.Bot
+	metrics *prometheus.Registry
 	store   *state.Redis
 	closers []func()
 	away    atomic.Bool // the store was, when it was last asked for
@@ -126,9 +128,6 @@ func newModel(c config) (model models.Model, about string, err error) {
 		return models.Offline{}, "offline, answers from a few rules (set OPENAI_API_KEY, OPENAI_BASE_URL or AZURE_OPENAI_ENDPOINT for a real one)", nil
 	}
 	model, err = newChain(c, c.firstModel())
-	if err == nil && c.ModelPrice != "" {
-		model = models.Priced(model, c.limits.price)
-	}
 	return model, strings.Join(append([]string{about}, c.fallbacks...), ", then "), err
 }
 
@@ -149,7 +148,11 @@ func (c config) modelNamed(name string) (models.Model, error) {
 
 // assemble wires the bot. Close the app when it is no longer needed.
 func assemble(ctx context.Context, c config, log zerolog.Logger) (_ *app, err error) {
-	a := &app{config: c, log: log}
+	a := &app{log: log, metrics: newMetrics()}
+	if c.MetricsAddr != "" {
+		c.observe = countModels(a.metrics)
+	}
+	a.config = c
 	defer func() {
 		if err != nil {
 			a.close()
@@ -172,6 +175,9 @@ func assemble(ctx context.Context, c config, log zerolog.Logger) (_ *app, err er
 		Examples: examples(), TurnTimeout: c.turnTimeout, AckTimeout: c.ackTimeout, FilteredText: c.FilteredText, Log: log,
 	}
 	p.limits.apply(&cfg)
+	if c.MetricsAddr != "" {
+		cfg.Metrics = a.metrics
+	}
 	a.bot, err = bot.New(cfg)
 	return a, err
 }

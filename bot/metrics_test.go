@@ -1,0 +1,62 @@
+package bot_test
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/prometheus/client_golang/prometheus"
+	dto "github.com/prometheus/client_model/go"
+
+	"github.com/planbot-go/planbot/actions"
+	"github.com/planbot-go/planbot/bot"
+)
+
+func TestMetrics(t *testing.T) {
+	t.Parallel()
+	registry := prometheus.NewRegistry()
+	b := setup(t, func(c *bot.Config) { c.Metrics = registry })
+	actions.Add(b.actions, "bad", "Fails", func(context.Context, *actions.Turn, struct{}) (actions.Result, error) {
+		return actions.Fail("no"), nil
+	})
+	b.model.Says(
+		plan(do("fly", `{}`)), "```json\n"+plan(do("bad", `{}`), say("Done."))+"\n```", "It failed.",
+		`{"type":"plan","commands":[`, plan(do("fly", `{}`)), plan(do("fly", `{}`)),
+	)
+	b.say("go")
+	b.expect("It failed.")
+	b.say("fly")
+	b.expectFault("could not make a plan")
+	b.deliver(event{"from": event{"id": "28:bot"}, "text": "I am a bot"})
+	got := map[string]float64{}
+	families, err := registry.Gather()
+	b.must(err)
+	for _, family := range families {
+		for _, m := range family.Metric {
+			value := m.GetCounter().GetValue()
+			if family.GetType() == dto.MetricType_HISTOGRAM {
+				value = float64(m.GetHistogram().GetSampleCount())
+			}
+			labels := []string{}
+			for _, l := range m.Label {
+				labels = append(labels, l.GetValue())
+			}
+			got[strings.Join(append([]string{family.GetName()}, labels...), " ")] = value
+		}
+	}
+	want := map[string]float64{
+		"planbot_turns_total ok": 1, "planbot_turns_total failed": 1, "planbot_turns_total ignored": 1, "planbot_turn_seconds": 2,
+		"planbot_plans_total plan": 1, "planbot_plans_total prose": 1, "planbot_plan_repairs_total fence": 1,
+		"planbot_plan_refusals_total unknown_action": 3, "planbot_plan_refusals_total truncated": 1,
+		"planbot_actions_total bad failed": 1, "planbot_action_seconds bad": 1, "planbot_replies_total ok": 2,
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("%s\nhave %v", diff, slices.Sorted(maps.Keys(got)))
+	}
+	if _, err := bot.New(bot.Config{Metrics: registry}); err == nil {
+		t.Error("registered twice")
+	}
+}
