@@ -15,6 +15,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -80,12 +81,15 @@ type Visitor interface {
 	Permit(a *activity.Activity) error
 }
 
-// Config says what a Bot is made of. Actions, Planner, Store, Channel and Door
-// are required; the zero value of every other field is a working default.
+// Config says what a Bot is made of. Actions and Planner are required; the zero
+// value of every other field is a working default.
 type Config struct {
 	Actions *actions.Registry
 	Planner Planner
-	Store   Store
+	// Store keeps state. nil: this process does, until the bot is drained.
+	Store Store
+	// Channel and Door are the way out and the way in. nil, both: those of a bot
+	// without an app id, which talks with clients on this machine, and no other.
 	Channel Channel
 	Door    Door
 
@@ -139,6 +143,10 @@ type Bot struct {
 	lanes  *lanes
 	recent *recent
 	meter  *metrics
+
+	local bool     // made without a Door
+	ends  []func() // close what New opened
+	end   sync.Once
 }
 
 // New returns a bot with the built-in routes (welcome, help, /reset, /forget),
@@ -151,9 +159,8 @@ func New(cfg Config) (*Bot, error) {
 	}{
 		{"Actions", cfg.Actions != nil},
 		{"Planner", cfg.Planner != nil},
-		{"Store", cfg.Store != nil},
-		{"Channel", cfg.Channel != nil},
-		{"Door", cfg.Door != nil},
+		{"Channel", cfg.Channel != nil || cfg.Door == nil},
+		{"Door", cfg.Door != nil || cfg.Channel == nil},
 	} {
 		if !required.set {
 			faults = append(faults, fmt.Errorf("no %s", required.name))
@@ -197,14 +204,25 @@ func New(cfg Config) (*Bot, error) {
 		waiting: cmp.Or(cfg.MaxWaiting, 10_000),
 		perLane: cmp.Or(cfg.MaxWaitingPerConversation, 256),
 	})}
+	if err := b.fillIn(); err != nil {
+		return nil, err
+	}
 	b.routes.last = builtin(b)
 	return b, nil
 }
 
 // Drain stops taking activities, which are then refused with 503, and waits for
 // the turns at work and waiting. When ctx ends first, it cancels them, waits a
-// second for them to go and returns ctx's error.
-func (b *Bot) Drain(ctx context.Context) error { return b.lanes.drain(ctx) }
+// second for them to go and returns ctx's error. It closes what New opened.
+func (b *Bot) Drain(ctx context.Context) error {
+	err := b.lanes.drain(ctx)
+	b.end.Do(func() {
+		for _, end := range b.ends {
+			end()
+		}
+	})
+	return err
+}
 
 // Draining reports whether Drain was called.
 func (b *Bot) Draining() bool { return b.lanes.closing() }

@@ -21,47 +21,53 @@ const defaultHistoryTokens = 4000
 // asker is what the planners that ask for a whole plan at once share: the prompt,
 // and the loop in which the model may correct itself.
 type asker struct {
-	cfg     SequenceConfig
-	brief   *briefing
-	counter prompts.Counter
-	form    string              // what the model is asked for once more
-	retell  func(string) string // writes an answer of the history in that form; nil: it is
+	cfg    SequenceConfig
+	briefs *latest[*briefing]
+	form   string              // what the model is asked for once more
+	retell func(string) string // writes an answer of the history in that form; nil: it is
 }
 
-// newAsker checks cfg whole, and the prompt for a planner of that kind.
-func newAsker(ctx context.Context, kind, form string, cfg SequenceConfig) (asker, error) {
+// newAsker checks cfg whole, and the prompt for a planner of that kind. finish
+// adds to a briefing what only that planner needs; it may be nil.
+func newAsker(ctx context.Context, kind, form string, cfg SequenceConfig, finish func(*briefing) error) (asker, error) {
 	if err := cfg.check(); err != nil {
 		return asker{}, err
+	}
+	if cfg.Prompts == nil {
+		embedded, err := prompts.Load("")
+		if err != nil {
+			return asker{}, err
+		}
+		cfg.Prompts = embedded
 	}
 	cfg.HistoryTokens = cmp.Or(cfg.HistoryTokens, defaultHistoryTokens)
 	cfg.MaxRepairs = cmp.Or(cfg.MaxRepairs, 2)
 	cfg.MaxTokens = cmp.Or(cfg.MaxTokens, 2000)
-	cfg.Prompt = cmp.Or(cfg.Prompt, kind)
-	prompt, err := cfg.Prompts.Prompt(cfg.Prompt)
-	if err != nil {
-		return asker{}, err
-	}
-	brief, err := newBriefing(ctx, kind, prompt, cfg)
-	if err != nil {
-		return asker{}, err
-	}
-	return asker{cfg: cfg, brief: brief, counter: cfg.Prompts.Counter(), form: form}, nil
+	briefs, err := newLatest(ctx, cfg.Prompts, cmp.Or(cfg.Prompt, kind), func(ctx context.Context, prompt *prompts.Prompt) (*briefing, error) {
+		brief, err := newBriefing(ctx, kind, prompt, cfg)
+		if err == nil && finish != nil {
+			err = finish(brief)
+		}
+		return brief, err
+	})
+	return asker{cfg: cfg, briefs: briefs, form: form}, err
 }
 
 // briefing is what counts for a turn that begins now.
-func (a *asker) briefing(context.Context) *briefing { return a.brief }
+func (a *asker) briefing(ctx context.Context) *briefing { return a.briefs.get(ctx) }
 
 // plan asks the model until read takes its answer, at most MaxRepairs times more
 // than once. Failed answers are forgotten. A plan may do what the prompt offers.
 func (a *asker) plan(ctx context.Context, turn *actions.Turn, read func(answer string, offered *actions.Registry) (Plan, error)) (Plan, error) {
 	brief := a.briefing(ctx)
-	messages, err := a.messages(ctx, turn, brief)
+	in, err := a.whole(ctx, turn, brief)
 	if err != nil {
 		return Plan{}, err
 	}
 	var refused []DecodeErrorKind
+	var fork []models.Message // the refused answers, each with its fault
 	for attempt := 0; ; attempt++ {
-		answer, err := brief.ask(ctx, turn, messages)
+		answer, err := brief.ask(ctx, turn, in, fork)
 		if err != nil {
 			return Plan{}, err
 		}
@@ -81,16 +87,25 @@ func (a *asker) plan(ctx context.Context, turn *actions.Turn, read func(answer s
 		}
 		refused = append(refused, faultKind(err))
 		logRefusal(ctx, err, attempt+1)
-		messages = append(messages,
+		fork = append(fork,
 			models.Message{Role: models.Assistant, Text: answer.Text},
 			models.Message{Role: models.System, Text: feedback(err, a.form)})
 	}
 }
 
 func (a *asker) messages(ctx context.Context, turn *actions.Turn, brief *briefing) ([]models.Message, error) {
+	in, err := a.whole(ctx, turn, brief)
+	if err != nil {
+		return nil, err
+	}
+	return brief.layOut(in, 0)
+}
+
+// whole is what the model is told of a turn, with what was done in it.
+func (a *asker) whole(ctx context.Context, turn *actions.Turn, brief *briefing) (prompts.AssembleInput, error) {
 	in, err := a.opening(ctx, turn, brief)
 	in.Results = results(turn.Outcomes())
-	return converted(prompts.Assemble(in)), err
+	return in, err
 }
 
 // opening is what the model is told of a turn before anything was done in it.
@@ -110,30 +125,25 @@ func (a *asker) opening(ctx context.Context, turn *actions.Turn, brief *briefing
 	return in, nil
 }
 
-// converted are messages of a prompt as those of a model.
-func converted(assembled []prompts.Message) []models.Message {
-	messages := make([]models.Message, len(assembled))
-	for i, m := range assembled {
-		messages[i] = models.Message{Role: models.Role(m.Role), Text: m.Text}
-	}
-	return messages
-}
-
 // history is what was said before, as the model is shown it.
-func (a *asker) history(turn *actions.Turn) []prompts.Message {
+func (a *asker) history(turn *actions.Turn) func(budget int) []prompts.Message {
 	history := state.Of[prompts.History](turn.Thread)
-	earlier := history.Within(a.cfg.HistoryTokens, a.counter)
-	for i := range earlier {
-		if a.retell != nil && earlier[i].Role == prompts.Assistant {
-			earlier[i].Text = a.retell(earlier[i].Text)
-		}
+	if a.retell != nil {
+		history = history.Retold(a.retell)
 	}
-	return earlier
+	return func(budget int) []prompts.Message {
+		return history.Within(min(budget, a.cfg.HistoryTokens), a.cfg.Prompts.Counter())
+	}
 }
 
-// ask asks the model as the prompt says.
-func (a *asking) ask(ctx context.Context, turn *actions.Turn, messages []models.Message) (*models.Response, error) {
-	return complete(ctx, turn, a.model, a.request(messages))
+// ask asks the model as the prompt says. The messages of the fork come behind all
+// others.
+func (a *asking) ask(ctx context.Context, turn *actions.Turn, in prompts.AssembleInput, fork []models.Message) (*models.Response, error) {
+	messages, err := a.layOut(in, a.sizeOf(fork, nil))
+	if err != nil {
+		return nil, err
+	}
+	return complete(ctx, turn, a.model, a.request(append(messages, fork...)))
 }
 
 // complete asks a model, and adds the cost to the turn.

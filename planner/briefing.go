@@ -27,7 +27,8 @@ type asking struct {
 	functions map[string]Function
 	lists     map[string]prompts.Func // functions that say the same in every turn
 	maxTokens int                     // of the answer, unless the prompt says
-	format    *models.Format          // what the server holds the model to; nil: nothing
+	counter   prompts.Counter
+	format    *models.Format // what the server holds the model to; nil: nothing
 }
 
 // nameModel takes the model that the prompt asks for, if it does.
@@ -95,13 +96,14 @@ func (a *asking) request(messages []models.Message) *models.Request {
 type briefing struct {
 	asking
 	offered *actions.Registry // what a plan may do
+	tools   toolset           // of the planner that calls tools: those that are offered
 	static  *string           // the prompt as rendered; nil: it has to be, for each turn
 }
 
 // newBriefing checks a prompt against the planner of that kind, and renders it if
 // it says the same in every turn. Every fault is in the one error.
 func newBriefing(ctx context.Context, kind string, prompt *prompts.Prompt, cfg SequenceConfig) (*briefing, error) {
-	b := &briefing{asking: asking{prompt: prompt, model: cfg.Model, functions: cfg.Functions, maxTokens: cfg.MaxTokens}}
+	b := &briefing{asking: asking{prompt: prompt, model: cfg.Model, functions: cfg.Functions, maxTokens: cfg.MaxTokens, counter: cfg.Prompts.Counter()}}
 	allowed, excluding := without(cfg.Actions, cfg.Exclude)
 	var err error
 	b.offered, err = offered(prompt.Actions, allowed)

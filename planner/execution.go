@@ -19,10 +19,13 @@ type Execution struct {
 	// Variables are the results saved so far and the inputs; nil in a plan that
 	// has neither, whose texts are then taken as they are.
 	Variables Variables `json:"variables"`
+	// Said are the texts of the plan so far, where a [Runner] runs it.
+	Said []string `json:"said,omitempty"`
 }
 
 // NewExecution starts a plan at its first command. The inputs are variables that
-// it finds set, by name; a plan that was run before can be run with others.
+// it finds set, by name, see [Plan.Inputs]; a plan that was run before can be run
+// with others.
 func NewExecution(p Plan, inputs map[string]any) *Execution {
 	e := &Execution{Plan: p}
 	if p.Saves() || len(inputs) > 0 {

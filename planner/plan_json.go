@@ -21,7 +21,11 @@ type plainPlan Plan
 
 // MarshalJSON writes the plan to be kept, with the version of its form.
 func (p Plan) MarshalJSON() ([]byte, error) {
-	return json.Marshal(keptPlan{Version: planVersion, plainPlan: plainPlan(p)})
+	var out bytes.Buffer
+	enc := json.NewEncoder(&out)
+	enc.SetEscapeHTML(false) // people read it; who encodes the plan within more may escape it all the same
+	err := enc.Encode(keptPlan{Version: planVersion, plainPlan: plainPlan(p)})
+	return out.Bytes(), err
 }
 
 // UnmarshalJSON reads a plan that was kept, or one in the format of the sequence

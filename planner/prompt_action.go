@@ -55,16 +55,16 @@ type PromptActionConfig struct {
 //
 // It panics as [actions.Add] does, and when the prompt does not fit the action.
 func AddPrompt[In any](reg *actions.Registry, cfg PromptActionConfig, opts ...actions.Option) *actions.Action {
-	task, err := newPromptTask(cfg, fieldNames(reflect.TypeFor[In]()))
+	tasks, err := newPromptTasks(cfg, fieldNames(reflect.TypeFor[In]()))
 	if err != nil {
 		panic("planner: " + err.Error())
 	}
-	action := actions.Add(reg, cfg.Name, task.description, func(ctx context.Context, turn *actions.Turn, in In) (actions.Result, error) {
+	action := actions.Add(reg, cfg.Name, tasks.made.description, func(ctx context.Context, turn *actions.Turn, in In) (actions.Result, error) {
 		inputs, err := inputsOf(in)
 		if err != nil {
 			return actions.Result{}, err
 		}
-		return task.run(ctx, turn, inputs)
+		return tasks.get(ctx).run(ctx, turn, inputs)
 	}, marked(opts)...)
 	if action.Parallel {
 		panic("planner: " + errParallel.Error() + ": " + cfg.Name)
@@ -116,23 +116,30 @@ func marked(opts []actions.Option) []actions.Option {
 type promptTask struct {
 	asking
 	description string
-	counter     prompts.Counter
 	main        string // the parameter that is {{$input}}; "": none
 }
 
-// newPromptTask checks a prompt against an action with these parameters.
-func newPromptTask(cfg PromptActionConfig, parameters []string) (*promptTask, error) {
+// newPromptTasks checks cfg, and a prompt against an action with these parameters.
+func newPromptTasks(cfg PromptActionConfig, parameters []string) (*latest[*promptTask], error) {
 	if err := cfg.check(); err != nil {
 		return nil, fmt.Errorf("prompt action %s: %w", cfg.Name, err)
 	}
-	prompt, err := cfg.Prompts.Prompt(cmp.Or(cfg.Prompt, cfg.Name))
+	tasks, err := newLatest(context.Background(), cfg.Prompts, cmp.Or(cfg.Prompt, cfg.Name), func(_ context.Context, prompt *prompts.Prompt) (*promptTask, error) {
+		return newPromptTask(cfg, prompt, parameters)
+	})
 	if err != nil {
 		return nil, fmt.Errorf("prompt action %s: %w", cfg.Name, err)
 	}
+	return tasks, nil
+}
+
+func newPromptTask(cfg PromptActionConfig, prompt *prompts.Prompt, parameters []string) (*promptTask, error) {
 	t := &promptTask{
-		asking:      asking{prompt: prompt, model: cfg.Model, functions: cfg.Functions, maxTokens: cmp.Or(cfg.MaxTokens, 2000)},
+		asking: asking{
+			prompt: prompt, model: cfg.Model, functions: cfg.Functions,
+			maxTokens: cmp.Or(cfg.MaxTokens, 2000), counter: cfg.Prompts.Counter(),
+		},
 		description: cmp.Or(cfg.Description, prompt.Config.Description),
-		counter:     cfg.Prompts.Counter(),
 	}
 	if slices.Contains(parameters, "input") || len(parameters) == 1 {
 		t.main = parameters[max(0, slices.Index(parameters, "input"))]
@@ -200,11 +207,11 @@ func (t *promptTask) run(ctx context.Context, turn *actions.Turn, inputs map[str
 	if value, ok := inputs[t.main]; ok {
 		inputs["input"] = value
 	}
-	messages, err := t.messages(ctx, turn, inputs)
+	in, err := t.assemble(ctx, turn, inputs)
 	if err != nil {
 		return actions.Result{}, err
 	}
-	answer, err := t.ask(ctx, turn, messages)
+	answer, err := t.ask(ctx, turn, in, nil)
 	switch {
 	case err == nil:
 	case ctx.Err() != nil:
@@ -220,37 +227,39 @@ func (t *promptTask) run(ctx context.Context, turn *actions.Turn, inputs map[str
 	return actions.Text("%s", text), nil
 }
 
-func (t *promptTask) messages(ctx context.Context, turn *actions.Turn, inputs map[string]any) ([]models.Message, error) {
+// assemble is what the model is told.
+func (t *promptTask) assemble(ctx context.Context, turn *actions.Turn, inputs map[string]any) (in prompts.AssembleInput, err error) {
 	text, err := t.render(ctx, turn, inputs)
 	if err != nil {
-		return nil, err
+		return in, err
 	}
-	in := prompts.AssembleInput{Input: text}
+	in.Input = text
 	if completion := &t.prompt.Config.Completion; wanted(completion.IncludeInput) {
 		in.System = text
 		if in.Input, err = prompts.Format(inputs["input"]); err != nil {
-			return nil, err
+			return in, err
 		}
 	}
 	if wanted(t.prompt.Config.Completion.IncludeHistory) {
-		in.History = state.Of[prompts.History](turn.Thread).Within(defaultHistoryTokens, t.counter)
-		for i := range in.History {
-			in.History[i].Text = spoken(in.History[i])
+		history := state.Of[prompts.History](turn.Thread).Retold(spoken)
+		in.History = func(budget int) []prompts.Message {
+			return history.Within(min(budget, defaultHistoryTokens), t.counter)
 		}
 	}
-	return converted(prompts.Assemble(in)), nil
+	return in, nil
 }
 
-// spoken is a message of the history without the plan that the bot said it in.
-func spoken(m prompts.Message) string {
-	var plan struct {
-		Commands []Command `json:"commands"`
+// spoken is what the bot said in a turn, from what the history keeps of it.
+func spoken(transcript string) string {
+	commands, ok := readTranscript(transcript)
+	if !ok && strings.HasPrefix(transcript, `{"type":"plan"`) {
+		return tooLong // the history has cut it
 	}
-	if m.Role != prompts.Assistant || json.Unmarshal([]byte(m.Text), &plan) != nil {
-		return m.Text
+	if !ok {
+		return transcript
 	}
 	var said []string
-	for _, c := range plan.Commands {
+	for _, c := range commands {
 		if c.Kind == Say {
 			said = append(said, c.Response)
 		}

@@ -10,13 +10,14 @@ import (
 	"github.com/planbot-go/planbot/prompts"
 )
 
-// SequenceConfig says what a [Sequence] is made of. Model, Prompts and Actions
-// are required; the zero value of every other field is a working default.
+// SequenceConfig says what a [Sequence] is made of. Model and Actions are
+// required; the zero value of every other field is a working default.
 type SequenceConfig struct {
 	Model   models.Model
-	Prompts *prompts.Library
 	Actions *actions.Registry
 
+	// Prompts are where the prompt is found. nil: the embedded ones.
+	Prompts *prompts.Library
 	// Exclude are actions that the model is not told of and may not plan: names of
 	// actions, with their plugin as in Writer-Translate or Writer.Translate or
 	// without it, and names of plugins, all without regard to case.
@@ -31,7 +32,8 @@ type SequenceConfig struct {
 	// by name. A prompt that calls one is rendered for each turn.
 	Functions map[string]Function
 	// Named makes the model of a name, for a prompt whose config.json names one.
-	// It is called when the planner is made. nil: a prompt must not name a model.
+	// It is called when the planner is made, and for a prompt that has changed. nil:
+	// a prompt must not name a model.
 	Named func(name string) (models.Model, error)
 
 	// HistoryTokens bounds the part of the prompt that is history. 0: 4000.
@@ -57,7 +59,7 @@ func NewSequence(ctx context.Context, cfg SequenceConfig) (*Sequence, error) {
 	if cfg.AllowMissing {
 		return nil, errors.New("sequence planner: AllowMissing is for the sequential planner")
 	}
-	asker, err := newAsker(ctx, "sequence", "one JSON object in the plan format and nothing else", cfg)
+	asker, err := newAsker(ctx, "sequence", "one JSON object in the plan format and nothing else", cfg, nil)
 	if err != nil {
 		return nil, fmt.Errorf("sequence planner: %w", err)
 	}
@@ -72,7 +74,6 @@ func (c *SequenceConfig) check() error {
 		fault string
 	}{
 		{c.Model == nil, "no Model"},
-		{c.Prompts == nil, "no Prompts"},
 		{c.Actions == nil, "no Actions"},
 		{c.HistoryTokens < 0, "HistoryTokens is negative"},
 		{c.MaxTokens < 0, "MaxTokens is negative"},

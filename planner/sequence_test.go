@@ -71,10 +71,27 @@ func TestNewSequenceListsEveryFaultInOrder(t *testing.T) {
 	t.Parallel()
 	for range 20 {
 		_, err := planner.NewSequence(t.Context(), planner.SequenceConfig{HistoryTokens: -1, MaxTokens: -1, MaxRepairs: -1})
-		want := "sequence planner: no Model\nno Prompts\nno Actions\nHistoryTokens is negative\nMaxTokens is negative"
+		want := "sequence planner: no Model\nno Actions\nHistoryTokens is negative\nMaxTokens is negative"
 		if err == nil || err.Error() != want {
 			t.Fatalf("got %v", err)
 		}
+	}
+}
+
+func TestPromptsAreTheEmbeddedOnesByDefault(t *testing.T) {
+	t.Parallel()
+	var messages [2][]models.Message
+	for i, l := range []*prompts.Library{nil, library(t)} {
+		s, err := planner.NewSequence(t.Context(), planner.SequenceConfig{Model: models.Offline{}, Prompts: l, Actions: vectorActions(t)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if messages[i], err = s.Messages(t.Context(), turn("hi")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if diff := cmp.Diff(messages[1][0], messages[0][0]); diff != "" {
+		t.Error(diff)
 	}
 }
 

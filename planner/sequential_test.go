@@ -83,7 +83,7 @@ func TestSequentialGivesUp(t *testing.T) {
 func TestSequentialNeedsItsParts(t *testing.T) {
 	t.Parallel()
 	_, err := planner.NewSequential(context.Background(), planner.SequentialConfig{})
-	for _, part := range []string{"sequential planner", "no Model", "no Prompts", "no Actions"} {
+	for _, part := range []string{"sequential planner", "no Model", "no Actions"} {
 		if err == nil || !strings.Contains(err.Error(), part) {
 			t.Errorf("%v does not say %q", err, part)
 		}

@@ -40,27 +40,27 @@ type ToolsConfig struct {
 type Tools struct {
 	asker asker
 	cfg   ToolsConfig
-	tools toolset
 }
 
 // NewTools renders the part of the prompt that is the same for every turn, from
 // the prompt "tools", and describes the actions. Every fault of cfg is in the one
 // error.
 func NewTools(ctx context.Context, cfg ToolsConfig) (*Tools, error) {
-	asker, err := newAsker(ctx, prompts.AugmentTools, "", cfg.SequenceConfig)
+	asker, err := newAsker(ctx, prompts.AugmentTools, "", cfg.SequenceConfig, cfg.addTools)
 	if err := errors.Join(err, cfg.checkCalls()); err != nil {
 		return nil, fmt.Errorf("tools planner: %w", err)
 	}
 	cfg.MaxRounds = cmp.Or(cfg.MaxRounds, 10)
-	offered, err := cfg.choose(asker.brief.offered)
-	if err != nil {
-		return nil, fmt.Errorf("tools planner: %w", err)
+	return &Tools{asker: asker, cfg: cfg}, nil
+}
+
+// addTools describes the actions that the prompt offers.
+func (c *ToolsConfig) addTools(brief *briefing) error {
+	offered, err := c.choose(brief.offered)
+	if err == nil {
+		brief.tools, err = newToolset(offered, c.Strict)
 	}
-	tools, err := newToolset(offered, cfg.Strict)
-	if err != nil {
-		return nil, fmt.Errorf("tools planner: %w", err)
-	}
-	return &Tools{asker: asker, cfg: cfg, tools: tools}, nil
+	return err
 }
 
 // checkCalls lists every fault of the fields that are this planner's own.
@@ -107,7 +107,7 @@ func (t *Tools) Plan(ctx context.Context, turn *actions.Turn) (Plan, error) {
 		if err != nil {
 			return Plan{}, err
 		}
-		round := t.read(answer, request, turn)
+		round := brief.tools.read(answer, request, turn)
 		if round.fault == nil {
 			round.plan.Refused = refused
 			logPlan(ctx, round.plan, attempt)
@@ -129,7 +129,10 @@ func (t *Tools) Plan(ctx context.Context, turn *actions.Turn) (Plan, error) {
 // travel beside the messages.
 func (t *Tools) Messages(ctx context.Context, turn *actions.Turn) ([]models.Message, error) {
 	request, _, err := t.request(ctx, turn, t.asker.briefing(ctx))
-	return request.Messages, err
+	if err != nil {
+		return nil, err
+	}
+	return request.Messages, nil
 }
 
 // noMoreCalls tells the model why it has no functions.
@@ -137,13 +140,8 @@ const noMoreCalls = "You cannot call functions any more in this turn. Tell the p
 
 // request is what the model is asked in this round, with the story behind it.
 func (t *Tools) request(ctx context.Context, turn *actions.Turn, brief *briefing) (*models.Request, *story, error) {
-	opening, err := t.asker.opening(ctx, turn, brief)
-	story := newStory(converted(prompts.Assemble(opening)))
-	for _, round := range turn.Rounds {
-		story.round(round)
-	}
 	request := brief.request(nil)
-	request.Tools = t.tools.tools
+	request.Tools = brief.tools.tools
 	request.Choice = cmp.Or(t.cfg.Choice, request.Choice)
 	request.OneCallAtMost = request.OneCallAtMost || t.cfg.OneCallAtMost
 	if request.Choice == models.ChoiceRequired && len(turn.Rounds) > 0 {
@@ -151,10 +149,51 @@ func (t *Tools) request(ctx context.Context, turn *actions.Turn, brief *briefing
 	}
 	if len(turn.Rounds) >= t.cfg.MaxRounds {
 		request.Tools = nil
-		story.add(models.Message{Role: models.System, Text: noMoreCalls})
+	}
+	opening, err := t.asker.opening(ctx, turn, brief)
+	if err != nil {
+		return nil, nil, err
+	}
+	story, err := t.tell(turn, brief, opening, request.Tools)
+	if err != nil {
+		return nil, nil, err
 	}
 	request.Messages = story.messages
-	return request, story, err
+	return request, story, nil
+}
+
+// tell tells the turn, with less of the history where the prompt bounds what the
+// model is told: as calls, the history may be longer than it was as plans.
+func (t *Tools) tell(turn *actions.Turn, brief *briefing, opening prompts.AssembleInput, tools []models.Tool) (*story, error) {
+	budget := brief.prompt.Config.Completion.MaxInputTokens
+	reserved := 0
+	if budget > 0 {
+		reserved = brief.sizeOf(t.story(nil, turn).messages, tools)
+	}
+	for {
+		messages, err := brief.layOut(opening, reserved)
+		if err != nil {
+			return nil, err
+		}
+		story := t.story(messages, turn)
+		over := brief.sizeOf(story.messages, tools) - budget
+		if over <= 0 {
+			return story, nil
+		}
+		reserved += over
+	}
+}
+
+// story is the rounds of the turn behind what was said before.
+func (t *Tools) story(opening []models.Message, turn *actions.Turn) *story {
+	s := newStory(opening)
+	for _, round := range turn.Rounds {
+		s.round(round)
+	}
+	if len(turn.Rounds) >= t.cfg.MaxRounds {
+		s.add(models.Message{Role: models.System, Text: noMoreCalls})
+	}
+	return s
 }
 
 // mayCall reports whether the model may call anything.

@@ -114,7 +114,7 @@ func TestToolsNamesEveryFault(t *testing.T) {
 	t.Parallel()
 	good := planner.SequenceConfig{Model: &teller{}, Prompts: library(t), Actions: toolActions(t)}
 	for want, cfg := range map[string]planner.ToolsConfig{
-		"no Model\nno Prompts\nno Actions\nno Choice \"always\"\nMaxRounds is negative": {Choice: "always", MaxRounds: -1},
+		"no Model\nno Actions\nno Choice \"always\"\nMaxRounds is negative": {Choice: "always", MaxRounds: -1},
 		`Include: no action "fly"`: {SequenceConfig: good, Include: []string{"fly", "ping"}},
 	} {
 		if _, err := planner.NewTools(t.Context(), cfg); err == nil || err.Error() != "tools planner: "+want {

@@ -1,6 +1,7 @@
 package prompts
 
 import (
+	"slices"
 	"strings"
 	"time"
 )
@@ -10,8 +11,9 @@ import (
 type AssembleInput struct {
 	// System is the rendered prompt, the same for every turn of a bot.
 	System string
-	// History is what was said before.
-	History []Message
+	// History is what was said before, in at most budget tokens, see
+	// [History.Within]. nil: nothing.
+	History func(budget int) []Message
 	// Context is what changes with each turn: time, speaker, kind of
 	// conversation. See [Situation].
 	Context string
@@ -28,15 +30,45 @@ type AssembleInput struct {
 // text is a user message with nothing around it; the results of a plan follow
 // as a system message.
 func Assemble(in AssembleInput) []Message {
-	out := make([]Message, 0, len(in.History)+4)
+	var history []Message
+	if in.History != nil {
+		history = in.History(Unbounded)
+	}
+	out := make([]Message, 0, len(history)+4)
 	out = appendMessage(out, System, in.System)
-	out = append(out, in.History...)
+	out = append(out, history...)
 	out = appendMessage(out, System, in.Context)
 	out = appendMessage(out, User, in.Input)
-	if in.Results != "" {
-		out = appendMessage(out, System, "Results of the last plan:\n"+in.Results)
+	return appendMessage(out, System, in.resultsText())
+}
+
+// Within is [Assemble] in at most budget tokens: System, Input and Results are
+// told whole, then Context if it fits, and History has what is left. The error is
+// a [*TooLongError].
+func (in AssembleInput) Within(budget int, count Counter) ([]Message, error) {
+	required := func(name, role, text string) Section {
+		s := TextSection(name, role, text, count)
+		s.Required = true
+		return s
 	}
-	return out
+	sections := []Section{
+		required("prompt", System, in.System),
+		{Name: "history", Tokens: 1, Messages: in.History},
+		TextSection("context", System, in.Context, count),
+		required("input", User, in.Input),
+		required("results", System, in.resultsText()),
+	}
+	if in.History == nil {
+		sections = slices.Delete(sections, 1, 2)
+	}
+	return Layout(budget, count, sections...)
+}
+
+func (in AssembleInput) resultsText() string {
+	if in.Results == "" {
+		return ""
+	}
+	return "Results of the last plan:\n" + in.Results
 }
 
 func appendMessage(out []Message, role, text string) []Message {

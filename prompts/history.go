@@ -118,6 +118,20 @@ func (h *History) Within(budget int, count Counter) []Message {
 	return out
 }
 
+// Retold is a copy in which the messages of the assistant are written anew.
+func (h *History) Retold(anew func(text string) string) *History {
+	retold := &History{Version: h.Version, Turns: slices.Clone(h.Turns)}
+	for i, t := range retold.Turns {
+		retold.Turns[i].Messages = slices.Clone(t.Messages)
+		for j, m := range t.Messages {
+			if m.Role == Assistant {
+				retold.Turns[i].Messages[j].Text = anew(m.Text)
+			}
+		}
+	}
+	return retold
+}
+
 // UnmarshalJSONFrom reads a history and refuses one of a newer version.
 func (h *History) UnmarshalJSONFrom(dec *jsontext.Decoder) error {
 	type plain History

@@ -309,7 +309,7 @@ func TestAssemble(t *testing.T) {
 	t.Parallel()
 	got := prompts.Assemble(prompts.AssembleInput{
 		System:  "You are a bot.",
-		History: []prompts.Message{user("hi"), bot("hello")},
+		History: func(int) []prompts.Message { return []prompts.Message{user("hi"), bot("hello")} },
 		Context: "Saturday",
 		Input:   " {{exactly}} this\n",
 		Results: `["x"]`,
@@ -329,7 +329,7 @@ func TestAssemble(t *testing.T) {
 func TestAssembleKeepsHistory(t *testing.T) {
 	t.Parallel()
 	history := append(make([]prompts.Message, 0, 8), user("hi"))
-	prompts.Assemble(prompts.AssembleInput{History: history, Input: "new"})
+	prompts.Assemble(prompts.AssembleInput{History: func(int) []prompts.Message { return history }, Input: "new"})
 	if rest := history[:2]; rest[1] != (prompts.Message{}) {
 		t.Errorf("wrote into the caller's slice: %v", rest[1])
 	}
@@ -364,7 +364,8 @@ func BenchmarkHistory(b *testing.B) {
 		b.Run(name, func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
-				prompts.Assemble(prompts.AssembleInput{System: "s", History: h.Within(budget, counter), Context: "c", Input: "i"})
+				within := func(int) []prompts.Message { return h.Within(budget, counter) }
+				prompts.Assemble(prompts.AssembleInput{System: "s", History: within, Context: "c", Input: "i"})
 			}
 		})
 	}

@@ -8,6 +8,7 @@ import (
 	"maps"
 	"os"
 	"slices"
+	"sync/atomic"
 )
 
 //go:embed */prompt.txt
@@ -16,11 +17,12 @@ var embedded embed.FS
 // ErrNoPrompt is wrapped by the error of a name that no folder has.
 var ErrNoPrompt = errors.New("no such prompt")
 
-// Library is a set of prompts by name. It does not change after [Load] and is
-// safe for concurrent use.
+// Library is a set of prompts by name. It does not change after it was loaded, but
+// for what [Library.Reload] does, and is safe for concurrent use.
 type Library struct {
-	prompts map[string]*Prompt
+	prompts atomic.Pointer[map[string]*Prompt]
 	counter *O200k
+	watched *watched // nil: never loaded anew
 }
 
 // Load reads the embedded prompts and lays those of folder dir over them, one
@@ -35,18 +37,53 @@ type Library struct {
 // cannot be read or parsed, fields and files that have no effect, links that
 // lead out of it. Names that begin with a dot, and notes (*.md), are passed over.
 func Load(dir string) (*Library, error) {
+	if dir == "" {
+		return overEmbedded(nil)
+	}
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return nil, fmt.Errorf("prompts in %s: %w", dir, err)
+	}
+	defer root.Close() //nolint:errcheck // opened to read only
+	return loadFS(root.FS(), dir)
+}
+
+// LoadFS is [Load] of a folder in a file system, such as one that a program has
+// embedded:
+//
+//	//go:embed prompts
+//	var files embed.FS
+//
+//	library, err := prompts.LoadFS(files, "prompts")
+func LoadFS(fsys fs.FS, dir string) (*Library, error) {
+	sub, err := fs.Sub(fsys, dir)
+	if err != nil {
+		return nil, fmt.Errorf("prompts: %w", err)
+	}
+	return loadFS(sub, dir)
+}
+
+func loadFS(fsys fs.FS, dir string) (*Library, error) {
+	own, faults := readPrompts(fsys)
+	if len(own)+len(faults) == 0 {
+		faults = append(faults, errors.New("holds no folder with a prompt.txt"))
+	}
+	if err := errors.Join(faults...); err != nil {
+		return nil, fmt.Errorf("prompts in %s: %w", dir, err)
+	}
+	return overEmbedded(own)
+}
+
+// overEmbedded lays prompts over the embedded ones.
+func overEmbedded(own map[string]*Prompt) (*Library, error) {
 	all, faults := readPrompts(embedded)
 	if err := errors.Join(faults...); err != nil {
 		return nil, fmt.Errorf("embedded prompts: %w", err)
 	}
-	if dir != "" {
-		own, err := loadDir(dir)
-		if err != nil {
-			return nil, fmt.Errorf("prompts in %s: %w", dir, err)
-		}
-		maps.Copy(all, own)
-	}
-	return &Library{prompts: all, counter: NewCounter()}, nil
+	maps.Copy(all, own)
+	l := &Library{counter: NewCounter()}
+	l.prompts.Store(&all)
+	return l, nil
 }
 
 // Counter counts tokens for all who use the library, so that the vocabulary is
@@ -55,7 +92,7 @@ func (l *Library) Counter() *O200k { return l.counter }
 
 // Prompt returns the prompt of that name. The error wraps [ErrNoPrompt].
 func (l *Library) Prompt(name string) (*Prompt, error) {
-	p, ok := l.prompts[name]
+	p, ok := (*l.prompts.Load())[name]
 	if !ok {
 		return nil, fmt.Errorf("prompt %q: %w, have %q", name, ErrNoPrompt, l.Names())
 	}
@@ -63,20 +100,7 @@ func (l *Library) Prompt(name string) (*Prompt, error) {
 }
 
 // Names returns the names of all prompts, sorted.
-func (l *Library) Names() []string { return slices.Sorted(maps.Keys(l.prompts)) }
-
-func loadDir(dir string) (map[string]*Prompt, error) {
-	root, err := os.OpenRoot(dir)
-	if err != nil {
-		return nil, err
-	}
-	defer root.Close() //nolint:errcheck // opened to read only
-	own, faults := readPrompts(root.FS())
-	if len(own)+len(faults) == 0 {
-		faults = append(faults, errors.New("holds no folder with a prompt.txt"))
-	}
-	return own, errors.Join(faults...)
-}
+func (l *Library) Names() []string { return slices.Sorted(maps.Keys(*l.prompts.Load())) }
 
 func readPrompts(fsys fs.FS) (found map[string]*Prompt, faults []error) {
 	entries, err := fs.ReadDir(fsys, ".")

@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"testing/fstest"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -183,6 +184,29 @@ func TestLoadWrongFolder(t *testing.T) {
 	for name, dir := range map[string]string{"gone": filepath.Join(t.TempDir(), "gone"), "file": file, "empty": t.TempDir()} {
 		if _, err := prompts.Load(dir); err == nil || !strings.Contains(err.Error(), dir) {
 			t.Errorf("%s: got %v, want an error that names the folder", name, err)
+		}
+	}
+}
+
+func TestLoadFS(t *testing.T) {
+	t.Parallel()
+	file := func(text string) *fstest.MapFile { return &fstest.MapFile{Data: []byte(text)} }
+	files := fstest.MapFS{"mine/hello/prompt.txt": file("Hello"), "mine/sequence/prompt.txt": file("Plan"), "other/x/y": file("")}
+	library, err := prompts.LoadFS(files, "mine")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]string{"hello": "Hello", "sequence": "Plan"} {
+		if got := rendered(t, library, name); got != want {
+			t.Errorf("%s is %q, want %q", name, got, want)
+		}
+	}
+	if _, err := library.Prompt("sequential"); err != nil {
+		t.Errorf("the embedded prompts are gone: %v", err)
+	}
+	for dir, want := range map[string]string{"other": "other", "none": "none", "../mine": "../mine"} {
+		if _, err := prompts.LoadFS(files, dir); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v", dir, err)
 		}
 	}
 }

@@ -24,6 +24,7 @@ const maxOutputBytes = 16 << 20
 type planCmd struct {
 	Show   planShowCmd   `cmd:"" default:"withargs" help:"Show the prompt for a text and the plan that the model makes; run nothing."`
 	Decode planDecodeCmd `cmd:"" help:"Decode what a model wrote, from standard input, to one JSON line."`
+	Print  planPrintCmd  `cmd:"" help:"Print a plan from a file, JSON or XML, that may run; run nothing."`
 }
 
 type planShowCmd struct {
@@ -62,9 +63,48 @@ func (c planShowCmd) Run(ctx context.Context, s *settings, std *streams) error {
 	return out.Encode(decodedOf(plan))
 }
 
-type planDecodeCmd struct {
+// registryFlag says which actions plans are checked against.
+type registryFlag struct {
 	Actions string `type:"path" placeholder:"FILE" help:"registry in the form of Teams AI's actions.json; without it the actions of this bot"`
-	JSONL   bool   `name:"jsonl" help:"read lines of {\"name\",\"output\"}, write lines of {\"name\",…}"`
+}
+
+func (f registryFlag) registry() (*actions.Registry, error) {
+	if f.Actions == "" {
+		return defaultActions(), nil
+	}
+	file, err := os.Open(f.Actions)
+	if err != nil {
+		return nil, usageError{err}
+	}
+	defer func() { _ = file.Close() }() // read only
+	registry, err := actions.Read(file)
+	if err != nil {
+		return nil, usageError{fmt.Errorf("%s: %w", f.Actions, err)}
+	}
+	return registry, nil
+}
+
+type planDecodeCmd struct {
+	registryFlag
+	JSONL  bool   `name:"jsonl" help:"read lines of {\"name\",\"output\"}, write lines of {\"name\",…}"`
+	Format string `enum:"json,xml" default:"json" help:"what was asked of the model: json as by the planner sequence, xml as by sequential"`
+	Goal   string `help:"what the person said, for the $INPUT of xml"`
+}
+
+// decoder reads what a model wrote to a plan that may run.
+type decoder func(text string) (planner.Plan, error)
+
+func (c planDecodeCmd) decoder(registry *actions.Registry) decoder {
+	if c.Format == "xml" {
+		return func(text string) (planner.Plan, error) { return planner.DecodeXML(text, c.Goal, registry) }
+	}
+	return func(text string) (planner.Plan, error) {
+		plan, err := planner.Decode(text)
+		if err != nil {
+			return plan, err
+		}
+		return planner.Validate(plan, registry)
+	}
 }
 
 // decoded is what decode prints of one output.
@@ -90,30 +130,24 @@ type command struct {
 // Run decodes standard input. Faults of the plans are results; it fails only
 // when its own input cannot be read.
 func (c planDecodeCmd) Run(std *streams) error {
-	registry := defaultActions()
-	if c.Actions != "" {
-		file, err := os.Open(c.Actions)
-		if err != nil {
-			return usageError{err}
-		}
-		defer func() { _ = file.Close() }() // read only
-		if registry, err = actions.Read(file); err != nil {
-			return usageError{fmt.Errorf("%s: %w", c.Actions, err)}
-		}
+	registry, err := c.registry()
+	if err != nil {
+		return err
 	}
+	read := c.decoder(registry)
 	out := json.NewEncoder(std.out)
 	out.SetEscapeHTML(false)
 	if c.JSONL {
-		return decodeLines(std.in, out, registry)
+		return decodeLines(std.in, out, read)
 	}
 	text, err := io.ReadAll(io.LimitReader(std.in, maxOutputBytes))
 	if err != nil {
 		return fmt.Errorf("read standard input: %w", err)
 	}
-	return out.Encode(decode(string(text), registry))
+	return out.Encode(decode(string(text), read))
 }
 
-func decodeLines(in io.Reader, out *json.Encoder, registry *actions.Registry) error {
+func decodeLines(in io.Reader, out *json.Encoder, read decoder) error {
 	lines := bufio.NewScanner(in)
 	lines.Buffer(nil, maxOutputBytes)
 	for n := 1; lines.Scan(); n++ {
@@ -130,7 +164,7 @@ func decodeLines(in io.Reader, out *json.Encoder, registry *actions.Registry) er
 		if line.Output == nil {
 			return usageError{fmt.Errorf("line %d has no output", n)}
 		}
-		result := decode(*line.Output, registry)
+		result := decode(*line.Output, read)
 		result.Name = line.Name
 		if err := out.Encode(result); err != nil {
 			return fmt.Errorf("write line %d: %w", n, err)
@@ -142,11 +176,8 @@ func decodeLines(in io.Reader, out *json.Encoder, registry *actions.Registry) er
 	return nil
 }
 
-func decode(text string, registry *actions.Registry) decoded {
-	plan, err := planner.Decode(text)
-	if err == nil {
-		plan, err = planner.Validate(plan, registry)
-	}
+func decode(text string, read decoder) decoded {
+	plan, err := read(text)
 	var fault *planner.DecodeError
 	if errors.As(err, &fault) {
 		return decoded{Error: fault.Kind, Detail: fault.Detail}

@@ -1,0 +1,159 @@
+package planner_test
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/jsonschema-go/jsonschema"
+
+	"github.com/planbot-go/planbot/actions"
+	"github.com/planbot-go/planbot/planner"
+	"github.com/planbot-go/planbot/prompts"
+)
+
+// fourActions are those of a bot for lists, each entity with a description.
+func fourActions() *actions.Registry {
+	reg := actions.New()
+	offer[struct {
+		List string `json:"list" jsonschema:"The name of the list to create"`
+	}](reg, "createList").Description = "Creates a list"
+	offer[struct {
+		List string `json:"list" jsonschema:"The name of the list to add an item to"`
+		Item string `json:"item" jsonschema:"The item to add"`
+	}](reg, "addItem").Description = "Adds an item to a list"
+	offer[struct {
+		List string `json:"list" jsonschema:"The name of the list to remove an item from"`
+		Item string `json:"item" jsonschema:"The item to remove"`
+	}](reg, "removeItem").Description = "Removes an item from a list"
+	offer[struct{}](reg, "summarizeLists").Description = "Summarizes all lists"
+	return reg
+}
+
+func thirtyActions() *actions.Registry {
+	reg := actions.New()
+	for i := range 30 {
+		offer[struct {
+			ID       string `json:"id" jsonschema:"The id of the record"`
+			Status   string `json:"status,omitempty" jsonschema:"The new status" enum:"open,closed"`
+			Priority int    `json:"priority" jsonschema:"From 1 to 5" default:"3"`
+		}](reg, fmt.Sprintf("updateRecord%d", i+1)).Description = fmt.Sprintf("Updates a record of kind %d", i+1)
+	}
+	return reg
+}
+
+// cost is what one turn, a first message, costs in tokens of the prompt.
+type cost struct {
+	planbot      int // everything: the prompt, the date, the text
+	schema       int // on top with a server that counts the schema as it is sent
+	other        int // everything of the other planner
+	otherPlanner int // what the planner itself adds of that
+}
+
+func promptCost(t testing.TB, reg *actions.Registry) (c cost) {
+	t.Helper()
+	counter := prompts.NewCounter()
+	in := turn("add milk to the groceries list")
+	s, err := planner.NewSequence(t.Context(), planner.SequenceConfig{Model: &script{}, Prompts: library(t), Actions: reg})
+	if err != nil {
+		t.Fatal(err)
+	}
+	messages, err := s.Messages(t.Context(), in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, m := range messages {
+		c.planbot += counter.Count(m.Text)
+	}
+	raw, _, err := planner.PlanSchema(reg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.schema = counter.Count(string(raw))
+	c.otherPlanner = counter.Count(teamsAISection(reg))
+	c.other = counter.Count(authorsPrompt) + c.otherPlanner + counter.Count(in.Text)
+	return c
+}
+
+// TestThePromptCostsLess than that of the planner whose format it shares.
+func TestThePromptCostsLess(t *testing.T) {
+	t.Parallel()
+	for name, reg := range map[string]*actions.Registry{"four": fourActions(), "thirty": thirtyActions()} {
+		if c := promptCost(t, reg); c.planbot >= c.other {
+			t.Errorf("%s actions: %+v", name, c)
+		}
+	}
+}
+
+// BenchmarkPromptTokens measures no time but tokens (o200k) of a turn.
+func BenchmarkPromptTokens(b *testing.B) {
+	for _, of := range []struct {
+		name string
+		reg  *actions.Registry
+	}{{"4", fourActions()}, {"30", thirtyActions()}} {
+		b.Run("actions="+of.name, func(b *testing.B) {
+			c := promptCost(b, of.reg)
+			b.ReportMetric(0, "ns/op")
+			b.ReportMetric(float64(c.planbot), "planbot-tokens")
+			b.ReportMetric(float64(c.schema), "schema-tokens")
+			b.ReportMetric(float64(c.other), "teams-ai-tokens")
+			b.ReportMetric(float64(c.otherPlanner), "teams-ai-planner-tokens")
+		})
+	}
+}
+
+// What follows is a reconstruction of a turn's prompt with Teams AI 1.x, not its
+// text: the forms are its, the words ours and of about the same length.
+
+// authorsPrompt is what the author of a bot for lists writes: who it is, the rules,
+// and the state that the model needs since results do not reach later commands.
+const authorsPrompt = `You talk with people and look after the lists that they keep.
+
+Rules:
+- make a list only if a person clearly asks for one.
+- put on a list only what a person asks to have on it.
+- if a person speaks of several lists, plan an action for each of the lists.
+- if things are to be added and removed, plan an action for each of the things.
+- if a person wants an overview, show the lists with everything on them.
+
+The lists as they are now:
+{"groceries":["eggs","bread"]}`
+
+// teamsAISection is what the sequence augmentation adds: the actions in YAML, with
+// the bare properties of their parameters, and a call to action with the form of
+// the plan.
+func teamsAISection(reg *actions.Registry) string {
+	var b strings.Builder
+	b.WriteString("actions:\n")
+	for _, a := range reg.All() {
+		fmt.Fprintf(&b, "  %s:\n    description: %s\n", a.Name, a.Description)
+		if len(a.Schema.Properties) > 0 {
+			b.WriteString("    parameters:\n")
+		}
+		for _, name := range slices.Sorted(maps.Keys(a.Schema.Properties)) {
+			fmt.Fprintf(&b, "      %s:\n", name)
+			writeYAML(&b, a.Schema.Properties[name])
+		}
+	}
+	b.WriteString("\nPlan with the actions above and answer in the following JSON format:\n" +
+		`{"type":"plan","commands":[{"type":"DO","action":"<name>","parameters":{"<name>":<value>}},{"type":"SAY","response":"<response>"}]}`)
+	return b.String()
+}
+
+func writeYAML(b *strings.Builder, s *jsonschema.Schema) {
+	fmt.Fprintf(b, "        type: %s\n", s.Type)
+	if s.Description != "" {
+		fmt.Fprintf(b, "        description: %s\n", s.Description)
+	}
+	if s.Enum != nil {
+		b.WriteString("        enum:\n")
+	}
+	for _, value := range s.Enum {
+		fmt.Fprintf(b, "          - %v\n", value)
+	}
+	if s.Default != nil {
+		fmt.Fprintf(b, "        default: %s\n", s.Default)
+	}
+}

@@ -1,0 +1,171 @@
+package planner_test
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/planbot-go/planbot/actions"
+	"github.com/planbot-go/planbot/planner"
+)
+
+func addPlan(t *testing.T, w *workshop, name, text string, options ...planner.PlanOption) *actions.Action {
+	t.Helper()
+	a, err := planner.AddPlan(w.Registry, name, "does "+name, w.load(t, text), options...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return a
+}
+
+// TestAPlanIsAnAction that models and other plans can call.
+func TestAPlanIsAnAction(t *testing.T) {
+	t.Parallel()
+	w := newWorkshop()
+	shout := addPlan(t, w, "shout", inPlan(`<function.upper input="$INPUT from $City"/>`),
+		planner.InputDefault("city", "Oslo"), planner.InputDescription("CITY", "where it comes from"))
+	raw, err := json.Marshal(shout.Schema)
+	want := `{"type":"object","properties":{"INPUT":{"type":"string"},"City":{"type":"string","description":"where it comes from","default":"Oslo"}},"required":["INPUT"]}`
+	if diff := cmp.Diff(want, string(raw)); diff != "" || err != nil || shout.Description != "does shout" {
+		t.Errorf("%v, -want +got\n%s", err, diff)
+	}
+	plan, err := planner.DecodeXML(inPlan(`<function.upper input="a"/>`, `<function.shout/>`, `<function.shout city="Rome" setContextVariable="X"/>`, `<function.send input="$X"/>`, `<say>$X</say>`), "", w.Registry)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := planner.Runner{Actions: w.Registry}
+	got, err := r.Run(t.Context(), &actions.Turn{}, planner.NewExecution(plan, nil))
+	if want := "A FROM OSLO FROM ROME"; err != nil || got.Text() != want || w.ran[len(w.ran)-1] != "send "+want {
+		t.Errorf("got %q, %v after %q", got.Text(), err, w.ran)
+	}
+}
+
+// TestInputsHaveTypes: those of the entities that they fill.
+func TestInputsHaveTypes(t *testing.T) {
+	t.Parallel()
+	w := newWorkshop()
+	twice := addPlan(t, w, "twice", `{"commands":[{"type":"SAY","response":"$Numbers by $n"},{"type":"DO","action":"times","entities":{"list":"$NUMBERS","by":"$n"},"saveAs":"A"}]}`)
+	raw, err := json.Marshal(twice.Schema.Properties)
+	want := `{"Numbers":{"type":["null","array"],"items":{"type":"integer"}},"n":{"type":"integer"}}`
+	if diff := cmp.Diff(want, string(raw)); diff != "" || err != nil {
+		t.Fatalf("%v, -want +got\n%s", err, diff)
+	}
+	r := planner.Runner{Actions: w.Registry}
+	e := planner.NewExecution(planner.Plan{Commands: commands(
+		saved("A", "times", entities{"list": []any{json.Number("1")}}), do("twice", entities{"Numbers": "$A", "n": "5"}),
+	)}, nil)
+	if got, err := r.Run(t.Context(), &actions.Turn{}, e); err != nil || got.Text() != "[2] by 5\n[10]" {
+		t.Errorf("got %q, %v", got.Text(), err)
+	}
+	if property := w.All()[1].Schema.Properties["by"]; property.Default == nil {
+		t.Error("the default of the inner action is gone")
+	}
+}
+
+func TestMarksOfPlans(t *testing.T) {
+	t.Parallel()
+	w := newWorkshop()
+	type marks struct{ StateOnly, Destructive, Approval, Parallel bool }
+	for i, test := range []struct {
+		steps string
+		want  marks
+	}{
+		{`<function.upper input="x"/>`, marks{StateOnly: true, Parallel: true}},
+		{`<function.upper input="x"/><function.times list="[]"/>`, marks{StateOnly: true}},
+		{`<function.upper input="x"/><function.send input="x"/>`, marks{Parallel: true}},
+		{`<function.upper input="x"/><function.erase/>`, marks{StateOnly: true, Destructive: true}},
+		{`<function.pay/><function.erase/>`, marks{Destructive: true, Approval: true}},
+		{`<function.plan4/>`, marks{Destructive: true, Approval: true}},
+	} {
+		a := addPlan(t, w, fmt.Sprint("plan", i), inPlan(test.steps))
+		if got := (marks{a.StateOnly, a.Destructive, a.Approval, a.Parallel}); got != test.want {
+			t.Errorf("%s: got %+v, want %+v", test.steps, got, test.want)
+		}
+	}
+}
+
+// TestApprovalOfAPlan is for the whole: whoever calls it asked, and nobody is
+// asked within.
+func TestApprovalOfAPlan(t *testing.T) {
+	t.Parallel()
+	w := newWorkshop()
+	buy := addPlan(t, w, "buy", inPlan(`<function.upper input="x"/>`, `<function.pay/>`))
+	r := planner.Runner{Actions: w.Registry}
+	_, err := r.Run(t.Context(), &actions.Turn{}, planner.NewExecution(w.load(t, inPlan(`<function.buy/>`)), nil))
+	if !errors.Is(err, planner.ErrNeedsApproval) || len(w.ran) > 0 {
+		t.Errorf("got %v after %q", err, w.ran)
+	}
+	got, err := buy.Call(t.Context(), &actions.Turn{}, nil)
+	if err != nil || got.Text() != "paid" || len(w.ran) != 2 {
+		t.Errorf("approved: got %q, %v after %q", got.Text(), err, w.ran)
+	}
+}
+
+func TestAPlanFailsWithItsStep(t *testing.T) {
+	t.Parallel()
+	w := newWorkshop()
+	addPlan(t, w, "inner", inPlan(`<function.upper input="x"/>`, `<function.send input="y"/>`, `<function.erase/>`))
+	addPlan(t, w, "outer", inPlan(`<function.inner/>`))
+	outer, _ := w.Lookup("outer")
+	w.fail["send y"] = actions.Fail("no line")
+	got, err := outer.Call(t.Context(), &actions.Turn{}, nil)
+	if want := "step 1 of 2, inner: step 2 of 4, send: no line (done before: upper)"; err != nil || !got.Failed() || got.Text() != want {
+		t.Errorf("got %q, %v, want %q", got.Text(), err, want)
+	}
+	broken := errors.New("cable cut")
+	w.fail, w.errs["send y"] = nil, broken
+	if _, err := outer.Call(t.Context(), &actions.Turn{}, nil); !errors.Is(err, broken) || !strings.Contains(err.Error(), "command 2, action send: cable cut") {
+		t.Errorf("got %v", err)
+	}
+}
+
+// TestPlansDoNotCallThemselves, and not without end.
+func TestPlansDoNotCallThemselves(t *testing.T) {
+	t.Parallel()
+	w := newWorkshop()
+	loop := planner.Plan{Commands: commands(do("loop", entities{}))}
+	if _, err := planner.AddPlan(w.Registry, "loop", "", loop); err == nil || !strings.Contains(err.Error(), "unknown_action") {
+		t.Errorf("got %v", err)
+	}
+	last := addPlan(t, w, "p0", inPlan(`<function.upper input="x"/>`))
+	for i := range 8 {
+		if got, err := last.Call(t.Context(), &actions.Turn{}, nil); err != nil || got.Text() != "X" {
+			t.Errorf("p%d: got %q, %v", i, got.Text(), err)
+		}
+		last = addPlan(t, w, fmt.Sprintf("p%d", i+1), inPlan(fmt.Sprintf(`<function.p%d/>`, i)))
+	}
+	if _, err := last.Call(t.Context(), &actions.Turn{}, nil); err == nil || !strings.Contains(err.Error(), "too deeply") {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestAddPlanRefuses(t *testing.T) {
+	t.Parallel()
+	w := newWorkshop()
+	p := w.load(t, inPlan(`<function.times list="$A" by="$N"/>`))
+	for want, add := range map[string]func() (*actions.Action, error){
+		"add plan send": func() (*actions.Action, error) { return planner.AddPlan(w.Registry, "send", "", p) },
+		"add plan x y":  func() (*actions.Action, error) { return planner.AddPlan(w.Registry, "x y", "", p) },
+		"no_plan":       func() (*actions.Action, error) { return planner.AddPlan(w.Registry, "p", "", planner.Plan{}) },
+		"no input B, have N, A": func() (*actions.Action, error) {
+			return planner.AddPlan(w.Registry, "p", "", p, planner.InputDescription("B", ""))
+		},
+		"default of N": func() (*actions.Action, error) {
+			return planner.AddPlan(w.Registry, "p", "", p, planner.InputDefault("N", make(chan int)))
+		},
+		"defaults: entity N: want an integer": func() (*actions.Action, error) {
+			return planner.AddPlan(w.Registry, "p", "", p, planner.InputDefault("n", "many"))
+		},
+	} {
+		if _, err := add(); err == nil || !strings.HasPrefix(err.Error(), "add plan ") || !strings.Contains(err.Error(), want) {
+			t.Errorf("got %v, want %s", err, want)
+		}
+	}
+	if _, ok := w.Lookup("p"); ok {
+		t.Error("it was added all the same")
+	}
+}
