@@ -5,13 +5,15 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 )
 
 // Offline is a [Model] without a model: it reads the last user message by fixed
 // rules for the list actions of the default bot, and writes its plan as text like
 // any other model. In a request with tools it calls them instead, and says what
-// they answered. It says what it is whenever it does not understand. An action
+// they answered. It says what it is whenever it does not understand, in plain text
+// where no system message asks for a plan. An action
 // that neither system messages nor tools name is never planned; any action that
 // they list can be called by its name: rollDice sides=6. The zero value is ready.
 type Offline struct{}
@@ -36,14 +38,20 @@ func (Offline) Complete(ctx context.Context, req *Request) (*Response, error) {
 	switch {
 	case !usesTools(req) && len(deeds) > 0:
 		answer.Text = encodePlan(planOf(deeds))
-	case !usesTools(req):
-		answer.Text = encodePlan(sayOnly(say))
 	case len(deeds) > 0:
 		answer.Calls, answer.Finish = callsOf(deeds, req), FinishTools
-	default:
+	case usesTools(req) || !asksForPlan(req):
 		answer.Text = say
+	default:
+		answer.Text = encodePlan(sayOnly(say))
 	}
 	return answer, nil
+}
+
+// asksForPlan reports whether req is a planner's, which explains in a system
+// message what a plan is; that of an action which is a prompt does not.
+func asksForPlan(req *Request) bool {
+	return slices.ContainsFunc(req.Messages, func(m Message) bool { return m.Role == System })
 }
 
 // offlineAnswer decides between the few things that can be answered: with deeds,

@@ -294,6 +294,14 @@ func BenchmarkOffline(b *testing.B) {
 	}
 }
 
+func TestOfflineAnswersAPromptActionInText(t *testing.T) {
+	t.Parallel()
+	res, err := models.Offline{}.Complete(t.Context(), &models.Request{Messages: []models.Message{{Role: models.User, Text: "Write a poem."}}})
+	if err != nil || !strings.Contains(res.Text, "offline model") || strings.Contains(res.Text, "{") {
+		t.Errorf("%+v, %v", res, err)
+	}
+}
+
 func ExampleOffline() {
 	res, err := models.Offline{}.Complete(context.Background(), &models.Request{
 		Messages: []models.Message{{Role: models.User, Text: "add milk to the groceries list"}},

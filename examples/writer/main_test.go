@@ -1,0 +1,84 @@
+package main
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/planbot-go/planbot/internal/fakechat"
+	"github.com/planbot-go/planbot/internal/fakemodel"
+	"github.com/planbot-go/planbot/models"
+)
+
+// The plans of a model, in the two forms that the planner reads.
+const (
+	xmlPlan = `<plan>
+  <function.WriterPlugin.ShortPoem input="TOPIC" setContextVariable="POEM"/>
+  <function.WriterPlugin.Translate input="$POEM" language="LANGUAGE" appendToResult="RESULT__POEM"/>
+</plan>`
+	jsonPlan = `{"type":"plan","commands":[
+  {"type":"DO","action":"ShortPoem","entities":{"input":"TOPIC"},"saveAs":"POEM"},
+  {"type":"DO","action":"Translate","entities":{"input":"$POEM","language":"LANGUAGE"},"saveAs":"TRANSLATED"},
+  {"type":"SAY","response":"$TRANSLATED"}]}`
+)
+
+func TestPoemThenTranslation(t *testing.T) {
+	t.Parallel()
+	for _, form := range []string{xmlPlan, jsonPlan} {
+		for _, c := range []struct{ say, topic, language, poem, translated string }{
+			{
+				"Write a poem about John Doe, then translate it into Chinese.", "John Doe", "Chinese",
+				"John Doe went out <to> sea,\nfor $5 & a cup of $POEM.", "约翰出海去,\n五元一杯茶。",
+			},
+			{"帮忙写一首关于水哥的诗, 然后翻译为中文", "水哥", "中文", "水哥如水,\n静而有声。", "水哥如水,静而有声。"},
+		} {
+			chat := fakechat.New(t, newBot)
+			plan := strings.NewReplacer("TOPIC", c.topic, "LANGUAGE", c.language).Replace(form)
+			chat.Model.Says(plan, c.poem, c.translated)
+			chat.Say(c.say)
+			chat.Expect(c.translated)
+			chat.Connector.None(t)
+			want := []fakemodel.Message{
+				{Role: "user", Content: "Write a short poem, eight lines at most, about the topic below and in its language. Answer with the poem only.\n\n" + c.topic},
+				{Role: "user", Content: "Translate the text below into " + c.language + ". Keep its lines and its tone. Answer with the translation only.\n\n" + c.poem},
+			}
+			calls := chat.Model.Calls()
+			if len(calls) != 3 || calls[0].Last("user") != c.say {
+				t.Fatalf("%d calls, the first about %q", len(calls), calls[0].Last("user"))
+			}
+			got := append(calls[1].Messages, calls[2].Messages...)
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Errorf("what the prompts asked (-want +got):\n%s", diff)
+			}
+		}
+	}
+}
+
+func TestThePlannerIsToldOfThePrompts(t *testing.T) {
+	t.Parallel()
+	chat := fakechat.New(t, newBot)
+	chat.Model.Says("I write poems and translate.")
+	chat.Say("what can you do for me?")
+	chat.Expect("I write poems and translate.")
+	prompt := chat.Model.Calls()[0].Messages[0].Content
+	for _, want := range []string{
+		"ShortPoem:\n  description: Writes a short poem", "- input: what the poem is about",
+		"Translate:\n  description: Translates a text", "- language: the language to translate into",
+	} {
+		if !strings.Contains(prompt, want) {
+			t.Errorf("the prompt lacks %q:\n%s", want, prompt)
+		}
+	}
+}
+
+func TestWriterWithoutAKeySaysSo(t *testing.T) {
+	t.Parallel()
+	chat := fakechat.With(t, models.Offline{}, newBot)
+	for _, text := range []string{"Write a poem about John Doe.", `ShortPoem input="John Doe"`} {
+		chat.Say(text)
+		if got := chat.Connector.Next(t).Text(); !strings.Contains(got, "OPENAI_API_KEY") || strings.Contains(got, "commands") {
+			t.Errorf("%s: said %q", text, got)
+		}
+	}
+}
