@@ -34,7 +34,8 @@ type OpenAIConfig struct {
 
 	// Stream asks for the answer piece by piece. Callers still get it whole, but
 	// nothing between here and the server takes a long answer for a dead
-	// connection. A server that does not stream is asked for the whole.
+	// connection. A server that does not stream is asked for the whole. Some report
+	// no usage in streams, which then counts as none.
 	Stream bool
 }
 

@@ -14,11 +14,16 @@ import (
 // nothing that is JSON already (schemas) stands before it: the vendor writes
 // messages first, then numbers, then the format, then the tools.
 type edits struct {
-	emptyAnswers int // to calls, whose content is left out when it is empty
-	schema       json.RawMessage
-	place        schemaPlace
-	stream       streamForm // of the answer, which the vendor's call for whole ones refuses to ask for
+	noContent contentless
+	schema    json.RawMessage
+	place     schemaPlace
+	stream    streamForm // of the answer, which the vendor's call for whole ones refuses to ask for
 }
+
+// contentless counts the messages whose content is empty, which the vendor leaves
+// out. OpenAI wants one in an answer to a call, and chat templates that are older
+// than tools fail without one in a message with calls.
+type contentless struct{ answers, calls int }
 
 // schemaPlace is a text of the body in whose stead another and a schema are sent.
 type schemaPlace struct{ text, instead string }
@@ -47,7 +52,7 @@ type editsKey struct{}
 // stream.
 func edit(req *http.Request) (streams bool, err error) {
 	e, _ := req.Context().Value(editsKey{}).(edits)
-	if e.emptyAnswers == 0 && e.schema == nil && e.stream == noStream {
+	if e.noContent == (contentless{}) && e.schema == nil && e.stream == noStream {
 		return false, nil
 	}
 	body := make([]byte, req.ContentLength)
@@ -64,8 +69,9 @@ func edit(req *http.Request) (streams bool, err error) {
 }
 
 func (e *edits) apply(body []byte) []byte {
-	const answer, content = `{"role":"tool",`, `"content":"",`
-	body = bytes.Replace(body, []byte(answer+`"tool_call_id":`), []byte(answer+content+`"tool_call_id":`), e.emptyAnswers)
+	const answer, calls, content = `{"role":"tool",`, `{"role":"assistant",`, `"content":"",`
+	body = bytes.Replace(body, []byte(answer+`"tool_call_id":`), []byte(answer+content+`"tool_call_id":`), e.noContent.answers)
+	body = bytes.Replace(body, []byte(calls+`"tool_calls":`), []byte(calls+content+`"tool_calls":`), e.noContent.calls)
 	const whole, stream, options = `"stream":false`, `"stream":true`, `,"stream_options":{"include_usage":true}`
 	switch e.stream {
 	case plainStream:

@@ -13,8 +13,8 @@ import (
 
 const (
 	// streamFactor is how much larger than its answer a stream may be: a chunk
-	// wraps a few characters in some hundred.
-	streamFactor = 32
+	// wraps a few characters in some hundred, and reasoning comes on top.
+	streamFactor = 128
 	// usageTime is how long a server that has ended its answer may be silent before
 	// it sends the usage, or ends the stream.
 	usageTime = 5 * time.Second

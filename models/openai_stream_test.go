@@ -85,7 +85,7 @@ func TestStreams(t *testing.T) {
 		{"refusal", events(`{"index":0,"delta":{"refusal":"I can"}}`, `{"index":0,"delta":{"refusal":"not."}}`, end("stop"), done), models.Response{Text: "I cannot.", Finish: models.FinishStop}},
 		{"reasoning apart", events(`{"index":0,"delta":{"content":null,"reasoning_content":"hm"}}`, `{"index":0,"delta":{"reasoning":"hm","reasoning_details":[{"text":"hm"}]}}`, say("yes"), end("stop"), done), models.Response{Text: "yes", Finish: models.FinishStop}},
 		{"reasoning in the text", events(say("<thi"), say("nk>hm</think>"), say("yes"), end("stop"), done), models.Response{Text: "yes", Finish: models.FinishStop}},
-		{"parts", events(`{"index":0,"delta":{"content":[{"type":"thinking","thinking":[{"type":"text","text":"hm"}]},{"type":"text","text":"ye"}]}}`, say("s"), end("stop"), done), models.Response{Text: "yes", Finish: models.FinishStop}},
+		{"parts", events(`{"index":0,"delta":{"content":[{"type":"thinking","thinking":[{"type":"text","text":"hm"}]},{"type":"reasoning","text":"hm"},{"type":"text","text":"ye"}]}}`, say("s"), end("stop"), done), models.Response{Text: "yes", Finish: models.FinishStop}},
 		{"other choices", events(`{"index":1,"delta":{"content":"no"},"finish_reason":"length"}`, say("yes"), end("stop"), done), models.Response{Text: "yes", Finish: models.FinishStop}},
 		{"Azure's first chunk", events(`#{"choices":[],"prompt_filter_results":[{"prompt_index":0,"content_filter_results":{}}]}`, say("yes"), end("stop"), done), models.Response{Text: "yes", Finish: models.FinishStop}},
 		{"calls", events(say("Well."), piece(`{"index":0,"id":"call_a","type":"function","function":{"name":"addItem","arguments":""}}`), piece(`{"index":0,"function":{"arguments":"{\"item\":"}}`), piece(`{"index":0,"function":{"arguments":"\"milk\"}"}}`), end("tool_calls"), lastUsage, done), models.Response{Text: "Well.", Calls: []models.Call{milk}, Finish: models.FinishTools, Usage: used}},
@@ -115,7 +115,8 @@ func TestStreams(t *testing.T) {
 		{"legacy", events(`{"index":0,"delta":{"function_call":{"name":"addItem","arguments":""}}}`, `{"index":0,"delta":{"function_call":{"arguments":"{\"item\":"}}}`, `{"index":0,"delta":{"function_call":{"arguments":"\"milk\"}"}}}`, end("function_call"), done), models.Response{Calls: []models.Call{{ID: "call_1", Name: "addItem", Arguments: milk.Arguments}}, Finish: models.FinishTools}},
 		{"comments, fields, carriage returns", strings.ReplaceAll(": keep-alive\n\n:\n\nretry: 10\nid: 1\nevent: message\n"+events(say("yes"))+": keep-alive\n\n"+events(end("stop"), done), "\n", "\r\n"), models.Response{Text: "yes", Finish: models.FinishStop}},
 		{"no empty lines, no space", strings.ReplaceAll(strings.ReplaceAll(events(say("yes"), end("stop"), done), "\n\n", "\n"), "data: ", "data:"), models.Response{Text: "yes", Finish: models.FinishStop}},
-		{"data of several lines", "data: {\"model\":\"streamed\",\ndata: \"choices\":[" + say("yes") + "]}\n\n" + events(end("stop"), done), models.Response{Text: "yes", Finish: models.FinishStop}},
+		{"data of several lines", "data: {\"model\":\"streamed\",\"choices\":[\r\ndata: " + say("yes") + "\r\ndata: ]}\r\n\r\n" + events(end("stop"), done), models.Response{Text: "yes", Finish: models.FinishStop}},
+		{"an event without data", "event: error\n\n" + events(say("yes"), end("stop"), done), models.Response{Text: "yes", Finish: models.FinishStop}},
 		{"no line end at the end", strings.TrimSpace(events(say("yes"), end("stop"), done)), models.Response{Text: "yes", Finish: models.FinishStop}},
 		{"many comments", strings.Repeat(": keep-alive\n\n", 2000) + events(say("yes"), end("stop"), done), models.Response{Text: "yes", Finish: models.FinishStop}},
 		{"a long line", events(say(strings.Repeat("yes", 10_000)), end("stop"), done), models.Response{Text: strings.Repeat("yes", 10_000), Finish: models.FinishStop}},
@@ -293,44 +294,71 @@ func TestLearnsHowAServerStreams(t *testing.T) {
 	}
 }
 
+// again is a text without an end.
+type again struct{ text, rest string }
+
+func (a *again) Read(p []byte) (int, error) {
+	if a.rest == "" {
+		a.rest = a.text
+	}
+	n := copy(p, a.rest)
+	a.rest = a.rest[n:]
+	return n, nil
+}
+
+// numbered is chunks with calls, each of an index of its own.
+type numbered struct {
+	again
+	n int
+}
+
+func (s *numbered) Read(p []byte) (int, error) {
+	if s.rest == "" {
+		s.text = events(piece(fmt.Sprintf(`{"index":%d}`, s.n)))
+		s.n++
+	}
+	return s.again.Read(p)
+}
+
 func TestStreamsHaveCaps(t *testing.T) {
 	t.Parallel()
 	const limit = 64 << 10
-	endless := func(chunk string) http.HandlerFunc {
-		return func(w http.ResponseWriter, r *http.Request) {
-			for r.Context().Err() == nil {
-				if _, err := io.WriteString(w, chunk); err != nil {
-					return
-				}
-			}
-		}
+	tests := map[string]struct {
+		stream io.Reader
+		most   int64 // that is read of it
+	}{
+		"text":      {&again{text: events(say("yes"))}, 64 * limit},
+		"refusals":  {&again{text: events(`{"index":0,"delta":{"refusal":"no"}}`)}, 128 * limit},
+		"arguments": {&again{text: events(piece(`{"index":0,"function":{"arguments":"yes"}}`))}, 80 * limit},
+		"function":  {&again{text: events(`{"index":0,"delta":{"function_call":{"arguments":"yes"}}}`)}, 80 * limit},
+		"calls":     {&numbered{}, 2 * limit},
+		"new ids":   {&again{text: events(piece(`{"index":0,"id":"x","function":{"name":"f"}},{"index":0,"id":"y","function":{"name":"f"}}`))}, 2 * limit},
+		"a comment": {&again{text: ": hm"}, 2 * limit},
+		"one line":  {&again{text: "data: {"}, 2 * limit},
+		"one event": {&again{text: "data: {\n"}, 8 * limit},
 	}
-	index := 0
-	tests := map[string]http.HandlerFunc{
-		"text":      endless(events(say("yes"))),
-		"arguments": endless(events(piece(`{"index":0,"function":{"arguments":"a"}}`))),
-		"calls": func(w http.ResponseWriter, r *http.Request) {
-			for ; r.Context().Err() == nil; index++ {
-				if _, err := io.WriteString(w, events(piece(fmt.Sprintf(`{"index":%d}`, index)))); err != nil {
-					return
-				}
-			}
-		},
-		"reasoning": endless(events(`{"index":0,"delta":{"reasoning_content":"hm"}}`)),
-		"comments":  endless(": keep-alive\n\n"),
-		"one line":  endless("data: {"),
-		"one event": endless("data: {\n"),
-		"ids":       endless(events(piece(`{"index":0,"id":"x","function":{"name":"f"}},{"index":0,"id":"y","function":{"name":"f"}}`))),
-	}
-	for name, h := range tests {
+	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			b := setup(t, h, func(cfg *models.OpenAIConfig, _ string) { cfg.Stream, cfg.MaxResponseBytes = true, limit })
-			_, err := b.model.Complete(t.Context(), hello)
-			if fault, ok := errors.AsType[*models.Error](err); !ok || fault.Code != models.CodeTooLarge {
+			_, err := models.FoldStream(io.NopCloser(io.LimitReader(tt.stream, tt.most)), limit)
+			if err == nil || !strings.Contains(err.Error(), "larger than the cap") {
 				t.Errorf("got %v", err)
 			}
 		})
+	}
+}
+
+// TestAStreamWithoutWordsHasACap, too: reasoning and comments are not the answer's.
+func TestAStreamWithoutWordsHasACap(t *testing.T) {
+	t.Parallel()
+	for _, text := range []string{events(`{"index":0,"delta":{"reasoning_content":"hm"}}`), ": keep-alive\n\n"} {
+		b := setup(t, func(w http.ResponseWriter, _ *http.Request) { _, _ = io.Copy(w, &again{text: text}) }, func(cfg *models.OpenAIConfig, _ string) {
+			cfg.Stream, cfg.MaxResponseBytes = true, 8<<10
+		})
+		_, err := b.model.Complete(t.Context(), hello)
+		if fault, ok := errors.AsType[*models.Error](err); !ok || fault.Code != models.CodeTooLarge {
+			t.Errorf("got %v", err)
+		}
 	}
 }
 

@@ -41,9 +41,8 @@ func toolSchema(schema json.RawMessage) json.RawMessage {
 }
 
 // wireMessages leaves out what servers refuse: messages without anything in them.
-// It counts the answers to calls that are empty, which have to be sent all the
-// same, see [edits].
-func wireMessages(messages []Message, nineLetters bool) (out []openai.ChatCompletionMessage, emptyAnswers int) {
+// It counts those that are sent though they have no text.
+func wireMessages(messages []Message, nineLetters bool) (out []openai.ChatCompletionMessage, without contentless) {
 	out = make([]openai.ChatCompletionMessage, 0, len(messages))
 	for i := range messages {
 		m := &messages[i]
@@ -59,13 +58,17 @@ func wireMessages(messages []Message, nineLetters bool) (out []openai.ChatComple
 		}
 		if m.Role == ToolRole {
 			wire.ToolCallID = wireID(m.CallID, nineLetters)
-			if m.Text == "" {
-				emptyAnswers++
-			}
+		}
+		switch {
+		case m.Text != "":
+		case m.Role == ToolRole:
+			without.answers++
+		default:
+			without.calls++
 		}
 		out = append(out, wire)
 	}
-	return out, emptyAnswers
+	return out, without
 }
 
 func (m *Message) isEmpty() bool { return m.Text == "" && len(m.Calls) == 0 && m.Role != ToolRole }

@@ -160,7 +160,7 @@ func TestHistoryIsMadeLegal(t *testing.T) {
 			if len(id) > 40 || id == "" {
 				t.Errorf("id %q", id)
 			}
-			want := map[string]any{"role": "assistant", "tool_calls": []any{wireCall(id, tt.wantName, tt.wantArguments)}}
+			want := map[string]any{"role": "assistant", "content": "", "tool_calls": []any{wireCall(id, tt.wantName, tt.wantArguments)}}
 			if diff := cmp.Diff(any(want), messages[1]); diff != "" {
 				t.Error(diff)
 			}
@@ -168,23 +168,25 @@ func TestHistoryIsMadeLegal(t *testing.T) {
 	}
 }
 
-// TestEmptyAnswersAreWrittenWhereTheyStand: texts and schemas may hold the very
+// TestEmptyContentsAreWrittenWhereTheyStand: texts and schemas may hold the very
 // words that are looked for.
-func TestEmptyAnswersAreWrittenWhereTheyStand(t *testing.T) {
+func TestEmptyContentsAreWrittenWhereTheyStand(t *testing.T) {
 	t.Parallel()
-	trap := `{"role":"tool","tool_call_id":"x"}`
+	trap, other := `{"role":"tool","tool_call_id":"x"}`, `{"role":"assistant","tool_calls":[]}`
 	messages := afterCalls()
-	messages[1].Text, messages[3].Text = trap, trap
-	tool := models.Tool{Name: "f", Schema: json.RawMessage(`{"type":"object","default":` + trap + `}`)}
+	messages[1].Text, messages[2].Text, messages[3].Text = trap, "", trap
+	tool := models.Tool{Name: "f", Schema: json.RawMessage(`{"type":"object","default":[` + trap + `,` + other + `]}`)}
 	body := bodyOf(t, &models.Request{Messages: messages, Tools: []models.Tool{tool}}, nil)
 	sent := body["messages"].([]any)
-	for i, want := range map[int]string{1: trap, 3: trap, 4: ""} {
+	for i, want := range map[int]string{1: trap, 2: "", 3: trap, 4: ""} {
 		if got, ok := sent[i].(map[string]any)["content"]; !ok || got != want {
 			t.Errorf("message %d has content %v", i, got)
 		}
 	}
 	schema := body["tools"].([]any)[0].(map[string]any)["function"].(map[string]any)["parameters"]
-	if diff := cmp.Diff(any(map[string]any{"type": "object", "default": map[string]any{"role": "tool", "tool_call_id": "x"}}), schema); diff != "" {
+	if diff := cmp.Diff(any(map[string]any{"type": "object", "default": []any{
+		map[string]any{"role": "tool", "tool_call_id": "x"}, map[string]any{"role": "assistant", "tool_calls": []any{}},
+	}}), schema); diff != "" {
 		t.Error(diff)
 	}
 }
@@ -295,6 +297,7 @@ func TestLearnsWhatAServerTakesOfTools(t *testing.T) {
 		{"strict, Mistral", []picky{{422, `{"object":"error","message":{"detail":[{"type":"extra_forbidden","loc":["body","tools",0,"function","strict"],"msg":"Extra inputs are not permitted"}]},"type":"invalid_request_error"}`, hasStrict}}, 2},
 		{"a schema that is not strict", []picky{{400, openaiSays("tools[0].function.parameters", "invalid_function_parameters", "Invalid schema for function 'addItem': In context=(), 'additionalProperties' is required to be supplied and to be false."), hasStrict}}, 2},
 		{"choice", []picky{{400, openaiSays("", "invalid_request_error", "deepseek-reasoner does not support this tool_choice"), has("tool_choice")}}, 2},
+		{"choice, by words", []picky{{400, openaiSays("", "", "This model does not support tool_choice."), has("tool_choice")}}, 2},
 		{"choice while thinking", []picky{{400, openaiSays("", "invalid_request_error", "Thinking may not be enabled when tool_choice forces tool use."), has("tool_choice")}}, 2},
 		{"reasoning", []picky{{400, openaiSays("reasoning_effort", "", "Function tools with reasoning_effort are not supported for gpt-5.4 in /v1/chat/completions. Please use /v1/responses instead."), reasons}}, 2},
 		{"ids of nine letters", []picky{{400, `{"object":"error","message":"Tool call id was call_a but must be a-z, A-Z, 0-9, with a length of 9.","type":"invalid_function_call","param":null,"code":"3280"}`, longIDs}}, 2},
@@ -491,6 +494,22 @@ func TestRolesKeepAnswersBehindTheirCalls(t *testing.T) {
 				t.Error(diff)
 			}
 		})
+	}
+}
+
+// TestCallsWithoutAnswersStayApart, though no server takes them.
+func TestCallsWithoutAnswersStayApart(t *testing.T) {
+	t.Parallel()
+	model, got := learner(t, picky{400, openaiSays("", "", "System role not supported"), system})
+	_, err := model.Complete(t.Context(), &models.Request{Messages: []models.Message{
+		{Role: models.System, Text: "x"}, {Role: models.Assistant, Calls: []models.Call{{ID: "1", Name: "f"}}}, {Role: models.Assistant, Text: "y"},
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	<-got
+	if body := <-got; roles(body) != "uaa" {
+		t.Errorf("roles %s", roles(body))
 	}
 }
 

@@ -14,7 +14,7 @@ import (
 func (o *OpenAI) wire(ctx context.Context, req *Request, s shape) (openai.ChatCompletionRequest, context.Context) {
 	out := openai.ChatCompletionRequest{Model: o.model}
 	e := edits{stream: s.stream()}
-	out.Messages, e.emptyAnswers = wireMessages(arrange(req.Messages, s.roles), s.tools.nineLetterIDs)
+	out.Messages, e.noContent = wireMessages(arrange(req.Messages, s.roles), s.tools.nineLetterIDs)
 	switch s.tokens {
 	case maxTokens:
 		out.MaxTokens = req.MaxTokens

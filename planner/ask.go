@@ -22,13 +22,14 @@ const defaultHistoryTokens = 4000
 // and the loop in which the model may correct itself.
 type asker struct {
 	cfg    SequenceConfig
-	brief  *briefing
+	briefs *latest[*briefing]
 	form   string              // what the model is asked for once more
 	retell func(string) string // writes an answer of the history in that form; nil: it is
 }
 
-// newAsker checks cfg whole, and the prompt for a planner of that kind.
-func newAsker(ctx context.Context, kind, form string, cfg SequenceConfig) (asker, error) {
+// newAsker checks cfg whole, and the prompt for a planner of that kind. finish
+// adds to a briefing what only that planner needs; it may be nil.
+func newAsker(ctx context.Context, kind, form string, cfg SequenceConfig, finish func(*briefing) error) (asker, error) {
 	if err := cfg.check(); err != nil {
 		return asker{}, err
 	}
@@ -42,20 +43,18 @@ func newAsker(ctx context.Context, kind, form string, cfg SequenceConfig) (asker
 	cfg.HistoryTokens = cmp.Or(cfg.HistoryTokens, defaultHistoryTokens)
 	cfg.MaxRepairs = cmp.Or(cfg.MaxRepairs, 2)
 	cfg.MaxTokens = cmp.Or(cfg.MaxTokens, 2000)
-	cfg.Prompt = cmp.Or(cfg.Prompt, kind)
-	prompt, err := cfg.Prompts.Prompt(cfg.Prompt)
-	if err != nil {
-		return asker{}, err
-	}
-	brief, err := newBriefing(ctx, kind, prompt, cfg)
-	if err != nil {
-		return asker{}, err
-	}
-	return asker{cfg: cfg, brief: brief, form: form}, nil
+	briefs, err := newLatest(ctx, cfg.Prompts, cmp.Or(cfg.Prompt, kind), func(ctx context.Context, prompt *prompts.Prompt) (*briefing, error) {
+		brief, err := newBriefing(ctx, kind, prompt, cfg)
+		if err == nil && finish != nil {
+			err = finish(brief)
+		}
+		return brief, err
+	})
+	return asker{cfg: cfg, briefs: briefs, form: form}, err
 }
 
 // briefing is what counts for a turn that begins now.
-func (a *asker) briefing(context.Context) *briefing { return a.brief }
+func (a *asker) briefing(ctx context.Context) *briefing { return a.briefs.get(ctx) }
 
 // plan asks the model until read takes its answer, at most MaxRepairs times more
 // than once. Failed answers are forgotten. A plan may do what the prompt offers.
@@ -133,7 +132,7 @@ func (a *asker) history(turn *actions.Turn) func(budget int) []prompts.Message {
 		history = history.Retold(a.retell)
 	}
 	return func(budget int) []prompts.Message {
-		return history.Within(min(budget, a.cfg.HistoryTokens), a.brief.counter)
+		return history.Within(min(budget, a.cfg.HistoryTokens), a.cfg.Prompts.Counter())
 	}
 }
 

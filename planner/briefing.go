@@ -96,6 +96,7 @@ func (a *asking) request(messages []models.Message) *models.Request {
 type briefing struct {
 	asking
 	offered *actions.Registry // what a plan may do
+	tools   toolset           // of the planner that calls tools: those that are offered
 	static  *string           // the prompt as rendered; nil: it has to be, for each turn
 }
 

@@ -55,16 +55,16 @@ type PromptActionConfig struct {
 //
 // It panics as [actions.Add] does, and when the prompt does not fit the action.
 func AddPrompt[In any](reg *actions.Registry, cfg PromptActionConfig, opts ...actions.Option) *actions.Action {
-	task, err := newPromptTask(cfg, fieldNames(reflect.TypeFor[In]()))
+	tasks, err := newPromptTasks(cfg, fieldNames(reflect.TypeFor[In]()))
 	if err != nil {
 		panic("planner: " + err.Error())
 	}
-	action := actions.Add(reg, cfg.Name, task.description, func(ctx context.Context, turn *actions.Turn, in In) (actions.Result, error) {
+	action := actions.Add(reg, cfg.Name, tasks.made.description, func(ctx context.Context, turn *actions.Turn, in In) (actions.Result, error) {
 		inputs, err := inputsOf(in)
 		if err != nil {
 			return actions.Result{}, err
 		}
-		return task.run(ctx, turn, inputs)
+		return tasks.get(ctx).run(ctx, turn, inputs)
 	}, marked(opts)...)
 	if action.Parallel {
 		panic("planner: " + errParallel.Error() + ": " + cfg.Name)
@@ -119,15 +119,21 @@ type promptTask struct {
 	main        string // the parameter that is {{$input}}; "": none
 }
 
-// newPromptTask checks a prompt against an action with these parameters.
-func newPromptTask(cfg PromptActionConfig, parameters []string) (*promptTask, error) {
+// newPromptTasks checks cfg, and a prompt against an action with these parameters.
+func newPromptTasks(cfg PromptActionConfig, parameters []string) (*latest[*promptTask], error) {
 	if err := cfg.check(); err != nil {
 		return nil, fmt.Errorf("prompt action %s: %w", cfg.Name, err)
 	}
-	prompt, err := cfg.Prompts.Prompt(cmp.Or(cfg.Prompt, cfg.Name))
+	tasks, err := newLatest(context.Background(), cfg.Prompts, cmp.Or(cfg.Prompt, cfg.Name), func(_ context.Context, prompt *prompts.Prompt) (*promptTask, error) {
+		return newPromptTask(cfg, prompt, parameters)
+	})
 	if err != nil {
 		return nil, fmt.Errorf("prompt action %s: %w", cfg.Name, err)
 	}
+	return tasks, nil
+}
+
+func newPromptTask(cfg PromptActionConfig, prompt *prompts.Prompt, parameters []string) (*promptTask, error) {
 	t := &promptTask{
 		asking: asking{
 			prompt: prompt, model: cfg.Model, functions: cfg.Functions,

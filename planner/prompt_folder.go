@@ -23,12 +23,12 @@ func AddPromptFolder(reg *actions.Registry, cfg PromptActionConfig, opts ...acti
 	if err != nil {
 		return nil, err
 	}
-	task, err := newPromptTask(cfg, inputNames(inputs))
+	tasks, err := newPromptTasks(cfg, inputNames(inputs))
 	if err != nil {
 		return nil, err
 	}
-	action, err := actions.AddSchema(reg, cfg.Name, task.description, schemaOf(inputs), func(ctx context.Context, turn *actions.Turn, entities map[string]any) (actions.Result, error) {
-		return task.run(ctx, turn, only(inputs, entities))
+	action, err := actions.AddSchema(reg, cfg.Name, tasks.made.description, schemaOf(inputs), func(ctx context.Context, turn *actions.Turn, entities map[string]any) (actions.Result, error) {
+		return tasks.get(ctx).run(ctx, turn, only(inputs, entities))
 	}, marked(opts)...)
 	if err == nil && action.Parallel {
 		err = fmt.Errorf("%w: %s", errParallel, cfg.Name)

@@ -32,7 +32,8 @@ type SequenceConfig struct {
 	// by name. A prompt that calls one is rendered for each turn.
 	Functions map[string]Function
 	// Named makes the model of a name, for a prompt whose config.json names one.
-	// It is called when the planner is made. nil: a prompt must not name a model.
+	// It is called when the planner is made, and for a prompt that has changed. nil:
+	// a prompt must not name a model.
 	Named func(name string) (models.Model, error)
 
 	// HistoryTokens bounds the part of the prompt that is history. 0: 4000.
@@ -58,7 +59,7 @@ func NewSequence(ctx context.Context, cfg SequenceConfig) (*Sequence, error) {
 	if cfg.AllowMissing {
 		return nil, errors.New("sequence planner: AllowMissing is for the sequential planner")
 	}
-	asker, err := newAsker(ctx, "sequence", "one JSON object in the plan format and nothing else", cfg)
+	asker, err := newAsker(ctx, "sequence", "one JSON object in the plan format and nothing else", cfg, nil)
 	if err != nil {
 		return nil, fmt.Errorf("sequence planner: %w", err)
 	}

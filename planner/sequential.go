@@ -22,7 +22,7 @@ type Sequential struct{ asker asker }
 // NewSequential renders the part of the prompt that is the same for every turn,
 // from the prompt "sequential" or the one that cfg names. Every fault of cfg is in the one error.
 func NewSequential(ctx context.Context, cfg SequentialConfig) (*Sequential, error) {
-	asker, err := newAsker(ctx, "sequential", "one XML plan and nothing else or, if there is nothing to do, with plain text", SequenceConfig(cfg))
+	asker, err := newAsker(ctx, "sequential", "one XML plan and nothing else or, if there is nothing to do, with plain text", SequenceConfig(cfg), nil)
 	if err != nil {
 		return nil, fmt.Errorf("sequential planner: %w", err)
 	}

@@ -40,27 +40,27 @@ type ToolsConfig struct {
 type Tools struct {
 	asker asker
 	cfg   ToolsConfig
-	tools toolset
 }
 
 // NewTools renders the part of the prompt that is the same for every turn, from
 // the prompt "tools", and describes the actions. Every fault of cfg is in the one
 // error.
 func NewTools(ctx context.Context, cfg ToolsConfig) (*Tools, error) {
-	asker, err := newAsker(ctx, prompts.AugmentTools, "", cfg.SequenceConfig)
+	asker, err := newAsker(ctx, prompts.AugmentTools, "", cfg.SequenceConfig, cfg.addTools)
 	if err := errors.Join(err, cfg.checkCalls()); err != nil {
 		return nil, fmt.Errorf("tools planner: %w", err)
 	}
 	cfg.MaxRounds = cmp.Or(cfg.MaxRounds, 10)
-	offered, err := cfg.choose(asker.brief.offered)
-	if err != nil {
-		return nil, fmt.Errorf("tools planner: %w", err)
+	return &Tools{asker: asker, cfg: cfg}, nil
+}
+
+// addTools describes the actions that the prompt offers.
+func (c *ToolsConfig) addTools(brief *briefing) error {
+	offered, err := c.choose(brief.offered)
+	if err == nil {
+		brief.tools, err = newToolset(offered, c.Strict)
 	}
-	tools, err := newToolset(offered, cfg.Strict)
-	if err != nil {
-		return nil, fmt.Errorf("tools planner: %w", err)
-	}
-	return &Tools{asker: asker, cfg: cfg, tools: tools}, nil
+	return err
 }
 
 // checkCalls lists every fault of the fields that are this planner's own.
@@ -107,7 +107,7 @@ func (t *Tools) Plan(ctx context.Context, turn *actions.Turn) (Plan, error) {
 		if err != nil {
 			return Plan{}, err
 		}
-		round := t.read(answer, request, turn)
+		round := brief.tools.read(answer, request, turn)
 		if round.fault == nil {
 			round.plan.Refused = refused
 			logPlan(ctx, round.plan, attempt)
@@ -141,7 +141,7 @@ const noMoreCalls = "You cannot call functions any more in this turn. Tell the p
 // request is what the model is asked in this round, with the story behind it.
 func (t *Tools) request(ctx context.Context, turn *actions.Turn, brief *briefing) (*models.Request, *story, error) {
 	request := brief.request(nil)
-	request.Tools = t.tools.tools
+	request.Tools = brief.tools.tools
 	request.Choice = cmp.Or(t.cfg.Choice, request.Choice)
 	request.OneCallAtMost = request.OneCallAtMost || t.cfg.OneCallAtMost
 	if request.Choice == models.ChoiceRequired && len(turn.Rounds) > 0 {

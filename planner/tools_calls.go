@@ -24,7 +24,7 @@ type round struct {
 }
 
 // read reads an answer to request as the next plan of the turn.
-func (t *Tools) read(answer *models.Response, request *models.Request, turn *actions.Turn) round {
+func (s *toolset) read(answer *models.Response, request *models.Request, turn *actions.Turn) round {
 	if len(answer.Calls) == 0 {
 		plan, err := readProse(answer)
 		return round{plan: plan, fault: err}
@@ -38,7 +38,7 @@ func (t *Tools) read(answer *models.Response, request *models.Request, turn *act
 	}
 	r := round{plan: Plan{Observe: true, Preface: strings.TrimSpace(answer.Text)}, faults: make([]*DecodeError, len(answer.Calls))}
 	for i, call := range answer.Calls {
-		command, fault := t.tools.command(call)
+		command, fault := s.command(call)
 		if r.faults[i] = fault; fault != nil && r.fault == nil {
 			r.fault = fault
 		}

@@ -8,6 +8,7 @@ import (
 	"maps"
 	"os"
 	"slices"
+	"sync/atomic"
 )
 
 //go:embed */prompt.txt
@@ -16,11 +17,12 @@ var embedded embed.FS
 // ErrNoPrompt is wrapped by the error of a name that no folder has.
 var ErrNoPrompt = errors.New("no such prompt")
 
-// Library is a set of prompts by name. It does not change after it was loaded and is
-// safe for concurrent use.
+// Library is a set of prompts by name. It does not change after it was loaded, but
+// for what [Library.Reload] does, and is safe for concurrent use.
 type Library struct {
-	prompts map[string]*Prompt
+	prompts atomic.Pointer[map[string]*Prompt]
 	counter *O200k
+	watched *watched // nil: never loaded anew
 }
 
 // Load reads the embedded prompts and lays those of folder dir over them, one
@@ -79,7 +81,9 @@ func overEmbedded(own map[string]*Prompt) (*Library, error) {
 		return nil, fmt.Errorf("embedded prompts: %w", err)
 	}
 	maps.Copy(all, own)
-	return &Library{prompts: all, counter: NewCounter()}, nil
+	l := &Library{counter: NewCounter()}
+	l.prompts.Store(&all)
+	return l, nil
 }
 
 // Counter counts tokens for all who use the library, so that the vocabulary is
@@ -88,7 +92,7 @@ func (l *Library) Counter() *O200k { return l.counter }
 
 // Prompt returns the prompt of that name. The error wraps [ErrNoPrompt].
 func (l *Library) Prompt(name string) (*Prompt, error) {
-	p, ok := l.prompts[name]
+	p, ok := (*l.prompts.Load())[name]
 	if !ok {
 		return nil, fmt.Errorf("prompt %q: %w, have %q", name, ErrNoPrompt, l.Names())
 	}
@@ -96,7 +100,7 @@ func (l *Library) Prompt(name string) (*Prompt, error) {
 }
 
 // Names returns the names of all prompts, sorted.
-func (l *Library) Names() []string { return slices.Sorted(maps.Keys(l.prompts)) }
+func (l *Library) Names() []string { return slices.Sorted(maps.Keys(*l.prompts.Load())) }
 
 func readPrompts(fsys fs.FS) (found map[string]*Prompt, faults []error) {
 	entries, err := fs.ReadDir(fsys, ".")

@@ -50,7 +50,8 @@ type settings struct {
 	ModelStream     string `name:"bot-model-stream" env:"BOT_MODEL_STREAM" help:"true: ask the model's server for its answers piece by piece (false)"`
 	Planner         string `name:"bot-planner" env:"BOT_PLANNER" help:"sequence, sequential or tools (sequence)"`
 	ResponseFormat  string `name:"bot-response-format" env:"BOT_RESPONSE_FORMAT" help:"json_schema, json_object or text (json_schema)"`
-	PromptsDir      string `name:"bot-prompts-dir" env:"BOT_PROMPTS_DIR" help:"folder whose prompts replace the embedded ones"`
+	PromptsDir      string `name:"bot-prompts-dir" env:"BOT_PROMPTS_DIR" help:"folder whose prompts replace the embedded ones, and add actions"`
+	PromptsReload   string `name:"bot-prompts-reload" env:"BOT_PROMPTS_RELOAD" help:"true: load that folder anew when it changes; for development"`
 	SkillsDir       string `name:"bot-skills-dir" env:"BOT_SKILLS_DIR" hidden:"" help:"folder of skills; not in this version"`
 	MaxSteps        string `name:"bot-max-steps" env:"BOT_MAX_STEPS" help:"commands that one turn may run (25)"`
 	MaxSameCalls    string `name:"bot-max-same-calls" env:"BOT_MAX_SAME_CALLS" help:"how often one turn may make the same call; none: no limit"`
@@ -73,6 +74,7 @@ type config struct {
 	settings
 	addr         string
 	noAuth       bool
+	reload       bool // prompts
 	appType      string
 	hosts        []string
 	fallbacks    []string // names of models, in order
@@ -284,6 +286,9 @@ func (c *config) checkRest(f *faults) {
 		if info, err := os.Stat(c.PromptsDir); err != nil || !info.IsDir() {
 			f.add("BOT_PROMPTS_DIR", "%q is no folder", c.PromptsDir)
 		}
+	}
+	if c.reload = truth(f, "BOT_PROMPTS_RELOAD", c.PromptsReload); c.reload && c.PromptsDir == "" {
+		f.add("BOT_PROMPTS_RELOAD", "needs BOT_PROMPTS_DIR: the embedded prompts do not change")
 	}
 	c.turnTimeout = duration(f, "BOT_TURN_TIMEOUT", c.TurnTimeout, 5*time.Minute)
 	c.drainTimeout = duration(f, "BOT_DRAIN_TIMEOUT", c.DrainTimeout, 20*time.Second)

@@ -126,6 +126,8 @@ func TestEveryMistakeIsListedWithItsVariable(t *testing.T) {
 			settings{PromptsDir: filesIn(t, map[string]string{"a/prompt.txt": "{{$x}}", "a/config.json": `{"input": {"parameters": []}}`, "sequence/prompt.txt": "{{oops}}"})},
 			[]string{"BOT_PROMPTS_DIR", "BOT_PROMPTS_DIR", "BOT_PROMPTS_DIR"},
 		},
+		"a reload of nothing":    {settings{PromptsReload: "true"}, []string{"BOT_PROMPTS_RELOAD"}},
+		"an odd reload":          {settings{PromptsReload: "often"}, []string{"BOT_PROMPTS_RELOAD"}},
 		"no prompt":              {settings{PromptsDir: t.TempDir()}, []string{"BOT_PROMPTS_DIR"}},
 		"queries":                {settings{MetadataURL: "https://x/?u:p", LoginURL: "https://x/#u:p", OpenAIBaseURL: "http://x/v1?u:p"}, []string{"BOT_OPENID_METADATA_URL", "BOT_LOGIN_URL", "OPENAI_BASE_URL"}},
 		"hosts of nobody":        {settings{MetadataURL: "https://:443", LoginURL: "https://:443"}, []string{"BOT_OPENID_METADATA_URL", "BOT_LOGIN_URL"}},

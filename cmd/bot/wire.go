@@ -61,7 +61,11 @@ type parts struct {
 
 func newParts(ctx context.Context, c config) (*parts, error) {
 	p := &parts{actions: defaultActions(), limits: c.limits}
-	library, err := prompts.Load(c.PromptsDir)
+	load := prompts.Load
+	if c.reload {
+		load = prompts.Watch
+	}
+	library, err := load(c.PromptsDir)
 	if err != nil {
 		return nil, usageError{fmt.Errorf("BOT_PROMPTS_DIR: %w", err)}
 	}

@@ -1,0 +1,76 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/planbot-go/planbot/internal/fakechat"
+	"github.com/planbot-go/planbot/models"
+)
+
+func TestBlinkRunsInOrder(t *testing.T) {
+	t.Parallel()
+	chat := fakechat.New(t, newBot)
+	const pause = `{"type":"DO","action":"Pause","entities":{"time":1}}`
+	blink := strings.Repeat(`{"type":"DO","action":"LightsOn"},`+pause+`,{"type":"DO","action":"LightsOff"},`+pause+`,`, 3)
+	chat.Model.Says(
+		`{"type":"plan","commands":[`+blink+`{"type":"DO","action":"LightStatus"}]}`, // ends in a DO: the model sees the results
+		`{"type":"plan","commands":[{"type":"SAY","response":"I blinked three times."}]}`,
+	)
+	chat.Say("blink 3 times")
+	chat.Expect("I blinked three times.")
+
+	// Any other order would find the lights on or off already.
+	once := "- LightsOn: the lights are now on\n- Pause: done pausing for 1 ms\n- LightsOff: the lights are now off\n- Pause: done pausing for 1 ms\n"
+	want := strings.Repeat(once, 3) + "- LightStatus: the lights are off"
+	if prompt := chat.Model.Calls()[1].Text(); !strings.Contains(prompt, want) {
+		t.Errorf("the results are not those of blinking: %s", prompt)
+	}
+}
+
+func TestThePromptShowsTheLights(t *testing.T) {
+	t.Parallel()
+	chat := fakechat.New(t, newBot)
+	for _, step := range []struct{ action, before string }{{"LightsOn", "off"}, {"LightsOff", "on"}, {"LightsOff", "off"}} {
+		chat.Model.Says(fmt.Sprintf(`{"type":"plan","commands":[{"type":"DO","action":%q},{"type":"SAY","response":"As you wish."}]}`, step.action))
+		chat.Say(step.action + ", please")
+		chat.Expect("As you wish.")
+		calls := chat.Model.Calls()
+		if prompt := calls[len(calls)-1].Messages[0].Content; !strings.Contains(prompt, "The lights are "+step.before+" now.") || !strings.Contains(prompt, "Pause(time: integer") {
+			t.Errorf("prompt %s", prompt)
+		}
+	}
+}
+
+func TestPauseIsCapped(t *testing.T) {
+	t.Parallel()
+	for asked, want := range map[int]int64{0: 0, 300: 300, 3_600_000: longestPause, 1 << 62: longestPause} {
+		synctest.Test(t, func(t *testing.T) {
+			began := time.Now()
+			result, err := pause(t.Context(), nil, pauseFor{asked})
+			if took := time.Since(began).Milliseconds(); err != nil || took != want || result.Text() != fmt.Sprintf("done pausing for %d ms", want) {
+				t.Errorf("%d: %d ms, %q, %v", asked, took, result.Text(), err)
+			}
+		})
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := pause(ctx, nil, pauseFor{1000}); !errors.Is(err, context.Canceled) {
+		t.Errorf("a turn that has ended: %v", err)
+	}
+	if result, _ := pause(ctx, nil, pauseFor{-1}); !result.Failed() {
+		t.Error("a pause into the past")
+	}
+}
+
+func TestLightsWithoutAKey(t *testing.T) {
+	t.Parallel()
+	chat := fakechat.With(t, models.Offline{}, newBot)
+	chat.Say("LightsOn")
+	chat.Expect("Ran LightsOn. the lights are now on")
+}

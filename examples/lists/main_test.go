@@ -1,0 +1,72 @@
+package main
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/planbot-go/planbot/internal/fakechat"
+	"github.com/planbot-go/planbot/models"
+)
+
+func TestListsByPlans(t *testing.T) {
+	t.Parallel()
+	chat := fakechat.New(t, newBot)
+	const summarize = `{"type":"DO","action":"summarizeLists","saveAs":"LISTS"},{"type":"SAY","response":"Here you are:\n$LISTS"}`
+	for _, step := range []struct{ say, plan, want string }{
+		{
+			"create groceries with milk and eggs, and a todo list",
+			`{"type":"DO","action":"createList","entities":{"list":"Groceries","items":["milk","eggs"]}},
+			 {"type":"DO","action":"createList","entities":{"list":"todo"}},{"type":"SAY","response":"Both are there."}`,
+			"Both are there.",
+		},
+		{
+			"I have the eggs, but we need bread, and more milk",
+			`{"type":"DO","action":"removeItem","entities":{"list":"groceries","item":"Eggs"}},
+			 {"type":"DO","action":"addItem","entities":{"list":"groceries","item":"bread"}},
+			 {"type":"DO","action":"addItem","entities":{"list":"groceries","item":"Milk"}},` + summarize,
+			"Here you are:\n- groceries: milk, bread\n- todo: ",
+		},
+		{
+			"delete both lists",
+			`{"type":"DO","action":"deleteList","entities":{"list":"todo"}},{"type":"DO","action":"deleteList","entities":{"list":"GROCERIES"}},` + summarize,
+			"Here you are:\nThere are no lists.",
+		},
+	} {
+		chat.Model.Says(`{"type":"plan","commands":[` + step.plan + `]}`)
+		chat.Say(step.say)
+		chat.Expect(step.want)
+	}
+	if n := len(chat.Model.Calls()); n != 3 {
+		t.Errorf("%d model calls for three messages", n)
+	}
+}
+
+func TestWhatIsNotThereCannotBeTakenAway(t *testing.T) {
+	t.Parallel()
+	chat := fakechat.New(t, newBot)
+	chat.Model.Says(
+		`{"type":"plan","commands":[{"type":"DO","action":"removeItem","entities":{"list":"todo","item":"run"}},{"type":"SAY","response":"Done!"}]}`,
+		`{"type":"plan","commands":[{"type":"SAY","response":"You have no todo list."}]}`,
+	)
+	chat.Say("remove run from my todo list")
+	chat.Expect("You have no todo list.")
+	if prompt := chat.Model.Calls()[1].Text(); !strings.Contains(prompt, "removeItem failed: there is no list todo") {
+		t.Errorf("the model was not told: %s", prompt)
+	}
+}
+
+func TestListsBelongToTheConversation(t *testing.T) {
+	t.Parallel()
+	chat := fakechat.With(t, models.Offline{}, newBot)
+	for _, step := range []struct{ say, want string }{
+		{"create a grocery list and add bananas to it", "The grocery list is ready. It now has bananas."},
+		{"what is on my lists?", "Here are your lists:\n\n- grocery: bananas"},
+		{"remove bananas from the grocery list", "bananas is not on the list grocery any more"},
+	} {
+		chat.Say(step.say)
+		chat.Expect(step.want)
+	}
+	otto := chat.Of("Otto")
+	otto.Say("what is on my lists?")
+	otto.Expect("Here are your lists:\n\nThere are no lists.")
+}
