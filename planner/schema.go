@@ -2,6 +2,7 @@ package planner
 
 import (
 	"encoding/json"
+	"slices"
 
 	"github.com/planbot-go/planbot/actions"
 )
@@ -15,22 +16,31 @@ import (
 // action has an entity of any type, an object with names of its own, or a
 // circle, or when it is too large; then that part is open and the rest is not.
 //
+// An entity that is no text may be a variable in its place, lest a model that is
+// held to the schema has to make up a value that it does not know yet. A schema
+// can only list such variables, so that in a registry with such an entity results
+// are saved under one of four names.
+//
 // A schema cannot say all that [Validate] checks: that a required text is not
-// blank, limits and patterns, and that a variable is saved before it is used. Nor
-// may a variable stand where the schema wants no text.
+// blank, limits and patterns, and that a variable is saved before it is used.
 func PlanSchema(registry *actions.Registry) (schema json.RawMessage, strict bool, err error) {
 	commands := []*form{object(
 		property{"type", options(string(Say))},
 		property{"response", ofType("string")},
 	)}
 	strict = true
+	saveAs := ofType("string").orNull()
 	for _, action := range registry.All() {
 		f := former{root: action.Schema}
+		entities := f.entities()
+		if orVariable(entities) {
+			*saveAs = *options(append(variableNames(""), nil)...)
+		}
 		commands = append(commands, object(
 			property{"type", options(string(Do))},
 			property{"action", options(action.Name)},
-			property{"entities", f.entities()},
-			property{"saveAs", ofType("string").orNull()},
+			property{"entities", entities},
+			property{"saveAs", saveAs},
 		))
 		strict = strict && !f.loose
 	}
@@ -40,4 +50,27 @@ func PlanSchema(registry *actions.Registry) (schema json.RawMessage, strict bool
 	)
 	schema, err = json.Marshal(plan)
 	return schema, strict && fits(plan), err
+}
+
+// variableNames are the names of the variables in a schema that has to list them.
+func variableNames(mark string) []any {
+	return []any{mark + "A", mark + "B", mark + "C", mark + "D"}
+}
+
+// orVariable lets each of the entities that is no text be a variable. It reports
+// whether there was one.
+func orVariable(entities *form) bool {
+	found := false
+	for i, p := range entities.Properties {
+		if p.form.isFree() || p.form.takesText() {
+			continue
+		}
+		found = true
+		branches := p.form.AnyOf
+		if branches == nil {
+			branches = []*form{p.form}
+		}
+		entities.Properties[i].form = &form{AnyOf: append(slices.Clone(branches), options(variableNames("$")...))}
+	}
+	return found
 }

@@ -121,6 +121,11 @@ func (f *form) takesNull() bool {
 	return slices.Contains(f.Types, "null") || slices.ContainsFunc(f.AnyOf, (*form).takesNull)
 }
 
+// takesText reports whether f takes any text.
+func (f *form) takesText() bool {
+	return f.Enum == nil && slices.Contains(f.Types, "string") || slices.ContainsFunc(f.AnyOf, (*form).takesText)
+}
+
 // orNull is f, or null in its place.
 func (f *form) orNull() *form {
 	switch {

@@ -76,6 +76,10 @@ func (d dice) schema(depth int, open bool) object {
 // value is a value that follows a schema in the words of PlanSchema.
 func (d dice) value(s object) any {
 	if branches, ok := s["anyOf"].([]any); ok {
+		branches = slices.DeleteFunc(slices.Clone(branches), func(branch any) bool {
+			options, _ := branch.(object)["enum"].([]any)
+			return len(options) > 0 && options[0] == "$A" // a variable, which nothing may have saved
+		})
 		return d.value(branches[d.IntN(len(branches))].(object))
 	}
 	if options, ok := s["enum"].([]any); ok {
@@ -144,7 +148,7 @@ func (d dice) plan(schema object) object {
 	for range d.IntN(4) + 1 {
 		command := d.value(items).(object)
 		if command["saveAs"] != nil {
-			command["saveAs"] = d.one("LISTS", "_x1")
+			command["saveAs"] = d.one("A", "D")
 		}
 		commands = append(commands, command)
 	}
@@ -263,6 +267,47 @@ func TestTheSchemaRefuses(t *testing.T) {
 	} {
 		if compiled.Validate(reread(t, []byte(plan))) == nil {
 			t.Errorf("%s follows it", name)
+		}
+	}
+}
+
+// TestAVariableFollowsTheSchema in the place of what is no text.
+func TestAVariableFollowsTheSchema(t *testing.T) {
+	t.Parallel()
+	reg := actions.New()
+	offer[struct{}](reg, "find")
+	offer[struct {
+		ID   int      `json:"id"`
+		Size string   `json:"size,omitempty" enum:"S,L"`
+		Tags []string `json:"tags,omitempty"`
+		Note string   `json:"note,omitempty"`
+	}](reg, "close")
+	_, compiled, strict := planSchema(t, reg)
+	if !strict {
+		t.Error("not strict")
+	}
+	with := func(saveAs, entities string) string {
+		return `{"type":"plan","commands":[{"type":"DO","action":"find","entities":{},"saveAs":"` + saveAs + `"},` +
+			`{"type":"DO","action":"close","entities":` + entities + `,"saveAs":null}]}`
+	}
+	for _, entities := range []string{
+		`{"id":"$A","size":null,"tags":null,"note":"see $A"}`, `{"id":1,"size":"$A","tags":"$A","note":null}`,
+	} {
+		written := with("A", entities)
+		if err := compiled.Validate(reread(t, []byte(written))); err != nil {
+			t.Errorf("%s: %v", entities, err)
+		}
+		plan, err := planner.Decode(written)
+		if err == nil {
+			_, err = planner.Validate(plan, reg)
+		}
+		if err != nil {
+			t.Errorf("%s: %v", entities, err)
+		}
+	}
+	for _, plan := range []string{with("ID", `{"id":"$A","size":null,"tags":null,"note":null}`), with("A", `{"id":"$ID","size":null,"tags":null,"note":null}`)} {
+		if compiled.Validate(reread(t, []byte(plan))) == nil {
+			t.Errorf("%s follows it", plan)
 		}
 	}
 }

@@ -37,7 +37,7 @@ var wireChecks = []check{
 
 // checkWire runs the checks, prints them and returns how many failed.
 func (b *bench) checkWire(ctx context.Context) (failed int) {
-	for _, c := range wireChecks {
+	for _, c := range slices.Concat(wireChecks, streamChecks) {
 		before := b.tap.count()
 		note, err := c.run(ctx, b)
 		if err == nil {

@@ -32,6 +32,7 @@ func run() int {
 	window := flag.Int("window", 4096, "its context window in tokens")
 	answers := flag.String("answers", "", "file for every answer of the model, one JSON object a line")
 	only := flag.String("only", "", "checks or plans; both when empty")
+	hot := flag.Bool("hot", false, "ask at temperature 1, for the decoder's sake, in place of the likeliest tokens")
 	flag.Parse()
 
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
@@ -39,7 +40,7 @@ func run() int {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 
-	b := &bench{key: *key, model: *model, window: *window, only: *only, answers: *answers}
+	b := &bench{key: *key, model: *model, window: *window, only: *only, answers: *answers, hot: *hot}
 	failed, err := b.run(ctx, *url)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "small-model:", err)
@@ -60,6 +61,7 @@ type bench struct {
 	window  int
 	only    string
 	answers string
+	hot     bool
 }
 
 func (b *bench) run(ctx context.Context, url string) (failed int, err error) {
@@ -84,7 +86,8 @@ func (b *bench) run(ctx context.Context, url string) (failed int, err error) {
 
 // newModel is a client of the server that has learned nothing yet.
 func (b *bench) newModel(change ...func(*models.OpenAIConfig)) (*models.OpenAI, error) {
-	cfg := models.OpenAIConfig{BaseURL: b.tap.url, Key: b.key, Model: b.model}
+	// A busy machine writes a few tokens a second.
+	cfg := models.OpenAIConfig{BaseURL: b.tap.url, Key: b.key, Model: b.model, Timeout: 10 * time.Minute}
 	for _, c := range change {
 		c(&cfg)
 	}

@@ -19,7 +19,7 @@ import (
 )
 
 // maxTokens is enough for any plan of these actions; what is longer runs in circles.
-const maxTokens = 400
+const maxTokens = 300
 
 // greedy is as good as zero: the likeliest token each time.
 const greedy = 1e-6
@@ -35,12 +35,17 @@ type cell struct {
 
 var cells = []cell{
 	{name: "ours, schema", format: planner.JSONSchema, temperature: greedy},
-	{name: "ours, json_object", format: planner.JSONObject, temperature: greedy},
-	{name: "Teams AI's, json_object", format: planner.JSONObject, teams: true, noContext: true, temperature: greedy},
 	{name: "ours", format: planner.PlainText, temperature: greedy},
 	{name: "Teams AI's", format: planner.PlainText, teams: true, noContext: true, temperature: greedy},
+	{name: "ours, json_object", format: planner.JSONObject, temperature: greedy},
+	{name: "Teams AI's, json_object", format: planner.JSONObject, teams: true, noContext: true, temperature: greedy},
+}
+
+// hotCells are for the decoder: the model is let loose.
+var hotCells = []cell{
 	{name: "ours, temperature 1", format: planner.PlainText, temperature: 1},
 	{name: "Teams AI's, temperature 1", format: planner.PlainText, teams: true, noContext: true, temperature: 1},
+	{name: "Teams AI's, json_object, temperature 1", format: planner.JSONObject, teams: true, noContext: true, temperature: 1},
 }
 
 // judgePlans asks every utterance in every cell, prints the tables and returns how
@@ -60,11 +65,16 @@ func (b *bench) judgePlans(ctx context.Context) (failed int, err error) {
 		out = f
 	}
 	var tallies []*tally
-	for i := range cells {
-		t, err := b.judgeCell(ctx, &cells[i], said, json.NewEncoder(out))
+	asked := cells
+	if b.hot {
+		asked = hotCells
+	}
+	for i := range asked {
+		t, err := b.judgeCell(ctx, &asked[i], said, json.NewEncoder(out))
 		if err != nil {
-			return 0, fmt.Errorf("%s: %w", cells[i].name, err)
+			return 0, fmt.Errorf("%s: %w", asked[i].name, err)
 		}
+		fmt.Fprintf(os.Stderr, "%s: %d turns in %s\n", t.cell.name, t.asked, t.took.Round(time.Second))
 		tallies = append(tallies, t)
 	}
 	printPlans(os.Stdout, tallies)

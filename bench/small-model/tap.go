@@ -150,6 +150,13 @@ func statuses(seen []*exchange) []int {
 	return out
 }
 
+// begun reports whether the server has answered with anything.
+func (e *exchange) begun() bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.response.Len() > 0
+}
+
 // String is the answer, shortened, for a failed check.
 func (e *exchange) String() string {
 	e.mu.Lock()
