@@ -80,6 +80,8 @@ func tellAnswers(answers []toolAnswer) string {
 			lines[i] = "I could not do " + a.name + ": " + reason
 		case a.text == "" || a.text == "done":
 			lines[i] = a.name + " is done."
+		case strings.HasPrefix(a.text, "{"), strings.HasPrefix(a.text, "["): // alone it could pass for a plan
+			lines[i] = a.name + ": " + a.text
 		default:
 			lines[i] = a.text
 		}

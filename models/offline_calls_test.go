@@ -108,6 +108,7 @@ func TestOfflineSaysWhatToolsAnswered(t *testing.T) {
 		want string
 	}{
 		{"results", toolRequest(said, calls, answered("a", "Added milk."), answered("b", "Added eggs.\n")), "Added milk.\nAdded eggs."},
+		{"data", toolRequest(said, calls, answered("a", `{"n":1}`), answered("b", "[1]")), "addItem: {\"n\":1}\naddItem: [1]"},
 		{"nothing to tell", toolRequest(said, calls, answered("a", "done"), answered("b", "")), "addItem is done.\naddItem is done."},
 		{"a failure", toolRequest(said, calls, answered("a", "Added milk."), answered("b", "Error: the list is full")), "Added milk.\nI could not do addItem: the list is full"},
 		{"rounds", toolRequest(said, called(models.Call{ID: "a", Name: "addItem"}), answered("a", "Added milk."), called(models.Call{ID: "b", Name: "addItem"}), answered("b", "Added eggs.")), "Added milk.\nAdded eggs."},
