@@ -110,6 +110,8 @@ func BenchmarkDecodeXMLHostile(b *testing.B) {
 		"saved":         {"<plan><function.wipe setContextVariable='A'/><say>", "$A", "</say></plan>"},
 		"made up names": {"<plan><function.wipe/><say>$INPUT", " $OUTPUT_1", "</say></plan>"},
 		"entities":      {"<plan><say>", "&", "</say></plan>"},
+		"inputs":        {"<plan>", "<function.wipe " + strings.Repeat("A='' ", 199) + "/>", "</plan>"},
+		"references":    {"<plan>", "<function.summarize input='" + strings.Repeat("$A$INPUT", 200) + "' setContextVariable='A'/>", "</plan>"},
 		"attributes":    {"<plan><function.wipe>", "<a b='c'/>", "</function.wipe></plan>"},
 		"values":        {"<plan><function.wipe x='", "<", "'/></plan>"},
 	} {

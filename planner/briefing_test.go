@@ -26,7 +26,7 @@ type recorder struct {
 
 func (r *recorder) Complete(_ context.Context, req *models.Request) (*models.Response, error) {
 	r.asked = append(r.asked, req)
-	return &models.Response{Text: r.answer, Finish: models.FinishStop, Usage: models.Usage{Prompt: 7, Completion: 3}}, nil
+	return &models.Response{Text: r.answer, Finish: models.FinishStop, Usage: models.Usage{Prompt: 7, Completion: 3, Cost: 0.5}}, nil
 }
 
 // folder writes the files of prompts and loads them.
@@ -100,6 +100,31 @@ func TestThePromptsSettingsAreAskedFor(t *testing.T) {
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
+	}
+}
+
+func TestThePromptSaysHowToCall(t *testing.T) {
+	t.Parallel()
+	for config, want := range map[string]models.Request{
+		`{}`: {Choice: models.ChoiceRequired, OneCallAtMost: true},
+		`{"completion": {"tool_choice": "auto", "parallel_tool_calls": true}, "augmentation": {"augmentation_type": "tools"}}`: {},
+		`{"completion": {"tool_choice": "none", "parallel_tool_calls": false}}`:                                                {Choice: models.ChoiceNone, OneCallAtMost: true},
+	} {
+		model := &recorder{answer: "Hi."}
+		library := folder(t, map[string]string{"tools/prompt.txt": "Call.", "tools/config.json": config})
+		tools, err := planner.NewTools(t.Context(), planner.ToolsConfig{
+			SequenceConfig: planner.SequenceConfig{Model: model, Prompts: library, Actions: vectorActions(t)},
+			Choice:         models.ChoiceRequired, OneCallAtMost: true,
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := tools.Plan(t.Context(), turn("hello")); err != nil {
+			t.Fatal(err)
+		}
+		if got := model.asked[0]; got.Choice != want.Choice || got.OneCallAtMost != want.OneCallAtMost {
+			t.Errorf("%s: choice %q, one call at most %v", config, got.Choice, got.OneCallAtMost)
+		}
 	}
 }
 

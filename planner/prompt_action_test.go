@@ -22,7 +22,7 @@ type poem struct {
 	Input string   `json:"input" jsonschema:"what it is about"`
 	Words []string `json:"words,omitempty"`
 	Lines int      `json:"lines" default:"4"`
-	Who   string   `json:"-" host:"turn"`
+	Who   string   `json:"who" host:"turn"`
 }
 
 // promptAction adds the action ShortPoem on a prompt with these files.
@@ -55,10 +55,11 @@ func TestAPromptActionAsksWithItsInputs(t *testing.T) {
 	t.Parallel()
 	model := &recorder{answer: "\nRoses.\n"}
 	a := promptAction(t, model, map[string]string{
-		"prompt.txt":  "{{$lines}} lines about {{$input}} for {{$user.name}}: {{$words}}.",
+		"prompt.txt":  "{{$lines}} lines about {{$input}} for {{$user.name}}: {{$words}}. {{$who}}",
 		"config.json": `{"completion": {"max_tokens": 60, "temperature": 0.9}}`,
 	})
 	in := turn("write a poem")
+	in.ID = "t1"
 	in.User = state.NewScope()
 	*state.At[string](in.User, "name") = "Mia"
 	result := call(t, a, in, map[string]any{"input": "{{$user.name}} $5", "words": []any{"sun"}})
@@ -67,13 +68,13 @@ func TestAPromptActionAsksWithItsInputs(t *testing.T) {
 	}
 	warm := 0.9
 	want := &models.Request{
-		Messages:  []models.Message{{Role: models.User, Text: `4 lines about {{$user.name}} $5 for Mia: - sun.`}},
+		Messages:  []models.Message{{Role: models.User, Text: `4 lines about {{$user.name}} $5 for Mia: - sun. t1`}},
 		MaxTokens: 60, Temperature: &warm,
 	}
 	if diff := cmp.Diff(want, model.asked[0]); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
 	}
-	if diff := cmp.Diff(actions.Usage{ModelCalls: 1, PromptTokens: 7, CompletionTokens: 3}, in.Usage); diff != "" {
+	if diff := cmp.Diff(actions.Usage{ModelCalls: 1, PromptTokens: 7, CompletionTokens: 3, Cost: 0.5}, in.Usage); diff != "" {
 		t.Errorf("usage (-want +got):\n%s", diff)
 	}
 	if !a.StateOnly || !a.ReturnsData || a.Description != "Writes a poem" {
@@ -181,11 +182,11 @@ func TestPromptActionsThatCannotWork(t *testing.T) {
 		"in parallel":    add(planner.PromptActionConfig{Name: "good", Description: "d", Model: model, Prompts: library}, actions.Parallel),
 		`augmentation_type sequence: a prompt that is an action gives text, say none
 config.json: tool_choice and parallel_tool_calls have no effect in a prompt that is an action
-config.json: input.parameters are x, the action has input, words, lines
+config.json: input.parameters are x, the action has input, words, lines, who
 actions.json has no effect in a prompt that is an action
 no function "actions", have none
 $dialog.x: no scope "dialog", have conversation, user, temp
-$inputs is no parameter of the action, which has input, words, lines
+$inputs is no parameter of the action, which has input, words, lines, who
 config.json: completion.model tiny: only one`: add(planner.PromptActionConfig{Name: "bad", Description: "d", Model: model, Prompts: library}),
 	} {
 		if !strings.Contains(got, want) || want == "" && got != "" {

@@ -13,7 +13,7 @@ import (
 )
 
 // ToolsConfig says what a [Tools] is made of: what any planner is, and how the
-// model may call. The zero value of every field of its own is a working default.
+// model may call, unless the prompt's config.json says so. The zero value of every field of its own is a working default.
 type ToolsConfig struct {
 	SequenceConfig
 
@@ -142,8 +142,13 @@ const noMoreCalls = "You cannot call functions any more in this turn. Tell the p
 func (t *Tools) request(ctx context.Context, turn *actions.Turn, brief *briefing) (*models.Request, *story, error) {
 	request := brief.request(nil)
 	request.Tools = brief.tools.tools
-	request.Choice = cmp.Or(t.cfg.Choice, request.Choice)
-	request.OneCallAtMost = request.OneCallAtMost || t.cfg.OneCallAtMost
+	said := &brief.prompt.Config.Completion
+	if said.ToolChoice == "" {
+		request.Choice = t.cfg.Choice
+	}
+	if said.ParallelCalls == nil {
+		request.OneCallAtMost = t.cfg.OneCallAtMost
+	}
 	if request.Choice == models.ChoiceRequired && len(turn.Rounds) > 0 {
 		request.Choice = models.ChoiceAuto
 	}

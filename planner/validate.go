@@ -111,8 +111,10 @@ func checkOrder(commands []Command, saved map[string]int) error {
 }
 
 func checkReferences(text string, index int, saved map[string]int) error {
+	var key []byte
 	for name := range references(text) {
-		if by, ok := saved[strings.ToLower(name)]; ok && by >= index {
+		key = appendFolded(key[:0], name)
+		if by, ok := saved[string(key)]; ok && by >= index {
 			return fail(InvalidPlan, "command %d uses $%s, which only command %d saves", index+1, clip(name), by+1)
 		}
 	}
@@ -179,8 +181,10 @@ func lookup(reg *actions.Registry, name string) (*actions.Action, bool) {
 
 // refersTo reports whether a variable that the plan saves is in text.
 func refersTo(text string, saved map[string]int) bool {
+	var key []byte
 	for name := range references(text) {
-		if _, ok := saved[strings.ToLower(name)]; ok {
+		key = appendFolded(key[:0], name)
+		if _, ok := saved[string(key)]; ok {
 			return true
 		}
 	}

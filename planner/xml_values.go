@@ -51,10 +51,11 @@ func (w *weaver) once(step *xmlStep, schema *jsonschema.Schema, name, value stri
 	if schema.Properties[name] == nil {
 		key = strings.ToLower(name)
 	}
-	if before, twice := w.written[key]; twice && before != value {
+	if before, twice := w.written[key]; !twice {
+		w.written[key] = value
+	} else if before != value {
 		return fail(InvalidPlan, "function %s has the attribute %s twice", clip(step.function), clip(name))
 	}
-	w.written[key] = value
 	return nil
 }
 
