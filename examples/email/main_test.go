@@ -1,0 +1,191 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"io"
+	"mime"
+	"mime/quotedprintable"
+	"net"
+	"net/mail"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"go.uber.org/goleak"
+
+	"github.com/planbot-go/planbot/bot"
+	"github.com/planbot-go/planbot/internal/fakechat"
+	"github.com/planbot-go/planbot/models"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// delivery is a mail as it arrived.
+type delivery struct {
+	envelope []string
+	text     string
+}
+
+// outbox is a mailer to a mail server of the test, and what that got.
+func outbox(t *testing.T) (mailer, chan delivery) {
+	t.Helper()
+	got := make(chan delivery, 8)
+	server, err := startStandIn(t.Context(), func(envelope []string, text string) { got <- delivery{envelope, text} })
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(server.close)
+	return mailer{addr: server.addr(), from: mail.Address{Name: "Mailbot", Address: "mailbot@example.com"}}, got
+}
+
+func setup(t *testing.T) (*fakechat.Chat, chan delivery) {
+	t.Helper()
+	m, got := outbox(t)
+	return fakechat.New(t, func(ctx context.Context, model models.Model) (*bot.Bot, error) { return newBot(ctx, model, m) }), got
+}
+
+// read is the header and the text of a mail.
+func read(t *testing.T, d delivery) (mail.Header, string) {
+	t.Helper()
+	message, err := mail.ReadMessage(strings.NewReader(d.text))
+	if err != nil {
+		t.Fatalf("%v in %s", err, d.text)
+	}
+	body, err := io.ReadAll(quotedprintable.NewReader(message.Body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return message.Header, strings.TrimSpace(string(body))
+}
+
+const summarizeAndSend = `{"type":"plan","commands":[
+	{"type":"DO","action":"Summarize","entities":{"input":"A very long report."},"saveAs":"SUMMARY"},
+	{"type":"DO","action":"SendEmail","entities":{"to":"Ann <ann@example.com>","subject":"Grüße","body":"$SUMMARY"},"saveAs":"SENT"},
+	{"type":"SAY","response":"The summary was $SENT."}]}`
+
+func TestSummaryIsMailedOnceItIsApproved(t *testing.T) {
+	t.Parallel()
+	chat, got := setup(t)
+	const summary = "It is long.\n.\nReally – very."
+	chat.Model.Says(summarizeAndSend, summary)
+	chat.Say("Summarize this and send it to Ann: A very long report.")
+	card := chat.Card()
+	for _, want := range []string{"SendEmail", "ann@example.com", "Grüße", "Really – very."} {
+		if !strings.Contains(card.Text, want) {
+			t.Errorf("the card does not show %s: %s", want, card.Text)
+		}
+	}
+	if calls := chat.Model.Calls(); len(calls) != 2 || !strings.HasSuffix(calls[1].Last("user"), "\n\nA very long report.") {
+		t.Errorf("the model was asked %v", calls)
+	}
+	if len(got) != 0 {
+		t.Fatal("sent before it was approved")
+	}
+	card.Press("Approve")
+	chat.Expect("The summary was sent to ann@example.com.")
+
+	d := <-got
+	if diff := cmp.Diff([]string{"MAIL FROM:<mailbot@example.com>", "RCPT TO:<ann@example.com>"}, d.envelope); diff != "" {
+		t.Error(diff)
+	}
+	header, body := read(t, d)
+	subject, err := new(mime.WordDecoder).DecodeHeader(header.Get("Subject"))
+	if err != nil || subject != "Grüße" || header.Get("To") != `"Ann" <ann@example.com>` || body != summary {
+		t.Errorf("subject %q, %v, to %q, body %q", subject, err, header.Get("To"), body)
+	}
+	card.Press("Approve")
+	if len(got) != 0 {
+		t.Error("a second click sent it again")
+	}
+}
+
+func TestNothingIsMailedAfterANo(t *testing.T) {
+	t.Parallel()
+	chat, got := setup(t)
+	chat.Model.Says(summarizeAndSend, "Long.")
+	chat.Say("Summarize and send")
+	chat.Card().Press("Reject")
+	chat.Expect("As you wish: I did not do SendEmail.")
+	if len(got) != 0 {
+		t.Error("sent")
+	}
+}
+
+func TestAFailedMailIsNotCalledSent(t *testing.T) {
+	t.Parallel()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := mailer{addr: listener.Addr().String()}
+	if err := listener.Close(); err != nil { // nobody is there
+		t.Fatal(err)
+	}
+	chat := fakechat.New(t, func(ctx context.Context, model models.Model) (*bot.Bot, error) { return newBot(ctx, model, m) })
+	chat.Model.Says(summarizeAndSend, "Long.", `{"type":"plan","commands":[{"type":"SAY","response":"I could not send it."}]}`)
+	chat.Say("Summarize and send")
+	chat.Card().Press("Approve")
+	chat.Expect("I could not send it.")
+	if prompt := chat.Model.Calls()[2].Text(); strings.Contains(prompt, m.addr) {
+		t.Errorf("the model was told what is for the log: %s", prompt)
+	}
+}
+
+func TestNoHeaderCanBeAdded(t *testing.T) {
+	t.Parallel()
+	m, got := outbox(t)
+	to := &mail.Address{Name: "Ann\r\nBcc: eve@example.com", Address: "ann@example.com"}
+	for _, subject := range []string{"Hello\r\nBcc: eve@example.com", "Hello\nBcc: eve@example.com", "a\rb", strings.Repeat("ü\n", 300)} {
+		if err := m.send(t.Context(), to, subject, "\r\n.\r\nQUIT\r\n"); err != nil {
+			t.Fatal(err)
+		}
+		header, body := read(t, <-got)
+		if len(header) != 7 || header.Get("Bcc") != "" || !strings.Contains(body, "QUIT") {
+			t.Errorf("%q: header %v, body %q", subject, header, body)
+		}
+	}
+	for _, address := range []string{"ann@example.com>\r\nRCPT TO:<eve@example.com", "ann@example.com, eve@example.com", "ann", ""} {
+		result, err := m.sendEmail(t.Context(), nil, email{To: address, Subject: "x", Body: "x"})
+		if err != nil || !result.Failed() {
+			t.Errorf("%q: %q, %v", address, result.Text(), err)
+		}
+	}
+	if len(got) != 0 {
+		t.Error("a mail left")
+	}
+}
+
+func TestAMailServerThatIsSilentIsLeft(t *testing.T) {
+	t.Parallel()
+	listener, err := net.Listen("tcp", "127.0.0.1:0") // takes connections, and says nothing
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close()
+	ctx, cancel := context.WithCancel(t.Context())
+	go func() {
+		conn, err := listener.Accept()
+		cancel()
+		if err == nil {
+			defer conn.Close()
+			_, _ = io.Copy(io.Discard, conn) // until the other side leaves
+		}
+	}()
+	m := mailer{addr: listener.Addr().String()}
+	if err := m.send(ctx, &mail.Address{Address: "ann@example.com"}, "x", "x"); !errors.Is(err, context.Canceled) {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestEmailWithoutAKey(t *testing.T) {
+	t.Parallel()
+	m, got := outbox(t)
+	chat := fakechat.With(t, models.Offline{}, func(ctx context.Context, model models.Model) (*bot.Bot, error) { return newBot(ctx, model, m) })
+	chat.Say(`SendEmail to=ann@example.com subject=Hello body="How are you?"`)
+	chat.Card().Press("Approve")
+	chat.Expect("Ran SendEmail. sent to ann@example.com")
+	if _, body := read(t, <-got); body != "How are you?" {
+		t.Errorf("body %q", body)
+	}
+}
