@@ -33,7 +33,7 @@ func (l *listener) Complete(ctx context.Context, req *models.Request) (*models.R
 	own.Messages = nil
 	for _, m := range req.Messages {
 		if m.Role == models.System && theClock.MatchString(m.Text) {
-			if l.cell.noContext {
+			if !l.cell.clock {
 				continue
 			}
 			m.Text = theClock.ReplaceAllString(m.Text, "2026-11-21 09:00 +00:00, Saturday")

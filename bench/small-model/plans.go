@@ -11,11 +11,9 @@ import (
 
 	"github.com/planbot-go/planbot/actions"
 	"github.com/planbot-go/planbot/actions/lists"
-	"github.com/planbot-go/planbot/activity"
 	"github.com/planbot-go/planbot/models"
 	"github.com/planbot-go/planbot/planner"
 	"github.com/planbot-go/planbot/prompts"
-	"github.com/planbot-go/planbot/state"
 )
 
 // maxTokens is enough for any plan of these actions; what is longer runs in circles.
@@ -29,23 +27,27 @@ type cell struct {
 	name        string
 	teams       bool // the prompt of Teams AI in place of ours
 	format      planner.ResponseFormat
-	noContext   bool // without the line that says what time it is
+	history     bool // behind earlier turns
+	clock       bool // with the line of our planner that says what time it is
 	temperature float64
 }
 
 var cells = []cell{
-	{name: "ours, schema", format: planner.JSONSchema, temperature: greedy},
-	{name: "ours", format: planner.PlainText, temperature: greedy},
-	{name: "Teams AI's", format: planner.PlainText, teams: true, noContext: true, temperature: greedy},
-	{name: "ours, json_object", format: planner.JSONObject, temperature: greedy},
-	{name: "Teams AI's, json_object", format: planner.JSONObject, teams: true, noContext: true, temperature: greedy},
+	{name: "ours, schema", format: planner.JSONSchema, clock: true, temperature: greedy},
+	{name: "ours", format: planner.PlainText, clock: true, temperature: greedy},
+	{name: "Teams AI's", format: planner.PlainText, teams: true, temperature: greedy},
+	{name: "ours, schema, earlier turns", format: planner.JSONSchema, history: true, clock: true, temperature: greedy},
+	{name: "ours, earlier turns", format: planner.PlainText, history: true, clock: true, temperature: greedy},
+	{name: "ours without the clock, earlier turns", format: planner.PlainText, history: true, temperature: greedy},
+	{name: "Teams AI's, earlier turns", format: planner.PlainText, history: true, teams: true, temperature: greedy},
+	{name: "Teams AI's with our clock, earlier turns", format: planner.PlainText, history: true, teams: true, clock: true, temperature: greedy},
 }
 
 // hotCells are for the decoder: the model is let loose.
 var hotCells = []cell{
-	{name: "ours, temperature 1", format: planner.PlainText, temperature: 1},
-	{name: "Teams AI's, temperature 1", format: planner.PlainText, teams: true, noContext: true, temperature: 1},
-	{name: "Teams AI's, json_object, temperature 1", format: planner.JSONObject, teams: true, noContext: true, temperature: 1},
+	{name: "ours without the clock, earlier turns, temperature 1", format: planner.PlainText, history: true, temperature: 1},
+	{name: "Teams AI's, earlier turns, temperature 1", format: planner.PlainText, history: true, teams: true, temperature: 1},
+	{name: "Teams AI's, json_object, temperature 1", format: planner.JSONObject, teams: true, temperature: 1},
 }
 
 // judgePlans asks every utterance in every cell, prints the tables and returns how
@@ -98,7 +100,7 @@ func (b *bench) judgeCell(ctx context.Context, c *cell, said []utterance, out *j
 	start := time.Now()
 	for _, u := range said {
 		ear.answers = nil
-		plan, err := sequence.Plan(ctx, turnOf(u.Text))
+		plan, err := sequence.Plan(ctx, turnOf(u.Text, c))
 		if ctx.Err() != nil {
 			return nil, ctx.Err()
 		}
@@ -123,16 +125,6 @@ func newSequence(ctx context.Context, c *cell, model models.Model, reg *actions.
 	return planner.NewSequence(ctx, planner.SequenceConfig{
 		Model: model, Prompts: library, Actions: reg, MaxTokens: maxTokens, ResponseFormat: c.format,
 	})
-}
-
-func turnOf(said string) *actions.Turn {
-	scope := state.NewScope()
-	t := &actions.Turn{
-		Activity: &activity.Activity{Text: said}, Text: said,
-		Conversation: scope, Thread: scope, User: state.NewScope(), Temp: state.NewScope(),
-	}
-	t.Activity.Conversation.ConversationType = "personal"
-	return t
 }
 
 func text(err error) string {

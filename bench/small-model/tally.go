@@ -157,6 +157,10 @@ func checkPlans(w io.Writer, all []*tally) (failed int) {
 			failed += verdict(w, t.cell.name+": every first answer that was not cut off is a plan that may run", t.invalid,
 				fmt.Sprintf("%d of %d, %d cut off", t.clean+t.repaired+t.prose, t.asked, t.cut))
 		}
+		if t.dos == 0 {
+			fmt.Fprintf(w, "- not judged: %s: none of %d answers was read as a DO\n", t.cell.name, t.read)
+			continue
+		}
 		failed += verdict(w, t.cell.name+": no DO that a strict reading of the text does not have", t.unexpected,
 			fmt.Sprintf("%d answers, %d DOs", t.read, t.dos))
 	}
