@@ -31,6 +31,9 @@ var ErrPanic = errors.New("action panicked")
 type Action struct {
 	Name        string
 	Description string
+	// Detail is what the action does, a line each step, where that is not plain
+	// from its name and entities: it is shown to who is asked for approval.
+	Detail string
 	// Schema describes the entities: always an object schema.
 	Schema *jsonschema.Schema
 

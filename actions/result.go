@@ -47,7 +47,8 @@ func Observe(v any) Result {
 }
 
 // Fail says that the action could not do what was asked, and why, in words that
-// the model and the person may read. The plan stops here.
+// the model and the person may read. The plan stops here. What the action has
+// changed in the turn's state is taken back, as after an error or a panic.
 func Fail(format string, args ...any) Result {
 	return Result{text: sprintf(format, args), failed: true}
 }

@@ -2,6 +2,7 @@ package actions
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"sync"
 
@@ -35,6 +36,11 @@ type Turn struct {
 	// call and adds to Usage after it.
 	Usage  Usage
 	Budget Budget
+
+	// Gate is asked by whatever calls actions within an action, such as a plan that
+	// is an action, before each of these calls; an error is the failure of that
+	// call. nil lets every call be made.
+	Gate func(ctx context.Context, call Call) error
 
 	filling sync.Mutex // held while the bot fills in entities, see [Provide]
 }

@@ -227,6 +227,7 @@ func (b *Bot) resume(ctx context.Context, t *Turn, p *pending) error {
 	}
 	s.Execution.Plan = plan
 	t.Rounds, t.Usage = s.Rounds, s.Usage
+	t.secure()
 	r := &run{
 		turn: t, execution: s.Execution, steps: s.Steps, same: s.Same,
 		approved: p.Hash, asked: "[approved " + p.Action + "]",

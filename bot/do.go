@@ -39,7 +39,11 @@ func (r *run) do(ctx context.Context) (end, error) {
 	if err := r.beforeDo(ctx, calls); err != nil {
 		return over, err
 	}
+	if r.changed || r.turn.bot.cfg.Hooks.BeforeDo != nil {
+		r.turn.secure()
+	}
 	r.invoke(ctx, calls)
+	r.changed = true
 	return r.settle(ctx, calls)
 }
 
@@ -126,10 +130,13 @@ func (r *run) settle(ctx context.Context, calls []call) (end, error) {
 			continue
 		}
 		stop = cmp.Or(stop, r.finish(ctx, c))
-		r.record(c)
 		if c.result.Failed() {
 			how = replan
+			if len(calls) == 1 { // those that run together change no state
+				r.turn.undo()
+			}
 		}
+		r.record(c)
 		if how != onward {
 			continue
 		}

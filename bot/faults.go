@@ -37,11 +37,25 @@ func (b *Bot) afterFailure(ctx context.Context, t *Turn, failure error) {
 	}
 	ctx, cancel := b.lanes.outlive(ctx, tellWithin+settleWithin)
 	defer cancel()
+	b.keepWhatIsDone(ctx, t)
 	if t.isMessage() && reachable(failure) {
 		b.tell(ctx, t, failure)
 	}
 	if len(t.kept) > 0 || t.saveFailed {
 		b.settle(ctx, t)
+	}
+}
+
+// keepWhatIsDone saves the state of a turn that did something for good before it
+// failed: what an action did elsewhere, and what it noted of that, go together.
+func (b *Bot) keepWhatIsDone(ctx context.Context, t *Turn) {
+	if len(t.kept) == 0 || t.saveFailed {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, settleWithin)
+	defer cancel()
+	if err := t.save(ctx); err != nil {
+		zerolog.Ctx(ctx).Error().Err(err).Msg("state of what was done before the failure was not kept")
 	}
 }
 

@@ -88,6 +88,66 @@ func TestARefusedReplyIsOwnedUp(t *testing.T) {
 	}
 }
 
+// TestAFailedActionLeavesNothingHalfDone: what it changed in state is taken back,
+// what an action before it changed stays.
+func TestAFailedActionLeavesNothingHalfDone(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	type counts map[string]int
+	read := func(turn *actions.Turn) counts {
+		c := state.At[counts](turn.User, "counts")
+		if *c == nil {
+			*c = counts{}
+		}
+		return *c
+	}
+	actions.Add(b.actions, "count", "Counts, and then fails as it is told to", func(_ context.Context, turn *actions.Turn, in struct {
+		Name string `json:"name"`
+		How  string `json:"how"`
+	},
+	) (actions.Result, error) {
+		read(turn)[in.Name]++
+		*state.At[string](turn.Conversation, "last") = in.Name
+		switch in.How {
+		case "panic":
+			panic("as told")
+		case "error":
+			return actions.Done, errors.New("as told")
+		case "fail":
+			return actions.Fail("as told"), nil
+		}
+		return actions.Done, nil
+	})
+	actions.Add(b.actions, "read", "Reads", func(_ context.Context, turn *actions.Turn, _ struct{}) (actions.Result, error) {
+		return actions.Text("%v, last %s", read(turn), *state.At[string](turn.Conversation, "last")), nil
+	})
+	for _, how := range []string{"panic", "error", "fail"} {
+		b.model.Says(plan(do("count", `{"name":"good","how":"well"}`), do("count", `{"name":"`+how+`","how":"`+how+`"}`), say("Counted.")), plan(say("It failed.")))
+		b.say("count")
+		b.expect("It failed.")
+	}
+	b.model.Says(plan(`{"type":"DO","action":"read","entities":{},"saveAs":"R"}`, say("$R")))
+	b.say("read")
+	b.expect("map[good:3], last good")
+}
+
+// TestStateOfWhatWasDoneIsKept although the turn fails after it.
+func TestStateOfWhatWasDoneIsKept(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	actions.Add(b.actions, "order", "Orders, and notes it", func(_ context.Context, turn *actions.Turn, _ struct{}) (actions.Result, error) {
+		*state.At[int](turn.User, "orders")++
+		return actions.Text("ordered %d", *state.At[int](turn.User, "orders")), nil
+	})
+	b.model.Says(plan(do("order", `{}`)))
+	b.model.Fails(500, "")
+	b.say("order")
+	b.expectFault("Before that I did: order.")
+	b.model.Says(plan(`{"type":"DO","action":"order","entities":{},"saveAs":"R"}`, say("$R")))
+	b.say("order")
+	b.expect("ordered 2")
+}
+
 func TestWhatWasDoneBeforeAFailureIsSaidAndNotDoneAgain(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -98,7 +158,7 @@ func TestWhatWasDoneBeforeAFailureIsSaidAndNotDoneAgain(t *testing.T) {
 	for range 3 {
 		b.deliver(in)
 	}
-	b.expectFault("Before that I did: pay.")
+	b.expectFault("Before that I did: pay, summarizeLists.")
 	b.connector.None(t)
 	if calls.Load() != 1 {
 		t.Errorf("paid %d times", calls.Load())

@@ -66,6 +66,7 @@ func (r *run) planReady(ctx context.Context, p planner.Plan) (planner.Plan, erro
 	if hook == nil || len(p.Commands) == 0 {
 		return p, nil
 	}
+	r.changed = true
 	p, err := hook(ctx, r.turn, p)
 	if err != nil {
 		return p, fmt.Errorf("hook PlanReady: %w", err)

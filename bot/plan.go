@@ -20,6 +20,7 @@ const nothingToTell = "Done."
 // planned is the default route: let the planner plan, run the plan, and plan
 // again as long as the last plan ended in something that the model has to see.
 func planned(ctx context.Context, t *Turn) error {
+	t.secure()
 	state.Of[prompts.History](t.Thread)
 	if err := t.Thread.Err(); err != nil {
 		return fmt.Errorf("read history: %w", err)
@@ -39,6 +40,7 @@ type run struct {
 	approved  string             // hash of the next call, which a person approved
 	recorded  bool
 	hushed    bool // a hook took back what was to be said
+	changed   bool // state may have changed since it was secured
 }
 
 // end says how far a plan was run.
@@ -199,6 +201,7 @@ func (r *run) speak(ctx context.Context, texts ...string) error {
 	if err := r.turn.Say(ctx, texts...); err != nil {
 		return err
 	}
+	r.changed = true // by the hooks, and it was saved
 	r.afterSay(ctx, texts)
 	return nil
 }

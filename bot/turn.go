@@ -38,7 +38,8 @@ type Turn struct {
 
 	bot      *Bot
 	scopes   []*state.Scope
-	replies  *replies // set when the replies travel in the HTTP response
+	secured  []state.Checkpoint // what actions may change, see undo
+	replies  *replies           // set when the replies travel in the HTTP response
 	answer   InvokeResponse
 	typing   *typing
 	dropped  bool   // it left nothing behind, not even a word, because the bot is shut down
@@ -287,6 +288,32 @@ func (t *Turn) save(ctx context.Context) error {
 	t.kept = append(t.kept, t.unsaved...)
 	t.unsaved = nil
 	return nil
+}
+
+// secure notes the turn's state as it is, to which [Turn.undo] goes back.
+func (t *Turn) secure() {
+	t.secured = t.secured[:0]
+	for _, scope := range t.changeable() {
+		t.secured = append(t.secured, scope.Checkpoint())
+	}
+}
+
+// undo takes back what an action that failed has changed in state, so that none
+// of it is left half done.
+func (t *Turn) undo() {
+	scopes := t.changeable()
+	for i, c := range t.secured {
+		scopes[i].Restore(c)
+	}
+}
+
+// changeable are the scopes that actions change.
+func (t *Turn) changeable() []*state.Scope {
+	scopes := []*state.Scope{t.Conversation, t.User, t.Temp}
+	if t.Thread != t.Conversation {
+		scopes = append(scopes, t.Thread)
+	}
+	return scopes
 }
 
 // replayable reports whether the turn may start over: nothing has been said,

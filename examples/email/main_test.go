@@ -156,9 +156,9 @@ func TestNoHeaderCanBeAdded(t *testing.T) {
 	}
 }
 
-func TestAMailServerThatIsSilentIsLeft(t *testing.T) {
+func TestAMailServerThatFallsSilentIsLeft(t *testing.T) {
 	t.Parallel()
-	listener, err := net.Listen("tcp", "127.0.0.1:0") // takes connections, and says nothing
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -166,11 +166,14 @@ func TestAMailServerThatIsSilentIsLeft(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	go func() {
 		conn, err := listener.Accept()
-		cancel()
-		if err == nil {
-			defer conn.Close()
-			_, _ = io.Copy(io.Discard, conn) // until the other side leaves
+		if err != nil {
+			return
 		}
+		defer conn.Close()
+		_, _ = io.WriteString(conn, "220 hello\r\n")
+		_, _ = conn.Read(make([]byte, 64)) // the client has said hello and waits
+		cancel()
+		_, _ = io.Copy(io.Discard, conn) // until it leaves
 	}()
 	m := mailer{addr: listener.Addr().String()}
 	if err := m.send(ctx, &mail.Address{Address: "ann@example.com"}, "x", "x"); !errors.Is(err, context.Canceled) {
