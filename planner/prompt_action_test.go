@@ -261,7 +261,7 @@ func TestPlannersUsePromptActions(t *testing.T) {
 	for name, answer := range map[string]string{
 		"sequence": `{"type":"plan","commands":[{"type":"DO","action":"ShortPoem","entities":{"input":"John Doe"},"saveAs":"POEM"},` +
 			`{"type":"DO","action":"Translate","entities":{"input":"$POEM","language":"Chinese"},"saveAs":"OUT"},{"type":"SAY","response":"$OUT"}]}`,
-		"sequential": `<plan><function.Writer.ShortPoem input="John Doe"/><function.Writer.Translate language="Chinese"/></plan>`,
+		"sequential": `<plan><function.ShortPoem input="John Doe"/><function.Translate language="Chinese"/></plan>`,
 	} {
 		model := &recorder{answer: "Roses."}
 		reg := actions.New()
