@@ -41,7 +41,7 @@ func (b *Bot) afterFailure(ctx context.Context, t *Turn, failure error) {
 	if t.isMessage() && reachable(failure) {
 		b.tell(ctx, t, failure)
 	}
-	if len(t.kept) > 0 || t.saveFailed {
+	if !t.detached && (len(t.kept) > 0 || t.acted || t.saveFailed) {
 		b.settle(ctx, t)
 	}
 }
@@ -119,10 +119,14 @@ func explain(failure error, t *Turn) string {
 	var limit *LimitError
 	var budget *actions.BudgetError
 	switch {
+	case t.resumes != "" && !t.begun:
+		return "Sorry, I could not begin with what was decided. Say /approve " + t.resumes + " to let me try again, or /reject."
 	case errors.As(failure, &unsent):
 		return "Sorry, a part of my answer could not be sent."
 	case errors.As(failure, &limit) && limit.Limit == LimitSame:
 		return "Sorry, I was going in circles, so I stopped."
+	case errors.As(failure, &limit) && limit.Limit == LimitText:
+		return "Sorry, my answer would be too long to be read, so I stopped."
 	case errors.As(failure, &limit):
 		return "Sorry, this took too many steps, so I stopped."
 	case errors.As(failure, &budget):
@@ -130,7 +134,7 @@ func explain(failure error, t *Turn) string {
 	case errors.As(failure, &fromModel):
 		return explainModel(fromModel.Kind, t.bot.cfg.FilteredText)
 	case errors.Is(failure, errChanged):
-		return "Sorry, I was changed since I asked for approval, so I did not do it. Please ask me again."
+		return "Sorry, things have changed since I asked for approval, so I did not do it. Please ask me again."
 	case errors.As(failure, &noPlan):
 		return "Sorry, I could not make a plan for that. Please try other words."
 	case errors.Is(failure, context.DeadlineExceeded):

@@ -42,12 +42,15 @@ type Turn struct {
 	replies  *replies           // set when the replies travel in the HTTP response
 	answer   InvokeResponse
 	typing   *typing
-	dropped  bool   // it left nothing behind, not even a word, because the bot is shut down
-	resumes  string // the approval that it goes on after
-	detached bool   // it leaves the conversation's state alone
+	dropped  bool            // it left nothing behind, not even a word, because the bot is shut down
+	resumes  string          // the approval that it goes on after
+	begun    bool            // what it goes on with is its own
+	follows  <-chan struct{} // closed when what follows a decision is over; nil: nothing follows
+	detached bool            // it leaves the conversation's state alone
 
 	unsaved    []actions.Outcome // what changed state that is not saved yet
 	kept       []actions.Outcome // what was done for good
+	acted      bool              // an action was called that must not be called again for this turn
 	uncertain  []string          // the actions that were cut off
 	saveFailed bool              // parts of the turn may be saved all the same
 	again      bool              // parts of an earlier attempt are saved
@@ -318,7 +321,7 @@ func (t *Turn) changeable() []*state.Scope {
 
 // replayable reports whether the turn may start over: nothing has been said,
 // and nothing was done that starting over would do twice.
-func (t *Turn) replayable() bool { return len(t.Sent) == 0 && len(t.kept) == 0 }
+func (t *Turn) replayable() bool { return len(t.Sent) == 0 && len(t.kept) == 0 && !t.acted }
 
 func (t *Turn) startOver() {
 	t.Temp = state.NewScope()

@@ -287,7 +287,7 @@ func planned(t *testing.T, name string, cfg planner.SequenceConfig, in *actions.
 func runAll(t *testing.T, plan planner.Plan, reg *actions.Registry, in *actions.Turn) {
 	t.Helper()
 	for run := planner.NewExecution(plan, nil); !run.Done(); {
-		c := run.Command(run.Next)
+		c := command(t, run, run.Next)
 		result := actions.Done
 		if c.Kind == planner.Do {
 			a, _ := reg.Lookup(c.Action)
