@@ -51,7 +51,8 @@ type planAction struct {
 //
 // It needs approval, once for the whole, if any of its commands does, and is
 // destructive if any is. It changes state only, and may run beside others, if
-// that holds of all. A bot's hooks and policy see it as one call.
+// that holds of all. Its Detail is the plan, with those of the plans that it calls.
+// It asks the turn's Gate before each of its calls.
 //
 // A plan can call actions that were there before it, plans among them, so none
 // can call itself. The error is of a plan or a name that will not do, or of an
@@ -136,6 +137,7 @@ func (p *planAction) property(input string) *jsonschema.Schema {
 
 // marks are the strictest of the actions that the plan calls.
 func (p *planAction) marks(a *actions.Action) {
+	a.Detail = p.detail()
 	a.StateOnly, a.Parallel = true, true
 	for i := range p.plan.Commands {
 		inner, ok := p.reg.Lookup(p.plan.Commands[i].Action)
@@ -146,6 +148,24 @@ func (p *planAction) marks(a *actions.Action) {
 		a.Destructive, a.Approval = a.Destructive || inner.Destructive, a.Approval || inner.Approval
 		a.ReturnsData = a.ReturnsData || inner.ReturnsData
 	}
+}
+
+// maxDetail is how long a plan may get by the plans that are shown within it.
+const maxDetail = 8000
+
+// detail shows the plan, and beneath a call of a plan that one, unless it would
+// get very long.
+func (p *planAction) detail() string {
+	var out strings.Builder
+	for i := range p.plan.Commands {
+		c := &p.plan.Commands[i]
+		out.WriteString(c.line() + "\n")
+		inner, ok := p.reg.Lookup(c.Action)
+		if ok && inner.Detail != "" && out.Len()+len(inner.Detail) < maxDetail {
+			out.WriteString("  " + strings.ReplaceAll(inner.Detail, "\n", "\n  ") + "\n")
+		}
+	}
+	return strings.TrimSuffix(out.String(), "\n")
 }
 
 // nestedKey is the key of how deep a call is in plans.

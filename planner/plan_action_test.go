@@ -1,6 +1,7 @@
 package planner_test
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -102,6 +103,68 @@ func TestApprovalOfAPlan(t *testing.T) {
 	got, err := buy.Call(t.Context(), &actions.Turn{}, nil)
 	if err != nil || got.Text() != "paid" || len(w.ran) != 2 {
 		t.Errorf("approved: got %q, %v after %q", got.Text(), err, w.ran)
+	}
+}
+
+// told is an error with a reason that may be told.
+type told string
+
+func (e told) Error() string  { return "secret of " + string(e) }
+func (e told) Reason() string { return string(e) }
+
+// TestGateOfAPlan is asked before each call within, those of inner plans too.
+func TestGateOfAPlan(t *testing.T) {
+	t.Parallel()
+	w := newWorkshop()
+	addPlan(t, w, "inner", inPlan(`<function.upper input="x"/>`, `<function.send/>`))
+	outer := addPlan(t, w, "outer", inPlan(`<function.inner/>`))
+	var asked []string
+	var refusal error
+	turn := &actions.Turn{Gate: func(_ context.Context, c actions.Call) error {
+		asked = append(asked, fmt.Sprint(c.Action.Name, c.Entities, c.Salvaged))
+		if c.Action.Name == "send" {
+			return refusal
+		}
+		return nil
+	}}
+	if _, err := outer.Call(t.Context(), turn, nil); err != nil || len(w.ran) != 2 {
+		t.Errorf("%v after %q", err, w.ran)
+	}
+	if diff := cmp.Diff([]string{"innermap[] false", "uppermap[input:x] false", "sendmap[input:X] false"}, asked); diff != "" {
+		t.Errorf("asked: -want +got\n%s", diff)
+	}
+	refusal = fmt.Errorf("hook: %w", told("not today"))
+	got, err := outer.Call(t.Context(), turn, nil)
+	if want := "step 1 of 2, inner: step 2 of 3, send: not today (done before: upper)"; err != nil || !got.Failed() || got.Text() != want {
+		t.Errorf("got %q, %v, want %q", got.Text(), err, want)
+	}
+	refusal = errors.New("policy is broken")
+	if _, err := outer.Call(t.Context(), turn, nil); !errors.Is(err, refusal) {
+		t.Errorf("got %v", err)
+	}
+	if sent := strings.Count(strings.Join(w.ran, " "), "send"); sent != 1 {
+		t.Errorf("sent %d times: %q", sent, w.ran)
+	}
+}
+
+// TestDetailOfAPlan shows all that it does, to who is asked for approval.
+func TestDetailOfAPlan(t *testing.T) {
+	t.Parallel()
+	w := newWorkshop()
+	inner := addPlan(t, w, "inner", inPlan(`<function.upper input="$WHO"/>`, `<function.pay/>`))
+	if want := "- upper input=\"$WHO\"\n- pay => OUTPUT_2\n- SAY \"$OUTPUT_2\""; inner.Detail != want {
+		t.Errorf("got\n%s\nwant\n%s", inner.Detail, want)
+	}
+	outer := addPlan(t, w, "outer", inPlan(`<function.inner who="Mia"/>`, `<say>paid</say>`))
+	if want := "- inner WHO=\"Mia\"\n  " + strings.ReplaceAll(inner.Detail, "\n", "\n  ") + "\n- SAY \"paid\""; outer.Detail != want {
+		t.Errorf("got\n%s\nwant\n%s", outer.Detail, want)
+	}
+	last := outer
+	for i := range 7 { // each calls the one before it ten times
+		last = addPlan(t, w, fmt.Sprint("p", i), inPlan(strings.Repeat(fmt.Sprintf(`<function.%s who="x"/>`, last.Name), 10)))
+	}
+	if len(last.Detail) > 10_000 {
+		t.Errorf("%d bytes", len(last.Detail))
 	}
 }
 

@@ -14,7 +14,7 @@ import (
 var ErrNeedsApproval = errors.New("it needs the approval of a person, whom nobody asks here")
 
 // Runner runs plans where there is no chat: command after command, without the
-// hooks, limits and approvals of a bot. Actions is required. It is safe for
+// limits and approvals of a bot, and with its hooks only as the Gate of the turn. Actions is required. It is safe for
 // concurrent use, on an [Execution] each.
 type Runner struct {
 	Actions *actions.Registry
@@ -24,12 +24,14 @@ type Runner struct {
 
 // Step runs the next command and returns its result: of a SAY, its text. Before
 // that, the whole plan is validated, and none of it runs when a command that is
-// left needs approval; just before a DO its entities are checked again.
+// left needs approval; just before a DO its entities are checked again, and the
+// turn's Gate is asked.
 //
 // When the result is a failure, or there is an error, the execution stays at that
-// command, and the next Step tries it again. A failure is the action's own, or an
-// entity that does not fit with its variables filled in. An error wraps
-// [ErrNeedsApproval], a [*DecodeError], or what went wrong in the action.
+// command, and the next Step tries it again. A failure is the action's own, an
+// entity that does not fit with its variables filled in, or what an error of the
+// Gate says with a method Reason() string. Any other error wraps
+// [ErrNeedsApproval], a [*DecodeError], the Gate's, or what went wrong in the action.
 func (r *Runner) Step(ctx context.Context, turn *actions.Turn, e *Execution) (actions.Result, error) {
 	if e.Done() {
 		return actions.Done, nil
@@ -92,7 +94,7 @@ func (r *Runner) step(ctx context.Context, turn *actions.Turn, e *Execution) (ac
 		e.say(c.Response)
 		return actions.Text("%s", c.Response), e.Advance(actions.Done)
 	}
-	result, err := r.call(ctx, turn, c)
+	result, err := r.call(ctx, turn, c, e.Plan.Salvaged)
 	if err != nil {
 		return actions.Result{}, fmt.Errorf("run plan: command %d, %w", e.Next+1, err)
 	}
@@ -108,7 +110,7 @@ func (r *Runner) step(ctx context.Context, turn *actions.Turn, e *Execution) (ac
 	return result, nil
 }
 
-func (r *Runner) call(ctx context.Context, turn *actions.Turn, c Command) (actions.Result, error) {
+func (r *Runner) call(ctx context.Context, turn *actions.Turn, c Command, salvaged bool) (actions.Result, error) {
 	if err := ctx.Err(); err != nil {
 		return actions.Result{}, fmt.Errorf("action %s: %w", c.Action, err)
 	}
@@ -120,7 +122,27 @@ func (r *Runner) call(ctx context.Context, turn *actions.Turn, c Command) (actio
 	if err != nil {
 		return actions.Fail("%s", err), nil
 	}
+	if err := pass(ctx, turn, actions.Call{Action: action, Entities: entities, Salvaged: salvaged}); err != nil {
+		if told := reasoned(nil); errors.As(err, &told) {
+			return actions.Fail("%s", told.Reason()), nil
+		}
+		return actions.Result{}, fmt.Errorf("action %s: %w", c.Action, err)
+	}
 	return action.Call(ctx, turn, entities)
+}
+
+// reasoned is an error of a gate with a reason that models and people may read.
+type reasoned interface {
+	error
+	Reason() string
+}
+
+// pass asks the turn's gate about a call.
+func pass(ctx context.Context, turn *actions.Turn, call actions.Call) error {
+	if turn == nil || turn.Gate == nil {
+		return nil
+	}
+	return turn.Gate(ctx, call)
 }
 
 func (e *Execution) say(text string) {
