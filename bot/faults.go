@@ -106,6 +106,9 @@ func sentence(failure error, t *Turn) string {
 	if done := names(t.kept); done != "" {
 		said += " Before that I did: " + done + "."
 	}
+	if failed := t.failed(); failed != "" {
+		said += " This failed: " + failed + "."
+	}
 	if len(t.uncertain) > 0 {
 		said += " I cannot tell whether this was done: " + strings.Join(t.uncertain, ", ") + "."
 	}
@@ -210,6 +213,28 @@ func safeReason(err error) string {
 		return err.Error()
 	}
 	return "an internal error"
+}
+
+// maxReason is how many bytes of an action's own words are told beside a failure.
+const maxReason = 200
+
+// failed is the action that failed last, with its reason, if no plan came after it
+// that could tell the person.
+func (t *Turn) failed() string {
+	if len(t.Rounds) == 0 {
+		return ""
+	}
+	for _, o := range t.Rounds[len(t.Rounds)-1].Outcomes {
+		if !o.Failed {
+			continue
+		}
+		reason := strings.Join(strings.Fields(o.Text), " ")
+		if len(reason) > maxReason {
+			reason = strings.ToValidUTF8(reason[:maxReason], "") + " […]"
+		}
+		return o.Action + ", " + cmp.Or(strings.TrimRight(reason, "."), "for no reason given")
+	}
+	return ""
 }
 
 // names lists the actions that were done for good.

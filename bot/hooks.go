@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"strings"
 
 	"github.com/planbot-go/planbot/actions"
@@ -133,7 +134,7 @@ func (r *run) afterDo(ctx context.Context, c *call) (actions.Result, error) {
 
 // describe is the call as hooks and policies see it.
 func (r *run) describe(c *call) actions.Call {
-	return actions.Call{Action: c.action, Entities: c.command.Entities, Salvaged: r.execution.Plan.Salvaged}
+	return actions.Call{Action: c.action, Entities: maps.Clone(c.command.Entities), Salvaged: r.execution.Plan.Salvaged}
 }
 
 func (r *run) beforeSay(ctx context.Context, text string) (string, error) {
