@@ -24,6 +24,7 @@ func xmlActions(t testing.TB) *actions.Registry {
 		{"name":"getEmail","parameters":{"type":"object","properties":{"input":{"type":"string","default":"nobody"}}}},
 		{"name":"addItem","parameters":{"type":"object","properties":{"list":{"type":"string"},"item":{"type":"string"},"quantity":{"type":"integer"},"urgent":{"type":"boolean"}},"required":["list","item"]}},
 		{"name":"createList","parameters":{"type":"object","properties":{"list":{"type":"string"},"items":{"type":"array","items":{"type":"string"}}},"required":["list"]}},
+		{"name":"Tool-clean"}, {"name":"Tool_clean"}, {"name":"Tool_wash"},
 		{"name":"wipe"}
 	]`))
 	if err != nil {
@@ -64,10 +65,10 @@ func TestDecodeXML(t *testing.T) {
 		},
 		"the example of Semantic Kernel": {
 			"\n" + inPlan(
-				`<!-- because --><function.Summarizer.summarize/>`,
+				`<!-- because --><function._global_functions_.summarize/>`,
 				`<function.Writer.Translate language="French" setContextVariable="TRANSLATED_SUMMARY"/>`,
-				`<function.email.getEmail input="John Doe" setContextVariable="EMAIL_ADDRESS" appendToResult="PLAN_RESULT"/>`,
-				`<function.email.sendEmail input="$TRANSLATED_SUMMARY" email_address="$EMAIL_ADDRESS"/>`) + "\n<!-- END -->",
+				`<function.getEmail input="John Doe" setContextVariable="EMAIL_ADDRESS" appendToResult="PLAN_RESULT"/>`,
+				`<function.functions.sendEmail input="$TRANSLATED_SUMMARY" email_address="$EMAIL_ADDRESS"/>`) + "\n<!-- END -->",
 			commands(
 				saved("OUTPUT_1", "summarize", entities{"input": "the goal"}),
 				saved("TRANSLATED_SUMMARY", "Writer-Translate", entities{"language": "French", "input": "$OUTPUT_1"}),
@@ -115,6 +116,10 @@ func TestDecodeXML(t *testing.T) {
 		"names in any case": {
 			`<PLAN><Function.ADDITEM List="groceries" ITEM="milk" SETCONTEXTVARIABLE="a" APPENDTORESULT="b"></function.addItem></Plan>`,
 			commands(addMilk("a"), say("$a")),
+		},
+		"names with a plugin": {
+			inPlan(`<function.tool.wash/>`, `<function.Tool_wash/>`, `<function.tool-clean/>`, `<say>ok</say>`),
+			commands(do("Tool_wash", entities{}), do("Tool_wash", entities{}), do("Tool-clean", entities{}), say("ok")),
 		},
 		"a dollar before the name of a variable": {
 			inPlan(`<function.wipe setContextVariable="$A"/>`, `<say>$A</say>`),
@@ -197,6 +202,11 @@ func TestDecodeXMLFaults(t *testing.T) {
 		"unknown":                                 {inPlan(wipe, "<function.unknown/>"), planner.UnknownAction},
 		"unknown in a plugin":                     {inPlan("<function.A.unknown/>"), planner.UnknownAction},
 		"another plugin's":                        {inPlan("<function.Writer.wipe/>"), planner.UnknownAction},
+		"a plugin that is made up":                {inPlan("<function.Backup.wipe/>"), planner.UnknownAction},
+		"a plugin of the wrong function":          {inPlan(`<function.Backup.Translate input="a" language="b"/>`), planner.UnknownAction},
+		"a function of a plugin alone":            {inPlan(`<function.Translate input="a" language="b"/>`), planner.UnknownAction},
+		"a namespace and another plugin's":        {inPlan(`<function._GLOBAL_FUNCTIONS_.Translate input="a" language="b"/>`), planner.UnknownAction},
+		"a function of two plugins":               {inPlan("<function.Tool.clean/>"), planner.UnknownAction},
 		"a plugin too many":                       {inPlan("<function.a.b.wipe/>"), planner.UnknownAction},
 		"missing":                                 {inPlan(`<function.addItem list="a"/>`), planner.MissingEntities},
 		"misfit":                                  {inPlan(`<function.addItem list="a" item="b" quantity="many"/>`), planner.InvalidEntities},
