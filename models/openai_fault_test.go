@@ -163,20 +163,20 @@ func TestRetryAfter(t *testing.T) {
 	}
 }
 
-func TestErrorsHideKeyAndPrompt(t *testing.T) {
+func TestErrorsHideTheKeyAndWhatTheServerSays(t *testing.T) {
 	t.Parallel()
 	tests := []struct{ name, message, hidden, shown string }{
 		{"key", "Received API Key = " + testKey + " is over budget", testKey, "over budget"},
-		{"prompt", "[{'msg': 'Field required', 'input': {'messages': [{'content': 'You keep lists of things for people.'", "You keep lists", "withheld"},
-		{"prompt past the cap", strings.Repeat("x", 290) + "You keep lists of things for people.", "You keep lists", "xxx"},
+		{"past the cap", strings.Repeat("x", 290) + "You keep lists of things for people.", "You keep lists", "xxx"},
 		{"lines", "bad\\n\\tvalue", "\n", "bad value"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			_, err := setup(t, answer(400, `{"error":{"message":"`+tt.message+`"}}`), nil).model.Complete(t.Context(), hello)
-			if err == nil || strings.Contains(err.Error(), tt.hidden) || !strings.Contains(err.Error(), tt.shown) {
-				t.Errorf("got %v", err)
+			fault, ok := errors.AsType[*models.Error](err)
+			if !ok || strings.Contains(fault.Said, tt.hidden) || !strings.Contains(fault.Said, tt.shown) || strings.Contains(err.Error(), tt.shown) {
+				t.Errorf("got %v, said %q", err, fault.Said)
 			}
 		})
 	}

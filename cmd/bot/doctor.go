@@ -109,9 +109,15 @@ func tryModel(model models.Model) func(context.Context) error {
 			Messages:  []models.Message{{Role: models.User, Text: "Answer with the word: yes"}},
 			MaxTokens: 20,
 		})
-		var empty *models.Error
-		if errors.As(err, &empty) && empty.Kind == models.Empty {
+		var fault *models.Error
+		if !errors.As(err, &fault) {
+			return err
+		}
+		if fault.Kind == models.Empty {
 			return nil // it thought about it for 20 tokens, so it is there
+		}
+		if fault.Said != "" {
+			return fmt.Errorf("%w: %s", err, fault.Said)
 		}
 		return err
 	}
