@@ -8,6 +8,7 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -92,7 +93,7 @@ func fieldNames(t reflect.Type) []string {
 
 // inputsOf are the fields of a struct as JSON, by name.
 func inputsOf(in any) (map[string]any, error) {
-	raw, err := json.Marshal(in, json.Deterministic(true))
+	raw, err := json.Marshal(in, json.Deterministic(true), json.WithMarshalers(json.MarshalToFunc(writeDuration)))
 	if err != nil {
 		return nil, fmt.Errorf("write the inputs as JSON: %w", err)
 	}
@@ -105,6 +106,11 @@ func inputsOf(in any) (map[string]any, error) {
 		inputs[name] = value
 	}
 	return inputs, nil
+}
+
+// writeDuration writes a duration as [actions.Add] reads it.
+func writeDuration(enc *jsontext.Encoder, d time.Duration) error {
+	return enc.WriteToken(jsontext.String(d.String()))
 }
 
 // marked puts the marks of all prompt actions before those of one.

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/rs/zerolog"
@@ -79,6 +80,22 @@ func TestAPromptActionAsksWithItsInputs(t *testing.T) {
 	}
 	if !a.StateOnly || !a.ReturnsData || a.Description != "Writes a poem" {
 		t.Errorf("marked %+v", a)
+	}
+}
+
+// TestAPromptActionWritesADurationAsItIsRead, in the prompt.
+func TestAPromptActionWritesADurationAsItIsRead(t *testing.T) {
+	t.Parallel()
+	type nap struct {
+		For time.Duration `json:"for"`
+	}
+	model := &recorder{answer: "Sleep well."}
+	a := planner.AddPrompt[nap](actions.New(), planner.PromptActionConfig{
+		Name: "Nap", Description: "Sings", Model: model, Prompts: folder(t, map[string]string{"Nap/prompt.txt": "Sing for {{$for}}."}),
+	})
+	call(t, a, turn("x"), map[string]any{"for": "90s"})
+	if said := model.asked[0].Messages[0].Text; said != "Sing for 1m30s." {
+		t.Errorf("got %q", said)
 	}
 }
 
@@ -287,7 +304,7 @@ func planned(t *testing.T, name string, cfg planner.SequenceConfig, in *actions.
 func runAll(t *testing.T, plan planner.Plan, reg *actions.Registry, in *actions.Turn) {
 	t.Helper()
 	for run := planner.NewExecution(plan, nil); !run.Done(); {
-		c := run.Command(run.Next)
+		c := command(t, run, run.Next)
 		result := actions.Done
 		if c.Kind == planner.Do {
 			a, _ := reg.Lookup(c.Action)
