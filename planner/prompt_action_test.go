@@ -187,7 +187,7 @@ func TestPromptActionsThatCannotWork(t *testing.T) {
 	library := folder(t, map[string]string{
 		"good/prompt.txt":  "{{$input}}",
 		"bad/prompt.txt":   "{{$inputs}} {{actions}} {{$dialog.x}}",
-		"bad/config.json":  `{"completion": {"tool_choice": "auto", "model": "tiny"}, "augmentation": {"augmentation_type": "sequence"}, "input": {"parameters": [{"name": "x"}]}}`,
+		"bad/config.json":  `{"completion": {"tool_choice": "auto", "model": "tiny"}, "augmentation": {"augmentation_type": "sequence"}, "input": {"parameters": [{"name": "inputs"}]}}`,
 		"bad/actions.json": "[]",
 	})
 	model := &recorder{}
@@ -199,7 +199,7 @@ func TestPromptActionsThatCannotWork(t *testing.T) {
 		"in parallel":    add(planner.PromptActionConfig{Name: "good", Description: "d", Model: model, Prompts: library}, actions.Parallel),
 		`augmentation_type sequence: a prompt that is an action gives text, say none
 config.json: tool_choice and parallel_tool_calls have no effect in a prompt that is an action
-config.json: input.parameters are x, the action has input, words, lines, who
+config.json: input.parameters are inputs, the action has input, words, lines, who
 actions.json has no effect in a prompt that is an action
 no function "actions", have none
 $dialog.x: no scope "dialog", have conversation, user, temp

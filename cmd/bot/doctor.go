@@ -53,22 +53,9 @@ func (a *app) probes(ctx context.Context) ([]doctor.Probe, error) {
 		return nil, err
 	}
 	c := a.config
-	cloud, err := a.cloud()
+	identity, metadata, err := a.identity()
 	if err != nil {
 		return nil, err
-	}
-	identity := doctor.IdentitySettings{AppID: c.AppID, Type: c.appType, Tenant: c.AppTenant, NoAuth: c.noAuth}
-	metadata := ""
-	if c.AppID != "" {
-		tokens, err := a.tokens(cloud)
-		if err != nil {
-			return nil, err
-		}
-		identity.Token = func(ctx context.Context) error {
-			_, err := tokens.Token(ctx)
-			return err
-		}
-		metadata = cloud.MetadataURL
 	}
 	model, about, err := newModel(c)
 	if err != nil {
@@ -93,6 +80,26 @@ func (a *app) probes(ctx context.Context) ([]doctor.Probe, error) {
 			return library.Names(), nil
 		}),
 	}, nil
+}
+
+// identity is who the bot is, and where the keys of its callers are found, "" in
+// local mode.
+func (a *app) identity() (identity doctor.IdentitySettings, metadata string, err error) {
+	c := a.config
+	identity = doctor.IdentitySettings{AppID: c.AppID, Type: c.appType, Tenant: c.AppTenant, NoAuth: c.noAuth}
+	cloud, err := a.cloud()
+	if err != nil || c.AppID == "" {
+		return identity, "", err
+	}
+	tokens, err := a.tokens(cloud)
+	if err != nil {
+		return identity, "", err
+	}
+	identity.Token = func(ctx context.Context) error {
+		_, err := tokens.Token(ctx)
+		return err
+	}
+	return identity, cloud.MetadataURL, nil
 }
 
 // tryModel asks for one word.
