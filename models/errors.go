@@ -55,6 +55,7 @@ type Error struct {
 	Code       string        // the server's word for it, or one of the Code constants; may be ""
 	RetryAfter time.Duration // how long the server asks to wait, 0 when it does not say
 	RequestID  string        // the server's id of the call, for its support; may be ""
+	Usage      Usage         // of an answer that was paid for and is of no use: empty, filtered
 	Err        error         // the cause; a ctx error stays visible to errors.Is; may be nil
 }
 

@@ -115,6 +115,22 @@ func TestErrorKinds(t *testing.T) {
 	}
 }
 
+// TestUselessAnswersHaveAUsage, since they were paid for.
+func TestUselessAnswersHaveAUsage(t *testing.T) {
+	t.Parallel()
+	for body, want := range map[string]models.Usage{
+		`{"choices":[{"message":{"content":null},"finish_reason":"length"}],"usage":{"prompt_tokens":9,"completion_tokens":800}}`:         {Prompt: 9, Completion: 800},
+		`{"choices":[{"message":{"content":"Well"},"finish_reason":"content_filter"}],"usage":{"prompt_tokens":9,"completion_tokens":1}}`: {Prompt: 9, Completion: 1},
+		`{"choices":[],"usage":{"prompt_tokens":9}}`: {Prompt: 9},
+	} {
+		_, err := setup(t, answer(200, body), nil).model.Complete(t.Context(), hello)
+		fault, ok := errors.AsType[*models.Error](err)
+		if !ok || fault.Usage != want {
+			t.Errorf("%s: %v, usage %+v", body, err, fault)
+		}
+	}
+}
+
 func TestRetryAfter(t *testing.T) {
 	t.Parallel()
 	at := time.Date(2026, 11, 21, 5, 0, 0, 0, time.UTC)

@@ -49,8 +49,8 @@ type PromptActionConfig struct {
 // The rendered prompt goes to the model as the text of a user, without history, in
 // the prompt's completion settings. With include_input it goes as that of the
 // system, and the input as the user's; with include_history what was said before
-// goes along. The answer is the result, and its cost counts for the turn. When the
-// model gives none, the result is a failure with a reason that people may read,
+// goes along. The answer is the result, and its cost counts for the turn. After an empty
+// one the model is asked once more. When it gives none, the result is a failure with a reason that people may read,
 // and the cause is logged. The action is marked as [actions.StateOnly], since it
 // changes nothing, and as [actions.ReturnsData].
 //
@@ -217,8 +217,10 @@ func (t *promptTask) run(ctx context.Context, turn *actions.Turn, inputs map[str
 	if err != nil {
 		return actions.Result{}, err
 	}
-	answer, err := t.ask(ctx, turn, in, nil)
+	answer, err := t.answer(ctx, turn, in)
 	switch {
+	case err == nil && answer.Text == "":
+		return actions.Fail("the AI model had no answer"), nil
 	case err == nil:
 	case ctx.Err() != nil:
 		return actions.Result{}, err
@@ -226,11 +228,22 @@ func (t *promptTask) run(ctx context.Context, turn *actions.Turn, inputs map[str
 		zerolog.Ctx(ctx).Warn().Err(err).Str("prompt", t.prompt.Name()).Msg("model gave a prompt action no answer")
 		return actions.Fail("%s", whyNoAnswer(err)), nil
 	}
-	text := strings.TrimSpace(answer.Text)
 	if answer.Finish == models.FinishLength {
-		text += " […]" // so that nobody takes its end for the end
+		answer.Text += " […]" // so that nobody takes its end for the end
 	}
-	return actions.Text("%s", text), nil
+	return actions.Text("%s", answer.Text), nil
+}
+
+// answer is the model's, trimmed. A model that has none is asked once more.
+func (t *promptTask) answer(ctx context.Context, turn *actions.Turn, in prompts.AssembleInput) (answer models.Response, err error) {
+	for tries := 0; tries < 2 && answer.Text == "" && err == nil; tries++ {
+		var said *models.Response
+		if said, err = t.ask(ctx, turn, in, nil); err == nil {
+			answer = *said
+			answer.Text = strings.TrimSpace(said.Text)
+		}
+	}
+	return answer, err
 }
 
 // assemble is what the model is told.

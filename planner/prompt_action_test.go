@@ -293,6 +293,13 @@ func planned(t *testing.T, name string, cfg planner.SequenceConfig, in *actions.
 		}
 		return s.Plan(t.Context(), in)
 	}
+	if name == "tools" {
+		p, err := planner.NewTools(t.Context(), planner.ToolsConfig{SequenceConfig: cfg})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return p.Plan(t.Context(), in)
+	}
 	s, err := planner.NewSequence(t.Context(), cfg)
 	if err != nil {
 		t.Fatal(err)
