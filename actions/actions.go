@@ -53,8 +53,9 @@ type Action struct {
 	// plan, in any order. It must not touch the turn's state.
 	Parallel bool
 
-	call  func(context.Context, *Turn, map[string]any) (Result, error)
-	hosts []hosted
+	call    func(context.Context, *Turn, map[string]any) (Result, error)
+	decodes func(map[string]any) error // tries it; nil: what fits Schema can be decoded
+	hosts   []hosted
 }
 
 // Option sets one of the marks of an [Action].

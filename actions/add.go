@@ -2,11 +2,9 @@ package actions
 
 import (
 	"context"
-	stdjson "encoding/json"
 	"fmt"
 	"reflect"
 
-	"github.com/go-json-experiment/json"
 	"github.com/google/jsonschema-go/jsonschema"
 )
 
@@ -21,10 +19,17 @@ import (
 // The jsonschema tag is the description; a field with omitempty, omitzero or a
 // default is optional. enum lists the values that a field, or each element of
 // it, may have; these and the default are JSON, strings without the quotes. The
-// bot itself fills in a field with a host tag, see [Provide]. fn may be called
-// by several turns at once. Add panics when the name is taken or not usable, In
-// has no schema, or an enum, default or host value does not fit its field: these
-// are wiring mistakes, not run-time events.
+// bot itself fills in a field with a host tag, see [Provide].
+//
+// A [time.Time] is written as RFC 3339 says, with date, time and zone: from less
+// the rest would be a guess. A [time.Duration] is written as in 1h30m, bytes are in
+// base64, and a type with UnmarshalText is a string. What does not fit its Go type,
+// as a number that is too large, is a fault of [Action.Check].
+//
+// fn may be called by several turns at once. Add panics when the name is taken or
+// not usable, In has no schema or reads its JSON itself, or an enum, default or
+// host value does not fit its field: these are wiring mistakes, not run-time
+// events.
 func Add[In any](r *Registry, name, description string, fn func(context.Context, *Turn, In) (Result, error), opts ...Option) *Action {
 	schema, err := schemaFor[In]()
 	var hosts []hosted
@@ -34,11 +39,11 @@ func Add[In any](r *Registry, name, description string, fn func(context.Context,
 	if err != nil {
 		panic(fmt.Sprintf("actions: add %s: %v", name, err))
 	}
-	a := &Action{Name: name, Description: description, Schema: schema, hosts: hosts}
+	a := &Action{Name: name, Description: description, Schema: schema, hosts: hosts, decodes: decoding[In](schema)}
 	a.call = func(ctx context.Context, turn *Turn, entities map[string]any) (Result, error) {
-		in, err := decode[In](entities)
-		if err != nil {
-			return Result{}, err
+		in, fault := decode[In](schema, entities)
+		if fault != nil { // nobody has asked Check; the log must not hold the value
+			return Result{}, fmt.Errorf("decode entities: %s", fault.Fault())
 		}
 		if err := fill(ctx, turn, reflect.ValueOf(&in).Elem(), hosts); err != nil {
 			return Result{}, err
@@ -70,20 +75,4 @@ func AddSchema(r *Registry, name, description string, schema *jsonschema.Schema,
 		return nil, err
 	}
 	return a, nil
-}
-
-// decode converts checked entities into In. Numbers arrive as json.Number, which
-// only encoding/json writes as numbers.
-func decode[In any](entities map[string]any) (in In, err error) {
-	if len(entities) == 0 {
-		return in, nil
-	}
-	raw, err := stdjson.Marshal(entities)
-	if err != nil {
-		return in, fmt.Errorf("encode entities: %w", err)
-	}
-	if err := json.Unmarshal(raw, &in); err != nil {
-		return in, fmt.Errorf("decode entities: %w", err)
-	}
-	return in, nil
 }

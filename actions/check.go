@@ -66,7 +66,8 @@ func (e *EntityError) withinUnnamed(name string) *EntityError {
 //
 // A required entity is missing when it is absent, null, blank, or a placeholder
 // such as <list> echoed from a prompt; 0 and false are values. Names are
-// case-sensitive. The error is a [*MissingError], else an [*EntityError].
+// case-sensitive. What [Action.Call] could not decode into the action's Go type does
+// not fit either. The error is a [*MissingError], else an [*EntityError].
 func (a *Action) Check(entities map[string]any) (map[string]any, error) {
 	if err := a.missing(entities); err != nil {
 		return nil, err
@@ -76,10 +77,22 @@ func (a *Action) Check(entities map[string]any) (map[string]any, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := a.tryDecode(checked); err != nil {
+		return nil, err
+	}
+	return checked, nil
+}
+
+// tryDecode takes out what the bot fills in itself, and finds what cannot be
+// decoded.
+func (a *Action) tryDecode(checked map[string]any) error {
 	for _, h := range a.hosts {
 		delete(checked, h.key)
 	}
-	return checked, nil
+	if a.decodes == nil {
+		return nil
+	}
+	return a.decodes(checked)
 }
 
 // CheckBefore checks entities as [Action.Check] does, before they are final:
@@ -89,11 +102,12 @@ func (a *Action) CheckBefore(entities map[string]any, later func(text string) bo
 	if err := a.missing(entities); err != nil {
 		return err
 	}
-	c := checker{root: a.Schema, later: later}
-	if _, err := c.entities(entities); err != nil {
+	c := checker{root: a.Schema, later: later, build: a.decodes != nil}
+	checked, err := c.entities(entities)
+	if err != nil {
 		return err
 	}
-	return nil
+	return a.tryDecode(checked)
 }
 
 // missing finds the required entities that are not there.
@@ -156,7 +170,8 @@ func isPlaceholder(name, text string) bool {
 }
 
 // entities checks the entities of a call. Unlike in the objects within them, null
-// counts as absent though they are required.
+// counts as absent though they are required. The copy is without those in which
+// something is not final.
 func (c *checker) entities(entities map[string]any) (map[string]any, *EntityError) {
 	var checked map[string]any
 	if c.build {
@@ -168,6 +183,7 @@ func (c *checker) entities(entities map[string]any) (map[string]any, *EntityErro
 		if value == nil && nullIsAbsent(c.root, name) {
 			continue
 		}
+		c.open = false
 		fitted, _, err := c.fit(property, value)
 		if err != nil {
 			err = err.within(name)
@@ -175,7 +191,7 @@ func (c *checker) entities(entities map[string]any) (map[string]any, *EntityErro
 				fault = err // the same one each time, whatever the order of the map
 			}
 		}
-		if c.build {
+		if c.build && !c.open {
 			checked[name] = fitted
 		}
 	}
@@ -218,7 +234,6 @@ func plural(one, many string, n int) string {
 
 // describe shows a value in a fault, cut short.
 func describe(value any) string {
-	const longest = 40
 	switch value := value.(type) {
 	case nil:
 		return "null"
@@ -227,13 +242,19 @@ func describe(value any) string {
 	case []any:
 		return "an array"
 	case string:
-		if runes := []rune(value); len(runes) > longest {
-			value = string(runes[:longest]) + "…"
-		}
-		return fmt.Sprintf("the string %q", value)
+		return fmt.Sprintf("the string %q", short(value))
 	case json.Number:
-		return "the number " + value.String()
+		return "the number " + short(value.String())
 	default:
 		return fmt.Sprintf("%v", value)
 	}
+}
+
+// short cuts a longer text.
+func short(text string) string {
+	const longest = 40
+	if runes := []rune(text); len(runes) > longest {
+		return string(runes[:longest]) + "…"
+	}
+	return text
 }

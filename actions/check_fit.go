@@ -21,6 +21,7 @@ import (
 type checker struct {
 	root  *jsonschema.Schema
 	later func(string) bool
+	open  bool // later was true since this was set to false
 	build bool // convert and fill in, for a copy that is going to run
 	exact bool // convert nothing
 	refs  int  // references followed so far, against circles
@@ -36,6 +37,7 @@ func (c *checker) fit(schema *jsonschema.Schema, value any) (fitted any, changed
 		return value, false, nil
 	}
 	if text, ok := value.(string); ok && c.later != nil && c.later(text) {
+		c.open = true
 		return value, false, nil
 	}
 	if fitted, changed, err = c.fitType(schema, value); err != nil {
@@ -194,13 +196,24 @@ func checkString(schema *jsonschema.Schema, text string) *EntityError {
 	case schema.MaxLength != nil && n > *schema.MaxLength:
 		return &EntityError{Want: fmt.Sprintf("at most %d characters", *schema.MaxLength), Got: strconv.Itoa(n)}
 	case schema.Pattern != "" && !matches(schema.Pattern, text):
-		return &EntityError{Want: "a string that matches " + schema.Pattern, Got: describe(text)}
+		return &EntityError{Want: "a string that matches " + schema.Pattern + example(schema), Got: describe(text)}
 	case schema.Format == "date-time" && !isTime(time.RFC3339, text):
-		return &EntityError{Want: "a date and time as in 2006-01-02T15:04:05Z", Got: describe(text)}
+		return &EntityError{Want: wantTime, Got: describe(text)}
 	case schema.Format == "date" && !isTime(time.DateOnly, text):
 		return &EntityError{Want: "a date as in 2006-01-02", Got: describe(text)}
 	}
 	return nil
+}
+
+// wantTime describes a date-time of JSON Schema.
+const wantTime = "an RFC 3339 date-time such as 2026-11-21T09:00:00Z"
+
+// example is the first example of schema, in words; "" when it has none.
+func example(schema *jsonschema.Schema) string {
+	if len(schema.Examples) == 0 {
+		return ""
+	}
+	return fmt.Sprintf(", such as %v", schema.Examples[0])
 }
 
 // matches reports whether text matches; a pattern that Go does not know is no

@@ -3,9 +3,11 @@ package actions
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"reflect"
+	"slices"
 	"strings"
 
 	"github.com/planbot-go/planbot/activity"
@@ -110,6 +112,32 @@ func shown(t reflect.Type) reflect.Type {
 	}
 	return reflect.StructOf(kept)
 }
+
+// Bound returns what the bot itself would fill in for a call now, as JSON, by the
+// names of the values: those of [Provide], but not the built-in ones. It is what an
+// approval is bound to beside the entities. Values that JSON cannot hold, such as
+// services, are left out. The error is that of a provider.
+func (a *Action) Bound(ctx context.Context, turn *Turn) (map[string]json.RawMessage, error) {
+	bound := map[string]json.RawMessage{}
+	turn.filling.Lock()
+	defer turn.filling.Unlock()
+	for _, f := range a.hosts {
+		if slices.Contains(builtIns, f.name) {
+			continue
+		}
+		value, err := f.value(ctx, turn)
+		if err != nil {
+			return nil, fmt.Errorf("action %s: host value %s: %w", a.Name, f.name, err)
+		}
+		if raw, err := json.Marshal(value.Interface()); err == nil {
+			bound[f.name] = raw
+		}
+	}
+	return bound, nil
+}
+
+// builtIns are the host values that every registry has.
+var builtIns = []string{"user", "conversation", "turn"}
 
 // fill sets the fields of the entities that the bot fills in. Actions that run at
 // the same time take turns, since values may come from the turn's state.

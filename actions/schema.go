@@ -1,7 +1,6 @@
 package actions
 
 import (
-	"cmp"
 	json "encoding/json"
 	"errors"
 	"fmt"
@@ -20,8 +19,15 @@ func schemaFor[In any]() (*jsonschema.Schema, error) {
 	if t.Kind() != reflect.Struct {
 		return nil, fmt.Errorf("entities are a struct, not %s", t)
 	}
+	if readsItself(t) {
+		return nil, fmt.Errorf("%s reads its JSON itself, so its fields say nothing of it", t)
+	}
 	t = shown(t)
-	schema, err := jsonschema.ForType(t, nil)
+	types := survey{map[reflect.Type]*jsonschema.Schema{}, map[reflect.Type]bool{}}
+	if err := types.take(t); err != nil {
+		return nil, err
+	}
+	schema, err := jsonschema.ForType(t, &jsonschema.ForOptions{TypeSchemas: types.schemas})
 	if err != nil {
 		return nil, err
 	}
@@ -30,8 +36,8 @@ func schemaFor[In any]() (*jsonschema.Schema, error) {
 	}
 	filled := map[string]any{}
 	(&checker{root: schema, build: true}).defaults(schema, filled)
-	if _, err := decode[In](filled); err != nil {
-		return nil, fmt.Errorf("defaults: %w", err)
+	if _, fault := decode[In](schema, filled); fault != nil {
+		return nil, fmt.Errorf("defaults: %w", fault)
 	}
 	return schema, nil
 }
@@ -39,8 +45,7 @@ func schemaFor[In any]() (*jsonschema.Schema, error) {
 // annotate adds the enum and default tags of struct t to its schema.
 func annotate(schema *jsonschema.Schema, t reflect.Type) error {
 	for field := range fields(t) {
-		name, _, _ := strings.Cut(field.Tag.Get("json"), ",")
-		if err := annotateField(schema, cmp.Or(name, field.Name), field); err != nil {
+		if err := annotateField(schema, nameOf(field), field); err != nil {
 			return fmt.Errorf("field %s: %w", field.Name, err)
 		}
 	}

@@ -14,9 +14,12 @@ import (
 )
 
 const (
-	// maxShown is how many bytes the arguments of a call may have that a person is
-	// asked about: a message of Teams holds about 28 KB of card.
-	maxShown = 12 << 10
+	// maxQuestion is how many bytes the message may have that asks for an approval.
+	// Teams takes 28 KB of a card.
+	maxQuestion = 26 << 10
+	// maxWords is how much of it may be the question in words, for a client that
+	// draws no cards. A longer one is left to those that do.
+	maxWords = 4 << 10
 
 	verbApprove = "planbot/approve"
 	verbReject  = "planbot/reject"
@@ -32,7 +35,9 @@ func (t *Turn) question(p *pending) *activity.Activity {
 		return t.message(words + fmt.Sprintf("\n\nSay **/approve %s** or **/reject %s**.", p.ID, p.ID))
 	}
 	card := t.askingCard(p)
-	card["fallbackText"] = words + fmt.Sprintf("\n\nSay /approve %s or /reject %s.", p.ID, p.ID)
+	if len(words) <= maxWords {
+		card["fallbackText"] = words + fmt.Sprintf("\n\nSay /approve %s or /reject %s.", p.ID, p.ID)
+	}
 	m := t.message("")
 	m.TextFormat = ""
 	m.Summary = "Approval needed: " + p.Action
@@ -50,22 +55,23 @@ func (t *Turn) askingCard(p *pending) object {
 }
 
 // decidedCard is the card after the decision.
-func (t *Turn) decidedCard(p *pending, d decided) object {
-	card := adaptive(append([]object{heading(d.String())}, t.describeCall(p)...))
-	card["fallbackText"] = d.String() + "\n\n" + t.inWords(p)
+func (t *Turn) decidedCard(p *pending) object {
+	card := adaptive(append([]object{heading(p.Decided.String())}, t.describeCall(p)...))
+	card["fallbackText"] = p.Decided.String()
 	return card
 }
 
 // String says who decided what, and when.
 func (d decided) String() string {
-	if d.Expired {
-		return "Not decided in time, so it was not done"
-	}
-	word := "Rejected"
+	word := d.word()
+	return fmt.Sprintf("%s by %s, %s", strings.ToUpper(word[:1])+word[1:], cmp.Or(visible(d.By), "somebody"), d.At.Format("2006-01-02 15:04 MST"))
+}
+
+func (d decided) word() string {
 	if d.Approved {
-		word = "Approved"
+		return "approved"
 	}
-	return fmt.Sprintf("%s by %s, %s", word, cmp.Or(visible(d.By), "somebody"), d.At.Format("2006-01-02 15:04 MST"))
+	return "rejected"
 }
 
 // describeCall shows the action and its arguments in full, as texts without any
@@ -74,10 +80,15 @@ func (t *Turn) describeCall(p *pending) []object {
 	rows := []object{line(p.Action, "")}
 	if action, ok := t.bot.cfg.Actions.Lookup(p.Action); ok {
 		rows = append(rows, small(action.Description))
+		for step := range strings.Lines(action.Detail) {
+			rows = append(rows, line("", visible(strings.TrimSuffix(step, "\n"))))
+		}
 	}
-	names, entities := p.entities()
-	for _, name := range names {
-		rows = append(rows, line(visible(name)+": ", entities[name]))
+	for _, e := range t.entities(p) {
+		rows = append(rows, line(e.name+": ", e.value))
+	}
+	if len(p.Approvers) > 0 {
+		rows = append(rows, small("Only an approver of this bot may decide."))
 	}
 	if p.Reason != "" {
 		rows = append(rows, small(p.Reason))
@@ -89,9 +100,13 @@ func (t *Turn) describeCall(p *pending) []object {
 func (t *Turn) inWords(p *pending) string {
 	var s strings.Builder
 	s.WriteString("May I do this? **" + p.Action + "**\n")
-	names, entities := p.entities()
-	for _, name := range names {
-		s.WriteString("\n- " + visible(name) + ": `" + strings.ReplaceAll(entities[name], "`", "\\u0060") + "`")
+	if action, ok := t.bot.cfg.Actions.Lookup(p.Action); ok {
+		for step := range strings.Lines(action.Detail) {
+			s.WriteString("\n- " + code(visible(strings.TrimSuffix(step, "\n"))))
+		}
+	}
+	for _, e := range t.entities(p) {
+		s.WriteString("\n- " + code(e.name) + ": " + code(e.value))
 	}
 	if p.Reason != "" {
 		s.WriteString("\n\n" + p.Reason)
@@ -99,25 +114,37 @@ func (t *Turn) inWords(p *pending) string {
 	return s.String()
 }
 
-// entities returns the arguments as JSON, in which every character can be seen.
-func (p *pending) entities() (names []string, shown map[string]string) {
+// entity is an argument of a call, in which every character can be seen.
+type entity struct{ name, value string }
+
+// entities are the arguments as JSON. Of one that the action does not know it is
+// said that it does nothing.
+func (t *Turn) entities(p *pending) []entity {
 	var raw map[string]json.RawMessage
 	if err := json.Unmarshal(p.Entities, &raw); err != nil {
-		return nil, nil // it was written by suspend
+		return nil // it was written by suspend
 	}
-	shown = make(map[string]string, len(raw))
-	for name, value := range raw {
-		shown[name] = visible(string(value))
+	action, known := t.bot.cfg.Actions.Lookup(p.Action)
+	var list []entity
+	for _, name := range slices.Sorted(maps.Keys(raw)) {
+		e := entity{visible(name), visible(string(raw[name]))}
+		if known && action.Schema.Properties[name] == nil {
+			e.name += " (not used)"
+		}
+		list = append(list, e)
 	}
-	return slices.Sorted(maps.Keys(shown)), shown
+	return list
 }
+
+// code writes a text so that no markdown in it counts.
+func code(text string) string { return "`" + strings.ReplaceAll(text, "`", "\\u0060") + "`" }
 
 // visible writes what is not seen, such as marks that change the direction of
 // writing, as escapes.
 func visible(text string) string {
 	var s strings.Builder
 	for _, r := range text {
-		if r != ' ' && (!unicode.IsGraphic(r) || unicode.IsSpace(r)) {
+		if r != ' ' && (!unicode.IsGraphic(r) || unicode.IsSpace(r) || slices.Contains(blank, r) || unicode.Is(unicode.Variation_Selector, r)) {
 			s.WriteString(strings.Trim(strconv.QuoteRuneToASCII(r), "'"))
 			continue
 		}
@@ -125,6 +152,9 @@ func visible(text string) string {
 	}
 	return s.String()
 }
+
+// blank are letters and symbols that show nothing.
+var blank = []rune{0x115f, 0x1160, 0x2800, 0x3164, 0xffa0}
 
 // button decides by Action.Execute where the client knows it, else by
 // Action.Submit. Both say which call they are for.

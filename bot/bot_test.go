@@ -138,7 +138,7 @@ func TestModelFaults(t *testing.T) {
 		want   string
 	}{
 		"garbage":        {func(b *bundle) { b.model.Says(`{"type":"plan"`, `{"type":"plan"`, `{"type":"plan"`) }, "could not make a plan"},
-		"empty":          {func(b *bundle) { b.model.Says("") }, "cannot be used"},
+		"empty":          {func(b *bundle) { b.model.Says("", "", "") }, "could not make a plan"},
 		"401":            {fails(401, "invalid_api_key"), "does not let me in"},
 		"429":            {fails(429, "rate_limit_exceeded"), "too much to do"},
 		"500":            {fails(500, ""), "cannot be used"},

@@ -42,6 +42,9 @@ func (r *run) do(ctx context.Context) (end, error) {
 	if r.changed || r.turn.bot.cfg.Hooks.BeforeDo != nil {
 		r.turn.secure()
 	}
+	for i := range calls {
+		r.turn.acted = r.turn.acted || calls[i].err == nil && !calls[i].action.StateOnly
+	}
 	r.invoke(ctx, calls)
 	r.changed = true
 	return r.settle(ctx, calls)
@@ -51,13 +54,13 @@ func (r *run) do(ctx context.Context) (end, error) {
 // least one, and one alone when it is wrong or has to be approved first.
 func (r *run) prepare(ctx context.Context) ([]call, actions.Approval, error) {
 	e, approved := r.execution, r.approved
-	r.approved = "" // it is for this one call
+	r.approved, r.granted = "", approved != "" // it is for this one call
 	calls := make([]call, 0, 1)
 	for i := range e.Together(r.parallel) {
 		if i > 0 {
 			approved = ""
 		}
-		c := r.check(e.Command(e.Next + i))
+		c := r.check(e.Next + i)
 		approval := actions.Approval{}
 		if c.err == nil {
 			var err error
@@ -83,8 +86,12 @@ func (r *run) parallel(c planner.Command) bool {
 	return ok && action.Parallel
 }
 
-// check makes a call of a DO whose variables are filled in.
-func (r *run) check(c planner.Command) call {
+// check makes a call of the DO at that index, with its variables filled in.
+func (r *run) check(index int) call {
+	c, err := r.execution.Command(index)
+	if err != nil {
+		return call{command: c, err: &refusal{err.Error()}}
+	}
 	action, ok := r.turn.bot.cfg.Actions.Lookup(c.Action)
 	if !ok {
 		return call{command: c, err: fmt.Errorf("no action %s", c.Action)}
@@ -125,6 +132,7 @@ func (r *run) settle(ctx context.Context, calls []call) (end, error) {
 	var stop error
 	for i := range calls {
 		c := &calls[i]
+		r.steps++
 		if c.err != nil && ctx.Err() != nil {
 			r.turn.uncertain = append(r.turn.uncertain, c.command.Action)
 			continue

@@ -41,7 +41,7 @@ func (b *Bot) afterFailure(ctx context.Context, t *Turn, failure error) {
 	if t.isMessage() && reachable(failure) {
 		b.tell(ctx, t, failure)
 	}
-	if len(t.kept) > 0 || t.saveFailed {
+	if !t.detached && (len(t.kept) > 0 || t.acted || t.saveFailed) {
 		b.settle(ctx, t)
 	}
 }
@@ -106,6 +106,9 @@ func sentence(failure error, t *Turn) string {
 	if done := names(t.kept); done != "" {
 		said += " Before that I did: " + done + "."
 	}
+	if failed := t.failed(); failed != "" {
+		said += " This failed: " + failed + "."
+	}
 	if len(t.uncertain) > 0 {
 		said += " I cannot tell whether this was done: " + strings.Join(t.uncertain, ", ") + "."
 	}
@@ -119,10 +122,14 @@ func explain(failure error, t *Turn) string {
 	var limit *LimitError
 	var budget *actions.BudgetError
 	switch {
+	case t.resumes != "" && !t.begun:
+		return "Sorry, I could not begin with what was decided. Say /approve " + t.resumes + " to let me try again, or /reject."
 	case errors.As(failure, &unsent):
 		return "Sorry, a part of my answer could not be sent."
 	case errors.As(failure, &limit) && limit.Limit == LimitSame:
 		return "Sorry, I was going in circles, so I stopped."
+	case errors.As(failure, &limit) && limit.Limit == LimitText:
+		return "Sorry, my answer would be too long to be read, so I stopped."
 	case errors.As(failure, &limit):
 		return "Sorry, this took too many steps, so I stopped."
 	case errors.As(failure, &budget):
@@ -130,7 +137,7 @@ func explain(failure error, t *Turn) string {
 	case errors.As(failure, &fromModel):
 		return explainModel(fromModel.Kind, t.bot.cfg.FilteredText)
 	case errors.Is(failure, errChanged):
-		return "Sorry, I was changed since I asked for approval, so I did not do it. Please ask me again."
+		return "Sorry, things have changed since I asked for approval, so I did not do it. Please ask me again."
 	case errors.As(failure, &noPlan):
 		return "Sorry, I could not make a plan for that. Please try other words."
 	case errors.Is(failure, context.DeadlineExceeded):
@@ -206,6 +213,28 @@ func safeReason(err error) string {
 		return err.Error()
 	}
 	return "an internal error"
+}
+
+// maxReason is how many bytes of an action's own words are told beside a failure.
+const maxReason = 200
+
+// failed is the action that failed last, with its reason, if no plan came after it
+// that could tell the person.
+func (t *Turn) failed() string {
+	if len(t.Rounds) == 0 {
+		return ""
+	}
+	for _, o := range t.Rounds[len(t.Rounds)-1].Outcomes {
+		if !o.Failed {
+			continue
+		}
+		reason := strings.Join(strings.Fields(o.Text), " ")
+		if len(reason) > maxReason {
+			reason = strings.ToValidUTF8(reason[:maxReason], "") + " […]"
+		}
+		return o.Action + ", " + cmp.Or(strings.TrimRight(reason, "."), "for no reason given")
+	}
+	return ""
 }
 
 // names lists the actions that were done for good.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"strings"
 
 	"github.com/planbot-go/planbot/actions"
@@ -57,6 +58,9 @@ type refusal struct{ reason string }
 
 func (e *refusal) Error() string { return e.reason }
 
+// Reason is what the model and the person may read.
+func (e *refusal) Reason() string { return e.reason }
+
 // Refuse returns an error with which [Hooks.BeforeDo] makes a call fail, for a
 // reason that the model and the person may read.
 func Refuse(format string, args ...any) error { return &refusal{fmt.Sprintf(format, args...)} }
@@ -97,6 +101,25 @@ func (r *run) beforeDo(ctx context.Context, calls []call) error {
 	return nil
 }
 
+// gate is asked before each call that an action makes, such as a plan that is an
+// action. Nobody can be asked for an approval there, but what was approved as a
+// whole was approved with these calls on the card.
+func (r *run) gate(ctx context.Context, c actions.Call) error {
+	if !r.granted {
+		approval, err := r.turn.bot.cfg.Policy(ctx, r.turn.Turn, c)
+		if err != nil {
+			return fmt.Errorf("approval policy: %w", err)
+		}
+		if approval.Required {
+			return Refuse("%s needs the approval of a person, who cannot be asked within a plan", c.Action.Name)
+		}
+	}
+	if hook := r.turn.bot.cfg.Hooks.BeforeDo; hook != nil {
+		return hook(ctx, r.turn, c)
+	}
+	return nil
+}
+
 func (r *run) afterDo(ctx context.Context, c *call) (actions.Result, error) {
 	hook := r.turn.bot.cfg.Hooks.AfterDo
 	if hook == nil {
@@ -111,7 +134,7 @@ func (r *run) afterDo(ctx context.Context, c *call) (actions.Result, error) {
 
 // describe is the call as hooks and policies see it.
 func (r *run) describe(c *call) actions.Call {
-	return actions.Call{Action: c.action, Entities: c.command.Entities, Salvaged: r.execution.Plan.Salvaged}
+	return actions.Call{Action: c.action, Entities: maps.Clone(c.command.Entities), Salvaged: r.execution.Plan.Salvaged}
 }
 
 func (r *run) beforeSay(ctx context.Context, text string) (string, error) {

@@ -13,6 +13,7 @@ type Limit string
 const (
 	LimitSteps Limit = "steps"      // Config.MaxSteps
 	LimitSame  Limit = "same calls" // Config.MaxSameCalls
+	LimitText  Limit = "text"       // planner.MaxExpanded, in a SAY
 )
 
 // LimitError is the error of a turn that went over one of the limits of its
@@ -33,7 +34,7 @@ func (r *run) circles(calls []call) error {
 		r.same = map[string]int{}
 	}
 	for i := range calls {
-		hash := callHash(calls[i].command.Action, calls[i].command.Entities)
+		hash := hashOf(calls[i].command.Action, calls[i].command.Entities)
 		if r.same[hash]++; r.same[hash] >= limit {
 			return &LimitError{Limit: LimitSame}
 		}
@@ -41,12 +42,11 @@ func (r *run) circles(calls []call) error {
 	return nil
 }
 
-// callHash identifies a call: the same action with the same entities.
-func callHash(action string, entities map[string]any) string {
-	raw, err := json.Marshal([]any{action, entities}) // keys are sorted
-	if err != nil {
-		raw = []byte(action) // entities are JSON values
+// hashOf identifies JSON values: the same ones, the same hash.
+func hashOf(values ...any) string {
+	hash := sha256.New()
+	if err := json.NewEncoder(hash).Encode(values); err != nil { // keys are sorted
+		return err.Error() // they came from JSON; no hash equals this
 	}
-	sum := sha256.Sum256(raw)
-	return hex.EncodeToString(sum[:])
+	return hex.EncodeToString(hash.Sum(nil))
 }

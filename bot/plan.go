@@ -21,6 +21,7 @@ const nothingToTell = "Done."
 // again as long as the last plan ended in something that the model has to see.
 func planned(ctx context.Context, t *Turn) error {
 	t.secure()
+	t.bot.takeUp(ctx, t)
 	state.Of[prompts.History](t.Thread)
 	if err := t.Thread.Err(); err != nil {
 		return fmt.Errorf("read history: %w", err)
@@ -33,13 +34,15 @@ func planned(ctx context.Context, t *Turn) error {
 type run struct {
 	turn      *Turn
 	execution *planner.Execution // of the plan at work; nil: plan first
-	steps     int                // commands of all plans so far
+	steps     int                // commands of all plans that were run so far
 	executed  []planner.Command  // as they were run and said, for the history
 	asked     string             // what the history says the person wrote; "": the turn's text
+	noted     string             // what it says of the turn beside that; may be ""
 	same      map[string]int     // how often each call was made
 	approved  string             // hash of the next call, which a person approved
 	recorded  bool
 	hushed    bool // a hook took back what was to be said
+	granted   bool // the call at work was approved by a person
 	changed   bool // state may have changed since it was secured
 }
 
@@ -55,6 +58,7 @@ const (
 
 // carryOn plans and runs until a plan is over or waits, or a hook stops the turn.
 func (r *run) carryOn(ctx context.Context) error {
+	r.turn.Gate = r.gate
 	err := r.loop(ctx)
 	stop, ok := errors.AsType[*stopError](err)
 	if !ok {
@@ -106,7 +110,7 @@ func (r *run) makePlan(ctx context.Context) error {
 	if len(plan.Commands) == 0 {
 		return fmt.Errorf("plan: %w", errNoCommands)
 	}
-	if r.steps += len(plan.Commands); r.steps > r.turn.bot.cfg.MaxSteps {
+	if r.steps+len(plan.Commands) > r.turn.bot.cfg.MaxSteps {
 		return &LimitError{Limit: LimitSteps}
 	}
 	r.execution = planner.NewExecution(plan, nil)
@@ -184,7 +188,11 @@ func (r *run) sayLast(ctx context.Context) error {
 // nextText takes the next command, a SAY, as it is to be said: with "" when there
 // is nothing to say.
 func (r *run) nextText(ctx context.Context) (planner.Command, error) {
-	c := r.execution.Command(r.execution.Next)
+	r.steps++
+	c, err := r.execution.Command(r.execution.Next)
+	if err != nil {
+		return c, &LimitError{Limit: LimitText}
+	}
 	if err := r.execution.Advance(actions.Done); err != nil {
 		return c, err
 	}
@@ -227,12 +235,12 @@ func (r *run) remember() {
 		return
 	}
 	r.recorded = true
-	r.turn.remember(r.asked, planner.Transcript(r.executed))
+	r.turn.remember(r.asked, planner.Transcript(r.executed), r.noted)
 }
 
-// remember adds what was asked and answered to the conversation's history; ""
-// stands for the turn's text, and for no answer.
-func (t *Turn) remember(asked, answer string) {
+// remember adds what was asked and answered to the conversation's history, and a
+// note of the bot itself; "" stands for the turn's text, no answer and no note.
+func (t *Turn) remember(asked, answer, note string) {
 	if asked == "" {
 		asked = t.Text
 	}
@@ -242,6 +250,9 @@ func (t *Turn) remember(asked, answer string) {
 	}
 	if answer != "" {
 		said.Messages = append(said.Messages, prompts.Message{Role: prompts.Assistant, Text: answer})
+	}
+	if note != "" {
+		said.Messages = append(said.Messages, prompts.Message{Role: prompts.System, Text: note})
 	}
 	t.rememberPlace()
 	history := state.Of[prompts.History](t.Thread)

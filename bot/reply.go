@@ -65,11 +65,13 @@ func (t *Turn) deliverOne(ctx context.Context, a *activity.Activity) error {
 	t.typing.hold()
 	defer t.typing.release()
 	if t.replies != nil {
-		if !t.replies.add(a) {
-			return &sendError{errLate}
+		if t.replies.add(a) {
+			t.Sent = append(t.Sent, "")
+			return nil
 		}
-		t.Sent = append(t.Sent, "")
-		return nil
+		if t.resumes == "" {
+			return &sendError{errLate}
+		} // what an approved action did is told all the same
 	}
 	began := time.Now()
 	id, err := t.send(ctx, a)

@@ -38,7 +38,7 @@ func TestToolsAnswersEveryCall(t *testing.T) {
 	}
 }
 
-// TestToolsStopsInTime: a model that never ends is asked once without functions.
+// TestToolsStopsInTime: a model that never ends is asked once for an answer alone.
 func TestToolsStopsInTime(t *testing.T) {
 	t.Parallel()
 	b := setupPlanner(t, "tools")
@@ -49,16 +49,17 @@ func TestToolsStopsInTime(t *testing.T) {
 	b.say("go on")
 	b.expect("That is enough.")
 	calls := b.model.Calls()
-	if len(calls) != 11 || len(calls[9].Tools) == 0 || len(calls[10].Tools) != 0 {
+	if len(calls) != 11 || calls[9].ToolChoice != nil || len(calls[10].Tools) == 0 || calls[10].ToolChoice != "none" {
 		t.Errorf("%d calls", len(calls))
 	}
 }
 
-// TestToolsThatStillCalls, without functions, has made no plan.
+// TestToolsThatStillCalls, first though it may not and then without functions, has
+// made no plan.
 func TestToolsThatStillCalls(t *testing.T) {
 	t.Parallel()
 	b := setupPlanner(t, "tools")
-	for i := range 11 {
+	for i := range 12 {
 		b.model.CallsTools("", toolCall("id", "addItem", fmt.Sprintf(`{"list":"Home","item":"i%d"}`, i)))
 	}
 	b.say("go on")

@@ -149,11 +149,11 @@ func (b *Bot) accept(w http.ResponseWriter, r *http.Request, a *activity.Activit
 	return nil
 }
 
-// laneKey names the turns that may not overlap: those of a conversation. A decision
-// has a lane of its own, so that it does not wait for a turn at work.
+// laneKey names the turns that may not overlap: those of a conversation. Decisions
+// have a lane of their own, so that none waits for a turn at work.
 func (b *Bot) laneKey(t *Turn) string {
-	if d, ok := decisionIn(t); ok {
-		return conversationLane(t.Activity) + "\n" + d.Approval
+	if _, ok := decisionIn(t); ok {
+		return conversationLane(t.Activity) + "\ndecisions"
 	}
 	return conversationLane(t.Activity)
 }
@@ -189,8 +189,14 @@ func (b *Bot) answerInvoke(w http.ResponseWriter, r *http.Request, t *Turn, done
 }
 
 func (b *Bot) answerReplies(w http.ResponseWriter, r *http.Request, t *Turn, done <-chan struct{}) error {
-	if wait(r.Context(), expectRepliesWithin, done) && t.dropped {
-		return errDraining
+	end := time.Now().Add(expectRepliesWithin)
+	if wait(r.Context(), expectRepliesWithin, done) {
+		if t.dropped {
+			return errDraining
+		}
+		if t.follows != nil {
+			wait(r.Context(), time.Until(end), t.follows)
+		}
 	}
 	return InvokeResponse{Body: map[string]any{"activities": t.replies.take()}}.write(w)
 }

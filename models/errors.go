@@ -46,15 +46,17 @@ const (
 	CodeNoTools   = "no_tools"           // BadRequest: the model or its server takes no tools
 )
 
-// Error is a model call that gave no answer. Its text is for the operator: it
-// holds the server's own message, shortened and on one line, never the key and
-// never the prompt. Find it with errors.As.
+// Error is a model call that gave no answer. Its text is for the operator and
+// holds nothing that the server said but its code: servers quote what they were
+// sent. Find it with errors.As.
 type Error struct {
 	Kind       Kind
 	Status     int           // of HTTP, 0 when there was no answer
 	Code       string        // the server's word for it, or one of the Code constants; may be ""
 	RetryAfter time.Duration // how long the server asks to wait, 0 when it does not say
 	RequestID  string        // the server's id of the call, for its support; may be ""
+	Usage      Usage         // of an answer that was paid for and is of no use: empty, filtered
+	Said       string        // the server's own message, shortened, on one line, without the key: for debugging, as it may quote the prompt
 	Err        error         // the cause; a ctx error stays visible to errors.Is; may be nil
 }
 

@@ -10,7 +10,7 @@ import (
 type Observation struct {
 	Kind  string // the kind of the [Error]: "throttled", "timeout" …; "ok", or "canceled"
 	Took  time.Duration
-	Usage Usage // of an answer
+	Usage Usage // of an answer, also of one that is of no use
 }
 
 // Observed is m, with see called after each call, by whoever made the call. See
@@ -34,7 +34,7 @@ func (o *observed) Complete(ctx context.Context, req *Request) (*Response, error
 	case err == nil:
 		seen.Usage = answer.Usage
 	case errors.As(err, &fault):
-		seen.Kind = fault.Kind.String()
+		seen.Kind, seen.Usage = fault.Kind.String(), fault.Usage
 	default:
 		seen.Kind = "canceled"
 	}

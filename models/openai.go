@@ -97,8 +97,9 @@ func (o *OpenAI) Totals() Totals {
 // a response format) is asked again at once without that part, or with the part
 // said another way; what was answered is remembered, so that it costs a refusal
 // once. The whole ends with ctx, or after the configured timeout, which is
-// [Timeout]. Each call writes one debug line to ctx's logger, with numbers and no
-// text; the text of prompt and answer is written at trace level only.
+// [Timeout]. Each call writes one debug line to ctx's logger, with numbers and what
+// the server said of a fault; the text of prompt and answer is written at trace level
+// only.
 func (o *OpenAI) Complete(ctx context.Context, req *Request) (*Response, error) {
 	call, cancel := context.WithTimeout(ctx, o.timeout)
 	defer cancel()
@@ -110,7 +111,6 @@ func (o *OpenAI) Complete(ctx context.Context, req *Request) (*Response, error) 
 	for shape := known; ; {
 		answer, err := o.ask(call, req, shape)
 		next, again := shape.after(err, req)
-		hideEchoes(err, req)
 		if again && call.Err() == nil {
 			zerolog.Ctx(ctx).Info().Err(err).Str("model", o.name).Msg("model refuses a part of the request, asking without it")
 			shape = next
@@ -140,8 +140,8 @@ func (o *OpenAI) ask(ctx context.Context, req *Request, s shape) (*Response, err
 	return answer, err
 }
 
-// log writes the call's one debug line. A failure shows its kind only: the error
-// itself is returned, and logged once, by whoever ends the turn.
+// log writes the call's one debug line. A failure shows its kind, and the server's own
+// words, which are in no other line: the error itself is returned, and logged once, by whoever ends the turn.
 func (o *OpenAI) log(ctx context.Context, answer *Response, err error, took time.Duration) {
 	log := zerolog.Ctx(ctx)
 	e := log.Debug()
@@ -150,7 +150,7 @@ func (o *OpenAI) log(ctx context.Context, answer *Response, err error, took time
 	}
 	e = e.Str("model", o.name).Dur("took", took)
 	if fault, ok := errors.AsType[*Error](err); ok {
-		e = e.Stringer("kind", fault.Kind).Int("status", fault.Status).Str("request_id", fault.RequestID)
+		e = e.Stringer("kind", fault.Kind).Int("status", fault.Status).Str("request_id", fault.RequestID).Str("said", fault.Said)
 	}
 	if answer != nil {
 		e = e.Str("finish", string(answer.Finish)).

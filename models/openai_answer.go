@@ -18,11 +18,11 @@ func (o *OpenAI) result(ctx context.Context, req *Request, res *openai.ChatCompl
 	used, id := usage(&res.Usage), requestID(res.Header())
 	o.totals.add(used)
 	if len(res.Choices) == 0 {
-		return nil, &Error{Kind: Empty, Status: http.StatusOK, RequestID: id, Err: errors.New("no choices in the answer")}
+		return nil, &Error{Kind: Empty, Status: http.StatusOK, RequestID: id, Usage: used, Err: errors.New("no choices in the answer")}
 	}
 	choice := &res.Choices[0]
 	if choice.FinishReason == openai.FinishReasonContentFilter {
-		return nil, &Error{Kind: FilteredOutput, Status: http.StatusOK, Code: string(choice.FinishReason), RequestID: id}
+		return nil, &Error{Kind: FilteredOutput, Status: http.StatusOK, Code: string(choice.FinishReason), RequestID: id, Usage: used}
 	}
 	if isBroken(choice.FinishReason) {
 		return nil, &Error{Kind: Unavailable, Status: http.StatusOK, Code: string(choice.FinishReason), RequestID: id, Err: errors.New("the server gave up in the middle of the answer")}
@@ -36,7 +36,7 @@ func (o *OpenAI) result(ctx context.Context, req *Request, res *openai.ChatCompl
 	}
 	answer.settleCalls(req)
 	if strings.TrimSpace(answer.Text) == "" && len(answer.Calls) == 0 {
-		return nil, &Error{Kind: Empty, Status: http.StatusOK, Code: emptyCode(answer.Finish), RequestID: id, Err: errors.New("no text in the answer")}
+		return nil, &Error{Kind: Empty, Status: http.StatusOK, Code: emptyCode(answer.Finish), RequestID: id, Usage: used, Err: errors.New("no text in the answer")}
 	}
 	return answer, nil
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/sashabaranov/go-openai"
 )
 
-// maxMessageBytes is how much of a server's own message goes into an error's text.
+// maxMessageBytes is how much of a server's own message is kept.
 const maxMessageBytes = 300
 
 // fault turns an answer that is not a completion into an error.
@@ -39,25 +39,27 @@ func (d *doer) fault(res *http.Response, body []byte) *Error {
 	case status == http.StatusUnauthorized:
 		out.Err = errors.New("the server does not accept the key") // its own words often quote the key
 	case said.message != "":
-		out.Err = errors.New(oneLine(d.withoutSecret(said.message), maxMessageBytes))
+		out.Said = oneLine(d.withoutSecret(said.message), maxMessageBytes)
 	case status == http.StatusBadRequest && said == (complaint{}):
 		out.Err = errors.New("the server does not say why")
 	}
-	if out.Err != nil && (out.Kind == BadRequest || out.Kind == Unavailable) {
+	if (out.Said != "" || out.Err != nil) && (out.Kind == BadRequest || out.Kind == Unavailable) {
 		out.explain(status, said)
 	}
 	return out
 }
 
+var errRefused = errors.New("the server does not take a part of the request")
+
 // explain adds what can be done about a refusal, which some servers send with a
 // status that says nothing of the kind.
 func (e *Error) explain(status int, said complaint) {
 	if refusesTools(said) {
-		e.Kind, e.Code, e.Err = BadRequest, CodeNoTools, fmt.Errorf("the model takes no tools: %w", e.Err)
+		e.Kind, e.Code, e.Err = BadRequest, CodeNoTools, errors.New("the model takes no tools")
 		return
 	}
 	if parts := refusedParts(status, said); len(parts) > 0 {
-		e.Err = &refusedError{parts, e.Err}
+		e.Err = &refusedError{parts, cmp.Or(e.Err, errRefused)}
 	}
 }
 
@@ -117,9 +119,7 @@ func readComplaint(body []byte) complaint {
 	case float64:
 		out.status = int(code)
 	}
-	if out.message == "" {
-		out.readDetail(raw)
-	}
+	out.readDetail(raw)
 	return out
 }
 
@@ -138,12 +138,13 @@ func jsonString(raw json.RawMessage) string {
 }
 
 // readDetail takes FastAPI's detail without its input, which repeats the prompt.
-// The place of the first fault, behind the body, is the parameter.
+// The place of the first fault, within the body, is the parameter.
 func (c *complaint) readDetail(raw rawComplaint) {
 	if nested, ok := parseComplaint(raw.Message); ok && len(raw.Detail) == 0 {
 		raw.Detail = nested.Detail
 	}
-	if c.message = jsonString(raw.Detail); c.message != "" {
+	if text := jsonString(raw.Detail); text != "" {
+		c.message = cmp.Or(c.message, text)
 		return
 	}
 	var items []struct {
@@ -153,14 +154,15 @@ func (c *complaint) readDetail(raw rawComplaint) {
 	if json.Unmarshal(raw.Detail, &items) != nil || len(items) == 0 {
 		return
 	}
-	c.message = items[0].Msg
+	c.message = cmp.Or(c.message, items[0].Msg)
 	var place []string
 	for _, step := range items[0].Loc {
 		place = append(place, fmt.Sprint(step))
 	}
 	if len(place) > 1 && place[0] == "body" {
-		c.param = cmp.Or(c.param, strings.Join(place[1:], "."))
+		place = place[1:]
 	}
+	c.param = cmp.Or(c.param, strings.Join(place, "."))
 }
 
 func faultKind(status int, said complaint) Kind {

@@ -115,6 +115,22 @@ func TestErrorKinds(t *testing.T) {
 	}
 }
 
+// TestUselessAnswersHaveAUsage, since they were paid for.
+func TestUselessAnswersHaveAUsage(t *testing.T) {
+	t.Parallel()
+	for body, want := range map[string]models.Usage{
+		`{"choices":[{"message":{"content":null},"finish_reason":"length"}],"usage":{"prompt_tokens":9,"completion_tokens":800}}`:         {Prompt: 9, Completion: 800},
+		`{"choices":[{"message":{"content":"Well"},"finish_reason":"content_filter"}],"usage":{"prompt_tokens":9,"completion_tokens":1}}`: {Prompt: 9, Completion: 1},
+		`{"choices":[],"usage":{"prompt_tokens":9}}`: {Prompt: 9},
+	} {
+		_, err := setup(t, answer(200, body), nil).model.Complete(t.Context(), hello)
+		fault, ok := errors.AsType[*models.Error](err)
+		if !ok || fault.Usage != want {
+			t.Errorf("%s: %v, usage %+v", body, err, fault)
+		}
+	}
+}
+
 func TestRetryAfter(t *testing.T) {
 	t.Parallel()
 	at := time.Date(2026, 11, 21, 5, 0, 0, 0, time.UTC)
@@ -147,20 +163,20 @@ func TestRetryAfter(t *testing.T) {
 	}
 }
 
-func TestErrorsHideKeyAndPrompt(t *testing.T) {
+func TestErrorsHideTheKeyAndWhatTheServerSays(t *testing.T) {
 	t.Parallel()
 	tests := []struct{ name, message, hidden, shown string }{
 		{"key", "Received API Key = " + testKey + " is over budget", testKey, "over budget"},
-		{"prompt", "[{'msg': 'Field required', 'input': {'messages': [{'content': 'You keep lists of things for people.'", "You keep lists", "withheld"},
-		{"prompt past the cap", strings.Repeat("x", 290) + "You keep lists of things for people.", "You keep lists", "xxx"},
+		{"past the cap", strings.Repeat("x", 290) + "You keep lists of things for people.", "You keep lists", "xxx"},
 		{"lines", "bad\\n\\tvalue", "\n", "bad value"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			_, err := setup(t, answer(400, `{"error":{"message":"`+tt.message+`"}}`), nil).model.Complete(t.Context(), hello)
-			if err == nil || strings.Contains(err.Error(), tt.hidden) || !strings.Contains(err.Error(), tt.shown) {
-				t.Errorf("got %v", err)
+			fault, ok := errors.AsType[*models.Error](err)
+			if !ok || strings.Contains(fault.Said, tt.hidden) || !strings.Contains(fault.Said, tt.shown) || strings.Contains(err.Error(), tt.shown) {
+				t.Errorf("got %v, said %q", err, fault.Said)
 			}
 		})
 	}

@@ -162,7 +162,18 @@ func TestLearnsWhatAServerTakes(t *testing.T) {
 			{400, openaiSays("", "invalid_request_error", "This response_format type is unavailable now"), forms("schema")},
 			{400, openaiSays("", "unknown_parameter", "Unknown parameter: 'response_format.schema'."), forms("object+schema")},
 		}, 3, forms("object")},
-		{"no format at all", []picky{{400, vllm("response_format is not supported by this model"), has("response_format")}}, 4, forms("text")},
+		{"no format at all", []picky{{400, vllm("response_format is not supported by this model"), has("response_format")}}, 3, forms("text")},
+		{"no format at all, by type", []picky{
+			{400, vllm("Invalid parameter: 'response_format' of type 'json_schema' is not supported with this model."), forms("schema")},
+			{400, vllm("'response_format' json_object unsupported"), forms("object", "object+schema")},
+		}, 3, forms("text")},
+		{"an extra field, by its place", []picky{{400, `{"detail":[{"type":"extra_forbidden","loc":["body","response_format"],"msg":"Extra inputs are not permitted"}]}`, has("response_format")}}, 2, forms("text")},
+		{"an extra field, without a body", []picky{{400, `{"detail":[{"type":"extra_forbidden","loc":["response_format"],"msg":"Extra inputs are not permitted"}]}`, has("response_format")}}, 2, forms("text")},
+		{"an extra field, beside a message", []picky{{400, `{"message":"bad request","detail":[{"type":"extra_forbidden","loc":["body","response_format"],"msg":"Extra inputs are not permitted"}]}`, has("response_format")}}, 3, forms("text")},
+		{"an extra field, by its name", []picky{{400, vllm("response_format: Extra inputs are not permitted"), has("response_format")}}, 2, forms("text")},
+		{"an unknown argument, Azure", []picky{{400, vllm("Unrecognized request argument supplied: response_format"), has("response_format")}}, 2, forms("text")},
+		{"an extra field that has no name", []picky{{400, vllm("Extra inputs are not permitted"), has("response_format")}}, 4, forms("text")},
+		{"the schema beside json_object is extra", []picky{{400, `{"detail":[{"loc":["body","response_format","schema"],"msg":"Extra inputs are not permitted"}]}`, forms("object+schema")}, {400, vllm("response_format json_schema is not supported"), forms("schema")}}, 3, forms("object")},
 		{"a schema that the grammar cannot say", []picky{{400, vllm("The provided JSON schema contains features not supported by xgrammar."), forms("schema", "object+schema")}}, 3, forms("object")},
 	}
 	for _, tt := range tests {
@@ -219,7 +230,7 @@ func TestLearnsNothingFromOtherRefusals(t *testing.T) {
 		{"filtered", 400, openaiSays("response_format", "content_filter", "no"), 1},
 		{"no words", 400, `{"error":{"param":"temperature","code":"unsupported_parameter"}}`, 1},
 		{"a refusal that never ends", 400, openaiSays("temperature", "unsupported_value", "Unsupported value: 'temperature'"), 2},
-		{"everything, for ever", 400, openaiSays("", "x", "unsupported: temperature max_tokens response_format system role not supported must alternate"), 9},
+		{"everything, for ever", 400, openaiSays("", "x", "unsupported: temperature max_tokens response_format system role not supported must alternate"), 8},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -23,6 +23,8 @@ const (
 	partSystem           // the role system
 	partFormat           // the form of response_format
 	partSchema           // this schema, in this form
+	partAnyFormat        // response_format
+	partObject           // json_object, with a schema and without
 	partFormatNow        // the form of response_format, with these messages
 	partStrict           // tools that are strict, or this schema of one
 	partChoice           // tool_choice
@@ -54,7 +56,7 @@ type refusedError struct {
 	error
 }
 
-// Unwrap is the server's own words.
+// Unwrap is what is known of the refusal without the server's own words.
 func (e *refusedError) Unwrap() error { return e.error }
 
 // refusedParts reads what the server does not take, from the parameter that it
@@ -90,6 +92,9 @@ func refusedParts(status int, said complaint) []part {
 	}
 	if p := refusedRole(said); p != partNone {
 		found = append(found, mention{0, p})
+	}
+	if len(found) == 0 && said.param == "" && saysExtra(said) {
+		found = append(found, mention{0, partFormat}) // the likeliest of what is extra, when nobody says which
 	}
 	slices.SortStableFunc(found, func(a, b mention) int { return a.at - b.at })
 	parts := make([]part, len(found))
@@ -173,9 +178,29 @@ func refusedFormat(said complaint) part {
 		"schema conversion", "failed to parse", // llama.cpp
 	):
 		return partSchema
+	case saysUnknown(said) && (said.param == "response_format" || said.param == "" && namesAlone(said.message)):
+		return partAnyFormat
+	case said.message != "" && !strings.Contains(said.param+said.message, "schema"):
+		return partObject
 	default:
 		return partFormat
 	}
+}
+
+// saysUnknown tells a parameter that the server has never heard of from one whose
+// value it does not take.
+func saysUnknown(said complaint) bool {
+	return said.code == "unknown_parameter" || saysExtra(said) || containsAny(said.message, "unrecognized", "unknown parameter", "unknown field", "unexpected keyword")
+}
+
+// namesAlone reports whether a message names response_format and nothing of it.
+func namesAlone(message string) bool {
+	return strings.Contains(message, "response_format") && !containsAny(message, "response_format.", "schema", "json_object")
+}
+
+// saysExtra knows the words of pydantic for a field that it does not know.
+func saysExtra(said complaint) bool {
+	return containsAny(said.message, "extra inputs", "extra fields")
 }
 
 // refusedRole knows the words of the servers and of the chat templates that they

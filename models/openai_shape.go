@@ -176,6 +176,15 @@ func (s shape) without(p part, req *Request) shape {
 		s.roles = noSystem
 	case partFormat:
 		s.formats = s.formats.without(form)
+	case partAnyFormat:
+		if req.Format != nil {
+			s.formats = formats{true, true, true}
+		}
+	case partObject:
+		s.formats = s.formats.without(form)
+		if form == formObjectSchema {
+			s.formats = s.formats.without(formObject)
+		}
 	case partSchema:
 		s.ofSchema = s.ofSchema.without(form)
 	case partFormatNow:

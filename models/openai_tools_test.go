@@ -1,6 +1,7 @@
 package models_test
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"net/http"
@@ -8,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/rs/zerolog"
 
 	"github.com/planbot-go/planbot/models"
 )
@@ -513,16 +515,22 @@ func TestCallsWithoutAnswersStayApart(t *testing.T) {
 	}
 }
 
-// TestEchoedArgumentsAreWithheld: a server may quote what a person had typed.
-func TestEchoedArgumentsAreWithheld(t *testing.T) {
+// TestWhatAServerSaysIsForDebugging: it may quote what a person had typed, however
+// short.
+func TestWhatAServerSaysIsForDebugging(t *testing.T) {
 	t.Parallel()
-	secret := `{"item":"present for Mia, a surprise"}`
+	secret := `{"to":"Mia"}`
 	body := string(mustJSON(t, map[string]any{"error": map[string]any{"message": "cannot read " + secret}}))
 	b := setup(t, answer(http.StatusBadRequest, body), nil)
-	_, err := b.model.Complete(t.Context(), &models.Request{Messages: []models.Message{
-		{Role: models.Assistant, Calls: []models.Call{{ID: "1", Name: "f", Arguments: secret}}}, {Role: models.ToolRole, CallID: "1"},
-	}})
-	if err == nil || strings.Contains(err.Error(), "Mia") {
-		t.Errorf("got %v", err)
+	for level, shown := range map[zerolog.Level]bool{zerolog.InfoLevel: false, zerolog.DebugLevel: true} {
+		var log bytes.Buffer
+		_, err := b.model.Complete(zerolog.New(&log).Level(level).WithContext(t.Context()), hello)
+		fault, ok := errors.AsType[*models.Error](err)
+		if !ok || strings.Contains(err.Error(), "Mia") || fault.Said != "cannot read "+secret {
+			t.Errorf("got %v", err)
+		}
+		if strings.Contains(log.String(), "Mia") != shown {
+			t.Errorf("at %s: %s", level, &log)
+		}
 	}
 }

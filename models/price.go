@@ -1,12 +1,15 @@
 package models
 
-import "context"
+import (
+	"context"
+	"errors"
+)
 
 // Price is what a million tokens cost, in any currency. A zero Cached is the price
 // of Prompt.
 type Price struct{ Prompt, Cached, Completion float64 }
 
-// Priced is m with the cost of each answer in its Usage.
+// Priced is m with the cost of each answer in its Usage, also of one that is of no use.
 func Priced(m Model, p Price) Model { return &priced{m, p} }
 
 type priced struct {
@@ -21,6 +24,8 @@ func (p *priced) Complete(ctx context.Context, req *Request) (*Response, error) 
 	answer, err := p.Model.Complete(ctx, req)
 	if err == nil {
 		answer.Usage.Cost = p.price.of(answer.Usage)
+	} else if fault, ok := errors.AsType[*Error](err); ok && fault.Usage.Total() > 0 {
+		fault.Usage.Cost = p.price.of(fault.Usage)
 	}
 	return answer, err
 }

@@ -2,6 +2,7 @@ package models_test
 
 import (
 	"context"
+	"errors"
 	"testing"
 
 	"github.com/planbot-go/planbot/models"
@@ -29,6 +30,11 @@ func TestPriced(t *testing.T) {
 		if err != nil || answer.Usage.Cost != test.want {
 			t.Errorf("%+v at %+v: %v, %v", test.usage, test.price, answer.Usage.Cost, err)
 		}
+	}
+	wasted := models.Usage{Completion: 500_000}
+	_, err := models.Priced(scripted("m", &models.Error{Kind: models.Empty, Usage: wasted}), models.Price{Completion: 8}).Complete(t.Context(), &models.Request{})
+	if fault, ok := errors.AsType[*models.Error](err); !ok || fault.Usage.Cost != 4 {
+		t.Errorf("an empty answer: %v", err)
 	}
 	if sum := (models.Usage{Cost: 1}).Add(models.Usage{Cost: 2}); sum.Cost != 3 {
 		t.Errorf("sum %v", sum.Cost)

@@ -72,9 +72,10 @@ func (a *asker) plan(ctx context.Context, turn *actions.Turn, read func(answer s
 			return Plan{}, err
 		}
 		plan, err := read(answer.Text, brief.offered)
-		if err == nil && plan.Prose && answer.Finish == models.FinishLength {
+		if answer.Finish == models.FinishLength && (plan.Prose || err != nil && faultKind(err) == NoPlan) {
 			// A plan that is whole may stand in an answer that was cut off behind
-			// it; prose that was cut off is not what the model meant to say.
+			// it; prose that was cut off is not what the model meant to say, and
+			// nothing may be all that was left behind the reasoning.
 			err = fail(Truncated, "the answer was cut off before its end; be brief")
 		}
 		if err == nil {
@@ -87,10 +88,17 @@ func (a *asker) plan(ctx context.Context, turn *actions.Turn, read func(answer s
 		}
 		refused = append(refused, faultKind(err))
 		logRefusal(ctx, err, attempt+1)
-		fork = append(fork,
-			models.Message{Role: models.Assistant, Text: answer.Text},
-			models.Message{Role: models.System, Text: feedback(err, a.form)})
+		fork = append(fork, refusal(answer, err, a.form)...)
 	}
+}
+
+// refusal tells the model its answer and why that cannot be used.
+func refusal(answer *models.Response, err error, form string) []models.Message {
+	why := models.Message{Role: models.System, Text: feedback(err, form)}
+	if strings.TrimSpace(answer.Text) == "" {
+		return []models.Message{why} // servers refuse messages that say nothing
+	}
+	return []models.Message{{Role: models.Assistant, Text: answer.Text}, why}
 }
 
 func (a *asker) messages(ctx context.Context, turn *actions.Turn, brief *briefing) ([]models.Message, error) {
@@ -146,20 +154,29 @@ func (a *asking) ask(ctx context.Context, turn *actions.Turn, in prompts.Assembl
 	return complete(ctx, turn, a.model, a.request(append(messages, fork...)))
 }
 
-// complete asks a model, and adds the cost to the turn.
+// complete asks a model, and adds the cost to the turn. An empty answer is an
+// answer like any other.
 func complete(ctx context.Context, turn *actions.Turn, model models.Model, request *models.Request) (*models.Response, error) {
 	if err := turn.Afford(); err != nil {
 		return nil, err
 	}
 	turn.Usage.ModelCalls++
 	response, err := model.Complete(ctx, request)
-	if err != nil {
+	if fault, ok := errors.AsType[*models.Error](err); ok {
+		response = &models.Response{Usage: fault.Usage}
+		if fault.Code == models.CodeCutOff {
+			response.Finish = models.FinishLength
+		}
+		if fault.Kind == models.Empty {
+			err = nil
+		}
+	} else if err != nil {
 		return nil, err
 	}
 	turn.Usage.PromptTokens += response.Usage.Prompt
 	turn.Usage.CompletionTokens += response.Usage.Completion
 	turn.Usage.Cost += response.Usage.Cost
-	return response, nil
+	return response, err
 }
 
 // feedback tells the model what was wrong with its answer, and what is wanted.

@@ -11,7 +11,8 @@ const maxBytes = 1 << 20
 // The error is a [*DecodeError] of the kinds truncated, no_plan or invalid_plan.
 //
 // A plan counts only where it stands on its own, never inside a string, a
-// comment, a block quote or another, broken plan; several plans count only when
+// comment, a block quote or another, broken plan, nor where the prose beside it
+// plainly says that it is not meant to run, in English; several plans count only when
 // they are equal. Decode takes linear time. It does not know the actions: the
 // plan has to pass [Validate] before it may run.
 func Decode(text string) (Plan, error) {

@@ -1,6 +1,7 @@
 package planner
 
 import (
+	"sort"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -170,21 +171,43 @@ func (w *wrapping) line(line string, before bool) {
 // own, or at the start or the end of the text. In the middle of a sentence, or in
 // a block quote, it is something that the text talks about.
 func (s *survey) stands(f found) bool {
-	before := labelBefore(s.text[f.lineStart:f.start])
 	behind := s.text[f.end:]
-	if goesOn(behind) {
-		return false
-	}
-	line, _, _ := strings.Cut(behind, "\n")
-	switch before {
+	return !goesOn(behind) && standsBetween(s.text[f.lineStart:f.start], behind)
+}
+
+// standsBetween reports whether a plan stands on its own between what is before
+// it on its line and the text behind it.
+func standsBetween(before, behind string) bool {
+	switch labelBefore(before) {
 	case atStart, knownLabel:
 		return true
 	case someLabel:
-		if !unwrap(line, false).prose {
+		if !unwrap(firstLine(behind), false).prose {
 			return true
 		}
 	}
-	return !isQuoted(s.text[f.lineStart:f.start]) && !unwrap(behind, false).prose
+	return !isQuoted(before) && !unwrap(behind, false).prose
+}
+
+// beside returns the text between the value f and what was found before and
+// behind it.
+func (s *survey) beside(f found) (before, behind string) {
+	start, end := 0, len(s.text)
+	at := sort.Search(len(s.found), func(i int) bool { return s.found[i].start >= f.start })
+	if at > 0 {
+		start = s.found[at-1].end
+	}
+	if at+1 < len(s.found) {
+		end = s.found[at+1].start
+	}
+	at = sort.Search(len(s.reasoning), func(i int) bool { return s.reasoning[i].start >= f.start })
+	if at > 0 {
+		start = max(start, s.reasoning[at-1].end)
+	}
+	if at < len(s.reasoning) {
+		end = min(end, s.reasoning[at].start)
+	}
+	return s.text[min(start, f.start):f.start], s.text[f.end:max(end, f.end)]
 }
 
 // goesOn reports whether the text behind a value shows that its JSON goes on: the

@@ -92,6 +92,9 @@ func (s *survey) choose(plans []found, around wrapping) (Plan, *DecodeError) {
 		if !s.stands(f) {
 			return Plan{}, fail(InvalidPlan, "the plan stands in the middle of a sentence or a quotation")
 		}
+		if isDenied(s.beside(f)) {
+			return Plan{}, errDenied
+		}
 		d.done |= f.done
 		commands, err := s.draft(&d, f)
 		if err != nil {

@@ -1,6 +1,7 @@
 package planner
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -40,16 +41,32 @@ func NewExecution(p Plan, inputs map[string]any) *Execution {
 // Done reports whether no command is left.
 func (e *Execution) Done() bool { return e.Next >= len(e.Plan.Commands) }
 
+// MaxExpanded is how many bytes the variables may fill into one command: a short
+// plan can name a long result many times.
+const MaxExpanded = 256 << 10
+
+// ErrExpanded is the error of a command into which variables would fill more than
+// [MaxExpanded] bytes.
+var ErrExpanded = errors.New("what was saved is too long to be filled in so often")
+
 // Command returns the command at index i with the variables that are set by now
-// filled in.
-func (e *Execution) Command(i int) Command {
+// filled in. With [ErrExpanded] nothing is.
+func (e *Execution) Command(i int) (Command, error) {
 	c := e.Plan.Commands[i]
 	if e.Variables == nil {
-		return c
+		return c, nil
+	}
+	size := e.Variables.size(c.Response)
+	_ = eachText(c.Entities, func(text string) error {
+		size += e.Variables.size(text)
+		return nil
+	})
+	if size > MaxExpanded {
+		return c, ErrExpanded
 	}
 	c.Entities = e.Variables.ExpandEntities(c.Entities)
 	c.Response = e.Variables.ExpandText(c.Response)
-	return c
+	return c, nil
 }
 
 // Together returns how many of the commands from the next one on may run at the

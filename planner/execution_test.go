@@ -2,6 +2,7 @@ package planner_test
 
 import (
 	"encoding/json"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -17,7 +18,7 @@ func TestExecutionGoesOnAfterJSON(t *testing.T) {
 		{Kind: planner.Do, Action: "close", Entities: map[string]any{"id": "$ID", "big": json.Number("12345678901234567890")}},
 		{Kind: planner.Say, Response: "Closed $id for $$1."},
 	}}, map[string]any{"who": "Mia"})
-	if got := e.Command(0).Entities["who"]; got != "Mia" {
+	if got := command(t, e, 0).Entities["who"]; got != "Mia" {
 		t.Errorf("input: got %v", got)
 	}
 	if err := e.Advance(actions.JSON(42)); err != nil {
@@ -32,14 +33,14 @@ func TestExecutionGoesOnAfterJSON(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := map[string]any{"id": json.Number("42"), "big": json.Number("12345678901234567890")}
-	if diff := cmp.Diff(want, kept.Command(1).Entities); diff != "" {
+	if diff := cmp.Diff(want, command(t, kept, 1).Entities); diff != "" {
 		t.Error(diff)
 	}
 	for range 2 {
 		if kept.Done() {
 			t.Fatal("done too early")
 		}
-		if got := kept.Command(2).Response; got != "Closed 42 for $1." {
+		if got := command(t, kept, 2).Response; got != "Closed 42 for $1." {
 			t.Errorf("got %q", got)
 		}
 		if err := kept.Advance(actions.Done); err != nil {
@@ -92,8 +93,33 @@ func TestExecutionTrims(t *testing.T) {
 			{Kind: planner.Do, Action: "find", SaveAs: "A"}, {Kind: planner.Say, Response: "[$A]"},
 		}}
 		e := planner.NewExecution(p, nil)
-		if err := e.Advance(actions.Text(" a  b\n")); err != nil || e.Command(1).Response != want {
-			t.Errorf("trim %v: got %q, %v", trim, e.Command(1).Response, err)
+		if err := e.Advance(actions.Text(" a  b\n")); err != nil || command(t, e, 1).Response != want {
+			t.Errorf("trim %v: got %q, %v", trim, command(t, e, 1).Response, err)
+		}
+	}
+}
+
+func command(t *testing.T, e *planner.Execution, i int) planner.Command {
+	t.Helper()
+	c, err := e.Command(i)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+func TestWhatIsFilledInHasALimit(t *testing.T) {
+	t.Parallel()
+	long := strings.Repeat("x", planner.MaxExpanded/2)
+	e := planner.NewExecution(planner.Plan{Commands: []planner.Command{
+		{Kind: planner.Say, Response: "$A$A"},
+		{Kind: planner.Say, Response: "$A$A$B"},
+		{Kind: planner.Do, Action: "a", Entities: map[string]any{"x": "$A", "y": []any{"$A", "$B"}}},
+		{Kind: planner.Do, Action: "a", Entities: map[string]any{"x": "$C"}},
+	}}, map[string]any{"A": long, "B": json.Number("1"), "C": []any{long, long}})
+	for i, fits := range []bool{true, false, false, false} {
+		if _, err := e.Command(i); (err == nil) != fits {
+			t.Errorf("command %d: %v", i, err)
 		}
 	}
 }

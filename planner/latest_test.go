@@ -83,7 +83,7 @@ func TestChangedPromptsCountFromTheNextTurnOn(t *testing.T) {
 		}
 
 		write("own/prompt.txt", "{{fly}}")
-		write("Poem/prompt.txt", "{{$y}}")
+		write("Poem/prompt.txt", "{{$x}} {{$y}}")
 		time.Sleep(time.Second)
 		for range 2 {
 			if got := ask(bySequence); !strings.HasPrefix(got.Messages[0].Text, "Now: addItem(") {

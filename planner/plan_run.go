@@ -86,7 +86,10 @@ func (r *Runner) ready(e *Execution) error {
 }
 
 func (r *Runner) step(ctx context.Context, turn *actions.Turn, e *Execution) (actions.Result, error) {
-	c := e.Command(e.Next)
+	c, err := e.Command(e.Next)
+	if err != nil {
+		return actions.Fail("%s", err), nil
+	}
 	if c.Kind == Say {
 		e.say(c.Response)
 		return actions.Text("%s", c.Response), e.Advance(actions.Done)

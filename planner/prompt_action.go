@@ -8,6 +8,7 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -48,8 +49,8 @@ type PromptActionConfig struct {
 // The rendered prompt goes to the model as the text of a user, without history, in
 // the prompt's completion settings. With include_input it goes as that of the
 // system, and the input as the user's; with include_history what was said before
-// goes along. The answer is the result, and its cost counts for the turn. When the
-// model gives none, the result is a failure with a reason that people may read,
+// goes along. The answer is the result, and its cost counts for the turn. After an empty
+// one the model is asked once more. When it gives none, the result is a failure with a reason that people may read,
 // and the cause is logged. The action is marked as [actions.StateOnly], since it
 // changes nothing, and as [actions.ReturnsData].
 //
@@ -92,7 +93,7 @@ func fieldNames(t reflect.Type) []string {
 
 // inputsOf are the fields of a struct as JSON, by name.
 func inputsOf(in any) (map[string]any, error) {
-	raw, err := json.Marshal(in, json.Deterministic(true))
+	raw, err := json.Marshal(in, json.Deterministic(true), json.WithMarshalers(json.MarshalToFunc(writeDuration)))
 	if err != nil {
 		return nil, fmt.Errorf("write the inputs as JSON: %w", err)
 	}
@@ -105,6 +106,11 @@ func inputsOf(in any) (map[string]any, error) {
 		inputs[name] = value
 	}
 	return inputs, nil
+}
+
+// writeDuration writes a duration as [actions.Add] reads it.
+func writeDuration(enc *jsontext.Encoder, d time.Duration) error {
+	return enc.WriteToken(jsontext.String(d.String()))
 }
 
 // marked puts the marks of all prompt actions before those of one.
@@ -211,8 +217,10 @@ func (t *promptTask) run(ctx context.Context, turn *actions.Turn, inputs map[str
 	if err != nil {
 		return actions.Result{}, err
 	}
-	answer, err := t.ask(ctx, turn, in, nil)
+	answer, err := t.answer(ctx, turn, in)
 	switch {
+	case err == nil && answer.Text == "":
+		return actions.Fail("the AI model had no answer"), nil
 	case err == nil:
 	case ctx.Err() != nil:
 		return actions.Result{}, err
@@ -220,11 +228,22 @@ func (t *promptTask) run(ctx context.Context, turn *actions.Turn, inputs map[str
 		zerolog.Ctx(ctx).Warn().Err(err).Str("prompt", t.prompt.Name()).Msg("model gave a prompt action no answer")
 		return actions.Fail("%s", whyNoAnswer(err)), nil
 	}
-	text := strings.TrimSpace(answer.Text)
 	if answer.Finish == models.FinishLength {
-		text += " […]" // so that nobody takes its end for the end
+		answer.Text += " […]" // so that nobody takes its end for the end
 	}
-	return actions.Text("%s", text), nil
+	return actions.Text("%s", answer.Text), nil
+}
+
+// answer is the model's, trimmed. A model that has none is asked once more.
+func (t *promptTask) answer(ctx context.Context, turn *actions.Turn, in prompts.AssembleInput) (answer models.Response, err error) {
+	for tries := 0; tries < 2 && answer.Text == "" && err == nil; tries++ {
+		var said *models.Response
+		if said, err = t.ask(ctx, turn, in, nil); err == nil {
+			answer = *said
+			answer.Text = strings.TrimSpace(said.Text)
+		}
+	}
+	return answer, err
 }
 
 // assemble is what the model is told.

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/rs/zerolog"
@@ -79,6 +80,22 @@ func TestAPromptActionAsksWithItsInputs(t *testing.T) {
 	}
 	if !a.StateOnly || !a.ReturnsData || a.Description != "Writes a poem" {
 		t.Errorf("marked %+v", a)
+	}
+}
+
+// TestAPromptActionWritesADurationAsItIsRead, in the prompt.
+func TestAPromptActionWritesADurationAsItIsRead(t *testing.T) {
+	t.Parallel()
+	type nap struct {
+		For time.Duration `json:"for"`
+	}
+	model := &recorder{answer: "Sleep well."}
+	a := planner.AddPrompt[nap](actions.New(), planner.PromptActionConfig{
+		Name: "Nap", Description: "Sings", Model: model, Prompts: folder(t, map[string]string{"Nap/prompt.txt": "Sing for {{$for}}."}),
+	})
+	call(t, a, turn("x"), map[string]any{"for": "90s"})
+	if said := model.asked[0].Messages[0].Text; said != "Sing for 1m30s." {
+		t.Errorf("got %q", said)
 	}
 }
 
@@ -170,7 +187,7 @@ func TestPromptActionsThatCannotWork(t *testing.T) {
 	library := folder(t, map[string]string{
 		"good/prompt.txt":  "{{$input}}",
 		"bad/prompt.txt":   "{{$inputs}} {{actions}} {{$dialog.x}}",
-		"bad/config.json":  `{"completion": {"tool_choice": "auto", "model": "tiny"}, "augmentation": {"augmentation_type": "sequence"}, "input": {"parameters": [{"name": "x"}]}}`,
+		"bad/config.json":  `{"completion": {"tool_choice": "auto", "model": "tiny"}, "augmentation": {"augmentation_type": "sequence"}, "input": {"parameters": [{"name": "inputs"}]}}`,
 		"bad/actions.json": "[]",
 	})
 	model := &recorder{}
@@ -182,7 +199,7 @@ func TestPromptActionsThatCannotWork(t *testing.T) {
 		"in parallel":    add(planner.PromptActionConfig{Name: "good", Description: "d", Model: model, Prompts: library}, actions.Parallel),
 		`augmentation_type sequence: a prompt that is an action gives text, say none
 config.json: tool_choice and parallel_tool_calls have no effect in a prompt that is an action
-config.json: input.parameters are x, the action has input, words, lines, who
+config.json: input.parameters are inputs, the action has input, words, lines, who
 actions.json has no effect in a prompt that is an action
 no function "actions", have none
 $dialog.x: no scope "dialog", have conversation, user, temp
@@ -244,7 +261,7 @@ func TestPlannersUsePromptActions(t *testing.T) {
 	for name, answer := range map[string]string{
 		"sequence": `{"type":"plan","commands":[{"type":"DO","action":"ShortPoem","entities":{"input":"John Doe"},"saveAs":"POEM"},` +
 			`{"type":"DO","action":"Translate","entities":{"input":"$POEM","language":"Chinese"},"saveAs":"OUT"},{"type":"SAY","response":"$OUT"}]}`,
-		"sequential": `<plan><function.Writer.ShortPoem input="John Doe"/><function.Writer.Translate language="Chinese"/></plan>`,
+		"sequential": `<plan><function.ShortPoem input="John Doe"/><function.Translate language="Chinese"/></plan>`,
 	} {
 		model := &recorder{answer: "Roses."}
 		reg := actions.New()
@@ -276,6 +293,13 @@ func planned(t *testing.T, name string, cfg planner.SequenceConfig, in *actions.
 		}
 		return s.Plan(t.Context(), in)
 	}
+	if name == "tools" {
+		p, err := planner.NewTools(t.Context(), planner.ToolsConfig{SequenceConfig: cfg})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return p.Plan(t.Context(), in)
+	}
 	s, err := planner.NewSequence(t.Context(), cfg)
 	if err != nil {
 		t.Fatal(err)
@@ -287,7 +311,7 @@ func planned(t *testing.T, name string, cfg planner.SequenceConfig, in *actions.
 func runAll(t *testing.T, plan planner.Plan, reg *actions.Registry, in *actions.Turn) {
 	t.Helper()
 	for run := planner.NewExecution(plan, nil); !run.Done(); {
-		c := run.Command(run.Next)
+		c := command(t, run, run.Next)
 		result := actions.Done
 		if c.Kind == planner.Do {
 			a, _ := reg.Lookup(c.Action)

@@ -14,7 +14,8 @@ import (
 
 // AddPromptFolder is [AddPrompt] without a Go type: the action's parameters, all
 // of them texts, are the input.parameters of the prompt's config.json. The error
-// lists everything that is wrong with the prompt.
+// lists everything that is wrong with the prompt; then a stand-in has the name, so
+// that who else names the action can be checked too.
 func AddPromptFolder(reg *actions.Registry, cfg PromptActionConfig, opts ...actions.Option) (*actions.Action, error) {
 	if err := cfg.check(); err != nil {
 		return nil, fmt.Errorf("prompt action %s: %w", cfg.Name, err)
@@ -25,7 +26,10 @@ func AddPromptFolder(reg *actions.Registry, cfg PromptActionConfig, opts ...acti
 	}
 	tasks, err := newPromptTasks(cfg, inputNames(inputs))
 	if err != nil {
-		return nil, err
+		_, taken := actions.AddSchema(reg, cfg.Name, "", schemaOf(inputs), func(context.Context, *actions.Turn, map[string]any) (actions.Result, error) {
+			return actions.Result{}, err
+		})
+		return nil, errors.Join(err, taken)
 	}
 	action, err := actions.AddSchema(reg, cfg.Name, tasks.made.description, schemaOf(inputs), func(ctx context.Context, turn *actions.Turn, entities map[string]any) (actions.Result, error) {
 		return tasks.get(ctx).run(ctx, turn, only(inputs, entities))

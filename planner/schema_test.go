@@ -67,7 +67,7 @@ func TestStrictSchema(t *testing.T) {
 		}](t), inProperties(`"a":{"type":"array","items":{"type":"string","enum":["S","L"]}}`, "a")},
 		"a time": {schemaOf[struct {
 			A time.Time `json:"a"`
-		}](t), inProperties(`"a":{"type":"string"}`, "a")},
+		}](t), inProperties(`"a":{"description":"format date-time","type":"string"}`, "a")},
 		"fields keep their order": {schemaOf[struct {
 			B string `json:"b"`
 			A string `json:"a"`

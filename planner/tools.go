@@ -29,8 +29,7 @@ type ToolsConfig struct {
 	// are not excluded.
 	Include []string
 	// MaxRounds is how often the model may call in one turn. After that it is
-	// asked once more without any function, so that the person gets an answer.
-	// 0: 10.
+	// asked once more and may not call, so that the person gets an answer. 0: 10.
 	MaxRounds int
 }
 
@@ -93,8 +92,9 @@ func (c *ToolsConfig) choose(offered *actions.Registry) (*actions.Registry, erro
 
 // Plan asks the model for the next round of the turn: its calls, which it waits
 // for, or the text that ends it. Calls that cannot run, and text that is meant to
-// be run, are sent back with their faults, at most MaxRepairs times. It fails as
-// [Sequence.Plan] does, and when the model calls though it may not any more.
+// be run, are sent back with their faults, at most MaxRepairs times. A model that calls
+// though it may not is asked once more, without functions. It fails as [Sequence.Plan]
+// does.
 func (t *Tools) Plan(ctx context.Context, turn *actions.Turn) (Plan, error) {
 	brief := t.asker.briefing(ctx)
 	request, story, err := t.request(ctx, turn, brief)
@@ -113,13 +113,17 @@ func (t *Tools) Plan(ctx context.Context, turn *actions.Turn) (Plan, error) {
 			logPlan(ctx, round.plan, attempt)
 			return round.plan, nil
 		}
-		if attempt >= t.asker.cfg.MaxRepairs || len(answer.Calls) > 0 && !mayCall(request) {
+		forbidden := len(answer.Calls) > 0 && !mayCall(request)
+		if attempt >= t.asker.cfg.MaxRepairs || forbidden && len(request.Tools) == 0 {
 			return Plan{}, after(refused, round.fault)
 		}
 		refused = append(refused, faultKind(round.fault))
 		logRefusal(ctx, round.fault, attempt+1)
 		story.refused(answer, round, mayCall(request))
 		request.Messages = story.messages
+		if forbidden { // the server does not know the wish
+			request.Tools = nil
+		}
 	}
 }
 
@@ -135,7 +139,7 @@ func (t *Tools) Messages(ctx context.Context, turn *actions.Turn) ([]models.Mess
 	return request.Messages, nil
 }
 
-// noMoreCalls tells the model why it has no functions.
+// noMoreCalls tells the model that its functions are there for show only.
 const noMoreCalls = "You cannot call functions any more in this turn. Tell the person what was done, and what was not."
 
 // request is what the model is asked in this round, with the story behind it.
@@ -153,7 +157,9 @@ func (t *Tools) request(ctx context.Context, turn *actions.Turn, brief *briefing
 		request.Choice = models.ChoiceAuto
 	}
 	if len(turn.Rounds) >= t.cfg.MaxRounds {
-		request.Tools = nil
+		// Servers that know tool_choice refuse calls in the messages of a request
+		// without tools; those that do not take them.
+		request.Choice = models.ChoiceNone
 	}
 	opening, err := t.asker.opening(ctx, turn, brief)
 	if err != nil {

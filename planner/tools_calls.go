@@ -54,9 +54,9 @@ func readProse(answer *models.Response) (Plan, error) {
 	plan, err := Decode(answer.Text)
 	fault, _ := errors.AsType[*DecodeError](err)
 	switch {
-	case fault != nil && fault.Kind == NoPlan:
+	case fault != nil && fault.Kind == NoPlan && answer.Finish != models.FinishLength:
 		return Plan{}, fault
-	case fault != nil && fault.Kind == Truncated, err == nil && answer.Finish == models.FinishLength:
+	case fault != nil && (fault.Kind == Truncated || fault.Kind == NoPlan), err == nil && answer.Finish == models.FinishLength:
 		return Plan{}, fail(Truncated, "the answer was cut off before its end; be brief")
 	case err != nil || !plan.Prose:
 		return Plan{}, fail(InvalidPlan, "it is a plan or a call written as text, which is not run")

@@ -136,8 +136,7 @@ func (s *story) refused(answer *models.Response, r round, mayCall bool) {
 		if mayCall {
 			form += ", or call the functions that you are given"
 		}
-		s.add(models.Message{Role: models.Assistant, Text: answer.Text})
-		s.add(models.Message{Role: models.System, Text: feedback(r.fault, form)})
+		s.messages = append(s.messages, refusal(answer, r.fault, form)...)
 		return
 	}
 	calls := make([]told, len(answer.Calls))

@@ -373,8 +373,8 @@ func TestToolsGivesUp(t *testing.T) {
 	}
 }
 
-// TestToolsEndsItsRounds: after the last one the model is asked without functions,
-// and a call then is an unusable plan.
+// TestToolsEndsItsRounds: after the last one the model may not call; one that does
+// is asked once without functions, and a call then is an unusable plan.
 func TestToolsEndsItsRounds(t *testing.T) {
 	t.Parallel()
 	in := turn("go on")
@@ -387,17 +387,27 @@ func TestToolsEndsItsRounds(t *testing.T) {
 		t.Fatalf("%+v, %v", plan, err)
 	}
 	got := said(model.asked[1].Messages)
-	if asked := model.asked[0]; len(asked.Tools) != 0 || asked.Choice != models.ChoiceAuto || !strings.Contains(got[4], "cannot call functions any more") {
+	if asked := model.asked[0]; len(asked.Tools) == 0 || asked.Choice != models.ChoiceNone || !strings.Contains(got[4], "cannot call functions any more") {
 		t.Errorf("asked %+v", asked)
 	}
 	if last := got[len(got)-1]; !strings.HasSuffix(last, "Answer again with plain text.") {
 		t.Errorf("the model is told %s", last)
 	}
 	for _, cfg := range []planner.ToolsConfig{{MaxRounds: 2}, {Choice: models.ChoiceNone}} {
-		p, model := tools(t, cfg, calls("", "a ping {}"))
+		p, model := tools(t, cfg, calls("", "a ping {}"), calls("", "a ping {}"))
 		plan, err := p.Plan(t.Context(), in)
-		if _, ok := errors.AsType[*planner.DecodeError](err); !ok || len(model.asked) != 1 {
+		if _, ok := errors.AsType[*planner.DecodeError](err); !ok || len(model.asked) != 2 {
 			t.Errorf("%+v, %v after %d", plan, err, len(model.asked))
+		}
+		p, model = tools(t, cfg, calls("", "a ping {}"), prose("So far."))
+		plan, err = p.Plan(t.Context(), in)
+		if err != nil || plan.Commands[0].Response != "So far." {
+			t.Errorf("%+v, %v", plan, err)
+		}
+		asked := model.asked[1]
+		got := said(asked.Messages)
+		if last := got[len(got)-1]; len(model.asked[0].Tools) == 0 || len(asked.Tools) != 0 || !strings.HasSuffix(last, "Not run: functions cannot be called any more") {
+			t.Errorf("asked %d and %d tools, told %s", len(model.asked[0].Tools), len(asked.Tools), last)
 		}
 	}
 }

@@ -17,10 +17,12 @@ func suggest(name string, reg *actions.Registry) string {
 		name     string
 		distance int
 	}
-	name = plainName(clip(name))
+	name = clip(name)
+	function := plainName(name[strings.LastIndexByte(name, '.')+1:]) // the model may have made up a plugin
+	name = plainName(name)
 	var near []candidate
 	for _, action := range reg.All() {
-		distance := distance(name, plainName(action.Name))
+		distance := min(distance(name, plainName(action.Name)), distance(function, plainName(action.Name)))
 		if distance <= max(2, len(name)/2) {
 			near = append(near, candidate{action.Name, distance})
 		}

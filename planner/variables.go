@@ -52,6 +52,24 @@ func (v Variables) ExpandText(text string) string {
 	return out.String()
 }
 
+// size is how many bytes ExpandText fills in, at least where they are many.
+func (v Variables) size(text string) int {
+	total := 0
+	for name := range references(text) {
+		switch value := v[strings.ToLower(name)].(type) {
+		case nil:
+		case string:
+			total += len(value)
+		default:
+			total += len(textOf(value))
+		}
+		if total > MaxExpanded {
+			break
+		}
+	}
+	return total
+}
+
 // ExpandEntities fills the variables into all strings of entities, and returns a
 // copy; names of entities are left alone. A string that is exactly $NAME becomes
 // the value of the variable, whatever its type.

@@ -42,8 +42,10 @@ func DecodeXML(text, goal string, reg *actions.Registry) (Plan, error) {
 //   - <say>text</say> is a SAY where it stands. Behind the last function it takes
 //     the place of the last output. Semantic Kernel has no such element.
 //
-// Names match without regard to case. Of several plans the last one that may run
-// counts. Text that holds no plan is read by [Decode]: it is a JSON plan or prose.
+// Names match without regard to case, and a plugin is never dropped: the action
+// of function.A.b is A-b or A_b. Of several plans the last one that may run
+// counts. Where a plan may stand is as for [Decode]; that it is in an element
+// which is not of the format counts as prose. Text that holds no plan is read by [Decode]: it is a JSON plan or prose.
 // The error is a [*DecodeError]; nothing of a text that was cut off is a plan.
 func (d *XMLDecoder) Decode(text, goal string) (Plan, error) {
 	if len(text) > maxBytes {
@@ -94,6 +96,11 @@ func (d *XMLDecoder) choose(s *xmlScan, goal string) (Plan, error) {
 	}
 	var fault error
 	for i := len(s.plans) - 1; i >= 0; i-- {
+		if p := &s.plans[i]; p.fault == nil && !p.isEmpty() {
+			if err := s.apart(i); err != nil {
+				return Plan{}, err // one before it may be what it takes back
+			}
+		}
 		plan, err := d.read(s, s.plans[i], goal)
 		if err == nil {
 			return plan, nil
@@ -113,8 +120,6 @@ func (d *XMLDecoder) read(s *xmlScan, p xmlPlan, goal string) (Plan, error) {
 	switch {
 	case p.fault != nil:
 		return Plan{}, p.fault
-	case !s.stands(p):
-		return Plan{}, fail(InvalidPlan, "the plan stands in the middle of a sentence or a quotation")
 	case p.isEmpty():
 		return Plan{}, fail(NoPlan, "the plan is empty; if it cannot be done, say so in plain text")
 	}

@@ -1,19 +1,12 @@
 package planner
 
-import (
-	"slices"
-	"strings"
-	"unicode"
-	"unicode/utf8"
-)
+import "strings"
 
 const (
 	functionTag = "function."
 	// maxSteps is how many steps an XML plan may have, and maxPlans how many
 	// plans an answer may hold.
 	maxSteps, maxPlans = 1000, 100
-	// maxLine is how much of a line beside a plan is looked at.
-	maxLine = 2000
 )
 
 // xmlStep is one step of an XML plan: a function, or a text to say.
@@ -29,6 +22,7 @@ type xmlPlan struct {
 	attributes []attribute
 	steps      []xmlStep
 	fault      *DecodeError
+	next       int // which text outside of plans is the first behind it
 }
 
 // isEmpty reports whether there is nothing in the plan that could run.
@@ -180,70 +174,8 @@ func (s *xmlScan) plan() *DecodeError {
 	if p.end = s.pos; len(s.plans) == maxPlans {
 		return fail(InvalidPlan, "the answer holds more than %d plans", maxPlans)
 	}
+	p.next = len(s.around)
 	s.plans = append(s.plans, p)
 	s.enter(s.pos)
 	return nil
-}
-
-// stands reports whether a plan stands on its own: not in quotes, not in a block
-// quote, and not in the middle of a sentence.
-func (s *xmlScan) stands(p xmlPlan) bool {
-	before, behind := s.text[:p.start], s.text[p.end:]
-	before, behind = before[max(0, len(before)-maxLine):], behind[:min(len(behind), maxLine)]
-	line := before[strings.LastIndexByte(before, '\n')+1:]
-	rest := firstLine(behind)
-	if strings.HasPrefix(strings.TrimSpace(line), ">") {
-		return false
-	}
-	if line != "" && rest != "" && !strings.HasSuffix(line, "```") && line[len(line)-1] == rest[0] && strings.IndexByte("\"'`", rest[0]) >= 0 {
-		return false
-	}
-	return !hasWords(line) || !hasWords(rest)
-}
-
-// prose reports whether anything but the marks of a plan stands around the plans.
-func (s *xmlScan) prose() bool {
-	return slices.ContainsFunc(s.around, func(part span) bool { return hasWords(s.text[part.start:part.end]) })
-}
-
-// hasWords reports whether text says anything, beside what may stand around a
-// plan: the goal, tags, and the marks of a fence.
-func hasWords(text string) bool {
-	goal := true // one that is not closed is a tag, and is not looked for again
-	for i := 0; i < len(text); {
-		switch c, size := utf8.DecodeRuneInString(text[i:]); {
-		case c == '<':
-			if goal && hasPrefixFold(text[i:], "<goal>") {
-				end := indexFold(text[i:], "</goal>")
-				if goal = end >= 0; goal {
-					i += end + len("</goal>")
-					continue
-				}
-			}
-			i += max(tagSize(text[i:]), 1)
-		case strings.HasPrefix(text[i:], "```"):
-			i = len(text) - len(strings.TrimLeft(strings.TrimLeft(text[i:], "`"), letters))
-		case unicode.IsLetter(c), unicode.IsDigit(c):
-			return true
-		default:
-			i += size
-		}
-	}
-	return false
-}
-
-const letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
-
-// tagSize is the size of the tag that text begins with, whatever its name; 0 for
-// none.
-func tagSize(text string) int {
-	name := strings.TrimPrefix(text[1:], "/")
-	if name == "" || name[0]|0x20 < 'a' || name[0]|0x20 > 'z' {
-		return 0
-	}
-	end := strings.IndexAny(name, "<>")
-	if end < 0 || name[end] == '<' {
-		return 0
-	}
-	return len(text) - len(name) + end + 1
 }

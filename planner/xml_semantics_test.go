@@ -124,3 +124,12 @@ func TestWhatAppendsToTheResult(t *testing.T) {
 		}
 	}
 }
+
+// TestMadeUpPluginsAreNamed with the action that the model may have meant.
+func TestMadeUpPluginsAreNamed(t *testing.T) {
+	t.Parallel()
+	_, err := planner.DecodeXML(inPlan(`<function.Summarizer.summarize input="a"/>`), "", xmlActions(t))
+	if want := `no action "Summarizer.summarize"; the nearest names are summarize`; err == nil || !strings.Contains(err.Error(), want) {
+		t.Errorf("got %v, want %s", err, want)
+	}
+}

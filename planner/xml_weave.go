@@ -147,9 +147,9 @@ func (w *weaver) leaveOut(step *xmlStep, names [2]string) {
 	}
 }
 
-// resolveFunction finds the action of a function: by its whole name or, where
-// the model put a plugin before it, by both joined, else by the name alone. A
-// plugin that other actions have is not dropped.
+// resolveFunction finds the action of a function: by its whole name or, with a
+// plugin before it, as both joined. A plugin is never dropped: what the model
+// means may be a function that is not there.
 func resolveFunction(reg *actions.Registry, name string) (*actions.Action, bool) {
 	if action, ok := lookup(reg, name); ok {
 		return action, true
@@ -158,19 +158,19 @@ func resolveFunction(reg *actions.Registry, name string) (*actions.Action, bool)
 	if !ok || strings.Contains(function, ".") {
 		return nil, false
 	}
-	joined := [...]string{plugin + "-", plugin + "_"}
-	for _, prefix := range joined {
-		if action, ok := reg.Lookup(prefix + function); ok {
-			return action, true
-		}
+	if strings.EqualFold(plugin, globalPlugin) {
+		return reg.Lookup(function)
 	}
-	for _, action := range reg.All() {
-		if hasPrefixFold(action.Name, joined[0]) || hasPrefixFold(action.Name, joined[1]) {
-			return nil, false
-		}
+	dashed, ok := reg.Lookup(plugin + "-" + function)
+	joined, also := reg.Lookup(plugin + "_" + function)
+	if !ok {
+		return joined, also
 	}
-	return reg.Lookup(function)
+	return dashed, !also
 }
+
+// globalPlugin is the plugin of functions that have none, in Semantic Kernel.
+const globalPlugin = "_GLOBAL_FUNCTIONS_"
 
 // outputs reads the names that the output is set as, and appended as; "" for none.
 func outputs(step *xmlStep) (names [2]string, err *DecodeError) {

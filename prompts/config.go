@@ -32,13 +32,13 @@ const inputName = "letters, digits and _, at most 64"
 // far as it is the same), and the input.parameters of Semantic Kernel. A field
 // that would have no effect is a fault, unless it says what is done anyway.
 func readConfig(file string, raw []byte) (Config, error) {
-	if err := wellFormed(file, raw); err != nil {
-		return Config{}, err
-	}
 	var c Config
+	if err := wellFormed(file, raw); err != nil {
+		return c, err
+	}
 	var backends []string
 	s := &strict{file: file}
-	err := s.members(raw, fields{
+	s.object("", raw, fields{
 		"schema":           value(s, new(float64), "1.1 or 1", func(v float64) bool { return v == 1.1 || v == 1 }),
 		"type":             s.word(new(string), "completion"),
 		"description":      s.text(&c.Description),
@@ -48,16 +48,13 @@ func readConfig(file string, raw []byte) (Config, error) {
 		"default_backends": value(s, &backends, "a list with the name of one model", func(v []string) bool { return len(v) <= 1 }),
 		"template_format":  s.unless(`"semantic-kernel"`, "templates have one format, leave it out"),
 	})
-	if err != nil {
-		return Config{}, err
-	}
 	if len(backends) == 1 {
 		if m := c.Completion.Model; m != "" && m != backends[0] {
-			return Config{}, fmt.Errorf("%s: default_backends: names another model than completion.model", file)
+			s.fail("default_backends", "names another model than completion.model")
 		}
 		c.Completion.Model = backends[0]
 	}
-	return c, nil
+	return c, errors.Join(s.faults...)
 }
 
 func (s *strict) completion(c *Completion) fields {
@@ -101,22 +98,21 @@ func (s *strict) input(inputs *[]Input) fields {
 func (s *strict) parameter(at string, raw jsontext.Value, inputs *[]Input) {
 	var in Input
 	var required *bool
-	before := len(s.faults)
-	s.object(at, raw, fields{
-		"name":         value(s, &in.Name, inputName, isInputName),
+	s.named(at, raw, value(s, &in.Name, inputName, isInputName), fields{
 		"description":  s.text(&in.Description),
 		"defaultValue": s.text(&in.Default),
 		"is_required":  s.flag(&required),
 	})
 	in.Required = required == nil && in.Default == "" || required != nil && *required
-	switch {
-	case len(s.faults) > before: // enough is said
-	case in.Name == "":
-		s.fail(at, "has no name")
-	case slices.ContainsFunc(*inputs, func(other Input) bool { return other.Name == in.Name }):
-		s.fail(at, "the name %s is taken", in.Name)
-	case in.Required && in.Default != "":
+	if in.Required && in.Default != "" {
 		s.fail(at, "is_required and a defaultValue contradict each other: leave one out")
+	}
+	if in.Name == "" {
+		return
+	}
+	// Models mix up names that differ in case only.
+	if slices.ContainsFunc(*inputs, func(other Input) bool { return strings.EqualFold(other.Name, in.Name) }) {
+		s.fail(at, "the name %s is taken", in.Name)
 	}
 	*inputs = append(*inputs, in)
 }
@@ -138,9 +134,7 @@ func readOffers(file string, raw []byte) ([]Offer, error) {
 
 func (s *strict) offer(at string, raw jsontext.Value, offers *[]Offer) {
 	var o Offer
-	before := len(s.faults)
-	s.object(at, raw, fields{
-		"name":        s.text(&o.Name),
+	s.named(at, raw, value(s, &o.Name, "a text, not empty", func(v string) bool { return v != "" }), fields{
 		"description": s.text(&o.Description),
 		"parameters": func(at string, value jsontext.Value) {
 			if value.Kind() != '{' {
@@ -150,13 +144,12 @@ func (s *strict) offer(at string, raw jsontext.Value, offers *[]Offer) {
 		},
 	})
 	switch {
-	case len(s.faults) > before: // enough is said
-	case o.Name == "":
-		s.fail(at, "has no name")
+	case o.Name == "": // that is said
 	case slices.ContainsFunc(*offers, func(other Offer) bool { return other.Name == o.Name }):
 		s.fail(at, "the action %s is named twice", o.Name)
+	default:
+		*offers = append(*offers, o)
 	}
-	*offers = append(*offers, o)
 }
 
 // wellFormed says where a text is no JSON.

@@ -14,7 +14,7 @@ import (
 // out.
 func oneFolder(t *testing.T, config, actions string) (*prompts.Prompt, error) {
 	t.Helper()
-	files := map[string]string{"p/prompt.txt": "text"}
+	files := map[string]string{"p/prompt.txt": "{{$input}} {{$style}} {{$mood}} {{$x}} {{$y}} {{$z}}"}
 	if config != "" {
 		files["p/config.json"] = config
 	}
@@ -152,6 +152,14 @@ func TestConfigFaults(t *testing.T) {
 				"input.parameters[4].default: has no effect here: say defaultValue", "input.parameters[5]: is_required and a defaultValue contradict", "input.parameters[6]: want an object, have 7",
 			},
 		},
+		{
+			`{"input": {"parameters": [{"name": "x"}, {"name": "X", "descripton": ""}, {"kind": 1}, {"name": "unseen", "is_required": 1}]}, "default_backends": ["a"], "completion": {"model": "b", "echo": 1}}`,
+			[]string{
+				"completion.echo: no such field", "input.parameters[1].descripton: no such field", "input.parameters[1]: the name X is taken",
+				"input.parameters[2].kind: no such field", "input.parameters[2]: has no name", "input.parameters[3].is_required: want true or false",
+				"default_backends: names another model", "input.parameters: X has no effect", "input.parameters: unseen has no effect, the text does not show {{$unseen}}",
+			},
+		},
 		{`{"description": ` + strings.Repeat("[", 70) + strings.Repeat("]", 70) + `}`, []string{": description: want a text, have " + strings.Repeat("[", 60) + "…"}},
 	} {
 		t.Run(tt.config, func(t *testing.T) {
@@ -200,11 +208,27 @@ func TestOfferFaults(t *testing.T) {
 	t.Parallel()
 	_, err := oneFolder(t, "", `[{"name": "a"}, {"name": "a"}, {}, {"name": 1}, {"name": "b", "parameters": true}, {"name": "c", "strict": true}, "d"]`)
 	expectFaults(t, err, "p/actions.json", []string{
-		"[1]: the action a is named twice", "[2]: has no name", "[3].name: want a text, have 1",
+		"[1]: the action a is named twice", "[2]: has no name", "[3].name: want a text, not empty, have 1",
 		"[4].parameters: want a JSON Schema, have true", "[5].strict: no such field, have description, name, parameters", `[6]: want an object, have "d"`,
 	})
+	_, err = oneFolder(t, "", `[{"name": "a"}, {"name": "a", "strict": true}, {"strict": true}, {"name": ""}]`)
+	expectFaults(t, err, "p/actions.json", []string{"[1].strict: no such field", "[1]: the action a is named twice", "[2].strict: no such field", "[2]: has no name", `[3].name: want a text, not empty, have ""`})
 	_, err = oneFolder(t, "", `{"actions": []}`)
 	expectFaults(t, err, "p/actions.json", []string{`: want a list, have {"actions": []}`})
+}
+
+// TestTheOnlyParameterIsTheInput: it is shown as {{$input}}, or told as a message.
+func TestTheOnlyParameterIsTheInput(t *testing.T) {
+	t.Parallel()
+	for config, text := range map[string]string{
+		`{"input": {"parameters": [{"name": "subject"}]}}`:                                                  "About {{$input}}",
+		`{"completion": {"include_input": true}, "input": {"parameters": [{"name": "subject"}]}}`:           "Be brief",
+		`{"completion": {"include_input": true}, "input": {"parameters": [{"name":"a"},{"name":"input"}]}}`: "About {{fn $a}}",
+	} {
+		if _, err := prompts.Load(folder(t, map[string]string{"p/prompt.txt": text, "p/config.json": config})); err != nil {
+			t.Errorf("%s: %v", config, err)
+		}
+	}
 }
 
 // FuzzConfig: any bytes are a configuration in the documented ranges, or have

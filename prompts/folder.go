@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"path"
 	"regexp"
+	"slices"
 	"strings"
 	"unicode/utf8"
 )
@@ -23,7 +24,8 @@ func passedOver(name string) bool {
 	return strings.HasPrefix(name, ".") || strings.EqualFold(path.Ext(name), ".md")
 }
 
-// readFolder reads the folder of one prompt. Every fault of it is in the error.
+// readFolder reads the folder of one prompt. Every fault of it is in the error,
+// with which comes what could be read; nil if it is no prompt's folder.
 func readFolder(fsys fs.FS, name string) (*Prompt, error) {
 	info, err := fs.Stat(fsys, name) // follows a link
 	switch {
@@ -34,17 +36,15 @@ func readFolder(fsys fs.FS, name string) (*Prompt, error) {
 	case !validName.MatchString(name):
 		return nil, fmt.Errorf("%q: name a prompt with at most 64 letters, digits, _ or -", name)
 	}
-	files, err := filesOf(fsys, name)
-	if err != nil {
-		return nil, err
+	files, misplaced := filesOf(fsys, name)
+	p := &Prompt{Template: &Template{name: name}}
+	text := p.readTemplate(fsys, files.text)
+	config := p.readConfig(fsys, files.config)
+	p.unclear = config != nil
+	if files.text != "" && text == nil {
+		config = errors.Join(config, p.unseenInputs(files.config))
 	}
-	p := &Prompt{}
-	err = errors.Join(
-		p.readTemplate(fsys, name, files.text),
-		p.readConfig(fsys, files.config),
-		p.readOffers(fsys, files.actions),
-	)
-	return p, err
+	return p, errors.Join(misplaced, text, config, p.readOffers(fsys, files.actions))
 }
 
 // files are the files of a prompt's folder; "" is one that is not there.
@@ -84,16 +84,19 @@ func filesOf(fsys fs.FS, folder string) (files, error) {
 	return f, errors.Join(faults...)
 }
 
-func (p *Prompt) readTemplate(fsys fs.FS, name, file string) error {
+func (p *Prompt) readTemplate(fsys fs.FS, file string) error {
+	if file == "" {
+		return nil // that is said
+	}
 	text, err := readText(fsys, file)
 	if err != nil {
 		return err
 	}
-	if p.Template, err = Parse(file, text); err != nil {
-		return err
+	template, err := Parse(file, text)
+	if template != nil {
+		p.nodes = template.nodes
 	}
-	p.name = name
-	return nil
+	return err
 }
 
 func (p *Prompt) readConfig(fsys fs.FS, file string) error {
@@ -112,6 +115,21 @@ func (p *Prompt) readOffers(fsys fs.FS, file string) error {
 	}
 	p.Actions, err = readOffers(file, raw)
 	return err
+}
+
+// unseenInputs finds parameters of a prompt that is an action whose values would
+// never reach the model. {{$input}} is the one called input, or the only one.
+func (p *Prompt) unseenInputs(file string) error {
+	shown, inputs := p.Variables(), p.Config.Input
+	input := slices.Contains(shown, "temp.input") || p.Config.Completion.IncludeInput != nil && *p.Config.Completion.IncludeInput
+	var faults []error
+	for _, in := range inputs {
+		main := in.Name == "input" || len(inputs) == 1
+		if !slices.Contains(shown, "temp."+in.Name) && (!main || !input) {
+			faults = append(faults, fmt.Errorf("%s: input.parameters: %s has no effect, the text does not show {{$%[2]s}}", file, in.Name))
+		}
+	}
+	return errors.Join(faults...)
 }
 
 // readJSON reads a file that need not be there: then it is nil.

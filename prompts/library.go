@@ -36,6 +36,8 @@ type Library struct {
 // The error lists everything that is wrong in dir, each with its file: what
 // cannot be read or parsed, fields and files that have no effect, links that
 // lead out of it. Names that begin with a dot, and notes (*.md), are passed over.
+// With the error comes a library of what could be read, to find more faults in,
+// or nil if dir cannot be read at all; its prompts are not to be used.
 func Load(dir string) (*Library, error) {
 	if dir == "" {
 		return overEmbedded(nil)
@@ -68,10 +70,14 @@ func loadFS(fsys fs.FS, dir string) (*Library, error) {
 	if len(own)+len(faults) == 0 {
 		faults = append(faults, errors.New("holds no folder with a prompt.txt"))
 	}
-	if err := errors.Join(faults...); err != nil {
-		return nil, fmt.Errorf("prompts in %s: %w", dir, err)
+	library, err := overEmbedded(own)
+	if err != nil {
+		return nil, err
 	}
-	return overEmbedded(own)
+	if err := errors.Join(faults...); err != nil {
+		return library, fmt.Errorf("prompts in %s: %w", dir, err)
+	}
+	return library, nil
 }
 
 // overEmbedded lays prompts over the embedded ones.
@@ -102,6 +108,20 @@ func (l *Library) Prompt(name string) (*Prompt, error) {
 // Names returns the names of all prompts, sorted.
 func (l *Library) Names() []string { return slices.Sorted(maps.Keys(*l.prompts.Load())) }
 
+// Unused returns the names of the prompts that are neither known ones nor actions
+// (their config.json has no input.parameters), sorted. One whose config.json has
+// faults may be meant as an action, and is not among them.
+func (l *Library) Unused(known ...string) []string {
+	var names []string
+	for name, p := range *l.prompts.Load() {
+		if p.Config.Input == nil && !p.unclear && !slices.Contains(known, name) {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
 func readPrompts(fsys fs.FS) (found map[string]*Prompt, faults []error) {
 	entries, err := fs.ReadDir(fsys, ".")
 	if err != nil {
@@ -119,9 +139,10 @@ func readPrompts(fsys fs.FS) (found map[string]*Prompt, faults []error) {
 		p, err := readFolder(fsys, name)
 		if err != nil {
 			faults = append(faults, err)
-			continue
 		}
-		found[name] = p
+		if p != nil {
+			found[name] = p
+		}
 	}
 	return found, faults
 }

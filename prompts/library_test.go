@@ -144,6 +144,7 @@ func TestLoadListsEveryFault(t *testing.T) {
 		"i/prompt.txt":          "{{",
 		"i/config.json":         `{"completion": {"max_tokens": "many", "budget": 1}}`,
 		"i/actions.json":        "[{}]",
+		"i/extra.txt":           "lost",
 		"not a name/prompt.txt": "fine",
 	})
 	_, err := prompts.Load(dir)
@@ -162,7 +163,9 @@ func TestLoadListsEveryFault(t *testing.T) {
 		"f2/prompt.txt: too large",
 		"g/prompt.txt: is no regular file",
 		"h/Config.json: has no meaning here",
+		"b/prompt.txt:1:1: {{ is never closed",
 		"i/prompt.txt:1:1: {{ is never closed",
+		"i/extra.txt: has no meaning here",
 		`i/config.json: completion.max_tokens: want a whole number from 1 on, have "many"`,
 		"i/config.json: completion.budget: no such field, have completion_type, frequency_penalty, ",
 		"i/actions.json: [0]: has no name",
@@ -175,6 +178,42 @@ func TestLoadListsEveryFault(t *testing.T) {
 	}
 	if lines := strings.Split(err.Error(), "\n"); len(lines) != len(want) {
 		t.Errorf("%d faults, want %d:\n%v", len(lines), len(want), err)
+	}
+}
+
+// TestLoadReturnsTheRest: so that more faults can be found in what could be read.
+func TestLoadReturnsTheRest(t *testing.T) {
+	t.Parallel()
+	library, err := prompts.Load(folder(t, map[string]string{
+		"sequence/prompt.txt":   "{{nofn}} {{$foo.bar.baz}} {{1}} {{fn $a.b.c $user.name $x.y.z}} {{$scope.x}} {{",
+		"sequence/config.json":  `{"completion": {"max_tokens": "many", "temperature": 1}}`,
+		"sequence/actions.json": `[{"name": "a", "oops": 1}, {}, {"name": "b"}]`,
+		"sequence/extra.txt":    "",
+	}))
+	if err == nil || strings.Count(err.Error(), "\n") != 8 {
+		t.Errorf("want 9 faults, have %v", err)
+	}
+	p, err := library.Prompt("sequence")
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := []any{p.Name(), p.Functions(), p.Variables(), *p.Config.Completion.Temperature, p.Actions}
+	want := []any{"sequence", []string{"fn", "nofn"}, []string{"scope.x", "user.name"}, 1.0, []prompts.Offer{{Name: "a"}, {Name: "b"}}}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+}
+
+func TestUnused(t *testing.T) {
+	t.Parallel()
+	library, _ := prompts.Load(folder(t, map[string]string{
+		"Sequence/prompt.txt": "never used", "Sequence/extra.txt": "",
+		"poem/prompt.txt": "an action", "poem/config.json": `{"input": {"parameters": []}}`,
+		"odd/prompt.txt": "perhaps an action", "odd/config.json": "{",
+		"chat/prompt.txt": "none", "chat/config.json": "{}",
+	}))
+	if diff := cmp.Diff([]string{"Sequence", "chat"}, library.Unused("sequence", "sequential", "tools")); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
 	}
 }
 

@@ -3,6 +3,7 @@ package prompts
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -10,6 +11,9 @@ import (
 
 // MaxTemplate is how many bytes the text of a template may have.
 const MaxTemplate = 256 << 10
+
+// maxFaults is how many faults of one template are told.
+const maxFaults = 100
 
 // SyntaxError says what is wrong in the text of a template, and where. Line and
 // Column count from 1; Column counts characters.
@@ -39,17 +43,15 @@ func (e *SyntaxError) Error() string {
 // inside of a word is part of the word. An empty text is an argument too.
 // Functions do not nest, and }} outside of {{ is text.
 //
-// The error is a [*SyntaxError], or wraps [ErrTooLarge].
+// The error wraps a [*SyntaxError] for each fault, a line each, or it wraps
+// [ErrTooLarge]. With the former comes a template of the rest, to find more
+// faults in; it is not for rendering.
 func Parse(name, text string) (*Template, error) {
 	if len(text) > MaxTemplate {
 		return nil, fmt.Errorf("prompt %s: %w: over %d bytes", name, ErrTooLarge, MaxTemplate)
 	}
 	p := &parser{text: text}
-	nodes, err := p.template()
-	if err != nil {
-		return nil, p.locate(name, err)
-	}
-	return &Template{name: name, nodes: nodes}, nil
+	return &Template{name: name, nodes: p.template()}, p.located(name)
 }
 
 // Escape returns a template text that renders as text itself.
@@ -58,8 +60,9 @@ func Escape(text string) string {
 }
 
 type parser struct {
-	text string
-	pos  int
+	text   string
+	pos    int
+	faults []*fault
 }
 
 // fault is a syntax error at a byte offset.
@@ -71,22 +74,25 @@ type fault struct {
 func (f *fault) Error() string { return f.msg }
 
 func (p *parser) fail(at int, format string, args ...any) error {
-	return &fault{at: at, msg: fmt.Sprintf(format, args...)}
+	f := &fault{at: at, msg: fmt.Sprintf(format, args...)}
+	p.faults = append(p.faults, f)
+	return f
 }
 
-// locate turns the offset of a fault into line and column.
-func (p *parser) locate(name string, err error) error {
-	var f *fault
-	if !errors.As(err, &f) {
-		return err
+// located turns the offsets of the faults into lines and columns.
+func (p *parser) located(name string) error {
+	var all []error
+	for _, f := range p.faults {
+		before := p.text[:f.at]
+		line := 1 + strings.Count(before, "\n")
+		column := 1 + utf8.RuneCountInString(before[strings.LastIndexByte(before, '\n')+1:])
+		all = append(all, &SyntaxError{Name: name, Line: line, Column: column, Msg: f.msg})
 	}
-	before := p.text[:f.at]
-	line := 1 + strings.Count(before, "\n")
-	column := 1 + utf8.RuneCountInString(before[strings.LastIndexByte(before, '\n')+1:])
-	return &SyntaxError{Name: name, Line: line, Column: column, Msg: f.msg}
+	return errors.Join(all...)
 }
 
-func (p *parser) template() ([]node, error) {
+// template reads the whole text. A block with a fault is left out.
+func (p *parser) template() []node {
 	var nodes []node
 	for p.pos < len(p.text) {
 		open := strings.Index(p.text[p.pos:], "{{")
@@ -99,14 +105,22 @@ func (p *parser) template() ([]node, error) {
 			continue
 		}
 		n, err := p.block()
-		if err != nil {
-			return nil, err
-		}
-		if n != nil {
+		if err == nil && n != nil {
 			nodes = append(nodes, n)
 		}
+		if len(p.faults) >= maxFaults || err != nil && !p.resume() {
+			break
+		}
 	}
-	return nodes, nil
+	return nodes
+}
+
+// resume goes on behind the block with the last fault, if its end can be told.
+func (p *parser) resume() bool {
+	at := p.faults[len(p.faults)-1].at
+	end := strings.Index(p.text[at:], "}}")
+	p.pos = at + end + len("}}")
+	return end >= 0
 }
 
 // block reads from {{ to }}. It returns nil for an empty one.
@@ -136,7 +150,7 @@ func (p *parser) content() (node, error) {
 	case p.closed() || p.pos == len(p.text):
 		return nil, nil
 	case c == '$':
-		return p.variable()
+		return p.variable(), nil
 	case isQuote(c):
 		return p.quoted()
 	case c == '_' || unicode.IsLetter(c):
@@ -146,23 +160,23 @@ func (p *parser) content() (node, error) {
 	}
 }
 
-// variable reads $name or $scope.name.
-func (p *parser) variable() (node, error) {
+// variable reads $name or $scope.name. What is wrong in it is noted, and does
+// not keep the rest of the block from being read.
+func (p *parser) variable() node {
 	start := p.pos
 	p.pos += len("$")
 	path := strings.Split(p.path(), ".")
-	for _, name := range path {
-		if name == "" {
-			return nil, p.fail(start, "want a name after $ and after each dot")
-		}
-	}
-	switch len(path) {
-	case 1:
-		return variable{scope: "temp", name: path[0]}, nil
-	case 2:
-		return variable{scope: path[0], name: path[1]}, nil
+	switch {
+	case slices.Contains(path, ""):
+		_ = p.fail(start, "want a name after $ and after each dot")
+		return literal("")
+	case len(path) == 1:
+		return variable{scope: "temp", name: path[0]}
+	case len(path) == 2:
+		return variable{scope: path[0], name: path[1]}
 	default:
-		return nil, p.fail(start, "$%s has more than a scope and a name", strings.Join(path, "."))
+		_ = p.fail(start, "$%s has more than a scope and a name", strings.Join(path, "."))
+		return literal("")
 	}
 }
 
@@ -187,7 +201,7 @@ func (p *parser) call() (node, error) {
 func (p *parser) argument() (node, error) {
 	switch c := p.next(); {
 	case c == '$':
-		return p.variable()
+		return p.variable(), nil
 	case isQuote(c):
 		return p.quoted()
 	default:

@@ -10,6 +10,8 @@ type Prompt struct {
 	// Actions are the actions that the prompt offers, in their order. nil: there
 	// is no actions.json, and all registered ones are offered.
 	Actions []Offer
+
+	unclear bool // config.json has faults
 }
 
 // Offer is an action that a prompt offers.

@@ -24,12 +24,6 @@ type reader func(at string, value jsontext.Value)
 // fields are what an object may hold.
 type fields map[string]reader
 
-// members reads a whole file, which must hold an object.
-func (s *strict) members(raw []byte, known fields) error {
-	s.object("", jsontext.Value(raw), known)
-	return errors.Join(s.faults...)
-}
-
 func (s *strict) fail(at, format string, args ...any) {
 	place := s.file + ": "
 	if at != "" {
@@ -52,6 +46,19 @@ func (s *strict) object(at string, value jsontext.Value, known fields) {
 		} else {
 			s.fail(inside(at, name), "no such field, have %s", strings.Join(slices.Sorted(maps.Keys(known)), ", "))
 		}
+	}
+}
+
+// named reads an object that must have a name.
+func (s *strict) named(at string, raw jsontext.Value, name reader, known fields) {
+	said := raw.Kind() != '{'
+	known["name"] = func(at string, value jsontext.Value) {
+		said = true
+		name(at, value)
+	}
+	s.object(at, raw, known)
+	if !said {
+		s.fail(at, "has no name")
 	}
 }
 

@@ -112,6 +112,8 @@ func TestParseFaults(t *testing.T) {
 		{"text against text", "{{fn 'a'b}}", "p:1:9: want a space or }}, have 'b'"},
 		{"sign in a name", "{{f(x)}}", "p:1:4: want a space or }}, have '('"},
 		{"deep argument", "{{f $a.b.c}}", "p:1:5: $a.b.c has more than a scope and a name"},
+		{"many", "{{$a.b.c}}{{1}}\n{{f 'x}} {{ok}} {{g $a.}}{{", "p:1:3: $a.b.c has more than a scope and a name\n" +
+			"p:1:13: want a $variable, a function or a quoted text, have '1'\np:2:5: ' is never closed\np:2:21: want a name after $ and after each dot\np:2:26: {{ is never closed by }}"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
@@ -235,6 +237,15 @@ func FuzzParse(f *testing.F) {
 		}
 		checkNotReadAgain(t, template)
 	})
+}
+
+// TestParseTellsOnlySoManyFaults: a text of nothing else takes no time to refuse.
+func TestParseTellsOnlySoManyFaults(t *testing.T) {
+	t.Parallel()
+	_, err := prompts.Parse("p", strings.Repeat("{{1}}", prompts.MaxTemplate/5))
+	if got := strings.Count(err.Error(), "\n"); got != 99 {
+		t.Errorf("%d faults", got+1)
+	}
 }
 
 func checkPlace(t *testing.T, text string, err error) {

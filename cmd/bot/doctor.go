@@ -53,22 +53,9 @@ func (a *app) probes(ctx context.Context) ([]doctor.Probe, error) {
 		return nil, err
 	}
 	c := a.config
-	cloud, err := a.cloud()
+	identity, metadata, err := a.identity()
 	if err != nil {
 		return nil, err
-	}
-	identity := doctor.IdentitySettings{AppID: c.AppID, Type: c.appType, Tenant: c.AppTenant, NoAuth: c.noAuth}
-	metadata := ""
-	if c.AppID != "" {
-		tokens, err := a.tokens(cloud)
-		if err != nil {
-			return nil, err
-		}
-		identity.Token = func(ctx context.Context) error {
-			_, err := tokens.Token(ctx)
-			return err
-		}
-		metadata = cloud.MetadataURL
 	}
 	model, about, err := newModel(c)
 	if err != nil {
@@ -95,6 +82,26 @@ func (a *app) probes(ctx context.Context) ([]doctor.Probe, error) {
 	}, nil
 }
 
+// identity is who the bot is, and where the keys of its callers are found, "" in
+// local mode.
+func (a *app) identity() (identity doctor.IdentitySettings, metadata string, err error) {
+	c := a.config
+	identity = doctor.IdentitySettings{AppID: c.AppID, Type: c.appType, Tenant: c.AppTenant, NoAuth: c.noAuth}
+	cloud, err := a.cloud()
+	if err != nil || c.AppID == "" {
+		return identity, "", err
+	}
+	tokens, err := a.tokens(cloud)
+	if err != nil {
+		return identity, "", err
+	}
+	identity.Token = func(ctx context.Context) error {
+		_, err := tokens.Token(ctx)
+		return err
+	}
+	return identity, cloud.MetadataURL, nil
+}
+
 // tryModel asks for one word.
 func tryModel(model models.Model) func(context.Context) error {
 	return func(ctx context.Context) error {
@@ -102,9 +109,15 @@ func tryModel(model models.Model) func(context.Context) error {
 			Messages:  []models.Message{{Role: models.User, Text: "Answer with the word: yes"}},
 			MaxTokens: 20,
 		})
-		var empty *models.Error
-		if errors.As(err, &empty) && empty.Kind == models.Empty {
+		var fault *models.Error
+		if !errors.As(err, &fault) {
+			return err
+		}
+		if fault.Kind == models.Empty {
 			return nil // it thought about it for 20 tokens, so it is there
+		}
+		if fault.Said != "" {
+			return fmt.Errorf("%w: %s", err, fault.Said)
 		}
 		return err
 	}

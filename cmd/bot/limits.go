@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"slices"
 	"strconv"
 	"strings"
@@ -12,6 +11,9 @@ import (
 	"github.com/planbot-go/planbot/bot"
 	"github.com/planbot-go/planbot/models"
 )
+
+// longestApproval is how long the document with an approval is kept.
+const longestApproval = 30 * 24 * time.Hour
 
 // limits bound what one turn may do and cost, and say what people decide.
 type limits struct {
@@ -39,6 +41,9 @@ func (c *config) checkLimits(f *faults) {
 	}
 	l.approvers = list(c.Approvers)
 	l.approvalTimeout = duration(f, "BOT_APPROVAL_TIMEOUT", c.ApprovalTimeout, 24*time.Hour)
+	if l.approvalTimeout > longestApproval {
+		f.add("BOT_APPROVAL_TIMEOUT", "%s is longer than state is kept, which is %dh", c.ApprovalTimeout, longestApproval/time.Hour)
+	}
 }
 
 // count reads a whole number from the least on; unset is 0.
@@ -86,10 +91,9 @@ func list(value string) []string {
 	return all
 }
 
-// needApproval finds the actions of these names. The error lists those that there
+// needApproval finds the actions of these names. The faults are those that there
 // are not.
-func (l *limits) needApproval(names []string, registry *actions.Registry) error {
-	var faults faults
+func (l *limits) needApproval(names []string, registry *actions.Registry) (faults faults) {
 	for _, name := range names {
 		if action, ok := registry.Lookup(name); ok {
 			l.approval = append(l.approval, action.Name)
@@ -97,7 +101,7 @@ func (l *limits) needApproval(names []string, registry *actions.Registry) error 
 		}
 		faults.add("BOT_APPROVAL_ACTIONS", "there is no action %q", name)
 	}
-	return errors.Join(faults...)
+	return faults
 }
 
 // apply puts the limits into the bot's config.

@@ -2,14 +2,11 @@ package main
 
 import (
 	"cmp"
-	"context"
 	"errors"
 	"strings"
 
 	"github.com/planbot-go/planbot/connector"
 	"github.com/planbot-go/planbot/models"
-	"github.com/planbot-go/planbot/planner"
-	"github.com/planbot-go/planbot/prompts"
 	"github.com/planbot-go/planbot/state"
 )
 
@@ -20,7 +17,7 @@ func (c *config) askParsers(f *faults) {
 		f.ask("REDIS_URL", state.CheckURL(c.RedisURL))
 	}
 	c.askConnector(f)
-	c.askPrompts(f)
+	*f = append(*f, c.limits.needApproval(list(c.ApprovalActions), c.askPrompts(f))...)
 	if c.online() {
 		c.askModels(f)
 	}
@@ -35,11 +32,35 @@ func (f *faults) ask(variable string, err error) {
 }
 
 func (f *faults) addLines(variable string, err error) {
-	for line := range strings.Lines(err.Error()) {
-		if line = strings.TrimSpace(line); line != "" {
-			f.add(variable, "%s", line)
+	for _, line := range linesOf(err) {
+		f.add(variable, "%s", line)
+	}
+}
+
+// linesOf are the faults that an error joins, each with all the words that wrap it.
+func linesOf(err error) []string {
+	var inner []error
+	switch e := err.(type) { //nolint:errorlint // looks at one link of the chain at a time
+	case interface{ Unwrap() []error }:
+		inner = e.Unwrap()
+	case interface{ Unwrap() error }:
+		inner = []error{e.Unwrap()}
+	}
+	whole := errors.Join(inner...)
+	if whole == nil {
+		return strings.Split(err.Error(), "\n")
+	}
+	words, ok := strings.CutSuffix(err.Error(), whole.Error())
+	if !ok {
+		return strings.Split(err.Error(), "\n")
+	}
+	var lines []string
+	for _, each := range inner {
+		for _, line := range linesOf(each) {
+			lines = append(lines, words+line)
 		}
 	}
+	return lines
 }
 
 // askConnector gives each setting to the connector among values that are good.
@@ -86,26 +107,6 @@ func guardFault(cloud connector.Cloud) error {
 		guard.Close()
 	}
 	return err
-}
-
-// askPrompts makes the actions that are prompts, and renders the prompt of the
-// planner as it will, with this bot's actions.
-func (c *config) askPrompts(f *faults) {
-	if c.PromptsDir == "" || f.has("BOT_PROMPTS_DIR") {
-		return
-	}
-	library, err := prompts.Load(c.PromptsDir)
-	if err == nil {
-		cfg := planner.SequenceConfig{
-			Model: models.Offline{}, Prompts: library, Actions: defaultActions(),
-			Named:          func(string) (models.Model, error) { return models.Offline{}, nil },
-			ResponseFormat: planner.ResponseFormat(c.ResponseFormat),
-		}
-		faulty := addPromptActions(cfg)
-		_, err = newPlanner(context.Background(), c.Planner, cfg)
-		err = errors.Join(faulty, err)
-	}
-	f.ask("BOT_PROMPTS_DIR", err)
 }
 
 // askModels makes every model of the chain and gives each fault to the variable

@@ -46,10 +46,10 @@ func TestSettings(t *testing.T) {
 		"no limits": {settings{}, func(c config) bool {
 			return c.limits.steps == 0 && c.limits.same == 0 && c.limits.budget == actions.Budget{} && c.limits.approvalTimeout == 24*time.Hour
 		}},
-		"limits": {settings{MaxSteps: "7", MaxSameCalls: "2", MaxTurnTokens: "1000", MaxTurnCost: "0.5", ModelPrice: "0.15, 0.075, 0.6", ApprovalTimeout: "1h", Approvers: "a, b"}, func(c config) bool {
+		"limits": {settings{MaxSteps: "7", MaxSameCalls: "2", MaxTurnTokens: "1000", MaxTurnCost: "0.5", ModelPrice: "0.15, 0.075, 0.6", ApprovalTimeout: "720h", Approvers: "a, b"}, func(c config) bool {
 			l := c.limits
 			return l.steps == 7 && l.same == 2 && l.budget == actions.Budget{Tokens: 1000, Cost: 0.5} && l.price == models.Price{Prompt: 0.15, Cached: 0.075, Completion: 0.6} &&
-				l.approvalTimeout == time.Hour && strings.Join(l.approvers, "|") == "a|b"
+				l.approvalTimeout == 720*time.Hour && strings.Join(l.approvers, "|") == "a|b"
 		}},
 		"price of two":              {settings{ModelPrice: "1,2"}, func(c config) bool { return c.limits.price == models.Price{Prompt: 1, Completion: 2} }},
 		"a response format":         {settings{ResponseFormat: "json_object"}, func(config) bool { return true }},
@@ -101,6 +101,7 @@ func TestEveryMistakeIsListedWithItsVariable(t *testing.T) {
 		"no numbers": {settings{MaxSteps: "0", MaxSameCalls: "-1", MaxTurnTokens: "many", MaxTurnCost: "1,2", ModelPrice: "x", ApprovalTimeout: "0"}, []string{
 			"BOT_MAX_STEPS", "BOT_MAX_SAME_CALLS", "BOT_MAX_TURN_TOKENS", "BOT_MAX_TURN_COST", "BOT_MODEL_PRICE", "BOT_APPROVAL_TIMEOUT",
 		}},
+		"an approval too long":   {settings{ApprovalTimeout: "720h1s"}, []string{"BOT_APPROVAL_TIMEOUT"}},
 		"cost without a price":   {settings{MaxTurnCost: "1"}, []string{"BOT_MAX_TURN_COST"}},
 		"one price":              {settings{ModelPrice: "1"}, []string{"BOT_MODEL_PRICE"}},
 		"no app id":              {settings{AppPassword: "p", AppTenant: "t", AppType: singleTenant}, []string{"MICROSOFT_APP_PASSWORD", "MICROSOFT_APP_TENANT_ID", "MICROSOFT_APP_TYPE"}},
@@ -126,25 +127,28 @@ func TestEveryMistakeIsListedWithItsVariable(t *testing.T) {
 			settings{PromptsDir: filesIn(t, map[string]string{"a/prompt.txt": "{{$x}}", "a/config.json": `{"input": {"parameters": []}}`, "sequence/prompt.txt": "{{oops}}"})},
 			[]string{"BOT_PROMPTS_DIR", "BOT_PROMPTS_DIR", "BOT_PROMPTS_DIR"},
 		},
-		"a reload of nothing":    {settings{PromptsReload: "true"}, []string{"BOT_PROMPTS_RELOAD"}},
-		"an odd reload":          {settings{PromptsReload: "often"}, []string{"BOT_PROMPTS_RELOAD"}},
-		"no prompt":              {settings{PromptsDir: t.TempDir()}, []string{"BOT_PROMPTS_DIR"}},
-		"queries":                {settings{MetadataURL: "https://x/?u:p", LoginURL: "https://x/#u:p", OpenAIBaseURL: "http://x/v1?u:p"}, []string{"BOT_OPENID_METADATA_URL", "BOT_LOGIN_URL", "OPENAI_BASE_URL"}},
-		"hosts of nobody":        {settings{MetadataURL: "https://:443", LoginURL: "https://:443"}, []string{"BOT_OPENID_METADATA_URL", "BOT_LOGIN_URL"}},
-		"an odd tenant":          {settings{AppID: "a", AppPassword: "p", AppTenant: "my tenant/"}, []string{"MICROSOFT_APP_TENANT_ID"}},
-		"an odd deployment":      {with(azure, func(s *settings) { s.AzureDeployment = "a/b" }), []string{"AZURE_OPENAI_DEPLOYMENT"}},
-		"an odd endpoint":        {with(azure, func(s *settings) { s.AzureEndpoint = "https://x/openai/v1" }), []string{"AZURE_OPENAI_ENDPOINT"}},
-		"an odd key":             {with(azure, func(s *settings) { s.AzureKey = "u:p\n" }), []string{"AZURE_OPENAI_API_KEY"}},
-		"odd deployments behind": {with(azure, func(s *settings) { s.FallbackModels = "a/b, good, c?d" }), []string{"BOT_FALLBACK_MODELS", "BOT_FALLBACK_MODELS"}},
-		"OpenAI without a key":   {settings{OpenAIBaseURL: "https://api.openai.com/v1"}, []string{"OPENAI_API_KEY"}},
-		"OpenAI behind, no key":  {with(azure, func(s *settings) { s.FallbackModels, s.FallbackBaseURL = "m", "https://api.openai.com/v1" }), []string{"BOT_FALLBACK_API_KEY"}},
-		"an odd fallback":        {settings{OpenAIKey: "k\n", FallbackModels: "m", FallbackBaseURL: "http://x/?q", FallbackKey: "u:p\n"}, []string{"OPENAI_API_KEY", "BOT_FALLBACK_BASE_URL", "BOT_FALLBACK_API_KEY"}},
-		"half a stream":          {settings{ModelStream: "maybe"}, []string{"BOT_MODEL_STREAM"}},
-		"impatient":              {settings{ModelRetries: "-1", ModelMaxWait: "0s"}, []string{"BOT_MODEL_RETRIES", "BOT_MODEL_MAX_WAIT"}},
-		"no response format":     {settings{ResponseFormat: "yaml"}, []string{"BOT_RESPONSE_FORMAT"}},
-		"another planner's":      {settings{Planner: "sequential", ResponseFormat: "text"}, []string{"BOT_RESPONSE_FORMAT"}},
-		"a model of nobody":      {settings{OpenAIModel: "m"}, []string{"OPENAI_MODEL"}},
-		"everything else":        {settings{Cloud: "moon", AllowedHosts: "https://x/", Planner: "magic", SkillsDir: "s", PromptsDir: "/nowhere", TurnTimeout: "5", DrainTimeout: "-1s", LogLevel: "loud", LogFormat: "xml"}, []string{"BOT_CLOUD", "BOT_ALLOWED_SERVICE_HOSTS", "BOT_PLANNER", "BOT_SKILLS_DIR", "BOT_PROMPTS_DIR", "BOT_TURN_TIMEOUT", "BOT_DRAIN_TIMEOUT", "BOT_LOG_LEVEL", "BOT_LOG_FORMAT"}},
+		"a reload of nothing":     {settings{PromptsReload: "true"}, []string{"BOT_PROMPTS_RELOAD"}},
+		"an odd reload":           {settings{PromptsReload: "often"}, []string{"BOT_PROMPTS_RELOAD"}},
+		"no prompt":               {settings{PromptsDir: t.TempDir()}, []string{"BOT_PROMPTS_DIR"}},
+		"queries":                 {settings{MetadataURL: "https://x/?u:p", LoginURL: "https://x/#u:p", OpenAIBaseURL: "http://x/v1?u:p"}, []string{"BOT_OPENID_METADATA_URL", "BOT_LOGIN_URL", "OPENAI_BASE_URL"}},
+		"hosts of nobody":         {settings{MetadataURL: "https://:443", LoginURL: "https://:443"}, []string{"BOT_OPENID_METADATA_URL", "BOT_LOGIN_URL"}},
+		"an odd tenant":           {settings{AppID: "a", AppPassword: "p", AppTenant: "my tenant/"}, []string{"MICROSOFT_APP_TENANT_ID"}},
+		"an odd deployment":       {with(azure, func(s *settings) { s.AzureDeployment = "a/b" }), []string{"AZURE_OPENAI_DEPLOYMENT"}},
+		"an odd endpoint":         {with(azure, func(s *settings) { s.AzureEndpoint = "https://x/openai/v1" }), []string{"AZURE_OPENAI_ENDPOINT"}},
+		"an odd key":              {with(azure, func(s *settings) { s.AzureKey = "u:p\n" }), []string{"AZURE_OPENAI_API_KEY"}},
+		"odd deployments behind":  {with(azure, func(s *settings) { s.FallbackModels = "a/b, good, c?d" }), []string{"BOT_FALLBACK_MODELS", "BOT_FALLBACK_MODELS"}},
+		"OpenAI without a key":    {settings{OpenAIBaseURL: "https://api.openai.com/v1"}, []string{"OPENAI_API_KEY"}},
+		"OpenAI behind, no key":   {with(azure, func(s *settings) { s.FallbackModels, s.FallbackBaseURL = "m", "https://api.openai.com/v1" }), []string{"BOT_FALLBACK_API_KEY"}},
+		"an odd fallback":         {settings{OpenAIKey: "k\n", FallbackModels: "m", FallbackBaseURL: "http://x/?q", FallbackKey: "u:p\n"}, []string{"OPENAI_API_KEY", "BOT_FALLBACK_BASE_URL", "BOT_FALLBACK_API_KEY"}},
+		"a planner, and approval": {settings{Planner: "bar", ApprovalActions: "nope, DELETELIST, nada", ResponseFormat: "json_object"}, []string{"BOT_PLANNER", "BOT_APPROVAL_ACTIONS", "BOT_APPROVAL_ACTIONS"}},
+		"no folder, and approval": {settings{PromptsDir: "/nowhere", ApprovalActions: "nope"}, []string{"BOT_PROMPTS_DIR", "BOT_APPROVAL_ACTIONS"}},
+		"a format, and a prompt":  {settings{PromptsDir: promptsFolder(t, "{{oops}}"), ResponseFormat: "xml"}, []string{"BOT_RESPONSE_FORMAT", "BOT_PROMPTS_DIR"}},
+		"half a stream":           {settings{ModelStream: "maybe"}, []string{"BOT_MODEL_STREAM"}},
+		"impatient":               {settings{ModelRetries: "-1", ModelMaxWait: "0s"}, []string{"BOT_MODEL_RETRIES", "BOT_MODEL_MAX_WAIT"}},
+		"no response format":      {settings{ResponseFormat: "yaml"}, []string{"BOT_RESPONSE_FORMAT"}},
+		"another planner's":       {settings{Planner: "sequential", ResponseFormat: "text"}, []string{"BOT_RESPONSE_FORMAT"}},
+		"a model of nobody":       {settings{OpenAIModel: "m"}, []string{"OPENAI_MODEL"}},
+		"everything else":         {settings{Cloud: "moon", AllowedHosts: "https://x/", Planner: "magic", SkillsDir: "s", PromptsDir: "/nowhere", TurnTimeout: "5", DrainTimeout: "-1s", LogLevel: "loud", LogFormat: "xml"}, []string{"BOT_CLOUD", "BOT_ALLOWED_SERVICE_HOSTS", "BOT_PLANNER", "BOT_SKILLS_DIR", "BOT_PROMPTS_DIR", "BOT_TURN_TIMEOUT", "BOT_DRAIN_TIMEOUT", "BOT_LOG_LEVEL", "BOT_LOG_FORMAT"}},
 	} {
 		_, err := c.in.check()
 		if err == nil {

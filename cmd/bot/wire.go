@@ -85,9 +85,7 @@ func newParts(ctx context.Context, c config) (*parts, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := p.limits.needApproval(list(c.ApprovalActions), p.actions); err != nil {
-		return nil, usageError{err}
-	}
+	warnOfPrompts(ctx, c, library)
 	return p, nil
 }
 
@@ -162,7 +160,7 @@ func assemble(ctx context.Context, c config, log zerolog.Logger) (_ *app, err er
 			a.close()
 		}
 	}()
-	p, err := newParts(ctx, c)
+	p, err := newParts(log.WithContext(ctx), c)
 	if err != nil {
 		return nil, err
 	}

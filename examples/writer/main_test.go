@@ -14,8 +14,8 @@ import (
 // The plans of a model, in the two forms that the planner reads.
 const (
 	xmlPlan = `<plan>
-  <function.WriterPlugin.ShortPoem input="TOPIC" setContextVariable="POEM"/>
-  <function.WriterPlugin.Translate input="$POEM" language="LANGUAGE" appendToResult="RESULT__POEM"/>
+  <function.ShortPoem input="TOPIC" setContextVariable="POEM"/>
+  <function.Translate input="$POEM" language="LANGUAGE" appendToResult="RESULT__POEM"/>
 </plan>`
 	jsonPlan = `{"type":"plan","commands":[
   {"type":"DO","action":"ShortPoem","entities":{"input":"TOPIC"},"saveAs":"POEM"},

@@ -1,0 +1,399 @@
+package bot_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/planbot-go/planbot/actions"
+	"github.com/planbot-go/planbot/bot"
+	"github.com/planbot-go/planbot/planner"
+	"github.com/planbot-go/planbot/state"
+)
+
+// flaky is a store that fails as it is told to.
+type flaky struct {
+	bot.Store
+	saves, loads atomic.Int64
+	onSave       func(n int64, save func() error) error
+	onLoad       func(n int64) error
+}
+
+func (f *flaky) Save(ctx context.Context, s ...*state.Scope) error {
+	n, save := f.saves.Add(1), func() error { return f.Store.Save(ctx, s...) }
+	if f.onSave != nil {
+		return f.onSave(n, save)
+	}
+	return save()
+}
+
+func (f *flaky) Load(ctx context.Context, k ...state.Key) ([]*state.Scope, error) {
+	n := f.loads.Add(1)
+	if f.onLoad != nil {
+		if err := f.onLoad(n); err != nil {
+			return nil, err
+		}
+	}
+	return f.Store.Load(ctx, k...)
+}
+
+func flakyDesk(t *testing.T) (desk, *flaky) {
+	t.Helper()
+	f := &flaky{}
+	return newDesk(t, func(c *bot.Config) { f.Store = c.Store; c.Store = f }), f
+}
+
+// addCharge registers an action that does something and then fails.
+func addCharge(d desk, opts ...actions.Option) *atomic.Int64 {
+	calls := &atomic.Int64{}
+	actions.Add(d.actions, "charge", "Charges", func(context.Context, *actions.Turn, struct{}) (actions.Result, error) {
+		calls.Add(1)
+		return actions.Result{}, errors.New("timeout behind the charge")
+	}, opts...)
+	return calls
+}
+
+func conflictAt(at int64) func(int64, func() error) error {
+	return func(n int64, save func() error) error {
+		if n == at {
+			return state.ErrConflict
+		}
+		return save()
+	}
+}
+
+// TestAFailedActionIsNotCalledAgain when the save behind it loses a race.
+func TestAFailedActionIsNotCalledAgain(t *testing.T) {
+	t.Parallel()
+	d, f := flakyDesk(t)
+	calls := addCharge(d)
+	d.model.Says(plan(do("charge", `{}`), say("Charged.")), plan(say("I could not.")))
+	f.onSave = conflictAt(1)
+	d.say("charge me")
+	d.expectFault("somebody else changed the same things")
+	if calls.Load() != 1 {
+		t.Errorf("%d calls", calls.Load())
+	}
+}
+
+func TestAnApprovedActionIsCalledOnce(t *testing.T) {
+	t.Parallel()
+	d, f := flakyDesk(t)
+	calls := addCharge(d, actions.NeedsApproval)
+	d.model.Says(plan(do("charge", `{}`), say("Charged.")))
+	approve, _ := buttons(t, d.ask(nil, "charge me"))
+	d.model.Says(plan(say("I could not.")))
+	f.onSave = conflictAt(f.saves.Load() + 3) // the decision, its beginning, the end of the turn
+	d.deliver(click(approve, nil))
+	d.expectFault("somebody else changed the same things")
+	if calls.Load() != 1 {
+		t.Errorf("one approval, %d calls", calls.Load())
+	}
+}
+
+// TestADecisionWhoseAnswerIsLost is kept, and can be repeated.
+func TestADecisionWhoseAnswerIsLost(t *testing.T) {
+	t.Parallel()
+	d, f := flakyDesk(t)
+	d.model.Says(closePlan)
+	approve, _ := buttons(t, d.ask(nil, "close it"))
+	at := f.saves.Load() + 1
+	f.onSave = func(n int64, save func() error) error {
+		if err := save(); err != nil || n > at+1 {
+			return err
+		}
+		return state.ErrUnavailable // the write arrived, its answer did not
+	}
+	if got := d.deliver(click(approve, nil)); got.status != http.StatusInternalServerError {
+		t.Errorf("status %d", got.status)
+	}
+	if got := d.deliver(click(approve, event{"id": "again"})); !strings.Contains(got.body, "Approved by Mia") {
+		t.Errorf("answer %s", got.body)
+	}
+	d.expect("Closed it.")
+	if len(*d.closed) != 1 {
+		t.Errorf("closed %v", *d.closed)
+	}
+}
+
+// TestWhatCouldNotBeginIsSaid, and begins at the next word.
+func TestWhatCouldNotBeginIsSaid(t *testing.T) {
+	t.Parallel()
+	d, f := flakyDesk(t)
+	d.model.Says(closePlan)
+	approve, _ := buttons(t, d.ask(nil, "close it"))
+	at := f.loads.Load() + 2
+	f.onLoad = func(n int64) error {
+		if n == at {
+			return state.ErrUnavailable
+		}
+		return nil
+	}
+	d.deliver(click(approve, nil))
+	words := fmt.Sprint("/approve ", approve["approval"])
+	d.expectFault("I could not begin with what was decided. Say " + words)
+	d.say(words)
+	d.expect("Closed it.")
+}
+
+// TestTheNextTurnTakesUpWhatNeverBegan, as when the process ended that took the
+// decision.
+func TestTheNextTurnTakesUpWhatNeverBegan(t *testing.T) {
+	t.Parallel()
+	d, f := flakyDesk(t)
+	d.model.Says(closePlan)
+	approve, _ := buttons(t, d.ask(nil, "close it"))
+	at := f.loads.Load() + 2
+	f.onLoad = func(n int64) error {
+		if n == at {
+			return state.ErrUnavailable
+		}
+		return nil
+	}
+	d.deliver(click(approve, nil))
+	d.expectFault("I could not begin")
+	d.model.Says(plan(say("Too early.")), plan(say("Hello.")))
+	d.say("hi")
+	d.expect("Too early.")
+	d.connector.None(t)
+	for _, k := range d.redis.Keys() {
+		if strings.Contains(k, "approvals") { // let a minute pass
+			v, err := d.redis.Get(k)
+			d.must(err)
+			d.must(d.redis.Set(k, strings.Replace(v, `"at":"20`, `"at":"19`, 1)))
+		}
+	}
+	d.say("hi")
+	d.expect("Hello.")
+	d.expect("Closed it.")
+}
+
+// TestForgetLeavesNoApproval, whether it was decided or not.
+func TestForgetLeavesNoApproval(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	d.model.Says(closePlan, closePlan)
+	approve, _ := buttons(t, d.ask(nil, "close it"))
+	d.deliver(click(approve, nil))
+	d.expect("Closed it.")
+	d.ask(nil, "close it")
+	d.say("/forget")
+	d.expect("I deleted everything I kept about you.")
+	for _, k := range d.redis.Keys() {
+		if v, _ := d.redis.Get(k); strings.Contains(v, "29:mia") || strings.Contains(k, "approvals") {
+			t.Errorf("after /forget: %s %s", k, v)
+		}
+	}
+}
+
+// TestAnApprovalIsForOneCall: the entities, what the bot fills in, and a registry
+// that still has the action.
+func TestAnApprovalIsForOneCall(t *testing.T) {
+	t.Parallel()
+	type pay struct {
+		Total int    `host:"total"`
+		Via   string `json:"via,omitempty" default:"card"`
+	}
+	type payOther struct {
+		Total int    `host:"total"`
+		Via   string `json:"via,omitempty" default:"invoice"`
+	}
+	registry := func(change string) *actions.Registry {
+		r := actions.New()
+		actions.Provide(r, "total", func(_ context.Context, turn *actions.Turn) (int, error) {
+			return *state.At[int](turn.User, "total"), nil
+		})
+		actions.Add(r, "more", "Adds", func(_ context.Context, turn *actions.Turn, _ struct{}) (actions.Result, error) {
+			*state.At[int](turn.User, "total") += 10
+			return actions.Done, nil
+		})
+		switch change {
+		case "another default":
+			actions.Add(r, "checkout", "Pays", func(context.Context, *actions.Turn, payOther) (actions.Result, error) {
+				t.Error("paid")
+				return actions.Done, nil
+			}, actions.NeedsApproval)
+		case "no such action":
+		default:
+			actions.Add(r, "checkout", "Pays", func(_ context.Context, _ *actions.Turn, in pay) (actions.Result, error) {
+				return actions.Text("%d by %s", in.Total, in.Via), nil
+			}, actions.NeedsApproval)
+		}
+		return r
+	}
+	for _, change := range []string{"none", "another total", "another default", "no such action"} {
+		b := setup(t)
+		*b.actions = *registry("none")
+		b.model.Says(plan(do("more", `{}`), `{"type":"DO","action":"checkout","entities":{},"saveAs":"P"}`, say("Paid $P.")))
+		b.say("pay")
+		approve, _ := buttons(t, b.connector.Next(t))
+		if change == "another total" {
+			b.model.Says(plan(do("more", `{}`), say("Added.")))
+			b.say("one more")
+			b.expect("Added.")
+		}
+		b.actions = registry(change)
+		b.post(b.replica(), b.activity(click(approve, nil)))
+		if change == "none" {
+			b.expect("Paid 10 by card.")
+			continue
+		}
+		b.expectFault("things have changed since I asked for approval")
+	}
+}
+
+// TestLimitsHoldAcrossAnApproval: what was spent and run before it counts.
+func TestLimitsHoldAcrossAnApproval(t *testing.T) {
+	t.Parallel()
+	limited := func(c *bot.Config) { c.MaxSteps, c.MaxSameCalls = 3, 2 }
+	for _, next := range []string{
+		plan(do("addItem", `{"list":"l","item":"i"}`), say("more")), // four commands
+		plan(do("closeTicket", `{"id":7}`)),                         // the same call again
+	} {
+		d := newDesk(t, limited)
+		d.model.Says(plan(do("addItem", `{"list":"l","item":"i"}`), do("closeTicket", `{"id":7}`)), next)
+		approve, _ := buttons(t, d.ask(nil, "close 7"))
+		d.deliver(click(approve, nil))
+		if got := d.connector.Next(t).Text(); strings.Contains(next, "more") != strings.Contains(got, "too many steps") {
+			t.Errorf("got %q", got)
+		}
+	}
+}
+
+func TestTheQuestionFitsAMessage(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	raw, err := json.Marshal(map[string]any{"id": 1, "note": strings.Repeat("\u202e", 3000)})
+	d.must(err)
+	d.model.Says(plan(do("closeTicket", string(raw)), say("ok")), plan(say("Too long.")))
+	question := d.ask(nil, "x")
+	if out, err := json.Marshal(question.Body); err != nil || len(out) > 28<<10 {
+		t.Errorf("a message of %d bytes, %v", len(out), err)
+	}
+}
+
+// TestAQuestionThatCannotBeSentIsWithdrawn, so that nothing waits for ever.
+func TestAQuestionThatCannotBeSentIsWithdrawn(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	for range 20 {
+		d.model.Says(closePlan)
+		d.connector.Fails("", http.StatusBadRequest)
+		d.say("close it")
+		d.expectFault("could not be sent")
+	}
+	for _, k := range d.redis.Keys() {
+		if strings.Contains(k, "approvals") {
+			t.Errorf("left: %s", k)
+		}
+	}
+}
+
+func TestStepsThatDidNotRunDoNotCount(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	addCharge(d)
+	commands := make([]string, 10)
+	for i := range commands {
+		commands[i] = do("charge", `{}`)
+	}
+	ten := plan(commands...)
+	d.model.Says(ten, ten, ten, plan(say("I gave up.")))
+	d.say("x")
+	d.expect("I gave up.")
+}
+
+func TestRepliesOfADecisionWaitForNoSlot(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t, func(c *bot.Config) { c.MaxTurns = 1 })
+	d.model.Says(closePlan)
+	approve, _ := buttons(t, d.ask(nil, "close it"))
+	got := d.deliver(event{"text": fmt.Sprint("/approve ", approve["approval"]), "deliveryMode": "expectReplies"})
+	if !strings.Contains(got.body, "Closed it.") {
+		t.Errorf("answer %s", got.body)
+	}
+}
+
+func TestAClickNamesTheCallItSaw(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	d.model.Says(closePlan)
+	approve, _ := buttons(t, d.ask(nil, "close it"))
+	delete(approve, "hash")
+	if got := d.deliver(click(approve, nil)); got.status != http.StatusNotImplemented {
+		t.Errorf("a click without a hash: %d %s", got.status, got.body)
+	}
+}
+
+// TestRejectedWithTheRest: the person learns that nothing behind it runs either.
+func TestRejectedWithTheRest(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	d.model.Says(plan(do("closeTicket", `{"id":1}`), do("addItem", `{"list":"l","item":"i"}`), say("Both.")), plan(say("ok")))
+	_, reject := buttons(t, d.ask(nil, "both"))
+	d.deliver(click(reject, nil))
+	d.expect("As you wish: I did not do closeTicket, nor what was to follow it: addItem.")
+	d.say("really?")
+	d.expect("ok")
+	if prompt := d.model.Calls()[1].Text(); !strings.Contains(prompt, "system: [As you wish: I did not do closeTicket") {
+		t.Error(prompt)
+	}
+}
+
+// TestAPlanWithinAPlanIsShownAndAsked: its commands are on the card, and the
+// policy is asked for each of them.
+func TestAPlanWithinAPlanIsShownAndAsked(t *testing.T) {
+	t.Parallel()
+	for _, whole := range []bool{true, false} {
+		d := newDesk(t, func(c *bot.Config) {
+			c.Policy = func(_ context.Context, _ *actions.Turn, call actions.Call) (actions.Approval, error) {
+				return actions.Approval{Required: call.Action.Name == "wire" || whole && call.Action.Name == "monthEnd"}, nil
+			}
+		})
+		sent := &atomic.Int64{}
+		actions.Add(d.actions, "wire", "Wires money", func(context.Context, *actions.Turn, struct {
+			To string `json:"to"`
+		},
+		) (actions.Result, error) {
+			sent.Add(1)
+			return actions.Done, nil
+		})
+		p, err := planner.LoadPlan([]byte(plan(do("wire", `{"to":"bob"}`))), d.actions)
+		d.must(err)
+		_, err = planner.AddPlan(d.actions, "monthEnd", "Month end", p)
+		d.must(err)
+		d.model.Says(plan(do("monthEnd", `{}`), say("Done it.")), plan(say("I may not.")))
+		first := d.ask(nil, "x")
+		if !whole {
+			if first.Text() != "I may not." || sent.Load() != 0 || !strings.Contains(d.model.Calls()[1].Text(), "approval of a person") {
+				t.Errorf("said %q, wired %d times, asked %s", first.Text(), sent.Load(), d.model.Calls()[1].Text())
+			}
+			continue
+		}
+		if shown := fmt.Sprint(asCard(t, first)); !strings.Contains(shown, "wire") || !strings.Contains(shown, "bob") {
+			t.Errorf("card %s", shown)
+		}
+		approve, _ := buttons(t, first)
+		d.deliver(click(approve, nil))
+		d.expect("Done it.")
+		if sent.Load() != 1 {
+			t.Errorf("wired %d times", sent.Load())
+		}
+	}
+}
+
+// TestTheTruthIsSaidWithoutTheModel: an action failed, and then the model did.
+func TestTheTruthIsSaidWithoutTheModel(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	d.model.Says(plan(do("closeTicket", `{"id":13}`), say("Closed.")))
+	approve, _ := buttons(t, d.ask(nil, "close 13"))
+	d.model.Fails(http.StatusInternalServerError, "")
+	d.deliver(click(approve, nil))
+	d.expectFault("This failed: closeTicket, ticket 13 is locked.")
+}
