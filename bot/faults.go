@@ -178,7 +178,7 @@ func cause(err error) string {
 	case errors.As(err, &noPlan):
 		return "no plan that could run: " + string(noPlan.Kind)
 	case errors.As(err, &entity):
-		return "the entity " + entity.Path + " does not fit"
+		return entity.Fault()
 	case errors.As(err, &refused):
 		return fmt.Sprintf("the connector answered %d %s", refused.Status, http.StatusText(refused.Status))
 	default:
