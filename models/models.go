@@ -82,6 +82,10 @@ type Format struct {
 	// Loose says that Schema is not in the subset that OpenAI calls strict: there
 	// the model is shown it and not held to it. Grammars hold it all the same.
 	Loose bool
+	// Grammar is Schema with more in it, for servers that make a grammar of it:
+	// all but OpenAI and Azure, which refuse what they do not know. It must be
+	// valid JSON; none: Schema.
+	Grammar json.RawMessage
 }
 
 // Request is what a model is asked. Only Messages is required; a zero field

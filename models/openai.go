@@ -22,6 +22,7 @@ type OpenAI struct {
 	name      string // as logs say it, and as Response.Model when the server gives none
 	model     string // as the request says it
 	timeout   time.Duration
+	grammars  bool   // it is a server that makes grammars of schemas
 	learned   memory // what the server was seen to take
 	totals    counters
 }
@@ -58,6 +59,7 @@ func NewOpenAI(cfg OpenAIConfig) (*OpenAI, error) {
 		timeout:   cmp.Or(cfg.Timeout, DefaultTimeout),
 	}
 	o.learned.shape = firstShape(&cfg, o.model)
+	o.grammars = !o.learned.shape.formats.noObjectSchema
 	vendor.HTTPClient = &doer{
 		transport: o.transport,
 		maxBytes:  cmp.Or(cfg.MaxResponseBytes, DefaultMaxResponseBytes),

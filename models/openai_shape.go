@@ -237,7 +237,7 @@ func (m *memory) recall(f *Format) (shape, error) {
 	hash := maphash.Bytes(m.seed, f.Schema)
 	refused, known := m.schemas[hash]
 	if !known {
-		if !json.Valid(f.Schema) {
+		if !json.Valid(f.Schema) || len(f.Grammar) > 0 && !json.Valid(f.Grammar) {
 			return shape{}, &Error{Kind: BadRequest, Err: errors.New("the schema of the format is not JSON")}
 		}
 		m.schemas[hash] = formats{}

@@ -127,7 +127,7 @@ func TestCompleteOpenAI(t *testing.T) {
 	if diff := cmp.Diff(messages, req.Body["messages"]); diff != "" {
 		t.Error(diff)
 	}
-	if temp, ok := req.Body["temperature"].(float64); !ok || temp > 1e-6 {
+	if temp, ok := req.Body["temperature"].(float64); !ok || temp > 1e-3 || temp < 1e-9 {
 		t.Errorf("temperature %v: zero must be sent, not left out", req.Body["temperature"])
 	}
 	if req.Body["max_tokens"] != 99.0 || req.Body["model"] != "test-model" || req.Body["stream"] != false {

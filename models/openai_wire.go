@@ -3,7 +3,7 @@ package models
 import (
 	"cmp"
 	"context"
-	"math"
+	"encoding/json"
 	"strings"
 
 	"github.com/sashabaranov/go-openai"
@@ -27,11 +27,19 @@ func (o *OpenAI) wire(ctx context.Context, req *Request, s shape) (openai.ChatCo
 	out.ResponseFormat = wireFormat(req.Format, form)
 	switch form {
 	case formSchema:
-		e.schema, e.place = req.Format.Schema, inSchema
+		e.schema, e.place = o.schema(req.Format), inSchema
 	case formObjectSchema:
-		e.schema, e.place = req.Format.Schema, besideObject
+		e.schema, e.place = o.schema(req.Format), besideObject
 	}
 	return out, context.WithValue(ctx, editsKey{}, e)
+}
+
+// schema is the form of the schema that the server takes.
+func (o *OpenAI) schema(f *Format) json.RawMessage {
+	if o.grammars && len(f.Grammar) > 0 {
+		return f.Grammar
+	}
+	return f.Schema
 }
 
 func wireSampling(out *openai.ChatCompletionRequest, req *Request, s shape) {
@@ -50,7 +58,8 @@ func wireSampling(out *openai.ChatCompletionRequest, req *Request, s shape) {
 }
 
 // wireNumber keeps a zero apart from nothing: the vendor's fields are left out
-// when they are zero; the smallest number above it is not.
+// when they are zero. What is sent is as good as zero, but not so near to it that a
+// server divides by it in vain.
 func wireNumber(n *float64) float32 {
 	if n == nil {
 		return 0
@@ -58,7 +67,7 @@ func wireNumber(n *float64) float32 {
 	if f := float32(*n); f != 0 {
 		return f
 	}
-	return math.SmallestNonzeroFloat32
+	return 1e-4
 }
 
 func wireFormat(f *Format, form formatForm) *openai.ChatCompletionResponseFormat {

@@ -10,3 +10,6 @@ func Steps(text string) int {
 
 // StrictSchema is the strict form of one action's schema.
 var StrictSchema = strictSchema
+
+// PlanGrammar is the schema of plans for servers that make a grammar of it.
+var PlanGrammar = planGrammar

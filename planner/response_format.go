@@ -46,7 +46,11 @@ func (r ResponseFormat) of(ctx context.Context, offered *actions.Registry) (*mod
 	if !strict {
 		zerolog.Ctx(ctx).Info().Strs("actions", looseActions(offered)).Msg("the schema of plans is not strict")
 	}
-	return &models.Format{Name: "plan", Schema: schema, Loose: !strict}, nil
+	grammar, err := planGrammar(offered)
+	if err != nil {
+		return nil, fmt.Errorf("grammar of the plans: %w", err)
+	}
+	return &models.Format{Name: "plan", Schema: schema, Loose: !strict, Grammar: grammar}, nil
 }
 
 // checkFormat finds a prompt with which OpenAI refuses json_object. One that is

@@ -45,7 +45,11 @@ func TestTheModelIsHeldToTheFormat(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := &models.Format{Name: "plan", Schema: schema, Loose: true}
+	grammar, err := planner.PlanGrammar(vectorActions(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := &models.Format{Name: "plan", Schema: schema, Loose: true, Grammar: grammar}
 	for _, format := range []planner.ResponseFormat{"", planner.JSONSchema} {
 		if diff := cmp.Diff(want, with(format)); diff != "" {
 			t.Errorf("%q: %s", format, diff)

@@ -24,17 +24,39 @@ import (
 // A schema cannot say all that [Validate] checks: that a required text is not
 // blank, limits and patterns, and that a variable is saved before it is used.
 func PlanSchema(registry *actions.Registry) (schema json.RawMessage, strict bool, err error) {
+	plan, strict := planForm(registry, false)
+	schema, err = json.Marshal(plan)
+	return schema, strict && fits(plan), err
+}
+
+// planGrammar is [PlanSchema] with what a grammar can hold a model to beside: a
+// plan has a command, what has to be said is not empty, and results are saved under
+// one of the names that a schema lists.
+func planGrammar(registry *actions.Registry) (json.RawMessage, error) {
+	plan, _ := planForm(registry, true)
+	return json.Marshal(plan)
+}
+
+func planForm(registry *actions.Registry, grammar bool) (plan *form, strict bool) {
+	response, saveAs := ofType("string"), ofType("string").orNull()
+	names := options(append(variableNames(""), nil)...)
+	list := ofType("array")
+	if grammar {
+		response.MinLength, list.MinItems, saveAs = 1, 1, names
+	}
 	commands := []*form{object(
 		property{"type", options(string(Say))},
-		property{"response", ofType("string")},
+		property{"response", response},
 	)}
 	strict = true
-	saveAs := ofType("string").orNull()
 	for _, action := range registry.All() {
 		f := former{root: action.Schema}
 		entities := f.entities()
+		if grammar {
+			notEmpty(entities)
+		}
 		if orVariable(entities) {
-			*saveAs = *options(append(variableNames(""), nil)...)
+			*saveAs = *names
 		}
 		commands = append(commands, object(
 			property{"type", options(string(Do))},
@@ -44,12 +66,17 @@ func PlanSchema(registry *actions.Registry) (schema json.RawMessage, strict bool
 		))
 		strict = strict && !f.loose
 	}
-	plan := object(
-		property{"type", options("plan")},
-		property{"commands", &form{Types: typeNames{"array"}, Items: choice(commands...)}},
-	)
-	schema, err = json.Marshal(plan)
-	return schema, strict && fits(plan), err
+	list.Items = choice(commands...)
+	return object(property{"type", options("plan")}, property{"commands", list}), strict
+}
+
+// notEmpty asks for a character in each entity that is a text and has to be there.
+func notEmpty(entities *form) {
+	for _, p := range entities.Properties {
+		if p.form.Enum == nil && slices.Equal(p.form.Types, typeNames{"string"}) {
+			p.form.MinLength = 1
+		}
+	}
 }
 
 // variableNames are the names of the variables in a schema that has to list them.

@@ -18,6 +18,8 @@ type form struct {
 	Required    []string   `json:"required,omitzero"`
 	Others      any        `json:"additionalProperties,omitempty"` // false, or the form of each
 	Items       *form      `json:"items,omitempty"`
+	MinItems    int        `json:"minItems,omitempty"`
+	MinLength   int        `json:"minLength,omitempty"`
 	AnyOf       []*form    `json:"anyOf,omitempty"`
 }
 

@@ -271,6 +271,57 @@ func TestTheSchemaRefuses(t *testing.T) {
 	}
 }
 
+// TestTheGrammarHoldsToMore: what the schema lets pass and no plan may be.
+func TestTheGrammarHoldsToMore(t *testing.T) {
+	t.Parallel()
+	reg := actions.New()
+	offer[struct {
+		List string `json:"list"`
+		Note string `json:"note,omitempty"`
+	}](reg, "add")
+	raw, err := planner.PlanGrammar(reg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	value, err := jsonschema.UnmarshalJSON(bytes.NewReader(raw))
+	if err != nil {
+		t.Fatal(err)
+	}
+	compiler := jsonschema.NewCompiler()
+	if err := compiler.AddResource("grammar.json", value); err != nil {
+		t.Fatal(err)
+	}
+	grammar, err := compiler.Compile("grammar.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, schema, _ := planSchema(t, reg)
+	for _, fits := range []string{
+		`{"type":"plan","commands":[{"type":"DO","action":"add","entities":{"list":"a","note":null},"saveAs":"A"},{"type":"SAY","response":"$A"}]}`,
+		`{"type":"plan","commands":[{"type":"DO","action":"add","entities":{"list":"a","note":""},"saveAs":null}]}`,
+	} {
+		if err := grammar.Validate(reread(t, []byte(fits))); err != nil {
+			t.Errorf("%s: %v", fits, err)
+		}
+		if err := runnable(fits, reg); err != nil {
+			t.Errorf("%s: %v", fits, err)
+		}
+	}
+	for _, wrong := range []string{
+		`{"type":"plan","commands":[]}`,
+		`{"type":"plan","commands":[{"type":"SAY","response":""}]}`,
+		`{"type":"plan","commands":[{"type":"DO","action":"add","entities":{"list":"","note":null},"saveAs":null}]}`,
+		`{"type":"plan","commands":[{"type":"DO","action":"add","entities":{"list":"a","note":null},"saveAs":"the list"}]}`,
+	} {
+		if schema.Validate(reread(t, []byte(wrong))) != nil {
+			t.Errorf("%s does not follow the schema, so this shows nothing", wrong)
+		}
+		if grammar.Validate(reread(t, []byte(wrong))) == nil {
+			t.Errorf("%s follows the grammar", wrong)
+		}
+	}
+}
+
 // TestAVariableFollowsTheSchema in the place of what is no text.
 func TestAVariableFollowsTheSchema(t *testing.T) {
 	t.Parallel()
