@@ -29,6 +29,7 @@ func newTransport() *http.Transport {
 		MaxIdleConnsPerHost: 1024,
 		IdleConnTimeout:     90 * time.Second,
 		TLSHandshakeTimeout: 10 * time.Second,
+		WriteBufferSize:     16 << 10, // a prompt with a schema goes out in one piece
 	}
 }
 

@@ -106,7 +106,9 @@ func (s *stream) read() ([]byte, error) {
 	}
 }
 
-func (s *stream) isWhole() bool { return s.done || s.answer.finish != "" }
+// isWhole says that the model came to an end. [DONE] alone does not: llama-cpp-python
+// writes it, too, when it breaks an answer off for another caller.
+func (s *stream) isWhole() bool { return s.answer.finish != "" }
 
 // wait ends the reading in d, and not at all when d is zero.
 func (s *stream) wait(d time.Duration) {

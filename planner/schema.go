@@ -34,6 +34,7 @@ func PlanSchema(registry *actions.Registry) (schema json.RawMessage, strict bool
 // one of the names that a schema lists.
 func planGrammar(registry *actions.Registry) (json.RawMessage, error) {
 	plan, _ := planForm(registry, true)
+	plan.split()
 	return json.Marshal(plan)
 }
 

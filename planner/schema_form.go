@@ -142,6 +142,46 @@ func (f *form) orNull() *form {
 	return f
 }
 
+// split writes a form of several types, of which one says more than its name, as one
+// of several forms: llama-cpp-python drops what stands beside a list of types.
+func (f *form) split() {
+	if len(f.Types) > 1 && (f.Enum != nil || f.Items != nil || f.Properties != nil || f.Others != nil || f.MinLength > 0) {
+		whole := *f
+		*f = form{Description: f.Description}
+		for _, name := range whole.Types {
+			f.AnyOf = append(f.AnyOf, whole.only(name))
+		}
+	}
+	for _, p := range f.Properties {
+		p.form.split()
+	}
+	for _, branch := range f.AnyOf {
+		branch.split()
+	}
+	if f.Items != nil {
+		f.Items.split()
+	}
+}
+
+// only is what f says of values of that type.
+func (f form) only(name string) *form {
+	out := ofType(name)
+	for _, value := range f.Enum {
+		if typeOf(value) == name && value != nil {
+			out.Enum = append(out.Enum, value)
+		}
+	}
+	switch name {
+	case "array":
+		out.Items, out.MinItems = f.Items, f.MinItems
+	case "object":
+		out.Properties, out.Required, out.Others = f.Properties, f.Required, f.Others
+	case "string":
+		out.MinLength = f.MinLength
+	}
+	return out
+}
+
 // withoutNull is f without null, if it takes anything else.
 func (f *form) withoutNull() *form {
 	var left []*form

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"math/rand/v2"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -176,6 +177,31 @@ func planSchema(t *testing.T, reg *actions.Registry) (schema object, compiled *j
 	return value.(object), compiled, strict
 }
 
+// planGrammar is the schema for servers that make a grammar of it.
+func planGrammar(t *testing.T, reg *actions.Registry) *jsonschema.Schema {
+	t.Helper()
+	raw, err := planner.PlanGrammar(reg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if beside := regexp.MustCompile(`"type":\[[^]]*\],"[^r]`).Find(raw); beside != nil {
+		t.Errorf("%s stands beside a list of types in %s", beside, raw)
+	}
+	value, err := jsonschema.UnmarshalJSON(bytes.NewReader(raw))
+	if err != nil {
+		t.Fatal(err)
+	}
+	compiler := jsonschema.NewCompiler()
+	if err := compiler.AddResource("grammar.json", value); err != nil {
+		t.Fatal(err)
+	}
+	compiled, err := compiler.Compile("grammar.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return compiled
+}
+
 // TestWhatFollowsTheSchemaCanRun: it decodes without repair, and validates, and
 // every action takes its entities.
 func TestWhatFollowsTheSchemaCanRun(t *testing.T) {
@@ -184,6 +210,7 @@ func TestWhatFollowsTheSchemaCanRun(t *testing.T) {
 		d, open := dice{rand.New(rand.NewPCG(seed, 1))}, seed%3 == 0
 		reg := d.registry(t, open)
 		schema, compiled, strict := planSchema(t, reg)
+		grammar := planGrammar(t, reg)
 		if !open && !strict {
 			t.Fatalf("seed %d: not strict", seed)
 		}
@@ -198,6 +225,9 @@ func TestWhatFollowsTheSchemaCanRun(t *testing.T) {
 			}
 			if err := runnable(string(raw), reg); err != nil {
 				t.Errorf("seed %d: %v\n%s", seed, err, raw)
+			}
+			if err := grammar.Validate(reread(t, raw)); err != nil {
+				t.Errorf("seed %d: not by the grammar: %v\n%s", seed, err, raw)
 			}
 		}
 	}
@@ -279,22 +309,7 @@ func TestTheGrammarHoldsToMore(t *testing.T) {
 		List string `json:"list"`
 		Note string `json:"note,omitempty"`
 	}](reg, "add")
-	raw, err := planner.PlanGrammar(reg)
-	if err != nil {
-		t.Fatal(err)
-	}
-	value, err := jsonschema.UnmarshalJSON(bytes.NewReader(raw))
-	if err != nil {
-		t.Fatal(err)
-	}
-	compiler := jsonschema.NewCompiler()
-	if err := compiler.AddResource("grammar.json", value); err != nil {
-		t.Fatal(err)
-	}
-	grammar, err := compiler.Compile("grammar.json")
-	if err != nil {
-		t.Fatal(err)
-	}
+	grammar := planGrammar(t, reg)
 	_, schema, _ := planSchema(t, reg)
 	for _, fits := range []string{
 		`{"type":"plan","commands":[{"type":"DO","action":"add","entities":{"list":"a","note":null},"saveAs":"A"},{"type":"SAY","response":"$A"}]}`,
