@@ -6,10 +6,29 @@ import (
 	"net/http"
 	"regexp"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/rs/zerolog"
 )
+
+// logBuffer keeps a log that others, such as a client of Redis, write to as well.
+type logBuffer struct {
+	mu  sync.Mutex
+	out strings.Builder
+}
+
+func (l *logBuffer) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.out.Write(p)
+}
+
+func (l *logBuffer) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.out.String()
+}
 
 func TestMetricsAreShown(t *testing.T) {
 	t.Parallel()
@@ -17,7 +36,7 @@ func TestMetricsAreShown(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var log strings.Builder
+	var log logBuffer
 	a, err := assemble(t.Context(), c, zerolog.New(&log))
 	if err != nil {
 		t.Fatal(err)
