@@ -16,7 +16,7 @@ import (
 // action has an entity of any type, an object with names of its own, or a
 // circle, or when it is too large; then that part is open and the rest is not.
 //
-// An entity that is no text may be a variable in its place, lest a model that is
+// An entity that is no text, nor a list of texts, may be a variable in its place, lest a model that is
 // held to the schema has to make up a value that it does not know yet. A schema
 // can only list such variables, so that in a registry with such an entity results
 // are saved under one of four names.
@@ -85,12 +85,12 @@ func variableNames(mark string) []any {
 	return []any{mark + "A", mark + "B", mark + "C", mark + "D"}
 }
 
-// orVariable lets each of the entities that is no text be a variable. It reports
-// whether there was one.
+// orVariable lets each of the entities in which no text stands be a variable. It
+// reports whether there was one.
 func orVariable(entities *form) bool {
 	found := false
 	for i, p := range entities.Properties {
-		if p.form.isFree() || p.form.takesText() {
+		if p.form.isFree() || p.form.takesText() || p.form.Items != nil && p.form.Items.takesText() {
 			continue
 		}
 		found = true

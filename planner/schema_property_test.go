@@ -357,7 +357,7 @@ func TestAVariableFollowsTheSchema(t *testing.T) {
 			`{"type":"DO","action":"close","entities":` + entities + `,"saveAs":null}]}`
 	}
 	for _, entities := range []string{
-		`{"id":"$A","size":null,"tags":null,"note":"see $A"}`, `{"id":1,"size":"$A","tags":"$A","note":null}`,
+		`{"id":"$A","size":null,"tags":null,"note":"see $A"}`, `{"id":1,"size":"$A","tags":["$A"],"note":null}`,
 	} {
 		written := with("A", entities)
 		if err := compiled.Validate(reread(t, []byte(written))); err != nil {
