@@ -12,6 +12,7 @@ import (
 
 	"github.com/planbot-go/planbot/actions"
 	"github.com/planbot-go/planbot/bot"
+	"github.com/planbot-go/planbot/internal/fakeconnector"
 	"github.com/planbot-go/planbot/planner"
 	"github.com/planbot-go/planbot/state"
 )
@@ -396,4 +397,34 @@ func TestTheTruthIsSaidWithoutTheModel(t *testing.T) {
 	d.model.Fails(http.StatusInternalServerError, "")
 	d.deliver(click(approve, nil))
 	d.expectFault("This failed: closeTicket, ticket 13 is locked.")
+}
+
+// TestWhatWasSpentAndCalledBeforeAnApprovalCounts after it.
+func TestWhatWasSpentAndCalledBeforeAnApprovalCounts(t *testing.T) {
+	t.Parallel()
+	add := do("addItem", `{"list":"l","item":"i"}`)
+	for words, limit := range map[string]func(*bot.Config){
+		"going in circles":      func(c *bot.Config) { c.MaxSameCalls = 2 },
+		"more than I may spend": func(c *bot.Config) { c.Budget.Tokens = 1 },
+	} {
+		d := newDesk(t, limit)
+		d.model.Says(plan(add, do("closeTicket", `{"id":7}`)), plan(add, say("And again.")))
+		approve, _ := buttons(t, d.ask(nil, "close 7"))
+		d.deliver(click(approve, nil))
+		d.expectFault(words)
+	}
+}
+
+// TestWhatFollowsGoesWhereTheClickCameFrom: the channel may have moved since.
+func TestWhatFollowsGoesWhereTheClickCameFrom(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	d.model.Says(closePlan)
+	approve, _ := buttons(t, d.ask(nil, "close it"))
+	moved := fakeconnector.New(t)
+	d.deliver(click(approve, event{"serviceUrl": moved.URL}))
+	if got := moved.Next(t).Text(); got != "Closed it." {
+		t.Errorf("got %q", got)
+	}
+	d.connector.None(t)
 }
