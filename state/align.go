@@ -2,52 +2,70 @@ package state
 
 import "slices"
 
+// maxNesting bounds how often the gaps between aligned elements are looked into.
+const maxNesting = 16
+
 // aligner finds which elements of one array are still there in another, in the
-// same order: as a person would see it, and in time that grows little faster
-// than the arrays. It is the patience diff: what both ends have in common, then
-// the longest run of what is there equally often, then the gaps within.
+// same order, in time that grows little faster than the arrays: what both ends
+// have in common, then the longest run of what is in both, then the gaps within,
+// where what is there several times may have been paired across the run.
 type aligner struct {
-	was, is  []int32 // keys
-	to, from []int   // indexes in the other one, none when it is not there
+	was, is []int32 // keys
+	from    []int   // where in was the elements of is are, none when they are new
 }
 
-// align returns for each element of was its index in is, and the other way round.
-func (m *merger) align(was, is []int) (to, from []int) {
-	a := aligner{was: m.keys(was), is: m.keys(is), to: make([]int, len(was)), from: make([]int, len(is))}
-	for i := range a.to {
-		a.to[i] = none
-	}
-	for i := range a.from {
-		a.from[i] = none
-	}
+// align returns for each element of is its index in was.
+func align(was, is []int32) []int {
+	a := aligner{was: was, is: is, from: nones(len(is))}
 	a.align(0, len(was), 0, len(is), maxNesting)
-	return a.to, a.from
+	return a.from
 }
 
-func (m *merger) keys(nodes []int) []int32 {
+// keys are what elements are told apart by: their handles, or all that they hold.
+func (m *merger) keys(nodes []int, keyed bool) []int32 {
 	keys := make([]int32, len(nodes))
 	for i, n := range nodes {
-		keys[i] = m.nodes[n].key
+		keys[i] = m.nodes[n].id
+		if keyed {
+			keys[i] = m.nodes[n].key
+		}
 	}
 	return keys
 }
 
-func (a *aligner) pair(w, i int) { a.to[w], a.from[i] = i, w }
+// keyed: no handle is there twice in one array, as a person's name would be in a
+// list of messages. Then elements are known by their handles.
+func (m *merger) keyed(arrays ...[]int) bool {
+	for _, array := range arrays {
+		seen := map[int32]bool{}
+		for _, n := range array {
+			key := m.nodes[n].key
+			if key == m.nodes[n].id {
+				continue
+			}
+			if seen[key] {
+				return false
+			}
+			seen[key] = true
+		}
+	}
+	return true
+}
 
 // align pairs was[w:wEnd] with is[i:iEnd].
 func (a *aligner) align(w, wEnd, i, iEnd, depth int) {
 	for ; w < wEnd && i < iEnd && a.was[w] == a.is[i]; w, i = w+1, i+1 {
-		a.pair(w, i)
+		a.from[i] = w
 	}
 	for ; w < wEnd && i < iEnd && a.was[wEnd-1] == a.is[iEnd-1]; wEnd, iEnd = wEnd-1, iEnd-1 {
-		a.pair(wEnd-1, iEnd-1)
+		a.from[iEnd-1] = wEnd - 1
 	}
 	if w == wEnd || i == iEnd {
 		return
 	}
-	pairs := longestRun(a.candidates(w, wEnd, i, iEnd, depth > 0))
+	pairs := longestRun(a.candidates(w, wEnd, i, iEnd))
 	for _, p := range pairs {
-		a.pair(p[0], p[1])
+		a.from[p[1]] = p[0]
 	}
 	if depth == 0 {
 		return
@@ -61,35 +79,20 @@ func (a *aligner) align(w, wEnd, i, iEnd, depth int) {
 }
 
 // candidates pairs the first of a key with the first, the second with the
-// second, in the order of was. When exact, only of keys that are there equally
-// often, if there are any: the others may have been added or taken away anywhere.
-func (a *aligner) candidates(w, wEnd, i, iEnd int, exact bool) [][2]int {
+// second and so on, in the order of was.
+func (a *aligner) candidates(w, wEnd, i, iEnd int) [][2]int {
 	places := map[int32][]int{}
 	for ; i < iEnd; i++ {
 		places[a.is[i]] = append(places[a.is[i]], i)
 	}
-	count := map[int32]int{}
-	for _, key := range a.was[w:wEnd] {
-		count[key]++
-	}
-	var all, equal [][2]int
-	seen := map[int32]int{}
+	var pairs [][2]int
 	for ; w < wEnd; w++ {
-		key := a.was[w]
-		n := seen[key]
-		seen[key]++
-		if n >= len(places[key]) {
-			continue
-		}
-		all = append(all, [2]int{w, places[key][n]})
-		if count[key] == len(places[key]) {
-			equal = append(equal, [2]int{w, places[key][n]})
+		if left := places[a.was[w]]; len(left) > 0 {
+			pairs = append(pairs, [2]int{w, left[0]})
+			places[a.was[w]] = left[1:]
 		}
 	}
-	if exact && len(equal) > 0 {
-		return equal
-	}
-	return all
+	return pairs
 }
 
 // longestRun is a longest part of pairs, which grow in their first number, that

@@ -79,6 +79,39 @@ func BenchmarkScopeUntouched(b *testing.B) {
 	}
 }
 
+// BenchmarkChanges is what a journal asks of each turn: of a scope that was
+// looked at, and of one that was changed.
+func BenchmarkChanges(b *testing.B) {
+	doc := state.EncodeScope(b, fill)
+	for name, change := range map[string]func(*state.Scope){
+		"looked at": func(s *state.Scope) { state.Of[BenchLists](s) },
+		"changed":   func(s *state.Scope) { turn(s, 1) },
+	} {
+		b.Run(name, func(b *testing.B) {
+			state.CycleScope(b, doc, func(s *state.Scope) {
+				change(s)
+				b.ReportAllocs()
+				for b.Loop() {
+					if _, err := s.Changes(); err != nil {
+						b.Fatal(err)
+					}
+				}
+			})
+		})
+	}
+}
+
+func BenchmarkRebase(b *testing.B) {
+	doc := state.EncodeScope(b, fill)
+	b.ReportAllocs()
+	for b.Loop() {
+		state.CycleScope(b, doc, func(s *state.Scope) {
+			turn(s, 1)
+			state.RaceScope(b, s, doc, func(s *state.Scope) { turn(s, 2) })
+		})
+	}
+}
+
 func BenchmarkTurnEmbedded(b *testing.B) { benchmarkTurn(b, openEmbedded(b, state.Config{})) }
 
 func BenchmarkTurnServer(b *testing.B) {

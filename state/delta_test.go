@@ -2,7 +2,10 @@ package state_test
 
 import (
 	"errors"
+	"fmt"
+	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/go-json-experiment/json"
@@ -50,6 +53,15 @@ func (b *shared) change(change func(s *state.Scope)) {
 	s := b.load()
 	change(s)
 	b.save(s)
+}
+
+// unwritten saves s, which has to find nothing that is to be written.
+func (b *shared) unwritten(s *state.Scope) {
+	b.t.Helper()
+	other := b.load()
+	b.save(s)
+	*state.At[int](other, "other")++
+	b.save(other) // no conflict
 }
 
 // lose saves s, which has to lose the race, and rebases it.
@@ -111,6 +123,7 @@ func TestRebase(t *testing.T) {
 		*state.At[int](s, "n") = 5
 		*state.Of[Place](s) = Place{41.9, 12.5}
 		*state.At[string](s, "gone") = "x"
+		*state.At[string](s, "theirs") = "x"
 	})
 	s := b.load()
 	person, notes, n, place := state.Of[Person](s), state.At[map[string]string](s, "notes"), state.At[int](s, "n"), state.Of[Place](s)
@@ -123,7 +136,9 @@ func TestRebase(t *testing.T) {
 	*place = Place{48.8, 2.3}
 	*tags = append(*tags, "mine")
 	s.Remove("gone")
+	state.At[string](s, "gone")
 	b.change(func(s *state.Scope) {
+		s.Remove("theirs")
 		p := state.Of[Person](s)
 		p.Name, p.Likes, p.Facts["city"] = "Mia B.", append(p.Likes, "nuts"), "Paris"
 		delete(*state.At[map[string]string](s, "notes"), "b")
@@ -143,6 +158,9 @@ func TestRebase(t *testing.T) {
 	}
 	if *n != 7 || *place != (Place{48.8, 2.3}) || *looked != "theirs" || !cmp.Equal(*tags, []string{"theirs", "mine"}) {
 		t.Error(*n, *place, *looked, *tags)
+	}
+	if *state.At[string](s, "theirs") != "" || s.Err() != nil {
+		t.Error("what they removed is still there", s.Err())
 	}
 	if state.Of[Person](s) != person || state.At[int](s, "n") != n {
 		t.Error("a pointer is not live any more")
@@ -225,11 +243,14 @@ func TestRestoreAfterRebase(t *testing.T) {
 func TestRebaseOfWhatWasSavedWithoutAnAnswer(t *testing.T) {
 	t.Parallel()
 	b := newShared(t)
-	s := b.load()
+	s, before := b.load(), b.load()
 	*state.At[int](s, "n") = 1
-	if fresh := b.load(); s.Rebase(fresh) != nil || *state.At[int](s, "n") != 1 {
+	state.Unanswered(b.t, b.Redis, s)
+	if s.Rebase(before) != nil || *state.At[int](s, "n") != 1 {
 		t.Error("a rebase on the same document changed something")
 	}
+	b.save(s) // is no conflict with what arrived late
+	*state.At[int](s, "n") = 7
 	state.Unanswered(b.t, b.Redis, s)
 	*state.At[int](s, "n") = 2
 	if err := s.Rebase(b.load()); err != nil || *state.At[int](s, "n") != 2 {
@@ -239,12 +260,91 @@ func TestRebaseOfWhatWasSavedWithoutAnAnswer(t *testing.T) {
 	b.want(map[string]string{"n": `2`})
 }
 
+// TestRebaseAfterNoAnswer: a count that may be in what others built on is not added again.
+func TestRebaseThatLeavesNothingToSave(t *testing.T) {
+	t.Parallel()
+	b := newShared(t)
+	b.change(func(s *state.Scope) { *state.At[string](s, "gone") = "x"; *state.At[string](s, "new") = "x" })
+	s := b.load()
+	both := func(s *state.Scope) { s.Remove("gone"); *state.At[string](s, "new") = "y" }
+	both(s)
+	b.change(both)
+	b.lose(s)
+	b.unwritten(s)
+}
+
+func TestRebaseAfterNoAnswer(t *testing.T) {
+	t.Parallel()
+	b := newShared(t)
+	s := b.load()
+	*state.At[int](s, "n") = 1
+	state.Unanswered(t, b.Redis, s)
+	b.change(func(s *state.Scope) { *state.At[string](s, "new") = "theirs" })
+	b.lose(s)
+	b.save(s)
+	b.want(map[string]string{"n": `1`, "new": `"theirs"`})
+}
+
+func TestRebaseOfWhatDoesNotFitTogether(t *testing.T) {
+	t.Parallel()
+	b := newShared(t)
+	b.change(func(s *state.Scope) { *state.At[[2]string](s, "place") = [2]string{"a", "b"} })
+	s := b.load()
+	*state.At[[2]string](s, "place") = [2]string{"c", "d"}
+	b.change(func(s *state.Scope) { *state.At[[2]string](s, "place") = [2]string{"e", "f"} })
+	b.lose(s) // four words do not fit
+	b.save(s)
+	b.want(map[string]string{"place": `["c","d"]`})
+}
+
+// TestCountsOfManyTurns: turns of one person in many conversations, each of
+// which counts, adds and looks, as often as it takes.
+func TestCountsOfManyTurns(t *testing.T) {
+	t.Parallel()
+	b := newShared(t)
+	const turns = 8
+	var wg sync.WaitGroup
+	for i := range turns {
+		wg.Go(func() {
+			s, err := b.Load(t.Context(), b.key)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			state.Of[Person](s[0]).Likes = append(state.Of[Person](s[0]).Likes, fmt.Sprint(i))
+			*state.At[int](s[0], "n")++
+			for err = b.Save(t.Context(), s[0]); errors.Is(err, state.ErrConflict); err = b.Save(t.Context(), s[0]) {
+				fresh, err := b.Load(t.Context(), b.key)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				if err := s[0].Rebase(fresh[0]); err != nil {
+					t.Error(err)
+					return
+				}
+			}
+			if err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	wg.Wait()
+	s := b.load()
+	likes := state.Of[Person](s).Likes
+	slices.Sort(likes)
+	if n := *state.At[int](s, "n"); n != turns || len(slices.Compact(likes)) != turns {
+		t.Errorf("%d turns made %d and %v", turns, n, likes)
+	}
+}
+
 func TestRebaseRefuses(t *testing.T) {
 	t.Parallel()
 	b := newShared(t)
-	b.change(func(s *state.Scope) { *state.At[int](s, "n") = 5 })
+	b.change(func(s *state.Scope) { *state.At[int](s, "n") = 5; *state.At[string](s, "gone") = "x" })
 	s := b.load()
 	state.At[int](s, "n")
+	s.Remove("gone")
 	*state.At[string](s, "new") = "mine"
 	b.change(func(s *state.Scope) { s.Remove("n"); *state.At[string](s, "n") = "other" })
 	if err := s.Rebase(b.load()); !errors.Is(err, state.ErrValue) || *state.At[int](s, "n") != 5 {
@@ -252,6 +352,9 @@ func TestRebaseRefuses(t *testing.T) {
 	}
 	if err := b.Save(t.Context(), s); !errors.Is(err, state.ErrConflict) {
 		t.Errorf("a refused rebase left something behind: %v", err)
+	}
+	if d, err := s.Changes(); err != nil || len(d.Values) != 2 {
+		t.Errorf("a refused rebase forgot a change: %v, %v", d, err)
 	}
 	if err := s.Rebase(state.NewScope()); err == nil {
 		t.Error("another document was taken")
@@ -334,7 +437,7 @@ func TestApply(t *testing.T) {
 	}
 	// The process dies here. Another conversation writes, then the turn is taken over, twice.
 	b.change(func(s *state.Scope) { p := state.Of[Person](s); p.Likes = append(p.Likes, "nuts") })
-	for range 2 {
+	for round := range 2 {
 		var d state.Delta
 		if err := json.Unmarshal(kept, &d); err != nil {
 			t.Fatal(err)
@@ -343,6 +446,9 @@ func TestApply(t *testing.T) {
 		n := state.At[int](s, "n") // live before, as after a load by someone else
 		if err := s.Apply(d); err != nil {
 			t.Fatal(err)
+		}
+		if round == 1 {
+			b.unwritten(s)
 		}
 		if *n != 5 || !cmp.Equal(state.Of[Person](s).Likes, []string{"tea", "nuts", "figs"}) {
 			t.Error(*n, state.Of[Person](s))

@@ -1,21 +1,13 @@
 package state
 
 import (
+	"bytes"
 	"testing"
-
-	"github.com/go-json-experiment/json/jsontext"
 )
 
 // Merge is the merge of JSON values, "" for none.
 func Merge(was, ours, theirs string, certain bool) string {
-	return string(merge(orNil(was), orNil(ours), orNil(theirs), certain))
-}
-
-func orNil(s string) jsontext.Value {
-	if s == "" {
-		return nil
-	}
-	return jsontext.Value(s)
+	return string(merge(orNone(was), orNone(ours), orNone(theirs), certain))
 }
 
 // Unanswered saves s and lets it believe that no answer came.
@@ -27,4 +19,24 @@ func Unanswered(tb testing.TB, r *Redis, s *Scope) {
 	}
 	before.unsure = []string{s.version}
 	*s = before
+}
+
+// RaceScope rebases s, loaded from doc, on what change made of doc.
+func RaceScope(tb testing.TB, s *Scope, doc string, change func(*Scope)) {
+	tb.Helper()
+	theirs, fresh := &Scope{key: s.key}, &Scope{key: s.key}
+	if err := theirs.read(doc, 1<<20); err != nil {
+		tb.Fatal(err)
+	}
+	change(theirs)
+	var buf bytes.Buffer
+	if _, err := theirs.encode(&buf, newVersion(), 1); err != nil {
+		tb.Fatal(err)
+	}
+	if err := fresh.read(buf.String(), 1<<20); err != nil {
+		tb.Fatal(err)
+	}
+	if err := s.Rebase(fresh); err != nil {
+		tb.Fatal(err)
+	}
 }

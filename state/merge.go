@@ -108,45 +108,64 @@ func (m *merger) stay(b, n int) bool {
 	if m.all(jsontext.KindBeginArray, b, n) {
 		return m.news(b, n)
 	}
-	return m.write(n)
+	return m.grew(b, n) && m.write(n)
+}
+
+// grew: n has something that b had not.
+func (m *merger) grew(b, n int) bool {
+	start := len(m.out)
+	some := !m.same(b, n) && m.news(b, n)
+	m.out = m.out[:start]
+	return some
 }
 
 // news puts out what n has and b had not, with what it stands in.
 func (m *merger) news(b, n int) bool {
-	start := len(m.out)
 	switch {
 	case m.all(jsontext.KindBeginObject, b, n):
-		if m.newMembers(b, n) {
-			return true
-		}
-		m.out = m.out[:start]
-		return false
+		return m.newMembers(b, n, none)
 	case m.all(jsontext.KindBeginArray, b, n):
 		return m.newElements(b, n)
 	}
 	return m.write(n)
 }
 
-func (m *merger) newMembers(b, n int) (some bool) {
+// newMembers puts out what is new in n, and with it the handle that n has kept.
+func (m *merger) newMembers(b, n, handle int) bool {
+	start, kept := len(m.out), 0
 	was := m.byName(b)
 	w := m.begin('{')
 	for name, i := range m.members(n) {
 		old := was.of(m.nodes[name].id)
-		if m.same(old, i) {
-			continue
+		switch {
+		case i == handle:
+			w.member(m.nodes[name].text, func() bool { return m.write(i) })
+			kept++
+		case !m.same(old, i):
+			w.member(m.nodes[name].text, func() bool { return m.news(old, i) })
 		}
-		w.member(m.nodes[name].text, func() bool { return m.news(old, i) })
 	}
-	return w.end('}') > 0
+	if w.end('}') > kept {
+		return true
+	}
+	m.out = m.out[:start]
+	return false
 }
 
-func (m *merger) newElements(b, n int) (some bool) {
+func (m *merger) newElements(b, n int) bool {
 	start := len(m.out)
 	was, is := m.elements(b), m.elements(n)
-	_, from := m.align(was, is)
+	from := m.side(was, is, m.keyed(was, is)).was
+	moved := m.missing(was, from)
 	w := m.begin('[')
 	for i, at := range is {
-		if from[i] == none || !m.same(was[from[i]], at) {
+		switch id := m.nodes[at].id; {
+		case from[i] != none && m.same(was[from[i]], at):
+		case from[i] != none:
+			w.element(func() bool { return m.newMembers(was[from[i]], at, m.handle(at)) })
+		case moved[id] > 0:
+			moved[id]--
+		default:
 			w.element(func() bool { return m.write(at) })
 		}
 	}
@@ -155,6 +174,20 @@ func (m *merger) newElements(b, n int) (some bool) {
 		return false
 	}
 	return true
+}
+
+// missing counts by id the elements of was that from does not speak of.
+func (m *merger) missing(was, from []int) map[int32]int {
+	missing := map[int32]int{}
+	for _, n := range was {
+		missing[m.nodes[n].id]++
+	}
+	for _, w := range from {
+		if w != none {
+			missing[m.nodes[was[w]].id]--
+		}
+	}
+	return missing
 }
 
 // mergeObjects merges member by member, in their order, then ours.
@@ -207,14 +240,10 @@ func (m *merger) begin(c byte) *writer {
 	return &writer{m: m}
 }
 
+func (w *writer) element(value func() bool) { w.member("", value) }
+
 // member writes a member, unless value says that there is none.
 func (w *writer) member(name string, value func() bool) {
-	w.child(name, value)
-}
-
-func (w *writer) element(value func() bool) { w.child("", value) }
-
-func (w *writer) child(name string, value func() bool) {
 	start := len(w.m.out)
 	if w.n > 0 {
 		w.m.out = append(w.m.out, ',')

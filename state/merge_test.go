@@ -2,6 +2,7 @@ package state_test
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"strings"
 	"testing"
 
@@ -12,8 +13,8 @@ import (
 	"github.com/planbot-go/planbot/state"
 )
 
-// Names of the tables' columns: what was, what we made of it, what they made of
-// it, what becomes of that; nothing is no value.
+// threeWay is what was, what we made of it, what they made of it, and what
+// becomes of that; nothing is no value.
 type threeWay struct{ was, ours, theirs, want string }
 
 func TestMerge(t *testing.T) {
@@ -35,6 +36,7 @@ func TestMerge(t *testing.T) {
 			{`true`, `null`, `false`, `null`},
 			{`1`, `[1]`, `{"a":1}`, `[1]`},
 			{`1.5`, `2.5`, `3.5`, `2.5`},
+			{`"\u0061\u0022"`, `"a\""`, `"c"`, `"c"`},
 		},
 		"counts": {
 			{`5`, `6`, `7`, `8`},
@@ -77,6 +79,8 @@ func TestMerge(t *testing.T) {
 			{`["1","2","3"]`, `["5","6","7"]`, `["2","3","4"]`, `["5","6","7","4"]`},
 			{`["ok","a","b"]`, `["a","b","c"]`, `["a","b","ok"]`, `["a","b","ok","c"]`},
 			{`["ok","a","b"]`, `["a","b","ok"]`, `["a","b","c"]`, `["a","b","c","ok"]`},
+			{`["a","b","ok","c"]`, `["ok","b","ok","c"]`, `["a","b","ok","c","d"]`, `["ok","b","ok","c","d"]`},
+			{`["ok","a","ok","b"]`, `["a","ok","b","ok"]`, `["ok","a","b"]`, `["a","b","ok"]`},
 			{`["ok","ok","ok"]`, `["ok","ok","x"]`, `["ok","ok","y"]`, `["ok","ok","y","x"]`},
 			{`[1,2,3]`, `[2,3,4]`, `[2,3,5]`, `[2,3,5,4]`},
 		},
@@ -85,24 +89,43 @@ func TestMerge(t *testing.T) {
 				`[{"id":1,"t":"a"},{"id":2,"t":"b"}]`, `[{"id":1,"t":"a","done":true},{"id":2,"t":"b"}]`, `[{"id":1,"t":"A"},{"id":2,"t":"b"},{"id":3}]`,
 				`[{"id":1,"t":"A","done":true},{"id":2,"t":"b"},{"id":3}]`,
 			},
+			{`[{"id":1},{"id":2}]`, `[{"id":2},{"id":1}]`, `[{"id":1,"t":"a"},{"id":2}]`, `[{"id":2},{"id":1,"t":"a"}]`},
 			{`[{"ID":"x","t":"a"}]`, `[{"ID":"x","t":"b"}]`, `[]`, `[{"ID":"x","t":"b"}]`},
 			{`[{"ID":"x","t":"a"}]`, `[]`, `[{"ID":"x","t":"b"}]`, `[{"ID":"x","t":"b"}]`},
 			{`[]`, `[{"id":3,"t":"milk"}]`, `[{"id":3,"t":"eggs"}]`, `[{"id":3,"t":"eggs"},{"id":3,"t":"milk"}]`},
+		},
+		"elements with a name": {
+			{
+				`[{"name":"food","items":["a"]}]`, `[{"name":"food","items":["a","b"]}]`, `[{"name":"food","items":["a","c"]},{"name":"x"}]`,
+				`[{"name":"food","items":["a","c","b"]},{"name":"x"}]`,
+			},
+			{`[]`, `[{"name":"food","items":["a"]}]`, `[{"name":"food","items":["b"]}]`, `[{"name":"food","items":["b","a"]}]`},
+			{`[]`, `[{"name":"Mia","text":"hi"}]`, `[{"name":"Mia","text":"yo"}]`, `[{"name":"Mia","text":"yo"},{"name":"Mia","text":"hi"}]`},
+			{
+				`[{"name":"Mia","t":"1"},{"name":"Mia","t":"2"}]`, `[{"name":"Mia","t":"2"},{"name":"Mia","t":"3"}]`, `[{"name":"Mia","t":"2"},{"name":"Bo","t":"4"}]`,
+				`[{"name":"Mia","t":"2"},{"name":"Bo","t":"4"},{"name":"Mia","t":"3"}]`,
+			},
+			{`[{"name":"a"},{"id":"a"}]`, `[{"name":"a","x":"1"},{"id":"a"}]`, `[{"id":"a","y":"1"},{"name":"a"}]`, `[{"id":"a","y":"1"},{"name":"a","x":"1"}]`},
 		},
 		"taken away and changed": {
 			{`{"a":{"b":1,"c":"2"}}`, `{"a":{"b":1,"c":"3"}}`, `{}`, `{"a":{"b":1,"c":"3"}}`},
 			{`{"a":{"b":1,"c":"2"}}`, `{}`, `{"a":{"b":1,"c":"3"}}`, `{"a":{"b":1,"c":"3"}}`},
 			{`{"a":["1","2"]}`, `{"a":["1","2","3"]}`, `{}`, `{"a":["3"]}`},
 			{`{"a":["1","2"]}`, `{"a":["2"]}`, `{}`, `{}`},
+			{`{"a":{"b":"1","c":"2"}}`, `{"a":{"b":"1"}}`, `{}`, `{}`},
+			{`[{"id":1,"b":"1"}]`, `[{"id":1}]`, `[]`, `[]`},
 		},
 		"all of it taken away": {
 			{`["1","2"]`, `["2","3"]`, ``, `["3"]`},
 			{`["1","2"]`, `["2"]`, ``, ``},
+			{`["1","2","3"]`, `["3","1","2","4","4"]`, ``, `["4","4"]`},
 			{`{"name":"Mia","city":"Rome"}`, `{"name":"Mia","city":"Paris"}`, ``, `{"city":"Paris"}`},
 			{`{"name":"Mia","city":"Rome"}`, ``, `{"name":"Mia","city":"Paris"}`, `{"city":"Paris"}`},
 			{`{"p":{"name":"Mia","city":"Rome"},"l":["a"]}`, `{"p":{"name":"Mia","city":"Rome","age":7},"l":["a","b"]}`, ``, `{"p":{"age":7},"l":["b"]}`},
 			{`{"a":1,"b":2}`, `{"a":1}`, ``, ``},
 			{`"a"`, `"b"`, ``, `"b"`},
+			{`[{"name":"food","items":["a"]},{"name":"x"}]`, `[{"name":"food","items":["a","b"]},{"name":"x"}]`, ``, `[{"name":"food","items":["b"]}]`},
+			{`[{"id":1,"a":"1","b":"1"}]`, `[{"id":1,"b":"1"}]`, ``, ``},
 		},
 		"no JSON": {
 			{`{`, `}`, `]`, `}`},
@@ -163,19 +186,29 @@ func FuzzMerge(f *testing.F) {
 		{`5`, `6`, `"\u0061"`, ``},
 		{``, `{"a":{"b":[1e3]}}`, `{"a":{"b":[1000]}}`, ``},
 	} {
-		f.Add(c.was, c.ours, c.theirs)
+		f.Add(c.was, c.ours, c.theirs, uint64(7))
 	}
-	f.Fuzz(func(t *testing.T, was, ours, theirs string) {
-		for _, certain := range []bool{false, true} {
-			merged := state.Merge(was, ours, theirs, certain)
-			if again := state.Merge(was, ours, theirs, certain); again != merged {
-				t.Fatalf("%q, then %q", merged, again)
-			}
-			wantSame(t, "ours alone", state.Merge(was, ours, was, certain), ours)
-			wantSame(t, "theirs alone", state.Merge(was, was, theirs, certain), theirs)
+	f.Fuzz(func(t *testing.T, was, ours, theirs string, seed uint64) {
+		laws(t, was, ours, theirs)
+		var v any
+		if json.Unmarshal([]byte(was), &v) == nil { // and what is more like life: changes of one value
+			m := maker{Rand: rand.New(rand.NewPCG(seed, 0)), swaps: true}
+			laws(t, was, encode(t, m.change(v)), encode(t, m.change(v)))
 		}
-		wantSame(t, "both alike", state.Merge(was, ours, ours, false), ours)
 	})
+}
+
+func laws(t *testing.T, was, ours, theirs string) {
+	t.Helper()
+	for _, certain := range []bool{false, true} {
+		merged := state.Merge(was, ours, theirs, certain)
+		if again := state.Merge(was, ours, theirs, certain); again != merged {
+			t.Fatalf("%q, then %q", merged, again)
+		}
+		wantSame(t, "ours alone", state.Merge(was, ours, was, certain), ours)
+		wantSame(t, "theirs alone", state.Merge(was, was, theirs, certain), theirs)
+	}
+	wantSame(t, "both alike", state.Merge(was, ours, ours, false), ours)
 }
 
 // wantSame checks that both are equal as JSON, or the same text where it is none.

@@ -28,7 +28,7 @@ type forest struct {
 type node struct {
 	text string // the JSON it was read from
 	id   int32
-	key  int32 // in an array: elements with the same key are the same one, maybe changed
+	key  int32 // of an object, by its handle: what changed and kept its key is the same. Else id
 	next int32 // after its last child
 	kind jsontext.Kind
 }
@@ -115,17 +115,10 @@ func (f *forest) closeArray(at int) {
 	f.nodes[at].id, f.nodes[at].key = id, id
 }
 
-// closeObject gives an object its id and its key: that of its member "id", if
-// it has one that is a string or a number.
 func (f *forest) closeObject(at int) {
 	var members [][2]int32
-	own := int32(none)
 	for name, i := range f.members(at) {
-		n := f.nodes[i]
-		members = append(members, [2]int32{f.nodes[name].id, n.id})
-		if strings.EqualFold(f.nodes[name].text, `"id"`) && (n.kind == jsontext.KindString || n.kind == jsontext.KindNumber) {
-			own = n.id
-		}
+		members = append(members, [2]int32{f.nodes[name].id, f.nodes[i].id})
 	}
 	slices.SortFunc(members, func(a, b [2]int32) int { return cmp.Compare(a[0], b[0]) })
 	name := append(f.scratch[:0], '{')
@@ -134,11 +127,30 @@ func (f *forest) closeObject(at int) {
 	}
 	id := f.idOf(name)
 	f.nodes[at].id, f.nodes[at].key = id, id
-	if own != none {
-		name = binary.AppendVarint(append(name[:0], '#'), int64(own))
-		f.nodes[at].key = f.idOf(name)
+	if handle := f.handle(at); handle != none {
+		name = binary.AppendVarint(append(name[:0], '#'), int64(f.nodes[handle].id))
+		f.nodes[at].key = f.idOf(append(name, strings.ToLower(f.nodes[handle-1].text)...))
 	}
 	f.scratch = name
+}
+
+// handle finds the member by which an object is known: the value of "id", or
+// else of "name", in any case of letters. A name is no handle of its own accord,
+// see keyed.
+func (f *forest) handle(at int) int {
+	handle := none
+	for name, i := range f.members(at) {
+		if kind := f.nodes[i].kind; kind != jsontext.KindString && kind != jsontext.KindNumber {
+			continue
+		}
+		switch {
+		case strings.EqualFold(f.nodes[name].text, `"id"`):
+			return i
+		case handle == none && strings.EqualFold(f.nodes[name].text, `"name"`):
+			handle = i
+		}
+	}
+	return handle
 }
 
 func (f *forest) idOf(name []byte) int32 {

@@ -70,6 +70,22 @@ func testConflictDelete(t *testing.T, b *bundle) {
 	b.want(key, 2)
 }
 
+func testRebase(t *testing.T, b *bundle) {
+	key := b.conversation("a")
+	b.put(key, 1)
+	first, second := b.one(key), b.one(key)
+	*state.At[int](first, "n") += 2
+	n := state.At[int](second, "n")
+	*n += 3
+	b.save(first)
+	wantConflict(t, b.Save(b.t.Context(), second), []state.Key{key}, nil)
+	if err := second.Rebase(b.one(key)); err != nil || *n != 6 {
+		t.Fatalf("rebased to %d: %v", *n, err)
+	}
+	b.save(second)
+	b.want(key, 6)
+}
+
 func testDeleteTwice(_ *testing.T, b *bundle) {
 	key := b.conversation("a")
 	b.put(key, 1)

@@ -40,6 +40,7 @@ func Run(t *testing.T, open func(t *testing.T) Store) {
 		"delete and make again (ABA)":        testConflictABA,
 		"a delete can lose":                  testConflictDelete,
 		"deleting twice":                     testDeleteTwice,
+		"a lost race is made up for":         testRebase,
 		"one partition, all or nothing":      testPartitionIsAtomic,
 		"what was saved beside a conflict":   testPartlySaved,
 		"values that do not decode":          testDecodeFault,
