@@ -90,7 +90,7 @@ func New(cfg Config) (*Client, error) {
 	if cfg.Transport == nil {
 		cfg.Transport = guardedTransport(cfg.Hosts)
 	}
-	return &Client{cfg: cfg, http: noRedirects(cfg.Transport)}, nil
+	return &Client{cfg: cfg, http: noRedirects(traced{cfg.Transport})}, nil
 }
 
 // Close gives up idle connections.
