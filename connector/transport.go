@@ -15,7 +15,7 @@ import (
 const (
 	dialTimeout     = 10 * time.Second
 	idleConnTimeout = 90 * time.Second
-	maxIdlePerHost  = 128 // the connector of a region is one host
+	maxIdlePerHost  = 1024 // the connector of a region is one host
 	maxHeaderBytes  = 64 << 10
 )
 
@@ -56,6 +56,7 @@ func guardedTransport(hosts *ServiceHosts) *http.Transport {
 	d := &guardedDialer{hosts: hosts}
 	t := newTransport(d.dial)
 	t.Proxy = d.proxy
+	t.DisableCompression = true // answers are short, and most are an id
 	return t
 }
 
