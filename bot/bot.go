@@ -20,6 +20,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/rs/zerolog"
+	"go.opentelemetry.io/otel/trace"
 
 	"github.com/planbot-go/planbot/actions"
 	"github.com/planbot-go/planbot/activity"
@@ -131,6 +132,10 @@ type Config struct {
 	// Metrics is where the bot's metrics are registered, all named planbot_…. nil:
 	// there are none.
 	Metrics prometheus.Registerer
+	// Traces makes the spans of turns: their plans, calls of models, commands, sends,
+	// loads and saves. They hold names, numbers and ids, nothing that people or models
+	// wrote. nil: there are none, which costs nothing.
+	Traces trace.TracerProvider
 	// Log receives what the bot reports. The zero value is silent.
 	Log zerolog.Logger
 }

@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"sync"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -101,7 +102,11 @@ func (a *app) drain(server *http.Server) error {
 	}
 	ctx, cancel = context.WithTimeout(context.Background(), max(leastCloseTime, min(closeTimeout, time.Until(end))))
 	defer cancel()
-	if err := server.Shutdown(ctx); err != nil {
+	var flush sync.WaitGroup
+	flush.Go(func() { a.flush(ctx) })
+	err := server.Shutdown(ctx)
+	flush.Wait()
+	if err != nil {
 		a.log.Debug().Err(err).Msg("connections were cut off")
 		return server.Close()
 	}
