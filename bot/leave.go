@@ -70,7 +70,8 @@ func (b *Bot) leave(ctx context.Context, t *Turn, err error) (more bool) {
 		b.giveUp(t.hold, later.after)
 	case errors.Is(t.hold.Err(), state.ErrLost), errors.Is(err, state.ErrLost):
 		b.meter.leaseLost()
-		log.Warn().Msg("turn left: another process has its lane")
+		log.Warn().Msg("turn left: another process has its lane, or may have")
+		b.giveUp(t.hold, 0) // if it has not
 	case errors.Is(err, state.ErrUnavailable):
 		log.Error().Str("error", cause(err)).Msg("turn left until redis is back")
 		b.giveUp(t.hold, afterOutage)

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"math/rand/v2"
 	"slices"
 	"time"
@@ -63,6 +64,10 @@ func (t *Turn) loaded(scopes []*state.Scope) {
 // what was done in state counts as done. Where somebody else changed the same state
 // meanwhile, both changes are kept.
 func (t *Turn) save(ctx context.Context) error {
+	if err := ctx.Err(); err != nil {
+		return fmt.Errorf("save state: %w", err)
+	}
+	ctx = zerolog.Ctx(ctx).WithContext(t.lane) // what has begun is not cut off by the turn's time
 	err := t.merging(ctx, func() error {
 		journal, err := t.journal()
 		if err != nil {
