@@ -128,9 +128,6 @@ func (r *rig) start(ctx context.Context, b bot, replicas int) (*fleet, error) {
 			args: b.Cmd, dir: b.Dir, env: r.environment(b, port), core: r.cores.of(i),
 			log: r.path(fmt.Sprintf("%s-%d.log", b.Name, i+1)),
 		}}
-		if err := os.RemoveAll(one.program.log); err != nil {
-			return f, fmt.Errorf("log of the cell before: %w", err)
-		}
 		if one.process, err = startProcess(ctx, one.program); err != nil {
 			return f, err
 		}

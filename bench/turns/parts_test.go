@@ -2,13 +2,10 @@ package main
 
 import (
 	"io"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 	"time"
-
-	"github.com/google/go-cmp/cmp"
 
 	"github.com/planbot-go/planbot/actions"
 	"github.com/planbot-go/planbot/actions/lists"
@@ -129,56 +126,5 @@ func TestWhatFails(t *testing.T) {
 	}
 	if r := (report{cells: []cell{{Turns: 1, Retried: 1}}}); r.failed() {
 		t.Error("what was cured by one retry is a failure")
-	}
-}
-
-func TestWhatIsSharedAmongTurns(t *testing.T) {
-	t.Parallel()
-	at := time.Now()
-	idle := usage{at: at.Add(2 * time.Second), asked: redisStats{reads: 41, commands: 81, bytes: 200, memory: 1000}}.since(usage{at: at})
-	before := usage{
-		at: at, bot: time.Second, load: 2 * time.Second, redis: time.Second, modelCalls: 10, modelBytes: 100,
-		asked: redisStats{reads: 100, commands: 200, bytes: 1000, memory: 2000},
-	}
-	after := usage{
-		at: at.Add(4 * time.Second), bot: 2 * time.Second, load: 4 * time.Second, redis: 3 * time.Second, modelCalls: 20, modelBytes: 500,
-		asked: redisStats{reads: 100 + 1 + 80 + 30, commands: 200 + 1 + 160 + 50, bytes: 1000 + 400 + 700, memory: 5000},
-	}
-	l := &load{talks: []*conversation{
-		{turns: make([]time.Duration, 7), acks: []time.Duration{time.Millisecond}},
-		{turns: []time.Duration{time.Millisecond, 5 * time.Millisecond, 2 * time.Millisecond}},
-	}}
-	l.counts.retried.Add(3)
-	got := cell{Bot: "b"}
-	got.fill(after.since(before), idle, l)
-	want := cell{
-		Bot: "b", Seconds: 4, Turns: 10, TurnsPerSec: 2.5, P95MS: 5, P99MS: 5, AckP50MS: 1, AckP99MS: 1, CPUMS: 100, BotCores: 0.25, LoadCores: 0.5,
-		RoundTrips: 3, Commands: 5, RedisBytes: 70, RedisCPUMS: 200, RedisGrowth: 4000, IdleTrips: 20, IdleCommands: 40, ModelCalls: 1, BytesPerCall: 40, Retried: 3,
-	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Error(diff)
-	}
-}
-
-func TestProcess(t *testing.T) {
-	t.Parallel()
-	log := filepath.Join(t.TempDir(), "log")
-	p, err := startProcess(t.Context(), program{args: []string{"sleep", "60"}, log: log})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := p.died(); err != nil {
-		t.Error(err)
-	}
-	p.stop()
-	if got := p.cmd.ProcessState.String(); got != "signal: terminated" {
-		t.Errorf("it was ended by %s", got)
-	}
-	if p, err = startProcess(t.Context(), program{args: []string{"sh", "-c", "exit 7"}, log: log}); err != nil {
-		t.Fatal(err)
-	}
-	<-p.ended
-	if err := p.listens(t.Context(), 1); err == nil || !strings.Contains(err.Error(), "exit status 7, see "+log) {
-		t.Errorf("a process that is gone listens: %v", err)
 	}
 }

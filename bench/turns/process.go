@@ -26,7 +26,6 @@ type process struct {
 	cmd   *exec.Cmd
 	end   context.CancelFunc
 	ended chan struct{}
-	name  string
 	log   string
 }
 
@@ -65,7 +64,7 @@ func startProcess(ctx context.Context, p program) (*process, error) {
 		cancel()
 		return nil, fmt.Errorf("start %s: %w", strings.Join(args, " "), err)
 	}
-	s := &process{cmd: cmd, end: cancel, ended: make(chan struct{}), name: strings.Join(p.args, " "), log: p.log}
+	s := &process{cmd: cmd, end: cancel, ended: make(chan struct{}), log: p.log}
 	go func() {
 		_ = cmd.Wait() // what it says is in ProcessState
 		close(s.ended)
@@ -85,7 +84,7 @@ func (p *process) stop() {
 func (p *process) died() error {
 	select {
 	case <-p.ended:
-		return fmt.Errorf("%s ended by itself: %s, see %s", p.name, p.cmd.ProcessState, p.log)
+		return fmt.Errorf("process %s ended: %s, see %s", filepath.Base(p.cmd.Path), p.cmd.ProcessState, p.log)
 	default:
 		return nil
 	}
