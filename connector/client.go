@@ -91,6 +91,7 @@ func New(cfg Config) (*Client, error) {
 	if cfg.Transport == nil {
 		cfg.Transport = guardedTransport(cfg.Hosts)
 	}
+	cfg.Transport = traced{cfg.Transport}
 	return &Client{cfg: cfg, header: http.Header{
 		"Accept":     {"application/json"},
 		"User-Agent": {cfg.UserAgent},
