@@ -166,6 +166,52 @@ func TestRedisWasAway(t *testing.T) {
 	})
 }
 
+// A delivery and its answer are remembered for a while, each thing that tells it
+// from others for its own time.
+func TestDuplicatesAreForgotten(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		in := openInbox(t, openEmbedded(t, state.Config{}), state.InboxConfig{})
+		e := entry("hello")
+		e.Duplicates = []state.Duplicate{{ID: "activity"}, {ID: "click", For: time.Minute}}
+		h := accept(t, in, e).Hold
+		if more, err := h.Finish(t.Context(), []byte("answer")); more || err != nil {
+			t.Fatal(more, err)
+		}
+		again := func(id string) bool {
+			t.Helper()
+			e := entry("hello")
+			e.Duplicates = []state.Duplicate{{ID: id, For: time.Second}}
+			receipt := accept(t, in, e)
+			if receipt.Hold != nil {
+				finish(t, receipt.Hold, false)
+			} else if string(receipt.Answer) != "answer" {
+				t.Errorf("answer %q", receipt.Answer)
+			}
+			return receipt.Duplicate
+		}
+		time.Sleep(55 * time.Second)
+		if !again("activity") || !again("click") {
+			t.Error("forgotten within a minute")
+		}
+		time.Sleep(10 * time.Second)
+		if !again("activity") || again("click") {
+			t.Error("a click is not the same after a minute, an activity is")
+		}
+		time.Sleep(28 * time.Minute)
+		if !again("activity") {
+			t.Error("forgotten within half an hour")
+		}
+		time.Sleep(2 * time.Minute)
+		if again("activity") {
+			t.Error("remembered for ever")
+		}
+		if answer, err := in.Answer(t.Context(), lane, e.Turn); answer != nil || err != nil {
+			t.Errorf("its answer is kept for ever: %q, %v", answer, err)
+		}
+	})
+}
+
 // Calls wait for a Redis that comes back, whatever it says meanwhile.
 func TestInboxWaits(t *testing.T) {
 	t.Parallel()
