@@ -60,7 +60,7 @@ func TestTakeoverInTime(t *testing.T) {
 		r := openEmbedded(t, state.Config{})
 		first, _ := replica(t, r, state.InboxConfig{})
 		second, _ := replica(t, r, state.InboxConfig{})
-		claimed := claims(t, second)
+		claimed, leave := claimsUntil(t, second)
 		h := accept(t, first, entry("hello")).Hold
 		select {
 		case <-claimed:
@@ -84,6 +84,7 @@ func TestTakeoverInTime(t *testing.T) {
 		}
 		// A lane that is taken over a second time has two tries, the next item none.
 		accept(t, second, entry("bye"))
+		leave()
 		second.Close()
 		third, _ := replica(t, r, state.InboxConfig{})
 		h = <-claims(t, third)
