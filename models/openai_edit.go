@@ -6,24 +6,20 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"slices"
 )
 
-// edits are what a body has to say that the vendor's types cannot. Quotes within a
-// text are escaped, so each place is found only where it is one, as long as
-// nothing that is JSON already (schemas) stands before it: the vendor writes
-// messages first, then numbers, then the format, then the tools.
+// edits are what a body has to say that the vendor's types cannot, or only at the
+// price of reading through it several times. Quotes within a text are escaped, so
+// each place is found only where it is one, as long as nothing that is JSON already
+// (messages, schemas) stands before it: the vendor writes messages first, then
+// numbers, then the format, then the tools.
 type edits struct {
-	noContent contentless
-	schema    json.RawMessage
-	place     schemaPlace
-	stream    streamForm // of the answer, which the vendor's call for whole ones refuses to ask for
+	messages    []Message
+	nineLetters bool // ids of calls
+	schema      json.RawMessage
+	place       schemaPlace
+	stream      streamForm // of the answer, which the vendor's call for whole ones refuses to ask for
 }
-
-// contentless counts the messages whose content is empty, which the vendor leaves
-// out. OpenAI wants one in an answer to a call, and chat templates that are older
-// than tools fail without one in a message with calls.
-type contentless struct{ answers, calls int }
 
 // schemaPlace is a text of the body in whose stead another and a schema are sent.
 type schemaPlace struct{ text, instead string }
@@ -51,8 +47,8 @@ type editsKey struct{}
 // edit writes the body of req as its context says, and whether that asks for a
 // stream.
 func edit(req *http.Request) (streams bool, err error) {
-	e, _ := req.Context().Value(editsKey{}).(edits)
-	if e.noContent == (contentless{}) && e.schema == nil && e.stream == noStream {
+	e, ok := req.Context().Value(editsKey{}).(*edits)
+	if !ok {
 		return false, nil
 	}
 	body := make([]byte, req.ContentLength)
@@ -68,19 +64,34 @@ func edit(req *http.Request) (streams bool, err error) {
 	return e.stream != noStream, nil
 }
 
+// apply goes through body once, in the order of the places.
 func (e *edits) apply(body []byte) []byte {
-	const answer, calls, content = `{"role":"tool",`, `{"role":"assistant",`, `"content":"",`
-	body = bytes.Replace(body, []byte(answer+`"tool_call_id":`), []byte(answer+content+`"tool_call_id":`), e.noContent.answers)
-	body = bytes.Replace(body, []byte(calls+`"tool_calls":`), []byte(calls+content+`"tool_calls":`), e.noContent.calls)
-	const whole, stream, options = `"stream":false`, `"stream":true`, `,"stream_options":{"include_usage":true}`
+	w := splice{rest: body, out: make([]byte, 0, len(body)+messagesSize(e.messages)+len(e.schema))}
+	if w.replace(`"messages":null`, `"messages":`) {
+		w.out = appendMessages(w.out, e.messages, e.nineLetters)
+	}
 	switch e.stream {
 	case plainStream:
-		body = bytes.Replace(body, []byte(whole), []byte(stream), 1)
+		w.replace(`"stream":false`, `"stream":true`)
 	case usageStream:
-		body = bytes.Replace(body, []byte(whole), []byte(stream+options), 1)
+		w.replace(`"stream":false`, `"stream":true,"stream_options":{"include_usage":true}`)
 	}
-	if before, after, found := bytes.Cut(body, []byte(e.place.text)); found && e.schema != nil {
-		body = slices.Concat(before, []byte(e.place.instead), e.schema, after)
+	if e.schema != nil && w.replace(e.place.text, e.place.instead) {
+		w.out = append(w.out, e.schema...)
 	}
-	return body
+	return append(w.out, w.rest...)
+}
+
+// splice is a body on its way from the vendor's form to the one that is sent.
+type splice struct{ out, rest []byte }
+
+// replace copies up to the place and writes another text in its stead. Without such
+// a place it does nothing, and is false.
+func (w *splice) replace(place, instead string) bool {
+	before, after, found := bytes.Cut(w.rest, []byte(place))
+	if found {
+		w.out = append(append(w.out, before...), instead...)
+		w.rest = after
+	}
+	return found
 }

@@ -40,37 +40,6 @@ func toolSchema(schema json.RawMessage) json.RawMessage {
 	return schema
 }
 
-// wireMessages leaves out what servers refuse: messages without anything in them.
-// It counts those that are sent though they have no text.
-func wireMessages(messages []Message, nineLetters bool) (out []openai.ChatCompletionMessage, without contentless) {
-	out = make([]openai.ChatCompletionMessage, 0, len(messages))
-	for i := range messages {
-		m := &messages[i]
-		if m.isEmpty() {
-			continue
-		}
-		wire := openai.ChatCompletionMessage{Role: string(m.Role), Content: m.Text}
-		for _, c := range m.Calls {
-			wire.ToolCalls = append(wire.ToolCalls, openai.ToolCall{
-				ID: wireID(c.ID, nineLetters), Type: openai.ToolTypeFunction,
-				Function: openai.FunctionCall{Name: wireName(c.Name), Arguments: wireArguments(c.Arguments)},
-			})
-		}
-		if m.Role == ToolRole {
-			wire.ToolCallID = wireID(m.CallID, nineLetters)
-		}
-		switch {
-		case m.Text != "":
-		case m.Role == ToolRole:
-			without.answers++
-		default:
-			without.calls++
-		}
-		out = append(out, wire)
-	}
-	return out, without
-}
-
 func (m *Message) isEmpty() bool { return m.Text == "" && len(m.Calls) == 0 && m.Role != ToolRole }
 
 const (

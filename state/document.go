@@ -45,6 +45,9 @@ func (s *Scope) read(doc string, maxBytes int) error {
 	default:
 		s.fault = s.parse(doc)
 	}
+	if s.fault == nil {
+		s.stored = doc
+	}
 	return s.fault
 }
 
@@ -138,7 +141,7 @@ func (v *value) encodesAsZero(encoded []byte) bool {
 
 // saved makes doc, encoded last, what s knows to be stored; "" after a delete.
 func (s *Scope) saved(doc, version string, now int64) {
-	s.version, s.writtenAt = version, now
+	s.version, s.writtenAt, s.stored = version, now, doc
 	s.edited, s.unsure = false, nil
 	if doc == "" {
 		s.version, s.writtenAt = "", 0

@@ -22,9 +22,11 @@ type Scope struct {
 	key       Key
 	version   string   // start of the stored document, "" when there is none
 	writtenAt int64    // Unix seconds of its last write, 0 when there is none
+	stored    string   // the document as loaded or last saved, "" when there is none or it was not understood
 	values    []value  // in the document's order, then as first touched
 	edited    bool     // a stored value was removed, or all of them
 	unsure    []string // versions that saves without an answer may have left
+	rebases   []rebase // what others did since s was loaded
 	fault     error    // the document as a whole cannot be used
 }
 
@@ -32,7 +34,7 @@ type Scope struct {
 // and keeps its stored form.
 type value struct {
 	name     string
-	raw      string // its JSON as stored, "" when it is not
+	raw      string // its JSON as stored, unless the scope is edited; "" when it is not
 	live     any    // *T for the T it was asked for as
 	fault    error
 	from, to int // where an encoding under way put its JSON
