@@ -7,6 +7,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"flag"
 	"fmt"
 	"io"
 	"io/fs"
@@ -14,6 +15,8 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -234,6 +237,9 @@ func lookAtSources(root string) error {
 	})
 }
 
+// worlds is how many tests run at once: they wait much more than they work.
+const worlds = 3
+
 // buildDir is where the bot is built.
 var buildDir string
 
@@ -244,6 +250,10 @@ func TestMain(m *testing.M) {
 		os.Exit(1)
 	}
 	buildDir = dir
+	flag.Parse()
+	if atOnce := flag.Lookup("test.parallel"); atOnce.Value.String() == atOnce.DefValue && runtime.GOMAXPROCS(0) < worlds {
+		_ = flag.Set("test.parallel", strconv.Itoa(worlds)) // of a flag that is there
+	}
 	code := m.Run()
 	_ = os.RemoveAll(dir) // a file in it may be busy for a moment
 	os.Exit(code)

@@ -126,8 +126,8 @@ func TestPartsOfALongReply(t *testing.T) {
 
 func TestManyQuickMessages(t *testing.T) {
 	t.Parallel()
-	const think = 300 * time.Millisecond
-	w := newWorld(t, circumstances{thinks: [2]time.Duration{think, 2 * think}})
+	const think = 600 * time.Millisecond
+	w := newWorld(t, circumstances{thinks: [2]time.Duration{think, think + 200*time.Millisecond}})
 	w.talks.Go(func() { // as fast as they are acknowledged
 		for n := range 20 {
 			w.say(key{0, n}, note)
