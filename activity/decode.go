@@ -46,7 +46,8 @@ func Decode(data []byte) (*Activity, error) {
 
 // Encode writes the activity as JSON, without its zero values.
 func (a *Activity) Encode() ([]byte, error) {
-	data, err := json.Marshal(a, encoding)
+	type plain Activity // without MarshalJSON, whose result would be read once more
+	data, err := json.Marshal((*plain)(a), encoding)
 	if err != nil {
 		return nil, fmt.Errorf("encode %s activity: %w", a.Type, err)
 	}
@@ -62,10 +63,7 @@ var encoding = json.JoinOptions(
 )
 
 // MarshalJSON is [Activity.Encode], for callers of other JSON packages.
-func (a *Activity) MarshalJSON() ([]byte, error) {
-	type plain Activity
-	return json.Marshal((*plain)(a), encoding)
-}
+func (a *Activity) MarshalJSON() ([]byte, error) { return a.Encode() }
 
 // checkShape refuses bytes that the JSON reader would accept, or would accept
 // only after reading far into them.

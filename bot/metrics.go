@@ -13,9 +13,12 @@ import (
 // holds what people, models or channels wrote: actions are those that are
 // registered, kinds those of this program.
 type metrics struct {
-	turns, plans, repairs, refusals, actions, replies, approvals *prometheus.CounterVec
-	turnTime                                                     prometheus.Histogram
-	actionTime                                                   *prometheus.HistogramVec
+	to prometheus.Registerer
+
+	turns, plans, repairs, refusals, actions, replies, approvals, duplicates *prometheus.CounterVec
+	takeovers, leasesLost                                                    prometheus.Counter
+	turnTime, waitTime, replyTime                                            prometheus.Histogram
+	actionTime                                                               *prometheus.HistogramVec
 }
 
 // waits are the buckets of what people wait for.
@@ -25,29 +28,50 @@ func newMetrics(to prometheus.Registerer) (*metrics, error) {
 	if to == nil {
 		return nil, nil
 	}
-	counter := func(name, help string, labels ...string) *prometheus.CounterVec {
+	counters := func(name, help string, labels ...string) *prometheus.CounterVec {
 		return prometheus.NewCounterVec(prometheus.CounterOpts{Namespace: "planbot", Name: name, Help: help}, labels)
 	}
+	counter := func(name, help string) prometheus.Counter {
+		return prometheus.NewCounter(prometheus.CounterOpts{Namespace: "planbot", Name: name, Help: help})
+	}
+	times := func(name, help string) prometheus.HistogramOpts {
+		return prometheus.HistogramOpts{Namespace: "planbot", Name: name, Help: help, Buckets: waits}
+	}
 	m := &metrics{
-		turns:     counter("turns_total", "Activities that were handled, by how it ended: ok, failed or ignored.", "outcome"),
-		plans:     counter("plans_total", "Plans that were run, by how they stood in the answer: plan, salvaged (within prose) or prose (no plan, said as it is).", "form"),
-		repairs:   counter("plan_repairs_total", "What had to be repaired to read a plan, by its code.", "code"),
-		refusals:  counter("plan_refusals_total", "Answers of the model that were no plan that may run, by the kind of fault.", "kind"),
-		actions:   counter("actions_total", "Calls of actions, by outcome: ok or failed.", "action", "outcome"),
-		replies:   counter("replies_total", "Messages to the channel, by outcome: ok or failed.", "outcome"),
-		approvals: counter("approvals_total", "Approvals, by step: asked, approved or rejected.", "step"),
-		turnTime: prometheus.NewHistogram(prometheus.HistogramOpts{
-			Namespace: "planbot", Name: "turn_seconds", Help: "How long turns took.", Buckets: waits,
-		}),
-		actionTime: prometheus.NewHistogramVec(prometheus.HistogramOpts{
-			Namespace: "planbot", Name: "action_seconds", Help: "How long calls of actions took.", Buckets: waits,
-		}, []string{"action"}),
+		to:         to,
+		turns:      counters("turns_total", "Turns, by how one ended in this process: ok, failed, ignored (nothing to do), parked (for an operator to decide) or handed_back (to other replicas, at the end of this one).", "outcome"),
+		plans:      counters("plans_total", "Plans that were run, by how they stood in the answer: plan, salvaged (within prose) or prose (no plan, said as it is).", "form"),
+		repairs:    counters("plan_repairs_total", "What had to be repaired to read a plan, by its code.", "code"),
+		refusals:   counters("plan_refusals_total", "Answers of the model that were no plan that may run, by the kind of fault.", "kind"),
+		actions:    counters("actions_total", "Calls of actions, by outcome: ok or failed.", "action", "outcome"),
+		replies:    counters("replies_total", "Messages to the channel, by outcome: ok, failed, retried (to be sent again) or given_up (after many tries).", "outcome"),
+		approvals:  counters("approvals_total", "Approvals, by step: asked, approved or rejected.", "step"),
+		duplicates: counters("duplicates_total", "What came in again and was dropped, by kind: delivery or click (on an approval that was decided).", "kind"),
+		takeovers:  counter("takeovers_total", "Turns that this replica went on with after another one was lost."),
+		leasesLost: counter("leases_lost_total", "Turns that this replica lost to another one while it was at work on them."),
+		turnTime:   prometheus.NewHistogram(times("turn_seconds", "How long turns took.")),
+		waitTime:   prometheus.NewHistogram(times("queue_wait_seconds", "How long turns waited, from their acknowledgement to their begin.")),
+		replyTime:  prometheus.NewHistogram(times("reply_seconds", "How long it took to send a message to the channel, all tries within.")),
+		actionTime: prometheus.NewHistogramVec(times("action_seconds", "How long calls of actions took."), []string{"action"}),
 	}
 	var faults []error
-	for _, c := range []prometheus.Collector{m.turns, m.plans, m.repairs, m.refusals, m.actions, m.replies, m.approvals, m.turnTime, m.actionTime} {
+	for _, c := range []prometheus.Collector{
+		m.turns, m.plans, m.repairs, m.refusals, m.actions, m.replies, m.approvals, m.duplicates,
+		m.takeovers, m.leasesLost, m.turnTime, m.waitTime, m.replyTime, m.actionTime,
+	} {
 		faults = append(faults, to.Register(c))
 	}
 	return m, errors.Join(faults...)
+}
+
+// depth shows how many turns wait, as waiting says whenever somebody looks.
+func (m *metrics) depth(waiting func() int) error {
+	if m == nil {
+		return nil
+	}
+	return m.to.Register(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Namespace: "planbot", Name: "queue_depth", Help: "Turns in the inbox of all replicas, those at work among them. Each replica shows the same number, so take the maximum.",
+	}, func() float64 { return float64(waiting()) }))
 }
 
 func (m *metrics) turn(err error, took time.Duration) {
@@ -61,6 +85,49 @@ func (m *metrics) turn(err error, took time.Duration) {
 func (m *metrics) ignored() {
 	if m != nil {
 		m.turns.WithLabelValues("ignored").Inc()
+	}
+}
+
+// parked and handedBack are turns that did not end in this process.
+func (m *metrics) parked() {
+	if m != nil {
+		m.turns.WithLabelValues("parked").Inc()
+	}
+}
+
+func (m *metrics) handedBack() {
+	if m != nil {
+		m.turns.WithLabelValues("handed_back").Inc()
+	}
+}
+
+func (m *metrics) waited(d time.Duration) {
+	if m != nil {
+		m.waitTime.Observe(max(d, 0).Seconds()) // clocks of two replicas differ
+	}
+}
+
+func (m *metrics) takeover() {
+	if m != nil {
+		m.takeovers.Inc()
+	}
+}
+
+func (m *metrics) leaseLost() {
+	if m != nil {
+		m.leasesLost.Inc()
+	}
+}
+
+// Kinds of what comes in again.
+const (
+	aDelivery = "delivery"
+	aClick    = "click"
+)
+
+func (m *metrics) duplicate(kind string) {
+	if m != nil {
+		m.duplicates.WithLabelValues(kind).Inc()
 	}
 }
 
@@ -107,6 +174,24 @@ func (m *metrics) action(c *call) {
 func (m *metrics) reply(err error) {
 	if m != nil {
 		m.replies.WithLabelValues(okOrFailed(err != nil)).Inc()
+	}
+}
+
+func (m *metrics) replyTook(d time.Duration) {
+	if m != nil {
+		m.replyTime.Observe(d.Seconds())
+	}
+}
+
+func (m *metrics) replyRetried() {
+	if m != nil {
+		m.replies.WithLabelValues("retried").Inc()
+	}
+}
+
+func (m *metrics) replyGivenUp() {
+	if m != nil {
+		m.replies.WithLabelValues("given_up").Inc()
 	}
 }
 

@@ -52,6 +52,7 @@ func TestMetrics(t *testing.T) {
 		"planbot_plans_total plan": 1, "planbot_plans_total prose": 1, "planbot_plan_repairs_total fence": 1,
 		"planbot_plan_refusals_total unknown_action": 3, "planbot_plan_refusals_total truncated": 1,
 		"planbot_actions_total bad failed": 1, "planbot_action_seconds bad": 1, "planbot_replies_total ok": 2,
+		"planbot_queue_wait_seconds": 0, "planbot_takeovers_total": 0, "planbot_leases_lost_total": 0, "planbot_reply_seconds": 0,
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("%s\nhave %v", diff, slices.Sorted(maps.Keys(got)))

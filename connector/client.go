@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/url"
 	"strings"
@@ -65,8 +66,8 @@ type Config struct {
 // An answer that is no success is an [*Error], a token that cannot be had a
 // [*TokenError].
 type Client struct {
-	cfg  Config
-	http *http.Client
+	cfg    Config
+	header http.Header // of every call; its values are shared, so they are never changed
 }
 
 // New returns a client, or an error that names every mistake in cfg.
@@ -90,15 +91,23 @@ func New(cfg Config) (*Client, error) {
 	if cfg.Transport == nil {
 		cfg.Transport = guardedTransport(cfg.Hosts)
 	}
-	return &Client{cfg: cfg, http: noRedirects(cfg.Transport)}, nil
+	cfg.Transport = traced{cfg.Transport}
+	return &Client{cfg: cfg, header: http.Header{
+		"Accept":     {"application/json"},
+		"User-Agent": {cfg.UserAgent},
+	}}, nil
 }
 
 // Close gives up idle connections.
-func (c *Client) Close() { c.http.CloseIdleConnections() }
+func (c *Client) Close() {
+	if t, ok := c.cfg.Transport.(interface{ CloseIdleConnections() }); ok {
+		t.CloseIdleConnections()
+	}
+}
 
 // call is one operation of the API.
 type call struct {
-	op       string // for errors: what is tried on what
+	name     string // for errors; "": by what the others say
 	method   string
 	service  string   // service URL
 	path     []string // segments below /v3, not escaped
@@ -107,17 +116,23 @@ type call struct {
 	needBody bool // an answer that cannot be read is a failure
 }
 
+// op says what is tried on what, for errors.
+func (k *call) op() string {
+	if k.name != "" {
+		return k.name
+	}
+	return fmt.Sprintf("%s %s of conversation %q", k.method, k.path[2], k.path[1])
+}
+
 // do makes the call, as often as [attempts] allows.
 func (c *Client) do(ctx context.Context, k call) ([]byte, error) {
 	target, err := c.target(k)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", k.op, err)
+		return nil, fmt.Errorf("%s: %w", k.op(), err)
 	}
-	ctx, cancel := context.WithTimeout(ctx, c.cfg.CallTimeout)
-	defer cancel()
-	tries := newAttempts(c.cfg.Tries, c.cfg.Tokens != nil)
+	tries := newAttempts(ctx, c.cfg)
 	for {
-		reply, err := c.try(ctx, k, target)
+		reply, err := c.try(ctx, k, target, tries.end)
 		if err == nil {
 			return reply, nil
 		}
@@ -148,22 +163,26 @@ func (c *Client) target(k call) (string, error) {
 	return b.String(), nil
 }
 
-// try makes the call once.
-func (c *Client) try(ctx context.Context, k call, target string) ([]byte, error) {
+// try makes the call once, and not beyond end. The transport is asked directly: it
+// follows no redirect, and keeps no cookie.
+func (c *Client) try(ctx context.Context, k call, target string, end time.Time) ([]byte, error) {
+	if limit := time.Now().Add(c.cfg.TryTimeout); limit.Before(end) {
+		end = limit
+	}
+	ctx, cancel := context.WithDeadline(ctx, end)
+	defer cancel()
 	token, err := c.token(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", k.op, err)
+		return nil, fmt.Errorf("%s: %w", k.op(), err)
 	}
-	ctx, cancel := context.WithTimeout(ctx, c.cfg.TryTimeout)
-	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, k.method, target, bytes.NewReader(k.body))
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", k.op, err)
+		return nil, fmt.Errorf("%s: %w", k.op(), err)
 	}
 	c.setHeaders(req, k, token)
-	res, err := c.http.Do(req)
+	res, err := c.cfg.Transport.RoundTrip(req)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", k.op, err)
+		return nil, fmt.Errorf("%s: %w", k.op(), err)
 	}
 	defer res.Body.Close()
 	body, err := readCapped(res.Body, maxReplyBytes)
@@ -172,9 +191,9 @@ func (c *Client) try(ctx context.Context, k call, target string) ([]byte, error)
 		if res.StatusCode == http.StatusUnauthorized && token != "" {
 			c.cfg.Tokens.Invalidate(token)
 		}
-		return nil, refusal(k.op, res, body)
+		return nil, refusal(k.op(), res, body)
 	case err != nil && k.needBody:
-		return nil, fmt.Errorf("%s: read the answer: %w", k.op, err)
+		return nil, fmt.Errorf("%s: read the answer: %w", k.op(), err)
 	case err != nil:
 		return nil, nil // it was done, and its id stays unknown
 	}
@@ -199,15 +218,17 @@ func (c *Client) token(ctx context.Context) (string, error) {
 	return "", w
 }
 
+// jsonBody is shared by all requests.
+var jsonBody = []string{"application/json; charset=utf-8"}
+
 func (c *Client) setHeaders(req *http.Request, k call, token string) {
+	maps.Copy(req.Header, c.header)
 	if k.body != nil {
-		req.Header.Set("Content-Type", "application/json; charset=utf-8")
+		req.Header["Content-Type"] = jsonBody
 	}
 	if token != "" {
 		req.Header.Set("Authorization", "Bearer "+token)
 	}
-	req.Header.Set("Accept", "application/json")
-	req.Header.Set("User-Agent", c.cfg.UserAgent)
 }
 
 func success(status int) bool {

@@ -149,7 +149,7 @@ func (c *Client) CreateConversation(ctx context.Context, serviceURL string, n Ne
 	if err != nil {
 		return Created{}, fmt.Errorf("%s: %w", op, err)
 	}
-	k := call{op: op, method: http.MethodPost, service: serviceURL, path: []string{"conversations"}, body: body, needBody: true}
+	k := call{name: op, method: http.MethodPost, service: serviceURL, path: []string{"conversations"}, body: body, needBody: true}
 	created := Created{}
 	if err := c.get(ctx, k, &created); err != nil {
 		return Created{}, err
@@ -189,7 +189,7 @@ func (c *Client) get(ctx context.Context, k call, v any) error {
 		return err
 	}
 	if err := json.Unmarshal(reply, v); err != nil {
-		return fmt.Errorf("%s: read the answer: %w", k.op, err)
+		return fmt.Errorf("%s: read the answer: %w", k.op(), err)
 	}
 	return nil
 }
@@ -198,10 +198,10 @@ func withActivity(method string, ref schema.ConversationReference, a *activity.A
 	k := inConversation(method, ref, path...)
 	body, err := outbound(a)
 	if err != nil {
-		return call{}, fmt.Errorf("%s: %w", k.op, err)
+		return call{}, fmt.Errorf("%s: %w", k.op(), err)
 	}
 	if a.Type == "" {
-		return call{}, fmt.Errorf("%s: %w", k.op, errors.New("the activity has no type"))
+		return call{}, fmt.Errorf("%s: %w", k.op(), errors.New("the activity has no type"))
 	}
 	k.body = body
 	return k, nil
@@ -209,7 +209,6 @@ func withActivity(method string, ref schema.ConversationReference, a *activity.A
 
 func inConversation(method string, ref schema.ConversationReference, path ...string) call {
 	return call{
-		op:      fmt.Sprintf("%s %s of conversation %q", method, path[0], ref.Conversation.ID),
 		method:  method,
 		service: ref.ServiceURL,
 		path:    append([]string{"conversations", ref.Conversation.ID}, path...),

@@ -20,12 +20,17 @@ const maxRetryAfter = time.Minute
 // "Status codes from bot conversational APIs").
 type attempts struct {
 	left      int
+	end       time.Time // of the call
 	backoff   *backoff.ExponentialBackOff
 	lost      bool // a try whose answer never came was repeated
 	refreshed bool // no (further) new token is tried after a 401
 }
 
-func newAttempts(tries int, withToken bool) *attempts {
+func newAttempts(ctx context.Context, cfg Config) *attempts {
+	end := time.Now().Add(cfg.CallTimeout)
+	if deadline, ok := ctx.Deadline(); ok && deadline.Before(end) {
+		end = deadline
+	}
 	b := &backoff.ExponentialBackOff{
 		InitialInterval:     500 * time.Millisecond,
 		RandomizationFactor: 0.3,
@@ -33,7 +38,7 @@ func newAttempts(tries int, withToken bool) *attempts {
 		MaxInterval:         20 * time.Second,
 	}
 	b.Reset()
-	return &attempts{left: tries, backoff: b, refreshed: !withToken}
+	return &attempts{left: cfg.Tries, end: end, backoff: b, refreshed: cfg.Tokens == nil}
 }
 
 // next returns how long to wait before the next try, or false when err is final.
@@ -42,10 +47,7 @@ func (a *attempts) next(ctx context.Context, err error) (time.Duration, bool) {
 		return 0, false
 	}
 	delay, again := a.judge(err)
-	if deadline, ok := ctx.Deadline(); ok && time.Until(deadline) <= delay {
-		return 0, false
-	}
-	return delay, again
+	return delay, again && time.Until(a.end) > delay
 }
 
 func (a *attempts) judge(err error) (time.Duration, bool) {

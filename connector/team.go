@@ -20,7 +20,7 @@ type Team struct {
 func (c *Client) Team(ctx context.Context, ref schema.ConversationReference, id string) (Team, error) {
 	var team Team
 	err := c.get(ctx, call{
-		op:      "get team " + id,
+		name:    "get team " + id,
 		method:  http.MethodGet,
 		service: ref.ServiceURL,
 		path:    []string{"teams", id},

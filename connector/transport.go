@@ -56,6 +56,10 @@ func guardedTransport(hosts *ServiceHosts) *http.Transport {
 	d := &guardedDialer{hosts: hosts}
 	t := newTransport(d.dial)
 	t.Proxy = d.proxy
+	t.DisableCompression = true // answers are short, and most are an id
+	// Who finds all connections in use waits for one. Without a limit, replies that
+	// come in a burst open more of them than are kept, and close them again.
+	t.MaxConnsPerHost = maxIdlePerHost
 	return t
 }
 

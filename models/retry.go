@@ -49,6 +49,9 @@ type retrier struct {
 	maxWait time.Duration
 }
 
+// Name is the model's own, "" when it has none.
+func (r *retrier) Name() string { return nameOf(r.model) }
+
 // Complete is the first answer, or the fault after which there is no retry.
 func (r *retrier) Complete(ctx context.Context, req *Request) (*Response, error) {
 	left := r.maxWait

@@ -91,6 +91,8 @@ func explain(ctx context.Context, doing string, err error) error {
 	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):
 		// The deadline was ours, not the caller's, who may test for his own.
 		return fmt.Errorf("%s: %w: no answer in time", doing, ErrUnavailable)
+	case errors.Is(err, ErrLost):
+		return fmt.Errorf("%s: %w", doing, err)
 	case isMoved(err):
 		return fmt.Errorf("%s: %w: %w (is this a cluster? then its URL starts with redis+cluster://)", doing, ErrUnavailable, err)
 	case isUnavailable(err):

@@ -63,3 +63,20 @@ func TestContractCluster(t *testing.T) {
 	url := serverURL(t, "PLANBOT_TEST_REDIS_CLUSTER_URL", "a redis cluster, as in redis+cluster://127.0.0.1:7000")
 	statetest.Run(t, func(t *testing.T) statetest.Store { return openURL(t, url, state.Config{}) })
 }
+
+func TestInboxEmbedded(t *testing.T) {
+	t.Parallel()
+	statetest.RunInbox(t, func(t *testing.T) *state.Redis { return openEmbedded(t, state.Config{}) })
+}
+
+func TestInboxServer(t *testing.T) {
+	t.Parallel()
+	url := serverURL(t, "PLANBOT_TEST_REDIS_URL", "a redis-server")
+	statetest.RunInbox(t, func(t *testing.T) *state.Redis { return openURL(t, url, state.Config{}) })
+}
+
+func TestInboxCluster(t *testing.T) {
+	t.Parallel()
+	url := serverURL(t, "PLANBOT_TEST_REDIS_CLUSTER_URL", "a redis cluster, as in redis+cluster://127.0.0.1:7000")
+	statetest.RunInbox(t, func(t *testing.T) *state.Redis { return openURL(t, url, state.Config{}) })
+}

@@ -7,16 +7,18 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"sync"
 	"time"
-
-	"github.com/redis/go-redis/v9"
 )
+
+//go:embed docs.lua
+var docsLua string
 
 //go:embed save.lua
 var saveLua string
 
-var saveScript = redis.NewScript(saveLua)
+var saveScript = newScript(docsLua, saveLua)
 
 // write is one document that a Save has to write.
 type write struct {
@@ -28,9 +30,9 @@ type write struct {
 
 // group is the writes of one partition: one call of the script, all or nothing.
 type group struct {
+	call
 	writes []write
-	reply  *redis.Cmd
-	err    error // why there is no reply
+	lost   []int64 // numbers, from 1, of the documents that somebody else wrote meanwhile
 }
 
 // Save writes the scopes that changed since they were loaded or last saved, in
@@ -146,59 +148,58 @@ func (r *Redis) idle(scopes []*Scope, groups []*group, now time.Time) []*Scope {
 	return idle
 }
 
-// send runs the script for each group, and once more with its text where a
-// server does not know it yet. Its error is that of the idle scopes.
+// send runs the script for each group. Its error is that of the idle scopes.
 func (r *Redis) send(ctx context.Context, groups []*group, idle []*Scope) error {
 	ctx, cancel := context.WithTimeout(ctx, r.cfg.Timeout)
 	defer cancel()
-	pipe := r.client.Pipeline()
+	calls := r.calls(groups, idle)
+	r.exec(ctx, calls)
 	for _, g := range groups {
-		keys, args := g.call(r.cfg.TTL)
-		g.reply = saveScript.EvalSha(ctx, pipe, keys, args...)
+		g.read()
 	}
-	renewals := make([]*redis.Cmd, len(idle))
-	for i, s := range idle {
-		renewals[i] = pipe.Do(ctx, "pexpire", s.key.name, r.cfg.TTL.Milliseconds())
-	}
-	_, execErr := pipe.Exec(ctx)
-	r.sendText(ctx, pipe, groups, execErr)
-	for _, renewal := range renewals {
-		if err := replyError(renewal, execErr); err != nil {
-			return err
+	for _, c := range calls[len(groups):] {
+		if c.err != nil {
+			return c.err
 		}
 	}
 	return nil
 }
 
-// sendText notes how the groups fared, after a second try with the script's
-// text for those whose server did not know the script: it ran nothing there.
-func (r *Redis) sendText(ctx context.Context, pipe redis.Pipeliner, groups []*group, execErr error) {
-	var unknown []*group
+// calls makes the call of each group, and behind them those that renew idle scopes.
+func (r *Redis) calls(groups []*group, idle []*Scope) []*call {
+	calls := make([]*call, 0, len(groups)+len(idle))
 	for _, g := range groups {
-		g.err = replyError(g.reply, execErr)
-		if isNoScript(g.err) {
-			keys, args := g.call(r.cfg.TTL)
-			g.reply = saveScript.Eval(ctx, pipe, keys, args...)
-			unknown = append(unknown, g)
-		}
+		g.call = callOf(saveScript, strconv.Itoa(len(g.writes)), 1+3*len(g.writes))
+		g.addKeys()
+		g.addDocs(r.cfg.TTL)
+		calls = append(calls, &g.call)
 	}
-	if len(unknown) == 0 {
-		return
+	for _, s := range idle {
+		c := plain("pexpire", s.key.name, r.cfg.TTL.Milliseconds())
+		calls = append(calls, &c)
 	}
-	_, execErr = pipe.Exec(ctx)
-	for _, g := range unknown {
-		g.err = replyError(g.reply, execErr)
+	return calls
+}
+
+func (g *group) addKeys() {
+	for i := range g.writes {
+		g.args = append(g.args, g.writes[i].scope.key.name)
 	}
 }
 
-// call makes the KEYS and ARGV of save.lua.
-func (g *group) call(ttl time.Duration) (keys []string, args []any) {
-	args = append(args, ttl.Milliseconds())
-	for _, w := range g.writes {
-		keys = append(keys, w.scope.key.name)
-		args = append(args, w.doc, w.replaces())
+// addDocs adds the arguments that docs.lua reads.
+func (g *group) addDocs(ttl time.Duration) {
+	g.args = append(g.args, ttl.Milliseconds())
+	for i := range g.writes {
+		g.args = append(g.args, g.writes[i].doc, g.writes[i].replaces())
 	}
-	return keys, args
+}
+
+// read notes how the group fared.
+func (g *group) read() {
+	if g.err == nil {
+		g.lost = g.list().ints(0)
+	}
 }
 
 // replaces lists the versions that w may overwrite: the one that was loaded,
@@ -223,14 +224,13 @@ func (w write) left() string {
 func settle(ctx context.Context, groups []*group, err error) error {
 	var conflict ConflictError
 	for _, g := range groups {
-		lost, failure := g.lost()
 		switch {
-		case failure != nil:
+		case g.err != nil:
 			g.forgetCertainty()
 			if err == nil {
-				err = failure
+				err = g.err
 			}
-		case len(lost) > 0:
+		case len(g.lost) > 0:
 			conflict.Conflicted = append(conflict.Conflicted, g.keys()...)
 		default:
 			conflict.Saved = append(conflict.Saved, g.keys()...)
@@ -247,14 +247,6 @@ func settle(ctx context.Context, groups []*group, err error) error {
 		return &conflict
 	}
 	return errors.Join(&conflict, err)
-}
-
-// lost lists the documents, from 1, that somebody else wrote meanwhile.
-func (g *group) lost() ([]int64, error) {
-	if g.err != nil {
-		return nil, g.err
-	}
-	return g.reply.Int64Slice()
 }
 
 func (g *group) keys() []Key {

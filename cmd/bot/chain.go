@@ -46,16 +46,23 @@ func newChain(c config, first models.OpenAIConfig) (models.Model, error) {
 	for _, name := range c.fallbacks {
 		configs = append(configs, behind(c, first, name))
 	}
-	cfg := models.FallbackConfig{Retry: models.RetryConfig{Retries: c.retries, MaxWait: c.maxWait}}
+	retry := models.RetryConfig{Retries: c.retries, MaxWait: c.maxWait}
 	if c.retries == 0 {
-		cfg.Retry.Retries = -1 // zero is the default there
+		retry.Retries = -1 // zero is the default there
 	}
-	for _, each := range configs {
-		model, err := models.NewOpenAI(each)
+	// The last model is retried here rather than by the chain, so that its span
+	// covers all tries.
+	cfg := models.FallbackConfig{Retry: models.RetryConfig{Retries: -1}}
+	for i, each := range configs {
+		server, err := models.NewOpenAI(each)
 		if err != nil {
 			return nil, fmt.Errorf("model %s: %w", cmp.Or(each.Azure.Deployment, each.Model, models.DefaultModel), err)
 		}
-		cfg.Models = append(cfg.Models, models.Link{Model: model})
+		var model models.Model = server
+		if i == len(configs)-1 {
+			model = models.Retry(model, retry)
+		}
+		cfg.Models = append(cfg.Models, models.Link{Model: models.Traced(model, provider(each))})
 	}
 	chain, err := models.NewFallback(cfg)
 	if err != nil {
@@ -73,6 +80,14 @@ func (c *config) watched(model models.Model) models.Model {
 		model = models.Observed(model, c.observe)
 	}
 	return model
+}
+
+// provider is who runs the model's server, as traces say it.
+func provider(of models.OpenAIConfig) string {
+	if of.Azure.Endpoint != "" {
+		return models.ProviderAzure
+	}
+	return models.ProviderOpenAI
 }
 
 // behind says where the model of that name is, which is asked after first. Keys

@@ -31,7 +31,7 @@ func (d doctorCmd) Run(ctx context.Context, s *settings, std *streams) error {
 		}
 		probes = append(probes, more...)
 	}
-	checks := doctor.Run(ctx, doctor.Config{Probes: probes, Secrets: []string{s.AppPassword, s.OpenAIKey, s.AzureKey, s.FallbackKey}})
+	checks := doctor.Run(ctx, doctor.Config{Probes: probes, Secrets: []string{s.AppPassword, s.OpenAIKey, s.AzureKey, s.FallbackKey, s.OTelHeaders}})
 	var err error
 	if d.JSON {
 		err = doctor.PrintJSON(std.out, checks)

@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"sync"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -76,6 +77,7 @@ func (a *app) serve(ctx context.Context, listener net.Listener) error {
 		ErrorLog:          errorLog(a.log),
 		BaseContext:       func(net.Listener) context.Context { return a.log.WithContext(context.WithoutCancel(ctx)) },
 	}
+	a.bot.Start()
 	failed := make(chan error, 1)
 	go func() { failed <- server.Serve(listener) }()
 	select {
@@ -101,7 +103,11 @@ func (a *app) drain(server *http.Server) error {
 	}
 	ctx, cancel = context.WithTimeout(context.Background(), max(leastCloseTime, min(closeTimeout, time.Until(end))))
 	defer cancel()
-	if err := server.Shutdown(ctx); err != nil {
+	var flush sync.WaitGroup
+	flush.Go(func() { a.flush(ctx) })
+	err := server.Shutdown(ctx)
+	flush.Wait()
+	if err != nil {
 		a.log.Debug().Err(err).Msg("connections were cut off")
 		return server.Close()
 	}

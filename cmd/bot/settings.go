@@ -59,6 +59,22 @@ type settings struct {
 	Approvers       string `name:"bot-approvers" env:"BOT_APPROVERS" help:"who may approve, by id or aadObjectId, comma separated; none: who asked"`
 	ApprovalTimeout string `name:"bot-approval-timeout" env:"BOT_APPROVAL_TIMEOUT" help:"how long an approval may take (24h)"`
 	MetricsAddr     string `name:"bot-metrics-addr" env:"BOT_METRICS_ADDR" help:"host:port of GET /metrics for Prometheus; none: no metrics"`
+	OTelDisabled    string `name:"otel-sdk-disabled" env:"OTEL_SDK_DISABLED" help:"true: no traces, whatever else is set"`
+	OTelExporter    string `name:"otel-traces-exporter" env:"OTEL_TRACES_EXPORTER" help:"otlp or none (otlp with an endpoint, else none)"`
+	OTelEndpoint    string `name:"otel-exporter-otlp-endpoint" env:"OTEL_EXPORTER_OTLP_ENDPOINT" help:"address of an OpenTelemetry collector; turns traces on"`
+	OTelTraces      string `name:"otel-exporter-otlp-traces-endpoint" env:"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT" help:"the same, as it is, without /v1/traces behind it"`
+	OTelProtocol    string `name:"otel-exporter-otlp-protocol" env:"OTEL_EXPORTER_OTLP_TRACES_PROTOCOL,OTEL_EXPORTER_OTLP_PROTOCOL" help:"http/protobuf"`
+	OTelHeaders     string `name:"otel-exporter-otlp-headers" env:"OTEL_EXPORTER_OTLP_TRACES_HEADERS,OTEL_EXPORTER_OTLP_HEADERS" help:"name=value of each request to the collector, comma separated"`
+	OTelTimeout     string `name:"otel-exporter-otlp-timeout" env:"OTEL_EXPORTER_OTLP_TRACES_TIMEOUT,OTEL_EXPORTER_OTLP_TIMEOUT" help:"milliseconds that one request to it may take (10000)"`
+	OTelCompression string `name:"otel-exporter-otlp-compression" env:"OTEL_EXPORTER_OTLP_TRACES_COMPRESSION,OTEL_EXPORTER_OTLP_COMPRESSION" help:"gzip or none (none)"`
+	OTelCertificate string `name:"otel-exporter-otlp-certificate" env:"OTEL_EXPORTER_OTLP_TRACES_CERTIFICATE,OTEL_EXPORTER_OTLP_CERTIFICATE" help:"PEM file of who signed the collector's certificate"`
+	OTelServiceName string `name:"otel-service-name" env:"OTEL_SERVICE_NAME" help:"name of the bot in traces (planbot)"`
+	OTelAttributes  string `name:"otel-resource-attributes" env:"OTEL_RESOURCE_ATTRIBUTES" help:"name=value of this bot in traces, comma separated"`
+	OTelSampler     string `name:"otel-traces-sampler" env:"OTEL_TRACES_SAMPLER" help:"which turns are traced (parentbased_always_on)"`
+	OTelSamplerArg  string `name:"otel-traces-sampler-arg" env:"OTEL_TRACES_SAMPLER_ARG" help:"share of the turns that are traced, from 0 to 1 (1)"`
+	MaxTurns        string `name:"bot-max-turns" env:"BOT_MAX_TURNS" help:"turns that this process works on at once (1024)"`
+	MaxWaiting      string `name:"bot-max-waiting" env:"BOT_MAX_WAITING" help:"messages that may wait in the inbox before the channel is told to come back (10000)"`
+	MaxWaitingEach  string `name:"bot-max-waiting-per-conversation" env:"BOT_MAX_WAITING_PER_CONVERSATION" help:"of one conversation (256)"`
 	TurnTimeout     string `name:"bot-turn-timeout" env:"BOT_TURN_TIMEOUT" help:"how long one turn may take (5m)"`
 	DrainTimeout    string `name:"bot-drain-timeout" env:"BOT_DRAIN_TIMEOUT" help:"how long ending may take after SIGTERM, running turns included (20s)"`
 	LogLevel        string `name:"bot-log-level" env:"BOT_LOG_LEVEL" help:"trace, debug, info, warn, error or disabled (info)"`
@@ -78,6 +94,7 @@ type config struct {
 	maxWait      time.Duration
 	stream       bool // answers of models
 	limits       limits
+	traces       traceSettings
 	turnTimeout  time.Duration
 	drainTimeout time.Duration
 	observe      func(models.Observation) // sees each call of a model; nil: nobody does
@@ -111,6 +128,7 @@ func (s settings) check() (config, error) {
 	c.checkModel(&faults)
 	c.checkFallback(&faults)
 	c.checkLimits(&faults)
+	c.checkTraces(&faults)
 	c.checkRest(&faults)
 	c.askParsers(&faults)
 	return c, errors.Join(faults...)

@@ -26,6 +26,7 @@ type app struct {
 	log     zerolog.Logger
 	bot     *bot.Bot
 	metrics *prometheus.Registry
+	traces  *traces // nil: none
 	store   *state.Redis
 	closers []func()
 	away    atomic.Bool // the store was, when it was last asked for
@@ -160,6 +161,9 @@ func assemble(ctx context.Context, c config, log zerolog.Logger) (_ *app, err er
 			a.close()
 		}
 	}()
+	if err := a.openTraces(ctx); err != nil {
+		return nil, err
+	}
 	p, err := newParts(log.WithContext(ctx), c)
 	if err != nil {
 		return nil, err
@@ -179,6 +183,9 @@ func assemble(ctx context.Context, c config, log zerolog.Logger) (_ *app, err er
 	p.limits.apply(&cfg)
 	if c.MetricsAddr != "" {
 		cfg.Metrics = a.metrics
+	}
+	if a.traces != nil {
+		cfg.Traces = a.traces.provider
 	}
 	a.bot, err = bot.New(cfg)
 	return a, err
