@@ -75,7 +75,7 @@ func (t *Turn) journal() ([]byte, error) {
 		j.Replies, faults[2] = encodeAll(t.replies.all())
 	}
 	if t.scopes != nil { // else nothing of it is saved
-		j.User, faults[3] = t.User.Changes()
+		j.User, faults[3] = t.User.MarkChanges()
 	}
 	var out bytes.Buffer
 	enc := json.NewEncoder(&out)

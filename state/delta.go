@@ -70,9 +70,10 @@ func (d *Delta) note(name string, from, to jsontext.Value) {
 
 // Apply merges a kept delta into s by the rules of [Scope.Rebase]: after another
 // process died, which may or may not have saved it. A value that is as the delta
-// leaves it stays as it is. Applying one twice changes nothing more, but for what
-// others changed as well in between: a count is then added twice, and so may be an
-// element that an array holds several times or that somebody moved.
+// leaves it stays as it is, and all do when the mark of [Scope.MarkChanges] tells
+// that the delta was saved. Without a mark, applying one twice changes nothing
+// more but where others changed the same in between: a count is then added twice,
+// and so may be an element that an array holds several times or that was moved.
 //
 // The error is s.Err or a [ValueError]; s is then as it was.
 func (s *Scope) Apply(d Delta) error {
@@ -82,6 +83,9 @@ func (s *Scope) Apply(d Delta) error {
 	now, err := s.current()
 	if err != nil {
 		return err
+	}
+	if has(now[marksName], d) {
+		return nil
 	}
 	var ups []update
 	for _, name := range slices.Sorted(maps.Keys(d.Values)) {

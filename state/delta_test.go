@@ -416,6 +416,67 @@ func TestChanges(t *testing.T) {
 	}
 }
 
+// TestMarkedChangesAreAppliedOnce: whether a delta was saved is known, also when
+// others built on it.
+func TestMarkedChangesAreAppliedOnce(t *testing.T) {
+	t.Parallel()
+	b := newShared(t)
+	b.change(func(s *state.Scope) { *state.At[int](s, "n") = 5 })
+	for _, saved := range []bool{true, false} {
+		s := b.load()
+		if d, err := s.MarkChanges(); err != nil || len(d.Values) != 0 {
+			t.Fatal("no change was marked", d, err)
+		}
+		*state.At[int](s, "n") = 6
+		var d state.Delta
+		for range 2 { // the first time, nothing could be written
+			var err error
+			if d, err = s.MarkChanges(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if saved {
+			b.save(s)
+		}
+		for range 20 {
+			b.change(func(s *state.Scope) { *state.At[int](s, "n") += 10 })
+		}
+		for range 2 {
+			taken := b.load()
+			if err := taken.Apply(d); err != nil {
+				t.Fatal(err)
+			}
+			b.save(taken)
+		}
+		b.want(map[string]string{"n": "206"})
+		b.change(func(s *state.Scope) { *state.At[int](s, "n") = 5 })
+	}
+}
+
+func TestMarksStayFewAndGo(t *testing.T) {
+	t.Parallel()
+	b := newShared(t)
+	mark := func(s *state.Scope) {
+		if _, err := s.MarkChanges(); err != nil {
+			t.Error(err)
+		}
+	}
+	for range 20 {
+		b.change(func(s *state.Scope) { *state.At[int](s, "n")++; mark(s); mark(s) })
+	}
+	if n := len(*state.At[[]string](b.load(), "state.marks")); n != 16 {
+		t.Errorf("%d marks are kept", n)
+	}
+	s := b.load()
+	s.Delete()
+	state.Of[Person](s)
+	mark(s)
+	b.save(s)
+	if b.load().Has("state.marks") {
+		t.Error("a mark outlived its document")
+	}
+}
+
 func TestApply(t *testing.T) {
 	t.Parallel()
 	b := newShared(t)
