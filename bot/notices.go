@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/go-json-experiment/json"
-
 	"github.com/planbot-go/planbot/actions"
 	"github.com/planbot-go/planbot/activity"
 	"github.com/planbot-go/planbot/state"
@@ -22,16 +20,12 @@ func (t *Turn) Notices(ctx context.Context, topic string) ([]actions.Pending, er
 			return nil, err
 		}
 		for _, timer := range timers {
-			var i item
 			if timer.Owner != t.owner() {
 				continue
 			}
-			if err := json.Unmarshal(timer.Body, &i); err != nil {
-				return nil, fmt.Errorf("read notice %s: %w", timer.ID, err)
-			}
-			a, err := activity.Decode(i.Activity)
+			i, a, err := readItem(timer.Body)
 			if err != nil {
-				return nil, fmt.Errorf("read notice %s: %w", timer.ID, err)
+				return nil, fmt.Errorf("notice %s: %w", timer.ID, err)
 			}
 			if i.Notice != nil && i.Notice.Topic == topic {
 				all = append(all, actions.Pending{ID: timer.ID, At: timer.At, Memo: i.Notice.Memo, Conversation: a.Conversation.ID})
