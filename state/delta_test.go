@@ -1,6 +1,7 @@
 package state_test
 
 import (
+	stdjson "encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -492,7 +493,7 @@ func TestApply(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	kept, err := json.Marshal(d)
+	kept, err := stdjson.Marshal(d) // as a journal may be written
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -500,7 +501,7 @@ func TestApply(t *testing.T) {
 	b.change(func(s *state.Scope) { p := state.Of[Person](s); p.Likes = append(p.Likes, "nuts") })
 	for round := range 2 {
 		var d state.Delta
-		if err := json.Unmarshal(kept, &d); err != nil {
+		if err := stdjson.Unmarshal(kept, &d); err != nil {
 			t.Fatal(err)
 		}
 		s := b.load()
