@@ -266,5 +266,8 @@ func testTakeover(t *testing.T, b *inboxBundle) {
 	if more, err := h.Finish(t.Context(), nil); more || !errors.Is(err, state.ErrLost) {
 		t.Errorf("a late finish: %v, %v", more, err)
 	}
+	if err := h.Release(t.Context(), 0); !errors.Is(err, state.ErrLost) {
+		t.Errorf("a late release: %v", err)
+	}
 	b.finish(taken, false)
 }
