@@ -3,9 +3,8 @@ package bot
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
-
-	"github.com/rs/zerolog"
 
 	"github.com/planbot-go/planbot/activity"
 	"github.com/planbot-go/planbot/state"
@@ -73,11 +72,13 @@ func (b *Bot) attend(hold *state.Hold, t *Turn) (more bool) {
 	ctx, cancel := context.WithCancel(b.workers.ctx)
 	defer cancel()
 	of := hold.Item()
+	if of.Tries > maxTakeovers { // parking it took a process, too
+		return b.park(ctx, hold, of.Turn, lostTooOften(of), nil)
+	}
+	var fault error
 	if t == nil {
-		var err error
-		if t, err = b.open(of); err != nil {
-			b.cfg.Log.Error().Err(err).Str("turn", of.Turn).Msg("item cannot be read")
-			return b.park(ctx, hold, of.Turn, err.Error())
+		if t, fault = b.open(of); t == nil {
+			return b.park(ctx, hold, of.Turn, fault.Error(), nil)
 		}
 	}
 	t.hold, t.lane = hold, ctx
@@ -88,7 +89,15 @@ func (b *Bot) attend(hold *state.Hold, t *Turn) (more bool) {
 		case <-ctx.Done():
 		}
 	}()
-	return b.run(t.log().WithContext(ctx), t)
+	ctx = t.log().WithContext(ctx)
+	if fault != nil {
+		return b.leave(ctx, t, &parkError{reason: fault.Error()})
+	}
+	return b.run(ctx, t)
+}
+
+func lostTooOften(of state.Item) string {
+	return fmt.Sprintf("its process was lost %d times", of.Tries)
 }
 
 // giveUp lets others have the lane, after the given time.
@@ -100,16 +109,21 @@ func (b *Bot) giveUp(hold *state.Hold, after time.Duration) {
 	}
 }
 
-// park takes the turn off its lane for an operator to look at.
-func (b *Bot) park(ctx context.Context, hold *state.Hold, turn, reason string) (more bool) {
+// park takes the turn off its lane for an operator to look at. Who waits for its
+// answer gets that one, if it is not nil.
+func (b *Bot) park(ctx context.Context, hold *state.Hold, turn, reason string, answer []byte) (more bool) {
 	ctx, cancel := b.workers.outlive(ctx, takeUpWithin)
 	defer cancel()
-	more, err := hold.Park(ctx, reason, nil)
+	more, err := hold.Park(ctx, reason, answer)
 	if err != nil {
 		b.cfg.Log.Error().Err(err).Str("turn", turn).Msg("turn not parked")
 		b.giveUp(hold, time.Second)
 		return false
 	}
-	zerolog.Ctx(ctx).Error().Str("turn", turn).Str("reason", reason).Msg("turn parked")
+	b.meter.parked()
+	b.cfg.Log.Error().Str("turn", turn).Stringer("lane", hold.Lane()).Str("reason", reason).Msg("turn parked")
+	if answer != nil {
+		b.waiters.tell(turn, answer)
+	}
 	return more
 }
