@@ -89,11 +89,11 @@ func (b *Bot) attend(hold *state.Hold, t *Turn) (more bool) {
 		case <-ctx.Done():
 		}
 	}()
-	ctx = t.log().WithContext(ctx)
+	logged := t.log().WithContext(ctx)
 	if fault != nil {
-		return b.leave(ctx, t, &parkError{reason: fault.Error()})
+		return b.leave(logged, t, &parkError{reason: fault.Error()})
 	}
-	return b.run(ctx, t)
+	return b.run(logged, t)
 }
 
 func lostTooOften(of state.Item) string {
