@@ -37,6 +37,8 @@ type journal struct {
 	Sent     []string         `json:"sent,omitempty"`
 	Replies  []jsontext.Value `json:"replies,omitempty"` // of a turn whose replies are its answer
 	Recorded bool             `json:"recorded,omitempty"`
+	// Survived is how many processes the turn had lost when it last got further.
+	Survived int `json:"survived,omitempty"`
 
 	// User is what the turn has changed in the person's state. That lies elsewhere and
 	// is saved beside this, not in one step with it.
@@ -64,7 +66,7 @@ func (t *Turn) journal() ([]byte, error) {
 	if t.outbox == nil && t.run == nil && !t.begun {
 		return nil, nil
 	}
-	j := journal{Version: journalVersion, Outbox: t.outbox, Sent: t.Sent, Recorded: t.recorded}
+	j := journal{Version: journalVersion, Outbox: t.outbox, Sent: t.Sent, Recorded: t.recorded, Survived: t.survived}
 	var faults [5]error
 	if t.resumes != "" {
 		j.Activity, faults[0] = t.Activity.Encode()
@@ -96,19 +98,28 @@ func (t *Turn) before() (*journal, error) {
 		t.bot.meter.takeover()
 		t.log().Warn().Int("times", of.Tries).Bool("journal", len(of.Journal) > 0).Msg("turn taken over")
 	}
-	j, err := &journal{}, error(nil)
+	j, err := (*journal)(nil), error(nil)
 	if len(of.Journal) > 0 {
 		j, err = readJournal(of.Journal)
 	}
-	switch {
-	case of.Tries >= maxTakeovers:
-		return nil, t.putAside(j, lostTooOften(of), nil)
-	case err != nil:
+	if n := lost(of); n >= maxTakeovers {
+		return nil, t.putAside(j, lostTooOften(n), nil)
+	}
+	if err != nil {
 		return nil, t.putAside(nil, err.Error(), nil)
-	case len(of.Journal) == 0:
-		return nil, nil
 	}
 	return j, nil
+}
+
+// lost is how many processes the turn has lost since it last got further.
+func lost(of state.Item) int {
+	var j struct {
+		Survived int `json:"survived"`
+	}
+	if of.Tries > 0 && json.Unmarshal(of.Journal, &j) != nil {
+		return of.Tries
+	}
+	return of.Tries - j.Survived
 }
 
 // putAside ends the work on the turn until an operator decides about it. What its
@@ -122,6 +133,10 @@ func (t *Turn) putAside(j *journal, reason string, err error) error {
 	}
 	return &parkError{reason: reason, err: err}
 }
+
+// gotFurther notes that a plan was made, a command done or a message sent: the
+// processes that were lost before that are not the fault of what comes now.
+func (t *Turn) gotFurther() { t.survived = t.hold.Item().Tries }
 
 // readJournal reads what journal wrote. Its error says nothing of what is in it.
 func readJournal(raw []byte) (*journal, error) {
@@ -190,7 +205,7 @@ func (t *Turn) restore(j *journal) error {
 			return t.putAside(j, unreadableJournal, err)
 		}
 	}
-	t.Sent, t.recorded, t.outbox = j.Sent, j.Recorded, j.Outbox
+	t.Sent, t.recorded, t.outbox, t.survived = j.Sent, j.Recorded, j.Outbox, j.Survived
 	if t.replies != nil {
 		list, err := decodeAll(j.Replies)
 		if err != nil {

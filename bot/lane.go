@@ -11,7 +11,8 @@ import (
 )
 
 const (
-	// maxTakeovers is how often a turn may lose its process before it is parked.
+	// maxTakeovers is how often a turn may lose its process at the same place before
+	// it is parked.
 	maxTakeovers = 3
 	// takeUpWithin bounds one look at a lane, and one try at giving it up.
 	takeUpWithin = 15 * time.Second
@@ -72,8 +73,8 @@ func (b *Bot) attend(hold *state.Hold, t *Turn) (more bool) {
 	ctx, cancel := context.WithCancel(b.workers.ctx)
 	defer cancel()
 	of := hold.Item()
-	if of.Tries > maxTakeovers { // parking it took a process, too
-		return b.park(ctx, hold, of.Turn, lostTooOften(of), nil)
+	if n := lost(of); n > maxTakeovers { // parking it took a process, too
+		return b.park(ctx, hold, of.Turn, lostTooOften(n), nil)
 	}
 	var fault error
 	if t == nil {
@@ -96,8 +97,8 @@ func (b *Bot) attend(hold *state.Hold, t *Turn) (more bool) {
 	return b.run(logged, t)
 }
 
-func lostTooOften(of state.Item) string {
-	return fmt.Sprintf("its process was lost %d times", of.Tries)
+func lostTooOften(n int) string {
+	return fmt.Sprintf("its process was lost %d times", n)
 }
 
 // giveUp lets others have the lane, after the given time.
