@@ -14,7 +14,8 @@ import (
 
 // enqueueFollowing puts the turn that follows the decision of the click behind what
 // the conversation has waiting, in the write that saves the approval's document. It
-// returns that turn's id: there is one for an approval, however often this is called.
+// returns that turn's id: there is one for a click, however often this is called, and
+// of those of several clicks one begins.
 func (b *Bot) enqueueFollowing(ctx context.Context, click *Turn, approval string, doc *state.Scope) (string, error) {
 	raw, err := click.Activity.Encode()
 	if err != nil {
@@ -29,7 +30,7 @@ func (b *Bot) enqueueFollowing(ctx context.Context, click *Turn, approval string
 	i := item{Version: itemVersion, Approval: approval, Awaited: t.awaited, Signed: t.signed, Activity: raw}
 	receipt, err := b.submit(ctx, t, state.Entry{
 		Lane: conversationLane(click.Activity), Turn: t.ID, Body: i.encode(),
-		Duplicates: []state.Duplicate{{ID: "decision\n" + approval}}, Save: []*state.Scope{doc}, Unbounded: true,
+		Duplicates: []state.Duplicate{{ID: "decision\n" + approval + "\n" + click.ID}}, Save: []*state.Scope{doc}, Unbounded: true,
 	})
 	if err != nil || receipt.Duplicate {
 		b.waiters.remove(t.ID)
@@ -48,7 +49,10 @@ func (b *Bot) become(ctx context.Context, t *Turn, before *journal) error {
 	t.Activity = &message
 	if before != nil {
 		t.begun = true
-		return t.answerTo(before.Activity, before.Text)
+		if err := t.answerTo(before.Activity, before.Text); err != nil {
+			return t.putAside(before, unreadableJournal, err)
+		}
+		return nil
 	}
 	docs, err := b.loadApprovals(ctx, t.click, t.resumes)
 	if err != nil {
@@ -62,13 +66,13 @@ func (b *Bot) become(ctx context.Context, t *Turn, before *journal) error {
 		return nil
 	}
 	s, err := t.pending.read()
+	if err == nil {
+		err = t.answerTo(s.Activity, s.Text)
+	}
 	if err != nil {
-		return err
+		return &parkError{reason: "what was decided cannot be read by this version of the bot", err: err}
 	}
 	t.Usage = s.Usage
-	if err := t.answerTo(s.Activity, s.Text); err != nil {
-		return err
-	}
 	if err := t.load(ctx); err != nil {
 		return err
 	}
@@ -136,8 +140,10 @@ func (b *Bot) resume(ctx context.Context, t *Turn, p *pending) error {
 	}
 	plan, err := planner.Validate(s.Execution.Plan, b.cfg.Actions)
 	if err != nil {
-		t.begun = true
-		return fmt.Errorf("%w: %w", errChanged, err)
+		return &parkError{
+			reason: "the approved plan does not fit this version of the bot", err: err,
+			say: "Sorry, things have changed since I asked for approval, so I did not do it, and put it aside for whoever runs me.",
+		}
 	}
 	s.Execution.Plan = plan
 	t.Rounds = s.Rounds

@@ -81,7 +81,11 @@ func reachable(failure error) bool {
 // sentence says in words for the person what happened, what was done before,
 // and how to name the turn to an operator. It never holds an error's own text.
 func sentence(failure error, t *Turn) string {
-	said := cmp.Or(t.instead, explain(failure, t))
+	return t.account(cmp.Or(t.instead, explain(failure, t)))
+}
+
+// account adds to a sentence what is known of the turn.
+func (t *Turn) account(said string) string {
 	if done := names(t.kept); done != "" {
 		said += " Before that I did: " + done + "."
 	}

@@ -19,6 +19,8 @@ import (
 // journalVersion is the form of [journal].
 const journalVersion = 1
 
+const unreadableJournal = "its journal cannot be read"
+
 // journal is what a turn has written down of itself, so that another process can go
 // on where this one was. It is written in the step that saves the turn's state:
 // before a command that does something outside of that state, and before a message
@@ -96,18 +98,40 @@ func (t *Turn) before() (*journal, error) {
 		t.bot.meter.takeover()
 		t.log().Warn().Int("times", of.Tries).Bool("journal", len(of.Journal) > 0).Msg("turn taken over")
 	}
-	j, survived := (*journal)(nil), 0
+	j, err := (*journal)(nil), error(nil)
 	if len(of.Journal) > 0 {
-		var err error
-		if j, err = readJournal(of.Journal); err != nil {
-			return nil, &parkError{reason: err.Error()}
-		}
-		survived = j.Survived
+		j, err = readJournal(of.Journal)
 	}
-	if lost := of.Tries - survived; lost >= maxTakeovers {
-		return nil, &parkError{reason: fmt.Sprintf("its process was lost %d times", lost)}
+	if n := lost(of); n >= maxTakeovers {
+		return nil, t.putAside(j, lostTooOften(n), nil)
+	}
+	if err != nil {
+		return nil, t.putAside(nil, err.Error(), nil)
 	}
 	return j, nil
+}
+
+// lost is how many processes the turn has lost since it last got further.
+func lost(of state.Item) int {
+	var j struct {
+		Survived int `json:"survived"`
+	}
+	if of.Tries > 0 && json.Unmarshal(of.Journal, &j) != nil {
+		return of.Tries
+	}
+	return of.Tries - j.Survived
+}
+
+// putAside ends the work on the turn until an operator decides about it. What its
+// journal tells of it is for the person; nil: it tells nothing.
+func (t *Turn) putAside(j *journal, reason string, err error) error {
+	if j != nil && j.Run != nil {
+		t.kept = j.Run.Kept
+		for i := range j.Run.InFlight {
+			t.uncertain = append(t.uncertain, j.Run.Execution.Plan.Commands[j.Run.Execution.Next+i].Action)
+		}
+	}
+	return &parkError{reason: reason, err: err}
 }
 
 // gotFurther notes that a plan was made, a command done or a message sent: the
@@ -120,7 +144,7 @@ func readJournal(raw []byte) (*journal, error) {
 		Version int `json:"v"`
 	}
 	if err := json.Unmarshal(raw, &form); err != nil {
-		return nil, errors.New("its journal cannot be read: no JSON object with a version")
+		return nil, errors.New(unreadableJournal + ": no JSON object with a version")
 	}
 	if form.Version != journalVersion {
 		return nil, fmt.Errorf("its journal has version %d, this program knows %d", form.Version, journalVersion)
@@ -129,10 +153,10 @@ func readJournal(raw []byte) (*journal, error) {
 	dec := json.NewDecoder(bytes.NewReader(raw))
 	dec.UseNumber()
 	if err := dec.Decode(&j); err != nil {
-		return nil, fmt.Errorf("its journal cannot be read: %w", err)
+		return nil, fmt.Errorf("%s: %w", unreadableJournal, err)
 	}
 	if err := j.check(); err != nil {
-		return nil, fmt.Errorf("its journal cannot be read: %w", err)
+		return nil, fmt.Errorf("%s: %w", unreadableJournal, err)
 	}
 	return &j, nil
 }
@@ -143,6 +167,8 @@ func (j *journal) check() error {
 	switch {
 	case o != nil && (o.Next < 0 || o.Next > len(o.Messages)):
 		return fmt.Errorf("message %d of %d is on its way", o.Next, len(o.Messages))
+	case p != nil && p.Execution == nil && p.InFlight != 0:
+		return errors.New("a command has begun, of no plan")
 	case p != nil && p.Execution != nil && (len(p.Rounds) == 0 || p.InFlight < 0 || p.InFlight > len(p.Execution.Plan.Commands)-p.Execution.Next):
 		return fmt.Errorf("a plan of %d commands is at its command %d, with %d begun, in round %d",
 			len(p.Execution.Plan.Commands), p.Execution.Next, p.InFlight, len(p.Rounds))
@@ -158,7 +184,7 @@ func (b *Bot) goOn(ctx context.Context, t *Turn, j *journal) error {
 		return err
 	}
 	if j.Run != nil {
-		if err := t.adopt(j.Run); err != nil {
+		if err := t.adopt(j); err != nil {
 			return err
 		}
 	}
@@ -176,14 +202,14 @@ func (b *Bot) goOn(ctx context.Context, t *Turn, j *journal) error {
 func (t *Turn) restore(j *journal) error {
 	if t.User != nil {
 		if err := t.User.Apply(j.User); err != nil {
-			return fmt.Errorf("read journal: %w", err)
+			return t.putAside(j, unreadableJournal, err)
 		}
 	}
 	t.Sent, t.recorded, t.outbox, t.survived = j.Sent, j.Recorded, j.Outbox, j.Survived
 	if t.replies != nil {
 		list, err := decodeAll(j.Replies)
 		if err != nil {
-			return &parkError{reason: "its journal cannot be read", err: err}
+			return t.putAside(j, unreadableJournal, err)
 		}
 		t.replies.add(list...)
 	}
@@ -192,23 +218,24 @@ func (t *Turn) restore(j *journal) error {
 	}
 	var err error
 	if t.outbox.list, err = decodeAll(t.outbox.Messages); err != nil {
-		return &parkError{reason: "its journal cannot be read", err: err}
+		return t.putAside(j, unreadableJournal, err)
 	}
 	return nil
 }
 
 // adopt makes the run that the journal tells of the turn's own. Its plan is checked
 // once more: this may be another version of the bot than the one that made it.
-func (t *Turn) adopt(p *progress) error {
+func (t *Turn) adopt(j *journal) error {
+	p := j.Run
 	if p.Execution != nil && !p.Execution.Done() {
 		plan, err := planner.Validate(p.Execution.Plan, t.bot.cfg.Actions)
 		if err != nil {
-			return &parkError{reason: "its plan does not fit this version of the bot", err: err}
+			return t.putAside(j, "its plan does not fit this version of the bot", err)
 		}
 		p.Execution.Plan = plan
 	}
 	if err := t.Temp.Apply(p.Temp); err != nil {
-		return fmt.Errorf("read journal: %w", err)
+		return t.putAside(j, unreadableJournal, err)
 	}
 	t.Rounds, t.Usage, t.kept = p.Rounds, p.Usage, p.Kept
 	t.secure()

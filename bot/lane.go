@@ -3,9 +3,8 @@ package bot
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
-
-	"github.com/rs/zerolog"
 
 	"github.com/planbot-go/planbot/activity"
 	"github.com/planbot-go/planbot/state"
@@ -74,11 +73,13 @@ func (b *Bot) attend(hold *state.Hold, t *Turn) (more bool) {
 	ctx, cancel := context.WithCancel(b.workers.ctx)
 	defer cancel()
 	of := hold.Item()
+	if n := lost(of); n > maxTakeovers { // parking it took a process, too
+		return b.park(ctx, hold, of.Turn, lostTooOften(n), nil)
+	}
+	var fault error
 	if t == nil {
-		var err error
-		if t, err = b.open(of); err != nil {
-			b.cfg.Log.Error().Err(err).Str("turn", of.Turn).Msg("item cannot be read")
-			return b.park(ctx, hold, of.Turn, err.Error())
+		if t, fault = b.open(of); t == nil {
+			return b.park(ctx, hold, of.Turn, fault.Error(), nil)
 		}
 	}
 	t.hold, t.lane = hold, ctx
@@ -89,7 +90,15 @@ func (b *Bot) attend(hold *state.Hold, t *Turn) (more bool) {
 		case <-ctx.Done():
 		}
 	}()
-	return b.run(t.log().WithContext(ctx), t)
+	logged := t.log().WithContext(ctx)
+	if fault != nil {
+		return b.leave(logged, t, &parkError{reason: fault.Error()})
+	}
+	return b.run(logged, t)
+}
+
+func lostTooOften(n int) string {
+	return fmt.Sprintf("its process was lost %d times", n)
 }
 
 // giveUp lets others have the lane, after the given time.
@@ -101,16 +110,21 @@ func (b *Bot) giveUp(hold *state.Hold, after time.Duration) {
 	}
 }
 
-// park takes the turn off its lane for an operator to look at.
-func (b *Bot) park(ctx context.Context, hold *state.Hold, turn, reason string) (more bool) {
+// park takes the turn off its lane for an operator to look at. Who waits for its
+// answer gets that one, if it is not nil.
+func (b *Bot) park(ctx context.Context, hold *state.Hold, turn, reason string, answer []byte) (more bool) {
 	ctx, cancel := b.workers.outlive(ctx, takeUpWithin)
 	defer cancel()
-	more, err := hold.Park(ctx, reason, nil)
+	more, err := hold.Park(ctx, reason, answer)
 	if err != nil {
 		b.cfg.Log.Error().Err(err).Str("turn", turn).Msg("turn not parked")
 		b.giveUp(hold, time.Second)
 		return false
 	}
-	zerolog.Ctx(ctx).Error().Str("turn", turn).Str("reason", reason).Msg("turn parked")
+	b.meter.parked()
+	b.cfg.Log.Error().Str("turn", turn).Stringer("lane", hold.Lane()).Str("reason", reason).Msg("turn parked")
+	if answer != nil {
+		b.waiters.tell(turn, answer)
+	}
 	return more
 }

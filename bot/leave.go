@@ -1,13 +1,16 @@
 package bot
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"time"
 
 	"github.com/rs/zerolog"
 
+	"github.com/planbot-go/planbot/activity"
 	"github.com/planbot-go/planbot/state"
 )
 
@@ -26,6 +29,7 @@ func (e *laterError) Unwrap() error { return e.err }
 type parkError struct {
 	reason string // for the operator
 	err    error  // may be nil
+	say    string // for the person; "": that it could not be finished
 }
 
 func (e *parkError) Error() string {
@@ -62,9 +66,7 @@ func (b *Bot) leave(ctx context.Context, t *Turn, err error) (more bool) {
 	var park *parkError
 	switch {
 	case errors.As(err, &park):
-		b.meter.parked()
-		b.sayParked(ctx, t)
-		return b.park(ctx, t.hold, t.ID, park.Error())
+		return b.park(ctx, t.hold, t.ID, park.Error(), b.sayParked(ctx, t, park))
 	case errors.As(err, &later):
 		log.Warn().Str("error", cause(err)).Dur("after", later.after).Msg("turn goes on later")
 		b.giveUp(t.hold, later.after)
@@ -83,13 +85,22 @@ func (b *Bot) leave(ctx context.Context, t *Turn, err error) (more bool) {
 	return false
 }
 
-// sayParked tells the person, if that is possible.
-func (b *Bot) sayParked(ctx context.Context, t *Turn) {
-	if !t.isMessage() || t.replies != nil || t.hold.Err() != nil {
-		return
+// sayParked tells the person, where that is possible, and returns the answer for who
+// waits for one.
+func (b *Bot) sayParked(ctx context.Context, t *Turn, park *parkError) []byte {
+	if t.Activity.Type == activity.Invoke {
+		t.answer = InvokeResponse{Status: http.StatusInternalServerError}
 	}
-	text := "Sorry, I could not finish this, and put it aside for whoever runs me. (turn " + t.ID + ")"
-	if err := t.deliver(ctx, t.message(text)); err != nil {
-		zerolog.Ctx(ctx).Error().Str("error", cause(err)).Msg("the person was not told that the turn is parked")
+	text := t.account(cmp.Or(park.say, "Sorry, I could not finish this, and put it aside for whoever runs me."))
+	var unsent *sendError
+	if (t.isMessage() || t.resumes != "") && t.hold.Err() == nil && !errors.As(park, &unsent) {
+		if err := t.deliver(ctx, t.message(text)); err != nil {
+			zerolog.Ctx(ctx).Error().Str("error", cause(err)).Msg("the person was not told that the turn is parked")
+		}
 	}
+	answer, err := t.encodeAnswer()
+	if err != nil {
+		zerolog.Ctx(ctx).Error().Err(err).Msg("a parked turn is left without an answer")
+	}
+	return answer
 }

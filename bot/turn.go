@@ -190,7 +190,7 @@ func (b *Bot) handle(ctx context.Context, t *Turn) (err error) {
 		return err
 	}
 	handler := b.handler(t)
-	if handler == nil {
+	if handler == nil && before == nil {
 		return nil // as when it was accepted, or this version of the bot has no such route
 	}
 	if err = b.begin(ctx, t, before); err == nil && t.done {
@@ -205,7 +205,7 @@ func (b *Bot) handle(ctx context.Context, t *Turn) (err error) {
 			err = handler(ctx, t)
 		}
 	}
-	if err != nil {
+	if err != nil && !b.leaves(t, err) {
 		t.instead = b.cfg.Hooks.instead(ctx, t, err)
 	}
 	return err
