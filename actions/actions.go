@@ -37,9 +37,10 @@ type Action struct {
 	// Schema describes the entities: always an object schema.
 	Schema *jsonschema.Schema
 
-	// StateOnly says that the action changes nothing but turn state, and that
-	// doing it twice is doing it once. It is run again when the save of that
-	// state lost a race, on state that may have its effect already.
+	// StateOnly says that the action changes nothing but turn state, is quick, and
+	// that doing it twice is doing it once. Its effect is saved with what comes after
+	// it; when its process is killed before that, the turn does it again, or asks the
+	// model again.
 	StateOnly bool
 	// Destructive says that the action cannot be undone. It only describes: such
 	// a call runs like any other.
@@ -61,8 +62,8 @@ type Action struct {
 // Option sets one of the marks of an [Action].
 type Option func(*Action)
 
-// StateOnly marks an action that changes nothing but turn state, and that may be
-// done twice with the effect of once.
+// StateOnly marks an action that is quick, changes nothing but turn state, and may
+// be done twice with the effect of once.
 func StateOnly(a *Action) { a.StateOnly = true }
 
 // Destructive marks an action that cannot be undone. The mark only describes.

@@ -66,6 +66,7 @@ func (r *Registry) provideBuiltIns() {
 		return turn.Activity.Conversation, nil
 	})
 	Provide(r, "turn", func(_ context.Context, turn *Turn) (string, error) { return turn.ID, nil })
+	Provide(r, "attempt", func(ctx context.Context, _ *Turn) (Attempt, error) { return AttemptOf(ctx), nil })
 }
 
 // hosted finds the fields of struct t that the bot fills in.
@@ -137,7 +138,7 @@ func (a *Action) Bound(ctx context.Context, turn *Turn) (map[string]json.RawMess
 }
 
 // builtIns are the host values that every registry has.
-var builtIns = []string{"user", "conversation", "turn"}
+var builtIns = []string{"user", "conversation", "turn", "attempt"}
 
 // fill sets the fields of the entities that the bot fills in. Actions that run at
 // the same time take turns, since values may come from the turn's state.

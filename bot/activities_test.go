@@ -215,7 +215,7 @@ func TestCommands(t *testing.T) {
 
 	b.say("/forget")
 	b.expect("I deleted everything I kept about you.")
-	if keys := b.redis.Keys(); len(keys) != 0 {
+	if keys := b.documents(); len(keys) != 0 {
 		t.Errorf("/forget left %v", keys)
 	}
 }

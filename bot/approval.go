@@ -90,8 +90,11 @@ func (r *run) pause(ctx context.Context, c *call, approval actions.Approval) (en
 	t.scopes = slices.Concat(t.scopes, docs, doc)
 	r.noted = waitingNote(p.Action, p.ID)
 	r.remember()
+	t.run = nil // it is in the document now
 	if err := t.Send(ctx, question); err != nil {
-		t.withdraw(ctx, doc[0], p.ID)
+		if !t.bot.leaves(t, err) {
+			t.withdraw(ctx, doc[0], p.ID)
+		}
 		return over, err
 	}
 	t.done = true

@@ -82,44 +82,49 @@ func decisionIn(t *Turn) (d decision, ok bool) {
 	return decision{}, false
 }
 
-// decide spends the approval in one write and queues what follows, in a turn of its
-// own behind what the conversation has waiting: the click is answered at once.
-// Whoever may not decide, or comes late, changes nothing. A repeated yes goes on
-// with a run that was approved and has not begun.
+// decide spends the approval and puts what follows into the conversation's lane, in
+// one write: the click is answered at once, and what was decided is not lost. Whoever
+// may not decide, or comes late, changes nothing.
 func (b *Bot) decide(ctx context.Context, t *Turn, d decision) error {
-	docs, err := b.loadApprovals(ctx, t.Activity, d.Approval)
+	for range maxMerges {
+		docs, err := b.loadApprovals(ctx, t.Activity, d.Approval)
+		if err != nil {
+			return err
+		}
+		p := state.Of[pending](docs[0])
+		if err := docs[0].Err(); err != nil {
+			return fmt.Errorf("read approval: %w", err)
+		}
+		if refusal := p.refuses(d, t.Activity.From, time.Now()); refusal != "" {
+			return t.refuseDecision(ctx, refusal)
+		}
+		err = b.spend(ctx, t, docs[0], d)
+		if !errors.Is(err, state.ErrConflict) {
+			return err
+		}
+	}
+	return fmt.Errorf("decide approval %s: %w", d.Approval, state.ErrConflict)
+}
+
+// spend is one try at it. A yes that is said again makes sure that it is followed.
+func (b *Bot) spend(ctx context.Context, t *Turn, doc *state.Scope, d decision) error {
+	p := state.Of[pending](doc)
+	first := p.Decided == nil
+	if first {
+		p.decide(decided{Approved: d.Verb == verbApprove, By: cmp.Or(t.Activity.From.Name, t.Activity.From.ID), At: time.Now()})
+	}
+	follows, err := b.enqueueFollowing(ctx, t, p.ID, doc)
 	if err != nil {
 		return err
 	}
-	p := state.Of[pending](docs[0])
-	if err := docs[0].Err(); err != nil {
-		return fmt.Errorf("read approval: %w", err)
-	}
-	if refusal := p.refuses(d, t.Activity.From, time.Now()); refusal != "" {
-		return t.refuseDecision(ctx, refusal)
-	}
-	if p.Decided == nil {
-		p.decide(decided{Approved: d.Verb == verbApprove, By: cmp.Or(t.Activity.From.Name, t.Activity.From.ID), At: time.Now()})
-		if err := b.saveApproval(ctx, t, docs[0]); err != nil {
-			return err
-		}
+	if first {
 		b.meter.approval(p.Decided.word())
 		zerolog.Ctx(ctx).Info().Str("approval", p.ID).Str("of_turn", p.Turn).Str("action", p.Action).
 			Str("by", t.Activity.From.ID).Bool("approved", p.Decided.Approved).Msg("approval decided")
 	}
+	t.follows = follows
 	t.showDecision(p)
-	t.follows = b.queueFollowing(t.Activity, t.replies, *p)
 	return nil
-}
-
-// saveApproval saves the document. A repeated save does no harm.
-func (b *Bot) saveApproval(ctx context.Context, t *Turn, doc *state.Scope) error {
-	err := b.cfg.Store.Save(ctx, doc)
-	if errors.Is(err, state.ErrUnavailable) && ctx.Err() == nil {
-		err = b.cfg.Store.Save(ctx, doc)
-	}
-	t.saveFailed = errors.Is(err, state.ErrUnavailable)
-	return err
 }
 
 // refuses says why the decision does not count, or "".
@@ -142,7 +147,7 @@ func (p *pending) refuses(d decision, by activity.Account, now time.Time) string
 // refuseDecision tells only who clicked, where the channel can.
 func (t *Turn) refuseDecision(ctx context.Context, text string) error {
 	if t.Activity.Type != activity.Invoke {
-		return t.deliver(ctx, t.message(text))
+		return t.Tell(ctx, text)
 	}
 	t.answer = invokeMessage(text)
 	return nil
@@ -163,9 +168,6 @@ func invokeMessage(text string) InvokeResponse {
 		"statusCode": 200, "type": "application/vnd.microsoft.activity.message", "value": text,
 	}}
 }
-
-// unbegun is how long a decision may wait before another turn takes it up.
-const unbegun = 30 * time.Second
 
 // saidNothing reports whether the activity is a click, which replies to its card.
 func saidNothing(a *activity.Activity) bool { return a.Type == activity.Invoke || isSubmit(a) }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"strings"
-	"time"
 
 	"github.com/rs/zerolog"
 
@@ -13,85 +12,98 @@ import (
 	"github.com/planbot-go/planbot/state"
 )
 
-// queueFollowing queues what follows a decision in the conversation's lane, and
-// returns a channel that is closed when it is over.
-func (b *Bot) queueFollowing(click *activity.Activity, in *replies, p pending) <-chan struct{} {
-	t := b.newTurn(click)
-	t.resumes, t.replies = p.ID, in
-	log := b.turnLog(t).With().Str("approval", p.ID).Str("of_turn", p.Turn).Logger()
-	done := make(chan struct{})
-	b.lanes.behind(conversationLane(click), func(ctx context.Context) {
-		defer close(done)
-		fault := t.become(&p, click)
-		b.work(log.WithContext(ctx), t, func(*Turn) Handler {
-			return func(ctx context.Context, t *Turn) error {
-				if fault != nil {
-					return fault
-				}
-				return b.follow(ctx, t, click, &p)
-			}
-		})
+// enqueueFollowing puts the turn that follows the decision of the click behind what
+// the conversation has waiting, in the write that saves the approval's document. It
+// returns that turn's id: there is one for an approval, however often this is called.
+func (b *Bot) enqueueFollowing(ctx context.Context, click *Turn, approval string, doc *state.Scope) (string, error) {
+	raw, err := click.Activity.Encode()
+	if err != nil {
+		return "", err
+	}
+	t := b.newTurn(click.Activity)
+	t.resumes, t.awaited, t.replies = approval, click.replies != nil, nil
+	if click.replies != nil && b.waiters.of(click.ID) != nil {
+		b.waiters.add(t.ID, click.replies)
+	}
+	i := item{Version: itemVersion, Approval: approval, Awaited: t.awaited, Activity: raw}
+	receipt, err := b.submit(ctx, t, state.Entry{
+		Lane: conversationLane(click.Activity), Turn: t.ID, Body: i.encode(),
+		Duplicates: []state.Duplicate{{ID: "decision\n" + approval}}, Save: []*state.Scope{doc}, Unbounded: true,
 	})
-	return done
+	if err != nil || receipt.Duplicate {
+		b.waiters.remove(t.ID)
+	}
+	return receipt.Turn, err
 }
 
-// follow does what was decided, unless that has begun elsewhere.
-func (b *Bot) follow(ctx context.Context, t *Turn, click *activity.Activity, p *pending) error {
-	if ours, err := b.begin(ctx, t, p.ID); err != nil || !ours {
-		t.done = true
+// become makes t the turn that was suspended: it answers the activity of who
+// asked, over the address that the click has just proved. It is done when what was
+// decided has begun in another turn, or the approval is gone.
+func (b *Bot) become(ctx context.Context, t *Turn, before *journal) error {
+	t.click = t.Activity
+	t.replies = b.waiters.repliesOf(t.ID)
+	message := *t.click // if all else fails, who clicked is told
+	message.Type, message.Value = activity.Message, nil
+	t.Activity = &message
+	if before != nil {
+		t.begun = true
+		return t.answerTo(before.Activity, before.Text)
+	}
+	docs, err := b.loadApprovals(ctx, t.click, t.resumes)
+	if err != nil {
 		return err
 	}
+	t.pending = state.Of[pending](docs[0])
+	if err := docs[0].Err(); err != nil {
+		return fmt.Errorf("read approval: %w", err)
+	}
+	if t.done = t.pending.ID == "" || t.pending.Begun != "" || t.pending.Decided == nil; t.done {
+		return nil
+	}
+	s, err := t.pending.read()
+	if err != nil {
+		return err
+	}
+	t.Usage = s.Usage
+	if err := t.answerTo(s.Activity, s.Text); err != nil {
+		return err
+	}
+	if err := t.load(ctx); err != nil {
+		return err
+	}
+	t.scopes = append(t.scopes, docs[0])
+	return nil
+}
+
+// answerTo makes the turn one that answers the activity of who asked.
+func (t *Turn) answerTo(raw []byte, text string) error {
+	origin, err := activity.Decode(raw)
+	if err != nil {
+		return fmt.Errorf("read suspended run: %w", err)
+	}
+	origin.ServiceURL = t.click.ServiceURL
+	t.Activity, t.Text = origin, text
+	return nil
+}
+
+// follow does what was decided. From its first save on the decision is this turn's,
+// and its run is in the journal instead of the approval's document.
+func (b *Bot) follow(ctx context.Context, t *Turn) error {
+	p := *t.pending
 	for i, a := range state.Of[approvals](t.Conversation).Asked {
 		if a.ID == p.ID {
 			state.Of[approvals](t.Conversation).Asked[i].Over = true
 		}
 	}
-	t.updateCard(ctx, click, p)
-	if p.Decided.Approved {
-		return b.resume(ctx, t, p)
+	t.pending.begin(t.ID)
+	if !p.Decided.Approved {
+		said := "As you wish: I did not do " + p.Action + p.andTheRest() + "."
+		t.renote(p.ID, "["+said+"]")
+		t.begun = true
+		t.updateCard(ctx, t.click, &p)
+		return t.Tell(ctx, said)
 	}
-	said := "As you wish: I did not do " + p.Action + p.andTheRest() + "."
-	t.renote(p.ID, "["+said+"]")
-	return t.Tell(ctx, said)
-}
-
-// begin marks the decision as followed by this turn. It is false when another turn
-// has done so, or the approval is gone.
-func (b *Bot) begin(ctx context.Context, t *Turn, id string) (ours bool, err error) {
-	docs, err := b.loadApprovals(ctx, t.Activity, id)
-	if err != nil {
-		return false, err
-	}
-	p := state.Of[pending](docs[0])
-	if p.Begun == "" && p.ID != "" {
-		p.begin(t.ID)
-		if err := b.saveApproval(ctx, t, docs[0]); err != nil {
-			return false, err
-		}
-	}
-	t.begun = p.Begun == t.ID
-	return t.begun, nil
-}
-
-// takeUp queues what was decided in this conversation and has not begun since: the
-// process that took the decision is gone.
-func (b *Bot) takeUp(ctx context.Context, t *Turn) {
-	var ids []string
-	for _, a := range state.Of[approvals](t.Conversation).Asked {
-		if !a.Over {
-			ids = append(ids, a.ID)
-		}
-	}
-	docs, err := b.loadApprovals(ctx, t.Activity, ids...)
-	if err != nil {
-		zerolog.Ctx(ctx).Info().Err(err).Msg("approvals were not looked at")
-	}
-	for _, doc := range docs {
-		p := state.Of[pending](doc)
-		if p.Decided != nil && p.Begun == "" && time.Since(p.Decided.At) > unbegun {
-			b.queueFollowing(t.Activity, nil, *p)
-		}
-	}
+	return b.resume(ctx, t, &p)
 }
 
 // andTheRest names the actions behind the one that was rejected, which are not run
@@ -113,25 +125,6 @@ func (p *pending) andTheRest() string {
 	return ", nor what was to follow it: " + strings.Join(names, ", ")
 }
 
-// become makes t the turn that was suspended: it answers the activity of who
-// asked, over the address that the click has just proved.
-func (t *Turn) become(p *pending, click *activity.Activity) error {
-	message := *click // if all else fails, who clicked is told
-	message.Type, message.Value = activity.Message, nil
-	t.Activity = &message
-	s, err := p.read()
-	if err != nil {
-		return err
-	}
-	origin, err := activity.Decode(s.Activity)
-	if err != nil {
-		return fmt.Errorf("read suspended run: %w", err)
-	}
-	origin.ServiceURL = click.ServiceURL
-	t.Activity, t.Text, t.Usage = origin, s.Text, s.Usage
-	return nil
-}
-
 // resume goes on with the run that was approved: at the call that waited, without
 // asking the model again. Its plan is checked once more, since this may be
 // another version of the bot than the one that asked.
@@ -142,17 +135,23 @@ func (b *Bot) resume(ctx context.Context, t *Turn, p *pending) error {
 	}
 	plan, err := planner.Validate(s.Execution.Plan, b.cfg.Actions)
 	if err != nil {
+		t.begun = true
 		return fmt.Errorf("%w: %w", errChanged, err)
 	}
 	s.Execution.Plan = plan
 	t.Rounds = s.Rounds
-	t.secure()
 	t.renote(p.ID, "")
-	r := &run{
+	t.run = &run{
 		turn: t, execution: s.Execution, steps: s.Steps, same: s.Same, executed: s.Executed,
 		approved: p.Hash, noted: "[" + p.Action + " was approved.]",
 	}
-	return r.carryOn(ctx)
+	if err := t.save(ctx); err != nil {
+		return err
+	}
+	t.begun = true
+	t.updateCard(ctx, t.click, p)
+	t.secure()
+	return t.run.carryOn(ctx)
 }
 
 // updateCard shows everybody who decided. Nothing depends on it.

@@ -2,11 +2,13 @@
 // HTTP, finds the route for each, and by default lets a planner plan and runs
 // the plan.
 //
-// One message is one turn. A turn loads its state in one round trip, strips the
-// bot's own mention, runs the first route that matches or the plan, saves what
-// changed, and only then says what was done: a reply never speaks of a change
-// that was not kept. Turns of one conversation run one after another in this
-// process, those of different conversations at once.
+// One message is one turn. It is kept in the inbox, and then acknowledged: from there on
+// it is done once, whatever happens to the process. The turns of one conversation are done one
+// after another, by whichever process holds its lane; those of different conversations
+// at once. A turn strips the bot's own mention, runs the first route that matches or the
+// plan, saves what changed, and only then says what was done: a reply never speaks of
+// a change that was not kept. What it has done it writes down in its journal as it goes,
+// so that another process can go on where this one was killed.
 package bot
 
 import (
@@ -51,10 +53,14 @@ func (f PlannerFunc) Plan(ctx context.Context, turn *actions.Turn) (planner.Plan
 	return f(ctx, turn)
 }
 
-// Store keeps turn state. [state.Redis] is one.
+// Store keeps turn state, and the inbox of turns that are to be done.
+// [state.Redis] is one.
 type Store interface {
 	Load(ctx context.Context, keys ...state.Key) ([]*state.Scope, error)
 	Save(ctx context.Context, scopes ...*state.Scope) error
+	Inbox(cfg state.InboxConfig) (*state.Inbox, error)
+	// Embedded reports whether all of it ends with this process.
+	Embedded() bool
 }
 
 // Channel carries activities to the people. [connector.Client] is one.
@@ -101,9 +107,15 @@ type Config struct {
 	Examples []string
 	// TurnTimeout ends a turn, the model call and action in it included. 0: 5 minutes.
 	TurnTimeout time.Duration
-	// AckTimeout is how long a request waits for its turn before it is
-	// acknowledged; Teams sends it again after 15 s. 0: 10 seconds.
+	// AckTimeout is how long a request waits for its turn before it is acknowledged,
+	// for tests and consoles. 0: not at all, a turn that is kept is acknowledged.
 	AckTimeout time.Duration
+	// Lease is how long a process that is gone keeps others from its conversations.
+	// 0: 6 seconds.
+	Lease time.Duration
+	// Patience is how long a request waits for a store that is away before the channel
+	// is told to come back. 0: 8 seconds.
+	Patience time.Duration
 	// MaxSteps is how many commands one turn may run. 0: 25.
 	MaxSteps int
 	// MaxSameCalls is how often one turn may make the same call, the same entities
@@ -125,9 +137,10 @@ type Config struct {
 	ApprovalTimeout time.Duration
 	// Hooks see, and may change or stop, what plans do.
 	Hooks Hooks
-	// MaxTurns and MaxWaiting bound the turns at work and waiting in this
-	// process, MaxWaitingPerConversation those of one conversation. Beyond
-	// them the channel is told to come back. 0: 1024, 10000, 256.
+	// MaxTurns bounds the turns at work in this process; what is more waits for it or
+	// another one. MaxWaiting and MaxWaitingPerConversation bound the turns that wait,
+	// in all and of one conversation; beyond them the channel is told to come
+	// back. 0: 1024, 10000, 256.
 	MaxTurns, MaxWaiting, MaxWaitingPerConversation int
 	// Metrics is where the bot's metrics are registered, all named planbot_…. nil:
 	// there are none.
@@ -143,15 +156,20 @@ type Config struct {
 // Bot answers activities. It is an [http.Handler] for POST /api/messages, safe
 // for concurrent use once its routes are registered.
 type Bot struct {
-	cfg    Config
-	routes routes
-	lanes  *lanes
-	recent *recent
-	meter  *metrics
+	cfg     Config
+	routes  routes
+	inbox   *state.Inbox
+	workers *workers
+	waiters *waiters
+	meter   *metrics
 
-	local bool     // made without a Door
-	ends  []func() // close what New opened
-	end   sync.Once
+	local    bool               // made without a Door
+	embedded bool               // what is kept ends with this process
+	reading  sync.WaitGroup     // the readers of the inbox
+	unread   context.CancelFunc // ends them
+	ends     []func()           // close what New opened
+
+	start, end sync.Once
 }
 
 // New returns a bot with the built-in routes (welcome, help, /reset, /forget),
@@ -177,6 +195,8 @@ func New(cfg Config) (*Bot, error) {
 	}{
 		{"TurnTimeout", int64(cfg.TurnTimeout)},
 		{"AckTimeout", int64(cfg.AckTimeout)},
+		{"Lease", int64(cfg.Lease)},
+		{"Patience", int64(cfg.Patience)},
 		{"MaxSteps", int64(cfg.MaxSteps)},
 		{"MaxSameCalls", int64(cfg.MaxSameCalls)},
 		{"ApprovalTimeout", int64(cfg.ApprovalTimeout)},
@@ -193,7 +213,6 @@ func New(cfg Config) (*Bot, error) {
 	}
 	cfg.Name = cmp.Or(cfg.Name, "Planbot")
 	cfg.TurnTimeout = cmp.Or(cfg.TurnTimeout, 5*time.Minute)
-	cfg.AckTimeout = cmp.Or(cfg.AckTimeout, 10*time.Second)
 	cfg.MaxSteps = cmp.Or(cfg.MaxSteps, 25)
 	cfg.FilteredText = cmp.Or(cfg.FilteredText, "Sorry, the content filter of the AI model stopped this. Please try other words.")
 	cfg.ApprovalTimeout = cmp.Or(cfg.ApprovalTimeout, 24*time.Hour)
@@ -204,24 +223,57 @@ func New(cfg Config) (*Bot, error) {
 	if err != nil {
 		return nil, fmt.Errorf("bot config: Metrics: %w", err)
 	}
-	b := &Bot{cfg: cfg, meter: meter, recent: newRecent(), lanes: newLanes(limits{
-		running: cmp.Or(cfg.MaxTurns, 1024),
-		waiting: cmp.Or(cfg.MaxWaiting, 10_000),
-		perLane: cmp.Or(cfg.MaxWaitingPerConversation, 256),
-	})}
+	b := &Bot{cfg: cfg, meter: meter, workers: newWorkers(cmp.Or(cfg.MaxTurns, 1024)), waiters: newWaiters()}
 	if err := b.fillIn(); err != nil {
 		return nil, err
 	}
 	b.routes.last = builtin(b)
+	if err := b.openInbox(); err != nil {
+		return nil, fmt.Errorf("bot: %w", err)
+	}
 	return b, nil
 }
 
+// openInbox opens the inbox, of which nothing is read before [Bot.Start].
+func (b *Bot) openInbox() (err error) {
+	b.embedded = b.cfg.Store.Embedded()
+	b.inbox, err = b.cfg.Store.Inbox(state.InboxConfig{
+		Lease: b.cfg.Lease, Patience: b.cfg.Patience, MaxWaiting: b.cfg.MaxWaiting, MaxWaitingPerLane: b.cfg.MaxWaitingPerConversation, Log: b.cfg.Log,
+	})
+	return err
+}
+
+// Start begins to do what waits in the inbox, also what another process left there.
+// [Bot.Serve] and the first request call it; who serves the bot otherwise calls it when
+// all routes are registered, so that nothing waits for the first request.
+func (b *Bot) Start() {
+	b.start.Do(func() {
+		ctx, cancel := context.WithCancel(context.Background()) // ends with Drain
+		b.unread = cancel
+		b.reading.Go(func() {
+			err := b.inbox.Run(ctx, func(lane state.Lane) { b.takeUp(ctx, lane) })
+			if err != nil && ctx.Err() == nil {
+				b.cfg.Log.Error().Err(err).Msg("the inbox is not read any more")
+			}
+		})
+	})
+}
+
 // Drain stops taking activities, which are then refused with 503, and waits for
-// the turns at work and waiting. When ctx ends first, it cancels them, waits a
-// second for them to go and returns ctx's error. It closes what New opened.
+// the turns at work. When ctx ends first, it cancels them and returns ctx's error: what
+// they have not done is left to other processes, or to this one when it is started
+// again. A bot that keeps everything in its process does what waits first, and tells
+// people what it had to cancel. Drain closes what New opened.
 func (b *Bot) Drain(ctx context.Context) error {
-	err := b.lanes.drain(ctx)
+	b.Start() // and at once no more
+	if !b.embedded {
+		b.unread()
+	}
+	err := b.workers.drain(ctx)
 	b.end.Do(func() {
+		b.unread()
+		b.reading.Wait()
+		b.inbox.Close()
 		for _, end := range b.ends {
 			end()
 		}
@@ -230,4 +282,4 @@ func (b *Bot) Drain(ctx context.Context) error {
 }
 
 // Draining reports whether Drain was called.
-func (b *Bot) Draining() bool { return b.lanes.closing() }
+func (b *Bot) Draining() bool { return b.workers.closing() }

@@ -90,7 +90,6 @@ func leave(ctx context.Context, t *Turn) error {
 		*state.Of[greeted](t.Conversation) = greeted{}
 		return nil
 	}
-	t.forget = true
 	if t.Activity.Conversation.Personal() {
 		return forgetPerson(ctx, t)
 	}
@@ -170,7 +169,6 @@ func reset(ctx context.Context, t *Turn) error {
 
 // forget deletes everything that is kept about the person.
 func forget(ctx context.Context, t *Turn) error {
-	t.forget = true
 	if err := forgetPerson(ctx, t); err != nil {
 		return err
 	}

@@ -8,6 +8,7 @@ import (
 	"maps"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -71,7 +72,7 @@ func (b *bundle) wire(store bot.Store, change ...func(*bot.Config)) *bot.Bot {
 	library, err := prompts.Load("")
 	b.must(err)
 	guard, client := local(b.T)
-	cfg := bot.Config{Actions: b.actions, Planner: b.newPlanner(planner.SequenceConfig{Model: model, Prompts: library, Actions: b.actions}), Store: store, Channel: client, Door: guard, Log: zerolog.New(b.log)}
+	cfg := bot.Config{Actions: b.actions, Planner: b.newPlanner(planner.SequenceConfig{Model: model, Prompts: library, Actions: b.actions}), Store: store, Channel: client, Door: guard, Log: zerolog.New(b.log), AckTimeout: 10 * time.Second}
 	for _, c := range change {
 		c(&cfg)
 	}
@@ -114,6 +115,13 @@ func (b *bundle) must(err error) {
 	if err != nil {
 		b.Fatal(err)
 	}
+}
+
+// documents are the keys of what is kept about conversations and people.
+func (b *bundle) documents() []string {
+	return slices.DeleteFunc(b.redis.Keys(), func(key string) bool {
+		return !strings.Contains(key, "/conversations/") && !strings.Contains(key, "/users/")
+	})
 }
 
 // event is an activity's fields over the defaults of a personal chat in Teams.

@@ -39,15 +39,33 @@ func (r *run) do(ctx context.Context) (end, error) {
 	if err := r.beforeDo(ctx, calls); err != nil {
 		return over, err
 	}
+	if err := r.announce(ctx, calls); err != nil {
+		return over, err
+	}
 	if r.changed || r.turn.bot.cfg.Hooks.BeforeDo != nil {
 		r.turn.secure()
 	}
-	for i := range calls {
-		r.turn.acted = r.turn.acted || calls[i].err == nil && !calls[i].action.StateOnly
-	}
 	r.invoke(ctx, calls)
-	r.changed = true
+	r.changed, r.again, r.inFlight = true, 0, 0
 	return r.settle(ctx, calls)
+}
+
+// announce writes down that the calls are about to be made, if any of them does
+// something outside of state: then whoever goes on knows that it may be done. What
+// comes before is written down in the same step.
+func (r *run) announce(ctx context.Context, calls []call) error {
+	outside := false
+	for i := range calls {
+		outside = outside || calls[i].err == nil && !calls[i].action.StateOnly
+	}
+	if !outside {
+		return r.note(ctx)
+	}
+	if err := r.writeDown(ctx, len(calls)); err != nil {
+		return err
+	}
+	r.unnoted = true
+	return nil
 }
 
 // prepare checks the next calls, as many as may be made at the same time: at
@@ -106,14 +124,19 @@ func (r *run) check(index int) call {
 // invoke makes the calls, at the same time when there are several.
 func (r *run) invoke(ctx context.Context, calls []call) {
 	if len(calls) == 1 {
-		calls[0].make(ctx, r.turn.Turn)
+		calls[0].make(r.attempt(ctx, 0), r.turn.Turn)
 		return
 	}
 	var running sync.WaitGroup
 	for i := range calls {
-		running.Go(func() { calls[i].make(ctx, r.turn.Turn) })
+		running.Go(func() { calls[i].make(r.attempt(ctx, i), r.turn.Turn) })
 	}
 	running.Wait()
+}
+
+// attempt tells the i-th of the next calls which one it is in the turn, whoever runs it.
+func (r *run) attempt(ctx context.Context, i int) context.Context {
+	return actions.WithAttempt(ctx, actions.Attempt{Key: fmt.Sprintf("%s.%d", r.turn.ID, r.steps+i), Again: i < r.again})
 }
 
 func (c *call) make(ctx context.Context, t *actions.Turn) {

@@ -22,41 +22,47 @@ import (
 const (
 	// tellWithin bounds the one sentence about a failure, which may have to leave
 	// after the turn's own time is over.
-	tellWithin = 15 * time.Second
-	// settleWithin bounds what is put right in state after a failure.
+	tellWithin = 20 * time.Second
+	// settleWithin bounds what is put right in state after a question was not sent.
 	settleWithin = 5 * time.Second
 )
 
 // errPanic is a panic in a route.
 var errPanic = errors.New("the route panicked")
 
-// afterFailure tells the person, and puts right what the turn left in state.
-func (b *Bot) afterFailure(ctx context.Context, t *Turn, failure error) {
+// ownUp tells the person of a failure, and makes state agree with that: what was done
+// for good is kept with what was noted of it, nothing else is, and a turn that did nothing is
+// no part of the history. Its error is that of the step which does all of this, and is nil
+// where there is nothing more to do.
+func (b *Bot) ownUp(ctx context.Context, t *Turn, failure error) error {
 	if t.Activity.Type == activity.Invoke {
 		t.answer = InvokeResponse{Status: http.StatusInternalServerError}
 	}
-	ctx, cancel := b.lanes.outlive(ctx, tellWithin+settleWithin)
+	ctx, cancel := b.workers.outlive(ctx, tellWithin)
 	defer cancel()
-	b.keepWhatIsDone(ctx, t)
-	if t.isMessage() && reachable(failure) {
-		b.tell(ctx, t, failure)
+	t.run, t.outbox = nil, nil
+	t.settle()
+	if !t.isMessage() || !reachable(failure) {
+		return nil
 	}
-	if !t.detached && (len(t.kept) > 0 || t.acted || t.saveFailed) {
-		b.settle(ctx, t)
+	err := t.Tell(ctx, sentence(failure, t))
+	if err != nil && !b.leaves(t, err) {
+		zerolog.Ctx(ctx).Error().Str("error", cause(err)).Msg("the person was not told of the failure")
+		return nil
 	}
+	return err
 }
 
-// keepWhatIsDone saves the state of a turn that did something for good before it
-// failed: what an action did elsewhere, and what it noted of that, go together.
-func (b *Bot) keepWhatIsDone(ctx context.Context, t *Turn) {
-	if len(t.kept) == 0 || t.saveFailed {
-		return
+// settle decides what of the turn's changes is saved after a failure.
+func (t *Turn) settle() {
+	switch {
+	case t.scopes == nil || t.detached:
+	case t.remembered && len(t.kept) == 0:
+		t.takeBack()
+	case t.saveFailed, t.unreadable != nil, len(t.kept) == 0 && !(t.begun && t.pending != nil):
+		t.scopes, t.saveFailed, t.unsaved = nil, false, nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, settleWithin)
-	defer cancel()
-	if err := t.save(ctx); err != nil {
-		zerolog.Ctx(ctx).Error().Err(err).Msg("state of what was done before the failure was not kept")
-	}
+	t.kept, t.unsaved = append(t.kept, t.unsaved...), nil // the sentence is saved with them
 }
 
 // reachable reports whether the person may still be reached: after a failure to
@@ -70,33 +76,6 @@ func reachable(failure error) bool {
 	var refused *connector.Error
 	return errors.As(failure, &refused) && (refused.Status == http.StatusBadRequest ||
 		refused.Status == http.StatusRequestEntityTooLarge || refused.Status >= http.StatusInternalServerError)
-}
-
-// tell sends the person one honest sentence about the failure of the turn.
-func (b *Bot) tell(ctx context.Context, t *Turn, failure error) {
-	ctx, cancel := context.WithTimeout(ctx, tellWithin)
-	defer cancel()
-	if err := t.deliver(ctx, t.message(sentence(failure, t))); err != nil {
-		zerolog.Ctx(ctx).Error().Str("error", cause(err)).Msg("the person was not told of the failure")
-	}
-}
-
-// settle makes state agree with what the person was told: a turn that failed is
-// no part of the history, and if it did anything it is not to be done again.
-func (b *Bot) settle(ctx context.Context, t *Turn) {
-	ctx, cancel := context.WithTimeout(ctx, settleWithin)
-	defer cancel()
-	err := t.load(ctx)
-	if err == nil && t.unreadable == nil {
-		if t.savedBefore() && len(t.kept) == 0 {
-			t.takeBack()
-		}
-		t.markSeen()
-		err = t.bot.cfg.Store.Save(ctx, t.Thread)
-	}
-	if err != nil {
-		zerolog.Ctx(ctx).Error().Err(err).Msg("state was not put right after the failure")
-	}
 }
 
 // sentence says in words for the person what happened, what was done before,

@@ -246,7 +246,7 @@ func TestParallelCalls(t *testing.T) {
 
 func TestParallelCallsThatAreCutOff(t *testing.T) {
 	t.Parallel()
-	b := setup(t, func(c *bot.Config) { c.TurnTimeout = 50 * time.Millisecond })
+	b := setup(t, func(c *bot.Config) { c.TurnTimeout = time.Second })
 	hang := func(ctx context.Context, _ *actions.Turn, _ struct{}) (actions.Result, error) {
 		<-ctx.Done()
 		return actions.Result{}, ctx.Err()

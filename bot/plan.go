@@ -21,13 +21,12 @@ const nothingToTell = "Done."
 // again as long as the last plan ended in something that the model has to see.
 func planned(ctx context.Context, t *Turn) error {
 	t.secure()
-	t.bot.takeUp(ctx, t)
 	state.Of[prompts.History](t.Thread)
 	if err := t.Thread.Err(); err != nil {
 		return fmt.Errorf("read history: %w", err)
 	}
-	r := &run{turn: t}
-	return r.carryOn(ctx)
+	t.run = &run{turn: t}
+	return t.run.carryOn(ctx)
 }
 
 // run is the work on one message: plan after plan, until one comes to its end.
@@ -36,14 +35,15 @@ type run struct {
 	execution *planner.Execution // of the plan at work; nil: plan first
 	steps     int                // commands of all plans that were run so far
 	executed  []planner.Command  // as they were run and said, for the history
-	asked     string             // what the history says the person wrote; "": the turn's text
 	noted     string             // what it says of the turn beside that; may be ""
 	same      map[string]int     // how often each call was made
 	approved  string             // hash of the next call, which a person approved
-	recorded  bool
-	hushed    bool // a hook took back what was to be said
-	granted   bool // the call at work was approved by a person
-	changed   bool // state may have changed since it was secured
+	again     int                // how many of the next calls were begun by a process that is gone
+	inFlight  int                // how many are begun by this one
+	unnoted   bool               // something was done outside of state that the journal does not have
+	hushed    bool               // a hook took back what was to be said
+	granted   bool               // the call at work was approved by a person
+	changed   bool               // state may have changed since it was secured
 }
 
 // end says how far a plan was run.
@@ -67,6 +67,7 @@ func (r *run) carryOn(ctx context.Context) error {
 	if len(r.executed) > 0 { // else the model need not know
 		r.remember()
 	}
+	r.turn.run = nil
 	if stop.say == "" {
 		return nil
 	}
@@ -86,13 +87,34 @@ func (r *run) loop(ctx context.Context) error {
 		}
 		if end == over {
 			r.remember()
+			r.turn.run = nil
 			return nil
 		}
 		if r.steps >= r.turn.bot.cfg.MaxSteps {
 			return &LimitError{Limit: LimitSteps}
 		}
 		r.execution = nil
+		if err := r.note(ctx); err != nil {
+			return err
+		}
 	}
+}
+
+// note writes down what was done since the last write, if that was anything outside
+// of state: it is not to be done again by whoever goes on.
+func (r *run) note(ctx context.Context) error {
+	if !r.unnoted {
+		return nil
+	}
+	return r.writeDown(ctx, 0)
+}
+
+// writeDown saves state and journal in one step, with the next calls as begun.
+func (r *run) writeDown(ctx context.Context, inFlight int) error {
+	r.inFlight = inFlight
+	err := r.turn.save(ctx)
+	r.unnoted = r.unnoted && err != nil
+	return err
 }
 
 // makePlan asks the planner for the next plan. One that goes over the limit of
@@ -177,6 +199,7 @@ func (r *run) sayLast(ctx context.Context) error {
 		r.executed = append(r.executed, planner.Command{Kind: planner.Say, Response: nothingToTell})
 	}
 	r.remember()
+	r.turn.run = nil // what is left is in the outbox
 	if len(texts) == 0 {
 		return nil
 	}
@@ -205,7 +228,9 @@ func (r *run) nextText(ctx context.Context) (planner.Command, error) {
 	return c, err
 }
 
+// speak sends the texts. The write before that notes what was done until then.
 func (r *run) speak(ctx context.Context, texts ...string) error {
+	r.inFlight, r.unnoted = 0, false
 	if err := r.turn.Say(ctx, texts...); err != nil {
 		return err
 	}
@@ -231,20 +256,16 @@ func (r *run) lastOutcome() actions.Outcome {
 
 // remember adds the turn to the conversation's history, once.
 func (r *run) remember() {
-	if r.recorded {
+	if r.turn.recorded {
 		return
 	}
-	r.recorded = true
-	r.turn.remember(r.asked, planner.Transcript(r.executed), r.noted)
+	r.turn.remember(planner.Transcript(r.executed), r.noted)
 }
 
 // remember adds what was asked and answered to the conversation's history, and a
-// note of the bot itself; "" stands for the turn's text, no answer and no note.
-func (t *Turn) remember(asked, answer, note string) {
-	if asked == "" {
-		asked = t.Text
-	}
-	said := prompts.Turn{From: t.Activity.From.ID, Messages: []prompts.Message{{Role: prompts.User, Text: asked}}}
+// note of the bot itself; "" stands for no answer and no note.
+func (t *Turn) remember(answer, note string) {
+	said := prompts.Turn{From: t.Activity.From.ID, Messages: []prompts.Message{{Role: prompts.User, Text: t.Text}}}
 	if !t.Activity.Conversation.Personal() {
 		said.Name = t.Activity.From.Name
 	}
@@ -255,18 +276,6 @@ func (t *Turn) remember(asked, answer, note string) {
 		said.Messages = append(said.Messages, prompts.Message{Role: prompts.System, Text: note})
 	}
 	t.rememberPlace()
-	history := state.Of[prompts.History](t.Thread)
-	if last := len(history.Turns) - 1; last >= 0 && t.again && history.Turns[last].From == said.From {
-		history.Turns = history.Turns[:last] // by the attempt before this one
-	}
-	history.Append(said, prompts.Limits{})
-}
-
-// takeBack removes from the history what an attempt of this turn left there,
-// though the turn failed.
-func (t *Turn) takeBack() {
-	history := state.Of[prompts.History](t.Thread)
-	if last := len(history.Turns) - 1; last >= 0 && history.Turns[last].From == t.Activity.From.ID {
-		history.Turns = history.Turns[:last]
-	}
+	state.Of[prompts.History](t.Thread).Append(said, prompts.Limits{})
+	t.recorded = true
 }

@@ -6,9 +6,6 @@ import (
 	"fmt"
 	"slices"
 	"sync"
-	"time"
-
-	"github.com/rs/zerolog"
 
 	"github.com/planbot-go/planbot/activity"
 )
@@ -43,45 +40,19 @@ func (t *Turn) message(text string) *activity.Activity {
 }
 
 // Send saves what the turn changed and then sends the activities, in order. It
-// is for cards and the like; [Turn.Say] and [Turn.Tell] are for texts.
+// is for cards and the like; [Turn.Say] and [Turn.Tell] are for texts. When the
+// process is killed meanwhile, another one sends what is left, and the handler that
+// called Send is not run again.
 func (t *Turn) Send(ctx context.Context, activities ...*activity.Activity) error {
+	t.outbox = &outbox{list: activities, Begun: 1}
+	if err := t.outbox.encode(); err != nil {
+		return fmt.Errorf("send: %w", err)
+	}
 	if err := t.save(ctx); err != nil {
+		t.outbox = nil
 		return err
 	}
-	return t.deliver(ctx, activities...)
-}
-
-// deliver sends without saving.
-func (t *Turn) deliver(ctx context.Context, activities ...*activity.Activity) error {
-	for _, a := range activities {
-		if err := t.deliverOne(ctx, a); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func (t *Turn) deliverOne(ctx context.Context, a *activity.Activity) error {
-	t.typing.hold()
-	defer t.typing.release()
-	if t.replies != nil {
-		if t.replies.add(a) {
-			t.Sent = append(t.Sent, "")
-			return nil
-		}
-		if t.resumes == "" {
-			return &sendError{errLate}
-		} // what an approved action did is told all the same
-	}
-	began := time.Now()
-	id, err := t.send(ctx, a)
-	t.bot.meter.reply(err)
-	if err != nil {
-		return &sendError{fmt.Errorf("send reply: %w", err)}
-	}
-	t.Sent = append(t.Sent, id)
-	zerolog.Ctx(ctx).Debug().Str("sent_id", id).Dur("took", time.Since(began)).Msg("reply sent")
-	return nil
+	return t.dispatch(ctx)
 }
 
 // send answers the turn's activity, or speaks into its conversation when there

@@ -48,6 +48,7 @@ func (b *Bot) Serve(ctx context.Context, listener net.Listener) error {
 	server := &http.Server{
 		Handler: mux, ReadHeaderTimeout: headerTimeout, ReadTimeout: readTimeout, IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeaderBytes,
 	}
+	b.Start()
 	ended := make(chan error, 1)
 	go func() { ended <- server.Serve(listener) }()
 	b.cfg.Log.Info().Str("url", "http://"+addr.String()+"/api/messages").Msg("listening")
@@ -56,7 +57,7 @@ func (b *Bot) Serve(ctx context.Context, listener net.Listener) error {
 		return fmt.Errorf("serve on %s: %w", addr, err)
 	case <-ctx.Done():
 	}
-	if err := b.leave(ctx, server); err != nil {
+	if err := b.shut(ctx, server); err != nil {
 		return err
 	}
 	if err := <-ended; !errors.Is(err, http.ErrServerClosed) {
@@ -65,9 +66,9 @@ func (b *Bot) Serve(ctx context.Context, listener net.Listener) error {
 	return nil
 }
 
-// leave waits for the turns at work and then for the connections, for each not
+// shut waits for the turns at work and then for the connections, for each not
 // too long.
-func (b *Bot) leave(ctx context.Context, server *http.Server) error {
+func (b *Bot) shut(ctx context.Context, server *http.Server) error {
 	b.cfg.Log.Info().Stringer("at_most", drainTimeout).Msg("draining")
 	ctx = context.WithoutCancel(ctx)
 	draining, cancel := context.WithTimeout(ctx, drainTimeout)

@@ -3,11 +3,8 @@ package bot
 import (
 	"context"
 	crand "crypto/rand"
-	"errors"
 	"fmt"
 	"math"
-	"math/rand/v2"
-	"net/http"
 	"runtime/debug"
 	"strconv"
 	"strings"
@@ -20,10 +17,6 @@ import (
 	"github.com/planbot-go/planbot/state"
 )
 
-// maxReplays is how often a turn starts over because another replica changed
-// the same state first.
-const maxReplays = 6
-
 // nobody stands in keys for what a channel left out.
 const nobody = "-"
 
@@ -35,34 +28,42 @@ type Turn struct {
 	// order; "" where it gave none.
 	Sent []string
 
-	bot      *Bot
-	scopes   []*state.Scope
-	secured  []state.Checkpoint // what actions may change, see undo
-	replies  *replies           // set when the replies travel in the HTTP response
-	answer   InvokeResponse
-	typing   *typing
-	dropped  bool            // it left nothing behind, not even a word, because the bot is shut down
-	resumes  string          // the approval that it goes on after
-	begun    bool            // what it goes on with is its own
-	follows  <-chan struct{} // closed when what follows a decision is over; nil: nothing follows
-	detached bool            // it leaves the conversation's state alone
+	bot     *Bot
+	hold    *state.Hold     // of the lane that the turn is the head of
+	lane    context.Context // ends when the lane is lost or the bot cut off; sends outlive the turn's own time
+	scopes  []*state.Scope
+	secured []state.Checkpoint // what actions may change, see undo
 
+	awaited  bool // somebody waits for its answer
+	answer   InvokeResponse
+	replies  *replies // set when the replies travel in the HTTP response
+	typing   *typing
+	detached bool // it leaves the conversation's state alone
+
+	resumes string             // the approval whose decision it follows
+	click   *activity.Activity // which decided that
+	begun   bool               // it is the one that follows it
+	pending *pending           // what was decided
+	follows string             // the turn that follows the decision it took; "": none does
+
+	run        *run              // the plan at work, for the journal; nil: there is none, or it is over
+	outbox     *outbox           // what is being sent
 	unsaved    []actions.Outcome // what changed state that is not saved yet
 	kept       []actions.Outcome // what was done for good
-	acted      bool              // an action was called that must not be called again for this turn
 	uncertain  []string          // the actions that were cut off
-	saveFailed bool              // parts of the turn may be saved all the same
-	again      bool              // parts of an earlier attempt are saved
+	recorded   bool              // it is part of the conversation's history
+	remembered bool              // and that was saved
+	saveFailed bool              // what it changed is not to be saved any more
 	done       bool              // everything is saved, and nothing changed since
-	forget     bool              // leave no trace of this turn in state
 	unreadable error             // why state cannot be read
 	instead    string            // what a hook says of the failure in place of the bot
 }
 
 func (b *Bot) newTurn(a *activity.Activity) *Turn {
 	t := &Turn{bot: b, Turn: &actions.Turn{ID: newTurnID(), Activity: a, Text: said(a), Temp: state.NewScope(), Budget: b.cfg.Budget}}
+	t.awaited = a.Type == activity.Invoke || b.cfg.AckTimeout > 0
 	if a.DeliveryMode == activity.ExpectReplies && a.Type != activity.Invoke {
-		t.replies = &replies{}
+		t.replies, t.awaited = &replies{}, true
 	}
 	return t
 }
@@ -89,58 +90,49 @@ func said(a *activity.Activity) string {
 // newTurnID returns a short name that no other turn has.
 func newTurnID() string { return strings.ToLower(crand.Text()[:12]) }
 
-func (b *Bot) turnLog(t *Turn) zerolog.Logger {
-	return b.cfg.Log.With().
+// log is the bot's, with what names the turn.
+func (t *Turn) log() *zerolog.Logger {
+	log := t.bot.cfg.Log.With().
 		Str("turn", t.ID).
 		Str("conversation", t.Activity.Conversation.ID).
 		Str("activity", t.Activity.ID).
 		Str("type", string(t.Activity.Type)).
 		Logger()
+	return &log
 }
 
-// run is a turn from its first step to its last: handle the activity, and when
-// that fails tell the person and the operator.
-func (b *Bot) run(ctx context.Context, t *Turn) {
-	log := zerolog.Ctx(ctx)
-	if t.dropped = ctx.Err() != nil; t.dropped {
-		log.Warn().Msg("turn dropped at shutdown")
-		return
-	}
-	if reason := b.unwanted(t); reason != "" {
-		log.Info().Str("reason", reason).Msg("activity ignored")
-		b.meter.ignored()
-		return
-	}
-	if d, ok := decisionIn(t); ok {
-		t.detached = true
-		b.work(ctx, t, func(*Turn) Handler {
-			return func(ctx context.Context, t *Turn) error { return b.decide(ctx, t, d) }
-		})
-		return
-	}
-	b.work(ctx, t, b.routes.handler)
-}
-
-// work runs the handler that route finds, with the turn's deadline, and does what
-// follows a failure.
-func (b *Bot) work(ctx context.Context, t *Turn, route func(*Turn) Handler) {
+// run is a turn from its first step to its last: handle the activity, own up to a
+// failure, and end it, or leave it to be gone on with. It reports whether the lane
+// has another one.
+func (b *Bot) run(ctx context.Context, t *Turn) (more bool) {
 	began := time.Now()
-	log := zerolog.Ctx(ctx)
-	ctx, cancel := context.WithTimeout(ctx, b.cfg.TurnTimeout)
-	defer cancel()
-	err := b.handle(ctx, t, route)
-	line := log.Info()
+	failure := b.handle(ctx, t)
+	err := failure
+	if err == nil {
+		more, err = t.finish(ctx)
+		failure = err
+	}
+	if err != nil && !b.leaves(t, err) {
+		if err = b.ownUp(ctx, t, failure); err == nil {
+			more, err = t.finish(ctx)
+		}
+	}
 	if err != nil {
-		line = log.Error().Str("error", cause(err))
-		log.Debug().Err(err).Msg("cause of the failure")
-		b.afterFailure(ctx, t, err)
-		t.dropped = b.lanes.ctx.Err() != nil && t.replayable() && !t.saveFailed
+		return b.leave(ctx, t, err)
 	}
-	if t.resumes == "" && (err == nil || len(t.Sent) > 0) {
-		b.recent.add(t)
+	b.ended(ctx, t, failure, time.Since(began))
+	return more
+}
+
+// ended tells the log, the metrics and who waits for the answer.
+func (b *Bot) ended(ctx context.Context, t *Turn, failure error, took time.Duration) {
+	line := zerolog.Ctx(ctx).Info()
+	if failure != nil {
+		line = zerolog.Ctx(ctx).Error().Str("error", cause(failure))
+		zerolog.Ctx(ctx).Debug().Err(failure).Msg("cause of the failure")
 	}
-	b.meter.turn(err, time.Since(began))
-	t.report(line).Dur("took", time.Since(began)).Msg("turn ended")
+	b.meter.turn(failure, took)
+	t.report(line).Dur("took", took).Msg("turn ended")
 }
 
 // report says in one line what the turn did.
@@ -166,8 +158,7 @@ func (t *Turn) report(line *zerolog.Event) *zerolog.Event {
 }
 
 // unwanted says why the activity is not to be handled at all, or "".
-func (b *Bot) unwanted(t *Turn) string {
-	a := t.Activity
+func unwanted(a *activity.Activity) string {
 	if _, ok := a.Tenant(); !ok {
 		return "channelData and conversation name different tenants"
 	}
@@ -177,81 +168,77 @@ func (b *Bot) unwanted(t *Turn) string {
 	if a.Type == activity.Message && a.ChannelID == activity.Teams && !a.Conversation.Personal() && !isSubmit(a) && !a.Addressed() {
 		return "not addressed to the bot"
 	}
-	if before, known := b.recent.find(a); known {
-		t.repeat(before)
-		return "handled before"
-	}
 	return ""
 }
 
-// repeat answers as before.
-func (t *Turn) repeat(before *answered) {
-	if before == nil {
-		return
-	}
-	t.answer = before.invoke
-	if t.replies != nil {
-		t.replies.add(before.replies...)
-	}
-}
-
-// handle runs the activity's route, again from the start when the state that it
-// changed was changed by somebody else meanwhile and nothing has left yet.
-func (b *Bot) handle(ctx context.Context, t *Turn, route func(*Turn) Handler) (err error) {
+// handle does what the activity asks for, within the turn's time. A turn that was
+// begun by another process goes on where that one was.
+func (b *Bot) handle(ctx context.Context, t *Turn) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			err = fmt.Errorf("%w: %v\n%s", errPanic, p, debug.Stack())
 		}
 	}()
-	handler := route(t)
+	ctx, cancel := context.WithTimeout(ctx, b.cfg.TurnTimeout)
+	defer cancel()
+	before, err := t.before()
+	if err != nil {
+		return err
+	}
+	handler := b.handler(t)
 	if handler == nil {
-		if t.Activity.Type == activity.Invoke {
-			t.answer.Status = http.StatusNotImplemented
-		}
-		zerolog.Ctx(ctx).Debug().Msg("no route")
+		return nil // as when it was accepted, or this version of the bot has no such route
+	}
+	if err = b.begin(ctx, t, before); err == nil && t.done {
 		return nil
 	}
-	t.typing = startTyping(ctx, t)
-	defer t.typing.stop()
-	for attempt := 0; ; attempt++ {
-		err := b.once(ctx, t, handler)
-		if !errors.Is(err, state.ErrConflict) || attempt == maxReplays || !t.replayable() {
-			if err != nil {
-				t.instead = b.cfg.Hooks.instead(ctx, t, err)
-			}
-			return err
+	if err == nil {
+		t.typing = startTyping(ctx, t)
+		defer t.typing.stop()
+		if before != nil {
+			err = b.goOn(ctx, t, before)
+		} else {
+			err = handler(ctx, t)
 		}
-		zerolog.Ctx(ctx).Info().Int("attempt", attempt+1).Msg("state changed meanwhile, starting over")
-		t.startOver()
-		wait(ctx, rand.N(10*time.Millisecond<<attempt), nil) // so that rivals do not meet again
 	}
+	if err != nil {
+		t.instead = b.cfg.Hooks.instead(ctx, t, err)
+	}
+	return err
 }
 
-// once is one attempt at the turn.
-func (b *Bot) once(ctx context.Context, t *Turn, handler Handler) error {
-	if t.detached {
-		return handler(ctx, t)
+// begin makes the turn the one that it goes on with, if it does, and loads its state.
+func (b *Bot) begin(ctx context.Context, t *Turn, before *journal) error {
+	if t.resumes != "" {
+		if err := b.become(ctx, t, before); err != nil || t.done {
+			return err
+		}
 	}
-	if err := t.load(ctx); err != nil {
-		return err
+	if t.detached {
+		return nil
+	}
+	if t.scopes == nil {
+		if err := t.load(ctx); err != nil {
+			return err
+		}
 	}
 	if t.unreadable != nil && !isCommand("/forget")(t) {
 		return t.unreadable
 	}
-	if t.seenBefore() {
-		zerolog.Ctx(ctx).Info().Msg("duplicate dropped")
-		return nil
-	}
-	t.again = t.savedBefore()
-	if err := handler(ctx, t); err != nil || t.done {
-		return err
-	}
-	return t.save(ctx)
+	return nil
 }
 
-// replayable reports whether the turn may start over: nothing has been said,
-// and nothing was done that starting over would do twice.
-func (t *Turn) replayable() bool { return len(t.Sent) == 0 && len(t.kept) == 0 && !t.acted }
+// handler returns what answers the activity, or nil when nothing does.
+func (b *Bot) handler(t *Turn) Handler {
+	if t.resumes != "" {
+		return b.follow
+	}
+	if d, ok := decisionIn(t); ok {
+		t.detached = true
+		return func(ctx context.Context, t *Turn) error { return b.decide(ctx, t, d) }
+	}
+	return b.routes.handler(t)
+}
 
 func (t *Turn) isMessage() bool { return t.Activity.Type == activity.Message }
 

@@ -4,50 +4,156 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"time"
 
+	"github.com/rs/zerolog"
+
+	"github.com/planbot-go/planbot/prompts"
 	"github.com/planbot-go/planbot/state"
 )
 
+const (
+	// maxMerges is how often one save is tried again because somebody else changed
+	// the same state.
+	maxMerges = 20
+	// finishWithin is how long the end of a turn, whose replies have left, is tried.
+	finishWithin = 2 * time.Minute
+)
+
+// keys are those of the turn's state: the conversation, the person and, in a
+// channel, the thread.
+func (t *Turn) keys() []state.Key {
+	a := t.Activity
+	keys := []state.Key{
+		conversationKey(a, a.Conversation.BaseID()),
+		state.UserKey(cmp.Or(a.ChannelID, nobody), cmp.Or(a.Recipient.ID, nobody), cmp.Or(a.From.ID, nobody)),
+	}
+	if a.Conversation.ID != a.Conversation.BaseID() {
+		keys = append(keys, conversationKey(a, a.Conversation.ID))
+	}
+	return keys
+}
+
 // load reads the turn's state in one round trip.
 func (t *Turn) load(ctx context.Context) error {
-	a := t.Activity
-	channel, bot := cmp.Or(a.ChannelID, nobody), cmp.Or(a.Recipient.ID, nobody)
-	keys := []state.Key{
-		state.ConversationKey(channel, bot, a.Conversation.BaseID()),
-		state.UserKey(channel, bot, cmp.Or(a.From.ID, nobody)),
-	}
-	threaded := a.Conversation.ID != a.Conversation.BaseID()
-	if threaded {
-		keys = append(keys, state.ConversationKey(channel, bot, a.Conversation.ID))
-	}
+	keys := t.keys()
 	scopes, err := t.bot.cfg.Store.Load(ctx, keys...)
 	if err != nil && len(scopes) != len(keys) {
 		return err
 	}
-	t.scopes, t.unreadable = scopes, err // what cannot be read can still be deleted
-	t.Conversation, t.User, t.Thread = scopes[0], scopes[1], scopes[0]
-	if threaded {
-		t.Thread = scopes[2]
-	}
+	t.loaded(scopes) // what cannot be read can still be deleted
 	return nil
 }
 
-// save writes what changed, and marks the activity as handled in the same step.
-// From here on what was done in state counts as done.
+// loaded takes the scopes of [Turn.keys].
+func (t *Turn) loaded(scopes []*state.Scope) {
+	t.scopes = scopes
+	for _, scope := range scopes {
+		t.unreadable = errors.Join(t.unreadable, scope.Err())
+	}
+	t.Conversation, t.User, t.Thread = scopes[0], scopes[1], scopes[0]
+	if len(scopes) > 2 {
+		t.Thread = scopes[2]
+	}
+}
+
+// save writes what changed, and in the same step how far the turn is. From here on
+// what was done in state counts as done. Where somebody else changed the same state
+// meanwhile, both changes are kept.
 func (t *Turn) save(ctx context.Context) error {
-	if !t.forget {
-		t.markSeen()
+	if err := ctx.Err(); err != nil {
+		return fmt.Errorf("save state: %w", err)
 	}
-	err := t.bot.cfg.Store.Save(ctx, t.scopes...)
-	if errors.Is(err, state.ErrUnavailable) && ctx.Err() == nil {
-		err = t.bot.cfg.Store.Save(ctx, t.scopes...) // a repeated save does no harm
-	}
+	ctx = zerolog.Ctx(ctx).WithContext(t.lane) // what has begun is not cut off by the turn's time
+	err := t.merging(ctx, func() error {
+		journal, err := t.journal()
+		if err != nil {
+			return err
+		}
+		return t.hold.Save(ctx, journal, t.scopes...)
+	})
 	if err != nil {
 		t.saveFailed = true
 		return err
 	}
 	t.kept = append(t.kept, t.unsaved...)
-	t.unsaved = nil
+	t.unsaved, t.remembered = nil, t.recorded
+	return nil
+}
+
+// finish ends the turn: what it changed since, its answer, the end of its journal
+// and of its place in the queue are one step. It reports whether the lane has
+// another one. Once the replies have left, Redis is waited for.
+func (t *Turn) finish(ctx context.Context) (more bool, err error) {
+	if t.done || t.saveFailed {
+		t.scopes = nil
+	} else if err := t.saveElsewhere(ctx); err != nil {
+		return false, err
+	}
+	answer, err := t.encodeAnswer()
+	if err != nil {
+		return false, err
+	}
+	ctx, cancel := t.bot.workers.outlive(ctx, finishWithin)
+	defer cancel()
+	err = t.merging(ctx, func() (err error) {
+		more, err = t.hold.Finish(ctx, answer, t.scopes...)
+		return err
+	})
+	for errors.Is(err, state.ErrUnavailable) && len(t.Sent) > 0 && ctx.Err() == nil {
+		more, err = t.hold.Finish(ctx, answer)
+	}
+	if err == nil {
+		t.bot.waiters.tell(t.ID, answer)
+	}
+	return more, err
+}
+
+// saveElsewhere saves the person's state, which no step can write together with the
+// queue, when it was changed and nothing that was sent has saved it.
+func (t *Turn) saveElsewhere(ctx context.Context) error {
+	if t.scopes == nil {
+		return nil
+	}
+	changes, err := t.User.Changes()
+	if err != nil || len(changes.Values) == 0 {
+		return err
+	}
+	return t.save(ctx)
+}
+
+// merging does a write again, as long as somebody else changed the same state, on
+// the newest state with the turn's own changes merged in.
+func (t *Turn) merging(ctx context.Context, write func() error) error {
+	for attempt := 0; ; attempt++ {
+		err := write()
+		var lost *state.ConflictError
+		if !errors.As(err, &lost) || attempt == maxMerges {
+			return err
+		}
+		zerolog.Ctx(ctx).Info().Int("attempt", attempt+1).Msg("state changed meanwhile, merging")
+		if err := t.rebase(ctx, lost.Conflicted); err != nil {
+			return err
+		}
+		wait(ctx, rand.N(5*time.Millisecond<<min(attempt, 5)), nil) // so that rivals do not meet again
+	}
+}
+
+func (t *Turn) rebase(ctx context.Context, keys []state.Key) error {
+	fresh, err := t.bot.cfg.Store.Load(ctx, keys...)
+	if err != nil {
+		return err
+	}
+	for _, scope := range t.scopes {
+		if i := slices.Index(keys, scope.Key()); i >= 0 {
+			if err := scope.Rebase(fresh[i]); err != nil {
+				return err
+			}
+		}
+	}
 	return nil
 }
 
@@ -77,7 +183,11 @@ func (t *Turn) changeable() []*state.Scope {
 	return scopes
 }
 
-func (t *Turn) startOver() {
-	t.Temp = state.NewScope()
-	t.Rounds, t.unsaved, t.saveFailed = nil, nil, false
+// takeBack removes the turn from the history, where its save put it though it then
+// failed.
+func (t *Turn) takeBack() {
+	history := state.Of[prompts.History](t.Thread)
+	if last := len(history.Turns) - 1; last >= 0 && history.Turns[last].From == t.Activity.From.ID {
+		history.Turns = history.Turns[:last]
+	}
 }

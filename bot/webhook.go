@@ -13,14 +13,11 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/planbot-go/planbot/activity"
+	"github.com/planbot-go/planbot/state"
 )
 
 // MaxBodyBytes is the largest activity that is read.
 const MaxBodyBytes = 1 << 20
-
-// expectRepliesWithin is when the answer to expectReplies leaves with the
-// replies that are there: the caller gives up after 15 s.
-const expectRepliesWithin = 14 * time.Second
 
 // StatusError is an error that says which HTTP status it is. Door and Visitor
 // return one to choose it; other errors of theirs are 401. Status is required.
@@ -39,13 +36,13 @@ func refuse(status int, reason string) error {
 	return &StatusError{Status: status, Err: errors.New(reason)}
 }
 
-// ServeHTTP takes one activity. It answers 200 once the activity is handled, or
-// after Config.AckTimeout if that takes longer; an invoke and an activity that
-// expects replies are answered with their result. Refusals carry no detail.
+// ServeHTTP takes one activity. It answers 200 once the activity is kept in the
+// inbox, and works on it after that; an invoke and an activity that expects replies
+// are answered with their result. Refusals carry no detail.
 func (b *Bot) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	a, err := b.receive(w, r)
+	a, raw, err := b.receive(w, r)
 	if err == nil {
-		err = b.accept(w, r, a)
+		err = b.accept(w, r, a, raw)
 	}
 	if err != nil {
 		b.refuse(w, r, err)
@@ -53,35 +50,36 @@ func (b *Bot) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 // receive checks the request from the outside in and returns its activity.
-func (b *Bot) receive(w http.ResponseWriter, r *http.Request) (*activity.Activity, error) {
+func (b *Bot) receive(w http.ResponseWriter, r *http.Request) (a *activity.Activity, raw []byte, err error) {
 	if r.Method != http.MethodPost {
-		return nil, refuse(http.StatusMethodNotAllowed, "method "+r.Method)
+		return nil, nil, refuse(http.StatusMethodNotAllowed, "method "+r.Method)
 	}
 	if b.Draining() {
-		return nil, errDraining
+		return nil, nil, errDraining
 	}
+	b.Start()
 	if err := checkContentType(r.Header); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	if r.ContentLength > MaxBodyBytes {
-		return nil, refuse(http.StatusRequestEntityTooLarge, "body too large")
+		return nil, nil, refuse(http.StatusRequestEntityTooLarge, "body too large")
 	}
 	visitor, err := b.cfg.Door.Enter(r)
 	if err != nil {
-		return nil, asStatus(err)
+		return nil, nil, asStatus(err)
 	}
-	body, err := readBody(w, r)
+	raw, err = readBody(w, r)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	a, err := activity.Decode(body)
+	a, err = activity.Decode(raw)
 	if err != nil {
-		return nil, &StatusError{Status: http.StatusBadRequest, Err: err}
+		return nil, nil, &StatusError{Status: http.StatusBadRequest, Err: err}
 	}
 	if err := visitor.Permit(a); err != nil {
-		return nil, asStatus(err)
+		return nil, nil, asStatus(err)
 	}
-	return a, nil
+	return a, raw, nil
 }
 
 // checkContentType accepts JSON in UTF-8, uncompressed. A missing type is left
@@ -124,44 +122,87 @@ func asStatus(err error) error {
 	return &StatusError{Status: http.StatusUnauthorized, Err: err}
 }
 
-// accept queues the activity and answers the request.
-func (b *Bot) accept(w http.ResponseWriter, r *http.Request, a *activity.Activity) error {
+// accept keeps the activity in the inbox and answers the request. When nobody is at
+// work on its conversation, this process is from now on.
+func (b *Bot) accept(w http.ResponseWriter, r *http.Request, a *activity.Activity, raw []byte) error {
 	t := b.newTurn(a)
-	done := make(chan struct{})
-	log := b.turnLog(t)
-	err := b.lanes.add(b.laneKey(t), func(ctx context.Context) {
-		defer close(done)
-		b.run(log.WithContext(ctx), t)
-	})
+	if reason := unwanted(a); reason != "" {
+		t.log().Info().Str("reason", reason).Msg("activity ignored")
+		b.meter.ignored()
+		w.WriteHeader(http.StatusOK)
+		return nil
+	}
+	if !b.answers(t) {
+		t.log().Debug().Msg("no route")
+		return nobodyAnswers(a).write(w)
+	}
+	var here *waiter
+	if t.awaited {
+		here = b.waiters.add(t.ID, t.replies)
+		defer b.waiters.remove(t.ID)
+	}
+	q, log := request{a, t.replies, laneOf(t), t.awaited}, t.log() // the turn is not ours once it has begun
+	receipt, err := b.enqueue(r.Context(), t, raw)
 	if err != nil {
 		return err
 	}
-	switch {
-	case a.Type == activity.Invoke:
-		return b.answerInvoke(w, r, t, done)
-	case t.replies != nil:
-		return b.answerReplies(w, r, t, done)
+	if receipt.Duplicate {
+		log.Info().Str("of_turn", receipt.Turn).Msg("duplicate dropped")
+		b.meter.duplicate("delivery")
 	}
-	if wait(r.Context(), b.cfg.AckTimeout, done) && t.dropped {
-		return errDraining
+	if !q.awaits {
+		w.WriteHeader(http.StatusOK)
+		return nil
 	}
-	w.WriteHeader(http.StatusOK)
-	return nil
+	return b.respond(w, r, q, receipt.Turn, here)
 }
 
-// laneKey names the turns that may not overlap: those of a conversation. Decisions
-// have a lane of their own, so that none waits for a turn at work.
-func (b *Bot) laneKey(t *Turn) string {
-	if _, ok := decisionIn(t); ok {
-		return conversationLane(t.Activity) + "\ndecisions"
-	}
-	return conversationLane(t.Activity)
+// answers reports whether any route takes the activity. One that panics does: its turn
+// owns up to it.
+func (b *Bot) answers(t *Turn) (yes bool) {
+	defer func() { yes = yes || recover() != nil }()
+	return b.handler(t) != nil
 }
 
-// conversationLane is in a channel the one of the channel with all its threads,
-// which share their state.
-func conversationLane(a *activity.Activity) string {
-	return a.ChannelID + "\n" + a.Conversation.BaseID()
+// enqueue keeps the turn in the inbox, and begins it when its lane is free.
+func (b *Bot) enqueue(ctx context.Context, t *Turn, raw []byte) (state.Receipt, error) {
+	i := item{Version: itemVersion, Awaited: t.awaited, Approval: t.resumes, Activity: raw}
+	e := state.Entry{Lane: laneOf(t), Turn: t.ID, Body: i.encode(), Duplicates: duplicatesOf(t.Activity)}
+	if !t.detached {
+		e.Load = t.keys()
+	}
+	return b.submit(ctx, t, e)
+}
+
+// submit gives the entry to the inbox, and goes to work when it gets the lane for it.
+func (b *Bot) submit(ctx context.Context, t *Turn, e state.Entry) (state.Receipt, error) {
+	e.Take = b.workers.tryEnter()
+	receipt, err := b.inbox.Accept(ctx, e)
+	if receipt.Hold == nil {
+		if e.Take {
+			b.workers.leave()
+		}
+		return receipt, err
+	}
+	if len(receipt.Scopes) > 0 {
+		t.loaded(receipt.Scopes)
+	}
+	go func() {
+		defer b.workers.leave()
+		b.work(receipt.Hold, t)
+	}()
+	return receipt, nil
+}
+
+// nobodyAnswers is the response to an activity without a route.
+func nobodyAnswers(a *activity.Activity) InvokeResponse {
+	if a.Type == activity.Invoke {
+		return InvokeResponse{Status: http.StatusNotImplemented}
+	}
+	if a.DeliveryMode == activity.ExpectReplies {
+		return InvokeResponse{Body: map[string]any{"activities": []any{}}}
+	}
+	return InvokeResponse{}
 }
 
 // wait returns true when done was closed in time.
@@ -178,33 +219,10 @@ func wait(ctx context.Context, atMost time.Duration, done <-chan struct{}) bool 
 	}
 }
 
-func (b *Bot) answerInvoke(w http.ResponseWriter, r *http.Request, t *Turn, done <-chan struct{}) error {
-	if !wait(r.Context(), b.cfg.AckTimeout, done) {
-		return &StatusError{Status: http.StatusServiceUnavailable, RetryAfter: time.Second, Err: errors.New("the invoke takes too long")}
-	}
-	if t.dropped {
-		return errDraining
-	}
-	return t.answer.write(w)
-}
-
-func (b *Bot) answerReplies(w http.ResponseWriter, r *http.Request, t *Turn, done <-chan struct{}) error {
-	end := time.Now().Add(expectRepliesWithin)
-	if wait(r.Context(), expectRepliesWithin, done) {
-		if t.dropped {
-			return errDraining
-		}
-		if t.follows != nil {
-			wait(r.Context(), time.Until(end), t.follows)
-		}
-	}
-	return InvokeResponse{Body: map[string]any{"activities": t.replies.take()}}.write(w)
-}
-
 // refuse answers a request that is not taken, and logs why.
 func (b *Bot) refuse(w http.ResponseWriter, r *http.Request, err error) {
 	status := &StatusError{Status: http.StatusInternalServerError, Err: err}
-	if errors.Is(err, errBusy) || errors.Is(err, errDraining) {
+	if errors.Is(err, state.ErrFull) || errors.Is(err, state.ErrUnavailable) || errors.Is(err, errDraining) {
 		status = &StatusError{Status: http.StatusServiceUnavailable, RetryAfter: 2 * time.Second, Err: err}
 	} else {
 		errors.As(err, &status)

@@ -15,7 +15,7 @@ import (
 const (
 	dialTimeout     = 10 * time.Second
 	idleConnTimeout = 90 * time.Second
-	maxIdlePerHost  = 1024 // the connector of a region is one host
+	maxIdlePerHost  = 128 // the connector of a region is one host
 	maxHeaderBytes  = 64 << 10
 )
 
@@ -57,6 +57,9 @@ func guardedTransport(hosts *ServiceHosts) *http.Transport {
 	t := newTransport(d.dial)
 	t.Proxy = d.proxy
 	t.DisableCompression = true // answers are short, and most are an id
+	// Who finds all connections in use waits for one. Without a limit, replies that
+	// come in a burst open more of them than are kept, and close them again.
+	t.MaxConnsPerHost = maxIdlePerHost
 	return t
 }
 

@@ -29,7 +29,7 @@ func newTransport() *http.Transport {
 		MaxIdleConnsPerHost: 1024,
 		IdleConnTimeout:     90 * time.Second,
 		TLSHandshakeTimeout: 10 * time.Second,
-		WriteBufferSize:     16 << 10, // a prompt with a schema goes out in one piece
+		WriteBufferSize:     8 << 10, // a prompt with a schema goes out in one piece; each waiting call has one
 	}
 }
 

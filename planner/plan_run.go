@@ -94,6 +94,7 @@ func (r *Runner) step(ctx context.Context, turn *actions.Turn, e *Execution) (ac
 		e.say(c.Response)
 		return actions.Text("%s", c.Response), e.Advance(actions.Done)
 	}
+	ctx = actions.WithAttempt(ctx, actions.AttemptOf(ctx).Within(e.Next))
 	result, err := r.call(ctx, turn, c, e.Plan.Salvaged)
 	if err != nil {
 		return actions.Result{}, fmt.Errorf("run plan: command %d, %w", e.Next+1, err)

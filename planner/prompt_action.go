@@ -51,8 +51,9 @@ type PromptActionConfig struct {
 // system, and the input as the user's; with include_history what was said before
 // goes along. The answer is the result, and its cost counts for the turn. After an empty
 // one the model is asked once more. When it gives none, the result is a failure with a reason that people may read,
-// and the cause is logged. The action is marked as [actions.StateOnly], since it
-// changes nothing, and as [actions.ReturnsData].
+// and the cause is logged. The action is marked as [actions.ReturnsData]. It is not
+// [actions.StateOnly]: it changes nothing, but asking a model twice costs twice, so
+// its result is kept for whoever goes on with a turn.
 //
 // It panics as [actions.Add] does, and when the prompt does not fit the action.
 func AddPrompt[In any](reg *actions.Registry, cfg PromptActionConfig, opts ...actions.Option) *actions.Action {
@@ -115,7 +116,7 @@ func writeDuration(enc *jsontext.Encoder, d time.Duration) error {
 
 // marked puts the marks of all prompt actions before those of one.
 func marked(opts []actions.Option) []actions.Option {
-	return append([]actions.Option{actions.StateOnly, actions.ReturnsData}, opts...)
+	return append([]actions.Option{actions.ReturnsData}, opts...)
 }
 
 // promptTask is the function of a prompt action.

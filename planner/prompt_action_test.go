@@ -78,7 +78,7 @@ func TestAPromptActionAsksWithItsInputs(t *testing.T) {
 	if diff := cmp.Diff(actions.Usage{ModelCalls: 1, PromptTokens: 7, CompletionTokens: 3, Cost: 0.5}, in.Usage); diff != "" {
 		t.Errorf("usage (-want +got):\n%s", diff)
 	}
-	if !a.StateOnly || !a.ReturnsData || a.Description != "Writes a poem" {
+	if a.StateOnly || !a.ReturnsData || a.Description != "Writes a poem" {
 		t.Errorf("marked %+v", a)
 	}
 }

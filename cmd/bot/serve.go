@@ -77,6 +77,7 @@ func (a *app) serve(ctx context.Context, listener net.Listener) error {
 		ErrorLog:          errorLog(a.log),
 		BaseContext:       func(net.Listener) context.Context { return a.log.WithContext(context.WithoutCancel(ctx)) },
 	}
+	a.bot.Start()
 	failed := make(chan error, 1)
 	go func() { failed <- server.Serve(listener) }()
 	select {

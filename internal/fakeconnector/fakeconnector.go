@@ -38,6 +38,7 @@ type Connector struct {
 	mu       sync.Mutex
 	all      []Sent
 	faults   []fault
+	held     map[string]held
 	teamSize int
 	messages chan Sent
 	updates  chan Sent
@@ -52,7 +53,7 @@ type fault struct {
 // New starts a connector that ends with the test.
 func New(t testing.TB) *Connector {
 	t.Helper()
-	c := &Connector{messages: make(chan Sent, 4096), updates: make(chan Sent, 4096), typing: make(chan struct{}, 4096)}
+	c := &Connector{held: map[string]held{}, messages: make(chan Sent, 4096), updates: make(chan Sent, 4096), typing: make(chan struct{}, 4096)}
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST /v3/conversations/{conversation}/activities", c.take)
 	mux.HandleFunc("POST /v3/conversations/{conversation}/activities/{reply}", c.take)
@@ -70,6 +71,34 @@ func (c *Connector) Fails(retryAfter string, statuses ...int) {
 	defer c.mu.Unlock()
 	for _, status := range statuses {
 		c.faults = append(c.faults, fault{status, retryAfter})
+	}
+}
+
+// held is a message whose answer waits.
+type held struct{ taken, release chan struct{} }
+
+// Holds makes the connector take the next message with this text, and answer only when
+// release is closed. taken is closed when the message was taken.
+func (c *Connector) Holds(text string) (taken <-chan struct{}, release chan<- struct{}) {
+	h := held{make(chan struct{}), make(chan struct{})}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.held[text] = h
+	return h.taken, h.release
+}
+
+func (c *Connector) hold(r *http.Request, text string) {
+	c.mu.Lock()
+	h, ok := c.held[text]
+	delete(c.held, text)
+	c.mu.Unlock()
+	if !ok {
+		return
+	}
+	close(h.taken)
+	select {
+	case <-h.release:
+	case <-r.Context().Done():
 	}
 }
 
@@ -178,9 +207,10 @@ func (c *Connector) take(w http.ResponseWriter, r *http.Request) {
 		fmt.Fprint(w, `{}`)
 		return
 	}
+	c.messages <- sent
+	c.hold(r, sent.Text())
 	w.WriteHeader(http.StatusCreated)
 	fmt.Fprintf(w, `{"id":%q}`, id)
-	c.messages <- sent
 }
 
 func (c *Connector) record(sent Sent) (id string, f fault) {

@@ -132,6 +132,25 @@ func (s *Server) Answers(h http.HandlerFunc) {
 	s.add(func(w http.ResponseWriter, r *http.Request, _ Call) { h(w, r) })
 }
 
+// Waits scripts an answer that never comes. The channel is closed when it is asked for.
+func (s *Server) Waits() (asked <-chan struct{}) {
+	called := make(chan struct{})
+	s.Answers(func(_ http.ResponseWriter, r *http.Request) {
+		close(called)
+		<-r.Context().Done()
+	})
+	return called
+}
+
+// Echoes scripts an answer that says what the user wrote last.
+func (s *Server) Echoes() {
+	s.add(func(w http.ResponseWriter, _ *http.Request, c Call) {
+		text, _ := json.Marshal(c.Last("user"))
+		w.Header().Set("Content-Type", "application/json")
+		write(w, completion(`{"type":"plan","commands":[{"type":"SAY","response":`+string(text)+`}]}`, nil))
+	})
+}
+
 func (s *Server) add(a answer) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

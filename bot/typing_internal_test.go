@@ -1,7 +1,7 @@
 package bot
 
-// Inside the package: lanes and typing are parts whose timing cannot be seen
-// from outside without waiting for real time.
+// Inside the package: what typing and workers wait for cannot be seen from outside
+// without waiting for real time.
 
 import (
 	"context"
@@ -16,82 +16,52 @@ import (
 	"github.com/planbot-go/planbot/connector"
 )
 
-func TestLanesKeepOrderAndAreFair(t *testing.T) {
+func TestWorkersHaveLimitsAndAreFair(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		l := newLanes(limits{running: 1, waiting: 100, perLane: 100})
-		var order []string // one job runs at a time
-		begin := make(chan struct{})
-		add := func(key, name string) {
-			err := l.add(key, func(context.Context) {
-				<-begin
-				order = append(order, name)
-			})
-			if err != nil {
-				t.Fatal(err)
-			}
-			synctest.Wait()
+		w := newWorkers(1)
+		if !w.tryEnter() || w.tryEnter() {
+			t.Fatal("want one slot")
 		}
-		for _, name := range []string{"a1", "a2", "a3", "a4"} {
-			add("a", name)
-		}
-		add("b", "b1")
-		close(begin)
-		if err := l.drain(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		if want := []string{"a1", "b1", "a2", "a3", "a4"}; !slices.Equal(order, want) {
-			t.Errorf("order %v, want %v", order, want)
-		}
-	})
-}
-
-func TestLanesHaveLimits(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		l := newLanes(limits{running: 1, waiting: 3, perLane: 2})
-		release := make(chan struct{})
-		block := func(context.Context) { <-release }
-		add := func(key string, want error) {
-			t.Helper()
-			if err := l.add(key, block); !errors.Is(err, want) {
-				t.Errorf("lane %s: %v, want %v", key, err, want)
-			}
-			synctest.Wait()
-		}
-		add("a", nil) // runs
-		add("a", nil)
-		add("a", nil)
-		add("a", errBusy) // two of this lane wait
-		add("b", nil)
-		add("c", errBusy) // three wait in all
-		close(release)
+		entered := false
+		go func() {
+			entered = w.enter(t.Context())
+			w.leave()
+		}()
 		synctest.Wait()
-		add("c", nil) // and now there is room again
-		if err := l.drain(t.Context()); err != nil {
+		w.yield()
+		if !entered {
+			t.Error("who waited did not go first")
+		}
+		w.leave()
+		if err := w.drain(t.Context()); err != nil {
 			t.Error(err)
 		}
-		add("c", errDraining)
+		if w.tryEnter() || w.enter(t.Context()) {
+			t.Error("entered after the drain")
+		}
 	})
 }
 
 func TestDrainCancelsAtTheEndOfItsTime(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		l := newLanes(limits{running: 10, waiting: 10, perLane: 10})
+		w := newWorkers(2)
+		w.tryEnter()
+		w.tryEnter()
 		stuck := make(chan struct{})
-		must := func(key string, job func(context.Context)) {
-			t.Helper()
-			if err := l.add(key, job); err != nil {
-				t.Fatal(err)
-			}
-		}
-		must("obeys", func(ctx context.Context) { <-ctx.Done() })
-		must("stuck", func(context.Context) { <-stuck })
+		go func() {
+			<-w.ctx.Done()
+			w.leave()
+		}()
+		go func() {
+			<-stuck
+			w.leave()
+		}()
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
 		began := time.Now()
-		if err := l.drain(ctx); !errors.Is(err, context.DeadlineExceeded) || !errors.Is(err, errStuck) {
+		if err := w.drain(ctx); !errors.Is(err, context.DeadlineExceeded) || !errors.Is(err, errStuck) {
 			t.Errorf("drain: %v", err)
 		}
 		if took := time.Since(began); took != time.Minute+cutOffGrace {
@@ -138,13 +108,21 @@ func typist(takes time.Duration) (*slowChannel, *Turn) {
 	return channel, (&Bot{cfg: Config{Channel: channel}}).newTurn(&activity.Activity{Type: activity.Message, Text: "hi"})
 }
 
+// sayOne sends a reply as deliver does.
+func sayOne(ctx context.Context, turn *Turn) error {
+	turn.typing.hold()
+	defer turn.typing.release()
+	_, err := turn.send(ctx, turn.message("one"))
+	return err
+}
+
 func TestTypingIsShownUntilTheTurnEnds(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		channel, turn := typist(0)
 		turn.typing = startTyping(t.Context(), turn)
 		time.Sleep(7 * time.Second) // of the bubble
-		if err := turn.deliver(t.Context(), turn.message("one")); err != nil {
+		if err := sayOne(t.Context(), turn); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(time.Second)
@@ -163,7 +141,7 @@ func TestNoTypingForAQuickReply(t *testing.T) {
 		channel, turn := typist(0)
 		turn.typing = startTyping(t.Context(), turn)
 		time.Sleep(400 * time.Millisecond)
-		if err := turn.deliver(t.Context(), turn.message("one")); err != nil {
+		if err := sayOne(t.Context(), turn); err != nil {
 			t.Fatal(err)
 		}
 		turn.typing.stop()
@@ -181,7 +159,7 @@ func TestNoTypingAfterItsReply(t *testing.T) {
 		channel, turn := typist(300 * time.Millisecond)
 		turn.typing = startTyping(t.Context(), turn)
 		time.Sleep(600 * time.Millisecond)
-		if err := turn.deliver(t.Context(), turn.message("one")); err != nil {
+		if err := sayOne(t.Context(), turn); err != nil {
 			t.Fatal(err)
 		}
 		turn.typing.stop()

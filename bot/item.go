@@ -1,0 +1,63 @@
+package bot
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/planbot-go/planbot/activity"
+	"github.com/planbot-go/planbot/state"
+)
+
+// itemVersion is the form of [item].
+const itemVersion = 1
+
+var errItem = errors.New("it was written by another version of this program")
+
+// item is what the inbox keeps of a turn that has not begun: all that any replica
+// needs to do it.
+type item struct {
+	Version int `json:"v"`
+	// Awaited says that somebody waits for the answer, which is kept for them.
+	Awaited bool `json:"awaited,omitzero"`
+	// Approval is the approval whose decision the turn follows.
+	Approval string `json:"approval,omitempty"`
+	// Activity is what came in: the click, of a turn that follows one.
+	Activity jsontext.Value `json:"activity"`
+}
+
+// encode writes the item around the activity, which is JSON already.
+func (i *item) encode() []byte {
+	raw := i.Activity
+	i.Activity = nil
+	head, err := json.Marshal(i)
+	if err != nil {
+		panic(fmt.Sprintf("encode item: %v", err)) // it holds nothing that JSON does not
+	}
+	i.Activity = raw
+	const null = "null}"
+	out := make([]byte, 0, len(head)+len(raw))
+	out = append(out, head[:len(head)-len(null)]...)
+	out = append(out, raw...)
+	return append(out, '}')
+}
+
+// open makes the turn of an item that this process did not accept itself.
+func (b *Bot) open(of state.Item) (*Turn, error) {
+	var i item
+	if err := json.Unmarshal(of.Body, &i); err != nil {
+		return nil, fmt.Errorf("read item: %w", err)
+	}
+	if i.Version != itemVersion {
+		return nil, fmt.Errorf("read item: %w: version %d", errItem, i.Version)
+	}
+	a, err := activity.Decode(i.Activity)
+	if err != nil {
+		return nil, fmt.Errorf("read item: %w", err)
+	}
+	t := b.newTurn(a)
+	t.ID, t.awaited, t.resumes = of.Turn, i.Awaited, i.Approval
+	return t, nil
+}

@@ -1,0 +1,218 @@
+package bot
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"github.com/go-json-experiment/json/jsontext"
+	"github.com/rs/zerolog"
+
+	"github.com/planbot-go/planbot/actions"
+	"github.com/planbot-go/planbot/activity"
+	"github.com/planbot-go/planbot/planner"
+	"github.com/planbot-go/planbot/state"
+)
+
+// journalVersion is the form of [journal].
+const journalVersion = 1
+
+// journal is what a turn has written down of itself, so that another process can go
+// on where this one was. It is written in the step that saves the turn's state:
+// before a command that does something outside of that state, and before a message
+// leaves. Numbers of plans are kept as they were written, hence encoding/json.
+type journal struct {
+	Version int `json:"v"`
+	// Activity is what the turn answers, and Text what was asked, where that is not
+	// what came in: it follows a decision.
+	Activity jsontext.Value `json:"activity,omitempty"`
+	Text     string         `json:"text,omitempty"`
+
+	Run      *progress        `json:"run,omitempty"`  // the plan at work; none: it is over
+	Outbox   *outbox          `json:"send,omitempty"` // what is being sent
+	Sent     []string         `json:"sent,omitempty"`
+	Replies  []jsontext.Value `json:"replies,omitempty"` // of a turn whose replies are its answer
+	Recorded bool             `json:"recorded,omitempty"`
+
+	// User is what the turn has changed in the person's state. That lies elsewhere and
+	// is saved beside this, not in one step with it.
+	User state.Delta `json:"user,omitzero"`
+}
+
+// progress is how far a plan was run.
+type progress struct {
+	Execution *planner.Execution `json:"execution,omitempty"` // none: the next plan is to be made
+	InFlight  int                `json:"in_flight,omitempty"` // how many of the next commands have begun
+	Steps     int                `json:"steps,omitempty"`
+	Executed  []planner.Command  `json:"executed,omitempty"`
+	Rounds    []actions.Round    `json:"rounds,omitempty"`
+	Kept      []actions.Outcome  `json:"kept,omitempty"`
+	Usage     actions.Usage      `json:"usage"`
+	Same      map[string]int     `json:"same,omitempty"`
+	Noted     string             `json:"noted,omitempty"`
+	Approved  string             `json:"approved,omitempty"`
+	Temp      state.Delta        `json:"temp,omitzero"`
+}
+
+// journal writes down where the turn is. It is nil when nothing is to be gone on
+// with that is not in the item.
+func (t *Turn) journal() ([]byte, error) {
+	if t.outbox == nil && t.run == nil && !t.begun {
+		return nil, nil
+	}
+	j := journal{Version: journalVersion, Outbox: t.outbox, Sent: t.Sent, Recorded: t.recorded}
+	var faults [5]error
+	if t.resumes != "" {
+		j.Activity, faults[0] = t.Activity.Encode()
+		j.Text = t.Text
+	}
+	if t.run != nil {
+		j.Run, faults[1] = t.run.progress()
+	}
+	if t.replies != nil {
+		j.Replies, faults[2] = encodeAll(t.replies.all())
+	}
+	if t.scopes != nil { // else nothing of it is saved
+		j.User, faults[3] = t.User.Changes()
+	}
+	var out bytes.Buffer
+	enc := json.NewEncoder(&out)
+	enc.SetEscapeHTML(false)
+	faults[4] = enc.Encode(&j)
+	if err := errors.Join(faults[:]...); err != nil {
+		return nil, fmt.Errorf("write journal: %w", err)
+	}
+	return out.Bytes(), nil
+}
+
+// before returns the journal that another process left of the turn, if it did.
+func (t *Turn) before() (*journal, error) {
+	of := t.hold.Item()
+	if of.Tries > 0 {
+		t.bot.meter.takeover()
+		t.log().Warn().Int("times", of.Tries).Bool("journal", len(of.Journal) > 0).Msg("turn taken over")
+	}
+	if of.Tries >= maxTakeovers {
+		return nil, &parkError{reason: fmt.Sprintf("its process was lost %d times", of.Tries)}
+	}
+	if len(of.Journal) == 0 {
+		return nil, nil
+	}
+	var j journal
+	dec := json.NewDecoder(bytes.NewReader(of.Journal))
+	dec.UseNumber()
+	if err := dec.Decode(&j); err != nil {
+		return nil, &parkError{reason: "its journal cannot be read", err: err}
+	}
+	if j.Version != journalVersion {
+		return nil, &parkError{reason: fmt.Sprintf("its journal has version %d, this program knows %d", j.Version, journalVersion)}
+	}
+	return &j, nil
+}
+
+// goOn does what the journal says is left: the messages that were being sent, and
+// then the rest of the plan, without asking the model again. A route that is no plan has
+// said with its first message what it had to; it is not run again.
+func (b *Bot) goOn(ctx context.Context, t *Turn, j *journal) error {
+	if err := t.restore(j); err != nil {
+		return err
+	}
+	if j.Run != nil {
+		if err := t.adopt(j.Run); err != nil {
+			return err
+		}
+	}
+	zerolog.Ctx(ctx).Info().Bool("plan", j.Run != nil).Msg("going on where the turn was")
+	if err := t.flush(ctx); err != nil {
+		return err
+	}
+	if t.run == nil {
+		return nil
+	}
+	return t.run.carryOn(ctx)
+}
+
+// restore brings back what the turn had sent and changed.
+func (t *Turn) restore(j *journal) error {
+	if t.User != nil {
+		if err := t.User.Apply(j.User); err != nil {
+			return fmt.Errorf("read journal: %w", err)
+		}
+	}
+	t.Sent, t.recorded, t.outbox = j.Sent, j.Recorded, j.Outbox
+	if t.replies != nil {
+		list, err := decodeAll(j.Replies)
+		if err != nil {
+			return &parkError{reason: "its journal cannot be read", err: err}
+		}
+		t.replies.add(list...)
+	}
+	if t.outbox == nil {
+		return nil
+	}
+	var err error
+	if t.outbox.list, err = decodeAll(t.outbox.Messages); err != nil {
+		return &parkError{reason: "its journal cannot be read", err: err}
+	}
+	return nil
+}
+
+// adopt makes the run that the journal tells of the turn's own. Its plan is checked
+// once more: this may be another version of the bot than the one that made it.
+func (t *Turn) adopt(p *progress) error {
+	if p.Execution != nil && !p.Execution.Done() {
+		plan, err := planner.Validate(p.Execution.Plan, t.bot.cfg.Actions)
+		if err != nil {
+			return &parkError{reason: "its plan does not fit this version of the bot", err: err}
+		}
+		p.Execution.Plan = plan
+	}
+	if err := t.Temp.Apply(p.Temp); err != nil {
+		return fmt.Errorf("read journal: %w", err)
+	}
+	t.Rounds, t.Usage, t.kept = p.Rounds, p.Usage, p.Kept
+	t.secure()
+	t.run = &run{
+		turn: t, execution: p.Execution, again: p.InFlight, steps: p.Steps, executed: p.Executed,
+		same: p.Same, noted: p.Noted, approved: p.Approved,
+	}
+	return nil
+}
+
+// progress writes down how far the run is.
+func (r *run) progress() (*progress, error) {
+	p := &progress{
+		Execution: r.execution, InFlight: r.inFlight, Steps: r.steps, Executed: r.executed, Rounds: r.turn.Rounds,
+		Kept:  append(r.turn.kept[:len(r.turn.kept):len(r.turn.kept)], r.turn.unsaved...),
+		Usage: r.turn.Usage, Same: r.same, Noted: r.noted, Approved: r.approved,
+	}
+	var err error
+	p.Temp, err = r.turn.Temp.Changes()
+	return p, err
+}
+
+func encodeAll(list []*activity.Activity) ([]jsontext.Value, error) {
+	all := make([]jsontext.Value, len(list))
+	for i, a := range list {
+		raw, err := a.Encode()
+		if err != nil {
+			return nil, err
+		}
+		all[i] = raw
+	}
+	return all, nil
+}
+
+func decodeAll(list []jsontext.Value) ([]*activity.Activity, error) {
+	all := make([]*activity.Activity, len(list))
+	for i, raw := range list {
+		a, err := activity.Decode(raw)
+		if err != nil {
+			return nil, err
+		}
+		all[i] = a
+	}
+	return all, nil
+}

@@ -1,0 +1,152 @@
+package bot
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/go-json-experiment/json/jsontext"
+	"github.com/rs/zerolog"
+
+	"github.com/planbot-go/planbot/activity"
+	"github.com/planbot-go/planbot/connector"
+)
+
+const (
+	// maxSends is how often sending a message is begun when nobody knows whether it
+	// arrived.
+	maxSends = 2
+	// sendWithin bounds one message, with the connector's own tries.
+	sendWithin = 3 * time.Minute
+	// A channel that is away is tried again after a tenth of the time that the turn
+	// waits for it by now, within these bounds, and no longer than an hour.
+	leastDelay, mostDelay = 2 * time.Second, time.Minute
+	sendFor               = time.Hour
+)
+
+// outbox is what one call of [Turn.Send] sends. What the journal says of it is
+// written before each message leaves.
+type outbox struct {
+	Messages []jsontext.Value `json:"messages"`
+	Next     int              `json:"next,omitempty"`  // the one that is being sent
+	Begun    int              `json:"begun,omitempty"` // how often that was begun without knowing the end
+
+	list []*activity.Activity
+}
+
+func (o *outbox) encode() (err error) {
+	o.Messages, err = encodeAll(o.list)
+	return err
+}
+
+// flush sends what another process left in the outbox. The message that was on its
+// way is sent again, once.
+func (t *Turn) flush(ctx context.Context) error {
+	o := t.outbox
+	if o == nil {
+		return nil
+	}
+	if o.Begun >= maxSends {
+		zerolog.Ctx(ctx).Warn().Int("message", o.Next).Msg("a message that was begun twice is not sent again")
+		o.Next, o.Begun = o.Next+1, 0
+	}
+	if o.Next < len(o.list) {
+		o.Begun++
+		if err := t.save(ctx); err != nil {
+			return err
+		}
+	}
+	return t.dispatch(ctx)
+}
+
+// dispatch sends the messages of the outbox that are left, in order. The journal
+// knows of the first one already.
+func (t *Turn) dispatch(ctx context.Context) error {
+	o := t.outbox
+	for first := true; o.Next < len(o.list); first = false {
+		if !first && t.replies == nil {
+			o.Begun = 1
+			if err := t.save(ctx); err != nil {
+				return err
+			}
+		}
+		if err := t.deliver(ctx, o.list[o.Next]); err != nil {
+			return t.undelivered(ctx, err)
+		}
+		o.Next, o.Begun = o.Next+1, 0
+	}
+	t.outbox = nil
+	return nil
+}
+
+// undelivered says what becomes of a message that was not delivered: when the channel
+// is away, the turn waits for it and goes on later, with nothing out of order.
+func (t *Turn) undelivered(ctx context.Context, err error) error {
+	if !comesBack(err) {
+		t.outbox = nil
+		return err
+	}
+	waited := time.Since(t.hold.Item().Accepted)
+	if waited > sendFor {
+		t.bot.meter.replyGivenUp()
+		return &parkError{reason: "the channel did not take its reply for " + sendFor.String(), err: err}
+	}
+	if refused := (*connector.Error)(nil); errors.As(err, &refused) {
+		t.outbox.Begun = 0 // it has certainly not arrived
+		if err := t.save(ctx); err != nil {
+			return err
+		}
+	}
+	return &laterError{after: min(max(waited/10, leastDelay), mostDelay), err: err}
+}
+
+// comesBack reports whether the channel may take later what it did not take now.
+func comesBack(err error) bool {
+	var refused *connector.Error
+	var noToken *connector.TokenError
+	switch {
+	case errors.Is(err, errLate), errors.Is(err, connector.ErrHostNotAllowed):
+		return false
+	case errors.As(err, &refused):
+		return refused.Status == http.StatusPreconditionFailed || refused.Status == http.StatusTooManyRequests ||
+			refused.Status == http.StatusBadGateway || refused.Status == http.StatusServiceUnavailable || refused.Status == http.StatusGatewayTimeout
+	case errors.As(err, &noToken):
+		return noToken.Status == 0 || noToken.Status == http.StatusTooManyRequests || noToken.Status >= http.StatusInternalServerError
+	}
+	return true // no answer came
+}
+
+// deliver sends one message. It may take longer than the turn, but not go on when
+// the lane is another's.
+func (t *Turn) deliver(ctx context.Context, a *activity.Activity) error {
+	t.typing.hold()
+	defer t.typing.release()
+	if t.replies != nil {
+		if t.replies.add(a) {
+			t.Sent = append(t.Sent, "")
+			return nil
+		}
+		if t.resumes == "" {
+			return &sendError{errLate}
+		} // what an approved action did is told all the same
+	}
+	if err := t.hold.Err(); err != nil {
+		return fmt.Errorf("send reply: %w", err)
+	}
+	began := time.Now()
+	lasting, cancel := context.WithTimeout(zerolog.Ctx(ctx).WithContext(t.lane), sendWithin)
+	defer cancel()
+	id, err := t.send(lasting, a)
+	t.bot.meter.reply(err)
+	if err != nil {
+		if lost := t.hold.Err(); lost != nil {
+			err = lost
+		}
+		return &sendError{fmt.Errorf("send reply: %w", err)}
+	}
+	t.Sent = append(t.Sent, id)
+	zerolog.Ctx(ctx).Debug().Str("sent_id", id).Dur("took", time.Since(began)).Msg("reply sent")
+	return nil
+}

@@ -1,0 +1,288 @@
+package bot_test
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/planbot-go/planbot/actions"
+	"github.com/planbot-go/planbot/bot"
+	"github.com/planbot-go/planbot/connector"
+	"github.com/planbot-go/planbot/state"
+)
+
+// replica is a bot of its own on the shared Redis, which can be killed: it then
+// reaches Redis no more, and what it still does is nobody's.
+type replica struct {
+	*bundle
+	url   string
+	bot   *bot.Bot
+	cable *cable
+}
+
+func (r *replica) kill() { r.cable.cut() }
+
+func (r *replica) say(text string) {
+	r.Helper()
+	if got := r.post(r.url, r.activity(event{"text": text})); got.status != http.StatusOK {
+		r.Fatalf("%q was answered with %d %s", text, got.status, got.body)
+	}
+}
+
+// shortLease is how long a killed replica's conversations wait in tests.
+const shortLease = 300 * time.Millisecond
+
+// addReplica starts a bot that acknowledges at once.
+func (b *bundle) addReplica(change ...func(*bot.Config)) *replica {
+	b.Helper()
+	cable := newCable(b.T, b.redis.Addr())
+	store, err := state.Open(b.Context(), "redis://"+cable.addr(), state.Config{})
+	b.must(err)
+	b.Cleanup(func() { _ = store.Close() })
+	made := b.wire(store, append([]func(*bot.Config){func(c *bot.Config) {
+		c.Lease, c.AckTimeout = shortLease, 0
+	}}, change...)...)
+	made.Start()
+	server := httptest.NewServer(made)
+	b.Cleanup(server.Close)
+	return &replica{bundle: b, url: server.URL, bot: made, cable: cable}
+}
+
+// gate is an action that waits in its first call until it is let go, and notes what
+// it was told of each.
+type gate struct {
+	mu       sync.Mutex
+	attempts []actions.Attempt
+	entered  chan struct{}
+	open     chan struct{}
+}
+
+func addGate(b *bundle, name string, opts ...actions.Option) *gate {
+	g := &gate{entered: make(chan struct{}, 8), open: make(chan struct{})}
+	b.Cleanup(func() { close(g.open) })
+	actions.Add(b.actions, name, "Waits", func(ctx context.Context, _ *actions.Turn, _ struct{}) (actions.Result, error) {
+		if g.note(actions.AttemptOf(ctx)) > 1 {
+			return actions.Done, nil
+		}
+		g.entered <- struct{}{}
+		<-g.open
+		return actions.Done, nil
+	}, opts...)
+	return g
+}
+
+func (g *gate) note(a actions.Attempt) int {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.attempts = append(g.attempts, a)
+	return len(g.attempts)
+}
+
+func (g *gate) all() []actions.Attempt {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return append([]actions.Attempt{}, g.attempts...)
+}
+
+// addCount registers an action that counts its calls.
+func addCount(b *bundle, name string, opts ...actions.Option) *atomic.Int64 {
+	calls := &atomic.Int64{}
+	actions.Add(b.actions, name, "Counts", func(context.Context, *actions.Turn, struct{}) (actions.Result, error) {
+		return actions.Text("%d", calls.Add(1)), nil
+	}, opts...)
+	return calls
+}
+
+func TestAPlanGoesOnWhereItsProcessWasKilled(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	before, after, slow := addCount(b, "before"), addCount(b, "after"), addGate(b, "slow")
+	first := b.addReplica()
+	b.model.Says(plan(do("createList", `{"list":"Groceries"}`), do("before", `{}`), do("slow", `{}`), do("after", `{}`), say("All done.")))
+	first.say("go")
+	<-slow.entered
+	first.kill()
+	second := b.addReplica()
+	b.expect("All done.")
+	if n := len(b.model.Calls()); n != 1 {
+		t.Errorf("the model was asked %d times", n)
+	}
+	if before.Load() != 1 || after.Load() != 1 {
+		t.Errorf("calls: before %d, after %d", before.Load(), after.Load())
+	}
+	got := slow.all()
+	if len(got) != 2 || got[0].Key == "" || got[0].Key != got[1].Key || got[0].Again || !got[1].Again {
+		t.Errorf("attempts %+v", got)
+	}
+	b.model.Says(plan(do("summarizeLists", `{}`)), plan(say("One list.")))
+	second.say("what is there?")
+	b.expect("One list.")
+	if got := b.model.Calls()[2].Text(); !strings.Contains(got, "Groceries") || !strings.Contains(got, "All done.") {
+		t.Errorf("state or history of the turn is not there:\n%s", got)
+	}
+}
+
+func TestATurnWhoseProcessIsKilledBeforeItsPlanAsksTheModelAgain(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	asked := b.model.Waits()
+	first := b.addReplica()
+	first.say("hello")
+	<-asked
+	first.kill()
+	b.model.Says(plan(say("Hello!")))
+	b.addReplica()
+	b.expect("Hello!")
+	b.connector.None(t)
+}
+
+// TestASayThatWasOnItsWayIsSentOnceMore and the parts behind it follow, in order.
+func TestASayThatWasOnItsWayIsSentOnceMore(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	first := b.addReplica()
+	b.model.Says(plan(say("One."), say("Two."), say("Three.")))
+	taken, release := b.connector.Holds("Two.")
+	first.say("count")
+	b.expect("One.")
+	<-taken
+	first.kill()
+	close(release)
+	b.addReplica()
+	b.expect("Two.")
+	b.expect("Two.")
+	b.expect("Three.")
+	b.connector.None(t)
+	if n := len(b.model.Calls()); n != 1 {
+		t.Errorf("the model was asked %d times", n)
+	}
+}
+
+func TestATurnThatKillsItsProcessesIsParked(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	entered := make(chan struct{}, 8)
+	open := make(chan struct{})
+	t.Cleanup(func() { close(open) })
+	actions.Add(b.actions, "poison", "Kills", func(context.Context, *actions.Turn, struct{}) (actions.Result, error) {
+		entered <- struct{}{}
+		<-open
+		return actions.Done, nil
+	})
+	b.model.Says(plan(do("poison", `{}`), say("Fine.")))
+	r := b.addReplica()
+	r.say("drink")
+	for range 3 {
+		<-entered
+		r.kill()
+		r = b.addReplica()
+	}
+	b.expectFault("put it aside")
+	b.model.Says(plan(say("Still here.")))
+	r.say("are you there?")
+	b.expect("Still here.")
+	store, err := state.Open(t.Context(), "redis://"+b.redis.Addr(), state.Config{})
+	b.must(err)
+	defer func() { _ = store.Close() }()
+	inbox, err := store.Inbox(state.InboxConfig{})
+	b.must(err)
+	defer inbox.Close()
+	parked, err := inbox.Parked(t.Context())
+	b.must(err)
+	if len(parked) != 1 || !strings.Contains(parked[0].Reason, "lost 3 times") || !strings.Contains(string(parked[0].Journal), "poison") {
+		t.Errorf("parked %+v", parked)
+	}
+}
+
+// TestDrainHandsBackWhatDoesNotEnd to another replica, without waiting for its lease.
+func TestDrainHandsBackWhatDoesNotEnd(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	asked := b.model.Waits()
+	first := b.addReplica(func(c *bot.Config) { c.Lease = time.Minute })
+	first.say("go")
+	<-asked
+	b.model.Says(plan(say("Done after all.")))
+	drained, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := first.bot.Drain(drained); err == nil {
+		t.Error("no error of a drain that had to cancel a turn")
+	}
+	b.addReplica()
+	b.expect("Done after all.")
+	b.connector.None(t)
+}
+
+func TestMessagesWaitInTheOrderOfTheirAcknowledgement(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	replicas := []*replica{b.addReplica(), b.addReplica(), b.addReplica()}
+	const n = 20
+	for range n {
+		b.model.Echoes()
+	}
+	for i := range n {
+		replicas[i%3].say(fmt.Sprint("message ", i))
+	}
+	for i := range n {
+		b.expect(fmt.Sprint("message ", i))
+	}
+}
+
+func TestThreefoldDeliveryIsOneTurn(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	replicas := []*replica{b.addReplica(), b.addReplica(), b.addReplica()}
+	b.model.Says(plan(say("Once.")))
+	message := b.activity(event{"text": "hi"})
+	var posts sync.WaitGroup
+	for _, r := range replicas {
+		posts.Go(func() {
+			if got := b.post(r.url, message); got.status != http.StatusOK {
+				t.Errorf("status %d", got.status)
+			}
+		})
+	}
+	posts.Wait()
+	b.expect("Once.")
+	b.connector.None(t)
+}
+
+// TestAChannelThatIsAwayGetsItsRepliesLater and in order.
+func TestAChannelThatIsAwayGetsItsRepliesLater(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	r := b.addReplica(func(c *bot.Config) { c.Channel = hasty(t) })
+	b.connector.Fails("", http.StatusServiceUnavailable, http.StatusGatewayTimeout, http.StatusBadGateway)
+	b.model.Says(plan(say("First.")), plan(say("Second.")))
+	r.say("one")
+	r.say("two")
+	b.expect("First.")
+	b.expect("Second.")
+	b.connector.None(t)
+}
+
+// hasty is a way out that tries once.
+func hasty(t *testing.T) *connector.Client {
+	t.Helper()
+	cloud, err := connector.CloudNamed("public")
+	if err != nil {
+		t.Fatal(err)
+	}
+	hosts, err := connector.NewServiceHosts(cloud, nil, true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	client, err := connector.New(connector.Config{Hosts: hosts, Tries: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(client.Close)
+	return client
+}
