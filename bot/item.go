@@ -24,6 +24,8 @@ type item struct {
 	Awaited bool `json:"awaited,omitzero"`
 	// Approval is the approval whose decision the turn follows.
 	Approval string `json:"approval,omitempty"`
+	// Trace is the traceparent of what brought it in; "": it is not traced.
+	Trace string `json:"trace,omitempty"`
 	// Activity is what came in: the click, of a turn that follows one.
 	Activity jsontext.Value `json:"activity"`
 }
@@ -58,6 +60,6 @@ func (b *Bot) open(of state.Item) (*Turn, error) {
 		return nil, fmt.Errorf("read item: %w", err)
 	}
 	t := b.newTurn(a)
-	t.ID, t.awaited, t.resumes = of.Turn, i.Awaited, i.Approval
+	t.ID, t.awaited, t.resumes, t.trace = of.Turn, i.Awaited, i.Approval, i.Trace
 	return t, nil
 }

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"maps"
 	"os"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -45,7 +46,11 @@ func counted(t *testing.T) []string {
 	t.Helper()
 	d := &described{prometheus.NewRegistry(), map[string]bool{}}
 	countModels(d)
-	if _, err := bot.New(bot.Config{Actions: actions.New(), Planner: bot.PlannerFunc(nil), Metrics: d}); err != nil {
+	made, err := bot.New(bot.Config{Actions: actions.New(), Planner: bot.PlannerFunc(nil), Metrics: d})
+	if err == nil {
+		err = made.Drain(t.Context())
+	}
+	if err != nil {
 		t.Fatal(err)
 	}
 	return slices.Sorted(maps.Keys(d.names))
@@ -95,11 +100,27 @@ func TestDashboardShowsEveryMetric(t *testing.T) {
 
 func TestDocsNameEveryMetric(t *testing.T) {
 	t.Parallel()
+	all := counted(t)
 	raw, err := os.ReadFile("../../deploy/README.md")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff(counted(t), named(string(raw))); diff != "" {
+	if diff := cmp.Diff(all, named(string(raw))); diff != "" {
 		t.Errorf("registered (-) and named (+):\n%s", diff)
+	}
+	others, err := filepath.Glob("../../docs/*.md")
+	if err != nil || len(others) == 0 {
+		t.Fatalf("%v, %v", others, err)
+	}
+	for _, file := range append(others, "../../README.md", "../../CHANGELOG.md") {
+		raw, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, name := range named(string(raw)) {
+			if !slices.Contains(all, name) {
+				t.Errorf("%s names %s, which there is not", file, name)
+			}
+		}
 	}
 }
