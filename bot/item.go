@@ -26,6 +26,12 @@ type item struct {
 	Approval string `json:"approval,omitempty"`
 	// Trace is the traceparent of what brought it in; "": it is not traced.
 	Trace string `json:"trace,omitempty"`
+	// After is the traceparent of the turn that left it for later.
+	After string `json:"after,omitempty"`
+	// Signed says that its channel vouches for the address that replies go to.
+	Signed bool `json:"signed,omitzero"`
+	// Notice is what the turn sends, of one that answers nothing.
+	Notice *notice `json:"notice,omitempty"`
 	// Activity is what came in: the click, of a turn that follows one.
 	Activity jsontext.Value `json:"activity"`
 }
@@ -70,6 +76,8 @@ func (b *Bot) open(of state.Item) (*Turn, error) {
 		return nil, err
 	}
 	t := b.newTurn(a)
-	t.ID, t.awaited, t.resumes, t.trace = of.Turn, i.Awaited, i.Approval, i.Trace
+	t.ID, t.awaited, t.resumes, t.notice = of.Turn, i.Awaited, i.Approval, i.Notice
+	t.trace, t.after = i.Trace, i.After
+	t.vouch(i.Signed)
 	return t, err
 }

@@ -110,6 +110,7 @@ func (b *Bot) park(ctx context.Context, hold *state.Hold, turn, reason string) (
 		b.giveUp(hold, time.Second)
 		return false
 	}
+	b.meter.parked()
 	zerolog.Ctx(ctx).Error().Str("turn", turn).Str("reason", reason).Msg("turn parked")
 	return more
 }

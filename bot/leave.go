@@ -62,7 +62,6 @@ func (b *Bot) leave(ctx context.Context, t *Turn, err error) (more bool) {
 	var park *parkError
 	switch {
 	case errors.As(err, &park):
-		b.meter.parked()
 		b.sayParked(ctx, t)
 		return b.park(ctx, t.hold, t.ID, park.Error())
 	case errors.As(err, &later):

@@ -87,6 +87,7 @@ func (t *Turn) undelivered(ctx context.Context, err error) error {
 	if !comesBack(err) {
 		t.bot.meter.reply("failed")
 		t.outbox = nil
+		t.retire(ctx, err)
 		return err
 	}
 	waited := time.Since(t.hold.Item().Accepted)

@@ -1,11 +1,13 @@
 package bot_test
 
 import (
+	"context"
 	"fmt"
 	"net/http"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"go.opentelemetry.io/otel/codes"
@@ -13,6 +15,7 @@ import (
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
 	"go.opentelemetry.io/otel/trace"
 
+	"github.com/planbot-go/planbot/actions"
 	"github.com/planbot-go/planbot/bot"
 )
 
@@ -147,5 +150,35 @@ func TestWhatFollowsAnApprovalLinksToWhoAsked(t *testing.T) {
 	if len(followed.Links) != 1 || followed.Links[0].SpanContext.TraceID() != asked.SpanContext.TraceID() ||
 		followed.SpanContext.TraceID() != clicked.SpanContext.TraceID() || clicked.SpanContext.TraceID() == asked.SpanContext.TraceID() {
 		t.Errorf("%v", turns)
+	}
+}
+
+func TestNoticesAreInTheTraceOfWhoSendsThem(t *testing.T) {
+	kept := newTracing()
+	b := met(t, kept.of)
+	actions.Add(b.actions, "remind", "Reminds", func(ctx context.Context, turn *actions.Turn, in struct{}) (actions.Result, error) {
+		for _, n := range []actions.Notice{{Text: "now"}, {Text: "later", At: time.Now().Add(time.Second)}} {
+			n.To = actions.To(turn.Activity.Reference())
+			if _, err := b.bot.Notify(ctx, n); err != nil {
+				return actions.Result{}, err
+			}
+		}
+		return actions.Done, nil
+	})
+	b.model.Says(plan(do("remind", `{}`), say("Done.")))
+	b.say("remind me")
+	b.expect("Done.")
+	b.expect("now")
+	b.expect("later")
+	turns := slices.DeleteFunc(kept.after(t, b.bot), func(s tracetest.SpanStub) bool { return s.Name != "turn" })
+	if len(turns) != 4 { // hello, the one with the action, its two notices
+		t.Fatalf("%v", tree(turns))
+	}
+	action, now, later := turns[1].SpanContext, turns[2], turns[3]
+	if now.SpanContext.TraceID() != action.TraceID() || len(now.Links) != 0 {
+		t.Errorf("%+v", now)
+	}
+	if later.SpanContext.TraceID() == action.TraceID() || later.Parent.IsValid() || len(later.Links) != 1 || later.Links[0].SpanContext.TraceID() != action.TraceID() {
+		t.Errorf("%+v", later)
 	}
 }

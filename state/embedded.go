@@ -34,7 +34,8 @@ func OpenEmbedded(cfg Config) (*Redis, error) {
 		PoolSize:   16, PipelinePoolSize: -1,
 	}
 	tune(o)
-	return &Redis{client: redis.NewClient(o), cfg: cfg, name: "embedded redis", stop: server.stop}, nil
+	c := clientsOf(o, "embedded redis")
+	return &Redis{client: c.main, reader: c.reader, cfg: cfg, name: c.name, stop: server.stop}, nil
 }
 
 // embedded is a miniredis without a listener, and the clock that its TTLs need.

@@ -55,9 +55,9 @@ func (r *Redis) Twin(tb testing.TB) *Redis {
 	if !ok {
 		tb.Fatal("a twin of a cluster")
 	}
-	twin := redis.NewClient(client.Options())
-	tb.Cleanup(func() { _ = twin.Close() })
-	return &Redis{client: twin, cfg: r.cfg, name: r.name}
+	c := clientsOf(client.Options(), r.name)
+	tb.Cleanup(func() { _ = c.main.Close() })
+	return &Redis{client: c.main, reader: c.reader, cfg: r.cfg, name: c.name}
 }
 
 // LoadScripts makes the server of r know all scripts.

@@ -51,6 +51,7 @@ func (c Config) validate() error {
 // safe for concurrent use. Make one with [Open] or [OpenEmbedded] and Close it.
 type Redis struct {
 	client redis.UniversalClient
+	reader func() redis.UniversalClient // see clients
 	cfg    Config
 	name   string
 	stop   func() // ends the embedded server; nil for a real one
@@ -78,11 +79,11 @@ func Open(ctx context.Context, url string, cfg Config) (*Redis, error) {
 	if err := cfg.validate(); err != nil {
 		return nil, err
 	}
-	client, name, err := newClient(url, cfg.Log)
+	c, err := newClients(url, cfg.Log)
 	if err != nil {
 		return nil, fmt.Errorf("open redis: %w", err)
 	}
-	return &Redis{client: client, cfg: cfg, name: name}, nil
+	return &Redis{client: c.main, reader: c.reader, cfg: cfg, name: c.name}, nil
 }
 
 // Ping reports whether Redis answers and can read the keys of this program:
