@@ -46,6 +46,7 @@ func (r *run) do(ctx context.Context) (end, error) {
 		r.turn.secure()
 	}
 	r.invoke(ctx, calls)
+	r.turn.gotFurther()
 	r.changed, r.again, r.inFlight = true, 0, 0
 	return r.settle(ctx, calls)
 }

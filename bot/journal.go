@@ -35,6 +35,8 @@ type journal struct {
 	Sent     []string         `json:"sent,omitempty"`
 	Replies  []jsontext.Value `json:"replies,omitempty"` // of a turn whose replies are its answer
 	Recorded bool             `json:"recorded,omitempty"`
+	// Survived is how many processes the turn had lost when it last got further.
+	Survived int `json:"survived,omitempty"`
 
 	// User is what the turn has changed in the person's state. That lies elsewhere and
 	// is saved beside this, not in one step with it.
@@ -62,7 +64,7 @@ func (t *Turn) journal() ([]byte, error) {
 	if t.outbox == nil && t.run == nil && !t.begun {
 		return nil, nil
 	}
-	j := journal{Version: journalVersion, Outbox: t.outbox, Sent: t.Sent, Recorded: t.recorded}
+	j := journal{Version: journalVersion, Outbox: t.outbox, Sent: t.Sent, Recorded: t.recorded, Survived: t.survived}
 	var faults [5]error
 	if t.resumes != "" {
 		j.Activity, faults[0] = t.Activity.Encode()
@@ -93,18 +95,23 @@ func (t *Turn) before() (*journal, error) {
 	if of.Tries > 0 {
 		t.log().Warn().Int("times", of.Tries).Bool("journal", len(of.Journal) > 0).Msg("turn taken over")
 	}
-	if of.Tries >= maxTakeovers {
-		return nil, &parkError{reason: fmt.Sprintf("its process was lost %d times", of.Tries)}
+	j, survived := (*journal)(nil), 0
+	if len(of.Journal) > 0 {
+		var err error
+		if j, err = readJournal(of.Journal); err != nil {
+			return nil, &parkError{reason: err.Error()}
+		}
+		survived = j.Survived
 	}
-	if len(of.Journal) == 0 {
-		return nil, nil
-	}
-	j, err := readJournal(of.Journal)
-	if err != nil {
-		return nil, &parkError{reason: err.Error()}
+	if lost := of.Tries - survived; lost >= maxTakeovers {
+		return nil, &parkError{reason: fmt.Sprintf("its process was lost %d times", lost)}
 	}
 	return j, nil
 }
+
+// gotFurther notes that a plan was made, a command done or a message sent: the
+// processes that were lost before that are not the fault of what comes now.
+func (t *Turn) gotFurther() { t.survived = t.hold.Item().Tries }
 
 // readJournal reads what journal wrote. Its error says nothing of what is in it.
 func readJournal(raw []byte) (*journal, error) {
@@ -171,7 +178,7 @@ func (t *Turn) restore(j *journal) error {
 			return fmt.Errorf("read journal: %w", err)
 		}
 	}
-	t.Sent, t.recorded, t.outbox = j.Sent, j.Recorded, j.Outbox
+	t.Sent, t.recorded, t.outbox, t.survived = j.Sent, j.Recorded, j.Outbox, j.Survived
 	if t.replies != nil {
 		list, err := decodeAll(j.Replies)
 		if err != nil {

@@ -12,7 +12,8 @@ import (
 )
 
 const (
-	// maxTakeovers is how often a turn may lose its process before it is parked.
+	// maxTakeovers is how often a turn may lose its process at the same place before
+	// it is parked.
 	maxTakeovers = 3
 	// takeUpWithin bounds one look at a lane, and one try at giving it up.
 	takeUpWithin = 15 * time.Second

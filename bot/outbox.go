@@ -75,6 +75,7 @@ func (t *Turn) dispatch(ctx context.Context) error {
 		if err := t.deliver(ctx, o.list[o.Next]); err != nil {
 			return t.undelivered(ctx, err)
 		}
+		t.gotFurther()
 		o.Next, o.Begun = o.Next+1, 0
 	}
 	t.outbox = nil

@@ -136,6 +136,7 @@ func (r *run) makePlan(ctx context.Context) error {
 		return &LimitError{Limit: LimitSteps}
 	}
 	r.execution = planner.NewExecution(plan, nil)
+	r.turn.gotFurther()
 	r.turn.Rounds = append(r.turn.Rounds, actions.Round{Preface: plan.Preface})
 	return nil
 }

@@ -201,6 +201,31 @@ func TestATurnThatKillsItsProcessesIsParked(t *testing.T) {
 	}
 }
 
+func TestATurnThatGetsFurtherIsNotParked(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	var commands []string
+	var gates []*gate
+	for _, name := range []string{"one", "two", "three", "four"} {
+		gates = append(gates, addGate(b, name))
+		commands = append(commands, do(name, `{}`))
+	}
+	b.model.Says(plan(append(commands, say("All four."))...))
+	r := b.addReplica()
+	r.say("go")
+	for _, slow := range gates {
+		select {
+		case <-slow.entered:
+		case <-time.After(20 * time.Second):
+			t.Fatal("the turn does not go on")
+		}
+		r.kill()
+		r = b.addReplica()
+	}
+	b.expect("All four.")
+	b.connector.None(t)
+}
+
 // TestDrainHandsBackWhatDoesNotEnd to another replica, without waiting for its lease.
 func TestDrainHandsBackWhatDoesNotEnd(t *testing.T) {
 	t.Parallel()

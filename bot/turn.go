@@ -55,6 +55,7 @@ type Turn struct {
 	unsaved    []actions.Outcome // what changed state that is not saved yet
 	kept       []actions.Outcome // what was done for good
 	uncertain  []string          // the actions that were cut off
+	survived   int               // how many processes it had lost when it last got further
 	recorded   bool              // it is part of the conversation's history
 	remembered bool              // and that was saved
 	saveFailed bool              // what it changed is not to be saved any more

@@ -50,6 +50,11 @@ func (r *Redis) trip(ctx context.Context, calls []*call) {
 		c.reply = redis.NewCmd(ctx, c.args...)
 		c.tries++
 	}
+	if len(calls) == 1 { // a tenth cheaper than a pipeline of one
+		err := r.client.Process(ctx, calls[0].reply)
+		calls[0].err = replyError(calls[0].reply, err)
+		return
+	}
 	pipe := r.client.Pipeline()
 	for _, c := range calls {
 		_ = pipe.Process(ctx, c.reply) // it only queues

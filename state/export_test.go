@@ -73,3 +73,13 @@ func LoadScripts(tb testing.TB, r *Redis) {
 		}
 	}
 }
+
+// Fire does what a sweep does for the timers that it found due.
+func (i *Inbox) Fire(tb testing.TB, timers ...Timer) {
+	tb.Helper()
+	due := make([]string, len(timers))
+	for j, t := range timers {
+		due[j] = timerName(t.Lane, t.ID)
+	}
+	i.fire(tb.Context(), due)
+}

@@ -155,13 +155,19 @@ func TestLimitIsInclusive(t *testing.T) {
 	}
 }
 
-// answers breaks every pipeline with an answer of the server.
+// answers breaks everything with an answer of the server.
 type answers struct{ text string }
 
-func (a answers) Error() string                                     { return a.text }
-func (a answers) RedisError()                                       {}
-func (a answers) DialHook(next redis.DialHook) redis.DialHook       { return next }
-func (a answers) ProcessHook(n redis.ProcessHook) redis.ProcessHook { return n }
+func (a answers) Error() string                               { return a.text }
+func (a answers) RedisError()                                 {}
+func (a answers) DialHook(next redis.DialHook) redis.DialHook { return next }
+func (a answers) ProcessHook(redis.ProcessHook) redis.ProcessHook {
+	return func(_ context.Context, cmd redis.Cmder) error {
+		cmd.SetErr(a)
+		return a
+	}
+}
+
 func (a answers) ProcessPipelineHook(redis.ProcessPipelineHook) redis.ProcessPipelineHook {
 	return func(_ context.Context, cmds []redis.Cmder) error {
 		for _, cmd := range cmds {

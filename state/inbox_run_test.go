@@ -1,6 +1,7 @@
 package state_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -19,30 +20,37 @@ import (
 	"github.com/planbot-go/planbot/state"
 )
 
-// outage breaks every pipeline of a client while it lasts.
+// outage breaks everything that a client sends while it lasts.
 type outage struct {
 	lasts atomic.Bool
 	tries atomic.Int64 // that it broke
 	err   error        // nil: the connection breaks
 }
 
-func (o *outage) DialHook(next redis.DialHook) redis.DialHook       { return next }
-func (o *outage) ProcessHook(n redis.ProcessHook) redis.ProcessHook { return n }
+func (o *outage) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+func (o *outage) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		return o.hook(func() error { return next(ctx, cmd) }, cmd)
+	}
+}
+
 func (o *outage) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
 	return func(ctx context.Context, cmds []redis.Cmder) error {
-		if !o.lasts.Load() {
-			return next(ctx, cmds)
-		}
-		o.tries.Add(1)
-		err := o.err
-		if err == nil {
-			err = io.ErrUnexpectedEOF
-		}
-		for _, cmd := range cmds {
-			cmd.SetErr(err)
-		}
-		return err
+		return o.hook(func() error { return next(ctx, cmds) }, cmds...)
 	}
+}
+
+func (o *outage) hook(run func() error, cmds ...redis.Cmder) error {
+	if !o.lasts.Load() {
+		return run()
+	}
+	o.tries.Add(1)
+	err := cmp.Or(o.err, io.ErrUnexpectedEOF)
+	for _, cmd := range cmds {
+		cmd.SetErr(err)
+	}
+	return err
 }
 
 // replica is a process with a client of its own.
@@ -378,14 +386,45 @@ func TestIdleLanesCostNothing(t *testing.T) {
 	if was, err := in.Cancel(t.Context(), lane, "t"); !was || err != nil {
 		t.Fatal(was, err)
 	}
+	due := state.Timer{Lane: lane, ID: "due", At: time.Now()}
+	if err := in.Schedule(t.Context(), due); err != nil {
+		t.Fatal(err)
+	}
+	in.Fire(t, due, due)
+	finish(t, claim(t, in), false)
 	for _, key := range r.Client().Keys(t.Context(), "*").Val() {
 		ttl := r.Client().TTL(t.Context(), key).Val()
-		if ttl <= 0 && !strings.HasSuffix(key, "}/fence") && !strings.HasSuffix(key, "}/depth") {
+		name := key[strings.LastIndexByte(key, '/')+1:]
+		if ttl <= 0 && name != "fence" && name != "depth" && name != "ready" {
 			t.Errorf("%s is left", key)
 		}
 	}
 	if depth := r.Client().Get(t.Context(), "planbot/{62}/depth").Val(); depth != "0" {
 		t.Errorf("depth %q", depth)
+	}
+}
+
+// A timer that was found due, and was put off before it was fired, stays; one that
+// another replica fired is not fired again.
+func TestTimersFireOnce(t *testing.T) {
+	t.Parallel()
+	in := openInbox(t, openEmbedded(t, state.Config{}), state.InboxConfig{})
+	later := state.Timer{Lane: lane, ID: "later", At: time.Now().Add(time.Hour)}
+	due := state.Timer{Lane: lane, ID: "due", At: time.Now()}
+	for _, timer := range []state.Timer{later, due} {
+		if err := in.Schedule(t.Context(), timer); err != nil {
+			t.Fatal(err)
+		}
+	}
+	in.Fire(t, later, due, due)
+	in.Fire(t, due)
+	h := claim(t, in)
+	if h == nil || h.Item().Turn != "due" {
+		t.Fatalf("%+v", h)
+	}
+	finish(t, h, false)
+	if timers, err := in.Timers(t.Context(), lane); len(timers) != 1 || timers[0].ID != "later" || err != nil {
+		t.Errorf("%+v, %v", timers, err)
 	}
 }
 

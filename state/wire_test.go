@@ -22,7 +22,7 @@ type wire struct {
 	trips int                          // round trips
 	sent  []string                     // names of the commands
 	asked int                          // bytes, by the last getrange
-	lose  func(run func() error) error // runs a pipeline, or not, and says what comes back
+	lose  func(run func() error) error // runs what is sent, or not, and says what comes back
 
 	unanswered int // place in the pipeline, from 0, of a command whose answer gets lost; 0: none
 }
@@ -31,10 +31,18 @@ func (w *wire) DialHook(next redis.DialHook) redis.DialHook { return next }
 
 func (w *wire) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	return func(ctx context.Context, cmd redis.Cmder) error {
-		if name := cmd.Name(); name != "hello" && name != "cluster" {
-			w.note(cmd)
+		if name := cmd.Name(); name == "hello" || name == "cluster" {
+			return next(ctx, cmd)
 		}
-		return next(ctx, cmd)
+		w.note(cmd)
+		if w.lose == nil {
+			return next(ctx, cmd)
+		}
+		err := w.lose(func() error { return next(ctx, cmd) })
+		if err != nil {
+			cmd.SetErr(err)
+		}
+		return err
 	}
 }
 

@@ -98,6 +98,22 @@ func (r *record) asks(c call) {
 	r.calls = append(r.calls, c)
 }
 
+// worn reports whether a message was asked of the model three times, and has no
+// reply: its turn has lost two processes there, and one that loses a third at the same
+// place is put aside, which people are told.
+func (r *record) worn() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	asked := map[key]int{}
+	for _, c := range r.calls {
+		asked[c.key]++
+		if d := r.messages[c.key]; asked[c.key] > 2 && d != nil && len(d.got) == 0 {
+			return true
+		}
+	}
+	return false
+}
+
 // breaks notes a fault around what brings it about.
 func (r *record) breaks(what string, do func()) {
 	from := r.now()

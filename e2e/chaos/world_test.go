@@ -280,8 +280,12 @@ func (w *world) holds(s story, checks ...check) {
 	}
 }
 
-// kill kills a replica in the middle of what it does, and starts another.
+// kill kills a replica in the middle of what it does, and starts another. It spares
+// a turn that would be put aside for it.
 func (w *world) kill(at int) {
+	for late := time.Now().Add(answeredWithin); w.worn() && time.Now().Before(late); {
+		w.pass(50 * time.Millisecond)
+	}
 	r := w.replicas[at]
 	w.breaks("SIGKILL of "+r.name, func() { r.current().kill() })
 	r.start(w.t)
