@@ -161,7 +161,7 @@ func (r *run) suspend(ctx context.Context, c *call, approval actions.Approval) (
 	origin := *t.Activity
 	origin.Text, origin.Value, origin.Attachments, origin.Entities = "", nil, nil, nil
 	p := pending{
-		ID: newTurnID(), Turn: t.ID,
+		ID: newTurnID(), Turn: t.ID, Trace: traceparent(ctx),
 		Action: c.action.Name, Entities: encode(c.command.Entities), Hash: hash,
 		Reason:    approval.Reason,
 		Asker:     person{t.Activity.From.ID, t.Activity.From.Name, t.Activity.From.AadObjectID},

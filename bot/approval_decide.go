@@ -96,6 +96,9 @@ func (b *Bot) decide(ctx context.Context, t *Turn, d decision) error {
 			return fmt.Errorf("read approval: %w", err)
 		}
 		if refusal := p.refuses(d, t.Activity.From, time.Now()); refusal != "" {
+			if p.Decided != nil {
+				b.meter.duplicate(aClick)
+			}
 			return t.refuseDecision(ctx, refusal)
 		}
 		err = b.spend(ctx, t, docs[0], d)
@@ -121,6 +124,8 @@ func (b *Bot) spend(ctx context.Context, t *Turn, doc *state.Scope, d decision) 
 		b.meter.approval(p.Decided.word())
 		zerolog.Ctx(ctx).Info().Str("approval", p.ID).Str("of_turn", p.Turn).Str("action", p.Action).
 			Str("by", t.Activity.From.ID).Bool("approved", p.Decided.Approved).Msg("approval decided")
+	} else {
+		b.meter.duplicate(aClick)
 	}
 	t.follows = follows
 	t.showDecision(p)

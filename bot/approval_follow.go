@@ -22,12 +22,12 @@ func (b *Bot) enqueueFollowing(ctx context.Context, click *Turn, approval string
 		return "", err
 	}
 	t := b.newTurn(click.Activity)
-	t.resumes, t.awaited, t.replies = approval, click.replies != nil, nil
+	t.resumes, t.awaited, t.replies, t.trace = approval, click.replies != nil, nil, traceparent(ctx)
 	if click.replies != nil && b.waiters.of(click.ID) != nil {
 		b.waiters.add(t.ID, click.replies)
 	}
 	t.vouch(click.signed)
-	i := item{Version: itemVersion, Approval: approval, Awaited: t.awaited, Signed: t.signed, Activity: raw}
+	i := item{Version: itemVersion, Approval: approval, Awaited: t.awaited, Signed: t.signed, Trace: t.trace, Activity: raw}
 	receipt, err := b.submit(ctx, t, state.Entry{
 		Lane: conversationLane(click.Activity), Turn: t.ID, Body: i.encode(),
 		Duplicates: []state.Duplicate{{ID: "decision\n" + approval + "\n" + click.ID}}, Save: []*state.Scope{doc}, Unbounded: true,
@@ -65,6 +65,7 @@ func (b *Bot) become(ctx context.Context, t *Turn, before *journal) error {
 	if t.done = t.pending.ID == "" || t.pending.Begun != "" || t.pending.Decided == nil; t.done {
 		return nil
 	}
+	linkTo(ctx, t.pending.Trace)
 	s, err := t.pending.read()
 	if err == nil {
 		err = t.answerTo(s.Activity, s.Text)

@@ -46,8 +46,9 @@ type pending struct {
 	Asker     person         `json:"asker"`
 	Approvers []string       `json:"approvers,omitempty"` // ids; none: the asker
 	Expires   time.Time      `json:"expires"`
-	CardID    string         `json:"card,omitempty"` // of the message that asks
-	Run       jsontext.Value `json:"run,omitempty"`  // suspended
+	Trace     string         `json:"trace,omitempty"` // traceparent of the turn
+	CardID    string         `json:"card,omitempty"`  // of the message that asks
+	Run       jsontext.Value `json:"run,omitempty"`   // suspended
 	Decided   *decided       `json:"decided,omitempty"`
 	Begun     string         `json:"begun,omitempty"` // the turn in which the decision was followed
 }

@@ -168,6 +168,7 @@ type Bot struct {
 	workers *workers
 	waiters *waiters
 	meter   *metrics
+	traces  traces
 
 	local    bool               // made without a Door
 	embedded bool               // what is kept ends with this process
@@ -229,7 +230,7 @@ func New(cfg Config) (*Bot, error) {
 	if err != nil {
 		return nil, fmt.Errorf("bot config: Metrics: %w", err)
 	}
-	b := &Bot{cfg: cfg, meter: meter, workers: newWorkers(cmp.Or(cfg.MaxTurns, 1024)), waiters: newWaiters()}
+	b := &Bot{cfg: cfg, meter: meter, traces: newTraces(cfg.Traces), workers: newWorkers(cmp.Or(cfg.MaxTurns, 1024)), waiters: newWaiters()}
 	if err := b.fillIn(); err != nil {
 		return nil, err
 	}
@@ -246,7 +247,10 @@ func (b *Bot) openInbox() (err error) {
 	b.inbox, err = b.cfg.Store.Inbox(state.InboxConfig{
 		Lease: b.cfg.Lease, Patience: b.cfg.Patience, MaxWaiting: b.cfg.MaxWaiting, MaxWaitingPerLane: b.cfg.MaxWaitingPerConversation, Log: b.cfg.Log,
 	})
-	return err
+	if err != nil {
+		return err
+	}
+	return b.meter.inbox(b.inbox.Stats)
 }
 
 // Start begins to do what waits in the inbox, also what another process left there.

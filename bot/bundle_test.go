@@ -72,7 +72,7 @@ func (b *bundle) wire(store bot.Store, change ...func(*bot.Config)) *bot.Bot {
 	library, err := prompts.Load("")
 	b.must(err)
 	guard, client := local(b.T)
-	cfg := bot.Config{Actions: b.actions, Planner: b.newPlanner(planner.SequenceConfig{Model: model, Prompts: library, Actions: b.actions}), Store: store, Channel: client, Door: guard, Log: zerolog.New(b.log), AckTimeout: 10 * time.Second}
+	cfg := bot.Config{Actions: b.actions, Planner: b.newPlanner(planner.SequenceConfig{Model: models.Traced(model, models.ProviderOpenAI), Prompts: library, Actions: b.actions}), Store: store, Channel: client, Door: guard, Log: zerolog.New(b.log), AckTimeout: 10 * time.Second}
 	for _, c := range change {
 		c(&cfg)
 	}

@@ -144,9 +144,14 @@ func (c *call) make(ctx context.Context, t *actions.Turn) {
 	if c.err != nil {
 		return
 	}
+	ctx, s := command(ctx, c.action)
 	began := time.Now()
 	c.result, c.err = c.action.Call(ctx, t, c.command.Entities)
 	c.took = time.Since(began)
+	if c.err == nil && c.result.Failed() {
+		s.failed("refused")
+	}
+	s.end(c.err)
 }
 
 // settle records what came of the calls, in their order, and says how the plan

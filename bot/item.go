@@ -24,6 +24,10 @@ type item struct {
 	Awaited bool `json:"awaited,omitzero"`
 	// Approval is the approval whose decision the turn follows.
 	Approval string `json:"approval,omitempty"`
+	// Trace is the traceparent of what brought it in; "": it is not traced.
+	Trace string `json:"trace,omitempty"`
+	// After is the traceparent of the turn that left it for later.
+	After string `json:"after,omitempty"`
 	// Signed says that its channel vouches for the address that replies go to.
 	Signed bool `json:"signed,omitzero"`
 	// Notice is what the turn sends, of one that answers nothing.
@@ -73,6 +77,7 @@ func (b *Bot) open(of state.Item) (*Turn, error) {
 	}
 	t := b.newTurn(a)
 	t.ID, t.awaited, t.resumes, t.notice = of.Turn, i.Awaited, i.Approval, i.Notice
+	t.trace, t.after = i.Trace, i.After
 	t.vouch(i.Signed)
 	return t, err
 }

@@ -95,7 +95,6 @@ func (t *Turn) journal() ([]byte, error) {
 func (t *Turn) before() (*journal, error) {
 	of := t.hold.Item()
 	if of.Tries > 0 {
-		t.bot.meter.takeover()
 		t.log().Warn().Int("times", of.Tries).Bool("journal", len(of.Journal) > 0).Msg("turn taken over")
 	}
 	j, err := (*journal)(nil), error(nil)

@@ -7,6 +7,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/planbot-go/planbot/planner"
+	"github.com/planbot-go/planbot/state"
 )
 
 // metrics are what an operator watches. A nil *metrics counts nothing. No label
@@ -16,7 +17,7 @@ type metrics struct {
 	to prometheus.Registerer
 
 	turns, plans, repairs, refusals, actions, replies, approvals, duplicates *prometheus.CounterVec
-	takeovers, leasesLost                                                    prometheus.Counter
+	leasesLost                                                               prometheus.Counter
 	turnTime, waitTime, replyTime                                            prometheus.Histogram
 	actionTime                                                               *prometheus.HistogramVec
 }
@@ -31,9 +32,6 @@ func newMetrics(to prometheus.Registerer) (*metrics, error) {
 	counters := func(name, help string, labels ...string) *prometheus.CounterVec {
 		return prometheus.NewCounterVec(prometheus.CounterOpts{Namespace: "planbot", Name: name, Help: help}, labels)
 	}
-	counter := func(name, help string) prometheus.Counter {
-		return prometheus.NewCounter(prometheus.CounterOpts{Namespace: "planbot", Name: name, Help: help})
-	}
 	times := func(name, help string) prometheus.HistogramOpts {
 		return prometheus.HistogramOpts{Namespace: "planbot", Name: name, Help: help, Buckets: waits}
 	}
@@ -47,8 +45,9 @@ func newMetrics(to prometheus.Registerer) (*metrics, error) {
 		replies:    counters("replies_total", "Messages to the channel, by outcome: ok, failed, retried (to be sent again) or given_up (after many tries).", "outcome"),
 		approvals:  counters("approvals_total", "Approvals, by step: asked, approved or rejected.", "step"),
 		duplicates: counters("duplicates_total", "What came in again and was dropped, by kind: delivery or click (on an approval that was decided).", "kind"),
-		takeovers:  counter("takeovers_total", "Turns that this replica went on with after another one was lost."),
-		leasesLost: counter("leases_lost_total", "Turns that this replica lost to another one while it was at work on them."),
+		leasesLost: prometheus.NewCounter(prometheus.CounterOpts{
+			Namespace: "planbot", Name: "leases_lost_total", Help: "Turns that this replica left because another one has them, or may have.",
+		}),
 		turnTime:   prometheus.NewHistogram(times("turn_seconds", "How long turns took.")),
 		waitTime:   prometheus.NewHistogram(times("queue_wait_seconds", "How long turns waited, from their acknowledgement to their begin.")),
 		replyTime:  prometheus.NewHistogram(times("reply_seconds", "How long it took to send a message to the channel, all tries within.")),
@@ -57,21 +56,26 @@ func newMetrics(to prometheus.Registerer) (*metrics, error) {
 	var faults []error
 	for _, c := range []prometheus.Collector{
 		m.turns, m.plans, m.repairs, m.refusals, m.actions, m.replies, m.approvals, m.duplicates,
-		m.takeovers, m.leasesLost, m.turnTime, m.waitTime, m.replyTime, m.actionTime,
+		m.leasesLost, m.turnTime, m.waitTime, m.replyTime, m.actionTime,
 	} {
 		faults = append(faults, to.Register(c))
 	}
 	return m, errors.Join(faults...)
 }
 
-// depth shows how many turns wait, as waiting says whenever somebody looks.
-func (m *metrics) depth(waiting func() int) error {
+// inbox shows what the inbox counts, as stats says whenever somebody looks.
+func (m *metrics) inbox(stats func() state.InboxStats) error {
 	if m == nil {
 		return nil
 	}
-	return m.to.Register(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-		Namespace: "planbot", Name: "queue_depth", Help: "Turns in the inbox of all replicas, those at work among them. Each replica shows the same number, so take the maximum.",
-	}, func() float64 { return float64(waiting()) }))
+	return errors.Join(
+		m.to.Register(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+			Namespace: "planbot", Name: "queue_depth", Help: "Turns in the inbox of all replicas, those at work among them. Each replica shows the same number, so take the maximum.",
+		}, func() float64 { return float64(stats().Waiting) })),
+		m.to.Register(prometheus.NewCounterFunc(prometheus.CounterOpts{
+			Namespace: "planbot", Name: "takeovers_total", Help: "Turns that this replica took over from one that was lost.",
+		}, func() float64 { return float64(stats().Takeovers) })),
+	)
 }
 
 func (m *metrics) turn(err error, took time.Duration) {
@@ -104,12 +108,6 @@ func (m *metrics) handedBack() {
 func (m *metrics) waited(d time.Duration) {
 	if m != nil {
 		m.waitTime.Observe(max(d, 0).Seconds()) // clocks of two replicas differ
-	}
-}
-
-func (m *metrics) takeover() {
-	if m != nil {
-		m.takeovers.Inc()
 	}
 }
 
@@ -171,27 +169,15 @@ func (m *metrics) action(c *call) {
 	m.actionTime.WithLabelValues(c.action.Name).Observe(c.took.Seconds())
 }
 
-func (m *metrics) reply(err error) {
+func (m *metrics) reply(outcome string) {
 	if m != nil {
-		m.replies.WithLabelValues(okOrFailed(err != nil)).Inc()
+		m.replies.WithLabelValues(outcome).Inc()
 	}
 }
 
 func (m *metrics) replyTook(d time.Duration) {
 	if m != nil {
 		m.replyTime.Observe(d.Seconds())
-	}
-}
-
-func (m *metrics) replyRetried() {
-	if m != nil {
-		m.replies.WithLabelValues("retried").Inc()
-	}
-}
-
-func (m *metrics) replyGivenUp() {
-	if m != nil {
-		m.replies.WithLabelValues("given_up").Inc()
 	}
 }
 

@@ -6,6 +6,8 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
+
+	"github.com/planbot-go/planbot/state"
 )
 
 // Of this package, because what some methods count takes a crash to happen.
@@ -16,24 +18,21 @@ func TestMetricsOfTheInbox(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	waiting := 3
-	if err := m.depth(func() int { return waiting }); err != nil {
+	stats := state.InboxStats{Waiting: 3}
+	if err := m.inbox(func() state.InboxStats { return stats }); err != nil {
 		t.Fatal(err)
 	}
 	countEach(m)
-	waiting = 4
+	stats = state.InboxStats{Waiting: 4, Takeovers: 2}
 	for name, c := range map[string]struct {
 		collector prometheus.Collector
 		want      float64
 	}{
 		"parked":      {m.turns.WithLabelValues("parked"), 1},
 		"handed back": {m.turns.WithLabelValues("handed_back"), 1},
-		"takeovers":   {m.takeovers, 1},
 		"leases lost": {m.leasesLost, 1},
 		"deliveries":  {m.duplicates.WithLabelValues("delivery"), 1},
 		"clicks":      {m.duplicates.WithLabelValues("click"), 1},
-		"retried":     {m.replies.WithLabelValues("retried"), 1},
-		"given up":    {m.replies.WithLabelValues("given_up"), 1},
 	} {
 		if got := testutil.ToFloat64(c.collector); got != c.want {
 			t.Errorf("%s: %v, want %v", name, got, c.want)
@@ -51,6 +50,11 @@ func TestMetricsOfTheInbox(t *testing.T) {
 			if got := f.GetMetric()[0].GetGauge().GetValue(); got != 4 {
 				t.Errorf("depth %v", got)
 			}
+		case "planbot_takeovers_total":
+			found++
+			if got := f.GetMetric()[0].GetCounter().GetValue(); got != 2 {
+				t.Errorf("takeovers %v", got)
+			}
 		case "planbot_queue_wait_seconds", "planbot_reply_seconds":
 			found++
 			h := f.GetMetric()[0].GetHistogram()
@@ -59,8 +63,8 @@ func TestMetricsOfTheInbox(t *testing.T) {
 			}
 		}
 	}
-	if found != 3 {
-		t.Errorf("%d of 3 in %v", found, families)
+	if found != 4 {
+		t.Errorf("%d of 4 in %v", found, families)
 	}
 }
 
@@ -70,7 +74,7 @@ func TestNoMetrics(t *testing.T) {
 	if m != nil || err != nil {
 		t.Fatalf("%v, %v", m, err)
 	}
-	if err := m.depth(func() int { return 0 }); err != nil {
+	if err := m.inbox(nil); err != nil {
 		t.Error(err)
 	}
 	countEach(m)
@@ -80,11 +84,9 @@ func countEach(m *metrics) {
 	m.parked()
 	m.handedBack()
 	m.waited(-time.Second)
-	m.takeover()
 	m.leaseLost()
 	m.duplicate(aDelivery)
 	m.duplicate(aClick)
 	m.replyTook(2 * time.Second)
-	m.replyRetried()
-	m.replyGivenUp()
+	m.reply("ok")
 }

@@ -133,8 +133,10 @@ func (b *Bot) keep(ctx context.Context, p *post) (string, error) {
 	if key != "" {
 		t.ID = noticeID(lane, key)
 	}
+	t.trace = traceparent(ctx)
 	if p.later() {
 		t.notice.Due = p.At
+		t.trace, t.after = "", t.trace
 	}
 	body, err := t.noticeItem()
 	if err != nil {
@@ -176,7 +178,7 @@ func (t *Turn) noticeItem() ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	i := item{Version: itemVersion, Signed: t.signed, Notice: t.notice, Activity: raw}
+	i := item{Version: itemVersion, Signed: t.signed, Notice: t.notice, Trace: t.trace, After: t.after, Activity: raw}
 	return i.encode(), nil
 }
 

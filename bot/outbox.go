@@ -86,19 +86,21 @@ func (t *Turn) dispatch(ctx context.Context) error {
 // is away, the turn waits for it and goes on later, with nothing out of order.
 func (t *Turn) undelivered(ctx context.Context, err error) error {
 	if !comesBack(err) {
+		t.bot.meter.reply("failed")
 		t.outbox = nil
 		t.retire(ctx, err)
 		return err
 	}
 	waited := time.Since(t.hold.Item().Accepted)
 	if waited > sendFor {
-		t.bot.meter.replyGivenUp()
+		t.bot.meter.reply("given_up")
 		return &parkError{reason: "the channel did not take its reply for " + sendFor.String(), err: err}
 	}
 	t.outbox.Begun = 0 // only processes that end while they send leave it open what became of that
 	if err := t.save(ctx); err != nil {
 		return err
 	}
+	t.bot.meter.reply("retried")
 	return &laterError{after: min(max(waited/10, leastDelay), mostDelay), err: err}
 }
 
@@ -136,16 +138,19 @@ func (t *Turn) deliver(ctx context.Context, a *activity.Activity) error {
 		return fmt.Errorf("send reply: %w", err)
 	}
 	began := time.Now()
-	lasting, cancel := context.WithTimeout(zerolog.Ctx(ctx).WithContext(t.lane), sendWithin)
+	_, s := step(ctx, "send")
+	lasting, cancel := context.WithTimeout(s.in(zerolog.Ctx(ctx).WithContext(t.lane)), sendWithin)
 	defer cancel()
 	id, err := t.send(lasting, a)
-	t.bot.meter.reply(err)
+	s.end(err)
+	t.bot.meter.replyTook(time.Since(began))
 	if err != nil {
 		if lost := t.hold.Err(); lost != nil {
 			err = lost
 		}
 		return &sendError{fmt.Errorf("send reply: %w", err)}
 	}
+	t.bot.meter.reply("ok")
 	t.Sent = append(t.Sent, id)
 	zerolog.Ctx(ctx).Debug().Str("sent_id", id).Dur("took", time.Since(began)).Msg("reply sent")
 	return nil

@@ -120,7 +120,7 @@ func (r *run) writeDown(ctx context.Context, inFlight int) error {
 // makePlan asks the planner for the next plan. One that goes over the limit of
 // steps is not begun.
 func (r *run) makePlan(ctx context.Context) error {
-	plan, err := r.turn.bot.cfg.Planner.Plan(ctx, r.turn.Turn)
+	plan, err := r.ask(ctx)
 	if err != nil {
 		r.turn.bot.meter.noPlan(err)
 		return fmt.Errorf("plan: %w", err)
@@ -139,6 +139,16 @@ func (r *run) makePlan(ctx context.Context) error {
 	r.turn.gotFurther()
 	r.turn.Rounds = append(r.turn.Rounds, actions.Round{Preface: plan.Preface})
 	return nil
+}
+
+// ask lets the planner make a plan.
+func (r *run) ask(ctx context.Context) (plan planner.Plan, err error) {
+	ctx, s := step(ctx, "plan")
+	defer func() { s.end(err) }()
+	s.text("gen_ai.operation.name", "plan")
+	plan, err = r.turn.bot.cfg.Planner.Plan(ctx, r.turn.Turn)
+	s.number("planbot.plan.commands", len(plan.Commands))
+	return plan, err
 }
 
 // execute runs the commands that are left, in order. The model has to see what

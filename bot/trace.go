@@ -49,8 +49,8 @@ func (t traces) receive(ctx context.Context) (context.Context, span) {
 }
 
 // turn begins an attempt at a turn: in the trace of what brought it in, if its
-// traceparent is given, with links to the traces of others that it goes on from.
-func (t traces) turn(ctx context.Context, cameWith string, after ...string) (context.Context, span) {
+// traceparent is given.
+func (t traces) turn(ctx context.Context, cameWith string) (context.Context, span) {
 	if t.tracer == nil {
 		return ctx, span{}
 	}
@@ -60,13 +60,15 @@ func (t traces) turn(ctx context.Context, cameWith string, after ...string) (con
 	} else {
 		options = append(options, trace.WithNewRoot())
 	}
-	for _, other := range after {
-		if to := spanContext(other); to.IsValid() {
-			options = append(options, trace.WithLinks(trace.Link{SpanContext: to}))
-		}
-	}
 	ctx, s := t.tracer.Start(ctx, "turn", options...)
 	return ctx, span{s}
+}
+
+// linkTo links the span in ctx to that of another turn, which it goes on from.
+func linkTo(ctx context.Context, traceparent string) {
+	if to := spanContext(traceparent); to.IsValid() {
+		trace.SpanFromContext(ctx).AddLink(trace.Link{SpanContext: to})
+	}
 }
 
 // traceparent is where ctx is in its trace, to be kept with what goes on elsewhere,
@@ -115,6 +117,14 @@ func command(ctx context.Context, action *actions.Action) (context.Context, span
 // span is a step of a turn; its zero value is none. Its attributes are names, numbers
 // and ids, never what people or models wrote.
 type span struct{ trace.Span }
+
+// in is ctx with the span.
+func (s span) in(ctx context.Context) context.Context {
+	if s.Span == nil {
+		return ctx
+	}
+	return trace.ContextWithSpan(ctx, s.Span)
+}
 
 func (s span) text(name, value string) {
 	if s.Span != nil && value != "" {
@@ -165,7 +175,19 @@ func sortOf(err error) string {
 	var ofChannel *connector.Error
 	var limit *LimitError
 	var budget *actions.BudgetError
+	var later *laterError
+	var park *parkError
 	switch {
+	case errors.As(err, &park):
+		return "parked"
+	case errors.As(err, &later):
+		return "later"
+	case errors.Is(err, state.ErrLost):
+		return "lease_lost"
+	case errors.Is(err, state.ErrUnavailable):
+		return "state_unavailable"
+	case errors.Is(err, state.ErrFull):
+		return "inbox_full"
 	case errors.As(err, &ofModel):
 		return ofModel.Kind.String()
 	case errors.As(err, &ofPlan):

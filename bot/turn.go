@@ -34,7 +34,9 @@ type Turn struct {
 	scopes  []*state.Scope
 	secured []state.Checkpoint // what actions may change, see undo
 
-	awaited  bool // somebody waits for its answer
+	trace    string // traceparent of what brought it in
+	after    string // and of the turn that left it for later
+	awaited  bool   // somebody waits for its answer
 	answer   InvokeResponse
 	replies  *replies // set when the replies travel in the HTTP response
 	typing   *typing
@@ -110,7 +112,9 @@ func (t *Turn) log() *zerolog.Logger {
 // has another one.
 func (b *Bot) run(ctx context.Context, t *Turn) (more bool) {
 	began := time.Now()
+	ctx, s := b.attempt(ctx, t)
 	failure := b.handle(ctx, t)
+	defer func() { s.end(failure) }()
 	err := failure
 	if err == nil {
 		more, err = t.finish(ctx)
@@ -122,10 +126,24 @@ func (b *Bot) run(ctx context.Context, t *Turn) (more bool) {
 		}
 	}
 	if err != nil {
+		failure = err
 		return b.leave(ctx, t, err)
 	}
 	b.ended(ctx, t, failure, time.Since(began))
 	return more
+}
+
+// attempt tells metrics and traces that the turn begins, or goes on.
+func (b *Bot) attempt(ctx context.Context, t *Turn) (context.Context, span) {
+	of := t.hold.Item()
+	if of.Tries == 0 && len(of.Journal) == 0 {
+		b.meter.waited(time.Since(of.Accepted))
+	}
+	ctx, s := b.traces.turn(ctx, t.trace)
+	s.about(t)
+	s.number("planbot.turn.takeovers", of.Tries)
+	linkTo(ctx, t.after)
+	return ctx, s
 }
 
 // ended tells the log, the metrics and who waits for the answer.

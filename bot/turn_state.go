@@ -38,7 +38,9 @@ func (t *Turn) keys() []state.Key {
 }
 
 // load reads the turn's state in one round trip.
-func (t *Turn) load(ctx context.Context) error {
+func (t *Turn) load(ctx context.Context) (err error) {
+	ctx, s := step(ctx, "load")
+	defer func() { s.end(err) }()
 	keys := t.keys()
 	scopes, err := t.bot.cfg.Store.Load(ctx, keys...)
 	if err != nil && len(scopes) != len(keys) {
@@ -63,12 +65,14 @@ func (t *Turn) loaded(scopes []*state.Scope) {
 // save writes what changed, and in the same step how far the turn is. From here on
 // what was done in state counts as done. Where somebody else changed the same state
 // meanwhile, both changes are kept.
-func (t *Turn) save(ctx context.Context) error {
+func (t *Turn) save(ctx context.Context) (err error) {
+	_, s := step(ctx, "save")
+	defer func() { s.end(err) }()
 	if err := ctx.Err(); err != nil {
 		return fmt.Errorf("save state: %w", err)
 	}
-	ctx = zerolog.Ctx(ctx).WithContext(t.lane) // what has begun is not cut off by the turn's time
-	err := t.merging(ctx, func() error {
+	ctx = s.in(zerolog.Ctx(ctx).WithContext(t.lane)) // what has begun is not cut off by the turn's time
+	err = t.merging(ctx, func() error {
 		journal, err := t.journal()
 		if err != nil {
 			return err
@@ -88,6 +92,8 @@ func (t *Turn) save(ctx context.Context) error {
 // and of its place in the queue are one step. It reports whether the lane has
 // another one. Once the replies have left, Redis is waited for.
 func (t *Turn) finish(ctx context.Context) (more bool, err error) {
+	ctx, s := step(ctx, "finish")
+	defer func() { s.end(err) }()
 	if t.done || t.saveFailed {
 		t.scopes = nil
 	} else if err := t.saveElsewhere(ctx); err != nil {

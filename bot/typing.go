@@ -51,8 +51,10 @@ func (ty *typing) show() {
 	}
 	ctx, cancel := context.WithTimeout(ty.ctx, typingTimeout)
 	defer cancel()
+	ctx, s := step(ctx, "typing")
 	to := ty.turn.Activity.Reference()
-	if _, err := ty.turn.bot.cfg.Channel.Send(ctx, to, activity.To(to, activity.Typing)); err != nil {
+	_, err := ty.turn.bot.cfg.Channel.Send(ctx, to, activity.To(to, activity.Typing))
+	if s.end(err); err != nil {
 		zerolog.Ctx(ctx).Debug().Err(err).Msg("typing indicator not sent")
 		return
 	}

@@ -156,7 +156,7 @@ func (b *Bot) accept(w http.ResponseWriter, r *http.Request, d delivery) error {
 	}
 	if receipt.Duplicate {
 		log.Info().Str("of_turn", receipt.Turn).Msg("duplicate dropped")
-		b.meter.duplicate("delivery")
+		b.meter.duplicate(aDelivery)
 	}
 	if !q.awaits {
 		w.WriteHeader(http.StatusOK)
@@ -173,8 +173,12 @@ func (b *Bot) answers(t *Turn) (yes bool) {
 }
 
 // enqueue keeps the turn in the inbox, and begins it when its lane is free.
-func (b *Bot) enqueue(ctx context.Context, t *Turn, raw []byte) (state.Receipt, error) {
-	i := item{Version: itemVersion, Awaited: t.awaited, Approval: t.resumes, Signed: t.signed, Activity: raw}
+func (b *Bot) enqueue(ctx context.Context, t *Turn, raw []byte) (receipt state.Receipt, err error) {
+	ctx, s := b.traces.receive(ctx)
+	defer func() { s.end(err) }()
+	s.about(t)
+	t.trace = traceparent(ctx)
+	i := item{Version: itemVersion, Awaited: t.awaited, Approval: t.resumes, Signed: t.signed, Trace: t.trace, Activity: raw}
 	e := state.Entry{Lane: laneOf(t), Turn: t.ID, Body: i.encode(), Duplicates: duplicatesOf(t.Activity)}
 	if !t.detached {
 		e.Load = t.keys()

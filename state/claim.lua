@@ -2,7 +2,7 @@
 -- KEYS[1] queue  [2] lease  [3] leases  [4] fence  [5] journal
 -- ARGV[1] lane  [2] owner, of this one call  [3] length of the lease, ms
 -- Returns {} when there is nothing to take, else
--- {fence, tries, head, its turn, journal or nil}.
+-- {fence, tries, 1 if it was taken over, head, its turn, journal or nil}.
 -- A repeated call of the same owner gives the same answer.
 local at = now()
 local have = redis.call('HMGET', KEYS[2], 'owner', 'until', 'fence', 'tries')
@@ -16,13 +16,13 @@ if not head then
   redis.call('ZREM', KEYS[3], ARGV[1])
   return {}
 end
-local fence, tries = tonumber(have[3]), tonumber(have[4] or 0)
+local fence, tries, over = tonumber(have[3]), tonumber(have[4] or 0), 0
 if not mine then
   if fence and fence > 0 then
-    tries = tries + 1 -- who had it let it run out
+    tries, over = tries + 1, 1 -- who had it let it run out
   end
   fence = redis.call('INCR', KEYS[4])
 end
 local turn = turn_of(head)
 take(KEYS[2], KEYS[3], ARGV[1], fence, ARGV[2], turn, tries, at + ARGV[3])
-return {fence, tries, head, turn, redis.call('GET', KEYS[5])}
+return {fence, tries, over, head, turn, redis.call('GET', KEYS[5])}

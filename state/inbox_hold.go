@@ -128,10 +128,10 @@ func (i *Inbox) Claim(ctx context.Context, lane Lane) (*Hold, error) {
 		return nil, nil
 	}
 	h := i.hold(lane, keys, reply.int(0), Item{}, sent)
-	if reply.int(1) > 0 {
+	if reply.int(2) > 0 {
 		i.takeovers.Add(1)
 	}
-	if !h.begin(ctx, reply[2:], int(reply.int(1))) {
+	if !h.begin(ctx, reply[3:], int(reply.int(1))) {
 		return nil, nil
 	}
 	return h, nil

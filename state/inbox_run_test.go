@@ -95,9 +95,17 @@ func TestTakeoverInTime(t *testing.T) {
 		leave()
 		second.Close()
 		third, _ := replica(t, r, state.InboxConfig{})
-		h = <-claims(t, third)
+		claimed = claims(t, third)
+		h = <-claimed
 		if h == nil || h.Item().Tries != 2 {
 			t.Fatalf("%+v", h)
+		}
+		// A lane that was given up is not taken over.
+		if err := h.Release(t.Context(), 0); err != nil {
+			t.Fatal(err)
+		}
+		if h = <-claimed; h.Item().Tries != 2 || third.Stats().Takeovers != 1 {
+			t.Errorf("%+v and %+v", h.Item(), third.Stats())
 		}
 		finish(t, h, true)
 		if h.Item().Tries != 0 {

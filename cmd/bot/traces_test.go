@@ -1,6 +1,8 @@
 package main
 
 import (
+	"bufio"
+	"bytes"
 	"context"
 	"encoding/pem"
 	"io"
@@ -10,6 +12,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -17,6 +20,9 @@ import (
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
 	"google.golang.org/protobuf/proto"
+
+	"github.com/planbot-go/planbot/internal/fakeconnector"
+	"github.com/planbot-go/planbot/internal/fakemodel"
 )
 
 // collector stands in for an OpenTelemetry collector.
@@ -61,6 +67,17 @@ func (c *collector) spans() map[string][]*tracepb.Span {
 	return all
 }
 
+// text is all that came, as text.
+func (c *collector) text() string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	var all strings.Builder
+	for _, data := range c.traces {
+		all.WriteString(data.String())
+	}
+	return all.String()
+}
+
 func assembled(t *testing.T, s settings, log io.Writer) *app {
 	t.Helper()
 	c, err := s.check()
@@ -91,6 +108,64 @@ func TestTracesAreFlushed(t *testing.T) {
 	}
 	if got["service.name"] != "mine" || got["team"] != "a b" || got["service.version"] == "" || got["host.name"] == "" || got["telemetry.sdk.language"] != "go" {
 		t.Errorf("%v", got)
+	}
+}
+
+func TestTheBotSendsItsSpansBeforeItEnds(t *testing.T) {
+	t.Parallel()
+	to, channel, model := newCollector(t), fakeconnector.New(t), fakemodel.New(t)
+	model.Says(`{"type":"plan","commands":[{"type":"DO","action":"createList","entities":{"list":"secretlist"}},{"type":"SAY","response":"secretword"}]}`)
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	bot := botProcess(ctx, []string{
+		"PORT=0", "BOT_LOG_FORMAT=json", "OPENAI_BASE_URL=" + model.URL, "OPENAI_MODEL=gpt-test",
+		"OTEL_EXPORTER_OTLP_ENDPOINT=" + to.URL, "OTEL_BSP_SCHEDULE_DELAY=3600000", "OTEL_EXPORTER_OTLP_HEADERS=",
+	})
+	bot.Stdout = io.Discard
+	stderr, err := bot.StderrPipe()
+	if err == nil {
+		err = bot.Start()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	logs := bufio.NewScanner(stderr)
+	lines := until(t, logs, "listening")
+	say(ctx, lines[len(lines)-1].URL, channel.URL)
+	if got := channel.Next(t).Text(); got != "secretword" {
+		t.Fatalf("reply %q", got)
+	}
+	if err := bot.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	for logs.Scan() {
+		t.Log(logs.Text())
+	}
+	if err := bot.Wait(); err != nil {
+		t.Error(err)
+	}
+	spans := to.spans()
+	parent := []byte(nil)
+	for _, name := range []string{"receive", "turn", "plan", "chat gpt-test"} {
+		if len(spans[name]) != 1 || !bytes.Equal(spans[name][0].GetParentSpanId(), parent) {
+			t.Fatalf("%s: %v", name, to.text())
+		}
+		parent = spans[name][0].GetSpanId()
+	}
+	for _, name := range []string{"execute_tool createList", "save", "send", "POST", "finish"} {
+		if len(spans[name]) == 0 {
+			t.Errorf("no span %s", name)
+		}
+	}
+	for _, want := range []string{`"gen_ai.usage.input_tokens"`, `"gen_ai.response.finish_reasons"`} {
+		if !strings.Contains(to.text(), want) {
+			t.Errorf("no %s", want)
+		}
+	}
+	for _, text := range []string{"secret", "hello"} {
+		if strings.Contains(to.text(), text) {
+			t.Errorf("%q in %s", text, to.text())
+		}
 	}
 }
 

@@ -14,7 +14,7 @@ func TestLinksLeadSomewhere(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range []string{"README.md", "CONTRIBUTING.md"} {
+	for _, name := range []string{"README.md", "CONTRIBUTING.md", "deploy/README.md"} {
 		files = append(files, filepath.Join(root, name))
 	}
 	link := regexp.MustCompile(`\]\(([^)(\s]+)\)`)
