@@ -34,7 +34,9 @@ func OpenEmbedded(cfg Config) (*Redis, error) {
 		PoolSize:   16, PipelinePoolSize: -1,
 	}
 	tune(o)
-	return &Redis{client: redis.NewClient(o), cfg: cfg, name: "embedded redis", stop: server.stop}, nil
+	r := newRedis(redis.NewClient(o), cfg, "embedded redis")
+	r.stop = server.stop
+	return r, nil
 }
 
 // embedded is a miniredis without a listener, and the clock that its TTLs need.

@@ -20,6 +20,7 @@ var NewPipe = newPipe
 const (
 	HeaderBytes = headerBytes
 	Partitions  = partitions
+	TripsAtOnce = tripsAtOnce
 )
 
 // EncodeScope makes the document of a scope that change filled.

@@ -50,10 +50,11 @@ func (c Config) validate() error {
 // Redis keeps state in a Redis server, a cluster, or inside the process. It is
 // safe for concurrent use. Make one with [Open] or [OpenEmbedded] and Close it.
 type Redis struct {
-	client redis.UniversalClient
-	cfg    Config
-	name   string
-	stop   func() // ends the embedded server; nil for a real one
+	client   redis.UniversalClient
+	together *together
+	cfg      Config
+	name     string
+	stop     func() // ends the embedded server; nil for a real one
 }
 
 // Open makes a Redis from a URL:
@@ -82,7 +83,11 @@ func Open(ctx context.Context, url string, cfg Config) (*Redis, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open redis: %w", err)
 	}
-	return &Redis{client: client, cfg: cfg, name: name}, nil
+	return newRedis(client, cfg, name), nil
+}
+
+func newRedis(client redis.UniversalClient, cfg Config, name string) *Redis {
+	return &Redis{client: client, together: newTogether(client, cfg.Timeout), cfg: cfg, name: name}
 }
 
 // Ping reports whether Redis answers and can read the keys of this program:
@@ -107,7 +112,7 @@ func (r *Redis) Ping(ctx context.Context) error {
 // Close gives up all connections and, for an embedded server, ends it: what it
 // kept is gone.
 func (r *Redis) Close() error {
-	err := r.client.Close()
+	err := r.together.close()
 	if r.stop != nil {
 		r.stop()
 	}
