@@ -1,6 +1,7 @@
 package state_test
 
 import (
+	"crypto/rand"
 	"fmt"
 	"os"
 	"strings"
@@ -114,6 +115,43 @@ func benchmarkTurn(b *testing.B, r *state.Redis) {
 		state.Of[Counter](scopes[2])
 		if err := r.Save(b.Context(), scopes...); err != nil {
 			b.Fatal(err)
+		}
+	}
+}
+
+// BenchmarkInboxTurn is what one message costs: accepted with its documents, saved
+// with a journal, finished.
+func BenchmarkInboxTurn(b *testing.B) {
+	url := os.Getenv("PLANBOT_TEST_REDIS_URL")
+	r := openEmbedded(b, state.Config{})
+	if url != "" {
+		r = openURL(b, url, state.Config{})
+	}
+	in, err := r.Inbox(state.InboxConfig{})
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(in.Close)
+	key, user := state.ConversationKey("bench", b.Name(), "c"), state.UserKey("bench", b.Name(), "u")
+	body, journal := []byte(strings.Repeat("b", 1500)), []byte(strings.Repeat("j", 500))
+	for i := 0; b.Loop(); i++ {
+		turnID := rand.Text()
+		receipt, err := in.Accept(b.Context(), state.Entry{
+			Lane: key.Lane(""), Turn: turnID, Body: body, Take: true,
+			Duplicates: []state.Duplicate{{ID: turnID}}, Load: []state.Key{key, user},
+		})
+		if err != nil {
+			b.Fatal(err)
+		}
+		if !receipt.Scopes[0].Has("benchhistory") {
+			fill(receipt.Scopes[0])
+		}
+		turn(receipt.Scopes[0], i)
+		if err := receipt.Hold.Save(b.Context(), journal, receipt.Scopes...); err != nil {
+			b.Fatal(err)
+		}
+		if more, err := receipt.Hold.Finish(b.Context(), nil, receipt.Scopes...); more || err != nil {
+			b.Fatal(more, err)
 		}
 	}
 }

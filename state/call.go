@@ -103,6 +103,14 @@ func (l list) text(i int) string {
 	return s
 }
 
+func (l list) list(i int) list {
+	if i >= len(l) {
+		return nil
+	}
+	inner, _ := l[i].([]any)
+	return inner
+}
+
 // ints is l from its i-th element on.
 func (l list) ints(i int) []int64 {
 	var ns []int64

@@ -1,7 +1,8 @@
 -- Takes a lane that has work and that nobody has.
 -- KEYS[1] queue  [2] lease  [3] leases  [4] fence  [5] journal
 -- ARGV[1] lane  [2] owner, of this one call  [3] length of the lease, ms
--- Returns {} when there is nothing to take, else {fence, tries, head, journal or nil}.
+-- Returns {} when there is nothing to take, else
+-- {fence, tries, head, its turn, journal or nil}.
 -- A repeated call of the same owner gives the same answer.
 local at = now()
 local have = redis.call('HMGET', KEYS[2], 'owner', 'until', 'fence', 'tries')
@@ -22,6 +23,6 @@ if not mine then
   end
   fence = redis.call('INCR', KEYS[4])
 end
-local turn = string.match(head, '^%d+ (%S+)') or ''
+local turn = turn_of(head)
 take(KEYS[2], KEYS[3], ARGV[1], fence, ARGV[2], turn, tries, at + ARGV[3])
-return {fence, tries, head, redis.call('GET', KEYS[5])}
+return {fence, tries, head, turn, redis.call('GET', KEYS[5])}

@@ -48,3 +48,29 @@ func CycleScope(tb testing.TB, doc string, change func(*Scope)) {
 		tb.Fatal(err)
 	}
 }
+
+// Twin is another client of the server that r talks to.
+func (r *Redis) Twin(tb testing.TB) *Redis {
+	tb.Helper()
+	client, ok := r.client.(*redis.Client)
+	if !ok {
+		tb.Fatal("a twin of a cluster")
+	}
+	twin := redis.NewClient(client.Options())
+	tb.Cleanup(func() { _ = twin.Close() })
+	return &Redis{client: twin, cfg: r.cfg, name: r.name}
+}
+
+// LoadScripts makes the server of r know all scripts.
+func LoadScripts(tb testing.TB, r *Redis) {
+	tb.Helper()
+	for _, s := range []*script{
+		saveScript, acceptScript, claimScript, saveHeldScript, finishScript, releaseScript,
+		renewScript, sweepScript, scheduleScript, cancelScript, fireScript, unparkScript,
+	} {
+		text, _ := s.text.(string)
+		if err := r.client.ScriptLoad(tb.Context(), text).Err(); err != nil {
+			tb.Fatal(err)
+		}
+	}
+}

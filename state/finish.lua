@@ -5,9 +5,9 @@
 -- ARGV[1] lane  [2] fence  [3] turn  [4] length of the lease, ms
 -- ARGV[5] how long to keep the answer, s, 0: there is none  [6] answer
 -- ARGV[7] the turn as parked, '' not to park it  [8...] the documents, see docs.lua
--- Returns {1} done and the lane is given up, {2, head} done and this is next,
--- {3} the lane is another's and the item is there, {4} the item is gone and the
--- lane is not the caller's, {5, numbers of documents...} these have another
+-- Returns {1} done and the lane is given up, {2, head, its turn} done and this is
+-- next, {3} the lane is another's and the item is there, {4} the item is gone and
+-- the lane is not the caller's, {5, numbers of documents...} these have another
 -- version. A repeated call finds {2} again, and {4} instead of {1}.
 local have = redis.call('HMGET', KEYS[2], 'fence', 'turn')
 if have[1] ~= ARGV[2] then
@@ -29,18 +29,16 @@ if have[2] == ARGV[3] then
     redis.call('HSET', KEYS[7], ARGV[3], ARGV[7])
   end
   redis.call('LTRIM', KEYS[1], 1, -1)
+  redis.call('DEL', KEYS[4])
   redis.call('DECR', KEYS[5])
 end
 local head = redis.call('LINDEX', KEYS[1], 0)
 if not head then
-  redis.call('DEL', KEYS[2], KEYS[4])
+  redis.call('DEL', KEYS[2])
   redis.call('ZREM', KEYS[3], ARGV[1])
   return {1}
 end
-local turn = string.match(head, '^%d+ (%S+)') or ''
-if turn ~= have[2] then
-  redis.call('DEL', KEYS[4])
-end
+local turn = turn_of(head)
 redis.call('HSET', KEYS[2], 'turn', turn, 'tries', 0)
 extend(KEYS[2], KEYS[3], ARGV[1], now() + ARGV[4])
-return {2, head}
+return {2, head, turn}

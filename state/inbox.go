@@ -214,3 +214,6 @@ func checkTurn(turn string) error {
 	}
 	return nil
 }
+
+// callMemory is for how many seconds a call is remembered that may be repeated.
+func (i *Inbox) callMemory() int64 { return seconds(4*i.cfg.Patience + time.Second) }

@@ -114,7 +114,7 @@ func (i *Inbox) checkEntry(e Entry) (*group, error) {
 func (i *Inbox) acceptCall(e *Entry, keys laneKeys, docs *group) call {
 	duplicates := e.Duplicates
 	if len(duplicates) == 0 {
-		duplicates = []Duplicate{{ID: e.Turn, For: 4*i.cfg.Patience + time.Second}}
+		duplicates = []Duplicate{{ID: e.Turn, For: time.Duration(i.callMemory()) * time.Second}}
 	}
 	n, part := len(duplicates), &i.parts[e.Lane.key.partition]
 	docs.call = callOf(acceptScript, strconv.Itoa(6+n+len(docs.writes)), 14+2*n+3*len(docs.writes))

@@ -126,7 +126,7 @@ func (i *Inbox) Claim(ctx context.Context, lane Lane) (*Hold, error) {
 	if reply.int(1) > 0 {
 		i.takeovers.Add(1)
 	}
-	if !h.begin(ctx, reply.text(2), reply[3:], int(reply.int(1))) {
+	if !h.begin(ctx, reply[2:], int(reply.int(1))) {
 		return nil, nil
 	}
 	return h, nil
@@ -135,11 +135,11 @@ func (i *Inbox) Claim(ctx context.Context, lane Lane) (*Hold, error) {
 // begin makes a queue's head the item. One that this program cannot read is
 // parked, and the next one begun; false: there is none, or the lane is left to
 // whoever takes it when the lease has run out.
-func (h *Hold) begin(ctx context.Context, head string, journal list, tries int) bool {
-	item, err := parseItem(head)
+func (h *Hold) begin(ctx context.Context, head list, tries int) bool {
+	item, err := parseItem(head.text(0), head.text(1))
 	item.Tries = tries
-	if len(journal) > 0 && journal[0] != nil {
-		item.Journal = []byte(journal.text(0))
+	if len(head) > 2 && head[2] != nil { // it replaces the one that a parked turn brought
+		item.Journal = append([]byte(nil), head.text(2)...)
 	}
 	h.item = item
 	if err == nil {
@@ -183,7 +183,7 @@ func (h *Hold) Save(ctx context.Context, journal []byte, scopes ...*Scope) error
 		case 0:
 			h.extend(sent)
 			if journal != nil {
-				h.item.Journal = journal
+				h.item.Journal = append([]byte(nil), journal...) // nil when it is empty
 			}
 		case 5:
 			g.lost = reply.ints(1)
@@ -226,14 +226,14 @@ func (h *Hold) end(ctx context.Context, answer []byte, parked string, scopes []*
 	h.finishCall(s.mine(), answer, parked)
 	h.ending.Store(true)
 	defer h.ending.Store(false)
-	var next string
+	var next list
 	err = s.send(ctx, func(reply list, sent time.Duration) {
 		if more = h.ended(s.mine(), reply); more {
-			next = reply.text(1)
+			next = reply[1:]
 			h.extend(sent)
 		}
 	})
-	return more && h.begin(ctx, next, nil, 0), err
+	return more && h.begin(ctx, next, 0), err
 }
 
 // finishCall makes the KEYS and ARGV of finish.lua.

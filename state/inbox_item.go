@@ -13,8 +13,8 @@ import (
 //	<journal><body>
 //
 // The number in front is the format. Only an item that comes back from the parked
-// turns has a journal with it. accept.lua and fire.lua write items, and all scripts
-// find the turn in the second field, whatever the format.
+// turns has a journal with it. accept.lua and fire.lua write items, and turn_of in
+// lanes.lua finds the turn in the second field, whatever the format.
 const itemFormat = "1"
 
 // Item is one thing to do in a lane.
@@ -28,13 +28,10 @@ type Item struct {
 	raw bool // Body is the item as it lies in the queue: it could not be read
 }
 
-func parseItem(raw string) (Item, error) {
+func parseItem(raw, turn string) (Item, error) {
 	header, rest, _ := strings.Cut(raw, "\n")
 	fields := strings.Split(header, " ")
-	item := Item{Body: []byte(raw), raw: true}
-	if len(fields) > 1 {
-		item.Turn = fields[1]
-	}
+	item := Item{Turn: turn, Body: []byte(raw), raw: true}
 	if len(fields) < 3 || fields[0] != itemFormat {
 		return item, fmt.Errorf("an item of format %.20q, this program knows %s", fields[0], itemFormat)
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"sync"
 	"time"
 
@@ -153,7 +152,7 @@ func (r *reader) hand(ctx context.Context, streams []redis.XStream) {
 // failed makes the groups where they are missing, which costs no pause, and else
 // waits. It logs the first failure of a row.
 func (r *reader) failed(ctx context.Context, err error, failures int) {
-	if redis.HasErrorPrefix(err, "NOGROUP") || strings.Contains(err.Error(), "NOGROUP") {
+	if redis.HasErrorPrefix(err, "NOGROUP") {
 		if err = r.makeGroups(ctx); err == nil && failures < 3 {
 			return
 		}

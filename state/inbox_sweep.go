@@ -6,6 +6,8 @@ import (
 	mathrand "math/rand/v2"
 	"strconv"
 	"time"
+
+	"github.com/redis/go-redis/v9"
 )
 
 //go:embed sweep.lua
@@ -44,22 +46,40 @@ func (i *Inbox) sweep(ctx context.Context) {
 func (s *sweeper) sweep(ctx context.Context) {
 	bounded, cancel := context.WithTimeout(ctx, s.in.r.cfg.Timeout)
 	defer cancel()
-	calls := make([]*call, partitions)
-	for p := range calls {
-		part := &s.in.parts[p]
-		c := callOf(sweepScript, "4", 6)
-		c.args = append(c.args, part.leases, part.ready, part.depth, part.timers, s.lanes(p), strconv.Itoa(sweepLimit))
-		calls[p] = &c
-	}
+	calls := s.calls()
 	s.in.r.exec(bounded, calls)
 	var due []string
 	var waiting int64
-	for p, c := range calls {
-		due = append(due, s.swept(p, c)...)
+	each := partitions / len(calls)
+	for p := range partitions {
+		due = append(due, s.swept(p, calls[p/each], p%each)...)
 		waiting += s.depth[p]
 	}
 	s.in.waiting.Store(waiting)
 	s.in.fire(ctx, due)
+}
+
+// calls makes one call for all partitions, or one for each where they may lie on
+// several nodes.
+func (s *sweeper) calls() []*call {
+	each := partitions
+	if _, cluster := s.in.r.client.(*redis.ClusterClient); cluster {
+		each = 1
+	}
+	var calls []*call
+	for first := 0; first < partitions; first += each {
+		c := callOf(sweepScript, strconv.Itoa(4*each), 5*each+1)
+		for p := first; p < first+each; p++ {
+			part := &s.in.parts[p]
+			c.args = append(c.args, part.leases, part.ready, part.depth, part.timers)
+		}
+		c.args = append(c.args, strconv.Itoa(sweepLimit))
+		for p := first; p < first+each; p++ {
+			c.args = append(c.args, s.lanes(p))
+		}
+		calls = append(calls, &c)
+	}
+	return calls
 }
 
 // lanes says whether to look at the lanes of a partition. After Redis was away
@@ -71,7 +91,8 @@ func (s *sweeper) lanes(p int) string {
 	return "1"
 }
 
-func (s *sweeper) swept(p int, c *call) (due []string) {
+// swept reads what the call said of a partition, its n-th.
+func (s *sweeper) swept(p int, c *call, n int) (due []string) {
 	if c.err != nil {
 		s.away[p] = true
 		return nil
@@ -79,7 +100,7 @@ func (s *sweeper) swept(p int, c *call) (due []string) {
 	if s.away[p] {
 		s.away[p], s.patient[p] = false, s.in.now()+s.in.cfg.Lease
 	}
-	reply := c.list()
+	reply := c.list().list(n)
 	s.depth[p] = reply.int(0)
 	for j := 1; j < len(reply); j++ {
 		due = append(due, reply.text(j))

@@ -27,6 +27,12 @@ local function wake(ready, leases, lane, at)
   redis.call('ZADD', leases, at + 5000, lane)
 end
 
+-- turn_of is the id in an item, in whatever format: the second word. One that has
+-- none gets an id all the same, so that it can be parked.
+local function turn_of(item)
+  return string.match(item, '^%d+ (%S+)') or 'unreadable-' .. redis.sha1hex(item)
+end
+
 -- enqueue adds an item, and wakes somebody up if it is the first: of a longer
 -- queue somebody knows.
 local function enqueue(queue, depth, ready, leases, lane, item, at)

@@ -1,14 +1,20 @@
--- Wakes somebody up for the lanes of a partition whose time has come, and says
--- which timers are due.
--- KEYS[1] leases  [2] ready  [3] depth  [4] timers
--- ARGV[1] 0 to leave the lanes alone  [2] how many lanes, and timers, at most
--- Returns {items waiting, due timers...}.
+-- Wakes somebody up for the lanes of some partitions whose time has come, and
+-- says which timers are due.
+-- KEYS  for each partition: leases, ready, depth, timers
+-- ARGV[1] how many lanes, and timers, of each at most
+-- ARGV[2...] for each partition: 0 to leave its lanes alone
+-- Returns for each partition {items waiting, due timers...}.
 local at = now()
-if ARGV[1] ~= '0' then
-  for _, lane in ipairs(redis.call('ZRANGEBYSCORE', KEYS[1], '-inf', at, 'LIMIT', 0, ARGV[2])) do
-    wake(KEYS[2], KEYS[1], lane, at)
+local swept = {}
+for p = 1, #KEYS / 4 do
+  local leases, ready, depth, timers = KEYS[4 * p - 3], KEYS[4 * p - 2], KEYS[4 * p - 1], KEYS[4 * p]
+  if ARGV[p + 1] ~= '0' then
+    for _, lane in ipairs(redis.call('ZRANGEBYSCORE', leases, '-inf', at, 'LIMIT', 0, ARGV[1])) do
+      wake(ready, leases, lane, at)
+    end
   end
+  local found = redis.call('ZRANGEBYSCORE', timers, '-inf', at, 'LIMIT', 0, ARGV[1])
+  table.insert(found, 1, tonumber(redis.call('GET', depth) or 0))
+  swept[p] = found
 end
-local found = redis.call('ZRANGEBYSCORE', KEYS[4], '-inf', at, 'LIMIT', 0, ARGV[2])
-table.insert(found, 1, tonumber(redis.call('GET', KEYS[3]) or 0))
-return found
+return swept

@@ -57,9 +57,9 @@ func (i *Inbox) Schedule(ctx context.Context, t Timer) error {
 		return fmt.Errorf("schedule: %w", err)
 	}
 	due := strconv.FormatInt(t.At.UnixMilli(), 10)
-	c := callOf(scheduleScript, "2", 7)
-	c.args = append(c.args, t.Lane.timersKey(), i.parts[t.Lane.key.partition].timers,
-		t.ID, t.Owner+"\n"+due+"\n"+string(t.Body), due, timerName(t.Lane, t.ID), maxTimers)
+	c := callOf(scheduleScript, "3", 9)
+	c.args = append(c.args, t.Lane.timersKey(), i.parts[t.Lane.key.partition].timers, t.Lane.key.seenKey(rand.Text()),
+		t.ID, t.Owner+"\n"+due+"\n"+string(t.Body), due, timerName(t.Lane, t.ID), maxTimers, i.callMemory())
 	n, err := i.count(ctx, "schedule", &c)
 	if err == nil && n == 0 {
 		err = fmt.Errorf("schedule: %w", ErrFull)
@@ -89,7 +89,7 @@ func (i *Inbox) Cancel(ctx context.Context, lane Lane, id string) (bool, error) 
 	}
 	c := callOf(cancelScript, "3", 6)
 	c.args = append(c.args, lane.timersKey(), i.parts[lane.key.partition].timers, lane.key.seenKey(rand.Text()),
-		id, timerName(lane, id), seconds(4*i.cfg.Patience+time.Second))
+		id, timerName(lane, id), i.callMemory())
 	n, err := i.count(ctx, "cancel a timer", &c)
 	return n > 0, err
 }

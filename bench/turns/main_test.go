@@ -64,3 +64,16 @@ func TestTheBotsOfThisModuleAreMeasured(t *testing.T) {
 		t.Errorf("%s", table)
 	}
 }
+
+// A rolling restart shows the channel nothing that one retry does not cure, and no
+// message gets lost, doubled or out of order in it.
+func TestARollingRestartIsMeasured(t *testing.T) {
+	t.Parallel()
+	cells, _, status := measured(t, "-only", "planbot", "-conversations", "8", "-latency", "20ms", "-cold", "0", "-burst", "2", "-replicas", "2", "-restart")
+	if status != 0 || len(cells) != 1 {
+		t.Fatalf("status %d, cells %+v", status, cells)
+	}
+	if c := cells[0]; c.Replicas != 2 || c.Retried == 0 {
+		t.Errorf("nobody noticed the restart: %+v", c)
+	}
+}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
+	"sync"
 	"testing"
 	"time"
 
@@ -15,15 +16,34 @@ import (
 // may be one that others use at the same time.
 func RunInbox(t *testing.T, open func(t *testing.T) *state.Redis) {
 	t.Helper()
+	desk := &desk{ready: map[state.Lane]func(){}}
 	for name, test := range map[string]func(*testing.T, *inboxBundle){
-		"a message from begin to end":       testMessage,
-		"a lane is worked in order":         testInboxOrder,
-		"a delivery counts once":            testDuplicates,
-		"a lane that is left is taken over": testTakeover,
+		"a message from begin to end":           testMessage,
+		"a lane is worked in order":             testInboxOrder,
+		"lanes of a conversation":               testLanes,
+		"a delivery counts once":                testDuplicates,
+		"an entry accepted again":               testAcceptedAgain,
+		"a lane nobody takes is read":           testRead,
+		"documents saved with an entry":         testAcceptSaves,
+		"entries that cannot be":                testBadEntries,
+		"a lane may be full":                    testLaneFull,
+		"all lanes may be full":                 testAllFull,
+		"a save is all or nothing":              testSaveIsAtomic,
+		"a finish can lose a race":              testFinishConflict,
+		"a lane that is left is taken over":     testTakeover,
+		"a lease that nobody took goes on":      testLateButAlone,
+		"a release is no takeover":              testRelease,
+		"a release for a while":                 testReleaseForAWhile,
+		"parked turns come back":                testPark,
+		"parked turns are dropped":              testDropParked,
+		"timers become items":                   testTimers,
+		"timers are replaced and cancelled":     testCancel,
+		"too many timers":                       testTooManyTimers,
+		"two replicas, each item once in order": testReplicas,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			test(t, newInboxBundle(t, open(t)))
+			test(t, newInboxBundle(t, open(t), desk))
 		})
 	}
 }
@@ -34,13 +54,36 @@ type inboxBundle struct {
 	r    *state.Redis
 	in   *state.Inbox
 	lane state.Lane
+	desk *desk
+}
+
+// desk hands a lane that one test read to the test that it belongs to: on one
+// server, a lane that is ready is told to one reader only.
+type desk struct {
+	mu    sync.Mutex
+	ready map[state.Lane]func()
+}
+
+func (d *desk) put(lane state.Lane, ready func()) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.ready[lane] = ready
+}
+
+func (d *desk) hand(lane state.Lane) {
+	d.mu.Lock()
+	ready := d.ready[lane]
+	d.mu.Unlock()
+	if ready != nil {
+		ready()
+	}
 }
 
 const shortLease = 300 * time.Millisecond
 
-func newInboxBundle(t *testing.T, r *state.Redis) *inboxBundle {
+func newInboxBundle(t *testing.T, r *state.Redis, desk *desk) *inboxBundle {
 	t.Helper()
-	b := &inboxBundle{bundle: newBundle(t, r), r: r}
+	b := &inboxBundle{bundle: newBundle(t, r), r: r, desk: desk}
 	b.in = b.inbox(state.InboxConfig{})
 	b.lane = b.conversation("a").Lane("")
 	return b
@@ -57,11 +100,11 @@ func (b *inboxBundle) inbox(cfg state.InboxConfig) *state.Inbox {
 	return in
 }
 
-// run runs in until the test ends, and sends what is ready of b's lanes.
-func (b *inboxBundle) run(in *state.Inbox, ready func(state.Lane)) {
+// run runs in until the test ends.
+func (b *inboxBundle) run(in *state.Inbox) {
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
-	go func() { ended <- in.Run(ctx, ready) }()
+	go func() { ended <- in.Run(ctx, b.desk.hand) }()
 	b.t.Cleanup(func() {
 		cancel()
 		if err := <-ended; err != nil {
@@ -206,16 +249,7 @@ func testTakeover(t *testing.T, b *inboxBundle) {
 	}
 	b.in.Close() // as if the process hung
 	other := b.inbox(state.InboxConfig{Lease: shortLease})
-	claimed := make(chan *state.Hold, 1)
-	b.run(other, func(lane state.Lane) {
-		if lane != b.lane {
-			return
-		}
-		if h := b.claim(other); h != nil {
-			claimed <- h
-		}
-	})
-	taken := <-claimed
+	taken := <-b.claimAll(other)
 	b.wantItem(taken, "hello", "plan", 1)
 	*state.At[int](scope, "n") = 2
 	if err := h.Save(t.Context(), []byte("late"), scope); !errors.Is(err, state.ErrLost) {

@@ -1,0 +1,406 @@
+package state_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/alicebob/miniredis/v2"
+	"github.com/redis/go-redis/v9"
+	"github.com/rs/zerolog"
+
+	"github.com/planbot-go/planbot/state"
+)
+
+// outage breaks every pipeline of a client while it lasts.
+type outage struct {
+	lasts atomic.Bool
+	tries atomic.Int64 // that it broke
+	err   error        // nil: the connection breaks
+}
+
+func (o *outage) DialHook(next redis.DialHook) redis.DialHook       { return next }
+func (o *outage) ProcessHook(n redis.ProcessHook) redis.ProcessHook { return n }
+func (o *outage) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return func(ctx context.Context, cmds []redis.Cmder) error {
+		if !o.lasts.Load() {
+			return next(ctx, cmds)
+		}
+		o.tries.Add(1)
+		err := o.err
+		if err == nil {
+			err = io.ErrUnexpectedEOF
+		}
+		for _, cmd := range cmds {
+			cmd.SetErr(err)
+		}
+		return err
+	}
+}
+
+// replica is a process with a client of its own.
+func replica(t *testing.T, r *state.Redis, cfg state.InboxConfig) (*state.Inbox, *outage) {
+	t.Helper()
+	twin, down := r.Twin(t), &outage{}
+	twin.AddHook(down)
+	return openInbox(t, twin, cfg), down
+}
+
+// A replica that is gone is followed within ten seconds, one that is there never.
+func TestTakeoverInTime(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r := openEmbedded(t, state.Config{})
+		first, _ := replica(t, r, state.InboxConfig{})
+		second, _ := replica(t, r, state.InboxConfig{})
+		claimed := claims(t, second)
+		h := accept(t, first, entry("hello")).Hold
+		select {
+		case <-claimed:
+			t.Fatal("taken over although its holder is well")
+		case <-time.After(time.Minute):
+		}
+		if err := h.Err(); err != nil {
+			t.Fatal(err)
+		}
+		first.Close()
+		died := time.Now()
+		next := <-claimed
+		if took := time.Since(died); took > 10*time.Second {
+			t.Errorf("taken over after %v", took)
+		}
+		if next.Item().Tries != 1 || second.Stats().Takeovers != 1 || second.Stats().Held != 1 {
+			t.Errorf("%+v and %+v", next.Item(), second.Stats())
+		}
+		if err := h.Err(); !errors.Is(err, state.ErrLost) {
+			t.Errorf("the hold of the one that is gone: %v", err)
+		}
+		// A lane that is taken over a second time has two tries, the next item none.
+		accept(t, second, entry("bye"))
+		second.Close()
+		third, _ := replica(t, r, state.InboxConfig{})
+		h = <-claims(t, third)
+		if h == nil || h.Item().Tries != 2 {
+			t.Fatalf("%+v", h)
+		}
+		finish(t, h, true)
+		if h.Item().Tries != 0 {
+			t.Errorf("%+v", h.Item())
+		}
+		finish(t, h, false)
+	})
+}
+
+// A replica that was cut off learns that it lost its lane, and another that its
+// lease ran out before anybody else may have taken it.
+func TestLost(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r := openEmbedded(t, state.Config{})
+		first, down := replica(t, r, state.InboxConfig{})
+		second, _ := replica(t, r, state.InboxConfig{})
+		h := accept(t, first, entry("hello")).Hold
+		down.lasts.Store(true)
+		claimed := claims(t, second)
+		next := <-claimed
+		if err := h.Err(); !errors.Is(err, state.ErrLost) {
+			t.Errorf("the lane is another's and the hold says %v", err)
+		}
+		select {
+		case <-h.Lost():
+			t.Error("who told it?")
+		default:
+		}
+		down.lasts.Store(false)
+		<-h.Lost()
+		if n := first.Stats().Lost; n != 1 {
+			t.Errorf("%d lost", n)
+		}
+		if err := h.Save(t.Context(), []byte("journal")); !errors.Is(err, state.ErrLost) {
+			t.Errorf("save: %v", err)
+		}
+		finish(t, next, false)
+	})
+}
+
+// After Redis was away for longer than a lease, holders get a moment to renew.
+func TestRedisWasAway(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r := openEmbedded(t, state.Config{})
+		first, down := replica(t, r, state.InboxConfig{})
+		downs := []*outage{down}
+		for range 4 {
+			other, down := replica(t, r, state.InboxConfig{})
+			downs = append(downs, down)
+			runInbox(t, other, func(lane state.Lane) {
+				if h, err := other.Claim(context.Background(), lane); h != nil || err != nil {
+					t.Errorf("%s was taken: %v", lane, err)
+				}
+			})
+		}
+		h := accept(t, first, entry("hello")).Hold
+		time.Sleep(50 * time.Millisecond)
+		for _, down := range downs {
+			down.lasts.Store(true)
+		}
+		time.Sleep(20 * time.Second)
+		if err := h.Err(); !errors.Is(err, state.ErrLost) {
+			t.Errorf("not renewed for so long, and the hold says %v", err)
+		}
+		for _, down := range downs {
+			down.lasts.Store(false)
+		}
+		time.Sleep(20 * time.Second)
+		if err := h.Err(); err != nil {
+			t.Errorf("Redis is back, and the hold says %v", err)
+		}
+		finish(t, h, false)
+	})
+}
+
+// Calls wait for a Redis that comes back, whatever it says meanwhile.
+func TestInboxWaits(t *testing.T) {
+	t.Parallel()
+	for _, text := range []string{
+		"", "LOADING Redis is loading the dataset in memory", "READONLY You can't write against a read only replica.",
+		"MOVED 1 127.0.0.1:7001", "CLUSTERDOWN The cluster is down", "TRYAGAIN Multiple keys request during rehashing",
+		"MASTERDOWN Link with MASTER is down",
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			r := openEmbedded(t, state.Config{})
+			in, down := replica(t, r, state.InboxConfig{})
+			if text != "" {
+				down.err = answers{text}
+			}
+			down.lasts.Store(true)
+			time.AfterFunc(7*time.Second, func() { down.lasts.Store(false) })
+			start := time.Now()
+			h := accept(t, in, entry("hello")).Hold
+			if took := time.Since(start); took < 7*time.Second || took > 8*time.Second {
+				t.Errorf("%q: accepted after %v", text, took)
+			}
+			finish(t, h, false)
+			down.lasts.Store(true)
+			start = time.Now()
+			_, err := in.Accept(t.Context(), entry("hello"))
+			if took := time.Since(start); !errors.Is(err, state.ErrUnavailable) || took > 8500*time.Millisecond || took < 7*time.Second {
+				t.Errorf("%q: after %v: %v", text, took, err)
+			}
+			if tries := down.tries.Load(); tries > 100 {
+				t.Errorf("%q: %d tries", text, tries)
+			}
+		})
+	}
+}
+
+// A script that cannot run is not tried again.
+func TestInboxDoesNotWaitForNothing(t *testing.T) {
+	t.Parallel()
+	r := openEmbedded(t, state.Config{})
+	in, down := replica(t, r, state.InboxConfig{})
+	down.err = answers{"ERR Error running script"}
+	h := accept(t, in, entry("hello")).Hold
+	down.lasts.Store(true)
+	_, acceptErr := in.Accept(t.Context(), entry("hello"))
+	_, claimErr := in.Claim(t.Context(), lane)
+	_, finishErr := h.Finish(t.Context(), nil)
+	_, timersErr := in.Timers(t.Context(), lane)
+	_, parkedErr := in.Parked(t.Context())
+	for what, err := range map[string]error{
+		"accept": acceptErr, "claim": claimErr, "save": h.Save(t.Context(), []byte("x")), "finish": finishErr,
+		"release": h.Release(t.Context(), 0), "timers": timersErr, "parked": parkedErr,
+		"schedule": in.Schedule(t.Context(), state.Timer{Lane: lane, ID: "x"}),
+	} {
+		if err == nil || errors.Is(err, state.ErrUnavailable) || !strings.Contains(err.Error(), "ERR Error running script") {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	if n := down.tries.Load(); n != 8 {
+		t.Errorf("%d tries of 8 calls", n)
+	}
+}
+
+// A caller's ctx and Close end the wait.
+func TestInboxStopsWaiting(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r := openEmbedded(t, state.Config{})
+		in, down := replica(t, r, state.InboxConfig{})
+		down.lasts.Store(true)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		start := time.Now()
+		_, err := in.Accept(ctx, entry("hello"))
+		if took := time.Since(start); !errors.Is(err, context.DeadlineExceeded) || errors.Is(err, state.ErrUnavailable) || took != time.Second {
+			t.Errorf("after %v: %v", took, err)
+		}
+		time.AfterFunc(time.Second, in.Close)
+		start = time.Now()
+		_, err = in.Accept(t.Context(), entry("hello"))
+		if took := time.Since(start); !errors.Is(err, state.ErrUnavailable) || took != time.Second {
+			t.Errorf("after %v: %v", took, err)
+		}
+	})
+}
+
+// While ready has no room, others read; and what it had read comes back.
+func TestReadyWithoutRoom(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r := openEmbedded(t, state.Config{})
+		full, _ := replica(t, r, state.InboxConfig{})
+		ctx, cancel := context.WithCancel(t.Context())
+		runInbox(t, full, func(state.Lane) { <-ctx.Done() })
+		const lanes = 600
+		for i := range lanes {
+			e := entry("hello")
+			e.Lane, e.Take = state.ConversationKey("test", "bot", fmt.Sprint(i)).Lane(""), false
+			accept(t, full, e)
+		}
+		synctest.Wait()
+		free, _ := replica(t, r, state.InboxConfig{})
+		start := time.Now()
+		claimed := claims(t, free)
+		for range lanes {
+			finish(t, <-claimed, false)
+		}
+		if took := time.Since(start); took > 8*time.Second {
+			t.Errorf("claimed after %v", took)
+		}
+		cancel()
+	})
+}
+
+// What is lost of a Redis that was emptied is lost; the inbox goes on.
+func TestInboxAfterFlush(t *testing.T) {
+	t.Parallel()
+	r := openEmbedded(t, state.Config{})
+	in := openInbox(t, r, state.InboxConfig{})
+	claimed := claims(t, in)
+	e := entry("1")
+	e.Take = false
+	for range 3 {
+		accept(t, in, e)
+		finish(t, <-claimed, false)
+		if err := r.Client().FlushAll(t.Context()).Err(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	h := accept(t, in, entry("2")).Hold
+	if err := r.Client().FlushAll(t.Context()).Err(); err != nil {
+		t.Fatal(err)
+	}
+	if err := h.Save(t.Context(), []byte("journal")); !errors.Is(err, state.ErrLost) {
+		t.Errorf("save: %v", err)
+	}
+	finish(t, accept(t, in, entry("3")).Hold, false)
+}
+
+// Foreign entries are left behind.
+func TestForeignReadyLanes(t *testing.T) {
+	t.Parallel()
+	r := openEmbedded(t, state.Config{})
+	in := openInbox(t, r, state.InboxConfig{Lease: 200 * time.Millisecond})
+	ctx := t.Context()
+	for _, value := range []string{"garbage", "planbot/{64}/a/b/conversations/c", "planbot/{x}/a"} {
+		r.Client().XAdd(ctx, &redis.XAddArgs{Stream: "planbot/{3}/ready", Values: []string{"lane", value}})
+		r.Client().ZAdd(ctx, "planbot/{3}/timers", redis.Z{Score: 1, Member: value + "\nid"})
+	}
+	r.Client().XAdd(ctx, &redis.XAddArgs{Stream: "planbot/{3}/ready", Values: []string{"other", "x"}})
+	claimed := claims(t, in)
+	e := entry("hello")
+	e.Take = false
+	accept(t, in, e)
+	finish(t, <-claimed, false)
+	timer := state.Timer{Lane: lane, ID: "t", Body: []byte("timer")}
+	if err := in.Schedule(ctx, timer); err != nil { // due long ago
+		t.Fatal(err)
+	}
+	h := <-claimed
+	wantBody(t, h, "timer")
+	finish(t, h, false)
+	pollUntil(t, "an empty stream", func() bool { return r.Client().XLen(ctx, "planbot/{3}/ready").Val() == 0 })
+}
+
+func pollUntil(t *testing.T, what string, is func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(10 * time.Second); !is(); time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("in vain: %s", what)
+		}
+	}
+}
+
+// A server goes away and comes back with what it had: calls under way get
+// through, lanes are read again, and it is said once that they were not.
+func TestInboxAndRestart(t *testing.T) {
+	t.Parallel()
+	server := miniredis.RunT(t)
+	r := openURL(t, "redis://"+server.Addr(), state.Config{})
+	var log safeLog
+	in := openInbox(t, r, state.InboxConfig{Log: zerolog.New(&log)})
+	claimed := claims(t, in)
+	first := accept(t, in, entry("1")).Hold
+	w := &wire{}
+	r.AddHook(w)
+	server.Close()
+	pollUntil(t, "a line in the log", func() bool { return strings.Contains(log.String(), "cannot be read now") })
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		if err := first.Save(t.Context(), []byte("journal")); err != nil {
+			t.Errorf("save: %v", err)
+		}
+		if more, err := first.Finish(t.Context(), nil); more || err != nil {
+			t.Errorf("finish: %v, %v", more, err)
+		}
+	})
+	other := entry("2")
+	other.Take, other.Lane = false, key.Lane("other")
+	wg.Go(func() {
+		if _, err := in.Accept(t.Context(), other); err != nil {
+			t.Errorf("accept: %v", err)
+		}
+	})
+	pollUntil(t, "tries of both", func() bool {
+		sent := w.names()
+		return strings.Count(sent, "evalsha") > 5
+	})
+	server.Ctx, server.CtxCancel = context.WithCancel(context.Background()) // Close ended it, and with it all that blocks
+	if err := server.Restart(); err != nil {
+		t.Fatal(err)
+	}
+	h := <-claimed
+	wantBody(t, h, "2")
+	wg.Wait()
+	finish(t, h, false)
+	pollUntil(t, "a line in the log", func() bool { return strings.Contains(log.String(), "read again") })
+	if n := strings.Count(log.String(), "cannot be read now"); n != 1 {
+		t.Errorf("said %d times:\n%s", n, log.String())
+	}
+}
+
+// safeLog is a log that may be read while it is written.
+type safeLog struct {
+	mu   sync.Mutex
+	text strings.Builder
+}
+
+func (l *safeLog) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(p)
+}
+
+func (l *safeLog) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.String()
+}
