@@ -28,15 +28,17 @@ if have[2] == ARGV[3] then
   if ARGV[7] ~= '' then
     redis.call('HSET', KEYS[7], ARGV[3], ARGV[7])
   end
-  redis.call('LTRIM', KEYS[1], 1, -1)
-  redis.call('DEL', KEYS[4])
+  redis.call('LPOP', KEYS[1])
   redis.call('DECR', KEYS[5])
 end
 local head = redis.call('LINDEX', KEYS[1], 0)
 if not head then
-  redis.call('DEL', KEYS[2])
+  redis.call('DEL', KEYS[2], KEYS[4])
   redis.call('ZREM', KEYS[3], ARGV[1])
   return {1}
+end
+if have[2] == ARGV[3] then
+  redis.call('DEL', KEYS[4])
 end
 local turn = turn_of(head)
 redis.call('HSET', KEYS[2], 'turn', turn, 'tries', 0)

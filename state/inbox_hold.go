@@ -63,6 +63,11 @@ func (h *Hold) extend(sent time.Duration) {
 	}
 }
 
+// aging reports whether a third or more of the lease is over.
+func (h *Hold) aging() bool {
+	return time.Duration(h.expires.Load())-h.in.now() <= h.in.cfg.Lease-h.in.cfg.Lease/3
+}
+
 // drop forgets a hold whose lane was given up, or will be when its lease has run out.
 func (i *Inbox) drop(h *Hold) bool {
 	i.mu.Lock()
@@ -157,7 +162,9 @@ func (h *Hold) begin(ctx context.Context, head list, tries int) bool {
 // Save writes the changed scopes and the journal of the item; a nil journal is
 // left as it is, an empty one deletes it. The journal and the scopes of the
 // lane's partition are one step, which happens only while the lane is held;
-// other scopes are saved in the same round trip, each partition for itself.
+// other scopes are saved in the same round trip, each partition for itself. Once
+// the lease may have run out they are saved behind that step, so that a process which was
+// stopped writes nothing. The journal must not be changed after the call.
 //
 // Errors: [ErrLost]: nothing of the lane's partition was written, and the lane is
 // gone; a [ConflictError] and the others as of [Redis.Save].
@@ -177,13 +184,19 @@ func (h *Hold) Save(ctx context.Context, journal []byte, scopes ...*Scope) error
 	g.call = callOf(saveHeldScript, strconv.Itoa(3+len(g.writes)), 10+3*len(g.writes))
 	g.args = append(g.args, h.keys.lease, part.leases, h.keys.journal)
 	g.addKeys()
-	g.args = append(g.args, h.keys.lane, h.fence, h.item.Turn, h.in.lease, write, journal)
+	lease, aging := any("0"), h.aging()
+	if aging {
+		lease = h.in.lease
+	}
+	g.args = append(g.args, h.keys.lane, h.fence, h.item.Turn, lease, write, journal)
 	return s.send(ctx, func(reply list, sent time.Duration) {
 		switch reply.int(0) {
 		case 0:
-			h.extend(sent)
+			if aging {
+				h.extend(sent)
+			}
 			if journal != nil {
-				h.item.Journal = append([]byte(nil), journal...) // nil when it is empty
+				h.item.Journal = journal[:len(journal):len(journal)]
 			}
 		case 5:
 			g.lost = reply.ints(1)

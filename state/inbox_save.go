@@ -40,19 +40,37 @@ func (g *group) partition() int { return g.writes[0].scope.key.partition }
 func (s *heldSave) send(ctx context.Context, heard func(reply list, sent time.Duration)) error {
 	r, mine := s.h.in.r, s.mine()
 	mine.addDocs(r.cfg.TTL)
-	calls := append(make([]*call, 0, len(s.groups)+len(s.idle)), &mine.call)
-	calls = append(calls, r.calls(s.groups[1:], s.idle)...)
+	rest := r.calls(s.groups[1:], s.idle)
+	calls := append(make([]*call, 0, 1+len(rest)), &mine.call)
+	held := s.h.Err() == nil
+	if held {
+		calls = append(calls, rest...)
+	}
 	sent := s.h.in.now()
 	_ = s.h.in.do(ctx, "save state", calls...) // each call has its error
-	for _, g := range s.groups[1:] {
-		g.read()
-	}
 	if mine.err == nil {
 		heard(mine.list(), sent)
 	}
+	if !held {
+		s.sendBehind(ctx, mine.err, rest)
+	}
+	for _, g := range s.groups[1:] {
+		g.read()
+	}
 	var err error
-	for _, c := range calls[len(s.groups):] {
+	for _, c := range rest[len(s.groups)-1:] {
 		err = cmp.Or(err, c.err)
 	}
 	return settle(ctx, s.groups, err)
+}
+
+// sendBehind sends the calls that had to wait for what became of the lane.
+func (s *heldSave) sendBehind(ctx context.Context, lane error, calls []*call) {
+	if lane == nil {
+		_ = s.h.in.do(ctx, "save state", calls...)
+		return
+	}
+	for _, c := range calls {
+		c.err = lane
+	}
 }

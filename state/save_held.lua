@@ -1,7 +1,7 @@
 -- Saves documents and the journal of the turn at the head, all or nothing, if
 -- the lane is still the caller's. A lease that ran out and that nobody took is.
 -- KEYS[1] lease  [2] leases  [3] journal  then the documents' keys
--- ARGV[1] lane  [2] fence  [3] turn  [4] length of the lease, ms
+-- ARGV[1] lane  [2] fence  [3] turn  [4] length of the lease, ms, 0 to leave it
 -- ARGV[5] 1 to write the journal  [6] journal  [7...] the documents, see docs.lua
 -- Returns {0} saved, {3} the lane is another's, {5, numbers of documents...}
 -- these have another version.
@@ -17,5 +17,7 @@ store(4, 7)
 if ARGV[5] == '1' then
   redis.call('SET', KEYS[3], ARGV[6])
 end
-extend(KEYS[1], KEYS[2], ARGV[1], now() + ARGV[4])
+if ARGV[4] ~= '0' then
+  extend(KEYS[1], KEYS[2], ARGV[1], now() + ARGV[4])
+end
 return {0}
