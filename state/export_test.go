@@ -58,7 +58,7 @@ func (r *Redis) Twin(tb testing.TB) *Redis {
 	}
 	twin := redis.NewClient(client.Options())
 	tb.Cleanup(func() { _ = twin.Close() })
-	return &Redis{client: twin, cfg: r.cfg, name: r.name}
+	return newRedis(twin, r.cfg, r.name)
 }
 
 // LoadScripts makes the server of r know all scripts.
