@@ -44,20 +44,30 @@ func (i *item) encode() []byte {
 	return append(out, '}')
 }
 
-// open makes the turn of an item that this process did not accept itself.
-func (b *Bot) open(of state.Item) (*Turn, error) {
-	var i item
-	if err := json.Unmarshal(of.Body, &i); err != nil {
-		return nil, fmt.Errorf("read item: %w", err)
+// readItem reads what encode wrote. An activity that can be read comes with an error
+// about the rest.
+func readItem(body []byte) (i item, a *activity.Activity, err error) {
+	if err := json.Unmarshal(body, &i); err != nil {
+		return i, nil, fmt.Errorf("read item: %w", err)
 	}
+	a, err = activity.Decode(i.Activity)
 	if i.Version != itemVersion {
-		return nil, fmt.Errorf("read item: %w: version %d", errItem, i.Version)
+		err = fmt.Errorf("%w: version %d, this one knows %d", errItem, i.Version, itemVersion)
 	}
-	a, err := activity.Decode(i.Activity)
 	if err != nil {
-		return nil, fmt.Errorf("read item: %w", err)
+		err = fmt.Errorf("read item: %w", err)
+	}
+	return i, a, err
+}
+
+// open makes the turn of an item that this process did not accept itself. With an
+// error it makes one that nothing can be done of but to tell the person, or nil.
+func (b *Bot) open(of state.Item) (*Turn, error) {
+	i, a, err := readItem(of.Body)
+	if a == nil {
+		return nil, err
 	}
 	t := b.newTurn(a)
 	t.ID, t.awaited, t.resumes = of.Turn, i.Awaited, i.Approval
-	return t, nil
+	return t, err
 }

@@ -100,16 +100,47 @@ func (t *Turn) before() (*journal, error) {
 	if len(of.Journal) == 0 {
 		return nil, nil
 	}
+	j, err := readJournal(of.Journal)
+	if err != nil {
+		return nil, &parkError{reason: err.Error()}
+	}
+	return j, nil
+}
+
+// readJournal reads what journal wrote. Its error says nothing of what is in it.
+func readJournal(raw []byte) (*journal, error) {
+	var form struct {
+		Version int `json:"v"`
+	}
+	if err := json.Unmarshal(raw, &form); err != nil {
+		return nil, errors.New("its journal cannot be read: no JSON object with a version")
+	}
+	if form.Version != journalVersion {
+		return nil, fmt.Errorf("its journal has version %d, this program knows %d", form.Version, journalVersion)
+	}
 	var j journal
-	dec := json.NewDecoder(bytes.NewReader(of.Journal))
+	dec := json.NewDecoder(bytes.NewReader(raw))
 	dec.UseNumber()
 	if err := dec.Decode(&j); err != nil {
-		return nil, &parkError{reason: "its journal cannot be read", err: err}
+		return nil, fmt.Errorf("its journal cannot be read: %w", err)
 	}
-	if j.Version != journalVersion {
-		return nil, &parkError{reason: fmt.Sprintf("its journal has version %d, this program knows %d", j.Version, journalVersion)}
+	if err := j.check(); err != nil {
+		return nil, fmt.Errorf("its journal cannot be read: %w", err)
 	}
 	return &j, nil
+}
+
+// check finds what would make no sense to go on with.
+func (j *journal) check() error {
+	o, p := j.Outbox, j.Run
+	switch {
+	case o != nil && (o.Next < 0 || o.Next > len(o.Messages)):
+		return fmt.Errorf("message %d of %d is on its way", o.Next, len(o.Messages))
+	case p != nil && p.Execution != nil && (len(p.Rounds) == 0 || p.InFlight < 0 || p.InFlight > len(p.Execution.Plan.Commands)-p.Execution.Next):
+		return fmt.Errorf("a plan of %d commands is at its command %d, with %d begun, in round %d",
+			len(p.Execution.Plan.Commands), p.Execution.Next, p.InFlight, len(p.Rounds))
+	}
+	return nil
 }
 
 // goOn does what the journal says is left: the messages that were being sent, and

@@ -150,6 +150,7 @@ func (h *Hold) begin(ctx context.Context, head list, tries int) bool {
 	if err == nil {
 		return true
 	}
+	h.in.cfg.Log.Error().Err(err).Str("turn", item.Turn).Str("lane", h.lane.path).Msg("an item that cannot be read is parked")
 	more, failure := h.Park(ctx, err.Error(), nil)
 	if failure != nil {
 		h.in.drop(h)

@@ -5,6 +5,7 @@ import (
 	_ "embed" // the script
 	"fmt"
 	"slices"
+	"strconv"
 	"time"
 
 	"github.com/go-json-experiment/json"
@@ -88,6 +89,21 @@ func (i *Inbox) everywhere(ctx context.Context, doing string, of func(*partition
 		}
 	}
 	return calls, nil
+}
+
+// Waiting counts the items in all lanes, those at work among them, as of now.
+// [InboxStats] has the figure of the last sweep.
+func (i *Inbox) Waiting(ctx context.Context) (int, error) {
+	calls, err := i.everywhere(ctx, "count what waits", func(part *partitionKeys) call { return plain("mget", part.depth) })
+	if err != nil {
+		return 0, err
+	}
+	all := 0
+	for _, c := range calls {
+		n, _ := strconv.Atoi(c.list().text(0)) // "": nothing was ever counted there
+		all += max(n, 0)
+	}
+	return all, nil
 }
 
 // Unpark puts a parked turn back, at the end of its lane's queue. It starts with

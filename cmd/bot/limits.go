@@ -15,9 +15,12 @@ import (
 // longestApproval is how long the document with an approval is kept.
 const longestApproval = 30 * 24 * time.Hour
 
-// limits bound what one turn may do and cost, and say what people decide.
+// limits bound what turns may do and cost, and how many there may be, and say what
+// people decide.
 type limits struct {
 	steps, same     int
+	turns           int // at work at once
+	waiting, each   int // turns in the inbox, in all and of one conversation
 	budget          actions.Budget
 	price           models.Price
 	approval        []string // names of actions, as they are registered
@@ -29,6 +32,9 @@ func (c *config) checkLimits(f *faults) {
 	l := &c.limits
 	l.steps = count(f, "BOT_MAX_STEPS", c.MaxSteps, 1)
 	l.same = count(f, "BOT_MAX_SAME_CALLS", c.MaxSameCalls, 1)
+	l.turns = count(f, "BOT_MAX_TURNS", c.MaxTurns, 1)
+	l.waiting = count(f, "BOT_MAX_WAITING", c.MaxWaiting, 1)
+	l.each = count(f, "BOT_MAX_WAITING_PER_CONVERSATION", c.MaxWaitingEach, 1)
 	l.budget.Tokens = count(f, "BOT_MAX_TURN_TOKENS", c.MaxTurnTokens, 1)
 	l.budget.Cost = amounts(f, "BOT_MAX_TURN_COST", c.MaxTurnCost, 1)[0]
 	price := amounts(f, "BOT_MODEL_PRICE", c.ModelPrice, 2, 3)
@@ -107,6 +113,7 @@ func (l *limits) needApproval(names []string, registry *actions.Registry) (fault
 // apply puts the limits into the bot's config.
 func (l *limits) apply(cfg *bot.Config) {
 	cfg.MaxSteps, cfg.MaxSameCalls, cfg.Budget = l.steps, l.same, l.budget
+	cfg.MaxTurns, cfg.MaxWaiting, cfg.MaxWaitingPerConversation = l.turns, l.waiting, l.each
 	cfg.Approvers, cfg.ApprovalTimeout = l.approvers, l.approvalTimeout
 	cfg.Policy = func(ctx context.Context, turn *actions.Turn, call actions.Call) (actions.Approval, error) {
 		if slices.Contains(l.approval, call.Action.Name) {

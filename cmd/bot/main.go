@@ -38,6 +38,7 @@ type commands struct {
 
 	Plan     planCmd     `cmd:"" help:"Show what the model is asked and plans, or decode what a model wrote."`
 	Manifest manifestCmd `cmd:"" help:"Build or validate the Teams app package."`
+	Turns    turnsCmd    `cmd:"" help:"Look at turns that were parked, retry or drop them; needs REDIS_URL."`
 	Doctor   doctorCmd   `cmd:"" help:"Check and explain the settings."`
 
 	Healthcheck healthcheckCmd `cmd:"" help:"Ask the running bot whether it is ready; for containers."`

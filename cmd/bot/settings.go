@@ -72,6 +72,9 @@ type settings struct {
 	OTelAttributes  string `name:"otel-resource-attributes" env:"OTEL_RESOURCE_ATTRIBUTES" help:"name=value of this bot in traces, comma separated"`
 	OTelSampler     string `name:"otel-traces-sampler" env:"OTEL_TRACES_SAMPLER" help:"which turns are traced (parentbased_always_on)"`
 	OTelSamplerArg  string `name:"otel-traces-sampler-arg" env:"OTEL_TRACES_SAMPLER_ARG" help:"share of the turns that are traced, from 0 to 1 (1)"`
+	MaxTurns        string `name:"bot-max-turns" env:"BOT_MAX_TURNS" help:"turns that this process works on at once (1024)"`
+	MaxWaiting      string `name:"bot-max-waiting" env:"BOT_MAX_WAITING" help:"messages that may wait in the inbox before the channel is told to come back (10000)"`
+	MaxWaitingEach  string `name:"bot-max-waiting-per-conversation" env:"BOT_MAX_WAITING_PER_CONVERSATION" help:"of one conversation (256)"`
 	TurnTimeout     string `name:"bot-turn-timeout" env:"BOT_TURN_TIMEOUT" help:"how long one turn may take (5m)"`
 	DrainTimeout    string `name:"bot-drain-timeout" env:"BOT_DRAIN_TIMEOUT" help:"how long ending may take after SIGTERM, running turns included (20s)"`
 	LogLevel        string `name:"bot-log-level" env:"BOT_LOG_LEVEL" help:"trace, debug, info, warn, error or disabled (info)"`

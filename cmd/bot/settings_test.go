@@ -98,7 +98,8 @@ func TestEveryMistakeIsListedWithItsVariable(t *testing.T) {
 		"no address":         {settings{Addr: "3978"}, []string{"BOT_ADDR"}},
 		"no metrics address": {settings{MetricsAddr: "9090"}, []string{"BOT_METRICS_ADDR"}},
 		"no port":            {settings{Port: "99999"}, []string{"PORT"}},
-		"no numbers": {settings{MaxSteps: "0", MaxSameCalls: "-1", MaxTurnTokens: "many", MaxTurnCost: "1,2", ModelPrice: "x", ApprovalTimeout: "0"}, []string{
+		"no numbers": {settings{MaxSteps: "0", MaxSameCalls: "-1", MaxTurnTokens: "many", MaxTurnCost: "1,2", ModelPrice: "x", ApprovalTimeout: "0", MaxTurns: "0", MaxWaiting: "all", MaxWaitingEach: "-1"}, []string{
+			"BOT_MAX_TURNS", "BOT_MAX_WAITING", "BOT_MAX_WAITING_PER_CONVERSATION",
 			"BOT_MAX_STEPS", "BOT_MAX_SAME_CALLS", "BOT_MAX_TURN_TOKENS", "BOT_MAX_TURN_COST", "BOT_MODEL_PRICE", "BOT_APPROVAL_TIMEOUT",
 		}},
 		"an approval too long":   {settings{ApprovalTimeout: "720h1s"}, []string{"BOT_APPROVAL_TIMEOUT"}},
