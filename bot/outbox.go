@@ -93,11 +93,9 @@ func (t *Turn) undelivered(ctx context.Context, err error) error {
 		t.bot.meter.replyGivenUp()
 		return &parkError{reason: "the channel did not take its reply for " + sendFor.String(), err: err}
 	}
-	if refused := (*connector.Error)(nil); errors.As(err, &refused) {
-		t.outbox.Begun = 0 // it has certainly not arrived
-		if err := t.save(ctx); err != nil {
-			return err
-		}
+	t.outbox.Begun = 0 // only processes that end while they send leave it open what became of that
+	if err := t.save(ctx); err != nil {
+		return err
 	}
 	return &laterError{after: min(max(waited/10, leastDelay), mostDelay), err: err}
 }

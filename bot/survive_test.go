@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -268,8 +269,36 @@ func TestAChannelThatIsAwayGetsItsRepliesLater(t *testing.T) {
 	b.connector.None(t)
 }
 
-// hasty is a way out that tries once.
-func hasty(t *testing.T) *connector.Client {
+// TestAReplyIsNotGivenUpBecauseNobodyAnswers: it may arrive twice, never not at all.
+func TestAReplyIsNotGivenUpBecauseNobodyAnswers(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	dead := &deadLine{left: 2}
+	r := b.addReplica(func(c *bot.Config) { c.Channel = hasty(t, dead) })
+	b.model.Says(plan(say("At last.")))
+	r.say("one")
+	b.expect("At last.")
+	b.connector.None(t)
+}
+
+// deadLine breaks the first connections.
+type deadLine struct {
+	mu   sync.Mutex
+	left int
+}
+
+func (d *deadLine) RoundTrip(r *http.Request) (*http.Response, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if strings.HasPrefix(r.URL.Path, "/v3/") && d.left > 0 {
+		d.left--
+		return nil, syscall.ECONNRESET
+	}
+	return http.DefaultTransport.RoundTrip(r)
+}
+
+// hasty is a way out that tries once, over a transport of the test or its own.
+func hasty(t *testing.T, over ...http.RoundTripper) *connector.Client {
 	t.Helper()
 	cloud, err := connector.CloudNamed("public")
 	if err != nil {
@@ -279,7 +308,11 @@ func hasty(t *testing.T) *connector.Client {
 	if err != nil {
 		t.Fatal(err)
 	}
-	client, err := connector.New(connector.Config{Hosts: hosts, Tries: 1})
+	cfg := connector.Config{Hosts: hosts, Tries: 1}
+	if len(over) > 0 {
+		cfg.Transport = over[0]
+	}
+	client, err := connector.New(cfg)
 	if err != nil {
 		t.Fatal(err)
 	}

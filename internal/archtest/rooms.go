@@ -24,6 +24,7 @@ var layers = map[string]int{
 	"cmd":        9,
 	"examples":   9,
 	"bench":      9,
+	"e2e":        9,
 }
 
 // vendors says in which rooms the packages of an SDK may be seen, tests included.

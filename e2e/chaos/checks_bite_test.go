@@ -1,0 +1,120 @@
+//go:build linux
+
+package chaos_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+const ms = time.Millisecond
+
+// calm is a story in which nothing is wrong: two messages and the lists.
+func calm() story {
+	first, second, last := key{2, 1}, key{2, 2}, key{2, 3}
+	reply := func(to key, text string, at times) post {
+		return post{conversation: conversation(to.talk), replyTo: to.id(), text: text, at: at, done: at + 5*ms, outcome: taken}
+	}
+	return story{
+		messages: []message{
+			{key: first, kind: both, sent: 1 * ms, acked: 2 * ms},
+			{key: second, kind: note, sent: 3 * ms, acked: 4 * ms},
+			{key: last, kind: show, sent: 2000 * ms, acked: 2001 * ms},
+		},
+		calls: []call{{key: first, at: 5 * ms}, {second, 1100 * ms, []key{first}}, {last, 2010 * ms, []key{first, second}}},
+		posts: []post{
+			reply(first, "c2-0001 is noted", 1000*ms),
+			reply(first, "c2-0001 is noted twice", 1010*ms),
+			reply(second, "c2-0002 is noted", 1200*ms),
+			reply(last, "**once**\n- c2-0001\n- c2-0002\n\n**twice**\n- c2-0001", 2020*ms),
+		},
+	}
+}
+
+// again is the reply at i once more, at a time of the test's choice.
+func (s *story) again(i int, at times) {
+	p := s.posts[i]
+	p.at, p.done = at, at
+	s.posts = append(s.posts, p)
+}
+
+func TestChecksBite(t *testing.T) {
+	t.Parallel()
+	kill := fault{"SIGKILL", 1205 * ms, 1206 * ms}
+	for name, c := range map[string]struct {
+		spoil  func(*story)
+		checks []check
+		broken []string // words of what is found, by check; none: nothing is
+	}{
+		"calm":                 {func(*story) {}, promises(), nil},
+		"calm, other promises": {func(*story) {}, []check{answers(), oneRetry(), within(500 * ms)}, nil},
+		"never taken":          {func(s *story) { s.messages[1].acked = 0 }, promises(), []string{"c2-0002 was never acknowledged"}},
+		"a lost turn":          {func(s *story) { s.posts = slices.Delete(s.posts, 2, 3) }, spoken(), []string{"c2-0002, acknowledged at 4ms, was never answered", "list once"}},
+		"a hole":               {func(s *story) { s.posts = slices.Delete(s.posts, 0, 1) }, promises(), []string{"c2-0001, acknowledged at 2ms, was answered with"}},
+		"a refused reply":      {func(s *story) { s.posts[1].outcome = refused }, promises(), []string{"c2-0001, acknowledged at 2ms, was answered with"}},
+		"parts in wrong order": {func(s *story) { s.posts[0].text, s.posts[1].text = s.posts[1].text, s.posts[0].text }, promises(), []string{"c2-0001, acknowledged at 2ms, was answered with"}},
+		"overtaken":            {func(s *story) { s.posts[2].at = 900 * ms }, promises(), []string{"c2-0002 was answered at 900ms, before c2-0001", "first reply", "asked of c2-0001", "asked of c2-0002", "asked of c2-0003", "another order"}},
+		"overtaken, at once":   {func(s *story) { s.messages[1].sent = 1 * ms; s.posts[2].at = 1005 * ms }, promises(), []string{"the replies to c2-0001 from 1s to 1.01s were interrupted by c2-0002", "after the first reply"}},
+		"twice for nothing":    {func(s *story) { s.again(2, 1900*ms) }, promises(), []string{"a reply was sent again"}},
+		"twice for a kill":     {func(s *story) { s.faults = []fault{kill}; s.again(2, 1900*ms) }, promises(), nil},
+		"twice, long after": {func(s *story) {
+			s.faults = []fault{{"SIGKILL", 4 * time.Second, 4 * time.Second}}
+			s.again(2, 5*time.Second)
+		}, promises(), []string{"a reply was sent again"}},
+		"two for one kill":    {func(s *story) { s.faults = []fault{kill}; s.again(2, 1900*ms); s.again(1, 1900*ms) }, promises(), []string{"a reply was sent again"}},
+		"two for two kills":   {func(s *story) { s.faults = []fault{kill, kill}; s.again(2, 1900*ms); s.again(1, 1900*ms) }, promises(), nil},
+		"thrice for one kill": {func(s *story) { s.faults = []fault{kill}; s.again(2, 1500*ms); s.again(2, 1900*ms) }, promises(), []string{"a reply was sent again"}},
+		"twice for a reset":   {func(s *story) { s.posts[2].outcome = dropped; s.again(2, 1900*ms); s.posts[4].outcome = taken }, promises(), nil},
+		"stuck":               {func(s *story) { s.posts[3].at += 16 * time.Second }, promises(), []string{"c2-0003 was answered at 18.02s, although nothing stood in its way since 2.001s"}},
+		"stuck, a fault":      {func(s *story) { s.posts[3].at += 16 * time.Second; s.faults = []fault{{"Redis", 2100 * ms, 9000 * ms}} }, promises(), nil},
+		"a fault told":        {func(s *story) { s.again(2, 1900*ms); s.posts[4].text = "Sorry (turn 3d7r6cwcydr5)" }, promises(), []string{"was answered with", "into conversation-2"}},
+		"to nobody's message": {func(s *story) { s.posts[3].replyTo = "else" }, spoken(), []string{"c2-0003, acknowledged at 2.001s, was never answered", `in answer to "else"`, "list once", "list twice"}},
+		"in a wrong place":    {func(s *story) { s.posts[2].conversation = "conversation-1" }, promises(), []string{"into conversation-1"}},
+		"asked after a reply": {func(s *story) { s.calls[1].at = 1300 * ms }, promises(), []string{"after the first reply"}},
+		"asked twice":         {func(s *story) { s.calls = slices.Insert(s.calls, 1, call{s.calls[0].key, 700 * ms, nil}) }, promises(), []string{"2 times"}},
+		"asked twice, a kill": {func(s *story) {
+			s.calls = slices.Insert(s.calls, 1, call{s.calls[0].key, 700 * ms, nil})
+			s.faults = []fault{{"SIGKILL", 20 * ms, 21 * ms}}
+		}, promises(), nil},
+		"a turn forgotten":      {func(s *story) { s.calls[2].history = s.calls[2].history[1:] }, promises(), []string{"the model was told of [c2-0002], not of [c2-0001 c2-0002]"}},
+		"an item lost":          {func(s *story) { s.posts[3].text = strings.Replace(s.posts[3].text, "- c2-0002\n", "", 1) }, promises(), []string{"[c2-0002] are missing"}},
+		"an item twice":         {func(s *story) { s.posts[3].text += "\n- c2-0001" }, promises(), []string{"[c2-0001] too many"}},
+		"items in wrong order":  {func(s *story) { s.posts[3].text = "**once**\n- c2-0002\n- c2-0001\n\n**twice**\n- c2-0001" }, promises(), []string{"another order"}},
+		"another error":         {func(s *story) { s.messages[0].failures = []failure{{status: 500}} }, []check{answers(0, 503)}, []string{"c2-0001: status 500"}},
+		"an error too many":     {func(s *story) { s.messages[0].failures = []failure{{status: 503}, {status: 503}} }, []check{answers(0, 503), oneRetry()}, []string{"[{503 } {503 }]"}},
+		"a late acknowledgment": {func(s *story) { s.messages[0].acked = 501 * ms }, []check{within(500 * ms)}, []string{"after 500ms"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := calm()
+			c.spoil(&s)
+			var broken []string
+			for _, c := range c.checks {
+				broken = append(broken, c.broken(s)...)
+			}
+			for _, words := range c.broken {
+				i := slices.IndexFunc(broken, func(b string) bool { return strings.Contains(b, words) })
+				if i < 0 {
+					t.Fatalf("nothing of %q says %q", broken, words)
+				}
+				broken = slices.Delete(broken, i, i+1)
+			}
+			if len(broken) > 0 {
+				t.Errorf("also found %q", broken)
+			}
+		})
+	}
+}
+
+func TestInterrupted(t *testing.T) {
+	t.Parallel()
+	for at, want := range map[times]bool{999 * ms: false, 1005 * ms: true, 1100 * ms: false, 2020 * ms: false} {
+		s := calm()
+		s.faults = []fault{{"SIGKILL", at, at}}
+		if got := s.interrupted(); got != want {
+			t.Errorf("killed at %s: %t", at, got)
+		}
+	}
+}

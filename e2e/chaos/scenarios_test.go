@@ -1,0 +1,145 @@
+//go:build linux
+
+package chaos_test
+
+import (
+	"net/http"
+	"sync"
+	"testing"
+	"time"
+)
+
+func TestKilledReplicas(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, circumstances{thinks: [2]time.Duration{200 * time.Millisecond, time.Second}})
+	w.while(24, []kind{note, both}, func() {
+		w.repeat(func() {
+			w.pass(w.between(2*time.Second, 4*time.Second))
+			w.kill(w.dice.IntN(replicas))
+		})
+	})
+	w.holds(w.settle(), promises()...)
+}
+
+func TestThreefoldDelivery(t *testing.T) {
+	t.Parallel()
+	const think = time.Second
+	w := newWorld(t, circumstances{thinks: [2]time.Duration{think, 2 * think}})
+	for talk := range 8 {
+		w.talks.Go(func() {
+			for n := range 2 {
+				d := w.sends(key{talk, n}, both)
+				var deliveries sync.WaitGroup
+				for _, r := range w.replicas {
+					deliveries.Go(func() { w.deliver(r, d) })
+				}
+				deliveries.Wait()
+			}
+		})
+	}
+	w.talks.Wait()
+	w.holds(w.settle(), append(promises(), answers(), within(think))...)
+}
+
+func TestPausedReplica(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, circumstances{thinks: [2]time.Duration{200 * time.Millisecond, time.Second}})
+	w.while(16, []kind{note, both}, func() {
+		w.repeat(func() {
+			w.pass(time.Second)
+			w.stop(w.dice.IntN(replicas), 9*time.Second)
+		})
+		w.pass(time.Second)
+	})
+	w.holds(w.settle(), append(promises(), answers(0, http.StatusServiceUnavailable))...)
+}
+
+func TestRollingRestart(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, circumstances{thinks: [2]time.Duration{200 * time.Millisecond, 2 * time.Second}})
+	w.while(16, []kind{note, both}, func() {
+		w.repeat(func() {
+			for at := range replicas {
+				w.pass(time.Second)
+				w.roll(at)
+			}
+		})
+		w.pass(time.Second)
+	})
+	w.holds(w.settle(), append(promises(), oneRetry(), answers(0, http.StatusServiceUnavailable))...)
+}
+
+func TestRedisAway(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, circumstances{thinks: [2]time.Duration{200 * time.Millisecond, time.Second}})
+	w.while(16, []kind{note, both}, func() {
+		w.repeat(func() {
+			w.pass(2 * time.Second)
+			w.redisAway(3 * time.Second)
+			w.pass(3 * time.Second)
+			w.redisAway(12 * time.Second)
+		})
+		w.pass(2 * time.Second)
+	})
+	w.holds(w.settle(), append(promises(), answers(0, http.StatusServiceUnavailable))...)
+}
+
+func TestConnectorAway(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, circumstances{thinks: [2]time.Duration{200 * time.Millisecond, time.Second}})
+	w.while(8, []kind{note, both}, func() {
+		w.repeat(func() {
+			w.pass(2 * time.Second)
+			w.connectorAway(35 * time.Second)
+		})
+		w.pass(2 * time.Second)
+	})
+	w.holds(w.settle(), append(promises(), answers())...)
+}
+
+func TestBadConnector(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, circumstances{thinks: [2]time.Duration{50 * time.Millisecond, 300 * time.Millisecond}})
+	w.channel.weather.Store(&weather{slow: 500 * time.Millisecond, throttled: 0.1, gateway: 0.1, unavailable: 0.1, reset: 0.1})
+	w.while(16, []kind{note, both}, func() { w.pass(*loadFor / 2) })
+	w.holds(w.settle(), append(promises(), answers())...)
+}
+
+func TestPartsOfALongReply(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, circumstances{thinks: [2]time.Duration{50 * time.Millisecond, 300 * time.Millisecond}})
+	w.channel.weather.Store(&weather{slow: 500 * time.Millisecond})
+	w.while(4, []kind{long}, func() {
+		w.repeat(func() {
+			w.pass(w.between(time.Second, 3*time.Second))
+			for at := range replicas {
+				w.kill(at)
+			}
+		})
+	})
+	s := w.settle()
+	if !s.interrupted() {
+		t.Error("no reply was interrupted between two of its parts: this test showed nothing")
+	}
+	w.holds(s, spoken()...)
+}
+
+func TestManyQuickMessages(t *testing.T) {
+	t.Parallel()
+	const think = 600 * time.Millisecond
+	w := newWorld(t, circumstances{thinks: [2]time.Duration{think, think + 200*time.Millisecond}})
+	w.talks.Go(func() { // as fast as they are acknowledged
+		for n := range 20 {
+			w.say(key{0, n}, note)
+		}
+	})
+	w.talks.Go(func() { // all at once
+		var all sync.WaitGroup
+		for n := range 20 {
+			all.Go(func() { w.say(key{1, n}, both) })
+		}
+		all.Wait()
+	})
+	w.talks.Wait()
+	w.holds(w.settle(), append(promises(), answers(), within(think))...)
+}
