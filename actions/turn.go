@@ -42,6 +42,10 @@ type Turn struct {
 	// call. nil lets every call be made.
 	Gate func(ctx context.Context, call Call) error
 
+	// Notifier sends what is not a reply to this turn: elsewhere, or later. nil where
+	// there is no bot around the turn.
+	Notifier Notifier
+
 	filling sync.Mutex // held while the bot fills in entities, see [Provide]
 }
 

@@ -25,7 +25,8 @@ func (b *Bot) enqueueFollowing(ctx context.Context, click *Turn, approval string
 	if click.replies != nil && b.waiters.of(click.ID) != nil {
 		b.waiters.add(t.ID, click.replies)
 	}
-	i := item{Version: itemVersion, Approval: approval, Awaited: t.awaited, Activity: raw}
+	t.vouch(click.signed)
+	i := item{Version: itemVersion, Approval: approval, Awaited: t.awaited, Signed: t.signed, Activity: raw}
 	receipt, err := b.submit(ctx, t, state.Entry{
 		Lane: conversationLane(click.Activity), Turn: t.ID, Body: i.encode(),
 		Duplicates: []state.Duplicate{{ID: "decision\n" + approval}}, Save: []*state.Scope{doc}, Unbounded: true,

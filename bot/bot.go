@@ -74,6 +74,9 @@ type Channel interface {
 	Update(ctx context.Context, to activity.Reference, id string, a *activity.Activity) error
 	// Team returns the details of a team.
 	Team(ctx context.Context, of activity.Reference, id string) (connector.Team, error)
+	// Identified reports whether what it carries shows the bot's token, which may only
+	// go where a channel has signed that it belongs: see [Visitor].
+	Identified() bool
 }
 
 // Door decides who gets in. The first step sees only the HTTP request, so that
@@ -86,6 +89,9 @@ type Door interface {
 type Visitor interface {
 	// Permit returns an error when the caller may not deliver this activity.
 	Permit(a *activity.Activity) error
+	// Signed reports whether the caller has proved that the activities which it may
+	// deliver have the serviceUrl of their channel.
+	Signed() bool
 }
 
 // Config says what a Bot is made of. Actions and Planner are required; the zero

@@ -88,10 +88,14 @@ func (b *Bot) inBigTeam(ctx context.Context, a *activity.Activity) bool {
 func leave(ctx context.Context, t *Turn) error {
 	if t.Activity.Type != activity.InstallationUpdate {
 		*state.Of[greeted](t.Conversation) = greeted{}
+		state.Of[reference](t.Conversation).die("the bot was taken out")
 		return nil
 	}
 	if t.Activity.Conversation.Personal() {
 		return forgetPerson(ctx, t)
+	}
+	if err := t.withdrawAll(ctx, place{t.Activity.Conversation.ID, true}); err != nil {
+		return err
 	}
 	if err := t.forgetApprovals(ctx, ""); err != nil {
 		return err

@@ -124,6 +124,18 @@ func (b *bundle) documents() []string {
 	})
 }
 
+// kept is what those documents hold.
+func (b *bundle) kept() string {
+	b.Helper()
+	var all strings.Builder
+	for _, key := range b.documents() {
+		if doc, err := b.redis.Get(key); err == nil { // else it is no document
+			all.WriteString(doc + "\n")
+		}
+	}
+	return all.String()
+}
+
 // event is an activity's fields over the defaults of a personal chat in Teams.
 type event map[string]any
 

@@ -60,6 +60,9 @@ type permit struct{ claims *connector.Claims }
 
 func (p permit) Permit(a *activity.Activity) error { return fromGuard(p.claims.Permit(a)) }
 
+// Signed holds for every token that the guard takes: it names the serviceUrl.
+func (p permit) Signed() bool { return !p.claims.Identity().Local }
+
 // fromGuard gives the guard's refusal its HTTP status.
 func fromGuard(err error) error {
 	var refusal *connector.AuthError

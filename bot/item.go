@@ -24,6 +24,10 @@ type item struct {
 	Awaited bool `json:"awaited,omitzero"`
 	// Approval is the approval whose decision the turn follows.
 	Approval string `json:"approval,omitempty"`
+	// Signed says that its channel vouches for the address that replies go to.
+	Signed bool `json:"signed,omitzero"`
+	// Notice is what the turn sends, of one that answers nothing.
+	Notice *notice `json:"notice,omitempty"`
 	// Activity is what came in: the click, of a turn that follows one.
 	Activity jsontext.Value `json:"activity"`
 }
@@ -68,6 +72,7 @@ func (b *Bot) open(of state.Item) (*Turn, error) {
 		return nil, err
 	}
 	t := b.newTurn(a)
-	t.ID, t.awaited, t.resumes = of.Turn, i.Awaited, i.Approval
+	t.ID, t.awaited, t.resumes, t.notice = of.Turn, i.Awaited, i.Approval, i.Notice
+	t.vouch(i.Signed)
 	return t, err
 }

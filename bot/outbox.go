@@ -86,6 +86,7 @@ func (t *Turn) dispatch(ctx context.Context) error {
 func (t *Turn) undelivered(ctx context.Context, err error) error {
 	if !comesBack(err) {
 		t.outbox = nil
+		t.retire(ctx, err)
 		return err
 	}
 	waited := time.Since(t.hold.Item().Accepted)

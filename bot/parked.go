@@ -61,6 +61,9 @@ func ReadParked(p state.Parked, content bool) ParkedTurn {
 			t.Text = said(a)
 		}
 	}
+	if i.Notice != nil {
+		t.Unsent = len(i.Notice.Messages)
+	}
 	if t.Begun {
 		j, err := readJournal(p.Journal)
 		if err != nil {

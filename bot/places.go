@@ -54,6 +54,9 @@ func forgetPerson(ctx context.Context, t *Turn) error {
 	if here.Personal {
 		asker = "" // all of them
 	}
+	if err := t.withdrawAll(ctx, here); err != nil {
+		return err
+	}
 	if err := t.forgetApprovals(ctx, asker); err != nil {
 		return err
 	}
@@ -86,6 +89,9 @@ func (t *Turn) forgetPlace(ctx context.Context, p place) error {
 	asker := a.From.ID
 	if p.Personal {
 		asker = ""
+	}
+	if err := t.withdrawAll(ctx, p); err != nil {
+		return err
 	}
 	docs, err := t.bot.forgetApprovals(ctx, &activity.Activity{
 		ChannelID: a.ChannelID, Recipient: a.Recipient, Conversation: there,

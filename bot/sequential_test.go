@@ -48,8 +48,8 @@ func TestSequentialRuns(t *testing.T) {
 			if n := len(b.model.Calls()); n != len(test.says) {
 				t.Errorf("%d model calls, want %d", n, len(test.says))
 			}
-			if dump := b.redis.Dump(); strings.Contains(dump, `\nlists `) != test.adds {
-				t.Errorf("state after it:\n%s", dump)
+			if kept := b.kept(); strings.Contains(kept, "\nlists ") != test.adds {
+				t.Errorf("state after it:\n%s", kept)
 			}
 		})
 	}

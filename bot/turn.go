@@ -38,7 +38,9 @@ type Turn struct {
 	answer   InvokeResponse
 	replies  *replies // set when the replies travel in the HTTP response
 	typing   *typing
-	detached bool // it leaves the conversation's state alone
+	detached bool    // it leaves the conversation's state alone
+	signed   bool    // its channel vouches for the address that replies go to
+	notice   *notice // what it sends, of a turn that answers nothing
 
 	resumes string             // the approval whose decision it follows
 	click   *activity.Activity // which decided that
@@ -61,6 +63,7 @@ type Turn struct {
 
 func (b *Bot) newTurn(a *activity.Activity) *Turn {
 	t := &Turn{bot: b, Turn: &actions.Turn{ID: newTurnID(), Activity: a, Text: said(a), Temp: state.NewScope(), Budget: b.cfg.Budget}}
+	t.Notifier = t
 	t.awaited = a.Type == activity.Invoke || b.cfg.AckTimeout > 0
 	if a.DeliveryMode == activity.ExpectReplies && a.Type != activity.Invoke {
 		t.replies, t.awaited = &replies{}, true
@@ -225,6 +228,11 @@ func (b *Bot) begin(ctx context.Context, t *Turn, before *journal) error {
 	if t.unreadable != nil && !isCommand("/forget")(t) {
 		return t.unreadable
 	}
+	if t.notice != nil {
+		t.done = !t.find(ctx)
+		return nil
+	}
+	t.noteReference()
 	return nil
 }
 
@@ -232,6 +240,9 @@ func (b *Bot) begin(ctx context.Context, t *Turn, before *journal) error {
 func (b *Bot) handler(t *Turn) Handler {
 	if t.resumes != "" {
 		return b.follow
+	}
+	if t.notice != nil {
+		return sendNotice
 	}
 	if d, ok := decisionIn(t); ok {
 		t.detached = true

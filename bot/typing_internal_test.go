@@ -99,6 +99,8 @@ func (*slowChannel) Update(context.Context, activity.Reference, string, *activit
 	return nil
 }
 
+func (c *slowChannel) Identified() bool { return false }
+
 func (c *slowChannel) Team(context.Context, activity.Reference, string) (connector.Team, error) {
 	return connector.Team{}, nil
 }

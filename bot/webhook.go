@@ -40,46 +40,52 @@ func refuse(status int, reason string) error {
 // inbox, and works on it after that; an invoke and an activity that expects replies
 // are answered with their result. Refusals carry no detail.
 func (b *Bot) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	a, raw, err := b.receive(w, r)
+	d, err := b.receive(w, r)
 	if err == nil {
-		err = b.accept(w, r, a, raw)
+		err = b.accept(w, r, d)
 	}
 	if err != nil {
 		b.refuse(w, r, err)
 	}
 }
 
-// receive checks the request from the outside in and returns its activity.
-func (b *Bot) receive(w http.ResponseWriter, r *http.Request) (a *activity.Activity, raw []byte, err error) {
+// delivery is an activity that was let in.
+type delivery struct {
+	activity *activity.Activity
+	raw      []byte
+	signed   bool // see [Visitor]
+}
+
+// receive checks the request from the outside in and returns what it delivers.
+func (b *Bot) receive(w http.ResponseWriter, r *http.Request) (d delivery, err error) {
 	if r.Method != http.MethodPost {
-		return nil, nil, refuse(http.StatusMethodNotAllowed, "method "+r.Method)
+		return d, refuse(http.StatusMethodNotAllowed, "method "+r.Method)
 	}
 	if b.Draining() {
-		return nil, nil, errDraining
+		return d, errDraining
 	}
 	b.Start()
 	if err := checkContentType(r.Header); err != nil {
-		return nil, nil, err
+		return d, err
 	}
 	if r.ContentLength > MaxBodyBytes {
-		return nil, nil, refuse(http.StatusRequestEntityTooLarge, "body too large")
+		return d, refuse(http.StatusRequestEntityTooLarge, "body too large")
 	}
 	visitor, err := b.cfg.Door.Enter(r)
 	if err != nil {
-		return nil, nil, asStatus(err)
+		return d, asStatus(err)
 	}
-	raw, err = readBody(w, r)
-	if err != nil {
-		return nil, nil, err
+	d.signed = visitor.Signed()
+	if d.raw, err = readBody(w, r); err != nil {
+		return d, err
 	}
-	a, err = activity.Decode(raw)
-	if err != nil {
-		return nil, nil, &StatusError{Status: http.StatusBadRequest, Err: err}
+	if d.activity, err = activity.Decode(d.raw); err != nil {
+		return d, &StatusError{Status: http.StatusBadRequest, Err: err}
 	}
-	if err := visitor.Permit(a); err != nil {
-		return nil, nil, asStatus(err)
+	if err := visitor.Permit(d.activity); err != nil {
+		return d, asStatus(err)
 	}
-	return a, raw, nil
+	return d, nil
 }
 
 // checkContentType accepts JSON in UTF-8, uncompressed. A missing type is left
@@ -124,8 +130,10 @@ func asStatus(err error) error {
 
 // accept keeps the activity in the inbox and answers the request. When nobody is at
 // work on its conversation, this process is from now on.
-func (b *Bot) accept(w http.ResponseWriter, r *http.Request, a *activity.Activity, raw []byte) error {
+func (b *Bot) accept(w http.ResponseWriter, r *http.Request, d delivery) error {
+	a := d.activity
 	t := b.newTurn(a)
+	t.vouch(d.signed)
 	if reason := unwanted(a); reason != "" {
 		t.log().Info().Str("reason", reason).Msg("activity ignored")
 		b.meter.ignored()
@@ -142,7 +150,7 @@ func (b *Bot) accept(w http.ResponseWriter, r *http.Request, a *activity.Activit
 		defer b.waiters.remove(t.ID)
 	}
 	q, log := request{a, t.replies, laneOf(t), t.awaited}, t.log() // the turn is not ours once it has begun
-	receipt, err := b.enqueue(r.Context(), t, raw)
+	receipt, err := b.enqueue(r.Context(), t, d.raw)
 	if err != nil {
 		return err
 	}
@@ -166,7 +174,7 @@ func (b *Bot) answers(t *Turn) (yes bool) {
 
 // enqueue keeps the turn in the inbox, and begins it when its lane is free.
 func (b *Bot) enqueue(ctx context.Context, t *Turn, raw []byte) (state.Receipt, error) {
-	i := item{Version: itemVersion, Awaited: t.awaited, Approval: t.resumes, Activity: raw}
+	i := item{Version: itemVersion, Awaited: t.awaited, Approval: t.resumes, Signed: t.signed, Activity: raw}
 	e := state.Entry{Lane: laneOf(t), Turn: t.ID, Body: i.encode(), Duplicates: duplicatesOf(t.Activity)}
 	if !t.detached {
 		e.Load = t.keys()

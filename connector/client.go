@@ -98,6 +98,9 @@ func New(cfg Config) (*Client, error) {
 	}}, nil
 }
 
+// Identified reports whether the calls carry the bot's token.
+func (c *Client) Identified() bool { return c.cfg.Tokens != nil }
+
 // Close gives up idle connections.
 func (c *Client) Close() {
 	if t, ok := c.cfg.Transport.(interface{ CloseIdleConnections() }); ok {

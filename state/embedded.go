@@ -34,7 +34,7 @@ func OpenEmbedded(cfg Config) (*Redis, error) {
 		PoolSize:   16, PipelinePoolSize: -1,
 	}
 	tune(o)
-	r := newRedis(redis.NewClient(o), cfg, "embedded redis")
+	r := newRedis(clientsOf(o, "embedded redis"), cfg)
 	r.stop = server.stop
 	return r, nil
 }

@@ -56,9 +56,9 @@ func (r *Redis) Twin(tb testing.TB) *Redis {
 	if !ok {
 		tb.Fatal("a twin of a cluster")
 	}
-	twin := redis.NewClient(client.Options())
-	tb.Cleanup(func() { _ = twin.Close() })
-	return newRedis(twin, r.cfg, r.name)
+	c := clientsOf(client.Options(), r.name)
+	tb.Cleanup(func() { _ = c.main.Close() })
+	return newRedis(c, r.cfg)
 }
 
 // LoadScripts makes the server of r know all scripts.

@@ -3,7 +3,6 @@ package state
 import (
 	"context"
 	"errors"
-	"fmt"
 	"sync"
 	"time"
 
@@ -30,17 +29,14 @@ const (
 // and other replicas read meanwhile. Redis being away is no error: Run goes on
 // when it is back. Leases are renewed with or without Run.
 func (i *Inbox) Run(ctx context.Context, ready func(Lane)) error {
-	client, streams, err := i.readClient()
-	if err != nil {
-		return fmt.Errorf("run the inbox: %w", err)
-	}
+	client := i.r.reader()
 	var wg sync.WaitGroup
 	wg.Go(func() { i.sweep(ctx) })
 	wg.Go(func() {
 		<-ctx.Done()
 		_ = client.Close() // ends the reads that wait
 	})
-	for _, s := range streams {
+	for _, s := range i.streamsFor(client) {
 		r := &reader{in: i, client: client, streams: s, ready: ready}
 		wg.Go(func() { r.run(ctx) })
 	}
@@ -48,31 +44,21 @@ func (i *Inbox) Run(ctx context.Context, ready func(Lane)) error {
 	return nil
 }
 
-// readClient makes a client for the reads that wait, which would else keep the
-// connections of the others, and says which streams are read together: on a
-// cluster each by itself, for their partitions may lie on several nodes.
-func (i *Inbox) readClient() (redis.UniversalClient, [][]string, error) {
+// streamsFor says which ready streams are read together: on a cluster each by
+// itself, for their partitions may lie on several nodes.
+func (i *Inbox) streamsFor(client redis.UniversalClient) [][]string {
 	all := make([]string, partitions)
 	for p := range all {
 		all[p], _ = i.parts[p].ready.(string)
 	}
-	switch c := i.r.client.(type) {
-	case *redis.Client:
-		o := *c.Options()
-		o.PoolSize, o.MinIdleConns, o.MaxActiveConns = 1, 0, 0
-		o.ReadTimeout, o.ReadBufferSize, o.WriteBufferSize = readBlock+3*time.Second, 4<<10, 4<<10
-		return redis.NewClient(&o), [][]string{all}, nil
-	case *redis.ClusterClient:
-		o := *c.Options()
-		o.PoolSize, o.MinIdleConns, o.MaxActiveConns = partitions, 0, 0
-		o.ReadTimeout, o.ReadBufferSize, o.WriteBufferSize = readBlock+3*time.Second, 1<<10, 1<<10
-		each := make([][]string, len(all))
-		for p := range all {
-			each[p] = all[p : p+1]
-		}
-		return redis.NewClusterClient(&o), each, nil
+	if _, cluster := client.(*redis.ClusterClient); !cluster {
+		return [][]string{all}
 	}
-	return nil, nil, fmt.Errorf("no streams can be read with a %T", i.r.client)
+	each := make([][]string, partitions)
+	for p := range each {
+		each[p] = all[p : p+1]
+	}
+	return each
 }
 
 // reader reads some of the ready streams.

@@ -60,7 +60,7 @@ func TestTakeoverInTime(t *testing.T) {
 		r := openEmbedded(t, state.Config{})
 		first, _ := replica(t, r, state.InboxConfig{})
 		second, _ := replica(t, r, state.InboxConfig{})
-		claimed := claims(t, second)
+		claimed, leave := claimsUntil(t, second)
 		h := accept(t, first, entry("hello")).Hold
 		select {
 		case <-claimed:
@@ -84,6 +84,7 @@ func TestTakeoverInTime(t *testing.T) {
 		}
 		// A lane that is taken over a second time has two tries, the next item none.
 		accept(t, second, entry("bye"))
+		leave()
 		second.Close()
 		third, _ := replica(t, r, state.InboxConfig{})
 		h = <-claims(t, third)
@@ -163,6 +164,52 @@ func TestRedisWasAway(t *testing.T) {
 			t.Errorf("Redis is back, and the hold says %v", err)
 		}
 		finish(t, h, false)
+	})
+}
+
+// A delivery and its answer are remembered for a while, each thing that tells it
+// from others for its own time.
+func TestDuplicatesAreForgotten(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		in := openInbox(t, openEmbedded(t, state.Config{}), state.InboxConfig{})
+		e := entry("hello")
+		e.Duplicates = []state.Duplicate{{ID: "activity"}, {ID: "click", For: time.Minute}}
+		h := accept(t, in, e).Hold
+		if more, err := h.Finish(t.Context(), []byte("answer")); more || err != nil {
+			t.Fatal(more, err)
+		}
+		again := func(id string) bool {
+			t.Helper()
+			e := entry("hello")
+			e.Duplicates = []state.Duplicate{{ID: id, For: time.Second}}
+			receipt := accept(t, in, e)
+			if receipt.Hold != nil {
+				finish(t, receipt.Hold, false)
+			} else if string(receipt.Answer) != "answer" {
+				t.Errorf("answer %q", receipt.Answer)
+			}
+			return receipt.Duplicate
+		}
+		time.Sleep(55 * time.Second)
+		if !again("activity") || !again("click") {
+			t.Error("forgotten within a minute")
+		}
+		time.Sleep(10 * time.Second)
+		if !again("activity") || again("click") {
+			t.Error("a click is not the same after a minute, an activity is")
+		}
+		time.Sleep(28 * time.Minute)
+		if !again("activity") {
+			t.Error("forgotten within half an hour")
+		}
+		time.Sleep(2 * time.Minute)
+		if again("activity") {
+			t.Error("remembered for ever")
+		}
+		if answer, err := in.Answer(t.Context(), lane, e.Turn); answer != nil || err != nil {
+			t.Errorf("its answer is kept for ever: %q, %v", answer, err)
+		}
 	})
 }
 

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/planbot-go/planbot/state"
@@ -23,25 +24,33 @@ func openInbox(t testing.TB, r *state.Redis, cfg state.InboxConfig) *state.Inbox
 	return in
 }
 
-// runInbox runs in until the test ends.
-func runInbox(t testing.TB, in *state.Inbox, ready func(state.Lane)) {
+// runInbox runs in until the test ends, or leave is called.
+func runInbox(t testing.TB, in *state.Inbox, ready func(state.Lane)) (leave func()) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() { ended <- in.Run(ctx, ready) }()
-	t.Cleanup(func() {
+	leave = sync.OnceFunc(func() {
 		cancel()
 		if err := <-ended; err != nil {
 			t.Error(err)
 		}
 	})
+	t.Cleanup(leave)
+	return leave
 }
 
 // claims runs in and sends what it claims.
 func claims(t testing.TB, in *state.Inbox) <-chan *state.Hold {
 	t.Helper()
+	claimed, _ := claimsUntil(t, in)
+	return claimed
+}
+
+func claimsUntil(t testing.TB, in *state.Inbox) (_ <-chan *state.Hold, leave func()) {
+	t.Helper()
 	claimed := make(chan *state.Hold, 100)
-	runInbox(t, in, func(lane state.Lane) {
+	leave = runInbox(t, in, func(lane state.Lane) {
 		h, err := in.Claim(context.Background(), lane)
 		if err != nil {
 			t.Errorf("claim: %v", err)
@@ -50,7 +59,7 @@ func claims(t testing.TB, in *state.Inbox) <-chan *state.Hold {
 			claimed <- h
 		}
 	})
-	return claimed
+	return claimed, leave
 }
 
 func entry(body string) state.Entry {

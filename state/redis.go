@@ -51,6 +51,7 @@ func (c Config) validate() error {
 // safe for concurrent use. Make one with [Open] or [OpenEmbedded] and Close it.
 type Redis struct {
 	client   redis.UniversalClient
+	reader   func() redis.UniversalClient // see clients
 	together *together
 	cfg      Config
 	name     string
@@ -79,15 +80,15 @@ func Open(ctx context.Context, url string, cfg Config) (*Redis, error) {
 	if err := cfg.validate(); err != nil {
 		return nil, err
 	}
-	client, name, err := newClient(url, cfg.Log)
+	c, err := newClients(url, cfg.Log)
 	if err != nil {
 		return nil, fmt.Errorf("open redis: %w", err)
 	}
-	return newRedis(client, cfg, name), nil
+	return newRedis(c, cfg), nil
 }
 
-func newRedis(client redis.UniversalClient, cfg Config, name string) *Redis {
-	return &Redis{client: client, together: newTogether(client, cfg.Timeout), cfg: cfg, name: name}
+func newRedis(c clients, cfg Config) *Redis {
+	return &Redis{client: c.main, reader: c.reader, together: newTogether(c.main, cfg.Timeout), cfg: cfg, name: c.name}
 }
 
 // Ping reports whether Redis answers and can read the keys of this program:

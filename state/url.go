@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/url"
 	"strings"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 	"github.com/redis/go-redis/v9/maintnotifications"
@@ -21,6 +22,10 @@ const (
 	retries        = "1"
 	poolSize       = "64"
 	bufferBytes    = 16 << 10
+
+	// A reader's connections wait for a few names.
+	readTimeout = readBlock + 3*time.Second
+	readerBytes = 1 << 10
 )
 
 // CheckURL returns what [Open] has against a URL, nil when it would take it.
@@ -30,26 +35,32 @@ func CheckURL(raw string) error {
 	if err != nil {
 		return err
 	}
-	client, _, err := dialer(form, withLimits(u))
+	c, err := dialer(form, withLimits(u))
 	if err != nil {
 		return fmt.Errorf("redis URL: %w", err)
 	}
-	return client.Close()
+	return c.main.Close()
 }
 
-// newClient makes the client that a URL asks for, and a name for it that holds
-// no credentials. Nothing is dialled.
-func newClient(raw string, log zerolog.Logger) (redis.UniversalClient, string, error) {
+// clients are those of one Redis.
+type clients struct {
+	main   redis.UniversalClient
+	reader func() redis.UniversalClient // makes one for reads that wait; whoever does closes it
+	name   string                       // without credentials
+}
+
+// newClients makes the client that a URL asks for. Nothing is dialled.
+func newClients(raw string, log zerolog.Logger) (clients, error) {
 	u, form, err := parseURL(raw)
 	if err != nil {
-		return nil, "", err
+		return clients{}, err
 	}
 	redis.SetLogger(clientLog{log})
-	client, where, err := dialer(form, withLimits(u))
+	c, err := dialer(form, withLimits(u))
 	if err != nil {
-		return nil, "", fmt.Errorf("redis URL: %w", err)
+		return clients{}, fmt.Errorf("redis URL: %w", err)
 	}
-	return client, where, nil
+	return c, nil
 }
 
 // parseURL finds out which form of URL raw is, and brings it into the one that
@@ -100,7 +111,7 @@ func withLimits(u *url.URL) string {
 }
 
 // dialer makes the client through go-redis' own parser for the form.
-func dialer(form, limited string) (redis.UniversalClient, string, error) {
+func dialer(form, limited string) (clients, error) {
 	switch form {
 	case "":
 		return newSingle(limited)
@@ -109,16 +120,26 @@ func dialer(form, limited string) (redis.UniversalClient, string, error) {
 	case "sentinel":
 		return newSentinel(limited)
 	}
-	return nil, "", fmt.Errorf("unknown form redis+%s, want cluster or sentinel", form)
+	return clients{}, fmt.Errorf("unknown form redis+%s, want cluster or sentinel", form)
 }
 
-func newSingle(limited string) (redis.UniversalClient, string, error) {
+func newSingle(limited string) (clients, error) {
 	o, err := redis.ParseURL(limited)
 	if err != nil {
-		return nil, "", err
+		return clients{}, err
 	}
 	tune(o)
-	return redis.NewClient(o), fmt.Sprintf("redis %s/%d", o.Addr, o.DB), nil
+	return clientsOf(o, fmt.Sprintf("redis %s/%d", o.Addr, o.DB)), nil
+}
+
+func clientsOf(o *redis.Options, name string) clients {
+	reading := *o
+	reading.PoolSize, reading.MinIdleConns, reading.MaxActiveConns = 1, 0, 0
+	reading.ReadTimeout, reading.ReadBufferSize, reading.WriteBufferSize = readTimeout, readerBytes, readerBytes
+	return clients{
+		main: redis.NewClient(o), name: name,
+		reader: func() redis.UniversalClient { return redis.NewClient(&reading) },
+	}
 }
 
 // tune sets what a URL has no option for; the other two forms do the same.
@@ -130,33 +151,47 @@ func tune(o *redis.Options) {
 	o.MaintNotificationsConfig = quiet()
 }
 
-func newCluster(limited string) (redis.UniversalClient, string, error) {
+func newCluster(limited string) (clients, error) {
 	o, err := redis.ParseClusterURL(limited)
 	if err != nil {
-		return nil, "", err
+		return clients{}, err
 	}
 	o.ContextTimeoutEnabled = true
 	o.DialerRetries = 1
 	o.ReadBufferSize, o.WriteBufferSize = bufferBytes, bufferBytes
 	o.DisableIdentity = true
 	o.MaintNotificationsConfig = quiet()
-	return redis.NewClusterClient(o), "redis cluster " + strings.Join(o.Addrs, ","), nil
+	reading := *o
+	reading.PoolSize, reading.MinIdleConns, reading.MaxActiveConns = partitions, 0, 0
+	reading.ReadTimeout, reading.ReadBufferSize, reading.WriteBufferSize = readTimeout, readerBytes, readerBytes
+	return clients{
+		main: redis.NewClusterClient(o), name: "redis cluster " + strings.Join(o.Addrs, ","),
+		reader: func() redis.UniversalClient { return redis.NewClusterClient(&reading) },
+	}, nil
 }
 
-func newSentinel(limited string) (redis.UniversalClient, string, error) {
+func newSentinel(limited string) (clients, error) {
 	o, err := redis.ParseFailoverURL(limited)
 	if err != nil {
-		return nil, "", err
+		return clients{}, err
 	}
 	if o.MasterName == "" {
-		return nil, "", errors.New("sentinels need master_name")
+		return clients{}, errors.New("sentinels need master_name")
 	}
 	o.ContextTimeoutEnabled = true
 	o.DialerRetries = 1
 	o.ReadBufferSize, o.WriteBufferSize = bufferBytes, bufferBytes
 	o.DisableIdentity = true
 	where := fmt.Sprintf("redis %s/%d through sentinels %s", o.MasterName, o.DB, strings.Join(o.SentinelAddrs, ","))
-	return redis.NewFailoverClient(o), where, nil
+	reading := *o
+	reading.PoolSize, reading.MinIdleConns, reading.MaxActiveConns = 1, 0, 0
+	reading.ReadTimeout, reading.ReadBufferSize, reading.WriteBufferSize = readTimeout, readerBytes, readerBytes
+	return clients{
+		main: redis.NewFailoverClient(o), name: where,
+		// Not with the Options of the first, which nobody would tell of a failover: it
+		// would go on reading from a server that is no master any more.
+		reader: func() redis.UniversalClient { return redis.NewFailoverClient(&reading) },
+	}, nil
 }
 
 // quiet switches off a handshake that only managed Redis services answer.
