@@ -22,7 +22,7 @@ type call struct {
 	args   []any // of a script, its name comes with exec
 	reply  *redis.Cmd
 	err    error // why there is no reply
-	tries  int
+	tries  int   // how often it may have run
 }
 
 // callOf starts a call of a script with n keys, for keys and arguments to be appended.
@@ -71,6 +71,7 @@ func unknown(calls []*call) []*call {
 		for _, c := range calls[i:] {
 			if c.script != nil && isNoScript(c.err) {
 				c.args[0], c.args[1] = "eval", c.script.text
+				c.tries-- // it ran nothing
 			}
 		}
 		return calls[i:]

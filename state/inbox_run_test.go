@@ -351,6 +351,36 @@ func TestInboxAfterFlush(t *testing.T) {
 	finish(t, accept(t, in, entry("3")).Hold, false)
 }
 
+// What is done with leaves nothing behind but that it was delivered, and its answer.
+func TestIdleLanesCostNothing(t *testing.T) {
+	t.Parallel()
+	r := openEmbedded(t, state.Config{})
+	in := openInbox(t, r, state.InboxConfig{})
+	h := accept(t, in, entry("1")).Hold
+	accept(t, in, entry("2"))
+	for _, more := range []bool{true, false} {
+		if err := h.Save(t.Context(), []byte("journal")); err != nil {
+			t.Fatal(err)
+		}
+		finish(t, h, more)
+	}
+	if err := in.Schedule(t.Context(), state.Timer{Lane: lane, ID: "t"}); err != nil {
+		t.Fatal(err)
+	}
+	if was, err := in.Cancel(t.Context(), lane, "t"); !was || err != nil {
+		t.Fatal(was, err)
+	}
+	for _, key := range r.Client().Keys(t.Context(), "*").Val() {
+		ttl := r.Client().TTL(t.Context(), key).Val()
+		if ttl <= 0 && !strings.HasSuffix(key, "}/fence") && !strings.HasSuffix(key, "}/depth") {
+			t.Errorf("%s is left", key)
+		}
+	}
+	if depth := r.Client().Get(t.Context(), "planbot/{62}/depth").Val(); depth != "0" {
+		t.Errorf("depth %q", depth)
+	}
+}
+
 // Foreign entries are left behind.
 func TestForeignReadyLanes(t *testing.T) {
 	t.Parallel()

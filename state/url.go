@@ -45,7 +45,7 @@ func CheckURL(raw string) error {
 // clients are those of one Redis.
 type clients struct {
 	main   redis.UniversalClient
-	reader func() redis.UniversalClient // makes one for reads that wait; whoever does closes it
+	reader func() redis.UniversalClient // makes one for reads that wait, for the caller to close
 	name   string                       // without credentials
 }
 
@@ -138,7 +138,7 @@ func clientsOf(o *redis.Options, name string) clients {
 	reading.ReadTimeout, reading.ReadBufferSize, reading.WriteBufferSize = readTimeout, readerBytes, readerBytes
 	return clients{
 		main: redis.NewClient(o), name: name,
-		reader: func() redis.UniversalClient { return redis.NewClient(&reading) },
+		reader: func() redis.UniversalClient { o := reading; return redis.NewClient(&o) },
 	}
 }
 
@@ -166,7 +166,7 @@ func newCluster(limited string) (clients, error) {
 	reading.ReadTimeout, reading.ReadBufferSize, reading.WriteBufferSize = readTimeout, readerBytes, readerBytes
 	return clients{
 		main: redis.NewClusterClient(o), name: "redis cluster " + strings.Join(o.Addrs, ","),
-		reader: func() redis.UniversalClient { return redis.NewClusterClient(&reading) },
+		reader: func() redis.UniversalClient { o := reading; return redis.NewClusterClient(&o) },
 	}, nil
 }
 
@@ -190,7 +190,7 @@ func newSentinel(limited string) (clients, error) {
 		main: redis.NewFailoverClient(o), name: where,
 		// Not with the Options of the first, which nobody would tell of a failover: it
 		// would go on reading from a server that is no master any more.
-		reader: func() redis.UniversalClient { return redis.NewFailoverClient(&reading) },
+		reader: func() redis.UniversalClient { o := reading; return redis.NewFailoverClient(&o) },
 	}, nil
 }
 

@@ -210,6 +210,8 @@ func testInboxOrder(t *testing.T, b *inboxBundle) {
 	}
 	for _, body := range []string{"0", "1", "2"} {
 		b.wantItem(h, body, "", 0)
+		h = b.reclaim(h) // nothing of the one before is kept
+		b.wantItem(h, body, "", 0)
 		if err := h.Save(t.Context(), []byte("journal of "+body)); err != nil {
 			t.Fatal(err)
 		}
@@ -263,6 +265,9 @@ func testTakeover(t *testing.T, b *inboxBundle) {
 	}
 	if more, err := h.Finish(t.Context(), nil); more || !errors.Is(err, state.ErrLost) {
 		t.Errorf("a late finish: %v, %v", more, err)
+	}
+	if err := h.Release(t.Context(), 0); !errors.Is(err, state.ErrLost) {
+		t.Errorf("a late release: %v", err)
 	}
 	b.finish(taken, false)
 }
