@@ -46,21 +46,17 @@ func (r *Redis) exec(ctx context.Context, calls []*call) {
 }
 
 func (r *Redis) trip(ctx context.Context, calls []*call) {
-	for _, c := range calls {
+	cmds := make([]redis.Cmder, len(calls))
+	for i, c := range calls {
 		c.reply = redis.NewCmd(ctx, c.args...)
+		cmds[i] = c.reply
 		c.tries++
 	}
-	if len(calls) == 1 { // a tenth cheaper than a pipeline of one
-		err := r.client.Process(ctx, calls[0].reply)
-		calls[0].err = replyError(calls[0].reply, err)
-		return
-	}
-	pipe := r.client.Pipeline()
+	left, err := r.together.send(ctx, cmds)
 	for _, c := range calls {
-		_ = pipe.Process(ctx, c.reply) // it only queues
-	}
-	_, err := pipe.Exec(ctx)
-	for _, c := range calls {
+		if left {
+			c.reply = redis.NewCmd(ctx) // the other one may still be written to
+		}
 		c.err = replyError(c.reply, err)
 	}
 }

@@ -34,8 +34,9 @@ func OpenEmbedded(cfg Config) (*Redis, error) {
 		PoolSize:   16, PipelinePoolSize: -1,
 	}
 	tune(o)
-	c := clientsOf(o, "embedded redis")
-	return &Redis{client: c.main, reader: c.reader, cfg: cfg, name: c.name, stop: server.stop}, nil
+	r := newRedis(clientsOf(o, "embedded redis"), cfg)
+	r.stop = server.stop
+	return r, nil
 }
 
 // embedded is a miniredis without a listener, and the clock that its TTLs need.

@@ -20,6 +20,7 @@ var NewPipe = newPipe
 const (
 	HeaderBytes = headerBytes
 	Partitions  = partitions
+	TripsAtOnce = tripsAtOnce
 )
 
 // EncodeScope makes the document of a scope that change filled.
@@ -57,7 +58,7 @@ func (r *Redis) Twin(tb testing.TB) *Redis {
 	}
 	c := clientsOf(client.Options(), r.name)
 	tb.Cleanup(func() { _ = c.main.Close() })
-	return &Redis{client: c.main, reader: c.reader, cfg: r.cfg, name: c.name}
+	return newRedis(c, r.cfg)
 }
 
 // LoadScripts makes the server of r know all scripts.

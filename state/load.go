@@ -39,16 +39,18 @@ func (r *Redis) Load(ctx context.Context, keys ...Key) ([]*Scope, error) {
 func (r *Redis) read(ctx context.Context, keys []Key) ([]*redis.Cmd, error) {
 	ctx, cancel := context.WithTimeout(ctx, r.cfg.Timeout)
 	defer cancel()
-	pipe := r.client.Pipeline()
-	replies := make([]*redis.Cmd, len(keys))
+	calls := make([]*call, len(keys))
 	for i, key := range keys {
-		replies[i] = pipe.Do(ctx, "getrange", key.name, 0, r.cfg.MaxBytes)
+		c := plain("getrange", key.name, 0, r.cfg.MaxBytes)
+		calls[i] = &c
 	}
-	_, execErr := pipe.Exec(ctx)
-	for _, reply := range replies {
-		if err := replyError(reply, execErr); err != nil && !isWrongType(err) {
-			return nil, err
+	r.exec(ctx, calls)
+	replies := make([]*redis.Cmd, len(keys))
+	for i, c := range calls {
+		if c.err != nil && !isWrongType(c.err) {
+			return nil, c.err
 		}
+		replies[i] = c.reply
 	}
 	return replies, nil
 }

@@ -50,11 +50,12 @@ func (c Config) validate() error {
 // Redis keeps state in a Redis server, a cluster, or inside the process. It is
 // safe for concurrent use. Make one with [Open] or [OpenEmbedded] and Close it.
 type Redis struct {
-	client redis.UniversalClient
-	reader func() redis.UniversalClient // see clients
-	cfg    Config
-	name   string
-	stop   func() // ends the embedded server; nil for a real one
+	client   redis.UniversalClient
+	reader   func() redis.UniversalClient // see clients
+	together *together
+	cfg      Config
+	name     string
+	stop     func() // ends the embedded server; nil for a real one
 }
 
 // Open makes a Redis from a URL:
@@ -83,7 +84,11 @@ func Open(ctx context.Context, url string, cfg Config) (*Redis, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open redis: %w", err)
 	}
-	return &Redis{client: c.main, reader: c.reader, cfg: cfg, name: c.name}, nil
+	return newRedis(c, cfg), nil
+}
+
+func newRedis(c clients, cfg Config) *Redis {
+	return &Redis{client: c.main, reader: c.reader, together: newTogether(c.main, cfg.Timeout), cfg: cfg, name: c.name}
 }
 
 // Ping reports whether Redis answers and can read the keys of this program:
@@ -108,7 +113,7 @@ func (r *Redis) Ping(ctx context.Context) error {
 // Close gives up all connections and, for an embedded server, ends it: what it
 // kept is gone.
 func (r *Redis) Close() error {
-	err := r.client.Close()
+	err := r.together.close()
 	if r.stop != nil {
 		r.stop()
 	}

@@ -10,7 +10,6 @@ import (
 	"io"
 	"os"
 	"os/signal"
-	"runtime/debug"
 	"strings"
 	"syscall"
 
@@ -51,14 +50,8 @@ type streams struct {
 	out, err io.Writer
 }
 
-// gcPercent lets the heap grow half as much again between collections as Go
-// does by itself: a turn leaves little behind, and the heap is small.
-const gcPercent = 150
-
 func main() {
-	if os.Getenv("GOGC") == "" {
-		debug.SetGCPercent(gcPercent)
-	}
+	tuneGC()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop) // the next signal ends the process at once
 	code := execute(ctx, os.Args[1:], &streams{os.Stdin, os.Stdout, os.Stderr})
