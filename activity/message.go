@@ -2,6 +2,7 @@ package activity
 
 import (
 	"encoding/json"
+	"html"
 
 	"github.com/go-json-experiment/json/jsontext"
 )
@@ -30,4 +31,25 @@ func Card(content any) Attachment {
 		panic("activity: card content: " + err.Error())
 	}
 	return Attachment{ContentType: CardContentType, Content: jsontext.Value(raw)}
+}
+
+// Mention puts the name of a person in front of the text, so that Teams tells them of
+// the message. Other channels show the name.
+func (a *Activity) Mention(who Account) {
+	if who.Name == "" {
+		return
+	}
+	if a.ChannelID != Teams || who.ID == "" {
+		a.Text = who.Name + ": " + a.Text
+		return
+	}
+	at := "<at>" + html.EscapeString(who.Name) + "</at>"
+	raw, err := json.Marshal(map[string]any{
+		"type": "mention", "text": at, "mentioned": map[string]string{"id": who.ID, "name": who.Name},
+	})
+	if err != nil {
+		panic("activity: mention: " + err.Error()) // strings are always JSON
+	}
+	a.Text = at + ": " + a.Text
+	a.Entities = append(a.Entities, raw)
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 )
 
 // Offline is a [Model] without a model: it reads the last user message by fixed
@@ -65,7 +66,7 @@ func offlineAnswer(req *Request) (deeds []deed, say string) {
 	if len(texts) == 0 {
 		return nil, "Hello! " + aboutOffline(known)
 	}
-	deeds, say = read(texts, known)
+	deeds, say = read(texts, known, clock(req))
 	told := answersSince(req)
 	if len(told) == 0 {
 		return deeds, say
@@ -87,7 +88,7 @@ func lastResults(req *Request) (string, bool) {
 }
 
 // read reads the first of texts, with those before it for what it leaves out.
-func read(texts []string, known knownActions) (deeds []deed, say string) {
+func read(texts []string, known knownActions, now time.Time) (deeds []deed, say string) {
 	text := texts[0]
 	if d, ok := directCall(text, known); ok {
 		return []deed{d}, ""
@@ -96,7 +97,9 @@ func read(texts []string, known knownActions) (deeds []deed, say string) {
 		return nil, small
 	}
 	r := reader{earlier: func() string { return listSpokenOf(texts[1:]) }}
-	r.read(text)
+	if r.deeds, r.ask = readReminder(text, now); len(r.deeds) == 0 && r.ask == "" {
+		r.read(text)
+	}
 	switch {
 	case r.ask != "":
 		return nil, r.ask

@@ -18,6 +18,7 @@ type deed struct {
 	followUp bool     // same action and list as the deed before
 
 	given map[string]any // the entities of an action that was called by its name, never nil then
+	plain bool           // what the action puts out says it all
 }
 
 // Actions of the default bot.
@@ -120,7 +121,7 @@ func (s *sentences) add(text, variable string) {
 func describe(deeds []deed, i int) string {
 	d := deeds[i]
 	switch {
-	case d.followUp:
+	case d.followUp, d.plain:
 		return ""
 	case d.given != nil:
 		return "Ran " + d.action + ". "

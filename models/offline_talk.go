@@ -82,6 +82,9 @@ const (
 		"- what is on my lists?\n" +
 		"I can also remove items, say where one is, and rename or delete a list."
 
+	offlineReminds = "\n\nI can remind you: \"remind me in 10 minutes to drink water\", \"remind me tomorrow at 9 to call Bob\", " +
+		"\"list my reminders\", \"cancel the reminder about water\"."
+
 	offlineSetup = "\n\nTo talk to me freely, set OPENAI_API_KEY (OpenAI), or OPENAI_BASE_URL and OPENAI_MODEL " +
 		"(Ollama, llama.cpp, vLLM), or AZURE_OPENAI_ENDPOINT, AZURE_OPENAI_API_KEY and AZURE_OPENAI_DEPLOYMENT, and start me again."
 )
@@ -91,6 +94,9 @@ func aboutOffline(known knownActions) string {
 	text := offlineIs
 	if known.has(addItem) {
 		text += offlineLists
+	}
+	if known.has(remindMe) {
+		text += offlineReminds
 	}
 	if names := known.names(); len(names) > 0 {
 		names = names[:min(len(names), maxNames)]

@@ -225,7 +225,7 @@ func logPlan(ctx context.Context, p Plan, refused int) {
 
 // situation is what is true now and was not a turn ago.
 func situation(turn *actions.Turn, now time.Time) string {
-	s := prompts.Situation{Now: now.UTC()}
+	s := prompts.Situation{Now: now.In(turn.Activity.Zone())}
 	if c := &turn.Activity.Conversation; !c.Personal() {
 		s.Kind, s.Speaker = "group chat", turn.Activity.From.Name
 		if c.ConversationType == "channel" {

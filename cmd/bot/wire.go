@@ -12,6 +12,7 @@ import (
 
 	"github.com/planbot-go/planbot/actions"
 	"github.com/planbot-go/planbot/actions/lists"
+	"github.com/planbot-go/planbot/actions/reminders"
 	"github.com/planbot-go/planbot/bot"
 	"github.com/planbot-go/planbot/connector"
 	"github.com/planbot-go/planbot/models"
@@ -35,13 +36,14 @@ type app struct {
 
 // examples are what the default bot's help offers to say.
 func examples() []string {
-	return []string{"What is on my lists?", "Create a grocery shopping list and add bananas to it."}
+	return []string{"What is on my lists?", "Create a grocery shopping list and add bananas to it.", "Remind me in 10 minutes to drink water."}
 }
 
 // defaultActions is the registry of the default bot.
 func defaultActions() *actions.Registry {
 	registry := actions.New()
 	lists.Register(registry)
+	reminders.Register(registry)
 	return registry
 }
 

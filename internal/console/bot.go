@@ -67,11 +67,16 @@ func (b *bot) activity(t activity.Type) *outgoing {
 		ServiceURL: b.serviceURL,
 		From:       activity.NewAccount(b.cfg.UserID, b.cfg.Name),
 		Recipient:  activity.NewAccount(botID, b.cfg.BotName),
-		Extra:      jsontext.Value(`{"timestamp":"` + time.Now().UTC().Format(time.RFC3339Nano) + `"}`),
+		Extra:      times(time.Now()),
 	}
 	a.Conversation.ID = b.conversation
 	a.Conversation.ConversationType = "personal"
 	return a
+}
+
+// times are when an activity is sent, and what time that is for the person.
+func times(now time.Time) jsontext.Value {
+	return jsontext.Value(`{"timestamp":"` + now.UTC().Format(time.RFC3339Nano) + `","localTimestamp":"` + now.Format(time.RFC3339Nano) + `"}`)
 }
 
 // post has one turn: it returns when the bot is done with the activity. Its

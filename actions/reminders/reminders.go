@@ -1,0 +1,146 @@
+// Package reminders lets people be reminded: later, in the conversation where they
+// asked for it. What waits for its time is kept by the bot, see [actions.Notifier],
+// and belongs to the person.
+//
+// In a personal chat all of a person's reminders are shown, elsewhere only those that
+// were asked for there: the others are nobody's business.
+package reminders
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/planbot-go/planbot/actions"
+	"github.com/planbot-go/planbot/activity"
+	"github.com/planbot-go/planbot/state"
+)
+
+const (
+	// topic is what the bot's notices are that reminders are.
+	topic = "reminder"
+	// maxWaiting is how many reminders a person may have waiting.
+	maxWaiting = 50
+	// maxWhat is how long a reminder's text may be, in characters.
+	maxWhat = 500
+)
+
+// Register adds the reminder actions to r.
+func Register(r *actions.Registry) {
+	actions.Add(r, "remindMe", "Reminds the person later; needs in_minutes or at, not both", remindMe)
+	actions.Add(r, "listReminders", "Returns the person's reminders, with their ids", listReminders, actions.StateOnly, actions.ReturnsData)
+	actions.Add(r, "cancelReminder", "Cancels a reminder", cancelReminder)
+}
+
+type remindIn struct {
+	What    string    `json:"what" jsonschema:"what to be reminded of"`
+	Minutes float64   `json:"in_minutes,omitempty"`
+	At      time.Time `json:"at,omitzero" jsonschema:"RFC 3339 with zone"`
+}
+
+func remindMe(ctx context.Context, turn *actions.Turn, in remindIn) (actions.Result, error) {
+	attempt, now := actions.AttemptOf(ctx), time.Now()
+	what := strings.Join(strings.Fields(in.What), " ")
+	at, fault := when(in, turn.Activity.Zone(), now)
+	switch {
+	case turn.Notifier == nil:
+		return actions.Fail("nothing can be sent later here"), nil
+	case fault != "":
+		return actions.Fail("%s", fault), nil
+	case what == "":
+		return actions.Fail("say what to be reminded of"), nil
+	case utf8.RuneCountInString(what) > maxWhat:
+		return actions.Fail("a reminder may have at most %d characters", maxWhat), nil
+	}
+	if !attempt.Again { // else it may be there, and due
+		if fault, err := refusal(ctx, turn, at, now); fault != "" || err != nil {
+			return actions.Fail("%s", fault), err
+		}
+	}
+	id, err := turn.Notifier.Notify(ctx, actions.Notice{
+		Activities: []*activity.Activity{message(turn, what)}, At: at, Key: attempt.Key, Topic: topic, Memo: what,
+	})
+	switch {
+	case errors.Is(err, state.ErrFull):
+		return actions.Fail("there are too many reminders in this conversation already"), nil
+	case errors.Is(err, actions.ErrUnknownRecipient), errors.Is(err, actions.ErrUnreachable):
+		return actions.Fail("nothing can be sent here later"), nil
+	case err != nil:
+		return actions.Result{}, err
+	}
+	return actions.Text("I will remind you %s: %s (reminder %s).", told(at, now), what, short(id)), nil
+}
+
+// when is the time that is meant, in the person's zone, or what is wrong with it.
+func when(in remindIn, zone *time.Location, now time.Time) (at time.Time, fault string) {
+	const minutesAYear = 366 * 24 * 60
+	switch {
+	case in.Minutes != 0 && !in.At.IsZero():
+		return at, "give in_minutes or at, not both"
+	case in.Minutes == 0 && in.At.IsZero():
+		return at, "say when: in_minutes or at"
+	case in.At.IsZero():
+		minutes := max(-1, min(in.Minutes, minutesAYear+1)) // so that it is no overflow
+		return now.Add(time.Duration(minutes * float64(time.Minute))).In(zone), ""
+	}
+	_, written := in.At.Zone()
+	if _, shown := now.In(zone).Zone(); written != shown {
+		return in.At.In(zone), ""
+	}
+	// The offset is the one that the model was shown. At that time the zone may have
+	// another: what is meant is the time on the person's clock.
+	y, m, d := in.At.Date()
+	return time.Date(y, m, d, in.At.Hour(), in.At.Minute(), in.At.Second(), 0, zone), ""
+}
+
+// refusal says why there can be no reminder at that time, or "".
+func refusal(ctx context.Context, turn *actions.Turn, at, now time.Time) (string, error) {
+	if !at.After(now) {
+		return "that has passed: it is " + now.In(at.Location()).Format(time.RFC3339), nil
+	}
+	if at.After(now.AddDate(1, 0, 0)) {
+		return "that is more than a year ahead", nil
+	}
+	waiting, err := turn.Notifier.Notices(ctx, topic)
+	if err == nil && len(waiting) >= maxWaiting {
+		return fmt.Sprintf("there are already %d reminders, which is the most I keep", maxWaiting), nil
+	}
+	return "", err
+}
+
+// message is the reminder as it will come. Among others it names the person.
+func message(turn *actions.Turn, what string) *activity.Activity {
+	m := &activity.Activity{Type: activity.Message, ChannelID: turn.Activity.ChannelID, Text: "Reminder: " + what, TextFormat: "markdown"}
+	if !turn.Activity.Conversation.Personal() {
+		m.Mention(turn.Activity.From)
+	}
+	return m
+}
+
+// told is a time in words, in its own zone.
+func told(at, now time.Time) string {
+	now = now.In(at.Location())
+	form := "on Monday, 2 January 2006 at 15:04"
+	switch {
+	case sameDay(at, now):
+		form = "today at 15:04"
+	case sameDay(at, now.AddDate(0, 0, 1)):
+		form = "tomorrow at 15:04"
+	case at.Year() == now.Year():
+		form = "on Monday, 2 January at 15:04"
+	}
+	if at.Location() == time.UTC {
+		form += " UTC" // else it is the person's
+	}
+	return at.Format(form)
+}
+
+func sameDay(a, b time.Time) bool {
+	return a.Year() == b.Year() && a.YearDay() == b.YearDay()
+}
+
+// short is the id as people and models are told it.
+func short(id string) string { return id[:min(len(id), 5)] }
