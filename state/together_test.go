@@ -14,7 +14,7 @@ import (
 	"github.com/planbot-go/planbot/state"
 )
 
-// gate is a hook that keeps pipelines until they are let through, and counts their
+// gate is a hook that keeps trips until they are let through, and counts their
 // commands.
 type gate struct {
 	through chan struct{}
@@ -26,16 +26,27 @@ func (g *gate) DialHook(next redis.DialHook) redis.DialHook {
 	return next
 }
 
-func (g *gate) ProcessHook(next redis.ProcessHook) redis.ProcessHook { return next }
+func (g *gate) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		if cmd.Name() != "hello" { // by which each new connection begins
+			g.hold(1)
+		}
+		return next(ctx, cmd)
+	}
+}
 
 func (g *gate) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
 	return func(ctx context.Context, cmds []redis.Cmder) error {
-		g.mu.Lock()
-		g.trips = append(g.trips, len(cmds))
-		g.mu.Unlock()
-		<-g.through
+		g.hold(len(cmds))
 		return next(ctx, cmds)
 	}
+}
+
+func (g *gate) hold(commands int) {
+	g.mu.Lock()
+	g.trips = append(g.trips, commands)
+	g.mu.Unlock()
+	<-g.through
 }
 
 func (g *gate) seen() []int {
