@@ -226,6 +226,33 @@ func TestATurnThatGetsFurtherIsNotParked(t *testing.T) {
 	b.connector.None(t)
 }
 
+// explosive is state that cannot be written.
+type explosive struct{ Armed bool }
+
+func (e explosive) MarshalJSON() ([]byte, error) {
+	if e.Armed {
+		panic("boom")
+	}
+	return []byte(`{}`), nil
+}
+
+// TestPanicBehindTheRoute costs the turn, and not the process with all others.
+func TestPanicBehindTheRoute(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	actions.Add(b.actions, "arm", "Arms", func(_ context.Context, turn *actions.Turn, _ struct{}) (actions.Result, error) {
+		state.Of[explosive](turn.Conversation).Armed = true
+		return actions.Done, nil
+	}, actions.StateOnly)
+	r := b.addReplica()
+	b.model.Says(plan(do("arm", `{}`)))
+	r.say("arm it")
+	b.expectFault("put it aside")
+	b.model.Says(plan(say("Still here.")))
+	r.say("are you there?")
+	b.expect("Still here.")
+}
+
 // TestDrainHandsBackWhatDoesNotEnd to another replica, without waiting for its lease.
 func TestDrainHandsBackWhatDoesNotEnd(t *testing.T) {
 	t.Parallel()

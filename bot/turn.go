@@ -115,6 +115,12 @@ func (b *Bot) run(ctx context.Context, t *Turn) (more bool) {
 	ctx, s := b.attempt(ctx, t)
 	failure := b.handle(ctx, t)
 	defer func() { s.end(failure) }()
+	defer func() {
+		if p := recover(); p != nil { // in what writes its state, say: the process has other turns, too
+			failure = fmt.Errorf("%w: %v\n%s", errPanic, p, debug.Stack())
+			more = b.leave(ctx, t, &parkError{reason: "it panicked while it was ended", err: failure})
+		}
+	}()
 	err := failure
 	if err == nil {
 		more, err = t.finish(ctx)
