@@ -3,12 +3,15 @@
 // the plan.
 //
 // One message is one turn. It is kept in the inbox, and then acknowledged: from there on
-// it is done once, whatever happens to the process. The turns of one conversation are done one
+// it is done, whatever happens to the process. The turns of one conversation are done one
 // after another, by whichever process holds its lane; those of different conversations
 // at once. A turn strips the bot's own mention, runs the first route that matches or the
 // plan, saves what changed, and only then says what was done: a reply never speaks of
 // a change that was not kept. What it has done it writes down in its journal as it goes,
-// so that another process can go on where this one was killed.
+// so that another process can go on where this one was killed: only what was in flight
+// is done again. A turn that nobody can go on with is parked, see [ParkedTurn].
+//
+// [Bot.Notify] says something without being asked, now or later; it is a turn, too.
 package bot
 
 import (

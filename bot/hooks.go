@@ -14,7 +14,7 @@ import (
 
 // Hooks see, and may change or stop, what a plan does. A nil hook does nothing.
 // An error of [Stop] ends the turn with that text; any other error is a failure
-// of the turn. When a turn starts over on newer state, its hooks are called
+// of the turn. What is done again after a crash calls its hooks
 // again. Turns call them at the same time.
 type Hooks struct {
 	// PlanReady sees each plan that was validated, before its first command, and

@@ -15,7 +15,8 @@
 // An [Inbox] keeps what came in until it is done with: a queue for each [Lane], of
 // which one replica works at a time, whatever becomes of the others. A [Hold] is
 // a lane at work; saving through it writes the documents, the turn's journal
-// and the queue in one step, and only while the lane is held.
+// and the queue in one step, and only while the lane is held. A [Timer] becomes an
+// item of its lane when it is due, and what cannot be done is put aside as [Parked].
 //
 // [Open] takes a URL of a server, a cluster or a group of sentinels;
 // [OpenEmbedded] runs a Redis inside the process and goes through the same code.

@@ -24,7 +24,7 @@ func of(turn *actions.Turn) lists {
 }
 
 // register adds the actions. Each may run twice with the effect of once, and
-// changes nothing but state, so a turn that loses a race just starts over.
+// changes nothing but state, so after a crash a turn just does them again.
 func register(r *actions.Registry) {
 	actions.Add(r, "createList", "Creates a list, with items if given", createList, actions.StateOnly)
 	actions.Add(r, "addItem", "Adds an item to a list; creates the list if there is none", addItem, actions.StateOnly)

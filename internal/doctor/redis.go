@@ -54,7 +54,7 @@ func redis(ctx context.Context, s RedisSettings) Check {
 	}
 	about := newReport(fmt.Sprintf("%s answers in %s", s.Name, took(latency)))
 	if latency > slowRedis {
-		about.warn("that is slow", "run Redis near the bot: each message asks it twice")
+		about.warn("that is slow", "run Redis near the bot: each message asks it three times")
 	}
 	if s.Info != nil {
 		about.info(ctx, s)

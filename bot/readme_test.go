@@ -1,0 +1,42 @@
+package bot_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/planbot-go/planbot/actions"
+	"github.com/planbot-go/planbot/bot"
+)
+
+// What README.md shows; internal/docs checks that it is the same.
+
+type brew struct {
+	Minutes int `json:"minutes"`
+}
+
+func brewTea(ctx context.Context, turn *actions.Turn, in brew) (actions.Result, error) {
+	ready := time.Now().Add(time.Duration(in.Minutes) * time.Minute)
+	_, err := turn.Notifier.Notify(ctx, actions.Notice{Text: "Your tea is ready.", At: ready})
+	return actions.Text("ready at %s", ready.Format("15:04")), err
+}
+
+func announce(ctx context.Context, b *bot.Bot, to bot.Recipient) error {
+	_, err := b.Notify(ctx, bot.Notice{To: to, Text: "Version 7 is out.", Key: "release 7"})
+	return err
+}
+
+func TestWhatTheReadmeShowsOfNotices(t *testing.T) {
+	b := met(t)
+	b.must(announce(b.Context(), b.bot, miasChat))
+	b.expect("Version 7 is out.")
+	b.must(announce(b.Context(), b.bot, miasChat))
+	b.connector.None(t)
+
+	actions.Add(b.actions, "brewTea", "Brews tea and says when it is ready", brewTea, actions.ReturnsData)
+	before := b.ask("brewTea", `{"minutes":0}`, nil)
+	if before == "Your tea is ready." {
+		t.Errorf("the notice came before the turn's own reply")
+	}
+	b.expect("Your tea is ready.")
+}
