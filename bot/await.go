@@ -98,23 +98,42 @@ func (t *Turn) encodeAnswer() ([]byte, error) {
 	if !t.awaited {
 		return nil, nil
 	}
-	a := answer{Status: t.answer.Status, Follows: t.follows}
-	body := t.answer.Body
-	if t.replies != nil {
-		body = map[string]any{"activities": t.replies.all()}
+	a, err := t.given()
+	if err != nil {
+		return nil, err
 	}
-	if body != nil {
-		raw, err := json.Marshal(body)
-		if err != nil {
+	if t.replies != nil {
+		if a.Body, err = json.Marshal(map[string]any{"activities": t.replies.all()}); err != nil {
 			return nil, fmt.Errorf("write the answer: %w", err)
 		}
-		a.Body = raw
 	}
 	raw, err := json.Marshal(a)
 	if err != nil {
 		return nil, fmt.Errorf("write the answer: %w", err)
 	}
 	return raw, nil
+}
+
+// given is what the turn answers by now, beside its replies.
+func (t *Turn) given() (*answer, error) {
+	a := &answer{Status: t.answer.Status, Follows: t.follows}
+	if t.answer.Body == nil {
+		return a, nil
+	}
+	raw, err := json.Marshal(t.answer.Body)
+	if err != nil {
+		return nil, fmt.Errorf("write the answer: %w", err)
+	}
+	a.Body = raw
+	return a, nil
+}
+
+// give makes a the turn's answer, as given returned it.
+func (t *Turn) give(a *answer) {
+	t.answer, t.follows = InvokeResponse{Status: a.Status}, a.Follows
+	if len(a.Body) > 0 {
+		t.answer.Body = a.Body
+	}
 }
 
 // request is what a delivery asks for beside being handled.

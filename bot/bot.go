@@ -21,6 +21,7 @@ import (
 	"fmt"
 	"net/http"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -96,6 +97,9 @@ type Visitor interface {
 	// deliver have the serviceUrl of their channel.
 	Signed() bool
 }
+
+// countEvery is how often a bot that ends looks whether anything waits.
+const countEvery = 20 * time.Millisecond
 
 // Config says what a Bot is made of. Actions and Planner are required; the zero
 // value of every other field is a working default.
@@ -175,6 +179,7 @@ type Bot struct {
 
 	local    bool               // made without a Door
 	embedded bool               // what is kept ends with this process
+	draining atomic.Bool        // activities are refused
 	reading  sync.WaitGroup     // the readers of the inbox
 	unread   context.CancelFunc // ends them
 	ends     []func()           // close what New opened
@@ -275,14 +280,18 @@ func (b *Bot) Start() {
 // Drain stops taking activities, which are then refused with 503, and waits for
 // the turns at work. When ctx ends first, it cancels them and returns ctx's error: what
 // they have not done is left to other processes, or to this one when it is started
-// again. A bot that keeps everything in its process does what waits first, and tells
-// people what it had to cancel. Drain closes what New opened.
+// again. A bot that keeps everything in its process also does what waits, as far as
+// there is time, and tells people what it had to cancel. Drain closes what New opened.
 func (b *Bot) Drain(ctx context.Context) error {
 	b.Start() // and at once no more
-	if !b.embedded {
+	b.draining.Store(true)
+	var left error
+	if b.embedded {
+		left = b.workOff(ctx)
+	} else {
 		b.unread()
 	}
-	err := b.workers.drain(ctx)
+	err := cmp.Or(b.workers.drain(ctx), left)
 	b.end.Do(func() {
 		b.unread()
 		b.reading.Wait()
@@ -294,5 +303,19 @@ func (b *Bot) Drain(ctx context.Context) error {
 	return err
 }
 
+// workOff waits until nothing waits in the inbox, or ctx ends.
+func (b *Bot) workOff(ctx context.Context) error {
+	for {
+		n, err := b.inbox.Waiting(ctx)
+		switch {
+		case ctx.Err() != nil:
+			return ctx.Err()
+		case err != nil || n == 0: // it is closed, by an earlier Drain
+			return nil
+		}
+		wait(ctx, countEvery, nil)
+	}
+}
+
 // Draining reports whether Drain was called.
-func (b *Bot) Draining() bool { return b.workers.closing() }
+func (b *Bot) Draining() bool { return b.draining.Load() }

@@ -57,7 +57,7 @@ func (b *Bot) ownUp(ctx context.Context, t *Turn, failure error) error {
 func (t *Turn) settle() {
 	switch {
 	case t.scopes == nil || t.detached:
-	case t.remembered && len(t.kept) == 0:
+	case !t.saveFailed && t.remembered && len(t.kept) == 0:
 		t.takeBack()
 	case t.saveFailed, t.unreadable != nil, len(t.kept) == 0 && !(t.begun && t.pending != nil):
 		t.scopes, t.saveFailed, t.unsaved = nil, false, nil

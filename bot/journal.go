@@ -32,10 +32,12 @@ type journal struct {
 	Activity jsontext.Value `json:"activity,omitempty"`
 	Text     string         `json:"text,omitempty"`
 
+	// With neither, only the end of the turn is left.
 	Run      *progress        `json:"run,omitempty"`  // the plan at work; none: it is over
 	Outbox   *outbox          `json:"send,omitempty"` // what is being sent
 	Sent     []string         `json:"sent,omitempty"`
 	Replies  []jsontext.Value `json:"replies,omitempty"` // of a turn whose replies are its answer
+	Answer   *answer          `json:"answer,omitempty"`  // what else it answers
 	Recorded bool             `json:"recorded,omitempty"`
 	// Survived is how many processes the turn had lost when it last got further.
 	Survived int `json:"survived,omitempty"`
@@ -60,14 +62,10 @@ type progress struct {
 	Temp      state.Delta        `json:"temp,omitzero"`
 }
 
-// journal writes down where the turn is. It is nil when nothing is to be gone on
-// with that is not in the item.
+// journal writes down where the turn is.
 func (t *Turn) journal() ([]byte, error) {
-	if t.outbox == nil && t.run == nil && !t.begun {
-		return nil, nil
-	}
 	j := journal{Version: journalVersion, Outbox: t.outbox, Sent: t.Sent, Recorded: t.recorded, Survived: t.survived}
-	var faults [5]error
+	var faults [6]error
 	if t.resumes != "" {
 		j.Activity, faults[0] = t.Activity.Encode()
 		j.Text = t.Text
@@ -80,6 +78,9 @@ func (t *Turn) journal() ([]byte, error) {
 	}
 	if t.scopes != nil { // else nothing of it is saved
 		j.User, faults[3] = t.User.MarkChanges()
+	}
+	if t.awaited {
+		j.Answer, faults[5] = t.given()
 	}
 	var out bytes.Buffer
 	enc := json.NewEncoder(&out)
@@ -205,6 +206,9 @@ func (t *Turn) restore(j *journal) error {
 		}
 	}
 	t.Sent, t.recorded, t.outbox, t.survived = j.Sent, j.Recorded, j.Outbox, j.Survived
+	if j.Answer != nil {
+		t.give(j.Answer)
+	}
 	if t.replies != nil {
 		list, err := decodeAll(j.Replies)
 		if err != nil {

@@ -70,8 +70,10 @@ func (b *Bot) work(hold *state.Hold, t *Turn) {
 // attend does the turn at the head of the lane, and reports whether there is
 // another one to do.
 func (b *Bot) attend(hold *state.Hold, t *Turn) (more bool) {
-	ctx, cancel := context.WithCancel(b.workers.ctx)
-	defer cancel()
+	lane, release := context.WithCancel(b.workers.last)
+	defer release()
+	ctx, cut := context.WithCancel(lane)
+	defer context.AfterFunc(b.workers.ctx, cut)()
 	of := hold.Item()
 	if n := lost(of); n > maxTakeovers { // parking it took a process, too
 		return b.park(ctx, hold, of.Turn, lostTooOften(n), nil)
@@ -82,12 +84,12 @@ func (b *Bot) attend(hold *state.Hold, t *Turn) (more bool) {
 			return b.park(ctx, hold, of.Turn, fault.Error(), nil)
 		}
 	}
-	t.hold, t.lane = hold, ctx
+	t.hold, t.lane = hold, lane
 	go func() {
 		select {
 		case <-hold.Lost():
-			cancel()
-		case <-ctx.Done():
+			release()
+		case <-lane.Done():
 		}
 	}()
 	logged := t.log().WithContext(ctx)
@@ -115,10 +117,14 @@ func (b *Bot) giveUp(hold *state.Hold, after time.Duration) {
 func (b *Bot) park(ctx context.Context, hold *state.Hold, turn, reason string, answer []byte) (more bool) {
 	ctx, cancel := b.workers.outlive(ctx, takeUpWithin)
 	defer cancel()
+	waits := time.Since(hold.Item().Accepted)
 	more, err := hold.Park(ctx, reason, answer)
+	if errors.Is(err, state.ErrTooLarge) && answer != nil { // who waits for it gets what there is
+		more, err = hold.Park(ctx, reason, nil)
+	}
 	if err != nil {
 		b.cfg.Log.Error().Err(err).Str("turn", turn).Msg("turn not parked")
-		b.giveUp(hold, time.Second)
+		b.giveUp(hold, min(max(waits/10, afterOutage), mostDelay))
 		return false
 	}
 	b.meter.parked()

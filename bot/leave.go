@@ -77,10 +77,12 @@ func (b *Bot) leave(ctx context.Context, t *Turn, err error) (more bool) {
 	case errors.Is(err, state.ErrUnavailable):
 		log.Error().Str("error", cause(err)).Msg("turn left until redis is back")
 		b.giveUp(t.hold, afterOutage)
-	default:
+	case b.workers.ctx.Err() != nil:
 		b.meter.handedBack()
 		log.Warn().Msg("turn handed back at shutdown")
 		b.giveUp(t.hold, 0)
+	default: // it would come to the same end again
+		return b.leave(ctx, t, &parkError{reason: "it could not be ended", err: err})
 	}
 	return false
 }

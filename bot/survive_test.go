@@ -42,6 +42,12 @@ const shortLease = 300 * time.Millisecond
 // addReplica starts a bot that acknowledges at once.
 func (b *bundle) addReplica(change ...func(*bot.Config)) *replica {
 	b.Helper()
+	return b.addRouted(func(*bot.Bot) {}, change...)
+}
+
+// addRouted is addReplica of a bot with routes of its own.
+func (b *bundle) addRouted(routes func(*bot.Bot), change ...func(*bot.Config)) *replica {
+	b.Helper()
 	cable := newCable(b.T, b.redis.Addr())
 	store, err := state.Open(b.Context(), "redis://"+cable.addr(), state.Config{})
 	b.must(err)
@@ -49,6 +55,7 @@ func (b *bundle) addReplica(change ...func(*bot.Config)) *replica {
 	made := b.wire(store, append([]func(*bot.Config){func(c *bot.Config) {
 		c.Lease, c.AckTimeout = shortLease, 0
 	}}, change...)...)
+	routes(made)
 	made.Start()
 	server := httptest.NewServer(made)
 	b.Cleanup(server.Close)

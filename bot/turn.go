@@ -30,7 +30,7 @@ type Turn struct {
 
 	bot     *Bot
 	hold    *state.Hold     // of the lane that the turn is the head of
-	lane    context.Context // ends when the lane is lost or the bot cut off; sends outlive the turn's own time
+	lane    context.Context // ends when the lane is lost, or a moment after the bot was cut off; sends outlive the turn's own time
 	scopes  []*state.Scope
 	secured []state.Checkpoint // what actions may change, see undo
 
@@ -124,7 +124,7 @@ func (b *Bot) run(ctx context.Context, t *Turn) (more bool) {
 	err := failure
 	if err == nil {
 		more, err = t.finish(ctx)
-		failure = err
+		failure, t.saveFailed = err, err != nil
 	}
 	if err != nil && !b.leaves(t, err) {
 		if err = b.ownUp(ctx, t, failure); err == nil {

@@ -94,23 +94,20 @@ func (t *Turn) save(ctx context.Context) (err error) {
 func (t *Turn) finish(ctx context.Context) (more bool, err error) {
 	ctx, s := step(ctx, "finish")
 	defer func() { s.end(err) }()
-	if t.done || t.saveFailed {
-		t.scopes = nil
-	} else if err := t.saveElsewhere(ctx); err != nil {
-		return false, err
-	}
 	answer, err := t.encodeAnswer()
 	if err != nil {
 		return false, err
 	}
 	ctx, cancel := t.bot.workers.outlive(ctx, finishWithin)
 	defer cancel()
-	err = t.merging(ctx, func() (err error) {
-		more, err = t.hold.Finish(ctx, answer, t.scopes...)
-		return err
-	})
-	for errors.Is(err, state.ErrUnavailable) && len(t.Sent) > 0 && ctx.Err() == nil {
-		more, err = t.hold.Finish(ctx, answer)
+	if t.done || t.saveFailed {
+		t.scopes = nil
+	} else if err := t.saveElsewhere(ctx); err != nil {
+		return false, err
+	}
+	for again := true; again; {
+		more, err = t.end(ctx, answer)
+		again = errors.Is(err, state.ErrUnavailable) && len(t.Sent) > 0 && ctx.Err() == nil
 	}
 	if err == nil {
 		t.bot.waiters.tell(t.ID, answer)
@@ -118,8 +115,22 @@ func (t *Turn) finish(ctx context.Context) (more bool, err error) {
 	return more, err
 }
 
+// end is one try at the step that ends the turn.
+func (t *Turn) end(ctx context.Context, answer []byte) (more bool, err error) {
+	err = t.merging(ctx, func() (err error) {
+		more, err = t.hold.Finish(ctx, answer, t.scopes...)
+		if err != nil && t.hold.Item().Turn != t.ID { // the lane is at the next one: it is about something else
+			zerolog.Ctx(ctx).Warn().Err(err).Msg("turn ended, but not all of its state was written")
+			return nil
+		}
+		return err
+	})
+	return more, err
+}
+
 // saveElsewhere saves the person's state, which no step can write together with the
-// queue, when it was changed and nothing that was sent has saved it.
+// queue, when it was changed and nothing that was sent has saved it. With it goes a
+// journal that leaves only the end to be done.
 func (t *Turn) saveElsewhere(ctx context.Context) error {
 	if t.scopes == nil {
 		return nil

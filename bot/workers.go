@@ -18,9 +18,11 @@ const cutOffGrace = time.Second
 
 // workers bound the lanes at work in this process, and wait for them at its end.
 type workers struct {
-	slots  chan struct{}   // one per lane that may be at work
-	ctx    context.Context // ends with the last turn, not with a request
-	cancel context.CancelFunc
+	slots chan struct{}   // one per lane that may be at work
+	ctx   context.Context // ends with the last turn, not with a request
+	cut   context.CancelFunc
+	last  context.Context // ends a moment after ctx: for what leaves then
+	end   context.CancelFunc
 
 	mu     sync.Mutex
 	closed bool
@@ -28,8 +30,10 @@ type workers struct {
 }
 
 func newWorkers(atOnce int) *workers {
-	ctx, cancel := context.WithCancel(context.Background())
-	return &workers{slots: make(chan struct{}, atOnce), ctx: ctx, cancel: cancel}
+	w := &workers{slots: make(chan struct{}, atOnce)}
+	w.last, w.end = context.WithCancel(context.Background())
+	w.ctx, w.cut = context.WithCancel(w.last)
+	return w
 }
 
 // tryEnter takes a slot, if there is one and the bot is not draining. Who has one
@@ -93,27 +97,29 @@ func (w *workers) drain(ctx context.Context) error {
 		w.work.Wait()
 		close(done)
 	}()
-	defer w.cancel()
+	defer w.end()
 	select {
 	case <-done:
 		return nil
 	case <-ctx.Done():
 	}
-	w.cancel()
-	if !wait(context.WithoutCancel(ctx), cutOffGrace, done) {
-		return errors.Join(ctx.Err(), errStuck)
+	w.cut()
+	after := context.WithoutCancel(ctx)
+	if wait(after, cutOffGrace/2, done) {
+		return ctx.Err()
 	}
-	return ctx.Err()
+	w.end()
+	if wait(after, cutOffGrace/2, done) {
+		return ctx.Err()
+	}
+	return errors.Join(ctx.Err(), errStuck)
 }
 
 // outlive returns a context that goes on for the given time after that of a
 // turn has ended, but for a moment only once the turns are cut off.
 func (w *workers) outlive(ctx context.Context, atMost time.Duration) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), atMost)
-	stop := context.AfterFunc(w.ctx, func() {
-		wait(ctx, cutOffGrace/2, nil)
-		cancel()
-	})
+	stop := context.AfterFunc(w.last, cancel)
 	return ctx, func() {
 		stop()
 		cancel()
