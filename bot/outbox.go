@@ -149,7 +149,7 @@ func comesBack(err error) bool {
 	var refused *connector.Error
 	var noToken *connector.TokenError
 	switch {
-	case errors.Is(err, errLate), errors.Is(err, connector.ErrHostNotAllowed):
+	case errors.Is(err, connector.ErrHostNotAllowed):
 		return false
 	case errors.As(err, &refused):
 		return refused.Status == http.StatusPreconditionFailed || refused.Status == http.StatusTooManyRequests ||
@@ -166,13 +166,9 @@ func (t *Turn) deliver(ctx context.Context, a *activity.Activity) error {
 	t.typing.hold()
 	defer t.typing.release()
 	if t.replies != nil {
-		if t.replies.add(a) {
-			t.Sent = append(t.Sent, "")
-			return nil
-		}
-		if t.resumes == "" {
-			return &sendError{errLate}
-		} // what an approved action did is told all the same
+		t.replies.add(a)
+		t.Sent = append(t.Sent, "")
+		return nil
 	}
 	if err := t.hold.Err(); err != nil {
 		return fmt.Errorf("send reply: %w", err)
