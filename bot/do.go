@@ -47,7 +47,7 @@ func (r *run) do(ctx context.Context) (end, error) {
 	}
 	r.invoke(ctx, calls)
 	r.turn.gotFurther()
-	r.changed, r.again, r.inFlight = true, 0, 0
+	r.changed, r.again, r.inFlight, r.approved = true, 0, 0, ""
 	return r.settle(ctx, calls)
 }
 
@@ -72,8 +72,8 @@ func (r *run) announce(ctx context.Context, calls []call) error {
 // prepare checks the next calls, as many as may be made at the same time: at
 // least one, and one alone when it is wrong or has to be approved first.
 func (r *run) prepare(ctx context.Context) ([]call, actions.Approval, error) {
-	e, approved := r.execution, r.approved
-	r.approved, r.granted = "", approved != "" // it is for this one call
+	e, approved := r.execution, r.approved // which is for this one call, until that has ended
+	r.granted = approved != ""
 	calls := make([]call, 0, 1)
 	for i := range e.Together(r.parallel) {
 		if i > 0 {
