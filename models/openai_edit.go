@@ -55,18 +55,30 @@ func edit(req *http.Request) (streams bool, err error) {
 	if _, err := io.ReadFull(req.Body, body); err != nil {
 		return false, fmt.Errorf("read the request: %w", err)
 	}
-	body = e.apply(body)
+	out := e.apply(body)
 	if e.stream != noStream {
 		req.Header.Set("Accept", "text/event-stream")
 	}
-	req.Body, req.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
-	req.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(body)), nil }
+	req.Body, req.ContentLength = out.reader(), out.size()
+	req.GetBody = func() (io.ReadCloser, error) { return out.reader(), nil }
 	return e.stream != noStream, nil
 }
 
+// pieces are a body. Calls that wait for their answers share the largest piece, the
+// schema.
+type pieces [3][]byte
+
+func (p *pieces) reader() io.ReadCloser {
+	return io.NopCloser(io.MultiReader(bytes.NewReader(p[0]), bytes.NewReader(p[1]), bytes.NewReader(p[2])))
+}
+
+func (p *pieces) size() int64 {
+	return int64(len(p[0]) + len(p[1]) + len(p[2]))
+}
+
 // apply goes through body once, in the order of the places.
-func (e *edits) apply(body []byte) []byte {
-	w := splice{rest: body, out: make([]byte, 0, len(body)+messagesSize(e.messages)+len(e.schema))}
+func (e *edits) apply(body []byte) *pieces {
+	w := splice{rest: body, out: make([]byte, 0, len(body)+messagesSize(e.messages))}
 	if w.replace(`"messages":null`, `"messages":`) {
 		w.out = appendMessages(w.out, e.messages, e.nineLetters)
 	}
@@ -77,9 +89,9 @@ func (e *edits) apply(body []byte) []byte {
 		w.replace(`"stream":false`, `"stream":true,"stream_options":{"include_usage":true}`)
 	}
 	if e.schema != nil && w.replace(e.place.text, e.place.instead) {
-		w.out = append(w.out, e.schema...)
+		return &pieces{w.out, e.schema, w.rest}
 	}
-	return append(w.out, w.rest...)
+	return &pieces{append(w.out, w.rest...)}
 }
 
 // splice is a body on its way from the vendor's form to the one that is sent.
