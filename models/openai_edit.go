@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 )
 
 // edits are what a body has to say that the vendor's types cannot, or only at the
@@ -15,6 +16,7 @@ import (
 // numbers, then the format, then the tools.
 type edits struct {
 	messages    []Message
+	prelude     *prelude
 	nineLetters bool // ids of calls
 	schema      json.RawMessage
 	place       schemaPlace
@@ -64,23 +66,49 @@ func edit(req *http.Request) (streams bool, err error) {
 	return e.stream != noStream, nil
 }
 
-// pieces are a body. Calls that wait for their answers share the largest piece, the
-// schema.
-type pieces [3][]byte
+// pieces are a body. Calls that wait for their answers share the largest ones, the
+// prompt and the schema.
+type pieces [][]byte
 
-func (p *pieces) reader() io.ReadCloser {
-	return io.NopCloser(io.MultiReader(bytes.NewReader(p[0]), bytes.NewReader(p[1]), bytes.NewReader(p[2])))
+// reader reads them all. [io.MultiReader] would make a buffer for each body.
+func (p pieces) reader() io.ReadCloser {
+	return io.NopCloser(&piecesReader{rest: slices.Clone(p)})
 }
 
-func (p *pieces) size() int64 {
-	return int64(len(p[0]) + len(p[1]) + len(p[2]))
+func (p pieces) size() (n int64) {
+	for _, piece := range p {
+		n += int64(len(piece))
+	}
+	return n
+}
+
+type piecesReader struct{ rest pieces }
+
+func (r *piecesReader) Read(dst []byte) (n int, err error) {
+	for len(r.rest) > 0 && n < len(dst) {
+		read := copy(dst[n:], r.rest[0])
+		n += read
+		if r.rest[0] = r.rest[0][read:]; len(r.rest[0]) == 0 {
+			r.rest = r.rest[1:]
+		}
+	}
+	if n == 0 && len(dst) > 0 {
+		return 0, io.EOF
+	}
+	return n, nil
 }
 
 // apply goes through body once, in the order of the places.
-func (e *edits) apply(body []byte) *pieces {
-	w := splice{rest: body, out: make([]byte, 0, len(body)+messagesSize(e.messages))}
-	if w.replace(`"messages":null`, `"messages":`) {
-		w.out = appendMessages(w.out, e.messages, e.nineLetters)
+func (e *edits) apply(body []byte) pieces {
+	w := splice{rest: body, done: make(pieces, 0, 5)}
+	if w.replace(`"messages":null`, `"messages":[`) {
+		messages, opened := e.messages, false
+		if len(messages) > 0 && messages[0].Role == System && !messages[0].isEmpty() {
+			w.share(e.prelude.of(&messages[0]))
+			messages, opened = messages[1:], true
+		}
+		w.out = slices.Grow(w.out, messagesSize(messages)+len(w.rest))
+		w.out = append(appendMessages(w.out, messages, opened, e.nineLetters), ']')
 	}
 	switch e.stream {
 	case plainStream:
@@ -89,13 +117,22 @@ func (e *edits) apply(body []byte) *pieces {
 		w.replace(`"stream":false`, `"stream":true,"stream_options":{"include_usage":true}`)
 	}
 	if e.schema != nil && w.replace(e.place.text, e.place.instead) {
-		return &pieces{w.out, e.schema, w.rest}
+		w.share(e.schema)
 	}
-	return &pieces{append(w.out, w.rest...)}
+	return append(w.done, w.out, w.rest)
 }
 
 // splice is a body on its way from the vendor's form to the one that is sent.
-type splice struct{ out, rest []byte }
+type splice struct {
+	done      pieces
+	out, rest []byte
+}
+
+// share puts in what others have, too.
+func (w *splice) share(piece []byte) {
+	w.done = append(w.done, w.out, piece)
+	w.out = nil
+}
 
 // replace copies up to the place and writes another text in its stead. Without such
 // a place it does nothing, and is false.
