@@ -132,7 +132,7 @@ func (i *Inbox) Claim(ctx context.Context, lane Lane) (*Hold, error) {
 	keys, part := lane.keys(), &i.parts[lane.key.partition]
 	c := callOf(claimScript, "5", 8)
 	c.args = append(c.args, keys.queue, keys.lease, part.leases, part.fence, keys.journal,
-		keys.lane, i.owner+"."+strconv.FormatUint(i.claims.Add(1), 10), i.lease)
+		keys.lane, i.caller(), i.lease)
 	sent := i.now()
 	if err := i.do(ctx, "claim a lane", &c); err != nil {
 		return nil, err
