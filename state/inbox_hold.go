@@ -38,10 +38,10 @@ type Hold struct {
 	keys    laneKeys
 	fence   any // as an argument
 	item    Item
-	expires atomic.Int64  // by the inbox's clock, ns
-	ending  atomic.Bool   // the lane is being given up: a refused renewal says nothing
-	lost    bool          // by another's having the lane; under the inbox's mu
-	onLost  func()        // the same
+	expires atomic.Int64 // by the inbox's clock, ns
+	ending  atomic.Bool  // the lane is being given up: a refused renewal says nothing
+	lost    bool         // by another's having the lane; under the inbox's mu
+	onLost  func()       // the same
 }
 
 // hold notes that this replica has a lane, since a request was sent.
