@@ -146,12 +146,12 @@ func (b *Bot) accept(w http.ResponseWriter, r *http.Request, d delivery) error {
 		t.log().Debug().Msg("no route")
 		return nobodyAnswers(a).write(w)
 	}
-	var here *waiter
+	var told <-chan []byte
 	if t.awaited {
-		here = b.waiters.add(t.ID, t.replies)
+		told = b.waiters.add(t.ID)
 		defer b.waiters.remove(t.ID)
 	}
-	q, log := request{a, t.replies, laneOf(t), t.awaited}, t.log() // the turn is not ours once it has begun
+	q, log := request{a, laneOf(t), t.awaited, t.replies != nil}, t.log() // the turn is not ours once it has begun
 	receipt, err := b.enqueue(r.Context(), t, d.raw)
 	if err != nil {
 		return err
@@ -164,7 +164,7 @@ func (b *Bot) accept(w http.ResponseWriter, r *http.Request, d delivery) error {
 		w.WriteHeader(http.StatusOK)
 		return nil
 	}
-	return b.respond(w, r, q, receipt.Turn, here)
+	return b.respond(w, r, q, receipt.Turn, told)
 }
 
 // answers reports whether any route takes the activity. One that panics does: its turn
