@@ -22,19 +22,13 @@ func (b *Bot) enqueueFollowing(ctx context.Context, click *Turn, approval string
 		return "", err
 	}
 	t := b.newTurn(click.Activity)
-	t.resumes, t.awaited, t.replies, t.trace = approval, click.replies != nil, nil, traceparent(ctx)
-	if click.replies != nil && b.waiters.of(click.ID) != nil {
-		b.waiters.add(t.ID, click.replies)
-	}
+	t.resumes, t.awaited, t.trace = approval, t.replies != nil, traceparent(ctx)
 	t.vouch(click.signed)
 	i := item{Version: itemVersion, Approval: approval, Awaited: t.awaited, Signed: t.signed, Trace: t.trace, Activity: raw}
 	receipt, err := b.submit(ctx, t, state.Entry{
 		Lane: conversationLane(click.Activity), Turn: t.ID, Body: i.encode(),
 		Duplicates: []state.Duplicate{{ID: "decision\n" + approval + "\n" + click.ID}}, Save: []*state.Scope{doc}, Unbounded: true,
 	})
-	if err != nil || receipt.Duplicate {
-		b.waiters.remove(t.ID)
-	}
 	return receipt.Turn, err
 }
 
@@ -43,7 +37,6 @@ func (b *Bot) enqueueFollowing(ctx context.Context, click *Turn, approval string
 // decided has begun in another turn, or the approval is gone.
 func (b *Bot) become(ctx context.Context, t *Turn, before *journal) error {
 	t.click = t.Activity
-	t.replies = b.waiters.repliesOf(t.ID)
 	message := *t.click // if all else fails, who clicked is told
 	message.Type, message.Value = activity.Message, nil
 	t.Activity = &message

@@ -16,37 +16,33 @@ import (
 )
 
 const (
-	// expectRepliesWithin is when the answer to expectReplies leaves with the
-	// replies that are there: the caller gives up after 15 s.
+	// expectRepliesWithin is how long expectReplies waits for the replies of its turn:
+	// the caller gives up after 15 s.
 	expectRepliesWithin = 14 * time.Second
-	// invokeWithin is how long an invoke waits for its turn. The same invoke, sent
-	// again, goes on waiting for the same turn.
+	// invokeWithin is how long an invoke waits for its turn.
 	invokeWithin = 10 * time.Second
 	// askEvery is how often Redis is asked for an answer that another process works on.
 	askEvery = 250 * time.Millisecond
 )
 
-// errLateAnswer is an answer that is not there in time.
+// errLateAnswer is an answer that is not there in time. The turn goes on, and the same
+// request, sent again, waits for it again.
 var errLateAnswer = &StatusError{Status: http.StatusServiceUnavailable, RetryAfter: time.Second, Err: errors.New("the answer takes too long")}
 
 // waiters are the requests of this process that wait for the answer of a turn.
 type waiters struct {
 	mu     sync.Mutex
-	byTurn map[string]*waiter
+	byTurn map[string]chan []byte
 }
 
-type waiter struct {
-	answer  chan []byte
-	replies *replies // what the request answers with when it can wait no longer
-}
+func newWaiters() *waiters { return &waiters{byTurn: map[string]chan []byte{}} }
 
-func newWaiters() *waiters { return &waiters{byTurn: map[string]*waiter{}} }
-
-// add is called before the turn can begin, remove when nobody waits any more.
-func (w *waiters) add(turn string, in *replies) *waiter {
-	one := &waiter{answer: make(chan []byte, 1), replies: in}
+// add returns where the answer comes, if the turn ends in this process and behind this
+// call. Who adds removes.
+func (w *waiters) add(turn string) (told <-chan []byte) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	one := make(chan []byte, 1)
 	w.byTurn[turn] = one
 	return one
 }
@@ -57,30 +53,12 @@ func (w *waiters) remove(turn string) {
 	delete(w.byTurn, turn)
 }
 
-// repliesOf returns where the replies of the turn go, nil when nobody here waits
-// for them.
-func (w *waiters) repliesOf(turn string) *replies {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if one := w.byTurn[turn]; one != nil {
-		return one.replies
-	}
-	return nil
-}
-
-// of returns who waits for the turn here, nil when nobody does.
-func (w *waiters) of(turn string) *waiter {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.byTurn[turn]
-}
-
 // tell gives the answer to who waits for it here.
 func (w *waiters) tell(turn string, answer []byte) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if one := w.byTurn[turn]; one != nil {
-		one.answer <- answer // a turn ends once
+		one <- answer // a turn ends once
 		delete(w.byTurn, turn)
 	}
 }
@@ -103,7 +81,7 @@ func (t *Turn) encodeAnswer() ([]byte, error) {
 		return nil, err
 	}
 	if t.replies != nil {
-		if a.Body, err = json.Marshal(map[string]any{"activities": t.replies.all()}); err != nil {
+		if a.Body, err = json.Marshal(map[string]any{"activities": t.replies}); err != nil {
 			return nil, fmt.Errorf("write the answer: %w", err)
 		}
 	}
@@ -139,32 +117,34 @@ func (t *Turn) give(a *answer) {
 // request is what a delivery asks for beside being handled.
 type request struct {
 	activity *activity.Activity
-	replies  *replies // they travel in the response; nil: through the channel
 	lane     state.Lane
 	awaits   bool // the answer of the turn
+	replies  bool // they travel in the response
 }
 
 // respond waits for the answer of the turn and writes it. The turn is the first that
-// its activity came with; here is where this process tells it, if it does.
-func (b *Bot) respond(w http.ResponseWriter, r *http.Request, q request, turn string, here *waiter) error {
+// its activity came with; told is where this process tells its answer, if it does. An
+// invoke and a request that expects replies are answered with that or not at all, so
+// that they get the same answer however often they come.
+func (b *Bot) respond(w http.ResponseWriter, r *http.Request, q request, turn string, told <-chan []byte) error {
 	within := b.cfg.AckTimeout
 	switch {
 	case q.activity.Type == activity.Invoke:
 		within = max(within, invokeWithin)
-	case q.replies != nil:
+	case q.replies:
 		within = expectRepliesWithin
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), within)
 	defer cancel()
-	a, err := b.await(ctx, q.lane, turn, here)
+	a, err := b.await(ctx, q.lane, turn, told)
+	if err == nil && q.replies && a.Follows != "" {
+		told = b.waiters.add(a.Follows)
+		defer b.waiters.remove(a.Follows)
+		a, err = b.await(ctx, conversationLane(q.activity), a.Follows, told)
+	}
 	switch {
-	case err != nil && q.activity.Type == activity.Invoke:
+	case err != nil && (q.replies || q.activity.Type == activity.Invoke):
 		return err
-	case err != nil && q.replies != nil, a.Follows != "" && q.replies != nil:
-		if a.Follows != "" {
-			_, _ = b.await(ctx, conversationLane(q.activity), a.Follows, b.waiters.of(a.Follows)) // it answers with what is there
-		}
-		return InvokeResponse{Body: map[string]any{"activities": q.replies.take()}}.write(w)
 	case err != nil || len(a.Body) == 0:
 		return InvokeResponse{Status: a.Status}.write(w)
 	}
@@ -172,12 +152,8 @@ func (b *Bot) respond(w http.ResponseWriter, r *http.Request, q request, turn st
 }
 
 // await returns the answer of a turn. Another process may be at work on it.
-func (b *Bot) await(ctx context.Context, lane state.Lane, turn string, here *waiter) (a answer, err error) {
+func (b *Bot) await(ctx context.Context, lane state.Lane, turn string, told <-chan []byte) (a answer, err error) {
 	var raw []byte
-	var told chan []byte
-	if here != nil {
-		told = here.answer
-	}
 	ticker := time.NewTicker(askEvery)
 	defer ticker.Stop()
 	for raw == nil {

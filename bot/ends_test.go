@@ -86,7 +86,7 @@ func TestStateThatIsNotKeptAliveCostsNoOtherTurn(t *testing.T) {
 	addTally(b, "count", ofConversation)
 	r := b.addReplica(impatient)
 	r.meet()
-	b.age("/users/")
+	b.neglect("/users/")
 	b.model.Says(plan(say("Wait."), do("slow", `{}`), do("count", `{}`)), plan(say("I am here.")))
 	r.say("go")
 	b.expect("Wait.")
@@ -107,8 +107,8 @@ func (r *replica) meet() {
 	r.expect("Mia.")
 }
 
-// age makes documents look as if they were written long ago.
-func (b *bundle) age(part string) {
+// neglect makes documents look as if they were written long ago.
+func (b *bundle) neglect(part string) {
 	b.Helper()
 	const written = len("planbot/1 ") + 26 + 1
 	aged := 0
@@ -236,7 +236,7 @@ func TestAFailureToSaveIsToldWhenSomethingWasDone(t *testing.T) {
 
 type hoard struct{ Text string }
 
-// TestATurnThatCannotBeEndedIsParked, once, and who waits gets what there is.
+// TestATurnThatCannotBeEndedIsParked, once, and who waits for its answer is told.
 func TestATurnThatCannotBeEndedIsParked(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -249,8 +249,7 @@ func TestATurnThatCannotBeEndedIsParked(t *testing.T) {
 		return nil
 	}
 	b.bot.OnCommand("talk", chatty)
-	got := b.deliver(event{"text": "talk", "deliveryMode": "expectReplies"})
-	if got.status != http.StatusOK || !strings.Contains(got.body, "put it aside") {
+	if got := b.deliver(event{"text": "talk", "deliveryMode": "expectReplies"}); got.status != http.StatusInternalServerError {
 		t.Errorf("answered with %d and %d bytes", got.status, len(got.body))
 	}
 	b.model.Says(plan(say("Still here.")))

@@ -74,7 +74,7 @@ func (t *Turn) journal() ([]byte, error) {
 		j.Run, faults[1] = t.run.progress()
 	}
 	if t.replies != nil {
-		j.Replies, faults[2] = encodeAll(t.replies.all())
+		j.Replies, faults[2] = encodeAll(*t.replies)
 	}
 	if t.scopes != nil { // else nothing of it is saved
 		j.User, faults[3] = t.User.MarkChanges()

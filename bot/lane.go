@@ -85,13 +85,7 @@ func (b *Bot) attend(hold *state.Hold, t *Turn) (more bool) {
 		}
 	}
 	t.hold, t.lane = hold, lane
-	go func() {
-		select {
-		case <-hold.Lost():
-			release()
-		case <-lane.Done():
-		}
-	}()
+	hold.OnLost(release)
 	logged := t.log().WithContext(ctx)
 	if fault != nil {
 		return b.leave(logged, t, &parkError{reason: fault.Error()})
@@ -119,8 +113,9 @@ func (b *Bot) park(ctx context.Context, hold *state.Hold, turn, reason string, a
 	defer cancel()
 	waits := time.Since(hold.Item().Accepted)
 	more, err := hold.Park(ctx, reason, answer)
-	if errors.Is(err, state.ErrTooLarge) && answer != nil { // who waits for it gets what there is
-		more, err = hold.Park(ctx, reason, nil)
+	if errors.Is(err, state.ErrTooLarge) && answer != nil { // it is the answer that is
+		answer = []byte(`{"status":500}`)
+		more, err = hold.Park(ctx, reason, answer)
 	}
 	if err != nil {
 		b.cfg.Log.Error().Err(err).Str("turn", turn).Msg("turn not parked")

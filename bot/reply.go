@@ -2,10 +2,7 @@ package bot
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"slices"
-	"sync"
 
 	"github.com/planbot-go/planbot/activity"
 )
@@ -42,7 +39,7 @@ func (t *Turn) message(text string) *activity.Activity {
 // Send saves what the turn changed and then sends the activities, in order. It
 // is for cards and the like; [Turn.Say] and [Turn.Tell] are for texts. When the
 // process is killed meanwhile, another one sends what is left, and the handler that
-// called Send is not run again.
+// called Send is not run again. Once the first has begun to leave, ctx does not end it.
 func (t *Turn) Send(ctx context.Context, activities ...*activity.Activity) error {
 	t.outbox = &outbox{list: activities, Begun: 1}
 	if err := t.outbox.encode(); err != nil {
@@ -52,7 +49,7 @@ func (t *Turn) Send(ctx context.Context, activities ...*activity.Activity) error
 		t.outbox = nil
 		return err
 	}
-	return t.dispatch(ctx)
+	return t.dispatch(t.lasting(ctx))
 }
 
 // send answers the turn's activity, or speaks into its conversation when there
@@ -68,44 +65,15 @@ func (t *Turn) send(ctx context.Context, a *activity.Activity) (id string, err e
 // sendError is a reply that could not be sent.
 type sendError struct{ error }
 
-// errLate is a reply to a request that was answered already.
-var errLate = errors.New("the request that expected replies was answered already")
-
 func (e *sendError) Unwrap() error { return e.error }
 
-// replies collects what a turn sends when its replies travel in the response.
-type replies struct {
-	mu    sync.Mutex
-	list  []*activity.Activity
-	taken bool
-}
+// replies are what a turn sent, when that is its answer.
+type replies []*activity.Activity
 
-// add keeps replies. It reports false when the response has left already.
-func (r *replies) add(list ...*activity.Activity) bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.taken {
-		return false
-	}
+func (r *replies) add(list ...*activity.Activity) {
 	for _, a := range list {
 		out := *a
 		out.ServiceURL = "" // the caller knows
-		r.list = append(r.list, &out)
+		*r = append(*r, &out)
 	}
-	return true
-}
-
-// take returns the replies for the response; none can be added any more.
-func (r *replies) take() []*activity.Activity {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.taken = true
-	return append([]*activity.Activity{}, r.list...)
-}
-
-// all returns the replies so far.
-func (r *replies) all() []*activity.Activity {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return slices.Clone(r.list)
 }

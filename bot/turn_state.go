@@ -106,25 +106,15 @@ func (t *Turn) finish(ctx context.Context) (more bool, err error) {
 		return false, err
 	}
 	for again := true; again; {
-		more, err = t.end(ctx, answer)
+		err = t.merging(ctx, func() (err error) {
+			more, err = t.hold.Finish(ctx, answer, t.scopes...)
+			return err
+		})
 		again = errors.Is(err, state.ErrUnavailable) && len(t.Sent) > 0 && ctx.Err() == nil
 	}
 	if err == nil {
 		t.bot.waiters.tell(t.ID, answer)
 	}
-	return more, err
-}
-
-// end is one try at the step that ends the turn.
-func (t *Turn) end(ctx context.Context, answer []byte) (more bool, err error) {
-	err = t.merging(ctx, func() (err error) {
-		more, err = t.hold.Finish(ctx, answer, t.scopes...)
-		if err != nil && t.hold.Item().Turn != t.ID { // the lane is at the next one: it is about something else
-			zerolog.Ctx(ctx).Warn().Err(err).Msg("turn ended, but not all of its state was written")
-			return nil
-		}
-		return err
-	})
 	return more, err
 }
 

@@ -1,10 +1,10 @@
 package bot
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"mime"
 	"net/http"
 	"strings"
@@ -109,7 +109,9 @@ func checkContentType(h http.Header) error {
 }
 
 func readBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
-	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, MaxBodyBytes))
+	const usual = 64 << 10
+	buf := bytes.NewBuffer(make([]byte, 0, min(max(r.ContentLength, 0), usual)+bytes.MinRead))
+	_, err := buf.ReadFrom(http.MaxBytesReader(w, r.Body, MaxBodyBytes))
 	var tooLarge *http.MaxBytesError
 	switch {
 	case errors.As(err, &tooLarge):
@@ -117,7 +119,7 @@ func readBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 	case err != nil:
 		return nil, &StatusError{Status: http.StatusBadRequest, Err: err}
 	}
-	return body, nil
+	return buf.Bytes(), nil
 }
 
 func asStatus(err error) error {
@@ -144,12 +146,12 @@ func (b *Bot) accept(w http.ResponseWriter, r *http.Request, d delivery) error {
 		t.log().Debug().Msg("no route")
 		return nobodyAnswers(a).write(w)
 	}
-	var here *waiter
+	var told <-chan []byte
 	if t.awaited {
-		here = b.waiters.add(t.ID, t.replies)
+		told = b.waiters.add(t.ID)
 		defer b.waiters.remove(t.ID)
 	}
-	q, log := request{a, t.replies, laneOf(t), t.awaited}, t.log() // the turn is not ours once it has begun
+	q, log := request{a, laneOf(t), t.awaited, t.replies != nil}, t.log() // the turn is not ours once it has begun
 	receipt, err := b.enqueue(r.Context(), t, d.raw)
 	if err != nil {
 		return err
@@ -162,7 +164,7 @@ func (b *Bot) accept(w http.ResponseWriter, r *http.Request, d delivery) error {
 		w.WriteHeader(http.StatusOK)
 		return nil
 	}
-	return b.respond(w, r, q, receipt.Turn, here)
+	return b.respond(w, r, q, receipt.Turn, told)
 }
 
 // answers reports whether any route takes the activity. One that panics does: its turn

@@ -2,12 +2,13 @@
 -- lane to the caller if nobody has it.
 -- KEYS[1] queue  [2] lease  [3] leases  [4] ready  [5] depth  [6] fence
 -- KEYS[7 .. 6+n] what identifies the delivery  then the documents' keys
--- ARGV[1] lane  [2] turn  [3] body  [4] owner, '' not to take the lane
+-- ARGV[1] lane  [2] turn  [3] body  [4] owner, of this one call, '' not to take the lane
 -- ARGV[5] length of the lease, ms  [6] how long the queue may get, 0: any length
 -- ARGV[7] n  [8 .. 7+n] how long to remember it, s  then the documents, see docs.lua
 -- Returns {1, fence, accepted in ms} taken, {2} queued, {3, turn} a duplicate of
 -- that turn, {4} full, {5, numbers of documents...} these have another version.
--- A repeated call with the same turn gives the same answer.
+-- A repeated call of the same owner gives the same answer; of another one with the
+-- same turn, {2}: it is kept, and the lane is whose it was.
 local n = tonumber(ARGV[7])
 local again = false
 for i = 7, 6 + n do

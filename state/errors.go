@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/redis/go-redis/v9"
 )
@@ -116,7 +117,21 @@ func isUnavailable(err error) bool {
 	if !errors.As(err, &answer) || errors.Is(err, redis.Nil) {
 		return true
 	}
-	return slices.ContainsFunc(notNow, func(p string) bool { return redis.HasErrorPrefix(err, p) })
+	within := withinScript(answer)
+	return slices.ContainsFunc(notNow, func(p string) bool {
+		return redis.HasErrorPrefix(err, p) || strings.HasPrefix(within, p)
+	})
+}
+
+// withinScript is what a command of a script was answered, where the server, like
+// Redis before 7, puts a text of its own around that; else "".
+func withinScript(answer redis.Error) string {
+	text := answer.Error()
+	if !strings.HasPrefix(text, "ERR Error running script") {
+		return ""
+	}
+	_, within, _ := strings.Cut(text, ": -")
+	return within
 }
 
 func isMoved(err error) bool {

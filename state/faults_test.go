@@ -190,6 +190,11 @@ func TestAnswersThatMeanUnavailable(t *testing.T) {
 		"NOAUTH Authentication required.":                         true,
 		"ERR max number of clients reached":                       true,
 		"ERR Error running script":                                false,
+		// Redis 6.2, where a command of a script met it.
+		"ERR Error running script (call to f_beef): @user_script:1: @user_script: 1: -OOM command not allowed when used memory > 'maxmemory'.": true,
+		"ERR Error running script (call to f_beef): @user_script:1: @user_script: 1: -READONLY You can't write against a read only replica.":   true,
+		"ERR Error running script (call to f_beef): @user_script:1: @user_script: 1: -WRONGTYPE Operation against a key":                       false,
+		"ERR unknown command with : -OOM": false,
 	} {
 		r := openEmbedded(t, state.Config{})
 		s := load(t, r, key)

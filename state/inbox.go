@@ -91,7 +91,7 @@ type Inbox struct {
 	lease   any    // ms, as an argument
 	started time.Time
 	parts   [partitions]partitionKeys
-	claims  atomic.Uint64
+	callers atomic.Uint64
 
 	waiting                     atomic.Int64
 	takeovers, lost, duplicates atomic.Uint64
@@ -204,6 +204,12 @@ func (i *Inbox) fits(lane Lane, bytes, limit int) error {
 		return &TooLargeError{Key: lane.key, Size: bytes, Limit: limit}
 	}
 	return nil
+}
+
+// caller names a call that may take a lane: when Redis is asked again, since an
+// answer got lost, it gives the lane to that call and to no other of this process.
+func (i *Inbox) caller() string {
+	return i.owner + "." + strconv.FormatUint(i.callers.Add(1), 10)
 }
 
 // checkTurn refuses ids that would not be found again.

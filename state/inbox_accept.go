@@ -31,7 +31,7 @@ type Duplicate struct {
 // Entry is what [Inbox.Accept] takes in.
 type Entry struct {
 	Lane       Lane
-	Turn       string      // id of the turn, made by the caller; the same call may be repeated with it
+	Turn       string      // id of the turn, made by the caller; an entry that is accepted again with it is kept once
 	Body       []byte      // JSON
 	Duplicates []Duplicate // any of them known: a duplicate. None: never
 	Take       bool        // take the lane if nobody has it
@@ -54,7 +54,8 @@ type Receipt struct {
 // Nil means that it is kept until it is done with. Errors: [ErrFull]; a
 // [ConflictError] of the documents, a [TooLargeError], [ErrKey], after which
 // nothing was done; [ErrUnavailable] and the context's, after which it is not
-// known: the same entry may be tried again.
+// known: the same entry may be tried again. One that was accepted before is kept
+// once, and gives the lane to the call that took it only.
 func (i *Inbox) Accept(ctx context.Context, e Entry) (Receipt, error) {
 	docs, err := i.checkEntry(e)
 	if err != nil {
@@ -125,7 +126,7 @@ func (i *Inbox) acceptCall(e *Entry, keys laneKeys, docs *group) call {
 	docs.addKeys()
 	owner := ""
 	if e.Take {
-		owner = i.owner
+		owner = i.caller()
 	}
 	docs.args = append(docs.args, keys.lane, e.Turn, e.Body, owner, i.lease, i.room(e), n)
 	for _, d := range duplicates {

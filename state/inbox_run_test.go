@@ -124,6 +124,8 @@ func TestLost(t *testing.T) {
 		first, down := replica(t, r, state.InboxConfig{})
 		second, _ := replica(t, r, state.InboxConfig{})
 		h := accept(t, first, entry("hello")).Hold
+		lost := make(chan struct{})
+		h.OnLost(func() { close(lost) })
 		down.lasts.Store(true)
 		claimed := claims(t, second)
 		next := <-claimed
@@ -131,12 +133,12 @@ func TestLost(t *testing.T) {
 			t.Errorf("the lane is another's and the hold says %v", err)
 		}
 		select {
-		case <-h.Lost():
+		case <-lost:
 			t.Error("who told it?")
 		default:
 		}
 		down.lasts.Store(false)
-		<-h.Lost()
+		<-lost
 		if n := first.Stats().Lost; n != 1 {
 			t.Errorf("%d lost", n)
 		}
@@ -527,4 +529,40 @@ func (l *safeLog) String() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.text.String()
+}
+
+// Redis takes an entry in and all its answers get lost, so that the channel hears
+// 503: the entry is kept all the same, is done, and the channel's next try is known.
+func TestAcceptedUnheard(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r := openEmbedded(t, state.Config{})
+		state.LoadScripts(t, r)
+		deaf, other := r.Twin(t), r.Twin(t)
+		w := &wire{lose: func(run func() error) error { return cmp.Or(run(), io.ErrUnexpectedEOF) }}
+		deaf.AddHook(w)
+		first, second := openInbox(t, deaf, state.InboxConfig{}), openInbox(t, other, state.InboxConfig{})
+		e := entry("hello")
+		e.Duplicates = []state.Duplicate{{ID: "activity"}}
+		if receipt, err := first.Accept(t.Context(), e); !errors.Is(err, state.ErrUnavailable) || receipt.Hold != nil {
+			t.Fatalf("%+v, %v", receipt, err)
+		}
+		again := entry("hello")
+		again.Duplicates = e.Duplicates
+		if receipt := accept(t, second, again); !receipt.Duplicate || receipt.Turn != e.Turn {
+			t.Errorf("the second delivery: %+v", receipt)
+		}
+		start := time.Now()
+		h := <-claims(t, second)
+		if took := time.Since(start); took > 10*time.Second {
+			t.Errorf("taken up after %v", took)
+		}
+		wantBody(t, h, "hello")
+		if more, err := h.Finish(t.Context(), []byte("answer")); more || err != nil {
+			t.Fatal(more, err)
+		}
+		if receipt := accept(t, second, again); !receipt.Duplicate || string(receipt.Answer) != "answer" {
+			t.Errorf("the third delivery: %+v", receipt)
+		}
+	})
 }

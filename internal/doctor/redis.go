@@ -27,8 +27,8 @@ type RedisSettings struct {
 const (
 	pings     = 5
 	slowRedis = 20 * time.Millisecond
-	// oldestMajor and oldestMinor are the first Redis with the commands that
-	// queues need (XAUTOCLAIM).
+	// oldestMajor and oldestMinor are the oldest Redis that the scripts were tried
+	// with; those before it get no fixes any more.
 	oldestMajor, oldestMinor = 6, 2
 )
 

@@ -21,11 +21,14 @@ func testLanes(t *testing.T, b *inboxBundle) {
 	b.finish(first, false)
 }
 
-// The same call again, as after an answer that got lost, has the same outcome.
+// The same entry again is kept once, and the lane is given to one call only, also
+// when both are of one process.
 func testAcceptedAgain(t *testing.T, b *inboxBundle) {
 	taken := b.entry("taken")
-	b.take(taken)
 	h := b.take(taken)
+	if receipt := b.accept(taken); receipt.Duplicate || receipt.Hold != nil || receipt.Turn != taken.Turn {
+		t.Errorf("an entry at work, again: %+v", receipt)
+	}
 	queued := b.entry("queued")
 	queued.Duplicates = []state.Duplicate{{ID: "activity"}}
 	for range 2 {
