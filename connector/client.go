@@ -143,6 +143,7 @@ func (c *Client) do(ctx context.Context, k call) ([]byte, error) {
 		if !again || sleep(ctx, delay) != nil {
 			return nil, err
 		}
+		retries(ctx)
 	}
 }
 
