@@ -83,13 +83,7 @@ func (b *Bot) attend(hold *state.Hold, t *Turn) (more bool) {
 		}
 	}
 	t.hold, t.lane = hold, ctx
-	go func() {
-		select {
-		case <-hold.Lost():
-			cancel()
-		case <-ctx.Done():
-		}
-	}()
+	hold.OnLost(cancel)
 	logged := t.log().WithContext(ctx)
 	if fault != nil {
 		return b.leave(logged, t, &parkError{reason: fault.Error()})

@@ -31,6 +31,7 @@ func TestMetrics(t *testing.T) {
 	b.say("fly")
 	b.expectFault("could not make a plan")
 	b.deliver(event{"from": event{"id": "28:bot"}, "text": "I am a bot"})
+	b.must(b.bot.Drain(t.Context())) // a turn is counted after it was answered
 	got := b.gather(registry)
 	delete(got, "planbot_queue_depth") // as of the last time that somebody counted
 	want := map[string]float64{

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -182,9 +183,9 @@ func TestARefusedNoticeComesBack(t *testing.T) {
 func TestANoticeThatIsRefusedForTooLongIsParked(t *testing.T) {
 	registry := prometheus.NewRegistry()
 	b := met(t, func(c *bot.Config) { c.Metrics = registry })
-	b.pass(-2 * time.Hour)
-	b.connector.Fails("", http.StatusInternalServerError)
+	b.connector.Fails("", http.StatusInternalServerError, http.StatusInternalServerError)
 	turn := b.notify(bot.Notice{To: mia, Text: "Refused."})
+	b.awayForLong()
 	parked := newYard(b).parked(1)
 	if parked[0].Turn != turn || !strings.Contains(parked[0].Reason, "did not take its message") {
 		t.Errorf("parked %+v", parked)
@@ -194,6 +195,23 @@ func TestANoticeThatIsRefusedForTooLongIsParked(t *testing.T) {
 		t.Errorf("metrics %v", got)
 	}
 }
+
+// awayForLong waits until a message to Mia is refused, and makes that long ago.
+func (b *bundle) awayForLong() {
+	b.Helper()
+	away := regexp.MustCompile(`"away":"[0-9]{4}`)
+	for deadline := time.Now().Add(10 * time.Second); time.Now().Before(deadline); time.Sleep(time.Millisecond) {
+		journal, _ := b.redis.Get(miasLane + "/journal")
+		if away.MatchString(journal) {
+			b.must(b.redis.Set(miasLane+"/journal", away.ReplaceAllString(journal, `"away":"2020`)))
+			return
+		}
+	}
+	b.Fatal("nothing was refused")
+}
+
+// miasLane is the key of the lane of Mia's own conversation.
+var miasLane = state.ConversationKey("msteams", "28:bot", "a:mia").Lane("").String()
 
 // TestANoticeToADeadConversationIsCounted, of those that wait for their time.
 func TestANoticeToADeadConversationIsCounted(t *testing.T) {

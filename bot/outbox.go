@@ -9,6 +9,7 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/rs/zerolog"
+	"go.opentelemetry.io/otel/trace"
 
 	"github.com/planbot-go/planbot/activity"
 	"github.com/planbot-go/planbot/connector"
@@ -20,25 +21,40 @@ const (
 	maxSends = 2
 	// sendWithin bounds one message, with the connector's own tries.
 	sendWithin = 3 * time.Minute
-	// A channel that is away is tried again after a tenth of the time that the turn
-	// waits for it by now, within these bounds, and no longer than an hour.
+	// A channel that is away is tried again after a tenth of the time that it has been
+	// away for the message, within these bounds, and no longer than an hour.
 	leastDelay, mostDelay = 2 * time.Second, time.Minute
 	sendFor               = time.Hour
 )
 
 // outbox is what one call of [Turn.Send] sends. What the journal says of it is
-// written before each message leaves.
+// written before each message leaves. From then on the turn's own time does not matter
+// any more: what it has done is to be told.
 type outbox struct {
 	Messages []jsontext.Value `json:"messages"`
 	Next     int              `json:"next,omitempty"`  // the one that is being sent
 	Begun    int              `json:"begun,omitempty"` // how often that was begun without knowing the end
+	Away     time.Time        `json:"away,omitzero"`   // since when the channel has not taken it
 
 	list []*activity.Activity
 }
 
+// next goes on to the next message.
+func (o *outbox) next() { o.Next, o.Begun, o.Away = o.Next+1, 0, time.Time{} }
+
 func (o *outbox) encode() (err error) {
 	o.Messages, err = encodeAll(o.list)
 	return err
+}
+
+// lasting is ctx without the end of the turn's time: it ends when the lane is lost or
+// the turn is cut off.
+func (t *Turn) lasting(ctx context.Context) context.Context {
+	lasting := zerolog.Ctx(ctx).WithContext(t.lane)
+	if s := trace.SpanFromContext(ctx); s.IsRecording() {
+		lasting = trace.ContextWithSpan(lasting, s)
+	}
+	return lasting
 }
 
 // flush sends what another process left in the outbox. The message that was on its
@@ -48,9 +64,9 @@ func (t *Turn) flush(ctx context.Context) error {
 	if o == nil {
 		return nil
 	}
+	ctx = t.lasting(ctx)
 	if o.Begun >= maxSends {
-		zerolog.Ctx(ctx).Warn().Int("message", o.Next).Msg("a message that was begun twice is not sent again")
-		o.Next, o.Begun = o.Next+1, 0
+		t.takeAsSent(ctx)
 	}
 	if o.Next < len(o.list) {
 		o.Begun++
@@ -72,33 +88,57 @@ func (t *Turn) dispatch(ctx context.Context) error {
 				return err
 			}
 		}
-		if err := t.deliver(ctx, o.list[o.Next]); err != nil {
+		err := t.deliver(ctx, o.list[o.Next])
+		switch {
+		case err == nil:
+			t.gotFurther()
+			o.next()
+		case errors.Is(err, connector.ErrNoAnswer) && o.Begun >= maxSends:
+			t.takeAsSent(ctx)
+		default:
 			return t.undelivered(ctx, err)
 		}
-		t.gotFurther()
-		o.Next, o.Begun = o.Next+1, 0
 	}
 	t.outbox = nil
 	return nil
 }
 
+// takeAsSent goes on behind a message that was sent twice without an answer: it may
+// have arrived twice, and a third one would not tell.
+func (t *Turn) takeAsSent(ctx context.Context) {
+	zerolog.Ctx(ctx).Warn().Int("message", t.outbox.Next).Msg("nobody answered a message that was sent twice, it may have arrived")
+	t.bot.meter.reply("unsure")
+	t.Sent = append(t.Sent, "")
+	t.gotFurther()
+	t.outbox.next()
+}
+
 // undelivered says what becomes of a message that was not delivered: when the channel
 // is away, the turn waits for it and goes on later, with nothing out of order.
 func (t *Turn) undelivered(ctx context.Context, err error) error {
+	o := t.outbox
 	if !t.comesBack(err) {
 		t.bot.meter.reply("failed")
 		t.outbox = nil
 		t.retire(ctx, err)
 		return err
 	}
-	waited := time.Since(t.hold.Item().Accepted)
+	if !errors.Is(err, connector.ErrNoAnswer) {
+		o.Begun = 0 // it is known not to have arrived
+	}
+	if o.Away.IsZero() {
+		o.Away = time.Now().UTC()
+	}
+	waited := time.Since(o.Away)
+	if waited > sendFor {
+		o.Away = time.Time{} // when an operator has it tried again, it has that time anew
+	}
+	if err := t.save(ctx); err != nil {
+		return err
+	}
 	if waited > sendFor {
 		t.bot.meter.reply("given_up")
 		return &parkError{reason: "the channel did not take its message for " + sendFor.String(), err: err}
-	}
-	t.outbox.Begun = 0 // only processes that end while they send leave it open what became of that
-	if err := t.save(ctx); err != nil {
-		return err
 	}
 	t.bot.meter.reply("retried")
 	return &laterError{after: min(max(waited/10, leastDelay), mostDelay), err: err}
@@ -122,7 +162,7 @@ func (t *Turn) comesBack(err error) bool {
 	case errors.As(err, &noToken):
 		return noToken.Status == 0 || noToken.Status == http.StatusTooManyRequests || noToken.Status >= http.StatusInternalServerError
 	}
-	return true // no answer came
+	return true // nobody answered
 }
 
 // deliver sends one message. It may take longer than the turn, but not go on when
@@ -140,7 +180,7 @@ func (t *Turn) deliver(ctx context.Context, a *activity.Activity) error {
 	}
 	began := time.Now()
 	_, s := step(ctx, "send")
-	lasting, cancel := context.WithTimeout(s.in(zerolog.Ctx(ctx).WithContext(t.lane)), sendWithin)
+	lasting, cancel := context.WithTimeout(t.lasting(s.in(ctx)), sendWithin)
 	defer cancel()
 	lasting = connector.OnRetry(lasting, func() { t.bot.meter.reply("retried") })
 	id, err := t.send(lasting, a)

@@ -39,7 +39,7 @@ func (t *Turn) message(text string) *activity.Activity {
 // Send saves what the turn changed and then sends the activities, in order. It
 // is for cards and the like; [Turn.Say] and [Turn.Tell] are for texts. When the
 // process is killed meanwhile, another one sends what is left, and the handler that
-// called Send is not run again.
+// called Send is not run again. Once the first has begun to leave, ctx does not end it.
 func (t *Turn) Send(ctx context.Context, activities ...*activity.Activity) error {
 	t.outbox = &outbox{list: activities, Begun: 1}
 	if err := t.outbox.encode(); err != nil {
@@ -49,7 +49,7 @@ func (t *Turn) Send(ctx context.Context, activities ...*activity.Activity) error
 		t.outbox = nil
 		return err
 	}
-	return t.dispatch(ctx)
+	return t.dispatch(t.lasting(ctx))
 }
 
 // send answers the turn's activity, or speaks into its conversation when there

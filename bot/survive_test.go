@@ -321,8 +321,8 @@ func TestAChannelThatIsAwayGetsItsRepliesLater(t *testing.T) {
 	b.connector.None(t)
 }
 
-// TestAReplyIsNotGivenUpBecauseNobodyAnswers: it may arrive twice, never not at all.
-func TestAReplyIsNotGivenUpBecauseNobodyAnswers(t *testing.T) {
+// TestAReplyWaitsForAChannelThatCannotBeReached: it has certainly not arrived.
+func TestAReplyWaitsForAChannelThatCannotBeReached(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	dead := &deadLine{left: 2}
@@ -333,7 +333,7 @@ func TestAReplyIsNotGivenUpBecauseNobodyAnswers(t *testing.T) {
 	b.connector.None(t)
 }
 
-// deadLine breaks the first connections.
+// deadLine refuses the first connections.
 type deadLine struct {
 	mu   sync.Mutex
 	left int
@@ -344,7 +344,7 @@ func (d *deadLine) RoundTrip(r *http.Request) (*http.Response, error) {
 	defer d.mu.Unlock()
 	if strings.HasPrefix(r.URL.Path, "/v3/") && d.left > 0 {
 		d.left--
-		return nil, syscall.ECONNRESET
+		return nil, syscall.ECONNREFUSED
 	}
 	return http.DefaultTransport.RoundTrip(r)
 }

@@ -8,8 +8,10 @@ import (
 	"fmt"
 	"maps"
 	"net/http"
+	"net/http/httptrace"
 	"net/url"
 	"strings"
+	"sync/atomic"
 	"time"
 	"unicode"
 
@@ -64,7 +66,7 @@ type Config struct {
 // [activity.Activity.Reference] gives it; its service URL must be one of
 // Config.Hosts, else the error wraps [ErrHostNotAllowed] and nothing was sent.
 // An answer that is no success is an [*Error], a token that cannot be had a
-// [*TokenError].
+// [*TokenError]; what wraps [ErrNoAnswer] may have arrived.
 type Client struct {
 	cfg    Config
 	header http.Header // of every call; its values are shared, so they are never changed
@@ -134,15 +136,21 @@ func (c *Client) do(ctx context.Context, k call) ([]byte, error) {
 		return nil, fmt.Errorf("%s: %w", k.op(), err)
 	}
 	tries := newAttempts(ctx, c.cfg)
+	unsure := false
 	for {
 		reply, err := c.try(ctx, k, target, tries.end)
 		if err == nil {
 			return reply, nil
 		}
+		unanswered := errors.Is(err, ErrNoAnswer)
 		delay, again := tries.next(ctx, err)
 		if !again || sleep(ctx, delay) != nil {
+			if unsure && !unanswered {
+				err = fmt.Errorf("%w; to a try before that %w", err, ErrNoAnswer)
+			}
 			return nil, err
 		}
+		unsure = unsure || unanswered
 		retries(ctx)
 	}
 }
@@ -179,12 +187,17 @@ func (c *Client) try(ctx context.Context, k call, target string, end time.Time) 
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", k.op(), err)
 	}
+	var made atomic.Bool
+	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{WroteHeaders: func() { made.Store(true) }})
 	req, err := http.NewRequestWithContext(ctx, k.method, target, bytes.NewReader(k.body))
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", k.op(), err)
 	}
 	c.setHeaders(req, k, token)
 	res, err := c.cfg.Transport.RoundTrip(req)
+	if err != nil && made.Load() {
+		return nil, fmt.Errorf("%s: %w: %w", k.op(), ErrNoAnswer, err)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", k.op(), err)
 	}

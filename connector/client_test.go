@@ -569,3 +569,41 @@ func TestACallEndsWithItsContext(t *testing.T) {
 		}
 	})
 }
+
+// TestNoAnswerIsToldFromNoCall: only what was made may have arrived.
+func TestNoAnswerIsToldFromNoCall(t *testing.T) {
+	t.Parallel()
+	drop := func(w http.ResponseWriter, _ *http.Request) {
+		conn, _, err := http.NewResponseController(w).Hijack()
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		_ = conn.Close()
+	}
+	r := newRest(t, drop)
+	if _, err := r.Send(t.Context(), r.ref, message()); !errors.Is(err, connector.ErrNoAnswer) {
+		t.Errorf("of an answer that broke off: %v", err)
+	}
+	refuses := func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusBadRequest) }
+	r.mu.Lock()
+	r.answer = func(w http.ResponseWriter, q *http.Request) {
+		drop(w, q)
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.answer = refuses
+	}
+	r.mu.Unlock()
+	var refused *connector.Error
+	if _, err := r.Send(t.Context(), r.ref, message()); !errors.Is(err, connector.ErrNoAnswer) || !errors.As(err, &refused) {
+		t.Errorf("of an answer that broke off, and then a refusal: %v", err)
+	}
+	if _, err := r.Send(t.Context(), r.ref, message()); errors.Is(err, connector.ErrNoAnswer) {
+		t.Errorf("of a refusal: %v", err)
+	}
+	r.Client.Close() // else what is left of a connection may take the call
+	r.Server.Close()
+	if _, err := r.Send(t.Context(), r.ref, message()); err == nil || errors.Is(err, connector.ErrNoAnswer) {
+		t.Errorf("of a server that is gone: %v", err)
+	}
+}

@@ -11,6 +11,11 @@ import (
 // were never reached.
 var ErrNoKeys = errors.New("no keys of the token issuer yet")
 
+// ErrNoAnswer is wrapped when a try of a call was made and no answer came: it may have
+// been taken. One that could not be made, say because there was no connection, does
+// not count. Which of the two it was is what the Transport tells [net/http/httptrace].
+var ErrNoAnswer = errors.New("no answer came")
+
 // AuthError is why the door stays shut. Its text is for the log: it holds
 // nothing of the token, and nothing of it belongs in a response.
 type AuthError struct {

@@ -24,6 +24,7 @@ type OpenAI struct {
 	timeout   time.Duration
 	grammars  bool   // it is a server that makes grammars of schemas
 	learned   memory // what the server was seen to take
+	prelude   prelude
 	totals    counters
 }
 

@@ -29,7 +29,6 @@ func newTransport() *http.Transport {
 		MaxIdleConnsPerHost: 1024,
 		IdleConnTimeout:     90 * time.Second,
 		TLSHandshakeTimeout: 10 * time.Second,
-		WriteBufferSize:     8 << 10, // a prompt with a schema goes out in one piece; each waiting call has one
 	}
 }
 

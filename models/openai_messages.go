@@ -1,6 +1,10 @@
 package models
 
-import "github.com/go-json-experiment/json/jsontext"
+import (
+	"sync/atomic"
+
+	"github.com/go-json-experiment/json/jsontext"
+)
 
 // messagesSize is about how many bytes appendMessages writes.
 func messagesSize(messages []Message) int {
@@ -15,24 +19,42 @@ func messagesSize(messages []Message) int {
 	return size
 }
 
-// appendMessages writes the messages of a request, without those that servers
-// refuse because there is nothing in them. Each has a content, if need be an empty
-// one: OpenAI wants one in an answer to a call, and chat templates that are older
-// than tools fail without one in a message with calls.
-func appendMessages(dst []byte, messages []Message, nineLetters bool) []byte {
-	dst = append(dst, '[')
-	first := true
+// appendMessages writes messages one after another, the first of them behind a comma
+// if others are before it. It leaves out those that servers refuse because there is
+// nothing in them. Each has a content, if need be an empty one: OpenAI wants one in
+// an answer to a call, and chat templates that are older than tools fail without one
+// in a message with calls.
+func appendMessages(dst []byte, messages []Message, comma, nineLetters bool) []byte {
 	for i := range messages {
 		if messages[i].isEmpty() {
 			continue
 		}
-		if !first {
+		if comma {
 			dst = append(dst, ',')
 		}
-		first = false
+		comma = true
 		dst = appendMessage(dst, &messages[i], nineLetters)
 	}
-	return append(dst, ']')
+	return dst
+}
+
+// prelude is the JSON of the system's message that stood first in the last request.
+// It is as good as always the bot's prompt, and the same in the next one. Its zero
+// value is ready, and safe for concurrent use.
+type prelude struct{ last atomic.Pointer[encoded] }
+
+type encoded struct {
+	text string
+	json []byte
+}
+
+func (o *prelude) of(m *Message) []byte {
+	last := o.last.Load()
+	if last == nil || last.text != m.Text {
+		last = &encoded{m.Text, appendMessage(nil, m, false)}
+		o.last.Store(last)
+	}
+	return last.json
 }
 
 func appendMessage(dst []byte, m *Message, nineLetters bool) []byte {

@@ -13,7 +13,7 @@ import (
 // the vendor's types cannot say is in the context, for the [doer].
 func (o *OpenAI) wire(ctx context.Context, req *Request, s shape) (openai.ChatCompletionRequest, context.Context) {
 	out := openai.ChatCompletionRequest{Model: o.model}
-	e := &edits{messages: arrange(req.Messages, s.roles), nineLetters: s.tools.nineLetterIDs, stream: s.stream()}
+	e := &edits{messages: arrange(req.Messages, s.roles), prelude: &o.prelude, nineLetters: s.tools.nineLetterIDs, stream: s.stream()}
 	switch s.tokens {
 	case maxTokens:
 		out.MaxTokens = req.MaxTokens

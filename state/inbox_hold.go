@@ -31,21 +31,22 @@ var (
 )
 
 // Hold is a lane that this replica has, with the item at its head. One goroutine
-// uses it; Lost and Err are for any.
+// uses it; OnLost and Err are for any.
 type Hold struct {
 	in      *Inbox
 	lane    Lane
 	keys    laneKeys
 	fence   any // as an argument
 	item    Item
-	expires atomic.Int64  // by the inbox's clock, ns
-	ending  atomic.Bool   // the lane is being given up: a refused renewal says nothing
-	lost    chan struct{} // closed by lose
+	expires atomic.Int64 // by the inbox's clock, ns
+	ending  atomic.Bool  // the lane is being given up: a refused renewal says nothing
+	lost    bool         // by another's having the lane; under the inbox's mu
+	onLost  func()       // the same
 }
 
 // hold notes that this replica has a lane, since a request was sent.
 func (i *Inbox) hold(lane Lane, keys laneKeys, fence int64, item Item, sent time.Duration) *Hold {
-	h := &Hold{in: i, lane: lane, keys: keys, fence: strconv.FormatInt(fence, 10), item: item, lost: make(chan struct{})}
+	h := &Hold{in: i, lane: lane, keys: keys, fence: strconv.FormatInt(fence, 10), item: item}
 	h.expires.Store(int64(sent + i.cfg.Lease))
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -80,9 +81,16 @@ func (i *Inbox) drop(h *Hold) bool {
 
 // lose notes that the lane is another's.
 func (h *Hold) lose() {
-	if h.in.drop(h) {
-		h.in.lost.Add(1)
-		close(h.lost)
+	if !h.in.drop(h) {
+		return
+	}
+	h.in.lost.Add(1)
+	h.in.mu.Lock()
+	f := h.onLost
+	h.lost = true
+	h.in.mu.Unlock()
+	if f != nil {
+		f()
 	}
 }
 
@@ -93,8 +101,17 @@ func (h *Hold) Lane() Lane { return h.lane }
 // that said so.
 func (h *Hold) Item() Item { return h.item }
 
-// Lost is closed when it is known that another replica has the lane.
-func (h *Hold) Lost() <-chan struct{} { return h.lost }
+// OnLost has f called, which must not wait, when it is known that another replica
+// has the lane: at once if it is known already. It takes the place of the f before.
+func (h *Hold) OnLost(f func()) {
+	h.in.mu.Lock()
+	h.onLost = f
+	lost := h.lost
+	h.in.mu.Unlock()
+	if lost {
+		f()
+	}
+}
 
 // Err is [ErrLost] when another replica has the lane, or may have: the lease was
 // not renewed in time by this process' own clock. The latter may pass, when Redis

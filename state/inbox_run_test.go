@@ -124,6 +124,8 @@ func TestLost(t *testing.T) {
 		first, down := replica(t, r, state.InboxConfig{})
 		second, _ := replica(t, r, state.InboxConfig{})
 		h := accept(t, first, entry("hello")).Hold
+		lost := make(chan struct{})
+		h.OnLost(func() { close(lost) })
 		down.lasts.Store(true)
 		claimed := claims(t, second)
 		next := <-claimed
@@ -131,12 +133,12 @@ func TestLost(t *testing.T) {
 			t.Errorf("the lane is another's and the hold says %v", err)
 		}
 		select {
-		case <-h.Lost():
+		case <-lost:
 			t.Error("who told it?")
 		default:
 		}
 		down.lasts.Store(false)
-		<-h.Lost()
+		<-lost
 		if n := first.Stats().Lost; n != 1 {
 			t.Errorf("%d lost", n)
 		}

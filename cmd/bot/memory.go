@@ -18,7 +18,7 @@ const (
 	ampleMemory = 64 << 20
 
 	// otherMemory is about what the runtime needs beside heap and stacks.
-	otherMemory = 12 << 20
+	otherMemory = 8 << 20
 )
 
 // tuneGC sets how much memory goes into collecting garbage less often. A limit of

@@ -12,8 +12,8 @@ func TestMemoryLimit(t *testing.T) {
 	for _, tt := range []struct{ liveMiB, want uint64 }{
 		{0, 64},
 		{30, 64},
-		{48, 84},
-		{1000, 1512},
+		{48, 80},
+		{1000, 1508},
 	} {
 		if got := memoryLimit(tt.liveMiB << 20); got != int64(tt.want<<20) {
 			t.Errorf("%d MiB live: a limit of %d MiB, want %d", tt.liveMiB, got>>20, tt.want)

@@ -258,9 +258,8 @@ func testTakeover(t *testing.T, b *inboxBundle) {
 		t.Errorf("a late save: %v", err)
 	}
 	b.want(b.lane.Key(), 1)
-	select {
-	case <-h.Lost():
-	default:
+	known := false
+	if h.OnLost(func() { known = true }); !known {
 		t.Error("the hold does not know that it is lost")
 	}
 	if more, err := h.Finish(t.Context(), nil); more || !errors.Is(err, state.ErrLost) {

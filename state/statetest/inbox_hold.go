@@ -103,11 +103,7 @@ func testLateButAlone(t *testing.T, b *inboxBundle) {
 	h := b.take(b.entry("hello"))
 	b.in.Close()
 	b.until("the end of a lease", func() bool { return errors.Is(h.Err(), state.ErrLost) })
-	select {
-	case <-h.Lost():
-		t.Error("nobody has the lane, and it is said to be lost")
-	default:
-	}
+	h.OnLost(func() { t.Error("nobody has the lane, and it is said to be lost") })
 	*state.At[int](b.one(b.lane.Key()), "n") = 1
 	if err := h.Save(t.Context(), []byte("journal")); err != nil {
 		t.Fatal(err)
