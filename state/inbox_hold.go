@@ -180,18 +180,17 @@ func (h *Hold) begin(ctx context.Context, head list, tries int) bool {
 // Save writes the changed scopes and the journal of the item; a nil journal is
 // left as it is, an empty one deletes it. The journal and the scopes of the
 // lane's partition are one step, which happens only while the lane is held;
-// other scopes are saved in the same round trip, each partition for itself. Once
-// the lease may have run out they are saved behind that step, so that a process which was
-// stopped writes nothing. The journal must not be changed after the call.
+// other scopes are saved behind it, each partition for itself, and not at all when
+// the step was not done. The journal must not be changed after the call.
 //
-// Errors: [ErrLost]: nothing of the lane's partition was written, and the lane is
-// gone; a [ConflictError] and the others as of [Redis.Save].
+// Errors: [ErrLost]: nothing was written, and the lane is gone; a [ConflictError]
+// and the others as of [Redis.Save].
 func (h *Hold) Save(ctx context.Context, journal []byte, scopes ...*Scope) error {
 	if err := h.in.fits(h.lane, len(journal), h.in.maxJournal()); err != nil {
 		return fmt.Errorf("save a journal: %w", err)
 	}
-	s, err := h.saving(scopes)
-	if err != nil || journal == nil && len(s.groups) == 1 && len(s.mine().writes) == 0 && len(s.idle) == 0 {
+	s, err := h.saving(scopes, time.Now())
+	if err != nil || journal == nil && len(s.groups) == 1 && len(s.mine().writes) == 0 {
 		return err
 	}
 	write := "1"
@@ -207,7 +206,7 @@ func (h *Hold) Save(ctx context.Context, journal []byte, scopes ...*Scope) error
 		lease = h.in.lease
 	}
 	g.args = append(g.args, h.keys.lane, h.fence, h.item.Turn, lease, write, journal)
-	return s.send(ctx, func(reply list, sent time.Duration) {
+	s.send(ctx, func(reply list, sent time.Duration) {
 		switch reply.int(0) {
 		case 0:
 			if aging {
@@ -223,15 +222,18 @@ func (h *Hold) Save(ctx context.Context, journal []byte, scopes ...*Scope) error
 			g.err = ErrLost
 		}
 	})
+	return s.settle(ctx)
 }
 
 // Finish is Save without a journal, and in the same step takes the item off the
 // queue, keeps answer for whoever asks [Inbox.Answer] (nil: there is none), and
 // goes on to the next item (true: the hold stays, Item is the next) or gives the
-// lane up (false). After a [ConflictError] over documents of the lane's partition, and after
-// [ErrUnavailable], the item is still held, and Finish may be called again. A
-// scope of another partition that cannot be saved does not stop the step: more
-// then comes with an error, so save those before.
+// lane up (false). Behind it, it is noted that scopes which did not change are in use.
+//
+// An error means that the step did not happen, or that this is not known: Item is
+// still the same, and after a [ConflictError] and [ErrUnavailable] Finish may be
+// called again. Once the step has happened, a scope of another partition that
+// cannot be saved is no error, but logged: save those before.
 func (h *Hold) Finish(ctx context.Context, answer []byte, scopes ...*Scope) (more bool, err error) {
 	return h.end(ctx, answer, "", scopes)
 }
@@ -250,21 +252,31 @@ func (h *Hold) end(ctx context.Context, answer []byte, parked string, scopes []*
 	if err := h.in.fits(h.lane, len(answer), h.in.maxItem()); err != nil {
 		return false, fmt.Errorf("keep an answer: %w", err)
 	}
-	s, err := h.saving(scopes)
+	now := time.Now()
+	s, err := h.saving(scopes, now)
 	if err != nil {
 		return false, err
 	}
+	s.idle = h.in.r.idle(scopes, s.groups, now)
 	h.finishCall(s.mine(), answer, parked)
 	h.ending.Store(true)
 	defer h.ending.Store(false)
 	var next list
-	err = s.send(ctx, func(reply list, sent time.Duration) {
+	s.send(ctx, func(reply list, sent time.Duration) {
 		if more = h.ended(s.mine(), reply); more {
 			next = reply[1:]
 			h.extend(sent)
 		}
 	})
-	return more && h.begin(ctx, next, 0), err
+	err = s.settle(ctx)
+	if !s.done() {
+		return false, err
+	}
+	if err != nil {
+		h.in.cfg.Log.Error().Err(err).Str("turn", h.item.Turn).Str("lane", h.lane.path).
+			Msg("a turn has ended, and state of another partition was not saved with it")
+	}
+	return more && h.begin(ctx, next, 0), nil
 }
 
 // finishCall makes the KEYS and ARGV of finish.lua.

@@ -13,15 +13,15 @@ type heldSave struct {
 	h      *Hold
 	groups []*group
 	idle   []*Scope
+	unused error // why not all idle scopes were noted as in use
 }
 
-func (h *Hold) saving(scopes []*Scope) (*heldSave, error) {
-	now := time.Now()
+func (h *Hold) saving(scopes []*Scope, now time.Time) (*heldSave, error) {
 	groups, err := h.in.r.prepare(scopes, now)
 	if err != nil {
 		return nil, err
 	}
-	s := &heldSave{h: h, groups: groups, idle: h.in.r.idle(scopes, groups, now)}
+	s := &heldSave{h: h, groups: groups}
 	at := slices.IndexFunc(groups, func(g *group) bool { return g.partition() == h.lane.key.partition })
 	if at < 0 {
 		s.groups = slices.Insert(groups, 0, &group{})
@@ -33,44 +33,40 @@ func (h *Hold) saving(scopes []*Scope) (*heldSave, error) {
 
 func (s *heldSave) mine() *group { return s.groups[0] }
 
+// done reports whether the step of the lane's partition happened.
+func (s *heldSave) done() bool { return s.mine().err == nil && len(s.mine().lost) == 0 }
+
 func (g *group) partition() int { return g.writes[0].scope.key.partition }
 
-// send runs the call of the first group, to which it adds the documents, and those
-// of the others behind it. Heard is told the reply to the first and when it was asked.
-func (s *heldSave) send(ctx context.Context, heard func(reply list, sent time.Duration)) error {
+// send runs the call of the first group, to which it adds the documents. Heard is
+// told the reply and when it was asked. Only when that step is done, the calls of the others follow: what
+// they write could not be found in the journal otherwise, or would be written for a
+// lane that is another's. What was not sent is no part of the save any more.
+func (s *heldSave) send(ctx context.Context, heard func(reply list, sent time.Duration)) {
 	r, mine := s.h.in.r, s.mine()
 	mine.addDocs(r.cfg.TTL)
-	rest := r.calls(s.groups[1:], s.idle)
-	calls := append(make([]*call, 0, 1+len(rest)), &mine.call)
-	held := s.h.Err() == nil
-	if held {
-		calls = append(calls, rest...)
-	}
 	sent := s.h.in.now()
-	_ = s.h.in.do(ctx, "save state", calls...) // each call has its error
+	_ = s.h.in.do(ctx, "save state", &mine.call) // each call has its error
 	if mine.err == nil {
 		heard(mine.list(), sent)
 	}
-	if !held {
-		s.sendBehind(ctx, mine.err, rest)
-	}
-	for _, g := range s.groups[1:] {
-		g.read()
-	}
-	var err error
-	for _, c := range rest[len(s.groups)-1:] {
-		err = cmp.Or(err, c.err)
-	}
-	return settle(ctx, s.groups, err)
-}
-
-// sendBehind sends the calls that had to wait for what became of the lane.
-func (s *heldSave) sendBehind(ctx context.Context, lane error, calls []*call) {
-	if lane == nil {
-		_ = s.h.in.do(ctx, "save state", calls...)
+	if !s.done() {
+		s.groups = s.groups[:1]
 		return
 	}
-	for _, c := range calls {
-		c.err = lane
+	others := s.groups[1:]
+	calls := r.calls(others, s.idle)
+	if len(calls) == 0 {
+		return
+	}
+	_ = s.h.in.do(ctx, "save state", calls...)
+	for _, g := range others {
+		g.read()
+	}
+	for _, c := range calls[len(others):] {
+		s.unused = cmp.Or(s.unused, c.err)
 	}
 }
+
+// settle tells the scopes, and makes the error of the save.
+func (s *heldSave) settle(ctx context.Context) error { return settle(ctx, s.groups, s.unused) }

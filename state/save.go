@@ -2,6 +2,7 @@ package state
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	_ "embed"
 	"errors"
@@ -220,16 +221,16 @@ func (w write) left() string {
 	return w.version
 }
 
-// settle reads the replies, tells the scopes, and makes the error of the Save.
+// settle reads the replies, tells the scopes, and makes the error of the Save: err,
+// that of the idle scopes, only when there is none of a write.
 func settle(ctx context.Context, groups []*group, err error) error {
 	var conflict ConflictError
+	var unsaved error
 	for _, g := range groups {
 		switch {
 		case g.err != nil:
 			g.forgetCertainty()
-			if err == nil {
-				err = g.err
-			}
+			unsaved = cmp.Or(unsaved, g.err)
 		case len(g.lost) > 0:
 			conflict.Conflicted = append(conflict.Conflicted, g.keys()...)
 		default:
@@ -237,7 +238,7 @@ func settle(ctx context.Context, groups []*group, err error) error {
 			g.settled()
 		}
 	}
-	if err != nil {
+	if err = cmp.Or(unsaved, err); err != nil {
 		err = explain(ctx, "save state", err)
 	}
 	switch {
