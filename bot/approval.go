@@ -33,7 +33,7 @@ func (r *run) approval(ctx context.Context, c *call, approved string) (actions.A
 	if approved != "" {
 		hash, err := r.approvalHash(ctx, c)
 		if err == nil && hash != approved {
-			err = errChanged
+			err = r.notApproved(c)
 		}
 		return actions.Approval{}, err
 	}
@@ -49,6 +49,17 @@ func (r *run) approval(ctx context.Context, c *call, approved string) (actions.A
 		approval.Within = cfg.ApprovalTimeout
 	}
 	return approval, nil
+}
+
+// notApproved says that the call is another one now than the one that was approved.
+// That one may have been made, by a process that is gone: then nobody is told that it
+// was not, and it is for an operator to look.
+func (r *run) notApproved(c *call) error {
+	if r.again == 0 {
+		return errChanged
+	}
+	r.turn.uncertain = append(r.turn.uncertain, c.command.Action)
+	return &parkError{reason: "an approved call that had begun is another one in this version of the bot"}
 }
 
 // approvalHash identifies all that the call will do: the action with what it is

@@ -93,25 +93,37 @@ func (b *Bot) loadApprovals(ctx context.Context, a *activity.Activity, ids ...st
 	return b.cfg.Store.Load(ctx, keys...)
 }
 
+// afterExpiry is how long an approval is kept that was not decided in time: a decision
+// of the last moment may still be on its way.
+const afterExpiry = time.Minute
+
 // makeRoom forgets approvals that are over, the oldest first, and returns their
-// documents to be saved as deleted. A decision is remembered for who clicks late.
+// documents to be saved as deleted. A decision is remembered for who clicks late, and
+// until it is followed, however long that waits.
 func (t *Turn) makeRoom(ctx context.Context) ([]*state.Scope, error) {
 	list := state.Of[approvals](t.Conversation)
 	now, left := time.Now(), len(list.Asked)
 	var ids []string
-	list.Asked = slices.DeleteFunc(list.Asked, func(a asked) bool {
-		drop := now.After(a.Expires) || a.Over && left > maxAsked
-		if drop {
+	for _, a := range list.Asked {
+		if now.After(a.Expires.Add(afterExpiry)) || a.Over && left > maxAsked {
 			ids = append(ids, a.ID)
 			left--
 		}
-		return drop
-	})
-	docs, err := t.bot.loadApprovals(ctx, t.Activity, ids...)
-	for _, doc := range docs {
-		doc.Delete()
 	}
-	return docs, err
+	docs, err := t.bot.loadApprovals(ctx, t.Activity, ids...)
+	if err != nil {
+		return nil, err
+	}
+	var gone []*state.Scope
+	for i, doc := range docs {
+		if p := state.Of[pending](doc); p.Decided != nil && p.Begun == "" {
+			continue
+		}
+		doc.Delete()
+		gone = append(gone, doc)
+		list.Asked = slices.DeleteFunc(list.Asked, func(a asked) bool { return a.ID == ids[i] })
+	}
+	return gone, nil
 }
 
 // waiting is how many of the approvals are not over.

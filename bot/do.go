@@ -47,8 +47,29 @@ func (r *run) do(ctx context.Context) (end, error) {
 	}
 	r.invoke(ctx, calls)
 	r.turn.gotFurther()
-	r.changed, r.again, r.inFlight = true, 0, 0
-	return r.settle(ctx, calls)
+	r.changed, r.again, r.inFlight, r.approved = true, 0, 0, ""
+	how, err := r.settle(ctx, calls)
+	if err != nil {
+		r.noteLate(ctx, how)
+	}
+	return how, err
+}
+
+// noteLate writes down what was done by calls that ended although the turn was cut off
+// at the end of its process: whoever goes on does not do it again.
+func (r *run) noteLate(ctx context.Context, how end) {
+	if r.turn.lane.Err() == nil || len(r.turn.uncertain) > 0 {
+		return
+	}
+	if how == replan {
+		r.execution = nil
+	}
+	late, cancel := r.turn.bot.workers.outlive(ctx, settleWithin)
+	defer cancel()
+	r.turn.lane = late
+	if err := r.note(late); err != nil {
+		zerolog.Ctx(ctx).Warn().Str("error", cause(err)).Msg("what was done in the end is not written down")
+	}
 }
 
 // announce writes down that the calls are about to be made, if any of them does
@@ -72,8 +93,8 @@ func (r *run) announce(ctx context.Context, calls []call) error {
 // prepare checks the next calls, as many as may be made at the same time: at
 // least one, and one alone when it is wrong or has to be approved first.
 func (r *run) prepare(ctx context.Context) ([]call, actions.Approval, error) {
-	e, approved := r.execution, r.approved
-	r.approved, r.granted = "", approved != "" // it is for this one call
+	e, approved := r.execution, r.approved // which is for this one call, until that has ended
+	r.granted = approved != ""
 	calls := make([]call, 0, 1)
 	for i := range e.Together(r.parallel) {
 		if i > 0 {

@@ -272,6 +272,34 @@ func TestDrainHandsBackWhatDoesNotEnd(t *testing.T) {
 	b.connector.None(t)
 }
 
+// TestWhatEndsAsItIsCutOffIsNotDoneAgain by the replica that goes on.
+func TestWhatEndsAsItIsCutOffIsNotDoneAgain(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	entered := make(chan struct{}, 8)
+	calls := atomic.Int64{}
+	actions.Add(b.actions, "book", "Books", func(ctx context.Context, turn *actions.Turn, _ struct{}) (actions.Result, error) {
+		calls.Add(1)
+		entered <- struct{}{}
+		<-ctx.Done()
+		*state.At[int](turn.User, "booked")++
+		return actions.Done, nil
+	})
+	first := b.addReplica(func(c *bot.Config) { c.Lease = time.Minute })
+	b.model.Says(plan(do("book", `{}`), say("Booked.")))
+	first.say("go")
+	<-entered
+	drained, cancel := context.WithCancel(t.Context())
+	cancel()
+	_ = first.bot.Drain(drained)
+	b.addReplica(func(c *bot.Config) { c.TurnTimeout = 3 * time.Second })
+	b.expect("Booked.")
+	b.connector.None(t)
+	if n := calls.Load(); n != 1 || len(b.model.Calls()) != 1 || !strings.Contains(b.kept(), `booked 1`) {
+		t.Errorf("%d calls, the model was asked %d times, kept:\n%s", n, len(b.model.Calls()), b.kept())
+	}
+}
+
 func TestMessagesWaitInTheOrderOfTheirAcknowledgement(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
