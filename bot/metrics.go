@@ -42,7 +42,7 @@ func newMetrics(to prometheus.Registerer) (*metrics, error) {
 		repairs:    counters("plan_repairs_total", "What had to be repaired to read a plan, by its code.", "code"),
 		refusals:   counters("plan_refusals_total", "Answers of the model that were no plan that may run, by the kind of fault.", "kind"),
 		actions:    counters("actions_total", "Calls of actions, by outcome: ok or failed.", "action", "outcome"),
-		replies:    counters("replies_total", "Messages to the channel, by outcome: ok, failed, retried (to be sent again), unsure (taken as sent, though nobody answered) or given_up (after many tries).", "outcome"),
+		replies:    counters("replies_total", "Messages to the channel, by outcome: ok, failed (refused), unsure (taken as sent, though nobody answered) or given_up (not taken for an hour, or a notice to where nothing can be sent); beside these, retried counts each further try.", "outcome"),
 		approvals:  counters("approvals_total", "Approvals, by step: asked, approved or rejected.", "step"),
 		duplicates: counters("duplicates_total", "What came in again and was dropped, by kind: delivery or click (on an approval that was decided).", "kind"),
 		leasesLost: prometheus.NewCounter(prometheus.CounterOpts{

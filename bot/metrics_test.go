@@ -32,6 +32,26 @@ func TestMetrics(t *testing.T) {
 	b.expectFault("could not make a plan")
 	b.deliver(event{"from": event{"id": "28:bot"}, "text": "I am a bot"})
 	b.must(b.bot.Drain(t.Context())) // a turn is counted after it was answered
+	got := b.gather(registry)
+	delete(got, "planbot_queue_depth") // as of the last time that somebody counted
+	want := map[string]float64{
+		"planbot_turns_total ok": 1, "planbot_turns_total failed": 1, "planbot_turns_total ignored": 1, "planbot_turn_seconds": 2,
+		"planbot_plans_total plan": 1, "planbot_plans_total prose": 1, "planbot_plan_repairs_total fence": 1,
+		"planbot_plan_refusals_total unknown_action": 3, "planbot_plan_refusals_total truncated": 1,
+		"planbot_actions_total bad failed": 1, "planbot_action_seconds bad": 1, "planbot_replies_total ok": 2,
+		"planbot_queue_wait_seconds": 2, "planbot_takeovers_total": 0, "planbot_leases_lost_total": 0, "planbot_reply_seconds": 2,
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("%s\nhave %v", diff, slices.Sorted(maps.Keys(got)))
+	}
+	if _, err := bot.New(bot.Config{Metrics: registry}); err == nil {
+		t.Error("registered twice")
+	}
+}
+
+// gather returns the metrics by their names and labels; of histograms, how much they saw.
+func (b *bundle) gather(registry *prometheus.Registry) map[string]float64 {
+	b.Helper()
 	got := map[string]float64{}
 	families, err := registry.Gather()
 	b.must(err)
@@ -48,18 +68,5 @@ func TestMetrics(t *testing.T) {
 			got[strings.Join(append([]string{family.GetName()}, labels...), " ")] = value
 		}
 	}
-	delete(got, "planbot_queue_depth") // as of the last time that somebody counted
-	want := map[string]float64{
-		"planbot_turns_total ok": 1, "planbot_turns_total failed": 1, "planbot_turns_total ignored": 1, "planbot_turn_seconds": 2,
-		"planbot_plans_total plan": 1, "planbot_plans_total prose": 1, "planbot_plan_repairs_total fence": 1,
-		"planbot_plan_refusals_total unknown_action": 3, "planbot_plan_refusals_total truncated": 1,
-		"planbot_actions_total bad failed": 1, "planbot_action_seconds bad": 1, "planbot_replies_total ok": 2,
-		"planbot_queue_wait_seconds": 2, "planbot_takeovers_total": 0, "planbot_leases_lost_total": 0, "planbot_reply_seconds": 2,
-	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("%s\nhave %v", diff, slices.Sorted(maps.Keys(got)))
-	}
-	if _, err := bot.New(bot.Config{Metrics: registry}); err == nil {
-		t.Error("registered twice")
-	}
+	return got
 }

@@ -78,6 +78,7 @@ func (t *Turn) find(ctx context.Context) bool {
 	}
 	if why := t.bot.usable(&known); why != "" {
 		zerolog.Ctx(ctx).Warn().Str("reason", why).Msg("a notice was dropped: nothing can be sent there")
+		t.bot.meter.reply("given_up")
 		return false
 	}
 	t.Activity, t.signed = known.in(actions.To(t.Activity.Reference())), known.Signed

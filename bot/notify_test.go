@@ -4,10 +4,13 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/planbot-go/planbot/actions"
 	"github.com/planbot-go/planbot/activity"
@@ -146,7 +149,7 @@ func (b *bundle) rest(conversation string) {
 }
 
 func TestOtherRefusalsDoNotRetireAConversation(t *testing.T) {
-	for _, status := range []int{http.StatusBadRequest, http.StatusRequestEntityTooLarge, http.StatusInternalServerError} {
+	for _, status := range []int{http.StatusBadRequest, http.StatusGone, http.StatusRequestEntityTooLarge} {
 		t.Run(http.StatusText(status), func(t *testing.T) {
 			b := met(t)
 			b.connector.Fails("", status)
@@ -155,6 +158,89 @@ func TestOtherRefusalsDoNotRetireAConversation(t *testing.T) {
 			b.expect("There.")
 			b.connector.None(t)
 		})
+	}
+}
+
+// TestARefusedNoticeComesBack, as nobody would ask for it again.
+func TestARefusedNoticeComesBack(t *testing.T) {
+	for _, status := range []int{http.StatusInternalServerError, http.StatusUnauthorized, http.StatusServiceUnavailable} {
+		t.Run(http.StatusText(status), func(t *testing.T) {
+			registry := prometheus.NewRegistry()
+			b := met(t, func(c *bot.Config) { c.Channel, c.Metrics = hasty(t), registry })
+			b.connector.Fails("", status)
+			b.notify(bot.Notice{To: mia, Text: "Refused once."})
+			b.expect("Refused once.")
+			b.rest("a:mia")
+			b.connector.None(t)
+			if got := b.gather(registry); got["planbot_replies_total retried"] != 1 || got["planbot_replies_total ok"] != 2 || got["planbot_replies_total failed"] != 0 {
+				t.Errorf("replies %v", got)
+			}
+		})
+	}
+}
+
+// TestANoticeThatIsRefusedForTooLongIsParked for an operator.
+func TestANoticeThatIsRefusedForTooLongIsParked(t *testing.T) {
+	registry := prometheus.NewRegistry()
+	b := met(t, func(c *bot.Config) { c.Metrics = registry })
+	b.connector.Fails("", http.StatusInternalServerError, http.StatusInternalServerError)
+	turn := b.notify(bot.Notice{To: mia, Text: "Refused."})
+	b.awayForLong()
+	parked := newYard(b).parked(1)
+	if parked[0].Turn != turn || !strings.Contains(parked[0].Reason, "did not take its message") {
+		t.Errorf("parked %+v", parked)
+	}
+	b.connector.None(t)
+	if got := b.gather(registry); got["planbot_replies_total given_up"] != 1 {
+		t.Errorf("metrics %v", got)
+	}
+}
+
+// awayForLong waits until a message to Mia is refused, and makes that long ago.
+func (b *bundle) awayForLong() {
+	b.Helper()
+	away := regexp.MustCompile(`"away":"[0-9]{4}`)
+	for deadline := time.Now().Add(10 * time.Second); time.Now().Before(deadline); time.Sleep(time.Millisecond) {
+		journal, _ := b.redis.Get(miasLane + "/journal")
+		if away.MatchString(journal) {
+			b.must(b.redis.Set(miasLane+"/journal", away.ReplaceAllString(journal, `"away":"2020`)))
+			return
+		}
+	}
+	b.Fatal("nothing was refused")
+}
+
+// miasLane is the key of the lane of Mia's own conversation.
+var miasLane = state.ConversationKey("msteams", "28:bot", "a:mia").Lane("").String()
+
+// TestANoticeToADeadConversationIsCounted, of those that wait for their time.
+func TestANoticeToADeadConversationIsCounted(t *testing.T) {
+	registry := prometheus.NewRegistry()
+	b := met(t, func(c *bot.Config) { c.Metrics = registry })
+	b.notify(bot.Notice{To: mia, Text: "Later.", At: time.Now().Add(time.Hour)})
+	b.connector.Fails("", http.StatusForbidden)
+	b.notify(bot.Notice{To: mia, Text: "Refused."})
+	b.rest("a:mia")
+	for b.pass(2 * time.Hour); len(b.waiting()) > 0; {
+		time.Sleep(time.Millisecond)
+	}
+	b.rest("a:mia")
+	b.connector.None(t)
+	if got := b.gather(registry); got["planbot_replies_total given_up"] != 1 || got["planbot_replies_total failed"] != 1 {
+		t.Errorf("metrics %v", got)
+	}
+}
+
+// TestEachTryOfAMessageIsCounted, also those of one call.
+func TestEachTryOfAMessageIsCounted(t *testing.T) {
+	t.Parallel()
+	registry := prometheus.NewRegistry()
+	b := setup(t, func(c *bot.Config) { c.Metrics = registry })
+	b.connector.Fails("", http.StatusTooManyRequests, http.StatusBadGateway)
+	b.hello()
+	b.rest("a:mia")
+	if got := b.gather(registry); got["planbot_replies_total retried"] != 2 || got["planbot_replies_total ok"] != 1 {
+		t.Errorf("metrics %v", got)
 	}
 }
 

@@ -117,7 +117,7 @@ func (t *Turn) takeAsSent(ctx context.Context) {
 // is away, the turn waits for it and goes on later, with nothing out of order.
 func (t *Turn) undelivered(ctx context.Context, err error) error {
 	o := t.outbox
-	if !comesBack(err) {
+	if !t.comesBack(err) {
 		t.bot.meter.reply("failed")
 		t.outbox = nil
 		t.retire(ctx, err)
@@ -138,17 +138,22 @@ func (t *Turn) undelivered(ctx context.Context, err error) error {
 	}
 	if waited > sendFor {
 		t.bot.meter.reply("given_up")
-		return &parkError{reason: "the channel did not take its reply for " + sendFor.String(), err: err}
+		return &parkError{reason: "the channel did not take its message for " + sendFor.String(), err: err}
 	}
 	t.bot.meter.reply("retried")
 	return &laterError{after: min(max(waited/10, leastDelay), mostDelay), err: err}
 }
 
-// comesBack reports whether the channel may take later what it did not take now.
-func comesBack(err error) bool {
+// comesBack reports whether the channel may take later what it did not take now. A
+// notice is not asked for again by anybody, so it comes back after every refusal but one
+// of its very text or of all that the bot says there.
+func (t *Turn) comesBack(err error) bool {
 	var refused *connector.Error
 	var noToken *connector.TokenError
 	switch {
+	case t.notice != nil:
+		return deadly(err) == "" && !(errors.As(err, &refused) && (refused.Status == http.StatusBadRequest ||
+			refused.Status == http.StatusGone || refused.Status == http.StatusRequestEntityTooLarge))
 	case errors.Is(err, connector.ErrHostNotAllowed):
 		return false
 	case errors.As(err, &refused):
@@ -177,6 +182,7 @@ func (t *Turn) deliver(ctx context.Context, a *activity.Activity) error {
 	_, s := step(ctx, "send")
 	lasting, cancel := context.WithTimeout(t.lasting(s.in(ctx)), sendWithin)
 	defer cancel()
+	lasting = connector.OnRetry(lasting, func() { t.bot.meter.reply("retried") })
 	id, err := t.send(lasting, a)
 	s.end(err)
 	t.bot.meter.replyTook(time.Since(began))

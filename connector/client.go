@@ -151,6 +151,7 @@ func (c *Client) do(ctx context.Context, k call) ([]byte, error) {
 			return nil, err
 		}
 		unsure = unsure || unanswered
+		retries(ctx)
 	}
 }
 

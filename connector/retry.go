@@ -15,6 +15,20 @@ import (
 // call; a longer one is the caller's to plan.
 const maxRetryAfter = time.Minute
 
+type onRetry struct{}
+
+// OnRetry returns a context in which each call of a [Client] tells f, right before each
+// try but its first, that it is made again.
+func OnRetry(ctx context.Context, f func()) context.Context {
+	return context.WithValue(ctx, onRetry{}, f)
+}
+
+func retries(ctx context.Context) {
+	if f, ok := ctx.Value(onRetry{}).(func()); ok {
+		f()
+	}
+}
+
 // attempts decides what becomes of a call after each of its tries, by the list
 // in Microsoft's documentation (bots/how-to/conversations/conversation-messages,
 // "Status codes from bot conversational APIs").
