@@ -97,11 +97,12 @@ type Inbox struct {
 	backlog                     backlog
 	takeovers, lost, duplicates atomic.Uint64
 
-	mu     sync.Mutex
-	holds  map[*Hold]struct{}
-	closed chan struct{}
-	ending sync.Once
-	wg     sync.WaitGroup
+	mu       sync.Mutex
+	holds    map[*Hold]struct{}
+	renewing [partitions]bool // by number of the trip
+	closed   chan struct{}
+	ending   sync.Once
+	wg       sync.WaitGroup
 }
 
 // Inbox returns the inbox of this Redis. Give each process one, and Close it
