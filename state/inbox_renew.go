@@ -4,6 +4,8 @@ import (
 	"context"
 	_ "embed" // the script
 	"time"
+
+	"github.com/redis/go-redis/v9"
 )
 
 //go:embed renew.lua
@@ -25,14 +27,22 @@ func (i *Inbox) renew() {
 	}
 }
 
-// renewAll renews the leases of which a third or more is over, in one round
-// trip. A failed one is tried again soon; a refused one is lost.
+// renewAll renews the leases of which a third or more is over. A failed one is
+// tried again soon; a refused one is lost.
 func (i *Inbox) renewAll() {
-	holds := i.aging()
-	if len(holds) == 0 {
-		return
+	for trip, holds := range i.aging() {
+		i.wg.Go(func() {
+			i.renewTogether(holds)
+			i.mu.Lock()
+			defer i.mu.Unlock()
+			i.renewing[trip] = false
+		})
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), i.r.cfg.Timeout)
+}
+
+// renewTogether renews leases in one round trip.
+func (i *Inbox) renewTogether(holds []*Hold) {
+	ctx, cancel := context.WithTimeout(context.Background(), min(i.r.cfg.Timeout, i.cfg.Lease/3))
 	defer cancel()
 	calls := make([]*call, len(holds))
 	for j, h := range holds {
@@ -58,16 +68,30 @@ func (i *Inbox) renewed(h *Hold, c *call, sent time.Duration) {
 	}
 }
 
-// aging lists the holds to renew. Those that are being given up renew themselves.
-func (i *Inbox) aging() []*Hold {
+// aging lists the holds to renew, by the round trip that they go in, and notes that
+// these are under way. Those that are being given up renew themselves.
+func (i *Inbox) aging() map[int][]*Hold {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	var holds []*Hold
+	trips := map[int][]*Hold{}
 	due := int64(i.now() + i.cfg.Lease - i.cfg.Lease/3)
 	for h := range i.holds {
-		if h.expires.Load() <= due && !h.ending.Load() {
-			holds = append(holds, h)
+		if trip := i.renewalOf(h); h.expires.Load() <= due && !h.ending.Load() && !i.renewing[trip] {
+			trips[trip] = append(trips[trip], h)
 		}
 	}
-	return holds
+	for trip := range trips {
+		i.renewing[trip] = true
+	}
+	return trips
+}
+
+// renewalOf is the number of the trip that renews h. All go in one; on a cluster each
+// partition has its own, since a trip to several nodes that one of them does not answer
+// in time leaves all its commands without a reply.
+func (i *Inbox) renewalOf(h *Hold) int {
+	if _, cluster := i.r.client.(*redis.ClusterClient); cluster {
+		return h.lane.key.partition
+	}
+	return 0
 }

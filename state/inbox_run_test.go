@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -565,4 +566,63 @@ func TestAcceptedUnheard(t *testing.T) {
 			t.Errorf("the third delivery: %+v", receipt)
 		}
 	})
+}
+
+// hang is a cluster of which one node takes what it is sent and answers nothing:
+// a trip that goes there ends with its ctx, and then no command of it has a reply.
+type hang struct{ at atomic.Pointer[string] } // part of the names of its keys
+
+func (h *hang) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+func (h *hang) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		if err := h.wait(ctx, cmd); err != nil {
+			return err
+		}
+		return next(ctx, cmd)
+	}
+}
+
+func (h *hang) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return func(ctx context.Context, cmds []redis.Cmder) error {
+		if err := h.wait(ctx, cmds...); err != nil {
+			return err
+		}
+		return next(ctx, cmds)
+	}
+}
+
+func (h *hang) wait(ctx context.Context, cmds ...redis.Cmder) error {
+	at := h.at.Load()
+	if at == nil || !slices.ContainsFunc(cmds, func(cmd redis.Cmder) bool { return names(cmd, *at) }) {
+		return nil
+	}
+	<-ctx.Done()
+	for _, cmd := range cmds {
+		cmd.SetErr(ctx.Err())
+	}
+	return ctx.Err()
+}
+
+// One node of a cluster hangs: the leases of the lanes elsewhere go on.
+func TestRenewalBesideANodeThatHangs(t *testing.T) {
+	t.Parallel()
+	r := openURL(t, "redis+cluster://"+miniredis.RunT(t).Addr(), state.Config{})
+	node := &hang{}
+	r.AddHook(node)
+	in := openInbox(t, r, state.InboxConfig{Lease: 600 * time.Millisecond, Patience: 50 * time.Millisecond})
+	e := entry("elsewhere")
+	e.Lane = person.Lane("")
+	here, there := accept(t, in, entry("here")).Hold, accept(t, in, e).Hold
+	part := partOf(person)
+	node.at.Store(&part)
+	for there.Err() == nil {
+		time.Sleep(10 * time.Millisecond)
+	}
+	time.Sleep(300 * time.Millisecond)
+	if err := here.Err(); err != nil {
+		t.Errorf("the lane of a node that is well: %v", err)
+	}
+	node.at.Store(nil)
+	finish(t, here, false)
 }

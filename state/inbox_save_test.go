@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -41,7 +42,7 @@ func (s *split) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Proces
 func (s *split) run(cmds []redis.Cmder, next func([]redis.Cmder) error) error {
 	var here, there []redis.Cmder
 	for _, cmd := range cmds {
-		if s.hides(cmd) {
+		if at := s.behind.Load(); at != nil && names(cmd, *at) {
 			there = append(there, cmd)
 		} else {
 			here = append(here, cmd)
@@ -58,17 +59,12 @@ func (s *split) run(cmds []redis.Cmder, next func([]redis.Cmder) error) error {
 	return err
 }
 
-func (s *split) hides(cmd redis.Cmder) bool {
-	part := s.behind.Load()
-	if part == nil {
-		return false
-	}
-	for _, arg := range cmd.Args() {
-		if text, _ := arg.(string); strings.HasPrefix(text, "planbot/") && strings.Contains(text, *part) {
-			return true
-		}
-	}
-	return false
+// names reports whether a command has a key with that part.
+func names(cmd redis.Cmder, part string) bool {
+	return slices.ContainsFunc(cmd.Args(), func(arg any) bool {
+		text, _ := arg.(string)
+		return strings.HasPrefix(text, "planbot/") && strings.Contains(text, part)
+	})
 }
 
 var person = state.UserKey("test", "bot", "another partition")

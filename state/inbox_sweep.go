@@ -46,7 +46,7 @@ func (i *Inbox) sweep(ctx context.Context) {
 func (s *sweeper) sweep(ctx context.Context) {
 	bounded, cancel := context.WithTimeout(ctx, s.in.r.cfg.Timeout)
 	defer cancel()
-	calls := s.calls()
+	calls, from := s.calls(), s.in.backlog.now()
 	s.in.r.exec(bounded, calls)
 	var due []string
 	var waiting int64
@@ -55,7 +55,7 @@ func (s *sweeper) sweep(ctx context.Context) {
 		due = append(due, s.swept(p, calls[p/each], p%each)...)
 		waiting += s.depth[p]
 	}
-	s.in.waiting.Store(waiting)
+	s.in.backlog.counted(waiting, from)
 	s.in.fire(ctx, due)
 }
 
