@@ -70,7 +70,7 @@ func (m *metrics) inbox(stats func() state.InboxStats) error {
 	}
 	return errors.Join(
 		m.to.Register(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-			Namespace: "planbot", Name: "queue_depth", Help: "Turns in the inbox of all replicas, those at work among them. Each replica shows the same number, so take the maximum.",
+			Namespace: "planbot", Name: "queue_depth", Help: "Turns in the inbox of all replicas, those at work among them. Each replica shows all of them, so take the maximum.",
 		}, func() float64 { return float64(stats().Waiting) })),
 		m.to.Register(prometheus.NewCounterFunc(prometheus.CounterOpts{
 			Namespace: "planbot", Name: "takeovers_total", Help: "Turns that this replica took over from one that was lost.",

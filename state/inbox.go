@@ -37,7 +37,8 @@ type InboxConfig struct {
 	Patience time.Duration
 	// DuplicateFor is how long a delivery, and the answer to it, is remembered. 0: 30 minutes.
 	DuplicateFor time.Duration
-	// MaxWaiting bounds the items in all lanes, as last counted. 0: 10000.
+	// MaxWaiting bounds the items in all lanes: those of this inbox, and those of others as
+	// they were last counted, up to a second or so ago. 0: 10000.
 	MaxWaiting int
 	// MaxWaitingPerLane bounds the items in one lane. 0: 256.
 	MaxWaitingPerLane int
@@ -93,7 +94,7 @@ type Inbox struct {
 	parts   [partitions]partitionKeys
 	callers atomic.Uint64
 
-	waiting                     atomic.Int64
+	backlog                     backlog
 	takeovers, lost, duplicates atomic.Uint64
 
 	mu       sync.Mutex
@@ -135,7 +136,7 @@ func (i *Inbox) Close() {
 
 // InboxStats is how an inbox fares. The counters count from its start.
 type InboxStats struct {
-	Waiting    int    // items in all lanes of all replicas, those at work among them, as last counted
+	Waiting    int    // items in all lanes of all replicas, those at work among them; others' as last counted
 	Held       int    // lanes that this replica has
 	Takeovers  uint64 // lanes taken from a replica whose lease ran out
 	Lost       uint64 // lanes that another replica took from this one
@@ -147,7 +148,7 @@ func (i *Inbox) Stats() InboxStats {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	return InboxStats{
-		Waiting: int(i.waiting.Load()), Held: len(i.holds),
+		Waiting: i.backlog.size(), Held: len(i.holds),
 		Takeovers: i.takeovers.Load(), Lost: i.lost.Load(), Duplicates: i.duplicates.Load(),
 	}
 }

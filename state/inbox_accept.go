@@ -62,7 +62,8 @@ func (i *Inbox) Accept(ctx context.Context, e Entry) (Receipt, error) {
 		return Receipt{}, fmt.Errorf("accept: %w", err)
 	}
 	keys := e.Lane.keys()
-	docs.call = i.acceptCall(&e, keys, docs)
+	free := i.backlog.enter(i.cfg.MaxWaiting, e.Unbounded)
+	docs.call = i.acceptCall(&e, keys, docs, free)
 	calls := append(make([]*call, 0, 1+len(e.Load)), &docs.call)
 	for _, key := range e.Load {
 		read := plain("getrange", key.name, 0, i.r.cfg.MaxBytes)
@@ -70,6 +71,9 @@ func (i *Inbox) Accept(ctx context.Context, e Entry) (Receipt, error) {
 	}
 	sent := i.now()
 	err = i.do(ctx, "accept", calls...)
+	if free {
+		i.backlog.entered(docs.err == nil && docs.list().int(0) <= 2)
+	}
 	if docs.err != nil {
 		docs.forgetCertainty()
 		return Receipt{}, explain(ctx, "accept", docs.err)
@@ -112,7 +116,7 @@ func (i *Inbox) checkEntry(e Entry) (*group, error) {
 
 // acceptCall makes the KEYS and ARGV of accept.lua. An entry that nothing
 // tells from others is remembered by its turn, as long as it may be repeated.
-func (i *Inbox) acceptCall(e *Entry, keys laneKeys, docs *group) call {
+func (i *Inbox) acceptCall(e *Entry, keys laneKeys, docs *group, free bool) call {
 	duplicates := e.Duplicates
 	if len(duplicates) == 0 {
 		duplicates = []Duplicate{{ID: e.Turn, For: time.Duration(i.callMemory()) * time.Second}}
@@ -128,7 +132,7 @@ func (i *Inbox) acceptCall(e *Entry, keys laneKeys, docs *group) call {
 	if e.Take {
 		owner = i.caller()
 	}
-	docs.args = append(docs.args, keys.lane, e.Turn, e.Body, owner, i.lease, i.room(e), n)
+	docs.args = append(docs.args, keys.lane, e.Turn, e.Body, owner, i.lease, i.room(e, free), n)
 	for _, d := range duplicates {
 		docs.args = append(docs.args, seconds(cmp.Or(d.For, i.cfg.DuplicateFor)))
 	}
@@ -137,12 +141,12 @@ func (i *Inbox) acceptCall(e *Entry, keys laneKeys, docs *group) call {
 }
 
 // room is how long the lane's queue may be: 0 any length, -1 no entry is taken.
-func (i *Inbox) room(e *Entry) int {
+func (i *Inbox) room(e *Entry, free bool) int {
 	switch {
+	case !free:
+		return -1
 	case e.Unbounded:
 		return 0
-	case i.waiting.Load() >= int64(i.cfg.MaxWaiting):
-		return -1
 	}
 	return i.cfg.MaxWaitingPerLane
 }

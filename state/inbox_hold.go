@@ -262,12 +262,14 @@ func (h *Hold) end(ctx context.Context, answer []byte, parked string, scopes []*
 	h.ending.Store(true)
 	defer h.ending.Store(false)
 	var next list
+	h.in.backlog.leave()
 	s.send(ctx, func(reply list, sent time.Duration) {
 		if more = h.ended(s.mine(), reply); more {
 			next = reply[1:]
 			h.extend(sent)
 		}
 	})
+	h.in.backlog.left(s.done())
 	err = s.settle(ctx)
 	if !s.done() {
 		return false, err

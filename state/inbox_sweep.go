@@ -49,7 +49,7 @@ func (i *Inbox) sweep(ctx context.Context) {
 
 // sweep sweeps all partitions.
 func (s *sweeper) sweep(ctx context.Context) {
-	calls := s.calls()
+	calls, from := s.calls(), s.in.backlog.now()
 	s.exec(ctx, calls)
 	var due []string
 	var waiting int64
@@ -58,7 +58,7 @@ func (s *sweeper) sweep(ctx context.Context) {
 		due = append(due, s.swept(p, calls[p/each], p%each)...)
 		waiting += s.depth[p]
 	}
-	s.in.waiting.Store(waiting)
+	s.in.backlog.counted(waiting, from)
 	s.in.fire(ctx, due)
 }
 
