@@ -26,7 +26,9 @@ import (
 // base64, and a type with UnmarshalText is a string. What does not fit its Go type,
 // as a number that is too large, is a fault of [Action.Check].
 //
-// fn may be called by several turns at once. Add panics when the name is taken or
+// fn may be called by several turns at once, and has to end when its context does. One
+// that goes on is left to itself: what it changes in the turn from then on, and changed
+// before, is not kept. Add panics when the name is taken or
 // not usable, In has no schema or reads its JSON itself, or an enum, default or
 // host value does not fit its field: these are wiring mistakes, not run-time
 // events.

@@ -5,24 +5,12 @@ import (
 	"context"
 	"fmt"
 	"strings"
-	"sync"
-	"time"
 
 	"github.com/rs/zerolog"
 
 	"github.com/planbot-go/planbot/actions"
 	"github.com/planbot-go/planbot/planner"
 )
-
-// call is one call of an action, with its variables filled in and its entities
-// checked, and then with what came of it.
-type call struct {
-	command planner.Command
-	action  *actions.Action
-	result  actions.Result
-	err     error // what went wrong before or in the action
-	took    time.Duration
-}
 
 // do runs the next DO, or as many of the next ones as may run at the same time.
 // Whatever goes wrong in an action is a failed outcome, which the model sees in
@@ -45,7 +33,9 @@ func (r *run) do(ctx context.Context) (end, error) {
 	if r.changed || r.turn.bot.cfg.Hooks.BeforeDo != nil {
 		r.turn.secure()
 	}
-	r.invoke(ctx, calls)
+	if !r.invoke(ctx, calls) {
+		return over, r.abandon(calls)
+	}
 	r.turn.gotFurther()
 	r.changed, r.again, r.inFlight, r.approved = true, 0, 0, ""
 	how, err := r.settle(ctx, calls)
@@ -141,38 +131,6 @@ func (r *run) check(index int) call {
 		c.Entities = entities
 	}
 	return call{command: c, action: action, err: err}
-}
-
-// invoke makes the calls, at the same time when there are several.
-func (r *run) invoke(ctx context.Context, calls []call) {
-	if len(calls) == 1 {
-		calls[0].make(r.attempt(ctx, 0), r.turn.Turn)
-		return
-	}
-	var running sync.WaitGroup
-	for i := range calls {
-		running.Go(func() { calls[i].make(r.attempt(ctx, i), r.turn.Turn) })
-	}
-	running.Wait()
-}
-
-// attempt tells the i-th of the next calls which one it is in the turn, whoever runs it.
-func (r *run) attempt(ctx context.Context, i int) context.Context {
-	return actions.WithAttempt(ctx, actions.Attempt{Key: fmt.Sprintf("%s.%d", r.turn.ID, r.steps+i), Again: i < r.again})
-}
-
-func (c *call) make(ctx context.Context, t *actions.Turn) {
-	if c.err != nil {
-		return
-	}
-	ctx, s := command(ctx, c.action)
-	began := time.Now()
-	c.result, c.err = c.action.Call(ctx, t, c.command.Entities)
-	c.took = time.Since(began)
-	if c.err == nil && c.result.Failed() {
-		s.failed("refused")
-	}
-	s.end(c.err)
 }
 
 // settle records what came of the calls, in their order, and says how the plan
