@@ -143,6 +143,7 @@ func (r *run) settle(ctx context.Context, calls []call) (end, error) {
 		r.steps++
 		if c.err != nil && ctx.Err() != nil {
 			r.turn.uncertain = append(r.turn.uncertain, c.command.Action)
+			r.turn.bot.meter.action(c, "cut_off")
 			continue
 		}
 		stop = cmp.Or(stop, r.finish(ctx, c))
@@ -189,7 +190,7 @@ func (r *run) finish(ctx context.Context, c *call) (stop error) {
 		c.result = actions.Fail("%s", safeReason(c.err))
 	}
 	log.Str("action", c.command.Action).Bool("failed", c.result.Failed()).Dur("took", c.took).Msg("action ran")
-	r.turn.bot.meter.action(c)
+	r.turn.bot.meter.action(c, okOrFailed(c.result.Failed()))
 	return stop
 }
 

@@ -41,7 +41,7 @@ func newMetrics(to prometheus.Registerer) (*metrics, error) {
 		plans:      counters("plans_total", "Plans that were run, by how they stood in the answer: plan, salvaged (within prose) or prose (no plan, said as it is).", "form"),
 		repairs:    counters("plan_repairs_total", "What had to be repaired to read a plan, by its code.", "code"),
 		refusals:   counters("plan_refusals_total", "Answers of the model that were no plan that may run, by the kind of fault.", "kind"),
-		actions:    counters("actions_total", "Calls of actions, by outcome: ok or failed.", "action", "outcome"),
+		actions:    counters("actions_total", "Calls of actions, by outcome: ok, failed or cut_off (by the end of the turn's time or of the process).", "action", "outcome"),
 		replies:    counters("replies_total", "Messages to the channel, by outcome: ok, failed (refused), unsure (taken as sent, though nobody answered) or given_up (not taken for an hour, or a notice to where nothing can be sent); beside these, retried counts each further try.", "outcome"),
 		approvals:  counters("approvals_total", "Approvals, by step: asked, approved or rejected.", "step"),
 		duplicates: counters("duplicates_total", "What came in again and was dropped, by kind: delivery or click (on an approval that was decided).", "kind"),
@@ -161,11 +161,11 @@ func (m *metrics) noPlan(err error) {
 	}
 }
 
-func (m *metrics) action(c *call) {
+func (m *metrics) action(c *call, outcome string) {
 	if m == nil || c.action == nil {
 		return
 	}
-	m.actions.WithLabelValues(c.action.Name, okOrFailed(c.result.Failed())).Inc()
+	m.actions.WithLabelValues(c.action.Name, outcome).Inc()
 	m.actionTime.WithLabelValues(c.action.Name).Observe(c.took.Seconds())
 }
 

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/client_golang/prometheus"
@@ -46,6 +47,22 @@ func TestMetrics(t *testing.T) {
 	}
 	if _, err := bot.New(bot.Config{Metrics: registry}); err == nil {
 		t.Error("registered twice")
+	}
+}
+
+func TestAnActionThatIsCutOffIsCounted(t *testing.T) {
+	t.Parallel()
+	registry := prometheus.NewRegistry()
+	b := setup(t, func(c *bot.Config) { c.Metrics, c.TurnTimeout = registry, time.Second })
+	actions.Add(b.actions, "hang", "Hangs", func(ctx context.Context, _ *actions.Turn, _ struct{}) (actions.Result, error) {
+		<-ctx.Done()
+		return actions.Result{}, ctx.Err()
+	})
+	b.model.Says(plan(do("hang", `{}`)))
+	b.say("go")
+	b.expectFault("took too long")
+	if got := b.gather(registry); got["planbot_actions_total hang cut_off"] != 1 || got["planbot_action_seconds hang"] != 1 {
+		t.Errorf("metrics %v", got)
 	}
 }
 

@@ -91,16 +91,17 @@ func newRedis(c clients, cfg Config) *Redis {
 	return &Redis{client: c.main, reader: c.reader, together: newTogether(c.main, cfg.Timeout), cfg: cfg, name: c.name}
 }
 
-// Ping reports whether Redis answers and can read the keys of this program:
-// it looks up one key in each of four partitions, so that on a cluster several
-// nodes must be well. Its error is for the operator to read.
+// Ping reports whether Redis answers and keeps the keys of this program: it sets
+// one, for a minute, in each of four partitions, so that on a cluster several nodes
+// must be well. A server that is full, or only to be read, is not. Its error is for
+// the operator to read.
 func (r *Redis) Ping(ctx context.Context) error {
 	const doing = "ping redis"
 	bounded, cancel := context.WithTimeout(ctx, r.cfg.Timeout)
 	defer cancel()
 	_, err := r.client.Pipelined(bounded, func(p redis.Pipeliner) error {
 		for i := 0; i < partitions; i += partitions / 4 {
-			p.Exists(bounded, fmt.Sprintf("%s{%d}/ping", keyPrefix, i))
+			p.Set(bounded, fmt.Sprintf("%s{%d}/ping", keyPrefix, i), "", time.Minute)
 		}
 		return nil
 	})

@@ -16,6 +16,7 @@ import (
 	"testing"
 
 	"github.com/alicebob/miniredis/v2"
+	miniredisserver "github.com/alicebob/miniredis/v2/server"
 	"github.com/rs/zerolog"
 
 	"github.com/planbot-go/planbot/internal/fakeconnector"
@@ -208,6 +209,8 @@ func TestReadiness(t *testing.T) {
 		{func() {}, "/readyz", http.StatusServiceUnavailable, "debug"},
 		{func() {}, "/healthz", http.StatusOK, ""},
 		{func() { server.SetError("") }, "/readyz", http.StatusOK, "warn"},
+		{func() { server.Server().SetPreHook(full) }, "/readyz", http.StatusServiceUnavailable, "warn"},
+		{func() { server.Server().SetPreHook(nil) }, "/readyz", http.StatusOK, "warn"},
 		{func() { _ = a.bot.Drain(t.Context()) }, "/readyz", http.StatusServiceUnavailable, "debug"},
 	} {
 		step.change()
@@ -224,6 +227,15 @@ func TestReadiness(t *testing.T) {
 			t.Errorf("%s: %d, want %d with level %q: %s", step.path, w.Code, step.code, step.level, logs.String())
 		}
 	}
+}
+
+// full answers as a Redis that has no room for more.
+func full(c *miniredisserver.Peer, cmd string, _ ...string) bool {
+	if cmd != "SET" {
+		return false
+	}
+	c.WriteError("OOM command not allowed when used memory > 'maxmemory'.")
+	return true
 }
 
 func TestServeWithRedisDownIsNotReady(t *testing.T) {

@@ -146,6 +146,7 @@ func (f *faults) has(variable string) bool {
 }
 
 func (c *config) checkModel(f *faults) {
+	c.checkURL(f, "OPENAI_BASE_URL", c.OpenAIBaseURL, "http")
 	if c.AzureEndpoint != "" {
 		c.checkURL(f, "AZURE_OPENAI_ENDPOINT", c.AzureEndpoint, "https")
 		if c.AzureKey == "" {
@@ -165,7 +166,6 @@ func (c *config) checkModel(f *faults) {
 			f.add(set.name, "is set, but AZURE_OPENAI_ENDPOINT is not")
 		}
 	}
-	c.checkURL(f, "OPENAI_BASE_URL", c.OpenAIBaseURL, "http")
 	if c.OpenAIModel != "" && c.OpenAIKey == "" && c.OpenAIBaseURL == "" {
 		f.add("OPENAI_MODEL", "is set, but neither OPENAI_API_KEY nor OPENAI_BASE_URL is")
 	}

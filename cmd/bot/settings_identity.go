@@ -26,23 +26,58 @@ func (c *config) checkAddress(f *faults) {
 		host = "127.0.0.1"
 	}
 	c.addr = net.JoinHostPort(host, port)
-	if _, port, err := net.SplitHostPort(c.MetricsAddr); c.MetricsAddr != "" {
-		if _, bad := strconv.ParseUint(port, 10, 16); err != nil || bad != nil {
-			f.add("BOT_METRICS_ADDR", "%q is not host:port", c.MetricsAddr)
-		}
+	if c.Addr != "" {
+		c.checkBotAddr(f)
 	}
-	if c.Addr == "" {
-		return
+	if c.MetricsAddr != "" {
+		c.checkMetricsAddr(f)
 	}
-	host, port, err := net.SplitHostPort(c.Addr)
-	if _, bad := strconv.ParseUint(port, 10, 16); err != nil || bad != nil {
-		f.add("BOT_ADDR", "%q is not host:port", c.Addr)
+}
+
+func (c *config) checkBotAddr(f *faults) {
+	host, port, ok := hostPort(f, "BOT_ADDR", c.Addr)
+	if !ok {
 		return
 	}
 	c.addr = net.JoinHostPort(host, port)
 	if c.AppID == "" && !c.noAuth && !loopback(host) {
 		f.add("BOT_ADDR", "%s is reachable by others, and without MICROSOFT_APP_ID nobody is checked: set an app id, listen on 127.0.0.1, or set BOT_DANGEROUSLY_NO_AUTH=true on a closed network", c.Addr)
 	}
+}
+
+// checkMetricsAddr refuses the bot's own port, which only one of the two would get.
+func (c *config) checkMetricsAddr(f *faults) {
+	host, port, ok := hostPort(f, "BOT_METRICS_ADDR", c.MetricsAddr)
+	own, ownPort, err := net.SplitHostPort(c.addr)
+	if ok && err == nil && port == ownPort && port != "0" && overlap(host, own) {
+		f.add("BOT_METRICS_ADDR", "%s is where the bot itself listens (BOT_ADDR, PORT)", c.MetricsAddr)
+	}
+}
+
+// hostPort reads host:port, the port as a number without zeros before it.
+func hostPort(f *faults, variable, addr string) (host, port string, ok bool) {
+	host, port, err := net.SplitHostPort(addr)
+	n, bad := strconv.ParseUint(port, 10, 16)
+	if err != nil || bad != nil {
+		f.add(variable, "%q is not host:port", addr)
+		return "", "", false
+	}
+	return host, strconv.FormatUint(n, 10), true
+}
+
+// overlap reports whether one cannot listen on the same port of both hosts.
+func overlap(a, b string) bool {
+	all := func(host string) bool {
+		ip, err := netip.ParseAddr(host)
+		return host == "" || err == nil && ip.IsUnspecified()
+	}
+	name := func(host string) string {
+		if strings.EqualFold(host, "localhost") {
+			return "127.0.0.1"
+		}
+		return strings.ToLower(host)
+	}
+	return all(a) || all(b) || name(a) == name(b)
 }
 
 // loopback reports whether only this machine reaches the host. A name other
@@ -53,6 +88,11 @@ func loopback(host string) bool {
 }
 
 func (c *config) checkIdentity(f *faults) {
+	types := []string{singleTenant, multiTenant, managedIdentity}
+	named := slices.IndexFunc(types, func(t string) bool { return strings.EqualFold(t, c.AppType) })
+	if c.AppType != "" && named < 0 {
+		f.add("MICROSOFT_APP_TYPE", "%q is none of %s", c.AppType, strings.Join(types, ", "))
+	}
 	if c.AppID == "" {
 		for _, set := range []struct{ name, value string }{
 			{"MICROSOFT_APP_PASSWORD", c.AppPassword},
@@ -70,13 +110,10 @@ func (c *config) checkIdentity(f *faults) {
 		c.appType = singleTenant
 	}
 	if c.AppType != "" {
-		types := []string{singleTenant, multiTenant, managedIdentity}
-		i := slices.IndexFunc(types, func(t string) bool { return strings.EqualFold(t, c.AppType) })
-		if i < 0 {
-			f.add("MICROSOFT_APP_TYPE", "%q is none of %s", c.AppType, strings.Join(types, ", "))
-			return
+		if named < 0 {
+			return // what it needs is not known
 		}
-		c.appType = types[i]
+		c.appType = types[named]
 	}
 	if c.appType == singleTenant && c.AppTenant == "" {
 		f.add("MICROSOFT_APP_TENANT_ID", "is needed for %s", singleTenant)

@@ -97,6 +97,8 @@ func TestEveryMistakeIsListedWithItsVariable(t *testing.T) {
 		"all interfaces":     {settings{Addr: ":3978"}, []string{"BOT_ADDR"}},
 		"no address":         {settings{Addr: "3978"}, []string{"BOT_ADDR"}},
 		"no metrics address": {settings{MetricsAddr: "9090"}, []string{"BOT_METRICS_ADDR"}},
+		"one port for two":   {settings{Addr: "127.0.0.1:3978", MetricsAddr: "localhost:03978"}, []string{"BOT_METRICS_ADDR"}},
+		"the usual port":     {settings{MetricsAddr: ":3978"}, []string{"BOT_METRICS_ADDR"}},
 		"no port":            {settings{Port: "99999"}, []string{"PORT"}},
 		"no numbers": {settings{MaxSteps: "0", MaxSameCalls: "-1", MaxTurnTokens: "many", MaxTurnCost: "1,2", ModelPrice: "x", ApprovalTimeout: "0", MaxTurns: "0", MaxWaiting: "all", MaxWaitingEach: "-1"}, []string{
 			"BOT_MAX_TURNS", "BOT_MAX_WAITING", "BOT_MAX_WAITING_PER_CONVERSATION",
@@ -109,6 +111,8 @@ func TestEveryMistakeIsListedWithItsVariable(t *testing.T) {
 		"no password":            {settings{AppID: "a"}, []string{"MICROSOFT_APP_PASSWORD"}},
 		"no tenant":              {settings{AppID: "a", AppPassword: "p", AppType: singleTenant}, []string{"MICROSOFT_APP_TENANT_ID"}},
 		"odd type":               {settings{AppID: "a", AppPassword: "p", AppType: "Other"}, []string{"MICROSOFT_APP_TYPE"}},
+		"odd type of nobody":     {settings{AppType: "foo"}, []string{"MICROSOFT_APP_TYPE", "MICROSOFT_APP_TYPE"}},
+		"a server beside Azure":  {with(azure, func(s *settings) { s.OpenAIBaseURL = "::" }), []string{"OPENAI_BASE_URL"}},
 		"both open and closed":   {settings{AppID: "a", AppPassword: "p", NoAuth: "true"}, []string{"BOT_DANGEROUSLY_NO_AUTH"}},
 		"neither true nor false": {settings{NoAuth: "maybe"}, []string{"BOT_DANGEROUSLY_NO_AUTH"}},
 		"plain http":             {settings{MetadataURL: "http://evil.example/x", LoginURL: "ftp://x"}, []string{"BOT_OPENID_METADATA_URL", "BOT_LOGIN_URL"}},

@@ -99,7 +99,7 @@ func moment(t time.Time) string {
 	if t.IsZero() {
 		return ""
 	}
-	return t.UTC().Format(time.RFC3339)
+	return t.UTC().Format("2006-01-02 15:04:05 MST")
 }
 
 // printable is a text from outside without what a terminal obeys.

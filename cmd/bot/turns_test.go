@@ -99,11 +99,11 @@ func TestTurnsAreShown(t *testing.T) {
 		args string
 		want []string
 	}{
-		{"", []string{"TURN", "first ", "its plan does not fit", "  c\n", "second", "2 turns parked, 1 turn at work or waiting\n"}},
+		{"", []string{"TURN", "first ", " UTC  0  ", "its plan does not fit", "  c\n", "second", "2 turns parked, 1 turn at work or waiting\n"}},
 		{"list --json", []string{`"turn": "first"`, `"conversation": "c"`, `"sent": [`}},
 		{"show first", []string{
 			"its plan does not fit", "Mia u", "createList - done", "addItem - begun, nobody knows whether it was done",
-			"SAY\n", "done ", "id7", "to be sent ", "console",
+			"SAY\n", "done ", " UTC\n", "id7", "to be sent ", "console",
 		}},
 		{"show first --json", []string{`"from": "Mia u"`, `"command": "addItem",` + "\n" + `      "state": "begun"`, `"unsent": 1`}},
 		{"show second", []string{"read item", "none: it begins anew"}},
