@@ -626,3 +626,21 @@ func TestRenewalBesideANodeThatHangs(t *testing.T) {
 	node.at.Store(nil)
 	finish(t, here, false)
 }
+
+// One node of a cluster hangs: lanes elsewhere are taken over all the same.
+func TestTakeoverBesideANodeThatHangs(t *testing.T) {
+	t.Parallel()
+	url := "redis+cluster://" + miniredis.RunT(t).Addr()
+	gone := openInbox(t, openURL(t, url, state.Config{}), state.InboxConfig{Lease: 300 * time.Millisecond})
+	r, node, part := openURL(t, url, state.Config{Timeout: 100 * time.Millisecond}), &hang{}, partOf(person)
+	r.AddHook(node)
+	node.at.Store(&part)
+	accept(t, gone, entry("hello"))
+	gone.Close()
+	select {
+	case h := <-claims(t, openInbox(t, r, state.InboxConfig{Lease: 300 * time.Millisecond})):
+		finish(t, h, false)
+	case <-time.After(10 * time.Second):
+		t.Error("not taken over")
+	}
+}

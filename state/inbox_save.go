@@ -39,9 +39,9 @@ func (s *heldSave) done() bool { return s.mine().err == nil && len(s.mine().lost
 func (g *group) partition() int { return g.writes[0].scope.key.partition }
 
 // send runs the call of the first group, to which it adds the documents. Heard is
-// told the reply and when it was asked. Only when that step is done, the calls of the others follow: what
-// they write could not be found in the journal otherwise, or would be written for a
-// lane that is another's. What was not sent is no part of the save any more.
+// told the reply and when it was asked. Only when that step is done the calls of the
+// others follow: otherwise no journal knew of what they write, or the lane may be
+// another's. What was not sent is no part of the save any more.
 func (s *heldSave) send(ctx context.Context, heard func(reply list, sent time.Duration)) {
 	r, mine := s.h.in.r, s.mine()
 	mine.addDocs(r.cfg.TTL)

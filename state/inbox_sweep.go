@@ -4,7 +4,9 @@ import (
 	"context"
 	_ "embed" // the script
 	mathrand "math/rand/v2"
+	"slices"
 	"strconv"
+	"sync"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -18,6 +20,9 @@ var sweepScript = newScript(lanesLua, sweepLua)
 // sweepLimit bounds what one call of sweep.lua does, so that it does not keep
 // others waiting. What is left is found a second later.
 const sweepLimit = 100
+
+// sweepWithin bounds one sweep.
+const sweepWithin = 2 * time.Second
 
 // sweeper looks after all lanes every second, as every replica does.
 type sweeper struct {
@@ -42,12 +47,10 @@ func (i *Inbox) sweep(ctx context.Context) {
 	}
 }
 
-// sweep sweeps all partitions in one round trip.
+// sweep sweeps all partitions.
 func (s *sweeper) sweep(ctx context.Context) {
-	bounded, cancel := context.WithTimeout(ctx, s.in.r.cfg.Timeout)
-	defer cancel()
 	calls, from := s.calls(), s.in.backlog.now()
-	s.in.r.exec(bounded, calls)
+	s.exec(ctx, calls)
 	var due []string
 	var waiting int64
 	each := partitions / len(calls)
@@ -57,6 +60,22 @@ func (s *sweeper) sweep(ctx context.Context) {
 	}
 	s.in.backlog.counted(waiting, from)
 	s.in.fire(ctx, due)
+}
+
+// exec runs the calls in one round trip. When some had no answer the last time, each
+// goes alone: a node that answers nothing leaves a whole trip without an answer.
+func (s *sweeper) exec(ctx context.Context, calls []*call) {
+	ctx, cancel := context.WithTimeout(ctx, min(s.in.r.cfg.Timeout, sweepWithin))
+	defer cancel()
+	if !slices.Contains(s.away[:], true) {
+		s.in.r.exec(ctx, calls)
+		return
+	}
+	var wg sync.WaitGroup
+	for _, c := range calls {
+		wg.Go(func() { s.in.r.exec(ctx, []*call{c}) })
+	}
+	wg.Wait()
 }
 
 // calls makes one call for all partitions, or one for each where they may lie on
