@@ -174,7 +174,7 @@ func TestModelFaults(t *testing.T) {
 // TestRedisDown: what cannot be kept is not acknowledged, and the channel sends it again.
 func TestRedisDown(t *testing.T) {
 	t.Parallel()
-	b := setup(t, func(cfg *bot.Config) { cfg.Patience = 50 * time.Millisecond })
+	b := setup(t, func(cfg *bot.Config) { cfg.Patience = 500 * time.Millisecond })
 	b.redis.Close()
 	body := b.activity(event{"text": "hello"})
 	if got := b.post(b.url, body); got.status != http.StatusServiceUnavailable || got.header.Get("Retry-After") == "" {

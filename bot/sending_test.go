@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"regexp"
 	"strings"
 	"sync/atomic"
 	"syscall"
@@ -14,6 +15,7 @@ import (
 	"github.com/planbot-go/planbot/activity"
 	"github.com/planbot-go/planbot/bot"
 	"github.com/planbot-go/planbot/connector"
+	"github.com/planbot-go/planbot/state"
 )
 
 // slowly is a channel that is away for the first message that it is to carry with
@@ -75,6 +77,55 @@ func TestTheHourOfTheChannelBeginsWithItsFirstRefusal(t *testing.T) {
 	b.addReplica(func(c *bot.Config) { c.Channel = hasty(t) })
 	b.expect("At last.")
 	b.connector.None(t)
+}
+
+// TestTheHourOfTheChannelEndsInAParkedTurn, which has that time anew when an operator
+// has it tried again.
+func TestTheHourOfTheChannelEndsInAParkedTurn(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	direct := func(c *bot.Config) { c.Channel = hasty(t) }
+	b.connector.Fails("", http.StatusServiceUnavailable, http.StatusServiceUnavailable, http.StatusServiceUnavailable)
+	b.model.Says(plan(say("At last.")))
+	first := b.addReplica(direct)
+	first.say("hello")
+	key, journal := b.awaitJournal(`"away"`)
+	first.kill()
+	b.must(b.redis.Set(key, away.ReplaceAllString(journal, `"away":"2000-01-01T00:00:00Z"`)))
+	b.addReplica(direct)
+	store, err := state.Open(t.Context(), "redis://"+b.redis.Addr(), state.Config{})
+	b.must(err)
+	defer func() { _ = store.Close() }()
+	inbox, err := store.Inbox(state.InboxConfig{})
+	b.must(err)
+	defer inbox.Close()
+	var parked []state.Parked
+	for len(parked) == 0 {
+		parked, err = inbox.Parked(t.Context())
+		b.must(err)
+	}
+	if !strings.Contains(parked[0].Reason, "the channel did not take") || !strings.Contains(string(parked[0].Journal), "At last.") {
+		t.Errorf("parked for %s with %s", parked[0].Reason, parked[0].Journal)
+	}
+	b.must(inbox.Unpark(t.Context(), parked[0].Turn))
+	b.expect("At last.")
+	b.connector.None(t)
+}
+
+var away = regexp.MustCompile(`"away":"[^"]*"`)
+
+// awaitJournal waits until a turn has written down those words.
+func (b *bundle) awaitJournal(words string) (key, journal string) {
+	b.Helper()
+	for b.Context().Err() == nil {
+		for _, key := range b.redis.Keys() {
+			if raw, err := b.redis.Get(key); err == nil && strings.HasSuffix(key, "/journal") && strings.Contains(raw, words) {
+				return key, raw
+			}
+		}
+		time.Sleep(time.Millisecond)
+	}
+	return "", ""
 }
 
 // age makes what waits in the inbox older.
