@@ -21,6 +21,8 @@ const (
 	maxSends = 2
 	// sendWithin bounds one message, with the connector's own tries.
 	sendWithin = 3 * time.Minute
+	// knockWithin bounds a look at whether the channel answers.
+	knockWithin = 15 * time.Second
 	// A channel that is away is tried again after a tenth of the time that it has been
 	// away for the message, within these bounds, and no longer than an hour.
 	leastDelay, mostDelay = 2 * time.Second, time.Minute
@@ -65,6 +67,11 @@ func (t *Turn) flush(ctx context.Context) error {
 		return nil
 	}
 	ctx = t.lasting(ctx)
+	if o.Begun > 0 && !o.Away.IsZero() {
+		if err := t.knock(ctx); err != nil {
+			return t.later(ctx, err)
+		}
+	}
 	if o.Begun >= maxSends {
 		t.takeAsSent(ctx)
 	}
@@ -126,6 +133,26 @@ func (t *Turn) undelivered(ctx context.Context, err error) error {
 	if !errors.Is(err, connector.ErrNoAnswer) {
 		o.Begun = 0 // it is known not to have arrived
 	}
+	return t.later(ctx, err)
+}
+
+// knock sends what nobody minds twice, to a channel that gave no answer to a message:
+// as long as it gives none at all, the message waits. It says whether that is so.
+func (t *Turn) knock(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, knockWithin)
+	defer cancel()
+	to := t.Activity.Reference()
+	_, err := t.bot.cfg.Channel.Send(ctx, to, activity.To(to, activity.Typing))
+	var refused *connector.Error
+	if errors.As(err, &refused) {
+		return nil // that is an answer
+	}
+	return err
+}
+
+// later has the turn wait for the channel, and gives up in the end.
+func (t *Turn) later(ctx context.Context, err error) error {
+	o := t.outbox
 	if o.Away.IsZero() {
 		o.Away = time.Now().UTC()
 	}

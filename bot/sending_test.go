@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"net/http/httptrace"
 	"regexp"
 	"strings"
 	"sync/atomic"
@@ -172,6 +173,32 @@ func TestAMessageThatNobodyAnswersIsSentTwice(t *testing.T) {
 	if got := b.log.String(); !strings.Contains(got, "it may have arrived") {
 		t.Errorf("log %s", got)
 	}
+}
+
+// TestAMessageWaitsForAChannelThatAnswersNothing, as one does behind a proxy that takes
+// all and passes on nothing.
+func TestAMessageWaitsForAChannelThatAnswersNothing(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	hole := &hole{}
+	hole.left.Store(3)
+	r := b.addReplica(func(c *bot.Config) { c.Channel = hasty(t, hole) })
+	b.model.Says(plan(say("Really?"), say("Behind it.")))
+	r.say("go")
+	b.expect("Really?")
+	b.expect("Behind it.")
+	b.connector.None(t)
+}
+
+// hole takes so many requests, whatever they are.
+type hole struct{ left atomic.Int32 }
+
+func (h *hole) RoundTrip(r *http.Request) (*http.Response, error) {
+	if h.left.Add(-1) < 0 {
+		return http.DefaultTransport.RoundTrip(r)
+	}
+	httptrace.ContextClientTrace(r.Context()).WroteHeaders()
+	return nil, syscall.ECONNRESET
 }
 
 // mute loses the answers to messages with those words.
