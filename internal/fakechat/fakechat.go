@@ -13,6 +13,7 @@ import (
 	"net/http/httptest"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/planbot-go/planbot/internal/fakeconnector"
 	"github.com/planbot-go/planbot/internal/fakemodel"
@@ -61,7 +62,9 @@ func With[B Bot](t testing.TB, model models.Model, newBot func(context.Context, 
 	server := httptest.NewServer(b)
 	t.Cleanup(func() {
 		server.Close()
-		if err := b.Drain(context.Background()); err != nil {
+		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		defer cancel()
+		if err := b.Drain(ctx); err != nil {
 			t.Errorf("drain: %v", err)
 		}
 	})
