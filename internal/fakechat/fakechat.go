@@ -59,6 +59,7 @@ func With[B Bot](t testing.TB, model models.Model, newBot func(context.Context, 
 	if err != nil {
 		t.Fatal(err)
 	}
+	channel := fakeconnector.New(t) // it is there until the bot has ended
 	server := httptest.NewServer(b)
 	t.Cleanup(func() {
 		server.Close()
@@ -68,7 +69,7 @@ func With[B Bot](t testing.TB, model models.Model, newBot func(context.Context, 
 			t.Errorf("drain: %v", err)
 		}
 	})
-	return &Chat{Connector: fakeconnector.New(t), t: t, person: "Mia", server: server, ids: &atomic.Int64{}}
+	return &Chat{Connector: channel, t: t, person: "Mia", server: server, ids: &atomic.Int64{}}
 }
 
 // Of is the chat of another person with the same bot.
