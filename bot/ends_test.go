@@ -288,8 +288,7 @@ func TestABotThatIsAloneTellsWhomItCutsOff(t *testing.T) {
 	b.expectFault("shut down in the middle")
 }
 
-// TestABotThatIsAloneDoesWhatWaitsBeforeItEnds, for a slot, for the channel and behind
-// a decision.
+// TestABotThatIsAloneDoesWhatWaitsBeforeItEnds, for a slot or for the channel.
 func TestABotThatIsAloneDoesWhatWaitsBeforeItEnds(t *testing.T) {
 	t.Parallel()
 	b := setup(t)

@@ -13,6 +13,7 @@ import (
 	"net/http/httptest"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/planbot-go/planbot/internal/fakeconnector"
 	"github.com/planbot-go/planbot/internal/fakemodel"
@@ -58,14 +59,17 @@ func With[B Bot](t testing.TB, model models.Model, newBot func(context.Context, 
 	if err != nil {
 		t.Fatal(err)
 	}
+	channel := fakeconnector.New(t) // it is there until the bot has ended
 	server := httptest.NewServer(b)
 	t.Cleanup(func() {
 		server.Close()
-		if err := b.Drain(context.Background()); err != nil {
+		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		defer cancel()
+		if err := b.Drain(ctx); err != nil {
 			t.Errorf("drain: %v", err)
 		}
 	})
-	return &Chat{Connector: fakeconnector.New(t), t: t, person: "Mia", server: server, ids: &atomic.Int64{}}
+	return &Chat{Connector: channel, t: t, person: "Mia", server: server, ids: &atomic.Int64{}}
 }
 
 // Of is the chat of another person with the same bot.
