@@ -200,6 +200,24 @@ func (b *bundle) expect(want string) {
 	}
 }
 
+// until waits for what is seen in Redis only.
+func (b *bundle) until(what string, is func() bool) {
+	b.Helper()
+	each := time.NewTicker(time.Millisecond)
+	defer each.Stop()
+	for deadline := time.Now().Add(20 * time.Second); !is(); <-each.C {
+		if time.Now().After(deadline) {
+			b.Fatalf("in vain: %s\n%s", what, b.log)
+		}
+	}
+}
+
+// gone waits until nothing waits for its time.
+func (b *bundle) gone() {
+	b.Helper()
+	b.until("that no timer is left", func() bool { return len(b.waiting()) == 0 })
+}
+
 // expectFault takes the next message: one sentence with these words and a turn id.
 func (b *bundle) expectFault(words string) {
 	b.Helper()

@@ -141,11 +141,7 @@ func TestADeadConversationIsLeftAloneUntilItIsHeardOf(t *testing.T) {
 func (b *bundle) rest(conversation string) {
 	b.Helper()
 	queue := func(key string) bool { return strings.HasSuffix(key, "/conversations/"+conversation+"/queue") }
-	for deadline := time.Now().Add(10 * time.Second); slices.ContainsFunc(b.redis.Keys(), queue); time.Sleep(time.Millisecond) {
-		if time.Now().After(deadline) {
-			b.Fatalf("%s does not come to rest:\n%s", conversation, b.log)
-		}
-	}
+	b.until(conversation+" at rest", func() bool { return !slices.ContainsFunc(b.redis.Keys(), queue) })
 }
 
 func TestOtherRefusalsDoNotRetireAConversation(t *testing.T) {
@@ -200,14 +196,10 @@ func TestANoticeThatIsRefusedForTooLongIsParked(t *testing.T) {
 func (b *bundle) awayForLong() {
 	b.Helper()
 	away := regexp.MustCompile(`"away":"[0-9]{4}`)
-	for deadline := time.Now().Add(10 * time.Second); time.Now().Before(deadline); time.Sleep(time.Millisecond) {
+	b.until("a refusal", func() bool {
 		journal, _ := b.redis.Get(miasLane + "/journal")
-		if away.MatchString(journal) {
-			b.must(b.redis.Set(miasLane+"/journal", away.ReplaceAllString(journal, `"away":"2020`)))
-			return
-		}
-	}
-	b.Fatal("nothing was refused")
+		return away.MatchString(journal) && b.redis.Set(miasLane+"/journal", away.ReplaceAllString(journal, `"away":"2020`)) == nil
+	})
 }
 
 // miasLane is the key of the lane of Mia's own conversation.
@@ -221,9 +213,8 @@ func TestANoticeToADeadConversationIsCounted(t *testing.T) {
 	b.connector.Fails("", http.StatusForbidden)
 	b.notify(bot.Notice{To: mia, Text: "Refused."})
 	b.rest("a:mia")
-	for b.pass(2 * time.Hour); len(b.waiting()) > 0; {
-		time.Sleep(time.Millisecond)
-	}
+	b.pass(2 * time.Hour)
+	b.gone()
 	b.rest("a:mia")
 	b.connector.None(t)
 	if got := b.gather(registry); got["planbot_replies_total given_up"] != 1 || got["planbot_replies_total failed"] != 1 {

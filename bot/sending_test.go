@@ -118,15 +118,16 @@ var away = regexp.MustCompile(`"away":"[^"]*"`)
 // awaitJournal waits until a turn has written down those words.
 func (b *bundle) awaitJournal(words string) (key, journal string) {
 	b.Helper()
-	for b.Context().Err() == nil {
-		for _, key := range b.redis.Keys() {
-			if raw, err := b.redis.Get(key); err == nil && strings.HasSuffix(key, "/journal") && strings.Contains(raw, words) {
-				return key, raw
+	b.until("a journal with "+words, func() bool {
+		for _, key = range b.redis.Keys() {
+			var err error
+			if journal, err = b.redis.Get(key); err == nil && strings.HasSuffix(key, "/journal") && strings.Contains(journal, words) {
+				return true
 			}
 		}
-		time.Sleep(time.Millisecond)
-	}
-	return "", ""
+		return false
+	})
+	return key, journal
 }
 
 // age makes what waits in the inbox older.
