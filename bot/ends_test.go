@@ -223,7 +223,7 @@ func TestAFailureToSaveIsToldWhenSomethingWasDone(t *testing.T) {
 		*state.Of[hoard](turn.Conversation) = hoard{strings.Repeat("x", 3<<20)}
 		return actions.Done, nil
 	}, actions.StateOnly)
-	r := b.addReplica()
+	r := b.addReplica(func(c *bot.Config) { c.Lease = 0 }) // nobody is to take it over
 	r.meet()
 	b.model.Says(plan(do("outside", `{}`), say("Half done."), do("hoard", `{}`)))
 	r.say("go")
