@@ -42,6 +42,9 @@ for i = 7, 6 + n do
 end
 local item = '1 ' .. ARGV[2] .. ' ' .. string.format('%.0f', at) .. '\n' .. ARGV[3]
 if length > 0 or ARGV[4] == '' then
+  if ARGV[4] ~= '' then
+    want(KEYS[2], ARGV[4])
+  end
   enqueue(KEYS[1], KEYS[5], KEYS[4], KEYS[3], ARGV[1], item, at)
   return {2}
 end

@@ -1,7 +1,7 @@
 -- Takes the item at the head off the queue, with all that its end changes, and
--- goes on to the next or gives the lane up.
+-- goes on to the next or gives the lane up: there is none, or another process wants it.
 -- KEYS[1] queue  [2] lease  [3] leases  [4] journal  [5] depth  [6] answer  [7] parked
--- and then the documents' keys
+-- [8] ready  and then the documents' keys
 -- ARGV[1] lane  [2] fence  [3] turn  [4] length of the lease, ms
 -- ARGV[5] how long to keep the answer, s, 0: there is none  [6] answer
 -- ARGV[7] the turn as parked, '' not to park it  [8...] the documents, see docs.lua
@@ -9,7 +9,7 @@
 -- next, {3} the lane is another's and the item is there, {4} the item is gone and
 -- the lane is not the caller's, {5, numbers of documents...} these have another
 -- version. A repeated call finds {2} again, and {4} instead of {1}.
-local have = redis.call('HMGET', KEYS[2], 'fence', 'turn')
+local have = redis.call('HMGET', KEYS[2], 'fence', 'turn', 'wanted')
 if have[1] ~= ARGV[2] then
   if have[2] == ARGV[3] then
     return {3}
@@ -17,11 +17,11 @@ if have[1] ~= ARGV[2] then
   return {4}
 end
 if have[2] == ARGV[3] then
-  local lost = conflicts(8, 8, {5})
+  local lost = conflicts(9, 8, {5})
   if #lost > 1 then
     return lost
   end
-  store(8, 8)
+  store(9, 8)
   if ARGV[5] ~= '0' then
     redis.call('SET', KEYS[6], ARGV[6], 'EX', ARGV[5])
   end
@@ -42,5 +42,12 @@ if have[2] == ARGV[3] then
 end
 local turn = turn_of(head)
 redis.call('HSET', KEYS[2], 'turn', turn, 'tries', 0)
+if have[3] and have[2] == ARGV[3] then
+  local at = now()
+  redis.call('HSET', KEYS[2], 'fence', 0, 'owner', '', 'until', at)
+  redis.call('HDEL', KEYS[2], 'wanted')
+  wake(KEYS[8], KEYS[3], ARGV[1], at)
+  return {1}
+end
 extend(KEYS[2], KEYS[3], ARGV[1], now() + ARGV[4])
 return {2, head, turn}

@@ -228,7 +228,7 @@ func (h *Hold) Save(ctx context.Context, journal []byte, scopes ...*Scope) error
 // Finish is Save without a journal, and in the same step takes the item off the
 // queue, keeps answer for whoever asks [Inbox.Answer] (nil: there is none), and
 // goes on to the next item (true: the hold stays, Item is the next) or gives the
-// lane up (false). Behind it, it is noted that scopes which did not change are in use.
+// lane up (false: there is no next one, or another replica got it and is to have it). Behind it, it is noted that scopes which did not change are in use.
 //
 // An error means that the step did not happen, or that this is not known: Item is
 // still the same, and after a [ConflictError] and [ErrUnavailable] Finish may be
@@ -289,9 +289,9 @@ func (h *Hold) finishCall(g *group, answer []byte, parked string) {
 	if answer != nil {
 		keep, kept = seconds(h.in.cfg.DuplicateFor), answerMark+string(answer)
 	}
-	g.call = callOf(finishScript, strconv.Itoa(7+len(g.writes)), 15+3*len(g.writes))
+	g.call = callOf(finishScript, strconv.Itoa(8+len(g.writes)), 16+3*len(g.writes))
 	g.args = append(g.args, h.keys.queue, h.keys.lease, part.leases, h.keys.journal, part.depth,
-		h.lane.key.answerKey(h.item.Turn), part.parked)
+		h.lane.key.answerKey(h.item.Turn), part.parked, part.ready)
 	g.addKeys()
 	g.args = append(g.args, h.keys.lane, h.fence, h.item.Turn, h.in.lease, keep, kept, parked)
 }

@@ -2,6 +2,7 @@
 --   fence  number of who has it, 0 for nobody    owner  its name, for operators
 --   until  ms, when others may take it           turn   the item at the head
 --   tries  how often the head was taken over
+--   wanted  there if another process would have taken the lane for an item
 -- No lease at all: the queue is empty. Each lane with work is in the sorted set
 -- of leases, at the time when somebody has to look after it. That is the truth;
 -- the stream of ready lanes only wakes somebody up, and may forget.
@@ -25,6 +26,17 @@ end
 local function wake(ready, leases, lane, at)
   redis.call('XADD', ready, 'MAXLEN', '~', 1000, '*', 'lane', lane)
   redis.call('ZADD', leases, at + 5000, lane)
+end
+
+-- want notes that the owner would have taken the lane. Owners are a process, a dot and
+-- the number of a call. Whoever has the lane then lets others at it behind the turn at
+-- work: else a process that has too much to do, and so is late with the end of each
+-- turn, would be given the next one of all its lanes, too, with others idle.
+local function want(lease, owner)
+  local has = redis.call('HGET', lease, 'owner')
+  if has and has ~= '' and string.match(has, '^(.*)%.') ~= string.match(owner, '^(.*)%.') then
+    redis.call('HSET', lease, 'wanted', 1)
+  end
 end
 
 -- turn_of is the id in an item, in whatever format: the second word. One that has

@@ -23,6 +23,7 @@ func RunInbox(t *testing.T, open func(t *testing.T) *state.Redis) {
 		"lanes of a conversation":               testLanes,
 		"a delivery counts once":                testDuplicates,
 		"an entry accepted again":               testAcceptedAgain,
+		"a lane that another replica wants":     testWantedLane,
 		"a lane nobody takes is read":           testRead,
 		"documents saved with an entry":         testAcceptSaves,
 		"entries that cannot be":                testBadEntries,

@@ -98,6 +98,25 @@ func testFinishConflict(t *testing.T, b *inboxBundle) {
 	}
 }
 
+// Who has more lanes than it can work on lets others at those that they wanted, once
+// for what they took in.
+func testWantedLane(t *testing.T, b *inboxBundle) {
+	mine, others := b.in, b.inbox(state.InboxConfig{})
+	h := b.take(b.entry("1"))
+	b.accept(b.entry("2"))
+	b.finish(h, true)
+	b.in = others
+	b.accept(b.entry("3"))
+	b.in = mine
+	b.accept(b.entry("4"))
+	b.finish(h, false)
+	claimed := <-b.claimAll(others)
+	b.wantItem(claimed, "3", "", 0)
+	b.finish(claimed, true)
+	b.wantItem(claimed, "4", "", 0)
+	b.finish(claimed, false)
+}
+
 // The lease ran out, since this replica was paused, and nobody took the lane.
 func testLateButAlone(t *testing.T, b *inboxBundle) {
 	b.in = b.inbox(state.InboxConfig{Lease: 50 * time.Millisecond})
