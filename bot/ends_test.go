@@ -59,7 +59,7 @@ func outage(lasts time.Duration, match func(args []string) bool) func([]string) 
 	}
 }
 
-const shortPatience = 50 * time.Millisecond
+const shortPatience = 300 * time.Millisecond
 
 func impatient(c *bot.Config) { c.Lease, c.Patience = time.Minute, shortPatience }
 

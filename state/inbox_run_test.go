@@ -610,7 +610,7 @@ func TestRenewalBesideANodeThatHangs(t *testing.T) {
 	r := openURL(t, "redis+cluster://"+miniredis.RunT(t).Addr(), state.Config{})
 	node := &hang{}
 	r.AddHook(node)
-	in := openInbox(t, r, state.InboxConfig{Lease: 600 * time.Millisecond, Patience: 50 * time.Millisecond})
+	in := openInbox(t, r, state.InboxConfig{Lease: 2 * time.Second, Patience: time.Second})
 	e := entry("elsewhere")
 	e.Lane = person.Lane("")
 	here, there := accept(t, in, entry("here")).Hold, accept(t, in, e).Hold
@@ -619,7 +619,7 @@ func TestRenewalBesideANodeThatHangs(t *testing.T) {
 	for there.Err() == nil {
 		time.Sleep(10 * time.Millisecond)
 	}
-	time.Sleep(300 * time.Millisecond)
+	time.Sleep(time.Second)
 	if err := here.Err(); err != nil {
 		t.Errorf("the lane of a node that is well: %v", err)
 	}

@@ -158,7 +158,7 @@ func TestSaveBehindTheLane(t *testing.T) {
 func saveBehind(t *testing.T, r *state.Redis, test func(t *testing.T, r *state.Redis, net *split)) {
 	net := &split{}
 	r.AddHook(net)
-	in := openInbox(t, r, state.InboxConfig{Patience: 50 * time.Millisecond})
+	in := openInbox(t, r, state.InboxConfig{Patience: 2 * time.Second}) // on a busy machine, too
 	e := entry("hello")
 	e.Load = []state.Key{key, person}
 	receipt := accept(t, in, e)
