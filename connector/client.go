@@ -28,7 +28,7 @@ const (
 
 // TokenSource gives out the bot's tokens; [Tokens] is one.
 type TokenSource interface {
-	// Token returns a token, never an empty one.
+	// Token returns a token, never an empty one, for whom [ForCaller] says.
 	Token(ctx context.Context) (string, error)
 	// Invalidate says that the connector refused the token.
 	Invalidate(token string)
@@ -131,7 +131,7 @@ func (k *call) op() string {
 
 // do makes the call, as often as [attempts] allows.
 func (c *Client) do(ctx context.Context, k call) ([]byte, error) {
-	target, err := c.target(k)
+	target, err := c.target(ctx, k)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", k.op(), err)
 	}
@@ -156,8 +156,8 @@ func (c *Client) do(ctx context.Context, k call) ([]byte, error) {
 }
 
 // target builds the address of the call, each id as one escaped segment.
-func (c *Client) target(k call) (string, error) {
-	base, err := c.cfg.Hosts.base(k.service)
+func (c *Client) target(ctx context.Context, k call) (string, error) {
+	base, err := c.cfg.Hosts.baseFor(callerOf(ctx), k.service)
 	if err != nil {
 		return "", err
 	}
@@ -230,7 +230,7 @@ func (c *Client) token(ctx context.Context) (string, error) {
 	}
 	w := &waitForToken{error: err}
 	if t, ok := c.cfg.Tokens.(*Tokens); ok {
-		w.pause = t.nextTry()
+		w.pause = t.nextTry(ctx)
 	}
 	return "", w
 }
