@@ -65,7 +65,7 @@ func publicCloud() Cloud {
 		Tenant:       "botframework.com",
 		Scope:        "https://api.botframework.com/.default",
 		CallerID:     "urn:botframework:azure",
-		ServiceHosts: []string{"botframework.com", "smba.trafficmanager.net", "teams.microsoft.com", "teams.microsoft.us"},
+		ServiceHosts: []string{"botframework.com", "smba.trafficmanager.net", "smba.onyx.prod.teams.trafficmanager.net", "teams.microsoft.com", "teams.microsoft.us"},
 	}
 }
 
@@ -92,7 +92,7 @@ func chinaCloud() Cloud {
 		LoginURL:     "https://login.partner.microsoftonline.cn",
 		Tenant:       "microsoftservices.partner.onmschina.cn",
 		Scope:        "https://api.botframework.azure.cn/.default",
-		ServiceHosts: []string{"botframework.azure.cn"},
+		ServiceHosts: []string{"botframework.azure.cn", "frontend.botapi.msg.infra.teams.microsoftonline.cn"},
 	}
 }
 

@@ -140,6 +140,13 @@ func (h *ServiceHosts) ofCloud(host string) bool {
 	return false
 }
 
+// ofMicrosoft reports whether a service URL leads to Microsoft's connector, and was not
+// listed by the operator.
+func (h *ServiceHosts) ofMicrosoft(u *url.URL) bool {
+	r, ok := h.reachOf(u.Hostname(), effectivePort(u))
+	return ok && r == reachPublic
+}
+
 func (l listedHost) matches(host, port string, loopback bool) bool {
 	if host != l.host && (!l.below || !strings.HasSuffix(host, "."+l.host)) {
 		return false

@@ -47,7 +47,11 @@ func (c *Client) post(ctx context.Context, ref schema.ConversationReference, a *
 	if err != nil {
 		return "", err
 	}
+	k.fleeting = a.Type == activity.Typing
 	reply, err := c.do(ctx, k)
+	if errors.Is(err, errNotNow) {
+		return "", nil
+	}
 	return idOf(reply), err
 }
 
@@ -149,7 +153,10 @@ func (c *Client) CreateConversation(ctx context.Context, serviceURL string, n Ne
 	if err != nil {
 		return Created{}, fmt.Errorf("%s: %w", op, err)
 	}
-	k := call{name: op, method: http.MethodPost, service: serviceURL, path: []string{"conversations"}, body: body, needBody: true}
+	k := call{
+		name: op, method: http.MethodPost, service: serviceURL, path: []string{"conversations"}, body: body,
+		cadence: cadence{thread: n.place(), tenant: n.TenantID},
+	}
 	created := Created{}
 	if err := c.get(ctx, k, &created); err != nil {
 		return Created{}, err
@@ -164,6 +171,15 @@ func (c *Client) CreateConversation(ctx context.Context, serviceURL string, n Ne
 		return Created{}, fmt.Errorf("%s: %w", op, err)
 	}
 	return created, nil
+}
+
+// place is the conversation that this one is created in or with: a channel, or a person.
+func (n NewConversation) place() string {
+	in := activity.Activity{ChannelData: n.ChannelData}
+	if channel := in.TeamsData().Channel.ID; channel != "" || len(n.Members) == 0 {
+		return channel
+	}
+	return n.Members[0].ID
 }
 
 func (n NewConversation) encode() ([]byte, error) {
@@ -212,6 +228,7 @@ func inConversation(method string, ref schema.ConversationReference, path ...str
 		method:  method,
 		service: ref.ServiceURL,
 		path:    append([]string{"conversations", ref.Conversation.ID}, path...),
+		cadence: cadence{thread: ref.Conversation.ID, tenant: ref.Conversation.TenantID, reads: method == http.MethodGet},
 	}
 }
 
