@@ -41,8 +41,8 @@ type Config struct {
 	Hosts *ServiceHosts
 	// Tokens sign the calls. nil is right in local mode only: none is sent.
 	Tokens TokenSource
-	// Transport carries the calls. nil: an own pool of connections that checks
-	// at each dial that no public name leads to a private address.
+	// Transport carries the calls and downloads. nil: own pools of connections that
+	// check at each dial that no public name leads to a private address.
 	Transport http.RoundTripper
 	// TryTimeout bounds one try of a call. 0: 15 seconds.
 	TryTimeout time.Duration
@@ -78,6 +78,7 @@ type Client struct {
 	cfg    Config
 	header http.Header // of every call; its values are shared, so they are never changed
 	pacer  *pacer
+	files  http.RoundTripper // for downloads
 }
 
 // New returns a client, or an error that names every mistake in cfg.
@@ -98,14 +99,15 @@ func New(cfg Config) (*Client, error) {
 	cfg.CallTimeout = cmp.Or(cfg.CallTimeout, defaultCallTimeout)
 	cfg.Tries = cmp.Or(cfg.Tries, defaultTries)
 	cfg.UserAgent = cmp.Or(cfg.UserAgent, "planbot")
+	files := cfg.Transport
 	if cfg.Transport == nil {
-		cfg.Transport = guardedTransport(cfg.Hosts)
+		cfg.Transport, files = guardedTransport(cfg.Hosts.reachOf), guardedTransport(cfg.Hosts.fileReachOf)
 	}
 	cfg.Transport = traced{cfg.Transport}
 	return &Client{cfg: cfg, header: http.Header{
 		"Accept":     {"application/json"},
 		"User-Agent": {cfg.UserAgent},
-	}, pacer: newPacer()}, nil
+	}, pacer: newPacer(), files: traced{files}}, nil
 }
 
 // Identified reports whether the calls carry the bot's token.
@@ -113,8 +115,10 @@ func (c *Client) Identified() bool { return c.cfg.Tokens != nil }
 
 // Close gives up idle connections.
 func (c *Client) Close() {
-	if t, ok := c.cfg.Transport.(interface{ CloseIdleConnections() }); ok {
-		t.CloseIdleConnections()
+	for _, rt := range []http.RoundTripper{c.cfg.Transport, c.files} {
+		if t, ok := rt.(interface{ CloseIdleConnections() }); ok {
+			t.CloseIdleConnections()
+		}
 	}
 }
 

@@ -79,6 +79,13 @@ func (c *Client) Member(ctx context.Context, ref schema.ConversationReference, i
 	return member, err
 }
 
+// ActivityMembers returns who was there when the activity with the given id was sent.
+func (c *Client) ActivityMembers(ctx context.Context, ref schema.ConversationReference, id string) ([]activity.Account, error) {
+	var members []activity.Account
+	err := c.get(ctx, inConversation(http.MethodGet, ref, "activities", id, "members"), &members)
+	return members, err
+}
+
 // MemberPage is a part of a conversation's members.
 type MemberPage struct {
 	Members []activity.Account `json:"members"`
@@ -212,6 +219,14 @@ func (c *Client) get(ctx context.Context, k call, v any) error {
 
 func withActivity(method string, ref schema.ConversationReference, a *activity.Activity, path ...string) (call, error) {
 	k := inConversation(method, ref, path...)
+	if targeted(a.Recipient) {
+		k.query = url.Values{"isTargetedActivity": {"true"}}
+		if method == http.MethodPut { // an update goes to whom the activity went, and must not say so
+			changed := *a
+			changed.Recipient = activity.Account{}
+			a = &changed
+		}
+	}
 	body, err := outbound(a)
 	if err != nil {
 		return call{}, fmt.Errorf("%s: %w", k.op(), err)

@@ -110,7 +110,7 @@ func (a *attempts) judge(err error) (time.Duration, bool) {
 	if errors.As(err, &noToken) {
 		return max(a.backoff.NextBackOff(), noToken.pause), noToken.again()
 	}
-	if errors.Is(err, ErrHostNotAllowed) {
+	if errors.Is(err, ErrHostNotAllowed) || errors.Is(err, ErrTooLarge) {
 		return 0, false
 	}
 	first := !a.lost // no answer: the activity may or may not have arrived
