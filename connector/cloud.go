@@ -37,6 +37,9 @@ type Cloud struct {
 	// ServiceHosts are the connector's hosts; each stands for itself and the
 	// hosts below it.
 	ServiceHosts []string
+	// FileHosts are where files lie that people share in chats; each stands for itself
+	// and the hosts below it. They never see the bot's token.
+	FileHosts []string
 }
 
 // CloudNames are the names that [CloudNamed] knows.
@@ -72,7 +75,8 @@ func publicCloud() Cloud {
 		ExchangeScope: "api://AzureADTokenExchange/.default",
 		EntraIssuers:  []string{"https://sts.windows.net/{tenant}/", "https://login.microsoftonline.com/{tenant}/v2.0"},
 		CallerID:      "urn:botframework:azure",
-		ServiceHosts:  []string{"botframework.com", "smba.trafficmanager.net", "teams.microsoft.com", "teams.microsoft.us"},
+		ServiceHosts:  []string{"botframework.com", "smba.trafficmanager.net", "smba.onyx.prod.teams.trafficmanager.net", "teams.microsoft.com", "teams.microsoft.us"},
+		FileHosts:     []string{"sharepoint.com", "svc.ms"},
 	}
 }
 
@@ -90,6 +94,7 @@ func governmentCloud(name string) Cloud {
 		EntraIssuers:  []string{"https://sts.windows.net/{tenant}/", "https://login.microsoftonline.us/{tenant}/v2.0"},
 		CallerID:      "urn:botframework:azureusgov",
 		ServiceHosts:  []string{"botframework.us", "botframework.azure.us", "teams.microsoft.us"},
+		FileHosts:     []string{"sharepoint.us", "sharepoint-mil.us", "dps.mil"},
 	}
 }
 
@@ -103,7 +108,8 @@ func chinaCloud() Cloud {
 		Scope:         "https://api.botframework.azure.cn/.default",
 		ExchangeScope: "api://AzureADTokenExchangeChina/.default",
 		EntraIssuers:  []string{"https://sts.chinacloudapi.cn/{tenant}/", "https://login.partner.microsoftonline.cn/{tenant}/v2.0"},
-		ServiceHosts:  []string{"botframework.azure.cn"},
+		ServiceHosts:  []string{"botframework.azure.cn", "frontend.botapi.msg.infra.teams.microsoftonline.cn"},
+		FileHosts:     []string{"sharepoint.cn"},
 	}
 }
 

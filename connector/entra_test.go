@@ -192,11 +192,11 @@ func TestOnlyWhoIsAllowedCalls(t *testing.T) {
 // TestKeysOfCallersAreTheirOwn: what goes wrong with them touches no channel.
 func TestKeysOfCallersAreTheirOwn(t *testing.T) {
 	t.Parallel()
-	d, entra := newOpenDoor(t, everybody())
+	d, _ := newOpenDoor(t, everybody())
 	if _, err := d.Authenticate(t.Context(), []string{"Bearer " + sign(t, callerClaims(callerID), nil)}, skillMessage()); status(t, err) != 401 {
 		t.Errorf("a caller with the channels' key: %v", err)
 	}
-	d, entra = newOpenDoor(t, everybody())
+	d, entra := newOpenDoor(t, everybody())
 	entra.set(func() {
 		entra.document = func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusInternalServerError) }
 	})

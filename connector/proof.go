@@ -48,7 +48,7 @@ func assertion(of func(ctx context.Context, endpoint string) (string, error)) pr
 
 // federatedToken is the token in the file, as it is now: who issues it replaces it.
 func federatedToken(file string) (string, error) {
-	raw, err := readFile(file)
+	raw, err := readProof(file)
 	if err != nil {
 		return "", fmt.Errorf("federated token file: %w", err)
 	}
@@ -68,7 +68,7 @@ type certificate struct {
 // readCertificate reads the file as it is now, so that a renewed certificate needs
 // no restart. Its errors quote nothing of the file.
 func readCertificate(file, password string) (certificate, error) {
-	raw, err := readFile(file)
+	raw, err := readProof(file)
 	if err != nil {
 		return certificate{}, fmt.Errorf("certificate file: %w", err)
 	}
@@ -111,11 +111,11 @@ func (c certificate) assertion(appID, endpoint string) (string, error) {
 	return signed, nil
 }
 
-func readFile(name string) ([]byte, error) {
+func readProof(name string) ([]byte, error) {
 	f, err := os.Open(name)
 	if err != nil {
 		return nil, err
 	}
-	defer f.Close()
+	defer func() { _ = f.Close() }() // read only
 	return readCapped(f, maxProofBytes)
 }
