@@ -32,6 +32,9 @@ type Cloud struct {
 	// ServiceHosts are the connector's hosts; each stands for itself and the
 	// hosts below it.
 	ServiceHosts []string
+	// FileHosts are where files lie that people share in chats; each stands for itself
+	// and the hosts below it. They never see the bot's token.
+	FileHosts []string
 }
 
 // CloudNames are the names that [CloudNamed] knows.
@@ -65,7 +68,8 @@ func publicCloud() Cloud {
 		Tenant:       "botframework.com",
 		Scope:        "https://api.botframework.com/.default",
 		CallerID:     "urn:botframework:azure",
-		ServiceHosts: []string{"botframework.com", "smba.trafficmanager.net", "teams.microsoft.com", "teams.microsoft.us"},
+		ServiceHosts: []string{"botframework.com", "smba.trafficmanager.net", "smba.onyx.prod.teams.trafficmanager.net", "teams.microsoft.com", "teams.microsoft.us"},
+		FileHosts:    []string{"sharepoint.com", "svc.ms"},
 	}
 }
 
@@ -81,6 +85,7 @@ func governmentCloud(name string) Cloud {
 		Scope:        "https://api.botframework.us/.default",
 		CallerID:     "urn:botframework:azureusgov",
 		ServiceHosts: []string{"botframework.us", "botframework.azure.us", "teams.microsoft.us"},
+		FileHosts:    []string{"sharepoint.us", "sharepoint-mil.us", "dps.mil"},
 	}
 }
 
@@ -92,7 +97,8 @@ func chinaCloud() Cloud {
 		LoginURL:     "https://login.partner.microsoftonline.cn",
 		Tenant:       "microsoftservices.partner.onmschina.cn",
 		Scope:        "https://api.botframework.azure.cn/.default",
-		ServiceHosts: []string{"botframework.azure.cn"},
+		ServiceHosts: []string{"botframework.azure.cn", "frontend.botapi.msg.infra.teams.microsoftonline.cn"},
+		FileHosts:    []string{"sharepoint.cn"},
 	}
 }
 
