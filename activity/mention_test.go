@@ -110,14 +110,3 @@ func TestConversationKinds(t *testing.T) {
 		t.Error("isGroup without a type is no personal conversation")
 	}
 }
-
-func TestLabelAI(t *testing.T) {
-	t.Parallel()
-	for channel, want := range map[string]int{activity.Teams: 1, "emulator": 0, "webchat": 0} {
-		a := activity.Activity{ChannelID: channel}
-		a.LabelAI()
-		if len(a.Entities) != want {
-			t.Errorf("%s: %d entities", channel, len(a.Entities))
-		}
-	}
-}
