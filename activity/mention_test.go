@@ -110,3 +110,23 @@ func TestConversationKinds(t *testing.T) {
 		t.Error("isGroup without a type is no personal conversation")
 	}
 }
+
+func TestThreadID(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct{ channel, message, want string }{
+		{"19:abc@thread.tacv2", "1712345678901", "19:abc@thread.tacv2;messageid=1712345678901"},
+		{"19:abc@thread.tacv2;messageid=1", "2", "19:abc@thread.tacv2;messageid=2"},
+		{"19:abc@thread.tacv2", "", ""},
+		{"19:abc@thread.tacv2", "0", ""},
+		{"19:abc@thread.tacv2", "000", ""},
+		{"19:abc@thread.tacv2", "1a", ""},
+		{"19:abc@thread.tacv2", "1;messageid=2", ""},
+		{"19:abc@thread.tacv2", "-1", ""},
+		{"", "1", ""},
+		{";messageid=1", "1", ""},
+	} {
+		if got, err := activity.ThreadID(tt.channel, tt.message); got != tt.want || (err == nil) != (tt.want != "") {
+			t.Errorf("thread %q of %q: %q, %v", tt.message, tt.channel, got, err)
+		}
+	}
+}

@@ -76,7 +76,7 @@ type replies []*activity.Activity
 // add is how a message is sent that travels in the response.
 func (r *replies) add(a *activity.Activity) error {
 	out := a.Fit()
-	out.ServiceURL = "" // the caller knows
+	out.ServiceURL, out.CallerID = "", "" // the caller knows
 	raw, err := out.Encode()
 	if err == nil {
 		err = activity.CheckSize(raw)

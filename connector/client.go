@@ -28,7 +28,7 @@ const (
 
 // TokenSource gives out the bot's tokens; [Tokens] is one.
 type TokenSource interface {
-	// Token returns a token, never an empty one.
+	// Token returns a token, never an empty one, for whom [ForCaller] says.
 	Token(ctx context.Context) (string, error)
 	// Invalidate says that the connector refused the token.
 	Invalidate(token string)
@@ -41,8 +41,8 @@ type Config struct {
 	Hosts *ServiceHosts
 	// Tokens sign the calls. nil is right in local mode only: none is sent.
 	Tokens TokenSource
-	// Transport carries the calls. nil: an own pool of connections that checks
-	// at each dial that no public name leads to a private address.
+	// Transport carries the calls and downloads. nil: own pools of connections that
+	// check at each dial that no public name leads to a private address.
 	Transport http.RoundTripper
 	// TryTimeout bounds one try of a call. 0: 15 seconds.
 	TryTimeout time.Duration
@@ -62,6 +62,13 @@ type Config struct {
 // answer came. Since sending is not idempotent, an activity can arrive twice:
 // at least once is what the protocol allows. Redirects are not followed.
 //
+// Towards Microsoft's connector, though not towards hosts that the operator listed, each
+// try waits until it keeps the limits of Teams: in one conversation 7 activities in a
+// second, 8 in two, 60 in 30 and 1800 in an hour, twice as many questions, and in one
+// tenant 50 requests in a second. One that would have to wait longer than half a minute,
+// or than the call has left, is not made: its error is an [*Error] of status 429 that says
+// when to come back. A typing indicator that would have to wait is dropped.
+//
 // Each method takes the conversation as a reference, as
 // [activity.Activity.Reference] gives it; its service URL must be one of
 // Config.Hosts, else the error wraps [ErrHostNotAllowed] and nothing was sent.
@@ -70,6 +77,8 @@ type Config struct {
 type Client struct {
 	cfg    Config
 	header http.Header // of every call; its values are shared, so they are never changed
+	pacer  *pacer
+	files  http.RoundTripper // for downloads
 }
 
 // New returns a client, or an error that names every mistake in cfg.
@@ -90,14 +99,15 @@ func New(cfg Config) (*Client, error) {
 	cfg.CallTimeout = cmp.Or(cfg.CallTimeout, defaultCallTimeout)
 	cfg.Tries = cmp.Or(cfg.Tries, defaultTries)
 	cfg.UserAgent = cmp.Or(cfg.UserAgent, "planbot")
+	files := cfg.Transport
 	if cfg.Transport == nil {
-		cfg.Transport = guardedTransport(cfg.Hosts)
+		cfg.Transport, files = guardedTransport(cfg.Hosts.reachOf), guardedTransport(cfg.Hosts.fileReachOf)
 	}
 	cfg.Transport = traced{cfg.Transport}
 	return &Client{cfg: cfg, header: http.Header{
 		"Accept":     {"application/json"},
 		"User-Agent": {cfg.UserAgent},
-	}}, nil
+	}, pacer: newPacer(), files: traced{files}}, nil
 }
 
 // Identified reports whether the calls carry the bot's token.
@@ -105,8 +115,10 @@ func (c *Client) Identified() bool { return c.cfg.Tokens != nil }
 
 // Close gives up idle connections.
 func (c *Client) Close() {
-	if t, ok := c.cfg.Transport.(interface{ CloseIdleConnections() }); ok {
-		t.CloseIdleConnections()
+	for _, rt := range []http.RoundTripper{c.cfg.Transport, c.files} {
+		if t, ok := rt.(interface{ CloseIdleConnections() }); ok {
+			t.CloseIdleConnections()
+		}
 	}
 }
 
@@ -119,6 +131,9 @@ type call struct {
 	query    url.Values
 	body     []byte
 	needBody bool // an answer that cannot be read is a failure
+
+	cadence  cadence
+	fleeting bool // what cannot be sent at once is not sent at all
 }
 
 // op says what is tried on what, for errors.
@@ -131,48 +146,11 @@ func (k *call) op() string {
 
 // do makes the call, as often as [attempts] allows.
 func (c *Client) do(ctx context.Context, k call) ([]byte, error) {
-	target, err := c.target(k)
+	to, err := c.route(ctx, k)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", k.op(), err)
 	}
-	tries := newAttempts(ctx, c.cfg)
-	unsure := false
-	for {
-		reply, err := c.try(ctx, k, target, tries.end)
-		if err == nil {
-			return reply, nil
-		}
-		unanswered := errors.Is(err, ErrNoAnswer)
-		delay, again := tries.next(ctx, err)
-		if !again || sleep(ctx, delay) != nil {
-			if unsure && !unanswered {
-				err = fmt.Errorf("%w; to a try before that %w", err, ErrNoAnswer)
-			}
-			return nil, err
-		}
-		unsure = unsure || unanswered
-		retries(ctx)
-	}
-}
-
-// target builds the address of the call, each id as one escaped segment.
-func (c *Client) target(k call) (string, error) {
-	base, err := c.cfg.Hosts.base(k.service)
-	if err != nil {
-		return "", err
-	}
-	var b strings.Builder
-	b.WriteString(base.String() + "/v3")
-	for _, segment := range k.path {
-		if segment == "" || segment == "." || segment == ".." {
-			return "", fmt.Errorf("%q cannot be an id", segment)
-		}
-		b.WriteString("/" + url.PathEscape(segment))
-	}
-	if len(k.query) > 0 {
-		b.WriteString("?" + k.query.Encode())
-	}
-	return b.String(), nil
+	return repeat(ctx, c.cfg, func(end time.Time) ([]byte, error) { return c.attempt(ctx, k, &to, end) })
 }
 
 // try makes the call once, and not beyond end. The transport is asked directly: it
@@ -230,7 +208,7 @@ func (c *Client) token(ctx context.Context) (string, error) {
 	}
 	w := &waitForToken{error: err}
 	if t, ok := c.cfg.Tokens.(*Tokens); ok {
-		w.pause = t.nextTry()
+		w.pause = t.nextTry(ctx)
 	}
 	return "", w
 }

@@ -18,7 +18,7 @@ import (
 // itself stays as it is.
 func outbound(ref schema.ConversationReference, a *activity.Activity) ([]byte, error) {
 	out := fit(ref, a)
-	out.ID, out.ServiceURL = "", ""
+	out.ID, out.ServiceURL, out.CallerID = "", "", ""
 	out.From.Name = ""
 	out.Conversation.IsGroup = false
 	if out.Type != "suggestion" && !targeted(out.Recipient) {
@@ -68,7 +68,7 @@ func withoutChannelFields(extra jsontext.Value) (jsontext.Value, error) {
 	if err := json.Unmarshal(extra, &members, jsontext.AllowInvalidUTF8(true)); err != nil {
 		return nil, fmt.Errorf("encode activity: extra fields: %w", err)
 	}
-	for _, name := range []string{"timestamp", "localTimestamp", "localTimezone", "rawTimestamp", "callerId"} {
+	for _, name := range []string{"timestamp", "localTimestamp", "localTimezone", "rawTimestamp"} {
 		delete(members, name)
 	}
 	if string(members["expiration"]) == zeroTime {
