@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net/http"
+	"net/http/httptrace"
 	"slices"
 	"strings"
 	"sync"
@@ -138,7 +139,7 @@ func TestPaceOfAConversation(t *testing.T) {
 				}
 				var e *connector.Error
 				err := tt.do(t.Context(), c, hour)
-				if !errors.As(err, &e) || e.Status != 429 || e.RetryAfter < 40*time.Minute || e.RetryAfter > time.Hour || len(l.all) != hour {
+				if !errors.Is(err, connector.ErrHeldBack) || !errors.As(err, &e) || e.Status != 429 || e.RetryAfter < 40*time.Minute || e.RetryAfter > time.Hour || len(l.all) != hour {
 					t.Fatalf("the call beyond the limit of an hour: %v after %d calls, want a 429 without one", err, len(l.all))
 				}
 				time.Sleep(e.RetryAfter)
@@ -330,6 +331,31 @@ func TestTypingThatWouldWaitIsDropped(t *testing.T) {
 		}
 		if len(l.all) != 7 || time.Since(l.start) != 0 {
 			t.Errorf("%d of ten indicators were sent in %v, want seven at once", len(l.all), time.Since(l.start))
+		}
+	})
+}
+
+// TestTypingThatWasLostIsNotDropped: what got no answer is told, also when there is no
+// room to try again.
+func TestTypingThatWasLostIsNotDropped(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		calls := 0
+		c := scripted(t, roundTripper(func(r *http.Request) (*http.Response, error) {
+			if calls++; calls < 7 {
+				return says(200)(r)
+			}
+			httptrace.ContextClientTrace(r.Context()).WroteHeaders()
+			return breaks(r)
+		}), fixedToken("t"))
+		ref := thread("busy", "")
+		for range 6 {
+			if err := c.Typing(t.Context(), ref); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := c.Typing(t.Context(), ref); !errors.Is(err, connector.ErrNoAnswer) || calls != 7 {
+			t.Errorf("err = %v after %d calls, want ErrNoAnswer after seven", err, calls)
 		}
 	})
 }
