@@ -28,7 +28,7 @@ var ErrMalformed = errors.New("malformed activity")
 // object, nesting beyond [MaxDepth], duplicate keys, fields of the wrong type,
 // a missing type or conversation id, and identifiers beyond [MaxIDBytes].
 // Value and channelData may be any JSON; a lone surrogate escape becomes
-// U+FFFD; null entities and attachments are skipped.
+// U+FFFD; null entities and attachments are skipped, and a callerId is dropped.
 func Decode(data []byte) (*Activity, error) {
 	if err := checkShape(data); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrMalformed, err)
@@ -37,6 +37,7 @@ func Decode(data []byte) (*Activity, error) {
 	if err := json.Unmarshal(data, a, jsontext.AllowInvalidUTF8(true)); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrMalformed, err)
 	}
+	a.CallerID = ""
 	a.dropNulls()
 	if err := a.checkIdentity(); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrMalformed, err)

@@ -94,8 +94,11 @@ type Visitor interface {
 	// Permit returns an error when the caller may not deliver this activity.
 	Permit(a *activity.Activity) error
 	// Signed reports whether the caller has proved that the activities which it may
-	// deliver have the serviceUrl of their channel.
+	// deliver have the serviceUrl of their channel. A bot that calls this one is the
+	// channel of its own conversations, which are kept apart from all others.
 	Signed() bool
+	// CallerID is who the caller is, as [activity.Activity.CallerID] has it. "": not known.
+	CallerID() string
 }
 
 // countEvery is how often a bot that ends looks whether anything waits.

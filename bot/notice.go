@@ -81,7 +81,7 @@ func (t *Turn) find(ctx context.Context) bool {
 		t.bot.meter.reply("given_up")
 		return false
 	}
-	t.Activity, t.signed = known.in(actions.To(t.Activity.Reference())), known.Signed
+	t.Activity, t.signed = known.in(actions.To(t.Activity)), known.Signed
 	return true
 }
 

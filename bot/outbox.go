@@ -189,6 +189,8 @@ func (t *Turn) comesBack(err error) bool {
 	var refused *connector.Error
 	var noToken *connector.TokenError
 	switch {
+	case errors.Is(err, connector.ErrUnknownCaller):
+		return false
 	case t.notice != nil:
 		return deadly(err) == "" && !(errors.As(err, &refused) && (refused.Status == http.StatusBadRequest ||
 			refused.Status == http.StatusGone || refused.Status == http.StatusRequestEntityTooLarge))

@@ -73,7 +73,7 @@ type replies []*activity.Activity
 func (r *replies) add(list ...*activity.Activity) {
 	for _, a := range list {
 		out := *a
-		out.ServiceURL = "" // the caller knows
+		out.ServiceURL, out.CallerID = "", "" // the caller knows
 		*r = append(*r, &out)
 	}
 }

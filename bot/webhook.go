@@ -85,6 +85,7 @@ func (b *Bot) receive(w http.ResponseWriter, r *http.Request) (d delivery, err e
 	if err := visitor.Permit(d.activity); err != nil {
 		return d, asStatus(err)
 	}
+	d.activity.CallerID = visitor.CallerID()
 	return d, nil
 }
 
@@ -180,7 +181,7 @@ func (b *Bot) enqueue(ctx context.Context, t *Turn, raw []byte) (receipt state.R
 	defer func() { s.end(err) }()
 	s.about(t)
 	t.trace = traceparent(ctx)
-	i := item{Version: itemVersion, Awaited: t.awaited, Approval: t.resumes, Signed: t.signed, Trace: t.trace, Activity: raw}
+	i := item{Version: itemVersion, Awaited: t.awaited, Approval: t.resumes, Signed: t.signed, CallerID: t.Activity.CallerID, Trace: t.trace, Activity: raw}
 	e := state.Entry{Lane: laneOf(t), Turn: t.ID, Body: i.encode(), Duplicates: duplicatesOf(t.Activity)}
 	if !t.detached {
 		e.Load = t.keys()

@@ -23,7 +23,7 @@ const (
 
 // TokenSource gives out the bot's tokens; [Tokens] is one.
 type TokenSource interface {
-	// Token returns a token, never an empty one.
+	// Token returns a token, never an empty one, for whom [ForCaller] says.
 	Token(ctx context.Context) (string, error)
 	// Invalidate says that the connector refused the token.
 	Invalidate(token string)
@@ -141,7 +141,7 @@ func (k *call) op() string {
 
 // do makes the call, as often as [attempts] allows.
 func (c *Client) do(ctx context.Context, k call) ([]byte, error) {
-	to, err := c.route(k)
+	to, err := c.route(ctx, k)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", k.op(), err)
 	}
@@ -205,7 +205,7 @@ func (c *Client) token(ctx context.Context) (string, error) {
 	}
 	w := &waitForToken{error: err}
 	if t, ok := c.cfg.Tokens.(*Tokens); ok {
-		w.pause = t.nextTry()
+		w.pause = t.nextTry(ctx)
 	}
 	return "", w
 }

@@ -49,7 +49,7 @@ type source struct {
 // is repeated like any call. No error holds the address.
 func (c *Client) Download(ctx context.Context, a activity.Attachment, maxBytes int64) (File, error) {
 	const op = "download attachment"
-	from, err := c.source(a)
+	from, err := c.source(ctx, a)
 	if err != nil {
 		return File{}, fmt.Errorf("%s: %w", op, err)
 	}
@@ -60,11 +60,11 @@ func (c *Client) Download(ctx context.Context, a activity.Attachment, maxBytes i
 // URL keeps; "original" is the file itself. The limits are those of [Client.Download].
 func (c *Client) AttachmentContent(ctx context.Context, ref schema.ConversationReference, id, view string, maxBytes int64) (File, error) {
 	k := ofAttachment("download attachment "+id, ref, id, "views", view)
-	to, err := c.route(k)
+	to, err := c.route(ctx, k)
 	if err != nil {
 		return File{}, fmt.Errorf("%s: %w", k.op(), err)
 	}
-	from, err := c.sourceAt(to.url)
+	from, err := c.sourceAt(ctx, to.url)
 	if err != nil {
 		return File{}, fmt.Errorf("%s: %w", k.op(), err)
 	}
@@ -76,9 +76,9 @@ func (c *Client) AttachmentContent(ctx context.Context, ref schema.ConversationR
 	})
 }
 
-func (c *Client) source(a activity.Attachment) (source, error) {
+func (c *Client) source(ctx context.Context, a activity.Attachment) (source, error) {
 	if a.ContentType != fileInfo {
-		return c.sourceAt(a.ContentURL)
+		return c.sourceAt(ctx, a.ContentURL)
 	}
 	var info struct {
 		DownloadURL string `json:"downloadUrl"`
@@ -86,14 +86,18 @@ func (c *Client) source(a activity.Attachment) (source, error) {
 	if err := json.Unmarshal(a.Content, &info); err != nil {
 		return source{}, errors.New("its content has no downloadUrl")
 	}
-	from, err := c.sourceAt(info.DownloadURL)
+	from, err := c.sourceAt(ctx, info.DownloadURL)
 	from.signed = false
 	return from, err
 }
 
-// sourceAt is signed when the address is on a connector host.
-func (c *Client) sourceAt(address string) (source, error) {
+// sourceAt is signed when the address is on a connector host; for a calling bot, on one
+// that the operator listed.
+func (c *Client) sourceAt(ctx context.Context, address string) (source, error) {
 	u, ofConnector, err := c.cfg.Hosts.file(address)
+	if err == nil && callerOf(ctx) != "" {
+		ofConnector = c.cfg.Hosts.lists(u.Hostname(), effectivePort(u))
+	}
 	return source{u, ofConnector}, err
 }
 
@@ -125,7 +129,7 @@ func (c *Client) follow(ctx context.Context, op string, from source, maxBytes in
 	defer res.Body.Close()
 	switch {
 	case redirect(res.StatusCode):
-		next, err := c.redirected(from, res)
+		next, err := c.redirected(ctx, from, res)
 		if err != nil {
 			err = fmt.Errorf("%s: redirect: %w", op, err)
 		}
@@ -178,12 +182,12 @@ func redirect(status int) bool {
 
 // redirected checks the next address like the first. The token does not come back once
 // it was left behind.
-func (c *Client) redirected(from source, res *http.Response) (source, error) {
+func (c *Client) redirected(ctx context.Context, from source, res *http.Response) (source, error) {
 	to, err := from.url.Parse(res.Header.Get("Location"))
 	if err != nil {
 		return source{}, fmt.Errorf("%w: not a URL", ErrHostNotAllowed)
 	}
-	next, err := c.sourceAt(to.String())
+	next, err := c.sourceAt(ctx, to.String())
 	next.signed = next.signed && from.signed
 	return next, err
 }

@@ -80,6 +80,8 @@ func (e *TokenError) Error() string {
 	switch {
 	case e.Err != nil:
 		return fmt.Sprintf("get bot token: %v", e.Err)
+	case e.Code != "" && e.Status == 0:
+		return "get bot token: " + e.Code
 	case e.Code != "":
 		return fmt.Sprintf("get bot token: status %d %s", e.Status, e.Code)
 	default:

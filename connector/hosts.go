@@ -6,6 +6,7 @@ import (
 	"net"
 	"net/netip"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -113,22 +114,33 @@ func (h *ServiceHosts) base(rawURL string) (*url.URL, error) {
 	return u, nil
 }
 
+// baseFor is base for what the caller named: a calling bot's hosts are those that the
+// operator listed, and no others. "" is a channel.
+func (h *ServiceHosts) baseFor(caller, rawURL string) (*url.URL, error) {
+	u, err := h.base(rawURL)
+	if err != nil || caller == "" || h.lists(u.Hostname(), effectivePort(u)) {
+		return u, err
+	}
+	return nil, fmt.Errorf("%w: %s is not listed, so no calling bot may name it", ErrHostNotAllowed, u.Host)
+}
+
+// lists reports whether the operator listed the host.
+func (h *ServiceHosts) lists(host, port string) bool {
+	loopback := isLoopback(host)
+	return slices.ContainsFunc(h.listed, func(l listedHost) bool { return l.matches(host, port, loopback) })
+}
+
 // reachOf finds how far a connection to host and port may go; false: nowhere.
 func (h *ServiceHosts) reachOf(host, port string) (reach, bool) {
-	loopback := isLoopback(host)
-	for _, l := range h.listed {
-		if !l.matches(host, port, loopback) {
-			continue
-		}
-		if loopback {
-			return reachLoopback, true
-		}
+	listed := h.lists(host, port)
+	switch {
+	case isLoopback(host):
+		return reachLoopback, listed || h.local
+	case listed:
 		return reachListed, true
+	default:
+		return reachPublic, port == "443" && below(h.suffixes, host)
 	}
-	if loopback {
-		return reachLoopback, h.local
-	}
-	return reachPublic, port == "443" && below(h.suffixes, host)
 }
 
 // fileReachOf is reachOf for downloads, which may also go to hosts of files.

@@ -15,7 +15,7 @@ import (
 // empty parts. The activity itself stays as it is.
 func outbound(a *activity.Activity) ([]byte, error) {
 	out := *a
-	out.ID, out.ServiceURL = "", ""
+	out.ID, out.ServiceURL, out.CallerID = "", "", ""
 	out.From.Name = ""
 	out.Conversation.IsGroup = false
 	if out.Type != "suggestion" && !targeted(out.Recipient) {
@@ -51,7 +51,7 @@ func withoutChannelFields(extra jsontext.Value) (jsontext.Value, error) {
 	if err := json.Unmarshal(extra, &members, jsontext.AllowInvalidUTF8(true)); err != nil {
 		return nil, fmt.Errorf("encode activity: extra fields: %w", err)
 	}
-	for _, name := range []string{"timestamp", "localTimestamp", "localTimezone", "rawTimestamp", "callerId"} {
+	for _, name := range []string{"timestamp", "localTimestamp", "localTimezone", "rawTimestamp"} {
 		delete(members, name)
 	}
 	if string(members["expiration"]) == zeroTime {

@@ -22,8 +22,8 @@ type route struct {
 }
 
 // route builds the address of the call, each id as one escaped segment.
-func (c *Client) route(k call) (route, error) {
-	base, err := c.cfg.Hosts.base(k.service)
+func (c *Client) route(ctx context.Context, k call) (route, error) {
+	base, err := c.cfg.Hosts.baseFor(callerOf(ctx), k.service)
 	if err != nil {
 		return route{}, err
 	}
@@ -49,7 +49,7 @@ func (c *Client) attempt(ctx context.Context, k call, to *route, end time.Time) 
 		return nil, err
 	}
 	reply, err := c.try(ctx, k, to.url, end)
-	if !c.moved(k, to, err) {
+	if !c.moved(ctx, k, to, err) {
 		return reply, err
 	}
 	retries(ctx)
@@ -58,13 +58,13 @@ func (c *Client) attempt(ctx context.Context, k call, to *route, end time.Time) 
 
 // moved changes the route to the host of the Government Community Cloud, if that is what
 // the refusal asks for and the bot may go there: in the public cloud it may.
-func (c *Client) moved(k call, to *route, err error) bool {
+func (c *Client) moved(ctx context.Context, k call, to *route, err error) bool {
 	var refused *Error
 	if !to.paced || !errors.As(err, &refused) || refused.Status != http.StatusForbidden || refused.Code != "InvalidBotApiHost" {
 		return false
 	}
 	k.service = gccService
-	there, err := c.route(k)
+	there, err := c.route(ctx, k)
 	if err != nil || !there.paced || there.host == to.host {
 		return false
 	}
