@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -316,6 +317,32 @@ func TestPaceGivesUpWithTheContext(t *testing.T) {
 		}
 		if took := time.Since(l.start); took != 2*time.Second {
 			t.Errorf("the next seven were sent after %v, want two seconds", took)
+		}
+	})
+}
+
+// TestWhoIsFarBackIsTurnedAwayAtOnce, with the time at which there is room.
+func TestWhoIsFarBackIsTurnedAwayAtOnce(t *testing.T) {
+	t.Parallel()
+	paced(t, func(t *testing.T, l *logbook, c *connector.Client) {
+		var wg sync.WaitGroup
+		var turned atomic.Int32
+		for range 200 {
+			wg.Go(func() {
+				var e *connector.Error
+				if _, err := c.Send(t.Context(), thread("busy", ""), message()); !errors.As(err, &e) {
+					return
+				}
+				turned.Add(1)
+				if e.RetryAfter <= 30*time.Second || time.Since(l.start) != 0 {
+					t.Errorf("turned away after %v for %v", time.Since(l.start), e.RetryAfter)
+				}
+			})
+		}
+		wg.Wait()
+		// 60 in the first half minute, and the first of the next.
+		if sent := len(l.all); sent+int(turned.Load()) != 200 || sent < 60 || sent > 70 {
+			t.Errorf("%d were sent and %d turned away", sent, turned.Load())
 		}
 	})
 }
