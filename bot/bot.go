@@ -158,6 +158,10 @@ type Config struct {
 	// in all and of one conversation; beyond them the channel is told to come
 	// back. 0: 1024, 10000, 256.
 	MaxTurns, MaxWaiting, MaxWaitingPerConversation int
+	// MaxConnections bounds the connections of a server that the bot makes, see
+	// [Bot.NewServer], and MaxRequests the requests that are being answered, of which one
+	// counts once its body is there; beyond that it is 503. 0: 10000, 4096.
+	MaxConnections, MaxRequests int
 	// Metrics is where the bot's metrics are registered, all named planbot_…. nil:
 	// there are none.
 	Metrics prometheus.Registerer
@@ -179,6 +183,9 @@ type Bot struct {
 	waiters *waiters
 	meter   *metrics
 	traces  traces
+
+	requests atomic.Int64 // that are being answered, their bodies read
+	refusals thrift       // on the log
 
 	local    bool               // made without a Door
 	embedded bool               // what is kept ends with this process
@@ -221,6 +228,8 @@ func New(cfg Config) (*Bot, error) {
 		{"MaxTurns", int64(cfg.MaxTurns)},
 		{"MaxWaiting", int64(cfg.MaxWaiting)},
 		{"MaxWaitingPerConversation", int64(cfg.MaxWaitingPerConversation)},
+		{"MaxConnections", int64(cfg.MaxConnections)},
+		{"MaxRequests", int64(cfg.MaxRequests)},
 	} {
 		if number.value < 0 {
 			faults = append(faults, fmt.Errorf("%s is negative", number.name))
@@ -234,6 +243,8 @@ func New(cfg Config) (*Bot, error) {
 	cfg.MaxSteps = cmp.Or(cfg.MaxSteps, 25)
 	cfg.FilteredText = cmp.Or(cfg.FilteredText, "Sorry, the content filter of the AI model stopped this. Please try other words.")
 	cfg.ApprovalTimeout = cmp.Or(cfg.ApprovalTimeout, 24*time.Hour)
+	cfg.MaxConnections = cmp.Or(cfg.MaxConnections, 10_000)
+	cfg.MaxRequests = cmp.Or(cfg.MaxRequests, 4096)
 	if cfg.Policy == nil {
 		cfg.Policy = actions.DefaultPolicy
 	}
@@ -241,7 +252,7 @@ func New(cfg Config) (*Bot, error) {
 	if err != nil {
 		return nil, fmt.Errorf("bot config: Metrics: %w", err)
 	}
-	b := &Bot{cfg: cfg, meter: meter, traces: newTraces(cfg.Traces), workers: newWorkers(cmp.Or(cfg.MaxTurns, 1024)), waiters: newWaiters()}
+	b := &Bot{cfg: cfg, meter: meter, traces: newTraces(cfg.Traces), workers: newWorkers(cmp.Or(cfg.MaxTurns, 1024)), waiters: newWaiters(), refusals: thrift{most: mostRefusals}}
 	if err := b.fillIn(); err != nil {
 		return nil, err
 	}

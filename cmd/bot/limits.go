@@ -21,6 +21,8 @@ type limits struct {
 	steps, same     int
 	turns           int // at work at once
 	waiting, each   int // turns in the inbox, in all and of one conversation
+	connections     int
+	requests        int // being answered at once
 	budget          actions.Budget
 	price           models.Price
 	approval        []string // names of actions, as they are registered
@@ -35,6 +37,8 @@ func (c *config) checkLimits(f *faults) {
 	l.turns = count(f, "BOT_MAX_TURNS", c.MaxTurns, 1)
 	l.waiting = count(f, "BOT_MAX_WAITING", c.MaxWaiting, 1)
 	l.each = count(f, "BOT_MAX_WAITING_PER_CONVERSATION", c.MaxWaitingEach, 1)
+	l.connections = count(f, "BOT_MAX_CONNECTIONS", c.MaxConnections, 1)
+	l.requests = count(f, "BOT_MAX_REQUESTS", c.MaxRequests, 1)
 	l.budget.Tokens = count(f, "BOT_MAX_TURN_TOKENS", c.MaxTurnTokens, 1)
 	l.budget.Cost = amounts(f, "BOT_MAX_TURN_COST", c.MaxTurnCost, 1)[0]
 	price := amounts(f, "BOT_MODEL_PRICE", c.ModelPrice, 2, 3)
@@ -114,6 +118,7 @@ func (l *limits) needApproval(names []string, registry *actions.Registry) (fault
 func (l *limits) apply(cfg *bot.Config) {
 	cfg.MaxSteps, cfg.MaxSameCalls, cfg.Budget = l.steps, l.same, l.budget
 	cfg.MaxTurns, cfg.MaxWaiting, cfg.MaxWaitingPerConversation = l.turns, l.waiting, l.each
+	cfg.MaxConnections, cfg.MaxRequests = l.connections, l.requests
 	cfg.Approvers, cfg.ApprovalTimeout = l.approvers, l.approvalTimeout
 	cfg.Policy = func(ctx context.Context, turn *actions.Turn, call actions.Call) (actions.Approval, error) {
 		if slices.Contains(l.approval, call.Action.Name) {

@@ -75,6 +75,8 @@ type settings struct {
 	MaxTurns        string `name:"bot-max-turns" env:"BOT_MAX_TURNS" help:"turns that this process works on at once (1024)"`
 	MaxWaiting      string `name:"bot-max-waiting" env:"BOT_MAX_WAITING" help:"messages that may wait in the inbox before the channel is told to come back (10000)"`
 	MaxWaitingEach  string `name:"bot-max-waiting-per-conversation" env:"BOT_MAX_WAITING_PER_CONVERSATION" help:"of one conversation (256)"`
+	MaxConnections  string `name:"bot-max-connections" env:"BOT_MAX_CONNECTIONS" help:"connections of clients, beyond which those that say nothing are closed (10000)"`
+	MaxRequests     string `name:"bot-max-requests" env:"BOT_MAX_REQUESTS" help:"requests that are answered at once, beyond which the channel is told to come back (4096)"`
 	TurnTimeout     string `name:"bot-turn-timeout" env:"BOT_TURN_TIMEOUT" help:"how long one turn may take (5m)"`
 	DrainTimeout    string `name:"bot-drain-timeout" env:"BOT_DRAIN_TIMEOUT" help:"how long ending may take after SIGTERM, running turns included (20s)"`
 	LogLevel        string `name:"bot-log-level" env:"BOT_LOG_LEVEL" help:"trace, debug, info, warn, error or disabled (info)"`

@@ -100,8 +100,8 @@ func TestEveryMistakeIsListedWithItsVariable(t *testing.T) {
 		"one port for two":   {settings{Addr: "127.0.0.1:3978", MetricsAddr: "localhost:03978"}, []string{"BOT_METRICS_ADDR"}},
 		"the usual port":     {settings{MetricsAddr: ":3978"}, []string{"BOT_METRICS_ADDR"}},
 		"no port":            {settings{Port: "99999"}, []string{"PORT"}},
-		"no numbers": {settings{MaxSteps: "0", MaxSameCalls: "-1", MaxTurnTokens: "many", MaxTurnCost: "1,2", ModelPrice: "x", ApprovalTimeout: "0", MaxTurns: "0", MaxWaiting: "all", MaxWaitingEach: "-1"}, []string{
-			"BOT_MAX_TURNS", "BOT_MAX_WAITING", "BOT_MAX_WAITING_PER_CONVERSATION",
+		"no numbers": {settings{MaxSteps: "0", MaxSameCalls: "-1", MaxTurnTokens: "many", MaxTurnCost: "1,2", ModelPrice: "x", ApprovalTimeout: "0", MaxTurns: "0", MaxWaiting: "all", MaxWaitingEach: "-1", MaxConnections: "0", MaxRequests: "few"}, []string{
+			"BOT_MAX_TURNS", "BOT_MAX_WAITING", "BOT_MAX_WAITING_PER_CONVERSATION", "BOT_MAX_CONNECTIONS", "BOT_MAX_REQUESTS",
 			"BOT_MAX_STEPS", "BOT_MAX_SAME_CALLS", "BOT_MAX_TURN_TOKENS", "BOT_MAX_TURN_COST", "BOT_MODEL_PRICE", "BOT_APPROVAL_TIMEOUT",
 		}},
 		"an approval too long":   {settings{ApprovalTimeout: "720h1s"}, []string{"BOT_APPROVAL_TIMEOUT"}},
