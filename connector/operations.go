@@ -49,7 +49,7 @@ func (c *Client) post(ctx context.Context, ref schema.ConversationReference, a *
 	}
 	k.fleeting = a.Type == activity.Typing
 	reply, err := c.do(ctx, k)
-	if errors.Is(err, errNotNow) {
+	if errors.Is(err, errNotNow) && !errors.Is(err, ErrNoAnswer) {
 		return "", nil
 	}
 	return idOf(reply), err
