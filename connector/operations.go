@@ -196,13 +196,18 @@ func (n NewConversation) encode() ([]byte, error) {
 		Activity jsontext.Value `json:"activity,omitzero"`
 	}{NewConversation: n}
 	if n.Activity != nil {
-		first, err := outbound(n.Activity)
+		first, err := outbound(n.reference(), n.Activity)
 		if err != nil {
 			return nil, err
 		}
 		wire.Activity = first
 	}
 	return json.Marshal(wire)
+}
+
+// reference is what is known of the conversation before there is one.
+func (n NewConversation) reference() schema.ConversationReference {
+	return schema.ConversationReference{Conversation: schema.ConversationAccount{IsGroup: n.IsGroup || len(n.Members) > 1}}
 }
 
 // get makes the call and reads its answer into v.
@@ -228,7 +233,7 @@ func withActivity(method string, ref schema.ConversationReference, a *activity.A
 			a = &changed
 		}
 	}
-	body, err := outbound(a)
+	body, err := outbound(ref, a)
 	if err != nil {
 		return call{}, fmt.Errorf("%s: %w", k.op(), err)
 	}
