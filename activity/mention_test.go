@@ -111,17 +111,6 @@ func TestConversationKinds(t *testing.T) {
 	}
 }
 
-func TestLabelAI(t *testing.T) {
-	t.Parallel()
-	for channel, want := range map[string]int{activity.Teams: 1, "emulator": 0, "webchat": 0} {
-		a := activity.Activity{ChannelID: channel}
-		a.LabelAI()
-		if len(a.Entities) != want {
-			t.Errorf("%s: %d entities", channel, len(a.Entities))
-		}
-	}
-}
-
 func TestThreadID(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct{ channel, message, want string }{

@@ -58,10 +58,10 @@ func (b *Bot) keepOut(w http.ResponseWriter, t *Turn, list string) (answered boo
 	t.log().Warn().Str("audit", "access").Str("list", list).Str("channel", a.ChannelID).
 		Str("tenant", brief(tenant)).Str("user", brief(a.From.AadObjectID)).Msg("not let in")
 	b.meter.refusal(list)
-	switch {
-	case a.Type == activity.Message:
+	switch a.Type {
+	case activity.Message:
 		return false, nil
-	case a.Type == activity.Invoke:
+	case activity.Invoke:
 		return true, InvokeResponse{Status: http.StatusForbidden}.write(w)
 	}
 	return true, nobodyAnswers(a).write(w)

@@ -165,8 +165,8 @@ func (t *Turn) updateCard(ctx context.Context, click *activity.Activity, p *pend
 		return
 	}
 	m := t.message("")
-	m.TextFormat, m.ReplyToID = "", ""
-	m.Attachments = []activity.Attachment{activity.Card(t.decidedCard(p))}
+	m.ReplyToID = ""
+	m.Attachments = []activity.Attachment{t.decidedCard(p).Attachment()}
 	if err := t.bot.cfg.Channel.Update(ctx, t.Activity.Reference(), id, m); err != nil {
 		zerolog.Ctx(ctx).Info().Str("error", cause(err)).Msg("the approval card was not updated")
 	}

@@ -119,8 +119,11 @@ type Config struct {
 	// Name is how the bot calls itself in its welcome. "": Planbot.
 	Name string
 	// Examples are sentences that a person may start with; help shows them as
-	// buttons where the channel draws cards.
+	// buttons where the channel draws cards, and the welcome suggests them.
 	Examples []string
+	// Feedback asks under each reply that a model wrote what the person thinks of it,
+	// where the channel can: in Teams. See [Bot.OnFeedback].
+	Feedback bool
 	// TurnTimeout ends a turn, the model call and action in it included. 0: 5 minutes.
 	TurnTimeout time.Duration
 	// AckTimeout is how long a request waits for its turn before it is acknowledged,
@@ -258,7 +261,7 @@ func New(cfg Config) (*Bot, error) {
 	if err := b.fillIn(); err != nil {
 		return nil, err
 	}
-	b.routes.last = builtin(b)
+	b.routes.last, b.routes.known = builtin(b), builtinInvokes(b)
 	if err := b.openInbox(); err != nil {
 		return nil, fmt.Errorf("bot: %w", err)
 	}

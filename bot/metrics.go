@@ -16,10 +16,10 @@ import (
 type metrics struct {
 	to prometheus.Registerer
 
-	turns, plans, repairs, refusals, actions, replies, approvals, duplicates, refused *prometheus.CounterVec
-	leasesLost                                                                        prometheus.Counter
-	turnTime, waitTime, replyTime                                                     prometheus.Histogram
-	actionTime                                                                        *prometheus.HistogramVec
+	turns, plans, repairs, refusals, actions, replies, approvals, duplicates, feedback, refused *prometheus.CounterVec
+	leasesLost                                                                                  prometheus.Counter
+	turnTime, waitTime, replyTime                                                               prometheus.Histogram
+	actionTime                                                                                  *prometheus.HistogramVec
 }
 
 // waits are the buckets of what people wait for.
@@ -46,6 +46,7 @@ func newMetrics(to prometheus.Registerer) (*metrics, error) {
 		approvals:  counters("approvals_total", "Approvals, by step: asked, approved or rejected.", "step"),
 		duplicates: counters("duplicates_total", "What came in again and was dropped, by kind: delivery or click (on an approval that was decided).", "kind"),
 		refused:    counters("refused_total", "What was refused at the door, by the HTTP status of that or the allow-list that keeps its sender out (tenants, users, channels).", "reason"),
+		feedback:   counters("feedback_total", "What people think of replies, by reaction: like or dislike.", "reaction"),
 		leasesLost: prometheus.NewCounter(prometheus.CounterOpts{
 			Namespace: "planbot", Name: "leases_lost_total", Help: "Turns that this replica left because another one has them, or may have.",
 		}),
@@ -56,7 +57,7 @@ func newMetrics(to prometheus.Registerer) (*metrics, error) {
 	}
 	var faults []error
 	for _, c := range []prometheus.Collector{
-		m.turns, m.plans, m.repairs, m.refusals, m.actions, m.replies, m.approvals, m.duplicates, m.refused,
+		m.turns, m.plans, m.repairs, m.refusals, m.actions, m.replies, m.approvals, m.duplicates, m.feedback, m.refused,
 		m.leasesLost, m.turnTime, m.waitTime, m.replyTime, m.actionTime,
 	} {
 		faults = append(faults, to.Register(c))
@@ -191,6 +192,12 @@ func (m *metrics) replyTook(d time.Duration) {
 func (m *metrics) approval(step string) {
 	if m != nil {
 		m.approvals.WithLabelValues(step).Inc()
+	}
+}
+
+func (m *metrics) rated(reaction string) {
+	if m != nil {
+		m.feedback.WithLabelValues(reaction).Inc()
 	}
 }
 

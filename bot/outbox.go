@@ -189,7 +189,7 @@ func (t *Turn) comesBack(err error) bool {
 	var refused *connector.Error
 	var noToken *connector.TokenError
 	switch {
-	case errors.Is(err, connector.ErrUnknownCaller):
+	case errors.Is(err, activity.ErrTooLarge), errors.Is(err, connector.ErrUnknownCaller):
 		return false
 	case t.notice != nil:
 		return deadly(err) == "" && !(errors.As(err, &refused) && (refused.Status == http.StatusBadRequest ||
@@ -211,7 +211,9 @@ func (t *Turn) deliver(ctx context.Context, a *activity.Activity) error {
 	t.typing.hold()
 	defer t.typing.release()
 	if t.replies != nil {
-		t.replies.add(a)
+		if err := t.replies.add(a); err != nil {
+			return &sendError{fmt.Errorf("send reply: %w", err)}
+		}
 		t.Sent = append(t.Sent, "")
 		return nil
 	}

@@ -67,7 +67,7 @@ type Turn struct {
 func (b *Bot) newTurn(a *activity.Activity) *Turn {
 	t := &Turn{bot: b, Turn: &actions.Turn{ID: newTurnID(), Activity: a, Text: said(a), Temp: state.NewScope(), Budget: b.cfg.Budget}}
 	t.Notifier = t
-	t.awaited = a.Type == activity.Invoke || b.cfg.AckTimeout > 0
+	t.awaited = b.awaits(a)
 	if a.DeliveryMode == activity.ExpectReplies && a.Type != activity.Invoke {
 		t.replies, t.awaited = &replies{}, true
 	}

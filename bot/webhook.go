@@ -157,6 +157,9 @@ func (b *Bot) accept(w http.ResponseWriter, r *http.Request, d delivery) error {
 		t.log().Debug().Msg("no route")
 		return nobodyAnswers(a).write(w)
 	}
+	if response := b.wrong(t); response != nil {
+		return response.write(w)
+	}
 	var told <-chan []byte
 	if t.awaited {
 		told = b.waiters.add(t.ID)

@@ -10,12 +10,8 @@ import (
 	"net/http"
 	"net/http/httptrace"
 	"net/url"
-	"strings"
 	"sync/atomic"
 	"time"
-	"unicode"
-
-	"github.com/go-json-experiment/json"
 )
 
 const (
@@ -23,7 +19,6 @@ const (
 	defaultCallTimeout = 2 * time.Minute
 	defaultTries       = 5
 	maxReplyBytes      = 1 << 20
-	maxMessageRunes    = 256
 )
 
 // TokenSource gives out the bot's tokens; [Tokens] is one.
@@ -66,8 +61,8 @@ type Config struct {
 // try waits until it keeps the limits of Teams: in one conversation 7 activities in a
 // second, 8 in two, 60 in 30 and 1800 in an hour, twice as many questions, and in one
 // tenant 50 requests in a second. One that would have to wait longer than half a minute,
-// or than the call has left, is not made: its error is an [*Error] of status 429 that says
-// when to come back. A typing indicator that would have to wait is dropped.
+// or than the call has left, is not made: its error wraps [ErrHeldBack], and an [*Error]
+// that says when to come back. A typing indicator that would have to wait is dropped.
 //
 // Each method takes the conversation as a reference, as
 // [activity.Activity.Reference] gives it; its service URL must be one of
@@ -187,6 +182,8 @@ func (c *Client) try(ctx context.Context, k call, target string, end time.Time) 
 			c.cfg.Tokens.Invalidate(token)
 		}
 		return nil, refusal(k.op(), res, body)
+	case err != nil && k.needBody && k.method != http.MethodGet:
+		return nil, fmt.Errorf("%s: %w: %w", k.op(), errDone, err)
 	case err != nil && k.needBody:
 		return nil, fmt.Errorf("%s: read the answer: %w", k.op(), err)
 	case err != nil:
@@ -233,37 +230,4 @@ func success(status int) bool {
 	default:
 		return false
 	}
-}
-
-// refusal reads the connector's error answer, {"error":{"code","message"}}.
-func refusal(op string, res *http.Response, body []byte) *Error {
-	var reply struct {
-		Error struct {
-			Code    string `json:"code"`
-			Message string `json:"message"`
-		} `json:"error"`
-		Message string `json:"message"`
-	}
-	e := &Error{Op: op, Status: res.StatusCode, RetryAfter: retryAfter(res.Header.Get("Retry-After"), time.Now())}
-	if json.Unmarshal(body, &reply) == nil {
-		e.Code = printable(reply.Error.Code)
-		e.Message = printable(cmp.Or(reply.Error.Message, reply.Message))
-	}
-	return e
-}
-
-// printable cuts a stranger's text to what a log line may hold.
-func printable(s string) string {
-	var b strings.Builder
-	n := 0
-	for _, r := range s {
-		if n++; n > maxMessageRunes {
-			break
-		}
-		if !unicode.IsPrint(r) {
-			r = ' '
-		}
-		b.WriteRune(r)
-	}
-	return b.String()
 }

@@ -308,7 +308,7 @@ func TestWhatGoesOut(t *testing.T) {
 	t.Parallel()
 	in := `{"type":"message","id":"1","timestamp":"2026-01-01T00:00:00Z","localTimestamp":"x","localTimezone":"UTC","callerId":"urn:evil",
 		"expiration":"0001-01-01T00:00:00Z","serviceUrl":"https://x/","channelId":"msteams","from":{"id":"b","name":"Bot"},"recipient":{"id":"u"},
-		"conversation":{"id":"c","isGroup":true,"tenantId":"t"},"text":"hi <b> & \u2028","entities":[{"type":"mention","mentioned":{"id":"u"},"text":"<at>u</at>"}],
+		"conversation":{"id":"c","isGroup":true,"tenantId":"t"},"text":"hi <b> & \u2028<at>u</at>","entities":[{"type":"mention","mentioned":{"id":"u"},"text":"<at>u</at>"}],
 		"suggestedActions":{},"importance":"high","value":[1],"channelData":{"notification":{"alert":true}}}`
 	a, err := activity.Decode([]byte(in))
 	if err != nil {
@@ -322,7 +322,7 @@ func TestWhatGoesOut(t *testing.T) {
 	if _, err := r.Send(t.Context(), r.ref, a); err != nil {
 		t.Fatal(err)
 	}
-	want := `{"type":"message","channelId":"msteams","from":{"id":"b"},"conversation":{"id":"c","tenantId":"t"},"text":"hi <b> & \u2028",
+	want := `{"type":"message","channelId":"msteams","from":{"id":"b"},"conversation":{"id":"c","tenantId":"t"},"text":"hi <b> & \u2028<at>u</at>",
 		"entities":[{"type":"mention","mentioned":{"id":"u"},"text":"<at>u</at>"}],"importance":"high","value":[1],"channelData":{"notification":{"alert":true}}}`
 	if diff := cmp.Diff(decoded(t, want), decoded(t, r.calls[0].Body)); diff != "" {
 		t.Errorf("body (-want +got):\n%s", diff)

@@ -49,7 +49,7 @@ func (c *Client) post(ctx context.Context, ref schema.ConversationReference, a *
 	}
 	k.fleeting = a.Type == activity.Typing
 	reply, err := c.do(ctx, k)
-	if errors.Is(err, errNotNow) {
+	if errors.Is(err, errNotNow) && !errors.Is(err, ErrNoAnswer) {
 		return "", nil
 	}
 	return idOf(reply), err
@@ -195,13 +195,18 @@ func (n NewConversation) encode() ([]byte, error) {
 		Activity jsontext.Value `json:"activity,omitzero"`
 	}{NewConversation: n}
 	if n.Activity != nil {
-		first, err := outbound(n.Activity)
+		first, err := outbound(n.reference(), n.Activity)
 		if err != nil {
 			return nil, err
 		}
 		wire.Activity = first
 	}
 	return json.Marshal(wire)
+}
+
+// reference is what is known of the conversation before there is one.
+func (n NewConversation) reference() schema.ConversationReference {
+	return schema.ConversationReference{Conversation: schema.ConversationAccount{IsGroup: n.IsGroup || len(n.Members) > 1}}
 }
 
 // get makes the call and reads its answer into v.
@@ -227,7 +232,7 @@ func withActivity(method string, ref schema.ConversationReference, a *activity.A
 			a = &changed
 		}
 	}
-	body, err := outbound(a)
+	body, err := outbound(ref, a)
 	if err != nil {
 		return call{}, fmt.Errorf("%s: %w", k.op(), err)
 	}

@@ -6,9 +6,11 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net/http"
+	"net/http/httptrace"
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -138,7 +140,7 @@ func TestPaceOfAConversation(t *testing.T) {
 				}
 				var e *connector.Error
 				err := tt.do(t.Context(), c, hour)
-				if !errors.As(err, &e) || e.Status != 429 || e.RetryAfter < 40*time.Minute || e.RetryAfter > time.Hour || len(l.all) != hour {
+				if !errors.Is(err, connector.ErrHeldBack) || !errors.As(err, &e) || e.Status != 429 || e.RetryAfter < 40*time.Minute || e.RetryAfter > time.Hour || len(l.all) != hour {
 					t.Fatalf("the call beyond the limit of an hour: %v after %d calls, want a 429 without one", err, len(l.all))
 				}
 				time.Sleep(e.RetryAfter)
@@ -319,6 +321,32 @@ func TestPaceGivesUpWithTheContext(t *testing.T) {
 	})
 }
 
+// TestWhoIsFarBackIsTurnedAwayAtOnce, with the time at which there is room.
+func TestWhoIsFarBackIsTurnedAwayAtOnce(t *testing.T) {
+	t.Parallel()
+	paced(t, func(t *testing.T, l *logbook, c *connector.Client) {
+		var wg sync.WaitGroup
+		var turned atomic.Int32
+		for range 200 {
+			wg.Go(func() {
+				var e *connector.Error
+				if _, err := c.Send(t.Context(), thread("busy", ""), message()); !errors.As(err, &e) {
+					return
+				}
+				turned.Add(1)
+				if e.RetryAfter <= 30*time.Second || time.Since(l.start) != 0 {
+					t.Errorf("turned away after %v for %v", time.Since(l.start), e.RetryAfter)
+				}
+			})
+		}
+		wg.Wait()
+		// 60 in the first half minute, and the first of the next.
+		if sent := len(l.all); sent+int(turned.Load()) != 200 || sent < 60 || sent > 70 {
+			t.Errorf("%d were sent and %d turned away", sent, turned.Load())
+		}
+	})
+}
+
 func TestTypingThatWouldWaitIsDropped(t *testing.T) {
 	t.Parallel()
 	paced(t, func(t *testing.T, l *logbook, c *connector.Client) {
@@ -330,6 +358,31 @@ func TestTypingThatWouldWaitIsDropped(t *testing.T) {
 		}
 		if len(l.all) != 7 || time.Since(l.start) != 0 {
 			t.Errorf("%d of ten indicators were sent in %v, want seven at once", len(l.all), time.Since(l.start))
+		}
+	})
+}
+
+// TestTypingThatWasLostIsNotDropped: what got no answer is told, also when there is no
+// room to try again.
+func TestTypingThatWasLostIsNotDropped(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		calls := 0
+		c := scripted(t, roundTripper(func(r *http.Request) (*http.Response, error) {
+			if calls++; calls < 7 {
+				return says(200)(r)
+			}
+			httptrace.ContextClientTrace(r.Context()).WroteHeaders()
+			return breaks(r)
+		}), fixedToken("t"))
+		ref := thread("busy", "")
+		for range 6 {
+			if err := c.Typing(t.Context(), ref); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := c.Typing(t.Context(), ref); !errors.Is(err, connector.ErrNoAnswer) || calls != 7 {
+			t.Errorf("err = %v after %d calls, want ErrNoAnswer after seven", err, calls)
 		}
 	})
 }

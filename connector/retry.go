@@ -16,6 +16,10 @@ import (
 // call; a longer one is the caller's to plan.
 const maxRetryAfter = time.Minute
 
+// errDone ends a call that succeeded with an answer that cannot be read: to make it
+// again would do it twice.
+var errDone = errors.New("it was done, but the answer cannot be read")
+
 type onRetry struct{}
 
 // OnRetry returns a context in which each call of a [Client] tells f, right before each
@@ -88,8 +92,7 @@ func (a *attempts) next(ctx context.Context, err error) (time.Duration, bool) {
 }
 
 func (a *attempts) judge(err error) (time.Duration, bool) {
-	var held *heldBack
-	if errors.As(err, &held) || errors.Is(err, errNotNow) {
+	if errors.Is(err, ErrHeldBack) || errors.Is(err, errNotNow) || errors.Is(err, errDone) {
 		return 0, false
 	}
 	var answer *Error

@@ -73,13 +73,13 @@ func (c *Client) moved(ctx context.Context, k call, to *route, err error) bool {
 }
 
 // errNotNow ends a call that is not worth waiting for.
-var errNotNow = errors.New("not now")
+var errNotNow = errors.New("not worth a wait")
 
 // heldBack is a refusal of our own: the call was not made, since it would have to wait
 // too long for its turn.
 type heldBack struct{ error }
 
-func (h *heldBack) Unwrap() error { return h.error }
+func (h *heldBack) Unwrap() []error { return []error{h.error, ErrHeldBack} }
 
 // pace waits until the call may be made without exceeding Microsoft's limits.
 func (c *Client) pace(ctx context.Context, k call, to route, end time.Time) error {
@@ -96,8 +96,7 @@ func (c *Client) pace(ctx context.Context, k call, to route, end time.Time) erro
 		return errNotNow
 	case !ok:
 		return &heldBack{&Error{
-			Op: k.op(), Status: http.StatusTooManyRequests, Code: "HeldBack",
-			Message: "not sent, to stay below the limits of Teams", RetryAfter: b.wait,
+			Op: k.op(), Status: http.StatusTooManyRequests, Message: ErrHeldBack.Error(), RetryAfter: b.wait,
 		}}
 	case b.wait == 0:
 		return nil

@@ -54,6 +54,7 @@ type settings struct {
 	MaxTurnTokens   string `name:"bot-max-turn-tokens" env:"BOT_MAX_TURN_TOKENS" help:"tokens after which a turn asks the model no more; none: no limit"`
 	MaxTurnCost     string `name:"bot-max-turn-cost" env:"BOT_MAX_TURN_COST" help:"money after which a turn asks the model no more; none: no limit"`
 	ModelPrice      string `name:"bot-model-price" env:"BOT_MODEL_PRICE" help:"price of a million tokens: prompt,completion or prompt,cached,completion"`
+	Feedback        string `name:"bot-feedback" env:"BOT_FEEDBACK" help:"true: ask in Teams what people think of replies (false)"`
 	FilteredText    string `name:"bot-filtered-text" env:"BOT_FILTERED_TEXT" help:"what is said when a content filter stopped a turn"`
 	ApprovalActions string `name:"bot-approval-actions" env:"BOT_APPROVAL_ACTIONS" help:"actions of which a person has to approve each call, comma separated"`
 	Approvers       string `name:"bot-approvers" env:"BOT_APPROVERS" help:"who may approve, by id or aadObjectId, comma separated; none: who asked"`
@@ -92,6 +93,7 @@ type config struct {
 	addr         string
 	noAuth       bool
 	reload       bool // prompts
+	feedback     bool
 	appType      string
 	hosts        []string
 	fallbacks    []string // names of models, in order
@@ -198,6 +200,7 @@ func (c *config) checkRest(f *faults) {
 	if c.reload = truth(f, "BOT_PROMPTS_RELOAD", c.PromptsReload); c.reload && c.PromptsDir == "" {
 		f.add("BOT_PROMPTS_RELOAD", "needs BOT_PROMPTS_DIR: the embedded prompts do not change")
 	}
+	c.feedback = truth(f, "BOT_FEEDBACK", c.Feedback)
 	c.turnTimeout = duration(f, "BOT_TURN_TIMEOUT", c.TurnTimeout, 5*time.Minute)
 	c.drainTimeout = duration(f, "BOT_DRAIN_TIMEOUT", c.DrainTimeout, 20*time.Second)
 	level, err := zerolog.ParseLevel(cmp.Or(strings.ToLower(c.LogLevel), "info"))

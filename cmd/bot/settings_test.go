@@ -141,6 +141,7 @@ func TestEveryMistakeIsListedWithItsVariable(t *testing.T) {
 			[]string{"BOT_PROMPTS_DIR", "BOT_PROMPTS_DIR", "BOT_PROMPTS_DIR"},
 		},
 		"a reload of nothing":     {settings{PromptsReload: "true"}, []string{"BOT_PROMPTS_RELOAD"}},
+		"odd feedback":            {settings{Feedback: "maybe"}, []string{"BOT_FEEDBACK"}},
 		"an odd reload":           {settings{PromptsReload: "often"}, []string{"BOT_PROMPTS_RELOAD"}},
 		"no prompt":               {settings{PromptsDir: t.TempDir()}, []string{"BOT_PROMPTS_DIR"}},
 		"queries":                 {settings{MetadataURL: "https://x/?u:p", LoginURL: "https://x/#u:p", OpenAIBaseURL: "http://x/v1?u:p"}, []string{"BOT_OPENID_METADATA_URL", "BOT_LOGIN_URL", "OPENAI_BASE_URL"}},

@@ -180,7 +180,7 @@ func assemble(ctx context.Context, c config, log zerolog.Logger) (_ *app, err er
 	}
 	cfg := bot.Config{
 		Actions: p.actions, Planner: p.planner, Store: a.store, Channel: client, Door: bot.Guarded(guard),
-		Examples: examples(), TurnTimeout: c.turnTimeout, AckTimeout: c.ackTimeout, FilteredText: c.FilteredText, Log: log,
+		Examples: examples(), TurnTimeout: c.turnTimeout, AckTimeout: c.ackTimeout, FilteredText: c.FilteredText, Feedback: c.feedback, Log: log,
 	}
 	p.limits.apply(&cfg)
 	if c.MetricsAddr != "" {
