@@ -14,8 +14,8 @@ import (
 //
 // Teams itself writes who a person is and of which tenant. On other channels clients
 // may write that as they like (Direct Line), so a list of tenants or users lets in
-// nobody there, whatever is written. A bot without an app id knows nobody, and takes
-// all that is written for true.
+// nobody there, whatever is written. A bot that calls this one as a skill is believed,
+// and a bot without an app id knows nobody, and takes all that is written for true.
 type Access struct {
 	Tenants  []string // ids of tenants
 	Users    []string // aadObjectIds of people
