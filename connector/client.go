@@ -59,8 +59,8 @@ type Config struct {
 //
 // Towards Microsoft's connector, though not towards hosts that the operator listed, each
 // try waits until it keeps the limits of Teams: in one conversation 7 activities in a
-// second, 8 in two, 60 in 30 and 1800 in an hour, twice as many questions, and in one
-// tenant 50 requests in a second. One that would have to wait longer than half a minute,
+// second, 8 in two, 60 in 30 and 1800 in an hour (a message with text and attachments is
+// two), twice as many questions, and in one tenant 50 requests in a second. One that would have to wait longer than half a minute,
 // or than the call has left, is not made: its error wraps [ErrHeldBack], and an [*Error]
 // that says when to come back. A typing indicator that would have to wait is dropped.
 //

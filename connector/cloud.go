@@ -113,6 +113,11 @@ func chinaCloud() Cloud {
 	}
 }
 
+// EntraMetadataURL is the OpenID document that leads to the keys of a tenant's tokens.
+func (c Cloud) EntraMetadataURL(tenant string) string {
+	return strings.TrimSuffix(c.LoginURL, "/") + "/" + url.PathEscape(tenant) + "/v2.0/.well-known/openid-configuration"
+}
+
 // trustedURL reads a URL that the operator configured: https, or http where it
 // cannot leave the machine.
 func trustedURL(what, raw string) (*url.URL, error) {

@@ -2,7 +2,6 @@ package connector
 
 import (
 	"net/http"
-	"net/url"
 	"slices"
 	"strings"
 )
@@ -21,16 +20,15 @@ func newEntra(cfg GuardConfig, client *http.Client) (*entra, error) {
 	if err := cfg.Callers.check(cfg.AppID); err != nil {
 		return nil, err
 	}
-	login, err := trustedURL("login URL", cfg.Cloud.LoginURL)
+	tenant := strings.ToLower(cfg.Callers.Tenant)
+	metadata, err := trustedURL("login URL", cfg.Cloud.EntraMetadataURL(tenant))
 	if err != nil {
 		return nil, err
 	}
-	tenant := strings.ToLower(cfg.Callers.Tenant)
 	e := &entra{tenant: tenant, apps: cfg.Callers.apps(cfg.AppID)}
 	for _, issuer := range cfg.Cloud.EntraIssuers {
 		e.issuers = append(e.issuers, strings.Replace(issuer, "{tenant}", tenant, 1))
 	}
-	metadata := login.JoinPath(url.PathEscape(tenant), "v2.0/.well-known/openid-configuration")
 	e.keys = newKeySet(client, metadata, cfg.Now)
 	return e, nil
 }

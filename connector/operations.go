@@ -49,6 +49,7 @@ func (c *Client) post(ctx context.Context, ref schema.ConversationReference, a *
 		return "", err
 	}
 	k.fleeting = a.Type == activity.Typing
+	k.cadence.double = a.Text != "" && len(a.Attachments) > 0
 	reply, err := c.do(ctx, k)
 	if errors.Is(err, errNotNow) && !errors.Is(err, ErrNoAnswer) {
 		return "", nil

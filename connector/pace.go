@@ -58,6 +58,7 @@ type cadence struct {
 	thread string // a conversation, with its thread; "" when there is none
 	tenant string // "" when it is not known
 	reads  bool
+	double bool // Teams makes two messages of it
 }
 
 // paceKey names a pace.
@@ -73,11 +74,17 @@ type pace struct {
 	at      []time.Duration
 }
 
+// share is a pace, and how often a request counts there.
+type share struct {
+	*pace
+	count int
+}
+
 // booking is a moment at which a request may be made.
 type booking struct {
-	wait  time.Duration
-	at    time.Duration
-	paces []*pace
+	wait   time.Duration
+	at     time.Duration
+	shares []share
 }
 
 // book finds the next moment that keeps all limits, and takes it unless it is further
@@ -87,14 +94,16 @@ func (p *pacer) book(c cadence, patience time.Duration) (b booking, ok bool) {
 	defer p.mu.Unlock()
 	now := time.Since(p.start)
 	p.age(now)
-	b.paces = p.pacesOf(c, now)
-	b.at = settle(now, b.paces)
+	b.shares = p.sharesOf(c, now)
+	b.at = settle(now, b.shares)
 	if b.wait = b.at - now; b.wait > patience {
 		return b, false
 	}
-	for _, one := range b.paces {
-		i, _ := slices.BinarySearch(one.at, b.at)
-		one.at = slices.Insert(one.at, i, b.at)
+	for _, s := range b.shares {
+		for range s.count {
+			i, _ := slices.BinarySearch(s.at, b.at)
+			s.at = slices.Insert(s.at, i, b.at)
+		}
 	}
 	return b, true
 }
@@ -103,9 +112,9 @@ func (p *pacer) book(c cadence, patience time.Duration) (b booking, ok bool) {
 func (p *pacer) giveBack(b booking) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for _, one := range b.paces {
-		if i, found := slices.BinarySearch(one.at, b.at); found {
-			one.at = slices.Delete(one.at, i, i+1)
+	for _, s := range b.shares {
+		if i, found := slices.BinarySearch(s.at, b.at); found {
+			s.at = slices.Delete(s.at, i, i+s.count)
 		}
 	}
 }
@@ -118,19 +127,21 @@ func (p *pacer) age(now time.Duration) {
 	p.young, p.old, p.youngest = map[paceKey]*pace{}, p.young, now
 }
 
-func (p *pacer) pacesOf(c cadence, now time.Duration) []*pace {
-	paces := make([]*pace, 0, 2)
-	if c.thread != "" {
-		key, limits := paceKey{'w', c.thread}, p.writes
-		if c.reads {
-			key, limits = paceKey{'r', c.thread}, p.reads
-		}
-		paces = append(paces, p.of(key, limits, now))
+func (p *pacer) sharesOf(c cadence, now time.Duration) []share {
+	shares := make([]share, 0, 2)
+	switch {
+	case c.thread == "":
+	case c.reads:
+		shares = append(shares, share{p.of(paceKey{'r', c.thread}, p.reads, now), 1})
+	case c.double:
+		shares = append(shares, share{p.of(paceKey{'w', c.thread}, p.writes, now), 2})
+	default:
+		shares = append(shares, share{p.of(paceKey{'w', c.thread}, p.writes, now), 1})
 	}
 	if c.tenant != "" {
-		paces = append(paces, p.of(paceKey{'t', c.tenant}, p.tenants, now))
+		shares = append(shares, share{p.of(paceKey{'t', c.tenant}, p.tenants, now), 1})
 	}
-	return paces
+	return shares
 }
 
 func (p *pacer) of(key paceKey, limits []limit, now time.Duration) *pace {
@@ -148,11 +159,11 @@ func (p *pacer) of(key paceKey, limits []limit, now time.Duration) *pace {
 }
 
 // settle returns the first moment from at on that suits all paces.
-func settle(at time.Duration, paces []*pace) time.Duration {
+func settle(at time.Duration, shares []share) time.Duration {
 	for moved := true; moved; {
 		moved = false
-		for _, one := range paces {
-			if next := one.earliest(at); next > at {
+		for _, s := range shares {
+			if next := s.earliest(at); next > at {
 				at, moved = next, true
 			}
 		}
@@ -160,14 +171,14 @@ func settle(at time.Duration, paces []*pace) time.Duration {
 	return at
 }
 
-func (p *pace) earliest(at time.Duration) time.Duration {
-	if n := len(p.at); p.ordered && n > 0 {
-		at = max(at, p.at[n-1])
+func (s share) earliest(at time.Duration) time.Duration {
+	if n := len(s.at); s.ordered && n > 0 {
+		at = max(at, s.at[n-1])
 	}
 	for moved := true; moved; {
 		moved = false
-		for _, l := range p.limits {
-			if next := l.earliest(p.at, at); next > at {
+		for _, l := range s.limits {
+			if next := l.earliest(s.at, at, s.count); next > at {
 				at, moved = next, true
 			}
 		}
@@ -175,12 +186,13 @@ func (p *pace) earliest(at time.Duration) time.Duration {
 	return at
 }
 
-// earliest moves at behind every group of requests, as many as the limit allows, with
-// which it would lie in one span.
-func (l limit) earliest(taken []time.Duration, at time.Duration) time.Duration {
+// earliest moves at behind every group of requests, as many as the limit leaves beside
+// the new ones, with which these would lie in one span.
+func (l limit) earliest(taken []time.Duration, at time.Duration, count int) time.Duration {
+	group := l.most - count + 1
 	i, _ := slices.BinarySearch(taken, at-l.within+1)
-	for ; i+l.most <= len(taken); i++ {
-		first, last := taken[i], taken[i+l.most-1]
+	for ; i+group <= len(taken); i++ {
+		first, last := taken[i], taken[i+group-1]
 		if last-at >= l.within {
 			break
 		}

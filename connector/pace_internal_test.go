@@ -42,14 +42,14 @@ func TestPacerRemembersAnHour(t *testing.T) {
 		time.Sleep(paceMemory - time.Second)
 		p.book(cadence{thread: "b"}, 0) // turns the generations
 		b, _ := p.book(cadence{thread: "a"}, 0)
-		if n := len(b.paces[0].at); n != 9 {
+		if n := len(b.shares[0].at); n != 9 {
 			t.Errorf("%d of 9 requests count", n)
 		}
 		for range 5000 {
 			time.Sleep(time.Second)
 			b, _ = p.book(cadence{thread: "a"}, maxPaceWait)
 		}
-		if n := len(b.paces[0].at); n > 1900 {
+		if n := len(b.shares[0].at); n > 1900 {
 			t.Errorf("%d requests are kept, want those of an hour, and the ones that wait", n)
 		}
 	})

@@ -152,6 +152,39 @@ func TestPaceOfAConversation(t *testing.T) {
 	}
 }
 
+// TestTextWithAttachmentsIsTwoMessages for Teams, but one request.
+func TestTextWithAttachmentsIsTwoMessages(t *testing.T) {
+	t.Parallel()
+	paced(t, func(t *testing.T, l *logbook, c *connector.Client) {
+		a := message()
+		a.Attachments = []activity.Attachment{{ContentType: "image/png", ContentURL: "https://x.example/1"}}
+		for range 60 {
+			if _, err := c.Send(t.Context(), thread("busy", ""), a); err != nil {
+				t.Fatal(err)
+			}
+		}
+		times := l.times(everything)
+		within(t, times, 3, time.Second)
+		within(t, times, 4, 2*time.Second)
+		within(t, times, 30, 30*time.Second)
+		if times[3] != time.Second || times[30] != 30*time.Second {
+			t.Errorf("the fourth after %v and the 31st after %v, want one second and 30", times[3], times[30])
+		}
+	})
+	paced(t, func(t *testing.T, l *logbook, c *connector.Client) {
+		a := message()
+		a.Attachments = []activity.Attachment{{ContentType: "image/png", ContentURL: "https://x.example/1"}}
+		for n := range 50 {
+			if _, err := c.Send(t.Context(), thread(fmt.Sprint(n), "t1"), a); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if took := time.Since(l.start); took != 0 {
+			t.Errorf("50 requests of a tenant took %v", took)
+		}
+	})
+}
+
 // TestPaceAtRandom has many conversations of two tenants send as they like.
 func TestPaceAtRandom(t *testing.T) {
 	t.Parallel()

@@ -227,7 +227,7 @@ func (a *app) connect() (*connector.Guard, *connector.Client, error) {
 	if err != nil {
 		return nil, nil, usageError{fmt.Errorf("BOT_ALLOWED_SERVICE_HOSTS: %w", err)}
 	}
-	guard, err := connector.NewGuard(connector.GuardConfig{AppID: a.config.AppID, Cloud: cloud, Hosts: hosts})
+	guard, err := connector.NewGuard(connector.GuardConfig{AppID: a.config.AppID, Cloud: cloud, Callers: a.config.callers, Hosts: hosts})
 	if err != nil {
 		return nil, nil, err
 	}
@@ -261,15 +261,7 @@ func (a *app) cloud() (connector.Cloud, error) {
 }
 
 func (a *app) tokens(cloud connector.Cloud) (*connector.Tokens, error) {
-	c := a.config
-	id := connector.Credentials{AppID: c.AppID, ManagedIdentity: c.appType == managedIdentity}
-	if c.appType == singleTenant {
-		id.Tenant = c.AppTenant
-	}
-	if !id.ManagedIdentity {
-		id.Password = c.AppPassword
-	}
-	tokens, err := connector.NewTokens(cloud, id, nil)
+	tokens, err := connector.NewTokens(cloud, a.config.credentials(), nil)
 	if err != nil {
 		return nil, usageError{err}
 	}
