@@ -156,6 +156,8 @@ type Config struct {
 	ApprovalTimeout time.Duration
 	// Hooks see, and may change or stop, what plans do.
 	Hooks Hooks
+	// Access says who may talk to the bot. The zero value: whoever the Door lets in.
+	Access Access
 	// MaxTurns bounds the turns at work in this process; what is more waits for it or
 	// another one. MaxWaiting and MaxWaitingPerConversation bound the turns that wait,
 	// in all and of one conversation; beyond them the channel is told to come

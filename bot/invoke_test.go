@@ -376,7 +376,7 @@ func TestTakenVerbsAndHandlersAreMistakes(t *testing.T) {
 		"own verb":    func() { b.bot.OnCardAction("planbot/approve", card) },
 		"feedback":    func() { b.bot.OnFeedback(rated) },
 		"an invoke":   func() { bot.AddInvoke(b.bot, "x", empty); bot.AddInvoke(b.bot, "x", empty) },
-		"two of them": func() { b.bot.OnInvoke("x", nil) },
+		"two of them": func() { b.bot.OnInvoke("y", nil); b.bot.OnInvoke("y", nil) },
 	} {
 		func() {
 			defer func() {

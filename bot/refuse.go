@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"runtime/debug"
+	"strconv"
 	"sync"
 	"time"
 
@@ -58,6 +59,7 @@ func (b *Bot) refuse(w http.ResponseWriter, r *http.Request, err error) {
 	case status.RetryAfter > 0:
 		w.Header().Set("Retry-After", seconds(status.RetryAfter))
 	}
+	b.meter.refusal(strconv.Itoa(status.Status))
 	b.logRefusal(r, status)
 	w.WriteHeader(status.Status)
 }

@@ -269,6 +269,10 @@ func (b *Bot) handler(t *Turn) Handler {
 	if t.notice != nil {
 		return sendNotice
 	}
+	if b.bars(t.Activity) != "" {
+		t.detached = true
+		return turnAway
+	}
 	if d, ok := decisionIn(t); ok {
 		t.detached = true
 		return func(ctx context.Context, t *Turn) error { return b.decide(ctx, t, d) }

@@ -148,6 +148,11 @@ func (b *Bot) accept(w http.ResponseWriter, r *http.Request, d delivery) error {
 		w.WriteHeader(http.StatusOK)
 		return nil
 	}
+	if list := b.bars(a); list != "" {
+		if answered, err := b.keepOut(w, t, list); answered {
+			return err
+		}
+	}
 	if !b.answers(t) {
 		t.log().Debug().Msg("no route")
 		return nobodyAnswers(a).write(w)

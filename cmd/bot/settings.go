@@ -66,6 +66,9 @@ type settings struct {
 	ApprovalActions string `name:"bot-approval-actions" env:"BOT_APPROVAL_ACTIONS" help:"actions of which a person has to approve each call, comma separated"`
 	Approvers       string `name:"bot-approvers" env:"BOT_APPROVERS" help:"who may approve, by id or aadObjectId, comma separated; none: who asked"`
 	ApprovalTimeout string `name:"bot-approval-timeout" env:"BOT_APPROVAL_TIMEOUT" help:"how long an approval may take (24h)"`
+	AllowedTenants  string `name:"bot-allowed-tenants" env:"BOT_ALLOWED_TENANTS" help:"tenants whose people may talk to the bot, comma separated; none: all"`
+	AllowedUsers    string `name:"bot-allowed-users" env:"BOT_ALLOWED_USERS" help:"people who may talk to the bot, by aadObjectId, comma separated; none: all"`
+	AllowedChannels string `name:"bot-allowed-channels" env:"BOT_ALLOWED_CHANNELS" help:"channels over which they may, such as msteams, comma separated; none: all"`
 	MetricsAddr     string `name:"bot-metrics-addr" env:"BOT_METRICS_ADDR" help:"host:port of GET /metrics for Prometheus; none: no metrics"`
 	OTelDisabled    string `name:"otel-sdk-disabled" env:"OTEL_SDK_DISABLED" help:"true: no traces, whatever else is set"`
 	OTelExporter    string `name:"otel-traces-exporter" env:"OTEL_TRACES_EXPORTER" help:"otlp or none (otlp with an endpoint, else none)"`

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/planbot-go/planbot/actions"
+	"github.com/planbot-go/planbot/bot"
 	"github.com/planbot-go/planbot/models"
 )
 
@@ -64,6 +65,12 @@ func TestSettings(t *testing.T) {
 			l := c.limits
 			return l.steps == 7 && l.same == 2 && l.budget == actions.Budget{Tokens: 1000, Cost: 0.5} && l.price == models.Price{Prompt: 0.15, Cached: 0.075, Completion: 0.6} &&
 				l.approvalTimeout == 720*time.Hour && strings.Join(l.approvers, "|") == "a|b"
+		}},
+		"who may talk to it": {settings{AllowedTenants: "t", AllowedUsers: "a, b,", AllowedChannels: "msteams", MaxConnections: "3", MaxRequests: "2"}, func(c config) bool {
+			var cfg bot.Config
+			c.limits.apply(&cfg)
+			return strings.Join(cfg.Access.Tenants, "|") == "t" && strings.Join(cfg.Access.Users, "|") == "a|b" && strings.Join(cfg.Access.Channels, "|") == "msteams" &&
+				cfg.MaxConnections == 3 && cfg.MaxRequests == 2
 		}},
 		"price of two":              {settings{ModelPrice: "1,2"}, func(c config) bool { return c.limits.price == models.Price{Prompt: 1, Completion: 2} }},
 		"a response format":         {settings{ResponseFormat: "json_object"}, func(config) bool { return true }},
@@ -137,6 +144,7 @@ func TestEveryMistakeIsListedWithItsVariable(t *testing.T) {
 			"BOT_MAX_TURNS", "BOT_MAX_WAITING", "BOT_MAX_WAITING_PER_CONVERSATION", "BOT_MAX_CONNECTIONS", "BOT_MAX_REQUESTS",
 			"BOT_MAX_STEPS", "BOT_MAX_SAME_CALLS", "BOT_MAX_TURN_TOKENS", "BOT_MAX_TURN_COST", "BOT_MODEL_PRICE", "BOT_APPROVAL_TIMEOUT",
 		}},
+		"lists of nobody":      {settings{AllowedTenants: ",", AllowedUsers: " , ", AllowedChannels: ",,"}, []string{"BOT_ALLOWED_TENANTS", "BOT_ALLOWED_USERS", "BOT_ALLOWED_CHANNELS"}},
 		"an approval too long": {settings{ApprovalTimeout: "720h1s"}, []string{"BOT_APPROVAL_TIMEOUT"}},
 		"cost without a price": {settings{MaxTurnCost: "1"}, []string{"BOT_MAX_TURN_COST"}},
 		"one price":            {settings{ModelPrice: "1"}, []string{"BOT_MODEL_PRICE"}},
