@@ -119,7 +119,7 @@ func (b *Bot) rated(ctx context.Context, t *Turn) (InvokeResponse, error) {
 		reaction = liked
 	}
 	b.meter.rated(reaction)
-	zerolog.Ctx(ctx).Info().Str("reaction", reaction).Bool("text", f.Text != "").Str("message", f.MessageID).Msg("feedback")
+	zerolog.Ctx(ctx).Info().Str("reaction", reaction).Bool("text", f.Text != "").Str("rated", f.MessageID).Msg("feedback")
 	if b.routes.feedback == nil {
 		return InvokeResponse{}, nil
 	}

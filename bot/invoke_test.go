@@ -13,6 +13,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/planbot-go/planbot/actions"
 	"github.com/planbot-go/planbot/activity"
 	"github.com/planbot-go/planbot/bot"
 	"github.com/planbot-go/planbot/state"
@@ -273,7 +274,7 @@ func TestFeedback(t *testing.T) {
 			}
 		}
 		log := b.log.String()
-		if n := strings.Count(log, `"message":"feedback"`); n != 4 || strings.Contains(log, "so good") {
+		if n := strings.Count(log, `"rated":"message-1","message":"feedback"`); n != 4 || strings.Contains(log, "so good") {
 			t.Errorf("logged %d times: %s", n, log)
 		}
 		if !handled {
@@ -402,4 +403,31 @@ func TestAReplyThatIsTooLarge(t *testing.T) {
 	if !strings.Contains(got.body, "could not be sent") || strings.Contains(got.body, "xxx") {
 		t.Errorf("%d %.300s", got.status, got.body)
 	}
+}
+
+// ExampleAddInvoke answers what a person types into a choice of a card that looks its
+// choices up.
+func ExampleAddInvoke() {
+	type search struct {
+		Text string `json:"queryText"`
+	}
+	type choices struct {
+		Status int    `json:"statusCode"`
+		Type   string `json:"type"`
+		Value  struct {
+			Results []activity.Choice `json:"results"`
+		} `json:"value"`
+	}
+	b, err := bot.New(bot.Config{Actions: actions.New(), Planner: bot.PlannerFunc(nil)})
+	if err != nil {
+		panic(err)
+	}
+	bot.AddInvoke(b, "application/search", func(_ context.Context, _ *bot.Turn, in search) (choices, error) {
+		if in.Text == "" {
+			return choices{}, &bot.InvokeError{Status: http.StatusBadRequest, Code: "BadRequest", Message: "what is to be looked up?"}
+		}
+		found := choices{Status: http.StatusOK, Type: "application/vnd.microsoft.search.searchResponse"}
+		found.Value.Results = []activity.Choice{{Title: "Green tea", Value: "green"}}
+		return found, nil
+	})
 }
