@@ -37,7 +37,7 @@ func FuzzInvokeValues(f *testing.F) {
 			return
 		}
 		feedback, _ := readFeedback(a)
-		if feedback.MessageID == "" || len(feedback.Form) > 0 && feedback.Form.Kind() != '{' {
+		if len(feedback.Form) > 0 && feedback.Form.Kind() != '{' {
 			t.Fatalf("let in %+v", feedback)
 		}
 	})
