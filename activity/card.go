@@ -22,7 +22,7 @@ const (
 // Card is an Adaptive Card. [NewCard] makes one, with the text for clients that draw
 // none, which every card needs. The types of its elements and actions are the usual ones
 // of the schema (https://adaptivecards.io/explorer); [RawElement] and [RawAction] are any
-// other.
+// other. A card is written as JSON, not read: state keeps what it shows instead.
 type Card struct {
 	// Fallback is the text where the card is not drawn.
 	Fallback string

@@ -33,7 +33,7 @@ var ErrTooLarge = errors.New("the activity is too large to be sent")
 //   - citations that the text does not name, beyond 20, without a title or with the
 //     number of another; titles, abstracts and keywords that are too long;
 //   - the sensitivity of a citation that is not the message's;
-//   - a mention that is not in the text;
+//   - a mention that is not in the text, or not as often;
 //   - suggested actions outside of personal chats, beside attachments, without a text,
 //     of another kind than imBack, or beyond three;
 //   - a feedback loop of a kind that there is not, and feedbackLoopEnabled beside one.
@@ -66,9 +66,14 @@ func (a *Activity) Fit() *Activity {
 }
 
 func (a *Activity) fitTeams() {
+	mentioned := map[string]int{}
 	a.Entities = slices.DeleteFunc(a.Entities, func(e jsontext.Value) bool {
 		m, ok := mentionIn(e)
-		return ok && (m.Mentioned.ID == "" || m.Text == "" || !strings.Contains(a.Text, m.Text))
+		if !ok {
+			return false
+		}
+		mentioned[m.Text]++
+		return m.Mentioned.ID == "" || m.Text == "" || mentioned[m.Text] > strings.Count(a.Text, m.Text)
 	})
 	root, others := a.takeRoot()
 	if a.Entities = others; root != nil && root.fit(a.Text) {

@@ -46,6 +46,10 @@ func TestFit(t *testing.T) {
 			teams(`"text":"[1]","entities":[` + label + `,{"type":"x"},` + root + `,"citation":[` + one + `]}]`),
 			teams(`"text":"[1]","entities":[{"type":"x"},` + root + `,"citation":[` + one + `]}]`),
 		},
+		"a sensitivity in the second": {
+			teams(`"text":"a","entities":[` + label + `,{"type":"https://schema.org/Message","@id":"","usageInfo":{"@type":"CreativeWork","@id":"s","name":"Secret"}}]`),
+			teams(`"text":"a","entities":[` + root + `,"usageInfo":{"@type":"CreativeWork","@id":"s","name":"Secret"}}]`),
+		},
 		"a root entity of another shape": {
 			teams(`"text":"a","entities":[{"type":"https://schema.org/Message","citation":7},` + label + `]`),
 			teams(`"text":"a","entities":[` + label + `]`),
@@ -73,6 +77,8 @@ func TestFit(t *testing.T) {
 		"a mention without its text":   {teams(`"text":"Hi","entities":[` + mia + `]`), teams(`"text":"Hi"`)},
 		"a mention of nobody":          {teams(`"text":"Hi","entities":[{"type":"mention","text":"Hi"}]`), teams(`"text":"Hi"`)},
 		"a mention of another shape":   {teams(`"text":"Hi","entities":[{"type":"Mention","mentioned":7,"text":"Hi"}]`), teams(`"text":"Hi"`)},
+		"one in the text, two meant":   {teams(`"text":"<at>Mia</at>","entities":[` + mia + `,{"type":"mention","mentioned":{"id":"29:other"},"text":"<at>Mia</at>"}]`), teams(`"text":"<at>Mia</at>","entities":[` + mia + `]`)},
+		"two in the text":              {teams(`"text":"<at>Mia</at><at>Mia</at>","entities":[` + mia + `,{"type":"mention","mentioned":{"id":"29:other"},"text":"<at>Mia</at>"}]`), ""},
 		"a mention beyond the text":    {teams(`"text":"<at>Mia</at>a","entities":[` + mia + `,{"type":"mention","mentioned":{"id":"29:m"},"text":"<at>M</at>"}]`), teams(`"text":"<at>Mia</at>a","entities":[` + mia + `]`)},
 		"mentions elsewhere":           {webchat(`"text":"Hi <at>Mia</at>, <at>Mia</at>","entities":[` + mia + `,` + mia + `]`), webchat(`"text":"Hi Mia, Mia"`)},
 		"mentions of another channel":  {webchat(`"text":"Hi @mia","entities":[{"type":"mention","mentioned":{"id":"m","name":"Mia"},"text":"@mia"}]`), ""},

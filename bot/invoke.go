@@ -68,7 +68,7 @@ func (b *Bot) OnInvoke(name string, h InvokeHandler) {
 // AddInvoke is [Bot.OnInvoke] with the types of the value that comes and of the body that
 // answers it; an Out of struct{} is an empty body. A value that is missing or is no In is
 // answered 400, and h is not called; so is one of which its method Check() error, if In has
-// it, says that it is wrong. With an In of struct{} the value is not looked at.
+// it, says that it is wrong, in words that the caller reads. With an In of struct{} the value is not looked at.
 func AddInvoke[In, Out any](b *Bot, name string, h func(ctx context.Context, t *Turn, in In) (Out, error)) {
 	b.routes.addInvoke(name, invokeRoute{
 		check: func(a *activity.Activity) *InvokeResponse {
@@ -138,15 +138,14 @@ func (b *Bot) awaits(a *activity.Activity) bool {
 }
 
 // wrong answers an invoke whose value no handler could do anything with, so that it
-// costs neither a turn nor a wait; nil: it is none. A check that panics leaves it to the
-// turn to own up to that.
-func (b *Bot) wrong(t *Turn) (response *InvokeResponse) {
-	defer func() { _ = recover() }()
+// costs neither a turn nor a wait; nil: it is none.
+func (b *Bot) wrong(t *Turn) *InvokeResponse {
 	route, _ := b.routes.invoke(t.Activity)
 	if route.check == nil {
 		return nil
 	}
-	if response = route.check(t.Activity); response != nil {
+	response := route.check(t.Activity)
+	if response != nil {
 		t.log().Warn().Str("invoke", t.Activity.Name).Msg("invoke refused: its value is wrong")
 	}
 	return response

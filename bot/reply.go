@@ -22,6 +22,11 @@ func (t *Turn) Say(ctx context.Context, texts ...string) error {
 			messages[len(messages)-1].AskFeedback(activity.FeedbackDefault)
 		}
 	}
+	if hook := t.bot.cfg.Hooks.BeforeSend; hook != nil {
+		for _, m := range messages {
+			hook(ctx, t, m)
+		}
+	}
 	return t.Send(ctx, messages...)
 }
 

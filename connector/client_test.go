@@ -306,7 +306,7 @@ func TestIDsStayOneSegment(t *testing.T) {
 
 func TestWhatGoesOut(t *testing.T) {
 	t.Parallel()
-	in := `{"type":"message","id":"1","timestamp":"2026-01-01T00:00:00Z","localTimestamp":"x","localTimezone":"UTC","callerId":"urn:evil",
+	in := `{"type":"message","id":"1","timestamp":"2026-01-01T00:00:00Z","localTimestamp":"x","localTimezone":"UTC",
 		"expiration":"0001-01-01T00:00:00Z","serviceUrl":"https://x/","channelId":"msteams","from":{"id":"b","name":"Bot"},"recipient":{"id":"u"},
 		"conversation":{"id":"c","isGroup":true,"tenantId":"t"},"text":"hi <b> & \u2028<at>u</at>","entities":[{"type":"mention","mentioned":{"id":"u"},"text":"<at>u</at>"}],
 		"suggestedActions":{},"importance":"high","value":[1],"channelData":{"notification":{"alert":true}}}`
@@ -314,6 +314,7 @@ func TestWhatGoesOut(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	a.CallerID = activity.CallerOf(callerID)
 	before, err := a.Encode()
 	if err != nil {
 		t.Fatal(err)

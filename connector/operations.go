@@ -23,8 +23,9 @@ const (
 
 // Send puts an activity at the end of the conversation of ref. The id is ""
 // when the connector tells none, as it does for typing and split messages. The
-// activity is not changed; what only a channel may say is left out of what goes
-// out.
+// activity is not changed; what goes out fits its channel ([activity.Activity.Fit]) and
+// leaves out what only that may say. One that is too large is not sent: the error wraps
+// [activity.ErrTooLarge].
 func (c *Client) Send(ctx context.Context, ref schema.ConversationReference, a *activity.Activity) (id string, err error) {
 	return c.post(ctx, ref, a, "activities")
 }
