@@ -27,7 +27,8 @@ type Feedback struct {
 	Text string
 	// Form is all that came of the form, an object; nil: none did.
 	Form jsontext.Value
-	// MessageID is the message that it is about, by the id that the channel gave it.
+	// MessageID is the message that it is about, by the id that the channel gave it; "":
+	// the channel did not say, as the Agents Playground does not.
 	MessageID string
 }
 
@@ -60,45 +61,41 @@ func readFeedback(a *activity.Activity) (f Feedback, fault *InvokeError) {
 		return f, badValue("the value is no feedback")
 	case value.Value.Reaction != liked && value.Value.Reaction != disliked:
 		return f, badValue("the reaction is neither like nor dislike")
-	case a.ReplyToID == "":
-		return f, badValue("the feedback is on no message")
 	}
 	f = Feedback{Liked: value.Value.Reaction == liked, MessageID: a.ReplyToID}
-	if f.Form, fault = readForm(value.Value.Feedback); fault != nil {
-		return f, fault
-	}
-	var form struct {
-		Text string `json:"feedbackText"`
-	}
-	if len(f.Form) > 0 && json.Unmarshal(f.Form, &form) == nil {
-		f.Text = strings.TrimSpace(form.Text)
+	if !f.readForm(value.Value.Feedback) {
+		return f, badValue("the feedback is no text")
 	}
 	return f, nil
 }
 
-// readForm returns the object that the text is the JSON of; none is as good as an empty
-// one.
-func readForm(feedback jsontext.Value) (jsontext.Value, *InvokeError) {
+// readForm reads what the person wrote: a text that is the JSON of a form, or none, as
+// from the Agents Playground. It is false for anything else.
+func (f *Feedback) readForm(feedback jsontext.Value) bool {
 	var text string
 	switch feedback.Kind() {
 	case '"':
-		if err := json.Unmarshal(feedback, &text); err != nil {
-			return nil, badValue("the feedback is no text")
+		if json.Unmarshal(feedback, &text) != nil {
+			return false
+		}
+		if f.Form = jsontext.Value(text); !f.Form.IsValid() || f.Form.Kind() != '{' {
+			f.Form, f.Text = nil, strings.TrimSpace(text)
+			return true
 		}
 	case '{':
-		return feedback, nil
+		f.Form = feedback
 	case 'n', 0:
+		return true
 	default:
-		return nil, badValue("the feedback is no text")
+		return false
 	}
-	if text == "" {
-		return nil, nil
+	var form struct {
+		Text string `json:"feedbackText"`
 	}
-	form := jsontext.Value(text)
-	if !form.IsValid() || form.Kind() != '{' {
-		return nil, badValue("the feedback is no JSON object")
+	if json.Unmarshal(f.Form, &form) == nil {
+		f.Text = strings.TrimSpace(form.Text)
 	}
-	return form, nil
+	return true
 }
 
 func checkFeedback(a *activity.Activity) *InvokeResponse {
@@ -119,7 +116,7 @@ func (b *Bot) rated(ctx context.Context, t *Turn) (InvokeResponse, error) {
 		reaction = liked
 	}
 	b.meter.rated(reaction)
-	zerolog.Ctx(ctx).Info().Str("reaction", reaction).Bool("text", f.Text != "").Str("message", f.MessageID).Msg("feedback")
+	zerolog.Ctx(ctx).Info().Str("reaction", reaction).Bool("text", f.Text != "").Str("rated", f.MessageID).Msg("feedback")
 	if b.routes.feedback == nil {
 		return InvokeResponse{}, nil
 	}

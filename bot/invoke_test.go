@@ -13,6 +13,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/planbot-go/planbot/actions"
 	"github.com/planbot-go/planbot/activity"
 	"github.com/planbot-go/planbot/bot"
 	"github.com/planbot-go/planbot/state"
@@ -250,13 +251,11 @@ func TestFeedback(t *testing.T) {
 				return nil
 			})
 		}
-		bad := rates("like", nil)
-		delete(bad, "replyToId")
+		loose := rates("like", "so [good")
+		delete(loose, "replyToId")
 		for name, c := range map[string]event{
 			"reaction":     rates("boom", nil),
-			"no message":   bad,
-			"no JSON":      rates("like", "{"),
-			"no object":    rates("like", "[]"),
+			"a list of it": rates("like", []int{1}),
 			"a number":     rates("like", 7),
 			"no value":     {"type": "invoke", "name": "message/submitAction", "replyToId": "1"},
 			"a list":       {"type": "invoke", "name": "message/submitAction", "replyToId": "1", "value": []int{}},
@@ -267,13 +266,13 @@ func TestFeedback(t *testing.T) {
 				t.Errorf("%s: %d %s", name, got.status, got.body)
 			}
 		}
-		for _, c := range []event{rates("like", `{"feedbackText":" so good "}`), rates("dislike", nil), rates("dislike", ""), rates("like", event{"mine": 1})} {
+		for _, c := range []event{rates("like", `{"feedbackText":" so good "}`), rates("dislike", nil), rates("dislike", ""), rates("like", event{"mine": 1}), loose} {
 			if got := b.deliver(c); got.status != http.StatusOK || got.body != "" {
 				t.Errorf("%v: %d %q", c, got.status, got.body)
 			}
 		}
 		log := b.log.String()
-		if n := strings.Count(log, `"message":"feedback"`); n != 4 || strings.Contains(log, "so good") {
+		if n := strings.Count(log, `,"message":"feedback"`); n != 5 || !strings.Contains(log, `"rated":"message-1"`) || strings.Contains(log, "good") {
 			t.Errorf("logged %d times: %s", n, log)
 		}
 		if !handled {
@@ -284,6 +283,7 @@ func TestFeedback(t *testing.T) {
 			{MessageID: "message-1"},
 			{MessageID: "message-1"},
 			{Liked: true, Form: []byte(`{"mine":1}`), MessageID: "message-1"},
+			{Liked: true, Text: "so [good"},
 		}
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Error(diff)
@@ -402,4 +402,31 @@ func TestAReplyThatIsTooLarge(t *testing.T) {
 	if !strings.Contains(got.body, "could not be sent") || strings.Contains(got.body, "xxx") {
 		t.Errorf("%d %.300s", got.status, got.body)
 	}
+}
+
+// ExampleAddInvoke answers what a person types into a choice of a card that looks its
+// choices up.
+func ExampleAddInvoke() {
+	type search struct {
+		Text string `json:"queryText"`
+	}
+	type choices struct {
+		Status int    `json:"statusCode"`
+		Type   string `json:"type"`
+		Value  struct {
+			Results []activity.Choice `json:"results"`
+		} `json:"value"`
+	}
+	b, err := bot.New(bot.Config{Actions: actions.New(), Planner: bot.PlannerFunc(nil)})
+	if err != nil {
+		panic(err)
+	}
+	bot.AddInvoke(b, "application/search", func(_ context.Context, _ *bot.Turn, in search) (choices, error) {
+		if in.Text == "" {
+			return choices{}, &bot.InvokeError{Status: http.StatusBadRequest, Code: "BadRequest", Message: "what is to be looked up?"}
+		}
+		found := choices{Status: http.StatusOK, Type: "application/vnd.microsoft.search.searchResponse"}
+		found.Value.Results = []activity.Choice{{Title: "Green tea", Value: "green"}}
+		return found, nil
+	})
 }
