@@ -257,7 +257,7 @@ func New(cfg Config) (*Bot, error) {
 	if err != nil {
 		return nil, fmt.Errorf("bot config: Metrics: %w", err)
 	}
-	b := &Bot{cfg: cfg, meter: meter, traces: newTraces(cfg.Traces), workers: newWorkers(cmp.Or(cfg.MaxTurns, 1024)), waiters: newWaiters(), refusals: thrift{most: mostRefusals}}
+	b := &Bot{cfg: cfg, meter: meter, traces: newTraces(cfg.Traces), workers: newWorkers(cmp.Or(cfg.MaxTurns, 1024)), waiters: newWaiters(), refusals: thrift{atOnce: refusalsAtOnce, eachSecond: refusalsEachSecond}}
 	if err := b.fillIn(); err != nil {
 		return nil, err
 	}

@@ -38,7 +38,7 @@ type quiet struct {
 }
 
 func newGate(most int, log zerolog.Logger) *gate {
-	g := &gate{most: most, log: log, conns: map[net.Conn]*list.Element{}, lines: thrift{most: 1}}
+	g := &gate{most: most, log: log, conns: map[net.Conn]*list.Element{}, lines: thrift{atOnce: 1, eachSecond: 1}}
 	g.free.L = &g.mu
 	return g
 }

@@ -96,32 +96,30 @@ func (b *Bot) logRefusal(r *http.Request, status *StatusError) {
 	line.Msg("activity refused")
 }
 
-// mostRefusals is how many refusals are logged in a second: a flood of strangers
-// shall not fill the disk, nor hold up others at a log that is slow to take it.
-const mostRefusals = 200
+// What is logged of refusals: a flood of strangers shall not fill the disk, nor hold up
+// others at a log that is slow to take it.
+const refusalsAtOnce, refusalsEachSecond = 2000, 100
 
-// thrift bounds how many lines of a kind are logged in a second.
+// thrift bounds how many lines of a kind are logged.
 type thrift struct {
-	most int
+	atOnce, eachSecond float64
 
 	mu     sync.Mutex
-	second time.Time
-	said   int // in that second
-	unsaid int // since the last line
+	spent  float64
+	at     time.Time // of that
+	unsaid int       // lines since the last one
 }
 
 // next reports whether a line may be written now, and how many were not before it.
 func (t *thrift) next(now time.Time) (write bool, unsaid int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if now.Sub(t.second) >= time.Second {
-		t.second, t.said = now, 0
-	}
-	if t.said >= t.most {
+	t.spent, t.at = max(0, t.spent-now.Sub(t.at).Seconds()*t.eachSecond), now
+	if t.spent+1 > t.atOnce {
 		t.unsaid++
 		return false, 0
 	}
-	t.said++
+	t.spent++
 	unsaid, t.unsaid = t.unsaid, 0
 	return true, unsaid
 }
