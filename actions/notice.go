@@ -20,19 +20,22 @@ var (
 
 // Recipient says where a notice goes: to a conversation, or to a person's own
 // conversation with the bot. In a turn, Channel and Bot may be left out for those of
-// the turn.
+// the turn, and its Caller.
 type Recipient struct {
 	Channel string // such as msteams
 	Bot     string // id of the bot's account there: in Teams 28: and the app id
 	// Conversation is its id; with ";messageid=…" a thread of a channel.
 	Conversation string
+	// Caller is the app id of the bot that brought the conversation here, see
+	// [activity.Activity.CallerApp]. "": the channel did.
+	Caller string
 	// User is the id of the person's account, when Conversation is empty.
 	User string
 }
 
-// To is the conversation of the reference.
-func To(ref activity.Reference) Recipient {
-	return Recipient{Channel: ref.ChannelID, Bot: ref.Bot.ID, Conversation: ref.Conversation.ID}
+// To is the conversation of the activity.
+func To(a *activity.Activity) Recipient {
+	return Recipient{Channel: a.ChannelID, Bot: a.Recipient.ID, Caller: a.CallerApp(), Conversation: a.Conversation.ID}
 }
 
 // Notice is what a bot says without being asked just now: elsewhere, or later. It

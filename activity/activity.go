@@ -53,6 +53,9 @@ type Activity struct {
 	Recipient    Account      `json:"recipient,omitempty"`
 	Conversation Conversation `json:"conversation,omitempty"`
 	ReplyToID    string       `json:"replyToId,omitempty"`
+	// CallerID says who delivered an inbound activity. The receiver sets it, from what
+	// was proved: Decode empties it, whatever came.
+	CallerID string `json:"callerId,omitempty"`
 
 	Text       string `json:"text,omitempty"`
 	TextFormat string `json:"textFormat,omitempty"`

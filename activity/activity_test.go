@@ -114,6 +114,9 @@ func TestDecodeRefuses(t *testing.T) {
 		"conversation ..":   `{"type":"message","conversation":{"id":".."}}`,
 		"long conversation": `{"type":"message","conversation":{"id":"` + long + `"}}`,
 		"long id":           `{"type":"message","id":"` + long + `","conversation":{"id":"c"}}`,
+		"long person":       `{"type":"message","from":{"aadObjectId":"` + long + `"},"conversation":{"id":"c"}}`,
+		"long tenant":       `{"type":"message","conversation":{"id":"c","tenantId":"` + long + `"}}`,
+		"too many values":   `{"type":"message","conversation":{"id":"c"},"value":[0` + strings.Repeat(",0", activity.MaxValues) + `]}`,
 		"too deep":          `{"type":"message","conversation":{"id":"c"},"value":` + deep + `}`,
 	} {
 		if _, err := activity.Decode([]byte(body)); !errors.Is(err, activity.ErrMalformed) {

@@ -1,6 +1,7 @@
 package activity
 
 import (
+	"fmt"
 	"strings"
 
 	"github.com/go-json-experiment/json"
@@ -25,6 +26,18 @@ func (c *Conversation) Personal() bool {
 func (c *Conversation) BaseID() string {
 	base, _, _ := strings.Cut(c.ID, threadMark)
 	return base
+}
+
+// ThreadID returns the id of a thread in a channel of Teams, as a conversation to send
+// to: that of the message with which it began. The channel's id may be that of another
+// of its threads. A message id that is no number, or zero, is an error: such an id would be
+// sent to the channel as a new thread.
+func ThreadID(channel, message string) (string, error) {
+	base, _, _ := strings.Cut(channel, ";")
+	if base == "" || strings.Trim(message, "0") == "" || strings.Trim(message, "0123456789") != "" {
+		return "", fmt.Errorf("no thread: channel %q, message %q", channel, message)
+	}
+	return base + threadMark + message, nil
 }
 
 // Tenant returns the tenant of the activity as the channel states it, or "".

@@ -15,6 +15,9 @@ import (
 const (
 	// MaxDepth is how deep the JSON of an activity may nest.
 	MaxDepth = 64
+	// MaxValues is how many values the JSON of an activity may have, one in another
+	// counted each.
+	MaxValues = 1 << 16
 	// MaxIDBytes is how long the id of an activity, account, channel or
 	// conversation may be.
 	MaxIDBytes = 1 << 10
@@ -25,10 +28,10 @@ var ErrMalformed = errors.New("malformed activity")
 
 // Decode reads one activity. It refuses, with an error that wraps
 // [ErrMalformed]: a byte-order mark, invalid UTF-8, anything but one JSON
-// object, nesting beyond [MaxDepth], duplicate keys, fields of the wrong type,
-// a missing type or conversation id, and identifiers beyond [MaxIDBytes].
-// Value and channelData may be any JSON; a lone surrogate escape becomes
-// U+FFFD; null entities and attachments are skipped.
+// object, nesting beyond [MaxDepth], more than [MaxValues], duplicate keys,
+// fields of the wrong type, a missing type or conversation id, and identifiers
+// beyond [MaxIDBytes]. Value and channelData may be any JSON; a lone surrogate escape becomes
+// U+FFFD; null entities and attachments are skipped, and a callerId is dropped.
 func Decode(data []byte) (*Activity, error) {
 	if err := checkShape(data); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrMalformed, err)
@@ -37,6 +40,7 @@ func Decode(data []byte) (*Activity, error) {
 	if err := json.Unmarshal(data, a, jsontext.AllowInvalidUTF8(true)); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrMalformed, err)
 	}
+	a.CallerID = ""
 	a.dropNulls()
 	if err := a.checkIdentity(); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrMalformed, err)
@@ -77,11 +81,12 @@ func checkShape(data []byte) error {
 	if trimmed := bytes.TrimLeft(data, " \t\r\n"); len(trimmed) == 0 || trimmed[0] != '{' {
 		return errors.New("not a JSON object")
 	}
-	return checkDepth(data)
+	return checkStructure(data)
 }
 
-func checkDepth(data []byte) error {
-	depth, inString := 0, false
+// checkStructure counts by the signs between values.
+func checkStructure(data []byte) error {
+	depth, values, inString := 0, 0, false
 	for i := 0; i < len(data); i++ {
 		switch c := data[i]; {
 		case inString && c == '\\':
@@ -92,6 +97,10 @@ func checkDepth(data []byte) error {
 		case c == '{' || c == '[':
 			if depth++; depth > MaxDepth {
 				return fmt.Errorf("nested deeper than %d levels", MaxDepth)
+			}
+		case c == ',':
+			if values++; values > MaxValues {
+				return fmt.Errorf("more than %d values", MaxValues)
 			}
 		case c == '}' || c == ']':
 			depth--
@@ -127,6 +136,8 @@ func (a *Activity) checkIdentity() error {
 		{"from.id", a.From.ID},
 		{"recipient.id", a.Recipient.ID},
 		{"conversation.id", a.Conversation.ID},
+		{"conversation.tenantId", a.Conversation.TenantID},
+		{"from.aadObjectId", a.From.AadObjectID},
 	} {
 		if len(id.value) > MaxIDBytes {
 			return fmt.Errorf("%s is longer than %d bytes", id.name, MaxIDBytes)

@@ -111,13 +111,22 @@ func TestConversationKinds(t *testing.T) {
 	}
 }
 
-func TestLabelAI(t *testing.T) {
+func TestThreadID(t *testing.T) {
 	t.Parallel()
-	for channel, want := range map[string]int{activity.Teams: 1, "emulator": 0, "webchat": 0} {
-		a := activity.Activity{ChannelID: channel}
-		a.LabelAI()
-		if len(a.Entities) != want {
-			t.Errorf("%s: %d entities", channel, len(a.Entities))
+	for _, tt := range []struct{ channel, message, want string }{
+		{"19:abc@thread.tacv2", "1712345678901", "19:abc@thread.tacv2;messageid=1712345678901"},
+		{"19:abc@thread.tacv2;messageid=1", "2", "19:abc@thread.tacv2;messageid=2"},
+		{"19:abc@thread.tacv2", "", ""},
+		{"19:abc@thread.tacv2", "0", ""},
+		{"19:abc@thread.tacv2", "000", ""},
+		{"19:abc@thread.tacv2", "1a", ""},
+		{"19:abc@thread.tacv2", "1;messageid=2", ""},
+		{"19:abc@thread.tacv2", "-1", ""},
+		{"", "1", ""},
+		{";messageid=1", "1", ""},
+	} {
+		if got, err := activity.ThreadID(tt.channel, tt.message); got != tt.want || (err == nil) != (tt.want != "") {
+			t.Errorf("thread %q of %q: %q, %v", tt.message, tt.channel, got, err)
 		}
 	}
 }

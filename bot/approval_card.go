@@ -21,11 +21,12 @@ const (
 	// draws no cards. A longer one is left to those that do.
 	maxWords = 4 << 10
 
+	// approvalVersion is the schema with which Action.Execute came.
+	approvalVersion = "1.4"
+
 	verbApprove = "planbot/approve"
 	verbReject  = "planbot/reject"
 )
-
-type object = map[string]any
 
 // question asks for the approval: with a card where the channel draws them, else
 // in words.
@@ -36,28 +37,28 @@ func (t *Turn) question(p *pending) *activity.Activity {
 	}
 	card := t.askingCard(p)
 	if len(words) <= maxWords {
-		card["fallbackText"] = words + fmt.Sprintf("\n\nSay /approve %s or /reject %s.", p.ID, p.ID)
+		card.Fallback = words + fmt.Sprintf("\n\nSay /approve %s or /reject %s.", p.ID, p.ID)
 	}
 	m := t.message("")
-	m.TextFormat = ""
 	m.Summary = "Approval needed: " + p.Action
-	m.Attachments = []activity.Attachment{activity.Card(card)}
+	m.Attachments = []activity.Attachment{card.Attachment()}
 	return m
 }
 
 // askingCard shows the call as it will be made, with a button for yes and for no.
-func (t *Turn) askingCard(p *pending) object {
-	body := append([]object{heading("May I do this?")}, t.describeCall(p)...)
+func (t *Turn) askingCard(p *pending) activity.Card {
+	body := append([]activity.Element{heading("May I do this?")}, t.describeCall(p)...)
 	body = append(body, small("Expires "+p.Expires.Format("2006-01-02 15:04 MST")+"."))
-	card := adaptive(body)
-	card["actions"] = []object{p.button("Approve", "positive", verbApprove), p.button("Reject", "destructive", verbReject)}
-	return card
+	card := activity.NewCard("I ask for the approval of "+p.Action+". What I would do is too long to be shown here: please open this where cards are shown.", body...)
+	card.Version = approvalVersion
+	return card.With(p.button("Approve", activity.Positive, verbApprove), p.button("Reject", activity.Destructive, verbReject))
 }
 
 // decidedCard is the card after the decision.
-func (t *Turn) decidedCard(p *pending) object {
-	card := adaptive(append([]object{heading(p.Decided.String())}, t.describeCall(p)...))
-	card["fallbackText"] = p.Decided.String()
+func (t *Turn) decidedCard(p *pending) activity.Card {
+	said := p.Decided.String()
+	card := activity.NewCard(said, append([]activity.Element{heading(said)}, t.describeCall(p)...)...)
+	card.Version = approvalVersion
 	return card
 }
 
@@ -76,8 +77,8 @@ func (d decided) word() string {
 
 // describeCall shows the action and its arguments in full, as texts without any
 // markup, so that no argument can pose as something else.
-func (t *Turn) describeCall(p *pending) []object {
-	rows := []object{line(p.Action, "")}
+func (t *Turn) describeCall(p *pending) []activity.Element {
+	rows := []activity.Element{line(p.Action, "")}
 	if action, ok := t.bot.cfg.Actions.Lookup(p.Action); ok {
 		rows = append(rows, small(action.Description))
 		for step := range strings.Lines(action.Detail) {
@@ -156,38 +157,25 @@ func visible(text string) string {
 // blank are letters and symbols that show nothing.
 var blank = []rune{0x115f, 0x1160, 0x2800, 0x3164, 0xffa0}
 
-// button decides by Action.Execute where the client knows it, else by
-// Action.Submit. Both say which call they are for.
-func (p *pending) button(title, style, verb string) object {
-	data := object{"approval": p.ID, "hash": p.Hash, "verb": verb}
-	return object{
-		"type": "Action.Execute", "title": title, "style": style, "verb": verb, "data": data,
-		"fallback": object{"type": "Action.Submit", "title": title, "style": style, "data": data},
-	}
+// button says which call it is for.
+func (p *pending) button(title string, style activity.Style, verb string) activity.Execute {
+	data := decision{Approval: p.ID, Hash: p.Hash, Verb: verb}
+	return activity.Execute{Title: title, Style: style, Verb: verb, Data: data}
 }
 
-func adaptive(body []object) object {
-	return object{
-		"type":    "AdaptiveCard",
-		"$schema": "http://adaptivecards.io/schemas/adaptive-card.json",
-		"version": "1.4",
-		"body":    body,
-	}
-}
-
-func heading(text string) object {
-	return object{"type": "TextBlock", "text": text, "weight": "bolder", "size": "medium", "wrap": true}
+func heading(text string) activity.TextBlock {
+	return activity.TextBlock{Text: text, Weight: activity.Bolder, Size: activity.Medium}
 }
 
 // line shows a bold word and a value beside it; neither is read as markdown.
-func line(word, value string) object {
-	runs := []object{{"type": "TextRun", "text": word, "weight": "bolder"}}
+func line(word, value string) activity.RichText {
+	runs := activity.RichText{{Text: word, Weight: activity.Bolder}}
 	if value != "" {
-		runs = append(runs, object{"type": "TextRun", "text": value, "fontType": "monospace"})
+		runs = append(runs, activity.TextRun{Text: value, Mono: true})
 	}
-	return object{"type": "RichTextBlock", "inlines": runs}
+	return runs
 }
 
-func small(text string) object {
-	return object{"type": "RichTextBlock", "inlines": []object{{"type": "TextRun", "text": text, "isSubtle": true, "size": "small"}}}
+func small(text string) activity.RichText {
+	return activity.RichText{{Text: text, Subtle: true, Size: activity.Small}}
 }

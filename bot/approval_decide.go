@@ -32,20 +32,22 @@ func (d *decision) valid() bool {
 
 // clickedExecute reads the click on a card's Action.Execute.
 func clickedExecute(t *Turn) (d decision, ok bool) {
-	var value struct {
-		Action struct {
-			Verb string   `json:"verb"`
-			Data decision `json:"data"`
-		} `json:"action"`
-	}
-	if t.Activity.Type != activity.Invoke || t.Activity.Name != "adaptiveCard/action" {
+	if t.Activity.Type != activity.Invoke || t.Activity.Name != cardInvoke {
 		return d, false
 	}
-	if json.Unmarshal(t.Activity.Value, &value) != nil {
+	click, err := readClick(t.Activity)
+	if err != nil {
 		return d, false
 	}
-	d = value.Action.Data
-	return d, d.valid() && d.Hash != "" && d.Verb == value.Action.Verb
+	return click.decision()
+}
+
+// decision reads what the button of an approval says.
+func (c CardClick) decision() (d decision, ok bool) {
+	if !strings.HasPrefix(c.Verb, ownVerbs) || c.Read(&d) != nil {
+		return decision{}, false
+	}
+	return d, d.valid() && d.Hash != "" && d.Verb == c.Verb
 }
 
 // clickedSubmit reads the click on a card's Action.Submit.
@@ -154,24 +156,15 @@ func (t *Turn) refuseDecision(ctx context.Context, text string) error {
 	if t.Activity.Type != activity.Invoke {
 		return t.Tell(ctx, text)
 	}
-	t.answer = invokeMessage(text)
+	t.answer = ShowMessage(text).response()
 	return nil
 }
 
 // showDecision answers the click with the card as it is now.
 func (t *Turn) showDecision(p *pending) {
 	if t.Activity.Type == activity.Invoke {
-		t.answer = InvokeResponse{Body: object{
-			"statusCode": 200, "type": activity.CardContentType, "value": t.decidedCard(p),
-		}}
+		t.answer = ShowCard(t.decidedCard(p)).response()
 	}
-}
-
-// invokeMessage answers an Action.Execute with a short text.
-func invokeMessage(text string) InvokeResponse {
-	return InvokeResponse{Body: object{
-		"statusCode": 200, "type": "application/vnd.microsoft.activity.message", "value": text,
-	}}
 }
 
 // saidNothing reports whether the activity is a click, which replies to its card.

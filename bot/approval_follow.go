@@ -24,7 +24,7 @@ func (b *Bot) enqueueFollowing(ctx context.Context, click *Turn, approval string
 	t := b.newTurn(click.Activity)
 	t.resumes, t.awaited, t.trace = approval, t.replies != nil, traceparent(ctx)
 	t.vouch(click.signed)
-	i := item{Version: itemVersion, Approval: approval, Awaited: t.awaited, Signed: t.signed, Trace: t.trace, Activity: raw}
+	i := item{Version: itemVersion, Approval: approval, Awaited: t.awaited, Signed: t.signed, CallerID: t.Activity.CallerID, Trace: t.trace, Activity: raw}
 	receipt, err := b.submit(ctx, t, state.Entry{
 		Lane: conversationLane(click.Activity), Turn: t.ID, Body: i.encode(),
 		Duplicates: []state.Duplicate{{ID: "decision\n" + approval + "\n" + click.ID}}, Save: []*state.Scope{doc}, Unbounded: true,
@@ -80,7 +80,7 @@ func (t *Turn) answerTo(raw []byte, text string) error {
 	if err != nil {
 		return fmt.Errorf("read suspended run: %w", err)
 	}
-	origin.ServiceURL = t.click.ServiceURL
+	origin.ServiceURL, origin.CallerID = t.click.ServiceURL, t.click.CallerID
 	t.Activity, t.Text = origin, text
 	return nil
 }
@@ -165,8 +165,8 @@ func (t *Turn) updateCard(ctx context.Context, click *activity.Activity, p *pend
 		return
 	}
 	m := t.message("")
-	m.TextFormat, m.ReplyToID = "", ""
-	m.Attachments = []activity.Attachment{activity.Card(t.decidedCard(p))}
+	m.ReplyToID = ""
+	m.Attachments = []activity.Attachment{t.decidedCard(p).Attachment()}
 	if err := t.bot.cfg.Channel.Update(ctx, t.Activity.Reference(), id, m); err != nil {
 		zerolog.Ctx(ctx).Info().Str("error", cause(err)).Msg("the approval card was not updated")
 	}

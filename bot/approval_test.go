@@ -191,9 +191,9 @@ func TestApprovalIsForTheRightPersonAndCard(t *testing.T) {
 		t.Errorf("an unknown one: %s", got.body)
 	}
 	mismatch := click(approve, group)
-	mismatch["value"] = event{"action": event{"verb": "planbot/reject", "data": approve}}
-	if got := d.deliver(mismatch); got.status != http.StatusNotImplemented {
-		t.Errorf("two verbs: %d", got.status)
+	mismatch["value"] = event{"action": event{"type": "Action.Execute", "verb": "planbot/reject", "data": approve}}
+	if got := d.deliver(mismatch); !strings.Contains(got.body, `"statusCode":400`) {
+		t.Errorf("two verbs: %d %s", got.status, got.body)
 	}
 	if len(*d.closed) != 0 {
 		t.Fatal("ran")

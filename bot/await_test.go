@@ -23,11 +23,11 @@ func TestAnAnswerThatTheEndOfItsProcessCutsOff(t *testing.T) {
 	} {
 		b := setup(t)
 		began, once := make(chan struct{}), sync.Once{}
-		work := func(r *replica) *replica {
-			r.bot.OnInvoke("work", func(context.Context, *bot.Turn) (bot.InvokeResponse, error) {
+		work := func(made *bot.Bot) {
+			made.OnInvoke("work", func(context.Context, *bot.Turn) (bot.InvokeResponse, error) {
 				return bot.InvokeResponse{Body: "done"}, nil
 			})
-			r.bot.Use(func(next bot.Handler) bot.Handler {
+			made.Use(func(next bot.Handler) bot.Handler {
 				return func(ctx context.Context, turn *bot.Turn) error {
 					once.Do(func() {
 						close(began)
@@ -39,9 +39,8 @@ func TestAnAnswerThatTheEndOfItsProcessCutsOff(t *testing.T) {
 					return next(ctx, turn)
 				}
 			})
-			return r
 		}
-		first := work(b.addReplica())
+		first := b.addRouted(work)
 		request := b.activity(over)
 		answered := make(chan answer, 1)
 		go func() { answered <- b.post(first.url, request) }()
@@ -55,7 +54,7 @@ func TestAnAnswerThatTheEndOfItsProcessCutsOff(t *testing.T) {
 		if over["text"] != nil {
 			b.model.Says(plan(say("done")))
 		}
-		second := work(b.addReplica())
+		second := b.addRouted(work)
 		if got := b.post(second.url, request); got.status != http.StatusOK || !strings.Contains(got.body, "done") {
 			t.Errorf("%s: answered with %d %s", name, got.status, got.body)
 		}

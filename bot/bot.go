@@ -94,8 +94,11 @@ type Visitor interface {
 	// Permit returns an error when the caller may not deliver this activity.
 	Permit(a *activity.Activity) error
 	// Signed reports whether the caller has proved that the activities which it may
-	// deliver have the serviceUrl of their channel.
+	// deliver have the serviceUrl of their channel. A bot that calls this one is the
+	// channel of its own conversations, which are kept apart from all others.
 	Signed() bool
+	// CallerID is who the caller is, as [activity.Activity.CallerID] has it. "": not known.
+	CallerID() string
 }
 
 // countEvery is how often a bot that ends looks whether anything waits.
@@ -116,8 +119,11 @@ type Config struct {
 	// Name is how the bot calls itself in its welcome. "": Planbot.
 	Name string
 	// Examples are sentences that a person may start with; help shows them as
-	// buttons where the channel draws cards.
+	// buttons where the channel draws cards, and the welcome suggests them.
 	Examples []string
+	// Feedback asks under each reply that a model wrote what the person thinks of it,
+	// where the channel can: in Teams. See [Bot.OnFeedback].
+	Feedback bool
 	// TurnTimeout ends a turn, the model call and action in it included. 0: 5 minutes.
 	TurnTimeout time.Duration
 	// AckTimeout is how long a request waits for its turn before it is acknowledged,
@@ -150,11 +156,17 @@ type Config struct {
 	ApprovalTimeout time.Duration
 	// Hooks see, and may change or stop, what plans do.
 	Hooks Hooks
+	// Access says who may talk to the bot. The zero value: whoever the Door lets in.
+	Access Access
 	// MaxTurns bounds the turns at work in this process; what is more waits for it or
 	// another one. MaxWaiting and MaxWaitingPerConversation bound the turns that wait,
 	// in all and of one conversation; beyond them the channel is told to come
 	// back. 0: 1024, 10000, 256.
 	MaxTurns, MaxWaiting, MaxWaitingPerConversation int
+	// MaxConnections bounds the connections of a server that the bot makes, see
+	// [Bot.NewServer], and MaxRequests the requests that are being answered, of which one
+	// counts once its body is there; beyond that it is 503. 0: 10000, 4096.
+	MaxConnections, MaxRequests int
 	// Metrics is where the bot's metrics are registered, all named planbot_…. nil:
 	// there are none.
 	Metrics prometheus.Registerer
@@ -176,6 +188,9 @@ type Bot struct {
 	waiters *waiters
 	meter   *metrics
 	traces  traces
+
+	requests atomic.Int64 // that are being answered, their bodies read
+	refusals thrift       // on the log
 
 	local    bool               // made without a Door
 	embedded bool               // what is kept ends with this process
@@ -218,6 +233,8 @@ func New(cfg Config) (*Bot, error) {
 		{"MaxTurns", int64(cfg.MaxTurns)},
 		{"MaxWaiting", int64(cfg.MaxWaiting)},
 		{"MaxWaitingPerConversation", int64(cfg.MaxWaitingPerConversation)},
+		{"MaxConnections", int64(cfg.MaxConnections)},
+		{"MaxRequests", int64(cfg.MaxRequests)},
 	} {
 		if number.value < 0 {
 			faults = append(faults, fmt.Errorf("%s is negative", number.name))
@@ -231,6 +248,8 @@ func New(cfg Config) (*Bot, error) {
 	cfg.MaxSteps = cmp.Or(cfg.MaxSteps, 25)
 	cfg.FilteredText = cmp.Or(cfg.FilteredText, "Sorry, the content filter of the AI model stopped this. Please try other words.")
 	cfg.ApprovalTimeout = cmp.Or(cfg.ApprovalTimeout, 24*time.Hour)
+	cfg.MaxConnections = cmp.Or(cfg.MaxConnections, 10_000)
+	cfg.MaxRequests = cmp.Or(cfg.MaxRequests, 4096)
 	if cfg.Policy == nil {
 		cfg.Policy = actions.DefaultPolicy
 	}
@@ -238,11 +257,11 @@ func New(cfg Config) (*Bot, error) {
 	if err != nil {
 		return nil, fmt.Errorf("bot config: Metrics: %w", err)
 	}
-	b := &Bot{cfg: cfg, meter: meter, traces: newTraces(cfg.Traces), workers: newWorkers(cmp.Or(cfg.MaxTurns, 1024)), waiters: newWaiters()}
+	b := &Bot{cfg: cfg, meter: meter, traces: newTraces(cfg.Traces), workers: newWorkers(cmp.Or(cfg.MaxTurns, 1024)), waiters: newWaiters(), refusals: thrift{atOnce: refusalsAtOnce, eachSecond: refusalsEachSecond}}
 	if err := b.fillIn(); err != nil {
 		return nil, err
 	}
-	b.routes.last = builtin(b)
+	b.routes.last, b.routes.known = builtin(b), builtinInvokes(b)
 	if err := b.openInbox(); err != nil {
 		return nil, fmt.Errorf("bot: %w", err)
 	}

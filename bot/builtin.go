@@ -29,9 +29,18 @@ func builtin(b *Bot) []route {
 		{isCommand("/help"), b.help},
 		{isCommand("/reset"), reset},
 		{isCommand("/forget"), forget},
+		{func(t *Turn) bool { _, ok := b.submittedVerb(t); return ok }, b.clickedSubmitted},
 		{func(t *Turn) bool { return isSubmit(t.Activity) }, submitted},
 		{isCommand(""), b.help}, // a mention of the bot and nothing else
 		{typ(activity.Message), planned},
+	}
+}
+
+// builtinInvokes are those that every bot answers, unless its author does.
+func builtinInvokes(b *Bot) map[string]invokeRoute {
+	return map[string]invokeRoute{
+		cardInvoke:     {check: b.checkClick, handle: b.clicked},
+		feedbackInvoke: {check: checkFeedback, handle: b.rated, atOnce: true},
 	}
 }
 
@@ -66,7 +75,9 @@ func (b *Bot) welcome(ctx context.Context, t *Turn) error {
 	if b.inBigTeam(ctx, t.Activity) {
 		return nil
 	}
-	return t.Tell(ctx, "Hello, I am "+b.cfg.Name+". Tell me what you need in your own words, or say **help** to see what I can do.")
+	m := t.message("Hello, I am " + b.cfg.Name + ". Tell me what you need in your own words, or say **help** to see what I can do.")
+	m.Suggest(b.cfg.Examples...)
+	return t.Send(ctx, m)
 }
 
 // inBigTeam reports whether a welcome would disturb many. A team that will not
@@ -109,8 +120,8 @@ func leave(ctx context.Context, t *Turn) error {
 func (b *Bot) help(ctx context.Context, t *Turn) error {
 	m := t.message(b.helpText())
 	if showsCards(t.Activity.ChannelID) {
-		m.Attachments = []activity.Attachment{activity.Card(b.helpCard(m.Text))}
-		m.Summary, m.Text, m.TextFormat = b.cfg.Name+" can help", "", ""
+		m.Attachments = []activity.Attachment{b.helpCard(m.Text).Attachment()}
+		m.Summary, m.Text = b.cfg.Name+" can help", ""
 	}
 	return t.Send(ctx, m)
 }
@@ -132,27 +143,23 @@ func showsCards(channel string) bool {
 }
 
 // helpCard shows the help with buttons that say something for the person.
-func (b *Bot) helpCard(text string) any {
-	var buttons []object
+func (b *Bot) helpCard(text string) activity.Card {
+	card := activity.NewCard(text, activity.TextBlock{Text: text})
 	for _, say := range b.cfg.Examples {
-		buttons = append(buttons, object{"type": "Action.Submit", "title": say, "data": object{"say": say}})
+		card = card.With(activity.Submit{Title: say, Data: offer{say}})
 	}
-	return object{
-		"type":         "AdaptiveCard",
-		"$schema":      "http://adaptivecards.io/schemas/adaptive-card.json",
-		"version":      "1.5",
-		"fallbackText": text,
-		"body":         []object{{"type": "TextBlock", "text": text, "wrap": true}},
-		"actions":      buttons,
-	}
+	return card
+}
+
+// offer is what comes with a click on such a button.
+type offer struct {
+	Say string `json:"say"`
 }
 
 // submitted takes the click on a card's button that says something for the
 // person; any other click is not for this bot.
 func submitted(ctx context.Context, t *Turn) error {
-	var value struct {
-		Say string `json:"say"`
-	}
+	var value offer
 	if err := json.Unmarshal(t.Activity.Value, &value); err != nil || strings.TrimSpace(value.Say) == "" {
 		zerolog.Ctx(ctx).Info().Msg("card click without a route")
 		return nil

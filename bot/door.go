@@ -60,8 +60,12 @@ type permit struct{ claims *connector.Claims }
 
 func (p permit) Permit(a *activity.Activity) error { return fromGuard(p.claims.Permit(a)) }
 
-// Signed holds for every token that the guard takes: it names the serviceUrl.
+// Signed holds for every token that the guard takes. A channel's names the serviceUrl. One
+// of another bot names only that bot: it may say where it is, among the hosts that the
+// operator listed, and what it is sent there is of use to nobody else.
 func (p permit) Signed() bool { return !p.claims.Identity().Local }
+
+func (p permit) CallerID() string { return p.claims.Identity().CallerID }
 
 // fromGuard gives the guard's refusal its HTTP status.
 func fromGuard(err error) error {

@@ -241,8 +241,8 @@ func TestATurnThatCannotBeEndedIsParked(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	chatty := func(ctx context.Context, turn *bot.Turn) error {
-		for range 20 {
-			if err := turn.Tell(ctx, strings.Repeat("x", 80<<10)); err != nil {
+		for range 50 {
+			if err := turn.Tell(ctx, strings.Repeat("x", 39<<10)); err != nil {
 				return err
 			}
 		}

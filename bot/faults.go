@@ -36,7 +36,7 @@ var errPanic = errors.New("the route panicked")
 // where there is nothing more to do.
 func (b *Bot) ownUp(ctx context.Context, t *Turn, failure error) error {
 	if t.Activity.Type == activity.Invoke {
-		t.answer = InvokeResponse{Status: http.StatusInternalServerError}
+		t.answer = t.brokenAnswer(sentence(failure, t))
 	}
 	ctx, cancel := b.workers.outlive(ctx, tellWithin)
 	defer cancel()
@@ -74,7 +74,7 @@ func reachable(failure error) bool {
 		return true
 	}
 	var refused *connector.Error
-	return errors.As(failure, &refused) && (refused.Status == http.StatusBadRequest ||
+	return errors.Is(failure, activity.ErrTooLarge) || errors.As(failure, &refused) && (refused.Status == http.StatusBadRequest ||
 		refused.Status == http.StatusRequestEntityTooLarge || refused.Status >= http.StatusInternalServerError)
 }
 
@@ -162,6 +162,8 @@ func cause(err error) string {
 		return "no plan that could run: " + string(noPlan.Kind)
 	case errors.As(err, &entity):
 		return entity.Fault()
+	case errors.Is(err, connector.ErrHeldBack):
+		return connector.ErrHeldBack.Error()
 	case errors.As(err, &refused):
 		return fmt.Sprintf("the connector answered %d %s", refused.Status, http.StatusText(refused.Status))
 	default:

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/planbot-go/planbot/actions"
+	"github.com/planbot-go/planbot/activity"
 	"github.com/planbot-go/planbot/models"
 	"github.com/planbot-go/planbot/planner"
 )
@@ -29,6 +30,10 @@ type Hooks struct {
 	// BeforeSay sees each text of a plan and returns what is said; a blank text is
 	// not said.
 	BeforeSay func(ctx context.Context, t *Turn, text string) (string, error)
+	// BeforeSend sees each message that [Turn.Say] makes, before it is kept to be sent,
+	// and may add to it what only the bot knows: citations ([activity.Activity.Cite]) of
+	// sources that an action left in the turn's Temp, a sensitivity label, suggestions.
+	BeforeSend func(ctx context.Context, t *Turn, m *activity.Activity)
 	// AfterSay sees each text of a plan that was sent.
 	AfterSay func(ctx context.Context, t *Turn, text string)
 

@@ -2,6 +2,7 @@ package bot_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -15,9 +16,11 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/planbot-go/planbot/actions"
+	"github.com/planbot-go/planbot/activity"
 	"github.com/planbot-go/planbot/bot"
 	"github.com/planbot-go/planbot/models"
 	"github.com/planbot-go/planbot/planner"
+	"github.com/planbot-go/planbot/state"
 )
 
 // hooked is a bundle with these hooks and an action note, which puts out its text.
@@ -270,5 +273,29 @@ func TestALongResultIsCutForTheModel(t *testing.T) {
 	prompt := b.model.Calls()[1].Text()
 	if n := strings.Count(prompt, "é"); n != 16<<10 || !strings.Contains(prompt, "é […]") {
 		t.Errorf("%d letters", n)
+	}
+}
+
+// sources are what an action of this test found.
+type sources struct{ List []activity.Citation }
+
+// TestSourcesOfAnActionAreCited in what the plan says of its result.
+func TestSourcesOfAnActionAreCited(t *testing.T) {
+	t.Parallel()
+	b := setup(t, func(c *bot.Config) {
+		c.Hooks.BeforeSend = func(_ context.Context, turn *bot.Turn, m *activity.Activity) {
+			m.Cite(state.Of[sources](turn.Temp).List...)
+		}
+	})
+	actions.Add(b.actions, "ask", "Asks the tea book", func(_ context.Context, turn *actions.Turn, _ struct{}) (actions.Result, error) {
+		state.Of[sources](turn.Temp).List = []activity.Citation{{Title: "The tea book", URL: "https://example.com/tea"}, {Title: "Not named"}}
+		return actions.Text("three minutes [1]"), nil
+	})
+	b.model.Says(`{"type":"plan","commands":[{"type":"DO","action":"ask","entities":{},"saveAs":"ANSWER"},{"type":"SAY","response":"It takes $ANSWER."}]}`)
+	b.say("how long?")
+	got := b.connector.Next(t)
+	entities, _ := json.Marshal(got.Body["entities"])
+	if got.Text() != "It takes three minutes [1]." || !strings.Contains(string(entities), `"name":"The tea book"`) || strings.Contains(string(entities), "Not named") {
+		t.Errorf("%q with %s", got.Text(), entities)
 	}
 }

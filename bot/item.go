@@ -30,6 +30,8 @@ type item struct {
 	After string `json:"after,omitempty"`
 	// Signed says that its channel vouches for the address that replies go to.
 	Signed bool `json:"signed,omitzero"`
+	// CallerID is who delivered the activity, which does not say so itself.
+	CallerID string `json:"caller,omitempty"`
 	// Notice is what the turn sends, of one that answers nothing.
 	Notice *notice `json:"notice,omitempty"`
 	// Activity is what came in: the click, of a turn that follows one.
@@ -58,7 +60,9 @@ func readItem(body []byte) (i item, a *activity.Activity, err error) {
 	if err := json.Unmarshal(body, &i); err != nil {
 		return i, nil, fmt.Errorf("read item: %w", err)
 	}
-	a, err = activity.Decode(i.Activity)
+	if a, err = activity.Decode(i.Activity); a != nil {
+		a.CallerID = i.CallerID
+	}
 	if i.Version != itemVersion {
 		err = fmt.Errorf("%w: version %d, this one knows %d", errItem, i.Version, itemVersion)
 	}

@@ -214,7 +214,7 @@ func (t *Turn) restore(j *journal) error {
 		if err != nil {
 			return t.putAside(j, unreadableJournal, err)
 		}
-		t.replies.add(list...)
+		*t.replies = list
 	}
 	if t.outbox == nil {
 		return nil

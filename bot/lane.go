@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/planbot-go/planbot/activity"
+	"github.com/planbot-go/planbot/connector"
 	"github.com/planbot-go/planbot/state"
 )
 
@@ -84,9 +85,10 @@ func (b *Bot) attend(hold *state.Hold, t *Turn) (more bool) {
 			return b.park(ctx, hold, of.Turn, fault.Error(), nil)
 		}
 	}
-	t.hold, t.lane = hold, lane
+	app := t.Activity.CallerApp()
+	t.hold, t.lane = hold, connector.ForCaller(lane, app)
 	hold.OnLost(release)
-	logged := t.log().WithContext(ctx)
+	logged := t.log().WithContext(connector.ForCaller(ctx, app))
 	if fault != nil {
 		return b.leave(logged, t, &parkError{reason: fault.Error()})
 	}

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/http"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -90,10 +89,10 @@ func (b *Bot) leave(ctx context.Context, t *Turn, err error) (more bool) {
 // sayParked tells the person, where that is possible, and returns the answer for who
 // waits for one.
 func (b *Bot) sayParked(ctx context.Context, t *Turn, park *parkError) []byte {
-	if t.Activity.Type == activity.Invoke {
-		t.answer = InvokeResponse{Status: http.StatusInternalServerError}
-	}
 	text := t.account(cmp.Or(park.say, "Sorry, I could not finish this, and put it aside for whoever runs me."))
+	if t.Activity.Type == activity.Invoke {
+		t.answer = t.brokenAnswer(text)
+	}
 	var unsent *sendError
 	if (t.isMessage() || t.resumes != "") && t.hold.Err() == nil && !errors.As(park, &unsent) {
 		if err := t.deliver(ctx, t.message(text)); err != nil {

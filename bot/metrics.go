@@ -16,10 +16,10 @@ import (
 type metrics struct {
 	to prometheus.Registerer
 
-	turns, plans, repairs, refusals, actions, replies, approvals, duplicates *prometheus.CounterVec
-	leasesLost                                                               prometheus.Counter
-	turnTime, waitTime, replyTime                                            prometheus.Histogram
-	actionTime                                                               *prometheus.HistogramVec
+	turns, plans, repairs, refusals, actions, replies, approvals, duplicates, feedback, refused *prometheus.CounterVec
+	leasesLost                                                                                  prometheus.Counter
+	turnTime, waitTime, replyTime                                                               prometheus.Histogram
+	actionTime                                                                                  *prometheus.HistogramVec
 }
 
 // waits are the buckets of what people wait for.
@@ -45,6 +45,8 @@ func newMetrics(to prometheus.Registerer) (*metrics, error) {
 		replies:    counters("replies_total", "Messages to the channel, by outcome: ok, failed (refused), unsure (taken as sent, though nobody answered) or given_up (not taken for an hour, or a notice to where nothing can be sent); beside these, retried counts each further try.", "outcome"),
 		approvals:  counters("approvals_total", "Approvals, by step: asked, approved or rejected.", "step"),
 		duplicates: counters("duplicates_total", "What came in again and was dropped, by kind: delivery or click (on an approval that was decided).", "kind"),
+		refused:    counters("refused_total", "What was refused at the door, by the HTTP status of that or the allow-list that keeps its sender out (tenants, users, channels).", "reason"),
+		feedback:   counters("feedback_total", "What people think of replies, by reaction: like or dislike.", "reaction"),
 		leasesLost: prometheus.NewCounter(prometheus.CounterOpts{
 			Namespace: "planbot", Name: "leases_lost_total", Help: "Turns that this replica left because another one has them, or may have.",
 		}),
@@ -55,7 +57,7 @@ func newMetrics(to prometheus.Registerer) (*metrics, error) {
 	}
 	var faults []error
 	for _, c := range []prometheus.Collector{
-		m.turns, m.plans, m.repairs, m.refusals, m.actions, m.replies, m.approvals, m.duplicates,
+		m.turns, m.plans, m.repairs, m.refusals, m.actions, m.replies, m.approvals, m.duplicates, m.feedback, m.refused,
 		m.leasesLost, m.turnTime, m.waitTime, m.replyTime, m.actionTime,
 	} {
 		faults = append(faults, to.Register(c))
@@ -129,6 +131,12 @@ func (m *metrics) duplicate(kind string) {
 	}
 }
 
+func (m *metrics) refusal(reason string) {
+	if m != nil {
+		m.refused.WithLabelValues(reason).Inc()
+	}
+}
+
 func (m *metrics) plan(p planner.Plan) {
 	if m == nil {
 		return
@@ -184,6 +192,12 @@ func (m *metrics) replyTook(d time.Duration) {
 func (m *metrics) approval(step string) {
 	if m != nil {
 		m.approvals.WithLabelValues(step).Inc()
+	}
+}
+
+func (m *metrics) rated(reaction string) {
+	if m != nil {
+		m.feedback.WithLabelValues(reaction).Inc()
 	}
 }
 

@@ -58,7 +58,13 @@ func compose(n *actions.Notice, a *activity.Activity) ([]jsontext.Value, error) 
 	for i, one := range list {
 		list[i] = into(a, one)
 	}
-	return encodeAll(list)
+	messages, err := encodeAll(list)
+	for _, m := range messages {
+		if err == nil {
+			err = activity.CheckSize(m)
+		}
+	}
+	return messages, err
 }
 
 // into is a copy of m that goes into the conversation of a.
@@ -81,7 +87,7 @@ func (t *Turn) find(ctx context.Context) bool {
 		t.bot.meter.reply("given_up")
 		return false
 	}
-	t.Activity, t.signed = known.in(actions.To(t.Activity.Reference())), known.Signed
+	t.Activity, t.signed = known.in(actions.To(t.Activity)), known.Signed
 	return true
 }
 

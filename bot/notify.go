@@ -52,12 +52,12 @@ func (b *Bot) Notify(ctx context.Context, n Notice) (turn string, err error) {
 // twice.
 func (t *Turn) Notify(ctx context.Context, n Notice) (turn string, err error) {
 	p := &post{Notice: n, owner: t.owner(), attempt: actions.AttemptOf(ctx).Key}
-	here := actions.To(t.Activity.Reference())
+	here := actions.To(t.Activity)
 	if p.To.Conversation == "" && p.To.User == "" {
 		p.To.Conversation = here.Conversation
 	}
 	if p.To.Channel == "" && p.To.Bot == "" {
-		p.To.Channel, p.To.Bot = here.Channel, here.Bot
+		p.To.Channel, p.To.Bot, p.To.Caller = here.Channel, here.Bot, here.Caller
 	}
 	if p.To.Conversation != "" && t.Conversation != nil && keyOf(p.To) == t.Conversation.Key() {
 		p.known = *state.Of[reference](t.Conversation)
@@ -96,7 +96,7 @@ func (b *Bot) address(ctx context.Context, p *post) error {
 		return errDraining
 	}
 	if p.To.Conversation == "" {
-		docs, err := b.cfg.Store.Load(ctx, state.UserKey(p.To.Channel, p.To.Bot, p.To.User))
+		docs, err := b.cfg.Store.Load(ctx, state.UserKey(ownChannel(p.To.Channel, p.To.Caller), p.To.Bot, p.To.User))
 		if err != nil {
 			return err
 		}
@@ -178,12 +178,12 @@ func (t *Turn) noticeItem() ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	i := item{Version: itemVersion, Signed: t.signed, Notice: t.notice, Trace: t.trace, After: t.after, Activity: raw}
+	i := item{Version: itemVersion, Signed: t.signed, CallerID: t.Activity.CallerID, Notice: t.notice, Trace: t.trace, After: t.after, Activity: raw}
 	return i.encode(), nil
 }
 
 func keyOf(to Recipient) state.Key {
 	there := activity.Conversation{}
 	there.ID = to.Conversation
-	return state.ConversationKey(to.Channel, to.Bot, there.BaseID())
+	return state.ConversationKey(ownChannel(to.Channel, to.Caller), to.Bot, there.BaseID())
 }

@@ -24,7 +24,8 @@ const (
 	// knockWithin bounds a look at whether the channel answers.
 	knockWithin = 15 * time.Second
 	// A channel that is away is tried again after a tenth of the time that it has been
-	// away for the message, within these bounds, and no longer than an hour.
+	// away for the message, within these bounds or when it asks for it, and no longer than
+	// an hour.
 	leastDelay, mostDelay = 2 * time.Second, time.Minute
 	sendFor               = time.Hour
 )
@@ -168,7 +169,17 @@ func (t *Turn) later(ctx context.Context, err error) error {
 		return &parkError{reason: "the channel did not take its message for " + sendFor.String(), err: err}
 	}
 	t.bot.meter.reply("retried")
-	return &laterError{after: min(max(waited/10, leastDelay), mostDelay), err: err}
+	return &laterError{after: max(min(max(waited/10, leastDelay), mostDelay), pauseOf(err)), err: err}
+}
+
+// pauseOf is how long the channel asks to be left alone, within the time that a message
+// is tried for.
+func pauseOf(err error) time.Duration {
+	var refused *connector.Error
+	if !errors.As(err, &refused) {
+		return 0
+	}
+	return min(refused.RetryAfter, sendFor)
 }
 
 // comesBack reports whether the channel may take later what it did not take now. A
@@ -178,6 +189,8 @@ func (t *Turn) comesBack(err error) bool {
 	var refused *connector.Error
 	var noToken *connector.TokenError
 	switch {
+	case errors.Is(err, activity.ErrTooLarge), errors.Is(err, connector.ErrUnknownCaller):
+		return false
 	case t.notice != nil:
 		return deadly(err) == "" && !(errors.As(err, &refused) && (refused.Status == http.StatusBadRequest ||
 			refused.Status == http.StatusGone || refused.Status == http.StatusRequestEntityTooLarge))
@@ -198,7 +211,9 @@ func (t *Turn) deliver(ctx context.Context, a *activity.Activity) error {
 	t.typing.hold()
 	defer t.typing.release()
 	if t.replies != nil {
-		t.replies.add(a)
+		if err := t.replies.add(a); err != nil {
+			return &sendError{fmt.Errorf("send reply: %w", err)}
+		}
 		t.Sent = append(t.Sent, "")
 		return nil
 	}

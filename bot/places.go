@@ -70,7 +70,24 @@ func forgetPerson(ctx context.Context, t *Turn) error {
 }
 
 func conversationKey(a *activity.Activity, id string) state.Key {
-	return state.ConversationKey(cmp.Or(a.ChannelID, nobody), cmp.Or(a.Recipient.ID, nobody), id)
+	return state.ConversationKey(channelOf(a), cmp.Or(a.Recipient.ID, nobody), id)
+}
+
+func userKey(a *activity.Activity) state.Key {
+	return state.UserKey(channelOf(a), cmp.Or(a.Recipient.ID, nobody), cmp.Or(a.From.ID, nobody))
+}
+
+// channelOf is the channel in the activity's keys. What another bot brings is its own,
+// whichever channel, conversation or person it names: it reaches nothing of the channel's.
+func channelOf(a *activity.Activity) string {
+	return ownChannel(cmp.Or(a.ChannelID, nobody), a.CallerApp())
+}
+
+func ownChannel(channel, callerApp string) string {
+	if callerApp == "" {
+		return channel
+	}
+	return callerApp + " " + channel
 }
 
 // forgetPlace deletes what the person said in another conversation.
@@ -94,7 +111,7 @@ func (t *Turn) forgetPlace(ctx context.Context, p place) error {
 		return err
 	}
 	docs, err := t.bot.forgetApprovals(ctx, &activity.Activity{
-		ChannelID: a.ChannelID, Recipient: a.Recipient, Conversation: there,
+		ChannelID: a.ChannelID, CallerID: a.CallerID, Recipient: a.Recipient, Conversation: there,
 	}, scopes[len(scopes)-1], asker)
 	if err != nil {
 		return err

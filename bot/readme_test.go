@@ -2,10 +2,13 @@ package bot_test
 
 import (
 	"context"
+	"fmt"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/planbot-go/planbot/actions"
+	"github.com/planbot-go/planbot/activity"
 	"github.com/planbot-go/planbot/bot"
 )
 
@@ -39,4 +42,35 @@ func TestWhatTheReadmeShowsOfNotices(t *testing.T) {
 		t.Errorf("the notice came before the turn's own reply")
 	}
 	b.expect("Your tea is ready.")
+}
+
+func lunch(ctx context.Context, t *bot.Turn) error {
+	m := t.Activity.Reply("")
+	m.Summary = "Lunch at noon?"
+	m.Attachments = []activity.Attachment{activity.NewCard("Lunch at noon? Say yes.", activity.TextBlock{Text: "Lunch at noon?"}).
+		With(activity.Execute{Title: "Yes", Verb: "lunch", Data: map[string]any{"at": 12}}).Attachment()}
+	return t.Send(ctx, m)
+}
+
+func lunchClicked(_ context.Context, t *bot.Turn, click bot.CardClick) (bot.CardAnswer, error) {
+	var choice struct {
+		At int `json:"at"`
+	}
+	if err := click.Read(&choice); err != nil {
+		return bot.CardAnswer{}, err
+	}
+	return bot.ShowMessage(fmt.Sprintf("See you at %d, %s.", choice.At, t.Activity.From.Name)), nil
+}
+
+func TestWhatTheReadmeShowsOfCards(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.bot.OnCommand("lunch", lunch)
+	b.bot.OnCardAction("lunch", lunchClicked)
+	b.say("lunch")
+	button := asCard(t, b.connector.Next(t))["actions"].([]any)[0].(map[string]any)
+	got := b.deliver(pressed(button["verb"].(string), button["data"]))
+	if !strings.Contains(got.body, "See you at 12, Mia.") {
+		t.Errorf("answer %s", got.body)
+	}
 }

@@ -117,5 +117,8 @@ func (r *reference) in(to Recipient) *activity.Activity {
 	}
 	a.Conversation.ID, a.Conversation.ConversationType = to.Conversation, r.Type
 	a.Conversation.IsGroup, a.Conversation.TenantID = r.IsGroup, r.Tenant
+	if to.Caller != "" {
+		a.CallerID = activity.CallerOf(to.Caller)
+	}
 	return a
 }

@@ -18,6 +18,14 @@ func (t *Turn) Say(ctx context.Context, texts ...string) error {
 			m.LabelAI()
 			messages = append(messages, m)
 		}
+		if t.bot.cfg.Feedback {
+			messages[len(messages)-1].AskFeedback(activity.FeedbackDefault)
+		}
+	}
+	if hook := t.bot.cfg.Hooks.BeforeSend; hook != nil {
+		for _, m := range messages {
+			hook(ctx, t, m)
+		}
 	}
 	return t.Send(ctx, messages...)
 }
@@ -70,10 +78,16 @@ func (e *sendError) Unwrap() error { return e.error }
 // replies are what a turn sent, when that is its answer.
 type replies []*activity.Activity
 
-func (r *replies) add(list ...*activity.Activity) {
-	for _, a := range list {
-		out := *a
-		out.ServiceURL = "" // the caller knows
-		*r = append(*r, &out)
+// add is how a message is sent that travels in the response.
+func (r *replies) add(a *activity.Activity) error {
+	out := a.Fit()
+	out.ServiceURL, out.CallerID = "", "" // the caller knows
+	raw, err := out.Encode()
+	if err == nil {
+		err = activity.CheckSize(raw)
 	}
+	if err == nil {
+		*r = append(*r, out)
+	}
+	return err
 }

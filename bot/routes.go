@@ -20,16 +20,6 @@ type Handler func(ctx context.Context, t *Turn) error
 // Middleware wraps the handler of every activity; call next to go on.
 type Middleware func(next Handler) Handler
 
-// InvokeHandler answers an invoke in the HTTP response: the body is written as
-// JSON, nil as an empty one. The rule of [Handler] on running again holds.
-type InvokeHandler func(ctx context.Context, t *Turn) (InvokeResponse, error)
-
-// InvokeResponse is the answer to an invoke. The zero status is 200.
-type InvokeResponse struct {
-	Status int
-	Body   any
-}
-
 // Match decides whether a route takes an activity, by Activity and Text: the
 // turn's state is not loaded yet.
 type Match func(t *Turn) bool
@@ -42,7 +32,10 @@ type route struct {
 // routes are asked in the order of their registration; the first match wins.
 type routes struct {
 	first, last []route
-	invokes     map[string]InvokeHandler
+	invokes     map[string]invokeRoute
+	known       map[string]invokeRoute // behind those
+	cards       map[string]CardHandler // by verb
+	feedback    FeedbackHandler
 	middleware  []Middleware
 }
 
@@ -80,26 +73,13 @@ func (b *Bot) OnMembersAdded(h Handler) {
 // OnReaction registers a handler for reactions to messages.
 func (b *Bot) OnReaction(h Handler) { b.OnActivity(activity.MessageReaction, h) }
 
-// OnInvoke registers the handler of the invokes of that name. An invoke without
-// a handler is answered with 501. It panics when the name has a handler: that is
-// a wiring mistake.
-func (b *Bot) OnInvoke(name string, h InvokeHandler) {
-	if b.routes.invokes == nil {
-		b.routes.invokes = map[string]InvokeHandler{}
-	}
-	if _, taken := b.routes.invokes[name]; taken {
-		panic("bot: invoke " + name + " has a handler")
-	}
-	b.routes.invokes[name] = h
-}
-
 // Use adds middleware around every handler; the first added is the outermost.
 func (b *Bot) Use(m Middleware) { b.routes.middleware = append(b.routes.middleware, m) }
 
 // handler returns the handler for the turn, or nil when nothing takes it.
 func (r *routes) handler(t *Turn) Handler {
-	if h, ok := r.invokes[t.Activity.Name]; ok && t.Activity.Type == activity.Invoke {
-		return r.wrap(answering(h))
+	if route, ok := r.invoke(t.Activity); ok {
+		return r.wrap(answering(route.handle))
 	}
 	for _, list := range [][]route{r.first, r.last} {
 		for _, route := range list {
@@ -116,18 +96,6 @@ func (r *routes) wrap(h Handler) Handler {
 		h = m(h)
 	}
 	return h
-}
-
-// answering is the invoke's handler as one that leaves its answer in the turn.
-func answering(h InvokeHandler) Handler {
-	return func(ctx context.Context, t *Turn) error {
-		answer, err := h(ctx, t)
-		if err != nil {
-			return err
-		}
-		t.answer = answer
-		return nil
-	}
 }
 
 // write sends the answer to an invoke.

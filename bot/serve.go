@@ -9,14 +9,10 @@ import (
 	"time"
 )
 
-// Limits on what a client may hold on to, and on how long the end may take.
+// Limits on how long the end may take.
 const (
-	headerTimeout  = 10 * time.Second
-	readTimeout    = 20 * time.Second
-	idleTimeout    = 2 * time.Minute
-	maxHeaderBytes = 32 << 10
-	drainTimeout   = 20 * time.Second
-	closeTimeout   = 2 * time.Second
+	drainTimeout = 20 * time.Second
+	closeTimeout = 2 * time.Second
 )
 
 // ListenAndServe answers POST /api/messages on addr, a host:port, until ctx ends,
@@ -45,9 +41,7 @@ func (b *Bot) Serve(ctx context.Context, listener net.Listener) error {
 	}
 	mux := http.NewServeMux()
 	mux.Handle("/api/messages", b)
-	server := &http.Server{
-		Handler: mux, ReadHeaderTimeout: headerTimeout, ReadTimeout: readTimeout, IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeaderBytes,
-	}
+	server := b.NewServer(mux)
 	b.Start()
 	ended := make(chan error, 1)
 	go func() { ended <- server.Serve(listener) }()

@@ -356,6 +356,22 @@ func TestAChannelThatIsAwayGetsItsRepliesLater(t *testing.T) {
 	b.connector.None(t)
 }
 
+// TestAReplyWaitsAsLongAsTheChannelAsks, which is longer than it would wait by itself.
+func TestAReplyWaitsAsLongAsTheChannelAsks(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	r := b.addReplica(func(c *bot.Config) { c.Channel = hasty(t) })
+	b.connector.Fails("4", http.StatusTooManyRequests)
+	b.model.Says(plan(say("First.")))
+	r.say("one")
+	taken := b.connector.Next(t)
+	for _, s := range b.connector.All() {
+		if s.Text() == "First." && s.At != taken.At && taken.At.Sub(s.At) < 4*time.Second {
+			t.Errorf("sent again after %v, want four seconds", taken.At.Sub(s.At))
+		}
+	}
+}
+
 // TestAReplyWaitsForAChannelThatCannotBeReached: it has certainly not arrived.
 func TestAReplyWaitsForAChannelThatCannotBeReached(t *testing.T) {
 	t.Parallel()

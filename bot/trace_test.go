@@ -158,7 +158,7 @@ func TestNoticesAreInTheTraceOfWhoSendsThem(t *testing.T) {
 	b := met(t, kept.of)
 	actions.Add(b.actions, "remind", "Reminds", func(ctx context.Context, turn *actions.Turn, in struct{}) (actions.Result, error) {
 		for _, n := range []actions.Notice{{Text: "now"}, {Text: "later", At: time.Now().Add(time.Second)}} {
-			n.To = actions.To(turn.Activity.Reference())
+			n.To = actions.To(turn.Activity)
 			if _, err := b.bot.Notify(ctx, n); err != nil {
 				return actions.Result{}, err
 			}

@@ -67,7 +67,7 @@ type Turn struct {
 func (b *Bot) newTurn(a *activity.Activity) *Turn {
 	t := &Turn{bot: b, Turn: &actions.Turn{ID: newTurnID(), Activity: a, Text: said(a), Temp: state.NewScope(), Budget: b.cfg.Budget}}
 	t.Notifier = t
-	t.awaited = a.Type == activity.Invoke || b.cfg.AckTimeout > 0
+	t.awaited = b.awaits(a)
 	if a.DeliveryMode == activity.ExpectReplies && a.Type != activity.Invoke {
 		t.replies, t.awaited = &replies{}, true
 	}
@@ -98,12 +98,15 @@ func newTurnID() string { return strings.ToLower(crand.Text()[:12]) }
 
 // log is the bot's, with what names the turn.
 func (t *Turn) log() *zerolog.Logger {
-	log := t.bot.cfg.Log.With().
+	with := t.bot.cfg.Log.With().
 		Str("turn", t.ID).
 		Str("conversation", t.Activity.Conversation.ID).
 		Str("activity", t.Activity.ID).
-		Str("type", string(t.Activity.Type)).
-		Logger()
+		Str("type", string(t.Activity.Type))
+	if app := t.Activity.CallerApp(); app != "" {
+		with = with.Str("caller", app)
+	}
+	log := with.Logger()
 	return &log
 }
 
@@ -268,6 +271,10 @@ func (b *Bot) handler(t *Turn) Handler {
 	}
 	if t.notice != nil {
 		return sendNotice
+	}
+	if b.bars(t.Activity) != "" {
+		t.detached = true
+		return turnAway
 	}
 	if d, ok := decisionIn(t); ok {
 		t.detached = true

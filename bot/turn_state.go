@@ -1,7 +1,6 @@
 package bot
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -29,7 +28,7 @@ func (t *Turn) keys() []state.Key {
 	a := t.Activity
 	keys := []state.Key{
 		conversationKey(a, a.Conversation.BaseID()),
-		state.UserKey(cmp.Or(a.ChannelID, nobody), cmp.Or(a.Recipient.ID, nobody), cmp.Or(a.From.ID, nobody)),
+		userKey(a),
 	}
 	if a.Conversation.ID != a.Conversation.BaseID() {
 		keys = append(keys, conversationKey(a, a.Conversation.ID))

@@ -4,13 +4,11 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"fmt"
 	"mime"
 	"net/http"
+	"os"
 	"strings"
 	"time"
-
-	"github.com/rs/zerolog"
 
 	"github.com/planbot-go/planbot/activity"
 	"github.com/planbot-go/planbot/state"
@@ -19,34 +17,60 @@ import (
 // MaxBodyBytes is the largest activity that is read.
 const MaxBodyBytes = 1 << 20
 
-// StatusError is an error that says which HTTP status it is. Door and Visitor
-// return one to choose it; other errors of theirs are 401. Status is required.
-type StatusError struct {
-	Status     int
-	RetryAfter time.Duration // for 503; 0: not said
-	Err        error
-}
-
-func (e *StatusError) Error() string { return fmt.Sprintf("%s: %v", http.StatusText(e.Status), e.Err) }
-
-// Unwrap returns the cause.
-func (e *StatusError) Unwrap() error { return e.Err }
-
-func refuse(status int, reason string) error {
-	return &StatusError{Status: status, Err: errors.New(reason)}
-}
-
 // ServeHTTP takes one activity. It answers 200 once the activity is kept in the
 // inbox, and works on it after that; an invoke and an activity that expects replies
-// are answered with their result. Refusals carry no detail.
+// are answered with their result. Refusals carry no detail, and neither does a panic.
 func (b *Bot) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	d, err := b.receive(w, r)
-	if err == nil {
-		err = b.accept(w, r, d)
-	}
-	if err != nil {
+	defer b.survive(w, r)
+	if err := b.serve(w, r); err != nil {
 		b.refuse(w, r, err)
 	}
+}
+
+// serve does what the request asks for. Its error is the refusal.
+func (b *Bot) serve(w http.ResponseWriter, r *http.Request) error {
+	visitor, err := b.greet(r)
+	if err != nil {
+		return err
+	}
+	raw, err := readBody(w, r)
+	if err != nil {
+		return err
+	}
+	if b.requests.Add(1) > int64(b.cfg.MaxRequests) { // who is slow to send is not counted yet
+		err = errBusy
+	}
+	defer b.requests.Add(-1)
+	if err != nil {
+		return err
+	}
+	d, err := open(visitor, raw)
+	if err != nil {
+		return err
+	}
+	return b.accept(w, r, d)
+}
+
+// greet checks the request from the outside in, up to its body.
+func (b *Bot) greet(r *http.Request) (Visitor, error) {
+	if r.Method != http.MethodPost {
+		return nil, refuse(http.StatusMethodNotAllowed, "method "+r.Method)
+	}
+	if b.Draining() {
+		return nil, errDraining
+	}
+	b.Start()
+	if err := checkContentType(r.Header); err != nil {
+		return nil, err
+	}
+	if r.ContentLength > MaxBodyBytes {
+		return nil, refuse(http.StatusRequestEntityTooLarge, "body too large")
+	}
+	visitor, err := b.cfg.Door.Enter(r)
+	if err != nil {
+		return nil, asStatus(err)
+	}
+	return visitor, nil
 }
 
 // delivery is an activity that was let in.
@@ -56,49 +80,35 @@ type delivery struct {
 	signed   bool // see [Visitor]
 }
 
-// receive checks the request from the outside in and returns what it delivers.
-func (b *Bot) receive(w http.ResponseWriter, r *http.Request) (d delivery, err error) {
-	if r.Method != http.MethodPost {
-		return d, refuse(http.StatusMethodNotAllowed, "method "+r.Method)
-	}
-	if b.Draining() {
-		return d, errDraining
-	}
-	b.Start()
-	if err := checkContentType(r.Header); err != nil {
-		return d, err
-	}
-	if r.ContentLength > MaxBodyBytes {
-		return d, refuse(http.StatusRequestEntityTooLarge, "body too large")
-	}
-	visitor, err := b.cfg.Door.Enter(r)
-	if err != nil {
-		return d, asStatus(err)
-	}
-	d.signed = visitor.Signed()
-	if d.raw, err = readBody(w, r); err != nil {
-		return d, err
-	}
-	if d.activity, err = activity.Decode(d.raw); err != nil {
+// open reads what the visitor brought.
+func open(visitor Visitor, raw []byte) (d delivery, err error) {
+	d = delivery{raw: raw, signed: visitor.Signed()}
+	if d.activity, err = activity.Decode(raw); err != nil {
 		return d, &StatusError{Status: http.StatusBadRequest, Err: err}
 	}
 	if err := visitor.Permit(d.activity); err != nil {
 		return d, asStatus(err)
 	}
+	d.activity.CallerID = visitor.CallerID()
 	return d, nil
 }
 
 // checkContentType accepts JSON in UTF-8, uncompressed. A missing type is left
 // to the door, which knows whether the caller is local.
 func checkContentType(h http.Header) error {
-	if enc := h.Get("Content-Encoding"); enc != "" && !strings.EqualFold(enc, "identity") {
-		return refuse(http.StatusUnsupportedMediaType, "content encoding "+enc)
+	for _, enc := range h.Values("Content-Encoding") {
+		if enc != "" && !strings.EqualFold(enc, "identity") {
+			return refuse(http.StatusUnsupportedMediaType, "content encoding")
+		}
 	}
-	typ := h.Get("Content-Type")
-	if typ == "" {
+	types := h.Values("Content-Type")
+	if len(types) > 1 {
+		return refuse(http.StatusUnsupportedMediaType, "more than one content type")
+	}
+	if len(types) == 0 || types[0] == "" {
 		return nil
 	}
-	media, params, err := mime.ParseMediaType(typ)
+	media, params, err := mime.ParseMediaType(types[0])
 	if err != nil || media != "application/json" {
 		return refuse(http.StatusUnsupportedMediaType, "content type")
 	}
@@ -108,6 +118,8 @@ func checkContentType(h http.Header) error {
 	return nil
 }
 
+// readBody reads all of the body, if it is not too large and comes in the time that
+// the server gives it.
 func readBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 	const usual = 64 << 10
 	buf := bytes.NewBuffer(make([]byte, 0, min(max(r.ContentLength, 0), usual)+bytes.MinRead))
@@ -116,18 +128,12 @@ func readBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 	switch {
 	case errors.As(err, &tooLarge):
 		return nil, refuse(http.StatusRequestEntityTooLarge, "body too large")
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		return nil, refuse(http.StatusRequestTimeout, "the body took too long")
 	case err != nil:
 		return nil, &StatusError{Status: http.StatusBadRequest, Err: err}
 	}
 	return buf.Bytes(), nil
-}
-
-func asStatus(err error) error {
-	var status *StatusError
-	if errors.As(err, &status) {
-		return err
-	}
-	return &StatusError{Status: http.StatusUnauthorized, Err: err}
 }
 
 // accept keeps the activity in the inbox and answers the request. When nobody is at
@@ -142,9 +148,17 @@ func (b *Bot) accept(w http.ResponseWriter, r *http.Request, d delivery) error {
 		w.WriteHeader(http.StatusOK)
 		return nil
 	}
+	if list := b.bars(a); list != "" {
+		if answered, err := b.keepOut(w, t, list); answered {
+			return err
+		}
+	}
 	if !b.answers(t) {
 		t.log().Debug().Msg("no route")
 		return nobodyAnswers(a).write(w)
+	}
+	if response := b.wrong(t); response != nil {
+		return response.write(w)
 	}
 	var told <-chan []byte
 	if t.awaited {
@@ -180,7 +194,7 @@ func (b *Bot) enqueue(ctx context.Context, t *Turn, raw []byte) (receipt state.R
 	defer func() { s.end(err) }()
 	s.about(t)
 	t.trace = traceparent(ctx)
-	i := item{Version: itemVersion, Awaited: t.awaited, Approval: t.resumes, Signed: t.signed, Trace: t.trace, Activity: raw}
+	i := item{Version: itemVersion, Awaited: t.awaited, Approval: t.resumes, Signed: t.signed, CallerID: t.Activity.CallerID, Trace: t.trace, Activity: raw}
 	e := state.Entry{Lane: laneOf(t), Turn: t.ID, Body: i.encode(), Duplicates: duplicatesOf(t.Activity)}
 	if !t.detached {
 		e.Load = t.keys()
@@ -231,29 +245,4 @@ func wait(ctx context.Context, atMost time.Duration, done <-chan struct{}) bool 
 	case <-timer.C:
 		return false
 	}
-}
-
-// refuse answers a request that is not taken, and logs why.
-func (b *Bot) refuse(w http.ResponseWriter, r *http.Request, err error) {
-	status := &StatusError{Status: http.StatusInternalServerError, Err: err}
-	if errors.Is(err, state.ErrFull) || errors.Is(err, state.ErrUnavailable) || errors.Is(err, errDraining) {
-		status = &StatusError{Status: http.StatusServiceUnavailable, RetryAfter: 2 * time.Second, Err: err}
-	} else {
-		errors.As(err, &status)
-	}
-	switch {
-	case status.Status == http.StatusMethodNotAllowed:
-		w.Header().Set("Allow", http.MethodPost)
-	case status.RetryAfter > 0:
-		w.Header().Set("Retry-After", seconds(status.RetryAfter))
-	}
-	level := zerolog.WarnLevel
-	switch {
-	case errors.Is(err, errDraining):
-		level = zerolog.DebugLevel
-	case status.Status >= http.StatusInternalServerError:
-		level = zerolog.ErrorLevel
-	}
-	b.cfg.Log.WithLevel(level).Err(status.Err).Int("status", status.Status).Str("from", r.RemoteAddr).Msg("activity refused")
-	w.WriteHeader(status.Status)
 }

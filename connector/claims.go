@@ -5,7 +5,6 @@ import (
 	"math"
 	"net/http"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/go-json-experiment/json"
@@ -18,14 +17,19 @@ import (
 // clockSkew is how far the clocks of the bot and the issuer may differ.
 const clockSkew = 300 // seconds
 
+// maxChannelBytes is how long the name of a channel may be that one of the [Callers] makes
+// up: with the caller's id it has to be an id still.
+const maxChannelBytes = activity.MaxIDBytes / 2
+
 // Identity is who stands behind an activity that was let in.
 type Identity struct {
 	// AppID is the bot that the token was made for; "" in local mode.
 	AppID string
-	// CallerID replaces the callerId of the wire, which nothing may believe.
+	// CallerID replaces the callerId of the wire, which nothing may believe. For one of
+	// the [Callers] it names its app, see [activity.Activity.CallerApp].
 	CallerID string
 	// ServiceURL is where replies may go: signed for by the channel, or checked
-	// to be local or listed.
+	// to be local or, from one of the Callers, listed.
 	ServiceURL string
 	// Local is true when nobody was identified: the mode without an app id.
 	Local bool
@@ -37,6 +41,7 @@ type Identity struct {
 type Claims struct {
 	identity Identity
 	key      *signingKey
+	caller   string // app id of one of the Callers; "": a channel, or nobody
 	hosts    *ServiceHosts
 }
 
@@ -46,14 +51,15 @@ func (c *Claims) Identity() Identity { return c.identity }
 // Permit checks the activity against the token that it came with: the service
 // URL must be the one that the token names, the token's key must be endorsed
 // for the channel, and the service URL must be one that the bot may send to.
-// In local mode only the last counts. Its errors are [AuthError] values.
+// In local mode only the last counts; for [Callers], too, but they may only name hosts
+// that the operator listed. Its errors are [AuthError] values.
 func (c *Claims) Permit(a *activity.Activity) error {
 	_, err := c.admit(a.DeliveryMode, a.ServiceURL, a.ChannelID)
 	return err
 }
 
 func (c *Claims) admit(deliveryMode, serviceURL, channel string) (Identity, error) {
-	if !c.identity.Local {
+	if !c.identity.Local && c.caller == "" {
 		if !sameServiceURL(c.identity.ServiceURL, serviceURL) {
 			return Identity{}, unauthorized("the token is for another service url")
 		}
@@ -66,7 +72,10 @@ func (c *Claims) admit(deliveryMode, serviceURL, channel string) (Identity, erro
 	if id.Local && serviceURL == "" && deliveryMode == activity.ExpectReplies {
 		return id, nil // nothing will be sent
 	}
-	if err := c.hosts.Allowed(serviceURL); err != nil {
+	if c.caller != "" && len(channel) > maxChannelBytes {
+		return Identity{}, &AuthError{Status: http.StatusBadRequest, Reason: "channel id too long"}
+	}
+	if _, err := c.hosts.baseFor(c.caller, serviceURL); err != nil {
 		return Identity{}, &AuthError{Status: http.StatusBadRequest, Reason: "activity refused", Err: err}
 	}
 	return id, nil
@@ -82,6 +91,10 @@ type payload struct {
 	ServiceURL      string         `json:"serviceurl"`
 	AppID           string         `json:"appid"`
 	AuthorizedParty string         `json:"azp"`
+	Version         string         `json:"ver"`
+	Tenant          string         `json:"tid"`
+	Scopes          jsontext.Value `json:"scp"`
+	Kind            string         `json:"idtyp"`
 }
 
 // UnmarshalJSON reads the claims strictly.
@@ -90,8 +103,8 @@ func (p *payload) UnmarshalJSON(data []byte) error {
 	return json.Unmarshal(data, (*plain)(p))
 }
 
-// check applies the rules on claims that need no activity, in the order of the
-// specification. The issuer was checked when its key was looked for.
+// check applies the rules that hold for every token. The issuer was checked when its
+// key was looked for.
 func (p *payload) check(appID string, now time.Time) error {
 	expires, errExp := seconds(p.Expires)
 	notBefore, errNbf := seconds(p.NotBefore)
@@ -106,6 +119,15 @@ func (p *payload) check(appID string, now time.Time) error {
 		return unauthorized("token not valid yet")
 	case !p.isFor(appID):
 		return unauthorized("token for another audience")
+	default:
+		return nil
+	}
+}
+
+// checkChannel applies the rules on the claims of a channel's token that need no
+// activity.
+func (p *payload) checkChannel(appID string) error {
+	switch {
 	case foreign(p.AppID, appID) || foreign(p.AuthorizedParty, appID):
 		return unauthorized("token of another bot")
 	case p.ServiceURL == "":
@@ -120,7 +142,7 @@ func (p *payload) check(appID string, now time.Time) error {
 func (p *payload) isFor(appID string) bool {
 	var one string
 	if p.Audience.Kind() == '"' {
-		return json.Unmarshal(p.Audience, &one) == nil && strings.EqualFold(one, appID)
+		return json.Unmarshal(p.Audience, &one) == nil && sameID(one, appID)
 	}
 	var many []string
 	if p.Audience.Kind() != '[' || json.Unmarshal(p.Audience, &many) != nil {
@@ -128,13 +150,13 @@ func (p *payload) isFor(appID string) bool {
 	}
 	found := false
 	for _, aud := range many {
-		found = found || strings.EqualFold(aud, appID)
+		found = found || sameID(aud, appID)
 	}
 	return found
 }
 
 func foreign(claim, appID string) bool {
-	return claim != "" && !strings.EqualFold(claim, appID)
+	return claim != "" && !sameID(claim, appID)
 }
 
 // seconds reads a NumericDate (RFC 7519): a finite number whose whole seconds

@@ -10,12 +10,8 @@ import (
 	"net/http"
 	"net/http/httptrace"
 	"net/url"
-	"strings"
 	"sync/atomic"
 	"time"
-	"unicode"
-
-	"github.com/go-json-experiment/json"
 )
 
 const (
@@ -23,12 +19,11 @@ const (
 	defaultCallTimeout = 2 * time.Minute
 	defaultTries       = 5
 	maxReplyBytes      = 1 << 20
-	maxMessageRunes    = 256
 )
 
 // TokenSource gives out the bot's tokens; [Tokens] is one.
 type TokenSource interface {
-	// Token returns a token, never an empty one.
+	// Token returns a token, never an empty one, for whom [ForCaller] says.
 	Token(ctx context.Context) (string, error)
 	// Invalidate says that the connector refused the token.
 	Invalidate(token string)
@@ -41,8 +36,8 @@ type Config struct {
 	Hosts *ServiceHosts
 	// Tokens sign the calls. nil is right in local mode only: none is sent.
 	Tokens TokenSource
-	// Transport carries the calls. nil: an own pool of connections that checks
-	// at each dial that no public name leads to a private address.
+	// Transport carries the calls and downloads. nil: own pools of connections that
+	// check at each dial that no public name leads to a private address.
 	Transport http.RoundTripper
 	// TryTimeout bounds one try of a call. 0: 15 seconds.
 	TryTimeout time.Duration
@@ -62,6 +57,13 @@ type Config struct {
 // answer came. Since sending is not idempotent, an activity can arrive twice:
 // at least once is what the protocol allows. Redirects are not followed.
 //
+// Towards Microsoft's connector, though not towards hosts that the operator listed, each
+// try waits until it keeps the limits of Teams: in one conversation 7 activities in a
+// second, 8 in two, 60 in 30 and 1800 in an hour (a message with text and attachments is
+// two), twice as many questions, and in one tenant 50 requests in a second. One that would have to wait longer than half a minute,
+// or than the call has left, is not made: its error wraps [ErrHeldBack], and an [*Error]
+// that says when to come back. A typing indicator that would have to wait is dropped.
+//
 // Each method takes the conversation as a reference, as
 // [activity.Activity.Reference] gives it; its service URL must be one of
 // Config.Hosts, else the error wraps [ErrHostNotAllowed] and nothing was sent.
@@ -70,6 +72,8 @@ type Config struct {
 type Client struct {
 	cfg    Config
 	header http.Header // of every call; its values are shared, so they are never changed
+	pacer  *pacer
+	files  http.RoundTripper // for downloads
 }
 
 // New returns a client, or an error that names every mistake in cfg.
@@ -90,14 +94,15 @@ func New(cfg Config) (*Client, error) {
 	cfg.CallTimeout = cmp.Or(cfg.CallTimeout, defaultCallTimeout)
 	cfg.Tries = cmp.Or(cfg.Tries, defaultTries)
 	cfg.UserAgent = cmp.Or(cfg.UserAgent, "planbot")
+	files := cfg.Transport
 	if cfg.Transport == nil {
-		cfg.Transport = guardedTransport(cfg.Hosts)
+		cfg.Transport, files = guardedTransport(cfg.Hosts.reachOf), guardedTransport(cfg.Hosts.fileReachOf)
 	}
 	cfg.Transport = traced{cfg.Transport}
 	return &Client{cfg: cfg, header: http.Header{
 		"Accept":     {"application/json"},
 		"User-Agent": {cfg.UserAgent},
-	}}, nil
+	}, pacer: newPacer(), files: traced{files}}, nil
 }
 
 // Identified reports whether the calls carry the bot's token.
@@ -105,8 +110,10 @@ func (c *Client) Identified() bool { return c.cfg.Tokens != nil }
 
 // Close gives up idle connections.
 func (c *Client) Close() {
-	if t, ok := c.cfg.Transport.(interface{ CloseIdleConnections() }); ok {
-		t.CloseIdleConnections()
+	for _, rt := range []http.RoundTripper{c.cfg.Transport, c.files} {
+		if t, ok := rt.(interface{ CloseIdleConnections() }); ok {
+			t.CloseIdleConnections()
+		}
 	}
 }
 
@@ -119,6 +126,9 @@ type call struct {
 	query    url.Values
 	body     []byte
 	needBody bool // an answer that cannot be read is a failure
+
+	cadence  cadence
+	fleeting bool // what cannot be sent at once is not sent at all
 }
 
 // op says what is tried on what, for errors.
@@ -131,48 +141,11 @@ func (k *call) op() string {
 
 // do makes the call, as often as [attempts] allows.
 func (c *Client) do(ctx context.Context, k call) ([]byte, error) {
-	target, err := c.target(k)
+	to, err := c.route(ctx, k)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", k.op(), err)
 	}
-	tries := newAttempts(ctx, c.cfg)
-	unsure := false
-	for {
-		reply, err := c.try(ctx, k, target, tries.end)
-		if err == nil {
-			return reply, nil
-		}
-		unanswered := errors.Is(err, ErrNoAnswer)
-		delay, again := tries.next(ctx, err)
-		if !again || sleep(ctx, delay) != nil {
-			if unsure && !unanswered {
-				err = fmt.Errorf("%w; to a try before that %w", err, ErrNoAnswer)
-			}
-			return nil, err
-		}
-		unsure = unsure || unanswered
-		retries(ctx)
-	}
-}
-
-// target builds the address of the call, each id as one escaped segment.
-func (c *Client) target(k call) (string, error) {
-	base, err := c.cfg.Hosts.base(k.service)
-	if err != nil {
-		return "", err
-	}
-	var b strings.Builder
-	b.WriteString(base.String() + "/v3")
-	for _, segment := range k.path {
-		if segment == "" || segment == "." || segment == ".." {
-			return "", fmt.Errorf("%q cannot be an id", segment)
-		}
-		b.WriteString("/" + url.PathEscape(segment))
-	}
-	if len(k.query) > 0 {
-		b.WriteString("?" + k.query.Encode())
-	}
-	return b.String(), nil
+	return repeat(ctx, c.cfg, func(end time.Time) ([]byte, error) { return c.attempt(ctx, k, &to, end) })
 }
 
 // try makes the call once, and not beyond end. The transport is asked directly: it
@@ -209,6 +182,8 @@ func (c *Client) try(ctx context.Context, k call, target string, end time.Time) 
 			c.cfg.Tokens.Invalidate(token)
 		}
 		return nil, refusal(k.op(), res, body)
+	case err != nil && k.needBody && k.method != http.MethodGet:
+		return nil, fmt.Errorf("%s: %w: %w", k.op(), errDone, err)
 	case err != nil && k.needBody:
 		return nil, fmt.Errorf("%s: read the answer: %w", k.op(), err)
 	case err != nil:
@@ -230,7 +205,7 @@ func (c *Client) token(ctx context.Context) (string, error) {
 	}
 	w := &waitForToken{error: err}
 	if t, ok := c.cfg.Tokens.(*Tokens); ok {
-		w.pause = t.nextTry()
+		w.pause = t.nextTry(ctx)
 	}
 	return "", w
 }
@@ -255,37 +230,4 @@ func success(status int) bool {
 	default:
 		return false
 	}
-}
-
-// refusal reads the connector's error answer, {"error":{"code","message"}}.
-func refusal(op string, res *http.Response, body []byte) *Error {
-	var reply struct {
-		Error struct {
-			Code    string `json:"code"`
-			Message string `json:"message"`
-		} `json:"error"`
-		Message string `json:"message"`
-	}
-	e := &Error{Op: op, Status: res.StatusCode, RetryAfter: retryAfter(res.Header.Get("Retry-After"), time.Now())}
-	if json.Unmarshal(body, &reply) == nil {
-		e.Code = printable(reply.Error.Code)
-		e.Message = printable(cmp.Or(reply.Error.Message, reply.Message))
-	}
-	return e
-}
-
-// printable cuts a stranger's text to what a log line may hold.
-func printable(s string) string {
-	var b strings.Builder
-	n := 0
-	for _, r := range s {
-		if n++; n > maxMessageRunes {
-			break
-		}
-		if !unicode.IsPrint(r) {
-			r = ' '
-		}
-		b.WriteRune(r)
-	}
-	return b.String()
 }

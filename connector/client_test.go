@@ -142,6 +142,34 @@ func TestOperations(t *testing.T) {
 			team, err := r.Team(ctx, r.ref, "19:t/x")
 			return fmt.Sprint(team.Name, team.MemberCount), err
 		}, sent{"GET", "/amer/v3/teams/19:t%2Fx", token, ""}, `Sales7`},
+		{"channels of a team", `{"conversations":[{"id":"19:t"},{"id":"19:c","name":"Plans","type":"standard"}]}`, func(r *rest) (string, error) {
+			channels, err := r.TeamChannels(ctx, r.ref, "19:t/x")
+			return fmt.Sprint(channels), err
+		}, sent{"GET", "/amer/v3/teams/19:t%2Fx/conversations", token, ""}, `[{19:t  } {19:c Plans standard}]`},
+		{"members of an activity", `[{"id":"29:mia"},{"id":"29:ben"}]`, func(r *rest) (string, error) {
+			members, err := r.ActivityMembers(ctx, r.ref, "in/1")
+			return fmt.Sprint(len(members)), err
+		}, sent{"GET", conversation + "/activities/in%2F1/members", token, ""}, "2"},
+		{"upload", `{"id":"f1"}`, func(r *rest) (string, error) {
+			return r.UploadAttachment(ctx, r.ref, connector.Upload{Type: "text/plain", Name: "a.txt", Content: []byte("hi")})
+		}, sent{"POST", conversation + "/attachments", token, `{"type":"text/plain","name":"a.txt","originalBase64":"aGk="}`}, "f1"},
+		{"attachment", `{"name":"a.txt","type":"text/plain","views":[{"viewId":"original","size":2}]}`, func(r *rest) (string, error) {
+			info, err := r.Attachment(ctx, r.ref, "f/1")
+			return fmt.Sprint(info), err
+		}, sent{"GET", "/amer/v3/attachments/f%2F1", token, ""}, "{a.txt text/plain [{original 2}]}"},
+		{"content of an attachment", `hi`, func(r *rest) (string, error) {
+			f, err := r.AttachmentContent(ctx, r.ref, "f/1", "ori?ginal", 2)
+			return string(f.Content) + f.ContentType, err
+		}, sent{"GET", "/amer/v3/attachments/f%2F1/views/ori%3Fginal", token, ""}, "hitext/plain"},
+		{"thread", `{"id":"a:1;messageid=7","activityId":"7"}`, func(r *rest) (string, error) {
+			r.ref.Conversation.TenantID = "t1"
+			created, err := r.NewThread(ctx, r.ref, activity.To(r.ref, activity.Message))
+			return created.ID + " " + created.ActivityID, err
+		}, sent{
+			"POST", "/amer/v3/conversations", token,
+			`{"isGroup":true,"bot":{"id":"28:bot"},"tenantId":"t1","channelData":{"channel":{"id":"a:1"}},` +
+				`"activity":{"type":"message","channelId":"msteams","from":{"id":"28:bot"}}}`,
+		}, "a:1;messageid=7 7"},
 		{"create", `{"id":"a:new","activityId":"1"}`, func(r *rest) (string, error) {
 			first := out(r)
 			first.ID = "mine"
@@ -158,7 +186,11 @@ func TestOperations(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			r := newRest(t, answer(201, tt.answer))
+			status := http.StatusCreated
+			if tt.want.Method == http.MethodGet {
+				status = http.StatusOK
+			}
+			r := newRest(t, answer(status, tt.answer))
 			got, err := tt.do(r)
 			if err != nil || got != tt.result {
 				t.Errorf("got %q, %v; want %q", got, err, tt.result)
@@ -274,14 +306,15 @@ func TestIDsStayOneSegment(t *testing.T) {
 
 func TestWhatGoesOut(t *testing.T) {
 	t.Parallel()
-	in := `{"type":"message","id":"1","timestamp":"2026-01-01T00:00:00Z","localTimestamp":"x","localTimezone":"UTC","callerId":"urn:evil",
+	in := `{"type":"message","id":"1","timestamp":"2026-01-01T00:00:00Z","localTimestamp":"x","localTimezone":"UTC",
 		"expiration":"0001-01-01T00:00:00Z","serviceUrl":"https://x/","channelId":"msteams","from":{"id":"b","name":"Bot"},"recipient":{"id":"u"},
-		"conversation":{"id":"c","isGroup":true,"tenantId":"t"},"text":"hi <b> & \u2028","entities":[{"type":"mention","mentioned":{"id":"u"},"text":"<at>u</at>"}],
+		"conversation":{"id":"c","isGroup":true,"tenantId":"t"},"text":"hi <b> & \u2028<at>u</at>","entities":[{"type":"mention","mentioned":{"id":"u"},"text":"<at>u</at>"}],
 		"suggestedActions":{},"importance":"high","value":[1],"channelData":{"notification":{"alert":true}}}`
 	a, err := activity.Decode([]byte(in))
 	if err != nil {
 		t.Fatal(err)
 	}
+	a.CallerID = activity.CallerOf(callerID)
 	before, err := a.Encode()
 	if err != nil {
 		t.Fatal(err)
@@ -290,7 +323,7 @@ func TestWhatGoesOut(t *testing.T) {
 	if _, err := r.Send(t.Context(), r.ref, a); err != nil {
 		t.Fatal(err)
 	}
-	want := `{"type":"message","channelId":"msteams","from":{"id":"b"},"conversation":{"id":"c","tenantId":"t"},"text":"hi <b> & \u2028",
+	want := `{"type":"message","channelId":"msteams","from":{"id":"b"},"conversation":{"id":"c","tenantId":"t"},"text":"hi <b> & \u2028<at>u</at>",
 		"entities":[{"type":"mention","mentioned":{"id":"u"},"text":"<at>u</at>"}],"importance":"high","value":[1],"channelData":{"notification":{"alert":true}}}`
 	if diff := cmp.Diff(decoded(t, want), decoded(t, r.calls[0].Body)); diff != "" {
 		t.Errorf("body (-want +got):\n%s", diff)
@@ -312,6 +345,29 @@ func TestTargetedMessageKeepsItsRecipient(t *testing.T) {
 	if body := r.calls[0].Body; !strings.Contains(body, `"recipient":{"id":"29:mia","isTargeted":true}`) {
 		t.Errorf("body %s", body)
 	}
+}
+
+func TestTargetedMessagesAreMarked(t *testing.T) {
+	t.Parallel()
+	r := newRest(t, answer(200, `{"id":"1"}`))
+	a := message()
+	a.Recipient = activity.NewAccount("29:mia", "")
+	a.Recipient.Extra = jsontext.Value(`{"isTargeted":true}`)
+	if _, err := r.Reply(t.Context(), r.ref, "in-1", a); err != nil {
+		t.Fatal(err)
+	}
+	if err := r.Update(t.Context(), r.ref, "1", a); err != nil {
+		t.Fatal(err)
+	}
+	const path = "/amer/v3/conversations/a:1%3Bmessageid=2/activities/"
+	const rest = `"text":"hello"}`
+	r.want(
+		t, sent{
+			"POST", path + "in-1?isTargetedActivity=true", "Bearer secret-token",
+			`{"type":"message","channelId":"msteams","recipient":{"id":"29:mia","isTargeted":true},"replyToId":"in-1",` + rest,
+		},
+		sent{"PUT", path + "1?isTargetedActivity=true", "Bearer secret-token", `{"type":"message","channelId":"msteams",` + rest},
+	)
 }
 
 func decoded(t *testing.T, s string) (v map[string]any) {

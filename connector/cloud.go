@@ -26,12 +26,20 @@ type Cloud struct {
 	Tenant string
 	// Scope is what the bot's tokens are good for.
 	Scope string
+	// ExchangeScope is what a managed identity's token has to be for when a registration
+	// trusts that identity.
+	ExchangeScope string
+	// EntraIssuers issue the tokens of apps, {tenant} being theirs; see [Callers].
+	EntraIssuers []string
 	// CallerID is what an authenticated channel is called; "" where Microsoft
 	// names none.
 	CallerID string
 	// ServiceHosts are the connector's hosts; each stands for itself and the
 	// hosts below it.
 	ServiceHosts []string
+	// FileHosts are where files lie that people share in chats; each stands for itself
+	// and the hosts below it. They never see the bot's token.
+	FileHosts []string
 }
 
 // CloudNames are the names that [CloudNamed] knows.
@@ -42,7 +50,7 @@ func CloudNames() []string {
 // CloudNamed returns the cloud of that name, without regard to case; "" is the
 // public one. The constants are those of Microsoft's Teams SDK
 // (auth/cloud-environment) and of botbuilder (authenticationConstants,
-// governmentConstants).
+// governmentConstants); those of Entra are in its pages on national clouds.
 func CloudNamed(name string) (Cloud, error) {
 	switch strings.ToLower(name) {
 	case "", "public":
@@ -58,14 +66,17 @@ func CloudNamed(name string) (Cloud, error) {
 
 func publicCloud() Cloud {
 	return Cloud{
-		Name:         "public",
-		Issuer:       "https://api.botframework.com",
-		MetadataURL:  "https://login.botframework.com/v1/.well-known/openidconfiguration",
-		LoginURL:     "https://login.microsoftonline.com",
-		Tenant:       "botframework.com",
-		Scope:        "https://api.botframework.com/.default",
-		CallerID:     "urn:botframework:azure",
-		ServiceHosts: []string{"botframework.com", "smba.trafficmanager.net", "teams.microsoft.com", "teams.microsoft.us"},
+		Name:          "public",
+		Issuer:        "https://api.botframework.com",
+		MetadataURL:   "https://login.botframework.com/v1/.well-known/openidconfiguration",
+		LoginURL:      "https://login.microsoftonline.com",
+		Tenant:        "botframework.com",
+		Scope:         "https://api.botframework.com/.default",
+		ExchangeScope: "api://AzureADTokenExchange/.default",
+		EntraIssuers:  []string{"https://sts.windows.net/{tenant}/", "https://login.microsoftonline.com/{tenant}/v2.0"},
+		CallerID:      "urn:botframework:azure",
+		ServiceHosts:  []string{"botframework.com", "smba.trafficmanager.net", "smba.onyx.prod.teams.trafficmanager.net", "teams.microsoft.com", "teams.microsoft.us"},
+		FileHosts:     []string{"sharepoint.com", "svc.ms"},
 	}
 }
 
@@ -73,27 +84,38 @@ func publicCloud() Cloud {
 // token service for signed-in users.
 func governmentCloud(name string) Cloud {
 	return Cloud{
-		Name:         name,
-		Issuer:       "https://api.botframework.us",
-		MetadataURL:  "https://login.botframework.azure.us/v1/.well-known/openidconfiguration",
-		LoginURL:     "https://login.microsoftonline.us",
-		Tenant:       "MicrosoftServices.onmicrosoft.us",
-		Scope:        "https://api.botframework.us/.default",
-		CallerID:     "urn:botframework:azureusgov",
-		ServiceHosts: []string{"botframework.us", "botframework.azure.us", "teams.microsoft.us"},
+		Name:          name,
+		Issuer:        "https://api.botframework.us",
+		MetadataURL:   "https://login.botframework.azure.us/v1/.well-known/openidconfiguration",
+		LoginURL:      "https://login.microsoftonline.us",
+		Tenant:        "MicrosoftServices.onmicrosoft.us",
+		Scope:         "https://api.botframework.us/.default",
+		ExchangeScope: "api://AzureADTokenExchangeUSGov/.default",
+		EntraIssuers:  []string{"https://sts.windows.net/{tenant}/", "https://login.microsoftonline.us/{tenant}/v2.0"},
+		CallerID:      "urn:botframework:azureusgov",
+		ServiceHosts:  []string{"botframework.us", "botframework.azure.us", "teams.microsoft.us"},
+		FileHosts:     []string{"sharepoint.us", "sharepoint-mil.us", "dps.mil"},
 	}
 }
 
 func chinaCloud() Cloud {
 	return Cloud{
-		Name:         "china",
-		Issuer:       "https://api.botframework.azure.cn",
-		MetadataURL:  "https://login.botframework.azure.cn/v1/.well-known/openidconfiguration",
-		LoginURL:     "https://login.partner.microsoftonline.cn",
-		Tenant:       "microsoftservices.partner.onmschina.cn",
-		Scope:        "https://api.botframework.azure.cn/.default",
-		ServiceHosts: []string{"botframework.azure.cn"},
+		Name:          "china",
+		Issuer:        "https://api.botframework.azure.cn",
+		MetadataURL:   "https://login.botframework.azure.cn/v1/.well-known/openidconfiguration",
+		LoginURL:      "https://login.partner.microsoftonline.cn",
+		Tenant:        "microsoftservices.partner.onmschina.cn",
+		Scope:         "https://api.botframework.azure.cn/.default",
+		ExchangeScope: "api://AzureADTokenExchangeChina/.default",
+		EntraIssuers:  []string{"https://sts.chinacloudapi.cn/{tenant}/", "https://login.partner.microsoftonline.cn/{tenant}/v2.0"},
+		ServiceHosts:  []string{"botframework.azure.cn", "frontend.botapi.msg.infra.teams.microsoftonline.cn"},
+		FileHosts:     []string{"sharepoint.cn"},
 	}
+}
+
+// EntraMetadataURL is the OpenID document that leads to the keys of a tenant's tokens.
+func (c Cloud) EntraMetadataURL(tenant string) string {
+	return strings.TrimSuffix(c.LoginURL, "/") + "/" + url.PathEscape(tenant) + "/v2.0/.well-known/openid-configuration"
 }
 
 // trustedURL reads a URL that the operator configured: https, or http where it

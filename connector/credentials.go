@@ -3,23 +3,15 @@ package connector
 import (
 	"cmp"
 	"context"
-	"crypto"
-	"crypto/x509"
 	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
-	"time"
-
-	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
-	"github.com/Azure/azure-sdk-for-go/sdk/azcore/cloud"
-	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
-	"github.com/Azure/azure-sdk-for-go/sdk/azidentity"
 )
 
 // Credentials are how the bot proves who it is. Exactly one of Password,
-// ManagedIdentity, Certificate and FederatedTokenFile is set. Printing
-// Credentials shows no secret.
+// ManagedIdentity, CertificateFile, FederatedTokenFile and FederatedClientID is set.
+// Printing Credentials shows no secret.
 type Credentials struct {
 	AppID string
 	// Tenant of a single-tenant bot; "" is the cloud's, for a multi-tenant one.
@@ -29,11 +21,17 @@ type Credentials struct {
 	// ManagedIdentity is true for a user-assigned managed identity, whose client
 	// id is AppID.
 	ManagedIdentity bool
-	// Certificate is a certificate with its private key, PEM or PKCS#12.
-	Certificate []byte
+	// CertificateFile holds a certificate with its RSA key, PEM or PKCS#12, and
+	// CertificatePassword opens PKCS#12. It is read for each new token.
+	CertificateFile, CertificatePassword string
 	// FederatedTokenFile holds the token of a workload identity, such as a
-	// Kubernetes service account's.
+	// Kubernetes service account's. It is read for each new token.
 	FederatedTokenFile string
+	// FederatedClientID is the client id of a user-assigned managed identity that the
+	// app's registration trusts.
+	FederatedClientID string
+	// Callers are answered with tokens that are made for them, and good for nothing else.
+	Callers Callers
 }
 
 // String names the app, not the secret.
@@ -43,10 +41,11 @@ func (c Credentials) String() string { return "credentials of app " + c.AppID }
 func (c Credentials) GoString() string { return c.String() }
 
 // NewTokens returns the tokens of the bot in its cloud. rt carries the requests;
-// nil is an own transport. Nothing is requested before the first Token.
+// nil is an own transport. Nothing is requested before the first Token; files are
+// looked at, so that one that is no use is an error now.
 func NewTokens(in Cloud, id Credentials, rt http.RoundTripper) (*Tokens, error) {
 	login, err := trustedURL("login URL", in.LoginURL)
-	if err = errors.Join(err, id.check(), checkTenant(id.Tenant)); err != nil {
+	if err = errors.Join(err, id.check(), checkTenant(id.Tenant), id.Callers.check(id.AppID)); err != nil {
 		return nil, fmt.Errorf("tokens config: %w", err)
 	}
 	var own *http.Transport
@@ -54,42 +53,76 @@ func NewTokens(in Cloud, id Credentials, rt http.RoundTripper) (*Tokens, error) 
 		own = trustedTransport()
 		rt = own
 	}
-	fetch, err := id.grants(in, login, rt)
+	grants, err := id.grants(in, login, rt)
 	if err != nil {
 		return nil, fmt.Errorf("tokens config: %w", err)
 	}
-	t := newTokens(fetch)
-	t.own = own
+	t := newTokens(grants(cmp.Or(id.Tenant, in.Tenant), in.Scope))
+	t.transport = own
+	for _, app := range id.Callers.apps(id.AppID) {
+		if t.callers[app] = t.own; !sameID(app, id.AppID) {
+			t.callers[app] = newKept(grants(id.Callers.Tenant, app+"/.default"))
+		}
+	}
 	return t, nil
 }
 
-// grants returns what asks for a token with these credentials.
-func (c Credentials) grants(in Cloud, login *url.URL, rt http.RoundTripper) (func(context.Context) (grant, error), error) {
-	tenant := cmp.Or(c.Tenant, in.Tenant)
-	if c.Password != "" {
-		return newSecretGrant(rt, login, tenant, c, in.Scope).fetch, nil
+// grants returns what makes the request for a tenant and a scope.
+func (c Credentials) grants(in Cloud, login *url.URL, rt http.RoundTripper) (func(tenant, scope string) fetch, error) {
+	if c.ManagedIdentity {
+		identity, err := newManagedIdentity(c.AppID, rt)
+		return func(_, scope string) fetch {
+			return func(ctx context.Context) (grant, error) { return identity.fetch(ctx, scope) }
+		}, err
 	}
-	credential, err := c.azure(login, tenant, rt)
-	if err != nil {
-		return nil, err
+	prove, err := c.proof(in, rt)
+	return func(tenant, scope string) fetch {
+		form := url.Values{"grant_type": {"client_credentials"}, "client_id": {c.AppID}, "scope": {scope}}
+		return newClientGrant(rt, login, tenant, form, prove).fetch
+	}, err
+}
+
+// proof is that of the credential which is set.
+func (c Credentials) proof(in Cloud, rt http.RoundTripper) (proof, error) {
+	switch {
+	case c.CertificateFile != "":
+		_, err := readCertificate(c.CertificateFile, c.CertificatePassword)
+		return assertion(func(_ context.Context, endpoint string) (string, error) {
+			cert, err := readCertificate(c.CertificateFile, c.CertificatePassword)
+			if err != nil {
+				return "", err
+			}
+			return cert.assertion(c.AppID, endpoint)
+		}), err
+	case c.FederatedTokenFile != "":
+		_, err := federatedToken(c.FederatedTokenFile)
+		return assertion(func(context.Context, string) (string, error) { return federatedToken(c.FederatedTokenFile) }), err
+	case c.FederatedClientID != "":
+		identity, err := newManagedIdentity(c.FederatedClientID, rt)
+		return assertion(func(ctx context.Context, _ string) (string, error) {
+			g, err := identity.fetch(ctx, in.ExchangeScope)
+			return g.token, err
+		}), err
+	default:
+		return password(c.Password), nil
 	}
-	return azureGrant{credential, in.Scope}.fetch, nil
 }
 
 func (c Credentials) check() error {
 	n := 0
-	for _, set := range []bool{c.Password != "", c.ManagedIdentity, len(c.Certificate) > 0, c.FederatedTokenFile != ""} {
+	for _, set := range []bool{c.Password != "", c.ManagedIdentity, c.CertificateFile != "", c.FederatedTokenFile != "", c.FederatedClientID != ""} {
 		if set {
 			n++
 		}
 	}
+	const all = "password, managed identity, certificate file, federated token file and federated client id"
 	switch {
 	case c.AppID == "":
 		return errors.New("no AppID")
-	case n == 0:
-		return errors.New("no password, managed identity, certificate or federated token file")
-	case n > 1:
-		return errors.New("more than one of password, managed identity, certificate and federated token file")
+	case n != 1:
+		return fmt.Errorf("%d of %s, want one", n, all)
+	case c.CertificatePassword != "" && c.CertificateFile == "":
+		return errors.New("a certificate password without a certificate file")
 	default:
 		return nil
 	}
@@ -101,62 +134,4 @@ func checkTenant(tenant string) error {
 		return errors.New("the tenant is neither a GUID nor a domain")
 	}
 	return nil
-}
-
-// azure returns the credential types that azidentity implements better than a
-// few lines here could.
-func (c Credentials) azure(login *url.URL, tenant string, rt http.RoundTripper) (azcore.TokenCredential, error) {
-	options := policy.ClientOptions{
-		Cloud:     cloud.Configuration{ActiveDirectoryAuthorityHost: login.String()},
-		Transport: noRedirects(rt),
-	}
-	switch {
-	case c.ManagedIdentity:
-		return azidentity.NewManagedIdentityCredential(&azidentity.ManagedIdentityCredentialOptions{
-			ClientOptions: options, ID: azidentity.ClientID(c.AppID),
-		})
-	case c.FederatedTokenFile != "":
-		return azidentity.NewWorkloadIdentityCredential(&azidentity.WorkloadIdentityCredentialOptions{
-			ClientOptions: options, ClientID: c.AppID, TenantID: tenant, TokenFilePath: c.FederatedTokenFile,
-			DisableInstanceDiscovery: true, // the operator chose the login URL
-		})
-	default:
-		certs, key, err := c.certificate()
-		if err != nil {
-			return nil, err
-		}
-		return azidentity.NewClientCertificateCredential(tenant, c.AppID, certs, key, &azidentity.ClientCertificateCredentialOptions{
-			ClientOptions: options, SendCertificateChain: true, DisableInstanceDiscovery: true,
-		})
-	}
-}
-
-func (c Credentials) certificate() ([]*x509.Certificate, crypto.PrivateKey, error) {
-	certs, key, err := azidentity.ParseCertificates(c.Certificate, nil)
-	if err != nil {
-		return nil, nil, errors.New("the certificate cannot be read, or holds no private key without a password")
-	}
-	return certs, key, nil
-}
-
-// azureGrant asks an azidentity credential.
-type azureGrant struct {
-	credential azcore.TokenCredential
-	scope      string
-}
-
-func (g azureGrant) fetch(ctx context.Context) (grant, error) {
-	t, err := g.credential.GetToken(ctx, policy.TokenRequestOptions{Scopes: []string{g.scope}})
-	if err == nil {
-		return grant{token: t.Token, life: min(time.Until(t.ExpiresOn), maxTokenLife)}, nil
-	}
-	// azidentity's text quotes the endpoint's whole answer.
-	if failed := new(azidentity.AuthenticationFailedError); errors.As(err, &failed) {
-		e := &TokenError{Code: "authentication failed"}
-		if failed.RawResponse != nil {
-			e.Status = failed.RawResponse.StatusCode
-		}
-		return grant{}, e
-	}
-	return grant{}, &TokenError{Err: err}
 }

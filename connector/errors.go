@@ -16,6 +16,11 @@ var ErrNoKeys = errors.New("no keys of the token issuer yet")
 // not count. Which of the two it was is what the Transport tells [net/http/httptrace].
 var ErrNoAnswer = errors.New("no answer came")
 
+// ErrHeldBack is wrapped when a call was not made, since it would have had to wait too
+// long to stay below the limits of Teams. It comes with an [*Error] of status 429 whose
+// RetryAfter says when there is room.
+var ErrHeldBack = errors.New("held back to stay below the limits of Teams")
+
 // AuthError is why the door stays shut. Its text is for the log: it holds
 // nothing of the token, and nothing of it belongs in a response.
 type AuthError struct {
@@ -75,6 +80,8 @@ func (e *TokenError) Error() string {
 	switch {
 	case e.Err != nil:
 		return fmt.Sprintf("get bot token: %v", e.Err)
+	case e.Code != "" && e.Status == 0:
+		return "get bot token: " + e.Code
 	case e.Code != "":
 		return fmt.Sprintf("get bot token: status %d %s", e.Status, e.Code)
 	default:

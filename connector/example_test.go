@@ -51,6 +51,77 @@ func Example() {
 	// 42 <nil>
 }
 
+// A reminder begins a thread of its own in the channel from which somebody asked for
+// it, and goes on there.
+func ExampleClient_NewThread() {
+	channel := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		fmt.Println(r.Method, r.URL.Path)
+		fmt.Fprint(w, `{"id":"19:plans@thread.tacv2;messageid=7","activityId":"7"}`)
+	}))
+	defer channel.Close()
+	client, err := localClient()
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer client.Close()
+
+	asked := &activity.Activity{Type: activity.Message, ID: "5", ServiceURL: channel.URL}
+	asked.Conversation.ID = "19:plans@thread.tacv2;messageid=1"
+	ref := asked.Reference()
+	first := activity.To(ref, activity.Message)
+	first.Text = "The plan is due tomorrow."
+	thread, err := client.NewThread(context.Background(), ref, first)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	ref.Conversation.ID = thread.ID
+	_, err = client.Send(context.Background(), ref, activity.To(ref, activity.Message))
+	fmt.Println(thread.ID, err)
+	// Output:
+	// POST /v3/conversations
+	// POST /v3/conversations/19:plans@thread.tacv2;messageid=7/activities
+	// 19:plans@thread.tacv2;messageid=7 <nil>
+}
+
+// Pictures and shared files of a message are fetched by their attachment.
+func ExampleClient_Download() {
+	channel := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "image/png")
+		fmt.Fprint(w, "a cat")
+	}))
+	defer channel.Close()
+	client, err := localClient()
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer client.Close()
+
+	ctx := context.Background()
+	for _, address := range []string{channel.URL + "/cat.png", "https://files.example/cat.png"} {
+		f, err := client.Download(ctx, activity.Attachment{ContentType: "image/png", ContentURL: address}, 1<<20)
+		fmt.Println(f.ContentType, len(f.Content), err)
+	}
+	// Output:
+	// image/png 5 <nil>
+	//  0 download attachment: service host not allowed: files.example:443
+}
+
+// localClient talks to this machine only, without a token.
+func localClient() (*connector.Client, error) {
+	cloud, err := connector.CloudNamed("public")
+	if err != nil {
+		return nil, err
+	}
+	hosts, err := connector.NewServiceHosts(cloud, nil, true)
+	if err != nil {
+		return nil, err
+	}
+	return connector.New(connector.Config{Hosts: hosts})
+}
+
 func ExampleServiceHosts_Allowed() {
 	cloud, _ := connector.CloudNamed("public")
 	hosts, _ := connector.NewServiceHosts(cloud, []string{"127.0.0.1:9000"}, false)

@@ -24,6 +24,8 @@ type GuardConfig struct {
 	AppID string
 	// Cloud names the issuer and where its keys are.
 	Cloud Cloud
+	// Callers come in with tokens of Entra instead of a channel's. The zero value: nobody.
+	Callers Callers
 	// Hosts are the service URLs that activities may name. Required.
 	Hosts *ServiceHosts
 	// Transport carries the fetches of metadata and keys. nil: an own one.
@@ -37,6 +39,7 @@ type GuardConfig struct {
 type Guard struct {
 	cfg    GuardConfig
 	keys   *keySet // nil in local mode
+	entra  *entra  // nil: no Callers
 	parser *jwt.Parser
 	own    *http.Transport // nil when the caller brought one
 }
@@ -51,8 +54,11 @@ func NewGuard(cfg GuardConfig) (*Guard, error) {
 		errs = append(errs, errors.New("local hosts go with an empty AppID, and only with that"))
 	}
 	g := &Guard{cfg: cfg}
-	if cfg.AppID != "" {
+	switch {
+	case cfg.AppID != "":
 		errs = append(errs, g.setUp())
+	case cfg.Callers.any():
+		errs = append(errs, errors.New("Callers without an AppID"))
 	}
 	if err := errors.Join(errs...); err != nil {
 		return nil, fmt.Errorf("guard config: %w", err)
@@ -75,7 +81,13 @@ func (g *Guard) setUp() error {
 		g.own = trustedTransport()
 		g.cfg.Transport = g.own
 	}
-	g.keys = newKeySet(noRedirects(g.cfg.Transport), metadata, g.cfg.Now)
+	client := noRedirects(g.cfg.Transport)
+	g.keys = newKeySet(client, metadata, g.cfg.Now)
+	if g.cfg.Callers.any() {
+		if g.entra, err = newEntra(g.cfg, client); err != nil {
+			return err
+		}
+	}
 	g.parser = jwt.NewParser(
 		jwt.WithValidMethods([]string{algorithm}),
 		jwt.WithStrictDecoding(),
@@ -91,6 +103,9 @@ func (g *Guard) Close() {
 		return
 	}
 	g.keys.flight.close()
+	if g.entra != nil {
+		g.entra.keys.flight.close()
+	}
 	if g.own != nil {
 		g.own.CloseIdleConnections()
 	}
@@ -126,11 +141,18 @@ func (g *Guard) Verify(ctx context.Context, header []string) (*Claims, error) {
 	if err := p.check(g.cfg.AppID, g.cfg.Now()); err != nil {
 		return nil, err
 	}
-	return &Claims{
-		identity: Identity{AppID: g.cfg.AppID, CallerID: g.cfg.Cloud.CallerID, ServiceURL: p.ServiceURL},
-		key:      key,
-		hosts:    g.cfg.Hosts,
-	}, nil
+	c := &Claims{identity: Identity{AppID: g.cfg.AppID}, key: key, hosts: g.cfg.Hosts}
+	if g.entra.issued(&p) {
+		c.caller, err = g.entra.caller(&p)
+		c.identity.CallerID = activity.CallerOf(c.caller)
+	} else {
+		err = p.checkChannel(g.cfg.AppID)
+		c.identity.CallerID, c.identity.ServiceURL = g.cfg.Cloud.CallerID, p.ServiceURL
+	}
+	if err != nil {
+		return nil, err
+	}
+	return c, nil
 }
 
 // verifySignature reads the token into p and returns the key that signed it.
@@ -158,7 +180,8 @@ func (g *Guard) verifySignature(ctx context.Context, token string, p *payload) (
 // issuer is looked at first: a stranger's token costs no fetch. What it looks at
 // is what the signature is then checked over.
 func (g *Guard) keyOf(ctx context.Context, t *jwt.Token, p *payload) (*signingKey, error) {
-	if p.Issuer != g.cfg.Cloud.Issuer {
+	keys := g.keysOf(p)
+	if keys == nil {
 		return nil, unauthorized("foreign issuer")
 	}
 	if _, critical := t.Header["crit"]; critical {
@@ -168,7 +191,23 @@ func (g *Guard) keyOf(ctx context.Context, t *jwt.Token, p *payload) (*signingKe
 	if !ok || id == "" {
 		return nil, unauthorized("token without a key id")
 	}
-	return g.keys.find(ctx, id)
+	key, err := keys.find(ctx, id)
+	if err == nil && !key.valid(g.cfg.Now()) {
+		return nil, unauthorized("the signing key's certificate is not valid")
+	}
+	return key, err
+}
+
+// keysOf returns the keys of the token's issuer, nil for a stranger.
+func (g *Guard) keysOf(p *payload) *keySet {
+	switch {
+	case p.Issuer == g.cfg.Cloud.Issuer:
+		return g.keys
+	case g.entra.issued(p):
+		return g.entra.keys
+	default:
+		return nil
+	}
 }
 
 // reasonOf puts the parser's refusal in constant words, since its text may

@@ -343,6 +343,8 @@ func TestNewGuardRefuses(t *testing.T) {
 	cloud := publicCloud(t)
 	plain := cloud
 	plain.MetadataURL = "http://login.botframework.com/meta"
+	login := cloud
+	login.LoginURL = "http://login.example"
 	tests := []struct {
 		name string
 		cfg  connector.GuardConfig
@@ -351,6 +353,9 @@ func TestNewGuardRefuses(t *testing.T) {
 		{"nothing", connector.GuardConfig{}, "no Hosts"},
 		{"app id with local hosts", connector.GuardConfig{AppID: appID, Cloud: cloud, Hosts: hosts(t, true)}, "local hosts"},
 		{"no app id with open hosts", connector.GuardConfig{Cloud: cloud, Hosts: hosts(t, false)}, "local hosts"},
+		{"callers of nobody", connector.GuardConfig{Hosts: hosts(t, true), Callers: connector.Callers{Tenant: tenantID, Emulator: true}}, "Callers without"},
+		{"callers of no tenant", connector.GuardConfig{AppID: appID, Cloud: cloud, Hosts: hosts(t, false), Callers: connector.Callers{Emulator: true}}, "tenant"},
+		{"callers with a plain login", connector.GuardConfig{AppID: appID, Cloud: login, Hosts: hosts(t, false), Callers: connector.Callers{Tenant: tenantID, Emulator: true}}, "login URL"},
 		{"no cloud", connector.GuardConfig{AppID: appID, Hosts: hosts(t, false)}, "issuer"},
 		{"plain http", connector.GuardConfig{AppID: appID, Cloud: plain, Hosts: hosts(t, false)}, "https"},
 	}

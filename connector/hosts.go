@@ -6,6 +6,7 @@ import (
 	"net"
 	"net/netip"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -18,6 +19,7 @@ var ErrHostNotAllowed = errors.New("service host not allowed")
 // [NewServiceHosts].
 type ServiceHosts struct {
 	suffixes []string
+	files    []string // of downloads only, without the token
 	listed   []listedHost
 	local    bool
 }
@@ -47,7 +49,7 @@ const (
 func NewServiceHosts(cloud Cloud, extra []string, local bool) (*ServiceHosts, error) {
 	h := &ServiceHosts{local: local}
 	if !local {
-		h.suffixes = cloud.ServiceHosts
+		h.suffixes, h.files = cloud.ServiceHosts, cloud.FileHosts
 	}
 	var errs []error
 	for _, entry := range extra {
@@ -112,32 +114,76 @@ func (h *ServiceHosts) base(rawURL string) (*url.URL, error) {
 	return u, nil
 }
 
-// reachOf finds how far a connection to host and port may go; false: nowhere.
-func (h *ServiceHosts) reachOf(host, port string) (reach, bool) {
-	loopback := isLoopback(host)
-	for _, l := range h.listed {
-		if !l.matches(host, port, loopback) {
-			continue
-		}
-		if loopback {
-			return reachLoopback, true
-		}
-		return reachListed, true
+// baseFor is base for what the caller named: a calling bot's hosts are those that the
+// operator listed, and no others. "" is a channel.
+func (h *ServiceHosts) baseFor(caller, rawURL string) (*url.URL, error) {
+	u, err := h.base(rawURL)
+	if err != nil || caller == "" || h.lists(u.Hostname(), effectivePort(u)) {
+		return u, err
 	}
-	if loopback {
-		return reachLoopback, h.local
-	}
-	return reachPublic, port == "443" && h.ofCloud(host)
+	return nil, fmt.Errorf("%w: %s is not listed, so no calling bot may name it", ErrHostNotAllowed, u.Host)
 }
 
-// ofCloud reports whether host is one of Microsoft's connector hosts.
-func (h *ServiceHosts) ofCloud(host string) bool {
-	for _, s := range h.suffixes {
-		if host == s || strings.HasSuffix(host, "."+s) {
+// lists reports whether the operator listed the host.
+func (h *ServiceHosts) lists(host, port string) bool {
+	loopback := isLoopback(host)
+	return slices.ContainsFunc(h.listed, func(l listedHost) bool { return l.matches(host, port, loopback) })
+}
+
+// reachOf finds how far a connection to host and port may go; false: nowhere.
+func (h *ServiceHosts) reachOf(host, port string) (reach, bool) {
+	listed := h.lists(host, port)
+	switch {
+	case isLoopback(host):
+		return reachLoopback, listed || h.local
+	case listed:
+		return reachListed, true
+	default:
+		return reachPublic, port == "443" && below(h.suffixes, host)
+	}
+}
+
+// fileReachOf is reachOf for downloads, which may also go to hosts of files.
+func (h *ServiceHosts) fileReachOf(host, port string) (reach, bool) {
+	if r, ok := h.reachOf(host, port); ok {
+		return r, true
+	}
+	return reachPublic, port == "443" && below(h.files, host)
+}
+
+// below reports whether host is one of the domains, or in one of them.
+func below(domains []string, host string) bool {
+	for _, d := range domains {
+		if host == d || strings.HasSuffix(host, "."+d) {
 			return true
 		}
 	}
 	return false
+}
+
+// file reads the address of a file, and reports whether it is on a host of the
+// connector, which may see the bot's token.
+func (h *ServiceHosts) file(address string) (u *url.URL, ofConnector bool, err error) {
+	if u, err = parseURL(address); err != nil {
+		return nil, false, fmt.Errorf("%w: %w", ErrHostNotAllowed, err)
+	}
+	host, port := u.Hostname(), effectivePort(u)
+	r, ok := h.fileReachOf(host, port)
+	switch {
+	case !ok:
+		return nil, false, fmt.Errorf("%w: %s", ErrHostNotAllowed, net.JoinHostPort(host, port))
+	case u.Scheme == "http" && r != reachLoopback:
+		return nil, false, fmt.Errorf("%w: plain http to %s", ErrHostNotAllowed, host)
+	}
+	_, ofConnector = h.reachOf(host, port)
+	return u, ofConnector, nil
+}
+
+// ofMicrosoft reports whether a service URL leads to Microsoft's connector, and was not
+// listed by the operator.
+func (h *ServiceHosts) ofMicrosoft(u *url.URL) bool {
+	r, ok := h.reachOf(u.Hostname(), effectivePort(u))
+	return ok && r == reachPublic
 }
 
 func (l listedHost) matches(host, port string, loopback bool) bool {
@@ -150,9 +196,22 @@ func (l listedHost) matches(host, port string, loopback bool) bool {
 	return port == l.port
 }
 
-// parseServiceURL reads a service URL and refuses every form that two parsers
-// could take for two different hosts.
+// parseServiceURL reads a service URL, without a slash at its end.
 func parseServiceURL(raw string) (*url.URL, error) {
+	u, err := parseURL(raw)
+	if err != nil {
+		return nil, err
+	}
+	if u.RawQuery != "" || u.ForceQuery || u.Fragment != "" {
+		return nil, errors.New("query or fragment in the URL")
+	}
+	u.Path, u.RawPath = strings.TrimSuffix(u.Path, "/"), strings.TrimSuffix(u.RawPath, "/")
+	return u, nil
+}
+
+// parseURL reads the URL of a stranger and refuses every form that two parsers could
+// take for two different hosts.
+func parseURL(raw string) (*url.URL, error) {
 	u, err := url.Parse(raw)
 	if err != nil || u.Opaque != "" || u.Host == "" {
 		return nil, errors.New("not an absolute URL")
@@ -162,8 +221,6 @@ func parseServiceURL(raw string) (*url.URL, error) {
 		return nil, errors.New("neither https nor http")
 	case u.User != nil:
 		return nil, errors.New("user in the URL")
-	case u.RawQuery != "" || u.ForceQuery || u.Fragment != "":
-		return nil, errors.New("query or fragment in the URL")
 	}
 	host, port := normalHost(u.Hostname()), u.Port()
 	if !plainHost(host) {
@@ -176,7 +233,6 @@ func parseServiceURL(raw string) (*url.URL, error) {
 	if port != "" {
 		u.Host += ":" + port
 	}
-	u.Path, u.RawPath = strings.TrimSuffix(u.Path, "/"), strings.TrimSuffix(u.RawPath, "/")
 	return u, nil
 }
 

@@ -19,6 +19,7 @@ func TestServiceHosts(t *testing.T) {
 		{"https://SMBA.TrafficManager.net/emea", true, true, false},
 		{"https://smba.trafficmanager.net./emea/", true, true, false},
 		{"https://smba.trafficmanager.net:443/emea/", true, true, false},
+		{"https://smba.onyx.prod.teams.trafficmanager.net/emea/", true, true, false},
 		{"https://webchat.botframework.com/", true, true, false},
 		{"https://botframework.com", true, true, false},
 		{"https://smba.infra.gcc.teams.microsoft.com/gcc", true, true, false},

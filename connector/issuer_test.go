@@ -21,6 +21,8 @@ import (
 
 const (
 	appID      = "0b0c0d0e-1111-2222-3333-444455556666"
+	tenantID   = "7a7b7c7d-1111-2222-3333-444455556666"
+	callerID   = "9c9d9e9f-1111-2222-3333-444455556666"
 	serviceURL = "https://smba.trafficmanager.net/emea/"
 )
 
@@ -64,14 +66,16 @@ func newIssuer(t testing.TB) *issuer {
 	t.Helper()
 	i := &issuer{keys: []map[string]any{jwk("k0", &key(0).PublicKey, "msteams", "webchat")}}
 	mux := http.NewServeMux()
-	mux.HandleFunc("GET /meta", func(w http.ResponseWriter, r *http.Request) {
+	metadata := func(w http.ResponseWriter, r *http.Request) {
 		i.metadataGets.Add(1)
 		if h := i.override(&i.metadata); h != nil {
 			h(w, r)
 			return
 		}
 		writeJSON(w, map[string]any{"issuer": "x", "jwks_uri": i.URL + "/keys"})
-	})
+	}
+	mux.HandleFunc("GET /meta", metadata)
+	mux.HandleFunc("GET /"+tenantID+"/v2.0/.well-known/openid-configuration", metadata)
 	mux.HandleFunc("GET /keys", func(w http.ResponseWriter, r *http.Request) {
 		i.keyGets.Add(1)
 		if h := i.override(&i.document); h != nil {
@@ -121,13 +125,18 @@ type door struct {
 
 func newDoor(t testing.TB) *door {
 	t.Helper()
+	return newDoorWith(t, func(*connector.GuardConfig) {})
+}
+
+func newDoorWith(t testing.TB, change func(*connector.GuardConfig)) *door {
+	t.Helper()
 	d := &door{issuer: newIssuer(t), clock: &clock{}}
 	cloud := publicCloud(t)
 	cloud.MetadataURL = d.issuer.URL + "/meta"
 	transport := http.DefaultTransport.(*http.Transport).Clone()
-	g, err := connector.NewGuard(connector.GuardConfig{
-		AppID: appID, Cloud: cloud, Hosts: hosts(t, false), Transport: transport, Now: d.clock.now,
-	})
+	cfg := connector.GuardConfig{AppID: appID, Cloud: cloud, Hosts: hosts(t, false), Transport: transport, Now: d.clock.now}
+	change(&cfg)
+	g, err := connector.NewGuard(cfg)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -3,6 +3,7 @@ package connector
 import (
 	"context"
 	"crypto/rsa"
+	"crypto/x509"
 	"encoding/base64"
 	"errors"
 	"fmt"
@@ -11,6 +12,7 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
+	"time"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -26,10 +28,18 @@ const (
 type signingKey struct {
 	public       *rsa.PublicKey
 	endorsements []string
+	certificate  *x509.Certificate // nil: none that can be read
 }
 
 func (k *signingKey) endorses(channel string) bool {
 	return channel != "" && slices.Contains(k.endorsements, channel)
+}
+
+// valid reports whether the key's certificate is, where it has one, with the skew of
+// tokens.
+func (k *signingKey) valid(now time.Time) bool {
+	const skew = clockSkew * time.Second
+	return k.certificate == nil || !now.Before(k.certificate.NotBefore.Add(-skew)) && !now.After(k.certificate.NotAfter.Add(skew))
 }
 
 // fetchKeys follows the metadata document to the issuer's keys. A set without a
@@ -106,13 +116,14 @@ func readKeys(body []byte) (map[string]*signingKey, error) {
 // readKey returns nil for a key that cannot verify RS256.
 func readKey(raw jsontext.Value) (id string, key *signingKey) {
 	var k struct {
-		Type         string   `json:"kty"`
-		ID           string   `json:"kid"`
-		Use          string   `json:"use"`
-		Algorithm    string   `json:"alg"`
-		Modulus      string   `json:"n"`
-		Exponent     string   `json:"e"`
-		Endorsements []string `json:"endorsements"`
+		Type         string         `json:"kty"`
+		ID           string         `json:"kid"`
+		Use          string         `json:"use"`
+		Algorithm    string         `json:"alg"`
+		Modulus      string         `json:"n"`
+		Exponent     string         `json:"e"`
+		Endorsements []string       `json:"endorsements"`
+		Certificates jsontext.Value `json:"x5c"`
 	}
 	if json.Unmarshal(raw, &k) != nil || k.Type != "RSA" || k.ID == "" {
 		return "", nil
@@ -128,7 +139,21 @@ func readKey(raw jsontext.Value) (id string, key *signingKey) {
 		return "", nil
 	}
 	public := &rsa.PublicKey{N: n, E: int(e.Int64())}
-	return k.ID, &signingKey{public: public, endorsements: k.Endorsements}
+	return k.ID, &signingKey{public: public, endorsements: k.Endorsements, certificate: firstCertificate(k.Certificates)}
+}
+
+// firstCertificate reads the key's own certificate of an x5c; nil when that cannot be
+// read: the key itself was fetched from whom we trust, so the certificate adds no trust.
+func firstCertificate(x5c jsontext.Value) *x509.Certificate {
+	var chain [][]byte // base64, as JSON has it
+	if json.Unmarshal(x5c, &chain) != nil || len(chain) == 0 {
+		return nil
+	}
+	cert, err := x509.ParseCertificate(chain[0])
+	if err != nil {
+		return nil
+	}
+	return cert
 }
 
 // bigEndian reads a number of a key; what is no number is 0.

@@ -23,8 +23,9 @@ const (
 
 // Send puts an activity at the end of the conversation of ref. The id is ""
 // when the connector tells none, as it does for typing and split messages. The
-// activity is not changed; what only a channel may say is left out of what goes
-// out.
+// activity is not changed; what goes out fits its channel ([activity.Activity.Fit]) and
+// leaves out what only that may say. One that is too large is not sent: the error wraps
+// [activity.ErrTooLarge].
 func (c *Client) Send(ctx context.Context, ref schema.ConversationReference, a *activity.Activity) (id string, err error) {
 	return c.post(ctx, ref, a, "activities")
 }
@@ -47,7 +48,12 @@ func (c *Client) post(ctx context.Context, ref schema.ConversationReference, a *
 	if err != nil {
 		return "", err
 	}
+	k.fleeting = a.Type == activity.Typing
+	k.cadence.double = a.Text != "" && len(a.Attachments) > 0
 	reply, err := c.do(ctx, k)
+	if errors.Is(err, errNotNow) && !errors.Is(err, ErrNoAnswer) {
+		return "", nil
+	}
 	return idOf(reply), err
 }
 
@@ -73,6 +79,13 @@ func (c *Client) Member(ctx context.Context, ref schema.ConversationReference, i
 	var member activity.Account
 	err := c.get(ctx, k, &member)
 	return member, err
+}
+
+// ActivityMembers returns who was there when the activity with the given id was sent.
+func (c *Client) ActivityMembers(ctx context.Context, ref schema.ConversationReference, id string) ([]activity.Account, error) {
+	var members []activity.Account
+	err := c.get(ctx, inConversation(http.MethodGet, ref, "activities", id, "members"), &members)
+	return members, err
 }
 
 // MemberPage is a part of a conversation's members.
@@ -149,7 +162,10 @@ func (c *Client) CreateConversation(ctx context.Context, serviceURL string, n Ne
 	if err != nil {
 		return Created{}, fmt.Errorf("%s: %w", op, err)
 	}
-	k := call{name: op, method: http.MethodPost, service: serviceURL, path: []string{"conversations"}, body: body, needBody: true}
+	k := call{
+		name: op, method: http.MethodPost, service: serviceURL, path: []string{"conversations"}, body: body,
+		cadence: cadence{thread: n.place(), tenant: n.TenantID},
+	}
 	created := Created{}
 	if err := c.get(ctx, k, &created); err != nil {
 		return Created{}, err
@@ -166,19 +182,33 @@ func (c *Client) CreateConversation(ctx context.Context, serviceURL string, n Ne
 	return created, nil
 }
 
+// place is the conversation that this one is created in or with: a channel, or a person.
+func (n NewConversation) place() string {
+	in := activity.Activity{ChannelData: n.ChannelData}
+	if channel := in.TeamsData().Channel.ID; channel != "" || len(n.Members) == 0 {
+		return channel
+	}
+	return n.Members[0].ID
+}
+
 func (n NewConversation) encode() ([]byte, error) {
 	wire := struct {
 		NewConversation
 		Activity jsontext.Value `json:"activity,omitzero"`
 	}{NewConversation: n}
 	if n.Activity != nil {
-		first, err := outbound(n.Activity)
+		first, err := outbound(n.reference(), n.Activity)
 		if err != nil {
 			return nil, err
 		}
 		wire.Activity = first
 	}
 	return json.Marshal(wire)
+}
+
+// reference is what is known of the conversation before there is one.
+func (n NewConversation) reference() schema.ConversationReference {
+	return schema.ConversationReference{Conversation: schema.ConversationAccount{IsGroup: n.IsGroup || len(n.Members) > 1}}
 }
 
 // get makes the call and reads its answer into v.
@@ -196,7 +226,15 @@ func (c *Client) get(ctx context.Context, k call, v any) error {
 
 func withActivity(method string, ref schema.ConversationReference, a *activity.Activity, path ...string) (call, error) {
 	k := inConversation(method, ref, path...)
-	body, err := outbound(a)
+	if targeted(a.Recipient) {
+		k.query = url.Values{"isTargetedActivity": {"true"}}
+		if method == http.MethodPut { // an update goes to whom the activity went, and must not say so
+			changed := *a
+			changed.Recipient = activity.Account{}
+			a = &changed
+		}
+	}
+	body, err := outbound(ref, a)
 	if err != nil {
 		return call{}, fmt.Errorf("%s: %w", k.op(), err)
 	}
@@ -212,6 +250,7 @@ func inConversation(method string, ref schema.ConversationReference, path ...str
 		method:  method,
 		service: ref.ServiceURL,
 		path:    append([]string{"conversations", ref.Conversation.ID}, path...),
+		cadence: cadence{thread: ref.Conversation.ID, tenant: ref.Conversation.TenantID, reads: method == http.MethodGet},
 	}
 }
 

@@ -1,35 +1,52 @@
 package connector
 
 import (
+	"cmp"
 	"fmt"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
+	"github.com/infracloudio/msbotbuilder-go/schema"
 
 	"github.com/planbot-go/planbot/activity"
 )
 
-// outbound writes an activity as a bot may send it: without what only the
-// channel may say (ids, times, service URL, caller, names; rules A2031, A2041,
-// A2063, A2071, A2083 and A2302 of the activity specification) and without
-// empty parts. The activity itself stays as it is.
-func outbound(a *activity.Activity) ([]byte, error) {
-	out := *a
-	out.ID, out.ServiceURL = "", ""
+// outbound writes an activity for the conversation of ref as a bot may send it: fit for
+// the channel, see [activity.Activity.Fit], and without what only the channel may say (ids,
+// times, service URL, caller, names; rules A2031, A2041, A2063, A2071, A2083 and A2302 of
+// the activity specification). One that no channel would take is an error. The activity
+// itself stays as it is.
+func outbound(ref schema.ConversationReference, a *activity.Activity) ([]byte, error) {
+	out := fit(ref, a)
+	out.ID, out.ServiceURL, out.CallerID = "", "", ""
 	out.From.Name = ""
 	out.Conversation.IsGroup = false
 	if out.Type != "suggestion" && !targeted(out.Recipient) {
 		out.Recipient = activity.Account{}
-	}
-	if s := out.SuggestedActions; s != nil && len(s.Actions) == 0 && len(s.Extra) == 0 {
-		out.SuggestedActions = nil
 	}
 	extra, err := withoutChannelFields(out.Extra)
 	if err != nil {
 		return nil, err
 	}
 	out.Extra = extra
-	return out.Encode()
+	raw, err := out.Encode()
+	if err != nil {
+		return nil, err
+	}
+	return raw, activity.CheckSize(raw)
+}
+
+// fit makes the activity one that the channel takes there. What it does not say of its
+// channel and conversation is what ref says.
+func fit(ref schema.ConversationReference, a *activity.Activity) *activity.Activity {
+	in := *a
+	in.ChannelID = cmp.Or(a.ChannelID, ref.ChannelID)
+	if a.Conversation.ID == "" {
+		in.Conversation.ConversationAccount = ref.Conversation
+	}
+	out := in.Fit()
+	out.ChannelID, out.Conversation = a.ChannelID, a.Conversation
+	return out
 }
 
 // targeted reports whether the recipient alone is to see the activity.
@@ -51,7 +68,7 @@ func withoutChannelFields(extra jsontext.Value) (jsontext.Value, error) {
 	if err := json.Unmarshal(extra, &members, jsontext.AllowInvalidUTF8(true)); err != nil {
 		return nil, fmt.Errorf("encode activity: extra fields: %w", err)
 	}
-	for _, name := range []string{"timestamp", "localTimestamp", "localTimezone", "rawTimestamp", "callerId"} {
+	for _, name := range []string{"timestamp", "localTimestamp", "localTimezone", "rawTimestamp"} {
 		delete(members, name)
 	}
 	if string(members["expiration"]) == zeroTime {

@@ -3,6 +3,7 @@ package connector
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"strconv"
 	"strings"
@@ -14,6 +15,10 @@ import (
 // maxRetryAfter is the longest wait that the connector may ask for within a
 // call; a longer one is the caller's to plan.
 const maxRetryAfter = time.Minute
+
+// errDone ends a call that succeeded with an answer that cannot be read: to make it
+// again would do it twice.
+var errDone = errors.New("it was done, but the answer cannot be read")
 
 type onRetry struct{}
 
@@ -55,6 +60,28 @@ func newAttempts(ctx context.Context, cfg Config) *attempts {
 	return &attempts{left: cfg.Tries, end: end, backoff: b, refreshed: cfg.Tokens == nil}
 }
 
+// repeat tries until that succeeds or [attempts] gives up.
+func repeat[T any](ctx context.Context, cfg Config, try func(end time.Time) (T, error)) (T, error) {
+	tries := newAttempts(ctx, cfg)
+	unsure := false
+	for {
+		reply, err := try(tries.end)
+		if err == nil {
+			return reply, nil
+		}
+		unanswered := errors.Is(err, ErrNoAnswer)
+		delay, again := tries.next(ctx, err)
+		if !again || sleep(ctx, delay) != nil {
+			if unsure && !unanswered {
+				err = fmt.Errorf("%w; to a try before that %w", err, ErrNoAnswer)
+			}
+			return reply, err
+		}
+		unsure = unsure || unanswered
+		retries(ctx)
+	}
+}
+
 // next returns how long to wait before the next try, or false when err is final.
 func (a *attempts) next(ctx context.Context, err error) (time.Duration, bool) {
 	if a.left--; a.left <= 0 || ctx.Err() != nil {
@@ -65,6 +92,9 @@ func (a *attempts) next(ctx context.Context, err error) (time.Duration, bool) {
 }
 
 func (a *attempts) judge(err error) (time.Duration, bool) {
+	if errors.Is(err, ErrHeldBack) || errors.Is(err, errNotNow) || errors.Is(err, errDone) {
+		return 0, false
+	}
 	var answer *Error
 	if errors.As(err, &answer) {
 		switch answer.Status {
@@ -83,7 +113,7 @@ func (a *attempts) judge(err error) (time.Duration, bool) {
 	if errors.As(err, &noToken) {
 		return max(a.backoff.NextBackOff(), noToken.pause), noToken.again()
 	}
-	if errors.Is(err, ErrHostNotAllowed) {
+	if errors.Is(err, ErrHostNotAllowed) || errors.Is(err, ErrTooLarge) {
 		return 0, false
 	}
 	first := !a.lost // no answer: the activity may or may not have arrived

@@ -21,21 +21,76 @@ const (
 	maxTokenPause   = 15 * time.Second
 )
 
-// grant is a token and how long it lives.
-type grant struct {
-	token string
-	life  time.Duration
-}
-
-// Tokens keeps the bot's token for one tenant and scope. The token is renewed
-// at least five minutes early, by one request however many callers there are; a
-// renewal that fails leaves the old token in use while it lives. After a failed
-// request the next one waits for up to 15 seconds, and until then callers get
+// Tokens keeps the bot's tokens: one for the channels, and one for each of the
+// [Callers]. Each is renewed at least five minutes early, by one request however many
+// want it; a renewal that fails leaves the old token in use while it lives. After a
+// failed request the next one waits for up to 15 seconds, and until then callers get
 // the same error at once. It may be used concurrently.
 type Tokens struct {
-	fetch  func(context.Context) (grant, error)
+	own       *kept
+	callers   map[string]*kept // by app id in lower case; never changes
+	transport *http.Transport  // nil when the caller brought one
+}
+
+func newTokens(own fetch) *Tokens {
+	return &Tokens{own: newKept(own), callers: make(map[string]*kept)}
+}
+
+// Close ends requests that are under way and waits for them.
+func (t *Tokens) Close() {
+	t.own.flight.close()
+	for _, k := range t.callers {
+		k.flight.close()
+	}
+	if t.transport != nil {
+		t.transport.CloseIdleConnections()
+	}
+}
+
+// Token returns a token that is good for at least half a minute, never an empty
+// one: the channels' or, in a context of [ForCaller], that caller's. Its error is a
+// [TokenError], ctx's, or wraps [ErrUnknownCaller].
+func (t *Tokens) Token(ctx context.Context) (string, error) {
+	k, err := t.of(ctx)
+	if err != nil {
+		return "", err
+	}
+	return k.get(ctx)
+}
+
+func (t *Tokens) of(ctx context.Context) (*kept, error) {
+	app := callerOf(ctx)
+	if app == "" {
+		return t.own, nil
+	}
+	if k := t.callers[app]; k != nil {
+		return k, nil
+	}
+	return nil, fmt.Errorf("get bot token: %w: %s", ErrUnknownCaller, app)
+}
+
+// Invalidate forgets a token that the connector refused, so that the next one
+// is a new one.
+func (t *Tokens) Invalidate(token string) {
+	t.own.invalidate(token)
+	for _, k := range t.callers {
+		k.invalidate(token)
+	}
+}
+
+// nextTry is how long the next request for the token that ctx asks for is away.
+func (t *Tokens) nextTry(ctx context.Context) time.Duration {
+	k, err := t.of(ctx)
+	if err != nil {
+		return 0
+	}
+	return k.nextTry()
+}
+
+// kept is one token.
+type kept struct {
+	fetch  fetch
 	flight *flight
-	own    *http.Transport // nil when the caller brought one
 
 	mu       sync.Mutex
 	token    string
@@ -46,26 +101,15 @@ type Tokens struct {
 	err      error
 }
 
-func newTokens(fetch func(context.Context) (grant, error)) *Tokens {
-	return &Tokens{fetch: fetch, flight: newFlight()}
-}
+func newKept(f fetch) *kept { return &kept{fetch: f, flight: newFlight()} }
 
-// Close ends a request that is under way and waits for it.
-func (t *Tokens) Close() {
-	t.flight.close()
-	if t.own != nil {
-		t.own.CloseIdleConnections()
-	}
-}
-
-// Token returns a token that is good for at least half a minute, never an empty
-// one. Its error is a [TokenError], or ctx's.
-func (t *Tokens) Token(ctx context.Context) (string, error) {
-	token, fresh := t.current()
+// get returns the token, and waits for it when there is none.
+func (k *kept) get(ctx context.Context) (string, error) {
+	token, fresh := k.current()
 	if fresh {
 		return token, nil
 	}
-	done := t.flight.join(t.due, t.renew)
+	done := k.flight.join(k.due, k.renew)
 	if token != "" {
 		return token, nil // renewed behind the caller's back
 	}
@@ -76,86 +120,84 @@ func (t *Tokens) Token(ctx context.Context) (string, error) {
 			return "", fmt.Errorf("get bot token: %w", ctx.Err())
 		}
 	}
-	if token, _ = t.current(); token != "" {
+	if token, _ = k.current(); token != "" {
 		return token, nil
 	}
-	return "", t.refusal()
+	return "", k.refusal()
 }
 
-// Invalidate forgets a token that the connector refused, so that the next one
-// is a new one.
-func (t *Tokens) Invalidate(token string) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.token == token {
-		t.token = ""
+func (k *kept) invalidate(token string) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.token == token {
+		k.token = ""
 	}
 }
 
 // current returns the token while it lives, and whether that is long enough.
-func (t *Tokens) current() (token string, fresh bool) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
+func (k *kept) current() (token string, fresh bool) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
 	now := time.Now()
-	if t.token == "" || !now.Before(t.endsAt) {
+	if k.token == "" || !now.Before(k.endsAt) {
 		return "", false
 	}
-	return t.token, now.Before(t.renewAt)
+	return k.token, now.Before(k.renewAt)
 }
 
-func (t *Tokens) due() bool {
-	t.mu.Lock()
-	defer t.mu.Unlock()
+func (k *kept) due() bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
 	now := time.Now()
-	return !now.Before(t.retryAt) && (t.token == "" || !now.Before(t.renewAt))
+	return !now.Before(k.retryAt) && (k.token == "" || !now.Before(k.renewAt))
 }
 
-func (t *Tokens) renew(ctx context.Context) {
+func (k *kept) renew(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, tokenTimeout)
 	defer cancel()
-	g, err := t.fetch(ctx)
+	g, err := k.fetch(ctx)
 	if err == nil && !sendable(g.token) {
 		err = &TokenError{Err: errors.New("the endpoint answered without a usable token")}
 	}
-	t.mu.Lock()
-	defer t.mu.Unlock()
+	k.mu.Lock()
+	defer k.mu.Unlock()
 	if err != nil {
-		t.fail(err)
+		k.fail(err)
 		return
 	}
 	now := time.Now()
-	t.token, t.failures, t.retryAt, t.err = g.token, 0, time.Time{}, nil
-	t.renewAt = now.Add(g.life - min(tokenMargin, g.life/2))
-	t.endsAt = now.Add(g.life - min(tokenSpare, g.life/2))
+	k.token, k.failures, k.retryAt, k.err = g.token, 0, time.Time{}, nil
+	k.renewAt = now.Add(g.life - min(tokenMargin, g.life/2))
+	k.endsAt = now.Add(g.life - min(tokenSpare, g.life/2))
 }
 
 // fail sets the time of the next request: twice as far each time, with jitter,
 // so that the replicas of a bot do not knock together.
-func (t *Tokens) fail(err error) {
+func (k *kept) fail(err error) {
 	pause := maxTokenPause
-	if t.failures < 5 {
-		pause = firstTokenPause << t.failures
+	if k.failures < 5 {
+		pause = firstTokenPause << k.failures
 	}
-	t.failures++
+	k.failures++
 	pause -= time.Duration(rand.Int64N(int64(pause) / 5))
-	t.retryAt = time.Now().Add(pause)
-	t.err = err
+	k.retryAt = time.Now().Add(pause)
+	k.err = err
 }
 
-func (t *Tokens) refusal() error {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.err == nil {
+func (k *kept) refusal() error {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.err == nil {
 		return &TokenError{Err: errors.New("tokens are closed")}
 	}
-	return t.err
+	return k.err
 }
 
 // nextTry is how long the next request for a token is away.
-func (t *Tokens) nextTry() time.Duration {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return time.Until(t.retryAt)
+func (k *kept) nextTry() time.Duration {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return time.Until(k.retryAt)
 }
 
 // sendable reports whether the token can stand in a header: not empty, visible

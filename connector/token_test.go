@@ -2,19 +2,12 @@ package connector_test
 
 import (
 	"context"
-	"crypto/rand"
-	"crypto/x509"
-	"crypto/x509/pkix"
-	"encoding/pem"
 	"errors"
 	"fmt"
 	"io"
-	"math/big"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
-	"os"
-	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -333,126 +326,4 @@ func TestRefusedTokenIsFetchedAnew(t *testing.T) {
 			t.Errorf("tokens (-want +got):\n%s", diff)
 		}
 	})
-}
-
-func TestNewTokensRefuses(t *testing.T) {
-	t.Parallel()
-	cloud := publicCloud(t)
-	open := cloud
-	open.LoginURL = "http://login.example"
-	tests := []struct {
-		name  string
-		cloud connector.Cloud
-		id    connector.Credentials
-		want  string
-	}{
-		{"no app id", cloud, connector.Credentials{Password: secret}, "AppID"},
-		{"nothing to prove it", cloud, connector.Credentials{AppID: appID}, "no password"},
-		{"two proofs", cloud, connector.Credentials{AppID: appID, Password: secret, ManagedIdentity: true}, "more than one"},
-		{"plain http", open, connector.Credentials{AppID: appID, Password: secret}, "https"},
-		{"tenant with a path", cloud, connector.Credentials{AppID: appID, Password: secret, Tenant: "a/../b"}, "tenant"},
-		{"tenant of dots", cloud, connector.Credentials{AppID: appID, Password: secret, Tenant: ".."}, "tenant"},
-		{"no certificate", cloud, connector.Credentials{AppID: appID, Certificate: []byte(secret)}, "certificate"},
-	}
-	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			t.Parallel()
-			_, err := connector.NewTokens(tt.cloud, tt.id, nil)
-			if err == nil || !strings.Contains(err.Error(), tt.want) || strings.Contains(err.Error(), secret) {
-				t.Errorf("err = %v, want %q in it", err, tt.want)
-			}
-		})
-	}
-}
-
-func TestCredentialsDoNotPrintTheirSecret(t *testing.T) {
-	t.Parallel()
-	id := connector.Credentials{AppID: appID, Password: secret}
-	for _, format := range []string{"%v", "%+v", "%#v", "%s"} {
-		if s := fmt.Sprintf(format, id); strings.Contains(s, secret) {
-			t.Errorf("%s prints %s", format, s)
-		}
-	}
-}
-
-// TestAzureCredentials goes through azidentity to stand-ins of its endpoints.
-func TestAzureCredentials(t *testing.T) {
-	t.Parallel()
-	file := filepath.Join(t.TempDir(), "token")
-	if err := os.WriteFile(file, []byte("a.b.c"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	identity := rand.Text() // azidentity keeps tokens of managed identities for the whole process
-	tests := []struct {
-		name string
-		id   connector.Credentials
-		want string // in the request
-	}{
-		{"managed identity", connector.Credentials{AppID: identity, ManagedIdentity: true}, "client_id=" + identity},
-		{"certificate", connector.Credentials{AppID: appID, Tenant: "contoso.example", Certificate: certificate(t)}, "client_assertion="},
-		{"workload identity", connector.Credentials{AppID: appID, Tenant: "contoso.example", FederatedTokenFile: file}, "client_assertion=a.b.c"},
-	}
-	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			t.Parallel()
-			asked := ""
-			var mu sync.Mutex
-			tokens, err := connector.NewTokens(publicCloud(t), tt.id, roundTripper(func(r *http.Request) (*http.Response, error) {
-				mu.Lock()
-				defer mu.Unlock()
-				asked += recorded(t, r)
-				w := httptest.NewRecorder()
-				if strings.HasSuffix(r.URL.Path, "openid-configuration") {
-					base := "https://" + r.URL.Host + "/contoso.example/"
-					writeJSON(w, map[string]any{"issuer": base, "token_endpoint": base + "oauth2/v2.0/token", "authorization_endpoint": base + "authorize"})
-				} else {
-					writeJSON(w, map[string]any{"access_token": "azure-token", "token_type": "Bearer", "expires_in": 3600, "resource": "r"})
-				}
-				res := w.Result()
-				res.Request = r
-				return res, nil
-			}))
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer tokens.Close()
-			wantToken(t, tokens, "azure-token")
-			mu.Lock()
-			defer mu.Unlock()
-			if !strings.Contains(asked, tt.want) || !strings.Contains(asked, "api.botframework.com") {
-				t.Errorf("asked %s\nwant %q in it", asked, tt.want)
-			}
-		})
-	}
-}
-
-func recorded(t *testing.T, r *http.Request) string {
-	t.Helper()
-	var body []byte
-	if r.Body != nil {
-		var err error
-		if body, err = io.ReadAll(r.Body); err != nil {
-			t.Error(err)
-		}
-	}
-	return r.Method + " " + r.URL.String() + " " + string(body) + "\n"
-}
-
-func certificate(t *testing.T) []byte {
-	t.Helper()
-	k := key(1)
-	template := &x509.Certificate{
-		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "bot"},
-		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
-	}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, &k.PublicKey, k)
-	if err != nil {
-		t.Fatal(err)
-	}
-	pkcs8, err := x509.MarshalPKCS8PrivateKey(k)
-	if err != nil {
-		t.Fatal(err)
-	}
-	out := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
-	return append(out, pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: pkcs8})...)
 }

@@ -49,14 +49,14 @@ func noRedirects(rt http.RoundTripper) *http.Client {
 	}
 }
 
-// guardedTransport connects only to what hosts allows, and looks at the address
+// guardedTransport connects only to what allowed says, and looks at the address
 // a name resolved to when it is dialled: a name that was public when it was
 // checked cannot lead inside afterwards.
-func guardedTransport(hosts *ServiceHosts) *http.Transport {
-	d := &guardedDialer{hosts: hosts}
+func guardedTransport(allowed func(host, port string) (reach, bool)) *http.Transport {
+	d := &guardedDialer{allowed: allowed}
 	t := newTransport(d.dial)
 	t.Proxy = d.proxy
-	t.DisableCompression = true // answers are short, and most are an id
+	t.DisableCompression = true // answers are short, most are an id; and no file grows when it is read
 	// Who finds all connections in use waits for one. Without a limit, replies that
 	// come in a burst open more of them than are kept, and close them again.
 	t.MaxConnsPerHost = maxIdlePerHost
@@ -66,7 +66,7 @@ func guardedTransport(hosts *ServiceHosts) *http.Transport {
 // guardedDialer opens the connections of a client. The operator's proxy is
 // trusted with the choice of address, as it resolves the names itself.
 type guardedDialer struct {
-	hosts   *ServiceHosts
+	allowed func(host, port string) (reach, bool)
 	proxies sync.Map // host:port of proxies that the environment named
 }
 
@@ -96,7 +96,7 @@ func (d *guardedDialer) dial(ctx context.Context, network, addr string) (net.Con
 	if err != nil {
 		return nil, err
 	}
-	r, ok := d.hosts.reachOf(host, port)
+	r, ok := d.allowed(host, port)
 	if !ok {
 		return nil, fmt.Errorf("%w: %s", ErrHostNotAllowed, addr)
 	}

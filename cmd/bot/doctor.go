@@ -9,6 +9,7 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"github.com/planbot-go/planbot/connector"
 	"github.com/planbot-go/planbot/internal/doctor"
 	"github.com/planbot-go/planbot/models"
 	"github.com/planbot-go/planbot/prompts"
@@ -31,7 +32,7 @@ func (d doctorCmd) Run(ctx context.Context, s *settings, std *streams) error {
 		}
 		probes = append(probes, more...)
 	}
-	checks := doctor.Run(ctx, doctor.Config{Probes: probes, Secrets: []string{s.AppPassword, s.OpenAIKey, s.AzureKey, s.FallbackKey, s.OTelHeaders}})
+	checks := doctor.Run(ctx, doctor.Config{Probes: probes, Secrets: []string{s.AppPassword, s.CertPassword, s.OpenAIKey, s.AzureKey, s.FallbackKey, s.OTelHeaders}})
 	var err error
 	if d.JSON {
 		err = doctor.PrintJSON(std.out, checks)
@@ -53,7 +54,7 @@ func (a *app) probes(ctx context.Context) ([]doctor.Probe, error) {
 		return nil, err
 	}
 	c := a.config
-	identity, metadata, err := a.identity()
+	identity, cloud, err := a.identity()
 	if err != nil {
 		return nil, err
 	}
@@ -62,11 +63,11 @@ func (a *app) probes(ctx context.Context) ([]doctor.Probe, error) {
 		return nil, err
 	}
 	_, offline := model.(models.Offline)
-	return []doctor.Probe{
+	probes := []doctor.Probe{
 		doctor.Address(c.addr),
 		doctor.Identity(identity),
-		doctor.OpenID(metadata, nil),
-		doctor.Clock(metadata, nil, time.Now),
+		doctor.OpenID(cloud.MetadataURL, nil),
+		doctor.Clock(cloud.MetadataURL, nil, time.Now),
 		doctor.Redis(doctor.RedisSettings{
 			Embedded: a.store.Embedded(), Shared: c.AppID != "", Name: a.store.String(), Ping: a.store.Ping, Info: a.store.Info,
 			Snapshots: func(ctx context.Context) (string, error) { return a.store.Setting(ctx, "save") },
@@ -79,27 +80,32 @@ func (a *app) probes(ctx context.Context) ([]doctor.Probe, error) {
 			}
 			return library.Names(), nil
 		}),
-	}, nil
+	}
+	if c.callers.Emulator || len(c.callers.Bots) > 0 {
+		probes = append(probes, doctor.Callers(cloud.EntraMetadataURL(c.callers.Tenant), nil))
+	}
+	return probes, nil
 }
 
-// identity is who the bot is, and where the keys of its callers are found, "" in
-// local mode.
-func (a *app) identity() (identity doctor.IdentitySettings, metadata string, err error) {
+// identity is who the bot is, and the cloud that it is of; none in local mode.
+func (a *app) identity() (identity doctor.IdentitySettings, cloud connector.Cloud, err error) {
 	c := a.config
 	identity = doctor.IdentitySettings{AppID: c.AppID, Type: c.appType, Tenant: c.AppTenant, NoAuth: c.noAuth}
-	cloud, err := a.cloud()
-	if err != nil || c.AppID == "" {
-		return identity, "", err
+	if c.AppID == "" {
+		return identity, cloud, nil
+	}
+	if cloud, err = a.cloud(); err != nil {
+		return identity, cloud, err
 	}
 	tokens, err := a.tokens(cloud)
 	if err != nil {
-		return identity, "", err
+		return identity, cloud, err
 	}
 	identity.Token = func(ctx context.Context) error {
 		_, err := tokens.Token(ctx)
 		return err
 	}
-	return identity, cloud.MetadataURL, nil
+	return identity, cloud, nil
 }
 
 // tryModel asks for one word.

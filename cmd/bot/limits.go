@@ -21,11 +21,14 @@ type limits struct {
 	steps, same     int
 	turns           int // at work at once
 	waiting, each   int // turns in the inbox, in all and of one conversation
+	connections     int
+	requests        int // being answered at once
 	budget          actions.Budget
 	price           models.Price
 	approval        []string // names of actions, as they are registered
 	approvers       []string
 	approvalTimeout time.Duration
+	access          bot.Access
 }
 
 func (c *config) checkLimits(f *faults) {
@@ -35,6 +38,8 @@ func (c *config) checkLimits(f *faults) {
 	l.turns = count(f, "BOT_MAX_TURNS", c.MaxTurns, 1)
 	l.waiting = count(f, "BOT_MAX_WAITING", c.MaxWaiting, 1)
 	l.each = count(f, "BOT_MAX_WAITING_PER_CONVERSATION", c.MaxWaitingEach, 1)
+	l.connections = count(f, "BOT_MAX_CONNECTIONS", c.MaxConnections, 1)
+	l.requests = count(f, "BOT_MAX_REQUESTS", c.MaxRequests, 1)
 	l.budget.Tokens = count(f, "BOT_MAX_TURN_TOKENS", c.MaxTurnTokens, 1)
 	l.budget.Cost = amounts(f, "BOT_MAX_TURN_COST", c.MaxTurnCost, 1)[0]
 	price := amounts(f, "BOT_MODEL_PRICE", c.ModelPrice, 2, 3)
@@ -44,6 +49,11 @@ func (c *config) checkLimits(f *faults) {
 	}
 	if l.budget.Cost > 0 && c.ModelPrice == "" {
 		f.add("BOT_MAX_TURN_COST", "needs BOT_MODEL_PRICE to know what a turn costs")
+	}
+	l.access = bot.Access{
+		Tenants:  allowed(f, "BOT_ALLOWED_TENANTS", c.AllowedTenants),
+		Users:    allowed(f, "BOT_ALLOWED_USERS", c.AllowedUsers),
+		Channels: allowed(f, "BOT_ALLOWED_CHANNELS", c.AllowedChannels),
 	}
 	l.approvers = list(c.Approvers)
 	l.approvalTimeout = duration(f, "BOT_APPROVAL_TIMEOUT", c.ApprovalTimeout, 24*time.Hour)
@@ -86,6 +96,15 @@ func amounts(f *faults, variable, value string, sizes ...int) []float64 {
 	return all
 }
 
+// allowed is list for what would let in everybody if it were empty.
+func allowed(f *faults, variable, value string) []string {
+	all := list(value)
+	if value != "" && len(all) == 0 {
+		f.add(variable, "%q names nobody", value)
+	}
+	return all
+}
+
 // list reads what is separated by commas.
 func list(value string) []string {
 	var all []string
@@ -114,6 +133,8 @@ func (l *limits) needApproval(names []string, registry *actions.Registry) (fault
 func (l *limits) apply(cfg *bot.Config) {
 	cfg.MaxSteps, cfg.MaxSameCalls, cfg.Budget = l.steps, l.same, l.budget
 	cfg.MaxTurns, cfg.MaxWaiting, cfg.MaxWaitingPerConversation = l.turns, l.waiting, l.each
+	cfg.Access = l.access
+	cfg.MaxConnections, cfg.MaxRequests = l.connections, l.requests
 	cfg.Approvers, cfg.ApprovalTimeout = l.approvers, l.approvalTimeout
 	cfg.Policy = func(ctx context.Context, turn *actions.Turn, call actions.Call) (actions.Approval, error) {
 		if slices.Contains(l.approval, call.Action.Name) {

@@ -2,7 +2,6 @@ package main
 
 import (
 	"io"
-	stdlog "log"
 	"os"
 	"strings"
 	"time"
@@ -44,9 +43,4 @@ func isTerminal(w io.Writer) bool {
 	}
 	f, ok := w.(*os.File)
 	return ok && term.IsTerminal(int(f.Fd()))
-}
-
-// errorLog gives what net/http reports to the log, so that it is JSON too.
-func errorLog(log zerolog.Logger) *stdlog.Logger {
-	return stdlog.New(log.With().Str(zerolog.LevelFieldName, "warn").Str("of", "net/http").Logger(), "", 0)
 }

@@ -57,11 +57,7 @@ func (a *app) showMetrics(ctx context.Context) (stop func(), err error) {
 	}
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", promhttp.HandlerFor(a.metrics, promhttp.HandlerOpts{Registry: a.metrics}))
-	server := &http.Server{
-		Handler: mux, ErrorLog: errorLog(a.log),
-		ReadHeaderTimeout: headerTimeout, ReadTimeout: readTimeout, WriteTimeout: readTimeout, IdleTimeout: idleTimeout,
-		MaxHeaderBytes: maxHeaderBytes,
-	}
+	server := a.bot.NewServer(mux)
 	done := make(chan struct{})
 	go func() {
 		defer close(done)

@@ -80,12 +80,36 @@ func (c *config) askConnector(f *faults) {
 		id.Tenant = c.AppTenant
 		f.ask("MICROSOFT_APP_TENANT_ID", tokensFault(good, id))
 	}
+	c.askProof(f, good)
+	c.askCallers(f, good)
 	if _, err := connector.NewServiceHosts(good, c.hosts, false); err != nil {
 		f.addLines("BOT_ALLOWED_SERVICE_HOSTS", err) // each entry is one of its own
 	}
 	if c.MetadataURL != "" {
 		good.MetadataURL = c.MetadataURL
 		f.ask("BOT_OPENID_METADATA_URL", guardFault(good))
+	}
+}
+
+// askProof reads the files that prove who the bot is.
+func (c *config) askProof(f *faults, cloud connector.Cloud) {
+	if c.AppCertificate != "" {
+		f.ask("MICROSOFT_APP_CERTIFICATE_FILE", tokensFault(cloud, connector.Credentials{AppID: "app", CertificateFile: c.AppCertificate, CertificatePassword: c.CertPassword}))
+	}
+	if c.FederatedFile != "" {
+		f.ask("MICROSOFT_APP_FEDERATED_TOKEN_FILE", tokensFault(cloud, connector.Credentials{AppID: "app", FederatedTokenFile: c.FederatedFile}))
+	}
+}
+
+func (c *config) askCallers(f *faults, cloud connector.Cloud) {
+	id := connector.Credentials{AppID: cmp.Or(c.AppID, "app"), Password: "secret"}
+	if id.Callers.Bots = c.callers.Bots; len(id.Callers.Bots) > 0 {
+		id.Callers.Tenant = "00000000-0000-0000-0000-000000000000"
+		f.ask("BOT_ALLOWED_CALLERS", tokensFault(cloud, id))
+	}
+	if c.AppTenant != "" && (c.callers.Emulator || len(c.callers.Bots) > 0) {
+		id.Callers = connector.Callers{Tenant: c.AppTenant, Emulator: true}
+		f.ask("MICROSOFT_APP_TENANT_ID", tokensFault(cloud, id))
 	}
 }
 

@@ -13,13 +13,8 @@ import (
 	"github.com/rs/zerolog"
 )
 
-// Limits on what a client may hold on to.
 const (
-	headerTimeout  = 10 * time.Second
-	readTimeout    = 20 * time.Second
-	idleTimeout    = 2 * time.Minute
-	maxHeaderBytes = 32 << 10
-	readyTimeout   = 2 * time.Second
+	readyTimeout = 2 * time.Second
 	// closeTimeout is how long connections may take to end once no turn runs,
 	// if BOT_DRAIN_TIMEOUT leaves as much.
 	closeTimeout   = 2 * time.Second
@@ -68,15 +63,8 @@ func listen(ctx context.Context, addr, setting string) (net.Listener, error) {
 // serve answers requests until ctx ends, and then drains: new activities are
 // refused, the turns at work end, connections close.
 func (a *app) serve(ctx context.Context, listener net.Listener) error {
-	server := &http.Server{
-		Handler:           a.handler(),
-		ReadHeaderTimeout: headerTimeout,
-		ReadTimeout:       readTimeout,
-		IdleTimeout:       idleTimeout,
-		MaxHeaderBytes:    maxHeaderBytes,
-		ErrorLog:          errorLog(a.log),
-		BaseContext:       func(net.Listener) context.Context { return a.log.WithContext(context.WithoutCancel(ctx)) },
-	}
+	server := a.bot.NewServer(a.handler())
+	server.BaseContext = func(net.Listener) context.Context { return a.log.WithContext(context.WithoutCancel(ctx)) }
 	a.bot.Start()
 	failed := make(chan error, 1)
 	go func() { failed <- server.Serve(listener) }()

@@ -12,6 +12,7 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"github.com/planbot-go/planbot/connector"
 	"github.com/planbot-go/planbot/models"
 	"github.com/planbot-go/planbot/planner"
 )
@@ -24,12 +25,18 @@ type settings struct {
 	NoAuth          string `name:"bot-dangerously-no-auth" env:"BOT_DANGEROUSLY_NO_AUTH" help:"true: no app id on a non-loopback address, for closed networks"`
 	AppID           string `name:"microsoft-app-id" env:"MICROSOFT_APP_ID,MicrosoftAppId" help:"app id of the bot; none: local mode"`
 	AppPassword     string `name:"microsoft-app-password" env:"MICROSOFT_APP_PASSWORD,MicrosoftAppPassword" help:"client secret of the bot"`
+	AppCertificate  string `name:"microsoft-app-certificate-file" env:"MICROSOFT_APP_CERTIFICATE_FILE" help:"certificate with its key instead of a client secret"`
+	CertPassword    string `name:"microsoft-app-certificate-password" env:"MICROSOFT_APP_CERTIFICATE_PASSWORD" help:"password of that file, if it is PKCS#12"`
+	FederatedFile   string `name:"microsoft-app-federated-token-file" env:"MICROSOFT_APP_FEDERATED_TOKEN_FILE" help:"token of a workload identity instead of a client secret"`
+	FederatedID     string `name:"microsoft-app-federated-client-id" env:"MICROSOFT_APP_FEDERATED_CLIENT_ID" help:"managed identity that the app trusts, instead of a client secret"`
 	AppTenant       string `name:"microsoft-app-tenant-id" env:"MICROSOFT_APP_TENANT_ID,MicrosoftAppTenantId" help:"tenant of the bot"`
 	AppType         string `name:"microsoft-app-type" env:"MICROSOFT_APP_TYPE,MicrosoftAppType" help:"SingleTenant, MultiTenant or UserAssignedMSI"`
 	Cloud           string `name:"bot-cloud" env:"BOT_CLOUD" help:"public, gcch, dod or china (public)"`
 	MetadataURL     string `name:"bot-openid-metadata-url" env:"BOT_OPENID_METADATA_URL" help:"where the keys of channel tokens are found"`
 	LoginURL        string `name:"bot-login-url" env:"BOT_LOGIN_URL" help:"where the bot's own tokens come from"`
 	AllowedHosts    string `name:"bot-allowed-service-hosts" env:"BOT_ALLOWED_SERVICE_HOSTS" help:"more hosts (host or host:port, comma separated) that replies may go to"`
+	AllowEmulator   string `name:"bot-allow-emulator" env:"BOT_ALLOW_EMULATOR" help:"true: let in the Emulator and the Playground with tokens of the bot's own app"`
+	AllowedCallers  string `name:"bot-allowed-callers" env:"BOT_ALLOWED_CALLERS" help:"app ids of the bots that may call this one as a skill, comma separated"`
 	RedisURL        string `name:"redis-url" env:"REDIS_URL" help:"where state lives; none: embedded"`
 	OpenAIKey       string `name:"openai-api-key" env:"OPENAI_API_KEY" help:"key of OpenAI or a compatible server"`
 	OpenAIBaseURL   string `name:"openai-base-url" env:"OPENAI_BASE_URL" help:"address of a compatible server"`
@@ -54,10 +61,14 @@ type settings struct {
 	MaxTurnTokens   string `name:"bot-max-turn-tokens" env:"BOT_MAX_TURN_TOKENS" help:"tokens after which a turn asks the model no more; none: no limit"`
 	MaxTurnCost     string `name:"bot-max-turn-cost" env:"BOT_MAX_TURN_COST" help:"money after which a turn asks the model no more; none: no limit"`
 	ModelPrice      string `name:"bot-model-price" env:"BOT_MODEL_PRICE" help:"price of a million tokens: prompt,completion or prompt,cached,completion"`
+	Feedback        string `name:"bot-feedback" env:"BOT_FEEDBACK" help:"true: ask in Teams what people think of replies (false)"`
 	FilteredText    string `name:"bot-filtered-text" env:"BOT_FILTERED_TEXT" help:"what is said when a content filter stopped a turn"`
 	ApprovalActions string `name:"bot-approval-actions" env:"BOT_APPROVAL_ACTIONS" help:"actions of which a person has to approve each call, comma separated"`
 	Approvers       string `name:"bot-approvers" env:"BOT_APPROVERS" help:"who may approve, by id or aadObjectId, comma separated; none: who asked"`
 	ApprovalTimeout string `name:"bot-approval-timeout" env:"BOT_APPROVAL_TIMEOUT" help:"how long an approval may take (24h)"`
+	AllowedTenants  string `name:"bot-allowed-tenants" env:"BOT_ALLOWED_TENANTS" help:"tenants whose people may talk to the bot, comma separated; none: all"`
+	AllowedUsers    string `name:"bot-allowed-users" env:"BOT_ALLOWED_USERS" help:"people who may talk to the bot, by aadObjectId, comma separated; none: all"`
+	AllowedChannels string `name:"bot-allowed-channels" env:"BOT_ALLOWED_CHANNELS" help:"channels over which they may, such as msteams, comma separated; none: all"`
 	MetricsAddr     string `name:"bot-metrics-addr" env:"BOT_METRICS_ADDR" help:"host:port of GET /metrics for Prometheus; none: no metrics"`
 	OTelDisabled    string `name:"otel-sdk-disabled" env:"OTEL_SDK_DISABLED" help:"true: no traces, whatever else is set"`
 	OTelExporter    string `name:"otel-traces-exporter" env:"OTEL_TRACES_EXPORTER" help:"otlp or none (otlp with an endpoint, else none)"`
@@ -75,6 +86,8 @@ type settings struct {
 	MaxTurns        string `name:"bot-max-turns" env:"BOT_MAX_TURNS" help:"turns that this process works on at once (1024)"`
 	MaxWaiting      string `name:"bot-max-waiting" env:"BOT_MAX_WAITING" help:"messages that may wait in the inbox before the channel is told to come back (10000)"`
 	MaxWaitingEach  string `name:"bot-max-waiting-per-conversation" env:"BOT_MAX_WAITING_PER_CONVERSATION" help:"of one conversation (256)"`
+	MaxConnections  string `name:"bot-max-connections" env:"BOT_MAX_CONNECTIONS" help:"connections of clients, beyond which those that say nothing are closed (10000)"`
+	MaxRequests     string `name:"bot-max-requests" env:"BOT_MAX_REQUESTS" help:"requests that are answered at once, beyond which the channel is told to come back (4096)"`
 	TurnTimeout     string `name:"bot-turn-timeout" env:"BOT_TURN_TIMEOUT" help:"how long one turn may take (5m)"`
 	DrainTimeout    string `name:"bot-drain-timeout" env:"BOT_DRAIN_TIMEOUT" help:"how long ending may take after SIGTERM, running turns included (20s)"`
 	LogLevel        string `name:"bot-log-level" env:"BOT_LOG_LEVEL" help:"trace, debug, info, warn, error or disabled (info)"`
@@ -87,8 +100,10 @@ type config struct {
 	addr         string
 	noAuth       bool
 	reload       bool // prompts
+	feedback     bool
 	appType      string
 	hosts        []string
+	callers      connector.Callers
 	fallbacks    []string // names of models, in order
 	retries      int      // as models.RetryConfig has it
 	maxWait      time.Duration
@@ -124,6 +139,7 @@ func (s settings) check() (config, error) {
 	var faults faults
 	c.checkAddress(&faults)
 	c.checkIdentity(&faults)
+	c.checkCallers(&faults)
 	c.checkOverrides(&faults)
 	c.checkModel(&faults)
 	c.checkFallback(&faults)
@@ -193,6 +209,7 @@ func (c *config) checkRest(f *faults) {
 	if c.reload = truth(f, "BOT_PROMPTS_RELOAD", c.PromptsReload); c.reload && c.PromptsDir == "" {
 		f.add("BOT_PROMPTS_RELOAD", "needs BOT_PROMPTS_DIR: the embedded prompts do not change")
 	}
+	c.feedback = truth(f, "BOT_FEEDBACK", c.Feedback)
 	c.turnTimeout = duration(f, "BOT_TURN_TIMEOUT", c.TurnTimeout, 5*time.Minute)
 	c.drainTimeout = duration(f, "BOT_DRAIN_TIMEOUT", c.DrainTimeout, 20*time.Second)
 	level, err := zerolog.ParseLevel(cmp.Or(strings.ToLower(c.LogLevel), "info"))

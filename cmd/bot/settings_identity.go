@@ -2,12 +2,15 @@ package main
 
 import (
 	"cmp"
+	"fmt"
 	"net"
 	"net/netip"
 	"net/url"
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/planbot-go/planbot/connector"
 )
 
 func (c *config) checkAddress(f *faults) {
@@ -94,11 +97,8 @@ func (c *config) checkIdentity(f *faults) {
 		f.add("MICROSOFT_APP_TYPE", "%q is none of %s", c.AppType, strings.Join(types, ", "))
 	}
 	if c.AppID == "" {
-		for _, set := range []struct{ name, value string }{
-			{"MICROSOFT_APP_PASSWORD", c.AppPassword},
-			{"MICROSOFT_APP_TENANT_ID", c.AppTenant},
-			{"MICROSOFT_APP_TYPE", c.AppType},
-		} {
+		for _, set := range append(c.proofs(), setting{"MICROSOFT_APP_CERTIFICATE_PASSWORD", c.CertPassword},
+			setting{"MICROSOFT_APP_TENANT_ID", c.AppTenant}, setting{"MICROSOFT_APP_TYPE", c.AppType}) {
 			if set.value != "" {
 				f.add(set.name, "is set, but MICROSOFT_APP_ID is not")
 			}
@@ -118,9 +118,87 @@ func (c *config) checkIdentity(f *faults) {
 	if c.appType == singleTenant && c.AppTenant == "" {
 		f.add("MICROSOFT_APP_TENANT_ID", "is needed for %s", singleTenant)
 	}
-	if c.appType != managedIdentity && c.AppPassword == "" {
-		f.add("MICROSOFT_APP_PASSWORD", "is needed for %s", c.appType)
+	c.checkProof(f)
+}
+
+// setting is one by its variable's name.
+type setting struct{ name, value string }
+
+// proofs are the settings that prove who the bot is, of which one is needed.
+func (c *config) proofs() []setting {
+	return []setting{
+		{"MICROSOFT_APP_PASSWORD", c.AppPassword},
+		{"MICROSOFT_APP_CERTIFICATE_FILE", c.AppCertificate},
+		{"MICROSOFT_APP_FEDERATED_TOKEN_FILE", c.FederatedFile},
+		{"MICROSOFT_APP_FEDERATED_CLIENT_ID", c.FederatedID},
 	}
+}
+
+func (c *config) checkProof(f *faults) {
+	if c.CertPassword != "" && c.AppCertificate == "" {
+		f.add("MICROSOFT_APP_CERTIFICATE_PASSWORD", "is set, but MICROSOFT_APP_CERTIFICATE_FILE is not")
+	}
+	proofs := slices.DeleteFunc(c.proofs(), func(s setting) bool { return s.value == "" })
+	if c.appType == managedIdentity {
+		for _, p := range proofs {
+			if p.name != "MICROSOFT_APP_PASSWORD" { // which deployments set in any case, and is not used
+				f.add(p.name, "contradicts MICROSOFT_APP_TYPE=%s, which proves itself", managedIdentity)
+			}
+		}
+		return
+	}
+	if len(proofs) == 0 {
+		f.add("MICROSOFT_APP_PASSWORD", "is needed for %s, or else MICROSOFT_APP_CERTIFICATE_FILE, MICROSOFT_APP_FEDERATED_TOKEN_FILE or MICROSOFT_APP_FEDERATED_CLIENT_ID", c.appType)
+		return
+	}
+	for _, p := range proofs[1:] {
+		f.add(p.name, "contradicts %s: the bot proves itself in one way", proofs[0].name)
+	}
+}
+
+// credentials are what checkIdentity has checked.
+func (c *config) credentials() connector.Credentials {
+	id := connector.Credentials{AppID: c.AppID, Callers: c.callers}
+	if c.appType == singleTenant {
+		id.Tenant = c.AppTenant
+	}
+	if id.ManagedIdentity = c.appType == managedIdentity; !id.ManagedIdentity {
+		id.Password, id.FederatedTokenFile, id.FederatedClientID = c.AppPassword, c.FederatedFile, c.FederatedID
+		id.CertificateFile, id.CertificatePassword = c.AppCertificate, c.CertPassword
+	}
+	return id
+}
+
+// checkCallers reads who may come in beside the channels.
+func (c *config) checkCallers(f *faults) {
+	c.callers = connector.Callers{Tenant: c.AppTenant, Emulator: truth(f, "BOT_ALLOW_EMULATOR", c.AllowEmulator), Bots: list(c.AllowedCallers)}
+	for _, set := range []struct {
+		name string
+		on   bool
+	}{
+		{"BOT_ALLOW_EMULATOR", c.callers.Emulator},
+		{"BOT_ALLOWED_CALLERS", len(c.callers.Bots) > 0},
+	} {
+		switch {
+		case !set.on:
+		case c.AppID == "":
+			f.add(set.name, "is set, but MICROSOFT_APP_ID is not: without one nobody is checked")
+		case c.AppTenant == "" && !f.has("MICROSOFT_APP_TENANT_ID"):
+			f.add("MICROSOFT_APP_TENANT_ID", "is needed with %s: only tokens of that tenant count", set.name)
+		}
+	}
+}
+
+// aboutCallers says who comes in beside the channels, for the log of the start.
+func (c *config) aboutCallers() string {
+	about := ""
+	if c.callers.Emulator {
+		about += "; lets in the Emulator and the Playground with tokens of that app (BOT_ALLOW_EMULATOR)"
+	}
+	if n := len(c.callers.Bots); n > 0 {
+		about += fmt.Sprintf("; may be called by %d other bots (BOT_ALLOWED_CALLERS)", n)
+	}
+	return about
 }
 
 func (c *config) checkOverrides(f *faults) {

@@ -1,7 +1,12 @@
 package main
 
 import (
+	"crypto/rand"
+	"crypto/rsa"
+	"crypto/x509"
+	"encoding/pem"
 	"errors"
+	"math/big"
 	"os"
 	"path/filepath"
 	"strings"
@@ -9,6 +14,7 @@ import (
 	"time"
 
 	"github.com/planbot-go/planbot/actions"
+	"github.com/planbot-go/planbot/bot"
 	"github.com/planbot-go/planbot/models"
 )
 
@@ -21,13 +27,22 @@ func TestSettings(t *testing.T) {
 		"nothing is local mode": {settings{}, func(c config) bool {
 			return c.addr == "127.0.0.1:3978" && c.turnTimeout == 5*time.Minute && c.drainTimeout == 20*time.Second
 		}},
-		"port":                    {settings{Port: "80"}, func(c config) bool { return c.addr == "127.0.0.1:80" }},
-		"address wins":            {settings{Port: "80", Addr: "localhost:81"}, func(c config) bool { return c.addr == "localhost:81" }},
-		"IPv6 loopback":           {settings{Addr: "[::1]:81"}, func(c config) bool { return c.addr == "[::1]:81" }},
-		"closed network":          {settings{Addr: "0.0.0.0:81", NoAuth: "true"}, func(c config) bool { return c.noAuth }},
-		"app id listens on all":   {settings{AppID: "a", AppPassword: "p"}, func(c config) bool { return c.addr == ":3978" && c.appType == multiTenant }},
-		"tenant makes it single":  {settings{AppID: "a", AppPassword: "p", AppTenant: "t"}, func(c config) bool { return c.appType == singleTenant }},
-		"managed identity":        {settings{AppID: "a", AppType: "userassignedmsi"}, func(c config) bool { return c.appType == managedIdentity }},
+		"port":                   {settings{Port: "80"}, func(c config) bool { return c.addr == "127.0.0.1:80" }},
+		"address wins":           {settings{Port: "80", Addr: "localhost:81"}, func(c config) bool { return c.addr == "localhost:81" }},
+		"IPv6 loopback":          {settings{Addr: "[::1]:81"}, func(c config) bool { return c.addr == "[::1]:81" }},
+		"closed network":         {settings{Addr: "0.0.0.0:81", NoAuth: "true"}, func(c config) bool { return c.noAuth }},
+		"app id listens on all":  {settings{AppID: "a", AppPassword: "p"}, func(c config) bool { return c.addr == ":3978" && c.appType == multiTenant }},
+		"tenant makes it single": {settings{AppID: "a", AppPassword: "p", AppTenant: "t"}, func(c config) bool { return c.appType == singleTenant }},
+		"managed identity":       {settings{AppID: "a", AppType: "userassignedmsi"}, func(c config) bool { return c.appType == managedIdentity }},
+		"certificate":            {settings{AppID: "a", AppCertificate: certificateFile(t)}, func(c config) bool { return c.credentials().CertificateFile != "" && c.appType == multiTenant }},
+		"workload identity": {settings{AppID: "a", AppTenant: "t", FederatedFile: filesIn(t, map[string]string{"token": "a.b.c"}) + "/token"}, func(c config) bool {
+			return c.credentials().FederatedTokenFile != "" && c.credentials().Tenant == "t"
+		}},
+		"a trusted identity":       {settings{AppID: "a", FederatedID: "b"}, func(c config) bool { return c.credentials().FederatedClientID == "b" }},
+		"an identity and a secret": {settings{AppID: "a", AppPassword: "p", AppType: managedIdentity}, func(c config) bool { return c.credentials().Password == "" && c.credentials().ManagedIdentity }},
+		"callers": {settings{AppID: "a", AppPassword: "p", AppType: multiTenant, AppTenant: guid, AllowEmulator: "true", AllowedCallers: " " + guid + ", "}, func(c config) bool {
+			return c.credentials().Tenant == "" && c.callers.Tenant == guid && c.callers.Emulator && len(c.credentials().Callers.Bots) == 1
+		}},
 		"loopback overrides":      {settings{MetadataURL: "http://127.0.0.1:1/x", LoginURL: "http://[::1]:2"}, func(config) bool { return true }},
 		"local compatible server": {settings{OpenAIBaseURL: "http://ollama:11434/v1"}, func(config) bool { return true }},
 		"hosts":                   {settings{AllowedHosts: " a.example, ,127.0.0.1:8080 "}, func(c config) bool { return strings.Join(c.hosts, "|") == "a.example|127.0.0.1:8080" }},
@@ -51,6 +66,12 @@ func TestSettings(t *testing.T) {
 			return l.steps == 7 && l.same == 2 && l.budget == actions.Budget{Tokens: 1000, Cost: 0.5} && l.price == models.Price{Prompt: 0.15, Cached: 0.075, Completion: 0.6} &&
 				l.approvalTimeout == 720*time.Hour && strings.Join(l.approvers, "|") == "a|b"
 		}},
+		"who may talk to it": {settings{AllowedTenants: "t", AllowedUsers: "a, b,", AllowedChannels: "msteams", MaxConnections: "3", MaxRequests: "2"}, func(c config) bool {
+			var cfg bot.Config
+			c.limits.apply(&cfg)
+			return strings.Join(cfg.Access.Tenants, "|") == "t" && strings.Join(cfg.Access.Users, "|") == "a|b" && strings.Join(cfg.Access.Channels, "|") == "msteams" &&
+				cfg.MaxConnections == 3 && cfg.MaxRequests == 2
+		}},
 		"price of two":              {settings{ModelPrice: "1,2"}, func(c config) bool { return c.limits.price == models.Price{Prompt: 1, Completion: 2} }},
 		"a response format":         {settings{ResponseFormat: "json_object"}, func(config) bool { return true }},
 		"a port of the OS's choice": {settings{Port: "0"}, func(c config) bool { return c.addr == "127.0.0.1:0" }},
@@ -60,6 +81,25 @@ func TestSettings(t *testing.T) {
 			t.Errorf("%s: %+v, %v", name, got, err)
 		}
 	}
+}
+
+const guid = "7a7b7c7d-1111-2222-3333-444455556666"
+
+// certificateFile is a certificate with its key.
+func certificateFile(t *testing.T) string {
+	t.Helper()
+	k, err := rsa.GenerateKey(rand.Reader, 2048)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := &x509.Certificate{SerialNumber: big.NewInt(1), NotAfter: time.Now().Add(time.Hour)}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, &k.PublicKey, k)
+	if err != nil {
+		t.Fatal(err)
+	}
+	content := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
+	content = append(content, pem.EncodeToMemory(&pem.Block{Type: "RSA PRIVATE KEY", Bytes: x509.MarshalPKCS1PrivateKey(k)})...)
+	return filepath.Join(filesIn(t, map[string]string{"bot.pem": string(content)}), "bot.pem")
 }
 
 // promptsFolder is a folder whose planner prompt is text.
@@ -100,14 +140,27 @@ func TestEveryMistakeIsListedWithItsVariable(t *testing.T) {
 		"one port for two":   {settings{Addr: "127.0.0.1:3978", MetricsAddr: "localhost:03978"}, []string{"BOT_METRICS_ADDR"}},
 		"the usual port":     {settings{MetricsAddr: ":3978"}, []string{"BOT_METRICS_ADDR"}},
 		"no port":            {settings{Port: "99999"}, []string{"PORT"}},
-		"no numbers": {settings{MaxSteps: "0", MaxSameCalls: "-1", MaxTurnTokens: "many", MaxTurnCost: "1,2", ModelPrice: "x", ApprovalTimeout: "0", MaxTurns: "0", MaxWaiting: "all", MaxWaitingEach: "-1"}, []string{
-			"BOT_MAX_TURNS", "BOT_MAX_WAITING", "BOT_MAX_WAITING_PER_CONVERSATION",
+		"no numbers": {settings{MaxSteps: "0", MaxSameCalls: "-1", MaxTurnTokens: "many", MaxTurnCost: "1,2", ModelPrice: "x", ApprovalTimeout: "0", MaxTurns: "0", MaxWaiting: "all", MaxWaitingEach: "-1", MaxConnections: "0", MaxRequests: "few"}, []string{
+			"BOT_MAX_TURNS", "BOT_MAX_WAITING", "BOT_MAX_WAITING_PER_CONVERSATION", "BOT_MAX_CONNECTIONS", "BOT_MAX_REQUESTS",
 			"BOT_MAX_STEPS", "BOT_MAX_SAME_CALLS", "BOT_MAX_TURN_TOKENS", "BOT_MAX_TURN_COST", "BOT_MODEL_PRICE", "BOT_APPROVAL_TIMEOUT",
 		}},
-		"an approval too long":   {settings{ApprovalTimeout: "720h1s"}, []string{"BOT_APPROVAL_TIMEOUT"}},
-		"cost without a price":   {settings{MaxTurnCost: "1"}, []string{"BOT_MAX_TURN_COST"}},
-		"one price":              {settings{ModelPrice: "1"}, []string{"BOT_MODEL_PRICE"}},
-		"no app id":              {settings{AppPassword: "p", AppTenant: "t", AppType: singleTenant}, []string{"MICROSOFT_APP_PASSWORD", "MICROSOFT_APP_TENANT_ID", "MICROSOFT_APP_TYPE"}},
+		"lists of nobody":      {settings{AllowedTenants: ",", AllowedUsers: " , ", AllowedChannels: ",,"}, []string{"BOT_ALLOWED_TENANTS", "BOT_ALLOWED_USERS", "BOT_ALLOWED_CHANNELS"}},
+		"an approval too long": {settings{ApprovalTimeout: "720h1s"}, []string{"BOT_APPROVAL_TIMEOUT"}},
+		"cost without a price": {settings{MaxTurnCost: "1"}, []string{"BOT_MAX_TURN_COST"}},
+		"one price":            {settings{ModelPrice: "1"}, []string{"BOT_MODEL_PRICE"}},
+		"no app id":            {settings{AppPassword: "p", AppTenant: "t", AppType: singleTenant}, []string{"MICROSOFT_APP_PASSWORD", "MICROSOFT_APP_TENANT_ID", "MICROSOFT_APP_TYPE"}},
+		"proofs of nobody": {settings{AppCertificate: "/nowhere", CertPassword: "p", FederatedFile: "/nowhere", FederatedID: "b", AllowEmulator: "true", AllowedCallers: guid}, []string{
+			"MICROSOFT_APP_CERTIFICATE_FILE", "MICROSOFT_APP_FEDERATED_TOKEN_FILE", "MICROSOFT_APP_FEDERATED_CLIENT_ID", "MICROSOFT_APP_CERTIFICATE_PASSWORD", "BOT_ALLOW_EMULATOR", "BOT_ALLOWED_CALLERS",
+		}},
+		"two proofs":             {settings{AppID: "a", AppPassword: "p", FederatedID: "b", FederatedFile: "/nowhere"}, []string{"MICROSOFT_APP_FEDERATED_TOKEN_FILE", "MICROSOFT_APP_FEDERATED_CLIENT_ID"}},
+		"a proof of an identity": {settings{AppID: "a", AppType: managedIdentity, FederatedID: "b"}, []string{"MICROSOFT_APP_FEDERATED_CLIENT_ID"}},
+		"no certificate":         {settings{AppID: "a", AppCertificate: "/nowhere"}, []string{"MICROSOFT_APP_CERTIFICATE_FILE"}},
+		"no federated token":     {settings{AppID: "a", FederatedFile: "/nowhere"}, []string{"MICROSOFT_APP_FEDERATED_TOKEN_FILE"}},
+		"a password of nothing":  {settings{AppID: "a", AppPassword: "p", CertPassword: "p"}, []string{"MICROSOFT_APP_CERTIFICATE_PASSWORD"}},
+		"callers of no tenant":   {settings{AppID: "a", AppPassword: "p", AllowEmulator: "true", AllowedCallers: guid}, []string{"MICROSOFT_APP_TENANT_ID"}},
+		"callers of a domain":    {settings{AppID: "a", AppPassword: "p", AppTenant: "contoso.example", AllowEmulator: "true"}, []string{"MICROSOFT_APP_TENANT_ID"}},
+		"anonymous callers":      {settings{AppID: guid, AppPassword: "p", AppTenant: guid, AllowedCallers: "AnonymousSkill," + guid}, []string{"BOT_ALLOWED_CALLERS", "BOT_ALLOWED_CALLERS"}},
+		"neither on nor off":     {settings{AppID: "a", AppPassword: "p", AllowEmulator: "maybe"}, []string{"BOT_ALLOW_EMULATOR"}},
 		"no password":            {settings{AppID: "a"}, []string{"MICROSOFT_APP_PASSWORD"}},
 		"no tenant":              {settings{AppID: "a", AppPassword: "p", AppType: singleTenant}, []string{"MICROSOFT_APP_TENANT_ID"}},
 		"odd type":               {settings{AppID: "a", AppPassword: "p", AppType: "Other"}, []string{"MICROSOFT_APP_TYPE"}},
@@ -133,6 +186,7 @@ func TestEveryMistakeIsListedWithItsVariable(t *testing.T) {
 			[]string{"BOT_PROMPTS_DIR", "BOT_PROMPTS_DIR", "BOT_PROMPTS_DIR"},
 		},
 		"a reload of nothing":     {settings{PromptsReload: "true"}, []string{"BOT_PROMPTS_RELOAD"}},
+		"odd feedback":            {settings{Feedback: "maybe"}, []string{"BOT_FEEDBACK"}},
 		"an odd reload":           {settings{PromptsReload: "often"}, []string{"BOT_PROMPTS_RELOAD"}},
 		"no prompt":               {settings{PromptsDir: t.TempDir()}, []string{"BOT_PROMPTS_DIR"}},
 		"queries":                 {settings{MetadataURL: "https://x/?u:p", LoginURL: "https://x/#u:p", OpenAIBaseURL: "http://x/v1?u:p"}, []string{"BOT_OPENID_METADATA_URL", "BOT_LOGIN_URL", "OPENAI_BASE_URL"}},

@@ -180,7 +180,7 @@ func assemble(ctx context.Context, c config, log zerolog.Logger) (_ *app, err er
 	}
 	cfg := bot.Config{
 		Actions: p.actions, Planner: p.planner, Store: a.store, Channel: client, Door: bot.Guarded(guard),
-		Examples: examples(), TurnTimeout: c.turnTimeout, AckTimeout: c.ackTimeout, FilteredText: c.FilteredText, Log: log,
+		Examples: examples(), TurnTimeout: c.turnTimeout, AckTimeout: c.ackTimeout, FilteredText: c.FilteredText, Feedback: c.feedback, Log: log,
 	}
 	p.limits.apply(&cfg)
 	if c.MetricsAddr != "" {
@@ -227,7 +227,7 @@ func (a *app) connect() (*connector.Guard, *connector.Client, error) {
 	if err != nil {
 		return nil, nil, usageError{fmt.Errorf("BOT_ALLOWED_SERVICE_HOSTS: %w", err)}
 	}
-	guard, err := connector.NewGuard(connector.GuardConfig{AppID: a.config.AppID, Cloud: cloud, Hosts: hosts})
+	guard, err := connector.NewGuard(connector.GuardConfig{AppID: a.config.AppID, Cloud: cloud, Callers: a.config.callers, Hosts: hosts})
 	if err != nil {
 		return nil, nil, err
 	}
@@ -243,7 +243,7 @@ func (a *app) connect() (*connector.Guard, *connector.Client, error) {
 			return nil, nil, err
 		}
 		cfg.Tokens = tokens
-		a.about.identity = "app " + a.config.AppID + ", " + a.config.appType
+		a.about.identity = "app " + a.config.AppID + ", " + a.config.appType + a.config.aboutCallers()
 	}
 	client, err := connector.New(cfg)
 	if err != nil {
@@ -261,15 +261,7 @@ func (a *app) cloud() (connector.Cloud, error) {
 }
 
 func (a *app) tokens(cloud connector.Cloud) (*connector.Tokens, error) {
-	c := a.config
-	id := connector.Credentials{AppID: c.AppID, ManagedIdentity: c.appType == managedIdentity}
-	if c.appType == singleTenant {
-		id.Tenant = c.AppTenant
-	}
-	if !id.ManagedIdentity {
-		id.Password = c.AppPassword
-	}
-	tokens, err := connector.NewTokens(cloud, id, nil)
+	tokens, err := connector.NewTokens(cloud, a.config.credentials(), nil)
 	if err != nil {
 		return nil, usageError{err}
 	}

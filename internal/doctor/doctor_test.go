@@ -127,6 +127,10 @@ func TestIdentity(t *testing.T) {
 		"status 401 invalid_client AADSTS7000215":           "not its Secret ID",
 		"status 401 invalid_client AADSTS7000222":           "run out",
 		"status 400 unauthorized_client AADSTS700016":       "MICROSOFT_APP_TYPE=SingleTenant",
+		"status 401 invalid_client AADSTS700027":            "upload the one in MICROSOFT_APP_CERTIFICATE_FILE",
+		"status 401 invalid_client AADSTS700213":            "federated credentials",
+		"status 401 invalid_client AADSTS700024":            "federated token has run out",
+		"status 400 the managed identity gives none":        "assigned to this machine",
 		"status 400 invalid_request AADSTS90002":            "no such tenant",
 		"dial tcp: lookup login.example.com: no such host":  "DNS",
 		"context deadline exceeded":                         "firewall",
@@ -154,6 +158,8 @@ func TestOpenIDAndClock(t *testing.T) {
 	defer server.Close()
 	expect(t, doctor.OpenID("", nil), doctor.OK, "local mode")
 	expect(t, doctor.OpenID(server.URL+"/good", nil), doctor.OK, "tokens have to be of https://api.botframework.com")
+	expect(t, doctor.Callers(server.URL+"/good", nil), doctor.OK, "tokens have to be of")
+	expect(t, doctor.Callers(server.URL+"/odd", nil), doctor.Fail, "no OpenID document", "MICROSOFT_APP_TENANT_ID")
 	expect(t, doctor.OpenID(server.URL+"/odd", nil), doctor.Fail, "no OpenID document", "BOT_OPENID_METADATA_URL")
 	expect(t, doctor.OpenID(server.URL+"/moved", nil), doctor.Fail, "302")
 	expect(t, doctor.OpenID("http://127.0.0.1:1/x", nil), doctor.Fail, "refused")

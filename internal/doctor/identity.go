@@ -59,6 +59,10 @@ func identityHints() [][2]string {
 	return [][2]string{
 		{"7000215", "MICROSOFT_APP_PASSWORD is wrong: it has to be the Value of the client secret, not its Secret ID"},
 		{"7000222", "the client secret has run out: make a new one in the app registration and set MICROSOFT_APP_PASSWORD"},
+		{"700027", "the app's registration does not know the certificate, or it has run out: upload the one in MICROSOFT_APP_CERTIFICATE_FILE to the app registration"},
+		{"70021", "the app's registration trusts no such identity: compare the issuer, subject and audience of its federated credentials with MICROSOFT_APP_FEDERATED_TOKEN_FILE or MICROSOFT_APP_FEDERATED_CLIENT_ID"},
+		{"700024", "the federated token has run out: see who renews MICROSOFT_APP_FEDERATED_TOKEN_FILE, and the clock"},
+		{"managed identity gives none", "the managed identity has to be assigned to this machine, and MICROSOFT_APP_ID (or MICROSOFT_APP_FEDERATED_CLIENT_ID) has to be its client id"},
 		{"700016", "this tenant does not know the app: compare MICROSOFT_APP_ID and MICROSOFT_APP_TENANT_ID with the app registration; a bot of one tenant needs MICROSOFT_APP_TYPE=SingleTenant"},
 		{"90002", "there is no such tenant: compare MICROSOFT_APP_TENANT_ID with the app registration"},
 		{"900023", "there is no such tenant: compare MICROSOFT_APP_TENANT_ID with the app registration"},
@@ -73,18 +77,27 @@ const maxMetadata = 1 << 20
 // OpenID checks that the keys of inbound tokens can be found. An empty url is
 // the local mode, which has none. rt may be nil.
 func OpenID(url string, rt http.RoundTripper) Probe {
-	return Probe{"openid", func(ctx context.Context) Check { return openID(ctx, url, rt) }}
+	return Probe{"openid", func(ctx context.Context) Check {
+		if url == "" {
+			return ok("not needed in local mode: callers bring no tokens")
+		}
+		return openID(ctx, url, rt, "BOT_OPENID_METADATA_URL and BOT_CLOUD")
+	}}
 }
 
-func openID(ctx context.Context, url string, rt http.RoundTripper) Check {
-	if url == "" {
-		return ok("not needed in local mode: callers bring no tokens")
-	}
+// Callers checks the same of bots that call this one, and of the Emulator.
+func Callers(url string, rt http.RoundTripper) Probe {
+	return Probe{"callers", func(ctx context.Context) Check {
+		return openID(ctx, url, rt, "MICROSOFT_APP_TENANT_ID, BOT_LOGIN_URL and BOT_CLOUD")
+	}}
+}
+
+func openID(ctx context.Context, url string, rt http.RoundTripper, settings string) Check {
 	start := time.Now()
 	issuer, err := fetchIssuer(ctx, url, rt)
 	if err != nil {
 		return fail("the keys that prove who calls cannot be found at "+url+", so every caller will be refused: "+reason(err),
-			"see the firewall and the proxy (HTTPS_PROXY), and BOT_OPENID_METADATA_URL and BOT_CLOUD if they are set")
+			"see the firewall and the proxy (HTTPS_PROXY), and "+settings+" if they are set")
 	}
 	return ok(fmt.Sprintf("%s answered in %s; tokens have to be of %s", url, took(time.Since(start)), issuer))
 }

@@ -2,6 +2,7 @@ package connector
 
 import (
 	"context"
+	"maps"
 	"net/http"
 	"net/url"
 	"regexp"
@@ -19,36 +20,48 @@ const (
 	defaultTokenLife = 10 * time.Minute // when the endpoint does not say
 )
 
-// secretGrant asks a token endpoint for client credentials with a password
-// (RFC 6749, section 4.4).
-type secretGrant struct {
+// grant is a token and how long it lives.
+type grant struct {
+	token string
+	life  time.Duration
+}
+
+// fetch asks for a new token. Its error is a [TokenError].
+type fetch func(context.Context) (grant, error)
+
+// clientGrant asks a token endpoint for client credentials (RFC 6749, section 4.4).
+type clientGrant struct {
 	client   *http.Client
 	endpoint string
-	form     string
+	form     url.Values // without the proof
+	prove    proof
 }
 
-func newSecretGrant(rt http.RoundTripper, login *url.URL, tenant string, id Credentials, scope string) *secretGrant {
-	form := url.Values{
-		"grant_type":    {"client_credentials"},
-		"client_id":     {id.AppID},
-		"client_secret": {id.Password},
-		"scope":         {scope},
-	}
-	return &secretGrant{
+// proof returns what shows the endpoint that the request is the app's.
+type proof func(ctx context.Context, endpoint string) (url.Values, error)
+
+func newClientGrant(rt http.RoundTripper, login *url.URL, tenant string, form url.Values, prove proof) *clientGrant {
+	return &clientGrant{
 		client:   noRedirects(rt),
 		endpoint: strings.TrimSuffix(login.String(), "/") + "/" + url.PathEscape(tenant) + "/oauth2/v2.0/token",
-		form:     form.Encode(),
+		form:     form,
+		prove:    prove,
 	}
 }
 
-func (s *secretGrant) fetch(ctx context.Context) (grant, error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, s.endpoint, strings.NewReader(s.form))
+func (c *clientGrant) fetch(ctx context.Context) (grant, error) {
+	form, err := c.prove(ctx, c.endpoint)
+	if err != nil {
+		return grant{}, err
+	}
+	maps.Copy(form, c.form)
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, c.endpoint, strings.NewReader(form.Encode()))
 	if err != nil {
 		return grant{}, &TokenError{Err: err}
 	}
 	req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 	req.Header.Set("Accept", "application/json")
-	res, err := s.client.Do(req)
+	res, err := c.client.Do(req)
 	if err != nil {
 		return grant{}, &TokenError{Err: err}
 	}

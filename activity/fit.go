@@ -1,0 +1,286 @@
+package activity
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+const (
+	// MaxUTF16 is how many bytes an activity may have in UTF-16, the pictures that it
+	// holds aside: Teams refuses some 100 KB.
+	MaxUTF16 = 80 << 10
+	// MaxBytes is how many bytes an activity may have on the wire.
+	MaxBytes = 256 << 10
+
+	maxSuggestions = 3
+)
+
+// ErrTooLarge is an activity that no channel would take, however often it is sent.
+var ErrTooLarge = errors.New("the activity is too large to be sent")
+
+// Fit returns the activity as its channel takes it. Of what Teams would refuse or not
+// show it repairs, or leaves out:
+//
+//   - a second root entity (AI label, sensitivity, citations): they become one;
+//   - citations that the text does not name, beyond 20, without a title or with the
+//     number of another; titles, abstracts and keywords that are too long;
+//   - the sensitivity of a citation that is not the message's;
+//   - a mention that is not in the text, or not as often;
+//   - suggested actions outside of personal chats, beside attachments, without a text,
+//     of another kind than imBack, or beyond three;
+//   - a feedback loop of a kind that there is not, and feedbackLoopEnabled beside one.
+//
+// Other channels get none of what only Teams knows (root entities, feedbackLoop,
+// notification), and the names of people instead of mentions in the form of Teams.
+// Nowhere is a part sent that is empty. An activity that names no channel is taken for one
+// of Teams, whose rules are the strictest; one of no conversation for a personal one.
+//
+// The activity itself is not changed. What it says of its address and size is not looked
+// at: see [CheckSize].
+func (a *Activity) Fit() *Activity {
+	out := *a
+	out.Entities = slices.Clone(a.Entities)
+	out.Attachments = slices.Clone(a.Attachments)
+	out.dropNulls()
+	out.Attachments = slices.DeleteFunc(out.Attachments, func(at Attachment) bool {
+		return at.ContentURL == "" && at.Name == "" && (len(at.Content) == 0 || at.Content.Kind() == 'n')
+	})
+	out.dropNoSuggestions()
+	if out.ChannelID == Teams || out.ChannelID == "" {
+		out.fitTeams()
+	} else {
+		out.fitOthers()
+	}
+	if strings.TrimSpace(out.Text) == "" {
+		out.TextFormat = ""
+	}
+	return &out
+}
+
+func (a *Activity) fitTeams() {
+	mentioned := map[string]int{}
+	a.Entities = slices.DeleteFunc(a.Entities, func(e jsontext.Value) bool {
+		m, ok := mentionIn(e)
+		if !ok {
+			return false
+		}
+		mentioned[m.Text]++
+		return m.Mentioned.ID == "" || m.Text == "" || mentioned[m.Text] > strings.Count(a.Text, m.Text)
+	})
+	root, others := a.takeRoot()
+	if a.Entities = others; root != nil && root.fit(a.Text) {
+		a.Entities = append(a.Entities, root.encode())
+	}
+	a.fitSuggestions()
+	a.changeChannelData(func(members map[string]jsontext.Value) {
+		if loop, ok := members["feedbackLoop"]; ok {
+			delete(members, "feedbackLoopEnabled")
+			if !loops(loop) {
+				delete(members, "feedbackLoop")
+			}
+		}
+	})
+}
+
+func (a *Activity) fitOthers() {
+	a.Entities = slices.DeleteFunc(a.Entities, func(e jsontext.Value) bool {
+		m, ok := mentionIn(e)
+		if !ok || !strings.HasPrefix(m.Text, "<at>") {
+			return isRoot(e)
+		}
+		a.Text = strings.Replace(a.Text, m.Text, m.Mentioned.Name, 1)
+		return true
+	})
+	a.changeChannelData(func(members map[string]jsontext.Value) {
+		for _, name := range []string{"feedbackLoop", "feedbackLoopEnabled", "notification"} {
+			delete(members, name)
+		}
+	})
+}
+
+// fit leaves out what Teams would refuse, and reports whether anything is left.
+func (r *rootEntity) fit(text string) bool {
+	r.Additional = unique(r.Additional)
+	if r.Usage != nil && r.Usage.Name == "" {
+		r.Usage = nil
+	}
+	var seen [MaxCitations + 1]bool
+	r.Citations = slices.DeleteFunc(r.Citations, func(c claim) bool {
+		n := c.Position
+		if n < 1 || n > MaxCitations || seen[n] || strings.TrimSpace(c.Appearance.Name) == "" ||
+			!strings.Contains(text, "["+strconv.Itoa(n)+"]") {
+			return true
+		}
+		seen[n] = true
+		return false
+	})
+	for i := range r.Citations {
+		r.Citations[i].Appearance.fit(r.Usage)
+	}
+	return len(r.Additional) > 0 || r.Usage != nil || len(r.Citations) > 0 || len(r.Extra) > 0
+}
+
+func unique(list []string) []string {
+	var out []string
+	for _, s := range list {
+		if s != "" && !slices.Contains(out, s) {
+			out = append(out, s)
+		}
+	}
+	return out
+}
+
+// fit cuts what is too long. of is how confidential the message is.
+func (p *appearance) fit(of *usageInfo) {
+	p.Name = clip(p.Name, maxTitle)
+	if p.Abstract = clip(p.Abstract, maxAbstract); strings.TrimSpace(p.Abstract) == "" {
+		p.Abstract = p.Name
+	}
+	if !strings.HasPrefix(p.URL, "https://") && !strings.HasPrefix(p.URL, "http://") {
+		p.URL = ""
+	}
+	keywords := unique(p.Keywords)
+	keywords = keywords[:min(len(keywords), maxKeywords)]
+	for i, word := range keywords {
+		keywords[i] = clip(word, maxKeyword)
+	}
+	p.Keywords = keywords
+	if p.Usage != nil && of != nil && p.Usage.ID == of.ID {
+		p.Usage = of
+	} else {
+		p.Usage = nil
+	}
+}
+
+// clip cuts a text to so many UTF-16 code units, the sign that it was cut among them.
+func clip(text string, units int) string {
+	if fits(text, units) == len(text) {
+		return text
+	}
+	return text[:fits(text, units-1)] + "…"
+}
+
+// fits is how many bytes of the text are at most so many UTF-16 code units.
+func fits(text string, units int) int {
+	for i, r := range text {
+		if units--; r > 0xffff {
+			units--
+		}
+		if units < 0 {
+			return i
+		}
+	}
+	return len(text)
+}
+
+// dropNoSuggestions leaves out suggested actions that are none.
+func (a *Activity) dropNoSuggestions() {
+	if a.SuggestedActions == nil {
+		return
+	}
+	s := *a.SuggestedActions
+	s.Actions = slices.DeleteFunc(slices.Clone(s.Actions), func(one jsontext.Value) bool { return len(one) == 0 || one.Kind() == 'n' })
+	if a.SuggestedActions = &s; len(s.Actions) == 0 {
+		a.SuggestedActions = nil
+	}
+}
+
+// fitSuggestions keeps the buttons that Teams shows.
+func (a *Activity) fitSuggestions() {
+	if a.SuggestedActions == nil {
+		return
+	}
+	s := a.SuggestedActions // a copy, by dropNoSuggestions
+	s.Actions = slices.DeleteFunc(s.Actions, func(one jsontext.Value) bool {
+		var b cardAction
+		return one.Kind() != '{' || json.Unmarshal(one, &b, jsontext.AllowInvalidUTF8(true)) != nil ||
+			b.Type != imBack || strings.TrimSpace(b.Title) == "" || strings.TrimSpace(b.Value) == ""
+	})
+	s.Actions = s.Actions[:min(len(s.Actions), maxSuggestions)]
+	if !a.Conversation.Personal() || len(a.Attachments) > 0 || strings.TrimSpace(a.Text) == "" || len(s.Actions) == 0 {
+		a.SuggestedActions = nil
+	}
+}
+
+// mentionIn reads an entity that says that it is a mention; one of another shape is an
+// empty one.
+func mentionIn(entity jsontext.Value) (m Mention, ok bool) {
+	var kind struct {
+		Type string `json:"type"`
+	}
+	if entity.Kind() != '{' || json.Unmarshal(entity, &kind, jsontext.AllowInvalidUTF8(true)) != nil || !strings.EqualFold(kind.Type, "mention") {
+		return m, false
+	}
+	if json.Unmarshal(entity, &m, jsontext.AllowInvalidUTF8(true)) != nil {
+		m = Mention{}
+	}
+	return m, true
+}
+
+// changeChannelData changes the members of the channelData, if it is an object that has any.
+func (a *Activity) changeChannelData(change func(map[string]jsontext.Value)) {
+	members := a.channelMembers()
+	before := len(members)
+	change(members)
+	switch {
+	case members != nil && len(members) == 0:
+		a.ChannelData = nil
+	case len(members) < before:
+		a.ChannelData = raw(members)
+	}
+}
+
+// loops reports whether it is a feedback loop of a kind that there is.
+func loops(loop jsontext.Value) bool {
+	var l struct {
+		Type FeedbackLoop `json:"type"`
+	}
+	return loop.Kind() == '{' && json.Unmarshal(loop, &l) == nil && (l.Type == FeedbackDefault || l.Type == FeedbackCustom)
+}
+
+// CheckSize returns an error that wraps [ErrTooLarge] when the activity, as Encode wrote
+// it, is larger than the channels take.
+func CheckSize(encoded []byte) error {
+	if len(encoded) > MaxBytes {
+		return fmt.Errorf("%w: %d bytes, %d are the most", ErrTooLarge, len(encoded), MaxBytes)
+	}
+	if len(encoded) <= MaxUTF16/2 {
+		return nil // a byte of UTF-8 is at most one code unit
+	}
+	if n := 2 * units(encoded); n > MaxUTF16 {
+		return fmt.Errorf("%w: %d bytes of UTF-16, %d are the most", ErrTooLarge, n, MaxUTF16)
+	}
+	return nil
+}
+
+// picture is how a picture begins that is a part of the JSON around it.
+var picture = []byte(`"data:image/`)
+
+// units counts the UTF-16 code units, without those of pictures.
+func units(encoded []byte) (n int) {
+	for len(encoded) > 0 {
+		text, rest, found := bytes.Cut(encoded, picture)
+		for _, r := range string(text) {
+			if n++; r > 0xffff {
+				n++
+			}
+		}
+		if !found {
+			return n
+		}
+		end := bytes.IndexByte(rest, '"')
+		encoded = rest[max(end, 0):]
+		if end < 0 {
+			return n + utf8.RuneCount(rest)
+		}
+	}
+	return n
+}

@@ -1,0 +1,452 @@
+package connector_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"net/http/httptrace"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/infracloudio/msbotbuilder-go/schema"
+
+	"github.com/planbot-go/planbot/activity"
+	"github.com/planbot-go/planbot/connector"
+)
+
+// logbook is a connector that takes everything and notes when.
+type logbook struct {
+	status func(n int) int // of the nth request of all; nil: 200
+	start  time.Time
+
+	mu  sync.Mutex
+	all []entry
+}
+
+type entry struct {
+	at           time.Duration
+	method, path string
+	body         string
+}
+
+func (l *logbook) RoundTrip(r *http.Request) (*http.Response, error) {
+	body := make([]byte, max(r.ContentLength, 0))
+	_, _ = r.Body.Read(body)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.all = append(l.all, entry{time.Since(l.start), r.Method, r.URL.Path, string(body)})
+	status := http.StatusOK
+	if l.status != nil {
+		status = l.status(len(l.all))
+	}
+	return says(status)(r)
+}
+
+func (l *logbook) times(kind func(entry) bool) []time.Duration {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	var times []time.Duration
+	for _, e := range l.all {
+		if kind(e) {
+			times = append(times, e.at)
+		}
+	}
+	slices.Sort(times)
+	return times
+}
+
+func everything(entry) bool { return true }
+
+// within fails the test when more than most of the times lie in one span.
+func within(t *testing.T, times []time.Duration, most int, span time.Duration) {
+	t.Helper()
+	for i := most; i < len(times); i++ {
+		if d := times[i] - times[i-most]; d < span {
+			t.Errorf("%d requests in %v, from %v on, want at most %d in %v", most+1, d, times[i-most], most, span)
+			return
+		}
+	}
+}
+
+func thread(id, tenant string) schema.ConversationReference {
+	ref := reference(serviceURL)
+	ref.Conversation.ID, ref.Conversation.TenantID = id, tenant
+	return ref
+}
+
+// paced runs f in a bubble of time of its own.
+func paced(t *testing.T, f func(t *testing.T, l *logbook, c *connector.Client)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		l := &logbook{start: time.Now()}
+		f(t, l, scripted(t, l, fixedToken("t")))
+	})
+}
+
+func TestPaceOfAConversation(t *testing.T) {
+	t.Parallel()
+	tests := []struct {
+		name   string
+		do     func(context.Context, *connector.Client, int) error
+		limits map[time.Duration]int
+	}{
+		{"what is sent", func(ctx context.Context, c *connector.Client, i int) error {
+			ref := thread("19:x;messageid=1", "")
+			switch i % 4 {
+			case 0:
+				return c.Update(ctx, ref, "1", message())
+			case 1:
+				return c.Delete(ctx, ref, "1")
+			case 2:
+				_, err := c.Reply(ctx, ref, "1", message())
+				return err
+			default:
+				_, err := c.Send(ctx, ref, message())
+				return err
+			}
+		}, map[time.Duration]int{time.Second: 7, 2 * time.Second: 8, 30 * time.Second: 60, time.Hour: 1800}},
+		{"what is asked", func(ctx context.Context, c *connector.Client, _ int) error {
+			_, err := c.Member(ctx, thread("19:x;messageid=1", ""), "29:mia")
+			return err
+		}, map[time.Duration]int{time.Second: 14, 2 * time.Second: 16, 30 * time.Second: 120, time.Hour: 3600}},
+		{"what is created", func(ctx context.Context, c *connector.Client, _ int) error {
+			_, err := c.CreateConversation(ctx, serviceURL, connector.NewConversation{Members: []activity.Account{activity.NewAccount("29:mia", "")}})
+			return err
+		}, map[time.Duration]int{time.Second: 7, 2 * time.Second: 8, 30 * time.Second: 60, time.Hour: 1800}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			paced(t, func(t *testing.T, l *logbook, c *connector.Client) {
+				hour := tt.limits[time.Hour]
+				for i := range hour {
+					if err := tt.do(t.Context(), c, i); err != nil {
+						t.Fatalf("call %d: %v", i, err)
+					}
+				}
+				times := l.times(everything)
+				for span, most := range tt.limits {
+					within(t, times, most, span)
+				}
+				if last := times[len(times)-1]; last > 15*time.Minute {
+					t.Errorf("%d calls took %v: slower than the limits", hour, last)
+				}
+				var e *connector.Error
+				err := tt.do(t.Context(), c, hour)
+				if !errors.Is(err, connector.ErrHeldBack) || !errors.As(err, &e) || e.Status != 429 || e.RetryAfter < 40*time.Minute || e.RetryAfter > time.Hour || len(l.all) != hour {
+					t.Fatalf("the call beyond the limit of an hour: %v after %d calls, want a 429 without one", err, len(l.all))
+				}
+				time.Sleep(e.RetryAfter)
+				if err := tt.do(t.Context(), c, hour); err != nil || len(l.all) != hour+1 {
+					t.Errorf("the call at the time that the refusal named: %v", err)
+				}
+			})
+		})
+	}
+}
+
+// TestTextWithAttachmentsIsTwoMessages for Teams, but one request.
+func TestTextWithAttachmentsIsTwoMessages(t *testing.T) {
+	t.Parallel()
+	paced(t, func(t *testing.T, l *logbook, c *connector.Client) {
+		a := message()
+		a.Attachments = []activity.Attachment{{ContentType: "image/png", ContentURL: "https://x.example/1"}}
+		for range 60 {
+			if _, err := c.Send(t.Context(), thread("busy", ""), a); err != nil {
+				t.Fatal(err)
+			}
+		}
+		times := l.times(everything)
+		within(t, times, 3, time.Second)
+		within(t, times, 4, 2*time.Second)
+		within(t, times, 30, 30*time.Second)
+		if times[3] != time.Second || times[30] != 30*time.Second {
+			t.Errorf("the fourth after %v and the 31st after %v, want one second and 30", times[3], times[30])
+		}
+	})
+	paced(t, func(t *testing.T, l *logbook, c *connector.Client) {
+		a := message()
+		a.Attachments = []activity.Attachment{{ContentType: "image/png", ContentURL: "https://x.example/1"}}
+		for n := range 50 {
+			if _, err := c.Send(t.Context(), thread(fmt.Sprint(n), "t1"), a); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if took := time.Since(l.start); took != 0 {
+			t.Errorf("50 requests of a tenant took %v", took)
+		}
+	})
+}
+
+// TestPaceAtRandom has many conversations of two tenants send as they like.
+func TestPaceAtRandom(t *testing.T) {
+	t.Parallel()
+	paced(t, func(t *testing.T, l *logbook, c *connector.Client) {
+		var wg sync.WaitGroup
+		for n := range 40 {
+			ref := thread(fmt.Sprintf("c%d-%d", n%2, n/2), fmt.Sprintf("tenant%d", n%2))
+			for sender := range 2 {
+				wg.Go(func() {
+					pause := rand.New(rand.NewPCG(uint64(sender), uint64(n)))
+					for range 40 {
+						if _, err := c.Send(t.Context(), ref, message()); err != nil {
+							var e *connector.Error
+							if !errors.As(err, &e) || e.Status != 429 {
+								t.Error(err)
+							}
+							return
+						}
+						if n%3 == 0 {
+							time.Sleep(time.Duration(pause.Int64N(int64(time.Second))))
+						}
+					}
+				})
+			}
+		}
+		wg.Wait()
+		if len(l.all) < 2000 {
+			t.Errorf("only %d calls were made", len(l.all))
+		}
+		for tenant := range 2 {
+			within(t, l.times(func(e entry) bool { return strings.Contains(e.path, fmt.Sprintf("/c%d-", tenant)) }), 50, time.Second)
+		}
+		for n := range 40 {
+			id := fmt.Sprintf("/c%d-%d/", n%2, n/2)
+			times := l.times(func(e entry) bool { return strings.Contains(e.path, id) })
+			for span, most := range map[time.Duration]int{time.Second: 7, 2 * time.Second: 8, 30 * time.Second: 60} {
+				within(t, times, most, span)
+			}
+		}
+	})
+}
+
+func TestPaceKeepsOthersOutOfIt(t *testing.T) {
+	t.Parallel()
+	paced(t, func(t *testing.T, l *logbook, c *connector.Client) {
+		var wg sync.WaitGroup
+		for range 40 { // waits of up to ten seconds in one conversation
+			wg.Go(func() { _, _ = c.Send(t.Context(), thread("busy", "t1"), message()) })
+		}
+		synctest.Wait()
+		for _, ref := range []schema.ConversationReference{thread("quiet", "t1"), thread("quiet", ""), thread("busy;messageid=2", "t1")} {
+			start := time.Now()
+			if _, err := c.Send(t.Context(), ref, message()); err != nil || time.Since(start) != 0 {
+				t.Errorf("%s of %s waited %v (%v)", ref.Conversation.ID, ref.Conversation.TenantID, time.Since(start), err)
+			}
+		}
+		if _, err := c.Member(t.Context(), thread("busy", "t1"), "29:mia"); err != nil || time.Since(l.start) != 0 {
+			t.Errorf("a question waited for what is sent: %v", err)
+		}
+		wg.Wait()
+	})
+}
+
+func TestPaceKeepsTheOrder(t *testing.T) {
+	t.Parallel()
+	paced(t, func(t *testing.T, l *logbook, c *connector.Client) {
+		var wg sync.WaitGroup
+		for i := range 30 {
+			wg.Go(func() {
+				a := message()
+				a.Text = fmt.Sprintf("<%02d>", i)
+				if _, err := c.Send(t.Context(), thread("busy", "t1"), a); err != nil {
+					t.Error(err)
+				}
+			})
+			synctest.Wait()
+			time.Sleep(time.Millisecond)
+		}
+		wg.Wait()
+		for i, e := range l.all {
+			if !strings.Contains(e.body, fmt.Sprintf("<%02d>", i)) {
+				t.Fatalf("activity %d is %s", i, e.body)
+			}
+		}
+	})
+}
+
+func TestPaceOfATenant(t *testing.T) {
+	t.Parallel()
+	paced(t, func(t *testing.T, l *logbook, c *connector.Client) {
+		var wg sync.WaitGroup
+		for n := range 160 {
+			wg.Go(func() { _, _ = c.Send(t.Context(), thread(fmt.Sprint(n), "t1"), message()) })
+		}
+		wg.Wait()
+		times := l.times(everything)
+		within(t, times, 50, time.Second)
+		if last := times[len(times)-1]; len(times) != 160 || last != 3*time.Second {
+			t.Errorf("160 conversations took %v for %d calls, want three seconds", last, len(times))
+		}
+	})
+}
+
+func TestRetriesArePaced(t *testing.T) {
+	t.Parallel()
+	paced(t, func(t *testing.T, l *logbook, c *connector.Client) {
+		l.status = func(n int) int {
+			if n%5 == 0 {
+				return http.StatusOK
+			}
+			return http.StatusBadGateway
+		}
+		var wg sync.WaitGroup
+		for range 6 {
+			wg.Go(func() {
+				for range 4 {
+					_, _ = c.Send(t.Context(), thread("busy", ""), message())
+				}
+			})
+		}
+		wg.Wait()
+		times := l.times(everything)
+		if len(times) < 60 {
+			t.Errorf("%d calls", len(times))
+		}
+		within(t, times, 7, time.Second)
+		within(t, times, 8, 2*time.Second)
+		within(t, times, 60, 30*time.Second)
+	})
+}
+
+func TestPaceGivesUpWithTheContext(t *testing.T) {
+	t.Parallel()
+	paced(t, func(t *testing.T, l *logbook, c *connector.Client) {
+		ref := thread("busy", "")
+		for range 8 {
+			if _, err := c.Send(t.Context(), ref, message()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		// Two seconds after the first seven there is room for one more.
+		ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
+		defer cancel()
+		var e *connector.Error
+		if _, err := c.Send(ctx, ref, message()); !errors.As(err, &e) || e.Status != 429 || e.RetryAfter != time.Second || time.Since(l.start) != time.Second {
+			t.Errorf("a wait that the deadline does not allow: %v after %v", err, time.Since(l.start))
+		}
+		waiting, leave := context.WithCancel(t.Context())
+		gone := make(chan error)
+		go func() {
+			_, err := c.Send(waiting, ref, message())
+			gone <- err
+		}()
+		synctest.Wait()
+		leave()
+		if err := <-gone; !errors.Is(err, context.Canceled) || len(l.all) != 8 {
+			t.Errorf("who left: %v, %d calls", err, len(l.all))
+		}
+		for range 7 { // the moment of the one who left is free again
+			if _, err := c.Send(t.Context(), ref, message()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if took := time.Since(l.start); took != 2*time.Second {
+			t.Errorf("the next seven were sent after %v, want two seconds", took)
+		}
+	})
+}
+
+// TestWhoIsFarBackIsTurnedAwayAtOnce, with the time at which there is room.
+func TestWhoIsFarBackIsTurnedAwayAtOnce(t *testing.T) {
+	t.Parallel()
+	paced(t, func(t *testing.T, l *logbook, c *connector.Client) {
+		var wg sync.WaitGroup
+		var turned atomic.Int32
+		for range 200 {
+			wg.Go(func() {
+				var e *connector.Error
+				if _, err := c.Send(t.Context(), thread("busy", ""), message()); !errors.As(err, &e) {
+					return
+				}
+				turned.Add(1)
+				if e.RetryAfter <= 30*time.Second || time.Since(l.start) != 0 {
+					t.Errorf("turned away after %v for %v", time.Since(l.start), e.RetryAfter)
+				}
+			})
+		}
+		wg.Wait()
+		// 60 in the first half minute, and the first of the next.
+		if sent := len(l.all); sent+int(turned.Load()) != 200 || sent < 60 || sent > 70 {
+			t.Errorf("%d were sent and %d turned away", sent, turned.Load())
+		}
+	})
+}
+
+func TestTypingThatWouldWaitIsDropped(t *testing.T) {
+	t.Parallel()
+	paced(t, func(t *testing.T, l *logbook, c *connector.Client) {
+		ref := thread("busy", "")
+		for range 10 {
+			if err := c.Typing(t.Context(), ref); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if len(l.all) != 7 || time.Since(l.start) != 0 {
+			t.Errorf("%d of ten indicators were sent in %v, want seven at once", len(l.all), time.Since(l.start))
+		}
+	})
+}
+
+// TestTypingThatWasLostIsNotDropped: what got no answer is told, also when there is no
+// room to try again.
+func TestTypingThatWasLostIsNotDropped(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		calls := 0
+		c := scripted(t, roundTripper(func(r *http.Request) (*http.Response, error) {
+			if calls++; calls < 7 {
+				return says(200)(r)
+			}
+			httptrace.ContextClientTrace(r.Context()).WroteHeaders()
+			return breaks(r)
+		}), fixedToken("t"))
+		ref := thread("busy", "")
+		for range 6 {
+			if err := c.Typing(t.Context(), ref); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := c.Typing(t.Context(), ref); !errors.Is(err, connector.ErrNoAnswer) || calls != 7 {
+			t.Errorf("err = %v after %d calls, want ErrNoAnswer after seven", err, calls)
+		}
+	})
+}
+
+// TestOnlyMicrosoftIsPaced: a connector of the operator's knows its own limits.
+func TestOnlyMicrosoftIsPaced(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		local bool
+		url   string
+	}{{false, "https://connector.example/x"}, {false, "http://127.0.0.1:7001/"}, {true, "http://localhost:7002"}, {true, "https://connector.example/x"}} {
+		synctest.Test(t, func(t *testing.T) {
+			l := &logbook{start: time.Now()}
+			cfg := connector.Config{Hosts: hosts(t, tt.local, "connector.example", "127.0.0.1:7001"), Transport: l}
+			if !tt.local {
+				cfg.Tokens = fixedToken("t")
+			}
+			c, err := connector.New(cfg)
+			if err != nil {
+				t.Fatal(err)
+			}
+			ref := thread("busy", "t1")
+			ref.ServiceURL = tt.url
+			for range 300 {
+				if _, err := c.Send(t.Context(), ref, message()); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if took := time.Since(l.start); took != 0 || len(l.all) != 300 {
+				t.Errorf("%s: %d calls took %v", tt.url, len(l.all), took)
+			}
+		})
+	}
+}

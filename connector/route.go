@@ -1,0 +1,109 @@
+package connector
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+)
+
+// gccService is where Teams serves tenants of the Government Community Cloud, which
+// belong to the public cloud otherwise.
+const gccService = "https://smba.infra.gcc.teams.microsoft.com/teams"
+
+// route is where a call goes.
+type route struct {
+	url   string
+	host  string
+	paced bool // to Microsoft's connector, whose limits are known
+}
+
+// route builds the address of the call, each id as one escaped segment.
+func (c *Client) route(ctx context.Context, k call) (route, error) {
+	base, err := c.cfg.Hosts.baseFor(callerOf(ctx), k.service)
+	if err != nil {
+		return route{}, err
+	}
+	var b strings.Builder
+	b.WriteString(base.String() + "/v3")
+	for _, segment := range k.path {
+		if segment == "" || segment == "." || segment == ".." {
+			return route{}, fmt.Errorf("%q cannot be an id", segment)
+		}
+		b.WriteString("/" + url.PathEscape(segment))
+	}
+	if len(k.query) > 0 {
+		b.WriteString("?" + k.query.Encode())
+	}
+	return route{b.String(), base.Hostname(), c.cfg.Hosts.ofMicrosoft(base)}, nil
+}
+
+// attempt makes the call once, when its turn comes, and once more where Microsoft says
+// that another host serves the tenant. That is not remembered: whatever the tenant sends
+// next names the right host.
+func (c *Client) attempt(ctx context.Context, k call, to *route, end time.Time) ([]byte, error) {
+	if err := c.pace(ctx, k, *to, end); err != nil {
+		return nil, err
+	}
+	reply, err := c.try(ctx, k, to.url, end)
+	if !c.moved(ctx, k, to, err) {
+		return reply, err
+	}
+	retries(ctx)
+	return c.attempt(ctx, k, to, end)
+}
+
+// moved changes the route to the host of the Government Community Cloud, if that is what
+// the refusal asks for and the bot may go there: in the public cloud it may.
+func (c *Client) moved(ctx context.Context, k call, to *route, err error) bool {
+	var refused *Error
+	if !to.paced || !errors.As(err, &refused) || refused.Status != http.StatusForbidden || refused.Code != "InvalidBotApiHost" {
+		return false
+	}
+	k.service = gccService
+	there, err := c.route(ctx, k)
+	if err != nil || !there.paced || there.host == to.host {
+		return false
+	}
+	*to = there
+	return true
+}
+
+// errNotNow ends a call that is not worth waiting for.
+var errNotNow = errors.New("not worth a wait")
+
+// heldBack is a refusal of our own: the call was not made, since it would have to wait
+// too long for its turn.
+type heldBack struct{ error }
+
+func (h *heldBack) Unwrap() []error { return []error{h.error, ErrHeldBack} }
+
+// pace waits until the call may be made without exceeding Microsoft's limits.
+func (c *Client) pace(ctx context.Context, k call, to route, end time.Time) error {
+	if !to.paced {
+		return nil
+	}
+	patience := min(maxPaceWait, time.Until(end))
+	if k.fleeting {
+		patience = 0
+	}
+	b, ok := c.pacer.book(k.cadence, patience)
+	switch {
+	case !ok && k.fleeting:
+		return errNotNow
+	case !ok:
+		return &heldBack{&Error{
+			Op: k.op(), Status: http.StatusTooManyRequests, Message: ErrHeldBack.Error(), RetryAfter: b.wait,
+		}}
+	case b.wait == 0:
+		return nil
+	}
+	if err := sleep(ctx, b.wait); err != nil {
+		c.pacer.giveBack(b)
+		return err
+	}
+	return nil
+}
