@@ -98,12 +98,15 @@ func newTurnID() string { return strings.ToLower(crand.Text()[:12]) }
 
 // log is the bot's, with what names the turn.
 func (t *Turn) log() *zerolog.Logger {
-	log := t.bot.cfg.Log.With().
+	with := t.bot.cfg.Log.With().
 		Str("turn", t.ID).
 		Str("conversation", t.Activity.Conversation.ID).
 		Str("activity", t.Activity.ID).
-		Str("type", string(t.Activity.Type)).
-		Logger()
+		Str("type", string(t.Activity.Type))
+	if app := t.Activity.CallerApp(); app != "" {
+		with = with.Str("caller", app)
+	}
+	log := with.Logger()
 	return &log
 }
 

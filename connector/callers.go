@@ -79,7 +79,8 @@ type forCaller struct{}
 
 // ForCaller returns a context in which calls of a [Client] go to the bot with that app
 // id, which has called this one: with a token of [Tokens] for it, and only to hosts that
-// the operator listed. An empty id, or none, stands for the channels.
+// the operator listed. An empty id, or none, stands for the channels. Package bot sets it
+// on the contexts of a caller's turns; who sends to a caller in another one has to.
 func ForCaller(ctx context.Context, appID string) context.Context {
 	if appID == "" && callerOf(ctx) == "" {
 		return ctx

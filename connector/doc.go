@@ -2,11 +2,11 @@
 // channels.
 //
 // [Guard] decides whether an inbound activity comes from the Bot Framework: it
-// checks the channel's token against keys that it fetches and keeps. [Client]
-// calls the Connector REST API with tokens of [Tokens]. [ServiceHosts] says
-// which hosts the bot may talk to at all; both sides ask it, so that no forged
-// serviceUrl ever sees the bot's token. [Adapter] puts the same parts under the
-// interfaces of msbotbuilder-go.
+// checks the channel's token against keys that it fetches and keeps. [Callers] are
+// who may come in otherwise. [Client] calls the Connector REST API with tokens of
+// [Tokens]. [ServiceHosts] says which hosts the bot may talk to at all; both sides
+// ask it, so that no forged serviceUrl ever sees the bot's token. [Adapter] puts the
+// same parts under the interfaces of msbotbuilder-go.
 //
 // # The way out
 //

@@ -19,7 +19,8 @@ import (
 // Adapter returns an adapter of msbotbuilder-go whose inbound checks are g's
 // and whose calls go through c: for code that is written for that library. Its
 // own reading of requests remains, with what it loses; see package activity for
-// the better one. The adapter holds no password.
+// the better one. The adapter holds no password, and lets in no [Callers]: the library
+// has no way to answer them with tokens of their own.
 func Adapter(g *Guard, c *Client) *core.BotFrameworkAdapter {
 	return &core.BotFrameworkAdapter{
 		AdapterSetting: core.AdapterSetting{
@@ -59,6 +60,9 @@ func (v validator) AuthenticateRequest(
 	claims, err := v.guard.Verify(ctx, []string{header})
 	if err != nil {
 		return nil, err
+	}
+	if claims.caller != "" {
+		return nil, unauthorized("caller not allowed")
 	}
 	id, err := claims.admit(string(a.DeliveryMode), a.ServiceURL, a.ChannelID)
 	if err != nil {

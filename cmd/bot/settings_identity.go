@@ -2,6 +2,7 @@ package main
 
 import (
 	"cmp"
+	"fmt"
 	"net"
 	"net/netip"
 	"net/url"
@@ -186,6 +187,18 @@ func (c *config) checkCallers(f *faults) {
 			f.add("MICROSOFT_APP_TENANT_ID", "is needed with %s: only tokens of that tenant count", set.name)
 		}
 	}
+}
+
+// aboutCallers says who comes in beside the channels, for the log of the start.
+func (c *config) aboutCallers() string {
+	about := ""
+	if c.callers.Emulator {
+		about += "; lets in the Emulator and the Playground with tokens of that app (BOT_ALLOW_EMULATOR)"
+	}
+	if n := len(c.callers.Bots); n > 0 {
+		about += fmt.Sprintf("; may be called by %d other bots (BOT_ALLOWED_CALLERS)", n)
+	}
+	return about
 }
 
 func (c *config) checkOverrides(f *faults) {

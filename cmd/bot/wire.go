@@ -243,7 +243,7 @@ func (a *app) connect() (*connector.Guard, *connector.Client, error) {
 			return nil, nil, err
 		}
 		cfg.Tokens = tokens
-		a.about.identity = "app " + a.config.AppID + ", " + a.config.appType
+		a.about.identity = "app " + a.config.AppID + ", " + a.config.appType + a.config.aboutCallers()
 	}
 	client, err := connector.New(cfg)
 	if err != nil {
