@@ -29,7 +29,7 @@ type gate struct {
 }
 
 // leastQuiet is how long a connection may be quiet whatever happens.
-const leastQuiet = 500 * time.Millisecond
+const leastQuiet = 250 * time.Millisecond
 
 // quiet is a connection without a request, and since when.
 type quiet struct {
