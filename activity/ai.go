@@ -1,6 +1,7 @@
 package activity
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 
@@ -61,18 +62,18 @@ func (a *Activity) LabelSensitivity(name, description string) {
 // nor is one beyond [MaxCitations].
 func (a *Activity) Cite(sources ...Citation) {
 	a.changeRoot(func(r *rootEntity) {
-		last := 0
+		last := position(0)
 		for _, c := range r.Citations {
 			last = max(last, c.Position)
 		}
 		for i, c := range sources {
-			r.Citations = append(r.Citations, c.claim(last+i+1))
+			r.Citations = append(r.Citations, c.claim(last+position(i)+1))
 		}
 	})
 }
 
-func (c *Citation) claim(position int) claim {
-	out := claim{Type: "Claim", Position: position, Appearance: appearance{
+func (c *Citation) claim(at position) claim {
+	out := claim{Type: "Claim", Position: at, Appearance: appearance{
 		Type: "DigitalDocument", Name: c.Title, Abstract: c.Abstract, URL: c.URL, Keywords: c.Keywords,
 	}}
 	if c.Icon != "" {
@@ -96,7 +97,7 @@ type rootEntity struct {
 	Type       string         `json:"@type"`
 	Context    string         `json:"@context"`
 	ID         string         `json:"@id"`
-	Additional []string       `json:"additionalType,omitempty"`
+	Additional texts          `json:"additionalType,omitempty"`
 	Usage      *usageInfo     `json:"usageInfo,omitempty"`
 	Citations  []claim        `json:"citation,omitempty"`
 	Extra      jsontext.Value `json:",embed"`
@@ -112,7 +113,7 @@ type usageInfo struct {
 
 type claim struct {
 	Type       string         `json:"@type"`
-	Position   int            `json:"position"`
+	Position   position       `json:"position"`
 	Appearance appearance     `json:"appearance"`
 	Extra      jsontext.Value `json:",embed"`
 }
@@ -124,7 +125,7 @@ type appearance struct {
 	URL      string         `json:"url,omitempty"`
 	Text     string         `json:"text,omitempty"`
 	Encoding string         `json:"encodingFormat,omitempty"`
-	Keywords []string       `json:"keywords,omitempty"`
+	Keywords texts          `json:"keywords,omitempty"`
 	Image    jsontext.Value `json:"image,omitzero"`
 	Usage    *usageInfo     `json:"usageInfo,omitempty"`
 	Extra    jsontext.Value `json:",embed"`
@@ -141,7 +142,7 @@ func (a *Activity) changeRoot(change func(*rootEntity)) {
 }
 
 // takeRoot merges the root entities into one, nil when there is none, and returns it
-// with the other entities. Those that are of another shape than Teams wants are left out.
+// with the other entities. Members of another kind than Teams wants are left out.
 func (a *Activity) takeRoot() (root *rootEntity, others []jsontext.Value) {
 	for _, entity := range a.Entities {
 		if !isRoot(entity) {
@@ -149,11 +150,12 @@ func (a *Activity) takeRoot() (root *rootEntity, others []jsontext.Value) {
 			continue
 		}
 		one := &rootEntity{}
-		switch err := json.Unmarshal(entity, one, jsontext.AllowInvalidUTF8(true)); {
-		case err != nil:
-		case root == nil:
+		if json.Unmarshal(entity, one, readable) != nil {
+			continue
+		}
+		if root == nil {
 			root = one
-		default:
+		} else {
 			root.merge(one)
 		}
 	}
@@ -171,9 +173,25 @@ func isRoot(entity jsontext.Value) bool {
 func (r *rootEntity) merge(other *rootEntity) {
 	r.Additional = append(r.Additional, other.Additional...)
 	r.Citations = append(r.Citations, other.Citations...)
+	r.ID = cmp.Or(r.ID, other.ID)
 	if r.Usage == nil {
 		r.Usage = other.Usage
 	}
+	r.Extra = union(r.Extra, other.Extra)
+}
+
+// union is an object with the members of both; of one that both have, the first's.
+func union(a, b jsontext.Value) jsontext.Value {
+	var members map[string]jsontext.Value
+	for _, from := range []jsontext.Value{b, a} { // the later one wins
+		if len(from) > 0 && json.Unmarshal(from, &members, jsontext.AllowInvalidUTF8(true)) != nil {
+			return a
+		}
+	}
+	if len(members) == 0 {
+		return nil
+	}
+	return raw(members)
 }
 
 func (r *rootEntity) encode() jsontext.Value {

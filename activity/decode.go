@@ -112,7 +112,7 @@ func checkStructure(data []byte) error {
 func (a *Activity) dropNulls() {
 	a.Entities = slices.DeleteFunc(a.Entities, func(v jsontext.Value) bool { return v.Kind() == 'n' })
 	a.Attachments = slices.DeleteFunc(a.Attachments, func(at Attachment) bool {
-		return at.ContentType == "" && at.ContentURL == "" && at.Content == nil && at.Name == "" && at.Extra == nil
+		return at.ContentType == "" && at.ContentURL == "" && at.Content == nil && at.Name == "" && at.ThumbnailURL == "" && at.Extra == nil
 	})
 }
 

@@ -1,39 +1,31 @@
 package activity
 
 import (
-	"bytes"
-	"errors"
-	"fmt"
+	"cmp"
+	"html"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
+	"unicode"
 	"unicode/utf8"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-const (
-	// MaxUTF16 is how many bytes an activity may have in UTF-16, the pictures that it
-	// holds aside: Teams refuses some 100 KB.
-	MaxUTF16 = 80 << 10
-	// MaxBytes is how many bytes an activity may have on the wire.
-	MaxBytes = 256 << 10
-
-	maxSuggestions = 3
-)
-
-// ErrTooLarge is an activity that no channel would take, however often it is sent.
-var ErrTooLarge = errors.New("the activity is too large to be sent")
+// maxSuggestions is how many of them Teams shows.
+const maxSuggestions = 3
 
 // Fit returns the activity as its channel takes it. Of what Teams would refuse or not
 // show it repairs, or leaves out:
 //
 //   - a second root entity (AI label, sensitivity, citations): they become one;
+//   - in a root entity, members of another kind than they should be, and no others;
 //   - citations that the text does not name, beyond 20, without a title or with the
 //     number of another; titles, abstracts and keywords that are too long;
 //   - the sensitivity of a citation that is not the message's;
-//   - a mention that is not in the text, or not as often;
+//   - a mention that is not in the text, or not as often, or beyond 200;
 //   - suggested actions outside of personal chats, beside attachments, without a text,
 //     of another kind than imBack, or beyond three;
 //   - a feedback loop of a kind that there is not, and feedbackLoopEnabled beside one.
@@ -51,7 +43,7 @@ func (a *Activity) Fit() *Activity {
 	out.Attachments = slices.Clone(a.Attachments)
 	out.dropNulls()
 	out.Attachments = slices.DeleteFunc(out.Attachments, func(at Attachment) bool {
-		return at.ContentURL == "" && at.Name == "" && (len(at.Content) == 0 || at.Content.Kind() == 'n')
+		return at.ContentURL == "" && at.Name == "" && at.ThumbnailURL == "" && len(at.Extra) == 0 && (len(at.Content) == 0 || at.Content.Kind() == 'n')
 	})
 	out.dropNoSuggestions()
 	if out.ChannelID == Teams || out.ChannelID == "" {
@@ -65,15 +57,24 @@ func (a *Activity) Fit() *Activity {
 	return &out
 }
 
+// atTag is a mention in the form of Teams.
+var atTag = regexp.MustCompile(`(?s)^<at(?:\s[^>]*)?>(.*)</at>$`)
+
 func (a *Activity) fitTeams() {
-	mentioned := map[string]int{}
+	mentions, left := 0, map[string]int{} // of a mention's text, how often the text has it
 	a.Entities = slices.DeleteFunc(a.Entities, func(e jsontext.Value) bool {
 		m, ok := mentionIn(e)
 		if !ok {
 			return false
 		}
-		mentioned[m.Text]++
-		return m.Mentioned.ID == "" || m.Text == "" || mentioned[m.Text] > strings.Count(a.Text, m.Text)
+		if mentions++; m.Mentioned.ID == "" || m.Text == "" || mentions > maxMentions {
+			return true
+		}
+		if _, counted := left[m.Text]; !counted {
+			left[m.Text] = occurrences(a.Text, m.Text)
+		}
+		left[m.Text]--
+		return left[m.Text] < 0
 	})
 	root, others := a.takeRoot()
 	if a.Entities = others; root != nil && root.fit(a.Text) {
@@ -90,15 +91,36 @@ func (a *Activity) fitTeams() {
 	})
 }
 
+// occurrences counts a mention in a text, but not where it is a part of a longer word.
+func occurrences(text, mention string) (n int) {
+	last, _ := utf8.DecodeLastRuneInString(mention)
+	for {
+		_, after, found := strings.Cut(text, mention)
+		if !found {
+			return n
+		}
+		next, _ := utf8.DecodeRuneInString(after)
+		if !inWord(last) || !inWord(next) {
+			n++
+		}
+		text = after
+	}
+}
+
+func inWord(r rune) bool { return r != utf8.RuneError && (unicode.IsLetter(r) || unicode.IsDigit(r)) }
+
 func (a *Activity) fitOthers() {
+	var names []string // behind the mentions that they replace
 	a.Entities = slices.DeleteFunc(a.Entities, func(e jsontext.Value) bool {
-		m, ok := mentionIn(e)
-		if !ok || !strings.HasPrefix(m.Text, "<at>") {
+		m, _ := mentionIn(e)
+		tag := atTag.FindStringSubmatch(m.Text)
+		if tag == nil {
 			return isRoot(e)
 		}
-		a.Text = strings.Replace(a.Text, m.Text, m.Mentioned.Name, 1)
+		names = append(names, m.Text, cmp.Or(m.Mentioned.Name, html.UnescapeString(tag[1])))
 		return true
 	})
+	a.Text = strings.NewReplacer(names...).Replace(a.Text)
 	a.changeChannelData(func(members map[string]jsontext.Value) {
 		for _, name := range []string{"feedbackLoop", "feedbackLoopEnabled", "notification"} {
 			delete(members, name)
@@ -112,17 +134,21 @@ func (r *rootEntity) fit(text string) bool {
 	if r.Usage != nil && r.Usage.Name == "" {
 		r.Usage = nil
 	}
+	if r.Usage != nil {
+		r.Usage.Type = "CreativeWork"
+	}
 	var seen [MaxCitations + 1]bool
 	r.Citations = slices.DeleteFunc(r.Citations, func(c claim) bool {
 		n := c.Position
 		if n < 1 || n > MaxCitations || seen[n] || strings.TrimSpace(c.Appearance.Name) == "" ||
-			!strings.Contains(text, "["+strconv.Itoa(n)+"]") {
+			!strings.Contains(text, "["+strconv.Itoa(int(n))+"]") {
 			return true
 		}
 		seen[n] = true
 		return false
 	})
 	for i := range r.Citations {
+		r.Citations[i].Type = "Claim"
 		r.Citations[i].Appearance.fit(r.Usage)
 	}
 	return len(r.Additional) > 0 || r.Usage != nil || len(r.Citations) > 0 || len(r.Extra) > 0
@@ -140,9 +166,12 @@ func unique(list []string) []string {
 
 // fit cuts what is too long. of is how confidential the message is.
 func (p *appearance) fit(of *usageInfo) {
-	p.Name = clip(p.Name, maxTitle)
+	p.Type, p.Name = "DigitalDocument", clip(p.Name, maxTitle)
 	if p.Abstract = clip(p.Abstract, maxAbstract); strings.TrimSpace(p.Abstract) == "" {
 		p.Abstract = p.Name
+	}
+	if p.Image.Kind() != '{' {
+		p.Image = nil
 	}
 	if !strings.HasPrefix(p.URL, "https://") && !strings.HasPrefix(p.URL, "http://") {
 		p.URL = ""
@@ -244,43 +273,4 @@ func loops(loop jsontext.Value) bool {
 		Type FeedbackLoop `json:"type"`
 	}
 	return loop.Kind() == '{' && json.Unmarshal(loop, &l) == nil && (l.Type == FeedbackDefault || l.Type == FeedbackCustom)
-}
-
-// CheckSize returns an error that wraps [ErrTooLarge] when the activity, as Encode wrote
-// it, is larger than the channels take.
-func CheckSize(encoded []byte) error {
-	if len(encoded) > MaxBytes {
-		return fmt.Errorf("%w: %d bytes, %d are the most", ErrTooLarge, len(encoded), MaxBytes)
-	}
-	if len(encoded) <= MaxUTF16/2 {
-		return nil // a byte of UTF-8 is at most one code unit
-	}
-	if n := 2 * units(encoded); n > MaxUTF16 {
-		return fmt.Errorf("%w: %d bytes of UTF-16, %d are the most", ErrTooLarge, n, MaxUTF16)
-	}
-	return nil
-}
-
-// picture is how a picture begins that is a part of the JSON around it.
-var picture = []byte(`"data:image/`)
-
-// units counts the UTF-16 code units, without those of pictures.
-func units(encoded []byte) (n int) {
-	for len(encoded) > 0 {
-		text, rest, found := bytes.Cut(encoded, picture)
-		for _, r := range string(text) {
-			if n++; r > 0xffff {
-				n++
-			}
-		}
-		if !found {
-			return n
-		}
-		end := bytes.IndexByte(rest, '"')
-		encoded = rest[max(end, 0):]
-		if end < 0 {
-			return n + utf8.RuneCount(rest)
-		}
-	}
-	return n
 }

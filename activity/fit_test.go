@@ -60,8 +60,39 @@ func TestFit(t *testing.T) {
 		},
 		"citations that the text does not name": {
 			teams(`"text":"see [2]","entities":[` + root + `,"citation":[` + one + `,` + two + `,` + two + `,{"position":"x"}]}]`),
-			teams(`"text":"see [2]"`), // the last one breaks the whole entity
+			teams(`"text":"see [2]","entities":[` + root + `,"citation":[` + two + `]}]`),
 		},
+		"members of another kind": {
+			teams(`"text":"[1] [2] [3] [4]","entities":[` + root + `,"usageInfo":7,"citation":[` + one + `,
+				{"position":"2","appearance":{"name":"Two","abstract":"B","keywords":7,"url":[],"image":null,"text":null}},7,
+				{"position":3.0,"appearance":{"name":{},"abstract":"no name"}},{"position":4.5,"appearance":{"name":"Four"}},{"position":4,"appearance":"Four"}]}]`),
+			teams(`"text":"[1] [2] [3] [4]","entities":[` + root + `,"citation":[` + one + `,` + two + `]}]`),
+		},
+		"a type that is no list": {
+			teams(`"text":"a","entities":[{"type":"https://schema.org/Message","@type":7,"additionalType":"AIGeneratedContent","citation":{}}]`),
+			teams(`"text":"a","entities":[` + label + `]`),
+		},
+		"types of which one is none": {
+			teams(`"text":"a","entities":[{"type":"https://schema.org/Message","additionalType":[7,"AIGeneratedContent",null]}]`),
+			teams(`"text":"a","entities":[` + label + `]`),
+		},
+		"more than is known in the second": {
+			teams(`"text":"a","entities":[` + label + `,{"type":"https://schema.org/Message","@id":"m","more":1},{"type":"https://schema.org/Message","@id":"n","more":2,"else":3}]`),
+			teams(`"text":"a","entities":[` + strings.Replace(root, `"@id":""`, `"@id":"m"`, 1) + `,"more":1,"else":3}]`),
+		},
+		"parts without a type": {
+			teams(`"text":"[1]","entities":[` + root + `,"usageInfo":{"@id":"s","name":"Secret"},"citation":[{"position":1,"appearance":{"name":"One","abstract":"A","usageInfo":{"@id":"s"}}}]}]`),
+			teams(`"text":"[1]","entities":[` + root + `,"usageInfo":{"@type":"CreativeWork","@id":"s","name":"Secret"},"citation":[{"@type":"Claim","position":1,"appearance":{"@type":"DigitalDocument","name":"One","abstract":"A","usageInfo":{"@type":"CreativeWork","@id":"s","name":"Secret"}}}]}]`),
+		},
+		"a mention in a longer word": {
+			teams(`"text":"Hi @Bobby","entities":[{"type":"mention","mentioned":{"id":"29:bob"},"text":"@Bob"}]`),
+			teams(`"text":"Hi @Bobby"`),
+		},
+		"a mention at the end":     {teams(`"text":"Hi @Bobby and @Bob","entities":[{"type":"mention","mentioned":{"id":"29:bob"},"text":"@Bob"}]`), ""},
+		"a mention with no name":   {webchat(`"text":"Hi <at>B&amp;B</at> please","entities":[{"type":"mention","mentioned":{"id":"29:1"},"text":"<at>B&amp;B</at>"}]`), webchat(`"text":"Hi B&B please"`)},
+		"a mention with a number":  {webchat(`"text":"Hi <at id=1>Bob</at>, <at id=\"2\">Mia</at>","entities":[{"type":"mention","mentioned":{"id":"29:1"},"text":"<at id=1>Bob</at>"},{"type":"mention","mentioned":{"id":"29:2","name":"Mia M."},"text":"<at id=\"2\">Mia</at>"}]`), webchat(`"text":"Hi Bob, Mia M."`)},
+		"a mention that is no tag": {webchat(`"text":"Hi <attic>","entities":[{"type":"mention","mentioned":{"id":"29:1"},"text":"<attic>"}]`), ""},
+		"parts of attachments":     {teams(`"attachments":[{"thumbnailUrl":"https://x/1"},{"contentType":"x","more":1},{"contentType":"x"}]`), teams(`"attachments":[{"thumbnailUrl":"https://x/1"},{"contentType":"x","more":1}]`)},
 		"a citation twice, one unnamed": {
 			teams(`"text":"see [2]","entities":[` + root + `,"citation":[` + one + `,` + two + `,` + two + `]}]`),
 			teams(`"text":"see [2]","entities":[` + root + `,"citation":[` + two + `]}]`),
@@ -213,18 +244,38 @@ func TestCheckSize(t *testing.T) {
 		raw []byte
 		ok  bool
 	}{
-		"letters":           {text(strings.Repeat("x", most)), true},
-		"one more":          {text(strings.Repeat("x", most+1)), false},
-		"of three bytes":    {text(strings.Repeat("語", most)), true},
-		"outside the plane": {text(strings.Repeat("😀", most/2)), true},
-		"one more of these": {text(strings.Repeat("😀", most/2+1)), false},
-		"pictures aside":    {[]byte(`{"a":` + picture + `,"b":"` + strings.Repeat("x", 1000) + `"}`), true},
-		"beside a picture":  {[]byte(`{"a":` + picture + `,"b":"` + strings.Repeat("x", 80<<10) + `"}`), false},
-		"a broken picture":  {[]byte(picture[:len(picture)-1]), false},
-		"pictures beyond":   {[]byte(`{"a":` + picture + `,"b":` + picture + `,"c":` + picture + `}`), false},
+		"letters":             {text(strings.Repeat("x", most)), true},
+		"one more":            {text(strings.Repeat("x", most+1)), false},
+		"of three bytes":      {text(strings.Repeat("語", most)), true},
+		"outside the plane":   {text(strings.Repeat("😀", most/2)), true},
+		"one more of these":   {text(strings.Repeat("😀", most/2+1)), false},
+		"pictures aside":      {[]byte(`{"a":` + picture + `,"b":"` + strings.Repeat("x", 1000) + `"}`), true},
+		"beside a picture":    {[]byte(`{"a":` + picture + `,"b":"` + strings.Repeat("x", 80<<10) + `"}`), false},
+		"a broken picture":    {[]byte(picture[:len(picture)-1]), false},
+		"a picture in a text": {[]byte(`{"text":"<img src=\` + picture[:len(picture)-1] + `\">"}`), true},
+		"a text like one":     {text("data:image/png;base64,AAAA is how it begins " + strings.Repeat("x", 200<<10)), false},
+		"pictures beyond":     {[]byte(`{"a":` + picture + `,"b":` + picture + `,"c":` + picture + `}`), false},
 	} {
 		if err := activity.CheckSize(c.raw); (err == nil) != c.ok || err != nil && !errors.Is(err, activity.ErrTooLarge) {
 			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// TestManyMentions are cut, so that what they cost is bounded.
+func TestManyMentions(t *testing.T) {
+	t.Parallel()
+	for channel, want := range map[string]int{activity.Teams: 200, "webchat": 0} {
+		m := activity.Activity{Type: activity.Message, ChannelID: channel}
+		for i := range 5000 {
+			m.Text += m.At(activity.NewAccount("29:"+strconv.Itoa(i), "P"+strconv.Itoa(i)))
+		}
+		out := m.Fit()
+		if n := len(out.Mentions()); n != want || len(out.Entities) != want {
+			t.Errorf("%s: %d mentions, %d entities", channel, n, len(out.Entities))
+		}
+		if want == 0 && !strings.HasSuffix(out.Text, "P4998P4999") {
+			t.Errorf("%s: %s", channel, out.Text[len(out.Text)-50:])
 		}
 	}
 }

@@ -69,8 +69,13 @@ func ShowCard(card activity.Card) CardAnswer {
 func ShowMessage(text string) CardAnswer { return CardAnswer{http.StatusOK, cardMessage, text} }
 
 // CardError says that the click could not be done: status is 400, if the click is to
-// blame, or 500.
+// blame, or 500. Clients know no other: one of 4xx becomes 400, the rest 500.
 func CardError(status int, code, message string) CardAnswer {
+	if status >= 400 && status <= 499 {
+		status = http.StatusBadRequest
+	} else {
+		status = http.StatusInternalServerError
+	}
 	return CardAnswer{status, cardFault, faultBody{code, message}}
 }
 

@@ -17,7 +17,8 @@ import (
 // [*InvokeError] that it returns is its answer; what it changed in state is kept.
 type InvokeHandler func(ctx context.Context, t *Turn) (InvokeResponse, error)
 
-// InvokeResponse is the answer to an invoke. The zero status is 200.
+// InvokeResponse is the answer to an invoke. The zero status is 200; one that is no status
+// of an answer, 200 to 599, is a failure of the handler.
 type InvokeResponse struct {
 	Status int
 	Body   any
@@ -25,7 +26,7 @@ type InvokeResponse struct {
 
 // InvokeError is a failure as the answer to an invoke, with the body
 // {"error":{"code","message"}}; of a click on a card with that of [CardError]. The person
-// may read both. Status is required.
+// may read both. A Status that is none of 400 to 599 is 500.
 type InvokeError struct {
 	Status        int
 	Code, Message string
@@ -40,7 +41,11 @@ type faultBody struct {
 }
 
 func (e *InvokeError) response() *InvokeResponse {
-	return &InvokeResponse{Status: e.Status, Body: map[string]faultBody{"error": {e.Code, e.Message}}}
+	status := e.Status
+	if status < 400 || status > 599 {
+		status = http.StatusInternalServerError
+	}
+	return &InvokeResponse{Status: status, Body: map[string]faultBody{"error": {e.Code, e.Message}}}
 }
 
 func badValue(format string, args ...any) *InvokeError {
@@ -161,6 +166,9 @@ func answering(h InvokeHandler) Handler {
 		}
 		if err != nil {
 			return err
+		}
+		if s := answer.Status; s != 0 && (s < 200 || s > 599) {
+			return fmt.Errorf("answer invoke %s: %d is no status", t.Activity.Name, s)
 		}
 		t.answer = answer
 		return nil

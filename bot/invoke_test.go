@@ -46,6 +46,14 @@ func TestTypedInvokes(t *testing.T) {
 		return map[string]int{"votes": state.Of[counted](turn.Conversation).N}, nil
 	})
 	bot.AddInvoke(b.bot, "empty", func(context.Context, *bot.Turn, struct{}) (struct{}, error) { return struct{}{}, nil })
+	status := func(s int, err error) bot.InvokeHandler {
+		return func(context.Context, *bot.Turn) (bot.InvokeResponse, error) {
+			return bot.InvokeResponse{Status: s, Body: "x"}, err
+		}
+	}
+	b.bot.OnInvoke("nothing", status(http.StatusNoContent, nil))
+	b.bot.OnInvoke("no status", status(42, nil))
+	b.bot.OnInvoke("no fault", status(0, &bot.InvokeError{Code: "C", Message: "M"}))
 	bot.AddInvoke(b.bot, "boom", func(context.Context, *bot.Turn, panics) (struct{}, error) { return struct{}{}, nil })
 	const wrong = `{"error":{"code":"BadRequest","message":"%s"}}`
 	for _, c := range []struct {
@@ -64,6 +72,9 @@ func TestTypedInvokes(t *testing.T) {
 		{"vote", event{"for": "nobody"}, 400, fmt.Sprintf(wrong, "there is nobody to vote for")},
 		{"empty", nil, 200, ""},
 		{"empty", []int{1}, 200, ""},
+		{"nothing", nil, 204, ""},
+		{"no status", nil, 500, ""},
+		{"no fault", nil, 500, `{"error":{"code":"C","message":"M"}}`},
 		{"boom", event{}, 500, ""},
 		{"unknown", event{}, 501, ""},
 	} {
@@ -101,7 +112,8 @@ func TestCardActions(t *testing.T) {
 	answers := map[string]bot.CardAnswer{
 		"card":    bot.ShowCard(activity.NewCard("Booked.", activity.TextBlock{Text: "Booked."})),
 		"message": bot.ShowMessage("Booked."),
-		"error":   bot.CardError(http.StatusBadRequest, "Full", "The room is full."),
+		"error":   bot.CardError(http.StatusConflict, "Full", "The room is full."),
+		"ours":    bot.CardError(0, "Full", "The room is full."),
 		"login":   bot.LoginRequest(event{"text": "Sign in", "connectionName": "c"}),
 		"code":    bot.IncorrectAuthCode(),
 		"consent": bot.PreconditionFailed("Consent", "You have to consent."),
@@ -131,6 +143,7 @@ func TestCardActions(t *testing.T) {
 		{"card", pressed("card", nil), `{"statusCode":200,"type":"application/vnd.microsoft.card.adaptive","value":{"type":"AdaptiveCard","$schema":"http://adaptivecards.io/schemas/adaptive-card.json","version":"1.5","fallbackText":"Booked.","body":[{"type":"TextBlock","text":"Booked.","wrap":true}]}}`},
 		{"message", pressed("message", nil), `{"statusCode":200,"type":"application/vnd.microsoft.activity.message","value":"Booked."}`},
 		{"error", pressed("error", nil), fmt.Sprintf(fault, "Full", "The room is full.")},
+		{"error of ours", pressed("ours", nil), strings.Replace(fmt.Sprintf(fault, "Full", "The room is full."), "400", "500", 1)},
 		{"login", pressed("login", nil), `{"statusCode":401,"type":"application/vnd.microsoft.activity.loginRequest","value":{"connectionName":"c","text":"Sign in"}}`},
 		{"code", pressed("code", nil), `{"statusCode":401,"type":"application/vnd.microsoft.error.incorrectAuthCode","value":null}`},
 		{"consent", pressed("consent", nil), `{"statusCode":412,"type":"application/vnd.microsoft.error.preconditionFailed","value":{"code":"Consent","message":"You have to consent."}}`},

@@ -101,7 +101,7 @@ func (r *routes) wrap(h Handler) Handler {
 // write sends the answer to an invoke.
 func (i InvokeResponse) write(w http.ResponseWriter) error {
 	var body []byte
-	if i.Body != nil {
+	if i.Body != nil && i.Status != http.StatusNoContent && i.Status != http.StatusNotModified { // those have none
 		raw, err := json.Marshal(i.Body)
 		if err != nil {
 			return fmt.Errorf("write the answer: %w", err)
