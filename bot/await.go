@@ -23,6 +23,8 @@ const (
 	invokeWithin = 10 * time.Second
 	// askEvery is how often Redis is asked for an answer that another process works on.
 	askEvery = 250 * time.Millisecond
+	// stillAtWork answers a click on a card whose turn did not end in time.
+	stillAtWork = "I am still at work. I noted what you clicked and will get to it: there is no need to click again."
 )
 
 // errLateAnswer is an answer that is not there in time. The turn goes on, and the same
@@ -143,12 +145,32 @@ func (b *Bot) respond(w http.ResponseWriter, r *http.Request, q request, turn st
 		a, err = b.await(ctx, conversationLane(q.activity), a.Follows, told)
 	}
 	switch {
+	case isExecute(q.activity) && err == nil:
+		b.clickAnswered(r.Context(), q, turn)
+	case isExecute(q.activity) && errors.Is(err, errLateAnswer):
+		b.cfg.Log.Info().Str("turn", turn).Msg("click is to be answered later")
+		return ShowMessage(stillAtWork).response().write(w)
+	}
+	switch {
 	case err != nil && (q.replies || q.activity.Type == activity.Invoke):
 		return err
 	case err != nil || len(a.Body) == 0:
 		return InvokeResponse{Status: a.Status}.write(w)
 	}
 	return InvokeResponse{Status: a.Status, Body: a.Body}.write(w)
+}
+
+// clickAnswered has the next click on the same button count as one of its own, if the
+// answer to this one goes to somebody who is still there.
+func (b *Bot) clickAnswered(ctx context.Context, q request, turn string) {
+	if ctx.Err() != nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, time.Second)
+	defer cancel()
+	if err := b.inbox.Forget(ctx, q.lane, clickOf(q.activity), turn); err != nil {
+		b.cfg.Log.Warn().Err(err).Str("turn", turn).Msg("click not forgotten, the same one counts in a minute")
+	}
 }
 
 // await returns the answer of a turn. Another process may be at work on it.

@@ -117,6 +117,12 @@ type CardHandler func(ctx context.Context, t *Turn, click CardClick) (CardAnswer
 // A click that is wrong, or has a verb without a handler, is answered with a card fault of
 // status 400 in a response of status 200: so the client shows it. A 501 there would be
 // "unable to reach app", for a card that an older version of the bot sent.
+//
+// A click waits for what is at work in its conversation. After ten seconds the person reads
+// that it was noted; it is handled all the same, but its answer is shown no more. What the
+// person has to know then belongs into a message, see [Turn.Tell]. Until an answer of the
+// handler went out, at most for a minute, an equal click of the same person is the same
+// click: it gets that answer, and the handler is not called again. After that it counts.
 func (b *Bot) OnCardAction(verb string, h CardHandler) {
 	if b.routes.cards == nil {
 		b.routes.cards = map[string]CardHandler{}

@@ -14,6 +14,9 @@ local again = false
 for i = 7, 6 + n do
   local turn = redis.call('GET', KEYS[i])
   if turn and turn ~= ARGV[2] then
+    for j = 7, i - 1 do -- they are known from now on, too: this delivery may come again
+      redis.call('SET', KEYS[j], turn, 'EX', ARGV[j + 1])
+    end
     return {3, turn}
   end
   again = again or turn

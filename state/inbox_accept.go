@@ -18,11 +18,18 @@ var (
 
 	//go:embed accept.lua
 	acceptLua string
+
+	//go:embed forget.lua
+	forgetLua string
 )
 
-var acceptScript = newScript(docsLua, lanesLua, acceptLua)
+var (
+	acceptScript = newScript(docsLua, lanesLua, acceptLua)
+	forgetScript = newScript(forgetLua)
+)
 
-// Duplicate is something that tells a delivery from others of its conversation.
+// Duplicate is something that tells a delivery from others of its conversation. A delivery
+// that is known by one is known by those before it, too, from then on.
 type Duplicate struct {
 	ID  string
 	For time.Duration // how long to remember it. 0: [InboxConfig.DuplicateFor]
@@ -210,3 +217,15 @@ func (i *Inbox) Answer(ctx context.Context, lane Lane, turn string) ([]byte, err
 const answerMark = "="
 
 func seconds(d time.Duration) int64 { return int64((d + time.Second - 1) / time.Second) }
+
+// Forget has later deliveries with this [Duplicate.ID] count again, if those before were
+// of that turn.
+func (i *Inbox) Forget(ctx context.Context, lane Lane, id, turn string) error {
+	if err := errors.Join(lane.key.Err(), checkTurn(turn)); err != nil {
+		return fmt.Errorf("forget a delivery: %w", err)
+	}
+	c := callOf(forgetScript, "1", 2)
+	c.args = append(c.args, lane.key.seenKey(id), turn)
+	_, err := i.count(ctx, "forget a delivery", &c)
+	return err
+}

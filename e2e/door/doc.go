@@ -7,5 +7,5 @@
 // They take the bot in BOT_BIN, else they build it. What floods cost good messages is
 // measured at length by hand:
 //
-//	go test -v -run Flood -load 20s -slow 1000 ./e2e/door
+//	go test -v -run Flood ./e2e/door -args -load 20s -slow 1000 -connections 10000
 package door

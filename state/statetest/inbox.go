@@ -22,6 +22,7 @@ func RunInbox(t *testing.T, open func(t *testing.T) *state.Redis) {
 		"a lane is worked in order":             testInboxOrder,
 		"lanes of a conversation":               testLanes,
 		"a delivery counts once":                testDuplicates,
+		"a delivery that is forgotten":          testForget,
 		"an entry accepted again":               testAcceptedAgain,
 		"a lane that another replica wants":     testWantedLane,
 		"a lane nobody takes is read":           testRead,
@@ -239,6 +240,41 @@ func testDuplicates(t *testing.T, b *inboxBundle) {
 	}
 	if n := b.in.Stats().Duplicates; n != 2 {
 		t.Errorf("%d duplicates", n)
+	}
+}
+
+// testForget has a click count again once it is forgotten, while each delivery of the one
+// before stays known.
+func testForget(t *testing.T, b *inboxBundle) {
+	click := func(id string) state.Entry {
+		e := b.entry(id)
+		e.Duplicates = []state.Duplicate{{ID: id}, {ID: "click", For: time.Minute}}
+		return e
+	}
+	first := click("activity 1")
+	b.take(first)
+	forget := func(turn string) {
+		t.Helper()
+		if err := b.in.Forget(t.Context(), b.lane, "click", turn); err != nil {
+			t.Error(err)
+		}
+	}
+	forget("another")
+	if receipt := b.accept(click("activity 2")); receipt.Turn != first.Turn {
+		t.Errorf("forgotten for another turn: %+v", receipt)
+	}
+	forget(first.Turn)
+	for _, known := range []string{"activity 1", "activity 2"} {
+		if receipt := b.accept(click(known)); receipt.Turn != first.Turn {
+			t.Errorf("%s: %+v", known, receipt)
+		}
+	}
+	if receipt := b.accept(click("activity 3")); receipt.Duplicate {
+		t.Errorf("not forgotten: %+v", receipt)
+	}
+	forget(first.Turn) // the click is another's by now
+	if receipt := b.accept(click("activity 4")); !receipt.Duplicate || receipt.Turn == first.Turn {
+		t.Errorf("forgotten for the turn before: %+v", receipt)
 	}
 }
 
