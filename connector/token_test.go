@@ -370,5 +370,10 @@ func TestATokenThatIsRefusedForEver(t *testing.T) {
 		if n := l.count() - before; n != 1 {
 			t.Errorf("%d new tokens, want one", n)
 		}
+		time.Sleep(16 * time.Second) // and the pauses begin anew
+		_ = send()
+		if n := l.count() - before; n != 2 {
+			t.Errorf("%d new tokens, want two", n)
+		}
 	})
 }
