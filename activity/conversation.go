@@ -87,15 +87,20 @@ func (a *Activity) FromBot() bool {
 	return a.From.Role == schema.BOT || a.From.ID != "" && a.From.ID == a.Recipient.ID
 }
 
-// Reference returns where the activity's conversation is continued.
+// Reference returns where the activity's conversation is continued. Its tenant is what
+// [Activity.Tenant] says.
 func (a *Activity) Reference() Reference {
+	conversation := a.Conversation.ConversationAccount
+	if conversation.TenantID == "" {
+		conversation.TenantID, _ = a.Tenant()
+	}
 	return library.GetCoversationReference(schema.Activity{
 		ID:           a.ID,
 		ChannelID:    a.ChannelID,
 		ServiceURL:   a.ServiceURL,
 		From:         a.From.ChannelAccount,
 		Recipient:    a.Recipient.ChannelAccount,
-		Conversation: a.Conversation.ConversationAccount,
+		Conversation: conversation,
 	})
 }
 

@@ -90,6 +90,9 @@ func TestTenant(t *testing.T) {
 		if got, ok := a.Tenant(); got != c.want || ok != c.ok {
 			t.Errorf("%s: got %q, %v", name, got, ok)
 		}
+		if got := a.Reference().Conversation.TenantID; c.ok && !strings.EqualFold(got, c.want) {
+			t.Errorf("%s: the reference has %q", name, got)
+		}
 	}
 }
 

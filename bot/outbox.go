@@ -138,14 +138,15 @@ func (t *Turn) undelivered(ctx context.Context, err error) error {
 }
 
 // knock sends what nobody minds twice, to a channel that gave no answer to a message:
-// as long as it gives none at all, the message waits. It says whether that is so.
+// as long as it gives none at all, the message waits. It says whether that is so. What was
+// held back before it left says nothing about the channel.
 func (t *Turn) knock(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, knockWithin)
 	defer cancel()
 	to := t.Activity.Reference()
 	_, err := t.bot.cfg.Channel.Send(ctx, to, activity.To(to, activity.Typing))
 	var refused *connector.Error
-	if errors.As(err, &refused) {
+	if errors.As(err, &refused) && !errors.Is(err, connector.ErrHeldBack) {
 		return nil // that is an answer
 	}
 	return err

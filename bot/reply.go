@@ -2,9 +2,12 @@ package bot
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"net/http"
 
 	"github.com/planbot-go/planbot/activity"
+	"github.com/planbot-go/planbot/connector"
 )
 
 // Say sends texts to the conversation, each as a message of its own, labelled
@@ -61,13 +64,20 @@ func (t *Turn) Send(ctx context.Context, activities ...*activity.Activity) error
 }
 
 // send answers the turn's activity, or speaks into its conversation when there
-// is nothing to answer.
+// is nothing to answer. A typing indicator that there is no room for is left out, as it
+// would come too late to be true.
 func (t *Turn) send(ctx context.Context, a *activity.Activity) (id string, err error) {
 	to := t.Activity.Reference()
 	if a.ReplyToID == "" {
-		return t.bot.cfg.Channel.Send(ctx, to, a)
+		id, err = t.bot.cfg.Channel.Send(ctx, to, a)
+	} else {
+		id, err = t.bot.cfg.Channel.Reply(ctx, to, a.ReplyToID, a)
 	}
-	return t.bot.cfg.Channel.Reply(ctx, to, a.ReplyToID, a)
+	var refused *connector.Error
+	if a.Type == activity.Typing && errors.As(err, &refused) && refused.Status == http.StatusTooManyRequests {
+		return "", nil
+	}
+	return id, err
 }
 
 // sendError is a reply that could not be sent.

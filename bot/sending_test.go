@@ -3,6 +3,7 @@ package bot_test
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/http/httptrace"
@@ -188,6 +189,69 @@ func TestAMessageWaitsForAChannelThatAnswersNothing(t *testing.T) {
 	r.say("go")
 	b.expect("Really?")
 	b.expect("Behind it.")
+	b.connector.None(t)
+}
+
+// crowded loses the answer to the first message, and holds back the first look at whether
+// anybody is there.
+type crowded struct {
+	bot.Channel
+	lost, held, knocked atomic.Bool
+	blind               atomic.Int32 // messages sent in between
+}
+
+func (c *crowded) Reply(ctx context.Context, to activity.Reference, replyTo string, a *activity.Activity) (string, error) {
+	if c.lost.CompareAndSwap(false, true) {
+		return "", connector.ErrNoAnswer
+	}
+	if !c.knocked.Load() {
+		c.blind.Add(1)
+	}
+	return c.Channel.Reply(ctx, to, replyTo, a)
+}
+
+func (c *crowded) Send(ctx context.Context, to activity.Reference, a *activity.Activity) (string, error) {
+	if c.lost.Load() && c.held.CompareAndSwap(false, true) {
+		return "", errors.Join(&connector.Error{Op: "post", Status: http.StatusTooManyRequests}, connector.ErrHeldBack)
+	}
+	c.knocked.Store(c.held.Load())
+	return c.Channel.Send(ctx, to, a)
+}
+
+// TestAKnockThatWasHeldBackIsNoAnswer of the channel, and so no reason to send once more
+// what may have arrived.
+func TestAKnockThatWasHeldBackIsNoAnswer(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	c := &crowded{Channel: hasty(t)}
+	r := b.addReplica(func(cfg *bot.Config) { cfg.Channel = c })
+	b.model.Says(plan(say("Really?")))
+	r.say("go")
+	b.expect("Really?")
+	b.connector.None(t)
+	if !c.held.Load() || c.blind.Load() != 0 {
+		t.Errorf("held back: %t, sent without knowing: %d", c.held.Load(), c.blind.Load())
+	}
+}
+
+// TestTypingThatThereIsNoRoomForHoldsUpNothing that is sent behind it.
+func TestTypingThatThereIsNoRoomForHoldsUpNothing(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	c := &crowded{Channel: hasty(t)}
+	c.lost.Store(true)
+	r := b.addReplica(func(cfg *bot.Config) { cfg.Channel = c })
+	r.bot.OnCommand("wave", func(ctx context.Context, turn *bot.Turn) error {
+		hint := activity.To(turn.Activity.Reference(), activity.Typing)
+		hint.ReplyToID = ""
+		err := turn.Send(ctx, hint, turn.Activity.Reply("Hello."))
+		if err != nil {
+			t.Errorf("what follows it has to wait: %v", err)
+		}
+		return err
+	})
+	r.say("wave")
+	b.expect("Hello.")
 	b.connector.None(t)
 }
 

@@ -2,11 +2,13 @@ package bot
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/rs/zerolog"
 
 	"github.com/planbot-go/planbot/activity"
+	"github.com/planbot-go/planbot/connector"
 )
 
 const (
@@ -18,7 +20,7 @@ const (
 
 // typing shows the person that the bot is at work, from half a second after the
 // turn began, or its last reply, until the turn ends. Nobody is waiting for it:
-// a failure to send ends it silently.
+// a failure to send ends it silently, but for one that had to make room for others.
 type typing struct {
 	turn  *Turn
 	ctx   context.Context // the turn's; the timer's function has no other way to it
@@ -54,7 +56,7 @@ func (ty *typing) show() {
 	ctx, s := step(ctx, "typing")
 	to := ty.turn.Activity.Reference()
 	_, err := ty.turn.bot.cfg.Channel.Send(ctx, to, activity.To(to, activity.Typing))
-	if s.end(err); err != nil {
+	if s.end(err); err != nil && !errors.Is(err, connector.ErrHeldBack) {
 		zerolog.Ctx(ctx).Debug().Err(err).Msg("typing indicator not sent")
 		return
 	}

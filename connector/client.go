@@ -53,16 +53,21 @@ type Config struct {
 // Client calls the Connector REST API. It may be used concurrently.
 //
 // A call is repeated when the connector says 412, 429 (after its Retry-After),
-// 502, 503 or 504, once with a new token when it says 401, and once when no
-// answer came. Since sending is not idempotent, an activity can arrive twice:
-// at least once is what the protocol allows. Redirects are not followed.
+// 502, 503 or 504, once when it says 401, with a new token where [TokenSource] has
+// one, and once when no answer came. Since sending is not idempotent, an activity can
+// arrive twice: at least once is what the protocol allows. A typing indicator is not
+// repeated. Redirects are not followed.
 //
 // Towards Microsoft's connector, though not towards hosts that the operator listed, each
-// try waits until it keeps the limits of Teams: in one conversation 7 activities in a
-// second, 8 in two, 60 in 30 and 1800 in an hour (a message with text and attachments is
-// two), twice as many questions, and in one tenant 50 requests in a second. One that would have to wait longer than half a minute,
-// or than the call has left, is not made: its error wraps [ErrHeldBack], and an [*Error]
-// that says when to come back. A typing indicator that would have to wait is dropped.
+// try waits until it keeps the limits of Teams: in one conversation (a channel with all
+// its threads is one) 7 activities in a second, 8 in two, 60 in 30 and 1800 in an hour
+// (a message with text and attachments is two), twice as many questions, and in one
+// tenant 50 requests in a second, of which what answers nobody may take 40: what
+// [Client.Send] sends, and conversations that are created. [Client.Download] is not
+// counted, as it knows no tenant. A try that would have to wait longer than half a
+// minute, or than the call has left, is not made, nor is a typing indicator that would
+// have to wait at all: the error wraps [ErrHeldBack], and an [*Error] that says when to
+// come back.
 //
 // Each method takes the conversation as a reference, as
 // [activity.Activity.Reference] gives it; its service URL must be one of
@@ -128,7 +133,7 @@ type call struct {
 	needBody bool // an answer that cannot be read is a failure
 
 	cadence  cadence
-	fleeting bool // what cannot be sent at once is not sent at all
+	fleeting bool // what cannot be sent at once is not worth a second try
 }
 
 // op says what is tried on what, for errors.
@@ -145,21 +150,26 @@ func (c *Client) do(ctx context.Context, k call) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", k.op(), err)
 	}
-	return repeat(ctx, c.cfg, func(end time.Time) ([]byte, error) { return c.attempt(ctx, k, &to, end) })
+	cfg := c.cfg
+	if k.fleeting {
+		cfg.Tries = 1
+	}
+	return repeat(ctx, cfg, func(end time.Time) ([]byte, error) { return c.attempt(ctx, k, &to, end) })
+}
+
+// tryWithin is a context for one try, not beyond end.
+func (c *Client) tryWithin(ctx context.Context, end time.Time) (context.Context, context.CancelFunc) {
+	if limit := time.Now().Add(c.cfg.TryTimeout); limit.Before(end) {
+		end = limit
+	}
+	return context.WithDeadline(ctx, end)
 }
 
 // try makes the call once, and not beyond end. The transport is asked directly: it
 // follows no redirect, and keeps no cookie.
-func (c *Client) try(ctx context.Context, k call, target string, end time.Time) ([]byte, error) {
-	if limit := time.Now().Add(c.cfg.TryTimeout); limit.Before(end) {
-		end = limit
-	}
-	ctx, cancel := context.WithDeadline(ctx, end)
+func (c *Client) try(ctx context.Context, k call, target, token string, end time.Time) ([]byte, error) {
+	ctx, cancel := c.tryWithin(ctx, end)
 	defer cancel()
-	token, err := c.token(ctx)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", k.op(), err)
-	}
 	var made atomic.Bool
 	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{WroteHeaders: func() { made.Store(true) }})
 	req, err := http.NewRequestWithContext(ctx, k.method, target, bytes.NewReader(k.body))

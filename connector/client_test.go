@@ -359,6 +359,9 @@ func TestTargetedMessagesAreMarked(t *testing.T) {
 	if err := r.Update(t.Context(), r.ref, "1", a); err != nil {
 		t.Fatal(err)
 	}
+	if err := r.DeleteTargeted(t.Context(), r.ref, "1"); err != nil {
+		t.Fatal(err)
+	}
 	const path = "/amer/v3/conversations/a:1%3Bmessageid=2/activities/"
 	const rest = `"text":"hello"}`
 	r.want(
@@ -367,6 +370,7 @@ func TestTargetedMessagesAreMarked(t *testing.T) {
 			`{"type":"message","channelId":"msteams","recipient":{"id":"29:mia","isTargeted":true},"replyToId":"in-1",` + rest,
 		},
 		sent{"PUT", path + "1?isTargetedActivity=true", "Bearer secret-token", `{"type":"message","channelId":"msteams",` + rest},
+		sent{"DELETE", path + "1?isTargetedActivity=true", "Bearer secret-token", ""},
 	)
 }
 

@@ -127,8 +127,8 @@ func TestCertificateProvesTheApp(t *testing.T) {
 	wantToken(t, tokens, "token-2")
 	checkAssertion(t, l, 1, second, &key(2).PublicKey)
 
+	tokens = tokensOf(t, connector.Credentials{Tenant: "contoso.example", CertificateFile: file}, l)
 	writeFile(t, file, []byte(secret))
-	tokens.Invalidate("token-2")
 	var failed *connector.TokenError
 	if token, err := tokens.Token(t.Context()); !errors.As(err, &failed) || strings.Contains(err.Error(), secret) {
 		t.Errorf("token %q, err = %v", token, err)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"mime"
 	"net/http"
 	"net/url"
@@ -69,7 +70,7 @@ func (c *Client) AttachmentContent(ctx context.Context, ref schema.ConversationR
 		return File{}, fmt.Errorf("%s: %w", k.op(), err)
 	}
 	return repeat(ctx, c.cfg, func(end time.Time) (File, error) {
-		if err := c.pace(ctx, k, to, end); err != nil {
+		if _, err := c.ready(ctx, k, to, end); err != nil {
 			return File{}, err
 		}
 		return c.fetch(ctx, k.op(), from, maxBytes, end)
@@ -196,6 +197,7 @@ func readFile(res *http.Response, maxBytes int64) (File, error) {
 	if maxBytes <= 0 {
 		maxBytes = defaultFileBytes
 	}
+	maxBytes = min(maxBytes, math.MaxInt64-1) // one more is read, to see whether there is more
 	if res.ContentLength > maxBytes {
 		return File{}, fmt.Errorf("%w: %d bytes announced, %d allowed", ErrTooLarge, res.ContentLength, maxBytes)
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -195,6 +196,7 @@ func TestDownloadEnds(t *testing.T) {
 		fails  error
 		calls  int
 	}{
+		{"without a cap", func(w http.ResponseWriter, _ *http.Request) { flood(w, 1) }, math.MaxInt64, nil, 1},
 		{"at the cap", func(w http.ResponseWriter, _ *http.Request) { flood(w, 4) }, 4 << 10, nil, 1},
 		{"a byte more", func(w http.ResponseWriter, _ *http.Request) { flood(w, 4) }, 4<<10 - 1, connector.ErrTooLarge, 1},
 		{"without a length", func(w http.ResponseWriter, _ *http.Request) { flood(w, 1<<15) }, 1 << 20, connector.ErrTooLarge, 1},
@@ -219,6 +221,9 @@ func TestDownloadEnds(t *testing.T) {
 			f, err := r.Download(t.Context(), picture(r.URL+"/1"), tt.max)
 			if (err == nil) != (tt.fails == nil) || tt.fails != nil && !errors.Is(tt.fails, errAny) && !errors.Is(err, tt.fails) {
 				t.Errorf("%d bytes, err %v, want %v", len(f.Content), err, tt.fails)
+			}
+			if tt.fails == nil && len(f.Content) == 0 {
+				t.Error("an empty file")
 			}
 			if len(r.calls) != tt.calls {
 				t.Errorf("%d calls, want %d", len(r.calls), tt.calls)

@@ -25,7 +25,8 @@ const (
 // when the connector tells none, as it does for typing and split messages. The
 // activity is not changed; what goes out fits its channel ([activity.Activity.Fit]) and
 // leaves out what only that may say. One that is too large is not sent: the error wraps
-// [activity.ErrTooLarge].
+// [activity.ErrTooLarge]. A typing indicator is tried once, and only when it need not
+// wait.
 func (c *Client) Send(ctx context.Context, ref schema.ConversationReference, a *activity.Activity) (id string, err error) {
 	return c.post(ctx, ref, a, "activities")
 }
@@ -37,9 +38,13 @@ func (c *Client) Reply(ctx context.Context, ref schema.ConversationReference, re
 	return c.post(ctx, ref, &answer, "activities", replyTo)
 }
 
-// Typing shows that the bot is at work, for about three seconds.
+// Typing shows that the bot is at work, for about three seconds. It does nothing when the
+// indicator would have to wait.
 func (c *Client) Typing(ctx context.Context, ref schema.ConversationReference) error {
 	_, err := c.Send(ctx, ref, activity.To(ref, activity.Typing))
+	if errors.Is(err, ErrHeldBack) {
+		return nil
+	}
 	return err
 }
 
@@ -50,10 +55,8 @@ func (c *Client) post(ctx context.Context, ref schema.ConversationReference, a *
 	}
 	k.fleeting = a.Type == activity.Typing
 	k.cadence.double = a.Text != "" && len(a.Attachments) > 0
+	k.cadence.unasked = len(path) == 1
 	reply, err := c.do(ctx, k)
-	if errors.Is(err, errNotNow) && !errors.Is(err, ErrNoAnswer) {
-		return "", nil
-	}
 	return idOf(reply), err
 }
 
@@ -70,6 +73,15 @@ func (c *Client) Update(ctx context.Context, ref schema.ConversationReference, i
 // Delete takes back the sent activity with the given id.
 func (c *Client) Delete(ctx context.Context, ref schema.ConversationReference, id string) error {
 	_, err := c.do(ctx, inConversation(http.MethodDelete, ref, "activities", id))
+	return err
+}
+
+// DeleteTargeted is [Client.Delete] for a message that only one person of a group or
+// channel sees.
+func (c *Client) DeleteTargeted(ctx context.Context, ref schema.ConversationReference, id string) error {
+	k := inConversation(http.MethodDelete, ref, "activities", id)
+	k.query = onlyTargeted()
+	_, err := c.do(ctx, k)
 	return err
 }
 
@@ -164,7 +176,7 @@ func (c *Client) CreateConversation(ctx context.Context, serviceURL string, n Ne
 	}
 	k := call{
 		name: op, method: http.MethodPost, service: serviceURL, path: []string{"conversations"}, body: body,
-		cadence: cadence{thread: n.place(), tenant: n.TenantID},
+		cadence: cadence{conversation: n.place(), tenant: n.TenantID, unasked: true},
 	}
 	created := Created{}
 	if err := c.get(ctx, k, &created); err != nil {
@@ -227,7 +239,7 @@ func (c *Client) get(ctx context.Context, k call, v any) error {
 func withActivity(method string, ref schema.ConversationReference, a *activity.Activity, path ...string) (call, error) {
 	k := inConversation(method, ref, path...)
 	if targeted(a.Recipient) {
-		k.query = url.Values{"isTargetedActivity": {"true"}}
+		k.query = onlyTargeted()
 		if method == http.MethodPut { // an update goes to whom the activity went, and must not say so
 			changed := *a
 			changed.Recipient = activity.Account{}
@@ -245,12 +257,14 @@ func withActivity(method string, ref schema.ConversationReference, a *activity.A
 	return k, nil
 }
 
+func onlyTargeted() url.Values { return url.Values{"isTargetedActivity": {"true"}} }
+
 func inConversation(method string, ref schema.ConversationReference, path ...string) call {
 	return call{
 		method:  method,
 		service: ref.ServiceURL,
 		path:    append([]string{"conversations", ref.Conversation.ID}, path...),
-		cadence: cadence{thread: ref.Conversation.ID, tenant: ref.Conversation.TenantID, reads: method == http.MethodGet},
+		cadence: cadence{conversation: ref.Conversation.ID, tenant: ref.Conversation.TenantID, reads: method == http.MethodGet},
 	}
 }
 

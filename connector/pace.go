@@ -2,6 +2,7 @@ package connector
 
 import (
 	"slices"
+	"strings"
 	"sync"
 	"time"
 )
@@ -10,25 +11,33 @@ const (
 	// maxPaceWait is the longest time that a call waits for its turn; what would have to
 	// wait longer is the caller's to plan.
 	maxPaceWait = 30 * time.Second
+	// paceMargin is added to each span: what is to leave at a moment leaves a little later.
+	paceMargin = 10 * time.Millisecond
 	// paceMemory is how long a request counts.
-	paceMemory = time.Hour
+	paceMemory = time.Hour + paceMargin
 	// maxPaces is how many conversations are newly remembered before those that were
 	// idle meanwhile are forgotten. At most twice as many are in memory.
 	maxPaces = 50_000
 )
 
 // pacer keeps the bot below the limits of Teams, so that these need not throttle it
-// (https://learn.microsoft.com/microsoftteams/platform/bots/how-to/rate-limit). It is
-// exact: there is no moment in whose last second, or other span of a limit, there were
-// more requests than the limit says. It may be used concurrently.
+// (https://learn.microsoft.com/microsoftteams/platform/bots/how-to/rate-limit). The
+// moments that it gives out keep them to the letter: there is none in whose last second,
+// or other span of a limit, there are more than the limit says. What comes after such a
+// moment (opening a connection or waiting for one, the network) it does not see; where that
+// moves requests together by more than paceMargin, Teams may still say 429. It may be used
+// concurrently.
 //
 // Who may not send yet books the next moment that is free, so that requests of one
-// conversation leave in the order in which they came, and none waits for those of
-// another. Nothing runs in the background: conversations are kept in two generations of
-// at least an hour each, and who is not heard of in one is forgotten with it.
+// conversation leave in the order in which they asked. Those of different conversations
+// share only the limit of their tenant, of which what nobody waits for leaves a fifth to
+// what somebody does: a bulk of notices does not hold up the answers. Nothing runs in the
+// background: conversations are kept in two generations, and who is not heard of in one is
+// forgotten with it. A generation lasts an hour, or until it has maxPaces; with more than
+// those in an hour, the longest limit is kept less strictly.
 type pacer struct {
-	start                  time.Time
-	writes, reads, tenants []limit
+	start                           time.Time
+	writes, reads, tenants, unasked []limit
 
 	mu       sync.Mutex
 	young    map[paceKey]*pace
@@ -43,28 +52,30 @@ type limit struct {
 }
 
 func newPacer() *pacer {
-	const s = time.Second
+	const one, two, thirty, hour = time.Second + paceMargin, 2*time.Second + paceMargin, 30*time.Second + paceMargin, time.Hour + paceMargin
 	return &pacer{
 		start:   time.Now(),
-		writes:  []limit{{7, s}, {8, 2 * s}, {60, 30 * s}, {1800, time.Hour}},
-		reads:   []limit{{14, s}, {16, 2 * s}, {120, 30 * s}, {3600, time.Hour}},
-		tenants: []limit{{50, s}},
+		writes:  []limit{{7, one}, {8, two}, {60, thirty}, {1800, hour}},
+		reads:   []limit{{14, one}, {16, two}, {120, thirty}, {3600, hour}},
+		tenants: []limit{{50, one}},
+		unasked: []limit{{40, one}},
 		young:   map[paceKey]*pace{},
 	}
 }
 
 // cadence says towards which limits a request counts.
 type cadence struct {
-	thread string // a conversation, with its thread; "" when there is none
-	tenant string // "" when it is not known
-	reads  bool
-	double bool // Teams makes two messages of it
+	conversation string // its id, perhaps with a thread's, which does not count; "" when there is none
+	tenant       string // "" when it is not known
+	reads        bool
+	double       bool // Teams makes two messages of it
+	unasked      bool // nobody waits for it
 }
 
 // paceKey names a pace.
 type paceKey struct {
-	kind byte // 'w' writes and 'r' reads of a conversation, 't' everything of a tenant
-	id   string
+	kind byte   // 'w' writes and 'r' reads of a conversation, 't' everything of a tenant, 'u' what is unasked there
+	id   string // in lower case
 }
 
 // pace is when requests of one kind were made, or are going to be, in order of time.
@@ -128,18 +139,23 @@ func (p *pacer) age(now time.Duration) {
 }
 
 func (p *pacer) sharesOf(c cadence, now time.Duration) []share {
-	shares := make([]share, 0, 2)
+	shares := make([]share, 0, 3)
+	conversation, _, _ := strings.Cut(strings.ToLower(c.conversation), ";") // without its thread
 	switch {
-	case c.thread == "":
+	case conversation == "":
 	case c.reads:
-		shares = append(shares, share{p.of(paceKey{'r', c.thread}, p.reads, now), 1})
+		shares = append(shares, share{p.of(paceKey{'r', conversation}, p.reads, now), 1})
 	case c.double:
-		shares = append(shares, share{p.of(paceKey{'w', c.thread}, p.writes, now), 2})
+		shares = append(shares, share{p.of(paceKey{'w', conversation}, p.writes, now), 2})
 	default:
-		shares = append(shares, share{p.of(paceKey{'w', c.thread}, p.writes, now), 1})
+		shares = append(shares, share{p.of(paceKey{'w', conversation}, p.writes, now), 1})
 	}
-	if c.tenant != "" {
-		shares = append(shares, share{p.of(paceKey{'t', c.tenant}, p.tenants, now), 1})
+	tenant := strings.ToLower(c.tenant)
+	if tenant != "" {
+		shares = append(shares, share{p.of(paceKey{'t', tenant}, p.tenants, now), 1})
+	}
+	if tenant != "" && c.unasked {
+		shares = append(shares, share{p.of(paceKey{'u', tenant}, p.unasked, now), 1})
 	}
 	return shares
 }
@@ -148,7 +164,7 @@ func (p *pacer) of(key paceKey, limits []limit, now time.Duration) *pace {
 	one, ok := p.young[key]
 	if !ok {
 		if one, ok = p.old[key]; !ok {
-			one = &pace{limits: limits, ordered: key.kind != 't'}
+			one = &pace{limits: limits, ordered: key.kind == 'w' || key.kind == 'r'}
 		}
 		p.young[key] = one
 	}

@@ -38,7 +38,9 @@ type entry struct {
 
 func (l *logbook) RoundTrip(r *http.Request) (*http.Response, error) {
 	body := make([]byte, max(r.ContentLength, 0))
-	_, _ = r.Body.Read(body)
+	if r.Body != nil {
+		_, _ = r.Body.Read(body)
+	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.all = append(l.all, entry{time.Since(l.start), r.Method, r.URL.Path, string(body)})
@@ -80,6 +82,9 @@ func thread(id, tenant string) schema.ConversationReference {
 	ref.Conversation.ID, ref.Conversation.TenantID = id, tenant
 	return ref
 }
+
+// margin is what is added to each span.
+const margin = 10 * time.Millisecond
 
 // paced runs f in a bubble of time of its own.
 func paced(t *testing.T, f func(t *testing.T, l *logbook, c *connector.Client)) {
@@ -167,7 +172,7 @@ func TestTextWithAttachmentsIsTwoMessages(t *testing.T) {
 		within(t, times, 3, time.Second)
 		within(t, times, 4, 2*time.Second)
 		within(t, times, 30, 30*time.Second)
-		if times[3] != time.Second || times[30] != 30*time.Second {
+		if times[3] != time.Second+margin || times[30] != 30*time.Second+margin {
 			t.Errorf("the fourth after %v and the 31st after %v, want one second and 30", times[3], times[30])
 		}
 	})
@@ -175,7 +180,7 @@ func TestTextWithAttachmentsIsTwoMessages(t *testing.T) {
 		a := message()
 		a.Attachments = []activity.Attachment{{ContentType: "image/png", ContentURL: "https://x.example/1"}}
 		for n := range 50 {
-			if _, err := c.Send(t.Context(), thread(fmt.Sprint(n), "t1"), a); err != nil {
+			if _, err := c.Reply(t.Context(), thread(fmt.Sprint(n), "t1"), "1", a); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -235,7 +240,7 @@ func TestPaceKeepsOthersOutOfIt(t *testing.T) {
 			wg.Go(func() { _, _ = c.Send(t.Context(), thread("busy", "t1"), message()) })
 		}
 		synctest.Wait()
-		for _, ref := range []schema.ConversationReference{thread("quiet", "t1"), thread("quiet", ""), thread("busy;messageid=2", "t1")} {
+		for _, ref := range []schema.ConversationReference{thread("quiet", "t1"), thread("quiet", "")} {
 			start := time.Now()
 			if _, err := c.Send(t.Context(), ref, message()); err != nil || time.Since(start) != 0 {
 				t.Errorf("%s of %s waited %v (%v)", ref.Conversation.ID, ref.Conversation.TenantID, time.Since(start), err)
@@ -276,16 +281,121 @@ func TestPaceOfATenant(t *testing.T) {
 	t.Parallel()
 	paced(t, func(t *testing.T, l *logbook, c *connector.Client) {
 		var wg sync.WaitGroup
-		for n := range 160 {
-			wg.Go(func() { _, _ = c.Send(t.Context(), thread(fmt.Sprint(n), "t1"), message()) })
+		for n := range 160 { // a tenant is one in whatever letters
+			wg.Go(func() { _, _ = c.Reply(t.Context(), thread(fmt.Sprint(n), []string{"t1", "T1"}[n%2]), "1", message()) })
 		}
 		wg.Wait()
 		times := l.times(everything)
 		within(t, times, 50, time.Second)
-		if last := times[len(times)-1]; len(times) != 160 || last != 3*time.Second {
+		if last := times[len(times)-1]; len(times) != 160 || last != 3*(time.Second+margin) {
 			t.Errorf("160 conversations took %v for %d calls, want three seconds", last, len(times))
 		}
 	})
+}
+
+// TestAChannelIsOneConversation with all its threads, in whatever letters.
+func TestAChannelIsOneConversation(t *testing.T) {
+	t.Parallel()
+	paced(t, func(t *testing.T, l *logbook, c *connector.Client) {
+		var wg sync.WaitGroup
+		for n := range 20 {
+			wg.Go(func() {
+				id := fmt.Sprintf("%s;messageid=%d", []string{"19:c@thread.tacv2", "19:C@thread.tacv2"}[n%2], n)
+				if _, err := c.Send(t.Context(), thread(id, ""), message()); err != nil {
+					t.Error(err)
+				}
+				if n >= 5 {
+					return
+				}
+				if _, err := c.NewThread(t.Context(), thread("19:c@thread.tacv2", ""), message()); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		wg.Wait()
+		times := l.times(everything)
+		within(t, times, 7, time.Second)
+		within(t, times, 8, 2*time.Second)
+		if len(times) != 25 {
+			t.Errorf("%d calls, want 25", len(times))
+		}
+	})
+}
+
+// TestABulkLeavesRoomForAnswers: what is said unasked, to however many, does not shut the
+// people of its tenant out.
+func TestABulkLeavesRoomForAnswers(t *testing.T) {
+	t.Parallel()
+	paced(t, func(t *testing.T, l *logbook, c *connector.Client) {
+		var wg sync.WaitGroup
+		for n := range 2000 {
+			wg.Go(func() { _, _ = c.Send(t.Context(), thread(fmt.Sprintf("bulk%d", n), "t1"), message()) })
+		}
+		synctest.Wait()
+		for n := range 30 {
+			start := time.Now()
+			_, err := c.Reply(t.Context(), thread(fmt.Sprintf("person%d", n), "t1"), "1", message())
+			if took := time.Since(start); err != nil || took > time.Second+margin {
+				t.Errorf("answer %d: %v after %v", n, err, took)
+			}
+		}
+		wg.Wait()
+		times := l.times(everything)
+		within(t, times, 50, time.Second)
+		within(t, l.times(func(e entry) bool { return strings.Contains(e.path, "/bulk") }), 40, time.Second)
+		if len(times) < 1200+30 {
+			t.Errorf("%d calls, want those of half a minute at 40 a second", len(times))
+		}
+	})
+}
+
+// slowToken is a source whose first token takes its time.
+type slowToken struct {
+	fixedToken
+	ready time.Time
+}
+
+func (s slowToken) Token(ctx context.Context) (string, error) {
+	time.Sleep(time.Until(s.ready))
+	return s.fixedToken.Token(ctx)
+}
+
+// TestPaceAfterAWaitForTheToken: what waited for it does not leave together.
+func TestPaceAfterAWaitForTheToken(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		name    string
+		n, most int
+		do      func(context.Context, *connector.Client) error
+	}{
+		{"send", 20, 7, func(ctx context.Context, c *connector.Client) error {
+			_, err := c.Send(ctx, thread("busy", ""), message())
+			return err
+		}},
+		{"download", 120, 50, func(ctx context.Context, c *connector.Client) error {
+			_, err := c.AttachmentContent(ctx, thread("busy", "t1"), "1", "original", 0)
+			return err
+		}},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			l := &logbook{start: time.Now()}
+			c := scripted(t, l, slowToken{"t", time.Now().Add(5 * time.Second)})
+			var wg sync.WaitGroup
+			for range tt.n {
+				wg.Go(func() {
+					if err := tt.do(t.Context(), c); err != nil {
+						t.Error(err)
+					}
+				})
+			}
+			wg.Wait()
+			times := l.times(everything)
+			within(t, times, tt.most, time.Second)
+			if len(times) != tt.n || times[0] != 5*time.Second {
+				t.Errorf("%s: %d calls from %v on", tt.name, len(times), times[0])
+			}
+		})
+	}
 }
 
 func TestRetriesArePaced(t *testing.T) {
@@ -329,7 +439,7 @@ func TestPaceGivesUpWithTheContext(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
 		defer cancel()
 		var e *connector.Error
-		if _, err := c.Send(ctx, ref, message()); !errors.As(err, &e) || e.Status != 429 || e.RetryAfter != time.Second || time.Since(l.start) != time.Second {
+		if _, err := c.Send(ctx, ref, message()); !errors.As(err, &e) || e.Status != 429 || e.RetryAfter != time.Second || time.Since(l.start) != time.Second+margin {
 			t.Errorf("a wait that the deadline does not allow: %v after %v", err, time.Since(l.start))
 		}
 		waiting, leave := context.WithCancel(t.Context())
@@ -348,7 +458,7 @@ func TestPaceGivesUpWithTheContext(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if took := time.Since(l.start); took != 2*time.Second {
+		if took := time.Since(l.start); took != 2*(time.Second+margin) {
 			t.Errorf("the next seven were sent after %v, want two seconds", took)
 		}
 	})
@@ -392,11 +502,25 @@ func TestTypingThatWouldWaitIsDropped(t *testing.T) {
 		if len(l.all) != 7 || time.Since(l.start) != 0 {
 			t.Errorf("%d of ten indicators were sent in %v, want seven at once", len(l.all), time.Since(l.start))
 		}
+		if _, err := c.Send(t.Context(), ref, activity.To(ref, activity.Typing)); !errors.Is(err, connector.ErrHeldBack) {
+			t.Errorf("who sends one as an activity is told %v, want ErrHeldBack", err)
+		}
 	})
 }
 
-// TestTypingThatWasLostIsNotDropped: what got no answer is told, also when there is no
-// room to try again.
+// TestTypingIsNotSentLate: a wait that the connector asks for would make it a lie.
+func TestTypingIsNotSentLate(t *testing.T) {
+	t.Parallel()
+	paced(t, func(t *testing.T, l *logbook, c *connector.Client) {
+		l.status = func(int) int { return http.StatusTooManyRequests }
+		var e *connector.Error
+		if err := c.Typing(t.Context(), thread("busy", "")); !errors.As(err, &e) || len(l.all) != 1 || time.Since(l.start) != 0 {
+			t.Errorf("err = %v after %d calls and %v, want the 429 at once", err, len(l.all), time.Since(l.start))
+		}
+	})
+}
+
+// TestTypingThatWasLostIsNotDropped: what got no answer is told, and not tried again.
 func TestTypingThatWasLostIsNotDropped(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

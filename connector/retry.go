@@ -42,7 +42,7 @@ type attempts struct {
 	end       time.Time // of the call
 	backoff   *backoff.ExponentialBackOff
 	lost      bool // a try whose answer never came was repeated
-	refreshed bool // no (further) new token is tried after a 401
+	refreshed bool // a 401 is not tried again (any more)
 }
 
 func newAttempts(ctx context.Context, cfg Config) *attempts {
@@ -92,7 +92,7 @@ func (a *attempts) next(ctx context.Context, err error) (time.Duration, bool) {
 }
 
 func (a *attempts) judge(err error) (time.Duration, bool) {
-	if errors.Is(err, ErrHeldBack) || errors.Is(err, errNotNow) || errors.Is(err, errDone) {
+	if errors.Is(err, ErrHeldBack) || errors.Is(err, errDone) {
 		return 0, false
 	}
 	var answer *Error

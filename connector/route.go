@@ -45,10 +45,11 @@ func (c *Client) route(ctx context.Context, k call) (route, error) {
 // that another host serves the tenant. That is not remembered: whatever the tenant sends
 // next names the right host.
 func (c *Client) attempt(ctx context.Context, k call, to *route, end time.Time) ([]byte, error) {
-	if err := c.pace(ctx, k, *to, end); err != nil {
+	token, err := c.ready(ctx, k, *to, end)
+	if err != nil {
 		return nil, err
 	}
-	reply, err := c.try(ctx, k, to.url, end)
+	reply, err := c.try(ctx, k, to.url, token, end)
 	if !c.moved(ctx, k, to, err) {
 		return reply, err
 	}
@@ -72,8 +73,16 @@ func (c *Client) moved(ctx context.Context, k call, to *route, err error) bool {
 	return true
 }
 
-// errNotNow ends a call that is not worth waiting for.
-var errNotNow = errors.New("not worth a wait")
+// ready gets the token, and then waits for the call's turn. The other way round, calls
+// that have waited for one token would leave together.
+func (c *Client) ready(ctx context.Context, k call, to route, end time.Time) (token string, err error) {
+	within, cancel := c.tryWithin(ctx, end)
+	defer cancel()
+	if token, err = c.token(within); err != nil {
+		return "", fmt.Errorf("%s: %w", k.op(), err)
+	}
+	return token, c.pace(ctx, k, to, end)
+}
 
 // heldBack is a refusal of our own: the call was not made, since it would have to wait
 // too long for its turn.
@@ -92,8 +101,6 @@ func (c *Client) pace(ctx context.Context, k call, to route, end time.Time) erro
 	}
 	b, ok := c.pacer.book(k.cadence, patience)
 	switch {
-	case !ok && k.fleeting:
-		return errNotNow
 	case !ok:
 		return &heldBack{&Error{
 			Op: k.op(), Status: http.StatusTooManyRequests, Message: ErrHeldBack.Error(), RetryAfter: b.wait,

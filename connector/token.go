@@ -19,13 +19,17 @@ const (
 	tokenSpare      = 30 * time.Second
 	firstTokenPause = 500 * time.Millisecond
 	maxTokenPause   = 15 * time.Second
+	// How often a token that the connector refused is replaced: at once, if none was of
+	// late, and then after a pause that grows within these bounds.
+	leastReplacePause, mostReplacePause = 15 * time.Second, 5 * time.Minute
 )
 
 // Tokens keeps the bot's tokens: one for the channels, and one for each of the
 // [Callers]. Each is renewed at least five minutes early, by one request however many
 // want it; a renewal that fails leaves the old token in use while it lives. After a
 // failed request the next one waits for up to 15 seconds, and until then callers get
-// the same error at once. It may be used concurrently.
+// the same error at once. Where new tokens are refused like the old ones, they are replaced
+// less and less often, down to every five minutes. It may be used concurrently.
 type Tokens struct {
 	own       *kept
 	callers   map[string]*kept // by app id in lower case; never changes
@@ -47,8 +51,8 @@ func (t *Tokens) Close() {
 	}
 }
 
-// Token returns a token that is good for at least half a minute, never an empty
-// one: the channels' or, in a context of [ForCaller], that caller's. Its error is a
+// Token returns a token that is good for at least half a minute, or for half of its life
+// if that is shorter than a minute, never an empty one: the channels' or, in a context of [ForCaller], that caller's. Its error is a
 // [TokenError], ctx's, or wraps [ErrUnknownCaller].
 func (t *Tokens) Token(ctx context.Context) (string, error) {
 	k, err := t.of(ctx)
@@ -69,8 +73,9 @@ func (t *Tokens) of(ctx context.Context) (*kept, error) {
 	return nil, fmt.Errorf("get bot token: %w: %s", ErrUnknownCaller, app)
 }
 
-// Invalidate forgets a token that the connector refused, so that the next one
-// is a new one.
+// Invalidate forgets a token that the connector refused, so that the next one is a new
+// one. It keeps a token for a while that has just taken the place of a refused one: a
+// connector that takes none is not won over by more of them.
 func (t *Tokens) Invalidate(token string) {
 	t.own.invalidate(token)
 	for _, k := range t.callers {
@@ -99,6 +104,9 @@ type kept struct {
 	failures int
 	retryAt  time.Time
 	err      error
+
+	replaced  int       // how often in a row, since it was refused
+	replaceAt time.Time // not again before
 }
 
 func newKept(f fetch) *kept { return &kept{fetch: f, flight: newFlight()} }
@@ -129,9 +137,16 @@ func (k *kept) get(ctx context.Context) (string, error) {
 func (k *kept) invalidate(token string) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if k.token == token {
-		k.token = ""
+	now := time.Now()
+	if k.token != token || now.Before(k.replaceAt) {
+		return
 	}
+	if now.Sub(k.replaceAt) > mostReplacePause {
+		k.replaced = 0
+	}
+	k.token = ""
+	k.replaceAt = now.Add(min(leastReplacePause<<min(k.replaced, 10), mostReplacePause))
+	k.replaced++
 }
 
 // current returns the token while it lives, and whether that is long enough.

@@ -327,3 +327,53 @@ func TestRefusedTokenIsFetchedAnew(t *testing.T) {
 		}
 	})
 }
+
+// TestATokenThatIsRefusedForEver is not replaced for each message.
+func TestATokenThatIsRefusedForEver(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		l := &login{answer: grants(24 * 3600)}
+		tokens := newTokens(t, l)
+		defer tokens.Close()
+		status := http.StatusUnauthorized
+		c := scripted(t, roundTripper(func(r *http.Request) (*http.Response, error) { return says(status)(r) }), tokens)
+		sent := 0
+		send := func() error { // to another conversation each time, for the pace
+			sent++
+			_, err := c.Send(t.Context(), thread(fmt.Sprint(sent), ""), message())
+			return err
+		}
+		for range 20 {
+			var refused *connector.Error
+			if err := send(); !errors.As(err, &refused) || refused.Status != status {
+				t.Errorf("err = %v, want the 401", err)
+			}
+		}
+		if n := l.count(); n != 2 {
+			t.Errorf("%d tokens for twenty messages at once, want the first and one in its place", n)
+		}
+		for range 3600 {
+			_ = send()
+			time.Sleep(time.Second)
+		}
+		if n := l.count(); n < 12 || n > 18 {
+			t.Errorf("%d tokens in an hour, want one every five minutes", n)
+		}
+		status = http.StatusOK
+		if err := send(); err != nil {
+			t.Error(err)
+		}
+		time.Sleep(time.Hour)
+		status = http.StatusUnauthorized // the next time that one is refused, it is replaced at once
+		before := l.count()
+		_ = send()
+		if n := l.count() - before; n != 1 {
+			t.Errorf("%d new tokens, want one", n)
+		}
+		time.Sleep(16 * time.Second) // and the pauses begin anew
+		_ = send()
+		if n := l.count() - before; n != 2 {
+			t.Errorf("%d new tokens, want two", n)
+		}
+	})
+}

@@ -117,8 +117,7 @@ func (r reach) control(_, addr string, _ syscall.RawConn) error {
 	return nil
 }
 
-// publicAddress reports whether a is out on the internet, by the IANA
-// special-purpose registries.
+// publicAddress reports whether a is out on the internet: whether specialRanges leave it.
 func publicAddress(a netip.Addr) bool {
 	if nat64 := netip.MustParsePrefix("64:ff9b::/96"); nat64.Contains(a) {
 		b := a.As16()
@@ -135,20 +134,28 @@ func publicAddress(a netip.Addr) bool {
 	return true
 }
 
+// specialRanges are those of the IANA special-purpose registries that do not lead to a
+// host on the internet or hide where they lead, and what Azure serves its machines from.
 func specialRanges() []netip.Prefix {
 	return []netip.Prefix{
 		netip.PrefixFrom(netip.AddrFrom4([4]byte{0, 0, 0, 0}), 8),
 		netip.PrefixFrom(netip.AddrFrom4([4]byte{100, 64, 0, 0}), 10), // carrier NAT, cloud metadata
 		netip.PrefixFrom(netip.AddrFrom4([4]byte{192, 0, 0, 0}), 24),
+		netip.PrefixFrom(netip.AddrFrom4([4]byte{168, 63, 129, 16}), 32), // Azure's host
 		netip.PrefixFrom(netip.AddrFrom4([4]byte{192, 0, 2, 0}), 24),
+		netip.PrefixFrom(netip.AddrFrom4([4]byte{192, 88, 99, 0}), 24), // 6to4 relays
 		netip.PrefixFrom(netip.AddrFrom4([4]byte{198, 18, 0, 0}), 15),
 		netip.PrefixFrom(netip.AddrFrom4([4]byte{198, 51, 100, 0}), 24),
 		netip.PrefixFrom(netip.AddrFrom4([4]byte{203, 0, 113, 0}), 24),
 		netip.PrefixFrom(netip.AddrFrom4([4]byte{240, 0, 0, 0}), 4),
+		netip.MustParsePrefix("::/96"),          // IPv4 addresses in an old disguise
 		netip.MustParsePrefix("64:ff9b:1::/48"), // local-use NAT64
 		netip.MustParsePrefix("100::/64"),
+		netip.MustParsePrefix("2001::/23"), // protocols, Teredo among them
 		netip.MustParsePrefix("2001:db8::/32"),
 		netip.MustParsePrefix("2002::/16"), // 6to4 carries any IPv4 address
+		netip.MustParsePrefix("3fff::/20"),
+		netip.MustParsePrefix("5f00::/16"),
 		netip.MustParsePrefix("fec0::/10"),
 	}
 }
