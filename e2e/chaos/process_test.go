@@ -10,18 +10,18 @@ import (
 	"flag"
 	"fmt"
 	"io"
-	"io/fs"
 	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"runtime"
 	"strconv"
-	"strings"
 	"sync"
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/planbot-go/planbot/internal/builtbot"
 )
 
 // startsWithin is how long a process may take until it answers.
@@ -210,51 +210,18 @@ func (r *replica) current() *process {
 	return r.process
 }
 
-// botBinary is the bot in BOT_BIN, else one that is built now.
-var botBinary = sync.OnceValues(func() (string, error) {
-	if bin := os.Getenv("BOT_BIN"); bin != "" {
-		return filepath.Abs(bin)
-	}
-	if err := lookAtSources("../.."); err != nil {
-		return "", err
-	}
-	bin := filepath.Join(buildDir, "bot")
-	out, err := exec.Command("go", "build", "-o", bin, "../../cmd/bot").CombinedOutput()
-	if err != nil {
-		return "", fmt.Errorf("build the bot: %w\n%s", err, out)
-	}
-	return bin, nil
-})
-
-// lookAtSources reads the module's folders, so that the go command knows that
-// results of these tests are worth nothing once one of its files has changed.
-func lookAtSources(root string) error {
-	return filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
-		if name := d.Name(); d.IsDir() && path != root && (strings.HasPrefix(name, ".") || name == "node_modules" || name == "e2e") {
-			return fs.SkipDir
-		}
-		return err
-	})
-}
-
 // worlds is how many tests run at once: they wait much more than they work.
 const worlds = 3
 
-// buildDir is where the bot is built.
-var buildDir string
+// built is the bot that the tests try.
+var built = builtbot.New("../..")
 
 func TestMain(m *testing.M) {
-	dir, err := os.MkdirTemp("", "planbot-chaos")
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
-	}
-	buildDir = dir
 	flag.Parse()
 	if atOnce := flag.Lookup("test.parallel"); atOnce.Value.String() == atOnce.DefValue && runtime.GOMAXPROCS(0) < worlds {
 		_ = flag.Set("test.parallel", strconv.Itoa(worlds)) // of a flag that is there
 	}
 	code := m.Run()
-	_ = os.RemoveAll(dir) // a file in it may be busy for a moment
+	built.Remove()
 	os.Exit(code)
 }

@@ -62,7 +62,7 @@ const replicas = 3
 func newWorld(t *testing.T, c circumstances) *world {
 	t.Helper()
 	needRedis(t)
-	bin, err := botBinary()
+	bin, err := built.Path()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -4,61 +4,27 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"fmt"
-	"io/fs"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"strings"
 	"sync"
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/planbot-go/planbot/internal/builtbot"
 )
 
 // startsWithin is how long the bot may take until it listens, or has ended.
 const startsWithin = 20 * time.Second
 
-// buildDir is where the bot is built.
-var buildDir string
+// built is the bot that the tests try.
+var built = builtbot.New("../..")
 
 func TestMain(m *testing.M) {
-	dir, err := os.MkdirTemp("", "planbot-door")
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
-	}
-	buildDir = dir
 	code := m.Run()
-	_ = os.RemoveAll(dir) // a file in it may be busy for a moment
+	built.Remove()
 	os.Exit(code)
-}
-
-// botBinary is the bot in BOT_BIN, else one that is built now.
-var botBinary = sync.OnceValues(func() (string, error) {
-	if bin := os.Getenv("BOT_BIN"); bin != "" {
-		return filepath.Abs(bin)
-	}
-	if err := lookAtSources("../.."); err != nil {
-		return "", err
-	}
-	bin := filepath.Join(buildDir, "bot")
-	out, err := exec.Command("go", "build", "-o", bin, "../../cmd/bot").CombinedOutput()
-	if err != nil {
-		return "", fmt.Errorf("build the bot: %w\n%s", err, out)
-	}
-	return bin, nil
-})
-
-// lookAtSources reads the module's folders, so that the go command knows that
-// results of these tests are worth nothing once one of its files has changed.
-func lookAtSources(root string) error {
-	return filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
-		if name := d.Name(); d.IsDir() && path != root && (strings.HasPrefix(name, ".") || name == "node_modules" || name == "e2e") {
-			return fs.SkipDir
-		}
-		return err
-	})
 }
 
 // output is what the bot writes, both streams.
@@ -93,7 +59,7 @@ type process struct {
 
 func start(t *testing.T, env ...string) *process {
 	t.Helper()
-	bin, err := botBinary()
+	bin, err := built.Path()
 	if err != nil {
 		t.Fatal(err)
 	}
