@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"time"
 )
 
 // Credentials are how the bot proves who it is. Exactly one of Password,
@@ -65,6 +66,27 @@ func NewTokens(in Cloud, id Credentials, rt http.RoundTripper) (*Tokens, error) 
 		}
 	}
 	return t, nil
+}
+
+// CheckCertificate returns an error when the certificate in CertificateFile cannot be read
+// or is not valid at that time. Without a file it returns nil. [NewTokens] takes such a
+// certificate all the same: clocks differ, and it may be renewed.
+func (c Credentials) CheckCertificate(now time.Time) error {
+	if c.CertificateFile == "" {
+		return nil
+	}
+	cert, err := readCertificate(c.CertificateFile, c.CertificatePassword)
+	if err != nil {
+		return err
+	}
+	own := cert.chain[0]
+	switch {
+	case now.After(own.NotAfter):
+		return fmt.Errorf("certificate file: the certificate ran out on %s", own.NotAfter.Format(time.DateOnly))
+	case now.Before(own.NotBefore):
+		return fmt.Errorf("certificate file: the certificate is not valid before %s", own.NotBefore.Format(time.DateOnly))
+	}
+	return nil
 }
 
 // grants returns what makes the request for a tenant and a scope.

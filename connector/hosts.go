@@ -79,7 +79,10 @@ func parseListed(entry string) (listedHost, error) {
 			return l, errors.New("the port is not a number from 1 to 65535")
 		}
 	}
-	l.host = normalHost(strings.Trim(l.host, "[]"))
+	if bare, ok := strings.CutPrefix(l.host, "["); ok && strings.HasSuffix(bare, "]") {
+		l.host = strings.TrimSuffix(bare, "]")
+	}
+	l.host = normalHost(l.host)
 	if l.host == "" || !plainHost(l.host) {
 		return l, errors.New("want a host or host:port, in ASCII, without a scheme or path")
 	}
@@ -268,8 +271,13 @@ func plainHost(host string) bool {
 	if isAddress(host) {
 		return true
 	}
-	if host == "" || len(host) > 253 || strings.Contains(host, "..") || host[0] == '.' {
+	if len(host) > 253 {
 		return false
+	}
+	for label := range strings.SplitSeq(host, ".") {
+		if label == "" || label[0] == '-' || label[len(label)-1] == '-' {
+			return false
+		}
 	}
 	for i := range len(host) {
 		c := host[i]

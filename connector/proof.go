@@ -111,7 +111,15 @@ func (c certificate) assertion(appID, endpoint string) (string, error) {
 	return signed, nil
 }
 
+// readProof reads a regular file: another may keep its reader waiting for ever.
 func readProof(name string) ([]byte, error) {
+	info, err := os.Stat(name)
+	if err != nil {
+		return nil, err
+	}
+	if !info.Mode().IsRegular() {
+		return nil, fmt.Errorf("%s is no regular file", name)
+	}
 	f, err := os.Open(name)
 	if err != nil {
 		return nil, err

@@ -4,18 +4,13 @@ import (
 	"cmp"
 	"fmt"
 	"strconv"
-	"strings"
 
 	"github.com/planbot-go/planbot/models"
 )
 
 // checkFallback reads what is asked after the first model, and how patiently.
 func (c *config) checkFallback(f *faults) {
-	for name := range strings.SplitSeq(c.FallbackModels, ",") {
-		if name = strings.TrimSpace(name); name != "" {
-			c.fallbacks = append(c.fallbacks, name)
-		}
-	}
+	c.fallbacks = f.entries("BOT_FALLBACK_MODELS", c.FallbackModels)
 	if len(c.fallbacks) > 0 && !c.online() {
 		f.add("BOT_FALLBACK_MODELS", "is set, but none of OPENAI_API_KEY, OPENAI_BASE_URL and AZURE_OPENAI_ENDPOINT is")
 	}

@@ -22,7 +22,7 @@ type doctorCmd struct {
 // Run prints what was found and fails when the bot would not work.
 func (d doctorCmd) Run(ctx context.Context, s *settings, std *streams) error {
 	c, faults := s.check()
-	probes := []doctor.Probe{doctor.Settings(faults)}
+	probes := []doctor.Probe{doctor.Settings(faults, c.warnings)}
 	if faults == nil {
 		a := &app{config: c, log: zerolog.Nop()}
 		defer a.close()

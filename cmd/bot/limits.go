@@ -51,11 +51,11 @@ func (c *config) checkLimits(f *faults) {
 		f.add("BOT_MAX_TURN_COST", "needs BOT_MODEL_PRICE to know what a turn costs")
 	}
 	l.access = bot.Access{
-		Tenants:  allowed(f, "BOT_ALLOWED_TENANTS", c.AllowedTenants),
-		Users:    allowed(f, "BOT_ALLOWED_USERS", c.AllowedUsers),
-		Channels: allowed(f, "BOT_ALLOWED_CHANNELS", c.AllowedChannels),
+		Tenants:  ids(f, "BOT_ALLOWED_TENANTS", c.AllowedTenants, "@. \t", "id of a tenant, which is a GUID"),
+		Users:    ids(f, "BOT_ALLOWED_USERS", c.AllowedUsers, "@. \t", "aadObjectId of a person, which is a GUID"),
+		Channels: ids(f, "BOT_ALLOWED_CHANNELS", c.AllowedChannels, " \t", "channelId such as msteams"),
 	}
-	l.approvers = list(c.Approvers)
+	l.approvers = f.entries("BOT_APPROVERS", c.Approvers)
 	l.approvalTimeout = duration(f, "BOT_APPROVAL_TIMEOUT", c.ApprovalTimeout, 24*time.Hour)
 	if l.approvalTimeout > longestApproval {
 		f.add("BOT_APPROVAL_TIMEOUT", "%s is longer than state is kept, which is %dh", c.ApprovalTimeout, longestApproval/time.Hour)
@@ -96,11 +96,13 @@ func amounts(f *faults, variable, value string, sizes ...int) []float64 {
 	return all
 }
 
-// allowed is list for what would let in everybody if it were empty.
-func allowed(f *faults, variable, value string) []string {
-	all := list(value)
-	if value != "" && len(all) == 0 {
-		f.add(variable, "%q names nobody", value)
+// ids are entries without any of what is in a name or address and in no id.
+func ids(f *faults, variable, value, never, want string) []string {
+	all := f.entries(variable, value)
+	for _, id := range all {
+		if strings.ContainsAny(id, never) {
+			f.add(variable, "%q is no %s", id, want)
+		}
 	}
 	return all
 }

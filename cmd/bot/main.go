@@ -77,7 +77,9 @@ func execute(ctx context.Context, args []string, std *streams) int {
 		return exitFailed
 	}
 	dropEmptyEnvironment(parser.Model)
+	cli.twice = spelledTwice(parser.Model)
 	command, err := parser.Parse(args)
+	cli.trim()
 	if done >= 0 {
 		return done // --help was asked for and answered
 	}
@@ -88,17 +90,6 @@ func execute(ctx context.Context, args []string, std *streams) int {
 	}
 	// A command line that cannot be parsed has set nothing yet.
 	return report(std.err, cmp.Or(cli.LogFormat, os.Getenv("BOT_LOG_FORMAT")), err)
-}
-
-// dropEmptyEnvironment makes an empty variable an unset one.
-func dropEmptyEnvironment(app *kong.Application) {
-	for _, flag := range app.Flags {
-		for _, name := range flag.Envs {
-			if value, set := os.LookupEnv(name); set && strings.TrimSpace(value) == "" {
-				_ = os.Unsetenv(name) // fails only for names that no variable can have
-			}
-		}
-	}
 }
 
 // report prints the error, one mistake a line or as a JSON object where logs

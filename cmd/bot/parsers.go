@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"strings"
+	"time"
 
 	"github.com/planbot-go/planbot/connector"
 	"github.com/planbot-go/planbot/models"
@@ -17,7 +18,7 @@ func (c *config) askParsers(f *faults) {
 		f.ask("REDIS_URL", state.CheckURL(c.RedisURL))
 	}
 	c.askConnector(f)
-	*f = append(*f, c.limits.needApproval(list(c.ApprovalActions), c.askPrompts(f))...)
+	*f = append(*f, c.limits.needApproval(f.entries("BOT_APPROVAL_ACTIONS", c.ApprovalActions), c.askPrompts(f))...)
 	if c.online() {
 		c.askModels(f)
 	}
@@ -94,7 +95,12 @@ func (c *config) askConnector(f *faults) {
 // askProof reads the files that prove who the bot is.
 func (c *config) askProof(f *faults, cloud connector.Cloud) {
 	if c.AppCertificate != "" {
-		f.ask("MICROSOFT_APP_CERTIFICATE_FILE", tokensFault(cloud, connector.Credentials{AppID: "app", CertificateFile: c.AppCertificate, CertificatePassword: c.CertPassword}))
+		id := connector.Credentials{AppID: "app", CertificateFile: c.AppCertificate, CertificatePassword: c.CertPassword}
+		if err := tokensFault(cloud, id); err != nil {
+			f.ask("MICROSOFT_APP_CERTIFICATE_FILE", err)
+		} else if err := id.CheckCertificate(time.Now()); err != nil {
+			c.warn("MICROSOFT_APP_CERTIFICATE_FILE", err.Error())
+		}
 	}
 	if c.FederatedFile != "" {
 		f.ask("MICROSOFT_APP_FEDERATED_TOKEN_FILE", tokensFault(cloud, connector.Credentials{AppID: "app", FederatedTokenFile: c.FederatedFile}))

@@ -11,6 +11,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -217,5 +218,27 @@ func TestDrainKeepsToItsTime(t *testing.T) {
 				t.Errorf("took %s:\n%s", took, log)
 			}
 		})
+	}
+}
+
+// TestVariablesOfTwoSpellings may not differ, and the end of a line that a variable was
+// filled with does not count.
+func TestVariablesOfTwoSpellings(t *testing.T) {
+	t.Parallel()
+	same := []string{
+		"MICROSOFT_APP_ID=" + guid + "\n", "MicrosoftAppId=" + guid, "MICROSOFT_APP_PASSWORD= p\r\n", "BOT_LOG_FORMAT=json\n", "BOT_MAX_TURNS=0",
+		"OTEL_EXPORTER_OTLP_TIMEOUT=5", "OTEL_EXPORTER_OTLP_TRACES_TIMEOUT=6",
+	}
+	for name, c := range map[string]struct{ more, want string }{
+		"the same": {"MicrosoftAppPassword=p", `"BOT_MAX_TURNS: `},
+		"another":  {"MicrosoftAppPassword=q", `"MICROSOFT_APP_PASSWORD: and MicrosoftAppPassword differ, and both are spellings of one setting","BOT_MAX_TURNS: `},
+	} {
+		var stderr strings.Builder
+		cmd := botProcess(t.Context(), append(slices.Clone(same), c.more), "serve")
+		cmd.Stderr = &stderr
+		var exit *exec.ExitError
+		if err := cmd.Run(); !errors.As(err, &exit) || exit.ExitCode() != exitUsage || !strings.Contains(stderr.String(), `"these settings have to be mended:",`+c.want) {
+			t.Errorf("%s: %v, %s", name, err, stderr.String())
+		}
 	}
 }

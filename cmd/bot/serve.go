@@ -141,6 +141,9 @@ func (a *app) announce(out io.Writer, addr net.Addr) {
 	if a.config.noAuth {
 		a.log.Warn().Msg("BOT_DANGEROUSLY_NO_AUTH is true: nobody is checked, so keep this bot on a closed network")
 	}
+	for _, about := range a.config.warnings {
+		a.log.Warn().Str("about", about).Msg("a setting may not do what it is meant to")
+	}
 	line := a.log.Info()
 	if !jsonLog(out, a.config) {
 		line = a.log.Debug() // the sentences below say the same

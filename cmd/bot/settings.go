@@ -92,6 +92,8 @@ type settings struct {
 	DrainTimeout    string `name:"bot-drain-timeout" env:"BOT_DRAIN_TIMEOUT" help:"how long ending may take after SIGTERM, running turns included (20s)"`
 	LogLevel        string `name:"bot-log-level" env:"BOT_LOG_LEVEL" help:"trace, debug, info, warn, error or disabled (info)"`
 	LogFormat       string `name:"bot-log-format" env:"BOT_LOG_FORMAT" help:"json or console (console on a terminal, else json)"`
+
+	twice faults // what the environment says in two ways
 }
 
 // config is the settings, read and checked.
@@ -115,6 +117,7 @@ type config struct {
 	observe      func(models.Observation) // sees each call of a model; nil: nobody does
 	ackTimeout   time.Duration            // set by commands that wait for each turn
 	logLevel     zerolog.Level
+	warnings     []string // about what may be meant otherwise
 }
 
 const (
@@ -136,7 +139,7 @@ func planners() []string { return []string{sequencePlanner, sequentialPlanner, t
 // the name of the variable.
 func (s settings) check() (config, error) {
 	c := config{settings: s}
-	var faults faults
+	faults := slices.Clone(s.twice)
 	c.checkAddress(&faults)
 	c.checkIdentity(&faults)
 	c.checkCallers(&faults)
@@ -154,6 +157,16 @@ type faults []error
 
 func (f *faults) add(variable, format string, args ...any) {
 	*f = append(*f, fmt.Errorf("%s: %s", variable, fmt.Sprintf(format, args...)))
+}
+
+// entries reads what is separated by commas. A setting that is there names something:
+// an empty list often stands for everybody.
+func (f *faults) entries(variable, value string) []string {
+	all := list(value)
+	if value != "" && len(all) == 0 {
+		f.add(variable, "%q names none", value)
+	}
+	return all
 }
 
 // has reports whether a fault of the variable is listed already.

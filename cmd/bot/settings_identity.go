@@ -6,9 +6,11 @@ import (
 	"net"
 	"net/netip"
 	"net/url"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
+	"unicode"
 
 	"github.com/planbot-go/planbot/connector"
 )
@@ -105,6 +107,7 @@ func (c *config) checkIdentity(f *faults) {
 		}
 		return
 	}
+	c.checkAppID(f)
 	c.appType = multiTenant
 	if c.AppTenant != "" {
 		c.appType = singleTenant
@@ -115,11 +118,35 @@ func (c *config) checkIdentity(f *faults) {
 		}
 		c.appType = types[named]
 	}
-	if c.appType == singleTenant && c.AppTenant == "" {
-		f.add("MICROSOFT_APP_TENANT_ID", "is needed for %s", singleTenant)
+	if c.appType == singleTenant {
+		switch strings.ToLower(c.AppTenant) {
+		case "":
+			f.add("MICROSOFT_APP_TENANT_ID", "is needed for %s", singleTenant)
+		case "common", "organizations", "consumers":
+			f.add("MICROSOFT_APP_TENANT_ID", "%q is no tenant, and %s needs the bot's", c.AppTenant, singleTenant)
+		}
 	}
 	c.checkProof(f)
 }
+
+// checkAppID refuses what no directory can have given out. Stand-ins of Microsoft's have
+// app ids of all kinds.
+func (c *config) checkAppID(f *faults) {
+	odd := func(r rune) bool { return unicode.IsSpace(r) || unicode.IsControl(r) }
+	for _, id := range []setting{{"MICROSOFT_APP_ID", c.AppID}, {"MICROSOFT_APP_FEDERATED_CLIENT_ID", c.FederatedID}} {
+		if len(id.value) > 256 || strings.ContainsFunc(id.value, odd) {
+			f.add(id.name, "is no id: it holds white space or control characters, or is longer than 256 bytes")
+		}
+	}
+	if strings.ContainsFunc(c.AppPassword, unicode.IsControl) {
+		f.add("MICROSOFT_APP_PASSWORD", "holds control characters, such as the end of a line")
+	}
+	if !regexp.MustCompile(`^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$`).MatchString(c.AppID) {
+		c.warn("MICROSOFT_APP_ID", "it is no GUID, as the app ids are that Microsoft gives out")
+	}
+}
+
+func (c *config) warn(variable, text string) { c.warnings = append(c.warnings, variable+": "+text) }
 
 // setting is one by its variable's name.
 type setting struct{ name, value string }
@@ -171,7 +198,7 @@ func (c *config) credentials() connector.Credentials {
 
 // checkCallers reads who may come in beside the channels.
 func (c *config) checkCallers(f *faults) {
-	c.callers = connector.Callers{Tenant: c.AppTenant, Emulator: truth(f, "BOT_ALLOW_EMULATOR", c.AllowEmulator), Bots: list(c.AllowedCallers)}
+	c.callers = connector.Callers{Tenant: c.AppTenant, Emulator: truth(f, "BOT_ALLOW_EMULATOR", c.AllowEmulator), Bots: f.entries("BOT_ALLOWED_CALLERS", c.AllowedCallers)}
 	for _, set := range []struct {
 		name string
 		on   bool
@@ -207,11 +234,7 @@ func (c *config) checkOverrides(f *faults) {
 	}
 	c.checkURL(f, "BOT_OPENID_METADATA_URL", c.MetadataURL, "https")
 	c.checkURL(f, "BOT_LOGIN_URL", c.LoginURL, "https")
-	for entry := range strings.SplitSeq(c.AllowedHosts, ",") {
-		entry = strings.TrimSpace(entry)
-		if entry == "" {
-			continue
-		}
+	for _, entry := range f.entries("BOT_ALLOWED_SERVICE_HOSTS", c.AllowedHosts) {
 		if strings.ContainsAny(entry, "/@ *?#") {
 			f.add("BOT_ALLOWED_SERVICE_HOSTS", "%q is neither host nor host:port", entry)
 			continue
@@ -230,6 +253,8 @@ func (c *config) checkURL(f *faults, variable, value, scheme string) {
 	switch {
 	case err != nil || u.Hostname() == "" || u.Scheme != "https" && u.Scheme != "http":
 		f.add(variable, "is not an http or https address")
+	case u.Port() != "" && !portNumber(u.Port()):
+		f.add(variable, "has a port that is not a number from 1 to 65535")
 	case u.User != nil:
 		f.add(variable, "holds a user name or password; it is an address only")
 	case u.RawQuery != "" || u.ForceQuery || u.Fragment != "":
@@ -237,4 +262,9 @@ func (c *config) checkURL(f *faults, variable, value, scheme string) {
 	case scheme == "https" && u.Scheme != "https" && !loopback(u.Hostname()):
 		f.add(variable, "has to be https")
 	}
+}
+
+func portNumber(text string) bool {
+	n, err := strconv.ParseUint(text, 10, 16)
+	return err == nil && n > 0
 }

@@ -6,12 +6,17 @@ import (
 	"crypto/x509"
 	"encoding/pem"
 	"errors"
+	"io"
 	"math/big"
+	"net"
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
+
+	"github.com/rs/zerolog"
 
 	"github.com/planbot-go/planbot/actions"
 	"github.com/planbot-go/planbot/bot"
@@ -34,7 +39,7 @@ func TestSettings(t *testing.T) {
 		"app id listens on all":  {settings{AppID: "a", AppPassword: "p"}, func(c config) bool { return c.addr == ":3978" && c.appType == multiTenant }},
 		"tenant makes it single": {settings{AppID: "a", AppPassword: "p", AppTenant: "t"}, func(c config) bool { return c.appType == singleTenant }},
 		"managed identity":       {settings{AppID: "a", AppType: "userassignedmsi"}, func(c config) bool { return c.appType == managedIdentity }},
-		"certificate":            {settings{AppID: "a", AppCertificate: certificateFile(t)}, func(c config) bool { return c.credentials().CertificateFile != "" && c.appType == multiTenant }},
+		"certificate":            {settings{AppID: "a", AppCertificate: certificateFile(t, time.Hour)}, func(c config) bool { return c.credentials().CertificateFile != "" && c.appType == multiTenant }},
 		"workload identity": {settings{AppID: "a", AppTenant: "t", FederatedFile: filesIn(t, map[string]string{"token": "a.b.c"}) + "/token"}, func(c config) bool {
 			return c.credentials().FederatedTokenFile != "" && c.credentials().Tenant == "t"
 		}},
@@ -85,14 +90,49 @@ func TestSettings(t *testing.T) {
 
 const guid = "7a7b7c7d-1111-2222-3333-444455556666"
 
-// certificateFile is a certificate with its key.
-func certificateFile(t *testing.T) string {
+// pipe is a file that nobody ever writes.
+func pipe(t *testing.T) string {
+	t.Helper()
+	name := filepath.Join(t.TempDir(), "pipe")
+	if err := syscall.Mkfifo(name, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return name
+}
+
+func TestWarnings(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		in   settings
+		want string
+	}{
+		"none":            {settings{AppID: guid, AppCertificate: certificateFile(t, time.Hour)}, ""},
+		"of local mode":   {settings{}, ""},
+		"no GUID":         {settings{AppID: "your-app-id", AppPassword: "p"}, "MICROSOFT_APP_ID: "},
+		"an old proof":    {settings{AppID: guid, AppCertificate: certificateFile(t, -time.Hour)}, "MICROSOFT_APP_CERTIFICATE_FILE: "},
+		"too early a one": {settings{AppID: guid, AppCertificate: certificateFile(t, 24*time.Hour)}, "not valid before"},
+	} {
+		got, err := c.in.check()
+		if all := strings.Join(got.warnings, "\n"); err != nil || (all == "") != (c.want == "") || !strings.Contains(all, c.want) {
+			t.Errorf("%s: %q, %v", name, all, err)
+		}
+		var log strings.Builder
+		(&app{config: got, log: zerolog.New(&log)}).announce(io.Discard, &net.TCPAddr{})
+		if warned := strings.Contains(log.String(), `"level":"warn","about":"MICROSOFT_APP_`); warned != (c.want != "") {
+			t.Errorf("%s: the start says %s", name, log.String())
+		}
+	}
+}
+
+// certificateFile is a certificate with its key, which runs out after that time. It lasts
+// two hours.
+func certificateFile(t *testing.T, after time.Duration) string {
 	t.Helper()
 	k, err := rsa.GenerateKey(rand.Reader, 2048)
 	if err != nil {
 		t.Fatal(err)
 	}
-	template := &x509.Certificate{SerialNumber: big.NewInt(1), NotAfter: time.Now().Add(time.Hour)}
+	template := &x509.Certificate{SerialNumber: big.NewInt(1), NotBefore: time.Now().Add(after - 2*time.Hour), NotAfter: time.Now().Add(after)}
 	der, err := x509.CreateCertificate(rand.Reader, template, template, &k.PublicKey, k)
 	if err != nil {
 		t.Fatal(err)
@@ -144,11 +184,24 @@ func TestEveryMistakeIsListedWithItsVariable(t *testing.T) {
 			"BOT_MAX_TURNS", "BOT_MAX_WAITING", "BOT_MAX_WAITING_PER_CONVERSATION", "BOT_MAX_CONNECTIONS", "BOT_MAX_REQUESTS",
 			"BOT_MAX_STEPS", "BOT_MAX_SAME_CALLS", "BOT_MAX_TURN_TOKENS", "BOT_MAX_TURN_COST", "BOT_MODEL_PRICE", "BOT_APPROVAL_TIMEOUT",
 		}},
-		"lists of nobody":      {settings{AllowedTenants: ",", AllowedUsers: " , ", AllowedChannels: ",,"}, []string{"BOT_ALLOWED_TENANTS", "BOT_ALLOWED_USERS", "BOT_ALLOWED_CHANNELS"}},
-		"an approval too long": {settings{ApprovalTimeout: "720h1s"}, []string{"BOT_APPROVAL_TIMEOUT"}},
-		"cost without a price": {settings{MaxTurnCost: "1"}, []string{"BOT_MAX_TURN_COST"}},
-		"one price":            {settings{ModelPrice: "1"}, []string{"BOT_MODEL_PRICE"}},
-		"no app id":            {settings{AppPassword: "p", AppTenant: "t", AppType: singleTenant}, []string{"MICROSOFT_APP_PASSWORD", "MICROSOFT_APP_TENANT_ID", "MICROSOFT_APP_TYPE"}},
+		"lists of nobody": {settings{AllowedTenants: ",", AllowedUsers: " , ", AllowedChannels: ",,", AllowedCallers: ",", AllowedHosts: ", ", Approvers: ",", ApprovalActions: ",", FallbackModels: ","}, []string{
+			"BOT_ALLOWED_TENANTS", "BOT_ALLOWED_USERS", "BOT_ALLOWED_CHANNELS", "BOT_ALLOWED_CALLERS", "BOT_ALLOWED_SERVICE_HOSTS", "BOT_APPROVERS", "BOT_APPROVAL_ACTIONS", "BOT_FALLBACK_MODELS",
+		}},
+		"lists of names": {settings{AllowedTenants: "contoso.example, " + guid, AllowedUsers: guid + ",bob@contoso,bob smith", AllowedChannels: "Microsoft Teams"}, []string{
+			"BOT_ALLOWED_TENANTS", "BOT_ALLOWED_USERS", "BOT_ALLOWED_USERS", "BOT_ALLOWED_CHANNELS",
+		}},
+		"ids of nothing":        {settings{AppID: "your app", FederatedID: "a\x00b"}, []string{"MICROSOFT_APP_ID", "MICROSOFT_APP_FEDERATED_CLIENT_ID"}},
+		"an endless id":         {settings{AppID: strings.Repeat("a", 257), AppPassword: "p"}, []string{"MICROSOFT_APP_ID"}},
+		"a secret of two lines": {settings{AppID: "a", AppPassword: "u:p\nu:p"}, []string{"MICROSOFT_APP_PASSWORD"}},
+		"a tenant of all":       {settings{AppID: "a", AppPassword: "p", AppTenant: "Common"}, []string{"MICROSOFT_APP_TENANT_ID"}},
+		"ports of nothing":      {settings{MetadataURL: "https://x:99999/y", LoginURL: "https://x:0"}, []string{"BOT_OPENID_METADATA_URL", "BOT_LOGIN_URL"}},
+		"half an address":       {settings{AllowedHosts: "[::1,-,a.-b,[::1],::1"}, []string{"BOT_ALLOWED_SERVICE_HOSTS", "BOT_ALLOWED_SERVICE_HOSTS", "BOT_ALLOWED_SERVICE_HOSTS"}},
+		"a pipe":                {settings{AppID: "a", AppCertificate: pipe(t)}, []string{"MICROSOFT_APP_CERTIFICATE_FILE"}},
+		"a pipe of tokens":      {settings{AppID: "a", FederatedFile: pipe(t)}, []string{"MICROSOFT_APP_FEDERATED_TOKEN_FILE"}},
+		"an approval too long":  {settings{ApprovalTimeout: "720h1s"}, []string{"BOT_APPROVAL_TIMEOUT"}},
+		"cost without a price":  {settings{MaxTurnCost: "1"}, []string{"BOT_MAX_TURN_COST"}},
+		"one price":             {settings{ModelPrice: "1"}, []string{"BOT_MODEL_PRICE"}},
+		"no app id":             {settings{AppPassword: "p", AppTenant: "t", AppType: singleTenant}, []string{"MICROSOFT_APP_PASSWORD", "MICROSOFT_APP_TENANT_ID", "MICROSOFT_APP_TYPE"}},
 		"proofs of nobody": {settings{AppCertificate: "/nowhere", CertPassword: "p", FederatedFile: "/nowhere", FederatedID: "b", AllowEmulator: "true", AllowedCallers: guid}, []string{
 			"MICROSOFT_APP_CERTIFICATE_FILE", "MICROSOFT_APP_FEDERATED_TOKEN_FILE", "MICROSOFT_APP_FEDERATED_CLIENT_ID", "MICROSOFT_APP_CERTIFICATE_PASSWORD", "BOT_ALLOW_EMULATOR", "BOT_ALLOWED_CALLERS",
 		}},

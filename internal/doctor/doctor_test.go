@@ -194,8 +194,9 @@ func TestPromptsAndSettings(t *testing.T) {
 	expect(t, doctor.Prompts("", load), doctor.OK, "embedded (sequence)")
 	expect(t, doctor.Prompts("mine", load), doctor.OK, "in mine")
 	expect(t, doctor.Prompts("bad", load), doctor.Fail, "line 3", "BOT_PROMPTS_DIR")
-	expect(t, doctor.Settings(nil), doctor.OK, "no contradictions")
-	expect(t, doctor.Settings(errors.New("PORT: x")), doctor.Fail, "PORT: x")
+	expect(t, doctor.Settings(nil, nil), doctor.OK, "no contradictions")
+	expect(t, doctor.Settings(nil, []string{"MICROSOFT_APP_ID: x"}), doctor.Warn, "MICROSOFT_APP_ID: x")
+	expect(t, doctor.Settings(errors.New("PORT: x"), []string{"y"}), doctor.Fail, "PORT: x")
 }
 
 func TestPrint(t *testing.T) {

@@ -7,13 +7,17 @@ import (
 )
 
 // Settings tells whether the settings make sense: err is nil, or names the
-// mistakes, one a line.
-func Settings(err error) Probe {
+// mistakes, one a line. Warnings are about what works, but perhaps not as it is meant.
+func Settings(err error, warnings []string) Probe {
 	return Probe{"settings", func(context.Context) Check {
-		if err == nil {
-			return ok("no contradictions")
+		const hint = "each line names the variable to mend; README.md explains them all"
+		switch {
+		case err != nil:
+			return fail(err.Error(), hint)
+		case len(warnings) > 0:
+			return warn(strings.Join(warnings, "\n"), hint)
 		}
-		return fail(err.Error(), "each line names the variable to mend; README.md explains them all")
+		return ok("no contradictions")
 	}}
 }
 
