@@ -50,6 +50,12 @@ func (c caller) CallerID() string {
 // called makes a bot one that other bots call, with tokens that name their scope.
 func called(t *testing.T, callers connector.Callers) func(*bot.Config) {
 	t.Helper()
+	return loggedIn(t, callers, loginServer{})
+}
+
+// loggedIn makes a bot one with an app id, whose tokens come from login.
+func loggedIn(t *testing.T, callers connector.Callers, login http.RoundTripper) func(*bot.Config) {
+	t.Helper()
 	cloud, err := connector.CloudNamed("public")
 	if err != nil {
 		t.Fatal(err)
@@ -58,7 +64,7 @@ func called(t *testing.T, callers connector.Callers) func(*bot.Config) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	tokens, err := connector.NewTokens(cloud, connector.Credentials{AppID: ownApp, Password: "p", Callers: callers}, loginServer{})
+	tokens, err := connector.NewTokens(cloud, connector.Credentials{AppID: ownApp, Password: "p", Callers: callers}, login)
 	if err != nil {
 		t.Fatal(err)
 	}

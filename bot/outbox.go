@@ -188,7 +188,6 @@ func pauseOf(err error) time.Duration {
 // of its very text or of all that the bot says there.
 func (t *Turn) comesBack(err error) bool {
 	var refused *connector.Error
-	var noToken *connector.TokenError
 	switch {
 	case errors.Is(err, activity.ErrTooLarge), errors.Is(err, connector.ErrUnknownCaller):
 		return false
@@ -200,10 +199,8 @@ func (t *Turn) comesBack(err error) bool {
 	case errors.As(err, &refused):
 		return refused.Status == http.StatusPreconditionFailed || refused.Status == http.StatusTooManyRequests ||
 			refused.Status == http.StatusBadGateway || refused.Status == http.StatusServiceUnavailable || refused.Status == http.StatusGatewayTimeout
-	case errors.As(err, &noToken):
-		return noToken.Status == 0 || noToken.Status == http.StatusTooManyRequests || noToken.Status >= http.StatusInternalServerError
 	}
-	return true // nobody answered
+	return true // nobody answered, or there is no token: a secret that ran out is renewed, too
 }
 
 // deliver sends one message. It may take longer than the turn, but not go on when

@@ -3,6 +3,7 @@ package bot_test
 import (
 	"context"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -382,6 +383,53 @@ func TestAReplyWaitsForAChannelThatCannotBeReached(t *testing.T) {
 	r.say("one")
 	b.expect("At last.")
 	b.connector.None(t)
+}
+
+// TestARefusedLoginLosesNoReply: a secret that ran out is renewed, and a page in the
+// place of the login server goes away.
+func TestARefusedLoginLosesNoReply(t *testing.T) {
+	t.Parallel()
+	for name, refuse := range map[string]http.HandlerFunc{
+		"refusal": func(w http.ResponseWriter, _ *http.Request) {
+			w.WriteHeader(http.StatusUnauthorized)
+			_, _ = io.WriteString(w, `{"error":"invalid_client","error_description":"AADSTS7000222"}`)
+		},
+		"page":     func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "<html>back soon") },
+		"redirect": func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/elsewhere", http.StatusFound) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := setup(t)
+			r := b.addReplica(loggedIn(t, connector.Callers{}, &brokenLogin{refuse: refuse}))
+			b.model.Says(plan(say("First.")), plan(say("Second.")))
+			r.say("one")
+			r.say("two")
+			b.expect("First.")
+			b.expect("Second.")
+			b.connector.None(t)
+		})
+	}
+}
+
+// brokenLogin gives no token for two seconds after it was first asked.
+type brokenLogin struct {
+	mu     sync.Mutex
+	first  time.Time
+	refuse http.HandlerFunc
+}
+
+func (l *brokenLogin) RoundTrip(r *http.Request) (*http.Response, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.first.IsZero() {
+		l.first = time.Now()
+	}
+	if time.Since(l.first) > 2*time.Second {
+		return loginServer{}.RoundTrip(r)
+	}
+	w := httptest.NewRecorder()
+	l.refuse(w, r)
+	return w.Result(), nil
 }
 
 // deadLine refuses the first connections.

@@ -248,6 +248,31 @@ func TestManagedIdentityFaults(t *testing.T) {
 	}
 }
 
+// TestTokenThatHasRunOutAlready is what a machine gets whose clock is ahead. Not every
+// message asks for another one.
+func TestTokenThatHasRunOutAlready(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		m := &machine{answer: func(int64) (int, string) {
+			return 200, fmt.Sprintf(`{"access_token":"old","token_type":"Bearer","expires_on":"%d","resource":"r"}`, time.Now().Add(-time.Hour).Unix())
+		}}
+		tokens, err := connector.NewTokens(publicCloud(t), connector.Credentials{AppID: rand.Text(), ManagedIdentity: true}, m)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer tokens.Close()
+		for range 600 { // a minute of messages
+			if token, err := tokens.Token(t.Context()); token != "" || err == nil || !strings.Contains(err.Error(), "clock") {
+				t.Fatalf("token %q, err = %v", token, err)
+			}
+			time.Sleep(100 * time.Millisecond)
+		}
+		if n := m.asked.Load(); n < 6 || n > 11 {
+			t.Errorf("%d requests in a minute", n)
+		}
+	})
+}
+
 func TestFederatedManagedIdentityProvesTheApp(t *testing.T) {
 	t.Parallel()
 	for cloud, audience := range map[string]string{

@@ -89,5 +89,11 @@ func (e *TokenError) Error() string {
 	}
 }
 
+// refused reports whether the endpoint refused the bot itself (RFC 6749, section 5.2).
+// What a proxy or a page in its place says is trouble that passes, as are its own errors.
+func (e *TokenError) refused() bool {
+	return e.Code != "" && (e.Status == http.StatusBadRequest || e.Status == http.StatusUnauthorized)
+}
+
 // Unwrap returns the transport's error, or nil.
 func (e *TokenError) Unwrap() error { return e.Err }

@@ -20,7 +20,7 @@ const (
 	// strangerPause lies between two successful fetches made for the sake of an
 	// unknown key id: anybody can invent ids.
 	strangerPause = 5 * time.Minute
-	// staleWait is how long a request waits for newer keys when it has old ones.
+	// staleWait is how long a request waits for newer keys when there are old ones.
 	staleWait = time.Second
 )
 
@@ -66,7 +66,7 @@ func (s *keySet) find(ctx context.Context, id string) (*signingKey, error) {
 // one is due.
 func (s *keySet) findStranger(ctx context.Context, id string) (*signingKey, error) {
 	if done := s.flight.join(s.mayFetchStranger, s.fetchStranger); done != nil {
-		wait(ctx, done, fetchTimeout)
+		wait(ctx, done, s.patience())
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -77,6 +77,17 @@ func (s *keySet) findStranger(ctx context.Context, id string) (*signingKey, erro
 		return nil, &AuthError{Status: http.StatusServiceUnavailable, Reason: "cannot judge the token", Err: s.noKeys()}
 	}
 	return nil, unauthorized("unknown signing key")
+}
+
+// patience is how long a token with an unknown key id may hold its connection: anybody
+// can invent ids.
+func (s *keySet) patience() time.Duration {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.keys == nil {
+		return fetchTimeout
+	}
+	return staleWait
 }
 
 func (s *keySet) noKeys() error {

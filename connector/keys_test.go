@@ -229,6 +229,11 @@ func TestHangingIssuer(t *testing.T) {
 	if took := time.Since(start); took > 5*time.Second {
 		t.Errorf("a request with a known key waited %v for a hanging issuer", took)
 	}
+	start = time.Now()
+	d.want(t, "k2", 2, 401) // anybody can invent key ids
+	if took := time.Since(start); took > 5*time.Second {
+		t.Errorf("a request with an unknown key held its connection for %v", took)
+	}
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
 	defer cancel()
 	token := signBy(t, rs256, key(2), goodClaims(d.clock.now()), map[string]any{"kid": "k2"})

@@ -129,13 +129,11 @@ type waitForToken struct {
 
 func (w *waitForToken) Unwrap() error { return w.error }
 
-// again is false when the endpoint refused the bot itself: that does not pass.
+// again is false when the endpoint refused the bot itself, in the words of OAuth: that
+// does not pass within a call.
 func (w *waitForToken) again() bool {
 	var e *TokenError
-	if !errors.As(w.error, &e) {
-		return false
-	}
-	return e.Status == 0 || e.Status == http.StatusTooManyRequests || e.Status >= 500
+	return errors.As(w.error, &e) && !e.refused()
 }
 
 // retryAfter reads the header of that name, seconds or an HTTP date (RFC 9110).

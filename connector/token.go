@@ -16,7 +16,10 @@ const (
 	// short life is renewed at half of it.
 	tokenMargin = 5 * time.Minute
 	// tokenSpare is how much life a token must have left to be sent at all.
-	tokenSpare      = 30 * time.Second
+	tokenSpare = 30 * time.Second
+	// leastTokenLife is what a token has to have left when it comes, so that not every call
+	// asks for one.
+	leastTokenLife  = time.Second
 	firstTokenPause = 500 * time.Millisecond
 	maxTokenPause   = 15 * time.Second
 	// How often a token that the connector refused is replaced: at once, if none was of
@@ -171,8 +174,12 @@ func (k *kept) renew(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, tokenTimeout)
 	defer cancel()
 	g, err := k.fetch(ctx)
-	if err == nil && !sendable(g.token) {
+	switch {
+	case err != nil:
+	case !sendable(g.token):
 		err = &TokenError{Err: errors.New("the endpoint answered without a usable token")}
+	case g.life < leastTokenLife:
+		err = &TokenError{Err: errors.New("the endpoint gave a token that has run out already: see the clock of this machine")}
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()

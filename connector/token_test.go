@@ -289,12 +289,24 @@ func TestSendWaitsForTheTokenEndpoint(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
 		status int
+		body   string
 		ok     bool
-	}{{500, true}, {503, true}, {429, true}, {400, false}, {401, false}} {
+	}{
+		{500, "", true},
+		{503, `{"error":"x"}`, true},
+		{429, `{"error":"x"}`, true},
+		{400, `{"error":"x"}`, false},
+		{401, `{"error":"invalid_client"}`, false},
+		{200, "<html>maintenance", true},
+		{200, `{"access_token":""}`, true},
+		{302, "", true},
+		{401, "<html>the proxy wants a password", true},
+		{404, `{"error":"x"}`, true},
+	} {
 		synctest.Test(t, func(t *testing.T) {
 			l := &login{answer: func(n int) (int, string) {
 				if n == 1 {
-					return tt.status, `{"error":"x"}`
+					return tt.status, tt.body
 				}
 				return grants(3600)(n)
 			}}
@@ -303,10 +315,10 @@ func TestSendWaitsForTheTokenEndpoint(t *testing.T) {
 			script := &script{steps: []func(*http.Request) (*http.Response, error){says(200)}}
 			_, err := scripted(t, script, tokens).Send(t.Context(), reference(serviceURL), message())
 			if (err == nil) != tt.ok {
-				t.Errorf("after %d: err = %v", tt.status, err)
+				t.Errorf("after %d %s: err = %v", tt.status, tt.body, err)
 			}
 			if tt.ok && (len(script.auth) != 1 || script.auth[0] != "Bearer token-2") || !tt.ok && len(script.auth) != 0 {
-				t.Errorf("after %d: sent with %q", tt.status, script.auth)
+				t.Errorf("after %d %s: sent with %q", tt.status, tt.body, script.auth)
 			}
 		})
 	}
