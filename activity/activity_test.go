@@ -125,6 +125,35 @@ func TestDecodeRefuses(t *testing.T) {
 	}
 }
 
+// TestDecodeQuotesNothing: its errors are logged, and what people write is not.
+func TestDecodeQuotesNothing(t *testing.T) {
+	t.Parallel()
+	const said, head = "theirwords", `{"type":"message","conversation":{"id":"c"},`
+	long := said + strings.Repeat("x", 10_000)
+	for body, want := range map[string]string{
+		head + `"` + long + `":1,"` + long + `":2}`:            "duplicate key near byte 1",
+		head + `"value":{"` + long + `":1,"` + long + `":2}}`:  "duplicate key near byte 1",
+		head + `"value":{"` + long + `":[1}}`:                  "no JSON near byte 1",
+		head + `"value":` + said + `}`:                         "no JSON near byte 53",
+		head + `"text":"\u` + said + `"}`:                      "no JSON near byte",
+		head + `"from":{"` + said + `":1,"name":["` + said:     "no JSON near byte",
+		head + `"from":"` + said + `"}`:                        "a field of the wrong type near byte 51",
+		head + `"entities":"` + said + `"}`:                    "a field of the wrong type near byte",
+		head + `"attachments":[{"content":{"` + said + `":1,}`: "no JSON near byte",
+		head + `"text":"` + said:                               "no JSON",
+	} {
+		_, err := activity.Decode([]byte(body))
+		if err == nil {
+			t.Errorf("%.100s: no error", body)
+			continue
+		}
+		got := err.Error()
+		if strings.Contains(got, "their") || len(got) > 100 || !strings.Contains(got, want) {
+			t.Errorf("%.100s: %.300q, want %q", body, got, want)
+		}
+	}
+}
+
 func TestDecodeDoesNotTakeKeysOfAnotherCase(t *testing.T) {
 	t.Parallel()
 	a, err := activity.Decode([]byte(`{"type":"message","conversation":{"id":"c"},"serviceUrl":"https://good","ServiceURL":"https://evil","serviceurl":"https://evil"}`))

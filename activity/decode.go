@@ -30,7 +30,7 @@ var ErrMalformed = errors.New("malformed activity")
 // [ErrMalformed]: a byte-order mark, invalid UTF-8, anything but one JSON
 // object, nesting beyond [MaxDepth], more than [MaxValues], duplicate keys,
 // fields of the wrong type, a missing type or conversation id, and identifiers
-// beyond [MaxIDBytes]. Value and channelData may be any JSON; a lone surrogate escape becomes
+// beyond [MaxIDBytes]. The error quotes nothing of the bytes, so that it may be logged. Value and channelData may be any JSON; a lone surrogate escape becomes
 // U+FFFD; null entities and attachments are skipped, and a callerId is dropped.
 func Decode(data []byte) (*Activity, error) {
 	if err := checkShape(data); err != nil {
@@ -38,7 +38,7 @@ func Decode(data []byte) (*Activity, error) {
 	}
 	a := new(Activity)
 	if err := json.Unmarshal(data, a, jsontext.AllowInvalidUTF8(true)); err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrMalformed, err)
+		return nil, fmt.Errorf("%w: %w", ErrMalformed, inConstantWords(err))
 	}
 	a.CallerID = ""
 	a.dropNulls()
@@ -46,6 +46,22 @@ func Decode(data []byte) (*Activity, error) {
 		return nil, fmt.Errorf("%w: %w", ErrMalformed, err)
 	}
 	return a, nil
+}
+
+// inConstantWords says what the JSON reader found, and where: its own words quote
+// names and signs of what it read.
+func inConstantWords(err error) error {
+	var syntax *jsontext.SyntacticError
+	var meaning *json.SemanticError
+	switch {
+	case errors.As(err, &syntax) && errors.Is(err, jsontext.ErrDuplicateName):
+		return fmt.Errorf("duplicate key near byte %d", syntax.ByteOffset)
+	case errors.As(err, &syntax):
+		return fmt.Errorf("no JSON near byte %d", syntax.ByteOffset)
+	case errors.As(err, &meaning):
+		return fmt.Errorf("a field of the wrong type near byte %d", meaning.ByteOffset)
+	}
+	return errors.New("no JSON")
 }
 
 // Encode writes the activity as JSON, without its zero values.

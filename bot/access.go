@@ -49,6 +49,18 @@ func admits(list []string, id string, known bool) bool {
 	return len(list) == 0 || known && id != "" && slices.ContainsFunc(list, func(one string) bool { return strings.EqualFold(one, id) })
 }
 
+// suspects reports whether the activity names two tenants, which no channel does.
+func (b *Bot) suspects(t *Turn) bool {
+	a := t.Activity
+	if _, one := a.Tenant(); one {
+		return false
+	}
+	t.log().Warn().Str("audit", "tenant").Str("channel", a.ChannelID).Str("tenant", brief(a.TeamsData().Tenant.ID)).
+		Str("other_tenant", brief(a.Conversation.TenantID)).Str("user", brief(a.From.AadObjectID)).Msg("not let in")
+	b.meter.ignored()
+	return true
+}
+
 // keepOut answers what came from somebody whom a list keeps out, and says so in the
 // log. It is false for a message: that is kept like any other, and its turn tells the
 // person.

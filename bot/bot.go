@@ -194,7 +194,8 @@ type Bot struct {
 
 	local    bool               // made without a Door
 	embedded bool               // what is kept ends with this process
-	draining atomic.Bool        // activities are refused
+	taking   context.Context    // until activities are refused
+	leaveOff context.CancelFunc // ends that
 	reading  sync.WaitGroup     // the readers of the inbox
 	unread   context.CancelFunc // ends them
 	ends     []func()           // close what New opened
@@ -258,6 +259,7 @@ func New(cfg Config) (*Bot, error) {
 		return nil, fmt.Errorf("bot config: Metrics: %w", err)
 	}
 	b := &Bot{cfg: cfg, meter: meter, traces: newTraces(cfg.Traces), workers: newWorkers(cmp.Or(cfg.MaxTurns, 1024)), waiters: newWaiters(), refusals: thrift{atOnce: refusalsAtOnce, eachSecond: refusalsEachSecond}}
+	b.taking, b.leaveOff = context.WithCancel(context.Background()) // ends with Drain
 	if err := b.fillIn(); err != nil {
 		return nil, err
 	}
@@ -303,7 +305,7 @@ func (b *Bot) Start() {
 // there is time, and tells people what it had to cancel. Drain closes what New opened.
 func (b *Bot) Drain(ctx context.Context) error {
 	b.Start() // and at once no more
-	b.draining.Store(true)
+	b.leaveOff()
 	var left error
 	if b.embedded {
 		left = b.workOff(ctx)
@@ -337,4 +339,4 @@ func (b *Bot) workOff(ctx context.Context) error {
 }
 
 // Draining reports whether Drain was called.
-func (b *Bot) Draining() bool { return b.draining.Load() }
+func (b *Bot) Draining() bool { return b.taking.Err() != nil }

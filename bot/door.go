@@ -17,8 +17,8 @@ const whenKeysMissing = 2 * time.Second
 
 // Guarded is the [Door] that lets in whom the guard lets in. Without an app id
 // it also takes requests that name no content type, as old local clients send,
-// but none that a web page made: any page that a person has open could send to
-// a port of their own machine.
+// but none that a web page made, and none that a proxy or tunnel passed on: any page that
+// a person has open could send to a port of their own machine, and anybody to a tunnel.
 func Guarded(g *connector.Guard) Door { return guarded{g} }
 
 type guarded struct{ guard *connector.Guard }
@@ -31,6 +31,8 @@ func (d guarded) Enter(r *http.Request) (Visitor, error) {
 	switch local := claims.Identity().Local; {
 	case local && fromWebPage(r):
 		return nil, refuse(http.StatusForbidden, "request of a web page")
+	case local && passedOn(r):
+		return nil, refuse(http.StatusForbidden, "request that a proxy or tunnel passed on to a bot without an app id")
 	case !local && r.Header.Get("Content-Type") == "":
 		return nil, refuse(http.StatusUnsupportedMediaType, "no content type")
 	}
@@ -44,8 +46,26 @@ func fromWebPage(r *http.Request) bool {
 	if r.Header.Get("Origin") != "" {
 		return true
 	}
-	addr, ok := r.Context().Value(http.LocalAddrContextKey).(*net.TCPAddr)
-	return ok && addr.IP.IsLoopback() && !loopbackName(r.Host)
+	return overLoopback(r) && !loopbackName(r.Host)
+}
+
+// passedOn reports whether the request came over a loopback address, but from elsewhere:
+// what passed it on says so. A tunnel may well have made the host one of this machine.
+func passedOn(r *http.Request) bool {
+	if !overLoopback(r) {
+		return false
+	}
+	for name := range r.Header {
+		if name == "Via" || name == "Forwarded" || name == "X-Real-Ip" || strings.HasPrefix(name, "X-Forwarded-") {
+			return true
+		}
+	}
+	return false
+}
+
+func overLoopback(r *http.Request) bool {
+	addr, ok := r.Context().Value(http.LocalAddrContextKey).(net.Addr)
+	return ok && isLoopback(addr)
 }
 
 func loopbackName(host string) bool {

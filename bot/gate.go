@@ -2,6 +2,7 @@ package bot
 
 import (
 	"container/list"
+	"context"
 	"net"
 	"net/http"
 	"sync"
@@ -12,18 +13,18 @@ import (
 
 // gate bounds the connections of a server. When there are as many as there may be,
 // the one that has been quiet for longest gives way to a new one: it has not
-// delivered the headers of a request since it was opened, or since its last answer.
-// So who opens connections and sends nothing, or little by little, takes them from
-// itself. When none has been quiet for a moment, new ones wait until one has, or ends:
-// a request that has just arrived is not cut off.
+// delivered the headers of a request since it was opened, or since its last answer
+// was there to be read. So who opens connections and sends nothing, or little by little,
+// or does not read, takes them from itself. When none has been quiet for a moment, new
+// ones wait until one has, or ends: a request that has just arrived is not cut off.
 type gate struct {
 	most int
 	log  zerolog.Logger
 
 	mu     sync.Mutex
 	free   sync.Cond
-	conns  map[net.Conn]*list.Element // in quiet; nil: a request of it is being answered
-	quiet  list.List                  // of quiet, the longest so first
+	conns  map[net.Conn]*guest
+	quiet  list.List // of *guest, the longest so first
 	closed bool
 	lines  thrift
 }
@@ -31,14 +32,16 @@ type gate struct {
 // leastQuiet is how long a connection may be quiet whatever happens.
 const leastQuiet = 250 * time.Millisecond
 
-// quiet is a connection without a request, and since when.
-type quiet struct {
+// guest is a connection.
+type guest struct {
 	net.Conn
-	since time.Time
+	requests int           // that are being answered
+	at       *list.Element // in quiet; nil: it is not
+	since    time.Time     // of that
 }
 
 func newGate(most int, log zerolog.Logger) *gate {
-	g := &gate{most: most, log: log, conns: map[net.Conn]*list.Element{}, lines: thrift{atOnce: 1, eachSecond: 1}}
+	g := &gate{most: most, log: log, conns: map[net.Conn]*guest{}, lines: thrift{atOnce: 1, eachSecond: 1}}
 	g.free.L = &g.mu
 	return g
 }
@@ -51,21 +54,53 @@ func (g *gate) watch(c net.Conn, now http.ConnState) {
 	switch now {
 	case http.StateNew:
 		g.makeRoom()
-		g.conns[c] = g.quiet.PushBack(quiet{c, time.Now()})
-	case http.StateActive:
-		if at := g.conns[c]; at != nil {
-			g.quiet.Remove(at)
-			g.conns[c] = nil
-		}
-	case http.StateIdle:
-		if at, in := g.conns[c]; in && at == nil {
-			g.conns[c] = g.quiet.PushBack(quiet{c, time.Now()})
-			g.free.Signal()
-		}
+		g.conns[c] = &guest{Conn: c}
+		g.rests(g.conns[c])
 	case http.StateClosed, http.StateHijacked:
 		g.forget(c)
 		g.free.Signal()
 	}
+}
+
+// connection is the key of a request's connection in its context.
+type connection struct{}
+
+// introduce is the server's ConnContext.
+func introduce(ctx context.Context, c net.Conn) context.Context {
+	return context.WithValue(ctx, connection{}, c)
+}
+
+// around lets connections be quiet but for the time in which h answers a request of them.
+func (g *gate) around(h http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		c, _ := r.Context().Value(connection{}).(net.Conn)
+		g.add(c, 1)
+		defer g.add(c, -1)
+		h.ServeHTTP(w, r)
+	})
+}
+
+// add counts the requests of the connection, if it is still there.
+func (g *gate) add(c net.Conn, requests int) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	one := g.conns[c]
+	if one == nil {
+		return
+	}
+	one.requests += requests
+	switch {
+	case one.requests == 0:
+		g.rests(one)
+		g.free.Signal()
+	case one.at != nil:
+		g.quiet.Remove(one.at)
+		one.at = nil
+	}
+}
+
+func (g *gate) rests(one *guest) {
+	one.at, one.since = g.quiet.PushBack(one), time.Now()
 }
 
 // makeRoom returns when one more connection may be there.
@@ -76,7 +111,7 @@ func (g *gate) makeRoom() {
 			g.free.Wait()
 			continue
 		}
-		c := longest.Value.(quiet)
+		c := longest.Value.(*guest)
 		if more := leastQuiet - time.Since(c.since); more > 0 {
 			g.await(more)
 			continue
@@ -97,8 +132,8 @@ func (g *gate) await(atMost time.Duration) {
 }
 
 func (g *gate) forget(c net.Conn) {
-	if at := g.conns[c]; at != nil {
-		g.quiet.Remove(at)
+	if one := g.conns[c]; one != nil && one.at != nil {
+		g.quiet.Remove(one.at)
 	}
 	delete(g.conns, c)
 }

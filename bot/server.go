@@ -23,11 +23,12 @@ const (
 // NewServer returns a server for h, of which the bot is a part, with all bounds on
 // what clients may hold on to: the time for headers, body, answer and doing nothing,
 // the size of headers, and the number of connections ([Config].MaxConnections). It
-// reports to the bot's log. The caller may set other fields, but not ConnState.
+// reports to the bot's log. The caller may set other fields, but not ConnState and
+// ConnContext.
 func (b *Bot) NewServer(h http.Handler) *http.Server {
 	gate := newGate(b.cfg.MaxConnections, b.cfg.Log)
 	server := &http.Server{
-		Handler:           hastening(h),
+		Handler:           gate.around(hastening(h)),
 		ReadHeaderTimeout: headerTimeout,
 		ReadTimeout:       readTimeout,
 		WriteTimeout:      writeTimeout + b.cfg.AckTimeout,
@@ -35,6 +36,7 @@ func (b *Bot) NewServer(h http.Handler) *http.Server {
 		MaxHeaderBytes:    maxHeaderBytes,
 		ErrorLog:          stdlog.New(b.cfg.Log.With().Str(zerolog.LevelFieldName, zerolog.LevelWarnValue).Str("of", "net/http").Logger(), "", 0),
 		ConnState:         gate.watch,
+		ConnContext:       introduce,
 	}
 	server.RegisterOnShutdown(gate.close)
 	return server

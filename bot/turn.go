@@ -190,9 +190,6 @@ func (t *Turn) report(line *zerolog.Event) *zerolog.Event {
 
 // unwanted says why the activity is not to be handled at all, or "".
 func unwanted(a *activity.Activity) string {
-	if _, ok := a.Tenant(); !ok {
-		return "channelData and conversation name different tenants"
-	}
 	if a.Type == activity.Message && a.FromBot() {
 		return "sent by a bot"
 	}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"io"
 	"mime"
 	"net/http"
 	"os"
@@ -54,7 +55,7 @@ func (b *Bot) serve(w http.ResponseWriter, r *http.Request) error {
 // greet checks the request from the outside in, up to its body.
 func (b *Bot) greet(r *http.Request) (Visitor, error) {
 	if r.Method != http.MethodPost {
-		return nil, refuse(http.StatusMethodNotAllowed, "method "+r.Method)
+		return nil, refuse(http.StatusMethodNotAllowed, "method "+brief(r.Method))
 	}
 	if b.Draining() {
 		return nil, errDraining
@@ -66,8 +67,20 @@ func (b *Bot) greet(r *http.Request) (Visitor, error) {
 	if r.ContentLength > MaxBodyBytes {
 		return nil, refuse(http.StatusRequestEntityTooLarge, "body too large")
 	}
-	visitor, err := b.cfg.Door.Enter(r)
-	if err != nil {
+	return b.enter(r)
+}
+
+// enter asks the door, which need not decide any more when activities are refused: it
+// may wait for what does not come.
+func (b *Bot) enter(r *http.Request) (Visitor, error) {
+	ctx, cancel := context.WithCancel(r.Context())
+	defer cancel()
+	defer context.AfterFunc(b.taking, cancel)()
+	visitor, err := b.cfg.Door.Enter(r.WithContext(ctx))
+	switch {
+	case err != nil && b.Draining():
+		return nil, errDraining
+	case err != nil:
 		return nil, asStatus(err)
 	}
 	return visitor, nil
@@ -130,8 +143,10 @@ func readBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 		return nil, refuse(http.StatusRequestEntityTooLarge, "body too large")
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		return nil, refuse(http.StatusRequestTimeout, "the body took too long")
-	case err != nil:
-		return nil, &StatusError{Status: http.StatusBadRequest, Err: err}
+	case errors.Is(err, io.ErrUnexpectedEOF):
+		return nil, refuse(http.StatusBadRequest, "the body ended early")
+	case err != nil: // which may quote it
+		return nil, refuse(http.StatusBadRequest, "the body is not encoded as it says")
 	}
 	return buf.Bytes(), nil
 }
@@ -142,9 +157,7 @@ func (b *Bot) accept(w http.ResponseWriter, r *http.Request, d delivery) error {
 	a := d.activity
 	t := b.newTurn(a)
 	t.vouch(d.signed)
-	if reason := unwanted(a); reason != "" {
-		t.log().Info().Str("reason", reason).Msg("activity ignored")
-		b.meter.ignored()
+	if b.suspects(t) || b.ignores(t) {
 		w.WriteHeader(http.StatusOK)
 		return nil
 	}
@@ -179,6 +192,17 @@ func (b *Bot) accept(w http.ResponseWriter, r *http.Request, d delivery) error {
 		return nil
 	}
 	return b.respond(w, r, q, receipt.Turn, told)
+}
+
+// ignores reports whether the activity is not to be handled at all.
+func (b *Bot) ignores(t *Turn) bool {
+	reason := unwanted(t.Activity)
+	if reason == "" {
+		return false
+	}
+	t.log().Info().Str("reason", reason).Msg("activity ignored")
+	b.meter.ignored()
+	return true
 }
 
 // answers reports whether any route takes the activity. One that panics does: its turn

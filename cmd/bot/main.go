@@ -88,8 +88,21 @@ func execute(ctx context.Context, args []string, std *streams) int {
 	} else {
 		err = usageError{err}
 	}
-	// A command line that cannot be parsed has set nothing yet.
-	return report(std.err, cmp.Or(cli.LogFormat, os.Getenv("BOT_LOG_FORMAT")), err)
+	return report(std.err, cmp.Or(cli.LogFormat, formatIn(args), os.Getenv("BOT_LOG_FORMAT")), err)
+}
+
+// formatIn finds the format of logs in a command line that cannot be parsed, which has
+// set nothing, or not yet.
+func formatIn(args []string) (format string) {
+	const flag = "--bot-log-format"
+	for i, arg := range args {
+		if value, is := strings.CutPrefix(arg, flag+"="); is {
+			format = value
+		} else if arg == flag && i+1 < len(args) {
+			format = args[i+1]
+		}
+	}
+	return format
 }
 
 // report prints the error, one mistake a line or as a JSON object where logs

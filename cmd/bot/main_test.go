@@ -66,6 +66,8 @@ func TestCommandLine(t *testing.T) {
 		"unknown command":    {"", []string{"fly"}, exitUsage, "", "fly"},
 		"bad settings":       {"", []string{"serve", "--port=x", "--bot-turn-timeout=y"}, exitUsage, "", "BOT_TURN_TIMEOUT"},
 		"bad settings JSON":  {"", []string{"serve", "--port=x", "--bot-log-format=json"}, exitUsage, "", `{"level":"error","mistakes":[`},
+		"unknown flag JSON":  {"", []string{"--nope=1", "--bot-log-format=json"}, exitUsage, "", `{"level":"error","mistakes":["unknown flag --nope`},
+		"unknown flag apart": {"", []string{"--nope", "--bot-log-format", "JSON"}, exitUsage, "", `{"level":"error","mistakes":[`},
 		"port taken":         {"", []string{"serve", "--bot-addr=" + taken.Addr().String()}, exitFailed, "", "BOT_ADDR"},
 		"bad Redis URL":      {"", []string{"serve", "--redis-url=nonsense", "--port=0"}, exitUsage, "", "REDIS_URL"},
 		"plan":               {"", []string{"plan", "add milk to my shopping list"}, 0, `"action": "addItem"`, ""},

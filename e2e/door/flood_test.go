@@ -60,6 +60,33 @@ func TestFlood(t *testing.T) {
 	w.logIsClean()
 }
 
+// TestUnreadAnswers: who asks and does not read what is answered takes connections from
+// nobody but himself.
+func TestUnreadAnswers(t *testing.T) {
+	t.Parallel()
+	const connections = 3
+	w := newWorld(t, fmt.Sprint("BOT_MAX_CONNECTIONS=", connections))
+	w.works()
+	w.client.CloseIdleConnections()
+	questions := []byte(strings.Repeat("GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n", 1000))
+	for range connections {
+		l := w.dial(time.Minute)
+		_ = l.Conn.(*net.TCPConn).SetReadBuffer(4096)
+		for { // until the answers fill all there is between the two
+			_ = l.SetWriteDeadline(time.Now().Add(time.Second))
+			if _, err := l.Write(questions); err != nil {
+				break
+			}
+		}
+	}
+	began := time.Now()
+	w.works()
+	if took := time.Since(began); took > tolerable {
+		t.Errorf("a good message took %s", took)
+	}
+	w.logIsClean()
+}
+
 // times are sorted.
 type times []time.Duration
 

@@ -45,6 +45,14 @@ func TestLocalMode(t *testing.T) {
 		change(a)
 		w.refused(name, a, http.StatusForbidden)
 	}
+	for name, value := range map[string]string{
+		"X-Forwarded-For": "203.0.113.9", "X-Forwarded-Host": "abcd.ngrok-free.app", "X-Forwarded-Proto": "https", "X-Real-IP": "203.0.113.9",
+		"Forwarded": "for=203.0.113.9", "Via": "1.1 tunnel",
+	} {
+		a := w.good()
+		a.header.Set(name, value)
+		w.refused("a tunnel's "+name, a, http.StatusForbidden)
+	}
 	for _, url := range []string{"https://smba.trafficmanager.net/amer/", "http://169.254.169.254/", "http://evil.example/", "file:///etc/passwd", "", "http://127.0.0.1.evil.example/"} {
 		a := w.good()
 		a.activity["serviceUrl"] = url
@@ -95,13 +103,22 @@ func TestAllowLists(t *testing.T) {
 	if got := w.send(joined); got.status != http.StatusOK {
 		t.Errorf("an update: status %d", got.status)
 	}
+	two := w.good()
+	two.activity["channelData"] = object{"tenant": object{"id": "their-tenant"}}
+	if got := w.send(two); got.status != http.StatusOK {
+		t.Errorf("two tenants: status %d", got.status)
+	}
 	if now := w.modelled.Load(); now != asked {
 		t.Errorf("%d calls of the model", now-asked)
 	}
 	w.works()
 	w.connector.None(t)
 	w.logIsClean()
-	if log, _ := w.out.seen(); strings.Count(log, `"audit":"access"`) != 6 {
-		t.Errorf("%d audit lines, want 6", strings.Count(log, `"audit":"access"`))
+	log, _ := w.out.seen()
+	if n := strings.Count(log, `"audit":"access"`); n != 6 {
+		t.Errorf("%d audit lines, want 6", n)
+	}
+	if line := `"audit":"tenant","channel":"msteams","tenant":"their-tenant","other_tenant":"` + tenantID + `"`; strings.Count(log, line) != 1 {
+		t.Errorf("no line with %s", line)
 	}
 }

@@ -335,6 +335,7 @@ func methods() changes {
 	for _, method := range []string{"GET", "HEAD", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "QUERY", "post", "POSTS", "PROPFIND"} {
 		all["method "+method] = func(a *attempt) { a.method = method }
 	}
+	all["a method of 20 KB"] = func(a *attempt) { a.method = strings.Repeat("A", 20_000) }
 	all["a GET that calls itself POST"] = func(a *attempt) {
 		a.method = http.MethodGet
 		a.header.Set("X-Http-Method-Override", http.MethodPost)
@@ -464,6 +465,11 @@ func fields() changes {
 			raw, _ := json.Marshal(a.activity)
 			a.body = []byte(strings.TrimSuffix(string(raw), "}") + `,"\u0074ype":"invoke"}`)
 		},
+		"words as a key, twice":      twice(secretText+`":1,"`+secretText, "2"),
+		"words within, twice":        twice("value", `{"`+secretText+`":1,"`+secretText+`":2}`),
+		"400 KB of words, twice":     twice("value", `{"`+strings.Repeat(secretText, 20_000)+`":1,"`+strings.Repeat(secretText, 20_000)+`":2}`),
+		"words in place of a list":   twice("membersAdded", `"`+secretText+`"`),
+		"words in place of a number": twice("value", secretText),
 		"id twice within": func(a *attempt) {
 			raw, _ := json.Marshal(a.activity)
 			a.body = []byte(strings.Replace(string(raw), `"from":{`, `"from":{"id":"29:bob",`, 1))

@@ -21,6 +21,10 @@ import (
 // secretText is in all that people write here.
 const secretText = "the-words-of-a-person"
 
+// longestLine is what a line of the log may have: an activity's ids are in it, each of
+// which has a KiB at most.
+const longestLine = 8 << 10
+
 // world is a bot with an identity and everything around it.
 type world struct {
 	*process
@@ -203,6 +207,9 @@ func (w *world) logIsClean() {
 		var said object
 		if json.Unmarshal([]byte(line), &said) != nil {
 			w.Errorf("not JSON: %.300q", line)
+		}
+		if len(line) > longestLine {
+			w.Errorf("a line of %d bytes: %.300q", len(line), line)
 		}
 	}
 	if lines == 0 {
