@@ -119,7 +119,7 @@ func report(w io.Writer, format string, err error) int {
 	case errors.As(err, &usage):
 		code = exitUsage
 	}
-	if strings.EqualFold(format, "json") {
+	if strings.EqualFold(strings.TrimSpace(format), "json") {
 		log := zerolog.New(w).With().Timestamp().Logger()
 		log.Error().Strs("mistakes", strings.Split(err.Error(), "\n")).Msg("bot failed")
 		return code

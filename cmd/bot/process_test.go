@@ -40,7 +40,7 @@ func botProcess(ctx context.Context, environment []string, args ...string) *exec
 func TestWrongUseIsJSONWhereLogsAre(t *testing.T) {
 	t.Parallel()
 	var stderr strings.Builder
-	cmd := botProcess(t.Context(), []string{"BOT_LOG_FORMAT=json"}, "--bogus")
+	cmd := botProcess(t.Context(), []string{"BOT_LOG_FORMAT=json\n"}, "--bogus")
 	cmd.Stderr = &stderr
 	var exit *exec.ExitError
 	if err := cmd.Run(); !errors.As(err, &exit) || exit.ExitCode() != exitUsage {
