@@ -12,11 +12,11 @@ import (
 )
 
 // gate bounds the connections of a server. When there are as many as there may be,
-// the one that has been quiet for longest gives way to a new one: it has not
-// delivered the headers of a request since it was opened, or since its last answer
-// was there to be read. So who opens connections and sends nothing, or little by little,
-// or does not read, takes them from itself. When none has been quiet for a moment, new
-// ones wait until one has, or ends: a request that has just arrived is not cut off.
+// the one that has been quiet for longest gives way to a new one: since it was opened,
+// or since its last answer was there to be read, it has brought nobody whom the door let
+// in. So who opens connections and sends nothing, or little by little, or does not read,
+// takes them from himself. When none has been quiet for a moment, new ones wait until one
+// has, or ends: a request that has just arrived is not cut off.
 type gate struct {
 	most int
 	log  zerolog.Logger
@@ -35,7 +35,7 @@ const leastQuiet = 250 * time.Millisecond
 // guest is a connection.
 type guest struct {
 	net.Conn
-	requests int           // that are being answered
+	visitors int           // whose requests are being answered
 	at       *list.Element // in quiet; nil: it is not
 	since    time.Time     // of that
 }
@@ -62,40 +62,56 @@ func (g *gate) watch(c net.Conn, now http.ConnState) {
 	}
 }
 
-// connection is the key of a request's connection in its context.
-type connection struct{}
-
-// introduce is the server's ConnContext.
-func introduce(ctx context.Context, c net.Conn) context.Context {
-	return context.WithValue(ctx, connection{}, c)
+// seat is a connection of a server, in the contexts of its requests.
+type seat struct {
+	gate *gate
+	conn net.Conn
 }
 
-// around lets connections be quiet but for the time in which h answers a request of them.
+type seatKey struct{}
+
+// introduce is the server's ConnContext.
+func (g *gate) introduce(ctx context.Context, c net.Conn) context.Context {
+	return context.WithValue(ctx, seatKey{}, seat{g, c})
+}
+
+// around notes when h has answered a request of a connection.
 func (g *gate) around(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		c, _ := r.Context().Value(connection{}).(net.Conn)
-		g.add(c, 1)
-		defer g.add(c, -1)
+		if at, ok := r.Context().Value(seatKey{}).(seat); ok {
+			defer g.count(at.conn, 0)
+		}
 		h.ServeHTTP(w, r)
 	})
 }
 
-// add counts the requests of the connection, if it is still there.
-func (g *gate) add(c net.Conn, requests int) {
+// takeSeat keeps the connection of a visitor's request from giving way, until it is left.
+// On a server without a gate it does nothing.
+func takeSeat(ctx context.Context) (leave func()) {
+	at, ok := ctx.Value(seatKey{}).(seat)
+	if !ok {
+		return func() {}
+	}
+	at.gate.count(at.conn, 1)
+	return func() { at.gate.count(at.conn, -1) }
+}
+
+// count adds to the visitors of the connection, if it is still there. It is quiet, from
+// now on, when it has none.
+func (g *gate) count(c net.Conn, visitors int) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	one := g.conns[c]
 	if one == nil {
 		return
 	}
-	one.requests += requests
-	switch {
-	case one.requests == 0:
-		g.rests(one)
-		g.free.Signal()
-	case one.at != nil:
+	if one.at != nil {
 		g.quiet.Remove(one.at)
 		one.at = nil
+	}
+	if one.visitors += visitors; one.visitors == 0 {
+		g.rests(one)
+		g.free.Signal()
 	}
 }
 

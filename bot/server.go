@@ -36,7 +36,7 @@ func (b *Bot) NewServer(h http.Handler) *http.Server {
 		MaxHeaderBytes:    maxHeaderBytes,
 		ErrorLog:          stdlog.New(b.cfg.Log.With().Str(zerolog.LevelFieldName, zerolog.LevelWarnValue).Str("of", "net/http").Logger(), "", 0),
 		ConnState:         gate.watch,
-		ConnContext:       introduce,
+		ConnContext:       gate.introduce,
 	}
 	server.RegisterOnShutdown(gate.close)
 	return server

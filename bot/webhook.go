@@ -34,6 +34,7 @@ func (b *Bot) serve(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
+	defer takeSeat(r.Context())()
 	raw, err := readBody(w, r)
 	if err != nil {
 		return err

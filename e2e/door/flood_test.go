@@ -64,27 +64,37 @@ func TestFlood(t *testing.T) {
 // nobody but himself.
 func TestUnreadAnswers(t *testing.T) {
 	t.Parallel()
-	const connections = 3
-	w := newWorld(t, fmt.Sprint("BOT_MAX_CONNECTIONS=", connections))
-	w.works()
-	w.client.CloseIdleConnections()
-	questions := []byte(strings.Repeat("GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n", 1000))
-	for range connections {
-		l := w.dial(time.Minute)
-		_ = l.Conn.(*net.TCPConn).SetReadBuffer(4096)
-		for { // until the answers fill all there is between the two
-			_ = l.SetWriteDeadline(time.Now().Add(time.Second))
-			if _, err := l.Write(questions); err != nil {
-				break
+	for name, path := range map[string]string{
+		"short": "/healthz", "long": "//" + strings.Repeat("a", 25_000), "refusal": "/api/messages",
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, "BOT_MAX_CONNECTIONS=1")
+			w.works()
+			w.client.CloseIdleConnections()
+			w.asksAndDoesNotRead(path)
+			began := time.Now()
+			w.works()
+			if took := time.Since(began); took > tolerable {
+				t.Errorf("a good message took %s", took)
 			}
+			w.logIsClean()
+		})
+	}
+}
+
+// asksAndDoesNotRead asks until the answers fill all that there is between the two.
+func (w *world) asksAndDoesNotRead(path string) {
+	w.Helper()
+	questions := []byte(strings.Repeat("GET "+path+" HTTP/1.1\r\nHost: x\r\n\r\n", 100))
+	l := w.dial(time.Minute)
+	_ = l.Conn.(*net.TCPConn).SetReadBuffer(4096)
+	for {
+		_ = l.SetWriteDeadline(time.Now().Add(time.Second))
+		if _, err := l.Write(questions); err != nil {
+			return
 		}
 	}
-	began := time.Now()
-	w.works()
-	if took := time.Since(began); took > tolerable {
-		t.Errorf("a good message took %s", took)
-	}
-	w.logIsClean()
 }
 
 // times are sorted.
