@@ -24,8 +24,9 @@ var ErrHeldBack = errors.New("held back to stay below the limits of Teams")
 // AuthError is why the door stays shut. Its text is for the log: it holds
 // nothing of the token, and nothing of it belongs in a response.
 type AuthError struct {
-	// Status is what to answer: 401 for a fault of the token, 503 while there
-	// are no keys to judge it with, 400 for a service URL that is not allowed.
+	// Status is what to answer: 401 for a fault of the token, 503 while there are no
+	// keys to judge it with or newer ones are on their way, 400 for a service URL that
+	// is not allowed.
 	Status int
 	Reason string
 	Err    error

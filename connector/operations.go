@@ -55,7 +55,7 @@ func (c *Client) post(ctx context.Context, ref schema.ConversationReference, a *
 	}
 	k.fleeting = a.Type == activity.Typing
 	k.cadence.double = a.Text != "" && len(a.Attachments) > 0
-	k.cadence.unasked = len(path) == 1
+	k.cadence.unasked = len(path) == 1 && !k.fleeting // which comes before an answer
 	reply, err := c.do(ctx, k)
 	return idOf(reply), err
 }
