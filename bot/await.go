@@ -21,6 +21,9 @@ const (
 	expectRepliesWithin = 14 * time.Second
 	// invokeWithin is how long an invoke waits for its turn.
 	invokeWithin = 10 * time.Second
+	// seenWithin is how soon an answer has to leave to be taken as seen: clients give up
+	// after five seconds at the earliest.
+	seenWithin = 5 * time.Second
 	// askEvery is how often Redis is asked for an answer that another process works on.
 	askEvery = 250 * time.Millisecond
 	// stillAtWork answers a click on a card whose turn did not end in time.
@@ -127,9 +130,10 @@ type request struct {
 // respond waits for the answer of the turn and writes it. The turn is the first that
 // its activity came with; told is where this process tells its answer, if it does. An
 // invoke and a request that expects replies are answered with that or not at all, so
-// that they get the same answer however often they come.
+// that they get the same answer however often they come; a late click on a card, with a
+// sentence.
 func (b *Bot) respond(w http.ResponseWriter, r *http.Request, q request, turn string, told <-chan []byte) error {
-	within := b.cfg.AckTimeout
+	began, within := time.Now(), b.cfg.AckTimeout
 	switch {
 	case q.activity.Type == activity.Invoke:
 		within = max(within, invokeWithin)
@@ -145,10 +149,10 @@ func (b *Bot) respond(w http.ResponseWriter, r *http.Request, q request, turn st
 		a, err = b.await(ctx, conversationLane(q.activity), a.Follows, told)
 	}
 	switch {
-	case isExecute(q.activity) && err == nil:
+	case isExecute(q.activity) && err == nil && time.Since(began) < seenWithin:
 		b.clickAnswered(r.Context(), q, turn)
 	case isExecute(q.activity) && errors.Is(err, errLateAnswer):
-		b.cfg.Log.Info().Str("turn", turn).Msg("click is to be answered later")
+		b.cfg.Log.Info().Str("turn", turn).Str("conversation", q.activity.Conversation.ID).Msg("click is to be answered later")
 		return ShowMessage(stillAtWork).response().write(w)
 	}
 	switch {

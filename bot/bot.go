@@ -190,7 +190,7 @@ type Bot struct {
 	traces  traces
 
 	requests atomic.Int64 // that are being answered, their bodies read
-	refusals thrift       // on the log
+	refusals lineLimit    // on the log
 
 	local    bool               // made without a Door
 	embedded bool               // what is kept ends with this process
@@ -258,7 +258,7 @@ func New(cfg Config) (*Bot, error) {
 	if err != nil {
 		return nil, fmt.Errorf("bot config: Metrics: %w", err)
 	}
-	b := &Bot{cfg: cfg, meter: meter, traces: newTraces(cfg.Traces), workers: newWorkers(cmp.Or(cfg.MaxTurns, 1024)), waiters: newWaiters(), refusals: thrift{atOnce: refusalsAtOnce, eachSecond: refusalsEachSecond}}
+	b := &Bot{cfg: cfg, meter: meter, traces: newTraces(cfg.Traces), workers: newWorkers(cmp.Or(cfg.MaxTurns, 1024)), waiters: newWaiters(), refusals: lineLimit{atOnce: refusalsAtOnce, eachSecond: refusalsEachSecond}}
 	b.taking, b.leaveOff = context.WithCancel(context.Background()) // ends with Drain
 	if err := b.fillIn(); err != nil {
 		return nil, err

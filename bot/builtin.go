@@ -75,7 +75,8 @@ func (b *Bot) welcome(ctx context.Context, t *Turn) error {
 	if b.inBigTeam(ctx, t.Activity) {
 		return nil
 	}
-	m := t.message("Hello, I am " + b.cfg.Name + ". Tell me what you need in your own words, or say **help** to see what I can do.")
+	// No markdown: with suggested actions below it, Microsoft's local client draws none.
+	m := t.message("Hello, I am " + b.cfg.Name + ". Tell me what you need in your own words, or say help to see what I can do.")
 	m.Suggest(b.cfg.Examples...)
 	return t.Send(ctx, m)
 }

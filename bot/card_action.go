@@ -126,8 +126,9 @@ type CardHandler func(ctx context.Context, t *Turn, click CardClick) (CardAnswer
 // A click waits for what is at work in its conversation. After ten seconds the person reads
 // that it was noted; it is handled all the same, but its answer is shown no more. What the
 // person has to know then belongs into a message, see [Turn.Tell]. Until an answer of the
-// handler went out, at most for a minute, an equal click of the same person is the same
-// click: it gets that answer, and the handler is not called again. After that it counts.
+// handler went out within five seconds, at most for a minute, an equal click of the same
+// person is the same click: it gets that answer, and the handler is not called again. After
+// that it counts.
 func (b *Bot) OnCardAction(verb string, h CardHandler) {
 	if b.routes.cards == nil {
 		b.routes.cards = map[string]CardHandler{}

@@ -26,7 +26,7 @@ type gate struct {
 	conns  map[net.Conn]*guest
 	quiet  list.List // of *guest, the longest so first
 	closed bool
-	lines  thrift
+	lines  lineLimit
 }
 
 // leastQuiet is how long a connection may be quiet whatever happens.
@@ -41,7 +41,7 @@ type guest struct {
 }
 
 func newGate(most int, log zerolog.Logger) *gate {
-	g := &gate{most: most, log: log, conns: map[net.Conn]*guest{}, lines: thrift{atOnce: 1, eachSecond: 1}}
+	g := &gate{most: most, log: log, conns: map[net.Conn]*guest{}, lines: lineLimit{atOnce: 1, eachSecond: 1}}
 	g.free.L = &g.mu
 	return g
 }
@@ -133,16 +133,26 @@ func (g *gate) makeRoom() {
 			continue
 		}
 		g.forget(c.Conn)
-		_ = c.Close() // its own goroutine notices
-		if write, unsaid := g.lines.next(time.Now()); write {
-			g.log.Warn().Int("at_most", g.most).Int("others_before", unsaid).Msg("a quiet connection was closed for a new one")
-		}
+		g.mu.Unlock() // closing may wait for the client
+		g.turnOut(c.Conn)
+		g.mu.Lock()
+	}
+}
+
+func (g *gate) turnOut(c net.Conn) {
+	_ = c.Close() // its own goroutine notices
+	if write, unsaid := g.lines.next(time.Now()); write {
+		g.log.Warn().Int("at_most", g.most).Int("others_before", unsaid).Msg("a quiet connection was closed for a new one")
 	}
 }
 
 // await returns when something has changed, or after the time at most.
 func (g *gate) await(atMost time.Duration) {
-	timer := time.AfterFunc(atMost, g.free.Broadcast)
+	timer := time.AfterFunc(atMost, func() {
+		g.mu.Lock() // not before it is waited for
+		defer g.mu.Unlock()
+		g.free.Broadcast()
+	})
 	defer timer.Stop()
 	g.free.Wait()
 }

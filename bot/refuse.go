@@ -100,8 +100,8 @@ func (b *Bot) logRefusal(r *http.Request, status *StatusError) {
 // others at a log that is slow to take it.
 const refusalsAtOnce, refusalsEachSecond = 2000, 100
 
-// thrift bounds how many lines of a kind are logged.
-type thrift struct {
+// lineLimit bounds how many lines of a kind are logged, as a token bucket.
+type lineLimit struct {
 	atOnce, eachSecond float64
 
 	mu     sync.Mutex
@@ -111,7 +111,7 @@ type thrift struct {
 }
 
 // next reports whether a line may be written now, and how many were not before it.
-func (t *thrift) next(now time.Time) (write bool, unsaid int) {
+func (t *lineLimit) next(now time.Time) (write bool, unsaid int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.spent, t.at = max(0, t.spent-now.Sub(t.at).Seconds()*t.eachSecond), now

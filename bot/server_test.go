@@ -15,6 +15,7 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"github.com/planbot-go/planbot/activity"
 	"github.com/planbot-go/planbot/bot"
 )
 
@@ -25,6 +26,13 @@ const patience = 10 * time.Second
 type gatekeeper func(r *http.Request) (bot.Visitor, error)
 
 func (g gatekeeper) Enter(r *http.Request) (bot.Visitor, error) { return g(r) }
+
+// visitor is one of whom the function says whether the activity is permitted.
+type visitor func() error
+
+func (v visitor) Permit(*activity.Activity) error { return v() }
+func (visitor) Signed() bool                      { return false }
+func (visitor) CallerID() string                  { return "" }
 
 var errStranger = errors.New("a stranger")
 
@@ -109,10 +117,10 @@ func TestQuietConnectionsGiveWay(t *testing.T) {
 	used.write("{}")
 	used.answers(http.StatusBadRequest) // so the other two have been quiet for longer
 	for _, next := range []*line{half, silent, used} {
-		visitor := call(t, addr)
-		visitor.post(2, "")
-		visitor.write("{}")
-		visitor.answers(http.StatusBadRequest)
+		fresh := call(t, addr)
+		fresh.post(2, "")
+		fresh.write("{}")
+		fresh.answers(http.StatusBadRequest)
 		next.hungUp()
 	}
 	if log := b.log.String(); !strings.Contains(log, "a quiet connection was closed for a new one") {
@@ -127,17 +135,20 @@ func TestConnectionsWaitWhileAllAreAtWork(t *testing.T) {
 	b := setup(t, func(c *bot.Config) {
 		c.MaxConnections = 2
 		c.Door = gatekeeper(func(*http.Request) (bot.Visitor, error) {
-			entered <- inside.Add(1)
-			defer inside.Add(-1)
-			<-goOn
-			return nil, errStranger
+			return visitor(func() error {
+				entered <- inside.Add(1)
+				defer inside.Add(-1)
+				<-goOn
+				return errStranger
+			}), nil
 		})
 	})
-	addr := b.serves(asItIs)
+	addr, body := b.serves(asItIs), string(b.activity(event{"text": "hi"}))
 	var lines []*line
 	for range 4 {
 		one := call(t, addr)
-		one.post(0, "")
+		one.post(len(body), "")
+		one.write(body)
 		lines = append(lines, one)
 	}
 	<-entered
@@ -158,7 +169,7 @@ func TestConnectionsWaitWhileAllAreAtWork(t *testing.T) {
 func TestSlowBodies(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
-	addr := b.serves(func(s *http.Server) { s.ReadTimeout = 300 * time.Millisecond })
+	addr := b.serves(func(s *http.Server) { s.ReadTimeout = 2 * time.Second })
 	slow := call(t, addr)
 	slow.post(100, "")
 	slow.write("{")

@@ -1,5 +1,5 @@
 // Command bot is Planbot's bot: it serves, chats in the terminal, shows plans,
-// builds its Teams app package and checks its own set-up.
+// checks skills, builds its Teams app package and checks its own set-up.
 package main
 
 import (
@@ -36,6 +36,7 @@ type commands struct {
 	Chat  chatCmd  `cmd:"" help:"Talk with the bot in this terminal."`
 
 	Plan     planCmd     `cmd:"" help:"Show what the model is asked and plans, or decode what a model wrote."`
+	Skills   skillsCmd   `cmd:"" help:"Check, list or show skills: folders with a SKILL.md."`
 	Manifest manifestCmd `cmd:"" help:"Build or validate the Teams app package."`
 	Turns    turnsCmd    `cmd:"" help:"Look at turns that were parked, retry or drop them; needs REDIS_URL."`
 	Doctor   doctorCmd   `cmd:"" help:"Check and explain the settings."`

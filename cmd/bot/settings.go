@@ -55,7 +55,7 @@ type settings struct {
 	ResponseFormat  string `name:"bot-response-format" env:"BOT_RESPONSE_FORMAT" help:"json_schema, json_object or text (json_schema)"`
 	PromptsDir      string `name:"bot-prompts-dir" env:"BOT_PROMPTS_DIR" help:"folder whose prompts replace the embedded ones, and add actions"`
 	PromptsReload   string `name:"bot-prompts-reload" env:"BOT_PROMPTS_RELOAD" help:"true: load that folder anew when it changes; for development"`
-	SkillsDir       string `name:"bot-skills-dir" env:"BOT_SKILLS_DIR" hidden:"" help:"folder of skills; not in this version"`
+	SkillsDir       string `name:"bot-skills-dir" env:"BOT_SKILLS_DIR" hidden:"" help:"folder of skills for the command skills; serve uses none in this version"`
 	MaxSteps        string `name:"bot-max-steps" env:"BOT_MAX_STEPS" help:"commands that one turn may run (25)"`
 	MaxSameCalls    string `name:"bot-max-same-calls" env:"BOT_MAX_SAME_CALLS" help:"how often one turn may make the same call; none: no limit"`
 	MaxTurnTokens   string `name:"bot-max-turn-tokens" env:"BOT_MAX_TURN_TOKENS" help:"tokens after which a turn asks the model no more; none: no limit"`
@@ -212,7 +212,7 @@ func (c *config) checkRest(f *faults) {
 		f.add("BOT_RESPONSE_FORMAT", "is for the planner sequence, not %s", c.Planner)
 	}
 	if c.SkillsDir != "" {
-		f.add("BOT_SKILLS_DIR", "this version has no skills")
+		f.add("BOT_SKILLS_DIR", "the bot uses no skills in this version; it is for the command skills")
 	}
 	if c.PromptsDir != "" {
 		if info, err := os.Stat(c.PromptsDir); err != nil || !info.IsDir() {

@@ -1,0 +1,246 @@
+package skills
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// fileName is the file that makes a folder a skill. In lower case it does too, where
+// there is no other.
+const fileName = "SKILL.md"
+
+// Found is what was found: the skills that can be used, in the order of their roots and
+// paths, and everything that is wrong.
+type Found struct {
+	Skills []*Skill
+	Faults []Fault
+}
+
+// Sound says that there are no faults but warnings.
+func (f Found) Sound() bool { return sound(f.Faults) }
+
+// Discover looks for skills in the folders of cfg. A folder with a SKILL.md is a skill, and
+// what is in it belongs to it, a SKILL.md further down included; .git and node_modules are
+// not looked into. A skill with a fault is left out and the others are found all the same;
+// so is a root that is not there. The error is that of a wrong cfg or of ctx.
+func Discover(ctx context.Context, cfg Config) (Found, error) { return discover(ctx, cfg, false) }
+
+// Validate is [Discover] for whoever writes skills: that a root, or a folder below it, has
+// no SKILL.md in it or below it is a fault, and so is a folder that it cannot look into.
+func Validate(ctx context.Context, cfg Config) (Found, error) { return discover(ctx, cfg, true) }
+
+func discover(ctx context.Context, cfg Config, whole bool) (Found, error) {
+	cfg, err := cfg.complete()
+	if err != nil {
+		return Found{}, err
+	}
+	w := &walker{Config: cfg, whole: whole, seen: map[place]bool{}}
+	for _, root := range cfg.Roots {
+		w.addRoot(root)
+	}
+	for _, root := range w.roots {
+		if err := w.walkRoot(ctx, root); err != nil {
+			return Found{}, fmt.Errorf("look for skills in %s: %w", root.shown, err)
+		}
+	}
+	return w.found, nil
+}
+
+// walker looks for skills.
+type walker struct {
+	Config
+	whole   bool // every folder has to have a skill
+	roots   []folder
+	seen    map[place]bool
+	folders int
+	full    bool // a cap was reached, and said
+	found   Found
+}
+
+// folder is a folder at which the walker stands.
+type folder struct {
+	place
+	shown string // as faults name it
+	name  string // its last name, which is that of a link where one leads to it
+	depth int
+}
+
+func (w *walker) note(warning bool, path, format string, args ...any) {
+	w.found.Faults = append(w.found.Faults, Fault{Path: path, Text: fmt.Sprintf(format, args...), Warning: warning})
+}
+
+// addRoot takes a root in. One that is not there may come later: it is no fault unless
+// everything has to be there.
+func (w *walker) addRoot(root string) {
+	full, err := filepath.Abs(root)
+	if err == nil {
+		var real string
+		if real, err = filepath.EvalSymlinks(full); err == nil {
+			info, failed := os.Stat(real)
+			if err = failed; err == nil && info.IsDir() {
+				w.roots = append(w.roots, folder{place{real, "."}, root, filepath.Base(full), 0})
+				return
+			}
+		}
+	}
+	switch {
+	case err == nil:
+		w.note(false, root, "Not a directory")
+	case errors.Is(err, fs.ErrNotExist):
+		w.note(!w.whole, root, "does not exist")
+	default:
+		w.note(false, root, "cannot be looked into: %v", err)
+	}
+}
+
+func (w *walker) walkRoot(ctx context.Context, root folder) error {
+	dir, err := root.open()
+	if err != nil {
+		w.note(false, root.shown, "cannot be looked into: %v", err)
+		return nil
+	}
+	defer dir.Close() //nolint:errcheck // opened to read only
+	has, err := w.walk(ctx, dir, root)
+	if err == nil && !has && w.whole {
+		w.missing(root)
+	}
+	return err
+}
+
+func (w *walker) missing(at folder) {
+	w.note(false, filepath.Join(at.shown, fileName), "Missing required file: %s, in this folder or below it", fileName)
+}
+
+// walk looks for skills in dir and below. It says whether there is a SKILL.md, sound or not;
+// what it could not look into counts as one, as that is said already.
+func (w *walker) walk(ctx context.Context, dir *os.Root, at folder) (has bool, err error) {
+	if err := ctx.Err(); err != nil || w.full || w.seen[at.place] {
+		return true, err
+	}
+	w.seen[at.place] = true
+	if w.folders++; w.folders > w.MaxFolders {
+		w.stop(at, "more than %d folders: the rest is not looked into", w.MaxFolders)
+		return true, nil
+	}
+	list, all, err := entries(dir, w.MaxFolders+w.MaxFiles)
+	if err != nil {
+		w.note(false, at.shown, "cannot be looked into: %v", err)
+		return true, nil
+	}
+	if !all {
+		w.note(false, at.shown, "more than %d entries: the rest is not looked at", w.MaxFolders+w.MaxFiles)
+	}
+	if name := skillFile(list); name != "" {
+		w.load(ctx, dir, at, name)
+		return true, nil
+	}
+	if at.depth == w.Depth {
+		return false, nil
+	}
+	return w.walkBelow(ctx, dir, at, list)
+}
+
+// stop ends the whole search at a cap.
+func (w *walker) stop(at folder, format string, args ...any) {
+	w.full = true
+	w.note(false, at.shown, format, args...)
+}
+
+// skillFile is the name that SKILL.md has in a folder, "" if it is not there.
+func skillFile(list []fs.DirEntry) string {
+	for _, name := range []string{fileName, strings.ToLower(fileName)} {
+		if slices.ContainsFunc(list, func(e fs.DirEntry) bool { return e.Name() == name && !e.IsDir() }) {
+			return name
+		}
+	}
+	return ""
+}
+
+// walkBelow walks the folders in a folder that is no skill itself. Those without a skill
+// are faults where others have one: where none has, that is said of the folder above.
+func (w *walker) walkBelow(ctx context.Context, dir *os.Root, at folder, list []fs.DirEntry) (has bool, err error) {
+	slices.SortFunc(list, func(a, b fs.DirEntry) int { return strings.Compare(a.Name(), b.Name()) })
+	var empty []folder
+	for _, entry := range list {
+		name := entry.Name()
+		below := folder{place{at.root, path.Join(at.path, name)}, filepath.Join(at.shown, name), name, at.depth + 1}
+		isLink := entry.Type()&fs.ModeSymlink != 0
+		if passedOver(name) || !entry.IsDir() && !isLink {
+			continue
+		}
+		var inside bool
+		if isLink {
+			inside, err = w.walkLink(ctx, below)
+		} else {
+			inside, err = w.walkFolder(ctx, below, func() (*os.Root, error) { return openFolder(dir, name) })
+		}
+		if err != nil {
+			return false, err
+		}
+		if has = has || inside; !inside && !isLink && !strings.HasPrefix(name, ".") {
+			empty = append(empty, below)
+		}
+	}
+	for _, below := range empty {
+		if has && w.whole {
+			w.missing(below)
+		}
+	}
+	return has, nil
+}
+
+// passedOver says that a folder is none of a skill's, as those in which Kubernetes keeps
+// the versions of what it mounts, ..data among them.
+func passedOver(name string) bool {
+	return name == ".git" || name == "node_modules" || name == "__pycache__" || strings.HasPrefix(name, "..")
+}
+
+func (w *walker) walkFolder(ctx context.Context, at folder, open func() (*os.Root, error)) (has bool, err error) {
+	dir, err := open()
+	if err != nil {
+		w.note(!w.whole, at.shown, "is passed over: %v", err)
+		return true, nil
+	}
+	defer dir.Close() //nolint:errcheck // opened to read only
+	return w.walk(ctx, dir, at)
+}
+
+// walkLink walks the folder that a link leads to, if that is allowed. A link to a file is
+// none of the walker's business.
+func (w *walker) walkLink(ctx context.Context, at folder) (has bool, err error) {
+	if info, err := os.Stat(at.full()); err == nil && !info.IsDir() {
+		return false, nil
+	}
+	to, err := w.follow(at.place)
+	if err != nil {
+		w.note(!w.whole, at.shown, "is passed over: %v", err)
+		return true, nil
+	}
+	at.place = to
+	return w.walkFolder(ctx, at, to.open)
+}
+
+// follow finds where a link leads to, which has to be inside of one of the roots. What it
+// returns is opened without following links, so it may well be outdated.
+func (w *walker) follow(link place) (place, error) {
+	if !w.FollowLinks {
+		return place{}, ErrLink
+	}
+	target, err := filepath.EvalSymlinks(link.full())
+	if err != nil {
+		return place{}, err
+	}
+	for _, root := range w.roots {
+		if inside, err := filepath.Rel(root.root, target); err == nil && filepath.IsLocal(inside) {
+			return place{root.root, filepath.ToSlash(inside)}, nil
+		}
+	}
+	return place{}, fmt.Errorf("%w that leads out of the folders of skills", ErrLink)
+}

@@ -1,0 +1,246 @@
+package skills_test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/planbot-go/planbot/skills"
+)
+
+// withFront is a SKILL.md with that front matter.
+func withFront(yaml string) string { return "---\n" + yaml + "\n---\nDo it.\n" }
+
+const sound = "name: my-skill\ndescription: Does it."
+
+func TestParse(t *testing.T) {
+	t.Parallel()
+	base := func(change func(*skills.FrontMatter)) skills.FrontMatter {
+		m := skills.FrontMatter{Name: "my-skill", Description: "Does it."}
+		if change != nil {
+			change(&m)
+		}
+		return m
+	}
+	described := func(text string) skills.FrontMatter {
+		return base(func(m *skills.FrontMatter) { m.Description = text })
+	}
+	for name, c := range map[string]struct {
+		text string
+		want skills.FrontMatter
+	}{
+		"plain":             {withFront(sound), base(nil)},
+		"byte order mark":   {"\ufeff" + withFront(sound), base(nil)},
+		"CRLF":              {strings.ReplaceAll(withFront(sound), "\n", "\r\n"), base(nil)},
+		"spaces behind ---": {"---  \n" + sound + "\n--- \nDo it.", base(nil)},
+		"comments":          {withFront("# a skill\n" + sound + " # indeed"), base(nil)},
+		"flow mapping":      {withFront(`{name: my-skill, description: "Does it."}`), base(nil)},
+		"double quotes":     {withFront("name: my-skill\ndescription: \"a\\u00e9: \\\"b\\\" --- c\""), described(`aé: "b" --- c`)},
+		"single quotes":     {withFront("name: 'my-skill'\ndescription: 'it''s: it'"), described("it's: it")},
+		"continued":         {withFront("name: my-skill\ndescription: Does\n  it."), base(nil)},
+		"literal block":     {withFront("name: my-skill\ndescription: |\n  a: b\n  ---\n  c"), described("a: b\n---\nc")},
+		"folded block":      {withFront("name: my-skill\ndescription: >-\n  a\n  b\n\n  c"), described("a b\nc")},
+		"indented block":    {withFront("name: my-skill\ndescription: |2-\n  a\n    b"), described("a\n  b")},
+		"--- in a value":    {withFront("name: my-skill\ndescription: a --- b"), described("a --- b")},
+		"numbers":           {withFront("name: 123\ndescription: 4.50"), skills.FrontMatter{Name: "123", Description: "4.50"}},
+		"words of YAML":     {withFront("name: null\ndescription: true"), skills.FrontMatter{Name: "null", Description: "true"}},
+		"Cyrillic":          {withFront("name: мой-навык\ndescription: d"), skills.FrontMatter{Name: "мой-навык", Description: "d"}},
+		"decomposed":        {withFront("name: cafe\u0301\ndescription: d"), skills.FrontMatter{Name: "café", Description: "d"}},
+		"64 characters":     {withFront("name: " + strings.Repeat("ж", 64) + "\ndescription: d"), skills.FrontMatter{Name: strings.Repeat("ж", 64), Description: "d"}},
+		"1024 characters":   {withFront("name: my-skill\ndescription: " + strings.Repeat("ж", 1024)), described(strings.Repeat("ж", 1024))},
+		"license":           {withFront(sound + "\nlicense: LICENSE.txt has it"), base(func(m *skills.FrontMatter) { m.License = "LICENSE.txt has it" })},
+		"compatibility":     {withFront(sound + "\ncompatibility: " + strings.Repeat("x", 500)), base(func(m *skills.FrontMatter) { m.Compatibility = strings.Repeat("x", 500) })},
+		"tools":             {withFront(sound + "\nallowed-tools: Bash(jq *) Bash(git:*), Read"), base(func(m *skills.FrontMatter) { m.AllowedTools = []string{"Bash(jq *)", "Bash(git:*)", "Read"} })},
+		"tools as a list":   {withFront(sound + "\nallowed-tools:\n  - Bash(git:*)\n  - Read"), base(func(m *skills.FrontMatter) { m.AllowedTools = []string{"Bash(git:*)", "Read"} })},
+		"metadata": {withFront(sound + "\nmetadata:\n  version: 1.0\n  name: other\n  empty:"), base(func(m *skills.FrontMatter) {
+			m.Metadata = map[string]string{"version": "1.0", "name": "other", "empty": ""}
+		})},
+		"metadata on a line": {withFront(sound + "\nmetadata: {author: me}"), base(func(m *skills.FrontMatter) { m.Metadata = map[string]string{"author": "me"} })},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			got, faults := skills.Parse([]byte(c.text), skills.Reading{Folder: c.want.Name})
+			if name != "tools as a list" && len(faults) > 0 || !allWarnings(faults) {
+				t.Errorf("faults %v", faults)
+			}
+			if diff := cmp.Diff(c.want, got.FrontMatter); diff != "" {
+				t.Error(diff)
+			}
+			if got.Instructions != "Do it." || !strings.HasPrefix(got.Text, "---") || strings.Contains(got.Text, "\r") {
+				t.Errorf("instructions %q, text %q", got.Instructions, got.Text)
+			}
+		})
+	}
+}
+
+func TestNoInstructions(t *testing.T) {
+	t.Parallel()
+	got, faults := skills.Parse([]byte("---\n"+sound+"\n---"), skills.Reading{Folder: "my-skill"})
+	if len(faults) > 0 || got.Name != "my-skill" || got.Instructions != "" {
+		t.Errorf("%+v, faults %v", got, faults)
+	}
+}
+
+func allWarnings(faults []skills.Fault) bool {
+	return !slices.ContainsFunc(faults, func(f skills.Fault) bool { return !f.Warning })
+}
+
+// TestFaults lists the faults of strict reading, and what is left of them in lenient.
+func TestFaults(t *testing.T) {
+	t.Parallel()
+	long := func(n int) string { return strings.Repeat("x", n) }
+	const d = "\ndescription: d"
+	for name, c := range map[string]struct {
+		text    string
+		want    []string // parts of the strict faults, in order
+		lenient string   // name that the lenient mode reads; "": it does not either
+	}{
+		"empty":                {"", []string{"SKILL.md:1: must start with YAML frontmatter"}, ""},
+		"no front matter":      {"# A skill\n", []string{"must start with YAML frontmatter"}, ""},
+		"blank line before":    {"\n" + withFront(sound), []string{"must start with YAML frontmatter"}, ""},
+		"four dashes":          {"----\n" + sound + "\n----\n", []string{"must start with YAML frontmatter"}, ""},
+		"not closed":           {"---\n" + sound + "\n", []string{"not properly closed"}, ""},
+		"closed by four":       {"---\n" + sound + "\n----\n", []string{"not properly closed"}, ""},
+		"closed by set in":     {"---\n" + sound + "\n ---\n", []string{"not properly closed"}, ""},
+		"no UTF-8":             {withFront(sound + "\xff"), []string{"no UTF-8"}, ""},
+		"no YAML":              {withFront("description: d\nname: [invalid"), []string{"SKILL.md:3: Invalid YAML"}, ""},
+		"open quote":           {withFront("name: 'my-skill" + d), []string{"Invalid YAML"}, ""},
+		"text":                 {withFront("my-skill"), []string{"must be a YAML mapping"}, ""},
+		"list":                 {withFront("- my-skill"), []string{"must be a YAML mapping"}, ""},
+		"nothing":              {withFront(""), []string{"must be a YAML mapping"}, ""},
+		"comment":              {withFront("# nothing"), []string{"must be a YAML mapping"}, ""},
+		"no fields that count": {withFront("license: MIT"), []string{"required field: name", "required field: description"}, ""},
+		"blank":                {withFront("name: \"\"\ndescription: |\n\nlicense:"), []string{"SKILL.md:2: Missing required field: name", "SKILL.md:3: Missing required field: description"}, ""},
+		"upper case":           {withFront("name: MySkill" + d), []string{"SKILL.md:2: name \"MySkill\" has to be lowercase"}, "MySkill"},
+		"upper Cyrillic":       {withFront("name: НАВЫК" + d), []string{"lowercase"}, "НАВЫК"},
+		"hyphen first":         {withFront("name: -my-skill" + d), []string{"cannot start or end with a hyphen"}, "-my-skill"},
+		"hyphen last":          {withFront("name: my-skill-" + d), []string{"cannot start or end with a hyphen"}, "my-skill-"},
+		"two hyphens":          {withFront("name: my--skill" + d), []string{"consecutive hyphens"}, "my--skill"},
+		"underscore":           {withFront("name: my_skill" + d), []string{"invalid characters"}, ""},
+		"space":                {withFront("name: my skill" + d), []string{"invalid characters"}, ""},
+		"markup":               {withFront("name: <b>" + d), []string{"invalid characters"}, ""},
+		"line end in it":       {withFront("name: \"abc\\ndef\"" + d), []string{`name "abc\ndef" has invalid characters`}, ""},
+		"traversal":            {withFront("name: ../x" + d), []string{"invalid characters"}, ""},
+		"65 characters":        {withFront("name: " + long(65) + d), []string{"exceeds the 64 character limit (it has 65)"}, long(65)},
+		"all at once":          {withFront("name: -A--b_" + long(70)), []string{"exceeds", "lowercase", "start or end", "consecutive", "invalid characters", "required field: description"}, ""},
+		"long description":     {withFront("name: a\ndescription: " + long(1025)), []string{"description exceeds the 1024"}, "a"},
+		"long compatibility":   {withFront("name: a" + d + "\ncompatibility: " + long(550)), []string{"compatibility exceeds the 500"}, "a"},
+		"blank compatibility":  {withFront("name: a" + d + "\ncompatibility: ''"), []string{"compatibility is there, but blank"}, "a"},
+		"unknown field":        {withFront("name: a" + d + "\nversion: 1\nunknown_field: x"), []string{`Unexpected fields: "unknown_field"`, `SKILL.md:4: Unexpected fields: "version"`}, "a"},
+		"other case":           {withFront("Name: a" + d), []string{"Unexpected fields: \"Name\", which is spelled name", "required field: name"}, "a"},
+		"both cases":           {withFront("name: a\nName: b" + d), []string{"Unexpected fields: \"Name\""}, "a"},
+		"twice":                {withFront("name: a\nname: b" + d), []string{"SKILL.md:3: \"name\" is given twice, first in line 2"}, "b"},
+		"merge key":            {withFront("name: a" + d + "\n<<: {license: x}"), []string{"is no plain text"}, "a"},
+		"list as a name":       {withFront("name: [a]" + d), []string{"name has to be one text, not a list", "required field: name"}, ""},
+		"anchor":               {withFront("name: &a a\ndescription: *a"), []string{"description has to be one text, not an anchor", "name has to be one text, not an anchor", "required field: name", "required field: description"}, ""},
+		"tag":                  {withFront("name: !!str a" + d), []string{"not a tagged value", "required field: name"}, ""},
+		"metadata as text":     {withFront("name: a" + d + "\nmetadata: x"), []string{"metadata has to be a mapping"}, "a"},
+		"nested metadata":      {withFront("name: a" + d + "\nmetadata:\n  k: {x: y}\n  l: [z]"), []string{`SKILL.md:5: metadata: the value of "k" has to be a text, not a mapping`, `the value of "l"`}, "a"},
+		"nested tools":         {withFront("name: a" + d + "\nallowed-tools: [[x]]"), []string{"warning: allowed-tools is a list", "has to list texts"}, "a"},
+		"colon in a value":     {withFront("name: a\ndescription: Use this: now\n  or: then\nlicense: MIT"), []string{"SKILL.md:3: Invalid YAML"}, "a"},
+		"mark at the begin":    {withFront("name: a\ndescription: @someone's"), []string{"Invalid YAML"}, "a"},
+		"tabs":                 {withFront("name: a" + d + "\nmetadata:\n\tversion: 1"), []string{"SKILL.md:5: Invalid YAML"}, "a"},
+		"bomb of brackets":     {withFront("name: a\ndescription: " + strings.Repeat("[", 60_000)), []string{"too large: over 4096 tokens"}, "a"},
+		"large front matter":   {withFront(sound + "\nlicense: " + long(70_000)), []string{"exceeds 65536 bytes"}, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			_, faults := skills.Parse([]byte(c.text), skills.Reading{})
+			if len(faults) != len(c.want) || allWarnings(faults) {
+				t.Fatalf("faults %q, want %d", faults, len(c.want))
+			}
+			for i, part := range c.want {
+				if !strings.Contains(faults[i].String(), part) {
+					t.Errorf("fault %q, want %q in it", faults[i], part)
+				}
+			}
+			got, faults := skills.Parse([]byte(c.text), skills.Reading{Lenient: true})
+			if usable := allWarnings(faults); usable != (c.lenient != "") || usable && got.Name != c.lenient || len(faults) == 0 {
+				t.Errorf("lenient: name %q, faults %q", got.Name, faults)
+			}
+		})
+	}
+}
+
+func TestMendedValues(t *testing.T) {
+	t.Parallel()
+	text := withFront("name: a\ndescription: Use it's: \"now\"\n  or: then\nmetadata:\n\tversion: 1.0\n\tnote: |\n\t  x: y: z\nallowed-tools: [Read, Write]")
+	got, faults := skills.Parse([]byte(text), skills.Reading{Lenient: true})
+	want := skills.FrontMatter{
+		Name: "a", Description: `Use it's: "now" or: then`,
+		Metadata: map[string]string{"version": "1.0", "note": "x: y: z\n"}, AllowedTools: []string{"Read", "Write"},
+	}
+	if diff := cmp.Diff(want, got.FrontMatter); diff != "" {
+		t.Error(diff)
+	}
+	var lines []int
+	for _, f := range faults {
+		lines = append(lines, f.Line)
+	}
+	if !allWarnings(faults) || !slices.Equal(lines, []int{6, 7, 8, 3, 9}) {
+		t.Errorf("faults %q", faults)
+	}
+}
+
+func TestFolderOfAnotherName(t *testing.T) {
+	t.Parallel()
+	_, faults := skills.Parse([]byte(withFront(sound)), skills.Reading{Folder: "other"})
+	if fmt.Sprint(faults) != `[SKILL.md:2: directory name "other" must match skill name "my-skill"]` {
+		t.Errorf("faults %v", faults)
+	}
+	if _, faults = skills.Parse([]byte(withFront(sound)), skills.Reading{Folder: "other", Lenient: true}); len(faults) != 1 || !faults[0].Warning {
+		t.Errorf("lenient: %v", faults)
+	}
+	decomposed := withFront("name: café\ndescription: d")
+	if _, faults = skills.Parse([]byte(decomposed), skills.Reading{Folder: "cafe\u0301"}); len(faults) != 0 {
+		t.Errorf("decomposed: %v", faults)
+	}
+}
+
+func TestFaultIsOneLine(t *testing.T) {
+	t.Parallel()
+	f := skills.Fault{Path: "a\nb\x1b[2J", Line: 3, Text: "x\u2028y\u202ez", Warning: true}
+	if got := f.String(); got != "a?b?[2J:3: warning: x?y?z" {
+		t.Errorf("got %q", got)
+	}
+}
+
+func FuzzParse(f *testing.F) {
+	for _, yaml := range []string{
+		sound, "name: [a\ndescription: b", "a: &x 1\nb: *x", "? a\n: b", "x: |2-\n    a\n  b", "name: a\nname: b", "- a", "{a: b}", "a: !!str b",
+		"d: Use: it\n\tx: y", "metadata:\n  a: {b: c}", "<<: *x", "'a': \"b\\x41\"", "%YAML 1.2", "description: >+\n\n\n", "a:\n- b\n- c: d",
+	} {
+		f.Add(withFront(yaml), true)
+		f.Add(withFront(yaml), false)
+	}
+	f.Fuzz(func(t *testing.T, text string, lenient bool) {
+		got, faults := skills.Parse([]byte(text), skills.Reading{Lenient: lenient})
+		for _, fault := range faults {
+			if strings.ContainsAny(fault.String(), "\n\x1b") || fault.Line < 0 || fault.Line > 1+strings.Count(text, "\n") {
+				t.Errorf("fault %q in line %d", fault, fault.Line)
+			}
+		}
+		if !allWarnings(faults) {
+			return
+		}
+		if got.Name == "" || got.Description == "" || strings.ContainsAny(got.Name, " /\\.<>\"'`\x00\n") || !utf8.ValidString(got.Name) {
+			t.Errorf("name %q, description %q", got.Name, got.Description)
+		}
+		if !strings.Contains(got.Text, got.Instructions) {
+			t.Error("the instructions are not in the text")
+		}
+		if lenient {
+			return
+		}
+		if utf8.RuneCountInString(got.Name) > 64 || got.Name != strings.ToLower(got.Name) || utf8.RuneCountInString(got.Description) > 1024 {
+			t.Errorf("name %q, description of %d bytes", got.Name, len(got.Description))
+		}
+		if _, faults := skills.Parse([]byte(text), skills.Reading{Lenient: true}); !allWarnings(faults) {
+			t.Errorf("strict takes what lenient refuses: %v", faults)
+		}
+	})
+}
