@@ -41,8 +41,9 @@ func Child() {
 		return
 	}
 	runtime.LockOSThread() // Landlock, seccomp and the rest are of a thread
-	code, err := exitBroken, error(nil)
+	code, err := exitBroken, keepFilesIn()
 	switch args := os.Args[1:]; {
+	case err != nil:
 	case len(args) > 2 && args[0] == stageKeeper:
 		code, err = keep(args[1], args[2:])
 	case len(args) > 2 && args[0] == stageScript:
@@ -55,7 +56,7 @@ func Child() {
 	if err != nil {
 		fmt.Fprintln(os.Stderr, childName+":", err)
 	}
-	os.Exit(code)
+	syscall.Exit(code) // nothing is to be done before, such as the second that race builds wait in os.Exit
 }
 
 // keep starts the script and, when it ends or the program that wanted it does, kills all

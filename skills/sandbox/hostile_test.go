@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -15,12 +16,14 @@ import (
 	"github.com/planbot-go/planbot/skills/sandbox"
 )
 
+// hostile is a script that wants out, or too much.
 type hostile struct {
 	script string
 	limits sandbox.Limits
 	check  func(t *testing.T, got sandbox.Result)
 }
 
+// prints wants exactly this in stdout.
 func prints(want string) func(t *testing.T, got sandbox.Result) {
 	return func(t *testing.T, got sandbox.Result) {
 		t.Helper()
@@ -42,6 +45,7 @@ func exceeds(limits ...sandbox.Limit) func(t *testing.T, got sandbox.Result) {
 	}
 }
 
+// server is what a script must not reach: it stands for the bot's Redis.
 func server(t *testing.T) (address string) {
 	t.Helper()
 	redis, err := net.Listen("tcp", "127.0.0.1:0")
@@ -67,6 +71,7 @@ func server(t *testing.T) (address string) {
 	return redis.Addr().String()
 }
 
+// socketFile is a server at a path that everybody may use.
 func socketFile(t *testing.T) (path string) {
 	t.Helper()
 	path = filepath.Join(t.TempDir(), "redis.sock")
@@ -105,6 +110,7 @@ func TestHostileScripts(t *testing.T) {
 			"signal":               attempt("kill -0 " + pid),
 			"the bot's /proc":      attempt("tr '\\0' '\\n' </proc/" + pid + "/environ | grep -q " + secret),
 			"user namespace":       attempt("unshare --user true"),
+			"inherited files":      attempt("cat <&3 | grep -q " + secret + " || cat <&4 | grep -q " + secret + " || cat <&5 | grep -q " + secret),
 			"change limits":        attempt("ulimit -n 4096 || prlimit --pid " + pid + " --nofile=1:1"),
 			"its environment": {
 				script: "env | cut -d= -f1 | grep -v -x -e PATH -e LANG -e HOME -e TMPDIR -e PWD -e SHLVL -e _ -e OLDPWD; id -u",
@@ -137,7 +143,7 @@ func TestHostileScripts(t *testing.T) {
 			"shut folders":      {script: "mkdir $TMPDIR/a $TMPDIR/a/b; ln -s /usr $TMPDIR/a/b/usr; cd $TMPDIR; echo done", check: prints("done")},
 			"terminal escapes":  {script: `printf '\033[31mred\033[0m \033]0;title\007\000\b\xff\r\n'`, check: prints("red \ufffd")},
 			"fork bomb":         {script: ":(){ :|:& };: ; sleep 60", limits: sandbox.Limits{Wall: 1500 * time.Millisecond}, check: exceeds(sandbox.WallTime, sandbox.CPUTime, sandbox.Memory)},
-			"too many children": {script: "for i in {1..200}; do sleep 20 & done 2>&1; echo unlimited", limits: sandbox.Limits{Wall: 1500 * time.Millisecond}, check: noUnlimited},
+			"too many children": {script: "for i in {1..200}; do sleep 20 & done; echo all", limits: sandbox.Limits{Wall: 1500 * time.Millisecond}, check: exceeds(sandbox.WallTime)},
 		} {
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()
@@ -156,13 +162,7 @@ func noOutput(t *testing.T, got sandbox.Result) {
 	}
 }
 
-func noUnlimited(t *testing.T, got sandbox.Result) {
-	t.Helper()
-	if strings.Contains(got.Stdout, "unlimited") && !strings.Contains(got.Stdout, "fork") {
-		t.Errorf("it could start 200: %+v", got)
-	}
-}
-
+// A socket that lies in the file system is out of reach too; bash cannot try it, python can.
 func TestSocketsInTheFileSystem(t *testing.T) {
 	each(t, func(t *testing.T, s *sandbox.Sandbox) {
 		if sandbox.Interpreters()[".py"] == nil {
@@ -176,6 +176,8 @@ func TestSocketsInTheFileSystem(t *testing.T) {
 	})
 }
 
+// What a script leaves behind, in a session of its own and deaf, ends with it: after its
+// end, after its time, and when nobody wants it any more.
 func TestNothingSurvives(t *testing.T) {
 	each(t, func(t *testing.T, s *sandbox.Sandbox) {
 		for name, ending := range map[string]string{"end": "exit 0", "time": "sleep 100", "cancel": "sleep 100"} {
@@ -185,9 +187,11 @@ func TestNothingSurvives(t *testing.T) {
 				script := fmt.Sprintf("trap '' HUP TERM\nsetsid sleep %s >/dev/null 2>&1 &\nsetsid setsid sleep %s </dev/null &\nsleep 0.2\n%s", mark, mark, ending)
 				ctx, cancel := context.WithCancel(t.Context())
 				defer cancel()
-				limits := sandbox.Limits{Wall: time.Second}
-				if name == "cancel" {
-					limits.Wall = time.Minute
+				limits := sandbox.Limits{Wall: time.Minute}
+				switch name {
+				case "time":
+					limits.Wall = time.Second
+				case "cancel":
 					go func() {
 						awaitProcess(mark, true)
 						cancel()
@@ -198,7 +202,7 @@ func TestNothingSurvives(t *testing.T) {
 				case name == "cancel" && !errors.Is(err, context.Canceled),
 					name != "cancel" && err != nil,
 					name == "time" && result.Exceeded != sandbox.WallTime,
-					name == "end" && (result.ExitCode != 0 || result.Usage.Wall > 900*time.Millisecond && result.Exceeded != ""):
+					name == "end" && (result.ExitCode != 0 || result.Exceeded != ""):
 					t.Errorf("%+v, %v", result, err)
 				}
 				if !awaitProcess(mark, false) {
@@ -209,8 +213,9 @@ func TestNothingSurvives(t *testing.T) {
 	})
 }
 
+// awaitProcess waits for a while until a process with the argument is there, or none.
 func awaitProcess(argument string, there bool) bool {
-	for end := time.Now().Add(3 * time.Second); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
+	for end := time.Now().Add(15 * time.Second); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
 		found := false
 		lines, _ := filepath.Glob("/proc/[0-9]*/cmdline")
 		for _, line := range lines {
@@ -224,6 +229,35 @@ func awaitProcess(argument string, there bool) bool {
 	return false
 }
 
+// When the program is killed, its scripts end too.
+func TestScriptsEndWithTheProgram(t *testing.T) {
+	const variable = "PLANBOT_TEST_ENDLESS"
+	if kind := os.Getenv(variable); kind != "" {
+		s := open(t, sandbox.Kind(kind), sandbox.Config{})
+		run(t, s, sandbox.Command{Dir: skill(t, "a.sh", "setsid sleep $1 & exec sleep $1"), Script: "a.sh", Args: []string{"60" + strconv.Itoa(os.Getpid())}})
+		return
+	}
+	each(t, func(t *testing.T, s *sandbox.Sandbox) {
+		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+		defer cancel()
+		cmd := exec.CommandContext(ctx, "/proc/self/exe", "-test.run=^"+t.Name()[:strings.IndexByte(t.Name(), '/')]+"$")
+		cmd.Env = append(os.Environ(), variable+"="+string(s.Kind()))
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		mark := "60" + strconv.Itoa(cmd.Process.Pid)
+		if !awaitProcess(mark, true) {
+			t.Error("the script was not seen")
+		}
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+		if !awaitProcess(mark, false) {
+			t.Error("the script outlived the program")
+		}
+	})
+}
+
+// Runs leave nothing in the folder for temporary files, whatever scripts do to theirs.
 func TestLeavesNoFiles(t *testing.T) {
 	t.Parallel()
 	for _, kind := range []sandbox.Kind{sandbox.Bubblewrap, sandbox.Landlock} {

@@ -3,8 +3,10 @@
 package sandbox
 
 import (
+	"errors"
 	"fmt"
 	"io/fs"
+	"math"
 	"os"
 	"path/filepath"
 	"syscall"
@@ -18,7 +20,7 @@ const (
 )
 
 func newBackend(kind Kind, cfg Config) (backend, error) {
-	if err := canWatch(); err != nil {
+	if err := errors.Join(canWatch(), keepFilesIn()); err != nil {
 		return nil, err
 	}
 	if kind == Bubblewrap {
@@ -31,6 +33,15 @@ func newBackend(kind Kind, cfg Config) (backend, error) {
 func canWatch() error {
 	if _, err := os.Stat("/proc/thread-self/children"); err != nil {
 		return fmt.Errorf("the kernel does not list the children of processes: %w", err)
+	}
+	return nil
+}
+
+// keepFilesIn sees to it that no file which this program was started with goes on to
+// scripts; those that it opens itself do not, as everywhere in Go.
+func keepFilesIn() error {
+	if err := unix.CloseRange(3, math.MaxInt32, unix.CLOSE_RANGE_CLOEXEC); err != nil {
+		return fmt.Errorf("keep open files from scripts: %w", err)
 	}
 	return nil
 }

@@ -43,7 +43,7 @@ type Config struct {
 	Limits       Limits              // for each run that does not say otherwise
 	Concurrent   int                 // scripts at work at the same time; 0: 4
 	UID          int                 // who scripts run as when this program is root, with a group of the same number; 0: 65534
-	TempDir      string              // where copies of skills lie during a run; "": [os.TempDir]
+	TempDir      string              // where copies of skills lie during a run, absolute; "": [os.TempDir]
 	SkillBytes   int64               // the largest skill folder whose scripts run; 0: 64 MiB
 	SkillFiles   int                 // and the most files and folders in it; 0: 2000
 }
@@ -118,7 +118,7 @@ func (c Config) check() error {
 			errs = append(errs, fmt.Errorf("Kinds: %q is none", kind))
 		}
 	}
-	for _, path := range slices.Concat([]string{cmp.Or(c.Bubblewrap, "/")}, c.ReadOnly) {
+	for _, path := range slices.Concat([]string{cmp.Or(c.Bubblewrap, "/"), cmp.Or(c.TempDir, "/")}, c.ReadOnly) {
 		if !filepath.IsAbs(path) {
 			errs = append(errs, fmt.Errorf("%q is not an absolute path", path))
 		}

@@ -115,6 +115,18 @@ func TestAsAnotherUser(t *testing.T) {
 	cmd := exec.CommandContext(ctx, "/proc/self/exe", "-test.v", "-test.timeout=110s")
 	cmd.Env = append(os.Environ(), "TMPDIR="+home, "HOME="+home)
 	cmd.Dir = home
+	leak, err := os.Create(filepath.Join(home, "leak"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer leak.Close()
+	if _, err := leak.WriteString(secret); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := leak.Seek(0, 0); err != nil {
+		t.Fatal(err)
+	}
+	cmd.ExtraFiles = []*os.File{leak, leak, leak} // as if whoever started it had left them open
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: user, Gid: user}}
 	out, err := cmd.CombinedOutput()
 	for line := range strings.Lines(string(out)) {
@@ -233,6 +245,7 @@ func TestConfig(t *testing.T) {
 		"gvisor":               {Kinds: []sandbox.Kind{"gvisor"}},
 		"not an absolute path": {Bubblewrap: "bwrap"},
 		"is not an absolute":   {ReadOnly: []string{"opt"}},
+		"is not an abs":        {TempDir: "tmp"},
 		"absolute path":        {Interpreters: map[string][]string{".py": {"python3"}}},
 		"in lower case":        {Interpreters: map[string][]string{"py": {"/usr/bin/python3"}}},
 		"negative":             {Concurrent: -1},
