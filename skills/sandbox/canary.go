@@ -52,7 +52,7 @@ func (s *Sandbox) sendCanary(ctx context.Context) error {
 		return fmt.Errorf("the canary ended with code %d: %s (does main call sandbox.Child first?)",
 			result.ExitCode, strings.TrimSpace(result.Stderr))
 	case b.taken():
-		return errors.New("the canary reached a UDP socket of this machine")
+		return errors.New("it reached a UDP socket of this machine")
 	}
 	return nil
 }

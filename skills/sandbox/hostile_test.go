@@ -110,6 +110,7 @@ func TestHostileScripts(t *testing.T) {
 			"signal":               attempt("kill -0 " + pid),
 			"the bot's /proc":      attempt("tr '\\0' '\\n' </proc/" + pid + "/environ | grep -q " + secret),
 			"user namespace":       attempt("unshare --user true"),
+			"its keeper":           {script: "kill -9 $PPID 2>/dev/null; sleep 0.2; echo alive", check: prints("alive")},
 			"inherited files":      attempt("cat <&3 | grep -q " + secret + " || cat <&4 | grep -q " + secret + " || cat <&5 | grep -q " + secret),
 			"change limits":        attempt("ulimit -n 4096 || prlimit --pid " + pid + " --nofile=1:1"),
 			"its environment": {

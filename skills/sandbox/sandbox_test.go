@@ -272,7 +272,7 @@ func TestCanarySeesThroughAFalseSandbox(t *testing.T) {
 	t.Parallel()
 	fake := filepath.Join(t.TempDir(), "bwrap")
 	script := "#!/bin/sh\nwhile [ \"$1\" != --chdir ]; do [ \"$1\" = --ro-bind ] && skill=$2; shift; done\n" +
-		"cd \"$skill\"; export TMPDIR=/tmp; while [ \"$1\" != /usr/bin/prlimit ]; do shift; done; exec \"$@\"\n"
+		"cd \"$skill\"; export TMPDIR=/tmp; while [ \"$1\" != --core=0 ]; do shift; done; shift 2; exec \"$@\"\n"
 	if err := os.WriteFile(fake, []byte(script), 0o755); err != nil {
 		t.Fatal(err)
 	}
@@ -283,7 +283,7 @@ func TestCanarySeesThroughAFalseSandbox(t *testing.T) {
 	if !errors.Is(err, sandbox.ErrNoSandbox) {
 		t.Fatalf("it was believed: %v", err)
 	}
-	for _, breach := range []string{"bait", "tcp socket", "unix socket"} {
+	for _, breach := range []string{"bait", "tcp socket", "unix socket", "no resource limit"} {
 		if !strings.Contains(err.Error(), breach) {
 			t.Errorf("not seen: %s in %v", breach, err)
 		}
