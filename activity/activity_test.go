@@ -112,6 +112,8 @@ func TestDecodeRefuses(t *testing.T) {
 		"from of no object": `{"type":"message","conversation":{"id":"c"},"from":"me"}`,
 		"duplicate key":     `{"type":"message","conversation":{"id":"c"},"serviceUrl":"https://a","serviceUrl":"https://b"}`,
 		"conversation ..":   `{"type":"message","conversation":{"id":".."}}`,
+		"id .":              `{"type":"message","id":".","conversation":{"id":"c"}}`,
+		"id ..":             `{"type":"message","id":"..","conversation":{"id":"c"}}`,
 		"long conversation": `{"type":"message","conversation":{"id":"` + long + `"}}`,
 		"long id":           `{"type":"message","id":"` + long + `","conversation":{"id":"c"}}`,
 		"long person":       `{"type":"message","from":{"aadObjectId":"` + long + `"},"conversation":{"id":"c"}}`,

@@ -29,9 +29,11 @@ var ErrMalformed = errors.New("malformed activity")
 // Decode reads one activity. It refuses, with an error that wraps
 // [ErrMalformed]: a byte-order mark, invalid UTF-8, anything but one JSON
 // object, nesting beyond [MaxDepth], more than [MaxValues], duplicate keys,
-// fields of the wrong type, a missing type or conversation id, and identifiers
-// beyond [MaxIDBytes]. The error quotes nothing of the bytes, so that it may be logged. Value and channelData may be any JSON; a lone surrogate escape becomes
-// U+FFFD; null entities and attachments are skipped, and a callerId is dropped.
+// fields of the wrong type, a missing type or conversation id, identifiers beyond
+// [MaxIDBytes], and "." and ".." as id or conversation id, which go into addresses. The
+// error quotes nothing of the bytes, so that it may be logged. Value and channelData may
+// be any JSON; a lone surrogate escape becomes U+FFFD; null entities and attachments are
+// skipped, and a callerId is dropped.
 func Decode(data []byte) (*Activity, error) {
 	if err := checkShape(data); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrMalformed, err)
@@ -136,11 +138,13 @@ func (a *Activity) checkIdentity() error {
 	if a.Type == "" {
 		return errors.New("no type")
 	}
-	switch a.Conversation.ID {
-	case "":
+	switch {
+	case a.Conversation.ID == "":
 		return errors.New("no conversation.id")
-	case ".", "..":
-		return errors.New("conversation.id is no name") // nor a part of an address
+	case dots(a.Conversation.ID):
+		return errors.New("conversation.id is no name")
+	case dots(a.ID):
+		return errors.New("id is no name")
 	}
 	for _, id := range []struct{ name, value string }{
 		{"type", string(a.Type)},
@@ -161,3 +165,6 @@ func (a *Activity) checkIdentity() error {
 	}
 	return nil
 }
+
+// dots reports whether the id would be a step in an address, not a part of it.
+func dots(id string) bool { return id == "." || id == ".." }

@@ -91,7 +91,9 @@ func (a *Activity) fitTeams() {
 	})
 }
 
-// occurrences counts a mention in a text, but not where it is a part of a longer word.
+// occurrences counts a mention in a text, but not where it is a part of a longer word. In
+// scripts without spaces between words any sign may begin the next one, as in Korean, which
+// hangs particles on names.
 func occurrences(text, mention string) (n int) {
 	last, _ := utf8.DecodeLastRuneInString(mention)
 	for {
@@ -107,7 +109,11 @@ func occurrences(text, mention string) (n int) {
 	}
 }
 
-func inWord(r rune) bool { return r != utf8.RuneError && (unicode.IsLetter(r) || unicode.IsDigit(r)) }
+func inWord(r rune) bool {
+	return r != utf8.RuneError && (unicode.IsLetter(r) || unicode.IsDigit(r)) &&
+		!unicode.In(r, unicode.Han, unicode.Hiragana, unicode.Katakana, unicode.Bopomofo, unicode.Hangul,
+			unicode.Thai, unicode.Lao, unicode.Khmer, unicode.Myanmar, unicode.Tibetan)
+}
 
 func (a *Activity) fitOthers() {
 	var names []string // behind the mentions that they replace

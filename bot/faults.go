@@ -66,7 +66,7 @@ func (t *Turn) settle() {
 }
 
 // reachable reports whether the person may still be reached: after a failure to
-// send only if the channel refused this one message, not the bot or the
+// send only if this one message was refused or could not be sent, not the bot or the
 // conversation.
 func reachable(failure error) bool {
 	var unsent *sendError
@@ -74,7 +74,7 @@ func reachable(failure error) bool {
 		return true
 	}
 	var refused *connector.Error
-	return errors.Is(failure, activity.ErrTooLarge) || errors.As(failure, &refused) && (refused.Status == http.StatusBadRequest ||
+	return errors.Is(failure, connector.ErrBadCall) || errors.Is(failure, activity.ErrTooLarge) || errors.As(failure, &refused) && (refused.Status == http.StatusBadRequest ||
 		refused.Status == http.StatusRequestEntityTooLarge || refused.Status >= http.StatusInternalServerError)
 }
 

@@ -189,7 +189,7 @@ func pauseOf(err error) time.Duration {
 func (t *Turn) comesBack(err error) bool {
 	var refused *connector.Error
 	switch {
-	case errors.Is(err, activity.ErrTooLarge), errors.Is(err, connector.ErrUnknownCaller):
+	case errors.Is(err, connector.ErrBadCall), errors.Is(err, activity.ErrTooLarge), errors.Is(err, connector.ErrUnknownCaller):
 		return false
 	case t.notice != nil:
 		return deadly(err) == "" && !(errors.As(err, &refused) && (refused.Status == http.StatusBadRequest ||

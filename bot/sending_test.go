@@ -255,6 +255,29 @@ func TestTypingThatThereIsNoRoomForHoldsUpNothing(t *testing.T) {
 	b.connector.None(t)
 }
 
+// TestACallThatCannotBeMadeHoldsUpNothing: it is no channel that is away.
+func TestACallThatCannotBeMadeHoldsUpNothing(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	r := b.addReplica()
+	r.bot.OnCommand("wave", func(ctx context.Context, turn *bot.Turn) error {
+		nowhere := turn.Activity.Reply("Hello.")
+		nowhere.ReplyToID = ".."
+		err := turn.Send(ctx, nowhere)
+		if !errors.Is(err, connector.ErrBadCall) {
+			t.Errorf("err = %v, want ErrBadCall", err)
+		}
+		return err
+	})
+	r.say("wave")
+	if got := b.connector.Next(t).Text(); !strings.HasPrefix(got, "Sorry") {
+		t.Errorf("the person is told %q", got)
+	}
+	b.model.Says(plan(say("At once.")))
+	r.say("hello")
+	b.expect("At once.")
+}
+
 // hole takes so many requests, whatever they are.
 type hole struct{ left atomic.Int32 }
 

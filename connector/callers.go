@@ -51,12 +51,12 @@ func (c Callers) check(own string) error {
 		return nil
 	}
 	var errs []error
-	if !isGUID(c.Tenant) {
+	if !IsGUID(c.Tenant) {
 		errs = append(errs, errors.New("the tenant of the callers is no GUID"))
 	}
 	for _, app := range c.Bots {
 		switch {
-		case !isGUID(app):
+		case !IsGUID(app):
 			errs = append(errs, fmt.Errorf("caller %q is no app id", app))
 		case sameID(app, own):
 			errs = append(errs, fmt.Errorf("caller %s is the bot itself", app))
@@ -68,9 +68,11 @@ func (c Callers) check(own string) error {
 	return errors.Join(errs...)
 }
 
-func isGUID(s string) bool {
-	return regexp.MustCompile(`^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$`).MatchString(s)
-}
+var guid = regexp.MustCompile(`^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$`)
+
+// IsGUID reports whether it is a GUID as Microsoft writes the ids of apps and tenants, in
+// either case.
+func IsGUID(s string) bool { return guid.MatchString(s) }
 
 // sameID compares ids of apps and tenants, GUIDs, whose case does not count.
 func sameID(a, b string) bool { return strings.EqualFold(a, b) }

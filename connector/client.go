@@ -63,7 +63,7 @@ type Config struct {
 // its threads is one) 7 activities in a second, 8 in two, 60 in 30 and 1800 in an hour
 // (a message with text and attachments is two), twice as many questions, and in one
 // tenant 50 requests in a second, of which what answers nobody may take 40: what
-// [Client.Send] sends, and conversations that are created. [Client.Download] is not
+// [Client.Send] sends but typing indicators, and conversations that are created. [Client.Download] is not
 // counted, as it knows no tenant. A try that would have to wait longer than half a
 // minute, or than the call has left, is not made, nor is a typing indicator that would
 // have to wait at all: the error wraps [ErrHeldBack], and an [*Error] that says when to

@@ -268,6 +268,14 @@ func TestAnswersOfASend(t *testing.T) {
 	}
 }
 
+func TestAnActivityWithoutATypeIsNotSent(t *testing.T) {
+	t.Parallel()
+	r := newRest(t, answer(200, `{}`))
+	if _, err := r.Send(t.Context(), reference(r.URL), &activity.Activity{Text: "Hi"}); !errors.Is(err, connector.ErrBadCall) || len(r.calls) > 0 {
+		t.Errorf("err = %v after %d calls, want ErrBadCall and none", err, len(r.calls))
+	}
+}
+
 func TestIDsStayOneSegment(t *testing.T) {
 	t.Parallel()
 	tests := []struct{ id, want string }{
@@ -290,7 +298,7 @@ func TestIDsStayOneSegment(t *testing.T) {
 			ref := reference(r.URL)
 			ref.Conversation.ID = tt.id
 			_, err := r.Send(t.Context(), ref, message())
-			if (err == nil) != (tt.want != "") {
+			if (err == nil) != (tt.want != "") || err != nil && !errors.Is(err, connector.ErrBadCall) {
 				t.Errorf("err = %v", err)
 			}
 			var uri string

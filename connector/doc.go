@@ -22,7 +22,7 @@
 // Each call has a deadline, keeps the limits of Teams, and is made again where that can
 // help and nowhere else; see [Client]. Errors are of three kinds: [*Error], what a
 // connector answered; [*TokenError], no token for the call; and those that wrap
-// [ErrHostNotAllowed], [ErrNoAnswer], [ErrHeldBack] or [ErrTooLarge].
+// [ErrBadCall], [ErrHostNotAllowed], [ErrNoAnswer], [ErrHeldBack] or [ErrTooLarge].
 //
 // # Rules
 //

@@ -16,6 +16,11 @@ var ErrNoKeys = errors.New("no keys of the token issuer yet")
 // not count. Which of the two it was is what the Transport tells [net/http/httptrace].
 var ErrNoAnswer = errors.New("no answer came")
 
+// ErrBadCall is wrapped when a call was not made, and never can be: what it names is no
+// id ("", "." and ".." are none), or its activity has no type, cannot be written as JSON
+// or is too large.
+var ErrBadCall = errors.New("the call cannot be made")
+
 // ErrHeldBack is wrapped when a call was not made, since it would have had to wait too
 // long to stay below the limits of Teams. It comes with an [*Error] of status 429 whose
 // RetryAfter says when there is room.
@@ -24,8 +29,9 @@ var ErrHeldBack = errors.New("held back to stay below the limits of Teams")
 // AuthError is why the door stays shut. Its text is for the log: it holds
 // nothing of the token, and nothing of it belongs in a response.
 type AuthError struct {
-	// Status is what to answer: 401 for a fault of the token, 503 while there
-	// are no keys to judge it with, 400 for a service URL that is not allowed.
+	// Status is what to answer: 401 for a fault of the token, 503 while there are no
+	// keys to judge it with or newer ones are on their way, 400 for a service URL that
+	// is not allowed.
 	Status int
 	Reason string
 	Err    error

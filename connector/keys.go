@@ -20,7 +20,8 @@ const (
 	// strangerPause lies between two successful fetches made for the sake of an
 	// unknown key id: anybody can invent ids.
 	strangerPause = 5 * time.Minute
-	// staleWait is how long a request waits for newer keys when there are old ones.
+	// staleWait is how long a request waits for newer keys when there are old ones:
+	// anybody can invent key ids, and hold a connection with each.
 	staleWait = time.Second
 )
 
@@ -45,7 +46,8 @@ func newKeySet(c *http.Client, metadata *url.URL, now func() time.Time) *keySet 
 }
 
 // find returns the key with that id. Its error is an [AuthError]: 503 when no
-// key was ever loaded, 401 when the id is unknown.
+// key was ever loaded or the id may be among those that are being fetched, 401 when
+// it is unknown.
 func (s *keySet) find(ctx context.Context, id string) (*signingKey, error) {
 	key, age := s.get(id)
 	switch {
@@ -65,9 +67,7 @@ func (s *keySet) find(ctx context.Context, id string) (*signingKey, error) {
 // findStranger looks for an id that is not among the keys, with a fetch where
 // one is due.
 func (s *keySet) findStranger(ctx context.Context, id string) (*signingKey, error) {
-	if done := s.flight.join(s.mayFetchStranger, s.fetchStranger); done != nil {
-		wait(ctx, done, s.patience())
-	}
+	ended := wait(ctx, s.flight.join(s.mayFetchStranger, s.fetchStranger), s.patience())
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if key := s.keys[id]; key != nil {
@@ -76,11 +76,13 @@ func (s *keySet) findStranger(ctx context.Context, id string) (*signingKey, erro
 	if s.keys == nil {
 		return nil, &AuthError{Status: http.StatusServiceUnavailable, Reason: "cannot judge the token", Err: s.noKeys()}
 	}
+	if !ended { // after a rotation, it may well be among them
+		return nil, &AuthError{Status: http.StatusServiceUnavailable, Reason: "cannot judge the token yet: newer keys are being fetched"}
+	}
 	return nil, unauthorized("unknown signing key")
 }
 
-// patience is how long a token with an unknown key id may hold its connection: anybody
-// can invent ids.
+// patience is how long a token with an unknown key id may hold its connection.
 func (s *keySet) patience() time.Duration {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -151,17 +153,19 @@ func (s *keySet) load(ctx context.Context, forStranger bool) {
 	s.tried, s.failure = time.Time{}, nil
 }
 
-// wait returns when done is closed, ctx ends or the time is up; a nil done is
-// nothing to wait for.
-func wait(ctx context.Context, done <-chan struct{}, limit time.Duration) {
+// wait returns when done is closed, ctx ends or the time is up, and reports whether
+// done is closed; a nil done is nothing to wait for.
+func wait(ctx context.Context, done <-chan struct{}, limit time.Duration) (ended bool) {
 	if done == nil {
-		return
+		return true
 	}
 	t := time.NewTimer(limit)
 	defer t.Stop()
 	select {
 	case <-done:
+		return true
 	case <-ctx.Done():
 	case <-t.C:
 	}
+	return false
 }

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/planbot-go/planbot/connector"
@@ -23,12 +24,20 @@ func (d *door) verify(t testing.TB, kid string, keyIndex int) error {
 	return err
 }
 
+// want presents the token again while a fetch goes on, however slow the machine is.
 func (d *door) want(t *testing.T, kid string, keyIndex, want int) {
 	t.Helper()
 	err := d.verify(t, kid, keyIndex)
+	for want != 503 && fetching(err) {
+		err = d.verify(t, kid, keyIndex)
+	}
 	if got := status(t, err); got != want {
 		t.Errorf("token of %s: status %d (%v), want %d", kid, got, err, want)
 	}
+}
+
+func fetching(err error) bool {
+	return err != nil && strings.Contains(err.Error(), "cannot judge the token yet")
 }
 
 func (d *door) wantFetches(t *testing.T, want int64) {
@@ -230,17 +239,50 @@ func TestHangingIssuer(t *testing.T) {
 		t.Errorf("a request with a known key waited %v for a hanging issuer", took)
 	}
 	start = time.Now()
-	d.want(t, "k2", 2, 401) // anybody can invent key ids
+	if err := d.verify(t, "k2", 2); status(t, err) != 503 || !fetching(err) { // anybody can invent key ids
+		t.Errorf("err = %v, want 503 while nobody can know", err)
+	}
 	if took := time.Since(start); took > 5*time.Second {
 		t.Errorf("a request with an unknown key held its connection for %v", took)
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
 	defer cancel()
 	token := signBy(t, rs256, key(2), goodClaims(d.clock.now()), map[string]any{"kid": "k2"})
-	if _, err := d.Verify(ctx, []string{"Bearer " + token}); status(t, err) != 401 {
-		t.Errorf("err = %v, want 401", err)
+	if _, err := d.Verify(ctx, []string{"Bearer " + token}); status(t, err) != 503 {
+		t.Errorf("err = %v, want 503", err)
 	}
 	d.Close() // ends the fetch, else the test never does
+}
+
+// TestRotationWithASlowIssuer: what is signed with the new key is not lost while that is
+// on its way, since the channel comes back after a 503.
+func TestRotationWithASlowIssuer(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		newest := 0
+		slow := roundTripper(func(r *http.Request) (*http.Response, error) {
+			time.Sleep(650 * time.Millisecond)
+			w := httptest.NewRecorder()
+			if strings.HasSuffix(r.URL.Path, "openidconfiguration") {
+				writeJSON(w, map[string]any{"jwks_uri": "https://login.botframework.com/keys"})
+			} else {
+				writeJSON(w, map[string]any{"keys": []any{jwk(fmt.Sprintf("k%d", newest), &key(newest).PublicKey, "msteams")}})
+			}
+			return w.Result(), nil
+		})
+		g, err := connector.NewGuard(connector.GuardConfig{AppID: appID, Cloud: publicCloud(t), Hosts: hosts(t, false), Transport: slow})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer g.Close()
+		d := &door{Guard: g, clock: &clock{}}
+		d.want(t, "k0", 0, 200)
+		newest = 1
+		d.want(t, "k1", 1, 503)
+		time.Sleep(300 * time.Millisecond)
+		d.want(t, "k1", 1, 200)
+		d.want(t, "k2", 2, 401)
+	})
 }
 
 func TestKeysOfOddSets(t *testing.T) {

@@ -55,7 +55,7 @@ func (c *Client) post(ctx context.Context, ref schema.ConversationReference, a *
 	}
 	k.fleeting = a.Type == activity.Typing
 	k.cadence.double = a.Text != "" && len(a.Attachments) > 0
-	k.cadence.unasked = len(path) == 1
+	k.cadence.unasked = len(path) == 1 && !k.fleeting // which comes before an answer
 	reply, err := c.do(ctx, k)
 	return idOf(reply), err
 }
@@ -172,7 +172,7 @@ func (c *Client) CreateConversation(ctx context.Context, serviceURL string, n Ne
 	const op = "create conversation"
 	body, err := n.encode()
 	if err != nil {
-		return Created{}, fmt.Errorf("%s: %w", op, err)
+		return Created{}, fmt.Errorf("%s: %w: %w", op, ErrBadCall, err)
 	}
 	k := call{
 		name: op, method: http.MethodPost, service: serviceURL, path: []string{"conversations"}, body: body,
@@ -247,11 +247,11 @@ func withActivity(method string, ref schema.ConversationReference, a *activity.A
 		}
 	}
 	body, err := outbound(ref, a)
-	if err != nil {
-		return call{}, fmt.Errorf("%s: %w", k.op(), err)
+	if err == nil && a.Type == "" {
+		err = errors.New("the activity has no type")
 	}
-	if a.Type == "" {
-		return call{}, fmt.Errorf("%s: %w", k.op(), errors.New("the activity has no type"))
+	if err != nil {
+		return call{}, fmt.Errorf("%s: %w: %w", k.op(), ErrBadCall, err)
 	}
 	k.body = body
 	return k, nil

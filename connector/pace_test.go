@@ -332,6 +332,10 @@ func TestABulkLeavesRoomForAnswers(t *testing.T) {
 			wg.Go(func() { _, _ = c.Send(t.Context(), thread(fmt.Sprintf("bulk%d", n), "t1"), message()) })
 		}
 		synctest.Wait()
+		person := thread("person", "t1")
+		if _, err := c.Send(t.Context(), person, activity.To(person, activity.Typing)); err != nil {
+			t.Errorf("a typing indicator before an answer: %v", err)
+		}
 		for n := range 30 {
 			start := time.Now()
 			_, err := c.Reply(t.Context(), thread(fmt.Sprintf("person%d", n), "t1"), "1", message())

@@ -31,7 +31,7 @@ func (c *Client) route(ctx context.Context, k call) (route, error) {
 	b.WriteString(base.String() + "/v3")
 	for _, segment := range k.path {
 		if segment == "" || segment == "." || segment == ".." {
-			return route{}, fmt.Errorf("%q cannot be an id", segment)
+			return route{}, fmt.Errorf("%w: %q cannot be an id", ErrBadCall, segment)
 		}
 		b.WriteString("/" + url.PathEscape(segment))
 	}

@@ -55,8 +55,9 @@ func (t *Tokens) Close() {
 }
 
 // Token returns a token that is good for at least half a minute, or for half of its life
-// if that is shorter than a minute, never an empty one: the channels' or, in a context of [ForCaller], that caller's. Its error is a
-// [TokenError], ctx's, or wraps [ErrUnknownCaller].
+// if that is shorter than a minute, never an empty one: the channels' or, in a context of
+// [ForCaller], that caller's. Its error is a [TokenError], ctx's, or wraps
+// [ErrUnknownCaller].
 func (t *Tokens) Token(ctx context.Context) (string, error) {
 	k, err := t.of(ctx)
 	if err != nil {

@@ -6,7 +6,6 @@ import (
 	"net"
 	"net/netip"
 	"net/url"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -141,7 +140,7 @@ func (c *config) checkAppID(f *faults) {
 	if strings.ContainsFunc(c.AppPassword, unicode.IsControl) {
 		f.add("MICROSOFT_APP_PASSWORD", "holds control characters, such as the end of a line")
 	}
-	if !regexp.MustCompile(`^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$`).MatchString(c.AppID) {
+	if !connector.IsGUID(c.AppID) {
 		c.warn("MICROSOFT_APP_ID", "it is no GUID, as the app ids are that Microsoft gives out")
 	}
 }

@@ -430,7 +430,7 @@ func fields() changes {
 		"conversation":   {nil, "", "c", 7, []string{"c"}, object{}, object{"id": ""}, object{"id": nil}, object{"id": 7}, object{"id": long}, object{"id": "."}, object{"id": ".."}},
 		"from":           {"mia", 7, []string{"mia"}, object{"id": 7}, object{"id": long}, object{"id": "29:mia", "aadObjectId": long}},
 		"recipient":      {"bot", 7, object{"id": object{}}, object{"id": long}},
-		"id":             {7, object{}, long},
+		"id":             {7, object{}, long, ".", ".."},
 		"replyToId":      {7, long},
 		"name":           {7, long},
 		"text":           {7, object{}, []string{"x"}},
