@@ -43,51 +43,99 @@ func TestExchangedForLinks(t *testing.T) {
 	}
 }
 
-// TestRace exchanges a folder for a link to another one and back while it is read.
+// TestExchangedInBetween exchanges a folder and a file for links beside them after they
+// were looked at and before they are opened.
+func TestExchangedInBetween(t *testing.T) {
+	t.Parallel()
+	dir := tree(t, map[string]string{"a/x": "", "b/x": "", "f": "text", "g": "secret"})
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer root.Close()
+	folder, err1 := root.Lstat("a")
+	file, err2 := root.Lstat("f")
+	if text, err := skills.ReadSeen(root, "f", file, 10); err != nil || string(text) != "text" {
+		t.Errorf("before: %q, %v", text, err)
+	}
+	err = errors.Join(err1, err2, root.Rename("a", "a.was"), root.Symlink("b", "a"), root.Rename("f", "f.was"), root.Symlink("g", "f"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := skills.OpenSeen(root, "a", folder); !errors.Is(err, skills.ErrChanged) {
+		t.Errorf("folder: %v", err)
+	}
+	if text, err := skills.ReadSeen(root, "f", file, 10); !errors.Is(err, skills.ErrChanged) {
+		t.Errorf("file: %q, %v", text, err)
+	}
+	if _, err := skills.ReadSeen(root, "g", must(root.Lstat("g")), 3); !errors.Is(err, skills.ErrTooLarge) {
+		t.Errorf("grown: %v", err)
+	}
+	pipe := filepath.Join(dir, "pipe")
+	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := skills.ReadSeen(root, "pipe", file, 10); !errors.Is(err, skills.ErrChanged) { // and does not wait for a writer
+		t.Errorf("pipe: %v", err)
+	}
+}
+
+func must(info os.FileInfo, err error) os.FileInfo {
+	if err != nil {
+		panic(err)
+	}
+	return info
+}
+
+// TestRace exchanges a folder or file for a link beside it and back while it is read.
 func TestRace(t *testing.T) {
 	t.Parallel()
-	root := tree(t, map[string]string{"s/SKILL.md": named("s"), "s/a/b.md": "text", "other/b.md": "secret", "link": "->other"})
-	_, _, all := discover(t, root, skills.Config{})
-	r, _ := all.Skills[0].Resource("a/b.md")
-	at := func(name string) string { return filepath.Join(root, name) }
-	done := make(chan error, 1)
-	stop := make(chan struct{})
+	for name, c := range map[string]struct{ exchanged, target string }{
+		"the skill": {"s", "other"},
+		"the file":  {"s/a/b.md", "c.secret"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			root := tree(t, map[string]string{"s/SKILL.md": named("s"), "s/a/b.md": "text", "s/a/c.secret": "secret", "other/a/b.md": "secret", "link": "->" + c.target})
+			_, _, all := discover(t, root, skills.Config{})
+			r, _ := all.Skills[0].Resource("a/b.md")
+			stop := exchange(filepath.Join(root, c.exchanged), filepath.Join(root, "link"), filepath.Join(root, "real"))
+			var read, refused int
+			for read+refused < 1000 {
+				switch data, err := r.Read(t.Context()); {
+				case err != nil:
+					refused++
+				case data.String() == "text":
+					read++
+				default:
+					t.Fatalf("read %q after %d reads and %d refusals", data, read, refused)
+				}
+			}
+			if err := stop(); err != nil {
+				t.Fatal(err)
+			}
+		})
+	}
+}
+
+// exchange puts the link in the place of the file and back, until it is stopped.
+func exchange(file, link, real string) (stop func() error) {
+	ended, done := make(chan struct{}), make(chan error, 1)
 	go func() {
 		for {
 			select {
-			case <-stop:
+			case <-ended:
 				done <- nil
 				return
 			default:
 			}
-			err := errors.Join(
-				os.Rename(at("s/a"), at("real")), os.Rename(at("link"), at("s/a")),
-				os.Rename(at("s/a"), at("link")), os.Rename(at("real"), at("s/a")),
-			)
-			if err != nil {
+			if err := errors.Join(os.Rename(file, real), os.Rename(link, file), os.Rename(file, link), os.Rename(real, file)); err != nil {
 				done <- err
 				return
 			}
 		}
 	}()
-	var read, refused int
-	for read+refused < 3000 {
-		switch data, err := r.Read(t.Context()); {
-		case err != nil:
-			refused++
-		case data.String() == "text":
-			read++
-		default:
-			t.Fatalf("read %q after %d reads and %d refusals", data, read, refused)
-		}
-	}
-	close(stop)
-	if err := <-done; err != nil {
-		t.Fatal(err)
-	}
-	if read == 0 || refused == 0 {
-		t.Logf("%d reads, %d refusals: there was no race", read, refused)
-	}
+	return func() error { close(ended); return <-done }
 }
 
 func TestNoRegularFiles(t *testing.T) {

@@ -40,6 +40,11 @@ func openFolder(dir *os.Root, name string) (*os.Root, error) {
 	case !seen.IsDir():
 		return nil, fmt.Errorf("%s is no folder", name)
 	}
+	return openSeen(dir, name, seen)
+}
+
+// openSeen opens a folder that was looked at before.
+func openSeen(dir *os.Root, name string, seen fs.FileInfo) (*os.Root, error) {
 	sub, err := dir.OpenRoot(name)
 	if err != nil {
 		return nil, err
@@ -63,6 +68,11 @@ func readIn(dir *os.Root, name string, most int64) ([]byte, error) {
 	case seen.Size() > most:
 		return nil, fmt.Errorf("%s is %w: %d bytes, at most %d", name, ErrTooLarge, seen.Size(), most)
 	}
+	return readSeen(dir, name, seen, most)
+}
+
+// readSeen reads a file that was looked at before.
+func readSeen(dir *os.Root, name string, seen fs.FileInfo, most int64) ([]byte, error) {
 	file, err := dir.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0) // a pipe put there in between does not hold it up
 	if err != nil {
 		return nil, err

@@ -107,7 +107,7 @@ func TestFaults(t *testing.T) {
 		"closed by four":       {"---\n" + sound + "\n----\n", []string{"not properly closed"}, ""},
 		"closed by set in":     {"---\n" + sound + "\n ---\n", []string{"not properly closed"}, ""},
 		"no UTF-8":             {withFront(sound + "\xff"), []string{"no UTF-8"}, ""},
-		"no YAML":              {withFront("description: d\nname: [invalid"), []string{"SKILL.md:3: Invalid YAML"}, ""},
+		"no YAML":              {withFront("description: d\nname: [invalid"), []string{"SKILL.md:3: Invalid YAML", "SKILL.md:3: the value of name", "invalid characters"}, ""},
 		"open quote":           {withFront("name: 'my-skill" + d), []string{"Invalid YAML"}, ""},
 		"text":                 {withFront("my-skill"), []string{"must be a YAML mapping"}, ""},
 		"list":                 {withFront("- my-skill"), []string{"must be a YAML mapping"}, ""},
@@ -141,10 +141,10 @@ func TestFaults(t *testing.T) {
 		"metadata as text":     {withFront("name: a" + d + "\nmetadata: x"), []string{"metadata has to be a mapping"}, "a"},
 		"nested metadata":      {withFront("name: a" + d + "\nmetadata:\n  k: {x: y}\n  l: [z]"), []string{`SKILL.md:5: metadata: the value of "k" has to be a text, not a mapping`, `the value of "l"`}, "a"},
 		"nested tools":         {withFront("name: a" + d + "\nallowed-tools: [[x]]"), []string{"warning: allowed-tools is a list", "has to list texts"}, "a"},
-		"colon in a value":     {withFront("name: a\ndescription: Use this: now\n  or: then\nlicense: MIT"), []string{"SKILL.md:3: Invalid YAML"}, "a"},
-		"mark at the begin":    {withFront("name: a\ndescription: @someone's"), []string{"Invalid YAML"}, "a"},
-		"tabs":                 {withFront("name: a" + d + "\nmetadata:\n\tversion: 1"), []string{"SKILL.md:5: Invalid YAML"}, "a"},
-		"bomb of brackets":     {withFront("name: a\ndescription: " + strings.Repeat("[", 60_000)), []string{"too large: over 4096 tokens"}, "a"},
+		"colon in a value":     {withFront("name: a\ndescription: Use this: now\n  or: then\nversion: 1"), []string{"SKILL.md:3: Invalid YAML", "SKILL.md:3: the value of description is no plain text", `SKILL.md:5: Unexpected fields: "version"`}, "a"},
+		"mark at the begin":    {withFront("name: a\ndescription: @someone's"), []string{"Invalid YAML", "the value of description"}, "a"},
+		"tabs":                 {withFront("name: a" + d + "\nmetadata:\n\tversion: 1"), []string{"SKILL.md:5: Invalid YAML", "SKILL.md:5: the line is set in by a tab"}, "a"},
+		"bomb of brackets":     {withFront("name: a\ndescription: " + strings.Repeat("[", 60_000)), []string{"too large: over 4096 tokens", "the value of description", "description exceeds"}, "a"},
 		"large front matter":   {withFront(sound + "\nlicense: " + long(70_000)), []string{"exceeds 65536 bytes"}, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -183,6 +183,30 @@ func TestMendedValues(t *testing.T) {
 	}
 	if !allWarnings(faults) || !slices.Equal(lines, []int{6, 7, 8, 3, 9}) {
 		t.Errorf("faults %q", faults)
+	}
+}
+
+// TestAsPeopleWrite reads lines that occur in public collections and are no YAML.
+func TestAsPeopleWrite(t *testing.T) {
+	t.Parallel()
+	for written, want := range map[string]string{
+		`"[total] [start]" [--dry-run]`:          `"[total] [start]" [--dry-run]`,
+		`'Quick' and 'dirty': it's both`:         `'Quick' and 'dirty': it's both`,
+		`"a \"b\" c" # comment`:                  `a "b" c`,
+		`'it''s' # comment`:                      `it's`,
+		`Use when: the user says "x".`:           `Use when: the user says "x".`,
+		`[brief|build] "goal"`:                   `[brief|build] "goal"`,
+		"Reads.\n\n  USE WHEN: asked\n  for: it": "Reads. USE WHEN: asked for: it",
+		"%s of it":                               "%s of it",
+		"*bold* words":                           "*bold* words",
+		"- a dash":                               "- a dash",
+		"ends in a colon:":                       "ends in a colon:",
+	} {
+		text := withFront("name: a\ndescription: " + written + "\nmetadata:\n  x: {y: [z]}\n  b: c: d")
+		got, faults := skills.Parse([]byte(text), skills.Reading{Lenient: true})
+		if !allWarnings(faults) || got.Description != want || got.Metadata["b"] != "c: d" {
+			t.Errorf("%q: description %q, metadata %q, faults %v", written, got.Description, got.Metadata, faults)
+		}
 	}
 }
 

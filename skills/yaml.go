@@ -28,18 +28,19 @@ type field struct {
 	node ast.Node
 }
 
-// readFields reads the front matter as a mapping. ok is false when it is none.
+// readFields reads the front matter as a mapping. ok is false when it is none. What is no
+// YAML and can be mended is read on also in strict mode, to find the other faults.
 func readFields(f *faults, head string) (fields map[string]field, ok bool) {
 	root, line, err := parseYAML(head)
-	if err != nil && f.lenient {
-		var mended error
-		if root, mended = mendYAML(f, head); mended == nil {
-			err = nil
-		}
-	}
 	if err != nil {
-		f.add(line, "Invalid YAML in frontmatter: %v", err)
-		return nil, false
+		mended, mends, failed := mendYAML(f, head)
+		if !f.lenient || failed != nil {
+			f.add(line, "Invalid YAML in frontmatter: %v", err)
+		}
+		if failed != nil {
+			return nil, false
+		}
+		root, f.list = mended, append(f.list, mends...)
 	}
 	mapping, is := root.(*ast.MappingNode)
 	if !is {

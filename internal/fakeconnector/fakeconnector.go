@@ -15,7 +15,7 @@ import (
 )
 
 // patience is how long Next waits for a reply that should come at once.
-const patience = 10 * time.Second
+const patience = 30 * time.Second
 
 // Sent is one request of the bot.
 type Sent struct {
