@@ -230,6 +230,20 @@ func awaitProcess(argument string, there bool) bool {
 	return false
 }
 
+// openTemp makes a folder that every user can enter.
+func openTemp(t *testing.T) string {
+	t.Helper()
+	temp, err := os.MkdirTemp("", "planbot-test-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(temp) })
+	if err := os.Chmod(temp, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	return temp
+}
+
 // When the program is killed, its scripts end too.
 func TestScriptsEndWithTheProgram(t *testing.T) {
 	const variable = "PLANBOT_TEST_ENDLESS"
@@ -242,7 +256,7 @@ func TestScriptsEndWithTheProgram(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 		defer cancel()
 		cmd := exec.CommandContext(ctx, "/proc/self/exe", "-test.run=^"+t.Name()[:strings.IndexByte(t.Name(), '/')]+"$")
-		cmd.Env = append(os.Environ(), variable+"="+string(s.Kind()))
+		cmd.Env = append(os.Environ(), variable+"="+string(s.Kind()), "TMPDIR="+openTemp(t))
 		if err := cmd.Start(); err != nil {
 			t.Fatal(err)
 		}
@@ -264,14 +278,7 @@ func TestLeavesNoFiles(t *testing.T) {
 	for _, kind := range []sandbox.Kind{sandbox.Bubblewrap, sandbox.Landlock} {
 		t.Run(string(kind), func(t *testing.T) {
 			t.Parallel()
-			temp, err := os.MkdirTemp("", "planbot-test-")
-			if err != nil {
-				t.Fatal(err)
-			}
-			t.Cleanup(func() { _ = os.RemoveAll(temp) })
-			if err := os.Chmod(temp, 0o755); err != nil {
-				t.Fatal(err)
-			}
+			temp := openTemp(t)
 			s := open(t, kind, sandbox.Config{TempDir: temp})
 			run(t, s, sandbox.Command{Dir: skill(t, "a.sh", "cd $TMPDIR; umask 777; mkdir a; umask 0; mkdir -p b/c; cd b; umask 777; mkdir d"), Script: "a.sh"})
 			left, err := os.ReadDir(temp)
