@@ -110,7 +110,7 @@ func frontMatter(f *faults, fields map[string]field) FrontMatter {
 				set(v)
 			}
 		default:
-			f.mend(v.line, "Unexpected fields: %s, which may stand under metadata; the specification has %s", quoted(name), strings.Join(slices.Sorted(maps.Keys(take)), ", "))
+			f.mend(v.line, "Unexpected fields: %s; the specification has none of this name, texts of your own go under metadata", quoted(name))
 		}
 	}
 	return m

@@ -130,7 +130,7 @@ func TestFaults(t *testing.T) {
 		"long description":     {withFront("name: a\ndescription: " + long(1025)), []string{"description exceeds the 1024"}, "a"},
 		"long compatibility":   {withFront("name: a" + d + "\ncompatibility: " + long(550)), []string{"compatibility exceeds the 500"}, "a"},
 		"blank compatibility":  {withFront("name: a" + d + "\ncompatibility: ''"), []string{"compatibility is there, but blank"}, "a"},
-		"unknown field":        {withFront("name: a" + d + "\nversion: 1\nunknown_field: x"), []string{`SKILL.md:4: Unexpected fields: "version", which may stand under metadata`, `SKILL.md:5: Unexpected fields: "unknown_field"`}, "a"},
+		"unknown field":        {withFront("name: a" + d + "\nversion: 1\nunknown_field: x"), []string{`SKILL.md:4: Unexpected fields: "version"; the specification has none of this name`, `SKILL.md:5: Unexpected fields: "unknown_field"`}, "a"},
 		"other case":           {withFront("Name: a" + d), []string{"required field: name", "Unexpected fields: \"Name\", which is spelled name"}, "a"},
 		"both cases":           {withFront("name: a\nName: b" + d), []string{"Unexpected fields: \"Name\""}, "a"},
 		"twice":                {withFront("name: a\nname: b" + d), []string{"SKILL.md:3: \"name\" is given twice, first in line 2"}, "b"},
