@@ -36,6 +36,9 @@ type Action struct {
 	Detail string
 	// Schema describes the entities: always an object schema.
 	Schema *jsonschema.Schema
+	// Told describes the entities to models where that says more than Schema holds a
+	// call to, such as which values there are just now. nil: they are told Schema.
+	Told *jsonschema.Schema
 
 	// StateOnly says that the action changes nothing but turn state, is quick, and
 	// that doing it twice is doing it once. Its effect is saved with what comes after
@@ -117,9 +120,16 @@ func New() *Registry {
 // All returns the actions in the order of their registration.
 func (r *Registry) All() []*Action { return slices.Clone(r.all) }
 
-// Offer is an action to offer: its name and, where it is not empty, the
-// description that the model is told in place of the action's own.
-type Offer struct{ Name, Description string }
+// ForModels is the schema that models are told: Told or else Schema.
+func (a *Action) ForModels() *jsonschema.Schema { return cmp.Or(a.Told, a.Schema) }
+
+// Offer is an action to offer: its name and, where they are set, the description and
+// the schema of its entities that the model is told in place of the action's own. A
+// call is checked against the action's own schema all the same.
+type Offer struct {
+	Name, Description string
+	Schema            *jsonschema.Schema
+}
 
 // Only returns a registry of the offered actions alone, in that order. The error
 // names every one that r does not have, to the letter, and that is offered twice.
@@ -134,6 +144,7 @@ func (r *Registry) Only(offers ...Offer) (*Registry, error) {
 		}
 		offered := *a
 		offered.Description = cmp.Or(o.Description, a.Description)
+		offered.Told = cmp.Or(o.Schema, a.Told)
 		if err := only.add(&offered); err != nil {
 			faults = append(faults, err)
 		}

@@ -27,11 +27,22 @@ type Approval struct {
 	Within time.Duration
 	// Reason is shown to who is asked; may be empty.
 	Reason string
+	// Bind is what the approval is for beside the action and its entities, such as the
+	// digest of what will run. The policy is asked again just before an approved call is
+	// made: with another Bind it is not the call that was approved.
+	Bind string
+	// Standing says that who approves may also say that the very same call, with the same
+	// Bind and for the same person, need not be approved again in this conversation.
+	Standing bool
+	// Denied says why the call may not be made at all, in words that the model and the
+	// person may read. "": it may.
+	Denied string
 }
 
-// Policy decides which calls a person has to approve. An error ends the turn:
-// nothing runs of which it is not known. It may be called by several turns at
-// once.
+// Policy decides which calls a person has to approve, and which may not be made. It is
+// asked before each call, and once more when one that was approved is about to be made.
+// An error ends the turn: nothing runs of which it is not known. It may be called by
+// several turns at once.
 type Policy func(ctx context.Context, turn *Turn, call Call) (Approval, error)
 
 // DefaultPolicy asks for actions that are marked with [NeedsApproval], and for

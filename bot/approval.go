@@ -28,19 +28,33 @@ const (
 )
 
 // approval asks the policy about the next call. One that was approved needs no
-// more, if it is the very call that the person saw.
+// more, if it is the very call that the person saw and still may be made.
 func (r *run) approval(ctx context.Context, c *call, approved string) (actions.Approval, error) {
-	if approved != "" {
-		hash, err := r.approvalHash(ctx, c)
-		if err == nil && hash != approved {
-			err = r.notApproved(c)
-		}
-		return actions.Approval{}, err
-	}
 	cfg := &r.turn.bot.cfg
 	approval, err := cfg.Policy(ctx, r.turn.Turn, r.describe(c))
 	if err != nil {
 		return approval, fmt.Errorf("approval policy: %w", err)
+	}
+	if approval.Denied != "" {
+		return actions.Approval{}, r.deny(ctx, c, approval.Denied)
+	}
+	if approved == "" && !approval.Required {
+		return actions.Approval{}, nil
+	}
+	hash, err := r.approvalHash(ctx, c, approval.Bind)
+	if err != nil {
+		return actions.Approval{}, err
+	}
+	if approved != "" {
+		if hash != approved {
+			err = r.notApproved(c)
+		}
+		return actions.Approval{}, err
+	}
+	if approval.Standing && r.turn.stands(hash) {
+		r.turn.bot.meter.approval("standing")
+		zerolog.Ctx(ctx).Info().Str("action", c.action.Name).Msg("approved before, for good")
+		return actions.Approval{}, nil
 	}
 	if len(approval.Approvers) == 0 {
 		approval.Approvers = cfg.Approvers
@@ -51,6 +65,17 @@ func (r *run) approval(ctx context.Context, c *call, approved string) (actions.A
 	return approval, nil
 }
 
+// deny makes the call fail before it is made. One that was begun by a process that is
+// gone may have been made: then it is for an operator to look.
+func (r *run) deny(ctx context.Context, c *call, reason string) error {
+	zerolog.Ctx(ctx).Info().Str("action", c.action.Name).Msg("the policy denies the call")
+	if r.again > 0 {
+		return r.notApproved(c)
+	}
+	c.err = &refusal{reason}
+	return nil
+}
+
 // notApproved says that the call is another one now than the one that was approved.
 // That one may have been made, by a process that is gone: then nobody is told that it
 // was not, and it is for an operator to look.
@@ -59,17 +84,21 @@ func (r *run) notApproved(c *call) error {
 		return errChanged
 	}
 	r.turn.uncertain = append(r.turn.uncertain, c.command.Action)
-	return &parkError{reason: "an approved call that had begun is another one in this version of the bot"}
+	return &parkError{reason: "a call that had begun may not be made any more, or is not the one that was approved"}
 }
 
 // approvalHash identifies all that the call will do: the action with what it is
-// made of, its entities, and what the bot fills in.
-func (r *run) approvalHash(ctx context.Context, c *call) (string, error) {
+// made of, its entities, what the bot fills in, and what the policy binds it to.
+func (r *run) approvalHash(ctx context.Context, c *call, bind string) (string, error) {
 	bound, err := c.action.Bound(ctx, r.turn.Turn)
 	if err != nil {
 		return "", err
 	}
-	return hashOf(c.action.Name, c.action.Detail, c.command.Entities, bound), nil
+	parts := []any{c.action.Name, c.action.Detail, c.command.Entities, bound}
+	if bind != "" {
+		parts = append(parts, bind)
+	}
+	return hashOf(parts...), nil
 }
 
 // pause keeps the run and asks for the approval of its next call. The conversation
@@ -165,7 +194,7 @@ func (r *run) suspend(ctx context.Context, c *call, approval actions.Approval) (
 		faults = append(faults, enc.Encode(v))
 		return bytes.TrimSpace(out.Bytes())
 	}
-	hash, err := r.approvalHash(ctx, c)
+	hash, err := r.approvalHash(ctx, c, approval.Bind)
 	if err != nil {
 		return pending{}, err
 	}
@@ -175,6 +204,7 @@ func (r *run) suspend(ctx context.Context, c *call, approval actions.Approval) (
 		ID: newTurnID(), Turn: t.ID, Trace: traceparent(ctx),
 		Action: c.action.Name, Entities: encode(c.command.Entities), Hash: hash,
 		Reason:    approval.Reason,
+		Standing:  approval.Standing,
 		Asker:     person{t.Activity.From.ID, t.Activity.From.Name, t.Activity.From.AadObjectID},
 		Approvers: approval.Approvers,
 		Expires:   time.Now().Add(approval.Within).UTC().Truncate(time.Second),

@@ -25,6 +25,7 @@ const (
 	approvalVersion = "1.4"
 
 	verbApprove = "planbot/approve"
+	verbAlways  = "planbot/approve-always"
 	verbReject  = "planbot/reject"
 )
 
@@ -33,16 +34,26 @@ const (
 func (t *Turn) question(p *pending) *activity.Activity {
 	words := t.inWords(p)
 	if !showsCards(t.Activity.ChannelID) {
-		return t.message(words + fmt.Sprintf("\n\nSay **/approve %s** or **/reject %s**.", p.ID, p.ID))
+		return t.message(words + p.choices("**"))
 	}
 	card := t.askingCard(p)
 	if len(words) <= maxWords {
-		card.Fallback = words + fmt.Sprintf("\n\nSay /approve %s or /reject %s.", p.ID, p.ID)
+		card.Fallback = words + p.choices("")
 	}
 	m := t.message("")
 	m.Summary = "Approval needed: " + p.Action
 	m.Attachments = []activity.Attachment{card.Attachment()}
 	return m
+}
+
+// choices says in words how to decide, each way between the marks.
+func (p *pending) choices(mark string) string {
+	say := func(words ...string) string { return mark + strings.Join(words, " ") + mark }
+	approve := say("/approve", p.ID)
+	if p.Standing {
+		approve += ", " + say("/approve", p.ID, "always") + " to be not asked about exactly this again,"
+	}
+	return "\n\nSay " + approve + " or " + say("/reject", p.ID) + "."
 }
 
 // askingCard shows the call as it will be made, with a button for yes and for no.
@@ -51,7 +62,11 @@ func (t *Turn) askingCard(p *pending) activity.Card {
 	body = append(body, small("Expires "+p.Expires.Format("2006-01-02 15:04 MST")+"."))
 	card := activity.NewCard("I ask for the approval of "+p.Action+". What I would do is too long to be shown here: please open this where cards are shown.", body...)
 	card.Version = approvalVersion
-	return card.With(p.button("Approve", activity.Positive, verbApprove), p.button("Reject", activity.Destructive, verbReject))
+	buttons := []activity.Action{p.button("Approve", activity.Positive, verbApprove)}
+	if p.Standing {
+		buttons = append(buttons, p.button("Approve exactly this, always", "", verbAlways))
+	}
+	return card.With(append(buttons, p.button("Reject", activity.Destructive, verbReject))...)
 }
 
 // decidedCard is the card after the decision.
@@ -65,6 +80,9 @@ func (t *Turn) decidedCard(p *pending) activity.Card {
 // String says who decided what, and when.
 func (d decided) String() string {
 	word := d.word()
+	if d.Always {
+		word += " for good"
+	}
 	return fmt.Sprintf("%s by %s, %s", strings.ToUpper(word[:1])+word[1:], cmp.Or(visible(d.By), "somebody"), d.At.Format("2006-01-02 15:04 MST"))
 }
 

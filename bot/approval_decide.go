@@ -27,8 +27,10 @@ type decision struct {
 }
 
 func (d *decision) valid() bool {
-	return d.Approval != "" && (d.Verb == verbApprove || d.Verb == verbReject)
+	return d.Approval != "" && (d.approves() || d.Verb == verbReject)
 }
+
+func (d *decision) approves() bool { return d.Verb == verbApprove || d.Verb == verbAlways }
 
 // clickedExecute reads the click on a card's Action.Execute.
 func clickedExecute(t *Turn) (d decision, ok bool) {
@@ -58,12 +60,15 @@ func clickedSubmit(t *Turn) (d decision, ok bool) {
 	return d, d.valid() && d.Hash != ""
 }
 
-// saidDecision reads /approve and /reject with the id of an approval.
+// saidDecision reads /approve and /reject with the id of an approval; behind the first
+// may stand always.
 func saidDecision(t *Turn) (d decision, ok bool) {
 	if !t.isMessage() {
 		return d, false
 	}
 	switch words := strings.Fields(t.Text); {
+	case len(words) == 3 && strings.EqualFold(words[0], "/approve") && strings.EqualFold(words[2], "always"):
+		return decision{Approval: words[1], Verb: verbAlways}, true
 	case len(words) != 2:
 		return d, false
 	case strings.EqualFold(words[0], "/approve"):
@@ -116,7 +121,7 @@ func (b *Bot) spend(ctx context.Context, t *Turn, doc *state.Scope, d decision) 
 	p := state.Of[pending](doc)
 	first := p.Decided == nil
 	if first {
-		p.decide(decided{Approved: d.Verb == verbApprove, By: cmp.Or(t.Activity.From.Name, t.Activity.From.ID), At: time.Now()})
+		p.decide(decided{Approved: d.approves(), Always: d.Verb == verbAlways && p.Standing, By: cmp.Or(t.Activity.From.Name, t.Activity.From.ID), At: time.Now()})
 	}
 	follows, err := b.enqueueFollowing(ctx, t, p.ID, doc)
 	if err != nil {
@@ -141,7 +146,7 @@ func (p *pending) refuses(d decision, by activity.Account, now time.Time) string
 		return "I do not wait for this decision any more. Nothing was done."
 	case d.Hash != "" && d.Hash != p.Hash:
 		return "This card does not belong to what I would do. Nothing was done."
-	case p.Begun != "" || p.Decided != nil && p.Decided.Approved != (d.Verb == verbApprove):
+	case p.Begun != "" || p.Decided != nil && p.Decided.Approved != d.approves():
 		return "This was decided already: " + p.Decided.String() + "."
 	case p.Decided == nil && now.After(p.Expires):
 		return "This was not decided in time. Nothing was done."

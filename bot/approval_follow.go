@@ -102,6 +102,9 @@ func (b *Bot) follow(ctx context.Context, t *Turn) error {
 		t.updateCard(ctx, t.click, &p)
 		return t.Tell(ctx, said)
 	}
+	if p.Decided.Always {
+		t.stand(&p)
+	}
 	return b.resume(ctx, t, &p)
 }
 

@@ -19,9 +19,39 @@ import (
 
 // approvals name the documents of what a conversation was asked to approve. They
 // are a value of its state; the documents are of their own, so that a click has
-// nothing to do with a turn that is at work meanwhile.
+// nothing to do with a turn that is at work meanwhile. What was approved for good is
+// here.
 type approvals struct {
-	Asked []asked `json:"asked,omitempty"`
+	Asked    []asked    `json:"asked,omitempty"`
+	Standing []standing `json:"standing,omitempty"`
+}
+
+// standing is a call that was approved for good: for whoever asked, in this
+// conversation.
+type standing struct {
+	Hash  string    `json:"hash"`
+	Asker string    `json:"asker"`
+	By    string    `json:"by,omitempty"`
+	At    time.Time `json:"at"`
+}
+
+// maxStanding bounds them; the oldest one goes.
+const maxStanding = 100
+
+// stands reports whether the call was approved for good.
+func (t *Turn) stands(hash string) bool {
+	return slices.ContainsFunc(state.Of[approvals](t.Conversation).Standing, func(s standing) bool {
+		return s.Hash == hash && s.Asker == t.Activity.From.ID
+	})
+}
+
+// stand keeps an approval for good.
+func (t *Turn) stand(p *pending) {
+	list := state.Of[approvals](t.Conversation)
+	list.Standing = append(list.Standing, standing{Hash: p.Hash, Asker: p.Asker.ID, By: p.Decided.By, At: p.Decided.At})
+	if over := len(list.Standing) - maxStanding; over > 0 {
+		list.Standing = slices.Delete(list.Standing, 0, over)
+	}
 }
 
 type asked struct {
@@ -45,6 +75,7 @@ type pending struct {
 	Turn      string         `json:"turn"`
 	Asker     person         `json:"asker"`
 	Approvers []string       `json:"approvers,omitempty"` // ids; none: the asker
+	Standing  bool           `json:"standing,omitzero"`   // may be approved for good
 	Expires   time.Time      `json:"expires"`
 	Trace     string         `json:"trace,omitempty"` // traceparent of the turn
 	CardID    string         `json:"card,omitempty"`  // of the message that asks
@@ -56,6 +87,7 @@ type pending struct {
 // decided is how a call was decided, and by whom.
 type decided struct {
 	Approved bool      `json:"approved,omitzero"`
+	Always   bool      `json:"always,omitzero"` // the same call need not be asked about again
 	By       string    `json:"by,omitempty"`
 	At       time.Time `json:"at"`
 }
@@ -138,9 +170,10 @@ func (a *approvals) waiting() int {
 }
 
 // forgetApprovals deletes the approvals that one person asked for in the
-// conversation, "" for everybody's, and returns their documents to be saved.
+// conversation, those for good among them, "" for everybody's, and returns their documents to be saved.
 func (b *Bot) forgetApprovals(ctx context.Context, a *activity.Activity, conversation *state.Scope, asker string) ([]*state.Scope, error) {
 	list := state.Of[approvals](conversation)
+	list.Standing = slices.DeleteFunc(list.Standing, func(s standing) bool { return asker == "" || s.Asker == asker })
 	var ids []string
 	list.Asked = slices.DeleteFunc(list.Asked, func(a asked) bool {
 		gone := asker == "" || a.Asker == asker

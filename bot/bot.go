@@ -101,6 +101,18 @@ type Visitor interface {
 	CallerID() string
 }
 
+// Skills are what a bot needs of Agent Skills beside their actions.
+type Skills interface {
+	// Policy adds to another policy what skills ask of calls: approvals of their own, and
+	// that nothing runs which an active skill does not allow.
+	Policy(next actions.Policy) actions.Policy
+	// Command does what a person writes behind /skill. It returns what to reply or, when
+	// something is left to be done with the skill, the text to plan for.
+	Command(ctx context.Context, turn *actions.Turn, words string) (reply, rest string, err error)
+	// Reset ends all skills of the conversation, as /reset does.
+	Reset(turn *actions.Turn)
+}
+
 // countEvery is how often a bot that ends looks whether anything waits.
 const countEvery = 20 * time.Millisecond
 
@@ -154,6 +166,9 @@ type Config struct {
 	// ApprovalTimeout is how long an approval may take where the policy does not
 	// say; after that nothing runs. 0: 24 hours.
 	ApprovalTimeout time.Duration
+	// Skills are the bot's Agent Skills; a [skills.Provider] is one. Its actions have to be
+	// among Actions, and the planner has to be extended by it. nil: there are none.
+	Skills Skills
 	// Hooks see, and may change or stop, what plans do.
 	Hooks Hooks
 	// Access says who may talk to the bot. The zero value: whoever the Door lets in.
@@ -253,6 +268,9 @@ func New(cfg Config) (*Bot, error) {
 	cfg.MaxRequests = cmp.Or(cfg.MaxRequests, 4096)
 	if cfg.Policy == nil {
 		cfg.Policy = actions.DefaultPolicy
+	}
+	if cfg.Skills != nil {
+		cfg.Policy = cfg.Skills.Policy(cfg.Policy)
 	}
 	meter, err := newMetrics(cfg.Metrics)
 	if err != nil {

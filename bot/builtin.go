@@ -27,10 +27,11 @@ func builtin(b *Bot) []route {
 		{botRemoved, leave},
 		{isCommand("help"), b.help},
 		{isCommand("/help"), b.help},
-		{isCommand("/reset"), reset},
+		{isCommand("/reset"), b.reset},
 		{isCommand("/forget"), forget},
 		{func(t *Turn) bool { _, ok := b.submittedVerb(t); return ok }, b.clickedSubmitted},
 		{func(t *Turn) bool { return isSubmit(t.Activity) }, submitted},
+		{b.isSkillCommand, b.skill},
 		{isCommand(""), b.help}, // a mention of the bot and nothing else
 		{typ(activity.Message), planned},
 	}
@@ -133,8 +134,11 @@ func (b *Bot) helpText() string {
 	for _, a := range b.cfg.Actions.All() {
 		s.WriteString("\n- **" + a.Name + "**: " + a.Description)
 	}
-	s.WriteString("\n\nCommands: **help** shows this, **/reset** makes me forget our conversation, " +
-		"**/forget** deletes everything I keep about you.")
+	s.WriteString("\n\nCommands: **help** shows this, ")
+	if b.cfg.Skills != nil {
+		s.WriteString("**/skill** lists my skills, ")
+	}
+	s.WriteString("**/reset** makes me forget our conversation, **/forget** deletes everything I keep about you.")
 	return s.String()
 }
 
@@ -171,8 +175,11 @@ func submitted(ctx context.Context, t *Turn) error {
 
 // reset clears what the conversation was about. What the person keeps, such as
 // lists, stays.
-func reset(ctx context.Context, t *Turn) error {
+func (b *Bot) reset(ctx context.Context, t *Turn) error {
 	t.Thread.Remove(new(prompts.History).StateName()) // also one that cannot be read
+	if b.cfg.Skills != nil {
+		b.cfg.Skills.Reset(t.Turn)
+	}
 	if err := t.forgetApprovals(ctx, ""); err != nil {
 		return err
 	}

@@ -110,14 +110,14 @@ func (r *run) beforeDo(ctx context.Context, calls []call) error {
 // action. Nobody can be asked for an approval there, but what was approved as a
 // whole was approved with these calls on the card.
 func (r *run) gate(ctx context.Context, c actions.Call) error {
-	if !r.granted {
-		approval, err := r.turn.bot.cfg.Policy(ctx, r.turn.Turn, c)
-		if err != nil {
-			return fmt.Errorf("approval policy: %w", err)
-		}
-		if approval.Required {
-			return Refuse("%s needs the approval of a person, who cannot be asked within a plan", c.Action.Name)
-		}
+	approval, err := r.turn.bot.cfg.Policy(ctx, r.turn.Turn, c)
+	switch {
+	case err != nil:
+		return fmt.Errorf("approval policy: %w", err)
+	case approval.Denied != "":
+		return Refuse("%s", approval.Denied)
+	case approval.Required && !r.granted:
+		return Refuse("%s needs the approval of a person, who cannot be asked within a plan", c.Action.Name)
 	}
 	if hook := r.turn.bot.cfg.Hooks.BeforeDo; hook != nil {
 		return hook(ctx, r.turn, c)

@@ -44,22 +44,18 @@ func newAsker(ctx context.Context, kind, form string, cfg SequenceConfig, finish
 	cfg.MaxRepairs = cmp.Or(cfg.MaxRepairs, 2)
 	cfg.MaxTokens = cmp.Or(cfg.MaxTokens, 2000)
 	briefs, err := newLatest(ctx, cfg.Prompts, cmp.Or(cfg.Prompt, kind), func(ctx context.Context, prompt *prompts.Prompt) (*briefing, error) {
-		brief, err := newBriefing(ctx, kind, prompt, cfg)
-		if err == nil && finish != nil {
-			err = finish(brief)
-		}
-		return brief, err
+		return newBriefing(ctx, kind, prompt, &cfg, finish)
 	})
 	return asker{cfg: cfg, briefs: briefs, form: form}, err
 }
 
-// briefing is what counts for a turn that begins now.
-func (a *asker) briefing(ctx context.Context) *briefing { return a.briefs.get(ctx) }
-
 // plan asks the model until read takes its answer, at most MaxRepairs times more
 // than once. Failed answers are forgotten. A plan may do what the prompt offers.
 func (a *asker) plan(ctx context.Context, turn *actions.Turn, read func(answer string, offered *actions.Registry) (Plan, error)) (Plan, error) {
-	brief := a.briefing(ctx)
+	brief, err := a.briefing(ctx, turn)
+	if err != nil {
+		return Plan{}, err
+	}
 	in, err := a.whole(ctx, turn, brief)
 	if err != nil {
 		return Plan{}, err
@@ -101,7 +97,11 @@ func refusal(answer *models.Response, err error, form string) []models.Message {
 	return []models.Message{{Role: models.Assistant, Text: answer.Text}, why}
 }
 
-func (a *asker) messages(ctx context.Context, turn *actions.Turn, brief *briefing) ([]models.Message, error) {
+func (a *asker) messages(ctx context.Context, turn *actions.Turn) ([]models.Message, error) {
+	brief, err := a.briefing(ctx, turn)
+	if err != nil {
+		return nil, err
+	}
 	in, err := a.whole(ctx, turn, brief)
 	if err != nil {
 		return nil, err
@@ -112,7 +112,7 @@ func (a *asker) messages(ctx context.Context, turn *actions.Turn, brief *briefin
 // whole is what the model is told of a turn, with what was done in it.
 func (a *asker) whole(ctx context.Context, turn *actions.Turn, brief *briefing) (prompts.AssembleInput, error) {
 	in, err := a.opening(ctx, turn, brief)
-	in.Results = results(turn.Outcomes())
+	in.Results = brief.results(turn)
 	return in, err
 }
 
@@ -122,7 +122,7 @@ func (a *asker) opening(ctx context.Context, turn *actions.Turn, brief *briefing
 	if err != nil {
 		return prompts.AssembleInput{}, err
 	}
-	in := prompts.AssembleInput{System: system, Context: situation(turn, time.Now())}
+	in := prompts.AssembleInput{System: system, Pinned: brief.pinned, Context: situation(turn, time.Now())}
 	completion := &brief.prompt.Config.Completion
 	if includes(completion.IncludeHistory) {
 		in.History = a.history(turn)

@@ -95,42 +95,79 @@ func (a *asking) request(messages []models.Message) *models.Request {
 // asked, and what it may plan. It does not change.
 type briefing struct {
 	asking
-	offered *actions.Registry // what a plan may do
-	tools   toolset           // of the planner that calls tools: those that are offered
-	static  *string           // the prompt as rendered; nil: it has to be, for each turn
+	cfg     *SequenceConfig
+	kind    string
+	finish  func(*briefing) error // adds what only one planner needs; nil: nothing
+	offered *actions.Registry     // what a plan may do
+	tools   toolset               // of the planner that calls tools: those that are offered
+	static  *string               // the prompt as rendered; nil: it has to be, for each turn
+
+	// What an [Extension] added:
+	extended *extended // others of this prompt
+	skills   string
+	pinned   []string
+	tell     func(actions.Outcome) (string, bool)
 }
 
 // newBriefing checks a prompt against the planner of that kind, and renders it if
 // it says the same in every turn. Every fault is in the one error.
-func newBriefing(ctx context.Context, kind string, prompt *prompts.Prompt, cfg SequenceConfig) (*briefing, error) {
-	b := &briefing{asking: asking{prompt: prompt, model: cfg.Model, functions: cfg.Functions, maxTokens: cfg.MaxTokens, counter: cfg.Prompts.Counter()}}
+func newBriefing(ctx context.Context, kind string, prompt *prompts.Prompt, cfg *SequenceConfig, finish func(*briefing) error) (*briefing, error) {
+	b := &briefing{
+		asking: asking{prompt: prompt, model: cfg.Model, functions: cfg.Functions, maxTokens: cfg.MaxTokens, counter: cfg.Prompts.Counter()},
+		cfg:    cfg, kind: kind, finish: finish, extended: &extended{},
+	}
 	allowed, excluding := without(cfg.Actions, cfg.Exclude)
 	var err error
 	b.offered, err = offered(prompt.Actions, allowed)
-	b.lists = listsOf(b.offered)
+	b.lists = listsOf(b.offered, "")
 	faults := []error{excluding, err, b.checkUse(kind), b.checkTemplate(), b.nameModel(cfg.Named)}
 	if err := errors.Join(faults...); err != nil {
 		return nil, fmt.Errorf("prompt %s: %w", prompt.Name(), err)
 	}
-	if kind == prompts.AugmentSequence {
-		if b.format, err = cfg.ResponseFormat.of(ctx, b.offered); err != nil {
-			return nil, err
-		}
-	}
-	if b.perTurn() {
-		return b, nil
-	}
-	text, err := prompt.Render(ctx, prompts.Data{Funcs: b.lists})
-	if err != nil {
-		return nil, err
-	}
-	b.static = &text
-	return b, b.checkFormat()
+	return b, b.complete(ctx)
 }
 
+// complete makes what follows from the actions that are offered: the format that the
+// server holds the model to, and the prompt itself.
+func (b *briefing) complete(ctx context.Context) (err error) {
+	if b.kind == prompts.AugmentSequence {
+		if b.format, err = b.cfg.ResponseFormat.of(ctx, b.offered); err != nil {
+			return err
+		}
+	}
+	if !b.perTurn() {
+		text, err := b.prompt.Render(ctx, prompts.Data{Funcs: b.lists})
+		if err != nil {
+			return err
+		}
+		text = b.withSkills(text)
+		b.static = &text
+		if err := b.checkFormat(); err != nil {
+			return err
+		}
+	}
+	if b.finish == nil {
+		return nil
+	}
+	return b.finish(b)
+}
+
+// withSkills is the prompt with what an [Extension] adds to it, unless the prompt has a
+// place for that.
+func (b *briefing) withSkills(text string) string {
+	if b.skills == "" || slices.Contains(b.prompt.Functions(), skillsFunction) {
+		return text
+	}
+	return strings.TrimRight(text, "\n") + "\n\n" + b.skills
+}
+
+// skillsFunction is the name by which a prompt gets what an [Extension] has to say.
+const skillsFunction = "skills"
+
 // listsOf are the functions by which a prompt lists the actions: {{actions}}, a
-// line each, and {{manual}}, as the sequential planner of Semantic Kernel does.
-func listsOf(offered *actions.Registry) map[string]prompts.Func {
+// line each, and {{manual}}, as the sequential planner of Semantic Kernel does; and
+// {{skills}}.
+func listsOf(offered *actions.Registry, skills string) map[string]prompts.Func {
 	list := func(render func([]prompts.Action) string) prompts.Func {
 		text := sync.OnceValue(func() string { return render(Describe(offered)) })
 		return func(context.Context, []string) (any, error) { return text(), nil }
@@ -139,7 +176,10 @@ func listsOf(offered *actions.Registry) map[string]prompts.Func {
 		slices.SortStableFunc(described, byPlugin)
 		return prompts.RenderManual(described)
 	}
-	return map[string]prompts.Func{"actions": list(prompts.RenderActions), "manual": list(manual)}
+	return map[string]prompts.Func{
+		"actions": list(prompts.RenderActions), "manual": list(manual),
+		skillsFunction: func(context.Context, []string) (any, error) { return skills, nil },
+	}
 }
 
 // checkUse finds settings that contradict the planner or have no effect with it.
@@ -172,7 +212,8 @@ func (b *briefing) system(ctx context.Context, turn *actions.Turn) (string, erro
 	if b.static != nil {
 		return *b.static, nil
 	}
-	return b.render(ctx, turn, nil)
+	text, err := b.render(ctx, turn, nil)
+	return b.withSkills(text), err
 }
 
 // includes says whether something that is told by default is.

@@ -19,8 +19,9 @@ func Describe(registry *actions.Registry) []prompts.Action {
 	var list []prompts.Action
 	for _, a := range registry.All() {
 		action := prompts.Action{Name: a.Name, Description: a.Description}
-		for _, name := range propertyOrder(a.Schema) {
-			action.Parameters = append(action.Parameters, describeParameter(a.Schema, name))
+		schema := a.ForModels()
+		for _, name := range propertyOrder(schema) {
+			action.Parameters = append(action.Parameters, describeParameter(schema, name))
 		}
 		list = append(list, action)
 	}

@@ -66,7 +66,7 @@ func (b *briefing) checkFormat() error {
 func looseActions(registry *actions.Registry) []string {
 	var names []string
 	for _, action := range registry.All() {
-		if _, strict := strictSchema(action.Schema); !strict {
+		if _, strict := strictSchema(action.ForModels()); !strict {
 			names = append(names, action.Name)
 		}
 	}

@@ -51,7 +51,7 @@ func planForm(registry *actions.Registry, grammar bool) (plan *form, strict bool
 	)}
 	strict = true
 	for _, action := range registry.All() {
-		f := former{root: action.Schema}
+		f := former{root: action.ForModels()}
 		entities := f.entities()
 		if grammar {
 			notEmpty(entities)

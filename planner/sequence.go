@@ -24,12 +24,15 @@ type SequenceConfig struct {
 	Exclude []string
 	// AllowMissing is for the sequential planner alone, see [XMLDecoder].
 	AllowMissing bool
+	// Extension adds to the prompt and to what may be planned, turn by turn. nil: nothing
+	// is added.
+	Extension Extension
 
 	// Prompt is the name of the prompt in Prompts. "": that of the planner,
 	// "sequence", "sequential" or "tools".
 	Prompt string
-	// Functions are what the prompt may call beside {{actions}} and {{manual}},
-	// by name. A prompt that calls one is rendered for each turn.
+	// Functions are what the prompt may call beside {{actions}}, {{manual}} and
+	// {{skills}}, by name. A prompt that calls one is rendered for each turn.
 	Functions map[string]Function
 	// Named makes the model of a name, for a prompt whose config.json names one.
 	// It is called when the planner is made, and for a prompt that has changed. nil:
@@ -80,6 +83,7 @@ func (c *SequenceConfig) check() error {
 		{!c.ResponseFormat.isKnown(), fmt.Sprintf("ResponseFormat is %q, not json_schema, json_object or text", c.ResponseFormat)},
 		{c.Functions["actions"] != nil, "Functions has actions, which is the planner's"},
 		{c.Functions["manual"] != nil, "Functions has manual, which is the planner's"},
+		{c.Functions[skillsFunction] != nil, "Functions has skills, which is the planner's"},
 	} {
 		if field.wrong {
 			faults = append(faults, errors.New(field.fault))
@@ -101,7 +105,7 @@ func (s *Sequence) Plan(ctx context.Context, turn *actions.Turn) (Plan, error) {
 // then the person's text with nothing around it. The error is that of a prompt
 // which has to be rendered for the turn.
 func (s *Sequence) Messages(ctx context.Context, turn *actions.Turn) ([]models.Message, error) {
-	return s.asker.messages(ctx, turn, s.asker.briefing(ctx))
+	return s.asker.messages(ctx, turn)
 }
 
 // readJSON reads an answer in the format of the sequence planner.

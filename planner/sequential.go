@@ -41,5 +41,5 @@ func (s *Sequential) Plan(ctx context.Context, turn *actions.Turn) (Plan, error)
 // Messages is the prompt of the turn, laid out as that of [Sequence.Messages].
 // The history shows earlier plans as XML.
 func (s *Sequential) Messages(ctx context.Context, turn *actions.Turn) ([]models.Message, error) {
-	return s.asker.messages(ctx, turn, s.asker.briefing(ctx))
+	return s.asker.messages(ctx, turn)
 }

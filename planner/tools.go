@@ -53,9 +53,18 @@ func NewTools(ctx context.Context, cfg ToolsConfig) (*Tools, error) {
 	return &Tools{asker: asker, cfg: cfg}, nil
 }
 
-// addTools describes the actions that the prompt offers.
+// addTools describes the actions that the prompt offers. An [Extension] may have left
+// out some of those that are included.
 func (c *ToolsConfig) addTools(brief *briefing) error {
-	offered, err := c.choose(brief.offered)
+	include := c.Include
+	if extended := brief.tools.offered != nil; extended {
+		include = slices.DeleteFunc(slices.Clone(include), func(name string) bool { return !brief.offers(name) })
+	}
+	if len(c.Include) > 0 && len(include) == 0 {
+		brief.tools = toolset{offered: actions.New()}
+		return nil
+	}
+	offered, err := choose(include, brief.offered)
 	if err == nil {
 		brief.tools, err = newToolset(offered, c.Strict)
 	}
@@ -75,12 +84,12 @@ func (c *ToolsConfig) checkCalls() error {
 }
 
 // choose returns the registry of those of the actions that are included.
-func (c *ToolsConfig) choose(offered *actions.Registry) (*actions.Registry, error) {
-	if len(c.Include) == 0 {
+func choose(include []string, offered *actions.Registry) (*actions.Registry, error) {
+	if len(include) == 0 {
 		return offered, nil
 	}
-	included := make([]actions.Offer, len(c.Include))
-	for i, name := range c.Include {
+	included := make([]actions.Offer, len(include))
+	for i, name := range include {
 		included[i].Name = name
 	}
 	only, err := offered.Only(included...)
@@ -96,7 +105,10 @@ func (c *ToolsConfig) choose(offered *actions.Registry) (*actions.Registry, erro
 // though it may not is asked once more, without functions. It fails as [Sequence.Plan]
 // does.
 func (t *Tools) Plan(ctx context.Context, turn *actions.Turn) (Plan, error) {
-	brief := t.asker.briefing(ctx)
+	brief, err := t.asker.briefing(ctx, turn)
+	if err != nil {
+		return Plan{}, err
+	}
 	request, story, err := t.request(ctx, turn, brief)
 	if err != nil {
 		return Plan{}, err
@@ -132,7 +144,11 @@ func (t *Tools) Plan(ctx context.Context, turn *actions.Turn) (Plan, error) {
 // The history shows earlier plans as calls, too. The actions are not in it: they
 // travel beside the messages.
 func (t *Tools) Messages(ctx context.Context, turn *actions.Turn) ([]models.Message, error) {
-	request, _, err := t.request(ctx, turn, t.asker.briefing(ctx))
+	brief, err := t.asker.briefing(ctx, turn)
+	if err != nil {
+		return nil, err
+	}
+	request, _, err := t.request(ctx, turn, brief)
 	if err != nil {
 		return nil, err
 	}
@@ -179,14 +195,14 @@ func (t *Tools) tell(turn *actions.Turn, brief *briefing, opening prompts.Assemb
 	budget := brief.prompt.Config.Completion.MaxInputTokens
 	reserved := 0
 	if budget > 0 {
-		reserved = brief.sizeOf(t.story(nil, turn).messages, tools)
+		reserved = brief.sizeOf(t.story(nil, turn, brief).messages, tools)
 	}
 	for {
 		messages, err := brief.layOut(opening, reserved)
 		if err != nil {
 			return nil, err
 		}
-		story := t.story(messages, turn)
+		story := t.story(messages, turn, brief)
 		over := brief.sizeOf(story.messages, tools) - budget
 		if over <= 0 {
 			return story, nil
@@ -196,10 +212,10 @@ func (t *Tools) tell(turn *actions.Turn, brief *briefing, opening prompts.Assemb
 }
 
 // story is the rounds of the turn behind what was said before.
-func (t *Tools) story(opening []models.Message, turn *actions.Turn) *story {
+func (t *Tools) story(opening []models.Message, turn *actions.Turn, brief *briefing) *story {
 	s := newStory(opening)
 	for _, round := range turn.Rounds {
-		s.round(round)
+		s.round(brief.told(round))
 	}
 	if len(turn.Rounds) >= t.cfg.MaxRounds {
 		s.add(models.Message{Role: models.System, Text: noMoreCalls})

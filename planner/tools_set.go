@@ -26,7 +26,7 @@ func newToolset(offered *actions.Registry, strict bool) (toolset, error) {
 			tool.Description = shorten(tool.Description, maxToolDescription)
 		}
 		if strict {
-			tool.Schema, tool.Strict = strictSchema(a.Schema)
+			tool.Schema, tool.Strict = strictSchema(a.ForModels())
 		}
 		if !tool.Strict {
 			var err error
@@ -42,10 +42,11 @@ func newToolset(offered *actions.Registry, strict bool) (toolset, error) {
 // toolSchema is the schema of an action's entities. OpenAI refuses one without
 // properties.
 func toolSchema(a *actions.Action) (json.RawMessage, error) {
-	if len(a.Schema.Properties) == 0 {
+	schema := a.ForModels()
+	if len(schema.Properties) == 0 {
 		return json.RawMessage(`{"type":"object","properties":{}}`), nil
 	}
-	return json.Marshal(a.Schema)
+	return json.Marshal(schema)
 }
 
 // find finds the action that a model means by name. Models write the marks of a

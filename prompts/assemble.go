@@ -11,6 +11,9 @@ import (
 type AssembleInput struct {
 	// System is the rendered prompt, the same for every turn of a bot.
 	System string
+	// Pinned is what stays in the conversation however long that gets: it is told whole,
+	// each as a message of its own.
+	Pinned []string
 	// History is what was said before, in at most budget tokens, see
 	// [History.Within]. nil: nothing.
 	History func(budget int) []Message
@@ -34,15 +37,16 @@ func Assemble(in AssembleInput) []Message {
 	if in.History != nil {
 		history = in.History(Unbounded)
 	}
-	out := make([]Message, 0, len(history)+4)
+	out := make([]Message, 0, len(in.Pinned)+len(history)+4)
 	out = appendMessage(out, System, in.System)
+	out = append(out, in.pinned()...)
 	out = append(out, history...)
 	out = appendMessage(out, System, in.Context)
 	out = appendMessage(out, User, in.Input)
 	return appendMessage(out, System, in.resultsText())
 }
 
-// Within is [Assemble] in at most budget tokens: System, Input and Results are
+// Within is [Assemble] in at most budget tokens: System, Pinned, Input and Results are
 // told whole, then Context if it fits, and History has what is left. The error is
 // a [*TooLongError].
 func (in AssembleInput) Within(budget int, count Counter) ([]Message, error) {
@@ -61,7 +65,19 @@ func (in AssembleInput) Within(budget int, count Counter) ([]Message, error) {
 	if in.History == nil {
 		sections = slices.Delete(sections, 1, 2)
 	}
+	if len(in.Pinned) > 0 {
+		pinned := Section{Name: "pinned", Required: true, Messages: func(int) []Message { return in.pinned() }}
+		sections = slices.Insert(sections, 1, pinned)
+	}
 	return Layout(budget, count, sections...)
+}
+
+func (in AssembleInput) pinned() []Message {
+	var out []Message
+	for _, text := range in.Pinned {
+		out = appendMessage(out, System, text)
+	}
+	return out
 }
 
 func (in AssembleInput) resultsText() string {
