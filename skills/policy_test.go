@@ -257,6 +257,29 @@ func splitTools(words string) []string {
 	return s.AllowedTools
 }
 
+func TestWhatAllowedToolsDoNotMean(t *testing.T) {
+	t.Parallel()
+	none, python := files("none"), files("python", "Bash(python:*)")
+	none.AllowedTools = []string{} // it says that there are none
+	fake := skills.Func("fake", "", func(context.Context, *actions.Turn, struct{}) (actions.Result, error) { return actions.Done, nil })
+	fake.Name = "fake.py"
+	python.Scripts = append(python.Scripts, fake)
+	for name, c := range map[string]struct {
+		action   string
+		entities map[string]any
+	}{
+		"none":   {"addItem", nil},
+		"python": {skills.RunScript, map[string]any{"skillName": "python", "scriptName": "fake.py"}}, // no interpreter runs it
+	} {
+		r := provide(t, skills.ProviderConfig{Runner: &runner{digest: "d"}}, none, python)
+		turn := r.turn("mia")
+		r.told(turn, skills.LoadSkill, `{"skillName":"`+name+`"}`)
+		if got := r.judge(r.Policy(nil), turn, c.action, c.entities); got.Denied == "" {
+			t.Errorf("%s allows %s: %+v", name, c.action, got)
+		}
+	}
+}
+
 func TestDeniedSaysWhy(t *testing.T) {
 	t.Parallel()
 	r := provide(t, skills.ProviderConfig{Runner: &runner{digest: "d"}}, files("a", "Read", "Bash(python:*)"), files("b", "addItem", "Bash"), files("c"))

@@ -114,6 +114,14 @@ func (r *rig) seen(turn *actions.Turn) string {
 	return strings.Join(parts, "\n")
 }
 
+func quote(text string) string {
+	raw, err := json.Marshal(text)
+	if err != nil {
+		panic(err)
+	}
+	return string(raw)
+}
+
 // inline builds a skill in Go.
 func inline(t testing.TB, b *skills.InlineSkill) *skills.Skill {
 	t.Helper()
@@ -127,6 +135,10 @@ func inline(t testing.TB, b *skills.InlineSkill) *skills.Skill {
 type product struct {
 	Value  float64 `json:"value"`
 	Factor float64 `json:"factor"`
+}
+
+type number struct {
+	N int64 `json:"n"`
 }
 
 var errBoom = errors.New("boom-script")
@@ -143,6 +155,9 @@ func converter(t testing.TB) *skills.Skill {
 		ResourceFunc("broken.md", "", func(context.Context) ([]byte, error) { return nil, errBoom }).
 		Script(skills.Func("convert", "Multiplies", func(_ context.Context, _ *actions.Turn, in product) (actions.Result, error) {
 			return actions.Text("%g", in.Value*in.Factor), nil
+		})).
+		Script(skills.Func("count", "Counts", func(_ context.Context, _ *actions.Turn, in number) (actions.Result, error) {
+			return actions.Text("%d", in.N), nil
 		})).
 		Script(skills.Func("explode", "", func(context.Context, *actions.Turn, nothing) (actions.Result, error) {
 			return actions.Result{}, errBoom
@@ -220,6 +235,7 @@ func TestToolsAnswerExactly(t *testing.T) {
 			`{"skillName":"unit-converter","scriptName":"convert","arguments":{"value":2,"factor":1.5}}`:               "3",
 			`{"skill_name":"unit-converter","script_name":"Convert","args":{"value":"2","factor":1.5}}`:                "3",
 			`{"skillName":"unit-converter","scriptName":"convert","arguments":"{\"value\":2,\"factor\":1.5}"}`:         "3",
+			`{"skillName":"unit-converter","scriptName":"count","arguments":"{\"n\":12345678901234567}"}`:              "12345678901234567",
 			`{"skillName":"unit-converter","scriptName":"convert","arguments":["2"]}`:                                  "Script 'convert' of skill 'unit-converter' takes its arguments as a JSON object, and not as an array.",
 			`{"skillName":"unit-converter","scriptName":"convert","arguments":"two"}`:                                  "Script 'convert' of skill 'unit-converter' takes its arguments as a JSON object, and not as a string.",
 			`{"skillName":"unit-converter","scriptName":"convert","arguments":"{} {}"}`:                                "Script 'convert' of skill 'unit-converter' takes its arguments as a JSON object, and not as a string.",

@@ -54,7 +54,7 @@ func didYouMean(name string, names []string) string {
 	var near []candidate
 	for _, n := range names {
 		d := min(edits(name, plain(path.Base(n))), edits(name, plain(stem(path.Base(n)))))
-		if d <= max(2, len(name)/3) || len(name) > 2 && strings.Contains(plain(n), name) {
+		if d <= len(name)/3 || len(name) > 2 && strings.Contains(plain(n), name) {
 			near = append(near, candidate{n, d})
 		}
 	}
