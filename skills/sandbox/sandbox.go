@@ -14,6 +14,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -90,6 +91,12 @@ func New(ctx context.Context, cfg Config) (*Sandbox, error) {
 
 // Kind is the mechanism in use.
 func (s *Sandbox) Kind() Kind { return s.backend.kind() }
+
+// Limits are those of runs that have none of their own.
+func (s *Sandbox) Limits() Limits { return s.cfg.Limits }
+
+// Interpreters are those that scripts may have, by their extensions.
+func (s *Sandbox) Interpreters() map[string][]string { return maps.Clone(s.cfg.Interpreters) }
 
 // Refused says why the kinds that were tried before the one in use do not work here.
 func (s *Sandbox) Refused() []error { return slices.Clone(s.refused) }
