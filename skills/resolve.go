@@ -15,14 +15,13 @@ import (
 func find(name string, names []string) int {
 	name = norm.NFKC.String(strings.TrimSpace(name))
 	bare := strings.TrimPrefix(strings.ReplaceAll(name, `\`, "/"), "./")
-	whole := strings.ContainsRune(bare, '/') // then it means no file in another folder
 	for _, means := range [...]func(string) bool{
 		func(n string) bool { return n == name },
 		func(n string) bool { return n == bare },
 		func(n string) bool { return strings.EqualFold(n, bare) },
-		func(n string) bool { return !whole && strings.EqualFold(path.Base(n), bare) },
+		func(n string) bool { return strings.EqualFold(path.Base(n), bare) }, // none that has a folder
 		func(n string) bool { return strings.EqualFold(stem(n), bare) },
-		func(n string) bool { return !whole && strings.EqualFold(stem(path.Base(n)), bare) },
+		func(n string) bool { return strings.EqualFold(stem(path.Base(n)), bare) },
 	} {
 		first := slices.IndexFunc(names, means)
 		if first < 0 {

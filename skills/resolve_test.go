@@ -42,7 +42,7 @@ func TestNamesThatModelsWrite(t *testing.T) {
 		"two/both":                " 'two/both.md' or 'two/both.csv'",
 		"both.csv":                "two/both.csv",
 		"STRASSE.txt":             " 'straße.txt'",
-		"straße\u0308":           " 'straße.txt'",
+		"straße\u0308":            " 'straße.txt'",
 		"gide.md":                 " 'docs/guide.md'",
 		"nothing like that":       "",
 		"":                        "",

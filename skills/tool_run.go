@@ -11,9 +11,6 @@ import (
 	"github.com/planbot-go/planbot/actions"
 )
 
-// noRunner is told where scripts that are files cannot be run.
-const noRunner = "script execution is disabled: no sandbox available."
-
 // run is run_skill_script.
 func (p *Provider) run(ctx context.Context, turn *actions.Turn, entities map[string]any) (actions.Result, error) {
 	g := given(entities)
@@ -32,7 +29,7 @@ func (p *Provider) run(ctx context.Context, turn *actions.Turn, entities map[str
 		return p.runFunc(ctx, turn, u, arguments)
 	}
 	if p.cfg.Runner == nil {
-		return actions.Fail("%s", noRunner), nil
+		return actions.Fail("%s", disabled), nil
 	}
 	digest, seen := digestsOf(turn)[u.skill.Name]
 	if !seen { // nobody had to approve it; it is for the log
