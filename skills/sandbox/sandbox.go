@@ -6,7 +6,8 @@
 // puts on a copy of itself that then becomes the script. Neither is trusted unseen: [New]
 // sends a canary, and where nothing holds it back no script runs.
 //
-// A program that uses the package calls [Child] first in its main.
+// The copies are told what they are by their first arguments, which the package looks at
+// when a program that imports it starts, before main.
 package sandbox
 
 import (
@@ -69,9 +70,6 @@ type backend interface {
 func New(ctx context.Context, cfg Config) (*Sandbox, error) {
 	if err := cfg.check(); err != nil {
 		return nil, fmt.Errorf("sandbox config: %w", err)
-	}
-	if os.Getenv(childVariable) != "" {
-		return nil, fmt.Errorf("%w: main has to call sandbox.Child first", ErrNoSandbox)
 	}
 	cfg = cfg.complete()
 	cfg.sweep()

@@ -22,7 +22,6 @@ import (
 const secret = "sesame-open"
 
 func TestMain(m *testing.M) {
-	sandbox.Child()
 	if err := os.Setenv("OPENAI_API_KEY", secret); err != nil {
 		panic(err)
 	}
