@@ -27,51 +27,56 @@ const (
 	maxFileEnum  = 12
 )
 
-// offersFor describes the tools for a turn with these skills.
-func offersFor(list []*Skill) map[string]actions.Offer {
-	var all, withResources, withScripts, resources, scripts []string
-	arguments := &jsonschema.Schema{Type: "array", Items: text(""), Description: "the script's arguments"}
+// known is what a turn may name.
+type known struct {
+	all, withResources, withScripts []string // skills
+	resources, scripts              []string
+	inGo                            bool // a script is a Go function
+}
+
+func knownIn(list []*Skill) (k known) {
 	for _, s := range list {
-		all = append(all, s.Name)
+		k.all = append(k.all, s.Name)
 		if len(s.Resources) > 0 {
-			withResources = append(withResources, s.Name)
+			k.withResources = append(k.withResources, s.Name)
 		}
 		if len(s.Scripts) > 0 {
-			withScripts = append(withScripts, s.Name)
+			k.withScripts = append(k.withScripts, s.Name)
 		}
 		for _, r := range s.Resources {
-			resources = append(resources, r.Name)
+			k.resources = append(k.resources, r.Name)
 		}
 		for _, sc := range s.Scripts {
-			scripts = append(scripts, sc.Name)
-			if sc.Action != nil { // any type, as its schema says: such a plan has no strict form
-				arguments = &jsonschema.Schema{Description: "the script's arguments, as its schema says"}
-			}
+			k.scripts = append(k.scripts, sc.Name)
+			k.inGo = k.inGo || sc.Action != nil
 		}
 	}
-	skill := func(most int, names []string) *jsonschema.Schema {
+	return k
+}
+
+// offersFor describes the tools for a turn with these skills.
+func offersFor(list []*Skill) map[string]actions.Offer {
+	k := knownIn(list)
+	skill := func(most int, names []string) property {
 		if len(names) == 0 {
-			names = all
+			names = k.all
 		}
-		return oneOf(text("name of the skill"), names, most)
+		return property{"skillName", oneOf(text("name of the skill"), names, most), true}
 	}
-	entities := map[string]*jsonschema.Schema{
-		LoadSkill: object(
-			property{"skillName", skill(len(all), all), true},
-		),
-		ReadResource: object(
-			property{"skillName", skill(maxSkillEnum, withResources), true},
-			property{"resourceName", oneOf(text("name of the resource, as the skill lists it"), resources, maxFileEnum), true},
-			property{"page", &jsonschema.Schema{Type: "integer", Description: "of a long text"}, false},
-		),
-		RunScript: object(
-			property{"skillName", skill(maxSkillEnum, withScripts), true},
-			property{"scriptName", oneOf(text("name of the script, as the skill lists it"), scripts, maxFileEnum), true},
-			property{"arguments", arguments, false},
-		),
+	part := func(entity, kind string, names []string) property {
+		return property{entity, oneOf(text("name of the "+kind+", as the skill lists it"), names, maxFileEnum), true}
+	}
+	page := &jsonschema.Schema{Type: "integer", Description: "of a long text"}
+	arguments := &jsonschema.Schema{Type: "array", Items: text(""), Description: "the script's arguments"}
+	if k.inGo { // of any type: such a plan has no strict form
+		arguments = &jsonschema.Schema{Description: "the script's arguments, as its schema says"}
 	}
 	offers := map[string]actions.Offer{}
-	for name, schema := range entities {
+	for name, schema := range map[string]*jsonschema.Schema{
+		LoadSkill:    object(skill(len(k.all), k.all)),
+		ReadResource: object(skill(maxSkillEnum, k.withResources), part("resourceName", "resource", k.resources), property{"page", page, false}),
+		RunScript:    object(skill(maxSkillEnum, k.withScripts), part("scriptName", "script", k.scripts), property{"arguments", arguments, false}),
+	} {
 		offers[name] = actions.Offer{Name: name, Schema: schema}
 	}
 	return offers
