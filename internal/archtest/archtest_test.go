@@ -56,7 +56,7 @@ func TestCheck(t *testing.T) {
 		{"leaf", map[string]string{"manifest/m.go": "our/activity"}, []string{"manifest/m.go imports activity: manifest is a leaf"}},
 		{"leaf from a bot", map[string]string{"bot/b.go": "our/manifest"}, []string{"bot/b.go imports manifest: only cmd"}},
 		{"the kit in tests", map[string]string{"examples/echo/e_test.go": "our/bottest", "bot/b_test.go": "our/bottest"}, nil},
-		{"the kit in a program", map[string]string{"cmd/bot/main.go": "our/bottest"}, []string{"cmd/bot/main.go imports bottest"}},
+		{"the kit in a program", map[string]string{"examples/echo/main.go": "our/bottest"}, []string{"examples/echo/main.go imports bottest"}},
 		{"round an arrow", map[string]string{
 			"state/s.go": "our/internal/a", "internal/a/a.go": "our/internal/b", "internal/b/b.go": "our/models",
 		}, []string{"state/s.go imports models through internal/a: state and models are siblings"}},

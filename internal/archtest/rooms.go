@@ -62,10 +62,11 @@ func refuse(f file, to string) string {
 	return ""
 }
 
-// refuseKit keeps the test kit out of programs: tests of bots use it, nothing else.
+// refuseKit keeps the test kit out of bots: their tests use it, and the program, whose
+// command test is the kit's.
 func refuseKit(f file) string {
-	if f.test() && layers[f.room()] >= layers["bot"] {
+	if f.test() && layers[f.room()] >= layers["bot"] || f.room() == "cmd" {
 		return ""
 	}
-	return "only tests of bot, cmd and examples import bottest"
+	return "only cmd and tests of bot, cmd and examples import bottest"
 }
