@@ -61,7 +61,7 @@ func (c evalCmd) Run(ctx context.Context, s *settings, std *streams) error {
 	}
 	bar := newProgress(std.err)
 	run.Progress = bar.show
-	report, err := eval.Run(evalLog(first, std.err).WithContext(ctx), run)
+	report, err := eval.Run(evalLog(first, std.err, zerolog.ErrorLevel).WithContext(ctx), run)
 	bar.clear()
 	if report == nil {
 		return err
@@ -104,7 +104,7 @@ func (c evalCmd) config(ctx context.Context, configs []config, std *streams) (ev
 			return run, usageError{errors.New("--limit-cost: needs BOT_MODEL_PRICE to know what a call costs")}
 		}
 		cfg.reload = false // prompts stay as they are while they are judged
-		parts, err := newParts(evalLog(cfg, std.err).WithContext(ctx), cfg)
+		parts, err := newParts(evalLog(cfg, std.err, zerolog.WarnLevel).WithContext(ctx), cfg)
 		if err != nil {
 			return run, err
 		}
@@ -120,11 +120,12 @@ func (c evalCmd) config(ctx context.Context, configs []config, std *streams) (ev
 	return run, err
 }
 
-// evalLog leaves out what the report tells anyway, unless it was asked for.
-func evalLog(c config, w io.Writer) zerolog.Logger {
+// evalLog leaves out what is below that level, such as what the report tells anyway, unless
+// another level was asked for.
+func evalLog(c config, w io.Writer, level zerolog.Level) zerolog.Logger {
 	log := logger(w, c)
 	if c.LogLevel == "" {
-		return log.Level(zerolog.ErrorLevel)
+		return log.Level(level)
 	}
 	return log
 }

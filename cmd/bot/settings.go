@@ -56,6 +56,7 @@ type settings struct {
 	PromptsDir      string `name:"bot-prompts-dir" env:"BOT_PROMPTS_DIR" help:"folder whose prompts replace the embedded ones, and add actions"`
 	PromptsReload   string `name:"bot-prompts-reload" env:"BOT_PROMPTS_RELOAD" help:"true: load that folder anew when it changes; for development"`
 	SkillsDir       string `name:"bot-skills-dir" env:"BOT_SKILLS_DIR" hidden:"" help:"folder of skills for the command skills; serve uses none in this version"`
+	SkillsSandbox   string `name:"bot-skills-sandbox" env:"BOT_SKILLS_SANDBOX" help:"what scripts of skills run in: auto, bubblewrap, landlock, or none: they are refused (auto)"`
 	MaxSteps        string `name:"bot-max-steps" env:"BOT_MAX_STEPS" help:"commands that one turn may run (25)"`
 	MaxSameCalls    string `name:"bot-max-same-calls" env:"BOT_MAX_SAME_CALLS" help:"how often one turn may make the same call; none: no limit"`
 	MaxTurnTokens   string `name:"bot-max-turn-tokens" env:"BOT_MAX_TURN_TOKENS" help:"tokens after which a turn asks the model no more; none: no limit"`
@@ -213,6 +214,9 @@ func (c *config) checkRest(f *faults) {
 	}
 	if c.SkillsDir != "" {
 		f.add("BOT_SKILLS_DIR", "the bot uses no skills in this version; it is for the command skills")
+	}
+	if c.SkillsSandbox = cmp.Or(strings.ToLower(c.SkillsSandbox), autoSandbox); !slices.Contains(sandboxes(), c.SkillsSandbox) {
+		f.add("BOT_SKILLS_SANDBOX", "%q is none of %s", c.SkillsSandbox, strings.Join(sandboxes(), ", "))
 	}
 	if c.PromptsDir != "" {
 		if info, err := os.Stat(c.PromptsDir); err != nil || !info.IsDir() {

@@ -260,7 +260,7 @@ func TestEveryMistakeIsListedWithItsVariable(t *testing.T) {
 		"no response format":      {settings{ResponseFormat: "yaml"}, []string{"BOT_RESPONSE_FORMAT"}},
 		"another planner's":       {settings{Planner: "sequential", ResponseFormat: "text"}, []string{"BOT_RESPONSE_FORMAT"}},
 		"a model of nobody":       {settings{OpenAIModel: "m"}, []string{"OPENAI_MODEL"}},
-		"everything else":         {settings{Cloud: "moon", AllowedHosts: "https://x/", Planner: "magic", SkillsDir: "s", PromptsDir: "/nowhere", TurnTimeout: "5", DrainTimeout: "-1s", LogLevel: "loud", LogFormat: "xml"}, []string{"BOT_CLOUD", "BOT_ALLOWED_SERVICE_HOSTS", "BOT_PLANNER", "BOT_SKILLS_DIR", "BOT_PROMPTS_DIR", "BOT_TURN_TIMEOUT", "BOT_DRAIN_TIMEOUT", "BOT_LOG_LEVEL", "BOT_LOG_FORMAT"}},
+		"everything else":         {settings{Cloud: "moon", AllowedHosts: "https://x/", Planner: "magic", SkillsDir: "s", SkillsSandbox: "docker", PromptsDir: "/nowhere", TurnTimeout: "5", DrainTimeout: "-1s", LogLevel: "loud", LogFormat: "xml"}, []string{"BOT_CLOUD", "BOT_ALLOWED_SERVICE_HOSTS", "BOT_PLANNER", "BOT_SKILLS_DIR", "BOT_SKILLS_SANDBOX", "BOT_PROMPTS_DIR", "BOT_TURN_TIMEOUT", "BOT_DRAIN_TIMEOUT", "BOT_LOG_LEVEL", "BOT_LOG_FORMAT"}},
 	} {
 		_, err := c.in.check()
 		if err == nil {
