@@ -40,6 +40,7 @@ type commands struct {
 	Manifest manifestCmd `cmd:"" help:"Build or validate the Teams app package."`
 	Test     testCmd     `cmd:"" help:"Play scenarios: conversations that are written down, with what the model says and the bot has to do."`
 	Turns    turnsCmd    `cmd:"" help:"Look at turns that were parked, retry or drop them; needs REDIS_URL."`
+	Eval     evalCmd     `cmd:"" help:"Measure how well the model plans, alone or beside another set of settings; run nothing."`
 	Doctor   doctorCmd   `cmd:"" help:"Check and explain the settings."`
 
 	Healthcheck healthcheckCmd `cmd:"" help:"Ask the running bot whether it is ready; for containers."`
