@@ -175,17 +175,15 @@ func (k *Kit) openStore(dial dialer) (*state.Redis, error) {
 
 // close ends what runs, and reports what was scripted for nothing.
 func (k *Kit) close() {
-	if !k.t.Failed() {
-		if left := k.Model.left(); left > 0 {
-			k.fail(nil, "%d scripted answers of the model were not asked for", left)
-		}
-	}
 	for _, p := range k.all() {
 		if p != nil {
 			p.end()
 		}
 	}
 	k.ended.Wait()
+	if left := k.Model.left(); left > 0 && !k.t.Failed() {
+		k.fail(nil, "%d scripted answers of the model were not asked for", left)
+	}
 	k.wires.close()
 }
 
