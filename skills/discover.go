@@ -30,18 +30,21 @@ func (f Found) Sound() bool { return sound(f.Faults) }
 // what is in it belongs to it, a SKILL.md further down included; .git and node_modules are
 // not looked into. A skill with a fault is left out and the others are found all the same;
 // so is a root that is not there. The error is that of a wrong cfg or of ctx.
-func Discover(ctx context.Context, cfg Config) (Found, error) { return discover(ctx, cfg, false) }
+func Discover(ctx context.Context, cfg Config) (Found, error) {
+	return discover(ctx, cfg, false, nil)
+}
 
 // Validate is [Discover] for whoever writes skills: that a root, or a folder below it, has
 // no SKILL.md in it or below it is a fault, and so is a folder that it cannot look into.
-func Validate(ctx context.Context, cfg Config) (Found, error) { return discover(ctx, cfg, true) }
+func Validate(ctx context.Context, cfg Config) (Found, error) { return discover(ctx, cfg, true, nil) }
 
-func discover(ctx context.Context, cfg Config, whole bool) (Found, error) {
+// discover is Discover, or Validate for the whole. Of last, what is faulty now is kept.
+func discover(ctx context.Context, cfg Config, whole bool, last []*Skill) (Found, error) {
 	cfg, err := cfg.complete()
 	if err != nil {
 		return Found{}, err
 	}
-	w := &walker{Config: cfg, whole: whole, seen: map[place]bool{}}
+	w := &walker{Config: cfg, whole: whole, last: last, seen: map[place]bool{}}
 	for _, root := range cfg.Roots {
 		w.addRoot(root)
 	}
@@ -56,7 +59,8 @@ func discover(ctx context.Context, cfg Config, whole bool) (Found, error) {
 // walker looks for skills.
 type walker struct {
 	Config
-	whole   bool // every folder has to have a skill
+	whole   bool     // every folder has to have a skill
+	last    []*Skill // that were found last time, in order
 	roots   []folder
 	seen    map[place]bool
 	folders int
@@ -79,6 +83,10 @@ func (w *walker) note(warning bool, path, format string, args ...any) {
 // addRoot takes a root in. One that is not there may come later: it is no fault unless
 // everything has to be there.
 func (w *walker) addRoot(root string) {
+	if strings.TrimSpace(root) == "" { // a setting that is empty, hardly the current folder
+		w.note(!w.whole, `""`, "names no folder")
+		return
+	}
 	full, err := filepath.Abs(root)
 	if err == nil {
 		var real string
@@ -103,7 +111,7 @@ func (w *walker) addRoot(root string) {
 func (w *walker) walkRoot(ctx context.Context, root folder) error {
 	dir, err := root.open()
 	if err != nil {
-		w.note(false, root.shown, "cannot be looked into: %v", err)
+		w.closed(root, err)
 		return nil
 	}
 	defer dir.Close() //nolint:errcheck // opened to read only
@@ -112,6 +120,21 @@ func (w *walker) walkRoot(ctx context.Context, root folder) error {
 		w.missing(root)
 	}
 	return err
+}
+
+// closed notes a folder that cannot be looked into.
+func (w *walker) closed(at folder, err error) {
+	w.note(false, at.shown, "cannot be looked into: %v", err)
+	w.keep(at)
+}
+
+// keep takes the skills in a folder and below it as they were found last.
+func (w *walker) keep(at folder) {
+	for _, s := range w.last {
+		if in, err := filepath.Rel(at.full(), s.Dir); err == nil && filepath.IsLocal(in) && len(w.found.Skills) < w.MaxSkills {
+			w.found.Skills = append(w.found.Skills, s)
+		}
+	}
 }
 
 func (w *walker) missing(at folder) {
@@ -131,7 +154,7 @@ func (w *walker) walk(ctx context.Context, dir *os.Root, at folder) (has bool, e
 	}
 	list, all, err := entries(dir, w.MaxFolders+w.MaxFiles)
 	if err != nil {
-		w.note(false, at.shown, "cannot be looked into: %v", err)
+		w.closed(at, err)
 		return true, nil
 	}
 	if !all {
@@ -206,6 +229,7 @@ func (w *walker) walkFolder(ctx context.Context, at folder, open func() (*os.Roo
 	dir, err := open()
 	if err != nil {
 		w.note(!w.whole, at.shown, "is passed over: %v", err)
+		w.keep(at)
 		return true, nil
 	}
 	defer dir.Close() //nolint:errcheck // opened to read only

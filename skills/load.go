@@ -23,6 +23,7 @@ func (w *walker) load(ctx context.Context, dir *os.Root, at folder, name string)
 	if err != nil {
 		f.add(0, "cannot be read: %v", err)
 		w.found.Faults = append(w.found.Faults, f.list...)
+		w.keep(at)
 		return
 	}
 	s := parse(f, text, at.name)
@@ -30,6 +31,8 @@ func (w *walker) load(ctx context.Context, dir *os.Root, at folder, name string)
 		s.Dir = at.full()
 		w.addFiles(ctx, dir, at, &s)
 		w.found.Skills = append(w.found.Skills, &s)
+	} else {
+		w.keep(at)
 	}
 	w.found.Faults = append(w.found.Faults, f.list...)
 }
