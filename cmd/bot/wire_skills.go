@@ -1,0 +1,46 @@
+package main
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/planbot-go/planbot/skills"
+)
+
+// skillSet is the bot's Agent Skills; its zero value is none.
+type skillSet struct {
+	provider *skills.Provider
+	about    string
+}
+
+// newSkills finds the skills of BOT_SKILLS_DIR. What is wrong with any is logged now, and
+// not in the first turn.
+func newSkills(ctx context.Context, c *skillSettings, runner skills.Runner) (set skillSet, err error) {
+	if len(c.dirs) == 0 {
+		return set, nil
+	}
+	source, err := c.source()
+	if err != nil {
+		return set, usageError{fmt.Errorf("BOT_SKILLS_DIR: %w", err)}
+	}
+	found, err := source.Skills(ctx, nil)
+	if err != nil {
+		return set, fmt.Errorf("BOT_SKILLS_DIR: %w", err)
+	}
+	set.about = fmt.Sprintf("%d", len(found))
+	set.provider, err = skills.NewProvider(skills.ProviderConfig{Source: source, Runner: runner, Approve: c.approve})
+	return set, err
+}
+
+// source finds skills once, or again and again for those who write them.
+func (c *skillSettings) source() (skills.Source, error) {
+	look := skills.Files
+	if c.reload {
+		look = skills.Watch
+	}
+	files, err := look(skills.Config{Roots: c.dirs, Lenient: c.lenient, FollowLinks: c.links})
+	if err != nil {
+		return nil, err
+	}
+	return skills.NewSource(skills.SourceConfig{Sources: []skills.Source{files}, DisableCaching: c.reload})
+}
