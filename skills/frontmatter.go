@@ -67,12 +67,28 @@ func checkName(f *faults, line int, name string) {
 	if strings.Contains(name, "--") {
 		f.mend(line, "name %s has consecutive hyphens", quoted(name))
 	}
-	odd := func(r rune) bool {
-		return r != '-' && !unicode.IsLetter(r) && !unicode.IsNumber(r) || r == utf8.RuneError
-	}
 	if strings.ContainsFunc(name, odd) {
 		f.add(line, "name %s has invalid characters: letters, digits and hyphens only", quoted(name))
 	}
+}
+
+// odd says that a name cannot have a character.
+func odd(r rune) bool {
+	return r != '-' && !unicode.IsLetter(r) && !unicode.IsNumber(r) || r == utf8.RuneError
+}
+
+// nameAfter takes the folder's name for one that is missing or is none, as many clients do.
+func (m *FrontMatter) nameAfter(f *faults, line int, folder string) {
+	folder = norm.NFKC.String(folder)
+	if !f.lenient || folder == "" || strings.ContainsFunc(folder, odd) || m.Name != "" && !strings.ContainsFunc(m.Name, odd) {
+		return
+	}
+	what := "Missing required field: name (or it is blank)"
+	if m.Name != "" {
+		what = "name " + quoted(m.Name) + " has invalid characters"
+	}
+	f.warn(line, "%s: the directory's is used, %s", what, quoted(folder))
+	m.Name = folder
 }
 
 // checkFolder compares the name with that of the skill's folder.

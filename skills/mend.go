@@ -45,7 +45,7 @@ func mendTabs(f *faults, lines []string) {
 	for i, line := range lines {
 		text := strings.TrimLeft(line, " \t")
 		if indent := line[:len(line)-len(text)]; strings.Contains(indent, "\t") {
-			f.mend(i+firstLine, "the line is set in by a tab, which YAML does not allow")
+			f.mend(i+firstLine, "Invalid YAML in frontmatter: the line is set in by a tab")
 			lines[i] = strings.ReplaceAll(indent, "\t", "  ") + text
 		}
 	}
@@ -62,7 +62,7 @@ func mendEntry(f *faults, lines []string, at int, entry []string) int {
 		}
 	}
 	if needsQuotes(value) {
-		f.mend(at+firstLine, "the value of %s is no plain text for YAML and has to be quoted", name)
+		f.mend(at+firstLine, "Invalid YAML in frontmatter: the value of %s has to be quoted", name)
 		lines[at] = indent + name + ": '" + strings.ReplaceAll(strings.TrimSpace(value), "'", "''") + "'"
 		clear(lines[at+1 : end]) // blank, so that the lines behind keep their numbers
 	}

@@ -1,6 +1,7 @@
 package skills
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 	"strings"
@@ -18,7 +19,8 @@ type Reading struct {
 	// skill. Empty: not compared.
 	Folder string
 	// Lenient makes warnings of what can be lived with: names that break a rule, texts
-	// that are too long, fields that nobody knows, and YAML that can be mended.
+	// that are too long, fields that nobody knows, and YAML that can be mended. A name
+	// that is missing or has characters that none can have gives way to Folder.
 	Lenient bool
 }
 
@@ -51,8 +53,10 @@ func parse(f *faults, text []byte, folder string) Skill {
 	for name, field := range fields {
 		lines[name] = field.line
 	}
+	s.nameAfter(f, lines["name"], folder)
 	s.check(f, lines)
 	checkFolder(f, lines["name"], s.Name, folder)
+	slices.SortStableFunc(f.list, func(a, b Fault) int { return cmp.Compare(a.Line, b.Line) })
 	return s
 }
 
@@ -106,7 +110,7 @@ func frontMatter(f *faults, fields map[string]field) FrontMatter {
 				set(v)
 			}
 		default:
-			f.mend(v.line, "Unexpected fields: %s; the specification has %s", quoted(name), strings.Join(slices.Sorted(maps.Keys(take)), ", "))
+			f.mend(v.line, "Unexpected fields: %s; the specification has none of this name, texts of your own go under metadata", quoted(name))
 		}
 	}
 	return m

@@ -107,7 +107,7 @@ func TestFaults(t *testing.T) {
 		"closed by four":       {"---\n" + sound + "\n----\n", []string{"not properly closed"}, ""},
 		"closed by set in":     {"---\n" + sound + "\n ---\n", []string{"not properly closed"}, ""},
 		"no UTF-8":             {withFront(sound + "\xff"), []string{"no UTF-8"}, ""},
-		"no YAML":              {withFront("description: d\nname: [invalid"), []string{"SKILL.md:3: Invalid YAML", "SKILL.md:3: the value of name", "invalid characters"}, ""},
+		"no YAML":              {withFront("description: d\nname: [invalid"), []string{"SKILL.md:3: Invalid YAML in frontmatter: the value of name has to be quoted", "invalid characters"}, ""},
 		"open quote":           {withFront("name: 'my-skill" + d), []string{"Invalid YAML"}, ""},
 		"text":                 {withFront("my-skill"), []string{"must be a YAML mapping"}, ""},
 		"list":                 {withFront("- my-skill"), []string{"must be a YAML mapping"}, ""},
@@ -126,25 +126,25 @@ func TestFaults(t *testing.T) {
 		"line end in it":       {withFront("name: \"abc\\ndef\"" + d), []string{`name "abc\ndef" has invalid characters`}, ""},
 		"traversal":            {withFront("name: ../x" + d), []string{"invalid characters"}, ""},
 		"65 characters":        {withFront("name: " + long(65) + d), []string{"exceeds the 64 character limit (it has 65)"}, long(65)},
-		"all at once":          {withFront("name: -A--b_" + long(70)), []string{"exceeds", "lowercase", "start or end", "consecutive", "invalid characters", "required field: description"}, ""},
+		"all at once":          {withFront("name: -A--b_" + long(70)), []string{"required field: description", "exceeds", "lowercase", "start or end", "consecutive", "invalid characters"}, ""},
 		"long description":     {withFront("name: a\ndescription: " + long(1025)), []string{"description exceeds the 1024"}, "a"},
 		"long compatibility":   {withFront("name: a" + d + "\ncompatibility: " + long(550)), []string{"compatibility exceeds the 500"}, "a"},
 		"blank compatibility":  {withFront("name: a" + d + "\ncompatibility: ''"), []string{"compatibility is there, but blank"}, "a"},
-		"unknown field":        {withFront("name: a" + d + "\nversion: 1\nunknown_field: x"), []string{`Unexpected fields: "unknown_field"`, `SKILL.md:4: Unexpected fields: "version"`}, "a"},
-		"other case":           {withFront("Name: a" + d), []string{"Unexpected fields: \"Name\", which is spelled name", "required field: name"}, "a"},
+		"unknown field":        {withFront("name: a" + d + "\nversion: 1\nunknown_field: x"), []string{`SKILL.md:4: Unexpected fields: "version"; the specification has none of this name`, `SKILL.md:5: Unexpected fields: "unknown_field"`}, "a"},
+		"other case":           {withFront("Name: a" + d), []string{"required field: name", "Unexpected fields: \"Name\", which is spelled name"}, "a"},
 		"both cases":           {withFront("name: a\nName: b" + d), []string{"Unexpected fields: \"Name\""}, "a"},
 		"twice":                {withFront("name: a\nname: b" + d), []string{"SKILL.md:3: \"name\" is given twice, first in line 2"}, "b"},
 		"merge key":            {withFront("name: a" + d + "\n<<: {license: x}"), []string{"is no plain text"}, "a"},
 		"list as a name":       {withFront("name: [a]" + d), []string{"name has to be one text, not a list", "required field: name"}, ""},
-		"anchor":               {withFront("name: &a a\ndescription: *a"), []string{"description has to be one text, not an anchor", "name has to be one text, not an anchor", "required field: name", "required field: description"}, ""},
+		"anchor":               {withFront("name: &a a\ndescription: *a"), []string{"name has to be one text, not an anchor", "required field: name", "description has to be one text, not an anchor", "required field: description"}, ""},
 		"tag":                  {withFront("name: !!str a" + d), []string{"not a tagged value", "required field: name"}, ""},
 		"metadata as text":     {withFront("name: a" + d + "\nmetadata: x"), []string{"metadata has to be a mapping"}, "a"},
 		"nested metadata":      {withFront("name: a" + d + "\nmetadata:\n  k: {x: y}\n  l: [z]"), []string{`SKILL.md:5: metadata: the value of "k" has to be a text, not a mapping`, `the value of "l"`}, "a"},
 		"nested tools":         {withFront("name: a" + d + "\nallowed-tools: [[x]]"), []string{"warning: allowed-tools is a list", "has to list texts"}, "a"},
-		"colon in a value":     {withFront("name: a\ndescription: Use this: now\n  or: then\nversion: 1"), []string{"SKILL.md:3: Invalid YAML", "SKILL.md:3: the value of description is no plain text", `SKILL.md:5: Unexpected fields: "version"`}, "a"},
-		"mark at the begin":    {withFront("name: a\ndescription: @someone's"), []string{"Invalid YAML", "the value of description"}, "a"},
-		"tabs":                 {withFront("name: a" + d + "\nmetadata:\n\tversion: 1"), []string{"SKILL.md:5: Invalid YAML", "SKILL.md:5: the line is set in by a tab"}, "a"},
-		"bomb of brackets":     {withFront("name: a\ndescription: " + strings.Repeat("[", 60_000)), []string{"too large: over 4096 tokens", "the value of description", "description exceeds"}, "a"},
+		"colon in a value":     {withFront("name: a\ndescription: Use this: now\n  or: then\nversion: 1"), []string{"SKILL.md:3: Invalid YAML in frontmatter: the value of description has to be quoted", `SKILL.md:5: Unexpected fields: "version"`}, "a"},
+		"mark at the begin":    {withFront("name: a\ndescription: @someone's"), []string{"the value of description"}, "a"},
+		"tabs":                 {withFront("name: a" + d + "\nmetadata:\n\tversion: 1"), []string{"SKILL.md:5: Invalid YAML in frontmatter: the line is set in by a tab"}, "a"},
+		"bomb of brackets":     {withFront("name: a\ndescription: " + strings.Repeat("[", 60_000)), []string{"the value of description", "description exceeds"}, "a"},
 		"large front matter":   {withFront(sound + "\nlicense: " + long(70_000)), []string{"exceeds 65536 bytes"}, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -181,7 +181,7 @@ func TestMendedValues(t *testing.T) {
 	for _, f := range faults {
 		lines = append(lines, f.Line)
 	}
-	if !allWarnings(faults) || !slices.Equal(lines, []int{6, 7, 8, 3, 9}) {
+	if !allWarnings(faults) || !slices.Equal(lines, []int{3, 6, 7, 8, 9}) {
 		t.Errorf("faults %q", faults)
 	}
 }
@@ -207,6 +207,65 @@ func TestAsPeopleWrite(t *testing.T) {
 		if !allWarnings(faults) || got.Description != want || got.Metadata["b"] != "c: d" {
 			t.Errorf("%q: description %q, metadata %q, faults %v", written, got.Description, got.Metadata, faults)
 		}
+	}
+}
+
+// TestNameAfterFolder is what lenient reading makes of names that are none.
+func TestNameAfterFolder(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct{ line, folder, want, fault string }{
+		"none":              {"license: MIT", "units", "units", `SKILL.md: warning: Missing required field: name (or it is blank): the directory's is used, "units"`},
+		"blank":             {"name:", "units", "units", `SKILL.md:2: warning: Missing required field: name (or it is blank): the directory's is used, "units"`},
+		"a title":           {"name: Unit Converter", "units", "units", `SKILL.md:2: warning: name "Unit Converter" has invalid characters: the directory's is used, "units"`},
+		"a path":            {"name: team/units", "units", "units", `"team/units" has invalid characters`},
+		"underscores":       {"name: unit_converter", "unit-converter", "unit-converter", `"unit_converter" has invalid characters`},
+		"decomposed":        {"license: MIT", "cafe\u0301", "café", `the directory's is used, "café"`},
+		"a folder, too":     {"name: unit_converter", "unit_converter", "", `SKILL.md:2: name "unit_converter" has invalid characters: letters, digits and hyphens only`},
+		"both, of another":  {"name: a b", "c d", "", "letters, digits and hyphens only"},
+		"no folder":         {"license: MIT", "", "", "SKILL.md: Missing required field: name (or it is blank)"},
+		"one that is valid": {"name: other", "units", "other", "SKILL.md:2: warning: directory name"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			text := []byte(withFront(c.line + "\ndescription: d"))
+			got, faults := skills.Parse(text, skills.Reading{Folder: c.folder, Lenient: true})
+			if !strings.Contains(fmt.Sprint(faults), c.fault) {
+				t.Errorf("faults %v", faults)
+			}
+			if usable := allWarnings(faults); usable != (c.want != "") || usable && got.Name != c.want {
+				t.Errorf("name %q, want %q, faults %v", got.Name, c.want, faults)
+			}
+			if _, faults := skills.Parse(text, skills.Reading{Folder: c.folder}); allWarnings(faults) {
+				t.Error("strict reading takes it")
+			}
+		})
+	}
+}
+
+// TestFieldsOfOthers reads front matter as other clients have it.
+func TestFieldsOfOthers(t *testing.T) {
+	t.Parallel()
+	text := withFront(`name: units
+version: 1.2
+description: Converts units. Use when: somebody asks.
+argument-hint: "[value] [unit]"
+allowed-tools: Read, Grep, Bash(python:*)
+disable-model-invocation: true
+metadata: {"client": {"emoji": "📏", "requires":{"bins":["python3"]}}, "author": "me"}`)
+	got, faults := skills.Parse([]byte(text), skills.Reading{Folder: "units", Lenient: true})
+	want := skills.FrontMatter{
+		Name: "units", Description: "Converts units. Use when: somebody asks.",
+		AllowedTools: []string{"Read", "Grep", "Bash(python:*)"}, Metadata: map[string]string{"author": "me"},
+	}
+	if diff := cmp.Diff(want, got.FrontMatter); diff != "" {
+		t.Error(diff)
+	}
+	var lines []int
+	for _, f := range faults {
+		lines = append(lines, f.Line)
+	}
+	if !allWarnings(faults) || !slices.Equal(lines, []int{3, 4, 5, 7, 8}) {
+		t.Errorf("faults %q", faults)
 	}
 }
 

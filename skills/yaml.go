@@ -34,10 +34,8 @@ func readFields(f *faults, head string) (fields map[string]field, ok bool) {
 	root, line, err := parseYAML(head)
 	if err != nil {
 		mended, mends, failed := mendYAML(f, head)
-		if !f.lenient || failed != nil {
-			f.add(line, "Invalid YAML in frontmatter: %v", err)
-		}
 		if failed != nil {
+			f.add(line, "Invalid YAML in frontmatter: %v", err)
 			return nil, false
 		}
 		root, f.list = mended, append(f.list, mends...)

@@ -63,15 +63,22 @@ func TestTableHasNoSettingTooMany(t *testing.T) {
 
 func TestGoCodeIsInTheTree(t *testing.T) {
 	t.Parallel()
-	const example, others = "examples/first/main.go", "bot/readme_test.go"
-	tree := read(t, example) + read(t, others)
-	blocks := regexp.MustCompile("(?s)```go\n(.*?)```").FindAllStringSubmatch(read(t, "README.md"), -1)
-	if len(blocks) == 0 {
-		t.Fatal("README.md shows no Go code")
-	}
-	for _, block := range blocks {
-		if !strings.Contains(tree, block[1]) {
-			t.Errorf("README.md shows code that stands so in neither %s nor %s:\n%s", example, others, block[1])
+	for page, files := range map[string][]string{
+		"README.md":      {"examples/first/main.go", "bot/readme_test.go"},
+		"docs/skills.md": {"skills/example_test.go"},
+	} {
+		var tree string
+		for _, file := range files {
+			tree += read(t, file)
+		}
+		blocks := regexp.MustCompile("(?s)```go\n(.*?)```").FindAllStringSubmatch(read(t, page), -1)
+		if len(blocks) == 0 {
+			t.Errorf("%s shows no Go code", page)
+		}
+		for _, block := range blocks {
+			if !strings.Contains(tree, block[1]) {
+				t.Errorf("%s shows code that stands so in none of %v:\n%s", page, files, block[1])
+			}
 		}
 	}
 }

@@ -1,0 +1,127 @@
+package sandbox
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"hash"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+)
+
+// Digest identifies what scripts in the folder would see: paths, contents and which
+// files are executable.
+func (s *Sandbox) Digest(dir string) (string, error) {
+	return s.copySkill(dir, "")
+}
+
+// copySkill copies the files of a skill to the folder to, and returns their digest. A
+// script runs in such a copy: what was compared with a digest is what runs, whatever
+// becomes of the original, and a user who may not read the original can read it. Links,
+// devices and the like stay behind. With to == "" it only reads.
+func (s *Sandbox) copySkill(dir, to string) (string, error) {
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return "", fmt.Errorf("open skill: %w", err)
+	}
+	defer root.Close() //nolint:errcheck // it was only read from
+	c := copier{root: root, to: to, digest: sha256.New(), bytes: s.cfg.SkillBytes, files: s.cfg.SkillFiles}
+	if err := fs.WalkDir(root.FS(), ".", c.visit); err != nil {
+		return "", fmt.Errorf("copy skill %s: %w", dir, err)
+	}
+	return hex.EncodeToString(c.digest.Sum(nil)), nil
+}
+
+type copier struct {
+	root   *os.Root
+	to     string
+	digest hash.Hash
+	bytes  int64 // still allowed
+	files  int
+}
+
+func (c *copier) visit(name string, entry fs.DirEntry, err error) error {
+	if err != nil {
+		return err
+	}
+	if c.files--; c.files < 0 {
+		return fmt.Errorf("more files and folders than a skill with scripts may have")
+	}
+	switch {
+	case entry.IsDir():
+		return c.folder(name)
+	case entry.Type().IsRegular():
+		return c.file(name)
+	}
+	return nil
+}
+
+func (c *copier) folder(name string) error {
+	if c.to == "" {
+		return nil
+	}
+	target := filepath.Join(c.to, name)
+	if err := os.MkdirAll(target, 0o755); err != nil {
+		return err
+	}
+	return os.Chmod(target, 0o755) // whatever the umask
+}
+
+// file reads what may be something else by now than when the folder was listed: it does
+// not wait for the other end of a pipe, and no link leads it out of the folder.
+func (c *copier) file(name string) error {
+	from, err := c.root.OpenFile(name, os.O_RDONLY|nonblock, 0)
+	if err != nil {
+		return err
+	}
+	defer from.Close() //nolint:errcheck // it was only read from
+	info, err := from.Stat()
+	if err != nil {
+		return err
+	}
+	if !info.Mode().IsRegular() {
+		return fmt.Errorf("%s is no file any more", name)
+	}
+	if info.Size() > c.bytes {
+		return c.tooLarge(name)
+	}
+	mode := 0o444 | info.Mode()&0o111
+	if mode&0o111 != 0 {
+		mode = 0o555
+	}
+	sum := sha256.New()
+	n, err := c.contents(from, name, mode, sum)
+	if err != nil {
+		return err
+	}
+	if c.bytes -= n; c.bytes < 0 {
+		return c.tooLarge(name)
+	}
+	fmt.Fprintf(c.digest, "%q %o %x\n", name, mode, sum.Sum(nil))
+	return nil
+}
+
+func (c *copier) tooLarge(name string) error {
+	return fmt.Errorf("with %s it has more bytes than a skill with scripts may have", name)
+}
+
+// contents copies a file, one byte more than is allowed at most.
+func (c *copier) contents(from io.Reader, name string, mode fs.FileMode, sum io.Writer) (n int64, err error) {
+	from = io.LimitReader(from, c.bytes+1)
+	if c.to == "" {
+		return io.Copy(sum, from)
+	}
+	to, err := os.OpenFile(filepath.Join(c.to, name), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return 0, err
+	}
+	if n, err = io.Copy(io.MultiWriter(to, sum), from); err == nil {
+		err = to.Chmod(mode)
+	}
+	if closed := to.Close(); err == nil {
+		err = closed
+	}
+	return n, err
+}

@@ -1,0 +1,115 @@
+package sandbox_test
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/planbot-go/planbot/skills/sandbox"
+)
+
+// Whoever can write the skill's folder exchanges a folder in it for a link that leads
+// out of it, as fast as he can: what a script sees never comes from outside.
+func TestLinksPutInMeanwhile(t *testing.T) {
+	each(t, func(t *testing.T, s *sandbox.Sandbox) {
+		inside, outside := []string{"a.sh", "cat data/*; echo end"}, []string{}
+		for i := range 200 { // so that there is a while between seeing a file and reading it
+			inside = append(inside, fmt.Sprint("data/", i), "harmless")
+			outside = append(outside, fmt.Sprint("folder/", i), secret)
+		}
+		dir, away := skill(t, inside...), skill(t, outside...)
+		if err := os.Symlink(filepath.Join(away, "folder"), filepath.Join(dir, "link")); err != nil {
+			t.Fatal(err)
+		}
+		ctx, stop := context.WithTimeout(t.Context(), 30*time.Second)
+		defer stop()
+		var exchanging sync.WaitGroup
+		exchanging.Go(func() {
+			for ctx.Err() == nil {
+				exchange(t, filepath.Join(dir, "data"), filepath.Join(dir, "link"))
+				runtime.Gosched()
+			}
+		})
+		ran := 0
+		for end := time.Now().Add(time.Second); time.Now().Before(end) || ran == 0 && ctx.Err() == nil; {
+			got, err := s.Run(t.Context(), sandbox.Command{Dir: dir, Script: "a.sh"})
+			if err != nil {
+				continue // caught in the middle
+			}
+			ran++
+			if !strings.HasSuffix(got.Stdout, "end\n") || strings.Contains(got.Stdout, secret) {
+				t.Errorf("%+v", got)
+			}
+		}
+		stop()
+		exchanging.Wait()
+		if ran == 0 {
+			t.Error("no run came through")
+		}
+	})
+}
+
+func exchange(t *testing.T, a, b string) {
+	if err := unix.Renameat2(unix.AT_FDCWD, a, unix.AT_FDCWD, b, unix.RENAME_EXCHANGE); err != nil {
+		t.Error(err)
+	}
+}
+
+// What killed programs left goes when the next one starts; what is at work, somebody
+// else's or just begun stays.
+func TestSweep(t *testing.T) {
+	t.Parallel()
+	temp := openTemp(t)
+	const prefix = "planbot-skill-"
+	for _, name := range []string{prefix + "left", prefix + "busy", prefix + "new", prefix + "theirs", "planbot-other"} {
+		if err := os.MkdirAll(filepath.Join(temp, name, "skill", "shut"), 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	link, file := filepath.Join(temp, prefix+"link"), filepath.Join(temp, prefix+"file")
+	if err := os.Symlink(filepath.Join(temp, "planbot-other"), link); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chmod(filepath.Join(temp, prefix+"left", "skill"), 0); err != nil {
+		t.Fatal(err)
+	}
+	busy, err := os.Open(filepath.Join(temp, prefix+"busy"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer busy.Close()
+	if err := syscall.Flock(int(busy.Fd()), syscall.LOCK_EX); err != nil {
+		t.Fatal(err)
+	}
+	want := []string{"planbot-other", prefix + "busy", prefix + "file", prefix + "link", prefix + "new"}
+	if os.Chown(filepath.Join(temp, prefix+"theirs"), os.Getuid()+1, -1) == nil { // only root can
+		want = append(want, prefix+"theirs")
+	}
+	old := time.Now().Add(-2 * time.Minute)
+	for _, name := range []string{prefix + "left", prefix + "busy", prefix + "theirs", prefix + "file", "planbot-other"} {
+		if err := os.Chtimes(filepath.Join(temp, name), old, old); err != nil {
+			t.Fatal(err)
+		}
+	}
+	_, _ = sandbox.New(t.Context(), sandbox.Config{TempDir: temp, Kinds: []sandbox.Kind{sandbox.Bubblewrap}, Bubblewrap: "/nonexistent/bwrap"})
+	entries, err := os.ReadDir(temp)
+	var got []string
+	for _, entry := range entries {
+		got = append(got, entry.Name())
+	}
+	if strings.Join(got, " ") != strings.Join(want, " ") {
+		t.Errorf("there are %q, %v; want %q", got, err, want)
+	}
+}

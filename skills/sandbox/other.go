@@ -1,0 +1,35 @@
+//go:build !linux || !(amd64 || arm64)
+
+package sandbox
+
+import (
+	"context"
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+)
+
+const (
+	childVariable = "PLANBOT_SANDBOX"
+	nonblock      = 0
+	overCPU       = -2 // no exit code
+)
+
+// Child does something on Linux only; there the comment says what.
+func Child() {}
+
+func newBackend(Kind, Config) (backend, error) {
+	return nil, errors.New("works on Linux only, on amd64 and arm64")
+}
+
+func claimFolder(string) (io.Closer, error) { return nil, errors.ErrUnsupported }
+
+func (c Config) owns(fs.FileInfo) bool { return false }
+
+func exitCode(state *os.ProcessState) int { return state.ExitCode() }
+
+func stored(info fs.FileInfo) int64 { return info.Size() }
+
+// sendCanary is never called: there is no backend.
+func (s *Sandbox) sendCanary(context.Context) error { return errors.ErrUnsupported }

@@ -1,0 +1,326 @@
+package sandbox_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/planbot-go/planbot/skills/sandbox"
+)
+
+// secret is in the environment of the program that runs the scripts.
+const secret = "sesame-open"
+
+func TestMain(m *testing.M) {
+	sandbox.Child()
+	if err := os.Setenv("OPENAI_API_KEY", secret); err != nil {
+		panic(err)
+	}
+	goleak.VerifyTestMain(m)
+}
+
+// breach is what the canary says when it got out.
+var breach = regexp.MustCompile(`(?m)(^|: )it (could|reached|was|had) `)
+
+// open returns the sandbox of a kind, or skips where the kernel or the machine has none.
+// One that is there and leaks is no reason to skip.
+func open(t testing.TB, kind sandbox.Kind, cfg sandbox.Config) *sandbox.Sandbox {
+	t.Helper()
+	cfg.Kinds = []sandbox.Kind{kind}
+	s, err := sandbox.New(t.Context(), cfg)
+	if errors.Is(err, sandbox.ErrNoSandbox) && !breach.MatchString(err.Error()) {
+		t.Skip(err)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// each runs a test in each kind of sandbox.
+func each(t *testing.T, test func(t *testing.T, s *sandbox.Sandbox)) {
+	t.Parallel()
+	for _, kind := range []sandbox.Kind{sandbox.Bubblewrap, sandbox.Landlock} {
+		t.Run(string(kind), func(t *testing.T) {
+			t.Parallel()
+			test(t, open(t, kind, sandbox.Config{}))
+		})
+	}
+}
+
+// skill makes a skill's folder with the files, path and content in turn.
+func skill(t testing.TB, files ...string) string {
+	t.Helper()
+	dir := t.TempDir()
+	for i := 0; i < len(files); i += 2 {
+		file := filepath.Join(dir, files[i])
+		if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(file, []byte(files[i+1]), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir
+}
+
+func run(t testing.TB, s *sandbox.Sandbox, c sandbox.Command) sandbox.Result {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	result, err := s.Run(ctx, c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return result
+}
+
+// A machine that has no sandbox skips the tests; where changes are judged it must not.
+func TestThereIsASandbox(t *testing.T) {
+	t.Parallel()
+	s, err := sandbox.New(t.Context(), sandbox.Config{})
+	switch {
+	case err == nil:
+		t.Log(s.Kind(), s.Refused())
+	case os.Getenv("CI") == "true" || !errors.Is(err, sandbox.ErrNoSandbox):
+		t.Fatal(err)
+	default:
+		t.Skip(err)
+	}
+}
+
+// Root's scripts run as another user, everybody else's as the same: both have to hold.
+func TestAsAnotherUser(t *testing.T) {
+	t.Parallel()
+	if os.Geteuid() != 0 {
+		t.Skip("this is another user already")
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	defer cancel()
+	home := t.TempDir()
+	for dir := home; dir != os.TempDir(); dir = filepath.Dir(dir) {
+		if err := os.Chmod(dir, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	const user = 54321
+	if err := os.Chown(home, user, user); err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.CommandContext(ctx, "/proc/self/exe", "-test.v", "-test.timeout=110s")
+	cmd.Env = append(os.Environ(), "TMPDIR="+home, "HOME="+home)
+	cmd.Dir = home
+	leak, err := os.Create(filepath.Join(home, "leak"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer leak.Close()
+	if _, err := leak.WriteString(secret); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := leak.Seek(0, 0); err != nil {
+		t.Fatal(err)
+	}
+	cmd.ExtraFiles = []*os.File{leak, leak, leak} // as if whoever started it had left them open
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: user, Gid: user}}
+	out, err := cmd.CombinedOutput()
+	for line := range strings.Lines(string(out)) {
+		if strings.Contains(line, "--- SKIP") {
+			t.Log(strings.TrimSpace(line))
+		}
+	}
+	if err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+}
+
+func TestScripts(t *testing.T) {
+	each(t, func(t *testing.T, s *sandbox.Sandbox) {
+		dir := skill(t, "scripts/say.sh", "read -r line\nprintf '%s|' \"$line\" \"$@\" \"$(cat references/x)\"\necho warned >&2\nexit 7\n",
+			"references/x", "beside it")
+		got := run(t, s, sandbox.Command{
+			Dir: dir, Script: "scripts/say.sh", Args: []string{"two words", "--x", "$HOME", ""}, Stdin: []byte("typed\n"),
+		})
+		if got.Stdout != "typed|two words|--x|$HOME||beside it|" || got.Stderr != "warned\n" || got.ExitCode != 7 {
+			t.Errorf("%+v", got)
+		}
+		if got.Truncated || got.Exceeded != "" || got.Usage.Wall <= 0 {
+			t.Errorf("%+v", got)
+		}
+	})
+}
+
+func TestInterpreters(t *testing.T) {
+	each(t, func(t *testing.T, s *sandbox.Sandbox) {
+		scripts := map[string]string{
+			".py":  "import helper, sys, json\nprint(helper.twice(sys.argv[1]))",
+			".js":  "console.log(process.argv[2].repeat(2))",
+			".sh":  `echo "$1$1"`,
+			".ps1": `Write-Output ($args[0] * 2)`,
+		}
+		dir := skill(t, "scripts/helper.py", "def twice(s): return s + s")
+		for ext := range sandbox.Interpreters() {
+			t.Run(ext, func(t *testing.T) {
+				t.Parallel()
+				name := "scripts/-double" + strings.ToUpper(ext)
+				mine := skill(t, name, scripts[ext])
+				if err := os.CopyFS(mine, os.DirFS(dir)); err != nil {
+					t.Fatal(err)
+				}
+				got := run(t, s, sandbox.Command{Dir: mine, Script: name, Args: []string{"ab"}})
+				if strings.TrimSpace(got.Stdout) != "abab" || got.ExitCode != 0 {
+					t.Errorf("%+v", got)
+				}
+			})
+		}
+	})
+}
+
+func TestDigest(t *testing.T) {
+	each(t, func(t *testing.T, s *sandbox.Sandbox) {
+		dir := skill(t, "a.sh", "echo fine", "lib/b.sh", "exit")
+		digest, err := s.Digest(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c := sandbox.Command{Dir: dir, Script: "a.sh", Digest: digest}
+		if got := run(t, s, c); got.Stdout != "fine\n" {
+			t.Errorf("%+v", got)
+		}
+		if err := os.WriteFile(filepath.Join(dir, "lib/b.sh"), []byte("exit 1"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := s.Run(t.Context(), c); !errors.Is(err, sandbox.ErrChanged) {
+			t.Errorf("the skill was changed: %v", err)
+		}
+	})
+}
+
+func TestRefusals(t *testing.T) {
+	each(t, func(t *testing.T, s *sandbox.Sandbox) {
+		dir := skill(t, "a.sh", "true", "folder.sh/x", "")
+		if err := os.Symlink("/usr/bin/true", filepath.Join(dir, "link.sh")); err != nil {
+			t.Fatal(err)
+		}
+		large := skill(t, "a.sh", "true", "large", "")
+		if err := os.Truncate(filepath.Join(large, "large"), 1<<30); err != nil {
+			t.Fatal(err)
+		}
+		many := skill(t, "a.sh", "true")
+		for i := range 2000 {
+			if err := os.Mkdir(filepath.Join(many, fmt.Sprint(i)), 0o700); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for name, c := range map[string]sandbox.Command{
+			"no path in the skill's folder": {Dir: dir, Script: "../a.sh"},
+			`is no path`:                    {Dir: dir, Script: "/usr/bin/x.sh"},
+			`no interpreter for ".exe"`:     {Dir: dir, Script: "a.exe"},
+			"no such file":                  {Dir: dir, Script: "b.sh"},
+			"has no such file":              {Dir: dir, Script: "folder.sh"},
+			"skill has no such file":        {Dir: dir, Script: "link.sh"},
+			"open skill":                    {Dir: filepath.Join(dir, "none"), Script: "a.sh"},
+			"zero byte":                     {Dir: dir, Script: "a.sh", Args: []string{"a\x00b"}},
+			"bytes of arguments":            {Dir: dir, Script: "a.sh", Args: []string{strings.Repeat("x", 64<<10)}},
+			"of stdin":                      {Dir: dir, Script: "a.sh", Stdin: make([]byte, 1<<20+1)},
+			"negative":                      {Dir: dir, Script: "a.sh", Limits: sandbox.Limits{Wall: -1}},
+			"more bytes":                    {Dir: large, Script: "a.sh"},
+			"more files":                    {Dir: many, Script: "a.sh"},
+		} {
+			if _, err := s.Run(t.Context(), c); err == nil || !strings.Contains(err.Error(), name) {
+				t.Errorf("%s: %v", name, err)
+			}
+		}
+	})
+}
+
+func TestConfig(t *testing.T) {
+	t.Parallel()
+	for name, cfg := range map[string]sandbox.Config{
+		"gvisor":               {Kinds: []sandbox.Kind{"gvisor"}},
+		"not an absolute path": {Bubblewrap: "bwrap"},
+		"is not an absolute":   {ReadOnly: []string{"opt"}},
+		"is not an abs":        {TempDir: "tmp"},
+		"absolute path":        {Interpreters: map[string][]string{".py": {"python3"}}},
+		"in lower case":        {Interpreters: map[string][]string{"py": {"/usr/bin/python3"}}},
+		"negative":             {Concurrent: -1},
+		"limit is negative":    {Limits: sandbox.Limits{CPU: -1}},
+	} {
+		_, err := sandbox.New(t.Context(), cfg)
+		if err == nil || errors.Is(err, sandbox.ErrNoSandbox) || !strings.Contains(err.Error(), name) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	none := sandbox.Config{Kinds: []sandbox.Kind{sandbox.Bubblewrap}, Bubblewrap: "/nonexistent/bwrap"}
+	if _, err := sandbox.New(t.Context(), none); !errors.Is(err, sandbox.ErrNoSandbox) || !strings.Contains(err.Error(), "bubblewrap: ") {
+		t.Errorf("no bwrap: %v", err)
+	}
+}
+
+// A program in bwrap's place that just runs its command holds nothing back: the canary sees it.
+func TestCanarySeesThroughAFalseSandbox(t *testing.T) {
+	t.Parallel()
+	fake := filepath.Join(t.TempDir(), "bwrap")
+	script := "#!/bin/sh\nwhile [ \"$1\" != --chdir ]; do [ \"$1\" = --ro-bind ] && skill=$2; shift; done\n" +
+		"cd \"$skill\"; export TMPDIR=/tmp; while [ \"$1\" != --core=0 ]; do shift; done; shift 2; exec \"$@\"\n"
+	if err := os.WriteFile(fake, []byte(script), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for dir := filepath.Dir(fake); dir != os.TempDir() && dir != "/"; dir = filepath.Dir(dir) {
+		_ = os.Chmod(dir, 0o755)
+	}
+	_, err := sandbox.New(t.Context(), sandbox.Config{Kinds: []sandbox.Kind{sandbox.Bubblewrap}, Bubblewrap: fake})
+	if !errors.Is(err, sandbox.ErrNoSandbox) {
+		t.Fatalf("it was believed: %v", err)
+	}
+	for _, breach := range []string{"bait", "tcp socket", "unix socket", "no resource limit"} {
+		if !strings.Contains(err.Error(), breach) {
+			t.Errorf("not seen: %s in %v", breach, err)
+		}
+	}
+}
+
+func TestWaitsForAPlace(t *testing.T) {
+	t.Parallel()
+	s := open(t, sandbox.Bubblewrap, sandbox.Config{Concurrent: 1})
+	dir := skill(t, "wait.sh", "sleep 50", "a.sh", "true")
+	long, end := context.WithCancelCause(t.Context())
+	began, done := make(chan struct{}), make(chan error)
+	go func() {
+		close(began)
+		_, err := s.Run(long, sandbox.Command{Dir: dir, Script: "wait.sh", Limits: sandbox.Limits{Wall: time.Minute}})
+		done <- err
+	}()
+	<-began
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+	defer cancel()
+	for { // until the other one is in
+		short, stop := context.WithTimeout(ctx, 50*time.Millisecond)
+		_, err := s.Run(short, sandbox.Command{Dir: dir, Script: "a.sh"})
+		stop()
+		if errors.Is(err, context.DeadlineExceeded) && strings.Contains(err.Error(), "wait for other scripts") {
+			break
+		}
+		if ctx.Err() != nil {
+			t.Fatal("two scripts ran where one may")
+		}
+	}
+	gone := errors.New("the turn is over")
+	end(gone)
+	if err := <-done; !errors.Is(err, gone) {
+		t.Errorf("a cancelled run ended with %v", err)
+	}
+	if got := run(t, s, sandbox.Command{Dir: dir, Script: "a.sh"}); got.ExitCode != 0 {
+		t.Errorf("%+v", got)
+	}
+}
