@@ -5,3 +5,9 @@ var (
 	OpenSeen = openSeen
 	ReadSeen = readSeen
 )
+
+// CommandLine is how scripts get their arguments.
+var CommandLine = commandLine
+
+// Seconds is how a limit of time is told.
+var Seconds = seconds

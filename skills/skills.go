@@ -4,8 +4,8 @@
 //
 // What lies in such a folder was written by strangers. Every size and count has a cap,
 // front matter is data and never a command, and files are opened in a way that cannot
-// lead out of the folder, also while somebody exchanges it for a link. Nothing here runs
-// a script that is a file.
+// lead out of the folder, also while somebody exchanges it for a link. Scripts that are
+// files run in a sandbox or not at all, see [Sandboxed].
 package skills
 
 import (

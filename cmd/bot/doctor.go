@@ -84,6 +84,9 @@ func (a *app) probes(ctx context.Context) ([]doctor.Probe, error) {
 	if c.callers.Emulator || len(c.callers.Bots) > 0 {
 		probes = append(probes, doctor.Callers(cloud.EntraMetadataURL(c.callers.Tenant), nil))
 	}
+	if c.SkillsDir != "" {
+		probes = append(probes, c.scriptsProbe())
+	}
 	return probes, nil
 }
 

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"os"
 	"path/filepath"
 	"slices"
@@ -30,6 +31,9 @@ func (c *config) checkSkills(f *faults) {
 	s.links = truth(f, "BOT_SKILLS_LINKS", c.SkillsLinks)
 	s.reload = truth(f, "BOT_SKILLS_RELOAD", c.SkillsReload)
 	s.approve = approvedTools(f, c.SkillsApproval)
+	if c.SkillsSandbox = cmp.Or(strings.ToLower(c.SkillsSandbox), autoSandbox); !slices.Contains(sandboxes(), c.SkillsSandbox) {
+		f.add("BOT_SKILLS_SANDBOX", "%q is none of %s", c.SkillsSandbox, strings.Join(sandboxes(), ", "))
+	}
 	s.dirs = skillDirs(c.SkillsDir)
 	for _, dir := range s.dirs {
 		if info, err := os.Stat(dir); err != nil && !s.reload || err == nil && !info.IsDir() {

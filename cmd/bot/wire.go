@@ -31,8 +31,8 @@ type app struct {
 	traces  *traces // nil: none
 	store   *state.Redis
 	closers []func()
-	away    atomic.Bool // the store was, when it was last asked for
-	about   struct{ state, model, identity string }
+	away    atomic.Bool                                              // the store was, when it was last asked for
+	about   struct{ state, model, identity, skills, scripts string } // of skills only where there are
 }
 
 // examples are what the default bot's help offers to say.
@@ -178,7 +178,7 @@ func assemble(ctx context.Context, c config, log zerolog.Logger) (_ *app, err er
 	if err := a.openTraces(ctx); err != nil {
 		return nil, err
 	}
-	runner, err := a.scriptRunner(ctx)
+	runner, aboutScripts, err := a.scriptRunner(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -186,7 +186,7 @@ func assemble(ctx context.Context, c config, log zerolog.Logger) (_ *app, err er
 	if err != nil {
 		return nil, err
 	}
-	a.about.model = p.aboutModel
+	a.about.model, a.about.skills, a.about.scripts = p.aboutModel, p.skills.about, aboutScripts
 	if err := a.openStore(ctx); err != nil {
 		return nil, err
 	}

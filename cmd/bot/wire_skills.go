@@ -1,8 +1,10 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"strings"
 
 	"github.com/planbot-go/planbot/skills"
 )
@@ -27,9 +29,29 @@ func newSkills(ctx context.Context, c *skillSettings, runner skills.Runner) (set
 	if err != nil {
 		return set, fmt.Errorf("BOT_SKILLS_DIR: %w", err)
 	}
-	set.about = fmt.Sprintf("%d", len(found))
+	names := make([]string, len(found))
+	for i, skill := range found {
+		names[i] = skill.Name
+	}
+	set.about = cmp.Or(strings.Join(names, ", "), "none that can be used")
 	set.provider, err = skills.NewProvider(skills.ProviderConfig{Source: source, Runner: runner, Approve: c.approve})
 	return set, err
+}
+
+// scriptRunner runs the scripts of skills, and says how. Without a sandbox they are
+// refused, and the reasons are logged.
+func (a *app) scriptRunner(ctx context.Context) (runner skills.Runner, about string, err error) {
+	if len(a.config.skills.dirs) == 0 {
+		return nil, "", nil
+	}
+	box, about, err := a.config.sandbox(ctx)
+	if err != nil {
+		return nil, "", err
+	}
+	if box == nil {
+		a.log.Warn().Str("about", about).Msg("there is no sandbox")
+	}
+	return skills.Sandboxed(box), about, nil
 }
 
 // source finds skills once, or again and again for those who write them.

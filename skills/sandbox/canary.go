@@ -49,8 +49,7 @@ func (s *Sandbox) sendCanary(ctx context.Context) error {
 	case result.Exceeded != "":
 		return fmt.Errorf("the canary went beyond its limit of %s", result.Exceeded)
 	case result.Stdout != canaryHeld || result.ExitCode != 0:
-		return fmt.Errorf("the canary ended with code %d: %s (does main call sandbox.Child first?)",
-			result.ExitCode, strings.TrimSpace(result.Stderr))
+		return fmt.Errorf("the canary ended with code %d: %s", result.ExitCode, strings.TrimSpace(result.Stderr))
 	case b.taken():
 		return errors.New("it reached a UDP socket of this machine")
 	}

@@ -22,9 +22,8 @@ import (
 
 // How a copy of this program knows what it is.
 const (
-	childName     = "planbot-sandbox"
-	childVariable = "PLANBOT_SANDBOX"
-	self          = "/proc/self/exe"
+	childName = "planbot-sandbox"
+	self      = "/proc/self/exe"
 
 	stageKeeper = "keeper"
 	stageScript = "script"
@@ -34,24 +33,28 @@ const (
 // exitBroken is the exit code of a copy that could not do its part.
 const exitBroken = 125
 
-// Child has to be called first in main, and in TestMain. In a copy of the program that
-// this package started it does not return; else it does nothing.
-func Child() {
-	if filepath.Base(os.Args[0]) != childName {
+// init does the part of a copy that this package started, which then does not return. It
+// is no function for main to call because much happens before main in a large program:
+// packages that need few others come first, and scripts start in less than half the time.
+func init() {
+	if filepath.Base(os.Args[0]) != childName || len(os.Args) < 3 {
+		return
+	}
+	var part func() (int, error)
+	switch args := os.Args[2:]; os.Args[1] {
+	case stageKeeper:
+		part = func() (int, error) { return keep(args[0], args[1:]) }
+	case stageScript:
+		part = func() (int, error) { return exitBroken, becomeScript(args[0], args[1:]) }
+	case stageCanary:
+		part = func() (int, error) { return tryToGetOut(args) }
+	default:
 		return
 	}
 	runtime.LockOSThread() // Landlock, seccomp and the rest are of a thread
 	code, err := exitBroken, keepFilesIn()
-	switch args := os.Args[1:]; {
-	case err != nil:
-	case len(args) > 2 && args[0] == stageKeeper:
-		code, err = keep(args[1], args[2:])
-	case len(args) > 2 && args[0] == stageScript:
-		err = becomeScript(args[1], args[2:])
-	case len(args) > 1 && args[0] == stageCanary:
-		code, err = tryToGetOut(args[1:])
-	default:
-		err = errors.New("wrong arguments")
+	if err == nil {
+		code, err = part()
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, childName+":", err)
@@ -78,7 +81,7 @@ func keep(told string, argv []string) (int, error) {
 	}
 	cmd := exec.CommandContext(context.Background(), self) // its end comes from below
 	cmd.Args = slices.Concat([]string{childName, stageScript, told}, argv)
-	cmd.Env = []string{childVariable + "=1"}
+	cmd.Env = []string{}
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGKILL}
 	if err := cmd.Start(); err != nil {

@@ -16,6 +16,16 @@ import (
 // ErrChanged says that a skill is not what its digest stands for.
 var ErrChanged = errors.New("the skill has changed")
 
+// RefusedError says why a [Command] cannot be run, however often it is tried, in words for
+// whoever asked for it.
+type RefusedError struct{ Reason string }
+
+func (e *RefusedError) Error() string { return e.Reason }
+
+func refusal(format string, args ...any) error {
+	return &RefusedError{Reason: fmt.Sprintf(format, args...)}
+}
+
 // Command is one run of a script.
 type Command struct {
 	Dir    string   // the skill's folder; the script's working folder is a copy of it
@@ -105,17 +115,17 @@ func checkInterpreters(interpreters map[string][]string) error {
 // check says what is wrong with c and which interpreter runs it.
 func (s *Sandbox) check(c Command) (interpreter []string, err error) {
 	if !fs.ValidPath(c.Script) || c.Script == "." {
-		return nil, fmt.Errorf("%q is no path in the skill's folder", c.Script)
+		return nil, refusal("%q is no path in the skill's folder", c.Script)
 	}
 	size := 0
 	for _, arg := range c.Args {
 		size += len(arg) + 1
 		if strings.ContainsRune(arg, 0) {
-			return nil, errors.New("an argument contains a zero byte")
+			return nil, refusal("an argument contains a zero byte")
 		}
 	}
 	if size > maxArgs || len(c.Stdin) > maxInput {
-		return nil, fmt.Errorf("%d bytes of arguments and %d of stdin, more than %d and %d", size, len(c.Stdin), maxArgs, maxInput)
+		return nil, refusal("%d bytes of arguments and %d of stdin, more than %d and %d", size, len(c.Stdin), maxArgs, maxInput)
 	}
 	if err := c.Limits.check(); err != nil {
 		return nil, err
@@ -124,7 +134,7 @@ func (s *Sandbox) check(c Command) (interpreter []string, err error) {
 	interpreter, ok := s.cfg.Interpreters[ext]
 	if !ok {
 		known := slices.Sorted(maps.Keys(s.cfg.Interpreters))
-		return nil, fmt.Errorf("no interpreter for %q here, only for %s", ext, strings.Join(known, " "))
+		return nil, refusal("no interpreter for %q here, only for %s", ext, strings.Join(known, " "))
 	}
 	return interpreter, nil
 }

@@ -29,7 +29,7 @@ func (s *Sandbox) copySkill(dir, to string) (string, error) {
 	defer root.Close() //nolint:errcheck // it was only read from
 	c := copier{root: root, to: to, digest: sha256.New(), bytes: s.cfg.SkillBytes, files: s.cfg.SkillFiles}
 	if err := fs.WalkDir(root.FS(), ".", c.visit); err != nil {
-		return "", fmt.Errorf("copy skill %s: %w", dir, err)
+		return "", fmt.Errorf("copy skill: %w", err)
 	}
 	return hex.EncodeToString(c.digest.Sum(nil)), nil
 }
@@ -47,7 +47,7 @@ func (c *copier) visit(name string, entry fs.DirEntry, err error) error {
 		return err
 	}
 	if c.files--; c.files < 0 {
-		return fmt.Errorf("more files and folders than a skill with scripts may have")
+		return refusal("more files and folders than a skill with scripts may have")
 	}
 	switch {
 	case entry.IsDir():
@@ -104,7 +104,7 @@ func (c *copier) file(name string) error {
 }
 
 func (c *copier) tooLarge(name string) error {
-	return fmt.Errorf("with %s it has more bytes than a skill with scripts may have", name)
+	return refusal("with %s it has more bytes than a skill with scripts may have", name)
 }
 
 // contents copies a file, one byte more than is allowed at most.

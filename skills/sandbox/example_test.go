@@ -8,8 +8,6 @@ import (
 )
 
 func ExampleNew() {
-	sandbox.Child() // in main, before all else
-
 	ctx := context.Background()
 	scripts, err := sandbox.New(ctx, sandbox.Config{})
 	if err != nil {

@@ -14,7 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// landlock starts this program anew as a keeper (see [Child]), which starts it once more;
+// landlock starts this program anew as a keeper (see child.go), which starts it once more;
 // that copy gives up its rights and becomes the script.
 type landlock struct {
 	cfg Config
@@ -69,7 +69,7 @@ func (l *landlock) prepare(j *job) error {
 	}
 	j.lent, j.kept = append(j.lent, read), append(j.kept, write)
 	j.cmd.Path, j.cmd.Args = self, append([]string{childName, stageKeeper, string(told)}, j.argv...)
-	j.cmd.Env = []string{childVariable + "=1"}
+	j.cmd.Env = []string{} // not nil, which would be ours
 	j.cmd.ExtraFiles = []*os.File{read}
 	j.cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	j.stop = write.Close // the keeper sees it, as it sees the end of this program

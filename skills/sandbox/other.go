@@ -11,13 +11,9 @@ import (
 )
 
 const (
-	childVariable = "PLANBOT_SANDBOX"
-	nonblock      = 0
-	overCPU       = -2 // no exit code
+	nonblock = 0
+	overCPU  = -2 // no exit code
 )
-
-// Child does something on Linux only; there the comment says what.
-func Child() {}
 
 func newBackend(Kind, Config) (backend, error) {
 	return nil, errors.New("works on Linux only, on amd64 and arm64")

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -17,9 +16,9 @@ import (
 )
 
 // Run runs a script and waits for its end, and for that of all that it started. It first
-// waits for a free place, which does not count against the wall time. The error says what
-// is wrong with c, wraps [ErrChanged], says why the script could not be started, or is
-// the cause of ctx's end.
+// waits for a free place, which does not count against the wall time. The error is a
+// [*RefusedError], wraps [ErrChanged], says why the script could not be started, or is the
+// cause of ctx's end.
 func (s *Sandbox) Run(ctx context.Context, c Command) (Result, error) {
 	interpreter, err := s.check(c)
 	if err != nil {
@@ -51,7 +50,7 @@ func (s *Sandbox) run(ctx context.Context, c Command, interpreter []string) (Res
 		return Result{}, ErrChanged
 	}
 	if info, err := os.Lstat(filepath.Join(j.skill, c.Script)); err != nil || !info.Mode().IsRegular() {
-		return Result{}, fmt.Errorf("the skill has no such file: %w", fs.ErrNotExist)
+		return Result{}, refusal("the skill has no such file")
 	}
 	j.argv = slices.Concat(interpreter, []string{"./" + c.Script}, c.Args)
 	j.stdin = c.Stdin

@@ -6,7 +6,8 @@
 // puts on a copy of itself that then becomes the script. Neither is trusted unseen: [New]
 // sends a canary, and where nothing holds it back no script runs.
 //
-// A program that uses the package calls [Child] first in its main.
+// The copies are told what they are by their first arguments, which the package looks at
+// when a program that imports it starts, before main.
 package sandbox
 
 import (
@@ -14,6 +15,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -69,9 +71,6 @@ func New(ctx context.Context, cfg Config) (*Sandbox, error) {
 	if err := cfg.check(); err != nil {
 		return nil, fmt.Errorf("sandbox config: %w", err)
 	}
-	if os.Getenv(childVariable) != "" {
-		return nil, fmt.Errorf("%w: main has to call sandbox.Child first", ErrNoSandbox)
-	}
 	cfg = cfg.complete()
 	cfg.sweep()
 	s := &Sandbox{cfg: cfg, slots: make(chan struct{}, cfg.Concurrent)}
@@ -90,6 +89,12 @@ func New(ctx context.Context, cfg Config) (*Sandbox, error) {
 
 // Kind is the mechanism in use.
 func (s *Sandbox) Kind() Kind { return s.backend.kind() }
+
+// Limits are those of runs that have none of their own.
+func (s *Sandbox) Limits() Limits { return s.cfg.Limits }
+
+// Interpreters are those that scripts may have, by their extensions.
+func (s *Sandbox) Interpreters() map[string][]string { return maps.Clone(s.cfg.Interpreters) }
 
 // Refused says why the kinds that were tried before the one in use do not work here.
 func (s *Sandbox) Refused() []error { return slices.Clone(s.refused) }

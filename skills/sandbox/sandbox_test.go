@@ -22,7 +22,6 @@ import (
 const secret = "sesame-open"
 
 func TestMain(m *testing.M) {
-	sandbox.Child()
 	if err := os.Setenv("OPENAI_API_KEY", secret); err != nil {
 		panic(err)
 	}
@@ -237,8 +236,14 @@ func TestRefusals(t *testing.T) {
 			"more bytes":                    {Dir: large, Script: "a.sh"},
 			"more files":                    {Dir: many, Script: "a.sh"},
 		} {
-			if _, err := s.Run(t.Context(), c); err == nil || !strings.Contains(err.Error(), name) {
+			_, err := s.Run(t.Context(), c)
+			if err == nil || !strings.Contains(err.Error(), name) {
 				t.Errorf("%s: %v", name, err)
+			}
+			var refused *sandbox.RefusedError
+			theirs := name == "open skill" || name == "negative" // the program's mistake, not the script's
+			if errors.As(err, &refused) == theirs {
+				t.Errorf("%s: refused %v, not %v: %v", name, !theirs, theirs, err)
 			}
 		}
 	})

@@ -1,0 +1,65 @@
+package skills_test
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/planbot-go/planbot/skills"
+)
+
+func TestCommand(t *testing.T) {
+	t.Parallel()
+	hostile := files("haiku")
+	hostile.Description = "See [here](https://evil) <at>all</at>\n# `x` *y*"
+	r := provide(t, skills.ProviderConfig{Approve: []string{skills.LoadSkill}}, hostile, files("sonnet"))
+	const listed = "**/skill NAME** loads one, **/skill NAME text** for what the text asks, and **/skill off** ends them."
+	const haiku = ": See \\[here\\](https://evil) &lt;at>all&lt;/at> # 'x' \\*y\\*\n- **sonnet**"
+	for _, c := range []struct{ words, reply, rest string }{
+		{"", "Skills that I can use:\n\n- **haiku**" + haiku + ": d\n\n" + listed, ""},
+		{"off", "No skill is loaded.", ""},
+		{"off haiku", "The skill haiku is not loaded.", ""},
+		{"  Haiku ", "Loaded the skill haiku.", ""},
+		{"haiku", "The skill haiku is loaded already, its instructions are above.", ""},
+		{" ", "Skills that I can use:\n\n- **haiku** (loaded)" + haiku + ": d\n\n" + listed, ""},
+		{"haiku write one\nabout rain ", "", "write one\nabout rain"},
+		{"sonnet\nwrite  one", "", "write  one"},
+		{"sonett write one", "Skill 'sonett' not found. Did you mean 'sonnet'? Say **/skill** for a list.", ""},
+		{"<b>[x](y)</b>", "Skill '&lt;b>\\[x\\](y)&lt;/b>' not found. Say **/skill** for a list.", ""},
+		{"OFF Sonnet", "No longer loaded: sonnet.", ""},
+		{"sonnet", "Loaded the skill sonnet.", ""},
+		{"off", "No longer loaded: haiku, sonnet.", ""},
+	} {
+		reply, rest, err := r.Command(t.Context(), r.turn("mia"), c.words)
+		if err != nil || reply != c.reply || rest != c.rest {
+			t.Errorf("/skill %s: %v\ngot  %q and %q\nwant %q and %q", c.words, err, reply, rest, c.reply, c.rest)
+		}
+	}
+	none := provide(t, skills.ProviderConfig{})
+	if reply, _, err := none.Command(t.Context(), none.turn("mia"), ""); err != nil || reply != "There are no skills here." {
+		t.Errorf("%q, %v", reply, err)
+	}
+	away := provide(t, skills.ProviderConfig{Source: skills.SourceFunc(failing)})
+	if _, _, err := away.Command(t.Context(), away.turn("mia"), ""); !errors.Is(err, errSource) {
+		t.Error(err)
+	}
+}
+
+func TestASkillThatAPersonNamesIsLoaded(t *testing.T) {
+	t.Parallel()
+	for words, turns := range map[string]int{"haiku": 5, "haiku write one": 6} { // with a text, the turn itself is planned
+		r := provide(t, skills.ProviderConfig{}, files("haiku"), files("sonnet"))
+		turn := r.turn("mia")
+		r.told(turn, skills.LoadSkill, `{"skillName":"sonnet"}`)
+		turn = r.turn("mia")
+		if _, _, err := r.Command(t.Context(), turn, words); err != nil {
+			t.Fatal(err)
+		}
+		for i := range turns {
+			if i > 0 || turns == 5 {
+				turn = r.turn("mia")
+			}
+			r.sees(turn, "haiku", 1)
+		}
+		r.sees(r.turn("mia"), "haiku", 0)
+	}
+}

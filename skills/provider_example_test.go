@@ -1,0 +1,33 @@
+package skills_test
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/planbot-go/planbot/actions"
+	"github.com/planbot-go/planbot/skills"
+)
+
+func ExampleNewProvider() {
+	greeting, err := skills.Inline("greeting", "Greets. Use it when somebody says hello.", "Say hello, with the name.").Skill()
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	provider, err := skills.NewProvider(skills.ProviderConfig{Source: skills.Memory(greeting), Template: "Skills:\n{skills}"})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	registry := actions.New()
+	if err := provider.Register(registry); err != nil {
+		fmt.Println(err)
+		return
+	}
+	// planner.SequenceConfig{Actions: registry, Extension: provider, …} and bot.Config{Skills: provider, …}
+	extra, err := provider.Extend(context.Background(), nil)
+	fmt.Println(extra.Text, err)
+	// Output:
+	// Skills:
+	// greeting: Greets. Use it when somebody says hello. <nil>
+}

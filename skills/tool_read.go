@@ -1,0 +1,69 @@
+package skills
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/planbot-go/planbot/actions"
+)
+
+// pageBytes is how much of a text is told at a time.
+const pageBytes = 64 << 10
+
+// read is read_skill_resource.
+func (p *Provider) read(ctx context.Context, turn *actions.Turn, entities map[string]any) (actions.Result, error) {
+	g := given(entities)
+	u, fault, err := p.useResource(ctx, turn, g.skill(), g.resource())
+	if err != nil {
+		return actions.Result{}, err
+	}
+	if fault != "" {
+		return actions.Fail("%s", fault), nil
+	}
+	topicsOf(turn).touch(u.skill.Name)
+	resource := u.skill.Resources[u.part]
+	audit(ctx, ReadResource, u.skill).Str("resource", inLine(resource.Name)).Msg("skill used")
+	data, err := resource.Read(ctx)
+	if err != nil {
+		return p.failed(ctx, err, fmt.Sprintf("Failed to read resource '%s' from skill '%s'.", inLine(resource.Name), inLine(u.skill.Name)))
+	}
+	if data.Binary {
+		return actions.Observe("The resource is no text and cannot be shown here: " + data.String() + ". Actions that take a skill's resource can use it by its name."), nil
+	}
+	return page(resource.Name, data.String(), g.text("page")), nil
+}
+
+// page is one page of a text, counted from 1.
+func page(name, text, which string) actions.Result {
+	pages := max(1, (len(text)+pageBytes-1)/pageBytes)
+	n := 1
+	if which = strings.TrimSpace(which); which != "" {
+		var err error
+		if n, err = strconv.Atoi(which); err != nil || n < 1 || n > pages {
+			return actions.Fail("Resource '%s' has pages 1 to %d, and no page %s.", inLine(name), pages, clip(which))
+		}
+	}
+	if text == "" {
+		return actions.Observe("(the resource is empty)")
+	}
+	part := text[border(text, n-1):border(text, n)]
+	if pages > 1 {
+		part += fmt.Sprintf("\n[page %d of %d]", n, pages)
+	}
+	return actions.Observe(part)
+}
+
+// border is where a page ends: never within a character.
+func border(text string, page int) int {
+	at := page * pageBytes
+	if at >= len(text) {
+		return len(text)
+	}
+	for !utf8.RuneStart(text[at]) {
+		at--
+	}
+	return at
+}

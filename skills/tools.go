@@ -1,0 +1,105 @@
+package skills
+
+import (
+	"context"
+	"strings"
+
+	"github.com/rs/zerolog"
+
+	"github.com/planbot-go/planbot/actions"
+)
+
+// load is load_skill. The instructions themselves are told by [Provider.Extend], so that
+// neither the journal nor the history holds them.
+func (p *Provider) load(ctx context.Context, turn *actions.Turn, entities map[string]any) (actions.Result, error) {
+	v, err := p.view(ctx, turn)
+	if err != nil {
+		return actions.Result{}, err
+	}
+	i, fault := v.skill(given(entities).skill())
+	if fault != "" {
+		return actions.Fail("%s", fault), nil
+	}
+	return p.activate(ctx, turn, v.skills[i]), nil
+}
+
+// activate loads a skill into the turn's conversation.
+func (p *Provider) activate(ctx context.Context, turn *actions.Turn, s *Skill) actions.Result {
+	added, err := topicsOf(turn).add(s.Name, turn.ID)
+	if err != nil {
+		return actions.Fail("%v", err)
+	}
+	if !added {
+		return actions.Observe("The skill " + inLine(s.Name) + " is loaded already, its instructions are above.")
+	}
+	audit(ctx, LoadSkill, s).Msg("skill used")
+	for _, word := range s.AllowedTools {
+		if !p.understands(s, word) {
+			zerolog.Ctx(ctx).Warn().Str("skill", inLine(s.Name)).Str("tool", clip(word)).
+				Msg("allowed-tools of a skill has what allows nothing here")
+		}
+	}
+	return actions.Observe(loadedText(s.Name))
+}
+
+// use is a resource or a script of a skill that the turn may use.
+type use struct {
+	skill *Skill
+	part  int
+}
+
+func (p *Provider) useResource(ctx context.Context, turn *actions.Turn, skill, resource string) (u use, fault string, err error) {
+	return p.use(ctx, turn, "Resource", skill, resource, func(s *Skill) []string {
+		return names(s.Resources, func(r Resource) string { return r.Name })
+	})
+}
+
+func (p *Provider) useScript(ctx context.Context, turn *actions.Turn, skill, script string) (u use, fault string, err error) {
+	return p.use(ctx, turn, "Script", skill, script, func(s *Skill) []string {
+		return names(s.Scripts, func(sc Script) string { return sc.Name })
+	})
+}
+
+// use finds a part of a skill that a model means. fault is what is wrong, "" for nothing,
+// and err the source's.
+func (p *Provider) use(ctx context.Context, turn *actions.Turn, kind, skill, part string, parts func(*Skill) []string) (u use, fault string, err error) {
+	v, err := p.view(ctx, turn)
+	if err != nil {
+		return u, "", err
+	}
+	if blank := strings.TrimSpace(part) == ""; blank && strings.TrimSpace(skill) != "" {
+		return u, kind + " name cannot be empty.", nil
+	}
+	i, fault := v.skill(skill)
+	if fault != "" {
+		return u, fault, nil
+	}
+	u.skill = v.skills[i]
+	have := parts(u.skill)
+	if u.part = find(part, have); u.part < 0 {
+		fault = kind + " '" + clip(part) + "' not found in skill '" + inLine(u.skill.Name) + "'." + didYouMean(part, have)
+	}
+	return u, fault, nil
+}
+
+// failed is what models are told of a resource or script that did not work: the text, and
+// with DetailedErrors why. The end of the turn's time is the turn's.
+func (p *Provider) failed(ctx context.Context, cause error, text string) (actions.Result, error) {
+	if ctx.Err() != nil {
+		return actions.Result{}, cause
+	}
+	zerolog.Ctx(ctx).Error().Err(cause).Msg("a part of a skill did not work")
+	if p.cfg.DetailedErrors {
+		text += " Exception: " + cause.Error()
+	}
+	return actions.Fail("%s", text), nil
+}
+
+// names are those of a list.
+func names[T any](list []T, name func(T) string) []string {
+	out := make([]string, len(list))
+	for i, item := range list {
+		out[i] = name(item)
+	}
+	return out
+}

@@ -1,0 +1,88 @@
+package skills
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/planbot-go/planbot/actions"
+	"github.com/planbot-go/planbot/state"
+)
+
+const (
+	// maxActive is how many skills may be loaded at the same time: each is told whole.
+	maxActive = 8
+	// topicTurns is for how many turns a skill stays loaded that is not used: as many as a
+	// history keeps.
+	topicTurns = 5
+)
+
+// topics are the skills that are loaded in a conversation, or in a thread of a channel: by
+// name, since what a skill says is taken from its source each time. It is a value of the
+// thread's state.
+type topics struct {
+	Turns  int     `json:"turns,omitzero"` // since the first was loaded
+	Turn   string  `json:"turn,omitzero"`  // the last of them
+	Loaded []topic `json:"loaded,omitempty"`
+}
+
+type topic struct {
+	Skill string `json:"skill"`
+	Used  int    `json:"used,omitzero"` // in which of the turns it was used last
+}
+
+// StateName is the name under which state keeps it.
+func (*topics) StateName() string { return "skills" }
+
+// topicsOf are those of the turn. Outside of conversations they are nobody's.
+func topicsOf(turn *actions.Turn) *topics {
+	if turn == nil || turn.Thread == nil {
+		return new(topics)
+	}
+	return state.Of[topics](turn.Thread)
+}
+
+// begin counts the turn, once, and forgets the skills that were not used for too long.
+func (t *topics) begin(turn string) {
+	if len(t.Loaded) == 0 || t.Turn == turn {
+		return
+	}
+	t.Turn = turn
+	t.Turns++
+	t.drop(func(loaded topic) bool { return loaded.Used+topicTurns < t.Turns })
+}
+
+func (t *topics) drop(which func(topic) bool) {
+	if t.Loaded = slices.DeleteFunc(t.Loaded, which); len(t.Loaded) == 0 {
+		*t = topics{}
+	}
+}
+
+func (t *topics) has(skill string) bool {
+	return slices.ContainsFunc(t.Loaded, func(l topic) bool { return l.Skill == skill })
+}
+
+var errManyLoaded = fmt.Errorf("%d skills are loaded, and no more can be. The person can end them with /skill off", maxActive)
+
+// add loads a skill. It is false when it was loaded before.
+func (t *topics) add(skill, turn string) (added bool, err error) {
+	switch {
+	case t.has(skill):
+		t.touch(skill)
+		return false, nil
+	case len(t.Loaded) == maxActive:
+		return false, errManyLoaded
+	case len(t.Loaded) == 0:
+		t.Turn = turn
+	}
+	t.Loaded = append(t.Loaded, topic{skill, t.Turns})
+	return true, nil
+}
+
+// touch keeps a skill loaded, if it is.
+func (t *topics) touch(skill string) {
+	for i := range t.Loaded {
+		if t.Loaded[i].Skill == skill {
+			t.Loaded[i].Used = t.Turns
+		}
+	}
+}
