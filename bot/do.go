@@ -159,7 +159,7 @@ func (r *run) settle(ctx context.Context, calls []call) (end, error) {
 		if err := r.execution.Advance(c.result); err != nil {
 			return over, err
 		}
-		if c.result.Observe() && !r.execution.Plan.Observe {
+		if c.result.Stops(c.command.Named()) && !r.execution.Plan.Observe {
 			how = replan
 		}
 	}
