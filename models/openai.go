@@ -18,7 +18,7 @@ import (
 // share it: it keeps connections open and may be used by any number of goroutines.
 type OpenAI struct {
 	client    *openai.Client
-	transport *http.Transport
+	transport http.RoundTripper
 	name      string // as logs say it, and as Response.Model when the server gives none
 	model     string // as the request says it
 	timeout   time.Duration
@@ -54,10 +54,13 @@ func NewOpenAI(cfg OpenAIConfig) (*OpenAI, error) {
 		return nil, fmt.Errorf("openai config: %w", err)
 	}
 	o := &OpenAI{
-		transport: newTransport(),
+		transport: cfg.Transport,
 		name:      cfg.name(),
 		model:     cmp.Or(cfg.Model, cfg.name()),
 		timeout:   cmp.Or(cfg.Timeout, DefaultTimeout),
+	}
+	if o.transport == nil {
+		o.transport = newTransport()
 	}
 	o.learned.shape = firstShape(&cfg, o.model)
 	o.grammars = !o.learned.shape.formats.noObjectSchema
@@ -73,7 +76,9 @@ func NewOpenAI(cfg OpenAIConfig) (*OpenAI, error) {
 // Close closes the idle connections. Calls under way go on, later ones connect
 // again, so nothing breaks when it comes early; it never fails.
 func (o *OpenAI) Close() error {
-	o.transport.CloseIdleConnections()
+	if pool, ok := o.transport.(interface{ CloseIdleConnections() }); ok {
+		pool.CloseIdleConnections()
+	}
 	return nil
 }
 

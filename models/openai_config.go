@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/http"
 	"net/url"
 	"strings"
 	"time"
@@ -28,6 +29,8 @@ type OpenAIConfig struct {
 	BaseURL string // up to and without /chat/completions; "": DefaultBaseURL
 	Model   string // "": DefaultModel; on Azure the model behind the deployment, "": the deployment's name
 	Azure   Azure  // wins over Key and BaseURL when its Endpoint is set
+
+	Transport http.RoundTripper // carries the calls; nil: an own pool of connections
 
 	Timeout          time.Duration // of one call, within the caller's ctx; 0: DefaultTimeout
 	MaxResponseBytes int64         // of one answer; 0: DefaultMaxResponseBytes

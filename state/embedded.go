@@ -10,6 +10,8 @@ import (
 
 	"github.com/alicebob/miniredis/v2"
 	"github.com/redis/go-redis/v9"
+
+	"github.com/planbot-go/planbot/internal/pipe"
 )
 
 // OpenEmbedded makes a Redis that runs inside the process: nothing to install,
@@ -21,26 +23,29 @@ func OpenEmbedded(cfg Config) (*Redis, error) {
 	if err := cfg.validate(); err != nil {
 		return nil, err
 	}
-	server, err := startEmbedded()
+	server, err := StartServer()
 	if err != nil {
 		return nil, fmt.Errorf("start embedded redis: %w", err)
 	}
 	redis.SetLogger(clientLog{cfg.Log})
 	o := &redis.Options{
-		Addr:       pipeAddr{}.String(),
-		Dialer:     server.dial,
+		Addr:       pipe.Addr{}.String(),
+		Dialer:     server.Dial,
 		Protocol:   2,
 		MaxRetries: -1, // nothing gets lost on the way
 		PoolSize:   16, PipelinePoolSize: -1,
 	}
 	tune(o)
 	r := newRedis(clientsOf(o, "embedded redis"), cfg)
-	r.stop = server.stop
+	r.stop = server.Close
 	return r, nil
 }
 
-// embedded is a miniredis without a listener, and the clock that its TTLs need.
-type embedded struct {
+// Server is a Redis inside the process, without a listener, with the clock that its TTLs
+// need. [OpenEmbedded] has one of its own; tests let several stores share one, as the
+// replicas of a bot do, with its Dial as the [Config.Dial] of each. It is safe for
+// concurrent use.
+type Server struct {
 	mini *miniredis.Miniredis
 	done chan struct{}
 	wg   sync.WaitGroup
@@ -49,57 +54,59 @@ type embedded struct {
 	closed bool
 }
 
-func startEmbedded() (*embedded, error) {
-	e := &embedded{mini: miniredis.NewMiniRedis(), done: make(chan struct{})}
-	first, err := e.mini.Dial() // starts it without a port; its own pipe is not for pipelines
+// StartServer starts one. Close it when nobody needs what it keeps.
+func StartServer() (*Server, error) {
+	s := &Server{mini: miniredis.NewMiniRedis(), done: make(chan struct{})}
+	first, err := s.mini.Dial() // starts it without a port; its own pipe is not for pipelines
 	if err != nil {
 		return nil, err
 	}
 	if err := first.Close(); err != nil {
 		return nil, err
 	}
-	e.wg.Go(e.tick)
-	return e, nil
+	s.wg.Go(s.tick)
+	return s, nil
 }
 
-func (e *embedded) dial(context.Context, string, string) (net.Conn, error) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if e.closed {
+// Dial connects to it, whatever the address.
+func (s *Server) Dial(context.Context, string, string) (net.Conn, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
 		return nil, errors.New("embedded redis is closed")
 	}
-	client, server := newPipe()
-	e.mini.Server().ServeConn(server)
+	client, server := pipe.New()
+	s.mini.Server().ServeConn(server)
 	return client, nil
 }
 
 // tick lets time pass for TTLs, once a second: miniredis would otherwise keep
 // every key for ever, or look at all of them on every command.
-func (e *embedded) tick() {
+func (s *Server) tick() {
 	ticker := time.NewTicker(time.Second)
 	defer ticker.Stop()
 	last := time.Now()
 	for {
 		select {
-		case <-e.done:
+		case <-s.done:
 			return
 		case now := <-ticker.C:
-			e.mini.FastForward(now.Sub(last))
+			s.mini.FastForward(now.Sub(last))
 			last = now
 		}
 	}
 }
 
-// stop ends the server and waits for its goroutines.
-func (e *embedded) stop() {
-	e.mu.Lock()
-	closed := e.closed
-	e.closed = true
-	e.mu.Unlock()
+// Close ends the server and waits for its goroutines. What it kept is gone.
+func (s *Server) Close() {
+	s.mu.Lock()
+	closed := s.closed
+	s.closed = true
+	s.mu.Unlock()
 	if closed {
 		return
 	}
-	close(e.done)
-	e.wg.Wait()
-	e.mini.Close()
+	close(s.done)
+	s.wg.Wait()
+	s.mini.Close()
 }

@@ -14,9 +14,7 @@ func (r *Redis) AddHook(h redis.Hook) { r.client.AddHook(h) }
 // Client is the client below r, for tests that put foreign data into Redis.
 func (r *Redis) Client() redis.UniversalClient { return r.client }
 
-// NewPipe, HeaderBytes and Partitions are internals under test.
-var NewPipe = newPipe
-
+// HeaderBytes, Partitions and TripsAtOnce are internals under test.
 const (
 	HeaderBytes = headerBytes
 	Partitions  = partitions

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"net"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -20,6 +21,9 @@ type Config struct {
 	// Timeout bounds one Load, Save or Ping, retries included, whatever the
 	// caller's context allows. 0: 5 seconds.
 	Timeout time.Duration
+	// Dial opens the connections of [Open], for tests and for ways to a server that only
+	// the caller knows. nil: the net package does.
+	Dial func(ctx context.Context, network, addr string) (net.Conn, error)
 	// Log takes what the Redis client has to say, at debug level. The zero
 	// Logger is silent. The client knows one logger in the whole process: the
 	// last one opened wins.
@@ -80,7 +84,7 @@ func Open(ctx context.Context, url string, cfg Config) (*Redis, error) {
 	if err := cfg.validate(); err != nil {
 		return nil, err
 	}
-	c, err := newClients(url, cfg.Log)
+	c, err := newClients(url, cfg)
 	if err != nil {
 		return nil, fmt.Errorf("open redis: %w", err)
 	}

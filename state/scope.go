@@ -105,6 +105,17 @@ func (s *Scope) Has(name string) bool {
 	return v != nil && (v.raw != "" || !v.zero())
 }
 
+// Names are those of the values that s has, in no order.
+func (s *Scope) Names() []string {
+	var names []string
+	for _, v := range s.values {
+		if s.Has(v.name) {
+			names = append(names, v.name)
+		}
+	}
+	return names
+}
+
 // JSON returns the value called name as JSON, as it is now, without asking for it
 // as a type: a later [At] may still do that. It is nil when [Scope.Has] is false.
 // The error is that of a value which JSON cannot hold.

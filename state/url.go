@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"net/url"
 	"strings"
 	"time"
@@ -35,7 +36,7 @@ func CheckURL(raw string) error {
 	if err != nil {
 		return err
 	}
-	c, err := dialer(form, withLimits(u))
+	c, err := clientsFor(form, withLimits(u), nil)
 	if err != nil {
 		return fmt.Errorf("redis URL: %w", err)
 	}
@@ -50,13 +51,13 @@ type clients struct {
 }
 
 // newClients makes the client that a URL asks for. Nothing is dialled.
-func newClients(raw string, log zerolog.Logger) (clients, error) {
+func newClients(raw string, cfg Config) (clients, error) {
 	u, form, err := parseURL(raw)
 	if err != nil {
 		return clients{}, err
 	}
-	redis.SetLogger(clientLog{log})
-	c, err := dialer(form, withLimits(u))
+	redis.SetLogger(clientLog{cfg.Log})
+	c, err := clientsFor(form, withLimits(u), cfg.Dial)
 	if err != nil {
 		return clients{}, fmt.Errorf("redis URL: %w", err)
 	}
@@ -110,25 +111,29 @@ func withLimits(u *url.URL) string {
 	return limited.String()
 }
 
-// dialer makes the client through go-redis' own parser for the form.
-func dialer(form, limited string) (clients, error) {
+// dialer opens connections; nil: the net package does.
+type dialer func(ctx context.Context, network, addr string) (net.Conn, error)
+
+// clientsFor makes the client through go-redis' own parser for the form.
+func clientsFor(form, limited string, dial dialer) (clients, error) {
 	switch form {
 	case "":
-		return newSingle(limited)
+		return newSingle(limited, dial)
 	case "cluster":
-		return newCluster(limited)
+		return newCluster(limited, dial)
 	case "sentinel":
-		return newSentinel(limited)
+		return newSentinel(limited, dial)
 	}
 	return clients{}, fmt.Errorf("unknown form redis+%s, want cluster or sentinel", form)
 }
 
-func newSingle(limited string) (clients, error) {
+func newSingle(limited string, dial dialer) (clients, error) {
 	o, err := redis.ParseURL(limited)
 	if err != nil {
 		return clients{}, err
 	}
 	tune(o)
+	o.Dialer = dial
 	return clientsOf(o, fmt.Sprintf("redis %s/%d", o.Addr, o.DB)), nil
 }
 
@@ -151,7 +156,7 @@ func tune(o *redis.Options) {
 	o.MaintNotificationsConfig = quiet()
 }
 
-func newCluster(limited string) (clients, error) {
+func newCluster(limited string, dial dialer) (clients, error) {
 	o, err := redis.ParseClusterURL(limited)
 	if err != nil {
 		return clients{}, err
@@ -161,6 +166,7 @@ func newCluster(limited string) (clients, error) {
 	o.ReadBufferSize, o.WriteBufferSize = bufferBytes, bufferBytes
 	o.DisableIdentity = true
 	o.MaintNotificationsConfig = quiet()
+	o.Dialer = dial
 	reading := *o
 	reading.PoolSize, reading.MinIdleConns, reading.MaxActiveConns = partitions, 0, 0
 	reading.ReadTimeout, reading.ReadBufferSize, reading.WriteBufferSize = readTimeout, readerBytes, readerBytes
@@ -170,7 +176,7 @@ func newCluster(limited string) (clients, error) {
 	}, nil
 }
 
-func newSentinel(limited string) (clients, error) {
+func newSentinel(limited string, dial dialer) (clients, error) {
 	o, err := redis.ParseFailoverURL(limited)
 	if err != nil {
 		return clients{}, err
@@ -182,6 +188,7 @@ func newSentinel(limited string) (clients, error) {
 	o.DialerRetries = 1
 	o.ReadBufferSize, o.WriteBufferSize = bufferBytes, bufferBytes
 	o.DisableIdentity = true
+	o.Dialer = dial
 	where := fmt.Sprintf("redis %s/%d through sentinels %s", o.MasterName, o.DB, strings.Join(o.SentinelAddrs, ","))
 	reading := *o
 	reading.PoolSize, reading.MinIdleConns, reading.MaxActiveConns = 1, 0, 0

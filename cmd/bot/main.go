@@ -39,6 +39,7 @@ type commands struct {
 	Skills   skillsCmd   `cmd:"" help:"Check, list or show skills: folders with a SKILL.md."`
 	Manifest manifestCmd `cmd:"" help:"Build or validate the Teams app package."`
 	Turns    turnsCmd    `cmd:"" help:"Look at turns that were parked, retry or drop them; needs REDIS_URL."`
+	Eval     evalCmd     `cmd:"" help:"Measure how well the model plans, alone or beside another set of settings; run nothing."`
 	Doctor   doctorCmd   `cmd:"" help:"Check and explain the settings."`
 
 	Healthcheck healthcheckCmd `cmd:"" help:"Ask the running bot whether it is ready; for containers."`

@@ -26,7 +26,7 @@ type Report struct {
 // Check reads the imports of every Go file under fsys, whatever its build tags,
 // and reports those that the table of rooms does not allow. module is the path
 // that go.mod declares. Test files are held to the same rules, but for bottest,
-// which only tests may import. Its error says which file it could not read.
+// which the tests of bot may import, too. Its error says which file it could not read.
 func Check(fsys fs.FS, module string) (Report, error) {
 	files, err := readTree(fsys, module)
 	if err != nil {

@@ -56,7 +56,10 @@ func TestCheck(t *testing.T) {
 		{"leaf", map[string]string{"manifest/m.go": "our/activity"}, []string{"manifest/m.go imports activity: manifest is a leaf"}},
 		{"leaf from a bot", map[string]string{"bot/b.go": "our/manifest"}, []string{"bot/b.go imports manifest: only cmd"}},
 		{"the kit in tests", map[string]string{"examples/echo/e_test.go": "our/bottest", "bot/b_test.go": "our/bottest"}, nil},
-		{"the kit in a program", map[string]string{"cmd/bot/main.go": "our/bottest"}, []string{"cmd/bot/main.go imports bottest"}},
+		{"the kit at the command line", map[string]string{"cmd/bot/main.go": "our/bottest our/bottest/eval"}, nil},
+		{"the kit in a bot", map[string]string{"bot/b.go": "our/bottest", "planner/p_test.go": "our/bottest/eval"}, []string{"bot/b.go imports bottest: only cmd", "planner/p_test.go imports bottest/eval: only cmd"}},
+		{"an evaluation without a bot", map[string]string{"bottest/eval/e.go": "our/planner our/actions", "bottest/b.go": "our/bot our/bottest/eval"}, nil},
+		{"an evaluation with a bot", map[string]string{"bottest/eval/e.go": "our/bot"}, []string{"bottest/eval/e.go imports bot: bottest/eval needs a planner"}},
 		{"round an arrow", map[string]string{
 			"state/s.go": "our/internal/a", "internal/a/a.go": "our/internal/b", "internal/b/b.go": "our/models",
 		}, []string{"state/s.go imports models through internal/a: state and models are siblings"}},

@@ -54,6 +54,8 @@ func refuse(f file, to string) string {
 		return "only cmd imports manifest"
 	case to == "bottest":
 		return refuseKit(f)
+	case from == "bottest" && within(f.dir(), "bottest/eval") && layers[to] > layers["planner"]:
+		return "bottest/eval needs a planner and actions, and nothing above them"
 	case layers[to] == layers[from]:
 		return fmt.Sprintf("%s and %s are siblings", from, to)
 	case layers[to] > layers[from]:
@@ -62,10 +64,15 @@ func refuse(f file, to string) string {
 	return ""
 }
 
-// refuseKit keeps the test kit out of programs: tests of bots use it, nothing else.
+// within reports whether a folder is that one or below it.
+func within(dir, folder string) bool { return dir == folder || strings.HasPrefix(dir, folder+"/") }
+
+// refuseKit keeps the test kit out of what bots are made of: tests of bots use it, and the
+// command line, which offers it.
 func refuseKit(f file) string {
-	if f.test() && layers[f.room()] >= layers["bot"] {
+	room := f.room()
+	if room == "cmd" || room == "examples" || f.test() && layers[room] >= layers["bot"] {
 		return ""
 	}
-	return "only tests of bot, cmd and examples import bottest"
+	return "only cmd, examples and tests of bot import bottest"
 }

@@ -22,6 +22,12 @@ type Sent struct {
 	Method, Path, Authorization string
 	Body                        map[string]any
 	At                          time.Time
+
+	// For who watches: the parts of the path, the request's headers, and the id and
+	// status that it was answered with.
+	Conversation, ReplyTo, ID string
+	Header                    http.Header
+	Status                    int
 }
 
 // Text is the text of the activity, or "".
@@ -37,40 +43,61 @@ type Connector struct {
 
 	mu       sync.Mutex
 	all      []Sent
-	faults   []fault
+	faults   []Fault
 	held     map[string]held
 	teamSize int
 	messages chan Sent
 	updates  chan Sent
 	typing   chan struct{}
+	mux      *http.ServeMux
+
+	watch  func(Sent) // nil: requests go into the channels
+	decide func(Sent) Fault
 }
 
-type fault struct {
-	status     int
-	retryAfter string
+// Fault is how a message is refused. The zero value takes it.
+type Fault struct {
+	Status     int
+	RetryAfter string
 }
 
 // New starts a connector that ends with the test.
 func New(t testing.TB) *Connector {
 	t.Helper()
-	c := &Connector{held: map[string]held{}, messages: make(chan Sent, 4096), updates: make(chan Sent, 4096), typing: make(chan struct{}, 4096)}
-	mux := http.NewServeMux()
-	mux.HandleFunc("POST /v3/conversations/{conversation}/activities", c.take)
-	mux.HandleFunc("POST /v3/conversations/{conversation}/activities/{reply}", c.take)
-	mux.HandleFunc("PUT /v3/conversations/{conversation}/activities/{id}", c.update)
-	mux.HandleFunc("GET /v3/teams/{team}", c.team)
-	server := httptest.NewServer(mux)
+	c := newConnector()
+	server := httptest.NewServer(c)
 	t.Cleanup(server.Close)
 	c.URL = server.URL + "/"
 	return c
 }
+
+// Watched makes a connector that who calls it serves. It tells watch of every request,
+// once its answer is known, and asks decide what becomes of a message for which Fails has
+// nothing.
+func Watched(watch func(Sent), decide func(Sent) Fault) *Connector {
+	c := newConnector()
+	c.watch, c.decide = watch, decide
+	return c
+}
+
+func newConnector() *Connector {
+	c := &Connector{held: map[string]held{}, messages: make(chan Sent, 4096), updates: make(chan Sent, 4096), typing: make(chan struct{}, 4096), mux: http.NewServeMux()}
+	c.mux.HandleFunc("POST /v3/conversations/{conversation}/activities", c.take)
+	c.mux.HandleFunc("POST /v3/conversations/{conversation}/activities/{reply}", c.take)
+	c.mux.HandleFunc("PUT /v3/conversations/{conversation}/activities/{id}", c.update)
+	c.mux.HandleFunc("GET /v3/teams/{team}", c.team)
+	return c
+}
+
+// ServeHTTP answers as the Connector's REST API does.
+func (c *Connector) ServeHTTP(w http.ResponseWriter, r *http.Request) { c.mux.ServeHTTP(w, r) }
 
 // Fails makes the next messages fail with these statuses, one after another.
 func (c *Connector) Fails(retryAfter string, statuses ...int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, status := range statuses {
-		c.faults = append(c.faults, fault{status, retryAfter})
+		c.faults = append(c.faults, Fault{status, retryAfter})
 	}
 }
 
@@ -162,7 +189,10 @@ func (c *Connector) All() []Sent {
 
 // read returns the request, or answers that it holds no activity.
 func read(w http.ResponseWriter, r *http.Request) (Sent, bool) {
-	sent := Sent{Method: r.Method, Path: r.URL.EscapedPath(), Authorization: r.Header.Get("Authorization"), At: time.Now()}
+	sent := Sent{
+		Method: r.Method, Path: r.URL.EscapedPath(), Authorization: r.Header.Get("Authorization"), At: time.Now(),
+		Conversation: r.PathValue("conversation"), ReplyTo: r.PathValue("reply"), ID: r.PathValue("id"), Header: r.Header,
+	}
 	raw, err := io.ReadAll(r.Body)
 	if err == nil {
 		err = json.Unmarshal(raw, &sent.Body)
@@ -181,9 +211,20 @@ func (c *Connector) update(w http.ResponseWriter, r *http.Request) {
 	c.mu.Lock()
 	c.all = append(c.all, sent)
 	c.mu.Unlock()
+	sent.Status = http.StatusOK
+	c.tell(sent, c.updates)
 	w.Header().Set("Content-Type", "application/json")
 	fmt.Fprintf(w, `{"id":%q}`, r.PathValue("id"))
-	c.updates <- sent
+}
+
+// tell says that a request was taken, or refused.
+func (c *Connector) tell(sent Sent, queue chan Sent) {
+	switch {
+	case c.watch != nil:
+		c.watch(sent)
+	case sent.Status < http.StatusBadRequest:
+		queue <- sent
+	}
 }
 
 func (c *Connector) take(w http.ResponseWriter, r *http.Request) {
@@ -193,34 +234,52 @@ func (c *Connector) take(w http.ResponseWriter, r *http.Request) {
 	}
 	id, f := c.record(sent)
 	w.Header().Set("Content-Type", "application/json")
-	if f.status != 0 {
-		if f.retryAfter != "" {
-			w.Header().Set("Retry-After", f.retryAfter)
+	if f.Status >= http.StatusBadRequest {
+		if f.RetryAfter != "" {
+			w.Header().Set("Retry-After", f.RetryAfter)
 		}
-		w.WriteHeader(f.status)
-		fmt.Fprintf(w, `{"error":{"code":"Fault","message":"status %d"}}`, f.status)
+		sent.Status = f.Status
+		c.tell(sent, nil)
+		w.WriteHeader(f.Status)
+		fmt.Fprintf(w, `{"error":{"code":"Fault","message":"status %d"}}`, f.Status)
 		return
 	}
 	if sent.Type() != "message" {
-		c.typing <- struct{}{}
+		sent.Status = http.StatusAccepted
+		c.tellTyping(sent)
 		w.WriteHeader(http.StatusAccepted)
 		fmt.Fprint(w, `{}`)
 		return
 	}
-	c.messages <- sent
+	sent.ID, sent.Status = id, http.StatusCreated
+	c.tell(sent, c.messages)
 	c.hold(r, sent.Text())
 	w.WriteHeader(http.StatusCreated)
 	fmt.Fprintf(w, `{"id":%q}`, id)
 }
 
-func (c *Connector) record(sent Sent) (id string, f fault) {
+func (c *Connector) tellTyping(sent Sent) {
+	if c.watch != nil {
+		c.watch(sent)
+		return
+	}
+	c.typing <- struct{}{}
+}
+
+// record keeps the request, and says what becomes of it.
+func (c *Connector) record(sent Sent) (id string, f Fault) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.all = append(c.all, sent)
-	if sent.Type() == "message" && len(c.faults) > 0 {
+	id = strconv.Itoa(len(c.all))
+	switch {
+	case sent.Type() != "message":
+	case len(c.faults) > 0:
 		f, c.faults = c.faults[0], c.faults[1:]
+	case c.decide != nil:
+		f = c.decide(sent)
 	}
-	return strconv.Itoa(len(c.all)), f
+	return id, f
 }
 
 func (c *Connector) team(w http.ResponseWriter, r *http.Request) {

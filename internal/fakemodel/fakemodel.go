@@ -4,7 +4,6 @@ package fakemodel
 
 import (
 	"encoding/json"
-	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -93,38 +92,18 @@ func (s *Server) Says(texts ...string) {
 // CallsTools scripts one answer with calls of tools, and a text beside them, which
 // may be empty. It comes as a stream when it is asked for as one.
 func (s *Server) CallsTools(text string, calls ...ToolCall) {
-	s.add(func(w http.ResponseWriter, _ *http.Request, c Call) {
-		if c.Stream {
-			stream(w, c, text, calls)
-			return
-		}
-		w.Header().Set("Content-Type", "application/json")
-		write(w, completion(text, calls))
-	})
+	s.add(func(w http.ResponseWriter, _ *http.Request, c Call) { c.Answer(w, text, calls...) })
 }
 
 // CutsOff scripts an answer like that of CallsTools whose connection breaks before
 // its end.
 func (s *Server) CutsOff(text string, calls ...ToolCall) {
-	s.add(func(w http.ResponseWriter, _ *http.Request, c Call) {
-		if c.Stream {
-			w.Header().Set("Content-Type", "text/event-stream")
-			writeChunks(w, chunks(text, calls))
-		} else {
-			write(w, completion(text, calls)[:20])
-		}
-		_ = http.NewResponseController(w).Flush() // nobody reads: as good as sent
-		panic(http.ErrAbortHandler)
-	})
+	s.add(func(w http.ResponseWriter, _ *http.Request, c Call) { c.CutOff(w, text, calls...) })
 }
 
 // Fails scripts an answer with an HTTP status and an error code.
 func (s *Server) Fails(status int, code string) {
-	s.Answers(func(w http.ResponseWriter, _ *http.Request) {
-		w.Header().Set("Content-Type", "application/json")
-		w.WriteHeader(status)
-		fmt.Fprintf(w, `{"error":{"message":"the fake fails","type":"fake","code":%q}}`, code)
-	})
+	s.Answers(func(w http.ResponseWriter, _ *http.Request) { Fail(w, status, code) })
 }
 
 // Answers scripts an answer of any kind.

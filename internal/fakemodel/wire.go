@@ -122,6 +122,36 @@ func chunks(text string, calls []ToolCall) []object {
 	return out
 }
 
+// Answer writes a completion with calls of tools, and a text beside them: as a stream if
+// it was asked for as one.
+func (c Call) Answer(w http.ResponseWriter, text string, calls ...ToolCall) {
+	if c.Stream {
+		stream(w, c, text, calls)
+		return
+	}
+	w.Header().Set("Content-Type", "application/json")
+	write(w, completion(text, calls))
+}
+
+// CutOff begins to write such an answer and breaks the connection.
+func (c Call) CutOff(w http.ResponseWriter, text string, calls ...ToolCall) {
+	if c.Stream {
+		w.Header().Set("Content-Type", "text/event-stream")
+		writeChunks(w, chunks(text, calls))
+	} else {
+		write(w, completion(text, calls)[:20])
+	}
+	_ = http.NewResponseController(w).Flush() // nobody reads: as good as sent
+	panic(http.ErrAbortHandler)
+}
+
+// Fail writes an error as servers do.
+func Fail(w http.ResponseWriter, status int, code string) {
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	write(w, encode(object{"error": object{"message": "the fake fails", "type": "fake", "code": code}}))
+}
+
 func stream(w http.ResponseWriter, c Call, text string, calls []ToolCall) {
 	w.Header().Set("Content-Type", "text/event-stream")
 	writeChunks(w, chunks(text, calls))

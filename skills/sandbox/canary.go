@@ -49,11 +49,19 @@ func (s *Sandbox) sendCanary(ctx context.Context) error {
 	case result.Exceeded != "":
 		return fmt.Errorf("the canary went beyond its limit of %s", result.Exceeded)
 	case result.Stdout != canaryHeld || result.ExitCode != 0:
-		return fmt.Errorf("the canary ended with code %d: %s", result.ExitCode, strings.TrimSpace(result.Stderr))
+		return fmt.Errorf("the canary ended with code %d: %s%s", result.ExitCode, strings.TrimSpace(result.Stderr), hint(result.Stderr))
 	case b.taken():
 		return errors.New("it reached a UDP socket of this machine")
 	}
 	return nil
+}
+
+// hint explains why the canary, unlike a script, could not even start.
+func hint(stderr string) string {
+	if strings.Contains(strings.ToLower(stderr), "./"+childName+": permission denied") {
+		return " (programs in the folder for temporary files have to be executable: no noexec)"
+	}
+	return ""
 }
 
 // copySelf puts this program where the script would be.

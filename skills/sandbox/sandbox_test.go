@@ -28,16 +28,16 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// breach is what the canary says when it got out.
-var breach = regexp.MustCompile(`(?m)(^|: )it (could|reached|was|had) `)
+// lacking is what New says where the machine or its kernel has no sandbox of a kind. One
+// that is there and leaks, or that we have broken, is no reason to skip a test.
+var lacking = regexp.MustCompile(`the kernel|is not installed|works on Linux only|bwrap: .*([Nn]amespace|uid map|RTM_NEWADDR)`)
 
-// open returns the sandbox of a kind, or skips where the kernel or the machine has none.
-// One that is there and leaks is no reason to skip.
+// open returns the sandbox of a kind, or skips where there is none.
 func open(t testing.TB, kind sandbox.Kind, cfg sandbox.Config) *sandbox.Sandbox {
 	t.Helper()
 	cfg.Kinds = []sandbox.Kind{kind}
 	s, err := sandbox.New(t.Context(), cfg)
-	if errors.Is(err, sandbox.ErrNoSandbox) && !breach.MatchString(err.Error()) {
+	if errors.Is(err, sandbox.ErrNoSandbox) && lacking.MatchString(err.Error()) {
 		t.Skip(err)
 	}
 	if err != nil {

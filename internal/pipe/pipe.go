@@ -1,4 +1,6 @@
-package state
+// Package pipe connects the two ends of a connection inside the process: a client of the
+// embedded Redis with its server, and in tests the parts of a bot with each other.
+package pipe
 
 import (
 	"bytes"
@@ -9,37 +11,45 @@ import (
 	"time"
 )
 
-// newPipe makes the two ends of a connection inside the process. Unlike those
-// of net.Pipe its writes never wait: a client that writes a pipeline and a
-// server that answers its first command before it has read the second would
-// wait for each other for ever.
-func newPipe() (client, server net.Conn) {
+// New makes the two ends of a connection. Unlike those of net.Pipe its writes
+// never wait: a client that writes a pipeline and a server that answers its first
+// command before it has read the second would wait for each other for ever.
+func New() (client, server net.Conn) { return between(Addr{}) }
+
+// between is New with the address of the server, which both ends show.
+func between(addr net.Addr) (client, server net.Conn) {
 	there, back := newStream(), newStream()
-	return &pipeEnd{in: back, out: there}, &pipeEnd{in: there, out: back}
+	return &end{in: back, out: there, addr: addr}, &end{in: there, out: back, addr: addr}
 }
 
-type pipeEnd struct{ in, out *stream }
+type end struct {
+	in, out *stream
+	addr    net.Addr
+}
 
-func (e *pipeEnd) Read(p []byte) (int, error)  { return e.in.read(p) }
-func (e *pipeEnd) Write(p []byte) (int, error) { return e.out.write(p) }
+func (e *end) Read(p []byte) (int, error)  { return e.in.read(p) }
+func (e *end) Write(p []byte) (int, error) { return e.out.write(p) }
 
-func (e *pipeEnd) Close() error {
+func (e *end) Close() error {
 	e.in.close()
 	e.out.close()
 	return nil
 }
 
-func (e *pipeEnd) LocalAddr() net.Addr  { return pipeAddr{} }
-func (e *pipeEnd) RemoteAddr() net.Addr { return pipeAddr{} }
+func (e *end) LocalAddr() net.Addr  { return e.addr }
+func (e *end) RemoteAddr() net.Addr { return e.addr }
 
-func (e *pipeEnd) SetDeadline(t time.Time) error      { return e.SetReadDeadline(t) }
-func (e *pipeEnd) SetReadDeadline(t time.Time) error  { e.in.setDeadline(t); return nil }
-func (e *pipeEnd) SetWriteDeadline(_ time.Time) error { return nil } // writes do not wait
+func (e *end) SetDeadline(t time.Time) error      { return e.SetReadDeadline(t) }
+func (e *end) SetReadDeadline(t time.Time) error  { e.in.setDeadline(t); return nil }
+func (e *end) SetWriteDeadline(_ time.Time) error { return nil } // writes do not wait
 
-type pipeAddr struct{}
+// Addr is the address of an end that has no other.
+type Addr struct{}
 
-func (pipeAddr) Network() string { return "pipe" }
-func (pipeAddr) String() string  { return "in this process" }
+// Network is "pipe".
+func (Addr) Network() string { return "pipe" }
+
+func (Addr) String() string { return "in this process" }
 
 // stream is one direction of a pipe. It holds what was written and not yet
 // read, which is bounded by what the two ends have under way.

@@ -1,4 +1,4 @@
-package state_test
+package pipe_test
 
 import (
 	"bytes"
@@ -10,14 +10,14 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/planbot-go/planbot/state"
+	"github.com/planbot-go/planbot/internal/pipe"
 )
 
 // Both ends write far more than any buffer before either reads: net.Pipe
 // would stop here for ever.
 func TestPipeWritesDoNotWait(t *testing.T) {
 	t.Parallel()
-	client, server := state.NewPipe()
+	client, server := pipe.New()
 	question, answer := bytes.Repeat([]byte("q"), 1<<20), bytes.Repeat([]byte("a"), 1<<20)
 	for end, text := range map[net.Conn][]byte{client: question, server: answer} {
 		if n, err := end.Write(text); n != len(text) || err != nil {
@@ -35,7 +35,7 @@ func TestPipeWritesDoNotWait(t *testing.T) {
 func TestPipeClose(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		client, server := state.NewPipe()
+		client, server := pipe.New()
 		if _, err := client.Write([]byte("last words")); err != nil {
 			t.Fatal(err)
 		}
@@ -60,7 +60,7 @@ func TestPipeClose(t *testing.T) {
 func TestPipeDeadline(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		client, server := state.NewPipe()
+		client, server := pipe.New()
 		start := time.Now()
 		if err := client.SetReadDeadline(start.Add(time.Second)); err != nil {
 			t.Fatal(err)

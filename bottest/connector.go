@@ -1,0 +1,137 @@
+package bottest
+
+import (
+	"net/http"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/go-json-experiment/json"
+
+	"github.com/planbot-go/planbot/activity"
+	"github.com/planbot-go/planbot/internal/fakeconnector"
+)
+
+// Connector stands in for the connector of the Bot Framework: it takes what the bot
+// sends and keeps it for [Chat.Expect], and fails when it is told to. It is safe for
+// concurrent use.
+type Connector struct {
+	// URL is what activities carry as their serviceUrl.
+	URL string
+
+	kit    *Kit
+	fake   *fakeconnector.Connector
+	mu     sync.Mutex
+	decide func(Sent) Fault
+	sent   []Sent
+}
+
+// Fault is how a message is refused. The zero value takes it.
+type Fault struct {
+	Status     int           // of HTTP, from 400 on
+	RetryAfter time.Duration // 0: not said
+}
+
+// Sent is one request of the bot to the connector.
+type Sent struct {
+	Of
+	Seq      int    // its place among all that happened in the kit
+	Method   string // POST sends, PUT updates
+	Status   int    // with which it was answered
+	To       string // the conversation
+	ReplyTo  string // the activity that it answers; may be ""
+	ID       string // that the message was given, or that of the message which is updated
+	Activity *activity.Activity
+	Token    string // the Authorization that came with it
+}
+
+// Message reports whether the connector took it as a message of its own.
+func (s Sent) Message() bool {
+	return s.Method == http.MethodPost && s.Activity.Type == activity.Message && s.Status < http.StatusBadRequest
+}
+
+func newConnector(k *Kit) *Connector {
+	c := &Connector{kit: k}
+	c.fake = fakeconnector.Watched(c.take, c.refuse)
+	c.URL = k.serve(c.fake) + "/"
+	return c
+}
+
+// Fails makes the next messages fail with these faults, one after another. What is no
+// message, such as a typing indicator, does not count.
+func (c *Connector) Fails(faults ...Fault) {
+	for _, f := range faults {
+		after := ""
+		if f.RetryAfter > 0 {
+			after = strconv.FormatFloat(f.RetryAfter.Seconds(), 'f', -1, 64)
+		}
+		c.fake.Fails(after, f.Status)
+	}
+}
+
+// Decides has f decide about the messages for which Fails says nothing.
+func (c *Connector) Decides(f func(Sent) Fault) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.decide = f
+}
+
+// Holds makes the connector take the next message with this text, and answer only when
+// release is closed. taken is closed when the message was taken.
+func (c *Connector) Holds(text string) (taken <-chan struct{}, release chan<- struct{}) {
+	return c.fake.Holds(text)
+}
+
+// TeamOf makes every team have that many members.
+func (c *Connector) TeamOf(members int) { c.fake.TeamOf(members) }
+
+// Sent returns every request so far, in order: failed ones, typing indicators and updates
+// as well.
+func (c *Connector) Sent() []Sent {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return append([]Sent(nil), c.sent...)
+}
+
+func (c *Connector) refuse(from fakeconnector.Sent) fakeconnector.Fault {
+	c.mu.Lock()
+	decide := c.decide
+	c.mu.Unlock()
+	if decide == nil {
+		return fakeconnector.Fault{}
+	}
+	f := decide(c.read(from))
+	out := fakeconnector.Fault{Status: f.Status}
+	if f.RetryAfter > 0 {
+		out.RetryAfter = strconv.FormatFloat(f.RetryAfter.Seconds(), 'f', -1, 64)
+	}
+	return out
+}
+
+// take keeps what came.
+func (c *Connector) take(from fakeconnector.Sent) {
+	sent := c.read(from)
+	text, conversation := describeSent(sent), sent.To
+	of := sent.Of
+	of.Conversation = conversation
+	c.mu.Lock()
+	sent.Seq = c.kit.note(entry{Of: of, kind: "sent", text: text})
+	c.sent = append(c.sent, sent)
+	c.mu.Unlock()
+	c.kit.conversation(conversation).took(sent)
+}
+
+func (c *Connector) read(from fakeconnector.Sent) Sent {
+	sent := Sent{
+		Of: labelOf(from.Header), Method: from.Method, Status: from.Status, To: from.Conversation, ReplyTo: from.ReplyTo, ID: from.ID,
+		Token: from.Authorization, Activity: &activity.Activity{},
+	}
+	raw, err := json.Marshal(from.Body)
+	if err == nil {
+		err = json.Unmarshal(raw, sent.Activity)
+	}
+	if err != nil {
+		c.kit.t.Errorf("bottest: read what the bot sent: %v", err)
+	}
+	return sent
+}

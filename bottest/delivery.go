@@ -1,0 +1,171 @@
+package bottest
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"time"
+)
+
+// Delivery is an activity that was delivered to the bot, and how it was answered.
+type Delivery struct {
+	ID     string
+	Status int // of HTTP; 0: there was no answer
+	Body   []byte
+	Took   time.Duration
+	Err    error // why there was none
+
+	chat *Chat
+	sent Activity
+}
+
+func (k *Kit) newID() string { return fmt.Sprint("activity-", k.ids.Add(1)) }
+
+// Deliver delivers any activity, with what a channel says of each filled in: an id, who
+// speaks to whom, where. A field that is nil is left out. It does not look at the answer:
+// [Delivery.Taken] does.
+func (c *Chat) Deliver(a Activity) *Delivery {
+	c.kit.t.Helper()
+	return c.post(c.fill(a))
+}
+
+func (c *Chat) post(full Activity) *Delivery {
+	c.kit.t.Helper()
+	p := c.kit.process(c.replica)
+	if p == nil {
+		c.kit.fatal(c, "there is no replica %d", c.replica)
+	}
+	id, _ := full["id"].(string)
+	d := &Delivery{ID: id, chat: c, sent: full}
+	raw, err := json.Marshal(full)
+	if err != nil {
+		c.kit.fatal(c, "the activity is not to be written as JSON: %v", err)
+	}
+	of := Of{Conversation: c.of.id, Activity: id}
+	c.kit.note(entry{Of: of, kind: "said", who: c.person, text: describeActivity(full)})
+	began := time.Now()
+	d.Status, d.Body, d.Err = c.kit.send(c.kit.t.Context(), p, raw)
+	d.Took = time.Since(began)
+	c.kit.note(entry{Of: of, kind: "status", text: d.String()})
+	return d
+}
+
+// String says how it was answered.
+func (d *Delivery) String() string {
+	if d.Err != nil {
+		return "no answer: " + d.Err.Error()
+	}
+	return fmt.Sprintf("%d %s", d.Status, d.Body)
+}
+
+// Taken fails the test unless the bot took the activity.
+func (d *Delivery) Taken() *Delivery {
+	k := d.chat.kit
+	k.t.Helper()
+	if !taken(d.Status) {
+		k.fatal(d.chat, "the activity was not taken: %s", d)
+	}
+	return d
+}
+
+// Again delivers the same activity once more, as a channel does that got no answer in
+// time; with [Chat.On] to another replica.
+func (d *Delivery) Again(to *Chat) *Delivery {
+	to.kit.t.Helper()
+	return to.post(d.sent)
+}
+
+// Edit tells the bot that the message was edited.
+func (d *Delivery) Edit(text string) *Delivery {
+	d.chat.kit.t.Helper()
+	return d.chat.Deliver(Activity{"type": "messageUpdate", "id": d.ID, "text": text, "channelData": d.chat.event("editMessage")}).Taken()
+}
+
+// Delete tells the bot that the message was deleted.
+func (d *Delivery) Delete() *Delivery {
+	d.chat.kit.t.Helper()
+	return d.chat.Deliver(Activity{"type": "messageDelete", "id": d.ID, "channelData": d.chat.event("softDeleteMessage")}).Taken()
+}
+
+func (c *Chat) event(name string) Activity {
+	data := c.channelData()
+	data["eventType"] = name
+	return data
+}
+
+// React tells the bot of a reaction, such as like, to what it said last.
+func (c *Chat) React(kind string) *Delivery {
+	c.kit.t.Helper()
+	return c.Deliver(Activity{"type": "messageReaction", "replyToId": c.last().ID, "reactionsAdded": []any{Activity{"type": kind}}}).Taken()
+}
+
+// last is what the bot said last.
+func (c *Chat) last() Sent {
+	c.kit.t.Helper()
+	all := c.Messages()
+	if len(all) == 0 {
+		c.kit.fatal(c, "the bot has said nothing yet")
+	}
+	return all[len(all)-1]
+}
+
+// Decode reads the body of the answer.
+func (d *Delivery) Decode(into any) {
+	d.chat.kit.t.Helper()
+	if err := json.Unmarshal(d.Body, into); err != nil {
+		d.chat.kit.fatal(d.chat, "the answer is %s: %v", d, err)
+	}
+}
+
+// Shown is the text that a click on a card was answered with, and shows to who clicked.
+func (d *Delivery) Shown() string {
+	var body struct {
+		Value any    `json:"value"`
+		Type  string `json:"type"`
+	}
+	_ = json.Unmarshal(d.Body, &body) // another answer shows nothing
+	text, _ := body.Value.(string)
+	return text
+}
+
+// send posts an activity to the process as a channel does.
+func (k *Kit) send(ctx context.Context, p *process, raw []byte) (status int, body []byte, err error) {
+	transport := &http.Transport{DialContext: k.wires.dial, DisableKeepAlives: true}
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, p.url, bytes.NewReader(raw))
+	if err != nil {
+		return 0, nil, err
+	}
+	req.Header.Set("Content-Type", "application/json; charset=utf-8")
+	if p.dead.Load() {
+		return 0, nil, fmt.Errorf("replica %d is dead", p.replica)
+	}
+	res, err := transport.RoundTrip(req)
+	if err != nil {
+		return 0, nil, err
+	}
+	defer res.Body.Close()
+	body, err = io.ReadAll(res.Body)
+	return res.StatusCode, body, err
+}
+
+func describeActivity(a Activity) string {
+	text, _ := a["text"].(string)
+	kind, _ := a["type"].(string)
+	if kind == "message" && text != "" {
+		return text
+	}
+	parts := Activity{}
+	for _, field := range []string{"name", "action", "text", "value", "membersAdded", "membersRemoved", "reactionsAdded", "attachments"} {
+		if v, ok := a[field]; ok {
+			parts[field] = v
+		}
+	}
+	raw, err := json.Marshal(parts)
+	if err != nil {
+		return "(" + kind + ")"
+	}
+	return fmt.Sprintf("(%s %s)", kind, raw)
+}

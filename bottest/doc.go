@@ -1,0 +1,22 @@
+// Package bottest tests bots with no model, no Azure and no Teams.
+//
+// A [Kit] is a bot between stand-ins: a model that says what the test wrote down, a
+// connector that keeps what the bot sends, and a Redis inside the process. Between
+// them is all of the bot, its HTTP door included; each is spoken to over HTTP, in the
+// formats of the real ones.
+//
+//	bottest.Test(t, bottest.Config{New: newBot}, func(t *testing.T, kit *bottest.Kit) {
+//		kit.Model.Says(bottest.Plan(bottest.Do("addItem", "list", "groceries", "item", "milk"), bottest.Say("Added milk.")))
+//		chat := kit.Personal("Mia")
+//		chat.Say("add milk to groceries")
+//		chat.Expect("Added milk.")
+//	})
+//
+// [Test] runs in a bubble of [testing/synctest], over connections in memory: waits of
+// the bot, of its retries and of the stand-ins take no time, and a test with a model
+// that hangs for two minutes ends at once. [New] is for tests that cannot live in a
+// bubble; it works over loopback and in real time.
+//
+// A test that fails shows the conversation, what the model was asked and answered, and
+// the state.
+package bottest

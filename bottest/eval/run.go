@@ -1,0 +1,249 @@
+package eval
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/planbot-go/planbot/actions"
+	"github.com/planbot-go/planbot/models"
+	"github.com/planbot-go/planbot/planner"
+)
+
+// Side is a planner that is judged, with the actions that it may plan.
+type Side struct {
+	Name    string // such as "a"
+	About   string // what it is made of, for people
+	Planner Planner
+	Actions *actions.Registry
+}
+
+// Config says what is asked of whom. Cases and Sides are required; the zero value of
+// every other field is a working default.
+type Config struct {
+	Cases []Case
+	// Sides are asked one after the other, case by case, so that what there is when the
+	// run is stopped can be compared. The first one is what others are compared with.
+	Sides []Side
+	// Times is how often each case is asked. 0: once.
+	Times int
+	// Concurrency is how many cases are asked at once. 0: one. With more, latencies are
+	// those of a model under load.
+	Concurrency int
+	// Timeout bounds one plan, with all calls of the model for it. 0: two minutes.
+	Timeout time.Duration
+	// Limit bounds what all sides together may cost: the model is not asked again after
+	// that. Calls that are under way then, of other cases, end as they do.
+	Limit actions.Budget
+	// Progress is told how many of all plans there are, at first none. It may be called by several
+	// goroutines, one at a time. nil: nobody is.
+	Progress func(done, all int)
+}
+
+// Stop says why a run ended before it was through.
+type Stop string
+
+// The reasons to stop. What there is until then is in the report.
+const (
+	StoppedByLimit Stop = "limit"       // [Config.Limit] is used up
+	Interrupted    Stop = "interrupted" // the context ended
+	Refused        Stop = "refused"     // the model's server takes no calls: a wrong key, no money left
+)
+
+// Run asks for all plans and judges them. It returns what there is when it is stopped, too;
+// the error is that of the Config, or of a model's server that refuses every call, which
+// comes with the report of what was before.
+func Run(ctx context.Context, cfg Config) (*Report, error) {
+	if len(cfg.Cases) == 0 || len(cfg.Sides) == 0 {
+		return nil, errors.New("eval config: no Cases or no Sides")
+	}
+	cfg.Times, cfg.Concurrency = max(1, cfg.Times), max(1, cfg.Concurrency)
+	cfg.Timeout = cmp.Or(cfg.Timeout, 2*time.Minute)
+	r := &run{cfg: cfg, results: make([]*Result, len(cfg.Cases)*cfg.Times*len(cfg.Sides))}
+	ctx, r.cancel = context.WithCancel(ctx)
+	defer r.cancel()
+	r.progress()
+	var workers sync.WaitGroup
+	for range cfg.Concurrency {
+		workers.Go(func() {
+			for first := r.take(); first >= 0 && r.askSides(ctx, first); first = r.take() {
+			}
+		})
+	}
+	workers.Wait()
+	return newReport(r), r.err
+}
+
+// run is a run under way.
+type run struct {
+	cfg    Config
+	cancel context.CancelFunc
+
+	mu      sync.Mutex
+	next    int       // place of what is to be asked next
+	results []*Result // by case, time and side; nil: not asked
+	done    int
+	spent   actions.Usage
+	stop    Stop
+	err     error
+}
+
+// take returns the place of the next case, -1 when there is none.
+func (r *run) take() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	first := r.next
+	if first >= len(r.results) || r.stop != "" {
+		return -1
+	}
+	r.next += len(r.cfg.Sides)
+	return first
+}
+
+// askSides asks all sides for a plan, and reports whether to go on.
+func (r *run) askSides(ctx context.Context, first int) bool {
+	for i := range r.cfg.Sides {
+		budget, stop := r.left(ctx)
+		if stop != "" {
+			r.end(stop, nil)
+			return false
+		}
+		each := first / len(r.cfg.Sides)
+		result, stop, err := r.ask(ctx, &r.cfg.Cases[each/r.cfg.Times], &r.cfg.Sides[i], budget)
+		r.keep(first+i, result)
+		if stop != "" {
+			r.end(stop, err)
+			return false
+		}
+	}
+	return true
+}
+
+// left is what may still be spent, or why nothing may.
+func (r *run) left(ctx context.Context) (actions.Budget, Stop) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.stop != "" {
+		return actions.Budget{}, r.stop
+	}
+	if ctx.Err() != nil {
+		return actions.Budget{}, Interrupted
+	}
+	whole := actions.Turn{Usage: r.spent, Budget: r.cfg.Limit}
+	if whole.Afford() != nil {
+		return actions.Budget{}, StoppedByLimit
+	}
+	left := r.cfg.Limit
+	if left.Tokens > 0 {
+		left.Tokens -= r.spent.PromptTokens + r.spent.CompletionTokens
+	}
+	if left.Cost > 0 {
+		left.Cost -= r.spent.Cost
+	}
+	return left, ""
+}
+
+// ask asks one side for one plan. There is no result of what was stopped half-way.
+func (r *run) ask(ctx context.Context, c *Case, side *Side, budget actions.Budget) (*Result, Stop, error) {
+	timed, cancel := context.WithTimeout(ctx, r.cfg.Timeout)
+	defer cancel()
+	turn := c.turn()
+	turn.Budget = budget
+	began := time.Now()
+	plan, err := side.Planner.Plan(timed, turn)
+	result := &Result{Case: c.Name, Lang: c.Lang, Took: time.Since(began), Usage: turn.Usage}
+	r.spend(turn.Usage)
+	if stop := reason(ctx, err); stop != "" {
+		return nil, stop, err
+	}
+	result.read(plan, err)
+	if result.Valid {
+		result.Verdict = c.Judge(plan, side.Actions, began)
+	}
+	return result, "", nil
+}
+
+// reason says whether the failure of one plan is the end of the run.
+func reason(ctx context.Context, err error) Stop {
+	fault, _ := errors.AsType[*models.Error](err)
+	budget, _ := errors.AsType[*actions.BudgetError](err)
+	switch {
+	case err == nil:
+		return ""
+	case ctx.Err() != nil:
+		return Interrupted
+	case budget != nil:
+		return StoppedByLimit
+	case fault != nil && (fault.Kind == models.Auth || fault.Code == models.CodeQuota):
+		return Refused
+	}
+	return ""
+}
+
+func (r *run) spend(u actions.Usage) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.spent.ModelCalls += u.ModelCalls
+	r.spent.PromptTokens += u.PromptTokens
+	r.spent.CompletionTokens += u.CompletionTokens
+	r.spent.Cost += u.Cost
+}
+
+func (r *run) keep(at int, result *Result) {
+	if result == nil {
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.results[at] = result
+	r.done++
+	r.progress()
+}
+
+func (r *run) progress() {
+	if r.cfg.Progress != nil {
+		r.cfg.Progress(r.done, len(r.results))
+	}
+}
+
+// end stops the run. Only the first reason counts; an error ends the others' calls.
+func (r *run) end(stop Stop, err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.stop != "" {
+		return
+	}
+	r.stop = stop
+	if stop == Refused {
+		r.err = fmt.Errorf("the model's server takes no calls: %w", err)
+		r.cancel()
+	}
+}
+
+// read takes what came: a plan, a plan that cannot run, or no answer.
+func (r *Result) read(plan planner.Plan, err error) {
+	fault, isPlan := errors.AsType[*planner.DecodeError](err)
+	switch {
+	case err == nil:
+		r.Valid, r.Refused = true, plan.Refused
+		r.Plan = show(plan)
+	case isPlan:
+		r.Fault, r.Refused = err.Error(), append(slices.Clone(fault.Before), fault.Kind)
+	default:
+		r.NoAnswer, r.Fault = true, textOfFault(err)
+	}
+}
+
+// textOfFault is the error with what the server said: whoever evaluates a model wants to
+// know.
+func textOfFault(err error) string {
+	text := err.Error()
+	if fault, ok := errors.AsType[*models.Error](err); ok && fault.Said != "" {
+		text += ": " + fault.Said
+	}
+	return text
+}

@@ -1,0 +1,80 @@
+package bottest
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/planbot-go/planbot/activity"
+	"github.com/planbot-go/planbot/state"
+)
+
+// OfConversation reads the value of type T that the bot keeps about the conversation, once
+// it has nothing left to do: the zero T when it keeps none.
+func OfConversation[T any](c *Chat) T {
+	c.kit.t.Helper()
+	c.kit.settle(nil)
+	return *state.Of[T](c.kit.load(c, c.conversationKey()))
+}
+
+// OfUser is [OfConversation] for what the bot keeps about the person who speaks.
+func OfUser[T any](c *Chat) T {
+	c.kit.t.Helper()
+	c.kit.settle(nil)
+	return *state.Of[T](c.kit.load(c, c.userKey()))
+}
+
+// Keep changes what the bot keeps about the conversation and about the person, before or
+// between its turns.
+func (c *Chat) Keep(change func(conversation, user *state.Scope)) {
+	c.kit.t.Helper()
+	conversation, user := c.kit.load(c, c.conversationKey()), c.kit.load(c, c.userKey())
+	change(conversation, user)
+	if err := c.kit.watcher.Save(c.kit.t.Context(), conversation, user); err != nil {
+		c.kit.fatal(c, "keep: %v", err)
+	}
+}
+
+// ID is the id of the conversation.
+func (c *Chat) ID() string { return c.of.id }
+
+func (c *Chat) conversationKey() state.Key {
+	base, _, _ := strings.Cut(c.of.id, ";")
+	return state.ConversationKey(activity.Teams, BotID, base)
+}
+
+func (c *Chat) userKey() state.Key { return state.UserKey(activity.Teams, BotID, userID(c.person)) }
+
+func (k *Kit) load(c *Chat, key state.Key) *state.Scope {
+	k.t.Helper()
+	scopes, err := k.watcher.Load(k.t.Context(), key)
+	if err != nil {
+		k.fatal(c, "read what the bot keeps: %v", err)
+	}
+	return scopes[0]
+}
+
+// kept shows what a bot keeps about the chat's conversation and person.
+func (k *Kit) kept(c *Chat) string {
+	var s strings.Builder
+	for _, of := range []struct {
+		what string
+		key  state.Key
+	}{{"conversation", c.conversationKey()}, {c.person, c.userKey()}} {
+		scopes, err := k.watcher.Load(k.t.Context(), of.key)
+		if err != nil {
+			fmt.Fprintf(&s, "%s: %v\n", of.what, err)
+			continue
+		}
+		names := scopes[0].Names()
+		slices.Sort(names)
+		for _, name := range names {
+			value, err := scopes[0].JSON(name)
+			if err != nil {
+				value = []byte(err.Error())
+			}
+			fmt.Fprintf(&s, "%s.%s = %s\n", of.what, name, value)
+		}
+	}
+	return s.String()
+}

@@ -1,0 +1,267 @@
+package bottest
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"io"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/planbot-go/planbot/actions"
+	"github.com/planbot-go/planbot/bot"
+	"github.com/planbot-go/planbot/state"
+)
+
+// BotID is the account of the bot in every conversation.
+const BotID = "28:bot"
+
+// TB is what a kit needs of a test: [testing.TB] is one. Fatalf must not return.
+type TB interface {
+	Helper()
+	Logf(format string, args ...any)
+	Errorf(format string, args ...any)
+	Fatalf(format string, args ...any)
+	Failed() bool
+	Cleanup(f func())
+	Context() context.Context
+}
+
+// Config says which bot is tested. New is required, or Actions for a bot of these alone;
+// the zero value of every other field is a working default.
+type Config struct {
+	// New makes the bot, once for each process of it: again after [Kit.Restart]. A bot
+	// that takes its Store from the parts can be restarted and have replicas.
+	New func(ctx context.Context, parts Parts) (*bot.Bot, error)
+
+	// Actions, Planner ("sequence", "sequential" or "tools"; "": sequence) and Change are
+	// the bot where New is nil. Change may be nil, too.
+	Actions *actions.Registry
+	Planner string
+	Change  func(*bot.Config)
+
+	// Name is how people mention the bot. "": Planbot.
+	Name string
+	// Models are the names of the models of which each is asked when those before it
+	// cannot answer. None: one, "scripted".
+	Models []string
+	// Replicas is how many processes of the bot there are. 0: one.
+	Replicas int
+	// RedisURL is a server for [New] to use in place of the one in the process. What it
+	// keeps of this test stays there.
+	RedisURL string
+	// Log receives what the bot logs, line by line. Failures of the test show its warnings
+	// in any case. nil: nobody does.
+	Log io.Writer
+}
+
+// Kit is a bot under test. Its methods fail the test where they cannot do what they
+// say. It is safe for concurrent use as far as not said otherwise, but who delivers at
+// the same time does so with [Kit.Together].
+type Kit struct {
+	Model     *Model
+	Connector *Connector
+
+	t       TB
+	cfg     Config
+	bubble  bool
+	wires   *wires
+	dial    func() dialer // to Redis
+	url     string        // of Redis
+	watcher *state.Redis
+	queue   *state.Inbox
+	story   story
+	foreign atomic.Bool // the bot keeps state where the kit does not see it
+	ids     atomic.Int64
+
+	mu        sync.Mutex
+	processes []*process
+	chats     map[string]*conversation
+	calls     []Call
+	crashAt   int // number of the call after which its process dies; 0: none
+	ended     sync.WaitGroup
+}
+
+// New makes a kit that works over loopback and in real time, and ends with the test.
+func New(t TB, cfg Config) *Kit {
+	t.Helper()
+	return open(t, cfg, false)
+}
+
+// Test runs f with a kit in a bubble of [testing/synctest]. The rules of bubbles hold:
+// f must not call Run, Parallel or Deadline of its t, and what it starts has to end. The
+// bot must not have connections of its own to outside of the bubble.
+func Test(t *testing.T, cfg Config, f func(t *testing.T, kit *Kit)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) { f(t, NewInBubble(t, cfg)) })
+}
+
+// NewInBubble is for who has a bubble of [testing/synctest] already.
+func NewInBubble(t TB, cfg Config) *Kit {
+	t.Helper()
+	return open(t, cfg, true)
+}
+
+func open(t TB, cfg Config, bubble bool) *Kit {
+	t.Helper()
+	cfg.Name = cmp.Or(cfg.Name, "Planbot")
+	cfg.Replicas = max(cfg.Replicas, 1)
+	if len(cfg.Models) == 0 {
+		cfg.Models = []string{"scripted"}
+	}
+	k := &Kit{t: t, cfg: cfg, bubble: bubble, wires: newWires(bubble), chats: map[string]*conversation{}}
+	k.story.began = time.Now()
+	if bubble {
+		t.Cleanup(func() { time.Sleep(linger) })
+	}
+	k.Model, k.Connector = newModel(k), newConnector(k)
+	k.openRedis()
+	t.Cleanup(k.close) // before what follows, which it ends
+	for range cfg.Replicas {
+		k.processes = append(k.processes, nil)
+	}
+	for i := range k.processes {
+		k.begin(i)
+	}
+	return k
+}
+
+// linger is what goroutines of libraries get to find out that they are no longer needed: no
+// time passes in a bubble whose function has returned.
+const linger = time.Minute
+
+// openRedis finds the Redis that the processes share, and looks into it.
+func (k *Kit) openRedis() {
+	k.t.Helper()
+	k.url = k.cfg.RedisURL
+	if k.url != "" && k.bubble {
+		k.t.Fatalf("bottest: RedisURL is for New: no connection leads out of a bubble")
+	}
+	k.dial = func() dialer { return netDial }
+	if k.url == "" {
+		server, err := state.StartServer()
+		if err != nil {
+			k.t.Fatalf("bottest: start redis: %v", err)
+		}
+		k.t.Cleanup(server.Close)
+		k.url = "redis://in-this-process"
+		k.dial = func() dialer { return server.Dial }
+	}
+	store, err := k.openStore(k.dial())
+	if err != nil {
+		k.t.Fatalf("bottest: %v", err)
+	}
+	k.watcher = store
+	k.t.Cleanup(func() { _ = store.Close() }) // it only looked
+	if k.queue, err = store.Inbox(state.InboxConfig{}); err != nil {
+		k.t.Fatalf("bottest: %v", err)
+	}
+	k.t.Cleanup(k.queue.Close)
+}
+
+// openStore opens Redis for one process.
+func (k *Kit) openStore(dial dialer) (*state.Redis, error) {
+	url := k.url
+	if k.cfg.RedisURL == "" {
+		// More connections than anybody uses: who waits for one takes a timer from a pool of
+		// the client's whole program, and no timer may pass from one bubble to another.
+		url += "?pool_size=10000"
+	}
+	return state.Open(k.t.Context(), url, state.Config{Dial: dial})
+}
+
+// close ends what runs, and reports what was scripted for nothing.
+func (k *Kit) close() {
+	if !k.t.Failed() {
+		if left := k.Model.left(); left > 0 {
+			k.fail(nil, "%d scripted answers of the model were not asked for", left)
+		}
+	}
+	for _, p := range k.all() {
+		if p != nil {
+			p.end()
+		}
+	}
+	k.ended.Wait()
+	k.wires.close()
+}
+
+// Settle waits until the bot has nothing left to do, whether it takes no time or, as
+// with a model that hangs, minutes. [Chat.Expect] does so itself.
+func (k *Kit) Settle() {
+	k.t.Helper()
+	k.settle(nil)
+}
+
+// How long work may take, in real time and in a bubble.
+const (
+	patience       = 30 * time.Second
+	bubblePatience = 3 * time.Hour
+)
+
+// settle waits until the bot has nothing left to do or done says so. It is false when
+// that takes too long.
+func (k *Kit) settle(done func() bool) bool {
+	k.t.Helper()
+	limit := patience
+	if k.bubble {
+		limit = bubblePatience
+	}
+	for began := time.Now(); ; {
+		if k.bubble {
+			synctest.Wait()
+		}
+		if done != nil && done() {
+			return true
+		}
+		if !k.foreign.Load() && k.idle() || !k.alive() {
+			return done == nil || done()
+		}
+		waited := time.Since(began)
+		if waited > limit {
+			if done == nil {
+				k.fail(nil, "the bot is still at work after %v", waited)
+			}
+			return false
+		}
+		time.Sleep(min(max(waited/20, time.Millisecond), time.Second))
+	}
+}
+
+// idle reports whether no turn waits or is at work.
+func (k *Kit) idle() bool {
+	k.t.Helper()
+	n, err := k.queue.Waiting(k.t.Context())
+	if err != nil {
+		k.t.Fatalf("bottest: look into redis: %v", err)
+	}
+	return n == 0
+}
+
+// Together calls all functions at the same time and waits for them: deliveries that meet.
+// In a bubble they begin in their order.
+func (k *Kit) Together(fs ...func()) {
+	var all sync.WaitGroup
+	for _, f := range fs {
+		all.Go(f)
+		if k.bubble {
+			synctest.Wait()
+		}
+	}
+	all.Wait()
+}
+
+// fail reports a failure of the test, with all that is known. The chat may be nil.
+func (k *Kit) fail(c *Chat, format string, args ...any) {
+	k.t.Helper()
+	k.t.Errorf("%s\n%s", fmt.Sprintf(format, args...), k.explain(c))
+}
+
+// fatal is fail for what nothing can follow.
+func (k *Kit) fatal(c *Chat, format string, args ...any) {
+	k.t.Helper()
+	k.t.Fatalf("%s\n%s", fmt.Sprintf(format, args...), k.explain(c))
+}

@@ -1,0 +1,303 @@
+package bottest
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/planbot-go/planbot/internal/fakemodel"
+	"github.com/planbot-go/planbot/models"
+)
+
+// Model stands in for a model's server: it answers what was scripted, in order, in the
+// wire format of OpenAI, as a stream where it is asked for one. A call that was not
+// scripted fails the test and shows its prompt. It is safe for concurrent use.
+type Model struct {
+	// URL is the base URL of the API, for bots that make their own client.
+	URL string
+
+	kit    *Kit
+	mu     sync.Mutex
+	script []Answer
+	decide func(ModelCall) (Answer, bool)
+	calls  []ModelCall
+}
+
+// Answer is what the model does when it is asked. The zero value says nothing.
+type Answer struct {
+	Text  string        // what it writes
+	Calls []models.Call // the tools that it calls
+
+	// Status makes the call fail with that status of HTTP and Code as the error's code,
+	// such as content_filter or context_length_exceeded. RetryAfter is when to come back.
+	Status     int
+	Code       string
+	RetryAfter time.Duration
+
+	// Takes is how long the answer takes. Then, with Hangs, the connection breaks without
+	// one, and with CutOff in the middle of it.
+	Takes  time.Duration
+	Hangs  bool
+	CutOff bool
+
+	// Asked is closed, if it is not nil, when the call is there.
+	Asked chan<- struct{}
+	// Model is the only one of Config.Models that may get it. "": any.
+	Model string
+}
+
+// ModelCall is one call of a model.
+type ModelCall struct {
+	Of
+	Seq      int // its place among all that happened in the kit
+	Model    string
+	Messages []models.Message
+	Tools    []models.Tool
+	Stream   bool
+	Answer   Answer
+}
+
+// Prompt is all of the messages, for searching.
+func (c ModelCall) Prompt() string {
+	var s strings.Builder
+	for _, m := range c.Messages {
+		s.WriteString(string(m.Role) + ": " + m.Text + "\n")
+		for _, call := range m.Calls {
+			s.WriteString(string(m.Role) + " calls " + call.Name + ": " + call.Arguments + "\n")
+		}
+	}
+	return s.String()
+}
+
+// Last is the text of the last message of the role.
+func (c ModelCall) Last(role models.Role) string {
+	last := ""
+	for _, m := range c.Messages {
+		if m.Role == role {
+			last = m.Text
+		}
+	}
+	return last
+}
+
+func newModel(k *Kit) *Model {
+	m := &Model{kit: k}
+	mux := http.NewServeMux()
+	mux.HandleFunc("POST /v1/chat/completions", m.complete)
+	m.URL = k.serve(mux) + "/v1"
+	return m
+}
+
+// serve opens an address for h until the kit ends.
+func (k *Kit) serve(h http.Handler) (url string) {
+	k.t.Helper()
+	listener, err := k.wires.listen(k.t.Context())
+	if err != nil {
+		k.t.Fatalf("bottest: listen: %v", err)
+	}
+	server := &http.Server{Handler: h, ReadHeaderTimeout: patience}
+	var served sync.WaitGroup
+	served.Go(func() { _ = server.Serve(listener) }) // it ends when it is closed
+	k.t.Cleanup(func() {
+		_ = server.Close() // nobody is left to be told
+		served.Wait()
+	})
+	return "http://" + listener.Addr().String()
+}
+
+// Answers scripts these answers, behind those that were scripted before.
+func (m *Model) Answers(answers ...Answer) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.script = append(m.script, answers...)
+}
+
+// Says scripts answers with these texts; [Plan] writes one with a plan.
+func (m *Model) Says(texts ...string) {
+	for _, text := range texts {
+		m.Answers(Answer{Text: text})
+	}
+}
+
+// CallsTools scripts one answer with calls of tools.
+func (m *Model) CallsTools(calls ...models.Call) { m.Answers(Answer{Calls: calls}) }
+
+// Fails scripts a failure with a status of HTTP and an error code, which may be "".
+func (m *Model) Fails(status int, code string) { m.Answers(Answer{Status: status, Code: code}) }
+
+// Throttles scripts an answer 429 that asks to come back after that time.
+func (m *Model) Throttles(after time.Duration) {
+	m.Answers(Answer{Status: http.StatusTooManyRequests, Code: "rate_limit_exceeded", RetryAfter: after})
+}
+
+// CutsOff scripts an answer whose connection breaks in the middle.
+func (m *Model) CutsOff(text string) { m.Answers(Answer{Text: text, CutOff: true}) }
+
+// Hangs scripts an answer that does not come, until the connection breaks after that time.
+// The channel is closed when it is asked for.
+func (m *Model) Hangs(d time.Duration) (asked <-chan struct{}) {
+	called := make(chan struct{})
+	m.Answers(Answer{Takes: d, Hangs: true, Asked: called})
+	return called
+}
+
+// Decides has f answer the calls for which nothing is scripted; false: it was not to be
+// asked. The call may be one of several at the same time.
+func (m *Model) Decides(f func(ModelCall) (Answer, bool)) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.decide = f
+}
+
+// Calls returns what was asked so far.
+func (m *Model) Calls() []ModelCall {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return append([]ModelCall(nil), m.calls...)
+}
+
+// LastCall is the newest of Calls. There has to be one.
+func (m *Model) LastCall() ModelCall {
+	m.kit.t.Helper()
+	calls := m.Calls()
+	if len(calls) == 0 {
+		m.kit.fatal(nil, "the model was not asked")
+	}
+	return calls[len(calls)-1]
+}
+
+func (m *Model) left() int {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return len(m.script)
+}
+
+// complete answers one call. It does not read on after that, so a fault in the request
+// is a fault of the test.
+func (m *Model) complete(w http.ResponseWriter, r *http.Request) {
+	raw, err := io.ReadAll(r.Body)
+	var wire fakemodel.Call
+	if err == nil {
+		err = json.Unmarshal(raw, &wire)
+	}
+	if err != nil {
+		m.kit.t.Errorf("bottest: the request to the model: %v", err)
+		fakemodel.Fail(w, http.StatusBadRequest, "no_request")
+		return
+	}
+	call := readCall(wire)
+	call.Of = labelOf(r.Header)
+	answer, ok := m.next(call)
+	if !ok {
+		fakemodel.Fail(w, http.StatusBadRequest, "not_scripted")
+		return
+	}
+	if answer.Asked != nil {
+		close(answer.Asked)
+	}
+	if !wait(r, answer.Takes) {
+		return // nobody is there any more
+	}
+	m.write(w, wire, answer)
+}
+
+// next is the answer to the call. It is false when there is none, of which the test was
+// told.
+func (m *Model) next(call ModelCall) (Answer, bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	call.Seq = m.kit.note(entry{Of: call.Of, kind: "asked", text: "model " + call.Model})
+	answer, ok := Answer{}, false
+	switch {
+	case len(m.script) > 0:
+		answer, m.script, ok = m.script[0], m.script[1:], true
+	case m.decide != nil:
+		answer, ok = m.decide(call)
+	}
+	call.Answer = answer
+	m.calls = append(m.calls, call)
+	if !ok {
+		m.kit.t.Errorf("call %d of the model was not expected; it was asked:\n%s", len(m.calls), indent(call.Prompt()))
+	}
+	if answer.Model != "" && answer.Model != call.Model {
+		m.kit.t.Errorf("call %d was to go to the model %s and went to %s", len(m.calls), answer.Model, call.Model)
+	}
+	m.kit.note(entry{Of: call.Of, kind: "answers", text: answer.String()})
+	return answer, ok
+}
+
+func (m *Model) write(w http.ResponseWriter, wire fakemodel.Call, a Answer) {
+	var calls []fakemodel.ToolCall
+	for _, c := range a.Calls {
+		calls = append(calls, fakemodel.ToolCall(c))
+	}
+	switch {
+	case a.Hangs:
+		panic(http.ErrAbortHandler)
+	case a.CutOff:
+		wire.CutOff(w, a.Text, calls...)
+	case a.Status >= http.StatusBadRequest:
+		if a.RetryAfter > 0 {
+			w.Header().Set("Retry-After", strconv.FormatFloat(a.RetryAfter.Seconds(), 'f', -1, 64))
+		}
+		fakemodel.Fail(w, a.Status, a.Code)
+	default:
+		wire.Answer(w, a.Text, calls...)
+	}
+}
+
+// wait is false when the request ends first.
+func wait(r *http.Request, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-r.Context().Done():
+		return false
+	}
+}
+
+// readCall writes the request in the words of package models.
+func readCall(wire fakemodel.Call) ModelCall {
+	call := ModelCall{Model: wire.Model, Stream: wire.Stream}
+	for _, m := range wire.Messages {
+		message := models.Message{Role: models.Role(m.Role), Text: m.Content, CallID: m.ToolCallID}
+		for _, c := range m.ToolCalls {
+			message.Calls = append(message.Calls, models.Call(c))
+		}
+		call.Messages = append(call.Messages, message)
+	}
+	for _, t := range wire.Tools {
+		call.Tools = append(call.Tools, models.Tool{Name: t.Name, Description: t.Description, Schema: t.Parameters, Strict: t.Strict})
+	}
+	return call
+}
+
+// String says in a line what the answer is.
+func (a Answer) String() string {
+	var parts []string
+	switch {
+	case a.Hangs:
+		parts = append(parts, "never")
+	case a.Status >= http.StatusBadRequest:
+		parts = append(parts, strings.TrimSpace(fmt.Sprint(a.Status, " ", a.Code)))
+	default:
+		parts = append(parts, a.Text)
+	}
+	for _, c := range a.Calls {
+		parts = append(parts, "calls "+c.Name+" "+c.Arguments)
+	}
+	if a.CutOff {
+		parts = append(parts, "(cut off)")
+	}
+	if a.Takes > 0 {
+		parts = append(parts, "after "+a.Takes.String())
+	}
+	return strings.TrimSpace(strings.Join(parts, " "))
+}

@@ -1,0 +1,229 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"reflect"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/rs/zerolog"
+
+	"github.com/planbot-go/planbot/actions"
+	"github.com/planbot-go/planbot/bottest/eval"
+)
+
+// Exit codes of an evaluation that was stopped: by its limit, and by whoever ran it.
+const (
+	exitLimited     = 3
+	exitInterrupted = 130
+)
+
+// maxEvalBytes is more than what [eval.Read] takes.
+const maxEvalBytes = 5 << 20
+
+type evalCmd struct {
+	File        string   `arg:"" placeholder:"FILE" help:"utterances with what should be planned for them, as YAML; see examples/eval"`
+	Against     []string `sep:"none" placeholder:"NAME=VALUE" help:"compare with other settings: a variable as in the environment; repeatable"`
+	Only        string   `name:"run" placeholder:"REGEXP" help:"only cases whose name matches"`
+	Times       int      `default:"1" help:"how often each case is asked"`
+	Concurrency int      `default:"1" help:"how many cases are asked at once"`
+	LimitTokens int      `placeholder:"N" help:"stop before the next call of a model once so many tokens were used, in and out; exit code 3"`
+	LimitCost   float64  `placeholder:"MONEY" help:"the same in money; needs BOT_MODEL_PRICE"`
+	Min         float64  `placeholder:"SHARE" help:"fail, with exit code 1, when less than this share of the plans is all right, such as 0.9"`
+	JSON        bool     `name:"json" help:"print JSON"`
+}
+
+// Run asks, and prints what came of it. The score makes it fail only with --min.
+func (c evalCmd) Run(ctx context.Context, s *settings, std *streams) error {
+	if err := c.check(); err != nil {
+		return usageError{err}
+	}
+	first, err := s.checked()
+	if err != nil {
+		return err
+	}
+	configs := []config{first}
+	if len(c.Against) > 0 {
+		other, err := s.with(c.Against)
+		if err != nil {
+			return err
+		}
+		configs = append(configs, other)
+	}
+	run, err := c.config(ctx, configs, std)
+	if err != nil {
+		return err
+	}
+	bar := newProgress(std.err)
+	run.Progress = bar.show
+	report, err := eval.Run(evalLog(first, std.err, zerolog.ErrorLevel).WithContext(ctx), run)
+	bar.clear()
+	if report == nil {
+		return err
+	}
+	return errors.Join(c.print(std.out, report), c.verdict(report, err))
+}
+
+// check finds what the command line cannot mean.
+func (c evalCmd) check() error {
+	var faults []error
+	for _, f := range []struct {
+		wrong bool
+		text  string
+	}{
+		{c.Times < 1, "--times: has to be at least 1"},
+		{c.Concurrency < 1, "--concurrency: has to be at least 1"},
+		{c.LimitTokens < 0, "--limit-tokens: is negative"},
+		{!(c.LimitCost >= 0), "--limit-cost: is no amount"},
+		{!(c.Min >= 0 && c.Min <= 1), "--min: is no share from 0 to 1"},
+	} {
+		if f.wrong {
+			faults = append(faults, errors.New(f.text))
+		}
+	}
+	if _, err := regexp.Compile(c.Only); err != nil {
+		faults = append(faults, fmt.Errorf("--run: %w", err))
+	}
+	return errors.Join(faults...)
+}
+
+// config wires a side for each set of settings and reads the cases.
+func (c evalCmd) config(ctx context.Context, configs []config, std *streams) (eval.Config, error) {
+	run := eval.Config{
+		Times: c.Times, Concurrency: c.Concurrency, Timeout: configs[0].turnTimeout,
+		Limit: actions.Budget{Tokens: c.LimitTokens, Cost: c.LimitCost},
+	}
+	var registries []*actions.Registry
+	for i, cfg := range configs {
+		if c.LimitCost > 0 && cfg.ModelPrice == "" {
+			return run, usageError{errors.New("--limit-cost: needs BOT_MODEL_PRICE to know what a call costs")}
+		}
+		cfg.reload, cfg.skills.reload = false, false // what is judged stays as it is meanwhile
+		parts, err := newParts(evalLog(cfg, std.err, zerolog.WarnLevel).WithContext(ctx), cfg, nil)
+		if err != nil {
+			return run, err
+		}
+		about := fmt.Sprintf("%s; planner %s", parts.aboutModel, cfg.Planner)
+		if i > 0 {
+			about += " (" + strings.Join(c.settingsShown(), ", ") + ")"
+		}
+		run.Sides = append(run.Sides, eval.Side{Name: string(rune('a' + i)), About: about, Planner: parts.planner, Actions: parts.actions})
+		registries = append(registries, parts.actions)
+	}
+	var err error
+	run.Cases, err = c.cases(registries)
+	return run, err
+}
+
+// evalLog leaves out what is below that level, such as what the report tells anyway, unless
+// another level was asked for.
+func evalLog(c config, w io.Writer, level zerolog.Level) zerolog.Logger {
+	log := logger(w, c)
+	if c.LogLevel == "" {
+		return log.Level(level)
+	}
+	return log
+}
+
+// settingsShown are the other settings, without secrets.
+func (c evalCmd) settingsShown() []string {
+	shown := slices.Clone(c.Against)
+	for i, each := range shown {
+		name, _, _ := strings.Cut(each, "=")
+		secret := func(end string) bool { return strings.HasSuffix(name, end) }
+		if slices.ContainsFunc([]string{"_KEY", "_PASSWORD", "AppPassword", "_HEADERS", "REDIS_URL"}, secret) {
+			shown[i] = name + "=…"
+		}
+	}
+	return shown
+}
+
+// cases reads those of the file that are to be asked.
+func (c evalCmd) cases(registries []*actions.Registry) ([]eval.Case, error) {
+	file, err := os.Open(c.File)
+	if err != nil {
+		return nil, usageError{err}
+	}
+	defer func() { _ = file.Close() }() // read only
+	text, err := io.ReadAll(io.LimitReader(file, maxEvalBytes))
+	if err != nil {
+		return nil, usageError{fmt.Errorf("read %s: %w", c.File, err)}
+	}
+	all, err := eval.Read(c.File, text, registries...)
+	if err != nil {
+		return nil, usageError{err}
+	}
+	only := regexp.MustCompile(c.Only) // was checked
+	all = slices.DeleteFunc(all, func(one eval.Case) bool { return !only.MatchString(one.Name) })
+	if len(all) == 0 {
+		return nil, usageError{fmt.Errorf("--run: no case of %s is called like %q", c.File, c.Only)}
+	}
+	return all, nil
+}
+
+func (c evalCmd) print(out io.Writer, report *eval.Report) error {
+	if c.JSON {
+		return printJSON(out, report)
+	}
+	return report.Print(out)
+}
+
+// verdict is the end of the command: why it was stopped, else the score.
+func (c evalCmd) verdict(report *eval.Report, err error) error {
+	switch {
+	case err != nil:
+		return err
+	case report.Stop == eval.StoppedByLimit:
+		return silentError{exitLimited}
+	case report.Stop == eval.Interrupted:
+		return silentError{exitInterrupted}
+	}
+	for i := range report.Sides {
+		if side := &report.Sides[i]; side.Silent() {
+			return fmt.Errorf("%s: the model gave no answer at all: %s", side.Name, side.Results[0].Fault)
+		}
+	}
+	if report.Score() < c.Min {
+		return fmt.Errorf("%.4g of the plans are all right, less than --min=%g", report.Score(), c.Min)
+	}
+	return nil
+}
+
+// with are the settings with others in place of some, each as NAME=VALUE; an empty value
+// is unset.
+func (s settings) with(assignments []string) (config, error) {
+	var faults faults
+	fields := reflect.ValueOf(&s).Elem()
+	for _, each := range assignments {
+		name, value, ok := strings.Cut(each, "=")
+		at := settingNamed(fields.Type(), name)
+		if !ok || at < 0 {
+			faults.add("--against", "%q is no setting and its value, such as OPENAI_MODEL=gpt-4o", name) // the value may be a secret
+			continue
+		}
+		fields.Field(at).SetString(strings.TrimSpace(value))
+	}
+	if err := errors.Join(faults...); err != nil {
+		return config{}, usageError{err}
+	}
+	c, err := s.check()
+	if err != nil {
+		return c, usageError{fmt.Errorf("the settings of --against have to be mended:\n%w", err)}
+	}
+	return c, nil
+}
+
+// settingNamed is the field of the variable, -1 when there is none.
+func settingNamed(fields reflect.Type, variable string) int {
+	for i := range fields.NumField() {
+		if slices.Contains(strings.Split(fields.Field(i).Tag.Get("env"), ","), variable) && variable != "" {
+			return i
+		}
+	}
+	return -1
+}

@@ -1,0 +1,178 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/planbot-go/planbot/bottest/eval"
+	"github.com/planbot-go/planbot/internal/fakemodel"
+)
+
+const shippedEval = "../../examples/eval/lists.yaml"
+
+// TestShippedEval: the file fits the default bot, in every language.
+func TestShippedEval(t *testing.T) {
+	t.Parallel()
+	text, err := os.ReadFile(shippedEval)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cases, err := eval.Read(shippedEval, text, defaultActions())
+	if err != nil {
+		t.Fatal(err)
+	}
+	langs, wanted := map[string]int{}, map[string]bool{}
+	for _, c := range cases {
+		langs[c.Lang]++
+		for _, call := range c.Want[0] {
+			wanted[call.Action] = true
+		}
+	}
+	for _, lang := range []string{"en", "zh", "it", "de"} {
+		if langs[lang] < 10 {
+			t.Errorf("%d cases of %s", langs[lang], lang)
+		}
+	}
+	for _, action := range defaultActions().All() {
+		if !wanted[action.Name] {
+			t.Errorf("no case is for %s", action.Name)
+		}
+	}
+	if code, out, errs := run(t, "", "eval", shippedEval, "--run=^en "); code != 0 || !strings.HasPrefix(out, "a: offline, ") || !strings.Contains(out, "\nall       16   100%") || errs != "" {
+		t.Errorf("offline: %d %s%s", code, out, errs)
+	}
+}
+
+const (
+	planMilk  = `{"type":"plan","commands":[{"type":"DO","action":"addItem","entities":{"list":"groceries","item":"milk"}}]}`
+	planHello = `{"type":"plan","commands":[{"type":"SAY","response":"Hello!"}]}`
+	evalFile  = "cases:\n- {name: milk, lang: en, say: Add milk to groceries, want: [{addItem: {list: groceries, item: milk}}]}\n" +
+		"- {name: hello, lang: en, say: Hello, want: say}\n"
+)
+
+func writeEval(t *testing.T, text string) string {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "eval.yaml")
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return file
+}
+
+func TestEval(t *testing.T) {
+	t.Parallel()
+	file := writeEval(t, evalFile)
+	for name, c := range map[string]struct {
+		says     []string
+		args     []string
+		code     int
+		out, err string
+	}{
+		"all right":             {[]string{planMilk, planHello}, []string{"--min=1"}, 0, "all        2   100%    100%      100%        0%   1.00", ""},
+		"half":                  {[]string{planMilk, planMilk}, nil, 0, "hello (en): \"Hello\"\n  wanted   say\n  came     addItem", ""},
+		"too few":               {[]string{planMilk, planMilk}, []string{"--min=0.9"}, exitFailed, "50%", "0.5 of the plans are all right, less than --min=0.9"},
+		"some":                  {[]string{planHello}, []string{"--run=^he"}, 0, "1 of 1 plans", ""},
+		"times":                 {[]string{planHello, planHello, planMilk}, []string{"--run=^he", "--times=3"}, 0, "3 of 3 plans", ""},
+		"tokens":                {[]string{planMilk}, []string{"--limit-tokens=1"}, exitLimited, "1 of 2 plans", ""},
+		"money":                 {[]string{planMilk}, []string{"--limit-cost=0.000001", "--bot-model-price=1,1"}, exitLimited, "stopped: limit", ""},
+		"against":               {[]string{planMilk, "Hm.", planHello, planHello}, []string{"--against=OPENAI_MODEL=big", "--against=BOT_RESPONSE_FORMAT=text"}, 0, "(OPENAI_MODEL=big, BOT_RESPONSE_FORMAT=text)\n\n          plans", ""},
+		"secrets":               {[]string{planMilk, planHello, planHello, planHello}, []string{"--against=OPENAI_API_KEY=hush"}, 0, "(OPENAI_API_KEY=…)", ""},
+		"wrong plan":            {[]string{"{", "{", "{", planHello}, nil, 0, "decode plan: truncated", ""},
+		"as JSON":               {[]string{planMilk, planHello}, []string{"--json"}, 0, `"entities": 1,`, ""},
+		"no setting":            {nil, []string{"--against=OPENAI_MODELL=secret"}, exitUsage, "", `--against: "OPENAI_MODELL" is no setting and its value`},
+		"no value":              {nil, []string{"--against=OPENAI_MODEL"}, exitUsage, "", "--against"},
+		"bad settings":          {nil, []string{"--against=BOT_PLANNER=x"}, exitUsage, "", "the settings of --against have to be mended:\nBOT_PLANNER"},
+		"no price":              {nil, []string{"--limit-cost=1"}, exitUsage, "", "BOT_MODEL_PRICE"},
+		"no price of the other": {nil, []string{"--limit-cost=1", "--bot-model-price=1,1", "--against=BOT_MODEL_PRICE="}, exitUsage, "", "BOT_MODEL_PRICE"},
+		"numbers":               {nil, []string{"--times=0", "--concurrency=0", "--min=2", "--limit-tokens=-1", "--limit-cost=NaN", "--run=("}, exitUsage, "", "--times: has to be at least 1\n--concurrency: has to be at least 1\n--limit-tokens: is negative\n--limit-cost: is no amount\n--min: is no share from 0 to 1\n--run: "},
+		"no case":               {nil, []string{"--run=zzz"}, exitUsage, "", "zzz"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			model := fakemodel.New(t)
+			model.Says(c.says...)
+			code, out, errs := run(t, "", append([]string{"eval", file, "--openai-base-url=" + model.URL, "--openai-model=small"}, c.args...)...)
+			if code != c.code || !strings.Contains(out, c.out) || !strings.Contains(errs, c.err) || strings.Contains(out+errs, "\r") || strings.Contains(out, "hush") {
+				t.Errorf("exit code %d, want %d\nstdout: %s\nstderr: %s", code, c.code, out, errs)
+			}
+			if c.args != nil && strings.HasSuffix(c.args[0], "--json") && !json.Valid([]byte(out)) {
+				t.Errorf("no JSON: %s", out)
+			}
+		})
+	}
+}
+
+// TestEvalAgainst: the other settings are those of the second side alone.
+func TestEvalAgainst(t *testing.T) {
+	t.Parallel()
+	model := fakemodel.New(t)
+	model.Says(planHello)
+	model.CallsTools("Hello!")
+	code, _, errs := run(t, "", "eval", writeEval(t, evalFile), "--run=hello", "--openai-base-url="+model.URL, "--openai-model=small",
+		"--against=OPENAI_MODEL=big", "--against=BOT_PLANNER=tools")
+	calls := model.Calls()
+	if code != 0 || len(calls) != 2 {
+		t.Fatalf("%d calls, exit code %d: %s", len(calls), code, errs)
+	}
+	if calls[0].Model != "small" || len(calls[0].Tools) != 0 || calls[1].Model != "big" || len(calls[1].Tools) == 0 {
+		t.Errorf("asked %s with %d tools, then %s with %d", calls[0].Model, len(calls[0].Tools), calls[1].Model, len(calls[1].Tools))
+	}
+}
+
+func TestEvalFails(t *testing.T) {
+	t.Parallel()
+	model := fakemodel.New(t)
+	for range 2 {
+		model.Fails(400, "wrong_model")
+	}
+	model.Fails(401, "invalid_api_key")
+	args := []string{"eval", writeEval(t, evalFile), "--openai-base-url=" + model.URL}
+	if code, out, errs := run(t, "", args...); code != exitFailed || !strings.Contains(out, "2 of 2 plans") || !strings.Contains(errs, "a: the model gave no answer at all: model bad_request") {
+		t.Errorf("no answers: %d %s%s", code, out, errs)
+	}
+	if code, out, errs := run(t, "", args...); code != exitFailed || !strings.Contains(out, "0 of 2 plans") || !strings.Contains(errs, "the model's server takes no calls") {
+		t.Errorf("a wrong key: %d %s%s", code, out, errs)
+	}
+	if code, _, errs := run(t, "", "eval", writeEval(t, "cases: 3")); code != exitUsage || !strings.Contains(errs, "eval.yaml:1: cases: want a list, have 3") {
+		t.Errorf("a wrong file: %d %s", code, errs)
+	}
+	if code, _, errs := run(t, "", "eval", "/nowhere"); code != exitUsage || !strings.Contains(errs, "/nowhere") {
+		t.Errorf("no file: %d %s", code, errs)
+	}
+}
+
+// TestEvalIsInterrupted: what there is is printed.
+func TestEvalIsInterrupted(t *testing.T) {
+	t.Parallel()
+	model := fakemodel.New(t)
+	model.Says(planMilk)
+	asked := model.Waits()
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	go func() {
+		<-asked
+		cancel()
+	}()
+	var out, errs strings.Builder
+	code := execute(ctx, []string{"eval", writeEval(t, evalFile), "--openai-base-url=" + model.URL}, &streams{in: os.Stdin, out: &out, err: &errs})
+	if code != exitInterrupted || !strings.Contains(out.String(), "1 of 2 plans") || !strings.Contains(out.String(), "stopped: interrupted") || errs.String() != "" {
+		t.Errorf("exit code %d\n%s%s", code, out.String(), errs.String())
+	}
+}
+
+func TestProgress(t *testing.T) {
+	t.Parallel()
+	var out strings.Builder
+	bar := progress{&out}
+	bar.show(0, 3)
+	bar.show(2, 3)
+	bar.clear()
+	want := "\r[" + strings.Repeat(" ", 30) + "] 0 of 3\r[" + strings.Repeat("=", 20) + strings.Repeat(" ", 10) + "] 2 of 3\r\x1b[K"
+	if out.String() != want {
+		t.Errorf("%q", out.String())
+	}
+}
