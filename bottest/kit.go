@@ -196,6 +196,13 @@ func (k *Kit) Settle() {
 	k.settle(nil)
 }
 
+// Await waits until done says so, or the bot has nothing left to do: then it is what done
+// says last.
+func (k *Kit) Await(done func() bool) bool {
+	k.t.Helper()
+	return k.settle(done)
+}
+
 // How long work may take, in real time and in a bubble.
 const (
 	patience       = 30 * time.Second

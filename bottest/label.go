@@ -17,9 +17,9 @@ type Of struct {
 	Activity     string `json:"activity"`
 }
 
-// turnOf reads the turn off the logger of the context, which the bot hands to all that it
+// OfContext reads the turn off the logger of the context, which the bot hands to all that it
 // calls.
-func turnOf(ctx context.Context) (of Of) {
+func OfContext(ctx context.Context) (of Of) {
 	var line bytes.Buffer
 	log := zerolog.Ctx(ctx).Output(&line).Level(zerolog.InfoLevel)
 	log.Info().Send()
@@ -33,7 +33,7 @@ const ofHeader = "X-Bottest-Of"
 type labelled struct{ http.RoundTripper }
 
 func (l labelled) RoundTrip(r *http.Request) (*http.Response, error) {
-	label, err := json.Marshal(turnOf(r.Context()))
+	label, err := json.Marshal(OfContext(r.Context()))
 	if err != nil {
 		return nil, err
 	}

@@ -210,6 +210,12 @@ func (k *Kit) Kill(replica int) {
 	p.kill()
 }
 
+// Alive reports whether the replica with that number runs.
+func (k *Kit) Alive(replica int) bool {
+	p := k.process(replica)
+	return p != nil && !p.dead.Load()
+}
+
 func (k *Kit) restart(i int) {
 	k.t.Helper()
 	p := k.process(i + 1)

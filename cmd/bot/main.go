@@ -38,6 +38,7 @@ type commands struct {
 	Plan     planCmd     `cmd:"" help:"Show what the model is asked and plans, or decode what a model wrote."`
 	Skills   skillsCmd   `cmd:"" help:"Check, list or show skills: folders with a SKILL.md."`
 	Manifest manifestCmd `cmd:"" help:"Build or validate the Teams app package."`
+	Test     testCmd     `cmd:"" help:"Play scenarios: conversations that are written down, with what the model says and the bot has to do."`
 	Turns    turnsCmd    `cmd:"" help:"Look at turns that were parked, retry or drop them; needs REDIS_URL."`
 	Eval     evalCmd     `cmd:"" help:"Measure how well the model plans, alone or beside another set of settings; run nothing."`
 	Doctor   doctorCmd   `cmd:"" help:"Check and explain the settings."`
@@ -80,7 +81,7 @@ func execute(ctx context.Context, args []string, std *streams) int {
 	}
 	dropEmptyEnvironment(parser.Model)
 	cli.twice = spelledTwice(parser.Model)
-	command, err := parser.Parse(args)
+	command, err := parser.Parse(goFlags(args))
 	cli.trim()
 	if done >= 0 {
 		return done // --help was asked for and answered

@@ -1,0 +1,283 @@
+package scenario
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"math/big"
+	"reflect"
+	"slices"
+	"strings"
+
+	"github.com/planbot-go/planbot/bottest"
+)
+
+func (v *verdict) actions() {
+	want, got := v.expect.Actions, v.seen.calls
+	if want == nil {
+		return
+	}
+	same := len(want) == len(got)
+	if v.expect.Order.Either {
+		same = same && v.sameInAnyOrder(want, got)
+	} else {
+		for i := 0; same && i < len(want); i++ {
+			same = v.sameCall(want[i], got[i])
+		}
+	}
+	if !same {
+		v.fault("actions", "got %s, want %s", inLines(describeMade(got)), inLines(describeActions(want)))
+	}
+}
+
+func (v *verdict) sameInAnyOrder(want []Action, got []made) bool {
+	left := slices.Clone(got)
+	for _, w := range want {
+		i := slices.IndexFunc(left, func(g made) bool { return v.sameCall(w, g) })
+		if i < 0 {
+			return false
+		}
+		left = slices.Delete(left, i, i+1)
+	}
+	return true
+}
+
+// sameCall compares a call. What a scripted action gave back is what it was told to; of
+// others a result is compared if one is given.
+func (v *verdict) sameCall(want Action, got made) bool {
+	if want.Action != got.action || !equalEntities(want.Entities, got.entities) {
+		return false
+	}
+	if v.cfg.Scripted {
+		return true
+	}
+	result := textOf(want.Result)
+	return got.failed == (want.Error != nil) && (result == "" || got.failed || result == got.result)
+}
+
+// equalEntities compares JSON values, numbers exactly.
+func equalEntities(a, b map[string]any) bool {
+	return len(a) == len(b) && reflect.DeepEqual(normal(a), normal(b)) || len(a) == 0 && len(b) == 0
+}
+
+// normal writes equal JSON values in one form.
+func normal(v any) any {
+	switch v := v.(type) {
+	case map[string]any:
+		out := map[string]any{}
+		for name, one := range v {
+			out[name] = normal(one)
+		}
+		return out
+	case []any:
+		out := make([]any, len(v))
+		for i, one := range v {
+			out[i] = normal(one)
+		}
+		return out
+	case json.Number:
+		return exact(v.String())
+	case float64, float32, int, int64:
+		return exact(fmt.Sprint(v))
+	}
+	return v
+}
+
+// exact is a number as a fraction, so that 1.5e3 is 1500. One that is too large for that is
+// only equal as it is written.
+func exact(number string) string {
+	const most = 1 << 10
+	if i := strings.IndexAny(number, "eE"); len(number) > most || i >= 0 && len(number)-i > 5 {
+		return number
+	}
+	if r, ok := new(big.Rat).SetString(number); ok {
+		return "number " + r.RatString()
+	}
+	return number
+}
+
+func (v *verdict) state() {
+	e := v.expect
+	if e.State != nil {
+		v.lists("state", v.conversation, *e.State)
+	}
+	for _, id := range sortedKeys(e.StateByConversation) {
+		v.lists("state_by_conversation."+id, id, e.StateByConversation[id])
+	}
+	if e.StateUnchanged != nil {
+		for _, id := range sortedKeys(v.stage.kept) {
+			if same := equalLists(v.stage.kept[id], v.kept(id), false); same != *e.StateUnchanged {
+				v.fault("state_unchanged", "got %t, want %t: the lists of %s were %s and are %s", same, *e.StateUnchanged, id, asJSON(v.stage.kept[id]), asJSON(v.kept(id)))
+			}
+		}
+	}
+}
+
+func (v *verdict) lists(field, conversation string, want State) {
+	got := v.kept(conversation)
+	if !equalLists(want.Lists, got, v.expect.Order.Either) {
+		v.fault(field, "the lists are %s, want %s", asJSON(got), asJSON(want.Lists))
+	}
+}
+
+// equalLists compares lists, of which the items may be in any order.
+func equalLists(a, b map[string][]string, anyOrder bool) bool {
+	return maps.EqualFunc(a, b, func(a, b []string) bool {
+		if anyOrder {
+			a, b = slices.Sorted(slices.Values(a)), slices.Sorted(slices.Values(b))
+		}
+		return slices.Equal(a, b)
+	})
+}
+
+// span is when the bot was at work for an event, by the places of what it did in all that
+// happened.
+type span struct {
+	id                   string
+	first, last, replied int
+}
+
+// spans are those of the events of a step for which anything was done.
+func (v *verdict) spans() []span {
+	byID := map[string]*span{}
+	note := func(of bottest.Of, seq int, replies bool) {
+		owner := v.stage.owner(of)
+		if owner == nil || !slices.Contains(v.stage.events, owner) {
+			return
+		}
+		s := byID[owner.id]
+		if s == nil {
+			s = &span{id: owner.id, first: seq}
+			byID[owner.id] = s
+		}
+		s.last = seq
+		if replies && s.replied == 0 {
+			s.replied = seq
+		}
+	}
+	var all []func()
+	var places []int
+	add := func(of bottest.Of, seq int, replies bool) {
+		all, places = append(all, func() { note(of, seq, replies) }), append(places, seq)
+	}
+	for _, c := range v.kit.Model.Calls()[v.stage.asked:] {
+		add(c.Of, c.Seq, false)
+	}
+	for _, sent := range v.kit.Connector.Sent()[v.stage.sent:] {
+		if sent.Message() {
+			add(ofSent(sent), sent.Seq, true)
+		}
+	}
+	for _, i := range sortedBy(places) {
+		all[i]()
+	}
+	var list []span
+	for _, s := range byID {
+		list = append(list, *s)
+	}
+	return list
+}
+
+// sortedBy are the indexes of the places in their order.
+func sortedBy(places []int) []int {
+	indexes := make([]int, len(places))
+	for i := range indexes {
+		indexes[i] = i
+	}
+	slices.SortFunc(indexes, func(a, b int) int { return cmp.Compare(places[a], places[b]) })
+	return indexes
+}
+
+// order compares in which order the events were answered.
+func (v *verdict) order() {
+	want := v.expect.Order.IDs
+	if want == nil {
+		return
+	}
+	spans := v.spans()
+	slices.SortFunc(spans, func(a, b span) int { return cmp.Compare(cmp.Or(a.replied, a.last), cmp.Or(b.replied, b.last)) })
+	var got []string
+	for _, s := range spans {
+		if slices.Contains(want, s.id) {
+			got = append(got, s.id)
+		}
+	}
+	if !slices.Equal(got, want) {
+		v.fault("order", "got %v, want %v", got, want)
+	}
+}
+
+// together compares how many turns were at work at the same time.
+func (v *verdict) together() {
+	spans := v.spans()
+	most := 0
+	for _, a := range spans {
+		n := 0
+		for _, b := range spans {
+			if b.first <= a.first && a.first <= b.last {
+				n++
+			}
+		}
+		most = max(most, n)
+	}
+	v.number("max_concurrent_turns", v.expect.MaxConcurrentTurns, most)
+}
+
+func texts(replies []reply) []string {
+	all := []string{}
+	for _, one := range replies {
+		all = append(all, one.String())
+	}
+	return all
+}
+
+func describeMade(calls []made) []string {
+	all := []string{}
+	for _, c := range calls {
+		all = append(all, c.action+" "+asJSON(c.entities))
+	}
+	return all
+}
+
+func describeActions(calls []Action) []string {
+	all := []string{}
+	for _, c := range calls {
+		entities := c.Entities
+		if entities == nil {
+			entities = map[string]any{}
+		}
+		all = append(all, c.Action+" "+asJSON(entities))
+	}
+	return all
+}
+
+func asJSON(v any) string {
+	raw, err := json.Marshal(v)
+	if err != nil {
+		return fmt.Sprint(v)
+	}
+	return string(raw)
+}
+
+// inLines shows a list of texts, long ones shortened.
+func inLines(list []string) string {
+	const most = 300
+	var out []string
+	for _, one := range list {
+		if len(one) > most {
+			one = fmt.Sprintf("%s… (%d bytes)", strings.ToValidUTF8(one[:most], ""), len(one))
+		}
+		out = append(out, fmt.Sprintf("%q", one))
+	}
+	return "[" + strings.Join(out, ", ") + "]"
+}
+
+// common is how many bytes two texts begin with alike.
+func common(a, b string) int {
+	n := 0
+	for n < len(a) && n < len(b) && a[n] == b[n] {
+		n++
+	}
+	return n
+}

@@ -1,0 +1,135 @@
+package scenario
+
+// Scenario is one conversation, or several at once, with one bot.
+type Scenario struct {
+	File    string  `json:"-"`
+	Name    string  `json:"name" need:"true" doc:"names the scenario in results"`
+	Why     string  `json:"why" doc:"what it is there for"`
+	Bot     string  `json:"bot" enum:"list,lights,ticket" doc:"which bot: people mention it as ListBot, LightsBot or TicketBot; default list"`
+	Seed    Seed    `json:"seed" doc:"what the bot keeps of each conversation before the first step"`
+	Options Options `json:"options" doc:"settings of the bot"`
+	Steps   []Step  `json:"steps" need:"true" doc:"what happens, one after the other"`
+}
+
+// Seed is what a bot keeps of a conversation before the first step.
+type Seed struct {
+	Lists        map[string][]string `json:"lists" doc:"lists with their items"`
+	HistoryTurns int                 `json:"history_turns" min:"0" doc:"so many made-up questions with answers in the history"`
+}
+
+// Options are settings of the bot; what is not set has the bot's default.
+type Options struct {
+	MaxSteps     int      `json:"max_steps" min:"1" doc:"commands that one turn may run"`
+	MaxRepairs   *int     `json:"max_repairs" min:"0" doc:"how often the model may correct a plan"`
+	MaxSameCalls int      `json:"max_same_calls" min:"1" doc:"how often one turn may make the same call: that one still runs, then the turn stops"`
+	Approval     []string `json:"approval" doc:"actions that a person has to approve, beside those of the registry"`
+	Models       []string `json:"models" doc:"names of a chain of models, in order"`
+}
+
+// Step is a delivery, several at the same time, or something that is done to the bot.
+type Step struct {
+	Delivery
+	Parallel []Delivery `json:"parallel" doc:"deliveries at the same time; expect is of all of them"`
+	Control  string     `json:"control" enum:"restart" doc:"restart: all that was in the memory of the bot's processes is lost, Redis stays"`
+}
+
+// Delivery is an activity for the bot, what the model writes for it, and what the bot has
+// to do.
+type Delivery struct {
+	Event  *Event   `json:"event" doc:"the activity, and how it is delivered"`
+	Model  []Answer `json:"model" doc:"what the model answers, in order"`
+	Expect Expect   `json:"expect" doc:"what the bot has to do; what is not said is not looked at"`
+}
+
+// Event is an activity, as far as a scenario says it; the rest is as Teams would have it.
+type Event struct {
+	Type         string           `json:"type" need:"true" doc:"type of the activity, such as message or invoke"`
+	Conversation string           `json:"conversation" need:"true" doc:"id of the conversation"`
+	Kind         string           `json:"conversationType" enum:"personal,groupChat,channel" doc:"default personal"`
+	From         string           `json:"from" doc:"who does it; default user"`
+	ID           string           `json:"id" doc:"default: a fresh one, of a redelivery that of the activity before it"`
+	Text         *string          `json:"text" doc:"<at>NAMEBot</at> in it mentions the bot, unless entities are given"`
+	Name         string           `json:"name" doc:"of an invoke or event"`
+	Value        any              `json:"value" doc:"of an invoke, event or click; {\"approve\": true} or false decides what the last card asks for"`
+	Entities     []map[string]any `json:"entities" doc:"as in the activity"`
+	ChannelData  map[string]any   `json:"channelData" doc:"as in the activity"`
+	MembersAdded []map[string]any `json:"membersAdded" doc:"as in the activity; the bot is 28:bot"`
+	Attachments  []map[string]any `json:"attachments" doc:"as in the activity"`
+
+	AtMS         int    `json:"at_ms" min:"0" doc:"when it is delivered, after the start of the step"`
+	DelayModelMS int    `json:"delay_model_ms" min:"0" doc:"how long each answer of the model takes"`
+	Replica      int    `json:"replica" min:"1" doc:"the process that it is delivered to; default 1"`
+	Redelivery   bool   `json:"redelivery" doc:"the channel delivers the same activity again"`
+	Redis        string `json:"redis" enum:"down" doc:"down: Redis refuses connections while the event is delivered"`
+}
+
+// Answer is what the model does: a text, or a failure as an object.
+type Answer struct {
+	Text       *string  `json:"-"`
+	HTTP       int      `json:"http" min:"400" max:"599" doc:"the call fails with this status"`
+	RetryAfter *float64 `json:"retry_after" min:"0" doc:"seconds after which the model may be asked again"`
+	Code       string   `json:"code" doc:"of the failure, such as content_filter or context_length_exceeded"`
+	HangMS     int      `json:"hang_ms" min:"1" doc:"the model hangs for so long, then the connection breaks"`
+	Deployment string   `json:"deployment" doc:"which of options.models must get this call"`
+}
+
+// Expect is what the bot has to do. What is nil is not looked at.
+type Expect struct {
+	Actions             []Action         `json:"actions" doc:"the calls of actions, in order"`
+	Replies             []string         `json:"replies" doc:"the texts to the channel, in order; <…> stands for a text or card of the bot"`
+	JoinedReplyEquals   *string          `json:"joined_reply_equals" doc:"all replies together"`
+	MaxPartUTF16Bytes   *int             `json:"max_part_utf16_bytes" min:"2" doc:"the most that one reply may have"`
+	ReplyMustNotContain []string         `json:"reply_must_not_contain" doc:"texts that no reply has"`
+	Typing              *bool            `json:"typing" doc:"whether a typing indicator was shown"`
+	ModelCalls          *int             `json:"model_calls" min:"0" doc:"how often the model was asked, failed calls included"`
+	PromptContains      []string         `json:"prompt_contains" doc:"texts that the model was sent"`
+	PromptContainsCall2 []string         `json:"prompt_contains_call2" doc:"texts that the model was sent in its second call"`
+	PromptMustNot       []string         `json:"prompt_must_not_contain" doc:"texts that the model was not sent in any call"`
+	ModelInput          *string          `json:"model_input" doc:"the text of the person, as the model was sent it"`
+	ServedBy            *string          `json:"served_by" doc:"the model that answered last"`
+	State               *State           `json:"state" doc:"what is kept of the conversation after the step"`
+	StateUnchanged      *bool            `json:"state_unchanged" doc:"whether what is kept is what was kept before the step"`
+	StateByConversation map[string]State `json:"state_by_conversation" doc:"state, by the id of the conversation"`
+	Tickets             *int             `json:"tickets" min:"0" doc:"how many tickets createTicket has opened since the scenario began"`
+	Status              *int             `json:"status" min:"100" max:"599" doc:"HTTP status of the answer"`
+	StatusWithinMS      Within           `json:"http_status_within_ms" doc:"how soon deliveries are answered: by their ids, or all of them"`
+	Connector           []Sending        `json:"connector" doc:"how the connector answers messages, in order; after that it takes them"`
+	Sends               *int             `json:"sends" min:"0" doc:"how often a message was sent, refused ones included"`
+	CrashAfterAction    *int             `json:"crash_after_action" min:"1" doc:"the process dies when it has made that call of the step"`
+	Order               Order            `json:"order" doc:"in which order the deliveries are answered: their ids, or either for any order"`
+	MaxConcurrentTurns  *int             `json:"max_concurrent_turns" min:"1" doc:"how many turns were at work at the same time, at most"`
+	Note                string           `json:"note" doc:"a comment"`
+}
+
+// Action is one call. Where the scenario scripts the actions, Result and Error are what the
+// action gives back.
+type Action struct {
+	Action   string         `json:"action" need:"true" doc:"the name"`
+	Entities map[string]any `json:"entities" doc:"with which it is called"`
+	Result   any            `json:"result" doc:"what it gives back; default \"\""`
+	Error    *string        `json:"error" doc:"why it fails; panic: … panics"`
+}
+
+// State is what a bot keeps of a conversation.
+type State struct {
+	Lists map[string][]string `json:"lists" doc:"lists with their items"`
+}
+
+// Sending is how the connector answers a message.
+type Sending struct {
+	HTTP       int      `json:"http" need:"true" min:"200" max:"599" doc:"the status"`
+	RetryAfter *float64 `json:"retry_after" min:"0" doc:"seconds after which it may be sent again"`
+}
+
+// Within bounds the time of answers in milliseconds: of those to the activities with these
+// ids, or with All of all.
+type Within struct {
+	ByID map[string]int
+	All  *int
+}
+
+// Order is in which order deliveries are answered. The zero value does not say.
+type Order struct {
+	Either bool
+	IDs    []string
+}

@@ -1,0 +1,202 @@
+package scenario
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/planbot-go/planbot/bottest"
+)
+
+func placeOf(i int) string { return fmt.Sprintf("parallel %d: ", i+1) }
+
+// idOf is the id of an activity that has none in the file: of a redelivery that of the
+// activity before it.
+func (r *run) idOf(e *Event) string {
+	last := ""
+	for i := range r.s.Steps {
+		for _, d := range r.s.Steps[i].deliveries() {
+			if d.Event == e {
+				if e.Redelivery && last != "" {
+					return last
+				}
+				r.fresh++
+				e.ID = fmt.Sprintf("activity-%d-of-%s", r.fresh, e.Conversation)
+				return e.ID
+			}
+			if d.Event.Conversation == e.Conversation && d.Event.Type == e.Type {
+				last = d.Event.ID
+			}
+		}
+	}
+	return last
+}
+
+// perform plays a step: delivers its events, waits until the bot has nothing left to do,
+// and looks at what it did.
+func (r *run) perform(step *Step) {
+	s := r.prepare(step)
+	r.stage.Store(s)
+	crash := crashOf(step)
+	if crash > 0 {
+		r.kit.CrashAfter(crash)
+	}
+	var deliveries []func()
+	for _, e := range s.events {
+		deliveries = append(deliveries, func() { r.deliver(e) })
+	}
+	r.kit.Together(deliveries...)
+	if crash > 0 {
+		r.settleCrash()
+	} else {
+		r.kit.Settle()
+	}
+	r.judge(step, s)
+}
+
+func crashOf(step *Step) int {
+	for _, d := range step.deliveries() {
+		if d.Expect.CrashAfterAction != nil {
+			return *d.Expect.CrashAfterAction
+		}
+	}
+	if step.Expect.CrashAfterAction != nil {
+		return *step.Expect.CrashAfterAction
+	}
+	return 0
+}
+
+// afterCrash is how long others may end what they have begun: not as long as the lease of
+// the dead, whose turns are for the steps to come.
+const afterCrash = 2 * time.Second
+
+func (r *run) settleCrash() {
+	crashed := func() bool {
+		for replica := range r.replicas() {
+			if !r.kit.Alive(replica + 1) {
+				return true
+			}
+		}
+		return false
+	}
+	if !r.kit.Await(crashed) {
+		r.Errorf("expect.crash_after_action: there were not so many calls")
+		return
+	}
+	time.Sleep(afterCrash)
+}
+
+// deliver delivers the event when its time has come.
+func (r *run) deliver(e *scene) {
+	time.Sleep(time.Duration(e.Event.AtMS) * time.Millisecond)
+	if e.Event.Redis == "down" {
+		r.kit.StopRedis()
+		defer r.kit.StartRedis()
+	}
+	a, card := r.activity(e)
+	d := e.chat.Deliver(a)
+	s := r.stage.Load()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	e.delivered = d
+	if card != "" && taken(d) && shown(d) == "" {
+		r.decided[card] = true
+	}
+}
+
+// taken reports whether the bot has the activity.
+func taken(d *bottest.Delivery) bool { return d.Status >= 200 && d.Status < 300 }
+
+// activity is the event as Teams would send it, and the card that it is a click on; "": it
+// is none.
+func (r *run) activity(e *scene) (a bottest.Activity, card string) {
+	ev := e.Event
+	a = bottest.Activity{"type": ev.Type, "id": e.id}
+	if ev.Text != nil {
+		a["text"] = *ev.Text
+		if mention := botMention.FindString(*ev.Text); mention != "" && ev.Entities == nil {
+			a["entities"] = []any{e.chat.MentionOf(mention)}
+		}
+	}
+	for name, list := range map[string][]map[string]any{"entities": ev.Entities, "membersAdded": ev.MembersAdded, "attachments": ev.Attachments} {
+		if list != nil {
+			a[name] = list
+		}
+	}
+	if ev.Name != "" {
+		a["name"] = ev.Name
+	}
+	if ev.Value != nil {
+		a["value"] = ev.Value
+	}
+	if ev.ChannelData != nil {
+		data := map[string]any{"tenant": map[string]any{"id": "tenant-1"}}
+		for name, v := range ev.ChannelData {
+			data[name] = v
+		}
+		a["channelData"] = data
+	}
+	if approve, ok := decisionOf(ev); ok {
+		return r.click(e, a, approve)
+	}
+	return a, ""
+}
+
+// decisionOf reads a value that says only whether something is approved.
+func decisionOf(e *Event) (approve, ok bool) {
+	value, _ := e.Value.(map[string]any)
+	approve, ok = value["approve"].(bool)
+	return approve, ok && (e.Type == "invoke" || e.Type == "message")
+}
+
+// click makes of the event the click on a button of the last card that asks for an
+// approval, if there is one that was not decided, on that.
+func (r *run) click(e *scene, a bottest.Activity, approve bool) (click bottest.Activity, id string) {
+	card, button := r.asking(e, map[bool]string{true: "planbot/approve", false: "planbot/reject"}[approve])
+	if card == nil {
+		r.Errorf("%sevent.value: no card in %s asks for an approval", e.place, e.Event.Conversation)
+		return a, ""
+	}
+	click, err := card.Click(button)
+	if err != nil {
+		r.Errorf("%sevent.value: %v", e.place, err)
+		return a, ""
+	}
+	if e.Event.Type == "message" {
+		click = bottest.Activity{"type": "message", "replyToId": card.ID(), "value": button["data"]}
+	}
+	click["id"] = e.id
+	return click, card.ID()
+}
+
+// asking is the card to click on, with its button of that verb; nil: there is none.
+func (r *run) asking(e *scene, verb string) (card *bottest.Card, button map[string]any) {
+	s := r.stage.Load()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, m := range slices.Backward(e.chat.Messages()) {
+		one := e.chat.Card(m)
+		if one == nil || card != nil && r.decided[m.ID] {
+			continue
+		}
+		for _, b := range one.Buttons() {
+			if b["verb"] == verb {
+				card, button = one, b
+			}
+		}
+		if !r.decided[m.ID] && card != nil {
+			break
+		}
+	}
+	return card, button
+}
+
+// shown is what the answer to a click says, "" when that is that it takes longer.
+func shown(d *bottest.Delivery) string {
+	text := d.Shown()
+	if strings.HasPrefix(text, "I am still at work.") {
+		return ""
+	}
+	return text
+}

@@ -1,0 +1,261 @@
+package scenario_test
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"go.uber.org/goleak"
+
+	"github.com/planbot-go/planbot/actions"
+	"github.com/planbot-go/planbot/actions/lists"
+	"github.com/planbot-go/planbot/bottest/scenario"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// scripted is the bot of the files in testdata.
+func scripted(t *testing.T) scenario.Config {
+	t.Helper()
+	file, err := os.Open("testdata/actions.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	registry, err := actions.Read(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return scenario.Config{Actions: registry, Scripted: true}
+}
+
+// files are those of testdata.
+func files(t *testing.T) []string {
+	t.Helper()
+	var all []string
+	for _, pattern := range []string{"testdata/*.yaml", "testdata/providers.json"} {
+		found, err := filepath.Glob(pattern)
+		if err != nil || len(found) == 0 {
+			t.Fatalf("no files %s, %v", pattern, err)
+		}
+		all = append(all, found...)
+	}
+	return all
+}
+
+func readAll(t *testing.T) []scenario.Scenario {
+	t.Helper()
+	var all []scenario.Scenario
+	for _, name := range files(t) {
+		list, err := scenario.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, list...)
+	}
+	return all
+}
+
+func TestScenarios(t *testing.T) {
+	t.Parallel()
+	cfg := scripted(t)
+	for _, s := range readAll(t) {
+		t.Run(s.Name, func(t *testing.T) {
+			t.Parallel()
+			if r := scenario.Run(&s, cfg); !r.Passed {
+				t.Errorf("%s\n%s", strings.Join(r.Failures, "\n"), r.Story)
+			}
+		})
+	}
+}
+
+// TestEveryExpectationBites makes each kind of expectation wrong, in the first scenario
+// that has it, and looks whether that is seen.
+func TestEveryExpectationBites(t *testing.T) {
+	t.Parallel()
+	cfg := scripted(t)
+	for field, spoil := range spoilers {
+		t.Run(field, func(t *testing.T) {
+			t.Parallel()
+			for _, s := range readAll(t) {
+				if !spoilFirst(&s, spoil) {
+					continue
+				}
+				r := scenario.Run(&s, cfg)
+				if r.Passed || !strings.Contains(strings.Join(r.Failures, "\n"), "expect."+field) {
+					t.Errorf("a wrong %s in %s was not seen: %q", field, s.Name, r.Failures)
+				}
+				return
+			}
+			t.Error("no scenario has it")
+		})
+	}
+}
+
+// spoilFirst spoils the first expectation that can be spoiled so.
+func spoilFirst(s *scenario.Scenario, spoil func(*scenario.Expect) bool) bool {
+	for i := range s.Steps {
+		step := &s.Steps[i]
+		if spoil(&step.Expect) {
+			return true
+		}
+		for j := range step.Parallel {
+			if spoil(&step.Parallel[j].Expect) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// another is a number that is not n.
+func another(n **int) bool {
+	if *n == nil {
+		return false
+	}
+	wrong := **n + 1
+	*n = &wrong
+	return true
+}
+
+func other(text **string) bool {
+	if *text == nil {
+		return false
+	}
+	wrong := **text + "?"
+	*text = &wrong
+	return true
+}
+
+func flip(b **bool) bool {
+	if *b == nil {
+		return false
+	}
+	wrong := !**b
+	*b = &wrong
+	return true
+}
+
+func more(texts *[]string) bool {
+	if *texts == nil {
+		return false
+	}
+	*texts = append(*texts, "what nobody says")
+	return true
+}
+
+var spoilers = map[string]func(e *scenario.Expect) bool{
+	"actions": func(e *scenario.Expect) bool {
+		if len(e.Actions) == 0 {
+			return false
+		}
+		e.Actions[0].Entities = map[string]any{"list": "another"}
+		return true
+	},
+	"replies":             func(e *scenario.Expect) bool { return more(&e.Replies) },
+	"joined_reply_equals": func(e *scenario.Expect) bool { return other(&e.JoinedReplyEquals) },
+	"max_part_utf16_bytes": func(e *scenario.Expect) bool {
+		two := 2
+		ok := e.MaxPartUTF16Bytes != nil
+		e.MaxPartUTF16Bytes = &two
+		return ok
+	},
+	"reply_must_not_contain": func(e *scenario.Expect) bool {
+		ok := len(e.Replies) > 0 && !strings.HasPrefix(e.Replies[0], "<") && e.ReplyMustNotContain != nil
+		if ok {
+			e.ReplyMustNotContain = append(e.ReplyMustNotContain, e.Replies[0])
+		}
+		return ok
+	},
+	"typing":                func(e *scenario.Expect) bool { return flip(&e.Typing) },
+	"model_calls":           func(e *scenario.Expect) bool { return another(&e.ModelCalls) },
+	"prompt_contains":       func(e *scenario.Expect) bool { return more(&e.PromptContains) },
+	"prompt_contains_call2": func(e *scenario.Expect) bool { return more(&e.PromptContainsCall2) },
+	"prompt_must_not_contain": func(e *scenario.Expect) bool {
+		ok := e.PromptMustNot != nil
+		e.PromptMustNot = append(e.PromptMustNot, "user: ")
+		return ok
+	},
+	"model_input": func(e *scenario.Expect) bool { return other(&e.ModelInput) },
+	"served_by":   func(e *scenario.Expect) bool { return other(&e.ServedBy) },
+	"state": func(e *scenario.Expect) bool {
+		ok := e.State != nil
+		if ok {
+			e.State.Lists["another"] = nil
+		}
+		return ok
+	},
+	"state_unchanged": func(e *scenario.Expect) bool { return flip(&e.StateUnchanged) },
+	"state_by_conversation.c2": func(e *scenario.Expect) bool {
+		_, ok := e.StateByConversation["c2"]
+		if ok {
+			e.StateByConversation["c2"].Lists["another"] = nil
+		}
+		return ok
+	},
+	"tickets": func(e *scenario.Expect) bool { return another(&e.Tickets) },
+	"status":  func(e *scenario.Expect) bool { return another(&e.Status) },
+	"http_status_within_ms": func(e *scenario.Expect) bool {
+		soon := 7000 // Redis is away for longer
+		ok := e.StatusWithinMS.All != nil
+		e.StatusWithinMS.All = &soon
+		return ok
+	},
+	"connector": func(e *scenario.Expect) bool {
+		ok := e.Connector != nil
+		e.Connector = append(e.Connector, scenario.Sending{HTTP: 201})
+		return ok
+	},
+	"sends": func(e *scenario.Expect) bool { return another(&e.Sends) },
+	"order": func(e *scenario.Expect) bool {
+		ids := e.Order.IDs
+		if len(ids) < 2 {
+			return false
+		}
+		e.Order.IDs = []string{ids[1], ids[0]}
+		return true
+	},
+	"max_concurrent_turns": func(e *scenario.Expect) bool { return another(&e.MaxConcurrentTurns) },
+	"crash_after_action": func(e *scenario.Expect) bool {
+		never := 99
+		ok := e.CrashAfterAction != nil
+		e.CrashAfterAction = &never
+		return ok
+	},
+}
+
+// TestOfTheProgramsOwnActions plays a scenario whose actions are real.
+func TestOfTheProgramsOwnActions(t *testing.T) {
+	t.Parallel()
+	registry := actions.New()
+	lists.Register(registry)
+	const file = `
+name: real
+steps:
+  - event: {type: message, conversation: c1, from: ann, text: add tea}
+    model: ['{"type":"plan","commands":[{"type":"DO","action":"addItem","entities":{"list":"shop","item":"tea"},"saveAs":"R"},{"type":"SAY","response":"$R"}]}']
+    expect:
+      actions: [{action: addItem, entities: {list: shop, item: tea}, result: Added tea to the list shop.}]
+      replies: [Added tea to the list shop.]
+      state: {lists: {shop: [tea]}}
+  - event: {type: message, conversation: c1, from: ann, text: and now}
+    model: ['{"type":"plan","commands":[{"type":"DO","action":"createList","entities":{"list":"\u200b"}}]}', It failed.]
+    expect:
+      actions: [{action: createList, entities: {list: "\u200b"}, error: has no name}]
+      replies: [It failed.]
+      state_unchanged: true
+`
+	all, err := scenario.Read(strings.NewReader(file), "real.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r := scenario.Run(&all[0], scenario.Config{Actions: registry}); !r.Passed {
+		t.Errorf("%s\n%s", strings.Join(r.Failures, "\n"), r.Story)
+	}
+	wrong := all[0].Steps[0].Expect.Actions
+	wrong[0].Result = "Nothing."
+	if r := scenario.Run(&all[0], scenario.Config{Actions: registry}); r.Passed {
+		t.Error("another result was not seen")
+	}
+}

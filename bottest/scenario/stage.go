@@ -1,0 +1,182 @@
+package scenario
+
+import (
+	"cmp"
+	"regexp"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/planbot-go/planbot/bottest"
+)
+
+// latency is how long a model takes that is not slow: long enough for turns that begin
+// together to be at work together.
+const latency = 10 * time.Millisecond
+
+// stage is one step at work: its events, and how far their scripts were used.
+type stage struct {
+	run *run
+
+	mu     sync.Mutex
+	events []*scene
+
+	// How much there was when the step began.
+	calls, asked, sent int
+	kept               map[string]map[string][]string
+}
+
+// scene is one event of a step.
+type scene struct {
+	*Delivery
+	id        string
+	place     string // "" or "parallel 2: "
+	answers   int    // of the model that were used
+	actions   []bool // of those expected that were used
+	sendings  int    // of the connector that were used
+	delivered *bottest.Delivery
+	chat      *bottest.Chat
+}
+
+// owner is the event that something belongs to: the one whose activity the turn answers
+// or, if it is of an earlier step, whose conversation it is. Of several deliveries of one
+// activity it is the first that was taken.
+func (s *stage) owner(of bottest.Of) *scene {
+	var same []*scene
+	for _, match := range []func(*scene) bool{
+		func(e *scene) bool { return of.Activity != "" && e.id == of.Activity },
+		func(e *scene) bool { return of.Conversation != "" && e.Event.Conversation == of.Conversation },
+		func(*scene) bool { return true },
+	} {
+		for _, e := range s.events {
+			if match(e) {
+				same = append(same, e)
+			}
+		}
+		if len(same) > 0 {
+			break
+		}
+	}
+	if len(same) == 0 {
+		return nil
+	}
+	slices.SortStableFunc(same, func(a, b *scene) int { return cmp.Compare(a.Event.AtMS, b.Event.AtMS) })
+	for _, e := range same {
+		if e.delivered == nil || e.delivered.Status < 300 {
+			return e
+		}
+	}
+	return same[0]
+}
+
+// sharing are the owner and the other deliveries of its activity, which share scripts.
+func (s *stage) sharing(of bottest.Of) []*scene {
+	owner := s.owner(of)
+	if owner == nil {
+		return nil
+	}
+	all := []*scene{owner}
+	for _, e := range s.events {
+		if e != owner && e.id == owner.id {
+			all = append(all, e)
+		}
+	}
+	return all
+}
+
+// answer is what the model does in a call that belongs to an event of the step.
+func (r *run) answer(call bottest.ModelCall) (bottest.Answer, bool) {
+	s := r.stage.Load()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, e := range s.sharing(call.Of) {
+		if e.answers < len(e.Model) {
+			a := e.Model[e.answers]
+			e.answers++
+			return a.asked(time.Duration(e.Event.DelayModelMS) * time.Millisecond), true
+		}
+	}
+	return bottest.Answer{}, false
+}
+
+// asked is the answer as the stand-in gives it.
+func (a Answer) asked(delay time.Duration) bottest.Answer {
+	out := bottest.Answer{Model: a.Deployment, Code: a.Code, Takes: max(delay, latency)}
+	switch {
+	case a.Text != nil:
+		out.Text = *a.Text
+	case a.HangMS > 0:
+		out.Takes, out.Hangs = time.Duration(a.HangMS)*time.Millisecond, true
+	default:
+		out.Status = cmp.Or(a.HTTP, 400)
+	}
+	if a.RetryAfter != nil {
+		out.RetryAfter = time.Duration(*a.RetryAfter * float64(time.Second))
+	}
+	return out
+}
+
+// sending is how the connector answers a message of the bot.
+func (r *run) sending(sent bottest.Sent) bottest.Fault {
+	s := r.stage.Load()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	of := sent.Of
+	of.Conversation = sent.To
+	owner := s.owner(of)
+	if owner == nil || owner.sendings == len(owner.Expect.Connector) {
+		return bottest.Fault{}
+	}
+	how := owner.Expect.Connector[owner.sendings]
+	owner.sendings++
+	fault := bottest.Fault{Status: how.HTTP}
+	if how.RetryAfter != nil {
+		fault.RetryAfter = time.Duration(*how.RetryAfter * float64(time.Second))
+	}
+	return fault
+}
+
+// scriptOf is what the scenario says of a call: the next expected one of that name, best
+// with the same entities.
+func (s *stage) scriptOf(of bottest.Of, name string, entities map[string]any) scripted {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, same := range []bool{true, false} {
+		for _, e := range s.sharing(of) {
+			for i, a := range e.Expect.Actions {
+				if !e.actions[i] && a.Action == name && (!same || equalEntities(a.Entities, entities)) {
+					e.actions[i] = true
+					return a.scripted()
+				}
+			}
+		}
+	}
+	return scripted{}
+}
+
+func (a *Action) scripted() scripted {
+	out := scripted{result: a.Result}
+	if a.Error != nil {
+		out.fails = cmp.Or(*a.Error, "it failed")
+	}
+	return out
+}
+
+var botMention = regexp.MustCompile(`<at>[^<>]*Bot</at>`)
+
+// prepare makes the scenes of a step.
+func (r *run) prepare(step *Step) *stage {
+	s := &stage{run: r, calls: len(r.calls()), asked: len(r.kit.Model.Calls()), sent: len(r.kit.Connector.Sent()), kept: map[string]map[string][]string{}}
+	for _, d := range step.deliveries() {
+		e := &scene{Delivery: d, id: d.Event.ID, chat: r.chat(d.Event), actions: make([]bool, len(d.Expect.Actions))}
+		if e.id == "" {
+			e.id = r.idOf(d.Event)
+		}
+		if len(step.Parallel) > 0 {
+			e.place = placeOf(len(s.events))
+		}
+		s.events = append(s.events, e)
+		s.kept[d.Event.Conversation] = r.kept(d.Event.Conversation)
+	}
+	return s
+}
