@@ -12,6 +12,7 @@ type Result struct {
 	json    json.RawMessage
 	failed  bool
 	observe bool
+	saving  bool // a plan that saves it need not see it
 }
 
 // Done is the result of an action that has nothing to tell.
@@ -46,6 +47,14 @@ func Observe(v any) Result {
 	return r
 }
 
+// ObserveUnsaved is [Observe], unless the plan keeps the result under a name that the model gave:
+// then the model has said what becomes of it, and the plan goes on.
+func ObserveUnsaved(v any) Result {
+	r := Observe(v)
+	r.saving = true
+	return r
+}
+
 // Fail says that the action could not do what was asked, and why, in words that
 // the model and the person may read. The plan stops here. What the action has
 // changed in the turn's state is taken back, as after an error or a panic.
@@ -56,8 +65,12 @@ func Fail(format string, args ...any) Result {
 // Failed reports whether the result came from [Fail].
 func (r Result) Failed() bool { return r.failed }
 
-// Observe reports whether the result came from [Observe].
+// Observe reports whether the result came from [Observe] or [ObserveUnsaved].
 func (r Result) Observe() bool { return r.observe }
+
+// Stops reports whether the model has to see the result before its plan goes on. named
+// says that the plan keeps it under a name that the model gave.
+func (r Result) Stops(named bool) bool { return r.observe && !(r.saving && named) }
 
 // Text is the result in words: "" when there is nothing to tell.
 func (r Result) Text() string {

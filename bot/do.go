@@ -159,7 +159,7 @@ func (r *run) settle(ctx context.Context, calls []call) (end, error) {
 		if err := r.execution.Advance(c.result); err != nil {
 			return over, err
 		}
-		if c.result.Observe() && !r.execution.Plan.Observe {
+		if c.result.Stops(c.command.Named()) && !r.execution.Plan.Observe {
 			how = replan
 		}
 	}
@@ -204,7 +204,7 @@ func (r *run) record(c *call) {
 		return
 	}
 	done := c.command
-	done.Result = outcome.Text
+	done.Result = cut(outcome.Text, maxExecuted)
 	r.executed = append(r.executed, done)
 	if c.action.StateOnly {
 		r.turn.unsaved = append(r.turn.unsaved, outcome)
@@ -213,15 +213,22 @@ func (r *run) record(c *call) {
 	}
 }
 
-// maxResult is how many bytes of a result the model is shown.
-const maxResult = 32 << 10
+const (
+	// maxResult is how many bytes of a result the model is shown: a page of a skill's
+	// resource with what is said about it.
+	maxResult = 66 << 10
+	// maxExecuted is how many of them are kept for the history, which shortens them further.
+	maxExecuted = 4 << 10
+)
 
 // shown is what the model sees of a result; its end is marked when it is cut.
-func shown(text string) string {
-	if len(text) <= maxResult {
+func shown(text string) string { return cut(text, maxResult) }
+
+func cut(text string, most int) string {
+	if len(text) <= most {
 		return text
 	}
-	return strings.ToValidUTF8(text[:maxResult], "") + " […]"
+	return strings.ToValidUTF8(text[:most], "") + " […]"
 }
 
 // leaveOut answers the calls of the model that come after one that failed: each

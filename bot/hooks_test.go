@@ -265,13 +265,13 @@ func TestALongResultIsCutForTheModel(t *testing.T) {
 	t.Parallel()
 	b := hooked(t, bot.Hooks{})
 	actions.Add(b.actions, "long", "Is long", func(context.Context, *actions.Turn, struct{}) (actions.Result, error) {
-		return actions.Text("%s", strings.Repeat("é", 30_000)), nil
+		return actions.Text("%s", strings.Repeat("é", 60_000)), nil
 	})
 	b.model.Says(plan(do("long", `{}`)), plan(say("Long.")))
 	b.say("go")
 	b.expect("Long.")
 	prompt := b.model.Calls()[1].Text()
-	if n := strings.Count(prompt, "é"); n != 16<<10 || !strings.Contains(prompt, "é […]") {
+	if n := strings.Count(prompt, "é"); n != 33<<10 || !strings.Contains(prompt, "é […]") {
 		t.Errorf("%d letters", n)
 	}
 }

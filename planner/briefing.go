@@ -10,6 +10,8 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/rs/zerolog"
+
 	"github.com/planbot-go/planbot/actions"
 	"github.com/planbot-go/planbot/models"
 	"github.com/planbot-go/planbot/prompts"
@@ -123,6 +125,9 @@ func newBriefing(ctx context.Context, kind string, prompt *prompts.Prompt, cfg *
 	faults := []error{excluding, err, b.checkUse(kind), b.checkTemplate(), b.nameModel(cfg.Named)}
 	if err := errors.Join(faults...); err != nil {
 		return nil, fmt.Errorf("prompt %s: %w", prompt.Name(), err)
+	}
+	if cfg.Extension != nil { // which says later what is really offered
+		ctx = zerolog.Nop().WithContext(ctx)
 	}
 	return b, b.complete(ctx)
 }

@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"sync"
 
-	"github.com/rs/zerolog"
-
 	"github.com/planbot-go/planbot/actions"
 )
 
@@ -98,7 +96,7 @@ func (b *briefing) extend(ctx context.Context, extra Extra) (*briefing, error) {
 		}
 	}
 	with.lists = listsOf(with.offered, with.skills)
-	return &with, with.complete(zerolog.Nop().WithContext(ctx)) // what is to be said was said at the start
+	return &with, with.complete(ctx)
 }
 
 // offers says whether a plan may do the action of exactly that name.

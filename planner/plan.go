@@ -8,6 +8,8 @@
 // of something that the text does not plainly say.
 package planner
 
+import "strings"
+
 // Kind says what a [Command] does.
 type Kind string
 
@@ -38,6 +40,15 @@ type Command struct {
 
 	// Response is the text of a SAY; never blank in a decoded SAY.
 	Response string `json:"response,omitempty"`
+}
+
+// unnamed begins the names under which outputs are kept that a plan needs and the model
+// has given no name.
+const unnamed = "OUTPUT"
+
+// Named reports whether the model itself gave the result of a DO a name.
+func (c *Command) Named() bool {
+	return c.SaveAs != "" && !strings.HasPrefix(strings.ToUpper(c.SaveAs), unnamed+"_")
 }
 
 // Plan is what a model wants done, in order. A plan from [Decode] has at least

@@ -54,6 +54,7 @@ func (r *Runner) Run(ctx context.Context, turn *actions.Turn, e *Execution) (act
 		return actions.Result{}, err
 	}
 	for !e.Done() {
+		named := e.Plan.Commands[e.Next].Named()
 		result, err := r.step(ctx, turn, e)
 		if err != nil {
 			return actions.Result{}, err
@@ -61,7 +62,7 @@ func (r *Runner) Run(ctx context.Context, turn *actions.Turn, e *Execution) (act
 		if result.Failed() {
 			return actions.Fail("%s", e.failure(result)), nil
 		}
-		if result.Observe() {
+		if result.Stops(named) {
 			return result, nil
 		}
 	}

@@ -236,7 +236,7 @@ func (w *weaver) free(name string) string {
 		return name
 	}
 	if name == "" {
-		name = "OUTPUT"
+		name = unnamed
 	}
 	if w.mentioned == nil {
 		w.mentioned = mentioned(w.steps)

@@ -89,7 +89,7 @@ func (r sandboxed) report(script string, got sandbox.Result) actions.Result {
 		fmt.Fprintf(&text, "\nScript exited with code %d", got.ExitCode)
 		return actions.Fail("%s", strings.TrimSpace(text.String()))
 	}
-	return actions.Observe(orNone(text.String()))
+	return actions.ObserveUnsaved(orNone(text.String()))
 }
 
 func orNone(text string) string {

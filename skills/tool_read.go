@@ -31,7 +31,7 @@ func (p *Provider) read(ctx context.Context, turn *actions.Turn, entities map[st
 		return p.failed(ctx, err, fmt.Sprintf("Failed to read resource '%s' from skill '%s'.", inLine(resource.Name), inLine(u.skill.Name)))
 	}
 	if data.Binary {
-		return actions.Observe("The resource is no text and cannot be shown here: " + data.String() + ". Actions that take a skill's resource can use it by its name."), nil
+		return actions.ObserveUnsaved("The resource is no text and cannot be shown here: " + data.String() + ". Actions that take a skill's resource can use it by its name."), nil
 	}
 	return page(resource.Name, data.String(), g.text("page")), nil
 }
@@ -47,13 +47,13 @@ func page(name, text, which string) actions.Result {
 		}
 	}
 	if text == "" {
-		return actions.Observe("(the resource is empty)")
+		return actions.ObserveUnsaved("(the resource is empty)")
 	}
 	part := text[border(text, n-1):border(text, n)]
 	if pages > 1 {
 		part += fmt.Sprintf("\n[page %d of %d]", n, pages)
 	}
-	return actions.Observe(part)
+	return actions.ObserveUnsaved(part)
 }
 
 // border is where a page ends: never within a character.

@@ -103,8 +103,8 @@ func (c evalCmd) config(ctx context.Context, configs []config, std *streams) (ev
 		if c.LimitCost > 0 && cfg.ModelPrice == "" {
 			return run, usageError{errors.New("--limit-cost: needs BOT_MODEL_PRICE to know what a call costs")}
 		}
-		cfg.reload = false // prompts stay as they are while they are judged
-		parts, err := newParts(evalLog(cfg, std.err, zerolog.WarnLevel).WithContext(ctx), cfg)
+		cfg.reload, cfg.skills.reload = false, false // what is judged stays as it is meanwhile
+		parts, err := newParts(evalLog(cfg, std.err, zerolog.WarnLevel).WithContext(ctx), cfg, nil)
 		if err != nil {
 			return run, err
 		}

@@ -147,9 +147,15 @@ func (a *app) announce(out io.Writer, addr net.Addr) {
 	line := a.log.Info()
 	if !jsonLog(out, a.config) {
 		line = a.log.Debug() // the sentences below say the same
-		fmt.Fprintf(out, "Planbot listens on %s\n  state:    %s\n  model:    %s\n  identity: %s\n  next:     %s\n",
-			url, a.about.state, a.about.model, a.about.identity, a.next(url))
+		fmt.Fprintf(out, "Planbot listens on %s\n  state:    %s\n  model:    %s\n  identity: %s\n", url, a.about.state, a.about.model, a.about.identity)
+		if a.about.skills != "" {
+			fmt.Fprintf(out, "  skills:   %s\n  scripts:  %s\n", printable(a.about.skills), a.about.scripts)
+		}
+		fmt.Fprintf(out, "  next:     %s\n", a.next(url))
 		fmt.Fprintln(out, `Ctrl-C ends it. "bot doctor" explains the settings, README.md the rest.`)
+	}
+	if a.about.skills != "" {
+		line = line.Str("skills", a.about.skills).Str("scripts", a.about.scripts)
 	}
 	line.Str("url", url).Str("state", a.about.state).Str("model", a.about.model).
 		Str("identity", a.about.identity).Str("next", a.next(url)).Msg("listening")

@@ -55,7 +55,11 @@ type settings struct {
 	ResponseFormat  string `name:"bot-response-format" env:"BOT_RESPONSE_FORMAT" help:"json_schema, json_object or text (json_schema)"`
 	PromptsDir      string `name:"bot-prompts-dir" env:"BOT_PROMPTS_DIR" help:"folder whose prompts replace the embedded ones, and add actions"`
 	PromptsReload   string `name:"bot-prompts-reload" env:"BOT_PROMPTS_RELOAD" help:"true: load that folder anew when it changes; for development"`
-	SkillsDir       string `name:"bot-skills-dir" env:"BOT_SKILLS_DIR" hidden:"" help:"folder of skills for the command skills; serve uses none in this version"`
+	SkillsDir       string `name:"bot-skills-dir" env:"BOT_SKILLS_DIR" help:"folders of skills, parted as PATH is; none: no skills"`
+	SkillsLenient   string `name:"bot-skills-lenient" env:"BOT_SKILLS_LENIENT" help:"true: use skills with faults that can be lived with (false)"`
+	SkillsLinks     string `name:"bot-skills-links" env:"BOT_SKILLS_LINKS" help:"true: follow symbolic links that lead to one of the folders (false)"`
+	SkillsReload    string `name:"bot-skills-reload" env:"BOT_SKILLS_RELOAD" help:"true: look for changed skills in each turn; for development"`
+	SkillsApproval  string `name:"bot-skills-approval" env:"BOT_SKILLS_APPROVAL" help:"what of skills a person has to approve: load, read, run, comma separated, or all or none (run)"`
 	SkillsSandbox   string `name:"bot-skills-sandbox" env:"BOT_SKILLS_SANDBOX" help:"what scripts of skills run in: auto, bubblewrap, landlock, or none: they are refused (auto)"`
 	MaxSteps        string `name:"bot-max-steps" env:"BOT_MAX_STEPS" help:"commands that one turn may run (25)"`
 	MaxSameCalls    string `name:"bot-max-same-calls" env:"BOT_MAX_SAME_CALLS" help:"how often one turn may make the same call; none: no limit"`
@@ -103,6 +107,7 @@ type config struct {
 	addr         string
 	noAuth       bool
 	reload       bool // prompts
+	skills       skillSettings
 	feedback     bool
 	appType      string
 	hosts        []string
@@ -212,12 +217,7 @@ func (c *config) checkRest(f *faults) {
 	case c.ResponseFormat != "" && c.Planner != sequencePlanner && !f.has("BOT_PLANNER"):
 		f.add("BOT_RESPONSE_FORMAT", "is for the planner sequence, not %s", c.Planner)
 	}
-	if c.SkillsDir != "" {
-		f.add("BOT_SKILLS_DIR", "the bot uses no skills in this version; it is for the command skills")
-	}
-	if c.SkillsSandbox = cmp.Or(strings.ToLower(c.SkillsSandbox), autoSandbox); !slices.Contains(sandboxes(), c.SkillsSandbox) {
-		f.add("BOT_SKILLS_SANDBOX", "%q is none of %s", c.SkillsSandbox, strings.Join(sandboxes(), ", "))
-	}
+	c.checkSkills(f)
 	if c.PromptsDir != "" {
 		if info, err := os.Stat(c.PromptsDir); err != nil || !info.IsDir() {
 			f.add("BOT_PROMPTS_DIR", "%q is no folder", c.PromptsDir)

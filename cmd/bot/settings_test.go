@@ -240,6 +240,9 @@ func TestEveryMistakeIsListedWithItsVariable(t *testing.T) {
 		},
 		"a reload of nothing":     {settings{PromptsReload: "true"}, []string{"BOT_PROMPTS_RELOAD"}},
 		"odd feedback":            {settings{Feedback: "maybe"}, []string{"BOT_FEEDBACK"}},
+		"skills of no folder":     {settings{SkillsLenient: "true", SkillsLinks: "true", SkillsReload: "true", SkillsApproval: "run"}, []string{"BOT_SKILLS_LENIENT", "BOT_SKILLS_LINKS", "BOT_SKILLS_RELOAD", "BOT_SKILLS_APPROVAL"}},
+		"odd skills":              {settings{SkillsDir: t.TempDir() + ":/nowhere::settings.go", SkillsLenient: "a", SkillsLinks: "b", SkillsReload: "c", SkillsApproval: "run, jump"}, []string{"BOT_SKILLS_LENIENT", "BOT_SKILLS_LINKS", "BOT_SKILLS_RELOAD", "BOT_SKILLS_APPROVAL", "BOT_SKILLS_DIR", "BOT_SKILLS_DIR"}},
+		"all, and then some":      {settings{SkillsDir: t.TempDir(), SkillsApproval: "all, run"}, []string{"BOT_SKILLS_APPROVAL"}},
 		"an odd reload":           {settings{PromptsReload: "often"}, []string{"BOT_PROMPTS_RELOAD"}},
 		"no prompt":               {settings{PromptsDir: t.TempDir()}, []string{"BOT_PROMPTS_DIR"}},
 		"queries":                 {settings{MetadataURL: "https://x/?u:p", LoginURL: "https://x/#u:p", OpenAIBaseURL: "http://x/v1?u:p"}, []string{"BOT_OPENID_METADATA_URL", "BOT_LOGIN_URL", "OPENAI_BASE_URL"}},
@@ -260,7 +263,7 @@ func TestEveryMistakeIsListedWithItsVariable(t *testing.T) {
 		"no response format":      {settings{ResponseFormat: "yaml"}, []string{"BOT_RESPONSE_FORMAT"}},
 		"another planner's":       {settings{Planner: "sequential", ResponseFormat: "text"}, []string{"BOT_RESPONSE_FORMAT"}},
 		"a model of nobody":       {settings{OpenAIModel: "m"}, []string{"OPENAI_MODEL"}},
-		"everything else":         {settings{Cloud: "moon", AllowedHosts: "https://x/", Planner: "magic", SkillsDir: "s", SkillsSandbox: "docker", PromptsDir: "/nowhere", TurnTimeout: "5", DrainTimeout: "-1s", LogLevel: "loud", LogFormat: "xml"}, []string{"BOT_CLOUD", "BOT_ALLOWED_SERVICE_HOSTS", "BOT_PLANNER", "BOT_SKILLS_DIR", "BOT_SKILLS_SANDBOX", "BOT_PROMPTS_DIR", "BOT_TURN_TIMEOUT", "BOT_DRAIN_TIMEOUT", "BOT_LOG_LEVEL", "BOT_LOG_FORMAT"}},
+		"everything else":         {settings{Cloud: "moon", AllowedHosts: "https://x/", Planner: "magic", SkillsDir: "s", SkillsSandbox: "docker", PromptsDir: "/nowhere", TurnTimeout: "5", DrainTimeout: "-1s", LogLevel: "loud", LogFormat: "xml"}, []string{"BOT_CLOUD", "BOT_ALLOWED_SERVICE_HOSTS", "BOT_PLANNER", "BOT_SKILLS_SANDBOX", "BOT_SKILLS_DIR", "BOT_PROMPTS_DIR", "BOT_TURN_TIMEOUT", "BOT_DRAIN_TIMEOUT", "BOT_LOG_LEVEL", "BOT_LOG_FORMAT"}},
 	} {
 		_, err := c.in.check()
 		if err == nil {

@@ -25,8 +25,8 @@ type skillsIn struct {
 
 // config looks in the folders, or else in BOT_SKILLS_DIR.
 func (c skillsIn) config(s *settings, dirs []string) (skills.Config, error) {
-	if len(dirs) == 0 && s.SkillsDir != "" {
-		dirs = []string{s.SkillsDir}
+	if len(dirs) == 0 {
+		dirs = skillDirs(s.SkillsDir)
 	}
 	if len(dirs) == 0 {
 		return skills.Config{}, usageError{errors.New("name a folder of skills, or set BOT_SKILLS_DIR")}

@@ -110,11 +110,3 @@ func TestSkillsValidateJSON(t *testing.T) {
 		t.Errorf("exit code %d, %v, output:\n%s", code, err, out)
 	}
 }
-
-// TestServeRefusesSkills holds the bot to not starting with a setting that has no effect.
-func TestServeRefusesSkills(t *testing.T) {
-	t.Parallel()
-	if code, _, errs := run(t, "", "serve", "--bot-skills-dir="+t.TempDir(), "--port=0"); code != exitUsage || !strings.Contains(errs, "BOT_SKILLS_DIR") {
-		t.Errorf("exit code %d, errors %q", code, errs)
-	}
-}

@@ -18,6 +18,7 @@ import (
 	"github.com/planbot-go/planbot/models"
 	"github.com/planbot-go/planbot/planner"
 	"github.com/planbot-go/planbot/prompts"
+	"github.com/planbot-go/planbot/skills"
 	"github.com/planbot-go/planbot/state"
 )
 
@@ -30,8 +31,8 @@ type app struct {
 	traces  *traces // nil: none
 	store   *state.Redis
 	closers []func()
-	away    atomic.Bool // the store was, when it was last asked for
-	about   struct{ state, model, identity string }
+	away    atomic.Bool                                              // the store was, when it was last asked for
+	about   struct{ state, model, identity, skills, scripts string } // of skills only where there are
 }
 
 // examples are what the default bot's help offers to say.
@@ -59,10 +60,12 @@ type parts struct {
 	planner    planMaker
 	model      models.Model
 	aboutModel string
+	skills     skillSet
 	limits     limits
 }
 
-func newParts(ctx context.Context, c config) (*parts, error) {
+// newParts makes them. runner runs the scripts of skills; nil: nothing does.
+func newParts(ctx context.Context, c config, runner skills.Runner) (*parts, error) {
 	p := &parts{actions: defaultActions(), limits: c.limits}
 	load := prompts.Load
 	if c.reload {
@@ -78,6 +81,15 @@ func newParts(ctx context.Context, c config) (*parts, error) {
 	cfg := planner.SequenceConfig{
 		Model: p.model, Prompts: library, Actions: p.actions, Named: c.modelNamed,
 		ResponseFormat: planner.ResponseFormat(c.ResponseFormat),
+	}
+	if p.skills, err = newSkills(ctx, &c.skills, runner); err != nil {
+		return nil, err
+	}
+	if provider := p.skills.provider; provider != nil {
+		cfg.Extension = provider
+		if err := provider.Register(p.actions); err != nil {
+			return nil, err
+		}
 	}
 	if err = addPromptActions(cfg); err == nil {
 		p.planner, err = newPlanner(ctx, c.Planner, cfg)
@@ -166,11 +178,15 @@ func assemble(ctx context.Context, c config, log zerolog.Logger) (_ *app, err er
 	if err := a.openTraces(ctx); err != nil {
 		return nil, err
 	}
-	p, err := newParts(log.WithContext(ctx), c)
+	runner, aboutScripts, err := a.scriptRunner(ctx)
 	if err != nil {
 		return nil, err
 	}
-	a.about.model = p.aboutModel
+	p, err := newParts(log.WithContext(ctx), c, runner)
+	if err != nil {
+		return nil, err
+	}
+	a.about.model, a.about.skills, a.about.scripts = p.aboutModel, p.skills.about, aboutScripts
 	if err := a.openStore(ctx); err != nil {
 		return nil, err
 	}
@@ -181,6 +197,9 @@ func assemble(ctx context.Context, c config, log zerolog.Logger) (_ *app, err er
 	cfg := bot.Config{
 		Actions: p.actions, Planner: p.planner, Store: a.store, Channel: client, Door: bot.Guarded(guard),
 		Examples: examples(), TurnTimeout: c.turnTimeout, AckTimeout: c.ackTimeout, FilteredText: c.FilteredText, Feedback: c.feedback, Log: log,
+	}
+	if p.skills.provider != nil {
+		cfg.Skills = p.skills.provider
 	}
 	p.limits.apply(&cfg)
 	if c.MetricsAddr != "" {
