@@ -42,6 +42,9 @@ func (c *Chat) Next() Sent {
 // something that nobody expected yet.
 func (c *Chat) ExpectNothing() {
 	c.kit.t.Helper()
+	if c.kit.foreign.Load() {
+		c.kit.fatal(c, "ExpectNothing is for bots that take their Store from the Parts: of others nobody knows when they have nothing left to do")
+	}
 	c.kit.settle(nil)
 	if got, ok := c.take(); ok {
 		c.kit.fail(c, "the bot said %s, want nothing", quote(got))

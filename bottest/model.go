@@ -46,7 +46,7 @@ type Answer struct {
 	CutOff bool
 
 	// Asked is closed, if it is not nil, when the call is there.
-	Asked chan<- struct{}
+	Asked chan<- struct{} `json:"-"`
 	// Model is the only one of Config.Models that may get it. "": any.
 	Model string
 }

@@ -8,10 +8,12 @@
 //   replies     how many new messages there must be, no more and no fewer
 //   ai          true: every new message carries the AI-generated label
 //   within_ms   how long to wait for expect (5000)
-// A first element with settings holds the environment that the bot is started with.
+// A first element with settings holds the environment that the bot is started with, in a folder e2e/out/KIND/NAME,
+// and model what the model answers, in order (model.mjs); without, it is the offline one.
 import fs from 'node:fs';
 import path from 'node:path';
 import { botBinary, startBot } from './bot.mjs';
+import { startModel } from './model.mjs';
 import { startPlayground, textOf } from './playground.mjs';
 import { here, sleep, until } from './process.mjs';
 
@@ -51,11 +53,12 @@ export async function runAll(kind, open) {
 const all = (dir) => fs.readdirSync(dir).filter((file) => file.endsWith('.json')).sort().map((file) => path.join(dir, file));
 
 async function runOne(elements, bin, dir, open, count) {
-  const settings = elements[0]?.settings;
+  const { settings, model: answers } = elements[0];
   const steps = settings ? elements.slice(1) : elements;
-  const bot = await startBot(bin, dir, settings);
-  let client, driver;
+  const model = answers && await startModel(answers);
+  let bot, client, driver;
   try {
+    bot = await startBot(bin, dir, { ...model?.settings, ...settings });
     client = await startPlayground(bot.endpoint, dir);
     driver = await open(client, dir);
     for (const [i, step] of steps.entries()) {
@@ -68,7 +71,8 @@ async function runOne(elements, bin, dir, open, count) {
   } finally {
     await driver?.close();
     await client?.stop();
-    await bot.stop();
+    await bot?.stop();
+    await model?.stop();
   }
 }
 

@@ -97,7 +97,7 @@ func (r *reader) checkDelivery(s *Scenario, d *Delivery, p place) {
 func (r *reader) checkExpect(s *Scenario, e *Expect, script []Answer, p place) {
 	at := func(field string) place { return p.in("expect." + field) }
 	r.checkReplies(e, p)
-	if e.ServedBy != nil && len(s.Options.Models) > 0 && !slices.Contains(s.Options.Models, *e.ServedBy) {
+	if e.ServedBy != nil && !slices.Contains(s.Options.Models, *e.ServedBy) {
 		r.fault(at("served_by"), "%q is none of options.models", *e.ServedBy)
 	}
 	if e.CrashAfterAction != nil && e.Actions != nil && *e.CrashAfterAction > len(e.Actions) {

@@ -66,7 +66,7 @@ type Event struct {
 // Answer is what the model does: a text, or a failure as an object.
 type Answer struct {
 	Text       *string  `json:"-"`
-	HTTP       int      `json:"http" min:"400" max:"599" doc:"the call fails with this status"`
+	HTTP       int      `json:"http" min:"200" max:"599" doc:"the call fails with this status; one below 300 is an answer without a text"`
 	RetryAfter *float64 `json:"retry_after" min:"0" doc:"seconds after which the model may be asked again"`
 	Code       string   `json:"code" doc:"of the failure, such as content_filter or context_length_exceeded"`
 	HangMS     int      `json:"hang_ms" min:"1" doc:"the model hangs for so long, then the connection breaks"`

@@ -1,6 +1,7 @@
 package scenario
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -11,22 +12,24 @@ import (
 
 func placeOf(i int) string { return fmt.Sprintf("parallel %d: ", i+1) }
 
-// idOf is the id of an activity that has none in the file: of a redelivery that of the
-// activity before it.
+// idOf is the id of an activity: if the file has none a fresh one or, of a redelivery, that
+// of the activity before it.
 func (r *run) idOf(e *Event) string {
+	if e.ID != "" {
+		return e.ID
+	}
 	last := ""
 	for i := range r.s.Steps {
 		for _, d := range r.s.Steps[i].deliveries() {
 			if d.Event == e {
-				if e.Redelivery && last != "" {
-					return last
+				if !e.Redelivery || last == "" {
+					last = fmt.Sprintf("activity-%d-of-%s", len(r.ids)+1, e.Conversation)
 				}
-				r.fresh++
-				e.ID = fmt.Sprintf("activity-%d-of-%s", r.fresh, e.Conversation)
-				return e.ID
+				r.ids[e] = last
+				return last
 			}
 			if d.Event.Conversation == e.Conversation && d.Event.Type == e.Type {
-				last = d.Event.ID
+				last = cmp.Or(d.Event.ID, r.ids[d.Event])
 			}
 		}
 	}

@@ -10,13 +10,14 @@ import (
 	"github.com/planbot-go/planbot/bottest"
 )
 
-// sayings are the texts of the bot for which a word in <…> stands. approval_card, split
-// and resumed are looked at otherwise. What a sentence says more than its beginning is for
+// sayings are the texts of the bot for which a word in <…> stands. Those without a text
+// here are looked at otherwise. What a sentence says more than its beginning is for
 // the bot to word.
 var sayings = map[string]*regexp.Regexp{
 	"approval_card":  nil,
 	"split":          nil,
 	"resumed":        nil,
+	"honest":         nil,
 	"too_many_steps": regexp.MustCompile(`^Sorry, (this took too many steps|I was going in circles|this would take more than I may spend)`),
 	"reset_done":     regexp.MustCompile(`^I forgot our conversation\.`),
 	"fallback":       regexp.MustCompile(`^Sorry, `),
@@ -68,7 +69,7 @@ func (r reply) is(want string, said func(text string) bool) bool {
 		return r.card == nil && r.text == want
 	case "approval_card":
 		return r.card != nil && r.asksFor(want)
-	case "resumed":
+	case "resumed", "honest":
 		return said(r.text) || strings.Contains(r.text, "I cannot tell whether this was done")
 	case "fallback":
 		return sayings[name].MatchString(r.text) && !slices.ContainsFunc(others, func(other string) bool { return sayings[other].MatchString(r.text) })

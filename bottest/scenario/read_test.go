@@ -44,7 +44,7 @@ func TestFaults(t *testing.T) {
 		"no failure":            {step(`"model": [{"deployment": "x"}]`), `step 1: model[0]: says no failure: want http, code or hang_ms`},
 		"no answer":             {step(`"model": [7]`), `step 1: model[0]: want a text or an object, not 7`},
 		"no such deployment":    {step(`"model": [{"http": 500, "deployment": "x"}]`), `step 1: model[0].deployment: "x" is none of options.models`},
-		"success as failure":    {step(`"model": [{"http": 200}]`), `step 1: model[0].http: want at least 400, not 200`},
+		"no status":             {step(`"model": [{"http": 100}]`), `step 1: model[0].http: want at least 200, not 100`},
 		"no placeholder":        {expect(`"replies": ["<sorry>"]`), `step 1: expect.replies[0]: <sorry> stands for nothing; there are: already_done, approval_card,`},
 		"card of no action":     {expect(`"replies": ["<approval_card>"]`), `step 1: expect.replies[0]: names no action`},
 		"two splits":            {expect(`"replies": ["<split>", "<split>"]`), `step 1: expect.replies: <split> may be there once`},

@@ -76,14 +76,14 @@ type run struct {
 	book  book
 	chats map[string]*bottest.Chat // by conversation
 	stage atomic.Pointer[stage]
-	fresh int
+	ids   map[*Event]string // that were made up
 
 	decided map[string]bool // by the id of the card
 }
 
 // play runs all steps and tells what happened.
 func play(rec *recorder, s *Scenario, cfg Config) (story string) {
-	r := &run{recorder: rec, s: s, cfg: cfg, chats: map[string]*bottest.Chat{}, decided: map[string]bool{}}
+	r := &run{recorder: rec, s: s, cfg: cfg, chats: map[string]*bottest.Chat{}, ids: map[*Event]string{}, decided: map[string]bool{}}
 	r.stage.Store(&stage{run: r})
 	r.book.run = r
 	r.kit = bottest.NewInBubble(rec, bottest.Config{New: r.newBot, Name: r.mentioned(), Models: s.Options.Models, Replicas: r.replicas()})
@@ -104,7 +104,13 @@ func play(rec *recorder, s *Scenario, cfg Config) (story string) {
 
 // mentioned is the name of the bot.
 func (r *run) mentioned() string {
-	return map[string]string{"lights": "LightsBot", "ticket": "TicketBot"}[r.s.Bot] + map[bool]string{true: "ListBot"}[r.s.Bot == "" || r.s.Bot == "list"]
+	switch r.s.Bot {
+	case "lights":
+		return "LightsBot"
+	case "ticket":
+		return "TicketBot"
+	}
+	return "ListBot"
 }
 
 func (r *run) replicas() int {

@@ -107,7 +107,7 @@ func (a Answer) asked(delay time.Duration) bottest.Answer {
 		out.Text = *a.Text
 	case a.HangMS > 0:
 		out.Takes, out.Hangs = time.Duration(a.HangMS)*time.Millisecond, true
-	default:
+	case a.HTTP < 200 || a.HTTP > 299: // else it answers with nothing
 		out.Status = cmp.Or(a.HTTP, 400)
 	}
 	if a.RetryAfter != nil {
@@ -168,10 +168,7 @@ var botMention = regexp.MustCompile(`<at>[^<>]*Bot</at>`)
 func (r *run) prepare(step *Step) *stage {
 	s := &stage{run: r, calls: len(r.calls()), asked: len(r.kit.Model.Calls()), sent: len(r.kit.Connector.Sent()), kept: map[string]map[string][]string{}}
 	for _, d := range step.deliveries() {
-		e := &scene{Delivery: d, id: d.Event.ID, chat: r.chat(d.Event), actions: make([]bool, len(d.Expect.Actions))}
-		if e.id == "" {
-			e.id = r.idOf(d.Event)
-		}
+		e := &scene{Delivery: d, id: r.idOf(d.Event), chat: r.chat(d.Event), actions: make([]bool, len(d.Expect.Actions))}
 		if len(step.Parallel) > 0 {
 			e.place = placeOf(len(s.events))
 		}

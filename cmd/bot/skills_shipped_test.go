@@ -10,16 +10,15 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/planbot-go/planbot/bot"
-	"github.com/planbot-go/planbot/internal/fakechat"
+	"github.com/planbot-go/planbot/bottest"
 	"github.com/planbot-go/planbot/internal/fakemodel"
-	"github.com/planbot-go/planbot/models"
 	"github.com/planbot-go/planbot/skills"
 )
 
 // student is a scripted model that answers in the form of a planner, and a chat with the
 // bot that has the shipped skills.
 type student struct {
-	*fakechat.Chat
+	*bottest.Chat
 	t       *testing.T
 	planner string
 	model   *fakemodel.Server
@@ -39,7 +38,8 @@ func newStudent(t *testing.T, s settings) student {
 		t.Fatal(err)
 	}
 	t.Cleanup(st.app.close)
-	st.Chat = fakechat.With(t, nil, func(context.Context, models.Model) (*bot.Bot, error) { return st.app.bot, nil })
+	kit := bottest.New(t, bottest.Config{New: func(context.Context, bottest.Parts) (*bot.Bot, error) { return st.app.bot, nil }})
+	st.Chat = kit.Personal("Mia")
 	return st
 }
 
@@ -101,10 +101,10 @@ func TestTheShippedConverter(t *testing.T) {
 				"skillName": "unit-converter", "scriptName": "scripts/convert.py", "arguments": []string{"--value", "1", "--factor", "2.20462"},
 			})
 			s.Say("一公斤有几磅?")
-			card := s.Card()
+			card := s.ExpectCard()
 			for _, want := range []string{"run_skill_script", "unit-converter", "scripts/convert.py", "2.20462"} {
-				if !strings.Contains(card.Text, want) {
-					t.Errorf("the card does not show %s: %s", want, card.Text)
+				if !strings.Contains(card.JSON, want) {
+					t.Errorf("the card does not show %s: %s", want, card.JSON)
 				}
 			}
 			if prompt := s.prompt(); !strings.Contains(prompt, "kilogram (kg, 公斤, 千克) | pound (lb, 磅) | 2.20462") || strings.Count(prompt, "Take factors from the table") != 1 {
@@ -141,7 +141,7 @@ func TestTheShippedTranslator(t *testing.T) {
 			s.does(skills.ReadResource, map[string]any{"skillName": "translator", "resourceName": "images.md"})
 			s.says("Literal … Literary … Free …")
 			s.Say("/skill")
-			if got := s.Connector.Next(t).Text(); !strings.Contains(got, "translator") || !strings.Contains(got, "unit-converter") {
+			if got := s.Next().Activity.Text; !strings.Contains(got, "translator") || !strings.Contains(got, "unit-converter") {
 				t.Errorf("/skill lists %q", got)
 			}
 			s.Say("翻译：床前明月光，疑是地上霜。")

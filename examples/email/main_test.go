@@ -15,7 +15,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/planbot-go/planbot/bot"
-	"github.com/planbot-go/planbot/internal/fakechat"
+	"github.com/planbot-go/planbot/bottest"
 	"github.com/planbot-go/planbot/models"
 )
 
@@ -39,10 +39,23 @@ func outbox(t *testing.T) (mailer, chan delivery) {
 	return mailer{addr: server.addr(), from: mail.Address{Name: "Mailbot", Address: "mailbot@example.com"}}, got
 }
 
-func setup(t *testing.T) (*fakechat.Chat, chan delivery) {
+func setup(t *testing.T) (*bottest.Kit, *bottest.Chat, chan delivery) {
 	t.Helper()
 	m, got := outbox(t)
-	return fakechat.New(t, func(ctx context.Context, model models.Model) (*bot.Bot, error) { return newBot(ctx, model, m) }), got
+	kit, chat := talk(t, nil, m)
+	return kit, chat, got
+}
+
+// talk is a chat of Mia with the bot, on that model; nil: on a scripted one.
+func talk(t *testing.T, model models.Model, m mailer) (*bottest.Kit, *bottest.Chat) {
+	t.Helper()
+	kit := bottest.New(t, bottest.Config{New: func(ctx context.Context, p bottest.Parts) (*bot.Bot, error) {
+		if model == nil {
+			model = p.Model
+		}
+		return newBot(ctx, model, m)
+	}})
+	return kit, kit.Personal("Mia")
 }
 
 // read is the header and the text of a mail.
@@ -66,17 +79,17 @@ const summarizeAndSend = `{"type":"plan","commands":[
 
 func TestSummaryIsMailedOnceItIsApproved(t *testing.T) {
 	t.Parallel()
-	chat, got := setup(t)
+	kit, chat, got := setup(t)
 	const summary = "It is long.\n.\nReally – very."
-	chat.Model.Says(summarizeAndSend, summary)
+	kit.Model.Says(summarizeAndSend, summary)
 	chat.Say("Summarize this and send it to Ann: A very long report.")
-	card := chat.Card()
+	card := chat.ExpectCard()
 	for _, want := range []string{"SendEmail", "ann@example.com", "Grüße", "Really – very."} {
-		if !strings.Contains(card.Text, want) {
-			t.Errorf("the card does not show %s: %s", want, card.Text)
+		if !strings.Contains(card.JSON, want) {
+			t.Errorf("the card does not show %s: %s", want, card.JSON)
 		}
 	}
-	if calls := chat.Model.Calls(); len(calls) != 2 || !strings.HasSuffix(calls[1].Last("user"), "\n\nA very long report.") {
+	if calls := kit.Model.Calls(); len(calls) != 2 || !strings.HasSuffix(calls[1].Last("user"), "\n\nA very long report.") {
 		t.Errorf("the model was asked %v", calls)
 	}
 	if len(got) != 0 {
@@ -102,10 +115,10 @@ func TestSummaryIsMailedOnceItIsApproved(t *testing.T) {
 
 func TestNothingIsMailedAfterANo(t *testing.T) {
 	t.Parallel()
-	chat, got := setup(t)
-	chat.Model.Says(summarizeAndSend, "Long.")
+	kit, chat, got := setup(t)
+	kit.Model.Says(summarizeAndSend, "Long.")
 	chat.Say("Summarize and send")
-	chat.Card().Press("Reject")
+	chat.ExpectCard().Press("Reject")
 	chat.Expect("As you wish: I did not do SendEmail.")
 	if len(got) != 0 {
 		t.Error("sent")
@@ -122,12 +135,12 @@ func TestAFailedMailIsNotCalledSent(t *testing.T) {
 	if err := listener.Close(); err != nil { // nobody is there
 		t.Fatal(err)
 	}
-	chat := fakechat.New(t, func(ctx context.Context, model models.Model) (*bot.Bot, error) { return newBot(ctx, model, m) })
-	chat.Model.Says(summarizeAndSend, "Long.", `{"type":"plan","commands":[{"type":"SAY","response":"I could not send it."}]}`)
+	kit, chat := talk(t, nil, m)
+	kit.Model.Says(summarizeAndSend, "Long.", `{"type":"plan","commands":[{"type":"SAY","response":"I could not send it."}]}`)
 	chat.Say("Summarize and send")
-	chat.Card().Press("Approve")
+	chat.ExpectCard().Press("Approve")
 	chat.Expect("I could not send it.")
-	if prompt := chat.Model.Calls()[2].Text(); strings.Contains(prompt, m.addr) {
+	if prompt := kit.Model.Calls()[2].Prompt(); strings.Contains(prompt, m.addr) {
 		t.Errorf("the model was told what is for the log: %s", prompt)
 	}
 }
@@ -184,9 +197,9 @@ func TestAMailServerThatFallsSilentIsLeft(t *testing.T) {
 func TestEmailWithoutAKey(t *testing.T) {
 	t.Parallel()
 	m, got := outbox(t)
-	chat := fakechat.With(t, models.Offline{}, func(ctx context.Context, model models.Model) (*bot.Bot, error) { return newBot(ctx, model, m) })
+	_, chat := talk(t, models.Offline{}, m)
 	chat.Say(`SendEmail to=ann@example.com subject=Hello body="How are you?"`)
-	chat.Card().Press("Approve")
+	chat.ExpectCard().Press("Approve")
 	chat.Expect("Ran SendEmail. sent to ann@example.com")
 	if _, body := read(t, <-got); body != "How are you?" {
 		t.Errorf("body %q", body)

@@ -1,23 +1,37 @@
 package main
 
 import (
+	"context"
 	"regexp"
 	"testing"
 
-	"github.com/planbot-go/planbot/internal/fakechat"
+	"github.com/planbot-go/planbot/bot"
+	"github.com/planbot-go/planbot/bottest"
 	"github.com/planbot-go/planbot/models"
 )
 
+// talk is a chat of Mia with the bot, on that model; nil: on a scripted one.
+func talk(t *testing.T, model models.Model) (*bottest.Kit, *bottest.Chat) {
+	t.Helper()
+	kit := bottest.New(t, bottest.Config{New: func(ctx context.Context, p bottest.Parts) (*bot.Bot, error) {
+		if model == nil {
+			model = p.Model
+		}
+		return newBot(ctx, model)
+	}})
+	return kit, kit.Personal("Mia")
+}
+
 func TestFirst(t *testing.T) {
 	t.Parallel()
-	chat := fakechat.With(t, models.Offline{}, newBot)
+	_, chat := talk(t, models.Offline{})
 	for _, step := range []struct{ say, want string }{
 		{"rollDice sides=20", `roll 1 is a (1?\d|20)\b`},
 		{"rollDice", `roll 2 is a [1-6]\b`},
 		{"rollDice sides=1", `at least 2 sides`},
 	} {
 		chat.Say(step.say)
-		if got := chat.Connector.Next(t).Text(); !regexp.MustCompile(step.want).MatchString(got) {
+		if got := chat.Next().Activity.Text; !regexp.MustCompile(step.want).MatchString(got) {
 			t.Errorf("%q: got %q, want %s", step.say, got, step.want)
 		}
 	}

@@ -9,16 +9,29 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/planbot-go/planbot/internal/fakechat"
+	"github.com/planbot-go/planbot/bot"
+	"github.com/planbot-go/planbot/bottest"
 	"github.com/planbot-go/planbot/models"
 )
 
+// talk is a chat of Mia with the bot, on that model; nil: on a scripted one.
+func talk(t *testing.T, model models.Model) (*bottest.Kit, *bottest.Chat) {
+	t.Helper()
+	kit := bottest.New(t, bottest.Config{New: func(ctx context.Context, p bottest.Parts) (*bot.Bot, error) {
+		if model == nil {
+			model = p.Model
+		}
+		return newBot(ctx, model)
+	}})
+	return kit, kit.Personal("Mia")
+}
+
 func TestBlinkRunsInOrder(t *testing.T) {
 	t.Parallel()
-	chat := fakechat.New(t, newBot)
+	kit, chat := talk(t, nil)
 	const pause = `{"type":"DO","action":"Pause","entities":{"time":1}}`
 	blink := strings.Repeat(`{"type":"DO","action":"LightsOn"},`+pause+`,{"type":"DO","action":"LightsOff"},`+pause+`,`, 3)
-	chat.Model.Says(
+	kit.Model.Says(
 		`{"type":"plan","commands":[`+blink+`{"type":"DO","action":"LightStatus"}]}`, // ends in a DO: the model sees the results
 		`{"type":"plan","commands":[{"type":"SAY","response":"I blinked three times."}]}`,
 	)
@@ -28,20 +41,20 @@ func TestBlinkRunsInOrder(t *testing.T) {
 	// Any other order would find the lights on or off already.
 	once := "- LightsOn: the lights are now on\n- Pause: done pausing for 1 ms\n- LightsOff: the lights are now off\n- Pause: done pausing for 1 ms\n"
 	want := strings.Repeat(once, 3) + "- LightStatus: the lights are off"
-	if prompt := chat.Model.Calls()[1].Text(); !strings.Contains(prompt, want) {
+	if prompt := kit.Model.Calls()[1].Prompt(); !strings.Contains(prompt, want) {
 		t.Errorf("the results are not those of blinking: %s", prompt)
 	}
 }
 
 func TestThePromptShowsTheLights(t *testing.T) {
 	t.Parallel()
-	chat := fakechat.New(t, newBot)
+	kit, chat := talk(t, nil)
 	for _, step := range []struct{ action, before string }{{"LightsOn", "off"}, {"LightsOff", "on"}, {"LightsOff", "off"}} {
-		chat.Model.Says(fmt.Sprintf(`{"type":"plan","commands":[{"type":"DO","action":%q},{"type":"SAY","response":"As you wish."}]}`, step.action))
+		kit.Model.Says(fmt.Sprintf(`{"type":"plan","commands":[{"type":"DO","action":%q},{"type":"SAY","response":"As you wish."}]}`, step.action))
 		chat.Say(step.action + ", please")
 		chat.Expect("As you wish.")
-		calls := chat.Model.Calls()
-		if prompt := calls[len(calls)-1].Messages[0].Content; !strings.Contains(prompt, "The lights are "+step.before+" now.") || !strings.Contains(prompt, "Pause(time: integer") {
+		calls := kit.Model.Calls()
+		if prompt := calls[len(calls)-1].Messages[0].Text; !strings.Contains(prompt, "The lights are "+step.before+" now.") || !strings.Contains(prompt, "Pause(time: integer") {
 			t.Errorf("prompt %s", prompt)
 		}
 	}
@@ -70,7 +83,7 @@ func TestPauseIsCapped(t *testing.T) {
 
 func TestLightsWithoutAKey(t *testing.T) {
 	t.Parallel()
-	chat := fakechat.With(t, models.Offline{}, newBot)
+	_, chat := talk(t, models.Offline{})
 	chat.Say("LightsOn")
 	chat.Expect("Ran LightsOn. the lights are now on")
 }

@@ -1,16 +1,30 @@
 package main
 
 import (
+	"context"
 	"strings"
 	"testing"
 
-	"github.com/planbot-go/planbot/internal/fakechat"
+	"github.com/planbot-go/planbot/bot"
+	"github.com/planbot-go/planbot/bottest"
 	"github.com/planbot-go/planbot/models"
 )
 
+// talk is a chat of Mia with the bot, on that model; nil: on a scripted one.
+func talk(t *testing.T, model models.Model) (*bottest.Kit, *bottest.Chat) {
+	t.Helper()
+	kit := bottest.New(t, bottest.Config{New: func(ctx context.Context, p bottest.Parts) (*bot.Bot, error) {
+		if model == nil {
+			model = p.Model
+		}
+		return newBot(ctx, model)
+	}})
+	return kit, kit.Personal("Mia")
+}
+
 func TestListsByPlans(t *testing.T) {
 	t.Parallel()
-	chat := fakechat.New(t, newBot)
+	kit, chat := talk(t, nil)
 	const summarize = `{"type":"DO","action":"summarizeLists","saveAs":"LISTS"},{"type":"SAY","response":"Here you are:\n$LISTS"}`
 	for _, step := range []struct{ say, plan, want string }{
 		{
@@ -32,32 +46,32 @@ func TestListsByPlans(t *testing.T) {
 			"Here you are:\nThere are no lists.",
 		},
 	} {
-		chat.Model.Says(`{"type":"plan","commands":[` + step.plan + `]}`)
+		kit.Model.Says(`{"type":"plan","commands":[` + step.plan + `]}`)
 		chat.Say(step.say)
 		chat.Expect(step.want)
 	}
-	if n := len(chat.Model.Calls()); n != 3 {
+	if n := len(kit.Model.Calls()); n != 3 {
 		t.Errorf("%d model calls for three messages", n)
 	}
 }
 
 func TestWhatIsNotThereCannotBeTakenAway(t *testing.T) {
 	t.Parallel()
-	chat := fakechat.New(t, newBot)
-	chat.Model.Says(
+	kit, chat := talk(t, nil)
+	kit.Model.Says(
 		`{"type":"plan","commands":[{"type":"DO","action":"removeItem","entities":{"list":"todo","item":"run"}},{"type":"SAY","response":"Done!"}]}`,
 		`{"type":"plan","commands":[{"type":"SAY","response":"You have no todo list."}]}`,
 	)
 	chat.Say("remove run from my todo list")
 	chat.Expect("You have no todo list.")
-	if prompt := chat.Model.Calls()[1].Text(); !strings.Contains(prompt, "removeItem failed: there is no list todo") {
+	if prompt := kit.Model.Calls()[1].Prompt(); !strings.Contains(prompt, "removeItem failed: there is no list todo") {
 		t.Errorf("the model was not told: %s", prompt)
 	}
 }
 
 func TestListsBelongToTheConversation(t *testing.T) {
 	t.Parallel()
-	chat := fakechat.With(t, models.Offline{}, newBot)
+	kit, chat := talk(t, models.Offline{})
 	for _, step := range []struct{ say, want string }{
 		{"create a grocery list and add bananas to it", "The grocery list is ready. It now has bananas."},
 		{"what is on my lists?", "Here are your lists:\n\n- grocery: bananas"},
@@ -66,7 +80,7 @@ func TestListsBelongToTheConversation(t *testing.T) {
 		chat.Say(step.say)
 		chat.Expect(step.want)
 	}
-	otto := chat.Of("Otto")
+	otto := kit.Personal("Otto")
 	otto.Say("what is on my lists?")
 	otto.Expect("Here are your lists:\n\nThere are no lists.")
 }

@@ -9,29 +9,41 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/planbot-go/planbot/bot"
-	"github.com/planbot-go/planbot/internal/fakechat"
-	"github.com/planbot-go/planbot/internal/fakemodel"
+	"github.com/planbot-go/planbot/bottest"
 	"github.com/planbot-go/planbot/models"
 )
 
 // setup is a chat with the bot of a shop.
-func setup(t *testing.T) (*fakechat.Chat, *shop) {
+func setup(t *testing.T) (*bottest.Kit, *bottest.Chat, *shop) {
 	t.Helper()
 	s := newShop()
-	return fakechat.New(t, func(ctx context.Context, m models.Model) (*bot.Bot, error) { return newBot(ctx, m, s) }), s
+	kit, chat := talk(t, nil, s)
+	return kit, chat, s
 }
 
-func call(name, arguments string) fakemodel.ToolCall {
-	return fakemodel.ToolCall{ID: "call-" + name, Name: name, Arguments: arguments}
+// talk is a chat of Mia with the bot, on that model; nil: on a scripted one.
+func talk(t *testing.T, model models.Model, s *shop) (*bottest.Kit, *bottest.Chat) {
+	t.Helper()
+	kit := bottest.New(t, bottest.Config{New: func(ctx context.Context, p bottest.Parts) (*bot.Bot, error) {
+		if model == nil {
+			model = p.Model
+		}
+		return newBot(ctx, model, s)
+	}})
+	return kit, kit.Personal("Mia")
+}
+
+func call(name, arguments string) models.Call {
+	return models.Call{ID: "call-" + name, Name: name, Arguments: arguments}
 }
 
 // answers are what the model was told of its last calls.
-func answers(chat *fakechat.Chat) []string {
-	calls := chat.Model.Calls()
+func answers(kit *bottest.Kit) []string {
+	calls := kit.Model.Calls()
 	var out []string
 	for _, m := range calls[len(calls)-1].Messages {
 		if m.Role == "tool" {
-			out = append(out, m.Content)
+			out = append(out, m.Text)
 		}
 	}
 	return out
@@ -39,18 +51,18 @@ func answers(chat *fakechat.Chat) []string {
 
 func TestOrder(t *testing.T) {
 	t.Parallel()
-	chat, s := setup(t)
-	chat.Model.CallsTools("", call("get_pizza_menu", "{}"))
-	chat.Model.CallsTools("", call("add_pizza_to_cart", `{"size":"Large","toppings":["Cheese","Mushrooms"],"quantity":2}`),
+	kit, chat, s := setup(t)
+	kit.Model.CallsTools(call("get_pizza_menu", "{}"))
+	kit.Model.CallsTools(call("add_pizza_to_cart", `{"size":"Large","toppings":["Cheese","Mushrooms"],"quantity":2}`),
 		call("add_pizza_to_cart", `{"size":"Small"}`), call("get_pizza_from_cart", `{"pizza_id":2}`), call("remove_pizza_from_cart", `{"pizza_id":2}`))
-	chat.Model.CallsTools("", call("get_cart", "{}"))
-	chat.Model.CallsTools("", call("checkout", `{"total":28}`))
-	chat.Model.Says("Order 1 is on its way.")
+	kit.Model.CallsTools(call("get_cart", "{}"))
+	kit.Model.CallsTools(call("checkout", `{"total":28}`))
+	kit.Model.Says("Order 1 is on its way.")
 
 	chat.Say("two large ones with cheese and mushrooms, and pay")
-	card := chat.Card()
-	if !strings.Contains(card.Text, "checkout") || !strings.Contains(card.Text, "28") || s.orders != 0 {
-		t.Errorf("%d orders before the approval: %s", s.orders, card.Text)
+	card := chat.ExpectCard()
+	if !strings.Contains(card.JSON, "checkout") || !strings.Contains(card.JSON, "28") || s.orders != 0 {
+		t.Errorf("%d orders before the approval: %s", s.orders, card.JSON)
 	}
 	want := []string{
 		`{"sizes":{"Large":12,"Medium":10,"Small":8},"toppings":["Cheese","Pepperoni","Mushrooms"],"price_of_a_topping":1}`,
@@ -60,65 +72,65 @@ func TestOrder(t *testing.T) {
 		`{"pizzas":[{"id":1,"size":"Large","toppings":["Cheese","Mushrooms"],"quantity":2,"price":28}],"total":28}`,
 		`{"pizzas":[{"id":1,"size":"Large","toppings":["Cheese","Mushrooms"],"quantity":2,"price":28}],"total":28}`,
 	}
-	if diff := cmp.Diff(want, answers(chat)); diff != "" {
+	if diff := cmp.Diff(want, answers(kit)); diff != "" {
 		t.Errorf("what the model was told (-want +got):\n%s", diff)
 	}
-	if answer := card.Press("Approve"); !strings.Contains(answer, "Approved by Mia") {
+	if answer := string(card.Press("Approve").Body); !strings.Contains(answer, "Approved by Mia") {
 		t.Errorf("the click was answered with %s", answer)
 	}
 	chat.Expect("Order 1 is on its way.")
-	if got := answers(chat); got[len(got)-1] != "order 1 is paid" || s.orders != 1 || len(s.carts) != 0 {
+	if got := answers(kit); got[len(got)-1] != "order 1 is paid" || s.orders != 1 || len(s.carts) != 0 {
 		t.Errorf("told %q, %d orders, %d carts", got, s.orders, len(s.carts))
 	}
 }
 
 func TestOnlyWhatWasApprovedIsPaid(t *testing.T) {
 	t.Parallel()
-	chat, s := setup(t)
-	chat.Model.CallsTools("", call("add_pizza_to_cart", `{"size":"Small"}`))
-	chat.Model.CallsTools("", call("checkout", `{"total":8}`))
+	kit, chat, s := setup(t)
+	kit.Model.CallsTools(call("add_pizza_to_cart", `{"size":"Small"}`))
+	kit.Model.CallsTools(call("checkout", `{"total":8}`))
 	chat.Say("a small one, and pay")
-	card := chat.Card()
-	chat.Model.CallsTools("", call("add_pizza_to_cart", `{"size":"Large","quantity":20}`))
-	chat.Model.Says("There are 21 pizzas now.")
+	card := chat.ExpectCard()
+	kit.Model.CallsTools(call("add_pizza_to_cart", `{"size":"Large","quantity":20}`))
+	kit.Model.Says("There are 21 pizzas now.")
 	chat.Say("and 20 large ones") // while the card waits
 	chat.Expect("There are 21 pizzas now.")
 
-	chat.Model.Says("The cart has changed: it costs 248 now.")
+	kit.Model.Says("The cart has changed: it costs 248 now.")
 	card.Press("Approve")
 	chat.Expect("The cart has changed: it costs 248 now.")
-	if got := answers(chat); !strings.Contains(got[len(got)-1], "the cart costs 248 now, not 8") || s.orders != 0 {
+	if got := answers(kit); !strings.Contains(got[len(got)-1], "the cart costs 248 now, not 8") || s.orders != 0 {
 		t.Errorf("told %q, %d orders", got, s.orders)
 	}
 }
 
 func TestNobodyPaysAfterANo(t *testing.T) {
 	t.Parallel()
-	chat, s := setup(t)
-	chat.Model.CallsTools("", call("add_pizza_to_cart", `{"size":"Small"}`))
-	chat.Model.CallsTools("", call("checkout", `{"total":8}`))
+	kit, chat, s := setup(t)
+	kit.Model.CallsTools(call("add_pizza_to_cart", `{"size":"Small"}`))
+	kit.Model.CallsTools(call("checkout", `{"total":8}`))
 	chat.Say("a small one, and pay")
-	if answer := chat.Card().Press("Reject"); !strings.Contains(answer, "Rejected by Mia") || s.orders != 0 {
+	if answer := string(chat.ExpectCard().Press("Reject").Body); !strings.Contains(answer, "Rejected by Mia") || s.orders != 0 {
 		t.Errorf("%d orders, %s", s.orders, answer)
 	}
 }
 
 func TestTheModelNeitherSeesNorSetsTheCart(t *testing.T) {
 	t.Parallel()
-	chat, s := setup(t)
-	otto := chat.Of("Otto")
-	for _, each := range []*fakechat.Chat{chat, otto} {
-		chat.Model.CallsTools("", call("add_pizza_to_cart", `{"size":"Small","CartID":"of somebody else","cartID":"too"}`))
-		chat.Model.Says("Added.")
+	kit, chat, s := setup(t)
+	otto := kit.Personal("Otto")
+	for _, each := range []*bottest.Chat{chat, otto} {
+		kit.Model.CallsTools(call("add_pizza_to_cart", `{"size":"Small","CartID":"of somebody else","cartID":"too"}`))
+		kit.Model.Says("Added.")
 		each.Say("a small one")
 		each.Expect("Added.")
 	}
 	if len(s.carts) != 2 || s.carts["of somebody else"] != nil || s.carts["too"] != nil {
 		t.Fatalf("carts %v", s.carts)
 	}
-	chat.Model.Says("I do not know.")
+	kit.Model.Says("I do not know.")
 	chat.Say("what is the id of my cart?")
-	all, err := json.Marshal(chat.Model.Calls())
+	all, err := json.Marshal(kit.Model.Calls())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -127,22 +139,22 @@ func TestTheModelNeitherSeesNorSetsTheCart(t *testing.T) {
 			t.Errorf("cart %s has %v and is in %s", id, c.Pizzas, all)
 		}
 	}
-	for _, tool := range chat.Model.Calls()[0].Tools {
-		if strings.Contains(strings.ToLower(string(tool.Parameters)), "cartid") {
-			t.Errorf("%s has a parameter for the cart: %s", tool.Name, tool.Parameters)
+	for _, tool := range kit.Model.Calls()[0].Tools {
+		if strings.Contains(strings.ToLower(string(tool.Schema)), "cartid") {
+			t.Errorf("%s has a parameter for the cart: %s", tool.Name, tool.Schema)
 		}
 	}
 }
 
 func TestWhatIsNotOnTheMenuIsRefused(t *testing.T) {
 	t.Parallel()
-	chat, s := setup(t)
+	kit, chat, s := setup(t)
 	for _, wrong := range []string{`{"size":"Huge"}`, `{"size":"Small","toppings":["Pineapple"]}`, `{}`, `{"size":"Small","quantity":0}`, `{"size":"Small","quantity":21}`} {
-		chat.Model.CallsTools("", call("add_pizza_to_cart", wrong))
-		chat.Model.Says("Sorry, I cannot.")
+		kit.Model.CallsTools(call("add_pizza_to_cart", wrong))
+		kit.Model.Says("Sorry, I cannot.")
 		chat.Say(wrong)
 		chat.Expect("Sorry, I cannot.")
-		if got := answers(chat); !strings.HasPrefix(got[len(got)-1], "Error: ") {
+		if got := answers(kit); !strings.HasPrefix(got[len(got)-1], "Error: ") {
 			t.Errorf("%s: told %q", wrong, got)
 		}
 	}
@@ -154,10 +166,10 @@ func TestWhatIsNotOnTheMenuIsRefused(t *testing.T) {
 func TestPizzaWithoutAKey(t *testing.T) {
 	t.Parallel()
 	s := newShop()
-	chat := fakechat.With(t, models.Offline{}, func(ctx context.Context, m models.Model) (*bot.Bot, error) { return newBot(ctx, m, s) })
+	_, chat := talk(t, models.Offline{}, s)
 	chat.Say(`add_pizza_to_cart {"size":"Medium","toppings":["Pepperoni"]}`)
 	chat.Expect(`add_pizza_to_cart: {"pizzas":[{"id":1,"size":"Medium","toppings":["Pepperoni"],"quantity":1,"price":11}],"total":11}`)
 	chat.Say("checkout total=11")
-	chat.Card().Press("Approve")
+	chat.ExpectCard().Press("Approve")
 	chat.Expect("order 1 is paid")
 }

@@ -1,13 +1,14 @@
 package main
 
 import (
+	"context"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/planbot-go/planbot/internal/fakechat"
-	"github.com/planbot-go/planbot/internal/fakemodel"
+	"github.com/planbot-go/planbot/bot"
+	"github.com/planbot-go/planbot/bottest"
 	"github.com/planbot-go/planbot/models"
 )
 
@@ -23,6 +24,18 @@ const (
   {"type":"SAY","response":"$TRANSLATED"}]}`
 )
 
+// talk is a chat of Mia with the bot, on that model; nil: on a scripted one.
+func talk(t *testing.T, model models.Model) (*bottest.Kit, *bottest.Chat) {
+	t.Helper()
+	kit := bottest.New(t, bottest.Config{New: func(ctx context.Context, p bottest.Parts) (*bot.Bot, error) {
+		if model == nil {
+			model = p.Model
+		}
+		return newBot(ctx, model)
+	}})
+	return kit, kit.Personal("Mia")
+}
+
 func TestPoemThenTranslation(t *testing.T) {
 	t.Parallel()
 	for _, form := range []string{xmlPlan, jsonPlan} {
@@ -33,17 +46,19 @@ func TestPoemThenTranslation(t *testing.T) {
 			},
 			{"帮忙写一首关于水哥的诗, 然后翻译为中文", "水哥", "中文", "水哥如水,\n静而有声。", "水哥如水,静而有声。"},
 		} {
-			chat := fakechat.New(t, newBot)
+			kit, chat := talk(t, nil)
 			plan := strings.NewReplacer("TOPIC", c.topic, "LANGUAGE", c.language).Replace(form)
-			chat.Model.Says(plan, c.poem, c.translated)
+			kit.Model.Says(plan, c.poem, c.translated)
 			chat.Say(c.say)
 			chat.Expect(c.translated)
-			chat.Connector.None(t)
-			want := []fakemodel.Message{
-				{Role: "user", Content: "Write a short poem, eight lines at most, about the topic below and in its language. Answer with the poem only.\n\n" + c.topic},
-				{Role: "user", Content: "Translate the text below into " + c.language + ". Keep its lines and its tone. Answer with the translation only.\n\n" + c.poem},
+			if said := chat.Messages(); len(said) != 1 {
+				t.Errorf("the bot said %d things", len(said))
 			}
-			calls := chat.Model.Calls()
+			want := []models.Message{
+				{Role: models.User, Text: "Write a short poem, eight lines at most, about the topic below and in its language. Answer with the poem only.\n\n" + c.topic},
+				{Role: models.User, Text: "Translate the text below into " + c.language + ". Keep its lines and its tone. Answer with the translation only.\n\n" + c.poem},
+			}
+			calls := kit.Model.Calls()
 			if len(calls) != 3 || calls[0].Last("user") != c.say {
 				t.Fatalf("%d calls, the first about %q", len(calls), calls[0].Last("user"))
 			}
@@ -57,11 +72,11 @@ func TestPoemThenTranslation(t *testing.T) {
 
 func TestThePlannerIsToldOfThePrompts(t *testing.T) {
 	t.Parallel()
-	chat := fakechat.New(t, newBot)
-	chat.Model.Says("I write poems and translate.")
+	kit, chat := talk(t, nil)
+	kit.Model.Says("I write poems and translate.")
 	chat.Say("what can you do for me?")
 	chat.Expect("I write poems and translate.")
-	prompt := chat.Model.Calls()[0].Messages[0].Content
+	prompt := kit.Model.Calls()[0].Messages[0].Text
 	for _, want := range []string{
 		"ShortPoem:\n  description: Writes a short poem", "- input: what the poem is about",
 		"Translate:\n  description: Translates a text", "- language: the language to translate into",
@@ -74,10 +89,10 @@ func TestThePlannerIsToldOfThePrompts(t *testing.T) {
 
 func TestWriterWithoutAKeySaysSo(t *testing.T) {
 	t.Parallel()
-	chat := fakechat.With(t, models.Offline{}, newBot)
+	_, chat := talk(t, models.Offline{})
 	for _, text := range []string{"Write a poem about John Doe.", `ShortPoem input="John Doe"`} {
 		chat.Say(text)
-		if got := chat.Connector.Next(t).Text(); !strings.Contains(got, "OPENAI_API_KEY") || strings.Contains(got, "commands") {
+		if got := chat.Next().Activity.Text; !strings.Contains(got, "OPENAI_API_KEY") || strings.Contains(got, "commands") {
 			t.Errorf("%s: said %q", text, got)
 		}
 	}
