@@ -39,7 +39,7 @@ func Diff(a, b string) string {
 			continue
 		}
 		if left > 0 {
-			fmt.Fprintf(&out, "  … %d lines that are the same\n", left)
+			fmt.Fprintf(&out, "  … (%d the same)\n", left)
 			left = 0
 		}
 		fmt.Fprintf(&out, "%c %s\n", c.sign, c.line)

@@ -57,7 +57,7 @@ func TestDiff(t *testing.T) {
 		{"", "a\n", "- \n+ a\n"},
 		{"a", "a\n", "- a (no end of line)\n+ a\n"},
 		{"a\nb\nc\n", "a\nB\nc\nd\n", "  a\n- b\n+ B\n  c\n+ d\n"},
-		{same + "x\n" + same, same + "y\n" + same, "  … 3 lines that are the same\n  same\n  same\n  same\n- x\n+ y\n  same\n  same\n  same\n"},
+		{same + "x\n" + same, same + "y\n" + same, "  … (3 the same)\n  same\n  same\n  same\n- x\n+ y\n  same\n  same\n  same\n"},
 		{"x\n" + strings.Repeat("a\n", 4000) + "y", strings.Repeat("b\n", 2), "- x\n" + strings.Repeat("- a\n", 4000) + "- y (no end of line)\n+ b\n+ b\n"},
 	} {
 		if diff := cmp.Diff(c.want, golden.Diff(c.a, c.b)); diff != "" {
