@@ -147,7 +147,7 @@ func TestKeepAndRead(t *testing.T) {
 	})
 }
 
-func TestToolsAndStreams(t *testing.T) {
+func TestTools(t *testing.T) {
 	t.Parallel()
 	cfg := listBot()
 	cfg.Planner = "tools"
@@ -161,6 +161,47 @@ func TestToolsAndStreams(t *testing.T) {
 		if len(calls) != 2 || len(calls[0].Tools) == 0 || calls[1].Last(models.ToolRole) == "" || !strings.Contains(calls[1].Prompt(), "assistant calls addItem") {
 			t.Errorf("%d calls, the last:\n%s", len(calls), calls[len(calls)-1].Prompt())
 		}
+	})
+}
+
+func TestStreams(t *testing.T) {
+	t.Parallel()
+	cfg := bottest.Config{New: func(ctx context.Context, parts bottest.Parts) (*bot.Bot, error) {
+		model, err := models.NewOpenAI(models.OpenAIConfig{BaseURL: parts.ModelURL, Model: "own", Stream: true, Transport: parts.Transport})
+		if err != nil {
+			return nil, err
+		}
+		parts.Model = models.Retry(model, models.RetryConfig{})
+		return routedBot(ctx, parts)
+	}}
+	both(t, func() bottest.Config { return cfg }, func(t *testing.T, kit *bottest.Kit) {
+		chat := kit.Personal("Mia")
+		kit.Model.CutsOff("Hello, how")
+		kit.Model.Says("Hello, how are you?")
+		chat.Say("hi")
+		chat.Expect("Hello, how are you?")
+		if call := kit.Model.LastCall(); !call.Stream || call.Model != "own" || call.Conversation != "a:Mia" {
+			t.Errorf("the call %+v", call)
+		}
+	})
+}
+
+func TestExpectingAtTheSameTime(t *testing.T) {
+	t.Parallel()
+	bottest.Test(t, listBot(), func(_ *testing.T, kit *bottest.Kit) {
+		kit.Model.Decides(func(c bottest.ModelCall) (bottest.Answer, bool) {
+			return bottest.Answer{Text: c.Last(models.User), Takes: time.Minute}, true
+		})
+		var talks []func()
+		for i := range 8 {
+			text := fmt.Sprint("number ", i)
+			chat := kit.Personal(text)
+			talks = append(talks, func() {
+				chat.Say(text)
+				chat.Expect(text)
+			})
+		}
+		kit.Together(talks...)
 	})
 }
 

@@ -74,7 +74,8 @@ type Kit struct {
 	watcher *state.Redis
 	queue   *state.Inbox
 	story   story
-	foreign atomic.Bool // the bot keeps state where the kit does not see it
+	turn    chan struct{} // to wait for the bubble, which one may at a time
+	foreign atomic.Bool   // the bot keeps state where the kit does not see it
 	ids     atomic.Int64
 
 	mu        sync.Mutex
@@ -112,7 +113,7 @@ func open(t TB, cfg Config, bubble bool) *Kit {
 	if len(cfg.Models) == 0 {
 		cfg.Models = []string{"scripted"}
 	}
-	k := &Kit{t: t, cfg: cfg, bubble: bubble, wires: newWires(bubble), chats: map[string]*conversation{}}
+	k := &Kit{t: t, cfg: cfg, bubble: bubble, wires: newWires(bubble), chats: map[string]*conversation{}, turn: make(chan struct{}, 1)}
 	k.story.began = time.Now()
 	if bubble {
 		t.Cleanup(func() { time.Sleep(linger) })
@@ -212,14 +213,12 @@ const (
 // that takes too long.
 func (k *Kit) settle(done func() bool) bool {
 	k.t.Helper()
-	limit := patience
+	limit, often := patience, 20*time.Millisecond
 	if k.bubble {
-		limit = bubblePatience
+		limit, often = bubblePatience, 5*time.Second
 	}
 	for began := time.Now(); ; {
-		if k.bubble {
-			synctest.Wait()
-		}
+		k.rest()
 		if done != nil && done() {
 			return true
 		}
@@ -236,8 +235,18 @@ func (k *Kit) settle(done func() bool) bool {
 			}
 			return false
 		}
-		time.Sleep(min(max(waited/20, time.Millisecond), time.Second))
+		time.Sleep(min(max(waited/8, time.Millisecond), often))
 	}
+}
+
+// rest waits, in a bubble, until everybody waits for something.
+func (k *Kit) rest() {
+	if !k.bubble {
+		return
+	}
+	k.turn <- struct{}{}
+	synctest.Wait()
+	<-k.turn
 }
 
 // idle reports whether no turn waits or is at work.
@@ -256,9 +265,7 @@ func (k *Kit) Together(fs ...func()) {
 	var all sync.WaitGroup
 	for _, f := range fs {
 		all.Go(f)
-		if k.bubble {
-			synctest.Wait()
-		}
+		k.rest()
 	}
 	all.Wait()
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"net/http"
 
 	"github.com/planbot-go/planbot/bot"
 	"github.com/planbot-go/planbot/models"
@@ -17,6 +18,10 @@ type Parts struct {
 	// is one of another name, for prompts that ask for it.
 	Model models.Model
 	Named func(name string) (models.Model, error)
+	// ModelURL is where the scripted model is, and Transport leads there, for a client that
+	// the bot makes itself: in a bubble no other way leads anywhere.
+	ModelURL  string
+	Transport http.RoundTripper
 	// Bot has its Store, Channel, Door and Log filled in, and Hooks that watch: a bot
 	// that sets others is not seen to act, and cannot be made to crash.
 	Bot bot.Config

@@ -86,7 +86,7 @@ func (p *process) parts() (Parts, error) {
 	if err != nil {
 		return Parts{}, err
 	}
-	parts := Parts{Model: chain, Replica: p.replica}
+	parts := Parts{Model: chain, ModelURL: p.kit.Model.URL, Transport: labelled{p.transport}, Replica: p.replica}
 	parts.Named = func(name string) (models.Model, error) { return p.chain([]string{name}) }
 	parts.Bot = bot.Config{Name: p.kit.cfg.Name, Store: &watchedStore{Redis: p.store}, Log: p.kit.log(), Hooks: p.hooks()}
 	cloud, err := connector.CloudNamed("public")
@@ -155,7 +155,7 @@ func (p *process) end() {
 		if p.dead.Load() {
 			cancel() // nobody waits for the dead
 		}
-		if err := p.bot.Drain(ctx); err != nil && !p.dead.Load() {
+		if err := p.bot.Drain(ctx); err != nil && !p.dead.Load() && !p.kit.t.Failed() {
 			p.kit.t.Errorf("bottest: drain the bot: %v", err)
 		}
 		_ = p.server.Close() // of what is left, nobody reads

@@ -27,7 +27,7 @@ func (v *verdict) actions() {
 		}
 	}
 	if !same {
-		v.fault("actions", "got %s, want %s", inLines(describeMade(got)), inLines(describeActions(want)))
+		v.fault("actions", "got %s, want %s", inLines(v.describeMade(got)), inLines(v.describeActions(want)))
 	}
 }
 
@@ -232,22 +232,34 @@ func texts(replies []reply) []string {
 	return all
 }
 
-func describeMade(calls []made) []string {
+// describe says what was called and, where results are real, what came of it.
+func (v *verdict) describe(action string, entities map[string]any, result string, failed bool) string {
+	if entities == nil {
+		entities = map[string]any{}
+	}
+	text := action + " " + asJSON(entities)
+	switch {
+	case v.cfg.Scripted:
+	case failed:
+		text += " failed"
+	case result != "":
+		text += " = " + result
+	}
+	return text
+}
+
+func (v *verdict) describeMade(calls []made) []string {
 	all := []string{}
 	for _, c := range calls {
-		all = append(all, c.action+" "+asJSON(c.entities))
+		all = append(all, v.describe(c.action, c.entities, c.result, c.failed))
 	}
 	return all
 }
 
-func describeActions(calls []Action) []string {
+func (v *verdict) describeActions(calls []Action) []string {
 	all := []string{}
 	for _, c := range calls {
-		entities := c.Entities
-		if entities == nil {
-			entities = map[string]any{}
-		}
-		all = append(all, c.Action+" "+asJSON(entities))
+		all = append(all, v.describe(c.Action, c.Entities, textOf(c.Result), c.Error != nil))
 	}
 	return all
 }

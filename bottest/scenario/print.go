@@ -66,8 +66,14 @@ func inset(text string) string {
 	return "    " + strings.ReplaceAll(text, "\n", "\n    ") + "\n"
 }
 
-// WriteJSON writes all results as one JSON object.
+// WriteJSON writes all results as one JSON object, with what happened in those that failed.
 func (r Results) WriteJSON(w io.Writer) error {
+	list := append(Results{}, r...)
+	for i := range list {
+		if list[i].Passed {
+			list[i].Story = ""
+		}
+	}
 	out := json.NewEncoder(w)
 	out.SetIndent("", "  ")
 	out.SetEscapeHTML(false)
@@ -75,7 +81,7 @@ func (r Results) WriteJSON(w io.Writer) error {
 		Passed    int     `json:"passed"`
 		Failed    int     `json:"failed"`
 		Scenarios Results `json:"scenarios"`
-	}{len(r) - r.Failed(), r.Failed(), append(Results{}, r...)})
+	}{len(r) - r.Failed(), r.Failed(), list})
 }
 
 // junitSuite is the form that CI systems read: a suite for each file.

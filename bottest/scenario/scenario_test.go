@@ -93,6 +93,37 @@ func TestEveryExpectationBites(t *testing.T) {
 	}
 }
 
+// TestEveryPlaceholderBites has another one in the place of each.
+func TestEveryPlaceholderBites(t *testing.T) {
+	t.Parallel()
+	cfg := scripted(t)
+	seen := map[string]bool{}
+	for _, s := range readAll(t) {
+		name := ""
+		spoiled := spoilFirst(&s, func(e *scenario.Expect) bool {
+			if len(e.Replies) != 1 || !strings.HasPrefix(e.Replies[0], "<") || seen[strings.Fields(e.Replies[0])[0]] {
+				return false
+			}
+			name = strings.Fields(e.Replies[0])[0]
+			e.Replies = []string{map[bool]string{true: "<welcome>", false: "<denied>"}[name == "<denied>"]}
+			return true
+		})
+		if !spoiled {
+			continue
+		}
+		seen[name] = true
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if r := scenario.Run(&s, cfg); r.Passed {
+				t.Errorf("in %s %s may be another one", s.Name, name)
+			}
+		})
+	}
+	if len(seen) < 12 {
+		t.Errorf("only %d placeholders were tried: %v", len(seen), seen)
+	}
+}
+
 // spoilFirst spoils the first expectation that can be spoiled so.
 func spoilFirst(s *scenario.Scenario, spoil func(*scenario.Expect) bool) bool {
 	for i := range s.Steps {

@@ -37,8 +37,8 @@ func (c testCmd) Run(ctx context.Context, std *streams) error {
 		return err
 	}
 	results := faults.Results()
-	for i := range results {
-		c.tell(std.out, &results[i])
+	if len(faults) > 0 {
+		fmt.Fprintln(std.err, faults)
 	}
 	for i := 0; i < len(all) && len(faults) == 0 && ctx.Err() == nil; i++ {
 		result := scenario.Run(&all[i], scenario.Config{Actions: registry, Scripted: c.Actions != ""})
