@@ -78,7 +78,7 @@ func TestPrompt(t *testing.T) {
 			{Role: models.Assistant, Calls: []models.Call{{ID: "c3", Name: "add"}}},
 			{Role: models.ToolRole, CallID: "c1", Text: "2\n"},
 		},
-		Tools:  []models.Tool{{Name: "add", Description: "Adds", Schema: []byte(`{"z":1,"a":[2]}`), Strict: true}},
+		Tools:  []models.Tool{{Name: "add", Description: "Adds", Schema: []byte(`{"z":1,"a":[2, "x y"],"b":[{}],"c":[]}`), Strict: true}},
 		Format: &models.Format{Name: "plan", Schema: []byte(`{"type":"object"}`)}, MaxTokens: 7, Temperature: &warm,
 		Stop: []string{"x"}, Choice: models.ChoiceRequired, OneCallAtMost: true,
 	})
@@ -108,9 +108,11 @@ calls add c3
 add (strict): Adds
 {
   "z": 1,
-  "a": [
-    2
-  ]
+  "a": [2, "x y"],
+  "b": [
+    {}
+  ],
+  "c": []
 }
 
 === answer as JSON plan

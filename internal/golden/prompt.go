@@ -73,6 +73,12 @@ func tools(all []models.Tool) string {
 	return s.String()
 }
 
+// flat are lists of what has no parts, and their lines.
+var (
+	flat  = regexp.MustCompile(`\[\n[^\[\]{}]*\]`)
+	lines = regexp.MustCompile(`\n *`)
+)
+
 // layOut is JSON over several lines, with its fields in their order.
 func layOut(raw json.RawMessage) string {
 	if len(raw) == 0 {
@@ -82,7 +88,9 @@ func layOut(raw json.RawMessage) string {
 	if json.Indent(&out, raw, "", "  ") != nil {
 		return string(raw) + "\n" // it is shown as it is
 	}
-	return out.String() + "\n"
+	return flat.ReplaceAllStringFunc(out.String(), func(list string) string {
+		return "[" + strings.ReplaceAll(strings.Trim(lines.ReplaceAllString(list, "\n"), "[\n]"), "\n", " ") + "]"
+	}) + "\n"
 }
 
 // settings are those that were chosen, a line each.
