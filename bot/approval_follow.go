@@ -113,10 +113,10 @@ func (b *Bot) follow(ctx context.Context, t *Turn) error {
 	return b.resume(ctx, t, &p)
 }
 
-// untold reports whether the last plan put out something before it stopped that nobody
-// was told of: then there is more to say than that the rest was not done.
+// untold reports whether a model that waits for the results of its calls was not told of
+// some before the rest was rejected: then there is more to say than that.
 func (s *suspended) untold() bool {
-	return slices.ContainsFunc(s.Rounds[len(s.Rounds)-1].Outcomes, func(o actions.Outcome) bool {
+	return s.Execution.Plan.Observe && slices.ContainsFunc(s.Rounds[len(s.Rounds)-1].Outcomes, func(o actions.Outcome) bool {
 		return o.Action != string(planner.Say) && !o.Failed && o.Text != ""
 	})
 }
