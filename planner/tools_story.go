@@ -110,7 +110,7 @@ func toldOf(o actions.Outcome) told {
 	switch {
 	case o.Failed && answer == "":
 		answer = "Error: it failed and gave no reason"
-	case o.Failed:
+	case o.Failed && !strings.HasPrefix(answer, "Error: "): // actions of skills say so themselves
 		answer = "Error: " + answer
 	case answer == "":
 		answer = "done"
