@@ -5,6 +5,9 @@ import (
 	"maps"
 )
 
+// ID is the id of the message with the card.
+func (c *Card) ID() string { return c.message.ID }
+
 // Buttons are the actions of the card, as they are in its JSON.
 func (c *Card) Buttons() []map[string]any { return c.actions }
 

@@ -111,7 +111,9 @@ func (c *Chat) Mention(text string) *Delivery {
 	return c.Deliver(Activity{"type": "message", "text": at + " " + text, "entities": []any{c.kit.mention(at)}}).Taken()
 }
 
-// mention is the entity of a mention of the bot with that text.
+// MentionOf is the entity of a mention of the bot that stands in a text as <at>NAME</at>.
+func (c *Chat) MentionOf(at string) Activity { return c.kit.mention(at) }
+
 func (k *Kit) mention(at string) Activity {
 	name := strings.TrimSuffix(strings.TrimPrefix(at, "<at>"), "</at>")
 	return Activity{"type": "mention", "text": at, "mentioned": Activity{"id": BotID, "name": name}}
@@ -127,7 +129,7 @@ func (c *Chat) Attach(contentTypes ...string) *Delivery {
 	return c.Deliver(Activity{"type": "message", "attachments": files}).Taken()
 }
 
-// AddBot tells the bot that it was added to the conversation, Add that others were.
+// AddBot tells the bot that it was added to the conversation.
 func (c *Chat) AddBot() *Delivery {
 	c.kit.t.Helper()
 	return c.members("membersAdded", BotID)

@@ -22,7 +22,8 @@ type Delivery struct {
 	sent Activity
 }
 
-func (k *Kit) newID() string { return fmt.Sprint("activity-", k.ids.Add(1)) }
+// newID is an id that no activity has had, in a Redis that outlives the test either.
+func (k *Kit) newID() string { return fmt.Sprint(k.idPrefix, k.ids.Add(1)) }
 
 // Deliver delivers any activity, with what a channel says of each filled in: an id, who
 // speaks to whom, where. A field that is nil is left out. It does not look at the answer:

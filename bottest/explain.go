@@ -26,8 +26,9 @@ func (k *Kit) explain(c *Chat) string {
 	return s.String()
 }
 
-// Explain shows all that happened in the conversation: what failures of the test show.
-func (c *Chat) Explain() string { return c.kit.explain(c) }
+// Explain shows all that happened in the kit, with the last prompt: what failures of the
+// test show.
+func (k *Kit) Explain() string { return k.explain(nil) }
 
 // maxLine is how much of a line of the story is shown.
 const maxLine = 400

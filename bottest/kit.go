@@ -3,6 +3,7 @@ package bottest
 import (
 	"cmp"
 	"context"
+	"crypto/rand"
 	"fmt"
 	"io"
 	"sync"
@@ -50,8 +51,9 @@ type Config struct {
 	Models []string
 	// Replicas is how many processes of the bot there are. 0: one.
 	Replicas int
-	// RedisURL is a server for [New] to use in place of the one in the process. What it
-	// keeps of this test stays there.
+	// RedisURL is a server for [New] to use in place of the one in the process. All that
+	// is there belongs to the bot, and what it keeps stays there: give each test a
+	// database of its own.
 	RedisURL string
 	// Log receives what the bot logs, line by line. Failures of the test show its warnings
 	// in any case. nil: nobody does.
@@ -77,6 +79,8 @@ type Kit struct {
 	turn    chan struct{} // to wait for the bubble, which one may at a time
 	foreign atomic.Bool   // the bot keeps state where the kit does not see it
 	ids     atomic.Int64
+
+	idPrefix string
 
 	mu        sync.Mutex
 	processes []*process
@@ -113,7 +117,13 @@ func open(t TB, cfg Config, bubble bool) *Kit {
 	if len(cfg.Models) == 0 {
 		cfg.Models = []string{"scripted"}
 	}
-	k := &Kit{t: t, cfg: cfg, bubble: bubble, wires: newWires(bubble), chats: map[string]*conversation{}, turn: make(chan struct{}, 1)}
+	k := &Kit{
+		t: t, cfg: cfg, bubble: bubble, wires: newWires(bubble), chats: map[string]*conversation{}, turn: make(chan struct{}, 1),
+		processes: make([]*process, cfg.Replicas), idPrefix: "activity-",
+	}
+	if cfg.RedisURL != "" {
+		k.idPrefix = "activity-" + rand.Text()[:8] + "-"
+	}
 	k.story.began = time.Now()
 	if bubble {
 		t.Cleanup(func() { time.Sleep(linger) })
@@ -121,9 +131,6 @@ func open(t TB, cfg Config, bubble bool) *Kit {
 	k.Model, k.Connector = newModel(k), newConnector(k)
 	k.openRedis()
 	t.Cleanup(k.close) // before what follows, which it ends
-	for range cfg.Replicas {
-		k.processes = append(k.processes, nil)
-	}
 	for i := range k.processes {
 		k.begin(i)
 	}

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/planbot-go/planbot/bot"
 	"github.com/planbot-go/planbot/connector"
@@ -188,10 +189,17 @@ func (k *Kit) alive() bool {
 	return false
 }
 
+// moment is what turns get to end whose messages are there already.
+const moment = 500 * time.Millisecond
+
 // Restart ends all processes of the bot as SIGKILL does and starts them again. All that
-// was in their memory is lost, Redis stays.
+// was in their memory is lost, Redis stays. Where time is real, what is about to end gets
+// a moment for it; after [Kit.Kill] it does not.
 func (k *Kit) Restart() {
 	k.t.Helper()
+	if began := time.Now(); !k.bubble {
+		k.settle(func() bool { return time.Since(began) > moment })
+	}
 	k.note(entry{kind: "restart", text: "all processes are killed and started again"})
 	for i := range k.processes {
 		k.restart(i)

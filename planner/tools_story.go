@@ -110,8 +110,8 @@ func toldOf(o actions.Outcome) told {
 	switch {
 	case o.Failed && answer == "":
 		answer = "Error: it failed and gave no reason"
-	case o.Failed && !strings.HasPrefix(answer, "Error: "): // actions of skills say so themselves
-		answer = "Error: " + answer
+	case o.Failed:
+		answer = "Error: " + strings.TrimPrefix(answer, "Error: ")
 	case answer == "":
 		answer = "done"
 	}

@@ -10,7 +10,6 @@ import (
 	"strings"
 
 	strict "github.com/go-json-experiment/json"
-	"github.com/goccy/go-yaml"
 )
 
 // maxFileBytes is the cap on a file of scenarios.
@@ -85,8 +84,8 @@ func Read(from io.Reader, name string) ([]Scenario, error) {
 // parse reads JSON or YAML to maps, slices, strings, bools and numbers as they are written.
 func parse(data []byte, ext string) (tree any, err error) {
 	if ext == ".yaml" || ext == ".yml" {
-		if data, err = yaml.YAMLToJSON(data); err != nil {
-			return nil, fmt.Errorf("no YAML: %w", err)
+		if data, err = yamlToJSON(data); err != nil {
+			return nil, err
 		}
 	}
 	var any any

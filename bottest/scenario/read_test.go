@@ -1,6 +1,7 @@
 package scenario_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -91,6 +92,29 @@ func TestAllFaultsAreListed(t *testing.T) {
 	}
 	if n := len(strings.Split(err.Error(), "\n")); n != 5 {
 		t.Errorf("%d faults, want 5:\n%v", n, err)
+	}
+}
+
+func TestYAMLThatIsNotToBeRead(t *testing.T) {
+	t.Parallel()
+	bomb := "a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n"
+	for i := range 9 {
+		bomb += fmt.Sprintf("a%d: &a%d [%s]\n", i+1, i+1, strings.Repeat(fmt.Sprintf("*a%d, ", i), 10))
+	}
+	for name, tt := range map[string]struct{ file, want string }{
+		"bomb":          {bomb, "f.yaml: with what its aliases stand for it has more than"},
+		"two documents": {"name: s\n---\nname: t\n", "f.yaml: there is more than one document in it"},
+		"no YAML":       {"a: [", "f.yaml: no YAML: "},
+		"in itself":     {"a: &a [*a]", "f.yaml: "},
+		"unknown alias": {"a: *b", "f.yaml: no YAML: "},
+		"empty":         {"", "f.yaml: want scenarios, not null"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if _, err := scenario.Read(strings.NewReader(tt.file), "f.yaml"); err == nil || !strings.HasPrefix(err.Error(), tt.want) {
+				t.Errorf("got %v, want %s", err, tt.want)
+			}
+		})
 	}
 }
 

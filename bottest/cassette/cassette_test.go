@@ -1,0 +1,89 @@
+package cassette_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/planbot-go/planbot/bottest/cassette"
+	"github.com/planbot-go/planbot/internal/scrub"
+	"github.com/planbot-go/planbot/models"
+)
+
+func TestReadBack(t *testing.T) {
+	t.Parallel()
+	s := scrub.New("hunter2")
+	req := &models.Request{Messages: []models.Message{{Role: models.System, Text: "You are \"it\".\n\n- a: b"}, {Role: models.User, Text: "my word is hunter2 \x1b"}}}
+	answers := []*models.Response{
+		{Text: "Hi hunter2,\nwell.", Finish: models.FinishStop, Model: "m-1", Usage: models.Usage{Prompt: 1, Completion: 2, Cached: 3, Reasoning: 4, Cost: 0.5}},
+		{Calls: []models.Call{{ID: "c1", Name: "add", Arguments: `{"pass":"hunter2"}`}, {ID: "c2", Name: "x"}}, Finish: models.FinishTools},
+	}
+	var calls []cassette.Call
+	for _, answer := range answers {
+		call, ok := cassette.New(req, answer, nil, s)
+		if !ok {
+			t.Fatal("an answer is not to be kept")
+		}
+		calls = append(calls, call)
+	}
+	fault := &models.Error{Kind: models.Throttled, Status: 429, Code: "rate", RetryAfter: 2 * time.Second, Said: "hunter2", Err: errors.New("hunter2")}
+	call, _ := cassette.New(req, nil, fault, s)
+	call.Conversation, call.Activity = "conversation-1", "activity-1"
+	calls = append(calls, call)
+	if _, ok := cassette.New(req, nil, context.Canceled, s); ok {
+		t.Error("a call that was given up is to be kept")
+	}
+
+	raw, err := cassette.Write(calls)
+	if err != nil || strings.Contains(string(raw), "hunter2") {
+		t.Fatalf("%v\n%s", err, raw)
+	}
+	if !strings.Contains(string(raw), "  - asked: |\n      === system\n      You are \"it\".\n\n      - a: b\n") {
+		t.Errorf("the prompt is not to be read:\n%s", raw)
+	}
+	got, err := cassette.Read(strings.NewReader(string(raw)), "x")
+	if err != nil {
+		t.Fatalf("%v\n%s", err, raw)
+	}
+	if diff := cmp.Diff(calls, got); diff != "" {
+		t.Errorf("-want +got\n%s", diff)
+	}
+	for i, want := range answers {
+		want.Text = strings.ReplaceAll(want.Text, "hunter2", scrub.Secret)
+		for n := range want.Calls {
+			want.Calls[n].Arguments = strings.ReplaceAll(want.Calls[n].Arguments, "hunter2", scrub.Secret)
+		}
+		answer, err := got[i].Response()
+		if diff := cmp.Diff(want, answer); err != nil || diff != "" {
+			t.Errorf("%v, -want +got\n%s", err, diff)
+		}
+	}
+	_, err = got[2].Response()
+	failed, ok := errors.AsType[*models.Error](err)
+	if !ok || failed.Kind != models.Throttled || failed.Status != 429 || failed.Code != "rate" || failed.RetryAfter != 2*time.Second {
+		t.Errorf("%+v", err)
+	}
+}
+
+func TestFaults(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]string{
+		"calls: [":                                           "read cassette x",
+		"calls: [{asked: a}]":                                "call 1: want an answer or a fault",
+		"calls: [{asked: a, says: b}]":                       `unknown field "says"`,
+		"calls: [{fault: {kind: bad}}]":                      `there is no kind "bad"`,
+		"calls: [{fault: {kind: unknown}}]":                  `there is no kind "unknown"`,
+		"calls: [{fault: {kind: empty, retry_after: soon}}]": "invalid duration",
+	} {
+		if _, err := cassette.Read(strings.NewReader(text), "x"); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %s", text, err, want)
+		}
+	}
+	if _, err := cassette.ReadFile("testdata/none"); err == nil {
+		t.Error("there is no such file")
+	}
+}

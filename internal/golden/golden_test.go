@@ -1,0 +1,133 @@
+package golden_test
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/planbot-go/planbot/internal/golden"
+	"github.com/planbot-go/planbot/models"
+)
+
+// failures is a test that keeps why it fails.
+type failures []string
+
+func (*failures) Helper() {}
+
+func (f *failures) Errorf(format string, args ...any) { *f = append(*f, fmt.Sprintf(format, args...)) }
+
+// Not parallel: it sets the environment.
+func TestCompare(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "deep", "golden.txt")
+	t.Setenv(golden.UpdateVariable, "")
+	compare := func(text string) string {
+		var got failures
+		golden.Compare(&got, file, text)
+		return strings.Join(got, "\n")
+	}
+	if got := compare("one\n"); !strings.Contains(got, "there is no "+file+" yet; go test with BOTTEST_UPDATE=1") {
+		t.Errorf("no file: %s", got)
+	}
+	t.Setenv(golden.UpdateVariable, "1")
+	if got := compare("one\n"); got != "" {
+		t.Errorf("written: %s", got)
+	}
+	t.Setenv(golden.UpdateVariable, "0")
+	if got := compare("one\n"); got != "" {
+		t.Errorf("the same: %s", got)
+	}
+	if got := compare("two\n"); !strings.HasSuffix(got, "(-file +now):\n- one\n+ two\n") {
+		t.Errorf("another: %s", got)
+	}
+	if raw, err := os.ReadFile(file); err != nil || string(raw) != "one\n" {
+		t.Errorf("%q, %v", raw, err)
+	}
+}
+
+func TestDiff(t *testing.T) {
+	t.Parallel()
+	same := strings.Repeat("same\n", 6)
+	for _, c := range []struct{ a, b, want string }{
+		{"", "", ""},
+		{"a\n", "a\n", ""},
+		{"", "a\n", "- \n+ a\n"},
+		{"a", "a\n", "- a (no end of line)\n+ a\n"},
+		{"a\nb\nc\n", "a\nB\nc\nd\n", "  a\n- b\n+ B\n  c\n+ d\n"},
+		{same + "x\n" + same, same + "y\n" + same, "  … (3 the same)\n  same\n  same\n  same\n- x\n+ y\n  same\n  same\n  same\n"},
+		{"x\n" + strings.Repeat("a\n", 4000) + "y", strings.Repeat("b\n", 2), "- x\n" + strings.Repeat("- a\n", 4000) + "- y (no end of line)\n+ b\n+ b\n"},
+	} {
+		if diff := cmp.Diff(c.want, golden.Diff(c.a, c.b)); diff != "" {
+			t.Errorf("%.20q, %.20q: -want +got\n%s", c.a, c.b, diff)
+		}
+	}
+}
+
+func TestPrompt(t *testing.T) {
+	t.Parallel()
+	warm := 0.5
+	got := golden.Prompt(&models.Request{
+		Messages: []models.Message{
+			{Role: models.System, Text: "You are a bot.\n=== user\nBe one."},
+			{Role: models.System, Text: `2026-11-21 05:46 +01:00, Saturday; group chat; "Mia" writes:`},
+			{Role: models.User, Text: "it was 2026-11-21 05:46 +01:00, Saturday"},
+			{Role: models.Assistant, Text: "Well.", Calls: []models.Call{{ID: "c1", Name: "add", Arguments: `{"a":1}`}, {ID: "c2", Name: "sub"}}},
+			{Role: models.Assistant, Calls: []models.Call{{ID: "c3", Name: "add"}}},
+			{Role: models.ToolRole, CallID: "c1", Text: "2\n"},
+		},
+		Tools:  []models.Tool{{Name: "add", Description: "Adds", Schema: []byte(`{"z":1,"a":[2, "x y"],"b":[{}],"c":[]}`), Strict: true}},
+		Format: &models.Format{Name: "plan", Schema: []byte(`{"type":"object"}`)}, MaxTokens: 7, Temperature: &warm,
+		Stop: []string{"x"}, Choice: models.ChoiceRequired, OneCallAtMost: true,
+	})
+	want := `=== system
+You are a bot.
+ === user
+Be one.
+
+=== system
+2006-01-02 12:00 +00:00, Monday; group chat; "Mia" writes:
+
+=== user
+it was 2026-11-21 05:46 +01:00, Saturday
+
+=== assistant
+Well.
+calls add c1: {"a":1}
+calls sub c2
+
+=== assistant
+calls add c3
+
+=== tool c1
+2
+
+=== tools
+add (strict): Adds
+{
+  "z": 1,
+  "a": [2, "x y"],
+  "b": [
+    {}
+  ],
+  "c": []
+}
+
+=== answer as JSON plan
+{
+  "type": "object"
+}
+
+=== settings
+max_tokens: 7
+temperature: 0.5
+stop: ["x"]
+tool_choice: required
+one_call_at_most: true
+`
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("-want +got\n%s", diff)
+	}
+}
