@@ -34,6 +34,7 @@ func registry() *actions.Registry {
 	) (actions.Result, error) {
 		return actions.Text("sent"), nil
 	}, actions.NeedsApproval)
+	actions.Add(acts, "slow", "Takes its time", slow)
 	actions.Add(acts, "breakIt", "Fails", func(context.Context, *actions.Turn, struct{}) (actions.Result, error) {
 		return actions.Fail("it is broken"), nil
 	})
