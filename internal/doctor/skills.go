@@ -28,6 +28,6 @@ func Skills(find func(context.Context) (names, faults []string, err error)) Prob
 		if len(shown) > maxSkillFaults {
 			shown = append(shown[:maxSkillFaults:maxSkillFaults], fmt.Sprintf("and %d more", len(faults)-maxSkillFaults))
 		}
-		return warn(strings.Join(append([]string{detail}, shown...), "\n"), "bot skills list says the same; docs/skills.md explains how a SKILL.md is written")
+		return warn(strings.Join(append([]string{detail}, shown...), "\n"), "bot skills list shows the same, with --lenient and --links where they are set; docs/skills.md explains how a SKILL.md is written")
 	}}
 }
