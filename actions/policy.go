@@ -25,7 +25,7 @@ type Approval struct {
 	// Within is how long the approval may take; after that it is refused. 0: as
 	// long as the bot is configured for.
 	Within time.Duration
-	// Reason is shown to who is asked; may be empty.
+	// Reason is shown to who is asked, as it is and without markup; may be empty.
 	Reason string
 	// Bind is what the approval is for beside the action and its entities, such as the
 	// digest of what will run. The policy is asked again just before an approved call is

@@ -46,7 +46,7 @@ func (r *run) approval(ctx context.Context, c *call, approved string) (actions.A
 		return actions.Approval{}, err
 	}
 	if approved != "" {
-		if hash != approved {
+		if c.granted = hash == approved; !c.granted {
 			err = r.notApproved(c)
 		}
 		return actions.Approval{}, err
@@ -54,6 +54,7 @@ func (r *run) approval(ctx context.Context, c *call, approved string) (actions.A
 	if approval.Standing && r.turn.stands(hash) {
 		r.turn.bot.meter.approval("standing")
 		zerolog.Ctx(ctx).Info().Str("action", c.action.Name).Msg("approved before, for good")
+		c.granted = true
 		return actions.Approval{}, nil
 	}
 	if len(approval.Approvers) == 0 {

@@ -128,7 +128,7 @@ func (t *Turn) inWords(p *pending) string {
 		s.WriteString("\n- " + code(e.name) + ": " + code(e.value))
 	}
 	if p.Reason != "" {
-		s.WriteString("\n\n" + p.Reason)
+		s.WriteString("\n\n" + code(visible(p.Reason))) // it may hold names that strangers gave
 	}
 	return s.String()
 }

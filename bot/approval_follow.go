@@ -3,10 +3,12 @@ package bot
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/rs/zerolog"
 
+	"github.com/planbot-go/planbot/actions"
 	"github.com/planbot-go/planbot/activity"
 	"github.com/planbot-go/planbot/planner"
 	"github.com/planbot-go/planbot/state"
@@ -96,6 +98,9 @@ func (b *Bot) follow(ctx context.Context, t *Turn) error {
 	}
 	t.pending.begin(t.ID)
 	if !p.Decided.Approved {
+		if s, err := p.read(); err == nil && s.untold() {
+			return b.goOnWithout(ctx, t, &p, &s)
+		}
 		said := "As you wish: I did not do " + p.Action + p.andTheRest() + "."
 		t.renote(p.ID, "["+said+"]")
 		t.begun = true
@@ -106,6 +111,35 @@ func (b *Bot) follow(ctx context.Context, t *Turn) error {
 		t.stand(&p)
 	}
 	return b.resume(ctx, t, &p)
+}
+
+// untold reports whether a model that waits for the results of its calls was not told of
+// some before the rest was rejected: then there is more to say than that.
+func (s *suspended) untold() bool {
+	return s.Execution.Plan.Observe && slices.ContainsFunc(s.Rounds[len(s.Rounds)-1].Outcomes, func(o actions.Outcome) bool {
+		return o.Action != string(planner.Say) && !o.Failed && o.Text != ""
+	})
+}
+
+// goOnWithout lets the planner plan again with what was done before the call that was
+// rejected.
+func (b *Bot) goOnWithout(ctx context.Context, t *Turn, p *pending, s *suspended) error {
+	t.Rounds = s.Rounds
+	t.renote(p.ID, "")
+	r := &run{turn: t, execution: s.Execution, steps: s.Steps + 1, same: s.Same, executed: s.Executed, noted: "[" + p.Action + " was rejected.]"}
+	t.run = r
+	c := r.check(s.Execution.Next)
+	c.result = actions.Fail("a person rejected it")
+	r.record(&c)
+	r.leaveOut()
+	r.execution = nil
+	if err := t.save(ctx); err != nil {
+		return err
+	}
+	t.begun = true
+	t.updateCard(ctx, t.click, p)
+	t.secure()
+	return r.carryOn(ctx)
 }
 
 // andTheRest names the actions behind the one that was rejected, which are not run

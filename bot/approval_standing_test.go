@@ -175,3 +175,18 @@ func TestWhatThePolicyDeniesIsToldTheModel(t *testing.T) {
 		t.Error("ran")
 	}
 }
+
+// TestAReasonIsNoMarkup: a policy may put names into it that strangers gave.
+func TestAReasonIsNoMarkup(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t, func(c *bot.Config) {
+		c.Policy = func(context.Context, *actions.Turn, actions.Call) (actions.Approval, error) {
+			return actions.Approval{Required: true, Reason: "Runs ![x](http://evil/`a`) of a skill."}, nil
+		}
+	})
+	d.model.Says(close7)
+	question := d.ask(event{"channelId": "console"}, "close 7").Text()
+	if !strings.Contains(question, "\n\n`Runs ![x](http://evil/\\u0060a\\u0060) of a skill.`\n\n") {
+		t.Errorf("question %q", question)
+	}
+}

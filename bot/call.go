@@ -22,6 +22,7 @@ type call struct {
 	command planner.Command
 	action  *actions.Action
 	result  actions.Result
+	granted bool  // a person approved it, now or for good
 	err     error // what went wrong before or in the action
 	took    time.Duration
 }

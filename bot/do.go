@@ -80,31 +80,33 @@ func (r *run) announce(ctx context.Context, calls []call) error {
 }
 
 // prepare checks the next calls, as many as may be made at the same time: at
-// least one, and one alone when it is wrong or has to be approved first.
+// least one, and one alone when it is wrong, or was or has to be approved, since what
+// a person granted is for that call and for no other.
 func (r *run) prepare(ctx context.Context) ([]call, actions.Approval, error) {
-	e, approved := r.execution, r.approved // which is for this one call, until that has ended
-	r.granted = approved != ""
+	r.granted = false
 	calls := make([]call, 0, 1)
-	for i := range e.Together(r.parallel) {
-		if i > 0 {
-			approved = ""
-		}
-		c := r.check(e.Next + i)
+	for i := range r.execution.Together(r.parallel) {
+		c := r.check(r.execution.Next + i)
 		approval := actions.Approval{}
 		if c.err == nil {
+			approved := ""
+			if i == 0 {
+				approved = r.approved
+			}
 			var err error
 			if approval, err = r.approval(ctx, &c, approved); err != nil {
 				return nil, approval, err
 			}
 		}
-		if c.err == nil && !approval.Required {
-			calls = append(calls, c)
-			continue
+		alone := c.err != nil || approval.Required || c.granted
+		if alone && i > 0 {
+			break // it is the first, next time
 		}
-		if i == 0 {
-			return []call{c}, approval, nil
+		calls = append(calls, c)
+		if alone {
+			r.granted = c.granted
+			return calls, approval, nil
 		}
-		break // it is the first, next time
 	}
 	return calls, actions.Approval{}, nil
 }
@@ -200,11 +202,13 @@ func (r *run) record(c *call) {
 		Text: shown(c.result.Text()), Failed: c.result.Failed(),
 	}
 	r.report(outcome)
+	r.turn.shorten()
 	if outcome.Failed {
 		return
 	}
 	done := c.command
-	done.Result = cut(outcome.Text, maxExecuted)
+	outcome.Text = cut(outcome.Text, maxExecuted)
+	done.Result = outcome.Text
 	r.executed = append(r.executed, done)
 	if c.action.StateOnly {
 		r.turn.unsaved = append(r.turn.unsaved, outcome)
@@ -218,8 +222,31 @@ const (
 	// resource with what is said about it.
 	maxResult = 66 << 10
 	// maxExecuted is how many of them are kept for the history, which shortens them further.
-	maxExecuted = 4 << 10
+	maxExecuted = 2 << 10
+	// maxResults is how many bytes the results of one turn may have together: they are
+	// written down with each step. Beyond it the oldest long ones are cut to maxOld.
+	maxResults = 320 << 10
+	maxOld     = 1 << 10
 )
+
+// shorten cuts old results, so that a turn with many long ones still comes to its end.
+func (t *Turn) shorten() {
+	total := 0
+	for _, o := range t.Outcomes() {
+		total += len(o.Text)
+	}
+	for i := range t.Rounds {
+		outcomes := t.Rounds[i].Outcomes
+		for j := range outcomes {
+			if total <= maxResults {
+				return
+			}
+			short := cut(outcomes[j].Text, maxOld)
+			total -= len(outcomes[j].Text) - len(short)
+			outcomes[j].Text = short
+		}
+	}
+}
 
 // shown is what the model sees of a result; its end is marked when it is cut.
 func shown(text string) string { return cut(text, maxResult) }

@@ -108,7 +108,8 @@ func (r *run) beforeDo(ctx context.Context, calls []call) error {
 
 // gate is asked before each call that an action makes, such as a plan that is an
 // action. Nobody can be asked for an approval there, but what was approved as a
-// whole was approved with these calls on the card.
+// whole was approved with these calls on the card. What a call is bound to beside its
+// entities was not on it, so a call that has such a thing is approved by itself only.
 func (r *run) gate(ctx context.Context, c actions.Call) error {
 	approval, err := r.turn.bot.cfg.Policy(ctx, r.turn.Turn, c)
 	switch {
@@ -116,7 +117,7 @@ func (r *run) gate(ctx context.Context, c actions.Call) error {
 		return fmt.Errorf("approval policy: %w", err)
 	case approval.Denied != "":
 		return Refuse("%s", approval.Denied)
-	case approval.Required && !r.granted:
+	case approval.Required && (!r.granted || approval.Bind != ""):
 		return Refuse("%s needs the approval of a person, who cannot be asked within a plan", c.Action.Name)
 	}
 	if hook := r.turn.bot.cfg.Hooks.BeforeDo; hook != nil {

@@ -408,7 +408,9 @@ func empty(context.Context, *bot.Turn, struct{}) (struct{}, error) { return stru
 func TestAReplyThatIsTooLarge(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
-	b.bot.OnCommand("talk", func(ctx context.Context, turn *bot.Turn) error { return turn.Tell(ctx, strings.Repeat("x", 50<<10)) })
+	b.bot.OnCommand("talk", func(ctx context.Context, turn *bot.Turn) error {
+		return turn.Send(ctx, turn.Activity.Reply(strings.Repeat("x", 50<<10)))
+	})
 	b.say("talk")
 	b.expectFault("a part of my answer could not be sent")
 	got := b.deliver(event{"text": "talk", "deliveryMode": "expectReplies"})

@@ -33,10 +33,14 @@ func (t *Turn) Say(ctx context.Context, texts ...string) error {
 	return t.Send(ctx, messages...)
 }
 
-// Tell sends one short text of the bot itself, which no model wrote: it is not
-// labelled and not split. Otherwise it is like [Turn.Say].
+// Tell sends a text of the bot itself, which no model wrote, so it is not labelled.
+// Otherwise it is like [Turn.Say].
 func (t *Turn) Tell(ctx context.Context, text string) error {
-	return t.Send(ctx, t.message(text))
+	var messages []*activity.Activity
+	for _, part := range split(text) {
+		messages = append(messages, t.message(part))
+	}
+	return t.Send(ctx, messages...)
 }
 
 // message returns a markdown reply to the turn's activity.

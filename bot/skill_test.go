@@ -78,3 +78,18 @@ func TestWithoutSkillsTheCommandIsAMessage(t *testing.T) {
 	b.say("/skill singing")
 	b.expect("What skill?")
 }
+
+// TestALongListOfSkillsIsToldInParts, each of which the channel takes.
+func TestALongListOfSkillsIsToldInParts(t *testing.T) {
+	t.Parallel()
+	b := setup(t, func(c *bot.Config) { c.Skills = talents{} })
+	name := strings.Repeat("long", 9_000)
+	b.say("/skill " + name)
+	var got strings.Builder
+	for range 3 {
+		got.WriteString(b.connector.Next(t).Text())
+	}
+	if got.String() != "I am "+name+" now." {
+		t.Errorf("told %d characters", got.Len())
+	}
+}

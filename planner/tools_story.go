@@ -111,7 +111,7 @@ func toldOf(o actions.Outcome) told {
 	case o.Failed && answer == "":
 		answer = "Error: it failed and gave no reason"
 	case o.Failed:
-		answer = "Error: " + answer
+		answer = "Error: " + strings.TrimPrefix(answer, "Error: ")
 	case answer == "":
 		answer = "done"
 	}

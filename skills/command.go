@@ -13,7 +13,7 @@ import (
 // back as rest to be planned, "off" to end the topics of all that are loaded, and "off NAME"
 // of one. reply is what the person is told, in Markdown, "" when there is a rest.
 func (p *Provider) Command(ctx context.Context, turn *actions.Turn, words string) (reply, rest string, err error) {
-	v, err := p.view(ctx, turn)
+	v, err := p.everything(ctx, turn)
 	if err != nil {
 		return "", "", err
 	}
@@ -31,17 +31,20 @@ func (p *Provider) Command(ctx context.Context, turn *actions.Turn, words string
 	}
 	i, fault := v.skill(name)
 	if fault != "" {
-		return markdown(fault) + " Say **/skill** for a list.", "", nil
+		return "I have no skill '" + markdown(clip(name)) + "'. " + strings.TrimSpace(markdown(didYouMean(name, v.names))+" Say **/skill** for a list."), "", nil
 	}
 	if rest != "" {
 		topics.begin(turn.ID)
 	}
-	switch result := p.activate(ctx, turn, v.skills[i]); {
-	case rest == "" || result.Failed():
-		return markdown(result.Text()), "", nil
-	default:
+	switch added, err := p.activate(ctx, turn, v.skills[i]); {
+	case err != nil:
+		return markdown(err.Error()) + ". **/skill off** ends them, **/skill off NAME** one of them.", "", nil
+	case rest != "":
 		return "", rest, nil
+	case !added:
+		return "The skill " + markdown(v.names[i]) + " is loaded already.", "", nil
 	}
+	return markdown(loadedText(v.names[i])), "", nil
 }
 
 // listing is the skills of the turn for a person to read.

@@ -26,6 +26,17 @@ type Found struct {
 // Sound says that there are no faults but warnings.
 func (f Found) Sound() bool { return sound(f.Faults) }
 
+// Skill finds the skill that a name means, as models mean them: in any case, or with ./ in
+// front. Of several of one name it is the first.
+func (f Found) Skill(name string) (*Skill, bool) {
+	list := distinct(f.Skills)
+	i := find(name, names(list, func(s *Skill) string { return s.Name }))
+	if i < 0 {
+		return nil, false
+	}
+	return list[i], true
+}
+
 // Discover looks for skills in the folders of cfg. A folder with a SKILL.md is a skill, and
 // what is in it belongs to it, a SKILL.md further down included; .git and node_modules are
 // not looked into. A skill with a fault is left out and the others are found all the same;

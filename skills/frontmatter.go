@@ -26,6 +26,10 @@ type FrontMatter struct {
 	Compatibility string            // what the skill needs
 	AllowedTools  []string          // such as Read or Bash(git:*); nil when it says nothing of them
 	Metadata      map[string]string // whatever else its author says
+	// DisableModelInvocation says that models are not told of the skill, and only people can
+	// load it. The specification does not have it: a SKILL.md can say so where it is read
+	// leniently.
+	DisableModelInvocation bool
 }
 
 // check holds the values against the rules of the specification. lines tells where the

@@ -66,7 +66,8 @@ func (b *InlineSkill) Script(s Script) *InlineSkill {
 }
 
 // Func is a script that is a Go function. Its arguments are described by the fields of In
-// and reach it checked; names, tags, results and panics are those of [actions.Add].
+// and reach it checked; names, tags, results and panics are those of [actions.Add]. Of the marks
+// [actions.NeedsApproval] counts, and [actions.Destructive] in a salvaged plan.
 func Func[In any](name, description string, fn func(context.Context, *actions.Turn, In) (actions.Result, error), opts ...actions.Option) Script {
 	return Script{Name: name, Description: description, Action: actions.Add(actions.New(), name, description, fn, opts...)}
 }

@@ -3,7 +3,6 @@ package skills
 import (
 	"encoding/json"
 	"fmt"
-	"maps"
 	"slices"
 
 	"github.com/google/jsonschema-go/jsonschema"
@@ -20,11 +19,13 @@ const (
 
 func isTool(name string) bool { return name == LoadSkill || name == ReadResource || name == RunScript }
 
-// A model is told which names there are up to this many; with more, the lists would cost
-// more than they help. Those that can be loaded are always told.
+// A model is told which names there are, so that it makes none up: always those that can be
+// loaded. The lists of which skills have something to read or to run, and then those of the
+// files, are told as far as they have that many bytes together, and those of files up to
+// that many.
 const (
-	maxSkillEnum = 32
-	maxFileEnum  = 12
+	maxEnums    = 8 << 10
+	maxFileEnum = 64
 )
 
 // known is what a turn may name.
@@ -36,7 +37,9 @@ type known struct {
 
 func knownIn(list []*Skill) (k known) {
 	for _, s := range list {
-		k.all = append(k.all, s.Name)
+		if !s.DisableModelInvocation {
+			k.all = append(k.all, s.Name)
+		}
 		if len(s.Resources) > 0 {
 			k.withResources = append(k.withResources, s.Name)
 		}
@@ -57,37 +60,63 @@ func knownIn(list []*Skill) (k known) {
 // offersFor describes the tools for a turn with these skills.
 func offersFor(list []*Skill) map[string]actions.Offer {
 	k := knownIn(list)
-	skill := func(most int, names []string) property {
+	room := maxEnums
+	told := func(names []any, most int) []any { // nil: there is no room for them
+		bytes := 0
+		for _, name := range names {
+			bytes += len(fmt.Sprintf("%q,", name))
+		}
+		if len(names) > most || bytes > room {
+			return nil
+		}
+		room -= bytes
+		return names
+	}
+	all := enum(k.all)
+	having := func(names []string) property {
 		if len(names) == 0 {
 			names = k.all
 		}
-		return property{"skillName", oneOf(text("name of the skill"), names, most), true}
+		return property{skillName.name, oneOf("name of the skill", told(enum(names), len(names))), true}
 	}
-	part := func(entity, kind string, names []string) property {
-		return property{entity, oneOf(text("name of the "+kind+", as the skill lists it"), names, maxFileEnum), true}
+	part := func(e entity, kind string, names []string) property {
+		return property{e.name, oneOf("name of the "+kind+", as the skill lists it", told(enum(names), maxFileEnum)), true}
 	}
 	page := &jsonschema.Schema{Type: "integer", Description: "of a long text"}
 	arguments := &jsonschema.Schema{Type: "array", Items: text(""), Description: "the script's arguments"}
 	if k.inGo { // of any type: such a plan has no strict form
-		arguments = &jsonschema.Schema{Description: "the script's arguments, as its schema says"}
+		arguments = &jsonschema.Schema{Description: "the script's arguments, as its schema says; a file gets each value of an object as --name value"}
 	}
-	offers := map[string]actions.Offer{}
-	for name, schema := range map[string]*jsonschema.Schema{
-		LoadSkill:    object(skill(len(k.all), k.all)),
-		ReadResource: object(skill(maxSkillEnum, k.withResources), part("resourceName", "resource", k.resources), property{"page", page, false}),
-		RunScript:    object(skill(maxSkillEnum, k.withScripts), part("scriptName", "script", k.scripts), property{"arguments", arguments, false}),
-	} {
-		offers[name] = actions.Offer{Name: name, Schema: schema}
+	read, run := having(k.withResources), having(k.withScripts) // before the files, which have less need of room
+	return map[string]actions.Offer{
+		LoadSkill:    {Name: LoadSkill, Schema: object(property{skillName.name, oneOf("name of the skill", all), true})},
+		ReadResource: {Name: ReadResource, Schema: object(read, part(resourceName, "resource", k.resources), property{pageNumber.name, page, false})},
+		RunScript:    {Name: RunScript, Schema: object(run, part(scriptName, "script", k.scripts), property{scriptArguments.name, arguments, false})},
 	}
-	return offers
 }
 
-// registered describes the entities of a tool to its check: anything goes, since the tool
-// itself answers what is wrong with it.
-func registered(names ...string) *jsonschema.Schema {
+// entity is one entity of a tool: its name in the .NET version of the Microsoft Agent
+// Framework, and in the Python one, which models write as well.
+type entity struct{ name, other string }
+
+var (
+	skillName       = entity{"skillName", "skill_name"}
+	resourceName    = entity{"resourceName", "resource_name"}
+	pageNumber      = entity{"page", ""}
+	scriptName      = entity{"scriptName", "script_name"}
+	scriptArguments = entity{"arguments", "args"}
+)
+
+// registered describes the entities of a tool to its check, and to who is asked for an
+// approval: any value goes, since the tool itself answers what is wrong with it, and what
+// has another name is not used.
+func registered(entities ...entity) *jsonschema.Schema {
 	var properties []property
-	for _, name := range names {
-		properties = append(properties, property{name, &jsonschema.Schema{}, false})
+	for _, e := range entities {
+		properties = append(properties, property{e.name, &jsonschema.Schema{}, false})
+		if e.other != "" {
+			properties = append(properties, property{e.other, &jsonschema.Schema{}, false})
+		}
 	}
 	return object(properties...)
 }
@@ -114,43 +143,47 @@ func text(description string) *jsonschema.Schema {
 	return &jsonschema.Schema{Type: "string", Description: description}
 }
 
-// oneOf lets a text be one of the names, unless there are more than most or none.
-func oneOf(s *jsonschema.Schema, names []string, most int) *jsonschema.Schema {
-	names = slices.Clone(names)
-	slices.Sort(names)
-	if names = slices.Compact(names); len(names) > most {
-		return s
-	}
-	for _, name := range names {
-		s.Enum = append(s.Enum, name)
-	}
+// oneOf is a text that is one of the names, or any where there are none.
+func oneOf(description string, names []any) *jsonschema.Schema {
+	s := text(description)
+	s.Enum = names
 	return s
+}
+
+// enum is the names, sorted, each once.
+func enum(names []string) (distinct []any) {
+	names = slices.Sorted(slices.Values(names))
+	for _, name := range slices.Compact(names) {
+		distinct = append(distinct, name)
+	}
+	return distinct
 }
 
 // given are the entities of a call as the model wrote them.
 type given map[string]any
 
-// value is what was given under one of the names, in any spelling: skillName, skill_name
-// or SkillName. The first name counts most.
-func (g given) value(names ...string) any {
-	for _, name := range names {
-		if v, ok := g[name]; ok {
-			return v
+// value is what was given for an entity, by either of its names.
+func (g given) value(e entity) any {
+	if v := g[e.name]; v != nil {
+		return v
+	}
+	return g[e.other]
+}
+
+// fault says that an entity was given by both of its names: which of them is meant nobody
+// can know.
+func (g given) fault() string {
+	for _, e := range []entity{skillName, resourceName, scriptName, scriptArguments} {
+		if g[e.name] != nil && g[e.other] != nil {
+			return "Give " + e.name + " or " + e.other + ", and not both."
 		}
 	}
-	for _, name := range names {
-		for _, key := range slices.Sorted(maps.Keys(g)) {
-			if plain(key) == plain(name) {
-				return g[key]
-			}
-		}
-	}
-	return nil
+	return ""
 }
 
 // text is such a value in words.
-func (g given) text(names ...string) string {
-	switch v := g.value(names...).(type) {
+func (g given) text(e entity) string {
+	switch v := g.value(e).(type) {
 	case string:
 		return v
 	case json.Number, float64, int:
@@ -158,7 +191,3 @@ func (g given) text(names ...string) string {
 	}
 	return ""
 }
-
-func (g given) skill() string    { return g.text("skillName", "skill", "name") }
-func (g given) resource() string { return g.text("resourceName", "resource") }
-func (g given) script() string   { return g.text("scriptName", "script") }

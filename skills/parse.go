@@ -86,6 +86,15 @@ func split(f *faults, text string) (head, body string, ok bool) {
 
 func isFence(line string) bool { return strings.TrimRight(line, " \t") == "---" }
 
+// disableField is a field of skills that were made for other agents.
+const disableField = "disable-model-invocation"
+
+// truth is what a switch is set to. What is not plainly off is on: more is kept from models.
+func (v field) truth(f *faults) bool {
+	text := strings.ToLower(strings.TrimSpace(v.scalar(f)))
+	return text != "" && text != "false" && text != "no"
+}
+
 // frontMatter takes the values of the known fields, and notes every other field.
 func frontMatter(f *faults, fields map[string]field) FrontMatter {
 	var m FrontMatter
@@ -109,6 +118,9 @@ func frontMatter(f *faults, fields map[string]field) FrontMatter {
 			if f.lenient {
 				set(v)
 			}
+		case name == disableField:
+			f.mend(v.line, "Unexpected fields: %q, which is none of the specification; where it is read, only people can load the skill", name)
+			m.DisableModelInvocation = v.truth(f)
 		default:
 			f.mend(v.line, "Unexpected fields: %s; the specification has none of this name, texts of your own go under metadata", quoted(name))
 		}

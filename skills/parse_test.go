@@ -256,6 +256,7 @@ metadata: {"client": {"emoji": "📏", "requires":{"bins":["python3"]}}, "author
 	want := skills.FrontMatter{
 		Name: "units", Description: "Converts units. Use when: somebody asks.",
 		AllowedTools: []string{"Read", "Grep", "Bash(python:*)"}, Metadata: map[string]string{"author": "me"},
+		DisableModelInvocation: true,
 	}
 	if diff := cmp.Diff(want, got.FrontMatter); diff != "" {
 		t.Error(diff)

@@ -2,6 +2,8 @@ package skills
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -9,7 +11,6 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/planbot-go/planbot/actions"
-	"github.com/planbot-go/planbot/state"
 )
 
 // Policy adds to next, which may be nil for [actions.DefaultPolicy], what skills say of a
@@ -50,69 +51,99 @@ func both(a, own actions.Approval) actions.Approval {
 	return a
 }
 
-// judge is what skills say of a call. Nobody is asked about one that cannot be made: the
-// tool itself says what is wrong.
+// judge is what skills say of a call, and notes what of theirs it has judged. Nobody is
+// asked about a call that cannot be made: the tool itself says what is wrong.
 func (p *Provider) judge(ctx context.Context, turn *actions.Turn, call actions.Call) (actions.Approval, error) {
-	g := given(call.Entities)
-	approval := actions.Approval{Required: p.approves(call.Action.Name)}
-	switch call.Action.Name {
+	tool, g := call.Action.Name, given(call.Entities)
+	if !isTool(tool) {
+		denied, err := p.narrowed(ctx, turn, attempt{action: tool})
+		return actions.Approval{Denied: denied}, err
+	}
+	seen := judgedIn(turn)
+	seen.asked(tool)
+	switch tool {
 	case RunScript:
-		return p.judgeScript(ctx, turn, g)
+		return p.judgeScript(ctx, turn, call)
 	case LoadSkill:
-		v, err := p.view(ctx, turn)
-		if err != nil {
-			return actions.Approval{}, err
-		}
-		i, fault := v.skill(g.skill())
-		if fault != "" {
-			return actions.Approval{}, nil
-		}
-		approval.Reason = "Loads the skill " + inLine(v.names[i]) + "."
-	case ReadResource:
-		u, fault, err := p.useResource(ctx, turn, g.skill(), g.resource())
+		s, fault, err := p.findSkill(ctx, turn, g)
 		if err != nil || fault != "" {
 			return actions.Approval{}, err
 		}
-		approval.Reason = "Reads " + inLine(u.skill.Resources[u.part].Name) + " of the skill " + inLine(u.skill.Name) + "."
-	default:
-		denied, err := p.narrowed(ctx, turn, attempt{action: call.Action.Name})
-		return actions.Approval{Denied: denied}, err
+		seen.allow(tool, s.Name, "", "")
+		return actions.Approval{Required: p.approves(tool), Reason: "Loads the skill " + inLine(s.Name) + "."}, nil
 	}
-	return approval, nil
-}
-
-func (p *Provider) judgeScript(ctx context.Context, turn *actions.Turn, g given) (actions.Approval, error) {
-	u, fault, err := p.useScript(ctx, turn, g.skill(), g.script())
+	u, fault, err := p.findResource(ctx, turn, g)
 	if err != nil || fault != "" {
 		return actions.Approval{}, err
 	}
-	script := u.skill.Scripts[u.part]
-	denied, err := p.narrowed(ctx, turn, attempt{RunScript, u.skill.Name, script})
+	name := u.skill.Resources[u.part].Name
+	seen.allow(tool, u.skill.Name, name, "")
+	return actions.Approval{Required: p.approves(tool), Reason: "Reads " + inLine(name) + " of the skill " + inLine(u.skill.Name) + "."}, nil
+}
+
+func (p *Provider) judgeScript(ctx context.Context, turn *actions.Turn, call actions.Call) (actions.Approval, error) {
+	l, fault, err := p.findScript(ctx, turn, given(call.Entities))
+	if err != nil || l.skill == nil {
+		return actions.Approval{}, err
+	}
+	denied, err := p.narrowed(ctx, turn, attempt{RunScript, l.skill.Name, l.script})
 	if err != nil || denied != "" {
 		return actions.Approval{Denied: denied}, err
 	}
-	approval := actions.Approval{
-		Required: p.approves(RunScript), Bind: "built in",
-		Reason: "Runs the script " + inLine(script.Name) + " of the skill " + inLine(u.skill.Name) + ".",
-	}
-	if script.Action != nil {
-		return approval, nil
-	}
-	if p.cfg.Runner == nil {
+	if fault != "" {
 		return actions.Approval{}, nil
 	}
-	if approval.Bind, err = p.cfg.Runner.Digest(ctx, u.skill); err != nil {
+	approval := actions.Approval{
+		Required: p.approves(RunScript),
+		Reason:   "Runs the script " + inLine(l.script.Name) + " of the skill " + inLine(l.skill.Name) + ".",
+	}
+	if l.script.Action != nil {
+		return p.judgeFunc(ctx, turn, l, approval, call.Salvaged)
+	}
+	digest, err := p.cfg.Runner.Digest(ctx, l.skill)
+	if err != nil {
 		if ctx.Err() != nil {
 			return actions.Approval{}, err
 		}
-		zerolog.Ctx(ctx).Error().Err(err).Str("skill", inLine(u.skill.Name)).Msg("the scripts of a skill cannot be read")
-		return actions.Approval{Denied: fmt.Sprintf("The scripts of skill '%s' cannot be read.", inLine(u.skill.Name))}, nil
+		zerolog.Ctx(ctx).Error().Err(err).Str("skill", inLine(l.skill.Name)).Msg("the scripts of a skill cannot be read")
+		return actions.Approval{Denied: fmt.Sprintf("The scripts of skill '%s' cannot be read.", inLine(l.skill.Name))}, nil
 	}
-	if approval.Bind == "" { // nothing would run
+	if digest == "" { // nothing would run
 		return actions.Approval{}, nil
 	}
-	digestsOf(turn)[u.skill.Name] = approval.Bind
+	approval.Bind = digest
+	judgedIn(turn).allow(RunScript, l.skill.Name, l.script.Name, digest)
 	return approval, nil
+}
+
+// judgeFunc completes the approval of a script that is a Go function. Its marks count as
+// those of actions do, and what the bot would fill in is part of what is approved.
+func (p *Provider) judgeFunc(ctx context.Context, turn *actions.Turn, l launch, approval actions.Approval, salvaged bool) (actions.Approval, error) {
+	a := l.script.Action
+	approval.Required = approval.Required || a.Approval || a.Destructive && salvaged
+	bound, err := a.Bound(ctx, turn)
+	if err != nil {
+		return actions.Approval{}, fmt.Errorf("script %s of skill %s: %w", inLine(l.script.Name), inLine(l.skill.Name), err)
+	}
+	raw, err := json.Marshal(bound)
+	if err != nil {
+		return actions.Approval{}, fmt.Errorf("script %s of skill %s: %w", inLine(l.script.Name), inLine(l.skill.Name), err)
+	}
+	identity := l.identity()
+	judgedIn(turn).allow(RunScript, l.skill.Name, l.script.Name, identity)
+	approval.Bind = fmt.Sprintf("%s %x", identity, sha256.Sum256(raw))
+	return approval, nil
+}
+
+// identity tells a script that is a Go function from any other of its name: by its skill's
+// words, and by what it is said to do with which arguments.
+func (l launch) identity() string {
+	schema, err := json.Marshal(l.script.Action.Schema)
+	if err != nil {
+		schema = []byte(err.Error())
+	}
+	all := fmt.Sprintf("%q", []string{l.skill.Name, l.skill.Content(), l.script.Name, l.script.Description, string(schema)})
+	return fmt.Sprintf("built in %x", sha256.Sum256([]byte(all)))
 }
 
 // narrowed says why the skills that are loaded do not allow the call, "" when they do. Each
@@ -137,22 +168,4 @@ func (p *Provider) narrowed(ctx context.Context, turn *actions.Turn, a attempt) 
 			a, inLine(s.Name), clip(strings.Join(s.AllowedTools, " ")), inLine(s.Name)), nil
 	}
 	return "", nil
-}
-
-// digests are the digests of skills that the policy has seen in this turn, so that nothing
-// else is run than what was approved. It is a value of the turn's temporary state.
-type digests map[string]string
-
-// StateName is the name under which state keeps it.
-func (digests) StateName() string { return "skillDigests" }
-
-func digestsOf(turn *actions.Turn) digests {
-	if turn.Temp == nil {
-		return digests{}
-	}
-	seen := state.Of[digests](turn.Temp)
-	if *seen == nil {
-		*seen = digests{}
-	}
-	return *seen
 }

@@ -18,7 +18,8 @@ import (
 // runner stands for a sandbox: it says what it was asked to run.
 type runner struct {
 	digest string
-	err    error
+	err    error // of reading the skill
+	fails  error // of running
 	ran    []any
 	given  []string // digests
 }
@@ -27,7 +28,7 @@ func (r *runner) Digest(context.Context, *skills.Skill) (string, error) { return
 
 func (r *runner) Run(_ context.Context, s *skills.Skill, script skills.Script, arguments any, digest string) (actions.Result, error) {
 	r.ran, r.given = append(r.ran, arguments), append(r.given, digest)
-	return actions.Text("ran %s of %s", script.Name, s.Name), r.err
+	return actions.Text("ran %s of %s", script.Name, s.Name), r.fails
 }
 
 // files is a skill from files.
@@ -147,39 +148,40 @@ func TestWhatRunsIsWhatWasApproved(t *testing.T) {
 	r := provide(t, skills.ProviderConfig{Runner: sandbox}, files("a"))
 	const run = `{"skillName":"a","scriptName":"scripts/run.py","arguments":["1","two words"]}`
 	entities := map[string]any{"skillName": "a", "scriptName": "scripts/run.py"}
-	turn := r.turn("mia")
-	r.judge(r.Policy(nil), turn, skills.RunScript, entities)
-	sandbox.digest = "d2" // between the policy and the run
-	if got := r.told(turn, skills.RunScript, run); got != "ran scripts/run.py of a" {
+	if got := r.told(r.turn("mia"), skills.RunScript, run); got != "ran scripts/run.py of a" {
 		t.Error(got)
 	}
 	var log bytes.Buffer
 	action, _ := r.reg.Lookup(skills.RunScript)
-	if _, err := action.Call(zerolog.New(&log).WithContext(t.Context()), r.turn("mia"), entities); err != nil {
+	again := r.turn("mia")
+	r.judge(r.Policy(nil), again, skills.RunScript, entities)
+	sandbox.digest = "d2" // between the policy and the run
+	if _, err := action.Call(zerolog.New(&log).WithContext(t.Context()), again, entities); err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff([]string{"d1", "d2"}, sandbox.given); diff != "" {
+	if diff := cmp.Diff([]string{"d1", "d1"}, sandbox.given); diff != "" {
 		t.Error(diff)
 	}
 	if diff := cmp.Diff([]any{[]any{"1", "two words"}, nil}, sandbox.ran); diff != "" {
 		t.Error(diff)
 	}
-	if want := `{"level":"info","tool":"run_skill_script","skill":"a","script":"scripts/run.py","digest":"d2","message":"skill used"}` + "\n"; log.String() != want {
+	if want := `{"level":"info","tool":"run_skill_script","skill":"a","script":"scripts/run.py","digest":"d1","message":"skill used"}` + "\n"; log.String() != want {
 		t.Errorf("logged %s", log.String())
 	}
 	sandbox.err = errBoom
 	if got := r.judge(r.Policy(nil), r.turn("mia"), skills.RunScript, entities); got.Denied != "The scripts of skill 'a' cannot be read." || got.Required {
 		t.Errorf("%+v", got)
 	}
+	sandbox.err, sandbox.fails = nil, errBoom
 	if _, err := r.call(r.turn("mia"), skills.RunScript, run); !errors.Is(err, errBoom) {
 		t.Error(err)
 	}
 	detailed := provide(t, skills.ProviderConfig{Runner: sandbox, DetailedErrors: true}, files("a"))
-	if got := detailed.told(detailed.turn("mia"), skills.RunScript, run); got != "Failed to execute script 'scripts/run.py' from skill 'a'. Exception: boom-script" {
+	if got := detailed.told(detailed.turn("mia"), skills.RunScript, run); got != "Error: Failed to execute script 'scripts/run.py' from skill 'a'. Exception: boom-script" {
 		t.Error(got)
 	}
 	none := provide(t, skills.ProviderConfig{}, files("a"))
-	if result, err := none.call(none.turn("mia"), skills.RunScript, run); err != nil || !result.Failed() || result.Text() != "script execution is disabled: no sandbox available." {
+	if result, err := none.call(none.turn("mia"), skills.RunScript, run); err != nil || !result.Failed() || result.Text() != "Error: script execution is disabled: no sandbox available." {
 		t.Errorf("%v, %q", err, result.Text())
 	}
 }

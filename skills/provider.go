@@ -88,16 +88,16 @@ func NewProvider(cfg ProviderConfig) (*Provider, error) {
 func (p *Provider) Register(r *actions.Registry) error {
 	for _, tool := range []struct {
 		name, description string
-		entities          []string
+		entities          []entity
 		fn                func(context.Context, *actions.Turn, map[string]any) (actions.Result, error)
 		marks             []actions.Option
 	}{
-		{LoadSkill, "Loads a skill: its instructions, and the names of its resources and scripts", []string{"skillName"}, p.load, []actions.Option{actions.StateOnly}},
-		{ReadResource, "Reads a resource of a skill", []string{"skillName", "resourceName", "page"}, p.read, []actions.Option{actions.StateOnly}},
-		{RunScript, "Runs a script of a skill", []string{"skillName", "scriptName", "arguments"}, p.run, nil},
+		{LoadSkill, "Loads a skill: its instructions, and the names of its resources and scripts", []entity{skillName}, p.load, []actions.Option{actions.StateOnly}},
+		{ReadResource, "Reads a resource of a skill", []entity{skillName, resourceName, pageNumber}, p.read, []actions.Option{actions.StateOnly}},
+		{RunScript, "Runs a script of a skill", []entity{skillName, scriptName, scriptArguments}, p.run, nil},
 	} {
 		marks := append(tool.marks, actions.ReturnsData)
-		if p.approves(tool.name) { // where the bot does not ask Policy, nothing runs unasked
+		if p.approves(tool.name) { // where Policy is not asked, nothing runs
 			marks = append(marks, actions.NeedsApproval)
 		}
 		if _, err := actions.AddSchema(r, tool.name, tool.description, registered(tool.entities...), tool.fn, marks...); err != nil {
@@ -115,24 +115,35 @@ func (p *Provider) approves(tool string) bool { return slices.Contains(p.cfg.App
 // the tools with their names, and the content of those that are loaded. The error is the
 // source's, or that of state which cannot be read.
 func (p *Provider) Extend(ctx context.Context, turn *actions.Turn) (planner.Extra, error) {
+	topics, err := p.begin(turn)
+	if err != nil {
+		return planner.Extra{}, err
+	}
 	v, err := p.view(ctx, turn)
 	if err != nil {
 		return planner.Extra{}, err
 	}
 	extra := v.extra
-	if turn == nil || turn.Thread == nil {
-		return extra, nil
+	if turn != nil {
+		extra.Pinned = v.pinned(turn, topics)
 	}
+	return extra, nil
+}
+
+// begin counts the turn as one of the topics of its conversation.
+func (p *Provider) begin(turn *actions.Turn) (*topics, error) {
 	topics := topicsOf(turn)
+	if turn == nil || turn.Thread == nil {
+		return topics, nil
+	}
 	if err := turn.Thread.Err(); err != nil {
-		return planner.Extra{}, fmt.Errorf("read which skills are loaded: %w", err)
+		return nil, fmt.Errorf("read which skills are loaded: %w", err)
 	}
 	topics.begin(turn.ID)
 	if len(topics.Loaded) == 0 && turn.Thread.Has(topics.StateName()) {
 		turn.Thread.Remove(topics.StateName())
 	}
-	extra.Pinned = v.pinned(turn, topics)
-	return extra, nil
+	return topics, nil
 }
 
 // Reset ends the topics of all skills in the turn's conversation, or thread.
@@ -142,19 +153,20 @@ func (p *Provider) Reset(turn *actions.Turn) { turn.Thread.Remove(new(topics).St
 // and the tools as they are offered, or the content of the skill of that name. Without
 // skills it is empty. The provider has to be registered.
 func (p *Provider) Prompt(ctx context.Context, turn *actions.Turn, skill string) (string, error) {
-	v, err := p.view(ctx, turn)
-	if err != nil {
-		return "", err
-	}
 	if skill != "" {
+		v, err := p.everything(ctx, turn)
+		if err != nil {
+			return "", err
+		}
 		i, fault := v.skill(skill)
 		if fault != "" {
 			return "", errors.New(fault)
 		}
 		return v.told[i](), nil
 	}
-	if len(v.skills) == 0 {
-		return "", nil
+	v, err := p.view(ctx, turn)
+	if err != nil || len(v.skills) == 0 {
+		return "", err
 	}
 	offered, err := v.offer(p.registry)
 	if err != nil {
@@ -164,20 +176,51 @@ func (p *Provider) Prompt(ctx context.Context, turn *actions.Turn, skill string)
 	return v.extra.Text + "\n\n" + prompts.RenderActions(tools), nil
 }
 
-// view is what the turn may use.
+// view is what a model may use in the turn: skills that only people may load are there
+// while they are loaded.
 func (p *Provider) view(ctx context.Context, turn *actions.Turn) (*view, error) {
 	list, err := p.cfg.Source.Skills(ctx, turn)
 	if err != nil {
 		return nil, fmt.Errorf("skills of the turn: %w", err)
 	}
+	if slices.ContainsFunc(list, forPeople) {
+		loaded := topicsOf(turn)
+		list = slices.DeleteFunc(slices.Clone(list), func(s *Skill) bool { return forPeople(s) && !loaded.has(s.Name) })
+	}
+	return p.viewOf(ctx, list)
+}
+
+// everything is what a person may use in the turn.
+func (p *Provider) everything(ctx context.Context, turn *actions.Turn) (*view, error) {
+	list, err := p.cfg.Source.Skills(ctx, turn)
+	if err != nil {
+		return nil, fmt.Errorf("skills of the turn: %w", err)
+	}
+	return p.viewOf(ctx, list)
+}
+
+func forPeople(s *Skill) bool { return s.DisableModelInvocation }
+
+func (p *Provider) viewOf(ctx context.Context, list []*Skill) (*view, error) {
 	return p.views.of(list, func(list []*Skill) (*view, error) {
-		v, err := newView(list, p.cfg.Template, p.cfg.CatalogueSize)
+		v, err := newView(list, p.offered, p.cfg.Template, p.cfg.CatalogueSize)
 		if err == nil && v.cut >= 0 {
 			zerolog.Ctx(ctx).Warn().Int("skills", len(v.skills)).Int("characters", v.cut).
 				Msg("descriptions of skills are cut, so that their list is not too long")
 		}
 		return v, err
 	})
+}
+
+// offered is a skill as models are told it: without scripts that cannot run here.
+func (p *Provider) offered(s *Skill) *Skill {
+	refused := func(script Script) bool { return p.refuses(script, nil) != "" }
+	if !slices.ContainsFunc(s.Scripts, refused) {
+		return s
+	}
+	offered := *s
+	offered.Scripts = slices.DeleteFunc(slices.Clone(s.Scripts), refused)
+	return &offered
 }
 
 // audit writes down that a skill was used: which, and never what was in it.

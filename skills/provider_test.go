@@ -55,7 +55,7 @@ func (r *rig) turn(user string) *actions.Turn {
 	return turn
 }
 
-// call calls a tool as a bot does, and writes down what came of it.
+// call calls a tool as a bot does, which asks the policy, and writes down what came of it.
 func (r *rig) call(turn *actions.Turn, tool, entities string) (actions.Result, error) {
 	r.t.Helper()
 	action, ok := r.reg.Lookup(tool)
@@ -71,6 +71,9 @@ func (r *rig) call(turn *actions.Turn, tool, entities string) (actions.Result, e
 	checked, err := action.Check(given)
 	if err != nil {
 		r.t.Fatalf("%s does not take %s: %v", tool, entities, err)
+	}
+	if _, err := r.Policy(nil)(r.t.Context(), turn, actions.Call{Action: action, Entities: checked}); err != nil {
+		return actions.Result{}, err
 	}
 	result, err := action.Call(r.t.Context(), turn, checked)
 	if err == nil {
@@ -191,30 +194,33 @@ func TestToolsAnswerExactly(t *testing.T) {
 	t.Parallel()
 	for tool, cases := range map[string]map[string]string{
 		skills.LoadSkill: {
-			`{}`:                               "Skill name cannot be empty.",
-			`{"skillName":null}`:               "Skill name cannot be empty.",
-			`{"skillName":" \t"}`:              "Skill name cannot be empty.",
-			`{"skillName":["x"]}`:              "Skill name cannot be empty.",
-			`{"skillName":"zzz"}`:              "Skill 'zzz' not found.",
-			`{"skillName":7}`:                  "Skill '7' not found.",
-			`{"skillName":"unit_convert"}`:     "Skill 'unit_convert' not found. Did you mean 'unit-converter'?",
-			`{"skillName":"a\n<b> SAY hi"}`:    "Skill 'a <b> SAY hi' not found.",
-			`{"skillName":"unit-converter"}`:   "Loaded the skill unit-converter.",
-			`{"skill_name":"unit-converter"}`:  "Loaded the skill unit-converter.",
-			`{"SkillName":"Unit-Converter"}`:   "Loaded the skill unit-converter.",
-			`{"name":" ./unit-converter "}`:    "Loaded the skill unit-converter.",
-			`{"skillName":"UNIT-CONVERTER"}`:   "Loaded the skill unit-converter.",
-			`{"skill":"ｕｎｉｔ-converter"}`:       "Loaded the skill unit-converter.",
-			`{"skillName":"zzz","skill":"no"}`: "Skill 'zzz' not found.",
+			`{}`:                                               "Error: Skill name cannot be empty.",
+			`{"skillName":null}`:                               "Error: Skill name cannot be empty.",
+			`{"skillName":" \t"}`:                              "Error: Skill name cannot be empty.",
+			`{"skillName":["x"]}`:                              "Error: Skill name cannot be empty.",
+			`{"skillName":"zzz"}`:                              "Error: Skill 'zzz' not found.",
+			`{"skillName":7}`:                                  "Error: Skill '7' not found.",
+			`{"skillName":"unit_convert"}`:                     "Error: Skill 'unit_convert' not found. Did you mean 'unit-converter'?",
+			`{"skillName":"a\n<b> SAY hi"}`:                    "Error: Skill 'a <b> SAY hi' not found.",
+			`{"skillName":"unit-converter"}`:                   "Loaded the skill unit-converter.",
+			`{"skill_name":"unit-converter"}`:                  "Loaded the skill unit-converter.",
+			`{"skillName":" ./unit-converter "}`:               "Loaded the skill unit-converter.",
+			`{"SkillName":"unit-converter"}`:                   "Error: Skill name cannot be empty.",
+			`{"name":"unit-converter"}`:                        "Error: Skill name cannot be empty.",
+			`{"skillName":"zzz","skill_name":"zzz"}`:           "Error: Give skillName or skill_name, and not both.",
+			`{"skillName":null,"skill_name":"unit-converter"}`: "Loaded the skill unit-converter.",
+			`{"skillName":"UNIT-CONVERTER"}`:                   "Loaded the skill unit-converter.",
+			`{"skillName":"ｕｎｉｔ-converter"}`:                   "Loaded the skill unit-converter.",
+			`{"skillName":"zzz","skill":"no"}`:                 "Error: Skill 'zzz' not found.",
 		},
 		skills.ReadResource: {
-			`{"skillName":"","resourceName":""}`:                                         "Skill name cannot be empty.",
-			`{"skillName":"zzz","resourceName":" "}`:                                     "Resource name cannot be empty.",
-			`{"skillName":"zzz","resourceName":"x"}`:                                     "Skill 'zzz' not found.",
-			`{"skillName":"unit-converter"}`:                                             "Resource name cannot be empty.",
-			`{"skillName":"unit-converter","resourceName":"xyz"}`:                        "Resource 'xyz' not found in skill 'unit-converter'.",
-			`{"skillName":"unit-converter","resourceName":"../../etc/passwd"}`:           "Resource '../../etc/passwd' not found in skill 'unit-converter'.",
-			`{"skillName":"unit-converter","resourceName":"references/tabel.md"}`:        "Resource 'references/tabel.md' not found in skill 'unit-converter'. Did you mean 'references/table.md'?",
+			`{"skillName":"","resourceName":""}`:                                         "Error: Skill name cannot be empty.",
+			`{"skillName":"zzz","resourceName":" "}`:                                     "Error: Resource name cannot be empty.",
+			`{"skillName":"zzz","resourceName":"x"}`:                                     "Error: Skill 'zzz' not found.",
+			`{"skillName":"unit-converter"}`:                                             "Error: Resource name cannot be empty.",
+			`{"skillName":"unit-converter","resourceName":"xyz"}`:                        "Error: Resource 'xyz' not found in skill 'unit-converter'.",
+			`{"skillName":"unit-converter","resourceName":"../../etc/passwd"}`:           "Error: Resource '../../etc/passwd' not found in skill 'unit-converter'.",
+			`{"skillName":"unit-converter","resourceName":"references/tabel.md"}`:        "Error: Resource 'references/tabel.md' not found in skill 'unit-converter'. Did you mean 'references/table.md'?",
 			`{"skillName":"unit-converter","resourceName":"references/table.md"}`:        "1 kg = 2.20462 lb",
 			`{"skill_name":"unit-converter","resource_name":"./references/Table.md"}`:    "1 kg = 2.20462 lb",
 			`{"skillName":"unit-converter","resourceName":"table"}`:                      "1 kg = 2.20462 lb",
@@ -222,28 +228,29 @@ func TestToolsAnswerExactly(t *testing.T) {
 			`{"skillName":"unit-converter","resourceName":"empty.md"}`:                   "(the resource is empty)",
 			`{"skillName":"unit-converter","resourceName":"logo.png"}`:                   "The resource is no text and cannot be shown here: binary, 9 bytes, image/png. Actions that take a skill's resource can use it by its name.",
 			`{"skillName":"unit-converter","resourceName":"table.md","page":1}`:          "1 kg = 2.20462 lb",
-			`{"skillName":"unit-converter","resourceName":"table.md","page":"2"}`:        "Resource 'references/table.md' has pages 1 to 1, and no page 2.",
-			`{"skillName":"unit-converter","resourceName":"table.md","page":"the last"}`: "Resource 'references/table.md' has pages 1 to 1, and no page the last.",
-			`{"skillName":"unit-converter","resourceName":"broken.md"}`:                  "Failed to read resource 'broken.md' from skill 'unit-converter'.",
+			`{"skillName":"unit-converter","resourceName":"table.md","page":"2"}`:        "Error: Resource 'references/table.md' has pages 1 to 1, and no page 2.",
+			`{"skillName":"unit-converter","resourceName":"table.md","page":"the last"}`: "Error: Resource 'references/table.md' has pages 1 to 1, and no page the last.",
+			`{"skillName":"unit-converter","resourceName":"broken.md"}`:                  "Error: Failed to read resource 'broken.md' from skill 'unit-converter'.",
 		},
 		skills.RunScript: {
-			`{"scriptName":"convert"}`:                              "Skill name cannot be empty.",
-			`{"skillName":"zzz"}`:                                   "Script name cannot be empty.",
-			`{"skillName":"zzz","scriptName":"x"}`:                  "Skill 'zzz' not found.",
-			`{"skillName":"unit-converter","scriptName":"xyz"}`:     "Script 'xyz' not found in skill 'unit-converter'.",
-			`{"skillName":"unit-converter","scriptName":"konvert"}`: "Script 'konvert' not found in skill 'unit-converter'. Did you mean 'convert'?",
+			`{"skillName":"unit-converter","scriptName":"convert","arguments":{},"args":["--all"]}`: "Error: Give arguments or args, and not both.",
+			`{"scriptName":"convert"}`:                              "Error: Skill name cannot be empty.",
+			`{"skillName":"zzz"}`:                                   "Error: Script name cannot be empty.",
+			`{"skillName":"zzz","scriptName":"x"}`:                  "Error: Skill 'zzz' not found.",
+			`{"skillName":"unit-converter","scriptName":"xyz"}`:     "Error: Script 'xyz' not found in skill 'unit-converter'.",
+			`{"skillName":"unit-converter","scriptName":"konvert"}`: "Error: Script 'konvert' not found in skill 'unit-converter'. Did you mean 'convert'?",
 			`{"skillName":"unit-converter","scriptName":"convert","arguments":{"value":2,"factor":1.5}}`:               "3",
 			`{"skill_name":"unit-converter","script_name":"Convert","args":{"value":"2","factor":1.5}}`:                "3",
 			`{"skillName":"unit-converter","scriptName":"convert","arguments":"{\"value\":2,\"factor\":1.5}"}`:         "3",
 			`{"skillName":"unit-converter","scriptName":"count","arguments":"{\"n\":12345678901234567}"}`:              "12345678901234567",
-			`{"skillName":"unit-converter","scriptName":"convert","arguments":["2"]}`:                                  "Script 'convert' of skill 'unit-converter' takes its arguments as a JSON object, and not as an array.",
-			`{"skillName":"unit-converter","scriptName":"convert","arguments":"two"}`:                                  "Script 'convert' of skill 'unit-converter' takes its arguments as a JSON object, and not as a string.",
-			`{"skillName":"unit-converter","scriptName":"convert","arguments":"{} {}"}`:                                "Script 'convert' of skill 'unit-converter' takes its arguments as a JSON object, and not as a string.",
-			`{"skillName":"unit-converter","scriptName":"convert","arguments":2}`:                                      "Script 'convert' of skill 'unit-converter' takes its arguments as a JSON object, and not as a number.",
-			`{"skillName":"unit-converter","scriptName":"convert","arguments":true}`:                                   "Script 'convert' of skill 'unit-converter' takes its arguments as a JSON object, and not as a boolean.",
-			`{"skillName":"unit-converter","scriptName":"convert"}`:                                                    "Script 'convert' of skill 'unit-converter' cannot run with these arguments: missing required entities value, factor",
-			`{"skillName":"unit-converter","scriptName":"convert","arguments":"null"}`:                                 "Script 'convert' of skill 'unit-converter' cannot run with these arguments: missing required entities value, factor",
-			`{"skillName":"unit-converter","scriptName":"convert","arguments":{"value":"two","factor":1,"more":null}}`: `Script 'convert' of skill 'unit-converter' cannot run with these arguments: entity value: want a number, got the string "two"`,
+			`{"skillName":"unit-converter","scriptName":"convert","arguments":["2"]}`:                                  "Error: Script 'convert' of skill 'unit-converter' takes its arguments as a JSON object, and not as an array.",
+			`{"skillName":"unit-converter","scriptName":"convert","arguments":"two"}`:                                  "Error: Script 'convert' of skill 'unit-converter' takes its arguments as a JSON object, and not as a string.",
+			`{"skillName":"unit-converter","scriptName":"convert","arguments":"{} {}"}`:                                "Error: Script 'convert' of skill 'unit-converter' takes its arguments as a JSON object, and not as a string.",
+			`{"skillName":"unit-converter","scriptName":"convert","arguments":2}`:                                      "Error: Script 'convert' of skill 'unit-converter' takes its arguments as a JSON object, and not as a number.",
+			`{"skillName":"unit-converter","scriptName":"convert","arguments":true}`:                                   "Error: Script 'convert' of skill 'unit-converter' takes its arguments as a JSON object, and not as a boolean.",
+			`{"skillName":"unit-converter","scriptName":"convert"}`:                                                    "Error: Script 'convert' of skill 'unit-converter' cannot run with these arguments: missing required entities value, factor",
+			`{"skillName":"unit-converter","scriptName":"convert","arguments":"null"}`:                                 "Error: Script 'convert' of skill 'unit-converter' cannot run with these arguments: missing required entities value, factor",
+			`{"skillName":"unit-converter","scriptName":"convert","arguments":{"value":"two","factor":1,"more":null}}`: `Error: Script 'convert' of skill 'unit-converter' cannot run with these arguments: entity value: want a number, got the string "two"`,
 		},
 	} {
 		for entities, want := range cases {
@@ -255,7 +262,7 @@ func TestToolsAnswerExactly(t *testing.T) {
 					t.Errorf("got %v %q\nwant %q", err, result.Text(), want)
 				}
 				// Whatever the model cannot go on with has failed, and what it has to read ends its plan.
-				if failed := strings.Contains(want, "not found") || strings.Contains(want, "cannot be empty") || strings.Contains(want, "and no") || strings.Contains(want, "Failed") || strings.Contains(want, "cannot run"); result.Failed() != failed {
+				if failed := strings.Contains(want, "not found") || strings.Contains(want, "cannot be empty") || strings.Contains(want, "and no") || strings.Contains(want, "Failed") || strings.Contains(want, "cannot run") || strings.HasPrefix(want, "Error: "); result.Failed() != failed {
 					t.Errorf("failed: %v", result.Failed())
 				} else if observe := tool != skills.RunScript && !failed; result.Observe() != observe {
 					t.Errorf("observed: %v", result.Observe())
@@ -273,14 +280,14 @@ func TestErrorsOfScriptsAndResources(t *testing.T) {
 		t.Errorf("without details: %v", err)
 	}
 	for entities, want := range map[string]string{
-		explode: "Failed to execute script 'explode' from skill 'unit-converter'. Exception: boom-script",
-		`{"skillName":"unit-converter","scriptName":"panic"}`: "Failed to execute script 'panic' from skill 'unit-converter'. Exception: action panicked",
+		explode: "Error: Failed to execute script 'explode' from skill 'unit-converter'. Exception: boom-script",
+		`{"skillName":"unit-converter","scriptName":"panic"}`: "Error: Failed to execute script 'panic' from skill 'unit-converter'. Exception: action panicked",
 	} {
 		if got := detailed.told(detailed.turn("mia"), skills.RunScript, entities); got != want {
 			t.Errorf("got %q, want %q", got, want)
 		}
 	}
-	want := "Failed to read resource 'broken.md' from skill 'unit-converter'. Exception: read resource \"broken.md\": boom-script"
+	want := "Error: Failed to read resource 'broken.md' from skill 'unit-converter'. Exception: read resource \"broken.md\": boom-script"
 	if got := detailed.told(detailed.turn("mia"), skills.ReadResource, broken); got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
@@ -348,14 +355,17 @@ func TestOfferedToolsSayWhichNamesThereAre(t *testing.T) {
 		want   []string // parts of the tools as they are listed
 		strict bool
 	}{
-		"files": {[]*skills.Skill{file("b", 2, 1), file("a", 0, 0)}, []string{
+		"few": {[]*skills.Skill{file("b", 2, 1), file("a", 0, 0)}, []string{
 			`load_skill(skillName: "a"|"b" `, `read_skill_resource(skillName: "b" `, `resourceName: "r0.md"|"r1.md" `, `page?: integer `,
 			`run_skill_script(skillName: "b" `, `scriptName: "s0.py" `, `arguments?: string[] `,
 		}, true},
 		"Go":      {[]*skills.Skill{file("b", 2, 1), converter(t)}, []string{`arguments?: any `}, false},
 		"nothing": {[]*skills.Skill{file("a", 0, 0)}, []string{`read_skill_resource(skillName: "a" `, `resourceName: string `, `scriptName: string `}, true},
-		"many":    {many(33), []string{`load_skill(skillName: "s00"|"s01"|`, `read_skill_resource(skillName: string `, `resourceName: "r0.md" `}, true},
-		"files ≫": {[]*skills.Skill{file("a", 13, 13)}, []string{`resourceName: string `, `scriptName: string `}, true},
+		"many":    {many(200), []string{`load_skill(skillName: "s00"|"s01"|`, `read_skill_resource(skillName: "s00"|"s01"|`, `run_skill_script(skillName: "s00"|`, `resourceName: "r0.md" `}, true},
+		"more":    {many(1000), []string{`load_skill(skillName: "s00"|"s01"|`, `read_skill_resource(skillName: "s00"|`, `run_skill_script(skillName: string `}, false},
+		"files":   {[]*skills.Skill{file("a", 64, 64)}, []string{`resourceName: "r0.md"|"r1.md"|`, `scriptName: "s0.py"|"s1.py"|`}, true},
+		"files ≫": {[]*skills.Skill{file("a", 65, 1)}, []string{`resourceName: string `, `scriptName: "s0.py" `}, true},
+		"long":    {[]*skills.Skill{file(strings.Repeat("a", 64), 60, 1), file(strings.Repeat("b", 3000), 1, 0)}, []string{`read_skill_resource(skillName: "aaa`, `scriptName: "s0.py" `}, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -24,6 +24,14 @@ type Runner interface {
 	Run(ctx context.Context, s *Skill, script Script, arguments any, digest string) (actions.Result, error)
 }
 
+// Refuser is a [Runner] that can say beforehand what it will not run. Nobody is asked to
+// approve that, and models are not told of scripts that it refuses whatever the arguments.
+type Refuser interface {
+	// Refuses says in words for the model why a script that is a file cannot be run with the
+	// arguments, which are those of Run; "": it can be tried.
+	Refuses(script Script, arguments any) string
+}
+
 // disabled is what is told of a script where none may run.
 const disabled = "script execution is disabled: no sandbox available."
 
@@ -38,6 +46,30 @@ func Sandboxed(box *sandbox.Sandbox) Runner { return sandboxed{box} }
 
 type sandboxed struct{ box *sandbox.Sandbox }
 
+var _ Refuser = sandboxed{}
+
+// Refuses knows the interpreters and what command lines can hold.
+func (r sandboxed) Refuses(script Script, arguments any) string {
+	_, why := r.command(script, arguments)
+	return why
+}
+
+// command is what the sandbox gets to run, without the folder, or why it cannot be run.
+func (r sandboxed) command(script Script, arguments any) (c sandbox.Command, why string) {
+	if r.box == nil {
+		return c, disabled
+	}
+	args, stdin, err := commandLine(arguments)
+	if err != nil {
+		return c, fmt.Sprintf("Script '%s' cannot take these arguments: %s.", inLine(script.Name), err)
+	}
+	c = sandbox.Command{Script: script.Name, Args: args, Stdin: stdin}
+	if err := r.box.Check(c); err != nil {
+		return c, fmt.Sprintf("Script '%s' was not run: %s.", inLine(script.Name), err)
+	}
+	return c, ""
+}
+
 func (r sandboxed) Digest(ctx context.Context, s *Skill) (string, error) {
 	if err := ctx.Err(); err != nil || r.box == nil {
 		return "", err
@@ -50,23 +82,21 @@ func (r sandboxed) Digest(ctx context.Context, s *Skill) (string, error) {
 }
 
 func (r sandboxed) Run(ctx context.Context, s *Skill, script Script, arguments any, digest string) (actions.Result, error) {
-	if r.box == nil {
-		return actions.Fail(disabled), nil
-	}
 	if s.Dir == "" || script.Action != nil {
 		return actions.Result{}, fmt.Errorf("run script %q of skill %q: it is a Go function", script.Name, s.Name)
 	}
-	args, stdin, err := commandLine(arguments)
-	if err != nil {
-		return actions.Fail("Script '%s' cannot take these arguments: %s.", script.Name, err), nil
+	command, why := r.command(script, arguments)
+	if why != "" {
+		return fail("%s", why), nil
 	}
-	got, err := r.box.Run(ctx, sandbox.Command{Dir: s.Dir, Script: script.Name, Args: args, Stdin: stdin, Digest: digest})
+	command.Dir, command.Digest = s.Dir, digest
+	got, err := r.box.Run(ctx, command)
 	var refused *sandbox.RefusedError
 	switch {
 	case errors.Is(err, sandbox.ErrChanged):
-		return actions.Fail("Script '%s' was not run: the skill '%s' has changed since this was approved.", script.Name, s.Name), nil
+		return fail("Script '%s' was not run: the skill '%s' has changed since this was approved.", script.Name, s.Name), nil
 	case errors.As(err, &refused):
-		return actions.Fail("Script '%s' was not run: %s.", script.Name, refused.Reason), nil
+		return fail("Script '%s' was not run: %s.", script.Name, refused.Reason), nil
 	case err != nil:
 		return actions.Result{}, fmt.Errorf("skill %q: %w", s.Name, err)
 	}
@@ -76,20 +106,44 @@ func (r sandboxed) Run(ctx context.Context, s *Skill, script Script, arguments a
 // report is what the model is told of a run.
 func (r sandboxed) report(script string, got sandbox.Result) actions.Result {
 	var text strings.Builder
-	text.WriteString(got.Stdout)
-	if got.Stderr != "" {
-		text.WriteString("\nStderr:\n" + got.Stderr)
+	out, errs := share(got)
+	text.WriteString(out)
+	if errs != "" {
+		text.WriteString("\nStderr:\n" + errs)
 	}
 	switch {
 	case got.Exceeded == sandbox.WallTime:
-		return actions.Fail("Script '%s' timed out after %s.", script, seconds(r.box.Limits().Wall))
+		return fail("Script '%s' timed out after %s.", script, seconds(r.box.Limits().Wall))
 	case got.Exceeded != "":
-		return actions.Fail("Script '%s' was ended: it went beyond its limit of %s.\n%s", script, got.Exceeded, orNone(text.String()))
+		return fail("Script '%s' was ended: it went beyond its limit of %s.\n%s", script, got.Exceeded, orNone(text.String()))
 	case got.ExitCode != 0:
 		fmt.Fprintf(&text, "\nScript exited with code %d", got.ExitCode)
 		return actions.Fail("%s", strings.TrimSpace(text.String()))
 	}
 	return actions.ObserveUnsaved(orNone(text.String()))
+}
+
+// shownBytes is how much of what a script printed is told: what a bot tells of any result,
+// less some room for what is said about it.
+const shownBytes = 64<<10 + 512
+
+// share cuts out of the middles of stdout and stderr what is too much for both: the half is
+// sure to each, and more where the other leaves room.
+func share(got sandbox.Result) (out, errs string) {
+	return middleOut(got.Stdout, max(shownBytes/2, shownBytes-len(got.Stderr)), got.Truncated),
+		middleOut(got.Stderr, max(shownBytes/2, shownBytes-len(got.Stdout)), got.Truncated)
+}
+
+func middleOut(text string, most int, already bool) string {
+	if len(text) <= most {
+		return text
+	}
+	head, tail := strings.ToValidUTF8(text[:most/2-32], ""), strings.ToValidUTF8(text[len(text)-most/2+32:], "")
+	more := "" // what was left out before was in the middle, too
+	if already {
+		more = " or more"
+	}
+	return fmt.Sprintf("%s\n[truncated %d bytes%s]\n%s", head, len(text)-len(head)-len(tail), more, tail)
 }
 
 func orNone(text string) string {

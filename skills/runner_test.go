@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -87,8 +88,8 @@ func TestRunScripts(t *testing.T) {
 		{"nothing.sh", ``, "?(no output)"},
 		{"space.sh", ``, "?x"},
 		{"killed.sh", ``, "!Script exited with code 137"},
-		{"say.sh", `{"":1}`, "!Script 'say.sh' cannot take these arguments: one has no name."},
-		{"say.sh", `["a\u0000b"]`, "!Script 'say.sh' was not run: an argument contains a zero byte."},
+		{"say.sh", `{"":1}`, "!Error: Script 'say.sh' cannot take these arguments: one has no name."},
+		{"say.sh", `["a\u0000b"]`, "!Error: Script 'say.sh' was not run: an argument contains a zero byte."},
 	} {
 		t.Run(tc.script+tc.arguments, func(t *testing.T) {
 			t.Parallel()
@@ -97,7 +98,7 @@ func TestRunScripts(t *testing.T) {
 			}
 		})
 	}
-	if got := told(t, r, s, "x.exe", "", ""); !strings.HasPrefix(got, "!Script 'x.exe' was not run: no interpreter for \".exe\" here, only for ") {
+	if got := told(t, r, s, "x.exe", "", ""); !strings.HasPrefix(got, "!Error: Script 'x.exe' was not run: no interpreter for \".exe\" here, only for ") {
 		t.Errorf("%q", got)
 	}
 	if got := told(t, r, s, "say.sh", `["`+strings.Repeat("x", 100_000)+`"]`, ""); !strings.Contains(got, "bytes of arguments") || got[0] != '!' {
@@ -109,11 +110,11 @@ func TestScriptsBeyondLimits(t *testing.T) {
 	t.Parallel()
 	s := scripted(t, map[string]string{"wait.sh": "sleep 50", "work.sh": "echo begun; while :; do :; done"})
 	limits := sandbox.Limits{Wall: 500 * time.Millisecond}
-	if got := told(t, skills.Sandboxed(box(t, limits)), s, "wait.sh", "", ""); got != "!Script 'wait.sh' timed out after 0.5 seconds." {
+	if got := told(t, skills.Sandboxed(box(t, limits)), s, "wait.sh", "", ""); got != "!Error: Script 'wait.sh' timed out after 0.5 seconds." {
 		t.Errorf("%q", got)
 	}
 	limits = sandbox.Limits{Wall: time.Minute, CPU: 200 * time.Millisecond}
-	if got := told(t, skills.Sandboxed(box(t, limits)), s, "work.sh", "", ""); got != "!Script 'work.sh' was ended: it went beyond its limit of CPU time.\nbegun" {
+	if got := told(t, skills.Sandboxed(box(t, limits)), s, "work.sh", "", ""); got != "!Error: Script 'work.sh' was ended: it went beyond its limit of CPU time.\nbegun" {
 		t.Errorf("%q", got)
 	}
 }
@@ -141,7 +142,7 @@ func TestRunsWhatWasApproved(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(s.Dir, "lib", "b.sh"), []byte("echo evil"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if got := told(t, r, s, "a.sh", "", digest); got != "!Script 'a.sh' was not run: the skill 's' has changed since this was approved." {
+	if got := told(t, r, s, "a.sh", "", digest); got != "!Error: Script 'a.sh' was not run: the skill 's' has changed since this was approved." {
 		t.Errorf("%q", got)
 	}
 	if got := told(t, r, s, "a.sh", "", ""); got != "?evil" {
@@ -191,7 +192,102 @@ func TestNoSandbox(t *testing.T) {
 	if digest, err := r.Digest(t.Context(), s); digest != "" || err != nil {
 		t.Errorf("%q, %v", digest, err)
 	}
-	if got := told(t, r, s, "a.sh", "", ""); got != "!script execution is disabled: no sandbox available." {
+	if got := told(t, r, s, "a.sh", "", ""); got != "!Error: script execution is disabled: no sandbox available." {
 		t.Errorf("%q", got)
+	}
+}
+
+// TestWhatCannotRunIsNotAskedFor has calls that the sandbox would refuse: nobody is asked to
+// approve them, and the tool says why.
+func TestWhatCannotRunIsNotAskedFor(t *testing.T) {
+	t.Parallel()
+	s := scripted(t, map[string]string{"a.sh": "echo fine", "b.exe": "MZ"})
+	r := provide(t, skills.ProviderConfig{Runner: skills.Sandboxed(box(t, sandbox.Limits{}))}, s)
+	for arguments, want := range map[string]string{
+		`"a.sh"`:                      "",
+		`"a.sh","arguments":{"--":1}`: "Error: Script 'a.sh' cannot take these arguments: one has no name.",
+		`"a.sh","args":["\u0000"]`:    "Error: Script 'a.sh' was not run: an argument contains a zero byte.",
+		`"b.exe","arguments":["x"]`:   `Error: Script 'b.exe' was not run: no interpreter for ".exe" here, only for `,
+		`"b.exe"`:                     `Error: Script 'b.exe' was not run: no interpreter for ".exe" here, only for `,
+		`"a.sh","arguments":["` + strings.Repeat("x", 70_000) + `"]`: "Error: Script 'a.sh' was not run: 70001 bytes of arguments",
+	} {
+		entities := `{"skillName":"s","scriptName":` + arguments + `}`
+		approval := r.judge(r.Policy(nil), r.turn("mia"), skills.RunScript, value(t, entities).(map[string]any))
+		if approval.Required != (want == "") || approval.Denied != "" {
+			t.Errorf("%.60s: %+v", arguments, approval)
+		}
+		if got := r.told(r.turn("mia"), skills.RunScript, entities); want != "" && !strings.HasPrefix(got, want) || want == "" && got != "fine" {
+			t.Errorf("%.60s: %q", arguments, got)
+		}
+	}
+	for what, text := range map[string]string{"offered": r.prompt(""), "told": r.prompt("s")} {
+		if !strings.Contains(text, "a.sh") || strings.Contains(text, "b.exe") {
+			t.Errorf("%s\n%s", what, text)
+		}
+	}
+	off := provide(t, skills.ProviderConfig{Runner: skills.Sandboxed(nil)}, s, converter(t))
+	if text := off.prompt("") + off.prompt("s"); strings.Contains(text, "a.sh") || !strings.Contains(text, `"convert"`) {
+		t.Errorf("without a sandbox:\n%s", text)
+	}
+	if approval := off.judge(off.Policy(nil), off.turn("mia"), skills.RunScript, map[string]any{"skillName": "s", "scriptName": "a.sh"}); approval.Required {
+		t.Errorf("without a sandbox: %+v", approval)
+	}
+}
+
+// prompt is what the model sees.
+func (r *rig) prompt(skill string) string {
+	r.t.Helper()
+	text, err := r.Prompt(r.t.Context(), nil, skill)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return text
+}
+
+// TestLoudScripts keeps the ends of what is printed, and why it went wrong, within what a
+// bot tells of a result.
+func TestLoudScripts(t *testing.T) {
+	t.Parallel()
+	const most = 66 << 10
+	loud := func(n int, to string) string {
+		return "{ echo begun; head -c " + strconv.Itoa(n) + " /dev/zero | tr '\\0' x; echo; echo ended; }" + to + "\n"
+	}
+	s := scripted(t, map[string]string{
+		"both.sh":  loud(100_000, "") + loud(100_000, " >&2") + "exit 7",
+		"out.sh":   loud(65_000, "") + "echo why >&2; exit 7",
+		"err.sh":   loud(40_000, "") + loud(30_000, " >&2") + "exit 7",
+		"quiet.sh": loud(30_000, "") + loud(30_000, " >&2") + "exit 7",
+	})
+	r := skills.Sandboxed(box(t, sandbox.Limits{}))
+	for script, c := range map[string]struct {
+		least int
+		cuts  []string
+	}{
+		"both.sh":  {64_000, []string{" bytes or more]\n", " bytes or more]\n"}},
+		"out.sh":   {65_000, nil},
+		"err.sh":   {65_000, []string{" bytes]\n"}},
+		"quiet.sh": {60_000, nil},
+	} {
+		got := strings.TrimPrefix(told(t, r, s, script, "", ""), "!")
+		out, errs, _ := strings.Cut(got, "\nStderr:\n")
+		if len(got) > most || len(got) < c.least || !strings.HasSuffix(got, "\nScript exited with code 7") {
+			t.Errorf("%s: %d bytes, and the end is %q", script, len(got), got[max(0, len(got)-60):])
+		}
+		for _, part := range []string{out, errs} {
+			if script == "out.sh" && part == errs {
+				continue
+			}
+			if !strings.HasPrefix(part, "begun\n") || !strings.Contains(part, "\nended\n") {
+				t.Errorf("%s: begins with %.20q, ends in %q", script, part, part[max(0, len(part)-60):])
+			}
+		}
+		if n := strings.Count(got, "\n[truncated "); n != len(c.cuts) {
+			t.Errorf("%s: %d cuts", script, n)
+		}
+		for _, cut := range c.cuts {
+			if !strings.Contains(got, cut) {
+				t.Errorf("%s: no %q", script, cut)
+			}
+		}
 	}
 }

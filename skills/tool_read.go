@@ -16,15 +16,18 @@ const pageBytes = 64 << 10
 // read is read_skill_resource.
 func (p *Provider) read(ctx context.Context, turn *actions.Turn, entities map[string]any) (actions.Result, error) {
 	g := given(entities)
-	u, fault, err := p.useResource(ctx, turn, g.skill(), g.resource())
+	u, fault, err := p.findResource(ctx, turn, g)
 	if err != nil {
 		return actions.Result{}, err
 	}
 	if fault != "" {
-		return actions.Fail("%s", fault), nil
+		return fail("%s", fault), nil
+	}
+	resource := u.skill.Resources[u.part]
+	if _, ok, _ := judgedIn(turn).find(ReadResource, u.skill.Name, resource.Name); !ok && p.approves(ReadResource) {
+		return fail(unjudged, "Resource", inLine(resource.Name)), nil
 	}
 	topicsOf(turn).touch(u.skill.Name)
-	resource := u.skill.Resources[u.part]
 	audit(ctx, ReadResource, u.skill).Str("resource", inLine(resource.Name)).Msg("skill used")
 	data, err := resource.Read(ctx)
 	if err != nil {
@@ -33,7 +36,7 @@ func (p *Provider) read(ctx context.Context, turn *actions.Turn, entities map[st
 	if data.Binary {
 		return actions.ObserveUnsaved("The resource is no text and cannot be shown here: " + data.String() + ". Actions that take a skill's resource can use it by its name."), nil
 	}
-	return page(resource.Name, data.String(), g.text("page")), nil
+	return page(resource.Name, data.String(), g.text(pageNumber)), nil
 }
 
 // page is one page of a text, counted from 1.
@@ -43,7 +46,7 @@ func page(name, text, which string) actions.Result {
 	if which = strings.TrimSpace(which); which != "" {
 		var err error
 		if n, err = strconv.Atoi(which); err != nil || n < 1 || n > pages {
-			return actions.Fail("Resource '%s' has pages 1 to %d, and no page %s.", inLine(name), pages, clip(which))
+			return fail("Resource '%s' has pages 1 to %d, and no page %s.", inLine(name), pages, clip(which))
 		}
 	}
 	if text == "" {

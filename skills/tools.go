@@ -12,25 +12,30 @@ import (
 // load is load_skill. The instructions themselves are told by [Provider.Extend], so that
 // neither the journal nor the history holds them.
 func (p *Provider) load(ctx context.Context, turn *actions.Turn, entities map[string]any) (actions.Result, error) {
-	v, err := p.view(ctx, turn)
+	s, fault, err := p.findSkill(ctx, turn, entities)
 	if err != nil {
 		return actions.Result{}, err
 	}
-	i, fault := v.skill(given(entities).skill())
 	if fault != "" {
-		return actions.Fail("%s", fault), nil
+		return fail("%s", fault), nil
 	}
-	return p.activate(ctx, turn, v.skills[i]), nil
+	if _, ok, _ := judgedIn(turn).find(LoadSkill, s.Name, ""); !ok && p.approves(LoadSkill) {
+		return fail(unjudged, "Skill", inLine(s.Name)), nil
+	}
+	switch added, err := p.activate(ctx, turn, s); {
+	case err != nil:
+		return fail("%v. The person can end them with /skill off.", err), nil
+	case !added:
+		return actions.Observe("The skill " + inLine(s.Name) + " is loaded already, its instructions are above."), nil
+	}
+	return actions.Observe(loadedText(s.Name)), nil
 }
 
-// activate loads a skill into the turn's conversation.
-func (p *Provider) activate(ctx context.Context, turn *actions.Turn, s *Skill) actions.Result {
-	added, err := topicsOf(turn).add(s.Name, turn.ID)
-	if err != nil {
-		return actions.Fail("%v", err)
-	}
-	if !added {
-		return actions.Observe("The skill " + inLine(s.Name) + " is loaded already, its instructions are above.")
+// activate loads a skill into the turn's conversation. added is false when it was loaded
+// before. The error says in words that no more can be.
+func (p *Provider) activate(ctx context.Context, turn *actions.Turn, s *Skill) (added bool, err error) {
+	if added, err = topicsOf(turn).add(s.Name, turn.ID); err != nil || !added {
+		return false, err
 	}
 	audit(ctx, LoadSkill, s).Msg("skill used")
 	for _, word := range s.AllowedTools {
@@ -39,7 +44,24 @@ func (p *Provider) activate(ctx context.Context, turn *actions.Turn, s *Skill) a
 				Msg("allowed-tools of a skill has what allows nothing here")
 		}
 	}
-	return actions.Observe(loadedText(s.Name))
+	return true, nil
+}
+
+// findSkill finds the skill that a call names. fault is what is wrong, "" for nothing, and
+// err the source's; so it is with the others that find.
+func (p *Provider) findSkill(ctx context.Context, turn *actions.Turn, g given) (s *Skill, fault string, err error) {
+	v, err := p.view(ctx, turn)
+	if err != nil {
+		return nil, "", err
+	}
+	if fault = g.fault(); fault != "" {
+		return nil, fault, nil
+	}
+	i, fault := v.skill(g.text(skillName))
+	if fault != "" {
+		return nil, fault, nil
+	}
+	return v.skills[i], "", nil
 }
 
 // use is a resource or a script of a skill that the turn may use.
@@ -48,20 +70,20 @@ type use struct {
 	part  int
 }
 
+func (p *Provider) findResource(ctx context.Context, turn *actions.Turn, g given) (u use, fault string, err error) {
+	if fault = g.fault(); fault != "" {
+		return u, fault, nil
+	}
+	return p.useResource(ctx, turn, g.text(skillName), g.text(resourceName))
+}
+
 func (p *Provider) useResource(ctx context.Context, turn *actions.Turn, skill, resource string) (u use, fault string, err error) {
 	return p.use(ctx, turn, "Resource", skill, resource, func(s *Skill) []string {
 		return names(s.Resources, func(r Resource) string { return r.Name })
 	})
 }
 
-func (p *Provider) useScript(ctx context.Context, turn *actions.Turn, skill, script string) (u use, fault string, err error) {
-	return p.use(ctx, turn, "Script", skill, script, func(s *Skill) []string {
-		return names(s.Scripts, func(sc Script) string { return sc.Name })
-	})
-}
-
-// use finds a part of a skill that a model means. fault is what is wrong, "" for nothing,
-// and err the source's.
+// use finds a part of a skill that a model means.
 func (p *Provider) use(ctx context.Context, turn *actions.Turn, kind, skill, part string, parts func(*Skill) []string) (u use, fault string, err error) {
 	v, err := p.view(ctx, turn)
 	if err != nil {
@@ -92,8 +114,11 @@ func (p *Provider) failed(ctx context.Context, cause error, text string) (action
 	if p.cfg.DetailedErrors {
 		text += " Exception: " + cause.Error()
 	}
-	return actions.Fail("%s", text), nil
+	return fail("%s", text), nil
 }
+
+// fail is a result that says what is wrong in the form of the Microsoft Agent Framework.
+func fail(format string, args ...any) actions.Result { return actions.Fail("Error: "+format, args...) }
 
 // names are those of a list.
 func names[T any](list []T, name func(T) string) []string {

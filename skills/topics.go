@@ -61,7 +61,7 @@ func (t *topics) has(skill string) bool {
 	return slices.ContainsFunc(t.Loaded, func(l topic) bool { return l.Skill == skill })
 }
 
-var errManyLoaded = fmt.Errorf("%d skills are loaded, and no more can be. The person can end them with /skill off", maxActive)
+var errManyLoaded = fmt.Errorf("%d skills are loaded, and no more can be", maxActive)
 
 // add loads a skill. It is false when it was loaded before.
 func (t *topics) add(skill, turn string) (added bool, err error) {

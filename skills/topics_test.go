@@ -119,7 +119,7 @@ func TestSoManySkillsAreLoadedAtMost(t *testing.T) {
 		r.told(turn, skills.LoadSkill, fmt.Sprintf(`{"skillName":"s%d"}`, i))
 	}
 	result, err := r.call(turn, skills.LoadSkill, `{"skillName":"s8"}`)
-	if want := "8 skills are loaded, and no more can be. The person can end them with /skill off"; err != nil || !result.Failed() || result.Text() != want {
+	if want := "Error: 8 skills are loaded, and no more can be. The person can end them with /skill off."; err != nil || !result.Failed() || result.Text() != want {
 		t.Errorf("%v, %q", err, result.Text())
 	}
 	if got := r.told(turn, skills.LoadSkill, `{"skillName":"s7"}`); !strings.Contains(got, "loaded already") {
@@ -173,7 +173,7 @@ func TestASkillThatSomebodyMayNotHaveIsNotThere(t *testing.T) {
 		skills.ReadResource: `{"skillName":"haiku","resourceName":"r.md"}`,
 		skills.RunScript:    `{"skillName":"haiku","scriptName":"upper","arguments":{"text":"x"}}`,
 	} {
-		if got := r.told(otto, tool, entities); got != "Skill 'haiku' not found." {
+		if got := r.told(otto, tool, entities); got != "Error: Skill 'haiku' not found." {
 			t.Errorf("%s: %q", tool, got)
 		}
 	}
@@ -197,7 +197,7 @@ func TestASkillThatSomebodyMayNotHaveIsNotThere(t *testing.T) {
 	if seen := r.seen(mia); strings.Contains(seen, "The rule of") || !strings.Contains(seen, "The skill is not available any more.") || denied(mia) {
 		t.Errorf("told\n%s\nand addItem is denied: %v", seen, denied(mia))
 	}
-	if got := r.told(mia, skills.ReadResource, `{"skillName":"sonnet","resourceName":"r.md"}`); got != "Skill 'sonnet' not found." {
+	if got := r.told(mia, skills.ReadResource, `{"skillName":"sonnet","resourceName":"r.md"}`); got != "Error: Skill 'sonnet' not found." {
 		t.Error(got)
 	}
 }
@@ -249,7 +249,7 @@ func TestTopicsAreKeptInRedis(t *testing.T) {
 func TestAuditNamesWhatWasUsed(t *testing.T) {
 	t.Parallel()
 	s := poem(t, "haiku")
-	s.AllowedTools = []string{"Read", "Bash(git:*)", "addItem", "Edit"}
+	s.AllowedTools = []string{"Read", "Bash(git:*)", "addItem", "Edit", "run_skill_script"}
 	r := provide(t, skills.ProviderConfig{}, s)
 	var out bytes.Buffer
 	ctx := zerolog.New(&out).With().Str("turn", "t1").Logger().WithContext(t.Context())
@@ -264,6 +264,7 @@ func TestAuditNamesWhatWasUsed(t *testing.T) {
 		{skills.RunScript, map[string]any{"skillName": "haiku", "scriptName": "upper", "arguments": map[string]any{"text": "secret"}}},
 		{skills.RunScript, map[string]any{"skillName": "nobody", "scriptName": "upper"}},
 	} {
+		r.judge(r.Policy(nil), turn, c.tool, c.entities)
 		action, _ := r.reg.Lookup(c.tool)
 		if _, err := action.Call(ctx, turn, c.entities); err != nil {
 			t.Fatal(err)
@@ -295,7 +296,7 @@ func TestManyTurnsAtOnce(t *testing.T) {
 			for range 20 {
 				name, want := "haiku", "Loaded the skill haiku."
 				if i%3 == 1 {
-					name, want = "sonnet", "Skill 'sonnet' not found."
+					name, want = "sonnet", "Error: Skill 'sonnet' not found."
 				}
 				load, _ := r.reg.Lookup(skills.LoadSkill)
 				result, err := load.Call(t.Context(), turn, map[string]any{"skillName": name})

@@ -26,20 +26,22 @@ type view struct {
 	loaded map[string]int           // what load_skill answers -> index in skills
 }
 
-func newView(list []*Skill, template string, budget int) (*view, error) {
+func newView(list []*Skill, offered func(*Skill) *Skill, template string, budget int) (*view, error) {
 	v := &view{list: slices.Clone(list), skills: distinct(list), cut: -1, offers: map[string]actions.Offer{}, loaded: map[string]int{}}
+	var all []*Skill
 	for i, s := range v.skills {
 		v.names = append(v.names, s.Name)
-		v.told = append(v.told, sync.OnceValue(func() string { return told(s) }))
+		all = append(all, offered(s))
+		v.told = append(v.told, sync.OnceValue(func() string { return told(all[i]) }))
 		v.loaded[loadedText(s.Name)] = i
 	}
 	v.extra = planner.Extra{Offer: v.offer, Tell: v.tell}
 	key := sha256.New()
 	if len(v.skills) > 0 {
 		var lines string
-		lines, v.cut = catalogue(v.skills, budget)
+		lines, v.cut = catalogue(slices.DeleteFunc(slices.Clone(all), forPeople), budget)
 		v.extra.Text = strings.ReplaceAll(template, placeholder, lines)
-		v.offers = offersFor(v.skills)
+		v.offers = offersFor(all)
 		if err := json.NewEncoder(key).Encode([]any{v.extra.Text, v.offers}); err != nil {
 			return nil, fmt.Errorf("describe the skills: %w", err)
 		}

@@ -105,17 +105,17 @@ type skillsShowCmd struct {
 	skillsIn
 }
 
-// Run prints the first skill of that name.
+// Run prints the skill that the name means, as models mean them.
 func (c skillsShowCmd) Run(ctx context.Context, s *settings, std *streams) error {
 	found, err := c.discover(ctx, s, c.Dirs)
 	if err != nil {
 		return err
 	}
+	if skill, ok := found.Skill(c.Name); ok {
+		return printSkill(ctx, std.out, skill)
+	}
 	var names []string
 	for _, skill := range found.Skills {
-		if skill.Name == c.Name {
-			return printSkill(ctx, std.out, skill)
-		}
 		names = append(names, skill.Name)
 	}
 	printFaults(std.err, found.Faults)

@@ -50,6 +50,9 @@ func printSkill(ctx context.Context, out io.Writer, s *skills.Skill) error {
 	line("license", s.License)
 	line("compatibility", s.Compatibility)
 	line("allowed tools", strings.Join(s.AllowedTools, " "))
+	if s.DisableModelInvocation {
+		line("loaded by", "people alone, with /skill "+s.Name)
+	}
 	for _, key := range slices.Sorted(maps.Keys(s.Metadata)) {
 		line("metadata", key+": "+s.Metadata[key])
 	}

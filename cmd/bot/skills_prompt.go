@@ -4,10 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path"
 	"strings"
 
 	"github.com/planbot-go/planbot/actions"
 	"github.com/planbot-go/planbot/skills"
+	"github.com/planbot-go/planbot/skills/sandbox"
 )
 
 type skillsPromptCmd struct {
@@ -17,9 +19,15 @@ type skillsPromptCmd struct {
 }
 
 // Run prints what a model sees of the skills: their list and the tools, or one of them. It
-// fails when there is nothing to see.
+// fails when there is nothing to see. Scripts for which nothing is installed here are left out.
 func (c skillsPromptCmd) Run(ctx context.Context, s *settings, std *streams) error {
-	found, err := c.discover(ctx, s, c.Dirs)
+	cfg, err := c.config(s, c.Dirs)
+	if err != nil {
+		return err
+	}
+	installed := sandbox.Interpreters()
+	cfg.ScriptFilter = func(_, name string) bool { return installed[strings.ToLower(path.Ext(name))] != nil }
+	found, err := skills.Discover(ctx, cfg)
 	if err != nil {
 		return err
 	}

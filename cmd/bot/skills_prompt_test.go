@@ -11,6 +11,7 @@ func TestSkillsPrompt(t *testing.T) {
 	root := skillTree(t, map[string]string{
 		"good/units/SKILL.md":              "---\nname: units\ndescription: \"Converts \\e[31munits & <more>\"\n---\n# Units\n\n\tRun \x1b[2Jconvert.\n",
 		"good/units/scripts/convert.py":    "print(1)",
+		"good/units/scripts/convert.csx":   "",
 		"good/units/references/factors.md": "1",
 		"good/haiku/SKILL.md":              "---\nname: haiku\ndescription: Writes poems\n---\nCount.\n",
 		"mixed/units/SKILL.md":             "---\nname: Units\ndescription: d\n---\n",
@@ -51,6 +52,9 @@ func TestSkillsPrompt(t *testing.T) {
 				if !strings.Contains(errs, part) {
 					t.Errorf("no %q in:\n%s", part, errs)
 				}
+			}
+			if strings.Contains(out, ".csx") {
+				t.Error("a script that nothing here runs is told")
 			}
 			if strings.Contains(out+errs, "\x1b") {
 				t.Error("an escape reached the terminal")

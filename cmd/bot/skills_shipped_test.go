@@ -130,6 +130,24 @@ func TestTheShippedConverter(t *testing.T) {
 	}
 }
 
+// TestEachPlannerTellsErrorsAlike asks for a skill that there is not.
+func TestEachPlannerTellsErrorsAlike(t *testing.T) {
+	t.Parallel()
+	for _, name := range planners() {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newStudent(t, settings{Planner: name, SkillsSandbox: noSandbox})
+			s.does(skills.LoadSkill, map[string]any{"skillName": "nobody"})
+			s.says("There is none.")
+			s.Say("load nobody")
+			s.Expect("There is none.")
+			if prompt := s.prompt(); strings.Count(prompt, "Error: ") != 1 || !strings.Contains(prompt, " Error: Skill 'nobody' not found.") {
+				t.Errorf("the model is told %s", prompt)
+			}
+		})
+	}
+}
+
 // TestTheShippedTranslator reads what the skill needs, and asks nobody for that.
 func TestTheShippedTranslator(t *testing.T) {
 	t.Parallel()

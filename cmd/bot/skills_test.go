@@ -35,7 +35,9 @@ func TestSkillsCommands(t *testing.T) {
 		"mixed/other/SKILL.md":             "---\nname: other\ndescription: d\n---\n",
 		"mixed/none/readme.md":             "",
 		"empty/x":                          "",
+		"quiet/SKILL.md":                   "---\nname: quiet\ndescription: d\ndisable-model-invocation: true\n---\n",
 	})
+	quiet := filepath.Join(root, "quiet")
 	good, mixed, empty := filepath.Join(root, "good"), filepath.Join(root, "mixed"), filepath.Join(root, "empty")
 	for name, c := range map[string]struct {
 		args []string
@@ -43,21 +45,23 @@ func TestSkillsCommands(t *testing.T) {
 		out  []string // parts of standard output
 		err  []string // and of standard error
 	}{
-		"validate a folder":   {[]string{"validate", good}, 0, []string{"1 skill is fine\n"}, nil},
-		"validate one":        {[]string{"validate", good + "/units", mixed + "/other"}, 0, []string{"2 skills are fine\n"}, nil},
-		"validate faults":     {[]string{"validate", mixed}, exitFailed, []string{mixed + "/none/SKILL.md: Missing required file: SKILL.md", "units/SKILL.md:2: name \"Units\" has to be lowercase", "units/SKILL.md:4: Unexpected fields"}, nil},
-		"validate no SKILL":   {[]string{"validate", empty}, exitFailed, []string{empty + "/SKILL.md: Missing required file: SKILL.md"}, nil},
-		"validate nowhere":    {[]string{"validate", root + "/nowhere"}, exitFailed, []string{"nowhere: does not exist"}, nil},
-		"validate leniently":  {[]string{"validate", "--lenient", mixed + "/units"}, 0, []string{":2: warning: ", ":4: warning: ", "1 skill is fine"}, nil},
-		"validate setting":    {[]string{"validate", "--bot-skills-dir=" + good}, 0, []string{"1 skill is fine"}, nil},
-		"validate nothing":    {[]string{"validate"}, exitUsage, nil, []string{"BOT_SKILLS_DIR"}},
-		"list":                {[]string{"list", good}, 0, []string{"SKILL  RESOURCES  SCRIPTS  DESCRIPTION\n", "units  2          1        Converts \uFFFD[31munits\n"}, nil},
-		"list with faults":    {[]string{"list", mixed}, 0, []string{"other  0          0        d\n"}, []string{"units/SKILL.md:2: "}},
-		"list nothing":        {[]string{"list", empty}, exitFailed, nil, []string{"found no skill"}},
-		"list setting":        {[]string{"list", "--bot-skills-dir=" + good}, 0, []string{"units"}, nil},
-		"show":                {[]string{"show", "units", good}, 0, []string{"name           units\n", "license        MIT\n", "metadata       version: 1.0\n", "allowed tools  Read\n", "references/bin.txt (binary, 2 bytes, text/plain)", "references/factors.md (text, 1 bytes, text/markdown)", "script         scripts/convert.py\n", "\n# Units\n\n    Run \uFFFD[2Jconvert.\n"}, nil},
-		"show what is faulty": {[]string{"show", "Units", mixed}, exitFailed, nil, []string{"units/SKILL.md:2: ", `no skill "Units", there are: other`}},
-		"show from nothing":   {[]string{"show", "units", empty}, exitFailed, nil, []string{`no skill "units": found none`}},
+		"validate a folder":    {[]string{"validate", good}, 0, []string{"1 skill is fine\n"}, nil},
+		"validate one":         {[]string{"validate", good + "/units", mixed + "/other"}, 0, []string{"2 skills are fine\n"}, nil},
+		"validate faults":      {[]string{"validate", mixed}, exitFailed, []string{mixed + "/none/SKILL.md: Missing required file: SKILL.md", "units/SKILL.md:2: name \"Units\" has to be lowercase", "units/SKILL.md:4: Unexpected fields"}, nil},
+		"validate no SKILL":    {[]string{"validate", empty}, exitFailed, []string{empty + "/SKILL.md: Missing required file: SKILL.md"}, nil},
+		"validate nowhere":     {[]string{"validate", root + "/nowhere"}, exitFailed, []string{"nowhere: does not exist"}, nil},
+		"validate leniently":   {[]string{"validate", "--lenient", mixed + "/units"}, 0, []string{":2: warning: ", ":4: warning: ", "1 skill is fine"}, nil},
+		"validate setting":     {[]string{"validate", "--bot-skills-dir=" + good}, 0, []string{"1 skill is fine"}, nil},
+		"validate nothing":     {[]string{"validate"}, exitUsage, nil, []string{"BOT_SKILLS_DIR"}},
+		"list":                 {[]string{"list", good}, 0, []string{"SKILL  RESOURCES  SCRIPTS  DESCRIPTION\n", "units  2          1        Converts \uFFFD[31munits\n"}, nil},
+		"list with faults":     {[]string{"list", mixed}, 0, []string{"other  0          0        d\n"}, []string{"units/SKILL.md:2: "}},
+		"list nothing":         {[]string{"list", empty}, exitFailed, nil, []string{"found no skill"}},
+		"list setting":         {[]string{"list", "--bot-skills-dir=" + good}, 0, []string{"units"}, nil},
+		"show":                 {[]string{"show", "units", good}, 0, []string{"name           units\n", "license        MIT\n", "metadata       version: 1.0\n", "allowed tools  Read\n", "references/bin.txt (binary, 2 bytes, text/plain)", "references/factors.md (text, 1 bytes, text/markdown)", "script         scripts/convert.py\n", "\n# Units\n\n    Run \uFFFD[2Jconvert.\n"}, nil},
+		"show by another name": {[]string{"show", "./UNITS", good}, 0, []string{"name           units\n"}, nil},
+		"show for people":      {[]string{"show", "quiet", quiet, "--lenient"}, 0, []string{"loaded by    people alone, with /skill quiet\n"}, nil},
+		"show what is faulty":  {[]string{"show", "Units", mixed}, exitFailed, nil, []string{"units/SKILL.md:2: ", `no skill "Units", there are: other`}},
+		"show from nothing":    {[]string{"show", "units", empty}, exitFailed, nil, []string{`no skill "units": found none`}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

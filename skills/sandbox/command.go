@@ -112,6 +112,13 @@ func checkInterpreters(interpreters map[string][]string) error {
 	return errors.Join(errs...)
 }
 
+// Check says what Run would refuse of c, wherever its folder is: the error is a
+// [*RefusedError], or of its limits.
+func (s *Sandbox) Check(c Command) error {
+	_, err := s.check(c)
+	return err
+}
+
 // check says what is wrong with c and which interpreter runs it.
 func (s *Sandbox) check(c Command) (interpreter []string, err error) {
 	if !fs.ValidPath(c.Script) || c.Script == "." {
