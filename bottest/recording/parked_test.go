@@ -140,7 +140,7 @@ func TestParkedWhileSending(t *testing.T) {
 	const message = `{"type":"message","conversation":{"id":"a:1"},"text":"TEXT"}`
 	file := export(t, []state.Parked{{
 		Turn: "x", Reason: "the channel did not take its message for 1h",
-		Body: []byte(`{"v":1,"activity":{"type":"message","from":{"id":"29:1"},"recipient":{"id":"28:b"},"conversation":{"id":"a:1"},"text":"count"}}`),
+		Body:    []byte(`{"v":1,"activity":{"type":"message","from":{"id":"29:1"},"recipient":{"id":"28:b"},"conversation":{"id":"a:1"},"text":"count"}}`),
 		Journal: []byte(`{"v":1,"send":{"messages":[` + strings.Replace(message, "TEXT", "One.", 1) + "," + strings.Replace(message, "TEXT", "Two.", 1) + `],"next":1},"sent":["1"],"recorded":true}`),
 	}}, true)
 	contains(t, file, "did not take its message for 1h", `{"type":"SAY","response":"One."},{"type":"SAY","response":"Two."}`, "replies: [One., Two.]", "1 of the messages")

@@ -2,10 +2,12 @@ package recording_test
 
 import (
 	"context"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/rs/zerolog"
 	"go.uber.org/goleak"
@@ -34,6 +36,9 @@ func registry() *actions.Registry {
 	) (actions.Result, error) {
 		return actions.Text("sent"), nil
 	}, actions.NeedsApproval)
+	actions.Add(acts, "clock", "Tells the time", func(context.Context, *actions.Turn, struct{}) (actions.Result, error) {
+		return actions.Text("It is %s, %d.", time.Now().Format("15:04"), rand.IntN(1<<30)), nil
+	})
 	actions.Add(acts, "slow", "Takes its time", slow)
 	actions.Add(acts, "breakIt", "Fails", func(context.Context, *actions.Turn, struct{}) (actions.Result, error) {
 		return actions.Fail("it is broken"), nil
@@ -121,6 +126,11 @@ func TestConversations(t *testing.T) {
 		mia.Next()
 		mia.Say("/reset")
 		mia.Next()
+		mia.Say("/help")
+		mia.ExpectCard()
+		kit.Model.Says(bottest.Plan(bottest.DoAs("T", "clock"), bottest.Say("$T")))
+		mia.Say("what time is it?")
+		mia.Next()
 
 		team := kit.Group("team", "Mia Rossi", "Otto")
 		kit.Model.Says(bottest.Plan(bottest.Do("sendMail", "to", "Otto")), bottest.Plan(bottest.Say("Otto has it.")))
@@ -160,7 +170,7 @@ func TestConversations(t *testing.T) {
 	plays(t, group, true)
 
 	calls, err := cassette.Read(strings.NewReader(files["conversation-1.cassette.yaml"]), "x")
-	if err != nil || len(calls) != 5 || !strings.Contains(calls[0].Asked, "=== user\nadd milk for user-1, password: [secret]") ||
+	if err != nil || len(calls) != 6 || !strings.Contains(calls[0].Asked, "=== user\nadd milk for user-1, password: [secret]") ||
 		calls[4].Fault == nil || calls[0].Conversation != "conversation-1" || calls[0].Activity != "activity-1" {
 		t.Errorf("%v: %+v", err, calls)
 	}

@@ -160,8 +160,10 @@ func (r *Recorder) sent(ctx context.Context, to activity.Reference, a *activity.
 
 func replyOf(a *activity.Activity) reply {
 	said := reply{text: a.Text}
-	if action, asks := strings.CutPrefix(a.Summary, "Approval needed: "); asks && len(a.Attachments) > 0 {
-		said.card = action
+	if action, asks := strings.CutPrefix(a.Summary, "Approval needed: "); len(a.Attachments) > 0 {
+		if said.card = anotherCard; asks {
+			said.card = action
+		}
 	}
 	return said
 }
