@@ -146,6 +146,17 @@ func TestParkedWhileSending(t *testing.T) {
 	contains(t, file, "did not take its message for 1h", `{"type":"SAY","response":"One."},{"type":"SAY","response":"Two."}`, "replies: [One., Two.]", "1 of the messages")
 }
 
+// TestParkedBehindAFailure: what was left out because of it was no call.
+func TestParkedBehindAFailure(t *testing.T) {
+	t.Parallel()
+	file := export(t, []state.Parked{{
+		Turn: "x", Reason: "why", Body: []byte(`{"v":1,"activity":{"type":"message","from":{"id":"29:1"},"recipient":{"id":"28:b"},"conversation":{"id":"a:1"},"text":"go"}}`),
+		Journal: []byte(`{"v":1,"run":{"usage":{},"rounds":[{"outcomes":[{"action":"breakIt","text":"it is broken","failed":true,"callId":"c1"},` +
+			`{"action":"slow","entities":{"for":"me"},"text":"not run, because an earlier call failed","failed":true,"callId":"c2"}]}]}}`),
+	}}, true)
+	contains(t, file, "actions: [{action: breakIt, entities: {}, error: it is broken}]", "What had to be said in the end is not known")
+}
+
 // TestParkedWithNothing: turns that no test can be made of.
 func TestParkedWithNothing(t *testing.T) {
 	t.Parallel()

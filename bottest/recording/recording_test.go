@@ -139,6 +139,7 @@ func TestConversations(t *testing.T) {
 		card := team.ExpectCard()
 		card.Press("Approve")
 		team.Expect("Otto has it.")
+		time.Sleep(5 * time.Second)   // it is written
 		team.As("Otto").Say("thanks") // only now it is known who that is
 	})
 	if len(files) != 4 {
@@ -203,17 +204,66 @@ func TestOtherPlanners(t *testing.T) {
 
 func TestWhatIsTooMuchIsLeftOut(t *testing.T) {
 	t.Parallel()
-	var log strings.Builder
-	files := recorded(t, "", recording.Config{MaxEach: 8000, Log: zerolog.New(&log)}, func(_ *testing.T, kit *bottest.Kit) {
-		chat := kit.Personal("Mia")
-		for range 5 {
-			kit.Model.Says(bottest.Plan(bottest.Say("Yes.")))
-			chat.Say("well?")
-			chat.Expect("Yes.")
+	for _, cfg := range []recording.Config{{MaxEach: 20_000}, {MaxBytes: 20_000}} {
+		var log strings.Builder
+		cfg.Log = zerolog.New(&log)
+		files := recorded(t, "", cfg, func(_ *testing.T, kit *bottest.Kit) {
+			chat := kit.Personal("Mia")
+			for range 5 {
+				kit.Model.Says(bottest.Plan(bottest.Say("Yes.")))
+				chat.Say("well?")
+				chat.Expect("Yes.")
+			}
+		})
+		if n := strings.Count(files["conversation-1.scenario.yaml"], "event:"); n == 0 || n == 5 || strings.Count(log.String(), "as many bytes as it may have") != 1 {
+			t.Errorf("%d steps, %s", n, log.String())
 		}
+	}
+}
+
+// TestEvents: of all that a channel says of an activity, a scenario has what the bot looks
+// at, with stand-ins.
+func TestEvents(t *testing.T) {
+	t.Parallel()
+	files := recorded(t, "", recording.Config{}, func(_ *testing.T, kit *bottest.Kit) {
+		kit.Model.Decides(func(bottest.ModelCall) (bottest.Answer, bool) {
+			return bottest.Answer{Text: bottest.Plan(bottest.Say("Well."))}, true
+		})
+		chat := kit.Channel("general", "Mia")
+		said := chat.Deliver(bottest.Activity{
+			"type": "message", "text": "<at>Listbot</at> ask <at>Ugo</at>", "entities": []any{
+				chat.MentionOf("<at>Listbot</at>"),
+				bottest.Activity{"type": "clientInfo", "locale": "it-IT"},
+				bottest.Activity{"type": "mention", "text": "<at>Ugo</at>", "mentioned": bottest.Activity{"id": "29:ugo", "name": "Ugo"}},
+			},
+			"attachments": []any{bottest.Activity{"contentType": "text/html", "content": "x"}, bottest.Activity{"contentType": "image/png", "contentUrl": "https://secret"}},
+		})
+		chat.Expect("Well.")
+		said.Again(chat)
+		said.Edit("<at>Listbot</at> no")
+		chat.AddBot()
+		kit.Settle()
+		other := kit.Conversation("room-of-mia", "groupChat", "Mia")
+		other.Deliver(bottest.Activity{"type": "message", "text": "hi", "channelId": "emulator"})
+		other.Expect("Well.")
 	})
-	if n := strings.Count(files["conversation-1.scenario.yaml"], "event:"); n == 0 || n == 5 || strings.Count(log.String(), "as many bytes as it may have") != 1 {
-		t.Errorf("%d steps, %s", n, log.String())
+	for name, parts := range map[string][]string{
+		"conversation-1.scenario.yaml": {
+			"conversation-1;messageid=", "conversationType: channel", "text: \"<at>ListBot</at> ask <at>user-2</at>\"",
+			`mentioned: {id: "28:bot", name: ListBot}`, `mentioned: {id: "29:user-2", name: user-2}`, "attachments: [{contentType: image/png}]",
+			"channelData: {eventType: editMessage}", `membersAdded: [{id: "28:bot"}]`,
+		},
+		"conversation-2.scenario.yaml": {`text: "<at>ListBot</at> hi"`},
+	} {
+		for _, part := range parts {
+			if !strings.Contains(files[name], part) {
+				t.Errorf("no %s in\n%s", part, files[name])
+			}
+		}
+		plays(t, files[name], false)
+	}
+	if n := strings.Count(files["conversation-1.scenario.yaml"], "event:"); n != 3 || strings.Contains(files["conversation-1.scenario.yaml"], "it-IT") {
+		t.Errorf("%d events:\n%s", n, files["conversation-1.scenario.yaml"])
 	}
 }
 
