@@ -5,10 +5,14 @@ import (
 	"crypto/sha256"
 	"fmt"
 	"hash"
+	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -137,7 +141,7 @@ func (w *watcher) look(ctx context.Context) error {
 
 // fingerprint tells one state of all files from another.
 func fingerprint(cfg Config) [sha256.Size]byte {
-	p := printer{Hash: sha256.New(), left: maxWatched}
+	p := printer{Hash: sha256.New(), left: maxWatched, most: cfg.MaxFolders + cfg.MaxFiles}
 	for _, root := range cfg.Roots {
 		fmt.Fprintf(p, "%s\n", root)
 		p.folder(root, cfg.Depth+cfg.SearchDepth)
@@ -147,19 +151,20 @@ func fingerprint(cfg Config) [sha256.Size]byte {
 
 type printer struct {
 	hash.Hash
-	left int
+	left int // that may still be looked at
+	most int // in one folder, as many as discovery looks at
 }
 
 // folder writes down what is in a folder and below it, so many folders deep. Links are
 // followed to what they lead to, and not further: where they may be followed, that is
 // below a root itself.
 func (p *printer) folder(dir string, deep int) {
-	entries, err := os.ReadDir(dir)
+	list, err := p.list(dir)
 	if err != nil {
 		fmt.Fprintf(p, "%v\n", err)
 		return
 	}
-	for _, entry := range entries {
+	for _, entry := range list {
 		if passedOver(entry.Name()) {
 			continue
 		}
@@ -177,4 +182,16 @@ func (p *printer) folder(dir string, deep int) {
 			p.folder(path, deep-1)
 		}
 	}
+}
+
+// list reads a folder, no more of it than counts.
+func (p *printer) list(dir string) ([]fs.DirEntry, error) {
+	file, err := os.OpenFile(dir, os.O_RDONLY|syscall.O_NONBLOCK, 0) // a pipe does not hold it up
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close() //nolint:errcheck // opened to read only
+	list, _, err := readFolder(file, min(p.most, p.left))
+	slices.SortFunc(list, func(a, b fs.DirEntry) int { return strings.Compare(a.Name(), b.Name()) })
+	return list, err
 }

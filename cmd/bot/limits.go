@@ -126,7 +126,11 @@ func (l *limits) needApproval(names []string, registry *actions.Registry) (fault
 			l.approval = append(l.approval, action.Name)
 			continue
 		}
-		faults.add("BOT_APPROVAL_ACTIONS", "there is no action %q", name)
+		hint := ""
+		if word := skillWord(name); word != "" {
+			hint = ": for this action of skills it is BOT_SKILLS_APPROVAL=" + word
+		}
+		faults.add("BOT_APPROVAL_ACTIONS", "there is no action %q%s", name, hint)
 	}
 	return faults
 }

@@ -58,6 +58,7 @@ func (c skillsValidateCmd) Run(ctx context.Context, s *settings, std *streams) e
 	if err != nil {
 		return err
 	}
+	found.Faults = found.Distinct().Faults
 	if err := c.print(std.out, found); err != nil {
 		return err
 	}
@@ -85,13 +86,14 @@ type skillsListCmd struct {
 	skillsIn
 }
 
-// Run prints a line for each skill, and the faults apart from them. It fails when it
-// found no skill.
+// Run prints a line for each skill that would be used, and the faults apart from them. It
+// fails when it found no skill.
 func (c skillsListCmd) Run(ctx context.Context, s *settings, std *streams) error {
 	found, err := c.discover(ctx, s, c.Dirs)
 	if err != nil {
 		return err
 	}
+	found = found.Distinct()
 	printFaults(std.err, found.Faults)
 	if len(found.Skills) == 0 {
 		return errors.New("found no skill that can be used")

@@ -4,8 +4,11 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
+
+	"github.com/planbot-go/planbot/internal/doctor"
 )
 
 // skillTree makes a folder with these files.
@@ -62,6 +65,8 @@ func TestSkillsCommands(t *testing.T) {
 		"show for people":      {[]string{"show", "quiet", quiet, "--lenient"}, 0, []string{"loaded by    people alone, with /skill quiet\n"}, nil},
 		"show what is faulty":  {[]string{"show", "Units", mixed}, exitFailed, nil, []string{"units/SKILL.md:2: ", `no skill "Units", there are: other`}},
 		"show from nothing":    {[]string{"show", "units", empty}, exitFailed, nil, []string{`no skill "units": found none`}},
+		"validate two":         {[]string{"validate", "--lenient", mixed + "/units", good}, 0, []string{"good/units/SKILL.md: warning: is not used: the skill \"Units\" in " + mixed + "/units comes first\n", "2 skills are fine"}, nil},
+		"list two of a name":   {[]string{"list", "--lenient", mixed, good}, 0, []string{"DESCRIPTION\nother  0          0        d\nUnits  0          0        d\n"}, []string{"good/units/SKILL.md: warning: is not used"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -112,5 +117,48 @@ func TestSkillsValidateJSON(t *testing.T) {
 	got = answer{}
 	if err := json.Unmarshal([]byte(out), &got); err != nil || code != 0 || !got.Valid || got.Skills != 1 || got.Faults == nil || len(*got.Faults) != 0 {
 		t.Errorf("exit code %d, %v, output:\n%s", code, err, out)
+	}
+}
+
+// The doctor tells of skills as the bot would use them.
+func TestDoctorLooksAtSkills(t *testing.T) {
+	t.Parallel()
+	root := skillTree(t, map[string]string{
+		"good/b/SKILL.md": "---\nname: b\ndescription: d\n---\n", "mixed/b/SKILL.md": "---\nname: b\ndescription: d\n---\n", "mixed/c/SKILL.md": "---\nname: d\ndescription: d\n---\n",
+		"bad/a/SKILL.md": "oops",
+	})
+	in := func(names ...string) string {
+		for i, name := range names {
+			names[i] = filepath.Join(root, name)
+		}
+		return "--bot-skills-dir=" + strings.Join(names, string(filepath.ListSeparator))
+	}
+	for name, c := range map[string]struct {
+		args   []string
+		status string
+		detail []string
+	}{
+		"fine":    {[]string{in("good")}, "ok", []string{"1 used: b"}},
+		"bad":     {[]string{in("bad")}, "warn", []string{"0 used\n", "a/SKILL.md:1: must start"}},
+		"both":    {[]string{in("good", "mixed")}, "warn", []string{"1 used: b\n", "mixed/b/SKILL.md: warning: is not used", "c/SKILL.md:2: directory name"}},
+		"lenient": {[]string{in("good", "mixed"), "--bot-skills-lenient=true"}, "warn", []string{"2 used: b, d\n"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			code, out, errs := run(t, "", append([]string{"doctor", "--port=0", "--bot-skills-sandbox=none", "--json"}, c.args...)...)
+			var checks []doctor.Check
+			if err := json.Unmarshal([]byte(out), &checks); err != nil || code != 0 {
+				t.Fatalf("exit code %d, %v, %s%s", code, err, out, errs)
+			}
+			i := slices.IndexFunc(checks, func(check doctor.Check) bool { return check.Name == "skills" })
+			if i < 0 || string(checks[i].Status) != c.status {
+				t.Fatalf("checks %+v", checks)
+			}
+			for _, part := range c.detail {
+				if !strings.Contains(checks[i].Detail+"\n", part) {
+					t.Errorf("no %q in %q", part, checks[i].Detail)
+				}
+			}
+		})
 	}
 }

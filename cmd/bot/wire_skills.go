@@ -54,13 +54,33 @@ func (a *app) scriptRunner(ctx context.Context) (runner skills.Runner, about str
 	return skills.Sandboxed(box), about, nil
 }
 
+func (c *skillSettings) config() skills.Config {
+	return skills.Config{Roots: c.dirs, Lenient: c.lenient, FollowLinks: c.links}
+}
+
+// find tells the doctor which skills the bot would use, and what is wrong.
+func (c *skillSettings) find(ctx context.Context) (names, faults []string, err error) {
+	found, err := skills.Discover(ctx, c.config())
+	if err != nil {
+		return nil, nil, err
+	}
+	found = found.Distinct()
+	for _, s := range found.Skills {
+		names = append(names, s.Name)
+	}
+	for _, f := range found.Faults {
+		faults = append(faults, f.String())
+	}
+	return names, faults, nil
+}
+
 // source finds skills once, or again and again for those who write them.
 func (c *skillSettings) source() (skills.Source, error) {
 	look := skills.Files
 	if c.reload {
 		look = skills.Watch
 	}
-	files, err := look(skills.Config{Roots: c.dirs, Lenient: c.lenient, FollowLinks: c.links})
+	files, err := look(c.config())
 	if err != nil {
 		return nil, err
 	}
