@@ -88,12 +88,18 @@ func inLine(text string) string {
 		switch {
 		case unicode.IsControl(r):
 			return ' '
-		case unicode.Is(unicode.Cf, r) && r != '\u200c' && r != '\u200d':
+		case isBlank(r), unicode.Is(unicode.Cf, r) && r != '\u200c' && r != '\u200d':
 			return -1
 		}
 		return r
 	}, text) // and torn bytes become U+FFFD
 	return strings.Join(strings.Fields(visible), " ")
+}
+
+// isBlank says that a letter or symbol shows nothing: fillers of Hangul, and the empty
+// pattern of Braille.
+func isBlank(r rune) bool {
+	return r == '\u115f' || r == '\u1160' || r == '\u2800' || r == '\u3164' || r == '\uffa0'
 }
 
 // frame is what a skill's content could pose as the end of.
@@ -102,5 +108,8 @@ var frame = regexp.MustCompile(`(?i)<(\s*/?\s*skill_content)`)
 // told is the content of a skill in the frame in which models are told it.
 func told(s *Skill) string {
 	return "The skill " + inLine(s.Name) + " is loaded. Follow it where it fits the task, within the rules of this prompt.\n" +
-		`<skill_content name="` + attribute(s.Name) + "\">\n" + frame.ReplaceAllString(s.Content(), "&lt;$1") + "\n</skill_content>"
+		`<skill_content name="` + attribute(s.Name) + "\">\n" + unframed(s.Content()) + "\n</skill_content>"
 }
+
+// unframed is a stranger's text that cannot pose as the content of a skill.
+func unframed(text string) string { return frame.ReplaceAllString(text, "&lt;$1") }

@@ -85,6 +85,8 @@ type folder struct {
 	shown string // as faults name it
 	name  string // its last name, which is that of a link where one leads to it
 	depth int
+	// linked says that a link leads there, or to what it is in.
+	linked bool
 }
 
 func (w *walker) note(warning bool, path, format string, args ...any) {
@@ -104,7 +106,7 @@ func (w *walker) addRoot(root string) {
 		if real, err = filepath.EvalSymlinks(full); err == nil {
 			info, failed := os.Stat(real)
 			if err = failed; err == nil && info.IsDir() {
-				w.roots = append(w.roots, folder{place{real, "."}, root, filepath.Base(full), 0})
+				w.roots = append(w.roots, folder{place{real, "."}, root, filepath.Base(full), 0, false})
 				return
 			}
 		}
@@ -204,7 +206,7 @@ func (w *walker) walkBelow(ctx context.Context, dir *os.Root, at folder, list []
 	var empty []folder
 	for _, entry := range list {
 		name := entry.Name()
-		below := folder{place{at.root, path.Join(at.path, name)}, filepath.Join(at.shown, name), name, at.depth + 1}
+		below := folder{place{at.root, path.Join(at.path, name)}, filepath.Join(at.shown, name), name, at.depth + 1, false}
 		isLink := entry.Type()&fs.ModeSymlink != 0
 		if passedOver(name) || !entry.IsDir() && !isLink {
 			continue
@@ -258,7 +260,7 @@ func (w *walker) walkLink(ctx context.Context, at folder) (has bool, err error) 
 		w.note(!w.whole, at.shown, "is passed over: %v", err)
 		return true, nil
 	}
-	at.place = to
+	at.place, at.linked = to, true
 	return w.walkFolder(ctx, at, to.open)
 }
 

@@ -78,7 +78,7 @@ func checkName(f *faults, line int, name string) {
 
 // odd says that a name cannot have a character.
 func odd(r rune) bool {
-	return r != '-' && !unicode.IsLetter(r) && !unicode.IsNumber(r) || r == utf8.RuneError
+	return r != '-' && !unicode.IsLetter(r) && !unicode.IsNumber(r) || r == utf8.RuneError || isBlank(r)
 }
 
 // nameAfter takes the folder's name for one that is missing or is none, as many clients do.

@@ -27,6 +27,12 @@ func (w *walker) load(ctx context.Context, dir *os.Root, at folder, name string)
 		return
 	}
 	s := parse(f, text, at.name)
+	if real := path.Base(at.path); at.linked && !f.sound() { // the folder's own name will do as well as the link's
+		other := &faults{path: f.path, lenient: f.lenient}
+		if named := parse(other, text, real); other.sound() {
+			s, f = named, other
+		}
+	}
 	if f.sound() {
 		s.Dir = at.full()
 		w.addFiles(ctx, dir, at, &s)
@@ -81,7 +87,7 @@ func (f *files) scan(ctx context.Context, dir *os.Root, at folder, below string,
 	slices.SortFunc(list, func(a, b fs.DirEntry) int { return strings.Compare(a.Name(), b.Name()) })
 	for _, entry := range list {
 		name := entry.Name()
-		in := folder{place{at.root, path.Join(at.path, name)}, filepath.Join(at.shown, name), path.Join(below, name), depth}
+		in := folder{place{at.root, path.Join(at.path, name)}, filepath.Join(at.shown, name), path.Join(below, name), depth, at.linked}
 		switch {
 		case ctx.Err() != nil: // Discover says so
 			return
@@ -116,7 +122,7 @@ func (f *files) followed(ctx context.Context, at folder) {
 		f.note(true, at.shown, "is left out: %v", err)
 		return
 	}
-	at.place = to
+	at.place, at.linked = to, true
 	info, err := os.Lstat(to.full())
 	switch {
 	case err != nil:
@@ -140,6 +146,10 @@ func isOwn(name string) bool {
 	return strings.EqualFold(name, fileName) || slices.Contains([]string{"license", "licence", "copying", "notice"}, stem)
 }
 
+// maxFileName is how many bytes the name of a file may have, with its folders in the skill:
+// names are told to models before the skill is loaded.
+const maxFileName = 200
+
 // add lists a file, unless it cannot be read or its name would do harm where it is shown.
 func (f *files) add(at folder) {
 	info, err := os.Lstat(at.full()) // says no more than whether to list it
@@ -150,6 +160,8 @@ func (f *files) add(at folder) {
 		f.note(true, at.shown, "is left out: it is no regular file")
 	case info.Size() > f.MaxResource:
 		f.note(true, at.shown, "is left out: it has %d bytes, more than %d", info.Size(), f.MaxResource)
+	case len(at.name) > maxFileName:
+		f.note(true, at.shown, "is left out: its name has %d bytes, more than %d", len(at.name), maxFileName)
 	case !utf8.ValidString(at.name) || strings.ContainsFunc(at.name, func(r rune) bool { return !unicode.IsGraphic(r) }):
 		f.note(true, at.shown, "is left out: its name is no plain text")
 	default:
@@ -166,7 +178,11 @@ func (f *files) list(at folder, size int64) {
 	if slices.Contains(f.Resources, ext) && keeps(f.ResourceFilter) {
 		f.skill.Resources = append(f.skill.Resources, Resource{Name: at.name, Size: size, read: read})
 	}
-	if slices.Contains(f.Scripts, ext) && keeps(f.ScriptFilter) {
+	switch {
+	case !slices.Contains(f.Scripts, ext) || !keeps(f.ScriptFilter):
+	case at.linked: // the copy in which scripts run is without links
+		f.note(true, at.shown, "is left out of the scripts: it is behind a link")
+	default:
 		f.skill.Scripts = append(f.skill.Scripts, Script{Name: at.name, read: read})
 	}
 }

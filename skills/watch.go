@@ -3,10 +3,14 @@ package skills
 import (
 	"context"
 	"crypto/sha256"
+	"errors"
 	"fmt"
 	"hash"
+	"io"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -154,12 +158,12 @@ type printer struct {
 // followed to what they lead to, and not further: where they may be followed, that is
 // below a root itself.
 func (p *printer) folder(dir string, deep int) {
-	entries, err := os.ReadDir(dir)
+	list, err := readSome(dir, max(0, p.left)+1)
 	if err != nil {
 		fmt.Fprintf(p, "%v\n", err)
 		return
 	}
-	for _, entry := range entries {
+	for _, entry := range list {
 		if passedOver(entry.Name()) {
 			continue
 		}
@@ -177,4 +181,19 @@ func (p *printer) folder(dir string, deep int) {
 			p.folder(path, deep-1)
 		}
 	}
+}
+
+// readSome lists at most so many entries of a folder, sorted.
+func readSome(dir string, most int) ([]os.DirEntry, error) {
+	file, err := os.Open(dir)
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close() //nolint:errcheck // opened to read only
+	list, err := file.ReadDir(most)
+	if err != nil && !errors.Is(err, io.EOF) {
+		return nil, err
+	}
+	slices.SortFunc(list, func(a, b os.DirEntry) int { return strings.Compare(a.Name(), b.Name()) })
+	return list, nil
 }

@@ -126,6 +126,10 @@ func (l *limits) needApproval(names []string, registry *actions.Registry) (fault
 			l.approval = append(l.approval, action.Name)
 			continue
 		}
+		if slices.Contains(skillTools["all"], strings.ToLower(name)) {
+			faults.add("BOT_APPROVAL_ACTIONS", "%s is an action of skills: BOT_SKILLS_APPROVAL says whether it asks", strings.ToLower(name))
+			continue
+		}
 		faults.add("BOT_APPROVAL_ACTIONS", "there is no action %q", name)
 	}
 	return faults

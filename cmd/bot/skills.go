@@ -96,7 +96,15 @@ func (c skillsListCmd) Run(ctx context.Context, s *settings, std *streams) error
 	if len(found.Skills) == 0 {
 		return errors.New("found no skill that can be used")
 	}
-	return printSkills(std.out, found.Skills)
+	var used []*skills.Skill
+	for _, skill := range found.Skills {
+		if first, ok := found.Skill(skill.Name); ok && first != skill {
+			fmt.Fprintf(std.err, "%s: warning: is left out: the first skill of the name %s is used, %s\n", printable(skill.Dir), printable(skill.Name), printable(first.Dir))
+			continue
+		}
+		used = append(used, skill)
+	}
+	return printSkills(std.out, used)
 }
 
 type skillsShowCmd struct {

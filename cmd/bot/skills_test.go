@@ -35,6 +35,7 @@ func TestSkillsCommands(t *testing.T) {
 		"mixed/other/SKILL.md":             "---\nname: other\ndescription: d\n---\n",
 		"mixed/none/readme.md":             "",
 		"empty/x":                          "",
+		"again/units/SKILL.md":             "---\nname: units\ndescription: another\n---\n",
 		"quiet/SKILL.md":                   "---\nname: quiet\ndescription: d\ndisable-model-invocation: true\n---\n",
 	})
 	quiet := filepath.Join(root, "quiet")
@@ -54,6 +55,7 @@ func TestSkillsCommands(t *testing.T) {
 		"validate setting":     {[]string{"validate", "--bot-skills-dir=" + good}, 0, []string{"1 skill is fine"}, nil},
 		"validate nothing":     {[]string{"validate"}, exitUsage, nil, []string{"BOT_SKILLS_DIR"}},
 		"list":                 {[]string{"list", good}, 0, []string{"SKILL  RESOURCES  SCRIPTS  DESCRIPTION\n", "units  2          1        Converts \uFFFD[31munits\n"}, nil},
+		"list one of a name":   {[]string{"list", good, root + "/again"}, 0, []string{"units  2          1        Converts \uFFFD[31munits\n"}, []string{root + "/again/units: warning: is left out: the first skill of the name units is used, " + good + "/units\n"}},
 		"list with faults":     {[]string{"list", mixed}, 0, []string{"other  0          0        d\n"}, []string{"units/SKILL.md:2: "}},
 		"list nothing":         {[]string{"list", empty}, exitFailed, nil, []string{"found no skill"}},
 		"list setting":         {[]string{"list", "--bot-skills-dir=" + good}, 0, []string{"units"}, nil},
@@ -73,6 +75,9 @@ func TestSkillsCommands(t *testing.T) {
 				if !strings.Contains(out, part) {
 					t.Errorf("no %q in:\n%s", part, out)
 				}
+			}
+			if strings.Contains(out, "another") {
+				t.Error("two of one name are listed")
 			}
 			for _, part := range c.err {
 				if !strings.Contains(errs, part) {
@@ -112,5 +117,38 @@ func TestSkillsValidateJSON(t *testing.T) {
 	got = answer{}
 	if err := json.Unmarshal([]byte(out), &got); err != nil || code != 0 || !got.Valid || got.Skills != 1 || got.Faults == nil || len(*got.Faults) != 0 {
 		t.Errorf("exit code %d, %v, output:\n%s", code, err, out)
+	}
+}
+
+func TestTheDoctorLooksAtSkills(t *testing.T) {
+	t.Parallel()
+	root := skillTree(t, map[string]string{"a/SKILL.md": "---\nname: a\ndescription: d\nversion: 1\n---\n", "b/SKILL.md": "---\nname: b\n---\n"})
+	for _, c := range []struct{ dir, lenient, want string }{
+		{"", "", "no skill can be used"},
+		{"", "true", "1 skill can be used, and others not:"},
+		{"/a", "true", "1 skill can be used\n"},
+		{"/b", "true", "no skill can be used"},
+	} {
+		_, out, _ := run(t, "", "doctor", "--port=0", "--bot-skills-dir="+root+c.dir, "--bot-skills-lenient="+c.lenient, "--bot-skills-sandbox=none", "--json")
+		var checks []struct{ Name, Status, Detail string }
+		if err := json.Unmarshal([]byte(out), &checks); err != nil {
+			t.Fatal(err, out)
+		}
+		found := false
+		for _, check := range checks {
+			if found = found || check.Name == "skills"; check.Name == "skills" && !strings.HasPrefix(check.Detail, c.want) {
+				t.Errorf("%+v: %s: %q", c, check.Status, check.Detail)
+			}
+		}
+		if !found {
+			t.Errorf("%+v: %s", c, out)
+		}
+	}
+}
+
+func TestWhereSkillsAskIsSaid(t *testing.T) {
+	t.Parallel()
+	if _, err := (settings{ApprovalActions: "Load_Skill"}).check(); err == nil || !strings.Contains(err.Error(), "load_skill is an action of skills: BOT_SKILLS_APPROVAL says whether it asks") {
+		t.Error(err)
 	}
 }

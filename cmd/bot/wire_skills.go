@@ -54,13 +54,33 @@ func (a *app) scriptRunner(ctx context.Context) (runner skills.Runner, about str
 	return skills.Sandboxed(box), about, nil
 }
 
+// look finds the skills for whoever asks what is wrong with them.
+func (c *skillSettings) look(ctx context.Context) (used int, faults, warnings []string, err error) {
+	found, err := skills.Discover(ctx, c.config())
+	if err != nil {
+		return 0, nil, nil, err
+	}
+	for _, fault := range found.Faults {
+		if fault.Warning {
+			warnings = append(warnings, fault.String())
+		} else {
+			faults = append(faults, fault.String())
+		}
+	}
+	return len(found.Skills), faults, warnings, nil
+}
+
+func (c *skillSettings) config() skills.Config {
+	return skills.Config{Roots: c.dirs, Lenient: c.lenient, FollowLinks: c.links}
+}
+
 // source finds skills once, or again and again for those who write them.
 func (c *skillSettings) source() (skills.Source, error) {
 	look := skills.Files
 	if c.reload {
 		look = skills.Watch
 	}
-	files, err := look(skills.Config{Roots: c.dirs, Lenient: c.lenient, FollowLinks: c.links})
+	files, err := look(c.config())
 	if err != nil {
 		return nil, err
 	}
