@@ -96,12 +96,6 @@ func inLine(text string) string {
 	return strings.Join(strings.Fields(visible), " ")
 }
 
-// isBlank says that a letter or symbol shows nothing: fillers of Hangul, and the empty
-// pattern of Braille.
-func isBlank(r rune) bool {
-	return r == '\u115f' || r == '\u1160' || r == '\u2800' || r == '\u3164' || r == '\uffa0'
-}
-
 // frame is what a skill's content could pose as the end of.
 var frame = regexp.MustCompile(`(?i)<(\s*/?\s*skill_content)`)
 

@@ -2,6 +2,7 @@ package skills
 
 import (
 	"context"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -17,6 +18,25 @@ import (
 func Deduplicate(s Source) Source {
 	need(s != nil, "Deduplicate: no source")
 	return &deduplicated{source: s, warned: map[string]bool{}}
+}
+
+// Distinct is f with the skills that would be used: of each name, whatever its case, the
+// first one. Each other is a warning.
+func (f Found) Distinct() Found {
+	first := make(map[string]*Skill, len(f.Skills))
+	f.Faults = slices.Clone(f.Faults)
+	f.Skills = dropped(f.Skills, func(s *Skill) bool {
+		name := strings.ToLower(s.Name)
+		before := first[name]
+		if before == nil {
+			first[name] = s
+			return false
+		}
+		text := "is not used: the skill " + quoted(before.Name) + " in " + before.Dir + " comes first"
+		f.Faults = append(f.Faults, Fault{Path: filepath.Join(s.Dir, fileName), Text: text, Warning: true})
+		return true
+	})
+	return f
 }
 
 // maxWarned names are remembered as those that were warned of.

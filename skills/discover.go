@@ -40,7 +40,8 @@ func (f Found) Skill(name string) (*Skill, bool) {
 // Discover looks for skills in the folders of cfg. A folder with a SKILL.md is a skill, and
 // what is in it belongs to it, a SKILL.md further down included; .git and node_modules are
 // not looked into. A skill with a fault is left out and the others are found all the same;
-// so is a root that is not there. The error is that of a wrong cfg or of ctx.
+// so is a root that is not there. A folder that is reached in several ways is one skill. The
+// error is that of a wrong cfg or of ctx.
 func Discover(ctx context.Context, cfg Config) (Found, error) {
 	return discover(ctx, cfg, false, nil)
 }
@@ -55,7 +56,7 @@ func discover(ctx context.Context, cfg Config, whole bool, last []*Skill) (Found
 	if err != nil {
 		return Found{}, err
 	}
-	w := &walker{Config: cfg, whole: whole, last: last, seen: map[place]bool{}}
+	w := &walker{Config: cfg, whole: whole, last: last, seen: map[place]int{}}
 	for _, root := range cfg.Roots {
 		w.addRoot(root)
 	}
@@ -73,8 +74,9 @@ type walker struct {
 	whole   bool     // every folder has to have a skill
 	last    []*Skill // that were found last time, in order
 	roots   []folder
-	seen    map[place]bool
+	seen    map[place]int // how deep folders stood; no deeper they are not looked into again
 	folders int
+	cut     int  // folders that are too deep
 	full    bool // a cap was reached, and said
 	found   Found
 }
@@ -85,7 +87,8 @@ type folder struct {
 	shown string // as faults name it
 	name  string // its last name, which is that of a link where one leads to it
 	depth int
-	// linked says that a link leads there, or to what it is in.
+	// linked says that a link leads here from within a skill: it does not come along when
+	// the skill is copied.
 	linked bool
 }
 
@@ -106,7 +109,7 @@ func (w *walker) addRoot(root string) {
 		if real, err = filepath.EvalSymlinks(full); err == nil {
 			info, failed := os.Stat(real)
 			if err = failed; err == nil && info.IsDir() {
-				w.roots = append(w.roots, folder{place{real, "."}, root, filepath.Base(full), 0, false})
+				w.roots = append(w.roots, folder{place: place{real, "."}, shown: root, name: filepath.Base(full)})
 				return
 			}
 		}
@@ -128,9 +131,10 @@ func (w *walker) walkRoot(ctx context.Context, root folder) error {
 		return nil
 	}
 	defer dir.Close() //nolint:errcheck // opened to read only
+	cut := w.cut
 	has, err := w.walk(ctx, dir, root)
 	if err == nil && !has && w.whole {
-		w.missing(root)
+		w.missing(root, w.cut > cut)
 	}
 	return err
 }
@@ -144,23 +148,34 @@ func (w *walker) closed(at folder, err error) {
 // keep takes the skills in a folder and below it as they were found last.
 func (w *walker) keep(at folder) {
 	for _, s := range w.last {
-		if in, err := filepath.Rel(at.full(), s.Dir); err == nil && filepath.IsLocal(in) && len(w.found.Skills) < w.MaxSkills {
+		if in, err := filepath.Rel(at.full(), s.Dir); err == nil && filepath.IsLocal(in) && w.index(s.Dir) < 0 && len(w.found.Skills) < w.MaxSkills {
 			w.found.Skills = append(w.found.Skills, s)
 		}
 	}
 }
 
-func (w *walker) missing(at folder) {
-	w.note(false, filepath.Join(at.shown, fileName), "Missing required file: %s, in this folder or below it", fileName)
+// index is where the skill of a folder stands, -1 if it was not found yet.
+func (w *walker) index(dir string) int {
+	return slices.IndexFunc(w.found.Skills, func(s *Skill) bool { return s.Dir == dir })
+}
+
+// missing notes a folder without a skill; cut says that some below it are too deep.
+func (w *walker) missing(at folder, cut bool) {
+	deeper := ""
+	if cut {
+		deeper = fmt.Sprintf(" (what is deeper than %d folders is not looked into)", w.Depth)
+	}
+	w.note(false, filepath.Join(at.shown, fileName), "Missing required file: %s, in this folder or below it%s", fileName, deeper)
 }
 
 // walk looks for skills in dir and below. It says whether there is a SKILL.md, sound or not;
 // what it could not look into counts as one, as that is said already.
 func (w *walker) walk(ctx context.Context, dir *os.Root, at folder) (has bool, err error) {
-	if err := ctx.Err(); err != nil || w.full || w.seen[at.place] {
+	depth, seen := w.seen[at.place]
+	if err := ctx.Err(); err != nil || w.full || seen && depth <= at.depth {
 		return true, err
 	}
-	w.seen[at.place] = true
+	w.seen[at.place] = at.depth
 	if w.folders++; w.folders > w.MaxFolders {
 		w.stop(at, "more than %d folders: the rest is not looked into", w.MaxFolders)
 		return true, nil
@@ -178,6 +193,7 @@ func (w *walker) walk(ctx context.Context, dir *os.Root, at folder) (has bool, e
 		return true, nil
 	}
 	if at.depth == w.Depth {
+		w.cut += len(slices.DeleteFunc(list, func(e fs.DirEntry) bool { return !e.IsDir() || passedOver(e.Name()) }))
 		return false, nil
 	}
 	return w.walkBelow(ctx, dir, at, list)
@@ -203,15 +219,19 @@ func skillFile(list []fs.DirEntry) string {
 // are faults where others have one: where none has, that is said of the folder above.
 func (w *walker) walkBelow(ctx context.Context, dir *os.Root, at folder, list []fs.DirEntry) (has bool, err error) {
 	slices.SortFunc(list, func(a, b fs.DirEntry) int { return strings.Compare(a.Name(), b.Name()) })
-	var empty []folder
+	type without struct {
+		folder
+		cut bool
+	}
+	var empty []without
 	for _, entry := range list {
 		name := entry.Name()
-		below := folder{place{at.root, path.Join(at.path, name)}, filepath.Join(at.shown, name), name, at.depth + 1, false}
+		below := folder{place: place{at.root, path.Join(at.path, name)}, shown: filepath.Join(at.shown, name), name: name, depth: at.depth + 1}
 		isLink := entry.Type()&fs.ModeSymlink != 0
 		if passedOver(name) || !entry.IsDir() && !isLink {
 			continue
 		}
-		var inside bool
+		inside, cut := false, w.cut
 		if isLink {
 			inside, err = w.walkLink(ctx, below)
 		} else {
@@ -221,12 +241,12 @@ func (w *walker) walkBelow(ctx context.Context, dir *os.Root, at folder, list []
 			return false, err
 		}
 		if has = has || inside; !inside && !isLink && !strings.HasPrefix(name, ".") {
-			empty = append(empty, below)
+			empty = append(empty, without{below, w.cut > cut})
 		}
 	}
 	for _, below := range empty {
 		if has && w.whole {
-			w.missing(below)
+			w.missing(below.folder, below.cut)
 		}
 	}
 	return has, nil
@@ -260,7 +280,7 @@ func (w *walker) walkLink(ctx context.Context, at folder) (has bool, err error) 
 		w.note(!w.whole, at.shown, "is passed over: %v", err)
 		return true, nil
 	}
-	at.place, at.linked = to, true
+	at.place = to
 	return w.walkFolder(ctx, at, to.open)
 }
 

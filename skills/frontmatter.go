@@ -24,7 +24,7 @@ type FrontMatter struct {
 	Description   string // what the skill does and when to use it
 	License       string
 	Compatibility string            // what the skill needs
-	AllowedTools  []string          // such as Read or Bash(git:*); nil when it says nothing of them
+	AllowedTools  []string          // such as Read or Bash(git:*); nil when it says nothing of them, empty when it allows none
 	Metadata      map[string]string // whatever else its author says
 	// DisableModelInvocation says that models are not told of the skill, and only people can
 	// load it. The specification does not have it: a SKILL.md can say so where it is read
@@ -79,6 +79,12 @@ func checkName(f *faults, line int, name string) {
 // odd says that a name cannot have a character.
 func odd(r rune) bool {
 	return r != '-' && !unicode.IsLetter(r) && !unicode.IsNumber(r) || r == utf8.RuneError || isBlank(r)
+}
+
+// isBlank says that a character is a letter to Unicode and shows nothing, so that two names
+// would look the same: the fillers of Hangul, and the blanks among the hieroglyphs.
+func isBlank(r rune) bool {
+	return unicode.Is(unicode.Other_Default_Ignorable_Code_Point, r) || r == 0x13441 || r == 0x13442
 }
 
 // nameAfter takes the folder's name for one that is missing or is none, as many clients do.

@@ -14,7 +14,8 @@ import (
 
 // load reads the skill in a folder.
 func (w *walker) load(ctx context.Context, dir *os.Root, at folder, name string) {
-	if len(w.found.Skills) == w.MaxSkills {
+	before := w.index(at.full()) // found through another root, or kept until now
+	if before < 0 && len(w.found.Skills) == w.MaxSkills {
 		w.stop(at, "more than %d skills: the rest is not loaded", w.MaxSkills)
 		return
 	}
@@ -27,18 +28,18 @@ func (w *walker) load(ctx context.Context, dir *os.Root, at folder, name string)
 		return
 	}
 	s := parse(f, text, at.name)
-	if real := path.Base(at.path); at.linked && !f.sound() { // the folder's own name will do as well as the link's
-		other := &faults{path: f.path, lenient: f.lenient}
-		if named := parse(other, text, real); other.sound() {
-			s, f = named, other
-		}
-	}
 	if f.sound() {
 		s.Dir = at.full()
 		w.addFiles(ctx, dir, at, &s)
-		w.found.Skills = append(w.found.Skills, &s)
+		if before < 0 {
+			w.found.Skills = append(w.found.Skills, &s)
+		} else {
+			w.found.Skills[before] = &s
+		}
+		w.seen[at.place] = 0 // and that is that, however it is reached
 	} else {
 		w.keep(at)
+		delete(w.seen, at.place) // by the name of another link, or its own, it may do
 	}
 	w.found.Faults = append(w.found.Faults, f.list...)
 }
@@ -71,6 +72,9 @@ func (w *walker) addFiles(ctx context.Context, dir *os.Root, at folder, s *Skill
 	f.scan(ctx, dir, at, "", 1)
 	slices.SortFunc(s.Resources, func(a, b Resource) int { return strings.Compare(a.Name, b.Name) })
 	slices.SortFunc(s.Scripts, func(a, b Script) int { return strings.Compare(a.Name, b.Name) })
+	if w.whole && len(s.Scripts) > 0 {
+		w.checkCopy(dir, at)
+	}
 }
 
 // scan lists the files in dir, which is the folder below of the skill.
@@ -162,7 +166,7 @@ func (f *files) add(at folder) {
 		f.note(true, at.shown, "is left out: it has %d bytes, more than %d", info.Size(), f.MaxResource)
 	case len(at.name) > maxFileName:
 		f.note(true, at.shown, "is left out: its name has %d bytes, more than %d", len(at.name), maxFileName)
-	case !utf8.ValidString(at.name) || strings.ContainsFunc(at.name, func(r rune) bool { return !unicode.IsGraphic(r) }):
+	case !utf8.ValidString(at.name) || strings.ContainsFunc(at.name, func(r rune) bool { return !unicode.IsGraphic(r) || isBlank(r) }):
 		f.note(true, at.shown, "is left out: its name is no plain text")
 	default:
 		f.list(at, info.Size())
@@ -178,11 +182,12 @@ func (f *files) list(at folder, size int64) {
 	if slices.Contains(f.Resources, ext) && keeps(f.ResourceFilter) {
 		f.skill.Resources = append(f.skill.Resources, Resource{Name: at.name, Size: size, read: read})
 	}
-	switch {
-	case !slices.Contains(f.Scripts, ext) || !keeps(f.ScriptFilter):
-	case at.linked: // the copy in which scripts run is without links
-		f.note(true, at.shown, "is left out of the scripts: it is behind a link")
-	default:
+	if !slices.Contains(f.Scripts, ext) || !keeps(f.ScriptFilter) {
+		return
+	}
+	if at.linked {
+		f.note(true, at.shown, "is left out of the scripts: they run in a copy of their skill, and links do not come along")
+	} else {
 		f.skill.Scripts = append(f.skill.Scripts, Script{Name: at.name, read: read})
 	}
 }

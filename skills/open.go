@@ -129,6 +129,11 @@ func entries(dir *os.Root, most int) (list []fs.DirEntry, all bool, err error) {
 		return nil, false, err
 	}
 	defer file.Close() //nolint:errcheck // opened to read only
+	return readFolder(file, most)
+}
+
+// readFolder lists an open folder as [entries] does.
+func readFolder(file *os.File, most int) (list []fs.DirEntry, all bool, err error) {
 	list, err = file.ReadDir(most + 1)
 	if err != nil && !errors.Is(err, io.EOF) {
 		return nil, false, err

@@ -3,16 +3,16 @@ package skills
 import (
 	"context"
 	"crypto/sha256"
-	"errors"
 	"fmt"
 	"hash"
-	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -141,7 +141,7 @@ func (w *watcher) look(ctx context.Context) error {
 
 // fingerprint tells one state of all files from another.
 func fingerprint(cfg Config) [sha256.Size]byte {
-	p := printer{Hash: sha256.New(), left: maxWatched}
+	p := printer{Hash: sha256.New(), left: maxWatched, most: cfg.MaxFolders + cfg.MaxFiles}
 	for _, root := range cfg.Roots {
 		fmt.Fprintf(p, "%s\n", root)
 		p.folder(root, cfg.Depth+cfg.SearchDepth)
@@ -151,14 +151,15 @@ func fingerprint(cfg Config) [sha256.Size]byte {
 
 type printer struct {
 	hash.Hash
-	left int
+	left int // that may still be looked at
+	most int // in one folder, as many as discovery looks at
 }
 
 // folder writes down what is in a folder and below it, so many folders deep. Links are
 // followed to what they lead to, and not further: where they may be followed, that is
 // below a root itself.
 func (p *printer) folder(dir string, deep int) {
-	list, err := readSome(dir, max(0, p.left)+1)
+	list, err := p.list(dir)
 	if err != nil {
 		fmt.Fprintf(p, "%v\n", err)
 		return
@@ -183,17 +184,14 @@ func (p *printer) folder(dir string, deep int) {
 	}
 }
 
-// readSome lists at most so many entries of a folder, sorted.
-func readSome(dir string, most int) ([]os.DirEntry, error) {
-	file, err := os.Open(dir)
+// list reads a folder, no more of it than counts.
+func (p *printer) list(dir string) ([]fs.DirEntry, error) {
+	file, err := os.OpenFile(dir, os.O_RDONLY|syscall.O_NONBLOCK, 0) // a pipe does not hold it up
 	if err != nil {
 		return nil, err
 	}
 	defer file.Close() //nolint:errcheck // opened to read only
-	list, err := file.ReadDir(most)
-	if err != nil && !errors.Is(err, io.EOF) {
-		return nil, err
-	}
-	slices.SortFunc(list, func(a, b os.DirEntry) int { return strings.Compare(a.Name(), b.Name()) })
-	return list, nil
+	list, _, err := readFolder(file, min(p.most, p.left))
+	slices.SortFunc(list, func(a, b fs.DirEntry) int { return strings.Compare(a.Name(), b.Name()) })
+	return list, err
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -162,4 +163,40 @@ func TestWatchGivenUp(t *testing.T) {
 	if list, err := s.Skills(t.Context(), nil); err != nil || len(list) != 1 {
 		t.Errorf("afterwards: %v, %v", list, err)
 	}
+}
+
+// TestWatchReadsNoMoreThanCounts: of a folder with more files than discovery looks at,
+// the others are none of its business.
+func TestWatchReadsNoMoreThanCounts(t *testing.T) {
+	t.Parallel()
+	const most, all = 4, 40
+	files := map[string]string{"s/SKILL.md": named("s")}
+	for i := range all {
+		files[fmt.Sprintf("s/d/%d.md", i)] = ""
+	}
+	root := tree(t, files)
+	synctest.Test(t, func(t *testing.T) {
+		s, err := skills.Watch(skills.Config{Roots: []string{root}, MaxFolders: 2, MaxFiles: most - 2})
+		if err != nil {
+			t.Fatal(err)
+		}
+		last, seen := "", 0
+		for i := range all {
+			list, err := s.Skills(t.Context(), nil)
+			if err != nil || len(list) != 1 {
+				t.Fatal(list, err)
+			}
+			if now := fmt.Sprintf("%p", list[0]); now != last {
+				last, seen = now, seen+1
+			}
+			write(t, root, fmt.Sprintf("s/d/%d.md", i), "longer")
+			time.Sleep(time.Second)
+		}
+		if seen > most+2 { // the first time, and one more to know that there are more
+			t.Errorf("loaded %d times", seen)
+		}
+		if seen < 2 {
+			t.Error("saw no change at all")
+		}
+	})
 }

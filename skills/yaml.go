@@ -171,7 +171,7 @@ func (v field) tools(f *faults) []string {
 		return splitTools(v.scalar(f))
 	}
 	f.warn(v.line, "%s is a list; the specification has one text with spaces between the tools", v.name)
-	tools := []string{} // not nil: an empty list allows nothing
+	tools := []string{} // which is not to say nothing of them
 	for _, node := range list.Values {
 		text, ok := textOf(node)
 		if !ok {

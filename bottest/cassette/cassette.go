@@ -56,7 +56,7 @@ type Fault struct {
 	RetryAfter string `json:"retry_after,omitempty"`
 }
 
-// New is the call with what came of it, scrubbed. It is false of a call that was given up
+// New is the call with what came of it, scrubbed; a nil scrubber changes nothing. It is false of a call that was given up
 // before there was an answer.
 func New(req *models.Request, answer *models.Response, err error, s *scrub.Scrubber) (Call, bool) {
 	c := Call{Asked: Asked(req, s)}
@@ -91,6 +91,31 @@ func newAnswer(from *models.Response, s *scrub.Scrubber) *Answer {
 		a.Tools = append(a.Tools, Tool{c.ID, c.Name, s.Text(c.Arguments)})
 	}
 	return a
+}
+
+// Scrubbed are the calls with stand-ins, of conversations and activities as well.
+func Scrubbed(calls []Call, s *scrub.Scrubber) []Call {
+	out := make([]Call, len(calls))
+	for i, c := range calls {
+		c.Conversation, c.Activity = s.ID(scrub.Conversation, c.Conversation), s.ID(scrub.Activity, c.Activity)
+		c.Asked = s.Text(c.Asked)
+		if c.Answer != nil {
+			a := *c.Answer
+			a.Text, a.Tools = s.Text(a.Text), nil
+			for _, t := range c.Answer.Tools {
+				t.Arguments = s.Text(t.Arguments)
+				a.Tools = append(a.Tools, t)
+			}
+			c.Answer = &a
+		}
+		if c.Fault != nil {
+			f := *c.Fault
+			f.Code = s.Text(f.Code)
+			c.Fault = &f
+		}
+		out[i] = c
+	}
+	return out
 }
 
 // Response is what came of the call, as a model gives it.

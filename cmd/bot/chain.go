@@ -74,7 +74,7 @@ func (c *config) watched(model models.Model) models.Model {
 	if c.observe != nil {
 		model = models.Observed(model, c.observe)
 	}
-	return model
+	return c.recorded(model)
 }
 
 // provider is who runs the model's server, as traces say it.

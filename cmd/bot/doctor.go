@@ -85,7 +85,7 @@ func (a *app) probes(ctx context.Context) ([]doctor.Probe, error) {
 		probes = append(probes, doctor.Callers(cloud.EntraMetadataURL(c.callers.Tenant), nil))
 	}
 	if c.SkillsDir != "" {
-		probes = append(probes, doctor.Skills(doctor.SkillSettings{Look: c.skills.look}), c.scriptsProbe())
+		probes = append(probes, doctor.Skills(c.skills.find), c.scriptsProbe())
 	}
 	return probes, nil
 }

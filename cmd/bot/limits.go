@@ -126,11 +126,11 @@ func (l *limits) needApproval(names []string, registry *actions.Registry) (fault
 			l.approval = append(l.approval, action.Name)
 			continue
 		}
-		if slices.Contains(skillTools["all"], strings.ToLower(name)) {
-			faults.add("BOT_APPROVAL_ACTIONS", "%s is an action of skills: BOT_SKILLS_APPROVAL says whether it asks", strings.ToLower(name))
-			continue
+		hint := ""
+		if word := skillWord(name); word != "" {
+			hint = ": for this action of skills it is BOT_SKILLS_APPROVAL=" + word
 		}
-		faults.add("BOT_APPROVAL_ACTIONS", "there is no action %q", name)
+		faults.add("BOT_APPROVAL_ACTIONS", "there is no action %q%s", name, hint)
 	}
 	return faults
 }

@@ -24,15 +24,22 @@ const (
 	cutOffTime = time.Second
 )
 
-type serveCmd struct{}
+type serveCmd struct {
+	Record string `type:"path" placeholder:"DIR" help:"write down what people say and the bot does, as scenarios and cassettes for tests"`
+}
 
 // Run serves until the process is told to stop, then drains.
-func (serveCmd) Run(ctx context.Context, s *settings, std *streams) error {
+func (cmd serveCmd) Run(ctx context.Context, s *settings, std *streams) error {
 	c, err := s.checked()
 	if err != nil {
 		return err
 	}
 	log := logger(std.err, c)
+	stopRecording, err := c.record(cmd.Record, std.out, &log)
+	if err != nil {
+		return err
+	}
+	defer stopRecording()
 	a, err := assemble(ctx, c, log)
 	if err != nil {
 		return err
@@ -105,7 +112,11 @@ func (a *app) drain(server *http.Server) error {
 
 func (a *app) handler() http.Handler {
 	mux := http.NewServeMux()
-	mux.Handle("/api/messages", a.bot)
+	var door http.Handler = a.bot
+	if r := a.config.recorder; r != nil {
+		door = r.Handler(door)
+	}
+	mux.Handle("/api/messages", door)
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
 	mux.HandleFunc("GET /readyz", a.ready)
 	return mux

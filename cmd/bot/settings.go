@@ -12,6 +12,7 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"github.com/planbot-go/planbot/bottest/recording"
 	"github.com/planbot-go/planbot/connector"
 	"github.com/planbot-go/planbot/models"
 	"github.com/planbot-go/planbot/planner"
@@ -121,6 +122,7 @@ type config struct {
 	turnTimeout  time.Duration
 	drainTimeout time.Duration
 	observe      func(models.Observation) // sees each call of a model; nil: nobody does
+	recorder     *recording.Recorder      // sees all that the bot does; nil: nobody does
 	ackTimeout   time.Duration            // set by commands that wait for each turn
 	logLevel     zerolog.Level
 	warnings     []string // about what may be meant otherwise

@@ -25,6 +25,16 @@ var skillTools = map[string][]string{
 	"all": {skills.LoadSkill, skills.ReadResource, skills.RunScript}, "none": {},
 }
 
+// skillWord is the word of BOT_SKILLS_APPROVAL for a tool, "" if it is none.
+func skillWord(tool string) string {
+	for word, tools := range skillTools {
+		if len(tools) == 1 && strings.EqualFold(tools[0], tool) {
+			return word
+		}
+	}
+	return ""
+}
+
 func (c *config) checkSkills(f *faults) {
 	s := &c.skills
 	s.lenient = truth(f, "BOT_SKILLS_LENIENT", c.SkillsLenient)

@@ -287,3 +287,21 @@ func TestEveryMistakeIsListedWithItsVariable(t *testing.T) {
 		}
 	}
 }
+
+// Actions of skills have a setting of their own.
+func TestApprovalOfSkillsHint(t *testing.T) {
+	t.Parallel()
+	_, err := settings{ApprovalActions: "load_skill, READ_SKILL_RESOURCE, run_skill_script, nope"}.check()
+	if err == nil {
+		t.Fatal("took them")
+	}
+	lines := strings.Split(err.Error(), "\n")
+	if len(lines) != 4 {
+		t.Fatal(err)
+	}
+	for i, want := range []string{"BOT_SKILLS_APPROVAL=load", "BOT_SKILLS_APPROVAL=read", "BOT_SKILLS_APPROVAL=run", `"nope"`} {
+		if !strings.HasSuffix(lines[i], want) {
+			t.Errorf("%s, want %s", lines[i], want)
+		}
+	}
+}

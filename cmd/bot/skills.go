@@ -58,6 +58,7 @@ func (c skillsValidateCmd) Run(ctx context.Context, s *settings, std *streams) e
 	if err != nil {
 		return err
 	}
+	found.Faults = found.Distinct().Faults
 	if err := c.print(std.out, found); err != nil {
 		return err
 	}
@@ -85,26 +86,19 @@ type skillsListCmd struct {
 	skillsIn
 }
 
-// Run prints a line for each skill, and the faults apart from them. It fails when it
-// found no skill.
+// Run prints a line for each skill that would be used, and the faults apart from them. It
+// fails when it found no skill.
 func (c skillsListCmd) Run(ctx context.Context, s *settings, std *streams) error {
 	found, err := c.discover(ctx, s, c.Dirs)
 	if err != nil {
 		return err
 	}
+	found = found.Distinct()
 	printFaults(std.err, found.Faults)
 	if len(found.Skills) == 0 {
 		return errors.New("found no skill that can be used")
 	}
-	var used []*skills.Skill
-	for _, skill := range found.Skills {
-		if first, ok := found.Skill(skill.Name); ok && first != skill {
-			fmt.Fprintf(std.err, "%s: warning: is left out: the first skill of the name %s is used, %s\n", printable(skill.Dir), printable(skill.Name), printable(first.Dir))
-			continue
-		}
-		used = append(used, skill)
-	}
-	return printSkills(std.out, used)
+	return printSkills(std.out, found.Skills)
 }
 
 type skillsShowCmd struct {

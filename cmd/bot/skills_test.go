@@ -4,8 +4,11 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
+
+	"github.com/planbot-go/planbot/internal/doctor"
 )
 
 // skillTree makes a folder with these files.
@@ -35,7 +38,6 @@ func TestSkillsCommands(t *testing.T) {
 		"mixed/other/SKILL.md":             "---\nname: other\ndescription: d\n---\n",
 		"mixed/none/readme.md":             "",
 		"empty/x":                          "",
-		"again/units/SKILL.md":             "---\nname: units\ndescription: another\n---\n",
 		"quiet/SKILL.md":                   "---\nname: quiet\ndescription: d\ndisable-model-invocation: true\n---\n",
 	})
 	quiet := filepath.Join(root, "quiet")
@@ -55,7 +57,6 @@ func TestSkillsCommands(t *testing.T) {
 		"validate setting":     {[]string{"validate", "--bot-skills-dir=" + good}, 0, []string{"1 skill is fine"}, nil},
 		"validate nothing":     {[]string{"validate"}, exitUsage, nil, []string{"BOT_SKILLS_DIR"}},
 		"list":                 {[]string{"list", good}, 0, []string{"SKILL  RESOURCES  SCRIPTS  DESCRIPTION\n", "units  2          1        Converts \uFFFD[31munits\n"}, nil},
-		"list one of a name":   {[]string{"list", good, root + "/again"}, 0, []string{"units  2          1        Converts \uFFFD[31munits\n"}, []string{root + "/again/units: warning: is left out: the first skill of the name units is used, " + good + "/units\n"}},
 		"list with faults":     {[]string{"list", mixed}, 0, []string{"other  0          0        d\n"}, []string{"units/SKILL.md:2: "}},
 		"list nothing":         {[]string{"list", empty}, exitFailed, nil, []string{"found no skill"}},
 		"list setting":         {[]string{"list", "--bot-skills-dir=" + good}, 0, []string{"units"}, nil},
@@ -64,6 +65,8 @@ func TestSkillsCommands(t *testing.T) {
 		"show for people":      {[]string{"show", "quiet", quiet, "--lenient"}, 0, []string{"loaded by    people alone, with /skill quiet\n"}, nil},
 		"show what is faulty":  {[]string{"show", "Units", mixed}, exitFailed, nil, []string{"units/SKILL.md:2: ", `no skill "Units", there are: other`}},
 		"show from nothing":    {[]string{"show", "units", empty}, exitFailed, nil, []string{`no skill "units": found none`}},
+		"validate two":         {[]string{"validate", "--lenient", mixed + "/units", good}, 0, []string{"good/units/SKILL.md: warning: is not used: the skill \"Units\" in " + mixed + "/units comes first\n", "2 skills are fine"}, nil},
+		"list two of a name":   {[]string{"list", "--lenient", mixed, good}, 0, []string{"DESCRIPTION\nother  0          0        d\nUnits  0          0        d\n"}, []string{"good/units/SKILL.md: warning: is not used"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -75,9 +78,6 @@ func TestSkillsCommands(t *testing.T) {
 				if !strings.Contains(out, part) {
 					t.Errorf("no %q in:\n%s", part, out)
 				}
-			}
-			if strings.Contains(out, "another") {
-				t.Error("two of one name are listed")
 			}
 			for _, part := range c.err {
 				if !strings.Contains(errs, part) {
@@ -120,35 +120,45 @@ func TestSkillsValidateJSON(t *testing.T) {
 	}
 }
 
-func TestTheDoctorLooksAtSkills(t *testing.T) {
+// The doctor tells of skills as the bot would use them.
+func TestDoctorLooksAtSkills(t *testing.T) {
 	t.Parallel()
-	root := skillTree(t, map[string]string{"a/SKILL.md": "---\nname: a\ndescription: d\nversion: 1\n---\n", "b/SKILL.md": "---\nname: b\n---\n"})
-	for _, c := range []struct{ dir, lenient, want string }{
-		{"", "", "no skill can be used"},
-		{"", "true", "1 skill can be used, and others not:"},
-		{"/a", "true", "1 skill can be used\n"},
-		{"/b", "true", "no skill can be used"},
-	} {
-		_, out, _ := run(t, "", "doctor", "--port=0", "--bot-skills-dir="+root+c.dir, "--bot-skills-lenient="+c.lenient, "--bot-skills-sandbox=none", "--json")
-		var checks []struct{ Name, Status, Detail string }
-		if err := json.Unmarshal([]byte(out), &checks); err != nil {
-			t.Fatal(err, out)
+	root := skillTree(t, map[string]string{
+		"good/b/SKILL.md": "---\nname: b\ndescription: d\n---\n", "mixed/b/SKILL.md": "---\nname: b\ndescription: d\n---\n", "mixed/c/SKILL.md": "---\nname: d\ndescription: d\n---\n",
+		"bad/a/SKILL.md": "oops",
+	})
+	in := func(names ...string) string {
+		for i, name := range names {
+			names[i] = filepath.Join(root, name)
 		}
-		found := false
-		for _, check := range checks {
-			if found = found || check.Name == "skills"; check.Name == "skills" && !strings.HasPrefix(check.Detail, c.want) {
-				t.Errorf("%+v: %s: %q", c, check.Status, check.Detail)
-			}
-		}
-		if !found {
-			t.Errorf("%+v: %s", c, out)
-		}
+		return "--bot-skills-dir=" + strings.Join(names, string(filepath.ListSeparator))
 	}
-}
-
-func TestWhereSkillsAskIsSaid(t *testing.T) {
-	t.Parallel()
-	if _, err := (settings{ApprovalActions: "Load_Skill"}).check(); err == nil || !strings.Contains(err.Error(), "load_skill is an action of skills: BOT_SKILLS_APPROVAL says whether it asks") {
-		t.Error(err)
+	for name, c := range map[string]struct {
+		args   []string
+		status string
+		detail []string
+	}{
+		"fine":    {[]string{in("good")}, "ok", []string{"1 used: b"}},
+		"bad":     {[]string{in("bad")}, "warn", []string{"0 used\n", "a/SKILL.md:1: must start"}},
+		"both":    {[]string{in("good", "mixed")}, "warn", []string{"1 used: b\n", "mixed/b/SKILL.md: warning: is not used", "c/SKILL.md:2: directory name"}},
+		"lenient": {[]string{in("good", "mixed"), "--bot-skills-lenient=true"}, "warn", []string{"2 used: b, d\n"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			code, out, errs := run(t, "", append([]string{"doctor", "--port=0", "--bot-skills-sandbox=none", "--json"}, c.args...)...)
+			var checks []doctor.Check
+			if err := json.Unmarshal([]byte(out), &checks); err != nil || code != 0 {
+				t.Fatalf("exit code %d, %v, %s%s", code, err, out, errs)
+			}
+			i := slices.IndexFunc(checks, func(check doctor.Check) bool { return check.Name == "skills" })
+			if i < 0 || string(checks[i].Status) != c.status {
+				t.Fatalf("checks %+v", checks)
+			}
+			for _, part := range c.detail {
+				if !strings.Contains(checks[i].Detail+"\n", part) {
+					t.Errorf("no %q in %q", part, checks[i].Detail)
+				}
+			}
+		})
 	}
 }

@@ -142,7 +142,7 @@ func newModel(c config) (model models.Model, about string, err error) {
 	case c.OpenAIKey != "":
 		about = cmp.Or(c.OpenAIModel, models.DefaultModel) + " of OpenAI"
 	default:
-		return models.Offline{}, "offline, answers from a few rules (set OPENAI_API_KEY, OPENAI_BASE_URL or AZURE_OPENAI_ENDPOINT for a real one)", nil
+		return c.recorded(models.Offline{}), "offline, answers from a few rules (set OPENAI_API_KEY, OPENAI_BASE_URL or AZURE_OPENAI_ENDPOINT for a real one)", nil
 	}
 	model, err = newChain(c, c.firstModel())
 	return model, strings.Join(append([]string{about}, c.fallbacks...), ", then "), err
@@ -152,7 +152,7 @@ func newModel(c config) (model models.Model, about string, err error) {
 // first one, with the same behind it. Offline there is one model for all names.
 func (c config) modelNamed(name string) (models.Model, error) {
 	if !c.online() {
-		return models.Offline{}, nil
+		return c.recorded(models.Offline{}), nil
 	}
 	first := c.firstModel()
 	if c.AzureEndpoint != "" {
@@ -207,6 +207,9 @@ func assemble(ctx context.Context, c config, log zerolog.Logger) (_ *app, err er
 	}
 	if a.traces != nil {
 		cfg.Traces = a.traces.provider
+	}
+	if r := c.recorder; r != nil {
+		cfg.Channel, cfg.Door, cfg.Hooks = r.Channel(cfg.Channel), r.Door(cfg.Door), r.Hooks()
 	}
 	a.bot, err = bot.New(cfg)
 	return a, err

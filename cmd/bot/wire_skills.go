@@ -54,24 +54,24 @@ func (a *app) scriptRunner(ctx context.Context) (runner skills.Runner, about str
 	return skills.Sandboxed(box), about, nil
 }
 
-// look finds the skills for whoever asks what is wrong with them.
-func (c *skillSettings) look(ctx context.Context) (used int, faults, warnings []string, err error) {
-	found, err := skills.Discover(ctx, c.config())
-	if err != nil {
-		return 0, nil, nil, err
-	}
-	for _, fault := range found.Faults {
-		if fault.Warning {
-			warnings = append(warnings, fault.String())
-		} else {
-			faults = append(faults, fault.String())
-		}
-	}
-	return len(found.Skills), faults, warnings, nil
-}
-
 func (c *skillSettings) config() skills.Config {
 	return skills.Config{Roots: c.dirs, Lenient: c.lenient, FollowLinks: c.links}
+}
+
+// find tells the doctor which skills the bot would use, and what is wrong.
+func (c *skillSettings) find(ctx context.Context) (names, faults []string, err error) {
+	found, err := skills.Discover(ctx, c.config())
+	if err != nil {
+		return nil, nil, err
+	}
+	found = found.Distinct()
+	for _, s := range found.Skills {
+		names = append(names, s.Name)
+	}
+	for _, f := range found.Faults {
+		faults = append(faults, f.String())
+	}
+	return names, faults, nil
 }
 
 // source finds skills once, or again and again for those who write them.

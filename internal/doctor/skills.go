@@ -6,34 +6,28 @@ import (
 	"strings"
 )
 
-// SkillSettings say where the bot's skills are.
-type SkillSettings struct {
-	// Look returns how many can be used, and what is wrong with any: those that are left
-	// out, and those that are used all the same.
-	Look func(context.Context) (used int, faults, warnings []string, err error)
-}
+// maxSkillFaults are shown; a folder may have hundreds.
+const maxSkillFaults = 10
 
-// Skills checks that the bot has skills.
-func Skills(s SkillSettings) Probe {
-	return Probe{"skills", func(ctx context.Context) Check { return lookAtSkills(ctx, s) }}
-}
-
-func lookAtSkills(ctx context.Context, s SkillSettings) Check {
-	const validate = "bot skills validate names every fault; BOT_SKILLS_LENIENT=true lives with many"
-	used, faults, warnings, err := s.Look(ctx)
-	found := fmt.Sprintf("%d skills can be used", used)
-	if used == 1 {
-		found = "1 skill can be used"
-	}
-	switch {
-	case err != nil:
-		return fail(reason(err), "set BOT_SKILLS_DIR to a folder of skills")
-	case used == 0:
-		return warn(strings.Join(append([]string{"no skill can be used"}, faults...), "\n"), validate)
-	case len(faults) > 0:
-		return warn(found+", and others not:\n"+strings.Join(faults, "\n"), validate)
-	case len(warnings) > 0:
-		return ok(found + "\n" + strings.Join(warnings, "\n"))
-	}
-	return ok(found)
+// Skills checks the folders of skills. find returns the names of those that would be used,
+// and everything that is wrong, a line each; its error is that of looking.
+func Skills(find func(context.Context) (names, faults []string, err error)) Probe {
+	return Probe{"skills", func(ctx context.Context) Check {
+		names, faults, err := find(ctx)
+		if err != nil {
+			return fail(reason(err), "BOT_SKILLS_DIR names folders of skills, parted as in PATH")
+		}
+		detail := fmt.Sprintf("%d used", len(names))
+		if len(names) > 0 {
+			detail += ": " + strings.Join(names, ", ")
+		}
+		if len(names) > 0 && len(faults) == 0 {
+			return ok(detail)
+		}
+		shown := faults
+		if len(shown) > maxSkillFaults {
+			shown = append(shown[:maxSkillFaults:maxSkillFaults], fmt.Sprintf("and %d more", len(faults)-maxSkillFaults))
+		}
+		return warn(strings.Join(append([]string{detail}, shown...), "\n"), "bot skills list shows the same, with --lenient and --links where they are set; docs/skills.md explains how a SKILL.md is written")
+	}}
 }

@@ -3,6 +3,8 @@ package doctor_test
 import (
 	"context"
 	"errors"
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/planbot-go/planbot/internal/doctor"
@@ -10,13 +12,16 @@ import (
 
 func TestSkills(t *testing.T) {
 	t.Parallel()
-	finds := func(used int, faults, warnings []string, err error) doctor.Probe {
-		return doctor.Skills(doctor.SkillSettings{Look: func(context.Context) (int, []string, []string, error) { return used, faults, warnings, err }})
+	finds := func(names, faults []string, err error) doctor.Probe {
+		return doctor.Skills(func(context.Context) ([]string, []string, error) { return names, faults, err })
 	}
-	faults, warnings := []string{"a/SKILL.md:2: name"}, []string{"b/SKILL.md:3: warning: license"}
-	expect(t, finds(2, nil, nil, nil), doctor.OK, "2 skills can be used")
-	expect(t, finds(1, nil, warnings, nil), doctor.OK, "1 skill can be used\nb/SKILL.md:3: warning: license")
-	expect(t, finds(1, faults, warnings, nil), doctor.Warn, "1 skill can be used, and others not:\na/SKILL.md:2: name", "bot skills validate", "BOT_SKILLS_LENIENT")
-	expect(t, finds(0, faults, nil, nil), doctor.Warn, "no skill can be used\na/SKILL.md:2: name", "bot skills validate")
-	expect(t, finds(0, nil, nil, errors.New("no roots")), doctor.Fail, "no roots", "BOT_SKILLS_DIR")
+	expect(t, finds([]string{"a", "b"}, nil, nil), doctor.OK, "2 used: a, b")
+	expect(t, finds([]string{"a"}, []string{"b/SKILL.md:1: oops"}, nil), doctor.Warn, "1 used: a\nb/SKILL.md:1: oops", "bot skills list")
+	expect(t, finds(nil, nil, nil), doctor.Warn, "0 used")
+	expect(t, finds(nil, nil, errors.New("oops")), doctor.Fail, "oops", "BOT_SKILLS_DIR")
+	many := slices.Repeat([]string{"oops"}, 12)
+	c := examine(t, finds([]string{"a"}, many, nil))
+	if strings.Count(c.Detail, "oops") != 10 || !strings.HasSuffix(c.Detail, "\nand 2 more") || many[10] != "oops" {
+		t.Errorf("%+v", c)
+	}
 }

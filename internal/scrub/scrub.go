@@ -66,6 +66,23 @@ func (s *Scrubber) ID(kind, id string) string {
 	return s.id(kind, id)
 }
 
+// Keep has that account keep a stand-in of its own, such as the bot.
+func (s *Scrubber) Keep(id, standIn string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.init()
+	s.known[Person+"\x00"+id] = standIn
+	if len(id) >= leastID && id != standIn {
+		s.want(id, standIn)
+	}
+}
+
+func (s *Scrubber) init() {
+	if s.known == nil {
+		s.known, s.last, s.wanted = map[string]string{}, map[string]int{}, map[string]string{}
+	}
+}
+
 func (s *Scrubber) id(kind, id string) string {
 	if id == "" {
 		return ""
@@ -74,9 +91,7 @@ func (s *Scrubber) id(kind, id string) string {
 	if known := s.known[key]; known != "" {
 		return known
 	}
-	if s.known == nil {
-		s.known, s.last, s.wanted = map[string]string{}, map[string]int{}, map[string]string{}
-	}
+	s.init()
 	if len(s.known) < maxKnown {
 		s.last[kind]++
 	}
@@ -139,10 +154,10 @@ var (
 	place   = regexp.MustCompile(`\b19:[\w-]{8,}@[\w.]+|\ba:1[\w-]{20,}`)
 )
 
-// Text is the text with stand-ins.
+// Text is the text with stand-ins. A nil scrubber changes nothing.
 func (s *Scrubber) Text(text string) string {
-	if text == "" {
-		return ""
+	if s == nil || text == "" {
+		return text
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -96,8 +96,9 @@ func (b *bubblewrap) args(j *job) []string {
 		args = append(args, "--ro-bind", path, path)
 	}
 	args = append(args,
-		"--proc", "/proc",
-		"--dev", "/dev", "--size", strconv.Itoa(sharedBytes), "--tmpfs", "/dev/shm", "--remount-ro", "/dev",
+		"--proc", "/proc", "--remount-ro", "/proc", // where a process could say that others be ended before it
+		"--dev", "/dev", "--dev-bind", "/dev/full", "/dev/zero", // reads the same, but cannot share memory
+		"--size", strconv.Itoa(sharedBytes), "--tmpfs", "/dev/shm", "--remount-ro", "/dev",
 		"--size", decimal(j.limits.ScratchBytes), "--tmpfs", scratchInside,
 		"--ro-bind", j.skill, skillInside, "--chdir", skillInside, "--remount-ro", "/",
 		"--clearenv")

@@ -14,6 +14,7 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"unsafe"
 
@@ -91,8 +92,17 @@ func keep(told string, argv []string) (int, error) {
 		_, _ = io.Copy(io.Discard, os.NewFile(3, "the program that wanted it"))
 		_ = cmd.Process.Kill()
 	}()
+	var full atomic.Bool
+	go func() {
+		c.awaitFull()
+		full.Store(true)
+		_ = cmd.Process.Kill()
+	}()
 	_ = cmd.Wait() // its state says it all
 	killRest()
+	if full.Load() {
+		return overDisk, nil
+	}
 	return exitCode(cmd.ProcessState), nil
 }
 

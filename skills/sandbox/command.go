@@ -56,14 +56,14 @@ const (
 	WallTime Limit = "wall time"
 	CPUTime  Limit = "CPU time"
 	Memory   Limit = "memory"
-	Scratch  Limit = "scratch folder"
+	Scratch  Limit = "scratch folder" // or one file, for a program that this ends
 	Output   Limit = "output"
 )
 
 // Usage is what a run took.
 type Usage struct {
 	Wall        time.Duration
-	CPU         time.Duration // as far as was seen: a look each 25 ms, and what the kernel says at the end
+	CPU         time.Duration // as far as was seen, at least: a look each 25 ms, and what the kernel says at the end
 	MemoryBytes int64         // the most that all processes had together at any such look
 }
 

@@ -141,6 +141,7 @@ func TestHostileScripts(t *testing.T) {
 			"memory of one":     {script: "x=$(head -c 200000000 /dev/zero | tr '\\0' x) && echo ${#x}", limits: sandbox.Limits{MemoryBytes: 64 << 20}, check: noOutput},
 			"memory of many":    {script: "for i in 1 2 3 4 5 6; do (x=$(head -c 16000000 /dev/zero | tr '\\0' x); sleep 20; :) & done; wait; echo all", limits: sandbox.Limits{MemoryBytes: 64 << 20}, check: exceeds(sandbox.Memory)},
 			"a large file":      {script: "head -c 40000000 /dev/zero >$TMPDIR/x; stat -c %s $TMPDIR/x", limits: sandbox.Limits{FileBytes: 1 << 20}, check: prints("1048576")},
+			"only a large file": {script: "exec head -c 40000000 /dev/zero >$TMPDIR/x", limits: sandbox.Limits{FileBytes: 1 << 20}, check: exceeds(sandbox.Scratch)},
 			"filling the disk":  {script: "for i in 1 2 3 4 5 6 7 8; do head -c 3000000 /dev/zero >$TMPDIR/$i || exit 9; done; sleep 1; echo all", limits: sandbox.Limits{ScratchBytes: 8 << 20}, check: noOutput},
 			"many files":        {script: "for ((i = 0; i < 60000; i++)); do : >$TMPDIR/$i || break; done; sleep 20", limits: sandbox.Limits{ScratchBytes: 8 << 20, CPU: 20 * time.Second}, check: exceeds(sandbox.Scratch)},
 			"shut folders":      {script: "mkdir $TMPDIR/a $TMPDIR/a/b; ln -s /usr $TMPDIR/a/b/usr; cd $TMPDIR; echo done", check: prints("done")},
@@ -282,23 +283,34 @@ func TestNothingSurvives(t *testing.T) {
 // awaitProcess waits for a while until a process with the argument is there, or none.
 func awaitProcess(argument string, there bool) bool {
 	for end := time.Now().Add(15 * time.Second); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
-		found := false
-		lines, _ := filepath.Glob("/proc/[0-9]*/cmdline")
-		for _, line := range lines {
-			args, _ := os.ReadFile(line)
-			found = found || strings.Contains(string(args), "sleep\x00"+argument)
-		}
-		if found == there {
+		if (processWith(argument) != "") == there {
 			return true
 		}
 	}
 	return false
 }
 
+// processWith returns the folder in /proc of a process that sleeps for so long, or "".
+func processWith(argument string) string {
+	lines, _ := filepath.Glob("/proc/[0-9]*/cmdline")
+	for _, line := range lines {
+		args, _ := os.ReadFile(line)
+		if strings.HasPrefix(string(args), "sleep\x00"+argument) {
+			return filepath.Dir(line)
+		}
+	}
+	return ""
+}
+
 // openTemp makes a folder that every user can enter.
 func openTemp(t *testing.T) string {
 	t.Helper()
-	temp, err := os.MkdirTemp("", "planbot-test-")
+	return openTempIn(t, "")
+}
+
+func openTempIn(t *testing.T, dir string) string {
+	t.Helper()
+	temp, err := os.MkdirTemp(dir, "planbot-test-")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -18,6 +18,7 @@ import (
 const (
 	nonblock = syscall.O_NONBLOCK
 	overCPU  = 128 + int(unix.SIGXCPU)
+	overDisk = 128 + int(unix.SIGXFSZ)
 )
 
 func newBackend(kind Kind, cfg Config) (backend, error) {
@@ -73,6 +74,12 @@ func exitCode(state *os.ProcessState) int {
 		return 128 + int(status.Signal())
 	}
 	return state.ExitCode()
+}
+
+// endFirst lets the kernel end a process first when the machine has no memory left.
+func endFirst(pid string) {
+	// It may have ended; then there is nothing to be done.
+	_ = os.WriteFile("/proc/"+pid+"/oom_score_adj", []byte("1000"), 0)
 }
 
 // stored is how much of the disk a file takes.

@@ -13,6 +13,7 @@ import (
 const (
 	nonblock = 0
 	overCPU  = -2 // no exit code
+	overDisk = -3
 )
 
 func newBackend(Kind, Config) (backend, error) {
@@ -24,6 +25,8 @@ func claimFolder(string) (io.Closer, error) { return nil, errors.ErrUnsupported 
 func (c Config) owns(fs.FileInfo) bool { return false }
 
 func exitCode(state *os.ProcessState) int { return state.ExitCode() }
+
+func endFirst(string) {}
 
 func stored(info fs.FileInfo) int64 { return info.Size() }
 

@@ -176,6 +176,8 @@ func (j *job) outcome(ctx context.Context, result Result, err error) (Result, er
 		return Result{}, fmt.Errorf("wait for its end: %w", err)
 	case result.ExitCode == overCPU:
 		result.Exceeded = CPUTime
+	case result.ExitCode == overDisk:
+		result.Exceeded = Scratch
 	}
 	return result, nil
 }

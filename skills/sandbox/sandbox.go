@@ -28,9 +28,9 @@ var ErrNoSandbox = errors.New("no sandbox for scripts")
 // Kind is a mechanism that holds scripts.
 type Kind string
 
-// The kinds, the better one first. Under Landlock scripts see which files exist, cannot
-// change modes and owners, and what they keep in files that they have deleted but not
-// closed does not count against the scratch folder.
+// The kinds, the better one first. Under Landlock scripts see which files exist, and
+// cannot change modes, times, owners and attributes: of modes and times they are told that
+// they did, as programs that copy files give up otherwise.
 const (
 	Bubblewrap Kind = "bubblewrap" // the program bwrap: namespaces
 	Landlock   Kind = "landlock"   // Landlock (Linux 6.12 or later), seccomp and resource limits
@@ -41,7 +41,7 @@ type Config struct {
 	Kinds        []Kind              // what may be used, best first; nil: Bubblewrap, Landlock
 	Bubblewrap   string              // absolute path of bwrap; "": found on PATH
 	Interpreters map[string][]string // the command for each extension, beginning with an absolute path; nil: [Interpreters]
-	ReadOnly     []string            // more files and folders of the machine that scripts may read; absolute
+	ReadOnly     []string            // more files and folders of the machine that scripts may read, without sockets in them; absolute
 	Limits       Limits              // for each run that does not say otherwise
 	Concurrent   int                 // scripts at work at the same time; 0: 4
 	UID          int                 // who scripts run as when this program is root, with a group of the same number; 0: 65534

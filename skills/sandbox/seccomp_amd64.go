@@ -9,7 +9,9 @@ const (
 	otherABI  = 0x40000000 // from here on, the calls of x32
 )
 
-// oldCalls are those that newer architectures do not have any more.
-func oldCalls() []uint32 {
-	return []uint32{unix.SYS_CHMOD, unix.SYS_CHOWN, unix.SYS_LCHOWN}
+// oldOwners and oldModes are calls that newer architectures do not have any more.
+func oldOwners() []uint32 { return []uint32{unix.SYS_CHOWN, unix.SYS_LCHOWN} }
+
+func oldModes() []uint32 {
+	return []uint32{unix.SYS_CHMOD, unix.SYS_UTIME, unix.SYS_UTIMES, unix.SYS_FUTIMESAT}
 }

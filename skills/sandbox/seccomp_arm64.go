@@ -9,5 +9,7 @@ const (
 	otherABI  = 0x40000000 // arm64 has only one
 )
 
-// oldCalls are those that newer architectures do not have any more: this is one.
-func oldCalls() []uint32 { return nil }
+// oldOwners and oldModes are calls that newer architectures do not have any more: this is one.
+func oldOwners() []uint32 { return nil }
+
+func oldModes() []uint32 { return nil }

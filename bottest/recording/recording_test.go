@@ -1,0 +1,244 @@
+package recording_test
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/rs/zerolog"
+	"go.uber.org/goleak"
+
+	"github.com/planbot-go/planbot/actions"
+	"github.com/planbot-go/planbot/actions/lists"
+	"github.com/planbot-go/planbot/bot"
+	"github.com/planbot-go/planbot/bottest"
+	"github.com/planbot-go/planbot/bottest/cassette"
+	"github.com/planbot-go/planbot/bottest/recording"
+	"github.com/planbot-go/planbot/bottest/scenario"
+	"github.com/planbot-go/planbot/models"
+	"github.com/planbot-go/planbot/planner"
+	"github.com/planbot-go/planbot/state"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// registry has the list actions, and one that a person has to approve.
+func registry() *actions.Registry {
+	acts := actions.New()
+	lists.Register(acts)
+	actions.Add(acts, "sendMail", "Sends a mail", func(context.Context, *actions.Turn, struct {
+		To string `json:"to"`
+	},
+	) (actions.Result, error) {
+		return actions.Text("sent"), nil
+	}, actions.NeedsApproval)
+	actions.Add(acts, "breakIt", "Fails", func(context.Context, *actions.Turn, struct{}) (actions.Result, error) {
+		return actions.Fail("it is broken"), nil
+	})
+	return acts
+}
+
+// recorded talks with a bot that is recorded, and returns the files by the ends of their
+// names.
+func recorded(t *testing.T, plannerName string, cfg recording.Config, talk func(t *testing.T, kit *bottest.Kit)) map[string]string {
+	t.Helper()
+	cfg.Dir = filepath.Join(t.TempDir(), "recorded")
+	var rec *recording.Recorder
+	acts := registry()
+	bottest.Test(t, bottest.Config{Name: "Listbot", New: func(ctx context.Context, parts bottest.Parts) (*bot.Bot, error) {
+		var err error
+		if rec, err = recording.New(cfg); err != nil {
+			return nil, err
+		}
+		b := parts.Bot
+		b.Actions, b.Hooks, b.Channel, b.Door = acts, rec.Hooks(), rec.Channel(b.Channel), rec.Door(b.Door)
+		model := rec.Model(parts.Model)
+		if b.Planner, err = bottest.NewPlanner(ctx, plannerName, planner.SequenceConfig{Model: model, Actions: acts}); err != nil {
+			return nil, err
+		}
+		return bot.New(b)
+	}}, func(t *testing.T, kit *bottest.Kit) {
+		talk(t, kit)
+		kit.Settle()
+		rec.Close()
+	})
+	files := map[string]string{}
+	entries, err := os.ReadDir(cfg.Dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range entries {
+		raw, err := os.ReadFile(filepath.Join(cfg.Dir, e.Name()))
+		info, err2 := e.Info()
+		if err != nil || err2 != nil || info.Mode().Perm() != 0o600 {
+			t.Fatal(err, err2, info.Mode())
+		}
+		_, end, _ := strings.Cut(strings.TrimPrefix(e.Name(), "20000101-"), "-")
+		files[end] = string(raw)
+	}
+	return files
+}
+
+// plays plays what was recorded.
+func plays(t *testing.T, file string, scripted bool) {
+	t.Helper()
+	list, err := scenario.Read(strings.NewReader(file), "x.yaml")
+	if err != nil {
+		t.Fatalf("%v\n%s", err, file)
+	}
+	if result := scenario.Run(&list[0], scenario.Config{Actions: registry(), Scripted: scripted}); !result.Passed {
+		t.Errorf("%q\n%s\n%s", result.Failures, file, result.Story)
+	}
+}
+
+func TestConversations(t *testing.T) {
+	t.Parallel()
+	files := recorded(t, "", recording.Config{Secrets: []string{"correct horse"}}, func(_ *testing.T, kit *bottest.Kit) {
+		mia := kit.Personal("Mia Rossi")
+		mia.Keep(func(_, user *state.Scope) {
+			state.Of[lists.Lists](user).All = []lists.List{{Name: "Rossi's", Items: []lists.Item{{Name: "tea"}}}}
+		})
+		kit.Model.Says(
+			bottest.Plan(bottest.Do("addItem", "list", "Rossi's", "item", "milk for Mia"), bottest.Say("Mia, it is there.")),
+			bottest.Plan(bottest.DoAs("ALL", "summarizeLists"), bottest.Say("$ALL")),
+			bottest.Plan(bottest.Do("breakIt")),
+			bottest.Plan(bottest.Say("It is there.")),
+		)
+		mia.Say("add milk for Mia, password: hunter2, correct horse, mia@rossi.it")
+		mia.Expect("Mia, it is there.")
+		mia.Say("what is there?")
+		mia.Next()
+		mia.Say("a list for me")
+		mia.Expect("It is there.")
+		kit.Model.Throttles(0)
+		kit.Model.Throttles(0)
+		kit.Model.Throttles(0)
+		kit.Model.Throttles(0)
+		mia.Say("again")
+		mia.Next()
+		mia.Say("/reset")
+		mia.Next()
+
+		team := kit.Group("team", "Mia Rossi", "Otto")
+		kit.Model.Says(bottest.Plan(bottest.Do("sendMail", "to", "Otto")), bottest.Plan(bottest.Say("Otto has it.")))
+		team.Say("nobody listens")
+		team.Mention("write to Otto")
+		card := team.ExpectCard()
+		card.Press("Approve")
+		team.Expect("Otto has it.")
+		team.As("Otto").Say("thanks") // only now it is known who that is
+	})
+	if len(files) != 4 {
+		t.Fatalf("%d files: %v", len(files), files)
+	}
+	for name, file := range files {
+		for _, secret := range []string{"hunter2", "correct horse", "mia@rossi.it", "Mia", "Rossi", "Otto", "29:mia", "a:Mia", "tenant-1"} {
+			if strings.Contains(strings.ReplaceAll(file, "a:Mia-", ""), secret) {
+				t.Errorf("%q in %s:\n%s", secret, name, file)
+			}
+		}
+	}
+	personal, group := files["conversation-1.scenario.yaml"], files["conversation-2.scenario.yaml"]
+	for _, want := range []string{
+		`seed: {lists: {user-1's: [tea]}}`, "from: user-1", "user-1, it is there.", "entities: {item: milk for user-1, list: user-1's}",
+		"password: [secret], [secret], person-1@example.com", "error: it is broken", "<busy>", "<reset_done>", "http: 429",
+	} {
+		if !strings.Contains(strings.ReplaceAll(personal, `"`, ""), want) {
+			t.Errorf("no %s in\n%s", want, personal)
+		}
+	}
+	for _, want := range []string{"<at>ListBot</at> write to user-2", "<approval_card sendMail>", "value: {approve: true}", "conversationType: groupChat"} {
+		if !strings.Contains(group, want) {
+			t.Errorf("no %s in\n%s", want, group)
+		}
+	}
+	plays(t, personal, false)
+	plays(t, group, false)
+	plays(t, group, true)
+
+	calls, err := cassette.Read(strings.NewReader(files["conversation-1.cassette.yaml"]), "x")
+	if err != nil || len(calls) != 5 || !strings.Contains(calls[0].Asked, "=== user\nadd milk for user-1, password: [secret]") ||
+		calls[4].Fault == nil || calls[0].Conversation != "conversation-1" || calls[0].Activity != "activity-1" {
+		t.Errorf("%v: %+v", err, calls)
+	}
+}
+
+// TestOtherPlanners: scenarios have the plans in the form of the first planner.
+func TestOtherPlanners(t *testing.T) {
+	t.Parallel()
+	for name, script := range map[string]func(*bottest.Model){
+		"sequential": func(m *bottest.Model) { // which says what the last function gave back
+			m.Says(`<plan><function.addItem list="shop" item="tea"/></plan>`)
+		},
+		"tools": func(m *bottest.Model) {
+			m.CallsTools(models.Call{ID: "c1", Name: "addItem", Arguments: `{"list":"shop","item":"tea"}`})
+			m.Says("Tea is on it.")
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			files := recorded(t, name, recording.Config{}, func(_ *testing.T, kit *bottest.Kit) {
+				script(kit.Model)
+				chat := kit.Personal("Mia")
+				chat.Say("tea to shop")
+				chat.Next()
+			})
+			plays(t, files["conversation-1.scenario.yaml"], false)
+		})
+	}
+}
+
+func TestWhatIsTooMuchIsLeftOut(t *testing.T) {
+	t.Parallel()
+	var log strings.Builder
+	files := recorded(t, "", recording.Config{MaxEach: 8000, Log: zerolog.New(&log)}, func(_ *testing.T, kit *bottest.Kit) {
+		chat := kit.Personal("Mia")
+		for range 5 {
+			kit.Model.Says(bottest.Plan(bottest.Say("Yes.")))
+			chat.Say("well?")
+			chat.Expect("Yes.")
+		}
+	})
+	if n := strings.Count(files["conversation-1.scenario.yaml"], "event:"); n == 0 || n == 5 || strings.Count(log.String(), "as many bytes as it may have") != 1 {
+		t.Errorf("%d steps, %s", n, log.String())
+	}
+}
+
+// TestABrokenRecordingDisturbsNoTurn: the folder is gone.
+func TestABrokenRecordingDisturbsNoTurn(t *testing.T) {
+	t.Parallel()
+	if _, err := recording.New(recording.Config{}); err == nil {
+		t.Error("no folder, and no error")
+	}
+	file := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := recording.New(recording.Config{Dir: file}); err == nil {
+		t.Error("a file for a folder, and no error")
+	}
+	dir := filepath.Join(t.TempDir(), "gone")
+	var log strings.Builder
+	rec, err := recording.New(recording.Config{Dir: dir, Log: zerolog.New(&log)})
+	if err != nil || os.Remove(dir) != nil {
+		t.Fatal(err)
+	}
+	m := rec.Model(&yes{})
+	for range 2 {
+		if answer, err := m.Complete(t.Context(), &models.Request{}); err != nil || answer.Text != "Yes." {
+			t.Error(answer, err)
+		}
+	}
+	rec.Close()
+	if strings.Count(log.String(), "the recording is not whole") != 1 {
+		t.Errorf("log: %s", log.String())
+	}
+}
+
+type yes struct{}
+
+func (yes) Complete(context.Context, *models.Request) (*models.Response, error) {
+	return &models.Response{Text: "Yes."}, nil
+}

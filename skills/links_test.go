@@ -1,0 +1,74 @@
+package skills_test
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/planbot-go/planbot/skills"
+	"github.com/planbot-go/planbot/skills/sandbox"
+)
+
+// TestRunLinkedSkill runs scripts in the real sandbox: those of a skill that as a whole is
+// a link, or is linked in part.
+func TestRunLinkedSkill(t *testing.T) {
+	t.Parallel()
+	runner := skills.Sandboxed(box(t, sandbox.Limits{}))
+	root := tree(t, map[string]string{
+		"a/whole": "->../b/whole", "b/whole/SKILL.md": named("whole"), "b/whole/scripts/run.sh": "cat x.txt", "b/whole/x.txt": "beside it",
+		"a/mounted/..1/SKILL.md": named("mounted"), "a/mounted/..1/run.sh": "echo never", "a/mounted/..data": "->..1",
+		"a/mounted/SKILL.md": "->..data/SKILL.md", "a/mounted/run.sh": "->..data/run.sh", "a/mounted/own.sh": "echo own",
+	})
+	_, faults, all := discover(t, root, skills.Config{Roots: []string{filepath.Join(root, "a"), filepath.Join(root, "b")}, FollowLinks: true})
+	if len(all.Skills) != 2 || len(faults) != 1 {
+		t.Fatalf("%d skills, faults %q", len(all.Skills), faults)
+	}
+	ran := map[string]string{}
+	for _, s := range all.Skills {
+		digest, err := runner.Digest(t.Context(), s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, script := range s.Scripts {
+			ran[s.Name+" "+script.Name] = told(t, runner, s, script.Name, `null`, digest)
+		}
+	}
+	if len(ran) != 2 || ran["whole scripts/run.sh"] != "?beside it" || ran["mounted own.sh"] != "?own" {
+		t.Errorf("ran %q", ran)
+	}
+}
+
+// TestWatchFaultyLink: a link that the skill cannot be read by does not hold the skill
+// behind it as it was.
+func TestWatchFaultyLink(t *testing.T) {
+	t.Parallel()
+	root := tree(t, map[string]string{"a": "->b", "b/SKILL.md": named("b")})
+	synctest.Test(t, func(t *testing.T) {
+		s, err := skills.Watch(skills.Config{Roots: []string{root}, FollowLinks: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, step := range []struct{ text, want string }{
+			{"description: one", "one"},
+			{"description: two", "two"},
+			{"", "two"},
+			{"description: three", "three"},
+		} {
+			write(t, root, "b/SKILL.md", withFront("name: b\n"+step.text))
+			time.Sleep(time.Second)
+			list, err := s.Skills(t.Context(), nil)
+			if err != nil || len(list) != 1 || list[0].Description != step.want {
+				t.Fatalf("%v %v, want %s", names(list), err, step.want)
+			}
+		}
+		if err := os.RemoveAll(filepath.Join(root, "b")); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Second)
+		if list, err := s.Skills(t.Context(), nil); err != nil || len(list) != 0 {
+			t.Errorf("%v %v, want none", names(list), err)
+		}
+	})
+}
