@@ -130,6 +130,7 @@ const shownBytes = 64<<10 + 512
 // share cuts out of the middles of stdout and stderr what is too much for both: the half is
 // sure to each, and more where the other leaves room.
 func share(got sandbox.Result) (out, errs string) {
+	got.Stdout, got.Stderr = unframed(got.Stdout), unframed(got.Stderr)
 	return middleOut(got.Stdout, max(shownBytes/2, shownBytes-len(got.Stderr)), got.Truncated),
 		middleOut(got.Stderr, max(shownBytes/2, shownBytes-len(got.Stdout)), got.Truncated)
 }
