@@ -113,7 +113,11 @@ func (r sandboxed) report(script string, got sandbox.Result) actions.Result {
 	}
 	switch {
 	case got.Exceeded == sandbox.WallTime:
-		return fail("Script '%s' timed out after %s.", script, seconds(r.box.Limits().Wall))
+		said := strings.TrimSpace(text.String())
+		if said != "" {
+			said = "\n" + said
+		}
+		return fail("Script '%s' timed out after %s.%s", script, seconds(r.box.Limits().Wall), said)
 	case got.Exceeded != "":
 		return fail("Script '%s' was ended: it went beyond its limit of %s.\n%s", script, got.Exceeded, orNone(text.String()))
 	case got.ExitCode != 0:
