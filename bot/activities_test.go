@@ -3,6 +3,7 @@ package bot_test
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"runtime"
 	"strings"
@@ -11,72 +12,76 @@ import (
 
 	"github.com/planbot-go/planbot/actions"
 	"github.com/planbot-go/planbot/bot"
+	"github.com/planbot-go/planbot/bottest"
 )
 
 func TestWelcomeOnce(t *testing.T) {
 	t.Parallel()
-	b := setup(t)
-	added := event{"type": "conversationUpdate", "text": nil, "membersAdded": []event{{"id": "28:bot"}}}
-	installed := event{"type": "installationUpdate", "action": "add"}
-	for _, e := range []event{added, installed, added, {"type": "conversationUpdate", "membersAdded": []event{{"id": "29:otto"}}}} {
-		if got := b.deliver(e); got.status != http.StatusOK {
-			t.Errorf("status %d", got.status)
+	bottest.Test(t, bottest.Config{Actions: oddActions()}, func(_ *testing.T, kit *bottest.Kit) {
+		chat := kit.Personal("Mia")
+		added := bottest.Activity{"type": "conversationUpdate", "membersAdded": []bottest.Activity{{"id": bottest.BotID}}}
+		installed := bottest.Activity{"type": "installationUpdate", "action": "add"}
+		otto := bottest.Activity{"type": "conversationUpdate", "membersAdded": []bottest.Activity{{"id": "29:otto"}}}
+		for _, a := range []bottest.Activity{added, installed, added, otto} {
+			chat.Deliver(a).Taken()
 		}
-	}
-	if text := b.connector.Next(t).Text(); !strings.HasPrefix(text, "Hello, I am Planbot") {
-		t.Errorf("welcome %q", text)
-	}
-	b.connector.None(t)
-	b.deliver(event{"type": "installationUpdate", "action": "remove"})
-	b.deliver(installed)
-	b.connector.Next(t)
+		chat.ExpectMatch("^Hello, I am Planbot")
+		chat.ExpectNothing()
+		chat.Deliver(bottest.Activity{"type": "installationUpdate", "action": "remove"}).Taken()
+		chat.Deliver(installed).Taken()
+		chat.ExpectMatch("^Hello, I am Planbot")
+	})
 }
 
 func TestNoWelcomeInABigTeam(t *testing.T) {
 	t.Parallel()
 	for members, want := range map[int]bool{100: true, 101: false} {
-		b := setup(t)
-		b.connector.TeamOf(members)
-		b.deliver(event{
-			"type": "conversationUpdate", "membersAdded": []event{{"id": "28:bot"}},
-			"conversation": event{"id": "19:general@thread.tacv2", "conversationType": "channel", "isGroup": true},
-			"channelData":  event{"team": event{"id": "19:general@thread.tacv2"}},
+		t.Run(fmt.Sprint(members), func(t *testing.T) {
+			t.Parallel()
+			bottest.Test(t, bottest.Config{Actions: oddActions()}, func(_ *testing.T, kit *bottest.Kit) {
+				kit.Connector.TeamOf(members)
+				team := kit.Conversation("19:general@thread.tacv2", "channel", "Mia")
+				team.AddBot()
+				if want {
+					team.ExpectMatch("^Hello")
+				}
+				team.ExpectNothing()
+			})
 		})
-		if want {
-			b.connector.Next(t)
-		}
-		b.connector.None(t)
 	}
 }
 
 func TestActivitiesWithoutARoute(t *testing.T) {
 	t.Parallel()
-	b := setup(t)
-	for _, e := range []event{
-		{"type": "typing"},
-		{"type": "endOfConversation"},
-		{"type": "messageReaction", "reactionsAdded": []event{{"type": "like"}}},
-		{"type": "messageUpdate", "text": "edited", "channelData": event{"eventType": "editMessage"}},
-		{"type": "messageDelete"},
-		{"type": "event", "name": "application/vnd.microsoft.meetingStart"},
-		{"type": "trace"},
-		{"type": "fooBar"},
-		{"type": "installationUpdate", "action": "add-upgrade"},
-		{"type": "conversationUpdate", "channelData": event{"eventType": "teamRenamed"}},
-		{"text": "from a bot", "from": event{"id": "28:other", "role": "bot"}},
-		{"text": "from itself", "from": event{"id": "28:bot"}},
-		{"text": "two tenants", "channelData": event{"tenant": event{"id": "t2"}}},
-		{"text": "<at>Planbot</at> forged", "conversation": event{"id": "19:g", "conversationType": "groupChat"}},
-		{"text": nil, "value": event{"unknown": "click"}},
-	} {
-		if got := b.deliver(e); got.status != http.StatusOK || got.body != "" {
-			t.Errorf("%v: %d %q", e, got.status, got.body)
+	type event = bottest.Activity
+	bottest.Test(t, bottest.Config{Actions: oddActions()}, func(t *testing.T, kit *bottest.Kit) {
+		chat := kit.Personal("Mia")
+		for _, e := range []event{
+			{"type": "typing"},
+			{"type": "endOfConversation"},
+			{"type": "messageReaction", "reactionsAdded": []event{{"type": "like"}}},
+			{"type": "messageUpdate", "text": "edited", "channelData": event{"eventType": "editMessage"}},
+			{"type": "messageDelete"},
+			{"type": "event", "name": "application/vnd.microsoft.meetingStart"},
+			{"type": "trace"},
+			{"type": "fooBar"},
+			{"type": "installationUpdate", "action": "add-upgrade"},
+			{"type": "conversationUpdate", "channelData": event{"eventType": "teamRenamed"}},
+			{"type": "message", "text": "from a bot", "from": event{"id": "28:other", "role": "bot"}},
+			{"type": "message", "text": "from itself", "from": event{"id": bottest.BotID}},
+			{"type": "message", "text": "two tenants", "channelData": event{"tenant": event{"id": "t2"}}},
+			{"type": "message", "text": "<at>Planbot</at> forged", "conversation": event{"id": "19:g", "conversationType": "groupChat"}},
+			{"type": "message", "value": event{"unknown": "click"}},
+		} {
+			if got := chat.Deliver(e); got.Status != http.StatusOK || len(got.Body) != 0 {
+				t.Errorf("%v: %s", e, got)
+			}
 		}
-	}
-	b.connector.None(t)
-	if n := len(b.model.Calls()); n != 0 {
-		t.Errorf("%d model calls", n)
-	}
+		kit.Settle()
+		for _, sent := range kit.Connector.Sent() { // to any conversation
+			t.Errorf("sent %s", sent.JSON)
+		}
+	})
 }
 
 func TestInvokes(t *testing.T) {
@@ -101,21 +106,18 @@ func TestInvokes(t *testing.T) {
 
 func TestExpectReplies(t *testing.T) {
 	t.Parallel()
-	b := setup(t)
-	b.model.Says(plan(say("one"), say("two")))
-	got := b.deliver(event{"text": "hi", "deliveryMode": "expectReplies"})
-	var body struct {
-		Activities []struct{ Type, Text string }
-	}
-	if err := json.Unmarshal([]byte(got.body), &body); err != nil || got.status != http.StatusOK {
-		t.Fatalf("%d %q: %v", got.status, got.body, err)
-	}
-	if len(body.Activities) != 2 || body.Activities[0].Text != "one" || body.Activities[1].Text != "two" {
-		t.Errorf("activities %v", body.Activities)
-	}
-	if sent := b.connector.All(); len(sent) != 0 {
-		t.Errorf("sent to the connector: %v", sent)
-	}
+	bottest.Test(t, bottest.Config{Actions: oddActions()}, func(t *testing.T, kit *bottest.Kit) {
+		chat := kit.Personal("Mia")
+		kit.Model.Says(plan(say("one"), say("two")))
+		var body struct {
+			Activities []struct{ Type, Text string }
+		}
+		chat.Deliver(bottest.Activity{"type": "message", "text": "hi", "deliveryMode": "expectReplies"}).Taken().Decode(&body)
+		if len(body.Activities) != 2 || body.Activities[0].Text != "one" || body.Activities[1].Text != "two" {
+			t.Errorf("activities %v", body.Activities)
+		}
+		chat.ExpectNothing()
+	})
 }
 
 func TestTheDoor(t *testing.T) {

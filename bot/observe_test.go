@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/planbot-go/planbot/actions"
+	"github.com/planbot-go/planbot/bottest"
 )
 
 // TestWhatTheModelNamesItNeedNotSee holds results of [actions.ObserveUnsaved] to both of
@@ -26,27 +27,30 @@ func TestWhatTheModelNamesItNeedNotSee(t *testing.T) {
 	} {
 		t.Run(c.planner+" "+c.name, func(t *testing.T) {
 			t.Parallel()
-			b := setupPlanner(t, c.planner)
+			acts := actions.New()
 			type note struct {
 				Input string `json:"input"`
 			}
-			actions.Add(b.actions, "note", "Notes", func(context.Context, *actions.Turn, note) (actions.Result, error) {
+			actions.Add(acts, "note", "Notes", func(context.Context, *actions.Turn, note) (actions.Result, error) {
 				t.Error("went on with what the model has not seen")
 				return actions.Done, nil
 			})
-			actions.Add(b.actions, "weigh", "Weighs", func(context.Context, *actions.Turn, struct{}) (actions.Result, error) {
+			actions.Add(acts, "weigh", "Weighs", func(context.Context, *actions.Turn, struct{}) (actions.Result, error) {
 				return actions.ObserveUnsaved("7 kg"), nil
 			})
-			b.model.Says(c.plan)
-			if c.calls == 2 {
-				b.answers("7 kg it is.")
-			}
-			b.say("how heavy is it?")
-			b.expect(c.want)
-			calls := b.model.Calls()
-			if len(calls) != c.calls || c.calls == 2 && !strings.Contains(calls[1].Text(), "weigh: 7 kg") {
-				t.Errorf("%d calls of the model, want %d", len(calls), c.calls)
-			}
+			bottest.Test(t, bottest.Config{Actions: acts, Planner: c.planner}, func(t *testing.T, kit *bottest.Kit) {
+				kit.Model.Says(c.plan)
+				if c.calls == 2 {
+					script{kit.Model, c.planner}.answers("7 kg it is.")
+				}
+				chat := kit.Personal("Mia")
+				chat.Say("how heavy is it?")
+				chat.Expect(c.want)
+				calls := kit.Model.Calls()
+				if len(calls) != c.calls || c.calls == 2 && !strings.Contains(calls[1].Prompt(), "weigh: 7 kg") {
+					t.Errorf("%d calls of the model, want %d", len(calls), c.calls)
+				}
+			})
 		})
 	}
 }

@@ -2,11 +2,14 @@ package bot_test
 
 import (
 	"context"
+	"regexp"
 	"strings"
 	"testing"
 
 	"github.com/planbot-go/planbot/actions"
+	"github.com/planbot-go/planbot/actions/lists"
 	"github.com/planbot-go/planbot/bot"
+	"github.com/planbot-go/planbot/bottest"
 	"github.com/planbot-go/planbot/models"
 	"github.com/planbot-go/planbot/planner"
 	"github.com/planbot-go/planbot/prompts"
@@ -38,37 +41,37 @@ func TestSequentialRuns(t *testing.T) {
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			b := setupPlanner(t, "sequential")
-			b.addOddActions()
-			b.model.Says(test.says...)
-			b.say("add milk, $5")
-			if got := b.connector.Next(b).Text(); !strings.HasPrefix(got, test.reply) {
-				t.Errorf("reply %q, want %q", got, test.reply)
-			}
-			if n := len(b.model.Calls()); n != len(test.says) {
-				t.Errorf("%d model calls, want %d", n, len(test.says))
-			}
-			if kept := b.kept(); strings.Contains(kept, "\nlists ") != test.adds {
-				t.Errorf("state after it:\n%s", kept)
-			}
+			bottest.Test(t, bottest.Config{Actions: oddActions(), Planner: "sequential"}, func(t *testing.T, kit *bottest.Kit) {
+				kit.Model.Says(test.says...)
+				chat := kit.Personal("Mia")
+				chat.Say("add milk, $5")
+				chat.ExpectMatch("^" + regexp.QuoteMeta(test.reply))
+				chat.ExpectNothing()
+				if n := len(kit.Model.Calls()); n != len(test.says) {
+					t.Errorf("%d model calls, want %d", n, len(test.says))
+				}
+				if all := bottest.OfUser[lists.Lists](chat).All; (len(all) > 0) != test.adds {
+					t.Errorf("kept %v", all)
+				}
+			})
 		})
 	}
 }
 
 // addOddActions adds an action that fails, one with nothing to tell and one with
 // an input.
-func (b *bundle) addOddActions() {
+func addOddActions(to *actions.Registry) {
 	type nothing struct{}
-	actions.Add(b.actions, "broken", "Fails", func(context.Context, *actions.Turn, nothing) (actions.Result, error) {
+	actions.Add(to, "broken", "Fails", func(context.Context, *actions.Turn, nothing) (actions.Result, error) {
 		return actions.Fail("out of order"), nil
 	})
-	actions.Add(b.actions, "quiet", "Says nothing", func(context.Context, *actions.Turn, nothing) (actions.Result, error) {
+	actions.Add(to, "quiet", "Says nothing", func(context.Context, *actions.Turn, nothing) (actions.Result, error) {
 		return actions.Done, nil
 	})
 	type shouted struct {
 		Input string `json:"input"`
 	}
-	actions.Add(b.actions, "shout", "Shouts", func(_ context.Context, _ *actions.Turn, in shouted) (actions.Result, error) {
+	actions.Add(to, "shout", "Shouts", func(_ context.Context, _ *actions.Turn, in shouted) (actions.Result, error) {
 		return actions.Text("%s!", strings.ToUpper(in.Input)), nil
 	})
 }

@@ -3,12 +3,15 @@ package bot_test
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/planbot-go/planbot/actions"
 	"github.com/planbot-go/planbot/bot"
+	"github.com/planbot-go/planbot/bottest"
 	"github.com/planbot-go/planbot/internal/fakemodel"
+	"github.com/planbot-go/planbot/models"
 )
 
 func toolCall(id, name, arguments string) fakemodel.ToolCall {
@@ -18,22 +21,33 @@ func toolCall(id, name, arguments string) fakemodel.ToolCall {
 // TestToolsAnswersEveryCall, also those that a failed one has stopped.
 func TestToolsAnswersEveryCall(t *testing.T) {
 	t.Parallel()
-	b := setupPlanner(t, "tools")
-	b.addOddActions()
-	b.url = b.replica() // whose planner knows them
-	b.model.CallsTools("Let me see.", toolCall("a", "addItem", `{"list":"Home","item":"milk"}`),
-		toolCall("b", "broken", `{}`), toolCall("c", "deleteList", `{"list":"Home"}`))
-	b.model.Says("I added milk.")
-	b.say("go on")
-	b.expect("I added milk.")
-	asked := b.model.Calls()[1]
-	if n := len(asked.Messages); n < 4 || asked.Messages[n-4].Content != "Let me see." || len(asked.Messages[n-4].ToolCalls) != 3 {
-		t.Fatalf("asked\n%s", asked.Text())
+	bottest.Test(t, bottest.Config{Actions: oddActions(), Planner: "tools"}, func(t *testing.T, kit *bottest.Kit) {
+		kit.Model.Answers(bottest.Answer{Text: "Let me see.", Calls: []models.Call{
+			{ID: "a", Name: "addItem", Arguments: `{"list":"Home","item":"milk"}`}, {ID: "b", Name: "broken", Arguments: `{}`}, {ID: "c", Name: "deleteList", Arguments: `{"list":"Home"}`},
+		}})
+		kit.Model.Says("I added milk.")
+		chat := kit.Personal("Mia")
+		chat.Say("go on")
+		chat.Expect("I added milk.")
+		asked := kit.Model.LastCall().Messages
+		if n := len(asked); n < 4 || asked[n-4].Text != "Let me see." {
+			t.Fatalf("asked\n%s", kit.Model.LastCall().Prompt())
+		}
+		checkAnswers(t, asked, "Added milk", "Error: out of order", "Error: not run")
+	})
+}
+
+// checkAnswers holds the last messages to answers to the calls before them, in order.
+func checkAnswers(t *testing.T, asked []models.Message, want ...string) {
+	t.Helper()
+	first := len(asked) - len(want)
+	calls := asked[first-1].Calls
+	if len(calls) != len(want) {
+		t.Fatalf("%d calls, want %d", len(calls), len(want))
 	}
-	for i, want := range []string{"Added milk", "Error: out of order", "Error: not run"} {
-		id := string(rune('a' + i))
-		if m := asked.Messages[len(asked.Messages)-3+i]; m.Role != "tool" || m.ToolCallID != id || !strings.HasPrefix(m.Content, want) {
-			t.Errorf("message %+v does not answer %s with %s", m, id, want)
+	for i, begins := range want {
+		if m := asked[first+i]; m.Role != "tool" || m.CallID != calls[i].ID || !strings.HasPrefix(m.Text, begins) {
+			t.Errorf("message %+v does not answer %+v with %s", m, calls[i], begins)
 		}
 	}
 }
@@ -70,36 +84,40 @@ func TestToolsThatStillCalls(t *testing.T) {
 func TestToolsFillsHostValues(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"tools", "sequence", "sequential"} {
-		b := setupPlanner(t, name)
-		got := make(chan string, 1)
-		type in struct {
-			Note string `json:"note"`
-			Turn string `json:"turn" host:"turn"`
-		}
-		actions.Add(b.actions, "act", "Acts", func(_ context.Context, turn *actions.Turn, in in) (actions.Result, error) {
-			got <- in.Note + fmt.Sprint(in.Turn == turn.ID)
-			return actions.Done, nil
-		})
-		b.url = b.replica() // whose planner knows the action
-		switch name {
-		case "tools":
-			b.model.CallsTools("", toolCall("a", "act", `{"note":"n","turn":"mine"}`))
-			b.model.Says("Done.")
-		case "sequence":
-			b.model.Says(plan(do("act", `{"note":"n","turn":"mine"}`), say("Done.")))
-		default:
-			b.model.Says(`<plan><function.act note="n" turn="mine"/><say>Done.</say></plan>`)
-		}
-		b.say("go on")
-		b.expect("Done.")
-		if g := <-got; g != "ntrue" {
-			t.Errorf("%s: got %s", name, g)
-		}
-		for _, call := range b.model.Calls() {
-			if name == "tools" && strings.Contains(string(call.Tools[len(call.Tools)-1].Parameters), "turn") {
-				t.Errorf("the model is told of the turn")
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			type in struct {
+				Note string `json:"note"`
+				Turn string `json:"turn" host:"turn"`
 			}
-		}
+			var got []string
+			acts := actions.New()
+			actions.Add(acts, "act", "Acts", func(_ context.Context, turn *actions.Turn, in in) (actions.Result, error) {
+				got = append(got, in.Note+fmt.Sprint(in.Turn == turn.ID))
+				return actions.Done, nil
+			})
+			bottest.Test(t, bottest.Config{Actions: acts, Planner: name}, func(t *testing.T, kit *bottest.Kit) {
+				if name == "sequence" { // one plan that does and says
+					kit.Model.Says(plan(do("act", `{"note":"n","turn":"mine"}`), say("Done.")))
+				} else {
+					script{kit.Model, name}.calls("act", "note", `"n"`, "turn", `"mine"`)
+				}
+				if name == "tools" {
+					kit.Model.Says("Done.")
+				}
+				chat := kit.Personal("Mia")
+				chat.Say("go on")
+				chat.Expect("Done.")
+				if !slices.Equal(got, []string{"ntrue"}) {
+					t.Errorf("got %q", got)
+				}
+				for _, call := range kit.Model.Calls() {
+					if name == "tools" && (len(call.Tools) != 1 || strings.Contains(string(call.Tools[0].Schema), "turn")) {
+						t.Errorf("the model is told of %+v", call.Tools)
+					}
+				}
+			})
+		})
 	}
 }
 
@@ -107,47 +125,43 @@ func TestToolsFillsHostValues(t *testing.T) {
 // they put out.
 func TestToolsRemembersResults(t *testing.T) {
 	t.Parallel()
-	b := setupPlanner(t, "tools")
-	b.model.CallsTools("", toolCall("a", "addItem", `{"list":"Home","item":"milk"}`))
-	b.model.Says("Added.", "You have milk.")
-	b.say("add milk")
-	b.expect("Added.")
-	b.say("and now?")
-	b.expect("You have milk.")
-	asked := b.model.Calls()[2]
-	for i, m := range asked.Messages {
-		if len(m.ToolCalls) == 0 {
-			continue
+	bottest.Test(t, bottest.Config{Actions: oddActions(), Planner: "tools"}, func(t *testing.T, kit *bottest.Kit) {
+		script{kit.Model, "tools"}.calls("addItem", "list", `"Home"`, "item", `"milk"`)
+		kit.Model.Says("Added.", "You have milk.")
+		chat := kit.Personal("Mia")
+		chat.Say("add milk")
+		chat.Expect("Added.")
+		chat.Say("and now?")
+		chat.Expect("You have milk.")
+		asked := kit.Model.LastCall().Messages
+		i := slices.IndexFunc(asked, func(m models.Message) bool { return len(m.Calls) > 0 })
+		if i < 0 || asked[i].Calls[0].Name != "addItem" {
+			t.Fatalf("no call in\n%s", kit.Model.LastCall().Prompt())
 		}
-		answer := asked.Messages[i+1]
-		if m.ToolCalls[0].Name != "addItem" || answer.ToolCallID != m.ToolCalls[0].ID || !strings.Contains(answer.Content, "Added milk to the list Home") {
-			t.Errorf("call %+v, answer %+v", m, answer)
-		}
-		return
-	}
-	t.Errorf("no call in\n%s", asked.Text())
+		checkAnswers(t, asked[:i+2], "Added milk to the list Home")
+	})
 }
 
-// TestToolsWaitsForApproval: the round goes on where it waited, and each of its
-// calls is answered.
+// TestToolsWaitsForApproval: the round goes on where it waited, also in another process,
+// and each of its calls is answered.
 func TestToolsWaitsForApproval(t *testing.T) {
 	t.Parallel()
-	b := setupPlanner(t, "tools", func(c *bot.Config) {
+	cfg := bottest.Config{Actions: oddActions(), Planner: "tools", Change: func(c *bot.Config) {
 		c.Policy = func(_ context.Context, _ *actions.Turn, call actions.Call) (actions.Approval, error) {
 			return actions.Approval{Required: call.Action.Name == "deleteList"}, nil
 		}
+	}}
+	bottest.Test(t, cfg, func(t *testing.T, kit *bottest.Kit) {
+		kit.Model.CallsTools(models.Call{ID: "a", Name: "addItem", Arguments: `{"list":"Home","item":"milk"}`},
+			models.Call{ID: "b", Name: "deleteList", Arguments: `{"list":"Home"}`}, models.Call{ID: "c", Name: "addItem", Arguments: `{"list":"Work","item":"pen"}`})
+		kit.Model.Says("All three.")
+		chat := kit.Personal("Mia")
+		chat.Say("go on")
+		card := chat.ExpectCard("deleteList", "Home")
+		chat.ExpectNothing()
+		kit.Restart()
+		card.Press("Approve")
+		chat.Expect("All three.")
+		checkAnswers(t, kit.Model.LastCall().Messages, "Added milk", "Deleted the list Home", "Added pen")
 	})
-	b.model.CallsTools("", toolCall("a", "addItem", `{"list":"Home","item":"milk"}`), toolCall("b", "deleteList", `{"list":"Home"}`), toolCall("c", "addItem", `{"list":"Work","item":"pen"}`))
-	b.model.Says("All three.")
-	b.say("go on")
-	approve, _ := buttons(t, b.connector.Next(t))
-	b.post(b.replica(), b.activity(click(approve, nil)))
-	b.expect("All three.")
-	asked := b.model.Calls()[1].Messages
-	calls := asked[len(asked)-4].ToolCalls
-	for i, want := range []string{"Added milk", "Deleted the list Home", "Added pen"} {
-		if m := asked[len(asked)-3+i]; len(calls) != 3 || m.ToolCallID != calls[i].ID || !strings.HasPrefix(m.Content, want) {
-			t.Errorf("message %+v does not answer %+v with %s", m, calls, want)
-		}
-	}
 }

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"flag"
 	"fmt"
-	"net/http"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -14,7 +13,10 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"golang.org/x/tools/txtar"
 
-	"github.com/planbot-go/planbot/internal/fakemodel"
+	"github.com/planbot-go/planbot/actions"
+	"github.com/planbot-go/planbot/actions/lists"
+	"github.com/planbot-go/planbot/bottest"
+	"github.com/planbot-go/planbot/models"
 )
 
 var update = flag.Bool("update", false, "write what was sent into testdata/turns")
@@ -42,7 +44,11 @@ func TestTurns(t *testing.T) {
 			if len(archive.Files) > 0 && archive.Files[0].Name == "planner" {
 				name = strings.TrimSpace(string(archive.Files[0].Data))
 			}
-			play(setupPlanner(t, name), archive)
+			acts := actions.New()
+			lists.Register(acts)
+			bottest.Test(t, bottest.Config{Actions: acts, Planner: name}, func(t *testing.T, kit *bottest.Kit) {
+				play(t, kit, archive)
+			})
 			if *update {
 				if err := os.WriteFile(file, txtar.Format(archive), 0o600); err != nil {
 					t.Fatal(err)
@@ -52,30 +58,30 @@ func TestTurns(t *testing.T) {
 	}
 }
 
-func play(b *bundle, archive *txtar.Archive) {
-	b.Helper()
+func play(t *testing.T, kit *bottest.Kit, archive *txtar.Archive) {
+	t.Helper()
+	chat := kit.Conversation("a:mia", "personal", "Mia")
 	seen := 0
 	for n := 1; ; n++ {
 		activities := sections(archive, n, "activity")
 		if len(activities) == 0 {
 			if n == 1 {
-				b.Fatal("no turn in the file")
+				t.Fatal("no turn in the file")
 			}
 			return
 		}
-		script(b, archive, n)
-		var over event
-		b.must(json.Unmarshal(activities[0].Data, &over))
-		over["id"] = fmt.Sprint("activity-", n)
-		if got := b.deliver(over); got.status != http.StatusOK {
-			b.Errorf("turn %d: status %d", n, got.status)
+		scriptTurn(kit.Model, archive, n)
+		var over bottest.Activity
+		if err := json.Unmarshal(activities[0].Data, &over); err != nil {
+			t.Fatal(err)
 		}
-		all := b.connector.All()
+		over["type"], over["id"] = "message", fmt.Sprint("activity-", n)
+		chat.Deliver(over).Taken()
+		kit.Settle()
+		all := kit.Connector.Sent()
 		sent := ""
 		for _, s := range all[seen:] {
-			raw, err := json.MarshalIndent(s.Body, "", "  ")
-			b.must(err)
-			sent += s.Method + " " + s.Path + "\n" + turnID.ReplaceAllString(string(raw), "(turn ID)") + "\n"
+			sent += written(t, s)
 		}
 		seen = len(all)
 		want := sections(archive, n, "sent")
@@ -83,45 +89,54 @@ func play(b *bundle, archive *txtar.Archive) {
 			want[0].Data = []byte(sent)
 		}
 		if diff := cmp.Diff(string(want[0].Data), sent); diff != "" {
-			b.Errorf("turn %d sent (-want +got):\n%s", n, diff)
+			t.Errorf("turn %d sent (-want +got):\n%s", n, diff)
 		}
 		for _, p := range sections(archive, n, "prompt") {
-			checkPrompt(b, n, string(p.Data))
+			checkPrompt(t, n, kit.Model.LastCall().Prompt(), string(p.Data))
 		}
 	}
 }
 
-// script tells the model its answers in turn n, in the order of the file.
-func script(b *bundle, archive *txtar.Archive, n int) {
+// written is a request to the connector as the files have it.
+func written(t *testing.T, s bottest.Sent) string {
+	t.Helper()
+	var body map[string]any
+	if err := json.Unmarshal([]byte(s.JSON), &body); err != nil {
+		t.Fatal(err)
+	}
+	raw, err := json.MarshalIndent(body, "", "  ")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s.Method + " " + s.To + ", to " + s.ReplyTo + "\n" + turnID.ReplaceAllString(string(raw), "(turn ID)") + "\n"
+}
+
+// scriptTurn tells the model its answers in turn n, in the order of the file.
+func scriptTurn(model *bottest.Model, archive *txtar.Archive, n int) {
 	for i := range archive.Files {
 		data := strings.TrimSuffix(string(archive.Files[i].Data), "\n")
 		switch archive.Files[i].Name {
 		case fmt.Sprint(n, " model"):
-			b.model.Says(data)
+			model.Says(data)
 		case fmt.Sprint(n, " calls"):
-			var calls []fakemodel.ToolCall
+			var calls []models.Call
 			for line := range strings.SplitSeq(data, "\n") {
 				id, call, _ := strings.Cut(line, " ")
 				name, arguments, _ := strings.Cut(call, " ")
-				calls = append(calls, fakemodel.ToolCall{ID: id, Name: name, Arguments: arguments})
+				calls = append(calls, models.Call{ID: id, Name: name, Arguments: arguments})
 			}
-			b.model.CallsTools("", calls...)
+			model.CallsTools(calls...)
 		}
 	}
 }
 
 var turnID = regexp.MustCompile(`\(turn [a-z0-9]+\)`)
 
-func checkPrompt(b *bundle, n int, lines string) {
-	b.Helper()
-	calls := b.model.Calls()
-	if len(calls) == 0 {
-		b.Fatalf("turn %d: the model was not asked", n)
-	}
-	prompt := calls[len(calls)-1].Text()
+func checkPrompt(t *testing.T, n int, prompt, lines string) {
+	t.Helper()
 	for line := range strings.Lines(lines) {
 		if !strings.Contains(prompt, strings.TrimSuffix(line, "\n")) {
-			b.Errorf("turn %d: the prompt does not hold %q:\n%s", n, line, prompt)
+			t.Errorf("turn %d: the prompt does not hold %q:\n%s", n, line, prompt)
 		}
 	}
 }

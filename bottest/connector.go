@@ -42,6 +42,7 @@ type Sent struct {
 	ReplyTo  string // the activity that it answers; may be ""
 	ID       string // that the message was given, or that of the message which is updated
 	Activity *activity.Activity
+	JSON     string // the activity as it came, in JSON
 	Token    string // the Authorization that came with it
 }
 
@@ -126,12 +127,13 @@ func (c *Connector) read(from fakeconnector.Sent) Sent {
 		Of: labelOf(from.Header), Method: from.Method, Status: from.Status, To: from.Conversation, ReplyTo: from.ReplyTo, ID: from.ID,
 		Token: from.Authorization, Activity: &activity.Activity{},
 	}
-	raw, err := json.Marshal(from.Body)
+	raw, err := json.Marshal(from.Body, json.Deterministic(true))
 	if err == nil {
 		err = json.Unmarshal(raw, sent.Activity)
 	}
 	if err != nil {
 		c.kit.t.Errorf("bottest: read what the bot sent: %v", err)
 	}
+	sent.JSON = string(raw)
 	return sent
 }

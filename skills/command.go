@@ -36,9 +36,9 @@ func (p *Provider) Command(ctx context.Context, turn *actions.Turn, words string
 	if rest != "" {
 		topics.begin(turn.ID)
 	}
-	switch added, err := p.activate(ctx, turn, v.skills[i]); {
+	switch added, err := p.activate(ctx, turn, v, v.skills[i]); {
 	case err != nil:
-		return markdown(err.Error()) + ". **/skill off** ends them, **/skill off NAME** one of them.", "", nil
+		return "I cannot load " + markdown(v.names[i]) + ": " + markdown(err.Error()) + ". **/skill off** ends them, **/skill off NAME** one of them.", "", nil
 	case rest != "":
 		return "", rest, nil
 	case !added:
@@ -46,6 +46,9 @@ func (p *Provider) Command(ctx context.Context, turn *actions.Turn, words string
 	}
 	return markdown(loadedText(v.names[i])), "", nil
 }
+
+// maxListing is how many characters of a description a list for people has.
+const maxListing = 300
 
 // listing is the skills of the turn for a person to read.
 func (v *view) listing(t *topics) string {
@@ -59,7 +62,7 @@ func (v *view) listing(t *topics) string {
 		if t.has(s.Name) {
 			b.WriteString(" (loaded)")
 		}
-		b.WriteString(": " + markdown(s.Description))
+		b.WriteString(": " + markdown(cutTo(inLine(s.Description), maxListing)))
 	}
 	return b.String() + "\n\n**/skill NAME** loads one, **/skill NAME text** for what the text asks, and **/skill off** ends them."
 }
@@ -81,7 +84,7 @@ func (t *topics) off(v *view, name string) string {
 	return "No longer loaded: " + markdown(strings.Join(loaded, ", ")) + "."
 }
 
-// markdown is a stranger's text on one line, with no links, pictures, code or tags in it.
+// markdown is a stranger's text on one line, with no Markdown or tags in it.
 func markdown(text string) string {
-	return strings.NewReplacer("&", "&amp;", "<", "&lt;", "[", `\[`, "]", `\]`, "`", "'", "*", `\*`).Replace(inLine(text))
+	return strings.NewReplacer(`\`, `\\`, "&", "&amp;", "<", "&lt;", "[", `\[`, "]", `\]`, "`", "'", "*", `\*`, "_", `\_`, "~", `\~`, "|", `\|`).Replace(inLine(text))
 }

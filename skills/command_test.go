@@ -2,6 +2,7 @@ package skills_test
 
 import (
 	"errors"
+	"strings"
 	"testing"
 
 	"github.com/planbot-go/planbot/skills"
@@ -10,10 +11,10 @@ import (
 func TestCommand(t *testing.T) {
 	t.Parallel()
 	hostile := files("haiku")
-	hostile.Description = "See [here](https://evil) <at>all</at>\n# `x` *y*"
+	hostile.Description = "See [here](https://evil) \\[there\\](https://evil) <at>all</at>\n# `x` *y* _z_"
 	r := provide(t, skills.ProviderConfig{Approve: []string{skills.LoadSkill}}, hostile, files("sonnet"))
 	const listed = "**/skill NAME** loads one, **/skill NAME text** for what the text asks, and **/skill off** ends them."
-	const haiku = ": See \\[here\\](https://evil) &lt;at>all&lt;/at> # 'x' \\*y\\*\n- **sonnet**"
+	const haiku = ": See \\[here\\](https://evil) \\\\\\[there\\\\\\](https://evil) &lt;at>all&lt;/at> # 'x' \\*y\\* \\_z\\_\n- **sonnet**"
 	for _, c := range []struct{ words, reply, rest string }{
 		{"", "Skills that I can use:\n\n- **haiku**" + haiku + ": d\n\n" + listed, ""},
 		{"off", "No skill is loaded.", ""},
@@ -33,6 +34,12 @@ func TestCommand(t *testing.T) {
 		if err != nil || reply != c.reply || rest != c.rest {
 			t.Errorf("/skill %s: %v\ngot  %q and %q\nwant %q and %q", c.words, err, reply, rest, c.reply, c.rest)
 		}
+	}
+	long := files("long")
+	long.Description = strings.Repeat("x", 1000)
+	talks := provide(t, skills.ProviderConfig{}, long)
+	if reply, _, err := talks.Command(t.Context(), talks.turn("mia"), ""); err != nil || len(reply) > 500 || !strings.Contains(reply, "xxx…") {
+		t.Errorf("%q, %v", reply, err)
 	}
 	none := provide(t, skills.ProviderConfig{})
 	if reply, _, err := none.Command(t.Context(), none.turn("mia"), ""); err != nil || reply != "There are no skills here." {

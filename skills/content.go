@@ -88,7 +88,7 @@ func inLine(text string) string {
 		switch {
 		case unicode.IsControl(r):
 			return ' '
-		case unicode.Is(unicode.Cf, r) && r != '\u200c' && r != '\u200d':
+		case isBlank(r), unicode.Is(unicode.Cf, r) && r != '\u200c' && r != '\u200d':
 			return -1
 		}
 		return r
@@ -102,5 +102,8 @@ var frame = regexp.MustCompile(`(?i)<(\s*/?\s*skill_content)`)
 // told is the content of a skill in the frame in which models are told it.
 func told(s *Skill) string {
 	return "The skill " + inLine(s.Name) + " is loaded. Follow it where it fits the task, within the rules of this prompt.\n" +
-		`<skill_content name="` + attribute(s.Name) + "\">\n" + frame.ReplaceAllString(s.Content(), "&lt;$1") + "\n</skill_content>"
+		`<skill_content name="` + attribute(s.Name) + "\">\n" + unframed(s.Content()) + "\n</skill_content>"
 }
+
+// unframed is a stranger's text that cannot pose as the content of a skill.
+func unframed(text string) string { return frame.ReplaceAllString(text, "&lt;$1") }

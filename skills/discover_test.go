@@ -189,6 +189,7 @@ func TestFiles(t *testing.T) {
 		"linked scripts":   {map[string]string{"a/x.sh": "", "b": "->a", "c.sh": "->a/x.sh", "d/e": "->../../s/a"}, skills.Config{FollowLinks: true}, "|a/x.sh", []string{"b/x.sh: warning: is left out of the scripts", "c.sh: warning: is left out of the scripts", "d/e/x.sh: warning"}},
 		"linked for both":  {map[string]string{"a.sh": "", "b.sh": "->a.sh"}, skills.Config{FollowLinks: true, Resources: []string{".sh"}}, "a.sh b.sh|a.sh", []string{"b.sh: warning: is left out of the scripts"}},
 		"as on the disk":   {map[string]string{"re\u0301sume\u0301.md": "", "\ufb01le.md": "", "a\u00a0b.md": "", "\u30ab\u3099.sh": ""}, skills.Config{}, "a\u00a0b.md re\u0301sume\u0301.md \ufb01le.md|\u30ab\u3099.sh", nil},
+		"long names":       {map[string]string{"d/" + strings.Repeat("a", 195) + ".md": "", "d/" + strings.Repeat("b", 196) + ".md": ""}, skills.Config{}, "d/" + strings.Repeat("a", 195) + ".md|", []string{"is left out: its name has 201 bytes, more than 200"}},
 		"loop":             {map[string]string{"a/x.md": "", "a/b": "->.."}, skills.Config{FollowLinks: true, SearchDepth: 4}, "a/b/a/x.md a/x.md|", nil},
 		"too many":         {map[string]string{"a.md": "", "b.md": "", "c.md": "", "d/e.md": ""}, skills.Config{MaxFiles: 3}, "", []string{"more than 3 files"}},
 		"too large":        {map[string]string{"a.md": "1234", "b.md": "123"}, skills.Config{MaxResource: 3}, "b.md|", []string{"a.md: warning: is left out: it has 4 bytes, more than 3"}},

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime/debug"
 	"strings"
 	"unicode"
 
@@ -44,8 +45,13 @@ func (b *InlineSkill) Resource(name, description, text string) *InlineSkill {
 // are no text. fn may be called by several turns at once and has to end when its context
 // does. More than 1 MiB is an error.
 func (b *InlineSkill) ResourceFunc(name, description string, fn func(context.Context) ([]byte, error)) *InlineSkill {
-	capped := func(ctx context.Context) ([]byte, error) {
-		raw, err := fn(ctx)
+	capped := func(ctx context.Context) (raw []byte, err error) {
+		defer func() {
+			if p := recover(); p != nil {
+				raw, err = nil, fmt.Errorf("%w: %v\n%s", actions.ErrPanic, p, debug.Stack())
+			}
+		}()
+		raw, err = fn(ctx)
 		if err == nil && len(raw) > defaultMaxResource {
 			return nil, fmt.Errorf("%w: %d bytes, at most %d", ErrTooLarge, len(raw), defaultMaxResource)
 		}

@@ -1,6 +1,9 @@
 package skills
 
 import (
+	"crypto/sha256"
+	"fmt"
+
 	"github.com/planbot-go/planbot/actions"
 	"github.com/planbot-go/planbot/state"
 )
@@ -41,3 +44,8 @@ func (j judged) find(tool, skill, part string) (is string, ok, asked bool) {
 
 // unjudged is what is told of a call that was not judged as what it is now.
 const unjudged = "%s '%s' has changed while it was being asked whether it may be used. Please try again."
+
+// identity stands for what something is.
+func identity(is string) string { return fmt.Sprintf("%x", sha256.Sum256([]byte(is))) }
+
+func (s *Skill) identity() string { return identity(s.Dir + "\n" + s.Content()) }

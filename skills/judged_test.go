@@ -228,3 +228,49 @@ func TestApproversSeeWhatIsUsed(t *testing.T) {
 		t.Errorf("%q, ran %v", got, sandbox.ran)
 	}
 }
+
+// TestWhatIsReadIsWhatWasApproved changes what a skill says, and a resource, behind an
+// approval for good, and between the approval and the call.
+func TestWhatIsReadIsWhatWasApproved(t *testing.T) {
+	t.Parallel()
+	text := func(instructions, resource string) *skills.Skill {
+		return inline(t, skills.Inline("a", "d", instructions).Resource("r", "", resource))
+	}
+	list := []*skills.Skill{text("i", "r")}
+	source := skills.SourceFunc(func(context.Context, *actions.Turn) ([]*skills.Skill, error) { return list, nil })
+	r := provide(t, skills.ProviderConfig{Source: source, Approve: []string{skills.LoadSkill, skills.ReadResource}})
+	entities := map[string]any{"skillName": "a", "resourceName": "r"}
+	bind := func(tool string) string { return r.judge(r.Policy(nil), r.turn("mia"), tool, entities).Bind }
+	load, read := bind(skills.LoadSkill), bind(skills.ReadResource)
+	for name, c := range map[string]struct {
+		to         *skills.Skill
+		load, read bool // it is another
+	}{
+		"nothing":      {text("i", "r"), false, false},
+		"the resource": {text("i", "other"), false, true},
+		"instructions": {text("other", "r"), true, true},
+		"the folder":   {&skills.Skill{FrontMatter: list[0].FrontMatter, Instructions: "i", Dir: "/elsewhere", Resources: list[0].Resources}, true, true},
+	} {
+		was := list
+		list = []*skills.Skill{c.to}
+		if got := bind(skills.LoadSkill); (got != load) != c.load {
+			t.Errorf("%s: loading is bound to %s, and before to %s", name, got, load)
+		}
+		if got := bind(skills.ReadResource); (got != read) != c.read {
+			t.Errorf("%s: reading is bound to %s, and before to %s", name, got, read)
+		}
+		for tool, changed := range map[string]bool{skills.LoadSkill: c.load, skills.ReadResource: c.read} {
+			turn := r.turn("mia")
+			list = was
+			r.judge(r.Policy(nil), turn, tool, entities)
+			list = []*skills.Skill{c.to}
+			action, _ := r.reg.Lookup(tool)
+			result, err := action.Call(t.Context(), turn, entities)
+			if err != nil || result.Failed() != changed {
+				t.Errorf("%s: %s: %v, %q", name, tool, err, result.Text())
+			}
+			r.Reset(turn)
+		}
+		list = was
+	}
+}

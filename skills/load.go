@@ -150,6 +150,10 @@ func isOwn(name string) bool {
 	return strings.EqualFold(name, fileName) || slices.Contains([]string{"license", "licence", "copying", "notice"}, stem)
 }
 
+// maxFileName is how many bytes the name of a file may have, with its folders in the skill:
+// names are told to models before the skill is loaded.
+const maxFileName = 200
+
 // add lists a file, unless it cannot be read or its name would do harm where it is shown.
 func (f *files) add(at folder) {
 	info, err := os.Lstat(at.full()) // says no more than whether to list it
@@ -160,6 +164,8 @@ func (f *files) add(at folder) {
 		f.note(true, at.shown, "is left out: it is no regular file")
 	case info.Size() > f.MaxResource:
 		f.note(true, at.shown, "is left out: it has %d bytes, more than %d", info.Size(), f.MaxResource)
+	case len(at.name) > maxFileName:
+		f.note(true, at.shown, "is left out: its name has %d bytes, more than %d", len(at.name), maxFileName)
 	case !utf8.ValidString(at.name) || strings.ContainsFunc(at.name, func(r rune) bool { return !unicode.IsGraphic(r) || isBlank(r) }):
 		f.note(true, at.shown, "is left out: its name is no plain text")
 	default:

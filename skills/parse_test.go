@@ -328,3 +328,22 @@ func FuzzParse(f *testing.F) {
 		}
 	})
 }
+
+func TestEmptyAllowedToolsAllowNothing(t *testing.T) {
+	t.Parallel()
+	for _, value := range []string{`""`, `[]`, `[""]`, `null`, ``, `","`} {
+		got, _ := skills.Parse([]byte(withFront("name: a\ndescription: b\nallowed-tools: "+value)), skills.Reading{Lenient: true})
+		if got.AllowedTools == nil || len(got.AllowedTools) > 1 {
+			t.Errorf("%q: %#v", value, got.AllowedTools)
+		}
+	}
+}
+
+func TestNamesHaveNoLettersThatAreNotSeen(t *testing.T) {
+	t.Parallel()
+	for _, name := range []string{"units\u3164", "units\u115f", "\u1160", "un\uffa0its"} {
+		if got, faults := skills.Parse([]byte(withFront("name: "+name+"\ndescription: b")), skills.Reading{Folder: name}); allWarnings(faults) {
+			t.Errorf("%+q is taken as %+q", name, got.Name)
+		}
+	}
+}

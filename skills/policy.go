@@ -2,7 +2,6 @@ package skills
 
 import (
 	"context"
-	"crypto/sha256"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -59,26 +58,50 @@ func (p *Provider) judge(ctx context.Context, turn *actions.Turn, call actions.C
 		denied, err := p.narrowed(ctx, turn, attempt{action: tool})
 		return actions.Approval{Denied: denied}, err
 	}
-	seen := judgedIn(turn)
-	seen.asked(tool)
+	judgedIn(turn).asked(tool)
 	switch tool {
 	case RunScript:
 		return p.judgeScript(ctx, turn, call)
 	case LoadSkill:
-		s, fault, err := p.findSkill(ctx, turn, g)
+		_, s, fault, err := p.findSkill(ctx, turn, g)
 		if err != nil || fault != "" {
 			return actions.Approval{}, err
 		}
-		seen.allow(tool, s.Name, "", "")
-		return actions.Approval{Required: p.approves(tool), Reason: "Loads the skill " + inLine(s.Name) + "."}, nil
+		return p.judgeSkill(turn, s), nil
 	}
 	u, fault, err := p.findResource(ctx, turn, g)
 	if err != nil || fault != "" {
 		return actions.Approval{}, err
 	}
-	name := u.skill.Resources[u.part].Name
-	seen.allow(tool, u.skill.Name, name, "")
-	return actions.Approval{Required: p.approves(tool), Reason: "Reads " + inLine(name) + " of the skill " + inLine(u.skill.Name) + "."}, nil
+	return p.judgeResource(ctx, turn, u)
+}
+
+// judgeResource binds the approval to what would be told. What cannot be read now is
+// nothing that the tool would tell.
+func (p *Provider) judgeResource(ctx context.Context, turn *actions.Turn, u use) (actions.Approval, error) {
+	if !p.approves(ReadResource) {
+		return actions.Approval{}, nil
+	}
+	r, data := u.skill.Resources[u.part], Data{}
+	if r.Size >= 0 {
+		var err error
+		if data, err = r.Read(ctx); err != nil && ctx.Err() != nil {
+			return actions.Approval{}, err
+		}
+	}
+	bind := u.identity(data)
+	judgedIn(turn).allow(ReadResource, u.skill.Name, r.Name, bind)
+	return actions.Approval{Required: true, Reason: "Reads " + clip(r.Name) + " of the skill " + clip(u.skill.Name) + ".", Bind: bind}, nil
+}
+
+// judgeSkill binds the approval to what the skill says.
+func (p *Provider) judgeSkill(turn *actions.Turn, s *Skill) actions.Approval {
+	if !p.approves(LoadSkill) {
+		return actions.Approval{}
+	}
+	bind := s.identity()
+	judgedIn(turn).allow(LoadSkill, s.Name, "", bind)
+	return actions.Approval{Required: true, Reason: "Loads the skill " + clip(s.Name) + ".", Bind: bind}
 }
 
 func (p *Provider) judgeScript(ctx context.Context, turn *actions.Turn, call actions.Call) (actions.Approval, error) {
@@ -95,7 +118,7 @@ func (p *Provider) judgeScript(ctx context.Context, turn *actions.Turn, call act
 	}
 	approval := actions.Approval{
 		Required: p.approves(RunScript),
-		Reason:   "Runs the script " + inLine(l.script.Name) + " of the skill " + inLine(l.skill.Name) + ".",
+		Reason:   "Runs the script " + clip(l.script.Name) + " of the skill " + clip(l.skill.Name) + ".",
 	}
 	if l.script.Action != nil {
 		return p.judgeFunc(ctx, turn, l, approval, call.Salvaged)
@@ -129,9 +152,9 @@ func (p *Provider) judgeFunc(ctx context.Context, turn *actions.Turn, l launch, 
 	if err != nil {
 		return actions.Approval{}, fmt.Errorf("script %s of skill %s: %w", inLine(l.script.Name), inLine(l.skill.Name), err)
 	}
-	identity := l.identity()
-	judgedIn(turn).allow(RunScript, l.skill.Name, l.script.Name, identity)
-	approval.Bind = fmt.Sprintf("%s %x", identity, sha256.Sum256(raw))
+	is := l.identity()
+	judgedIn(turn).allow(RunScript, l.skill.Name, l.script.Name, is)
+	approval.Bind = is + " " + identity(string(raw))
 	return approval, nil
 }
 
@@ -143,7 +166,7 @@ func (l launch) identity() string {
 		schema = []byte(err.Error())
 	}
 	all := fmt.Sprintf("%q", []string{l.skill.Name, l.skill.Content(), l.script.Name, l.script.Description, string(schema)})
-	return fmt.Sprintf("built in %x", sha256.Sum256([]byte(all)))
+	return "built in " + identity(all)
 }
 
 // narrowed says why the skills that are loaded do not allow the call, "" when they do. Each

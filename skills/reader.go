@@ -16,7 +16,8 @@ import (
 //		Skills   skills.Reader `host:"skills"`
 //	}
 //
-// It reads what the turn may use, and is good for that turn only.
+// It reads what the turn may use, and is good for that turn only. Nobody is asked to approve
+// that: it is the action that can be marked.
 type Reader struct {
 	provider *Provider
 	turn     *actions.Turn

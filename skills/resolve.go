@@ -13,7 +13,13 @@ import (
 // or may be several. Models add "./", change the case, and leave out folders and the ends
 // of file names.
 func find(name string, names []string) int {
-	name = norm.NFKC.String(strings.TrimSpace(name))
+	if i := slices.Index(names, name); i >= 0 { // as it is listed
+		return i
+	}
+	name, names = norm.NFKC.String(strings.TrimSpace(name)), slices.Clone(names)
+	for i, n := range names { // files from some systems have decomposed names
+		names[i] = norm.NFKC.String(n)
+	}
 	bare := strings.TrimPrefix(strings.ReplaceAll(name, `\`, "/"), "./")
 	for _, means := range [...]func(string) bool{
 		func(n string) bool { return n == name },

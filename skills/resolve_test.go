@@ -11,7 +11,7 @@ func TestNamesThatModelsWrite(t *testing.T) {
 	t.Parallel()
 	s := files("s")
 	s.Resources = nil
-	for _, name := range []string{"README.md", "Readme.md", "a.md", "docs/guide.md", "docs/sub/deep.json", "one/same.md", "two/same.md", "two/both.md", "two/both.csv", "straße.txt", "x/y"} {
+	for _, name := range []string{"README.md", "Readme.md", "a.md", "docs/guide.md", "docs/sub/deep.json", "one/same.md", "two/same.md", "two/both.md", "two/both.csv", "straße.txt", "x/y", "re\u0301sume\u0301.md", "x\u00b2.md", "ガ.txt", "カ\u3099.txt"} {
 		s.Resources = append(s.Resources, skills.Resource{Name: name})
 	}
 	r := provide(t, skills.ProviderConfig{}, s)
@@ -44,6 +44,12 @@ func TestNamesThatModelsWrite(t *testing.T) {
 		"STRASSE.txt":             " 'straße.txt'",
 		"straße\u0308":            " 'straße.txt'",
 		"gide.md":                 " 'docs/guide.md'",
+		"re\u0301sume\u0301.md":   "re\u0301sume\u0301.md", // as it is listed
+		"r\u00e9sum\u00e9":        "re\u0301sume\u0301.md",
+		"x\u00b2.md":              "x\u00b2.md",
+		"x2.md":                   "x\u00b2.md",
+		"ガ.txt":                   "ガ.txt",
+		"カ\u3099.txt":             "カ\u3099.txt",
 		"nothing like that":       "",
 		"":                        "",
 		"y":                       "x/y",

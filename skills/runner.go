@@ -113,7 +113,11 @@ func (r sandboxed) report(script string, got sandbox.Result) actions.Result {
 	}
 	switch {
 	case got.Exceeded == sandbox.WallTime:
-		return fail("Script '%s' timed out after %s.", script, seconds(r.box.Limits().Wall))
+		said := strings.TrimSpace(text.String())
+		if said != "" {
+			said = "\n" + said
+		}
+		return fail("Script '%s' timed out after %s.%s", script, seconds(r.box.Limits().Wall), said)
 	case got.Exceeded != "":
 		return fail("Script '%s' was ended: it went beyond its limit of %s.\n%s", script, got.Exceeded, orNone(text.String()))
 	case got.ExitCode != 0:
@@ -130,6 +134,7 @@ const shownBytes = 64<<10 + 512
 // share cuts out of the middles of stdout and stderr what is too much for both: the half is
 // sure to each, and more where the other leaves room.
 func share(got sandbox.Result) (out, errs string) {
+	got.Stdout, got.Stderr = unframed(got.Stdout), unframed(got.Stderr)
 	return middleOut(got.Stdout, max(shownBytes/2, shownBytes-len(got.Stderr)), got.Truncated),
 		middleOut(got.Stderr, max(shownBytes/2, shownBytes-len(got.Stdout)), got.Truncated)
 }

@@ -108,9 +108,13 @@ func TestRunScripts(t *testing.T) {
 
 func TestScriptsBeyondLimits(t *testing.T) {
 	t.Parallel()
-	s := scripted(t, map[string]string{"wait.sh": "sleep 50", "work.sh": "echo begun; while :; do :; done"})
+	s := scripted(t, map[string]string{"wait.sh": "sleep 50", "slow.sh": "echo begun; echo slowly >&2; sleep 50", "work.sh": "echo begun; while :; do :; done"})
 	limits := sandbox.Limits{Wall: 500 * time.Millisecond}
 	if got := told(t, skills.Sandboxed(box(t, limits)), s, "wait.sh", "", ""); got != "!Error: Script 'wait.sh' timed out after 0.5 seconds." {
+		t.Errorf("%q", got)
+	}
+	limits = sandbox.Limits{Wall: 3 * time.Second} // time enough to begin, on a busy machine too
+	if got := told(t, skills.Sandboxed(box(t, limits)), s, "slow.sh", "", ""); got != "!Error: Script 'slow.sh' timed out after 3 seconds.\nbegun\n\nStderr:\nslowly" {
 		t.Errorf("%q", got)
 	}
 	limits = sandbox.Limits{Wall: time.Minute, CPU: 200 * time.Millisecond}

@@ -73,6 +73,9 @@ func (r Resource) Read(ctx context.Context) (Data, error) {
 	if err := ctx.Err(); err != nil {
 		return Data{}, fmt.Errorf("read resource %q: %w", r.Name, err)
 	}
+	if r.read == nil {
+		return Data{}, fmt.Errorf("read resource %q: there is nothing behind it", r.Name)
+	}
 	raw, err := r.read(ctx)
 	if err != nil {
 		return Data{}, fmt.Errorf("read resource %q: %w", r.Name, err)

@@ -24,19 +24,33 @@ func (p *Provider) read(ctx context.Context, turn *actions.Turn, entities map[st
 		return fail("%s", fault), nil
 	}
 	resource := u.skill.Resources[u.part]
-	if _, ok, _ := judgedIn(turn).find(ReadResource, u.skill.Name, resource.Name); !ok && p.approves(ReadResource) {
+	judged, ok, _ := judgedIn(turn).find(ReadResource, u.skill.Name, resource.Name)
+	if p.approves(ReadResource) && !ok {
 		return fail(unjudged, "Resource", inLine(resource.Name)), nil
 	}
 	topicsOf(turn).touch(u.skill.Name)
 	audit(ctx, ReadResource, u.skill).Str("resource", inLine(resource.Name)).Msg("skill used")
 	data, err := resource.Read(ctx)
 	if err != nil {
-		return p.failed(ctx, err, fmt.Sprintf("Failed to read resource '%s' from skill '%s'.", inLine(resource.Name), inLine(u.skill.Name)))
+		return p.failed(ctx, err, safeCause(err), fmt.Sprintf("Failed to read resource '%s' from skill '%s'.", inLine(resource.Name), inLine(u.skill.Name)))
+	}
+	if p.approves(ReadResource) && judged != u.identity(data) {
+		return fail(unjudged, "Resource", inLine(resource.Name)), nil
 	}
 	if data.Binary {
 		return actions.ObserveUnsaved("The resource is no text and cannot be shown here: " + data.String() + ". Actions that take a skill's resource can use it by its name."), nil
 	}
-	return page(resource.Name, data.String(), g.text(pageNumber)), nil
+	return page(resource.Name, unframed(data.String()), g.text(pageNumber)), nil
+}
+
+// identity stands for what is read: the skill, and what the resource holds, unless that is
+// made anew each time.
+func (u use) identity(data Data) string {
+	is := u.skill.Dir + "\n" + u.skill.Content()
+	if u.skill.Resources[u.part].Size >= 0 {
+		is += "\n" + string(data.Bytes)
+	}
+	return identity(is)
 }
 
 // page is one page of a text, counted from 1.
@@ -59,11 +73,15 @@ func page(name, text, which string) actions.Result {
 	return actions.ObserveUnsaved(part)
 }
 
-// border is where a page ends: never within a character.
+// border is where a page ends: where a line does, or else never within a character.
 func border(text string, page int) int {
+	const near = 1 << 10
 	at := page * pageBytes
 	if at >= len(text) {
 		return len(text)
+	}
+	if line := strings.LastIndexByte(text[max(0, at-near):at], '\n'); line >= 0 {
+		return max(0, at-near) + line + 1
 	}
 	for !utf8.RuneStart(text[at]) {
 		at--

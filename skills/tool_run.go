@@ -135,7 +135,7 @@ func (p *Provider) scriptFailed(ctx context.Context, l launch, err, why error) (
 	if !p.cfg.DetailedErrors {
 		return actions.Result{}, fmt.Errorf("script %s of skill %s: %w", script, skill, err)
 	}
-	return p.failed(ctx, why, fmt.Sprintf("Failed to execute script '%s' from skill '%s'.", script, skill))
+	return p.failed(ctx, err, why, fmt.Sprintf("Failed to execute script '%s' from skill '%s'.", script, skill))
 }
 
 // asObject is what a model gave as arguments of a Go script: nothing, an object, or, as

@@ -2,6 +2,7 @@ package skills
 
 import (
 	"context"
+	"errors"
 	"strings"
 
 	"github.com/rs/zerolog"
@@ -12,17 +13,17 @@ import (
 // load is load_skill. The instructions themselves are told by [Provider.Extend], so that
 // neither the journal nor the history holds them.
 func (p *Provider) load(ctx context.Context, turn *actions.Turn, entities map[string]any) (actions.Result, error) {
-	s, fault, err := p.findSkill(ctx, turn, entities)
+	v, s, fault, err := p.findSkill(ctx, turn, entities)
 	if err != nil {
 		return actions.Result{}, err
 	}
 	if fault != "" {
 		return fail("%s", fault), nil
 	}
-	if _, ok, _ := judgedIn(turn).find(LoadSkill, s.Name, ""); !ok && p.approves(LoadSkill) {
+	if judged, ok, _ := judgedIn(turn).find(LoadSkill, s.Name, ""); p.approves(LoadSkill) && (!ok || judged != s.identity()) {
 		return fail(unjudged, "Skill", inLine(s.Name)), nil
 	}
-	switch added, err := p.activate(ctx, turn, s); {
+	switch added, err := p.activate(ctx, turn, v, s); {
 	case err != nil:
 		return fail("%v. The person can end them with /skill off.", err), nil
 	case !added:
@@ -33,8 +34,11 @@ func (p *Provider) load(ctx context.Context, turn *actions.Turn, entities map[st
 
 // activate loads a skill into the turn's conversation. added is false when it was loaded
 // before. The error says in words that no more can be.
-func (p *Provider) activate(ctx context.Context, turn *actions.Turn, s *Skill) (added bool, err error) {
-	if added, err = topicsOf(turn).add(s.Name, turn.ID); err != nil || !added {
+func (p *Provider) activate(ctx context.Context, turn *actions.Turn, v *view, s *Skill) (added bool, err error) {
+	if v.tooLong(topicsOf(turn), s.Name) {
+		return false, errLongLoaded
+	}
+	if added, err = topicsOf(turn).add(s.Name, turn.ID, v.has); err != nil || !added {
 		return false, err
 	}
 	audit(ctx, LoadSkill, s).Msg("skill used")
@@ -49,19 +53,19 @@ func (p *Provider) activate(ctx context.Context, turn *actions.Turn, s *Skill) (
 
 // findSkill finds the skill that a call names. fault is what is wrong, "" for nothing, and
 // err the source's; so it is with the others that find.
-func (p *Provider) findSkill(ctx context.Context, turn *actions.Turn, g given) (s *Skill, fault string, err error) {
-	v, err := p.view(ctx, turn)
+func (p *Provider) findSkill(ctx context.Context, turn *actions.Turn, g given) (v *view, s *Skill, fault string, err error) {
+	v, err = p.view(ctx, turn)
 	if err != nil {
-		return nil, "", err
+		return nil, nil, "", err
 	}
 	if fault = g.fault(); fault != "" {
-		return nil, fault, nil
+		return nil, nil, fault, nil
 	}
 	i, fault := v.skill(g.text(skillName))
 	if fault != "" {
-		return nil, fault, nil
+		return nil, nil, fault, nil
 	}
-	return v.skills[i], "", nil
+	return v, v.skills[i], "", nil
 }
 
 // use is a resource or a script of a skill that the turn may use.
@@ -104,15 +108,23 @@ func (p *Provider) use(ctx context.Context, turn *actions.Turn, kind, skill, par
 	return u, fault, nil
 }
 
+// safeCause is err without the stack of a panic.
+func safeCause(err error) error {
+	if errors.Is(err, actions.ErrPanic) {
+		return actions.ErrPanic
+	}
+	return err
+}
+
 // failed is what models are told of a resource or script that did not work: the text, and
 // with DetailedErrors why. The end of the turn's time is the turn's.
-func (p *Provider) failed(ctx context.Context, cause error, text string) (actions.Result, error) {
+func (p *Provider) failed(ctx context.Context, err, why error, text string) (actions.Result, error) {
 	if ctx.Err() != nil {
-		return actions.Result{}, cause
+		return actions.Result{}, err
 	}
-	zerolog.Ctx(ctx).Error().Err(cause).Msg("a part of a skill did not work")
+	zerolog.Ctx(ctx).Error().Err(err).Msg("a part of a skill did not work")
 	if p.cfg.DetailedErrors {
-		text += " Exception: " + cause.Error()
+		text += " Exception: " + why.Error()
 	}
 	return fail("%s", text), nil
 }

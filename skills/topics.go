@@ -11,6 +11,11 @@ import (
 const (
 	// maxActive is how many skills may be loaded at the same time: each is told whole.
 	maxActive = 8
+	// maxTold is how many bytes those may have that are loaded beside others.
+	maxTold = 256 << 10
+	// maxLoaded bounds how many are loaded by all people of a conversation, who may have
+	// different ones.
+	maxLoaded = 64
 	// topicTurns is for how many turns a skill stays loaded that is not used: as many as a
 	// history keeps.
 	topicTurns = 5
@@ -63,19 +68,42 @@ func (t *topics) has(skill string) bool {
 
 var errManyLoaded = fmt.Errorf("%d skills are loaded, and no more can be", maxActive)
 
-// add loads a skill. It is false when it was loaded before.
-func (t *topics) add(skill, turn string) (added bool, err error) {
+var errLongLoaded = fmt.Errorf("with the skills that are loaded it would be more than %d KiB to tell in each request", maxTold>>10)
+
+// add loads a skill. It is false when it was loaded before. Of those that are loaded only
+// the ones that the turn has count, which are all that is told in it: nobody takes places
+// from those who cannot see what is in them.
+func (t *topics) add(skill, turn string, have func(string) bool) (added bool, err error) {
+	told := 0
+	for _, l := range t.Loaded {
+		if have(l.Skill) {
+			told++
+		}
+	}
 	switch {
 	case t.has(skill):
 		t.touch(skill)
 		return false, nil
-	case len(t.Loaded) == maxActive:
+	case told >= maxActive:
 		return false, errManyLoaded
 	case len(t.Loaded) == 0:
 		t.Turn = turn
+	case len(t.Loaded) == maxLoaded:
+		t.forget()
 	}
 	t.Loaded = append(t.Loaded, topic{skill, t.Turns})
 	return true, nil
+}
+
+// forget ends the topic that was not used for longest.
+func (t *topics) forget() {
+	oldest := 0
+	for i, l := range t.Loaded {
+		if l.Used < t.Loaded[oldest].Used {
+			oldest = i
+		}
+	}
+	t.Loaded = slices.Delete(t.Loaded, oldest, oldest+1)
 }
 
 // touch keeps a skill loaded, if it is.

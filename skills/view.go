@@ -129,6 +129,29 @@ const loadedPrefix = "Loaded the skill "
 // loadedText is the result of load_skill: what it has loaded is told from the source.
 func loadedText(name string) string { return loadedPrefix + inLine(name) + "." }
 
+// has says that the turn has the skill of exactly that name.
+func (v *view) has(name string) bool {
+	_, ok := slices.BinarySearch(v.names, name)
+	return ok
+}
+
+// tooLong says that one more skill would be too much beside those that are loaded.
+func (v *view) tooLong(t *topics, name string) bool {
+	if len(t.Loaded) == 0 || t.has(name) {
+		return false
+	}
+	others, bytes := 0, 0
+	for i, n := range v.names {
+		if loaded := t.has(n); loaded || n == name {
+			bytes += len(v.told[i]())
+			if loaded {
+				others++
+			}
+		}
+	}
+	return others > 0 && bytes > maxTold
+}
+
 // skill finds the skill that a model means. fault is what is wrong, "" for nothing.
 func (v *view) skill(name string) (found int, fault string) {
 	if strings.TrimSpace(name) == "" {
@@ -151,22 +174,32 @@ type views struct {
 
 // of is the view of a list, made by make when it is new.
 func (vs *views) of(list []*Skill, make func([]*Skill) (*view, error)) (*view, error) {
+	if v := vs.find(list); v != nil {
+		return v, nil
+	}
+	v, err := make(list) // others go on meanwhile
+	if err != nil {
+		return nil, err
+	}
+	if other := vs.find(list); other != nil { // one of them made it too
+		return other, nil
+	}
+	vs.mu.Lock()
+	defer vs.mu.Unlock()
+	vs.recent = slices.Insert(vs.recent[:min(len(vs.recent), keptViews-1)], 0, v)
+	return v, nil
+}
+
+// find returns the view of a list and puts it first, nil for a new one.
+func (vs *views) find(list []*Skill) *view {
 	vs.mu.Lock()
 	defer vs.mu.Unlock()
 	at := slices.IndexFunc(vs.recent, func(v *view) bool { return slices.Equal(v.list, list) })
 	if at < 0 {
-		v, err := make(list)
-		if err != nil {
-			return nil, err
-		}
-		if len(vs.recent) < keptViews {
-			vs.recent = append(vs.recent, nil)
-		}
-		at = len(vs.recent) - 1
-		vs.recent[at] = v
+		return nil
 	}
 	found := vs.recent[at]
 	copy(vs.recent[1:at+1], vs.recent[:at])
 	vs.recent[0] = found
-	return found, nil
+	return found
 }

@@ -27,7 +27,8 @@ const (
 const maxEvalBytes = 5 << 20
 
 type evalCmd struct {
-	File        string   `arg:"" placeholder:"FILE" help:"utterances with what should be planned for them, as YAML; see examples/eval"`
+	File string `arg:"" placeholder:"FILE" help:"utterances with what should be planned for them, as YAML; see examples/eval"`
+	registryFlag
 	Against     []string `sep:"none" placeholder:"NAME=VALUE" help:"compare with other settings: a variable as in the environment; repeatable"`
 	Only        string   `name:"run" placeholder:"REGEXP" help:"only cases whose name matches"`
 	Times       int      `default:"1" help:"how often each case is asked"`
@@ -104,7 +105,11 @@ func (c evalCmd) config(ctx context.Context, configs []config, std *streams) (ev
 			return run, usageError{errors.New("--limit-cost: needs BOT_MODEL_PRICE to know what a call costs")}
 		}
 		cfg.reload, cfg.skills.reload = false, false // what is judged stays as it is meanwhile
-		parts, err := newParts(evalLog(cfg, std.err, zerolog.WarnLevel).WithContext(ctx), cfg, nil)
+		acts, err := c.registry()                    // one for each side, which may add actions of its own
+		if err != nil {
+			return run, err
+		}
+		parts, err := newParts(evalLog(cfg, std.err, zerolog.WarnLevel).WithContext(ctx), cfg, acts, nil)
 		if err != nil {
 			return run, err
 		}

@@ -176,3 +176,24 @@ func TestProgress(t *testing.T) {
 		t.Errorf("%q", out.String())
 	}
 }
+
+// TestEvalOfOtherActions judges plans for a bot that is not this one.
+func TestEvalOfOtherActions(t *testing.T) {
+	t.Parallel()
+	const folder = "../../examples/coffee/"
+	model := fakemodel.New(t)
+	model.Says(`{"type":"plan","commands":[{"type":"DO","action":"addDrink","entities":{"drink":"green tea"}}]}`)
+	args := []string{"eval", folder + "eval.yaml", "--run=tea", "--min=1", "--openai-base-url=" + model.URL}
+	if code, out, errs := run(t, "", append(args, "--actions="+folder+"actions.json")...); code != 0 {
+		t.Errorf("exit %d, %s\n%s", code, errs, out)
+	}
+	if asked := model.Calls()[0].Text(); !strings.Contains(asked, "addDrink(") || strings.Contains(asked, "addItem(") {
+		t.Errorf("the model was offered\n%s", asked)
+	}
+	if code, _, errs := run(t, "", args...); code != exitUsage || !strings.Contains(errs, "addDrink") {
+		t.Errorf("with the actions of this bot: exit %d, %s", code, errs)
+	}
+	if code, _, errs := run(t, "", append(args, "--actions=/nowhere")...); code != exitUsage || !strings.Contains(errs, "/nowhere") {
+		t.Errorf("with no actions: exit %d, %s", code, errs)
+	}
+}

@@ -38,7 +38,7 @@ func (c planShowCmd) Run(ctx context.Context, s *settings, std *streams) error {
 		return err
 	}
 	log := logger(std.err, cfg).Level(max(cfg.logLevel, zerolog.WarnLevel))
-	parts, err := newParts(log.WithContext(ctx), cfg, nil)
+	parts, err := newParts(log.WithContext(ctx), cfg, defaultActions(), nil)
 	if err != nil {
 		return err
 	}

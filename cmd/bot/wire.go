@@ -64,9 +64,9 @@ type parts struct {
 	limits     limits
 }
 
-// newParts makes them. runner runs the scripts of skills; nil: nothing does.
-func newParts(ctx context.Context, c config, runner skills.Runner) (*parts, error) {
-	p := &parts{actions: defaultActions(), limits: c.limits}
+// newParts makes them, with these actions and what settings add to them. runner runs the scripts of skills; nil: nothing does.
+func newParts(ctx context.Context, c config, acts *actions.Registry, runner skills.Runner) (*parts, error) {
+	p := &parts{actions: acts, limits: c.limits}
 	load := prompts.Load
 	if c.reload {
 		load = prompts.Watch
@@ -182,7 +182,7 @@ func assemble(ctx context.Context, c config, log zerolog.Logger) (_ *app, err er
 	if err != nil {
 		return nil, err
 	}
-	p, err := newParts(log.WithContext(ctx), c, runner)
+	p, err := newParts(log.WithContext(ctx), c, defaultActions(), runner)
 	if err != nil {
 		return nil, err
 	}
