@@ -53,6 +53,7 @@ type step struct {
 	done     []*done
 	replies  []reply
 	begun    bool // a turn works on it, or did
+	followed bool // and another one, on what it approved
 }
 
 // answer is what came of one call of a model.
@@ -81,7 +82,8 @@ const anotherCard = "(another)"
 var clock = regexp.MustCompile(`\b\d{1,2}:\d\d\b`)
 
 // ofTurn is the step that a turn belongs to. One that follows an approval answers an
-// activity that another turn has answered before: it belongs to the newest step.
+// activity that another turn has answered before: it belongs to the first click that none
+// followed yet.
 func (c *conversation) ofTurn(turn, id string) *step {
 	if known := c.turns[turn]; known != nil || len(c.steps) == 0 {
 		return known
@@ -92,11 +94,23 @@ func (c *conversation) ofTurn(turn, id string) *step {
 	}
 	found := c.steps[i]
 	if found.begun {
-		found = c.steps[len(c.steps)-1]
+		found = c.clicked(i)
 	}
 	found.begun = true
 	c.turns[turn] = found
 	return found
+}
+
+// clicked is the first click behind the i-th step that no turn follows yet; where there is
+// none, the newest step.
+func (c *conversation) clicked(i int) *step {
+	for _, s := range c.steps[i:] {
+		if _, click := decisionIn(s.activity); click && !s.followed {
+			s.followed = true
+			return s
+		}
+	}
+	return c.steps[len(c.steps)-1]
 }
 
 // scenario is the conversation as one, with stand-ins.

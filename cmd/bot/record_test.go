@@ -76,9 +76,11 @@ func TestRecording(t *testing.T) {
 	for _, id := range []string{"3", "4"} {
 		deliver(`{"type":"invoke","name":"adaptiveCard/action","id":"` + id + `","channelId":"msteams","serviceUrl":"URL","from":{WHO},"recipient":{"id":"28:me"},
 			"conversation":{"id":"a:1bbbbbbbbbbbbbbbbbbbbbbbb","conversationType":"personal"},"value":{"action":{"type":"Action.Execute","verb":"planbot/approve","data":` + string(data[1]) + `}}}`)
-		if id == "3" {
-			connector.Next(t)
+		for id == "3" && connector.Next(t).Text() != "Gone." {
 		}
+	}
+	if err := a.bot.Drain(withPatience(t)); err != nil { // as serve does: nothing is left to be seen
+		t.Fatal(err)
 	}
 	stop()
 
