@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"net/http"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -26,6 +27,23 @@ type conversation struct {
 	bytes int
 	full  bool // nothing more is kept
 	dirty bool
+
+	scrubbed *scrubbedCalls
+}
+
+// clone is the conversation as it is now.
+func (c *conversation) clone() *conversation {
+	own := &conversation{seed: c.seed, calls: c.calls, scrubbed: c.scrubbed}
+	for _, s := range c.steps {
+		copied := *s
+		copied.answers, copied.replies, copied.done = slices.Clone(s.answers), slices.Clone(s.replies), nil
+		for _, d := range s.done {
+			call := *d
+			copied.done = append(copied.done, &call)
+		}
+		own.steps = append(own.steps, &copied)
+	}
+	return own
 }
 
 // step is an activity that was taken, and what the bot did for it.
@@ -52,8 +70,15 @@ type done struct {
 	ended        bool
 }
 
-// reply is a message of the bot.
+// reply is a message of the bot. A card is the action that it asks the approval of, or
+// another.
 type reply struct{ text, card string }
+
+// anotherCard is a card that scenarios have no word for.
+const anotherCard = "(another)"
+
+// clock is a time of day, as in what an action says that deals with time.
+var clock = regexp.MustCompile(`\b\d{1,2}:\d\d\b`)
 
 // ofTurn is the step that a turn belongs to. One that follows an approval answers an
 // activity that another turn has answered before: it belongs to the newest step.
@@ -110,7 +135,11 @@ func (p *step) scenario(s *scrub.Scrubber) scenario.Step {
 	}
 	out.Expect.Actions = []scenario.Action{}
 	for _, d := range p.done {
-		out.Expect.Actions = append(out.Expect.Actions, d.scenario(s))
+		a := d.scenario(s)
+		if p.tellsTime(d.result.Text()) {
+			a.Result = nil
+		}
+		out.Expect.Actions = append(out.Expect.Actions, a)
 	}
 	p.expectReplies(&out.Expect, s)
 	return out
@@ -122,10 +151,16 @@ func (p *step) expectReplies(e *scenario.Expect, s *scrub.Scrubber) {
 	for _, r := range p.replies {
 		text := s.Text(r.text)
 		switch own := scenario.Placeholder(r.text); {
+		case r.card == anotherCard:
+			e.Note = "A card was sent, which replies cannot name."
+			return
 		case r.card != "":
 			text = "<approval_card " + r.card + ">"
 		case own != "" && !p.said(r.text):
 			text = own
+		case p.tellsTime(r.text):
+			e.Note = "What was said has a time in it, which is another one whenever this is played."
+			return
 		case scenario.IsPlaceholder(text):
 			odd = true
 		}
@@ -137,6 +172,14 @@ func (p *step) expectReplies(e *scenario.Expect, s *scrub.Scrubber) {
 		return
 	}
 	e.Replies = replies
+}
+
+// tellsTime reports whether there is a time of day in the text that neither the person nor
+// a model wrote.
+func (p *step) tellsTime(text string) bool {
+	return slices.ContainsFunc(clock.FindAllString(text, -1), func(at string) bool {
+		return !strings.Contains(p.activity.Text, at) && !p.said(at)
+	})
 }
 
 // said reports whether a model wrote the text.

@@ -55,8 +55,12 @@ type Recorder struct {
 	ended sync.WaitGroup
 }
 
-// pause is how long the writer waits for more before it writes.
-const pause = 500 * time.Millisecond
+const (
+	// pause is how long the writer waits for more before it writes, at least.
+	pause = 500 * time.Millisecond
+	// restraint is how many times as long as it wrote the writer waits.
+	restraint = 10
+)
 
 // New makes the folder and begins to write. Close ends it.
 func New(cfg Config) (*Recorder, error) {
@@ -90,20 +94,22 @@ func (r *Recorder) Close() {
 
 // write writes what has changed until ctx ends.
 func (r *Recorder) write(ctx context.Context) {
-	for {
+	for took := time.Duration(0); ; {
 		select {
 		case <-ctx.Done():
 			return
 		case <-r.changed:
 		}
-		timer := time.NewTimer(pause)
+		timer := time.NewTimer(max(pause, restraint*took))
 		select {
 		case <-ctx.Done():
 			timer.Stop()
 			return
 		case <-timer.C:
 		}
+		began := time.Now()
 		r.flush()
+		took = time.Since(began)
 	}
 }
 
@@ -119,23 +125,32 @@ func (r *Recorder) flush() {
 	}
 }
 
-// render makes the files of what has changed, by the stand-in of the conversation.
+// render makes the files of what has changed, by the stand-in of the conversation. Turns
+// do not wait for it.
 func (r *Recorder) render() map[string]map[string][]byte {
-	r.mu.Lock()
-	defer r.mu.Unlock()
 	out := map[string]map[string][]byte{}
-	for id, c := range r.all {
-		if !c.dirty {
-			continue
-		}
-		c.dirty = false
+	for id, c := range r.changes() {
 		name := cmp.Or(r.scrub.ID(scrub.Conversation, id), "elsewhere")
 		files, err := r.files(name, c)
 		if err != nil {
-			r.tell(err)
+			r.complain(err)
 			continue
 		}
 		out[name] = files
+	}
+	return out
+}
+
+// changes are the conversations that have changed, as they are now.
+func (r *Recorder) changes() map[string]*conversation {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	out := map[string]*conversation{}
+	for id, c := range r.all {
+		if c.dirty {
+			c.dirty = false
+			out[id] = c.clone()
+		}
 	}
 	return out
 }
@@ -153,13 +168,28 @@ func (r *Recorder) files(name string, c *conversation) (map[string][]byte, error
 		out[".scenario.yaml"] = append([]byte(head), raw...)
 	}
 	if len(c.calls) > 0 {
-		raw, err := cassette.Write(cassette.Scrubbed(c.calls, r.scrub))
+		raw, err := cassette.Write(c.scrubbed.of(c.calls, r.scrub))
 		if err != nil {
 			return nil, err
 		}
 		out[".cassette.yaml"] = append([]byte(head), raw...)
 	}
 	return out, nil
+}
+
+// scrubbedCalls are calls with stand-ins: those that have them are not looked at again, as long
+// as these stay the same. Only the writer uses it.
+type scrubbedCalls struct {
+	version int
+	calls   []cassette.Call
+}
+
+func (s *scrubbedCalls) of(calls []cassette.Call, by *scrub.Scrubber) []cassette.Call {
+	if version := by.Version(); version != s.version {
+		s.version, s.calls = version, nil
+	}
+	s.calls = append(s.calls, cassette.Scrubbed(calls[len(s.calls):], by)...)
+	return s.calls
 }
 
 // replace writes a file whole, or not at all.
@@ -215,7 +245,7 @@ func (r *Recorder) change(id string, size int, change func(*conversation)) {
 		return
 	}
 	if c == nil {
-		c = &conversation{turns: map[string]*step{}}
+		c = &conversation{turns: map[string]*step{}, scrubbed: &scrubbedCalls{}}
 		r.all[id] = c
 	}
 	r.bytes += size

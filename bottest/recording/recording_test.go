@@ -2,10 +2,12 @@ package recording_test
 
 import (
 	"context"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/rs/zerolog"
 	"go.uber.org/goleak"
@@ -34,6 +36,10 @@ func registry() *actions.Registry {
 	) (actions.Result, error) {
 		return actions.Text("sent"), nil
 	}, actions.NeedsApproval)
+	actions.Add(acts, "clock", "Tells the time", func(context.Context, *actions.Turn, struct{}) (actions.Result, error) {
+		return actions.Text("It is %s, %d.", time.Now().Format("15:04"), rand.IntN(1<<30)), nil
+	})
+	actions.Add(acts, "slow", "Takes its time", slow)
 	actions.Add(acts, "breakIt", "Fails", func(context.Context, *actions.Turn, struct{}) (actions.Result, error) {
 		return actions.Fail("it is broken"), nil
 	})
@@ -120,6 +126,11 @@ func TestConversations(t *testing.T) {
 		mia.Next()
 		mia.Say("/reset")
 		mia.Next()
+		mia.Say("/help")
+		mia.ExpectCard()
+		kit.Model.Says(bottest.Plan(bottest.DoAs("T", "clock"), bottest.Say("$T")))
+		mia.Say("what time is it?")
+		mia.Next()
 
 		team := kit.Group("team", "Mia Rossi", "Otto")
 		kit.Model.Says(bottest.Plan(bottest.Do("sendMail", "to", "Otto")), bottest.Plan(bottest.Say("Otto has it.")))
@@ -128,6 +139,7 @@ func TestConversations(t *testing.T) {
 		card := team.ExpectCard()
 		card.Press("Approve")
 		team.Expect("Otto has it.")
+		time.Sleep(5 * time.Second)   // it is written
 		team.As("Otto").Say("thanks") // only now it is known who that is
 	})
 	if len(files) != 4 {
@@ -159,7 +171,7 @@ func TestConversations(t *testing.T) {
 	plays(t, group, true)
 
 	calls, err := cassette.Read(strings.NewReader(files["conversation-1.cassette.yaml"]), "x")
-	if err != nil || len(calls) != 5 || !strings.Contains(calls[0].Asked, "=== user\nadd milk for user-1, password: [secret]") ||
+	if err != nil || len(calls) != 6 || !strings.Contains(calls[0].Asked, "=== user\nadd milk for user-1, password: [secret]") ||
 		calls[4].Fault == nil || calls[0].Conversation != "conversation-1" || calls[0].Activity != "activity-1" {
 		t.Errorf("%v: %+v", err, calls)
 	}
@@ -192,17 +204,66 @@ func TestOtherPlanners(t *testing.T) {
 
 func TestWhatIsTooMuchIsLeftOut(t *testing.T) {
 	t.Parallel()
-	var log strings.Builder
-	files := recorded(t, "", recording.Config{MaxEach: 8000, Log: zerolog.New(&log)}, func(_ *testing.T, kit *bottest.Kit) {
-		chat := kit.Personal("Mia")
-		for range 5 {
-			kit.Model.Says(bottest.Plan(bottest.Say("Yes.")))
-			chat.Say("well?")
-			chat.Expect("Yes.")
+	for _, cfg := range []recording.Config{{MaxEach: 20_000}, {MaxBytes: 20_000}} {
+		var log strings.Builder
+		cfg.Log = zerolog.New(&log)
+		files := recorded(t, "", cfg, func(_ *testing.T, kit *bottest.Kit) {
+			chat := kit.Personal("Mia")
+			for range 5 {
+				kit.Model.Says(bottest.Plan(bottest.Say("Yes.")))
+				chat.Say("well?")
+				chat.Expect("Yes.")
+			}
+		})
+		if n := strings.Count(files["conversation-1.scenario.yaml"], "event:"); n == 0 || n == 5 || strings.Count(log.String(), "as many bytes as it may have") != 1 {
+			t.Errorf("%d steps, %s", n, log.String())
 		}
+	}
+}
+
+// TestEvents: of all that a channel says of an activity, a scenario has what the bot looks
+// at, with stand-ins.
+func TestEvents(t *testing.T) {
+	t.Parallel()
+	files := recorded(t, "", recording.Config{}, func(_ *testing.T, kit *bottest.Kit) {
+		kit.Model.Decides(func(bottest.ModelCall) (bottest.Answer, bool) {
+			return bottest.Answer{Text: bottest.Plan(bottest.Say("Well."))}, true
+		})
+		chat := kit.Channel("general", "Mia")
+		said := chat.Deliver(bottest.Activity{
+			"type": "message", "text": "<at>Listbot</at> ask <at>Ugo</at>", "entities": []any{
+				chat.MentionOf("<at>Listbot</at>"),
+				bottest.Activity{"type": "clientInfo", "locale": "it-IT"},
+				bottest.Activity{"type": "mention", "text": "<at>Ugo</at>", "mentioned": bottest.Activity{"id": "29:ugo", "name": "Ugo"}},
+			},
+			"attachments": []any{bottest.Activity{"contentType": "text/html", "content": "x"}, bottest.Activity{"contentType": "image/png", "contentUrl": "https://secret"}},
+		})
+		chat.Expect("Well.")
+		said.Again(chat)
+		said.Edit("<at>Listbot</at> no")
+		chat.AddBot()
+		kit.Settle()
+		other := kit.Conversation("room-of-mia", "groupChat", "Mia")
+		other.Deliver(bottest.Activity{"type": "message", "text": "hi", "channelId": "emulator"})
+		other.Expect("Well.")
 	})
-	if n := strings.Count(files["conversation-1.scenario.yaml"], "event:"); n == 0 || n == 5 || strings.Count(log.String(), "as many bytes as it may have") != 1 {
-		t.Errorf("%d steps, %s", n, log.String())
+	for name, parts := range map[string][]string{
+		"conversation-1.scenario.yaml": {
+			"conversation-1;messageid=", "conversationType: channel", "text: \"<at>ListBot</at> ask <at>user-2</at>\"",
+			`mentioned: {id: "28:bot", name: ListBot}`, `mentioned: {id: "29:user-2", name: user-2}`, "attachments: [{contentType: image/png}]",
+			"channelData: {eventType: editMessage}", `membersAdded: [{id: "28:bot"}]`,
+		},
+		"conversation-2.scenario.yaml": {`text: "<at>ListBot</at> hi"`},
+	} {
+		for _, part := range parts {
+			if !strings.Contains(files[name], part) {
+				t.Errorf("no %s in\n%s", part, files[name])
+			}
+		}
+		plays(t, files[name], false)
+	}
+	if n := strings.Count(files["conversation-1.scenario.yaml"], "event:"); n != 3 || strings.Contains(files["conversation-1.scenario.yaml"], "it-IT") {
+		t.Errorf("%d events:\n%s", n, files["conversation-1.scenario.yaml"])
 	}
 }
 

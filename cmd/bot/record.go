@@ -45,15 +45,15 @@ func (c *config) recorded(model models.Model) models.Model {
 }
 
 // secrets are the settings that nobody may see.
-func (c *config) secrets() []string {
-	all := []string{c.AppPassword, c.CertPassword, c.OpenAIKey, c.AzureKey, c.FallbackKey}
-	for _, address := range []string{c.RedisURL, c.OpenAIBaseURL, c.FallbackBaseURL} {
+func (s *settings) secrets() []string {
+	all := []string{s.AppPassword, s.CertPassword, s.OpenAIKey, s.AzureKey, s.FallbackKey}
+	for _, address := range []string{s.RedisURL, s.OpenAIBaseURL, s.FallbackBaseURL} {
 		if u, err := url.Parse(address); err == nil && u.User != nil {
 			password, _ := u.User.Password()
 			all = append(all, password)
 		}
 	}
-	for _, pair := range pairs(&faults{}, "", c.OTelHeaders, true) {
+	for _, pair := range pairs(&faults{}, "", s.OTelHeaders, true) {
 		all = append(all, pair[1])
 	}
 	return all

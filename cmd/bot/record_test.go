@@ -63,7 +63,9 @@ func TestRecording(t *testing.T) {
 	say("1", "tea, says Mia, my-very-own-key")
 	connector.Next(t)
 	say("1", "tea, says Mia, my-very-own-key") // once more
-	deliver(`{"type":"message"}`)              // which is refused
+	deliver(`{"type":"message"}`)              // which is no activity
+	deliver(`{"type":"invoke","name":"some/thing","id":"9","channelId":"msteams","serviceUrl":"URL","from":{WHO},"recipient":{"id":"28:me"},
+		"conversation":{"id":"a:1bbbbbbbbbbbbbbbbbbbbbbbb","conversationType":"personal"}}`) // which nobody answers
 	model.Says(`{"type":"plan","commands":[{"type":"DO","action":"deleteList","entities":{"list":"shop"}},{"type":"SAY","response":"Gone."}]}`)
 	say("2", "delete it")
 	card, err := json.Marshal(connector.Next(t).Body)

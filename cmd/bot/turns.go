@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -15,6 +16,8 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/planbot-go/planbot/bot"
+	"github.com/planbot-go/planbot/bottest/recording"
+	"github.com/planbot-go/planbot/bottest/scenario"
 	"github.com/planbot-go/planbot/state"
 )
 
@@ -23,7 +26,7 @@ type turnsCmd struct {
 	Show   turnsShowCmd   `cmd:"" help:"Show what is known of a parked turn."`
 	Retry  turnsRetryCmd  `cmd:"" help:"Put parked turns back: a running bot goes on where they were."`
 	Drop   turnsDropCmd   `cmd:"" help:"Forget parked turns for good."`
-	Export turnsExportCmd `cmd:"" help:"Write all of the parked turns, a JSON line each. They hold what people wrote."`
+	Export turnsExportCmd `cmd:"" help:"Make tests of parked turns: scenarios for bot test. They hold what people wrote."`
 }
 
 // errEmbedded is the mistake of asking for turns that no other process can see.
@@ -168,7 +171,7 @@ func (c turnsDropCmd) Run(ctx context.Context, s *settings, std *streams) error 
 			return err
 		}
 		if len(names) > 0 && !c.Yes {
-			if err := confirm(std, fmt.Sprintf("Forget %s for good? bot turns export keeps a copy.", turns(len(names)))); err != nil {
+			if err := confirm(std, fmt.Sprintf("Forget %s for good? bot turns export --raw keeps a copy.", turns(len(names)))); err != nil {
 				return err
 			}
 		}
@@ -193,26 +196,84 @@ func confirm(std *streams, question string) error {
 }
 
 type turnsExportCmd struct {
-	Out string `short:"o" type:"path" placeholder:"FILE" help:"file to write, which must not exist; without it standard output"`
+	Turns []string `arg:"" optional:"" placeholder:"ID" help:"ids of turns; none: all that are parked"`
+	Raw   bool     `help:"a JSON line for each turn with all that is known of it, ids and names as they are"`
+	Out   string   `short:"o" type:"path" placeholder:"FILE" help:"file to write, which must not exist; without it standard output"`
 }
 
-// Run writes the parked turns as they are.
+// Help says what comes of it.
+func (turnsExportCmd) Help() string {
+	return "Writes scenarios that bot test plays: what came in, what the model planned, and what had to be done. " +
+		"Names, ids and secrets have stand-ins, as far as they are found; notes say what nobody knows. Look before you share it."
+}
+
+// Run writes the turns.
 func (c turnsExportCmd) Run(ctx context.Context, s *settings, std *streams) error {
 	return s.withInbox(ctx, std, func(inbox *state.Inbox) error {
 		parked, err := inbox.Parked(ctx)
 		if err != nil {
 			return err
 		}
+		if parked, err = c.choose(parked); err != nil {
+			return err
+		}
+		data, left := c.render(parked, s)
+		if len(data) == 0 {
+			return left
+		}
 		if c.Out == "" {
-			return export(std.out, parked)
+			_, err := std.out.Write(data)
+			return errors.Join(err, left)
 		}
 		// What people wrote is in it, so it is for the operator alone.
 		file, err := os.OpenFile(c.Out, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 		if err != nil {
 			return usageError{err}
 		}
-		return errors.Join(export(file, parked), file.Close())
+		_, err = file.Write(data)
+		return errors.Join(err, file.Close(), left)
 	})
+}
+
+// choose finds the turns that were named, in that order.
+func (c turnsExportCmd) choose(parked []state.Parked) ([]state.Parked, error) {
+	if len(c.Turns) == 0 {
+		return parked, nil
+	}
+	var chosen []state.Parked
+	for _, name := range c.Turns {
+		at := slices.IndexFunc(parked, func(p state.Parked) bool { return p.Turn == name })
+		if at < 0 {
+			return nil, fmt.Errorf("export a turn: %w: %.80q", state.ErrNoTurn, name)
+		}
+		chosen = append(chosen, parked[at])
+	}
+	return chosen, nil
+}
+
+// render writes the turns, raw or as scenarios. The error is about those that are left out.
+func (c turnsExportCmd) render(parked []state.Parked, s *settings) (data []byte, left error) {
+	var out bytes.Buffer
+	if c.Raw {
+		left = export(&out, parked)
+		return out.Bytes(), left
+	}
+	var all []scenario.Scenario
+	var faults []error
+	for _, p := range parked {
+		one, err := recording.Parked(p, s.secrets()...)
+		if err != nil {
+			faults = append(faults, fmt.Errorf("no test is to be made of this; --raw shows it: %w", err))
+			continue
+		}
+		all = append(all, one)
+	}
+	if len(all) > 0 {
+		var err error
+		data, err = scenario.Write(all)
+		faults = append(faults, err)
+	}
+	return data, errors.Join(faults...)
 }
 
 func export(out io.Writer, parked []state.Parked) error {

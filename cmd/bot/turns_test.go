@@ -152,9 +152,9 @@ func TestTurnsAreExported(t *testing.T) {
 	p := newParking(t, "redis://"+miniredis.RunT(t).Addr())
 	p.park("first", secretItem, secretJournal, "why")
 	p.park("second", "no item", "", "why not")
-	_, shown, _ := p.turns("export")
+	_, shown, _ := p.turns("export", "--raw")
 	file := filepath.Join(t.TempDir(), "turns.jsonl")
-	if code, out, errs := p.turns("export", "--out", file); code != 0 || out != "" {
+	if code, out, errs := p.turns("export", "--raw", "--out", file); code != 0 || out != "" {
 		t.Errorf("code %d: %q, %q", code, out, errs)
 	}
 	raw, err := os.ReadFile(file)
@@ -184,8 +184,42 @@ func TestTurnsAreExported(t *testing.T) {
 	if second.Item != "no item" || second.Journal != nil {
 		t.Errorf("%+v", second)
 	}
-	if code, _, errs := p.turns("export", "--out", file); code != exitUsage || !strings.Contains(errs, "exists") {
+	if code, _, errs := p.turns("export", "--raw", "--out", file); code != exitUsage || !strings.Contains(errs, "exists") {
 		t.Errorf("code %d: %s", code, errs)
+	}
+}
+
+// TestAParkedTurnBecomesATest that runs, and fails where the bot does.
+func TestAParkedTurnBecomesATest(t *testing.T) {
+	t.Parallel()
+	p := newParking(t, "redis://"+miniredis.RunT(t).Addr())
+	const journal = `{"v":1,"run":{"execution":{"plan":{"commands":[{"type":"DO","action":"createList","entities":{"list":"a"},"saveAs":"X"},` +
+		`{"type":"DO","action":"addItem","entities":{"list":"a","item":"b"},"callId":"c9"},{"type":"SAY","response":"$X Both."}]},"next":1,"variables":{"x":"Created the list a."}},` +
+		`"in_flight":1,"steps":1,"rounds":[{"outcomes":[{"action":"createList","entities":{"list":"a"},"text":"Created the list a."}]}],"usage":{}}}`
+	p.park("first", strings.Replace(secretItem, "my secret", "mine, says Mia", 1), journal, "three processes were lost")
+	p.park("second", "no item", "", "why not")
+	p.park("third", secretItem, "", "not begun")
+	file := filepath.Join(t.TempDir(), "first.yaml")
+	if code, out, errs := p.turns("export", "first", "-o", file); code != 0 || out != "" {
+		t.Fatalf("code %d: %s%s", code, out, errs)
+	}
+	raw, err := os.ReadFile(file)
+	if err != nil || strings.Contains(string(raw), "Mia") || !strings.Contains(string(raw), "mine, says user-1") || !strings.Contains(string(raw), "three processes were lost") ||
+		!strings.Contains(string(raw), "replies: [Created the list a. Both.]") {
+		t.Errorf("%v\n%s", err, raw)
+	}
+	if code, out, errs := run(t, "", "test", file); code != 0 || !strings.Contains(out, "1 passed, 0 failed") {
+		t.Errorf("code %d: %s%s\n%s", code, out, errs, raw)
+	}
+	code, out, errs := p.turns("export")
+	if code != exitFailed || !strings.Contains(out, "name: turn first") || !strings.Contains(out, "name: turn third") || !strings.Contains(errs, `no test is to be made of this; --raw shows it: turn "second": read item`) {
+		t.Errorf("code %d: %s%s", code, out, errs)
+	}
+	for args, want := range map[string]string{"nobody": "no such turn", "second": "read item", "second --raw": ""} {
+		code, out, errs := p.turns(append([]string{"export"}, strings.Fields(args)...)...)
+		if (code == 0) != (want == "") || (out == "") != (want != "") || !strings.Contains(errs, want) {
+			t.Errorf("%s: code %d: %q, %q", args, code, out, errs)
+		}
 	}
 }
 
