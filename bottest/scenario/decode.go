@@ -204,6 +204,9 @@ func (a *Answer) read(r *reader, node any, p place) {
 	if a.HTTP == 0 && a.HangMS == 0 && a.Code == "" {
 		r.fault(p, "says no failure: want http, code or hang_ms")
 	}
+	if a.Code != "" && a.HTTP >= 200 && a.HTTP <= 299 {
+		r.fault(p.in("code"), "is of a failure, and http is %d", a.HTTP)
+	}
 }
 
 func (w *Within) read(r *reader, node any, p place) {

@@ -78,15 +78,16 @@ func (r reply) is(want string, said func(text string) bool) bool {
 }
 
 // asksFor reports whether the card asks for the approval of that call: <approval_card
-// ACTION ENTITY=VALUE …>, with the values as JSON, a text also without its quotes.
+// ACTION ENTITY=VALUE …>, with the values as JSON, a text also without its quotes. Without
+// an action, any call will do.
 func (r reply) asksFor(want string) bool {
 	words := strings.Fields(strings.Trim(want, "<>"))
 	lines := cardLines(r.card.JSON)
-	if !slices.Contains(lines, words[1]) {
+	if !slices.Contains(lines, "May I do this?") || len(words) > 1 && !slices.Contains(lines, words[1]) {
 		return false
 	}
 	var pairs []string
-	for _, word := range words[2:] {
+	for _, word := range words[min(2, len(words)):] {
 		if last := len(pairs) - 1; last >= 0 && !strings.Contains(word, "=") {
 			pairs[last] += " " + word // of a value with spaces
 			continue
