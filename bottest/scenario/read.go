@@ -69,6 +69,7 @@ func Read(from io.Reader, name string) ([]Scenario, error) {
 	case len(data) > maxFileBytes:
 		return nil, Faults{{File: name, Text: fmt.Sprintf("more than %d bytes", maxFileBytes)}}
 	}
+	data = bytes.TrimPrefix(data, []byte("\ufeff")) // editors on Windows write it
 	tree, err := parse(data, filepath.Ext(name))
 	if err != nil {
 		return nil, Faults{{File: name, Text: err.Error()}}

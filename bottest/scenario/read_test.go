@@ -151,3 +151,15 @@ func FuzzRead(f *testing.F) {
 		}
 	})
 }
+
+func TestAByteOrderMarkIsFine(t *testing.T) {
+	t.Parallel()
+	for name, text := range map[string]string{
+		"s.json": `[{"name":"s","steps":[{"control":"restart"}]}]`,
+		"s.yaml": "- name: s\n  steps: [{control: restart}]\n",
+	} {
+		if list, err := scenario.Read(strings.NewReader("\ufeff"+text), name); err != nil || len(list) != 1 {
+			t.Errorf("%s: %v, %v", name, list, err)
+		}
+	}
+}
