@@ -185,7 +185,7 @@ func (c *Chat) fill(a Activity) Activity {
 		"from":       Activity{"id": userID(c.person), "name": c.person, "aadObjectId": "aad-" + c.person},
 		"recipient":  Activity{"id": BotID, "name": c.kit.cfg.Name},
 		"conversation": Activity{
-			"id": c.of.id, "conversationType": c.of.kind, "isGroup": c.of.kind != "personal", "tenantId": tenant,
+			"id": c.of.id, "conversationType": c.of.kind, "isGroup": c.of.kind != "personal", "tenantId": tenantIn(a),
 		},
 		"channelData": c.channelData(),
 	}
@@ -195,6 +195,25 @@ func (c *Chat) fill(a Activity) Activity {
 }
 
 const tenant = "tenant-1"
+
+// tenantIn is the tenant that the activity names: one that is named in two ways gets in
+// nowhere.
+func tenantIn(a Activity) string {
+	for _, name := range []string{"channelData", "tenant"} {
+		switch part := a[name].(type) {
+		case Activity:
+			a = part
+		case map[string]any:
+			a = part
+		default:
+			return tenant
+		}
+	}
+	if id, ok := a["id"].(string); ok && id != "" {
+		return id
+	}
+	return tenant
+}
 
 func (c *Chat) channelData() Activity {
 	data := Activity{"tenant": Activity{"id": tenant}}

@@ -173,9 +173,6 @@ func (r *reader) checkWhole(step *Step, p place, seen map[string]bool) {
 				r.fault(at.in("expect.order").at(i), "no event of this step has the id %q", id)
 			}
 		}
-		if e.MaxConcurrentTurns != nil && *e.MaxConcurrentTurns > len(all) {
-			r.fault(at.in("expect.max_concurrent_turns"), "are %d, of %d events", *e.MaxConcurrentTurns, len(all))
-		}
 		for id := range e.StateByConversation {
 			if !seen[id] {
 				r.fault(at.in("expect.state_by_conversation").in(id), "there was no such conversation up to here")

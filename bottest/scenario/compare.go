@@ -221,7 +221,9 @@ func (v *verdict) together() {
 		}
 		most = max(most, n)
 	}
-	v.number("max_concurrent_turns", v.expect.MaxConcurrentTurns, most)
+	if want := v.expect.MaxConcurrentTurns; want != nil && most > *want {
+		v.fault("max_concurrent_turns", "got %d, want at most %d", most, *want)
+	}
 }
 
 func texts(replies []reply) []string {

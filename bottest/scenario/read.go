@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	strict "github.com/go-json-experiment/json"
@@ -48,9 +49,16 @@ func (f Faults) Error() string {
 	return strings.Join(lines, "\n")
 }
 
+// Without returns those of the scenarios that have none of the faults.
+func (f Faults) Without(list []Scenario) []Scenario {
+	return slices.DeleteFunc(slices.Clone(list), func(s Scenario) bool {
+		return s.Name == "" || slices.ContainsFunc(f, func(one *Fault) bool { return one.File == s.File && one.Scenario == s.Name })
+	})
+}
+
 // ReadFile reads the scenarios of a file. It is YAML if its name ends in .yaml or .yml,
 // else JSON: one scenario, a list of them, or an object with them in scenarios. An error is
-// [Faults], or that of opening the file.
+// [Faults], beside which come the scenarios that have none, or that of opening the file.
 func ReadFile(name string) ([]Scenario, error) {
 	file, err := os.Open(name)
 	if err != nil {
@@ -77,7 +85,7 @@ func Read(from io.Reader, name string) ([]Scenario, error) {
 	r := &reader{}
 	list := r.scenarios(tree, name)
 	if len(r.faults) > 0 {
-		return nil, r.faults
+		return r.faults.Without(list), r.faults
 	}
 	return list, nil
 }

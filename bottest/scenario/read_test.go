@@ -59,7 +59,6 @@ func TestFaults(t *testing.T) {
 		"status of no event":    {expect(`"http_status_within_ms": {"m9": 5}`), `step 1: expect.http_status_within_ms.m9: no event of this step has this id`},
 		"order of no event":     {expect(`"order": ["m1", "m9"]`), `step 1: expect.order[1]: no event of this step has the id "m9"`},
 		"order of any kind":     {expect(`"order": "any"`), `step 1: expect.order: want either or a list of ids, not "any"`},
-		"more turns":            {expect(`"max_concurrent_turns": 2`), `step 1: expect.max_concurrent_turns: are 2, of 1 events`},
 		"state of another":      {expect(`"state_by_conversation": {"c9": {"lists": {}}}`), `step 1: expect.state_by_conversation.c9: there was no such conversation up to here`},
 		"unknown state":         {expect(`"state": {"list": {}}`), `step 1: expect.state.list: there is no such field; there are: lists`},
 		"action without a name": {expect(`"actions": [{"entities": {}}]`), `step 1: expect.actions[0].action: is missing`},

@@ -247,7 +247,13 @@ var spoilers = map[string]func(e *scenario.Expect) bool{
 		e.Order.IDs = []string{ids[1], ids[0]}
 		return true
 	},
-	"max_concurrent_turns": func(e *scenario.Expect) bool { return another(&e.MaxConcurrentTurns) },
+	"max_concurrent_turns": func(e *scenario.Expect) bool {
+		if e.MaxConcurrentTurns == nil || *e.MaxConcurrentTurns < 2 {
+			return false
+		}
+		*e.MaxConcurrentTurns--
+		return true
+	},
 	"crash_after_action": func(e *scenario.Expect) bool {
 		never := 99
 		ok := e.CrashAfterAction != nil

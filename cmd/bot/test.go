@@ -40,7 +40,7 @@ func (c testCmd) Run(ctx context.Context, std *streams) error {
 	if len(faults) > 0 {
 		fmt.Fprintln(std.err, faults)
 	}
-	for i := 0; i < len(all) && len(faults) == 0 && ctx.Err() == nil; i++ {
+	for i := 0; i < len(all) && ctx.Err() == nil; i++ {
 		result := scenario.Run(&all[i], scenario.Config{Actions: registry, Scripted: c.Actions != ""})
 		c.tell(std.out, &result)
 		results = append(results, result)
@@ -57,8 +57,7 @@ func (c testCmd) Run(ctx context.Context, std *streams) error {
 	return nil
 }
 
-// read reads the files, and leaves the scenarios that are asked for. With faults nothing
-// is to be played.
+// read reads the files, and leaves the scenarios that are asked for and have no faults.
 func (c testCmd) read(known func(action string) bool) (all []scenario.Scenario, faults scenario.Faults, err error) {
 	only, err := regexp.Compile(c.Only)
 	if err != nil {
@@ -66,20 +65,19 @@ func (c testCmd) read(known func(action string) bool) (all []scenario.Scenario, 
 	}
 	for _, name := range c.Files {
 		list, err := scenario.ReadFile(name)
-		if wrong, ok := errors.AsType[scenario.Faults](err); ok {
-			faults = append(faults, wrong...)
-			continue
-		}
-		if err != nil {
+		wrong, ok := errors.AsType[scenario.Faults](err)
+		if err != nil && !ok {
 			return nil, nil, usageError{err}
 		}
+		faults = append(faults, wrong...)
 		for _, s := range list {
 			if only.MatchString(s.Name) {
 				all = append(all, s)
 			}
 		}
 	}
-	faults = append(faults, scenario.Check(all, known)...)
+	unknown := scenario.Check(all, known)
+	faults, all = append(faults, unknown...), unknown.Without(all)
 	if len(all) == 0 && len(faults) == 0 {
 		return nil, nil, usageError{errors.New("there is no scenario to play")}
 	}

@@ -53,7 +53,7 @@ func TestTestCommand(t *testing.T) {
 		"as go test":     {[]string{"-run", "adds", file("good.yaml")}, 0, nil, "1 passed, 0 failed", ""},
 		"as go test, =":  {[]string{"-run=adds", file("good.yaml")}, 0, nil, "1 passed, 0 failed", ""},
 		"failure":        {[]string{file("bad.json"), file("good.yaml")}, exitFailed, []string{"FAIL  wrong", `step 1: expect.replies: got ["Hello."], want ["Good bye."]`, "what happened:"}, "2 passed, 1 failed", ""},
-		"fault":          {[]string{file("broken.json"), file("good.yaml")}, exitFailed, nil, "0 passed, 1 failed", file("broken.json") + `: scenario "wrong", step 1: expect.reply: there is no such field`},
+		"fault":          {[]string{file("broken.json"), file("good.yaml")}, exitFailed, nil, "2 passed, 1 failed", file("broken.json") + `: scenario "wrong", step 1: expect.reply: there is no such field`},
 		"unknown action": {[]string{file("unknown.json")}, exitFailed, nil, "0 passed, 1 failed", `scenario "wrong", step 1: expect.actions[0].action: there is no action "openPod"`},
 		"known there":    {[]string{"--actions", file("actions.json"), file("unknown.json")}, exitFailed, []string{"expect.actions: got []"}, "0 passed, 1 failed", ""},
 		"no file":        {[]string{file("none.json")}, exitUsage, nil, "", "none.json"},
