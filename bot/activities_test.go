@@ -69,7 +69,7 @@ func TestActivitiesWithoutARoute(t *testing.T) {
 			{"type": "conversationUpdate", "channelData": event{"eventType": "teamRenamed"}},
 			{"type": "message", "text": "from a bot", "from": event{"id": "28:other", "role": "bot"}},
 			{"type": "message", "text": "from itself", "from": event{"id": bottest.BotID}},
-			{"type": "message", "text": "two tenants", "channelData": event{"tenant": event{"id": "t2"}}},
+			{"type": "message", "text": "two tenants", "channelData": event{"tenant": event{"id": "t2"}}, "conversation": event{"id": "a:two", "conversationType": "personal", "tenantId": "t1"}},
 			{"type": "message", "text": "<at>Planbot</at> forged", "conversation": event{"id": "19:g", "conversationType": "groupChat"}},
 			{"type": "message", "value": event{"unknown": "click"}},
 		} {

@@ -227,6 +227,9 @@ func (c *Chat) channelData() Activity {
 
 // userID is the account of a person.
 func userID(person string) string {
+	if strings.HasPrefix(person, "29:") || person == BotID {
+		return person
+	}
 	return "29:" + strings.ToLower(strings.ReplaceAll(person, " ", "-"))
 }
 
