@@ -11,6 +11,8 @@ import (
 	"strings"
 
 	strict "github.com/go-json-experiment/json"
+
+	"github.com/planbot-go/planbot/internal/yamltext"
 )
 
 // maxFileBytes is the cap on a file of scenarios.
@@ -56,8 +58,8 @@ func (f Faults) Without(list []Scenario) []Scenario {
 	})
 }
 
-// ReadFile reads the scenarios of a file. It is YAML if its name ends in .yaml or .yml,
-// else JSON: one scenario, a list of them, or an object with them in scenarios. An error is
+// ReadFile reads the scenarios of a file. It is JSON if its name ends in .json, else YAML,
+// of which JSON is a part: one scenario, a list of them, or an object with them in scenarios. An error is
 // [Faults], beside which come the scenarios that have none, or that of opening the file.
 func ReadFile(name string) ([]Scenario, error) {
 	file, err := os.Open(name)
@@ -92,9 +94,9 @@ func Read(from io.Reader, name string) ([]Scenario, error) {
 
 // parse reads JSON or YAML to maps, slices, strings, bools and numbers as they are written.
 func parse(data []byte, ext string) (tree any, err error) {
-	if ext == ".yaml" || ext == ".yml" {
-		if data, err = yamlToJSON(data); err != nil {
-			return nil, err
+	if !strings.EqualFold(ext, ".json") && !json.Valid(data) {
+		if data, err = yamltext.JSON(data); err != nil {
+			return nil, fmt.Errorf("no YAML: %w", err)
 		}
 	}
 	var any any
