@@ -38,7 +38,7 @@ func Record(t TB, file string, model models.Model) models.Model {
 	switch {
 	case errors.Is(err, fs.ErrNotExist) && r.update && model != nil:
 	case errors.Is(err, fs.ErrNotExist):
-		t.Fatalf("there is no %s yet; %s and with a model, writes it", file, golden.HowTo)
+		t.Fatalf("there is no %s yet; %s and with a model, writes it", file, golden.HowTo())
 	case err != nil:
 		t.Fatalf("%v", err)
 	}
@@ -111,7 +111,7 @@ func (r *recorded) replay(asked string) (*models.Response, error) {
 	}
 	r.used[next] = true // so that the calls behind it are told by themselves
 	r.t.Errorf("call %d of %s was asked something else; if this is meant, %s, takes it (-file +now):\n%s",
-		next+1, r.file, golden.HowTo, indent(golden.Diff(r.calls[next].Asked, asked)))
+		next+1, r.file, golden.HowTo(), indent(golden.Diff(r.calls[next].Asked, asked)))
 	return nil, &models.Error{Kind: models.BadRequest, Code: notRecorded}
 }
 
@@ -165,10 +165,13 @@ func Golden(t TB, file, text string) {
 }
 
 // GoldenPrompt is [Golden] for what the model was asked: the messages and the tools,
-// without the time of the turn. Keep the files with the code, and a changed prompt is seen
-// before it is shipped.
+// without the time of the turn. There has to be a call. Keep the files with the code, and
+// a changed prompt is seen before it is shipped.
 func GoldenPrompt(t TB, file string, calls ...ModelCall) {
 	t.Helper()
+	if len(calls) == 0 {
+		t.Fatalf("the model was not asked, so there is no prompt for %s: a bot has to answer before its calls are known", file)
+	}
 	text := ""
 	for i, c := range calls {
 		if len(calls) > 1 {
