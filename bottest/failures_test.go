@@ -7,6 +7,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 
 	"github.com/planbot-go/planbot/bot"
 	"github.com/planbot-go/planbot/bottest"
@@ -17,12 +18,18 @@ type fakeTest struct {
 	ctx      context.Context
 	mu       sync.Mutex
 	failures []string
+	logs     []string
 	cleanups []func()
 }
 
 func (f *fakeTest) Helper()                  {}
-func (f *fakeTest) Logf(string, ...any)      {}
 func (f *fakeTest) Context() context.Context { return f.ctx }
+
+func (f *fakeTest) Logf(format string, args ...any) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.logs = append(f.logs, fmt.Sprintf(format, args...))
+}
 
 func (f *fakeTest) Errorf(format string, args ...any) {
 	f.mu.Lock()
@@ -47,16 +54,44 @@ func (f *fakeTest) Cleanup(c func()) { f.cleanups = append(f.cleanups, c) }
 func failing(t *testing.T, cfg bottest.Config, test func(kit *bottest.Kit)) string {
 	t.Helper()
 	f := &fakeTest{ctx: t.Context()}
+	f.run(func() { test(bottest.New(f, cfg)) })
+	return strings.Join(f.failures, "\n")
+}
+
+// failingInBubble is failing where waits take no time.
+func failingInBubble(t *testing.T, cfg bottest.Config, test func(kit *bottest.Kit)) (failures string) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		f := &fakeTest{ctx: t.Context()}
+		f.run(func() { test(bottest.NewInBubble(f, cfg)) })
+		failures = strings.Join(f.failures, "\n")
+	})
+	return failures
+}
+
+// run runs the test and what it wants done at its end, when its context is over.
+func (f *fakeTest) run(test func()) {
 	inOwn := func(do func()) {
 		var wg sync.WaitGroup
 		wg.Go(do)
 		wg.Wait()
 	}
-	inOwn(func() { test(bottest.New(f, cfg)) })
+	ctx, cancel := context.WithCancel(f.ctx)
+	f.ctx = ctx
+	inOwn(test)
+	cancel()
 	for i := len(f.cleanups) - 1; i >= 0; i-- {
 		inOwn(f.cleanups[i])
 	}
-	return strings.Join(f.failures, "\n")
+}
+
+func contains(t *testing.T, got string, want ...string) {
+	t.Helper()
+	for _, want := range want {
+		if !strings.Contains(got, want) {
+			t.Errorf("no %q in:\n%s", want, got)
+		}
+	}
 }
 
 func TestFailuresShowWhatHappened(t *testing.T) {
@@ -89,16 +124,16 @@ func TestFailuresShowWhatHappened(t *testing.T) {
 		"not taken":  {func(kit *bottest.Kit) { kit.Personal("Mia").Deliver(bottest.Activity{"type": nil}).Taken() }, []string{"the activity was not taken: 400"}},
 		"no replica": {func(kit *bottest.Kit) { kit.Personal("Mia").On(2).Say("hi") }, []string{"there is no replica 2"}},
 		"dead":       {func(kit *bottest.Kit) { kit.Kill(1); kit.Personal("Mia").Say("hi") }, []string{"replica 1 is dead"}},
-		"no call":    {func(kit *bottest.Kit) { kit.Model.LastCall() }, []string{"the model was not asked"}},
+		"restart without Redis": {func(kit *bottest.Kit) {
+			kit.StopRedis()
+			kit.Restart()
+			kit.Personal("Mia").Say("hi")
+		}, []string{"the activity was not taken: 503"}},
+		"no call": {func(kit *bottest.Kit) { kit.Model.LastCall() }, []string{"the model was not asked"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			got := failing(t, listBot(), tt.test)
-			for _, want := range tt.want {
-				if !strings.Contains(got, want) {
-					t.Errorf("no %q in:\n%s", want, got)
-				}
-			}
+			contains(t, failing(t, listBot(), tt.test), tt.want...)
 		})
 	}
 }
@@ -115,6 +150,7 @@ func TestBotsThatCannotBeMade(t *testing.T) {
 	t.Parallel()
 	for want, cfg := range map[string]bottest.Config{
 		"neither New nor Actions": {},
+		"the Config has New":      {New: routedBot, Planner: "tools"},
 		`no planner "wild"`:       {Actions: listBot().Actions, Planner: "wild"},
 		"neither a bot nor":       {New: func(context.Context, bottest.Parts) (*bot.Bot, error) { return nil, nil }},
 	} {
