@@ -2,8 +2,6 @@ package scenario
 
 import (
 	"context"
-	"encoding/json"
-	"fmt"
 	"strings"
 	"sync"
 
@@ -137,9 +135,5 @@ func textOf(result any) string {
 	case string:
 		return result
 	}
-	raw, err := json.Marshal(result)
-	if err != nil {
-		return fmt.Sprint(result)
-	}
-	return string(raw)
+	return asJSON(result)
 }

@@ -41,16 +41,19 @@ func (r *run) idOf(e *Event) string {
 func (r *run) perform(step *Step) {
 	s := r.prepare(step)
 	r.stage.Store(s)
-	crash := crashOf(step)
-	if crash > 0 {
-		r.kit.CrashAfter(crash)
+	if s.crash > 0 {
+		r.kit.CrashAfter(s.crash)
 	}
 	var deliveries []func()
-	for _, e := range s.events {
-		deliveries = append(deliveries, func() { r.deliver(e) })
+	for i, e := range s.events {
+		after := time.Duration(e.Event.AtMS)*time.Millisecond + time.Duration(i) // what is listed first is first
+		deliveries = append(deliveries, func() {
+			time.Sleep(after)
+			r.deliver(e)
+		})
 	}
 	r.kit.Together(deliveries...)
-	if crash > 0 {
+	if s.crash > 0 {
 		r.settleCrash()
 	} else {
 		r.kit.Settle()
@@ -90,9 +93,8 @@ func (r *run) settleCrash() {
 	time.Sleep(afterCrash)
 }
 
-// deliver delivers the event when its time has come.
+// deliver delivers the event.
 func (r *run) deliver(e *scene) {
-	time.Sleep(time.Duration(e.Event.AtMS) * time.Millisecond)
 	if e.Event.Redis == "down" {
 		r.kit.StopRedis()
 		defer r.kit.StartRedis()

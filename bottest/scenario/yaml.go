@@ -3,13 +3,15 @@ package scenario
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/goccy/go-yaml"
 	"github.com/goccy/go-yaml/ast"
 	"github.com/goccy/go-yaml/parser"
 )
 
-// yamlToJSON writes YAML as JSON. Aliases may make of a small file one that fills the
+// yamlToJSON writes YAML as JSON. Its objects may have a name twice, of which the last
+// counts; in YAML itself there is no such thing, but for what a merge brings. Aliases may make of a small file one that fills the
 // memory, so what they stand for is weighed first.
 func yamlToJSON(data []byte) ([]byte, error) {
 	file, err := parser.ParseBytes(data, 0)
@@ -19,16 +21,40 @@ func yamlToJSON(data []byte) ([]byte, error) {
 	if len(file.Docs) > 1 {
 		return nil, errors.New("there is more than one document in it")
 	}
-	w := weigher{}
-	for _, doc := range file.Docs {
-		if doc.Body != nil && w.weigh(doc.Body) > maxFileBytes {
-			return nil, fmt.Errorf("with what its aliases stand for it has more than %d bytes", maxFileBytes)
-		}
+	if len(file.Docs) == 0 || file.Docs[0].Body == nil {
+		return []byte("null"), nil
 	}
-	if data, err = yaml.YAMLToJSON(data); err != nil {
+	body := file.Docs[0].Body
+	if (weigher{}).weigh(body) > maxFileBytes {
+		return nil, fmt.Errorf("with what its aliases stand for it has more than %d bytes", maxFileBytes)
+	}
+	ast.Walk(mergesFirst{}, body)
+	var tree any
+	if err := yaml.NodeToValue(body, &tree, yaml.UseOrderedMap()); err != nil {
+		return nil, fmt.Errorf("no YAML: %w", err)
+	}
+	if data, err = yaml.MarshalWithOptions(tree, yaml.JSON()); err != nil {
 		return nil, fmt.Errorf("no YAML: %w", err)
 	}
 	return data, nil
+}
+
+// mergesFirst puts "<<: *other" in front of a mapping's own fields, so that of two of one
+// name the mapping's own comes last, and counts.
+type mergesFirst struct{}
+
+// Visit is for [ast.Walk].
+func (m mergesFirst) Visit(node ast.Node) ast.Visitor {
+	if mapping, ok := node.(*ast.MappingNode); ok {
+		own := func(v *ast.MappingValueNode) int {
+			if v.Key.IsMergeKey() {
+				return 0
+			}
+			return 1
+		}
+		slices.SortStableFunc(mapping.Values, func(a, b *ast.MappingValueNode) int { return own(a) - own(b) })
+	}
+	return m
 }
 
 // weigher knows the weights of anchors by their names.
