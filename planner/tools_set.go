@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/planbot-go/planbot/actions"
+	"github.com/planbot-go/planbot/internal/spelling"
 	"github.com/planbot-go/planbot/models"
 )
 
@@ -87,7 +88,7 @@ func joined(name string) string {
 }
 
 func names(list []*actions.Action) string {
-	out := make([]string, min(len(list), maxSuggestions))
+	out := make([]string, min(len(list), spelling.Most))
 	for i := range out {
 		out[i] = list[i].Name
 	}

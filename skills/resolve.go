@@ -1,12 +1,13 @@
 package skills
 
 import (
-	"cmp"
 	"path"
 	"slices"
 	"strings"
 
 	"golang.org/x/text/unicode/norm"
+
+	"github.com/planbot-go/planbot/internal/spelling"
 )
 
 // find returns the index of the one name that a model means by another, -1 when it is none
@@ -43,35 +44,24 @@ func find(name string, names []string) int {
 
 func stem(name string) string { return strings.TrimSuffix(name, path.Ext(name)) }
 
-const (
-	maxNear  = 3  // names that are suggested for one that is unknown
-	maxNamed = 80 // characters of a name that are looked at and repeated
-)
+// maxNamed is how many characters of a name are looked at and repeated.
+const maxNamed = 80
 
 // didYouMean suggests the names that are nearest to an unknown one, with a space in front;
 // "" when there are none.
 func didYouMean(name string, names []string) string {
-	type candidate struct {
-		name     string
-		distance int
-	}
-	name = plain(path.Base(strings.ReplaceAll(clip(name), `\`, "/")))
-	var near []candidate
-	for _, n := range names {
-		d := min(edits(name, plain(path.Base(n))), edits(name, plain(stem(path.Base(n)))))
-		if d <= len(name)/3 || len(name) > 2 && strings.Contains(plain(n), name) {
-			near = append(near, candidate{n, d})
-		}
-	}
-	slices.SortStableFunc(near, func(a, b candidate) int { return cmp.Compare(a.distance, b.distance) })
-	var quoted []string
-	for _, c := range near[:min(len(near), maxNear)] {
-		quoted = append(quoted, "'"+inLine(c.name)+"'")
-	}
-	if quoted == nil {
+	name = spelling.Plain(path.Base(strings.ReplaceAll(clip(name), `\`, "/")))
+	near := spelling.Nearest(names, func(n string) (int, bool) {
+		edits := min(spelling.Edits(name, spelling.Plain(path.Base(n))), spelling.Edits(name, spelling.Plain(stem(path.Base(n)))))
+		return edits, edits <= len(name)/3 || len(name) > 2 && strings.Contains(spelling.Plain(n), name)
+	})
+	if near == nil {
 		return ""
 	}
-	return " Did you mean " + strings.Join(quoted, " or ") + "?"
+	for i, n := range near {
+		near[i] = "'" + inLine(n) + "'"
+	}
+	return " Did you mean " + strings.Join(near, " or ") + "?"
 }
 
 // clip is what is repeated of a name that somebody else wrote.
@@ -80,29 +70,4 @@ func clip(name string) string {
 		return string(runes[:maxNamed]) + "…"
 	}
 	return inLine(name)
-}
-
-// plain drops what is changed most often in names.
-func plain(name string) string {
-	return strings.NewReplacer("_", "", "-", "", ".", "", "/", "", `\`, "", " ", "").Replace(strings.ToLower(name))
-}
-
-// edits counts the changes of single bytes that make b of a.
-func edits(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			cost := diagonal
-			if a[i] != b[j] {
-				cost = 1 + min(diagonal, row[j], row[j+1])
-			}
-			diagonal, row[j+1] = row[j+1], cost
-		}
-	}
-	return row[len(b)]
 }

@@ -23,12 +23,13 @@ func (r Results) Failed() int {
 	return n
 }
 
-// Results are the faults as results: scenarios that failed.
+// Results are the faults as results: scenarios that failed. Those of a file are called
+// like it.
 func (f Faults) Results() (all Results) {
 	for _, one := range f {
-		last := len(all) - 1
-		if last < 0 || all[last].File != one.File || all[last].Name != one.Scenario {
-			all = append(all, Result{File: one.File, Name: one.Scenario})
+		last, name := len(all)-1, cmp.Or(one.Scenario, one.File)
+		if last < 0 || all[last].File != one.File || all[last].Name != name {
+			all = append(all, Result{File: one.File, Name: name})
 			last++
 		}
 		all[last].Failures = append(all[last].Failures, one.Error())
@@ -50,7 +51,7 @@ func (r *Result) WriteText(w io.Writer, verbose bool) {
 		}
 		return
 	}
-	fmt.Fprintf(w, "FAIL  %s (%.2fs)  %s\n", cmp.Or(r.Name, "(file)"), r.Seconds, r.File)
+	fmt.Fprintf(w, "FAIL  %s (%.2fs)  %s\n", r.Name, r.Seconds, r.File)
 	for _, failure := range r.Failures {
 		fmt.Fprint(w, inset(failure))
 	}

@@ -56,8 +56,8 @@ func (f Faults) Without(list []Scenario) []Scenario {
 	})
 }
 
-// ReadFile reads the scenarios of a file. It is YAML if its name ends in .yaml or .yml,
-// else JSON: one scenario, a list of them, or an object with them in scenarios. An error is
+// ReadFile reads the scenarios of a file. It is JSON if its name ends in .json, else YAML,
+// of which JSON is a part: one scenario, a list of them, or an object with them in scenarios. An error is
 // [Faults], beside which come the scenarios that have none, or that of opening the file.
 func ReadFile(name string) ([]Scenario, error) {
 	file, err := os.Open(name)
@@ -92,7 +92,7 @@ func Read(from io.Reader, name string) ([]Scenario, error) {
 
 // parse reads JSON or YAML to maps, slices, strings, bools and numbers as they are written.
 func parse(data []byte, ext string) (tree any, err error) {
-	if ext == ".yaml" || ext == ".yml" {
+	if !strings.EqualFold(ext, ".json") && !json.Valid(data) {
 		if data, err = yamlToJSON(data); err != nil {
 			return nil, err
 		}

@@ -83,6 +83,7 @@ func TestEval(t *testing.T) {
 		"secrets":               {[]string{planMilk, planHello, planHello, planHello}, []string{"--against=OPENAI_API_KEY=hush"}, 0, "(OPENAI_API_KEY=…)", ""},
 		"wrong plan":            {[]string{"{", "{", "{", planHello}, nil, 0, "decode plan: truncated", ""},
 		"as JSON":               {[]string{planMilk, planHello}, []string{"--json"}, 0, `"entities": 1,`, ""},
+		"as go test":            {[]string{planHello}, []string{"-json", "-run=^he", "-times", "1"}, 0, `"entities": 1,`, ""},
 		"no setting":            {nil, []string{"--against=OPENAI_MODELL=secret"}, exitUsage, "", `--against: "OPENAI_MODELL" is no setting and its value`},
 		"no value":              {nil, []string{"--against=OPENAI_MODEL"}, exitUsage, "", "--against"},
 		"bad settings":          {nil, []string{"--against=BOT_PLANNER=x"}, exitUsage, "", "the settings of --against have to be mended:\nBOT_PLANNER"},
@@ -99,7 +100,7 @@ func TestEval(t *testing.T) {
 			if code != c.code || !strings.Contains(out, c.out) || !strings.Contains(errs, c.err) || strings.Contains(out+errs, "\r") || strings.Contains(out, "hush") {
 				t.Errorf("exit code %d, want %d\nstdout: %s\nstderr: %s", code, c.code, out, errs)
 			}
-			if c.args != nil && strings.HasSuffix(c.args[0], "--json") && !json.Valid([]byte(out)) {
+			if c.args != nil && strings.HasSuffix(c.args[0], "-json") && !json.Valid([]byte(out)) {
 				t.Errorf("no JSON: %s", out)
 			}
 		})

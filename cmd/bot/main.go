@@ -30,7 +30,7 @@ func (e usageError) Unwrap() error { return e.error }
 
 // commands is the command line.
 type commands struct {
-	settings
+	settings `group:"settings"`
 
 	Serve serveCmd `cmd:"" default:"1" help:"Serve the bot (the default)."`
 	Chat  chatCmd  `cmd:"" help:"Talk with the bot in this terminal."`
@@ -66,12 +66,15 @@ func main() {
 func execute(ctx context.Context, args []string, std *streams) int {
 	var cli commands
 	done := -1
+	args = goFlags(args)
 	parser, err := kong.New(&cli,
 		kong.Name("bot"),
 		kong.Description("An AI bot for Microsoft Teams and the Bot Framework. Settings come from the environment or from flags."),
 		kong.Writers(std.out, std.err),
 		kong.Exit(func(code int) { done = code }),
 		kong.UsageOnError(),
+		kong.ConfigureHelp(kong.HelpOptions{FlagsLast: true}),
+		kong.ExplicitGroups([]kong.Group{{Key: "settings", Title: "Settings of the bot, for every command:"}}),
 		kong.BindTo(ctx, (*context.Context)(nil)),
 		kong.Bind(std),
 	)
@@ -81,7 +84,7 @@ func execute(ctx context.Context, args []string, std *streams) int {
 	}
 	dropEmptyEnvironment(parser.Model)
 	cli.twice = spelledTwice(parser.Model)
-	command, err := parser.Parse(goFlags(args))
+	command, err := parser.Parse(args)
 	cli.trim()
 	if done >= 0 {
 		return done // --help was asked for and answered

@@ -12,6 +12,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/planbot-go/planbot/actions"
+	"github.com/planbot-go/planbot/internal/spelling"
 	"github.com/planbot-go/planbot/models"
 	"github.com/planbot-go/planbot/planner"
 	"github.com/planbot-go/planbot/prompts"
@@ -50,7 +51,7 @@ func unused(library *prompts.Library) error {
 	for _, name := range library.Unused(planners()...) {
 		meant := ""
 		for _, known := range planners() {
-			if edits(strings.ToLower(name), known) <= 2 {
+			if spelling.Edits(strings.ToLower(name), known) <= 2 {
 				meant = "; did you mean " + known + "?"
 				break
 			}
@@ -59,26 +60,6 @@ func unused(library *prompts.Library) error {
 			name, strings.Join(planners(), ", "), meant))
 	}
 	return errors.Join(faults...)
-}
-
-// edits counts the edits of single bytes that turn a into b.
-func edits(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			cost := diagonal
-			if a[i] != b[j] {
-				cost = 1 + min(diagonal, row[j], row[j+1])
-			}
-			diagonal, row[j+1] = row[j+1], cost
-		}
-	}
-	return row[len(b)]
 }
 
 // warnOfPrompts tells the log of what is no fault, but rarely meant: prompts of

@@ -7,12 +7,13 @@ import (
 	"io"
 	"os"
 	"regexp"
+	"slices"
 
 	"github.com/planbot-go/planbot/bottest/scenario"
 )
 
 type testCmd struct {
-	Files []string `arg:"" name:"file" help:"files of scenarios, JSON or YAML"`
+	Files []string `arg:"" name:"file" help:"scenarios as JSON or YAML: files, folders whose *.json, *.yaml and *.yml are played, or - for standard input"`
 	registryFlag
 	Only    string `name:"run" placeholder:"REGEXP" help:"only the scenarios with such a name"`
 	JUnit   string `name:"junit" type:"path" placeholder:"FILE" help:"also write the results as JUnit's XML"`
@@ -23,65 +24,35 @@ type testCmd struct {
 // Help says what the registry is for.
 func (testCmd) Help() string {
 	return "Plays conversations that are written down, with a model that says what is written there. " +
-		"With --actions the actions do what the scenarios say, else they are those of this bot, and real."
+		"With --actions the actions do what the scenarios say, else they are those of this bot, and real. " +
+		"The exit code is 1 when anything failed, or nothing was played."
 }
 
-// Run plays the scenarios and fails when one of them does.
+// Run plays the scenarios and fails when one of them does, or cannot be read. The last
+// line counts them, whatever comes between.
 func (c testCmd) Run(ctx context.Context, std *streams) error {
+	only, err := regexp.Compile(c.Only)
+	if err != nil {
+		return usageError{fmt.Errorf("--run: %w", err)}
+	}
+	var all []scenario.Scenario
+	var faults scenario.Faults
 	registry, err := c.registry()
-	if err != nil {
-		return err
+	if err == nil {
+		all, faults = c.read(std.in, only, registry)
+	} else {
+		faults = scenario.Faults{faultOf(c.Actions, err)} // without it nothing can be played
 	}
-	all, faults, err := c.read(func(name string) bool { _, ok := registry.Lookup(name); return ok })
-	if err != nil {
-		return err
-	}
-	results := faults.Results()
 	if len(faults) > 0 {
 		fmt.Fprintln(std.err, faults)
 	}
+	results := faults.Results()
 	for i := 0; i < len(all) && ctx.Err() == nil; i++ {
 		result := scenario.Run(&all[i], scenario.Config{Actions: registry, Scripted: c.Actions != ""})
 		c.tell(std.out, &result)
 		results = append(results, result)
 	}
-	if err := c.write(std, results); err != nil {
-		return err
-	}
-	if ctx.Err() != nil {
-		return errors.New("interrupted")
-	}
-	if results.Failed() > 0 {
-		return silentError{exitFailed}
-	}
-	return nil
-}
-
-// read reads the files, and leaves the scenarios that are asked for and have no faults.
-func (c testCmd) read(known func(action string) bool) (all []scenario.Scenario, faults scenario.Faults, err error) {
-	only, err := regexp.Compile(c.Only)
-	if err != nil {
-		return nil, nil, usageError{fmt.Errorf("--run: %w", err)}
-	}
-	for _, name := range c.Files {
-		list, err := scenario.ReadFile(name)
-		wrong, ok := errors.AsType[scenario.Faults](err)
-		if err != nil && !ok {
-			return nil, nil, usageError{err}
-		}
-		faults = append(faults, wrong...)
-		for _, s := range list {
-			if only.MatchString(s.Name) {
-				all = append(all, s)
-			}
-		}
-	}
-	unknown := scenario.Check(all, known)
-	faults, all = append(faults, unknown...), unknown.Without(all)
-	if len(all) == 0 && len(faults) == 0 {
-		return nil, nil, usageError{errors.New("there is no scenario to play")}
-	}
-	return all, faults, nil
+	return c.end(ctx, std, results)
 }
 
 // tell shows a result as soon as it is there.
@@ -91,44 +62,74 @@ func (c testCmd) tell(out io.Writer, r *scenario.Result) {
 	}
 }
 
-// write writes all results where they are wanted, and the line that sums them up.
-func (c testCmd) write(std *streams, results scenario.Results) error {
+// end writes all results where they are wanted, what went wrong with that and, last, the
+// line that sums them up.
+func (c testCmd) end(ctx context.Context, std *streams, results scenario.Results) error {
+	var wrong []error
 	last := std.out
 	if c.JSON {
 		last = std.err
-		if err := results.WriteJSON(std.out); err != nil {
-			return err
-		}
+		wrong = append(wrong, results.WriteJSON(std.out))
 	}
 	if c.JUnit != "" {
-		if err := writeFile(c.JUnit, results.WriteJUnit); err != nil {
-			return err
+		if err := writeWhole(c.JUnit, results.WriteJUnit); err != nil {
+			wrong = append(wrong, fmt.Errorf("--junit: %w", err))
 		}
 	}
+	if ctx.Err() != nil {
+		wrong = append(wrong, errors.New("interrupted"))
+	}
+	err := errors.Join(wrong...)
+	if err != nil {
+		fmt.Fprintln(std.err, "bot:", err)
+	}
 	fmt.Fprintln(last, results)
+	if err != nil || results.Failed() > 0 {
+		return silentError{exitFailed}
+	}
 	return nil
 }
 
-// writeFile makes the file of what write writes.
-func writeFile(name string, write func(io.Writer) error) (err error) {
+// writeWhole makes the file of what write writes, all of it or nothing. What is no plain
+// file, such as /dev/stdout or a link, is not replaced but written to.
+func writeWhole(name string, write func(io.Writer) error) (err error) {
+	target := name
+	if info, err := os.Lstat(name); err != nil || info.Mode().IsRegular() {
+		name += ".part"
+	}
 	file, err := os.Create(name)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, file.Close()) }()
-	return write(file)
+	err = errors.Join(write(file), file.Close())
+	if name == target {
+		return err
+	}
+	if err == nil {
+		err = os.Rename(name, target)
+	}
+	if err != nil {
+		_ = os.Remove(name) // nobody reads it
+	}
+	return err
 }
 
-// goFlags lets -run be written as go test has it.
+// goFlags lets the flags of test and eval be written with one dash, as go test has them.
 func goFlags(args []string) []string {
-	if len(args) == 0 || args[0] != "test" {
+	if len(args) == 0 || args[0] != "test" && args[0] != "eval" {
 		return args
 	}
-	out := append([]string(nil), args...)
+	out := slices.Clone(args)
 	for i, arg := range out {
-		if arg == "-run" || len(arg) > 5 && arg[:5] == "-run=" {
+		if arg == "--" {
+			break
+		}
+		if goFlag.MatchString(arg) {
 			out[i] = "-" + arg
 		}
 	}
 	return out
 }
+
+// goFlag is a flag of more than one letter behind one dash.
+var goFlag = regexp.MustCompile(`^-[a-z]{2}`)
