@@ -2,6 +2,7 @@ package scenario
 
 import (
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 )
@@ -88,8 +89,9 @@ func (s *Scenario) has(such func(*Event) bool) bool {
 
 // any reports whether anything is expected.
 func (e *Expect) any() bool {
-	return e.Actions != nil || e.Replies != nil || e.ReplyMustNotContain != nil || e.State != nil || e.StateByConversation != nil || e.Tickets != nil ||
-		e.ModelCalls != nil || e.Status != nil || e.Sends != nil || e.CrashAfterAction != nil || e.Connector != nil || e.StateUnchanged != nil
+	without := *e
+	without.Note = ""
+	return !reflect.ValueOf(without).IsZero()
 }
 
 func (r *reader) checkDelivery(s *Scenario, d *Delivery, p place) {
@@ -169,48 +171,6 @@ func (r *reader) checkWhole(s *Scenario, step *Step, p place) {
 	}
 }
 
-// checkRedeliveries finds those of activities that were never delivered: what is delivered
-// again was delivered in the same conversation, in an earlier step or beside it.
-func (r *reader) checkRedeliveries(s *Scenario, p place) {
-	var before []*Event
-	for i := range s.Steps {
-		step := &s.Steps[i]
-		all := step.deliveries()
-		for n, d := range all {
-			if d.Event == nil || !d.Event.Redelivery {
-				continue
-			}
-			beside := all
-			if d.Event.ID == "" { // it has that of the one before it
-				beside = all[:n]
-			}
-			if !slices.ContainsFunc(slices.Concat(before, eventsOf(beside)), d.Event.repeats) {
-				at := p
-				at.step = fmt.Sprintf("step %d", i+1)
-				if step.Parallel != nil {
-					at.step = fmt.Sprintf("%s, parallel %d", at.step, n+1)
-				}
-				r.fault(at.in("event.redelivery"), "there is no event before it that it could repeat")
-			}
-		}
-		before = append(before, eventsOf(all)...)
-	}
-}
-
-// repeats reports whether the event can be the other one, delivered again.
-func (e *Event) repeats(other *Event) bool {
-	return other != e && !other.Redelivery && other.Conversation == e.Conversation && (e.ID == "" && other.Type == e.Type || e.ID != "" && other.ID == e.ID)
-}
-
-func eventsOf(all []*Delivery) (events []*Event) {
-	for _, d := range all {
-		if d.Event != nil {
-			events = append(events, d.Event)
-		}
-	}
-	return events
-}
-
 // Check finds actions that there are not, of those that the bot is to have.
 func Check(all []Scenario, known func(name string) bool) Faults {
 	r := &reader{}
@@ -240,6 +200,11 @@ func (r *reader) checkActions(e *Expect, known func(name string) bool, p place) 
 	for i, a := range e.Actions {
 		if !known(a.Action) {
 			r.fault(p.in("expect.actions").at(i).in("action"), "there is no action %q", a.Action)
+		}
+	}
+	for i, reply := range e.Replies {
+		if w := wantedOf(reply); placeholderOf(reply) == "approval_card" && w.action != "" && !known(w.action) {
+			r.fault(p.in("expect.replies").at(i), "there is no action %q", w.action)
 		}
 	}
 }

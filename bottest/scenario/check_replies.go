@@ -1,6 +1,10 @@
 package scenario
 
-import "strings"
+import (
+	"strings"
+
+	"github.com/planbot-go/planbot/internal/spelling"
+)
 
 func (r *reader) checkReplies(s *Scenario, e *Expect, p place) {
 	splits := 0
@@ -33,12 +37,21 @@ func (r *reader) checkText(s *Scenario, reply string, at place) {
 	if word == "" || s.writes(reply) {
 		return
 	}
+	whole := reply[1:min(len(reply)-1, maxWord)]
+	near := spelling.Nearest(placeholderNames(), func(name string) (edits int, ok bool) {
+		plain := spelling.Plain(name)
+		edits = min(spelling.Edits(spelling.Plain(whole), plain), spelling.Edits(spelling.Plain(word[:min(len(word), maxWord)]), plain))
+		return edits, edits <= len(plain)/3
+	})
 	hint := ""
-	if near := nearest(strings.ToLower(word), placeholderNames()); near != "" {
-		hint = "; did you mean <" + near + ">?"
+	if len(near) > 0 {
+		hint = "; did you mean <" + strings.Join(near, "> or <") + ">?"
 	}
 	r.fault(at, "<%s> stands for nothing, and nothing in the scenario writes this text%s; there are: %s", word, hint, strings.Join(placeholderNames(), ", "))
 }
+
+// maxWord is how much of what is unknown is compared with the names that there are.
+const maxWord = 80
 
 func (r *reader) checkForbidden(e *Expect, reply string, at place) {
 	for _, no := range e.ReplyMustNotContain {
@@ -91,36 +104,4 @@ var angles = strings.NewReplacer(`\u003c`, "<", `\u003C`, "<", `\u003e`, ">", `\
 func inJSON(text string) string {
 	quoted := asJSON(text)
 	return quoted[1 : len(quoted)-1]
-}
-
-// nearest is the name that is most like the word, "" when none is.
-func nearest(word string, names []string) string {
-	best, least := "", len(word)/3+1
-	for _, name := range names {
-		if d := edits(word, name); d < least {
-			best, least = name, d
-		}
-	}
-	return best
-}
-
-// edits is how many letters have to be added, taken away or changed.
-func edits(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			change := diagonal
-			if a[i] != b[j] {
-				change++
-			}
-			diagonal = row[j+1]
-			row[j+1] = min(change, row[j]+1, row[j+1]+1)
-		}
-	}
-	return row[len(b)]
 }

@@ -59,7 +59,7 @@ type Event struct {
 	AtMS         int    `json:"at_ms" min:"0" doc:"when it is delivered, after the start of the step"`
 	DelayModelMS int    `json:"delay_model_ms" min:"0" doc:"how long each answer of the model takes"`
 	Replica      int    `json:"replica" min:"1" doc:"the process that it is delivered to; default 1"`
-	Redelivery   bool   `json:"redelivery" doc:"the channel delivers the same activity again"`
+	Redelivery   bool   `json:"redelivery" doc:"the channel delivers an activity again that it delivered before: what is left out here is as it was there"`
 	Redis        string `json:"redis" enum:"down" doc:"down: Redis refuses connections while the event is delivered"`
 }
 

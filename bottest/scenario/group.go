@@ -2,6 +2,7 @@ package scenario
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 	"strings"
 )
@@ -45,6 +46,22 @@ func (r *run) judgeGroup(s *stage, group []*scene, each map[*scene]*seen) {
 	}
 	if unused > 0 {
 		work.fault("connector", "%d of the answers were not asked for", unused)
+	}
+	work.unasked(group)
+}
+
+// unasked notes the answers that the model was not asked for. They are no failure: there may
+// be more of them than a bot has to need. But of one that is for a certain model
+// it is expected that this is asked.
+func (v *verdict) unasked(group []*scene) {
+	for _, e := range group {
+		for i, a := range e.Model[e.answers:] {
+			i += e.answers
+			if a.Deployment != "" && len(group) == 1 && e.Expect.ModelCalls == nil && v.stage.crash == 0 {
+				v.Errorf("%smodel[%d].deployment: %s was not asked", e.place, i, a.Deployment)
+			}
+			v.unused = append(v.unused, fmt.Sprintf("%s, %smodel[%d]: %s", v.step, e.place, i, a.asked(0, false)))
+		}
 	}
 }
 
