@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"slices"
 	"sync"
 
 	"github.com/planbot-go/planbot/bottest/cassette"
@@ -22,7 +23,9 @@ const notRecorded = "not_recorded"
 //
 // When files are written anew, see [Updating], the model is asked and the file written, once
 // the test has ended without a failure. A model that is nil cannot be asked: then the
-// answers in the file stay, in their order, and only the prompts are written anew.
+// answers in the file stay, in their order, and only the prompts are written anew. An answer
+// of [models.Offline], which [models.FromEnv] gives where no model is set up, fails the test
+// then, and nothing is written, unless the answers in the file are of that model, too.
 //
 // The file holds prompts as text, without the time of the turn, and no secrets as far as
 // they look like some. Call it before the kit is made, so that it ends after the bot. In a
@@ -35,11 +38,12 @@ func Record(t TB, file string, model models.Model) models.Model {
 	switch {
 	case errors.Is(err, fs.ErrNotExist) && r.update && model != nil:
 	case errors.Is(err, fs.ErrNotExist):
-		t.Fatalf("there is no %s yet; %s and with a model, writes it", file, golden.HowTo)
+		t.Fatalf("there is no %s yet; %s and with a model, writes it", file, golden.HowTo())
 	case err != nil:
 		t.Fatalf("%v", err)
 	}
 	r.used = make([]bool, len(r.calls))
+	r.offline = slices.ContainsFunc(r.calls, func(c cassette.Call) bool { return c.Answer != nil && c.Answer.Model == models.OfflineName })
 	t.Cleanup(r.end)
 	return r
 }
@@ -53,7 +57,9 @@ type recorded struct {
 	file   string
 	model  models.Model
 	update bool
-	scrub  *scrub.Scrubber
+	// offline says that the file is a recording of the offline model.
+	offline bool
+	scrub   *scrub.Scrubber
 
 	mu    sync.Mutex
 	calls []cassette.Call
@@ -69,6 +75,10 @@ func (r *recorded) Complete(ctx context.Context, req *models.Request) (*models.R
 		return r.keep(cassette.Asked(req, r.scrub))
 	}
 	answer, err := r.model.Complete(ctx, req)
+	if answer != nil && answer.Model == models.OfflineName && !r.offline {
+		r.t.Errorf("%s is to be what a real model says, and there is the offline one only: set OPENAI_API_KEY, OPENAI_BASE_URL or AZURE_OPENAI_ENDPOINT; nothing is written", r.file)
+		return nil, &models.Error{Kind: models.BadRequest, Code: notRecorded}
+	}
 	if call, ok := cassette.New(req, answer, err, r.scrub); ok {
 		r.mu.Lock()
 		defer r.mu.Unlock()
@@ -101,7 +111,7 @@ func (r *recorded) replay(asked string) (*models.Response, error) {
 	}
 	r.used[next] = true // so that the calls behind it are told by themselves
 	r.t.Errorf("call %d of %s was asked something else; if this is meant, %s, takes it (-file +now):\n%s",
-		next+1, r.file, golden.HowTo, indent(golden.Diff(r.calls[next].Asked, asked)))
+		next+1, r.file, golden.HowTo(), indent(golden.Diff(r.calls[next].Asked, asked)))
 	return nil, &models.Error{Kind: models.BadRequest, Code: notRecorded}
 }
 
@@ -155,10 +165,13 @@ func Golden(t TB, file, text string) {
 }
 
 // GoldenPrompt is [Golden] for what the model was asked: the messages and the tools,
-// without the time of the turn. Keep the files with the code, and a changed prompt is seen
-// before it is shipped.
+// without the time of the turn. There has to be a call. Keep the files with the code, and
+// a changed prompt is seen before it is shipped.
 func GoldenPrompt(t TB, file string, calls ...ModelCall) {
 	t.Helper()
+	if len(calls) == 0 {
+		t.Fatalf("the model was not asked, so there is no prompt for %s: a bot has to answer before its calls are known", file)
+	}
 	text := ""
 	for i, c := range calls {
 		if len(calls) > 1 {

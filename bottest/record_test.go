@@ -74,6 +74,8 @@ func ask(t *testing.T, m models.Model, texts ...string) string {
 	return strings.Join(got, "|")
 }
 
+const notRecorded = "model bad_request, code not_recorded"
+
 // Not parallel: it sets the environment.
 func TestRecord(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "testdata", "x.cassette.yaml")
@@ -87,19 +89,24 @@ func TestRecord(t *testing.T) {
 	}{
 		{"nothing there", "", nil, []string{"a"}, "", []string{"there is no " + file + " yet; go test with BOTTEST_UPDATE=1"}},
 		{"nothing there, and no model", "1", nil, nil, "", []string{"there is no "}},
+		{"nothing there, and no real model", "1", models.Retry(models.Offline{}, models.RetryConfig{}), []string{"a"}, notRecorded, []string{
+			file + " is to be what a real model says, and there is the offline one only: set OPENAI_API_KEY, OPENAI_BASE_URL or AZURE_OPENAI_ENDPOINT",
+		}},
+		{"still nothing there", "", nil, nil, "", []string{"there is no " + file + " yet"}},
 		{"recorded", "1", &saying{[]string{"A", "B"}}, []string{"a", "b", "c"}, "A|B|model throttled, status 429", nil},
+		{"not by the offline model", "1", models.Offline{}, []string{"a", "b"}, notRecorded + "|" + notRecorded, []string{"nothing is written"}},
 		{"replayed", "", nil, []string{"a", "b", "c"}, "A|B|model throttled, status 429", nil},
 		{"in another order", "", nil, []string{"c", "b", "a"}, "model throttled, status 429|B|A", nil},
-		{"changed", "", &saying{[]string{"X"}}, []string{"a", "z", "c"}, "A|model bad_request, code not_recorded|model throttled, status 429", []string{
-			"call 2 of " + file + " was asked something else", "-update, takes it (-file +now):\n      … (1 the same)\n      Be good.\n      \n      === user\n    - b\n    + z",
+		{"changed", "", &saying{[]string{"X"}}, []string{"a", "z", "c"}, "A|" + notRecorded + "|model throttled, status 429", []string{
+			"call 2 of " + file + " was asked something else", "in the environment, takes it (-file +now):\n      … (1 the same)\n      Be good.\n      \n      === user\n    - b\n    + z",
 		}},
 		{"too few", "", nil, []string{"a"}, "A", []string{"2 of the 3 calls in " + file + " were not made"}},
-		{"too many", "", nil, []string{"a", "b", "c", "d"}, "A|B|model throttled, status 429|model bad_request, code not_recorded", []string{
+		{"too many", "", nil, []string{"a", "b", "c", "d"}, "A|B|model throttled, status 429|" + notRecorded, []string{
 			"has 3 calls of the model, and one more was made; it was asked:\n    === system",
 		}},
 		{"accepted", "1", nil, []string{"a", "z"}, "A|B", nil},
 		{"as accepted", "", nil, []string{"a", "z"}, "A|B", nil},
-		{"accepted, too many", "1", nil, []string{"a", "z", "y"}, "A|B|model bad_request, code not_recorded", []string{"has no answer to call 3, and there is no model to ask"}},
+		{"accepted, too many", "1", nil, []string{"a", "z", "y"}, "A|B|" + notRecorded, []string{"has no answer to call 3, and there is no model to ask"}},
 		{"as accepted before", "", nil, []string{"a", "z"}, "A|B", nil},
 	} {
 		t.Setenv("BOTTEST_UPDATE", step.update)
@@ -113,6 +120,23 @@ func TestRecord(t *testing.T) {
 				t.Errorf("%s: it failed with\n%s\nwant\n%s", step.name, got, want)
 			}
 		}
+	}
+}
+
+// TestRecordOffline: a recording of the offline model can be renewed with it. Not parallel: it
+// sets the environment.
+func TestRecordOffline(t *testing.T) {
+	t.Setenv("BOTTEST_UPDATE", "1")
+	file := filepath.Join(t.TempDir(), "x.cassette.yaml")
+	if err := os.WriteFile(file, []byte("calls: [{asked: before, answer: {text: Hello!, model: offline}}]"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	said := ""
+	if got := try(t, func(tb bottest.TB) { said = ask(t, bottest.Record(tb, file, models.Offline{}), "now") }); got != "" {
+		t.Error(got)
+	}
+	if raw, err := os.ReadFile(file); err != nil || said == "" || !strings.Contains(string(raw), "now") || strings.Contains(string(raw), "before") {
+		t.Errorf("it said %q, %v in\n%s", said, err, raw)
 	}
 }
 
@@ -168,5 +192,8 @@ func TestGoldenPrompt(t *testing.T) {
 		if (got == "") != (step.fails == "") || !strings.Contains(got, step.fails) {
 			t.Errorf("%+v: %s", step, got)
 		}
+	}
+	if got := try(t, func(tb bottest.TB) { bottest.GoldenPrompt(tb, file) }); !strings.Contains(got, "the model was not asked") {
+		t.Errorf("no calls: %s", got)
 	}
 }

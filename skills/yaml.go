@@ -2,16 +2,15 @@ package skills
 
 import (
 	"errors"
-	"fmt"
 	"maps"
 	"slices"
 	"strings"
 
-	"github.com/goccy/go-yaml"
 	"github.com/goccy/go-yaml/ast"
-	"github.com/goccy/go-yaml/lexer"
 	"github.com/goccy/go-yaml/parser"
 	"github.com/goccy/go-yaml/token"
+
+	"github.com/planbot-go/planbot/internal/yamltext"
 )
 
 // maxTokens of YAML are taken. The parser's time grows with the square of the depth, so
@@ -76,44 +75,14 @@ func plainKey(key ast.MapKeyNode) (string, bool) {
 // parseYAML returns the root of the document, nil for an empty one, or the line of SKILL.md
 // and what is wrong in it.
 func parseYAML(text string) (root ast.Node, line int, err error) {
-	tokens := lexer.Tokenize(text)
-	if len(tokens) > maxTokens {
-		return nil, firstLine, fmt.Errorf("%w: over %d tokens", ErrTooLarge, maxTokens)
+	root, err = yamltext.Parse(text, maxTokens, parser.AllowDuplicateMapKey())
+	if fault, ok := errors.AsType[*yamltext.Error](err); ok {
+		return nil, fault.Line + firstLine - 1, fault.Err
 	}
-	file, err := parser.Parse(tokens, 0, parser.AllowDuplicateMapKey())
-	if err != nil {
-		return nil, lineOfError(err), errors.New(messageOf(err))
-	}
-	if len(file.Docs) != 1 {
-		return nil, 0, nil
-	}
-	return file.Docs[0].Body, 0, nil
+	return root, 0, nil
 }
 
-func lineOfError(err error) int {
-	var fault *yaml.SyntaxError
-	if errors.As(err, &fault) && fault.Token != nil && fault.Token.Position != nil {
-		return fault.Token.Position.Line + firstLine - 1
-	}
-	return firstLine
-}
-
-// messageOf is the library's message without the excerpt around it.
-func messageOf(err error) string {
-	var fault *yaml.SyntaxError
-	if errors.As(err, &fault) {
-		return fault.Message
-	}
-	message, _, _ := strings.Cut(err.Error(), "\n")
-	return message
-}
-
-func lineOf(node ast.Node) int {
-	if tk := node.GetToken(); tk != nil && tk.Position != nil {
-		return tk.Position.Line + firstLine - 1
-	}
-	return firstLine
-}
+func lineOf(node ast.Node) int { return yamltext.Line(node) + firstLine - 1 }
 
 // textOf is a scalar as it was written: neither numbers nor words such as true are more
 // than text here. Anchors, aliases and tags are none.

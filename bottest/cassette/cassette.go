@@ -11,8 +11,6 @@ import (
 	"os"
 	"time"
 
-	"github.com/goccy/go-yaml"
-
 	"github.com/planbot-go/planbot/internal/golden"
 	"github.com/planbot-go/planbot/internal/scrub"
 	"github.com/planbot-go/planbot/internal/yamltext"
@@ -20,7 +18,7 @@ import (
 )
 
 // maxBytes is the cap on a file.
-const maxBytes = 64 << 20
+const maxBytes = 16 << 20
 
 // Call is one call of a model. It has an Answer or a Fault.
 type Call struct {
@@ -156,13 +154,17 @@ func kindNamed(name string) models.Kind {
 	return 0
 }
 
-// Write writes the calls.
+// Write writes the calls. The error is that of more than can be read again.
 func Write(calls []Call) ([]byte, error) {
 	list := make([]any, len(calls))
 	for i, c := range calls {
 		list[i] = c.tree()
 	}
-	return yamltext.Write(yamltext.Object{{Name: "calls", Value: list}})
+	raw, err := yamltext.Write(yamltext.Object{{Name: "calls", Value: list}})
+	if err == nil && len(raw) > maxBytes {
+		err = fmt.Errorf("write a cassette: %d bytes, at most %d", len(raw), maxBytes)
+	}
+	return raw, err
 }
 
 // tree has the parts of the call that there are, in their order.
@@ -211,7 +213,7 @@ func Read(from io.Reader, name string) ([]Call, error) {
 		err = fmt.Errorf("more than %d bytes", maxBytes)
 	}
 	if err == nil {
-		raw, err = yaml.YAMLToJSON(raw)
+		raw, err = yamltext.JSON(raw)
 	}
 	var file struct {
 		Calls []Call `json:"calls"`

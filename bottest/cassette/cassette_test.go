@@ -3,6 +3,7 @@ package cassette_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -71,17 +72,27 @@ func TestReadBack(t *testing.T) {
 
 func TestFaults(t *testing.T) {
 	t.Parallel()
+	bomb := "a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n"
+	for i := range 9 {
+		bomb += fmt.Sprintf("a%d: &a%d [%s]\n", i+1, i+1, strings.Repeat(fmt.Sprintf("*a%d, ", i), 10))
+	}
 	for text, want := range map[string]string{
-		"calls: [":                                           "read cassette x",
-		"calls: [{asked: a}]":                                "call 1: want an answer or a fault",
-		"calls: [{asked: a, says: b}]":                       `unknown field "says"`,
-		"calls: [{fault: {kind: bad}}]":                      `there is no kind "bad"`,
-		"calls: [{fault: {kind: unknown}}]":                  `there is no kind "unknown"`,
+		bomb:                                "too large",
+		strings.Repeat("[", 100_000):        "too large",
+		"calls: [":                          "read cassette x",
+		"calls: [{asked: a}]":               "call 1: want an answer or a fault",
+		"calls: [{asked: a, says: b}]":      `unknown field "says"`,
+		"calls: [{fault: {kind: bad}}]":     `there is no kind "bad"`,
+		"calls: [{fault: {kind: unknown}}]": `there is no kind "unknown"`,
 		"calls: [{fault: {kind: empty, retry_after: soon}}]": "invalid duration",
 	} {
 		if _, err := cassette.Read(strings.NewReader(text), "x"); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%s: %v, want %s", text, err, want)
+			t.Errorf("%.80s: %v, want %s", text, err, want)
 		}
+	}
+	long := []cassette.Call{{Asked: strings.Repeat("a", 16<<20), Fault: &cassette.Fault{Kind: "empty"}}}
+	if _, err := cassette.Write(long); err == nil {
+		t.Error("it would write what it does not read")
 	}
 	if _, err := cassette.ReadFile("testdata/none"); err == nil {
 		t.Error("there is no such file")

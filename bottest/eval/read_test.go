@@ -89,8 +89,9 @@ func TestReadFaults(t *testing.T) {
 	for _, c := range []struct{ name, text, want string }{
 		{"no YAML", "cases: [\nx: 1", "f.yaml:1: no YAML: "},
 		{"a key twice", "cases: []\ncases: []", "f.yaml:2: no YAML: mapping key \"cases\" already defined"},
-		{"nothing", "", "f.yaml:1: the file has to be one document with cases"},
-		{"two documents", "cases: []\n---\ncases: []", "f.yaml:1: the file has to be one document with cases"},
+		{"nothing", "", "f.yaml:1: there is nothing in the file"},
+		{"two documents", "cases: []\n---\ncases: []", "f.yaml:3: no YAML: a second document begins"},
+		{"too deep", "cases:\n" + strings.Repeat("[", 100_000), "f.yaml:2: no YAML: too large: more than 500 levels"},
 		{"a list", "- a", "f.yaml:1: want a mapping, have a list"},
 		{"no cases", "cases: []", "f.yaml:1: there are no cases"},
 		{"another field", "tests: []", "f.yaml:1: tests: no such field, have cases"},

@@ -8,9 +8,9 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/goccy/go-yaml"
 	"github.com/goccy/go-yaml/ast"
-	"github.com/goccy/go-yaml/parser"
+
+	"github.com/planbot-go/planbot/internal/yamltext"
 )
 
 // maxBytes is the largest file that is read.
@@ -57,20 +57,13 @@ func (r *reader) parse(text []byte) ast.Node {
 		r.fail(place{line: 1}, "the file has more than %d MiB", maxBytes>>20)
 		return nil
 	}
-	file, err := parser.ParseBytes(text, 0)
-	if fault, ok := errors.AsType[*yaml.SyntaxError](err); ok && fault.Token != nil {
-		r.fail(place{line: fault.Token.Position.Line}, "no YAML: %s", fault.Message)
-		return nil
+	root, err := yamltext.Parse(string(text), 0)
+	if fault, ok := errors.AsType[*yamltext.Error](err); ok {
+		r.fail(place{line: fault.Line}, "no YAML: %v", fault.Err)
+	} else if root == nil {
+		r.fail(place{line: 1}, "there is nothing in the file")
 	}
-	switch {
-	case err != nil:
-		r.fail(place{line: 1}, "no YAML: %v", err)
-	case len(file.Docs) != 1 || file.Docs[0].Body == nil:
-		r.fail(place{line: 1}, "the file has to be one document with cases")
-	default:
-		return file.Docs[0].Body
-	}
-	return nil
+	return root
 }
 
 // fields reads a mapping whose entries may be these.

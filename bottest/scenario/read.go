@@ -11,6 +11,8 @@ import (
 	"strings"
 
 	strict "github.com/go-json-experiment/json"
+
+	"github.com/planbot-go/planbot/internal/yamltext"
 )
 
 // maxFileBytes is the cap on a file of scenarios.
@@ -93,8 +95,8 @@ func Read(from io.Reader, name string) ([]Scenario, error) {
 // parse reads JSON or YAML to maps, slices, strings, bools and numbers as they are written.
 func parse(data []byte, ext string) (tree any, err error) {
 	if !strings.EqualFold(ext, ".json") && !json.Valid(data) {
-		if data, err = yamlToJSON(data); err != nil {
-			return nil, err
+		if data, err = yamltext.JSON(data); err != nil {
+			return nil, fmt.Errorf("no YAML: %w", err)
 		}
 	} else if err := strict.Unmarshal(data, new(any)); err != nil { // finds names that are there twice
 		return nil, fmt.Errorf("no JSON: %w", err)

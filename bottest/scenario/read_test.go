@@ -115,8 +115,8 @@ func TestYAMLThatIsNotToBeRead(t *testing.T) {
 		bomb += fmt.Sprintf("a%d: &a%d [%s]\n", i+1, i+1, strings.Repeat(fmt.Sprintf("*a%d, ", i), 10))
 	}
 	for name, tt := range map[string]struct{ file, want string }{
-		"bomb":          {bomb, "f.yaml: with what its aliases stand for it has more than"},
-		"two documents": {"name: s\n---\nname: t\n", "f.yaml: there is more than one document in it"},
+		"bomb":          {bomb, "f.yaml: no YAML: line 1: too large: more than"},
+		"two documents": {"name: s\n---\nname: t\n", "f.yaml: no YAML: line 3: a second document begins"},
 		"no YAML":       {"a: [", "f.yaml: no YAML: "},
 		"in itself":     {"a: &a [*a]", "f.yaml: "},
 		"unknown alias": {"a: *b", "f.yaml: no YAML: "},

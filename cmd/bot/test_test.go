@@ -35,6 +35,7 @@ func TestTestCommand(t *testing.T) {
 	for name, text := range map[string]string{
 		"good.yaml": good, "bad.json": bad, "broken.json": strings.Replace(bad, `"replies"`, `"reply"`, 1), "empty.json": "[]",
 		"unknown.json": strings.Replace(bad, `"replies": ["Good bye."]`, `"actions": [{"action": "openPod"}]`, 1),
+		"deep.yaml":    strings.Repeat("[", 100_000),
 		"bare":         good, "bare-json": bad, "mixed/a.YAML": good, "mixed/b.json": bad, "mixed/c.txt": "no", "mixed/a.cassette.yaml": "calls: []", "mixed/.d.json": "no", "mixed/sub/e.txt": "no",
 		"mixed/actions.json": registryOfTests, "actions.json": registryOfTests,
 	} {
@@ -73,6 +74,7 @@ func TestTestCommand(t *testing.T) {
 		"empty folder":   {[]string{file("mixed/sub"), file("good.yaml")}, exitFailed, nil, "2 passed, 1 failed", file("mixed/sub") + ": there is no file of scenarios in this folder\n"},
 		"no such JUnit":  {[]string{"--junit", file("none/junit.xml"), file("good.yaml")}, exitFailed, nil, "2 passed, 0 failed", "bot: --junit: open " + file("none/junit.xml")},
 		"JUnit a folder": {[]string{"--junit", root, file("bad.json")}, exitFailed, []string{"FAIL  wrong"}, "0 passed, 1 failed", root},
+		"deep YAML":      {[]string{file("deep.yaml"), file("good.yaml")}, exitFailed, nil, "2 passed, 1 failed", file("deep.yaml") + ": no YAML: line 1: too large: more than 500 levels\n"},
 		"YAML by no ext": {[]string{file("bare")}, 0, nil, "2 passed, 0 failed", ""},
 		"JSON by no ext": {[]string{file("bare-json")}, exitFailed, []string{"FAIL  wrong"}, "0 passed, 1 failed", ""},
 		"no expression":  {[]string{"--run", "(", file("good.yaml")}, exitUsage, nil, "", "--run: "},

@@ -1,7 +1,9 @@
 package golden_test
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -17,6 +19,8 @@ import (
 type failures []string
 
 func (*failures) Helper() {}
+
+func (f *failures) Failed() bool { return len(*f) > 0 }
 
 func (f *failures) Errorf(format string, args ...any) { *f = append(*f, fmt.Sprintf(format, args...)) }
 
@@ -45,6 +49,22 @@ func TestCompare(t *testing.T) {
 	}
 	if raw, err := os.ReadFile(file); err != nil || string(raw) != "one\n" {
 		t.Errorf("%q, %v", raw, err)
+	}
+	if err := golden.Write(file, []byte("one\r\n")); err != nil {
+		t.Fatal(err)
+	}
+	if got := compare("one\n"); got != "" {
+		t.Errorf("the same after a checkout on Windows: %s", got)
+	}
+}
+
+// Not parallel: it sets the environment.
+func TestNothingIsTakenFromATestThatFailed(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "golden.txt")
+	t.Setenv(golden.UpdateVariable, "1")
+	golden.Compare(&failures{"it failed"}, file, "one\n")
+	if _, err := os.ReadFile(file); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("want no file, got %v", err)
 	}
 }
 

@@ -1,5 +1,5 @@
-// Package yamltext writes YAML for people to read and change: fields in the order that
-// they were given, texts of several lines as they are, what is short on one line. Texts that YAML
+// Package yamltext reads YAML within bounds, see [Parse] and [JSON], and writes it for people
+// to read and change: fields in the order that they were given, texts of several lines as they are, what is short on one line. Texts that YAML
 // would bend are written as JSON has them, so that they are read back exactly; see [Clean].
 package yamltext
 
