@@ -13,8 +13,9 @@
 //	})
 //
 // [Test] runs in a bubble of [testing/synctest], over connections in memory: waits of
-// the bot, of its retries and of the stand-ins take no time, and a test with a model
-// that hangs for two minutes ends at once. [New] is for tests that cannot live in a
+// the bot, of its retries and of the stand-ins cost no more than the computing that is
+// done meanwhile: a model that hangs for two minutes nothing, a day in which nothing
+// happens part of a second. [New] is for tests that cannot live in a
 // bubble; it works over loopback and in real time.
 //
 // A test that fails shows the conversation, what the model was asked and answered, and

@@ -73,6 +73,7 @@ type Kit struct {
 	wires   *wires
 	dial    func() dialer // to Redis
 	url     string        // of Redis
+	server  *state.Server // that it is in a bubble; nil: none
 	watcher *state.Redis
 	queue   *state.Inbox
 	story   story
@@ -157,6 +158,9 @@ func (k *Kit) openRedis() {
 		k.t.Cleanup(server.Close)
 		k.url = "redis://in-this-process"
 		k.dial = func() dialer { return server.Dial }
+		if k.bubble {
+			k.server = server
+		}
 	}
 	store, err := k.openStore(k.dial())
 	if err != nil {
@@ -178,7 +182,7 @@ func (k *Kit) openStore(dial dialer) (*state.Redis, error) {
 		// the client's whole program, and no timer may pass from one bubble to another.
 		url += "?pool_size=10000"
 	}
-	return state.Open(k.t.Context(), url, state.Config{Dial: dial})
+	return state.Open(k.t.Context(), url, state.Config{Dial: dial, Server: k.server})
 }
 
 // close ends what runs, and reports what was scripted for nothing.

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/alicebob/miniredis/v2"
+	"github.com/alicebob/miniredis/v2/server"
 	"github.com/redis/go-redis/v9"
 
 	"github.com/planbot-go/planbot/internal/pipe"
@@ -46,17 +47,19 @@ func OpenEmbedded(cfg Config) (*Redis, error) {
 // replicas of a bot do, with its Dial as the [Config.Dial] of each. It is safe for
 // concurrent use.
 type Server struct {
-	mini *miniredis.Miniredis
-	done chan struct{}
-	wg   sync.WaitGroup
+	mini    *miniredis.Miniredis
+	changed signal // something was written
 
 	mu     sync.Mutex
 	closed bool
+
+	aging sync.Mutex
+	aged  time.Time // up to which time has passed for TTLs
 }
 
 // StartServer starts one. Close it when nobody needs what it keeps.
 func StartServer() (*Server, error) {
-	s := &Server{mini: miniredis.NewMiniRedis(), done: make(chan struct{})}
+	s := &Server{mini: miniredis.NewMiniRedis(), aged: time.Now()}
 	first, err := s.mini.Dial() // starts it without a port; its own pipe is not for pipelines
 	if err != nil {
 		return nil, err
@@ -64,7 +67,7 @@ func StartServer() (*Server, error) {
 	if err := first.Close(); err != nil {
 		return nil, err
 	}
-	s.wg.Go(s.tick)
+	s.mini.Server().SetPreHook(s.before)
 	return s, nil
 }
 
@@ -76,24 +79,42 @@ func (s *Server) Dial(context.Context, string, string) (net.Conn, error) {
 		return nil, errors.New("embedded redis is closed")
 	}
 	client, server := pipe.New()
-	s.mini.Server().ServeConn(server)
+	s.mini.Server().ServeConn(aging{server, s})
 	return client, nil
 }
 
-// tick lets time pass for TTLs, once a second: miniredis would otherwise keep
-// every key for ever, or look at all of them on every command.
-func (s *Server) tick() {
-	ticker := time.NewTicker(time.Second)
-	defer ticker.Stop()
-	last := time.Now()
-	for {
-		select {
-		case <-s.done:
-			return
-		case now := <-ticker.C:
-			s.mini.FastForward(now.Sub(last))
-			last = now
+// before runs before each command, those of scripts included, under whose lock it then is.
+func (s *Server) before(_ *server.Peer, cmd string, _ ...string) (done bool) {
+	switch cmd {
+	case "EVALSHA", "EVAL", "TIME", "XREADGROUP": // of these alone nothing changes for others
+	default:
+		if !s.mini.IsReadOnlyCommand(cmd) {
+			s.changed.tell()
 		}
+	}
+	return false
+}
+
+// aging is a connection to a server that is as old as what comes through it.
+type aging struct {
+	net.Conn
+	s *Server
+}
+
+func (a aging) Read(p []byte) (int, error) {
+	n, err := a.Conn.Read(p)
+	a.s.age()
+	return n, err
+}
+
+// age lets time pass for TTLs, in steps of a second or more: miniredis would otherwise keep
+// every key for ever, or look at all of them on every command.
+func (s *Server) age() {
+	s.aging.Lock()
+	defer s.aging.Unlock()
+	if passed := time.Since(s.aged); passed >= time.Second {
+		s.mini.FastForward(passed)
+		s.aged = s.aged.Add(passed)
 	}
 }
 
@@ -106,7 +127,5 @@ func (s *Server) Close() {
 	if closed {
 		return
 	}
-	close(s.done)
-	s.wg.Wait()
 	s.mini.Close()
 }

@@ -72,6 +72,7 @@ type reader struct {
 
 func (r *reader) run(ctx context.Context) {
 	for failures := 0; ctx.Err() == nil; {
+		changed := r.in.changed()
 		streams, err := r.next(ctx)
 		if ctx.Err() != nil {
 			return
@@ -86,6 +87,9 @@ func (r *reader) run(ctx context.Context) {
 			r.in.cfg.Log.Info().Msg("the inbox is read again")
 		}
 		r.hand(ctx, streams)
+		if len(streams) == 0 {
+			r.in.sleepUntil(ctx, changed, maxSleep)
+		}
 	}
 }
 

@@ -36,7 +36,9 @@ func (i *Inbox) sweep(ctx context.Context) {
 	s := &sweeper{in: i}
 	every := min(time.Second, i.cfg.Lease/2)
 	for {
+		changed := i.changed()
 		s.sweep(ctx)
+		i.sleep(ctx, changed)
 		timer := time.NewTimer(every*3/4 + mathrand.N(every/2))
 		select {
 		case <-ctx.Done():

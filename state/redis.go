@@ -24,6 +24,10 @@ type Config struct {
 	// Dial opens the connections of [Open], for tests and for ways to a server that only
 	// the caller knows. nil: the net package does.
 	Dial func(ctx context.Context, network, addr string) (net.Conn, error)
+	// Server is the one that Dial leads to, if it is in this process. Then its inbox does not
+	// look every second whether there is something to do, but sleeps until there is: for
+	// tests in which days pass. nil: it looks.
+	Server *Server
 	// Log takes what the Redis client has to say, at debug level. The zero
 	// Logger is silent. The client knows one logger in the whole process: the
 	// last one opened wins.
