@@ -254,7 +254,7 @@ func (d *done) scenario(s *scrub.Scrubber) scenario.Action {
 	if entities == nil {
 		entities = map[string]any{}
 	}
-	a := scenario.Action{Action: d.action, Entities: scrubbed(entities, s).(map[string]any)}
+	a := scenario.Action{Action: d.action, Entities: s.Value(entities).(map[string]any)}
 	if !d.ended || d.result.Failed() {
 		why := ""
 		if d.ended {
@@ -265,7 +265,7 @@ func (d *done) scenario(s *scrub.Scrubber) scenario.Action {
 	}
 	value, err := d.result.Value()
 	if err == nil && value != nil && value != "" {
-		a.Result = scrubbed(value, s)
+		a.Result = s.Value(value)
 	}
 	return a
 }

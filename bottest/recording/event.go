@@ -51,7 +51,7 @@ func eventOf(a *activity.Activity, s *scrub.Scrubber) *scenario.Event {
 	if approve, ok := decisionIn(a); ok {
 		e.Value, e.Text, e.Name = map[string]any{"approve": approve}, nil, ""
 	} else if len(a.Value) > 0 {
-		e.Value = scrubbed(treeOf(a.Value), s)
+		e.Value = s.Value(treeOf(a.Value))
 	}
 	var data struct {
 		EventType string `json:"eventType"`
@@ -150,26 +150,5 @@ func treeOf(raw []byte) (tree any) {
 	d := json.NewDecoder(bytes.NewReader(raw))
 	d.UseNumber()
 	_ = d.Decode(&tree) // it is what came over the wire as JSON
-	return tree
-}
-
-// scrubbed is a tree with stand-ins in its texts.
-func scrubbed(tree any, s *scrub.Scrubber) any {
-	switch tree := tree.(type) {
-	case string:
-		return s.Text(tree)
-	case []any:
-		out := make([]any, len(tree))
-		for i, one := range tree {
-			out[i] = scrubbed(one, s)
-		}
-		return out
-	case map[string]any:
-		out := map[string]any{}
-		for name, one := range tree {
-			out[name] = scrubbed(one, s)
-		}
-		return out
-	}
 	return tree
 }

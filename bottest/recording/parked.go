@@ -210,12 +210,12 @@ func (w *parked) action(o actions.Outcome) scenario.Action {
 	if entities == nil {
 		entities = map[string]any{}
 	}
-	a := scenario.Action{Action: o.Action, Entities: scrubbed(entities, w.scrub).(map[string]any)}
+	a := scenario.Action{Action: o.Action, Entities: w.scrub.Value(entities).(map[string]any)}
 	switch text := w.scrub.Text(o.Text); {
 	case o.Failed:
 		a.Error = &text
 	case json.Valid([]byte(o.Text)) && strings.ContainsAny(o.Text[:1], "{["):
-		a.Result = scrubbed(treeOf([]byte(o.Text)), w.scrub)
+		a.Result = w.scrub.Value(treeOf([]byte(o.Text)))
 	case text != "":
 		a.Result = text
 	}

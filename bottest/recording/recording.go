@@ -158,7 +158,18 @@ func (r *Recorder) changes() map[string]*conversation {
 // head is the first line of each file.
 const head = "# What people said is in here. Names, ids and secrets have stand-ins, as far as they were found: look before you share it.\n"
 
-func (r *Recorder) files(name string, c *conversation) (map[string][]byte, error) {
+// files are those of a conversation. What is learned at the end of it, such as a password
+// that is named there, holds for its beginning.
+func (r *Recorder) files(name string, c *conversation) (out map[string][]byte, err error) {
+	for version := -1; version != r.scrub.Version() && err == nil; {
+		version = r.scrub.Version()
+		out, err = r.filesNow(name, c)
+	}
+	return out, err
+}
+
+// filesNow are the files with the stand-ins that are known by now.
+func (r *Recorder) filesNow(name string, c *conversation) (map[string][]byte, error) {
 	out := map[string][]byte{}
 	if len(c.steps) > 0 {
 		raw, err := scenario.Write([]scenario.Scenario{c.scenario(name, r.cfg.Options, r.scrub)})

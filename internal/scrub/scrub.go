@@ -1,18 +1,18 @@
 // Package scrub takes out of texts what must not be in a file that is shown to others:
 // secrets, and who and where people are. Each id and name has a stand-in that stays the
 // same, so that what is left still makes sense. It finds what looks like a secret, and the
-// people that it was told of: what somebody writes about others in their own words stays.
+// people that it was told of: what somebody writes about others in their own words stays,
+// and so do numbers of telephones, accounts and cards.
 package scrub
 
 import (
 	"cmp"
 	"fmt"
+	"net/url"
 	"regexp"
 	"slices"
 	"strings"
 	"sync"
-	"unicode"
-	"unicode/utf8"
 )
 
 // Secret stands for every secret.
@@ -30,8 +30,9 @@ const (
 	// leastID is how long an id has to be to be looked for in texts: a local client may
 	// call a person "1".
 	leastID = 6
-	// leastName is how many letters a part of a name has to have for that.
-	leastName = 3
+	// leastName is how many letters a part of a name has to have for that, and leastFolded
+	// how many to be found without regard to case.
+	leastName, leastFolded = 3, 4
 	// maxKnown bounds the stand-ins; what comes after that is the last of its kind.
 	maxKnown = 10_000
 )
@@ -43,8 +44,7 @@ type Scrubber struct {
 	secrets []string
 	known   map[string]string // stand-ins by what they stand for
 	last    map[string]int    // numbers by kind
-	wanted  map[string]string // stand-ins of what is looked for in texts
-	find    *regexp.Regexp    // all of these; nil: to be made
+	words   words
 }
 
 // New returns a scrubber that knows these secrets, of which empty ones do not count.
@@ -52,7 +52,7 @@ func New(secrets ...string) *Scrubber {
 	s := &Scrubber{}
 	for _, one := range secrets {
 		if len(one) >= leastID {
-			s.secrets = append(s.secrets, one)
+			s.secrets = append(s.secrets, one, url.QueryEscape(one))
 		}
 	}
 	slices.SortFunc(s.secrets, func(a, b string) int { return cmp.Compare(len(b), len(a)) })
@@ -72,14 +72,12 @@ func (s *Scrubber) Keep(id, standIn string) {
 	defer s.mu.Unlock()
 	s.init()
 	s.known[Person+"\x00"+id] = standIn
-	if len(id) >= leastID && id != standIn {
-		s.want(id, standIn)
-	}
+	s.wantID(id, standIn)
 }
 
 func (s *Scrubber) init() {
 	if s.known == nil {
-		s.known, s.last, s.wanted = map[string]string{}, map[string]int{}, map[string]string{}
+		s.known, s.last = map[string]string{}, map[string]int{}
 	}
 }
 
@@ -98,12 +96,24 @@ func (s *Scrubber) id(kind, id string) string {
 	standIn := fmt.Sprintf(forms[kind], s.last[kind])
 	if len(s.known) < maxKnown {
 		s.known[key] = standIn
-		if len(id) >= leastID && kind != Activity { // which nobody writes
-			s.want(id, standIn)
+		if kind != Activity { // which nobody writes
+			s.wantID(id, standIn)
 		}
 	}
 	return standIn
 }
+
+// wantID has an id looked for, also as it is written in an address.
+func (s *Scrubber) wantID(id, standIn string) {
+	if len(id) < leastID || id == standIn {
+		return
+	}
+	for _, form := range []string{id, url.QueryEscape(id), escaped.ReplaceAllStringFunc(url.QueryEscape(id), strings.ToLower)} {
+		s.words.want(form, standIn, false)
+	}
+}
+
+var escaped = regexp.MustCompile(`%[0-9A-F]{2}`)
 
 // forms are those of stand-ins, by kind.
 var forms = map[string]string{
@@ -119,11 +129,7 @@ func (s *Scrubber) Name(id, name string) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	standIn := s.id(Person, cmp.Or(id, name))
-	for _, word := range append(strings.FieldsFunc(name, func(r rune) bool { return !unicode.IsLetter(r) && r != '-' && r != '\'' }), strings.TrimSpace(name)) {
-		if n := utf8.RuneCountInString(word); n >= leastName || n > 1 && !isSpaced(lastRune(word)) {
-			s.want(word, standIn)
-		}
-	}
+	s.words.wantName(name, standIn)
 	return standIn
 }
 
@@ -131,136 +137,66 @@ func (s *Scrubber) Name(id, name string) string {
 func (s *Scrubber) Version() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return len(s.wanted)
+	return s.words.size()
 }
 
-// want has a text looked for.
-func (s *Scrubber) want(text, standIn string) {
-	if _, known := s.wanted[text]; !known && len(s.wanted) < maxKnown {
-		s.wanted[text], s.find = standIn, nil
-	}
-}
-
-// secret is a form of secrets, of which group 1, if there is one, stays.
-var secret = []*regexp.Regexp{
-	regexp.MustCompile(`(?s)-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(?:-----END [A-Z ]*-----|$)`),
-	regexp.MustCompile(`\beyJ[\w-]{8,}\.[\w-]{8,}(?:\.[\w-]*)?`),
-	regexp.MustCompile(`(?i)(\bauthorization\\?["']?\s*[:=]\s*\\?["']?)(?:\w+\s+)?[\w.~+/=-]{3,}`),
-	regexp.MustCompile(`(?i)(\b(?:bearer|basic)\s+)[\w.~+/=-]{8,}`),
-	regexp.MustCompile(`\b(?:sk-[\w-]{16,}|gh[pousr]_\w{20,}|github_pat_\w{20,}|xox[abeprs]-[\w-]{10,}|AKIA[A-Z0-9]{16}|AIza[\w-]{35})`),
-	regexp.MustCompile(`\b[\w~.-]{3}\dQ~[\w~.-]{20,}`),
-	regexp.MustCompile(`(\b[A-Za-z][A-Za-z0-9+.-]*://)[^/\s:@"'<>]*:[^/\s@"'<>]+(?:@)`),
-	regexp.MustCompile(`(?i)(\b(?:\w+[_-])?(?:api[_-]?key|access[_-]?key|account[_-]?key|secret|password|passwd|pwd|token|sig)\\?["']?\s*[:=]\s*\\?["']?)[^\s"'\\&,;<>{}\[\]()*]{2,}[\w=/+]`),
-}
-
-var (
-	mail = regexp.MustCompile(`[\w.+-]+@[\w-]+(?:\.[\w-]+)+`)
-	guid = regexp.MustCompile(`(?i)\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b`)
-	// account is a person's as Teams writes it, and place a conversation's.
-	account = regexp.MustCompile(`\b29:[\w-]{16,}|\b8:orgid:[\w-]{16,}`)
-	place   = regexp.MustCompile(`\b19:[\w-]{8,}@[\w.]+|\ba:1[\w-]{20,}`)
-)
-
-// Text is the text with stand-ins. A nil scrubber changes nothing.
+// Text is the text with stand-ins. A string of JSON in it is looked at for what it means,
+// with whatever JSON is in that: one that needs none stays byte by byte, and what was JSON
+// is JSON. A nil scrubber changes nothing.
 func (s *Scrubber) Text(text string) string {
 	if s == nil || text == "" {
 		return text
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	return s.text(text)
+}
+
+// plain is a text in which nothing is quoted that has to stay so.
+func (s *Scrubber) plain(text string) string {
 	for _, one := range s.secrets {
 		text = strings.ReplaceAll(text, one, Secret)
 	}
-	for _, form := range secret {
-		text = form.ReplaceAllStringFunc(text, func(found string) string { return kept(form, found) })
+	small := strings.ToLower(text)
+	for i := range secrets {
+		if secrets[i].mayBeIn(small) {
+			text = s.hide(&secrets[i], text)
+		}
 	}
-	text = s.replaceForm(account, Person, text)
-	text = s.replaceForm(place, Conversation, text)
-	text = s.replaceForm(mail, mailKind, text)
-	text = s.replaceKnown(text)
-	return s.replaceForm(guid, guidKind, text)
+	if strings.ContainsAny(text, ":%") {
+		text = s.replaceForm(account, Person, text)
+		text = s.replaceForm(place, Conversation, text)
+	}
+	if strings.Contains(text, "@") {
+		text = s.replaceForm(mail, mailKind, text)
+	}
+	text = s.words.replace(text)
+	if strings.Count(text, "-") >= 4 {
+		text = s.replaceForm(guid, guidKind, text)
+	}
+	return text
 }
 
-// replaceForm replaces what has the form of an id of that kind.
+// replaceForm replaces what has the form of an id of that kind, in the second group of the
+// form.
 func (s *Scrubber) replaceForm(form *regexp.Regexp, kind, text string) string {
 	return form.ReplaceAllStringFunc(text, func(found string) string {
-		if isStandIn(found) {
+		m := form.FindStringSubmatch(found)
+		before, id := m[1], m[2]
+		if isStandIn(id) {
 			return found
 		}
 		if kind == mailKind {
-			found = strings.ToLower(found)
+			id = strings.ToLower(id)
 		}
-		return s.id(kind, found)
+		if plain, err := url.PathUnescape(id); err == nil {
+			id = plain
+		}
+		return before + s.id(kind, id)
 	})
-}
-
-// kept is what is left of a secret: what it begins with, and the end of where it stood.
-func kept(form *regexp.Regexp, found string) string {
-	m := form.FindStringSubmatch(found)
-	if len(m) < 2 {
-		return Secret
-	}
-	if strings.HasSuffix(m[1], "://") {
-		return m[1] + Secret + "@"
-	}
-	return m[1] + Secret
 }
 
 func isStandIn(text string) bool {
 	return strings.HasSuffix(text, "@example.com") || strings.HasPrefix(text, "00000000-0000-0000-0000-") ||
 		strings.Contains(text, Secret)
-}
-
-// replaceKnown replaces the ids and names that are known, where they are words.
-func (s *Scrubber) replaceKnown(text string) string {
-	if len(s.wanted) == 0 {
-		return text
-	}
-	if s.find == nil {
-		s.find = alternatives(s.wanted)
-	}
-	var out strings.Builder
-	from := 0
-	for _, at := range s.find.FindAllStringIndex(text, -1) {
-		if !isWord(text, at[0], at[1]) {
-			continue
-		}
-		out.WriteString(text[from:at[0]] + s.wanted[text[at[0]:at[1]]])
-		from = at[1]
-	}
-	return out.String() + text[from:]
-}
-
-// alternatives finds any of the texts, the longest that there is.
-func alternatives(wanted map[string]string) *regexp.Regexp {
-	var all []string
-	for text := range wanted {
-		all = append(all, regexp.QuoteMeta(text))
-	}
-	slices.SortFunc(all, func(a, b string) int { return cmp.Or(cmp.Compare(len(b), len(a)), cmp.Compare(a, b)) })
-	return regexp.MustCompile(strings.Join(all, "|"))
-}
-
-// isWord reports whether no letter or digit of a script that parts words stands right
-// before or behind what was found.
-func isWord(text string, from, to int) bool {
-	before, _ := utf8.DecodeLastRuneInString(text[:from])
-	first, _ := utf8.DecodeRuneInString(text[from:])
-	after, _ := utf8.DecodeRuneInString(text[to:])
-	goesOn := func(a, b rune) bool {
-		return isPart(a) && isPart(b) && isSpaced(a) && isSpaced(b)
-	}
-	return !goesOn(before, first) && !goesOn(lastRune(text[from:to]), after)
-}
-
-func lastRune(text string) rune {
-	r, _ := utf8.DecodeLastRuneInString(text)
-	return r
-}
-
-func isPart(r rune) bool { return unicode.IsLetter(r) || unicode.IsDigit(r) || r == '_' }
-
-// isSpaced reports whether the script of r puts spaces between words.
-func isSpaced(r rune) bool {
-	return !unicode.In(r, unicode.Han, unicode.Hiragana, unicode.Katakana, unicode.Hangul, unicode.Thai)
 }
