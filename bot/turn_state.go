@@ -144,7 +144,9 @@ func (t *Turn) merging(ctx context.Context, write func() error) error {
 		if err := t.rebase(ctx, lost.Conflicted); err != nil {
 			return err
 		}
-		wait(ctx, rand.N(5*time.Millisecond<<min(attempt, 5)), nil) // so that rivals do not meet again
+		if attempt > 0 { // so that rivals do not meet again and again
+			wait(ctx, rand.N(5*time.Millisecond<<min(attempt, 5)), nil)
+		}
 	}
 }
 

@@ -39,8 +39,9 @@ type Answer struct {
 	Code       string
 	RetryAfter time.Duration
 
-	// Takes is how long the answer takes. Then, with Hangs, the connection breaks without
-	// one, and with CutOff in the middle of it.
+	// Takes is how long the answer takes, and a moment: a limit of just that time is over
+	// first. Then, with Hangs, the connection breaks without one, and with CutOff in the
+	// middle of it.
 	Takes  time.Duration
 	Hangs  bool
 	CutOff bool
@@ -217,9 +218,13 @@ func (m *Model) write(w http.ResponseWriter, wire fakemodel.Call, a Answer) {
 	}
 }
 
+// tick is the moment by which an answer comes later than it says: of two things at the
+// same time chance decides which is first.
+const tick = time.Microsecond
+
 // wait is false when the request ends first.
 func wait(r *http.Request, d time.Duration) bool {
-	timer := time.NewTimer(d)
+	timer := time.NewTimer(d + tick)
 	defer timer.Stop()
 	select {
 	case <-timer.C:

@@ -146,7 +146,7 @@ func (p *printer) failures() {
 		if !wrong {
 			continue
 		}
-		fmt.Fprintf(&p.out, "\n%s (%s): %s\n", printable(c.Name), printable(c.Lang), quoted(c.Say))
+		fmt.Fprintf(&p.out, "\n%s (%s): %s\n", printable(c.Name), printable(c.Lang), clipped(quoted(c.Say)))
 		for i, want := range c.Want {
 			fmt.Fprintf(&p.out, "  %-8s %s\n", map[bool]string{true: "wanted", false: "or"}[i == 0], showCalls(want))
 		}
@@ -223,7 +223,7 @@ func (p *printer) end() {
 	}
 	for i := range r.Sides {
 		if n := r.Sides[i].All.NoAnswer; n > 0 {
-			fmt.Fprintf(&p.out, "\n%s%d times the model gave no answer; these plans count as wrong", p.label(r.Sides[i].Name), n)
+			fmt.Fprintf(&p.out, "\n%s: no answer from the model to %d of the plans, which count as wrong", r.Sides[i].Name, n)
 		}
 	}
 	if r.Stop != "" {

@@ -118,7 +118,7 @@ all (de): "Alles"
   b        right
 
 16 of 16 plans, 16 calls of models, 1440 + 160 tokens, cost 3.0000
-a        2 times the model gave no answer; these plans count as wrong
+a: no answer from the model to 2 of the plans, which count as wrong
 `
 		if diff := cmp.Diff(want, out.String()); diff != "" {
 			t.Error(diff)

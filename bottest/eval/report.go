@@ -113,7 +113,7 @@ func (r Report) MarshalJSON() ([]byte, error) {
 func newReport(r *run) *Report {
 	report := &Report{Asked: r.done, Of: len(r.results), Stop: r.stop, Spent: r.spent, cases: r.cfg.Cases}
 	for i := range r.cfg.Sides {
-		side := SideReport{Name: r.cfg.Sides[i].Name, About: r.cfg.Sides[i].About}
+		side := SideReport{Name: r.cfg.Sides[i].Name, About: r.cfg.Sides[i].About, Languages: []Row{}, Results: []Result{}}
 		for at := i; at < len(r.results); at += len(r.cfg.Sides) {
 			if r.results[at] != nil {
 				side.Results = append(side.Results, *r.results[at])

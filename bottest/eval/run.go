@@ -52,23 +52,35 @@ const (
 	StoppedByLimit Stop = "limit"       // [Config.Limit] is used up
 	Interrupted    Stop = "interrupted" // the context ended
 	Refused        Stop = "refused"     // the model's server takes no calls: a wrong key, no money left
+	Silent         Stop = "silent"      // the model gave no answer to five plans in a row
+)
+
+const (
+	// maxPlans bounds the plans of a run.
+	maxPlans = 1_000_000
+	// patience is how many plans in a row may get no answer before a side is given up: each may
+	// have cost all tries of the model.
+	patience = 5
 )
 
 // Run asks for all plans and judges them. It returns what there is when it is stopped, too;
-// the error is that of the Config, or of a model's server that refuses every call, which
-// comes with the report of what was before.
+// the error is that of the Config, without a report, or of a model's server that refuses
+// every call or gives no answers any more, with the report of what was before.
 func Run(ctx context.Context, cfg Config) (*Report, error) {
 	if len(cfg.Cases) == 0 || len(cfg.Sides) == 0 {
 		return nil, errors.New("eval config: no Cases or no Sides")
 	}
 	cfg.Times, cfg.Concurrency = max(1, cfg.Times), max(1, cfg.Concurrency)
 	cfg.Timeout = cmp.Or(cfg.Timeout, 2*time.Minute)
-	r := &run{cfg: cfg, results: make([]*Result, len(cfg.Cases)*cfg.Times*len(cfg.Sides))}
+	if cfg.Times > maxPlans/len(cfg.Cases)/len(cfg.Sides) {
+		return nil, fmt.Errorf("eval config: %d cases %d times are more than %d plans", len(cfg.Cases), cfg.Times, maxPlans)
+	}
+	r := &run{cfg: cfg, results: make([]*Result, len(cfg.Cases)*cfg.Times*len(cfg.Sides)), unanswered: make([]int, len(cfg.Sides))}
 	ctx, r.cancel = context.WithCancel(ctx)
 	defer r.cancel()
 	r.progress()
 	var workers sync.WaitGroup
-	for range cfg.Concurrency {
+	for range min(cfg.Concurrency, len(cfg.Cases)*cfg.Times) {
 		workers.Go(func() {
 			for first := r.take(); first >= 0 && r.askSides(ctx, first); first = r.take() {
 			}
@@ -90,6 +102,8 @@ type run struct {
 	spent   actions.Usage
 	stop    Stop
 	err     error
+
+	unanswered []int // plans in a row, by side
 }
 
 // take returns the place of the next case, -1 when there is none.
@@ -114,7 +128,9 @@ func (r *run) askSides(ctx context.Context, first int) bool {
 		}
 		each := first / len(r.cfg.Sides)
 		result, stop, err := r.ask(ctx, &r.cfg.Cases[each/r.cfg.Times], &r.cfg.Sides[i], budget)
-		r.keep(first+i, result)
+		if r.keep(first+i, result) {
+			stop, err = Silent, errors.New(result.Fault)
+		}
 		if stop != "" {
 			r.end(stop, err)
 			return false
@@ -193,15 +209,23 @@ func (r *run) spend(u actions.Usage) {
 	r.spent.Cost += u.Cost
 }
 
-func (r *run) keep(at int, result *Result) {
+// keep takes a result, if there is one, and reports whether its side is given up.
+func (r *run) keep(at int, result *Result) (silent bool) {
 	if result == nil {
-		return
+		return false
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.results[at] = result
 	r.done++
 	r.progress()
+	side := at % len(r.cfg.Sides)
+	if !result.NoAnswer {
+		r.unanswered[side] = 0
+		return false
+	}
+	r.unanswered[side]++
+	return r.unanswered[side] >= patience
 }
 
 func (r *run) progress() {
@@ -218,10 +242,15 @@ func (r *run) end(stop Stop, err error) {
 		return
 	}
 	r.stop = stop
-	if stop == Refused {
+	switch stop {
+	case Refused:
 		r.err = fmt.Errorf("the model's server takes no calls: %w", err)
-		r.cancel()
+	case Silent:
+		r.err = fmt.Errorf("the model gave no answer to %d plans in a row: %w", patience, err)
+	default:
+		return
 	}
+	r.cancel()
 }
 
 // read takes what came: a plan, a plan that cannot run, or no answer.

@@ -146,6 +146,39 @@ func TestPlansThatCannotRun(t *testing.T) {
 	}
 }
 
+// TestSilentModel: a side that answers nothing any more is given up, and not one that
+// answers now and then.
+func TestSilentModel(t *testing.T) {
+	b := setup(t)
+	b.cfg.Times = 4
+	fail := func(n int) {
+		for range n {
+			b.model.Fails(http.StatusNotFound, "no_model")
+		}
+	}
+	fail(4)
+	b.model.Says(hello)
+	fail(5)
+	report, err := eval.Run(b.Context(), b.cfg)
+	if err == nil || !strings.Contains(err.Error(), "the model gave no answer to 5 plans in a row: model ") || report.Stop != eval.Silent || report.Asked != 10 || report.Sides[0].All.NoAnswer != 9 {
+		t.Errorf("%v, %+v", err, report)
+	}
+}
+
+// TestTooManyPlans: numbers that no machine can hold are refused or of no use, at once.
+func TestTooManyPlans(t *testing.T) {
+	b := setup(t)
+	b.cfg.Times = 1 << 60
+	if report, err := eval.Run(b.Context(), b.cfg); err == nil || report != nil {
+		t.Errorf("%v, %+v", err, report)
+	}
+	b.cfg.Times, b.cfg.Concurrency = 1, 1<<60
+	b.model.Says(addMilk, addMilk, hello)
+	if report := b.run(); report.Asked != 3 {
+		t.Errorf("%+v", report)
+	}
+}
+
 func TestSidesAreAskedByTurns(t *testing.T) {
 	b := setup(t)
 	b.cfg.Times = 2

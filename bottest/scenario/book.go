@@ -2,8 +2,6 @@ package scenario
 
 import (
 	"context"
-	"encoding/json"
-	"fmt"
 	"strings"
 	"sync"
 
@@ -40,16 +38,14 @@ type scripted struct {
 }
 
 // registry is the bot's, with the actions doing what the scenario says.
-func (b *book) registry(of *actions.Registry) (*actions.Registry, error) {
+func (b *book) registry(of *actions.Registry, replica int) (*actions.Registry, error) {
 	out := actions.New()
 	builtin := actions.New()
 	lists.Register(builtin)
 	for _, a := range of.All() {
-		effect, _ := builtin.Lookup(a.Name)
-		fn := func(ctx context.Context, turn *actions.Turn, entities map[string]any) (actions.Result, error) {
-			return b.call(ctx, a.Name, effect, turn, entities)
-		}
-		added, err := actions.AddSchema(out, a.Name, a.Description, a.Schema, fn)
+		one := &act{book: b, replica: replica, name: a.Name}
+		one.effect, _ = builtin.Lookup(a.Name)
+		added, err := actions.AddSchema(out, a.Name, a.Description, a.Schema, one.call)
 		if err != nil {
 			return nil, err
 		}
@@ -58,20 +54,30 @@ func (b *book) registry(of *actions.Registry) (*actions.Registry, error) {
 	return out, nil
 }
 
+// act is an action in one process of the bot.
+type act struct {
+	book    *book
+	replica int
+	name    string
+	effect  *actions.Action // on lists; nil: it has none
+}
+
 // call makes one call. One that was made before, by a process that is dead now, is not
 // made again: it has the same result.
-func (b *book) call(ctx context.Context, name string, effect *actions.Action, turn *actions.Turn, entities map[string]any) (actions.Result, error) {
-	of := bottest.OfContext(ctx)
-	script := b.enter(of, actions.AttemptOf(ctx).Key, name, entities)
+func (a *act) call(ctx context.Context, turn *actions.Turn, entities map[string]any) (actions.Result, error) {
+	script, nth := a.book.enter(bottest.OfContext(ctx), actions.AttemptOf(ctx).Key, a.name, entities)
+	if s := a.book.run.stage.Load(); s.crash > 0 && nth == s.calls+s.crash {
+		defer a.book.run.kit.Kill(a.replica) // nothing of the call is written down
+	}
 	if why, ok := strings.CutPrefix(script.fails, "panic"); ok {
 		panic(strings.TrimPrefix(strings.TrimSpace(strings.TrimPrefix(why, ":")), " "))
 	}
 	if script.fails != "" {
 		return actions.Fail("%s", script.fails), nil
 	}
-	if effect != nil {
+	if a.effect != nil {
 		own := &actions.Turn{ID: turn.ID, Activity: turn.Activity, Text: turn.Text, Conversation: turn.Conversation, Thread: turn.Thread, User: turn.Conversation, Temp: turn.Temp}
-		if _, err := effect.Call(ctx, own, entities); err != nil {
+		if _, err := a.effect.Call(ctx, own, entities); err != nil {
 			return actions.Result{}, err
 		}
 	}
@@ -85,23 +91,24 @@ func (b *book) call(ctx context.Context, name string, effect *actions.Action, tu
 	}
 }
 
-// enter finds what the call gives back, and notes it unless it is known.
-func (b *book) enter(of bottest.Of, key, name string, entities map[string]any) scripted {
+// enter finds what the call gives back, and notes it unless it is known. nth is which call
+// it is of those that were made; 0: it was made before.
+func (b *book) enter(of bottest.Of, key, name string, entities map[string]any) (script scripted, nth int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if known, again := b.outcome[key]; again {
-		return known
+		return known, 0
 	}
 	if b.outcome == nil {
 		b.outcome, b.tickets = map[string]scripted{}, map[string]bool{}
 	}
-	script := b.run.stage.Load().scriptOf(of, name, entities)
+	script = b.run.stage.Load().scriptOf(of, name, entities)
 	b.outcome[key] = script
 	b.calls = append(b.calls, made{of, name, entities, textOf(script.result), script.fails != ""})
 	if name == "createTicket" && script.fails == "" {
 		b.tickets[key] = true
 	}
-	return script
+	return script, len(b.calls)
 }
 
 // all are the calls so far.
@@ -137,9 +144,5 @@ func textOf(result any) string {
 	case string:
 		return result
 	}
-	raw, err := json.Marshal(result)
-	if err != nil {
-		return fmt.Sprint(result)
-	}
-	return string(raw)
+	return asJSON(result)
 }

@@ -2,6 +2,7 @@ package scenario
 
 import (
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 )
@@ -14,17 +15,20 @@ func (r *reader) check(s *Scenario, p place) {
 	if len(s.Steps) == 0 {
 		r.fault(p.in("steps"), "there are none")
 	}
-	seen := map[string]bool{} // conversations up to here
+	if s.Options.Models != nil && len(s.Options.Models) == 0 {
+		r.fault(p.in("options.models"), "is an empty list: leave it out for a single model")
+	}
 	for i := range s.Steps {
 		at := p
 		at.step = fmt.Sprintf("step %d", i+1)
-		r.checkStep(s, &s.Steps[i], at, seen)
+		r.checkStep(s, &s.Steps[i], at)
 	}
+	r.checkRedeliveries(s, p)
 }
 
-func (r *reader) checkStep(s *Scenario, step *Step, p place, seen map[string]bool) {
+func (r *reader) checkStep(s *Scenario, step *Step, p place) {
 	kinds := 0
-	for _, there := range []bool{step.Event != nil, len(step.Parallel) > 0, step.Control != ""} {
+	for _, there := range []bool{step.Event != nil, step.Parallel != nil, step.Control != ""} {
 		if there {
 			kinds++
 		}
@@ -33,16 +37,14 @@ func (r *reader) checkStep(s *Scenario, step *Step, p place, seen map[string]boo
 		r.fault(p, "want one of event, parallel and control")
 		return
 	}
+	if step.Parallel != nil && len(step.Parallel) == 0 {
+		r.fault(p.in("parallel"), "is an empty list")
+	}
 	if step.Event == nil && step.Model != nil {
 		r.fault(p.in("model"), "is of an event, and here is none")
 	}
 	if step.Control != "" && step.Expect.any() {
 		r.fault(p.in("expect"), "nothing can be expected of a %s", step.Control)
-	}
-	for _, d := range step.deliveries() {
-		if d.Event != nil {
-			seen[d.Event.Conversation] = true
-		}
 	}
 	if step.Event != nil {
 		r.checkDelivery(s, &step.Delivery, p)
@@ -58,7 +60,7 @@ func (r *reader) checkStep(s *Scenario, step *Step, p place, seen map[string]boo
 		}
 		r.checkDelivery(s, &step.Parallel[i], at)
 	}
-	r.checkWhole(step, p, seen)
+	r.checkWhole(s, step, p)
 }
 
 // deliveries are those of the step: one, several or none.
@@ -73,10 +75,23 @@ func (s *Step) deliveries() []*Delivery {
 	return all
 }
 
+// has reports whether there is such an event in any step.
+func (s *Scenario) has(such func(*Event) bool) bool {
+	for i := range s.Steps {
+		for _, d := range s.Steps[i].deliveries() {
+			if d.Event != nil && such(d.Event) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
 // any reports whether anything is expected.
 func (e *Expect) any() bool {
-	return e.Actions != nil || e.Replies != nil || e.ReplyMustNotContain != nil || e.State != nil || e.StateByConversation != nil || e.Tickets != nil ||
-		e.ModelCalls != nil || e.Status != nil || e.Sends != nil || e.CrashAfterAction != nil || e.Connector != nil || e.StateUnchanged != nil
+	without := *e
+	without.Note = ""
+	return !reflect.ValueOf(without).IsZero()
 }
 
 func (r *reader) checkDelivery(s *Scenario, d *Delivery, p place) {
@@ -96,7 +111,7 @@ func (r *reader) checkDelivery(s *Scenario, d *Delivery, p place) {
 // checkExpect finds what no bot can do.
 func (r *reader) checkExpect(s *Scenario, e *Expect, script []Answer, p place) {
 	at := func(field string) place { return p.in("expect." + field) }
-	r.checkReplies(e, p)
+	r.checkReplies(s, e, p)
 	if e.ServedBy != nil && !slices.Contains(s.Options.Models, *e.ServedBy) {
 		r.fault(at("served_by"), "%q is none of options.models", *e.ServedBy)
 	}
@@ -122,33 +137,8 @@ func (r *reader) checkExpect(s *Scenario, e *Expect, script []Answer, p place) {
 	}
 }
 
-func (r *reader) checkReplies(e *Expect, p place) {
-	splits := 0
-	for i, reply := range e.Replies {
-		at := p.in("expect.replies").at(i)
-		name := placeholderOf(reply)
-		switch {
-		case name == "split":
-			splits++
-		case name != "" && !isPlaceholder(name):
-			r.fault(at, "<%s> stands for nothing; there are: %s", name, strings.Join(placeholderNames(), ", "))
-		}
-		for _, no := range e.ReplyMustNotContain {
-			if name == "" && strings.Contains(reply, no) {
-				r.fault(at, "contains %q, which reply_must_not_contain forbids", no)
-			}
-		}
-	}
-	if splits > 1 {
-		r.fault(p.in("expect.replies"), "<split> may be there once: where one ends and the next begins could not be told")
-	}
-	if e.Replies != nil && len(e.Replies) == 0 && e.JoinedReplyEquals != nil && *e.JoinedReplyEquals != "" {
-		r.fault(p.in("expect.joined_reply_equals"), "is a text, and replies are none")
-	}
-}
-
 // checkWhole finds what cannot be of the deliveries of a step together.
-func (r *reader) checkWhole(step *Step, p place, seen map[string]bool) {
+func (r *reader) checkWhole(s *Scenario, step *Step, p place) {
 	all := step.deliveries()
 	ids := map[string]bool{}
 	for _, d := range all {
@@ -174,8 +164,8 @@ func (r *reader) checkWhole(step *Step, p place, seen map[string]bool) {
 			}
 		}
 		for id := range e.StateByConversation {
-			if !seen[id] {
-				r.fault(at.in("expect.state_by_conversation").in(id), "there was no such conversation up to here")
+			if !s.has(func(e *Event) bool { return e.Conversation == id }) {
+				r.fault(at.in("expect.state_by_conversation").in(id), "no event of the scenario is in such a conversation")
 			}
 		}
 	}
@@ -210,6 +200,11 @@ func (r *reader) checkActions(e *Expect, known func(name string) bool, p place) 
 	for i, a := range e.Actions {
 		if !known(a.Action) {
 			r.fault(p.in("expect.actions").at(i).in("action"), "there is no action %q", a.Action)
+		}
+	}
+	for i, reply := range e.Replies {
+		if w := wantedOf(reply); placeholderOf(reply) == "approval_card" && w.action != "" && !known(w.action) {
+			r.fault(p.in("expect.replies").at(i), "there is no action %q", w.action)
 		}
 	}
 }

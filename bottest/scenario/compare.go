@@ -18,29 +18,32 @@ func (v *verdict) actions() {
 	if want == nil {
 		return
 	}
-	same := len(want) == len(got)
-	if v.expect.Order.Either {
-		same = same && v.sameInAnyOrder(want, got)
-	} else {
-		for i := 0; same && i < len(want); i++ {
-			same = v.sameCall(want[i], got[i])
-		}
+	same, more := false, v.rest != nil && v.rest.Actions == nil
+	switch {
+	case v.expect.Order.Either:
+		left, ok := inAnyOrder(want, got, v.sameCall)
+		same = ok && (more || left == 0)
+	case more:
+		same = among(want, got, v.sameCall)
+	default:
+		same = slices.EqualFunc(want, got, v.sameCall)
 	}
 	if !same {
 		v.fault("actions", "got %s, want %s", inLines(v.describeMade(got)), inLines(v.describeActions(want)))
 	}
 }
 
-func (v *verdict) sameInAnyOrder(want []Action, got []made) bool {
-	left := slices.Clone(got)
+// inAnyOrder reports whether each that is wanted is there, and how many others are.
+func inAnyOrder[W, G any](want []W, got []G, same func(W, G) bool) (left int, ok bool) {
+	rest := slices.Clone(got)
 	for _, w := range want {
-		i := slices.IndexFunc(left, func(g made) bool { return v.sameCall(w, g) })
+		i := slices.IndexFunc(rest, func(g G) bool { return same(w, g) })
 		if i < 0 {
-			return false
+			return 0, false
 		}
-		left = slices.Delete(left, i, i+1)
+		rest = slices.Delete(rest, i, i+1)
 	}
-	return true
+	return len(rest), true
 }
 
 // sameCall compares a call. What a scripted action gave back is what it was told to; of
@@ -56,10 +59,12 @@ func (v *verdict) sameCall(want Action, got made) bool {
 	return got.failed == (want.Error != nil) && (result == "" || got.failed || result == got.result)
 }
 
-// equalEntities compares JSON values, numbers exactly.
 func equalEntities(a, b map[string]any) bool {
-	return len(a) == len(b) && reflect.DeepEqual(normal(a), normal(b)) || len(a) == 0 && len(b) == 0
+	return len(a) == 0 && len(b) == 0 || equalJSON(a, b)
 }
+
+// equalJSON compares JSON values, numbers exactly.
+func equalJSON(a, b any) bool { return reflect.DeepEqual(normal(a), normal(b)) }
 
 // normal writes equal JSON values in one form.
 func normal(v any) any {
@@ -84,17 +89,20 @@ func normal(v any) any {
 	return v
 }
 
-// exact is a number as a fraction, so that 1.5e3 is 1500. One that is too large for that is
-// only equal as it is written.
-func exact(number string) string {
+// fraction is a number, so that 1.5e3 is 1500. It is no text that looks like one.
+type fraction string
+
+// exact is the number as a fraction. One that is too large for that is only equal as it is
+// written.
+func exact(number string) fraction {
 	const most = 1 << 10
 	if i := strings.IndexAny(number, "eE"); len(number) > most || i >= 0 && len(number)-i > 5 {
-		return number
+		return fraction(number)
 	}
 	if r, ok := new(big.Rat).SetString(number); ok {
-		return "number " + r.RatString()
+		return fraction(r.RatString())
 	}
-	return number
+	return fraction(number)
 }
 
 func (v *verdict) state() {
@@ -106,12 +114,21 @@ func (v *verdict) state() {
 		v.lists("state_by_conversation."+id, id, e.StateByConversation[id])
 	}
 	if e.StateUnchanged != nil {
-		for _, id := range sortedKeys(v.stage.kept) {
+		for _, id := range v.conversations() {
 			if same := equalLists(v.stage.kept[id], v.kept(id), false); same != *e.StateUnchanged {
 				v.fault("state_unchanged", "got %t, want %t: the lists of %s were %s and are %s", same, *e.StateUnchanged, id, asJSON(v.stage.kept[id]), asJSON(v.kept(id)))
 			}
 		}
 	}
+}
+
+// conversations are those of the events that are judged.
+func (v *verdict) conversations() (ids []string) {
+	for _, e := range v.events {
+		ids = append(ids, e.Event.Conversation)
+	}
+	slices.Sort(ids)
+	return slices.Compact(ids)
 }
 
 func (v *verdict) lists(field, conversation string, want State) {
@@ -140,16 +157,16 @@ type span struct {
 
 // spans are those of the events of a step for which anything was done.
 func (v *verdict) spans() []span {
-	byID := map[string]*span{}
+	byOwner := map[*scene]*span{}
 	note := func(of bottest.Of, seq int, replies bool) {
 		owner := v.stage.owner(of)
 		if owner == nil || !slices.Contains(v.stage.events, owner) {
 			return
 		}
-		s := byID[owner.id]
+		s := byOwner[owner]
 		if s == nil {
 			s = &span{id: owner.id, first: seq}
-			byID[owner.id] = s
+			byOwner[owner] = s
 		}
 		s.last = seq
 		if replies && s.replied == 0 {
@@ -173,7 +190,7 @@ func (v *verdict) spans() []span {
 		all[i]()
 	}
 	var list []span
-	for _, s := range byID {
+	for _, s := range byOwner {
 		list = append(list, *s)
 	}
 	return list
@@ -267,11 +284,13 @@ func (v *verdict) describeActions(calls []Action) []string {
 }
 
 func asJSON(v any) string {
-	raw, err := json.Marshal(v)
-	if err != nil {
+	var out strings.Builder
+	enc := json.NewEncoder(&out)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(v); err != nil {
 		return fmt.Sprint(v)
 	}
-	return string(raw)
+	return strings.TrimSuffix(out.String(), "\n")
 }
 
 // inLines shows a list of texts, long ones shortened.

@@ -19,7 +19,7 @@ type Seed struct {
 
 // Options are settings of the bot; what is not set has the bot's default.
 type Options struct {
-	MaxSteps     int      `json:"max_steps" min:"1" doc:"commands that one turn may run"`
+	MaxSteps     int      `json:"max_steps" min:"1" doc:"commands that one turn may run; of a plan that is longer than what is left of them nothing is run"`
 	MaxRepairs   *int     `json:"max_repairs" min:"0" doc:"how often the model may correct a plan"`
 	MaxSameCalls int      `json:"max_same_calls" min:"1" doc:"how often one turn may make the same call: that one still runs, then the turn stops"`
 	Approval     []string `json:"approval" doc:"actions that a person has to approve, beside those of the registry"`
@@ -59,7 +59,7 @@ type Event struct {
 	AtMS         int    `json:"at_ms" min:"0" doc:"when it is delivered, after the start of the step"`
 	DelayModelMS int    `json:"delay_model_ms" min:"0" doc:"how long each answer of the model takes"`
 	Replica      int    `json:"replica" min:"1" doc:"the process that it is delivered to; default 1"`
-	Redelivery   bool   `json:"redelivery" doc:"the channel delivers the same activity again"`
+	Redelivery   bool   `json:"redelivery" doc:"the channel delivers an activity again that it delivered before: what is left out here is as it was there"`
 	Redis        string `json:"redis" enum:"down" doc:"down: Redis refuses connections while the event is delivered"`
 }
 
@@ -69,14 +69,14 @@ type Answer struct {
 	HTTP       int      `json:"http" min:"200" max:"599" doc:"the call fails with this status; one below 300 is an answer without a text"`
 	RetryAfter *float64 `json:"retry_after" min:"0" doc:"seconds after which the model may be asked again"`
 	Code       string   `json:"code" doc:"of the failure, such as content_filter or context_length_exceeded"`
-	HangMS     int      `json:"hang_ms" min:"1" doc:"the model hangs for so long, then the connection breaks"`
+	HangMS     int      `json:"hang_ms" min:"1" doc:"the model hangs for so long, then the connection breaks; in the last answer it hangs until nobody waits"`
 	Deployment string   `json:"deployment" doc:"which of options.models must get this call"`
 }
 
 // Expect is what the bot has to do. What is nil is not looked at.
 type Expect struct {
 	Actions             []Action         `json:"actions" doc:"the calls of actions, in order"`
-	Replies             []string         `json:"replies" doc:"the texts to the channel, in order; <…> stands for a text or card of the bot"`
+	Replies             []string         `json:"replies" doc:"the texts to the channel, in order; <…> stands for what the bot says in that case: <split> for two parts or more, <resumed> and <honest> for what a turn says whose process died, <approval_card ACTION NAME=VALUE …> for the card that asks about that call, the others for its sentences. Of the card as much is compared as is named; a VALUE is JSON, or a text as it is, up to the next NAME= that the card has. Any other text in <…> is itself, where something in the scenario writes it"`
 	JoinedReplyEquals   *string          `json:"joined_reply_equals" doc:"all replies together"`
 	MaxPartUTF16Bytes   *int             `json:"max_part_utf16_bytes" min:"2" doc:"the most that one reply may have"`
 	ReplyMustNotContain []string         `json:"reply_must_not_contain" doc:"texts that no reply has"`
@@ -89,7 +89,7 @@ type Expect struct {
 	ServedBy            *string          `json:"served_by" doc:"the model that answered last"`
 	State               *State           `json:"state" doc:"what is kept of the conversation after the step"`
 	StateUnchanged      *bool            `json:"state_unchanged" doc:"whether what is kept is what was kept before the step"`
-	StateByConversation map[string]State `json:"state_by_conversation" doc:"state, by the id of the conversation"`
+	StateByConversation map[string]State `json:"state_by_conversation" doc:"state, by the id of the conversation, which an event of any step names"`
 	Tickets             *int             `json:"tickets" min:"0" doc:"how many tickets createTicket has opened since the scenario began"`
 	Status              *int             `json:"status" min:"100" max:"599" doc:"HTTP status of the answer"`
 	StatusWithinMS      Within           `json:"http_status_within_ms" doc:"how soon deliveries are answered: by their ids, or all of them"`

@@ -1,7 +1,6 @@
 package scenario
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -18,22 +17,13 @@ func (r *run) idOf(e *Event) string {
 	if e.ID != "" {
 		return e.ID
 	}
-	last := ""
-	for i := range r.s.Steps {
-		for _, d := range r.s.Steps[i].deliveries() {
-			if d.Event == e {
-				if !e.Redelivery || last == "" {
-					last = fmt.Sprintf("activity-%d-of-%s", len(r.ids)+1, e.Conversation)
-				}
-				r.ids[e] = last
-				return last
-			}
-			if d.Event.Conversation == e.Conversation && d.Event.Type == e.Type {
-				last = cmp.Or(d.Event.ID, r.ids[d.Event])
-			}
-		}
+	if first := r.s.original(e); e.Redelivery && first != nil {
+		return r.idOf(first)
 	}
-	return last
+	if r.ids[e] == "" {
+		r.ids[e] = fmt.Sprintf("activity-%d-of-%s", len(r.ids)+1, e.Conversation)
+	}
+	return r.ids[e]
 }
 
 // perform plays a step: delivers its events, waits until the bot has nothing left to do,
@@ -41,16 +31,19 @@ func (r *run) idOf(e *Event) string {
 func (r *run) perform(step *Step) {
 	s := r.prepare(step)
 	r.stage.Store(s)
-	crash := crashOf(step)
-	if crash > 0 {
-		r.kit.CrashAfter(crash)
+	if s.crash > 0 && !r.cfg.Scripted { // else the book knows which call is made again only
+		r.kit.CrashAfter(s.crash)
 	}
 	var deliveries []func()
-	for _, e := range s.events {
-		deliveries = append(deliveries, func() { r.deliver(e) })
+	for i, e := range s.events {
+		after := time.Duration(e.Event.AtMS)*time.Millisecond + time.Duration(i) // what is listed first is first
+		deliveries = append(deliveries, func() {
+			time.Sleep(after)
+			r.deliver(e)
+		})
 	}
 	r.kit.Together(deliveries...)
-	if crash > 0 {
+	if s.crash > 0 {
 		r.settleCrash()
 	} else {
 		r.kit.Settle()
@@ -90,9 +83,8 @@ func (r *run) settleCrash() {
 	time.Sleep(afterCrash)
 }
 
-// deliver delivers the event when its time has come.
+// deliver delivers the event.
 func (r *run) deliver(e *scene) {
-	time.Sleep(time.Duration(e.Event.AtMS) * time.Millisecond)
 	if e.Event.Redis == "down" {
 		r.kit.StopRedis()
 		defer r.kit.StartRedis()

@@ -1,11 +1,9 @@
 package scenario
 
 import (
-	"encoding/json"
 	"maps"
 	"regexp"
 	"slices"
-	"strings"
 
 	"github.com/planbot-go/planbot/bottest"
 )
@@ -33,16 +31,29 @@ var sayings = map[string]*regexp.Regexp{
 // others are the sentences that fallback does not stand for: they say what happened.
 var others = []string{"too_many_steps", "filtered", "timeout"}
 
-func isPlaceholder(name string) bool { _, ok := sayings[name]; return ok }
-
 func placeholderNames() []string { return slices.Sorted(maps.Keys(sayings)) }
 
-var placeholderForm = regexp.MustCompile(`^<([a-z][a-z_]*)\b[^<>]*>$`)
+var (
+	placeholderForm = regexp.MustCompile(`^<([a-zA-Z][a-zA-Z_]*)\b[^<>]*>$`)
+	approvalForm    = regexp.MustCompile(`(?s)^<approval_card([\s:].*)?>$`) // its values may hold anything
+)
 
-// placeholderOf is the first word of a reply that is all in <…>, else "".
-func placeholderOf(reply string) string {
+// wordOf is the first word of a reply that is all in <…>, else "".
+func wordOf(reply string) string {
 	if m := placeholderForm.FindStringSubmatch(reply); m != nil {
 		return m[1]
+	}
+	if approvalForm.MatchString(reply) {
+		return "approval_card"
+	}
+	return ""
+}
+
+// placeholderOf is the placeholder that a reply is, else "": then it is a text.
+func placeholderOf(reply string) string {
+	word := wordOf(reply)
+	if _, known := sayings[word]; known {
+		return word
 	}
 	return ""
 }
@@ -51,6 +62,7 @@ func placeholderOf(reply string) string {
 type reply struct {
 	text string
 	card *bottest.Card // nil: it is a text
+	turn string        // that says it; "" in the answer to a click
 }
 
 func (r reply) String() string {
@@ -60,78 +72,18 @@ func (r reply) String() string {
 	return r.text
 }
 
-// is reports whether the reply is what is wanted. Those that the model wrote for the
-// scenario are said: of an answer that was resumed, any of them will do.
-func (r reply) is(want string, said func(text string) bool) bool {
+// is reports whether the reply is what is wanted.
+func (r reply) is(want string, resumed func(reply) bool) bool {
 	name := placeholderOf(want)
 	switch name {
 	case "":
 		return r.card == nil && r.text == want
 	case "approval_card":
-		return r.card != nil && r.asksFor(want)
+		return r.card != nil && wantedOf(want).by(questionOf(r.card.JSON))
 	case "resumed", "honest":
-		return said(r.text) || strings.Contains(r.text, "I cannot tell whether this was done")
+		return resumed(r)
 	case "fallback":
 		return sayings[name].MatchString(r.text) && !slices.ContainsFunc(others, func(other string) bool { return sayings[other].MatchString(r.text) })
 	}
 	return sayings[name].MatchString(r.text)
-}
-
-// asksFor reports whether the card asks for the approval of that call: <approval_card
-// ACTION ENTITY=VALUE …>, with the values as JSON, a text also without its quotes. Without
-// an action, any call will do.
-func (r reply) asksFor(want string) bool {
-	words := strings.Fields(strings.Trim(want, "<>"))
-	lines := cardLines(r.card.JSON)
-	if !slices.Contains(lines, "May I do this?") || len(words) > 1 && !slices.Contains(lines, words[1]) {
-		return false
-	}
-	var pairs []string
-	for _, word := range words[min(2, len(words)):] {
-		if last := len(pairs) - 1; last >= 0 && !strings.Contains(word, "=") {
-			pairs[last] += " " + word // of a value with spaces
-			continue
-		}
-		pairs = append(pairs, word)
-	}
-	return !slices.ContainsFunc(pairs, func(pair string) bool {
-		name, value, _ := strings.Cut(pair, "=")
-		return !slices.Contains(lines, name+": "+value) && !slices.Contains(lines, name+": "+`"`+value+`"`)
-	})
-}
-
-// cardLines are the texts of a card, of each element of it those of its parts together.
-func cardLines(raw string) []string {
-	var tree any
-	if json.Unmarshal([]byte(raw), &tree) != nil {
-		return nil
-	}
-	var lines []string
-	var walk func(node any)
-	walk = func(node any) {
-		switch node := node.(type) {
-		case []any:
-			for _, one := range node {
-				walk(one)
-			}
-		case map[string]any:
-			if text, ok := node["text"].(string); ok {
-				lines = append(lines, text)
-			}
-			if parts, ok := node["inlines"].([]any); ok {
-				line := ""
-				for _, part := range parts {
-					run, _ := part.(map[string]any)
-					text, _ := run["text"].(string)
-					line += text
-				}
-				lines = append(lines, line)
-			}
-			for _, one := range node {
-				walk(one)
-			}
-		}
-	}
-	walk(tree)
-	return lines
 }

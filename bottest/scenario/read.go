@@ -98,9 +98,7 @@ func parse(data []byte, ext string) (tree any, err error) {
 		if data, err = yamltext.JSON(data); err != nil {
 			return nil, fmt.Errorf("no YAML: %w", err)
 		}
-	}
-	var any any
-	if err := strict.Unmarshal(data, &any); err != nil { // finds names that are there twice
+	} else if err := strict.Unmarshal(data, new(any)); err != nil { // finds names that are there twice
 		return nil, fmt.Errorf("no JSON: %w", err)
 	}
 	d := json.NewDecoder(bytes.NewReader(data))

@@ -15,6 +15,11 @@ func step(fields string) string {
 
 func expect(fields string) string { return step(`"model": ["Hi."], "expect": {` + fields + `}`) }
 
+// again is a file in which an event of a conversation delivers an activity again.
+func again(first, second, conversation string) string {
+	return fmt.Sprintf(`{"name": "s", "steps": [{"event": {"type": "message", "conversation": "c1", "id": %s}}, {"event": {"type": "message", "conversation": %q, "id": %s, "redelivery": true}}]}`, first, conversation, second)
+}
+
 func TestFaults(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct{ file, want string }{
@@ -47,7 +52,7 @@ func TestFaults(t *testing.T) {
 		"no answer":             {step(`"model": [7]`), `step 1: model[0]: want a text or an object, not 7`},
 		"no such deployment":    {step(`"model": [{"http": 500, "deployment": "x"}]`), `step 1: model[0].deployment: "x" is none of options.models`},
 		"no status":             {step(`"model": [{"http": 100}]`), `step 1: model[0].http: want at least 200, not 100`},
-		"no placeholder":        {expect(`"replies": ["<sorry>"]`), `step 1: expect.replies[0]: <sorry> stands for nothing; there are: already_done, approval_card,`},
+		"no placeholder":        {expect(`"replies": ["<sorry>"]`), `step 1: expect.replies[0]: <sorry> stands for nothing, and nothing in the scenario writes this text; there are: already_done, approval_card,`},
 		"two splits":            {expect(`"replies": ["<split>", "<split>"]`), `step 1: expect.replies: <split> may be there once`},
 		"a reply that must not": {expect(`"replies": ["Hi there."], "reply_must_not_contain": ["there"]`), `step 1: expect.replies[0]: contains "there", which reply_must_not_contain forbids`},
 		"more calls":            {expect(`"model_calls": 2`), `step 1: expect.model_calls: are 2, and model has 1 answers`},
@@ -59,10 +64,19 @@ func TestFaults(t *testing.T) {
 		"status of no event":    {expect(`"http_status_within_ms": {"m9": 5}`), `step 1: expect.http_status_within_ms.m9: no event of this step has this id`},
 		"order of no event":     {expect(`"order": ["m1", "m9"]`), `step 1: expect.order[1]: no event of this step has the id "m9"`},
 		"order of any kind":     {expect(`"order": "any"`), `step 1: expect.order: want either or a list of ids, not "any"`},
-		"state of another":      {expect(`"state_by_conversation": {"c9": {"lists": {}}}`), `step 1: expect.state_by_conversation.c9: there was no such conversation up to here`},
+		"state of another":      {expect(`"state_by_conversation": {"c9": {"lists": {}}}`), `step 1: expect.state_by_conversation.c9: no event of the scenario is in such a conversation`},
 		"unknown state":         {expect(`"state": {"list": {}}`), `step 1: expect.state.list: there is no such field; there are: lists`},
 		"action without a name": {expect(`"actions": [{"entities": {}}]`), `step 1: expect.actions[0].action: is missing`},
 		"joined of nothing":     {expect(`"replies": [], "joined_reply_equals": "x"`), `step 1: expect.joined_reply_equals: is a text, and replies are none`},
+		"empty parallel":        {`{"name": "s", "steps": [{"parallel": []}]}`, `step 1: parallel: is an empty list`},
+		"parallel beside":       {step(`"parallel": []`), `step 1: want one of event, parallel and control`},
+		"no models":             {`{"name": "s", "options": {"models": []}, "steps": [{"control": "restart"}]}`, `scenario "s": options.models: is an empty list`},
+		"typing of a restart":   {`{"name": "s", "steps": [{"control": "restart", "expect": {"typing": false}}]}`, `step 1: expect: nothing can be expected of a restart`},
+		"near a placeholder":    {expect(`"replies": ["<Aproval card>"]`), `step 1: expect.replies[0]: <Aproval> stands for nothing, and nothing in the scenario writes this text; did you mean <approval_card>?; there are: already_done,`},
+		"no values of a card":   {expect(`"replies": ["<approval_card close 42>"]`), `step 1: expect.replies[0]: want <approval_card ACTION NAME=VALUE …>`},
+		"again of nothing":      {again(`"m9"`, `"m1"`, "c1"), `step 2: event.redelivery: no event before it, or beside it, is of this activity`},
+		"again elsewhere":       {again(`"m1"`, `"m1"`, "c2"), `step 2: event.redelivery: no event`},
+		"again at first":        {`{"name": "s", "steps": [{"parallel": [{"event": {"type": "message", "conversation": "c", "redelivery": true}}, {"event": {"type": "message", "conversation": "c"}}]}]}`, `step 1, parallel 1: event.redelivery: no event`},
 		"served by nobody":      {`{"name": "s", "options": {"models": ["a"]}, "steps": [{"event": {"type": "message", "conversation": "c"}, "expect": {"served_by": "b"}}]}`, `step 1: expect.served_by: "b" is none of options.models`},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -125,7 +139,7 @@ options: {approval: [fly]}
 steps:
   - parallel:
       - event: {type: message, conversation: c}
-        expect: {actions: [{action: addItem}, {action: swim}]}
+        expect: {actions: [{action: addItem}, {action: swim}], replies: [<approval_card>, <approval_card addItem>, <approval_card run>]}
 `
 	all, err := scenario.Read(strings.NewReader(file), "f.yaml")
 	if err != nil {
@@ -133,7 +147,8 @@ steps:
 	}
 	got := scenario.Check(all, func(name string) bool { return name == "addItem" }).Error()
 	want := `f.yaml: scenario "s": options.approval[0]: there is no action "fly"` + "\n" +
-		`f.yaml: scenario "s", step 1, parallel 1: expect.actions[1].action: there is no action "swim"`
+		`f.yaml: scenario "s", step 1, parallel 1: expect.actions[1].action: there is no action "swim"` + "\n" +
+		`f.yaml: scenario "s", step 1, parallel 1: expect.replies[2]: there is no action "run"`
 	if got != want {
 		t.Errorf("got %s\nwant %s", got, want)
 	}
@@ -160,5 +175,30 @@ func TestAByteOrderMarkIsFine(t *testing.T) {
 		if list, err := scenario.Read(strings.NewReader("\ufeff"+text), name); err != nil || len(list) != 1 {
 			t.Errorf("%s: %v, %v", name, list, err)
 		}
+	}
+}
+
+func TestMergesOfYAML(t *testing.T) {
+	t.Parallel()
+	const file = `
+- &first
+  name: a
+  why: why
+  steps: [{control: restart}]
+- <<: *first
+  name: b
+- name: c
+  <<: *first
+`
+	all, err := scenario.Read(strings.NewReader(file), "f.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := ""
+	for _, s := range all {
+		got += s.Name + s.Why + " "
+	}
+	if want := "awhy bwhy cwhy "; got != want {
+		t.Errorf("got %q, want %q", got, want)
 	}
 }

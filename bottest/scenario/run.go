@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -79,6 +80,7 @@ type run struct {
 	ids   map[*Event]string // that were made up
 
 	decided map[string]bool // by the id of the card
+	unused  []string        // answers of the model
 }
 
 // play runs all steps and tells what happened.
@@ -138,7 +140,7 @@ func (r *run) newBot(ctx context.Context, parts bottest.Parts) (*bot.Bot, error)
 	cfg.Actions = r.cfg.Actions
 	if r.cfg.Scripted {
 		var err error
-		if cfg.Actions, err = r.book.registry(r.cfg.Actions); err != nil {
+		if cfg.Actions, err = r.book.registry(r.cfg.Actions, parts.Replica); err != nil {
 			return nil, err
 		}
 	}
@@ -251,4 +253,10 @@ func (r *run) kept(conversation string) map[string][]string {
 }
 
 // story is what happened, of all conversations.
-func (r *run) story() string { return r.kit.Explain() }
+func (r *run) story() string {
+	story := r.kit.Explain()
+	if len(r.unused) > 0 {
+		story += "\n\nthe model was not asked for:\n    " + strings.Join(r.unused, "\n    ")
+	}
+	return story
+}

@@ -23,6 +23,7 @@ type stage struct {
 
 	// How much there was when the step began.
 	calls, asked, sent int
+	crash              int // the call after which the process dies; 0: it does not
 	kept               map[string]map[string][]string
 }
 
@@ -38,12 +39,15 @@ type scene struct {
 	chat      *bottest.Chat
 }
 
-// owner is the event that something belongs to: the one whose activity the turn answers
-// or, if it is of an earlier step, whose conversation it is. Of several deliveries of one
+// owner is the event that something belongs to: the one whose activity the turn answers or,
+// if that is of an earlier step, whose conversation it is. Of several deliveries of one
 // activity it is the first that was taken.
 func (s *stage) owner(of bottest.Of) *scene {
 	var same []*scene
 	for _, match := range []func(*scene) bool{
+		func(e *scene) bool {
+			return of.Activity != "" && e.id == of.Activity && e.Event.Conversation == of.Conversation
+		},
 		func(e *scene) bool { return of.Activity != "" && e.id == of.Activity },
 		func(e *scene) bool { return of.Conversation != "" && e.Event.Conversation == of.Conversation },
 		func(*scene) bool { return true },
@@ -77,7 +81,7 @@ func (s *stage) sharing(of bottest.Of) []*scene {
 	}
 	all := []*scene{owner}
 	for _, e := range s.events {
-		if e != owner && e.id == owner.id {
+		if e != owner && e.same(owner) {
 			all = append(all, e)
 		}
 	}
@@ -89,22 +93,28 @@ func (r *run) answer(call bottest.ModelCall) (bottest.Answer, bool) {
 	s := r.stage.Load()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, e := range s.sharing(call.Of) {
+	sharing := s.sharing(call.Of)
+	for _, e := range sharing {
 		if e.answers < len(e.Model) {
 			a := e.Model[e.answers]
 			e.answers++
-			return a.asked(time.Duration(e.Event.DelayModelMS) * time.Millisecond), true
+			last := !slices.ContainsFunc(sharing, func(e *scene) bool { return e.answers < len(e.Model) })
+			return a.asked(time.Duration(e.Event.DelayModelMS)*time.Millisecond, last), true
 		}
 	}
 	return bottest.Answer{}, false
 }
 
-// asked is the answer as the stand-in gives it.
-func (a Answer) asked(delay time.Duration) bottest.Answer {
+// asked is the answer as the stand-in gives it. A model that hangs at last, with no answer
+// left for who would ask again, hangs until nobody waits.
+func (a Answer) asked(delay time.Duration, last bool) bottest.Answer {
+	const forever = 24 * time.Hour
 	out := bottest.Answer{Model: a.Deployment, Code: a.Code, Takes: max(delay, latency)}
 	switch {
 	case a.Text != nil:
 		out.Text = *a.Text
+	case a.HangMS > 0 && last:
+		out.Takes, out.Hangs = forever, true
 	case a.HangMS > 0:
 		out.Takes, out.Hangs = time.Duration(a.HangMS)*time.Millisecond, true
 	case a.HTTP < 200 || a.HTTP > 299: // else it answers with nothing
@@ -121,14 +131,16 @@ func (r *run) sending(sent bottest.Sent) bottest.Fault {
 	s := r.stage.Load()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	of := sent.Of
-	of.Conversation = sent.To
-	owner := s.owner(of)
-	if owner == nil || owner.sendings == len(owner.Expect.Connector) {
-		return bottest.Fault{}
+	for _, e := range s.sharing(ofSent(sent)) {
+		if e.sendings < len(e.Expect.Connector) {
+			e.sendings++
+			return e.Expect.Connector[e.sendings-1].fault()
+		}
 	}
-	how := owner.Expect.Connector[owner.sendings]
-	owner.sendings++
+	return bottest.Fault{}
+}
+
+func (how Sending) fault() bottest.Fault {
 	fault := bottest.Fault{Status: how.HTTP}
 	if how.RetryAfter != nil {
 		fault.RetryAfter = time.Duration(*how.RetryAfter * float64(time.Second))
@@ -166,7 +178,7 @@ var botMention = regexp.MustCompile(`<at>[^<>]*Bot</at>`)
 
 // prepare makes the scenes of a step.
 func (r *run) prepare(step *Step) *stage {
-	s := &stage{run: r, calls: len(r.calls()), asked: len(r.kit.Model.Calls()), sent: len(r.kit.Connector.Sent()), kept: map[string]map[string][]string{}}
+	s := &stage{run: r, crash: crashOf(step), calls: len(r.calls()), asked: len(r.kit.Model.Calls()), sent: len(r.kit.Connector.Sent()), kept: map[string]map[string][]string{}}
 	for _, d := range step.deliveries() {
 		e := &scene{Delivery: d, id: r.idOf(d.Event), chat: r.chat(d.Event), actions: make([]bool, len(d.Expect.Actions))}
 		if len(step.Parallel) > 0 {

@@ -92,5 +92,6 @@ func Placeholder(text string) string {
 	return ""
 }
 
-// IsPlaceholder reports whether a reply would be taken for one.
-func IsPlaceholder(reply string) bool { return placeholderOf(reply) != "" }
+// IsPlaceholder reports whether a reply is one or, unless the scenario writes it somewhere,
+// would be taken for one that is misspelt.
+func IsPlaceholder(reply string) bool { return wordOf(reply) != "" }

@@ -15,6 +15,7 @@ import (
 
 	"github.com/planbot-go/planbot/actions"
 	"github.com/planbot-go/planbot/bottest/eval"
+	"github.com/planbot-go/planbot/internal/spelling"
 )
 
 // Exit codes of an evaluation that was stopped: by its limit, and by whoever ran it.
@@ -27,14 +28,14 @@ const (
 const maxEvalBytes = 5 << 20
 
 type evalCmd struct {
-	File string `arg:"" placeholder:"FILE" help:"utterances with what should be planned for them, as YAML; see examples/eval"`
+	File string `arg:"" placeholder:"FILE" help:"utterances with what should be planned for them, as YAML, - for standard input; see examples/eval"`
 	registryFlag
 	Against     []string `sep:"none" placeholder:"NAME=VALUE" help:"compare with other settings: a variable as in the environment; repeatable"`
 	Only        string   `name:"run" placeholder:"REGEXP" help:"only cases whose name matches"`
 	Times       int      `default:"1" help:"how often each case is asked"`
 	Concurrency int      `default:"1" help:"how many cases are asked at once"`
-	LimitTokens int      `placeholder:"N" help:"stop before the next call of a model once so many tokens were used, in and out; exit code 3"`
-	LimitCost   float64  `placeholder:"MONEY" help:"the same in money; needs BOT_MODEL_PRICE"`
+	LimitTokens *int     `placeholder:"N" help:"stop before the next call of a model once so many tokens were used, in and out; exit code 3"`
+	LimitCost   *float64 `placeholder:"MONEY" help:"the same in money; needs BOT_MODEL_PRICE"`
 	Min         float64  `placeholder:"SHARE" help:"fail, with exit code 1, when less than this share of the plans is all right, such as 0.9"`
 	JSON        bool     `name:"json" help:"print JSON"`
 }
@@ -56,7 +57,7 @@ func (c evalCmd) Run(ctx context.Context, s *settings, std *streams) error {
 		}
 		configs = append(configs, other)
 	}
-	run, err := c.config(ctx, configs, std)
+	run, err := c.config(context.WithoutCancel(ctx), configs, std) // is soon done; then there is a report
 	if err != nil {
 		return err
 	}
@@ -65,7 +66,7 @@ func (c evalCmd) Run(ctx context.Context, s *settings, std *streams) error {
 	report, err := eval.Run(evalLog(first, std.err, zerolog.ErrorLevel).WithContext(ctx), run)
 	bar.clear()
 	if report == nil {
-		return err
+		return usageError{err}
 	}
 	return errors.Join(c.print(std.out, report), c.verdict(report, err))
 }
@@ -79,8 +80,8 @@ func (c evalCmd) check() error {
 	}{
 		{c.Times < 1, "--times: has to be at least 1"},
 		{c.Concurrency < 1, "--concurrency: has to be at least 1"},
-		{c.LimitTokens < 0, "--limit-tokens: is negative"},
-		{!(c.LimitCost >= 0), "--limit-cost: is no amount"},
+		{c.LimitTokens != nil && *c.LimitTokens < 1, "--limit-tokens: has to be at least 1; without it there is no limit"},
+		{c.LimitCost != nil && !(*c.LimitCost > 0), "--limit-cost: has to be above 0; without it there is no limit"},
 		{!(c.Min >= 0 && c.Min <= 1), "--min: is no share from 0 to 1"},
 	} {
 		if f.wrong {
@@ -97,11 +98,16 @@ func (c evalCmd) check() error {
 func (c evalCmd) config(ctx context.Context, configs []config, std *streams) (eval.Config, error) {
 	run := eval.Config{
 		Times: c.Times, Concurrency: c.Concurrency, Timeout: configs[0].turnTimeout,
-		Limit: actions.Budget{Tokens: c.LimitTokens, Cost: c.LimitCost},
+	}
+	if c.LimitTokens != nil {
+		run.Limit.Tokens = *c.LimitTokens
+	}
+	if c.LimitCost != nil {
+		run.Limit.Cost = *c.LimitCost
 	}
 	var registries []*actions.Registry
 	for i, cfg := range configs {
-		if c.LimitCost > 0 && cfg.ModelPrice == "" {
+		if c.LimitCost != nil && cfg.ModelPrice == "" {
 			return run, usageError{errors.New("--limit-cost: needs BOT_MODEL_PRICE to know what a call costs")}
 		}
 		cfg.reload, cfg.skills.reload = false, false // what is judged stays as it is meanwhile
@@ -121,7 +127,7 @@ func (c evalCmd) config(ctx context.Context, configs []config, std *streams) (ev
 		registries = append(registries, parts.actions)
 	}
 	var err error
-	run.Cases, err = c.cases(registries)
+	run.Cases, err = c.cases(std.in, registries)
 	return run, err
 }
 
@@ -149,15 +155,20 @@ func (c evalCmd) settingsShown() []string {
 }
 
 // cases reads those of the file that are to be asked.
-func (c evalCmd) cases(registries []*actions.Registry) ([]eval.Case, error) {
-	file, err := os.Open(c.File)
+func (c evalCmd) cases(stdin io.Reader, registries []*actions.Registry) ([]eval.Case, error) {
+	if c.File == "-" {
+		c.File = "stdin"
+	} else {
+		file, err := os.Open(c.File)
+		if err != nil {
+			return nil, usageError{err}
+		}
+		defer func() { _ = file.Close() }() // read only
+		stdin = file
+	}
+	text, err := io.ReadAll(io.LimitReader(stdin, maxEvalBytes))
 	if err != nil {
 		return nil, usageError{err}
-	}
-	defer func() { _ = file.Close() }() // read only
-	text, err := io.ReadAll(io.LimitReader(file, maxEvalBytes))
-	if err != nil {
-		return nil, usageError{fmt.Errorf("read %s: %w", c.File, err)}
 	}
 	all, err := eval.Read(c.File, text, registries...)
 	if err != nil {
@@ -203,14 +214,19 @@ func (c evalCmd) verdict(report *eval.Report, err error) error {
 // is unset.
 func (s settings) with(assignments []string) (config, error) {
 	var faults faults
+	given := map[int]bool{}
 	fields := reflect.ValueOf(&s).Elem()
 	for _, each := range assignments {
 		name, value, ok := strings.Cut(each, "=")
 		at := settingNamed(fields.Type(), name)
 		if !ok || at < 0 {
-			faults.add("--against", "%q is no setting and its value, such as OPENAI_MODEL=gpt-4o", name) // the value may be a secret
+			faults.add("--against", "%q is no setting and its value, such as %s=…", name, settingNear(fields.Type(), name)) // the value may be a secret
 			continue
 		}
+		if given[at] {
+			faults.add("--against", "%s is given twice", name)
+		}
+		given[at] = true
 		fields.Field(at).SetString(strings.TrimSpace(value))
 	}
 	if err := errors.Join(faults...); err != nil {
@@ -221,6 +237,22 @@ func (s settings) with(assignments []string) (config, error) {
 		return c, usageError{fmt.Errorf("the settings of --against have to be mended:\n%w", err)}
 	}
 	return c, nil
+}
+
+// settingNear is the variable that may be meant by a name, or else an example of one.
+func settingNear(fields reflect.Type, name string) string {
+	var all []string
+	for i := range fields.NumField() {
+		if variables := fields.Field(i).Tag.Get("env"); variables != "" {
+			all = append(all, strings.Split(variables, ",")...)
+		}
+	}
+	wrong := spelling.Plain(name[:min(len(name), 100)])
+	near := spelling.Nearest(all, func(variable string) (int, bool) {
+		edits := spelling.Edits(wrong, spelling.Plain(variable))
+		return edits, edits <= 2
+	})
+	return append(near, "OPENAI_MODEL")[0]
 }
 
 // settingNamed is the field of the variable, -1 when there is none.

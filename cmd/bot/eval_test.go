@@ -89,7 +89,11 @@ func TestEval(t *testing.T) {
 		"bad settings":          {nil, []string{"--against=BOT_PLANNER=x"}, exitUsage, "", "the settings of --against have to be mended:\nBOT_PLANNER"},
 		"no price":              {nil, []string{"--limit-cost=1"}, exitUsage, "", "BOT_MODEL_PRICE"},
 		"no price of the other": {nil, []string{"--limit-cost=1", "--bot-model-price=1,1", "--against=BOT_MODEL_PRICE="}, exitUsage, "", "BOT_MODEL_PRICE"},
-		"numbers":               {nil, []string{"--times=0", "--concurrency=0", "--min=2", "--limit-tokens=-1", "--limit-cost=NaN", "--run=("}, exitUsage, "", "--times: has to be at least 1\n--concurrency: has to be at least 1\n--limit-tokens: is negative\n--limit-cost: is no amount\n--min: is no share from 0 to 1\n--run: "},
+		"numbers":               {nil, []string{"--times=0", "--concurrency=0", "--min=2", "--limit-tokens=-1", "--limit-cost=NaN", "--run=("}, exitUsage, "", "--times: has to be at least 1\n--concurrency: has to be at least 1\n--limit-tokens: has to be at least 1; without it there is no limit\n--limit-cost: has to be above 0; without it there is no limit\n--min: is no share from 0 to 1\n--run: "},
+		"no limits":             {nil, []string{"--limit-cost=0", "--limit-tokens=0"}, exitUsage, "", "--limit-tokens: has to be at least 1; without it there is no limit\n--limit-cost: has to be above 0"},
+		"far too often":         {nil, []string{"--times=1000000000"}, exitUsage, "", "more than 1000000 plans"},
+		"a setting misspelt":    {nil, []string{"--against=openai-modle=x"}, exitUsage, "", `"openai-modle" is no setting and its value, such as OPENAI_MODEL=…`},
+		"a setting twice":       {nil, []string{"--against=OPENAI_MODEL=x", "--against=OPENAI_MODEL=y"}, exitUsage, "", "--against: OPENAI_MODEL is given twice"},
 		"no case":               {nil, []string{"--run=zzz"}, exitUsage, "", "zzz"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -141,8 +145,38 @@ func TestEvalFails(t *testing.T) {
 	if code, _, errs := run(t, "", "eval", writeEval(t, "cases: 3")); code != exitUsage || !strings.Contains(errs, "eval.yaml:1: cases: want a list, have 3") {
 		t.Errorf("a wrong file: %d %s", code, errs)
 	}
+	if code, out, errs := run(t, evalFile, "eval", "-", "--run=milk"); code != 0 || !strings.Contains(out, "1 of 1 plans") || errs != "" {
+		t.Errorf("standard input: %d %s%s", code, out, errs)
+	}
+	if code, _, errs := run(t, "cases: 3", "eval", "-"); code != exitUsage || !strings.Contains(errs, "stdin:1: cases: want a list") {
+		t.Errorf("wrong standard input: %d %s", code, errs)
+	}
+	folder := t.TempDir()
+	if code, _, errs := run(t, "", "eval", folder); code != exitUsage || strings.Count(errs, folder) != 1 {
+		t.Errorf("a folder: %d %s", code, errs)
+	}
 	if code, _, errs := run(t, "", "eval", "/nowhere"); code != exitUsage || !strings.Contains(errs, "/nowhere") {
 		t.Errorf("no file: %d %s", code, errs)
+	}
+}
+
+// TestEvalIsInterruptedAsJSON: what there is is whole, also when there is nothing.
+func TestEvalIsInterruptedAsJSON(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	var out, errs strings.Builder
+	code := execute(ctx, []string{"eval", "--json", writeEval(t, evalFile)}, &streams{in: os.Stdin, out: &out, err: &errs})
+	var got struct {
+		Asked, Of int
+		Stop      string
+		Sides     []struct{ Languages, Results []any }
+	}
+	if err := json.Unmarshal([]byte(out.String()), &got); err != nil || code != exitInterrupted || got.Of != 2 || got.Stop != "interrupted" || errs.String() != "" {
+		t.Fatalf("%v, exit code %d\n%s%s", err, code, out.String(), errs.String())
+	}
+	if got.Sides[0].Languages == nil || got.Sides[0].Results == nil {
+		t.Errorf("null in place of a list:\n%s", out.String())
 	}
 }
 

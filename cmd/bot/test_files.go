@@ -88,12 +88,12 @@ func (c testCmd) files() (names []string, faults scenario.Faults) {
 	return names, faults
 }
 
-// hasScenarios tells by the name of a file in a folder whether scenarios are in it. Recordings
-// have a cassette beside each of theirs.
+// hasScenarios tells by the name of a file in a folder whether scenarios are in it. A registry
+// of actions is not, nor are the cassettes that recordings have beside each of theirs.
 func (c testCmd) hasScenarios(name string) bool {
 	base := strings.ToLower(filepath.Base(name))
 	ext := filepath.Ext(base)
-	if abs, err := filepath.Abs(name); err == nil && abs == c.Actions {
+	if abs, err := filepath.Abs(name); base == "actions.json" || err == nil && abs == c.Actions {
 		return false
 	}
 	return slices.Contains([]string{".json", ".yaml", ".yml"}, ext) && base[0] != '.' && filepath.Ext(strings.TrimSuffix(base, ext)) != ".cassette"

@@ -37,7 +37,7 @@ func TestTestCommand(t *testing.T) {
 		"unknown.json": strings.Replace(bad, `"replies": ["Good bye."]`, `"actions": [{"action": "openPod"}]`, 1),
 		"deep.yaml":    strings.Repeat("[", 100_000),
 		"bare":         good, "bare-json": bad, "mixed/a.YAML": good, "mixed/b.json": bad, "mixed/c.txt": "no", "mixed/a.cassette.yaml": "calls: []", "mixed/.d.json": "no", "mixed/sub/e.txt": "no",
-		"mixed/actions.json": registryOfTests, "actions.json": registryOfTests,
+		"mixed/actions.json": registryOfTests, "mixed/registry.json": registryOfTests, "actions.json": registryOfTests,
 	} {
 		if err := os.MkdirAll(filepath.Dir(filepath.Join(root, name)), 0o700); err != nil {
 			t.Fatal(err)
@@ -70,7 +70,7 @@ func TestTestCommand(t *testing.T) {
 		"none so named":  {[]string{"--run", "x", file("good.yaml")}, exitFailed, nil, "0 passed, 1 failed", "--run x: no scenario has such a name\n"},
 		"no actions":     {[]string{"--actions", file("good.yaml"), file("good.yaml")}, exitFailed, nil, "0 passed, 1 failed", file("good.yaml") + ": "},
 		"actions away":   {[]string{"--actions", file("none.json"), file("good.yaml")}, exitFailed, nil, "0 passed, 1 failed", file("none.json") + ": no such file or directory\n"},
-		"folder":         {[]string{"-v", "--actions", file("mixed/actions.json"), file("mixed")}, exitFailed, []string{"ok    greets", "ok    adds", "FAIL  wrong"}, "2 passed, 1 failed", ""},
+		"folder":         {[]string{"-v", "--actions", file("mixed/registry.json"), file("mixed")}, exitFailed, []string{"ok    greets", "ok    adds", "FAIL  wrong"}, "2 passed, 1 failed", ""},
 		"empty folder":   {[]string{file("mixed/sub"), file("good.yaml")}, exitFailed, nil, "2 passed, 1 failed", file("mixed/sub") + ": there is no file of scenarios in this folder\n"},
 		"no such JUnit":  {[]string{"--junit", file("none/junit.xml"), file("good.yaml")}, exitFailed, nil, "2 passed, 0 failed", "bot: --junit: open " + file("none/junit.xml")},
 		"JUnit a folder": {[]string{"--junit", root, file("bad.json")}, exitFailed, []string{"FAIL  wrong"}, "0 passed, 1 failed", root},

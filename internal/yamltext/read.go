@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/goccy/go-yaml"
@@ -64,7 +65,8 @@ func Parse(text string, most int, options ...parser.Option) (ast.Node, error) {
 }
 
 // JSON writes YAML as JSON. Aliases may make of a small text one that fills the memory, so what
-// they stand for is weighed first. The error is an [Error].
+// they stand for is weighed first. An object may have a name twice, where a merge ("<<: *other")
+// brings one that the mapping has, too: the last one counts. The error is an [Error].
 func JSON(text []byte) ([]byte, error) {
 	root, err := Parse(string(text), 0)
 	if err != nil {
@@ -76,6 +78,7 @@ func JSON(text []byte) ([]byte, error) {
 	if (weigher{}).weigh(root) > maxWeight {
 		return nil, tooLarge(1, maxWeight, "bytes with what its aliases stand for")
 	}
+	ast.Walk(mergesFirst{}, root)
 	var tree any
 	if err := yaml.NodeToValue(root, &tree, yaml.UseOrderedMap()); err != nil {
 		return nil, errorOf(err)
@@ -85,6 +88,25 @@ func JSON(text []byte) ([]byte, error) {
 		return nil, errorOf(err)
 	}
 	return out, nil
+}
+
+// mergesFirst puts merges in front of a mapping's own entries, over which they do not go.
+type mergesFirst struct{}
+
+// Visit is for [ast.Walk].
+func (m mergesFirst) Visit(node ast.Node) ast.Visitor {
+	if mapping, ok := node.(*ast.MappingNode); ok {
+		slices.SortStableFunc(mapping.Values, func(a, b *ast.MappingValueNode) int {
+			switch isMerge := a.Key.IsMergeKey(); {
+			case isMerge == b.Key.IsMergeKey():
+				return 0
+			case isMerge:
+				return -1
+			}
+			return 1
+		})
+	}
+	return m
 }
 
 // Line is that of a node, 1 where nobody knows.

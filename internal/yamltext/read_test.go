@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/goccy/go-yaml"
 
@@ -37,27 +36,23 @@ func stairs(n int) string {
 	return s.String()
 }
 
-// TestTooLarge: what would fill the memory, or take minutes, is refused at once. Not
-// parallel, since it looks at the clock.
+// TestTooLarge: what would fill the memory, or take longer than tests may, is refused.
 func TestTooLarge(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]struct{ text, want string }{
 		"100 MB":         {strings.Repeat("a: b\n", 20<<20), "line 1: too large: more than 16777216 bytes"},
-		"tokens":         {strings.Repeat("- a\n", 1<<20), "line 524289: too large: more than 1048576 tokens"},
+		"tokens":         {strings.Repeat("- [[], [], [], []]\n", 1<<17), "line 74899: too large: more than 1048576 tokens"},
 		"tokens, a line": {"\n" + strings.Repeat("[", 16<<20-1), "line 2: too large: more than 1048576 tokens"},
 		"brackets":       {"\n" + strings.Repeat("[", 100_000), "line 2: too large: more than 500 levels"},
 		"braces":         {"}" + strings.Repeat("\n]", 600) + strings.Repeat("{a: ", 100_000), "too large: more than 500 levels"},
 		"dashes":         {strings.Repeat("- ", 100_000) + "a", "line 1: too large: more than 500 levels"},
 		"questions":      {strings.Repeat("? ", 100_000) + "a", "line 1: too large: more than 500 levels"},
-		"stairs":         {stairs(3000), "line 501: too large: more than 500 levels"},
+		"stairs":         {stairs(1000), "line 501: too large: more than 500 levels"},
 		"entries":        {entries("k%d: v\n", 200_000), "line 10001: too large: more than 10000 entries in one mapping"},
 		"inner entries":  {"- a:\n" + entries("   k%d: v\n", 200_000), "line 10002: too large: more than 10000 entries in one mapping"},
 		"bomb":           {bomb(9), "line 1: too large: more than 33554432 bytes with what its aliases stand for"},
 	} {
-		began := time.Now()
 		_, err := yamltext.JSON([]byte(c.text))
-		if took := time.Since(began); took > 20*time.Second {
-			t.Errorf("%s: took %s", name, took)
-		}
 		if err == nil || !strings.Contains(err.Error(), c.want) || !errors.Is(err, yamltext.ErrTooLarge) {
 			t.Errorf("%s: %v, want %s", name, err, c.want)
 		}
@@ -71,13 +66,13 @@ func TestTooLarge(t *testing.T) {
 func TestLarge(t *testing.T) {
 	t.Parallel()
 	for name, text := range map[string]string{
-		"list":     strings.Repeat("- {a: b, c: [d]}\n", 20_000),
-		"mappings": strings.Repeat("- a: b\n  c:\n    d: e\n    f: g\n", 20_000),
-		"text":     "a: |\n" + strings.Repeat("  - [some text, that: goes on]\n", 100_000),
+		"list":     strings.Repeat("- {a: b, c: [d]}\n", 4_000),
+		"mappings": strings.Repeat("- a: b\n  c:\n    d: e\n    f: g\n", 4_000),
+		"text":     "a: |\n" + strings.Repeat("  - [some text, that: goes on]\n", 20_000),
 		"quoted":   `a: "` + strings.Repeat(`{\"a\": 1},`, 50_000) + `"`,
-		"entries":  entries("k%d: v\n", 9_000),
+		"entries":  entries("k%d: v\n", 4_000),
 		"deep":     strings.Repeat("[", 400) + strings.Repeat("]", 400),
-		"aliases":  bomb(3),
+		"aliases":  bomb(2),
 	} {
 		if _, err := yamltext.JSON([]byte(text)); err != nil {
 			t.Errorf("%s: %v", name, err)
