@@ -46,9 +46,14 @@ func (c *config) record(dir string, out io.Writer, log *zerolog.Logger) (stop fu
 // unsaid are the settings that change what the bot does and that no scenario can have.
 func (s *settings) unsaid() (names []string) {
 	for _, one := range [][2]string{
-		{"BOT_APPROVERS", s.Approvers}, {"BOT_APPROVAL_TIMEOUT", s.ApprovalTimeout},
-		{"BOT_ALLOWED_TENANTS", s.AllowedTenants}, {"BOT_ALLOWED_USERS", s.AllowedUsers}, {"BOT_ALLOWED_CHANNELS", s.AllowedChannels},
-		{"BOT_MAX_TURN_TOKENS", s.MaxTurnTokens}, {"BOT_MAX_TURN_COST", s.MaxTurnCost}, {"BOT_TURN_TIMEOUT", s.TurnTimeout},
+		{"BOT_APPROVERS", s.Approvers},
+		{"BOT_APPROVAL_TIMEOUT", s.ApprovalTimeout},
+		{"BOT_ALLOWED_TENANTS", s.AllowedTenants},
+		{"BOT_ALLOWED_USERS", s.AllowedUsers},
+		{"BOT_ALLOWED_CHANNELS", s.AllowedChannels},
+		{"BOT_MAX_TURN_TOKENS", s.MaxTurnTokens},
+		{"BOT_MAX_TURN_COST", s.MaxTurnCost},
+		{"BOT_TURN_TIMEOUT", s.TurnTimeout},
 	} {
 		if one[1] != "" {
 			names = append(names, one[0])
