@@ -7,6 +7,8 @@ import (
 	"maps"
 	"strings"
 
+	"github.com/rs/zerolog"
+
 	"github.com/planbot-go/planbot/actions"
 	"github.com/planbot-go/planbot/activity"
 	"github.com/planbot-go/planbot/models"
@@ -36,6 +38,12 @@ type Hooks struct {
 	BeforeSend func(ctx context.Context, t *Turn, m *activity.Activity)
 	// AfterSay sees each text of a plan that was sent.
 	AfterSay func(ctx context.Context, t *Turn, text string)
+
+	// TurnEnded sees that a turn is over: what it changed is saved, what it said was sent,
+	// and nothing of it is done again. failure is why it failed, if it did. A turn that is
+	// parked, or left to another process, is not over. Where an approval was decided, that and
+	// what followed it are a turn each. It can change nothing any more.
+	TurnEnded func(ctx context.Context, t *Turn, failure error)
 
 	// The next three are called when a turn ends in this failure, and return what
 	// the person is told; "" leaves that to the bot.
@@ -164,6 +172,19 @@ func (r *run) afterSay(ctx context.Context, texts []string) {
 		for _, text := range texts {
 			hook(ctx, r.turn, text)
 		}
+	}
+}
+
+// ended tells the hook. Whatever it does, the turn is over, and the next one at the head of
+// its lane.
+func (h *Hooks) ended(ctx context.Context, t *Turn, failure error) {
+	defer func() {
+		if p := recover(); p != nil {
+			zerolog.Ctx(ctx).Error().Str("error", fmt.Sprint(p)).Msg("the hook TurnEnded panicked")
+		}
+	}()
+	if h.TurnEnded != nil {
+		h.TurnEnded(ctx, t, failure)
 	}
 }
 

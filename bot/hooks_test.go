@@ -299,3 +299,26 @@ func TestSourcesOfAnActionAreCited(t *testing.T) {
 		t.Errorf("%q with %s", got.Text(), entities)
 	}
 }
+
+// TestTurnEnded: the hook sees each turn once, with why it failed, and can do no harm.
+func TestTurnEnded(t *testing.T) {
+	t.Parallel()
+	ended := make(chan string, 8)
+	b := hooked(t, bot.Hooks{TurnEnded: func(_ context.Context, t *bot.Turn, failure error) {
+		ended <- fmt.Sprint(t.Text, ": ", failure != nil)
+		panic("out of order")
+	}})
+	b.model.Says(plan(say("Yes.")))
+	b.say("one")
+	b.expect("Yes.")
+	b.model.Fails(http.StatusUnauthorized, "invalid_api_key")
+	b.say("two")
+	b.connector.Next(t)
+	b.say("/reset")
+	b.connector.Next(t)
+	for _, want := range []string{"one: false", "two: true", "/reset: false"} {
+		if got := <-ended; got != want {
+			t.Errorf("ended %q, want %q", got, want)
+		}
+	}
+}

@@ -155,7 +155,7 @@ func (b *Bot) attempt(ctx context.Context, t *Turn) (context.Context, span) {
 	return ctx, s
 }
 
-// ended tells the log, the metrics and who waits for the answer.
+// ended tells the log, the metrics and the hook.
 func (b *Bot) ended(ctx context.Context, t *Turn, failure error, took time.Duration) {
 	line := zerolog.Ctx(ctx).Info()
 	if failure != nil {
@@ -164,6 +164,7 @@ func (b *Bot) ended(ctx context.Context, t *Turn, failure error, took time.Durat
 	}
 	b.meter.turn(failure, took)
 	t.report(line).Dur("took", took).Msg("turn ended")
+	b.cfg.Hooks.ended(ctx, t, failure)
 }
 
 // report says in one line what the turn did.

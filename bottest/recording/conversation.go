@@ -1,47 +1,38 @@
 package recording
 
 import (
-	"cmp"
-	"encoding/json"
 	"errors"
-	"net/http"
+	"maps"
 	"regexp"
 	"slices"
 	"strings"
 
 	"github.com/planbot-go/planbot/actions"
+	"github.com/planbot-go/planbot/actions/lists"
 	"github.com/planbot-go/planbot/activity"
 	"github.com/planbot-go/planbot/bottest/cassette"
-	"github.com/planbot-go/planbot/bottest/scenario"
-	"github.com/planbot-go/planbot/internal/scrub"
 	"github.com/planbot-go/planbot/models"
 	"github.com/planbot-go/planbot/planner"
 )
 
 // conversation is what was seen of one.
 type conversation struct {
-	seed  map[string][]string // lists before the first plan; nil: there was none yet
 	steps []*step
 	calls []cassette.Call // not scrubbed yet: who is who may be learned later
 	turns map[string]*step
 	bytes int
-	full  bool // nothing more is kept
 	dirty bool
+
+	full, tooLong bool // nothing more is kept; that this is for its own length
 
 	scrubbed *scrubbedCalls
 }
 
 // clone is the conversation as it is now.
 func (c *conversation) clone() *conversation {
-	own := &conversation{seed: c.seed, calls: c.calls, scrubbed: c.scrubbed}
+	own := &conversation{calls: c.calls, full: c.full, tooLong: c.tooLong, scrubbed: c.scrubbed}
 	for _, s := range c.steps {
-		copied := *s
-		copied.answers, copied.replies, copied.done = slices.Clone(s.answers), slices.Clone(s.replies), nil
-		for _, d := range s.done {
-			call := *d
-			copied.done = append(copied.done, &call)
-		}
-		own.steps = append(own.steps, &copied)
+		own.steps = append(own.steps, s.clone())
 	}
 	return own
 }
@@ -49,11 +40,25 @@ func (c *conversation) clone() *conversation {
 // step is an activity that was taken, and what the bot did for it.
 type step struct {
 	activity *activity.Activity
+	turns    map[string]bool // those that work on it: whether they are over
 	answers  []answer
 	done     []*done
 	replies  []reply
-	begun    bool // a turn works on it, or did
-	followed bool // and another one, on what it approved
+	sends    []int        // how the channel answered its messages
+	seed     []lists.List // before its plan; nil: it does not matter
+
+	answered, refused bool   // the request that brought it; that it said why the click does not count
+	asker             string // whose call was decided with it; "": none was
+}
+
+func (s *step) clone() *step {
+	own := *s
+	own.turns, own.answers, own.replies, own.sends, own.done = maps.Clone(s.turns), slices.Clone(s.answers), slices.Clone(s.replies), slices.Clone(s.sends), nil
+	for _, d := range s.done {
+		call := *d
+		own.done = append(own.done, &call)
+	}
+	return &own
 }
 
 // answer is what came of one call of a model.
@@ -69,175 +74,77 @@ type done struct {
 	entities     map[string]any
 	result       actions.Result
 	ended        bool
+	unasked      bool // although a person has to approve such calls
 }
 
-// reply is a message of the bot. A card is the action that it asks the approval of, or
-// another.
-type reply struct{ text, card string }
+// reply is a message of the bot. A card is the action that it asks the approval of, with
+// the name of that, or another.
+type reply struct{ text, card, approval string }
 
 // anotherCard is a card that scenarios have no word for.
 const anotherCard = "(another)"
 
-// clock is a time of day, as in what an action says that deals with time.
-var clock = regexp.MustCompile(`\b\d{1,2}:\d\d\b`)
+var (
+	// approvalIn is the name of an approval in the buttons of its card.
+	approvalIn = regexp.MustCompile(`"approval":"([^"\\]+)"`)
+	// inWords is the card for a channel that draws none.
+	inWords = regexp.MustCompile(`(?s)^May I do this\? \*\*([^*]+)\*\*.*/approve ([^ *]+)`)
+)
 
-// ofTurn is the step that a turn belongs to. One that follows an approval answers an
-// activity that another turn has answered before: it belongs to the first click that none
-// followed yet.
+func replyOf(a *activity.Activity) reply {
+	said := reply{text: a.Text}
+	if m := inWords.FindStringSubmatch(a.Text); m != nil {
+		said.card, said.approval = m[1], m[2]
+	}
+	action, asks := strings.CutPrefix(a.Summary, "Approval needed: ")
+	switch {
+	case len(a.Attachments) == 0:
+	case asks:
+		said.card = action
+		if raw, err := a.Encode(); err == nil {
+			if m := approvalIn.FindSubmatch(raw); m != nil {
+				said.approval = string(m[1])
+			}
+		}
+	default:
+		said.card = anotherCard
+	}
+	return said
+}
+
+// ofTurn is the step that a turn belongs to, which answers the activity with that id: the
+// first such that no turn works on. A turn that follows a decision belongs to the click as
+// the one that takes it does.
 func (c *conversation) ofTurn(turn, id string) *step {
-	if known := c.turns[turn]; known != nil || len(c.steps) == 0 {
+	if known := c.turns[turn]; known != nil || turn == "" {
 		return known
 	}
-	i := slices.IndexFunc(c.steps, func(s *step) bool { return s.activity.ID == id })
-	if i < 0 || turn == "" {
-		return nil // such as a notice, which answers nothing
+	var found *step
+	for _, s := range c.steps {
+		if s.activity.ID != id || id == "" && len(s.turns) > 0 { // such as a notice, which answers nothing
+			continue
+		}
+		found = s
+		if len(s.turns) == 0 {
+			break // an edited message has the id of the one before it
+		}
 	}
-	found := c.steps[i]
-	if found.begun {
-		found = c.clicked(i)
+	if found == nil {
+		return nil
 	}
-	found.begun = true
+	found.turns[turn] = false
 	c.turns[turn] = found
 	return found
 }
 
-// clicked is the first click behind the i-th step that no turn follows yet; where there is
-// none, the newest step.
-func (c *conversation) clicked(i int) *step {
-	for _, s := range c.steps[i:] {
-		if _, click := decisionIn(s.activity); click && !s.followed {
-			s.followed = true
-			return s
-		}
-	}
-	return c.steps[len(c.steps)-1]
-}
-
-// scenario is the conversation as one, with stand-ins.
-func (c *conversation) scenario(name string, o scenario.Options, s *scrub.Scrubber) scenario.Scenario {
-	out := scenario.Scenario{
-		Name: name, Why: "Recorded by bot serve --record. What depends on the time or on chance has to be taken out of what is expected.", Options: o,
-	}
-	for list, items := range c.seed {
-		if out.Seed.Lists == nil {
-			out.Seed.Lists = map[string][]string{}
-		}
-		scrubbed := []string{}
-		for _, item := range items {
-			scrubbed = append(scrubbed, s.Text(item))
-		}
-		out.Seed.Lists[s.Text(list)] = scrubbed
-	}
-	for _, step := range c.steps {
-		out.Steps = append(out.Steps, step.scenario(s))
-	}
-	return out
-}
-
-func (p *step) scenario(s *scrub.Scrubber) scenario.Step {
-	var out scenario.Step
-	out.Event = eventOf(p.activity, s)
-	faults := 0
-	for _, a := range p.answers {
-		out.Model = append(out.Model, a.scenario(s)...)
-		if a.fault != nil {
-			faults++
-		}
-	}
-	if n := len(p.answers); faults == 0 {
-		out.Expect.ModelCalls = &n
-	}
-	out.Expect.Actions = []scenario.Action{}
-	for _, d := range p.done {
-		a := d.scenario(s)
-		if p.tellsTime(d.result.Text()) {
-			a.Result = nil
-		}
-		out.Expect.Actions = append(out.Expect.Actions, a)
-	}
-	p.expectReplies(&out.Expect, s)
-	return out
-}
-
-// expectReplies names the bot's own texts by their kind.
-func (p *step) expectReplies(e *scenario.Expect, s *scrub.Scrubber) {
-	replies, odd := []string{}, false
-	for _, r := range p.replies {
-		text := s.Text(r.text)
-		switch own := scenario.Placeholder(r.text); {
-		case r.card == anotherCard:
-			e.Note = "A card was sent, which replies cannot name."
-			return
-		case r.card != "":
-			text = "<approval_card " + r.card + ">"
-		case own != "" && !p.said(r.text):
-			text = own
-		case p.tellsTime(r.text):
-			e.Note = "What was said has a time in it, which is another one whenever this is played."
-			return
-		case scenario.IsPlaceholder(text):
-			odd = true
-		}
-		replies = append(replies, text)
-	}
-	if odd {
-		joined := strings.Join(replies, "")
-		e.JoinedReplyEquals = &joined
-		return
-	}
-	e.Replies = replies
-}
-
-// tellsTime reports whether there is a time of day in the text that neither the person nor
-// a model wrote.
-func (p *step) tellsTime(text string) bool {
-	return slices.ContainsFunc(clock.FindAllString(text, -1), func(at string) bool {
-		return !strings.Contains(p.activity.Text, at) && !p.said(at)
-	})
-}
-
-// said reports whether a model wrote the text.
-func (p *step) said(text string) bool {
-	quoted, err := json.Marshal(text)
-	return slices.ContainsFunc(p.answers, func(a answer) bool {
-		return strings.Contains(a.text, text) || err == nil && strings.Contains(a.text, string(quoted))
-	})
-}
-
-// scenario is the answer as the scripted model gives it. One that was tried for again comes
-// as often as it may be asked for.
-func (a *answer) scenario(s *scrub.Scrubber) []scenario.Answer {
-	if a.fault == nil {
-		text := s.Text(a.text)
-		return []scenario.Answer{{Text: &text}}
-	}
-	f := scenario.Answer{HTTP: a.fault.Status, Code: s.Text(a.fault.Code)}
-	switch a.fault.Kind {
-	case models.FilteredInput, models.FilteredOutput:
-		return []scenario.Answer{{HTTP: http.StatusBadRequest, Code: "content_filter"}}
-	case models.TooLong:
-		return []scenario.Answer{{HTTP: http.StatusBadRequest, Code: "context_length_exceeded"}}
-	case models.Empty:
-		return []scenario.Answer{{Text: new(string)}}
-	case models.Throttled:
-		f.HTTP = cmp.Or(f.HTTP, http.StatusTooManyRequests)
-	case models.Timeout, models.Unavailable:
-		f.HTTP = max(f.HTTP, http.StatusServiceUnavailable)
-	default:
-		f.HTTP = max(f.HTTP, http.StatusBadRequest)
-		return []scenario.Answer{f}
-	}
-	return slices.Repeat([]scenario.Answer{f}, models.DefaultRetries+1)
-}
-
 // planned replaces the newest answer by its plan, where scenarios have no such answer: calls
 // of tools, and XML.
-func (p *step) planned(plan planner.Plan) {
-	last := len(p.answers) - 1
-	if last < 0 || len(p.answers[last].tools) == 0 && !strings.Contains(p.answers[last].text, "<plan") {
+func (s *step) planned(plan planner.Plan) {
+	last := len(s.answers) - 1
+	if last < 0 || len(s.answers[last].tools) == 0 && !strings.Contains(s.answers[last].text, "<plan") {
 		return
 	}
-	p.answers[last] = answer{text: planText(plan.Commands)}
+	s.answers[last] = answer{text: planText(plan.Commands)}
 }
 
 // planText is the plan as a model writes it.
@@ -247,27 +154,6 @@ func planText(commands []planner.Command) string {
 		plain[i].CallID, plain[i].Result = "", ""
 	}
 	return planner.Transcript(plain)
-}
-
-func (d *done) scenario(s *scrub.Scrubber) scenario.Action {
-	entities := d.entities
-	if entities == nil {
-		entities = map[string]any{}
-	}
-	a := scenario.Action{Action: d.action, Entities: s.Value(entities).(map[string]any)}
-	if !d.ended || d.result.Failed() {
-		why := ""
-		if d.ended {
-			why = s.Text(d.result.Text())
-		}
-		a.Error = &why
-		return a
-	}
-	value, err := d.result.Value()
-	if err == nil && value != nil && value != "" {
-		a.Result = s.Value(value)
-	}
-	return a
 }
 
 // errorOf is a fault of a model as one.

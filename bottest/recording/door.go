@@ -103,14 +103,14 @@ func (v watchedVisitor) Permit(a *activity.Activity) error {
 
 // came begins a step, unless the activity is known: channels deliver some twice.
 func (r *Recorder) came(a *activity.Activity, size int) {
+	r.meet(a)
 	r.change(a.Conversation.BaseID(), size, func(c *conversation) {
-		learn(a, r.scrub)
 		for _, s := range c.steps {
-			if a.ID != "" && s.activity.ID == a.ID && s.activity.Type == a.Type {
+			if a.ID != "" && s.activity.ID == a.ID && s.activity.Type == a.Type && s.activity.Text == a.Text {
 				return
 			}
 		}
-		c.steps = append(c.steps, &step{activity: a})
+		c.steps = append(c.steps, &step{activity: a, turns: map[string]bool{}})
 	})
 }
 
@@ -125,6 +125,7 @@ func (r *Recorder) answered(a *activity.Activity, with *answering) {
 		case with.status >= http.StatusMultipleChoices:
 			c.steps = slices.Delete(c.steps, i, i+1)
 		default:
+			c.steps[i].answered, c.steps[i].refused = true, len(said) > 0
 			c.steps[i].replies = append(c.steps[i].replies, said...)
 		}
 	})

@@ -14,25 +14,45 @@ import (
 // mentioned is how scenarios mention the bot.
 const mentioned = "<at>ListBot</at>"
 
-// learn tells the scrubber who and where an activity is of.
-func learn(a *activity.Activity, s *scrub.Scrubber) {
-	if a.Recipient.ID != "" {
-		s.Keep(a.Recipient.ID, bottest.BotID)
-	}
-	for _, who := range append([]activity.Account{a.From}, a.MembersAdded...) {
+// met is somebody or something that an activity names. A name stands for who has it; the
+// bot keeps its own stand-in.
+type met struct{ kind, id, name string }
+
+const theBot = "bot"
+
+// metIn are who and where an activity is of.
+func metIn(a *activity.Activity) []met {
+	all := []met{{theBot, a.Recipient.ID, ""}}
+	person := func(who activity.Account) {
 		if who.ID != a.Recipient.ID {
-			s.Name(who.ID, who.Name)
+			all = append(all, met{scrub.Person, who.ID, who.Name})
 		}
+	}
+	person(a.From)
+	for _, who := range a.MembersAdded {
+		person(who)
 	}
 	for _, m := range a.Mentions() {
-		if m.Mentioned.ID != a.Recipient.ID {
-			s.Name(m.Mentioned.ID, m.Mentioned.Name)
-		}
+		person(m.Mentioned)
 	}
-	s.ID(scrub.Conversation, a.Conversation.BaseID())
-	s.ID(scrub.Activity, a.ID)
+	all = append(all, met{scrub.Conversation, a.Conversation.BaseID(), ""}, met{scrub.Activity, a.ID, ""})
 	if tenant, ok := a.Tenant(); ok {
-		s.ID(scrub.Tenant, tenant)
+		all = append(all, met{scrub.Tenant, tenant, ""})
+	}
+	return all
+}
+
+// learn tells the scrubber of them.
+func learn(all []met, s *scrub.Scrubber) {
+	for _, m := range all {
+		switch {
+		case m.kind == theBot && m.id != "":
+			s.Keep(m.id, bottest.BotID)
+		case m.kind == scrub.Person:
+			s.Name(m.id, m.name)
+		case m.kind != theBot:
+			s.ID(m.kind, m.id)
+		}
 	}
 }
 
@@ -48,8 +68,8 @@ func eventOf(a *activity.Activity, s *scrub.Scrubber) *scenario.Event {
 		e.Text = &text
 	}
 	e.Entities = entities
-	if approve, ok := decisionIn(a); ok {
-		e.Value, e.Text, e.Name = map[string]any{"approve": approve}, nil, ""
+	if d, ok := decisionIn(a); ok {
+		e.Value, e.Text, e.Name = map[string]any{"approve": d.approve}, nil, ""
 	} else if len(a.Value) > 0 {
 		e.Value = s.Value(treeOf(a.Value))
 	}
@@ -65,6 +85,9 @@ func eventOf(a *activity.Activity, s *scrub.Scrubber) *scenario.Event {
 			id = "29:" + s.ID(scrub.Person, who.ID)
 		}
 		e.MembersAdded = append(e.MembersAdded, map[string]any{"id": id})
+	}
+	if installed(a) { // the other form of the same, as a scenario has it
+		e.Type, e.MembersAdded = string(activity.ConversationUpdate), []map[string]any{{"id": bottest.BotID}}
 	}
 	for _, at := range a.Attachments {
 		if !strings.HasPrefix(at.ContentType, "text/html") { // a copy of the text
@@ -120,29 +143,42 @@ func textOf(a *activity.Activity, s *scrub.Scrubber) (text string, entities []ma
 	return s.Text(text), all
 }
 
+// decision is what a person says to an approval.
+type decision struct {
+	approve  bool
+	approval string // which; "" where that is not said
+}
+
 // decisionIn reads the click on a card that asks for an approval, or what stands for one.
-func decisionIn(a *activity.Activity) (approve, ok bool) {
-	if words := strings.Fields(strings.ToLower(a.Said())); a.Type == activity.Message && len(words) > 1 && len(words) < 4 {
-		if approve = words[0] == "/approve"; approve || words[0] == "/reject" {
-			return approve, true
+func decisionIn(a *activity.Activity) (d decision, ok bool) {
+	if words := strings.Fields(a.Said()); a.Type == activity.Message && len(words) > 1 && len(words) < 4 {
+		approves := strings.EqualFold(words[0], "/approve")
+		if approves || strings.EqualFold(words[0], "/reject") {
+			return decision{approves, words[1]}, true
 		}
 	}
 	var value struct {
-		Verb   string `json:"verb"`
-		Action struct {
+		Verb     string `json:"verb"`
+		Approval string `json:"approval"`
+		Action   struct {
 			Verb string `json:"verb"`
+			Data struct {
+				Approval string `json:"approval"`
+			} `json:"data"`
 		} `json:"action"`
 	}
 	if json.Unmarshal(a.Value, &value) != nil {
-		return false, false
+		return decision{}, false
 	}
+	d.approval = value.Approval + value.Action.Data.Approval
 	switch value.Verb + value.Action.Verb {
 	case "planbot/approve", "planbot/approve-always":
-		return true, true
+		d.approve = true
+		return d, true
 	case "planbot/reject":
-		return false, true
+		return d, true
 	}
-	return false, false
+	return decision{}, false
 }
 
 // treeOf is JSON as maps, lists and texts.

@@ -36,9 +36,9 @@ func Parked(p state.Parked, secrets ...string) (scenario.Scenario, error) {
 		return scenario.Scenario{}, fmt.Errorf("turn %.80q: %w", p.Turn, cmp.Or(err, errUnknown))
 	}
 	w := &parked{Trail: trail, scrub: scrub.New(secrets...)}
-	learn(trail.Activity, w.scrub)
+	learn(metIn(trail.Activity), w.scrub)
 	if trail.Click != nil {
-		learn(trail.Click, w.scrub)
+		learn(metIn(trail.Click), w.scrub)
 	}
 	if err != nil {
 		w.note("Some of the turn cannot be read: %v.", err)

@@ -1,18 +1,19 @@
 package recording
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"net/http"
+	"slices"
 	"strings"
 
-	"github.com/go-json-experiment/json"
-
 	"github.com/planbot-go/planbot/actions"
-	"github.com/planbot-go/planbot/actions/lists"
 	"github.com/planbot-go/planbot/activity"
 	"github.com/planbot-go/planbot/bot"
 	"github.com/planbot-go/planbot/bottest"
 	"github.com/planbot-go/planbot/bottest/cassette"
+	"github.com/planbot-go/planbot/connector"
 	"github.com/planbot-go/planbot/internal/golden"
 	"github.com/planbot-go/planbot/models"
 	"github.com/planbot-go/planbot/planner"
@@ -41,11 +42,12 @@ func (m watchedModel) Name() string {
 }
 
 func (m watchedModel) Complete(ctx context.Context, req *models.Request) (*models.Response, error) {
+	of := bottest.OfContext(ctx)
+	m.of.change(base(of.Conversation), 0, func(c *conversation) { c.ofTurn(of.Turn, of.Activity) }) // which begins
 	response, err := m.Model.Complete(ctx, req)
 	if errors.Is(err, context.Canceled) {
 		return response, err
 	}
-	of := bottest.OfContext(ctx)
 	asked := golden.Prompt(req)
 	m.of.change(base(of.Conversation), len(asked), func(c *conversation) {
 		call, _ := cassette.New(req, response, err, nil)
@@ -64,26 +66,29 @@ func (m watchedModel) Complete(ctx context.Context, req *models.Request) (*model
 	return response, err
 }
 
-// Hooks see the plans and the calls of actions.
+// Hooks see the plans, the calls of actions, and the ends of turns.
 func (r *Recorder) Hooks() bot.Hooks {
 	return bot.Hooks{
-		PlanReady: func(_ context.Context, t *bot.Turn, plan planner.Plan) (planner.Plan, error) {
-			r.turn(t, func(c *conversation, s *step) {
-				if c.seed == nil {
-					c.seed = listsOf(t)
+		PlanReady: func(ctx context.Context, t *bot.Turn, plan planner.Plan) (planner.Plan, error) {
+			kept := listsOf(t)
+			r.turn(ctx, t, func(c *conversation, s *step) {
+				if c.needsSeed(s, &r.cfg) {
+					s.seed = kept
+					c.bytes += sizeOf(kept)
 				}
 				s.planned(plan)
 			})
 			return plan, nil
 		},
-		BeforeDo: func(_ context.Context, t *bot.Turn, call actions.Call) error {
-			r.turn(t, func(_ *conversation, s *step) {
-				s.done = append(s.done, &done{turn: t.ID, action: call.Action.Name, entities: call.Entities})
+		BeforeDo: func(ctx context.Context, t *bot.Turn, call actions.Call) error {
+			needs := call.Action.Approval || slices.Contains(r.cfg.Options.Approval, call.Action.Name)
+			r.turn(ctx, t, func(_ *conversation, s *step) {
+				s.done = append(s.done, &done{turn: t.ID, action: call.Action.Name, entities: call.Entities, unasked: needs && s.asker == ""})
 			})
 			return nil
 		},
-		AfterDo: func(_ context.Context, t *bot.Turn, call actions.Call, result actions.Result) (actions.Result, error) {
-			r.turn(t, func(_ *conversation, s *step) {
+		AfterDo: func(ctx context.Context, t *bot.Turn, call actions.Call, result actions.Result) (actions.Result, error) {
+			r.turn(ctx, t, func(_ *conversation, s *step) {
 				for _, d := range s.done {
 					if !d.ended && d.turn == t.ID && d.action == call.Action.Name {
 						d.result, d.ended = result, true
@@ -93,36 +98,24 @@ func (r *Recorder) Hooks() bot.Hooks {
 			})
 			return result, nil
 		},
+		TurnEnded: func(ctx context.Context, t *bot.Turn, _ error) {
+			r.turn(ctx, t, func(_ *conversation, s *step) { s.turns[t.ID] = true })
+		},
 	}
 }
 
-func (r *Recorder) turn(t *bot.Turn, change func(*conversation, *step)) {
+// turn changes the step that the turn belongs to: by what it answers or, if it follows a
+// decision, by the click, which the context names. Then the turn answers who asked.
+func (r *Recorder) turn(ctx context.Context, t *bot.Turn, change func(*conversation, *step)) {
+	of := cmp.Or(bottest.OfContext(ctx).Activity, t.Activity.ID)
 	r.change(t.Activity.Conversation.BaseID(), 0, func(c *conversation) {
-		if s := c.ofTurn(t.ID, t.Activity.ID); s != nil {
+		if s := c.ofTurn(t.ID, of); s != nil {
+			if of != t.Activity.ID {
+				s.asker = t.Activity.From.ID
+			}
 			change(c, s)
 		}
 	})
-}
-
-// listsOf are the lists that the turn finds.
-func listsOf(t *bot.Turn) map[string][]string {
-	found := map[string][]string{}
-	scope := t.Personal()
-	const name = "lists" // of lists.Lists in state
-	if scope == nil || !scope.Has(name) {
-		return found
-	}
-	var all lists.Lists
-	if raw, err := scope.JSON(name); err != nil || json.Unmarshal(raw, &all) != nil {
-		return found
-	}
-	for _, l := range all.All {
-		found[l.Name] = []string{}
-		for _, item := range l.Items {
-			found[l.Name] = append(found[l.Name], item.Name)
-		}
-	}
-	return found
 }
 
 // Channel is the channel, of which the recorder sees the messages that it takes.
@@ -146,24 +139,37 @@ func (c watchedChannel) Reply(ctx context.Context, to activity.Reference, replyT
 }
 
 func (r *Recorder) sent(ctx context.Context, to activity.Reference, a *activity.Activity, err error) {
-	if err != nil || a.Type != activity.Message {
+	status := statusOf(err)
+	if a.Type != activity.Message || status == 0 {
 		return
 	}
 	of := bottest.OfContext(ctx)
 	said := replyOf(a)
 	r.change(base(to.Conversation.ID), len(a.Text), func(c *conversation) {
-		if s := c.ofTurn(of.Turn, of.Activity); s != nil {
+		s := c.ofTurn(of.Turn, of.Activity)
+		if s == nil {
+			return
+		}
+		s.sends = append(s.sends, status)
+		if err == nil {
 			s.replies = append(s.replies, said)
 		}
 	})
 }
 
-func replyOf(a *activity.Activity) reply {
-	said := reply{text: a.Text}
-	if action, asks := strings.CutPrefix(a.Summary, "Approval needed: "); len(a.Attachments) > 0 {
-		if said.card = anotherCard; asks {
-			said.card = action
-		}
+// statusOf is how the channel answered a message for good; 0: it may take it later, or never
+// got it.
+func statusOf(err error) int {
+	refused, answered := errors.AsType[*connector.Error](err)
+	switch {
+	case err == nil:
+		return http.StatusOK
+	case !answered, errors.Is(err, connector.ErrHeldBack):
+		return 0
 	}
-	return said
+	switch refused.Status {
+	case http.StatusPreconditionFailed, http.StatusTooManyRequests, http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
+		return 0
+	}
+	return refused.Status
 }

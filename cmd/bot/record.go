@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"net/url"
+	"slices"
 
 	"github.com/rs/zerolog"
 
@@ -21,9 +22,15 @@ func (c *config) record(dir string, out io.Writer, log *zerolog.Logger) (stop fu
 	if log.GetLevel() == zerolog.Disabled { // of such a one contexts know nothing
 		*log = zerolog.New(io.Discard)
 	}
+	registry := defaultActions() // with which bot test plays
+	has := func(name string) bool { _, ok := registry.Lookup(name); return ok }
 	c.recorder, err = recording.New(recording.Config{
-		Dir: dir, Secrets: c.secrets(), Log: *log,
-		Options: scenario.Options{MaxSteps: c.limits.steps, MaxSameCalls: c.limits.same, Approval: c.limits.approval},
+		Dir: dir, Secrets: c.secrets(), Log: *log, HasAction: has, Skills: len(c.skills.dirs) > 0,
+		Options: scenario.Options{
+			MaxSteps: c.limits.steps, MaxSameCalls: c.limits.same,
+			Approval: slices.DeleteFunc(slices.Clone(c.limits.approval), func(name string) bool { return !has(name) }),
+		},
+		Settings: c.unsaid(), FilteredText: c.FilteredText,
 	})
 	if err != nil {
 		return nil, usageError{fmt.Errorf("--record: %w", err)}
@@ -34,6 +41,25 @@ func (c *config) record(dir string, out io.Writer, log *zerolog.Logger) (stop fu
 			"Names, ids and secrets get stand-ins, as far as they are found. Tell people, and look before you share a file.\n\n", dir)
 	}
 	return c.recorder.Close, nil
+}
+
+// unsaid are the settings that change what the bot does and that no scenario can have.
+func (s *settings) unsaid() (names []string) {
+	for _, one := range [][2]string{
+		{"BOT_APPROVERS", s.Approvers},
+		{"BOT_APPROVAL_TIMEOUT", s.ApprovalTimeout},
+		{"BOT_ALLOWED_TENANTS", s.AllowedTenants},
+		{"BOT_ALLOWED_USERS", s.AllowedUsers},
+		{"BOT_ALLOWED_CHANNELS", s.AllowedChannels},
+		{"BOT_MAX_TURN_TOKENS", s.MaxTurnTokens},
+		{"BOT_MAX_TURN_COST", s.MaxTurnCost},
+		{"BOT_TURN_TIMEOUT", s.TurnTimeout},
+	} {
+		if one[1] != "" {
+			names = append(names, one[0])
+		}
+	}
+	return names
 }
 
 // recorded is the model, seen by the recording if there is one.

@@ -1,0 +1,153 @@
+package recording
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/planbot-go/planbot/activity"
+	"github.com/planbot-go/planbot/bottest/scenario"
+)
+
+// Why nothing is expected of a step.
+const (
+	notOver    = "Its turn was not over when this was written, or another process did it: what comes of it is not known."
+	otherCard  = "It decides an older card than the newest, and which one a scenario cannot say."
+	noCard     = "It decides a card of before this scenario."
+	byOthers   = "Somebody else decided it than who asked, whom the settings of the bot let: a scenario has no such settings."
+	standing   = "A call in it had been approved for good, which a scenario cannot say."
+	takenOut   = "The bot was taken out, which a scenario cannot say."
+	ofSkills   = "It is about skills, which bot test does not have."
+	unknownAct = "It calls an action that bot test does not have: "
+	ofSettings = "What the bot said may come of these settings, which a scenario does not have: "
+)
+
+// pendingCard is a card that asks for an approval.
+type pendingCard struct {
+	approval string
+	decided  bool
+}
+
+// verdicts say why nothing can be expected of the steps; "": it can. Behind such a step
+// another scenario begins, since nobody knows what it left.
+func (c *conversation) verdicts(cfg *Config) []string {
+	out := make([]string, len(c.steps))
+	var cards []pendingCard
+	for i, s := range c.steps {
+		if out[i] = s.verdict(cfg, cards); out[i] != "" {
+			cards = nil
+			continue
+		}
+		for _, r := range s.replies {
+			if r.card != "" && r.card != anotherCard {
+				cards = append(cards, pendingCard{approval: r.approval})
+			}
+		}
+	}
+	return out
+}
+
+// verdict is that of one step, where these cards are there to be decided.
+func (s *step) verdict(cfg *Config, cards []pendingCard) string {
+	if why := s.clickVerdict(cards); why != "" {
+		return why
+	}
+	if left(s.activity) {
+		return takenOut
+	}
+	if cfg.Skills && strings.HasPrefix(strings.ToLower(s.activity.Said()), "/skill") {
+		return ofSkills
+	}
+	for _, d := range s.done {
+		switch {
+		case cfg.HasAction != nil && !cfg.HasAction(d.action):
+			return unknownAct + d.action
+		case d.unasked:
+			return standing
+		}
+	}
+	if s.isOpen() {
+		return notOver
+	}
+	return s.settingsVerdict(cfg)
+}
+
+// clickVerdict marks the card that the step decides, if it does: the newest that is not
+// decided, or else the newest, is the one that a scenario decides.
+func (s *step) clickVerdict(cards []pendingCard) string {
+	d, ok := decisionIn(s.activity)
+	if !ok {
+		return ""
+	}
+	at := slices.IndexFunc(cards, func(c pendingCard) bool { return c.approval == d.approval })
+	if at < 0 {
+		return noCard
+	}
+	next := len(cards) - 1
+	for i, c := range slices.Backward(cards) {
+		if !c.decided {
+			next = i
+			break
+		}
+	}
+	switch {
+	case next != at:
+		return otherCard
+	case s.asker != "" && s.asker != s.activity.From.ID:
+		return byOthers
+	}
+	cards[at].decided = cards[at].decided || s.asker != ""
+	return ""
+}
+
+// settingsVerdict looks for what the bot says because of settings.
+func (s *step) settingsVerdict(cfg *Config) string {
+	if len(cfg.Settings) == 0 {
+		return ""
+	}
+	for _, r := range s.replies {
+		switch scenario.Placeholder(r.text) {
+		case "<not_allowed>", "<too_many_steps>", "<timeout>", "<already_done>":
+			return ofSettings + strings.Join(cfg.Settings, ", ")
+		}
+	}
+	return ""
+}
+
+// isOpen reports whether the bot may not have done all that it does for the step.
+func (s *step) isOpen() bool {
+	over := 0
+	for _, ended := range s.turns {
+		if !ended {
+			return true
+		}
+		over++
+	}
+	if d, ok := decisionIn(s.activity); ok && s.activity.Type == activity.Invoke && d.approval != "" && s.answered && !s.refused {
+		return over < 2 // one took the decision, one follows it
+	}
+	return over == 0 && s.begins()
+}
+
+// begins reports whether a turn comes of the activity, whatever routes the bot has.
+func (s *step) begins() bool {
+	a := s.activity
+	if a.Type == activity.Message {
+		unheard := a.ChannelID == activity.Teams && !a.Conversation.Personal() && !a.Addressed() && (a.Text != "" || len(a.Value) == 0)
+		return !unheard && !a.FromBot()
+	}
+	return installed(a) || slices.ContainsFunc(a.MembersAdded, func(who activity.Account) bool { return isBot(a, who) })
+}
+
+func isBot(a *activity.Activity, who activity.Account) bool {
+	return who.ID != "" && who.ID == a.Recipient.ID
+}
+
+func installed(a *activity.Activity) bool {
+	return a.Type == activity.InstallationUpdate && strings.EqualFold(a.Action, "add")
+}
+
+// left reports whether the bot was taken out of the conversation.
+func left(a *activity.Activity) bool {
+	return a.Type == activity.InstallationUpdate && strings.EqualFold(a.Action, "remove") ||
+		slices.ContainsFunc(a.MembersRemoved, func(who activity.Account) bool { return isBot(a, who) })
+}
