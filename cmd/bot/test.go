@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -43,13 +44,10 @@ func (c testCmd) Run(ctx context.Context, s *settings, std *streams) error {
 	var all []scenario.Scenario
 	var faults scenario.Faults
 	cfg, err := c.bot(evalLog(config{settings: *s}, std.err, zerolog.ErrorLevel).WithContext(ctx), s)
-	switch {
-	case err != nil && c.Actions == "":
-		return err
-	case err != nil:
-		faults = scenario.Faults{faultOf(c.Actions, err)} // without it nothing can be played
-	default:
+	if err == nil {
 		all, faults = c.read(std.in, only, cfg.Actions)
+	} else {
+		faults = scenario.Faults{faultOf(cmp.Or(c.Actions, "settings"), err)} // with it nothing can be played
 	}
 	if len(faults) > 0 {
 		fmt.Fprintln(std.err, faults)
