@@ -7,9 +7,12 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/planbot-go/planbot/bot"
 	"github.com/planbot-go/planbot/bottest"
+	"github.com/planbot-go/planbot/models"
+	"github.com/planbot-go/planbot/planner"
 )
 
 // fakeTest is a test that is to fail.
@@ -122,4 +125,30 @@ func TestBotsThatCannotBeMade(t *testing.T) {
 			t.Errorf("got %q, want %q", got, want)
 		}
 	}
+}
+
+// TestLimitsComeFirst: an answer that takes a time takes longer than a limit of that time, and
+// chance decides nothing.
+func TestLimitsComeFirst(t *testing.T) {
+	t.Parallel()
+	var model models.Model
+	cfg := bottest.Config{New: func(ctx context.Context, parts bottest.Parts) (_ *bot.Bot, err error) {
+		model = parts.Model
+		cfg := parts.Bot
+		cfg.Actions = listBot().Actions
+		if cfg.Planner, err = bottest.NewPlanner(ctx, "", planner.SequenceConfig{Model: model, Actions: cfg.Actions}); err != nil {
+			return nil, err
+		}
+		return bot.New(cfg)
+	}}
+	bottest.Test(t, cfg, func(t *testing.T, kit *bottest.Kit) {
+		kit.Model.Answers(bottest.Answer{Text: "Hi.", Takes: time.Second})
+		began := time.Now()
+		if _, err := model.Complete(t.Context(), &models.Request{Messages: []models.Message{{Role: models.User, Text: "hi"}}}); err != nil {
+			t.Fatal(err)
+		}
+		if took := time.Since(began); took <= time.Second || took > time.Second+time.Millisecond {
+			t.Errorf("it took %v, want a moment more than a second", took)
+		}
+	})
 }
