@@ -37,6 +37,11 @@ type Turn struct {
 	Usage  Usage
 	Budget Budget
 
+	// Quota is asked by [Turn.Afford] as well, with the Usage so far: a budget that
+	// turns share, whose error is a [*BudgetError] when it is used up. nil: there is
+	// none.
+	Quota func(used Usage) error
+
 	// Gate is asked by whatever calls actions within an action, such as a plan that
 	// is an action, before each of these calls; an error is the failure of that
 	// call. nil lets every call be made.
@@ -68,13 +73,17 @@ type BudgetError struct{ Of string } // "tokens" or "cost"
 
 func (e *BudgetError) Error() string { return "the turn's budget of " + e.Of + " is used up" }
 
-// Afford returns a [*BudgetError] when nothing is left of the turn's budget.
+// Afford returns a [*BudgetError] when nothing is left of the turn's budget, else what
+// the Quota says.
 func (t *Turn) Afford() error {
 	switch u, b := t.Usage, t.Budget; {
 	case b.Tokens > 0 && u.PromptTokens+u.CompletionTokens >= b.Tokens:
 		return &BudgetError{Of: "tokens"}
 	case b.Cost > 0 && u.Cost >= b.Cost:
 		return &BudgetError{Of: "cost"}
+	}
+	if t.Quota != nil {
+		return t.Quota(t.Usage)
 	}
 	return nil
 }

@@ -34,6 +34,7 @@ func (k *Kit) Calls() []Call {
 func (p *process) hooks() bot.Hooks {
 	return bot.Hooks{
 		PlanReady: func(_ context.Context, t *bot.Turn, plan planner.Plan) (planner.Plan, error) {
+			p.kit.hooked.Store(true)
 			raw, err := json.Marshal(plan.Commands)
 			p.kit.note(entry{Of: ofTurn(t), kind: "plan", text: string(raw)})
 			return plan, err

@@ -1,8 +1,11 @@
 package bottest
 
 import (
+	"encoding/json"
 	"fmt"
 	"maps"
+	"slices"
+	"strings"
 )
 
 // ID is the id of the message with the card.
@@ -12,8 +15,12 @@ func (c *Card) ID() string { return c.message.ID }
 func (c *Card) Buttons() []map[string]any { return c.actions }
 
 // Click is the activity of a click on one of the card's buttons: an invoke or, for an
-// Action.Submit, a message. The error is that of inputs which are no names with values.
+// Action.Submit, a message. The error is that of a button which sends nothing to the bot, and
+// of inputs which are no ids of the card's with values.
 func (c *Card) Click(button map[string]any, inputs ...any) (Activity, error) {
+	if kind := button["type"]; kind != "Action.Execute" && kind != "Action.Submit" {
+		return nil, fmt.Errorf("the button %q is of type %v, which sends nothing to the bot: want Action.Execute or Action.Submit", button["title"], kind)
+	}
 	data := map[string]any{}
 	if of, ok := button["data"].(map[string]any); ok {
 		maps.Copy(data, of)
@@ -22,6 +29,9 @@ func (c *Card) Click(button map[string]any, inputs ...any) (Activity, error) {
 		id, ok := inputs[i].(string)
 		if !ok || i+1 == len(inputs) {
 			return nil, fmt.Errorf("inputs of a card are ids with values, not %v", inputs)
+		}
+		if known := c.inputs(); !slices.Contains(known, id) {
+			return nil, fmt.Errorf("the card has no input %q, it has %q", id, known)
 		}
 		data[id] = inputs[i+1]
 	}
@@ -32,4 +42,29 @@ func (c *Card) Click(button map[string]any, inputs ...any) (Activity, error) {
 		"type": "invoke", "name": "adaptiveCard/action", "replyToId": c.message.ID,
 		"value": Activity{"action": Activity{"type": button["type"], "verb": button["verb"], "id": button["id"], "data": data}, "trigger": "manual"},
 	}, nil
+}
+
+// inputs are the ids of the card's inputs.
+func (c *Card) inputs() (ids []string) {
+	var look func(part any)
+	look = func(part any) {
+		switch part := part.(type) {
+		case []any:
+			for _, p := range part {
+				look(p)
+			}
+		case map[string]any:
+			kind, _ := part["type"].(string)
+			if id, ok := part["id"].(string); ok && strings.HasPrefix(kind, "Input.") {
+				ids = append(ids, id)
+			}
+			for _, name := range slices.Sorted(maps.Keys(part)) {
+				look(part[name])
+			}
+		}
+	}
+	var card any
+	_ = json.Unmarshal([]byte(c.JSON), &card) // it was read before
+	look(card)
+	return ids
 }

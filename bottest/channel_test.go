@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -232,20 +233,21 @@ func TestDecisions(t *testing.T) {
 		kit.Model.Decides(func(c bottest.ModelCall) (bottest.Answer, bool) {
 			return bottest.Answer{Text: "To " + c.Conversation + ": " + c.Last(models.User)}, true
 		})
-		refused := map[string]bool{}
+		var refused sync.Map
 		kit.Connector.Decides(func(s bottest.Sent) bottest.Fault {
-			if refused[s.To] {
+			if _, again := refused.LoadOrStore(s.To, true); again {
 				return bottest.Fault{}
 			}
-			refused[s.To] = true
 			return bottest.Fault{Status: http.StatusBadGateway}
 		})
 		mia, otto := kit.Personal("Mia"), kit.Personal("Otto")
 		kit.Together(func() { mia.Say("one") }, func() { otto.Say("two") })
 		mia.Expect("To a:Mia: one")
 		otto.Expect("To a:Otto: two")
-		if len(refused) != 2 {
-			t.Errorf("refused %v", refused)
+		for _, to := range []string{"a:Mia", "a:Otto"} {
+			if _, once := refused.Load(to); !once {
+				t.Errorf("%s was not refused", to)
+			}
 		}
 	})
 }

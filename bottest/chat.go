@@ -1,6 +1,7 @@
 package bottest
 
 import (
+	"cmp"
 	"maps"
 	"net/http"
 	"slices"
@@ -26,6 +27,7 @@ type conversation struct {
 	mu       sync.Mutex
 	messages []Sent
 	read     int // how many of them were expected
+	people   []string
 }
 
 func (c *conversation) took(s Sent) {
@@ -35,6 +37,32 @@ func (c *conversation) took(s Sent) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.messages = append(c.messages, s)
+}
+
+func (c *conversation) entered(person string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if person != "" && !slices.Contains(c.people, person) {
+		c.people = append(c.people, person)
+	}
+}
+
+// speakers are the people whom the test had speak.
+func (c *conversation) speakers() []string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return slices.Clone(c.people)
+}
+
+// allChats is one for each conversation, by their ids.
+func (k *Kit) allChats() []*Chat {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	var all []*Chat
+	for _, id := range slices.Sorted(maps.Keys(k.chats)) {
+		all = append(all, &Chat{kit: k, of: k.chats[id], replica: 1})
+	}
+	return all
 }
 
 // conversation is the one with that id.
@@ -51,6 +79,7 @@ func (k *Kit) conversation(id string) *conversation {
 
 func (k *Kit) chat(id, kind, person string) *Chat {
 	of := k.conversation(id)
+	of.entered(person)
 	of.mu.Lock()
 	defer of.mu.Unlock()
 	if of.kind == "" {
@@ -59,7 +88,8 @@ func (k *Kit) chat(id, kind, person string) *Chat {
 	return &Chat{kit: k, of: of, person: person, replica: 1}
 }
 
-// Personal is the chat of one person with the bot.
+// Personal is the chat of one person with the bot. The account of Mia is 29:mia and her id
+// in the directory aad-Mia, wherever she speaks.
 func (k *Kit) Personal(person string) *Chat { return k.chat("a:"+person, "personal", person) }
 
 // Group is a group chat of that name, in which the first of the people speaks: for the
@@ -73,8 +103,15 @@ func (k *Kit) Channel(name string, people ...string) *Chat {
 	return k.chat("19:"+name+"@thread.tacv2;messageid=1", "channel", first(people))
 }
 
-// Conversation is one by its id and kind: "personal", "groupChat" or "channel".
-func (k *Kit) Conversation(id, kind, person string) *Chat { return k.chat(id, kind, person) }
+// Conversation is one by its id and kind: "personal", "groupChat" or "channel". "": that
+// which it has, or personal.
+func (k *Kit) Conversation(id, kind, person string) *Chat {
+	k.t.Helper()
+	if !slices.Contains([]string{"", "personal", "groupChat", "channel"}, kind) {
+		k.fatal(nil, "no kind of conversation %q, want personal, groupChat or channel", kind)
+	}
+	return k.chat(id, kind, person)
+}
 
 func first(people []string) string {
 	if len(people) == 0 {
@@ -85,6 +122,7 @@ func first(people []string) string {
 
 // As is the same conversation, in which another person speaks.
 func (c *Chat) As(person string) *Chat {
+	c.of.entered(person)
 	other := *c
 	other.person = person
 	return &other
@@ -160,17 +198,25 @@ func (c *Chat) members(field string, ids ...string) *Delivery {
 	return c.Deliver(Activity{"type": "conversationUpdate", field: members}).Taken()
 }
 
-// Invoke delivers an invoke and returns with its answer.
+// Invoke delivers an invoke and returns with its answer. There has to be one, and none that
+// says that the bot is to blame: an unknown invoke, 501, is one.
 func (c *Chat) Invoke(name string, value any) *Delivery {
 	c.kit.t.Helper()
-	return c.Deliver(Activity{"type": "invoke", "name": name, "value": value})
+	return c.Deliver(Activity{"type": "invoke", "name": name, "value": value}).answered()
 }
 
-// Messages are what the bot said in the conversation so far.
+// Messages are what the bot said in the conversation so far. Who asks for them looks at all
+// of them.
 func (c *Chat) Messages() []Sent {
-	c.of.mu.Lock()
-	defer c.of.mu.Unlock()
-	return slices.Clone(c.of.messages)
+	all := c.of.said()
+	c.kit.Connector.look(all...)
+	return all
+}
+
+func (c *conversation) said() []Sent {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return slices.Clone(c.messages)
 }
 
 // Activity is an activity as JSON has it, or a part of one.
@@ -185,13 +231,19 @@ func (c *Chat) fill(a Activity) Activity {
 		"from":       Activity{"id": userID(c.person), "name": c.person, "aadObjectId": "aad-" + c.person},
 		"recipient":  Activity{"id": BotID, "name": c.kit.cfg.Name},
 		"conversation": Activity{
-			"id": c.of.id, "conversationType": c.of.kind, "isGroup": c.of.kind != "personal", "tenantId": tenantIn(a),
+			"id": c.of.id, "conversationType": c.kind(), "isGroup": c.kind() != "personal", "tenantId": tenantIn(a),
 		},
 		"channelData": c.channelData(),
 	}
 	maps.Copy(full, a)
 	maps.DeleteFunc(full, func(_ string, v any) bool { return v == nil })
 	return full
+}
+
+func (c *Chat) kind() string {
+	c.of.mu.Lock()
+	defer c.of.mu.Unlock()
+	return cmp.Or(c.of.kind, "personal")
 }
 
 const tenant = "tenant-1"
@@ -217,7 +269,7 @@ func tenantIn(a Activity) string {
 
 func (c *Chat) channelData() Activity {
 	data := Activity{"tenant": Activity{"id": tenant}}
-	if c.of.kind == "channel" {
+	if c.kind() == "channel" {
 		data["team"] = Activity{"id": "19:team@thread.tacv2", "name": "Team"}
 		base, _, _ := strings.Cut(c.of.id, ";")
 		data["channel"] = Activity{"id": base}

@@ -1,6 +1,7 @@
 package bottest
 
 import (
+	"fmt"
 	"net/http"
 	"strconv"
 	"sync"
@@ -24,6 +25,7 @@ type Connector struct {
 	mu     sync.Mutex
 	decide func(Sent) Fault
 	sent   []Sent
+	looked map[int]bool // by Seq, the messages that the test looked at
 }
 
 // Fault is how a message is refused. The zero value takes it.
@@ -52,14 +54,15 @@ func (s Sent) Message() bool {
 }
 
 func newConnector(k *Kit) *Connector {
-	c := &Connector{kit: k}
+	c := &Connector{kit: k, looked: map[int]bool{}}
 	c.fake = fakeconnector.Watched(c.take, c.refuse)
 	c.URL = k.serve(c.fake) + "/"
 	return c
 }
 
 // Fails makes the next messages fail with these faults, one after another. What is no
-// message, such as a typing indicator, does not count.
+// message, such as a typing indicator, does not count. A fault that no message meets fails
+// the test at its end.
 func (c *Connector) Fails(faults ...Fault) {
 	for _, f := range faults {
 		after := ""
@@ -70,7 +73,8 @@ func (c *Connector) Fails(faults ...Fault) {
 	}
 }
 
-// Decides has f decide about the messages for which Fails says nothing.
+// Decides has f decide about the messages for which Fails says nothing. It may be asked
+// about several at the same time, and may take its time.
 func (c *Connector) Decides(f func(Sent) Fault) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -78,20 +82,53 @@ func (c *Connector) Decides(f func(Sent) Fault) {
 }
 
 // Holds makes the connector take the next message with this text, and answer only when
-// release is closed. taken is closed when the message was taken.
+// release is closed. taken is closed when the message was taken. If it does not come, the
+// test fails at its end or, so that it does not wait for ever, after two minutes; in a bubble
+// after a week.
 func (c *Connector) Holds(text string) (taken <-chan struct{}, release chan<- struct{}) {
-	return c.fake.Holds(text)
+	taken, release = c.fake.Holds(text)
+	c.kit.giveUp(func(after time.Duration) string {
+		if !c.fake.Forget(text, taken) {
+			return ""
+		}
+		return fmt.Sprintf("the message %q of Connector.Holds was not sent in %v", text, after)
+	})
+	return taken, release
 }
 
 // TeamOf makes every team have that many members.
 func (c *Connector) TeamOf(members int) { c.fake.TeamOf(members) }
 
 // Sent returns every request so far, in order: failed ones, typing indicators and updates
-// as well.
+// as well. Who asks for them looks at all messages that are there.
 func (c *Connector) Sent() []Sent {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	for _, s := range c.sent {
+		c.looked[s.Seq] = true
+	}
 	return append([]Sent(nil), c.sent...)
+}
+
+// look notes that the test looked at these.
+func (c *Connector) look(sent ...Sent) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, s := range sent {
+		c.looked[s.Seq] = true
+	}
+}
+
+// overlooked are the messages at which the test did not look, but those to one conversation.
+func (c *Connector) overlooked(except string) (all []Sent) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, s := range c.sent {
+		if s.Message() && !c.looked[s.Seq] && (except == "" || s.To != except) {
+			all = append(all, s)
+		}
+	}
+	return all
 }
 
 func (c *Connector) refuse(from fakeconnector.Sent) fakeconnector.Fault {

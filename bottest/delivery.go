@@ -2,6 +2,7 @@ package bottest
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -20,6 +21,7 @@ type Delivery struct {
 
 	chat *Chat
 	sent Activity
+	to   *process
 }
 
 // newID is an id that no activity has had, in a Redis that outlives the test either.
@@ -30,23 +32,28 @@ func (k *Kit) newID() string { return fmt.Sprint(k.idPrefix, k.ids.Add(1)) }
 // [Delivery.Taken] does.
 func (c *Chat) Deliver(a Activity) *Delivery {
 	c.kit.t.Helper()
-	return c.post(c.fill(a))
+	return c.post(c.fill(a), "")
 }
 
-func (c *Chat) post(full Activity) *Delivery {
+// post delivers an activity, with a remark for the story.
+func (c *Chat) post(full Activity, remark string) *Delivery {
 	c.kit.t.Helper()
 	p := c.kit.process(c.replica)
 	if p == nil {
 		c.kit.fatal(c, "there is no replica %d", c.replica)
 	}
 	id, _ := full["id"].(string)
-	d := &Delivery{ID: id, chat: c, sent: full}
+	d := &Delivery{ID: id, chat: c, sent: full, to: p}
 	raw, err := json.Marshal(full)
 	if err != nil {
 		c.kit.fatal(c, "the activity is not to be written as JSON: %v", err)
 	}
 	of := Of{Conversation: c.of.id, Activity: id}
-	c.kit.note(entry{Of: of, kind: "said", who: c.person, text: describeActivity(full)})
+	text := describeActivity(full)
+	if c.kind() != "personal" && full["type"] == "message" && full["text"] != nil && full["entities"] == nil {
+		remark += " (does not mention the bot)"
+	}
+	c.kit.note(entry{Of: of, kind: "said", who: c.person, text: text + remark})
 	began := time.Now()
 	d.Status, d.Body, d.Err = c.kit.send(c.kit.t.Context(), p, raw)
 	d.Took = time.Since(began)
@@ -72,11 +79,23 @@ func (d *Delivery) Taken() *Delivery {
 	return d
 }
 
+// answered fails the test if there is no answer, or one that the bot is to blame for. A
+// process that died meanwhile owes none.
+func (d *Delivery) answered() *Delivery {
+	k := d.chat.kit
+	k.t.Helper()
+	died := d.to.dead.Load() && d.Err == nil
+	if !died && (d.Status == 0 || d.Status >= http.StatusInternalServerError && d.Status != http.StatusNotImplemented) {
+		k.fatal(d.chat, "the bot did not answer this: %s", d)
+	}
+	return d
+}
+
 // Again delivers the same activity once more, as a channel does that got no answer in
 // time; with [Chat.On] to another replica.
 func (d *Delivery) Again(to *Chat) *Delivery {
 	to.kit.t.Helper()
-	return to.post(d.sent)
+	return to.post(d.sent, " (again)")
 }
 
 // Edit tells the bot that the message was edited.
@@ -106,10 +125,11 @@ func (c *Chat) React(kind string) *Delivery {
 // last is what the bot said last.
 func (c *Chat) last() Sent {
 	c.kit.t.Helper()
-	all := c.Messages()
+	all := c.of.said()
 	if len(all) == 0 {
 		c.kit.fatal(c, "the bot has said nothing yet")
 	}
+	c.kit.Connector.look(all[len(all)-1])
 	return all[len(all)-1]
 }
 
@@ -121,15 +141,30 @@ func (d *Delivery) Decode(into any) {
 	}
 }
 
-// Shown is the text that a click on a card was answered with, and shows to who clicked.
+// Shown is the text that a click on a card was answered with, and shows to who clicked: that
+// of a message or of an error. It is "" where there is none, as with a card that takes the
+// place of the one that was clicked.
 func (d *Delivery) Shown() string {
 	var body struct {
-		Value any    `json:"value"`
-		Type  string `json:"type"`
+		Value json.RawMessage `json:"value"`
+		Error fault           `json:"error"`
 	}
 	_ = json.Unmarshal(d.Body, &body) // another answer shows nothing
-	text, _ := body.Value.(string)
-	return text
+	var text string
+	if json.Unmarshal(body.Value, &text) == nil {
+		return text
+	}
+	said := body.Error
+	if said == (fault{}) && json.Unmarshal(body.Value, &said) != nil {
+		return ""
+	}
+	return cmp.Or(said.Message, said.Code)
+}
+
+// fault is how failures are told.
+type fault struct {
+	Code    string `json:"code"`
+	Message string `json:"message"`
 }
 
 // send posts an activity to the process as a channel does.

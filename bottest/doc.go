@@ -18,6 +18,11 @@
 // happens part of a second. [New] is for tests that cannot live in a
 // bubble; it works over loopback and in real time.
 //
-// A test that fails shows the conversation, what the model was asked and answered, and
-// the state.
+// What a test sets up has to be met, and what the bot says has to be looked at. At its end a
+// test fails for answers of the model that were not asked for, faults and crashes that did
+// not come, and messages that no Expect or Next took: unless it asked for all of them
+// ([Chat.Messages], [Connector.Sent]), or has failed already.
+//
+// A test that fails, also by an Error of its own, shows the conversation, what the model was
+// asked and answered, and the state.
 package bottest

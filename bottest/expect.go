@@ -2,17 +2,23 @@ package bottest
 
 import (
 	"encoding/json"
+	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/planbot-go/planbot/activity"
 )
 
-// Expect takes the next message of the bot in the conversation and compares its text.
+// Expect takes the next message of the bot in the conversation and compares its text. It is
+// for messages with one: a card is for [Chat.ExpectCard].
 func (c *Chat) Expect(want string) Sent {
 	c.kit.t.Helper()
 	got := c.next("%q", want)
-	if got.Activity.Text != want {
+	switch {
+	case got.Activity.Text == "" && c.card(got) != nil:
+		c.kit.fail(c, "the bot said a card, want %q: for cards there is ExpectCard\n%s", want, quote(got))
+	case got.Activity.Text != want:
 		c.kit.fail(c, "the bot said %s, want %q", quote(got), want)
 	}
 	return got
@@ -56,9 +62,21 @@ func (c *Chat) next(want string, args ...any) Sent {
 	c.kit.t.Helper()
 	var got Sent
 	if !c.kit.settle(func() (ok bool) { got, ok = c.take(); return ok }) {
-		c.kit.fatal(c, "the bot said nothing more, want "+want, args...)
+		c.kit.fatal(c, "the bot said nothing more, want "+want+"%s", append(args, c.elsewhere())...)
 	}
 	return got
+}
+
+// elsewhere says why nothing may have come.
+func (c *Chat) elsewhere() string {
+	var s strings.Builder
+	for _, sent := range c.kit.Connector.overlooked(c.of.id) {
+		fmt.Fprintf(&s, "\nin %s it said %s, which nobody expected", sent.To, quote(sent))
+	}
+	if c.kit.foreign.Load() {
+		s.WriteString("\nthe bot does not take its Store from the Parts (begin its Config with parts.Bot): does it answer through the kit's Channel?")
+	}
+	return s.String()
 }
 
 func (c *Chat) take() (Sent, bool) {
@@ -67,8 +85,10 @@ func (c *Chat) take() (Sent, bool) {
 	if c.of.read == len(c.of.messages) {
 		return Sent{}, false
 	}
+	got := c.of.messages[c.of.read]
 	c.of.read++
-	return c.of.messages[c.of.read-1], true
+	c.kit.Connector.look(got)
+	return got, true
 }
 
 func quote(s Sent) string {
@@ -127,9 +147,9 @@ func (c *Chat) card(of Sent) *Card {
 // Press clicks on a button of the last card that the bot sent, by its title.
 func (c *Chat) Press(title string) *Delivery {
 	c.kit.t.Helper()
-	all := c.Messages()
-	for i := len(all) - 1; i >= 0; i-- {
-		if card := c.card(all[i]); card != nil {
+	for _, sent := range slices.Backward(c.of.said()) {
+		if card := c.card(sent); card != nil {
+			c.kit.Connector.look(sent)
 			return card.Press(title)
 		}
 	}
@@ -145,7 +165,7 @@ func (c *Card) As(person string) *Card {
 }
 
 // Press clicks on the button with that title. Inputs are the values of the card's inputs:
-// an id, its value, an id….
+// an id, its value, an id…. The bot has to answer: see [Chat.Invoke].
 func (c *Card) Press(title string, inputs ...any) *Delivery {
 	k := c.chat.kit
 	k.t.Helper()
@@ -157,7 +177,7 @@ func (c *Card) Press(title string, inputs ...any) *Delivery {
 		if err != nil {
 			k.fatal(c.chat, "%v", err)
 		}
-		return c.chat.Deliver(click)
+		return c.chat.Deliver(click).answered()
 	}
 	k.fatal(c.chat, "no button %q in %s", title, c.JSON)
 	return nil

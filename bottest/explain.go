@@ -19,33 +19,41 @@ func (k *Kit) explain(c *Chat) string {
 	}
 	section("what happened:", k.tell(c))
 	section("the last prompt:", k.lastPrompt(c))
-	if c != nil && !k.foreign.Load() {
+	if !k.foreign.Load() {
 		section("what the bot keeps:", k.kept(c))
 	}
 	section("warnings of the bot:", k.story.warnings())
 	return s.String()
 }
 
-// Explain shows all that happened in the kit, with the last prompt: what failures of the
-// test show.
+// Explain shows all that happened in the kit, with the last prompt and what the bot keeps:
+// what failures of the test show.
 func (k *Kit) Explain() string { return k.explain(nil) }
 
 // maxLine is how much of a line of the story is shown.
 const maxLine = 400
 
 func (k *Kit) tell(c *Chat) string {
-	var s strings.Builder
+	var lines []string
+	typing := 0 // of the lines behind each other
 	for _, e := range k.story.all() {
-		if c != nil && e.Conversation != "" && e.Conversation != c.of.id || e.kind == "status" && strings.HasPrefix(e.text, "200") {
+		if c != nil && e.Conversation != "" && e.Conversation != c.of.id || e.kind == "status" && (e.text == "200 " || e.text == "200 {}") {
 			continue
 		}
 		text := e.text
 		if len(text) > maxLine {
 			text = fmt.Sprintf("%s… (%d bytes)", strings.ToValidUTF8(text[:maxLine], ""), len(text))
 		}
-		fmt.Fprintf(&s, "%8s  %-14s %s\n", e.at.Round(time.Millisecond), e.label(), strings.ReplaceAll(text, "\n", " ⏎ "))
+		line := fmt.Sprintf("%8s  %-14s %s", e.at.Round(time.Millisecond), e.label(), strings.ReplaceAll(text, "\n", " ⏎ "))
+		if e.kind != "sent" || e.text != isTyping {
+			typing = 0
+		} else if typing++; typing > 1 {
+			lines[len(lines)-1] = fmt.Sprintf("%s, %d in a row", line, typing)
+			continue
+		}
+		lines = append(lines, line)
 	}
-	return s.String()
+	return strings.Join(lines, "\n")
 }
 
 // label says who did what.
@@ -79,6 +87,9 @@ func (k *Kit) lastPrompt(c *Chat) string {
 				text = strings.ToValidUTF8(text[:maxLine], "") + "\n[…]\n" + strings.ToValidUTF8(text[len(text)-maxLine:], "")
 			}
 			fmt.Fprintf(&s, "%s: %s\n", m.Role, text)
+		}
+		if tools := calls[i].tools(); tools != "" {
+			s.WriteString("tools: " + tools + "\n")
 		}
 		return s.String()
 	}

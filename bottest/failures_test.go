@@ -7,9 +7,13 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/planbot-go/planbot/bot"
 	"github.com/planbot-go/planbot/bottest"
+	"github.com/planbot-go/planbot/models"
+	"github.com/planbot-go/planbot/planner"
 )
 
 // fakeTest is a test that is to fail.
@@ -17,12 +21,18 @@ type fakeTest struct {
 	ctx      context.Context
 	mu       sync.Mutex
 	failures []string
+	logs     []string
 	cleanups []func()
 }
 
 func (f *fakeTest) Helper()                  {}
-func (f *fakeTest) Logf(string, ...any)      {}
 func (f *fakeTest) Context() context.Context { return f.ctx }
+
+func (f *fakeTest) Logf(format string, args ...any) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.logs = append(f.logs, fmt.Sprintf(format, args...))
+}
 
 func (f *fakeTest) Errorf(format string, args ...any) {
 	f.mu.Lock()
@@ -47,16 +57,44 @@ func (f *fakeTest) Cleanup(c func()) { f.cleanups = append(f.cleanups, c) }
 func failing(t *testing.T, cfg bottest.Config, test func(kit *bottest.Kit)) string {
 	t.Helper()
 	f := &fakeTest{ctx: t.Context()}
+	f.run(func() { test(bottest.New(f, cfg)) })
+	return strings.Join(f.failures, "\n")
+}
+
+// failingInBubble is failing where waits take no time.
+func failingInBubble(t *testing.T, cfg bottest.Config, test func(kit *bottest.Kit)) (failures string) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		f := &fakeTest{ctx: t.Context()}
+		f.run(func() { test(bottest.NewInBubble(f, cfg)) })
+		failures = strings.Join(f.failures, "\n")
+	})
+	return failures
+}
+
+// run runs the test and what it wants done at its end, when its context is over.
+func (f *fakeTest) run(test func()) {
 	inOwn := func(do func()) {
 		var wg sync.WaitGroup
 		wg.Go(do)
 		wg.Wait()
 	}
-	inOwn(func() { test(bottest.New(f, cfg)) })
+	ctx, cancel := context.WithCancel(f.ctx)
+	f.ctx = ctx
+	inOwn(test)
+	cancel()
 	for i := len(f.cleanups) - 1; i >= 0; i-- {
 		inOwn(f.cleanups[i])
 	}
-	return strings.Join(f.failures, "\n")
+}
+
+func contains(t *testing.T, got string, want ...string) {
+	t.Helper()
+	for _, want := range want {
+		if !strings.Contains(got, want) {
+			t.Errorf("no %q in:\n%s", want, got)
+		}
+	}
 }
 
 func TestFailuresShowWhatHappened(t *testing.T) {
@@ -93,12 +131,7 @@ func TestFailuresShowWhatHappened(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			got := failing(t, listBot(), tt.test)
-			for _, want := range tt.want {
-				if !strings.Contains(got, want) {
-					t.Errorf("no %q in:\n%s", want, got)
-				}
-			}
+			contains(t, failing(t, listBot(), tt.test), tt.want...)
 		})
 	}
 }
@@ -115,6 +148,7 @@ func TestBotsThatCannotBeMade(t *testing.T) {
 	t.Parallel()
 	for want, cfg := range map[string]bottest.Config{
 		"neither New nor Actions": {},
+		"the Config has New":      {New: routedBot, Planner: "tools"},
 		`no planner "wild"`:       {Actions: listBot().Actions, Planner: "wild"},
 		"neither a bot nor":       {New: func(context.Context, bottest.Parts) (*bot.Bot, error) { return nil, nil }},
 	} {
@@ -122,4 +156,30 @@ func TestBotsThatCannotBeMade(t *testing.T) {
 			t.Errorf("got %q, want %q", got, want)
 		}
 	}
+}
+
+// TestLimitsComeFirst: an answer that takes a time takes longer than a limit of that time, and
+// chance decides nothing.
+func TestLimitsComeFirst(t *testing.T) {
+	t.Parallel()
+	var model models.Model
+	cfg := bottest.Config{New: func(ctx context.Context, parts bottest.Parts) (_ *bot.Bot, err error) {
+		model = parts.Model
+		cfg := parts.Bot
+		cfg.Actions = listBot().Actions
+		if cfg.Planner, err = bottest.NewPlanner(ctx, "", planner.SequenceConfig{Model: model, Actions: cfg.Actions}); err != nil {
+			return nil, err
+		}
+		return bot.New(cfg)
+	}}
+	bottest.Test(t, cfg, func(t *testing.T, kit *bottest.Kit) {
+		kit.Model.Answers(bottest.Answer{Text: "Hi.", Takes: time.Second})
+		began := time.Now()
+		if _, err := model.Complete(t.Context(), &models.Request{Messages: []models.Message{{Role: models.User, Text: "hi"}}}); err != nil {
+			t.Fatal(err)
+		}
+		if took := time.Since(began); took <= time.Second || took > time.Second+time.Millisecond {
+			t.Errorf("it took %v, want a moment more than a second", took)
+		}
+	})
 }

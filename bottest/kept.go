@@ -1,6 +1,7 @@
 package bottest
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -10,7 +11,8 @@ import (
 )
 
 // OfConversation reads the value of type T that the bot keeps about the conversation, once
-// it has nothing left to do: the zero T when it keeps none.
+// it has nothing left to do: the zero T when it keeps none. It is for bots that take their
+// Store from the parts; of others it fails the test.
 func OfConversation[T any](c *Chat) T {
 	c.kit.t.Helper()
 	c.kit.settle(nil)
@@ -25,7 +27,7 @@ func OfUser[T any](c *Chat) T {
 }
 
 // Keep changes what the bot keeps about the conversation and about the person, before or
-// between its turns.
+// between its turns; of a bot that takes its Store from the parts.
 func (c *Chat) Keep(change func(conversation, user *state.Scope)) {
 	c.kit.t.Helper()
 	conversation, user := c.kit.load(c, c.conversationKey()), c.kit.load(c, c.userKey())
@@ -47,6 +49,9 @@ func (c *Chat) userKey() state.Key { return state.UserKey(activity.Teams, BotID,
 
 func (k *Kit) load(c *Chat, key state.Key) *state.Scope {
 	k.t.Helper()
+	if k.foreign.Load() {
+		k.fatal(c, "what a bot keeps is known of bots that take their Store from the Parts")
+	}
 	scopes, err := k.watcher.Load(k.t.Context(), key)
 	if err != nil {
 		k.fatal(c, "read what the bot keeps: %v", err)
@@ -54,27 +59,44 @@ func (k *Kit) load(c *Chat, key state.Key) *state.Scope {
 	return scopes[0]
 }
 
-// kept shows what a bot keeps about the chat's conversation and person.
+// kept shows what a bot keeps about the chat's conversation and person; of no chat, about
+// all.
 func (k *Kit) kept(c *Chat) string {
 	var s strings.Builder
-	for _, of := range []struct {
-		what string
-		key  state.Key
-	}{{"conversation", c.conversationKey()}, {c.person, c.userKey()}} {
-		scopes, err := k.watcher.Load(k.t.Context(), of.key)
-		if err != nil {
-			fmt.Fprintf(&s, "%s: %v\n", of.what, err)
-			continue
-		}
-		names := scopes[0].Names()
-		slices.Sort(names)
-		for _, name := range names {
-			value, err := scopes[0].JSON(name)
-			if err != nil {
-				value = []byte(err.Error())
+	if c != nil {
+		k.keptAt(&s, "conversation", c.conversationKey())
+		k.keptAt(&s, c.person, c.userKey())
+		return s.String()
+	}
+	people := map[string]bool{}
+	for _, chat := range k.allChats() {
+		k.keptAt(&s, chat.of.id, chat.conversationKey())
+		for _, person := range chat.of.speakers() {
+			if !people[person] {
+				people[person] = true
+				k.keptAt(&s, person, chat.As(person).userKey())
 			}
-			fmt.Fprintf(&s, "%s.%s = %s\n", of.what, name, value)
 		}
 	}
 	return s.String()
+}
+
+func (k *Kit) keptAt(s *strings.Builder, what string, key state.Key) {
+	// The context of a test that is at its end is over.
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(k.t.Context()), patience)
+	defer cancel()
+	scopes, err := k.watcher.Load(ctx, key)
+	if err != nil {
+		fmt.Fprintf(s, "%s: %v\n", what, err)
+		return
+	}
+	names := scopes[0].Names()
+	slices.Sort(names)
+	for _, name := range names {
+		value, err := scopes[0].JSON(name)
+		if err != nil {
+			value = []byte(err.Error())
+		}
+		fmt.Fprintf(s, "%s.%s = %s\n", what, name, value)
+	}
 }

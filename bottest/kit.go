@@ -4,13 +4,14 @@ import (
 	"cmp"
 	"context"
 	"crypto/rand"
-	"fmt"
 	"io"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/rs/zerolog"
 
 	"github.com/planbot-go/planbot/actions"
 	"github.com/planbot-go/planbot/bot"
@@ -55,7 +56,7 @@ type Config struct {
 	// is there belongs to the bot, and what it keeps stays there: give each test a
 	// database of its own.
 	RedisURL string
-	// Log receives what the bot logs, line by line. Failures of the test show its warnings
+	// Log receives what the bot logs, line by line and one line at a time. Failures of the test show its warnings
 	// in any case. nil: nobody does.
 	Log io.Writer
 }
@@ -79,6 +80,8 @@ type Kit struct {
 	story   story
 	turn    chan struct{} // to wait for the bubble, which one may at a time
 	foreign atomic.Bool   // the bot keeps state where the kit does not see it
+	hooked  atomic.Bool   // the bot has called the kit's hooks
+	logs    io.Writer     // of Config.Log; nil: nobody's
 	ids     atomic.Int64
 
 	idPrefix string
@@ -88,6 +91,9 @@ type Kit struct {
 	chats     map[string]*conversation
 	calls     []Call
 	crashAt   int // number of the call after which its process dies; 0: none
+	explained bool
+	redisAway bool
+	over      chan struct{} // closed when the test ends
 	ended     sync.WaitGroup
 }
 
@@ -113,17 +119,23 @@ func NewInBubble(t TB, cfg Config) *Kit {
 
 func open(t TB, cfg Config, bubble bool) *Kit {
 	t.Helper()
+	if cfg.New != nil && (cfg.Actions != nil || cfg.Planner != "" || cfg.Change != nil) {
+		t.Fatalf("bottest: the Config has New, which makes the whole bot: Actions, Planner and Change are for a Config without it")
+	}
 	cfg.Name = cmp.Or(cfg.Name, "Planbot")
 	cfg.Replicas = max(cfg.Replicas, 1)
 	if len(cfg.Models) == 0 {
 		cfg.Models = []string{"scripted"}
 	}
 	k := &Kit{
-		t: t, cfg: cfg, bubble: bubble, wires: newWires(bubble), chats: map[string]*conversation{}, turn: make(chan struct{}, 1),
+		t: t, cfg: cfg, bubble: bubble, wires: newWires(bubble), chats: map[string]*conversation{}, turn: make(chan struct{}, 1), over: make(chan struct{}),
 		processes: make([]*process, cfg.Replicas), idPrefix: "activity-",
 	}
 	if cfg.RedisURL != "" {
 		k.idPrefix = "activity-" + rand.Text()[:8] + "-"
+	}
+	if cfg.Log != nil {
+		k.logs = zerolog.SyncWriter(cfg.Log)
 	}
 	k.story.began = time.Now()
 	if bubble {
@@ -185,20 +197,6 @@ func (k *Kit) openStore(dial dialer) (*state.Redis, error) {
 	return state.Open(k.t.Context(), url, state.Config{Dial: dial, Server: k.server})
 }
 
-// close ends what runs, and reports what was scripted for nothing.
-func (k *Kit) close() {
-	for _, p := range k.all() {
-		if p != nil {
-			p.end()
-		}
-	}
-	k.ended.Wait()
-	if left := k.Model.left(); left > 0 && !k.t.Failed() {
-		k.fail(nil, "%d scripted answers of the model were not asked for", left)
-	}
-	k.wires.close()
-}
-
 // Settle waits until the bot has nothing left to do, whether it takes no time or, as
 // with a model that hangs, minutes. [Chat.Expect] does so itself. A bot with a Store of its
 // own is not waited for: nobody knows what it has to do.
@@ -214,10 +212,12 @@ func (k *Kit) Await(done func() bool) bool {
 	return k.settle(done)
 }
 
-// How long work may take, in real time and in a bubble.
+// How long work may take, in real time, in a bubble, and in a bubble when nobody knows
+// whether there is any.
 const (
-	patience       = 30 * time.Second
-	bubblePatience = 3 * time.Hour
+	patience        = 30 * time.Second
+	bubblePatience  = 3 * time.Hour
+	foreignPatience = 15 * time.Minute
 )
 
 // settle waits until the bot has nothing left to do or done says so. It is false when
@@ -227,6 +227,9 @@ func (k *Kit) settle(done func() bool) bool {
 	limit, often := patience, 20*time.Millisecond
 	if k.bubble {
 		limit, often = bubblePatience, 5*time.Second
+		if k.foreign.Load() {
+			limit = foreignPatience
+		}
 	}
 	for began := time.Now(); ; {
 		k.rest()
@@ -279,16 +282,4 @@ func (k *Kit) Together(fs ...func()) {
 		k.rest()
 	}
 	all.Wait()
-}
-
-// fail reports a failure of the test, with all that is known. The chat may be nil.
-func (k *Kit) fail(c *Chat, format string, args ...any) {
-	k.t.Helper()
-	k.t.Errorf("%s\n%s", fmt.Sprintf(format, args...), k.explain(c))
-}
-
-// fatal is fail for what nothing can follow.
-func (k *Kit) fatal(c *Chat, format string, args ...any) {
-	k.t.Helper()
-	k.t.Fatalf("%s\n%s", fmt.Sprintf(format, args...), k.explain(c))
 }

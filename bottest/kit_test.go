@@ -118,6 +118,24 @@ func TestRedisIsAway(t *testing.T) {
 	})
 }
 
+// Processes that begin meanwhile do not have it either.
+func TestRedisIsAwayAtARestart(t *testing.T) {
+	t.Parallel()
+	bottest.Test(t, listBot(), func(t *testing.T, kit *bottest.Kit) {
+		chat := kit.Personal("Mia")
+		kit.StopRedis()
+		kit.Restart()
+		said := chat.Deliver(bottest.Activity{"type": "message", "text": "add milk"})
+		if said.Status != 503 {
+			t.Errorf("after a restart without Redis: %s", said)
+		}
+		kit.StartRedis()
+		kit.Model.Says(addMilk)
+		said.Again(chat).Taken()
+		chat.Expect("Added milk.")
+	})
+}
+
 func TestAnotherRedis(t *testing.T) {
 	t.Parallel()
 	cfg := listBot()

@@ -26,6 +26,7 @@ type Model struct {
 	script []Answer
 	decide func(ModelCall) (Answer, bool)
 	calls  []ModelCall
+	asked  map[chan<- struct{}]bool // of answers, those that are closed
 }
 
 // Answer is what the model does when it is asked. The zero value says nothing.
@@ -53,7 +54,7 @@ type Answer struct {
 }
 
 func newModel(k *Kit) *Model {
-	m := &Model{kit: k}
+	m := &Model{kit: k, asked: map[chan<- struct{}]bool{}}
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST /v1/chat/completions", m.complete)
 	m.URL = k.serve(mux) + "/v1"
@@ -106,15 +107,34 @@ func (m *Model) Throttles(after time.Duration) {
 func (m *Model) CutsOff(text string) { m.Answers(Answer{Text: text, CutOff: true}) }
 
 // Hangs scripts an answer that does not come, until the connection breaks after that time.
-// The channel is closed when it is asked for.
+// The channel is closed when it is asked for. If it is not, the test fails at its end or, so
+// that it does not wait for ever, after two minutes; in a bubble after a week.
 func (m *Model) Hangs(d time.Duration) (asked <-chan struct{}) {
 	called := make(chan struct{})
 	m.Answers(Answer{Takes: d, Hangs: true, Asked: called})
+	m.kit.giveUp(func(after time.Duration) string {
+		if !m.tell(called) {
+			return ""
+		}
+		return fmt.Sprintf("the model was not asked in %v for the answer of Model.Hangs", after)
+	})
 	return called
 }
 
+// tell closes the channel of an answer, once.
+func (m *Model) tell(asked chan<- struct{}) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if asked == nil || m.asked[asked] {
+		return false
+	}
+	m.asked[asked] = true
+	close(asked)
+	return true
+}
+
 // Decides has f answer the calls for which nothing is scripted; false: it was not to be
-// asked. The call may be one of several at the same time.
+// asked. It may be called for several at the same time, and may use the kit.
 func (m *Model) Decides(f func(ModelCall) (Answer, bool)) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -164,9 +184,7 @@ func (m *Model) complete(w http.ResponseWriter, r *http.Request) {
 		fakemodel.Fail(w, http.StatusBadRequest, "not_scripted")
 		return
 	}
-	if answer.Asked != nil {
-		close(answer.Asked)
-	}
+	m.tell(answer.Asked)
 	if !wait(r, answer.Takes) {
 		return // nobody is there any more
 	}
@@ -176,26 +194,40 @@ func (m *Model) complete(w http.ResponseWriter, r *http.Request) {
 // next is the answer to the call. It is false when there is none, of which the test was
 // told.
 func (m *Model) next(call ModelCall) (Answer, bool) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	call.Seq = m.kit.note(entry{Of: call.Of, kind: "asked", text: "model " + call.Model})
-	answer, ok := Answer{}, false
-	switch {
-	case len(m.script) > 0:
-		answer, m.script, ok = m.script[0], m.script[1:], true
-	case m.decide != nil:
-		answer, ok = m.decide(call)
-	}
-	call.Answer = answer
-	m.calls = append(m.calls, call)
+	number, answer, decide := m.enter(&call)
+	ok := decide == nil
 	if !ok {
-		m.kit.t.Errorf("call %d of the model was not expected; it was asked:\n%s", len(m.calls), indent(call.Prompt()))
+		answer, ok = decide(call)
+	}
+	m.mu.Lock()
+	m.calls[number-1].Answer = answer
+	m.mu.Unlock()
+	if !ok {
+		m.kit.t.Errorf("call %d of the model was not expected; it was asked:\n%s", number, indent(call.told()))
 	}
 	if answer.Model != "" && answer.Model != call.Model {
-		m.kit.t.Errorf("call %d was to go to the model %s and went to %s", len(m.calls), answer.Model, call.Model)
+		m.kit.t.Errorf("call %d was to go to the model %s and went to %s", number, answer.Model, call.Model)
 	}
 	m.kit.note(entry{Of: call.Of, kind: "answers", text: answer.String()})
 	return answer, ok
+}
+
+// enter notes a call and takes the answer that is scripted for it; else decide has it, which
+// is called without the lock: it may take its time and ask for the calls so far.
+func (m *Model) enter(call *ModelCall) (number int, scripted Answer, decide func(ModelCall) (Answer, bool)) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	call.Seq = m.kit.note(entry{Of: call.Of, kind: "asked", text: "model " + call.Model})
+	m.calls = append(m.calls, *call)
+	switch {
+	case len(m.script) > 0:
+		scripted, m.script = m.script[0], m.script[1:]
+	case m.decide != nil:
+		decide = m.decide
+	default:
+		decide = func(ModelCall) (Answer, bool) { return Answer{}, false }
+	}
+	return len(m.calls), scripted, decide
 }
 
 func (m *Model) write(w http.ResponseWriter, wire fakemodel.Call, a Answer) {

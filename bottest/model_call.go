@@ -30,6 +30,23 @@ func (c ModelCall) Prompt() string {
 	return s.String()
 }
 
+// tools are the names of the tools that were offered.
+func (c ModelCall) tools() string {
+	var names []string
+	for _, t := range c.Tools {
+		names = append(names, t.Name)
+	}
+	return strings.Join(names, ", ")
+}
+
+// told is the prompt with the names of the tools.
+func (c ModelCall) told() string {
+	if len(c.Tools) == 0 {
+		return c.Prompt()
+	}
+	return c.Prompt() + "tools: " + c.tools() + "\n"
+}
+
 // Last is the text of the last message of the role.
 func (c ModelCall) Last(role models.Role) string {
 	last := ""

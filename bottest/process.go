@@ -40,6 +40,9 @@ func (k *Kit) begin(i int) {
 	p.closers = append(p.closers, p.transport.CloseIdleConnections)
 	k.mu.Lock()
 	k.processes[i] = p
+	if k.redisAway {
+		p.redis.cut()
+	}
 	k.mu.Unlock()
 	if err := p.start(k.t.Context()); err != nil {
 		k.t.Fatalf("bottest: start the bot: %v", err)
@@ -151,13 +154,17 @@ func (p *process) kill() {
 // end waits until nothing of the process is left. A living one is shut down.
 func (p *process) end() {
 	if p.server != nil {
-		ctx, cancel := context.WithTimeout(context.Background(), patience)
+		limit := patience
+		if p.kit.bubble {
+			limit = bubblePatience
+		}
+		ctx, cancel := context.WithTimeout(context.Background(), limit)
 		defer cancel()
 		if p.dead.Load() {
 			cancel() // nobody waits for the dead
 		}
 		if err := p.bot.Drain(ctx); err != nil && !p.dead.Load() && !p.kit.t.Failed() {
-			p.kit.t.Errorf("bottest: drain the bot: %v", err)
+			p.kit.fail(nil, "the test ended and the bot was still at work after %v: %v", limit, err)
 		}
 		_ = p.server.Close() // of what is left, nobody reads
 		p.served.Wait()
@@ -218,10 +225,14 @@ func (k *Kit) Kill(replica int) {
 	p.kill()
 }
 
-// Alive reports whether the replica with that number runs.
+// Alive reports whether the replica with that number runs. There has to be one.
 func (k *Kit) Alive(replica int) bool {
+	k.t.Helper()
 	p := k.process(replica)
-	return p != nil && !p.dead.Load()
+	if p == nil {
+		k.fatal(nil, "there is no replica %d", replica)
+	}
+	return !p.dead.Load()
 }
 
 func (k *Kit) restart(i int) {
@@ -232,28 +243,42 @@ func (k *Kit) restart(i int) {
 	k.begin(i)
 }
 
-// CrashAfter has the process die that makes the n-th call of an action from now on: when
-// it has been made, before anything of it is written down. It needs the hooks of
-// [Parts].Bot.
+// CrashAfter has the process die that makes the n-th call of an action from now on, the
+// first being 1: when it has been made, before anything of it is written down. It needs the
+// hooks of [Parts].Bot. A crash that does not come fails the test at its end.
 func (k *Kit) CrashAfter(n int) {
+	k.t.Helper()
+	if n < 1 {
+		k.fatal(nil, "CrashAfter(%d): the first call is 1", n)
+	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.crashAt = len(k.finished()) + n
 }
 
-// StopRedis has Redis refuse all connections until [Kit.StartRedis].
+// StopRedis has Redis refuse all connections, also those of processes that [Kit.Restart]
+// starts, until [Kit.StartRedis].
 func (k *Kit) StopRedis() {
 	k.note(entry{kind: "fault", text: "redis is away"})
-	for _, p := range k.all() {
-		p.redis.cut()
-	}
+	k.setRedis(true)
 }
 
 // StartRedis ends what [Kit.StopRedis] began. Nothing was lost.
 func (k *Kit) StartRedis() {
 	k.note(entry{kind: "fault", text: "redis is back"})
-	for _, p := range k.all() {
-		if !p.dead.Load() {
+	k.setRedis(false)
+}
+
+// setRedis cuts the way to Redis, also of processes that begin later, or mends it.
+func (k *Kit) setRedis(away bool) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.redisAway = away
+	for _, p := range k.processes {
+		switch {
+		case away:
+			p.redis.cut()
+		case !p.dead.Load():
 			p.redis.mend()
 		}
 	}

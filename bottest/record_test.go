@@ -142,18 +142,17 @@ func TestRecordOffline(t *testing.T) {
 
 // recordedBot is a bot of lists whose model is recorded in the file.
 func recordedBot(t *testing.T, file string, model models.Model) bottest.Config {
-	cfg := listBot()
+	acts := listBot().Actions
 	model = bottest.Record(t, file, model)
-	cfg.New = func(ctx context.Context, parts bottest.Parts) (*bot.Bot, error) {
-		parts.Bot.Actions = cfg.Actions
+	return bottest.Config{Name: "ListBot", New: func(ctx context.Context, parts bottest.Parts) (*bot.Bot, error) {
+		parts.Bot.Actions = acts
 		var err error
-		parts.Bot.Planner, err = planner.NewSequence(ctx, planner.SequenceConfig{Model: model, Actions: cfg.Actions})
+		parts.Bot.Planner, err = planner.NewSequence(ctx, planner.SequenceConfig{Model: model, Actions: acts})
 		if err != nil {
 			return nil, err
 		}
 		return bot.New(parts.Bot)
-	}
-	return cfg
+	}}
 }
 
 // TestRecordedBot: what was recorded in real time is replayed in a bubble, whose time is

@@ -79,11 +79,14 @@ func (w warnings) WriteLevel(level zerolog.Level, line []byte) (int, error) {
 // log is what the bot logs to.
 func (k *Kit) log() zerolog.Logger {
 	out := []io.Writer{warnings{&k.story}}
-	if k.cfg.Log != nil {
-		out = append(out, k.cfg.Log)
+	if k.logs != nil {
+		out = append(out, k.logs)
 	}
 	return zerolog.New(zerolog.MultiLevelWriter(out...)).Level(zerolog.DebugLevel)
 }
+
+// isTyping is how a typing indicator is described.
+const isTyping = "(typing)"
 
 // describeSent says in a line what the bot sent.
 func describeSent(s Sent) string {
@@ -95,7 +98,7 @@ func describeSent(s Sent) string {
 	case s.Method == http.MethodPut:
 		text = "(updates message " + s.ID + ") " + text
 	case s.Activity.Type != activity.Message:
-		text = "(" + string(s.Activity.Type) + ")"
+		text = "(" + string(s.Activity.Type) + ")" // isTyping is one
 	}
 	if s.Status >= http.StatusBadRequest {
 		text += fmt.Sprintf(" (refused: %d)", s.Status)

@@ -24,6 +24,7 @@ const maxBytes = 16 << 20
 type Call struct {
 	Conversation string  `json:"conversation,omitempty"` // that it was for, where that is known
 	Activity     string  `json:"activity,omitempty"`     // that was being answered
+	Planner      string  `json:"planner,omitempty"`      // that asked; "": sequence, or it is not known
 	Asked        string  `json:"asked"`                  // the request as text
 	Answer       *Answer `json:"answer,omitempty"`
 	Fault        *Fault  `json:"fault,omitempty"`
@@ -177,6 +178,7 @@ func (c *Call) tree() yamltext.Object {
 	}
 	add(&o, "conversation", c.Conversation, c.Conversation != "")
 	add(&o, "activity", c.Activity, c.Activity != "")
+	add(&o, "planner", c.Planner, c.Planner != "")
 	add(&o, "asked", c.Asked, true)
 	if a := c.Answer; a != nil {
 		var of yamltext.Object

@@ -65,12 +65,12 @@ func (p *printer) table() {
 		for i := range p.report.Sides {
 			side := &p.report.Sides[i]
 			if row, ok := side.row(row.Lang); ok {
-				rows = append(rows, p.row(name, side.Name, &row))
+				rows = append(rows, p.row(name, side, &row))
 				name = ""
 			}
 			for _, d := range side.Against {
 				if d.Lang == row.Lang {
-					rows = append(rows, p.difference(side.Name+"-"+first.Name, &d.Figures))
+					rows = append(rows, p.difference(side, &d.Figures))
 				}
 			}
 		}
@@ -78,19 +78,21 @@ func (p *printer) table() {
 	p.write(rows)
 }
 
-func (p *printer) row(name, side string, row *Row) []string {
-	if !p.several {
-		side = ""
+func (p *printer) row(name string, side *SideReport, row *Row) []string {
+	cells := []string{name, "", strconv.Itoa(row.Asked)}
+	if p.several {
+		cells[1] = side.Name
 	}
-	cells := []string{name, side, strconv.Itoa(row.Asked)}
 	for _, c := range columns {
 		cells = append(cells, fmt.Sprintf(c.value, c.of(&row.Figures)*c.times))
 	}
-	return p.withoutPrice(cells)
+	return costed(cells, side.priced())
 }
 
-func (p *printer) difference(name string, f *Figures) []string {
-	cells := []string{"", name, ""}
+// difference is by how much a side is above the first one.
+func (p *printer) difference(side *SideReport, f *Figures) []string {
+	first := &p.report.Sides[0]
+	cells := []string{"", side.Name + "-" + first.Name, ""}
 	for _, c := range columns {
 		cell := fmt.Sprintf(c.more, c.of(f)*c.times)
 		if strings.Trim(cell, "-0.s") == "" {
@@ -98,12 +100,12 @@ func (p *printer) difference(name string, f *Figures) []string {
 		}
 		cells = append(cells, cell)
 	}
-	return p.withoutPrice(cells)
+	return costed(cells, side.priced() && first.priced())
 }
 
-// withoutPrice leaves the cost out where no price is known.
-func (p *printer) withoutPrice(cells []string) []string {
-	if p.report.Spent.Cost == 0 {
+// costed leaves the cost out, which is last, where no price is known.
+func costed(cells []string, priced bool) []string {
+	if !priced {
 		cells[len(cells)-1] = "-"
 	}
 	return cells
@@ -218,9 +220,7 @@ func (p *printer) end() {
 	r := p.report
 	fmt.Fprintf(&p.out, "%d of %d plans, %d calls of models, %d + %d tokens", r.Asked, r.Of,
 		r.Spent.ModelCalls, r.Spent.PromptTokens, r.Spent.CompletionTokens)
-	if r.Spent.Cost > 0 {
-		fmt.Fprintf(&p.out, ", cost %.4f", r.Spent.Cost)
-	}
+	p.cost()
 	for i := range r.Sides {
 		if n := r.Sides[i].All.NoAnswer; n > 0 {
 			fmt.Fprintf(&p.out, "\n%s: no answer from the model to %d of the plans, which count as wrong", r.Sides[i].Name, n)
@@ -230,4 +230,25 @@ func (p *printer) end() {
 		fmt.Fprintf(&p.out, "\nstopped: %s", r.Stop)
 	}
 	p.out.WriteByte('\n')
+}
+
+// cost says what all sides cost, and of which of them that is not known.
+func (p *printer) cost() {
+	r := p.report
+	if r.Spent.Cost == 0 {
+		return
+	}
+	fmt.Fprintf(&p.out, ", cost %.4f", r.Spent.Cost)
+	var known, unknown []string
+	for i := range r.Sides {
+		switch side := &r.Sides[i]; {
+		case side.priced():
+			known = append(known, side.Name)
+		case side.All.Asked > 0:
+			unknown = append(unknown, side.Name)
+		}
+	}
+	if len(known) > 0 && len(unknown) > 0 {
+		fmt.Fprintf(&p.out, " of %s; of %s no price is known", strings.Join(known, ", "), strings.Join(unknown, ", "))
+	}
 }

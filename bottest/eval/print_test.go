@@ -160,6 +160,46 @@ stopped: limit
 	})
 }
 
+// TestPriceOfOneSide: what the other one costs is not known, and so is no difference.
+func TestPriceOfOneSide(t *testing.T) {
+	t.Parallel()
+	cases, _ := slowCases(0)
+	side := func(name string, price float64) eval.Side {
+		return eval.Side{Name: name, Planner: scripted{0, price, map[string][]planner.Command{"0": {say("Hi!")}}}, Actions: registry()}
+	}
+	for name, c := range map[string]struct {
+		sides []eval.Side
+		cells [3]string
+		end   string
+	}{
+		"first":  {[]eval.Side{side("a", 0.5), side("b", 0)}, [3]string{"0.5000", "-", "-"}, "cost 0.5000 of a; of b no price is known"},
+		"second": {[]eval.Side{side("a", 0), side("b", 0.5)}, [3]string{"-", "0.5000", "-"}, "cost 0.5000 of b; of a no price is known"},
+		"both":   {[]eval.Side{side("a", 0.5), side("b", 0.25)}, [3]string{"0.5000", "0.2500", "-0.2500"}, "cost 0.7500"},
+		"none":   {[]eval.Side{side("a", 0), side("b", 0)}, [3]string{"-", "-", "-"}, "180 + 20 tokens"},
+	} {
+		report, err := eval.Run(t.Context(), eval.Config{Cases: cases, Sides: c.sides})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var out strings.Builder
+		if err := report.Print(&out); err != nil {
+			t.Fatal(err)
+		}
+		lines := strings.Split(out.String(), "\n")
+		for i, want := range c.cells {
+			if !strings.HasSuffix(lines[i+4], " "+want) || !strings.HasSuffix(lines[i+7], " "+want) {
+				t.Errorf("%s: want %s in line %d and %d of\n%s", name, want, i+4, i+7, &out)
+			}
+		}
+		if !strings.HasSuffix(out.String(), c.end+"\n") {
+			t.Errorf("%s: want %s at the end of\n%s", name, c.end, &out)
+		}
+		if d := report.Sides[1].Against[0].Cost; d != 0 && c.cells[2] == "-" {
+			t.Errorf("%s: difference %v", name, d)
+		}
+	}
+}
+
 func TestReportAsJSON(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -145,6 +145,25 @@ func wanted(plan string) string {
 	return "cases:\n- {name: x, lang: en, say: a,\n   want: " + plan + "}"
 }
 
+// TestReadText: what editors on Windows write before a text is no part of it, and what is no
+// text is refused.
+func TestReadText(t *testing.T) {
+	t.Parallel()
+	text := wanted("say")
+	if cases, err := eval.Read("f.yaml", []byte("\ufeff"+text), registry()); err != nil || len(cases) != 1 {
+		t.Errorf("with a byte order mark: %v, %v", cases, err)
+	}
+	for text, want := range map[string]string{
+		strings.Replace(text, "say: a", "say: M\xfcsli", 1): "f.yaml:2: no YAML: the byte 0xfc is no UTF-8",
+		"cases: []\n# \xff":                 "f.yaml:2: no YAML: the byte 0xff is no UTF-8",
+		"\xff\xfec\x00a\x00s\x00e\x00s\x00": "f.yaml:1: no YAML: the byte 0xff is no UTF-8",
+	} {
+		if _, err := eval.Read("f.yaml", []byte(text), registry()); err == nil || !strings.HasPrefix(err.Error(), want) || strings.Contains(err.Error(), "\n") {
+			t.Errorf("%q: %v", text, err)
+		}
+	}
+}
+
 func TestReadTellsEveryFault(t *testing.T) {
 	t.Parallel()
 	other := actions.New()

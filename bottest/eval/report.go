@@ -60,7 +60,7 @@ type Figures struct {
 	Tokens float64 `json:"tokens"`
 	P50    float64 `json:"p50"`
 	P95    float64 `json:"p95"`
-	// Cost is that of all plans; 0 where no price is known.
+	// Cost is that of all plans; 0 where no price is known, also as a difference.
 	Cost float64 `json:"cost"`
 }
 
@@ -153,7 +153,11 @@ func (s *SideReport) count(cases []Case) {
 func (s *SideReport) compare(first *SideReport) {
 	for _, row := range append(slices.Clone(s.Languages), s.All) {
 		if other, ok := first.row(row.Lang); ok {
-			s.Against = append(s.Against, Compared{row.Lang, row.minus(other.Figures)})
+			d := row.minus(other.Figures)
+			if !s.priced() || !first.priced() {
+				d.Cost = 0
+			}
+			s.Against = append(s.Against, Compared{row.Lang, d})
 		}
 	}
 }
@@ -229,8 +233,20 @@ func (f *Figures) minus(o Figures) Figures {
 	return d
 }
 
-// Score is the share of plans of the first side that are all right.
-func (r *Report) Score() float64 { return r.Sides[0].All.Entities }
+// Score is the share of plans that are all right, of the side that has the least.
+func (r *Report) Score() float64 {
+	least := r.Sides[0].Score()
+	for i := range r.Sides {
+		least = min(least, r.Sides[i].Score())
+	}
+	return least
+}
+
+// Score is the share of the side's plans that are all right.
+func (s *SideReport) Score() float64 { return s.All.Entities }
+
+// priced reports whether it is known what the side's plans cost.
+func (s *SideReport) priced() bool { return s.All.Cost > 0 }
 
 // Silent reports whether the model gave no answer at all, so that nothing was judged.
 func (s *SideReport) Silent() bool { return s.All.Asked > 0 && s.All.NoAnswer == s.All.Asked }

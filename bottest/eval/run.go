@@ -36,8 +36,9 @@ type Config struct {
 	Concurrency int
 	// Timeout bounds one plan, with all calls of the model for it. 0: two minutes.
 	Timeout time.Duration
-	// Limit bounds what all sides together may cost: the model is not asked again after
-	// that. Calls that are under way then, of other cases, end as they do.
+	// Limit bounds what all sides together may cost: no model is asked again once that is
+	// used, in plans that ended and in those under way. Calls that are under way then end
+	// as they do, which are at most Concurrency.
 	Limit actions.Budget
 	// Progress is told how many of all plans there are, at first none. It may be called by several
 	// goroutines, one at a time. nil: nobody is.
@@ -121,13 +122,12 @@ func (r *run) take() int {
 // askSides asks all sides for a plan, and reports whether to go on.
 func (r *run) askSides(ctx context.Context, first int) bool {
 	for i := range r.cfg.Sides {
-		budget, stop := r.left(ctx)
-		if stop != "" {
+		if stop := r.over(ctx); stop != "" {
 			r.end(stop, nil)
 			return false
 		}
 		each := first / len(r.cfg.Sides)
-		result, stop, err := r.ask(ctx, &r.cfg.Cases[each/r.cfg.Times], &r.cfg.Sides[i], budget)
+		result, stop, err := r.ask(ctx, &r.cfg.Cases[each/r.cfg.Times], &r.cfg.Sides[i])
 		if r.keep(first+i, result) {
 			stop, err = Silent, errors.New(result.Fault)
 		}
@@ -139,40 +139,38 @@ func (r *run) askSides(ctx context.Context, first int) bool {
 	return true
 }
 
-// left is what may still be spent, or why nothing may.
-func (r *run) left(ctx context.Context) (actions.Budget, Stop) {
+// over is why there may be no other plan, "" when there may be.
+func (r *run) over(ctx context.Context) Stop {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.stop != "" {
-		return actions.Budget{}, r.stop
+	switch {
+	case r.stop != "":
+		return r.stop
+	case ctx.Err() != nil:
+		return Interrupted
+	case r.afford() != nil:
+		return StoppedByLimit
 	}
-	if ctx.Err() != nil {
-		return actions.Budget{}, Interrupted
-	}
+	return ""
+}
+
+// afford says whether the limit is used up. The caller holds mu.
+func (r *run) afford() error {
 	whole := actions.Turn{Usage: r.spent, Budget: r.cfg.Limit}
-	if whole.Afford() != nil {
-		return actions.Budget{}, StoppedByLimit
-	}
-	left := r.cfg.Limit
-	if left.Tokens > 0 {
-		left.Tokens -= r.spent.PromptTokens + r.spent.CompletionTokens
-	}
-	if left.Cost > 0 {
-		left.Cost -= r.spent.Cost
-	}
-	return left, ""
+	return whole.Afford()
 }
 
 // ask asks one side for one plan. There is no result of what was stopped half-way.
-func (r *run) ask(ctx context.Context, c *Case, side *Side, budget actions.Budget) (*Result, Stop, error) {
+func (r *run) ask(ctx context.Context, c *Case, side *Side) (*Result, Stop, error) {
 	timed, cancel := context.WithTimeout(ctx, r.cfg.Timeout)
 	defer cancel()
 	turn := c.turn()
-	turn.Budget = budget
+	meter := r.meter()
+	turn.Quota = meter
 	began := time.Now()
 	plan, err := side.Planner.Plan(timed, turn)
 	result := &Result{Case: c.Name, Lang: c.Lang, Took: time.Since(began), Usage: turn.Usage}
-	r.spend(turn.Usage)
+	_ = meter(turn.Usage) // with that of the last call; the next plan asks what is left
 	if stop := reason(ctx, err); stop != "" {
 		return nil, stop, err
 	}
@@ -200,13 +198,20 @@ func reason(ctx context.Context, err error) Stop {
 	return ""
 }
 
-func (r *run) spend(u actions.Usage) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.spent.ModelCalls += u.ModelCalls
-	r.spent.PromptTokens += u.PromptTokens
-	r.spent.CompletionTokens += u.CompletionTokens
-	r.spent.Cost += u.Cost
+// meter counts what one plan has used since it was last asked, and says whether the limit
+// leaves anything to it.
+func (r *run) meter() func(used actions.Usage) error {
+	var counted actions.Usage
+	return func(used actions.Usage) error {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.spent.ModelCalls += used.ModelCalls - counted.ModelCalls
+		r.spent.PromptTokens += used.PromptTokens - counted.PromptTokens
+		r.spent.CompletionTokens += used.CompletionTokens - counted.CompletionTokens
+		r.spent.Cost += used.Cost - counted.Cost
+		counted = used
+		return r.afford()
+	}
 }
 
 // keep takes a result, if there is one, and reports whether its side is given up.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -193,6 +194,9 @@ func TestSidesAreAskedByTurns(t *testing.T) {
 	if asked != "abab" {
 		t.Errorf("asked %s", asked)
 	}
+	if a, b := report.Sides[0].Score(), report.Sides[1].Score(); a != 1 || b != 0.5 || report.Score() != 0.5 {
+		t.Errorf("scores %v, %v and %v", a, b, report.Score())
+	}
 	got := report.Sides[1].Against // for the language, and for all
 	if len(got) != 2 || got[0].Lang != "en" || got[0].Action != -0.5 || got[1].Entities != -0.5 || got[1].Valid != 0 || got[1].Unwanted != 0 {
 		t.Errorf("difference %+v", got)
@@ -332,4 +336,42 @@ func TestTimeout(t *testing.T) {
 			t.Errorf("%+v, %v", report, err)
 		}
 	})
+}
+
+// rambling is a model whose answers are no plans. Each takes a little longer than the one
+// before, so that no two end at once.
+type rambling struct{ calls atomic.Int64 }
+
+func (m *rambling) Complete(context.Context, *models.Request) (*models.Response, error) {
+	time.Sleep(time.Second + time.Duration(m.calls.Add(1))*time.Millisecond)
+	return &models.Response{Text: `{"type":"plan","commands":[{"type":"DO","action":"nope"}]}`, Usage: models.Usage{Prompt: 100, Completion: 20}}, nil
+}
+
+// TestLimitsOfPlansUnderWay: what these have used counts before each call, so that at most
+// as many calls are made beyond the limit as may be under way when it is reached.
+func TestLimitsOfPlansUnderWay(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct{ limit, concurrency, calls int }{
+		{150, 1, 2}, {400, 1, 4}, {480, 1, 4}, {150, 4, 5}, {400, 4, 7}, {150, 10, 11}, {480, 10, 13}, {800, 10, 16},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			cases, _ := slowCases(make([]time.Duration, 30)...)
+			model := new(rambling)
+			p, err := planner.NewSequence(t.Context(), planner.SequenceConfig{Model: models.Priced(model, models.Price{Prompt: 1e6, Completion: 1e6}), Actions: registry()})
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, limit := range []actions.Budget{{Tokens: c.limit}, {Cost: float64(c.limit)}} {
+				model.calls.Store(0)
+				report, err := eval.Run(t.Context(), eval.Config{Cases: cases, Sides: []eval.Side{{Planner: p, Actions: registry()}}, Concurrency: c.concurrency, Limit: limit})
+				if err != nil {
+					t.Fatal(err)
+				}
+				calls := int(model.calls.Load())
+				if spent := report.Spent; calls != c.calls || report.Stop != eval.StoppedByLimit || spent.ModelCalls != calls || spent.PromptTokens+spent.CompletionTokens != 120*calls || spent.Cost != float64(120*calls) {
+					t.Errorf("%+v, %d at once: %d calls, want %d; %+v", limit, c.concurrency, calls, c.calls, report)
+				}
+			}
+		})
+	}
 }

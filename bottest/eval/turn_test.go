@@ -21,7 +21,7 @@ func (f planFunc) Plan(ctx context.Context, turn *actions.Turn) (planner.Plan, e
 	return f(ctx, turn)
 }
 
-// TestTurn: each plan is for a turn of its own, with what is left to spend.
+// TestTurn: each plan is for a turn of its own, and knows what all have spent.
 func TestTurn(t *testing.T) {
 	t.Parallel()
 	cases := []eval.Case{
@@ -30,15 +30,16 @@ func TestTurn(t *testing.T) {
 	}
 	var seen []string
 	plan := planFunc(func(_ context.Context, turn *actions.Turn) (planner.Plan, error) {
-		seen = append(seen, fmt.Sprint(turn.Text, " ", turn.Activity.Locale, " ", lists.Of(turn).All, " ", turn.Budget))
+		before := turn.Afford()
 		turn.Usage = actions.Usage{ModelCalls: 1, PromptTokens: 30, CompletionTokens: 10, Cost: 0.5}
+		seen = append(seen, fmt.Sprint(turn.Text, " ", turn.Activity.Locale, " ", lists.Of(turn).All, " ", before, ", ", turn.Afford()))
 		return planner.Plan{Commands: []planner.Command{say("Hi")}}, nil
 	})
-	cfg := eval.Config{Cases: cases, Sides: []eval.Side{{Planner: plan, Actions: registry()}}, Limit: actions.Budget{Tokens: 100, Cost: 2}}
+	cfg := eval.Config{Cases: cases, Sides: []eval.Side{{Planner: plan, Actions: registry()}}, Limit: actions.Budget{Tokens: 80, Cost: 2}}
 	if _, err := eval.Run(t.Context(), cfg); err != nil {
 		t.Fatal(err)
 	}
-	want := []string{"Hi en [{home [milk]}] {100 2}", "Hallo de [] {60 1.5}"}
+	want := []string{"Hi en [{home [milk]}] <nil>, <nil>", "Hallo de [] <nil>, the turn's budget of tokens is used up"}
 	if fmt.Sprint(seen) != fmt.Sprint(want) {
 		t.Errorf("got  %q\nwant %q", seen, want)
 	}

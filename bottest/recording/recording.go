@@ -40,6 +40,8 @@ type Config struct {
 	// of them. Skills says that the bot has skills, which scenarios know nothing of.
 	HasAction func(name string) bool
 	Skills    bool
+	// Planner is the bot's, by its name, unless it is sequence, as which scenarios play.
+	Planner string
 	// MaxBytes bounds what is kept in all, and MaxEach of one conversation; what comes
 	// after that is not recorded. 0: 64 MiB, 2 MiB.
 	MaxBytes, MaxEach int

@@ -261,7 +261,7 @@ func TestEvents(t *testing.T) {
 		said.Again(chat)
 		said.Edit("<at>Listbot</at> no")
 		chat.AddBot()
-		kit.Settle()
+		chat.ExpectMatch("^Hello")
 		other := kit.Conversation("room-of-mia", "groupChat", "Mia")
 		other.Deliver(bottest.Activity{"type": "message", "text": "hi", "channelId": "emulator"})
 		other.Expect("Well.")

@@ -51,7 +51,7 @@ func (m watchedModel) Complete(ctx context.Context, req *models.Request) (*model
 	asked := golden.Prompt(req)
 	m.of.change(base(of.Conversation), len(asked), func(c *conversation) {
 		call, _ := cassette.New(req, response, err, nil)
-		call.Conversation, call.Activity = base(of.Conversation), of.Activity
+		call.Conversation, call.Activity, call.Planner = base(of.Conversation), of.Activity, m.of.cfg.Planner
 		c.calls = append(c.calls, call)
 		s := c.ofTurn(of.Turn, of.Activity)
 		switch {

@@ -69,7 +69,7 @@ type Answer struct {
 	HTTP       int      `json:"http" min:"200" max:"599" doc:"the call fails with this status; one below 300 is an answer without a text"`
 	RetryAfter *float64 `json:"retry_after" min:"0" doc:"seconds after which the model may be asked again"`
 	Code       string   `json:"code" doc:"of the failure, such as content_filter or context_length_exceeded"`
-	HangMS     int      `json:"hang_ms" min:"1" doc:"the model hangs for so long, then the connection breaks; in the last answer it hangs until nobody waits"`
+	HangMS     int      `json:"hang_ms" min:"1" doc:"so long the model hangs, and then fails as http and code say or, without them, by a connection that breaks; that as the last answer hangs until nobody waits"`
 	Deployment string   `json:"deployment" doc:"which of options.models must get this call"`
 }
 

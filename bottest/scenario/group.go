@@ -37,17 +37,20 @@ func (r *run) judgeGroup(s *stage, group []*scene, each map[*scene]*seen) {
 		}
 	}
 	work.compareWork()
-	unused := 0
 	for _, e := range group {
 		rest := *work
 		rest.place, rest.expect, rest.seen, rest.conversation, rest.events = e.place, &e.Expect, each[e], e.Event.Conversation, []*scene{e}
 		rest.compareRest()
-		unused += len(e.Expect.Connector) - e.sendings
-	}
-	if unused > 0 {
-		work.fault("connector", "%d of the answers were not asked for", unused)
+		rest.sendings(e)
 	}
 	work.unasked(group)
+}
+
+// sendings looks whether the connector was asked for all that it was to answer.
+func (v *verdict) sendings(e *scene) {
+	if unused := len(e.Expect.Connector) - e.sendings; unused > 0 {
+		v.fault("connector", "%d of the answers were not asked for", unused)
+	}
 }
 
 // unasked notes the answers that the model was not asked for. They are no failure: there may

@@ -40,6 +40,7 @@ func (r *run) judge(step *Step, s *stage) {
 		v := &verdict{run: r, stage: s, expect: &step.Expect, seen: all, conversation: s.events[0].Event.Conversation, events: s.events}
 		v.compareWork()
 		v.compareRest()
+		v.sendings(s.whole)
 	}
 }
 

@@ -1,6 +1,7 @@
 package scenario
 
 import (
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -187,11 +188,13 @@ func (r *run) asking(e *scene, verb string) (card *bottest.Card, button map[stri
 	return card, button
 }
 
-// shown is what the answer to a click says, "" when that is that it takes longer.
+// shown is the message that a click was answered with, "" when that is that it takes longer.
 func shown(d *bottest.Delivery) string {
-	text := d.Shown()
-	if strings.HasPrefix(text, "I am still at work.") {
+	var answer struct {
+		Value string `json:"value"`
+	}
+	if json.Unmarshal(d.Body, &answer) != nil || strings.HasPrefix(answer.Value, "I am still at work.") {
 		return ""
 	}
-	return text
+	return answer.Value
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/planbot-go/planbot/actions/lists"
 	"github.com/planbot-go/planbot/bot"
 	"github.com/planbot-go/planbot/bottest"
+	"github.com/planbot-go/planbot/models"
 	"github.com/planbot-go/planbot/planner"
 	"github.com/planbot-go/planbot/prompts"
 	"github.com/planbot-go/planbot/state"
@@ -30,7 +31,17 @@ type Config struct {
 	Scripted bool
 	// Planner is "sequence", "sequential" or "tools". "": sequence.
 	Planner string
+	// Wire completes what the planner and the bot are made of, for each of the bot's processes:
+	// prompts, skills, other actions for both. nil: nothing is missing.
+	Wire func(ctx context.Context, of *planner.SequenceConfig, cfg *bot.Config) error
+	// Cassette is a file with what the model is to be asked, see [bottest.ComparePrompts], and
+	// Update has it written anew. "": that is not looked at.
+	Cassette string
+	Update   bool
 }
+
+// howToUpdate is how people ask for Update.
+const howToUpdate = "bot test --update"
 
 // Result is what came of a scenario.
 type Result struct {
@@ -74,6 +85,7 @@ type run struct {
 	s     *Scenario
 	cfg   Config
 	kit   *bottest.Kit
+	watch func(models.Model) models.Model // sees what models are asked
 	book  book
 	chats map[string]*bottest.Chat // by conversation
 	stage atomic.Pointer[stage]
@@ -88,6 +100,10 @@ func play(rec *recorder, s *Scenario, cfg Config) (story string) {
 	r := &run{recorder: rec, s: s, cfg: cfg, chats: map[string]*bottest.Chat{}, ids: map[*Event]string{}, decided: map[string]bool{}}
 	r.stage.Store(&stage{run: r})
 	r.book.run = r
+	r.watch = func(m models.Model) models.Model { return m }
+	if cfg.Cassette != "" {
+		r.watch = bottest.ComparePrompts(rec, cfg.Cassette, howToUpdate, cfg.Update).Model
+	}
 	r.kit = bottest.NewInBubble(rec, bottest.Config{New: r.newBot, Name: r.mentioned(), Models: s.Options.Models, Replicas: r.replicas()})
 	r.kit.Model.Decides(r.answer)
 	r.kit.Connector.Decides(r.sending)
@@ -144,9 +160,18 @@ func (r *run) newBot(ctx context.Context, parts bottest.Parts) (*bot.Bot, error)
 			return nil, err
 		}
 	}
-	sequence := planner.SequenceConfig{Model: parts.Model, Actions: cfg.Actions, Named: parts.Named}
+	sequence := planner.SequenceConfig{Model: r.watch(parts.Model), Actions: cfg.Actions}
+	sequence.Named = func(name string) (models.Model, error) {
+		model, err := parts.Named(name)
+		return r.watch(model), err
+	}
 	if o.MaxRepairs != nil {
 		sequence.MaxRepairs = cmp.Or(*o.MaxRepairs, -1) // zero is the default there
+	}
+	if r.cfg.Wire != nil {
+		if err := r.cfg.Wire(ctx, &sequence, &cfg); err != nil {
+			return nil, err
+		}
 	}
 	var err error
 	if cfg.Planner, err = bottest.NewPlanner(ctx, r.cfg.Planner, sequence); err != nil {

@@ -20,6 +20,7 @@ type stage struct {
 
 	mu     sync.Mutex
 	events []*scene
+	whole  *scene // what is expected of several events together
 
 	// How much there was when the step began.
 	calls, asked, sent int
@@ -110,13 +111,16 @@ func (r *run) answer(call bottest.ModelCall) (bottest.Answer, bool) {
 func (a Answer) asked(delay time.Duration, last bool) bottest.Answer {
 	const forever = 24 * time.Hour
 	out := bottest.Answer{Model: a.Deployment, Code: a.Code, Takes: max(delay, latency)}
+	if a.HangMS > 0 {
+		out.Takes = time.Duration(a.HangMS) * time.Millisecond
+	}
 	switch {
 	case a.Text != nil:
 		out.Text = *a.Text
-	case a.HangMS > 0 && last:
-		out.Takes, out.Hangs = forever, true
-	case a.HangMS > 0:
-		out.Takes, out.Hangs = time.Duration(a.HangMS)*time.Millisecond, true
+	case a.HTTP == 0 && a.Code == "":
+		if out.Hangs = true; last {
+			out.Takes = forever
+		}
 	case a.HTTP < 200 || a.HTTP > 299: // else it answers with nothing
 		out.Status = cmp.Or(a.HTTP, 400)
 	}
@@ -131,7 +135,11 @@ func (r *run) sending(sent bottest.Sent) bottest.Fault {
 	s := r.stage.Load()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, e := range s.sharing(ofSent(sent)) {
+	scripts := s.sharing(ofSent(sent))
+	if !slices.ContainsFunc(scripts, func(e *scene) bool { return e.Expect.Connector != nil }) {
+		scripts = append(scripts, s.whole)
+	}
+	for _, e := range scripts {
 		if e.sendings < len(e.Expect.Connector) {
 			e.sendings++
 			return e.Expect.Connector[e.sendings-1].fault()
@@ -149,12 +157,12 @@ func (how Sending) fault() bottest.Fault {
 }
 
 // scriptOf is what the scenario says of a call: the next expected one of that name, best
-// with the same entities.
+// with the same entities, of the event or of all together.
 func (s *stage) scriptOf(of bottest.Of, name string, entities map[string]any) scripted {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, same := range []bool{true, false} {
-		for _, e := range s.sharing(of) {
+		for _, e := range append(s.sharing(of), s.whole) {
 			for i, a := range e.Expect.Actions {
 				if !e.actions[i] && a.Action == name && (!same || equalEntities(a.Entities, entities)) {
 					e.actions[i] = true
@@ -179,6 +187,10 @@ var botMention = regexp.MustCompile(`<at>[^<>]*Bot</at>`)
 // prepare makes the scenes of a step.
 func (r *run) prepare(step *Step) *stage {
 	s := &stage{run: r, crash: crashOf(step), calls: len(r.calls()), asked: len(r.kit.Model.Calls()), sent: len(r.kit.Connector.Sent()), kept: map[string]map[string][]string{}}
+	s.whole = &scene{Delivery: &Delivery{}}
+	if len(step.Parallel) > 0 {
+		s.whole = &scene{Delivery: &step.Delivery, actions: make([]bool, len(step.Expect.Actions))}
+	}
 	for _, d := range step.deliveries() {
 		e := &scene{Delivery: d, id: r.idOf(d.Event), chat: r.chat(d.Event), actions: make([]bool, len(d.Expect.Actions))}
 		if len(step.Parallel) > 0 {

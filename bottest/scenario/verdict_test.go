@@ -71,6 +71,27 @@ func TestNotMet(t *testing.T) {
       - event: {type: message, conversation: c1, from: ann, id: m1, text: hi, replica: 2}
         expect: {replies: [Hello.], model_calls: 2}
 `, `step 1: parallel 1 with parallel 2: expect.model_calls: got 1, want 2 at least`},
+		"two deliveries, more than one answer": {`
+  - parallel:
+      - event: {type: message, conversation: c1, from: ann, id: m1, text: hi}
+        model: ['{"type":"plan","commands":[{"type":"SAY","response":"Hi."},{"type":"SAY","response":"there."}]}']
+        expect: {replies: [Hi.]}
+      - event: {type: message, conversation: c1, from: ann, id: m1, text: hi, replica: 2}
+`, `step 1: parallel 1 with parallel 2: expect.replies: got ["Hi." "there."], want ["Hi."]`},
+		"a crash, and more than one answer": {`
+  - parallel:
+      - event: {type: message, conversation: c1, from: ann, id: m1, text: open}
+        model: ['{"type":"plan","commands":[{"type":"DO","action":"createTicket","entities":{"title":"a"}},{"type":"SAY","response":"Open."},{"type":"SAY","response":"Bye."}]}']
+        expect: {crash_after_action: 1}
+      - event: {type: message, conversation: c1, from: ann, id: m1, text: open, replica: 2, at_ms: 15000}
+        expect: {replies: [Open.]}
+`, `step 1: parallel 1 with parallel 2: expect.replies: got ["Open." "Bye."], want ["Open."]`},
+		"answers of the connector for all that nobody asked for": {`
+  - parallel:
+      - event: {type: message, conversation: c1, text: hi}
+        model: [Hi.]
+    expect: {connector: [{http: 201}, {http: 502}]}
+`, `step 1: expect.connector: 1 of the answers were not asked for`},
 		"a text that is no number": {`
   - event: {type: message, conversation: c1, from: ann, text: open}
     model: ['{"type":"plan","commands":[{"type":"DO","action":"createTicket","entities":{"title":"number 5"}}]}']

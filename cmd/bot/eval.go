@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"reflect"
 	"regexp"
 	"slices"
 	"strings"
@@ -15,7 +14,6 @@ import (
 
 	"github.com/planbot-go/planbot/actions"
 	"github.com/planbot-go/planbot/bottest/eval"
-	"github.com/planbot-go/planbot/internal/spelling"
 )
 
 // Exit codes of an evaluation that was stopped: by its limit, and by whoever ran it.
@@ -30,13 +28,13 @@ const maxEvalBytes = 5 << 20
 type evalCmd struct {
 	File string `arg:"" placeholder:"FILE" help:"utterances with what should be planned for them, as YAML, - for standard input; see examples/eval"`
 	registryFlag
-	Against     []string `sep:"none" placeholder:"NAME=VALUE" help:"compare with other settings: a variable as in the environment; repeatable"`
+	Against     []string `sep:"none" placeholder:"NAME=VALUE" help:"compare with other settings of models, prompts or planner: a variable as in the environment, with its own key for another server; repeatable"`
 	Only        string   `name:"run" placeholder:"REGEXP" help:"only cases whose name matches"`
 	Times       int      `default:"1" help:"how often each case is asked"`
 	Concurrency int      `default:"1" help:"how many cases are asked at once"`
 	LimitTokens *int     `placeholder:"N" help:"stop before the next call of a model once so many tokens were used, in and out; exit code 3"`
 	LimitCost   *float64 `placeholder:"MONEY" help:"the same in money; needs BOT_MODEL_PRICE"`
-	Min         float64  `placeholder:"SHARE" help:"fail, with exit code 1, when less than this share of the plans is all right, such as 0.9"`
+	Min         float64  `placeholder:"SHARE" help:"fail, with exit code 1, when less than this share of the plans is all right, such as 0.9, of either side with --against"`
 	JSON        bool     `name:"json" help:"print JSON"`
 }
 
@@ -108,7 +106,7 @@ func (c evalCmd) config(ctx context.Context, configs []config, std *streams) (ev
 	var registries []*actions.Registry
 	for i, cfg := range configs {
 		if c.LimitCost != nil && cfg.ModelPrice == "" {
-			return run, usageError{errors.New("--limit-cost: needs BOT_MODEL_PRICE to know what a call costs")}
+			return run, usageError{fmt.Errorf("--limit-cost: needs %sBOT_MODEL_PRICE to know what a call costs", []string{"", "--against "}[i])}
 		}
 		cfg.reload, cfg.skills.reload = false, false // what is judged stays as it is meanwhile
 		acts, err := c.registry()                    // one for each side, which may add actions of its own
@@ -121,7 +119,7 @@ func (c evalCmd) config(ctx context.Context, configs []config, std *streams) (ev
 		}
 		about := fmt.Sprintf("%s; planner %s", parts.aboutModel, cfg.Planner)
 		if i > 0 {
-			about += " (" + strings.Join(c.settingsShown(), ", ") + ")"
+			about += " (" + strings.Join(shown(c.Against), ", ") + ")"
 		}
 		run.Sides = append(run.Sides, eval.Side{Name: string(rune('a' + i)), About: about, Planner: parts.planner, Actions: parts.actions})
 		registries = append(registries, parts.actions)
@@ -139,19 +137,6 @@ func evalLog(c config, w io.Writer, level zerolog.Level) zerolog.Logger {
 		return log.Level(level)
 	}
 	return log
-}
-
-// settingsShown are the other settings, without secrets.
-func (c evalCmd) settingsShown() []string {
-	shown := slices.Clone(c.Against)
-	for i, each := range shown {
-		name, _, _ := strings.Cut(each, "=")
-		secret := func(end string) bool { return strings.HasSuffix(name, end) }
-		if slices.ContainsFunc([]string{"_KEY", "_PASSWORD", "AppPassword", "_HEADERS", "REDIS_URL"}, secret) {
-			shown[i] = name + "=…"
-		}
-	}
-	return shown
 }
 
 // cases reads those of the file that are to be asked.
@@ -204,63 +189,11 @@ func (c evalCmd) verdict(report *eval.Report, err error) error {
 			return fmt.Errorf("%s: the model gave no answer at all: %s", side.Name, side.Results[0].Fault)
 		}
 	}
-	if report.Score() < c.Min {
-		return fmt.Errorf("%.4g of the plans are all right, less than --min=%g", report.Score(), c.Min)
-	}
-	return nil
-}
-
-// with are the settings with others in place of some, each as NAME=VALUE; an empty value
-// is unset.
-func (s settings) with(assignments []string) (config, error) {
-	var faults faults
-	given := map[int]bool{}
-	fields := reflect.ValueOf(&s).Elem()
-	for _, each := range assignments {
-		name, value, ok := strings.Cut(each, "=")
-		at := settingNamed(fields.Type(), name)
-		if !ok || at < 0 {
-			faults.add("--against", "%q is no setting and its value, such as %s=…", name, settingNear(fields.Type(), name)) // the value may be a secret
-			continue
-		}
-		if given[at] {
-			faults.add("--against", "%s is given twice", name)
-		}
-		given[at] = true
-		fields.Field(at).SetString(strings.TrimSpace(value))
-	}
-	if err := errors.Join(faults...); err != nil {
-		return config{}, usageError{err}
-	}
-	c, err := s.check()
-	if err != nil {
-		return c, usageError{fmt.Errorf("the settings of --against have to be mended:\n%w", err)}
-	}
-	return c, nil
-}
-
-// settingNear is the variable that may be meant by a name, or else an example of one.
-func settingNear(fields reflect.Type, name string) string {
-	var all []string
-	for i := range fields.NumField() {
-		if variables := fields.Field(i).Tag.Get("env"); variables != "" {
-			all = append(all, strings.Split(variables, ",")...)
+	var faults []error
+	for i := range report.Sides {
+		if side := &report.Sides[i]; side.Score() < c.Min {
+			faults = append(faults, fmt.Errorf("%s: %v of the plans are all right, less than --min=%v", side.Name, side.Score(), c.Min)) // with all digits, which may be what differs
 		}
 	}
-	wrong := spelling.Plain(name[:min(len(name), 100)])
-	near := spelling.Nearest(all, func(variable string) (int, bool) {
-		edits := spelling.Edits(wrong, spelling.Plain(variable))
-		return edits, edits <= 2
-	})
-	return append(near, "OPENAI_MODEL")[0]
-}
-
-// settingNamed is the field of the variable, -1 when there is none.
-func settingNamed(fields reflect.Type, variable string) int {
-	for i := range fields.NumField() {
-		if slices.Contains(strings.Split(fields.Field(i).Tag.Get("env"), ","), variable) && variable != "" {
-			return i
-		}
-	}
-	return -1
+	return errors.Join(faults...)
 }

@@ -1,11 +1,15 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/planbot-go/planbot/bottest/eval"
@@ -94,6 +98,13 @@ func TestEval(t *testing.T) {
 		"far too often":         {nil, []string{"--times=1000000000"}, exitUsage, "", "more than 1000000 plans"},
 		"a setting misspelt":    {nil, []string{"--against=openai-modle=x"}, exitUsage, "", `"openai-modle" is no setting and its value, such as OPENAI_MODEL=…`},
 		"a setting twice":       {nil, []string{"--against=OPENAI_MODEL=x", "--against=OPENAI_MODEL=y"}, exitUsage, "", "--against: OPENAI_MODEL is given twice"},
+		"a setting of no plan":  {nil, []string{"--against=PORT=99", "--against=REDIS_URL=redis://:hush@x"}, exitUsage, "", "--against: PORT changes no plan: it is no setting of models, prompts, skills or the planner\n--against: REDIS_URL changes no plan"},
+		"all digits":            {[]string{planHello, planHello, planMilk}, []string{"--run=^he", "--times=3", "--min=0.6667"}, exitFailed, "67%", "a: 0.66666667 of the plans are all right, less than --min=0.6667\n"},
+		"as many digits":        {[]string{planHello, planHello, planMilk}, []string{"--run=^he", "--times=3", "--min=0.66666667"}, 0, "67%", ""},
+		"the other too few":     {[]string{planMilk, planMilk, planHello, planMilk}, []string{"--min=0.75", "--against=OPENAI_MODEL=big"}, exitFailed, "", "b: 0.5 of the plans are all right, less than --min=0.75\n"},
+		"the first too few":     {[]string{planHello, planMilk, planHello, planHello}, []string{"--min=0.75", "--against=OPENAI_MODEL=big"}, exitFailed, "", "a: 0.5 of the plans are all right, less than --min=0.75\n"},
+		"both too few":          {[]string{planMilk, planMilk, planMilk, planMilk}, []string{"--min=0.75", "--against=OPENAI_MODEL=big"}, exitFailed, "", "--min=0.75\nb: 0.5 of"},
+		"no price of another":   {nil, []string{"--limit-cost=1", "--bot-model-price=1,1", "--against=OPENAI_MODEL=big"}, exitUsage, "", "--limit-cost: needs --against BOT_MODEL_PRICE to know"},
 		"no case":               {nil, []string{"--run=zzz"}, exitUsage, "", "zzz"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -125,6 +136,91 @@ func TestEvalAgainst(t *testing.T) {
 	}
 	if calls[0].Model != "small" || len(calls[0].Tools) != 0 || calls[1].Model != "big" || len(calls[1].Tools) == 0 {
 		t.Errorf("asked %s with %d tools, then %s with %d", calls[0].Model, len(calls[0].Tools), calls[1].Model, len(calls[1].Tools))
+	}
+}
+
+// keeper is a stand-in that keeps which keys it was sent.
+func keeper(t *testing.T) (url string, keys func() string) {
+	t.Helper()
+	var mu sync.Mutex
+	var sent []string
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		mu.Lock()
+		defer mu.Unlock()
+		sent = append(sent, cmp.Or(r.Header.Get("Authorization")+r.Header.Get("Api-Key"), "no key"))
+		fakemodel.Call{}.Answer(w, planHello)
+	}))
+	t.Cleanup(server.Close)
+	return server.URL, func() string {
+		mu.Lock()
+		defer mu.Unlock()
+		return strings.Join(sent, ", ")
+	}
+}
+
+// TestEvalAgainstKeepsKeys: the key of one server is not sent to another.
+func TestEvalAgainstKeepsKeys(t *testing.T) {
+	t.Parallel()
+	file := writeEval(t, evalFile)
+	for name, c := range map[string]struct {
+		args       []string
+		code       int
+		here, away string // keys that were sent there
+		err        string
+	}{
+		"no other key":        {[]string{"OPENAI_BASE_URL=$AWAY"}, exitUsage, "", "", "--against: the OPENAI_API_KEY that is set is for $HERE, and is not sent to $AWAY: add --against OPENAI_API_KEY=…, with nothing"},
+		"a key of its own":    {[]string{"OPENAI_BASE_URL=$AWAY", "OPENAI_API_KEY=other"}, 0, "Bearer hush", "Bearer other", ""},
+		"none":                {[]string{"OPENAI_BASE_URL=$AWAY", "OPENAI_API_KEY="}, 0, "Bearer hush", "no key", ""},
+		"another model":       {[]string{"OPENAI_MODEL=big"}, 0, "Bearer hush, Bearer hush", "", ""},
+		"another path":        {[]string{"OPENAI_BASE_URL=$HERE/v1/"}, 0, "Bearer hush, Bearer hush", "", ""},
+		"that of OpenAI":      {[]string{"OPENAI_BASE_URL="}, exitUsage, "", "", "$HERE, and is not sent to https://api.openai.com:443:"},
+		"no address":          {[]string{"OPENAI_BASE_URL=nowhere"}, exitUsage, "", "", "OPENAI_BASE_URL: is not an http or https address"},
+		"fallback":            {[]string{"BOT_FALLBACK_MODELS=f", "BOT_FALLBACK_BASE_URL=$AWAY"}, exitUsage, "", "", "the BOT_FALLBACK_API_KEY that is set is for http://127.0.0.1:1, and"},
+		"Azure":               {[]string{"AZURE_OPENAI_ENDPOINT=$AWAY", "AZURE_OPENAI_DEPLOYMENT=d", "AZURE_OPENAI_API_KEY=azure"}, 0, "Bearer hush", "azure", ""},
+		"Azure without a key": {[]string{"AZURE_OPENAI_ENDPOINT=$AWAY", "AZURE_OPENAI_DEPLOYMENT=d"}, exitUsage, "", "", "AZURE_OPENAI_API_KEY: is needed"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			here, sentHere := keeper(t)
+			away, sentAway := keeper(t)
+			servers := strings.NewReplacer("$HERE", here, "$AWAY", away)
+			args := []string{
+				"eval", file, "--run=hello", "--openai-base-url=" + here, "--openai-api-key=hush",
+				"--bot-fallback-models=f", "--bot-fallback-base-url=http://127.0.0.1:1", "--bot-fallback-api-key=behind",
+			}
+			for _, each := range c.args {
+				args = append(args, "--against="+servers.Replace(each))
+			}
+			code, out, errs := run(t, "", args...)
+			if code != c.code || sentHere() != c.here || sentAway() != c.away || !strings.Contains(errs, servers.Replace(c.err)) || strings.Contains(out+errs, "hush") {
+				t.Errorf("exit code %d, sent %q here and %q away\n%s%s", code, sentHere(), sentAway(), out, errs)
+			}
+		})
+	}
+	here, sentHere := keeper(t)
+	away, sentAway := keeper(t)
+	code, _, errs := run(t, "", "eval", file, "--azure-openai-endpoint="+here, "--azure-openai-deployment=d", "--azure-openai-api-key=hush", "--against=AZURE_OPENAI_ENDPOINT="+away)
+	if code != exitUsage || sentHere()+sentAway() != "" || !strings.Contains(errs, "the AZURE_OPENAI_API_KEY that is set is for "+here) {
+		t.Errorf("Azure beside Azure: exit code %d, %s", code, errs)
+	}
+}
+
+// TestEvalAgainstPrices: the price of one model is not that of another.
+func TestEvalAgainstPrices(t *testing.T) {
+	t.Parallel()
+	for against, end := range map[string]string{
+		"OPENAI_MODEL=big":         "of a; of b no price is known\n",
+		"BOT_FALLBACK_MODELS=more": "of a; of b no price is known\n",
+		"OPENAI_MODEL=small":       "tokens, cost 30.0000\n",
+		"BOT_PLANNER=sequential":   "tokens, cost 30.0000\n",
+		"BOT_MODEL_PRICE=5e5,5e5":  "tokens, cost 22.5000\n",
+	} {
+		model := fakemodel.New(t)
+		model.Says(planHello, planHello)
+		code, out, errs := run(t, "", "eval", writeEval(t, evalFile), "--run=hello", "--openai-base-url="+model.URL, "--openai-model=small", "--bot-model-price=1000000,1000000", "--bot-max-turn-cost=1", "--against="+against)
+		if code != 0 || !strings.HasSuffix(out, end) {
+			t.Errorf("%s: exit code %d, want %s\n%s%s", against, code, end, out, errs)
+		}
 	}
 }
 

@@ -31,6 +31,7 @@ func (c *config) record(dir string, out io.Writer, log *zerolog.Logger) (stop fu
 			Approval: slices.DeleteFunc(slices.Clone(c.limits.approval), func(name string) bool { return !has(name) }),
 		},
 		Settings: c.unsaid(), FilteredText: c.FilteredText,
+		Planner: c.otherPlanner(),
 	})
 	if err != nil {
 		return nil, usageError{fmt.Errorf("--record: %w", err)}
@@ -41,6 +42,14 @@ func (c *config) record(dir string, out io.Writer, log *zerolog.Logger) (stop fu
 			"Names, ids and secrets get stand-ins, as far as they are found. Tell people, and look before you share a file.\n\n", dir)
 	}
 	return c.recorder.Close, nil
+}
+
+// otherPlanner is the planner, unless it is the one that scenarios are played with.
+func (c *config) otherPlanner() string {
+	if c.Planner == sequencePlanner {
+		return ""
+	}
+	return c.Planner
 }
 
 // unsaid are the settings that change what the bot does and that no scenario can have.

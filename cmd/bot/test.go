@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -8,6 +9,8 @@ import (
 	"os"
 	"regexp"
 	"slices"
+
+	"github.com/rs/zerolog"
 
 	"github.com/planbot-go/planbot/bottest/scenario"
 )
@@ -19,36 +22,39 @@ type testCmd struct {
 	JUnit   string `name:"junit" type:"path" placeholder:"FILE" help:"also write the results as JUnit's XML"`
 	JSON    bool   `help:"print a JSON object; the last line then goes to standard error"`
 	Verbose bool   `short:"v" help:"show also what passed, and what happened in it"`
+	Update  bool   `help:"take changed prompts: write the cassettes of recordings anew, where all else is right"`
 }
 
 // Help says what the registry is for.
 func (testCmd) Help() string {
 	return "Plays conversations that are written down, with a model that says what is written there. " +
-		"With --actions the actions do what the scenarios say, else they are those of this bot, and real. " +
+		"With --actions the actions do what the scenarios say, else they are those of this bot, and real, " +
+		"with the prompts of BOT_PROMPTS_DIR and the skills of BOT_SKILLS_DIR. " +
+		"Beside a recording NAME.scenario.yaml, prompts are compared with those in NAME.cassette.yaml. " +
 		"The exit code is 1 when anything failed, or nothing was played."
 }
 
 // Run plays the scenarios and fails when one of them does, or cannot be read. The last
 // line counts them, whatever comes between.
-func (c testCmd) Run(ctx context.Context, std *streams) error {
+func (c testCmd) Run(ctx context.Context, s *settings, std *streams) error {
 	only, err := regexp.Compile(c.Only)
 	if err != nil {
 		return usageError{fmt.Errorf("--run: %w", err)}
 	}
 	var all []scenario.Scenario
 	var faults scenario.Faults
-	registry, err := c.registry()
+	cfg, err := c.bot(evalLog(config{settings: *s}, std.err, zerolog.ErrorLevel).WithContext(ctx), s)
 	if err == nil {
-		all, faults = c.read(std.in, only, registry)
+		all, faults = c.read(std.in, only, cfg.Actions)
 	} else {
-		faults = scenario.Faults{faultOf(c.Actions, err)} // without it nothing can be played
+		faults = scenario.Faults{faultOf(cmp.Or(c.Actions, "settings"), err)} // with it nothing can be played
 	}
 	if len(faults) > 0 {
 		fmt.Fprintln(std.err, faults)
 	}
 	results := faults.Results()
 	for i := 0; i < len(all) && ctx.Err() == nil; i++ {
-		result := scenario.Run(&all[i], scenario.Config{Actions: registry, Scripted: c.Actions != ""})
+		result := scenario.Run(&all[i], c.withPrompts(cfg, &all[i], std.err))
 		c.tell(std.out, &result)
 		results = append(results, result)
 	}

@@ -67,41 +67,50 @@ type parts struct {
 // newParts makes them, with these actions and what settings add to them. runner runs the scripts of skills; nil: nothing does.
 func newParts(ctx context.Context, c config, acts *actions.Registry, runner skills.Runner) (*parts, error) {
 	p := &parts{actions: acts, limits: c.limits}
+	var err error
+	if p.model, p.aboutModel, err = newModel(c); err != nil {
+		return nil, err
+	}
+	cfg := planner.SequenceConfig{Model: p.model, Actions: p.actions, Named: c.modelNamed}
+	if p.skills, err = c.complete(ctx, &cfg, runner); err != nil {
+		return nil, err
+	}
+	if p.planner, err = newPlanner(ctx, c.Planner, cfg); err != nil {
+		return nil, c.ofPrompts(err)
+	}
+	warnOfPrompts(ctx, c, cfg.Prompts)
+	return p, nil
+}
+
+// complete adds to a planner, and to its actions, what settings say that makes its prompts:
+// prompts, skills, and prompts that are actions.
+func (c *config) complete(ctx context.Context, cfg *planner.SequenceConfig, runner skills.Runner) (set skillSet, err error) {
 	load := prompts.Load
 	if c.reload {
 		load = prompts.Watch
 	}
-	library, err := load(c.PromptsDir)
-	if err != nil {
-		return nil, usageError{fmt.Errorf("BOT_PROMPTS_DIR: %w", err)}
+	if cfg.Prompts, err = load(c.PromptsDir); err != nil {
+		return set, usageError{fmt.Errorf("BOT_PROMPTS_DIR: %w", err)}
 	}
-	if p.model, p.aboutModel, err = newModel(c); err != nil {
-		return nil, err
+	cfg.ResponseFormat = planner.ResponseFormat(c.ResponseFormat)
+	if set, err = newSkills(ctx, &c.skills, runner); err != nil {
+		return set, err
 	}
-	cfg := planner.SequenceConfig{
-		Model: p.model, Prompts: library, Actions: p.actions, Named: c.modelNamed,
-		ResponseFormat: planner.ResponseFormat(c.ResponseFormat),
-	}
-	if p.skills, err = newSkills(ctx, &c.skills, runner); err != nil {
-		return nil, err
-	}
-	if provider := p.skills.provider; provider != nil {
-		cfg.Extension = provider
-		if err := provider.Register(p.actions); err != nil {
-			return nil, err
+	if set.provider != nil {
+		cfg.Extension = set.provider
+		if err := set.provider.Register(cfg.Actions); err != nil {
+			return set, err
 		}
 	}
-	if err = addPromptActions(cfg); err == nil {
-		p.planner, err = newPlanner(ctx, c.Planner, cfg)
-	}
+	return set, c.ofPrompts(addPromptActions(*cfg))
+}
+
+// ofPrompts is a fault of the prompts that were set, where any were.
+func (c *config) ofPrompts(err error) error {
 	if err != nil && c.PromptsDir != "" {
-		err = usageError{fmt.Errorf("BOT_PROMPTS_DIR %s: %w", c.PromptsDir, err)}
+		return usageError{fmt.Errorf("BOT_PROMPTS_DIR %s: %w", c.PromptsDir, err)}
 	}
-	if err != nil {
-		return nil, err
-	}
-	warnOfPrompts(ctx, c, library)
-	return p, nil
+	return err
 }
 
 // addPromptActions adds the actions that are prompts to those of the planner.
@@ -178,7 +187,7 @@ func assemble(ctx context.Context, c config, log zerolog.Logger) (_ *app, err er
 	if err := a.openTraces(ctx); err != nil {
 		return nil, err
 	}
-	runner, aboutScripts, err := a.scriptRunner(ctx)
+	runner, aboutScripts, err := c.scriptRunner(log.WithContext(ctx))
 	if err != nil {
 		return nil, err
 	}

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/rs/zerolog"
+
 	"github.com/planbot-go/planbot/skills"
 )
 
@@ -40,16 +42,16 @@ func newSkills(ctx context.Context, c *skillSettings, runner skills.Runner) (set
 
 // scriptRunner runs the scripts of skills, and says how. Without a sandbox they are
 // refused, and the reasons are logged.
-func (a *app) scriptRunner(ctx context.Context) (runner skills.Runner, about string, err error) {
-	if len(a.config.skills.dirs) == 0 {
+func (c *config) scriptRunner(ctx context.Context) (runner skills.Runner, about string, err error) {
+	if len(c.skills.dirs) == 0 {
 		return nil, "", nil
 	}
-	box, about, err := a.config.sandbox(ctx)
+	box, about, err := c.sandbox(ctx)
 	if err != nil {
 		return nil, "", err
 	}
 	if box == nil {
-		a.log.Warn().Str("about", about).Msg("there is no sandbox")
+		zerolog.Ctx(ctx).Warn().Str("about", about).Msg("there is no sandbox")
 	}
 	return skills.Sandboxed(box), about, nil
 }

@@ -113,6 +113,7 @@ func TestNobodyPaysAfterANo(t *testing.T) {
 	if answer := string(chat.ExpectCard().Press("Reject").Body); !strings.Contains(answer, "Rejected by Mia") || s.orders != 0 {
 		t.Errorf("%d orders, %s", s.orders, answer)
 	}
+	chat.Expect("As you wish: I did not do checkout.")
 }
 
 func TestTheModelNeitherSeesNorSetsTheCart(t *testing.T) {
@@ -130,6 +131,7 @@ func TestTheModelNeitherSeesNorSetsTheCart(t *testing.T) {
 	}
 	kit.Model.Says("I do not know.")
 	chat.Say("what is the id of my cart?")
+	chat.Expect("I do not know.")
 	all, err := json.Marshal(kit.Model.Calls())
 	if err != nil {
 		t.Fatal(err)

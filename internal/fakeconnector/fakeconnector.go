@@ -6,8 +6,10 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strconv"
 	"sync"
 	"testing"
@@ -112,6 +114,27 @@ func (c *Connector) Holds(text string) (taken <-chan struct{}, release chan<- st
 	defer c.mu.Unlock()
 	c.held[text] = h
 	return h.taken, h.release
+}
+
+// Left is what was not met so far: how many of the faults of Fails, and the texts of Holds.
+func (c *Connector) Left() (faults int, held []string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return len(c.faults), slices.Sorted(maps.Keys(c.held))
+}
+
+// Forget gives up the message that Holds waits for, if it still does: then taken is closed
+// by this.
+func (c *Connector) Forget(text string, taken <-chan struct{}) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	h, ok := c.held[text]
+	if !ok || h.taken != taken {
+		return false
+	}
+	delete(c.held, text)
+	close(h.taken)
+	return true
 }
 
 func (c *Connector) hold(r *http.Request, text string) {
@@ -232,7 +255,10 @@ func (c *Connector) take(w http.ResponseWriter, r *http.Request) {
 	if !ok {
 		return
 	}
-	id, f := c.record(sent)
+	id, f, decided := c.record(sent)
+	if !decided && c.decide != nil {
+		f = c.decide(sent) // which may take its time: others are answered meanwhile
+	}
 	w.Header().Set("Content-Type", "application/json")
 	if f.Status >= http.StatusBadRequest {
 		if f.RetryAfter != "" {
@@ -266,20 +292,16 @@ func (c *Connector) tellTyping(sent Sent) {
 	c.typing <- struct{}{}
 }
 
-// record keeps the request, and says what becomes of it.
-func (c *Connector) record(sent Sent) (id string, f Fault) {
+// record keeps the request, and says what becomes of it if that is decided.
+func (c *Connector) record(sent Sent) (id string, f Fault, decided bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.all = append(c.all, sent)
-	id = strconv.Itoa(len(c.all))
-	switch {
-	case sent.Type() != "message":
-	case len(c.faults) > 0:
-		f, c.faults = c.faults[0], c.faults[1:]
-	case c.decide != nil:
-		f = c.decide(sent)
+	decided = sent.Type() != "message"
+	if !decided && len(c.faults) > 0 {
+		f, c.faults, decided = c.faults[0], c.faults[1:], true
 	}
-	return id, f
+	return strconv.Itoa(len(c.all)), f, decided
 }
 
 func (c *Connector) team(w http.ResponseWriter, r *http.Request) {

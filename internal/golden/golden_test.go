@@ -150,4 +150,8 @@ one_call_at_most: true
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("-want +got\n%s", diff)
 	}
+	prompt, _, _ := strings.Cut(want, "\n=== answer")
+	if diff := cmp.Diff(prompt, golden.PromptOf(got)); diff != "" {
+		t.Errorf("without settings: -want +got\n%s", diff)
+	}
 }

@@ -27,19 +27,34 @@ func Prompt(req *models.Request) string {
 		section(&s, "tools", tools(req.Tools))
 	}
 	if f := req.Format; f != nil {
-		section(&s, strings.TrimSpace("answer as JSON "+f.Name), layOut(f.Schema))
+		section(&s, strings.TrimSpace(titleOfFormat+" "+f.Name), layOut(f.Schema))
 	}
 	if text := settings(req); text != "" {
-		section(&s, "settings", text)
+		section(&s, titleOfSettings, text)
 	}
 	return s.String()
+}
+
+// The titles of what is no part of the prompt itself, and depends on the model.
+const (
+	titleOfFormat   = "answer as JSON"
+	titleOfSettings = "settings"
+	beforeTitle     = "=== "
+)
+
+// PromptOf is what [Prompt] returned without the form of the answer and the settings.
+func PromptOf(asked string) string {
+	for _, title := range []string{titleOfFormat, titleOfSettings} {
+		asked, _, _ = strings.Cut(asked, "\n"+beforeTitle+title)
+	}
+	return asked
 }
 
 func section(s *strings.Builder, title, text string) {
 	if s.Len() > 0 {
 		s.WriteByte('\n')
 	}
-	s.WriteString("=== " + title + "\n" + text)
+	s.WriteString(beforeTitle + title + "\n" + text)
 	if text != "" && !strings.HasSuffix(text, "\n") {
 		s.WriteByte('\n')
 	}

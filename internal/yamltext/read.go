@@ -6,6 +6,7 @@ import (
 	"io"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/goccy/go-yaml"
 	"github.com/goccy/go-yaml/ast"
@@ -137,14 +138,17 @@ func tooLarge(line, most int, what string) error {
 }
 
 // checkLines bounds the bytes, and what may be tokens in one line: the lexer reads a line at
-// once.
+// once. It refuses what is no text, which the lexer would take.
 func checkLines(text string) error {
 	if len(text) > maxBytes {
 		return tooLarge(1, maxBytes, "bytes")
 	}
 	line, marks := 1, 0
-	for i := range len(text) {
-		switch text[i] {
+	for i, r := range text {
+		if r == utf8.RuneError && !strings.HasPrefix(text[i:], string(utf8.RuneError)) {
+			return &Error{line, fmt.Errorf("the byte %#02x is no UTF-8", text[i])}
+		}
+		switch r {
 		case '\n':
 			line, marks = line+1, 0
 		case '[', ']', '{', '}', ',', ':', '-', '?', '&', '*', '!', '|', '>', '\'', '"', '#', '%', '@', '`':

@@ -93,11 +93,12 @@ func TestJSON(t *testing.T) {
 		}
 	}
 	for text, want := range map[string]string{
-		"a: 1\nb: [":      "line 2: sequence end token ']' not found",
-		"a:\n  b: *c":     `line 2: could not find alias "c"`,
-		"a: 1\na: 2":      `line 2: mapping key "a" already defined`,
-		"a: 1\n---\nb: 2": "line 3: a second document begins",
-		"1: x\n? [a]\n":   "line 2: ",
+		"a: 1\nb: [":         "line 2: sequence end token ']' not found",
+		"a:\n  b: *c":        `line 2: could not find alias "c"`,
+		"a: 1\na: 2":         `line 2: mapping key "a" already defined`,
+		"a: 1\n---\nb: 2":    "line 3: a second document begins",
+		"1: x\n? [a]\n":      "line 2: ",
+		"a: \ufffd\nb: \xe4": "line 2: the byte 0xe4 is no UTF-8",
 	} {
 		if got, err := yamltext.JSON([]byte(text)); err == nil || !strings.HasPrefix(err.Error(), want) || strings.Contains(err.Error(), "\n") {
 			t.Errorf("%q became %s, %v; want %s", text, got, err, want)

@@ -1,0 +1,108 @@
+package bottest_test
+
+import (
+	"context"
+	"errors"
+	"regexp"
+	"testing"
+
+	"github.com/planbot-go/planbot/activity"
+	"github.com/planbot-go/planbot/bot"
+	"github.com/planbot-go/planbot/bottest"
+)
+
+// payBot sends a card when it is asked for one, and answers its button in every way there is.
+func payBot(ctx context.Context, parts bottest.Parts) (*bot.Bot, error) {
+	b, err := routedBot(ctx, parts)
+	if err != nil {
+		return nil, err
+	}
+	card := activity.RawCard(map[string]any{
+		"type": "AdaptiveCard", "version": "1.5", "fallbackText": "Pay",
+		"body": []any{map[string]any{"type": "Container", "items": []any{map[string]any{"type": "Input.Text", "id": "cups"}}}},
+		"actions": []any{
+			map[string]any{"type": "Action.Execute", "title": "Pay", "verb": "pay"},
+			map[string]any{"type": "Action.OpenUrl", "title": "Read", "url": "https://example.com"},
+		},
+	})
+	b.On(func(t *bot.Turn) bool { return t.Text == "card" }, func(ctx context.Context, t *bot.Turn) error {
+		reply := t.Activity.Reply("")
+		reply.Attachments = []activity.Attachment{card}
+		return t.Send(ctx, reply)
+	})
+	b.OnCardAction("pay", func(_ context.Context, _ *bot.Turn, click bot.CardClick) (bot.CardAnswer, error) {
+		var in struct {
+			Cups string `json:"cups"`
+		}
+		if err := click.Read(&in); err != nil {
+			return bot.CardAnswer{}, err
+		}
+		switch in.Cups {
+		case "":
+			return bot.CardError(400, "NoCups", "How many cups?"), nil
+		case "many":
+			return bot.CardAnswer{}, &bot.InvokeError{Status: 400, Code: "TooMany"}
+		case "broken":
+			return bot.CardAnswer{}, errors.New("the till is broken")
+		case "none":
+			return bot.ShowCard(activity.NewCard("Nothing to pay")), nil
+		}
+		return bot.ShowMessage("Paid for " + in.Cups + "."), nil
+	})
+	return b, nil
+}
+
+var turnID = regexp.MustCompile(`\(turn \w+\)`)
+
+// Whatever a click was answered with, its text is shown.
+func TestShown(t *testing.T) {
+	t.Parallel()
+	bottest.Test(t, bottest.Config{New: payBot}, func(t *testing.T, kit *bottest.Kit) {
+		chat := kit.Personal("Mia")
+		chat.Say("card")
+		card := chat.ExpectCard()
+		for cups, want := range map[string]string{
+			"2": "Paid for 2.", "": "How many cups?", "many": "TooMany", "none": "",
+			"broken": "Sorry, something went wrong on my side. Please try again. (turn …)",
+		} {
+			if got := turnID.ReplaceAllString(card.Press("Pay", "cups", cups).Shown(), "(turn …)"); got != want {
+				t.Errorf("a click for %q cups was answered with %q, want %q", cups, got, want)
+			}
+		}
+		if got := chat.Invoke("shop/count", "two").Shown(); got != "the value of the invoke is of another form" {
+			t.Errorf("an invoke with a wrong value was answered with %q", got)
+		}
+	})
+}
+
+func TestExpectsWhatCannotBe(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		test func(kit *bottest.Kit, chat *bottest.Chat)
+		want []string
+	}{
+		"another chat": {func(kit *bottest.Kit, _ *bottest.Chat) {
+			said(kit)
+			kit.Personal("Otto").Expect("Well.")
+		}, []string{"the bot said nothing more, want \"Well.\"\nin a:", "\nin a:Mia it said \"Well.\", which nobody expected"}},
+		"a card as text": {func(_ *bottest.Kit, chat *bottest.Chat) { chat.Expect("") }, []string{`the bot said a card, want "": for cards there is ExpectCard`}},
+		"link":           {func(_ *bottest.Kit, chat *bottest.Chat) { chat.ExpectCard().Press("Read") }, []string{`the button "Read" is of type Action.OpenUrl, which sends nothing to the bot`}},
+		"input":          {func(_ *bottest.Kit, chat *bottest.Chat) { chat.ExpectCard().Press("Pay", "cup", 2) }, []string{`the card has no input "cup", it has ["cups"]`}},
+		"kind":           {func(kit *bottest.Kit, _ *bottest.Chat) { kit.Conversation("x", "group", "Mia") }, []string{`no kind of conversation "group"`}},
+		"alive":          {func(kit *bottest.Kit, _ *bottest.Chat) { kit.Alive(2) }, []string{"there is no replica 2"}},
+		"crash":          {func(kit *bottest.Kit, _ *bottest.Chat) { kit.CrashAfter(0) }, []string{"CrashAfter(0): the first call is 1"}},
+		"dead":           {func(kit *bottest.Kit, chat *bottest.Chat) { card := chat.ExpectCard(); kit.Kill(1); card.Press("Pay") }, []string{"the bot did not answer this: no answer: replica 1 is dead"}},
+		"dead invoke":    {func(kit *bottest.Kit, chat *bottest.Chat) { kit.Kill(1); chat.Invoke("shop/count", nil) }, []string{"the bot did not answer this"}},
+		"no Redis":       {func(kit *bottest.Kit, chat *bottest.Chat) { kit.StopRedis(); chat.Press("Pay") }, []string{"the bot did not answer this: 503"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			contains(t, failingInBubble(t, bottest.Config{New: payBot}, func(kit *bottest.Kit) {
+				chat := kit.Personal("Ugo")
+				chat.Say("card")
+				kit.Settle()
+				tt.test(kit, chat)
+			}), tt.want...)
+		})
+	}
+}

@@ -1,0 +1,130 @@
+package bottest_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/planbot-go/planbot/bot"
+	"github.com/planbot-go/planbot/bottest"
+)
+
+// What a test set up and the bot did not meet, and what it said that nobody looked at,
+// fails the test at its end.
+func TestEndsWithWhatIsLeft(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		test func(kit *bottest.Kit)
+		want []string // none: it does not fail
+	}{
+		"crash": {func(kit *bottest.Kit) {
+			kit.CrashAfter(2)
+			kit.Model.Says(addMilk)
+			chat := kit.Personal("Mia")
+			chat.Say("add milk")
+			chat.Expect("Added milk.")
+		}, []string{"the crash of CrashAfter did not come: it was for the end of call 2 of an action, and there were 1"}},
+		"fault":   {func(kit *bottest.Kit) { kit.Connector.Fails(bottest.Fault{Status: 502}) }, []string{"1 faults of Connector.Fails were not met"}},
+		"held":    {func(kit *bottest.Kit) { kit.Connector.Holds("No such text") }, []string{`the message "No such text" of Connector.Holds was not sent`}},
+		"message": {func(kit *bottest.Kit) { said(kit) }, []string{`the bot said "Well." in a:Mia, which nothing expected`, "what happened:"}},
+		"one more message": {func(kit *bottest.Kit) {
+			kit.Model.Says(bottest.Plan(bottest.Say("One."), bottest.Say("Two.")))
+			chat := kit.Personal("Mia")
+			chat.Say("count")
+			chat.Expect("One.")
+		}, []string{`the bot said "Two." in a:Mia, which nothing expected`}},
+		"several": {func(kit *bottest.Kit) {
+			said(kit)
+			kit.Model.Says("more")
+		}, []string{"1 scripted answers of the model were not asked for\nthe bot said"}},
+		"all were asked for": {func(kit *bottest.Kit) {
+			chat := said(kit)
+			kit.Settle()
+			chat.Messages()
+		}, nil},
+		"all of the connector": {func(kit *bottest.Kit) {
+			said(kit)
+			kit.Settle()
+			kit.Connector.Sent()
+		}, nil},
+		"said after they were asked for": {func(kit *bottest.Kit) {
+			kit.Connector.Sent()
+			said(kit).Messages()
+			kit.Settle()
+		}, []string{`the bot said "Well."`}},
+		"reacted to": {func(kit *bottest.Kit) {
+			chat := said(kit)
+			kit.Settle()
+			chat.React("like")
+		}, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			got := failingInBubble(t, listBot(), tt.test)
+			contains(t, got, tt.want...)
+			if len(tt.want) == 0 && got != "" {
+				t.Errorf("it failed: %s", got)
+			}
+		})
+	}
+}
+
+// A bot with hooks of its own is not seen to act, so it does not crash.
+func TestEndsWithoutTheCrashOfABotWithHooks(t *testing.T) {
+	t.Parallel()
+	cfg := listBot()
+	cfg.Change = func(cfg *bot.Config) { cfg.Hooks = bot.Hooks{} }
+	contains(t, failingInBubble(t, cfg, func(kit *bottest.Kit) {
+		kit.CrashAfter(1)
+		kit.Model.Says(addMilk)
+		chat := kit.Personal("Mia")
+		chat.Say("add milk")
+		chat.Expect("Added milk.")
+	}), "did not come: the bot does not take the Hooks of Parts.Bot")
+}
+
+// A test that failed by itself shows at its end what happened, and only once.
+func TestEndsWithTheStory(t *testing.T) {
+	t.Parallel()
+	f := &fakeTest{ctx: t.Context()}
+	f.run(func() {
+		kit := bottest.New(f, listBot())
+		kit.Model.Says(addMilk)
+		chat := kit.Personal("Mia")
+		chat.Say("add milk")
+		chat.Expect("Added milk.")
+		f.Errorf("no bread")
+	})
+	if len(f.failures) != 1 || len(f.logs) != 1 {
+		t.Fatalf("failures %q, logs %q", f.failures, f.logs)
+	}
+	contains(t, f.logs[0], "what happened:", "Mia            add milk", "the last prompt:", `Mia.lists = {"all":[{"name":"groceries"`)
+
+	f = &fakeTest{ctx: t.Context()}
+	f.run(func() { said(bottest.New(f, listBot())).Expect("Hm.") })
+	if len(f.failures) != 1 || len(f.logs) != 0 || strings.Count(f.failures[0], "what happened:") != 1 {
+		t.Errorf("failures %q, logs %q", f.failures, f.logs)
+	}
+}
+
+// A test that waits for what does not come ends.
+func TestEndsThoughItWaits(t *testing.T) {
+	t.Parallel()
+	contains(t, failingInBubble(t, listBot(), func(kit *bottest.Kit) { <-kit.Model.Hangs(time.Hour) }),
+		"the model was not asked in 168h0m0s for the answer of Model.Hangs")
+	contains(t, failingInBubble(t, listBot(), func(kit *bottest.Kit) {
+		taken, _ := kit.Connector.Holds("Wel.")
+		said(kit)
+		<-taken
+	}), `the message "Wel." of Connector.Holds was not sent in 168h0m0s`, "BOT            Well.")
+}
+
+// A turn that is under way when the test ends is waited for: in a bubble that costs nothing.
+func TestEndsWhenTheBotDoes(t *testing.T) {
+	t.Parallel()
+	contains(t, failingInBubble(t, listBot(), func(kit *bottest.Kit) {
+		asked := kit.Model.Hangs(time.Hour)
+		kit.Personal("Mia").Say("hi")
+		<-asked
+	}), "which nothing expected", "did not answer in time")
+}

@@ -1,0 +1,155 @@
+package bottest_test
+
+import (
+	"bytes"
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/planbot-go/planbot/actions"
+	"github.com/planbot-go/planbot/actions/lists"
+	"github.com/planbot-go/planbot/bot"
+	"github.com/planbot-go/planbot/bottest"
+	"github.com/planbot-go/planbot/models"
+	"github.com/planbot-go/planbot/planner"
+)
+
+// What explains a failure is in the story, and what does not is short.
+func TestStory(t *testing.T) {
+	t.Parallel()
+	tools := ticketBot(new(tickets))
+	tools.Planner = "tools"
+	for name, tt := range map[string]struct {
+		cfg  bottest.Config
+		test func(kit *bottest.Kit)
+		want []string
+	}{
+		"tools that were offered": {tools, func(kit *bottest.Kit) { said(kit).ExpectNothing() }, []string{"tools: createTicket, closeTicket"}},
+		"tools of an unexpected call": {tools, func(kit *bottest.Kit) {
+			kit.Personal("Mia").Say("hi")
+			kit.Settle()
+		}, []string{"call 1 of the model was not expected", "user: hi\n    tools: createTicket, closeTicket"}},
+		"the answer to a click": {ticketBot(new(tickets)), func(kit *bottest.Kit) {
+			chat := kit.Group("team", "Mia")
+			kit.Model.Says(bottest.Plan(bottest.Do("closeTicket", "id", 7), bottest.Say("Closed.")))
+			chat.Mention("close 7")
+			chat.ExpectCard().As("Otto").Press("Approve")
+			chat.Expect("Closed.")
+		}, []string{`"value":"You may not decide this. Nothing was done."`}},
+		"typing": {listBot(), func(kit *bottest.Kit) {
+			asked := kit.Model.Hangs(time.Hour)
+			chat := kit.Personal("Mia")
+			chat.Say("hi")
+			<-asked
+			chat.ExpectNothing()
+		}, []string{"(typing), 4"}},
+		"deliveries": {listBot(), func(kit *bottest.Kit) {
+			kit.Model.Says("Well.")
+			chat := kit.Group("team", "Mia")
+			chat.Mention("hi").Again(chat)
+			chat.Say("a nice day")
+			chat.ExpectNothing()
+		}, []string{"<at>ListBot</at> hi (again)\n", "a nice day (does not mention the bot)\n"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			got := failingInBubble(t, tt.cfg, tt.test)
+			contains(t, got, tt.want...)
+			if n := strings.Count(got, "(typing)"); n > 3 {
+				t.Errorf("%d lines of typing", n)
+			}
+		})
+	}
+}
+
+// A bot that keeps state elsewhere, and answers elsewhere, is told so, and soon.
+func TestForeignBot(t *testing.T) {
+	t.Parallel()
+	cfg := bottest.Config{New: func(ctx context.Context, parts bottest.Parts) (*bot.Bot, error) {
+		acts := actions.New()
+		lists.Register(acts)
+		sequence, err := planner.NewSequence(ctx, planner.SequenceConfig{Model: parts.Model, Actions: acts})
+		if err != nil {
+			return nil, err
+		}
+		return bot.New(bot.Config{Actions: acts, Planner: sequence, Channel: parts.Bot.Channel, Door: parts.Bot.Door})
+	}}
+	contains(t, failingInBubble(t, cfg, func(kit *bottest.Kit) {
+		chat := said(kit)
+		chat.Expect("Well.")
+		chat.Expect("Better.")
+	}), "the bot said nothing more", "the bot does not take its Store from the Parts")
+	contains(t, failingInBubble(t, cfg, func(kit *bottest.Kit) { bottest.OfUser[lists.Lists](kit.Personal("Mia")) }),
+		"what a bot keeps is known of bots that take their Store from the Parts")
+}
+
+// Who decides about answers may look into the kit and take time, while others are served.
+func TestDecidersTakeTheirTime(t *testing.T) {
+	t.Parallel()
+	bottest.Test(t, listBot(), func(t *testing.T, kit *bottest.Kit) {
+		kit.Model.Decides(func(c bottest.ModelCall) (bottest.Answer, bool) {
+			if calls := kit.Model.Calls(); len(calls) == 0 || kit.Explain() == "" {
+				t.Error("the call that is to be answered is not among the calls")
+			}
+			time.Sleep(time.Minute)
+			return bottest.Answer{Text: c.Last(models.User)}, true
+		})
+		kit.Connector.Decides(func(bottest.Sent) bottest.Fault {
+			time.Sleep(5 * time.Second)
+			return bottest.Fault{}
+		})
+		began := time.Now()
+		var talks []func()
+		for _, name := range []string{"Mia", "Otto"} {
+			chat := kit.Personal(name)
+			talks = append(talks, func() {
+				chat.Say(name)
+				chat.Expect(name)
+			})
+		}
+		kit.Together(talks...)
+		if took := time.Since(began); took < 65*time.Second || took > 100*time.Second {
+			t.Errorf("it took %v, of which others wait for nothing", took)
+		}
+	})
+}
+
+// One channel may tell that any of several answers was asked for.
+func TestAskedOfSeveral(t *testing.T) {
+	t.Parallel()
+	bottest.Test(t, listBot(), func(_ *testing.T, kit *bottest.Kit) {
+		asked := make(chan struct{})
+		answer := bottest.Answer{Text: "Well.", Asked: asked}
+		kit.Model.Answers(answer, answer)
+		chat := kit.Personal("Mia")
+		for range 2 {
+			chat.Say("hi")
+			<-asked
+			chat.Expect("Well.")
+		}
+	})
+}
+
+// Replicas log to one writer, which need not be safe for that.
+func TestLogOfReplicas(t *testing.T) {
+	t.Parallel()
+	var log bytes.Buffer
+	cfg := listBot()
+	cfg.Log, cfg.Replicas = &log, 3
+	bottest.Test(t, cfg, func(t *testing.T, kit *bottest.Kit) {
+		kit.Model.Decides(func(bottest.ModelCall) (bottest.Answer, bool) { return bottest.Answer{Text: "Well."}, true })
+		var talks []func()
+		for i, name := range []string{"Mia", "Otto", "Ugo"} {
+			talks = append(talks, func() { kit.Personal(name).On(i + 1).Say("hi") })
+		}
+		kit.Together(talks...)
+		kit.Settle()
+		if n := len(kit.Connector.Sent()); n < 3 {
+			t.Errorf("%d answers", n)
+		}
+	})
+	if log.Len() == 0 {
+		t.Error("nothing was logged")
+	}
+}
