@@ -22,6 +22,7 @@ type conversation struct {
 	turns map[string]*step
 	bytes int
 	dirty bool
+	apart bool // something happened that is in no step
 
 	full, tooLong bool // nothing more is kept; that this is for its own length
 
@@ -46,6 +47,7 @@ type step struct {
 	replies  []reply
 	sends    []int        // how the channel answered its messages
 	seed     []lists.List // before its plan; nil: it does not matter
+	apart    bool         // something happened before it that is in no step
 
 	answered, refused bool   // the request that brought it; that it said why the click does not count
 	asker             string // whose call was decided with it; "": none was

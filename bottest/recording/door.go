@@ -110,7 +110,8 @@ func (r *Recorder) came(a *activity.Activity, size int) {
 				return
 			}
 		}
-		c.steps = append(c.steps, &step{activity: a, turns: map[string]bool{}})
+		c.steps = append(c.steps, &step{activity: a, turns: map[string]bool{}, apart: c.apart})
+		c.apart = false
 	})
 }
 

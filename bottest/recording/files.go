@@ -117,21 +117,25 @@ func (s *scrubbedCalls) of(ctx context.Context, calls []cassette.Call, by *scrub
 // somebody else's.
 func (r *Recorder) replace(name string, data []byte) error {
 	name = filepath.Join(r.cfg.Dir, name)
-	if !r.own[name] {
-		file, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
-		if err != nil {
-			return err
-		}
-		if err := file.Close(); err != nil {
-			return err
-		}
-		r.own[name] = true
-	}
 	const part = ".part"
-	if err := os.WriteFile(name+part, data, 0o600); err != nil {
+	err := os.WriteFile(name+part, data, 0o600)
+	if err == nil && !r.own[name] {
+		err = claim(name)
+		r.own[name] = err == nil
+	}
+	if err != nil {
 		return errors.Join(err, remove(name+part))
 	}
 	return os.Rename(name+part, name)
+}
+
+// claim makes the file, which must not be there.
+func claim(name string) error {
+	file, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return err
+	}
+	return file.Close()
 }
 
 func remove(name string) error {

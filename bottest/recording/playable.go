@@ -27,14 +27,15 @@ type pendingCard struct {
 	decided  bool
 }
 
-// verdicts say why nothing can be expected of the steps; "": it can. Behind such a step
-// another scenario begins, since nobody knows what it left.
+// verdicts say why nothing can be expected of the steps; "": it can.
 func (c *conversation) verdicts(cfg *Config) []string {
 	out := make([]string, len(c.steps))
 	var cards []pendingCard
 	for i, s := range c.steps {
-		if out[i] = s.verdict(cfg, cards); out[i] != "" {
+		if c.begins(i, out) {
 			cards = nil
+		}
+		if out[i] = s.verdict(cfg, cards); out[i] != "" {
 			continue
 		}
 		for _, r := range s.replies {
@@ -44,6 +45,12 @@ func (c *conversation) verdicts(cfg *Config) []string {
 		}
 	}
 	return out
+}
+
+// begins reports whether a scenario begins with that step: with the first one, and where
+// nobody knows what was left by what happened before it.
+func (c *conversation) begins(i int, verdicts []string) bool {
+	return i == 0 || verdicts[i-1] != "" || c.steps[i].apart
 }
 
 // verdict is that of one step, where these cards are there to be decided.
@@ -125,11 +132,11 @@ func (s *step) isOpen() bool {
 	if d, ok := decisionIn(s.activity); ok && s.activity.Type == activity.Invoke && d.approval != "" && s.answered && !s.refused {
 		return over < 2 // one took the decision, one follows it
 	}
-	return over == 0 && s.begins()
+	return over == 0 && s.isWork()
 }
 
-// begins reports whether a turn comes of the activity, whatever routes the bot has.
-func (s *step) begins() bool {
+// isWork reports whether a turn comes of the activity, whatever routes the bot has.
+func (s *step) isWork() bool {
 	a := s.activity
 	if a.Type == activity.Message {
 		unheard := a.ChannelID == activity.Teams && !a.Conversation.Personal() && !a.Addressed() && (a.Text != "" || len(a.Value) == 0)

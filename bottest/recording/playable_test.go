@@ -1,6 +1,7 @@
 package recording_test
 
 import (
+	"fmt"
 	"net/http"
 	"path/filepath"
 	"strings"
@@ -149,6 +150,7 @@ func TestSeeds(t *testing.T) {
 	t.Parallel()
 	for name, kept := range map[string][]lists.List{
 		"in another order": {{Name: "zeta", Items: []lists.Item{{Name: "z"}}}, {Name: "Alpha"}},
+		"very many":        manyLists(),
 		"with done items":  {{Name: "alpha", Items: []lists.Item{{Name: "a", Done: true}, {Name: "b"}}}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -169,6 +171,25 @@ func TestSeeds(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestNotices: what comes by itself later is in no step, and what follows is a scenario of
+// its own.
+func TestNotices(t *testing.T) {
+	t.Parallel()
+	file := recorded(t, "", recording.Config{}, func(_ *testing.T, kit *bottest.Kit) {
+		chat := kit.Personal("Mia")
+		kit.Model.Says(bottest.Plan(bottest.Do("remindMe", "what", "water", "in_minutes", 5), bottest.Say("I will.")),
+			bottest.Plan(bottest.DoAs("R", "listReminders"), bottest.Say("$R")))
+		chat.Say("water")
+		chat.Expect("I will.")
+		time.Sleep(10 * time.Minute)
+		chat.ExpectMatch("water")
+		chat.Say("what is left?")
+		chat.Expect("There are no reminders.")
+	})[first]
+	contains(t, file, "part 2", "replies: [There are no reminders.]")
+	plays(t, file, false)
 }
 
 // TestInstallations: a scenario says in another way that the bot was put in, and not at all
@@ -243,4 +264,12 @@ func TestOneFolderForMany(t *testing.T) {
 	if files, err := filepath.Glob(filepath.Join(dir, "*")); err != nil || len(files) != 8 {
 		t.Errorf("%q, %v", files, err)
 	}
+}
+
+// manyLists are more than one turn may make.
+func manyLists() (all []lists.List) {
+	for i := range 60 {
+		all = append(all, lists.List{Name: fmt.Sprintf("lpha %02d", 59-i), Items: []lists.Item{{Name: "x", Done: i%7 == 0}}})
+	}
+	return all
 }

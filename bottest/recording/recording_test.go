@@ -15,6 +15,7 @@ import (
 
 	"github.com/planbot-go/planbot/actions"
 	"github.com/planbot-go/planbot/actions/lists"
+	"github.com/planbot-go/planbot/actions/reminders"
 	"github.com/planbot-go/planbot/bot"
 	"github.com/planbot-go/planbot/bottest"
 	"github.com/planbot-go/planbot/bottest/cassette"
@@ -31,6 +32,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 func registry() *actions.Registry {
 	acts := actions.New()
 	lists.Register(acts)
+	reminders.Register(acts)
 	actions.Add(acts, "sendMail", "Sends a mail", func(context.Context, *actions.Turn, struct {
 		To string `json:"to"`
 	},

@@ -32,7 +32,7 @@ func (w *writer) scenarios(ctx context.Context, name string, c *conversation) (a
 		if ctx.Err() != nil {
 			break
 		}
-		if i == 0 || verdicts[i-1] != "" {
+		if c.begins(i, verdicts) {
 			all = append(all, scenario.Scenario{Name: name, Why: w.why(c), Options: w.cfg.Options})
 			part = &all[len(all)-1]
 			if len(all) > 1 {

@@ -33,12 +33,10 @@ func (c *conversation) needsSeed(s *step, cfg *Config) bool {
 	if i < 0 || s.seed != nil {
 		return false
 	}
-	before := conversation{steps: c.steps[:i]}
-	for n, why := range slices.Backward(before.verdicts(cfg)) {
-		if why != "" {
-			return true
-		}
-		if c.steps[n].seed != nil {
+	before := conversation{steps: c.steps[:i+1]}
+	verdicts := before.verdicts(cfg)
+	for ; !before.begins(i, verdicts); i-- {
+		if before.steps[i-1].seed != nil {
 			return false
 		}
 	}
@@ -54,8 +52,10 @@ func (w *writer) seed(part *scenario.Scenario, steps []*step) {
 		return
 	}
 	seed := w.lists(steps[i].seed)
-	if commands := making(seed); !isPlain(seed) && w.mayMake(len(commands)) {
-		part.Steps = append(part.Steps, w.makingStep(steps[i], commands))
+	if !isPlain(seed) && w.mayMake() {
+		for commands := range slices.Chunk(making(seed), atOnce) {
+			part.Steps = append(part.Steps, w.makingStep(steps[i], commands))
+		}
 		return
 	}
 	part.Seed.Lists = map[string][]string{}
@@ -91,16 +91,15 @@ func isPlain(all []lists.List) bool {
 	})
 }
 
-// mayMake reports whether a turn of the bot may run so many commands that make lists, and
-// without asking anybody.
-func (w *writer) mayMake(commands int) bool {
-	const usual = 20 // of the bot's 25
-	most := usual
-	if n := w.cfg.Options.MaxSteps; n > 0 {
-		most = min(most, n-1)
-	}
-	return commands <= most && !slices.Contains(w.cfg.Options.Approval, "createList") && !slices.Contains(w.cfg.Options.Approval, "checkItem") &&
-		(w.cfg.HasAction == nil || w.cfg.HasAction("createList") && w.cfg.HasAction("checkItem"))
+// atOnce is how many commands a turn runs that makes lists.
+const atOnce = 20 // of the bot's 25
+
+// mayMake reports whether such turns may run, and without asking anybody.
+func (w *writer) mayMake() bool {
+	o := w.cfg.Options
+	return (o.MaxSteps == 0 || o.MaxSteps > atOnce) && !slices.ContainsFunc([]string{"createList", "checkItem"}, func(action string) bool {
+		return slices.Contains(o.Approval, action) || w.cfg.HasAction != nil && !w.cfg.HasAction(action)
+	})
 }
 
 // making are the commands that make the lists.

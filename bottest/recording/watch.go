@@ -147,7 +147,8 @@ func (r *Recorder) sent(ctx context.Context, to activity.Reference, a *activity.
 	said := replyOf(a)
 	r.change(base(to.Conversation.ID), len(a.Text), func(c *conversation) {
 		s := c.ofTurn(of.Turn, of.Activity)
-		if s == nil {
+		if s == nil { // a notice, or of a turn that another process had begun
+			c.apart = true
 			return
 		}
 		s.sends = append(s.sends, status)

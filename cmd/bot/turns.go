@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -217,6 +218,9 @@ func (c turnsExportCmd) Run(ctx context.Context, s *settings, std *streams) erro
 		if parked, err = c.choose(parked); err != nil {
 			return err
 		}
+		if len(parked) == 0 {
+			fmt.Fprintln(std.err, "no turn is parked: there is nothing to export")
+		}
 		data, left := c.render(parked, s)
 		if len(data) == 0 {
 			return left
@@ -225,14 +229,24 @@ func (c turnsExportCmd) Run(ctx context.Context, s *settings, std *streams) erro
 			_, err := std.out.Write(data)
 			return errors.Join(err, left)
 		}
-		// What people wrote is in it, so it is for the operator alone.
-		file, err := os.OpenFile(c.Out, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+		file, err := c.create()
 		if err != nil {
 			return usageError{err}
 		}
 		_, err = file.Write(data)
 		return errors.Join(err, file.Close(), left)
 	})
+}
+
+// create makes the file. What people wrote is to be in it, so it is for the operator alone.
+func (c turnsExportCmd) create() (*os.File, error) {
+	if !c.Raw && strings.EqualFold(filepath.Ext(c.Out), ".json") {
+		return nil, fmt.Errorf("--out: %s: scenarios are written as YAML, and bot test would read this as JSON", c.Out)
+	}
+	if info, err := os.Stat(c.Out); err == nil && info.IsDir() {
+		return nil, fmt.Errorf("--out: %s is a folder", c.Out)
+	}
+	return os.OpenFile(c.Out, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 }
 
 // choose finds the turns that were named, in that order.

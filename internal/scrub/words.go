@@ -38,8 +38,10 @@ func (w *words) want(text, standIn string, fold bool) {
 	(*to)[key], w.found = standIn, nil
 }
 
-// reserved are words of stand-ins: if they were replaced, nothing would stand for anybody.
-var reserved = regexp.MustCompile(`(?i)^(?:(?:user|conversation|activity|tenant|person)(?:-\d+)?|secret|example|com)$`)
+// reserved are words of stand-ins, and of plans: if they were replaced, nothing would stand
+// for anybody, and no plan could be read.
+var reserved = regexp.MustCompile(`(?i)^(?:(?:user|conversation|activity|tenant|person)(?:-\d+)?|secret|example|com|` +
+	`plan|type|commands|do|say|action|entities|parameters|response|saveas|observe|true|false|null)$`)
 
 // ordinary are names that are words of a sentence when they are written small.
 var ordinary = regexp.MustCompile(`(?i)^(?:april|august|bill|chase|dawn|dean|drew|faith|frank|grace|grant|hope|iris|jack|june|july|king|lane|list|long|mark|page|park|pearl|pierce|price|rich|rose|ruby|stone|wade|ward|west|will|wood|young)$`)
