@@ -111,8 +111,10 @@ func play(rec *recorder, s *Scenario, cfg Config) (story string) {
 	defer func() { story = r.story() }()
 	for i := range s.Steps {
 		rec.step = fmt.Sprintf("step %d", i+1)
-		if s.Steps[i].Control != "" {
+		if s.Steps[i].Control != "" || !r.alive() {
 			r.kit.Restart()
+		}
+		if s.Steps[i].Control != "" {
 			continue
 		}
 		r.perform(&s.Steps[i])
@@ -137,6 +139,17 @@ func (r *run) replicas() int {
 		most = max(most, e.Replica)
 	}
 	return most
+}
+
+// alive reports whether any process is. Where all have crashed, whatever runs them starts them
+// again before the channel delivers the next activity, also if the scenario does not say so.
+func (r *run) alive() bool {
+	for i := range r.replicas() {
+		if r.kit.Alive(i + 1) {
+			return true
+		}
+	}
+	return false
 }
 
 // events are those of all steps.
