@@ -106,3 +106,41 @@ func TestExpectsWhatCannotBe(t *testing.T) {
 		})
 	}
 }
+
+// Who presses a button has seen the card.
+func TestPressLooksAtTheCard(t *testing.T) {
+	t.Parallel()
+	if got := failingInBubble(t, bottest.Config{New: payBot}, func(kit *bottest.Kit) {
+		chat := kit.Personal("Mia")
+		chat.Say("card")
+		kit.Settle()
+		chat.Press("Pay")
+	}); got != "" {
+		t.Errorf("it failed: %s", got)
+	}
+}
+
+// A process that dies over an invoke owes no answer.
+func TestInvokeOfTheDead(t *testing.T) {
+	t.Parallel()
+	var die func()
+	cfg := bottest.Config{New: func(ctx context.Context, parts bottest.Parts) (*bot.Bot, error) {
+		b, err := routedBot(ctx, parts)
+		if err != nil {
+			return nil, err
+		}
+		b.OnInvoke("shop/burn", func(context.Context, *bot.Turn) (bot.InvokeResponse, error) {
+			die()
+			return bot.InvokeResponse{Status: 503}, nil
+		})
+		return b, nil
+	}}
+	bottest.Test(t, cfg, func(t *testing.T, kit *bottest.Kit) {
+		die = func() { kit.Kill(1) }
+		burned := kit.Personal("Mia").Invoke("shop/burn", nil)
+		t.Log(burned)
+		if burned.Status < 500 {
+			t.Errorf("the dead answered %s", burned)
+		}
+	})
+}

@@ -103,8 +103,15 @@ func TestEventsOfAChannel(t *testing.T) {
 		var got struct{ Count int }
 		chat.Invoke("shop/count", map[string]int{"Add": 2}).Taken().Decode(&got)
 		chat.Invoke("shop/count", map[string]int{"Add": 3}).Taken().Decode(&got)
-		if got.Count != 5 {
-			t.Errorf("count %d", got.Count)
+		if kept := bottest.AtConversation[int](chat, "count"); got.Count != 5 || kept != 5 {
+			t.Errorf("count %d, kept %d", got.Count, kept)
+		}
+		if kept := bottest.AtUser[string](chat, "cup"); kept != "" {
+			t.Errorf("kept %q", kept)
+		}
+		chat.Keep(func(_, user *state.Scope) { *state.At[string](user, "cup") = "large" })
+		if kept := bottest.AtUser[string](chat, "cup"); kept != "large" {
+			t.Errorf("kept %q", kept)
 		}
 		if other := chat.Invoke("shop/close", nil); other.Status != http.StatusNotImplemented {
 			t.Errorf("an invoke without a handler: %s", other)

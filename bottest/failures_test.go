@@ -127,7 +127,12 @@ func TestFailuresShowWhatHappened(t *testing.T) {
 		"not taken":  {func(kit *bottest.Kit) { kit.Personal("Mia").Deliver(bottest.Activity{"type": nil}).Taken() }, []string{"the activity was not taken: 400"}},
 		"no replica": {func(kit *bottest.Kit) { kit.Personal("Mia").On(2).Say("hi") }, []string{"there is no replica 2"}},
 		"dead":       {func(kit *bottest.Kit) { kit.Kill(1); kit.Personal("Mia").Say("hi") }, []string{"replica 1 is dead"}},
-		"no call":    {func(kit *bottest.Kit) { kit.Model.LastCall() }, []string{"the model was not asked"}},
+		"kept as something else": {func(kit *bottest.Kit) {
+			chat := said(kit)
+			chat.Next()
+			bottest.AtConversation[int](chat, "reference")
+		}, []string{"read what the bot keeps: ", "reference"}},
+		"no call": {func(kit *bottest.Kit) { kit.Model.LastCall() }, []string{"the model was not asked"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

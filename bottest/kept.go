@@ -15,15 +15,37 @@ import (
 // Store from the parts; of others it fails the test.
 func OfConversation[T any](c *Chat) T {
 	c.kit.t.Helper()
-	c.kit.settle(nil)
-	return *state.Of[T](c.kit.load(c, c.conversationKey()))
+	return read(c, c.conversationKey(), state.Of[T])
 }
 
 // OfUser is [OfConversation] for what the bot keeps about the person who speaks.
 func OfUser[T any](c *Chat) T {
 	c.kit.t.Helper()
+	return read(c, c.userKey(), state.Of[T])
+}
+
+// AtConversation is [OfConversation] for the value that the bot keeps under a name, with
+// [state.At].
+func AtConversation[T any](c *Chat, name string) T {
+	c.kit.t.Helper()
+	return read(c, c.conversationKey(), func(s *state.Scope) *T { return state.At[T](s, name) })
+}
+
+// AtUser is [AtConversation] for what the bot keeps about the person who speaks.
+func AtUser[T any](c *Chat, name string) T {
+	c.kit.t.Helper()
+	return read(c, c.userKey(), func(s *state.Scope) *T { return state.At[T](s, name) })
+}
+
+func read[T any](c *Chat, key state.Key, of func(*state.Scope) *T) T {
+	c.kit.t.Helper()
 	c.kit.settle(nil)
-	return *state.Of[T](c.kit.load(c, c.userKey()))
+	scope := c.kit.load(c, key)
+	value := *of(scope)
+	if err := scope.Err(); err != nil {
+		c.kit.fatal(c, "read what the bot keeps: %v", err)
+	}
+	return value
 }
 
 // Keep changes what the bot keeps about the conversation and about the person, before or

@@ -134,7 +134,8 @@ func (m *Model) tell(asked chan<- struct{}) bool {
 }
 
 // Decides has f answer the calls for which nothing is scripted; false: it was not to be
-// asked. It may be called for several at the same time, and may use the kit.
+// asked. It may be called for several at the same time, and may use the kit, where the call
+// is among Calls already.
 func (m *Model) Decides(f func(ModelCall) (Answer, bool)) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -16,8 +16,6 @@ const (
 	byOthers   = "Somebody else decided it than who asked, whom the settings of the bot let: a scenario has no such settings."
 	standing   = "A call in it had been approved for good, which a scenario cannot say."
 	takenOut   = "The bot was taken out, which a scenario cannot say."
-	ofSkills   = "It is about skills, which bot test does not have."
-	unknownAct = "It calls an action that bot test does not have: "
 	ofSettings = "What the bot said may come of these settings, which a scenario does not have: "
 )
 
@@ -61,16 +59,8 @@ func (s *step) verdict(cfg *Config, cards []pendingCard) string {
 	if left(s.activity) {
 		return takenOut
 	}
-	if cfg.Skills && strings.HasPrefix(strings.ToLower(s.activity.Said()), "/skill") {
-		return ofSkills
-	}
-	for _, d := range s.done {
-		switch {
-		case cfg.HasAction != nil && !cfg.HasAction(d.action):
-			return unknownAct + d.action
-		case d.unasked:
-			return standing
-		}
+	if slices.ContainsFunc(s.done, func(d *done) bool { return d.unasked }) {
+		return standing
 	}
 	if s.isOpen() {
 		return notOver

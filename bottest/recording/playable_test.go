@@ -267,30 +267,18 @@ func TestInstallations(t *testing.T) {
 	plays(t, file, false)
 }
 
-// TestWhatOthersDoNotHave: actions, skills and settings that who plays it does not have.
-func TestWhatOthersDoNotHave(t *testing.T) {
+// TestSettings: some go into scenarios, and of others it is said that they were there.
+func TestSettings(t *testing.T) {
 	t.Parallel()
-	cfg := recording.Config{
-		HasAction: func(name string) bool { return name != "slow" }, Skills: true, Settings: []string{"BOT_TURN_TIMEOUT"}, FilteredText: "Nothing of that here.",
-	}
+	cfg := recording.Config{Settings: []string{"BOT_TURN_TIMEOUT"}, Same: []string{"BOT_SKILLS_DIR"}, FilteredText: "Nothing of that here."}
 	file := recorded(t, "", cfg, func(_ *testing.T, kit *bottest.Kit) {
 		chat := kit.Personal("Mia")
-		kit.Model.Says(bottest.Plan(bottest.Do("slow", "for", "me"), bottest.Say("cocoa")))
-		chat.Say("something warm")
-		chat.Next()
-		kit.Model.Says(bottest.Plan(bottest.Say("There is none.")))
-		chat.Say("/skill converter")
-		chat.Next()
 		kit.Model.Says(bottest.Plan(bottest.Say("Good night.")))
 		chat.Say("bye")
 		chat.Next()
 	})[first]
-	contains(t, file, "an action that bot test does not have: slow", "It is about skills", "had settings that a scenario does not have: BOT_TURN_TIMEOUT.", "replies: [Good night.]")
-	list := read(t, file)
-	if len(list) != 3 {
-		t.Errorf("%d parts:\n%s", len(list), file)
-	}
-	plays(t, strings.ReplaceAll(file, `"action":"slow"`, `"action":"unheardOf"`), false)
+	contains(t, file, "had settings that a scenario does not have: BOT_TURN_TIMEOUT.", "Play it with these settings as they were: BOT_SKILLS_DIR.", "replies: [Good night.]")
+	plays(t, file, true)
 }
 
 // TestOneFolderForMany: recorders that begin at the same time do not write over each other.

@@ -36,10 +36,8 @@ type Config struct {
 	Options      scenario.Options
 	Settings     []string
 	FilteredText string
-	// HasAction reports whether who plays the scenarios has the action of that name; nil: all
-	// of them. Skills says that the bot has skills, which scenarios know nothing of.
-	HasAction func(name string) bool
-	Skills    bool
+	// Same are the names of settings with which the scenarios have to be played as well.
+	Same []string
 	// Planner is the bot's, by its name, unless it is sequence, as which scenarios play.
 	Planner string
 	// MaxBytes bounds what is kept in all, and MaxEach of one conversation; what comes

@@ -47,6 +47,9 @@ func (w *writer) scenarios(ctx context.Context, name string, c *conversation) (a
 
 func (w *writer) why(c *conversation) string {
 	why := recordedBy
+	if len(w.cfg.Same) > 0 {
+		why += " Play it with these settings as they were: " + strings.Join(w.cfg.Same, ", ") + "."
+	}
 	if len(w.cfg.Settings) > 0 {
 		why += " The bot had settings that a scenario does not have: " + strings.Join(w.cfg.Settings, ", ") + "."
 	}

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"io"
 	"net/url"
-	"slices"
 
 	"github.com/rs/zerolog"
 
@@ -22,16 +21,10 @@ func (c *config) record(dir string, out io.Writer, log *zerolog.Logger) (stop fu
 	if log.GetLevel() == zerolog.Disabled { // of such a one contexts know nothing
 		*log = zerolog.New(io.Discard)
 	}
-	registry := defaultActions() // with which bot test plays
-	has := func(name string) bool { _, ok := registry.Lookup(name); return ok }
 	c.recorder, err = recording.New(recording.Config{
-		Dir: dir, Secrets: c.secrets(), Log: *log, HasAction: has, Skills: len(c.skills.dirs) > 0,
-		Options: scenario.Options{
-			MaxSteps: c.limits.steps, MaxSameCalls: c.limits.same,
-			Approval: slices.DeleteFunc(slices.Clone(c.limits.approval), func(name string) bool { return !has(name) }),
-		},
-		Settings: c.unsaid(), FilteredText: c.FilteredText,
-		Planner: c.otherPlanner(),
+		Dir: dir, Secrets: c.secrets(), Log: *log,
+		Options:  scenario.Options{MaxSteps: c.limits.steps, MaxSameCalls: c.limits.same, Approval: c.limits.approval},
+		Settings: c.unsaid(), Same: c.ofPrompt(), FilteredText: c.FilteredText, Planner: c.otherPlanner(),
 	})
 	if err != nil {
 		return nil, usageError{fmt.Errorf("--record: %w", err)}
@@ -53,8 +46,8 @@ func (c *config) otherPlanner() string {
 }
 
 // unsaid are the settings that change what the bot does and that no scenario can have.
-func (s *settings) unsaid() (names []string) {
-	for _, one := range [][2]string{
+func (s *settings) unsaid() []string {
+	return those([][2]string{
 		{"BOT_APPROVERS", s.Approvers},
 		{"BOT_APPROVAL_TIMEOUT", s.ApprovalTimeout},
 		{"BOT_ALLOWED_TENANTS", s.AllowedTenants},
@@ -63,7 +56,21 @@ func (s *settings) unsaid() (names []string) {
 		{"BOT_MAX_TURN_TOKENS", s.MaxTurnTokens},
 		{"BOT_MAX_TURN_COST", s.MaxTurnCost},
 		{"BOT_TURN_TIMEOUT", s.TurnTimeout},
-	} {
+	})
+}
+
+// ofPrompt are the settings of which prompts and actions come, and with which bot test plays.
+func (s *settings) ofPrompt() []string {
+	return those([][2]string{
+		{"BOT_PROMPTS_DIR", s.PromptsDir},
+		{"BOT_SKILLS_DIR", s.SkillsDir},
+		{"BOT_SKILLS_APPROVAL", s.SkillsApproval},
+	})
+}
+
+// those are the names of the settings that have a value.
+func those(settings [][2]string) (names []string) {
+	for _, one := range settings {
 		if one[1] != "" {
 			names = append(names, one[0])
 		}

@@ -23,7 +23,7 @@ func TestRecording(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "recorded")
 	connector, model := fakeconnector.New(t), fakemodel.New(t)
-	c, err := settings{OpenAIBaseURL: model.URL, OpenAIKey: "my-very-own-key", Port: "0", ApprovalActions: "deleteList", LogFormat: "console"}.check()
+	c, err := settings{OpenAIBaseURL: model.URL, OpenAIKey: "my-very-own-key", Port: "0", ApprovalActions: "deleteList", LogFormat: "console", SkillsDir: "../../examples/skills"}.check()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -79,6 +79,9 @@ func TestRecording(t *testing.T) {
 		for id == "3" && connector.Next(t).Text() != "Gone." {
 		}
 	}
+	model.Says(`{"type":"plan","commands":[{"type":"DO","action":"load_skill","entities":{"skillName":"translator"}}]}`, "I know it.")
+	say("5", "what about poems")
+	connector.Next(t)
 	if err := a.bot.Drain(withPatience(t)); err != nil { // as serve does: nothing is left to be seen
 		t.Fatal(err)
 	}
@@ -96,12 +99,12 @@ func TestRecording(t *testing.T) {
 		}
 		all += string(raw)
 	}
-	if strings.Contains(all, "Mia") || strings.Contains(all, "very-own-key") || strings.Contains(all, "aaaaaaaa") || strings.Count(all, "event:") != 4 ||
+	if strings.Contains(all, "Mia") || strings.Contains(all, "very-own-key") || strings.Contains(all, "aaaaaaaa") || strings.Count(all, "event:") != 5 ||
 		!strings.Contains(all, "<already_done>") || !strings.Contains(all, "approval: [deleteList]") {
 		t.Errorf("files:\n%s", all)
 	}
-	code, shown, errs := run(t, "", "test", files[1])
-	if code != 0 || !strings.HasSuffix(shown, "1 passed, 0 failed\n") {
+	code, shown, errs := run(t, "", "test", "--bot-skills-dir=../../examples/skills", files[1])
+	if code != 0 || errs != "" || !strings.HasSuffix(shown, "1 passed, 0 failed\n") {
 		t.Errorf("code %d: %s%s", code, shown, errs)
 	}
 }

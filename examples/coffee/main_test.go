@@ -71,6 +71,9 @@ func TestOrder(t *testing.T) {
 		if len(shop) != 1 {
 			t.Errorf("the shop got %v", shop)
 		}
+		if left := bottest.OfConversation[round](chat).Drinks; len(left) != 0 {
+			t.Errorf("%v are ordered again the next time", left)
+		}
 	})
 }
 
