@@ -227,8 +227,8 @@ func TestRecordingOfTwoProcesses(t *testing.T) {
 	}
 }
 
-// TestRecordingOfTwoReplicas: one takes the click, the other one, which is at work in the
-// conversation, does what was decided.
+// TestRecordingOfTwoReplicas: one takes the click and ends, the other one, which is at work
+// in the conversation, does what was decided.
 func TestRecordingOfTwoReplicas(t *testing.T) {
 	t.Parallel()
 	one := newRecordedBot(t, settings{ApprovalActions: "deleteList"})
@@ -256,12 +256,12 @@ func TestRecordingOfTwoReplicas(t *testing.T) {
 	one.deliver("Mia", map[string]any{"text": "<at>Planbot</at> well?"})
 	<-asked
 	two.press("Mia", fakeconnector.Sent{Body: said.Activities[0]})
+	two.end(withPatience(t))
 	close(release)
 	for range 2 {
 		one.connector.Next(t)
 	}
 	one.end(withPatience(t))
-	two.end(withPatience(t))
 	all := one.plays()
 	if strings.Count(all, "or another process did it") != 1 || strings.Contains(all, "party is over.]") {
 		t.Errorf("files:\n%s", all)
@@ -287,6 +287,31 @@ func TestRecordingWithSettings(t *testing.T) {
 	} {
 		if !strings.Contains(all, want) {
 			t.Errorf("no %s in\n%s", want, all)
+		}
+	}
+}
+
+// TestRecordingOfWhatWasBefore: the model is told what was said before the recording began,
+// and who plays it cannot ask like that.
+func TestRecordingOfWhatWasBefore(t *testing.T) {
+	t.Parallel()
+	b := newRecordedBot(t, settings{})
+	say := func(text string) {
+		t.Helper()
+		b.model.Says(`{"type":"plan","commands":[{"type":"SAY","response":"` + text + `"}]}`)
+		b.say("Mia", "say "+text)
+	}
+	say("one")
+	say("two")
+	b.end(withPatience(t))
+	b.dir += "-later"
+	b.start()
+	say("three")
+	b.end(withPatience(t))
+	for dir, want := range map[string]string{strings.TrimSuffix(b.dir, "-later"): "", b.dir: "they may have what is not in the scenario"} {
+		code, shown, errs := run(t, "", "test", dir)
+		if code != 0 || !strings.HasSuffix(shown, "1 passed, 0 failed\n") || strings.Contains(shown+errs, "not compared") != (want != "") || !strings.Contains(shown+errs, want) {
+			t.Errorf("%s: code %d, %s%s", dir, code, shown, errs)
 		}
 	}
 }
