@@ -25,6 +25,7 @@ type Call struct {
 	Conversation string  `json:"conversation,omitempty"` // that it was for, where that is known
 	Activity     string  `json:"activity,omitempty"`     // that was being answered
 	Planner      string  `json:"planner,omitempty"`      // that asked; "": sequence, or it is not known
+	Foreign      bool    `json:"foreign,omitempty"`      // the prompt may have what is not in the scenario beside the cassette
 	Asked        string  `json:"asked"`                  // the request as text
 	Answer       *Answer `json:"answer,omitempty"`
 	Fault        *Fault  `json:"fault,omitempty"`
@@ -179,6 +180,7 @@ func (c *Call) tree() yamltext.Object {
 	add(&o, "conversation", c.Conversation, c.Conversation != "")
 	add(&o, "activity", c.Activity, c.Activity != "")
 	add(&o, "planner", c.Planner, c.Planner != "")
+	add(&o, "foreign", c.Foreign, c.Foreign)
 	add(&o, "asked", c.Asked, true)
 	if a := c.Answer; a != nil {
 		var of yamltext.Object

@@ -10,6 +10,7 @@ import (
 	"github.com/planbot-go/planbot/actions"
 	"github.com/planbot-go/planbot/actions/lists"
 	"github.com/planbot-go/planbot/activity"
+	"github.com/planbot-go/planbot/bottest"
 	"github.com/planbot-go/planbot/bottest/cassette"
 	"github.com/planbot-go/planbot/models"
 	"github.com/planbot-go/planbot/planner"
@@ -20,9 +21,11 @@ type conversation struct {
 	steps []*step
 	calls []cassette.Call // not scrubbed yet: who is who may be learned later
 	turns map[string]*step
+	heard map[string][]string // what turns were asked last, by the conversation with its thread
 	bytes int
 	dirty bool
-	apart bool // something happened that is in no step
+	apart bool   // something happened that is in no step
+	asked string // the turn that asked a model last
 
 	full, tooLong bool // nothing more is kept; that this is for its own length
 
@@ -137,6 +140,29 @@ func (c *conversation) ofTurn(turn, id string) *step {
 	found.turns[turn] = false
 	c.turns[turn] = found
 	return found
+}
+
+// isForeign reports whether the first prompt of a turn has somebody say before it what is not
+// in the recording: before that began, or to another process.
+func (c *conversation) isForeign(of bottest.Of, req *models.Request) bool {
+	const most = 8 // of which the bot remembers five
+	if of.Turn == c.asked {
+		return false
+	}
+	c.asked = of.Turn
+	var said []string
+	for _, m := range req.Messages {
+		if m.Role == models.User {
+			said = append(said, m.Text)
+		}
+	}
+	if len(said) == 0 {
+		return false
+	}
+	heard := c.heard[of.Conversation]
+	before, now := said[:len(said)-1], said[len(said)-1]
+	c.heard[of.Conversation] = append(heard[max(0, len(heard)+1-most):], now)
+	return len(before) > 0 && !slices.Contains(heard, before[len(before)-1])
 }
 
 // planned replaces the newest answer by its plan, where scenarios have no such answer: calls

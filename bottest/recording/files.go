@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"github.com/planbot-go/planbot/bottest/cassette"
 	"github.com/planbot-go/planbot/bottest/scenario"
@@ -77,16 +78,23 @@ func (r *Recorder) files(ctx context.Context, name string, c *conversation) (out
 // filesNow are the files with the stand-ins that are known by now.
 func (r *Recorder) filesNow(ctx context.Context, name string, c *conversation) (map[string][]byte, error) {
 	out := map[string][]byte{}
+	isWhole := false
 	if len(c.steps) > 0 {
 		w := &writer{cfg: &r.cfg, scrub: r.scrub}
-		raw, err := scenario.Write(w.scenarios(ctx, name, c))
+		list := w.scenarios(ctx, name, c)
+		isWhole = !w.added
+		raw, err := scenario.Write(list)
 		if err != nil {
 			return nil, err
 		}
 		out[".scenario.yaml"] = append([]byte(head), raw...)
 	}
 	if len(c.calls) > 0 {
-		raw, err := cassette.Write(c.scrubbed.of(ctx, c.calls, r.scrub))
+		calls := slices.Clone(c.scrubbed.of(ctx, c.calls, r.scrub))
+		if len(calls) > 0 && !isWhole {
+			calls[0].Foreign = true
+		}
+		raw, err := cassette.Write(calls)
 		if err != nil {
 			return nil, err
 		}

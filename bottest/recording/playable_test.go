@@ -3,6 +3,7 @@ package recording_test
 import (
 	"fmt"
 	"net/http"
+	"os"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -10,9 +11,12 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/rs/zerolog"
+
 	"github.com/planbot-go/planbot/actions/lists"
 	"github.com/planbot-go/planbot/bottest"
 	"github.com/planbot-go/planbot/bottest/recording"
+	"github.com/planbot-go/planbot/bottest/scenario"
 	"github.com/planbot-go/planbot/models"
 	"github.com/planbot-go/planbot/state"
 )
@@ -74,6 +78,55 @@ func TestApprovals(t *testing.T) {
 			plays(t, file, true)
 		})
 	}
+}
+
+// TestDecisionsInWords: where no cards are drawn, the question is a text and so is the
+// answer. It is played with a card.
+func TestDecisionsInWords(t *testing.T) {
+	t.Parallel()
+	file := recorded(t, "", recording.Config{}, func(_ *testing.T, kit *bottest.Kit) {
+		chat := kit.Personal("Mia")
+		kit.Model.Says(bottest.Plan(bottest.Do("sendMail", "to", "a"), bottest.Say("Sent.")))
+		chat.Deliver(bottest.Activity{"type": "message", "text": "mail a", "channelId": "sms"})
+		asked := chat.ExpectMatch("^May I do this").Activity.Text
+		_, approval, _ := strings.Cut(asked, "/approve ")
+		approval, _, _ = strings.Cut(approval, "**")
+		chat.Deliver(bottest.Activity{"type": "message", "text": "/approve " + approval, "channelId": "sms"})
+		chat.Expect("Sent.")
+	})[first]
+	contains(t, file, `"<approval_card sendMail>"`, "value: {approve: true}", "replies: [Sent.]")
+	plays(t, file, false)
+}
+
+// TestApprovedForGood: a call runs that a person has to approve, and nobody is asked.
+func TestApprovedForGood(t *testing.T) {
+	t.Parallel()
+	cfg := recording.Config{Options: scenario.Options{Approval: []string{"addItem"}}}
+	file := recorded(t, "", cfg, func(_ *testing.T, kit *bottest.Kit) {
+		chat := kit.Personal("Mia")
+		kit.Model.Says(bottest.Plan(bottest.Do("addItem", "list", "a", "item", "b"), bottest.Say("Done.")))
+		chat.Say("go")
+		chat.Expect("Done.")
+	})[first]
+	contains(t, file, "approved for good")
+	plays(t, file, false)
+}
+
+// TestActivitiesWithoutIDs are told apart by their order.
+func TestActivitiesWithoutIDs(t *testing.T) {
+	t.Parallel()
+	file := recorded(t, "", recording.Config{}, func(_ *testing.T, kit *bottest.Kit) {
+		chat := kit.Personal("Mia")
+		kit.Model.Decides(func(c bottest.ModelCall) (bottest.Answer, bool) {
+			return bottest.Answer{Text: bottest.Plan(bottest.Say("to " + c.Last(models.User))), Takes: time.Second}, true
+		})
+		kit.Together(func() { chat.Deliver(bottest.Activity{"type": "message", "text": "one", "id": ""}) },
+			func() { chat.Deliver(bottest.Activity{"type": "message", "text": "two", "id": ""}) })
+		chat.Expect("to one")
+		chat.Expect("to two")
+	})[first]
+	contains(t, file, "replies: [to one]", "replies: [to two]")
+	plays(t, file, false)
 }
 
 // TestACardOfBefore: the click decides a card that an earlier process sent.
@@ -251,6 +304,34 @@ func TestOneFolderForMany(t *testing.T) {
 	})
 	if files, err := filepath.Glob(filepath.Join(dir, "*")); err != nil || len(files) != 8 {
 		t.Errorf("%q, %v", files, err)
+	}
+}
+
+// TestAFileOfSomebodyElse is not written to, whatever its name.
+func TestAFileOfSomebodyElse(t *testing.T) {
+	t.Parallel()
+	dir := filepath.Join(t.TempDir(), "recorded")
+	var log strings.Builder
+	files := recorded(t, "", recording.Config{Dir: dir, Log: zerolog.New(&log)}, func(t *testing.T, kit *bottest.Kit) {
+		kit.Model.Says(bottest.Plan(bottest.Say("Hi, Mia.")), bottest.Plan(bottest.Say("Hi, Otto.")))
+		chat := kit.Personal("Mia")
+		chat.Say("hi")
+		chat.Expect("Hi, Mia.")
+		time.Sleep(5 * time.Second) // it is written
+		own, err := filepath.Glob(filepath.Join(dir, "*"+first))
+		if err != nil || len(own) != 1 {
+			t.Fatal(own, err)
+		}
+		other := strings.Replace(own[0], "conversation-1", "conversation-2", 1)
+		if err := os.WriteFile(other, []byte("mine"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		chat = kit.Personal("Otto")
+		chat.Say("hi")
+		chat.Expect("Hi, Otto.")
+	})
+	if got := files["conversation-2.scenario.yaml"]; got != "mine" || len(files) != 4 || strings.Count(log.String(), "exists") != 1 {
+		t.Errorf("%q among %d files; log: %s", got, len(files), log.String())
 	}
 }
 

@@ -185,7 +185,7 @@ func (r *Recorder) change(id string, size int, change func(*conversation)) {
 		return
 	}
 	if c == nil {
-		c = &conversation{turns: map[string]*step{}, scrubbed: &scrubbedCalls{}}
+		c = &conversation{turns: map[string]*step{}, heard: map[string][]string{}, scrubbed: &scrubbedCalls{}}
 		r.all[id] = c
 	}
 	r.bytes += size

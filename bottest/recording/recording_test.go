@@ -260,6 +260,7 @@ func TestEvents(t *testing.T) {
 		chat.Expect("Well.")
 		said.Again(chat)
 		said.Edit("<at>Listbot</at> no")
+		said.Edit("<at>Listbot</at> yes")
 		chat.AddBot()
 		chat.ExpectMatch("^Hello")
 		other := kit.Conversation("room-of-mia", "groupChat", "Mia")
@@ -281,7 +282,7 @@ func TestEvents(t *testing.T) {
 		}
 		plays(t, files[name], false)
 	}
-	if n := strings.Count(files["conversation-1.scenario.yaml"], "event:"); n != 3 || strings.Contains(files["conversation-1.scenario.yaml"], "it-IT") {
+	if n := strings.Count(files["conversation-1.scenario.yaml"], "event:"); n != 4 || strings.Contains(files["conversation-1.scenario.yaml"], "it-IT") {
 		t.Errorf("%d events:\n%s", n, files["conversation-1.scenario.yaml"])
 	}
 }

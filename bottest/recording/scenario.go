@@ -21,6 +21,7 @@ const recordedBy = "Recorded by bot serve --record. What depends on the time or 
 type writer struct {
 	cfg   *Config
 	scrub *scrub.Scrubber
+	added bool // the scenarios have, or lack, what the bot's prompts did not
 }
 
 // scenarios are the conversation with stand-ins: one, or more where something in the middle
@@ -32,6 +33,7 @@ func (w *writer) scenarios(ctx context.Context, name string, c *conversation) (a
 		if ctx.Err() != nil {
 			break
 		}
+		w.added = w.added || i > 0 && c.begins(i, verdicts) || verdicts[i] != ""
 		if c.begins(i, verdicts) {
 			all = append(all, scenario.Scenario{Name: name, Why: w.why(c), Options: w.cfg.Options})
 			part = &all[len(all)-1]

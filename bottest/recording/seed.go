@@ -53,6 +53,7 @@ func (w *writer) seed(part *scenario.Scenario, steps []*step) {
 	}
 	seed := w.lists(steps[i].seed)
 	if !isPlain(seed) && w.mayMake() {
+		w.added = true
 		for commands := range slices.Chunk(making(seed), atOnce) {
 			part.Steps = append(part.Steps, w.makingStep(steps[i], commands))
 		}

@@ -52,6 +52,7 @@ func (m watchedModel) Complete(ctx context.Context, req *models.Request) (*model
 	m.of.change(base(of.Conversation), len(asked), func(c *conversation) {
 		call, _ := cassette.New(req, response, err, nil)
 		call.Conversation, call.Activity, call.Planner = base(of.Conversation), of.Activity, m.of.cfg.Planner
+		call.Foreign = c.isForeign(of, req)
 		c.calls = append(c.calls, call)
 		s := c.ofTurn(of.Turn, of.Activity)
 		switch {

@@ -129,3 +129,11 @@ func TestSecrets(t *testing.T) {
 		}
 	}
 }
+
+func TestUnsaid(t *testing.T) {
+	t.Parallel()
+	s := settings{Approvers: "a", TurnTimeout: "1m", ApprovalActions: "deleteList", OpenAIModel: "x"}
+	if got := s.unsaid(); !slices.Equal(got, []string{"BOT_APPROVERS", "BOT_TURN_TIMEOUT"}) {
+		t.Errorf("unsaid: %q", got)
+	}
+}

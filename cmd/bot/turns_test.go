@@ -193,6 +193,9 @@ func TestTurnsAreExported(t *testing.T) {
 func TestAParkedTurnBecomesATest(t *testing.T) {
 	t.Parallel()
 	p := newParking(t, "redis://"+miniredis.RunT(t).Addr())
+	if code, out, errs := p.turns("export"); code != 0 || out != "" || !strings.Contains(errs, "nothing to export") {
+		t.Errorf("where none is parked: code %d, %q, %q", code, out, errs)
+	}
 	const journal = `{"v":1,"run":{"execution":{"plan":{"commands":[{"type":"DO","action":"createList","entities":{"list":"a"},"saveAs":"X"},` +
 		`{"type":"DO","action":"addItem","entities":{"list":"a","item":"b"},"callId":"c9"},{"type":"SAY","response":"$X Both."}]},"next":1,"variables":{"x":"Created the list a."}},` +
 		`"in_flight":1,"steps":1,"rounds":[{"outcomes":[{"action":"createList","entities":{"list":"a"},"text":"Created the list a."}]}],"usage":{}}}`
@@ -215,7 +218,9 @@ func TestAParkedTurnBecomesATest(t *testing.T) {
 	if code != exitFailed || !strings.Contains(out, "name: turn first") || !strings.Contains(out, "name: turn third") || !strings.Contains(errs, `no test is to be made of this; --raw shows it: turn "second": read item`) {
 		t.Errorf("code %d: %s%s", code, out, errs)
 	}
-	for args, want := range map[string]string{"nobody": "no such turn", "second": "read item", "second --raw": ""} {
+	for args, want := range map[string]string{
+		"nobody": "no such turn", "second": "read item", "second --raw": "", "first -o x.JSON": "written as YAML", "first -o .": "is a folder",
+	} {
 		code, out, errs := p.turns(append([]string{"export"}, strings.Fields(args)...)...)
 		if (code == 0) != (want == "") || (out == "") != (want != "") || !strings.Contains(errs, want) {
 			t.Errorf("%s: code %d: %q, %q", args, code, out, errs)

@@ -15,6 +15,7 @@ func TestJSON(t *testing.T) {
 	t.Parallel()
 	s := scrub.New("correct \"horse\"")
 	s.Name("29:1abcdef", "Jürgen Öztürk")
+	s.Name("471147", "True")
 	key := secretive("sk", "-proj-0123456789abcdef")
 	for text, want := range map[string]string{
 		`{"a":"Hi\nJürgen\tJ\u00fcrgen"}`:                      `{"a":"Hi\nuser-1\tuser-1"}`,
@@ -164,6 +165,7 @@ func quote(r *rand.Rand, text string) string {
 func FuzzText(f *testing.F) {
 	f.Add(`{"a":"Hi\nJ\u00fcrgen","password":"x\"y","n":[1,"b@c.de"]}`)
 	f.Add("say \"password=\\\"x y\\\", token: abc\\nMia\"")
+	f.Add("sa1 \"password=bc\\n0b\"! token: \"\\\"000\\0\"")
 	f.Add(`["pwd=", "a:b@c", "-----BEGIN PRIVATE KEY-----"]`)
 	f.Fuzz(func(t *testing.T, text string) {
 		s := people()
