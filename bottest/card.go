@@ -1,7 +1,6 @@
 package bottest
 
 import (
-	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
@@ -11,8 +10,16 @@ import (
 // ID is the id of the message with the card.
 func (c *Card) ID() string { return c.message.ID }
 
-// Buttons are the actions of the card, as they are in its JSON.
-func (c *Card) Buttons() []map[string]any { return c.actions }
+// Buttons are the actions of the card, as they are in its JSON: those of its bar and then
+// those in its body, with what lies in containers, action sets and cards that a button shows.
+func (c *Card) Buttons() (buttons []map[string]any) {
+	walk(c.content, func(part map[string]any) {
+		if kind, _ := part["type"].(string); strings.HasPrefix(kind, "Action.") {
+			buttons = append(buttons, part)
+		}
+	})
+	return buttons
+}
 
 // Click is the activity of a click on one of the card's buttons: an invoke or, for an
 // Action.Submit, a message. The error is that of a button which sends nothing to the bot, and
@@ -46,25 +53,32 @@ func (c *Card) Click(button map[string]any, inputs ...any) (Activity, error) {
 
 // inputs are the ids of the card's inputs.
 func (c *Card) inputs() (ids []string) {
-	var look func(part any)
-	look = func(part any) {
-		switch part := part.(type) {
-		case []any:
-			for _, p := range part {
-				look(p)
-			}
-		case map[string]any:
-			kind, _ := part["type"].(string)
-			if id, ok := part["id"].(string); ok && strings.HasPrefix(kind, "Input.") {
-				ids = append(ids, id)
-			}
-			for _, name := range slices.Sorted(maps.Keys(part)) {
-				look(part[name])
+	walk(c.content, func(part map[string]any) {
+		kind, _ := part["type"].(string)
+		if id, ok := part["id"].(string); ok && strings.HasPrefix(kind, "Input.") {
+			ids = append(ids, id)
+		}
+	})
+	return ids
+}
+
+// notSeen are the fields of a card in which nothing is for people to see: what a button sends,
+// what takes the place of an element that is not understood, and what a card renews itself with.
+var notSeen = []string{"data", "fallback", "refresh"}
+
+// walk visits all objects in a part of a card that people see, the outer ones first.
+func walk(part any, visit func(map[string]any)) {
+	switch part := part.(type) {
+	case []any:
+		for _, p := range part {
+			walk(p, visit)
+		}
+	case map[string]any:
+		visit(part)
+		for _, name := range slices.Sorted(maps.Keys(part)) {
+			if !slices.Contains(notSeen, name) {
+				walk(part[name], visit)
 			}
 		}
 	}
-	var card any
-	_ = json.Unmarshal([]byte(c.JSON), &card) // it was read before
-	look(card)
-	return ids
 }

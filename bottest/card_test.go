@@ -2,8 +2,10 @@ package bottest_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"regexp"
+	"slices"
 	"testing"
 
 	"github.com/planbot-go/planbot/activity"
@@ -50,6 +52,67 @@ func payBot(ctx context.Context, parts bottest.Parts) (*bot.Bot, error) {
 		return bot.ShowMessage("Paid for " + in.Cups + "."), nil
 	})
 	return b, nil
+}
+
+// TestButtonsInsideOfACard: a button is one wherever it lies, and what a button sends is none.
+func TestButtonsInsideOfACard(t *testing.T) {
+	t.Parallel()
+	button := func(title string) map[string]any {
+		return map[string]any{"type": "Action.Submit", "title": title, "data": map[string]any{"pressed": title, "then": map[string]any{"type": "Action.Submit", "title": "no button"}}}
+	}
+	set := func(title string) map[string]any {
+		return map[string]any{"type": "ActionSet", "actions": []any{button(title)}}
+	}
+	card := activity.RawCard(map[string]any{
+		"type": "AdaptiveCard", "version": "1.5", "fallbackText": "All of them",
+		"body": []any{
+			set("in a set"),
+			map[string]any{"type": "Container", "items": []any{set("in a container")}, "selectAction": button("the container itself")},
+			map[string]any{"type": "ColumnSet", "columns": []any{map[string]any{"type": "Column", "items": []any{set("in a column")}}}},
+		},
+		"actions": []any{
+			button("in the bar"),
+			map[string]any{"type": "Action.ShowCard", "title": "More", "card": map[string]any{"type": "AdaptiveCard", "body": []any{map[string]any{"type": "Input.Text", "id": "note"}}, "actions": []any{button("in a shown card")}}},
+		},
+	})
+	cfg := bottest.Config{New: func(ctx context.Context, parts bottest.Parts) (*bot.Bot, error) {
+		b, err := routedBot(ctx, parts)
+		if err != nil {
+			return nil, err
+		}
+		b.On(func(t *bot.Turn) bool { return t.Text == "card" }, func(ctx context.Context, t *bot.Turn) error {
+			reply := t.Activity.Reply("")
+			reply.Attachments = []activity.Attachment{card}
+			return t.Send(ctx, reply)
+		})
+		b.On(func(t *bot.Turn) bool { return len(t.Activity.Value) > 0 }, func(ctx context.Context, t *bot.Turn) error {
+			var value struct{ Pressed, Note string }
+			if err := json.Unmarshal(t.Activity.Value, &value); err != nil {
+				return err
+			}
+			return t.Tell(ctx, value.Pressed+value.Note)
+		})
+		return b, nil
+	}}
+	bottest.Test(t, cfg, func(t *testing.T, kit *bottest.Kit) {
+		chat := kit.Personal("Mia")
+		chat.Say("card")
+		shown := chat.ExpectCard()
+		var titles []any
+		for _, b := range shown.Buttons() {
+			titles = append(titles, b["title"])
+		}
+		want := []any{"in the bar", "More", "in a shown card", "in a set", "in a container", "the container itself", "in a column"}
+		if !slices.Equal(titles, want) {
+			t.Errorf("buttons %q, want %q", titles, want)
+		}
+		for _, title := range []string{"in the bar", "in a set", "in a container", "the container itself", "in a column"} {
+			chat.Press(title)
+			chat.Expect(title)
+		}
+		shown.Press("in a shown card", "note", "!")
+		chat.Expect("in a shown card!")
+	})
 }
 
 var turnID = regexp.MustCompile(`\(turn \w+\)`)

@@ -174,15 +174,7 @@ func TestTools(t *testing.T) {
 
 func TestStreams(t *testing.T) {
 	t.Parallel()
-	cfg := bottest.Config{New: func(ctx context.Context, parts bottest.Parts) (*bot.Bot, error) {
-		model, err := models.NewOpenAI(models.OpenAIConfig{BaseURL: parts.ModelURL, Model: "own", Stream: true, Transport: parts.Transport})
-		if err != nil {
-			return nil, err
-		}
-		parts.Model = models.Retry(model, models.RetryConfig{})
-		return routedBot(ctx, parts)
-	}}
-	both(t, func() bottest.Config { return cfg }, func(t *testing.T, kit *bottest.Kit) {
+	both(t, func() bottest.Config { return streamingBot(true) }, func(t *testing.T, kit *bottest.Kit) {
 		chat := kit.Personal("Mia")
 		kit.Model.CutsOff("Hello, how")
 		kit.Model.Says("Hello, how are you?")

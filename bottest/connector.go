@@ -3,7 +3,6 @@ package bottest
 import (
 	"fmt"
 	"net/http"
-	"strconv"
 	"sync"
 	"time"
 
@@ -28,10 +27,24 @@ type Connector struct {
 	looked map[int]bool // by Seq, the messages that the test looked at
 }
 
-// Fault is how a message is refused. The zero value takes it.
+// Fault is how a message fares that is not just taken, as the zero value takes it.
 type Fault struct {
 	Status     int           // of HTTP, from 400 on
+	Code       string        // of the error in the body, such as ConversationNotFound; "": Fault
 	RetryAfter time.Duration // 0: not said
+
+	// Loses has the connection break once the message is taken, whatever the rest says: the
+	// bot cannot know that it is there.
+	Loses bool
+}
+
+// wire is the fault as the fake has it.
+func (f Fault) wire() fakeconnector.Fault {
+	out := fakeconnector.Fault{Status: f.Status, Code: f.Code, Loses: f.Loses}
+	if f.RetryAfter > 0 {
+		out.RetryAfter = seconds(f.RetryAfter)
+	}
+	return out
 }
 
 // Sent is one request of the bot to the connector.
@@ -39,7 +52,7 @@ type Sent struct {
 	Of
 	Seq      int    // its place among all that happened in the kit
 	Method   string // POST sends, PUT updates
-	Status   int    // with which it was answered
+	Status   int    // with which it was answered; 0: it was not, see [Fault].Loses
 	To       string // the conversation
 	ReplyTo  string // the activity that it answers; may be ""
 	ID       string // that the message was given, or that of the message which is updated
@@ -65,11 +78,7 @@ func newConnector(k *Kit) *Connector {
 // the test at its end.
 func (c *Connector) Fails(faults ...Fault) {
 	for _, f := range faults {
-		after := ""
-		if f.RetryAfter > 0 {
-			after = strconv.FormatFloat(f.RetryAfter.Seconds(), 'f', -1, 64)
-		}
-		c.fake.Fails(after, f.Status)
+		c.fake.Meets(f.wire())
 	}
 }
 
@@ -138,12 +147,7 @@ func (c *Connector) refuse(from fakeconnector.Sent) fakeconnector.Fault {
 	if decide == nil {
 		return fakeconnector.Fault{}
 	}
-	f := decide(c.read(from))
-	out := fakeconnector.Fault{Status: f.Status}
-	if f.RetryAfter > 0 {
-		out.RetryAfter = strconv.FormatFloat(f.RetryAfter.Seconds(), 'f', -1, 64)
-	}
-	return out
+	return decide(c.read(from)).wire()
 }
 
 // take keeps what came.

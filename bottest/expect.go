@@ -106,7 +106,7 @@ type Card struct {
 
 	chat    *Chat
 	message Sent
-	actions []map[string]any
+	content map[string]any
 }
 
 // ExpectCard takes the next message, which has to be a card that shows all these texts.
@@ -134,11 +134,9 @@ func (c *Chat) card(of Sent) *Card {
 		if a.ContentType != activity.CardContentType {
 			continue
 		}
-		var content struct {
-			Actions []map[string]any `json:"actions"`
-		}
+		var content map[string]any
 		if json.Unmarshal(a.Content, &content) == nil {
-			return &Card{string(a.Content), c, of, content.Actions}
+			return &Card{string(a.Content), c, of, content}
 		}
 	}
 	return nil
@@ -169,7 +167,7 @@ func (c *Card) As(person string) *Card {
 func (c *Card) Press(title string, inputs ...any) *Delivery {
 	k := c.chat.kit
 	k.t.Helper()
-	for _, button := range c.actions {
+	for _, button := range c.Buttons() {
 		if button["title"] != title {
 			continue
 		}

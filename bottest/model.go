@@ -1,12 +1,11 @@
 package bottest
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
-	"strconv"
-	"strings"
 	"sync"
 	"time"
 
@@ -27,30 +26,6 @@ type Model struct {
 	decide func(ModelCall) (Answer, bool)
 	calls  []ModelCall
 	asked  map[chan<- struct{}]bool // of answers, those that are closed
-}
-
-// Answer is what the model does when it is asked. The zero value says nothing.
-type Answer struct {
-	Text  string        // what it writes
-	Calls []models.Call // the tools that it calls
-
-	// Status makes the call fail with that status of HTTP and Code as the error's code,
-	// such as content_filter or context_length_exceeded. RetryAfter is when to come back.
-	Status     int
-	Code       string
-	RetryAfter time.Duration
-
-	// Takes is how long the answer takes, and a moment: a limit of just that time is over
-	// first. Then, with Hangs, the connection breaks without one, and with CutOff in the
-	// middle of it.
-	Takes  time.Duration
-	Hangs  bool
-	CutOff bool
-
-	// Asked is closed, if it is not nil, when the call is there.
-	Asked chan<- struct{} `json:"-"`
-	// Model is the only one of Config.Models that may get it. "": any.
-	Model string
 }
 
 func newModel(k *Kit) *Model {
@@ -232,22 +207,20 @@ func (m *Model) enter(call *ModelCall) (number int, scripted Answer, decide func
 }
 
 func (m *Model) write(w http.ResponseWriter, wire fakemodel.Call, a Answer) {
-	var calls []fakemodel.ToolCall
-	for _, c := range a.Calls {
-		calls = append(calls, fakemodel.ToolCall(c))
+	if a.RetryAfter > 0 && a.Status >= http.StatusBadRequest {
+		w.Header().Set("Retry-After", seconds(a.RetryAfter))
 	}
 	switch {
 	case a.Hangs:
 		panic(http.ErrAbortHandler)
+	case a.Body != "":
+		wire.Raw(w, cmp.Or(a.Status, http.StatusOK), a.Body)
 	case a.CutOff:
-		wire.CutOff(w, a.Text, calls...)
+		wire.CutOff(w, a.completion())
 	case a.Status >= http.StatusBadRequest:
-		if a.RetryAfter > 0 {
-			w.Header().Set("Retry-After", strconv.FormatFloat(a.RetryAfter.Seconds(), 'f', -1, 64))
-		}
 		fakemodel.Fail(w, a.Status, a.Code)
 	default:
-		wire.Answer(w, a.Text, calls...)
+		wire.Answer(w, a.completion())
 	}
 }
 
@@ -265,27 +238,4 @@ func wait(r *http.Request, d time.Duration) bool {
 	case <-r.Context().Done():
 		return false
 	}
-}
-
-// String says in a line what the answer is.
-func (a Answer) String() string {
-	var parts []string
-	switch {
-	case a.Hangs:
-		parts = append(parts, "never")
-	case a.Status >= http.StatusBadRequest:
-		parts = append(parts, strings.TrimSpace(fmt.Sprint(a.Status, " ", a.Code)))
-	default:
-		parts = append(parts, a.Text)
-	}
-	for _, c := range a.Calls {
-		parts = append(parts, "calls "+c.Name+" "+c.Arguments)
-	}
-	if a.CutOff {
-		parts = append(parts, "(cut off)")
-	}
-	if a.Takes > 0 {
-		parts = append(parts, "after "+a.Takes.String())
-	}
-	return strings.TrimSpace(strings.Join(parts, " "))
 }

@@ -144,11 +144,22 @@ func (s *watchedStore) Inbox(cfg state.InboxConfig) (*state.Inbox, error) {
 	return s.Redis.Inbox(cfg)
 }
 
-// kill ends the process as SIGKILL does: nothing more of it is seen.
+// kill ends the process as SIGKILL does: nothing more of it is seen. What still runs of it is
+// stopped: it would look for its Redis for ever, and make every hour of a bubble dear.
 func (p *process) kill() {
-	p.dead.Store(true)
+	died := !p.dead.Swap(true)
 	p.redis.cut()
 	p.out.cut()
+	if died && p.bot != nil {
+		p.kit.ended.Go(func() { _ = p.bot.Drain(noTime()) }) // nobody waits for the dead
+	}
+}
+
+// noTime is over.
+func noTime() context.Context {
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	return ctx
 }
 
 // end waits until nothing of the process is left. A living one is shut down.

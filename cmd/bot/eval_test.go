@@ -148,7 +148,7 @@ func keeper(t *testing.T) (url string, keys func() string) {
 		mu.Lock()
 		defer mu.Unlock()
 		sent = append(sent, cmp.Or(r.Header.Get("Authorization")+r.Header.Get("Api-Key"), "no key"))
-		fakemodel.Call{}.Answer(w, planHello)
+		fakemodel.Call{}.Answer(w, fakemodel.Completion{Text: planHello})
 	}))
 	t.Cleanup(server.Close)
 	return server.URL, func() string {

@@ -3,6 +3,7 @@
 package fakeconnector
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -26,7 +27,7 @@ type Sent struct {
 	At                          time.Time
 
 	// For who watches: the parts of the path, the request's headers, and the id and
-	// status that it was answered with.
+	// status that it was answered with, 0 when it was not answered.
 	Conversation, ReplyTo, ID string
 	Header                    http.Header
 	Status                    int
@@ -61,6 +62,8 @@ type Connector struct {
 type Fault struct {
 	Status     int
 	RetryAfter string
+	Code       string // in the error's body; "": Fault
+	Loses      bool   // it is taken and the connection broken in place of an answer
 }
 
 // New starts a connector that ends with the test.
@@ -96,11 +99,16 @@ func (c *Connector) ServeHTTP(w http.ResponseWriter, r *http.Request) { c.mux.Se
 
 // Fails makes the next messages fail with these statuses, one after another.
 func (c *Connector) Fails(retryAfter string, statuses ...int) {
+	for _, status := range statuses {
+		c.Meets(Fault{Status: status, RetryAfter: retryAfter})
+	}
+}
+
+// Meets makes the next message meet this fault, behind those that were set before.
+func (c *Connector) Meets(f Fault) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for _, status := range statuses {
-		c.faults = append(c.faults, Fault{status, retryAfter})
-	}
+	c.faults = append(c.faults, f)
 }
 
 // held is a message whose answer waits.
@@ -260,14 +268,13 @@ func (c *Connector) take(w http.ResponseWriter, r *http.Request) {
 		f = c.decide(sent) // which may take its time: others are answered meanwhile
 	}
 	w.Header().Set("Content-Type", "application/json")
-	if f.Status >= http.StatusBadRequest {
-		if f.RetryAfter != "" {
-			w.Header().Set("Retry-After", f.RetryAfter)
-		}
-		sent.Status = f.Status
-		c.tell(sent, nil)
-		w.WriteHeader(f.Status)
-		fmt.Fprintf(w, `{"error":{"code":"Fault","message":"status %d"}}`, f.Status)
+	switch {
+	case f.Loses:
+		sent.ID = id
+		c.tell(sent, c.messages)
+		panic(http.ErrAbortHandler)
+	case f.Status >= http.StatusBadRequest:
+		c.refuse(w, sent, f)
 		return
 	}
 	if sent.Type() != "message" {
@@ -282,6 +289,16 @@ func (c *Connector) take(w http.ResponseWriter, r *http.Request) {
 	c.hold(r, sent.Text())
 	w.WriteHeader(http.StatusCreated)
 	fmt.Fprintf(w, `{"id":%q}`, id)
+}
+
+func (c *Connector) refuse(w http.ResponseWriter, sent Sent, f Fault) {
+	if f.RetryAfter != "" {
+		w.Header().Set("Retry-After", f.RetryAfter)
+	}
+	sent.Status = f.Status
+	c.tell(sent, nil)
+	w.WriteHeader(f.Status)
+	fmt.Fprintf(w, `{"error":{"code":%q,"message":"status %d"}}`, cmp.Or(f.Code, "Fault"), f.Status)
 }
 
 func (c *Connector) tellTyping(sent Sent) {

@@ -92,13 +92,17 @@ func (s *Server) Says(texts ...string) {
 // CallsTools scripts one answer with calls of tools, and a text beside them, which
 // may be empty. It comes as a stream when it is asked for as one.
 func (s *Server) CallsTools(text string, calls ...ToolCall) {
-	s.add(func(w http.ResponseWriter, _ *http.Request, c Call) { c.Answer(w, text, calls...) })
+	s.add(func(w http.ResponseWriter, _ *http.Request, c Call) {
+		c.Answer(w, Completion{Text: text, Calls: calls})
+	})
 }
 
 // CutsOff scripts an answer like that of CallsTools whose connection breaks before
 // its end.
 func (s *Server) CutsOff(text string, calls ...ToolCall) {
-	s.add(func(w http.ResponseWriter, _ *http.Request, c Call) { c.CutOff(w, text, calls...) })
+	s.add(func(w http.ResponseWriter, _ *http.Request, c Call) {
+		c.CutOff(w, Completion{Text: text, Calls: calls})
+	})
 }
 
 // Fails scripts an answer with an HTTP status and an error code.
@@ -126,7 +130,7 @@ func (s *Server) Echoes() {
 	s.add(func(w http.ResponseWriter, _ *http.Request, c Call) {
 		text, _ := json.Marshal(c.Last("user"))
 		w.Header().Set("Content-Type", "application/json")
-		write(w, completion(`{"type":"plan","commands":[{"type":"SAY","response":`+string(text)+`}]}`, nil))
+		write(w, Completion{Text: `{"type":"plan","commands":[{"type":"SAY","response":` + string(text) + `}]}`}.whole())
 	})
 }
 

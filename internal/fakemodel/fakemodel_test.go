@@ -3,6 +3,7 @@ package fakemodel_test
 import (
 	"io"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 
@@ -77,5 +78,20 @@ func TestCallsShowWhatWasSent(t *testing.T) {
 	}
 	if text := got[0].Text(); !strings.Contains(text, "assistant calls addItem: "+milk.Arguments) {
 		t.Error(text)
+	}
+}
+
+func TestUsage(t *testing.T) {
+	t.Parallel()
+	for _, stream := range []bool{true, false} {
+		call := fakemodel.Call{Stream: stream}
+		call.StreamOptions.IncludeUsage = true
+		w := httptest.NewRecorder()
+		call.Answer(w, fakemodel.Completion{Text: "Hi.", Usage: fakemodel.Usage{Prompt: 1234, Completion: 56, Cached: 1000, Reasoning: 7}})
+		for _, want := range []string{`"total_tokens":1290`, `"cached_tokens":1000`, `"reasoning_tokens":7`} {
+			if !strings.Contains(w.Body.String(), want) {
+				t.Errorf("stream %v: no %s in %s", stream, want, w.Body)
+			}
+		}
 	}
 }

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
+	"strings"
 )
 
 // ToolCall is one call of a tool.
@@ -61,25 +63,50 @@ func (t *Tool) UnmarshalJSON(raw []byte) error {
 // object is JSON in the making.
 type object map[string]any
 
-func usage() object {
-	return object{"prompt_tokens": 10, "completion_tokens": 5, "total_tokens": 15}
+// Completion is an answer of a model.
+type Completion struct {
+	Text   string
+	Calls  []ToolCall
+	Finish string // why it ended; "": stop or, with calls, tool_calls
+	Usage  Usage
 }
 
-func finish(calls []ToolCall) string {
-	if len(calls) > 0 {
+// Usage is what an answer took of tokens. The zero value: 10 for the prompt and 5 for the
+// answer.
+type Usage struct{ Prompt, Completion, Cached, Reasoning int }
+
+func (u Usage) object() object {
+	if u == (Usage{}) {
+		u.Prompt, u.Completion = 10, 5
+	}
+	out := object{"prompt_tokens": u.Prompt, "completion_tokens": u.Completion, "total_tokens": u.Prompt + u.Completion}
+	if u.Cached > 0 {
+		out["prompt_tokens_details"] = object{"cached_tokens": u.Cached}
+	}
+	if u.Reasoning > 0 {
+		out["completion_tokens_details"] = object{"reasoning_tokens": u.Reasoning}
+	}
+	return out
+}
+
+func (a Completion) finish() string {
+	switch {
+	case a.Finish != "":
+		return a.Finish
+	case len(a.Calls) > 0:
 		return "tool_calls"
 	}
 	return "stop"
 }
 
-// completion is a whole answer.
-func completion(text string, calls []ToolCall) string {
-	message := object{"role": "assistant", "content": text}
-	if len(calls) > 0 {
-		message["tool_calls"] = calls
+// whole is the answer in one piece.
+func (a Completion) whole() string {
+	message := object{"role": "assistant", "content": a.Text}
+	if len(a.Calls) > 0 {
+		message["tool_calls"] = a.Calls
 	}
-	choice := object{"index": 0, "finish_reason": finish(calls), "message": message}
-	return encode(object{"id": "c", "object": "chat.completion", "model": "fake", "choices": []object{choice}, "usage": usage()})
+	choice := object{"index": 0, "finish_reason": a.finish(), "message": message}
+	return encode(object{"id": "c", "object": "chat.completion", "model": "fake", "choices": []object{choice}, "usage": a.Usage.object()})
 }
 
 // piece is how many characters of a text or of arguments stand in one chunk.
@@ -93,15 +120,15 @@ func pieces(text string) []string {
 	return out
 }
 
-// chunks is an answer in deltas, up to and without its end. The calls come
+// chunks is the answer in deltas, up to and without its end. The calls come
 // interleaved, as nothing forbids.
-func chunks(text string, calls []ToolCall) []object {
+func (a Completion) chunks() []object {
 	out := []object{{"role": "assistant", "content": ""}}
-	for _, part := range pieces(text) {
+	for _, part := range pieces(a.Text) {
 		out = append(out, object{"content": part})
 	}
-	arguments := make([][]string, len(calls))
-	for i, c := range calls {
+	arguments := make([][]string, len(a.Calls))
+	for i, c := range a.Calls {
 		head := wireCall{Index: &i, ID: c.ID, Type: "function"}
 		head.Function.Name = c.Name
 		out = append(out, object{"tool_calls": []wireCall{head}})
@@ -122,27 +149,48 @@ func chunks(text string, calls []ToolCall) []object {
 	return out
 }
 
-// Answer writes a completion with calls of tools, and a text beside them: as a stream if
-// it was asked for as one.
-func (c Call) Answer(w http.ResponseWriter, text string, calls ...ToolCall) {
+// Answer writes a completion: as a stream if it was asked for as one.
+func (c Call) Answer(w http.ResponseWriter, a Completion) {
 	if c.Stream {
-		stream(w, c, text, calls)
+		stream(w, c, a)
 		return
 	}
 	w.Header().Set("Content-Type", "application/json")
-	write(w, completion(text, calls))
+	write(w, a.whole())
 }
 
 // CutOff begins to write such an answer and breaks the connection.
-func (c Call) CutOff(w http.ResponseWriter, text string, calls ...ToolCall) {
+func (c Call) CutOff(w http.ResponseWriter, a Completion) {
 	if c.Stream {
 		w.Header().Set("Content-Type", "text/event-stream")
-		writeChunks(w, chunks(text, calls))
+		writeChunks(w, a.chunks())
 	} else {
-		write(w, completion(text, calls)[:20])
+		write(w, a.whole()[:20])
 	}
 	_ = http.NewResponseController(w).Flush() // nobody reads: as good as sent
 	panic(http.ErrAbortHandler)
+}
+
+// Raw writes a body as it is, as what it looks like: a page, events or JSON, and if it looks
+// like nothing as what was asked for.
+func (c Call) Raw(w http.ResponseWriter, status int, body string) {
+	w.Header().Set("Content-Type", c.typeOf(strings.TrimSpace(body)))
+	w.WriteHeader(status)
+	write(w, body)
+}
+
+func (c Call) typeOf(body string) string {
+	begins := func(with ...string) bool {
+		return slices.ContainsFunc(with, func(p string) bool { return strings.HasPrefix(body, p) })
+	}
+	switch {
+	case begins("<"):
+		return "text/html; charset=utf-8"
+	case begins("data:", "event:", ":"), c.Stream && !begins("{", "["):
+		return "text/event-stream"
+	default:
+		return "application/json"
+	}
 }
 
 // Fail writes an error as servers do.
@@ -152,12 +200,12 @@ func Fail(w http.ResponseWriter, status int, code string) {
 	write(w, encode(object{"error": object{"message": "the fake fails", "type": "fake", "code": code}}))
 }
 
-func stream(w http.ResponseWriter, c Call, text string, calls []ToolCall) {
+func stream(w http.ResponseWriter, c Call, a Completion) {
 	w.Header().Set("Content-Type", "text/event-stream")
-	writeChunks(w, chunks(text, calls))
-	event(w, object{"choices": []object{{"index": 0, "delta": object{}, "finish_reason": finish(calls)}}})
+	writeChunks(w, a.chunks())
+	event(w, object{"choices": []object{{"index": 0, "delta": object{}, "finish_reason": a.finish()}}})
 	if c.StreamOptions.IncludeUsage {
-		event(w, object{"choices": []object{}, "usage": usage()})
+		event(w, object{"choices": []object{}, "usage": a.Usage.object()})
 	}
 	write(w, "data: [DONE]\n\n")
 }
