@@ -106,8 +106,8 @@ func TestLimitsHoldAcrossAnApproval(t *testing.T) {
 	t.Parallel()
 	limited := func(c *bot.Config) { c.MaxSteps, c.MaxSameCalls = 3, 2 }
 	for _, next := range []string{
-		plan(do("addItem", `{"list":"l","item":"i"}`), say("more")), // four commands
-		plan(do("closeTicket", `{"id":7}`)),                         // the same call again
+		plan(do("addItem", `{"list":"l","item":"j"}`), do("addItem", `{"list":"l","item":"k"}`), say("more")), // four calls
+		plan(do("closeTicket", `{"id":7}`)), // the same call again
 	} {
 		d := newDesk(t, limited)
 		d.model.Says(plan(do("addItem", `{"list":"l","item":"i"}`), do("closeTicket", `{"id":7}`)), next)

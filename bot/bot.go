@@ -147,7 +147,8 @@ type Config struct {
 	// Patience is how long a request waits for a store that is away before the channel
 	// is told to come back. 0: 8 seconds.
 	Patience time.Duration
-	// MaxSteps is how many commands one turn may run. 0: 25.
+	// MaxSteps is how many calls of actions one turn may make, over all of its plans; a plan
+	// with more than are left is not begun. 0: 25.
 	MaxSteps int
 	// MaxSameCalls is how often one turn may make the same call, the same entities
 	// included, before it is stopped as going in circles. 0: as often as it likes.

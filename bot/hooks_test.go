@@ -156,7 +156,7 @@ func TestHooksChooseTheWordsOfAFailure(t *testing.T) {
 	b.model.Says(bad, bad, bad)
 	b.say("fly")
 	b.expectFault("No such thing: unknown_action")
-	b.model.Says(plan(say("1"), say("2"), say("3")))
+	b.model.Says(plan(do("summarizeLists", `{}`), do("summarizeLists", `{}`), do("summarizeLists", `{}`)))
 	b.say("much")
 	b.expectFault("Limit: the turn went over its limit of steps")
 	b.model.Fails(http.StatusUnauthorized, `{"error":{"message":"no"}}`)

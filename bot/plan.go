@@ -33,7 +33,7 @@ func planned(ctx context.Context, t *Turn) error {
 type run struct {
 	turn      *Turn
 	execution *planner.Execution // of the plan at work; nil: plan first
-	steps     int                // commands of all plans that were run so far
+	steps     int                // calls of all plans that were made so far
 	executed  []planner.Command  // as they were run and said, for the history
 	noted     string             // what it says of the turn beside that; may be ""
 	same      map[string]int     // how often each call was made
@@ -132,7 +132,7 @@ func (r *run) makePlan(ctx context.Context) error {
 	if len(plan.Commands) == 0 {
 		return fmt.Errorf("plan: %w", errNoCommands)
 	}
-	if r.steps+len(plan.Commands) > r.turn.bot.cfg.MaxSteps {
+	if r.steps+plan.Calls() > r.turn.bot.cfg.MaxSteps {
 		return &LimitError{Limit: LimitSteps}
 	}
 	r.execution = planner.NewExecution(plan, nil)
@@ -222,7 +222,6 @@ func (r *run) sayLast(ctx context.Context) error {
 // nextText takes the next command, a SAY, as it is to be said: with "" when there
 // is nothing to say.
 func (r *run) nextText(ctx context.Context) (planner.Command, error) {
-	r.steps++
 	c, err := r.execution.Command(r.execution.Next)
 	if err != nil {
 		return c, &LimitError{Limit: LimitText}

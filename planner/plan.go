@@ -88,6 +88,16 @@ func (p Plan) Saves() bool {
 	return false
 }
 
+// Calls is how many commands are DOs.
+func (p Plan) Calls() (n int) {
+	for _, c := range p.Commands {
+		if c.Kind == Do {
+			n++
+		}
+	}
+	return n
+}
+
 // LastDo returns the index of the last DO, or -1 when there is none.
 func (p Plan) LastDo() int {
 	for i := len(p.Commands) - 1; i >= 0; i-- {

@@ -111,6 +111,9 @@ func (r *reader) list(v reflect.Value, node any, p place) {
 }
 
 func (r *reader) entries(v reflect.Value, node any, p place) {
+	if _, part := v.Interface().(map[string]any); part && node == nil {
+		return // activities have null in their lists
+	}
 	object, ok := node.(map[string]any)
 	if !ok {
 		r.fault(p, "want an object, not %s", kindOf(node))

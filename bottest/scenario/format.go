@@ -14,12 +14,12 @@ type Scenario struct {
 // Seed is what a bot keeps of a conversation before the first step.
 type Seed struct {
 	Lists        map[string][]string `json:"lists" doc:"lists with their items"`
-	HistoryTurns int                 `json:"history_turns" min:"0" doc:"so many made-up questions with answers in the history"`
+	HistoryTurns int                 `json:"history_turns" min:"0" max:"10000" doc:"so many made-up questions with answers in the history"`
 }
 
 // Options are settings of the bot; what is not set has the bot's default.
 type Options struct {
-	MaxSteps     int      `json:"max_steps" min:"1" doc:"commands that one turn may run; of a plan that is longer than what is left of them nothing is run"`
+	MaxSteps     int      `json:"max_steps" min:"1" doc:"calls of actions that one turn may make; of a plan with more than are left of them nothing is run"`
 	MaxRepairs   *int     `json:"max_repairs" min:"0" doc:"how often the model may correct a plan"`
 	MaxSameCalls int      `json:"max_same_calls" min:"1" doc:"how often one turn may make the same call: that one still runs, then the turn stops"`
 	Approval     []string `json:"approval" doc:"actions that a person has to approve, beside those of the registry"`
@@ -52,13 +52,13 @@ type Event struct {
 	Name         string           `json:"name" doc:"of an invoke or event"`
 	Value        any              `json:"value" doc:"of an invoke, event or click; {\"approve\": true} or false decides what the last card asks for"`
 	Entities     []map[string]any `json:"entities" doc:"as in the activity"`
-	ChannelData  map[string]any   `json:"channelData" doc:"as in the activity"`
+	ChannelData  any              `json:"channelData" doc:"as in the activity"`
 	MembersAdded []map[string]any `json:"membersAdded" doc:"as in the activity; the bot is 28:bot"`
 	Attachments  []map[string]any `json:"attachments" doc:"as in the activity"`
 
-	AtMS         int    `json:"at_ms" min:"0" doc:"when it is delivered, after the start of the step"`
-	DelayModelMS int    `json:"delay_model_ms" min:"0" doc:"how long each answer of the model takes"`
-	Replica      int    `json:"replica" min:"1" doc:"the process that it is delivered to; default 1"`
+	AtMS         int    `json:"at_ms" min:"0" max:"604800000" doc:"when it is delivered, after the start of the step"`
+	DelayModelMS int    `json:"delay_model_ms" min:"0" max:"604800000" doc:"how long each answer of the model takes"`
+	Replica      int    `json:"replica" min:"1" max:"32" doc:"the process that it is delivered to; default 1"`
 	Redelivery   bool   `json:"redelivery" doc:"the channel delivers an activity again that it delivered before: what is left out here is as it was there"`
 	Redis        string `json:"redis" enum:"down" doc:"down: Redis refuses connections while the event is delivered"`
 }
@@ -69,7 +69,7 @@ type Answer struct {
 	HTTP       int      `json:"http" min:"200" max:"599" doc:"the call fails with this status; one below 300 is an answer without a text"`
 	RetryAfter *float64 `json:"retry_after" min:"0" doc:"seconds after which the model may be asked again"`
 	Code       string   `json:"code" doc:"of the failure, such as content_filter or context_length_exceeded"`
-	HangMS     int      `json:"hang_ms" min:"1" doc:"so long the model hangs, and then fails as http and code say or, without them, by a connection that breaks; that as the last answer hangs until nobody waits"`
+	HangMS     int      `json:"hang_ms" min:"1" max:"604800000" doc:"so long the model hangs, and then fails as http and code say or, without them, by a connection that breaks; that as the last answer hangs until nobody waits"`
 	Deployment string   `json:"deployment" doc:"which of options.models must get this call"`
 }
 

@@ -121,7 +121,7 @@ func together(group []*scene) *Expect {
 
 func join[T any](all *[]T, more []T) {
 	if more != nil {
-		*all = slices.Concat(append([]T{}, *all...), more) // empty is not nil
+		*all = append(append([]T{}, *all...), more...) // empty is not nil
 	}
 }
 

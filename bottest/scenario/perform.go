@@ -3,6 +3,7 @@ package scenario
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -127,16 +128,23 @@ func (r *run) activity(e *scene) (a bottest.Activity, card string) {
 		a["value"] = ev.Value
 	}
 	if ev.ChannelData != nil {
-		data := map[string]any{"tenant": map[string]any{"id": "tenant-1"}}
-		for name, v := range ev.ChannelData {
-			data[name] = v
-		}
-		a["channelData"] = data
+		a["channelData"] = channelData(ev.ChannelData)
 	}
 	if approve, ok := decisionOf(ev); ok {
 		return r.click(e, a, approve)
 	}
 	return a, ""
+}
+
+// channelData is that of the event, with a tenant where it can have one.
+func channelData(of any) any {
+	object, ok := of.(map[string]any)
+	if !ok {
+		return of // channels have sent such, too
+	}
+	data := map[string]any{"tenant": map[string]any{"id": "tenant-1"}}
+	maps.Copy(data, object)
+	return data
 }
 
 // decisionOf reads a value that says only whether something is approved.
@@ -147,12 +155,13 @@ func decisionOf(e *Event) (approve, ok bool) {
 }
 
 // click makes of the event the click on a button of the last card that asks for an
-// approval, if there is one that was not decided, on that.
+// approval, if there is one that was not decided, on that. Where there is no card it is one on
+// a card that the bot does not know.
 func (r *run) click(e *scene, a bottest.Activity, approve bool) (click bottest.Activity, id string) {
-	card, button := r.asking(e, map[bool]string{true: "planbot/approve", false: "planbot/reject"}[approve])
-	if card == nil {
-		r.Errorf("%sevent.value: no card in %s asks for an approval", e.place, e.Event.Conversation)
-		return a, ""
+	verb := map[bool]string{true: "planbot/approve", false: "planbot/reject"}[approve]
+	card, button := r.asking(e, verb)
+	if card == nil { // somebody clicks all the same
+		card, button = &bottest.Card{}, map[string]any{"type": "Action.Execute", "verb": verb, "data": map[string]any{"verb": verb, "approval": "none"}}
 	}
 	click, err := card.Click(button)
 	if err != nil {
