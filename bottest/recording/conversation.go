@@ -44,6 +44,7 @@ func (c *conversation) clone() *conversation {
 // step is an activity that was taken, and what the bot did for it.
 type step struct {
 	activity *activity.Activity
+	decision *decision       // what it says to an approval; nil: it says nothing to one
 	turns    map[string]bool // those that work on it: whether they are over
 	answers  []answer
 	done     []*done
@@ -54,6 +55,14 @@ type step struct {
 
 	answered, refused bool   // the request that brought it; that it said why the click does not count
 	asker             string // whose call was decided with it; "": none was
+}
+
+func newStep(a *activity.Activity) *step {
+	s := &step{activity: a, turns: map[string]bool{}}
+	if d, ok := decisionIn(a); ok {
+		s.decision = &d
+	}
+	return s
 }
 
 func (s *step) clone() *step {

@@ -104,14 +104,15 @@ func (v watchedVisitor) Permit(a *activity.Activity) error {
 // came begins a step, unless the activity is known: channels deliver some twice.
 func (r *Recorder) came(a *activity.Activity, size int) {
 	r.meet(a)
+	fresh := newStep(a)
 	r.change(a.Conversation.BaseID(), size, func(c *conversation) {
 		for _, s := range c.steps {
 			if a.ID != "" && s.activity.ID == a.ID && s.activity.Type == a.Type && s.activity.Text == a.Text {
 				return
 			}
 		}
-		c.steps = append(c.steps, &step{activity: a, turns: map[string]bool{}, apart: c.apart})
-		c.apart = false
+		fresh.apart, c.apart = c.apart, false
+		c.steps = append(c.steps, fresh)
 	})
 }
 

@@ -71,11 +71,10 @@ func (s *step) verdict(cfg *Config, cards []pendingCard) string {
 // clickVerdict marks the card that the step decides, if it does: the newest that is not
 // decided, or else the newest, is the one that a scenario decides.
 func (s *step) clickVerdict(cards []pendingCard) string {
-	d, ok := decisionIn(s.activity)
-	if !ok {
+	if s.decision == nil {
 		return ""
 	}
-	at := slices.IndexFunc(cards, func(c pendingCard) bool { return c.approval == d.approval })
+	at := slices.IndexFunc(cards, func(c pendingCard) bool { return c.approval == s.decision.approval })
 	if at < 0 {
 		return noCard
 	}
@@ -119,7 +118,7 @@ func (s *step) isOpen() bool {
 		}
 		over++
 	}
-	if d, ok := decisionIn(s.activity); ok && s.activity.Type == activity.Invoke && d.approval != "" && s.answered && !s.refused {
+	if s.decision != nil && s.activity.Type == activity.Invoke && s.answered && !s.refused {
 		return over < 2 // one took the decision, one follows it
 	}
 	return over == 0 && s.isWork()

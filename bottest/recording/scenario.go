@@ -72,7 +72,7 @@ func (w *writer) step(s *step, cannot string) scenario.Step {
 		faults = faults || a.fault != nil
 	}
 	if cannot != "" {
-		if _, isClick := decisionIn(s.activity); isClick && len(s.activity.Value) > 0 { // there may be no card
+		if s.decision != nil && len(s.activity.Value) > 0 { // there may be no card
 			out.Event.Value = w.scrub.Value(treeOf(s.activity.Value))
 		}
 		text := w.scrub.Text(planText(saying([]string{unknown})))
