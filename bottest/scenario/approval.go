@@ -55,6 +55,14 @@ func questionOf(card string) *question {
 	return q
 }
 
+// valueOf is a value of the call, which a card that asks for nothing does not have.
+func (q *question) valueOf(name string) (value string, there bool) {
+	if q != nil {
+		value, there = q.values[name]
+	}
+	return value, there
+}
+
 // has reports whether the values are among those of the call. They are separated by spaces,
 // by commas or by both. One that can be read as JSON is JSON, another is a text that ends
 // where the next name of the call begins.

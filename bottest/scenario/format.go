@@ -50,13 +50,13 @@ type Event struct {
 	ID           string           `json:"id" doc:"default: a fresh one, of a redelivery that of the activity before it"`
 	Text         *string          `json:"text" doc:"<at>NAMEBot</at> in it mentions the bot, unless entities are given"`
 	Name         string           `json:"name" doc:"of an invoke or event"`
-	Value        any              `json:"value" doc:"of an invoke, event or click; {\"approve\": true} or false decides what the last card asks for"`
+	Value        any              `json:"value" doc:"of an invoke, event or click; {\"approve\": true} or false decides what a card asks for: one with the other values that are named, of the person, the last"`
 	Entities     []map[string]any `json:"entities" doc:"as in the activity"`
 	ChannelData  any              `json:"channelData" doc:"as in the activity"`
 	MembersAdded []map[string]any `json:"membersAdded" doc:"as in the activity; the bot is 28:bot"`
 	Attachments  []map[string]any `json:"attachments" doc:"as in the activity"`
 
-	AtMS         int    `json:"at_ms" min:"0" max:"604800000" doc:"when it is delivered, after the start of the step"`
+	AtMS         int    `json:"at_ms" min:"0" max:"2592000000" doc:"when it is delivered, after the start of the step"`
 	DelayModelMS int    `json:"delay_model_ms" min:"0" max:"604800000" doc:"how long each answer of the model takes"`
 	Replica      int    `json:"replica" min:"1" max:"32" doc:"the process that it is delivered to; default 1"`
 	Redelivery   bool   `json:"redelivery" doc:"the channel delivers an activity again that it delivered before: what is left out here is as it was there"`

@@ -163,6 +163,11 @@ func (r *run) click(e *scene, a bottest.Activity, approve bool) (click bottest.A
 	if card == nil { // somebody clicks all the same
 		card, button = &bottest.Card{}, map[string]any{"type": "Action.Execute", "verb": verb, "data": map[string]any{"verb": verb, "approval": "none"}}
 	}
+	button = maps.Clone(button)
+	data, _ := button["data"].(map[string]any)
+	all := beside(e.Event)
+	maps.Copy(all, data)
+	button["data"] = all
 	click, err := card.Click(button)
 	if err != nil {
 		r.Errorf("%sevent.value: %v", e.place, err)
@@ -175,26 +180,67 @@ func (r *run) click(e *scene, a bottest.Activity, approve bool) (click bottest.A
 	return click, card.ID()
 }
 
-// asking is the card to click on, with its button of that verb; nil: there is none.
+// asking is the card to click on, with its button of that verb; nil: there is none. It is one
+// that was not decided, of which all is true that the click says, that who clicks has asked
+// for, and the newest: as far as there is such a one, in this order.
 func (r *run) asking(e *scene, verb string) (card *bottest.Card, button map[string]any) {
 	s := r.stage.Load()
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	best := -1
 	for _, m := range slices.Backward(e.chat.Messages()) {
 		one := e.chat.Card(m)
-		if one == nil || card != nil && r.decided[m.ID] {
+		if one == nil {
 			continue
 		}
-		for _, b := range one.Buttons() {
-			if b["verb"] == verb {
-				card, button = one, b
+		buttons := one.Buttons()
+		i := slices.IndexFunc(buttons, func(b map[string]any) bool { return b["verb"] == verb })
+		if i < 0 {
+			continue
+		}
+		fit := 0
+		for _, is := range []bool{!r.decided[m.ID], saidOf(e.Event, one), r.asker(m.Of.Activity) == e.Event.person()} {
+			if fit *= 2; is {
+				fit++
 			}
 		}
-		if !r.decided[m.ID] && card != nil {
-			break
+		if fit > best {
+			best, card, button = fit, one, buttons[i]
 		}
 	}
 	return card, button
+}
+
+// saidOf reports whether what a click says beside its decision is what the card shows.
+func saidOf(e *Event, card *bottest.Card) bool {
+	q := questionOf(card.JSON)
+	for name, value := range beside(e) {
+		raw, err := json.Marshal(value)
+		if shown, there := q.valueOf(name); err != nil || !there || !sameValue(string(raw), shown) {
+			return false
+		}
+	}
+	return true
+}
+
+// beside is what the value of a click says beside its decision.
+func beside(e *Event) map[string]any {
+	value, _ := e.Value.(map[string]any)
+	value = maps.Clone(value)
+	delete(value, "approve")
+	return value
+}
+
+// asker is who said what the activity of that id says, "" where nobody did.
+func (r *run) asker(id string) string {
+	for i := range r.s.Steps {
+		for _, d := range r.s.Steps[i].deliveries() {
+			if d.Event.ID == id || r.ids[d.Event] == id {
+				return d.Event.person()
+			}
+		}
+	}
+	return ""
 }
 
 // shown is the message that a click was answered with, "" when that is that it takes longer.

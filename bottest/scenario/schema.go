@@ -54,7 +54,11 @@ func schemaOf(t reflect.Type, definitions object) object {
 	case reflect.Struct:
 		return reference(t, definitions)
 	case reflect.Slice:
-		return object{"type": "array", "items": schemaOf(t.Elem(), definitions)}
+		items := schemaOf(t.Elem(), definitions)
+		if t.Elem() == reflect.TypeFor[map[string]any]() { // parts of activities
+			items["type"] = []string{"object", "null"}
+		}
+		return object{"type": "array", "items": items}
 	case reflect.Map:
 		return object{"type": "object", "additionalProperties": schemaOf(t.Elem(), definitions)}
 	case reflect.String:

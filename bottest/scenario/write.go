@@ -47,8 +47,11 @@ func treeOf(v reflect.Value) any {
 		}
 		return list
 	case reflect.Map:
-		if values, ok := v.Interface().(map[string]any); ok {
+		if values, ok := v.Interface().(map[string]any); ok && values != nil {
 			return values
+		}
+		if v.IsNil() {
+			return nil
 		}
 		var o yamltext.Object
 		for _, name := range slices.SortedFunc(slices.Values(v.MapKeys()), func(a, b reflect.Value) int { return strings.Compare(a.String(), b.String()) }) {
