@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -49,8 +50,8 @@ func (b *recordedBot) start() {
 	if err != nil {
 		b.Fatal(err)
 	}
-	log := zerolog.New(bytes.NewBuffer(nil))
-	if b.stop, err = c.record(b.dir, bytes.NewBuffer(nil), &log); err != nil {
+	log := zerolog.New(io.Discard)
+	if b.stop, err = c.record(b.dir, io.Discard, &log); err != nil {
 		b.Fatal(err)
 	}
 	if b.app, err = assemble(b.Context(), c, log); err != nil {
