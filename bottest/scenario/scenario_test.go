@@ -93,6 +93,31 @@ func TestEveryExpectationBites(t *testing.T) {
 	}
 }
 
+// TestNothingBites: that nothing is expected of any delivery of one activity is looked at.
+func TestNothingBites(t *testing.T) {
+	t.Parallel()
+	const text = `
+scenarios:
+  - name: twice
+    bot: list
+    steps:
+      - parallel:
+          - event: {type: message, conversation: c1, from: ann, id: m1, text: add a}
+            model: ['{"type":"plan","commands":[{"type":"DO","action":"addItem","entities":{"list":"l","item":"a"}},{"type":"SAY","response":"Added a."}]}']
+            expect: {actions: [], replies: []}
+          - event: {type: message, conversation: c1, from: ann, id: m1, text: add a, at_ms: 15000}
+            expect: {actions: [], replies: []}
+`
+	all, err := scenario.Read(strings.NewReader(text), "twice.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := strings.Join(scenario.Run(&all[0], scripted(t)).Failures, "\n")
+	if !strings.Contains(got, "expect.actions: got [\"addItem") || !strings.Contains(got, `expect.replies: got ["Added a."]`) {
+		t.Errorf("what nothing expected was not seen: %q", got)
+	}
+}
+
 // TestEveryPlaceholderBites has another one in the place of each.
 func TestEveryPlaceholderBites(t *testing.T) {
 	t.Parallel()
