@@ -13,7 +13,7 @@ import (
 
 const (
 	// maxTakeovers is how often a turn may lose its process at the same place before
-	// it is parked.
+	// it is parked. Telling the person so is tried as often: then it is parked in silence.
 	maxTakeovers = 3
 	// takeUpWithin bounds one look at a lane, and one try at giving it up.
 	takeUpWithin = 15 * time.Second
@@ -76,7 +76,7 @@ func (b *Bot) attend(hold *state.Hold, t *Turn) (more bool) {
 	ctx, cut := context.WithCancel(lane)
 	defer context.AfterFunc(b.workers.ctx, cut)()
 	of := hold.Item()
-	if n := lost(of); n > maxTakeovers { // parking it took a process, too
+	if n := lost(of); n > 2*maxTakeovers {
 		return b.park(ctx, hold, of.Turn, lostTooOften(n), nil)
 	}
 	var fault error

@@ -16,9 +16,9 @@ import (
 )
 
 const (
-	// maxSends is how often sending a message is begun when nobody knows whether it
-	// arrived.
-	maxSends = 2
+	// maxUnanswered is how often a message is sent to a channel that takes it and never
+	// answers. Then it counts as sent.
+	maxUnanswered = 2
 	// sendWithin bounds one message, with the connector's own tries.
 	sendWithin = 3 * time.Minute
 	// knockWithin bounds a look at whether the channel answers.
@@ -35,15 +35,17 @@ const (
 // any more: what it has done is to be told.
 type outbox struct {
 	Messages []jsontext.Value `json:"messages"`
-	Next     int              `json:"next,omitempty"`  // the one that is being sent
-	Begun    int              `json:"begun,omitempty"` // how often that was begun without knowing the end
-	Away     time.Time        `json:"away,omitzero"`   // since when the channel has not taken it
+	Next     int              `json:"next,omitempty"` // the one that is being sent
+	// Unanswered is how often its whole request was written and no answer came. Only an
+	// attempt that is over counts: a process that was killed tells nothing of what it sent.
+	Unanswered int       `json:"unanswered,omitempty"`
+	Away       time.Time `json:"away,omitzero"` // since when the channel has not taken it
 
 	list []*activity.Activity
 }
 
 // next goes on to the next message.
-func (o *outbox) next() { o.Next, o.Begun, o.Away = o.Next+1, 0, time.Time{} }
+func (o *outbox) next() { o.Next, o.Unanswered, o.Away = o.Next+1, 0, time.Time{} }
 
 func (o *outbox) encode() (err error) {
 	o.Messages, err = encodeAll(o.list)
@@ -61,25 +63,16 @@ func (t *Turn) lasting(ctx context.Context) context.Context {
 }
 
 // flush sends what another process left in the outbox. The message that was on its
-// way is sent again, once.
+// way is sent again: it may never have left that process.
 func (t *Turn) flush(ctx context.Context) error {
 	o := t.outbox
 	if o == nil {
 		return nil
 	}
 	ctx = t.lasting(ctx)
-	if o.Begun > 0 && !o.Away.IsZero() {
+	if o.Unanswered > 0 && !o.Away.IsZero() {
 		if err := t.knock(ctx); err != nil {
 			return t.later(ctx, err)
-		}
-	}
-	if o.Begun >= maxSends {
-		t.takeAsSent(ctx)
-	}
-	if o.Next < len(o.list) {
-		o.Begun++
-		if err := t.save(ctx); err != nil {
-			return err
 		}
 	}
 	return t.dispatch(ctx)
@@ -91,17 +84,19 @@ func (t *Turn) dispatch(ctx context.Context) error {
 	o := t.outbox
 	for first := true; o.Next < len(o.list); first = false {
 		if !first && t.replies == nil {
-			o.Begun = 1
 			if err := t.save(ctx); err != nil {
 				return err
 			}
 		}
 		err := t.deliver(ctx, o.list[o.Next])
+		if errors.Is(err, connector.ErrNoAnswer) && ctx.Err() == nil {
+			o.Unanswered++
+		}
 		switch {
 		case err == nil:
 			t.gotFurther()
 			o.next()
-		case errors.Is(err, connector.ErrNoAnswer) && o.Begun >= maxSends:
+		case o.Unanswered >= maxUnanswered && neverAnswered(err):
 			t.takeAsSent(ctx)
 		default:
 			return t.undelivered(ctx, err)
@@ -109,6 +104,13 @@ func (t *Turn) dispatch(ctx context.Context) error {
 	}
 	t.outbox = nil
 	return nil
+}
+
+// neverAnswered reports whether the last attempt was written whole and got no answer. A
+// refusal of a later try within the same attempt is an answer.
+func neverAnswered(err error) bool {
+	var refused *connector.Error
+	return errors.Is(err, connector.ErrNoAnswer) && !errors.As(err, &refused)
 }
 
 // takeAsSent goes on behind a message that was sent twice without an answer: it may
@@ -132,7 +134,7 @@ func (t *Turn) undelivered(ctx context.Context, err error) error {
 		return err
 	}
 	if !errors.Is(err, connector.ErrNoAnswer) {
-		o.Begun = 0 // it is known not to have arrived
+		o.Unanswered = 0 // it is known not to have arrived
 	}
 	return t.later(ctx, err)
 }

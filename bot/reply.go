@@ -56,7 +56,7 @@ func (t *Turn) message(text string) *activity.Activity {
 // process is killed meanwhile, another one sends what is left, and the handler that
 // called Send is not run again. Once the first has begun to leave, ctx does not end it.
 func (t *Turn) Send(ctx context.Context, activities ...*activity.Activity) error {
-	t.outbox = &outbox{list: activities, Begun: 1}
+	t.outbox = &outbox{list: activities}
 	if err := t.outbox.encode(); err != nil {
 		return fmt.Errorf("send: %w", err)
 	}

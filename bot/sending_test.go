@@ -285,7 +285,7 @@ func (h *hole) RoundTrip(r *http.Request) (*http.Response, error) {
 	if h.left.Add(-1) < 0 {
 		return http.DefaultTransport.RoundTrip(r)
 	}
-	httptrace.ContextClientTrace(r.Context()).WroteHeaders()
+	httptrace.ContextClientTrace(r.Context()).WroteRequest(httptrace.WroteRequestInfo{})
 	return nil, syscall.ECONNRESET
 }
 

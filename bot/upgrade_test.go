@@ -182,9 +182,9 @@ func addLater(b *bundle) *[]string {
 func TestATurnWhoseParkingTakesItsProcessIsParkedUnread(t *testing.T) {
 	t.Parallel()
 	y := newYard(setup(t))
-	y.leave("turn1", y.item(), journalOf(), 4)
+	y.leave("turn1", y.item(), journalOf(), 7)
 	y.addReplica()
-	if got := y.parked(1)[0]; !strings.Contains(got.Reason, "lost 4 times") || string(got.Journal) != journalOf() {
+	if got := y.parked(1)[0]; !strings.Contains(got.Reason, "lost 7 times") || string(got.Journal) != journalOf() {
 		t.Errorf("%s: %s", got.Reason, got.Journal)
 	}
 	y.connector.None(t)

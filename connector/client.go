@@ -170,15 +170,15 @@ func (c *Client) tryWithin(ctx context.Context, end time.Time) (context.Context,
 func (c *Client) try(ctx context.Context, k call, target, token string, end time.Time) ([]byte, error) {
 	ctx, cancel := c.tryWithin(ctx, end)
 	defer cancel()
-	var made atomic.Bool
-	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{WroteHeaders: func() { made.Store(true) }})
+	var written atomic.Bool
+	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{WroteRequest: func(info httptrace.WroteRequestInfo) { written.Store(info.Err == nil) }})
 	req, err := http.NewRequestWithContext(ctx, k.method, target, bytes.NewReader(k.body))
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", k.op(), err)
 	}
 	c.setHeaders(req, k, token)
 	res, err := c.cfg.Transport.RoundTrip(req)
-	if err != nil && made.Load() {
+	if err != nil && written.Load() {
 		return nil, fmt.Errorf("%s: %w: %w", k.op(), ErrNoAnswer, err)
 	}
 	if err != nil {

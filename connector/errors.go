@@ -11,9 +11,10 @@ import (
 // were never reached.
 var ErrNoKeys = errors.New("no keys of the token issuer yet")
 
-// ErrNoAnswer is wrapped when a try of a call was made and no answer came: it may have
-// been taken. One that could not be made, say because there was no connection, does
-// not count. Which of the two it was is what the Transport tells [net/http/httptrace].
+// ErrNoAnswer is wrapped when the whole request of a call was written and no answer came:
+// it may have been taken. A request that was not written to its end, say because there was
+// no connection, does not count. Which of the two it was is what the Transport tells
+// [net/http/httptrace].
 var ErrNoAnswer = errors.New("no answer came")
 
 // ErrBadCall is wrapped when a call was not made, and never can be: what it names is no

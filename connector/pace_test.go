@@ -533,7 +533,7 @@ func TestTypingThatWasLostIsNotDropped(t *testing.T) {
 			if calls++; calls < 7 {
 				return says(200)(r)
 			}
-			httptrace.ContextClientTrace(r.Context()).WroteHeaders()
+			httptrace.ContextClientTrace(r.Context()).WroteRequest(httptrace.WroteRequestInfo{})
 			return breaks(r)
 		}), fixedToken("t"))
 		ref := thread("busy", "")

@@ -16,6 +16,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"strconv"
+	"strings"
 	"sync"
 	"syscall"
 	"testing"
@@ -60,6 +61,7 @@ func (p *port) String() string { return p.addr.String() }
 type process struct {
 	cmd   *exec.Cmd
 	lines chan string   // of its log, until the first reader leaves
+	heir  chan struct{} // full when it has taken a turn over from a process that is gone
 	ended chan struct{} // closed when it is gone
 	code  int           // then, -1 after a signal
 }
@@ -71,7 +73,7 @@ func run(t *testing.T, log string, env []string, name string, args ...string) *p
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := &process{cmd: exec.Command(name, args...), lines: make(chan string, 64), ended: make(chan struct{})}
+	p := &process{cmd: exec.Command(name, args...), lines: make(chan string, 64), heir: make(chan struct{}, 1), ended: make(chan struct{})}
 	p.cmd.Env = env
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 	read, write := io.Pipe()
@@ -98,6 +100,12 @@ func (p *process) follow(from io.Reader, to io.WriteCloser) {
 	defer close(p.lines)
 	for lines := bufio.NewScanner(from); lines.Scan(); {
 		fmt.Fprintln(to, lines.Text())
+		if strings.Contains(lines.Text(), "turn taken over") {
+			select {
+			case p.heir <- struct{}{}:
+			default:
+			}
+		}
 		select {
 		case p.lines <- lines.Text():
 		default:

@@ -21,6 +21,25 @@ func TestKilledReplicas(t *testing.T) {
 	w.holds(w.settle(), promises()...)
 }
 
+// TestKilledHeirs kills a replica, and then those that take its turns over, at once.
+func TestKilledHeirs(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, circumstances{thinks: [2]time.Duration{200 * time.Millisecond, time.Second}})
+	killed := 0
+	w.while(24, []kind{note, both}, func() {
+		w.repeat(func() {
+			w.pass(w.between(time.Second, 3*time.Second))
+			w.kill(w.dice.IntN(replicas))
+			killed += w.killHeirs()
+			w.pass(takenOverWithin) // the next ones live: three in a row end in a dead letter
+		})
+	})
+	if killed == 0 {
+		t.Error("no replica was killed as it took turns over: this test showed nothing")
+	}
+	w.holds(w.settle(), promises()...)
+}
+
 func TestThreefoldDelivery(t *testing.T) {
 	t.Parallel()
 	const think = time.Second

@@ -291,6 +291,38 @@ func (w *world) kill(at int) {
 	r.start(w.t)
 }
 
+// takenOverWithin is how long it takes at most until others take over what a process that
+// was killed has begun.
+const takenOverWithin = 10 * time.Second
+
+// killHeirs kills those replicas that take over what a process had begun which was just
+// killed, each a moment after it says so. It returns how many.
+func (w *world) killHeirs() (killed int) {
+	for _, r := range w.replicas {
+		select {
+		case <-r.current().heir: // of earlier
+		default:
+		}
+	}
+	late := time.Now().Add(takenOverWithin)
+	for time.Now().Before(late) {
+		for _, r := range w.replicas {
+			select {
+			case <-r.current().heir:
+				w.pass(w.between(0, 5*time.Millisecond))
+				w.breaks("SIGKILL of "+r.name+", which took over", func() { r.current().kill() })
+				r.start(w.t)
+				if killed++; killed == 1 {
+					late = time.Now().Add(time.Second) // the others that were quick
+				}
+			default:
+			}
+		}
+		w.pass(time.Millisecond)
+	}
+	return killed
+}
+
 // stop pauses a replica.
 func (w *world) stop(at int, d time.Duration) {
 	p := w.replicas[at].current()

@@ -1,0 +1,370 @@
+package bot_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/planbot-go/planbot/actions"
+	"github.com/planbot-go/planbot/actions/lists"
+	"github.com/planbot-go/planbot/bot"
+	"github.com/planbot-go/planbot/models"
+	"github.com/planbot-go/planbot/planner"
+	"github.com/planbot-go/planbot/prompts"
+	"github.com/planbot-go/planbot/state"
+)
+
+// place is where a process dies: before or after its n-th step that others can see, which is
+// a script that writes to its conversation, a call of the model, or a message that is sent.
+type place struct {
+	step  int // from 0
+	after bool
+}
+
+func (p place) String() string {
+	if p.after {
+		return fmt.Sprint("after step ", p.step)
+	}
+	return fmt.Sprint("before step ", p.step)
+}
+
+// places are all places of the first steps, in order.
+func places(steps int) []place {
+	var all []place
+	for i := range steps {
+		all = append(all, place{i, false}, place{i, true})
+	}
+	return all
+}
+
+// crashes is a person who sends one message to a bot whose processes die, one after another,
+// each at its own place. The next process begins where one has died.
+type crashes struct {
+	t      *testing.T
+	server *state.Server
+	deaths []place
+
+	mu    sync.Mutex
+	died  int
+	sent  []string // the texts that the channel took
+	steps []string // what the first process did
+	next  chan struct{}
+}
+
+// mortal is one process. Nothing that it still does after its death reaches anybody.
+type mortal struct {
+	*crashes
+	bot   *bot.Bot
+	first bool
+
+	steps int
+	dead  bool
+	conns []net.Conn
+}
+
+var errDead = errors.New("this process is dead")
+
+// step does what others can see, unless the process dies before it. The second error is that
+// of a process that dies after it.
+func (m *mortal) step(what string, do func() error) error {
+	m.mu.Lock()
+	if m.dead {
+		m.mu.Unlock()
+		return errDead
+	}
+	here := m.steps
+	m.steps++
+	if m.first {
+		m.crashes.steps = append(m.crashes.steps, what)
+	}
+	var at place
+	mortal := m.died < len(m.deaths)
+	if mortal {
+		at = m.deaths[m.died]
+	}
+	m.mu.Unlock()
+	if mortal && at == (place{here, false}) {
+		m.die()
+		return errDead
+	}
+	err := do()
+	if mortal && at == (place{here, true}) {
+		m.die()
+		return errDead
+	}
+	return err
+}
+
+func (m *mortal) die() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.dead {
+		return
+	}
+	m.dead = true
+	m.died++
+	for _, c := range m.conns {
+		_ = c.Close() // it is broken either way
+	}
+	m.next <- struct{}{}
+}
+
+func (m *mortal) isDead() bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.dead
+}
+
+// wire is a connection of the process to Redis.
+type wire struct {
+	net.Conn
+	m *mortal
+}
+
+func (m *mortal) dial(ctx context.Context, network, addr string) (net.Conn, error) {
+	if m.isDead() {
+		return nil, errDead
+	}
+	conn, err := m.server.Dial(ctx, network, addr)
+	if err != nil {
+		return nil, err
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.conns = append(m.conns, conn)
+	return &wire{Conn: conn, m: m}, nil
+}
+
+// Write is a step when it carries a script that writes to the conversation.
+func (w *wire) Write(p []byte) (n int, err error) {
+	if !bytes.Contains(p, []byte("evalsha")) || !bytes.Contains(p, []byte("/journal")) && !bytes.Contains(p, []byte("/queue")) {
+		if w.m.isDead() {
+			return 0, errDead
+		}
+		return w.Conn.Write(p)
+	}
+	err = w.m.step("script", func() error {
+		if n, err = w.Conn.Write(p); err != nil {
+			return err
+		}
+		answer := make([]byte, 1<<16)
+		n, err := w.Conn.Read(answer) // now it is done
+		w.Conn = &unread{Conn: w.Conn, first: answer[:n]}
+		return err
+	})
+	return len(p), err
+}
+
+// unread is a connection of which a part was read already.
+type unread struct {
+	net.Conn
+	first []byte
+}
+
+func (u *unread) Read(p []byte) (int, error) {
+	if len(u.first) > 0 {
+		n := copy(p, u.first)
+		u.first = u.first[n:]
+		return n, nil
+	}
+	return u.Conn.Read(p)
+}
+
+// RoundTrip is the way of the process to channel and model.
+func (m *mortal) RoundTrip(r *http.Request) (res *http.Response, err error) {
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		return nil, err
+	}
+	answer := func(status int, body string) {
+		res = &http.Response{
+			StatusCode: status, Header: http.Header{"Content-Type": {"application/json"}}, Request: r,
+			Body: io.NopCloser(strings.NewReader(body)), ContentLength: int64(len(body)), ProtoMajor: 1, ProtoMinor: 1,
+		}
+	}
+	if strings.HasSuffix(r.URL.Path, "/chat/completions") {
+		err = m.step("model", func() error {
+			said, err := json.Marshal(plan(do("book", `{}`), say("Booked."), do("createList", `{"list":"Trip"}`), say("Noted."), say("All done.")))
+			answer(http.StatusOK, `{"choices":[{"finish_reason":"stop","message":{"role":"assistant","content":`+string(said)+`}}]}`)
+			return err
+		})
+		return res, err
+	}
+	var sent struct{ Type, Text string }
+	if err := json.Unmarshal(body, &sent); err != nil {
+		return nil, err
+	}
+	if sent.Type != "message" {
+		if m.isDead() {
+			return nil, errDead
+		}
+		answer(http.StatusCreated, `{}`)
+		return res, nil
+	}
+	err = m.step("send "+sent.Text, func() error {
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		m.sent = append(m.sent, sent.Text)
+		answer(http.StatusCreated, `{"id":"1"}`)
+		return nil
+	})
+	return res, err
+}
+
+// begin starts a process.
+func (c *crashes) begin() *mortal {
+	c.t.Helper()
+	m := &mortal{crashes: c, first: c.died == 0}
+	store, err := state.Open(c.t.Context(), "redis://in-this-process?pool_size=10000", state.Config{Dial: m.dial, Server: c.server})
+	must(c.t, err)
+	c.t.Cleanup(func() { _ = store.Close() }) // it may be dead
+	model, err := models.NewOpenAI(models.OpenAIConfig{BaseURL: "http://model/v1", Model: "fake", Transport: m})
+	must(c.t, err)
+	acts := actions.New()
+	lists.Register(acts)
+	actions.Add(acts, "book", "Books", func(context.Context, *actions.Turn, struct{}) (actions.Result, error) {
+		return actions.Done, nil
+	})
+	library, err := prompts.Load("")
+	must(c.t, err)
+	planned, err := planner.NewSequence(c.t.Context(), planner.SequenceConfig{Model: model, Actions: acts, Prompts: library})
+	must(c.t, err)
+	door, _ := local(c.t)
+	m.bot, err = bot.New(bot.Config{Actions: acts, Planner: planned, Store: store, Channel: hasty(c.t, m), Door: door})
+	must(c.t, err)
+	c.t.Cleanup(func() {
+		m.die()
+		ended, cancel := context.WithCancel(context.Background())
+		cancel()
+		_ = m.bot.Drain(ended) // it is dead
+	})
+	m.bot.Start()
+	return m
+}
+
+// deliver is one delivery of the message, and whether it was acknowledged.
+func (c *crashes) deliver(to *mortal) bool {
+	body := `{"type":"message","id":"activity-1","channelId":"msteams","serviceUrl":"http://127.0.0.1:1/","text":"go",` +
+		`"from":{"id":"29:mia"},"recipient":{"id":"28:bot"},"conversation":{"id":"a:mia","conversationType":"personal","tenantId":"t1"}}`
+	r := httptest.NewRequest(http.MethodPost, "http://127.0.0.1:3978/api/messages", strings.NewReader(body))
+	r.Header.Set("Content-Type", "application/json")
+	r = r.WithContext(context.WithValue(c.t.Context(), http.LocalAddrContextKey, net.Addr(&net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 3978})))
+	w := httptest.NewRecorder()
+	to.bot.ServeHTTP(w, r)
+	return w.Code == http.StatusOK && !to.isDead()
+}
+
+// live lets one message meet these deaths. It returns what was sent, how many processes died,
+// and the steps of the first.
+func live(t *testing.T, deaths ...place) (sent []string, died int, steps []string) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		t.Cleanup(func() { time.Sleep(time.Minute) }) // what is cut off finds out
+		server, err := state.StartServer()
+		must(t, err)
+		t.Cleanup(server.Close)
+		c := &crashes{t: t, server: server, deaths: deaths, next: make(chan struct{}, 100)}
+		m := c.begin()
+		taken := c.deliver(m)
+		for quiet := false; !quiet || !taken; {
+			select {
+			case <-c.next:
+				m = c.begin()
+			case <-time.After(aLongTime):
+				quiet = true
+			}
+			taken = taken || c.deliver(m) // as the channel does
+		}
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		sent, died, steps = append(sent, c.sent...), c.died, c.steps
+	})
+	return sent, died, steps
+}
+
+// aLongTime is more than any turn waits for anything after a crash.
+const aLongTime = time.Minute
+
+var replies = []string{"Booked.", "Noted.", "All done."}
+
+// TestEveryCrash has processes die at every place, one after another. After one or two deaths
+// all replies arrive, in order. After three at the same place the person at least reads the
+// sentence that names the turn, even if those that tell it die as well. A death repeats one
+// message at most.
+func TestEveryCrash(t *testing.T) {
+	t.Parallel()
+	_, _, steps := live(t)
+	if got, want := strings.Join(steps, ", "), "script, model, script, script, send Booked., script, send Noted., script, send All done., script"; got != want {
+		t.Fatalf("the steps of a turn are %s\nwant %s", got, want)
+	}
+	all := places(len(steps))
+	check := func(t *testing.T, deaths ...place) (died int) {
+		t.Helper()
+		sent, died, _ := live(t, deaths...)
+		if fault := faultOf(sent, died); fault != "" {
+			t.Errorf("with deaths %v: %s: %q", deaths[:died], fault, sent)
+		}
+		return died
+	}
+	for _, first := range all {
+		t.Run(first.String(), func(t *testing.T) {
+			t.Parallel()
+			check(t, first)
+			for _, next := range all {
+				if check(t, first, next) < 2 {
+					break // this far no second process comes
+				}
+				if check(t, first, next, next) < 3 {
+					continue
+				}
+				if first != next {
+					continue
+				}
+				for _, telling := range places(3) {
+					check(t, first, next, next, telling, telling, telling)
+				}
+			}
+		})
+	}
+}
+
+// faultOf says what is wrong with what was sent, or nothing.
+func faultOf(sent []string, died int) string {
+	var said []string
+	told, again := false, 0
+	for i, text := range sent {
+		switch {
+		case i > 0 && text == sent[i-1]:
+			again++
+		case strings.Contains(text, "put it aside") && strings.Contains(text, "(turn "):
+			told = true
+		default:
+			said = append(said, text)
+		}
+	}
+	switch whole := slices.Equal(said, replies); {
+	case whole && !told && again <= died:
+		return ""
+	case again > died:
+		return fmt.Sprintf("%d repeats", again)
+	case died < 3:
+		return "not every reply arrived, once and in order"
+	case !told:
+		return "the person does not know what became of it"
+	case len(said) > len(replies) || !slices.Equal(said, replies[:len(said)]):
+		return "replies out of order"
+	}
+	return ""
+}
