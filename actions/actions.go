@@ -98,6 +98,9 @@ func (a *Action) Call(ctx context.Context, turn *Turn, entities map[string]any) 
 	if err != nil {
 		err = fmt.Errorf("action %s: %w", a.Name, err)
 	}
+	if result.Unchanged() && AttemptOf(ctx).Again {
+		result = Done // the process that died did it
+	}
 	return result, err
 }
 

@@ -2,17 +2,19 @@ package actions
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 )
 
 // Result is what an action tells the plan. The zero value is [Done].
 type Result struct {
-	text    string
-	json    json.RawMessage
-	failed  bool
-	observe bool
-	saving  bool // a plan that saves it need not see it
+	text      string
+	json      json.RawMessage
+	failed    bool
+	unchanged bool
+	observe   bool
+	saving    bool // a plan that saves it need not see it
 }
 
 // Done is the result of an action that has nothing to tell.
@@ -61,6 +63,19 @@ func ObserveUnsaved(v any) Result {
 func Fail(format string, args ...any) Result {
 	return Result{text: sprintf(format, args), failed: true}
 }
+
+// Unchanged says that the call succeeded and found nothing to act on: there is no such
+// list, the reminder has come already. The text is a whole sentence, which the person may
+// read as it is. The commands behind it run. A SAY behind it that does not quote this
+// result was written for a call that did something, so it is not sent: the model is asked
+// once more, or the person reads this sentence. When the call was made before by a process
+// that died ([Attempt].Again), Unchanged counts as [Done].
+func Unchanged(format string, args ...any) Result {
+	return Result{text: cmp.Or(sprintf(format, args), "There was nothing to change."), unchanged: true}
+}
+
+// Unchanged reports whether the result came from [Unchanged].
+func (r Result) Unchanged() bool { return r.unchanged }
 
 // Failed reports whether the result came from [Fail].
 func (r Result) Failed() bool { return r.failed }

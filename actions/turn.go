@@ -94,6 +94,9 @@ type Round struct {
 	// to the model, not to the person.
 	Preface  string    `json:"preface,omitempty"`
 	Outcomes []Outcome `json:"outcomes,omitempty"`
+	// Withheld says that texts of the plan were not sent, because a command before them
+	// found nothing to act on: see [Unchanged].
+	Withheld bool `json:"withheld,omitempty"`
 }
 
 // Outcome is one command that ran, or that was not run because one before it
@@ -103,6 +106,8 @@ type Outcome struct {
 	Entities map[string]any `json:"entities,omitempty"` // as they were called
 	Text     string         `json:"text,omitempty"`
 	Failed   bool           `json:"failed,omitempty"`
+	// Unchanged says that the command found nothing to act on, see [Unchanged].
+	Unchanged bool `json:"unchanged,omitempty"`
 	// CallID is the id of the model's call of a tool; "" of a plan's command.
 	CallID string `json:"callId,omitempty"`
 }

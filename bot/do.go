@@ -199,7 +199,7 @@ func (r *run) finish(ctx context.Context, c *call) (stop error) {
 func (r *run) record(c *call) {
 	outcome := actions.Outcome{
 		Action: c.command.Action, Entities: c.command.Entities, CallID: c.command.CallID,
-		Text: shown(c.result.Text()), Failed: c.result.Failed(),
+		Text: shown(c.result.Text()), Failed: c.result.Failed(), Unchanged: c.result.Unchanged(),
 	}
 	r.report(outcome)
 	r.turn.shorten()
@@ -210,9 +210,11 @@ func (r *run) record(c *call) {
 	outcome.Text = cut(outcome.Text, maxExecuted)
 	done.Result = outcome.Text
 	r.executed = append(r.executed, done)
-	if c.action.StateOnly {
+	switch {
+	case outcome.Unchanged: // nothing was done
+	case c.action.StateOnly:
 		r.turn.unsaved = append(r.turn.unsaved, outcome)
-	} else {
+	default:
 		r.turn.kept = append(r.turn.kept, outcome)
 	}
 }

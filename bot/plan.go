@@ -4,7 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
+
+	"github.com/rs/zerolog"
 
 	"github.com/planbot-go/planbot/actions"
 	"github.com/planbot-go/planbot/planner"
@@ -50,10 +53,11 @@ type run struct {
 type end int
 
 const (
-	onward  end = iota // to the next command
-	replan             // the model has to see what happened before anything else
-	over               // to its end
-	waiting            // until a person approves the next command
+	onward   end = iota // to the next command
+	replan              // the model has to see what happened before anything else
+	over                // to its end
+	waiting             // until a person approves the next command
+	withheld            // to its end, without SAYs that would not have been true
 )
 
 // carryOn plans and runs until a plan is over or waits, or a hook stops the turn.
@@ -78,7 +82,11 @@ func (r *run) loop(ctx context.Context) error {
 	for {
 		if r.execution == nil {
 			if err := r.makePlan(ctx); err != nil {
-				return err
+				if !r.owes(ctx, err) {
+					return err
+				}
+				zerolog.Ctx(ctx).Error().Str("error", cause(err)).Msg("the model cannot be asked what to say of a command that changed nothing")
+				return r.tellUnchanged(ctx)
 			}
 		}
 		end, err := r.execute(ctx)
@@ -90,7 +98,11 @@ func (r *run) loop(ctx context.Context) error {
 			r.turn.run = nil
 			return nil
 		}
-		if r.steps >= r.turn.bot.cfg.MaxSteps {
+		limit := r.steps >= r.turn.bot.cfg.MaxSteps
+		switch {
+		case end == withheld && (limit || !r.withhold()):
+			return r.tellUnchanged(ctx)
+		case limit:
 			return &LimitError{Limit: LimitSteps}
 		}
 		r.execution = nil
@@ -98,6 +110,50 @@ func (r *run) loop(ctx context.Context) error {
 			return err
 		}
 	}
+}
+
+// withhold notes that SAYs of the last plan were not sent, so that the model is asked for
+// others. It is false when that was done in this turn before.
+func (r *run) withhold() bool {
+	rounds := r.turn.Rounds
+	if slices.ContainsFunc(rounds, func(o actions.Round) bool { return o.Withheld }) {
+		return false
+	}
+	rounds[len(rounds)-1].Withheld = true
+	return true
+}
+
+// owes reports whether the person has to read what came of the last plan, although err keeps
+// the model from saying it: its SAYs were withheld.
+func (r *run) owes(ctx context.Context, err error) bool {
+	rounds := r.turn.Rounds
+	_, stopped := errors.AsType[*stopError](err)
+	return len(rounds) > 0 && rounds[len(rounds)-1].Withheld && !stopped && ctx.Err() == nil && !r.turn.bot.leaves(r.turn, err)
+}
+
+// tellUnchanged says in the actions' own words what of the last plan found nothing to act on,
+// and what was done of it.
+func (r *run) tellUnchanged(ctx context.Context) error {
+	var texts []string
+	did := ""
+	for _, o := range r.turn.Rounds[len(r.turn.Rounds)-1].Outcomes {
+		switch {
+		case o.Unchanged:
+			texts = append(texts, o.Text)
+		case o.Action != string(planner.Say):
+			did += ", " + o.Action
+		}
+	}
+	text := strings.Join(texts, " ")
+	if did != "" {
+		text += " I did this: " + did[len(", "):] + "."
+	}
+	r.executed = append(r.executed, planner.Command{Kind: planner.Say, Response: text})
+	r.remember()
+	r.turn.run = nil
+	err := r.turn.Tell(ctx, text)
+	r.turn.done = err == nil
+	return err
 }
 
 // note writes down what was done since the last write, if that was anything outside
@@ -164,14 +220,17 @@ func (r *run) execute(ctx context.Context) (end, error) {
 			}
 			continue
 		}
-		if e.Next > lastDo {
+		if e.Next > lastDo && !e.Withholds() {
 			return over, r.sayLast(ctx)
 		}
 		if err := r.say(ctx); err != nil {
 			return over, err
 		}
 	}
-	if e.Plan.Observe || r.lastOutcome().Text != "" {
+	if e.Withholds() && !e.Plan.Observe {
+		return withheld, nil
+	}
+	if e.Plan.Observe || r.lastOutcome().Text != "" || r.lastOutcome().Unchanged {
 		return replan, nil
 	}
 	return over, nil
@@ -222,6 +281,10 @@ func (r *run) sayLast(ctx context.Context) error {
 // nextText takes the next command, a SAY, as it is to be said: with "" when there
 // is nothing to say.
 func (r *run) nextText(ctx context.Context) (planner.Command, error) {
+	if r.execution.Withheld(r.execution.Next) {
+		zerolog.Ctx(ctx).Info().Msg("a text was not sent: a command before it found nothing to act on")
+		return planner.Command{}, r.execution.Advance(actions.Done)
+	}
 	c, err := r.execution.Command(r.execution.Next)
 	if err != nil {
 		return c, &LimitError{Limit: LimitText}

@@ -172,9 +172,12 @@ func (t *Turn) report(line *zerolog.Event) *zerolog.Event {
 	if outcomes := t.Outcomes(); len(outcomes) > 0 {
 		did := zerolog.Arr()
 		for _, o := range outcomes {
-			if o.Failed {
+			switch {
+			case o.Failed:
 				did.Str(o.Action + " failed")
-			} else {
+			case o.Unchanged:
+				did.Str(o.Action + " unchanged")
+			default:
 				did.Str(o.Action)
 			}
 		}

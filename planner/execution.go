@@ -20,6 +20,9 @@ type Execution struct {
 	// Variables are the results saved so far and the inputs; nil in a plan that
 	// has neither, whose texts are then taken as they are.
 	Variables Variables `json:"variables"`
+	// Unchanged are the indexes of the commands so far that found nothing to act on, see
+	// [actions.Unchanged].
+	Unchanged []int `json:"unchanged,omitempty"`
 	// Said are the texts of the plan so far, where a [Runner] runs it.
 	Said []string `json:"said,omitempty"`
 }
@@ -112,8 +115,57 @@ func (e *Execution) Advance(result actions.Result) error {
 		}
 		e.Variables.Set(name, value)
 	}
+	if result.Unchanged() {
+		e.Unchanged = append(e.Unchanged, e.Next)
+	}
 	e.Next++
 	return nil
+}
+
+// Withheld reports whether the command at index i is a SAY that must not be sent: a command
+// before it found nothing to act on, and its text does not quote the result of that very
+// command.
+func (e *Execution) Withheld(i int) bool {
+	say := &e.Plan.Commands[i]
+	return say.Kind == Say && slices.ContainsFunc(e.Unchanged, func(at int) bool {
+		return at < i && !e.quotes(say.Response, at, i)
+	})
+}
+
+// Withholds reports whether any SAY of the plan must not be sent, as far as is known by now.
+func (e *Execution) Withholds() bool {
+	for i := range e.Plan.Commands {
+		if e.Withheld(i) {
+			return true
+		}
+	}
+	return false
+}
+
+// quoted reports whether a SAY of the plan quotes the result of the command at index at.
+func (e *Execution) quoted(at int) bool {
+	for i := at + 1; i < len(e.Plan.Commands); i++ {
+		if e.quotes(e.Plan.Commands[i].Response, at, i) {
+			return true
+		}
+	}
+	return false
+}
+
+// quotes reports whether text, of the command at index i, names the result of the one at
+// index at.
+func (e *Execution) quotes(text string, at, i int) bool {
+	name := e.Plan.Commands[at].SaveAs
+	saved := func(c Command) bool { return strings.EqualFold(c.SaveAs, name) }
+	if name == "" || slices.ContainsFunc(e.Plan.Commands[at+1:i], saved) {
+		return false // or a later result has that name now
+	}
+	for named := range references(text) {
+		if strings.EqualFold(named, name) {
+			return true
+		}
+	}
+	return false
 }
 
 // Validate checks the whole plan as [Validate] does, with the variables that are

@@ -186,6 +186,29 @@ func TestAPlanFailsWithItsStep(t *testing.T) {
 	}
 }
 
+// TestAPlanThatFoundNothing says so, with all that the plan has in advance left out.
+func TestAPlanThatFoundNothing(t *testing.T) {
+	t.Parallel()
+	w := newWorkshop()
+	actions.Add(w.Registry, "close", "Closes", func(context.Context, *actions.Turn, struct{}) (actions.Result, error) {
+		return actions.Unchanged("Nothing is open."), nil
+	})
+	for text, c := range map[string]struct {
+		said      string
+		unchanged bool
+	}{
+		inPlan(`<function.close/>`, `<say>Closed.</say>`):                                               {"Nothing is open.", true},
+		inPlan(`<function.close setContextVariable="R"/>`, `<say>Well. $R</say>`):                       {"Well. Nothing is open.", false},
+		inPlan(`<function.close setContextVariable="R"/>`, `<say>Closed.</say>`, `<say>Well. $R</say>`): {"Well. Nothing is open.", true},
+	} {
+		a := addPlan(t, w, fmt.Sprint("plan", len(w.All())), text)
+		got, err := a.Call(t.Context(), &actions.Turn{}, map[string]any{})
+		if err != nil || got.Text() != c.said || got.Unchanged() != c.unchanged {
+			t.Errorf("%s: %q, unchanged %t, %v", text, got.Text(), got.Unchanged(), err)
+		}
+	}
+}
+
 // TestPlansDoNotCallThemselves, and not without end.
 func TestPlansDoNotCallThemselves(t *testing.T) {
 	t.Parallel()

@@ -92,7 +92,9 @@ func (r *Runner) step(ctx context.Context, turn *actions.Turn, e *Execution) (ac
 		return actions.Fail("%s", err), nil
 	}
 	if c.Kind == Say {
-		e.say(c.Response)
+		if !e.Withheld(e.Next) {
+			e.say(c.Response)
+		}
 		return actions.Text("%s", c.Response), e.Advance(actions.Done)
 	}
 	ctx = actions.WithAttempt(ctx, actions.AttemptOf(ctx).Within(e.Next))
@@ -106,7 +108,7 @@ func (r *Runner) step(ctx context.Context, turn *actions.Turn, e *Execution) (ac
 	if err := e.Advance(result); err != nil {
 		return actions.Result{}, err
 	}
-	if e.Done() { // nothing behind it says what came of it
+	if e.Done() || result.Unchanged() && !e.quoted(e.Next-1) { // nothing behind it says what came of it
 		e.say(result.Text())
 	}
 	return result, nil
@@ -170,8 +172,12 @@ func (e *Execution) failure(result actions.Result) string {
 
 // Result is what came of a plan that a [Runner] ran to its end: the texts that it
 // said and the output of a DO at its end, a line each. Where all that it says is
-// one $NAME, it is that value, whatever its type.
+// one $NAME, it is that value, whatever its type. It is [actions.Unchanged] when a text was
+// withheld, see [Execution.Withheld].
 func (e *Execution) Result() actions.Result {
+	if e.Withholds() {
+		return actions.Unchanged("%s", strings.Join(e.Said, "\n"))
+	}
 	if value, ok := e.only(); ok {
 		return actions.JSON(value)
 	}

@@ -55,7 +55,7 @@ func deleteList(_ context.Context, turn *actions.Turn, in listIn) (actions.Resul
 	lists := Of(turn)
 	i := lists.find(in.List)
 	if i < 0 {
-		return actions.Text("There is no list %s.", clean(in.List)), nil
+		return actions.Unchanged("There is no list %s.", clean(in.List)), nil
 	}
 	name := lists.All[i].Name
 	lists.All = slices.Delete(lists.All, i, i+1)
@@ -88,7 +88,7 @@ func addItem(_ context.Context, turn *actions.Turn, in itemIn) (actions.Result, 
 func removeItem(_ context.Context, turn *actions.Turn, in itemIn) (actions.Result, error) {
 	list, at, missing := locate(Of(turn), in)
 	if missing != "" {
-		return actions.Text("%s", missing), nil
+		return actions.Unchanged("%s", missing), nil
 	}
 	list.Items = slices.Delete(list.Items, at, at+1)
 	return actions.Text("Removed %s from the list %s.", clean(in.Item), list.Name), nil
@@ -97,7 +97,7 @@ func removeItem(_ context.Context, turn *actions.Turn, in itemIn) (actions.Resul
 func checkItem(_ context.Context, turn *actions.Turn, in itemIn) (actions.Result, error) {
 	list, at, missing := locate(Of(turn), in)
 	if missing != "" {
-		return actions.Text("%s", missing), nil
+		return actions.Unchanged("%s", missing), nil
 	}
 	list.Items[at].Done = true
 	return actions.Text("Marked %s on the list %s as done.", clean(in.Item), list.Name), nil
@@ -128,9 +128,9 @@ func renameList(_ context.Context, turn *actions.Turn, in renameIn) (actions.Res
 	fault := checkName(in.Name)
 	switch {
 	case from < 0 && to >= 0:
-		return actions.Text("There is no list %s, and a list %s is there already.", in.List, lists.All[to].Name), nil
+		return actions.Unchanged("There is no list %s, and a list %s is there already.", in.List, lists.All[to].Name), nil
 	case from < 0:
-		return actions.Text("There is no list %s.", in.List), nil
+		return actions.Unchanged("There is no list %s.", in.List), nil
 	case to >= 0 && to != from:
 		return actions.Fail("there is another list named %s", lists.All[to].Name), nil
 	case fault != "":

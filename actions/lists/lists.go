@@ -3,8 +3,8 @@
 //
 // A personal chat's lists belong to the person, any other conversation's to the
 // conversation, threads included. Every action may run twice with the same
-// effect as once, since a retried command may do so: creating what exists or
-// removing what is gone succeeds and says so. Names are one line of what can be
+// effect as once, since a retried command may do so: creating what exists succeeds and says
+// so, and removing what is gone is [actions.Unchanged]. Names are one line of what can be
 // seen: white space of any kind is one space, control characters and marks that
 // change the direction of writing are dropped. They match without regard to case.
 package lists

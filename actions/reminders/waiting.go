@@ -61,7 +61,7 @@ func cancelReminder(ctx context.Context, turn *actions.Turn, in cancelIn) (actio
 	found := meant(all, wanted)
 	switch {
 	case wanted == "" || len(found) == 0:
-		return actions.Text("There is no such reminder (any more)."), nil
+		return actions.Unchanged("There is no such reminder (any more)."), nil
 	case len(found) > 1:
 		return actions.Fail("there are several, say which by its id:\n%s", list(turn, found)), nil
 	}
@@ -70,7 +70,7 @@ func cancelReminder(ctx context.Context, turn *actions.Turn, in cancelIn) (actio
 	case err != nil:
 		return actions.Result{}, err
 	case !gone:
-		return actions.Text("The reminder %s has just come.", short(found[0].ID)), nil
+		return actions.Unchanged("The reminder %s has just come.", short(found[0].ID)), nil
 	}
 	return actions.Text("Cancelled the reminder %s: %s.", short(found[0].ID), found[0].Memo), nil
 }

@@ -214,6 +214,8 @@ func (w *parked) action(o actions.Outcome) scenario.Action {
 	switch text := w.scrub.Text(o.Text); {
 	case o.Failed:
 		a.Error = &text
+	case o.Unchanged:
+		a.Unchanged = &text
 	case json.Valid([]byte(o.Text)) && strings.ContainsAny(o.Text[:1], "{["):
 		a.Result = w.scrub.Value(treeOf([]byte(o.Text)))
 	case text != "":

@@ -202,6 +202,11 @@ func (w *writer) action(d *done) scenario.Action {
 		a.Error = &why
 		return a
 	}
+	if d.result.Unchanged() {
+		text := w.scrub.Text(d.result.Text())
+		a.Unchanged = &text
+		return a
+	}
 	value, err := d.result.Value()
 	if err == nil && value != nil && value != "" {
 		a.Result = w.scrub.Value(value)

@@ -33,8 +33,9 @@ type made struct {
 
 // scripted is what an action gives back.
 type scripted struct {
-	result any
-	fails  string // why; "": it does not
+	result    any
+	fails     string  // why; "": it does not
+	unchanged *string // what it says when it finds nothing to act on
 }
 
 // registry is the bot's, with the actions doing what the scenario says.
@@ -80,6 +81,9 @@ func (a *act) call(ctx context.Context, turn *actions.Turn, entities map[string]
 		if _, err := a.effect.Call(ctx, own, entities); err != nil {
 			return actions.Result{}, err
 		}
+	}
+	if script.unchanged != nil {
+		return actions.Unchanged("%s", *script.unchanged), nil
 	}
 	switch result := script.result.(type) {
 	case nil:

@@ -108,6 +108,8 @@ type Action struct {
 	Entities map[string]any `json:"entities" doc:"with which it is called"`
 	Result   any            `json:"result" doc:"what it gives back; default \"\""`
 	Error    *string        `json:"error" doc:"why it fails; panic: … panics"`
+	// Unchanged is for a call that finds nothing to act on.
+	Unchanged *string `json:"unchanged" doc:"what it says when it finds nothing to act on, see actions.Unchanged"`
 }
 
 // State is what a bot keeps of a conversation.

@@ -175,7 +175,7 @@ func (s *stage) scriptOf(of bottest.Of, name string, entities map[string]any) sc
 }
 
 func (a *Action) scripted() scripted {
-	out := scripted{result: a.Result}
+	out := scripted{result: a.Result, unchanged: a.Unchanged}
 	if a.Error != nil {
 		out.fails = cmp.Or(*a.Error, "it failed")
 	}

@@ -155,7 +155,7 @@ func (b *recordedBot) plays() string {
 	return all
 }
 
-const deletingPlan = `{"type":"plan","commands":[{"type":"DO","action":"deleteList","entities":{"list":"party"}},{"type":"SAY","response":"The party is over."}]}`
+const deletingPlan = `{"type":"plan","commands":[{"type":"DO","action":"createList","entities":{"list":"party"}},{"type":"DO","action":"deleteList","entities":{"list":"party"}},{"type":"SAY","response":"The party is over."}]}`
 
 // TestRecordingOfDecisions: who may not decide does nothing, who decides does it.
 func TestRecordingOfDecisions(t *testing.T) {
