@@ -55,17 +55,20 @@ type Turn struct {
 }
 
 // Usage counts calls of models and their tokens, as the models report them, and
-// what they cost where prices are known.
+// what they cost where prices are known. Messages are the SAYs of all plans so far.
 type Usage struct {
 	ModelCalls, PromptTokens, CompletionTokens int
 	Cost                                       float64 // in the currency of the prices
+	Messages                                   int     `json:",omitempty"`
 }
 
 // Budget bounds what the planning of one turn may cost: tokens in and out, and
-// money. A zero field is no bound. The call that goes over it is still made.
+// money. The call that goes over these is still made. Messages bounds the SAYs of all
+// plans: one that has more than are left is a fault. A zero field is no bound.
 type Budget struct {
-	Tokens int
-	Cost   float64
+	Tokens   int
+	Cost     float64
+	Messages int
 }
 
 // BudgetError says which part of a turn's [Budget] is used up.

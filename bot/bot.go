@@ -153,7 +153,8 @@ type Config struct {
 	// MaxSameCalls is how often one turn may make the same call, the same entities
 	// included, before it is stopped as going in circles. 0: as often as it likes.
 	MaxSameCalls int
-	// Budget bounds what the planning of one turn may cost. Zero: no bound.
+	// Budget bounds what the planning of one turn may cost. Zero: no bound, but for 20
+	// Messages.
 	Budget actions.Budget
 	// FilteredText is said when a content filter of the model's provider stopped a
 	// turn. "": a sentence that says so.
@@ -246,6 +247,7 @@ func New(cfg Config) (*Bot, error) {
 		{"Patience", int64(cfg.Patience)},
 		{"MaxSteps", int64(cfg.MaxSteps)},
 		{"MaxSameCalls", int64(cfg.MaxSameCalls)},
+		{"Budget.Messages", int64(cfg.Budget.Messages)},
 		{"ApprovalTimeout", int64(cfg.ApprovalTimeout)},
 		{"MaxTurns", int64(cfg.MaxTurns)},
 		{"MaxWaiting", int64(cfg.MaxWaiting)},
@@ -263,6 +265,7 @@ func New(cfg Config) (*Bot, error) {
 	cfg.Name = cmp.Or(cfg.Name, "Planbot")
 	cfg.TurnTimeout = cmp.Or(cfg.TurnTimeout, 5*time.Minute)
 	cfg.MaxSteps = cmp.Or(cfg.MaxSteps, 25)
+	cfg.Budget.Messages = cmp.Or(cfg.Budget.Messages, 20)
 	cfg.FilteredText = cmp.Or(cfg.FilteredText, "Sorry, the content filter of the AI model stopped this. Please try other words.")
 	cfg.ApprovalTimeout = cmp.Or(cfg.ApprovalTimeout, 24*time.Hour)
 	cfg.MaxConnections = cmp.Or(cfg.MaxConnections, 10_000)

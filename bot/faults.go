@@ -113,6 +113,8 @@ func explain(failure error, t *Turn) string {
 		return "Sorry, I was going in circles, so I stopped."
 	case errors.As(failure, &limit) && limit.Limit == LimitText:
 		return "Sorry, my answer would be too long to be read, so I stopped."
+	case errors.As(failure, &limit) && limit.Limit == LimitSays:
+		return "Sorry, this would take too many messages, so I stopped. Please ask for less at once."
 	case errors.As(failure, &limit):
 		return "Sorry, this took too many steps, so I stopped."
 	case errors.As(failure, &budget):

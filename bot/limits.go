@@ -14,6 +14,7 @@ const (
 	LimitSteps Limit = "steps"      // Config.MaxSteps
 	LimitSame  Limit = "same calls" // Config.MaxSameCalls
 	LimitText  Limit = "text"       // planner.MaxExpanded, in a SAY
+	LimitSays  Limit = "messages"   // Config.Budget.Messages
 )
 
 // LimitError is the error of a turn that went over one of the limits of its

@@ -191,6 +191,9 @@ func (r *run) makePlan(ctx context.Context) error {
 	if r.steps+plan.Calls() > r.turn.bot.cfg.MaxSteps {
 		return &LimitError{Limit: LimitSteps}
 	}
+	if r.turn.Usage.Messages+plan.Says() > r.turn.Budget.Messages { // a planner of its own, or a hook
+		return &LimitError{Limit: LimitSays}
+	}
 	r.execution = planner.NewExecution(plan, nil)
 	r.turn.gotFurther()
 	r.turn.Rounds = append(r.turn.Rounds, actions.Round{Preface: plan.Preface})
@@ -296,6 +299,7 @@ func (r *run) nextText(ctx context.Context) (planner.Command, error) {
 		c.Response = ""
 		return c, nil
 	}
+	r.turn.Usage.Messages++
 	text, err := r.beforeSay(ctx, c.Response)
 	c.Response = text
 	return c, err

@@ -98,6 +98,9 @@ func (p Plan) Calls() (n int) {
 	return n
 }
 
+// Says is how many commands are SAYs.
+func (p Plan) Says() int { return len(p.Commands) - p.Calls() }
+
 // LastDo returns the index of the last DO, or -1 when there is none.
 func (p Plan) LastDo() int {
 	for i := len(p.Commands) - 1; i >= 0; i-- {

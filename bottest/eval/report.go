@@ -89,6 +89,7 @@ type usage struct {
 	PromptTokens     int     `json:"promptTokens"`
 	CompletionTokens int     `json:"completionTokens"`
 	Cost             float64 `json:"cost"`
+	Messages         int     `json:"-"` // an evaluation sends nothing
 }
 
 // MarshalJSON writes times in seconds, as everywhere in the report.

@@ -40,6 +40,7 @@ func (c *config) checkLimits(f *faults) {
 	l.each = count(f, "BOT_MAX_WAITING_PER_CONVERSATION", c.MaxWaitingEach, 1)
 	l.connections = count(f, "BOT_MAX_CONNECTIONS", c.MaxConnections, 1)
 	l.requests = count(f, "BOT_MAX_REQUESTS", c.MaxRequests, 1)
+	l.budget.Messages = count(f, "BOT_MAX_MESSAGES", c.MaxMessages, 1)
 	l.budget.Tokens = count(f, "BOT_MAX_TURN_TOKENS", c.MaxTurnTokens, 1)
 	l.budget.Cost = amounts(f, "BOT_MAX_TURN_COST", c.MaxTurnCost, 1)[0]
 	price := amounts(f, "BOT_MODEL_PRICE", c.ModelPrice, 2, 3)

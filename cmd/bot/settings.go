@@ -62,6 +62,7 @@ type settings struct {
 	SkillsReload    string `name:"bot-skills-reload" env:"BOT_SKILLS_RELOAD" help:"true: look for changed skills in each turn; for development"`
 	SkillsApproval  string `name:"bot-skills-approval" env:"BOT_SKILLS_APPROVAL" help:"what of skills a person has to approve: load, read, run, comma separated, or all or none (run)"`
 	SkillsSandbox   string `name:"bot-skills-sandbox" env:"BOT_SKILLS_SANDBOX" help:"what scripts of skills run in: auto, bubblewrap, landlock, or none: they are refused (auto)"`
+	MaxMessages     string `name:"bot-max-messages" env:"BOT_MAX_MESSAGES" help:"SAYs of all plans of one turn (20)"`
 	MaxSteps        string `name:"bot-max-steps" env:"BOT_MAX_STEPS" help:"calls of actions that one turn may make (25)"`
 	MaxSameCalls    string `name:"bot-max-same-calls" env:"BOT_MAX_SAME_CALLS" help:"how often one turn may make the same call; none: no limit"`
 	MaxTurnTokens   string `name:"bot-max-turn-tokens" env:"BOT_MAX_TURN_TOKENS" help:"tokens after which a turn asks the model no more; none: no limit"`

@@ -180,9 +180,9 @@ func TestEveryMistakeIsListedWithItsVariable(t *testing.T) {
 		"one port for two":   {settings{Addr: "127.0.0.1:3978", MetricsAddr: "localhost:03978"}, []string{"BOT_METRICS_ADDR"}},
 		"the usual port":     {settings{MetricsAddr: ":3978"}, []string{"BOT_METRICS_ADDR"}},
 		"no port":            {settings{Port: "99999"}, []string{"PORT"}},
-		"no numbers": {settings{MaxSteps: "0", MaxSameCalls: "-1", MaxTurnTokens: "many", MaxTurnCost: "1,2", ModelPrice: "x", ApprovalTimeout: "0", MaxTurns: "0", MaxWaiting: "all", MaxWaitingEach: "-1", MaxConnections: "0", MaxRequests: "few"}, []string{
+		"no numbers": {settings{MaxSteps: "0", MaxMessages: "0", MaxSameCalls: "-1", MaxTurnTokens: "many", MaxTurnCost: "1,2", ModelPrice: "x", ApprovalTimeout: "0", MaxTurns: "0", MaxWaiting: "all", MaxWaitingEach: "-1", MaxConnections: "0", MaxRequests: "few"}, []string{
 			"BOT_MAX_TURNS", "BOT_MAX_WAITING", "BOT_MAX_WAITING_PER_CONVERSATION", "BOT_MAX_CONNECTIONS", "BOT_MAX_REQUESTS",
-			"BOT_MAX_STEPS", "BOT_MAX_SAME_CALLS", "BOT_MAX_TURN_TOKENS", "BOT_MAX_TURN_COST", "BOT_MODEL_PRICE", "BOT_APPROVAL_TIMEOUT",
+			"BOT_MAX_STEPS", "BOT_MAX_MESSAGES", "BOT_MAX_SAME_CALLS", "BOT_MAX_TURN_TOKENS", "BOT_MAX_TURN_COST", "BOT_MODEL_PRICE", "BOT_APPROVAL_TIMEOUT",
 		}},
 		"lists of nobody": {settings{AllowedTenants: ",", AllowedUsers: " , ", AllowedChannels: ",,", AllowedCallers: ",", AllowedHosts: ", ", Approvers: ",", ApprovalActions: ",", FallbackModels: ","}, []string{
 			"BOT_ALLOWED_TENANTS", "BOT_ALLOWED_USERS", "BOT_ALLOWED_CHANNELS", "BOT_ALLOWED_CALLERS", "BOT_ALLOWED_SERVICE_HOSTS", "BOT_APPROVERS", "BOT_APPROVAL_ACTIONS", "BOT_FALLBACK_MODELS",
