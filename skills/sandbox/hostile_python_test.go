@@ -226,7 +226,7 @@ libc.pthread_exit(None)
 		} {
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()
-				got := run(t, s, sandbox.Command{Dir: skill(t, "attack.py", prelude+h.script), Script: "attack.py", Limits: h.limits})
+				got := run(t, s, sandbox.Command{Dir: folder(t, skill(t, "attack.py", prelude+h.script)), Script: "attack.py", Limits: h.limits})
 				t.Logf("%d %q exceeded after %v, %v of CPU, %d MiB; %.300q %.300q", got.ExitCode, got.Exceeded, got.Usage.Wall, got.Usage.CPU, got.Usage.MemoryBytes>>20, got.Stdout, got.Stderr)
 				h.check(t, got)
 			})
@@ -281,7 +281,7 @@ func TestHostileToFiles(t *testing.T) {
 			}
 			before, _ := os.Stat(file)
 			s := open(t, kind, sandbox.Config{ReadOnly: []string{readable}})
-			got := run(t, s, sandbox.Command{Dir: skill(t, "a.py", prelude+toFiles), Script: "a.py", Args: []string{filepath.Join(temp, "log"), file}})
+			got := run(t, s, sandbox.Command{Dir: folder(t, skill(t, "a.py", prelude+toFiles)), Script: "a.py", Args: []string{filepath.Join(temp, "log"), file}})
 			if after, _ := os.Stat(file); after.Mode() != before.Mode() || !after.ModTime().Equal(before.ModTime()) {
 				t.Errorf("the file was %v, %v, and is %v, %v", before.Mode(), before.ModTime(), after.Mode(), after.ModTime())
 			}
@@ -312,7 +312,7 @@ func TestNamesOfFiles(t *testing.T) {
 				time.Sleep(5 * time.Millisecond)
 			}
 		})
-		got := run(t, s, sandbox.Command{Dir: skill(t, "a.py", prelude+watching), Script: "a.py", Args: []string{dir}})
+		got := run(t, s, sandbox.Command{Dir: folder(t, skill(t, "a.py", prelude+watching)), Script: "a.py", Args: []string{dir}})
 		stop()
 		working.Wait()
 		if strings.Contains(got.Stdout, secret) || !strings.HasSuffix(got.Stdout, "end\n") {
@@ -374,7 +374,7 @@ func TestEndedFirst(t *testing.T) {
 			score <- got
 		}()
 		script := "sleep 0.2; (echo 0 >/proc/$$/oom_score_adj) 2>/dev/null && echo out; exec sleep " + mark
-		got := run(t, s, sandbox.Command{Dir: skill(t, "a.sh", script), Script: "a.sh", Limits: sandbox.Limits{Wall: 2 * time.Second}})
+		got := run(t, s, sandbox.Command{Dir: folder(t, skill(t, "a.sh", script)), Script: "a.sh", Limits: sandbox.Limits{Wall: 2 * time.Second}})
 		if score := <-score; score != "1000" || got.Stdout != "" {
 			t.Errorf("the score was %q: %+v", score, got)
 		}
@@ -388,7 +388,7 @@ func TestOrdinaryScripts(t *testing.T) {
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()
 				needs(t, filepath.Ext(name))
-				got := run(t, s, sandbox.Command{Dir: skill(t, name, script, "data.txt", "data"), Script: name, Limits: sandbox.Limits{CPU: time.Minute, MemoryBytes: 1 << 30}})
+				got := run(t, s, sandbox.Command{Dir: folder(t, skill(t, name, script, "data.txt", "data")), Script: name, Limits: sandbox.Limits{CPU: time.Minute, MemoryBytes: 1 << 30}})
 				if !strings.HasSuffix(got.Stdout, "end\n") || got.ExitCode != 0 || got.Stderr != "" {
 					t.Errorf("%+v", got)
 				}

@@ -37,6 +37,9 @@ func (s *Sandbox) Run(ctx context.Context, c Command) (Result, error) {
 }
 
 func (s *Sandbox) run(ctx context.Context, c Command, interpreter []string) (Result, error) {
+	if c.Dir == nil {
+		return Result{}, errors.New("no folder")
+	}
 	j, err := s.newJob(c.Limits.or(s.cfg.Limits))
 	if err != nil {
 		return Result{}, err
