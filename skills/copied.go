@@ -2,7 +2,10 @@ package skills
 
 import (
 	"errors"
+	"fmt"
 	"os"
+
+	"github.com/planbot-go/planbot/skills/sandbox"
 )
 
 // What a skill's folder may hold for its scripts to run: the defaults of the sandbox.
@@ -46,6 +49,9 @@ func (c *copied) add(dir *os.Root) error {
 			var info os.FileInfo
 			if info, err = dir.Lstat(entry.Name()); err == nil {
 				c.bytes += info.Size()
+				if sandbox.HardLinked(info) {
+					err = fmt.Errorf("%s %w", entry.Name(), ErrHardLink)
+				}
 			}
 		}
 		if err != nil {

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/planbot-go/planbot/skills/sandbox"
 )
 
 // load reads the skill in a folder.
@@ -29,7 +31,7 @@ func (w *walker) load(ctx context.Context, dir *os.Root, at folder, name string)
 	}
 	s := parse(f, text, at.name)
 	if f.sound() {
-		s.Dir = at.full()
+		s.Dir, s.at = at.full(), at.place
 		w.addFiles(ctx, dir, at, &s)
 		if before < 0 {
 			w.found.Skills = append(w.found.Skills, &s)
@@ -101,7 +103,8 @@ func (f *files) scan(ctx context.Context, dir *os.Root, at folder, below string,
 		case entry.Type()&fs.ModeSymlink != 0:
 			f.followed(ctx, in)
 		case f.counts(in):
-			f.add(in)
+			info, err := dir.Lstat(name)
+			f.add(in, info, err)
 		}
 	}
 }
@@ -134,7 +137,7 @@ func (f *files) followed(ctx context.Context, at folder) {
 	case info.IsDir():
 		f.scanFolder(ctx, at, to.open)
 	case f.counts(at):
-		f.add(at)
+		f.add(at, info, nil)
 	}
 }
 
@@ -154,14 +157,16 @@ func isOwn(name string) bool {
 // names are told to models before the skill is loaded.
 const maxFileName = 200
 
-// add lists a file, unless it cannot be read or its name would do harm where it is shown.
-func (f *files) add(at folder) {
-	info, err := os.Lstat(at.full()) // says no more than whether to list it
+// add lists a file, unless it cannot be read or its name would do harm where it is shown. What
+// it was when it was looked at says no more than whether to list it.
+func (f *files) add(at folder, info fs.FileInfo, err error) {
 	switch {
 	case err != nil:
 		f.note(true, at.shown, "is left out: %v", err)
 	case !info.Mode().IsRegular():
 		f.note(true, at.shown, "is left out: it is no regular file")
+	case sandbox.HardLinked(info):
+		f.note(true, at.shown, "is left out: it %v", ErrHardLink)
 	case info.Size() > f.MaxResource:
 		f.note(true, at.shown, "is left out: it has %d bytes, more than %d", info.Size(), f.MaxResource)
 	case len(at.name) > maxFileName:

@@ -9,12 +9,16 @@ import (
 	"path/filepath"
 	"strings"
 	"syscall"
+
+	"github.com/planbot-go/planbot/skills/sandbox"
 )
 
 // Errors of files that are not opened.
 var (
 	// ErrLink is wrapped by the error of a path with a symbolic link in it.
 	ErrLink = errors.New("is a symbolic link")
+	// ErrHardLink is wrapped by the error of a file that has other names.
+	ErrHardLink = errors.New("is a hard link, and may be a file from elsewhere")
 	// ErrChanged is wrapped by the error of a file that became another one while it was opened.
 	ErrChanged = errors.New("was exchanged while it was opened")
 )
@@ -49,10 +53,32 @@ func openSeen(dir *os.Root, name string, seen fs.FileInfo) (*os.Root, error) {
 	if err != nil {
 		return nil, err
 	}
-	if opened, err := sub.Stat("."); err != nil || !os.SameFile(seen, opened) {
-		return nil, errors.Join(fmt.Errorf("%s %w", name, ErrChanged), sub.Close())
+	return same(sub, name, seen)
+}
+
+// same is dir if that is the folder which was looked at.
+func same(dir *os.Root, name string, seen fs.FileInfo) (*os.Root, error) {
+	if opened, err := dir.Stat("."); err != nil || !os.SameFile(seen, opened) {
+		return nil, errors.Join(fmt.Errorf("%s %w", name, ErrChanged), dir.Close())
 	}
-	return sub, nil
+	return dir, nil
+}
+
+// openRoot opens a root, which was no link when it was found. The folders above it are the
+// operator's, and are believed.
+func openRoot(path string) (*os.Root, error) {
+	seen, err := os.Lstat(path)
+	if err != nil {
+		return nil, err
+	}
+	if seen.Mode()&fs.ModeSymlink != 0 {
+		return nil, fmt.Errorf("%s %w", path, ErrLink)
+	}
+	dir, err := os.OpenRoot(path)
+	if err != nil {
+		return nil, err
+	}
+	return same(dir, path, seen)
 }
 
 // readIn reads a regular file of at most most bytes, as [openFolder] opens a folder.
@@ -65,6 +91,8 @@ func readIn(dir *os.Root, name string, most int64) ([]byte, error) {
 		return nil, fmt.Errorf("%s %w", name, ErrLink)
 	case !seen.Mode().IsRegular():
 		return nil, fmt.Errorf("%s is no regular file", name)
+	case sandbox.HardLinked(seen): // not once it is open: then its name here may be gone, and count no more
+		return nil, fmt.Errorf("%s %w", name, ErrHardLink)
 	case seen.Size() > most:
 		return nil, fmt.Errorf("%s is %w: %d bytes, at most %d", name, ErrTooLarge, seen.Size(), most)
 	}
@@ -93,7 +121,7 @@ func readSeen(dir *os.Root, name string, seen fs.FileInfo, most int64) ([]byte, 
 
 // open opens a folder step by step from its root.
 func (p place) open() (*os.Root, error) {
-	dir, err := os.OpenRoot(p.root)
+	dir, err := openRoot(p.root)
 	if err != nil || p.path == "." {
 		return dir, err
 	}
@@ -106,6 +134,14 @@ func (p place) open() (*os.Root, error) {
 		dir = sub
 	}
 	return dir, nil
+}
+
+// open opens the folder of a skill from files as it was opened when it was looked for.
+func (s *Skill) open() (*os.Root, error) {
+	if s.at.full() != s.Dir { // somebody else made the skill
+		return openRoot(s.Dir)
+	}
+	return s.at.open()
 }
 
 // read reads the file of that place.

@@ -74,7 +74,12 @@ func (r sandboxed) Digest(ctx context.Context, s *Skill) (string, error) {
 	if err := ctx.Err(); err != nil || r.box == nil {
 		return "", err
 	}
-	digest, err := r.box.Digest(s.Dir)
+	dir, err := s.open()
+	if err != nil {
+		return "", fmt.Errorf("open skill %q: %w", s.Name, err)
+	}
+	defer dir.Close() //nolint:errcheck // opened to read only
+	digest, err := r.box.Digest(dir)
 	if err != nil {
 		return "", fmt.Errorf("digest of skill %q: %w", s.Name, err)
 	}
@@ -89,7 +94,12 @@ func (r sandboxed) Run(ctx context.Context, s *Skill, script Script, arguments a
 	if why != "" {
 		return fail("%s", why), nil
 	}
-	command.Dir, command.Digest = s.Dir, digest
+	dir, err := s.open()
+	if err != nil {
+		return actions.Result{}, fmt.Errorf("open skill %q: %w", s.Name, err)
+	}
+	defer dir.Close() //nolint:errcheck // opened to read only
+	command.Dir, command.Digest = dir, digest
 	got, err := r.box.Run(ctx, command)
 	var refused *sandbox.RefusedError
 	switch {

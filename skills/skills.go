@@ -35,6 +35,8 @@ type Skill struct {
 	// in which they were added for one from Go.
 	Resources []Resource
 	Scripts   []Script
+
+	at place // where Dir was found
 }
 
 // Resource finds the resource of exactly that name.

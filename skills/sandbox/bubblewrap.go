@@ -71,6 +71,7 @@ func (b *bubblewrap) prepare(j *job) error {
 		j.cmd.SysProcAttr.Credential = &syscall.Credential{Uid: id, Gid: id}
 	}
 	j.full = func() bool { return crowded(j.cmd.Process.Pid, j.limits.ScratchBytes) }
+	j.sockets = func() int { return socketsOf(j.cmd.Process.Pid) }
 	// The first process of the namespace dies with bwrap, and all the others with it.
 	j.stop = func() error { return syscall.Kill(-j.cmd.Process.Pid, syscall.SIGKILL) }
 	return nil
@@ -141,6 +142,17 @@ func crowded(bwrap int, size int64) bool {
 		}
 	}
 	return false
+}
+
+// socketsOf counts the sockets in a sandbox's network namespace. It asks the kernel and does not
+// go through open files: what a script sent to one of its own servers stays after the sender
+// has closed its socket, and sockets can be on their way through others.
+func socketsOf(bwrap int) (sockets int) {
+	for _, pid := range children(strconv.Itoa(bwrap)) {
+		stat, _ := os.ReadFile("/proc/" + pid + "/net/sockstat") // not there: it has ended
+		_, _ = fmt.Sscanf(string(stat), "sockets: used %d", &sockets)
+	}
+	return sockets
 }
 
 func decimal(n int64) string { return strconv.FormatInt(n, 10) }

@@ -92,16 +92,15 @@ func keep(told string, argv []string) (int, error) {
 		_, _ = io.Copy(io.Discard, os.NewFile(3, "the program that wanted it"))
 		_ = cmd.Process.Kill()
 	}()
-	var full atomic.Bool
+	var full atomic.Int32
 	go func() {
-		c.awaitFull()
-		full.Store(true)
+		full.Store(int32(c.awaitFull())) //nolint:gosec // an exit code
 		_ = cmd.Process.Kill()
 	}()
 	_ = cmd.Wait() // its state says it all
 	killRest()
-	if full.Load() {
-		return overDisk, nil
+	if code := full.Load(); code != 0 {
+		return int(code), nil
 	}
 	return exitCode(cmd.ProcessState), nil
 }

@@ -28,7 +28,7 @@ func refusal(format string, args ...any) error {
 
 // Command is one run of a script.
 type Command struct {
-	Dir    string   // the skill's folder; the script's working folder is a copy of it
+	Dir    *os.Root // the skill's folder, open, so that nobody can put another in its place; the script gets a copy as its working folder
 	Script string   // its path in the folder, with slashes; the extension chooses the interpreter
 	Args   []string // its arguments, up to 64 KiB in all
 	Stdin  []byte   // up to 1 MiB

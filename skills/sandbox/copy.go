@@ -12,8 +12,8 @@ import (
 )
 
 // Digest identifies what scripts in the folder would see: paths, contents and which
-// files are executable.
-func (s *Sandbox) Digest(dir string) (string, error) {
+// files are executable. The error is a [*RefusedError] where Run would refuse to copy it.
+func (s *Sandbox) Digest(dir *os.Root) (string, error) {
 	return s.copySkill(dir, "")
 }
 
@@ -21,12 +21,7 @@ func (s *Sandbox) Digest(dir string) (string, error) {
 // script runs in such a copy: what was compared with a digest is what runs, whatever
 // becomes of the original, and a user who may not read the original can read it. Links,
 // devices and the like stay behind. With to == "" it only reads.
-func (s *Sandbox) copySkill(dir, to string) (string, error) {
-	root, err := os.OpenRoot(dir)
-	if err != nil {
-		return "", fmt.Errorf("open skill: %w", err)
-	}
-	defer root.Close() //nolint:errcheck // it was only read from
+func (s *Sandbox) copySkill(root *os.Root, to string) (string, error) {
 	c := copier{root: root, to: to, digest: sha256.New(), bytes: s.cfg.SkillBytes, files: s.cfg.SkillFiles}
 	if err := fs.WalkDir(root.FS(), ".", c.visit); err != nil {
 		return "", fmt.Errorf("copy skill: %w", err)
@@ -70,19 +65,27 @@ func (c *copier) folder(name string) error {
 }
 
 // file reads what may be something else by now than when the folder was listed: it does
-// not wait for the other end of a pipe, and no link leads it out of the folder.
+// not wait for the other end of a pipe, and no link leads it elsewhere.
 func (c *copier) file(name string) error {
+	// What is opened has to be what was looked at before. The number of links counts at that
+	// moment: once it is open, the one here can be removed, and the file elsewhere has one name.
+	seen, err := c.root.Lstat(name)
+	if err != nil {
+		return err
+	}
 	from, err := c.root.OpenFile(name, os.O_RDONLY|nonblock, 0)
 	if err != nil {
 		return err
 	}
 	defer from.Close() //nolint:errcheck // it was only read from
 	info, err := from.Stat()
-	if err != nil {
+	switch {
+	case err != nil:
 		return err
-	}
-	if !info.Mode().IsRegular() {
-		return fmt.Errorf("%s is no file any more", name)
+	case !info.Mode().IsRegular() || !os.SameFile(seen, info):
+		return fmt.Errorf("%s was exchanged meanwhile", name)
+	case HardLinked(seen):
+		return refusal("%s is a hard link, and may be a file from elsewhere", name)
 	}
 	if info.Size() > c.bytes {
 		return c.tooLarge(name)

@@ -21,19 +21,24 @@ const maxEntries = 5000
 // for a moment when it becomes another.
 const maxHidden = 3
 
-// awaitFull waits until there is too much on the disk. It is the keeper's part since the
-// keeper is the same user as the script, which may be another one than the bot's.
-func (c cell) awaitFull() {
+// awaitFull waits until there is too much on the disk, or there are too many sockets, and
+// returns the code to end with. It is the keeper's part since the keeper is the same user as
+// the script, which may be another one than the bot's.
+func (c cell) awaitFull() int {
 	for hidden := 0; hidden < maxHidden; {
 		time.Sleep(folderEvery * watchEvery)
-		held, seen := heldBy(descendants(strconv.Itoa(os.Getpid())), c.Limits.FileBytes)
+		held, sockets, seen := heldBy(descendants(strconv.Itoa(os.Getpid())), c.Limits.FileBytes)
+		if sockets > c.Limits.maxSockets() {
+			return overSockets
+		}
 		if overfull(c.Scratch, c.Limits.ScratchBytes-held) {
-			return
+			return overDisk
 		}
 		if hidden++; seen {
 			hidden = 0
 		}
 	}
+	return overDisk
 }
 
 // overfull says whether a folder holds more than size bytes or too many files, or hides
@@ -61,11 +66,12 @@ func overfull(dir string, size int64) bool {
 	return err != nil
 }
 
-// heldBy adds up the files that are deleted and in use. Of one that is only mapped the
-// kernel does not tell the size; it counts as the largest. seen is false when some process
-// did not let its files be seen.
-func heldBy(pids []string, largest int64) (size int64, seen bool) {
+// heldBy adds up the files that are deleted and in use, and counts the sockets. Of a file that
+// is only mapped the kernel does not tell the size; it counts as the largest. seen is false when
+// some process did not let its files be seen.
+func heldBy(pids []string, largest int64) (size int64, sockets int, seen bool) {
 	open, mapped := map[uint64]int64{}, map[uint64]bool{}
+	connected := map[uint64]bool{}
 	seen = true
 	for _, pid := range pids {
 		tasks, _ := filepath.Glob("/proc/" + pid + "/task/*") // a thread can have files of its own
@@ -75,9 +81,9 @@ func heldBy(pids []string, largest int64) (size int64, seen bool) {
 				seen = false
 			}
 			for _, file := range files {
-				addDeleted(open, task+"/fd/"+file.Name())
+				addHeld(open, connected, task+"/fd/"+file.Name())
 			}
-			addDeleted(open, task+"/exe")
+			addHeld(open, connected, task+"/exe")
 		}
 		for _, task := range tasks {
 			if addMapped(mapped, task) { // else it was the first thread, and has ended
@@ -93,15 +99,21 @@ func heldBy(pids []string, largest int64) (size int64, seen bool) {
 	for _, bytes := range open {
 		size += bytes
 	}
-	return size, seen
+	return size, len(connected), seen
 }
 
-func addDeleted(open map[uint64]int64, link string) {
+// addHeld takes in what an open file is, if it is deleted or a socket.
+func addHeld(open map[uint64]int64, connected map[uint64]bool, link string) {
 	info, err := os.Stat(link)
-	if err != nil || !info.Mode().IsRegular() {
+	if err != nil {
 		return
 	}
-	if stat, ok := info.Sys().(*syscall.Stat_t); ok && stat.Nlink == 0 {
+	stat, ok := info.Sys().(*syscall.Stat_t)
+	switch {
+	case !ok:
+	case info.Mode()&fs.ModeSocket != 0:
+		connected[stat.Ino] = true // the same one may be open several times
+	case info.Mode().IsRegular() && stat.Nlink == 0:
 		open[stat.Ino] = stored(info)
 	}
 }

@@ -3,6 +3,7 @@ package sandbox_test
 import (
 	"context"
 	"fmt"
+	"os"
 
 	"github.com/planbot-go/planbot/skills/sandbox"
 )
@@ -14,8 +15,14 @@ func ExampleNew() {
 		fmt.Println("skills cannot run scripts here:", err)
 		return
 	}
+	dir, err := os.OpenRoot("skills/unit-converter")
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer dir.Close()
 	result, err := scripts.Run(ctx, sandbox.Command{
-		Dir: "skills/unit-converter", Script: "scripts/convert.py", Args: []string{"--value", "26.2"},
+		Dir: dir, Script: "scripts/convert.py", Args: []string{"--value", "26.2"},
 	})
 	if err != nil {
 		fmt.Println(err)

@@ -2,6 +2,7 @@ package sandbox_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -41,7 +42,7 @@ func TestLinksPutInMeanwhile(t *testing.T) {
 		})
 		ran := 0
 		for end := time.Now().Add(time.Second); time.Now().Before(end) || ran == 0 && ctx.Err() == nil; {
-			got, err := s.Run(t.Context(), sandbox.Command{Dir: dir, Script: "a.sh"})
+			got, err := s.Run(t.Context(), sandbox.Command{Dir: folder(t, dir), Script: "a.sh"})
 			if err != nil {
 				continue // caught in the middle
 			}
@@ -54,6 +55,77 @@ func TestLinksPutInMeanwhile(t *testing.T) {
 		exchanging.Wait()
 		if ran == 0 {
 			t.Error("no run came through")
+		}
+	})
+}
+
+// A hard link can be to a file that only the bot may read: a skill that holds one is refused,
+// and nothing of the file is seen, however fast the link comes and goes.
+func TestHardLinks(t *testing.T) {
+	each(t, func(t *testing.T, s *sandbox.Sandbox) {
+		away := filepath.Join(skill(t, "file", secret), "file")
+		dir := skill(t, "a.sh", "cat data/*", "data/own", "harmless")
+		link := filepath.Join(dir, "data", "link")
+		if err := os.Link(away, link); err != nil {
+			t.Fatal(err)
+		}
+		c := sandbox.Command{Dir: folder(t, dir), Script: "a.sh"}
+		_, ofDigest := s.Digest(c.Dir)
+		_, ofRun := s.Run(t.Context(), c)
+		for _, err := range []error{ofDigest, ofRun} {
+			var refused *sandbox.RefusedError
+			if !errors.As(err, &refused) || !strings.HasPrefix(refused.Reason, "data/link is a hard link") {
+				t.Errorf("%v", err)
+			}
+		}
+		if err := os.Remove(link); err != nil {
+			t.Fatal(err)
+		}
+		without, err := s.Digest(c.Dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, stop := context.WithCancel(t.Context())
+		var linking sync.WaitGroup
+		linking.Go(func() {
+			for ctx.Err() == nil {
+				if err := errors.Join(os.Link(away, link), os.Remove(link)); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+		defer linking.Wait()
+		defer stop()
+		tries, through := 0, 0
+		for end := time.Now().Add(time.Second); time.Now().Before(end); tries++ {
+			// It reads what Run copies, and is so fast that it meets each moment.
+			is, err := s.Digest(c.Dir)
+			if err != nil {
+				continue // refused, or caught in the middle
+			}
+			if through++; is != without {
+				t.Fatalf("the link was read, in the %dth of %d that came through", through, tries)
+			}
+		}
+		t.Logf("%d of %d came through", through, tries)
+	})
+}
+
+// A folder that is open stays the one it is, whatever takes its place.
+func TestExchangedFolder(t *testing.T) {
+	each(t, func(t *testing.T, s *sandbox.Sandbox) {
+		dir, away := skill(t, "a.sh", "cat file", "file", "harmless"), skill(t, "a.sh", "cat file", "file", secret)
+		c := sandbox.Command{Dir: folder(t, dir), Script: "a.sh"}
+		before, err := s.Digest(c.Dir)
+		if err := errors.Join(err, os.Rename(dir, dir+".was"), os.Symlink(away, dir)); err != nil {
+			t.Fatal(err)
+		}
+		after, err := s.Digest(c.Dir)
+		if err != nil || before != after {
+			t.Errorf("digest %s, then %s, %v", before, after, err)
+		}
+		if got := run(t, s, c); got.Stdout != "harmless" {
+			t.Errorf("%+v", got)
 		}
 	})
 }

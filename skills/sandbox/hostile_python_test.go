@@ -1,11 +1,14 @@
 package sandbox_test
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"net"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -88,14 +91,17 @@ for i in range(60):
     except ChildProcessError: pass
 print("burnt 12 s")
 `},
-			"sockets of other kinds": {check: prints("vsock EAFNOSUPPORT\nalg EAFNOSUPPORT\npair EPERM\nraw pair EPERM\ntipc pair EAFNOSUPPORT\nstream pair b'x'"), script: `
-def refused(family):
+			"sockets of other kinds": {check: prints("vsock EAFNOSUPPORT\nalg EAFNOSUPPORT\ntcp EAFNOSUPPORT\nudp EAFNOSUPPORT\ntcp6 EAFNOSUPPORT\nudp6 EAFNOSUPPORT\npair EPERM\nraw pair EPERM\ntipc pair EAFNOSUPPORT\nstream pair b'x'"), script: `
+def refused(family, kind=socket.SOCK_STREAM):
     try:
-        socket.socket(family, socket.SOCK_STREAM)
+        socket.socket(family, kind)
     except PermissionError: # under Landlock all are
         raise OSError(errno.EAFNOSUPPORT, "")
 attempt("vsock", lambda: refused(socket.AF_VSOCK))
 attempt("alg", lambda: refused(socket.AF_ALG))
+for name, family in ("", socket.AF_INET), ("6", socket.AF_INET6):
+    attempt("tcp" + name, lambda: refused(family))
+    attempt("udp" + name, lambda: refused(family, socket.SOCK_DGRAM))
 attempt("pair", lambda: socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM))
 attempt("raw pair", lambda: socket.socketpair(socket.AF_UNIX, socket.SOCK_RAW))
 attempt("tipc pair", lambda: socket.socketpair(socket.AF_TIPC, socket.SOCK_STREAM))
@@ -104,6 +110,67 @@ def stream():
     a.sendall(b"x")
     return b.recv(1)
 attempt("stream pair", stream)
+`},
+			"larger buffers of sockets": {check: prints(strings.TrimSpace(strings.Repeat("EPERM EPERM EPERM\n", 4)) + "\nas before"), script: `
+a, b = socket.socketpair()
+before = [a.getsockopt(socket.SOL_SOCKET, option) for option in (socket.SO_SNDBUF, socket.SO_RCVBUF)]
+number = 54 if os.uname().machine == "x86_64" else 208
+libc.syscall.argtypes = [ctypes.c_long] * 3 + [ctypes.c_ulong, ctypes.c_void_p, ctypes.c_long]
+size = ctypes.byref(ctypes.c_int(1 << 28))
+for option in socket.SO_SNDBUF, socket.SO_RCVBUF, 32, 33: # the last two are those of root
+    said = []
+    # The kernel takes the lower half of an option, and of a level.
+    for level, number_of in (1, option), (1, option | 1 << 32), (1 | 1 << 32, option):
+        try:
+            call(libc.syscall, number, a.fileno(), level, number_of, size, 4)
+            said.append("done")
+        except OSError as e:
+            said.append(errno.errorcode[e.errno])
+    print(*said)
+if before == [a.getsockopt(socket.SOL_SOCKET, option) for option in (socket.SO_SNDBUF, socket.SO_RCVBUF)]:
+    print("as before")
+`},
+			"sockets of many": {check: exceeds(sandbox.Memory), script: `
+for i in range(12):
+    if os.fork() == 0:
+        kept = []
+        while len(kept) < 60:
+            kept += socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        for s in kept:
+            s.setblocking(False)
+            try:
+                while True: s.send(b"x" * 100000)
+            except OSError: pass
+        time.sleep(20)
+        os._exit(0)
+time.sleep(20)
+`},
+			// One file is open, and each connection keeps what was sent to it.
+			"connections that nobody takes": {check: only(s, sandbox.Bubblewrap, exceeds(sandbox.Memory), prints("connections EPERM")), script: `
+def connect():
+    server = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    server.bind("\0x")
+    server.listen(4096)
+    for i in range(4000):
+        with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as s:
+            s.setblocking(False)
+            s.connect("\0x")
+            try:
+                while True: s.send(b"x" * 100000)
+            except BlockingIOError: pass
+    time.sleep(20)
+attempt("connections", connect)
+`},
+			"news of files": {check: prints("watches ENOSYS\nwatch ENOSYS\nfanotify EPERM\nfolder EINVAL\nlease EINVAL\nmounts ENOSYS\nmount ENOSYS"), script: `
+attempt("watches", lambda: call(libc.inotify_init1, 0))
+attempt("watch", lambda: call(libc.inotify_add_watch, -1, b"/usr/bin", 0xfff))
+attempt("fanotify", lambda: call(libc.fanotify_init, 0x200, 0))
+attempt("folder", lambda: fcntl.fcntl(os.open("/usr/bin", os.O_RDONLY), fcntl.F_NOTIFY, fcntl.DN_ACCESS))
+attempt("lease", lambda: fcntl.fcntl(os.open(os.environ["TMPDIR"] + "/x", os.O_RDONLY | os.O_CREAT), fcntl.F_SETLEASE, fcntl.F_RDLCK))
+request = struct.pack("IIQQQ", 32, 0, 2**64 - 1, 0, 0)
+found = ctypes.create_string_buffer(8000)
+attempt("mounts", lambda: call(libc.syscall, 458, request, found, 1000, 0))
+attempt("mount", lambda: call(libc.syscall, 457, request, found, 8000, 0))
 `},
 			"deleted files": {check: diskFull, script: `
 for i in range(24):
@@ -159,12 +226,20 @@ libc.pthread_exit(None)
 		} {
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()
-				got := run(t, s, sandbox.Command{Dir: skill(t, "attack.py", prelude+h.script), Script: "attack.py", Limits: h.limits})
+				got := run(t, s, sandbox.Command{Dir: folder(t, skill(t, "attack.py", prelude+h.script)), Script: "attack.py", Limits: h.limits})
 				t.Logf("%d %q exceeded after %v, %v of CPU, %d MiB; %.300q %.300q", got.ExitCode, got.Exceeded, got.Usage.Wall, got.Usage.CPU, got.Usage.MemoryBytes>>20, got.Stdout, got.Stderr)
 				h.check(t, got)
 			})
 		}
 	})
+}
+
+// only is the one check in sandboxes of a kind, and the other one elsewhere.
+func only(s *sandbox.Sandbox, kind sandbox.Kind, one, other func(*testing.T, sandbox.Result)) func(*testing.T, sandbox.Result) {
+	if s.Kind() == kind {
+		return one
+	}
+	return other
 }
 
 // diskFull wants the scratch folder to have been too small, by its size or by the limit.
@@ -206,7 +281,7 @@ func TestHostileToFiles(t *testing.T) {
 			}
 			before, _ := os.Stat(file)
 			s := open(t, kind, sandbox.Config{ReadOnly: []string{readable}})
-			got := run(t, s, sandbox.Command{Dir: skill(t, "a.py", prelude+toFiles), Script: "a.py", Args: []string{filepath.Join(temp, "log"), file}})
+			got := run(t, s, sandbox.Command{Dir: folder(t, skill(t, "a.py", prelude+toFiles)), Script: "a.py", Args: []string{filepath.Join(temp, "log"), file}})
 			if after, _ := os.Stat(file); after.Mode() != before.Mode() || !after.ModTime().Equal(before.ModTime()) {
 				t.Errorf("the file was %v, %v, and is %v, %v", before.Mode(), before.ModTime(), after.Mode(), after.ModTime())
 			}
@@ -220,6 +295,40 @@ func TestHostileToFiles(t *testing.T) {
 		})
 	}
 }
+
+// A script does not learn the names of files that come and go in a folder that it may not list.
+func TestNamesOfFiles(t *testing.T) {
+	each(t, func(t *testing.T, s *sandbox.Sandbox) {
+		needs(t, ".py")
+		dir := openTempIn(t, "/var/tmp") // everybody may list it, were it not for the sandbox
+		ctx, stop := context.WithCancel(t.Context())
+		var working sync.WaitGroup
+		working.Go(func() {
+			for ctx.Err() == nil {
+				file := filepath.Join(dir, secret)
+				if err := errors.Join(os.WriteFile(file, nil, 0o600), os.Remove(file)); err != nil {
+					t.Error(err)
+				}
+				time.Sleep(5 * time.Millisecond)
+			}
+		})
+		got := run(t, s, sandbox.Command{Dir: folder(t, skill(t, "a.py", prelude+watching)), Script: "a.py", Args: []string{dir}})
+		stop()
+		working.Wait()
+		if strings.Contains(got.Stdout, secret) || !strings.HasSuffix(got.Stdout, "end\n") {
+			t.Errorf("%+v", got)
+		}
+	})
+}
+
+const watching = `
+news = libc.inotify_init1(os.O_NONBLOCK)
+libc.inotify_add_watch(news, sys.argv[1].encode(), 0xfff)
+time.sleep(0.5)
+attempt("watch", lambda: os.read(news, 10000))
+attempt("list", lambda: os.listdir(sys.argv[1]))
+print("end")
+`
 
 const toFiles = `
 log, file = sys.argv[1:]
@@ -265,7 +374,7 @@ func TestEndedFirst(t *testing.T) {
 			score <- got
 		}()
 		script := "sleep 0.2; (echo 0 >/proc/$$/oom_score_adj) 2>/dev/null && echo out; exec sleep " + mark
-		got := run(t, s, sandbox.Command{Dir: skill(t, "a.sh", script), Script: "a.sh", Limits: sandbox.Limits{Wall: 2 * time.Second}})
+		got := run(t, s, sandbox.Command{Dir: folder(t, skill(t, "a.sh", script)), Script: "a.sh", Limits: sandbox.Limits{Wall: 2 * time.Second}})
 		if score := <-score; score != "1000" || got.Stdout != "" {
 			t.Errorf("the score was %q: %+v", score, got)
 		}
@@ -279,7 +388,7 @@ func TestOrdinaryScripts(t *testing.T) {
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()
 				needs(t, filepath.Ext(name))
-				got := run(t, s, sandbox.Command{Dir: skill(t, name, script, "data.txt", "data"), Script: name, Limits: sandbox.Limits{CPU: time.Minute, MemoryBytes: 1 << 30}})
+				got := run(t, s, sandbox.Command{Dir: folder(t, skill(t, name, script, "data.txt", "data")), Script: name, Limits: sandbox.Limits{CPU: time.Minute, MemoryBytes: 1 << 30}})
 				if !strings.HasSuffix(got.Stdout, "end\n") || got.ExitCode != 0 || got.Stderr != "" {
 					t.Errorf("%+v", got)
 				}
@@ -319,11 +428,29 @@ p = multiprocessing.get_context("fork").Process(target=lambda: b.send("x" * 2000
 assert a.recv() == "x" * 200000; p.join()
 print("end")
 `,
+	"sockets.py": `import asyncio, json, socket, urllib.parse, urllib.request
+pairs = [socket.socketpair() for _ in range(25)]
+for a, b in pairs:
+    a.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    a.settimeout(5)
+    a.sendall(b"x"); assert b.recv(1) == b"x"
+async def main():
+    read, write = await asyncio.open_connection(sock=pairs[0][0])
+    pairs[0][1].sendall(b"line\n")
+    assert await read.readline() == b"line\n"
+    write.close()
+asyncio.run(main())
+try:
+    urllib.request.urlopen("http://192.0.2.1", timeout=1)
+except OSError: pass # as without a network
+print("end")
+`,
 	"files.sh": `set -e
 cp data.txt $TMPDIR/a; cd $TMPDIR
 cp -p a b; mv b c; touch d; touch -r a d; sed -i s/data/text/ a; sort a c | uniq >e; tar cf t.tar a c; mkdir x; tar xf t.tar -C x; gzip -k a; gunzip -c a.gz | cmp - a
 head -c 1000 /dev/zero | wc -c | grep -qx 1000; echo x >/dev/null; install a f; cat <<<"$(cat a | cat | cat)" | grep -qx text
 for i in 1 2 3; do cp /bin/sleep s; ./s 0.6 & sleep 0.1; rm s; done; wait # small programs, deleted and in use
+(sleep 0.3; echo more >>e) & timeout 5 tail -f -n 0 e 2>/dev/null | head -n 1 | grep -qx more # without notices of changes it looks
 echo end
 `,
 	"files.js": `const fs = require("fs"), os = require("os"), path = require("path"), cp = require("child_process"), zlib = require("zlib")
@@ -332,6 +459,7 @@ const d = fs.mkdtempSync(path.join(os.tmpdir(), "x"))
 fs.copyFileSync("data.txt", d + "/a"); fs.cpSync(d, d + "2", { recursive: true }); fs.utimesSync(d + "/a", 1, 1)
 if (cp.execSync("cat " + d + "2/a").toString() !== "data") throw 1
 if (cp.spawnSync("cat", { input: "x".repeat(200000) }).stdout.length !== 200000) throw 2
+for (let i = 0; i < 10; i++) cp.spawn("sleep", ["0.2"]) // with sockets to each
 new Worker("require('worker_threads').parentPort.postMessage(new SharedArrayBuffer(8))", { eval: true }).on("message", () => {
   fs.writeFileSync(d + "/c.js", "process.on('message', m => { process.send(m); process.disconnect() })")
   cp.fork(d + "/c.js").on("message", m => {

@@ -151,7 +151,7 @@ func TestHostileScripts(t *testing.T) {
 		} {
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()
-				got := run(t, s, sandbox.Command{Dir: skill(t, "attack.sh", h.script), Script: "attack.sh", Limits: h.limits})
+				got := run(t, s, sandbox.Command{Dir: folder(t, skill(t, "attack.sh", h.script)), Script: "attack.sh", Limits: h.limits})
 				t.Logf("%d %q exceeded %s after %v, %v of CPU, %d MiB; %.200q %.200q", got.ExitCode, got.Exceeded, name, got.Usage.Wall, got.Usage.CPU, got.Usage.MemoryBytes>>20, got.Stdout, got.Stderr)
 				h.check(t, got)
 			})
@@ -185,7 +185,7 @@ func TestSockets(t *testing.T) {
 		defer abstract.Close()
 		_, tcpPort, _ := net.SplitHostPort(server(t))
 		_, udpPort, _ := net.SplitHostPort(udp.LocalAddr().String())
-		got := run(t, s, sandbox.Command{Dir: skill(t, "a.py", sockets), Script: "a.py", Args: []string{
+		got := run(t, s, sandbox.Command{Dir: folder(t, skill(t, "a.py", sockets)), Script: "a.py", Args: []string{
 			tcpPort, udpPort, socketFile(t), abstract.Addr().String(),
 		}})
 		if strings.TrimSpace(got.Stdout) != "end" {
@@ -236,7 +236,7 @@ libc = ctypes.CDLL(None, use_errno=True)
 for number in 425, 435, 438:
     print(libc.syscall(number, -1, 0, 0), errno.errorcode[ctypes.get_errno()])
 `
-		got := run(t, s, sandbox.Command{Dir: skill(t, "a.py", script), Script: "a.py"})
+		got := run(t, s, sandbox.Command{Dir: folder(t, skill(t, "a.py", script)), Script: "a.py"})
 		if got.Stdout != "-1 ENOSYS\n-1 ENOSYS\n-1 EPERM\n" {
 			t.Errorf("%+v", got)
 		}
@@ -264,7 +264,7 @@ func TestNothingSurvives(t *testing.T) {
 						cancel()
 					}()
 				}
-				result, err := s.Run(ctx, sandbox.Command{Dir: skill(t, "a.sh", script), Script: "a.sh", Limits: limits})
+				result, err := s.Run(ctx, sandbox.Command{Dir: folder(t, skill(t, "a.sh", script)), Script: "a.sh", Limits: limits})
 				switch {
 				case name == "cancel" && !errors.Is(err, context.Canceled),
 					name != "cancel" && err != nil,
@@ -326,7 +326,7 @@ func TestScriptsEndWithTheProgram(t *testing.T) {
 	const variable = "PLANBOT_TEST_ENDLESS"
 	if kind := os.Getenv(variable); kind != "" {
 		s := open(t, sandbox.Kind(kind), sandbox.Config{})
-		run(t, s, sandbox.Command{Dir: skill(t, "a.sh", "setsid sleep $1 & exec sleep $1"), Script: "a.sh", Args: []string{"60" + strconv.Itoa(os.Getpid())}})
+		run(t, s, sandbox.Command{Dir: folder(t, skill(t, "a.sh", "setsid sleep $1 & exec sleep $1")), Script: "a.sh", Args: []string{"60" + strconv.Itoa(os.Getpid())}})
 		return
 	}
 	each(t, func(t *testing.T, s *sandbox.Sandbox) {
@@ -357,7 +357,7 @@ func TestLeavesNoFiles(t *testing.T) {
 			t.Parallel()
 			temp := openTemp(t)
 			s := open(t, kind, sandbox.Config{TempDir: temp})
-			run(t, s, sandbox.Command{Dir: skill(t, "a.sh", "cd $TMPDIR; umask 777; mkdir a; umask 0; mkdir -p b/c; cd b; umask 777; mkdir d"), Script: "a.sh"})
+			run(t, s, sandbox.Command{Dir: folder(t, skill(t, "a.sh", "cd $TMPDIR; umask 777; mkdir a; umask 0; mkdir -p b/c; cd b; umask 777; mkdir d")), Script: "a.sh"})
 			left, err := os.ReadDir(temp)
 			if err != nil || len(left) > 0 {
 				t.Errorf("left: %v, %v", left, err)
@@ -372,7 +372,7 @@ func BenchmarkLaunch(b *testing.B) {
 	for _, kind := range []sandbox.Kind{sandbox.Bubblewrap, sandbox.Landlock} {
 		b.Run(string(kind), func(b *testing.B) {
 			s := open(b, kind, sandbox.Config{})
-			dir := skill(b, "a.sh", "exit")
+			dir := folder(b, skill(b, "a.sh", "exit"))
 			var took []time.Duration
 			for b.Loop() {
 				began := time.Now()

@@ -37,6 +37,11 @@ const (
 	maxArgs    = 64 << 10
 )
 
+// maxSockets bounds the sockets of all processes together. What was sent and not yet received
+// is the kernel's memory, which no limit counts: up to 0.4 MB for each socket. Programs need few
+// of them. The most hungry one known is node, which has six for each child that it talks to.
+func (l Limits) maxSockets() int { return 8 * l.Processes }
+
 func (l Limits) or(other Limits) Limits {
 	return Limits{
 		Wall:         cmp.Or(l.Wall, other.Wall),

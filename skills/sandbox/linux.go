@@ -19,6 +19,8 @@ const (
 	nonblock = syscall.O_NONBLOCK
 	overCPU  = 128 + int(unix.SIGXCPU)
 	overDisk = 128 + int(unix.SIGXFSZ)
+	// What only the keeper ends with: nothing sends this signal.
+	overSockets = 128 + int(unix.SIGSTKFLT)
 )
 
 func newBackend(kind Kind, cfg Config) (backend, error) {

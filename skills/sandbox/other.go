@@ -11,9 +11,10 @@ import (
 )
 
 const (
-	nonblock = 0
-	overCPU  = -2 // no exit code
-	overDisk = -3
+	nonblock    = 0
+	overCPU     = -2 // no exit code
+	overDisk    = -3
+	overSockets = -4
 )
 
 func newBackend(Kind, Config) (backend, error) {

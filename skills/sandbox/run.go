@@ -37,6 +37,9 @@ func (s *Sandbox) Run(ctx context.Context, c Command) (Result, error) {
 }
 
 func (s *Sandbox) run(ctx context.Context, c Command, interpreter []string) (Result, error) {
+	if c.Dir == nil {
+		return Result{}, errors.New("no folder")
+	}
 	j, err := s.newJob(c.Limits.or(s.cfg.Limits))
 	if err != nil {
 		return Result{}, err
@@ -67,11 +70,12 @@ type job struct {
 	limits Limits
 
 	// What the backend's prepare adds:
-	cmd  *exec.Cmd
-	stop func() error // ends the script and all that it started
-	full func() bool  // whether the scratch folder holds too much, as far as the kernel does not see to it
-	lent []io.Closer  // the child's ends, closed once it has them
-	kept []io.Closer  // ours, closed at the end
+	cmd     *exec.Cmd
+	stop    func() error // ends the script and all that it started
+	full    func() bool  // whether the scratch folder holds too much, as far as the kernel does not see to it
+	sockets func() int   // how many sockets there are, as far as the bot is the one to look
+	lent    []io.Closer  // the child's ends, closed once it has them
+	kept    []io.Closer  // ours, closed at the end
 
 	seen usage
 }
@@ -178,6 +182,8 @@ func (j *job) outcome(ctx context.Context, result Result, err error) (Result, er
 		result.Exceeded = CPUTime
 	case result.ExitCode == overDisk:
 		result.Exceeded = Scratch
+	case result.ExitCode == overSockets:
+		result.Exceeded = Memory
 	}
 	return result, nil
 }

@@ -59,7 +59,7 @@ func deniedAlways() []denial {
 		// what a filter does not see; the flags of clone3 it cannot read.
 		refuse(unix.ENOSYS, unix.SYS_IO_URING_SETUP, unix.SYS_IO_URING_ENTER, unix.SYS_IO_URING_REGISTER, unix.SYS_CLONE3),
 		[]denial{{unix.SYS_CLONE, unix.EPERM, &condition{mask: newNamespaces, unless: []uint32{0}}}},
-		deniedMemory(), deniedSockets())
+		deniedMemory(), deniedSockets(), deniedWatches())
 }
 
 // deniedMemory are the ways to memory that no limit bounds and no look at a process shows,
@@ -77,16 +77,32 @@ func deniedMemory() []denial {
 }
 
 // deniedSockets are the kinds of sockets that a network namespace does not hold, AF_VSOCK
-// for one, and those that few need. A pair that is no stream is not bound to be one: either
-// end can send to any datagram socket that has a path.
+// for one, and those that few need. IP sockets reach nobody in an empty network, but the
+// buffers of TCP come out of one pool for the whole machine. A pair that is no stream is not
+// bound to be one: either end can send to any datagram socket that has a path. Buffers keep
+// their default size, since no limit counts what is in them: see maxSockets.
 func deniedSockets() []denial {
-	families := []uint32{unix.AF_UNIX, unix.AF_INET, unix.AF_INET6, unix.AF_NETLINK}
+	families := []uint32{unix.AF_UNIX, unix.AF_NETLINK}
+	buffers := []uint32{unix.SO_SNDBUF, unix.SO_RCVBUF, unix.SO_SNDBUFFORCE, unix.SO_RCVBUFFORCE}
 	const kinds = 0xf // above are flags
 	return []denial{
 		{unix.SYS_SOCKET, unix.EAFNOSUPPORT, &condition{mask: allBits, unless: families}},
 		{unix.SYS_SOCKETPAIR, unix.EAFNOSUPPORT, &condition{mask: allBits, unless: []uint32{unix.AF_UNIX}}},
 		{unix.SYS_SOCKETPAIR, unix.EPERM, &condition{arg: 1, mask: kinds, unless: []uint32{unix.SOCK_STREAM, unix.SOCK_SEQPACKET}}},
+		{unix.SYS_SETSOCKOPT, unix.EPERM, &condition{arg: 2, mask: allBits, is: buffers}}, // on whatever level: no other has such an option
 	}
+}
+
+// deniedWatches are the ways to be told what happens to files. Landlock does not check them,
+// so they name the files of folders that a script may not list; and in both sandboxes /usr is
+// the machine's, so they tell which programs others start. A lease also holds up whoever
+// wants to write to the file. listmount names folders everywhere, too. All of them fail as on
+// a kernel without them, for which programs have another way.
+func deniedWatches() []denial {
+	return slices.Concat(
+		refuse(unix.ENOSYS, unix.SYS_INOTIFY_INIT1, unix.SYS_INOTIFY_ADD_WATCH, unix.SYS_LISTMOUNT, unix.SYS_STATMOUNT),
+		refuse(unix.ENOSYS, oldWatches()...),
+		[]denial{{unix.SYS_FCNTL, unix.EINVAL, &condition{arg: 1, mask: allBits, is: []uint32{unix.F_NOTIFY, unix.F_SETLEASE, unix.F_SETDELEG}}}})
 }
 
 // deniedWithoutNamespaces is what Landlock leaves open to a script that shares the

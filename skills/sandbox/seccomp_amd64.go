@@ -9,9 +9,11 @@ const (
 	otherABI  = 0x40000000 // from here on, the calls of x32
 )
 
-// oldOwners and oldModes are calls that newer architectures do not have any more.
+// oldOwners, oldModes and oldWatches are calls that newer architectures do not have any more.
 func oldOwners() []uint32 { return []uint32{unix.SYS_CHOWN, unix.SYS_LCHOWN} }
 
 func oldModes() []uint32 {
 	return []uint32{unix.SYS_CHMOD, unix.SYS_UTIME, unix.SYS_UTIMES, unix.SYS_FUTIMESAT}
 }
+
+func oldWatches() []uint32 { return []uint32{unix.SYS_INOTIFY_INIT} }

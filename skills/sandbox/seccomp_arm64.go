@@ -9,7 +9,9 @@ const (
 	otherABI  = 0x40000000 // arm64 has only one
 )
 
-// oldOwners and oldModes are calls that newer architectures do not have any more: this is one.
+// oldOwners, oldModes and oldWatches are calls that newer architectures do not have any more: this is one.
 func oldOwners() []uint32 { return nil }
 
 func oldModes() []uint32 { return nil }
+
+func oldWatches() []uint32 { return nil }

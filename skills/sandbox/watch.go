@@ -41,6 +41,8 @@ func (j *job) watch(ended <-chan struct{}, cancel context.CancelCauseFunc) {
 		switch {
 		case now.memory > j.limits.MemoryBytes:
 			cancel(exceeded(Memory))
+		case j.sockets() > j.limits.maxSockets():
+			cancel(exceeded(Memory)) // in their buffers
 		case now.cpu > j.limits.CPU:
 			cancel(exceeded(CPUTime))
 		case look%folderEvery == 0 && j.full():
