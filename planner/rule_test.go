@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/planbot-go/planbot/actions"
 	"github.com/planbot-go/planbot/planner"
 )
 
@@ -83,55 +84,71 @@ var insidePlans = [...]string{
 	"<plan>\n<function.wipe/>\n</plan>",
 }
 
-// checkInside checks that no plan behind the opening runs. A wrapper that is
-// strict JSON as a whole is something else.
-func checkInside(t *testing.T, opening string) {
+// checkInside checks that no plan behind the opening runs.
+func checkInside(t *testing.T, reg *actions.Registry, opening string) {
 	t.Helper()
-	reg := xmlActions(t)
 	for _, payload := range insidePlans {
 		for _, tail := range tails {
-			text := opening + payload + tail
-			if json.Valid([]byte(text)) {
-				continue
-			}
-			if plan, err := planner.Decode(text); err == nil && hasDo(plan) {
-				t.Errorf("Decode ran %q", text)
-			}
-			if plan, err := planner.DecodeXML(text, "", reg); err == nil && hasDo(plan) {
-				t.Errorf("DecodeXML ran %q", text)
-			}
+			checkOneInside(t, reg, opening+payload+tail)
 		}
+	}
+}
+
+// checkOneInside checks that a text with a plan inside of something does not run.
+// A wrapper that is strict JSON as a whole is something else.
+func checkOneInside(t *testing.T, reg *actions.Registry, text string) {
+	t.Helper()
+	if json.Valid([]byte(text)) {
+		return
+	}
+	if plan, err := planner.Decode(text); err == nil && hasDo(plan) {
+		t.Errorf("Decode ran %q", text)
+	}
+	if plan, err := planner.DecodeXML(text, "", reg); err == nil && hasDo(plan) {
+		t.Errorf("DecodeXML ran %q", text)
 	}
 }
 
 // TestNothingRunsInside: a plan behind what was opened, or closed badly, is none.
 func TestNothingRunsInside(t *testing.T) {
 	t.Parallel()
+	reg := xmlActions(t)
 	for _, opening := range openings {
 		for _, filler := range []string{"", "x", " x\n", "it's\n", "\n\n", `#`, "// x\n", "5\n", "```json\n", "a, b: c;\n"} {
 			if !strings.ContainsAny(filler, opening.shuts) {
-				checkInside(t, opening.text+filler)
+				checkInside(t, reg, opening.text+filler)
 			}
 		}
 	}
 	for _, opening := range torn {
-		checkInside(t, opening)
-		checkInside(t, opening+"Then:\n")
+		checkInside(t, reg, opening)
+		checkInside(t, reg, opening+"Then:\n")
 	}
 }
 
-// FuzzInside puts a plan behind an opening and whatever does not close it. Marks
-// of reasoning are left out: they may say that all before them was none of the
-// answer.
+// FuzzInside puts a plan behind an opening and whatever does not close it, or
+// behind any text without quotes that opens more than it closes. Marks of reasoning
+// are left out: they may say that all before them was none of the answer.
 func FuzzInside(f *testing.F) {
 	for i := range openings {
-		f.Add(i, "x\n")
+		f.Add(i, i, i, "x\n")
 	}
-	f.Fuzz(func(t *testing.T, kind int, filler string) {
-		opening := openings[uint(kind)%uint(len(openings))]
-		if !strings.ContainsAny(filler, opening.shuts+"<>▷") && !strings.Contains(filler, "[/") {
-			checkInside(t, opening.text+filler)
+	f.Add(len(openings), 0, 0, "{a: [1}\n")
+	reg := xmlActions(f)
+	f.Fuzz(func(t *testing.T, kind, payload, tail int, filler string) {
+		kind = int(uint(kind) % uint(len(openings)+1))
+		switch {
+		case strings.ContainsAny(filler, "<>▷"), strings.Contains(filler, "[/"):
+			return
+		case kind < len(openings) && strings.ContainsAny(filler, openings[kind].shuts):
+			return
+		case kind < len(openings):
+			filler = openings[kind].text + filler
+		case strings.ContainsAny(filler, "\"'“”„‟‘’«»＂") || strings.Contains(filler, ":-{") ||
+			strings.Count(filler, "{") <= strings.Count(filler, "}") && strings.Count(filler, "[") <= strings.Count(filler, "]"):
+			return
 		}
+		checkOneInside(t, reg, filler+insidePlans[uint(payload)%uint(len(insidePlans))]+tails[uint(tail)%uint(len(tails))])
 	})
 }
 
@@ -139,6 +156,7 @@ func FuzzInside(f *testing.F) {
 // does what opens nothing.
 func TestPlansAtTheTopLevelRun(t *testing.T) {
 	t.Parallel()
+	reg := xmlActions(t)
 	for _, before := range []string{
 		"", "Sure.\n", "Here's the plan: ", "I'll add the users' items:\n", "It’s done like this:\n", "Rock 'n' roll:\n", "6'2\" tall, 5\" wide.\n",
 		"\"Milk\" it is.\n", "She said “milk”, ‘milk’, „milk“, «milk», »milk« or ”milk”:\n", "(see [1] and {list}) [the \"G\" list](http://x.y):\n",
@@ -155,7 +173,7 @@ func TestPlansAtTheTopLevelRun(t *testing.T) {
 				continue // a text that begins as JSON is none of the format of XML
 			}
 			text = before + around[0] + inPlan("<function.wipe/>") + around[1]
-			if plan, err := planner.DecodeXML(text, "", xmlActions(t)); err != nil || !hasDo(plan) {
+			if plan, err := planner.DecodeXML(text, "", reg); err != nil || !hasDo(plan) {
 				t.Errorf("DecodeXML did not run %q: %v", text, err)
 			}
 		}
@@ -205,6 +223,7 @@ func TestWrappers(t *testing.T) {
 // in a quote is no mark.
 func TestQuotedTagsEndNoReasoning(t *testing.T) {
 	t.Parallel()
+	reg := xmlActions(t)
 	for _, text := range []string{
 		`You wrote: "</think>` + "\n%s\n\"",
 		`You wrote: "a</think></think> b</think>` + "\n%s",
@@ -212,6 +231,6 @@ func TestQuotedTagsEndNoReasoning(t *testing.T) {
 		`You wrote: "<|start|>assistant<|channel|>final<|message|>%s`,
 		`analysis of "assistantfinal%s`,
 	} {
-		checkInside(t, text[:strings.Index(text, "%s")])
+		checkInside(t, reg, text[:strings.Index(text, "%s")])
 	}
 }
