@@ -84,8 +84,8 @@ func (w *wrapping) add(more wrapping) {
 // times.
 func (s *survey) choose(plans []found, around wrapping) (Plan, *DecodeError) {
 	for _, f := range s.found {
-		if f.shape == commandShape || f.shape == commandsShape {
-			return Plan{}, fail(InvalidPlan, "commands stand beside the plan, and not in it")
+		if f.shape != planShape && s.meantAsPlan(f) {
+			return Plan{}, fail(InvalidPlan, "a command or a reply stands beside the plan, and not in it")
 		}
 	}
 	var first []Command
