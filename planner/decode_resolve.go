@@ -53,7 +53,9 @@ func (s *survey) around() wrapping {
 		w.add(unwrap(s.between(start, f.start), true))
 		o.scan(s.text, start, f.start)
 		f.top = o.none()
-		o.never = o.never || f.torn
+		if i+1 < len(s.found) {
+			o.value(s.text[f.start:f.end], f.done)
+		}
 		start = f.end
 	}
 	for _, block := range reasoning {
@@ -177,7 +179,7 @@ func (s *survey) meantAsPlan(f found) bool {
 func (s *survey) finish(commands []Command, d *drafting, read []found, around wrapping) (Plan, *DecodeError) {
 	p := Plan{Commands: commands, Salvaged: around.prose}
 	if p.LastDo() >= 0 {
-		if err := d.mayDo(read, around); err != nil {
+		if err := s.mayDo(d, read, around); err != nil {
 			return Plan{}, err
 		}
 	}
@@ -190,13 +192,13 @@ func (s *survey) finish(commands []Command, d *drafting, read []found, around wr
 }
 
 // mayDo holds a plan with a DO to the rule of the package on where it may stand.
-func (d *drafting) mayDo(read []found, around wrapping) *DecodeError {
+func (s *survey) mayDo(d *drafting, read []found, around wrapping) *DecodeError {
 	switch {
 	case slices.ContainsFunc(read, func(f found) bool { return !f.top }):
 		return errInside
 	case slices.ContainsFunc(read, func(f found) bool { return f.torn }):
 		return fail(InvalidPlan, "a comment in the plan holds half a quote, brace or bracket; write no comments")
-	case d.wrapped && (d.crowded || around.prose || d.done&notStrict != 0):
+	case d.wrapped && (d.crowded || len(s.found) > 1 || around.prose || d.done&notStrict != 0):
 		return fail(InvalidPlan, "the plan stands within other JSON; answer with the plan alone")
 	case d.done&guessedStrings != 0:
 		return fail(InvalidPlan, "a string holds quotes that are not escaped")

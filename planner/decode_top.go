@@ -66,11 +66,11 @@ func leavesOpen(text string) bool {
 	return !o.none()
 }
 
-// isTorn reports whether a comment opens what it does not close, or closes what
-// it did not open: then it may be no comment, but the rest of a string.
-func isTorn(comment string) bool {
+// isTorn reports whether a text opens what it does not close, or closes what it
+// did not open. A comment that does may be no comment, but the rest of a string.
+func isTorn(text string) bool {
 	o := opened{raw: true}
-	o.scan(comment, 0, len(comment))
+	o.scan(text, 0, len(text))
 	return !o.none() || o.stray
 }
 
@@ -88,10 +88,10 @@ func (o *opened) scan(text string, start, end int) {
 		case kind == noMark:
 			size += o.commentMark(text[i:end])
 		case kind > squares:
-			o.quote(kind, sign, text[start:i], text[i+size:end])
+			o.quote(kind, sign, text[start:i], text[i+size:])
 		case sign == '}' || sign == ']':
 			o.shut(kind)
-		case sign == '{' && isEmoticon(text[start:i], text[i+1:end]):
+		case sign == '{' && isEmoticon(text[start:i], text[i+1:]):
 		default:
 			size = o.open(kind, sign, text[:end], i)
 		}
@@ -117,9 +117,9 @@ func (o *opened) open(kind markKind, sign rune, text string, pos int) int {
 			o.never = true // read too often
 			return 1
 		}
-		o.reader.tape = o.reader.tape[:0]
+		o.reader.tape, o.reader.done = o.reader.tape[:0], 0
 		if o.reader.read(pos) && !o.reader.unclosed {
-			o.never = o.reader.torn
+			o.value(text[pos:o.reader.pos], o.reader.done)
 			return o.reader.pos - pos
 		}
 	}
@@ -128,6 +128,12 @@ func (o *opened) open(kind markKind, sign rune, text string, pos int) int {
 		!o.raw && (quoteAt(inside, 0).size > 0 || kind == braces && keyFollows(inside) || kind == squares && hasAnyPrefix(inside, "{", "["))
 	o.push(mark{sign, json}, kind)
 	return 1
+}
+
+// value steps over JSON that was read with the given repairs: they have to be right
+// about where its strings end.
+func (o *opened) value(json string, done repairs) {
+	o.never = o.never || done&notStrict != 0 && isTorn(json)
 }
 
 // shut closes a brace or a bracket. One that closes nothing is left from before.
@@ -150,7 +156,7 @@ func (o *opened) quote(kind markKind, sign rune, before, behind string) {
 	switch {
 	case kind == singles && (!isOpen && isAlphanumeric(last) || isOpen && isAlphanumeric(next)):
 		return // Here's
-	case sign == '"' && !isOpen && '0' <= last && last <= '9' && (next == utf8.RuneError || isBlank(next) || strings.ContainsRune(".,;:!?)-", next)):
+	case sign == '"' && !isOpen && '0' <= last && last <= '9' && (isBlank(next) || strings.ContainsRune(".,;:!?)-", next)):
 		return // 5" wide
 	case last == '\\' || len(o.stack) > 0 && o.top().json:
 		o.never = true
@@ -195,13 +201,10 @@ func isAlphanumeric(c rune) bool {
 	return c != utf8.RuneError && (unicode.IsLetter(c) || unicode.IsDigit(c))
 }
 
-// isEmoticon reports whether the brace between before and behind is a mouth: :-{
+// isEmoticon reports whether the brace between before and behind is a mouth, at
+// the end of a line: :-{
 func isEmoticon(before, behind string) bool {
-	next, _ := utf8.DecodeRuneInString(behind)
 	face := strings.TrimSuffix(before, ":-")
-	if face == before || behind != "" && !isBlank(next) {
-		return false
-	}
 	last, size := utf8.DecodeLastRuneInString(face)
-	return size == 0 || isBlank(last)
+	return face != before && (size == 0 || isBlank(last)) && strings.HasPrefix(strings.TrimLeft(behind, " \t\r"), "\n")
 }

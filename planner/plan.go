@@ -18,14 +18,14 @@
 //
 // A mark counts wherever it stands, in prose, in code and in other quotes:
 //
-//   - JSON that can be read, with or without repairs, opens nothing. What begins as
-//     JSON and cannot be read closes only if no quote is in it.
+//   - Strict JSON opens nothing. Nor does JSON that can be read with repairs, if its
+//     marks close each other. Other JSON closes only if no quote is in it.
 //   - A brace or bracket closes with its own kind, a quote with its own. Closed by
 //     anything else, or with a backslash before the quote, it stays open for good.
 //   - Quotes are " and ', “”, „“, ‘’, «» and »«. An apostrophe is none: a ' or ’
 //     right behind a letter or digit, as in Here's. Nor are inches: a " behind a
 //     digit and before a space or a punctuation mark, as in 5" wide.
-//   - Backticks, code fences, parentheses, tags and the emoticon :-{ open nothing.
+//   - Backticks, code fences, parentheses, tags and :-{ at the end of a line open nothing.
 //     /* opens a comment.
 //   - Reasoning is no part of the output. A closing tag alone ends it, but not in a
 //     line in which something is open.

@@ -2,6 +2,7 @@ package planner_test
 
 import (
 	"encoding/json"
+	"math/rand/v2"
 	"strings"
 	"testing"
 
@@ -66,6 +67,9 @@ var torn = [...]string{
 	`"a\" b"` + "\n",
 	`"it { is" }` + "\n",
 	`5" {"log": "`,
+	`5"`,
+	"[”\n\"”{\"response\":\"\"}]}", `{“{"a":"` + "”\"a\"}\n", "{'a':'\"'}\n", `{"a":"\"",}` + "\n",
+	":-{", ":-{ ",
 	`{"a":1 /* " */}` + "\n",
 	"{\"a\":1 # {\n}\n",
 	"{\"a\":1 // }\n}\n",
@@ -124,6 +128,52 @@ func TestNothingRunsInside(t *testing.T) {
 		checkInside(t, reg, opening)
 		checkInside(t, reg, opening+"Then:\n")
 	}
+}
+
+// TestNothingRunsInsideByACarelessReading puts plans behind what is made up of
+// pieces, and asks a reader that knows of JSON only its double quotes, braces and
+// brackets whether they are inside of something.
+func TestNothingRunsInsideByACarelessReading(t *testing.T) {
+	t.Parallel()
+	pieces := [...]string{
+		`"`, `"`, "{", "}", "[", "]", "a", " ", "\n", "\n\n", ":", ",", ".", "+", "(", "-", "#", "//", "/*", "*/", `\`, "“", "”", "true", "Sure",
+		`"a":`, `"b"`, `"}`, `"}]}`, `{"a":"`, `{"response":"`, `{"response":"You wrote: "`,
+	}
+	random := rand.New(rand.NewPCG(1, 2))
+	reg := xmlActions(t)
+	for range 20_000 {
+		var before strings.Builder
+		for range 1 + random.IntN(10) {
+			before.WriteString(pieces[random.IntN(len(pieces))])
+		}
+		if isInside(before.String()) {
+			checkOneInside(t, reg, before.String()+insidePlans[random.IntN(len(insidePlans))]+tails[random.IntN(len(tails))])
+		}
+	}
+}
+
+// isInside reports whether something is open, or was closed badly, at the end of a
+// text.
+func isInside(text string) bool {
+	var open []byte
+	quoted := false
+	for i := 0; i < len(text); i++ {
+		switch c := text[i]; {
+		case quoted && c == '\\':
+			i++
+		case c == '"':
+			quoted = !quoted
+		case quoted:
+		case c == '{', c == '[':
+			open = append(open, c)
+		case c == '}' || c == ']':
+			if len(open) > 0 && open[len(open)-1] != c-2 {
+				return true
+			}
+			open = open[:max(len(open)-1, 0)]
+		}
+	}
+	return quoted || len(open) > 0
 }
 
 // FuzzInside puts a plan behind an opening and whatever does not close it, or
@@ -206,6 +256,7 @@ func TestWrappers(t *testing.T) {
 		`{"plan":` + planX + `,"response":"x"}`:  false,
 		`[` + planX + `,]`:                       false,
 		`[` + planX + `,1]`:                      false,
+		"{\"a\":1}\n[" + planX + "]":             false,
 		`[[` + planX + `]]`:                      false,
 		`{"a":` + planX + `}`:                    false,
 		`{"commands":"` + list + `",}`:           false,
