@@ -171,7 +171,7 @@ func finalChannel(text string) (string, repairs, *DecodeError) {
 		}
 	}
 	at := strings.Index(text, finalMark)
-	if at < 0 || !hasAnyPrefix(text, channelMark, assistantMark) {
+	if at < 0 || !hasAnyPrefix(text, channelMark, assistantMark) && leavesOpen(lastLine(text[:at])) {
 		return text, 0, otherChannels(text)
 	}
 	if strings.Contains(text[at+1:], finalMark) || !beginsMessage(text[:at]) {

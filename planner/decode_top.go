@@ -38,6 +38,7 @@ const (
 	singles
 	curlies
 	guillemets
+	corners
 	markKinds
 )
 
@@ -55,23 +56,23 @@ func markKindOf(sign rune) markKind {
 		return curlies
 	case '«', '»':
 		return guillemets
+	case '「', '」', '『', '』':
+		return corners
 	}
 	return noMark
 }
 
-// leavesOpen reports whether text opens what it does not close.
-func leavesOpen(text string) bool {
-	var o opened
-	o.scan(text, 0, len(text))
-	return !o.none()
-}
+// leavesOpen reports whether the marks in a text open what they do not close, and
+// isTorn also whether they close what they did not open. A comment that does may
+// be no comment, but the rest of a string.
+func leavesOpen(text string) bool { o := marksOf(text); return !o.none() }
 
-// isTorn reports whether a text opens what it does not close, or closes what it
-// did not open. A comment that does may be no comment, but the rest of a string.
-func isTorn(text string) bool {
+func isTorn(text string) bool { o := marksOf(text); return !o.none() || o.stray }
+
+func marksOf(text string) opened {
 	o := opened{raw: true}
 	o.scan(text, 0, len(text))
-	return !o.none() || o.stray
+	return o
 }
 
 // none reports whether nothing is open.
@@ -124,7 +125,7 @@ func (o *opened) open(kind markKind, sign rune, text string, pos int) int {
 		}
 	}
 	inside := strings.TrimLeftFunc(text[pos+1:], isBlank)
-	json := len(o.stack) > 0 && o.stack[len(o.stack)-1].json ||
+	json := len(o.stack) > 0 && o.top().json ||
 		!o.raw && (quoteAt(inside, 0).size > 0 || kind == braces && keyFollows(inside) || kind == squares && hasAnyPrefix(inside, "{", "["))
 	o.push(mark{sign, json}, kind)
 	return 1
@@ -170,7 +171,7 @@ func (o *opened) quote(kind markKind, sign rune, before, behind string) {
 }
 
 // closes reports whether one typographic quote closes another, in one language or
-// another: “a”, „a“, ”a”, «a», »a«.
+// another: “a”, „a“, ”a”, «a», »a«, 「a」.
 func closes(open, shut rune) bool {
 	switch open {
 	case '“':
@@ -181,6 +182,10 @@ func closes(open, shut rune) bool {
 		return shut == '»'
 	case '»':
 		return shut == '«'
+	case '「':
+		return shut == '」'
+	case '『':
+		return shut == '』'
 	}
 	return shut == '”'
 }

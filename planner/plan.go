@@ -22,7 +22,7 @@
 //     marks close each other. Other JSON closes only if no quote is in it.
 //   - A brace or bracket closes with its own kind, a quote with its own. Closed by
 //     anything else, or with a backslash before the quote, it stays open for good.
-//   - Quotes are " and ', “”, „“, ‘’, «» and »«. An apostrophe is none: a ' or ’
+//   - Quotes are " and ', “”, „“, ‘’, «», »« and 「」. An apostrophe is none: a ' or ’
 //     right behind a letter or digit, as in Here's. Nor are inches: a " behind a
 //     digit and before a space or a punctuation mark, as in 5" wide.
 //   - Backticks, code fences, parentheses, tags and :-{ at the end of a line open nothing.
