@@ -308,10 +308,8 @@ func (r *reader) ended() bool {
 		return true
 	}
 	switch rest[0] {
-	case '`':
-		return strings.HasPrefix(rest, "```")
-	case '~':
-		return strings.HasPrefix(rest, "~~~")
+	case '`', '~':
+		return hasAnyPrefix(rest, "```", "~~~") && strings.HasSuffix(strings.TrimRight(r.text[:r.pos], " \t"), "\n")
 	case '<':
 		return endTokenAt(rest) > 0
 	}
