@@ -88,6 +88,18 @@ var hostile = map[string]struct{ start, part string }{
 	"HTML comments, closed":  {"a", "<!-- {\"a\": -->"},
 	"comments in prose":      {"a ", "/* "},
 	"comments, closed":       {"a ", "/**/"},
+	"open quotes, tags":      {`a "`, "</think>"},
+	"open quotes":            {"a ", `"{[`},
+	"closed badly":           {"a\n", "{]\n"},
+	"comments in braces":     {"a\n", "{/*}\n"},
+	"torn comments":          {"a\n", "{\"a\":1/*{*/}\n"},
+	"nested comments":        {"a\n", "{/*"},
+	"inches":                 {"a ", `5" `},
+	"apostrophes":            {"a ", "'a "},
+	"typographic quotes":     {"a ", "“"},
+	"words in braces":        {"a ", "{a: "},
+	"emoticons":              {"a ", ":-{ "},
+	"plans behind prose":     {"a\n", planX + "\na\n"},
 	"HTML strikes":           {"<s>", "</s>"},
 }
 

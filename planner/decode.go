@@ -10,10 +10,10 @@ const maxBytes = 1 << 20
 // but SAY does it guess where a string ends. Text that holds no plan is one SAY.
 // The error is a [*DecodeError] of the kinds truncated, no_plan or invalid_plan.
 //
-// A plan counts only where it stands on its own, never inside a string, a
-// comment, a block quote or another, broken plan, nor where the prose beside it
-// plainly says that it is not meant to run, in English; several plans count only when
-// they are equal. Decode takes linear time. It does not know the actions: the
+// The package says where a plan with a DO may stand. Besides, a plan counts only
+// where it stands on its own, never in a comment, a block quote or another, broken
+// plan, nor where the prose beside it plainly says that it is not meant to run, in
+// English; several plans count only when they are equal. Decode takes linear time. It does not know the actions: the
 // plan has to pass [Validate] before it may run.
 func Decode(text string) (Plan, error) {
 	plan, err := decode(text, 0)
@@ -31,7 +31,7 @@ func decode(text string, unwrapped int) (Plan, *DecodeError) {
 	}
 	text, done := clean(text)
 	if inner, ok := wholeString(text); ok {
-		return unwrapString(inner, unwrapped)
+		return unwrapString(inner, isJSON(text), unwrapped)
 	}
 	if isCutString(text) {
 		return Plan{}, fail(Truncated, "the text ends within a string of JSON")
@@ -120,7 +120,7 @@ func isCutString(text string) bool {
 
 // unwrapString reads an output that is a JSON string of a plan or of prose. One
 // level is all: deeper, something went wrong.
-func unwrapString(inner string, unwrapped int) (Plan, *DecodeError) {
+func unwrapString(inner string, strict bool, unwrapped int) (Plan, *DecodeError) {
 	if unwrapped > 0 {
 		return Plan{}, fail(InvalidPlan, "the answer is a JSON string of a JSON string")
 	}
@@ -128,8 +128,8 @@ func unwrapString(inner string, unwrapped int) (Plan, *DecodeError) {
 	switch {
 	case err != nil:
 		return Plan{}, err
-	case p.Salvaged:
-		return Plan{}, fail(InvalidPlan, "the plan stands within a string of prose")
+	case p.Salvaged, !strict && p.LastDo() >= 0:
+		return Plan{}, fail(InvalidPlan, "the plan stands within a string of prose, or in one that is no JSON")
 	}
 	p.Repairs = (unwrappedString | codesOf(p.Repairs)).list()
 	return p, nil

@@ -2,13 +2,6 @@ package planner
 
 import "strings"
 
-// cutAt handles an object whose last } is missing and that has no commands.
-func (s *survey) cutAt(f found) {
-	if s.jsonFirst || s.standsFirst(f.start) {
-		s.truncated = "the text ends before the JSON does"
-	}
-}
-
 // failed decides what a value means that could not be read. Nothing is looked
 // for within what was meant as a plan.
 func (s *survey) failed(start, root int) {
@@ -35,7 +28,6 @@ func (s *survey) failed(start, root int) {
 	case closed:
 		s.skip(start, end)
 	default:
-		s.doubtful = true
 		s.pos = start + 1
 	}
 }

@@ -6,6 +6,9 @@ import "strings"
 type drafting struct {
 	tape tape
 	done repairs
+
+	wrapped bool // a plan or its commands are the value of something else
+	crowded bool // and not its only one
 }
 
 // plan reads the object or array at as a plan that is the whole of an output.
@@ -16,6 +19,10 @@ func (d *drafting) plan(at int) ([]Command, *DecodeError) {
 			return nil, errNothing
 		}
 		d.done |= joinedCommands
+		if only := at + 1; d.tape.shapeOfItem(only) == planShape && d.tape[only].end == d.tape[at].end {
+			d.wrapped = true
+			return d.planObject(only, false)
+		}
 		return d.commands(at, true)
 	case objectNode:
 		if d.tape.empty(at) {
@@ -44,6 +51,8 @@ func (d *drafting) planObject(at int, mayWrap bool) ([]Command, *DecodeError) {
 	switch {
 	case list >= 0 && d.tape[list].kind == objectNode && mayWrap && d.isWrapped(at, list):
 		d.done |= reshaped
+		d.wrapped = true
+		d.crowded = d.crowded || list != at+2 || d.tape[list].end != d.tape[at].end
 		return d.planObject(list, false)
 	case list >= 0:
 		return d.listOf(list)
@@ -121,6 +130,7 @@ func (d *drafting) fromString(text string) ([]Command, *DecodeError) {
 	}
 	inner := drafting{tape: r.tape, done: r.done}
 	d.done |= unwrappedString
+	d.wrapped = true
 	list, err := inner.listOf(0)
 	d.done |= inner.done
 	return list, err

@@ -154,6 +154,8 @@ const (
 	channelMark = "<|channel|>"
 	finalMark   = "<|channel|>final"
 	messageMark = "<|message|>"
+
+	assistantMark = "<|start|>assistant"
 )
 
 // finalChannel returns what the model wrote on the final channel, when the text
@@ -163,11 +165,13 @@ func finalChannel(text string) (string, repairs, *DecodeError) {
 		return text, 0, nil
 	}
 	if rest, ok := strings.CutPrefix(text, "analysis"); ok && strings.Count(rest, "assistantfinal") == 1 {
-		_, final, _ := strings.Cut(rest, "assistantfinal") // the marks themselves were stripped
-		return final, strippedReasoning, nil
+		// The marks themselves were stripped.
+		if thought, final, _ := strings.Cut(rest, "assistantfinal"); !leavesOpen(lastLine(thought)) {
+			return final, strippedReasoning, nil
+		}
 	}
 	at := strings.Index(text, finalMark)
-	if at < 0 {
+	if at < 0 || !hasAnyPrefix(text, channelMark, assistantMark) && leavesOpen(lastLine(text[:at])) {
 		return text, 0, otherChannels(text)
 	}
 	if strings.Contains(text[at+1:], finalMark) || !beginsMessage(text[:at]) {
@@ -185,7 +189,7 @@ func finalChannel(text string) (string, repairs, *DecodeError) {
 // text: marks that are only quoted do not count.
 func beginsMessage(text string) bool {
 	text = strings.TrimRight(text, " \n")
-	return text == "" || strings.HasSuffix(text, "<|start|>assistant") || endsWithToken(text)
+	return text == "" || strings.HasSuffix(text, assistantMark) || endsWithToken(text)
 }
 
 func endsWithToken(text string) bool {
@@ -195,7 +199,7 @@ func endsWithToken(text string) bool {
 
 // otherChannels refuses a text in the harmony format that has no final channel.
 func otherChannels(text string) *DecodeError {
-	rest, start := strings.CutPrefix(text, "<|start|>assistant")
+	rest, start := strings.CutPrefix(text, assistantMark)
 	switch {
 	case !start && !strings.HasPrefix(text, channelMark):
 		return nil

@@ -23,6 +23,7 @@ type reader struct {
 
 	guess    bool // look for the end of a string by what follows its quotes
 	unclosed bool // the last } of the value read was missing
+	torn     bool // a comment in the value read may be part of a string, see isTorn
 	steps    int  // bytes read in all, for the caller's budget
 
 	fault fault
@@ -49,7 +50,7 @@ const (
 // read reads the value at pos and reports whether there was one. The nodes are
 // added to the tape; a failed read leaves there what it had read.
 func (r *reader) read(pos int) bool {
-	r.pos, r.depth, r.fault, r.want, r.unclosed = pos, 0, noFault, "", false
+	r.pos, r.depth, r.fault, r.want, r.unclosed, r.torn = pos, 0, noFault, "", false, false
 	ok := r.value(anyValue)
 	r.steps += r.pos - pos + 1
 	return ok
@@ -307,10 +308,8 @@ func (r *reader) ended() bool {
 		return true
 	}
 	switch rest[0] {
-	case '`':
-		return strings.HasPrefix(rest, "```")
-	case '~':
-		return strings.HasPrefix(rest, "~~~")
+	case '`', '~':
+		return hasAnyPrefix(rest, "```", "~~~") && strings.HasSuffix(strings.TrimRight(r.text[:r.pos], " \t"), "\n")
 	case '<':
 		return endTokenAt(rest) > 0
 	}

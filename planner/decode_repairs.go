@@ -37,6 +37,10 @@ const (
 	leftOutStep
 )
 
+// notStrict are the repairs of what is not strict JSON.
+const notStrict = repairedQuotes | repairedCommas | repairedColons | repairedSpaces | skippedComments | repairedLiterals |
+	repairedNumbers | repairedControls | repairedEscapes | joinedStrings | quotedWords | addedBrace | guessedStrings
+
 // codes are the names of the bits of repairs, in their order.
 var codes = [...]string{
 	"utf8", "prefix", "reasoning", "end_token", "fence", "label", "prose", "json_string", "equal_plans",

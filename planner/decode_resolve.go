@@ -3,6 +3,7 @@ package planner
 import (
 	"encoding/json"
 	"reflect"
+	"slices"
 	"strings"
 )
 
@@ -35,17 +36,26 @@ func (s *survey) resolve() (Plan, *DecodeError) {
 	return s.prose()
 }
 
-// around classifies all text outside of the values found and of reasoning.
+// around classifies all text outside of the values found and of reasoning. It
+// notes which of the values stand at the top level of that text.
 func (s *survey) around() wrapping {
 	var w wrapping
+	var o opened
 	reasoning := s.reasoning
 	start := 0
-	for _, f := range s.found {
+	for i := range s.found {
+		f := &s.found[i]
 		for len(reasoning) > 0 && reasoning[0].start < f.start {
 			w.add(unwrap(s.between(start, reasoning[0].start), true))
+			o.scan(s.text, start, reasoning[0].start)
 			start, reasoning = reasoning[0].end, reasoning[1:]
 		}
 		w.add(unwrap(s.between(start, f.start), true))
+		o.scan(s.text, start, f.start)
+		f.top = o.none()
+		if i+1 < len(s.found) {
+			o.value(s.text[f.start:f.end], f.done)
+		}
 		start = f.end
 	}
 	for _, block := range reasoning {
@@ -75,15 +85,9 @@ func (w *wrapping) add(more wrapping) {
 // choose takes the one plan that the text holds, which may be there several
 // times.
 func (s *survey) choose(plans []found, around wrapping) (Plan, *DecodeError) {
-	switch {
-	case s.doubtful:
-		return Plan{}, fail(InvalidPlan, "the plan stands behind JSON that never closes")
-	case strings.HasPrefix(s.text, `"`) && strings.HasSuffix(s.text, `"`):
-		return Plan{}, fail(InvalidPlan, "the plan stands within quotes")
-	}
 	for _, f := range s.found {
-		if f.shape == commandShape || f.shape == commandsShape {
-			return Plan{}, fail(InvalidPlan, "commands stand beside the plan, and not in it")
+		if f.shape != planShape && s.meantAsPlan(f) {
+			return Plan{}, fail(InvalidPlan, "a command or a reply stands beside the plan, and not in it")
 		}
 	}
 	var first []Command
@@ -108,7 +112,7 @@ func (s *survey) choose(plans []found, around wrapping) (Plan, *DecodeError) {
 	if len(plans) > 1 {
 		d.done |= mergedPlans
 	}
-	return s.finish(first, d.done, around)
+	return s.finish(first, &d, plans, around)
 }
 
 // draft reads the commands of the plan f.
@@ -136,7 +140,7 @@ func (s *survey) bare(around wrapping) (Plan, *DecodeError) {
 		if err != nil {
 			return Plan{}, err
 		}
-		return s.finish(commands, d.done, around)
+		return s.finish(commands, &d, s.found, around)
 	}
 	var all []Command
 	for i, f := range s.found {
@@ -154,7 +158,7 @@ func (s *survey) bare(around wrapping) (Plan, *DecodeError) {
 	if err != nil {
 		return Plan{}, err
 	}
-	return s.finish(all, d.done, around)
+	return s.finish(all, &d, s.found, around)
 }
 
 // meantAsPlan reports whether a value that is no plan was meant as one.
@@ -171,20 +175,35 @@ func (s *survey) meantAsPlan(f found) bool {
 	return err != nil || list >= 0 || calls >= 0 || d.isToolCall(f.root) || d.isBareCommand(f.root)
 }
 
-// finish makes the plan of its commands.
-func (s *survey) finish(commands []Command, done repairs, around wrapping) (Plan, *DecodeError) {
-	if done&guessedStrings != 0 {
-		for _, c := range commands {
-			if c.Kind == Do {
-				return Plan{}, fail(InvalidPlan, "a string holds quotes that are not escaped")
-			}
+// finish makes the plan of its commands, which were read from the given values.
+func (s *survey) finish(commands []Command, d *drafting, read []found, around wrapping) (Plan, *DecodeError) {
+	p := Plan{Commands: commands, Salvaged: around.prose}
+	if p.LastDo() >= 0 {
+		if err := s.mayDo(d, read, around); err != nil {
+			return Plan{}, err
 		}
 	}
-	done |= s.done | around.repairs()
+	done := d.done | s.done | around.repairs()
 	if len(s.reasoning) > 0 {
 		done |= strippedReasoning
 	}
-	return Plan{Commands: commands, Repairs: done.list(), Salvaged: around.prose}, nil
+	p.Repairs = done.list()
+	return p, nil
+}
+
+// mayDo holds a plan with a DO to the rule of the package on where it may stand.
+func (s *survey) mayDo(d *drafting, read []found, around wrapping) *DecodeError {
+	switch {
+	case slices.ContainsFunc(read, func(f found) bool { return !f.top }):
+		return errInside
+	case slices.ContainsFunc(read, func(f found) bool { return f.torn }):
+		return fail(InvalidPlan, "a comment in the plan holds half a quote, brace or bracket; write no comments")
+	case d.wrapped && (d.crowded || len(s.found) > 1 || around.prose || d.done&notStrict != 0):
+		return fail(InvalidPlan, "the plan stands within other JSON; answer with the plan alone")
+	case d.done&guessedStrings != 0:
+		return fail(InvalidPlan, "a string holds quotes that are not escaped")
+	}
+	return nil
 }
 
 // isJSON reports whether text is strict JSON.

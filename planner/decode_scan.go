@@ -23,6 +23,8 @@ type found struct {
 	lineStart int // where the line begins in which it begins
 	done      repairs
 	unclosed  bool // its last } was missing
+	torn      bool // a comment in it may be part of a string
+	top       bool // nothing is open where it begins
 }
 
 // survey is what a text holds: values that may be the plan, and faults that
@@ -41,12 +43,12 @@ type survey struct {
 	struck    bool // there was a <s> of HTML
 	endless   bool // a comment began and never ended
 	thinking  bool // a tag of reasoning was opened in a line, and never closed
+	openLine  int  // a line in which a closing tag stands in a quote; -1 for none
 	restart   int  // where to begin anew, because all before it was reasoning; -1 for nowhere
 	budget    int  // how many steps the reader may take
 
 	truncated string // why the text cannot be the whole of the answer
 	invalid   string // why a plan in the text cannot be read
-	doubtful  bool   // something like JSON never closes, so that a plan behind it may be in a string
 }
 
 // newSurvey is a survey that may read each byte of text a few times.
@@ -59,7 +61,7 @@ func newSurvey(text string) *survey {
 // but for what it has spent of its budget.
 func (s *survey) look(text string) {
 	*s = survey{
-		text: text, restart: -1, jsonFirst: looksJSON(text), budget: s.budget,
+		text: text, openLine: -1, restart: -1, jsonFirst: looksJSON(text), budget: s.budget,
 		reader: reader{text: text, tape: s.reader.tape[:0], steps: s.reader.steps},
 	}
 	if s.jsonFirst {
@@ -156,7 +158,7 @@ func (s *survey) comment(open, shut string) {
 		s.skip(s.pos, len(s.text))
 		return
 	}
-	s.endless, s.doubtful = true, true
+	s.endless = true
 	s.pos += len(open)
 }
 
@@ -166,6 +168,8 @@ func (s *survey) tag(index int, opens bool, size int) {
 	switch {
 	case s.jsonFirst || opens && s.thinking:
 		s.pos = behind
+	case !opens && (s.lineStart == s.openLine || leavesOpen(s.text[s.lineStart:s.pos])): // it is quoted
+		s.openLine, s.pos = s.lineStart, behind
 	case !opens: // its opening tag was part of the prompt
 		s.restart = behind
 	default:
@@ -229,14 +233,17 @@ func (s *survey) overBudget() bool {
 // behind it.
 func (s *survey) keep(start, root int) {
 	r := &s.reader
-	f := found{span: span{start, r.pos}, root: root, lineStart: s.lineStart, done: r.done, unclosed: r.unclosed}
+	f := found{span: span{start, r.pos}, root: root, lineStart: s.lineStart, done: r.done, unclosed: r.unclosed, torn: r.torn}
 	f.shape = r.tape.shape(root)
+	first := s.standsFirst(start)
 	s.skip(start, r.pos)
 	switch {
 	case s.thinking && f.shape == planShape:
 		s.truncated = "the text ends within the reasoning"
 	case f.unclosed && f.shape != planShape:
-		s.cutAt(f)
+		if s.jsonFirst || first {
+			s.truncated = "the text ends before the JSON does"
+		}
 	case f.shape != otherShape || s.jsonFirst:
 		s.found = append(s.found, f)
 	default:

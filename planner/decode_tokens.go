@@ -65,6 +65,7 @@ func (r *reader) skipComment(mark int, end string) {
 		r.fail(broken, "every command written out, nothing left out")
 		return
 	}
+	r.torn = r.torn || isTorn(body[:size])
 	r.done |= skippedComments
 	r.pos += mark + size + len(end)
 }

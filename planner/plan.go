@@ -6,6 +6,32 @@
 // given back to the model. [Validate] then checks the whole plan against the
 // registered actions before its first command runs. Neither ever makes a DO out
 // of something that the text does not plainly say.
+//
+// # Where a plan with a DO may stand
+//
+// A plan with a DO counts only where it begins at the top level of the output:
+// outside of every quote, brace and bracket that was opened before it, whether or
+// not these were closed well. Or it is the only value in a wrapper that is the
+// whole output and strict JSON: {"plan": …}, an array, or a string. Anything else
+// is a reply or a fault. So what somebody wrote does not run where the model
+// repeats it, not even when the model forgets to escape it.
+//
+// A mark counts wherever it stands, in prose, in code and in other quotes:
+//
+//   - Strict JSON opens nothing. Nor does JSON that can be read with repairs, if its
+//     marks close each other. Other JSON closes only if no quote is in it.
+//   - A brace or bracket closes with its own kind, a quote with its own. Closed by
+//     anything else, or with a backslash before the quote, it stays open for good.
+//   - Quotes are " and ', “”, „“, ‘’, «», »« and 「」. An apostrophe is none: a ' or ’
+//     right behind a letter or digit, as in Here's. Nor are inches: a " behind a
+//     digit and before a space or a punctuation mark, as in 5" wide.
+//   - Backticks, code fences, parentheses, tags and :-{ at the end of a line open nothing.
+//     /* opens a comment.
+//   - Reasoning is no part of the output. A closing tag alone ends it, but not in a
+//     line in which something is open.
+//   - A comment in a plan with a DO must close what it opens.
+//
+// The rule holds for plans in XML, too. A plan that only SAYs may stand elsewhere.
 package planner
 
 import "strings"

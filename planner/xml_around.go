@@ -28,18 +28,19 @@ func (s *xmlScan) join(parts []span) string {
 	return withoutGoal(out.String())
 }
 
-// apart finds what keeps plan i from running by its place: it is in quotes, in a
-// block quote or in the middle of a sentence, or the text beside it denies it.
+// apart finds what keeps plan i from running by its place: it is inside of
+// something, in a block quote or in the middle of a sentence, or the text beside it denies it.
 // Tags do not matter, but for those that say whose plan it is.
 func (s *xmlScan) apart(i int) *DecodeError {
+	if !s.plans[i].top {
+		return errInside
+	}
 	before, behind := s.beside(i)
 	if isDenied(before, behind) {
 		return errDenied
 	}
 	before, behind = withoutTags(before), withoutTags(behind)
-	line, rest := before[strings.LastIndexByte(before, '\n')+1:], firstLine(behind)
-	inQuotes := line != "" && rest != "" && !strings.HasSuffix(line, "```") && line[len(line)-1] == rest[0] && strings.IndexByte("\"'`", rest[0]) >= 0
-	if inQuotes || !standsBetween(line, behind) {
+	if !standsBetween(lastLine(before), behind) {
 		return fail(InvalidPlan, "the plan stands in the middle of a sentence or a quotation")
 	}
 	return nil

@@ -22,7 +22,8 @@ type xmlPlan struct {
 	attributes []attribute
 	steps      []xmlStep
 	fault      *DecodeError
-	next       int // which text outside of plans is the first behind it
+	next       int  // which text outside of plans is the first behind it
+	top        bool // nothing is open where it begins
 }
 
 // isEmpty reports whether there is nothing in the plan that could run.
@@ -35,12 +36,16 @@ type xmlScan struct {
 	around  []span // the text outside of plans
 	startAt int    // where the text outside of plans goes on
 
+	lineStart int
+	openLine  int // a line in which a closing tag of reasoning stands in a quote; -1 for none
+
 	stray     bool // a function stands outside of any plan
 	concealed bool // a plan stands in a comment or in character data
 }
 
 // scan finds all plans. It fails when the text cannot be the whole of an answer.
 func (s *xmlScan) scan() *DecodeError {
+	s.openLine = -1
 	for s.pos < len(s.text) {
 		switch s.text[s.pos] {
 		case '<':
@@ -51,13 +56,28 @@ func (s *xmlScan) scan() *DecodeError {
 			if err := s.reasoningMark(s.text[s.pos:]); err != nil {
 				return err
 			}
+		case '\n':
+			s.pos++
+			s.lineStart = s.pos
 		default:
 			s.pos++
 		}
 	}
 	s.pos = len(s.text)
 	s.leave(s.pos)
+	s.markTop()
 	return nil
+}
+
+// markTop notes which of the plans stand at the top level of the text, which the
+// goal is no part of.
+func (s *xmlScan) markTop() {
+	var o opened
+	for i := range s.plans {
+		before, _ := s.beside(i)
+		o.scan(before, 0, len(before))
+		s.plans[i].top = o.none()
+	}
 }
 
 // mark looks at what may be a tag outside of plans.
@@ -122,6 +142,12 @@ func (s *xmlScan) hidden(size int) *DecodeError {
 // reasoning steps over a block of reasoning. A closing tag alone ends one whose
 // beginning was part of the prompt.
 func (s *xmlScan) reasoning(shut string, opens bool, size int) *DecodeError {
+	start := max(s.lineStart, s.startAt)
+	if !opens && (start == s.openLine || leavesOpen(s.text[start:s.pos])) {
+		s.openLine = start // it is quoted
+		s.pos += size
+		return nil
+	}
 	s.done |= strippedReasoning
 	if !opens {
 		s.plans, s.around, s.stray, s.concealed = nil, nil, false, false

@@ -211,6 +211,8 @@ func tagName(text string) string {
 
 func isTagByte(c byte) bool { return isWordByte(c) || c == '.' || c == '-' || c >= utf8.RuneSelf }
 
+func lastLine(text string) string { return text[strings.LastIndexByte(text, '\n')+1:] }
+
 func firstLine(text string) string {
 	line, _, _ := strings.Cut(text, "\n")
 	return line
