@@ -105,7 +105,14 @@ func leave(ctx context.Context, t *Turn) error {
 		return nil
 	}
 	if t.Activity.Conversation.Personal() {
-		return forgetPerson(ctx, t)
+		err := forgetPerson(ctx, t)
+		if err == nil {
+			err = t.save(ctx)
+		}
+		if err == nil {
+			t.leavePlace(ctx)
+		}
+		return err
 	}
 	if err := t.withdrawAll(ctx, place{t.Activity.Conversation.ID, true}); err != nil {
 		return err
@@ -191,5 +198,9 @@ func forget(ctx context.Context, t *Turn) error {
 	if err := forgetPerson(ctx, t); err != nil {
 		return err
 	}
-	return t.Tell(ctx, "I deleted everything I kept about you.")
+	if err := t.Tell(ctx, "I deleted everything I kept about you."); err != nil {
+		return err
+	}
+	t.leavePlace(ctx)
+	return nil
 }

@@ -84,15 +84,21 @@ func TestStateThatIsNotKeptAliveCostsNoOtherTurn(t *testing.T) {
 	b := setup(t)
 	slow := addGate(b, "slow", actions.StateOnly)
 	addTally(b, "count", ofConversation)
+	addTally(b, "know", ofPerson)
 	r := b.addReplica(impatient)
-	r.meet()
+	b.model.Says(plan(do("know", `{}`), say("Hello, Mia.")))
+	r.say("hello")
+	b.expect("Hello, Mia.")
+	b.until("that the turn has ended", func() bool { return !strings.Contains(strings.Join(b.documents(), " "), "/queue") })
 	b.neglect("/users/")
 	b.model.Says(plan(say("Wait."), do("slow", `{}`), do("count", `{}`)), plan(say("I am here.")))
 	r.say("go")
 	b.expect("Wait.")
 	<-slow.entered
 	r.say("are you there?")
-	b.intercept(outage(4*shortPatience, func(args []string) bool { return args[0] == "PEXPIRE" && strings.Contains(args[1], "/users/") }))
+	b.intercept(outage(4*shortPatience, func(args []string) bool {
+		return args[0] == "PEXPIRE" && strings.Contains(args[1], "/users/") && !strings.HasSuffix(args[1], "/places")
+	}))
 	slow.open <- struct{}{}
 	b.expect("I am here.")
 }

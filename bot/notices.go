@@ -14,26 +14,41 @@ import (
 // Notices are what the person of the turn has waiting, see [actions.Notifier].
 func (t *Turn) Notices(ctx context.Context, topic string) ([]actions.Pending, error) {
 	var all []actions.Pending
-	for _, lane := range t.lanes() {
-		timers, err := t.bot.inbox.Timers(ctx, lane)
+	seen := map[string]bool{}
+	add := func(lanes ...state.Lane) error {
+		timers, err := t.bot.inbox.Timers(ctx, lanes...)
 		if err != nil {
-			return nil, err
+			return err
 		}
 		for _, timer := range timers {
-			if timer.Owner != t.owner() {
+			if timer.Owner != t.owner() || seen[timer.ID] {
 				continue
 			}
 			i, a, err := readItem(timer.Body)
 			if err != nil {
-				return nil, fmt.Errorf("notice %s: %w", timer.ID, err)
+				return fmt.Errorf("notice %s: %w", timer.ID, err)
 			}
 			if i.Notice != nil && i.Notice.Topic == topic {
+				seen[timer.ID] = true
 				all = append(all, actions.Pending{ID: timer.ID, At: timer.At, Memo: i.Notice.Memo, Conversation: a.Conversation.ID})
 			}
 		}
+		return nil
+	}
+	err := add(conversationLane(t.Activity))
+	if err == nil && t.User != nil {
+		err = t.bot.inbox.Members(ctx, placesKey(userKey(t.Activity)), func(members []string) error {
+			var lanes []state.Lane
+			for _, member := range members {
+				if p, ok := placeOf(member); ok {
+					lanes = append(lanes, t.laneAt(p.conversation))
+				}
+			}
+			return add(lanes...)
+		})
 	}
 	slices.SortStableFunc(all, func(a, b actions.Pending) int { return a.At.Compare(b.At) })
-	return all, nil
+	return all, err
 }
 
 // Withdraw drops a notice of the person that waits, see [actions.Notifier].
@@ -62,7 +77,7 @@ func (b *Bot) withdraw(ctx context.Context, lane state.Lane, meant func(*state.T
 // withdrawAll drops what waits for its time in a conversation: all of it in a personal
 // one, else what the person asked for.
 func (t *Turn) withdrawAll(ctx context.Context, in place) error {
-	_, err := t.bot.withdraw(ctx, t.laneAt(in.Conversation), func(timer *state.Timer) bool { return in.Personal || timer.Owner == t.owner() })
+	_, err := t.bot.withdraw(ctx, t.laneAt(in.conversation), func(timer *state.Timer) bool { return in.personal || timer.Owner == t.owner() })
 	return err
 }
 
@@ -74,18 +89,4 @@ func (t *Turn) laneAt(conversation string) state.Lane {
 	there := activity.Conversation{}
 	there.ID = conversation
 	return conversationKey(t.Activity, there.BaseID()).Lane("")
-}
-
-// lanes are those of the conversations that the bot knows the person from.
-func (t *Turn) lanes() []state.Lane {
-	lanes := []state.Lane{conversationLane(t.Activity)}
-	if t.User == nil {
-		return lanes
-	}
-	for _, p := range state.Of[places](t.User).All {
-		if lane := t.laneAt(p.Conversation); !slices.Contains(lanes, lane) {
-			lanes = append(lanes, lane)
-		}
-	}
-	return lanes
 }

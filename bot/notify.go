@@ -60,13 +60,9 @@ func (t *Turn) Notify(ctx context.Context, n Notice) (turn string, err error) {
 		p.To.Channel, p.To.Bot, p.To.Caller = here.Channel, here.Bot, here.Caller
 	}
 	if p.To.Conversation != "" && t.Conversation != nil && keyOf(p.To) == t.Conversation.Key() {
-		p.known = *state.Of[reference](t.Conversation)
+		p.known, p.own = *state.Of[reference](t.Conversation), t.Activity.Conversation.Personal()
 	}
-	id, err := t.bot.notify(ctx, p)
-	if err == nil && p.later() && t.User != nil {
-		t.rememberPlace()
-	}
-	return id, err
+	return t.bot.notify(ctx, p)
 }
 
 // post is a notice on its way.
@@ -75,6 +71,7 @@ type post struct {
 	owner   string // who may withdraw it; "": nobody
 	attempt string // key of the call of an action that sends it; "": none does
 	known   reference
+	own     bool // it goes to where the owner asked for it, in a conversation with nobody else
 }
 
 func (p *post) later() bool { return time.Until(p.At) > 0 }
@@ -96,7 +93,7 @@ func (b *Bot) address(ctx context.Context, p *post) error {
 		return errDraining
 	}
 	if p.To.Conversation == "" {
-		docs, err := b.cfg.Store.Load(ctx, state.UserKey(ownChannel(p.To.Channel, p.To.Caller), p.To.Bot, p.To.User))
+		docs, err := b.cfg.Store.Load(ctx, homeKey(state.UserKey(ownChannel(p.To.Channel, p.To.Caller), p.To.Bot, p.To.User)))
 		if err != nil {
 			return err
 		}
@@ -143,6 +140,9 @@ func (b *Bot) keep(ctx context.Context, p *post) (string, error) {
 		return "", err
 	}
 	if p.later() {
+		if err := t.listWaiting(ctx, p); err != nil {
+			return "", err
+		}
 		return t.ID, b.inbox.Schedule(ctx, state.Timer{Lane: lane, ID: t.ID, Owner: p.owner, At: p.At, Body: body})
 	}
 	e := state.Entry{Lane: lane, Turn: t.ID, Body: body, Load: t.keys()}
@@ -151,6 +151,18 @@ func (b *Bot) keep(ctx context.Context, p *post) (string, error) {
 	}
 	receipt, err := b.submit(ctx, t, e)
 	return receipt.Turn, err
+}
+
+// listWaiting puts the conversation in which the notice of t waits among its owner's
+// places. A notice that /forget would not find is not kept.
+func (t *Turn) listWaiting(ctx context.Context, p *post) error {
+	if p.owner == "" {
+		return nil
+	}
+	a := *t.Activity
+	a.From.ID = p.owner
+	there := place{p.To.Conversation, p.own}
+	return t.bot.inbox.Join(ctx, placesKey(userKey(&a)), there.member())
 }
 
 // key tells the notice from others to the same conversation; "": nothing does.

@@ -3,55 +3,94 @@ package bot
 import (
 	"cmp"
 	"context"
-	"slices"
+	"errors"
+	"math/rand/v2"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/rs/zerolog"
 
 	"github.com/planbot-go/planbot/activity"
 	"github.com/planbot-go/planbot/prompts"
 	"github.com/planbot-go/planbot/state"
 )
 
-// maxPlaces bounds how many conversations a person's state names.
-const maxPlaces = 200
-
-// places are the conversations whose history holds what a person said. They are
-// part of the person's state, so that /forget finds them all.
-type places struct {
-	All []place `json:"all,omitempty"`
-}
-
+// place is a conversation that holds what a person said: in its history, an approval or
+// a notice for later. Their places are a set beside the person's state, so that /forget
+// finds them all, and so that turns in many conversations never race for it.
 type place struct {
-	Conversation string `json:"c"`
-	Personal     bool   `json:"p,omitzero"`
+	conversation string
+	personal     bool
 }
 
-// rememberPlace notes that this conversation's history holds the person's words.
-func (t *Turn) rememberPlace() {
-	here := place{t.Activity.Conversation.ID, t.Activity.Conversation.Personal()}
-	known := state.Of[places](t.User)
-	if slices.Contains(known.All, here) {
-		return
+const (
+	personalPlace = "personal "
+	sharedPlace   = "shared "
+)
+
+// member is the place in the set.
+func (p place) member() string {
+	if p.personal {
+		return personalPlace + p.conversation
 	}
-	known.All = append(known.All, here)
-	if len(known.All) > maxPlaces {
-		known.All = slices.Delete(known.All, 0, 1)
+	return sharedPlace + p.conversation
+}
+
+// placeOf reads a member of the set.
+func placeOf(member string) (p place, ok bool) {
+	if id, ok := strings.CutPrefix(member, personalPlace); ok {
+		return place{id, true}, true
 	}
+	id, ok := strings.CutPrefix(member, sharedPlace)
+	return place{id, false}, ok
+}
+
+// here is the turn's conversation.
+func (t *Turn) here() place {
+	return place{t.Activity.Conversation.ID, t.Activity.Conversation.Personal()}
+}
+
+// placesKey is where the places of a person are.
+func placesKey(person state.Key) state.Key { return person.Under("notes", "places") }
+
+// listPlace puts the conversation among the person's places. It goes before the first
+// write that has their words in it: a place without words costs nothing, words without a
+// place outlive /forget. When Redis is away, that write would not be done either and the
+// turn waits. When Redis refuses, which nobody can do anything about here, the turn
+// goes on, and what was said is not kept in the history.
+func (t *Turn) listPlace(ctx context.Context) error {
+	if t.listed || !t.recorded || t.scopes == nil {
+		return nil
+	}
+	err := t.bot.inbox.Join(ctx, placesKey(userKey(t.Activity)), t.here().member())
+	if err == nil || errors.Is(err, state.ErrUnavailable) || ctx.Err() != nil {
+		t.listed = err == nil
+		return err
+	}
+	zerolog.Ctx(ctx).Error().Err(err).Msg("where the person speaks is not kept, so neither is what was said")
+	t.takeBack()
+	t.recorded = false
+	return nil
 }
 
 // forgetPerson deletes the person's state, their personal conversations, and
-// what they said in others.
+// what they said in others. What is of this conversation goes with the next save, after
+// which [Turn.leavePlace] is due.
 func forgetPerson(ctx context.Context, t *Turn) error {
-	here := place{t.Activity.Conversation.ID, t.Activity.Conversation.Personal()}
-	for _, p := range state.Of[places](t.User).All {
-		if p == here {
-			continue
-		}
-		if err := t.forgetPlace(ctx, p); err != nil {
-			return err
-		}
+	if err := t.forgetElsewhere(ctx); err != nil {
+		return err
 	}
+	home, err := t.bot.cfg.Store.Load(ctx, homeKey(userKey(t.Activity)))
+	if len(home) == 0 {
+		return err
+	}
+	home[0].Delete() // also one that cannot be read
+	t.home, t.scopes = nil, append(t.scopes, home[0])
 	t.User.Delete()
+	here := t.here()
 	asker := t.Activity.From.ID
-	if here.Personal {
+	if here.personal {
 		asker = "" // all of them
 	}
 	if err := t.withdrawAll(ctx, here); err != nil {
@@ -60,13 +99,64 @@ func forgetPerson(ctx context.Context, t *Turn) error {
 	if err := t.forgetApprovals(ctx, asker); err != nil {
 		return err
 	}
-	if here.Personal {
+	if here.personal {
 		t.Conversation.Delete()
 		t.Thread.Delete()
 	} else {
 		state.Of[prompts.History](t.Thread).Forget(t.Activity.From.ID)
 	}
 	return nil
+}
+
+// leavePlace takes the conversation from the person's places, whose words are deleted
+// from it. Nothing depends on it.
+func (t *Turn) leavePlace(ctx context.Context) {
+	if err := t.bot.inbox.Leave(ctx, placesKey(userKey(t.Activity)), t.here().member()); err != nil {
+		zerolog.Ctx(ctx).Warn().Err(err).Msg("a conversation without the person's words is still one of their places")
+	}
+}
+
+// forgetElsewhere deletes what the person said in all other conversations. One of them whose
+// state cannot be read does not keep the rest.
+func (t *Turn) forgetElsewhere(ctx context.Context) error {
+	var fault error
+	err := t.bot.inbox.Drain(ctx, placesKey(userKey(t.Activity)), func(members []string) ([]string, error) {
+		done, err := t.forgetPlaces(ctx, members)
+		if errors.Is(err, state.ErrUnavailable) || ctx.Err() != nil {
+			return nil, err
+		}
+		fault = cmp.Or(fault, err)
+		return done, nil
+	})
+	return cmp.Or(err, fault)
+}
+
+// forgetPlaces deletes what the person said in some other conversations, all at the same
+// time. Not done are those in which somebody is at work: such a turn may have listed its
+// conversation before this, and may save words after it.
+func (t *Turn) forgetPlaces(ctx context.Context, members []string) (done []string, err error) {
+	busy, faults := make([]bool, len(members)), make([]error, len(members))
+	var work sync.WaitGroup
+	for i, member := range members {
+		p, ok := placeOf(member)
+		busy[i] = p == t.here()
+		if !ok || busy[i] {
+			continue
+		}
+		work.Go(func() {
+			var waiting int
+			if waiting, faults[i] = t.bot.inbox.Queued(ctx, t.laneAt(p.conversation)); faults[i] == nil {
+				busy[i], faults[i] = waiting > 0, t.forgetPlace(ctx, p)
+			}
+		})
+	}
+	work.Wait()
+	for i, member := range members {
+		if !busy[i] && faults[i] == nil {
+			done = append(done, member)
+		}
+	}
+	return done, errors.Join(faults...)
 }
 
 func conversationKey(a *activity.Activity, id string) state.Key {
@@ -90,21 +180,32 @@ func ownChannel(channel, callerApp string) string {
 	return callerApp + " " + channel
 }
 
-// forgetPlace deletes what the person said in another conversation.
+// forgetPlace deletes what the person said in another conversation, on the newest state as
+// long as a turn changes it meanwhile.
 func (t *Turn) forgetPlace(ctx context.Context, p place) error {
+	for attempt := 0; ; attempt++ {
+		err := t.tryForgetPlace(ctx, p)
+		if !errors.Is(err, state.ErrConflict) || attempt == maxMerges {
+			return err
+		}
+		wait(ctx, rand.N(5*time.Millisecond<<min(attempt, 5)), nil)
+	}
+}
+
+func (t *Turn) tryForgetPlace(ctx context.Context, p place) error {
 	a := t.Activity
 	there := activity.Conversation{}
-	there.ID = p.Conversation
+	there.ID = p.conversation
 	keys := []state.Key{conversationKey(a, there.ID)}
 	if base := there.BaseID(); base != there.ID {
 		keys = append(keys, conversationKey(a, base)) // which keeps the approvals of its threads
 	}
 	scopes, err := t.bot.cfg.Store.Load(ctx, keys...)
-	if err != nil {
+	if err != nil && !(p.personal && len(scopes) == len(keys)) { // what is deleted need not be read
 		return err
 	}
 	asker := a.From.ID
-	if p.Personal {
+	if p.personal {
 		asker = ""
 	}
 	if err := t.withdrawAll(ctx, p); err != nil {
@@ -117,7 +218,7 @@ func (t *Turn) forgetPlace(ctx context.Context, p place) error {
 		return err
 	}
 	for _, scope := range scopes {
-		if p.Personal {
+		if p.personal {
 			scope.Delete()
 		} else {
 			state.Of[prompts.History](scope).Forget(a.From.ID)

@@ -352,7 +352,6 @@ func (t *Turn) remember(answer, note string) {
 	if note != "" {
 		said.Messages = append(said.Messages, prompts.Message{Role: prompts.System, Text: note})
 	}
-	t.rememberPlace()
 	state.Of[prompts.History](t.Thread).Append(said, prompts.Limits{})
 	t.recorded = true
 }

@@ -31,9 +31,25 @@ type reference struct {
 	Why  string    `json:"why,omitempty"`
 }
 
-// home is a person's own conversation with the bot. It is part of the person's state.
+// home is a person's own conversation with the bot, the one last heard of. It is a document
+// of its own: a person may have many, as on a web page, and turns in them at the same
+// time race for it, which must not concern their state.
 type home struct {
 	Conversation string `json:"c,omitempty"`
+}
+
+func homeKey(person state.Key) state.Key { return person.Under("notes", "home") }
+
+// keepHome saves it. Nothing depends on it: who wins a race is as good, and the next turn
+// does it again.
+func (t *Turn) keepHome(ctx context.Context) {
+	if t.home == nil {
+		return
+	}
+	err := t.bot.cfg.Store.Save(ctx, t.home)
+	if err != nil && !errors.Is(err, state.ErrConflict) {
+		zerolog.Ctx(ctx).Warn().Err(err).Msg("the person's own conversation was not kept")
+	}
 }
 
 // vouch notes whether the turn's channel has signed for the address that its replies
@@ -58,7 +74,9 @@ func (t *Turn) noteReference() {
 	now := reference{ServiceURL: a.ServiceURL, Type: c.ConversationType, IsGroup: c.IsGroup, Tenant: tenant, Signed: t.signed}
 	if c.Personal() && !a.FromBot() {
 		now.Person = a.From.ID
-		state.Of[home](t.User).Conversation = c.ID
+		if t.home != nil {
+			state.Of[home](t.home).Conversation = c.ID
+		}
 	}
 	*state.Of[reference](t.Conversation) = now
 }

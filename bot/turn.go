@@ -32,6 +32,7 @@ type Turn struct {
 	hold    *state.Hold     // of the lane that the turn is the head of
 	lane    context.Context // ends when the lane is lost, or a moment after the bot was cut off; sends outlive the turn's own time
 	scopes  []*state.Scope
+	home    *state.Scope       // which of the person's conversations is their own; nil: this one is not
 	secured []state.Checkpoint // what actions may change, see undo
 
 	trace    string // traceparent of what brought it in
@@ -58,6 +59,7 @@ type Turn struct {
 	survived   int               // how many processes it had lost when it last got further
 	recorded   bool              // it is part of the conversation's history
 	remembered bool              // and that was saved
+	listed     bool              // the conversation is one of the person's places
 	saveFailed bool              // what it changed is not to be saved any more
 	done       bool              // everything is saved, and nothing changed since
 	unreadable error             // why state cannot be read

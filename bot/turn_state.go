@@ -22,8 +22,8 @@ const (
 	finishWithin = 2 * time.Minute
 )
 
-// keys are those of the turn's state: the conversation, the person and, in a
-// channel, the thread.
+// keys are those of the turn's state: the conversation, the person, in a channel the
+// thread, and of a conversation with one person what is noted of that.
 func (t *Turn) keys() []state.Key {
 	a := t.Activity
 	keys := []state.Key{
@@ -32,6 +32,9 @@ func (t *Turn) keys() []state.Key {
 	}
 	if a.Conversation.ID != a.Conversation.BaseID() {
 		keys = append(keys, conversationKey(a, a.Conversation.ID))
+	}
+	if a.Conversation.Personal() {
+		keys = append(keys, homeKey(userKey(a)))
 	}
 	return keys
 }
@@ -51,6 +54,9 @@ func (t *Turn) load(ctx context.Context) (err error) {
 
 // loaded takes the scopes of [Turn.keys].
 func (t *Turn) loaded(scopes []*state.Scope) {
+	if last := len(scopes) - 1; t.Activity.Conversation.Personal() {
+		scopes, t.home = scopes[:last], scopes[last]
+	}
 	t.scopes = scopes
 	for _, scope := range scopes {
 		t.unreadable = errors.Join(t.unreadable, scope.Err())
@@ -71,6 +77,10 @@ func (t *Turn) save(ctx context.Context) (err error) {
 		return fmt.Errorf("save state: %w", err)
 	}
 	ctx = s.in(zerolog.Ctx(ctx).WithContext(t.lane)) // what has begun is not cut off by the turn's time
+	if err := t.listPlace(ctx); err != nil {
+		t.saveFailed = true
+		return err
+	}
 	err = t.merging(ctx, func() error {
 		journal, err := t.journal()
 		if err != nil {
@@ -104,11 +114,14 @@ func (t *Turn) finish(ctx context.Context) (more bool, err error) {
 	} else if err := t.saveElsewhere(ctx); err != nil {
 		return false, err
 	}
+	t.keepHome(ctx)
 	for again := true; again; {
-		err = t.merging(ctx, func() (err error) {
-			more, err = t.hold.Finish(ctx, answer, t.scopes...)
-			return err
-		})
+		if err = t.listPlace(ctx); err == nil {
+			err = t.merging(ctx, func() (err error) {
+				more, err = t.hold.Finish(ctx, answer, t.scopes...)
+				return err
+			})
+		}
 		again = errors.Is(err, state.ErrUnavailable) && len(t.Sent) > 0 && ctx.Err() == nil
 	}
 	if err == nil {

@@ -1,9 +1,14 @@
 package planner
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
+
+	"github.com/google/jsonschema-go/jsonschema"
 
 	"github.com/planbot-go/planbot/actions"
 	"github.com/planbot-go/planbot/internal/spelling"
@@ -41,13 +46,50 @@ func newToolset(offered *actions.Registry, strict bool) (toolset, error) {
 }
 
 // toolSchema is the schema of an action's entities. OpenAI refuses one without
-// properties.
+// properties. Null counts as absent, so a required entity may not be null, as in
+// [former.entities]: the schema of a Go slice or pointer says that it may.
 func toolSchema(a *actions.Action) (json.RawMessage, error) {
 	schema := a.ForModels()
 	if len(schema.Properties) == 0 {
 		return json.RawMessage(`{"type":"object","properties":{}}`), nil
 	}
-	return json.Marshal(schema)
+	told := *schema
+	told.Properties = maps.Clone(schema.Properties)
+	for name, property := range schema.Properties {
+		if isRequired(schema, name) {
+			told.Properties[name] = (&former{root: schema}).withoutNull(property)
+		}
+	}
+	return json.Marshal(&told)
+}
+
+// withoutNull is the schema without null, if it takes anything else.
+func (f *former) withoutNull(schema *jsonschema.Schema) *jsonschema.Schema {
+	resolved := f.resolve(schema)
+	if !(&former{root: f.root}).value(schema).takesNull() || slices.Contains(f.open, resolved) {
+		return schema
+	}
+	f.open = append(f.open, resolved)
+	defer func() { f.open = f.open[:len(f.open)-1] }()
+	out := *resolved
+	out.Description = cmp.Or(schema.Description, out.Description)
+	if len(out.Types) > 1 {
+		out.Types = slices.DeleteFunc(slices.Clone(out.Types), func(name string) bool { return name == "null" })
+		out.Enum = slices.DeleteFunc(slices.Clone(out.Enum), func(value any) bool { return value == nil })
+	}
+	if len(out.Types) == 1 {
+		out.Type, out.Types = out.Types[0], nil
+	}
+	for _, branches := range []*[]*jsonschema.Schema{&out.AnyOf, &out.OneOf} {
+		var left []*jsonschema.Schema
+		for _, branch := range *branches {
+			if branch = f.withoutNull(branch); branch.Type != "null" {
+				left = append(left, branch)
+			}
+		}
+		*branches = left
+	}
+	return &out
 }
 
 // find finds the action that a model means by name. Models write the marks of a

@@ -1,19 +1,23 @@
 package planner_test
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	check "github.com/santhosh-tekuri/jsonschema/v6"
 
 	"github.com/planbot-go/planbot/actions"
 	"github.com/planbot-go/planbot/actions/lists"
 	"github.com/planbot-go/planbot/activity"
+	"github.com/planbot-go/planbot/internal/fakemodel"
 	"github.com/planbot-go/planbot/models"
 	"github.com/planbot-go/planbot/planner"
 	"github.com/planbot-go/planbot/prompts"
@@ -286,6 +290,125 @@ func TestToolsRepairsCalls(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestToolsAgreeOnNull: what the schema in the request lets be null may be null, and a
+// required entity may not, whether the server is held to the schema or not.
+func TestToolsAgreeOnNull(t *testing.T) {
+	t.Parallel()
+	type size struct {
+		Tags []string `json:"tags"`
+	}
+	type entities struct {
+		List    []string  `json:"list"`
+		Sizes   []size    `json:"sizes"`
+		Pointer *string   `json:"pointer"`
+		Options []*string `json:"options" enum:"s,m"`
+		Within  size      `json:"within"`
+		Text    string    `json:"text"`
+
+		AnyList []string `json:"anyList,omitempty"`
+		AnyText *string  `json:"anyText,omitempty"`
+	}
+	const file = `[{"name":"file","parameters":{"type":"object","required":["either","option","reference","text"],
+		"$defs":{"text":{"type":["string","null"]}},"properties":{
+			"either":{"anyOf":[{"type":"string"},{"type":"null"}]},"option":{"type":["string","null"],"enum":["s",null]},
+			"reference":{"$ref":"#/$defs/text"},"text":{"type":["null","string"]},"anyText":{"type":["null","string"]}}}}]`
+	good := map[string]string{
+		"go":   `{"list":["a"],"sizes":[{"tags":null}],"pointer":"a","options":["s"],"within":{"tags":null},"text":"a","anyList":null,"anyText":null}`,
+		"file": `{"either":"a","option":"s","reference":"a","text":"a","anyText":null}`,
+	}
+	for _, strict := range []bool{true, false} {
+		r, err := actions.Read(strings.NewReader(file))
+		if err != nil {
+			t.Fatal(err)
+		}
+		actions.Add(r, "go", "", func(context.Context, *actions.Turn, entities) (actions.Result, error) { return actions.Done, nil })
+		fake := fakemodel.New(t)
+		model, err := models.NewOpenAI(models.OpenAIConfig{BaseURL: fake.URL, Model: "fake"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		p, err := planner.NewTools(t.Context(), planner.ToolsConfig{Strict: strict, SequenceConfig: planner.SequenceConfig{Model: model, Prompts: library(t), Actions: r}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		// accepted asks for a plan with one call, which a repair follows if it is refused.
+		accepted := func(action, arguments string) bool {
+			in := turn("go on")
+			fake.CallsTools("", fakemodel.ToolCall{ID: "i", Name: action, Arguments: arguments})
+			calls := len(fake.Calls())
+			fake.CallsTools("", fakemodel.ToolCall{ID: "i", Name: action, Arguments: good[action]})
+			if _, err := p.Plan(t.Context(), in); err != nil {
+				t.Fatal(err)
+			}
+			once := len(fake.Calls()) == calls+1
+			if once { // the repair is for nobody
+				if _, err := p.Plan(t.Context(), in); err != nil {
+					t.Fatal(err)
+				}
+			}
+			return once
+		}
+		for action, whole := range good {
+			if !accepted(action, whole) {
+				t.Errorf("strict %v: %s is refused: %s", strict, action, whole)
+			}
+			var tool fakemodel.Tool
+			for _, tool = range fake.Calls()[0].Tools {
+				if tool.Name == action {
+					break
+				}
+			}
+			if tool.Strict != strict {
+				t.Errorf("strict %v: %s is %v", strict, action, tool.Strict)
+			}
+			var schema struct {
+				Properties map[string]json.RawMessage `json:"properties"`
+			}
+			if err := json.Unmarshal(tool.Parameters, &schema); err != nil {
+				t.Fatal(err)
+			}
+			var given map[string]any
+			if err := json.Unmarshal([]byte(whole), &given); err != nil {
+				t.Fatal(err)
+			}
+			for name := range given {
+				null := maps.Clone(given)
+				null[name] = nil
+				arguments, err := json.Marshal(null)
+				if err != nil {
+					t.Fatal(err)
+				}
+				told, is := schemaTakes(t, tool.Parameters, arguments), accepted(action, string(arguments))
+				if told != is {
+					t.Errorf("strict %v: %s of %s may be null: the schema says %v, the check %v\n%s", strict, name, action, told, is, schema.Properties[name])
+				}
+			}
+		}
+	}
+}
+
+// schemaTakes reports whether a value fits its schema.
+func schemaTakes(t *testing.T, schema, value json.RawMessage) bool {
+	t.Helper()
+	parsed, err := check.UnmarshalJSON(bytes.NewReader(schema))
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := check.NewCompiler()
+	if err := c.AddResource("schema.json", parsed); err != nil {
+		t.Fatal(err)
+	}
+	compiled, err := c.Compile("schema.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	instance, err := check.UnmarshalJSON(bytes.NewReader(value))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return compiled.Validate(instance) == nil
 }
 
 func TestToolsResolvesNames(t *testing.T) {

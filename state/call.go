@@ -112,6 +112,15 @@ func (l list) list(i int) list {
 	return inner
 }
 
+// texts is all of l.
+func (l list) texts() []string {
+	texts := make([]string, len(l))
+	for i := range l {
+		texts[i] = l.text(i)
+	}
+	return texts
+}
+
 // ints is l from its i-th element on.
 func (l list) ints(i int) []int64 {
 	var ns []int64

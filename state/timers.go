@@ -94,28 +94,34 @@ func (i *Inbox) Cancel(ctx context.Context, lane Lane, id string) (bool, error) 
 	return n > 0, err
 }
 
-// Timers lists the timers of a lane that are not due, the next one first.
-func (i *Inbox) Timers(ctx context.Context, lane Lane) ([]Timer, error) {
-	if err := lane.key.Err(); err != nil {
-		return nil, fmt.Errorf("list timers: %w", err)
+// Timers lists the timers of lanes that are not due, the next one first.
+func (i *Inbox) Timers(ctx context.Context, lanes ...Lane) ([]Timer, error) {
+	calls := make([]*call, len(lanes))
+	for j, lane := range lanes {
+		if err := lane.key.Err(); err != nil {
+			return nil, fmt.Errorf("list timers: %w", err)
+		}
+		c := plain("hgetall", lane.timersKey())
+		calls[j] = &c
 	}
-	c := plain("hgetall", lane.timersKey())
-	if err := i.do(ctx, "list timers", &c); err != nil {
+	if err := i.do(ctx, "list timers", calls...); err != nil {
 		return nil, err
 	}
-	if c.err != nil {
-		return nil, explain(ctx, "list timers", c.err)
-	}
-	reply := c.list()
-	timers := make([]Timer, 0, len(reply)/2)
-	for j := 0; j+1 < len(reply); j += 2 {
-		owner, rest, _ := strings.Cut(reply.text(j+1), "\n")
-		due, body, _ := strings.Cut(rest, "\n")
-		at, err := strconv.ParseInt(due, 10, 64)
-		if err != nil {
-			return nil, fmt.Errorf("list timers of %s: one is due at %.20q", lane, due)
+	var timers []Timer
+	for n, c := range calls {
+		if c.err != nil {
+			return nil, explain(ctx, "list timers", c.err)
 		}
-		timers = append(timers, Timer{Lane: lane, ID: reply.text(j), Owner: owner, At: time.UnixMilli(at), Body: []byte(body)})
+		reply := c.list()
+		for j := 0; j+1 < len(reply); j += 2 {
+			owner, rest, _ := strings.Cut(reply.text(j+1), "\n")
+			due, body, _ := strings.Cut(rest, "\n")
+			at, err := strconv.ParseInt(due, 10, 64)
+			if err != nil {
+				return nil, fmt.Errorf("list timers of %s: one is due at %.20q", lanes[n], due)
+			}
+			timers = append(timers, Timer{Lane: lanes[n], ID: reply.text(j), Owner: owner, At: time.UnixMilli(at), Body: []byte(body)})
+		}
 	}
 	slices.SortFunc(timers, func(a, b Timer) int { return a.At.Compare(b.At) })
 	return timers, nil

@@ -100,9 +100,7 @@ func (r *reader) checkDelivery(s *Scenario, d *Delivery, p place) {
 			r.fault(p.in("model").at(i).in("deployment"), "%q is none of options.models", a.Deployment)
 		}
 	}
-	if e := d.Event; e.Type == "" {
-		r.fault(p.in("event.type"), "is empty")
-	} else if e.Conversation == "" {
+	if d.Event.Conversation == "" {
 		r.fault(p.in("event.conversation"), "is empty")
 	}
 	r.checkExpect(s, &d.Expect, d.Model, p)

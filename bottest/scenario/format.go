@@ -43,7 +43,7 @@ type Delivery struct {
 
 // Event is an activity, as far as a scenario says it; the rest is as Teams would have it.
 type Event struct {
-	Type         string           `json:"type" need:"true" doc:"type of the activity, such as message or invoke"`
+	Type         string           `json:"type" need:"true" enum:"message,messageUpdate,messageDelete,messageReaction,conversationUpdate,installationUpdate,contactRelationUpdate,typing,event,invoke,command,commandResult,endOfConversation,deleteUserData,handoff,suggestion,trace" doc:"type of the activity, one of those that channels send"`
 	Conversation string           `json:"conversation" need:"true" doc:"id of the conversation"`
 	Kind         string           `json:"conversationType" enum:"personal,groupChat,channel" doc:"default personal"`
 	From         string           `json:"from" doc:"who does it; default user"`

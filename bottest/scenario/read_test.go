@@ -50,6 +50,8 @@ func TestFaults(t *testing.T) {
 		"no failure":            {step(`"model": [{"deployment": "x"}]`), `step 1: model[0]: says no failure: want http, code or hang_ms`},
 		"a code of success":     {step(`"model": [{"http": 200, "code": "content_filter"}]`), `step 1: model[0].code: is of a failure, and http is 200`},
 		"no answer":             {step(`"model": [7]`), `step 1: model[0]: want a text or an object, not 7`},
+		"unknown type":          {`{"name": "s", "steps": [{"event": {"type": "mesage", "conversation": "c"}}]}`, `f.json: scenario "s", step 1: event.type: want message or messageUpdate or`},
+		"unknown parallel type": {`{"name": "s", "steps": [{"parallel": [{"event": {"type": "Message", "conversation": "c"}}]}]}`, `step 1, parallel 1: event.type: want message or`},
 		"no such deployment":    {step(`"model": [{"http": 500, "deployment": "x"}]`), `step 1: model[0].deployment: "x" is none of options.models`},
 		"no status":             {step(`"model": [{"http": 100}]`), `step 1: model[0].http: want at least 200, not 100`},
 		"no placeholder":        {expect(`"replies": ["<sorry>"]`), `step 1: expect.replies[0]: <sorry> stands for nothing, and nothing in the scenario writes this text; there are: already_done, approval_card,`},

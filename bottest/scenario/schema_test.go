@@ -55,6 +55,7 @@ func TestSchemaTakesWhatTheReaderTakes(t *testing.T) {
 	for _, wrong := range []string{
 		`{}`, `[{"name": "s"}]`, `{"name": "s", "steps": [], "nmae": 1}`, expect(`"reply": []`), expect(`"replies": "Hi."`), expect(`"model_calls": 1.5`),
 		expect(`"sends": -1`), `{"name": "s", "bot": "pizza", "steps": []}`, step(`"model": [7]`), expect(`"order": "any"`), expect(`"actions": [{"entities": {}}]`),
+		`{"name": "s", "steps": [{"event": {"type": "mesage", "conversation": "c"}}]}`,
 	} {
 		if validate(t, schema, []byte(wrong)) == nil {
 			t.Errorf("the schema takes %s", wrong)

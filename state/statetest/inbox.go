@@ -41,6 +41,9 @@ func RunInbox(t *testing.T, open func(t *testing.T) *state.Redis) {
 		"timers become items":                   testTimers,
 		"timers are replaced and cancelled":     testCancel,
 		"too many timers":                       testTooManyTimers,
+		"sets have no races":                    testSets,
+		"a set is drained":                      testDrain,
+		"a drain that ends early":               testDrainThatEnds,
 		"two replicas, each item once in order": testReplicas,
 	} {
 		t.Run(name, func(t *testing.T) {
