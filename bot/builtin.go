@@ -107,7 +107,7 @@ func leave(ctx context.Context, t *Turn) error {
 	if t.Activity.Conversation.Personal() {
 		err := forgetPerson(ctx, t)
 		if err == nil {
-			err = t.save(ctx)
+			err = t.save(ctx) // nothing is said, which would do it
 		}
 		if err == nil {
 			t.leavePlace(ctx)

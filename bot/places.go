@@ -4,7 +4,9 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"math/rand/v2"
+	"runtime/debug"
 	"strings"
 	"sync"
 	"time"
@@ -144,6 +146,11 @@ func (t *Turn) forgetPlaces(ctx context.Context, members []string) (done []strin
 			continue
 		}
 		work.Go(func() {
+			defer func() {
+				if p := recover(); p != nil {
+					faults[i] = fmt.Errorf("%w: %v\n%s", errPanic, p, debug.Stack())
+				}
+			}()
 			var waiting int
 			if waiting, faults[i] = t.bot.inbox.Queued(ctx, t.laneAt(p.conversation)); faults[i] == nil {
 				busy[i], faults[i] = waiting > 0, t.forgetPlace(ctx, p)

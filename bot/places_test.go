@@ -30,12 +30,11 @@ func echo(_ context.Context, turn *actions.Turn) (planner.Plan, error) {
 }
 
 // onEachRedis runs the test on miniredis and on the real servers that are there, with a
-// bot that repeats what it hears and has an id of its own.
+// bot that repeats what it hears and has an id of its own. No other test runs beside it:
+// there is enough to do.
 func onEachRedis(t *testing.T, test func(t *testing.T, b *bundle, at *nodes)) {
-	t.Parallel()
 	for name, variable := range map[string]string{"miniredis": "", "server": "PLANBOT_TEST_REDIS_URL", "cluster": "PLANBOT_TEST_REDIS_CLUSTER_URL"} {
 		t.Run(name, func(t *testing.T) {
-			t.Parallel()
 			var at *nodes
 			b := setup(t, func(c *bot.Config) {
 				c.AckTimeout, c.Planner = 0, bot.PlannerFunc(echo)
@@ -163,13 +162,17 @@ func TestOnePersonInManyConversationsAtOnce(t *testing.T) {
 		for _, kind := range []string{"group", "chat"} {
 			var want []string
 			var sending sync.WaitGroup
-			for i := range 300 {
-				where := fmt.Sprintf("%s-%d", kind, i%100)
-				text := fmt.Sprintf("message %d in %s", i, where)
-				want = append(want, where+": Heard "+text)
+			for i := range 100 {
+				where := fmt.Sprintf("%s-%d", kind, i)
+				said := []string{"one in " + where, "two in " + where, "three in " + where}
+				for _, text := range said {
+					want = append(want, where+": Heard "+text)
+				}
 				sending.Go(func() {
-					if got := b.deliver(at.in(where, text)); got.status != http.StatusOK {
-						t.Errorf("%s: status %d %s", text, got.status, got.body)
+					for _, text := range said {
+						if got := b.deliver(at.in(where, text)); got.status != http.StatusOK {
+							t.Errorf("%s: status %d %s", text, got.status, got.body)
+						}
 					}
 				})
 			}
@@ -288,6 +291,41 @@ func TestAPlaceThatIsNotKeptFailsNoTurn(t *testing.T) {
 	if kept := b.kept(); !strings.Contains(kept, "secret") {
 		t.Errorf("kept after /forget: %s", kept)
 	}
+	if left := b.redis.TTL(places); left < 29*24*time.Hour {
+		t.Errorf("the places are kept for %s", left)
+	}
+}
+
+// TestAPlaceThatCannotBeKeptNowIsWaitedFor, as every write is.
+func TestAPlaceThatCannotBeKeptNowIsWaitedFor(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	r := b.addReplica(impatient)
+	b.intercept(outage(4*shortPatience, func(args []string) bool {
+		return strings.HasPrefix(args[0], "EVAL") && slices.ContainsFunc(args, func(a string) bool { return strings.HasSuffix(a, "/notes/places") })
+	}))
+	b.model.Says(plan(say("Hello.")), plan(say("Hello.")), plan(say("Hello.")), plan(say("Hello.")))
+	r.say("a secret")
+	b.expect("Hello.")
+	if kept := b.kept(); !strings.Contains(kept, "secret") {
+		t.Errorf("kept: %s", kept)
+	}
+	b.connector.None(t)
+}
+
+// TestForgetOfOldState: the list of places that was part of a person's state is nobody's
+// any more, and is deleted with it.
+func TestForgetOfOldState(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.must(b.redis.Set(state.UserKey("msteams", "28:bot", "29:mia").String(), "planbot/1 "+strings.Repeat("A", 26)+" 6b033491\n"+
+		`places {"all":[{"c":"a:mia","p":true},{"c":"19:g@thread.v2"}]}`+"\n"+`home {"c":"a:mia"}`+"\n"))
+	b.model.Says(plan(do("addItem", `{"list":"home","item":"milk"}`), say("Added.")))
+	b.say("add milk")
+	b.expect("Added.")
+	b.say("/forget")
+	b.expect("I deleted everything I kept about you.")
+	b.until("that nothing is left", func() bool { return len(b.documents()) == 0 })
 }
 
 // TestForgetFindsWhatWaitsElsewhere: a reminder for another conversation, in which the

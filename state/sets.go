@@ -66,6 +66,9 @@ func (i *Inbox) Members(ctx context.Context, set Key, each func(members []string
 			if err := i.do(ctx, "read a set", &c); err != nil {
 				return err
 			}
+			if isWrongType(c.err) {
+				break // no set, so it has no members
+			}
 			if c.err != nil {
 				return explain(ctx, "read a set", c.err)
 			}
