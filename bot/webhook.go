@@ -224,6 +224,9 @@ func (b *Bot) enqueue(ctx context.Context, t *Turn, raw []byte) (receipt state.R
 	if !t.detached {
 		e.Load = t.keys()
 	}
+	if t.isMessage() && !t.detached { // which its words will be in
+		e.Set, e.Member = placesKey(userKey(t.Activity)), t.here().member()
+	}
 	return b.submit(ctx, t, e)
 }
 
@@ -240,6 +243,7 @@ func (b *Bot) submit(ctx context.Context, t *Turn, e state.Entry) (state.Receipt
 	if len(receipt.Scopes) > 0 {
 		t.loaded(receipt.Scopes)
 	}
+	t.listed = receipt.Joined
 	go func() {
 		defer b.workers.leave()
 		b.work(receipt.Hold, t)

@@ -175,7 +175,7 @@ func (i *Inbox) do(ctx context.Context, doing string, calls ...*call) error {
 
 func unanswered(calls []*call) []*call {
 	for i, c := range calls {
-		if c.err != nil && (isUnavailable(c.err) || isMoved(c.err)) {
+		if c.err != nil && !c.once && (isUnavailable(c.err) || isMoved(c.err)) {
 			return calls[i:]
 		}
 	}

@@ -43,8 +43,10 @@ type Entry struct {
 	Duplicates []Duplicate // any of them known: a duplicate. None: never
 	Take       bool        // take the lane if nobody has it
 	Load       []Key       // documents to read in the same round trip, useful with Take
-	Save       []*Scope    // documents of the lane's partition to save in the same step
-	Unbounded  bool        // no limit refuses it: it follows from something that was accepted
+	Set        Key         // a set that Member joins in the same round trip, see [Inbox.Join]. Zero: none
+	Member     string
+	Save       []*Scope // documents of the lane's partition to save in the same step
+	Unbounded  bool     // no limit refuses it: it follows from something that was accepted
 }
 
 // Receipt is what became of an [Entry].
@@ -54,6 +56,7 @@ type Receipt struct {
 	Answer    []byte   // what was answered to the first delivery, if that is known
 	Hold      *Hold    // not nil: the lane is the caller's, the entry is at its head
 	Scopes    []*Scope // of Entry.Load, when Hold is set; one that cannot be used says so in Err
+	Joined    bool     // Entry.Member is in its set for certain; it is tried once
 }
 
 // Accept puts e into its lane's queue, in one step with the check that it was not
@@ -71,10 +74,14 @@ func (i *Inbox) Accept(ctx context.Context, e Entry) (Receipt, error) {
 	keys := e.Lane.keys()
 	free := i.backlog.enter(i.cfg.MaxWaiting, e.Unbounded)
 	docs.call = i.acceptCall(&e, keys, docs, free)
-	calls := append(make([]*call, 0, 1+len(e.Load)), &docs.call)
+	calls := append(make([]*call, 0, 2+len(e.Load)), &docs.call)
 	for _, key := range e.Load {
 		read := plain("getrange", key.name, 0, i.r.cfg.MaxBytes)
 		calls = append(calls, &read)
+	}
+	join := i.joinCall(e.Set, e.Member)
+	if join.once = true; e.Set != (Key{}) {
+		calls = append(calls, &join)
 	}
 	sent := i.now()
 	err = i.do(ctx, "accept", calls...)
@@ -86,11 +93,12 @@ func (i *Inbox) Accept(ctx context.Context, e Entry) (Receipt, error) {
 		return Receipt{}, explain(ctx, "accept", docs.err)
 	}
 	receipt, failure := i.receipt(ctx, &e, keys, docs, sent)
+	receipt.Joined = join.reply != nil && join.err == nil
 	if failure != nil || receipt.Hold == nil || len(e.Load) == 0 {
 		return receipt, failure
 	}
 	if err == nil {
-		receipt.Scopes, err = i.loaded(ctx, e.Load, calls[1:])
+		receipt.Scopes, err = i.loaded(ctx, e.Load, calls[1:1+len(e.Load)])
 	}
 	if err != nil {
 		i.drop(receipt.Hold) // it is kept; whoever takes the lane over reads again

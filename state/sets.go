@@ -31,10 +31,16 @@ func (i *Inbox) Join(ctx context.Context, set Key, member string) error {
 	if err := set.Err(); err != nil {
 		return fmt.Errorf("join a set: %w", err)
 	}
-	c := callOf(joinScript, "1", 3)
-	c.args = append(c.args, set.name, member, i.r.cfg.TTL.Milliseconds())
+	c := i.joinCall(set, member)
 	_, err := i.count(ctx, "join a set", &c)
 	return err
+}
+
+// joinCall makes the KEYS and ARGV of join.lua.
+func (i *Inbox) joinCall(set Key, member string) call {
+	c := callOf(joinScript, "1", 3)
+	c.args = append(c.args, set.name, member, i.r.cfg.TTL.Milliseconds())
+	return c
 }
 
 // Leave takes member out of a set. One that is not there is no error.
