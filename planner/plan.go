@@ -31,7 +31,8 @@
 //     line in which something is open.
 //   - A comment in a plan with a DO must close what it opens.
 //
-// The rule holds for plans in XML, too. A plan that only SAYs may stand elsewhere.
+// The rule holds for plans in XML, too: there a <say> is a quote as well, and a
+// <plan> that is broken was closed badly. A plan that only SAYs may stand elsewhere.
 package planner
 
 import "strings"

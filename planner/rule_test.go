@@ -272,6 +272,32 @@ func TestWrappers(t *testing.T) {
 	}
 }
 
+// TestNoXMLRunsInsideOfXML: a <say> is a quote, and a broken plan was closed badly.
+func TestNoXMLRunsInsideOfXML(t *testing.T) {
+	t.Parallel()
+	reg := xmlActions(t)
+	for _, text := range []string{
+		"<say>That was:\n%s\n</say>",
+		"<say>That was:\n" + planMilk + "\n</say>",
+		"<say>a</say><SAY>That was:\n%s\n</SAY>",
+		"<plan><say>That was: %s</say></plan>",
+		"<plan><say>That was:</plan>\n%s\n</say></plan>",
+		`<plan><function.addItem list="a" item="</plan>` + "\n%s\n\"/></plan>",
+		`<plan><function.addItem list="a" item="x"</plan>` + "\n%s",
+	} {
+		text = strings.Replace(text, "%s", inPlan("<function.wipe/>"), 1)
+		if plan, err := planner.DecodeXML(text, "", reg); err == nil && hasDo(plan) {
+			t.Errorf("ran %s", text)
+		}
+	}
+	for _, text := range []string{"<say>a</say>\n", "<say text='a'/>\n", inPlan("<function.unknown/>") + "\n", inPlan("<say>a</say>") + "\n"} {
+		text += inPlan("<function.wipe/>")
+		if plan, err := planner.DecodeXML(text, "", reg); err != nil || !hasDo(plan) {
+			t.Errorf("did not run %s: %v", text, err)
+		}
+	}
+}
+
 // TestQuotedTagsEndNoReasoning: a closing tag, or a mark of a channel, that stands
 // in a quote is no mark.
 func TestQuotedTagsEndNoReasoning(t *testing.T) {

@@ -44,7 +44,7 @@ func DecodeXML(text, goal string, reg *actions.Registry) (Plan, error) {
 //
 // Names match without regard to case, and a plugin is never dropped: the action
 // of function.A.b is A-b or A_b. Of several plans the last one that may run
-// counts. Where a plan may stand is as for [Decode]; that it is in an element
+// counts, and none behind a broken one. Where a plan may stand is as for [Decode]; that it is in an element
 // which is not of the format counts as prose. Text that holds no plan is read by [Decode]: it is a JSON plan or prose.
 // The error is a [*DecodeError]; nothing of a text that was cut off is a plan.
 func (d *XMLDecoder) Decode(text, goal string) (Plan, error) {
@@ -82,7 +82,7 @@ func (d *XMLDecoder) Decode(text, goal string) (Plan, error) {
 // there is.
 func (d *XMLDecoder) readOther(text string) (Plan, error) {
 	plan, err := readJSON(text, d.Actions)
-	if err == nil && plan.Salvaged && containsFold(text, "<"+functionTag) {
+	if err == nil && plan.Salvaged && (containsFold(text, "<"+functionTag) || containsFold(text, "<say")) {
 		return Plan{}, fail(InvalidPlan, "there is an XML plan beside the JSON plan")
 	}
 	return plan, err

@@ -24,6 +24,7 @@ type xmlPlan struct {
 	fault      *DecodeError
 	next       int  // which text outside of plans is the first behind it
 	top        bool // nothing is open where it begins
+	said       bool // it begins in a <say>
 }
 
 // isEmpty reports whether there is nothing in the plan that could run.
@@ -36,6 +37,7 @@ type xmlScan struct {
 	around  []span // the text outside of plans
 	startAt int    // where the text outside of plans goes on
 
+	saying    bool // a <say> outside of plans has no </say> yet
 	lineStart int
 	openLine  int // a line in which a closing tag of reasoning stands in a quote; -1 for none
 
@@ -70,13 +72,15 @@ func (s *xmlScan) scan() *DecodeError {
 }
 
 // markTop notes which of the plans stand at the top level of the text, which the
-// goal is no part of.
+// goal is no part of. A <say> is a quote here, and a plan that is broken was closed badly.
 func (s *xmlScan) markTop() {
 	var o opened
 	for i := range s.plans {
 		before, _ := s.beside(i)
 		o.scan(before, 0, len(before))
-		s.plans[i].top = o.none()
+		p := &s.plans[i]
+		p.top = o.none() && !p.said
+		o.never = o.never || p.fault != nil
 	}
 }
 
@@ -92,6 +96,9 @@ func (s *xmlScan) mark(rest string) *DecodeError {
 	}
 	if hasPrefixFold(rest, "<plan") && strings.EqualFold(tagName(rest), "plan") {
 		return s.plan()
+	}
+	if strings.EqualFold(tagName(rest), "say") {
+		s.saying = rest[1] != '/' && !strings.HasSuffix(rest[:tagSize(rest)], "/>")
 	}
 	s.stray = s.stray || hasPrefixFold(rest, "<"+functionTag)
 	return s.reasoningMark(rest)
@@ -150,7 +157,7 @@ func (s *xmlScan) reasoning(shut string, opens bool, size int) *DecodeError {
 	}
 	s.done |= strippedReasoning
 	if !opens {
-		s.plans, s.around, s.stray, s.concealed = nil, nil, false, false
+		s.plans, s.around, s.stray, s.concealed, s.saying = nil, nil, false, false, false
 		s.enter(s.pos + size)
 		return nil
 	}
@@ -176,7 +183,7 @@ func (s *xmlScan) enter(at int) { s.pos, s.startAt = at, at }
 // nothing within it is looked at again.
 func (s *xmlScan) plan() *DecodeError {
 	s.leave(s.pos)
-	p := xmlPlan{span: span{start: s.pos}}
+	p := xmlPlan{span: span{start: s.pos}, said: s.saying}
 	s.pos += len("<plan")
 	attributes, closed, err := s.startTag("plan")
 	p.attributes = attributes
