@@ -1,0 +1,319 @@
+package archtest
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"fmt"
+	"go/ast"
+	"go/scanner"
+	"go/token"
+	"go/types"
+	"os"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+
+	"golang.org/x/tools/go/packages"
+)
+
+// Gauges are figures about the size and the shape of a module without its tests, by name.
+// Of each, less is better.
+type Gauges map[string]int
+
+// longLine is the length from which on a line counts as two.
+const longLine = 120
+
+// onPath are the rooms that a message passes through, with what is inside of them.
+var onPath = []string{"activity", "connector", "state", "actions", "models", "prompts", "planner", "bot"}
+
+// Measure loads the module at dir, type-checks it and measures it:
+//
+//   - the lines of code of each package, of all and of the rooms on a message's path,
+//     without comments and blanks; one of more than 120 characters counts as two
+//   - the exported names at the top level of each package, and of all libraries together
+//   - the exported methods and fields of all libraries
+//   - the types whose methods stand in more than two files
+//   - the largest set of files in one package that all need each other
+//   - the packages for tests that each program links: testing, net/http/httptest and our own
+//
+// A module with faults is an error.
+func Measure(dir string) (Gauges, error) {
+	all, err := packages.Load(&packages.Config{
+		Dir:  dir,
+		Mode: packages.NeedName | packages.NeedFiles | packages.NeedSyntax | packages.NeedTypes | packages.NeedTypesInfo | packages.NeedImports | packages.NeedDeps | packages.NeedModule,
+	}, "./...")
+	if err != nil {
+		return nil, fmt.Errorf("load %s: %w", dir, err)
+	}
+	g := Gauges{}
+	for _, p := range all {
+		if len(p.Errors) > 0 {
+			return nil, fmt.Errorf("load %s: %w", p.PkgPath, p.Errors[0])
+		}
+		if err := g.add(p); err != nil {
+			return nil, err
+		}
+	}
+	return g, nil
+}
+
+// Worse compares with what was recorded and returns a sentence for each figure that has
+// grown or that nobody recorded.
+func (g Gauges) Worse(recorded Gauges) []string {
+	var worse []string
+	for name, n := range g {
+		if was, ok := recorded[name]; !ok {
+			worse = append(worse, fmt.Sprintf("%s: %d, not recorded", name, n))
+		} else if n > was {
+			worse = append(worse, fmt.Sprintf("%s: %d, recorded %d", name, n, was))
+		}
+	}
+	slices.Sort(worse)
+	return worse
+}
+
+// String is the record: a line for each figure, in order.
+func (g Gauges) String() string {
+	lines := make([]string, 0, len(g))
+	for name, n := range g {
+		lines = append(lines, fmt.Sprintf("%s %d\n", name, n))
+	}
+	slices.Sort(lines)
+	return strings.Join(lines, "")
+}
+
+// ReadGauges reads what [Gauges.String] wrote.
+func ReadGauges(record []byte) (Gauges, error) {
+	g := Gauges{}
+	for lines := bufio.NewScanner(bytes.NewReader(record)); lines.Scan(); {
+		at := strings.LastIndexByte(lines.Text(), ' ')
+		if at < 0 {
+			return nil, fmt.Errorf("read gauges: %q is no figure", lines.Text())
+		}
+		n, err := strconv.Atoi(lines.Text()[at+1:])
+		if err != nil {
+			return nil, fmt.Errorf("read gauges: %w", err)
+		}
+		g[lines.Text()[:at]] = n
+	}
+	if len(g) == 0 {
+		return nil, errors.New("read gauges: there are none")
+	}
+	return g, nil
+}
+
+func (g Gauges) add(p *packages.Package) error {
+	dir := "."
+	if rest, ok := strings.CutPrefix(p.PkgPath, p.Module.Path+"/"); ok {
+		dir = rest
+	}
+	room := roomOf(dir)
+	lines := 0
+	for _, file := range p.GoFiles {
+		n, err := linesOf(file)
+		if err != nil {
+			return err
+		}
+		lines += n
+	}
+	g["lines "+dir] = lines
+	g["lines in all"] += lines
+	if slices.Contains(onPath, room) {
+		g["lines on a message's path"] += lines
+	}
+	if p.Name == "main" {
+		g["test packages linked by "+dir] = testPackages(p)
+	} else {
+		names, members := exported(p.Types)
+		g["exported names of "+dir] = names
+		if !slices.Contains([]string{internalRoom, "examples", "bench", "e2e"}, room) {
+			g["exported names of libraries"] += names
+			g["exported methods and fields of libraries"] += members
+		}
+	}
+	g["types in more than two files"] += spreadTypes(p)
+	if circle := largestCircle(p); circle > 1 {
+		g["largest circle of files in "+dir] = circle
+	}
+	return nil
+}
+
+// linesOf counts the lines of a file that hold code.
+func linesOf(name string) (int, error) {
+	src, err := os.ReadFile(name)
+	if err != nil {
+		return 0, err
+	}
+	fset := token.NewFileSet()
+	file := fset.AddFile(name, -1, len(src))
+	var s scanner.Scanner
+	s.Init(file, src, nil, 0)
+	code := map[int]bool{}
+	for {
+		pos, tok, text := s.Scan()
+		if tok == token.EOF {
+			break
+		}
+		if tok == token.SEMICOLON && text == "\n" {
+			continue // the scanner's own
+		}
+		first := file.Line(pos)
+		for line := range strings.Count(text, "\n") + 1 {
+			code[first+line] = true
+		}
+	}
+	n := len(code)
+	for i, line := range bytes.Split(src, []byte("\n")) {
+		if code[i+1] && len(bytes.TrimSpace(line)) == 0 {
+			n-- // of a text over several lines
+		} else if code[i+1] && len([]rune(string(line))) > longLine {
+			n++
+		}
+	}
+	return n, nil
+}
+
+// exported counts the exported names at the top level, and the exported methods and fields
+// of the types among them.
+func exported(p *types.Package) (names, members int) {
+	for _, name := range p.Scope().Names() {
+		object := p.Scope().Lookup(name)
+		if !object.Exported() {
+			continue
+		}
+		names++
+		kind, ok := object.(*types.TypeName)
+		if !ok {
+			continue
+		}
+		named, ok := kind.Type().(*types.Named)
+		if !ok {
+			continue
+		}
+		for method := range named.Methods() {
+			if method.Exported() {
+				members++
+			}
+		}
+		switch under := named.Underlying().(type) {
+		case *types.Struct:
+			for field := range under.Fields() {
+				if field.Exported() {
+					members++
+				}
+			}
+		case *types.Interface:
+			members += under.NumExplicitMethods()
+		}
+	}
+	return names, members
+}
+
+// spreadTypes counts the types whose methods stand in more than two files.
+func spreadTypes(p *packages.Package) (n int) {
+	files := map[string]map[string]bool{}
+	for _, file := range p.Syntax {
+		in := p.Fset.Position(file.Pos()).Filename
+		for _, d := range file.Decls {
+			f, ok := d.(*ast.FuncDecl)
+			if !ok || f.Recv == nil {
+				continue
+			}
+			name := receiver(f.Recv.List[0].Type)
+			if files[name] == nil {
+				files[name] = map[string]bool{}
+			}
+			files[name][in] = true
+		}
+	}
+	for _, in := range files {
+		if len(in) > 2 {
+			n++
+		}
+	}
+	return n
+}
+
+func receiver(of ast.Expr) string {
+	switch of := of.(type) {
+	case *ast.StarExpr:
+		return receiver(of.X)
+	case *ast.IndexExpr:
+		return receiver(of.X)
+	case *ast.IndexListExpr:
+		return receiver(of.X)
+	case *ast.Ident:
+		return of.Name
+	}
+	return ""
+}
+
+// largestCircle is the size of the largest set of the package's files in which each needs
+// every other, be it through others of the set.
+func largestCircle(p *packages.Package) int {
+	needs := map[string]map[string]bool{}
+	for name, object := range p.TypesInfo.Uses {
+		if object.Pkg() != p.Types || object.Parent() != nil && object.Parent() != p.Types.Scope() {
+			continue // of another package, or of one function
+		}
+		from, to := p.Fset.Position(name.Pos()).Filename, p.Fset.Position(object.Pos()).Filename
+		if from != to {
+			if needs[from] == nil {
+				needs[from] = map[string]bool{}
+			}
+			needs[from][to] = true
+		}
+	}
+	reach := map[string]map[string]bool{}
+	for _, file := range p.GoFiles {
+		reach[file] = map[string]bool{}
+		for todo := []string{file}; len(todo) > 0; {
+			next := todo[len(todo)-1]
+			todo = todo[:len(todo)-1]
+			for to := range needs[next] {
+				if !reach[file][to] {
+					reach[file][to] = true
+					todo = append(todo, to)
+				}
+			}
+		}
+	}
+	largest := 0
+	for _, file := range p.GoFiles {
+		circle := 1
+		for _, other := range p.GoFiles {
+			if other != file && reach[file][other] && reach[other][file] {
+				circle++
+			}
+		}
+		largest = max(largest, circle)
+	}
+	return largest
+}
+
+// testPackages counts the packages for tests that a program links.
+func testPackages(p *packages.Package) int {
+	seen := map[string]bool{}
+	var walk func(*packages.Package)
+	walk = func(p *packages.Package) {
+		if seen[p.PkgPath] {
+			return
+		}
+		seen[p.PkgPath] = true
+		for _, imported := range p.Imports {
+			walk(imported)
+		}
+	}
+	walk(p)
+	n := 0
+	for name := range seen {
+		ours, base := strings.HasPrefix(name, p.Module.Path+"/"), path.Base(name)
+		if name == "testing" || strings.HasPrefix(name, "testing/") || name == "net/http/httptest" ||
+			ours && (strings.HasPrefix(base, "fake") || strings.HasSuffix(base, "test")) {
+			n++
+		}
+	}
+	return n
+}
