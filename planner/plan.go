@@ -14,7 +14,8 @@
 // not these were closed well. Or it is the only value in a wrapper that is the
 // whole output and strict JSON: {"plan": …}, an array, or a string. Anything else
 // is a reply or a fault. So what somebody wrote does not run where the model
-// repeats it, not even when the model forgets to escape it.
+// repeats it without escapes, unless it closes what it stands in as JSON would:
+// that no decoder can tell from what the model meant.
 //
 // A mark counts wherever it stands, in prose, in code and in other quotes:
 //
