@@ -18,6 +18,7 @@ import (
 	"runtime/debug"
 	"slices"
 	"strings"
+	"sync/atomic"
 
 	"github.com/google/jsonschema-go/jsonschema"
 )
@@ -82,6 +83,9 @@ func Parallel(a *Action) { a.Parallel = true }
 // describes.
 func ReturnsData(a *Action) { a.ReturnsData = true }
 
+// nestedKey is for a mark in the context of a call that it called other actions.
+type nestedKey struct{}
+
 // Call runs the action with entities that [Action.Check] has accepted. It does
 // not look at Approval, which is for the caller to ask for before. A panic
 // comes back as an error that wraps [ErrPanic] and names the place.
@@ -94,12 +98,18 @@ func (a *Action) Call(ctx context.Context, turn *Turn, entities map[string]any) 
 			result, err = Result{}, fmt.Errorf("action %s: %w: %v\n%s", a.Name, ErrPanic, p, debug.Stack())
 		}
 	}()
-	result, err = a.call(ctx, turn, entities)
+	if outer, ok := ctx.Value(nestedKey{}).(*atomic.Bool); ok {
+		outer.Store(true)
+	}
+	var nested atomic.Bool
+	result, err = a.call(context.WithValue(ctx, nestedKey{}, &nested), turn, entities)
 	if err != nil {
 		err = fmt.Errorf("action %s: %w", a.Name, err)
 	}
-	if result.Unchanged() && AttemptOf(ctx).Again {
-		result = Done // the process that died did it
+	if result.Unchanged() && AttemptOf(ctx).Again && !a.StateOnly && !nested.Load() {
+		// The process that died did it. Not so where state alone changes, which died with the
+		// process, nor in an action that calls others: those have said it themselves.
+		result = Text("Done.")
 	}
 	return result, err
 }

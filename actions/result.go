@@ -66,10 +66,10 @@ func Fail(format string, args ...any) Result {
 
 // Unchanged says that the call succeeded and found nothing to act on: there is no such
 // list, the reminder has come already. The text is a whole sentence, which the person may
-// read as it is. The commands behind it run. A SAY behind it that does not quote this
-// result was written for a call that did something, so it is not sent: the model is asked
-// once more, or the person reads this sentence. When the call was made before by a process
-// that died ([Attempt].Again), Unchanged counts as [Done].
+// read as it is. Later commands still run. A later SAY that does not quote this result was
+// written for a call that did something, so it is not sent: the model is asked once more,
+// or the person reads this sentence. When a process died in this call ([Attempt].Again),
+// Unchanged counts as done, unless the action is [StateOnly].
 func Unchanged(format string, args ...any) Result {
 	return Result{text: cmp.Or(sprintf(format, args), "There was nothing to change."), unchanged: true}
 }

@@ -113,10 +113,11 @@ func (b *Bot) follow(ctx context.Context, t *Turn) error {
 	return b.resume(ctx, t, &p)
 }
 
-// untold reports whether a model that waits for the results of its calls was not told of
-// some before the rest was rejected: then there is more to say than that.
+// untold reports whether there is more to say than that the rest was rejected: a model that
+// waits for the results of its calls was not told of some, or the person was not told of a
+// command that found nothing to act on.
 func (s *suspended) untold() bool {
-	return s.Execution.Plan.Observe && slices.ContainsFunc(s.Rounds[len(s.Rounds)-1].Outcomes, func(o actions.Outcome) bool {
+	return s.Execution.Owes() || s.Execution.Plan.Observe && slices.ContainsFunc(s.Rounds[len(s.Rounds)-1].Outcomes, func(o actions.Outcome) bool {
 		return o.Action != string(planner.Say) && !o.Failed && o.Text != ""
 	})
 }

@@ -153,8 +153,8 @@ type Config struct {
 	// MaxSameCalls is how often one turn may make the same call, the same entities
 	// included, before it is stopped as going in circles. 0: as often as it likes.
 	MaxSameCalls int
-	// Budget bounds what the planning of one turn may cost. Zero: no bound, but for 20
-	// Messages.
+	// Budget bounds what the planning of one turn may cost. Zero means no bound, except that
+	// Messages defaults to 20.
 	Budget actions.Budget
 	// FilteredText is said when a content filter of the model's provider stopped a
 	// turn. "": a sentence that says so.

@@ -86,7 +86,9 @@ func sentence(failure error, t *Turn) string {
 
 // account adds to a sentence what is known of the turn.
 func (t *Turn) account(said string) string {
-	if done := names(t.kept); done != "" {
+	if untold := t.untold(); untold != "" {
+		said += " " + untold
+	} else if done := names(t.kept); done != "" {
 		said += " Before that I did: " + done + "."
 	}
 	if failed := t.failed(); failed != "" {
@@ -114,7 +116,7 @@ func explain(failure error, t *Turn) string {
 	case errors.As(failure, &limit) && limit.Limit == LimitText:
 		return "Sorry, my answer would be too long to be read, so I stopped."
 	case errors.As(failure, &limit) && limit.Limit == LimitSays:
-		return "Sorry, this would take too many messages, so I stopped. Please ask for less at once."
+		return "Sorry, answering that would take too many messages, so I stopped. Please ask for less at a time."
 	case errors.As(failure, &limit):
 		return "Sorry, this took too many steps, so I stopped."
 	case errors.As(failure, &budget):

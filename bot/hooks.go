@@ -27,7 +27,8 @@ type Hooks struct {
 	// the call fails, and the model learns why.
 	BeforeDo func(ctx context.Context, t *Turn, c actions.Call) error
 	// AfterDo sees the result of each call that had no error, and returns the one
-	// that counts.
+	// that counts: return the one it got where nothing is to change, so that it stays
+	// [actions.Unchanged] if it was.
 	AfterDo func(ctx context.Context, t *Turn, c actions.Call, result actions.Result) (actions.Result, error)
 	// BeforeSay sees each text of a plan and returns what is said; a blank text is
 	// not said.

@@ -13,7 +13,8 @@ import (
 
 const (
 	// maxTakeovers is how often a turn may lose its process at the same place before
-	// it is parked. Telling the person so is tried as often: then it is parked in silence.
+	// it is parked. Telling the person is tried as many times again; after that the turn is
+	// parked silently.
 	maxTakeovers = 3
 	// takeUpWithin bounds one look at a lane, and one try at giving it up.
 	takeUpWithin = 15 * time.Second

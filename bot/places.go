@@ -70,7 +70,7 @@ func (t *Turn) listPlace(ctx context.Context) error {
 		t.listed = err == nil
 		return err
 	}
-	zerolog.Ctx(ctx).Error().Err(err).Msg("where the person speaks is not kept, so neither is what was said")
+	zerolog.Ctx(ctx).Error().Err(err).Msg("could not record this conversation for /forget, so its history is not kept")
 	t.takeBack()
 	t.recorded = false
 	return nil
@@ -114,7 +114,7 @@ func forgetPerson(ctx context.Context, t *Turn) error {
 // from it. Nothing depends on it.
 func (t *Turn) leavePlace(ctx context.Context) {
 	if err := t.bot.inbox.Leave(ctx, placesKey(userKey(t.Activity)), t.here().member()); err != nil {
-		zerolog.Ctx(ctx).Warn().Err(err).Msg("a conversation without the person's words is still one of their places")
+		zerolog.Ctx(ctx).Warn().Err(err).Msg("could not remove the conversation from the person's /forget list (harmless)")
 	}
 }
 

@@ -53,11 +53,11 @@ type run struct {
 type end int
 
 const (
-	onward   end = iota // to the next command
-	replan              // the model has to see what happened before anything else
-	over                // to its end
-	waiting             // until a person approves the next command
-	withheld            // to its end, without SAYs that would not have been true
+	onward  end = iota // to the next command
+	replan             // the model has to see what happened before anything else
+	over               // to its end
+	waiting            // until a person approves the next command
+	owing              // to its end, but its SAYs do not tell all there is to tell
 )
 
 // carryOn plans and runs until a plan is over or waits, or a hook stops the turn.
@@ -85,7 +85,7 @@ func (r *run) loop(ctx context.Context) error {
 				if !r.owes(ctx, err) {
 					return err
 				}
-				zerolog.Ctx(ctx).Error().Str("error", cause(err)).Msg("the model cannot be asked what to say of a command that changed nothing")
+				zerolog.Ctx(ctx).Error().Str("error", cause(err)).Msg("asking the model again failed, sending the actions' own results instead")
 				return r.tellUnchanged(ctx)
 			}
 		}
@@ -100,7 +100,7 @@ func (r *run) loop(ctx context.Context) error {
 		}
 		limit := r.steps >= r.turn.bot.cfg.MaxSteps
 		switch {
-		case end == withheld && (limit || !r.withhold()):
+		case end == owing && (limit || !r.withhold()):
 			return r.tellUnchanged(ctx)
 		case limit:
 			return &LimitError{Limit: LimitSteps}
@@ -112,8 +112,8 @@ func (r *run) loop(ctx context.Context) error {
 	}
 }
 
-// withhold notes that SAYs of the last plan were not sent, so that the model is asked for
-// others. It is false when that was done in this turn before.
+// withhold notes that the last plan left something untold, so that the model is asked for
+// it. It is false when that was done in this turn before.
 func (r *run) withhold() bool {
 	rounds := r.turn.Rounds
 	if slices.ContainsFunc(rounds, func(o actions.Round) bool { return o.Withheld }) {
@@ -124,36 +124,56 @@ func (r *run) withhold() bool {
 }
 
 // owes reports whether the person has to read what came of the last plan, although err keeps
-// the model from saying it: its SAYs were withheld.
+// the model from saying it.
 func (r *run) owes(ctx context.Context, err error) bool {
-	rounds := r.turn.Rounds
 	_, stopped := errors.AsType[*stopError](err)
-	return len(rounds) > 0 && rounds[len(rounds)-1].Withheld && !stopped && ctx.Err() == nil && !r.turn.bot.leaves(r.turn, err)
+	return r.turn.untold() != "" && !stopped && ctx.Err() == nil && !r.turn.bot.leaves(r.turn, err)
 }
 
-// tellUnchanged says in the actions' own words what of the last plan found nothing to act on,
-// and what was done of it.
+// tellUnchanged says in the actions' own words what found nothing to act on, and what was
+// done beside it.
 func (r *run) tellUnchanged(ctx context.Context) error {
-	var texts []string
-	did := ""
-	for _, o := range r.turn.Rounds[len(r.turn.Rounds)-1].Outcomes {
-		switch {
-		case o.Unchanged:
-			texts = append(texts, o.Text)
-		case o.Action != string(planner.Say):
-			did += ", " + o.Action
-		}
-	}
-	text := strings.Join(texts, " ")
-	if did != "" {
-		text += " I did this: " + did[len(", "):] + "."
+	r.turn.Rounds[len(r.turn.Rounds)-1].Withheld = true
+	text, err := r.beforeSay(ctx, r.turn.untold())
+	if err != nil {
+		return err
 	}
 	r.executed = append(r.executed, planner.Command{Kind: planner.Say, Response: text})
 	r.remember()
 	r.turn.run = nil
-	err := r.turn.Tell(ctx, text)
-	r.turn.done = err == nil
-	return err
+	if strings.TrimSpace(text) == "" {
+		return nil // as a hook wants it
+	}
+	if err := r.turn.Tell(ctx, text); err != nil {
+		return err
+	}
+	r.turn.done = true
+	r.afterSay(ctx, []string{text})
+	return nil
+}
+
+// untold is what the commands of the turn's last plans have said that found nothing to act
+// on, and what those plans have done, when the model was to tell it and did not.
+func (t *Turn) untold() string {
+	if len(t.Rounds) == 0 || !t.Rounds[len(t.Rounds)-1].Withheld {
+		return ""
+	}
+	var texts, did []string
+	for _, round := range t.Rounds[slices.IndexFunc(t.Rounds, func(o actions.Round) bool { return o.Withheld }):] {
+		for _, o := range round.Outcomes {
+			switch {
+			case o.Unchanged && !slices.Contains(texts, o.Text):
+				texts = append(texts, o.Text)
+			case !o.Unchanged && !o.Failed && o.Action != string(planner.Say):
+				did = append(did, o.Action)
+			}
+		}
+	}
+	text := strings.Join(texts, " ")
+	if len(did) > 0 {
+		text += " I did this: " + strings.Join(did, ", ") + "."
+	}
+	return text
 }
 
 // note writes down what was done since the last write, if that was anything outside
@@ -176,6 +196,9 @@ func (r *run) writeDown(ctx context.Context, inFlight int) error {
 // makePlan asks the planner for the next plan. One that goes over the limit of
 // steps is not begun.
 func (r *run) makePlan(ctx context.Context) error {
+	if r.turn.Usage.Messages >= r.turn.Budget.Messages {
+		return &LimitError{Limit: LimitSays} // nothing that the model writes could be sent
+	}
 	plan, err := r.ask(ctx)
 	if err != nil {
 		r.turn.bot.meter.noPlan(err)
@@ -223,17 +246,17 @@ func (r *run) execute(ctx context.Context) (end, error) {
 			}
 			continue
 		}
-		if e.Next > lastDo && !e.Withholds() {
+		if e.Next > lastDo && !e.Owes() {
 			return over, r.sayLast(ctx)
 		}
 		if err := r.say(ctx); err != nil {
 			return over, err
 		}
 	}
-	if e.Withholds() && !e.Plan.Observe {
-		return withheld, nil
+	if e.Owes() && !e.Plan.Observe {
+		return owing, nil
 	}
-	if e.Plan.Observe || r.lastOutcome().Text != "" || r.lastOutcome().Unchanged {
+	if e.Plan.Observe || r.lastOutcome().Text != "" {
 		return replan, nil
 	}
 	return over, nil
@@ -285,7 +308,7 @@ func (r *run) sayLast(ctx context.Context) error {
 // is nothing to say.
 func (r *run) nextText(ctx context.Context) (planner.Command, error) {
 	if r.execution.Withheld(r.execution.Next) {
-		zerolog.Ctx(ctx).Info().Msg("a text was not sent: a command before it found nothing to act on")
+		zerolog.Ctx(ctx).Info().Msg("SAY withheld: an earlier command found nothing to act on")
 		return planner.Command{}, r.execution.Advance(actions.Done)
 	}
 	c, err := r.execution.Command(r.execution.Next)

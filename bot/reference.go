@@ -40,15 +40,15 @@ type home struct {
 
 func homeKey(person state.Key) state.Key { return person.Under("notes", "home") }
 
-// keepHome saves it. Nothing depends on it: who wins a race is as good, and the next turn
-// does it again.
+// keepHome saves it. Losing the race is harmless: either value will do, and the next turn
+// writes it again.
 func (t *Turn) keepHome(ctx context.Context) {
 	if t.home == nil {
 		return
 	}
 	err := t.bot.cfg.Store.Save(ctx, t.home)
 	if err != nil && !errors.Is(err, state.ErrConflict) {
-		zerolog.Ctx(ctx).Warn().Err(err).Msg("the person's own conversation was not kept")
+		zerolog.Ctx(ctx).Warn().Err(err).Msg("could not save which conversation is the person's own")
 	}
 }
 

@@ -4,10 +4,12 @@ import (
 	"context"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/planbot-go/planbot/actions"
 	"github.com/planbot-go/planbot/bot"
 	"github.com/planbot-go/planbot/bottest"
+	"github.com/planbot-go/planbot/planner"
 )
 
 // closing are the list actions and closeTicket, with effects outside, of which no ticket is
@@ -52,7 +54,10 @@ func TestNothingIsSaidToBeDoneThatFoundNothing(t *testing.T) {
 			[]string{plan(gone, say("Deleted!")), plan(do("addItem", `{"list":"Food","item":"milk"}`), gone, say("Deleted now!"))},
 			[]string{"There is no list Trip. I did this: addItem."}, "There is no list Trip.", "milk",
 		},
-		"creating what is there holds": {[]string{plan(do("createList", `{"list":"Food"}`), do("createList", `{"list":"food"}`), say("It is there."))}, []string{"It is there."}, "", ""},
+		"without a SAY, in the middle":  {[]string{plan(gone, do("quiet", `{}`)), plan(say("There was none."))}, []string{"There was none."}, "There is no list Trip.", ""},
+		"a SAY before it tells nothing": {[]string{plan(say("Let me see."), gone, do("quiet", `{}`)), plan(say("There was none."))}, []string{"Let me see.", "There was none."}, "There is no list Trip.", ""},
+		"two plans that found nothing":  {[]string{plan(do("closeTicket", `{}`), say("Closed!")), plan(gone, say("Deleted!"))}, []string{"There is no open ticket. There is no list Trip."}, "There is no open ticket.", ""},
+		"creating what is there holds":  {[]string{plan(do("createList", `{"list":"Food"}`), do("createList", `{"list":"food"}`), say("It is there."))}, []string{"It is there."}, "", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -100,6 +105,92 @@ func TestTheActionIsHeardWhereTheModelCannotBeAsked(t *testing.T) {
 				if got := kit.Model.LastCall().Prompt(); strings.Contains(got, "All closed!") || !strings.Contains(got, "There is no open ticket.") {
 					t.Errorf("the history is\n%s", got)
 				}
+			})
+		})
+	}
+}
+
+// TestAModelThatHangsHidesNothing: the person reads what came of the plan, and that the model
+// did not answer.
+func TestAModelThatHangsHidesNothing(t *testing.T) {
+	t.Parallel()
+	bottest.Test(t, bottest.Config{Actions: closing(), Change: func(c *bot.Config) { c.TurnTimeout = time.Minute }}, func(t *testing.T, kit *bottest.Kit) {
+		chat := kit.Personal("mia")
+		kit.Model.Says(plan(do("closeTicket", `{}`), do("addItem", `{"list":"Food","item":"milk"}`), say("All closed!")))
+		kit.Model.Hangs(time.Hour)
+		chat.Say("go")
+		chat.ExpectMatch(`^Sorry, .*\. There is no open ticket\. I did this: addItem\. \(turn `)
+		chat.ExpectNothing()
+	})
+}
+
+// TestHooksSeeWhatActionsSay in place of the model.
+func TestHooksSeeWhatActionsSay(t *testing.T) {
+	t.Parallel()
+	redact := func(c *bot.Config) {
+		c.Hooks.BeforeSay = func(_ context.Context, _ *bot.Turn, text string) (string, error) {
+			return strings.ReplaceAll(text, "ticket", "[…]"), nil
+		}
+	}
+	bottest.Test(t, bottest.Config{Actions: closing(), Change: redact}, func(_ *testing.T, kit *bottest.Kit) {
+		chat := kit.Personal("mia")
+		kit.Model.Says(plan(do("closeTicket", `{}`), say("Closed!")))
+		kit.Model.Fails(401, "invalid_api_key")
+		chat.Say("go")
+		chat.Expect("There is no open […].")
+		chat.ExpectNothing()
+	})
+}
+
+// TestARejectionHidesNothing of what came before the call that was rejected.
+func TestARejectionHidesNothing(t *testing.T) {
+	t.Parallel()
+	acts := closing()
+	actions.Add(acts, "wipe", "Wipes", func(context.Context, *actions.Turn, struct{}) (actions.Result, error) { return actions.Done, nil }, actions.NeedsApproval)
+	bottest.Test(t, bottest.Config{Actions: acts}, func(t *testing.T, kit *bottest.Kit) {
+		chat := kit.Personal("mia")
+		kit.Model.Says(plan(do("closeTicket", `{}`), say("Closed!"), do("wipe", `{}`), say("Wiped!")), plan(say("No ticket was open, and I wiped nothing.")))
+		chat.Say("go")
+		chat.ExpectCard("wipe")
+		chat.Press("Reject")
+		chat.Expect("No ticket was open, and I wiped nothing.")
+		chat.ExpectNothing()
+	})
+}
+
+// TestAPlanThatIsAnActionFindsNothing: it says so, in the plan that calls it. After a crash
+// what only state knows is still so.
+func TestAPlanThatIsAnActionFindsNothing(t *testing.T) {
+	t.Parallel()
+	for name, inner := range map[string]string{
+		"alone":        do("deleteList", `{"list":"Trip"}`),
+		"quoted":       strings.TrimSuffix(do("deleteList", `{"list":"Trip"}`), "}") + `,"saveAs":"R"},` + say("$R"),
+		"with others":  do("deleteList", `{"list":"Trip"}`) + "," + do("quiet", `{}`),
+		"with effects": do("deleteList", `{"list":"Trip"}`) + "," + do("mail", `{}`),
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			acts := closing()
+			actions.Add(acts, "mail", "Mails", func(context.Context, *actions.Turn, struct{}) (actions.Result, error) { return actions.Done, nil })
+			decoded, err := planner.Decode(`{"type":"plan","commands":[` + inner + `]}`)
+			must(t, err)
+			_, err = planner.AddPlan(acts, "tidy", "Tidies up", decoded)
+			must(t, err)
+			bottest.Test(t, bottest.Config{Actions: acts}, func(t *testing.T, kit *bottest.Kit) {
+				chat := kit.Personal("mia")
+				kit.CrashAfter(1)
+				kit.Model.Decides(func(c bottest.ModelCall) (bottest.Answer, bool) {
+					text := plan(do("tidy", `{}`), say("All is deleted."))
+					if strings.Contains(c.Prompt(), "Results of the last plan") {
+						text = plan(say("Nothing was there."))
+					}
+					return bottest.Answer{Text: text}, true
+				})
+				chat.Say("tidy up")
+				kit.Await(func() bool { return !kit.Alive(1) })
+				kit.Restart()
+				chat.Expect("Nothing was there.")
+				chat.ExpectNothing()
 			})
 		})
 	}

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"net"
 	"net/http"
 	"net/http/httptrace"
 	"net/url"
@@ -178,6 +179,9 @@ func (c *Client) try(ctx context.Context, k call, target, token string, end time
 	}
 	c.setHeaders(req, k, token)
 	res, err := c.cfg.Transport.RoundTrip(req)
+	if write := (*net.OpError)(nil); errors.As(err, &write) && write.Op == "write" {
+		written.Store(false) // net/http says so already when the request is in its buffer
+	}
 	if err != nil && written.Load() {
 		return nil, fmt.Errorf("%s: %w: %w", k.op(), ErrNoAnswer, err)
 	}

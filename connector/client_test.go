@@ -6,10 +6,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -673,5 +675,33 @@ func TestNoAnswerIsToldFromNoCall(t *testing.T) {
 	r.Server.Close()
 	if _, err := r.Send(t.Context(), r.ref, message()); err == nil || errors.Is(err, connector.ErrNoAnswer) {
 		t.Errorf("of a server that is gone: %v", err)
+	}
+}
+
+// deaf is a connection that takes nothing.
+type deaf struct{ net.Conn }
+
+func (deaf) Write([]byte) (int, error) {
+	return 0, &net.OpError{Op: "write", Net: "tcp", Err: syscall.EPIPE}
+}
+
+// TestWhatWasNotWrittenIsNotUnanswered, although net/http says that it wrote a request once
+// that is in its buffer.
+func TestWhatWasNotWrittenIsNotUnanswered(t *testing.T) {
+	t.Parallel()
+	client, err := connector.New(connector.Config{Hosts: hosts(t, true), Tries: 1, Transport: &http.Transport{
+		DialContext: func(context.Context, string, string) (net.Conn, error) {
+			here, _ := net.Pipe()
+			return deaf{here}, nil
+		},
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(client.Close)
+	to := activity.Reference{ServiceURL: "http://127.0.0.1:7001/", ChannelID: "msteams"}
+	to.Conversation.ID = "a:mia"
+	if _, err := client.Send(t.Context(), to, activity.To(to, activity.Message)); err == nil || errors.Is(err, connector.ErrNoAnswer) {
+		t.Errorf("of a request that was not written: %v", err)
 	}
 }

@@ -69,7 +69,7 @@ func (a *asker) plan(ctx context.Context, turn *actions.Turn, read func(answer s
 		}
 		plan, err := read(answer.Text, brief.offered)
 		if left := turn.Budget.Messages - turn.Usage.Messages; err == nil && turn.Budget.Messages > 0 && plan.Says() > left {
-			err = fail(InvalidPlan, "the plan has %d SAY commands, and %d more may be sent in this turn; say it in fewer", plan.Says(), max(left, 0))
+			err = fail(InvalidPlan, "the plan has %d SAYs, but this turn has only %d left; combine them", plan.Says(), max(left, 0))
 		}
 		if answer.Finish == models.FinishLength && (plan.Prose || err != nil && faultKind(err) == NoPlan) {
 			// A plan that is whole may stand in an answer that was cut off behind

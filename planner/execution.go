@@ -20,9 +20,9 @@ type Execution struct {
 	// Variables are the results saved so far and the inputs; nil in a plan that
 	// has neither, whose texts are then taken as they are.
 	Variables Variables `json:"variables"`
-	// Unchanged are the indexes of the commands so far that found nothing to act on, see
-	// [actions.Unchanged].
-	Unchanged []int `json:"unchanged,omitempty"`
+	// Unchanged is what the commands so far have said that found nothing to act on, by their
+	// indexes, see [actions.Unchanged].
+	Unchanged map[int]string `json:"unchanged,omitempty"`
 	// Said are the texts of the plan so far, where a [Runner] runs it.
 	Said []string `json:"said,omitempty"`
 }
@@ -116,7 +116,10 @@ func (e *Execution) Advance(result actions.Result) error {
 		e.Variables.Set(name, value)
 	}
 	if result.Unchanged() {
-		e.Unchanged = append(e.Unchanged, e.Next)
+		if e.Unchanged == nil {
+			e.Unchanged = map[int]string{}
+		}
+		e.Unchanged[e.Next] = result.Text()
 	}
 	e.Next++
 	return nil
@@ -127,29 +130,41 @@ func (e *Execution) Advance(result actions.Result) error {
 // command.
 func (e *Execution) Withheld(i int) bool {
 	say := &e.Plan.Commands[i]
-	return say.Kind == Say && slices.ContainsFunc(e.Unchanged, func(at int) bool {
-		return at < i && !e.quotes(say.Response, at, i)
-	})
+	if say.Kind != Say {
+		return false
+	}
+	for at := range e.Unchanged {
+		if at < i && !e.quotes(say.Response, at, i) {
+			return true
+		}
+	}
+	return false
 }
 
-// Withholds reports whether any SAY of the plan must not be sent, as far as is known by now.
-func (e *Execution) Withholds() bool {
+// Owes reports whether the SAYs of the plan do not tell all there is to tell, as far as is
+// known by now: one of them is withheld, or none quotes a command that found nothing to act on.
+func (e *Execution) Owes() bool {
 	for i := range e.Plan.Commands {
 		if e.Withheld(i) {
 			return true
 		}
 	}
-	return false
+	return len(e.untold()) > 0
 }
 
-// quoted reports whether a SAY of the plan quotes the result of the command at index at.
-func (e *Execution) quoted(at int) bool {
-	for i := at + 1; i < len(e.Plan.Commands); i++ {
-		if e.quotes(e.Plan.Commands[i].Response, at, i) {
-			return true
+// untold is what commands said that found nothing to act on, where no SAY that is sent
+// quotes it.
+func (e *Execution) untold() (texts []string) {
+	for _, at := range slices.Sorted(maps.Keys(e.Unchanged)) {
+		told := false
+		for i := at + 1; i < len(e.Plan.Commands); i++ {
+			told = told || !e.Withheld(i) && e.quotes(e.Plan.Commands[i].Response, at, i)
+		}
+		if !told {
+			texts = append(texts, e.Unchanged[at])
 		}
 	}
-	return false
+	return texts
 }
 
 // quotes reports whether text, of the command at index i, names the result of the one at

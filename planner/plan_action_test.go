@@ -197,8 +197,12 @@ func TestAPlanThatFoundNothing(t *testing.T) {
 		said      string
 		unchanged bool
 	}{
-		inPlan(`<function.close/>`, `<say>Closed.</say>`):                                               {"Nothing is open.", true},
-		inPlan(`<function.close setContextVariable="R"/>`, `<say>Well. $R</say>`):                       {"Well. Nothing is open.", false},
+		inPlan(`<function.close/>`, `<say>Closed.</say>`):                         {"Nothing is open.", true},
+		inPlan(`<function.close setContextVariable="R"/>`, `<say>Well. $R</say>`): {"Well. Nothing is open.", true},
+		inPlan(`<function.close/>`):                                               {"Nothing is open.", true},
+		inPlan(`<function.close/>`, `<function.send input="x"/>`):                 {"Nothing is open.", true},
+		inPlan(`<function.close setContextVariable="A"/>`, `<function.close setContextVariable="B"/>`, `<say>$A</say>`, `<say>$B</say>`): {"Nothing is open.\nNothing is open.", true},
+		inPlan(`<function.upper input="a"/>`): {"A", false},
 		inPlan(`<function.close setContextVariable="R"/>`, `<say>Closed.</say>`, `<say>Well. $R</say>`): {"Well. Nothing is open.", true},
 	} {
 		a := addPlan(t, w, fmt.Sprint("plan", len(w.All())), text)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/planbot-go/planbot/actions"
@@ -108,7 +109,7 @@ func (r *Runner) step(ctx context.Context, turn *actions.Turn, e *Execution) (ac
 	if err := e.Advance(result); err != nil {
 		return actions.Result{}, err
 	}
-	if e.Done() || result.Unchanged() && !e.quoted(e.Next-1) { // nothing behind it says what came of it
+	if e.Done() && !result.Unchanged() { // nothing after it says what came of it
 		e.say(result.Text())
 	}
 	return result, nil
@@ -172,11 +173,11 @@ func (e *Execution) failure(result actions.Result) string {
 
 // Result is what came of a plan that a [Runner] ran to its end: the texts that it
 // said and the output of a DO at its end, a line each. Where all that it says is
-// one $NAME, it is that value, whatever its type. It is [actions.Unchanged] when a text was
-// withheld, see [Execution.Withheld].
+// one $NAME, it is that value, whatever its type. It is [actions.Unchanged] when any command
+// was: then it has that command's text as well, if no SAY quotes it.
 func (e *Execution) Result() actions.Result {
-	if e.Withholds() {
-		return actions.Unchanged("%s", strings.Join(e.Said, "\n"))
+	if len(e.Unchanged) > 0 {
+		return actions.Unchanged("%s", strings.Join(append(slices.Clone(e.Said), e.untold()...), "\n"))
 	}
 	if value, ok := e.only(); ok {
 		return actions.JSON(value)

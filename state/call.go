@@ -23,7 +23,7 @@ type call struct {
 	reply  *redis.Cmd
 	err    error // why there is no reply
 	tries  int   // how often it may have run
-	once   bool  // it is not worth another try
+	once   bool  // do not retry
 }
 
 // callOf starts a call of a script with n keys, for keys and arguments to be appended.

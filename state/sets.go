@@ -24,9 +24,9 @@ var (
 const setBatch = 100
 
 // Join puts member into a set. A set is for what many turns note at the same time: it
-// has no version, so nobody loses a race for it, and no limit. It is gone
+// has no version, so nobody loses a race for it, and no limit. It expires
 // [Config.TTL] after the last Join. Make its key with [Key.Under]; no document may
-// have the same.
+// use the same key.
 func (i *Inbox) Join(ctx context.Context, set Key, member string) error {
 	if err := set.Err(); err != nil {
 		return fmt.Errorf("join a set: %w", err)
@@ -139,8 +139,8 @@ func (i *Inbox) Drain(ctx context.Context, set Key, each func(members []string) 
 // aside is where the members are that Drain has handed out.
 func (k Key) aside() string { return k.name + "/aside" }
 
-// move moves some members from one set to another. What is there and no set is deleted:
-// nothing could ever be added to it.
+// move moves some members from one set to another. A key that holds something
+// other than a set is deleted: nothing could be added to it.
 func (i *Inbox) move(ctx context.Context, from, to string) ([]string, error) {
 	some := plain("srandmember", from, setBatch)
 	if err := i.do(ctx, "read a set", &some); err != nil {

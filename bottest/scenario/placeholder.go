@@ -16,7 +16,7 @@ var sayings = map[string]*regexp.Regexp{
 	"split":          nil,
 	"resumed":        nil,
 	"honest":         nil,
-	"too_many_steps": regexp.MustCompile(`^Sorry, (this took too many steps|I was going in circles|this would take more than I may spend|this would take too many messages)`),
+	"too_many_steps": regexp.MustCompile(`^Sorry, (this took too many steps|I was going in circles|this would take more than I may spend|answering that would take too many messages)`),
 	"reset_done":     regexp.MustCompile(`^I forgot our conversation\.`),
 	"fallback":       regexp.MustCompile(`^Sorry, `),
 	"denied":         regexp.MustCompile(`^As you wish: I did not do `),
