@@ -79,7 +79,7 @@ func (r sandboxed) Digest(ctx context.Context, s *Skill) (string, error) {
 		return "", fmt.Errorf("open skill %q: %w", s.Name, err)
 	}
 	defer dir.Close() //nolint:errcheck // opened to read only
-	digest, err := r.box.Digest(dir)
+	digest, err := r.box.Digest(ctx, dir)
 	if err != nil {
 		return "", fmt.Errorf("digest of skill %q: %w", s.Name, err)
 	}

@@ -1,29 +1,37 @@
 package sandbox
 
 import (
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"hash"
 	"io"
 	"io/fs"
 	"os"
+	"path"
 	"path/filepath"
+	"slices"
+	"strings"
 )
+
+// maxDepth is how deep the folders of a skill with scripts may be nested.
+const maxDepth = 32
 
 // Digest identifies what scripts in the folder would see: paths, contents and which
 // files are executable. The error is a [*RefusedError] where Run would refuse to copy it.
-func (s *Sandbox) Digest(dir *os.Root) (string, error) {
-	return s.copySkill(dir, "")
+func (s *Sandbox) Digest(ctx context.Context, dir *os.Root) (string, error) {
+	return s.copySkill(ctx, dir, "")
 }
 
 // copySkill copies the files of a skill to the folder to, and returns their digest. A
 // script runs in such a copy: what was compared with a digest is what runs, whatever
 // becomes of the original, and a user who may not read the original can read it. Links,
 // devices and the like stay behind. With to == "" it only reads.
-func (s *Sandbox) copySkill(root *os.Root, to string) (string, error) {
-	c := copier{root: root, to: to, digest: sha256.New(), bytes: s.cfg.SkillBytes, files: s.cfg.SkillFiles}
-	if err := fs.WalkDir(root.FS(), ".", c.visit); err != nil {
+func (s *Sandbox) copySkill(ctx context.Context, root *os.Root, to string) (string, error) {
+	c := copier{root: root, to: to, digest: sha256.New(), bytes: s.cfg.SkillBytes, files: s.cfg.SkillFiles - 1}
+	if err := c.folder(ctx, ".", 0); err != nil {
 		return "", fmt.Errorf("copy skill: %w", err)
 	}
 	return hex.EncodeToString(c.digest.Sum(nil)), nil
@@ -37,31 +45,51 @@ type copier struct {
 	files  int
 }
 
-func (c *copier) visit(name string, entry fs.DirEntry, err error) error {
+// folder copies what is in a folder, in the order of names. It reads no more of a folder
+// than one entry beyond those that are still allowed.
+func (c *copier) folder(ctx context.Context, name string, depth int) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	if depth > maxDepth {
+		return refusal("folders nested deeper than %d", maxDepth)
+	}
+	if c.to != "" {
+		target := filepath.Join(c.to, name)
+		if err := os.MkdirAll(target, 0o755); err != nil {
+			return err
+		}
+		if err := os.Chmod(target, 0o755); err != nil { // whatever the umask
+			return err
+		}
+	}
+	dir, err := c.root.OpenFile(name, os.O_RDONLY|nonblock, 0) // it may be something else by now
 	if err != nil {
 		return err
 	}
-	if c.files--; c.files < 0 {
-		return refusal("more files and folders than a skill with scripts may have")
-	}
-	switch {
-	case entry.IsDir():
-		return c.folder(name)
-	case entry.Type().IsRegular():
-		return c.file(name)
-	}
-	return nil
-}
-
-func (c *copier) folder(name string) error {
-	if c.to == "" {
-		return nil
-	}
-	target := filepath.Join(c.to, name)
-	if err := os.MkdirAll(target, 0o755); err != nil {
+	defer dir.Close() //nolint:errcheck // it was only read from
+	entries, err := dir.ReadDir(c.files + 1)
+	if err != nil && !errors.Is(err, io.EOF) {
 		return err
 	}
-	return os.Chmod(target, 0o755) // whatever the umask
+	if c.files -= len(entries); c.files < 0 {
+		return refusal("more files and folders than a skill with scripts may have")
+	}
+	slices.SortFunc(entries, func(a, b fs.DirEntry) int { return strings.Compare(a.Name(), b.Name()) })
+	for _, entry := range entries {
+		switch inner := path.Join(name, entry.Name()); {
+		case entry.IsDir():
+			err = c.folder(ctx, inner, depth+1)
+		case entry.Type().IsRegular():
+			err = c.file(inner)
+		default:
+			err = nil // it stays behind
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // file reads what may be something else by now than when the folder was listed: it does

@@ -70,7 +70,7 @@ func TestHardLinks(t *testing.T) {
 			t.Fatal(err)
 		}
 		c := sandbox.Command{Dir: folder(t, dir), Script: "a.sh"}
-		_, ofDigest := s.Digest(c.Dir)
+		_, ofDigest := s.Digest(t.Context(), c.Dir)
 		_, ofRun := s.Run(t.Context(), c)
 		for _, err := range []error{ofDigest, ofRun} {
 			var refused *sandbox.RefusedError
@@ -81,7 +81,7 @@ func TestHardLinks(t *testing.T) {
 		if err := os.Remove(link); err != nil {
 			t.Fatal(err)
 		}
-		without, err := s.Digest(c.Dir)
+		without, err := s.Digest(t.Context(), c.Dir)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -99,7 +99,7 @@ func TestHardLinks(t *testing.T) {
 		tries, through := 0, 0
 		for end := time.Now().Add(time.Second); time.Now().Before(end); tries++ {
 			// It reads what Run copies, and is so fast that it meets each moment.
-			is, err := s.Digest(c.Dir)
+			is, err := s.Digest(t.Context(), c.Dir)
 			if err != nil {
 				continue // refused, or caught in the middle
 			}
@@ -116,11 +116,11 @@ func TestExchangedFolder(t *testing.T) {
 	each(t, func(t *testing.T, s *sandbox.Sandbox) {
 		dir, away := skill(t, "a.sh", "cat file", "file", "harmless"), skill(t, "a.sh", "cat file", "file", secret)
 		c := sandbox.Command{Dir: folder(t, dir), Script: "a.sh"}
-		before, err := s.Digest(c.Dir)
+		before, err := s.Digest(t.Context(), c.Dir)
 		if err := errors.Join(err, os.Rename(dir, dir+".was"), os.Symlink(away, dir)); err != nil {
 			t.Fatal(err)
 		}
-		after, err := s.Digest(c.Dir)
+		after, err := s.Digest(t.Context(), c.Dir)
 		if err != nil || before != after {
 			t.Errorf("digest %s, then %s, %v", before, after, err)
 		}

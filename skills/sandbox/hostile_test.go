@@ -145,6 +145,10 @@ func TestHostileScripts(t *testing.T) {
 			"filling the disk":  {script: "for i in 1 2 3 4 5 6 7 8; do head -c 3000000 /dev/zero >$TMPDIR/$i || exit 9; done; sleep 1; echo all", limits: sandbox.Limits{ScratchBytes: 8 << 20}, check: noOutput},
 			"many files":        {script: "for ((i = 0; i < 60000; i++)); do : >$TMPDIR/$i || break; done; sleep 20", limits: sandbox.Limits{ScratchBytes: 8 << 20, CPU: 20 * time.Second}, check: exceeds(sandbox.Scratch)},
 			"shut folders":      {script: "mkdir $TMPDIR/a $TMPDIR/a/b; ln -s /usr $TMPDIR/a/b/usr; cd $TMPDIR; echo done", check: prints("done")},
+			"what nobody sees": {
+				script: `printf 'a\342\200\256b\342\200\213c\342\200\215d\342\201\240e\363\240\201\201f\363\240\204\200g\357\273\277 \360\237\221\250\342\200\215\360\237\222\273 \331\205\333\214\342\200\214\330\256'`,
+				check:  prints("abcdefg 👨\u200d💻 می\u200cخ"),
+			},
 			"terminal escapes":  {script: `printf '\033[31mred\033[0m \033]0;title\007\000\b\xff\r\n'`, check: prints("red \ufffd")},
 			"fork bomb":         {script: ":(){ :|:& };: ; sleep 60", limits: sandbox.Limits{Wall: 1500 * time.Millisecond}, check: exceeds(sandbox.WallTime, sandbox.CPUTime, sandbox.Memory)},
 			"too many children": {script: "for i in {1..200}; do sleep 20 & done; echo all", limits: sandbox.Limits{Wall: 1500 * time.Millisecond}, check: exceeds(sandbox.WallTime)},

@@ -56,11 +56,19 @@ func (o *output) String() string {
 // escapes are the sequences that steer terminals: ECMA-48's CSI and OSC, and the short ones.
 var escapes = regexp.MustCompile("\x1b(\\[[0-?]*[ -/]*[@-~]|\\][^\x07\x1b]*(\x07|\x1b\\\\)|[ -/]*[0-~])")
 
+// clean leaves of a text what people and models can see. A joiner is part of words and emoji,
+// but not between letters of ASCII, where it could only hide something.
 func clean(s string) string {
 	s = strings.ToValidUTF8(strings.ReplaceAll(s, "\r\n", "\n"), string(unicode.ReplacementChar))
 	s = escapes.ReplaceAllString(s, "")
+	before := ' '
 	return strings.Map(func(r rune) rune {
-		if unicode.IsControl(r) && r != '\n' && r != '\t' {
+		joins := (r == '\u200c' || r == '\u200d') && before > unicode.MaxASCII && !unicode.Is(unicode.Cf, before)
+		before = r
+		switch {
+		case r == '\n', r == '\t', joins:
+			return r
+		case unicode.IsControl(r), unicode.Is(unicode.Cf, r), 0xe0000 <= r && r <= 0xe0fff: // tags and variations among these
 			return -1
 		}
 		return r

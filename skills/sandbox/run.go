@@ -45,7 +45,7 @@ func (s *Sandbox) run(ctx context.Context, c Command, interpreter []string) (Res
 		return Result{}, err
 	}
 	defer j.remove()
-	digest, err := s.copySkill(c.Dir, j.skill)
+	digest, err := s.copySkill(ctx, c.Dir, j.skill)
 	if err != nil {
 		return Result{}, err
 	}

@@ -208,7 +208,7 @@ func TestInterpreters(t *testing.T) {
 func TestDigest(t *testing.T) {
 	each(t, func(t *testing.T, s *sandbox.Sandbox) {
 		dir := skill(t, "a.sh", "echo fine", "lib/b.sh", "exit")
-		digest, err := s.Digest(folder(t, dir))
+		digest, err := s.Digest(t.Context(), folder(t, dir))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -221,6 +221,33 @@ func TestDigest(t *testing.T) {
 		}
 		if _, err := s.Run(t.Context(), c); !errors.Is(err, sandbox.ErrChanged) {
 			t.Errorf("the skill was changed: %v", err)
+		}
+	})
+}
+
+// TestFoldersOfManyFolders are refused after a look at a few of them, and when nobody waits
+// for the digest any more it ends.
+func TestFoldersOfManyFolders(t *testing.T) {
+	each(t, func(t *testing.T, s *sandbox.Sandbox) {
+		deep, wide := skill(t, "a.sh", "true"), skill(t, "a.sh", "true")
+		if err := os.MkdirAll(filepath.Join(deep, strings.Repeat("d/", 1000)), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		for i := range 2000 {
+			if err := os.Mkdir(filepath.Join(wide, fmt.Sprint(i)), 0o700); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for dir, want := range map[string]string{deep: "folders nested deeper than 32", wide: "more files and folders than a skill with scripts may have"} {
+			_, err := s.Digest(t.Context(), folder(t, dir))
+			if refused := (*sandbox.RefusedError)(nil); !errors.As(err, &refused) || refused.Reason != want {
+				t.Errorf("%v, want %s", err, want)
+			}
+		}
+		ended, end := context.WithCancel(t.Context())
+		end()
+		if _, err := s.Digest(ended, folder(t, skill(t, "a.sh", "true"))); !errors.Is(err, context.Canceled) {
+			t.Errorf("nobody waits: %v", err)
 		}
 	})
 }
