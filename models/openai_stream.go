@@ -47,7 +47,7 @@ func (o *OpenAI) stream(ctx context.Context, req openai.ChatCompletionRequest) (
 	}
 	defer in.Close() //nolint:errcheck // what counts has been read
 	answer := streamed{left: o.cfg.MaxResponseBytes}
-	late := time.AfterFunc(o.cfg.Timeout, cancel)
+	late := time.AfterFunc(usageTime, cancel)
 	defer late.Stop()
 	chunks := 0
 	for ; err == nil; chunks++ {
@@ -134,7 +134,7 @@ func (e *events) Read(p []byte) (int, error) {
 		switch {
 		case e.limit.N <= 0 || e.left < 0:
 			return 0, &Error{Kind: Unavailable, Code: CodeTooLarge, Err: errTooLarge}
-		case err == io.EOF: //nolint:errorlint // the reader's own, never wrapped; a line without an end is none
+		case errors.Is(err, io.EOF): // a line without an end is none
 			return 0, io.EOF
 		case err != nil:
 			return 0, &Error{Kind: Unavailable, Err: fmt.Errorf("read the stream: %w", err)}
@@ -178,7 +178,6 @@ type streamed struct {
 	left          int64 // bytes that it may grow by
 	model         string
 	finish        openai.FinishReason
-	begun         bool // there is a choice
 	text, refusal strings.Builder
 	calls         []*streamedCall
 	usage         openai.Usage
@@ -201,7 +200,6 @@ func (s *streamed) add(c *openai.ChatCompletionStreamResponse) error {
 		if choice.Index != 0 { // only one was asked for
 			continue
 		}
-		s.begun = true
 		d := &choice.Delta
 		if d.FunctionCall != nil { // from before there were tools
 			d.ToolCalls = append(d.ToolCalls, openai.ToolCall{Function: *d.FunctionCall})
@@ -276,9 +274,6 @@ func (c *streamedCall) endsBefore(p *openai.ToolCall) bool {
 // into writes the answer as a completion.
 func (s *streamed) into(res *openai.ChatCompletionResponse) {
 	res.Model, res.Usage = s.model, s.usage
-	if !s.begun {
-		return
-	}
 	message := openai.ChatCompletionMessage{Content: s.text.String(), Refusal: s.refusal.String()}
 	for _, c := range s.calls {
 		c.Function.Arguments = c.arguments.String()

@@ -159,6 +159,18 @@ func TestStreamsThatAreNone(t *testing.T) {
 			t.Errorf("got %+v, %v", got, err)
 		}
 	}
+	for body, want := range map[string]models.Error{
+		llamaLong:                        {Kind: models.TooLong, Status: 400, RequestID: "req-7"},
+		completion[:200]:                 {Kind: models.Unavailable, Status: 200},
+		strings.Repeat(" ", 9<<20):       {Kind: models.Unavailable, Status: 200},
+		"{" + strings.Repeat(" ", 9<<20): {Kind: models.Unavailable},
+	} {
+		_, err := askStream(t, body)
+		fault, ok := errors.AsType[*models.Error](err)
+		if !ok || fault.Kind != want.Kind || fault.Status != want.Status || want.RequestID != "" && fault.RequestID != want.RequestID {
+			t.Errorf("%.20s: %v", body, err)
+		}
+	}
 }
 
 func TestBrokenStreams(t *testing.T) {
