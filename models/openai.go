@@ -85,7 +85,7 @@ type OpenAI struct {
 	client   *openai.Client
 	name     string        // as logs say it, and as Response.Model when the server gives none
 	grammars bool          // the server turns schemas into grammars
-	refused  atomic.Uint32 // the wishes that this deployment has refused
+	refused  atomic.Uint32 // the options that this deployment has refused
 }
 
 // NewOpenAI checks cfg whole and lists every mistake in one error. It does not
@@ -234,14 +234,14 @@ func (o *OpenAI) Close() error {
 // Name is the model's name, on Azure the deployment's, as logs say it.
 func (o *OpenAI) Name() string { return o.name }
 
-// wish is a part of a request that a server may refuse, and without which it is
+// option is a part of a request that a server may refuse, and without which it is
 // asked again at once.
-type wish uint32
+type option uint32
 
 const (
-	wishSchema wish = 1 << iota // the response format json_schema
-	wishObject                  // the response format json_object
-	wishStream                  // an answer in pieces
+	optSchema option = 1 << iota // the response format json_schema
+	optObject                    // the response format json_object
+	optStream                    // an answer in pieces
 )
 
 // Complete asks the server once, and does not retry what failed. Only a server that
@@ -258,14 +258,14 @@ func (o *OpenAI) Complete(ctx context.Context, req *Request) (*Response, error) 
 	}
 	call, cancel := context.WithTimeout(ctx, o.cfg.Timeout)
 	defer cancel()
-	learned := wish(o.refused.Load())
+	learned := option(o.refused.Load())
 	for without := learned; ; {
-		asked := o.wishes(req) &^ without
-		if asked&wishSchema != 0 {
-			asked &^= wishObject // the strictest form that is left
+		asked := o.options(req) &^ without
+		if asked&optSchema != 0 {
+			asked &^= optObject // the strictest form that is left
 		}
 		answer, err := o.ask(call, req, asked)
-		refused, always := refusedWishes(err)
+		refused, always := refusedOptions(err)
 		if refused &= asked; refused == 0 || call.Err() != nil {
 			if err == nil {
 				o.refused.Or(uint32(learned))
@@ -280,23 +280,23 @@ func (o *OpenAI) Complete(ctx context.Context, req *Request) (*Response, error) 
 	}
 }
 
-// wishes are all that req may ask for.
-func (o *OpenAI) wishes(req *Request) (w wish) {
+// options are all that req asks for.
+func (o *OpenAI) options(req *Request) (out option) {
 	if o.cfg.Stream {
-		w |= wishStream
+		out |= optStream
 	}
 	if req.Format != nil {
-		w |= wishObject
+		out |= optObject
 		if len(req.Format.Schema) > 0 {
-			w |= wishSchema
+			out |= optSchema
 		}
 	}
-	return w
+	return out
 }
 
-// refusedWishes reads from a server's words what it does not take, and whether that is
-// so for every request. llama-cpp-python says it with status 500.
-func refusedWishes(err error) (refused wish, always bool) {
+// refusedOptions reads from a server's words what it does not take, and whether that is
+// so for every request. llama-cpp-python refuses formats with status 500.
+func refusedOptions(err error) (refused option, always bool) {
 	fault, ok := errors.AsType[*Error](err)
 	if !ok || fault.Kind != BadRequest && fault.Kind != Unavailable {
 		return 0, false
@@ -308,22 +308,22 @@ func refusedWishes(err error) (refused wish, always bool) {
 	}
 	if fault.Code == "json_validate_failed" || // Groq: the model did not manage it this time
 		containsAny(fault.Said, "the word 'json'") { // OpenAI: it is not in these messages
-		return wishSchema | wishObject, false
+		return optSchema | optObject, false
 	}
 	if containsAny(fault.Said, "response_format", "response format", "json_schema", "json_object", "json schema", "invalid schema", "grammar") {
-		refused |= wishSchema | wishObject
+		refused |= optSchema | optObject
 	}
-	if containsAny(fault.Said, "stream_options", "to stream", "streaming") {
-		refused |= wishStream
+	if fault.Status != http.StatusInternalServerError && containsAny(fault.Said, "stream_options", "to stream", "streaming") {
+		refused |= optStream
 	}
 	return refused, true
 }
 
 // ask is one call.
-func (o *OpenAI) ask(ctx context.Context, req *Request, asked wish) (*Response, error) {
+func (o *OpenAI) ask(ctx context.Context, req *Request, asked option) (*Response, error) {
 	start := time.Now()
 	complete := o.client.CreateChatCompletion
-	if asked&wishStream != 0 {
+	if asked&optStream != 0 {
 		complete = o.stream
 	}
 	res, err := complete(ctx, o.request(req, asked))
@@ -386,7 +386,7 @@ func (o *OpenAI) log(ctx context.Context, answer *Response, err error, took time
 }
 
 // request writes req in the client library's words.
-func (o *OpenAI) request(req *Request, asked wish) openai.ChatCompletionRequest {
+func (o *OpenAI) request(req *Request, asked option) openai.ChatCompletionRequest {
 	out := openai.ChatCompletionRequest{
 		Model:            o.cfg.Model,
 		Messages:         wireMessages(req.Messages),
@@ -419,7 +419,7 @@ func (o *OpenAI) request(req *Request, asked wish) openai.ChatCompletionRequest 
 		}
 	}
 	switch {
-	case asked&wishSchema != 0:
+	case asked&optSchema != 0:
 		schema := req.Format.Schema
 		if o.grammars && len(req.Format.Grammar) > 0 {
 			schema = req.Format.Grammar
@@ -430,10 +430,10 @@ func (o *OpenAI) request(req *Request, asked wish) openai.ChatCompletionRequest 
 				Name: cmp.Or(req.Format.Name, "answer"), Schema: schema, Strict: !req.Format.Loose,
 			},
 		}
-	case asked&wishObject != 0:
+	case asked&optObject != 0:
 		out.ResponseFormat = &openai.ChatCompletionResponseFormat{Type: openai.ChatCompletionResponseFormatTypeJSONObject}
 	}
-	if asked&wishStream != 0 {
+	if asked&optStream != 0 {
 		out.StreamOptions = &openai.StreamOptions{IncludeUsage: true}
 	}
 	return out
@@ -509,21 +509,21 @@ func (o *OpenAI) read(req *Request, res *openai.ChatCompletionResponse) (*Respon
 	if d := res.Usage.CompletionTokensDetails; d != nil {
 		used.Reasoning = d.ReasoningTokens
 	}
-	useless := Error{Kind: Empty, Status: http.StatusOK, RequestID: requestID(res.Header()), Usage: used}
+	fault := Error{Kind: Empty, Status: http.StatusOK, RequestID: requestID(res.Header()), Usage: used}
 	if len(res.Choices) == 0 {
-		useless.Err = errors.New("no choices in the answer")
-		return nil, &useless
+		fault.Err = errors.New("no choices in the answer")
+		return nil, &fault
 	}
 	choice := &res.Choices[0]
 	answer := &Response{Usage: used, Model: cmp.Or(res.Model, o.name)}
 	switch choice.FinishReason {
 	case openai.FinishReasonContentFilter:
-		useless.Kind, useless.Code = FilteredOutput, string(choice.FinishReason)
-		return nil, &useless
+		fault.Kind, fault.Code = FilteredOutput, string(choice.FinishReason)
+		return nil, &fault
 	case "error", "network_error", "abort", "insufficient_system_resource":
-		useless.Kind, useless.Code = Unavailable, string(choice.FinishReason)
-		useless.Err = errors.New("the server gave up in the middle of the answer")
-		return nil, &useless
+		fault.Kind, fault.Code = Unavailable, string(choice.FinishReason)
+		fault.Err = errors.New("the server gave up in the middle of the answer")
+		return nil, &fault
 	case openai.FinishReasonStop, "eos", "eos_token", "end_turn", "stop_sequence":
 		answer.Finish = FinishStop
 	case openai.FinishReasonLength, "max_tokens", "model_length":
@@ -546,11 +546,11 @@ func (o *OpenAI) read(req *Request, res *openai.ChatCompletionResponse) (*Respon
 		answer.Finish = FinishStop
 	}
 	if strings.TrimSpace(answer.Text) == "" && len(answer.Calls) == 0 {
-		useless.Err = errors.New("no text in the answer")
+		fault.Err = errors.New("no text in the answer")
 		if answer.Finish == FinishLength {
-			useless.Code = CodeCutOff
+			fault.Code = CodeCutOff
 		}
-		return nil, &useless
+		return nil, &fault
 	}
 	return answer, nil
 }
@@ -626,7 +626,7 @@ func (d *doer) Do(req *http.Request) (*http.Response, error) {
 	ctx := req.Context()
 	res, err := d.transport.RoundTrip(req)
 	if err != nil {
-		return nil, unreached(ctx, fmt.Errorf("ask the server: %w", err))
+		return nil, networkError(ctx, fmt.Errorf("ask the server: %w", err))
 	}
 	if res.StatusCode >= 200 && res.StatusCode <= 299 && req.Header.Get("Accept") == "text/event-stream" {
 		return d.openStream(ctx, res)
@@ -639,7 +639,7 @@ func (d *doer) Do(req *http.Request) (*http.Response, error) {
 	}
 	body, err := readAll(res.Body, res.ContentLength, d.maxBytes)
 	if err != nil {
-		return nil, unreached(ctx, fmt.Errorf("read the answer: %w", err))
+		return nil, networkError(ctx, fmt.Errorf("read the answer: %w", err))
 	}
 	if isError(body) {
 		return nil, d.fault(res, body)
@@ -650,8 +650,8 @@ func (d *doer) Do(req *http.Request) (*http.Response, error) {
 
 var errTooLarge = errors.New("the answer is larger than the cap")
 
-// unreached is what kept a call from its answer. ctx is the call's own.
-func unreached(ctx context.Context, err error) *Error {
+// networkError is a call that got no answer, or not all of it. ctx is the call's own.
+func networkError(ctx context.Context, err error) *Error {
 	switch {
 	case ctx.Err() != nil:
 		return &Error{Kind: Timeout, Err: ctx.Err()}
@@ -689,7 +689,7 @@ const maxMessageBytes = 300
 
 // fault turns an answer that is not a completion into an error.
 func (d *doer) fault(res *http.Response, body []byte) *Error {
-	said := readComplaint(body)
+	said := readServerError(body)
 	status := res.StatusCode
 	if status < 300 && said.status >= 400 && said.status < 600 {
 		status = said.status // a router's error under status 200
@@ -716,19 +716,19 @@ func (d *doer) fault(res *http.Response, body []byte) *Error {
 	return out
 }
 
-// complaint is what servers say in an error's body.
-type complaint struct {
+// serverError is what servers say in an error's body.
+type serverError struct {
 	status  int    // the code as a number, 0 when it is none
 	code    string // the code, else the type
 	inner   string // error.innererror.code, Azure's
 	message string // with the parameter that is at fault, if the message does not name it
 }
 
-// readComplaint takes the forms of OpenAI and Azure (an error object), Gemini (a list of
+// readServerError takes the forms of OpenAI and Azure (an error object), Gemini (a list of
 // one), vLLM (message and code at the top), text-generation-inference and LM Studio
 // (error is a string), FastAPI and Mistral (a list of places and messages in detail).
-// Any other body, such as a proxy's HTML, gives the zero complaint.
-func readComplaint(body []byte) (out complaint) {
+// Any other body, such as a proxy's HTML, gives the zero serverError.
+func readServerError(body []byte) (out serverError) {
 	var list []json.RawMessage
 	if json.Unmarshal(body, &list) == nil && len(list) > 0 {
 		body = list[0]
@@ -773,7 +773,7 @@ func textIn(raw json.RawMessage) (text string) {
 	return text
 }
 
-func (c *complaint) kind(status int) Kind {
+func (c *serverError) kind(status int) Kind {
 	switch {
 	case status == http.StatusUnauthorized, status == http.StatusForbidden:
 		return Auth
@@ -794,7 +794,7 @@ func (c *complaint) kind(status int) Kind {
 
 // isTooLong knows a prompt that does not fit by code, else by the words of the
 // servers that send none (some say it with status 500).
-func (c *complaint) isTooLong() bool {
+func (c *serverError) isTooLong() bool {
 	switch c.code {
 	case "context_length_exceeded", "string_above_max_length", "exceed_context_size_error", "prompt_too_long":
 		return true
@@ -820,7 +820,7 @@ func (c *complaint) isTooLong() bool {
 }
 
 // isFiltered knows the refusals of Azure's and OpenAI's filters.
-func (c *complaint) isFiltered() bool {
+func (c *serverError) isFiltered() bool {
 	switch c.code {
 	case "content_filter", "content_policy_violation", "ResponsibleAIPolicyViolation":
 		return true
@@ -831,7 +831,7 @@ func (c *complaint) isFiltered() bool {
 }
 
 // takesNoTools knows a model that takes no tools, or no answers to calls.
-func (c *complaint) takesNoTools() bool {
+func (c *serverError) takesNoTools() bool {
 	if containsAny(c.message, "tool_choice", "parallel_tool_calls", "reasoning_effort") {
 		return false
 	}

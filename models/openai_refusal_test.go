@@ -207,6 +207,16 @@ func TestServersThatDoNotStream(t *testing.T) {
 	}
 }
 
+// TestAStreamThatFailed is no refusal of streams.
+func TestAStreamThatFailed(t *testing.T) {
+	t.Parallel()
+	model, got := refusing(t, streams, picky{500, openaiSays("", "", "error while streaming"), streamsNow})
+	_, err := model.Complete(t.Context(), hello)
+	if fault, ok := errors.AsType[*models.Error](err); !ok || fault.Kind != models.Unavailable || len(got) != 1 {
+		t.Errorf("got %v after %d calls", err, len(got))
+	}
+}
+
 // TestOtherRefusals are returned as they are, and nothing is learned from them.
 func TestOtherRefusals(t *testing.T) {
 	t.Parallel()

@@ -66,7 +66,7 @@ func (o *OpenAI) stream(ctx context.Context, req openai.ChatCompletionRequest) (
 		answer.into(&res)
 		return res, nil
 	case ctx.Err() != nil:
-		return res, unreached(ctx, err)
+		return res, networkError(ctx, err)
 	case !atEnd:
 		return res, err
 	case chunks == 1:
@@ -103,7 +103,7 @@ func (d *doer) openStream(ctx context.Context, res *http.Response) (*http.Respon
 	body, err := readAll(in, res.ContentLength, d.maxBytes)
 	switch {
 	case err != nil:
-		return nil, unreached(ctx, fmt.Errorf("read the answer: %w", err))
+		return nil, networkError(ctx, fmt.Errorf("read the answer: %w", err))
 	case isError(body):
 		return nil, d.fault(res, body)
 	default:
