@@ -39,6 +39,13 @@ const (
 	maxTokens           = "max_tokens"
 )
 
+// Where a server takes instructions: messages of the role system.
+const (
+	instructionsAnywhere = "anywhere"
+	instructionsFirst    = "first"
+	instructionsNowhere  = "nowhere"
+)
+
 // OpenAIConfig says which server is asked for what. The zero value of every field
 // is a working default, but OpenAI itself needs a Key.
 type OpenAIConfig struct {
@@ -59,6 +66,12 @@ type OpenAIConfig struct {
 	// ReasoningEffort is sent as it is: minimal, low, medium, high, none or another
 	// word that the model knows. "": not sent.
 	ReasoningEffort string
+
+	// Instructions says where the server takes messages of the role system: anywhere,
+	// which is the default; first, for chat templates that want one at the beginning and
+	// then user and assistant in turn; or nowhere. Those that it does not take are sent
+	// as the user's, between marks that nobody can forge.
+	Instructions string
 
 	// Stream asks for the answer in pieces. Callers still get it whole, but nothing
 	// between here and the server takes a long answer for a dead connection. A
@@ -133,6 +146,9 @@ func (c *OpenAIConfig) vendor() (openai.ClientConfig, error) {
 	}
 	if c.MaxTokensField != "" && c.MaxTokensField != maxCompletionTokens && c.MaxTokensField != maxTokens {
 		fault("MaxTokensField: %q is neither %s nor %s", c.MaxTokensField, maxCompletionTokens, maxTokens)
+	}
+	if c.Instructions != "" && c.Instructions != instructionsAnywhere && c.Instructions != instructionsFirst && c.Instructions != instructionsNowhere {
+		fault("Instructions: %q is not %s, %s or %s", c.Instructions, instructionsAnywhere, instructionsFirst, instructionsNowhere)
 	}
 	if c.ReasoningEffort != "" && !isName(c.ReasoningEffort, 32) {
 		fault("ReasoningEffort: %q is not one word", c.ReasoningEffort)
@@ -389,7 +405,7 @@ func (o *OpenAI) log(ctx context.Context, answer *Response, err error, took time
 func (o *OpenAI) request(req *Request, asked option) openai.ChatCompletionRequest {
 	out := openai.ChatCompletionRequest{
 		Model:            o.cfg.Model,
-		Messages:         wireMessages(req.Messages),
+		Messages:         wireMessages(arrange(req.Messages, o.cfg.Instructions)),
 		Temperature:      wireNumber(req.Temperature),
 		TopP:             wireNumber(req.TopP),
 		PresencePenalty:  wireNumber(req.PresencePenalty),
@@ -452,6 +468,68 @@ func wireNumber(n *float64) float32 {
 // noText stands in an answer to a call that has none: servers want a content there,
 // and the library leaves out an empty one.
 const noText = "(no text)"
+
+// Marks of instructions that a server forces into the person's role. Without the
+// role there is no wall between the two; the marks at least cannot be forged.
+const (
+	markOpen  = "[instructions]"
+	markClose = "[end of instructions]"
+)
+
+var unmark = strings.NewReplacer(markOpen, "(instructions)", markClose, "(end of instructions)")
+
+// noAnswer stands where a model was never asked for its words about the answers to
+// its calls: templates that want user and assistant in turn want them there too.
+const noAnswer = "(no answer)"
+
+// arrange writes messages as a server wants them that takes instructions only first, or
+// nowhere: neighbours of one role are one message. Answers to calls stay as they are, right
+// after the calls.
+func arrange(messages []Message, instructions string) []Message {
+	if instructions != instructionsFirst && instructions != instructionsNowhere {
+		return messages
+	}
+	out := make([]Message, 0, len(messages))
+	for _, m := range messages {
+		if m.Text == "" && len(m.Calls) == 0 && m.Role != ToolRole {
+			continue
+		}
+		last := len(out) - 1
+		m = fold(m, instructions == instructionsFirst && (last < 0 || out[last].Role == System))
+		switch {
+		case last >= 0 && out[last].joins(&m):
+			out[last].Text, out[last].Calls = joined(out[last].Text, m.Text), m.Calls
+		case last >= 0 && out[last].Role == ToolRole && m.Role == User:
+			out = append(out, Message{Role: Assistant, Text: noAnswer}, m)
+		default:
+			out = append(out, m)
+		}
+	}
+	return out
+}
+
+// joins reports whether next can become a part of m.
+func (m *Message) joins(next *Message) bool {
+	return m.Role == next.Role && m.Role != ToolRole && len(m.Calls) == 0
+}
+
+func joined(a, b string) string {
+	if a == "" || b == "" {
+		return a + b
+	}
+	return a + "\n\n" + b
+}
+
+// fold gives the instructions to the user's role, unless they may stay.
+func fold(m Message, mayStay bool) Message {
+	switch {
+	case m.Role != System:
+		m.Text = unmark.Replace(m.Text)
+	case !mayStay:
+		m.Role, m.Text = User, markOpen+"\n"+unmark.Replace(m.Text)+"\n"+markClose
+	}
+	return m
+}
 
 // wireMessages leaves out messages that servers refuse because there is nothing in them.
 func wireMessages(messages []Message) []openai.ChatCompletionMessage {

@@ -263,14 +263,16 @@ func TestEveryMistakeIsListedWithItsVariable(t *testing.T) {
 		"a planner, and approval": {settings{Planner: "bar", ApprovalActions: "nope, DELETELIST, nada", ResponseFormat: "json_object"}, []string{"BOT_PLANNER", "BOT_APPROVAL_ACTIONS", "BOT_APPROVAL_ACTIONS"}},
 		"no folder, and approval": {settings{PromptsDir: "/nowhere", ApprovalActions: "nope"}, []string{"BOT_PROMPTS_DIR", "BOT_APPROVAL_ACTIONS"}},
 		"a format, and a prompt":  {settings{PromptsDir: promptsFolder(t, "{{oops}}"), ResponseFormat: "xml"}, []string{"BOT_RESPONSE_FORMAT", "BOT_PROMPTS_DIR"}},
-		"no name of a limit":      {with(azure, func(s *settings) { s.MaxTokensField, s.ReasoningEffort = "tokens", "very high" }), []string{"BOT_MAX_TOKENS_FIELD", "BOT_REASONING_EFFORT"}},
-		"such names, and behind":  {settings{OpenAIKey: "k", FallbackModels: "b", FallbackBaseURL: "http://x", MaxTokensField: "tokens"}, []string{"BOT_MAX_TOKENS_FIELD"}},
-		"half a stream":           {settings{ModelStream: "maybe"}, []string{"BOT_MODEL_STREAM"}},
-		"impatient":               {settings{ModelRetries: "-1", ModelMaxWait: "0s"}, []string{"BOT_MODEL_RETRIES", "BOT_MODEL_MAX_WAIT"}},
-		"no response format":      {settings{ResponseFormat: "yaml"}, []string{"BOT_RESPONSE_FORMAT"}},
-		"another planner's":       {settings{Planner: "sequential", ResponseFormat: "text"}, []string{"BOT_RESPONSE_FORMAT"}},
-		"a model of nobody":       {settings{OpenAIModel: "m"}, []string{"OPENAI_MODEL"}},
-		"everything else":         {settings{Cloud: "moon", AllowedHosts: "https://x/", Planner: "magic", SkillsDir: "s", SkillsSandbox: "docker", PromptsDir: "/nowhere", TurnTimeout: "5", DrainTimeout: "-1s", LogLevel: "loud", LogFormat: "xml"}, []string{"BOT_CLOUD", "BOT_ALLOWED_SERVICE_HOSTS", "BOT_PLANNER", "BOT_SKILLS_SANDBOX", "BOT_SKILLS_DIR", "BOT_PROMPTS_DIR", "BOT_TURN_TIMEOUT", "BOT_DRAIN_TIMEOUT", "BOT_LOG_LEVEL", "BOT_LOG_FORMAT"}},
+		"no name of a limit": {with(azure, func(s *settings) {
+			s.MaxTokensField, s.ReasoningEffort, s.Instructions = "tokens", "very high", "never"
+		}), []string{"BOT_MAX_TOKENS_FIELD", "BOT_REASONING_EFFORT", "BOT_MODEL_INSTRUCTIONS"}},
+		"such names, and behind": {settings{OpenAIKey: "k", FallbackModels: "b", FallbackBaseURL: "http://x", MaxTokensField: "tokens"}, []string{"BOT_MAX_TOKENS_FIELD"}},
+		"half a stream":          {settings{ModelStream: "maybe"}, []string{"BOT_MODEL_STREAM"}},
+		"impatient":              {settings{ModelRetries: "-1", ModelMaxWait: "0s"}, []string{"BOT_MODEL_RETRIES", "BOT_MODEL_MAX_WAIT"}},
+		"no response format":     {settings{ResponseFormat: "yaml"}, []string{"BOT_RESPONSE_FORMAT"}},
+		"another planner's":      {settings{Planner: "sequential", ResponseFormat: "text"}, []string{"BOT_RESPONSE_FORMAT"}},
+		"a model of nobody":      {settings{OpenAIModel: "m"}, []string{"OPENAI_MODEL"}},
+		"everything else":        {settings{Cloud: "moon", AllowedHosts: "https://x/", Planner: "magic", SkillsDir: "s", SkillsSandbox: "docker", PromptsDir: "/nowhere", TurnTimeout: "5", DrainTimeout: "-1s", LogLevel: "loud", LogFormat: "xml"}, []string{"BOT_CLOUD", "BOT_ALLOWED_SERVICE_HOSTS", "BOT_PLANNER", "BOT_SKILLS_SANDBOX", "BOT_SKILLS_DIR", "BOT_PROMPTS_DIR", "BOT_TURN_TIMEOUT", "BOT_DRAIN_TIMEOUT", "BOT_LOG_LEVEL", "BOT_LOG_FORMAT"}},
 	} {
 		_, err := c.in.check()
 		if err == nil {
