@@ -55,8 +55,11 @@ func TestFromEnv(t *testing.T) {
 			t.Errorf("%v (-want +got):\n%s", c.env, diff)
 		}
 	}
-	_, err := models.FromEnv(func(name string) string { return map[string]string{"OPENAI_BASE_URL": "ftp://x"}[name] })
-	if err == nil || !strings.Contains(err.Error(), "model from the environment") {
-		t.Errorf("a wrong address: %v", err)
+	wrong := map[string]string{"OPENAI_BASE_URL": "ftp://x", "BOT_MAX_TOKENS_FIELD": "tokens", "BOT_REASONING_EFFORT": "very high"}
+	_, err := models.FromEnv(func(name string) string { return wrong[name] })
+	for _, want := range []string{"model from the environment", "BaseURL", "MaxTokensField", "ReasoningEffort"} {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q is not in %v", want, err)
+		}
 	}
 }

@@ -59,8 +59,8 @@ type Call struct {
 	Arguments string
 }
 
-// Choice says whether the model has to call tools. A server that does not know
-// [ChoiceRequired] is asked without it, so the answer may still be a text.
+// Choice says whether the model has to call tools. Not every server holds the model
+// to it, so the answer may still be a text.
 type Choice string
 
 // The choices. They mean nothing in a request without tools.
@@ -72,10 +72,9 @@ const (
 
 // Format asks for JSON in place of free text. The zero value asks for any JSON
 // object (json_object); with a Schema the text must follow it, strictly
-// (json_schema). Not every server takes every format: [OpenAI] falls back to what
-// its server takes, from json_schema to json_object with the schema, to
-// json_object, to text, and remembers it. So a format is a wish, and the text has
-// to be checked all the same.
+// (json_schema). Not every server takes every format: [OpenAI] falls back from
+// json_schema to json_object to text, and remembers what its server refused. So a
+// format is a wish, and the text has to be checked all the same.
 type Format struct {
 	Name   string          // of the schema, [A-Za-z0-9_-], at most 64; "": "answer"
 	Schema json.RawMessage // JSON Schema; must be valid JSON
@@ -94,7 +93,7 @@ type Format struct {
 type Request struct {
 	Messages    []Message
 	MaxTokens   int      // of the answer, reasoning included; 0: the server's limit
-	Temperature *float64 // nil: the server's default; left out for models that take none
+	Temperature *float64 // nil: the server's default; some models refuse any other
 	Format      *Format  // nil: free text
 
 	TopP             *float64 // nil: the server's default, as of the next two

@@ -1,49 +1,104 @@
 package models
 
 import (
+	"bytes"
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
+	"math"
+	"net"
 	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
 	"sync/atomic"
 	"time"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/rs/zerolog"
 	"github.com/sashabaranov/go-openai"
 )
 
+// Defaults of [OpenAIConfig].
+const (
+	DefaultBaseURL = "https://api.openai.com/v1"
+	DefaultModel   = openai.GPT4oMini // no reasoning, follows a strict schema, cheap
+
+	defaultAzureVersion = "2024-10-21" // generally available; the first with strict schemas
+	defaultTimeout      = 2 * time.Minute
+	defaultMaxBytes     = 8 << 20
+)
+
+// The names under which the limit of an answer is sent.
+const (
+	maxCompletionTokens = "max_completion_tokens"
+	maxTokens           = "max_tokens"
+)
+
+// Where a server takes instructions: messages of the role system.
+const (
+	instructionsAnywhere = "anywhere"
+	instructionsFirst    = "first"
+	instructionsNowhere  = "nowhere"
+)
+
+// OpenAIConfig says which server is asked for what. The zero value of every field
+// is a working default, but OpenAI itself needs a Key.
+type OpenAIConfig struct {
+	Key     string // sent as a bearer token; "" for local servers
+	BaseURL string // up to and without /chat/completions; "": DefaultBaseURL
+	Model   string // "": DefaultModel; on Azure the model behind the deployment, "": the deployment's name
+	Azure   Azure  // wins over Key and BaseURL when its Endpoint is set
+
+	Transport http.RoundTripper // carries the calls; nil: a connection pool of its own
+
+	Timeout          time.Duration // of one call, within the caller's ctx; 0: 2 minutes
+	MaxResponseBytes int64         // of one answer; 0: 8 MiB
+
+	// MaxTokensField is the name under which Request.MaxTokens is sent:
+	// max_completion_tokens, which is the default, or max_tokens for servers that
+	// know only the old name. Many of them ignore the new one without a word.
+	MaxTokensField string
+	// ReasoningEffort is sent as it is: minimal, low, medium, high, none or another
+	// word that the model knows. "": not sent.
+	ReasoningEffort string
+
+	// Instructions says where the server takes messages of the role system: anywhere,
+	// which is the default; first, for chat templates that want one at the beginning and
+	// then user and assistant in turn; or nowhere. Those that it does not take are sent
+	// as the user's, between marks that nobody can forge.
+	Instructions string
+
+	// Stream asks for the answer in pieces. Callers still get it whole, but nothing
+	// between here and the server takes a long answer for a dead connection. A
+	// server that refuses to stream is asked for the whole answer from then on.
+	Stream bool
+}
+
+// Azure is a deployment of Azure OpenAI. All fields but APIVersion are required.
+// Endpoint is the resource's address (https://NAME.openai.azure.com), or a
+// gateway's with a path; plain http is refused except on loopback. The version-less
+// API (…/openai/v1) is not this: give it as BaseURL, with Key.
+type Azure struct {
+	Endpoint   string
+	Key        string // sent in the api-key header
+	Deployment string
+	APIVersion string // "": 2024-10-21
+}
+
 // OpenAI is a [Model] behind the chat completions API of OpenAI, Azure OpenAI or
 // a compatible server (llama.cpp, Ollama, vLLM …). Make one with [NewOpenAI] and
 // share it: it keeps connections open and may be used by any number of goroutines.
 type OpenAI struct {
-	client    *openai.Client
-	transport http.RoundTripper
-	name      string // as logs say it, and as Response.Model when the server gives none
-	model     string // as the request says it
-	timeout   time.Duration
-	grammars  bool   // it is a server that makes grammars of schemas
-	learned   memory // what the server was seen to take
-	prelude   prelude
-	totals    counters
-}
-
-// Totals are the sums over all calls of one [OpenAI] since it was made.
-type Totals struct {
-	Calls    int64 // that were made, failed ones included
-	Failures int64 // of Calls, that gave no answer
-	Usage    Usage // of every answer that could be read, empty and filtered ones included
-}
-
-type counters struct {
-	calls, failures, prompt, completion, cached, reasoning atomic.Int64
-}
-
-func (c *counters) add(u Usage) {
-	c.prompt.Add(int64(u.Prompt))
-	c.completion.Add(int64(u.Completion))
-	c.cached.Add(int64(u.Cached))
-	c.reasoning.Add(int64(u.Reasoning))
+	cfg      OpenAIConfig // with defaults filled in
+	client   *openai.Client
+	name     string        // as logs say it, and as Response.Model when the server gives none
+	grammars bool          // the server turns schemas into grammars
+	refused  atomic.Uint32 // the options that this deployment has refused
 }
 
 // NewOpenAI checks cfg whole and lists every mistake in one error. It does not
@@ -53,30 +108,140 @@ func NewOpenAI(cfg OpenAIConfig) (*OpenAI, error) {
 	if err != nil {
 		return nil, fmt.Errorf("openai config: %w", err)
 	}
-	o := &OpenAI{
-		transport: cfg.Transport,
-		name:      cfg.name(),
-		model:     cmp.Or(cfg.Model, cfg.name()),
-		timeout:   cmp.Or(cfg.Timeout, DefaultTimeout),
+	key, name, azure := cfg.Key, cmp.Or(cfg.Model, DefaultModel), cfg.Azure.Endpoint != ""
+	if azure {
+		key, name = cfg.Azure.Key, cfg.Azure.Deployment
 	}
-	if o.transport == nil {
-		o.transport = newTransport()
+	cfg.Model = cmp.Or(cfg.Model, name)
+	cfg.Timeout = cmp.Or(cfg.Timeout, defaultTimeout)
+	cfg.MaxResponseBytes = cmp.Or(cfg.MaxResponseBytes, defaultMaxBytes)
+	if cfg.Transport == nil {
+		cfg.Transport = &http.Transport{
+			Proxy:               http.ProxyFromEnvironment, // never for loopback
+			DialContext:         (&net.Dialer{Timeout: 10 * time.Second}).DialContext,
+			ForceAttemptHTTP2:   true,
+			MaxIdleConnsPerHost: 1024,
+			IdleConnTimeout:     90 * time.Second,
+			TLSHandshakeTimeout: 10 * time.Second,
+		}
 	}
-	o.learned.shape = firstShape(&cfg, o.model)
-	o.grammars = !o.learned.shape.formats.noObjectSchema
-	vendor.HTTPClient = &doer{
-		transport: o.transport,
-		maxBytes:  cmp.Or(cfg.MaxResponseBytes, DefaultMaxResponseBytes),
-		secret:    cfg.key(),
+	vendor.HTTPClient = &doer{transport: cfg.Transport, maxBytes: cfg.MaxResponseBytes, secret: key}
+	return &OpenAI{
+		cfg:      cfg,
+		client:   openai.NewClientWithConfig(vendor),
+		name:     name,
+		grammars: !azure && vendor.BaseURL != DefaultBaseURL,
+	}, nil
+}
+
+// vendor checks c and writes it in the client library's words.
+func (c *OpenAIConfig) vendor() (openai.ClientConfig, error) {
+	var errs []error
+	fault := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
+	if c.Timeout < 0 {
+		fault("Timeout: %s is below zero", c.Timeout)
 	}
-	o.client = openai.NewClientWithConfig(vendor)
-	return o, nil
+	if c.MaxResponseBytes < 0 {
+		fault("MaxResponseBytes: %d is below zero", c.MaxResponseBytes)
+	}
+	if c.MaxTokensField != "" && c.MaxTokensField != maxCompletionTokens && c.MaxTokensField != maxTokens {
+		fault("MaxTokensField: %q is neither %s nor %s", c.MaxTokensField, maxCompletionTokens, maxTokens)
+	}
+	if c.Instructions != "" && c.Instructions != instructionsAnywhere && c.Instructions != instructionsFirst && c.Instructions != instructionsNowhere {
+		fault("Instructions: %q is not %s, %s or %s", c.Instructions, instructionsAnywhere, instructionsFirst, instructionsNowhere)
+	}
+	if c.ReasoningEffort != "" && !isName(c.ReasoningEffort, 32) {
+		fault("ReasoningEffort: %q is not one word", c.ReasoningEffort)
+	}
+	if a := c.Azure; a.Endpoint != "" {
+		base := strings.TrimSuffix(strings.TrimRight(a.Endpoint, "/"), "/openai") // the client adds it
+		u, err := parseBase(base)
+		switch {
+		case err != nil:
+			fault("Azure.Endpoint: %w", err)
+		case strings.HasSuffix(u.Path, "/openai/v1"):
+			fault("Azure.Endpoint: the version-less API (/openai/v1) goes in BaseURL")
+		case u.Scheme != "https" && !isLoopback(u.Hostname()):
+			fault("Azure.Endpoint: %s is not https", u.Host)
+		}
+		if a.Key == "" {
+			fault("no Azure.Key")
+		} else if err := checkKey(a.Key); err != nil {
+			fault("Azure.Key: %w", err)
+		}
+		if !isName(a.Deployment, 128) {
+			fault("Azure.Deployment: %q is not a deployment's name", a.Deployment)
+		}
+		out := openai.DefaultAzureConfig(a.Key, base)
+		out.APIVersion = cmp.Or(a.APIVersion, defaultAzureVersion)
+		out.AzureModelMapperFunc = func(string) string { return a.Deployment }
+		return out, errors.Join(errs...)
+	}
+	out := openai.DefaultConfig(c.Key)
+	out.BaseURL = strings.TrimSuffix(strings.TrimRight(cmp.Or(c.BaseURL, DefaultBaseURL), "/"), "/chat/completions")
+	if _, err := parseBase(out.BaseURL); err != nil {
+		fault("BaseURL: %w", err)
+	}
+	if out.BaseURL == DefaultBaseURL && c.Key == "" {
+		fault("no Key for OpenAI")
+	}
+	if err := checkKey(c.Key); err != nil {
+		fault("Key: %w", err)
+	}
+	return out, errors.Join(errs...)
+}
+
+// parseBase takes an absolute http or https address to which a path can be added.
+// Its errors never repeat the address: it may hold a password.
+func parseBase(base string) (*url.URL, error) {
+	u, err := url.Parse(base)
+	switch {
+	case err != nil:
+		return nil, errors.New("not a URL")
+	case u.Scheme != "http" && u.Scheme != "https", u.Hostname() == "":
+		return nil, errors.New("not an absolute http or https URL")
+	case u.User != nil:
+		return nil, errors.New("must not hold a user or password")
+	case u.RawQuery != "" || u.ForceQuery || u.Fragment != "":
+		return nil, errors.New("must not hold a query or fragment")
+	}
+	return u, nil
+}
+
+// checkKey refuses what cannot stand in a header. A pasted line end is the usual case.
+func checkKey(key string) error {
+	for _, r := range key {
+		if r <= ' ' || r > '~' {
+			return errors.New("holds a space, line end or other character that no key has")
+		}
+	}
+	return nil
+}
+
+func isLoopback(host string) bool {
+	ip := net.ParseIP(host)
+	return strings.EqualFold(host, "localhost") || ip != nil && ip.IsLoopback()
+}
+
+// isName reports whether s is one word of letters, digits, dots, dashes and
+// underscores that begins with a letter or digit.
+func isName(s string, maxBytes int) bool {
+	for i, r := range s {
+		if !isLetterOrDigit(r) && (i == 0 || r != '.' && r != '-' && r != '_') {
+			return false
+		}
+	}
+	return s != "" && len(s) <= maxBytes
+}
+
+func isLetterOrDigit(r rune) bool {
+	return 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9'
 }
 
 // Close closes the idle connections. Calls under way go on, later ones connect
 // again, so nothing breaks when it comes early; it never fails.
 func (o *OpenAI) Close() error {
-	if pool, ok := o.transport.(interface{ CloseIdleConnections() }); ok {
+	if pool, ok := o.cfg.Transport.(interface{ CloseIdleConnections() }); ok {
 		pool.CloseIdleConnections()
 	}
 	return nil
@@ -85,71 +250,136 @@ func (o *OpenAI) Close() error {
 // Name is the model's name, on Azure the deployment's, as logs say it.
 func (o *OpenAI) Name() string { return o.name }
 
-// Totals is a snapshot. Its numbers are read one after the other, so a call that
-// ends meanwhile may be in some of them and not in others.
-func (o *OpenAI) Totals() Totals {
-	return Totals{
-		Calls:    o.totals.calls.Load(),
-		Failures: o.totals.failures.Load(),
-		Usage: Usage{
-			Prompt:     int(o.totals.prompt.Load()),
-			Completion: int(o.totals.completion.Load()),
-			Cached:     int(o.totals.cached.Load()),
-			Reasoning:  int(o.totals.reasoning.Load()),
-		},
+// option is a part of a request that a server may refuse, and without which it is
+// asked again at once.
+type option uint32
+
+const (
+	optSchema option = 1 << iota // the response format json_schema
+	optObject                    // the response format json_object
+	optStream                    // an answer in pieces
+)
+
+// Complete asks the server once, and does not retry what failed. Only a server that
+// refuses the response format, or to stream, is asked again at once: with json_object
+// in place of json_schema, then for text, and for the whole answer. What it refused is
+// remembered, so that it costs a refusal once. The whole ends with ctx, or after the
+// configured timeout, which is [Timeout]. Each call writes one debug line to ctx's
+// logger, with numbers and what the server said of a fault; the text of prompt and
+// answer is written at trace level only.
+func (o *OpenAI) Complete(ctx context.Context, req *Request) (*Response, error) {
+	log := zerolog.Ctx(ctx)
+	if e := log.Trace(); e.Enabled() {
+		e.Interface("messages", req.Messages).Msg("model prompt")
+	}
+	call, cancel := context.WithTimeout(ctx, o.cfg.Timeout)
+	defer cancel()
+	learned := option(o.refused.Load())
+	for without := learned; ; {
+		asked := o.options(req) &^ without
+		if asked&optSchema != 0 {
+			asked &^= optObject // the strictest form that is left
+		}
+		answer, err := o.ask(call, req, asked)
+		refused, always := refusedOptions(err)
+		if refused &= asked; refused == 0 || call.Err() != nil {
+			if err == nil {
+				o.refused.Or(uint32(learned))
+			}
+			return answer, err
+		}
+		log.Info().Err(err).Str("model", o.name).Msg("model refuses the response format or to stream, asking without")
+		without |= refused
+		if always {
+			learned |= refused
+		}
 	}
 }
 
-// Complete asks the server once, and does not retry what failed. Only a request
-// that the server refuses for a part that it does not take (a parameter, a role,
-// a response format) is asked again at once without that part, or with the part
-// said another way; what was answered is remembered, so that it costs a refusal
-// once. The whole ends with ctx, or after the configured timeout, which is
-// [Timeout]. Each call writes one debug line to ctx's logger, with numbers and what
-// the server said of a fault; the text of prompt and answer is written at trace level
-// only.
-func (o *OpenAI) Complete(ctx context.Context, req *Request) (*Response, error) {
-	call, cancel := context.WithTimeout(ctx, o.timeout)
-	defer cancel()
-	traceRequest(ctx, req)
-	known, err := o.learned.recall(req.Format)
-	if err != nil {
-		return nil, err
+// options are all that req asks for.
+func (o *OpenAI) options(req *Request) (out option) {
+	if o.cfg.Stream {
+		out |= optStream
 	}
-	for shape := known; ; {
-		answer, err := o.ask(call, req, shape)
-		next, again := shape.after(err, req)
-		if again && call.Err() == nil {
-			zerolog.Ctx(ctx).Info().Err(err).Str("model", o.name).Msg("model refuses a part of the request, asking without it")
-			shape = next
-			continue
+	if req.Format != nil {
+		out |= optObject
+		if len(req.Format.Schema) > 0 {
+			out |= optSchema
 		}
-		if err == nil && shape != known {
-			o.learned.keep(shape, req.Format)
-		}
-		return answer, err
 	}
+	return out
+}
+
+// refusedOptions reads from a server's words what it does not take, and whether that is
+// so for every request. llama-cpp-python refuses formats with status 500.
+func refusedOptions(err error) (refused option, always bool) {
+	fault, ok := errors.AsType[*Error](err)
+	if !ok || fault.Kind != BadRequest && fault.Kind != Unavailable {
+		return 0, false
+	}
+	switch fault.Status {
+	case http.StatusBadRequest, http.StatusUnprocessableEntity, http.StatusInternalServerError, http.StatusNotImplemented:
+	default:
+		return 0, false
+	}
+	if fault.Code == "json_validate_failed" || // Groq: the model did not manage it this time
+		containsAny(fault.Said, "the word 'json'") { // OpenAI: it is not in these messages
+		return optSchema | optObject, false
+	}
+	if containsAny(fault.Said, "response_format", "response format", "json_schema", "json_object", "json schema", "invalid schema", "grammar") {
+		refused |= optSchema | optObject
+	}
+	if fault.Status != http.StatusInternalServerError && containsAny(fault.Said, "stream_options", "to stream", "streaming") {
+		refused |= optStream
+	}
+	return refused, true
 }
 
 // ask is one call.
-func (o *OpenAI) ask(ctx context.Context, req *Request, s shape) (*Response, error) {
+func (o *OpenAI) ask(ctx context.Context, req *Request, asked option) (*Response, error) {
 	start := time.Now()
-	wire, ctx := o.wire(ctx, req, s)
-	res, err := o.client.CreateChatCompletion(ctx, wire)
-	answer, err := o.result(ctx, req, &res, err)
-	if err != nil && errors.Is(ctx.Err(), context.Canceled) { // the timeout's cause is another
-		err = fmt.Errorf("complete with model %s: %w", o.name, ctx.Err())
+	complete := o.client.CreateChatCompletion
+	if asked&optStream != 0 {
+		complete = o.stream
 	}
-	o.totals.calls.Add(1)
+	res, err := complete(ctx, o.request(req, asked))
+	var answer *Response
+	if err == nil {
+		answer, err = o.read(req, &res)
+	}
 	if err != nil {
-		o.totals.failures.Add(1)
+		err = classify(err)
+		if errors.Is(ctx.Err(), context.Canceled) { // the timeout's cause is another
+			err = fmt.Errorf("complete with model %s: %w", o.name, ctx.Err())
+		}
 	}
 	o.log(ctx, answer, err, time.Since(start))
 	return answer, err
 }
 
+// classify makes an [*Error] of what is none yet. What the server sent or the network
+// did is one already, so the rest comes from the client library: it could not read the
+// answer, or refused to send the request.
+func classify(err error) error {
+	if _, ok := errors.AsType[*Error](err); ok {
+		return err
+	}
+	_, unsendable := errors.AsType[*json.MarshalerError](err) // a schema that is no JSON
+	_, syntax := errors.AsType[*json.SyntaxError](err)
+	_, shape := errors.AsType[*json.UnmarshalTypeError](err)
+	switch {
+	case !unsendable && (syntax || shape || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)):
+		return &Error{Kind: Unavailable, Status: http.StatusOK, Code: CodeMalformed, Err: errors.New("the answer is not the JSON of a completion")}
+	case errors.Is(err, openai.ErrReasoningToolsRequireResponses):
+		return &Error{Kind: BadRequest, Code: CodeNoTools, Err: errors.New("the model takes tools with the reasoning effort none only, or through the Responses API")}
+	default: // its text and not its type: errors of a vendor stay here
+		return &Error{Kind: BadRequest, Err: errors.New(oneLine(err.Error(), maxMessageBytes))}
+	}
+}
+
 // log writes the call's one debug line. A failure shows its kind, and the server's own
-// words, which are in no other line: the error itself is returned, and logged once, by whoever ends the turn.
+// words, which are in no other line: the error itself is returned, and logged once, by
+// whoever ends the turn.
 func (o *OpenAI) log(ctx context.Context, answer *Response, err error, took time.Duration) {
 	log := zerolog.Ctx(ctx)
 	e := log.Debug()
@@ -171,10 +401,589 @@ func (o *OpenAI) log(ctx context.Context, answer *Response, err error, took time
 	e.Bool("ok", err == nil).Msg("model call")
 }
 
-func traceRequest(ctx context.Context, req *Request) {
-	e := zerolog.Ctx(ctx).Trace()
-	if !e.Enabled() {
-		return
+// request writes req in the client library's words.
+func (o *OpenAI) request(req *Request, asked option) openai.ChatCompletionRequest {
+	out := openai.ChatCompletionRequest{
+		Model:            o.cfg.Model,
+		Messages:         wireMessages(arrange(req.Messages, o.cfg.Instructions)),
+		Temperature:      wireNumber(req.Temperature),
+		TopP:             wireNumber(req.TopP),
+		PresencePenalty:  wireNumber(req.PresencePenalty),
+		FrequencyPenalty: wireNumber(req.FrequencyPenalty),
+		Stop:             req.Stop,
+		ReasoningEffort:  o.cfg.ReasoningEffort,
 	}
-	e.Interface("messages", req.Messages).Msg("model prompt")
+	if o.cfg.MaxTokensField == maxTokens {
+		out.MaxTokens = req.MaxTokens
+	} else {
+		out.MaxCompletionTokens = req.MaxTokens
+	}
+	for _, t := range req.Tools {
+		if len(t.Schema) == 0 {
+			t.Schema = json.RawMessage(`{"type":"object","properties":{}}`)
+		}
+		out.Tools = append(out.Tools, openai.Tool{Type: openai.ToolTypeFunction, Function: &openai.FunctionDefinition{
+			Name: t.Name, Description: t.Description, Strict: t.Strict, Parameters: t.Schema,
+		}})
+	}
+	if len(req.Tools) > 0 { // servers refuse the rest alone
+		if req.Choice != ChoiceAuto {
+			out.ToolChoice = string(req.Choice)
+		}
+		if req.OneCallAtMost {
+			out.ParallelToolCalls = false
+		}
+	}
+	switch {
+	case asked&optSchema != 0:
+		schema := req.Format.Schema
+		if o.grammars && len(req.Format.Grammar) > 0 {
+			schema = req.Format.Grammar
+		}
+		out.ResponseFormat = &openai.ChatCompletionResponseFormat{
+			Type: openai.ChatCompletionResponseFormatTypeJSONSchema,
+			JSONSchema: &openai.ChatCompletionResponseFormatJSONSchema{
+				Name: cmp.Or(req.Format.Name, "answer"), Schema: schema, Strict: !req.Format.Loose,
+			},
+		}
+	case asked&optObject != 0:
+		out.ResponseFormat = &openai.ChatCompletionResponseFormat{Type: openai.ChatCompletionResponseFormatTypeJSONObject}
+	}
+	if asked&optStream != 0 {
+		out.StreamOptions = &openai.StreamOptions{IncludeUsage: true}
+	}
+	return out
+}
+
+// wireNumber keeps a zero apart from nothing: the library leaves its fields out when
+// they are zero. What is sent is as good as zero, but not so near to it that a server
+// divides by it in vain.
+func wireNumber(n *float64) float32 {
+	if n == nil {
+		return 0
+	}
+	return cmp.Or(float32(*n), 1e-4)
+}
+
+// noText stands in an answer to a call that has none: servers want a content there,
+// and the library leaves out an empty one.
+const noText = "(no text)"
+
+// Marks of instructions that a server forces into the person's role. Without the
+// role there is no wall between the two; the marks at least cannot be forged.
+const (
+	markOpen  = "[instructions]"
+	markClose = "[end of instructions]"
+)
+
+var unmark = strings.NewReplacer(markOpen, "(instructions)", markClose, "(end of instructions)")
+
+// noAnswer stands where a model was never asked for its words about the answers to
+// its calls: templates that want user and assistant in turn want them there too.
+const noAnswer = "(no answer)"
+
+// arrange writes messages as a server wants them that takes instructions only first, or
+// nowhere: neighbours of one role are one message. Answers to calls stay as they are, right
+// after the calls.
+func arrange(messages []Message, instructions string) []Message {
+	if instructions != instructionsFirst && instructions != instructionsNowhere {
+		return messages
+	}
+	out := make([]Message, 0, len(messages))
+	for _, m := range messages {
+		if m.Text == "" && len(m.Calls) == 0 && m.Role != ToolRole {
+			continue
+		}
+		last := len(out) - 1
+		m = fold(m, instructions == instructionsFirst && (last < 0 || out[last].Role == System))
+		switch {
+		case last >= 0 && out[last].joins(&m):
+			out[last].Text, out[last].Calls = joined(out[last].Text, m.Text), m.Calls
+		case last >= 0 && out[last].Role == ToolRole && m.Role == User:
+			out = append(out, Message{Role: Assistant, Text: noAnswer}, m)
+		default:
+			out = append(out, m)
+		}
+	}
+	return out
+}
+
+// joins reports whether next can become a part of m.
+func (m *Message) joins(next *Message) bool {
+	return m.Role == next.Role && m.Role != ToolRole && len(m.Calls) == 0
+}
+
+func joined(a, b string) string {
+	if a == "" || b == "" {
+		return a + b
+	}
+	return a + "\n\n" + b
+}
+
+// fold gives the instructions to the user's role, unless they may stay.
+func fold(m Message, mayStay bool) Message {
+	switch {
+	case m.Role != System:
+		m.Text = unmark.Replace(m.Text)
+	case !mayStay:
+		m.Role, m.Text = User, markOpen+"\n"+unmark.Replace(m.Text)+"\n"+markClose
+	}
+	return m
+}
+
+// wireMessages leaves out messages that servers refuse because there is nothing in them.
+func wireMessages(messages []Message) []openai.ChatCompletionMessage {
+	out := make([]openai.ChatCompletionMessage, 0, len(messages))
+	for _, m := range messages {
+		wire := openai.ChatCompletionMessage{Role: string(m.Role), Content: m.Text}
+		switch {
+		case m.Role == ToolRole:
+			wire.ToolCallID, wire.Content = m.CallID, cmp.Or(m.Text, noText)
+		case m.Text == "" && len(m.Calls) == 0:
+			continue
+		}
+		for _, c := range m.Calls {
+			wire.ToolCalls = append(wire.ToolCalls, openai.ToolCall{ID: c.ID, Type: openai.ToolTypeFunction, Function: openai.FunctionCall{
+				Name: wireName(c.Name), Arguments: wireArguments(c.Arguments),
+			}})
+		}
+		out = append(out, wire)
+	}
+	return out
+}
+
+// wireName makes the name of an earlier call one that servers take back: models
+// call what they like, but OpenAI refuses a history with other characters in it.
+func wireName(name string) string {
+	const maxNameBytes = 64 // says OpenAI
+	legal := strings.Map(func(r rune) rune {
+		if isLetterOrDigit(r) || r == '_' || r == '-' {
+			return r
+		}
+		return '_'
+	}, name)
+	return cmp.Or(legal[:min(len(legal), maxNameBytes)], "_")
+}
+
+// wireArguments makes the arguments of an earlier call the JSON of an object:
+// many servers and chat templates read them, and fail on anything else.
+func wireArguments(text string) string {
+	if !isObject(text) {
+		return "{}"
+	}
+	return text
+}
+
+func isObject(text string) bool {
+	return strings.HasPrefix(strings.TrimLeft(text, " \t\r\n"), "{") && json.Valid([]byte(text))
+}
+
+// read makes a [Response] of a completion.
+func (o *OpenAI) read(req *Request, res *openai.ChatCompletionResponse) (*Response, error) {
+	used := Usage{Prompt: res.Usage.PromptTokens, Completion: res.Usage.CompletionTokens}
+	if d := res.Usage.PromptTokensDetails; d != nil {
+		used.Cached = d.CachedTokens
+	}
+	if d := res.Usage.CompletionTokensDetails; d != nil {
+		used.Reasoning = d.ReasoningTokens
+	}
+	fault := Error{Kind: Empty, Status: http.StatusOK, RequestID: requestID(res.Header()), Usage: used}
+	if len(res.Choices) == 0 {
+		fault.Err = errors.New("no choices in the answer")
+		return nil, &fault
+	}
+	choice := &res.Choices[0]
+	answer := &Response{Usage: used, Model: cmp.Or(res.Model, o.name)}
+	switch choice.FinishReason {
+	case openai.FinishReasonContentFilter:
+		fault.Kind, fault.Code = FilteredOutput, string(choice.FinishReason)
+		return nil, &fault
+	case "error", "network_error", "abort", "insufficient_system_resource":
+		fault.Kind, fault.Code = Unavailable, string(choice.FinishReason)
+		fault.Err = errors.New("the server gave up in the middle of the answer")
+		return nil, &fault
+	case openai.FinishReasonStop, "eos", "eos_token", "end_turn", "stop_sequence":
+		answer.Finish = FinishStop
+	case openai.FinishReasonLength, "max_tokens", "model_length":
+		answer.Finish = FinishLength
+	case openai.FinishReasonToolCalls, openai.FinishReasonFunctionCall:
+		answer.Finish = FinishTools
+	}
+	answer.Text = withoutReasoning(textOf(&choice.Message))
+	for _, stop := range req.Stop { // servers that know stops have none in the text
+		if stop != "" {
+			answer.Text, _, _ = strings.Cut(answer.Text, stop)
+		}
+	}
+	answer.Calls = wireCalls(&choice.Message, req)
+	switch { // some servers say "stop" with calls, or "tool_calls" without any; a cut stays a cut
+	case answer.Finish == FinishLength:
+	case len(answer.Calls) > 0:
+		answer.Finish = FinishTools
+	case answer.Finish == FinishTools:
+		answer.Finish = FinishStop
+	}
+	if strings.TrimSpace(answer.Text) == "" && len(answer.Calls) == 0 {
+		fault.Err = errors.New("no text in the answer")
+		if answer.Finish == FinishLength {
+			fault.Code = CodeCutOff
+		}
+		return nil, &fault
+	}
+	return answer, nil
+}
+
+// textOf is what the model said: its text, or the parts of it, or its refusal.
+// Reasoning that the server keeps apart stays out, in a field of its own or in a part
+// of another type.
+func textOf(m *openai.ChatCompletionMessage) string {
+	text := m.Content
+	for _, part := range m.MultiContent {
+		if part.Type == openai.ChatMessagePartTypeText || part.Type == "output_text" || part.Type == "" {
+			text += part.Text
+		}
+	}
+	return cmp.Or(text, m.Refusal)
+}
+
+// wireCalls are the tools that the model called, in its order.
+func wireCalls(m *openai.ChatCompletionMessage, req *Request) []Call {
+	var out []Call
+	for _, c := range m.ToolCalls {
+		out = append(out, Call{ID: c.ID, Name: c.Function.Name, Arguments: c.Function.Arguments})
+	}
+	if f := m.FunctionCall; f != nil && f.Name != "" && len(out) == 0 { // from before there were tools
+		out = append(out, Call{Name: f.Name, Arguments: f.Arguments})
+	}
+	if req.OneCallAtMost && len(out) > 1 { // the server does not know the wish
+		out = out[:1]
+	}
+	identify(out, req)
+	return out
+}
+
+// identify gives an id to each call that has none, or that of an earlier one, or one
+// that is too long for OpenAI to take back, as vLLM's are. The numbers go on behind the
+// calls of the request, so that such ids are unique in a conversation as well.
+func identify(calls []Call, req *Request) {
+	const maxIDBytes = 40 // says OpenAI
+	taken := map[string]bool{"": true}
+	n := 0
+	for _, m := range req.Messages {
+		n += len(m.Calls)
+	}
+	for i := range calls {
+		if taken[calls[i].ID] || len(calls[i].ID) > maxIDBytes {
+			calls[i].ID = ""
+		}
+		taken[calls[i].ID] = true
+	}
+	for i := range calls {
+		for calls[i].ID == "" {
+			n++
+			if id := "call_" + strconv.Itoa(n); !taken[id] {
+				calls[i].ID = id
+			}
+		}
+	}
+}
+
+// doer carries the client library's requests. It asks the transport directly, so
+// nothing follows a redirect or keeps a cookie, reads the answer under a cap, and turns
+// whatever is not a completion into an [*Error] while headers and body, which the
+// library drops, are still at hand.
+type doer struct {
+	transport http.RoundTripper
+	maxBytes  int64
+	secret    string // kept out of errors
+}
+
+// Do sends req. Its errors are [*Error], or the [wholeAnswer] of a server that was
+// asked for a stream.
+func (d *doer) Do(req *http.Request) (*http.Response, error) {
+	ctx := req.Context()
+	res, err := d.transport.RoundTrip(req)
+	if err != nil {
+		return nil, networkError(ctx, fmt.Errorf("ask the server: %w", err))
+	}
+	if res.StatusCode >= 200 && res.StatusCode <= 299 && req.Header.Get("Accept") == "text/event-stream" {
+		return d.openStream(ctx, res)
+	}
+	defer res.Body.Close()
+	if res.StatusCode < 200 || res.StatusCode > 299 {
+		const maxErrorBytes = 64 << 10                                 // enough for any message
+		body, _ := io.ReadAll(io.LimitReader(res.Body, maxErrorBytes)) // what came is enough
+		return nil, d.fault(res, body)
+	}
+	body, err := readAll(res.Body, res.ContentLength, d.maxBytes)
+	if err != nil {
+		return nil, networkError(ctx, fmt.Errorf("read the answer: %w", err))
+	}
+	if isError(body) {
+		return nil, d.fault(res, body)
+	}
+	res.Body = io.NopCloser(bytes.NewReader(body))
+	return res, nil
+}
+
+var errTooLarge = errors.New("the answer is larger than the cap")
+
+// networkError is a call that got no answer, or not all of it. ctx is the call's own.
+func networkError(ctx context.Context, err error) *Error {
+	switch {
+	case ctx.Err() != nil:
+		return &Error{Kind: Timeout, Err: ctx.Err()}
+	case errors.Is(err, errTooLarge):
+		return &Error{Kind: Unavailable, Code: CodeTooLarge, Err: err}
+	default:
+		return &Error{Kind: Unavailable, Err: err}
+	}
+}
+
+// readAll reads to the end, so that the connection can be used again.
+func readAll(r io.Reader, length, limit int64) ([]byte, error) {
+	buf := bytes.NewBuffer(make([]byte, 0, min(max(length, 0), limit, 1<<16)+bytes.MinRead))
+	if _, err := buf.ReadFrom(io.LimitReader(r, limit+1)); err != nil {
+		return nil, err
+	}
+	if int64(buf.Len()) > limit {
+		return nil, errTooLarge
+	}
+	return buf.Bytes(), nil
+}
+
+// isError knows the errors that some servers and routers send with status 200, or as
+// an event of a stream.
+func isError(body []byte) bool {
+	var said struct {
+		Object string `json:"object"`
+		Error  any    `json:"error"`
+	}
+	return bytes.Contains(body, []byte(`"error"`)) && json.Unmarshal(body, &said) == nil && (said.Error != nil || said.Object == "error")
+}
+
+// maxMessageBytes is how much of a server's own message is kept.
+const maxMessageBytes = 300
+
+// fault turns an answer that is not a completion into an error.
+func (d *doer) fault(res *http.Response, body []byte) *Error {
+	said := readServerError(body)
+	status := res.StatusCode
+	if status < 300 && said.status >= 400 && said.status < 600 {
+		status = said.status // a router's error under status 200
+	}
+	out := &Error{Kind: said.kind(status), Status: status, RetryAfter: retryAfter(res.Header), RequestID: requestID(res.Header)}
+	if isName(said.code, 64) {
+		out.Code = said.code
+	}
+	switch {
+	case status >= 300 && status < 400:
+		out.Code, out.Err = CodeRedirect, errors.New("the server sends to another address; check the base URL")
+	case status == http.StatusUnauthorized:
+		out.Err = errors.New("the server does not accept the key") // its own words often quote the key
+	default:
+		text := said.message
+		if d.secret != "" {
+			text = strings.ReplaceAll(text, d.secret, "[key]")
+		}
+		out.Said = oneLine(text, maxMessageBytes)
+	}
+	if (out.Kind == BadRequest || out.Kind == Unavailable) && said.takesNoTools() {
+		out.Kind, out.Code, out.Err = BadRequest, CodeNoTools, errors.New("the model takes no tools")
+	}
+	return out
+}
+
+// serverError is what servers say in an error's body.
+type serverError struct {
+	status  int    // the code as a number, 0 when it is none
+	code    string // the code, else the type
+	inner   string // error.innererror.code, Azure's
+	message string // with the parameter that is at fault, if the message does not name it
+}
+
+// readServerError takes the forms of OpenAI and Azure (an error object), Gemini (a list of
+// one), vLLM (message and code at the top), text-generation-inference and LM Studio
+// (error is a string), FastAPI and Mistral (a list of places and messages in detail).
+// Any other body, such as a proxy's HTML, gives the zero serverError.
+func readServerError(body []byte) (out serverError) {
+	var list []json.RawMessage
+	if json.Unmarshal(body, &list) == nil && len(list) > 0 {
+		body = list[0]
+	}
+	top := fieldsOf(body)
+	out.message = textIn(top["error"])
+	if inside := fieldsOf(top["error"]); inside != nil {
+		top = inside
+	}
+	detail := top["detail"]
+	if inside := fieldsOf(top["message"]); inside != nil { // Mistral
+		detail = inside["detail"]
+	}
+	out.message = cmp.Or(out.message, textIn(top["message"]), textIn(detail))
+	out.code = cmp.Or(textIn(top["code"]), textIn(top["type"]))
+	_ = json.Unmarshal(top["code"], &out.status) // no number: 0
+	out.inner = textIn(fieldsOf(top["innererror"])["code"])
+	param := textIn(top["param"])
+	var places []struct {
+		Loc []any  `json:"loc"`
+		Msg string `json:"msg"`
+	}
+	if json.Unmarshal(detail, &places) == nil && len(places) > 0 {
+		param = strings.Trim(fmt.Sprint(places[0].Loc), "[]")
+		out.message = cmp.Or(out.message, places[0].Msg)
+	}
+	if param != "" && !strings.Contains(out.message, param) {
+		out.message = strings.TrimSpace(out.message + " (" + param + ")")
+	}
+	return out
+}
+
+// fieldsOf are the fields of a JSON object; nil for anything else.
+func fieldsOf(raw json.RawMessage) (fields map[string]json.RawMessage) {
+	_ = json.Unmarshal(raw, &fields)
+	return fields
+}
+
+// textIn is a JSON string; "" for anything else.
+func textIn(raw json.RawMessage) (text string) {
+	_ = json.Unmarshal(raw, &text)
+	return text
+}
+
+func (c *serverError) kind(status int) Kind {
+	switch {
+	case status == http.StatusUnauthorized, status == http.StatusForbidden:
+		return Auth
+	case status == http.StatusTooManyRequests:
+		return Throttled
+	case status == http.StatusRequestTimeout, status == http.StatusGatewayTimeout:
+		return Timeout
+	case status == http.StatusRequestEntityTooLarge, c.isTooLong():
+		return TooLong
+	case c.isFiltered():
+		return FilteredInput
+	case status >= 500, status < 300:
+		return Unavailable
+	default:
+		return BadRequest
+	}
+}
+
+// isTooLong knows a prompt that does not fit by code, else by the words of the
+// servers that send none (some say it with status 500).
+func (c *serverError) isTooLong() bool {
+	switch c.code {
+	case "context_length_exceeded", "string_above_max_length", "exceed_context_size_error", "prompt_too_long":
+		return true
+	}
+	return containsAny(c.message,
+		"maximum context length",              // OpenAI, vLLM, llama-cpp-python
+		"maximum model length",                // vLLM
+		"available context size",              // llama.cpp
+		"context size has been exceeded",      // llama.cpp
+		"exceed context window",               // llama-cpp-python
+		"exceeds the context window",          // OpenAI
+		"exceed context limit",                // routers
+		"exceeds the context length",          // Ollama
+		"exceeded max context length",         // Ollama
+		"when context the overflows",          // LM Studio
+		"longer than the model's context",     // SGLang
+		"prompt is too long",                  // routers
+		"too large for model with",            // Mistral
+		"`inputs` tokens + `max_new_tokens`",  // text-generation-inference
+		"maximum number of tokens allowed",    // Gemini's compatible endpoint
+		"please reduce the length of the mes", // Groq, OpenRouter
+	)
+}
+
+// isFiltered knows the refusals of Azure's and OpenAI's filters.
+func (c *serverError) isFiltered() bool {
+	switch c.code {
+	case "content_filter", "content_policy_violation", "ResponsibleAIPolicyViolation":
+		return true
+	case "invalid_prompt":
+		return containsAny(c.message, "usage policy", "flagged")
+	}
+	return c.inner == "ResponsibleAIPolicyViolation"
+}
+
+// takesNoTools knows a model that takes no tools, or no answers to calls.
+func (c *serverError) takesNoTools() bool {
+	if containsAny(c.message, "tool_choice", "parallel_tool_calls", "reasoning_effort") {
+		return false
+	}
+	return containsAny(c.message,
+		"does not support tool",                // Ollama, LM Studio
+		"support tool use",                     // OpenRouter: no endpoints found that do
+		"tool calling is not", "tools' is not", // Groq, OpenAI
+		"not support function", "function calling is not", // Gemini
+		"enable-auto-tool-choice",                   // vLLM without the flags
+		"tools param requires",                      // llama.cpp without templates
+		"unknown role: tool", "supported, got tool", // strict templates
+	)
+}
+
+func containsAny(text string, wordings ...string) bool {
+	text = strings.ToLower(text)
+	for _, w := range wordings {
+		if strings.Contains(text, w) {
+			return true
+		}
+	}
+	return false
+}
+
+// requestID is the server's id of a call, under the names that OpenAI, Azure and
+// its gateways use.
+func requestID(h http.Header) string {
+	id := cmp.Or(h.Get("X-Request-Id"), h.Get("Apim-Request-Id"), h.Get("X-Ms-Request-Id"))
+	return oneLine(id, 128)
+}
+
+// retryAfter reads retry-after-ms (Azure, OpenAI), and Retry-After in seconds or
+// as a date, which is taken relative to the server's own clock when it shows it.
+func retryAfter(h http.Header) time.Duration {
+	const longest = 30 * 24 * time.Hour // keeps an absurd wait from overflowing; callers give up far below it
+	value, unit := h.Get("Retry-After-Ms"), time.Millisecond
+	n, err := strconv.ParseFloat(strings.TrimSpace(value), 64)
+	if err != nil {
+		value, unit = h.Get("Retry-After"), time.Second
+		n, err = strconv.ParseFloat(strings.TrimSpace(value), 64)
+	}
+	if err == nil && !math.IsNaN(n) {
+		return time.Duration(min(max(n, 0), float64(longest/unit)) * float64(unit))
+	}
+	at, err := http.ParseTime(value)
+	if err != nil {
+		return 0
+	}
+	now, err := http.ParseTime(h.Get("Date"))
+	if err != nil {
+		now = time.Now()
+	}
+	return min(max(at.Sub(now), 0), longest)
+}
+
+// oneLine makes s fit for a log line: no control characters, one space between
+// words, valid UTF-8, at most limit bytes.
+func oneLine(s string, limit int) string {
+	if len(s) > 4*limit {
+		s = s[:4*limit]
+	}
+	s = strings.Map(func(r rune) rune {
+		if unicode.IsControl(r) || r == '\u2028' || r == '\u2029' {
+			return ' '
+		}
+		return r
+	}, strings.ToValidUTF8(s, ""))
+	s = strings.Join(strings.Fields(s), " ")
+	if len(s) <= limit {
+		return s
+	}
+	cut := limit
+	for cut > 0 && !utf8.RuneStart(s[cut]) {
+		cut--
+	}
+	return s[:cut] + "…"
 }

@@ -3,211 +3,281 @@ package models
 import (
 	"bufio"
 	"bytes"
+	"cmp"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
+	"strings"
 	"time"
+
+	"github.com/sashabaranov/go-openai"
 )
 
 const (
 	// streamFactor is how much larger than its answer a stream may be: a chunk
 	// wraps a few characters in some hundred, and reasoning comes on top.
-	streamFactor = 128
+	streamFactor = 16
 	// usageTime is how long a server that has ended its answer may be silent before
 	// it sends the usage, or ends the stream.
 	usageTime = 5 * time.Second
 	// drainTime is how long a stream that was ended is read on, so that the
 	// connection can be used again.
 	drainTime = 500 * time.Millisecond
+	// maxStreamCalls is how many calls one answer may have.
+	maxStreamCalls = 128
 )
 
-// readStream reads a stream of chunks into the body of the completion that it
-// comes to. A server that does not stream and sends the whole is as good.
-func (d *doer) readStream(res *http.Response) ([]byte, error) {
-	limited := &io.LimitedReader{R: res.Body, N: max(d.maxBytes, streamFactor*d.maxBytes)}
-	in := bufio.NewReader(limited)
-	if isWhole(in) {
-		return readAll(in, res.ContentLength, d.maxBytes)
+// stream asks for a stream, and reads it into the completion that the server would
+// have sent. The stream has to end behind the end of the answer: what was cut off may
+// be anything, so nothing of it is used.
+func (o *OpenAI) stream(ctx context.Context, req openai.ChatCompletionRequest) (res openai.ChatCompletionResponse, err error) {
+	reading, cancel := context.WithCancel(ctx)
+	defer cancel()
+	in, err := o.client.CreateChatCompletionStream(reading, req)
+	if whole, ok := errors.AsType[*wholeAnswer](err); ok {
+		err = json.Unmarshal(whole.body, &res)
+		res.SetHeader(whole.header)
+		return res, err
 	}
-	body, err := (&stream{in: in, body: res.Body, maxBytes: d.maxBytes}).read()
-	if fault, ok := errors.AsType[*streamFault](err); ok {
-		return nil, d.fault(res, fault.body)
+	if err != nil {
+		return res, err
 	}
-	if err != nil && limited.N <= 0 {
-		return nil, errTooLarge
-	}
-	if fault, ok := errors.AsType[*Error](err); ok {
-		fault.Status, fault.RequestID = res.StatusCode, requestID(res.Header)
-	}
-	return body, err
-}
-
-// isWhole looks at the first byte that is no space: a line of a stream begins with
-// the name of a field.
-func isWhole(in *bufio.Reader) bool {
-	for {
-		next, err := in.Peek(1)
-		switch {
-		case err != nil || next[0] > ' ':
-			return err == nil && next[0] == '{'
-		default:
-			_, _ = in.Discard(1) // is in the buffer
+	defer in.Close() //nolint:errcheck // what counts has been read
+	answer := streamed{left: o.cfg.MaxResponseBytes}
+	late := time.AfterFunc(usageTime, cancel)
+	defer late.Stop()
+	chunks := 0
+	for ; err == nil; chunks++ {
+		if late.Stop(); answer.finish != "" {
+			late.Reset(usageTime)
+		}
+		var chunk openai.ChatCompletionStreamResponse
+		if chunk, err = in.Recv(); err == nil {
+			err = answer.add(&chunk)
 		}
 	}
+	res.SetHeader(in.Header())
+	fault, isFault := errors.AsType[*Error](err)
+	switch atEnd := errors.Is(err, io.EOF); {
+	case answer.finish != "" && (atEnd || isFault && fault.Status == 0 && fault.Code == ""): // or nothing came any more
+		answer.into(&res)
+		return res, nil
+	case ctx.Err() != nil:
+		return res, networkError(ctx, err)
+	case !atEnd:
+		return res, err
+	case chunks == 1:
+		return res, &Error{Kind: Unavailable, Status: http.StatusOK, Code: CodeMalformed, RequestID: requestID(in.Header()), Err: errors.New("the answer is neither a stream nor the JSON of a completion")}
+	default:
+		return res, &Error{Kind: Unavailable, Status: http.StatusOK, RequestID: requestID(in.Header()), Err: errors.New("the stream ended before the answer did")}
+	}
 }
 
-// streamFault is an error that the server sent in its stream.
-type streamFault struct{ body []byte }
-
-func (*streamFault) Error() string { return "an error in the stream" }
-
-// stream reads server-sent events.
-type stream struct {
-	in       *bufio.Reader
-	body     io.Closer // ends the reading
-	maxBytes int64     // of a line, and of the answer
-
-	answer  folded
-	event   string // the event's name, "" for most
-	pending []byte // data of the event that is not JSON up to here
-	events  int
-	done    bool        // the server said that this is all
-	timer   *time.Timer // of the waiting behind the answer, nil before
+// wholeAnswer is what a server sent that was asked for a stream and does not know
+// them. It is an error only to get past the client library, which takes nothing else.
+type wholeAnswer struct {
+	body   []byte
+	header http.Header
 }
 
-// read reads to the end, which has to come behind the end of the answer: what was
-// cut off may be anything, so nothing of it is used.
-func (s *stream) read() ([]byte, error) {
-	s.answer.left = s.maxBytes
-	defer func() { s.wait(0) }()
-	for {
-		line, err := s.line()
+func (*wholeAnswer) Error() string { return "the answer is no stream" }
+
+// openStream hands a stream on as [events].
+func (d *doer) openStream(ctx context.Context, res *http.Response) (*http.Response, error) {
+	limit := &io.LimitedReader{R: res.Body, N: d.maxBytes}
+	in := bufio.NewReader(limit)
+	first := byte(' ')
+	for err := error(nil); err == nil && first <= ' '; {
+		first, err = in.ReadByte()
+	}
+	_ = in.UnreadByte() // at the end there is nothing to take back
+	if first != '{' {   // a line of a stream begins with the name of a field
+		res.Body = &events{doer: d, res: res, body: res.Body, limit: limit, in: in, left: streamFactor * d.maxBytes}
+		return res, nil
+	}
+	defer res.Body.Close()
+	limit.N = d.maxBytes + 1
+	body, err := readAll(in, res.ContentLength, d.maxBytes)
+	switch {
+	case err != nil:
+		return nil, networkError(ctx, fmt.Errorf("read the answer: %w", err))
+	case isError(body):
+		return nil, d.fault(res, body)
+	default:
+		return nil, &wholeAnswer{body, res.Header}
+	}
+}
+
+// events is the body of a stream as the client library reads it: only lines of data.
+// The library would count comments, and lose an error that comes behind one.
+type events struct {
+	doer  *doer
+	res   *http.Response
+	body  io.ReadCloser
+	limit *io.LimitedReader // below in
+	in    *bufio.Reader
+	left  int64 // bytes that may come
+	event string
+	ready []byte // of the line that is being read
+	done  bool   // the server said that this is all
+}
+
+// Read gives what is left of a line of data, or of the next one.
+func (e *events) Read(p []byte) (int, error) {
+	for len(e.ready) == 0 {
+		e.limit.N = e.doer.maxBytes // for this line
+		line, err := e.in.ReadBytes('\n')
+		e.left -= int64(len(line))
 		switch {
-		case err != nil && s.isWhole():
-			return s.answer.body()
+		case e.limit.N <= 0 || e.left < 0:
+			return 0, &Error{Kind: Unavailable, Code: CodeTooLarge, Err: errTooLarge}
+		case errors.Is(err, io.EOF): // a line without an end is none
+			return 0, io.EOF
 		case err != nil:
-			return nil, s.cutOff(err)
-		case s.done:
-			continue
+			return 0, &Error{Kind: Unavailable, Err: fmt.Errorf("read the stream: %w", err)}
 		}
-		if err := s.take(line); err != nil {
-			return nil, err
-		}
-		switch {
-		case s.done:
-			s.wait(drainTime)
-		case s.isWhole():
-			s.wait(usageTime)
-		default: // it was not the end yet
-			s.wait(0)
-		}
-	}
-}
-
-// isWhole says that the model came to an end. [DONE] alone does not: llama-cpp-python
-// writes it, too, when it breaks an answer off for another caller.
-func (s *stream) isWhole() bool { return s.answer.finish != "" }
-
-// wait ends the reading in d, and not at all when d is zero.
-func (s *stream) wait(d time.Duration) {
-	switch {
-	case d == 0 && s.timer == nil:
-	case d == 0:
-		s.timer.Stop()
-	case s.timer == nil:
-		s.timer = time.AfterFunc(d, func() { _ = s.body.Close() }) // the read fails then
-	default:
-		s.timer.Reset(d)
-	}
-}
-
-func (s *stream) cutOff(err error) error {
-	switch {
-	case err != io.EOF: //nolint:errorlint // the reader's own, never wrapped
-		return err
-	case s.events == 0:
-		return &Error{Kind: Unavailable, Code: CodeMalformed, Err: errors.New("the answer is neither a stream nor the JSON of a completion")}
-	default:
-		return &Error{Kind: Unavailable, Err: errors.New("the stream ended before the answer did")}
-	}
-}
-
-// line is the next line without its end. The last one may have no end.
-func (s *stream) line() ([]byte, error) {
-	var long []byte
-	for {
-		part, err := s.in.ReadSlice('\n')
-		switch {
-		case err == bufio.ErrBufferFull: //nolint:errorlint // as documented
-			if int64(len(long)+len(part)) > s.maxBytes {
-				return nil, errTooLarge
+		field, value, _ := bytes.Cut(bytes.TrimSpace(line), []byte(":"))
+		value = bytes.TrimSpace(value)
+		switch string(field) {
+		case "":
+			e.event = ""
+		case "event":
+			e.event = string(value)
+		case "error": // llama.cpp's older servers
+			return 0, e.doer.fault(e.res, value)
+		case "data":
+			if e.event == "error" || isError(value) {
+				return 0, e.doer.fault(e.res, value)
 			}
-			long = append(long, part...)
+			if len(value) > 0 {
+				e.done = e.done || string(value) == "[DONE]"
+				e.ready = line
+			}
+		}
+	}
+	n := copy(p, e.ready)
+	e.ready = e.ready[n:]
+	return n, nil
+}
+
+// Close closes the connection, or gives it back when the stream came to its end.
+func (e *events) Close() error {
+	if e.done {
+		late := time.AfterFunc(drainTime, func() { _ = e.body.Close() }) // the reading fails then
+		defer late.Stop()
+		_, _ = io.Copy(io.Discard, e.body)
+	}
+	return e.body.Close()
+}
+
+// streamed is the answer of a stream up to here.
+type streamed struct {
+	left          int64 // bytes that it may grow by
+	model         string
+	finish        openai.FinishReason
+	text, refusal strings.Builder
+	calls         []*streamedCall
+	usage         openai.Usage
+}
+
+// streamedCall is a call as its pieces come.
+type streamedCall struct {
+	openai.ToolCall
+	arguments strings.Builder
+	whole     bool // the first piece of the arguments is all of them
+}
+
+func (s *streamed) add(c *openai.ChatCompletionStreamResponse) error {
+	s.model = cmp.Or(s.model, c.Model)
+	if c.Usage != nil {
+		s.usage = *c.Usage // some servers send it with each chunk, as it grows
+	}
+	for i := range c.Choices {
+		choice := &c.Choices[i]
+		if choice.Index != 0 { // only one was asked for
 			continue
-		case err == io.EOF && len(part)+len(long) > 0:
-			err = nil
 		}
-		if long != nil {
-			part = append(long, part...)
+		d := &choice.Delta
+		if d.FunctionCall != nil { // from before there were tools
+			d.ToolCalls = append(d.ToolCalls, openai.ToolCall{Function: *d.FunctionCall})
 		}
-		return bytes.TrimRight(part, "\r\n"), err
+		s.text.WriteString(d.Content)
+		s.refusal.WriteString(d.Refusal)
+		s.left -= int64(len(d.Content) + len(d.Refusal))
+		for i := range d.ToolCalls {
+			s.addCall(&d.ToolCalls[i])
+		}
+		switch {
+		case choice.FinishReason != "" && choice.FinishReason != openai.FinishReasonNull:
+			s.finish = choice.FinishReason
+		case d.Content != "" || d.Refusal != "" || len(d.ToolCalls) > 0: // what goes on has not ended
+			s.finish = ""
+		}
 	}
-}
-
-// take takes one line: a field of an event, a comment, or the end of an event.
-func (s *stream) take(line []byte) error {
-	if len(line) == 0 {
-		return s.endEvent()
-	}
-	field, value, _ := bytes.Cut(line, []byte(":"))
-	value = bytes.TrimSpace(value)
-	switch string(field) {
-	case "event":
-		s.event = string(value)
-	case "data":
-		return s.data(value)
-	case "error": // llama.cpp's older servers
-		return &streamFault{bytes.Clone(value)}
+	if s.left < 0 || len(s.calls) > maxStreamCalls {
+		return &Error{Kind: Unavailable, Code: CodeTooLarge, Err: errTooLarge}
 	}
 	return nil
 }
 
-// data takes one line of data. Most servers write one line an event, and some no
-// empty line behind it, so what is JSON alone is not waited with.
-func (s *stream) data(value []byte) error {
+// addCall adds a piece of a call. The first id and the first name count: servers repeat
+// them, make up an id a piece, or send empty ones later.
+func (s *streamed) addCall(p *openai.ToolCall) {
+	call := s.callOf(p)
+	if call == nil || call.endsBefore(p) {
+		call = &streamedCall{}
+		call.Index = p.Index
+		s.calls = append(s.calls, call)
+	}
+	call.ID = cmp.Or(call.ID, p.ID)
+	call.Function.Name = cmp.Or(call.Function.Name, p.Function.Name)
+	if call.arguments.Len() == 0 {
+		call.whole = isObject(p.Function.Arguments)
+	}
+	call.arguments.WriteString(p.Function.Arguments)
+	s.left -= int64(len(p.ID) + len(p.Function.Name) + len(p.Function.Arguments))
+}
+
+// callOf is the last call of the piece's index, without an index that of its id, and
+// without either the last one.
+func (s *streamed) callOf(p *openai.ToolCall) *streamedCall {
+	for i := len(s.calls) - 1; i >= 0; i-- {
+		call := s.calls[i]
+		if p.Index != nil && call.Index != nil && *call.Index == *p.Index || p.Index == nil && p.ID != "" && call.ID == p.ID {
+			return call
+		}
+	}
+	if p.Index != nil || len(s.calls) == 0 {
+		return nil
+	}
+	return s.calls[len(s.calls)-1]
+}
+
+// endsBefore reports whether p begins another call, though it comes in the place of c:
+// servers number each call from zero, or not at all.
+func (c *streamedCall) endsBefore(p *openai.ToolCall) bool {
 	switch {
-	case len(value) == 0:
-		return nil
-	case string(value) == "[DONE]":
-		s.done = true
-		return nil
-	case len(s.pending) == 0 && json.Valid(value):
-		return s.chunk(value)
-	case int64(len(s.pending)+len(value)) > s.maxBytes:
-		return errTooLarge
+	case p.Function.Name == "" || c.Function.Name == "": // goes on
+		return false
+	case p.ID != "" && c.ID != "":
+		return p.ID != c.ID
+	case p.Function.Name != c.Function.Name:
+		return true
+	default:
+		return c.whole && strings.TrimSpace(p.Function.Arguments) != ""
 	}
-	s.pending = append(append(s.pending, value...), '\n')
-	return nil
 }
 
-func (s *stream) endEvent() (err error) {
-	if len(s.pending) > 0 {
-		err = s.chunk(s.pending)
+// into writes the answer as a completion.
+func (s *streamed) into(res *openai.ChatCompletionResponse) {
+	res.Model, res.Usage = s.model, s.usage
+	message := openai.ChatCompletionMessage{Content: s.text.String(), Refusal: s.refusal.String()}
+	for _, c := range s.calls {
+		c.Function.Arguments = c.arguments.String()
+		message.ToolCalls = append(message.ToolCalls, c.ToolCall)
 	}
-	s.pending, s.event = nil, ""
-	return err
-}
-
-func (s *stream) chunk(data []byte) error {
-	s.events++
-	var c chunk
-	if err := json.Unmarshal(data, &c); err != nil {
-		return fmt.Errorf("read a chunk of the stream: %w", err)
-	}
-	if s.event == "error" || c.Object == "error" || len(c.Error) > 0 && string(c.Error) != "null" {
-		return &streamFault{bytes.Clone(data)}
-	}
-	return s.answer.add(&c)
+	res.Choices = []openai.ChatCompletionChoice{{Message: message, FinishReason: s.finish}}
 }

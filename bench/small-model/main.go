@@ -75,6 +75,7 @@ func (b *bench) run(ctx context.Context, url string) (failed int, err error) {
 		failed += b.checkWire(ctx)
 	}
 	if b.only != "checks" {
+		tap.besideObject.Store(true)
 		more, err := b.judgePlans(ctx)
 		if err != nil {
 			return failed, err
@@ -87,7 +88,7 @@ func (b *bench) run(ctx context.Context, url string) (failed int, err error) {
 // newModel is a client of the server that has learned nothing yet.
 func (b *bench) newModel(change ...func(*models.OpenAIConfig)) (*models.OpenAI, error) {
 	// A busy machine writes a few tokens a second.
-	cfg := models.OpenAIConfig{BaseURL: b.tap.url, Key: b.key, Model: b.model, Timeout: 10 * time.Minute}
+	cfg := models.OpenAIConfig{BaseURL: b.tap.url, Key: b.key, Model: b.model, Timeout: 10 * time.Minute, MaxTokensField: "max_tokens"}
 	for _, c := range change {
 		c(&cfg)
 	}

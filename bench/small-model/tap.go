@@ -3,14 +3,17 @@ package main
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"fmt"
 	"io"
 	"maps"
 	"net"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -23,6 +26,10 @@ type tap struct {
 	url    string
 	server *http.Server
 	done   chan struct{}
+
+	// besideObject sends the schema of json_schema beside json_object, which is how
+	// llama-cpp-python takes one.
+	besideObject atomic.Bool
 
 	mu   sync.Mutex
 	seen []*exchange
@@ -69,7 +76,7 @@ func (t *tap) handler(target *url.URL) http.Handler {
 		t.mu.Lock()
 		t.seen = append(t.seen, e)
 		t.mu.Unlock()
-		res, err := e.forward(server, target, r)
+		res, err := e.forward(server, target, r, t.besideObject.Load())
 		if err != nil {
 			panic(http.ErrAbortHandler)
 		}
@@ -83,10 +90,13 @@ func (t *tap) handler(target *url.URL) http.Handler {
 	})
 }
 
-func (e *exchange) forward(server http.RoundTripper, target *url.URL, r *http.Request) (*http.Response, error) {
+func (e *exchange) forward(server http.RoundTripper, target *url.URL, r *http.Request, besideObject bool) (*http.Response, error) {
 	body, err := io.ReadAll(r.Body)
 	if err != nil {
 		return nil, err
+	}
+	if besideObject {
+		body = schemaBesideObject(body)
 	}
 	e.mu.Lock()
 	e.request = body
@@ -97,6 +107,28 @@ func (e *exchange) forward(server http.RoundTripper, target *url.URL, r *http.Re
 	}
 	maps.Copy(req.Header, r.Header)
 	return server.RoundTrip(req)
+}
+
+// sent is what is read of a request.
+type sent struct {
+	Format struct {
+		Type string `json:"type"`
+		JSON struct {
+			Schema json.RawMessage `json:"schema"`
+		} `json:"json_schema"`
+	} `json:"response_format"`
+}
+
+// schemaBesideObject writes a response format json_schema as json_object and a schema.
+func schemaBesideObject(body []byte) []byte {
+	var request sent
+	var fields map[string]json.RawMessage
+	if json.Unmarshal(body, &request) != nil || request.Format.Type != "json_schema" || json.Unmarshal(body, &fields) != nil {
+		return body
+	}
+	fields["response_format"] = slices.Concat([]byte(`{"type":"json_object","schema":`), request.Format.JSON.Schema, []byte("}"))
+	body, _ = json.Marshal(fields) // that were JSON
+	return body
 }
 
 func (e *exchange) begin(status int) {

@@ -90,7 +90,8 @@ func provider(of models.OpenAIConfig) string {
 func behind(c config, first models.OpenAIConfig, name string) models.OpenAIConfig {
 	switch {
 	case c.FallbackBaseURL != "" || c.FallbackKey != "":
-		return models.OpenAIConfig{Key: c.FallbackKey, BaseURL: c.FallbackBaseURL, Model: name, Stream: c.stream}
+		first.Azure = models.Azure{}
+		first.Key, first.BaseURL, first.Model = c.FallbackKey, c.FallbackBaseURL, name
 	case c.AzureEndpoint != "":
 		first.Azure.Deployment = name
 	default:

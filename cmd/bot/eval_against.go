@@ -61,7 +61,7 @@ func (s *settings) assign(assignments []string) (given map[string]bool, faults f
 
 // planning reports whether plans, or what they cost, may depend on a setting.
 func planning(variable string) bool {
-	prefixes := []string{"OPENAI_", "AZURE_OPENAI_", "BOT_FALLBACK_", "BOT_MODEL_", "BOT_PLANNER", "BOT_RESPONSE_FORMAT", "BOT_PROMPTS_", "BOT_SKILLS_"}
+	prefixes := []string{"OPENAI_", "AZURE_OPENAI_", "BOT_FALLBACK_", "BOT_MODEL_", "BOT_REASONING_EFFORT", "BOT_MAX_TOKENS_FIELD", "BOT_PLANNER", "BOT_RESPONSE_FORMAT", "BOT_PROMPTS_", "BOT_SKILLS_"}
 	return slices.ContainsFunc(prefixes, func(prefix string) bool { return strings.HasPrefix(variable, prefix) })
 }
 

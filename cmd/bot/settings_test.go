@@ -56,13 +56,18 @@ func TestSettings(t *testing.T) {
 		"impatience":              {settings{ModelRetries: "0", ModelMaxWait: "5s"}, func(c config) bool { return c.retries == 0 && c.maxWait == 5*time.Second }},
 		"streams":                 {settings{ModelStream: "true"}, func(c config) bool { return c.stream && c.firstModel().Stream && behind(c, c.firstModel(), "b").Stream }},
 		"streams behind":          {settings{OpenAIKey: "k", FallbackModels: "b", FallbackBaseURL: "http://x", ModelStream: "1"}, func(c config) bool { return behind(c, c.firstModel(), "b").Stream }},
-		"no streams":              {settings{}, func(c config) bool { return !c.stream && !c.firstModel().Stream }},
-		"fallback":                {settings{OpenAIKey: "k", FallbackModels: " a, ,b ", FallbackKey: "k"}, func(c config) bool { return strings.Join(c.fallbacks, "|") == "a|b" }},
-		"log level is not cased":  {settings{LogLevel: "DEBUG", LogFormat: "JSON"}, func(c config) bool { return c.logLevel.String() == "debug" }},
-		"durations are Go's":      {settings{TurnTimeout: "90s", DrainTimeout: "1m30s"}, func(c config) bool { return c.turnTimeout == c.drainTimeout }},
-		"a planner by name":       {settings{Planner: "sequence"}, func(config) bool { return true }},
-		"the other planner":       {settings{Planner: "sequential"}, func(config) bool { return true }},
-		"the third planner":       {settings{Planner: "tools"}, func(config) bool { return true }},
+		"the old limit":           {settings{OpenAIKey: "k", MaxTokensField: "max_tokens"}, func(c config) bool { return c.firstModel().MaxTokensField == "max_tokens" }},
+		"the old limit behind":    {settings{OpenAIKey: "k", FallbackModels: "b", FallbackBaseURL: "http://x", MaxTokensField: "max_tokens"}, func(c config) bool { return behind(c, c.firstModel(), "b").MaxTokensField == "max_tokens" }},
+		"an effort": {settings{OpenAIKey: "k", ReasoningEffort: "low"}, func(c config) bool {
+			return c.firstModel().ReasoningEffort == "low" && behind(c, c.firstModel(), "b").ReasoningEffort == "low"
+		}},
+		"no streams":             {settings{}, func(c config) bool { return !c.stream && !c.firstModel().Stream }},
+		"fallback":               {settings{OpenAIKey: "k", FallbackModels: " a, ,b ", FallbackKey: "k"}, func(c config) bool { return strings.Join(c.fallbacks, "|") == "a|b" }},
+		"log level is not cased": {settings{LogLevel: "DEBUG", LogFormat: "JSON"}, func(c config) bool { return c.logLevel.String() == "debug" }},
+		"durations are Go's":     {settings{TurnTimeout: "90s", DrainTimeout: "1m30s"}, func(c config) bool { return c.turnTimeout == c.drainTimeout }},
+		"a planner by name":      {settings{Planner: "sequence"}, func(config) bool { return true }},
+		"the other planner":      {settings{Planner: "sequential"}, func(config) bool { return true }},
+		"the third planner":      {settings{Planner: "tools"}, func(config) bool { return true }},
 		"no limits": {settings{}, func(c config) bool {
 			return c.limits.steps == 0 && c.limits.same == 0 && c.limits.budget == actions.Budget{} && c.limits.approvalTimeout == 24*time.Hour
 		}},
@@ -258,12 +263,16 @@ func TestEveryMistakeIsListedWithItsVariable(t *testing.T) {
 		"a planner, and approval": {settings{Planner: "bar", ApprovalActions: "nope, DELETELIST, nada", ResponseFormat: "json_object"}, []string{"BOT_PLANNER", "BOT_APPROVAL_ACTIONS", "BOT_APPROVAL_ACTIONS"}},
 		"no folder, and approval": {settings{PromptsDir: "/nowhere", ApprovalActions: "nope"}, []string{"BOT_PROMPTS_DIR", "BOT_APPROVAL_ACTIONS"}},
 		"a format, and a prompt":  {settings{PromptsDir: promptsFolder(t, "{{oops}}"), ResponseFormat: "xml"}, []string{"BOT_RESPONSE_FORMAT", "BOT_PROMPTS_DIR"}},
-		"half a stream":           {settings{ModelStream: "maybe"}, []string{"BOT_MODEL_STREAM"}},
-		"impatient":               {settings{ModelRetries: "-1", ModelMaxWait: "0s"}, []string{"BOT_MODEL_RETRIES", "BOT_MODEL_MAX_WAIT"}},
-		"no response format":      {settings{ResponseFormat: "yaml"}, []string{"BOT_RESPONSE_FORMAT"}},
-		"another planner's":       {settings{Planner: "sequential", ResponseFormat: "text"}, []string{"BOT_RESPONSE_FORMAT"}},
-		"a model of nobody":       {settings{OpenAIModel: "m"}, []string{"OPENAI_MODEL"}},
-		"everything else":         {settings{Cloud: "moon", AllowedHosts: "https://x/", Planner: "magic", SkillsDir: "s", SkillsSandbox: "docker", PromptsDir: "/nowhere", TurnTimeout: "5", DrainTimeout: "-1s", LogLevel: "loud", LogFormat: "xml"}, []string{"BOT_CLOUD", "BOT_ALLOWED_SERVICE_HOSTS", "BOT_PLANNER", "BOT_SKILLS_SANDBOX", "BOT_SKILLS_DIR", "BOT_PROMPTS_DIR", "BOT_TURN_TIMEOUT", "BOT_DRAIN_TIMEOUT", "BOT_LOG_LEVEL", "BOT_LOG_FORMAT"}},
+		"no name of a limit": {with(azure, func(s *settings) {
+			s.MaxTokensField, s.ReasoningEffort, s.Instructions = "tokens", "very high", "never"
+		}), []string{"BOT_MAX_TOKENS_FIELD", "BOT_REASONING_EFFORT", "BOT_MODEL_INSTRUCTIONS"}},
+		"such names, and behind": {settings{OpenAIKey: "k", FallbackModels: "b", FallbackBaseURL: "http://x", MaxTokensField: "tokens"}, []string{"BOT_MAX_TOKENS_FIELD"}},
+		"half a stream":          {settings{ModelStream: "maybe"}, []string{"BOT_MODEL_STREAM"}},
+		"impatient":              {settings{ModelRetries: "-1", ModelMaxWait: "0s"}, []string{"BOT_MODEL_RETRIES", "BOT_MODEL_MAX_WAIT"}},
+		"no response format":     {settings{ResponseFormat: "yaml"}, []string{"BOT_RESPONSE_FORMAT"}},
+		"another planner's":      {settings{Planner: "sequential", ResponseFormat: "text"}, []string{"BOT_RESPONSE_FORMAT"}},
+		"a model of nobody":      {settings{OpenAIModel: "m"}, []string{"OPENAI_MODEL"}},
+		"everything else":        {settings{Cloud: "moon", AllowedHosts: "https://x/", Planner: "magic", SkillsDir: "s", SkillsSandbox: "docker", PromptsDir: "/nowhere", TurnTimeout: "5", DrainTimeout: "-1s", LogLevel: "loud", LogFormat: "xml"}, []string{"BOT_CLOUD", "BOT_ALLOWED_SERVICE_HOSTS", "BOT_PLANNER", "BOT_SKILLS_SANDBOX", "BOT_SKILLS_DIR", "BOT_PROMPTS_DIR", "BOT_TURN_TIMEOUT", "BOT_DRAIN_TIMEOUT", "BOT_LOG_LEVEL", "BOT_LOG_FORMAT"}},
 	} {
 		_, err := c.in.check()
 		if err == nil {
