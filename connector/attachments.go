@@ -62,6 +62,6 @@ func ofAttachment(name string, ref schema.ConversationReference, id string, path
 		method:  http.MethodGet,
 		service: ref.ServiceURL,
 		path:    append([]string{"attachments", id}, path...),
-		cadence: cadence{tenant: ref.Conversation.TenantID, reads: true},
+		usage:   usage{tenant: ref.Conversation.TenantID},
 	}
 }

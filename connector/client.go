@@ -59,15 +59,14 @@ type Config struct {
 // repeated. Redirects are not followed.
 //
 // Towards Microsoft's connector, though not towards hosts that the operator listed, each
-// try waits until it keeps the limits of Teams: in one conversation (a channel with all
-// its threads is one) 7 activities in a second, 8 in two, 60 in 30 and 1800 in an hour
-// (a message with text and attachments is two), twice as many questions, and in one
-// tenant 50 requests in a second, of which what answers nobody may take 40: what
-// [Client.Send] sends but typing indicators, and conversations that are created. [Client.Download] is not
-// counted, as it knows no tenant. A try that would have to wait longer than half a
-// minute, or than the call has left, is not made, nor is a typing indicator that would
-// have to wait at all: the error wraps [ErrHeldBack], and an [*Error] that says when to
-// come back.
+// try waits until it keeps the limits of Teams. In one conversation (a channel with all
+// its threads is one) that are 7 activities in a second, 8 in two, 60 in 30 and 1800 in an
+// hour; a message with text and attachments is two. In one tenant it is 50 requests in a
+// second. What answers nobody may take 40 of these: what [Client.Send] sends except typing
+// indicators, and conversations that are created. [Client.Download] is not counted, as it
+// knows no tenant. A try that would have to wait longer than half a minute, or than the
+// call has left, is not made, nor is a typing indicator that would have to wait at all: the
+// error wraps [ErrHeldBack], and an [*Error] that says when to come back.
 //
 // Each method takes the conversation as a reference, as
 // [activity.Activity.Reference] gives it; its service URL must be one of
@@ -77,7 +76,7 @@ type Config struct {
 type Client struct {
 	cfg    Config
 	header http.Header // of every call; its values are shared, so they are never changed
-	pacer  *pacer
+	limits *limits
 	files  http.RoundTripper // for downloads
 }
 
@@ -107,7 +106,7 @@ func New(cfg Config) (*Client, error) {
 	return &Client{cfg: cfg, header: http.Header{
 		"Accept":     {"application/json"},
 		"User-Agent": {cfg.UserAgent},
-	}, pacer: newPacer(), files: traced{files}}, nil
+	}, limits: newLimits(), files: traced{files}}, nil
 }
 
 // Identified reports whether the calls carry the bot's token.
@@ -132,8 +131,7 @@ type call struct {
 	body     []byte
 	needBody bool // an answer that cannot be read is a failure
 
-	cadence  cadence
-	fleeting bool // what cannot be sent at once is not worth a second try
+	usage usage
 }
 
 // op says what is tried on what, for errors.
@@ -151,7 +149,7 @@ func (c *Client) do(ctx context.Context, k call) ([]byte, error) {
 		return nil, fmt.Errorf("%s: %w", k.op(), err)
 	}
 	cfg := c.cfg
-	if k.fleeting {
+	if k.usage.fleeting {
 		cfg.Tries = 1
 	}
 	return repeat(ctx, cfg, func(end time.Time) ([]byte, error) { return c.attempt(ctx, k, &to, end) })

@@ -53,9 +53,11 @@ func (c *Client) post(ctx context.Context, ref schema.ConversationReference, a *
 	if err != nil {
 		return "", err
 	}
-	k.fleeting = a.Type == activity.Typing
-	k.cadence.double = a.Text != "" && len(a.Attachments) > 0
-	k.cadence.unasked = len(path) == 1 && !k.fleeting // which comes before an answer
+	k.usage.fleeting = a.Type == activity.Typing
+	if a.Text != "" && len(a.Attachments) > 0 {
+		k.usage.messages = 2
+	}
+	k.usage.unasked = len(path) == 1 && !k.usage.fleeting // a typing indicator comes before an answer
 	reply, err := c.do(ctx, k)
 	return idOf(reply), err
 }
@@ -176,7 +178,7 @@ func (c *Client) CreateConversation(ctx context.Context, serviceURL string, n Ne
 	}
 	k := call{
 		name: op, method: http.MethodPost, service: serviceURL, path: []string{"conversations"}, body: body,
-		cadence: cadence{conversation: n.place(), tenant: n.TenantID, unasked: true},
+		usage: usage{conversation: n.place(), tenant: n.TenantID, unasked: true},
 	}
 	created := Created{}
 	if err := c.get(ctx, k, &created); err != nil {
@@ -260,12 +262,16 @@ func withActivity(method string, ref schema.ConversationReference, a *activity.A
 func onlyTargeted() url.Values { return url.Values{"isTargetedActivity": {"true"}} }
 
 func inConversation(method string, ref schema.ConversationReference, path ...string) call {
-	return call{
+	k := call{
 		method:  method,
 		service: ref.ServiceURL,
 		path:    append([]string{"conversations", ref.Conversation.ID}, path...),
-		cadence: cadence{conversation: ref.Conversation.ID, tenant: ref.Conversation.TenantID, reads: method == http.MethodGet},
+		usage:   usage{tenant: ref.Conversation.TenantID},
 	}
+	if method != http.MethodGet {
+		k.usage.conversation = ref.Conversation.ID
+	}
+	return k
 }
 
 // idOf reads the id of a sent activity; any other answer has none.

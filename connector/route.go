@@ -16,9 +16,9 @@ const gccService = "https://smba.infra.gcc.teams.microsoft.com/teams"
 
 // route is where a call goes.
 type route struct {
-	url   string
-	host  string
-	paced bool // to Microsoft's connector, whose limits are known
+	url     string
+	host    string
+	limited bool // to Microsoft's connector, whose limits are known
 }
 
 // route builds the address of the call, each id as one escaped segment.
@@ -41,7 +41,7 @@ func (c *Client) route(ctx context.Context, k call) (route, error) {
 	return route{b.String(), base.Hostname(), c.cfg.Hosts.ofMicrosoft(base)}, nil
 }
 
-// attempt makes the call once, when its turn comes, and once more where Microsoft says
+// attempt makes the call once, when the limits allow it, and once more where Microsoft says
 // that another host serves the tenant. That is not remembered: whatever the tenant sends
 // next names the right host.
 func (c *Client) attempt(ctx context.Context, k call, to *route, end time.Time) ([]byte, error) {
@@ -61,56 +61,28 @@ func (c *Client) attempt(ctx context.Context, k call, to *route, end time.Time) 
 // the refusal asks for and the bot may go there: in the public cloud it may.
 func (c *Client) moved(ctx context.Context, k call, to *route, err error) bool {
 	var refused *Error
-	if !to.paced || !errors.As(err, &refused) || refused.Status != http.StatusForbidden || refused.Code != "InvalidBotApiHost" {
+	if !to.limited || !errors.As(err, &refused) || refused.Status != http.StatusForbidden || refused.Code != "InvalidBotApiHost" {
 		return false
 	}
 	k.service = gccService
 	there, err := c.route(ctx, k)
-	if err != nil || !there.paced || there.host == to.host {
+	if err != nil || !there.limited || there.host == to.host {
 		return false
 	}
 	*to = there
 	return true
 }
 
-// ready gets the token, and then waits for the call's turn. The other way round, calls
-// that have waited for one token would leave together.
+// ready gets the token, and then waits until the limits of Teams allow the call. The other
+// way round, calls that have waited for one token would leave together.
 func (c *Client) ready(ctx context.Context, k call, to route, end time.Time) (token string, err error) {
 	within, cancel := c.tryWithin(ctx, end)
 	defer cancel()
 	if token, err = c.token(within); err != nil {
 		return "", fmt.Errorf("%s: %w", k.op(), err)
 	}
-	return token, c.pace(ctx, k, to, end)
-}
-
-// heldBack is a refusal of our own: the call was not made, since it would have to wait
-// too long for its turn.
-type heldBack struct{ error }
-
-func (h *heldBack) Unwrap() []error { return []error{h.error, ErrHeldBack} }
-
-// pace waits until the call may be made without exceeding Microsoft's limits.
-func (c *Client) pace(ctx context.Context, k call, to route, end time.Time) error {
-	if !to.paced {
-		return nil
+	if !to.limited {
+		return token, nil
 	}
-	patience := min(maxPaceWait, time.Until(end))
-	if k.fleeting {
-		patience = 0
-	}
-	b, ok := c.pacer.book(k.cadence, patience)
-	switch {
-	case !ok:
-		return &heldBack{&Error{
-			Op: k.op(), Status: http.StatusTooManyRequests, Message: ErrHeldBack.Error(), RetryAfter: b.wait,
-		}}
-	case b.wait == 0:
-		return nil
-	}
-	if err := sleep(ctx, b.wait); err != nil {
-		c.pacer.giveBack(b)
-		return err
-	}
-	return nil
+	return token, c.limits.wait(ctx, k.op(), k.usage, end)
 }

@@ -52,7 +52,7 @@ func ofTeam(name string, ref schema.ConversationReference, id string, path ...st
 		method:  http.MethodGet,
 		service: ref.ServiceURL,
 		path:    append([]string{"teams", id}, path...),
-		cadence: cadence{conversation: id, tenant: ref.Conversation.TenantID, reads: true},
+		usage:   usage{tenant: ref.Conversation.TenantID},
 	}
 }
 

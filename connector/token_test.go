@@ -350,7 +350,7 @@ func TestATokenThatIsRefusedForEver(t *testing.T) {
 		status := http.StatusUnauthorized
 		c := scripted(t, roundTripper(func(r *http.Request) (*http.Response, error) { return says(status)(r) }), tokens)
 		sent := 0
-		send := func() error { // to another conversation each time, for the pace
+		send := func() error { // to another conversation each time, for its limits
 			sent++
 			_, err := c.Send(t.Context(), thread(fmt.Sprint(sent), ""), message())
 			return err
