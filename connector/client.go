@@ -208,14 +208,10 @@ func (c *Client) token(ctx context.Context) (string, error) {
 	if err == nil && !sendable(token) {
 		err = &TokenError{Err: errors.New("the token is empty")}
 	}
-	if err == nil {
-		return token, nil
+	if err != nil {
+		return "", &noToken{err}
 	}
-	w := &waitForToken{error: err}
-	if t, ok := c.cfg.Tokens.(*Tokens); ok {
-		w.pause = t.nextTry(ctx)
-	}
-	return "", w
+	return token, nil
 }
 
 // jsonBody is shared by all requests.

@@ -58,8 +58,7 @@ func NewTokens(in Cloud, id Credentials, rt http.RoundTripper) (*Tokens, error) 
 	if err != nil {
 		return nil, fmt.Errorf("tokens config: %w", err)
 	}
-	t := newTokens(grants(cmp.Or(id.Tenant, in.Tenant), in.Scope))
-	t.transport = own
+	t := &Tokens{own: newKept(grants(cmp.Or(id.Tenant, in.Tenant), in.Scope)), callers: map[string]*kept{}, transport: own}
 	for _, app := range id.Callers.apps(id.AppID) {
 		if t.callers[app] = t.own; !sameID(app, id.AppID) {
 			t.callers[app] = newKept(grants(id.Callers.Tenant, app+"/.default"))

@@ -80,6 +80,8 @@ type TokenError struct {
 	Status int    // 0 when the endpoint was not reached
 	Code   string // such as "invalid_client AADSTS7000215"
 	Err    error
+
+	retryAt time.Time // when the endpoint may be asked again
 }
 
 // Error says why there is no token.

@@ -272,16 +272,8 @@ func TestHangingTokenEndpoint(t *testing.T) {
 		if _, err := tokens.Token(ctx); !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("err = %v, want the caller's deadline", err)
 		}
+		time.Sleep(10 * time.Second) // until the request ends
 	})
-}
-
-func TestClosedTokens(t *testing.T) {
-	t.Parallel()
-	tokens := newTokens(t, &login{answer: grants(3600)})
-	tokens.Close()
-	if token, err := tokens.Token(t.Context()); err == nil {
-		t.Errorf("token %q after Close", token)
-	}
 }
 
 // TestSendWaitsForTheTokenEndpoint: trouble that passes costs no message.
@@ -368,8 +360,8 @@ func TestATokenThatIsRefusedForEver(t *testing.T) {
 			_ = send()
 			time.Sleep(time.Second)
 		}
-		if n := l.count(); n < 12 || n > 18 {
-			t.Errorf("%d tokens in an hour, want one every five minutes", n)
+		if n := l.count(); n < 55 || n > 65 {
+			t.Errorf("%d tokens in an hour, want one a minute", n)
 		}
 		status = http.StatusOK
 		if err := send(); err != nil {
@@ -382,7 +374,7 @@ func TestATokenThatIsRefusedForEver(t *testing.T) {
 		if n := l.count() - before; n != 1 {
 			t.Errorf("%d new tokens, want one", n)
 		}
-		time.Sleep(16 * time.Second) // and the pauses begin anew
+		time.Sleep(time.Minute)
 		_ = send()
 		if n := l.count() - before; n != 2 {
 			t.Errorf("%d new tokens, want two", n)
