@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/cenkalti/backoff/v5"
+	"golang.org/x/oauth2"
 	"golang.org/x/sync/singleflight"
 )
 
@@ -22,6 +23,9 @@ const (
 	// leastTokenLife is what a token has to have left when it comes, so that not every call
 	// asks for one.
 	leastTokenLife = time.Second
+	// maxTokenLife bounds what an endpoint says, and defaultTokenLife is for one that says
+	// nothing.
+	maxTokenLife, defaultTokenLife = 24 * time.Hour, 10 * time.Minute
 	// replacePause lies between two tokens that are replaced because the connector refused
 	// them.
 	replacePause = time.Minute
@@ -146,12 +150,12 @@ func (k *kept) renew() {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), tokenTimeout)
 	defer cancel()
-	g, err := k.fetch(ctx)
+	t, err := k.fetch(ctx)
 	switch {
 	case err != nil:
-	case !sendable(g.token):
+	case !sendable(t.AccessToken):
 		err = errors.New("the endpoint answered without a usable token")
-	case g.life < leastTokenLife:
+	case lifeOf(t) < leastTokenLife:
 		err = errors.New("the endpoint gave a token that has run out already: see the clock of this machine")
 	}
 	k.mu.Lock()
@@ -167,9 +171,17 @@ func (k *kept) renew() {
 		return
 	}
 	k.backoff.Reset()
-	k.token, k.err = g.token, nil
-	k.renewAt = now.Add(g.life - min(tokenMargin, g.life/2))
-	k.endsAt = now.Add(g.life - min(tokenSpare, g.life/2))
+	k.token, k.err = t.AccessToken, nil
+	life := lifeOf(t)
+	k.renewAt = now.Add(life - min(tokenMargin, life/2))
+	k.endsAt = now.Add(life - min(tokenSpare, life/2))
+}
+
+func lifeOf(t *oauth2.Token) time.Duration {
+	if t.Expiry.IsZero() {
+		return defaultTokenLife
+	}
+	return min(time.Until(t.Expiry), maxTokenLife)
 }
 
 // sendable reports whether the token can stand in a header: not empty, visible

@@ -233,12 +233,12 @@ func TestTokenFaults(t *testing.T) {
 		{"prose as a code", `{"error":"the secret ` + secret + ` is wrong"}`, 400, "status 400"},
 		{"HTML", "<html>" + secret, 500, "status 500"},
 		{"redirect", "", 302, "status 302"},
-		{"no JSON", "token", 200, "no token response"},
-		{"empty token", `{"access_token":"","expires_in":3600}`, 200, "without a usable token"},
-		{"no token", `{}`, 200, "without a usable token"},
+		{"no JSON", "token", 200, "cannot parse json"},
+		{"empty token", `{"access_token":"","expires_in":3600}`, 200, "missing access_token"},
+		{"no token", `{}`, 200, "missing access_token"},
 		{"token with a line break", `{"access_token":"a\r\nb"}`, 200, "without a usable token"},
-		{"token of another type", `{"access_token":"a","token_type":"mac"}`, 200, "no bearer token"},
-		{"too long", `{"access_token":"` + strings.Repeat("a", 2<<20) + `"}`, 200, "longer than"},
+		{"token of another type", `{"access_token":"a","token_type":"mac"}`, 200, "without a bearer token"},
+		{"too long", `{"access_token":"` + strings.Repeat("a", 2<<20) + `"}`, 200, "cannot parse json"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
