@@ -103,11 +103,13 @@ func (s *keySet) patience() time.Duration {
 	return staleWait
 }
 
+var errNoKeys = errors.New("no keys of the token issuer yet")
+
 func (s *keySet) noKeys() error {
 	if s.failure == nil {
-		return ErrNoKeys
+		return errNoKeys
 	}
-	return fmt.Errorf("%w: %w", ErrNoKeys, s.failure)
+	return fmt.Errorf("%w: %w", errNoKeys, s.failure)
 }
 
 func (s *keySet) get(id string) (key *signingKey, age time.Duration) {
