@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"net/http/httptrace"
 	"net/url"
+	"strings"
 	"sync/atomic"
 	"time"
 )
@@ -60,15 +61,14 @@ type Config struct {
 // repeated. Redirects are not followed.
 //
 // Towards Microsoft's connector, though not towards hosts that the operator listed, each
-// try waits until it keeps the limits of Teams: in one conversation (a channel with all
-// its threads is one) 7 activities in a second, 8 in two, 60 in 30 and 1800 in an hour
-// (a message with text and attachments is two), twice as many questions, and in one
-// tenant 50 requests in a second, of which what answers nobody may take 40: what
-// [Client.Send] sends but typing indicators, and conversations that are created. [Client.Download] is not
-// counted, as it knows no tenant. A try that would have to wait longer than half a
-// minute, or than the call has left, is not made, nor is a typing indicator that would
-// have to wait at all: the error wraps [ErrHeldBack], and an [*Error] that says when to
-// come back.
+// try waits until it keeps the limits of Teams. In one conversation (a channel with all
+// its threads is one) that are 7 activities in a second, 8 in two, 60 in 30 and 1800 in an
+// hour; a message with text and attachments is two. In one tenant it is 50 requests in a
+// second. What answers nobody may take 40 of these: what [Client.Send] sends except typing
+// indicators, and conversations that are created. [Client.Download] is not counted, as it
+// knows no tenant. A try that would have to wait longer than half a minute, or than the
+// call has left, is not made, nor is a typing indicator that would have to wait at all: the
+// error wraps [ErrHeldBack], and an [*Error] that says when to come back.
 //
 // Each method takes the conversation as a reference, as
 // [activity.Activity.Reference] gives it; its service URL must be one of
@@ -78,7 +78,7 @@ type Config struct {
 type Client struct {
 	cfg    Config
 	header http.Header // of every call; its values are shared, so they are never changed
-	pacer  *pacer
+	limits *limits
 	files  http.RoundTripper // for downloads
 }
 
@@ -108,7 +108,7 @@ func New(cfg Config) (*Client, error) {
 	return &Client{cfg: cfg, header: http.Header{
 		"Accept":     {"application/json"},
 		"User-Agent": {cfg.UserAgent},
-	}, pacer: newPacer(), files: traced{files}}, nil
+	}, limits: newLimits(), files: traced{files}}, nil
 }
 
 // Identified reports whether the calls carry the bot's token.
@@ -133,8 +133,7 @@ type call struct {
 	body     []byte
 	needBody bool // an answer that cannot be read is a failure
 
-	cadence  cadence
-	fleeting bool // what cannot be sent at once is not worth a second try
+	usage usage
 }
 
 // op says what is tried on what, for errors.
@@ -152,10 +151,87 @@ func (c *Client) do(ctx context.Context, k call) ([]byte, error) {
 		return nil, fmt.Errorf("%s: %w", k.op(), err)
 	}
 	cfg := c.cfg
-	if k.fleeting {
+	if k.usage.fleeting {
 		cfg.Tries = 1
 	}
 	return repeat(ctx, cfg, func(end time.Time) ([]byte, error) { return c.attempt(ctx, k, &to, end) })
+}
+
+// gccService is where Teams serves tenants of the Government Community Cloud, which
+// belong to the public cloud otherwise.
+const gccService = "https://smba.infra.gcc.teams.microsoft.com/teams"
+
+// route is where a call goes.
+type route struct {
+	url     string
+	host    string
+	limited bool // to Microsoft's connector, whose limits are known
+}
+
+// route builds the address of the call, each id as one escaped segment.
+func (c *Client) route(ctx context.Context, k call) (route, error) {
+	base, err := c.cfg.Hosts.baseFor(callerOf(ctx), k.service)
+	if err != nil {
+		return route{}, err
+	}
+	var b strings.Builder
+	b.WriteString(base.String() + "/v3")
+	for _, segment := range k.path {
+		if segment == "" || segment == "." || segment == ".." {
+			return route{}, fmt.Errorf("%w: %q cannot be an id", ErrBadCall, segment)
+		}
+		b.WriteString("/" + url.PathEscape(segment))
+	}
+	if len(k.query) > 0 {
+		b.WriteString("?" + k.query.Encode())
+	}
+	return route{b.String(), base.Hostname(), c.cfg.Hosts.ofMicrosoft(base)}, nil
+}
+
+// attempt makes the call once, when the limits allow it, and once more where Microsoft says
+// that another host serves the tenant. That is not remembered: whatever the tenant sends
+// next names the right host.
+func (c *Client) attempt(ctx context.Context, k call, to *route, end time.Time) ([]byte, error) {
+	token, err := c.ready(ctx, k, *to, end)
+	if err != nil {
+		return nil, err
+	}
+	reply, err := c.try(ctx, k, to.url, token, end)
+	if !c.moved(ctx, k, to, err) {
+		return reply, err
+	}
+	retries(ctx)
+	return c.attempt(ctx, k, to, end)
+}
+
+// moved changes the route to the host of the Government Community Cloud, if that is what
+// the refusal asks for and the bot may go there: in the public cloud it may.
+func (c *Client) moved(ctx context.Context, k call, to *route, err error) bool {
+	var refused *Error
+	if !to.limited || !errors.As(err, &refused) || refused.Status != http.StatusForbidden || refused.Code != "InvalidBotApiHost" {
+		return false
+	}
+	k.service = gccService
+	there, err := c.route(ctx, k)
+	if err != nil || !there.limited || there.host == to.host {
+		return false
+	}
+	*to = there
+	return true
+}
+
+// ready gets the token, and then waits until the limits of Teams allow the call. The other
+// way round, calls that have waited for one token would leave together.
+func (c *Client) ready(ctx context.Context, k call, to route, end time.Time) (token string, err error) {
+	within, cancel := c.tryWithin(ctx, end)
+	defer cancel()
+	if token, err = c.token(within); err != nil {
+		return "", fmt.Errorf("%s: %w", k.op(), err)
+	}
+	if !to.limited {
+		return token, nil
+	}
+	return token, c.limits.wait(ctx, k.op(), k.usage, end)
 }
 
 // tryWithin is a context for one try, not beyond end.
@@ -214,14 +290,10 @@ func (c *Client) token(ctx context.Context) (string, error) {
 	if err == nil && !sendable(token) {
 		err = &TokenError{Err: errors.New("the token is empty")}
 	}
-	if err == nil {
-		return token, nil
+	if err != nil {
+		return "", &noToken{err}
 	}
-	w := &waitForToken{error: err}
-	if t, ok := c.cfg.Tokens.(*Tokens); ok {
-		w.pause = t.nextTry(ctx)
-	}
-	return "", w
+	return token, nil
 }
 
 // jsonBody is shared by all requests.

@@ -42,13 +42,8 @@ type Cloud struct {
 	FileHosts []string
 }
 
-// CloudNames are the names that [CloudNamed] knows.
-func CloudNames() []string {
-	return []string{"public", "gcch", "dod", "china"}
-}
-
-// CloudNamed returns the cloud of that name, without regard to case; "" is the
-// public one. The constants are those of Microsoft's Teams SDK
+// CloudNamed returns the cloud of that name, public, gcch, dod or china, without regard to
+// case; "" is the public one. The constants are those of Microsoft's Teams SDK
 // (auth/cloud-environment) and of botbuilder (authenticationConstants,
 // governmentConstants); those of Entra are in its pages on national clouds.
 func CloudNamed(name string) (Cloud, error) {
@@ -60,7 +55,7 @@ func CloudNamed(name string) (Cloud, error) {
 	case "china":
 		return chinaCloud(), nil
 	default:
-		return Cloud{}, fmt.Errorf("cloud %q is not one of %s", name, strings.Join(CloudNames(), ", "))
+		return Cloud{}, fmt.Errorf("cloud %q is not one of public, gcch, dod, china", name)
 	}
 }
 

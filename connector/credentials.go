@@ -3,11 +3,32 @@ package connector
 import (
 	"cmp"
 	"context"
+	"crypto/rand"
+	"crypto/rsa"
+	"crypto/sha256"
+	"crypto/x509"
+	"encoding/base64"
 	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
 	"time"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
+	"github.com/Azure/azure-sdk-for-go/sdk/azidentity"
+	"github.com/golang-jwt/jwt/v5"
+	"golang.org/x/oauth2"
+	"golang.org/x/oauth2/clientcredentials"
+)
+
+const (
+	// assertionLife is more than a request takes, and little for a thief.
+	assertionLife = 10 * time.Minute
+	maxProofBytes = 1 << 20
 )
 
 // Credentials are how the bot proves who it is. Exactly one of Password,
@@ -54,15 +75,14 @@ func NewTokens(in Cloud, id Credentials, rt http.RoundTripper) (*Tokens, error) 
 		own = trustedTransport()
 		rt = own
 	}
-	grants, err := id.grants(in, login, rt)
+	fetches, err := id.fetches(in, login, rt)
 	if err != nil {
 		return nil, fmt.Errorf("tokens config: %w", err)
 	}
-	t := newTokens(grants(cmp.Or(id.Tenant, in.Tenant), in.Scope))
-	t.transport = own
+	t := &Tokens{own: newKept(fetches(cmp.Or(id.Tenant, in.Tenant), in.Scope)), callers: map[string]*kept{}, transport: own}
 	for _, app := range id.Callers.apps(id.AppID) {
 		if t.callers[app] = t.own; !sameID(app, id.AppID) {
-			t.callers[app] = newKept(grants(id.Callers.Tenant, app+"/.default"))
+			t.callers[app] = newKept(fetches(id.Callers.Tenant, app+"/.default"))
 		}
 	}
 	return t, nil
@@ -87,47 +107,6 @@ func (c Credentials) CheckCertificate(now time.Time) error {
 		return fmt.Errorf("certificate file: the certificate is not valid before %s", own.NotBefore.Format(time.DateOnly))
 	}
 	return nil
-}
-
-// grants returns what makes the request for a tenant and a scope.
-func (c Credentials) grants(in Cloud, login *url.URL, rt http.RoundTripper) (func(tenant, scope string) fetch, error) {
-	if c.ManagedIdentity {
-		identity, err := newManagedIdentity(c.AppID, rt)
-		return func(_, scope string) fetch {
-			return func(ctx context.Context) (grant, error) { return identity.fetch(ctx, scope) }
-		}, err
-	}
-	prove, err := c.proof(in, rt)
-	return func(tenant, scope string) fetch {
-		form := url.Values{"grant_type": {"client_credentials"}, "client_id": {c.AppID}, "scope": {scope}}
-		return newClientGrant(rt, login, tenant, form, prove).fetch
-	}, err
-}
-
-// proof is that of the credential which is set.
-func (c Credentials) proof(in Cloud, rt http.RoundTripper) (proof, error) {
-	switch {
-	case c.CertificateFile != "":
-		_, err := readCertificate(c.CertificateFile, c.CertificatePassword)
-		return assertion(func(_ context.Context, endpoint string) (string, error) {
-			cert, err := readCertificate(c.CertificateFile, c.CertificatePassword)
-			if err != nil {
-				return "", err
-			}
-			return cert.assertion(c.AppID, endpoint)
-		}), err
-	case c.FederatedTokenFile != "":
-		_, err := federatedToken(c.FederatedTokenFile)
-		return assertion(func(context.Context, string) (string, error) { return federatedToken(c.FederatedTokenFile) }), err
-	case c.FederatedClientID != "":
-		identity, err := newManagedIdentity(c.FederatedClientID, rt)
-		return assertion(func(ctx context.Context, _ string) (string, error) {
-			g, err := identity.fetch(ctx, in.ExchangeScope)
-			return g.token, err
-		}), err
-	default:
-		return password(c.Password), nil
-	}
 }
 
 func (c Credentials) check() error {
@@ -156,4 +135,213 @@ func checkTenant(tenant string) error {
 		return errors.New("the tenant is neither a GUID nor a domain")
 	}
 	return nil
+}
+
+// fetch asks for a new token.
+type fetch func(context.Context) (*oauth2.Token, error)
+
+// fetches returns what asks for tokens of a tenant and a scope.
+func (c Credentials) fetches(in Cloud, login *url.URL, rt http.RoundTripper) (func(tenant, scope string) fetch, error) {
+	if c.ManagedIdentity {
+		identity, err := newManagedIdentity(c.AppID, rt)
+		return func(_, scope string) fetch {
+			return func(ctx context.Context) (*oauth2.Token, error) { return identity.token(ctx, scope) }
+		}, err
+	}
+	assert, err := c.assertions(in, rt)
+	client := noRedirects(jsonOnly{rt})
+	return func(tenant, scope string) fetch {
+		endpoint := strings.TrimSuffix(login.String(), "/") + "/" + url.PathEscape(tenant) + "/oauth2/v2.0/token"
+		return func(ctx context.Context) (*oauth2.Token, error) {
+			cfg := clientcredentials.Config{
+				ClientID: c.AppID, ClientSecret: c.Password, TokenURL: endpoint, Scopes: []string{scope}, AuthStyle: oauth2.AuthStyleInParams,
+			}
+			if assert != nil {
+				signed, err := assert(ctx, endpoint)
+				if err != nil {
+					return nil, err
+				}
+				cfg.EndpointParams = url.Values{ // RFC 7523, section 2.2
+					"client_assertion_type": {"urn:ietf:params:oauth:client-assertion-type:jwt-bearer"},
+					"client_assertion":      {signed},
+				}
+			}
+			t, err := cfg.Token(context.WithValue(ctx, oauth2.HTTPClient, client))
+			switch refused := new(oauth2.RetrieveError); {
+			case errors.As(err, &refused):
+				return nil, &TokenError{Status: refused.Response.StatusCode, Code: oauthCode(refused)}
+			case err == nil && t.Type() != "Bearer":
+				return nil, errors.New("the endpoint answered without a bearer token")
+			}
+			return t, err
+		}
+	}, err
+}
+
+// jsonOnly has every answer read as JSON, which is what Entra writes. oauth2 reads a form
+// where a proxy says that it is plain text.
+type jsonOnly struct{ http.RoundTripper }
+
+func (j jsonOnly) RoundTrip(r *http.Request) (*http.Response, error) {
+	res, err := j.RoundTripper.RoundTrip(r)
+	if err == nil {
+		res.Header.Set("Content-Type", "application/json")
+	}
+	return res, err
+}
+
+var (
+	oauthError = regexp.MustCompile(`^[a-z_]{1,64}$`)
+	entraError = regexp.MustCompile(`AADSTS[0-9]{1,12}`)
+)
+
+// oauthCode keeps the codes of a refusal and drops its prose, which repeats what was sent.
+func oauthCode(e *oauth2.RetrieveError) string {
+	return strings.TrimSpace(oauthError.FindString(e.ErrorCode) + " " + entraError.FindString(e.ErrorDescription))
+}
+
+// assertions returns what proves the app to an endpoint with a signed statement; nil when
+// the password does.
+func (c Credentials) assertions(in Cloud, rt http.RoundTripper) (func(ctx context.Context, endpoint string) (string, error), error) {
+	switch {
+	case c.CertificateFile != "":
+		_, err := readCertificate(c.CertificateFile, c.CertificatePassword)
+		return func(_ context.Context, endpoint string) (string, error) {
+			cert, err := readCertificate(c.CertificateFile, c.CertificatePassword)
+			if err != nil {
+				return "", err
+			}
+			return cert.assertion(c.AppID, endpoint)
+		}, err
+	case c.FederatedTokenFile != "":
+		_, err := federatedToken(c.FederatedTokenFile)
+		return func(context.Context, string) (string, error) { return federatedToken(c.FederatedTokenFile) }, err
+	case c.FederatedClientID != "":
+		identity, err := newManagedIdentity(c.FederatedClientID, rt)
+		return func(ctx context.Context, _ string) (string, error) {
+			t, err := identity.token(ctx, in.ExchangeScope)
+			if err != nil {
+				return "", err
+			}
+			return t.AccessToken, nil
+		}, err
+	default:
+		return nil, nil
+	}
+}
+
+// managedIdentity is the identity of the machine, which azidentity asks for in the way
+// of the service that the machine is part of.
+type managedIdentity struct {
+	credential *azidentity.ManagedIdentityCredential
+}
+
+func newManagedIdentity(clientID string, rt http.RoundTripper) (managedIdentity, error) {
+	credential, err := azidentity.NewManagedIdentityCredential(&azidentity.ManagedIdentityCredentialOptions{
+		ClientOptions: policy.ClientOptions{Transport: noRedirects(rt)}, ID: azidentity.ClientID(clientID),
+	})
+	return managedIdentity{credential}, err
+}
+
+// anew makes azidentity ask for a token. Without claims it hands back the one that it
+// keeps for the whole process until that has five minutes left, also when it has just been
+// refused. Managed identities take no claims, so that these go nowhere.
+const anew = "{}"
+
+func (m managedIdentity) token(ctx context.Context, scope string) (*oauth2.Token, error) {
+	t, err := m.credential.GetToken(ctx, policy.TokenRequestOptions{Scopes: []string{scope}, Claims: anew})
+	if err == nil {
+		return &oauth2.Token{AccessToken: t.Token, Expiry: t.ExpiresOn}, nil
+	}
+	if ctx.Err() != nil {
+		return nil, ctx.Err()
+	}
+	// The text of azidentity's errors quotes the endpoint's whole answer.
+	e := &TokenError{Code: "the managed identity gives none"}
+	if failed := new(azidentity.AuthenticationFailedError); errors.As(err, &failed) && failed.RawResponse != nil {
+		e.Status = failed.RawResponse.StatusCode
+	}
+	return nil, e
+}
+
+// federatedToken is the token in the file, as it is now: who issues it replaces it.
+func federatedToken(file string) (string, error) {
+	raw, err := readProof(file)
+	if err != nil {
+		return "", fmt.Errorf("federated token file: %w", err)
+	}
+	token := strings.TrimSpace(string(raw))
+	if !threeParts(token) {
+		return "", errors.New("federated token file: what it holds is no signed token")
+	}
+	return token, nil
+}
+
+// certificate is a certificate for the app's registration, with its key.
+type certificate struct {
+	key   *rsa.PrivateKey
+	chain []*x509.Certificate // the key's own first
+}
+
+// readCertificate reads the file as it is now, so that a renewed certificate needs
+// no restart. Its errors quote nothing of the file.
+func readCertificate(file, password string) (certificate, error) {
+	raw, err := readProof(file)
+	if err != nil {
+		return certificate{}, fmt.Errorf("certificate file: %w", err)
+	}
+	certs, private, err := azidentity.ParseCertificates(raw, []byte(password))
+	if err != nil {
+		return certificate{}, errors.New("certificate file: it holds no certificate and private key that can be read with this password, or without one")
+	}
+	key, ok := private.(*rsa.PrivateKey)
+	if !ok {
+		return certificate{}, errors.New("certificate file: the private key is not RSA")
+	}
+	own := slices.IndexFunc(certs, func(c *x509.Certificate) bool { return key.PublicKey.Equal(c.PublicKey) })
+	if own < 0 {
+		return certificate{}, errors.New("certificate file: the private key belongs to none of the certificates")
+	}
+	certs[0], certs[own] = certs[own], certs[0]
+	return certificate{key, certs}, nil
+}
+
+// assertion is what Entra wants of an app with a certificate
+// (https://learn.microsoft.com/entra/identity-platform/certificate-credentials). The
+// chain goes along for registrations that trust an issuer's subjects.
+func (c certificate) assertion(appID, endpoint string) (string, error) {
+	now := time.Now()
+	token := jwt.NewWithClaims(jwt.SigningMethodPS256, jwt.MapClaims{
+		"aud": endpoint, "iss": appID, "sub": appID, "jti": rand.Text(),
+		"nbf": now.Unix(), "exp": now.Add(assertionLife).Unix(),
+	})
+	thumbprint := sha256.Sum256(c.chain[0].Raw)
+	token.Header["x5t#S256"] = base64.RawURLEncoding.EncodeToString(thumbprint[:])
+	var chain []string
+	for _, cert := range c.chain {
+		chain = append(chain, base64.StdEncoding.EncodeToString(cert.Raw))
+	}
+	token.Header["x5c"] = chain
+	signed, err := token.SignedString(c.key)
+	if err != nil {
+		return "", fmt.Errorf("sign with the certificate's key: %w", err)
+	}
+	return signed, nil
+}
+
+// readProof reads a regular file: another may keep its reader waiting for ever.
+func readProof(name string) ([]byte, error) {
+	info, err := os.Stat(name)
+	if err != nil {
+		return nil, err
+	}
+	if !info.Mode().IsRegular() {
+		return nil, fmt.Errorf("%s is no regular file", name)
+	}
+	f, err := os.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = f.Close() }() // read only
+	return readCapped(f, maxProofBytes)
 }

@@ -164,6 +164,39 @@ func checkAssertion(t *testing.T, l *login, n int, certificate []byte, public *r
 	}
 }
 
+// TestLoginServerOnThisMachine: every proof goes to the token endpoint that BOT_LOGIN_URL
+// names and to nothing else, also over http and below a path, whatever the answer calls
+// itself.
+func TestLoginServerOnThisMachine(t *testing.T) {
+	t.Parallel()
+	certificate, private := pemOf(t, 1)
+	for name, id := range map[string]connector.Credentials{
+		"password":        {Password: secret},
+		"certificate":     {CertificateFile: fileWith(t, append(certificate, private...))},
+		"federated token": {FederatedTokenFile: fileWith(t, []byte("a.b.c"))},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				if got := r.Method + " " + r.URL.Path; got != "POST /x/t/oauth2/v2.0/token" {
+					t.Errorf("asked for %s", got)
+				}
+				_, _ = fmt.Fprint(w, `{"token_type":"Bearer","expires_in":"3600","access_token":"one"}`) // as text/plain
+			}))
+			defer s.Close()
+			cloud := publicCloud(t)
+			cloud.LoginURL = s.URL + "/x/"
+			id.AppID, id.Tenant = appID, "t"
+			tokens, err := connector.NewTokens(cloud, id, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer tokens.Close()
+			wantToken(t, tokens, "one")
+		})
+	}
+}
+
 func TestFederatedTokenProvesTheApp(t *testing.T) {
 	t.Parallel()
 	file := fileWith(t, []byte("a.b.c\n"))

@@ -12,12 +12,10 @@
 //
 // A conversation is named by the reference that an activity gives
 // ([activity.Activity.Reference]) or that was kept of one. In it, a [Client] sends
-// ([Client.Send], [Client.Reply], [Client.Typing]), changes what was sent
-// ([Client.Update], [Client.Delete]) and asks who is there ([Client.Members],
-// [Client.Member], [Client.ActivityMembers]). It begins conversations
+// ([Client.Send], [Client.Reply]), changes what was sent ([Client.Update],
+// [Client.Delete]) and asks who is there ([Client.Members]). It begins conversations
 // ([Client.CreateConversation]) and threads in channels of Teams ([Client.NewThread]),
-// asks about teams ([Client.Team], [Client.TeamChannels]), and fetches pictures and
-// files ([Client.Download], [Client.AttachmentContent]).
+// asks about teams ([Client.Team]), and fetches pictures and files ([Client.Download]).
 //
 // Each call has a deadline, keeps the limits of Teams, and is made again where that can
 // help and nowhere else; see [Client]. Errors are of three kinds: [*Error], what a

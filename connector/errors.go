@@ -7,10 +7,6 @@ import (
 	"time"
 )
 
-// ErrNoKeys is wrapped when a token cannot be judged because the issuer's keys
-// were never reached.
-var ErrNoKeys = errors.New("no keys of the token issuer yet")
-
 // ErrNoAnswer is wrapped when the whole request of a call was written and no answer came:
 // it may have been taken. A request that was not written to its end, say because there was
 // no connection, does not count. Which of the two it was is what the Transport tells
@@ -80,6 +76,8 @@ type TokenError struct {
 	Status int    // 0 when the endpoint was not reached
 	Code   string // such as "invalid_client AADSTS7000215"
 	Err    error
+
+	retryAt time.Time // when the endpoint may be asked again
 }
 
 // Error says why there is no token.

@@ -2,7 +2,6 @@ package connector_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -136,8 +135,8 @@ func TestNoKeysYet(t *testing.T) {
 	d.issuer.set(func() { d.issuer.metadata = answer(500, "") })
 	for range 5 {
 		err := d.verify(t, "k0", 0)
-		if status(t, err) != 503 || !errors.Is(err, connector.ErrNoKeys) {
-			t.Errorf("err = %v, want 503 for ErrNoKeys", err)
+		if status(t, err) != 503 || !strings.Contains(err.Error(), "no keys of the token issuer") {
+			t.Errorf("err = %v, want 503 for want of keys", err)
 		}
 	}
 	d.wantFetches(t, 1)
@@ -251,7 +250,6 @@ func TestHangingIssuer(t *testing.T) {
 	if _, err := d.Verify(ctx, []string{"Bearer " + token}); status(t, err) != 503 {
 		t.Errorf("err = %v, want 503", err)
 	}
-	d.Close() // ends the fetch, else the test never does
 }
 
 // TestRotationWithASlowIssuer: what is signed with the new key is not lost while that is

@@ -4,10 +4,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"iter"
+	"math"
+	"mime"
 	"net/http"
 	"net/url"
 	"strconv"
+	"strings"
+	"time"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -19,6 +24,11 @@ import (
 const (
 	memberPageSize = 200
 	maxMemberPages = 500
+
+	defaultFileBytes = 20 << 20
+	downloadTimeout  = time.Minute // of one try, with its redirects
+	maxRedirects     = 3
+	fileInfo         = "application/vnd.microsoft.teams.file.download.info"
 )
 
 // Send puts an activity at the end of the conversation of ref. The id is ""
@@ -38,24 +48,16 @@ func (c *Client) Reply(ctx context.Context, ref schema.ConversationReference, re
 	return c.post(ctx, ref, &answer, "activities", replyTo)
 }
 
-// Typing shows that the bot is at work, for about three seconds. It does nothing when the
-// indicator would have to wait.
-func (c *Client) Typing(ctx context.Context, ref schema.ConversationReference) error {
-	_, err := c.Send(ctx, ref, activity.To(ref, activity.Typing))
-	if errors.Is(err, ErrHeldBack) {
-		return nil
-	}
-	return err
-}
-
 func (c *Client) post(ctx context.Context, ref schema.ConversationReference, a *activity.Activity, path ...string) (string, error) {
 	k, err := withActivity(http.MethodPost, ref, a, path...)
 	if err != nil {
 		return "", err
 	}
-	k.fleeting = a.Type == activity.Typing
-	k.cadence.double = a.Text != "" && len(a.Attachments) > 0
-	k.cadence.unasked = len(path) == 1 && !k.fleeting // which comes before an answer
+	k.usage.fleeting = a.Type == activity.Typing
+	if a.Text != "" && len(a.Attachments) > 0 {
+		k.usage.messages = 2
+	}
+	k.usage.unasked = len(path) == 1 && !k.usage.fleeting // a typing indicator comes before an answer
 	reply, err := c.do(ctx, k)
 	return idOf(reply), err
 }
@@ -85,48 +87,18 @@ func (c *Client) DeleteTargeted(ctx context.Context, ref schema.ConversationRefe
 	return err
 }
 
-// Member returns one member of the conversation.
-func (c *Client) Member(ctx context.Context, ref schema.ConversationReference, id string) (activity.Account, error) {
-	k := inConversation(http.MethodGet, ref, "members", id)
-	var member activity.Account
-	err := c.get(ctx, k, &member)
-	return member, err
-}
-
-// ActivityMembers returns who was there when the activity with the given id was sent.
-func (c *Client) ActivityMembers(ctx context.Context, ref schema.ConversationReference, id string) ([]activity.Account, error) {
-	var members []activity.Account
-	err := c.get(ctx, inConversation(http.MethodGet, ref, "activities", id, "members"), &members)
-	return members, err
-}
-
-// MemberPage is a part of a conversation's members.
-type MemberPage struct {
-	Members []activity.Account `json:"members"`
-	// Next leads to the next page; "" when this is the last.
-	Next string `json:"continuationToken"`
-}
-
-// MemberPage returns the members from a continuation token on; "" is the start.
-func (c *Client) MemberPage(ctx context.Context, ref schema.ConversationReference, from string) (MemberPage, error) {
-	k := inConversation(http.MethodGet, ref, "pagedmembers")
-	k.query = url.Values{"pageSize": {strconv.Itoa(memberPageSize)}}
-	if from != "" {
-		k.query.Set("continuationToken", from)
-	}
-	var page MemberPage
-	err := c.get(ctx, k, &page)
-	return page, err
-}
-
 // Members goes through all members of the conversation, a page at a time. An
 // error is the last thing that it yields.
 func (c *Client) Members(ctx context.Context, ref schema.ConversationReference) iter.Seq2[activity.Account, error] {
 	return func(yield func(activity.Account, error) bool) {
-		from := ""
+		k := inConversation(http.MethodGet, ref, "pagedmembers")
+		k.query = url.Values{"pageSize": {strconv.Itoa(memberPageSize)}}
 		for range maxMemberPages {
-			page, err := c.MemberPage(ctx, ref, from)
-			if err != nil {
+			var page struct {
+				Members []activity.Account `json:"members"`
+				Next    string             `json:"continuationToken"` // "": this is the last
+			}
+			if err := c.get(ctx, k, &page); err != nil {
 				yield(activity.Account{}, err)
 				return
 			}
@@ -138,7 +110,7 @@ func (c *Client) Members(ctx context.Context, ref schema.ConversationReference) 
 			if page.Next == "" {
 				return
 			}
-			from = page.Next
+			k.query.Set("continuationToken", page.Next)
 		}
 		yield(activity.Account{}, fmt.Errorf("list members of conversation %s: more than %d pages", ref.Conversation.ID, maxMemberPages))
 	}
@@ -176,7 +148,7 @@ func (c *Client) CreateConversation(ctx context.Context, serviceURL string, n Ne
 	}
 	k := call{
 		name: op, method: http.MethodPost, service: serviceURL, path: []string{"conversations"}, body: body,
-		cadence: cadence{conversation: n.place(), tenant: n.TenantID, unasked: true},
+		usage: usage{conversation: n.place(), tenant: n.TenantID, unasked: true},
 	}
 	created := Created{}
 	if err := c.get(ctx, k, &created); err != nil {
@@ -223,6 +195,49 @@ func (n NewConversation) reference() schema.ConversationReference {
 	return schema.ConversationReference{Conversation: schema.ConversationAccount{IsGroup: n.IsGroup || len(n.Members) > 1}}
 }
 
+// NewThread begins a thread in a channel of Teams with its first message. The channel is
+// the one of ref, whose conversation may be one of its threads; for another channel, put
+// its id there. The answer's ID is the thread's, to go on in.
+func (c *Client) NewThread(ctx context.Context, ref schema.ConversationReference, first *activity.Activity) (Created, error) {
+	channel, _, _ := strings.Cut(ref.Conversation.ID, ";")
+	data, err := json.Marshal(map[string]any{"channel": map[string]string{"id": channel}})
+	if err != nil {
+		return Created{}, fmt.Errorf("begin thread in channel %s: %w", channel, err)
+	}
+	message := *first
+	message.ReplyToID = ""                         // nothing is there yet
+	message.Conversation = activity.Conversation{} // but what is to be made
+	return c.CreateConversation(ctx, ref.ServiceURL, NewConversation{
+		IsGroup:     true,
+		Bot:         activity.NewAccount(ref.Bot.ID, ""),
+		TenantID:    ref.Conversation.TenantID,
+		ChannelData: data,
+		Activity:    &message,
+	})
+}
+
+// Team is what Teams tells of a team.
+type Team struct {
+	ID           string `json:"id"`
+	Name         string `json:"name"`
+	MemberCount  int    `json:"memberCount"`
+	ChannelCount int    `json:"channelCount"`
+}
+
+// Team returns the details of the team with that id, as channelData.team.id of
+// an activity names it. Only Teams has them.
+func (c *Client) Team(ctx context.Context, ref schema.ConversationReference, id string) (Team, error) {
+	var team Team
+	err := c.get(ctx, call{
+		name:    "get team " + id,
+		method:  http.MethodGet,
+		service: ref.ServiceURL,
+		path:    []string{"teams", id},
+		usage:   usage{tenant: ref.Conversation.TenantID},
+	}, &team)
+	return team, err
+}
+
 // get makes the call and reads its answer into v.
 func (c *Client) get(ctx context.Context, k call, v any) error {
 	k.needBody = true
@@ -260,12 +275,16 @@ func withActivity(method string, ref schema.ConversationReference, a *activity.A
 func onlyTargeted() url.Values { return url.Values{"isTargetedActivity": {"true"}} }
 
 func inConversation(method string, ref schema.ConversationReference, path ...string) call {
-	return call{
+	k := call{
 		method:  method,
 		service: ref.ServiceURL,
 		path:    append([]string{"conversations", ref.Conversation.ID}, path...),
-		cadence: cadence{conversation: ref.Conversation.ID, tenant: ref.Conversation.TenantID, reads: method == http.MethodGet},
+		usage:   usage{tenant: ref.Conversation.TenantID},
 	}
+	if method != http.MethodGet {
+		k.usage.conversation = ref.Conversation.ID
+	}
+	return k
 }
 
 // idOf reads the id of a sent activity; any other answer has none.
@@ -277,4 +296,178 @@ func idOf(reply []byte) string {
 		return ""
 	}
 	return v.ID
+}
+
+// ErrTooLarge is wrapped when a file has more bytes than the caller wants.
+var ErrTooLarge = errors.New("file too large")
+
+// File is what was downloaded.
+type File struct {
+	ContentType string // media type by what the server said, without parameters; "" when it is none
+	Content     []byte
+}
+
+// source is where a file is, and whether the bot's token may go there.
+type source struct {
+	url    *url.URL
+	signed bool
+}
+
+// Download fetches what an attachment of an inbound activity leads to: a picture or file
+// on a connector host, with the bot's token, or what a person of Teams shared (its content
+// type is application/vnd.microsoft.teams.file.download.info), whose address lets whoever
+// knows it in and is asked without the token. Another host than the connector's and
+// Cloud.FileHosts, or plain http beyond this machine, wraps [ErrHostNotAllowed], and
+// nothing is sent; so do redirects, of which three are followed at most, and the token goes
+// only as far as they have not left the connector. More than maxBytes (0: 20 MiB) wraps
+// [ErrTooLarge], whatever the server says of the length. A try takes a minute at most, and
+// is repeated like any call. No error holds the address.
+func (c *Client) Download(ctx context.Context, a activity.Attachment, maxBytes int64) (File, error) {
+	const op = "download attachment"
+	from, err := c.source(ctx, a)
+	if err != nil {
+		return File{}, fmt.Errorf("%s: %w", op, err)
+	}
+	return repeat(ctx, c.cfg, func(end time.Time) (File, error) { return c.fetch(ctx, op, from, maxBytes, end) })
+}
+
+func (c *Client) source(ctx context.Context, a activity.Attachment) (source, error) {
+	if a.ContentType != fileInfo {
+		return c.sourceAt(ctx, a.ContentURL)
+	}
+	var info struct {
+		DownloadURL string `json:"downloadUrl"`
+	}
+	if err := json.Unmarshal(a.Content, &info); err != nil {
+		return source{}, errors.New("its content has no downloadUrl")
+	}
+	from, err := c.sourceAt(ctx, info.DownloadURL)
+	from.signed = false
+	return from, err
+}
+
+// sourceAt is signed when the address is on a connector host; for a calling bot, on one
+// that the operator listed.
+func (c *Client) sourceAt(ctx context.Context, address string) (source, error) {
+	u, ofConnector, err := c.cfg.Hosts.file(address)
+	if err == nil && callerOf(ctx) != "" {
+		ofConnector = c.cfg.Hosts.lists(u.Hostname(), effectivePort(u))
+	}
+	return source{u, ofConnector}, err
+}
+
+// fetch downloads once, and follows redirects.
+func (c *Client) fetch(ctx context.Context, op string, from source, maxBytes int64, end time.Time) (File, error) {
+	if limit := time.Now().Add(downloadTimeout); limit.Before(end) {
+		end = limit
+	}
+	ctx, cancel := context.WithDeadline(ctx, end)
+	defer cancel()
+	for redirects := 0; ; redirects++ {
+		f, next, err := c.follow(ctx, op, from, maxBytes)
+		if err != nil || next == nil {
+			return f, err
+		}
+		if redirects == maxRedirects {
+			return File{}, &Error{Op: op, Status: http.StatusFound, Message: fmt.Sprintf("more than %d redirects", maxRedirects)}
+		}
+		from = *next
+	}
+}
+
+// follow asks one address. The answer is the file, or where else to look.
+func (c *Client) follow(ctx context.Context, op string, from source, maxBytes int64) (File, *source, error) {
+	res, err := c.ask(ctx, op, from)
+	if err != nil {
+		return File{}, nil, err
+	}
+	defer res.Body.Close()
+	switch {
+	case redirect(res.StatusCode):
+		next, err := c.redirected(ctx, from, res)
+		if err != nil {
+			err = fmt.Errorf("%s: redirect: %w", op, err)
+		}
+		return File{}, &next, err
+	case res.StatusCode != http.StatusOK:
+		body, _ := readCapped(res.Body, maxReplyBytes) // what it says is a bonus
+		return File{}, nil, refusal(op, res, body)
+	}
+	f, err := readFile(res, maxBytes)
+	if err != nil {
+		return File{}, nil, fmt.Errorf("%s: %w", op, err)
+	}
+	return f, nil, nil
+}
+
+// ask makes the request, with the bot's token where that may go. The transport's errors
+// do not hold the address.
+func (c *Client) ask(ctx context.Context, op string, from source) (*http.Response, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, from.url.String(), nil)
+	if err != nil {
+		return nil, fmt.Errorf("%s: the address cannot be asked", op)
+	}
+	token := ""
+	if from.signed {
+		if token, err = c.token(ctx); err != nil {
+			return nil, fmt.Errorf("%s: %w", op, err)
+		}
+	}
+	c.setHeaders(req, call{}, token)
+	req.Header["Accept"] = []string{"*/*"}
+	res, err := c.files.RoundTrip(req)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", op, err)
+	}
+	if res.StatusCode == http.StatusUnauthorized && token != "" {
+		c.cfg.Tokens.Invalidate(token)
+	}
+	return res, nil
+}
+
+func redirect(status int) bool {
+	switch status {
+	case http.StatusMovedPermanently, http.StatusFound, http.StatusSeeOther,
+		http.StatusTemporaryRedirect, http.StatusPermanentRedirect:
+		return true
+	default:
+		return false
+	}
+}
+
+// redirected checks the next address like the first. The token does not come back once
+// it was left behind.
+func (c *Client) redirected(ctx context.Context, from source, res *http.Response) (source, error) {
+	to, err := from.url.Parse(res.Header.Get("Location"))
+	if err != nil {
+		return source{}, fmt.Errorf("%w: not a URL", ErrHostNotAllowed)
+	}
+	next, err := c.sourceAt(ctx, to.String())
+	next.signed = next.signed && from.signed
+	return next, err
+}
+
+func readFile(res *http.Response, maxBytes int64) (File, error) {
+	if maxBytes <= 0 {
+		maxBytes = defaultFileBytes
+	}
+	maxBytes = min(maxBytes, math.MaxInt64-1) // one more is read, to see whether there is more
+	if res.ContentLength > maxBytes {
+		return File{}, fmt.Errorf("%w: %d bytes announced, %d allowed", ErrTooLarge, res.ContentLength, maxBytes)
+	}
+	if encoding := res.Header.Get("Content-Encoding"); encoding != "" && encoding != "identity" {
+		return File{}, errors.New("the server encoded the content unasked")
+	}
+	content, err := io.ReadAll(io.LimitReader(res.Body, maxBytes+1))
+	switch {
+	case err != nil:
+		return File{}, fmt.Errorf("read the content: %w", err)
+	case int64(len(content)) > maxBytes:
+		return File{}, fmt.Errorf("%w: more than %d bytes", ErrTooLarge, maxBytes)
+	}
+	media, _, err := mime.ParseMediaType(res.Header.Get("Content-Type"))
+	if err != nil {
+		media = ""
+	}
+	return File{ContentType: media, Content: content}, nil
 }

@@ -54,8 +54,8 @@ func TestAnswersOfAQuestion(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			r := newRest(t, answer(200, body))
-			if m, err := r.Member(t.Context(), r.ref, "29:mia"); err == nil {
-				t.Errorf("member %+v", m)
+			if team, err := r.Team(t.Context(), r.ref, "19:t"); err == nil {
+				t.Errorf("team %+v", team)
 			}
 			if len(r.calls) != 1 && name != "10 MB" { // that one breaks off like a connection
 				t.Errorf("%d calls, want 1", len(r.calls))

@@ -109,9 +109,12 @@ func (a *attempts) judge(err error) (time.Duration, bool) {
 			return 0, false
 		}
 	}
-	var noToken *waitForToken
-	if errors.As(err, &noToken) {
-		return max(a.backoff.NextBackOff(), noToken.pause), noToken.again()
+	if no := new(noToken); errors.As(err, &no) {
+		var e *TokenError
+		if !errors.As(no, &e) || e.refused() {
+			return 0, false // a refusal of the bot itself does not pass within a call
+		}
+		return max(a.backoff.NextBackOff(), time.Until(e.retryAt)), true
 	}
 	if errors.Is(err, ErrHostNotAllowed) || errors.Is(err, ErrTooLarge) {
 		return 0, false
@@ -121,20 +124,10 @@ func (a *attempts) judge(err error) (time.Duration, bool) {
 	return a.backoff.NextBackOff(), first
 }
 
-// waitForToken is a token failure with the time at which asking again makes sense.
-type waitForToken struct {
-	error
-	pause time.Duration
-}
+// noToken is why a call was not made: its token could not be had.
+type noToken struct{ error }
 
-func (w *waitForToken) Unwrap() error { return w.error }
-
-// again is false when the endpoint refused the bot itself, in the words of OAuth: that
-// does not pass within a call.
-func (w *waitForToken) again() bool {
-	var e *TokenError
-	return errors.As(w.error, &e) && !e.refused()
-}
+func (n *noToken) Unwrap() error { return n.error }
 
 // retryAfter reads the header of that name, seconds or an HTTP date (RFC 9110).
 func retryAfter(value string, now time.Time) time.Duration {
@@ -148,16 +141,4 @@ func retryAfter(value string, now time.Time) time.Duration {
 		return max(at.Sub(now), 0)
 	}
 	return 0
-}
-
-// sleep waits for d or the end of ctx.
-func sleep(ctx context.Context, d time.Duration) error {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
 }

@@ -4,10 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"net/http"
 	"sync"
 	"time"
+
+	"github.com/cenkalti/backoff/v5"
+	"golang.org/x/oauth2"
+	"golang.org/x/sync/singleflight"
 )
 
 const (
@@ -19,12 +22,13 @@ const (
 	tokenSpare = 30 * time.Second
 	// leastTokenLife is what a token has to have left when it comes, so that not every call
 	// asks for one.
-	leastTokenLife  = time.Second
-	firstTokenPause = 500 * time.Millisecond
-	maxTokenPause   = 15 * time.Second
-	// How often a token that the connector refused is replaced: at once, if none was of
-	// late, and then after a pause that grows within these bounds.
-	leastReplacePause, mostReplacePause = 15 * time.Second, 5 * time.Minute
+	leastTokenLife = time.Second
+	// maxTokenLife bounds what an endpoint says, and defaultTokenLife is for one that says
+	// nothing.
+	maxTokenLife, defaultTokenLife = 24 * time.Hour, 10 * time.Minute
+	// replacePause lies between two tokens that are replaced because the connector refused
+	// them.
+	replacePause = time.Minute
 )
 
 // Tokens keeps the bot's tokens: one for the channels, and one for each of the
@@ -32,23 +36,15 @@ const (
 // want it; a renewal that fails leaves the old token in use while it lives. After a
 // failed request the next one waits for up to 15 seconds, and until then callers get
 // the same error at once. Where new tokens are refused like the old ones, they are replaced
-// less and less often, down to every five minutes. It may be used concurrently.
+// once a minute. It may be used concurrently.
 type Tokens struct {
 	own       *kept
 	callers   map[string]*kept // by app id in lower case; never changes
 	transport *http.Transport  // nil when the caller brought one
 }
 
-func newTokens(own fetch) *Tokens {
-	return &Tokens{own: newKept(own), callers: make(map[string]*kept)}
-}
-
-// Close ends requests that are under way and waits for them.
+// Close gives up idle connections. A request that is under way ends within ten seconds.
 func (t *Tokens) Close() {
-	t.own.flight.close()
-	for _, k := range t.callers {
-		k.flight.close()
-	}
 	if t.transport != nil {
 		t.transport.CloseIdleConnections()
 	}
@@ -59,22 +55,14 @@ func (t *Tokens) Close() {
 // [ForCaller], that caller's. Its error is a [TokenError], ctx's, or wraps
 // [ErrUnknownCaller].
 func (t *Tokens) Token(ctx context.Context) (string, error) {
-	k, err := t.of(ctx)
-	if err != nil {
-		return "", err
-	}
-	return k.get(ctx)
-}
-
-func (t *Tokens) of(ctx context.Context) (*kept, error) {
 	app := callerOf(ctx)
 	if app == "" {
-		return t.own, nil
+		return t.own.get(ctx)
 	}
 	if k := t.callers[app]; k != nil {
-		return k, nil
+		return k.get(ctx)
 	}
-	return nil, fmt.Errorf("get bot token: %w: %s", ErrUnknownCaller, app)
+	return "", fmt.Errorf("get bot token: %w: %s", ErrUnknownCaller, app)
 }
 
 // Invalidate forgets a token that the connector refused, so that the next one is a new
@@ -87,140 +75,113 @@ func (t *Tokens) Invalidate(token string) {
 	}
 }
 
-// nextTry is how long the next request for the token that ctx asks for is away.
-func (t *Tokens) nextTry(ctx context.Context) time.Duration {
-	k, err := t.of(ctx)
-	if err != nil {
-		return 0
-	}
-	return k.nextTry()
-}
-
 // kept is one token.
 type kept struct {
-	fetch  fetch
-	flight *flight
+	fetch    fetch
+	renewing singleflight.Group
 
-	mu       sync.Mutex
-	token    string
-	renewAt  time.Time
-	endsAt   time.Time
-	failures int
-	retryAt  time.Time
-	err      error
+	mu         sync.Mutex
+	token      string
+	renewAt    time.Time
+	endsAt     time.Time
+	replacedAt time.Time // when it last took the place of a refused one
 
-	replaced  int       // how often in a row, since it was refused
-	replaceAt time.Time // not again before
+	err     *TokenError // of the last request; it says when the next one may be made
+	backoff backoff.ExponentialBackOff
 }
 
-func newKept(f fetch) *kept { return &kept{fetch: f, flight: newFlight()} }
+func newKept(f fetch) *kept {
+	return &kept{fetch: f, backoff: backoff.ExponentialBackOff{
+		InitialInterval: 500 * time.Millisecond, Multiplier: 2, MaxInterval: 12 * time.Second,
+		RandomizationFactor: 0.2, // so that the replicas of a bot do not ask together
+	}}
+}
 
 // get returns the token, and waits for it when there is none.
 func (k *kept) get(ctx context.Context) (string, error) {
-	token, fresh := k.current()
-	if fresh {
-		return token, nil
-	}
-	done := k.flight.join(k.due, k.renew)
-	if token != "" {
-		return token, nil // renewed behind the caller's back
-	}
-	if done != nil {
+	token, due, err := k.look()
+	if due {
+		done := k.renewing.DoChan("", func() (any, error) { k.renew(); return nil, nil })
+		if token != "" {
+			return token, nil // renewed while the caller goes on
+		}
 		select {
 		case <-done:
+			token, _, err = k.look()
 		case <-ctx.Done():
 			return "", fmt.Errorf("get bot token: %w", ctx.Err())
 		}
 	}
-	if token, _ = k.current(); token != "" {
+	switch {
+	case token != "":
 		return token, nil
+	case err != nil:
+		return "", err
+	default:
+		return "", &TokenError{Err: errors.New("the new token was refused already")}
 	}
-	return "", k.refusal()
+}
+
+// look returns the token while it lives, whether a new one is to be asked for, and why
+// there is none.
+func (k *kept) look() (token string, due bool, err *TokenError) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	now := time.Now()
+	if now.Before(k.endsAt) {
+		token = k.token
+	}
+	paused := k.err != nil && now.Before(k.err.retryAt)
+	return token, !paused && !now.Before(k.renewAt), k.err
 }
 
 func (k *kept) invalidate(token string) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	now := time.Now()
-	if k.token != token || now.Before(k.replaceAt) {
+	if now := time.Now(); k.token == token && now.Sub(k.replacedAt) >= replacePause {
+		k.token, k.renewAt, k.endsAt, k.replacedAt = "", time.Time{}, time.Time{}, now
+	}
+}
+
+// renew asks for a token if that is still due. It outlives the caller that began it.
+func (k *kept) renew() {
+	if _, due, _ := k.look(); !due {
 		return
 	}
-	if now.Sub(k.replaceAt) > mostReplacePause {
-		k.replaced = 0
-	}
-	k.token = ""
-	k.replaceAt = now.Add(min(leastReplacePause<<min(k.replaced, 10), mostReplacePause))
-	k.replaced++
-}
-
-// current returns the token while it lives, and whether that is long enough.
-func (k *kept) current() (token string, fresh bool) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	now := time.Now()
-	if k.token == "" || !now.Before(k.endsAt) {
-		return "", false
-	}
-	return k.token, now.Before(k.renewAt)
-}
-
-func (k *kept) due() bool {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	now := time.Now()
-	return !now.Before(k.retryAt) && (k.token == "" || !now.Before(k.renewAt))
-}
-
-func (k *kept) renew(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(ctx, tokenTimeout)
+	ctx, cancel := context.WithTimeout(context.Background(), tokenTimeout)
 	defer cancel()
-	g, err := k.fetch(ctx)
+	t, err := k.fetch(ctx)
 	switch {
 	case err != nil:
-	case !sendable(g.token):
-		err = &TokenError{Err: errors.New("the endpoint answered without a usable token")}
-	case g.life < leastTokenLife:
-		err = &TokenError{Err: errors.New("the endpoint gave a token that has run out already: see the clock of this machine")}
+	case !sendable(t.AccessToken):
+		err = errors.New("the endpoint answered without a usable token")
+	case lifeOf(t) < leastTokenLife:
+		err = errors.New("the endpoint gave a token that has run out already: see the clock of this machine")
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
+	now := time.Now()
 	if err != nil {
-		k.fail(err)
+		failure := new(TokenError)
+		if !errors.As(err, &failure) {
+			failure = &TokenError{Err: err}
+		}
+		failure.retryAt = now.Add(k.backoff.NextBackOff())
+		k.err = failure
 		return
 	}
-	now := time.Now()
-	k.token, k.failures, k.retryAt, k.err = g.token, 0, time.Time{}, nil
-	k.renewAt = now.Add(g.life - min(tokenMargin, g.life/2))
-	k.endsAt = now.Add(g.life - min(tokenSpare, g.life/2))
+	k.backoff.Reset()
+	k.token, k.err = t.AccessToken, nil
+	life := lifeOf(t)
+	k.renewAt = now.Add(life - min(tokenMargin, life/2))
+	k.endsAt = now.Add(life - min(tokenSpare, life/2))
 }
 
-// fail sets the time of the next request: twice as far each time, with jitter,
-// so that the replicas of a bot do not knock together.
-func (k *kept) fail(err error) {
-	pause := maxTokenPause
-	if k.failures < 5 {
-		pause = firstTokenPause << k.failures
+func lifeOf(t *oauth2.Token) time.Duration {
+	if t.Expiry.IsZero() {
+		return defaultTokenLife
 	}
-	k.failures++
-	pause -= time.Duration(rand.Int64N(int64(pause) / 5))
-	k.retryAt = time.Now().Add(pause)
-	k.err = err
-}
-
-func (k *kept) refusal() error {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if k.err == nil {
-		return &TokenError{Err: errors.New("tokens are closed")}
-	}
-	return k.err
-}
-
-// nextTry is how long the next request for a token is away.
-func (k *kept) nextTry() time.Duration {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	return time.Until(k.retryAt)
+	return min(time.Until(t.Expiry), maxTokenLife)
 }
 
 // sendable reports whether the token can stand in a header: not empty, visible

@@ -233,12 +233,12 @@ func TestTokenFaults(t *testing.T) {
 		{"prose as a code", `{"error":"the secret ` + secret + ` is wrong"}`, 400, "status 400"},
 		{"HTML", "<html>" + secret, 500, "status 500"},
 		{"redirect", "", 302, "status 302"},
-		{"no JSON", "token", 200, "no token response"},
-		{"empty token", `{"access_token":"","expires_in":3600}`, 200, "without a usable token"},
-		{"no token", `{}`, 200, "without a usable token"},
+		{"no JSON", "token", 200, "cannot parse json"},
+		{"empty token", `{"access_token":"","expires_in":3600}`, 200, "missing access_token"},
+		{"no token", `{}`, 200, "missing access_token"},
 		{"token with a line break", `{"access_token":"a\r\nb"}`, 200, "without a usable token"},
-		{"token of another type", `{"access_token":"a","token_type":"mac"}`, 200, "no bearer token"},
-		{"too long", `{"access_token":"` + strings.Repeat("a", 2<<20) + `"}`, 200, "longer than"},
+		{"token of another type", `{"access_token":"a","token_type":"mac"}`, 200, "without a bearer token"},
+		{"too long", `{"access_token":"` + strings.Repeat("a", 2<<20) + `"}`, 200, "cannot parse json"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -272,16 +272,8 @@ func TestHangingTokenEndpoint(t *testing.T) {
 		if _, err := tokens.Token(ctx); !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("err = %v, want the caller's deadline", err)
 		}
+		time.Sleep(10 * time.Second) // until the request ends
 	})
-}
-
-func TestClosedTokens(t *testing.T) {
-	t.Parallel()
-	tokens := newTokens(t, &login{answer: grants(3600)})
-	tokens.Close()
-	if token, err := tokens.Token(t.Context()); err == nil {
-		t.Errorf("token %q after Close", token)
-	}
 }
 
 // TestSendWaitsForTheTokenEndpoint: trouble that passes costs no message.
@@ -350,7 +342,7 @@ func TestATokenThatIsRefusedForEver(t *testing.T) {
 		status := http.StatusUnauthorized
 		c := scripted(t, roundTripper(func(r *http.Request) (*http.Response, error) { return says(status)(r) }), tokens)
 		sent := 0
-		send := func() error { // to another conversation each time, for the pace
+		send := func() error { // to another conversation each time, for its limits
 			sent++
 			_, err := c.Send(t.Context(), thread(fmt.Sprint(sent), ""), message())
 			return err
@@ -368,8 +360,8 @@ func TestATokenThatIsRefusedForEver(t *testing.T) {
 			_ = send()
 			time.Sleep(time.Second)
 		}
-		if n := l.count(); n < 12 || n > 18 {
-			t.Errorf("%d tokens in an hour, want one every five minutes", n)
+		if n := l.count(); n < 55 || n > 65 {
+			t.Errorf("%d tokens in an hour, want one a minute", n)
 		}
 		status = http.StatusOK
 		if err := send(); err != nil {
@@ -382,7 +374,7 @@ func TestATokenThatIsRefusedForEver(t *testing.T) {
 		if n := l.count() - before; n != 1 {
 			t.Errorf("%d new tokens, want one", n)
 		}
-		time.Sleep(16 * time.Second) // and the pauses begin anew
+		time.Sleep(time.Minute)
 		_ = send()
 		if n := l.count() - before; n != 2 {
 			t.Errorf("%d new tokens, want two", n)

@@ -83,11 +83,8 @@ func thread(id, tenant string) schema.ConversationReference {
 	return ref
 }
 
-// margin is what is added to each span.
-const margin = 10 * time.Millisecond
-
-// paced runs f in a bubble of time of its own.
-func paced(t *testing.T, f func(t *testing.T, l *logbook, c *connector.Client)) {
+// inBubble runs f in a bubble of time of its own.
+func inBubble(t *testing.T, f func(t *testing.T, l *logbook, c *connector.Client)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		l := &logbook{start: time.Now()}
@@ -95,15 +92,16 @@ func paced(t *testing.T, f func(t *testing.T, l *logbook, c *connector.Client)) 
 	})
 }
 
-func TestPaceOfAConversation(t *testing.T) {
+// conversationLimits are those of Teams.
+var conversationLimits = map[time.Duration]int{time.Second: 7, 2 * time.Second: 8, 30 * time.Second: 60, time.Hour: 1800}
+
+// TestLimitsOfAConversation simulates two hours of a conversation in which everything is
+// sent as early as it may be.
+func TestLimitsOfAConversation(t *testing.T) {
 	t.Parallel()
-	tests := []struct {
-		name   string
-		do     func(context.Context, *connector.Client, int) error
-		limits map[time.Duration]int
-	}{
-		{"what is sent", func(ctx context.Context, c *connector.Client, i int) error {
-			ref := thread("19:x;messageid=1", "")
+	for name, do := range map[string]func(context.Context, *connector.Client, int) error{
+		"what is sent": func(ctx context.Context, c *connector.Client, i int) error {
+			ref := thread("19:x;messageid=1", "t1")
 			switch i % 4 {
 			case 0:
 				return c.Update(ctx, ref, "1", message())
@@ -116,53 +114,84 @@ func TestPaceOfAConversation(t *testing.T) {
 				_, err := c.Send(ctx, ref, message())
 				return err
 			}
-		}, map[time.Duration]int{time.Second: 7, 2 * time.Second: 8, 30 * time.Second: 60, time.Hour: 1800}},
-		{"what is asked", func(ctx context.Context, c *connector.Client, _ int) error {
-			_, err := c.Member(ctx, thread("19:x;messageid=1", ""), "29:mia")
-			return err
-		}, map[time.Duration]int{time.Second: 14, 2 * time.Second: 16, 30 * time.Second: 120, time.Hour: 3600}},
-		{"what is created", func(ctx context.Context, c *connector.Client, _ int) error {
+		},
+		"what is created": func(ctx context.Context, c *connector.Client, _ int) error {
 			_, err := c.CreateConversation(ctx, serviceURL, connector.NewConversation{Members: []activity.Account{activity.NewAccount("29:mia", "")}})
 			return err
-		}, map[time.Duration]int{time.Second: 7, 2 * time.Second: 8, 30 * time.Second: 60, time.Hour: 1800}},
-	}
-	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			t.Parallel()
-			paced(t, func(t *testing.T, l *logbook, c *connector.Client) {
-				hour := tt.limits[time.Hour]
-				for i := range hour {
-					if err := tt.do(t.Context(), c, i); err != nil {
-						t.Fatalf("call %d: %v", i, err)
+		},
+	} {
+		for _, senders := range []int{1, 40} {
+			t.Run(fmt.Sprintf("%s by %d", name, senders), func(t *testing.T) {
+				inBubble(t, func(t *testing.T, l *logbook, c *connector.Client) {
+					times := asEarlyAsMayBe(t, l, senders, func(i int) error { return do(t.Context(), c, i) })
+					for span, most := range conversationLimits {
+						within(t, times, most, span)
 					}
-				}
-				times := l.times(everything)
-				for span, most := range tt.limits {
-					within(t, times, most, span)
-				}
-				if last := times[len(times)-1]; last > 15*time.Minute {
-					t.Errorf("%d calls took %v: slower than the limits", hour, last)
-				}
-				var e *connector.Error
-				err := tt.do(t.Context(), c, hour)
-				if !errors.Is(err, connector.ErrHeldBack) || !errors.As(err, &e) || e.Status != 429 || e.RetryAfter < 40*time.Minute || e.RetryAfter > time.Hour || len(l.all) != hour {
-					t.Fatalf("the call beyond the limit of an hour: %v after %d calls, want a 429 without one", err, len(l.all))
-				}
-				time.Sleep(e.RetryAfter)
-				if err := tt.do(t.Context(), c, hour); err != nil || len(l.all) != hour+1 {
-					t.Errorf("the call at the time that the refusal named: %v", err)
-				}
+					if len(times) < 2*1500 {
+						t.Errorf("%d calls in two hours: slower than need be", len(times))
+					}
+				})
 			})
+		}
+	}
+}
+
+// asEarlyAsMayBe calls for two hours, and lets the bursts fill again now and then.
+func asEarlyAsMayBe(t *testing.T, l *logbook, senders int, do func(i int) error) []time.Duration {
+	t.Helper()
+	var wg sync.WaitGroup
+	for range senders {
+		wg.Go(func() {
+			for i := 0; time.Since(l.start) < 2*time.Hour; i++ {
+				var e *connector.Error
+				err := do(i)
+				switch {
+				case errors.Is(err, connector.ErrHeldBack) && errors.As(err, &e) && e.Status == 429 && e.RetryAfter > 0:
+					time.Sleep(e.RetryAfter)
+				case err != nil:
+					t.Error(err)
+					return
+				}
+				if i%1000 == 999 {
+					time.Sleep(3 * time.Minute)
+				}
+			}
 		})
 	}
+	wg.Wait()
+	return l.times(everything)
+}
+
+// TestTheTimeThatARefusalNames is when there is room.
+func TestTheTimeThatARefusalNames(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(t *testing.T, l *logbook, c *connector.Client) {
+		ref := thread("busy", "t1")
+		ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
+		defer cancel()
+		for range 6 {
+			if _, err := c.Send(ctx, ref, message()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		var e *connector.Error
+		_, err := c.Send(ctx, ref, message())
+		if !errors.Is(err, connector.ErrHeldBack) || !errors.As(err, &e) || e.Status != 429 || e.RetryAfter > 2*time.Second || time.Since(l.start) != 0 {
+			t.Fatalf("a wait that the deadline does not allow: %v after %v", err, time.Since(l.start))
+		}
+		time.Sleep(e.RetryAfter)
+		if _, err := c.Send(t.Context(), ref, message()); err != nil || time.Since(l.start) != e.RetryAfter {
+			t.Errorf("err = %v after %v, want none after %v", err, time.Since(l.start), e.RetryAfter)
+		}
+	})
 }
 
 // TestTextWithAttachmentsIsTwoMessages for Teams, but one request.
 func TestTextWithAttachmentsIsTwoMessages(t *testing.T) {
 	t.Parallel()
-	paced(t, func(t *testing.T, l *logbook, c *connector.Client) {
-		a := message()
-		a.Attachments = []activity.Attachment{{ContentType: "image/png", ContentURL: "https://x.example/1"}}
+	a := message()
+	a.Attachments = []activity.Attachment{{ContentType: "image/png", ContentURL: "https://x.example/1"}}
+	inBubble(t, func(t *testing.T, l *logbook, c *connector.Client) {
 		for range 60 {
 			if _, err := c.Send(t.Context(), thread("busy", ""), a); err != nil {
 				t.Fatal(err)
@@ -172,28 +201,23 @@ func TestTextWithAttachmentsIsTwoMessages(t *testing.T) {
 		within(t, times, 3, time.Second)
 		within(t, times, 4, 2*time.Second)
 		within(t, times, 30, 30*time.Second)
-		if times[3] != time.Second+margin || times[30] != 30*time.Second+margin {
-			t.Errorf("the fourth after %v and the 31st after %v, want one second and 30", times[3], times[30])
-		}
 	})
-	paced(t, func(t *testing.T, l *logbook, c *connector.Client) {
-		a := message()
-		a.Attachments = []activity.Attachment{{ContentType: "image/png", ContentURL: "https://x.example/1"}}
-		for n := range 50 {
+	inBubble(t, func(t *testing.T, l *logbook, c *connector.Client) {
+		for n := range 10 {
 			if _, err := c.Reply(t.Context(), thread(fmt.Sprint(n), "t1"), "1", a); err != nil {
 				t.Fatal(err)
 			}
 		}
 		if took := time.Since(l.start); took != 0 {
-			t.Errorf("50 requests of a tenant took %v", took)
+			t.Errorf("10 requests of a tenant took %v", took)
 		}
 	})
 }
 
-// TestPaceAtRandom has many conversations of two tenants send as they like.
-func TestPaceAtRandom(t *testing.T) {
+// TestLimitsAtRandom has many conversations of two tenants send as they like.
+func TestLimitsAtRandom(t *testing.T) {
 	t.Parallel()
-	paced(t, func(t *testing.T, l *logbook, c *connector.Client) {
+	inBubble(t, func(t *testing.T, l *logbook, c *connector.Client) {
 		var wg sync.WaitGroup
 		for n := range 40 {
 			ref := thread(fmt.Sprintf("c%d-%d", n%2, n/2), fmt.Sprintf("tenant%d", n%2))
@@ -232,11 +256,11 @@ func TestPaceAtRandom(t *testing.T) {
 	})
 }
 
-func TestPaceKeepsOthersOutOfIt(t *testing.T) {
+func TestABusyConversationHoldsUpNoOther(t *testing.T) {
 	t.Parallel()
-	paced(t, func(t *testing.T, l *logbook, c *connector.Client) {
+	inBubble(t, func(t *testing.T, l *logbook, c *connector.Client) {
 		var wg sync.WaitGroup
-		for range 40 { // waits of up to ten seconds in one conversation
+		for range 30 { // waits of up to half a minute in one conversation
 			wg.Go(func() { _, _ = c.Send(t.Context(), thread("busy", "t1"), message()) })
 		}
 		synctest.Wait()
@@ -246,16 +270,16 @@ func TestPaceKeepsOthersOutOfIt(t *testing.T) {
 				t.Errorf("%s of %s waited %v (%v)", ref.Conversation.ID, ref.Conversation.TenantID, time.Since(start), err)
 			}
 		}
-		if _, err := c.Member(t.Context(), thread("busy", "t1"), "29:mia"); err != nil || time.Since(l.start) != 0 {
+		if _, err := c.Team(t.Context(), thread("busy", "t1"), "19:t"); err != nil || time.Since(l.start) != 0 {
 			t.Errorf("a question waited for what is sent: %v", err)
 		}
 		wg.Wait()
 	})
 }
 
-func TestPaceKeepsTheOrder(t *testing.T) {
+func TestLimitsKeepTheOrder(t *testing.T) {
 	t.Parallel()
-	paced(t, func(t *testing.T, l *logbook, c *connector.Client) {
+	inBubble(t, func(t *testing.T, l *logbook, c *connector.Client) {
 		var wg sync.WaitGroup
 		for i := range 30 {
 			wg.Go(func() {
@@ -277,9 +301,9 @@ func TestPaceKeepsTheOrder(t *testing.T) {
 	})
 }
 
-func TestPaceOfATenant(t *testing.T) {
+func TestLimitsOfATenant(t *testing.T) {
 	t.Parallel()
-	paced(t, func(t *testing.T, l *logbook, c *connector.Client) {
+	inBubble(t, func(t *testing.T, l *logbook, c *connector.Client) {
 		var wg sync.WaitGroup
 		for n := range 160 { // a tenant is one in whatever letters
 			wg.Go(func() { _, _ = c.Reply(t.Context(), thread(fmt.Sprint(n), []string{"t1", "T1"}[n%2]), "1", message()) })
@@ -287,8 +311,8 @@ func TestPaceOfATenant(t *testing.T) {
 		wg.Wait()
 		times := l.times(everything)
 		within(t, times, 50, time.Second)
-		if last := times[len(times)-1]; len(times) != 160 || last != 3*(time.Second+margin) {
-			t.Errorf("160 conversations took %v for %d calls, want three seconds", last, len(times))
+		if last := times[len(times)-1]; len(times) != 160 || last > 4*time.Second {
+			t.Errorf("160 conversations took %v for %d calls, want four seconds at most", last, len(times))
 		}
 	})
 }
@@ -296,7 +320,7 @@ func TestPaceOfATenant(t *testing.T) {
 // TestAChannelIsOneConversation with all its threads, in whatever letters.
 func TestAChannelIsOneConversation(t *testing.T) {
 	t.Parallel()
-	paced(t, func(t *testing.T, l *logbook, c *connector.Client) {
+	inBubble(t, func(t *testing.T, l *logbook, c *connector.Client) {
 		var wg sync.WaitGroup
 		for n := range 20 {
 			wg.Go(func() {
@@ -326,7 +350,7 @@ func TestAChannelIsOneConversation(t *testing.T) {
 // people of its tenant out.
 func TestABulkLeavesRoomForAnswers(t *testing.T) {
 	t.Parallel()
-	paced(t, func(t *testing.T, l *logbook, c *connector.Client) {
+	inBubble(t, func(t *testing.T, l *logbook, c *connector.Client) {
 		var wg sync.WaitGroup
 		for n := range 2000 {
 			wg.Go(func() { _, _ = c.Send(t.Context(), thread(fmt.Sprintf("bulk%d", n), "t1"), message()) })
@@ -339,7 +363,7 @@ func TestABulkLeavesRoomForAnswers(t *testing.T) {
 		for n := range 30 {
 			start := time.Now()
 			_, err := c.Reply(t.Context(), thread(fmt.Sprintf("person%d", n), "t1"), "1", message())
-			if took := time.Since(start); err != nil || took > time.Second+margin {
+			if took := time.Since(start); err != nil || took > time.Second {
 				t.Errorf("answer %d: %v after %v", n, err, took)
 			}
 		}
@@ -347,8 +371,8 @@ func TestABulkLeavesRoomForAnswers(t *testing.T) {
 		times := l.times(everything)
 		within(t, times, 50, time.Second)
 		within(t, l.times(func(e entry) bool { return strings.Contains(e.path, "/bulk") }), 40, time.Second)
-		if len(times) < 1200+30 {
-			t.Errorf("%d calls, want those of half a minute at 40 a second", len(times))
+		if len(times) < 900+30 {
+			t.Errorf("%d calls, want those of half a minute at 32 a second", len(times))
 		}
 	})
 }
@@ -364,8 +388,8 @@ func (s slowToken) Token(ctx context.Context) (string, error) {
 	return s.fixedToken.Token(ctx)
 }
 
-// TestPaceAfterAWaitForTheToken: what waited for it does not leave together.
-func TestPaceAfterAWaitForTheToken(t *testing.T) {
+// TestLimitsAfterAWaitForTheToken: what waited for it does not leave together.
+func TestLimitsAfterAWaitForTheToken(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
 		name    string
@@ -376,8 +400,8 @@ func TestPaceAfterAWaitForTheToken(t *testing.T) {
 			_, err := c.Send(ctx, thread("busy", ""), message())
 			return err
 		}},
-		{"download", 120, 50, func(ctx context.Context, c *connector.Client) error {
-			_, err := c.AttachmentContent(ctx, thread("busy", "t1"), "1", "original", 0)
+		{"question", 120, 50, func(ctx context.Context, c *connector.Client) error {
+			_, err := c.Team(ctx, thread("busy", "t1"), "19:t")
 			return err
 		}},
 	} {
@@ -402,9 +426,9 @@ func TestPaceAfterAWaitForTheToken(t *testing.T) {
 	}
 }
 
-func TestRetriesArePaced(t *testing.T) {
+func TestRetriesCountAgainstTheLimits(t *testing.T) {
 	t.Parallel()
-	paced(t, func(t *testing.T, l *logbook, c *connector.Client) {
+	inBubble(t, func(t *testing.T, l *logbook, c *connector.Client) {
 		l.status = func(n int) int {
 			if n%5 == 0 {
 				return http.StatusOK
@@ -430,21 +454,15 @@ func TestRetriesArePaced(t *testing.T) {
 	})
 }
 
-func TestPaceGivesUpWithTheContext(t *testing.T) {
+// TestWhoStopsWaitingFreesItsPlace in the conversation.
+func TestWhoStopsWaitingFreesItsPlace(t *testing.T) {
 	t.Parallel()
-	paced(t, func(t *testing.T, l *logbook, c *connector.Client) {
+	inBubble(t, func(t *testing.T, l *logbook, c *connector.Client) {
 		ref := thread("busy", "")
-		for range 8 {
+		for range 6 {
 			if _, err := c.Send(t.Context(), ref, message()); err != nil {
 				t.Fatal(err)
 			}
-		}
-		// Two seconds after the first seven there is room for one more.
-		ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
-		defer cancel()
-		var e *connector.Error
-		if _, err := c.Send(ctx, ref, message()); !errors.As(err, &e) || e.Status != 429 || e.RetryAfter != time.Second || time.Since(l.start) != time.Second+margin {
-			t.Errorf("a wait that the deadline does not allow: %v after %v", err, time.Since(l.start))
 		}
 		waiting, leave := context.WithCancel(t.Context())
 		gone := make(chan error)
@@ -454,16 +472,11 @@ func TestPaceGivesUpWithTheContext(t *testing.T) {
 		}()
 		synctest.Wait()
 		leave()
-		if err := <-gone; !errors.Is(err, context.Canceled) || len(l.all) != 8 {
+		if err := <-gone; !errors.Is(err, context.Canceled) || len(l.all) != 6 {
 			t.Errorf("who left: %v, %d calls", err, len(l.all))
 		}
-		for range 7 { // the moment of the one who left is free again
-			if _, err := c.Send(t.Context(), ref, message()); err != nil {
-				t.Fatal(err)
-			}
-		}
-		if took := time.Since(l.start); took != 2*(time.Second+margin) {
-			t.Errorf("the next seven were sent after %v, want two seconds", took)
+		if _, err := c.Send(t.Context(), ref, message()); err != nil || time.Since(l.start) > 1200*time.Millisecond {
+			t.Errorf("the next call: %v after %v", err, time.Since(l.start))
 		}
 	})
 }
@@ -471,7 +484,7 @@ func TestPaceGivesUpWithTheContext(t *testing.T) {
 // TestWhoIsFarBackIsTurnedAwayAtOnce, with the time at which there is room.
 func TestWhoIsFarBackIsTurnedAwayAtOnce(t *testing.T) {
 	t.Parallel()
-	paced(t, func(t *testing.T, l *logbook, c *connector.Client) {
+	inBubble(t, func(t *testing.T, l *logbook, c *connector.Client) {
 		var wg sync.WaitGroup
 		var turned atomic.Int32
 		for range 200 {
@@ -487,8 +500,7 @@ func TestWhoIsFarBackIsTurnedAwayAtOnce(t *testing.T) {
 			})
 		}
 		wg.Wait()
-		// 60 in the first half minute, and the first of the next.
-		if sent := len(l.all); sent+int(turned.Load()) != 200 || sent < 60 || sent > 70 {
+		if sent := len(l.all); sent+int(turned.Load()) != 200 || sent < 30 || sent > 60 {
 			t.Errorf("%d were sent and %d turned away", sent, turned.Load())
 		}
 	})
@@ -496,18 +508,18 @@ func TestWhoIsFarBackIsTurnedAwayAtOnce(t *testing.T) {
 
 func TestTypingThatWouldWaitIsDropped(t *testing.T) {
 	t.Parallel()
-	paced(t, func(t *testing.T, l *logbook, c *connector.Client) {
+	inBubble(t, func(t *testing.T, l *logbook, c *connector.Client) {
 		ref := thread("busy", "")
 		for range 10 {
-			if err := c.Typing(t.Context(), ref); err != nil {
+			if _, err := c.Send(t.Context(), ref, activity.To(ref, activity.Typing)); err != nil && !errors.Is(err, connector.ErrHeldBack) {
 				t.Fatal(err)
 			}
 		}
-		if len(l.all) != 7 || time.Since(l.start) != 0 {
-			t.Errorf("%d of ten indicators were sent in %v, want seven at once", len(l.all), time.Since(l.start))
+		if len(l.all) != 6 || time.Since(l.start) != 0 {
+			t.Errorf("%d of ten indicators were sent in %v, want six at once", len(l.all), time.Since(l.start))
 		}
 		if _, err := c.Send(t.Context(), ref, activity.To(ref, activity.Typing)); !errors.Is(err, connector.ErrHeldBack) {
-			t.Errorf("who sends one as an activity is told %v, want ErrHeldBack", err)
+			t.Errorf("err = %v, want ErrHeldBack", err)
 		}
 	})
 }
@@ -515,10 +527,11 @@ func TestTypingThatWouldWaitIsDropped(t *testing.T) {
 // TestTypingIsNotSentLate: a wait that the connector asks for would make it a lie.
 func TestTypingIsNotSentLate(t *testing.T) {
 	t.Parallel()
-	paced(t, func(t *testing.T, l *logbook, c *connector.Client) {
+	inBubble(t, func(t *testing.T, l *logbook, c *connector.Client) {
 		l.status = func(int) int { return http.StatusTooManyRequests }
 		var e *connector.Error
-		if err := c.Typing(t.Context(), thread("busy", "")); !errors.As(err, &e) || len(l.all) != 1 || time.Since(l.start) != 0 {
+		ref := thread("busy", "")
+		if _, err := c.Send(t.Context(), ref, activity.To(ref, activity.Typing)); !errors.As(err, &e) || len(l.all) != 1 || time.Since(l.start) != 0 {
 			t.Errorf("err = %v after %d calls and %v, want the 429 at once", err, len(l.all), time.Since(l.start))
 		}
 	})
@@ -530,26 +543,26 @@ func TestTypingThatWasLostIsNotDropped(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		calls := 0
 		c := scripted(t, roundTripper(func(r *http.Request) (*http.Response, error) {
-			if calls++; calls < 7 {
+			if calls++; calls < 6 {
 				return says(200)(r)
 			}
 			httptrace.ContextClientTrace(r.Context()).WroteRequest(httptrace.WroteRequestInfo{})
 			return breaks(r)
 		}), fixedToken("t"))
 		ref := thread("busy", "")
-		for range 6 {
-			if err := c.Typing(t.Context(), ref); err != nil {
+		for range 5 {
+			if _, err := c.Send(t.Context(), ref, activity.To(ref, activity.Typing)); err != nil {
 				t.Fatal(err)
 			}
 		}
-		if err := c.Typing(t.Context(), ref); !errors.Is(err, connector.ErrNoAnswer) || calls != 7 {
-			t.Errorf("err = %v after %d calls, want ErrNoAnswer after seven", err, calls)
+		if _, err := c.Send(t.Context(), ref, activity.To(ref, activity.Typing)); !errors.Is(err, connector.ErrNoAnswer) || calls != 6 {
+			t.Errorf("err = %v after %d calls, want ErrNoAnswer after six", err, calls)
 		}
 	})
 }
 
-// TestOnlyMicrosoftIsPaced: a connector of the operator's knows its own limits.
-func TestOnlyMicrosoftIsPaced(t *testing.T) {
+// TestOnlyMicrosoftIsLimited: a connector of the operator's knows its own limits.
+func TestOnlyMicrosoftIsLimited(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
 		local bool
