@@ -160,7 +160,7 @@ func (w *wire) Write(p []byte) (n int, err error) {
 			return err
 		}
 		answer := make([]byte, 1<<16)
-		n, err := w.Conn.Read(answer) // now it is done
+		n, err := w.Read(answer) // now it is done
 		w.Conn = &unread{Conn: w.Conn, first: answer[:n]}
 		return err
 	})

@@ -43,16 +43,19 @@ func TestNothingIsSaidToBeDoneThatFoundNothing(t *testing.T) {
 		"what quotes that result is sent": {[]string{plan(named(gone, "R"), say("Well: $r"))}, []string{"Well: There is no list Trip."}, "", ""},
 		"what quotes another result is not": {
 			[]string{plan(named(do("addItem", `{"list":"Food","item":"milk"}`), "M"), named(gone, "R"), say("$M"), say("$R")), plan(say("Milk is on it."))},
-			[]string{"There is no list Trip.", "Milk is on it."}, "There is no list Trip.", "milk",
+			[]string{"There is no list Trip.", "Milk is on it."},
+			"There is no list Trip.", "milk",
 		},
 		"what stands before it is sent": {[]string{plan(say("Let me see."), gone, say("Deleted!")), plan(say("There was none."))}, []string{"Let me see.", "There was none."}, "There is no list Trip.", ""},
 		"what comes behind it is done": {
 			[]string{plan(gone, say("Deleted!"), do("addItem", `{"list":"Food","item":"milk"}`), say("Added!")), plan(say("Only added."))},
-			[]string{"Only added."}, "Added milk to the list Food.", "milk",
+			[]string{"Only added."},
+			"Added milk to the list Food.", "milk",
 		},
 		"a second time the action itself is heard": {
 			[]string{plan(gone, say("Deleted!")), plan(do("addItem", `{"list":"Food","item":"milk"}`), gone, say("Deleted now!"))},
-			[]string{"There is no list Trip. I did this: addItem."}, "There is no list Trip.", "milk",
+			[]string{"There is no list Trip. I did this: addItem."},
+			"There is no list Trip.", "milk",
 		},
 		"without a SAY, in the middle":  {[]string{plan(gone, do("quiet", `{}`)), plan(say("There was none."))}, []string{"There was none."}, "There is no list Trip.", ""},
 		"a SAY before it tells nothing": {[]string{plan(say("Let me see."), gone, do("quiet", `{}`)), plan(say("There was none."))}, []string{"Let me see.", "There was none."}, "There is no list Trip.", ""},

@@ -83,7 +83,7 @@ func openRoot(path string) (*os.Root, error) {
 
 // readIn reads a regular file of at most most bytes, as [openFolder] opens a folder.
 func readIn(dir *os.Root, name string, most int64) ([]byte, error) {
-	seen, err := dir.Lstat(name)
+	seen, err := sandbox.Settled(dir, name)
 	switch {
 	case err != nil:
 		return nil, err
@@ -91,7 +91,7 @@ func readIn(dir *os.Root, name string, most int64) ([]byte, error) {
 		return nil, fmt.Errorf("%s %w", name, ErrLink)
 	case !seen.Mode().IsRegular():
 		return nil, fmt.Errorf("%s is no regular file", name)
-	case sandbox.HardLinked(seen): // not once it is open: then its name here may be gone, and count no more
+	case sandbox.HardLinked(seen):
 		return nil, fmt.Errorf("%s %w", name, ErrHardLink)
 	case seen.Size() > most:
 		return nil, fmt.Errorf("%s is %w: %d bytes, at most %d", name, ErrTooLarge, seen.Size(), most)
@@ -106,7 +106,7 @@ func readSeen(dir *os.Root, name string, seen fs.FileInfo, most int64) ([]byte, 
 		return nil, err
 	}
 	defer file.Close() //nolint:errcheck // opened to read only
-	if opened, err := file.Stat(); err != nil || !os.SameFile(seen, opened) {
+	if opened, err := file.Stat(); err != nil || !sandbox.Same(seen, opened) {
 		return nil, fmt.Errorf("%s %w", name, ErrChanged)
 	}
 	raw, err := io.ReadAll(io.LimitReader(file, most+1))

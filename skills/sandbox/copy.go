@@ -14,7 +14,35 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 )
+
+// settling is how long the links of a file must have stayed as they are to be counted, and
+// longer than the clock of a file system takes for a tick.
+const settling = 50 * time.Millisecond
+
+// Settled looks at a file as [os.Root.Lstat] does, when it has not been changed for a moment:
+// who looks while another name of it is being removed may count one link too few. A file
+// that keeps changing is an error.
+func Settled(dir *os.Root, name string) (fs.FileInfo, error) {
+	for range 3 {
+		info, err := dir.Lstat(name)
+		if err != nil || !info.Mode().IsRegular() || HardLinked(info) {
+			return info, err
+		}
+		if ago := time.Since(changedAt(info)); ago < 0 || ago > settling { // the clock may have been set back
+			return info, nil
+		}
+		time.Sleep(settling)
+	}
+	return nil, fmt.Errorf("%s keeps changing", name)
+}
+
+// Same reports whether the file that was opened is the one that was seen by [Settled], and
+// its links have not changed since.
+func Same(seen, opened fs.FileInfo) bool {
+	return os.SameFile(seen, opened) && changedAt(seen).Equal(changedAt(opened)) && !HardLinked(opened)
+}
 
 // maxDepth is how deep the folders of a skill with scripts may be nested.
 const maxDepth = 32
@@ -95,11 +123,12 @@ func (c *copier) folder(ctx context.Context, name string, depth int) error {
 // file reads what may be something else by now than when the folder was listed: it does
 // not wait for the other end of a pipe, and no link leads it elsewhere.
 func (c *copier) file(name string) error {
-	// What is opened has to be what was looked at before. The number of links counts at that
-	// moment: once it is open, the one here can be removed, and the file elsewhere has one name.
-	seen, err := c.root.Lstat(name)
+	seen, err := Settled(c.root, name)
 	if err != nil {
 		return err
+	}
+	if HardLinked(seen) {
+		return refusal("%s is a hard link, and may be a file from elsewhere", name)
 	}
 	from, err := c.root.OpenFile(name, os.O_RDONLY|nonblock, 0)
 	if err != nil {
@@ -110,10 +139,8 @@ func (c *copier) file(name string) error {
 	switch {
 	case err != nil:
 		return err
-	case !info.Mode().IsRegular() || !os.SameFile(seen, info):
+	case !info.Mode().IsRegular() || !Same(seen, info):
 		return fmt.Errorf("%s was exchanged meanwhile", name)
-	case HardLinked(seen):
-		return refusal("%s is a hard link, and may be a file from elsewhere", name)
 	}
 	if info.Size() > c.bytes {
 		return c.tooLarge(name)
