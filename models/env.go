@@ -8,7 +8,7 @@ import (
 // FromEnv returns the model that the environment names; getenv is [os.Getenv].
 // With AZURE_OPENAI_ENDPOINT it is that of AZURE_OPENAI_DEPLOYMENT, with
 // OPENAI_API_KEY or OPENAI_BASE_URL the OPENAI_MODEL there; without any of them it
-// is [Offline]. BOT_MAX_TOKENS_FIELD, BOT_REASONING_EFFORT and BOT_MODEL_INSTRUCTIONS are the fields of
+// is [Offline]. BOT_MAX_TOKENS_FIELD, BOT_REASONING_EFFORT and BOT_MODEL_SYSTEM_MESSAGES are the fields of
 // [OpenAIConfig]. A real model is asked as patiently as [Retry] does by default, and
 // once more with less when a prompt was too long for it, see [Trim].
 func FromEnv(getenv func(name string) string) (Model, error) {
@@ -19,7 +19,7 @@ func FromEnv(getenv func(name string) string) (Model, error) {
 
 		MaxTokensField:  getenv("BOT_MAX_TOKENS_FIELD"),
 		ReasoningEffort: getenv("BOT_REASONING_EFFORT"),
-		Instructions:    getenv("BOT_MODEL_INSTRUCTIONS"),
+		SystemMessages:  getenv("BOT_MODEL_SYSTEM_MESSAGES"),
 
 		Azure: Azure{
 			Endpoint:   getenv("AZURE_OPENAI_ENDPOINT"),

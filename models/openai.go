@@ -39,11 +39,11 @@ const (
 	maxTokens           = "max_tokens"
 )
 
-// Where a server takes instructions: messages of the role system.
+// Where a server takes messages of the role system.
 const (
-	instructionsAnywhere = "anywhere"
-	instructionsFirst    = "first"
-	instructionsNowhere  = "nowhere"
+	systemAnywhere = "anywhere"
+	systemFirst    = "first"
+	systemNowhere  = "nowhere"
 )
 
 // OpenAIConfig says which server is asked for what. The zero value of every field
@@ -67,11 +67,11 @@ type OpenAIConfig struct {
 	// word that the model knows. "": not sent.
 	ReasoningEffort string
 
-	// Instructions says where the server takes messages of the role system: anywhere,
+	// SystemMessages says where the server takes messages of the role system: anywhere,
 	// which is the default; first, for chat templates that want one at the beginning and
 	// then user and assistant in turn; or nowhere. Those that it does not take are sent
 	// as the user's, between marks that nobody can forge.
-	Instructions string
+	SystemMessages string
 
 	// Stream asks for the answer in pieces. Callers still get it whole, but nothing
 	// between here and the server takes a long answer for a dead connection. A
@@ -147,8 +147,8 @@ func (c *OpenAIConfig) vendor() (openai.ClientConfig, error) {
 	if c.MaxTokensField != "" && c.MaxTokensField != maxCompletionTokens && c.MaxTokensField != maxTokens {
 		fault("MaxTokensField: %q is neither %s nor %s", c.MaxTokensField, maxCompletionTokens, maxTokens)
 	}
-	if c.Instructions != "" && c.Instructions != instructionsAnywhere && c.Instructions != instructionsFirst && c.Instructions != instructionsNowhere {
-		fault("Instructions: %q is not %s, %s or %s", c.Instructions, instructionsAnywhere, instructionsFirst, instructionsNowhere)
+	if c.SystemMessages != "" && c.SystemMessages != systemAnywhere && c.SystemMessages != systemFirst && c.SystemMessages != systemNowhere {
+		fault("SystemMessages: %q is not %s, %s or %s", c.SystemMessages, systemAnywhere, systemFirst, systemNowhere)
 	}
 	if c.ReasoningEffort != "" && !isName(c.ReasoningEffort, 32) {
 		fault("ReasoningEffort: %q is not one word", c.ReasoningEffort)
@@ -405,7 +405,7 @@ func (o *OpenAI) log(ctx context.Context, answer *Response, err error, took time
 func (o *OpenAI) request(req *Request, asked option) openai.ChatCompletionRequest {
 	out := openai.ChatCompletionRequest{
 		Model:            o.cfg.Model,
-		Messages:         wireMessages(arrange(req.Messages, o.cfg.Instructions)),
+		Messages:         wireMessages(arrange(req.Messages, o.cfg.SystemMessages)),
 		Temperature:      wireNumber(req.Temperature),
 		TopP:             wireNumber(req.TopP),
 		PresencePenalty:  wireNumber(req.PresencePenalty),
@@ -482,11 +482,11 @@ var unmark = strings.NewReplacer(markOpen, "(instructions)", markClose, "(end of
 // its calls: templates that want user and assistant in turn want them there too.
 const noAnswer = "(no answer)"
 
-// arrange writes messages as a server wants them that takes instructions only first, or
+// arrange writes messages as a server wants them that takes system messages only first, or
 // nowhere: neighbours of one role are one message. Answers to calls stay as they are, right
 // after the calls.
-func arrange(messages []Message, instructions string) []Message {
-	if instructions != instructionsFirst && instructions != instructionsNowhere {
+func arrange(messages []Message, system string) []Message {
+	if system != systemFirst && system != systemNowhere {
 		return messages
 	}
 	out := make([]Message, 0, len(messages))
@@ -495,7 +495,7 @@ func arrange(messages []Message, instructions string) []Message {
 			continue
 		}
 		last := len(out) - 1
-		m = fold(m, instructions == instructionsFirst && (last < 0 || out[last].Role == System))
+		m = fold(m, system == systemFirst && (last < 0 || out[last].Role == System))
 		switch {
 		case last >= 0 && out[last].joins(&m):
 			out[last].Text, out[last].Calls = joined(out[last].Text, m.Text), m.Calls

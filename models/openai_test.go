@@ -212,8 +212,8 @@ func TestMaxTokensField(t *testing.T) {
 	}
 }
 
-// TestInstructions are where the server takes them, and nobody else's words pass for them.
-func TestInstructions(t *testing.T) {
+// TestSystemMessages are where the server takes them, and nobody else's words pass for them.
+func TestSystemMessages(t *testing.T) {
 	t.Parallel()
 	req := &models.Request{Messages: []models.Message{
 		{Role: models.System, Text: "Be kind."},
@@ -235,7 +235,7 @@ func TestInstructions(t *testing.T) {
 			"assistant: ", "tool: pong", "assistant: (no answer)", "user: [instructions]\nGo on.\n[end of instructions]",
 		},
 	} {
-		body := bodyOf(t, req, func(cfg *models.OpenAIConfig, _ string) { cfg.Instructions = instructions })
+		body := bodyOf(t, req, func(cfg *models.OpenAIConfig, _ string) { cfg.SystemMessages = instructions })
 		var got []string
 		for _, m := range body["messages"].([]any) {
 			m := m.(map[string]any)
@@ -411,7 +411,7 @@ func TestConfigListsEveryMistake(t *testing.T) {
 		want []string
 	}{
 		{"zero", models.OpenAIConfig{}, []string{"no Key"}},
-		{"all", models.OpenAIConfig{BaseURL: "localhost:8080", Key: "a\n", Timeout: -time.Second, MaxResponseBytes: -1, MaxTokensField: "tokens", ReasoningEffort: "very high", Instructions: "never"}, []string{"BaseURL", "Key:", "Timeout", "MaxResponseBytes", "MaxTokensField", "ReasoningEffort"}},
+		{"all", models.OpenAIConfig{BaseURL: "localhost:8080", Key: "a\n", Timeout: -time.Second, MaxResponseBytes: -1, MaxTokensField: "tokens", ReasoningEffort: "very high", SystemMessages: "never"}, []string{"BaseURL", "Key:", "Timeout", "MaxResponseBytes", "MaxTokensField", "ReasoningEffort"}},
 		{"password", models.OpenAIConfig{BaseURL: "http://me:hunter2@host/v1"}, []string{"user or password"}},
 		{"query", models.OpenAIConfig{BaseURL: "http://host/v1?a=b"}, []string{"query"}},
 		{"azure", models.OpenAIConfig{Key: "k", Azure: models.Azure{Endpoint: "http://x.openai.azure.com"}}, []string{"not https", "no Azure.Key", "Azure.Deployment"}},

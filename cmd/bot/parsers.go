@@ -146,7 +146,7 @@ func (c *config) askModels(f *faults) {
 	f.askModel(first, map[string]string{
 		"BaseURL": "OPENAI_BASE_URL", "Key": "OPENAI_API_KEY",
 		"Azure.Endpoint": "AZURE_OPENAI_ENDPOINT", "Azure.Key": "AZURE_OPENAI_API_KEY", "Azure.Deployment": "AZURE_OPENAI_DEPLOYMENT",
-		"MaxTokensField": "BOT_MAX_TOKENS_FIELD", "ReasoningEffort": "BOT_REASONING_EFFORT", "Instructions": "BOT_MODEL_INSTRUCTIONS",
+		"MaxTokensField": "BOT_MAX_TOKENS_FIELD", "ReasoningEffort": "BOT_REASONING_EFFORT", "SystemMessages": "BOT_MODEL_SYSTEM_MESSAGES",
 	}, "OPENAI_MODEL")
 	if c.AzureEndpoint != "" && c.FallbackBaseURL == "" && c.FallbackKey == "" {
 		// What is shared with the first model was judged with it.
@@ -159,7 +159,7 @@ func (c *config) askModels(f *faults) {
 	if c.FallbackBaseURL+c.FallbackKey != "" && len(c.fallbacks) > 0 {
 		f.askModel(behind(*c, first, c.fallbacks[0]), map[string]string{
 			"BaseURL": "BOT_FALLBACK_BASE_URL", "Key": "BOT_FALLBACK_API_KEY",
-			"MaxTokensField": "BOT_MAX_TOKENS_FIELD", "ReasoningEffort": "BOT_REASONING_EFFORT", "Instructions": "BOT_MODEL_INSTRUCTIONS",
+			"MaxTokensField": "BOT_MAX_TOKENS_FIELD", "ReasoningEffort": "BOT_REASONING_EFFORT", "SystemMessages": "BOT_MODEL_SYSTEM_MESSAGES",
 		}, "BOT_FALLBACK_MODELS")
 	}
 }

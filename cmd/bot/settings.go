@@ -53,7 +53,7 @@ type settings struct {
 	ModelMaxWait    string `name:"bot-model-max-wait" env:"BOT_MODEL_MAX_WAIT" help:"how long one call may wait between its tries (20s)"`
 	ModelStream     string `name:"bot-model-stream" env:"BOT_MODEL_STREAM" help:"true: ask the model's server for its answers piece by piece (false)"`
 	ReasoningEffort string `name:"bot-reasoning-effort" env:"BOT_REASONING_EFFORT" help:"how much a reasoning model thinks: minimal, low, medium, high or another word that it knows (not sent)"`
-	Instructions    string `name:"bot-model-instructions" env:"BOT_MODEL_INSTRUCTIONS" help:"where the server takes messages of the role system: anywhere, first or nowhere (anywhere)"`
+	SystemMessages  string `name:"bot-model-system-messages" env:"BOT_MODEL_SYSTEM_MESSAGES" help:"where the server takes messages of the role system: anywhere, first or nowhere (anywhere)"`
 	MaxTokensField  string `name:"bot-max-tokens-field" env:"BOT_MAX_TOKENS_FIELD" help:"name under which the limit of an answer is sent: max_completion_tokens, or max_tokens for servers that know only that (max_completion_tokens)"`
 	Planner         string `name:"bot-planner" env:"BOT_PLANNER" help:"sequence, sequential or tools (sequence)"`
 	ResponseFormat  string `name:"bot-response-format" env:"BOT_RESPONSE_FORMAT" help:"json_schema, json_object or text (json_schema)"`

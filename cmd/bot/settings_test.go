@@ -264,8 +264,8 @@ func TestEveryMistakeIsListedWithItsVariable(t *testing.T) {
 		"no folder, and approval": {settings{PromptsDir: "/nowhere", ApprovalActions: "nope"}, []string{"BOT_PROMPTS_DIR", "BOT_APPROVAL_ACTIONS"}},
 		"a format, and a prompt":  {settings{PromptsDir: promptsFolder(t, "{{oops}}"), ResponseFormat: "xml"}, []string{"BOT_RESPONSE_FORMAT", "BOT_PROMPTS_DIR"}},
 		"no name of a limit": {with(azure, func(s *settings) {
-			s.MaxTokensField, s.ReasoningEffort, s.Instructions = "tokens", "very high", "never"
-		}), []string{"BOT_MAX_TOKENS_FIELD", "BOT_REASONING_EFFORT", "BOT_MODEL_INSTRUCTIONS"}},
+			s.MaxTokensField, s.ReasoningEffort, s.SystemMessages = "tokens", "very high", "never"
+		}), []string{"BOT_MAX_TOKENS_FIELD", "BOT_REASONING_EFFORT", "BOT_MODEL_SYSTEM_MESSAGES"}},
 		"such names, and behind": {settings{OpenAIKey: "k", FallbackModels: "b", FallbackBaseURL: "http://x", MaxTokensField: "tokens"}, []string{"BOT_MAX_TOKENS_FIELD"}},
 		"half a stream":          {settings{ModelStream: "maybe"}, []string{"BOT_MODEL_STREAM"}},
 		"impatient":              {settings{ModelRetries: "-1", ModelMaxWait: "0s"}, []string{"BOT_MODEL_RETRIES", "BOT_MODEL_MAX_WAIT"}},

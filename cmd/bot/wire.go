@@ -136,7 +136,7 @@ func (c *config) online() bool { return cmp.Or(c.OpenAIKey, c.OpenAIBaseURL, c.A
 // firstModel says where the first model is.
 func (c *config) firstModel() models.OpenAIConfig {
 	cfg := models.OpenAIConfig{Key: c.OpenAIKey, BaseURL: c.OpenAIBaseURL, Model: c.OpenAIModel, Stream: c.stream}
-	cfg.MaxTokensField, cfg.ReasoningEffort, cfg.Instructions = c.MaxTokensField, c.ReasoningEffort, c.Instructions
+	cfg.MaxTokensField, cfg.ReasoningEffort, cfg.SystemMessages = c.MaxTokensField, c.ReasoningEffort, c.SystemMessages
 	if c.AzureEndpoint != "" {
 		cfg.Azure = models.Azure{Endpoint: c.AzureEndpoint, Key: c.AzureKey, Deployment: c.AzureDeployment, APIVersion: c.AzureVersion}
 	}
