@@ -30,6 +30,9 @@ func (s *Sandbox) Run(ctx context.Context, c Command) (Result, error) {
 	}
 	defer leave()
 	result, err := s.run(ctx, c, interpreter)
+	if cause := context.Cause(ctx); err != nil && cause != nil && !errors.Is(err, cause) {
+		err = fmt.Errorf("%w: %w", err, cause) // it ended before it began
+	}
 	if err != nil {
 		return Result{}, fmt.Errorf("run script %s: %w", c.Script, err)
 	}
