@@ -76,9 +76,6 @@ type copier struct {
 // folder copies what is in a folder, in the order of names. It reads no more of a folder
 // than one entry beyond those that are still allowed.
 func (c *copier) folder(ctx context.Context, name string, depth int) error {
-	if err := ctx.Err(); err != nil {
-		return err
-	}
 	if depth > maxDepth {
 		return refusal("folders nested deeper than %d", maxDepth)
 	}
@@ -105,6 +102,9 @@ func (c *copier) folder(ctx context.Context, name string, depth int) error {
 	}
 	slices.SortFunc(entries, func(a, b fs.DirEntry) int { return strings.Compare(a.Name(), b.Name()) })
 	for _, entry := range entries {
+		if err := ctx.Err(); err != nil { // a file that has just changed is waited for
+			return err
+		}
 		switch inner := path.Join(name, entry.Name()); {
 		case entry.IsDir():
 			err = c.folder(ctx, inner, depth+1)
