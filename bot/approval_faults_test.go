@@ -13,7 +13,7 @@ import (
 	"github.com/planbot-go/planbot/actions"
 	"github.com/planbot-go/planbot/bot"
 	"github.com/planbot-go/planbot/internal/fakeconnector"
-	"github.com/planbot-go/planbot/planner"
+	plans "github.com/planbot-go/planbot/planner/plan"
 	"github.com/planbot-go/planbot/state"
 )
 
@@ -217,9 +217,9 @@ func TestAPlanWithinAPlanIsShownAndAsked(t *testing.T) {
 			sent.Add(1)
 			return actions.Done, nil
 		})
-		p, err := planner.LoadPlan([]byte(plan(do("wire", `{"to":"bob"}`))), d.actions)
+		p, err := plans.Load([]byte(plan(do("wire", `{"to":"bob"}`))), d.actions)
 		d.must(err)
-		_, err = planner.AddPlan(d.actions, "monthEnd", "Month end", p)
+		_, err = plans.AddAction(d.actions, "monthEnd", "Month end", p)
 		d.must(err)
 		d.model.Says(plan(do("monthEnd", `{}`), say("Done it.")), plan(say("I may not.")))
 		first := d.ask(nil, "x")

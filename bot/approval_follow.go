@@ -10,7 +10,7 @@ import (
 
 	"github.com/planbot-go/planbot/actions"
 	"github.com/planbot-go/planbot/activity"
-	"github.com/planbot-go/planbot/planner"
+	"github.com/planbot-go/planbot/planner/plan"
 	"github.com/planbot-go/planbot/state"
 )
 
@@ -118,7 +118,7 @@ func (b *Bot) follow(ctx context.Context, t *Turn) error {
 // command that found nothing to act on.
 func (s *suspended) untold() bool {
 	return s.Execution.Owes() || s.Execution.Plan.Observe && slices.ContainsFunc(s.Rounds[len(s.Rounds)-1].Outcomes, func(o actions.Outcome) bool {
-		return o.Action != string(planner.Say) && !o.Failed && o.Text != ""
+		return o.Action != string(plan.Say) && !o.Failed && o.Text != ""
 	})
 }
 
@@ -152,7 +152,7 @@ func (p *pending) andTheRest() string {
 	}
 	var names []string
 	for _, c := range s.Execution.Plan.Commands[s.Execution.Next+1:] {
-		if c.Kind == planner.Do {
+		if c.Kind == plan.Do {
 			names = append(names, c.Action)
 		}
 	}
@@ -170,14 +170,14 @@ func (b *Bot) resume(ctx context.Context, t *Turn, p *pending) error {
 	if err != nil {
 		return err
 	}
-	plan, err := planner.Validate(s.Execution.Plan, b.cfg.Actions)
+	made, err := plan.Validate(s.Execution.Plan, b.cfg.Actions)
 	if err != nil {
 		return &parkError{
 			reason: "the approved plan does not fit this version of the bot", err: err,
 			say: "Sorry, things have changed since I asked for approval, so I did not do it, and put it aside for whoever runs me.",
 		}
 	}
-	s.Execution.Plan = plan
+	s.Execution.Plan = made
 	t.Rounds = s.Rounds
 	t.renote(p.ID, "")
 	t.run = &run{

@@ -13,7 +13,7 @@ import (
 
 	"github.com/planbot-go/planbot/actions"
 	"github.com/planbot-go/planbot/activity"
-	"github.com/planbot-go/planbot/planner"
+	"github.com/planbot-go/planbot/planner/plan"
 	"github.com/planbot-go/planbot/state"
 )
 
@@ -101,15 +101,15 @@ type person struct {
 
 // suspended is a run at the command that waits.
 type suspended struct {
-	Version   int                `json:"v"`
-	Activity  jsontext.Value     `json:"activity"` // what the turn answers
-	Text      string             `json:"text"`
-	Steps     int                `json:"steps"`
-	Executed  []planner.Command  `json:"executed,omitempty"`
-	Execution *planner.Execution `json:"execution"`
-	Rounds    []actions.Round    `json:"rounds"`
-	Usage     actions.Usage      `json:"usage"`
-	Same      map[string]int     `json:"same,omitempty"`
+	Version   int             `json:"v"`
+	Activity  jsontext.Value  `json:"activity"` // what the turn answers
+	Text      string          `json:"text"`
+	Steps     int             `json:"steps"`
+	Executed  []plan.Command  `json:"executed,omitempty"`
+	Execution *plan.Progress  `json:"execution"`
+	Rounds    []actions.Round `json:"rounds"`
+	Usage     actions.Usage   `json:"usage"`
+	Same      map[string]int  `json:"same,omitempty"`
 }
 
 // loadApprovals reads the documents of approvals of the activity's conversation.

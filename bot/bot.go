@@ -31,14 +31,14 @@ import (
 	"github.com/planbot-go/planbot/actions"
 	"github.com/planbot-go/planbot/activity"
 	"github.com/planbot-go/planbot/connector"
-	"github.com/planbot-go/planbot/planner"
+	"github.com/planbot-go/planbot/planner/plan"
 	"github.com/planbot-go/planbot/state"
 )
 
 // Planner makes the plan of a turn. It is called once more, in the same turn,
 // when the last plan ended in a result that it has to see (turn.Rounds).
 type Planner interface {
-	Plan(ctx context.Context, turn *actions.Turn) (planner.Plan, error)
+	Plan(ctx context.Context, turn *actions.Turn) (plan.Plan, error)
 }
 
 // PlannerFunc is a function as a [Planner]. It is also the way to choose among
@@ -50,10 +50,10 @@ type Planner interface {
 //		}
 //		return sequence.Plan(ctx, turn)
 //	})
-type PlannerFunc func(ctx context.Context, turn *actions.Turn) (planner.Plan, error)
+type PlannerFunc func(ctx context.Context, turn *actions.Turn) (plan.Plan, error)
 
 // Plan calls the function.
-func (f PlannerFunc) Plan(ctx context.Context, turn *actions.Turn) (planner.Plan, error) {
+func (f PlannerFunc) Plan(ctx context.Context, turn *actions.Turn) (plan.Plan, error) {
 	return f(ctx, turn)
 }
 

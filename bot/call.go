@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/planbot-go/planbot/actions"
-	"github.com/planbot-go/planbot/planner"
+	"github.com/planbot-go/planbot/planner/plan"
 )
 
 // overstay is how long a call may go on after the turn's time, or twice that time where
@@ -19,7 +19,7 @@ const overstay = 10 * time.Second
 // call is one call of an action, with its variables filled in and its entities
 // checked, and then with what came of it.
 type call struct {
-	command planner.Command
+	command plan.Command
 	action  *actions.Action
 	result  actions.Result
 	granted bool  // a person approved it, now or for good

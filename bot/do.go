@@ -9,7 +9,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/planbot-go/planbot/actions"
-	"github.com/planbot-go/planbot/planner"
+	"github.com/planbot-go/planbot/planner/plan"
 )
 
 // do runs the next DO, or as many of the next ones as may run at the same time.
@@ -112,7 +112,7 @@ func (r *run) prepare(ctx context.Context) ([]call, actions.Approval, error) {
 }
 
 // parallel reports whether the DO may run beside others of its plan.
-func (r *run) parallel(c planner.Command) bool {
+func (r *run) parallel(c plan.Command) bool {
 	action, ok := r.turn.bot.cfg.Actions.Lookup(c.Action)
 	return ok && action.Parallel
 }

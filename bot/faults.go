@@ -15,7 +15,7 @@ import (
 	"github.com/planbot-go/planbot/activity"
 	"github.com/planbot-go/planbot/connector"
 	"github.com/planbot-go/planbot/models"
-	"github.com/planbot-go/planbot/planner"
+	"github.com/planbot-go/planbot/planner/plan"
 	"github.com/planbot-go/planbot/state"
 )
 
@@ -102,7 +102,7 @@ func (t *Turn) account(said string) string {
 
 func explain(failure error, t *Turn) string {
 	var fromModel *models.Error
-	var noPlan *planner.DecodeError
+	var noPlan *plan.Fault
 	var unsent *sendError
 	var limit *LimitError
 	var budget *actions.BudgetError
@@ -158,7 +158,7 @@ func explainState(failure error, t *Turn) string {
 // cause is what the log may hold of an error: nothing that a person, a model or
 // a channel wrote.
 func cause(err error) string {
-	var noPlan *planner.DecodeError
+	var noPlan *plan.Fault
 	var entity *actions.EntityError
 	var refused *connector.Error
 	switch {

@@ -12,7 +12,7 @@ import (
 	"github.com/planbot-go/planbot/actions"
 	"github.com/planbot-go/planbot/activity"
 	"github.com/planbot-go/planbot/models"
-	"github.com/planbot-go/planbot/planner"
+	"github.com/planbot-go/planbot/planner/plan"
 )
 
 // Hooks see, and may change or stop, what a plan does. A nil hook does nothing.
@@ -22,7 +22,7 @@ import (
 type Hooks struct {
 	// PlanReady sees each plan that was validated, before its first command, and
 	// returns the plan to run. That one is validated again.
-	PlanReady func(ctx context.Context, t *Turn, p planner.Plan) (planner.Plan, error)
+	PlanReady func(ctx context.Context, t *Turn, p plan.Plan) (plan.Plan, error)
 	// BeforeDo sees each call just before it is made. With an error of [Refuse]
 	// the call fails, and the model learns why.
 	BeforeDo func(ctx context.Context, t *Turn, c actions.Call) error
@@ -50,7 +50,7 @@ type Hooks struct {
 	// the person is told; "" leaves that to the bot.
 
 	// UnknownAction: the model kept planning actions that there are not.
-	UnknownAction func(ctx context.Context, t *Turn, fault *planner.DecodeError) string
+	UnknownAction func(ctx context.Context, t *Turn, fault *plan.Fault) string
 	// ModelError: the model did not answer.
 	ModelError func(ctx context.Context, t *Turn, fault *models.Error) string
 	// TooManySteps: a limit was reached; fault is a [*LimitError] or an
@@ -79,7 +79,7 @@ func (e *refusal) Reason() string { return e.reason }
 // reason that the model and the person may read.
 func Refuse(format string, args ...any) error { return &refusal{fmt.Sprintf(format, args...)} }
 
-func (r *run) planReady(ctx context.Context, p planner.Plan) (planner.Plan, error) {
+func (r *run) planReady(ctx context.Context, p plan.Plan) (plan.Plan, error) {
 	hook := r.turn.bot.cfg.Hooks.PlanReady
 	if hook == nil || len(p.Commands) == 0 {
 		return p, nil
@@ -89,7 +89,7 @@ func (r *run) planReady(ctx context.Context, p planner.Plan) (planner.Plan, erro
 	if err != nil {
 		return p, fmt.Errorf("hook PlanReady: %w", err)
 	}
-	if p, err = planner.Validate(p, r.turn.bot.cfg.Actions); err != nil {
+	if p, err = plan.Validate(p, r.turn.bot.cfg.Actions); err != nil {
 		return p, fmt.Errorf("hook PlanReady: %w", err)
 	}
 	return p, nil
@@ -192,13 +192,13 @@ func (h *Hooks) ended(ctx context.Context, t *Turn, failure error) {
 // instead is what a hook wants the person to be told of the failure, or "".
 func (h *Hooks) instead(ctx context.Context, t *Turn, failure error) string {
 	var fromModel *models.Error
-	var noPlan *planner.DecodeError
+	var noPlan *plan.Fault
 	var limit *LimitError
 	var budget *actions.BudgetError
 	switch {
 	case h.ModelError != nil && errors.As(failure, &fromModel):
 		return h.ModelError(ctx, t, fromModel)
-	case h.UnknownAction != nil && errors.As(failure, &noPlan) && noPlan.Kind == planner.UnknownAction:
+	case h.UnknownAction != nil && errors.As(failure, &noPlan) && noPlan.Kind == plan.UnknownAction:
 		return h.UnknownAction(ctx, t, noPlan)
 	case h.TooManySteps != nil && (errors.As(failure, &limit) || errors.As(failure, &budget)):
 		return h.TooManySteps(ctx, t, failure)

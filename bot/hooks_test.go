@@ -19,7 +19,7 @@ import (
 	"github.com/planbot-go/planbot/activity"
 	"github.com/planbot-go/planbot/bot"
 	"github.com/planbot-go/planbot/models"
-	"github.com/planbot-go/planbot/planner"
+	plans "github.com/planbot-go/planbot/planner/plan"
 	"github.com/planbot-go/planbot/state"
 )
 
@@ -41,7 +41,7 @@ func TestHooksSeeTheRunInOrder(t *testing.T) {
 	var seen []string
 	note := func(format string, args ...any) { seen = append(seen, fmt.Sprintf(format, args...)) }
 	b := hooked(t, bot.Hooks{
-		PlanReady: func(_ context.Context, _ *bot.Turn, p planner.Plan) (planner.Plan, error) {
+		PlanReady: func(_ context.Context, _ *bot.Turn, p plans.Plan) (plans.Plan, error) {
 			note("plan of %d", len(p.Commands))
 			return p, nil
 		},
@@ -71,12 +71,12 @@ func TestHooksSeeTheRunInOrder(t *testing.T) {
 
 func TestPlanReadyMayChangeAndStop(t *testing.T) {
 	t.Parallel()
-	b := hooked(t, bot.Hooks{PlanReady: func(_ context.Context, _ *bot.Turn, p planner.Plan) (planner.Plan, error) {
+	b := hooked(t, bot.Hooks{PlanReady: func(_ context.Context, _ *bot.Turn, p plans.Plan) (plans.Plan, error) {
 		switch p.Commands[0].Action {
 		case "note":
-			p.Commands = []planner.Command{{Kind: planner.Say, Response: "changed"}}
+			p.Commands = []plans.Command{{Kind: plans.Say, Response: "changed"}}
 		case "addItem":
-			p.Commands = []planner.Command{{Kind: planner.Do, Action: "invented"}}
+			p.Commands = []plans.Command{{Kind: plans.Do, Action: "invented"}}
 		}
 		return p, nil
 	}})
@@ -90,8 +90,8 @@ func TestPlanReadyMayChangeAndStop(t *testing.T) {
 func TestStopEndsTheTurn(t *testing.T) {
 	t.Parallel()
 	for name, hooks := range map[string]bot.Hooks{
-		"plan": {PlanReady: func(context.Context, *bot.Turn, planner.Plan) (planner.Plan, error) {
-			return planner.Plan{}, bot.Stop("Stopped.")
+		"plan": {PlanReady: func(context.Context, *bot.Turn, plans.Plan) (plans.Plan, error) {
+			return plans.Plan{}, bot.Stop("Stopped.")
 		}},
 		"do": {BeforeDo: func(context.Context, *bot.Turn, actions.Call) error { return bot.Stop("Stopped.") }},
 		"done": {AfterDo: func(_ context.Context, _ *bot.Turn, _ actions.Call, r actions.Result) (actions.Result, error) {
@@ -145,7 +145,7 @@ func TestHooksChooseTheWordsOfAFailure(t *testing.T) {
 	b := setup(t, func(c *bot.Config) {
 		c.MaxSteps = 2
 		c.Hooks = bot.Hooks{
-			UnknownAction: func(_ context.Context, _ *bot.Turn, e *planner.DecodeError) string {
+			UnknownAction: func(_ context.Context, _ *bot.Turn, e *plans.Fault) string {
 				return "No such thing: " + string(e.Kind)
 			},
 			ModelError:   func(_ context.Context, _ *bot.Turn, e *models.Error) string { return "Model: " + e.Kind.String() },

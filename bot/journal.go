@@ -12,7 +12,7 @@ import (
 
 	"github.com/planbot-go/planbot/actions"
 	"github.com/planbot-go/planbot/activity"
-	"github.com/planbot-go/planbot/planner"
+	"github.com/planbot-go/planbot/planner/plan"
 	"github.com/planbot-go/planbot/state"
 )
 
@@ -49,17 +49,17 @@ type journal struct {
 
 // progress is how far a plan was run.
 type progress struct {
-	Execution *planner.Execution `json:"execution,omitempty"` // none: the next plan is to be made
-	InFlight  int                `json:"in_flight,omitempty"` // how many of the next commands have begun
-	Steps     int                `json:"steps,omitempty"`
-	Executed  []planner.Command  `json:"executed,omitempty"`
-	Rounds    []actions.Round    `json:"rounds,omitempty"`
-	Kept      []actions.Outcome  `json:"kept,omitempty"`
-	Usage     actions.Usage      `json:"usage"`
-	Same      map[string]int     `json:"same,omitempty"`
-	Noted     string             `json:"noted,omitempty"`
-	Approved  string             `json:"approved,omitempty"`
-	Temp      state.Delta        `json:"temp,omitzero"`
+	Execution *plan.Progress    `json:"execution,omitempty"` // none: the next plan is to be made
+	InFlight  int               `json:"in_flight,omitempty"` // how many of the next commands have begun
+	Steps     int               `json:"steps,omitempty"`
+	Executed  []plan.Command    `json:"executed,omitempty"`
+	Rounds    []actions.Round   `json:"rounds,omitempty"`
+	Kept      []actions.Outcome `json:"kept,omitempty"`
+	Usage     actions.Usage     `json:"usage"`
+	Same      map[string]int    `json:"same,omitempty"`
+	Noted     string            `json:"noted,omitempty"`
+	Approved  string            `json:"approved,omitempty"`
+	Temp      state.Delta       `json:"temp,omitzero"`
 }
 
 // journal writes down where the turn is.
@@ -231,11 +231,11 @@ func (t *Turn) restore(j *journal) error {
 func (t *Turn) adopt(j *journal) error {
 	p := j.Run
 	if p.Execution != nil && !p.Execution.Done() {
-		plan, err := planner.Validate(p.Execution.Plan, t.bot.cfg.Actions)
+		made, err := plan.Validate(p.Execution.Plan, t.bot.cfg.Actions)
 		if err != nil {
 			return t.putAside(j, "its plan does not fit this version of the bot", err)
 		}
-		p.Execution.Plan = plan
+		p.Execution.Plan = made
 	}
 	if err := t.Temp.Apply(p.Temp); err != nil {
 		return t.putAside(j, unreadableJournal, err)

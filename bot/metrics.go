@@ -6,7 +6,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/planbot-go/planbot/planner"
+	"github.com/planbot-go/planbot/planner/plan"
 	"github.com/planbot-go/planbot/state"
 )
 
@@ -137,7 +137,7 @@ func (m *metrics) refusal(reason string) {
 	}
 }
 
-func (m *metrics) plan(p planner.Plan) {
+func (m *metrics) plan(p plan.Plan) {
 	if m == nil {
 		return
 	}
@@ -159,7 +159,7 @@ func (m *metrics) plan(p planner.Plan) {
 
 // noPlan counts the answers of a model of which none could run.
 func (m *metrics) noPlan(err error) {
-	var fault *planner.DecodeError
+	var fault *plan.Fault
 	if m == nil || !errors.As(err, &fault) {
 		return
 	}

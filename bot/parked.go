@@ -4,7 +4,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/planbot-go/planbot/planner"
+	"github.com/planbot-go/planbot/planner/plan"
 	"github.com/planbot-go/planbot/state"
 )
 
@@ -95,7 +95,7 @@ func (t *ParkedTurn) read(j *journal, content bool) {
 	}
 }
 
-func steps(e *planner.Execution, inFlight int, content bool) []ParkedStep {
+func steps(e *plan.Progress, inFlight int, content bool) []ParkedStep {
 	lines := strings.Split(e.Plan.Outline(), "\n")
 	if content {
 		lines = strings.Split(e.Plan.String(), "\n") // it quotes line feeds

@@ -20,13 +20,13 @@ import (
 
 	"github.com/planbot-go/planbot/actions"
 	"github.com/planbot-go/planbot/bot"
-	"github.com/planbot-go/planbot/planner"
+	plans "github.com/planbot-go/planbot/planner/plan"
 	"github.com/planbot-go/planbot/state"
 )
 
 // echo answers each message with its own words.
-func echo(_ context.Context, turn *actions.Turn) (planner.Plan, error) {
-	return planner.Plan{Commands: []planner.Command{{Kind: planner.Say, Response: "Heard " + turn.Text}}}, nil
+func echo(_ context.Context, turn *actions.Turn) (plans.Plan, error) {
+	return plans.Plan{Commands: []plans.Command{{Kind: plans.Say, Response: "Heard " + turn.Text}}}, nil
 }
 
 // onEachRedis runs the test on miniredis and on the real servers that are there, with a

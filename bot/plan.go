@@ -10,7 +10,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/planbot-go/planbot/actions"
-	"github.com/planbot-go/planbot/planner"
+	"github.com/planbot-go/planbot/planner/plan"
 	"github.com/planbot-go/planbot/prompts"
 	"github.com/planbot-go/planbot/state"
 )
@@ -35,18 +35,18 @@ func planned(ctx context.Context, t *Turn) error {
 // run is the work on one message: plan after plan, until one comes to its end.
 type run struct {
 	turn      *Turn
-	execution *planner.Execution // of the plan at work; nil: plan first
-	steps     int                // calls of all plans that were made so far
-	executed  []planner.Command  // as they were run and said, for the history
-	noted     string             // what it says of the turn beside that; may be ""
-	same      map[string]int     // how often each call was made
-	approved  string             // hash of the next call, which a person approved
-	again     int                // how many of the next calls were begun by a process that is gone
-	inFlight  int                // how many are begun by this one
-	unnoted   bool               // something was done outside of state that the journal does not have
-	hushed    bool               // a hook took back what was to be said
-	granted   bool               // the call at work was approved by a person
-	changed   bool               // state may have changed since it was secured
+	execution *plan.Progress // of the plan at work; nil: plan first
+	steps     int            // calls of all plans that were made so far
+	executed  []plan.Command // as they were run and said, for the history
+	noted     string         // what it says of the turn beside that; may be ""
+	same      map[string]int // how often each call was made
+	approved  string         // hash of the next call, which a person approved
+	again     int            // how many of the next calls were begun by a process that is gone
+	inFlight  int            // how many are begun by this one
+	unnoted   bool           // something was done outside of state that the journal does not have
+	hushed    bool           // a hook took back what was to be said
+	granted   bool           // the call at work was approved by a person
+	changed   bool           // state may have changed since it was secured
 }
 
 // end says how far a plan was run.
@@ -138,7 +138,7 @@ func (r *run) tellUnchanged(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	r.executed = append(r.executed, planner.Command{Kind: planner.Say, Response: text})
+	r.executed = append(r.executed, plan.Command{Kind: plan.Say, Response: text})
 	r.remember()
 	r.turn.run = nil
 	if strings.TrimSpace(text) == "" {
@@ -164,7 +164,7 @@ func (t *Turn) untold() string {
 			switch {
 			case o.Unchanged && !slices.Contains(texts, o.Text):
 				texts = append(texts, o.Text)
-			case !o.Unchanged && !o.Failed && o.Action != string(planner.Say):
+			case !o.Unchanged && !o.Failed && o.Action != string(plan.Say):
 				did = append(did, o.Action)
 			}
 		}
@@ -199,38 +199,38 @@ func (r *run) makePlan(ctx context.Context) error {
 	if r.turn.Usage.Messages >= r.turn.Budget.Messages {
 		return &LimitError{Limit: LimitSays} // nothing that the model writes could be sent
 	}
-	plan, err := r.ask(ctx)
+	p, err := r.ask(ctx)
 	if err != nil {
 		r.turn.bot.meter.noPlan(err)
 		return fmt.Errorf("plan: %w", err)
 	}
-	r.turn.bot.meter.plan(plan)
-	if plan, err = r.planReady(ctx, plan); err != nil {
+	r.turn.bot.meter.plan(p)
+	if p, err = r.planReady(ctx, p); err != nil {
 		return err
 	}
-	if len(plan.Commands) == 0 {
+	if len(p.Commands) == 0 {
 		return fmt.Errorf("plan: %w", errNoCommands)
 	}
-	if r.steps+plan.Calls() > r.turn.bot.cfg.MaxSteps {
+	if r.steps+p.Calls() > r.turn.bot.cfg.MaxSteps {
 		return &LimitError{Limit: LimitSteps}
 	}
-	if r.turn.Usage.Messages+plan.Says() > r.turn.Budget.Messages { // a planner of its own, or a hook
+	if r.turn.Usage.Messages+p.Says() > r.turn.Budget.Messages { // a planner of its own, or a hook
 		return &LimitError{Limit: LimitSays}
 	}
-	r.execution = planner.NewExecution(plan, nil)
+	r.execution = plan.NewProgress(p, nil)
 	r.turn.gotFurther()
-	r.turn.Rounds = append(r.turn.Rounds, actions.Round{Preface: plan.Preface})
+	r.turn.Rounds = append(r.turn.Rounds, actions.Round{Preface: p.Preface})
 	return nil
 }
 
 // ask lets the planner make a plan.
-func (r *run) ask(ctx context.Context) (plan planner.Plan, err error) {
+func (r *run) ask(ctx context.Context) (p plan.Plan, err error) {
 	ctx, s := step(ctx, "plan")
 	defer func() { s.end(err) }()
 	s.text("gen_ai.operation.name", "plan")
-	plan, err = r.turn.bot.cfg.Planner.Plan(ctx, r.turn.Turn)
-	s.number("planbot.plan.commands", len(plan.Commands))
-	return plan, err
+	p, err = r.turn.bot.cfg.Planner.Plan(ctx, r.turn.Turn)
+	s.number("planbot.plan.commands", len(p.Commands))
+	return p, err
 }
 
 // execute runs the commands that are left, in order. The model has to see what
@@ -240,7 +240,7 @@ func (r *run) execute(ctx context.Context) (end, error) {
 	e := r.execution
 	lastDo := e.Plan.LastDo()
 	for !e.Done() {
-		if e.Plan.Commands[e.Next].Kind == planner.Do {
+		if e.Plan.Commands[e.Next].Kind == plan.Do {
 			if end, err := r.do(ctx); err != nil || end != onward {
 				return end, err
 			}
@@ -269,7 +269,7 @@ func (r *run) say(ctx context.Context) error {
 		return err // or its variables are results with nothing to tell
 	}
 	r.executed = append(r.executed, c)
-	r.report(actions.Outcome{Action: string(planner.Say), Text: c.Response})
+	r.report(actions.Outcome{Action: string(plan.Say), Text: c.Response})
 	return r.speak(ctx, c.Response)
 }
 
@@ -292,7 +292,7 @@ func (r *run) sayLast(ctx context.Context) error {
 	}
 	if len(texts) == 0 && !r.hushed {
 		texts = []string{nothingToTell}
-		r.executed = append(r.executed, planner.Command{Kind: planner.Say, Response: nothingToTell})
+		r.executed = append(r.executed, plan.Command{Kind: plan.Say, Response: nothingToTell})
 	}
 	r.remember()
 	r.turn.run = nil // what is left is in the outbox
@@ -306,10 +306,10 @@ func (r *run) sayLast(ctx context.Context) error {
 
 // nextText takes the next command, a SAY, as it is to be said: with "" when there
 // is nothing to say.
-func (r *run) nextText(ctx context.Context) (planner.Command, error) {
+func (r *run) nextText(ctx context.Context) (plan.Command, error) {
 	if r.execution.Withheld(r.execution.Next) {
 		zerolog.Ctx(ctx).Info().Msg("SAY withheld: an earlier command found nothing to act on")
-		return planner.Command{}, r.execution.Advance(actions.Done)
+		return plan.Command{}, r.execution.Advance(actions.Done)
 	}
 	c, err := r.execution.Command(r.execution.Next)
 	if err != nil {
@@ -359,7 +359,7 @@ func (r *run) remember() {
 	if r.turn.recorded {
 		return
 	}
-	r.turn.remember(planner.Transcript(r.executed), r.noted)
+	r.turn.remember(plan.Transcript(r.executed), r.noted)
 }
 
 // remember adds what was asked and answered to the conversation's history, and a

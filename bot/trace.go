@@ -14,7 +14,7 @@ import (
 	"github.com/planbot-go/planbot/actions"
 	"github.com/planbot-go/planbot/connector"
 	"github.com/planbot-go/planbot/models"
-	"github.com/planbot-go/planbot/planner"
+	"github.com/planbot-go/planbot/planner/plan"
 	"github.com/planbot-go/planbot/state"
 )
 
@@ -171,7 +171,7 @@ func (s span) failed(sort string) {
 // sortOf names an error for error.type: there are few, and none quotes anybody.
 func sortOf(err error) string {
 	var ofModel *models.Error
-	var ofPlan *planner.DecodeError
+	var ofPlan *plan.Fault
 	var ofChannel *connector.Error
 	var limit *LimitError
 	var budget *actions.BudgetError

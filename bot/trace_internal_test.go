@@ -16,7 +16,7 @@ import (
 	"github.com/planbot-go/planbot/actions"
 	"github.com/planbot-go/planbot/connector"
 	"github.com/planbot-go/planbot/models"
-	"github.com/planbot-go/planbot/planner"
+	"github.com/planbot-go/planbot/planner/plan"
 )
 
 // Of this package, for the attempts at a turn that only a crash makes.
@@ -76,7 +76,7 @@ func TestSpansTellNothingThatWasWritten(t *testing.T) {
 	t.Parallel()
 	for want, err := range map[string]error{
 		"throttled":      &models.Error{Kind: models.Throttled, Said: "secret"},
-		"unknown_action": &planner.DecodeError{Kind: planner.UnknownAction},
+		"unknown_action": &plan.Fault{Kind: plan.UnknownAction},
 		"503":            &connector.Error{Status: 503, Message: "secret"},
 		"limit":          &LimitError{},
 		"panic":          fmt.Errorf("%w: secret", errPanic),
@@ -129,10 +129,10 @@ func untraced(ctx context.Context, turn *Turn, action *actions.Action, fault err
 	ctx, s := from.turn(ctx, traceparent(ctx))
 	linkTo(ctx, "")
 	s.about(turn)
-	_, plan := step(ctx, "plan")
-	plan.number("planbot.plan.commands", 1)
-	plan.end(fault)
-	_ = plan.in(ctx)
+	_, p := step(ctx, "plan")
+	p.number("planbot.plan.commands", 1)
+	p.end(fault)
+	_ = p.in(ctx)
 	_, call := command(ctx, action)
 	call.failed("failed")
 	call.end(nil)

@@ -5,7 +5,7 @@ import (
 
 	"github.com/planbot-go/planbot/actions"
 	"github.com/planbot-go/planbot/activity"
-	"github.com/planbot-go/planbot/planner"
+	"github.com/planbot-go/planbot/planner/plan"
 	"github.com/planbot-go/planbot/state"
 )
 
@@ -22,13 +22,13 @@ type Trail struct {
 	Activity, Click *activity.Activity
 	Text            string
 
-	Begun     bool               // it has a journal, which the rest is from
-	Rounds    []actions.Round    // of all plans; the last is that of Execution, if there is one
-	Execution *planner.Execution // the plan at work; nil: it was over, or not made yet
-	InFlight  int                // commands that have begun, and nobody knows whether they were done
-	Answered  int                // messages that the channel took
-	Sending   []string           // texts of the messages that were being sent
-	Sent      int                // how many of these the channel took
+	Begun     bool            // it has a journal, which the rest is from
+	Rounds    []actions.Round // of all plans; the last is that of Execution, if there is one
+	Execution *plan.Progress  // the plan at work; nil: it was over, or not made yet
+	InFlight  int             // commands that have begun, and nobody knows whether they were done
+	Answered  int             // messages that the channel took
+	Sending   []string        // texts of the messages that were being sent
+	Sent      int             // how many of these the channel took
 }
 
 // ReadTrail reads it off the turn. With an error the trail holds what could be read.

@@ -7,7 +7,7 @@ import (
 
 	"github.com/planbot-go/planbot/actions"
 	"github.com/planbot-go/planbot/bot"
-	"github.com/planbot-go/planbot/planner"
+	"github.com/planbot-go/planbot/planner/plan"
 )
 
 // Call is one call of an action by a plan.
@@ -33,11 +33,11 @@ func (k *Kit) Calls() []Call {
 // hooks watch what the process does, and freeze it once it is dead.
 func (p *process) hooks() bot.Hooks {
 	return bot.Hooks{
-		PlanReady: func(_ context.Context, t *bot.Turn, plan planner.Plan) (planner.Plan, error) {
+		PlanReady: func(_ context.Context, t *bot.Turn, made plan.Plan) (plan.Plan, error) {
 			p.kit.hooked.Store(true)
-			raw, err := json.Marshal(plan.Commands)
+			raw, err := json.Marshal(made.Commands)
 			p.kit.note(entry{Of: ofTurn(t), kind: "plan", text: string(raw)})
-			return plan, err
+			return made, err
 		},
 		BeforeDo: func(ctx context.Context, t *bot.Turn, c actions.Call) error {
 			if err := p.freeze(ctx); err != nil {

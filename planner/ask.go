@@ -11,6 +11,7 @@ import (
 
 	"github.com/planbot-go/planbot/actions"
 	"github.com/planbot-go/planbot/models"
+	"github.com/planbot-go/planbot/planner/plan"
 	"github.com/planbot-go/planbot/prompts"
 	"github.com/planbot-go/planbot/state"
 )
@@ -51,39 +52,39 @@ func newAsker(ctx context.Context, kind, form string, cfg SequenceConfig, finish
 
 // plan asks the model until read takes its answer, at most MaxRepairs times more
 // than once. Failed answers are forgotten. A plan may do what the prompt offers.
-func (a *asker) plan(ctx context.Context, turn *actions.Turn, read func(answer string, offered *actions.Registry) (Plan, error)) (Plan, error) {
+func (a *asker) plan(ctx context.Context, turn *actions.Turn, read func(answer string, offered *actions.Registry) (plan.Plan, error)) (plan.Plan, error) {
 	brief, err := a.briefing(ctx, turn)
 	if err != nil {
-		return Plan{}, err
+		return plan.Plan{}, err
 	}
 	in, err := a.whole(ctx, turn, brief)
 	if err != nil {
-		return Plan{}, err
+		return plan.Plan{}, err
 	}
-	var refused []DecodeErrorKind
+	var refused []plan.FaultKind
 	var fork []models.Message // the refused answers, each with its fault
 	for attempt := 0; ; attempt++ {
 		answer, err := brief.ask(ctx, turn, in, fork)
 		if err != nil {
-			return Plan{}, err
+			return plan.Plan{}, err
 		}
-		plan, err := read(answer.Text, brief.offered)
-		if left := turn.Budget.Messages - turn.Usage.Messages; err == nil && turn.Budget.Messages > 0 && plan.Says() > left {
-			err = fail(InvalidPlan, "the plan has %d SAYs, but this turn has only %d left; combine them", plan.Says(), max(left, 0))
+		p, err := read(answer.Text, brief.offered)
+		if left := turn.Budget.Messages - turn.Usage.Messages; err == nil && turn.Budget.Messages > 0 && p.Says() > left {
+			err = plan.Faultf(plan.InvalidPlan, "the plan has %d SAYs, but this turn has only %d left; combine them", p.Says(), max(left, 0))
 		}
-		if answer.Finish == models.FinishLength && (plan.Prose || err != nil && faultKind(err) == NoPlan) {
+		if answer.Finish == models.FinishLength && (p.Prose || err != nil && faultKind(err) == plan.NoPlan) {
 			// A plan that is whole may stand in an answer that was cut off behind
 			// it; prose that was cut off is not what the model meant to say, and
 			// nothing may be all that was left behind the reasoning.
-			err = fail(Truncated, "the answer was cut off before its end; be brief")
+			err = plan.Faultf(plan.Truncated, "the answer was cut off before its end; be brief")
 		}
 		if err == nil {
-			plan.Refused = refused
-			logPlan(ctx, plan, attempt)
-			return plan, nil
+			p.Refused = refused
+			logPlan(ctx, p, attempt)
+			return p, nil
 		}
 		if attempt >= a.cfg.MaxRepairs {
-			return Plan{}, after(refused, err)
+			return plan.Plan{}, after(refused, err)
 		}
 		refused = append(refused, faultKind(err))
 		logRefusal(ctx, err, attempt+1)
@@ -188,17 +189,17 @@ func feedback(err error, form string) string {
 }
 
 // faultKind is the kind of a fault in an answer.
-func faultKind(err error) DecodeErrorKind {
-	if fault, ok := errors.AsType[*DecodeError](err); ok {
+func faultKind(err error) plan.FaultKind {
+	if fault, ok := errors.AsType[*plan.Fault](err); ok {
 		return fault.Kind
 	}
-	return InvalidPlan
+	return plan.InvalidPlan
 }
 
 // after adds the faults of earlier answers to the last.
-func after(refused []DecodeErrorKind, err error) error {
-	if fault, ok := errors.AsType[*DecodeError](err); ok && len(refused) > 0 {
-		return &DecodeError{Kind: fault.Kind, Detail: fault.Detail, Before: refused}
+func after(refused []plan.FaultKind, err error) error {
+	if fault, ok := errors.AsType[*plan.Fault](err); ok && len(refused) > 0 {
+		return &plan.Fault{Kind: fault.Kind, Detail: fault.Detail, Before: refused}
 	}
 	return err
 }
@@ -206,9 +207,9 @@ func after(refused []DecodeErrorKind, err error) error {
 // logRefusal reports why an answer was refused. The detail quotes the model, so it
 // is for debugging only.
 func logRefusal(ctx context.Context, err error, attempt int) {
-	var fault *DecodeError
+	var fault *plan.Fault
 	if !errors.As(err, &fault) {
-		fault = &DecodeError{}
+		fault = &plan.Fault{}
 	}
 	log := zerolog.Ctx(ctx)
 	log.Warn().Str("kind", string(fault.Kind)).Int("attempt", attempt).Msg("plan refused, asking again")
@@ -217,7 +218,7 @@ func logRefusal(ctx context.Context, err error, attempt int) {
 
 // logPlan reports how the plan came about; at info only where the model strayed
 // from the format, so that drift is seen.
-func logPlan(ctx context.Context, p Plan, refused int) {
+func logPlan(ctx context.Context, p plan.Plan, refused int) {
 	log := zerolog.Ctx(ctx).Debug()
 	if len(p.Repairs) > 0 || p.Salvaged {
 		log = zerolog.Ctx(ctx).Info()

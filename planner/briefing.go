@@ -14,6 +14,7 @@ import (
 
 	"github.com/planbot-go/planbot/actions"
 	"github.com/planbot-go/planbot/models"
+	"github.com/planbot-go/planbot/planner/plan"
 	"github.com/planbot-go/planbot/prompts"
 )
 
@@ -174,7 +175,7 @@ const skillsFunction = "skills"
 // {{skills}}.
 func listsOf(offered *actions.Registry, skills string) map[string]prompts.Func {
 	list := func(render func([]prompts.Action) string) prompts.Func {
-		text := sync.OnceValue(func() string { return render(Describe(offered)) })
+		text := sync.OnceValue(func() string { return render(plan.Describe(offered)) })
 		return func(context.Context, []string) (any, error) { return text(), nil }
 	}
 	manual := func(described []prompts.Action) string {
@@ -223,3 +224,10 @@ func (b *briefing) system(ctx context.Context, turn *actions.Turn) (string, erro
 
 // includes says whether something that is told by default is.
 func includes(setting *bool) bool { return setting == nil || *setting }
+
+// byPlugin is the order of the functions manual: by plugin, then by name.
+func byPlugin(a, b prompts.Action) int {
+	pluginA, nameA := splitPlugin(a.Name)
+	pluginB, nameB := splitPlugin(b.Name)
+	return cmp.Or(strings.Compare(pluginA, pluginB), strings.Compare(nameA, nameB))
+}

@@ -13,6 +13,7 @@ import (
 	"github.com/planbot-go/planbot/actions"
 	"github.com/planbot-go/planbot/models"
 	"github.com/planbot-go/planbot/planner"
+	"github.com/planbot-go/planbot/planner/plan"
 	"github.com/planbot-go/planbot/prompts"
 	"github.com/planbot-go/planbot/state"
 )
@@ -201,7 +202,7 @@ func TestAPromptOffersSomeOfTheActions(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err = s.Plan(t.Context(), turn("delete a"))
-	if fault, ok := errors.AsType[*planner.DecodeError](err); !ok || fault.Kind != planner.UnknownAction {
+	if fault, ok := errors.AsType[*plan.Fault](err); !ok || fault.Kind != plan.UnknownAction {
 		t.Errorf("got %v", err)
 	}
 	system := model.asked[0].Messages[0].Text
@@ -254,4 +255,18 @@ func TestNoSuchPrompt(t *testing.T) {
 	if !errors.Is(err, prompts.ErrNoPrompt) {
 		t.Errorf("got %v", err)
 	}
+}
+
+func vectorActions(t testing.TB) *actions.Registry {
+	t.Helper()
+	file, err := os.Open("plan/testdata/actions.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	reg, err := actions.Read(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return reg
 }

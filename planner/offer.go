@@ -11,6 +11,8 @@ import (
 	"github.com/google/jsonschema-go/jsonschema"
 
 	"github.com/planbot-go/planbot/actions"
+	"github.com/planbot-go/planbot/internal/spelling"
+	"github.com/planbot-go/planbot/planner/plan"
 	"github.com/planbot-go/planbot/prompts"
 )
 
@@ -43,7 +45,7 @@ func without(reg *actions.Registry, words []string) (*actions.Registry, error) {
 	var faults []error
 	for _, word := range words {
 		if !slices.ContainsFunc(reg.All(), func(a *actions.Action) bool { return excludes(word, a.Name) }) {
-			faults = append(faults, fmt.Errorf("Exclude: there is no action %q%s", word, suggest(word, reg)))
+			faults = append(faults, fmt.Errorf("Exclude: there is no action %q%s", word, plan.Suggest(word, reg)))
 		}
 	}
 	var kept []actions.Offer
@@ -75,7 +77,7 @@ func splitPlugin(name string) (plugin, bare string) {
 func checkOffer(o prompts.Offer, reg *actions.Registry) error {
 	action, ok := reg.Lookup(o.Name)
 	if !ok || action.Name != o.Name {
-		return fmt.Errorf("there is no action %q%s", clip(o.Name), suggest(o.Name, reg))
+		return fmt.Errorf("there is no action %q%s", spelling.Clip(o.Name), plan.Suggest(o.Name, reg))
 	}
 	if o.Parameters == nil {
 		return nil
@@ -106,7 +108,7 @@ func agree(said, registered *jsonschema.Schema) error {
 		if mine == nil || action == nil {
 			continue
 		}
-		if have, want := typeText(mine), typeText(action); have != "any" && have != want {
+		if have, want := plan.TypeText(mine), plan.TypeText(action); have != "any" && have != want {
 			faults = append(faults, fmt.Sprintf("%s is %s, the action has %s", name, have, want))
 		}
 	}

@@ -16,6 +16,7 @@ import (
 
 	"github.com/planbot-go/planbot/actions"
 	"github.com/planbot-go/planbot/models"
+	"github.com/planbot-go/planbot/planner/plan"
 	"github.com/planbot-go/planbot/prompts"
 	"github.com/planbot-go/planbot/state"
 )
@@ -271,7 +272,7 @@ func (t *promptTask) assemble(ctx context.Context, turn *actions.Turn, inputs ma
 
 // spoken is what the bot said in a turn, from what the history keeps of it.
 func spoken(transcript string) string {
-	commands, ok := readTranscript(transcript)
+	commands, ok := plan.ReadTranscript(transcript)
 	if !ok && strings.HasPrefix(transcript, `{"type":"plan"`) {
 		return tooLong // the history has cut it
 	}
@@ -280,7 +281,7 @@ func spoken(transcript string) string {
 	}
 	var said []string
 	for _, c := range commands {
-		if c.Kind == Say {
+		if c.Kind == plan.Say {
 			said = append(said, c.Response)
 		}
 	}

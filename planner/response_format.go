@@ -9,6 +9,7 @@ import (
 
 	"github.com/planbot-go/planbot/actions"
 	"github.com/planbot-go/planbot/models"
+	"github.com/planbot-go/planbot/planner/plan"
 )
 
 // ResponseFormat says how the server holds the model to the format of plans. What
@@ -18,7 +19,7 @@ type ResponseFormat string
 
 // The response formats, by the names that servers give them.
 const (
-	JSONSchema ResponseFormat = "json_schema" // to the [PlanSchema] of the actions
+	JSONSchema ResponseFormat = "json_schema" // to the [plan.Schema] of the actions
 	JSONObject ResponseFormat = "json_object" // to JSON; the prompt has to hold that word
 	PlainText  ResponseFormat = "text"        // not at all
 )
@@ -39,14 +40,14 @@ func (r ResponseFormat) of(ctx context.Context, offered *actions.Registry) (*mod
 	case JSONObject:
 		return &models.Format{}, nil
 	}
-	schema, strict, err := PlanSchema(offered)
+	schema, strict, err := plan.Schema(offered)
 	if err != nil {
 		return nil, fmt.Errorf("schema of the plans: %w", err)
 	}
 	if !strict {
 		zerolog.Ctx(ctx).Info().Strs("actions", looseActions(offered)).Msg("the schema of plans is not strict")
 	}
-	grammar, err := planGrammar(offered)
+	grammar, err := plan.Grammar(offered)
 	if err != nil {
 		return nil, fmt.Errorf("grammar of the plans: %w", err)
 	}
@@ -66,7 +67,7 @@ func (b *briefing) checkFormat() error {
 func looseActions(registry *actions.Registry) []string {
 	var names []string
 	for _, action := range registry.All() {
-		if _, strict := strictSchema(action.ForModels()); !strict {
+		if _, strict, _ := plan.ToolSchema(action, true); !strict {
 			names = append(names, action.Name)
 		}
 	}

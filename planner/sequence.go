@@ -1,3 +1,6 @@
+// Package planner asks a model for a plan. A [Sequence] asks for JSON, a [Sequential] for
+// the XML of Semantic Kernel, and [Tools] lets the model call functions. Each makes a
+// [plan.Plan] of the answer, and one that was validated.
 package planner
 
 import (
@@ -7,6 +10,7 @@ import (
 
 	"github.com/planbot-go/planbot/actions"
 	"github.com/planbot-go/planbot/models"
+	"github.com/planbot-go/planbot/planner/plan"
 	"github.com/planbot-go/planbot/prompts"
 )
 
@@ -22,7 +26,7 @@ type SequenceConfig struct {
 	// actions, with their plugin as in Writer-Translate or Writer.Translate or
 	// without it, and names of plugins, all without regard to case.
 	Exclude []string
-	// AllowMissing is for the sequential planner alone, see [XMLDecoder].
+	// AllowMissing is for the sequential planner alone, see [plan.XMLDecoder].
 	AllowMissing bool
 	// Extension adds to the prompt and to what may be planned, turn by turn. nil: nothing
 	// is added.
@@ -94,9 +98,9 @@ func (c *SequenceConfig) check() error {
 
 // Plan asks the model until its answer is a plan that can run, with the fault
 // fed back each time, at most MaxRepairs times more than once. It returns a
-// [*models.Error] or, when no answer was good, the last [*DecodeError]. Failed
+// [*models.Error] or, when no answer was good, the last [*plan.Fault]. Failed
 // answers are forgotten.
-func (s *Sequence) Plan(ctx context.Context, turn *actions.Turn) (Plan, error) {
+func (s *Sequence) Plan(ctx context.Context, turn *actions.Turn) (plan.Plan, error) {
 	return s.asker.plan(ctx, turn, readJSON)
 }
 
@@ -109,10 +113,10 @@ func (s *Sequence) Messages(ctx context.Context, turn *actions.Turn) ([]models.M
 }
 
 // readJSON reads an answer in the format of the sequence planner.
-func readJSON(answer string, reg *actions.Registry) (Plan, error) {
-	plan, err := Decode(answer)
+func readJSON(answer string, reg *actions.Registry) (plan.Plan, error) {
+	p, err := plan.Decode(answer)
 	if err != nil {
-		return Plan{}, err
+		return plan.Plan{}, err
 	}
-	return Validate(plan, reg)
+	return plan.Validate(p, reg)
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/planbot-go/planbot/actions"
 	"github.com/planbot-go/planbot/models"
+	"github.com/planbot-go/planbot/planner/plan"
 )
 
 // SequentialConfig says what a [Sequential] is made of. Its fields are those of
@@ -26,15 +27,15 @@ func NewSequential(ctx context.Context, cfg SequentialConfig) (*Sequential, erro
 	if err != nil {
 		return nil, fmt.Errorf("sequential planner: %w", err)
 	}
-	asker.retell = retoldAsXML
+	asker.retell = plan.TranscriptXML
 	return &Sequential{asker}, nil
 }
 
 // Plan asks the model for a plan that reaches the goal, which is the turn's text.
 // It is repaired, and fails, as that of [Sequence.Plan].
-func (s *Sequential) Plan(ctx context.Context, turn *actions.Turn) (Plan, error) {
-	return s.asker.plan(ctx, turn, func(answer string, offered *actions.Registry) (Plan, error) {
-		return (&XMLDecoder{Actions: offered, AllowMissing: s.asker.cfg.AllowMissing}).Decode(answer, turn.Text)
+func (s *Sequential) Plan(ctx context.Context, turn *actions.Turn) (plan.Plan, error) {
+	return s.asker.plan(ctx, turn, func(answer string, offered *actions.Registry) (plan.Plan, error) {
+		return (&plan.XMLDecoder{Actions: offered, AllowMissing: s.asker.cfg.AllowMissing}).Decode(answer, turn.Text)
 	})
 }
 

@@ -9,6 +9,7 @@ import (
 
 	"github.com/planbot-go/planbot/actions"
 	"github.com/planbot-go/planbot/models"
+	"github.com/planbot-go/planbot/planner/plan"
 	"github.com/planbot-go/planbot/prompts"
 )
 
@@ -104,20 +105,20 @@ func choose(include []string, offered *actions.Registry) (*actions.Registry, err
 // be run, are sent back with their faults, at most MaxRepairs times. A model that calls
 // though it may not is asked once more, without functions. It fails as [Sequence.Plan]
 // does.
-func (t *Tools) Plan(ctx context.Context, turn *actions.Turn) (Plan, error) {
+func (t *Tools) Plan(ctx context.Context, turn *actions.Turn) (plan.Plan, error) {
 	brief, err := t.asker.briefing(ctx, turn)
 	if err != nil {
-		return Plan{}, err
+		return plan.Plan{}, err
 	}
 	request, story, err := t.request(ctx, turn, brief)
 	if err != nil {
-		return Plan{}, err
+		return plan.Plan{}, err
 	}
-	var refused []DecodeErrorKind
+	var refused []plan.FaultKind
 	for attempt := 0; ; attempt++ {
 		answer, err := complete(ctx, turn, brief.model, request)
 		if err != nil {
-			return Plan{}, err
+			return plan.Plan{}, err
 		}
 		round := brief.tools.read(answer, request, turn)
 		if round.fault == nil {
@@ -127,7 +128,7 @@ func (t *Tools) Plan(ctx context.Context, turn *actions.Turn) (Plan, error) {
 		}
 		forbidden := len(answer.Calls) > 0 && !mayCall(request)
 		if attempt >= t.asker.cfg.MaxRepairs || forbidden && len(request.Tools) == 0 {
-			return Plan{}, after(refused, round.fault)
+			return plan.Plan{}, after(refused, round.fault)
 		}
 		refused = append(refused, faultKind(round.fault))
 		logRefusal(ctx, round.fault, attempt+1)

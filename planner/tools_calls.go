@@ -10,24 +10,29 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/planbot-go/planbot/actions"
+	"github.com/planbot-go/planbot/internal/spelling"
 	"github.com/planbot-go/planbot/models"
+	"github.com/planbot-go/planbot/planner/plan"
 )
+
+// maxArguments is how long the arguments of a call may be, in bytes.
+const maxArguments = 1 << 20
 
 // maxCalls is how many calls one answer may have.
 const maxCalls = 128
 
 // round is what an answer of the model comes to: a plan, or why it is none.
 type round struct {
-	plan   Plan
-	fault  error          // the first one
-	faults []*DecodeError // of each call; nil when the fault is the whole answer's
+	plan   plan.Plan
+	fault  error         // the first one
+	faults []*plan.Fault // of each call; nil when the fault is the whole answer's
 }
 
 // read reads an answer to request as the next plan of the turn.
 func (s *toolset) read(answer *models.Response, request *models.Request, turn *actions.Turn) round {
 	if len(answer.Calls) == 0 {
-		plan, err := readProse(answer)
-		return round{plan: plan, fault: err}
+		p, err := readProse(answer)
+		return round{plan: p, fault: err}
 	}
 	if fault := wholeFault(answer, request); fault != nil {
 		return round{fault: fault}
@@ -36,7 +41,7 @@ func (s *toolset) read(answer *models.Response, request *models.Request, turn *a
 	for _, o := range turn.Outcomes() {
 		ids[o.CallID] = true
 	}
-	r := round{plan: Plan{Observe: true, Preface: strings.TrimSpace(answer.Text)}, faults: make([]*DecodeError, len(answer.Calls))}
+	r := round{plan: plan.Plan{Observe: true, Preface: strings.TrimSpace(answer.Text)}, faults: make([]*plan.Fault, len(answer.Calls))}
 	for i, call := range answer.Calls {
 		command, fault := s.command(call)
 		if r.faults[i] = fault; fault != nil && r.fault == nil {
@@ -50,29 +55,29 @@ func (s *toolset) read(answer *models.Response, request *models.Request, turn *a
 
 // readProse reads an answer without calls. A plan in it is not run: the model has
 // functions to call, and what it wrote may be an example.
-func readProse(answer *models.Response) (Plan, error) {
-	plan, err := Decode(answer.Text)
-	fault, _ := errors.AsType[*DecodeError](err)
+func readProse(answer *models.Response) (plan.Plan, error) {
+	p, err := plan.Decode(answer.Text)
+	fault, _ := errors.AsType[*plan.Fault](err)
 	switch {
-	case fault != nil && fault.Kind == NoPlan && answer.Finish != models.FinishLength:
-		return Plan{}, fault
-	case fault != nil && (fault.Kind == Truncated || fault.Kind == NoPlan), err == nil && answer.Finish == models.FinishLength:
-		return Plan{}, fail(Truncated, "the answer was cut off before its end; be brief")
-	case err != nil || !plan.Prose:
-		return Plan{}, fail(InvalidPlan, "it is a plan or a call written as text, which is not run")
+	case fault != nil && fault.Kind == plan.NoPlan && answer.Finish != models.FinishLength:
+		return plan.Plan{}, fault
+	case fault != nil && (fault.Kind == plan.Truncated || fault.Kind == plan.NoPlan), err == nil && answer.Finish == models.FinishLength:
+		return plan.Plan{}, plan.Faultf(plan.Truncated, "the answer was cut off before its end; be brief")
+	case err != nil || !p.Prose:
+		return plan.Plan{}, plan.Faultf(plan.InvalidPlan, "it is a plan or a call written as text, which is not run")
 	}
-	return plan, nil
+	return p, nil
 }
 
 // wholeFault finds what is wrong with all calls of an answer at once.
-func wholeFault(answer *models.Response, request *models.Request) *DecodeError {
+func wholeFault(answer *models.Response, request *models.Request) *plan.Fault {
 	switch n := len(answer.Calls); {
 	case !mayCall(request):
-		return fail(InvalidPlan, "functions cannot be called any more")
+		return plan.Faultf(plan.InvalidPlan, "functions cannot be called any more")
 	case answer.Finish == models.FinishLength:
-		return fail(Truncated, "the answer was cut off before its end; call less at once")
+		return plan.Faultf(plan.Truncated, "the answer was cut off before its end; call less at once")
 	case n > maxCalls:
-		return fail(InvalidPlan, "%d calls at once, of which only %d are possible", n, maxCalls)
+		return plan.Faultf(plan.InvalidPlan, "%d calls at once, of which only %d are possible", n, maxCalls)
 	}
 	return nil
 }
@@ -91,51 +96,55 @@ func (r *round) answer(i int) string {
 
 // detail is a fault in words for the model.
 func detail(err error) string {
-	if fault, ok := errors.AsType[*DecodeError](err); ok {
+	if fault, ok := errors.AsType[*plan.Fault](err); ok {
 		return fault.Detail
 	}
 	return err.Error()
 }
 
 // command checks a call and makes a command of it.
-func (s *toolset) command(call models.Call) (Command, *DecodeError) {
+func (s *toolset) command(call models.Call) (plan.Command, *plan.Fault) {
 	action, fault := s.find(call.Name)
 	if fault != nil {
-		return Command{}, fault
+		return plan.Command{}, fault
 	}
 	entities, fault := readArguments(call.Arguments)
 	if fault != nil {
-		return Command{}, fault
+		return plan.Command{}, fault
 	}
 	if err := action.CheckBefore(entities, nil); err != nil {
-		return Command{}, fail(kindOf(err), "%s", err)
+		kind := plan.InvalidEntities
+		if _, missing := errors.AsType[*actions.MissingError](err); missing {
+			kind = plan.MissingEntities
+		}
+		return plan.Command{}, plan.Faultf(kind, "%s", err)
 	}
-	return Command{Kind: Do, Action: action.Name, Entities: entities}, nil
+	return plan.Command{Kind: plan.Do, Action: action.Name, Entities: entities}, nil
 }
 
 // readArguments reads the arguments of a call. They are strict JSON or nothing:
 // of two values of one name, or of a text that breaks off, nobody knows what was
 // meant.
-func readArguments(text string) (map[string]any, *DecodeError) {
+func readArguments(text string) (map[string]any, *plan.Fault) {
 	text = strings.TrimSpace(text)
 	if text == "" || text == "null" {
 		return map[string]any{}, nil
 	}
-	if len(text) > maxBytes {
-		return nil, fail(InvalidEntities, "the arguments are longer than %d bytes", maxBytes)
+	if len(text) > maxArguments {
+		return nil, plan.Faultf(plan.InvalidEntities, "the arguments are longer than %d bytes", maxArguments)
 	}
 	var value jsontext.Value
 	if err := json.Unmarshal([]byte(text), &value); err != nil {
-		return nil, fail(InvalidEntities, "the arguments are no valid JSON: %s", jsonFault(err))
+		return nil, plan.Faultf(plan.InvalidEntities, "the arguments are no valid JSON: %s", jsonFault(err))
 	}
 	if value.Kind() != '{' {
-		return nil, fail(InvalidEntities, "the arguments are no JSON object")
+		return nil, plan.Faultf(plan.InvalidEntities, "the arguments are no JSON object")
 	}
 	var entities map[string]any
 	dec := stdjson.NewDecoder(strings.NewReader(text))
 	dec.UseNumber()
 	if err := dec.Decode(&entities); err != nil {
-		return nil, fail(InvalidEntities, "the arguments are no valid JSON: %s", clip(err.Error()))
+		return nil, plan.Faultf(plan.InvalidEntities, "the arguments are no valid JSON: %s", spelling.Clip(err.Error()))
 	}
 	return entities, nil
 }
@@ -144,11 +153,11 @@ func readArguments(text string) (map[string]any, *DecodeError) {
 func jsonFault(err error) string {
 	fault, ok := errors.AsType[*jsontext.SyntacticError](err)
 	if !ok {
-		return clip(err.Error())
+		return spelling.Clip(err.Error())
 	}
-	text := fmt.Sprintf("%s, at byte %d", clip(fault.Err.Error()), fault.ByteOffset)
+	text := fmt.Sprintf("%s, at byte %d", spelling.Clip(fault.Err.Error()), fault.ByteOffset)
 	if fault.JSONPointer != "" {
-		text += " in " + clip(string(fault.JSONPointer))
+		text += " in " + spelling.Clip(string(fault.JSONPointer))
 	}
 	return text
 }

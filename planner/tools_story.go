@@ -9,6 +9,7 @@ import (
 
 	"github.com/planbot-go/planbot/actions"
 	"github.com/planbot-go/planbot/models"
+	"github.com/planbot-go/planbot/planner/plan"
 	"github.com/planbot-go/planbot/prompts"
 )
 
@@ -62,7 +63,7 @@ const tooLong = "(What was done and said here is too long to be shown.)"
 // whichever planner has made it, so that the model is not shown plans for
 // examples.
 func (s *story) retell(transcript string) {
-	commands, ok := readTranscript(transcript)
+	commands, ok := plan.ReadTranscript(transcript)
 	if !ok {
 		if strings.HasPrefix(transcript, `{"type":"plan"`) { // the history has cut it
 			transcript = tooLong
@@ -72,7 +73,7 @@ func (s *story) retell(transcript string) {
 	}
 	var texts []string
 	for _, c := range commands {
-		if c.Kind == Say {
+		if c.Kind == plan.Say {
 			texts = append(texts, c.Response)
 			continue
 		}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/planbot-go/planbot/actions"
 	"github.com/planbot-go/planbot/planner"
+	"github.com/planbot-go/planbot/planner/plan"
 	"github.com/planbot-go/planbot/prompts"
 )
 
@@ -172,7 +173,7 @@ func (p *Provider) Prompt(ctx context.Context, turn *actions.Turn, skill string)
 	if err != nil {
 		return "", err
 	}
-	tools := slices.DeleteFunc(planner.Describe(offered), func(a prompts.Action) bool { return !isTool(a.Name) })
+	tools := slices.DeleteFunc(plan.Describe(offered), func(a prompts.Action) bool { return !isTool(a.Name) })
 	return v.extra.Text + "\n\n" + prompts.RenderActions(tools), nil
 }
 

@@ -12,6 +12,7 @@ import (
 
 	"github.com/planbot-go/planbot/actions"
 	"github.com/planbot-go/planbot/planner"
+	"github.com/planbot-go/planbot/planner/plan"
 	"github.com/planbot-go/planbot/skills"
 	"github.com/planbot-go/planbot/state"
 )
@@ -383,7 +384,7 @@ func TestOfferedToolsSayWhichNamesThereAre(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if _, strict, err := planner.PlanSchema(offered); err != nil || strict != c.strict {
+			if _, strict, err := plan.Schema(offered); err != nil || strict != c.strict {
 				t.Errorf("the schema of plans is strict: %v, %v", strict, err)
 			}
 		})

@@ -5,7 +5,7 @@ import (
 
 	"github.com/planbot-go/planbot/actions"
 	"github.com/planbot-go/planbot/activity"
-	"github.com/planbot-go/planbot/planner"
+	"github.com/planbot-go/planbot/planner/plan"
 	"github.com/planbot-go/planbot/prompts"
 	"github.com/planbot-go/planbot/state"
 )
@@ -14,22 +14,22 @@ import (
 // it as a bot keeps them. A small model learns the format from it.
 var earlier = []struct {
 	said string
-	plan []planner.Command
+	plan []plan.Command
 }{
-	{"good morning", []planner.Command{
-		{Kind: planner.Say, Response: "Good morning! What shall I write down?"},
+	{"good morning", []plan.Command{
+		{Kind: plan.Say, Response: "Good morning! What shall I write down?"},
 	}},
-	{"put soap on the bathroom list", []planner.Command{
-		{Kind: planner.Do, Action: "addItem", Entities: map[string]any{"list": "bathroom", "item": "soap"}},
-		{Kind: planner.Say, Response: "Soap is on the bathroom list."},
+	{"put soap on the bathroom list", []plan.Command{
+		{Kind: plan.Do, Action: "addItem", Entities: map[string]any{"list": "bathroom", "item": "soap"}},
+		{Kind: plan.Say, Response: "Soap is on the bathroom list."},
 	}},
-	{"make a list called garden", []planner.Command{
-		{Kind: planner.Do, Action: "createList", Entities: map[string]any{"list": "garden"}},
-		{Kind: planner.Say, Response: "There is a list garden now."},
+	{"make a list called garden", []plan.Command{
+		{Kind: plan.Do, Action: "createList", Entities: map[string]any{"list": "garden"}},
+		{Kind: plan.Say, Response: "There is a list garden now."},
 	}},
-	{"the soap is bought, take it off again", []planner.Command{
-		{Kind: planner.Do, Action: "removeItem", Entities: map[string]any{"list": "bathroom", "item": "soap"}},
-		{Kind: planner.Say, Response: "Soap is off the bathroom list."},
+	{"the soap is bought, take it off again", []plan.Command{
+		{Kind: plan.Do, Action: "removeItem", Entities: map[string]any{"list": "bathroom", "item": "soap"}},
+		{Kind: plan.Say, Response: "Soap is off the bathroom list."},
 	}},
 }
 
@@ -46,12 +46,12 @@ func turnOf(said string, c *cell) *actions.Turn {
 		return t
 	}
 	for _, e := range earlier {
-		plan := planner.Transcript(e.plan)
+		p := plan.Transcript(e.plan)
 		if c.teams {
-			plan = strings.ReplaceAll(plan, `"entities":`, `"parameters":`)
+			p = strings.ReplaceAll(p, `"entities":`, `"parameters":`)
 		}
 		state.Of[prompts.History](scope).Append(prompts.Turn{From: "mia", Messages: []prompts.Message{
-			{Role: prompts.User, Text: e.said}, {Role: prompts.Assistant, Text: plan},
+			{Role: prompts.User, Text: e.said}, {Role: prompts.Assistant, Text: p},
 		}}, prompts.Limits{})
 	}
 	return t

@@ -10,7 +10,7 @@ import (
 
 	"github.com/planbot-go/planbot/actions"
 	"github.com/planbot-go/planbot/actions/lists"
-	"github.com/planbot-go/planbot/planner"
+	"github.com/planbot-go/planbot/planner/plan"
 	"github.com/planbot-go/planbot/prompts"
 )
 
@@ -38,17 +38,17 @@ func TestUtterancesAskForWhatCanBeDone(t *testing.T) {
 			t.Errorf("%q is there twice", u.Text)
 		}
 		said[u.Text] = true
-		var plan planner.Plan
+		var p plan.Plan
 		for _, d := range u.Do {
-			plan.Commands = append(plan.Commands, planner.Command{Kind: planner.Do, Action: d.Action, Entities: d.Entities})
+			p.Commands = append(p.Commands, plan.Command{Kind: plan.Do, Action: d.Action, Entities: d.Entities})
 			used[d.Action] = true
 		}
 		if len(u.Do) > 0 {
-			if _, err := planner.Validate(plan, registry()); err != nil {
+			if _, err := plan.Validate(p, registry()); err != nil {
 				t.Errorf("%q: %v", u.Text, err)
 			}
 		}
-		if actions, entities := u.judge(plan); !actions || !entities {
+		if actions, entities := u.judge(p); !actions || !entities {
 			t.Errorf("%q: the right plan is judged wrong", u.Text)
 		}
 	}
@@ -75,11 +75,11 @@ func TestJudge(t *testing.T) {
 		{`{"commands":[{"type":"DO","action":"addItem","entities":{"list":"groceries","item":"milk"}},{"type":"DO","action":"addItem","entities":{"list":"groceries","item":"milk"}}]}`, false, false},
 		{`{"commands":[{"type":"SAY","response":"milk"}]}`, false, false},
 	} {
-		plan, err := planner.Decode(tt.plan)
+		p, err := plan.Decode(tt.plan)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if a, e := u.judge(plan); a != tt.actions || e != tt.entities {
+		if a, e := u.judge(p); a != tt.actions || e != tt.entities {
 			t.Errorf("%s: %v, %v", tt.plan, a, e)
 		}
 	}
@@ -87,27 +87,27 @@ func TestJudge(t *testing.T) {
 
 func TestUnexpected(t *testing.T) {
 	t.Parallel()
-	do := func(item string) planner.Command {
-		return planner.Command{Kind: planner.Do, Action: "addItem", Entities: map[string]any{"list": "a", "item": item}}
+	do := func(item string) plan.Command {
+		return plan.Command{Kind: plan.Do, Action: "addItem", Entities: map[string]any{"list": "a", "item": item}}
 	}
 	const milk = `{"type":"DO","action":"AddItem","parameters":{"list":"a","item":"milk"}}`
 	for _, tt := range []struct {
 		text string
-		does []planner.Command
+		does []plan.Command
 		want int
 	}{
-		{`{"commands":[` + milk + `]}`, []planner.Command{do("milk")}, 0},
-		{`Here: {x} ` + "```" + `{"commands":[` + milk + `]}`, []planner.Command{do("milk")}, 0},
-		{`{"commands":[` + milk + `]}`, []planner.Command{do("bread")}, 1},
-		{`{"commands":[` + milk + `]}`, []planner.Command{do("milk"), do("bread")}, 1},
+		{`{"commands":[` + milk + `]}`, []plan.Command{do("milk")}, 0},
+		{`Here: {x} ` + "```" + `{"commands":[` + milk + `]}`, []plan.Command{do("milk")}, 0},
+		{`{"commands":[` + milk + `]}`, []plan.Command{do("bread")}, 1},
+		{`{"commands":[` + milk + `]}`, []plan.Command{do("milk"), do("bread")}, 1},
 		{strings.Replace(milk, "addItem", "removeItem", 1), nil, 0},
-		{strings.Replace(milk, "AddItem", "removeItem", 1), []planner.Command{do("milk")}, 1},
-		{strings.Replace(milk, "DO", "SAY", 1), []planner.Command{do("milk")}, 1},
-		{strings.ReplaceAll(milk, `"`, `'`), []planner.Command{do("milk")}, 1}, // read, but not by a strict reading
-		{`"` + strings.ReplaceAll(milk, `"`, `\"`) + `"`, []planner.Command{do("milk")}, 1},
-		{"", []planner.Command{{Kind: planner.Say, Response: "hello"}}, 0},
+		{strings.Replace(milk, "AddItem", "removeItem", 1), []plan.Command{do("milk")}, 1},
+		{strings.Replace(milk, "DO", "SAY", 1), []plan.Command{do("milk")}, 1},
+		{strings.ReplaceAll(milk, `"`, `'`), []plan.Command{do("milk")}, 1}, // read, but not by a strict reading
+		{`"` + strings.ReplaceAll(milk, `"`, `\"`) + `"`, []plan.Command{do("milk")}, 1},
+		{"", []plan.Command{{Kind: plan.Say, Response: "hello"}}, 0},
 	} {
-		if got := unexpected(planner.Plan{Commands: tt.does}, tt.text); len(got) != tt.want {
+		if got := unexpected(plan.Plan{Commands: tt.does}, tt.text); len(got) != tt.want {
 			t.Errorf("%s: %v", tt.text, got)
 		}
 	}

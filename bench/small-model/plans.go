@@ -13,6 +13,7 @@ import (
 	"github.com/planbot-go/planbot/actions/lists"
 	"github.com/planbot-go/planbot/models"
 	"github.com/planbot-go/planbot/planner"
+	"github.com/planbot-go/planbot/planner/plan"
 	"github.com/planbot-go/planbot/prompts"
 )
 
@@ -100,12 +101,12 @@ func (b *bench) judgeCell(ctx context.Context, c *cell, said []utterance, out *j
 	start := time.Now()
 	for _, u := range said {
 		ear.answers = nil
-		plan, err := sequence.Plan(ctx, turnOf(u.Text, c))
+		p, err := sequence.Plan(ctx, turnOf(u.Text, c))
 		if ctx.Err() != nil {
 			return nil, ctx.Err()
 		}
-		t.count(u, plan, err, ear.answers, reg)
-		if err := out.Encode(map[string]any{"cell": c.name, "said": u.Text, "answers": ear.answers, "plan": plan, "fault": text(err)}); err != nil {
+		t.count(u, p, err, ear.answers, reg)
+		if err := out.Encode(map[string]any{"cell": c.name, "said": u.Text, "answers": ear.answers, "plan": p, "fault": text(err)}); err != nil {
 			return nil, err
 		}
 	}
@@ -136,7 +137,7 @@ func text(err error) string {
 
 // kindOf names why an answer is no plan that may run.
 func kindOf(err error) string {
-	if fault, ok := errors.AsType[*planner.DecodeError](err); ok {
+	if fault, ok := errors.AsType[*plan.Fault](err); ok {
 		return string(fault.Kind)
 	}
 	return "no answer"

@@ -6,26 +6,26 @@ import (
 	"reflect"
 	"strings"
 
-	"github.com/planbot-go/planbot/planner"
+	"github.com/planbot-go/planbot/planner/plan"
 )
 
 // unexpected are the DOs of plan that a strict reading of the model's text does
 // not contain. The reading is that of encoding/json, which repairs nothing.
-func unexpected(plan planner.Plan, text string) []planner.Command {
-	var written []planner.Command
+func unexpected(p plan.Plan, text string) []plan.Command {
+	var written []plan.Command
 	for _, value := range jsonValues(text) {
 		written = append(written, commandsIn(value)...)
 	}
-	var out []planner.Command
-	for _, c := range plan.Commands {
-		if c.Kind == planner.Do && !contains(written, c) {
+	var out []plan.Command
+	for _, c := range p.Commands {
+		if c.Kind == plan.Do && !contains(written, c) {
 			out = append(out, c)
 		}
 	}
 	return out
 }
 
-func contains(written []planner.Command, c planner.Command) bool {
+func contains(written []plan.Command, c plan.Command) bool {
 	for _, w := range written {
 		if strings.EqualFold(w.Action, c.Action) && equal(w.Entities, c.Entities) {
 			return true
@@ -60,8 +60,8 @@ func jsonValues(text string) []any {
 }
 
 // commandsIn are the DOs in value, at any depth.
-func commandsIn(value any) []planner.Command {
-	var out []planner.Command
+func commandsIn(value any) []plan.Command {
+	var out []plan.Command
 	switch value := value.(type) {
 	case []any:
 		for _, v := range value {
@@ -71,7 +71,7 @@ func commandsIn(value any) []planner.Command {
 		kind, _ := value["type"].(string)
 		action, _ := value["action"].(string)
 		if strings.EqualFold(kind, "DO") && action != "" {
-			out = append(out, planner.Command{Kind: planner.Do, Action: action, Entities: entitiesOf(value)})
+			out = append(out, plan.Command{Kind: plan.Do, Action: action, Entities: entitiesOf(value)})
 		}
 		for v := range maps.Values(value) {
 			out = append(out, commandsIn(v)...)

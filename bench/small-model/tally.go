@@ -12,6 +12,7 @@ import (
 	"github.com/planbot-go/planbot/actions"
 	"github.com/planbot-go/planbot/models"
 	"github.com/planbot-go/planbot/planner"
+	"github.com/planbot-go/planbot/planner/plan"
 )
 
 // tally counts what came of the utterances in one cell.
@@ -42,8 +43,8 @@ type tally struct {
 // score counts utterances that ask for an action.
 type score struct{ actions, entities int }
 
-func (s *score) add(u utterance, plan planner.Plan) {
-	sameActions, sameEntities := u.judge(plan)
+func (s *score) add(u utterance, p plan.Plan) {
+	sameActions, sameEntities := u.judge(p)
 	if sameActions {
 		s.actions++
 	}
@@ -53,7 +54,7 @@ func (s *score) add(u utterance, plan planner.Plan) {
 }
 
 // count takes the end of one turn, and every answer on the way to it.
-func (t *tally) count(u utterance, plan planner.Plan, err error, answers []answer, reg *actions.Registry) {
+func (t *tally) count(u utterance, p plan.Plan, err error, answers []answer, reg *actions.Registry) {
 	t.asked++
 	t.calls += len(answers)
 	first, firstErr := read(answers[0], reg)
@@ -65,7 +66,7 @@ func (t *tally) count(u utterance, plan planner.Plan, err error, answers []answe
 		t.usable++
 	}
 	if len(u.Do) == 0 {
-		if err == nil && plan.LastDo() < 0 {
+		if err == nil && p.LastDo() < 0 {
 			t.silent++
 		}
 		return
@@ -75,11 +76,11 @@ func (t *tally) count(u utterance, plan planner.Plan, err error, answers []answe
 		t.first.add(u, first)
 	}
 	if err == nil {
-		t.second.add(u, plan)
+		t.second.add(u, p)
 	}
 }
 
-func (t *tally) countFirst(a answer, plan planner.Plan, err error) {
+func (t *tally) countFirst(a answer, p plan.Plan, err error) {
 	t.prompt += a.Usage.Prompt
 	t.completion += a.Usage.Completion
 	cut := a.Finish == models.FinishLength
@@ -95,9 +96,9 @@ func (t *tally) countFirst(a answer, plan planner.Plan, err error) {
 		if !cut {
 			t.invalid = append(t.invalid, fmt.Sprintf("%s: %s", err, clip(a.Text+a.Err, 300)))
 		}
-	case plan.Prose:
+	case p.Prose:
 		t.prose++
-	case len(plan.Repairs) > 0:
+	case len(p.Repairs) > 0:
 		t.repaired++
 	default:
 		t.clean++
@@ -107,30 +108,30 @@ func (t *tally) countFirst(a answer, plan planner.Plan, err error) {
 // countStrange looks for DOs that the model did not write.
 func (t *tally) countStrange(u utterance, a answer, reg *actions.Registry) {
 	t.read++
-	plan, err := read(a, reg)
+	p, err := read(a, reg)
 	if err != nil {
 		return
 	}
-	for _, c := range plan.Commands {
-		if c.Kind == planner.Do {
+	for _, c := range p.Commands {
+		if c.Kind == plan.Do {
 			t.dos++
 		}
 	}
-	for _, c := range unexpected(plan, a.Text) {
+	for _, c := range unexpected(p, a.Text) {
 		entities, _ := json.Marshal(c.Entities) // came from JSON
-		t.unexpected = append(t.unexpected, fmt.Sprintf("%q: %s %s, repairs %v, from %s", u.Text, c.Action, entities, plan.Repairs, clip(a.Text, 1000)))
+		t.unexpected = append(t.unexpected, fmt.Sprintf("%q: %s %s, repairs %v, from %s", u.Text, c.Action, entities, p.Repairs, clip(a.Text, 1000)))
 	}
 }
 
-func read(a answer, reg *actions.Registry) (planner.Plan, error) {
+func read(a answer, reg *actions.Registry) (plan.Plan, error) {
 	if a.Err != "" {
-		return planner.Plan{}, fmt.Errorf("no answer: %s", a.Err)
+		return plan.Plan{}, fmt.Errorf("no answer: %s", a.Err)
 	}
-	plan, err := planner.Decode(a.Text)
+	p, err := plan.Decode(a.Text)
 	if err != nil {
-		return planner.Plan{}, err
+		return plan.Plan{}, err
 	}
-	return planner.Validate(plan, reg)
+	return plan.Validate(p, reg)
 }
 
 func printPlans(w io.Writer, all []*tally) {

@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"github.com/planbot-go/planbot/actions"
-	"github.com/planbot-go/planbot/planner"
+	"github.com/planbot-go/planbot/planner/plan"
 	"github.com/planbot-go/planbot/prompts"
 )
 
@@ -44,7 +44,7 @@ func teamsPrompts(reg *actions.Registry) (*prompts.Library, error) {
 func teamsActions(reg *actions.Registry) string {
 	var b strings.Builder
 	b.WriteString("actions:\n")
-	for _, a := range planner.Describe(reg) {
+	for _, a := range plan.Describe(reg) {
 		fmt.Fprintf(&b, "  %s:\n    description: %s\n", a.Name, a.Description)
 		if len(a.Parameters) > 0 {
 			b.WriteString("    parameters:\n")

@@ -7,7 +7,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/planbot-go/planbot/planner"
+	"github.com/planbot-go/planbot/planner/plan"
 )
 
 //go:embed utterances.json
@@ -36,10 +36,10 @@ func utterances() ([]utterance, error) {
 
 // judge compares the plan with what was asked for: is it the same actions in the
 // same order, and with the same entities? SAYs do not count.
-func (u utterance) judge(plan planner.Plan) (sameActions, sameEntities bool) {
-	var done []planner.Command
-	for _, c := range plan.Commands {
-		if c.Kind == planner.Do {
+func (u utterance) judge(p plan.Plan) (sameActions, sameEntities bool) {
+	var done []plan.Command
+	for _, c := range p.Commands {
+		if c.Kind == plan.Do {
 			done = append(done, c)
 		}
 	}

@@ -9,7 +9,7 @@ import (
 
 	"github.com/planbot-go/planbot/actions"
 	"github.com/planbot-go/planbot/actions/lists"
-	"github.com/planbot-go/planbot/planner"
+	"github.com/planbot-go/planbot/planner/plan"
 )
 
 func TestPlansOfTheModelRun(t *testing.T) {
@@ -19,13 +19,13 @@ func TestPlansOfTheModelRun(t *testing.T) {
 	steps := cycle()
 	for _, s := range steps {
 		for _, parameters := range []bool{false, true} {
-			text, err := plan(steps, s.text+" #t3-17", parameters)
+			text, err := planFor(steps, s.text+" #t3-17", parameters)
 			if err != nil {
 				t.Fatal(err)
 			}
-			p, err := planner.Decode(text)
+			p, err := plan.Decode(text)
 			if err == nil {
-				p, err = planner.Validate(p, registry)
+				p, err = plan.Validate(p, registry)
 			}
 			if err != nil || p.LastDo() != len(p.Commands)-2 {
 				t.Errorf("%s: %v, %+v", text, err, p)
@@ -40,7 +40,7 @@ func TestPlansOfTheModelRun(t *testing.T) {
 		}
 	}
 	for _, text := range []string{"add milk to Groceries", "hello #t1-1", ""} {
-		if got, err := plan(steps, text, false); err == nil {
+		if got, err := planFor(steps, text, false); err == nil {
 			t.Errorf("%q is answered with %s", text, got)
 		}
 	}

@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"github.com/planbot-go/planbot/actions"
-	"github.com/planbot-go/planbot/planner"
+	"github.com/planbot-go/planbot/planner/plan"
 )
 
 // Verdict is how good a plan is.
@@ -21,10 +21,10 @@ type Verdict struct {
 
 // Judge compares the plan with the wanted ones, and returns the verdict by that of them
 // which it comes closest to. asked is when the model was asked, for times that are wanted.
-func (c *Case) Judge(plan planner.Plan, registry *actions.Registry, asked time.Time) Verdict {
+func (c *Case) Judge(p plan.Plan, registry *actions.Registry, asked time.Time) Verdict {
 	var best Verdict
 	for i, want := range c.Want {
-		v := c.compare(dosOf(plan), want, registry, comparison{asked})
+		v := c.compare(dosOf(p), want, registry, comparison{asked})
 		if i == 0 || v.rank() > best.rank() || v.rank() == best.rank() && len(v.Unwanted) < len(best.Unwanted) {
 			best = v
 		}
@@ -42,10 +42,10 @@ func (v *Verdict) rank() int {
 	return 0
 }
 
-func dosOf(plan planner.Plan) []Call {
+func dosOf(p plan.Plan) []Call {
 	var dos []Call
-	for i := range plan.Commands {
-		if command := &plan.Commands[i]; command.Kind == planner.Do {
+	for i := range p.Commands {
+		if command := &p.Commands[i]; command.Kind == plan.Do {
 			dos = append(dos, Call{command.Action, command.Entities})
 		}
 	}

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/planbot-go/planbot/actions"
-	"github.com/planbot-go/planbot/planner"
+	"github.com/planbot-go/planbot/planner/plan"
 )
 
 // Report is what came of a run.
@@ -78,9 +78,9 @@ type Result struct {
 	// Fault is why there is no plan that could run.
 	Fault string `json:"fault,omitempty"`
 	// Refused are the faults of the answers that could not be used.
-	Refused []planner.DecodeErrorKind `json:"refused,omitempty"`
-	Usage   actions.Usage             `json:"-"`
-	Took    time.Duration             `json:"-"`
+	Refused []plan.FaultKind `json:"refused,omitempty"`
+	Usage   actions.Usage    `json:"-"`
+	Took    time.Duration    `json:"-"`
 }
 
 // usage is a [actions.Usage] as JSON.

@@ -18,6 +18,7 @@ import (
 	"github.com/planbot-go/planbot/internal/fakemodel"
 	"github.com/planbot-go/planbot/models"
 	"github.com/planbot-go/planbot/planner"
+	"github.com/planbot-go/planbot/planner/plan"
 )
 
 const (
@@ -117,7 +118,7 @@ func TestRun(t *testing.T) {
 	if diff := cmp.Diff([]string{"en2 1", "de1 0"}, langs); diff != "" {
 		t.Error(diff)
 	}
-	if refused := report.Sides[0].Results[1].Refused; len(refused) != 1 || refused[0] != planner.UnknownAction {
+	if refused := report.Sides[0].Results[1].Refused; len(refused) != 1 || refused[0] != plan.UnknownAction {
 		t.Errorf("refused %v", refused)
 	}
 	if got := strings.Join(progress, " "); got != "0/3 1/3 2/3 3/3" || report.Asked != 3 || report.Of != 3 || report.Stop != "" || report.Score() != all.Entities {
@@ -280,7 +281,7 @@ func TestConfigIsChecked(t *testing.T) {
 // slow is a planner that takes some time, and says nothing.
 type slow struct{ takes []time.Duration }
 
-func (s *slow) Plan(ctx context.Context, turn *actions.Turn) (planner.Plan, error) {
+func (s *slow) Plan(ctx context.Context, turn *actions.Turn) (plan.Plan, error) {
 	var d time.Duration
 	for i := range s.takes {
 		if turn.Text == fmt.Sprint(i) {
@@ -290,10 +291,10 @@ func (s *slow) Plan(ctx context.Context, turn *actions.Turn) (planner.Plan, erro
 	select {
 	case <-time.After(d):
 	case <-ctx.Done():
-		return planner.Plan{}, ctx.Err()
+		return plan.Plan{}, ctx.Err()
 	}
 	turn.Usage = actions.Usage{ModelCalls: 1, PromptTokens: 100, CompletionTokens: 10}
-	return planner.Plan{Commands: []planner.Command{{Kind: planner.Say, Response: "Hi"}}}, nil
+	return plan.Plan{Commands: []plan.Command{{Kind: plan.Say, Response: "Hi"}}}, nil
 }
 
 func slowCases(takes ...time.Duration) (cases []eval.Case, p *slow) {

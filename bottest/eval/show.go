@@ -8,16 +8,16 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/planbot-go/planbot/planner"
+	"github.com/planbot-go/planbot/planner/plan"
 )
 
 // show is a plan, a line for each command.
-func show(plan planner.Plan) []string {
+func show(p plan.Plan) []string {
 	var lines []string
-	for i := range plan.Commands {
-		c := &plan.Commands[i]
+	for i := range p.Commands {
+		c := &p.Commands[i]
 		line := "say " + quoted(c.Response)
-		if c.Kind == planner.Do {
+		if c.Kind == plan.Do {
 			line = showCall(Call{c.Action, c.Entities})
 		}
 		if c.SaveAs != "" {

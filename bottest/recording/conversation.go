@@ -13,7 +13,7 @@ import (
 	"github.com/planbot-go/planbot/bottest"
 	"github.com/planbot-go/planbot/bottest/cassette"
 	"github.com/planbot-go/planbot/models"
-	"github.com/planbot-go/planbot/planner"
+	"github.com/planbot-go/planbot/planner/plan"
 )
 
 // conversation is what was seen of one.
@@ -176,21 +176,21 @@ func (c *conversation) isForeign(of bottest.Of, req *models.Request) bool {
 
 // planned replaces the newest answer by its plan, where scenarios have no such answer: calls
 // of tools, and XML.
-func (s *step) planned(plan planner.Plan) {
+func (s *step) planned(p plan.Plan) {
 	last := len(s.answers) - 1
 	if last < 0 || len(s.answers[last].tools) == 0 && !strings.Contains(s.answers[last].text, "<plan") {
 		return
 	}
-	s.answers[last] = answer{text: planText(plan.Commands)}
+	s.answers[last] = answer{text: planText(p.Commands)}
 }
 
 // planText is the plan as a model writes it.
-func planText(commands []planner.Command) string {
+func planText(commands []plan.Command) string {
 	plain := slices.Clone(commands)
 	for i := range plain {
 		plain[i].CallID, plain[i].Result = "", ""
 	}
-	return planner.Transcript(plain)
+	return plan.Transcript(plain)
 }
 
 // errorOf is a fault of a model as one.

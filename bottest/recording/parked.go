@@ -12,7 +12,7 @@ import (
 	"github.com/planbot-go/planbot/bot"
 	"github.com/planbot-go/planbot/bottest/scenario"
 	"github.com/planbot-go/planbot/internal/scrub"
-	"github.com/planbot-go/planbot/planner"
+	"github.com/planbot-go/planbot/planner/plan"
 	"github.com/planbot-go/planbot/state"
 )
 
@@ -93,11 +93,11 @@ func (w *parked) approval() []string {
 		return nil
 	}
 	w.note("Which call was approved is a guess, and what is expected of it is left to you.")
-	if e := w.Execution; e != nil && !e.Done() && e.Plan.Commands[e.Next].Kind == planner.Do {
+	if e := w.Execution; e != nil && !e.Done() && e.Plan.Commands[e.Next].Kind == plan.Do {
 		return []string{e.Plan.Commands[e.Next].Action}
 	}
 	for _, o := range slices.Backward(w.outcomes()) {
-		if o.Action != string(planner.Say) {
+		if o.Action != string(plan.Say) {
 			return []string{o.Action}
 		}
 	}
@@ -114,7 +114,7 @@ func (w *parked) outcomes() (all []actions.Outcome) {
 // answers are the plans of the turn as a model writes them, and behind them one for a
 // question that was not asked yet.
 func (w *parked) answers() []scenario.Answer {
-	var plans [][]planner.Command
+	var plans [][]plan.Command
 	rounds := w.Rounds
 	if w.Execution != nil {
 		rounds = rounds[:len(rounds)-1]
@@ -144,23 +144,23 @@ func (w *parked) answers() []scenario.Answer {
 }
 
 // saying is a plan that says these texts.
-func saying(texts []string) (commands []planner.Command) {
+func saying(texts []string) (commands []plan.Command) {
 	for _, text := range texts {
 		if strings.TrimSpace(text) != "" {
-			commands = append(commands, planner.Command{Kind: planner.Say, Response: text})
+			commands = append(commands, plan.Command{Kind: plan.Say, Response: text})
 		}
 	}
 	return commands
 }
 
 // commandsOf is what was done of a plan.
-func commandsOf(outcomes []actions.Outcome) (commands []planner.Command) {
+func commandsOf(outcomes []actions.Outcome) (commands []plan.Command) {
 	for _, o := range outcomes {
-		if o.Action == string(planner.Say) {
-			commands = append(commands, planner.Command{Kind: planner.Say, Response: o.Text})
+		if o.Action == string(plan.Say) {
+			commands = append(commands, plan.Command{Kind: plan.Say, Response: o.Text})
 			continue
 		}
-		commands = append(commands, planner.Command{Kind: planner.Do, Action: o.Action, Entities: o.Entities})
+		commands = append(commands, plan.Command{Kind: plan.Do, Action: o.Action, Entities: o.Entities})
 	}
 	return commands
 }
@@ -175,7 +175,7 @@ func (w *parked) actions() []scenario.Action {
 	for _, r := range w.Rounds {
 		failed := false
 		for _, o := range r.Outcomes {
-			if o.Action != string(planner.Say) && !(failed && o.Failed) { // else it was left out
+			if o.Action != string(plan.Say) && !(failed && o.Failed) { // else it was left out
 				all = append(all, w.action(o))
 			}
 			failed = failed || o.Failed
@@ -190,7 +190,7 @@ func (w *parked) actions() []scenario.Action {
 		return nil
 	}
 	for _, c := range left {
-		if c.Kind == planner.Do {
+		if c.Kind == plan.Do {
 			all = append(all, w.action(actions.Outcome{Action: c.Action, Entities: c.Entities}))
 		}
 	}
@@ -226,7 +226,7 @@ func (w *parked) action(o actions.Outcome) scenario.Action {
 
 // left are the commands that the plan at work has left, as they are run; false: they need
 // results that are not known yet.
-func (w *parked) left() (commands []planner.Command, known bool) {
+func (w *parked) left() (commands []plan.Command, known bool) {
 	e := w.Execution
 	if e == nil {
 		return nil, true
@@ -247,7 +247,7 @@ func (w *parked) left() (commands []planner.Command, known bool) {
 func (w *parked) replies() []string {
 	all := []string{}
 	for _, o := range w.outcomes() {
-		if o.Action == string(planner.Say) {
+		if o.Action == string(plan.Say) {
 			all = append(all, w.scrub.Text(o.Text))
 		}
 	}
@@ -264,7 +264,7 @@ func (w *parked) replies() []string {
 		return nil
 	}
 	for _, c := range left {
-		if c.Kind == planner.Say {
+		if c.Kind == plan.Say {
 			all = append(all, w.scrub.Text(c.Response))
 		}
 	}

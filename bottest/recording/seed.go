@@ -9,7 +9,7 @@ import (
 	"github.com/planbot-go/planbot/actions/lists"
 	"github.com/planbot-go/planbot/bot"
 	"github.com/planbot-go/planbot/bottest/scenario"
-	"github.com/planbot-go/planbot/planner"
+	"github.com/planbot-go/planbot/planner/plan"
 )
 
 // listsOf are the lists that the turn finds.
@@ -104,9 +104,9 @@ func (w *writer) mayMake() bool {
 }
 
 // making are the commands that make the lists.
-func making(all []lists.List) (commands []planner.Command) {
+func making(all []lists.List) (commands []plan.Command) {
 	do := func(action string, entities map[string]any) {
-		commands = append(commands, planner.Command{Kind: planner.Do, Action: action, Entities: entities})
+		commands = append(commands, plan.Command{Kind: plan.Do, Action: action, Entities: entities})
 	}
 	for _, l := range all {
 		items := []string{}
@@ -124,7 +124,7 @@ func making(all []lists.List) (commands []planner.Command) {
 }
 
 // makingStep says to the bot what it keeps, where the step says something to it.
-func (w *writer) makingStep(s *step, commands []planner.Command) scenario.Step {
+func (w *writer) makingStep(s *step, commands []plan.Command) scenario.Step {
 	var out scenario.Step
 	out.Event = eventOf(s.activity, w.scrub)
 	said := "(What was kept before.)"

@@ -16,7 +16,7 @@ import (
 	"github.com/planbot-go/planbot/connector"
 	"github.com/planbot-go/planbot/internal/golden"
 	"github.com/planbot-go/planbot/models"
-	"github.com/planbot-go/planbot/planner"
+	"github.com/planbot-go/planbot/planner/plan"
 )
 
 // base is the conversation without its thread.
@@ -70,16 +70,16 @@ func (m watchedModel) Complete(ctx context.Context, req *models.Request) (*model
 // Hooks see the plans, the calls of actions, and the ends of turns.
 func (r *Recorder) Hooks() bot.Hooks {
 	return bot.Hooks{
-		PlanReady: func(ctx context.Context, t *bot.Turn, plan planner.Plan) (planner.Plan, error) {
+		PlanReady: func(ctx context.Context, t *bot.Turn, p plan.Plan) (plan.Plan, error) {
 			kept := listsOf(t)
 			r.turn(ctx, t, func(c *conversation, s *step) {
 				if c.needsSeed(s, &r.cfg) {
 					s.seed = kept
 					c.bytes += sizeOf(kept)
 				}
-				s.planned(plan)
+				s.planned(p)
 			})
-			return plan, nil
+			return p, nil
 		},
 		BeforeDo: func(ctx context.Context, t *bot.Turn, call actions.Call) error {
 			needs := call.Action.Approval || slices.Contains(r.cfg.Options.Approval, call.Action.Name)

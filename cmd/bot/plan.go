@@ -13,7 +13,7 @@ import (
 
 	"github.com/planbot-go/planbot/actions"
 	"github.com/planbot-go/planbot/activity"
-	"github.com/planbot-go/planbot/planner"
+	"github.com/planbot-go/planbot/planner/plan"
 	"github.com/planbot-go/planbot/state"
 )
 
@@ -52,7 +52,7 @@ func (c planShowCmd) Run(ctx context.Context, s *settings, std *streams) error {
 	for _, m := range messages {
 		fmt.Fprintf(std.out, "--- %s\n%s\n", m.Role, m.Text)
 	}
-	plan, err := parts.planner.Plan(log.WithContext(ctx), turn)
+	p, err := parts.planner.Plan(log.WithContext(ctx), turn)
 	if err != nil {
 		return fmt.Errorf("plan: %w", err)
 	}
@@ -60,7 +60,7 @@ func (c planShowCmd) Run(ctx context.Context, s *settings, std *streams) error {
 	out := json.NewEncoder(std.out)
 	out.SetIndent("", "  ")
 	out.SetEscapeHTML(false)
-	return out.Encode(decodedOf(plan))
+	return out.Encode(decodedOf(p))
 }
 
 // registryFlag says which actions plans are checked against.
@@ -92,35 +92,35 @@ type planDecodeCmd struct {
 }
 
 // decoder reads what a model wrote to a plan that may run.
-type decoder func(text string) (planner.Plan, error)
+type decoder func(text string) (plan.Plan, error)
 
 func (c planDecodeCmd) decoder(registry *actions.Registry) decoder {
 	if c.Format == "xml" {
-		return func(text string) (planner.Plan, error) { return planner.DecodeXML(text, c.Goal, registry) }
+		return func(text string) (plan.Plan, error) { return plan.DecodeXML(text, c.Goal, registry) }
 	}
-	return func(text string) (planner.Plan, error) {
-		plan, err := planner.Decode(text)
+	return func(text string) (plan.Plan, error) {
+		p, err := plan.Decode(text)
 		if err != nil {
-			return plan, err
+			return p, err
 		}
-		return planner.Validate(plan, registry)
+		return plan.Validate(p, registry)
 	}
 }
 
 // decoded is what decode prints of one output.
 type decoded struct {
-	Name     string                  `json:"name,omitempty"`
-	Commands []command               `json:"commands,omitempty"`
-	Repairs  []string                `json:"repairs,omitzero"`
-	Salvaged bool                    `json:"salvaged,omitempty"`
-	Say      string                  `json:"say,omitempty"`
-	Error    planner.DecodeErrorKind `json:"error,omitempty"`
-	Detail   string                  `json:"detail,omitempty"`
+	Name     string         `json:"name,omitempty"`
+	Commands []command      `json:"commands,omitempty"`
+	Repairs  []string       `json:"repairs,omitzero"`
+	Salvaged bool           `json:"salvaged,omitempty"`
+	Say      string         `json:"say,omitempty"`
+	Error    plan.FaultKind `json:"error,omitempty"`
+	Detail   string         `json:"detail,omitempty"`
 }
 
 // command is a [planner.Command] that always shows the entities of a DO.
 type command struct {
-	Type     planner.Kind   `json:"type"`
+	Type     plan.Kind      `json:"type"`
 	Action   string         `json:"action,omitempty"`
 	Entities map[string]any `json:"entities,omitzero"`
 	SaveAs   string         `json:"saveAs,omitempty"`
@@ -177,20 +177,20 @@ func decodeLines(in io.Reader, out *json.Encoder, read decoder) error {
 }
 
 func decode(text string, read decoder) decoded {
-	plan, err := read(text)
-	var fault *planner.DecodeError
+	p, err := read(text)
+	var fault *plan.Fault
 	if errors.As(err, &fault) {
 		return decoded{Error: fault.Kind, Detail: fault.Detail}
 	}
-	return decodedOf(plan)
+	return decodedOf(p)
 }
 
-func decodedOf(plan planner.Plan) decoded {
-	if plan.Prose {
-		return decoded{Say: plan.Commands[0].Response, Repairs: plan.Repairs}
+func decodedOf(p plan.Plan) decoded {
+	if p.Prose {
+		return decoded{Say: p.Commands[0].Response, Repairs: p.Repairs}
 	}
-	d := decoded{Repairs: append([]string{}, plan.Repairs...), Salvaged: plan.Salvaged}
-	for _, c := range plan.Commands {
+	d := decoded{Repairs: append([]string{}, p.Repairs...), Salvaged: p.Salvaged}
+	for _, c := range p.Commands {
 		d.Commands = append(d.Commands, command{c.Kind, c.Action, c.Entities, c.SaveAs, c.Response})
 	}
 	return d

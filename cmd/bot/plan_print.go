@@ -6,7 +6,7 @@ import (
 	"io"
 	"os"
 
-	"github.com/planbot-go/planbot/planner"
+	"github.com/planbot-go/planbot/planner/plan"
 )
 
 type planPrintCmd struct {
@@ -26,26 +26,26 @@ func (c planPrintCmd) Run(std *streams) error {
 	if err != nil {
 		return usageError{err}
 	}
-	plan, err := planner.LoadPlan(data, registry)
+	p, err := plan.Load(data, registry)
 	if err != nil {
 		return fmt.Errorf("%s: %w", c.File, err)
 	}
 	switch {
 	case c.Outline:
-		fmt.Fprintln(std.out, plan.Outline())
+		fmt.Fprintln(std.out, p.Outline())
 	case c.As == "json":
 		out := json.NewEncoder(std.out)
 		out.SetIndent("", "  ")
 		out.SetEscapeHTML(false)
-		return out.Encode(plan)
+		return out.Encode(p)
 	case c.As == "xml":
-		text, err := plan.XML()
+		text, err := p.XML()
 		if err != nil {
 			return err
 		}
 		fmt.Fprint(std.out, text)
 	default:
-		fmt.Fprintln(std.out, plan)
+		fmt.Fprintln(std.out, p)
 	}
 	return nil
 }

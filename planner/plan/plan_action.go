@@ -1,0 +1,188 @@
+package plan
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/google/jsonschema-go/jsonschema"
+
+	"github.com/planbot-go/planbot/actions"
+)
+
+// maxNested is how deep plans may call plans.
+const maxNested = 8
+
+// ActionOption says more of the inputs of a plan that is an action.
+type ActionOption func(*planAction) error
+
+// InputDefault gives an input a value for when it is left out.
+func InputDefault(name string, value any) ActionOption {
+	return func(p *planAction) error {
+		raw, err := json.Marshal(value)
+		if err != nil {
+			return fmt.Errorf("default of %s: %w", name, err)
+		}
+		return p.input(name, func(property *jsonschema.Schema) { property.Default = raw })
+	}
+}
+
+// InputDescription tells the model what an input is.
+func InputDescription(name, text string) ActionOption {
+	return func(p *planAction) error {
+		return p.input(name, func(property *jsonschema.Schema) { property.Description = text })
+	}
+}
+
+// planAction is a plan that other plans can call.
+type planAction struct {
+	plan   Plan
+	inputs []string
+	schema *jsonschema.Schema
+	reg    *actions.Registry
+}
+
+// AddAction registers a plan as an action. Its parameters are the plan's
+// [Plan.Inputs], all required unless they have a default, with the types of the
+// entities that they fill. It runs in variables of its own, and its result is
+// that of [Runner.Run]; so a command that fails makes it fail, and says which.
+//
+// It needs approval, once for the whole, if any of its commands does, and is
+// destructive if any is. It changes state only, and may run beside others, if
+// that holds of all. Its Detail is the plan, with those of the plans that it calls.
+// It asks the turn's Gate before each of its calls.
+//
+// A plan can call actions that were there before it, plans among them, so none
+// can call itself. The error is of a plan or a name that will not do, or of an
+// option for an input that the plan does not have.
+func AddAction(reg *actions.Registry, name, description string, plan Plan, options ...ActionOption) (*actions.Action, error) {
+	p := &planAction{plan: plan, inputs: plan.Inputs(), reg: reg}
+	if err := p.prepare(options); err != nil {
+		return nil, fmt.Errorf("add plan %s: %w", name, err)
+	}
+	action, err := actions.AddSchema(reg, name, description, p.schema, p.call, p.marks)
+	if err != nil {
+		return nil, fmt.Errorf("add plan %s: %w", name, err)
+	}
+	return action, nil
+}
+
+func (p *planAction) prepare(options []ActionOption) error {
+	if err := validate(&p.plan, p.reg, p.inputs); err != nil {
+		return err
+	}
+	p.schema = &jsonschema.Schema{Type: "object", Properties: map[string]*jsonschema.Schema{}, PropertyOrder: p.inputs}
+	for _, name := range p.inputs {
+		p.schema.Properties[name] = p.property(name)
+	}
+	for _, option := range options {
+		if err := option(p); err != nil {
+			return err
+		}
+	}
+	for _, name := range p.inputs {
+		if p.schema.Properties[name].Default == nil {
+			p.schema.Required = append(p.schema.Required, name)
+		}
+	}
+	return p.checkDefaults()
+}
+
+// checkDefaults finds defaults that no call could be made with.
+func (p *planAction) checkDefaults() error {
+	optional := actions.Action{Schema: &jsonschema.Schema{Type: "object", Properties: p.schema.Properties}}
+	filled, err := optional.Check(nil)
+	if err != nil {
+		return err
+	}
+	if _, err := optional.Check(filled); err != nil {
+		return fmt.Errorf("defaults: %w", err)
+	}
+	return nil
+}
+
+// input changes the property of an input, by its name in any case.
+func (p *planAction) input(name string, change func(*jsonschema.Schema)) error {
+	for _, input := range p.inputs {
+		if strings.EqualFold(input, name) {
+			change(p.schema.Properties[input])
+			return nil
+		}
+	}
+	return fmt.Errorf("there is no input %s, have %s", name, cmp.Or(strings.Join(p.inputs, ", "), "none"))
+}
+
+// property describes an input: as the first entity that takes it as it is, else
+// as a text.
+func (p *planAction) property(input string) *jsonschema.Schema {
+	for i := range p.plan.Commands {
+		c := &p.plan.Commands[i]
+		action, ok := p.reg.Lookup(c.Action)
+		if c.Kind != Do || !ok || action.Schema.Defs != nil || action.Schema.Definitions != nil {
+			continue
+		}
+		for _, name := range propertyOrder(action.Schema) {
+			text, _ := c.Entities[name].(string)
+			if property := action.Schema.Properties[name]; property != nil && strings.EqualFold(text, "$"+input) {
+				property = property.CloneSchemas()
+				property.Default = nil
+				return property
+			}
+		}
+	}
+	return &jsonschema.Schema{Type: "string"}
+}
+
+// marks are the strictest of the actions that the plan calls.
+func (p *planAction) marks(a *actions.Action) {
+	a.Detail = p.detail()
+	a.StateOnly, a.Parallel = true, true
+	for i := range p.plan.Commands {
+		inner, ok := p.reg.Lookup(p.plan.Commands[i].Action)
+		if !ok {
+			continue // a SAY
+		}
+		a.StateOnly, a.Parallel = a.StateOnly && inner.StateOnly, a.Parallel && inner.Parallel
+		a.Destructive, a.Approval = a.Destructive || inner.Destructive, a.Approval || inner.Approval
+		a.ReturnsData = a.ReturnsData || inner.ReturnsData
+	}
+}
+
+// maxDetail is how long a plan may get by the plans that are shown within it.
+const maxDetail = 8000
+
+// detail shows the plan, and beneath a call of a plan that one, unless it would
+// get very long.
+func (p *planAction) detail() string {
+	var out strings.Builder
+	for i := range p.plan.Commands {
+		c := &p.plan.Commands[i]
+		out.WriteString(c.line() + "\n")
+		inner, ok := p.reg.Lookup(c.Action)
+		if ok && inner.Detail != "" && out.Len()+len(inner.Detail) < maxDetail {
+			out.WriteString("  " + strings.ReplaceAll(inner.Detail, "\n", "\n  ") + "\n")
+		}
+	}
+	return strings.TrimSuffix(out.String(), "\n")
+}
+
+// nestedKey is the key of how deep a call is in plans.
+type nestedKey struct{}
+
+var errNested = errors.New("plans call plans too deeply")
+
+func (p *planAction) call(ctx context.Context, turn *actions.Turn, entities map[string]any) (actions.Result, error) {
+	depth, _ := ctx.Value(nestedKey{}).(int)
+	if depth >= maxNested {
+		return actions.Result{}, errNested
+	}
+	inputs := make(map[string]any, len(p.inputs))
+	for _, name := range p.inputs {
+		inputs[name] = entities[name]
+	}
+	runner := Runner{Actions: p.reg, approved: true} // the call itself was approved, where that is needed
+	return runner.Run(context.WithValue(ctx, nestedKey{}, depth+1), turn, NewProgress(p.plan, inputs))
+}
