@@ -26,8 +26,6 @@ type SequenceConfig struct {
 	// actions, with their plugin as in Writer-Translate or Writer.Translate or
 	// without it, and names of plugins, all without regard to case.
 	Exclude []string
-	// AllowMissing is for the sequential planner alone, see [plan.XMLDecoder].
-	AllowMissing bool
 	// Extension adds to the prompt and to what may be planned, turn by turn. nil: nothing
 	// is added.
 	Extension Extension
@@ -63,9 +61,6 @@ type Sequence struct{ asker asker }
 // NewSequence renders the part of the prompt that is the same for every turn,
 // from the prompt "sequence" or the one that cfg names. Every fault of cfg is in the one error.
 func NewSequence(ctx context.Context, cfg SequenceConfig) (*Sequence, error) {
-	if cfg.AllowMissing {
-		return nil, errors.New("sequence planner: AllowMissing is for the sequential planner")
-	}
 	asker, err := newAsker(ctx, "sequence", "one JSON object in the plan format and nothing else", cfg, nil)
 	if err != nil {
 		return nil, fmt.Errorf("sequence planner: %w", err)

@@ -35,7 +35,7 @@ func NewSequential(ctx context.Context, cfg SequentialConfig) (*Sequential, erro
 // It is repaired, and fails, as that of [Sequence.Plan].
 func (s *Sequential) Plan(ctx context.Context, turn *actions.Turn) (plan.Plan, error) {
 	return s.asker.plan(ctx, turn, func(answer string, offered *actions.Registry) (plan.Plan, error) {
-		return (&plan.XMLDecoder{Actions: offered, AllowMissing: s.asker.cfg.AllowMissing}).Decode(answer, turn.Text)
+		return plan.DecodeXML(answer, turn.Text, offered)
 	})
 }
 

@@ -168,16 +168,3 @@ func TestExclude(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 }
-
-// TestSequentialAllowsMissing, when it is told to; the sequence planner cannot.
-func TestSequentialAllowsMissing(t *testing.T) {
-	t.Parallel()
-	cfg := planner.SequentialConfig{AllowMissing: true}
-	p, _, err := answered(t, inPlan("<function.A.unknown/>", "<function.wipe/>"), cfg)
-	if err != nil || p.Commands[0].Action != "wipe" {
-		t.Errorf("got %+v, %v", p, err)
-	}
-	if _, err := planner.NewSequence(t.Context(), planner.SequenceConfig(cfg)); err == nil || !strings.Contains(err.Error(), "AllowMissing") {
-		t.Errorf("got %v", err)
-	}
-}

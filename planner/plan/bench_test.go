@@ -15,7 +15,7 @@ const fourCommands = `{"type":"plan","commands":[` +
 	`{"type":"DO","action":"summarizeLists","entities":{},"saveAs":"LISTS"},` +
 	`{"type":"SAY","response":"Done. Your lists:\n$LISTS"}]}`
 
-// BenchmarkDecodeValidate is what a turn pays for a plan: less than 15 µs and 60
+// BenchmarkDecodeValidate is what a turn pays for a plan: less than 30 µs and 200
 // allocations.
 func BenchmarkDecodeValidate(b *testing.B) {
 	reg := vectorActions(b)
@@ -55,13 +55,13 @@ func TestDecodeAllocations(t *testing.T) { // not parallel: it counts allocation
 			t.Fatal(err)
 		}
 	})
-	if allocs >= 60 {
-		t.Errorf("%v allocations, want less than 60", allocs)
+	if allocs >= 200 {
+		t.Errorf("%v allocations, want less than 200", allocs)
 	}
 }
 
-// BenchmarkDecodeXML reads and validates a plan of four commands: less than 15 µs
-// and 60 allocations.
+// BenchmarkDecodeXML reads and validates a plan of four commands: less than 30 µs
+// and 120 allocations.
 func BenchmarkDecodeXML(b *testing.B) {
 	reg := xmlActions(b)
 	b.ReportAllocs()
@@ -83,8 +83,8 @@ func TestDecodeXMLAllocations(t *testing.T) { // not parallel: it counts allocat
 			t.Fatal(err)
 		}
 	})
-	if allocs > 60 {
-		t.Errorf("%v allocations, want 60 at most", allocs)
+	if allocs > 120 {
+		t.Errorf("%v allocations, want 120 at most", allocs)
 	}
 }
 

@@ -88,7 +88,7 @@ func TestDecode(t *testing.T) {
 		},
 		"label": {
 			"const plan = " + planMilk + ";",
-			plan.Plan{Commands: commands(milk, say("Added milk.")), Repairs: []string{"label"}},
+			plan.Plan{Commands: commands(milk, say("Added milk.")), Repairs: []string{"prose"}, Salvaged: true},
 		},
 		"prose around": {
 			"Sure!\n\n```json\n" + planMilk + "\n```\n\nDone.",
@@ -109,14 +109,6 @@ func TestDecode(t *testing.T) {
 		"a string of JSON": {
 			`"{\"commands\":[{\"type\":\"SAY\",\"response\":\"Hi\"},]}"`,
 			plan.Plan{Commands: commands(say("Hi")), Repairs: []string{"commas", "json_string"}},
-		},
-		"quotes that are not escaped": {
-			`{"commands":[{"type":"SAY","response":"He said "hi", then "bye"."},{"type":"SAY","response":"ok"}]}`,
-			plan.Plan{Commands: commands(say(`He said "hi", then "bye".`), say("ok")), Repairs: []string{"unescaped_quotes"}},
-		},
-		"an apostrophe in single quotes": {
-			`{'commands':[{'type':'SAY','response':'I've added it'}]}`,
-			plan.Plan{Commands: commands(say("I've added it")), Repairs: []string{"quotes", "unescaped_quotes"}},
 		},
 		"strings keep what looks like marks": {
 			`{"commands":[{"type":"SAY","response":"</think> <|im_end|> </s> ` + "```" + ` // /* # , } ]"}]}`,

@@ -31,6 +31,7 @@ func (e *Fault) Error() string {
 	return fmt.Sprintf("decode plan: %s: %s", e.Kind, e.Detail)
 }
 
+// Faultf makes a [Fault].
 func Faultf(kind FaultKind, format string, args ...any) *Fault {
 	if len(args) == 0 {
 		return &Fault{Kind: kind, Detail: format}

@@ -1,11 +1,11 @@
 package plan
 
-// Steps returns how many steps decoding text takes, as far as they may be more
-// than one a byte.
+// Steps returns how many bytes of text the reader of JSON has read when it was decoded.
 func Steps(text string) int {
 	text, _ = clean(text)
-	s, _ := surveyOf(text)
-	return s.reader.steps
+	a := answer{text: text, budget: 8*len(text) + 1<<14}
+	_ = a.scan()
+	return a.reader.steps
 }
 
 // StrictSchema is the strict form of one action's schema.

@@ -7,7 +7,7 @@ import (
 	"github.com/planbot-go/planbot/internal/spelling"
 )
 
-// suggest names the actions whose names are nearest to an unknown one.
+// Suggest names the actions whose names are nearest to an unknown one.
 func Suggest(name string, reg *actions.Registry) string {
 	name = spelling.Clip(name)
 	function := spelling.Plain(name[strings.LastIndexByte(name, '.')+1:]) // the model may have made up a plugin

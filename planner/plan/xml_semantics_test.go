@@ -29,10 +29,9 @@ func TestVectorsOfSemanticKernel(t *testing.T) {
 		return commands(saved("OUTPUT_1", action, entities{"input": "Hello World"}), say("$OUTPUT_1"))
 	}
 	for name, test := range map[string]struct {
-		text    string
-		missing bool
-		want    []plan.Command
-		fault   plan.FaultKind
+		text  string
+		want  []plan.Command
+		fault plan.FaultKind
 	}{
 		"a plan of four": {
 			text: "\n<plan>\n    <function.SummarizePlugin.Summarize/>\n    <function.WriterPlugin.Translate language=\"French\" setContextVariable=\"TRANSLATED_SUMMARY\"/>\n" +
@@ -53,10 +52,8 @@ func TestVectorsOfSemanticKernel(t *testing.T) {
 		"without a plugin":      {text: `<plan><function.Echo input="Hello World" /></plan>`, want: echo("Echo")},
 		"the plan is cut":       {text: `<plan><function.MockPlugin.Echo input="Hello World"/>`, fault: plan.Truncated},
 		"missing":               {text: inPlan(`<function.MockPlugin.Echo input="Hello World"/>`, `<function.MockPlugin.DoesNotExist input="x"/>`), fault: plan.UnknownAction},
-		"missing, allowed":      {text: inPlan(`<function.MockPlugin.Echo input="Hello World"/>`, `<function.MockPlugin.DoesNotExist input="x"/>`), missing: true, want: echo("MockPlugin-Echo")},
 	} {
-		d := plan.XMLDecoder{Actions: reg, AllowMissing: test.missing}
-		p, err := d.Decode(test.text, "the goal")
+		p, err := plan.DecodeXML(test.text, "the goal", reg)
 		var fault *plan.Fault
 		if errors.As(err, &fault) != (test.fault != "") || err != nil && fault.Kind != test.fault {
 			t.Errorf("%s: got %v, want %s", name, err, test.fault)
@@ -64,35 +61,6 @@ func TestVectorsOfSemanticKernel(t *testing.T) {
 		if diff := cmp.Diff(test.want, p.Commands); diff != "" {
 			t.Errorf("%s: -want +got\n%s", name, diff)
 		}
-	}
-}
-
-// TestAllowMissing: what is left out is noted, passes its input on, and sets
-// nothing.
-func TestAllowMissing(t *testing.T) {
-	t.Parallel()
-	const gone = `<function.Gone.away input="x" setContextVariable="G" appendToResult="R"/>`
-	d := plan.XMLDecoder{Actions: xmlActions(t), AllowMissing: true}
-	p, err := d.Decode(inPlan(`<function.getEmail input="a"/>`, gone, `<function.summarize/>`), "the goal")
-	want := plan.Plan{Repairs: []string{"missing_function"}, TrimResults: true, Commands: commands(
-		saved("OUTPUT_1", "getEmail", entities{"input": "a"}), saved("OUTPUT_2", "summarize", entities{"input": "$OUTPUT_1"}), say("$OUTPUT_2"),
-	)}
-	if diff := cmp.Diff(want, p); diff != "" || err != nil {
-		t.Errorf("%v, -want +got\n%s", err, diff)
-	}
-	for name, text := range map[string]string{
-		"nothing else":       inPlan(gone, `<say>done</say>`),
-		"its output is used": inPlan(gone, `<function.summarize input="$g"/>`),
-		"its result is said": inPlan(gone, `<function.wipe/>`, `<say>It is $R.</say>`),
-	} {
-		var fault *plan.Fault
-		if p, err := d.Decode(text, ""); !errors.As(err, &fault) || fault.Kind != plan.UnknownAction || !strings.Contains(fault.Detail, "Gone.away") {
-			t.Errorf("%s: got %v, %v", name, p, err)
-		}
-	}
-	p, err = d.Decode(inPlan(`<function.unknown/>`, `<function.addItem list="a"/>`)+"\n"+inPlan(`<function.wipe/>`)+inPlan(`<function.unknown/>`), "")
-	if err != nil || p.Repairs != nil {
-		t.Errorf("a note of another plan: %v, %v", p.Repairs, err)
 	}
 }
 
