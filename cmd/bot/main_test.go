@@ -81,7 +81,7 @@ func TestCommandLine(t *testing.T) {
 		"decode lines":       {`{"name":"a","output":"Hi","more":1}` + "\n\n" + `{"name":"b","output":"{"}`, []string{"plan", "decode", "--jsonl"}, 0, `{"name":"a","say":"Hi"}` + "\n" + `{"name":"b","error":"truncated"`, ""},
 		"decode no JSON":     {"Hi", []string{"plan", "decode", "--jsonl"}, exitUsage, "", "line 1"},
 		"decode no output":   {`{"name":"a"}`, []string{"plan", "decode", "--jsonl"}, exitUsage, "", "line 1"},
-		"decode broken JSON": {`0000000{"` + "\n" + `" ""`, []string{"plan", "decode"}, 0, `{"error":"truncated"`, ""},
+		"decode broken JSON": {`0000000{"` + "\n" + `" ""`, []string{"plan", "decode"}, 0, `{"say":`, ""},
 		"decode a quote":     {`{"response":"You wrote: "#{` + "\n" + `"commands":[{"type":"DO","action":"lightsOn"}]` + "\n" + `}0"}`, []string{"plan", "decode", "--actions", registry}, 0, `{"error":"invalid_plan"`, ""},
 		"decode XML":         {inPlan, []string{"plan", "decode", "--format=xml", "--goal=on", "--actions", registry}, 0, `{"commands":[{"type":"DO","action":"lightsOn","entities":{"why":"on"}},{"type":"SAY","response":"ok"}],"repairs":[]}` + "\n", ""},
 		"decode XML as JSON": {inPlan, []string{"plan", "decode", "--actions", registry}, 0, `{"error":"invalid_plan"`, ""},
