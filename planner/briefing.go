@@ -10,12 +10,16 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/go-json-experiment/json"
+	"github.com/google/jsonschema-go/jsonschema"
 	"github.com/rs/zerolog"
 
 	"github.com/planbot-go/planbot/actions"
+	"github.com/planbot-go/planbot/internal/spelling"
 	"github.com/planbot-go/planbot/models"
 	"github.com/planbot-go/planbot/planner/plan"
 	"github.com/planbot-go/planbot/prompts"
+	"github.com/planbot-go/planbot/state"
 )
 
 // Function is what a prompt may call as {{name word 'a text' $variable}}. It is
@@ -230,4 +234,251 @@ func byPlugin(a, b prompts.Action) int {
 	pluginA, nameA := splitPlugin(a.Name)
 	pluginB, nameB := splitPlugin(b.Name)
 	return cmp.Or(strings.Compare(pluginA, pluginB), strings.Compare(nameA, nameB))
+}
+
+// turnVars are the variables of a turn: its state, and as temp.input the person's
+// text. In a prompt action the scope temp is its inputs instead.
+type turnVars struct {
+	turn   *actions.Turn
+	inputs map[string]any // nil: it is no prompt action
+	fault  error          // the first value that could not be read
+}
+
+func isScope(name string) bool { return name == "conversation" || name == "user" || name == "temp" }
+
+// Var returns a value of the state as the JSON that it is kept as.
+func (v *turnVars) Var(scope, name string) (any, bool) {
+	if scope == "temp" && v.inputs != nil {
+		value, ok := v.inputs[name]
+		return value, ok
+	}
+	if from := v.scope(scope); from != nil {
+		value, err := from.JSON(name)
+		if err != nil && v.fault == nil {
+			v.fault = fmt.Errorf("variable $%s.%s: %w", scope, name, err)
+		}
+		if value != nil {
+			return value, true
+		}
+	}
+	if scope == "temp" && name == "input" {
+		return v.turn.Text, true
+	}
+	return nil, false
+}
+
+func (v *turnVars) scope(name string) *state.Scope {
+	switch name {
+	case "conversation":
+		return v.turn.Conversation
+	case "user":
+		return v.turn.User
+	default:
+		return v.turn.Temp
+	}
+}
+
+// layOut are the messages of a request, in at most the max_input_tokens of the
+// prompt's config.json, of which some are for what comes behind them.
+func (a *asking) layOut(in prompts.AssembleInput, reserved int) ([]models.Message, error) {
+	budget := a.prompt.Config.Completion.MaxInputTokens
+	if budget == 0 {
+		return converted(prompts.Assemble(in)), nil
+	}
+	messages, err := in.Within(budget-reserved, a.counter)
+	if err != nil {
+		return nil, &models.Error{Kind: models.TooLong, Err: err}
+	}
+	return converted(messages), nil
+}
+
+// converted are messages of a prompt as those of a model.
+func converted(assembled []prompts.Message) []models.Message {
+	messages := make([]models.Message, len(assembled))
+	for i, m := range assembled {
+		messages[i] = models.Message{Role: models.Role(m.Role), Text: m.Text}
+	}
+	return messages
+}
+
+// sizeOf is how many tokens messages with calls and functions have; 0 where
+// nobody asks, because the prompt has no max_input_tokens.
+func (a *asking) sizeOf(messages []models.Message, tools []models.Tool) int {
+	if a.prompt.Config.Completion.MaxInputTokens == 0 {
+		return 0
+	}
+	size := 0
+	add := func(texts ...string) {
+		size += prompts.MessageTokens
+		for _, text := range texts {
+			size += a.counter.Count(text)
+		}
+	}
+	for _, m := range messages {
+		add(m.Text)
+		for _, c := range m.Calls {
+			add(c.Name, c.Arguments)
+		}
+	}
+	for _, t := range tools {
+		add(t.Name, t.Description, string(t.Schema))
+	}
+	return size
+}
+
+// offered is the registry of the actions that a prompt offers: reg itself when
+// the prompt does not say. What it says of an action must be true of it.
+func offered(offers []prompts.Offer, reg *actions.Registry) (*actions.Registry, error) {
+	if offers == nil {
+		return reg, nil
+	}
+	var faults []error
+	picked := make([]actions.Offer, len(offers))
+	for i, o := range offers {
+		picked[i] = actions.Offer{Name: o.Name, Description: o.Description}
+		if err := checkOffer(o, reg); err != nil {
+			faults = append(faults, fmt.Errorf("actions.json: %w", err))
+		}
+	}
+	if len(faults) > 0 {
+		return nil, errors.Join(faults...)
+	}
+	return reg.Only(picked...)
+}
+
+// without is reg without the actions that the words exclude. Each has to exclude
+// something: else it is misspelt.
+func without(reg *actions.Registry, words []string) (*actions.Registry, error) {
+	if len(words) == 0 {
+		return reg, nil
+	}
+	var faults []error
+	for _, word := range words {
+		if !slices.ContainsFunc(reg.All(), func(a *actions.Action) bool { return excludes(word, a.Name) }) {
+			faults = append(faults, fmt.Errorf("Exclude: there is no action %q%s", word, plan.Suggest(word, reg)))
+		}
+	}
+	var kept []actions.Offer
+	for _, a := range reg.All() {
+		if !slices.ContainsFunc(words, func(word string) bool { return excludes(word, a.Name) }) {
+			kept = append(kept, actions.Offer{Name: a.Name})
+		}
+	}
+	rest, err := reg.Only(kept...)
+	return rest, errors.Join(append(faults, err)...)
+}
+
+// excludes reports whether a word of [SequenceConfig.Exclude] means an action.
+func excludes(word, name string) bool {
+	plugin, bare := splitPlugin(name)
+	return strings.EqualFold(strings.ReplaceAll(word, ".", "-"), name) || strings.EqualFold(word, bare) || plugin != "" && strings.EqualFold(word, plugin)
+}
+
+// splitPlugin parts the name of an action into that of its plugin, "" for none,
+// and its own.
+func splitPlugin(name string) (plugin, bare string) {
+	plugin, bare, found := strings.Cut(name, "-")
+	if !found {
+		return "", name
+	}
+	return plugin, bare
+}
+
+func checkOffer(o prompts.Offer, reg *actions.Registry) error {
+	action, ok := reg.Lookup(o.Name)
+	if !ok || action.Name != o.Name {
+		return fmt.Errorf("there is no action %q%s", spelling.Clip(o.Name), plan.Suggest(o.Name, reg))
+	}
+	if o.Parameters == nil {
+		return nil
+	}
+	var said jsonschema.Schema
+	if err := json.Unmarshal(o.Parameters, &said); err != nil {
+		return fmt.Errorf("action %s: parameters are no JSON Schema: %w", o.Name, err)
+	}
+	if err := agree(&said, action.Schema); err != nil {
+		return fmt.Errorf("action %s: parameters: %w", o.Name, err)
+	}
+	return nil
+}
+
+// agree compares what a file says of parameters with the registered schema: their
+// names, which of them are required, and the types that the file gives.
+func agree(said, registered *jsonschema.Schema) error {
+	var faults []string
+	compare := func(what string, said, registered []string) {
+		if !slices.Equal(said, registered) {
+			faults = append(faults, fmt.Sprintf("%s %s, the action has %s", what, list(said), list(registered)))
+		}
+	}
+	compare("names", slices.Sorted(maps.Keys(said.Properties)), slices.Sorted(maps.Keys(registered.Properties)))
+	compare("required", slices.Sorted(slices.Values(said.Required)), slices.Sorted(slices.Values(registered.Required)))
+	for _, name := range slices.Sorted(maps.Keys(said.Properties)) {
+		mine, action := said.Properties[name], registered.Properties[name]
+		if mine == nil || action == nil {
+			continue
+		}
+		if have, want := plan.TypeText(mine), plan.TypeText(action); have != "any" && have != want {
+			faults = append(faults, fmt.Sprintf("%s is %s, the action has %s", name, have, want))
+		}
+	}
+	if len(faults) == 0 {
+		return nil
+	}
+	return errors.New(strings.Join(faults, "; "))
+}
+
+func list(names []string) string {
+	if len(names) == 0 {
+		return "none"
+	}
+	return strings.Join(names, ", ")
+}
+
+// latest is what is made of a prompt, made anew when the library has another
+// version of it. It is safe for concurrent use.
+type latest[T any] struct {
+	library *prompts.Library
+	name    string
+	make    func(context.Context, *prompts.Prompt) (T, error)
+
+	mu   sync.Mutex
+	made T
+	seen *prompts.Prompt // the version that made is of, or that nothing could be made of
+}
+
+// newLatest makes it of the version that there is now.
+func newLatest[T any](ctx context.Context, library *prompts.Library, name string, make func(context.Context, *prompts.Prompt) (T, error)) (*latest[T], error) {
+	prompt, err := library.Prompt(name)
+	if err != nil {
+		return nil, err
+	}
+	made, err := make(ctx, prompt)
+	if err != nil {
+		return nil, err
+	}
+	return &latest[T]{library: library, name: name, make: make, made: made, seen: prompt}, nil
+}
+
+// get returns what counts for a turn that begins now. Of a version that cannot be
+// used the fault is logged once, and what was made before stays.
+func (l *latest[T]) get(ctx context.Context) T {
+	l.library.Reload(ctx)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	prompt, err := l.library.Prompt(l.name)
+	if prompt == l.seen {
+		return l.made
+	}
+	l.seen = prompt
+	var made T
+	if err == nil {
+		made, err = l.make(ctx, prompt)
+	}
+	if err != nil {
+		zerolog.Ctx(ctx).Warn().Err(err).Msg("a changed prompt cannot be used, the one before stays")
+		return l.made
+	}
+	l.made = made
+	return made
 }

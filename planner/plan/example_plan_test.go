@@ -31,8 +31,7 @@ func ExampleAddAction() {
 		fmt.Println(err)
 	}
 	fmt.Println(both)
-	runner := plan.Runner{Actions: reg}
-	result, err := runner.Run(context.Background(), &actions.Turn{}, plan.NewProgress(both, map[string]any{"A": "Mia", "B": "you"}))
+	result, err := plan.Run(context.Background(), &actions.Turn{}, plan.NewProgress(both, map[string]any{"A": "Mia", "B": "you"}), reg)
 	fmt.Println(result.Text(), err)
 	// Output:
 	// - greet INPUT="$A" => G

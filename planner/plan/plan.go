@@ -36,7 +36,14 @@
 // <plan> that is broken was closed badly. A plan that only SAYs may stand elsewhere.
 package plan
 
-import "strings"
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+)
 
 // Kind says what a [Command] does.
 type Kind string
@@ -137,4 +144,136 @@ func (p Plan) LastDo() int {
 		}
 	}
 	return -1
+}
+
+// Inputs are the variables that the plan reads and no command of it saves, in the
+// order in which they are read first. They are set when it is run, see
+// [NewProgress]; one that is not set stays as it is written.
+func (p Plan) Inputs() []string {
+	saved := savedNames(p.Commands, nil)
+	known := make(map[string]bool, len(saved))
+	for name := range saved {
+		known[name] = true
+	}
+	var inputs []string
+	read := func(text string) {
+		for name := range references(text) {
+			if low := strings.ToLower(name); !known[low] {
+				known[low] = true
+				inputs = append(inputs, name)
+			}
+		}
+	}
+	for i := range p.Commands {
+		readTexts(p.Commands[i].Entities, read)
+		read(p.Commands[i].Response)
+	}
+	return inputs
+}
+
+// readTexts calls read with each string in value, those of an object by name.
+func readTexts(value any, read func(string)) {
+	switch value := value.(type) {
+	case string:
+		read(value)
+	case map[string]any:
+		for _, name := range slices.Sorted(maps.Keys(value)) {
+			readTexts(value[name], read)
+		}
+	case []any:
+		for _, item := range value {
+			readTexts(item, read)
+		}
+	}
+}
+
+// String shows the whole plan, a line for each command:
+//
+//   - Writer-Translate input="$S" language="French" => T
+//   - SAY "$T"
+//
+// It quotes what people and models wrote; see [Plan.Outline] for logs.
+func (p Plan) String() string {
+	lines := make([]string, len(p.Commands))
+	for i := range p.Commands {
+		lines[i] = p.Commands[i].line()
+	}
+	return strings.Join(lines, "\n")
+}
+
+// line shows the command as a line of [Plan.String].
+func (c *Command) line() string {
+	if c.Kind == Say {
+		return "- " + string(Say) + " " + strconv.Quote(c.Response)
+	}
+	var out strings.Builder
+	out.WriteString("- " + c.Action)
+	for _, name := range slices.Sorted(maps.Keys(c.Entities)) {
+		out.WriteString(" " + name + "=" + quoted(c.Entities[name]))
+	}
+	if c.SaveAs != "" {
+		out.WriteString(" => " + c.SaveAs)
+	}
+	return out.String()
+}
+
+// quoted shows a value in a line: a text in quotes, else JSON.
+func quoted(value any) string {
+	switch value := value.(type) {
+	case string:
+		return strconv.Quote(value)
+	case nil, json.Number, bool:
+		raw, _ := json.Marshal(value) // none of them fails
+		return string(raw)
+	}
+	return textOf(value)
+}
+
+// Outline shows a plan that was validated without anything that is in it: a line
+// for each command, with the name of its action or SAY. It is safe for logs.
+func (p Plan) Outline() string {
+	lines := make([]string, len(p.Commands))
+	for i := range p.Commands {
+		if lines[i] = "- " + string(Say); p.Commands[i].Kind != Say {
+			lines[i] = "- " + p.Commands[i].Action
+		}
+	}
+	return strings.Join(lines, "\n")
+}
+
+// FaultKind says why a text is no plan that may run.
+type FaultKind string
+
+// The kinds of a [Fault]. When several apply, the first one wins; the last
+// three are decided command by command.
+const (
+	Truncated       FaultKind = "truncated"        // the text ends before the plan does
+	NoPlan          FaultKind = "no_plan"          // there is nothing to do and nothing to say
+	InvalidPlan     FaultKind = "invalid_plan"     // it is no plan, or not certain which plan it is
+	UnknownAction   FaultKind = "unknown_action"   // a command names an action that is not registered
+	MissingEntities FaultKind = "missing_entities" // a command lacks a required entity
+	InvalidEntities FaultKind = "invalid_entities" // an entity does not fit the action's schema
+)
+
+// Fault is the error of [Decode] and [Validate]. Detail names the exact
+// fault in words that help the model to do better; it quotes what the model
+// wrote, so that Kind alone is for logs.
+type Fault struct {
+	Kind   FaultKind
+	Detail string
+	// Before are the faults of earlier answers in the same turn; [Decode] and
+	// [Validate] leave it empty.
+	Before []FaultKind
+}
+
+func (e *Fault) Error() string {
+	return fmt.Sprintf("decode plan: %s: %s", e.Kind, e.Detail)
+}
+
+// Faultf makes a [Fault].
+func Faultf(kind FaultKind, format string, args ...any) *Fault {
+	if len(args) == 0 {
+		return &Fault{Kind: kind, Detail: format}
+	}
+	return &Fault{Kind: kind, Detail: fmt.Sprintf(format, args...)}
 }

@@ -72,35 +72,17 @@ func (w *workshop) load(t *testing.T, text string) plan.Plan {
 	return p
 }
 
-// TestRunnerRuns an XML plan with other inputs each time, at once and step by
-// step over JSON.
-func TestRunnerRuns(t *testing.T) {
+// TestRunRuns an XML plan with other inputs each time.
+func TestRunRuns(t *testing.T) {
 	t.Parallel()
 	w := newWorkshop()
 	p := w.load(t, inPlan(`<function.upper setContextVariable="A"/>`, `<function.send/>`, `<function.upper input="$a of $WHERE costs $$5" appendToResult="R"/>`, `<function.upper input="b" appendToResult="R"/>`))
 	for _, in := range []map[string]any{{"INPUT": "x", "where": "y"}, {"INPUT": "$A", "WHERE": "z"}} {
 		want := fmt.Sprintf("%s OF %s COSTS $5\nB", strings.ToUpper(in["INPUT"].(string)), strings.ToUpper(fmt.Sprint(in["where"], in["WHERE"])))
 		want = strings.ReplaceAll(want, "<NIL>", "")
-		r := plan.Runner{Actions: w.Registry}
-		got, err := r.Run(t.Context(), &actions.Turn{}, plan.NewProgress(p, in))
+		got, err := plan.Run(t.Context(), &actions.Turn{}, plan.NewProgress(p, in), w.Registry)
 		if err != nil || got.Text() != want {
 			t.Errorf("got %q, %v, want %q", got.Text(), err, want)
-		}
-		e := plan.NewProgress(p, in)
-		steps := 0
-		for ; !e.Done(); steps++ {
-			if _, err := r.Step(t.Context(), &actions.Turn{}, e); err != nil {
-				t.Fatal(err)
-			}
-			raw, err := json.Marshal(e)
-			kept := new(plan.Progress)
-			if err = errors.Join(err, json.Unmarshal(raw, kept)); err != nil {
-				t.Fatal(err)
-			}
-			e = kept
-		}
-		if got := e.Result().Text(); got != want || steps != 5 {
-			t.Errorf("in %d steps: got %q, want %q", steps, got, want)
 		}
 	}
 	want := []string{"upper", "send X", "upper", "upper"}
@@ -109,7 +91,7 @@ func TestRunnerRuns(t *testing.T) {
 	}
 }
 
-func TestRunnerResult(t *testing.T) {
+func TestRunResult(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
 		commands []plan.Command
@@ -123,55 +105,47 @@ func TestRunnerResult(t *testing.T) {
 		"nothing to tell":           {commands(do("send", entities{"input": "x"})), actions.Text("")},
 	} {
 		w := newWorkshop()
-		r := plan.Runner{Actions: w.Registry}
 		e := plan.NewProgress(plan.Plan{Commands: test.commands}, nil)
-		got, err := r.Run(t.Context(), &actions.Turn{}, e)
+		got, err := plan.Run(t.Context(), &actions.Turn{}, e, w.Registry)
 		if diff := cmp.Diff(test.want, got, cmp.AllowUnexported(actions.Result{})); diff != "" || err != nil {
 			t.Errorf("%s: %v, -want +got\n%s", name, err, diff)
 		}
-		if again, err := r.Run(t.Context(), &actions.Turn{}, e); err != nil || again.Text() != got.Text() {
+		if again, err := plan.Run(t.Context(), &actions.Turn{}, e, w.Registry); err != nil || again.Text() != got.Text() {
 			t.Errorf("%s, run when it is done: %v, %v", name, again, err)
-		}
-		if step, err := r.Step(t.Context(), &actions.Turn{}, e); err != nil || step.Text() != "" {
-			t.Errorf("%s, stepped when it is done: %v, %v", name, step, err)
 		}
 	}
 }
 
-// TestRunnerStaysAtWhatFails, with all that was saved, and goes on there.
-func TestRunnerStaysAtWhatFails(t *testing.T) {
+// TestRunStaysAtWhatFails, with all that was saved, and goes on there.
+func TestRunStaysAtWhatFails(t *testing.T) {
 	t.Parallel()
 	p := plan.Plan{Commands: commands(saved("A", "upper", entities{"input": "x"}), do("send", entities{"input": "$A"}), say("Sent $A."))}
 	w := newWorkshop()
-	r := plan.Runner{Actions: w.Registry}
 	e := plan.NewProgress(p, nil)
 	w.fail["send  X\n"] = actions.Fail("no line")
-	got, err := r.Run(t.Context(), &actions.Turn{}, e)
+	got, err := plan.Run(t.Context(), &actions.Turn{}, e, w.Registry)
 	if want := "step 2 of 3, send: no line (done before: upper)"; err != nil || !got.Failed() || got.Text() != want || e.Next != 1 {
 		t.Errorf("got %q, %v at %d, want %q", got.Text(), err, e.Next, want)
-	}
-	if step, err := r.Step(t.Context(), &actions.Turn{}, e); err != nil || step.Text() != "no line" || !step.Failed() || e.Next != 1 {
-		t.Errorf("got %v, %v", step, err)
 	}
 	clear(w.fail)
 	broken := errors.New("cable cut")
 	w.errs["send  X\n"] = broken
-	if _, err := r.Run(t.Context(), &actions.Turn{}, e); !errors.Is(err, broken) || err.Error() != "run plan: command 2, action send: cable cut" || e.Next != 1 {
+	if _, err := plan.Run(t.Context(), &actions.Turn{}, e, w.Registry); !errors.Is(err, broken) || err.Error() != "run plan: command 2, action send: cable cut" || e.Next != 1 {
 		t.Errorf("got %v at %d", err, e.Next)
 	}
 	clear(w.errs)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := r.Run(ctx, &actions.Turn{}, e); !errors.Is(err, context.Canceled) || e.Next != 1 {
+	if _, err := plan.Run(ctx, &actions.Turn{}, e, w.Registry); !errors.Is(err, context.Canceled) || e.Next != 1 {
 		t.Errorf("got %v at %d", err, e.Next)
 	}
-	if got, err := r.Run(t.Context(), &actions.Turn{}, e); err != nil || got.Text() != "Sent  X\n." || cmp.Diff([]string{"upper", "send  X\n"}, w.ran) != "" {
+	if got, err := plan.Run(t.Context(), &actions.Turn{}, e, w.Registry); err != nil || got.Text() != "Sent  X\n." || cmp.Diff([]string{"upper", "send  X\n"}, w.ran) != "" {
 		t.Errorf("got %q, %v after %q", got.Text(), err, w.ran)
 	}
 }
 
-// TestRunnerRunsNothingOfWhatMayNotRun, however late in the plan it stands.
-func TestRunnerRunsNothingOfWhatMayNotRun(t *testing.T) {
+// TestRunRunsNothingOfWhatMayNotRun, however late in the plan it stands.
+func TestRunRunsNothingOfWhatMayNotRun(t *testing.T) {
 	t.Parallel()
 	first := do("upper", entities{"input": "x"})
 	for name, test := range map[string]struct {
@@ -186,15 +160,11 @@ func TestRunnerRunsNothingOfWhatMayNotRun(t *testing.T) {
 		"destructive and salvaged": {plan.Plan{Commands: commands(first, do("erase", entities{})), Salvaged: true}, true},
 	} {
 		w := newWorkshop()
-		r := plan.Runner{Actions: w.Registry}
 		e := plan.NewProgress(test.plan, nil)
-		_, err := r.Run(t.Context(), &actions.Turn{}, e)
-		_, stepErr := r.Step(t.Context(), &actions.Turn{}, e)
-		for _, err := range []error{err, stepErr} {
-			var fault *plan.Fault
-			if errors.Is(err, plan.ErrNeedsApproval) != test.approval || errors.As(err, &fault) == test.approval {
-				t.Errorf("%s: got %v", name, err)
-			}
+		_, err := plan.Run(t.Context(), &actions.Turn{}, e, w.Registry)
+		var fault *plan.Fault
+		if errors.Is(err, plan.ErrNeedsApproval) != test.approval || errors.As(err, &fault) == test.approval {
+			t.Errorf("%s: got %v", name, err)
 		}
 		if len(w.ran) > 0 || e.Next != 0 {
 			t.Errorf("%s: ran %q", name, w.ran)
@@ -202,31 +172,43 @@ func TestRunnerRunsNothingOfWhatMayNotRun(t *testing.T) {
 	}
 }
 
-// TestRunnerChecksJustBefore the command what a variable made of its entities.
-func TestRunnerChecksJustBefore(t *testing.T) {
+// TestRunChecksJustBefore the command what a variable made of its entities.
+func TestRunChecksJustBefore(t *testing.T) {
 	t.Parallel()
 	w := newWorkshop()
-	r := plan.Runner{Actions: w.Registry}
 	e := plan.NewProgress(plan.Plan{Commands: commands(saved("A", "upper", entities{"input": "x"}), do("times", entities{"list": "$A"}))}, nil)
-	got, err := r.Run(t.Context(), &actions.Turn{}, e)
+	got, err := plan.Run(t.Context(), &actions.Turn{}, e, w.Registry)
 	if err != nil || !got.Failed() || !strings.Contains(got.Text(), "step 2 of 2, times: entity list: want an array") || e.Next != 1 {
 		t.Errorf("got %q, %v", got.Text(), err)
 	}
 }
 
-// TestRunnerHandsOnWhatAModelHasToSee and goes on behind it.
-func TestRunnerHandsOnWhatAModelHasToSee(t *testing.T) {
+// TestRunHandsOnWhatAModelHasToSee and goes on behind it.
+func TestRunHandsOnWhatAModelHasToSee(t *testing.T) {
 	t.Parallel()
 	w := newWorkshop()
 	actions.Add(w.Registry, "look", "", func(context.Context, *actions.Turn, struct{}) (actions.Result, error) {
 		return actions.Observe("a door"), nil
 	})
-	r := plan.Runner{Actions: w.Registry}
 	e := plan.NewProgress(plan.Plan{Commands: commands(do("look", entities{}), say("Well."))}, nil)
-	if got, err := r.Run(t.Context(), &actions.Turn{}, e); err != nil || !got.Observe() || got.Text() != "a door" || e.Next != 1 {
+	if got, err := plan.Run(t.Context(), &actions.Turn{}, e, w.Registry); err != nil || !got.Observe() || got.Text() != "a door" || e.Next != 1 {
 		t.Errorf("got %v, %v", got, err)
 	}
-	if got, err := r.Run(t.Context(), &actions.Turn{}, e); err != nil || got.Text() != "Well." {
+	if got, err := plan.Run(t.Context(), &actions.Turn{}, e, w.Registry); err != nil || got.Text() != "Well." {
 		t.Errorf("got %v, %v", got, err)
+	}
+}
+
+// TestRunValidatesWithWhatIsSet: an input counts as what it is.
+func TestRunValidatesWithWhatIsSet(t *testing.T) {
+	t.Parallel()
+	w := newWorkshop()
+	p := plan.Plan{Commands: commands(do("TIMES", entities{"list": "$n"}))}
+	if _, err := plan.Run(t.Context(), &actions.Turn{}, plan.NewProgress(p, map[string]any{"N": []any{json.Number("2")}}), w.Registry); err != nil || len(w.ran) != 1 {
+		t.Errorf("ran %q, %v", w.ran, err)
+	}
+	var fault *plan.Fault
+	if _, err := plan.Run(t.Context(), &actions.Turn{}, plan.NewProgress(p, map[string]any{"M": "2"}), w.Registry); !errors.As(err, &fault) {
+		t.Errorf("got %v", err)
 	}
 }

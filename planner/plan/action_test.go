@@ -38,8 +38,7 @@ func TestAPlanIsAnAction(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := plan.Runner{Actions: w.Registry}
-	got, err := r.Run(t.Context(), &actions.Turn{}, plan.NewProgress(p, nil))
+	got, err := plan.Run(t.Context(), &actions.Turn{}, plan.NewProgress(p, nil), w.Registry)
 	if want := "A FROM OSLO FROM ROME"; err != nil || got.Text() != want || w.ran[len(w.ran)-1] != "send "+want {
 		t.Errorf("got %q, %v after %q", got.Text(), err, w.ran)
 	}
@@ -55,11 +54,10 @@ func TestInputsHaveTypes(t *testing.T) {
 	if diff := cmp.Diff(want, string(raw)); diff != "" || err != nil {
 		t.Fatalf("%v, -want +got\n%s", err, diff)
 	}
-	r := plan.Runner{Actions: w.Registry}
 	e := plan.NewProgress(plan.Plan{Commands: commands(
 		saved("A", "times", entities{"list": []any{json.Number("1")}}), do("twice", entities{"Numbers": "$A", "n": "5"}),
 	)}, nil)
-	if got, err := r.Run(t.Context(), &actions.Turn{}, e); err != nil || got.Text() != "[2] by 5\n[10]" {
+	if got, err := plan.Run(t.Context(), &actions.Turn{}, e, w.Registry); err != nil || got.Text() != "[2] by 5\n[10]" {
 		t.Errorf("got %q, %v", got.Text(), err)
 	}
 	if property := w.All()[1].Schema.Properties["by"]; property.Default == nil {
@@ -95,8 +93,7 @@ func TestApprovalOfAPlan(t *testing.T) {
 	t.Parallel()
 	w := newWorkshop()
 	buy := addPlan(t, w, "buy", inPlan(`<function.upper input="x"/>`, `<function.pay/>`))
-	r := plan.Runner{Actions: w.Registry}
-	_, err := r.Run(t.Context(), &actions.Turn{}, plan.NewProgress(w.load(t, inPlan(`<function.buy/>`)), nil))
+	_, err := plan.Run(t.Context(), &actions.Turn{}, plan.NewProgress(w.load(t, inPlan(`<function.buy/>`)), nil), w.Registry)
 	if !errors.Is(err, plan.ErrNeedsApproval) || len(w.ran) > 0 {
 		t.Errorf("got %v after %q", err, w.ran)
 	}

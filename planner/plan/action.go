@@ -48,7 +48,7 @@ type planAction struct {
 // AddAction registers a plan as an action. Its parameters are the plan's
 // [Plan.Inputs], all required unless they have a default, with the types of the
 // entities that they fill. It runs in variables of its own, and its result is
-// that of [Runner.Run]; so a command that fails makes it fail, and says which.
+// that of [Run]; so a command that fails makes it fail, and says which.
 //
 // It needs approval, once for the whole, if any of its commands does, and is
 // destructive if any is. It changes state only, and may run beside others, if
@@ -183,6 +183,6 @@ func (p *planAction) call(ctx context.Context, turn *actions.Turn, entities map[
 	for _, name := range p.inputs {
 		inputs[name] = entities[name]
 	}
-	runner := Runner{Actions: p.reg, approved: true} // the call itself was approved, where that is needed
-	return runner.Run(context.WithValue(ctx, nestedKey{}, depth+1), turn, NewProgress(p.plan, inputs))
+	// The call itself was approved, where that is needed.
+	return NewProgress(p.plan, inputs).run(context.WithValue(ctx, nestedKey{}, depth+1), turn, p.reg, true)
 }

@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"maps"
@@ -23,7 +24,7 @@ type Progress struct {
 	// Unchanged is what the commands so far have said that found nothing to act on, by their
 	// indexes, see [actions.Unchanged].
 	Unchanged map[int]string `json:"unchanged,omitempty"`
-	// Said are the texts of the plan so far, where a [Runner] runs it.
+	// Said are the texts of the plan so far, where [Run] runs it.
 	Said []string `json:"said,omitempty"`
 }
 
@@ -183,11 +184,150 @@ func (e *Progress) quotes(text string, at, i int) bool {
 	return false
 }
 
-// Validate checks the whole plan as [Validate] does, with the variables that are
-// set by now. What it says of an entity with such a variable is said just before
-// its command.
-func (e *Progress) Validate(reg *actions.Registry) error {
-	return validate(&e.Plan, reg, slices.Collect(maps.Keys(e.Variables)))
+// ErrNeedsApproval is wrapped by the error of [Run] for a plan with a command that a
+// person has to approve.
+var ErrNeedsApproval = errors.New("it needs the approval of a person, whom nobody asks here")
+
+// Run runs a plan where there is no chat: all commands that are left, one after another,
+// without the limits and approvals of a bot, and with its hooks only as the Gate of the
+// turn. It returns what came of the plan, see [Progress.Result].
+//
+// Before that the whole plan is validated, and none of it runs when a command that is left
+// needs approval; just before a DO its entities are checked again, and the Gate is asked.
+// Run ends early with the result of a command that failed, which says which one, or whose
+// result a model has to see ([actions.Observe]). The progress then stays at the command
+// that failed, or behind the one to be seen, and another Run goes on from there. A failure
+// is the action's own, an entity that does not fit with its variables filled in, or what
+// an error of the Gate says with a method Reason() string. Any other error wraps
+// [ErrNeedsApproval], a [*Fault], the Gate's, or what went wrong in the action.
+func Run(ctx context.Context, turn *actions.Turn, e *Progress, reg *actions.Registry) (actions.Result, error) {
+	return e.run(ctx, turn, reg, false)
+}
+
+// run runs the plan; approved says that it was approved as a whole.
+func (e *Progress) run(ctx context.Context, turn *actions.Turn, reg *actions.Registry, approved bool) (actions.Result, error) {
+	if !e.Done() {
+		if err := validate(&e.Plan, reg, slices.Collect(maps.Keys(e.Variables))); err != nil {
+			return actions.Result{}, fmt.Errorf("run plan: %w", err)
+		}
+	}
+	for i := e.Next; i < len(e.Plan.Commands) && !approved; i++ {
+		action, ok := reg.Lookup(e.Plan.Commands[i].Action)
+		if ok && (action.Approval || action.Destructive && e.Plan.Salvaged) {
+			return actions.Result{}, fmt.Errorf("run plan: command %d, action %s: %w", i+1, action.Name, ErrNeedsApproval)
+		}
+	}
+	for !e.Done() {
+		named := e.Plan.Commands[e.Next].Named()
+		result, err := e.step(ctx, turn, reg)
+		switch {
+		case err != nil:
+			return actions.Result{}, fmt.Errorf("run plan: command %d, %w", e.Next+1, err)
+		case result.Failed():
+			return actions.Fail("%s", e.failure(result)), nil
+		}
+		if err := e.Advance(result); err != nil {
+			return actions.Result{}, err
+		}
+		if result.Stops(named) {
+			return result, nil
+		}
+	}
+	return e.Result(), nil
+}
+
+// step runs the next command.
+func (e *Progress) step(ctx context.Context, turn *actions.Turn, reg *actions.Registry) (actions.Result, error) {
+	c, err := e.Command(e.Next)
+	switch {
+	case err != nil:
+		return actions.Fail("%s", err), nil
+	case c.Kind == Say:
+		if !e.Withheld(e.Next) {
+			e.say(c.Response)
+		}
+		return actions.Done, nil
+	case ctx.Err() != nil:
+		return actions.Result{}, fmt.Errorf("action %s: %w", c.Action, ctx.Err())
+	}
+	action, ok := reg.Lookup(c.Action)
+	if !ok {
+		return actions.Result{}, fmt.Errorf("action %s is not there", c.Action)
+	}
+	entities, err := action.Check(c.Entities)
+	if err != nil {
+		return actions.Fail("%s", err), nil
+	}
+	ctx = actions.WithAttempt(ctx, actions.AttemptOf(ctx).Within(e.Next))
+	if turn != nil && turn.Gate != nil {
+		err := turn.Gate(ctx, actions.Call{Action: action, Entities: entities, Salvaged: e.Plan.Salvaged})
+		var told interface {
+			error
+			Reason() string
+		}
+		switch {
+		case errors.As(err, &told):
+			return actions.Fail("%s", told.Reason()), nil
+		case err != nil:
+			return actions.Result{}, fmt.Errorf("action %s: %w", c.Action, err)
+		}
+	}
+	result, err := action.Call(ctx, turn, entities)
+	if last := e.Next == len(e.Plan.Commands)-1; err == nil && last && !result.Failed() && !result.Unchanged() {
+		e.say(result.Text()) // nothing after it says what came of it
+	}
+	return result, err
+}
+
+func (e *Progress) say(text string) {
+	if text = strings.TrimSpace(text); text != "" {
+		e.Said = append(e.Said, text)
+	}
+}
+
+// failure says which command failed, why, and what was done before it.
+func (e *Progress) failure(result actions.Result) string {
+	text := fmt.Sprintf("step %d of %d, %s: %s", e.Next+1, len(e.Plan.Commands), e.Plan.Commands[e.Next].Action, result.Text())
+	var done []string
+	for _, c := range e.Plan.Commands[:e.Next] {
+		if c.Kind == Do {
+			done = append(done, c.Action)
+		}
+	}
+	if len(done) > 0 {
+		text += " (done before: " + strings.Join(done, ", ") + ")"
+	}
+	return text
+}
+
+// Result is what came of a plan that [Run] ran to its end: the texts that it
+// said and the output of a DO at its end, a line each. Where all that it says is
+// one $NAME, it is that value, whatever its type. It is [actions.Unchanged] when any command
+// was: then it has that command's text as well, if no SAY quotes it.
+func (e *Progress) Result() actions.Result {
+	if len(e.Unchanged) > 0 {
+		return actions.Unchanged("%s", strings.Join(append(slices.Clone(e.Said), e.untold()...), "\n"))
+	}
+	if value, ok := e.only(); ok {
+		return actions.JSON(value)
+	}
+	return actions.Text("%s", strings.Join(e.Said, "\n"))
+}
+
+// only is the value that is all a plan says, unless it is a text.
+func (e *Progress) only() (any, bool) {
+	says := 0
+	var value any
+	for i := range e.Plan.Commands {
+		if c := &e.Plan.Commands[i]; c.Kind == Say {
+			says++
+			value = e.Variables.expand(c.Response)
+		}
+	}
+	if _, isText := value.(string); isText || value == nil || says > 1 {
+		return nil, false
+	}
+	return value, e.Plan.Commands[len(e.Plan.Commands)-1].Kind == Say
 }
 
 // UnmarshalJSON reads what was kept, with numbers as json.Number. It refuses what
