@@ -89,7 +89,7 @@ func (b *bundle) newPlanner(cfg planner.SequenceConfig) bot.Planner {
 	var err error
 	switch b.planner {
 	case "sequential":
-		made, err = planner.NewSequential(b.Context(), planner.SequentialConfig(cfg))
+		made, err = planner.NewSequential(b.Context(), cfg)
 	case "tools":
 		made, err = planner.NewTools(b.Context(), planner.ToolsConfig{SequenceConfig: cfg})
 	default:

@@ -56,7 +56,7 @@ func NewPlanner(ctx context.Context, name string, cfg planner.SequenceConfig) (b
 	case "sequence":
 		return planner.NewSequence(ctx, cfg)
 	case "sequential":
-		return planner.NewSequential(ctx, planner.SequentialConfig(cfg))
+		return planner.NewSequential(ctx, cfg)
 	case "tools":
 		return planner.NewTools(ctx, planner.ToolsConfig{SequenceConfig: cfg})
 	}

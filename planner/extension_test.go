@@ -69,7 +69,7 @@ func extended(t *testing.T, name string, model models.Model, e planner.Extension
 		}
 		return p
 	case "sequential":
-		p, err := planner.NewSequential(t.Context(), planner.SequentialConfig(cfg))
+		p, err := planner.NewSequential(t.Context(), cfg)
 		if err != nil {
 			t.Fatal(err)
 		}

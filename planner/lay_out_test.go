@@ -26,7 +26,7 @@ func bounded(t *testing.T, tokens int, model models.Model) map[string]interface 
 		"own/config.json": fmt.Sprintf(`{"completion": {"max_input_tokens": %d}}`, tokens),
 	})}
 	sequence, err := planner.NewSequence(t.Context(), cfg)
-	sequential, err2 := planner.NewSequential(t.Context(), planner.SequentialConfig(cfg))
+	sequential, err2 := planner.NewSequential(t.Context(), cfg)
 	cfg.Prompts = folder(t, map[string]string{
 		"own/prompt.txt":   "Plan.",
 		"own/config.json":  fmt.Sprintf(`{"completion": {"max_input_tokens": %d}}`, tokens),

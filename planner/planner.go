@@ -21,7 +21,7 @@ import (
 	"github.com/planbot-go/planbot/state"
 )
 
-// SequenceConfig says what a [Sequence] is made of. Model and Actions are
+// SequenceConfig says what a [Sequence], or a [Sequential], is made of. Model and Actions are
 // required; the zero value of every other field is a working default.
 type SequenceConfig struct {
 	Model   models.Model
@@ -123,10 +123,6 @@ func readJSON(answer string, reg *actions.Registry) (plan.Plan, error) {
 	return plan.Validate(p, reg)
 }
 
-// SequentialConfig says what a [Sequential] is made of. Its fields are those of
-// [SequenceConfig], with the same defaults.
-type SequentialConfig SequenceConfig
-
 // Sequential asks the model for a whole plan at once, as one XML element with a
 // tag for each function to call: the sequential planner of Semantic Kernel. Its
 // plans are run as those of any other planner. It is safe for concurrent use.
@@ -136,8 +132,8 @@ type Sequential struct{ asker asker }
 
 // NewSequential renders the part of the prompt that is the same for every turn,
 // from the prompt "sequential" or the one that cfg names. Every fault of cfg is in the one error.
-func NewSequential(ctx context.Context, cfg SequentialConfig) (*Sequential, error) {
-	asker, err := newAsker(ctx, "sequential", "one XML plan and nothing else or, if there is nothing to do, with plain text", SequenceConfig(cfg), nil)
+func NewSequential(ctx context.Context, cfg SequenceConfig) (*Sequential, error) {
+	asker, err := newAsker(ctx, "sequential", "one XML plan and nothing else or, if there is nothing to do, with plain text", cfg, nil)
 	if err != nil {
 		return nil, fmt.Errorf("sequential planner: %w", err)
 	}

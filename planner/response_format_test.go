@@ -84,7 +84,7 @@ func TestJSONObjectNeedsTheWord(t *testing.T) {
 func TestTheSequentialPlannerAsksForNoJSON(t *testing.T) {
 	t.Parallel()
 	model := &recorder{answer: "Hi."}
-	s, err := planner.NewSequential(t.Context(), planner.SequentialConfig{Model: model, Prompts: library(t), Actions: vectorActions(t)})
+	s, err := planner.NewSequential(t.Context(), planner.SequenceConfig{Model: model, Prompts: library(t), Actions: vectorActions(t)})
 	if err != nil {
 		t.Fatal(err)
 	}

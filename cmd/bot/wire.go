@@ -122,7 +122,7 @@ func addPromptActions(cfg planner.SequenceConfig) error {
 func newPlanner(ctx context.Context, name string, cfg planner.SequenceConfig) (planMaker, error) {
 	switch name {
 	case sequentialPlanner:
-		return planner.NewSequential(ctx, planner.SequentialConfig(cfg))
+		return planner.NewSequential(ctx, cfg)
 	case toolsPlanner:
 		return planner.NewTools(ctx, planner.ToolsConfig{SequenceConfig: cfg})
 	default:

@@ -1,9 +1,7 @@
 package plan
 
 import (
-	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
@@ -16,103 +14,38 @@ import (
 // maxNested is how deep plans may call plans.
 const maxNested = 8
 
-// ActionOption says more of the inputs of a plan that is an action.
-type ActionOption func(*planAction) error
-
-// InputDefault gives an input a value for when it is left out.
-func InputDefault(name string, value any) ActionOption {
-	return func(p *planAction) error {
-		raw, err := json.Marshal(value)
-		if err != nil {
-			return fmt.Errorf("default of %s: %w", name, err)
-		}
-		return p.input(name, func(property *jsonschema.Schema) { property.Default = raw })
-	}
-}
-
-// InputDescription tells the model what an input is.
-func InputDescription(name, text string) ActionOption {
-	return func(p *planAction) error {
-		return p.input(name, func(property *jsonschema.Schema) { property.Description = text })
-	}
-}
-
 // planAction is a plan that other plans can call.
 type planAction struct {
 	plan   Plan
 	inputs []string
-	schema *jsonschema.Schema
 	reg    *actions.Registry
 }
 
-// AddAction registers a plan as an action. Its parameters are the plan's
-// [Plan.Inputs], all required unless they have a default, with the types of the
-// entities that they fill. It runs in variables of its own, and its result is
-// that of [Run]; so a command that fails makes it fail, and says which.
+// AddAction registers a plan as an action. Its parameters are the plan's [Plan.Inputs], all
+// required, with the types of the entities that they fill. It runs in variables of its own,
+// and its result is that of [Run]; so a command that fails makes it fail, and says which.
 //
-// It needs approval, once for the whole, if any of its commands does, and is
-// destructive if any is. It changes state only, and may run beside others, if
-// that holds of all. Its Detail is the plan, with those of the plans that it calls.
-// It asks the turn's Gate before each of its calls.
+// It needs approval, once for the whole, if any of its commands does, and is destructive if
+// any is. It changes state only, and may run beside others, if that holds of all. Its Detail
+// is the plan, with those of the plans that it calls. It asks the turn's Gate before each of
+// its calls.
 //
-// A plan can call actions that were there before it, plans among them, so none
-// can call itself. The error is of a plan or a name that will not do, or of an
-// option for an input that the plan does not have.
-func AddAction(reg *actions.Registry, name, description string, plan Plan, options ...ActionOption) (*actions.Action, error) {
+// A plan can call actions that were there before it, plans among them, so none can call
+// itself. The error is of a plan or a name that will not do.
+func AddAction(reg *actions.Registry, name, description string, plan Plan) (*actions.Action, error) {
 	p := &planAction{plan: plan, inputs: plan.Inputs(), reg: reg}
-	if err := p.prepare(options); err != nil {
+	if err := validate(&p.plan, reg, p.inputs); err != nil {
 		return nil, fmt.Errorf("add plan %s: %w", name, err)
 	}
-	action, err := actions.AddSchema(reg, name, description, p.schema, p.call, p.marks)
+	schema := &jsonschema.Schema{Type: "object", Properties: map[string]*jsonschema.Schema{}, PropertyOrder: p.inputs, Required: p.inputs}
+	for _, input := range p.inputs {
+		schema.Properties[input] = p.property(input)
+	}
+	action, err := actions.AddSchema(reg, name, description, schema, p.call, p.marks)
 	if err != nil {
 		return nil, fmt.Errorf("add plan %s: %w", name, err)
 	}
 	return action, nil
-}
-
-func (p *planAction) prepare(options []ActionOption) error {
-	if err := validate(&p.plan, p.reg, p.inputs); err != nil {
-		return err
-	}
-	p.schema = &jsonschema.Schema{Type: "object", Properties: map[string]*jsonschema.Schema{}, PropertyOrder: p.inputs}
-	for _, name := range p.inputs {
-		p.schema.Properties[name] = p.property(name)
-	}
-	for _, option := range options {
-		if err := option(p); err != nil {
-			return err
-		}
-	}
-	for _, name := range p.inputs {
-		if p.schema.Properties[name].Default == nil {
-			p.schema.Required = append(p.schema.Required, name)
-		}
-	}
-	return p.checkDefaults()
-}
-
-// checkDefaults finds defaults that no call could be made with.
-func (p *planAction) checkDefaults() error {
-	optional := actions.Action{Schema: &jsonschema.Schema{Type: "object", Properties: p.schema.Properties}}
-	filled, err := optional.Check(nil)
-	if err != nil {
-		return err
-	}
-	if _, err := optional.Check(filled); err != nil {
-		return fmt.Errorf("defaults: %w", err)
-	}
-	return nil
-}
-
-// input changes the property of an input, by its name in any case.
-func (p *planAction) input(name string, change func(*jsonschema.Schema)) error {
-	for _, input := range p.inputs {
-		if strings.EqualFold(input, name) {
-			change(p.schema.Properties[input])
-			return nil
-		}
-	}
-	return fmt.Errorf("there is no input %s, have %s", name, cmp.Or(strings.Join(p.inputs, ", "), "none"))
 }
 
 // property describes an input: as the first entity that takes it as it is, else

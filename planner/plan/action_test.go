@@ -14,9 +14,9 @@ import (
 	"github.com/planbot-go/planbot/planner/plan"
 )
 
-func addPlan(t *testing.T, w *workshop, name, text string, options ...plan.ActionOption) *actions.Action {
+func addPlan(t *testing.T, w *workshop, name, text string) *actions.Action {
 	t.Helper()
-	a, err := plan.AddAction(w.Registry, name, "does "+name, w.load(t, text), options...)
+	a, err := plan.AddAction(w.Registry, name, "does "+name, w.load(t, text))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -27,14 +27,13 @@ func addPlan(t *testing.T, w *workshop, name, text string, options ...plan.Actio
 func TestAPlanIsAnAction(t *testing.T) {
 	t.Parallel()
 	w := newWorkshop()
-	shout := addPlan(t, w, "shout", inPlan(`<function.upper input="$INPUT from $City"/>`),
-		plan.InputDefault("city", "Oslo"), plan.InputDescription("CITY", "where it comes from"))
+	shout := addPlan(t, w, "shout", inPlan(`<function.upper input="$INPUT from $City"/>`))
 	raw, err := json.Marshal(shout.Schema)
-	want := `{"type":"object","properties":{"INPUT":{"type":"string"},"City":{"type":"string","description":"where it comes from","default":"Oslo"}},"required":["INPUT"]}`
+	want := `{"type":"object","properties":{"INPUT":{"type":"string"},"City":{"type":"string"}},"required":["INPUT","City"]}`
 	if diff := cmp.Diff(want, string(raw)); diff != "" || err != nil || shout.Description != "does shout" {
 		t.Errorf("%v, -want +got\n%s", err, diff)
 	}
-	p, err := plan.DecodeXML(inPlan(`<function.upper input="a"/>`, `<function.shout/>`, `<function.shout city="Rome" setContextVariable="X"/>`, `<function.send input="$X"/>`, `<say>$X</say>`), "", w.Registry)
+	p, err := plan.DecodeXML(inPlan(`<function.upper input="a"/>`, `<function.shout city="Oslo"/>`, `<function.shout city="Rome" setContextVariable="X"/>`, `<function.send input="$X"/>`, `<say>$X</say>`), "", w.Registry)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -238,15 +237,6 @@ func TestAddPlanRefuses(t *testing.T) {
 		"add plan send": func() (*actions.Action, error) { return plan.AddAction(w.Registry, "send", "", p) },
 		"add plan x y":  func() (*actions.Action, error) { return plan.AddAction(w.Registry, "x y", "", p) },
 		"no_plan":       func() (*actions.Action, error) { return plan.AddAction(w.Registry, "p", "", plan.Plan{}) },
-		"no input B, have N, A": func() (*actions.Action, error) {
-			return plan.AddAction(w.Registry, "p", "", p, plan.InputDescription("B", ""))
-		},
-		"default of N": func() (*actions.Action, error) {
-			return plan.AddAction(w.Registry, "p", "", p, plan.InputDefault("N", make(chan int)))
-		},
-		"defaults: entity N: want an integer": func() (*actions.Action, error) {
-			return plan.AddAction(w.Registry, "p", "", p, plan.InputDefault("n", "many"))
-		},
 	} {
 		if _, err := add(); err == nil || !strings.HasPrefix(err.Error(), "add plan ") || !strings.Contains(err.Error(), want) {
 			t.Errorf("got %v, want %s", err, want)
