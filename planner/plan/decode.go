@@ -170,19 +170,20 @@ func (a *answer) step() *Fault {
 	case c == ' ':
 		a.pos++
 		return nil
-	case a.xml && c == '<':
-		if done, fault := a.tagOfXML(rest); done || fault != nil {
-			return fault
+	case a.pos < a.hidden:
+		a.mark(false)
+		return nil
+	case c == '<' || c == '[' || strings.HasPrefix(rest, "◁"):
+		if a.xml && c == '<' {
+			if done, fault := a.tagOfXML(rest); done || fault != nil {
+				return fault
+			}
 		}
-		fallthrough
-	case a.pos >= a.hidden && (c == '<' || c == '[' || strings.HasPrefix(rest, "◁")):
 		if tag := reasoningTag.FindStringSubmatch(rest[:min(len(rest), longestTag)]); tag != nil {
 			return a.tag(tag)
 		}
 	}
-	if a.pos >= a.hidden {
-		a.comment(rest)
-	}
+	a.comment(rest)
 	a.mark(false)
 	return nil
 }

@@ -53,6 +53,8 @@ func DecodeXML(text, goal string, reg *actions.Registry) (Plan, error) {
 		return Plan{}, fault
 	}
 	switch hides := anyXMLPlan.MatchString(a.text); {
+	case a.thinking && len(a.plans) > 0:
+		return Plan{}, Faultf(Truncated, "the text ends within the reasoning")
 	case a.stray:
 		return Plan{}, Faultf(InvalidPlan, "a function stands outside of a <plan>")
 	case len(a.plans) > 0:
@@ -89,7 +91,8 @@ func decodeOther(text string, reg *actions.Registry) (Plan, error) {
 // lastXMLPlan takes the last plan that may run. An empty one behind it takes it back, and
 // when none may run, the fault is that of the last.
 func (a *answer) lastXMLPlan(goal string, reg *actions.Registry) (Plan, error) {
-	if slices.ContainsFunc(a.found, func(f found) bool { return f.value.isMeant() }) {
+	isMeant := func(f found) bool { return f.value.isMeant() }
+	if slices.ContainsFunc(a.found, isMeant) || keyOfPlan.MatchString(a.around()) {
 		return Plan{}, Faultf(InvalidPlan, "there is JSON of a plan beside the XML plan")
 	}
 	var last error
@@ -114,6 +117,8 @@ func (a *answer) lastXMLPlan(goal string, reg *actions.Registry) (Plan, error) {
 	}
 	return Plan{}, last
 }
+
+var keyOfPlan = regexp.MustCompile(`(?i)"(?:commands|action|response)"|'(?:commands|action|response)'`)
 
 // standsXML reports whether plan i stands on its own. Tags beside it do not matter.
 func (a *answer) standsXML(i int) bool {
@@ -173,9 +178,6 @@ type attribute struct{ name, value string }
 // tagOfXML looks at a tag outside of plans that means something in this format, and
 // reports whether it stepped over it.
 func (a *answer) tagOfXML(rest string) (done bool, fault *Fault) {
-	if a.pos < a.hidden {
-		return false, nil
-	}
 	name := strings.ToLower(tagName(rest))
 	opens := !strings.HasPrefix(rest, "</")
 	end, hidden := 0, hiddenSize(rest)
@@ -193,7 +195,7 @@ func (a *answer) tagOfXML(rest string) (done bool, fault *Fault) {
 		return true, a.planOfXML()
 	case name == "say":
 		a.saying = opens && !strings.HasSuffix(anyTag.FindString(rest[:min(len(rest), 200)]), "/>")
-	case strings.HasPrefix(name, functionTag):
+	case hasPrefixFold(rest, "<"+functionTag):
 		a.stray = true
 	}
 	if end > 0 {
@@ -207,8 +209,10 @@ func (a *answer) tagOfXML(rest string) (done bool, fault *Fault) {
 // nothing within it is looked at again.
 func (a *answer) planOfXML() *Fault {
 	r := xmlReader{text: a.text, pos: a.pos}
-	p := xmlPlan{span: span{start: a.pos}, top: a.marks.none() && !a.saying}
+	p := xmlPlan{span: span{start: a.pos}}
 	p.fault = r.plan(&p)
+	a.marks.torn = a.marks.torn || isOpen(a.text[a.pos:p.start])
+	p.top = a.marks.none() && !a.saying
 	if p.fault != nil {
 		size := indexFold(r.text[r.pos:], "</plan")
 		if p.fault.Kind == Truncated || size < 0 {
@@ -225,7 +229,7 @@ func (a *answer) planOfXML() *Fault {
 	}
 	p.end, p.notes = r.pos, r.notes
 	a.plans = append(a.plans, p)
-	a.pos = r.pos
+	a.pos, a.lineStart = r.pos, r.pos
 	return nil
 }
 
@@ -251,15 +255,14 @@ func (r *xmlReader) plan(p *xmlPlan) (fault *Fault) {
 		if fault != nil {
 			return fault
 		}
-		start, opens := r.pos, !strings.HasPrefix(r.text[r.pos:], "</")
+		start := r.pos
+		if strings.HasPrefix(r.text[start:], "</") {
+			return r.closeTag("plan")
+		}
 		r.pos += len("<") + len(name)
 		switch lower := strings.ToLower(name); {
-		case !opens && lower == "plan":
-			return r.closeTag()
-		case !opens && r.pos+1 == len(r.text):
-			return errXMLTruncated
-		case !opens:
-			return Faultf(InvalidPlan, "</%s> closes nothing", spelling.Clip(name))
+		case lower == "plan" && planKey.MatchString(r.text[p.start+1:start]):
+			return Faultf(InvalidPlan, "there is JSON of a plan beside the XML plan")
 		case lower == "plan" && len(p.steps) == 0: // the one before was only spoken of
 			p.start = start
 			if p.attributes, closed, fault = r.startTag(name); fault != nil || closed {
@@ -397,15 +400,16 @@ func (r *xmlReader) plain(text string) string {
 
 var entityOfXML = regexp.MustCompile(`&(?:lt|gt|amp|quot|apos|#0*[1-9]\d{0,6}|#[xX]0*[1-9a-fA-F][0-9a-fA-F]{0,5});`)
 
-// closeTag reads the closing tag at whose name pos is.
-func (r *xmlReader) closeTag() *Fault {
-	rest := strings.TrimLeft(strings.TrimLeftFunc(r.text[r.pos:], func(c rune) bool { return c != '>' && !isBlank(c) }), " \t\r\n")
+// closeTag reads the closing tag at pos, which has to be that of name.
+func (r *xmlReader) closeTag(name string) *Fault {
+	found := tagName(r.text[r.pos:])
+	rest := strings.TrimLeft(r.text[r.pos+len("</")+len(found):], " \t\r\n")
 	r.pos = len(r.text) - len(rest)
 	switch {
 	case rest == "":
 		return errXMLTruncated
-	case rest[0] != '>':
-		return Faultf(InvalidPlan, "a closing tag is not closed before %q", spelling.Clip(rest))
+	case !strings.EqualFold(found, name) || rest[0] != '>':
+		return Faultf(InvalidPlan, "there stands </%s> in place of </%s>", spelling.Clip(found), spelling.Clip(name))
 	}
 	r.pos++
 	return nil
@@ -447,7 +451,7 @@ func (r *xmlReader) contents(name string, forbidden func(tag string) bool) *Faul
 		opens := !strings.HasPrefix(r.text[r.pos:], "</")
 		switch {
 		case !opens && strings.EqualFold(inner, name):
-			return r.closeTag()
+			return r.closeTag(name)
 		case strings.EqualFold(inner, "plan"):
 			return Faultf(InvalidPlan, "<%s> is not closed", spelling.Clip(name))
 		case opens && forbidden(inner):
@@ -485,7 +489,7 @@ func (r *xmlReader) say(p *xmlPlan) *Fault {
 			text += r.plain(inner)
 		}
 		r.pos += size
-		if fault := r.closeTag(); fault != nil {
+		if fault := r.closeTag("say"); fault != nil {
 			return fault
 		}
 	}
@@ -619,13 +623,14 @@ func variableName(value string) string {
 
 // outputs reads the names that the output is set as, and appended as; "" for none.
 func (step *xmlStep) outputs() (set, appended string, fault *Fault) {
-	var names [appendsOutput + 1]string
+	names := map[output]string{}
 	for _, a := range step.attributes {
 		kind, name := outputOf(a.name), variableName(a.value)
+		before, twice := names[kind]
 		switch {
 		case kind == noOutput:
 			continue
-		case names[kind] != "" && names[kind] != name:
+		case twice && before != name:
 			return "", "", Faultf(InvalidPlan, "function %s has %s twice", spelling.Clip(step.function), a.name)
 		case nameSize(name) != len(name):
 			return "", "", Faultf(InvalidPlan, "function %s: %s=%q is no name; use letters, digits and _", spelling.Clip(step.function), a.name, spelling.Clip(a.value))
