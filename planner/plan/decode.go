@@ -128,8 +128,8 @@ func (a *answer) scan() *Fault {
 // wasReasoning begins anew behind the closing tag of reasoning, where a fault is part of
 // that.
 func (a *answer) wasReasoning() bool {
-	tag := anyReasoning.FindStringSubmatchIndex(a.text[a.pos:])
-	if a.jsonFirst || tag == nil || tag[2] == tag[3] {
+	tag := reasoningTag.FindStringSubmatchIndex(a.text[a.pos:])
+	if opens := tag != nil && tag[4] == tag[5]; a.jsonFirst || tag == nil || opens {
 		return false
 	}
 	at := a.pos + tag[0]
@@ -159,7 +159,7 @@ func (a *answer) restart(pos int) {
 func (a *answer) step() *Fault {
 	rest := a.text[a.pos:]
 	switch c := rest[0]; {
-	case c == '{' || c == '[' && !startsTag(rest):
+	case c == '{' || c == '[' && reasoningTagAt(rest) == nil:
 		return a.bracket(rest)
 	case c == '<' && a.endToken(rest):
 		return nil
@@ -179,7 +179,7 @@ func (a *answer) step() *Fault {
 				return fault
 			}
 		}
-		if tag := reasoningTag.FindStringSubmatch(rest[:min(len(rest), longestTag)]); tag != nil {
+		if tag := reasoningTagAt(rest); tag != nil {
 			return a.tag(tag)
 		}
 	}
@@ -188,10 +188,11 @@ func (a *answer) step() *Fault {
 	return nil
 }
 
-// mark steps over one character, which may be a mark.
-func (a *answer) mark(json bool) {
+// mark steps over one character, which may be a mark. opensJSON says that it begins JSON
+// which cannot be read.
+func (a *answer) mark(opensJSON bool) {
 	a.inked, a.begun = true, true
-	a.pos += a.marks.step(a.text, a.pos, json)
+	a.pos += a.marks.step(a.text, a.pos, opensJSON)
 }
 
 // endToken cuts the text at an end token. </s> also ends a <s> of HTML.
@@ -221,25 +222,29 @@ func (a *answer) comment(rest string) {
 	}
 }
 
-// longestTag is how long a tag of reasoning may be.
-const longestTag = len("[/scratchpad]") + 4
+// reasoningTag matches a tag around reasoning: its bracket, the slash of a closing one, and
+// the rest.
+var reasoningTag = regexp.MustCompile(`(?i)([<[◁])(/?)((?:think|thinking|reasoning|analysis|scratchpad)[>\]▷])`)
 
-var (
-	reasoningTag = regexp.MustCompile(`(?i)^(?:<(/?)(think|thinking|reasoning|analysis|scratchpad)>|\[(/?)(think|thinking|reasoning|analysis|scratchpad)\]|◁(/?)(think)▷)`)
-	anyReasoning = regexp.MustCompile(`(?i)[<[◁](/?)(?:think|thinking|reasoning|analysis|scratchpad)[>\]▷]`)
-)
-
-func startsTag(rest string) bool { return reasoningTag.MatchString(rest[:min(len(rest), longestTag)]) }
+// reasoningTagAt is the tag that text begins with; nil for none.
+func reasoningTagAt(text string) []string {
+	const longest = len("[/scratchpad]") + len("◁▷")
+	tag := reasoningTag.FindStringSubmatch(text[:min(len(text), longest)])
+	if tag == nil || !strings.HasPrefix(text, tag[0]) {
+		return nil
+	}
+	return tag
+}
 
 // tag looks at a tag of reasoning outside of all values. A closing tag alone ends
 // reasoning whose opening tag was part of the prompt, unless it is quoted.
 func (a *answer) tag(tag []string) *Fault {
 	behind := a.pos + len(tag[0])
-	switch opens := tag[1]+tag[3]+tag[5] == ""; {
+	switch opens := tag[2] == ""; {
 	case a.jsonFirst || opens && a.thinking:
 		a.pos = behind
 	case opens:
-		return a.reasons(tag[0], behind)
+		return a.reasons(tag[1]+"/"+tag[3], behind)
 	case a.lineStart == a.quotedLine || isOpen(a.text[a.lineStart:a.pos]):
 		a.quotedLine, a.pos = a.lineStart, behind
 	default:
@@ -249,21 +254,10 @@ func (a *answer) tag(tag []string) *Fault {
 	return nil
 }
 
-// isOpen reports whether the marks in a text leave something open.
-func isOpen(text string) bool {
-	var m marks
-	m.scan(text)
-	return !m.none() || strings.LastIndex(text, "/*") > strings.LastIndex(text, "*/")
-}
-
-// reasons looks at reasoning whose contents begin at start. What stands before the answer
-// is dropped, what stands within it is noted, and a tag in a line is only mentioned.
-func (a *answer) reasons(open string, start int) *Fault {
-	mark := len("<")
-	if strings.HasPrefix(open, "◁") {
-		mark = len("◁")
-	}
-	shut := open[:mark] + "/" + open[mark:]
+// reasons looks at reasoning whose contents begin at start and that shut ends. What stands
+// before the answer is dropped, what stands within it is noted, and a tag in a line is only
+// mentioned.
+func (a *answer) reasons(shut string, start int) *Fault {
 	size := indexFold(a.text[start:], shut)
 	end := start + size + len(shut)
 	switch {
@@ -291,12 +285,12 @@ func (a *answer) bracket(rest string) *Fault {
 	inside := strings.TrimLeftFunc(rest[1:], isBlank)
 	likely := a.jsonFirst && a.pos == 0 || rest[0] == '{' && (inside == "" || keyFollows(inside)) ||
 		rest[0] == '[' && strings.HasPrefix(inside, "{") && keyFollows(strings.TrimLeftFunc(inside[1:], isBlank))
-	json := closingQuote(inside) != "" || rest[0] == '{' && keyFollows(inside) ||
+	opensJSON := closingQuote(inside) != "" || rest[0] == '{' && keyFollows(inside) ||
 		rest[0] == '[' && (strings.HasPrefix(inside, "{") || strings.HasPrefix(inside, "["))
 	hidden := a.pos < a.hidden
 	likely = likely && !hidden
 	if !likely && !a.marks.none() {
-		a.mark(json)
+		a.mark(opensJSON)
 		return nil
 	}
 	if a.reader.steps > a.budget || len(a.found) == maxFound {
@@ -311,7 +305,7 @@ func (a *answer) bracket(rest string) *Fault {
 				return fault
 			}
 		}
-		a.mark(json)
+		a.mark(opensJSON)
 		return nil
 	}
 	f := found{
@@ -324,15 +318,15 @@ func (a *answer) bracket(rest string) *Fault {
 	case r.unclosed && f.shape != planShape && likely && (a.jsonFirst || leads(a.text[a.lineStart:start])):
 		return Faultf(Truncated, "the text ends before the JSON does")
 	case r.unclosed && f.shape != planShape:
-		a.mark(json)
+		a.mark(opensJSON)
 		return nil
 	case hidden && r.pos > a.hidden:
-		a.mark(json)
+		a.mark(opensJSON)
 		return nil
 	case !hidden && (f.shape != otherShape || a.jsonFirst):
 		a.found = append(a.found, f)
 	case !a.marks.none():
-		a.mark(json)
+		a.mark(opensJSON)
 		return nil
 	}
 	whole := a.text[start:r.pos]

@@ -553,7 +553,7 @@ func (r *reader) comment(rest, end string) bool {
 	if strings.HasPrefix(text, "...") || strings.HasPrefix(text, "…") {
 		return r.fail("every command written out, nothing left out")
 	}
-	r.torn = r.torn || isTorn(body) || strings.Contains(body, "/*")
+	r.torn = r.torn || isTorn(body)
 	r.notes.add("comments")
 	r.pos = len(r.text) - len(behind)
 	return true
@@ -564,7 +564,18 @@ func (r *reader) comment(rest, end string) bool {
 func isTorn(text string) bool {
 	var m marks
 	m.scan(text)
-	return !m.none() || m.stray
+	return !m.none() || m.stray || opensComment(text)
+}
+
+// isOpen reports whether the marks in a text open what they do not close.
+func isOpen(text string) bool {
+	var m marks
+	m.scan(text)
+	return !m.none() || opensComment(text)
+}
+
+func opensComment(text string) bool {
+	return strings.LastIndex(text, "/*") > strings.LastIndex(text, "*/")
 }
 
 // isBlank reports whether c is white space of any kind, or has no width.
@@ -616,9 +627,9 @@ func (m *marks) scan(text string) {
 	}
 }
 
-// step looks at the character at i and returns its size. json says that it begins JSON
+// step looks at the character at i and returns its size. opensJSON says that it begins JSON
 // which cannot be read.
-func (m *marks) step(text string, i int, json bool) int {
+func (m *marks) step(text string, i int, opensJSON bool) int {
 	sign, size := rune(text[i]), 1
 	if sign >= utf8.RuneSelf {
 		sign, size = utf8.DecodeRuneInString(text[i:])
@@ -632,7 +643,7 @@ func (m *marks) step(text string, i int, json bool) int {
 	case kind >= double:
 		m.quote(sign, kind, text[:i], text[i+size:])
 	default:
-		m.push(mark{sign, kind, json || len(m.open) > 0 && m.top().json})
+		m.push(mark{sign, kind, opensJSON || len(m.open) > 0 && m.top().json})
 	}
 	return size
 }
