@@ -162,14 +162,14 @@ const defaultHistoryTokens = 4000
 // and the loop in which the model may correct itself.
 type asker struct {
 	cfg    SequenceConfig
-	briefs *latest[*briefing]
+	prompt *latest[*plannerPrompt]
 	form   string              // what the model is asked for once more
 	retell func(string) string // writes an answer of the history in that form; nil: it is
 }
 
 // newAsker checks cfg whole, and the prompt for a planner of that kind. finish
-// adds to a briefing what only that planner needs; it may be nil.
-func newAsker(ctx context.Context, kind, form string, cfg SequenceConfig, finish func(*briefing) error) (asker, error) {
+// adds to a plannerPrompt what only that planner needs; it may be nil.
+func newAsker(ctx context.Context, kind, form string, cfg SequenceConfig, finish func(*plannerPrompt) error) (asker, error) {
 	if err := cfg.check(); err != nil {
 		return asker{}, err
 	}
@@ -183,31 +183,31 @@ func newAsker(ctx context.Context, kind, form string, cfg SequenceConfig, finish
 	cfg.HistoryTokens = cmp.Or(cfg.HistoryTokens, defaultHistoryTokens)
 	cfg.MaxRepairs = cmp.Or(cfg.MaxRepairs, 2)
 	cfg.MaxTokens = cmp.Or(cfg.MaxTokens, 2000)
-	briefs, err := newLatest(ctx, cfg.Prompts, cmp.Or(cfg.Prompt, kind), func(ctx context.Context, prompt *prompts.Prompt) (*briefing, error) {
-		return newBriefing(ctx, kind, prompt, &cfg, finish)
+	latest, err := newLatest(ctx, cfg.Prompts, cmp.Or(cfg.Prompt, kind), func(ctx context.Context, prompt *prompts.Prompt) (*plannerPrompt, error) {
+		return newPlannerPrompt(ctx, kind, prompt, &cfg, finish)
 	})
-	return asker{cfg: cfg, briefs: briefs, form: form}, err
+	return asker{cfg: cfg, prompt: latest, form: form}, err
 }
 
 // plan asks the model until read takes its answer, at most MaxRepairs times more
 // than once. Failed answers are forgotten. A plan may do what the prompt offers.
 func (a *asker) plan(ctx context.Context, turn *actions.Turn, read func(answer string, offered *actions.Registry) (plan.Plan, error)) (plan.Plan, error) {
-	brief, err := a.briefing(ctx, turn)
+	pr, err := a.current(ctx, turn)
 	if err != nil {
 		return plan.Plan{}, err
 	}
-	in, err := a.whole(ctx, turn, brief)
+	in, err := a.whole(ctx, turn, pr)
 	if err != nil {
 		return plan.Plan{}, err
 	}
 	var refused []plan.FaultKind
 	var fork []models.Message // the refused answers, each with its fault
 	for attempt := 0; ; attempt++ {
-		answer, err := brief.ask(ctx, turn, in, fork)
+		answer, err := pr.ask(ctx, turn, in, fork)
 		if err != nil {
 			return plan.Plan{}, err
 		}
-		p, err := read(answer.Text, brief.offered)
+		p, err := read(answer.Text, pr.offered)
 		if left := turn.Budget.Messages - turn.Usage.Messages; err == nil && turn.Budget.Messages > 0 && p.Says() > left {
 			err = plan.Faultf(plan.InvalidPlan, "the plan has %d SAYs, but this turn has only %d left; combine them", p.Says(), max(left, 0))
 		}
@@ -241,32 +241,32 @@ func refusal(answer *models.Response, err error, form string) []models.Message {
 }
 
 func (a *asker) messages(ctx context.Context, turn *actions.Turn) ([]models.Message, error) {
-	brief, err := a.briefing(ctx, turn)
+	pr, err := a.current(ctx, turn)
 	if err != nil {
 		return nil, err
 	}
-	in, err := a.whole(ctx, turn, brief)
+	in, err := a.whole(ctx, turn, pr)
 	if err != nil {
 		return nil, err
 	}
-	return brief.layOut(in, 0)
+	return pr.inBudget(in, 0)
 }
 
 // whole is what the model is told of a turn, with what was done in it.
-func (a *asker) whole(ctx context.Context, turn *actions.Turn, brief *briefing) (prompts.AssembleInput, error) {
-	in, err := a.opening(ctx, turn, brief)
-	in.Results = brief.results(turn)
+func (a *asker) whole(ctx context.Context, turn *actions.Turn, pr *plannerPrompt) (prompts.AssembleInput, error) {
+	in, err := a.opening(ctx, turn, pr)
+	in.Results = pr.results(turn)
 	return in, err
 }
 
 // opening is what the model is told of a turn before anything was done in it.
-func (a *asker) opening(ctx context.Context, turn *actions.Turn, brief *briefing) (prompts.AssembleInput, error) {
-	system, err := brief.system(ctx, turn)
+func (a *asker) opening(ctx context.Context, turn *actions.Turn, pr *plannerPrompt) (prompts.AssembleInput, error) {
+	system, err := pr.system(ctx, turn)
 	if err != nil {
 		return prompts.AssembleInput{}, err
 	}
-	in := prompts.AssembleInput{System: system, Pinned: brief.pinned, Context: situation(turn, time.Now())}
-	completion := &brief.prompt.Config.Completion
+	in := prompts.AssembleInput{System: system, Pinned: pr.pinned, Context: situation(turn, time.Now())}
+	completion := &pr.prompt.Config.Completion
 	if includes(completion.IncludeHistory) {
 		in.History = a.history(turn)
 	}
@@ -289,8 +289,8 @@ func (a *asker) history(turn *actions.Turn) func(budget int) []prompts.Message {
 
 // ask asks the model as the prompt says. The messages of the fork come behind all
 // others.
-func (a *asking) ask(ctx context.Context, turn *actions.Turn, in prompts.AssembleInput, fork []models.Message) (*models.Response, error) {
-	messages, err := a.layOut(in, a.sizeOf(fork, nil))
+func (a *modelPrompt) ask(ctx context.Context, turn *actions.Turn, in prompts.AssembleInput, fork []models.Message) (*models.Response, error) {
+	messages, err := a.inBudget(in, a.sizeOf(fork, nil))
 	if err != nil {
 		return nil, err
 	}
@@ -441,7 +441,7 @@ func (r ResponseFormat) of(ctx context.Context, offered *actions.Registry) (*mod
 
 // checkFormat finds a prompt with which OpenAI refuses json_object. One that is
 // rendered for each turn may still meet that refusal, which costs a call.
-func (b *briefing) checkFormat() error {
+func (b *plannerPrompt) checkFormat() error {
 	if b.format == nil || b.format.Schema != nil || strings.Contains(strings.ToUpper(*b.static), "JSON") {
 		return nil
 	}
@@ -492,12 +492,12 @@ const maxExtended = 64
 // concurrent use.
 type extended struct {
 	mu   sync.Mutex
-	made map[string]*briefing
+	made map[string]*plannerPrompt
 }
 
-// get returns the briefing of that key, or makes it. Beyond maxExtended all are
+// get returns the plannerPrompt of that key, or makes it. Beyond maxExtended all are
 // forgotten: who has as many skill sets as that has others by then.
-func (e *extended) get(key string, make func() (*briefing, error)) (*briefing, error) {
+func (e *extended) get(key string, make func() (*plannerPrompt, error)) (*plannerPrompt, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if b, ok := e.made[key]; ok {
@@ -508,15 +508,15 @@ func (e *extended) get(key string, make func() (*briefing, error)) (*briefing, e
 		return nil, err
 	}
 	if e.made == nil || len(e.made) >= maxExtended {
-		e.made = map[string]*briefing{}
+		e.made = map[string]*plannerPrompt{}
 	}
 	e.made[key] = b
 	return b, nil
 }
 
-// briefing is what counts for a plan that is asked for now.
-func (a *asker) briefing(ctx context.Context, turn *actions.Turn) (*briefing, error) {
-	base := a.briefs.get(ctx)
+// current is what counts for a plan that is asked for now.
+func (a *asker) current(ctx context.Context, turn *actions.Turn) (*plannerPrompt, error) {
+	base := a.prompt.get(ctx)
 	if a.cfg.Extension == nil {
 		return base, nil
 	}
@@ -526,7 +526,7 @@ func (a *asker) briefing(ctx context.Context, turn *actions.Turn) (*briefing, er
 	}
 	with := base
 	if extra.Key != "" {
-		with, err = base.extended.get(extra.Key, func() (*briefing, error) { return base.extend(ctx, extra) })
+		with, err = base.extended.get(extra.Key, func() (*plannerPrompt, error) { return base.extend(ctx, extra) })
 	}
 	if err != nil {
 		return nil, fmt.Errorf("extend the prompt %s: %w", base.prompt.Name(), err)
@@ -537,7 +537,7 @@ func (a *asker) briefing(ctx context.Context, turn *actions.Turn) (*briefing, er
 }
 
 // extend is b with a text and with other actions.
-func (b *briefing) extend(ctx context.Context, extra Extra) (*briefing, error) {
+func (b *plannerPrompt) extend(ctx context.Context, extra Extra) (*plannerPrompt, error) {
 	with := *b
 	with.skills = extra.Text
 	if extra.Offer != nil {
@@ -551,13 +551,13 @@ func (b *briefing) extend(ctx context.Context, extra Extra) (*briefing, error) {
 }
 
 // offers says whether a plan may do the action of exactly that name.
-func (b *briefing) offers(name string) bool {
+func (b *plannerPrompt) offers(name string) bool {
 	action, ok := b.offered.Lookup(name)
 	return ok && action.Name == name
 }
 
 // told is a round of this turn as the model is told it.
-func (b *briefing) told(round actions.Round) actions.Round {
+func (b *plannerPrompt) told(round actions.Round) actions.Round {
 	if b.tell == nil {
 		return round
 	}
@@ -573,7 +573,7 @@ func (b *briefing) told(round actions.Round) actions.Round {
 }
 
 // results are the outcomes of all rounds of the turn.
-func (b *briefing) results(turn *actions.Turn) string {
+func (b *plannerPrompt) results(turn *actions.Turn) string {
 	var all []actions.Outcome
 	for _, round := range turn.Rounds {
 		all = append(all, b.told(round).Outcomes...)

@@ -123,7 +123,7 @@ func marked(opts []actions.Option) []actions.Option {
 
 // promptTask is the function of a prompt action.
 type promptTask struct {
-	asking
+	modelPrompt
 	description string
 	main        string // the parameter that is {{$input}}; "": none
 }
@@ -144,7 +144,7 @@ func newPromptTasks(cfg PromptActionConfig, parameters []string) (*latest[*promp
 
 func newPromptTask(cfg PromptActionConfig, prompt *prompts.Prompt, parameters []string) (*promptTask, error) {
 	t := &promptTask{
-		asking: asking{
+		modelPrompt: modelPrompt{
 			prompt: prompt, model: cfg.Model, functions: cfg.Functions,
 			maxTokens: cmp.Or(cfg.MaxTokens, 2000), counter: cfg.Prompts.Counter(),
 		},

@@ -64,18 +64,18 @@ func NewTools(ctx context.Context, cfg ToolsConfig) (*Tools, error) {
 
 // addTools describes the actions that the prompt offers. An [Extension] may have left
 // out some of those that are included.
-func (c *ToolsConfig) addTools(brief *briefing) error {
+func (c *ToolsConfig) addTools(pr *plannerPrompt) error {
 	include := c.Include
-	if extended := brief.tools.offered != nil; extended {
-		include = slices.DeleteFunc(slices.Clone(include), func(name string) bool { return !brief.offers(name) })
+	if extended := pr.tools.offered != nil; extended {
+		include = slices.DeleteFunc(slices.Clone(include), func(name string) bool { return !pr.offers(name) })
 	}
 	if len(c.Include) > 0 && len(include) == 0 {
-		brief.tools = toolset{offered: actions.New()}
+		pr.tools = toolset{offered: actions.New()}
 		return nil
 	}
-	offered, err := choose(include, brief.offered)
+	offered, err := choose(include, pr.offered)
 	if err == nil {
-		brief.tools, err = newToolset(offered, c.Strict)
+		pr.tools, err = newToolset(offered, c.Strict)
 	}
 	return err
 }
@@ -114,21 +114,21 @@ func choose(include []string, offered *actions.Registry) (*actions.Registry, err
 // though it may not is asked once more, without functions. It fails as [Sequence.Plan]
 // does.
 func (t *Tools) Plan(ctx context.Context, turn *actions.Turn) (plan.Plan, error) {
-	brief, err := t.asker.briefing(ctx, turn)
+	pr, err := t.asker.current(ctx, turn)
 	if err != nil {
 		return plan.Plan{}, err
 	}
-	request, story, err := t.request(ctx, turn, brief)
+	request, story, err := t.request(ctx, turn, pr)
 	if err != nil {
 		return plan.Plan{}, err
 	}
 	var refused []plan.FaultKind
 	for attempt := 0; ; attempt++ {
-		answer, err := complete(ctx, turn, brief.model, request)
+		answer, err := complete(ctx, turn, pr.model, request)
 		if err != nil {
 			return plan.Plan{}, err
 		}
-		round := brief.tools.read(answer, request, turn)
+		round := pr.tools.read(answer, request, turn)
 		if round.fault == nil {
 			round.plan.Refused = refused
 			logPlan(ctx, round.plan, attempt)
@@ -153,11 +153,11 @@ func (t *Tools) Plan(ctx context.Context, turn *actions.Turn) (plan.Plan, error)
 // The history shows earlier plans as calls, too. The actions are not in it: they
 // travel beside the messages.
 func (t *Tools) Messages(ctx context.Context, turn *actions.Turn) ([]models.Message, error) {
-	brief, err := t.asker.briefing(ctx, turn)
+	pr, err := t.asker.current(ctx, turn)
 	if err != nil {
 		return nil, err
 	}
-	request, _, err := t.request(ctx, turn, brief)
+	request, _, err := t.request(ctx, turn, pr)
 	if err != nil {
 		return nil, err
 	}
@@ -168,10 +168,10 @@ func (t *Tools) Messages(ctx context.Context, turn *actions.Turn) ([]models.Mess
 const noMoreCalls = "You cannot call functions any more in this turn. Tell the person what was done, and what was not."
 
 // request is what the model is asked in this round, with the story behind it.
-func (t *Tools) request(ctx context.Context, turn *actions.Turn, brief *briefing) (*models.Request, *story, error) {
-	request := brief.request(nil)
-	request.Tools = brief.tools.tools
-	said := &brief.prompt.Config.Completion
+func (t *Tools) request(ctx context.Context, turn *actions.Turn, pr *plannerPrompt) (*models.Request, *story, error) {
+	request := pr.request(nil)
+	request.Tools = pr.tools.tools
+	said := &pr.prompt.Config.Completion
 	if said.ToolChoice == "" {
 		request.Choice = t.cfg.Choice
 	}
@@ -186,11 +186,11 @@ func (t *Tools) request(ctx context.Context, turn *actions.Turn, brief *briefing
 		// without tools; those that do not take them.
 		request.Choice = models.ChoiceNone
 	}
-	opening, err := t.asker.opening(ctx, turn, brief)
+	opening, err := t.asker.opening(ctx, turn, pr)
 	if err != nil {
 		return nil, nil, err
 	}
-	story, err := t.tell(turn, brief, opening, request.Tools)
+	story, err := t.tell(turn, pr, opening, request.Tools)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -200,19 +200,19 @@ func (t *Tools) request(ctx context.Context, turn *actions.Turn, brief *briefing
 
 // tell tells the turn, with less of the history where the prompt bounds what the
 // model is told: as calls, the history may be longer than it was as plans.
-func (t *Tools) tell(turn *actions.Turn, brief *briefing, opening prompts.AssembleInput, tools []models.Tool) (*story, error) {
-	budget := brief.prompt.Config.Completion.MaxInputTokens
+func (t *Tools) tell(turn *actions.Turn, pr *plannerPrompt, opening prompts.AssembleInput, tools []models.Tool) (*story, error) {
+	budget := pr.prompt.Config.Completion.MaxInputTokens
 	reserved := 0
 	if budget > 0 {
-		reserved = brief.sizeOf(t.story(nil, turn, brief).messages, tools)
+		reserved = pr.sizeOf(t.story(nil, turn, pr).messages, tools)
 	}
 	for {
-		messages, err := brief.layOut(opening, reserved)
+		messages, err := pr.inBudget(opening, reserved)
 		if err != nil {
 			return nil, err
 		}
-		story := t.story(messages, turn, brief)
-		over := brief.sizeOf(story.messages, tools) - budget
+		story := t.story(messages, turn, pr)
+		over := pr.sizeOf(story.messages, tools) - budget
 		if over <= 0 {
 			return story, nil
 		}
@@ -221,10 +221,10 @@ func (t *Tools) tell(turn *actions.Turn, brief *briefing, opening prompts.Assemb
 }
 
 // story is the rounds of the turn behind what was said before.
-func (t *Tools) story(opening []models.Message, turn *actions.Turn, brief *briefing) *story {
+func (t *Tools) story(opening []models.Message, turn *actions.Turn, pr *plannerPrompt) *story {
 	s := newStory(opening)
 	for _, round := range turn.Rounds {
-		s.round(brief.told(round))
+		s.round(pr.told(round))
 	}
 	if len(turn.Rounds) >= t.cfg.MaxRounds {
 		s.add(models.Message{Role: models.System, Text: noMoreCalls})

@@ -645,7 +645,8 @@ func looksJSON(text string) bool {
 
 // keyFollows reports whether text begins with a key: a string, or a bare word and a colon.
 func keyFollows(text string) bool {
-	return closingQuote(text) != "" || strings.HasPrefix(text, "//") || strings.HasPrefix(text, "/*") || bareKey.MatchString(text[:min(len(text), 80)])
+	return closingQuote(text) != "" || strings.HasPrefix(text, "//") || strings.HasPrefix(text, "/*") ||
+		text != "" && isWordStart(text[0]) && bareKey.MatchString(text[:min(len(text), 80)])
 }
 
 var bareKey = regexp.MustCompile(`^[A-Za-z_$][\w$.-]{0,63}[ \t]*[:：]`)

@@ -49,12 +49,12 @@ func (e *Progress) Done() bool { return e.Next >= len(e.Plan.Commands) }
 // plan can name a long result many times.
 const MaxExpanded = 256 << 10
 
-// ErrExpanded is the error of a command into which variables would fill more than
+// errExpanded is the error of a command into which variables would fill more than
 // [MaxExpanded] bytes.
-var ErrExpanded = errors.New("what was saved is too long to be filled in so often")
+var errExpanded = errors.New("what was saved is too long to be filled in so often")
 
 // Command returns the command at index i with the variables that are set by now
-// filled in. With [ErrExpanded] nothing is.
+// filled in. With [errExpanded] nothing is.
 func (e *Progress) Command(i int) (Command, error) {
 	c := e.Plan.Commands[i]
 	if e.Variables == nil {
@@ -66,7 +66,7 @@ func (e *Progress) Command(i int) (Command, error) {
 		return nil
 	})
 	if size > MaxExpanded {
-		return c, ErrExpanded
+		return c, errExpanded
 	}
 	c.Entities = e.Variables.ExpandEntities(c.Entities)
 	c.Response = e.Variables.ExpandText(c.Response)

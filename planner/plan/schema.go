@@ -20,9 +20,9 @@ import (
 // entities. What follows it decodes without repair. Every key is required; an
 // optional entity and saveAs may be null, which counts as absent.
 //
-// It is strict when it lies within what OpenAI takes as such, its limits of size apart. It
-// is not when an action has an entity of any type, an object with names of its own, or a
-// circle; then that part is open and the rest is not.
+// It is strict when it lies within what OpenAI takes as such. It is not when an action has
+// an entity of any type, an object with names of its own, or a circle, or when it is too
+// large; then that part is open and the rest is not.
 //
 // An entity that is no text, nor a list of texts, may be a variable in its place, lest a model that is
 // held to the schema has to make up a value that it does not know yet. A schema
@@ -34,7 +34,7 @@ import (
 func Schema(registry *actions.Registry) (schema json.RawMessage, strict bool, err error) {
 	plan, strict := planForm(registry, false)
 	schema, err = json.Marshal(plan)
-	return schema, strict, err
+	return schema, strict && fits(plan), err
 }
 
 // Grammar is [Schema] with what a grammar can hold a model to beside: a
@@ -115,11 +115,11 @@ func orVariable(entities *form) bool {
 // OpenAI calls strict, with the descriptions: every property is required, an
 // optional one may be null, which counts as absent. It is false when the schema
 // has no such form: it holds an object with names of its own, a value of any type
-// or a circle.
+// or a circle, or is too large.
 func strictSchema(schema *jsonschema.Schema) (json.RawMessage, bool) {
 	f := former{root: schema, describe: true}
 	strict := f.entities()
-	if f.loose {
+	if f.loose || !fits(strict) {
 		return nil, false
 	}
 	raw, err := json.Marshal(strict)
@@ -556,6 +556,47 @@ func (f *form) withoutNull() *form {
 		f.Enum = slices.DeleteFunc(f.Enum, func(value any) bool { return value == nil })
 	}
 	return f
+}
+
+// What OpenAI takes as a strict schema, by its guide of 2026. A larger one would be refused
+// whole.
+const (
+	maxSchemaProperties = 5000
+	maxSchemaDepth      = 10 // of objects within objects
+	maxSchemaOptions    = 1000
+	maxSchemaText       = 120_000 // names of properties and values of enums, in bytes
+)
+
+// fits reports whether a schema is within these limits.
+func fits(f *form) bool {
+	properties, options, text, deepest := 0, 0, 0, 0
+	var count func(f *form, depth int)
+	count = func(f *form, depth int) {
+		if f == nil {
+			return
+		}
+		if f.Properties != nil {
+			depth++
+		}
+		deepest = max(deepest, depth)
+		properties += len(f.Properties)
+		options += len(f.Enum)
+		for _, value := range f.Enum {
+			if value, ok := value.(string); ok {
+				text += len(value)
+			}
+		}
+		count(f.Items, depth)
+		for _, p := range f.Properties {
+			text += len(p.name)
+			count(p.form, depth)
+		}
+		for _, branch := range f.AnyOf {
+			count(branch, depth)
+		}
+	}
+	count(f, 0)
+	return properties <= maxSchemaProperties && deepest <= maxSchemaDepth && options <= maxSchemaOptions && text <= maxSchemaText
 }
 
 // Describe turns the registry into what a prompt lists, in the order of

@@ -515,11 +515,11 @@ func (p *xmlPlan) plan(goal string, keepInput bool, reg *actions.Registry) (Plan
 	case len(p.steps) == 0:
 		return Plan{}, Faultf(NoPlan, "the plan is empty; if it cannot be done, say so in plain text")
 	}
-	w := weaver{
+	w := commandBuilder{
 		reg: reg, keepInput: keepInput, goal: strings.ReplaceAll(goal, "$", "$$"), last: -1,
 		taken: map[string]bool{}, variables: map[string]string{}, results: map[string]bool{},
 	}
-	if fault := w.weave(p.steps); fault != nil {
+	if fault := w.build(p.steps); fault != nil {
 		return Plan{}, fault
 	}
 	plan := Plan{Commands: w.commands, TrimResults: true}
@@ -536,10 +536,10 @@ func (p *xmlPlan) plan(goal string, keepInput bool, reg *actions.Registry) (Plan
 	return plan, validate(&plan, reg, inputs)
 }
 
-// weaver makes commands of the steps of an XML plan. Each output that is needed later is
+// commandBuilder makes commands of the steps of an XML plan. Each output that is needed later is
 // saved under a name of its own, so that writing a variable again takes nothing from who
 // meant the value before. Names of variables are keys in lower case.
-type weaver struct {
+type commandBuilder struct {
 	reg       *actions.Registry
 	keepInput bool
 	goal      string
@@ -554,7 +554,7 @@ type weaver struct {
 	dollars   bool  // there is a $$
 }
 
-func (w *weaver) weave(steps []xmlStep) *Fault {
+func (w *commandBuilder) build(steps []xmlStep) *Fault {
 	w.dollars = strings.Contains(w.goal, "$")
 	for i := range steps {
 		w.note(steps[i].text)
@@ -588,7 +588,7 @@ func (w *weaver) weave(steps []xmlStep) *Fault {
 }
 
 // note notes the names that a text mentions.
-func (w *weaver) note(text string) {
+func (w *commandBuilder) note(text string) {
 	for name := range references(text) {
 		w.taken[strings.ToLower(name)] = false
 	}
@@ -640,7 +640,7 @@ func (step *xmlStep) outputs() (set, appended string, fault *Fault) {
 	return names[setsOutput], names[appendsOutput], nil
 }
 
-func (w *weaver) step(step *xmlStep) *Fault {
+func (w *commandBuilder) step(step *xmlStep) *Fault {
 	if step.function == "" {
 		text, fault := w.expand(step.text)
 		w.commands = append(w.commands, Command{Kind: Say, Response: text})
@@ -688,7 +688,7 @@ func functionAction(reg *actions.Registry, name string) (*actions.Action, bool) 
 
 // entities makes the entities of a function from its attributes, then from what is there
 // without being written: INPUT, and variables of an entity's name.
-func (w *weaver) entities(step *xmlStep, schema *jsonschema.Schema) (map[string]any, *Fault) {
+func (w *commandBuilder) entities(step *xmlStep, schema *jsonschema.Schema) (map[string]any, *Fault) {
 	entities := make(map[string]any, len(step.attributes))
 	written := make(map[string]string, len(step.attributes))
 	chains := false // the input was written as empty, so that it takes the output before
@@ -779,7 +779,7 @@ func typed(property *jsonschema.Schema, text string) any {
 }
 
 // value renames the variables in all strings of a value.
-func (w *weaver) value(value any) (any, *Fault) {
+func (w *commandBuilder) value(value any) (any, *Fault) {
 	var fault *Fault
 	switch value := value.(type) {
 	case string:
@@ -801,7 +801,7 @@ func (w *weaver) value(value any) (any, *Fault) {
 }
 
 // expand renames the variables in a text to the names that hold them now.
-func (w *weaver) expand(text string) (string, *Fault) {
+func (w *commandBuilder) expand(text string) (string, *Fault) {
 	before, rest, found := strings.Cut(text, "$")
 	var out strings.Builder
 	for ; found; before, rest, found = strings.Cut(rest, "$") {
@@ -829,7 +829,7 @@ func (w *weaver) expand(text string) (string, *Fault) {
 }
 
 // input is $INPUT: the output of the last function, at first the goal.
-func (w *weaver) input() (string, *Fault) {
+func (w *commandBuilder) input() (string, *Fault) {
 	switch {
 	case w.last >= 0:
 		return "$" + w.saved(w.last), nil
@@ -844,7 +844,7 @@ func (w *weaver) input() (string, *Fault) {
 
 // keep makes the output of the last function the value of variables, and a part of the
 // result. INPUT is that output already.
-func (w *weaver) keep(names ...string) {
+func (w *commandBuilder) keep(names ...string) {
 	c := &w.commands[w.last]
 	shown := false
 	for _, name := range names {
@@ -864,7 +864,7 @@ func (w *weaver) keep(names ...string) {
 }
 
 // saved is the name under which the output of the DO at is saved.
-func (w *weaver) saved(at int) string {
+func (w *commandBuilder) saved(at int) string {
 	if w.commands[at].SaveAs == "" {
 		w.commands[at].SaveAs = w.free("")
 	}
@@ -873,7 +873,7 @@ func (w *weaver) saved(at int) string {
 
 // free is a name that nothing is saved under: the name itself, when it is the first time,
 // else one that the plan does not mention.
-func (w *weaver) free(name string) string {
+func (w *commandBuilder) free(name string) string {
 	low := strings.ToLower(name)
 	if name != "" && !w.taken[low] {
 		w.taken[low] = true

@@ -27,8 +27,8 @@ import (
 // prompt as [prompts.Format] writes it. An error ends the turn.
 type Function func(ctx context.Context, turn *actions.Turn, args []string) (any, error)
 
-// asking is a prompt with what it takes to ask a model with it. It does not change.
-type asking struct {
+// modelPrompt is a prompt with what it takes to ask a model with it. It does not change.
+type modelPrompt struct {
 	prompt    *prompts.Prompt
 	model     models.Model
 	functions map[string]Function
@@ -39,7 +39,7 @@ type asking struct {
 }
 
 // nameModel takes the model that the prompt asks for, if it does.
-func (a *asking) nameModel(named func(string) (models.Model, error)) (err error) {
+func (a *modelPrompt) nameModel(named func(string) (models.Model, error)) (err error) {
 	name := a.prompt.Config.Completion.Model
 	if name == "" {
 		return nil
@@ -54,7 +54,7 @@ func (a *asking) nameModel(named func(string) (models.Model, error)) (err error)
 }
 
 // checkTemplate finds functions and scopes that are not there.
-func (a *asking) checkTemplate() error {
+func (a *modelPrompt) checkTemplate() error {
 	var faults []error
 	known := append(slices.Sorted(maps.Keys(a.lists)), slices.Sorted(maps.Keys(a.functions))...)
 	for _, name := range a.prompt.Functions() {
@@ -71,7 +71,7 @@ func (a *asking) checkTemplate() error {
 }
 
 // render is the prompt as it is in this turn.
-func (a *asking) render(ctx context.Context, turn *actions.Turn, inputs map[string]any) (string, error) {
+func (a *modelPrompt) render(ctx context.Context, turn *actions.Turn, inputs map[string]any) (string, error) {
 	vars := &turnVars{turn: turn, inputs: inputs}
 	funcs := maps.Clone(a.lists)
 	for name, fn := range a.functions {
@@ -85,7 +85,7 @@ func (a *asking) render(ctx context.Context, turn *actions.Turn, inputs map[stri
 }
 
 // request asks with the settings of the prompt.
-func (a *asking) request(messages []models.Message) *models.Request {
+func (a *modelPrompt) request(messages []models.Message) *models.Request {
 	c := &a.prompt.Config.Completion
 	request := &models.Request{
 		Messages: messages, MaxTokens: cmp.Or(c.MaxTokens, a.maxTokens), Format: a.format,
@@ -98,16 +98,16 @@ func (a *asking) request(messages []models.Message) *models.Request {
 	return request
 }
 
-// briefing is what a prompt makes of a planner: what the model is told, how it is
+// plannerPrompt is what a prompt makes of a planner: what the model is told, how it is
 // asked, and what it may plan. It does not change.
-type briefing struct {
-	asking
+type plannerPrompt struct {
+	modelPrompt
 	cfg     *SequenceConfig
 	kind    string
-	finish  func(*briefing) error // adds what only one planner needs; nil: nothing
-	offered *actions.Registry     // what a plan may do
-	tools   toolset               // of the planner that calls tools: those that are offered
-	static  *string               // the prompt as rendered; nil: it has to be, for each turn
+	finish  func(*plannerPrompt) error // adds what only one planner needs; nil: nothing
+	offered *actions.Registry          // what a plan may do
+	tools   toolset                    // of the planner that calls tools: those that are offered
+	static  *string                    // the prompt as rendered; nil: it has to be, for each turn
 
 	// What an [Extension] added:
 	extended *extended // others of this prompt
@@ -116,12 +116,12 @@ type briefing struct {
 	tell     func(actions.Outcome) (string, bool)
 }
 
-// newBriefing checks a prompt against the planner of that kind, and renders it if
+// newPlannerPrompt checks a prompt against the planner of that kind, and renders it if
 // it says the same in every turn. Every fault is in the one error.
-func newBriefing(ctx context.Context, kind string, prompt *prompts.Prompt, cfg *SequenceConfig, finish func(*briefing) error) (*briefing, error) {
-	b := &briefing{
-		asking: asking{prompt: prompt, model: cfg.Model, functions: cfg.Functions, maxTokens: cfg.MaxTokens, counter: cfg.Prompts.Counter()},
-		cfg:    cfg, kind: kind, finish: finish, extended: &extended{},
+func newPlannerPrompt(ctx context.Context, kind string, prompt *prompts.Prompt, cfg *SequenceConfig, finish func(*plannerPrompt) error) (*plannerPrompt, error) {
+	b := &plannerPrompt{
+		modelPrompt: modelPrompt{prompt: prompt, model: cfg.Model, functions: cfg.Functions, maxTokens: cfg.MaxTokens, counter: cfg.Prompts.Counter()},
+		cfg:         cfg, kind: kind, finish: finish, extended: &extended{},
 	}
 	allowed, excluding := without(cfg.Actions, cfg.Exclude)
 	var err error
@@ -139,7 +139,7 @@ func newBriefing(ctx context.Context, kind string, prompt *prompts.Prompt, cfg *
 
 // complete makes what follows from the actions that are offered: the format that the
 // server holds the model to, and the prompt itself.
-func (b *briefing) complete(ctx context.Context) (err error) {
+func (b *plannerPrompt) complete(ctx context.Context) (err error) {
 	if b.kind == prompts.AugmentSequence {
 		if b.format, err = b.cfg.ResponseFormat.of(ctx, b.offered); err != nil {
 			return err
@@ -164,7 +164,7 @@ func (b *briefing) complete(ctx context.Context) (err error) {
 
 // withSkills is the prompt with what an [Extension] adds to it, unless the prompt has a
 // place for that.
-func (b *briefing) withSkills(text string) string {
+func (b *plannerPrompt) withSkills(text string) string {
 	if b.skills == "" || slices.Contains(b.prompt.Functions(), skillsFunction) {
 		return text
 	}
@@ -193,7 +193,7 @@ func listsOf(offered *actions.Registry, skills string) map[string]prompts.Func {
 }
 
 // checkUse finds settings that contradict the planner or have no effect with it.
-func (b *briefing) checkUse(kind string) error {
+func (b *plannerPrompt) checkUse(kind string) error {
 	var faults []error
 	fault := func(format string, args ...any) { faults = append(faults, fmt.Errorf("config.json: "+format, args...)) }
 	config, c := &b.prompt.Config, &b.prompt.Config.Completion
@@ -213,12 +213,12 @@ func (b *briefing) checkUse(kind string) error {
 }
 
 // perTurn says that the prompt may say something else in every turn.
-func (b *briefing) perTurn() bool {
+func (b *plannerPrompt) perTurn() bool {
 	return len(b.prompt.Variables()) > 0 || slices.ContainsFunc(b.prompt.Functions(), func(name string) bool { return b.lists[name] == nil })
 }
 
 // system is the prompt as the model is told it in this turn.
-func (b *briefing) system(ctx context.Context, turn *actions.Turn) (string, error) {
+func (b *plannerPrompt) system(ctx context.Context, turn *actions.Turn) (string, error) {
 	if b.static != nil {
 		return *b.static, nil
 	}
@@ -278,9 +278,9 @@ func (v *turnVars) scope(name string) *state.Scope {
 	}
 }
 
-// layOut are the messages of a request, in at most the max_input_tokens of the
+// inBudget are the messages of a request, in at most the max_input_tokens of the
 // prompt's config.json, of which some are for what comes behind them.
-func (a *asking) layOut(in prompts.AssembleInput, reserved int) ([]models.Message, error) {
+func (a *modelPrompt) inBudget(in prompts.AssembleInput, reserved int) ([]models.Message, error) {
 	budget := a.prompt.Config.Completion.MaxInputTokens
 	if budget == 0 {
 		return converted(prompts.Assemble(in)), nil
@@ -303,7 +303,7 @@ func converted(assembled []prompts.Message) []models.Message {
 
 // sizeOf is how many tokens messages with calls and functions have; 0 where
 // nobody asks, because the prompt has no max_input_tokens.
-func (a *asking) sizeOf(messages []models.Message, tools []models.Tool) int {
+func (a *modelPrompt) sizeOf(messages []models.Message, tools []models.Tool) int {
 	if a.prompt.Config.Completion.MaxInputTokens == 0 {
 		return 0
 	}
