@@ -359,7 +359,7 @@ func (a *answer) unreadable(start int) *Fault {
 	case meant:
 		a.pos = end
 		return Faultf(InvalidPlan, "the JSON is broken near %s: expected %s", strings.TrimSpace(spelling.Clip(near)), r.want)
-	case r.cut && (first == "" || closingQuote(first) != "") && leads(a.text[a.lineStart:start]):
+	case r.cut && (first == "" || closingQuote(first) != "") && (len(a.found) > 0 || leads(a.text[a.lineStart:start])):
 		return Faultf(Truncated, "the text ends before the JSON does")
 	}
 	return nil
