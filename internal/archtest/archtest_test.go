@@ -44,7 +44,7 @@ func TestCheck(t *testing.T) {
 		want []string // beginnings of the sentences, none when the tree is right
 	}{
 		{"layers downwards", map[string]string{
-			"cmd/bot/main.go": "our/bot our/state our/manifest", "bot/bot.go": "our/planner our/actions",
+			"app/main.go": "our/bot our/state our/manifest", "bot/bot.go": "our/planner our/actions",
 			"actions/a.go": "our/state our/activity", "state/s.go": "our/activity",
 		}, nil},
 		{"own sub-packages", map[string]string{"state/s_test.go": "our/state our/state/statetest"}, nil},
@@ -54,7 +54,7 @@ func TestCheck(t *testing.T) {
 		{"a command from an example", map[string]string{"examples/echo/main.go": "our/cmd/bot"}, []string{"examples/echo/main.go imports cmd/bot"}},
 		{"bot from internal", map[string]string{"internal/fake/f.go": "our/bot"}, []string{"internal/fake/f.go imports bot"}},
 		{"leaf", map[string]string{"manifest/m.go": "our/activity"}, []string{"manifest/m.go imports activity: manifest is a leaf"}},
-		{"leaf from a bot", map[string]string{"bot/b.go": "our/manifest"}, []string{"bot/b.go imports manifest: only cmd"}},
+		{"leaf from a bot", map[string]string{"bot/b.go": "our/manifest"}, []string{"bot/b.go imports manifest: only app"}},
 		{"the kit in tests", map[string]string{"examples/echo/e_test.go": "our/bottest", "bot/b_test.go": "our/bottest"}, nil},
 		{"the kit at the command line", map[string]string{"cmd/bot/main.go": "our/bottest our/bottest/eval"}, nil},
 		{"the kit in a bot", map[string]string{"bot/b.go": "our/bottest", "planner/p_test.go": "our/bottest/eval"}, []string{"bot/b.go imports bottest: only cmd", "planner/p_test.go imports bottest/eval: only cmd"}},

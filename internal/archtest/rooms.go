@@ -20,11 +20,12 @@ var layers = map[string]int{
 	"manifest":   5,
 	internalRoom: 6, // what its packages import counts for their importers
 	"bot":        7,
-	"bottest":    8,
-	"cmd":        9,
-	"examples":   9,
-	"bench":      9,
-	"e2e":        9,
+	"app":        8,
+	"bottest":    9,
+	"cmd":        10,
+	"examples":   10,
+	"bench":      10,
+	"e2e":        10,
 }
 
 // vendors says in which rooms the packages of an SDK may be seen, tests included.
@@ -50,8 +51,8 @@ func refuse(f file, to string) string {
 		return "" // its own imports are looked at instead
 	case from == "manifest":
 		return "manifest is a leaf"
-	case to == "manifest" && from != "cmd":
-		return "only cmd imports manifest"
+	case to == "manifest" && from != "app":
+		return "only app imports manifest"
 	case to == "bottest":
 		return refuseKit(f)
 	case from == "bottest" && within(f.dir(), "bottest/eval") && layers[to] > layers["planner"]:
@@ -71,7 +72,7 @@ func within(dir, folder string) bool { return dir == folder || strings.HasPrefix
 // command line, which offers it.
 func refuseKit(f file) string {
 	room := f.room()
-	if room == "cmd" || room == "examples" || f.test() && layers[room] >= layers["bot"] {
+	if room == "app" || room == "cmd" || room == "examples" || f.test() && layers[room] >= layers["bot"] {
 		return ""
 	}
 	return "only cmd, examples and tests of bot import bottest"

@@ -25,7 +25,7 @@ func read(t *testing.T, file string) string {
 func TestEverySettingIsInTheTable(t *testing.T) {
 	t.Parallel()
 	readme := read(t, "README.md")
-	fields := regexp.MustCompile("env:\"([^\"]+)\"([^`]*)`").FindAllStringSubmatch(read(t, "cmd/bot/settings.go"), -1)
+	fields := regexp.MustCompile("env:\"([^\"]+)\"([^`]*)`").FindAllStringSubmatch(read(t, "app/settings.go"), -1)
 	if len(fields) < 20 {
 		t.Fatalf("found only %d settings", len(fields))
 	}
@@ -47,7 +47,7 @@ func TestEverySettingIsInTheTable(t *testing.T) {
 
 func TestTableHasNoSettingTooMany(t *testing.T) {
 	t.Parallel()
-	settings := read(t, "cmd/bot/settings.go")
+	settings := read(t, "app/settings.go")
 	_, table, _ := strings.Cut(read(t, "README.md"), "\n## Settings\n")
 	table, _, _ = strings.Cut(table, "\n## ")
 	rows := regexp.MustCompile("(?m)^\\| `([A-Z_]+)` \\|").FindAllStringSubmatch(table, -1)
