@@ -67,10 +67,11 @@ func withPatience(t *testing.T) context.Context {
 // process is a bot in a process of its own.
 type process struct {
 	*testing.T
-	cmd   *exec.Cmd
-	lines chan string   // of its log
-	ended chan struct{} // closed when it has
-	err   error         // of its end
+	cmd       *exec.Cmd
+	lines     chan string   // of its log
+	ended     chan struct{} // closed when it has
+	listening string        // the line that says where
+	err       error         // of its end
 
 	mu  sync.Mutex
 	log bytes.Buffer
@@ -98,7 +99,7 @@ func startBot(t *testing.T, environment ...string) *process {
 			t.Logf("log of the bot:\n%s", p.logged())
 		}
 	})
-	p.until("listening")
+	p.listening = p.until("listening")
 	return p
 }
 

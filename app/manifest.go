@@ -7,6 +7,8 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/planbot-go/planbot/internal/cli"
+	"github.com/planbot-go/planbot/internal/settings"
 	"github.com/planbot-go/planbot/manifest"
 )
 
@@ -28,35 +30,29 @@ type manifestBuildCmd struct {
 }
 
 // Run writes the package, or nothing when something is wrong with it.
-func (c manifestBuildCmd) Run(s *settings, std *streams) error {
+func (c manifestBuildCmd) Run(s *settings.Settings, b *Bot, std *cli.Streams) error {
+	var starters []manifest.Command
+	for _, a := range s.Actions().All() {
+		starters = append(starters, manifest.Starter(a.Name, a.Description))
+	}
 	var zip bytes.Buffer
 	err := manifest.Build(&zip, manifest.Config{
-		AppID: c.AppID, Domain: c.Domain, Version: c.AppVersion, Name: cmp.Or(c.Name, s.bot.Name), Developer: c.Developer,
-		WebsiteURL: c.WebsiteURL, PrivacyURL: c.PrivacyURL, TermsURL: c.TermsURL,
+		AppID: c.AppID, Domain: c.Domain, Version: c.AppVersion, Name: cmp.Or(c.Name, b.Name), Developer: c.Developer,
+		WebsiteURL: c.WebsiteURL, PrivacyURL: c.PrivacyURL, TermsURL: c.TermsURL, Prompts: starters,
 		Commands: []manifest.Command{
 			{Title: "help", Description: "Shows what I can do"},
 			{Title: "/reset", Description: "Forgets our conversation"},
 			{Title: "/forget", Description: "Deletes everything I keep about you"},
 		},
-		Prompts: starters(&s.bot),
 	})
 	if err != nil {
-		return usageError{err}
+		return cli.Usage(err)
 	}
 	if err := os.WriteFile(c.Out, zip.Bytes(), 0o644); err != nil { //nolint:gosec // the package holds no secret
 		return fmt.Errorf("write the app package: %w", err)
 	}
-	fmt.Fprintf(std.out, "Wrote %s (%d bytes). Upload it in Teams: Apps > Manage your apps > Upload an app.\n", c.Out, zip.Len())
+	fmt.Fprintf(std.Out, "Wrote %s (%d bytes). Upload it in Teams: Apps > Manage your apps > Upload an app.\n", c.Out, zip.Len())
 	return nil
-}
-
-// starters are prompt starters from the registered actions.
-func starters(bot *Bot) []manifest.Command {
-	var list []manifest.Command
-	for _, a := range bot.registry().All() {
-		list = append(list, manifest.Starter(a.Name, a.Description))
-	}
-	return list
 }
 
 type manifestValidateCmd struct {
@@ -64,17 +60,17 @@ type manifestValidateCmd struct {
 }
 
 // Run prints every problem and fails when there is one.
-func (c manifestValidateCmd) Run(std *streams) error {
+func (c manifestValidateCmd) Run(std *cli.Streams) error {
 	problems, err := manifest.Validate(c.File)
 	if err != nil {
-		return usageError{err}
+		return cli.Usage(err)
 	}
 	for _, p := range problems {
-		fmt.Fprintln(std.out, p)
+		fmt.Fprintln(std.Out, p)
 	}
 	if len(problems) > 0 {
-		return silentError{exitFailed}
+		return cli.SilentError{Code: cli.ExitFailed}
 	}
-	fmt.Fprintln(std.out, cmp.Or(filepath.Base(c.File), c.File)+" is fine")
+	fmt.Fprintln(std.Out, cmp.Or(filepath.Base(c.File), c.File)+" is fine")
 	return nil
 }

@@ -8,8 +8,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-
-	"github.com/rs/zerolog"
 )
 
 // logBuffer keeps a log that others, such as a client of Redis, write to as well.
@@ -32,16 +30,8 @@ func (l *logBuffer) String() string {
 
 func TestMetricsAreShown(t *testing.T) {
 	t.Parallel()
-	c, err := settings{bot: defaultBot(), Port: "0", MetricsAddr: "127.0.0.1:0"}.check()
-	if err != nil {
-		t.Fatal(err)
-	}
 	var log logBuffer
-	a, err := assemble(t.Context(), c, zerolog.New(&log))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(a.close)
+	a := assembled(t, env{"port": "0", "bot-metrics-addr": "127.0.0.1:0"}, &log)
 	stop, err := a.showMetrics(t.Context())
 	if err != nil {
 		t.Fatal(err)

@@ -13,12 +13,14 @@ import (
 
 	"github.com/planbot-go/planbot/actions"
 	"github.com/planbot-go/planbot/activity"
+	"github.com/planbot-go/planbot/internal/cli"
+	"github.com/planbot-go/planbot/internal/settings"
 	"github.com/planbot-go/planbot/planner"
 	"github.com/planbot-go/planbot/state"
 )
 
-// maxOutputBytes is the largest text that decode reads as one model output,
-// and the longest line of --jsonl.
+// maxOutputBytes is the largest text that is read as one model output, and the longest line of
+// --jsonl.
 const maxOutputBytes = 16 << 20
 
 type planCmd struct {
@@ -32,35 +34,32 @@ type planShowCmd struct {
 }
 
 // Run prints the messages and the plan.
-func (c planShowCmd) Run(ctx context.Context, s *settings, std *streams) error {
-	cfg, err := s.checked()
-	if err != nil {
+func (c planShowCmd) Run(ctx context.Context, s *settings.Settings, std *cli.Streams) error {
+	if err := cli.Check(s); err != nil {
 		return err
 	}
-	log := logger(std.err, cfg).Level(max(cfg.logLevel, zerolog.WarnLevel))
-	parts, err := newParts(log.WithContext(ctx), cfg, s.bot.registry(), nil)
+	log := cli.Logger(std.Err, s)
+	ctx = log.Level(max(log.GetLevel(), zerolog.WarnLevel)).WithContext(ctx)
+	maker, err := s.NewPlanner(ctx, s.Actions(), nil, nil)
 	if err != nil {
 		return err
 	}
 	a := &activity.Activity{Type: activity.Message, ChannelID: "console", Text: c.Text}
 	temp := state.NewScope()
 	turn := &actions.Turn{ID: "plan", Activity: a, Text: a.Said(), Conversation: temp, Thread: temp, User: temp, Temp: temp}
-	messages, err := parts.planner.Messages(ctx, turn)
+	messages, err := maker.Messages(ctx, turn)
 	if err != nil {
 		return fmt.Errorf("prompt: %w", err)
 	}
 	for _, m := range messages {
-		fmt.Fprintf(std.out, "--- %s\n%s\n", m.Role, m.Text)
+		fmt.Fprintf(std.Out, "--- %s\n%s\n", m.Role, m.Text)
 	}
-	plan, err := parts.planner.Plan(log.WithContext(ctx), turn)
+	plan, err := maker.Plan(ctx, turn)
 	if err != nil {
 		return fmt.Errorf("plan: %w", err)
 	}
-	fmt.Fprintln(std.out, "--- plan")
-	out := json.NewEncoder(std.out)
-	out.SetIndent("", "  ")
-	out.SetEscapeHTML(false)
-	return out.Encode(decodedOf(plan))
+	fmt.Fprintln(std.Out, "--- plan")
+	return cli.PrintJSON(std.Out, decodedOf(plan))
 }
 
 // registryFlag says which actions plans are checked against.
@@ -68,20 +67,11 @@ type registryFlag struct {
 	Actions string `type:"path" placeholder:"FILE" help:"registry in the form of Teams AI's actions.json; without it the actions of this bot"`
 }
 
-func (f registryFlag) registry(s *settings) (*actions.Registry, error) {
+func (f registryFlag) registry(s *settings.Settings) (*actions.Registry, error) {
 	if f.Actions == "" {
-		return s.bot.registry(), nil
+		return s.Actions(), nil
 	}
-	file, err := os.Open(f.Actions)
-	if err != nil {
-		return nil, usageError{err}
-	}
-	defer func() { _ = file.Close() }() // read only
-	registry, err := actions.Read(file)
-	if err != nil {
-		return nil, usageError{fmt.Errorf("%s: %w", f.Actions, err)}
-	}
-	return registry, nil
+	return s.ReadActions(f.Actions)
 }
 
 type planDecodeCmd struct {
@@ -89,22 +79,6 @@ type planDecodeCmd struct {
 	JSONL  bool   `name:"jsonl" help:"read lines of {\"name\",\"output\"}, write lines of {\"name\",…}"`
 	Format string `enum:"json,xml" default:"json" help:"what was asked of the model: json as by the planner sequence, xml as by sequential"`
 	Goal   string `help:"what the person said, for the $INPUT of xml"`
-}
-
-// decoder reads what a model wrote to a plan that may run.
-type decoder func(text string) (planner.Plan, error)
-
-func (c planDecodeCmd) decoder(registry *actions.Registry) decoder {
-	if c.Format == "xml" {
-		return func(text string) (planner.Plan, error) { return planner.DecodeXML(text, c.Goal, registry) }
-	}
-	return func(text string) (planner.Plan, error) {
-		plan, err := planner.Decode(text)
-		if err != nil {
-			return plan, err
-		}
-		return planner.Validate(plan, registry)
-	}
 }
 
 // decoded is what decode prints of one output.
@@ -127,27 +101,26 @@ type command struct {
 	Response string         `json:"response,omitempty"`
 }
 
-// Run decodes standard input. Faults of the plans are results; it fails only
-// when its own input cannot be read.
-func (c planDecodeCmd) Run(s *settings, std *streams) error {
+// Run decodes standard input. Faults of the plans are results; it fails only when its own input
+// cannot be read.
+func (c planDecodeCmd) Run(s *settings.Settings, std *cli.Streams) error {
 	registry, err := c.registry(s)
 	if err != nil {
 		return err
 	}
-	read := c.decoder(registry)
-	out := json.NewEncoder(std.out)
+	out := json.NewEncoder(std.Out)
 	out.SetEscapeHTML(false)
 	if c.JSONL {
-		return decodeLines(std.in, out, read)
+		return c.decodeLines(std.In, out, registry)
 	}
-	text, err := io.ReadAll(io.LimitReader(std.in, maxOutputBytes))
+	text, err := io.ReadAll(io.LimitReader(std.In, maxOutputBytes))
 	if err != nil {
 		return fmt.Errorf("read standard input: %w", err)
 	}
-	return out.Encode(decode(string(text), read))
+	return out.Encode(c.decode(string(text), registry))
 }
 
-func decodeLines(in io.Reader, out *json.Encoder, read decoder) error {
+func (c planDecodeCmd) decodeLines(in io.Reader, out *json.Encoder, registry *actions.Registry) error {
 	lines := bufio.NewScanner(in)
 	lines.Buffer(nil, maxOutputBytes)
 	for n := 1; lines.Scan(); n++ {
@@ -159,27 +132,32 @@ func decodeLines(in io.Reader, out *json.Encoder, read decoder) error {
 			Output *string `json:"output"`
 		}
 		if err := json.Unmarshal(lines.Bytes(), &line); err != nil {
-			return usageError{fmt.Errorf("line %d: %w", n, err)}
+			return cli.Usage(fmt.Errorf("line %d: %w", n, err))
 		}
 		if line.Output == nil {
-			return usageError{fmt.Errorf("line %d has no output", n)}
+			return cli.Usage(fmt.Errorf("line %d has no output", n))
 		}
-		result := decode(*line.Output, read)
+		result := c.decode(*line.Output, registry)
 		result.Name = line.Name
 		if err := out.Encode(result); err != nil {
 			return fmt.Errorf("write line %d: %w", n, err)
 		}
 	}
 	if err := lines.Err(); err != nil {
-		return usageError{fmt.Errorf("standard input: %w", err)}
+		return cli.Usage(fmt.Errorf("standard input: %w", err))
 	}
 	return nil
 }
 
-func decode(text string, read decoder) decoded {
-	plan, err := read(text)
-	var fault *planner.DecodeError
-	if errors.As(err, &fault) {
+func (c planDecodeCmd) decode(text string, registry *actions.Registry) decoded {
+	var plan planner.Plan
+	var err error
+	if c.Format == "xml" {
+		plan, err = planner.DecodeXML(text, c.Goal, registry)
+	} else if plan, err = planner.Decode(text); err == nil {
+		plan, err = planner.Validate(plan, registry)
+	}
+	if fault, ok := errors.AsType[*planner.DecodeError](err); ok {
 		return decoded{Error: fault.Kind, Detail: fault.Detail}
 	}
 	return decodedOf(plan)
@@ -194,4 +172,49 @@ func decodedOf(plan planner.Plan) decoded {
 		d.Commands = append(d.Commands, command{c.Kind, c.Action, c.Entities, c.SaveAs, c.Response})
 	}
 	return d
+}
+
+type planPrintCmd struct {
+	registryFlag
+	File    string `arg:"" placeholder:"FILE" help:"the plan; - for standard input"`
+	Outline bool   `help:"leave out all values, as for logs"`
+	As      string `enum:"text,json,xml" default:"text" help:"text to be read, or json or xml to be kept"`
+}
+
+// Run prints the plan, or says why it could not run.
+func (c planPrintCmd) Run(s *settings.Settings, std *cli.Streams) error {
+	registry, err := c.registry(s)
+	if err != nil {
+		return err
+	}
+	in := std.In
+	if c.File != "-" {
+		if in, err = os.Open(c.File); err != nil {
+			return cli.Usage(err)
+		}
+		defer func() { _ = in.Close() }() // read only
+	}
+	data, err := io.ReadAll(io.LimitReader(in, maxOutputBytes))
+	if err != nil {
+		return cli.Usage(err)
+	}
+	plan, err := planner.LoadPlan(data, registry)
+	if err != nil {
+		return fmt.Errorf("%s: %w", c.File, err)
+	}
+	switch {
+	case c.Outline:
+		fmt.Fprintln(std.Out, plan.Outline())
+	case c.As == "json":
+		return cli.PrintJSON(std.Out, plan)
+	case c.As == "xml":
+		text, err := plan.XML()
+		if err != nil {
+			return err
+		}
+		fmt.Fprint(std.Out, text)
+	default:
+		fmt.Fprintln(std.Out, plan)
+	}
+	return nil
 }

@@ -17,6 +17,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/planbot-go/planbot/internal/cli"
 	"github.com/planbot-go/planbot/internal/fakeconnector"
 )
 
@@ -43,8 +44,8 @@ func TestWrongUseIsJSONWhereLogsAre(t *testing.T) {
 	cmd := botProcess(t.Context(), []string{"BOT_LOG_FORMAT=json\n"}, "--bogus")
 	cmd.Stderr = &stderr
 	var exit *exec.ExitError
-	if err := cmd.Run(); !errors.As(err, &exit) || exit.ExitCode() != exitUsage {
-		t.Errorf("got %v, want exit code %d", err, exitUsage)
+	if err := cmd.Run(); !errors.As(err, &exit) || exit.ExitCode() != cli.ExitUsage {
+		t.Errorf("got %v, want exit code %d", err, cli.ExitUsage)
 	}
 	var line struct {
 		Level    string
@@ -183,17 +184,9 @@ func TestDrainKeepsToItsTime(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			model, called := hangingModel(t)
-			c, err := settings{bot: defaultBot(), Port: "0", OpenAIBaseURL: model, DrainTimeout: total.String(), LogLevel: "debug", LogFormat: "json"}.check()
-			if err != nil {
-				t.Fatal(err)
-			}
 			read, write := io.Pipe()
-			a, err := assemble(t.Context(), c, logger(write, c))
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer a.close()
-			listener, err := listen(t.Context(), c.addr, "BOT_ADDR, PORT")
+			a := assembled(t, env{"port": "0", "openai-base-url": model, "bot-drain-timeout": total.String()}, write)
+			listener, err := listen(t.Context(), a.Listen(), "BOT_ADDR, PORT")
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -237,7 +230,7 @@ func TestVariablesOfTwoSpellings(t *testing.T) {
 		cmd := botProcess(t.Context(), append(slices.Clone(same), c.more), "serve")
 		cmd.Stderr = &stderr
 		var exit *exec.ExitError
-		if err := cmd.Run(); !errors.As(err, &exit) || exit.ExitCode() != exitUsage || !strings.Contains(stderr.String(), `"these settings have to be mended:",`+c.want) {
+		if err := cmd.Run(); !errors.As(err, &exit) || exit.ExitCode() != cli.ExitUsage || !strings.Contains(stderr.String(), `"these settings have to be mended:",`+c.want) {
 			t.Errorf("%s: %v, %s", name, err, stderr.String())
 		}
 	}

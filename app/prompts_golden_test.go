@@ -1,9 +1,11 @@
-package app
+package app_test
 
 import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/planbot-go/planbot/internal/settings"
 
 	"github.com/planbot-go/planbot/internal/fakemodel"
 	"github.com/planbot-go/planbot/internal/golden"
@@ -15,10 +17,10 @@ import (
 // each planner, to testdata: BOTTEST_UPDATE=1 writes it anew.
 func TestTheModelSees(t *testing.T) {
 	t.Parallel()
-	for _, name := range planners() {
+	for _, name := range settings.Planners() {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := newStudent(t, settings{bot: defaultBot(), Planner: name, SkillsSandbox: noSandbox})
+			s := newStudent(t, map[string]string{"bot-planner": name, "bot-skills-sandbox": settings.NoSandbox})
 			s.does(skills.LoadSkill, map[string]any{"skillName": "translator"})
 			s.says("Good morning.")
 			s.Say("translate: buongiorno")

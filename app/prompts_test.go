@@ -18,7 +18,7 @@ func TestAFolderIsAnAction(t *testing.T) {
 	model := fakemodel.New(t)
 	model.Says(`{"type":"plan","commands":[{"type":"DO","action":"ShortPoem","entities":{"input":"cats"},"saveAs":"POEM"},{"type":"SAY","response":"Here: $POEM"}]}`)
 	model.Says("Cats purr.")
-	code, out, errs := run(t, "a poem about cats\n", "chat", "--openai-base-url="+model.URL, "--openai-model=planner", "--bot-prompts-dir="+dir)
+	code, out, errs := execute(t, "a poem about cats\n", "chat", "--openai-base-url="+model.URL, "--openai-model=planner", "--bot-prompts-dir="+dir)
 	if code != 0 || !strings.Contains(out, "Here: Cats purr.") {
 		t.Fatalf("exit %d\n%s\n%s", code, out, errs)
 	}
@@ -40,7 +40,7 @@ func TestApprovalOfAFolder(t *testing.T) {
 		"Pay/prompt.txt":  "Pay.",
 		"Pay/config.json": `{"description": "Pays", "input": {"parameters": []}}`,
 	})
-	if code, _, errs := run(t, "", "plan", "--bot-approval-actions=Pay", "--bot-prompts-dir="+dir, "hello"); code != 0 {
+	if code, _, errs := execute(t, "", "plan", "--bot-approval-actions=Pay", "--bot-prompts-dir="+dir, "hello"); code != 0 {
 		t.Errorf("exit %d: %s", code, errs)
 	}
 }
@@ -84,7 +84,7 @@ func TestEveryFaultOfThePromptsIsListed(t *testing.T) {
 			"prompt Squence: nothing uses it", "did you mean sequence?", "prompt tool: nothing uses it", "did you mean tools?", "prompt poem: nothing uses it", "odd/config.json:1: is no JSON",
 		}},
 	} {
-		_, err := settings{bot: defaultBot(), PromptsDir: filesIn(t, c.files)}.check()
+		_, err := env{"bot-prompts-dir": filesIn(t, c.files)}.read()
 		for _, want := range c.want {
 			if err == nil || !strings.Contains(err.Error(), want) {
 				t.Errorf("%s: not listed: %s in\n%v", name, want, err)
@@ -124,7 +124,7 @@ func TestPromptsThatAreRarelyMeant(t *testing.T) {
 		"functions":         {"tools", map[string]string{"tools/prompt.txt": "Just chat."}, ""},
 		"another planner's": {"sequential", map[string]string{"sequence/prompt.txt": "Just chat."}, another},
 	} {
-		code, _, errs := run(t, "", "plan", "--bot-planner="+c.planner, "--bot-prompts-dir="+filesIn(t, c.files), "hello")
+		code, _, errs := execute(t, "", "plan", "--bot-planner="+c.planner, "--bot-prompts-dir="+filesIn(t, c.files), "hello")
 		if code != 0 {
 			t.Errorf("%s: exit %d: %s", name, code, errs)
 		}

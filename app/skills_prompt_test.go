@@ -4,6 +4,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/planbot-go/planbot/internal/cli"
 )
 
 func TestSkillsPrompt(t *testing.T) {
@@ -32,14 +34,14 @@ func TestSkillsPrompt(t *testing.T) {
 		"two folders":  {[]string{"--dir=" + mixed, "--dir=" + good}, 0, []string{"\nhaiku: ", "\nother: d\n", "\nunits: "}, []string{"units/SKILL.md:2: "}},
 		"one":          {[]string{"Units", "--dir=" + good}, 0, []string{"The skill units is loaded. ", "<skill_content name=\"units\">\n---\nname: units\n", "\n    Run \uFFFD[2Jconvert.\n", "<resource name=\"references/factors.md\"/>\n", "<script name=\"scripts/convert.py\">\n"}, nil},
 		"setting":      {[]string{"haiku", "--bot-skills-dir=" + good}, 0, []string{"Count."}, nil},
-		"unknown":      {[]string{"unit", "--dir=" + good}, exitFailed, nil, []string{"Skill 'unit' not found. Did you mean 'units'?"}},
-		"nothing":      {[]string{"--dir=" + empty}, exitFailed, nil, []string{"found no skill"}},
-		"no folder":    {nil, exitUsage, nil, []string{"BOT_SKILLS_DIR"}},
-		"by the names": {[]string{"a", "b"}, exitUsage, nil, []string{"b"}},
+		"unknown":      {[]string{"unit", "--dir=" + good}, cli.ExitFailed, nil, []string{"Skill 'unit' not found. Did you mean 'units'?"}},
+		"nothing":      {[]string{"--dir=" + empty}, cli.ExitFailed, nil, []string{"found no skill"}},
+		"no folder":    {nil, cli.ExitUsage, nil, []string{"BOT_SKILLS_DIR"}},
+		"by the names": {[]string{"a", "b"}, cli.ExitUsage, nil, []string{"b"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			code, out, errs := run(t, "", append([]string{"skills", "prompt"}, c.args...)...)
+			code, out, errs := execute(t, "", append([]string{"skills", "prompt"}, c.args...)...)
 			if code != c.code || (len(c.out) == 0) != (out == "") || (len(c.err) == 0) != (errs == "") {
 				t.Fatalf("exit code %d, want %d, output:\n%s\nerrors:\n%s", code, c.code, out, errs)
 			}

@@ -9,23 +9,17 @@ import (
 	"testing"
 	"time"
 
-	"github.com/planbot-go/planbot/internal/doctor"
+	"github.com/planbot-go/planbot/internal/settings"
 	"github.com/planbot-go/planbot/skills/sandbox"
 )
 
-func sandboxConfig(t testing.TB, value string) config {
+func sandboxed(t testing.TB, value string) *program {
 	t.Helper()
-	c, err := settings{bot: defaultBot(), SkillsSandbox: value}.check()
+	s, err := env{"bot-skills-sandbox": value, "bot-skills-dir": t.TempDir()}.read()
 	if err != nil {
 		t.Fatal(err)
 	}
-	return c
-}
-
-// probe runs the doctor's probe of scripts.
-func probe(t *testing.T, c config) doctor.Check {
-	t.Helper()
-	return doctor.Run(t.Context(), doctor.Config{Probes: []doctor.Probe{c.scriptsProbe()}, Timeout: time.Minute})[0]
+	return &program{Settings: s}
 }
 
 func TestSandboxSettings(t *testing.T) {
@@ -39,19 +33,20 @@ func TestSandboxSettings(t *testing.T) {
 	} {
 		t.Run(value, func(t *testing.T) {
 			t.Parallel()
-			c := sandboxConfig(t, value)
-			box, about, err := c.sandbox(t.Context())
-			check := probe(t, c)
+			p := sandboxed(t, value)
+			runner, about, err := p.ScriptRunner(t.Context())
+			check := p.checkScripts(t.Context())
+			box, none := p.OpenSandbox(t.Context())
 			switch {
 			case kinds == nil:
-				if box != nil || err != nil || !strings.Contains(about, "refused") || check.Status != doctor.OK {
-					t.Errorf("%v, %q, %v, %+v", box, about, err, check)
+				if runner == nil || err != nil || !strings.Contains(about, "refused") || check.Status != fine {
+					t.Errorf("%q, %v, %+v", about, err, check)
 				}
-			case box != nil:
+			case none == nil:
 				if err != nil || !slices.Contains(kinds, box.Kind()) || !strings.HasSuffix(about, " in "+string(box.Kind())) {
 					t.Errorf("%s, %q, %v", box.Kind(), about, err)
 				}
-				if check.Status == doctor.Fail || !strings.Contains(check.Detail, string(box.Kind())) {
+				if check.Status == failed || !strings.Contains(check.Detail, string(box.Kind())) {
 					t.Errorf("%+v", check)
 				}
 			default:
@@ -64,21 +59,21 @@ func TestSandboxSettings(t *testing.T) {
 // Where no sandbox works the bot starts all the same, unless it was told which to use.
 func TestNoSandboxWorks(t *testing.T) {
 	t.Setenv("TMPDIR", filepath.Join(t.TempDir(), "nowhere"))
-	c := sandboxConfig(t, "auto")
-	box, about, err := c.sandbox(t.Context())
-	if box != nil || err != nil || !strings.HasPrefix(about, "scripts of skills are refused: no sandbox for scripts: bubblewrap: ") ||
+	p := sandboxed(t, "auto")
+	_, about, err := p.ScriptRunner(t.Context())
+	if err != nil || !strings.HasPrefix(about, "scripts of skills are refused: no sandbox for scripts: bubblewrap: ") ||
 		!strings.Contains(about, "; landlock: ") || strings.Contains(about, "\n") {
-		t.Errorf("%v, %q, %v", box, about, err)
+		t.Errorf("%q, %v", about, err)
 	}
-	if check := probe(t, c); check.Status != doctor.Warn || !strings.Contains(check.Detail, "landlock: ") {
+	if check := p.checkScripts(t.Context()); check.Status != warned || !strings.Contains(check.Detail, "landlock: ") {
 		t.Errorf("%+v", check)
 	}
-	c = sandboxConfig(t, "landlock")
-	var usage usageError
-	if box, _, err := c.sandbox(t.Context()); box != nil || !errors.As(err, &usage) || !strings.HasPrefix(err.Error(), "BOT_SKILLS_SANDBOX: ") {
-		t.Errorf("%v, %v", box, err)
+	p = sandboxed(t, "landlock")
+	var fault settings.Fault
+	if _, _, err := p.ScriptRunner(t.Context()); !errors.As(err, &fault) || !strings.HasPrefix(err.Error(), "BOT_SKILLS_SANDBOX: ") {
+		t.Errorf("%v", err)
 	}
-	if check := probe(t, c); check.Status != doctor.Fail {
+	if check := p.checkScripts(t.Context()); check.Status != failed {
 		t.Errorf("%+v", check)
 	}
 }
@@ -88,8 +83,7 @@ func TestNoSandboxWorks(t *testing.T) {
 func BenchmarkScriptLaunch(b *testing.B) {
 	for _, kind := range []sandbox.Kind{sandbox.Bubblewrap, sandbox.Landlock} {
 		b.Run(string(kind), func(b *testing.B) {
-			c := sandboxConfig(b, string(kind))
-			box, _, err := c.sandbox(b.Context())
+			box, err := sandboxed(b, string(kind)).OpenSandbox(b.Context())
 			if err != nil {
 				b.Skip(err)
 			}

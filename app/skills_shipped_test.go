@@ -1,4 +1,4 @@
-package app
+package app_test
 
 import (
 	"context"
@@ -7,8 +7,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/rs/zerolog"
+	"github.com/planbot-go/planbot/internal/settings"
 
+	"github.com/planbot-go/planbot/app"
 	"github.com/planbot-go/planbot/bot"
 	"github.com/planbot-go/planbot/bottest"
 	"github.com/planbot-go/planbot/internal/fakemodel"
@@ -22,23 +23,16 @@ type student struct {
 	t       *testing.T
 	planner string
 	model   *fakemodel.Server
-	app     *program
+	scripts string
 }
 
-func newStudent(t *testing.T, s settings) student {
+func newStudent(t *testing.T, s map[string]string) student {
 	t.Helper()
-	st := student{t: t, planner: s.Planner, model: fakemodel.New(t)}
-	s.OpenAIBaseURL, s.SkillsDir, s.Port = st.model.URL, "../examples/skills", "0"
-	c, err := s.check()
-	if err != nil {
-		t.Fatal(err)
-	}
-	st.app, err = assemble(t.Context(), c, zerolog.Nop())
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(st.app.close)
-	kit := bottest.New(t, bottest.Config{New: func(context.Context, bottest.Parts) (*bot.Bot, error) { return st.app.bot, nil }})
+	st := student{t: t, planner: s["bot-planner"], model: fakemodel.New(t)}
+	s["openai-base-url"], s["bot-skills-dir"], s["port"] = st.model.URL, "../examples/skills", "0"
+	b, scripts := app.Assembled(t, s)
+	st.scripts = scripts
+	kit := bottest.New(t, bottest.Config{New: func(context.Context, bottest.Parts) (*bot.Bot, error) { return b, nil }})
 	st.Chat = kit.Personal("Mia")
 	return st
 }
@@ -88,12 +82,12 @@ func (s student) prompt() string {
 // loaded, its table read, its script run in the real sandbox after a click.
 func TestTheShippedConverter(t *testing.T) {
 	t.Parallel()
-	for _, name := range planners() {
+	for _, name := range settings.Planners() {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := newStudent(t, settings{bot: defaultBot(), Planner: name})
-			if !strings.Contains(s.app.about.scripts, " run in ") {
-				t.Skip(s.app.about.scripts) // the sandbox's own tests fail where CI has none
+			s := newStudent(t, map[string]string{"bot-planner": name})
+			if !strings.Contains(s.scripts, " run in ") {
+				t.Skip(s.scripts) // the sandbox's own tests fail where CI has none
 			}
 			s.does(skills.LoadSkill, map[string]any{"skillName": "unit-converter"})
 			s.does(skills.ReadResource, map[string]any{"skillName": "unit-converter", "resourceName": "references/conversion-table.md"})
@@ -133,10 +127,10 @@ func TestTheShippedConverter(t *testing.T) {
 // TestEachPlannerTellsErrorsAlike asks for a skill that there is not.
 func TestEachPlannerTellsErrorsAlike(t *testing.T) {
 	t.Parallel()
-	for _, name := range planners() {
+	for _, name := range settings.Planners() {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := newStudent(t, settings{bot: defaultBot(), Planner: name, SkillsSandbox: noSandbox})
+			s := newStudent(t, map[string]string{"bot-planner": name, "bot-skills-sandbox": settings.NoSandbox})
 			s.does(skills.LoadSkill, map[string]any{"skillName": "nobody"})
 			s.says("There is none.")
 			s.Say("load nobody")
@@ -151,10 +145,10 @@ func TestEachPlannerTellsErrorsAlike(t *testing.T) {
 // TestTheShippedTranslator reads what the skill needs, and asks nobody for that.
 func TestTheShippedTranslator(t *testing.T) {
 	t.Parallel()
-	for _, name := range planners() {
+	for _, name := range settings.Planners() {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := newStudent(t, settings{bot: defaultBot(), Planner: name, SkillsSandbox: noSandbox})
+			s := newStudent(t, map[string]string{"bot-planner": name, "bot-skills-sandbox": settings.NoSandbox})
 			s.does(skills.LoadSkill, map[string]any{"skillName": "translator"})
 			s.does(skills.ReadResource, map[string]any{"skillName": "translator", "resourceName": "images.md"})
 			s.says("Literal … Literary … Free …")

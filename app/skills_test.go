@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/planbot-go/planbot/internal/doctor"
+	"github.com/planbot-go/planbot/internal/cli"
 )
 
 // skillTree makes a folder with these files.
@@ -50,27 +50,27 @@ func TestSkillsCommands(t *testing.T) {
 	}{
 		"validate a folder":    {[]string{"validate", good}, 0, []string{"1 skill is fine\n"}, nil},
 		"validate one":         {[]string{"validate", good + "/units", mixed + "/other"}, 0, []string{"2 skills are fine\n"}, nil},
-		"validate faults":      {[]string{"validate", mixed}, exitFailed, []string{mixed + "/none/SKILL.md: Missing required file: SKILL.md", "units/SKILL.md:2: name \"Units\" has to be lowercase", "units/SKILL.md:4: Unexpected fields"}, nil},
-		"validate no SKILL":    {[]string{"validate", empty}, exitFailed, []string{empty + "/SKILL.md: Missing required file: SKILL.md"}, nil},
-		"validate nowhere":     {[]string{"validate", root + "/nowhere"}, exitFailed, []string{"nowhere: does not exist"}, nil},
+		"validate faults":      {[]string{"validate", mixed}, cli.ExitFailed, []string{mixed + "/none/SKILL.md: Missing required file: SKILL.md", "units/SKILL.md:2: name \"Units\" has to be lowercase", "units/SKILL.md:4: Unexpected fields"}, nil},
+		"validate no SKILL":    {[]string{"validate", empty}, cli.ExitFailed, []string{empty + "/SKILL.md: Missing required file: SKILL.md"}, nil},
+		"validate nowhere":     {[]string{"validate", root + "/nowhere"}, cli.ExitFailed, []string{"nowhere: does not exist"}, nil},
 		"validate leniently":   {[]string{"validate", "--lenient", mixed + "/units"}, 0, []string{":2: warning: ", ":4: warning: ", "1 skill is fine"}, nil},
 		"validate setting":     {[]string{"validate", "--bot-skills-dir=" + good}, 0, []string{"1 skill is fine"}, nil},
-		"validate nothing":     {[]string{"validate"}, exitUsage, nil, []string{"BOT_SKILLS_DIR"}},
+		"validate nothing":     {[]string{"validate"}, cli.ExitUsage, nil, []string{"BOT_SKILLS_DIR"}},
 		"list":                 {[]string{"list", good}, 0, []string{"SKILL  RESOURCES  SCRIPTS  DESCRIPTION\n", "units  2          1        Converts \uFFFD[31munits\n"}, nil},
 		"list with faults":     {[]string{"list", mixed}, 0, []string{"other  0          0        d\n"}, []string{"units/SKILL.md:2: "}},
-		"list nothing":         {[]string{"list", empty}, exitFailed, nil, []string{"found no skill"}},
+		"list nothing":         {[]string{"list", empty}, cli.ExitFailed, nil, []string{"found no skill"}},
 		"list setting":         {[]string{"list", "--bot-skills-dir=" + good}, 0, []string{"units"}, nil},
 		"show":                 {[]string{"show", "units", good}, 0, []string{"name           units\n", "license        MIT\n", "metadata       version: 1.0\n", "allowed tools  Read\n", "references/bin.txt (binary, 2 bytes, text/plain)", "references/factors.md (text, 1 bytes, text/markdown)", "script         scripts/convert.py\n", "\n# Units\n\n    Run \uFFFD[2Jconvert.\n"}, nil},
 		"show by another name": {[]string{"show", "./UNITS", good}, 0, []string{"name           units\n"}, nil},
 		"show for people":      {[]string{"show", "quiet", quiet, "--lenient"}, 0, []string{"loaded by    people alone, with /skill quiet\n"}, nil},
-		"show what is faulty":  {[]string{"show", "Units", mixed}, exitFailed, nil, []string{"units/SKILL.md:2: ", `no skill "Units", there are: other`}},
-		"show from nothing":    {[]string{"show", "units", empty}, exitFailed, nil, []string{`no skill "units": found none`}},
+		"show what is faulty":  {[]string{"show", "Units", mixed}, cli.ExitFailed, nil, []string{"units/SKILL.md:2: ", `no skill "Units", there are: other`}},
+		"show from nothing":    {[]string{"show", "units", empty}, cli.ExitFailed, nil, []string{`no skill "units": found none`}},
 		"validate two":         {[]string{"validate", "--lenient", mixed + "/units", good}, 0, []string{"good/units/SKILL.md: warning: is not used: the skill \"Units\" in " + mixed + "/units comes first\n", "2 skills are fine"}, nil},
 		"list two of a name":   {[]string{"list", "--lenient", mixed, good}, 0, []string{"DESCRIPTION\nother  0          0        d\nUnits  0          0        d\n"}, []string{"good/units/SKILL.md: warning: is not used"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			code, out, errs := run(t, "", append([]string{"skills"}, c.args...)...)
+			code, out, errs := execute(t, "", append([]string{"skills"}, c.args...)...)
 			if code != c.code || (len(c.out) == 0) != (out == "") || (len(c.err) == 0) != (errs == "") {
 				t.Fatalf("exit code %d, want %d, output:\n%s\nerrors:\n%s", code, c.code, out, errs)
 			}
@@ -105,15 +105,15 @@ func TestSkillsValidateJSON(t *testing.T) {
 		Skills int      `json:"skills"`
 		Faults *[]fault `json:"faults"`
 	}
-	code, out, _ := run(t, "", "skills", "validate", "--json", root)
+	code, out, _ := execute(t, "", "skills", "validate", "--json", root)
 	var got answer
-	if err := json.Unmarshal([]byte(out), &got); err != nil || code != exitFailed || got.Valid || got.Skills != 1 || got.Faults == nil || len(*got.Faults) != 1 {
+	if err := json.Unmarshal([]byte(out), &got); err != nil || code != cli.ExitFailed || got.Valid || got.Skills != 1 || got.Faults == nil || len(*got.Faults) != 1 {
 		t.Fatalf("exit code %d, %v, output:\n%s", code, err, out)
 	}
 	if f := (*got.Faults)[0]; f.Path != filepath.Join(root, "a", "SKILL.md") || !strings.Contains(f.Text, "description") || f.Warning {
 		t.Errorf("fault %+v", f)
 	}
-	code, out, _ = run(t, "", "skills", "validate", "--json", filepath.Join(root, "b"))
+	code, out, _ = execute(t, "", "skills", "validate", "--json", filepath.Join(root, "b"))
 	got = answer{}
 	if err := json.Unmarshal([]byte(out), &got); err != nil || code != 0 || !got.Valid || got.Skills != 1 || got.Faults == nil || len(*got.Faults) != 0 {
 		t.Errorf("exit code %d, %v, output:\n%s", code, err, out)
@@ -145,12 +145,12 @@ func TestDoctorLooksAtSkills(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			code, out, errs := run(t, "", append([]string{"doctor", "--port=0", "--bot-skills-sandbox=none", "--json"}, c.args...)...)
-			var checks []doctor.Check
+			code, out, errs := execute(t, "", append([]string{"doctor", "--port=0", "--bot-skills-sandbox=none", "--json"}, c.args...)...)
+			var checks []check
 			if err := json.Unmarshal([]byte(out), &checks); err != nil || code != 0 {
 				t.Fatalf("exit code %d, %v, %s%s", code, err, out, errs)
 			}
-			i := slices.IndexFunc(checks, func(check doctor.Check) bool { return check.Name == "skills" })
+			i := slices.IndexFunc(checks, func(c check) bool { return c.Name == "skills" })
 			if i < 0 || string(checks[i].Status) != c.status {
 				t.Fatalf("checks %+v", checks)
 			}

@@ -23,6 +23,7 @@ import (
 
 	"github.com/planbot-go/planbot/internal/fakeconnector"
 	"github.com/planbot-go/planbot/internal/fakemodel"
+	"github.com/planbot-go/planbot/internal/otlp"
 )
 
 // collector stands in for an OpenTelemetry collector.
@@ -78,24 +79,10 @@ func (c *collector) text() string {
 	return all.String()
 }
 
-func assembled(t *testing.T, s settings, log io.Writer) *program {
-	t.Helper()
-	c, err := s.check()
-	if err != nil {
-		t.Fatal(err)
-	}
-	a, err := assemble(t.Context(), c, zerolog.New(log))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(a.close)
-	return a
-}
-
 func TestTracesAreFlushed(t *testing.T) {
 	t.Parallel()
 	to := newCollector(t)
-	a := assembled(t, settings{bot: defaultBot(), Port: "0", OTelEndpoint: to.URL + "/", OTelServiceName: "mine", OTelAttributes: "service.name=other,team=a%20b"}, io.Discard)
+	a := assembled(t, env{"port": "0", "otel-exporter-otlp-endpoint": to.URL + "/", "otel-service-name": "mine", "otel-resource-attributes": "service.name=other,team=a%20b"}, io.Discard)
 	_, span := a.traces.provider.Tracer("test").Start(t.Context(), "turn")
 	span.End()
 	a.flush(t.Context())
@@ -180,7 +167,7 @@ func TestFlushKeepsToItsTime(t *testing.T) {
 	t.Cleanup(hangs.Close)
 	t.Cleanup(func() { close(over) })
 	var log logBuffer
-	a := assembled(t, settings{bot: defaultBot(), Port: "0", OTelTraces: hangs.URL}, &log)
+	a := assembled(t, env{"port": "0", "otel-exporter-otlp-traces-endpoint": hangs.URL}, &log)
 	_, span := a.traces.provider.Tracer("test").Start(t.Context(), "turn")
 	span.End()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -196,13 +183,13 @@ func TestFlushKeepsToItsTime(t *testing.T) {
 
 func TestNoTracesWithoutACollector(t *testing.T) {
 	t.Parallel()
-	for _, s := range []settings{
+	for _, s := range []env{
 		{},
-		{OTelServiceName: "mine", OTelHeaders: "a=b"},
-		{OTelEndpoint: "http://collector:4318", OTelExporter: "none"},
-		{OTelEndpoint: "http://collector:4317", OTelProtocol: "grpc", OTelDisabled: "true"},
+		{"otel-service-name": "mine", "otel-exporter-otlp-headers": "a=b"},
+		{"otel-exporter-otlp-endpoint": "http://collector:4318", "otel-traces-exporter": "none"},
+		{"otel-exporter-otlp-endpoint": "http://collector:4317", "otel-sdk-disabled": "true"},
 	} {
-		s.Port = "0"
+		s["port"] = "0"
 		if a := assembled(t, s, io.Discard); a.traces != nil {
 			t.Errorf("traces with %+v", s)
 		}
@@ -215,25 +202,29 @@ func TestTraceSettings(t *testing.T) {
 	t.Cleanup(srv.Close)
 	dir := filesIn(t, map[string]string{"ca.pem": string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: srv.Certificate().Raw}))})
 	for name, test := range map[string]struct {
-		in   settings
-		want func(traceSettings) bool
+		in   env
+		want func(otlp.Config, sdktrace.Sampler) bool
 	}{
-		"default collector": {settings{bot: defaultBot(), OTelExporter: "otlp"}, func(s traceSettings) bool {
-			return s.on && s.exporter.URL == "http://localhost:4318/v1/traces" && s.sampler.Description() == sdktrace.ParentBased(sdktrace.AlwaysSample()).Description()
+		"default collector": {env{"otel-traces-exporter": "otlp"}, func(e otlp.Config, s sdktrace.Sampler) bool {
+			return e.URL == "http://localhost:4318/v1/traces" && s.Description() == sdktrace.ParentBased(sdktrace.AlwaysSample()).Description()
 		}},
-		"base address":  {settings{bot: defaultBot(), OTelEndpoint: "https://c.example/otlp"}, func(s traceSettings) bool { return s.exporter.URL == "https://c.example/otlp/v1/traces" }},
-		"whole address": {settings{bot: defaultBot(), OTelEndpoint: "http://x", OTelTraces: "http://c.example/in"}, func(s traceSettings) bool { return s.exporter.URL == "http://c.example/in" }},
-		"transport": {settings{bot: defaultBot(), OTelEndpoint: "http://x", OTelHeaders: "api-key=a%3Db, x-team=1", OTelTimeout: "1500", OTelCompression: "gzip", OTelProtocol: "http/protobuf"}, func(s traceSettings) bool {
-			e := s.exporter
+		"base address":  {env{"otel-exporter-otlp-endpoint": "https://c.example/otlp"}, func(e otlp.Config, s sdktrace.Sampler) bool { return e.URL == "https://c.example/otlp/v1/traces" }},
+		"whole address": {env{"otel-exporter-otlp-endpoint": "http://x", "otel-exporter-otlp-traces-endpoint": "http://c.example/in"}, func(e otlp.Config, s sdktrace.Sampler) bool { return e.URL == "http://c.example/in" }},
+		"transport": {env{"otel-exporter-otlp-endpoint": "http://x", "otel-exporter-otlp-headers": "api-key=a%3Db, x-team=1", "otel-exporter-otlp-timeout": "1500", "otel-exporter-otlp-compression": "gzip", "otel-exporter-otlp-protocol": "http/protobuf"}, func(e otlp.Config, s sdktrace.Sampler) bool {
 			return e.Headers["api-key"] == "a=b" && e.Headers["x-team"] == "1" && e.Timeout == 1500*time.Millisecond && e.Gzip
 		}},
-		"certificate": {settings{bot: defaultBot(), OTelEndpoint: "https://x", OTelCertificate: filepath.Join(dir, "ca.pem")}, func(s traceSettings) bool { return s.exporter.TLS.RootCAs != nil }},
-		"share":       {settings{bot: defaultBot(), OTelSampler: "traceidratio", OTelSamplerArg: "0.25"}, func(s traceSettings) bool { return s.sampler.Description() == "TraceIDRatioBased{0.25}" }},
-		"none":        {settings{bot: defaultBot(), OTelSampler: "always_off"}, func(s traceSettings) bool { return s.sampler.Description() == "AlwaysOffSampler" }},
+		"certificate": {env{"otel-exporter-otlp-endpoint": "https://x", "otel-exporter-otlp-certificate": filepath.Join(dir, "ca.pem")}, func(e otlp.Config, s sdktrace.Sampler) bool { return e.TLS.RootCAs != nil }},
+		"share":       {env{"otel-traces-sampler": "traceidratio", "otel-traces-sampler-arg": "0.25"}, func(e otlp.Config, s sdktrace.Sampler) bool { return s.Description() == "TraceIDRatioBased{0.25}" }},
+		"none":        {env{"otel-traces-sampler": "always_off"}, func(e otlp.Config, s sdktrace.Sampler) bool { return s.Description() == "AlwaysOffSampler" }},
 	} {
-		c, err := test.in.check()
-		if err != nil || !test.want(c.traces) {
-			t.Errorf("%s: %+v, %v", name, c.traces, err)
+		s, err := test.in.read()
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		p := &program{Settings: s}
+		if to, err := p.collector(); err != nil || !test.want(to, p.sampler()) {
+			t.Errorf("%s: %+v, %v", name, to, err)
 		}
 	}
 }
@@ -241,10 +232,7 @@ func TestTraceSettings(t *testing.T) {
 func TestEveryMistakeInTraceSettingsIsListed(t *testing.T) {
 	t.Setenv("OTEL_BSP_MAX_QUEUE_SIZE", "many")
 	t.Setenv("OTEL_SPAN_LINK_COUNT_LIMIT", "-2")
-	_, err := settings{
-		OTelExporter: "jaeger", OTelEndpoint: "collector:4318", OTelTraces: "ftp://x", OTelProtocol: "grpc", OTelHeaders: "x=1,secret", OTelTimeout: "1s",
-		OTelCompression: "zstd", OTelCertificate: "/nowhere.pem", OTelAttributes: "team", OTelSampler: "sometimes", OTelSamplerArg: "2",
-	}.check()
+	_, err := env{"otel-traces-exporter": "jaeger", "otel-exporter-otlp-endpoint": "collector:4318", "otel-exporter-otlp-traces-endpoint": "ftp://x", "otel-exporter-otlp-protocol": "grpc", "otel-exporter-otlp-headers": "x=1,secret", "otel-exporter-otlp-timeout": "1s", "otel-exporter-otlp-compression": "zstd", "otel-exporter-otlp-certificate": "/nowhere.pem", "otel-resource-attributes": "team", "otel-traces-sampler": "sometimes", "otel-traces-sampler-arg": "2"}.read()
 	if err == nil {
 		t.Fatal("no mistake found")
 	}
@@ -255,8 +243,7 @@ func TestEveryMistakeInTraceSettingsIsListed(t *testing.T) {
 	}
 	slices.Sort(names)
 	want := []string{
-		"OTEL_BSP_MAX_QUEUE_SIZE", "OTEL_EXPORTER_OTLP_CERTIFICATE", "OTEL_EXPORTER_OTLP_COMPRESSION", "OTEL_EXPORTER_OTLP_ENDPOINT",
-		"OTEL_EXPORTER_OTLP_HEADERS", "OTEL_EXPORTER_OTLP_PROTOCOL", "OTEL_EXPORTER_OTLP_TIMEOUT",
+		"OTEL_BSP_MAX_QUEUE_SIZE", "OTEL_EXPORTER_OTLP_ENDPOINT",
 		"OTEL_EXPORTER_OTLP_TRACES_CERTIFICATE", "OTEL_EXPORTER_OTLP_TRACES_COMPRESSION", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT",
 		"OTEL_EXPORTER_OTLP_TRACES_HEADERS", "OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "OTEL_EXPORTER_OTLP_TRACES_TIMEOUT",
 		"OTEL_RESOURCE_ATTRIBUTES", "OTEL_SPAN_LINK_COUNT_LIMIT", "OTEL_TRACES_EXPORTER", "OTEL_TRACES_SAMPLER", "OTEL_TRACES_SAMPLER_ARG",
@@ -264,11 +251,11 @@ func TestEveryMistakeInTraceSettingsIsListed(t *testing.T) {
 	if !slices.Equal(names, want) || strings.Contains(err.Error(), "secret") {
 		t.Errorf("%v", err)
 	}
-	for name, s := range map[string]settings{
-		"OTEL_SDK_DISABLED":       {OTelDisabled: "perhaps"},
-		"OTEL_TRACES_SAMPLER_ARG": {OTelSampler: "always_on", OTelSamplerArg: "0.5"},
+	for name, s := range map[string]env{
+		"OTEL_SDK_DISABLED":       {"otel-sdk-disabled": "perhaps"},
+		"OTEL_TRACES_SAMPLER_ARG": {"otel-traces-sampler": "always_on", "otel-traces-sampler-arg": "0.5"},
 	} {
-		if _, err := s.check(); err == nil || !strings.Contains(err.Error(), name+": ") {
+		if _, err := s.read(); err == nil || !strings.Contains(err.Error(), name+": ") {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

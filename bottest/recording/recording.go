@@ -1,5 +1,5 @@
 // Package recording writes down what a bot lives through, for tests: the conversations as
-// scenarios that bot test plays, and what its model was asked and answered as cassettes.
+// scenarios that bottest run plays, and what its model was asked and answered as cassettes.
 // People, places and secrets have stand-ins in them.
 package recording
 

@@ -41,7 +41,7 @@ type Config struct {
 }
 
 // howToUpdate is how people ask for Update.
-const howToUpdate = "bot test --update"
+const howToUpdate = "bottest run --update"
 
 // Result is what came of a scenario.
 type Result struct {

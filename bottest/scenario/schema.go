@@ -20,7 +20,7 @@ func Schema() []byte {
 	file := object{
 		"$schema":     "https://json-schema.org/draft/2020-12/schema",
 		"title":       "Scenarios of Planbot",
-		"description": "Conversations with a bot, for bot test: what people do, what the model writes, and what the bot has to do then.",
+		"description": "Conversations with a bot, for bottest run: what people do, what the model writes, and what the bot has to do then.",
 		"oneOf": []any{one, list, object{
 			"type": "object", "additionalProperties": false, "required": []string{"scenarios"},
 			"properties": object{"about": object{"type": "string"}, "count": object{"type": "integer"}, "scenarios": list},
