@@ -21,9 +21,8 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/planbot-go/planbot/actions"
+	"github.com/planbot-go/planbot/app/record"
 	"github.com/planbot-go/planbot/bot"
-	"github.com/planbot-go/planbot/bottest/recording"
-	"github.com/planbot-go/planbot/bottest/scenario"
 	"github.com/planbot-go/planbot/connector"
 	"github.com/planbot-go/planbot/internal/cli"
 	"github.com/planbot-go/planbot/internal/settings"
@@ -91,8 +90,8 @@ type program struct {
 	bot      *bot.Bot
 	store    *state.Redis
 	metrics  *prometheus.Registry
-	traces   *traces             // nil: none
-	recorder *recording.Recorder // sees all that the bot does; nil: nobody does
+	traces   *traces          // nil: none
+	recorder *record.Recorder // sees all that the bot does; nil: nobody does
 	closers  []func()
 	away     atomic.Bool // the store was, when it was last asked for
 
@@ -443,9 +442,9 @@ func (p *program) record(dir string, out io.Writer) (err error) {
 	if planner == settings.Sequence {
 		planner = "" // the one that scenarios are played with
 	}
-	p.recorder, err = recording.New(recording.Config{
+	p.recorder, err = record.New(record.Config{
 		Dir: dir, Secrets: p.Secrets(), Log: p.log,
-		Options:  scenario.Options{MaxSteps: p.MaxSteps, MaxSameCalls: p.MaxSameCalls, Approval: p.ApprovalActions},
+		Options:  record.Options{MaxSteps: p.MaxSteps, MaxSameCalls: p.MaxSameCalls, Approval: p.ApprovalActions},
 		Settings: unsaid, Same: p.IsSet("BOT_PROMPTS_DIR", "BOT_SKILLS_DIR", "BOT_SKILLS_APPROVAL"), FilteredText: p.FilteredText, Planner: planner,
 	})
 	if err != nil {

@@ -19,9 +19,8 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"github.com/planbot-go/planbot/app/record"
 	"github.com/planbot-go/planbot/bot"
-	"github.com/planbot-go/planbot/bottest/recording"
-	"github.com/planbot-go/planbot/bottest/scenario"
 	"github.com/planbot-go/planbot/internal/cli"
 	"github.com/planbot-go/planbot/internal/settings"
 	"github.com/planbot-go/planbot/state"
@@ -346,7 +345,7 @@ type exportedTurn struct {
 // render writes the turns, raw or as scenarios.
 func (c turnsExportCmd) render(parked []state.Parked, s *settings.Settings) (data []byte, left error) {
 	var out bytes.Buffer
-	var all []scenario.Scenario
+	var all []record.Scenario
 	var faults []error
 	lines := json.NewEncoder(&out)
 	lines.SetEscapeHTML(false)
@@ -359,7 +358,7 @@ func (c turnsExportCmd) render(parked []state.Parked, s *settings.Settings) (dat
 			faults = append(faults, lines.Encode(t))
 			continue
 		}
-		one, err := recording.Parked(p, s.Secrets()...)
+		one, err := record.Parked(p, s.Secrets()...)
 		if err != nil {
 			faults = append(faults, fmt.Errorf("no test is to be made of this; --raw shows it: %w", err))
 			continue
@@ -367,7 +366,7 @@ func (c turnsExportCmd) render(parked []state.Parked, s *settings.Settings) (dat
 		all = append(all, one)
 	}
 	if len(all) > 0 {
-		text, err := scenario.Write(all)
+		text, err := record.Write(all)
 		out.Write(text)
 		faults = append(faults, err)
 	}

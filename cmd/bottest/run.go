@@ -16,8 +16,8 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/planbot-go/planbot/actions"
+	"github.com/planbot-go/planbot/app/record"
 	"github.com/planbot-go/planbot/bot"
-	"github.com/planbot-go/planbot/bottest/cassette"
 	"github.com/planbot-go/planbot/bottest/scenario"
 	"github.com/planbot-go/planbot/internal/cli"
 	"github.com/planbot-go/planbot/internal/settings"
@@ -51,18 +51,18 @@ func (c runCmd) Run(ctx context.Context, s *settings.Settings, std *cli.Streams)
 	if err != nil {
 		return cli.Usage(fmt.Errorf("--run: %w", err))
 	}
-	var all []scenario.Scenario
-	var faults scenario.Faults
+	var all []record.Scenario
+	var faults record.Faults
 	cfg, err := c.bot(cli.QuietLogger(std.Err, s, zerolog.ErrorLevel).WithContext(ctx), s)
 	if err == nil {
 		all, faults = c.read(std.In, only, cfg.Actions)
 	} else {
-		faults = scenario.Faults{faultOf(cmp.Or(c.Actions, "settings"), err)} // with it nothing can be played
+		faults = record.Faults{faultOf(cmp.Or(c.Actions, "settings"), err)} // with it nothing can be played
 	}
 	if len(faults) > 0 {
 		fmt.Fprintln(std.Err, faults)
 	}
-	results := faults.Results()
+	results := scenario.Failures(faults)
 	for i := 0; i < len(all) && ctx.Err() == nil; i++ {
 		result := scenario.Run(&all[i], c.withPrompts(cfg, &all[i], std.Err))
 		c.tell(std.Out, &result)
@@ -131,9 +131,9 @@ func writeWhole(name string, write func(io.Writer) error) (err error) {
 }
 
 // read reads the files, and leaves the scenarios that are asked for and have no faults.
-func (c runCmd) read(stdin io.Reader, only *regexp.Regexp, registry *actions.Registry) ([]scenario.Scenario, scenario.Faults) {
+func (c runCmd) read(stdin io.Reader, only *regexp.Regexp, registry *actions.Registry) ([]record.Scenario, record.Faults) {
 	files, faults := c.files()
-	var all []scenario.Scenario
+	var all []record.Scenario
 	for _, name := range files {
 		list, wrong := readScenarios(stdin, name)
 		faults = append(faults, wrong...)
@@ -143,44 +143,44 @@ func (c runCmd) read(stdin io.Reader, only *regexp.Regexp, registry *actions.Reg
 			}
 		}
 	}
-	unknown := scenario.Check(all, func(name string) bool { _, ok := registry.Lookup(name); return ok })
+	unknown := record.Check(all, func(name string) bool { _, ok := registry.Lookup(name); return ok })
 	faults, all = append(faults, unknown...), unknown.Without(all)
 	if len(all) == 0 && len(faults) == 0 {
-		faults = scenario.Faults{{File: "--run " + c.Only, Text: "no scenario has such a name"}}
+		faults = record.Faults{{File: "--run " + c.Only, Text: "no scenario has such a name"}}
 	}
 	return all, faults
 }
 
 // readScenarios reads one file, or standard input. A test of nothing is a fault: it would
 // pass for ever.
-func readScenarios(stdin io.Reader, name string) (list []scenario.Scenario, faults scenario.Faults) {
+func readScenarios(stdin io.Reader, name string) (list []record.Scenario, faults record.Faults) {
 	var err error
 	if name == "-" {
 		name = "stdin"
-		list, err = scenario.Read(stdin, name)
+		list, err = record.Read(stdin, name)
 	} else {
-		list, err = scenario.ReadFile(name)
+		list, err = record.ReadFile(name)
 	}
-	faults, told := errors.AsType[scenario.Faults](err)
+	faults, told := errors.AsType[record.Faults](err)
 	switch {
 	case err != nil && !told:
-		faults = scenario.Faults{faultOf(name, err)}
+		faults = record.Faults{faultOf(name, err)}
 	case err == nil && len(list) == 0:
-		faults = scenario.Faults{{File: name, Text: "there are no scenarios in it"}}
+		faults = record.Faults{{File: name, Text: "there are no scenarios in it"}}
 	}
 	return list, faults
 }
 
 // faultOf is why a file cannot be read, with its name said once.
-func faultOf(name string, err error) *scenario.Fault {
+func faultOf(name string, err error) *record.Fault {
 	if at, ok := errors.AsType[*fs.PathError](err); ok {
 		err = at.Err
 	}
-	return &scenario.Fault{File: name, Text: strings.TrimPrefix(err.Error(), name+": ")}
+	return &record.Fault{File: name, Text: strings.TrimPrefix(err.Error(), name+": ")}
 }
 
 // files are those that are named, and those of folders that are.
-func (c runCmd) files() (names []string, faults scenario.Faults) {
+func (c runCmd) files() (names []string, faults record.Faults) {
 	for _, name := range c.Files {
 		info, err := os.Stat(name)
 		if name == "-" || err != nil || !info.IsDir() {
@@ -198,7 +198,7 @@ func (c runCmd) files() (names []string, faults scenario.Faults) {
 		case err != nil:
 			faults = append(faults, faultOf(name, err))
 		case len(names) == before:
-			faults = append(faults, &scenario.Fault{File: name, Text: "there is no file of scenarios in this folder"})
+			faults = append(faults, &record.Fault{File: name, Text: "there is no file of scenarios in this folder"})
 		}
 	}
 	return names, faults
@@ -257,21 +257,21 @@ const (
 
 // withPrompts has the prompts of a recording compared with those in its cassette. Where that
 // makes no sense it says so on out.
-func (c runCmd) withPrompts(cfg scenario.Config, s *scenario.Scenario, out io.Writer) scenario.Config {
+func (c runCmd) withPrompts(cfg scenario.Config, s *record.Scenario, out io.Writer) scenario.Config {
 	base, recorded := strings.CutSuffix(s.File, scenarioFile)
 	if !recorded || cfg.Scripted {
 		return cfg
 	}
 	name := base + cassetteFile
-	calls, err := cassette.ReadFile(name)
+	calls, err := record.ReadCallsFile(name)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return cfg
 	case err != nil: // it is told when it is compared with
-	case slices.ContainsFunc(calls, func(c cassette.Call) bool { return c.Planner != "" }):
+	case slices.ContainsFunc(calls, func(c record.Call) bool { return c.Planner != "" }):
 		fmt.Fprintf(out, "bottest: prompts are not compared with %s: scenarios are played with the planner %s\n", name, settings.Sequence)
 		return cfg
-	case slices.ContainsFunc(calls, func(c cassette.Call) bool { return c.Foreign }):
+	case slices.ContainsFunc(calls, func(c record.Call) bool { return c.Foreign }):
 		fmt.Fprintf(out, "bottest: prompts are not compared with %s: they may have what is not in the scenario\n", name)
 		return cfg
 	case !c.Update && !sameAnswers(s, calls):
@@ -284,7 +284,7 @@ func (c runCmd) withPrompts(cfg scenario.Config, s *scenario.Scenario, out io.Wr
 
 // sameAnswers reports whether the model writes in the scenario what it wrote in the calls, else
 // the one was changed.
-func sameAnswers(s *scenario.Scenario, calls []cassette.Call) bool {
+func sameAnswers(s *record.Scenario, calls []record.Call) bool {
 	var played, recorded []string
 	for i := range s.Steps {
 		for _, a := range s.Steps[i].Model {

@@ -8,7 +8,7 @@ import (
 
 	"github.com/planbot-go/planbot/internal/cli"
 
-	"github.com/planbot-go/planbot/bottest/cassette"
+	"github.com/planbot-go/planbot/app/record"
 )
 
 const withSkill = `
@@ -50,8 +50,8 @@ func TestTestOfPrompts(t *testing.T) {
 	prompts := t.TempDir()
 	write(t, prompts, "sequence/prompt.txt", "Be terse.\n{{actions}}")
 	const head = "# Look before you share it.\n"
-	calls := []cassette.Call{{Asked: "=== system\nBe good.\n\n=== settings\nmax_tokens: 5\n", Answer: &cassette.Answer{Text: "Hello.", Model: "gpt"}}}
-	raw, err := cassette.Write(calls)
+	calls := []record.Call{{Asked: "=== system\nBe good.\n\n=== settings\nmax_tokens: 5\n", Answer: &record.CallAnswer{Text: "Hello.", Model: "gpt"}}}
+	raw, err := record.WriteCalls(calls)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -78,11 +78,11 @@ func TestTestOfPrompts(t *testing.T) {
 		t.Errorf("%v in\n%s", err, got)
 	}
 
-	for why, other := range map[string]cassette.Call{
-		"the answers in it are not those of the scenario": {Asked: calls[0].Asked, Answer: &cassette.Answer{Text: "Hi."}},
+	for why, other := range map[string]record.Call{
+		"the answers in it are not those of the scenario": {Asked: calls[0].Asked, Answer: &record.CallAnswer{Text: "Hi."}},
 		"scenarios are played with the planner sequence":  {Asked: calls[0].Asked, Answer: calls[0].Answer, Planner: "tools"},
 	} {
-		if raw, err = cassette.Write([]cassette.Call{other}); err != nil {
+		if raw, err = record.WriteCalls([]record.Call{other}); err != nil {
 			t.Fatal(err)
 		}
 		write(t, dir, "said.cassette.yaml", string(raw))

@@ -69,10 +69,10 @@ func refuse(f file, to string) string {
 func within(dir, folder string) bool { return dir == folder || strings.HasPrefix(dir, folder+"/") }
 
 // refuseKit keeps the test kit out of what bots are made of: tests of bots use it, and the
-// command line, which offers it.
+// command line that plays and evaluates.
 func refuseKit(f file) string {
 	room := f.room()
-	if room == "app" || room == "cmd" || room == "examples" || f.test() && layers[room] >= layers["bot"] {
+	if room == "cmd" || room == "examples" || f.test() && layers[room] >= layers["bot"] {
 		return ""
 	}
 	return "only cmd, examples and tests of bot import bottest"

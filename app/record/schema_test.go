@@ -1,17 +1,18 @@
-package scenario_test
+package record_test
 
 import (
 	"bytes"
 	"encoding/json"
 	"flag"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
+	"github.com/planbot-go/planbot/app/record"
+
 	"github.com/goccy/go-yaml"
 	"github.com/santhosh-tekuri/jsonschema/v6"
-
-	"github.com/planbot-go/planbot/bottest/scenario"
 )
 
 const schemaFile = "../../docs/scenario.schema.json"
@@ -21,7 +22,7 @@ var update = flag.Bool("update", false, "write the schema anew")
 func TestSchemaFileIsThatOfTheReader(t *testing.T) {
 	t.Parallel()
 	if *update {
-		if err := os.WriteFile(schemaFile, scenario.Schema(), 0o644); err != nil {
+		if err := os.WriteFile(schemaFile, record.Schema(), 0o644); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -29,8 +30,8 @@ func TestSchemaFileIsThatOfTheReader(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !bytes.Equal(file, scenario.Schema()) {
-		t.Errorf("%s is not what the reader takes; go test ./bottest/scenario -update writes it anew", schemaFile)
+	if !bytes.Equal(file, record.Schema()) {
+		t.Errorf("%s is not what the reader takes; go test ./app/record -update writes it anew", schemaFile)
 	}
 }
 
@@ -38,7 +39,11 @@ func TestSchemaFileIsThatOfTheReader(t *testing.T) {
 func TestSchemaTakesWhatTheReaderTakes(t *testing.T) {
 	t.Parallel()
 	schema := compile(t)
-	for _, name := range files(t) {
+	files, err := filepath.Glob("../../bottest/scenario/testdata/[b-z]*.*")
+	if err != nil || len(files) == 0 {
+		t.Fatal(files, err)
+	}
+	for _, name := range files {
 		data, err := os.ReadFile(name)
 		if err != nil {
 			t.Fatal(err)
@@ -65,7 +70,7 @@ func TestSchemaTakesWhatTheReaderTakes(t *testing.T) {
 
 func compile(t *testing.T) *jsonschema.Schema {
 	t.Helper()
-	tree, err := jsonschema.UnmarshalJSON(bytes.NewReader(scenario.Schema()))
+	tree, err := jsonschema.UnmarshalJSON(bytes.NewReader(record.Schema()))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,4 +1,4 @@
-package cassette_test
+package record_test
 
 import (
 	"context"
@@ -10,7 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/planbot-go/planbot/bottest/cassette"
+	"github.com/planbot-go/planbot/app/record"
 	"github.com/planbot-go/planbot/internal/scrub"
 	"github.com/planbot-go/planbot/models"
 )
@@ -23,30 +23,30 @@ func TestReadBack(t *testing.T) {
 		{Text: "Hi hunter2,\nwell.", Finish: models.FinishStop, Model: "m-1", Usage: models.Usage{Prompt: 1, Completion: 2, Cached: 3, Reasoning: 4, Cost: 0.5}},
 		{Calls: []models.Call{{ID: "c1", Name: "add", Arguments: `{"pass":"hunter2"}`}, {ID: "c2", Name: "x"}}, Finish: models.FinishTools},
 	}
-	var calls []cassette.Call
+	var calls []record.Call
 	for _, answer := range answers {
-		call, ok := cassette.New(req, answer, nil, s)
+		call, ok := record.NewCall(req, answer, nil, s)
 		if !ok {
 			t.Fatal("an answer is not to be kept")
 		}
 		calls = append(calls, call)
 	}
 	fault := &models.Error{Kind: models.Throttled, Status: 429, Code: "rate", RetryAfter: 2 * time.Second, Said: "hunter2", Err: errors.New("hunter2")}
-	call, _ := cassette.New(req, nil, fault, s)
+	call, _ := record.NewCall(req, nil, fault, s)
 	call.Conversation, call.Activity = "conversation-1", "activity-1"
 	calls = append(calls, call)
-	if _, ok := cassette.New(req, nil, context.Canceled, s); ok {
+	if _, ok := record.NewCall(req, nil, context.Canceled, s); ok {
 		t.Error("a call that was given up is to be kept")
 	}
 
-	raw, err := cassette.Write(calls)
+	raw, err := record.WriteCalls(calls)
 	if err != nil || strings.Contains(string(raw), "hunter2") {
 		t.Fatalf("%v\n%s", err, raw)
 	}
 	if !strings.Contains(string(raw), "  - asked: |\n      === system\n      You are \"it\".\n\n      - a: b\n") {
 		t.Errorf("the prompt is not to be read:\n%s", raw)
 	}
-	got, err := cassette.Read(strings.NewReader(string(raw)), "x")
+	got, err := record.ReadCalls(strings.NewReader(string(raw)), "x")
 	if err != nil {
 		t.Fatalf("%v\n%s", err, raw)
 	}
@@ -70,7 +70,7 @@ func TestReadBack(t *testing.T) {
 	}
 }
 
-func TestFaults(t *testing.T) {
+func TestCassetteFaults(t *testing.T) {
 	t.Parallel()
 	bomb := "a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n"
 	for i := range 9 {
@@ -86,15 +86,15 @@ func TestFaults(t *testing.T) {
 		"calls: [{fault: {kind: unknown}}]": `there is no kind "unknown"`,
 		"calls: [{fault: {kind: empty, retry_after: soon}}]": "invalid duration",
 	} {
-		if _, err := cassette.Read(strings.NewReader(text), "x"); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := record.ReadCalls(strings.NewReader(text), "x"); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%.80s: %v, want %s", text, err, want)
 		}
 	}
-	long := []cassette.Call{{Asked: strings.Repeat("a", 16<<20), Fault: &cassette.Fault{Kind: "empty"}}}
-	if _, err := cassette.Write(long); err == nil {
+	long := []record.Call{{Asked: strings.Repeat("a", 16<<20), Fault: &record.CallFault{Kind: "empty"}}}
+	if _, err := record.WriteCalls(long); err == nil {
 		t.Error("it would write what it does not read")
 	}
-	if _, err := cassette.ReadFile("testdata/none"); err == nil {
+	if _, err := record.ReadCallsFile("testdata/none"); err == nil {
 		t.Error("there is no such file")
 	}
 }

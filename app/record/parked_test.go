@@ -1,4 +1,4 @@
-package recording_test
+package record_test
 
 import (
 	"context"
@@ -8,9 +8,9 @@ import (
 	"time"
 
 	"github.com/planbot-go/planbot/actions"
+	"github.com/planbot-go/planbot/app/record"
 	"github.com/planbot-go/planbot/bot"
 	"github.com/planbot-go/planbot/bottest"
-	"github.com/planbot-go/planbot/bottest/recording"
 	"github.com/planbot-go/planbot/bottest/scenario"
 	"github.com/planbot-go/planbot/planner"
 	"github.com/planbot-go/planbot/state"
@@ -65,15 +65,15 @@ func export(t *testing.T, all []state.Parked, passes bool) string {
 	if len(all) != 1 {
 		t.Fatalf("%d turns were parked", len(all))
 	}
-	one, err := recording.Parked(all[0])
+	one, err := record.Parked(all[0])
 	if err != nil {
 		t.Fatal(err)
 	}
-	raw, err := scenario.Write([]scenario.Scenario{one})
+	raw, err := record.Write([]record.Scenario{one})
 	if err != nil {
 		t.Fatal(err)
 	}
-	list, err := scenario.Read(strings.NewReader(string(raw)), "x.yaml")
+	list, err := record.Read(strings.NewReader(string(raw)), "x.yaml")
 	if err != nil {
 		t.Fatalf("%v\n%s", err, raw)
 	}
@@ -171,7 +171,7 @@ func TestParkedWithNothing(t *testing.T) {
 		"no item":      {`nothing`, nil},
 		"a click only": {`{"v":1,"approval":"x","activity":{"type":"invoke","conversation":{"id":"c"}}}`, nil},
 	} {
-		_, err := recording.Parked(state.Parked{Turn: "x", Body: []byte(c.body)})
+		_, err := record.Parked(state.Parked{Turn: "x", Body: []byte(c.body)})
 		if err == nil || c.want != nil && !errors.Is(err, c.want) {
 			t.Errorf("%s: %v", name, err)
 		}

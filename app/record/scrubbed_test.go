@@ -1,11 +1,11 @@
-package recording_test
+package record_test
 
 import (
 	"strings"
 	"testing"
 
+	"github.com/planbot-go/planbot/app/record"
 	"github.com/planbot-go/planbot/bottest"
-	"github.com/planbot-go/planbot/bottest/recording"
 )
 
 // TestStandInsWithinJSON: what a model writes in JSON has the stand-ins of what the bot then
@@ -19,7 +19,7 @@ func TestStandInsWithinJSON(t *testing.T) {
 		`the \"password\": \"hun\\\"ter23\", https:\/\/me:S3cretPw@db\/x`,
 		`hunter22 and {\"to\":\"J\\u00fcrgen\"}`,
 	}
-	files := recorded(t, "", recording.Config{}, func(_ *testing.T, kit *bottest.Kit) {
+	files := recorded(t, "", record.Config{}, func(_ *testing.T, kit *bottest.Kit) {
 		chat := kit.Personal("Jürgen Öztürk")
 		for _, text := range says {
 			kit.Model.Says(`{"type":"plan","commands":[{"type":"DO","action":"addItem","entities":{"list":"J\u00fcrgen","item":"` + text + `"}},{"type":"SAY","response":"` + text + `"}]}`)

@@ -1,4 +1,18 @@
-package scenario
+package record
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"maps"
+	"reflect"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/planbot-go/planbot/internal/yamltext"
+)
 
 // Scenario is one conversation, or several at once, with one bot.
 type Scenario struct {
@@ -134,4 +148,265 @@ type Within struct {
 type Order struct {
 	Either bool
 	IDs    []string
+}
+
+// Person is who does it.
+func (e *Event) Person() string { return cmp.Or(e.From, "user") }
+
+// object is JSON in the making.
+type object map[string]any
+
+// Schema is the JSON Schema of a file of scenarios, for editors and other programs. It
+// says what [Read] takes, but for what no schema can say, such as ids that there are not.
+func Schema() []byte {
+	definitions := object{}
+	one := schemaOf(reflect.TypeFor[Scenario](), definitions)
+	list := object{"type": "array", "items": one}
+	file := object{
+		"$schema":     "https://json-schema.org/draft/2020-12/schema",
+		"title":       "Scenarios of Planbot",
+		"description": "Conversations with a bot, for bottest run: what people do, what the model writes, and what the bot has to do then.",
+		"oneOf": []any{one, list, object{
+			"type": "object", "additionalProperties": false, "required": []string{"scenarios"},
+			"properties": object{"about": object{"type": "string"}, "count": object{"type": "integer"}, "scenarios": list},
+		}},
+		"$defs": definitions,
+	}
+	var out bytes.Buffer
+	enc := json.NewEncoder(&out)
+	enc.SetIndent("", "  ")
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(file); err != nil {
+		panic(err) // it is made of texts and numbers
+	}
+	return out.Bytes()
+}
+
+// schemaOf is the schema of the type. Those of structs go to the definitions.
+func schemaOf(t reflect.Type, definitions object) object {
+	switch t {
+	case reflect.TypeFor[Answer]():
+		return object{"oneOf": []any{object{"type": "string", "description": "what it writes"}, reference(t, definitions)}}
+	case reflect.TypeFor[Within]():
+		ms := object{"type": "integer", "minimum": 0}
+		return object{"oneOf": []any{ms, object{"type": "object", "additionalProperties": ms}}}
+	case reflect.TypeFor[Order]():
+		return object{"oneOf": []any{object{"const": "either"}, object{"type": "array", "items": object{"type": "string"}}}}
+	}
+	switch t.Kind() {
+	case reflect.Pointer:
+		return schemaOf(t.Elem(), definitions)
+	case reflect.Struct:
+		return reference(t, definitions)
+	case reflect.Slice:
+		items := schemaOf(t.Elem(), definitions)
+		if t.Elem() == reflect.TypeFor[map[string]any]() { // parts of activities
+			items["type"] = []string{"object", "null"}
+		}
+		return object{"type": "array", "items": items}
+	case reflect.Map:
+		return object{"type": "object", "additionalProperties": schemaOf(t.Elem(), definitions)}
+	case reflect.String:
+		return object{"type": "string"}
+	case reflect.Bool:
+		return object{"type": "boolean"}
+	case reflect.Int:
+		return object{"type": "integer"}
+	case reflect.Float64:
+		return object{"type": "number"}
+	}
+	return object{} // any value
+}
+
+// reference leads to the definition of a struct, which it makes if there is none.
+func reference(t reflect.Type, definitions object) object {
+	name := strings.ToLower(t.Name())
+	if _, there := definitions[name]; !there {
+		definitions[name] = object{} // for those that lead back to it
+		definitions[name] = definitionOf(t, definitions)
+	}
+	return object{"$ref": "#/$defs/" + name}
+}
+
+func definitionOf(t reflect.Type, definitions object) object {
+	properties, required := object{}, []string{}
+	for _, f := range fieldsOf(t) {
+		name := f.Tag.Get("json")
+		property := schemaOf(f.Type, definitions)
+		property["description"] = f.Tag.Get("doc")
+		if words := f.Tag.Get("enum"); words != "" {
+			property["enum"] = strings.Split(words, ",")
+		}
+		if f.Type == reflect.TypeFor[*string]() { // as in error: null
+			property["type"] = []string{"string", "null"}
+		}
+		for tag, keyword := range map[string]string{"min": "minimum", "max": "maximum"} {
+			if n, err := strconv.Atoi(f.Tag.Get(tag)); err == nil {
+				property[keyword] = n
+			}
+		}
+		properties[name] = property
+		if f.Tag.Get("need") == "true" {
+			required = append(required, name)
+		}
+	}
+	out := object{"type": "object", "additionalProperties": false, "properties": properties}
+	if len(required) > 0 {
+		out["required"] = required
+	}
+	return out
+}
+
+// Write writes scenarios as YAML that [Read] reads: one alone as it is, several as a list.
+// What is not set is left out.
+func Write(list []Scenario) ([]byte, error) {
+	if len(list) == 1 {
+		return yamltext.Write(treeOf(reflect.ValueOf(list[0])))
+	}
+	return yamltext.Write(yamltext.Object{{Name: "scenarios", Value: treeOf(reflect.ValueOf(list))}})
+}
+
+// treeOf is a part of a scenario as it is written.
+func treeOf(v reflect.Value) any {
+	switch own := v.Interface().(type) {
+	case Answer:
+		if own.Text != nil {
+			return *own.Text
+		}
+	case Within:
+		if own.All != nil {
+			return *own.All
+		}
+		return treeOf(reflect.ValueOf(own.ByID))
+	case Order:
+		if own.Either {
+			return "either"
+		}
+		return treeOf(reflect.ValueOf(own.IDs))
+	}
+	switch v.Kind() {
+	case reflect.Pointer:
+		return treeOf(v.Elem())
+	case reflect.Struct:
+		return fieldsTree(v)
+	case reflect.Slice:
+		list := make([]any, v.Len())
+		for i := range list {
+			list[i] = treeOf(v.Index(i))
+		}
+		return list
+	case reflect.Map:
+		if values, ok := v.Interface().(map[string]any); ok && values != nil {
+			return values
+		}
+		if v.IsNil() {
+			return nil
+		}
+		var o yamltext.Object
+		for _, name := range slices.SortedFunc(slices.Values(v.MapKeys()), func(a, b reflect.Value) int { return strings.Compare(a.String(), b.String()) }) {
+			o = append(o, yamltext.Field{Name: name.String(), Value: treeOf(v.MapIndex(name))})
+		}
+		return o
+	}
+	return v.Interface()
+}
+
+// fieldsTree has the fields that are set, in their order.
+func fieldsTree(v reflect.Value) yamltext.Object {
+	o := yamltext.Object{}
+	for _, f := range fieldsOf(v.Type()) {
+		field := v.FieldByIndex(f.Index)
+		if isUnset(field) {
+			continue
+		}
+		o = append(o, yamltext.Field{Name: f.Tag.Get("json"), Value: treeOf(field)})
+	}
+	return o
+}
+
+// isUnset reports whether nothing is said by the field: an empty list says something.
+func isUnset(v reflect.Value) bool {
+	if v.Kind() == reflect.Struct {
+		return v.IsZero() || len(fieldsOf(v.Type())) > 0 && len(fieldsTree(v)) == 0
+	}
+	return v.IsZero()
+}
+
+// sayings are the texts of the bot for which a word in <…> stands. Those without a text
+// here are looked at otherwise. What a sentence says more than its beginning is for
+// the bot to word.
+var sayings = map[string]*regexp.Regexp{
+	"approval_card":  nil,
+	"split":          nil,
+	"resumed":        nil,
+	"honest":         nil,
+	"too_many_steps": regexp.MustCompile(`^Sorry, (this took too many steps|I was going in circles|this would take more than I may spend|answering that would take too many messages)`),
+	"reset_done":     regexp.MustCompile(`^I forgot our conversation\.`),
+	"fallback":       regexp.MustCompile(`^Sorry, `),
+	"denied":         regexp.MustCompile(`^As you wish: I did not do `),
+	"not_allowed":    regexp.MustCompile(`^(You may not decide this|Sorry, I may not talk with you)`),
+	"already_done":   regexp.MustCompile(`^(This was decided already|I do not wait for this decision any more|This was not decided in time)`),
+	"filtered":       regexp.MustCompile(`^Sorry, the content filter `),
+	"welcome":        regexp.MustCompile(`^Hello, I am `),
+	"busy":           regexp.MustCompile(`^Sorry, (the AI model has too much to do|the AI model cannot be used)`),
+	"timeout":        regexp.MustCompile(`^Sorry, (this took too long|the AI model did not answer in time)`),
+}
+
+// others are the sentences that fallback does not stand for: they say what happened.
+var others = []string{"too_many_steps", "filtered", "timeout"}
+
+func placeholderNames() []string { return slices.Sorted(maps.Keys(sayings)) }
+
+var (
+	placeholderForm = regexp.MustCompile(`^<([a-zA-Z][a-zA-Z_]*)\b[^<>]*>$`)
+	approvalForm    = regexp.MustCompile(`(?s)^<approval_card([\s:].*)?>$`) // its values may hold anything
+)
+
+// wordOf is the first word of a reply that is all in <…>, else "".
+func wordOf(reply string) string {
+	if m := placeholderForm.FindStringSubmatch(reply); m != nil {
+		return m[1]
+	}
+	if approvalForm.MatchString(reply) {
+		return "approval_card"
+	}
+	return ""
+}
+
+// PlaceholderOf is the name of the placeholder that a reply is, else "": then it is a text.
+func PlaceholderOf(reply string) string {
+	word := wordOf(reply)
+	if _, known := sayings[word]; known {
+		return word
+	}
+	return ""
+}
+
+// Saying reports whether the text is one that the placeholder of that name stands for.
+func Saying(name, text string) bool {
+	if name == "fallback" && slices.ContainsFunc(others, func(other string) bool { return sayings[other].MatchString(text) }) {
+		return false
+	}
+	form := sayings[name]
+	return form != nil && form.MatchString(text)
+}
+
+// Placeholder is <…> with the name of what the text is one of, of the bot's own texts, and ""
+// of any other text.
+func Placeholder(text string) string {
+	const last = "fallback" // which others look like
+	for _, name := range append(slices.DeleteFunc(placeholderNames(), func(name string) bool { return name == last }), last) {
+		if form := sayings[name]; form != nil && form.MatchString(text) {
+			return "<" + name + ">"
+		}
+	}
+	return ""
+}
+
+// ApprovalCard is what <approval_card ACTION NAME=VALUE …> says of a card: nothing, an action,
+// or an action and some of its values.
+func ApprovalCard(reply string) (action, values string) {
+	inside := strings.TrimSuffix(strings.TrimPrefix(reply, "<approval_card"), ">")
+	action, values, _ = strings.Cut(strings.TrimLeft(inside, ": \t\n"), " ")
+	return strings.TrimSpace(action), strings.TrimSpace(values)
 }

@@ -1,4 +1,4 @@
-package recording_test
+package record_test
 
 import (
 	"cmp"
@@ -16,10 +16,9 @@ import (
 	"github.com/planbot-go/planbot/actions"
 	"github.com/planbot-go/planbot/actions/lists"
 	"github.com/planbot-go/planbot/actions/reminders"
+	"github.com/planbot-go/planbot/app/record"
 	"github.com/planbot-go/planbot/bot"
 	"github.com/planbot-go/planbot/bottest"
-	"github.com/planbot-go/planbot/bottest/cassette"
-	"github.com/planbot-go/planbot/bottest/recording"
 	"github.com/planbot-go/planbot/bottest/scenario"
 	"github.com/planbot-go/planbot/models"
 	"github.com/planbot-go/planbot/planner"
@@ -51,13 +50,13 @@ func registry() *actions.Registry {
 
 // recorded talks with a bot that is recorded, and returns the files by the ends of their
 // names.
-func recorded(t *testing.T, plannerName string, cfg recording.Config, talk func(t *testing.T, kit *bottest.Kit)) map[string]string {
+func recorded(t *testing.T, plannerName string, cfg record.Config, talk func(t *testing.T, kit *bottest.Kit)) map[string]string {
 	t.Helper()
 	cfg.Dir = cmp.Or(cfg.Dir, filepath.Join(t.TempDir(), "recorded"))
-	var all []*recording.Recorder // one for each process
+	var all []*record.Recorder // one for each process
 	acts := registry()
 	bottest.Test(t, bottest.Config{Name: "Listbot", New: func(ctx context.Context, parts bottest.Parts) (*bot.Bot, error) {
-		rec, err := recording.New(cfg)
+		rec, err := record.New(cfg)
 		if err != nil {
 			return nil, err
 		}
@@ -109,9 +108,9 @@ func plays(t *testing.T, file string, scripted bool) {
 	}
 }
 
-func read(t *testing.T, file string) []scenario.Scenario {
+func read(t *testing.T, file string) []record.Scenario {
 	t.Helper()
-	list, err := scenario.Read(strings.NewReader(file), "x.yaml")
+	list, err := record.Read(strings.NewReader(file), "x.yaml")
 	if err != nil {
 		t.Fatalf("%v\n%s", err, file)
 	}
@@ -120,7 +119,7 @@ func read(t *testing.T, file string) []scenario.Scenario {
 
 func TestConversations(t *testing.T) {
 	t.Parallel()
-	files := recorded(t, "", recording.Config{Secrets: []string{"correct horse"}}, func(_ *testing.T, kit *bottest.Kit) {
+	files := recorded(t, "", record.Config{Secrets: []string{"correct horse"}}, func(_ *testing.T, kit *bottest.Kit) {
 		mia := kit.Personal("Mia Rossi")
 		mia.Keep(func(_, user *state.Scope) {
 			state.Of[lists.Lists](user).All = []lists.List{{Name: "Rossi's", Items: []lists.Item{{Name: "tea"}}}}
@@ -189,7 +188,7 @@ func TestConversations(t *testing.T) {
 	plays(t, group, false)
 	plays(t, group, true)
 
-	calls, err := cassette.Read(strings.NewReader(files["conversation-1.cassette.yaml"]), "x")
+	calls, err := record.ReadCalls(strings.NewReader(files["conversation-1.cassette.yaml"]), "x")
 	if err != nil || len(calls) != 6 || !strings.Contains(calls[0].Asked, "=== user\nadd milk for user-1, password: [secret]") ||
 		calls[4].Fault == nil || calls[0].Conversation != "conversation-1" || calls[0].Activity != "activity-1" {
 		t.Errorf("%v: %+v", err, calls)
@@ -210,7 +209,7 @@ func TestOtherPlanners(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			files := recorded(t, name, recording.Config{}, func(_ *testing.T, kit *bottest.Kit) {
+			files := recorded(t, name, record.Config{}, func(_ *testing.T, kit *bottest.Kit) {
 				script(kit.Model)
 				chat := kit.Personal("Mia")
 				chat.Say("tea to shop")
@@ -223,7 +222,7 @@ func TestOtherPlanners(t *testing.T) {
 
 func TestWhatIsTooMuchIsLeftOut(t *testing.T) {
 	t.Parallel()
-	for _, cfg := range []recording.Config{{MaxEach: 20_000}, {MaxBytes: 20_000}} {
+	for _, cfg := range []record.Config{{MaxEach: 20_000}, {MaxBytes: 20_000}} {
 		var log strings.Builder
 		cfg.Log = zerolog.New(&log)
 		files := recorded(t, "", cfg, func(_ *testing.T, kit *bottest.Kit) {
@@ -244,7 +243,7 @@ func TestWhatIsTooMuchIsLeftOut(t *testing.T) {
 // at, with stand-ins.
 func TestEvents(t *testing.T) {
 	t.Parallel()
-	files := recorded(t, "", recording.Config{}, func(_ *testing.T, kit *bottest.Kit) {
+	files := recorded(t, "", record.Config{}, func(_ *testing.T, kit *bottest.Kit) {
 		kit.Model.Decides(func(bottest.ModelCall) (bottest.Answer, bool) {
 			return bottest.Answer{Text: bottest.Plan(bottest.Say("Well."))}, true
 		})
@@ -290,19 +289,19 @@ func TestEvents(t *testing.T) {
 // TestABrokenRecordingDisturbsNoTurn: the folder is gone.
 func TestABrokenRecordingDisturbsNoTurn(t *testing.T) {
 	t.Parallel()
-	if _, err := recording.New(recording.Config{}); err == nil {
+	if _, err := record.New(record.Config{}); err == nil {
 		t.Error("no folder, and no error")
 	}
 	file := filepath.Join(t.TempDir(), "file")
 	if err := os.WriteFile(file, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := recording.New(recording.Config{Dir: file}); err == nil {
+	if _, err := record.New(record.Config{Dir: file}); err == nil {
 		t.Error("a file for a folder, and no error")
 	}
 	dir := filepath.Join(t.TempDir(), "gone")
 	var log strings.Builder
-	rec, err := recording.New(recording.Config{Dir: dir, Log: zerolog.New(&log)})
+	rec, err := record.New(record.Config{Dir: dir, Log: zerolog.New(&log)})
 	if err != nil || os.Remove(dir) != nil {
 		t.Fatal(err)
 	}

@@ -1,4 +1,4 @@
-package recording_test
+package record_test
 
 import (
 	"fmt"
@@ -14,9 +14,8 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/planbot-go/planbot/actions/lists"
+	"github.com/planbot-go/planbot/app/record"
 	"github.com/planbot-go/planbot/bottest"
-	"github.com/planbot-go/planbot/bottest/recording"
-	"github.com/planbot-go/planbot/bottest/scenario"
 	"github.com/planbot-go/planbot/models"
 	"github.com/planbot-go/planbot/state"
 )
@@ -66,7 +65,7 @@ func TestApprovals(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			file := recorded(t, "", recording.Config{}, func(_ *testing.T, kit *bottest.Kit) {
+			file := recorded(t, "", record.Config{}, func(_ *testing.T, kit *bottest.Kit) {
 				chat := kit.Personal("Mia")
 				c.talk(kit, chat)
 			})[first]
@@ -84,7 +83,7 @@ func TestApprovals(t *testing.T) {
 // answer. It is played with a card.
 func TestDecisionsInWords(t *testing.T) {
 	t.Parallel()
-	file := recorded(t, "", recording.Config{}, func(_ *testing.T, kit *bottest.Kit) {
+	file := recorded(t, "", record.Config{}, func(_ *testing.T, kit *bottest.Kit) {
 		chat := kit.Personal("Mia")
 		kit.Model.Says(bottest.Plan(bottest.Do("sendMail", "to", "a"), bottest.Say("Sent.")))
 		chat.Deliver(bottest.Activity{"type": "message", "text": "mail a", "channelId": "sms"})
@@ -101,7 +100,7 @@ func TestDecisionsInWords(t *testing.T) {
 // TestApprovedForGood: a call runs that a person has to approve, and nobody is asked.
 func TestApprovedForGood(t *testing.T) {
 	t.Parallel()
-	cfg := recording.Config{Options: scenario.Options{Approval: []string{"addItem"}}}
+	cfg := record.Config{Options: record.Options{Approval: []string{"addItem"}}}
 	file := recorded(t, "", cfg, func(_ *testing.T, kit *bottest.Kit) {
 		chat := kit.Personal("Mia")
 		kit.Model.Says(bottest.Plan(bottest.Do("addItem", "list", "a", "item", "b"), bottest.Say("Done.")))
@@ -115,7 +114,7 @@ func TestApprovedForGood(t *testing.T) {
 // TestActivitiesWithoutIDs are told apart by their order.
 func TestActivitiesWithoutIDs(t *testing.T) {
 	t.Parallel()
-	file := recorded(t, "", recording.Config{}, func(_ *testing.T, kit *bottest.Kit) {
+	file := recorded(t, "", record.Config{}, func(_ *testing.T, kit *bottest.Kit) {
 		chat := kit.Personal("Mia")
 		kit.Model.Decides(func(c bottest.ModelCall) (bottest.Answer, bool) {
 			return bottest.Answer{Text: bottest.Plan(bottest.Say("to " + c.Last(models.User))), Takes: time.Second}, true
@@ -132,7 +131,7 @@ func TestActivitiesWithoutIDs(t *testing.T) {
 // TestACardOfBefore: the click decides a card that an earlier process sent.
 func TestACardOfBefore(t *testing.T) {
 	t.Parallel()
-	file := recorded(t, "", recording.Config{}, func(_ *testing.T, kit *bottest.Kit) {
+	file := recorded(t, "", record.Config{}, func(_ *testing.T, kit *bottest.Kit) {
 		chat := kit.Personal("Mia")
 		kit.Model.Says(bottest.Plan(bottest.Do("sendMail", "to", "a"), bottest.Do("addItem", "list", "sent", "item", "a"), bottest.Say("Sent.")))
 		chat.Say("mail a")
@@ -154,7 +153,7 @@ func TestATurnThatIsNotOver(t *testing.T) {
 	t.Parallel()
 	var file string
 	dir := filepath.Join(t.TempDir(), "recorded")
-	whole := recorded(t, "", recording.Config{Dir: dir}, func(t *testing.T, kit *bottest.Kit) {
+	whole := recorded(t, "", record.Config{Dir: dir}, func(t *testing.T, kit *bottest.Kit) {
 		chat := kit.Personal("Mia")
 		kit.Model.Says(bottest.Plan(bottest.Say("Yes.")))
 		chat.Say("one")
@@ -176,7 +175,7 @@ func TestATurnThatIsNotOver(t *testing.T) {
 // TestRefusedMessages: what the channel refuses for good is in the scenario.
 func TestRefusedMessages(t *testing.T) {
 	t.Parallel()
-	file := recorded(t, "", recording.Config{}, func(_ *testing.T, kit *bottest.Kit) {
+	file := recorded(t, "", record.Config{}, func(_ *testing.T, kit *bottest.Kit) {
 		chat := kit.Personal("Mia")
 		kit.Model.Says(bottest.Plan(bottest.Say("One."), bottest.Do("addItem", "list", "a", "item", "b"), bottest.Say("Two."), bottest.Say("Three.")))
 		n := 0
@@ -208,7 +207,7 @@ func TestSeeds(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			files := recorded(t, "", recording.Config{}, func(_ *testing.T, kit *bottest.Kit) {
+			files := recorded(t, "", record.Config{}, func(_ *testing.T, kit *bottest.Kit) {
 				mia, team := kit.Personal("Mia"), kit.Group("team", "Mia")
 				mia.Keep(func(_, user *state.Scope) { state.Of[lists.Lists](user).All = kept })
 				team.Keep(func(conversation, _ *state.Scope) { state.Of[lists.Lists](conversation).All = kept })
@@ -230,7 +229,7 @@ func TestSeeds(t *testing.T) {
 // its own.
 func TestNotices(t *testing.T) {
 	t.Parallel()
-	file := recorded(t, "", recording.Config{}, func(_ *testing.T, kit *bottest.Kit) {
+	file := recorded(t, "", record.Config{}, func(_ *testing.T, kit *bottest.Kit) {
 		chat := kit.Personal("Mia")
 		kit.Model.Says(bottest.Plan(bottest.Do("remindMe", "what", "water", "in_minutes", 5), bottest.Say("I will.")),
 			bottest.Plan(bottest.DoAs("R", "listReminders"), bottest.Say("$R")))
@@ -249,7 +248,7 @@ func TestNotices(t *testing.T) {
 // that it was taken out.
 func TestInstallations(t *testing.T) {
 	t.Parallel()
-	file := recorded(t, "", recording.Config{}, func(_ *testing.T, kit *bottest.Kit) {
+	file := recorded(t, "", record.Config{}, func(_ *testing.T, kit *bottest.Kit) {
 		chat := kit.Personal("Mia")
 		chat.Deliver(bottest.Activity{"type": "installationUpdate", "action": "add"})
 		chat.ExpectMatch("Hello, I am")
@@ -270,7 +269,7 @@ func TestInstallations(t *testing.T) {
 // TestSettings: some go into scenarios, and of others it is said that they were there.
 func TestSettings(t *testing.T) {
 	t.Parallel()
-	cfg := recording.Config{Settings: []string{"BOT_TURN_TIMEOUT"}, Same: []string{"BOT_SKILLS_DIR"}, FilteredText: "Nothing of that here."}
+	cfg := record.Config{Settings: []string{"BOT_TURN_TIMEOUT"}, Same: []string{"BOT_SKILLS_DIR"}, FilteredText: "Nothing of that here."}
 	file := recorded(t, "", cfg, func(_ *testing.T, kit *bottest.Kit) {
 		chat := kit.Personal("Mia")
 		kit.Model.Says(bottest.Plan(bottest.Say("Good night.")))
@@ -289,7 +288,7 @@ func TestOneFolderForMany(t *testing.T) {
 		var all sync.WaitGroup
 		for range 8 {
 			all.Go(func() {
-				rec, err := recording.New(recording.Config{Dir: dir})
+				rec, err := record.New(record.Config{Dir: dir})
 				if err != nil {
 					t.Error(err)
 					return
@@ -312,7 +311,7 @@ func TestAFileOfSomebodyElse(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "recorded")
 	var log strings.Builder
-	files := recorded(t, "", recording.Config{Dir: dir, Log: zerolog.New(&log)}, func(t *testing.T, kit *bottest.Kit) {
+	files := recorded(t, "", record.Config{Dir: dir, Log: zerolog.New(&log)}, func(t *testing.T, kit *bottest.Kit) {
 		kit.Model.Says(bottest.Plan(bottest.Say("Hi, Mia.")), bottest.Plan(bottest.Say("Hi, Otto.")))
 		chat := kit.Personal("Mia")
 		chat.Say("hi")

@@ -1,4 +1,4 @@
-package recording
+package record
 
 import (
 	"cmp"
@@ -10,7 +10,6 @@ import (
 
 	"github.com/planbot-go/planbot/actions"
 	"github.com/planbot-go/planbot/bot"
-	"github.com/planbot-go/planbot/bottest/scenario"
 	"github.com/planbot-go/planbot/internal/scrub"
 	"github.com/planbot-go/planbot/planner"
 	"github.com/planbot-go/planbot/state"
@@ -27,13 +26,13 @@ const unknown = "(Nobody knows what the model said here.)"
 // and these secrets have stand-ins. The notes in it say what is not known: what the bot kept
 // before, what models answered word by word, and what would have come next. The error is
 // that of a turn that answers nothing, or of which that cannot be read.
-func Parked(p state.Parked, secrets ...string) (scenario.Scenario, error) {
+func Parked(p state.Parked, secrets ...string) (Scenario, error) {
 	trail, err := bot.ReadTrail(p)
 	switch {
 	case errors.Is(err, bot.ErrAnswersNothing):
-		return scenario.Scenario{}, fmt.Errorf("turn %.80q: %w", p.Turn, err)
+		return Scenario{}, fmt.Errorf("turn %.80q: %w", p.Turn, err)
 	case trail.Activity == nil:
-		return scenario.Scenario{}, fmt.Errorf("turn %.80q: %w", p.Turn, cmp.Or(err, errUnknown))
+		return Scenario{}, fmt.Errorf("turn %.80q: %w", p.Turn, cmp.Or(err, errUnknown))
 	}
 	w := &parked{Trail: trail, scrub: scrub.New(secrets...)}
 	learn(metIn(trail.Activity), w.scrub)
@@ -43,9 +42,9 @@ func Parked(p state.Parked, secrets ...string) (scenario.Scenario, error) {
 	if err != nil {
 		w.note("Some of the turn cannot be read: %v.", err)
 	}
-	return scenario.Scenario{
+	return Scenario{
 		Name: "turn " + p.Turn, Why: w.scrub.Text(fmt.Sprintf("It was parked: %s.", p.Reason)),
-		Options: scenario.Options{Approval: w.approval()}, Steps: w.steps(),
+		Options: Options{Approval: w.approval()}, Steps: w.steps(),
 	}, nil
 }
 
@@ -62,8 +61,8 @@ func (w *parked) note(format string, args ...any) {
 
 // steps are the message with what the model planned and, where a call was approved, the
 // click.
-func (w *parked) steps() []scenario.Step {
-	var ask scenario.Step
+func (w *parked) steps() []Step {
+	var ask Step
 	ask.Event = eventOf(w.Activity, w.scrub)
 	if ask.Event.Text == nil && w.Text != "" { // of a message that waited for an approval only that is kept
 		text := w.scrub.Text(w.Text)
@@ -73,9 +72,9 @@ func (w *parked) steps() []scenario.Step {
 		ask.Event.Text = &text
 	}
 	ask.Model = w.answers()
-	all := []scenario.Step{ask}
+	all := []Step{ask}
 	if w.Click != nil {
-		var click scenario.Step
+		var click Step
 		click.Event = eventOf(w.Click, w.scrub)
 		all = append(all, click)
 	} else {
@@ -113,7 +112,7 @@ func (w *parked) outcomes() (all []actions.Outcome) {
 
 // answers are the plans of the turn as a model writes them, and behind them one for a
 // question that was not asked yet.
-func (w *parked) answers() []scenario.Answer {
+func (w *parked) answers() []Answer {
 	var plans [][]planner.Command
 	rounds := w.Rounds
 	if w.Execution != nil {
@@ -135,10 +134,10 @@ func (w *parked) answers() []scenario.Answer {
 		w.note("The turn had not begun.")
 	}
 	plans = append(plans, saying([]string{unknown}))
-	var all []scenario.Answer
+	var all []Answer
 	for _, commands := range plans {
 		text := w.scrub.Text(planText(commands))
-		all = append(all, scenario.Answer{Text: &text})
+		all = append(all, Answer{Text: &text})
 	}
 	return all
 }
@@ -167,11 +166,11 @@ func commandsOf(outcomes []actions.Outcome) (commands []planner.Command) {
 
 // actions are the calls that were made, and those that the plan at work has left; nil: they
 // are not known.
-func (w *parked) actions() []scenario.Action {
+func (w *parked) actions() []Action {
 	if len(w.Rounds) == 0 {
 		return nil
 	}
-	all := []scenario.Action{}
+	all := []Action{}
 	for _, r := range w.Rounds {
 		failed := false
 		for _, o := range r.Outcomes {
@@ -197,7 +196,7 @@ func (w *parked) actions() []scenario.Action {
 	return all
 }
 
-func made(calls []scenario.Action) string {
+func made(calls []Action) string {
 	var names []string
 	for _, c := range calls {
 		names = append(names, c.Action)
@@ -205,19 +204,19 @@ func made(calls []scenario.Action) string {
 	return strings.Join(append(names, "no others"), ", ")
 }
 
-func (w *parked) action(o actions.Outcome) scenario.Action {
+func (w *parked) action(o actions.Outcome) Action {
 	entities := o.Entities
 	if entities == nil {
 		entities = map[string]any{}
 	}
-	a := scenario.Action{Action: o.Action, Entities: w.scrub.Value(entities).(map[string]any)}
+	a := Action{Action: o.Action, Entities: w.scrub.Value(entities).(map[string]any)}
 	switch text := w.scrub.Text(o.Text); {
 	case o.Failed:
 		a.Error = &text
 	case o.Unchanged:
 		a.Unchanged = &text
 	case json.Valid([]byte(o.Text)) && strings.ContainsAny(o.Text[:1], "{["):
-		a.Result = w.scrub.Value(treeOf([]byte(o.Text)))
+		a.Result = w.scrub.Value(jsonTree([]byte(o.Text)))
 	case text != "":
 		a.Result = text
 	}

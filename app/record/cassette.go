@@ -1,6 +1,4 @@
-// Package cassette keeps what a model was asked and answered in files, as YAML that people
-// can read: prompts as text, answers, failures. Secrets are not in them.
-package cassette
+package record
 
 import (
 	"bytes"
@@ -17,53 +15,53 @@ import (
 	"github.com/planbot-go/planbot/models"
 )
 
-// maxBytes is the cap on a file.
-const maxBytes = 16 << 20
+// maxCassetteBytes is the cap on a file.
+const maxCassetteBytes = 16 << 20
 
 // Call is one call of a model. It has an Answer or a Fault.
 type Call struct {
-	Conversation string  `json:"conversation,omitempty"` // that it was for, where that is known
-	Activity     string  `json:"activity,omitempty"`     // that was being answered
-	Planner      string  `json:"planner,omitempty"`      // that asked; "": sequence, or it is not known
-	Foreign      bool    `json:"foreign,omitempty"`      // the prompt may have what is not in the scenario beside the cassette
-	Asked        string  `json:"asked"`                  // the request as text
-	Answer       *Answer `json:"answer,omitempty"`
-	Fault        *Fault  `json:"fault,omitempty"`
+	Conversation string      `json:"conversation,omitempty"` // that it was for, where that is known
+	Activity     string      `json:"activity,omitempty"`     // that was being answered
+	Planner      string      `json:"planner,omitempty"`      // that asked; "": sequence, or it is not known
+	Foreign      bool        `json:"foreign,omitempty"`      // the prompt may have what is not in the scenario beside the cassette
+	Asked        string      `json:"asked"`                  // the request as text
+	Answer       *CallAnswer `json:"answer,omitempty"`
+	Fault        *CallFault  `json:"fault,omitempty"`
 }
 
-// Answer is what a model wrote.
-type Answer struct {
-	Text   string   `json:"text,omitempty"`
-	Tools  []Tool   `json:"calls,omitempty"`
-	Finish string   `json:"finish,omitempty"`
-	Model  string   `json:"model,omitempty"`
-	Tokens [4]int   `json:"tokens,omitzero"` // of the prompt and the answer, cached and of reasoning
-	Cost   *float64 `json:"cost,omitempty"`
+// CallAnswer is what a model wrote.
+type CallAnswer struct {
+	Text   string     `json:"text,omitempty"`
+	Tools  []CallTool `json:"calls,omitempty"`
+	Finish string     `json:"finish,omitempty"`
+	Model  string     `json:"model,omitempty"`
+	Tokens [4]int     `json:"tokens,omitzero"` // of the prompt and the answer, cached and of reasoning
+	Cost   *float64   `json:"cost,omitempty"`
 }
 
-// Tool is a call of a tool.
-type Tool struct {
+// CallTool is a call of a tool.
+type CallTool struct {
 	ID        string `json:"id,omitempty"`
 	Name      string `json:"name"`
 	Arguments string `json:"arguments,omitempty"`
 }
 
-// Fault is why there was no answer.
-type Fault struct {
+// CallFault is why there was no answer.
+type CallFault struct {
 	Kind       string `json:"kind"`
 	Status     int    `json:"status,omitempty"`
 	Code       string `json:"code,omitempty"`
 	RetryAfter string `json:"retry_after,omitempty"`
 }
 
-// New is the call with what came of it, scrubbed; a nil scrubber changes nothing. It is false of a call that was given up
+// NewCall is the call with what came of it, scrubbed; a nil scrubber changes nothing. It is false of a call that was given up
 // before there was an answer.
-func New(req *models.Request, answer *models.Response, err error, s *scrub.Scrubber) (Call, bool) {
+func NewCall(req *models.Request, answer *models.Response, err error, s *scrub.Scrubber) (Call, bool) {
 	c := Call{Asked: Asked(req, s)}
 	fault, failed := errors.AsType[*models.Error](err)
 	switch {
 	case failed:
-		c.Fault = &Fault{Kind: fault.Kind.String(), Status: fault.Status, Code: s.Text(fault.Code)}
+		c.Fault = &CallFault{Kind: fault.Kind.String(), Status: fault.Status, Code: s.Text(fault.Code)}
 		if fault.RetryAfter > 0 {
 			c.Fault.RetryAfter = fault.RetryAfter.String()
 		}
@@ -80,21 +78,21 @@ func Asked(req *models.Request, s *scrub.Scrubber) string {
 	return yamltext.Clean(s.Text(golden.Prompt(req)))
 }
 
-func newAnswer(from *models.Response, s *scrub.Scrubber) *Answer {
-	a := &Answer{Text: s.Text(from.Text), Finish: string(from.Finish), Model: from.Model}
+func newAnswer(from *models.Response, s *scrub.Scrubber) *CallAnswer {
+	a := &CallAnswer{Text: s.Text(from.Text), Finish: string(from.Finish), Model: from.Model}
 	u := from.Usage
 	a.Tokens = [4]int{u.Prompt, u.Completion, u.Cached, u.Reasoning}
 	if u.Cost > 0 {
 		a.Cost = &u.Cost
 	}
 	for _, c := range from.Calls {
-		a.Tools = append(a.Tools, Tool{c.ID, c.Name, s.Text(c.Arguments)})
+		a.Tools = append(a.Tools, CallTool{c.ID, c.Name, s.Text(c.Arguments)})
 	}
 	return a
 }
 
-// Scrubbed are the calls with stand-ins, of conversations and activities as well.
-func Scrubbed(calls []Call, s *scrub.Scrubber) []Call {
+// scrubbedAll are the calls with stand-ins, of conversations and activities as well.
+func scrubbedAll(calls []Call, s *scrub.Scrubber) []Call {
 	out := make([]Call, len(calls))
 	for i, c := range calls {
 		c.Conversation, c.Activity = s.ID(scrub.Conversation, c.Conversation), s.ID(scrub.Activity, c.Activity)
@@ -139,7 +137,7 @@ func (c *Call) Response() (*models.Response, error) {
 }
 
 // err is the error that the model gave.
-func (f *Fault) err() *models.Error {
+func (f *CallFault) err() *models.Error {
 	e := &models.Error{Kind: kindNamed(f.Kind), Status: f.Status, Code: f.Code}
 	e.RetryAfter, _ = time.ParseDuration(f.RetryAfter) // it was read before
 	return e
@@ -156,15 +154,15 @@ func kindNamed(name string) models.Kind {
 	return 0
 }
 
-// Write writes the calls. The error is that of more than can be read again.
-func Write(calls []Call) ([]byte, error) {
+// WriteCalls writes the calls. The error is that of more than can be read again.
+func WriteCalls(calls []Call) ([]byte, error) {
 	list := make([]any, len(calls))
 	for i, c := range calls {
 		list[i] = c.tree()
 	}
 	raw, err := yamltext.Write(yamltext.Object{{Name: "calls", Value: list}})
-	if err == nil && len(raw) > maxBytes {
-		err = fmt.Errorf("write a cassette: %d bytes, at most %d", len(raw), maxBytes)
+	if err == nil && len(raw) > maxCassetteBytes {
+		err = fmt.Errorf("write a cassette: %d bytes, at most %d", len(raw), maxCassetteBytes)
 	}
 	return raw, err
 }
@@ -200,21 +198,21 @@ func (c *Call) tree() yamltext.Object {
 	return o
 }
 
-// ReadFile reads what [Write] wrote.
-func ReadFile(name string) ([]Call, error) {
+// ReadCallsFile reads what [WriteCalls] wrote.
+func ReadCallsFile(name string) ([]Call, error) {
 	file, err := os.Open(name)
 	if err != nil {
 		return nil, err
 	}
 	defer func() { _ = file.Close() }() // read only
-	return Read(file, name)
+	return ReadCalls(file, name)
 }
 
-// Read is [ReadFile] of a file that is open, or of none: the name is for errors.
-func Read(from io.Reader, name string) ([]Call, error) {
-	raw, err := io.ReadAll(io.LimitReader(from, maxBytes+1))
-	if err == nil && len(raw) > maxBytes {
-		err = fmt.Errorf("more than %d bytes", maxBytes)
+// ReadCalls is [ReadCallsFile] of a file that is open, or of none: the name is for errors.
+func ReadCalls(from io.Reader, name string) ([]Call, error) {
+	raw, err := io.ReadAll(io.LimitReader(from, maxCassetteBytes+1))
+	if err == nil && len(raw) > maxCassetteBytes {
+		err = fmt.Errorf("more than %d bytes", maxCassetteBytes)
 	}
 	if err == nil {
 		raw, err = yamltext.JSON(raw)

@@ -1,11 +1,11 @@
-package scenario_test
+package record_test
 
 import (
 	"fmt"
 	"strings"
 	"testing"
 
-	"github.com/planbot-go/planbot/bottest/scenario"
+	"github.com/planbot-go/planbot/app/record"
 )
 
 // step is a file with one scenario of one step with these fields.
@@ -83,7 +83,7 @@ func TestFaults(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			_, err := scenario.Read(strings.NewReader(tt.file), "f.json")
+			_, err := record.Read(strings.NewReader(tt.file), "f.json")
 			if err == nil || !strings.Contains(err.Error(), tt.want) || !strings.HasPrefix(err.Error(), "f.json: ") {
 				t.Errorf("got %v, want %s", err, tt.want)
 			}
@@ -101,7 +101,7 @@ func TestAllFaultsAreListed(t *testing.T) {
 - name: b
   stepz: []
 `
-	_, err := scenario.Read(strings.NewReader(file), "f.yml")
+	_, err := record.Read(strings.NewReader(file), "f.yml")
 	if err == nil {
 		t.Fatal("no fault")
 	}
@@ -126,7 +126,7 @@ func TestYAMLThatIsNotToBeRead(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			if _, err := scenario.Read(strings.NewReader(tt.file), "f.yaml"); err == nil || !strings.HasPrefix(err.Error(), tt.want) {
+			if _, err := record.Read(strings.NewReader(tt.file), "f.yaml"); err == nil || !strings.HasPrefix(err.Error(), tt.want) {
 				t.Errorf("got %v, want %s", err, tt.want)
 			}
 		})
@@ -143,11 +143,11 @@ steps:
       - event: {type: message, conversation: c}
         expect: {actions: [{action: addItem}, {action: swim}], replies: [<approval_card>, <approval_card addItem>, <approval_card run>]}
 `
-	all, err := scenario.Read(strings.NewReader(file), "f.yaml")
+	all, err := record.Read(strings.NewReader(file), "f.yaml")
 	if err != nil {
 		t.Fatal(err)
 	}
-	got := scenario.Check(all, func(name string) bool { return name == "addItem" }).Error()
+	got := record.Check(all, func(name string) bool { return name == "addItem" }).Error()
 	want := `f.yaml: scenario "s": options.approval[0]: there is no action "fly"` + "\n" +
 		`f.yaml: scenario "s", step 1, parallel 1: expect.actions[1].action: there is no action "swim"` + "\n" +
 		`f.yaml: scenario "s", step 1, parallel 1: expect.replies[2]: there is no action "run"`
@@ -161,9 +161,9 @@ func FuzzRead(f *testing.F) {
 	f.Add([]byte("name: s\nsteps: [{control: restart}]"), false)
 	f.Fuzz(func(_ *testing.T, data []byte, isJSON bool) {
 		name := map[bool]string{true: "f.json", false: "f.yaml"}[isJSON]
-		all, err := scenario.Read(strings.NewReader(string(data)), name)
+		all, err := record.Read(strings.NewReader(string(data)), name)
 		if err == nil {
-			_ = scenario.Check(all, func(string) bool { return false })
+			_ = record.Check(all, func(string) bool { return false })
 		}
 	})
 }
@@ -174,7 +174,7 @@ func TestAByteOrderMarkIsFine(t *testing.T) {
 		"s.json": `[{"name":"s","steps":[{"control":"restart"}]}]`,
 		"s.yaml": "- name: s\n  steps: [{control: restart}]\n",
 	} {
-		if list, err := scenario.Read(strings.NewReader("\ufeff"+text), name); err != nil || len(list) != 1 {
+		if list, err := record.Read(strings.NewReader("\ufeff"+text), name); err != nil || len(list) != 1 {
 			t.Errorf("%s: %v, %v", name, list, err)
 		}
 	}
@@ -192,7 +192,7 @@ func TestMergesOfYAML(t *testing.T) {
 - name: c
   <<: *first
 `
-	all, err := scenario.Read(strings.NewReader(file), "f.yaml")
+	all, err := record.Read(strings.NewReader(file), "f.yaml")
 	if err != nil {
 		t.Fatal(err)
 	}
