@@ -65,7 +65,7 @@ func TestTestOfPrompts(t *testing.T) {
 		{"changed", nil, cli.ExitFailed, "step 1: call 1 of " + tape + " was asked something else; if this is meant, bottest run --update, takes it (-file +now):\n"},
 		{"taken", []string{"--update"}, 0, ""},
 		{"the same", nil, 0, ""},
-		{"changed by a setting", []string{"--bot-prompts-dir", prompts}, cli.ExitFailed, "+ Be terse."},
+		{"changed by a setting", []string{"--bot-prompts-dir", prompts}, cli.ExitFailed, "+Be terse."},
 		{"not looked at", []string{"--actions", write(t, t.TempDir(), "actions.json", registryOfTests)}, 0, ""},
 	} {
 		code, out, errs := execute(t, "", append(append([]string{"run"}, step.args...), recorded)...)

@@ -10,6 +10,8 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+
+	"github.com/rogpeppe/go-internal/diff"
 )
 
 // UpdateVariable is the environment variable that asks for files to be written anew.
@@ -67,6 +69,12 @@ func Compare(t T, file, got string) {
 	case want != got:
 		t.Errorf("%s has something else; if this is meant, %s, writes it anew (-file +now):\n%s", file, HowTo(), Diff(want, got))
 	}
+}
+
+// Diff shows in lines how the second text differs from the first: "" when it does not.
+func Diff(a, b string) string {
+	_, changes, _ := strings.Cut(string(diff.Diff("a", []byte(a), "b", []byte(b))), "@@\n")
+	return changes
 }
 
 func unixLines(text string) string { return strings.ReplaceAll(text, "\r\n", "\n") }

@@ -1,7 +1,10 @@
 package settings
 
 import (
+	"cmp"
+	"fmt"
 	"os"
+	"reflect"
 	"strings"
 	"testing"
 
@@ -22,5 +25,31 @@ func TestTheTableOfSettings(t *testing.T) {
 	if !found || !ended {
 		t.Fatalf("%s has no place for the table", page)
 	}
-	golden.Compare(t, page, before+begin+Table()+end+after)
+	golden.Compare(t, page, before+begin+table()+end+after)
+}
+
+// table is the table of all settings in Markdown, for docs/settings.md.
+func table() string {
+	var out strings.Builder
+	out.WriteString("| variable | meaning | default |\n|---|---|---|\n")
+	fields := reflect.TypeFor[Settings]()
+	for i := range fields.NumField() {
+		tag := fields.Field(i).Tag
+		names := strings.Split(tag.Get("env"), ",")
+		if names[0] == "" {
+			continue
+		}
+		otherwise := tag.Get("else")
+		if value := tag.Get("default"); value != "" {
+			otherwise = "`" + value + "`"
+		} else if fields.Field(i).Type.Kind() == reflect.Bool {
+			otherwise = "`false`"
+		}
+		meaning := tag.Get("help")
+		if len(names) > 1 {
+			meaning += " (also `" + names[1] + "`)"
+		}
+		fmt.Fprintf(&out, "| `%s` | %s | %s |\n", names[0], meaning, cmp.Or(otherwise, "none"))
+	}
+	return out.String()
 }
