@@ -131,7 +131,7 @@ type tape struct {
 func openTape(t TB, file, how string, update bool) (*tape, error) {
 	p := &tape{t: t, file: file, how: how, update: update, scrub: scrub.New()}
 	var err error
-	p.calls, err = record.ReadCallsFile(file)
+	p.calls, err = record.ReadCalls(file)
 	p.used = make([]bool, len(p.calls))
 	return p, err
 }

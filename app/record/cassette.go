@@ -198,18 +198,17 @@ func (c *Call) tree() yamltext.Object {
 	return o
 }
 
-// ReadCallsFile reads what [WriteCalls] wrote.
-func ReadCallsFile(name string) ([]Call, error) {
+// ReadCalls reads what [WriteCalls] wrote.
+func ReadCalls(name string) ([]Call, error) {
 	file, err := os.Open(name)
 	if err != nil {
 		return nil, err
 	}
 	defer func() { _ = file.Close() }() // read only
-	return ReadCalls(file, name)
+	return readCalls(file, name)
 }
 
-// ReadCalls is [ReadCallsFile] of a file that is open, or of none: the name is for errors.
-func ReadCalls(from io.Reader, name string) ([]Call, error) {
+func readCalls(from io.Reader, name string) ([]Call, error) {
 	raw, err := io.ReadAll(io.LimitReader(from, maxCassetteBytes+1))
 	if err == nil && len(raw) > maxCassetteBytes {
 		err = fmt.Errorf("more than %d bytes", maxCassetteBytes)

@@ -46,7 +46,7 @@ func TestReadBack(t *testing.T) {
 	if !strings.Contains(string(raw), "  - asked: |\n      === system\n      You are \"it\".\n\n      - a: b\n") {
 		t.Errorf("the prompt is not to be read:\n%s", raw)
 	}
-	got, err := record.ReadCalls(strings.NewReader(string(raw)), "x")
+	got, err := record.CallsFrom(strings.NewReader(string(raw)), "x")
 	if err != nil {
 		t.Fatalf("%v\n%s", err, raw)
 	}
@@ -86,7 +86,7 @@ func TestCassetteFaults(t *testing.T) {
 		"calls: [{fault: {kind: unknown}}]": `there is no kind "unknown"`,
 		"calls: [{fault: {kind: empty, retry_after: soon}}]": "invalid duration",
 	} {
-		if _, err := record.ReadCalls(strings.NewReader(text), "x"); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := record.CallsFrom(strings.NewReader(text), "x"); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%.80s: %v, want %s", text, err, want)
 		}
 	}
@@ -94,7 +94,7 @@ func TestCassetteFaults(t *testing.T) {
 	if _, err := record.WriteCalls(long); err == nil {
 		t.Error("it would write what it does not read")
 	}
-	if _, err := record.ReadCallsFile("testdata/none"); err == nil {
+	if _, err := record.ReadCalls("testdata/none"); err == nil {
 		t.Error("there is no such file")
 	}
 }

@@ -302,7 +302,7 @@ func (s *step) settingsVerdict(cfg *Config) string {
 		return ""
 	}
 	for _, r := range s.replies {
-		switch Placeholder(r.text) {
+		switch placeholder(r.text) {
 		case "<not_allowed>", "<too_many_steps>", "<timeout>", "<already_done>":
 			return ofSettings + strings.Join(cfg.Settings, ", ")
 		}
@@ -474,7 +474,7 @@ func (w *writer) placeholder(text string) string {
 	if own := w.cfg.FilteredText; own != "" && strings.HasPrefix(text, own) {
 		return "<filtered>"
 	}
-	return Placeholder(text)
+	return placeholder(text)
 }
 
 // clock is a time of day, as in what an action says that deals with time.

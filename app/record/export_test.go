@@ -111,3 +111,9 @@ func definitionOf(t reflect.Type, definitions object) object {
 	}
 	return out
 }
+
+// Placeholder and CallsFrom are for tests.
+var (
+	Placeholder = placeholder
+	CallsFrom   = readCalls
+)

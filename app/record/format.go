@@ -284,9 +284,9 @@ func Saying(name, text string) bool {
 	return form != nil && form.MatchString(text)
 }
 
-// Placeholder is <…> with the name of what the text is one of, of the bot's own texts, and ""
+// placeholder is <…> with the name of what the text is one of, of the bot's own texts, and ""
 // of any other text.
-func Placeholder(text string) string {
+func placeholder(text string) string {
 	const last = "fallback" // which others look like
 	for _, name := range append(slices.DeleteFunc(placeholderNames(), func(name string) bool { return name == last }), last) {
 		if form := sayings[name]; form != nil && form.MatchString(text) {

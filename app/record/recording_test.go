@@ -188,7 +188,7 @@ func TestConversations(t *testing.T) {
 	plays(t, group, false)
 	plays(t, group, true)
 
-	calls, err := record.ReadCalls(strings.NewReader(files["conversation-1.cassette.yaml"]), "x")
+	calls, err := record.CallsFrom(strings.NewReader(files["conversation-1.cassette.yaml"]), "x")
 	if err != nil || len(calls) != 6 || !strings.Contains(calls[0].Asked, "=== user\nadd milk for user-1, password: [secret]") ||
 		calls[4].Fault == nil || calls[0].Conversation != "conversation-1" || calls[0].Activity != "activity-1" {
 		t.Errorf("%v: %+v", err, calls)

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -88,7 +89,9 @@ func (c runCmd) end(ctx context.Context, std *cli.Streams, results scenario.Resu
 		wrong = append(wrong, results.WriteJSON(std.Out))
 	}
 	if c.JUnit != "" {
-		if err := writeWhole(c.JUnit, results.WriteJUnit); err != nil {
+		var report bytes.Buffer
+		err := errors.Join(results.WriteJUnit(&report), os.WriteFile(c.JUnit, report.Bytes(), 0o644)) //nolint:gosec // CI reads it
+		if err != nil {
 			wrong = append(wrong, fmt.Errorf("--junit: %w", err))
 		}
 	}
@@ -104,30 +107,6 @@ func (c runCmd) end(ctx context.Context, std *cli.Streams, results scenario.Resu
 		return cli.SilentError{Code: cli.ExitFailed}
 	}
 	return nil
-}
-
-// writeWhole makes the file of what write writes, all of it or nothing. What is no plain
-// file, such as /dev/stdout or a link, is not replaced but written to.
-func writeWhole(name string, write func(io.Writer) error) (err error) {
-	target := name
-	if info, err := os.Lstat(name); err != nil || info.Mode().IsRegular() {
-		name += ".part"
-	}
-	file, err := os.Create(name)
-	if err != nil {
-		return err
-	}
-	err = errors.Join(write(file), file.Close())
-	if name == target {
-		return err
-	}
-	if err == nil {
-		err = os.Rename(name, target)
-	}
-	if err != nil {
-		_ = os.Remove(name) // nobody reads it
-	}
-	return err
 }
 
 // read reads the files, and leaves the scenarios that are asked for and have no faults.
@@ -263,7 +242,7 @@ func (c runCmd) withPrompts(cfg scenario.Config, s *record.Scenario, out io.Writ
 		return cfg
 	}
 	name := base + cassetteFile
-	calls, err := record.ReadCallsFile(name)
+	calls, err := record.ReadCalls(name)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return cfg
