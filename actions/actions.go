@@ -35,6 +35,8 @@ type Action struct {
 	// Detail is what the action does, a line each step, where that is not plain
 	// from its name and entities: it is shown to who is asked for approval.
 	Detail string
+	// Examples are phrases by which people ask for the action, see [Example].
+	Examples []string
 	// Schema describes the entities: always an object schema.
 	Schema *jsonschema.Schema
 	// Told describes the entities to models where that says more than Schema holds a
@@ -82,6 +84,17 @@ func Parallel(a *Action) { a.Parallel = true }
 // ReturnsData marks an action whose result is meant for the model. The mark only
 // describes.
 func ReturnsData(a *Action) { a.ReturnsData = true }
+
+// Example adds phrases by which people ask for the action:
+//
+//	actions.Add(r, "addItem", "Adds an item to a list", add, actions.Example("add {item...} to {list}"))
+//
+// A slot names an entity. One with three dots may be said as "milk and eggs": an entity
+// that is a list gets both, for any other the action is called twice. The offline model
+// answers these phrases, see [models.Offline], and people are shown the first one.
+func Example(phrases ...string) Option {
+	return func(a *Action) { a.Examples = append(a.Examples, phrases...) }
+}
 
 // nestedKey is for a mark in the context of a call that it called other actions.
 type nestedKey struct{}
@@ -181,12 +194,22 @@ func (r *Registry) Lookup(name string) (*Action, bool) {
 // planner can write.
 var validName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_-]{0,63}$`)
 
+// slotForm is a slot in an [Example].
+var slotForm = regexp.MustCompile(`\{([^{}]*?)(?:\.\.\.)?\}`)
+
 func (r *Registry) add(a *Action) error {
 	if !validName.MatchString(a.Name) {
 		return fmt.Errorf("action name %q: want a letter or _, then at most 63 letters, digits, _ or -", a.Name)
 	}
 	if _, taken := r.exact[a.Name]; taken {
 		return fmt.Errorf("action name %q is taken", a.Name)
+	}
+	for _, phrase := range a.Examples {
+		for _, slot := range slotForm.FindAllStringSubmatch(phrase, -1) {
+			if a.Schema.Properties[slot[1]] == nil {
+				return fmt.Errorf("action %s: the example %q has a slot {%s}, which is no entity", a.Name, phrase, slot[1])
+			}
+		}
 	}
 	r.all = append(r.all, a)
 	r.exact[a.Name] = a

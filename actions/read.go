@@ -20,6 +20,7 @@ type declared struct {
 	Name        string             `json:"name"`
 	Description string             `json:"description"`
 	Parameters  *jsonschema.Schema `json:"parameters"`
+	Examples    []string           `json:"examples"`
 	Destructive bool               `json:"destructive"`
 	Approval    bool               `json:"approval"`
 	ReturnsData bool               `json:"returns_data"`
@@ -68,7 +69,7 @@ func (r *Registry) declare(d declared) error {
 		return fmt.Errorf("action %q: parameter %s is null, want a schema", d.Name, at)
 	}
 	return r.add(&Action{
-		Name: d.Name, Description: d.Description, Schema: schema,
+		Name: d.Name, Description: d.Description, Schema: schema, Examples: d.Examples,
 		Destructive: d.Destructive, Approval: d.Approval, ReturnsData: d.ReturnsData,
 	})
 }

@@ -47,6 +47,8 @@ type Tool struct {
 	// Strict asks the server to hold the model to the schema, which then must be
 	// in the subset that OpenAI calls strict.
 	Strict bool
+	// Examples are phrases by which people ask for it, see [Offline]. Servers are not sent them.
+	Examples []string
 }
 
 // Call is one call of a tool. Name and Arguments are as the model wrote them, and
@@ -100,6 +102,10 @@ type Request struct {
 	PresencePenalty  *float64
 	FrequencyPenalty *float64
 	Stop             []string // texts before which the answer ends; at most 4
+
+	// Actions are what a plan in the answer may use. Servers are not sent them, as the prompt
+	// says what there is; [Offline] reads them. nil: the answer is text, or calls of Tools.
+	Actions []Tool
 
 	Tools         []Tool // that the model may call; none: it answers with text
 	Choice        Choice

@@ -31,6 +31,7 @@ type asking struct {
 	maxTokens int                     // of the answer, unless the prompt says
 	counter   prompts.Counter
 	format    *models.Format // what the server holds the model to; nil: nothing
+	actions   []models.Tool  // what a plan in the answer may use; nil: it is none
 }
 
 // nameModel takes the model that the prompt asks for, if it does.
@@ -85,7 +86,7 @@ func (a *asking) request(messages []models.Message) *models.Request {
 	request := &models.Request{
 		Messages: messages, MaxTokens: cmp.Or(c.MaxTokens, a.maxTokens), Format: a.format,
 		Temperature: c.Temperature, TopP: c.TopP, PresencePenalty: c.PresencePenalty, FrequencyPenalty: c.FrequencyPenalty,
-		Stop: c.Stop, OneCallAtMost: c.ParallelCalls != nil && !*c.ParallelCalls,
+		Stop: c.Stop, Actions: a.actions, OneCallAtMost: c.ParallelCalls != nil && !*c.ParallelCalls,
 	}
 	if c.ToolChoice != "auto" {
 		request.Choice = models.Choice(c.ToolChoice)
@@ -139,6 +140,13 @@ func (b *briefing) complete(ctx context.Context) (err error) {
 		if b.format, err = b.cfg.ResponseFormat.of(ctx, b.offered); err != nil {
 			return err
 		}
+	}
+	if b.kind != prompts.AugmentTools {
+		all, err := newToolset(b.offered, false)
+		if err != nil {
+			return err
+		}
+		b.actions = append([]models.Tool{}, all.tools...)
 	}
 	if !b.perTurn() {
 		text, err := b.prompt.Render(ctx, prompts.Data{Funcs: b.lists})

@@ -98,6 +98,10 @@ func TestThePromptsSettingsAreAskedFor(t *testing.T) {
 		Messages: got.Messages, MaxTokens: 11, Temperature: &half, TopP: &zero, PresencePenalty: &one, FrequencyPenalty: &less, Stop: []string{"END"},
 		Format: got.Format,
 	}
+	if len(got.Actions) == 0 {
+		t.Error("the request does not say what a plan may use")
+	}
+	got.Actions = nil // as in every other request
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
 	}

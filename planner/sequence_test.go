@@ -188,5 +188,5 @@ func ExampleNewSequence() {
 		Activity: &activity.Activity{}, Thread: state.NewScope(), Text: "add milk to the groceries list",
 	})
 	fmt.Println(planner.Transcript(plan.Commands), err)
-	// Output: {"type":"plan","commands":[{"type":"DO","action":"addItem","entities":{"item":"milk","list":"groceries"}},{"type":"SAY","response":"The groceries list now has milk."}]} <nil>
+	// Output: {"type":"plan","commands":[{"type":"DO","action":"addItem","entities":{"item":"milk","list":"groceries"},"saveAs":"R1"},{"type":"SAY","response":"$R1"}]} <nil>
 }

@@ -27,7 +27,7 @@ type toolset struct {
 func newToolset(offered *actions.Registry, strict bool) (toolset, error) {
 	s := toolset{offered: offered}
 	for _, a := range offered.All() {
-		tool := models.Tool{Name: a.Name, Description: a.Description}
+		tool := models.Tool{Name: a.Name, Description: a.Description, Examples: a.Examples}
 		if len(tool.Description) > maxToolDescription {
 			tool.Description = shorten(tool.Description, maxToolDescription)
 		}

@@ -30,14 +30,23 @@ const (
 
 // Register adds the list actions to r.
 func Register(r *actions.Registry) {
-	actions.Add(r, "createList", "Creates a list, with items if given", createList, actions.StateOnly)
-	actions.Add(r, "deleteList", "Deletes a list and its items", deleteList, actions.StateOnly, actions.Destructive)
-	actions.Add(r, "addItem", "Adds an item to a list; creates the list if there is none", addItem, actions.StateOnly)
-	actions.Add(r, "removeItem", "Removes an item from a list", removeItem, actions.StateOnly)
-	actions.Add(r, "checkItem", "Marks an item of a list as done", checkItem, actions.StateOnly)
-	actions.Add(r, "renameList", "Gives a list a new name", renameList, actions.StateOnly)
-	actions.Add(r, "findItem", "Finds the lists that hold an item", findItem, actions.StateOnly, actions.ReturnsData)
-	actions.Add(r, "summarizeLists", "Returns all lists and their items as text", summarizeLists, actions.StateOnly, actions.ReturnsData)
+	actions.Add(r, "createList", "Creates a list, with items if given", createList, actions.StateOnly,
+		actions.Example("create a list {list}", "create a list {list} with {items}", "create a {list} list",
+			"create a {list} list with {items}", "make a list {list}", "make a {list} list"))
+	actions.Add(r, "deleteList", "Deletes a list and its items", deleteList, actions.StateOnly, actions.Destructive,
+		actions.Example("delete the {list} list", "delete the list {list}"))
+	actions.Add(r, "addItem", "Adds an item to a list; creates the list if there is none", addItem, actions.StateOnly,
+		actions.Example("add {item...} to {list}", "put {item...} on {list}"))
+	actions.Add(r, "removeItem", "Removes an item from a list", removeItem, actions.StateOnly,
+		actions.Example("remove {item...} from {list}", "take {item...} off {list}"))
+	actions.Add(r, "checkItem", "Marks an item of a list as done", checkItem, actions.StateOnly,
+		actions.Example("check off {item...} on {list}", "mark {item...} on {list} as done"))
+	actions.Add(r, "renameList", "Gives a list a new name", renameList, actions.StateOnly,
+		actions.Example("rename {list} to {name}"))
+	actions.Add(r, "findItem", "Finds the lists that hold an item", findItem, actions.StateOnly, actions.ReturnsData,
+		actions.Example("find {item}", "where is {item}?", "which list has {item}?"))
+	actions.Add(r, "summarizeLists", "Returns all lists and their items as text", summarizeLists, actions.StateOnly,
+		actions.ReturnsData, actions.Example("what is on my lists?", "show my lists", "what lists do I have?"))
 }
 
 // Lists is the value in turn state.

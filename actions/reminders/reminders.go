@@ -30,9 +30,12 @@ const (
 
 // Register adds the reminder actions to r.
 func Register(r *actions.Registry) {
-	actions.Add(r, "remindMe", "Reminds the person later; needs in_minutes or at, not both", remindMe)
-	actions.Add(r, "listReminders", "Returns the person's reminders, with their ids", listReminders, actions.StateOnly, actions.ReturnsData)
-	actions.Add(r, "cancelReminder", "Cancels a reminder", cancelReminder)
+	actions.Add(r, "remindMe", "Reminds the person later; needs in_minutes or at, not both", remindMe,
+		actions.Example("remind me in {in_minutes} minutes to {what}", "remind me to {what} in {in_minutes} minutes"))
+	actions.Add(r, "listReminders", "Returns the person's reminders, with their ids", listReminders, actions.StateOnly,
+		actions.ReturnsData, actions.Example("what are my reminders?", "list my reminders", "show my reminders"))
+	actions.Add(r, "cancelReminder", "Cancels a reminder", cancelReminder,
+		actions.Example("cancel the reminder about {reminder}", "cancel the reminder {reminder}", "cancel the {reminder} reminder"))
 }
 
 type remindIn struct {

@@ -200,7 +200,7 @@ func TestEmailWithoutAKey(t *testing.T) {
 	_, chat := talk(t, models.Offline{}, m)
 	chat.Say(`SendEmail to=ann@example.com subject=Hello body="How are you?"`)
 	chat.ExpectCard().Press("Approve")
-	chat.Expect("Ran SendEmail. sent to ann@example.com")
+	chat.Expect("sent to ann@example.com")
 	if _, body := read(t, <-got); body != "How are you?" {
 		t.Errorf("body %q", body)
 	}

@@ -27,7 +27,8 @@ func TestFirst(t *testing.T) {
 	_, chat := talk(t, models.Offline{})
 	for _, step := range []struct{ say, want string }{
 		{"rollDice sides=20", `roll 1 is a (1?\d|20)\b`},
-		{"rollDice", `roll 2 is a [1-6]\b`},
+		{"Roll a die with 6 sides.", `roll 2 is a [1-6]\b`},
+		{"rollDice", `roll 3 is a [1-6]\b`},
 		{"rollDice sides=1", `at least 2 sides`},
 	} {
 		chat.Say(step.say)

@@ -85,5 +85,5 @@ func TestLightsWithoutAKey(t *testing.T) {
 	t.Parallel()
 	_, chat := talk(t, models.Offline{})
 	chat.Say("LightsOn")
-	chat.Expect("Ran LightsOn. the lights are now on")
+	chat.Expect("the lights are now on")
 }

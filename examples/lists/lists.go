@@ -26,11 +26,16 @@ func of(turn *actions.Turn) lists {
 // register adds the actions. Each may run twice with the effect of once, and
 // changes nothing but state, so after a crash a turn just does them again.
 func register(r *actions.Registry) {
-	actions.Add(r, "createList", "Creates a list, with items if given", createList, actions.StateOnly)
-	actions.Add(r, "addItem", "Adds an item to a list; creates the list if there is none", addItem, actions.StateOnly)
-	actions.Add(r, "removeItem", "Removes an item from a list", removeItem, actions.StateOnly)
-	actions.Add(r, "deleteList", "Deletes a list and its items", deleteList, actions.StateOnly, actions.Destructive)
-	actions.Add(r, "summarizeLists", "Returns all lists and their items", summarizeLists, actions.StateOnly, actions.ReturnsData)
+	actions.Add(r, "createList", "Creates a list, with items if given", createList, actions.StateOnly,
+		actions.Example("create a {list} list", "create a {list} list with {items}"))
+	actions.Add(r, "addItem", "Adds an item to a list; creates the list if there is none", addItem, actions.StateOnly,
+		actions.Example("add {item...} to {list}"))
+	actions.Add(r, "removeItem", "Removes an item from a list", removeItem, actions.StateOnly,
+		actions.Example("remove {item...} from {list}"))
+	actions.Add(r, "deleteList", "Deletes a list and its items", deleteList, actions.StateOnly, actions.Destructive,
+		actions.Example("delete the {list} list"))
+	actions.Add(r, "summarizeLists", "Returns all lists and their items", summarizeLists, actions.StateOnly, actions.ReturnsData,
+		actions.Example("what is on my lists?"))
 }
 
 type newList struct {
