@@ -69,10 +69,12 @@ func (b *bundle) wire(store bot.Store, change ...func(*bot.Config)) *bot.Bot {
 	b.Helper()
 	model, err := models.NewOpenAI(models.OpenAIConfig{BaseURL: b.model.URL, Model: "fake", Timeout: 5 * time.Second})
 	b.must(err)
+	chain, err := models.NewChain(models.ChainConfig{Models: []models.Model{model}, Retries: -1})
+	b.must(err)
 	library, err := prompts.Load("")
 	b.must(err)
 	guard, client := local(b.T)
-	cfg := bot.Config{Actions: b.actions, Planner: b.newPlanner(planner.SequenceConfig{Model: models.Traced(model, models.ProviderOpenAI), Prompts: library, Actions: b.actions}), Store: store, Channel: client, Door: guard, Log: zerolog.New(b.log), AckTimeout: 10 * time.Second}
+	cfg := bot.Config{Actions: b.actions, Planner: b.newPlanner(planner.SequenceConfig{Model: chain, Prompts: library, Actions: b.actions}), Store: store, Channel: client, Door: guard, Log: zerolog.New(b.log), AckTimeout: 10 * time.Second}
 	for _, c := range change {
 		c(&cfg)
 	}

@@ -117,19 +117,15 @@ func (p *process) parts() (Parts, error) {
 
 // chain asks the scripted model under these names, as patiently as the program does.
 func (p *process) chain(names []string) (models.Model, error) {
-	cfg := models.FallbackConfig{}
+	cfg := models.ChainConfig{}
 	for _, name := range names {
 		model, err := models.NewOpenAI(models.OpenAIConfig{BaseURL: p.kit.Model.URL, Model: name, Transport: labelled{p.transport}})
 		if err != nil {
 			return nil, err
 		}
-		cfg.Models = append(cfg.Models, models.Link{Model: model})
+		cfg.Models = append(cfg.Models, model)
 	}
-	chain, err := models.NewFallback(cfg)
-	if err != nil {
-		return nil, err
-	}
-	return models.Trim(chain), nil
+	return models.NewChain(cfg)
 }
 
 // watchedStore notes whether the bot uses it.

@@ -79,6 +79,10 @@ const notRecorded = "model bad_request, code not_recorded"
 // Not parallel: it sets the environment.
 func TestRecord(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "testdata", "x.cassette.yaml")
+	offline, err := models.NewChain(models.ChainConfig{Models: []models.Model{models.Offline{}}})
+	if err != nil {
+		t.Fatal(err)
+	}
 	for _, step := range []struct {
 		name   string
 		update string
@@ -89,7 +93,7 @@ func TestRecord(t *testing.T) {
 	}{
 		{"nothing there", "", nil, []string{"a"}, "", []string{"there is no " + file + " yet; go test with BOTTEST_UPDATE=1"}},
 		{"nothing there, and no model", "1", nil, nil, "", []string{"there is no "}},
-		{"nothing there, and no real model", "1", models.Retry(models.Offline{}, models.RetryConfig{}), []string{"a"}, notRecorded, []string{
+		{"nothing there, and no real model", "1", offline, []string{"a"}, notRecorded, []string{
 			file + " is to be what a real model says, and there is the offline one only: set OPENAI_API_KEY, OPENAI_BASE_URL or AZURE_OPENAI_ENDPOINT",
 		}},
 		{"still nothing there", "", nil, nil, "", []string{"there is no " + file + " yet"}},

@@ -231,7 +231,11 @@ func checkTooLong(ctx context.Context, b *bench) (string, error) {
 	if !ok || fault.Kind != models.TooLong {
 		return "", instead("too_long", err)
 	}
-	res, err := models.Trim(model).Complete(ctx, req)
+	chain, err := models.NewChain(models.ChainConfig{Models: []models.Model{model}, Retries: -1})
+	if err != nil {
+		return "", err
+	}
+	res, err := chain.Complete(ctx, req)
 	if err != nil {
 		return "", fmt.Errorf("trimmed: %w", err)
 	}

@@ -61,6 +61,16 @@ cases:
 	return b
 }
 
+// priced is the model with a price of 1 for each token.
+func priced(tb testing.TB, model models.Model) models.Model {
+	tb.Helper()
+	chain, err := models.NewChain(models.ChainConfig{Models: []models.Model{model}, Retries: -1, Price: models.Price{Prompt: 1e6, Completion: 1e6}})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return chain
+}
+
 func (b *bundle) side(name string) eval.Side {
 	b.Helper()
 	model, err := models.NewOpenAI(models.OpenAIConfig{BaseURL: b.model.URL, Model: name})
@@ -69,7 +79,7 @@ func (b *bundle) side(name string) eval.Side {
 	}
 	b.Cleanup(func() { _ = model.Close() })
 	side := eval.Side{Name: name, About: "model " + name, Actions: registry()}
-	if side.Planner, err = planner.NewSequence(b.Context(), planner.SequenceConfig{Model: models.Priced(model, models.Price{Prompt: 1e6, Completion: 1e6}), Actions: side.Actions}); err != nil {
+	if side.Planner, err = planner.NewSequence(b.Context(), planner.SequenceConfig{Model: priced(b, model), Actions: side.Actions}); err != nil {
 		b.Fatal(err)
 	}
 	return side
@@ -357,7 +367,7 @@ func TestLimitsOfPlansUnderWay(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			cases, _ := slowCases(make([]time.Duration, 30)...)
 			model := new(rambling)
-			p, err := planner.NewSequence(t.Context(), planner.SequenceConfig{Model: models.Priced(model, models.Price{Prompt: 1e6, Completion: 1e6}), Actions: registry()})
+			p, err := planner.NewSequence(t.Context(), planner.SequenceConfig{Model: priced(t, model), Actions: registry()})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -185,7 +185,8 @@ func (w *writer) answers(a *answer) []scenario.Answer {
 		f.HTTP = max(f.HTTP, http.StatusBadRequest)
 		return []scenario.Answer{f}
 	}
-	return slices.Repeat([]scenario.Answer{f}, models.DefaultRetries+1)
+	const tries = 4 // of a [models.Chain]
+	return slices.Repeat([]scenario.Answer{f}, tries)
 }
 
 func (w *writer) action(d *done) scenario.Action {

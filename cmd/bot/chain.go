@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"strconv"
+	"time"
 
 	"github.com/planbot-go/planbot/models"
 )
@@ -23,7 +24,7 @@ func (c *config) checkFallback(f *faults) {
 			f.add(set.name, "is set, but BOT_FALLBACK_MODELS is not")
 		}
 	}
-	c.retries = models.DefaultRetries
+	c.retries = 3
 	if c.ModelRetries != "" {
 		n, err := strconv.ParseUint(c.ModelRetries, 10, 8)
 		if err != nil {
@@ -32,7 +33,7 @@ func (c *config) checkFallback(f *faults) {
 		c.retries = int(n)
 	}
 	c.stream = truth(f, "BOT_MODEL_STREAM", c.ModelStream)
-	c.maxWait = duration(f, "BOT_MODEL_MAX_WAIT", c.ModelMaxWait, models.DefaultMaxWait)
+	c.maxWait = duration(f, "BOT_MODEL_MAX_WAIT", c.ModelMaxWait, 20*time.Second)
 }
 
 // newChain is the first model with the others behind it, each on its server.
@@ -41,48 +42,25 @@ func newChain(c config, first models.OpenAIConfig) (models.Model, error) {
 	for _, name := range c.fallbacks {
 		configs = append(configs, behind(c, first, name))
 	}
-	retry := models.RetryConfig{Retries: c.retries, MaxWait: c.maxWait}
+	cfg := models.ChainConfig{Retries: c.retries, MaxWait: c.maxWait, Observe: c.observe}
 	if c.retries == 0 {
-		retry.Retries = -1 // zero is the default there
+		cfg.Retries = -1 // zero is the default there
 	}
-	// The last model is retried here rather than by the chain, so that its span
-	// covers all tries.
-	cfg := models.FallbackConfig{Retry: models.RetryConfig{Retries: -1}}
-	for i, each := range configs {
+	if c.ModelPrice != "" {
+		cfg.Price = c.limits.price
+	}
+	for _, each := range configs {
 		server, err := models.NewOpenAI(each)
 		if err != nil {
 			return nil, fmt.Errorf("model %s: %w", cmp.Or(each.Azure.Deployment, each.Model, models.DefaultModel), err)
 		}
-		var model models.Model = server
-		if i == len(configs)-1 {
-			model = models.Retry(model, retry)
-		}
-		cfg.Models = append(cfg.Models, models.Link{Model: models.Traced(model, provider(each))})
+		cfg.Models = append(cfg.Models, server)
 	}
-	chain, err := models.NewFallback(cfg)
+	chain, err := models.NewChain(cfg)
 	if err != nil {
 		return nil, err
 	}
-	return c.watched(models.Trim(chain)), nil
-}
-
-// watched is the model with its price and whoever counts its calls.
-func (c *config) watched(model models.Model) models.Model {
-	if c.ModelPrice != "" {
-		model = models.Priced(model, c.limits.price)
-	}
-	if c.observe != nil {
-		model = models.Observed(model, c.observe)
-	}
-	return c.recorded(model)
-}
-
-// provider is who runs the model's server, as traces say it.
-func provider(of models.OpenAIConfig) string {
-	if of.Azure.Endpoint != "" {
-		return models.ProviderAzure
-	}
-	return models.ProviderOpenAI
+	return c.recorded(chain), nil
 }
 
 // behind says where the model of that name is, which is asked after first. Keys

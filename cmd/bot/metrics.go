@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
@@ -21,7 +22,7 @@ func newMetrics() *prometheus.Registry {
 }
 
 // countModels counts calls of models, their time, tokens and cost.
-func countModels(metrics prometheus.Registerer) func(models.Observation) {
+func countModels(metrics prometheus.Registerer) func(outcome string, took time.Duration, used models.Usage) {
 	calls := prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "planbot_model_calls_total", Help: "Calls of the model, retries and fallbacks within, by outcome: ok or the kind of error.",
 	}, []string{"outcome"})
@@ -35,14 +36,14 @@ func countModels(metrics prometheus.Registerer) func(models.Observation) {
 		Name: "planbot_model_cost_total", Help: "What the tokens cost by BOT_MODEL_PRICE.",
 	})
 	metrics.MustRegister(calls, took, tokens, cost)
-	return func(o models.Observation) {
-		calls.WithLabelValues(o.Kind).Inc()
-		took.Observe(o.Took.Seconds())
-		tokens.WithLabelValues("prompt").Add(float64(o.Usage.Prompt))
-		tokens.WithLabelValues("cached").Add(float64(o.Usage.Cached))
-		tokens.WithLabelValues("completion").Add(float64(o.Usage.Completion))
-		tokens.WithLabelValues("reasoning").Add(float64(o.Usage.Reasoning))
-		cost.Add(o.Usage.Cost)
+	return func(outcome string, lasted time.Duration, used models.Usage) {
+		calls.WithLabelValues(outcome).Inc()
+		took.Observe(lasted.Seconds())
+		tokens.WithLabelValues("prompt").Add(float64(used.Prompt))
+		tokens.WithLabelValues("cached").Add(float64(used.Cached))
+		tokens.WithLabelValues("completion").Add(float64(used.Completion))
+		tokens.WithLabelValues("reasoning").Add(float64(used.Reasoning))
+		cost.Add(used.Cost)
 	}
 }
 

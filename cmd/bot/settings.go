@@ -118,16 +118,16 @@ type config struct {
 	hosts        []string
 	callers      connector.Callers
 	fallbacks    []string // names of models, in order
-	retries      int      // as models.RetryConfig has it
+	retries      int      // of the last model
 	maxWait      time.Duration
 	stream       bool // answers of models
 	limits       limits
 	traces       traceSettings
 	turnTimeout  time.Duration
 	drainTimeout time.Duration
-	observe      func(models.Observation) // sees each call of a model; nil: nobody does
-	recorder     *recording.Recorder      // sees all that the bot does; nil: nobody does
-	ackTimeout   time.Duration            // set by commands that wait for each turn
+	observe      func(outcome string, took time.Duration, used models.Usage) // sees each call of a model; nil: nobody does
+	recorder     *recording.Recorder                                         // sees all that the bot does; nil: nobody does
+	ackTimeout   time.Duration                                               // set by commands that wait for each turn
 	logLevel     zerolog.Level
 	warnings     []string // about what may be meant otherwise
 }
