@@ -76,7 +76,7 @@ func (a *asking) render(ctx context.Context, turn *actions.Turn, inputs map[stri
 		}
 		funcs[name] = func(ctx context.Context, args []string) (any, error) { return fn(ctx, turn, args) }
 	}
-	text, err := a.prompt.Render(ctx, prompts.Data{Vars: vars, Funcs: funcs})
+	text, err := a.prompt.Render(ctx, prompts.Data{Vars: vars.Var, Funcs: funcs})
 	return text, cmp.Or(vars.fault, err)
 }
 
