@@ -5,8 +5,14 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"math/big"
+	"reflect"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
+	"time"
+	"unicode/utf8"
 
 	"github.com/google/jsonschema-go/jsonschema"
 )
@@ -257,4 +263,483 @@ func short(text string) string {
 		return string(runes[:longest]) + "…"
 	}
 	return text
+}
+
+// checker fits values to the part of JSON Schema that the schemas of actions
+// use: type, enum, const, the limits of numbers, strings and arrays, pattern,
+// format date and date-time, properties, required, items, additionalProperties,
+// allOf, anyOf, oneOf, default, and references within the schema. It ignores the
+// rest.
+type checker struct {
+	root  *jsonschema.Schema
+	later func(string) bool
+	open  bool // later was true since this was set to false
+	build bool // convert and fill in, for a copy that is going to run
+	exact bool // convert nothing
+	refs  int  // references followed so far, against circles
+}
+
+// maxRefs is how many references one check follows.
+const maxRefs = 1000
+
+// fit returns value as schema wants it, and whether that is another value. A nil
+// schema wants nothing. The path of an error is relative to the value.
+func (c *checker) fit(schema *jsonschema.Schema, value any) (fitted any, changed bool, err *EntityError) {
+	if schema = c.resolve(schema); schema == nil {
+		return value, false, nil
+	}
+	if text, ok := value.(string); ok && c.later != nil && c.later(text) {
+		c.open = true
+		return value, false, nil
+	}
+	if fitted, changed, err = c.fitType(schema, value); err != nil {
+		return value, false, err
+	}
+	if err := checkLimits(schema, fitted); err != nil {
+		return value, false, err
+	}
+	inner, deeper, err := c.fitContents(schema, fitted)
+	if err != nil {
+		return value, false, err
+	}
+	chosen, other, err := c.fitChoices(schema, inner)
+	return chosen, changed || deeper || other, err
+}
+
+// resolve follows references within the schema.
+func (c *checker) resolve(schema *jsonschema.Schema) *jsonschema.Schema {
+	for schema != nil && schema.Ref != "" && c.refs < maxRefs {
+		c.refs++
+		name, ok := strings.CutPrefix(schema.Ref, "#/$defs/")
+		if ok {
+			schema = c.root.Defs[name]
+			continue
+		}
+		if name, ok = strings.CutPrefix(schema.Ref, "#/definitions/"); !ok {
+			return nil
+		}
+		schema = c.root.Definitions[name]
+	}
+	return schema
+}
+
+func typesOf(schema *jsonschema.Schema) []string {
+	if schema.Type != "" {
+		return []string{schema.Type}
+	}
+	return schema.Types
+}
+
+// hasType reports whether schema allows a type; one without types allows all.
+func hasType(schema *jsonschema.Schema, name string) bool {
+	if schema.Type != "" {
+		return schema.Type == name
+	}
+	return schema.Types == nil || slices.Contains(schema.Types, name)
+}
+
+// fitType checks the type of value, and converts it when nothing is lost by it.
+func (c *checker) fitType(schema *jsonschema.Schema, value any) (any, bool, *EntityError) {
+	if schema.Type == "" && schema.Types == nil {
+		return value, false, nil
+	}
+	var fits bool
+	switch value := value.(type) {
+	case nil:
+		fits = hasType(schema, "null")
+	case bool:
+		fits = hasType(schema, "boolean")
+	case string:
+		fits = hasType(schema, "string")
+	case []any:
+		fits = hasType(schema, "array")
+	case map[string]any:
+		fits = hasType(schema, "object")
+	default:
+		return c.fitNumber(schema, value)
+	}
+	if fits {
+		return value, false, nil
+	}
+	if !c.exact {
+		if converted, ok := convert(schema, value); ok {
+			return converted, true, nil
+		}
+	}
+	return nil, false, wrong(schema, value)
+}
+
+// fitNumber checks a number. Where an integer is wanted it is written as one.
+func (c *checker) fitNumber(schema *jsonschema.Schema, value any) (any, bool, *EntityError) {
+	number, ok := numberOf(value)
+	if !ok {
+		return nil, false, wrong(schema, value)
+	}
+	if hasType(schema, "number") {
+		return value, false, nil
+	}
+	if hasType(schema, "integer") {
+		if whole, ok := integer(number); ok {
+			return json.Number(whole), whole != number, nil
+		}
+	}
+	if hasType(schema, "string") && !c.exact {
+		return number, true, nil
+	}
+	return nil, false, wrong(schema, value)
+}
+
+// convert turns a string into a number or a boolean, or a boolean into a string,
+// where schema wants that.
+func convert(schema *jsonschema.Schema, value any) (any, bool) {
+	text, ok := value.(string)
+	if !ok {
+		truth, isBool := value.(bool)
+		return strconv.FormatBool(truth), isBool && hasType(schema, "string")
+	}
+	text = strings.TrimSpace(text)
+	if isNumber(text) {
+		if hasType(schema, "number") {
+			return json.Number(text), true
+		}
+		whole, ok := integer(text)
+		return json.Number(whole), ok && hasType(schema, "integer")
+	}
+	switch {
+	case !hasType(schema, "boolean"):
+		return nil, false
+	case strings.EqualFold(text, "true"):
+		return true, true
+	case strings.EqualFold(text, "false"):
+		return false, true
+	}
+	return nil, false
+}
+
+// checkLimits checks a value of the right type against what else its schema says
+// of it.
+func checkLimits(schema *jsonschema.Schema, value any) *EntityError {
+	if schema.Enum != nil && !slices.ContainsFunc(schema.Enum, func(one any) bool { return same(one, value) }) {
+		return wrong(schema, value)
+	}
+	if schema.Const != nil && !same(*schema.Const, value) {
+		return wrong(schema, value)
+	}
+	switch value := value.(type) {
+	case string:
+		return checkString(schema, value)
+	case []any:
+		if n := len(value); schema.MinItems != nil && n < *schema.MinItems || schema.MaxItems != nil && n > *schema.MaxItems {
+			return &EntityError{Want: "another number of elements", Got: strconv.Itoa(n)}
+		}
+		return nil
+	}
+	if number, ok := numberOf(value); ok {
+		return checkRange(schema, number)
+	}
+	return nil
+}
+
+func checkString(schema *jsonschema.Schema, text string) *EntityError {
+	n := utf8.RuneCountInString(text)
+	switch {
+	case schema.MinLength != nil && n < *schema.MinLength:
+		return &EntityError{Want: fmt.Sprintf("at least %d characters", *schema.MinLength), Got: strconv.Itoa(n)}
+	case schema.MaxLength != nil && n > *schema.MaxLength:
+		return &EntityError{Want: fmt.Sprintf("at most %d characters", *schema.MaxLength), Got: strconv.Itoa(n)}
+	case schema.Pattern != "" && !matches(schema.Pattern, text):
+		return &EntityError{Want: "a string that matches " + schema.Pattern + example(schema), Got: describe(text)}
+	case schema.Format == "date-time" && !isTime(time.RFC3339, text):
+		return &EntityError{Want: wantTime, Got: describe(text)}
+	case schema.Format == "date" && !isTime(time.DateOnly, text):
+		return &EntityError{Want: "a date as in 2006-01-02", Got: describe(text)}
+	}
+	return nil
+}
+
+// wantTime describes a date-time of JSON Schema.
+const wantTime = "an RFC 3339 date-time such as 2026-11-21T09:00:00Z"
+
+// example is the first example of schema, in words; "" when it has none.
+func example(schema *jsonschema.Schema) string {
+	if len(schema.Examples) == 0 {
+		return ""
+	}
+	return fmt.Sprintf(", such as %v", schema.Examples[0])
+}
+
+// matches reports whether text matches; a pattern that Go does not know is no
+// fault of the text.
+func matches(pattern, text string) bool {
+	re, err := regexp.Compile(pattern)
+	return err != nil || re.MatchString(text)
+}
+
+func isTime(layout, text string) bool {
+	_, err := time.Parse(layout, text)
+	return err == nil
+}
+
+func checkRange(schema *jsonschema.Schema, number string) *EntityError {
+	if schema.Minimum == nil && schema.Maximum == nil && schema.ExclusiveMinimum == nil && schema.ExclusiveMaximum == nil {
+		return nil
+	}
+	n, _ := strconv.ParseFloat(number, 64) // out of range is ±Inf, which compares as it should
+	switch {
+	case schema.Minimum != nil && n < *schema.Minimum:
+		return &EntityError{Want: fmt.Sprintf("at least %v", *schema.Minimum), Got: number}
+	case schema.Maximum != nil && n > *schema.Maximum:
+		return &EntityError{Want: fmt.Sprintf("at most %v", *schema.Maximum), Got: number}
+	case schema.ExclusiveMinimum != nil && n <= *schema.ExclusiveMinimum:
+		return &EntityError{Want: fmt.Sprintf("more than %v", *schema.ExclusiveMinimum), Got: number}
+	case schema.ExclusiveMaximum != nil && n >= *schema.ExclusiveMaximum:
+		return &EntityError{Want: fmt.Sprintf("less than %v", *schema.ExclusiveMaximum), Got: number}
+	}
+	return nil
+}
+
+// wrong is the error for a value that is not what schema wants.
+func wrong(schema *jsonschema.Schema, value any) *EntityError {
+	return &EntityError{Want: wants(schema), Got: describe(value)}
+}
+
+// wants describes what schema wants.
+func wants(schema *jsonschema.Schema) string {
+	switch {
+	case schema.Const != nil:
+		return fmt.Sprintf("%v", *schema.Const)
+	case schema.Enum != nil:
+		var options []string
+		for _, option := range schema.Enum {
+			options = append(options, fmt.Sprintf("%v", option))
+		}
+		return "one of " + strings.Join(options, ", ")
+	}
+	var names []string
+	for _, name := range typesOf(schema) {
+		if name != "null" {
+			names = append(names, article(name))
+		}
+	}
+	if len(names) == 0 {
+		return "another value"
+	}
+	return strings.Join(names, " or ")
+}
+
+func article(name string) string {
+	if strings.IndexByte("aio", name[0]) >= 0 {
+		return "an " + name
+	}
+	return "a " + name
+}
+
+// fitContents fits the elements of an array, or the properties of an object.
+func (c *checker) fitContents(schema *jsonschema.Schema, value any) (any, bool, *EntityError) {
+	switch value := value.(type) {
+	case []any:
+		return c.fitItems(schema, value)
+	case map[string]any:
+		return c.fitObject(schema, value)
+	}
+	return value, false, nil
+}
+
+func (c *checker) fitItems(schema *jsonschema.Schema, list []any) (any, bool, *EntityError) {
+	if schema.Items == nil {
+		return list, false, nil
+	}
+	copied := false
+	for i, item := range list {
+		fitted, changed, err := c.fit(schema.Items, item)
+		if err != nil {
+			return nil, false, err.within("[" + strconv.Itoa(i) + "]")
+		}
+		if !changed || !c.build {
+			continue
+		}
+		if !copied {
+			list, copied = slices.Clone(list), true
+		}
+		list[i] = fitted
+	}
+	return list, copied, nil
+}
+
+// fitObject fits an object within the entities. One that schema does not allow
+// to have more properties than it names keeps them all the same, as the entities
+// themselves do. Null that says that a property is absent is as good as none: models
+// that have to name every property write it so.
+func (c *checker) fitObject(schema *jsonschema.Schema, object map[string]any) (any, bool, *EntityError) {
+	for _, name := range schema.Required {
+		if _, given := object[name]; !given && !hasDefault(schema, name) {
+			return nil, false, (&EntityError{Want: "a value", Got: "none"}).within(name)
+		}
+	}
+	if c.build {
+		object = maps.Clone(object)
+	}
+	var fault *EntityError
+	for name, value := range object {
+		if value == nil && nullIsAbsent(schema, name) {
+			if c.build {
+				delete(object, name)
+			}
+			continue
+		}
+		property, within := schema.Properties[name], (*EntityError).within
+		if property == nil {
+			property, within = additional(schema), (*EntityError).withinUnnamed
+		}
+		fitted, _, err := c.fit(property, value)
+		if err != nil {
+			err = within(err, name)
+			if fault == nil || err.Path < fault.Path {
+				fault = err
+			}
+		} else if c.build {
+			object[name] = fitted
+		}
+	}
+	if fault != nil {
+		return nil, false, fault
+	}
+	c.defaults(schema, object)
+	return object, c.build, nil
+}
+
+// nullIsAbsent reports whether null says that a property is not there: where a
+// default is, and where it may be left out and null is no value of it.
+func nullIsAbsent(schema *jsonschema.Schema, name string) bool {
+	property := schema.Properties[name]
+	switch {
+	case property == nil:
+		return false
+	case property.Default != nil:
+		return true
+	}
+	return !slices.Contains(schema.Required, name) && !slices.Contains(typesOf(property), "null")
+}
+
+func hasDefault(schema *jsonschema.Schema, name string) bool {
+	property := schema.Properties[name]
+	return property != nil && property.Default != nil
+}
+
+// additional returns the schema of properties without a schema of their own: nil
+// where anything, or nothing, is allowed.
+func additional(schema *jsonschema.Schema) *jsonschema.Schema {
+	if more := schema.AdditionalProperties; more != nil && more.Not == nil {
+		return more
+	}
+	return nil
+}
+
+// fitChoices fits value to all of allOf, and to one of anyOf and of oneOf.
+func (c *checker) fitChoices(schema *jsonschema.Schema, value any) (any, bool, *EntityError) {
+	changed := false
+	for _, part := range schema.AllOf {
+		fitted, other, err := c.fit(part, value)
+		if err != nil {
+			return nil, false, err
+		}
+		value, changed = fitted, changed || other
+	}
+	for _, options := range [...][]*jsonschema.Schema{schema.AnyOf, schema.OneOf} {
+		if options == nil {
+			continue
+		}
+		fitted, other, err := c.fitOne(options, value)
+		if err != nil {
+			return nil, false, err
+		}
+		value, changed = fitted, changed || other
+	}
+	return value, changed, nil
+}
+
+// fitOne fits value to the first option that takes it as it is, else to the first
+// that takes it converted.
+func (c *checker) fitOne(options []*jsonschema.Schema, value any) (any, bool, *EntityError) {
+	was := c.exact
+	defer func() { c.exact = was }()
+	var first *EntityError
+	for _, exact := range [...]bool{true, was} {
+		c.exact = exact
+		for _, option := range options {
+			fitted, changed, err := c.fit(option, value)
+			if err == nil {
+				return fitted, changed, nil
+			}
+			if first == nil || len(err.Path) > len(first.Path) {
+				first = err // the deepest is the nearest miss
+			}
+		}
+	}
+	if first == nil {
+		first = &EntityError{Want: "nothing", Got: describe(value)}
+	}
+	return nil, false, first
+}
+
+// numberOf returns the text of a number of any Go type that JSON values have.
+func numberOf(value any) (string, bool) {
+	switch value := value.(type) {
+	case json.Number:
+		return value.String(), isNumber(value.String())
+	case float64:
+		return strconv.FormatFloat(value, 'g', -1, 64), true
+	case int:
+		return strconv.Itoa(value), true
+	case int64:
+		return strconv.FormatInt(value, 10), true
+	}
+	return "", false
+}
+
+// isNumber reports whether text is a number in the grammar of JSON.
+func isNumber(text string) bool {
+	if text == "" || text[0] != '-' && (text[0] < '0' || text[0] > '9') {
+		return false
+	}
+	return json.Valid([]byte(text))
+}
+
+// maxExponent bounds the numbers that are written out whole.
+const maxExponent = 300
+
+// exact reads a number with all of its digits.
+func exact(text string) (*big.Rat, bool) {
+	if at := strings.IndexAny(text, "eE"); at >= 0 {
+		exponent, err := strconv.Atoi(text[at+1:])
+		if err != nil || exponent < -maxExponent || exponent > maxExponent {
+			return nil, false
+		}
+	}
+	return new(big.Rat).SetString(text)
+}
+
+// integer writes a number without a point and an exponent, if it is whole: 4.0 is
+// 4, 1.5e3 is 1500. No digit is lost, however long the number is.
+func integer(text string) (string, bool) {
+	if !strings.ContainsAny(text, ".eE") {
+		return text, true
+	}
+	n, ok := exact(text)
+	if !ok || !n.IsInt() {
+		return "", false
+	}
+	return n.Num().String(), true
+}
+
+// same reports whether an option of a schema and a value are the same JSON value.
+func same(option, value any) bool {
+	a, isNumber := numberOf(option)
+	b, number := numberOf(value)
+	if !isNumber || !number {
+		return isNumber == number && reflect.DeepEqual(option, value)
+	}
+	x, okX := exact(a)
+	y, okY := exact(b)
+	return okX && okY && x.Cmp(y) == 0
 }
