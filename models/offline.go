@@ -88,6 +88,7 @@ func offlineAnswer(req *Request) (calls []Call, say string) {
 
 var (
 	planFailure = regexp.MustCompile(`(?m)^- (\S+) failed: `)
+	planNothing = regexp.MustCompile(`(?m)^- (\S+): done$`)
 	planSuccess = regexp.MustCompile(`(?m)^- \S+: `)
 )
 
@@ -98,7 +99,8 @@ func planResults(req *Request) (string, bool) {
 		return "", false
 	}
 	text, ok := strings.CutPrefix(req.Messages[n-1].Text, "Results of the last plan:\n")
-	text = planSuccess.ReplaceAllString(planFailure.ReplaceAllString(text, "I could not do $1: "), "")
+	text = planFailure.ReplaceAllString(text, "I could not do $1: ")
+	text = planSuccess.ReplaceAllString(planNothing.ReplaceAllString(text, "$1 is done."), "")
 	return strings.ReplaceAll(text, "\n  ", "\n"), ok
 }
 

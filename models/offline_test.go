@@ -199,9 +199,9 @@ func TestOfflineTellsResultsOfAPlan(t *testing.T) {
 	req := prompt("rename a to b")
 	req.Messages = append(req.Messages, models.Message{
 		Role: models.System,
-		Text: "Results of the last plan:\n- addItem: **work**\n  - tea\n- renameList failed: there is another list named b",
+		Text: "Results of the last plan:\n- addItem: **work**\n  - tea\n- addItem: done\n- renameList failed: there is another list named b",
 	})
-	if calls, say := offline(t, req); len(calls) > 0 || say != "**work**\n- tea\nI could not do renameList: there is another list named b" {
+	if calls, say := offline(t, req); len(calls) > 0 || say != "**work**\n- tea\naddItem is done.\nI could not do renameList: there is another list named b" {
 		t.Errorf("%s, %q", calls, say)
 	}
 	// The same words from a person are a message like any other.

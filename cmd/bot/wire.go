@@ -152,7 +152,7 @@ func newModel(c config) (model models.Model, about string, err error) {
 	case c.OpenAIKey != "":
 		about = cmp.Or(c.OpenAIModel, models.DefaultModel) + " of OpenAI"
 	default:
-		return c.recorded(models.Offline{}), "offline, answers from a few rules (set OPENAI_API_KEY, OPENAI_BASE_URL or AZURE_OPENAI_ENDPOINT for a real one)", nil
+		return c.recorded(models.Offline{}), "offline, knows fixed phrases (set OPENAI_API_KEY, OPENAI_BASE_URL or AZURE_OPENAI_ENDPOINT for a real one)", nil
 	}
 	model, err = newChain(c, c.firstModel())
 	return model, strings.Join(append([]string{about}, c.fallbacks...), ", then "), err

@@ -22,7 +22,7 @@ func Model(s ModelSettings) Probe {
 
 func model(ctx context.Context, s ModelSettings) Check {
 	if s.Offline {
-		c := ok("offline: a few rules stand in for a model, enough to try the lists")
+		c := ok("offline: fixed phrases stand in for a model, enough to try the bot")
 		c.Hint = "for a real one set OPENAI_API_KEY, or OPENAI_BASE_URL (llama.cpp, Ollama, vLLM), or AZURE_OPENAI_ENDPOINT"
 		return c
 	}
