@@ -78,7 +78,7 @@ func (a *Action) Check(entities map[string]any) (map[string]any, error) {
 	if err := a.missing(entities); err != nil {
 		return nil, err
 	}
-	c := checker{root: a.Schema, build: true}
+	c := checker{root: a.Schema}
 	checked, err := c.entities(entities)
 	if err != nil {
 		return nil, err
@@ -108,7 +108,7 @@ func (a *Action) CheckBefore(entities map[string]any, later func(text string) bo
 	if err := a.missing(entities); err != nil {
 		return err
 	}
-	c := checker{root: a.Schema, later: later, build: a.decodes != nil}
+	c := checker{root: a.Schema, later: later}
 	checked, err := c.entities(entities)
 	if err != nil {
 		return err
@@ -179,10 +179,7 @@ func isPlaceholder(name, text string) bool {
 // counts as absent though they are required. The copy is without those in which
 // something is not final.
 func (c *checker) entities(entities map[string]any) (map[string]any, *EntityError) {
-	var checked map[string]any
-	if c.build {
-		checked = make(map[string]any, len(entities))
-	}
+	checked := make(map[string]any, len(entities))
 	var fault *EntityError
 	for name, value := range entities {
 		property := c.root.Properties[name]
@@ -190,14 +187,14 @@ func (c *checker) entities(entities map[string]any) (map[string]any, *EntityErro
 			continue
 		}
 		c.open = false
-		fitted, _, err := c.fit(property, value)
+		fitted, err := c.fit(property, value)
 		if err != nil {
 			err = err.within(name)
 			if fault == nil || err.Path < fault.Path {
 				fault = err // the same one each time, whatever the order of the map
 			}
 		}
-		if c.build && !c.open {
+		if !c.open {
 			checked[name] = fitted
 		}
 	}
@@ -210,9 +207,6 @@ func (c *checker) entities(entities map[string]any) (map[string]any, *EntityErro
 
 // defaults fills in the defaults of what object does not have.
 func (c *checker) defaults(schema *jsonschema.Schema, object map[string]any) {
-	if !c.build {
-		return
-	}
 	for name, property := range schema.Properties {
 		if _, given := object[name]; given || property == nil || property.Default == nil {
 			continue
@@ -274,7 +268,6 @@ type checker struct {
 	root  *jsonschema.Schema
 	later func(string) bool
 	open  bool // later was true since this was set to false
-	build bool // convert and fill in, for a copy that is going to run
 	exact bool // convert nothing
 	refs  int  // references followed so far, against circles
 }
@@ -282,28 +275,33 @@ type checker struct {
 // maxRefs is how many references one check follows.
 const maxRefs = 1000
 
-// fit returns value as schema wants it, and whether that is another value. A nil
-// schema wants nothing. The path of an error is relative to the value.
-func (c *checker) fit(schema *jsonschema.Schema, value any) (fitted any, changed bool, err *EntityError) {
+// fit returns a copy of value as schema wants it. A nil schema wants nothing. The path
+// of an error is relative to the value.
+func (c *checker) fit(schema *jsonschema.Schema, value any) (any, *EntityError) {
 	if schema = c.resolve(schema); schema == nil {
-		return value, false, nil
+		return value, nil
 	}
 	if text, ok := value.(string); ok && c.later != nil && c.later(text) {
 		c.open = true
-		return value, false, nil
+		return value, nil
 	}
-	if fitted, changed, err = c.fitType(schema, value); err != nil {
-		return value, false, err
+	fitted, err := c.fitType(schema, value)
+	if err != nil {
+		return value, err
 	}
 	if err := checkLimits(schema, fitted); err != nil {
-		return value, false, err
+		return value, err
 	}
-	inner, deeper, err := c.fitContents(schema, fitted)
+	switch contents := fitted.(type) {
+	case []any:
+		fitted, err = c.fitItems(schema, contents)
+	case map[string]any:
+		fitted, err = c.fitObject(schema, contents)
+	}
 	if err != nil {
-		return value, false, err
+		return value, err
 	}
-	chosen, other, err := c.fitChoices(schema, inner)
-	return chosen, changed || deeper || other, err
+	return c.fitChoices(schema, fitted)
 }
 
 // resolve follows references within the schema.
@@ -339,9 +337,9 @@ func hasType(schema *jsonschema.Schema, name string) bool {
 }
 
 // fitType checks the type of value, and converts it when nothing is lost by it.
-func (c *checker) fitType(schema *jsonschema.Schema, value any) (any, bool, *EntityError) {
+func (c *checker) fitType(schema *jsonschema.Schema, value any) (any, *EntityError) {
 	if schema.Type == "" && schema.Types == nil {
-		return value, false, nil
+		return value, nil
 	}
 	var fits bool
 	switch value := value.(type) {
@@ -359,34 +357,34 @@ func (c *checker) fitType(schema *jsonschema.Schema, value any) (any, bool, *Ent
 		return c.fitNumber(schema, value)
 	}
 	if fits {
-		return value, false, nil
+		return value, nil
 	}
 	if !c.exact {
 		if converted, ok := convert(schema, value); ok {
-			return converted, true, nil
+			return converted, nil
 		}
 	}
-	return nil, false, wrong(schema, value)
+	return nil, wrong(schema, value)
 }
 
 // fitNumber checks a number. Where an integer is wanted it is written as one.
-func (c *checker) fitNumber(schema *jsonschema.Schema, value any) (any, bool, *EntityError) {
+func (c *checker) fitNumber(schema *jsonschema.Schema, value any) (any, *EntityError) {
 	number, ok := numberOf(value)
 	if !ok {
-		return nil, false, wrong(schema, value)
+		return nil, wrong(schema, value)
 	}
 	if hasType(schema, "number") {
-		return value, false, nil
+		return value, nil
 	}
 	if hasType(schema, "integer") {
 		if whole, ok := integer(number); ok {
-			return json.Number(whole), whole != number, nil
+			return json.Number(whole), nil
 		}
 	}
 	if hasType(schema, "string") && !c.exact {
-		return number, true, nil
+		return number, nil
 	}
-	return nil, false, wrong(schema, value)
+	return nil, wrong(schema, value)
 }
 
 // convert turns a string into a number or a boolean, or a boolean into a string,
@@ -534,78 +532,50 @@ func article(name string) string {
 	return "a " + name
 }
 
-// fitContents fits the elements of an array, or the properties of an object.
-func (c *checker) fitContents(schema *jsonschema.Schema, value any) (any, bool, *EntityError) {
-	switch value := value.(type) {
-	case []any:
-		return c.fitItems(schema, value)
-	case map[string]any:
-		return c.fitObject(schema, value)
-	}
-	return value, false, nil
-}
-
-func (c *checker) fitItems(schema *jsonschema.Schema, list []any) (any, bool, *EntityError) {
-	if schema.Items == nil {
-		return list, false, nil
-	}
-	copied := false
+func (c *checker) fitItems(schema *jsonschema.Schema, list []any) (any, *EntityError) {
+	fitted := make([]any, len(list))
 	for i, item := range list {
-		fitted, changed, err := c.fit(schema.Items, item)
-		if err != nil {
-			return nil, false, err.within("[" + strconv.Itoa(i) + "]")
+		var err *EntityError
+		if fitted[i], err = c.fit(schema.Items, item); err != nil {
+			return nil, err.within("[" + strconv.Itoa(i) + "]")
 		}
-		if !changed || !c.build {
-			continue
-		}
-		if !copied {
-			list, copied = slices.Clone(list), true
-		}
-		list[i] = fitted
 	}
-	return list, copied, nil
+	return fitted, nil
 }
 
 // fitObject fits an object within the entities. One that schema does not allow
 // to have more properties than it names keeps them all the same, as the entities
 // themselves do. Null that says that a property is absent is as good as none: models
 // that have to name every property write it so.
-func (c *checker) fitObject(schema *jsonschema.Schema, object map[string]any) (any, bool, *EntityError) {
+func (c *checker) fitObject(schema *jsonschema.Schema, object map[string]any) (any, *EntityError) {
 	for _, name := range schema.Required {
 		if _, given := object[name]; !given && !hasDefault(schema, name) {
-			return nil, false, (&EntityError{Want: "a value", Got: "none"}).within(name)
+			return nil, (&EntityError{Want: "a value", Got: "none"}).within(name)
 		}
 	}
-	if c.build {
-		object = maps.Clone(object)
-	}
+	fitted := make(map[string]any, len(object))
 	var fault *EntityError
 	for name, value := range object {
 		if value == nil && nullIsAbsent(schema, name) {
-			if c.build {
-				delete(object, name)
-			}
 			continue
 		}
 		property, within := schema.Properties[name], (*EntityError).within
 		if property == nil {
 			property, within = additional(schema), (*EntityError).withinUnnamed
 		}
-		fitted, _, err := c.fit(property, value)
-		if err != nil {
+		var err *EntityError
+		if fitted[name], err = c.fit(property, value); err != nil {
 			err = within(err, name)
 			if fault == nil || err.Path < fault.Path {
 				fault = err
 			}
-		} else if c.build {
-			object[name] = fitted
 		}
 	}
 	if fault != nil {
-		return nil, false, fault
+		return nil, fault
 	}
-	c.defaults(schema, object)
-	return object, c.build, nil
+	c.defaults(schema, fitted)
+	return fitted, nil
 }
 
 // nullIsAbsent reports whether null says that a property is not there: where a
@@ -636,50 +606,41 @@ func additional(schema *jsonschema.Schema) *jsonschema.Schema {
 }
 
 // fitChoices fits value to all of allOf, and to one of anyOf and of oneOf.
-func (c *checker) fitChoices(schema *jsonschema.Schema, value any) (any, bool, *EntityError) {
-	changed := false
+func (c *checker) fitChoices(schema *jsonschema.Schema, value any) (any, *EntityError) {
+	var err *EntityError
 	for _, part := range schema.AllOf {
-		fitted, other, err := c.fit(part, value)
-		if err != nil {
-			return nil, false, err
+		if value, err = c.fit(part, value); err != nil {
+			return nil, err
 		}
-		value, changed = fitted, changed || other
 	}
 	for _, options := range [...][]*jsonschema.Schema{schema.AnyOf, schema.OneOf} {
 		if options == nil {
 			continue
 		}
-		fitted, other, err := c.fitOne(options, value)
-		if err != nil {
-			return nil, false, err
+		if value, err = c.fitOne(options, value); err != nil {
+			return nil, err
 		}
-		value, changed = fitted, changed || other
 	}
-	return value, changed, nil
+	return value, nil
 }
 
 // fitOne fits value to the first option that takes it as it is, else to the first
 // that takes it converted.
-func (c *checker) fitOne(options []*jsonschema.Schema, value any) (any, bool, *EntityError) {
+func (c *checker) fitOne(options []*jsonschema.Schema, value any) (any, *EntityError) {
 	was := c.exact
 	defer func() { c.exact = was }()
-	var first *EntityError
-	for _, exact := range [...]bool{true, was} {
-		c.exact = exact
-		for _, option := range options {
-			fitted, changed, err := c.fit(option, value)
-			if err == nil {
-				return fitted, changed, nil
-			}
-			if first == nil || len(err.Path) > len(first.Path) {
-				first = err // the deepest is the nearest miss
-			}
+	nearest := &EntityError{Want: "nothing", Got: describe(value)}
+	for i, option := range slices.Concat(options, options) {
+		c.exact = was || i < len(options)
+		fitted, err := c.fit(option, value)
+		if err == nil {
+			return fitted, nil
+		}
+		if i == 0 || len(err.Path) > len(nearest.Path) {
+			nearest = err
 		}
 	}
-	if first == nil {
-		first = &EntityError{Want: "nothing", Got: describe(value)}
-	}
-	return nil, false, first
+	return nil, nearest
 }
 
 // numberOf returns the text of a number of any Go type that JSON values have.

@@ -43,7 +43,7 @@ func schemaFor[In any]() (*jsonschema.Schema, error) {
 		return nil, err
 	}
 	filled := map[string]any{}
-	(&checker{root: schema, build: true}).defaults(schema, filled)
+	(&checker{root: schema}).defaults(schema, filled)
 	if _, fault := decode[In](schema, filled); fault != nil {
 		return nil, fmt.Errorf("defaults: %w", fault)
 	}
@@ -144,7 +144,7 @@ func fitTag(schema *jsonschema.Schema, text string) (any, error) {
 			return nil, fmt.Errorf("%q is no JSON", text)
 		}
 	}
-	fitted, _, err := (&checker{root: schema, build: true, exact: true}).fit(schema, value)
+	fitted, err := (&checker{root: schema, exact: true}).fit(schema, value)
 	if err != nil {
 		return nil, fmt.Errorf("%q: want %s, got %s", text, err.Want, err.Got)
 	}
