@@ -1,6 +1,7 @@
 package lists_test
 
 import (
+	"encoding/json"
 	"fmt"
 	"strings"
 	"testing"
@@ -8,10 +9,7 @@ import (
 	"github.com/planbot-go/planbot/actions"
 	"github.com/planbot-go/planbot/actions/lists"
 	"github.com/planbot-go/planbot/actions/reminders"
-	"github.com/planbot-go/planbot/activity"
 	"github.com/planbot-go/planbot/models"
-	"github.com/planbot-go/planbot/planner"
-	"github.com/planbot-go/planbot/state"
 )
 
 // TestWithoutAKey: what people are told to try works with the offline model, by the
@@ -21,9 +19,13 @@ func TestWithoutAKey(t *testing.T) {
 	registry := actions.New()
 	lists.Register(registry)
 	reminders.Register(registry)
-	sequence, err := planner.NewSequence(t.Context(), planner.SequenceConfig{Model: models.Offline{}, Actions: registry})
-	if err != nil {
-		t.Fatal(err)
+	req := &models.Request{}
+	for _, a := range registry.All() {
+		schema, err := json.Marshal(a.Schema)
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Actions = append(req.Actions, models.Tool{Name: a.Name, Schema: schema, Examples: a.Examples})
 	}
 	for text, want := range map[string]string{
 		"Create a grocery shopping list and add bananas to it.": "createList map[list:grocery shopping] addItem map[item:bananas list:grocery shopping]",
@@ -57,18 +59,31 @@ func TestWithoutAKey(t *testing.T) {
 		"delete all my lists":                                   "",
 		"add milk to groceries and show me the money":           "",
 	} {
-		plan, err := sequence.Plan(t.Context(), &actions.Turn{Activity: &activity.Activity{}, Thread: state.NewScope(), Text: text})
+		req.Messages = []models.Message{{Role: models.User, Text: text}}
+		answer, err := models.Offline{}.Complete(t.Context(), req)
 		if err != nil {
+			t.Fatal(err)
+		}
+		var plan struct {
+			Commands []struct {
+				Type, Action, Response string
+				Entities               map[string]any
+			}
+		}
+		if err := json.Unmarshal([]byte(answer.Text), &plan); err != nil {
 			t.Fatal(err)
 		}
 		var did []string
 		say := ""
 		for _, c := range plan.Commands {
-			if c.Kind == planner.Say {
+			if c.Type == "SAY" {
 				say = c.Response
 				continue
 			}
 			did = append(did, fmt.Sprint(c.Action, " ", c.Entities))
+			if a, _ := registry.Lookup(c.Action); a.CheckBefore(c.Entities, nil) != nil {
+				t.Errorf("%q: %s does not take %v", text, c.Action, c.Entities)
+			}
 		}
 		if got := strings.Join(did, " "); got != want || want == "" && !strings.Contains(say, "- add {item} to {list}\n") {
 			t.Errorf("%q: %s, want %s\nsaid %q", text, got, want, say)
