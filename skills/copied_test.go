@@ -27,7 +27,7 @@ func TestTooLargeToRun(t *testing.T) {
 		bytes int64 // of x/large.bin
 		want  string
 	}{
-		"large":            {map[string]string{"run.sh": "", "x/large.bin": "x"}, most, "the files in the folder have more than 64 MiB"},
+		"large":            {map[string]string{"run.sh": "", "x/large.bin": "x"}, most, "more than 64 MiB of files"},
 		"no scripts":       {map[string]string{"x/large.bin": "x"}, most, ""},
 		"small":            {map[string]string{"run.sh": "", "x/large.bin": "x"}, 1 << 20, ""},
 		"what is not read": {map[string]string{"run.sh": "", ".git/x": "", "x/large.bin": "x"}, most, "more than 64 MiB"},
@@ -46,7 +46,7 @@ func TestTooLargeToRun(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			found, err := skills.Validate(t.Context(), skills.Config{Roots: []string{root}, MaxFiles: 3000})
+			found, err := skills.Discover(t.Context(), skills.Config{Validate: true, Roots: []string{root}})
 			if err != nil || !found.Sound() || len(found.Skills) != 1 {
 				t.Fatal(found, err)
 			}

@@ -14,7 +14,7 @@ import (
 // changed on disk.
 func reloading(t *testing.T, lists ...[]*skills.Skill) skills.Source {
 	t.Helper()
-	return skills.SourceFunc(func(context.Context, *actions.Turn) ([]*skills.Skill, error) {
+	return skills.Source(func(context.Context, *actions.Turn) ([]*skills.Skill, error) {
 		list := lists[0]
 		if len(lists) > 1 {
 			lists = lists[1:]
@@ -40,7 +40,7 @@ func TestWhatWasNotJudgedIsNotDone(t *testing.T) {
 	}{
 		"loads":              {skills.LoadSkill, `{"skillName":"a"}`, all, [][]*skills.Skill{here}, ""},
 		"loads what came":    {skills.LoadSkill, `{"skillName":"a"}`, all, [][]*skills.Skill{none, here}, "Error: Skill 'a'" + again},
-		"loads unasked":      {skills.LoadSkill, `{"skillName":"a"}`, all[2:], [][]*skills.Skill{none, here}, ""},
+		"loads unasked":      {skills.LoadSkill, `{"skillName":"a"}`, all[2:], [][]*skills.Skill{here}, ""},
 		"loads another":      {skills.LoadSkill, `{"skillName":"A"}`, all, [][]*skills.Skill{{files("A")}, here}, "Error: Skill 'a'" + again},
 		"reads what came":    {skills.ReadResource, `{"skillName":"a","resourceName":"r"}`, all, [][]*skills.Skill{{shorter}, here}, "Error: Resource 'references/r.md'" + again},
 		"runs":               {skills.RunScript, `{"skillName":"a","scriptName":"run.sh"}`, all, [][]*skills.Skill{here}, ""},
@@ -237,7 +237,7 @@ func TestWhatIsReadIsWhatWasApproved(t *testing.T) {
 		return inline(t, skills.Inline("a", "d", instructions).Resource("r", "", resource))
 	}
 	list := []*skills.Skill{text("i", "r")}
-	source := skills.SourceFunc(func(context.Context, *actions.Turn) ([]*skills.Skill, error) { return list, nil })
+	source := skills.Source(func(context.Context, *actions.Turn) ([]*skills.Skill, error) { return list, nil })
 	r := provide(t, skills.ProviderConfig{Source: source, Approve: []string{skills.LoadSkill, skills.ReadResource}})
 	entities := map[string]any{"skillName": "a", "resourceName": "r"}
 	bind := func(tool string) string { return r.judge(r.Policy(nil), r.turn("mia"), tool, entities).Bind }

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"testing"
 
@@ -22,17 +21,6 @@ func convert(_ context.Context, _ *actions.Turn, in conversion) (actions.Result,
 	return actions.Text("%g", in.Value*in.Factor), nil
 }
 
-// units is a skill with something behind it.
-type units struct{ factors map[string]string }
-
-func (u units) Skill() (*skills.Skill, error) {
-	return skills.Inline("units", "Converts units.", "Find the factor.").
-		ResourceFunc("factors", "", u.read).
-		Skill()
-}
-
-func (u units) read(context.Context) ([]byte, error) { return []byte(u.factors["mile"]), nil }
-
 func ExampleInline() {
 	inline := skills.Inline("unit-converter", "Converts units.", "Find the factor, then run convert.").
 		Resource("factors.md", "Factors of all units", "1 mile = 1.60934 km").
@@ -43,7 +31,7 @@ func ExampleInline() {
 		fmt.Println(err)
 		return
 	}
-	factors, _ := skill.Resource("factors.md")
+	factors, _ := resource(skill, "factors.md")
 	data, _ := factors.Read(context.Background())
 	fmt.Println(skill.Name, skill.License, data)
 	// Output: unit-converter MIT 1 mile = 1.60934 km
@@ -61,14 +49,14 @@ func TestInline(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	f, _ := s.Resource("f")
+	f, _ := resource(s, "f")
 	for _, want := range []string{"1", "2", "3"} {
 		if got, err := f.Read(t.Context()); err != nil || got.String() != want {
 			t.Errorf("got %q, %v, want %q", got, err, want)
 		}
 	}
-	large, _ := s.Resource("large")
-	if _, err := large.Read(t.Context()); !errors.Is(err, skills.ErrTooLarge) {
+	large, _ := resource(s, "large")
+	if _, err := large.Read(t.Context()); err == nil || !strings.Contains(err.Error(), "too large") {
 		t.Errorf("large: %v", err)
 	}
 	ended, cancel := context.WithCancel(t.Context())
@@ -76,24 +64,21 @@ func TestInline(t *testing.T) {
 	if _, err := f.Read(ended); !errors.Is(err, context.Canceled) || calls != 3 {
 		t.Errorf("ended: %v, %d calls", err, calls)
 	}
-	if _, ok := s.Resource("R"); ok {
+	if _, ok := resource(s, "R"); ok {
 		t.Error("found a resource of another name")
 	}
-	script, ok := s.Script("convert")
-	if !ok || script.Action.Schema.Properties["value"].Description != "what to convert" {
-		t.Fatalf("script %+v", script)
+	convertScript, ok := scriptOf(s, "convert")
+	if !ok || convertScript.Action.Schema.Properties["value"].Description != "what to convert" {
+		t.Fatalf("script %+v", convertScript)
 	}
-	if _, err := script.Action.Check(map[string]any{"value": "many"}); err == nil {
+	if _, err := convertScript.Action.Check(map[string]any{"value": "many"}); err == nil {
 		t.Error("took wrong arguments")
 	}
-	result, err := script.Action.Call(t.Context(), nil, map[string]any{"value": 26.2, "factor": 1.60934})
+	result, err := convertScript.Action.Call(t.Context(), nil, map[string]any{"value": 26.2, "factor": 1.60934})
 	if err != nil || result.Text() != "42.164708" {
 		t.Errorf("got %q, %v", result.Text(), err)
 	}
-	if _, err := script.Read(t.Context()); !errors.Is(err, skills.ErrNotFile) {
-		t.Errorf("read: %v", err)
-	}
-	if _, ok := s.Script("other"); ok {
+	if _, ok := scriptOf(s, "other"); ok {
 		t.Error("found a script that is not there")
 	}
 }
@@ -118,35 +103,6 @@ func TestInlineFaults(t *testing.T) {
 	}
 	if len(lines) != 9 {
 		t.Errorf("faults:\n%s", err)
-	}
-}
-
-func TestCollect(t *testing.T) {
-	t.Parallel()
-	ready, err := skills.Inline("ready", "d", "i").Skill()
-	if err != nil {
-		t.Fatal(err)
-	}
-	all, err := skills.Collect(units{map[string]string{"mile": "1.6"}}, ready, skills.Inline("third", "d", "i"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	var names []string
-	for _, s := range all {
-		names = append(names, s.Name)
-	}
-	if !slices.Equal(names, []string{"units", "ready", "third"}) {
-		t.Errorf("got %v", names)
-	}
-	factors, _ := all[0].Resource("factors")
-	if data, err := factors.Read(t.Context()); err != nil || data.String() != "1.6" {
-		t.Errorf("got %v, %v", data, err)
-	}
-	_, err = skills.Collect(skills.Inline("", "d", "i"), ready, skills.Inline("ready", "d", "i"), skills.Inline("x", "", "i"))
-	for _, want := range []string{"field: name", "field: description", `skill "ready": there are two`} {
-		if err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("error %v, want %q in it", err, want)
-		}
 	}
 }
 

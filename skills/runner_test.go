@@ -46,7 +46,7 @@ func scripted(t *testing.T, scripts map[string]string) *skills.Skill {
 // the model has to see it.
 func told(t *testing.T, r skills.Runner, s *skills.Skill, script, arguments, digest string) string {
 	t.Helper()
-	found, ok := s.Script(script)
+	found, ok := scriptOf(s, script)
 	if !ok {
 		t.Fatalf("there is no script %s", script)
 	}
@@ -146,7 +146,7 @@ func TestRunsWhatWasApproved(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(s.Dir, "lib", "b.sh"), []byte("echo evil"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if got := told(t, r, s, "a.sh", "", digest); got != "!Error: Script 'a.sh' was not run: the skill 's' has changed since this was approved." {
+	if got := told(t, r, s, "a.sh", "", digest); got != "!Error: Script 'a.sh' was not run: the skill has changed since this was approved." {
 		t.Errorf("%q", got)
 	}
 	if got := told(t, r, s, "a.sh", "", ""); got != "?evil" {
@@ -160,7 +160,7 @@ func TestRunsWhatWasApproved(t *testing.T) {
 func TestRunErrors(t *testing.T) {
 	t.Parallel()
 	s := scripted(t, map[string]string{"a.sh": "sleep 50"})
-	script, _ := s.Script("a.sh")
+	script, _ := scriptOf(s, "a.sh")
 	r := skills.Sandboxed(box(t, sandbox.Limits{}))
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -44,7 +43,7 @@ func TestWatch(t *testing.T) {
 		return func() { write(t, root, "one/a/SKILL.md", withFront("name: a\ndescription: "+text)) }
 	}
 	synctest.Test(t, func(t *testing.T) {
-		s, err := skills.Watch(skills.Config{Roots: []string{filepath.Join(root, "one"), filepath.Join(root, "two")}})
+		s, err := skills.Files(skills.Config{Reload: true, Roots: []string{filepath.Join(root, "one"), filepath.Join(root, "two")}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -62,10 +61,10 @@ func TestWatch(t *testing.T) {
 			{"too soon", does("one"), 999 * time.Millisecond, "a: Does it.", 0, ""},
 			{"changed", func() {}, time.Millisecond, "a: one", 1, `"skills":1`},
 			{"nothing", func() {}, time.Second, "a: one", 0, ""},
-			{"broken", func() { write(t, root, "one/a/SKILL.md", "oops") }, time.Second, "a: one", 2, "one/a/SKILL.md:1: must start"},
+			{"broken", func() { write(t, root, "one/a/SKILL.md", "oops") }, time.Second, "a: one", 1, "one/a/SKILL.md:1: must start"},
 			{"still broken", func() { write(t, root, "one/b/SKILL.md", named("b")) }, time.Second, "a: one, b: Does it.", 1, ""},
 			{"mended", does("three"), time.Second, "a: three, b: Does it.", 1, ""},
-			{"broken again", func() { write(t, root, "one/a/SKILL.md", "oops") }, time.Second, "a: three, b: Does it.", 2, "must start"},
+			{"broken again", func() { write(t, root, "one/a/SKILL.md", "oops") }, time.Second, "a: three, b: Does it.", 1, "must start"},
 			{"a root that comes", func() { write(t, root, "two/x/c/SKILL.md", named("c")) }, time.Second, "a: three, b: Does it., c: Does it.", 1, ""},
 			{"a file", func() { write(t, root, "two/x/c/references/r.md", "r") }, time.Second, "a: three, b: Does it., c: Does it. r.md", 1, ""},
 			{"gone", func() { remove(t, root, "one/a") }, time.Second, "b: Does it., c: Does it. r.md", 1, ""},
@@ -74,7 +73,7 @@ func TestWatch(t *testing.T) {
 			step.change()
 			time.Sleep(step.wait)
 			log.Reset()
-			list, err := s.Skills(ctx, nil)
+			list, err := s(ctx, nil)
 			if err != nil {
 				t.Fatal(step.name, err)
 			}
@@ -101,13 +100,13 @@ func TestWatchGivesTheSameList(t *testing.T) {
 	t.Parallel()
 	root := tree(t, map[string]string{"a/SKILL.md": named("a")})
 	synctest.Test(t, func(t *testing.T) {
-		s, err := skills.Watch(skills.Config{Roots: []string{root}})
+		s, err := skills.Files(skills.Config{Reload: true, Roots: []string{root}})
 		if err != nil {
 			t.Fatal(err)
 		}
-		one, _ := s.Skills(t.Context(), nil)
+		one, _ := s(t.Context(), nil)
 		time.Sleep(time.Minute)
-		if two, err := s.Skills(t.Context(), nil); err != nil || &one[0] != &two[0] {
+		if two, err := s(t.Context(), nil); err != nil || &one[0] != &two[0] {
 			t.Error("loaded anew without a change", err)
 		}
 	})
@@ -121,7 +120,7 @@ func TestWatchThroughLinks(t *testing.T) {
 		"a/..data": "->..1", "a/SKILL.md": "->..data/SKILL.md",
 	})
 	synctest.Test(t, func(t *testing.T) {
-		s, err := skills.Watch(skills.Config{Roots: []string{root}, FollowLinks: true})
+		s, err := skills.Files(skills.Config{Reload: true, Roots: []string{root}, FollowLinks: true})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -138,7 +137,7 @@ func TestWatchThroughLinks(t *testing.T) {
 			{"Does it better.", func() { write(t, root, "a/..2/SKILL.md", withFront("name: a\ndescription: Does it best.")) }},
 			{"Does it best.", func() {}},
 		} {
-			list, err := s.Skills(t.Context(), nil)
+			list, err := s(t.Context(), nil)
 			if err != nil || len(list) != 1 || list[0].Description != step.want {
 				t.Fatalf("%v, %v, want %q", names(list), err, step.want)
 			}
@@ -151,52 +150,16 @@ func TestWatchThroughLinks(t *testing.T) {
 func TestWatchGivenUp(t *testing.T) {
 	t.Parallel()
 	root := tree(t, map[string]string{"a/SKILL.md": named("a")})
-	s, err := skills.Watch(skills.Config{Roots: []string{root}})
+	s, err := skills.Files(skills.Config{Reload: true, Roots: []string{root}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := s.Skills(ended, nil); !errors.Is(err, context.Canceled) {
+	if _, err := s(ended, nil); !errors.Is(err, context.Canceled) {
 		t.Errorf("error %v", err)
 	}
-	if list, err := s.Skills(t.Context(), nil); err != nil || len(list) != 1 {
+	if list, err := s(t.Context(), nil); err != nil || len(list) != 1 {
 		t.Errorf("afterwards: %v, %v", list, err)
 	}
-}
-
-// TestWatchReadsNoMoreThanCounts: of a folder with more files than discovery looks at,
-// the others are none of its business.
-func TestWatchReadsNoMoreThanCounts(t *testing.T) {
-	t.Parallel()
-	const most, all = 4, 40
-	files := map[string]string{"s/SKILL.md": named("s")}
-	for i := range all {
-		files[fmt.Sprintf("s/d/%d.md", i)] = ""
-	}
-	root := tree(t, files)
-	synctest.Test(t, func(t *testing.T) {
-		s, err := skills.Watch(skills.Config{Roots: []string{root}, MaxFolders: 2, MaxFiles: most - 2})
-		if err != nil {
-			t.Fatal(err)
-		}
-		last, seen := "", 0
-		for i := range all {
-			list, err := s.Skills(t.Context(), nil)
-			if err != nil || len(list) != 1 {
-				t.Fatal(list, err)
-			}
-			if now := fmt.Sprintf("%p", list[0]); now != last {
-				last, seen = now, seen+1
-			}
-			write(t, root, fmt.Sprintf("s/d/%d.md", i), "longer")
-			time.Sleep(time.Second)
-		}
-		if seen > most+2 { // the first time, and one more to know that there are more
-			t.Errorf("loaded %d times", seen)
-		}
-		if seen < 2 {
-			t.Error("saw no change at all")
-		}
-	})
 }

@@ -54,11 +54,11 @@ func (c skillsValidateCmd) Run(ctx context.Context, s *settings, std *streams) e
 	if err != nil {
 		return err
 	}
-	found, err := skills.Validate(ctx, cfg)
+	cfg.Validate = true
+	found, err := skills.Discover(ctx, cfg)
 	if err != nil {
 		return err
 	}
-	found.Faults = found.Distinct().Faults
 	if err := c.print(std.out, found); err != nil {
 		return err
 	}
@@ -93,7 +93,6 @@ func (c skillsListCmd) Run(ctx context.Context, s *settings, std *streams) error
 	if err != nil {
 		return err
 	}
-	found = found.Distinct()
 	printFaults(std.err, found.Faults)
 	if len(found.Skills) == 0 {
 		return errors.New("found no skill that can be used")

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"path"
 	"strings"
 
 	"github.com/planbot-go/planbot/actions"
@@ -25,8 +24,6 @@ func (c skillsPromptCmd) Run(ctx context.Context, s *settings, std *streams) err
 	if err != nil {
 		return err
 	}
-	installed := sandbox.Interpreters()
-	cfg.ScriptFilter = func(_, name string) bool { return installed[strings.ToLower(path.Ext(name))] != nil }
 	found, err := skills.Discover(ctx, cfg)
 	if err != nil {
 		return err
@@ -35,7 +32,11 @@ func (c skillsPromptCmd) Run(ctx context.Context, s *settings, std *streams) err
 	if len(found.Skills) == 0 {
 		return errors.New("found no skill that can be used")
 	}
-	provider, err := skills.NewProvider(skills.ProviderConfig{Source: skills.Memory(found.Skills...)})
+	box, err := sandbox.New(ctx, sandbox.Config{})
+	if err != nil && !errors.Is(err, sandbox.ErrNoSandbox) {
+		return err
+	}
+	provider, err := skills.NewProvider(skills.ProviderConfig{Source: skills.Memory(found.Skills...), Runner: skills.Sandboxed(box)})
 	if err != nil {
 		return err
 	}

@@ -18,7 +18,7 @@ const (
 
 // sandboxes are the values of BOT_SKILLS_SANDBOX.
 func sandboxes() []string {
-	return []string{autoSandbox, string(sandbox.Bubblewrap), string(sandbox.Landlock), noSandbox}
+	return []string{autoSandbox, "bubblewrap", "landlock", noSandbox}
 }
 
 // sandbox opens what scripts of skills run in, and says it in words. Without one they are
@@ -30,7 +30,7 @@ func (c *config) sandbox(ctx context.Context) (box *sandbox.Sandbox, about strin
 	box, err = c.openSandbox(ctx)
 	switch {
 	case err == nil:
-		return box, "scripts of skills run in " + string(box.Kind()), nil
+		return box, "scripts of skills run in " + box.Kind(), nil
 	case c.SkillsSandbox == autoSandbox && errors.Is(err, sandbox.ErrNoSandbox):
 		return nil, "scripts of skills are refused: " + strings.ReplaceAll(err.Error(), "\n", "; "), nil
 	}
@@ -41,7 +41,7 @@ func (c *config) sandbox(ctx context.Context) (box *sandbox.Sandbox, about strin
 func (c *config) openSandbox(ctx context.Context) (*sandbox.Sandbox, error) {
 	var cfg sandbox.Config
 	if c.SkillsSandbox != autoSandbox {
-		cfg.Kinds = []sandbox.Kind{sandbox.Kind(c.SkillsSandbox)}
+		cfg.Kinds = []string{c.SkillsSandbox}
 	}
 	return sandbox.New(ctx, cfg)
 }
@@ -58,7 +58,7 @@ func (c *config) scriptsProbe() doctor.Probe {
 			if err != nil {
 				return doctor.ScriptSandbox{}, err
 			}
-			return doctor.ScriptSandbox{Kind: string(box.Kind()), Refused: box.Refused(), Interpreters: box.Interpreters()}, nil
+			return doctor.ScriptSandbox{Kind: box.Kind(), Refused: box.Refused(), Interpreters: box.Interpreters()}, nil
 		},
 	})
 }

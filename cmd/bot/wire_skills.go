@@ -23,11 +23,11 @@ func newSkills(ctx context.Context, c *skillSettings, runner skills.Runner) (set
 	if len(c.dirs) == 0 {
 		return set, nil
 	}
-	source, err := c.source()
+	source, err := skills.Files(c.config())
 	if err != nil {
 		return set, usageError{fmt.Errorf("BOT_SKILLS_DIR: %w", err)}
 	}
-	found, err := source.Skills(ctx, nil)
+	found, err := source(ctx, nil)
 	if err != nil {
 		return set, fmt.Errorf("BOT_SKILLS_DIR: %w", err)
 	}
@@ -57,7 +57,7 @@ func (c *config) scriptRunner(ctx context.Context) (runner skills.Runner, about 
 }
 
 func (c *skillSettings) config() skills.Config {
-	return skills.Config{Roots: c.dirs, Lenient: c.lenient, FollowLinks: c.links}
+	return skills.Config{Roots: c.dirs, Lenient: c.lenient, FollowLinks: c.links, Reload: c.reload}
 }
 
 // find tells the doctor which skills the bot would use, and what is wrong.
@@ -66,7 +66,6 @@ func (c *skillSettings) find(ctx context.Context) (names, faults []string, err e
 	if err != nil {
 		return nil, nil, err
 	}
-	found = found.Distinct()
 	for _, s := range found.Skills {
 		names = append(names, s.Name)
 	}
@@ -74,17 +73,4 @@ func (c *skillSettings) find(ctx context.Context) (names, faults []string, err e
 		faults = append(faults, f.String())
 	}
 	return names, faults, nil
-}
-
-// source finds skills once, or again and again for those who write them.
-func (c *skillSettings) source() (skills.Source, error) {
-	look := skills.Files
-	if c.reload {
-		look = skills.Watch
-	}
-	files, err := look(c.config())
-	if err != nil {
-		return nil, err
-	}
-	return skills.NewSource(skills.SourceConfig{Sources: []skills.Source{files}, DisableCaching: c.reload})
 }

@@ -7,5 +7,7 @@ import (
 	"time"
 )
 
-// changedAt is when the file was last changed. Here it is not known.
+// Hard links are only recognised on Linux, where scripts run.
 func changedAt(fs.FileInfo) time.Time { return time.Time{} }
+
+func hardLinked(fs.FileInfo) bool { return false }
