@@ -82,7 +82,7 @@ func newCatalogue(list []*Skill, offered func(*Skill) *Skill, template string, b
 	c := &catalogue{list: slices.Clone(list), cut: -1}
 	c.skills, _ = distinct(list)
 	slices.SortFunc(c.skills, func(a, b *Skill) int { return strings.Compare(a.Name, b.Name) })
-	c.names = namesOf(c.skills, nameOfSkill)
+	c.names = namesOf(c.skills)
 	var all []*Skill
 	for _, s := range c.skills {
 		s := offered(s)
@@ -159,8 +159,8 @@ func offersOf(list []*Skill) map[string]actions.Offer {
 		if len(s.Scripts) > 0 {
 			running = append(running, s.Name)
 		}
-		resources = append(resources, namesOf(s.Resources, nameOfResource)...)
-		scripts = append(scripts, namesOf(s.Scripts, nameOfScript)...)
+		resources = append(resources, s.resourceNames()...)
+		scripts = append(scripts, s.scriptNames()...)
 		inGo = inGo || slices.ContainsFunc(s.Scripts, func(script Script) bool { return script.Action != nil })
 	}
 	if reading == nil {
@@ -189,14 +189,16 @@ func offersOf(list []*Skill) map[string]actions.Offer {
 	}
 	load := oneOf("name of the skill", all, noLimit)
 	room = maxEnums
-	read, run := oneOf("name of the skill", reading, len(reading)), oneOf("name of the skill", running, len(running)) // before the files, which have less need of room
+	read := oneOf("name of the skill", reading, len(reading)) // before the files, which need the room less
+	run := oneOf("name of the skill", running, len(running))
 	resource := oneOf("name of the resource, as the skill lists it", resources, maxFileEnum)
 	script := oneOf("name of the script, as the skill lists it", scripts, maxFileEnum)
-	page := &jsonschema.Schema{Type: "integer", Description: "of a long text"}
+	page := property{pageNumber, &jsonschema.Schema{Type: "integer", Description: "of a long text"}}
 	return map[string]actions.Offer{
 		LoadSkill:    {Name: LoadSkill, Schema: object(1, property{skillName, load})},
-		ReadResource: {Name: ReadResource, Schema: object(2, property{skillName, read}, property{resourceName, resource}, property{pageNumber, page})},
-		RunScript:    {Name: RunScript, Schema: object(2, property{skillName, run}, property{scriptName, script}, property{scriptArguments, arguments})},
+		ReadResource: {Name: ReadResource, Schema: object(2, property{skillName, read}, property{resourceName, resource}, page)},
+		RunScript: {Name: RunScript, Schema: object(2,
+			property{skillName, run}, property{scriptName, script}, property{scriptArguments, arguments})},
 	}
 }
 
@@ -342,11 +344,12 @@ func stem(name string) string { return strings.TrimSuffix(name, path.Ext(name)) 
 func didYouMean(name string, names []string) string {
 	name = spelling.Plain(path.Base(strings.ReplaceAll(clip(name), `\`, "/")))
 	near := spelling.Nearest(names, func(n string) (int, bool) {
-		edits := min(spelling.Edits(name, spelling.Plain(path.Base(n))), spelling.Edits(name, spelling.Plain(stem(path.Base(n)))))
+		base := path.Base(n)
+		edits := min(spelling.Edits(name, spelling.Plain(base)), spelling.Edits(name, spelling.Plain(stem(base))))
 		return edits, edits <= len(name)/3 || len(name) > 2 && strings.Contains(spelling.Plain(n), name)
 	})
 	if near == nil {
 		return ""
 	}
-	return " Did you mean '" + strings.Join(namesOf(near, inLine), "' or '") + "'?"
+	return " Did you mean '" + inLine(strings.Join(near, "' or '")) + "'?"
 }

@@ -76,7 +76,7 @@ func (c Config) complete() (Config, error) {
 		*list = slices.Clone(*list)
 		for i, ext := range *list {
 			if len(ext) < 2 || ext[0] != '.' || strings.ContainsAny(ext[1:], "./\\ ") {
-				errs = append(errs, fmt.Errorf("each extension must start with '.' and go on with the extension alone, not %q", ext))
+				errs = append(errs, fmt.Errorf("each extension must start with '.', with the extension alone after it, not %q", ext))
 			}
 			(*list)[i] = strings.ToLower(ext)
 		}
@@ -100,7 +100,7 @@ func (f Found) Sound() bool { return sound(f.Faults) }
 // Skill finds the skill that a name means, as models mean them: in any case, or with ./ in
 // front.
 func (f Found) Skill(name string) (*Skill, bool) {
-	i := find(name, namesOf(f.Skills, nameOfSkill))
+	i := find(name, namesOf(f.Skills))
 	if i < 0 {
 		return nil, false
 	}
@@ -137,7 +137,8 @@ func discover(ctx context.Context, cfg Config, last []*Skill) (Found, error) {
 	first, others := distinct(w.found.Skills)
 	for _, s := range others {
 		before := first[slices.IndexFunc(first, func(f *Skill) bool { return strings.EqualFold(f.Name, s.Name) })]
-		w.note(true, filepath.Join(s.Dir, fileName), "is not used: the skill %s in %s comes first", quoted(before.Name), before.Dir)
+		at := filepath.Join(s.Dir, fileName)
+		w.note(true, at, "is not used: the skill %s in %s comes first", quoted(before.Name), before.Dir)
 	}
 	w.found.Skills = first
 	return w.found, nil
@@ -253,7 +254,7 @@ func (w *walker) walkEntries(ctx context.Context, dir *os.Root, at folder, list 
 	for _, entry := range list {
 		name := entry.Name()
 		below := at.below(name)
-		inside := true
+		var inside bool
 		switch {
 		case skipped(name):
 			continue
@@ -322,7 +323,8 @@ func (w *walker) follow(link place) (place, error) {
 // keep takes the skills in a folder and below it as they were found last.
 func (w *walker) keep(at folder) {
 	for _, s := range w.last {
-		if in, err := filepath.Rel(at.full(), s.Dir); err == nil && filepath.IsLocal(in) && w.index(s.Dir) < 0 && len(w.found.Skills) < maxSkills {
+		in, err := filepath.Rel(at.full(), s.Dir)
+		if err == nil && filepath.IsLocal(in) && w.index(s.Dir) < 0 && len(w.found.Skills) < maxSkills {
 			w.found.Skills = append(w.found.Skills, s)
 		}
 	}
@@ -377,14 +379,14 @@ func (w *walker) load(ctx context.Context, dir *os.Root, at folder, name string)
 // readText reads SKILL.md, which may be a link as far as links are followed.
 func (w *walker) readText(dir *os.Root, at folder, name string) ([]byte, error) {
 	info, err := dir.Lstat(name)
-	if err == nil && info.Mode()&fs.ModeSymlink != 0 {
-		to, err := w.follow(at.below(name).place)
-		if err != nil {
-			return nil, err
-		}
-		return to.read(maxText)
+	if err != nil || info.Mode()&fs.ModeSymlink == 0 {
+		return readAll(func() (*os.File, error) { return sandbox.OpenFile(dir, name) }, maxText)
 	}
-	return read(dir, name, maxText)
+	to, err := w.follow(at.below(name).place)
+	if err != nil {
+		return nil, err
+	}
+	return readAll(to.file, maxText)
 }
 
 // files looks for the files of one skill.
@@ -474,7 +476,7 @@ func (f *files) add(at folder, open func() (*os.File, error)) {
 		return
 	}
 	if isResource && (f.ResourceFilter == nil || f.ResourceFilter(f.skill.Name, at.name)) {
-		read := func(context.Context) ([]byte, error) { return at.read(maxResource) }
+		read := func(context.Context) ([]byte, error) { return readAll(at.file, maxResource) }
 		f.skill.Resources = append(f.skill.Resources, Resource{Name: at.name, Size: info.Size(), read: read})
 	}
 	if isScript && (f.ScriptFilter == nil || f.ScriptFilter(f.skill.Name, at.name)) {
@@ -545,25 +547,12 @@ func (p place) file() (*os.File, error) {
 	return sandbox.OpenFile(dir, name)
 }
 
-// read reads the file of that place, of at most most bytes.
-func (p place) read(most int64) ([]byte, error) {
-	file, err := p.file()
+// readAll reads a file of at most most bytes.
+func readAll(open func() (*os.File, error), most int64) ([]byte, error) {
+	file, err := open()
 	if err != nil {
 		return nil, err
 	}
-	return readAll(file, most)
-}
-
-// read reads a file in a folder, of at most most bytes.
-func read(dir *os.Root, name string, most int64) ([]byte, error) {
-	file, err := sandbox.OpenFile(dir, name)
-	if err != nil {
-		return nil, err
-	}
-	return readAll(file, most)
-}
-
-func readAll(file *os.File, most int64) ([]byte, error) {
 	defer file.Close() //nolint:errcheck // opened to read only
 	raw, err := io.ReadAll(io.LimitReader(file, most+1))
 	if err == nil && int64(len(raw)) > most {

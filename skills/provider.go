@@ -93,7 +93,9 @@ func NewProvider(cfg ProviderConfig) (*Provider, error) {
 // value "skills", a [Reader], for actions of the bot that use resources themselves; so it
 // comes before those. The error is that of a name which is taken.
 func (p *Provider) Register(r *actions.Registry) error {
-	add := func(tool, description string, fn func(context.Context, *actions.Turn, given) (actions.Result, error), entities []string, marks ...actions.Option) error {
+	type toolFunc func(context.Context, *actions.Turn, given) (actions.Result, error)
+	offers := offersOf(nil)
+	add := func(tool, description string, fn toolFunc, marks ...actions.Option) error {
 		if p.approves(tool) { // where Policy is not asked, nothing runs
 			marks = append(marks, actions.NeedsApproval)
 		}
@@ -106,7 +108,7 @@ func (p *Provider) Register(r *actions.Registry) error {
 		}
 		// Any value goes, since the tool itself answers what is wrong with it.
 		schema := &jsonschema.Schema{Type: "object", Properties: map[string]*jsonschema.Schema{}}
-		for _, entity := range entities {
+		for _, entity := range offers[tool].Schema.PropertyOrder {
 			for _, name := range namesOfEntity(entity) {
 				schema.Properties[name] = &jsonschema.Schema{}
 				schema.PropertyOrder = append(schema.PropertyOrder, name)
@@ -116,9 +118,9 @@ func (p *Provider) Register(r *actions.Registry) error {
 		return err
 	}
 	if err := errors.Join(
-		add(LoadSkill, "Loads a skill: its instructions, and the names of its resources and scripts", p.load, []string{skillName}, actions.StateOnly),
-		add(ReadResource, "Reads a resource of a skill", p.read, []string{skillName, resourceName, pageNumber}, actions.StateOnly),
-		add(RunScript, "Runs a script of a skill", p.run, []string{skillName, scriptName, scriptArguments}),
+		add(LoadSkill, "Loads a skill: its instructions, and the names of its resources and scripts", p.load, actions.StateOnly),
+		add(ReadResource, "Reads a resource of a skill", p.read, actions.StateOnly),
+		add(RunScript, "Runs a script of a skill", p.run),
 	); err != nil {
 		return fmt.Errorf("register the tools of skills: %w", err)
 	}
@@ -384,17 +386,18 @@ func (p *Provider) findSkill(ctx context.Context, turn *actions.Turn, g given) (
 }
 
 // findPart finds the resource or script of a skill that a call names.
-func (p *Provider) findPart(ctx context.Context, turn *actions.Turn, g given, entity, kind string, parts func(*Skill) []string) (s *Skill, part int, err error) {
+func (p *Provider) findPart(ctx context.Context, turn *actions.Turn, g given, entity string) (s *Skill, part int, err error) {
+	kind, parts := "Resource", (*Skill).resourceNames
+	if entity == scriptName {
+		kind, parts = "Script", (*Skill).scriptNames
+	}
 	name, err := g.text(entity)
 	if err != nil {
 		return nil, -1, err
 	}
 	skill, err := g.text(skillName)
 	if err == nil && strings.TrimSpace(skill) != "" && strings.TrimSpace(name) == "" {
-		err = faultf("%s name cannot be empty.", kind)
-	}
-	if err != nil {
-		return nil, -1, err
+		return nil, -1, faultf("%s name cannot be empty.", kind)
 	}
 	c, i, err := p.findSkill(ctx, turn, g)
 	if err != nil {
@@ -403,13 +406,14 @@ func (p *Provider) findPart(ctx context.Context, turn *actions.Turn, g given, en
 	s = c.skills[i]
 	names := parts(s)
 	if part = find(name, names); part < 0 {
-		return nil, -1, faultf("%s '%s' not found in skill '%s'.%s", kind, clip(name), inLine(s.Name), didYouMean(name, names))
+		missing := fmt.Sprintf("%s '%s' not found in skill '%s'.", kind, clip(name), inLine(s.Name))
+		return nil, -1, fault(missing + didYouMean(name, names))
 	}
 	return s, part, nil
 }
 
 func (p *Provider) findResource(ctx context.Context, turn *actions.Turn, g given) (*Skill, Resource, error) {
-	s, i, err := p.findPart(ctx, turn, g, resourceName, "Resource", func(s *Skill) []string { return namesOf(s.Resources, nameOfResource) })
+	s, i, err := p.findPart(ctx, turn, g, resourceName)
 	if err != nil {
 		return nil, Resource{}, err
 	}
@@ -609,7 +613,7 @@ func (p *Provider) findScript(ctx context.Context, turn *actions.Turn, g given) 
 	if err != nil {
 		return scriptCall{}, err
 	}
-	s, i, err := p.findPart(ctx, turn, g, scriptName, "Script", func(s *Skill) []string { return namesOf(s.Scripts, nameOfScript) })
+	s, i, err := p.findPart(ctx, turn, g, scriptName)
 	if err != nil {
 		return scriptCall{}, err
 	}

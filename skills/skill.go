@@ -245,18 +245,27 @@ func framed(s *Skill) string {
 		`<skill_content name="` + inXML.Replace(inLine(s.Name)) + "\">\n" + unframed(s.Content()) + "\n</skill_content>"
 }
 
-// namesOf are the names of skills, resources or scripts.
-func namesOf[T any](list []T, name func(T) string) []string {
-	names := make([]string, len(list))
-	for i, item := range list {
-		names[i] = name(item)
+func namesOf(list []*Skill) (names []string) {
+	for _, s := range list {
+		names = append(names, s.Name)
 	}
 	return names
 }
 
-func nameOfSkill(s *Skill) string      { return s.Name }
-func nameOfResource(r Resource) string { return r.Name }
-func nameOfScript(s Script) string     { return s.Name }
+// resourceNames and scriptNames are as models are told them.
+func (s *Skill) resourceNames() (names []string) {
+	for _, r := range s.Resources {
+		names = append(names, r.Name)
+	}
+	return names
+}
+
+func (s *Skill) scriptNames() (names []string) {
+	for _, script := range s.Scripts {
+		names = append(names, script.Name)
+	}
+	return names
+}
 
 // distinct is the first skill of each name, whatever its case, and the others.
 func distinct(list []*Skill) (first, others []*Skill) {

@@ -116,12 +116,12 @@ func TestFilterBehindCache(t *testing.T) {
 func TestWiringMistakes(t *testing.T) {
 	t.Parallel()
 	for name, wire := range map[string]func(){
-		"nil skill":        func() { skills.Memory(nil) },
-		"no name":          func() { skills.Memory(made("")...) },
-		"no real name":     func() { skills.Memory(made("a\nb")...) },
-		"no description":   func() { skills.Memory(&skills.Skill{FrontMatter: skills.FrontMatter{Name: "a"}}) },
-		"nil source":       func() { skills.Aggregate(count().ask, nil) },
-		"cache nothing":    func() { skills.Cache(nil, 0, nil) },
+		"nil skill":      func() { skills.Memory(nil) },
+		"no name":        func() { skills.Memory(made("")...) },
+		"no real name":   func() { skills.Memory(made("a\nb")...) },
+		"no description": func() { skills.Memory(&skills.Skill{FrontMatter: skills.FrontMatter{Name: "a"}}) },
+		"nil source":     func() { skills.Aggregate(count().ask, nil) },
+		"cache nothing":  func() { skills.Cache(nil, 0, nil) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -150,8 +150,8 @@ func TestSourcesPassOn(t *testing.T) {
 	t.Parallel()
 	turn := of("mia")
 	wrap := map[string]func(skills.Source) skills.Source{
-		"aggregate":   func(s skills.Source) skills.Source { return skills.Aggregate(count("a").ask, s) },
-		"cache":       func(s skills.Source) skills.Source { return skills.Cache(s, 0, nil) },
+		"aggregate": func(s skills.Source) skills.Source { return skills.Aggregate(count("a").ask, s) },
+		"cache":     func(s skills.Source) skills.Source { return skills.Cache(s, 0, nil) },
 	}
 	for name, wrap := range wrap {
 		t.Run(name, func(t *testing.T) {

@@ -49,7 +49,7 @@ func TestSkillsCommands(t *testing.T) {
 		err  []string // and of standard error
 	}{
 		"validate a folder":    {[]string{"validate", good}, 0, []string{"1 skill is fine\n"}, nil},
-		"validate one":         {[]string{"validate", good + "/units", mixed + "/other"}, 0, []string{"1 skill is fine\n"}, nil},
+		"validate one":         {[]string{"validate", good + "/units", mixed + "/other"}, 0, []string{"2 skills are fine\n"}, nil},
 		"validate faults":      {[]string{"validate", mixed}, exitFailed, []string{mixed + "/none/SKILL.md: Missing required file: SKILL.md", "units/SKILL.md:2: name \"Units\" has to be lowercase", "units/SKILL.md:4: Unexpected fields"}, nil},
 		"validate no SKILL":    {[]string{"validate", empty}, exitFailed, []string{empty + "/SKILL.md: Missing required file: SKILL.md"}, nil},
 		"validate nowhere":     {[]string{"validate", root + "/nowhere"}, exitFailed, []string{"nowhere: does not exist"}, nil},
