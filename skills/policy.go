@@ -1,6 +1,7 @@
 package skills
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -34,39 +35,40 @@ func approvedIn(turn *actions.Turn) approved {
 	return *a
 }
 
-// allow notes a part of a skill, "" being the skill itself.
-func (a approved) allow(tool, skill, part, digest string) { a[tool][skill+"/"+part] = digest }
+// allow notes what passed.
+func (a approved) allow(u use, digest string) { a[u.tool][u.skill.Name+"/"+u.part()] = digest }
 
-// find returns the digest of a part that passed. asked is false where the policy was not asked
-// about the tool at all, as where plans run without a bot.
-func (a approved) find(tool, skill, part string) (digest string, ok, asked bool) {
-	parts, asked := a[tool]
-	digest, ok = parts[skill+"/"+part]
+// find returns the digest of what passed. asked is false where the policy was not asked about
+// the tool at all, as where plans run without a bot.
+func (a approved) find(u use) (digest string, ok, asked bool) {
+	parts, asked := a[u.tool]
+	digest, ok = parts[u.skill.Name+"/"+u.part()]
 	return digest, ok, asked
 }
 
-// changedText is told of a call that did not pass as what it is now.
-const changedText = "%s '%s' has changed while it was being asked whether it may be used. Please try again."
-
-func (s *Skill) digest() string { return digest(s.Dir, s.Content()) }
-
-// resourceDigest is of the skill and of what the resource holds, unless that is made anew each
-// time.
-func (s *Skill) resourceDigest(r Resource, data Data) string {
-	if r.Size < 0 {
-		return s.digest()
-	}
-	return digest(s.Dir, s.Content(), string(data.Bytes))
+// changed is the fault of a call that did not pass as what it is now.
+func (u use) changed() error {
+	kind := map[string]string{LoadSkill: "Skill", ReadResource: "Resource", RunScript: "Script"}[u.tool]
+	return faultf("%s '%s' has changed while it was being asked whether it may be used. Please try again.",
+		kind, inLine(cmp.Or(u.part(), u.skill.Name)))
 }
 
-// digest tells a script that is a Go function from any other of its name: by its skill's
-// words, and by what it is said to do with which arguments.
-func (c scriptCall) digest() string {
-	schema, err := json.Marshal(c.script.Action.Schema)
-	if err != nil {
-		schema = []byte(err.Error())
+// digest tells what is used from anything else of its name: by its skill's words and by what a
+// resource holds, unless that is made anew each time, or what a script in Go is said to do with
+// which arguments.
+func (u use) digest(data Data) string {
+	words := []string{u.skill.Dir, u.skill.Name, u.skill.Content(), u.part()}
+	switch {
+	case u.tool == ReadResource && u.resource.Size >= 0:
+		words = append(words, string(data.Bytes))
+	case u.script.Action != nil:
+		schema, err := json.Marshal(u.script.Action.Schema)
+		if err != nil {
+			schema = []byte(err.Error())
+		}
+		return "built in " + digest(append(words, u.script.Description, string(schema))...)
 	}
-	return "built in " + digest(c.skill.Name, c.skill.Content(), c.script.Name, c.script.Description, string(schema))
+	return digest(words...)
 }
 
 // Policy adds to next, which may be nil for [actions.DefaultPolicy], what skills say of a
@@ -107,60 +109,50 @@ func (p *Provider) Policy(next actions.Policy) actions.Policy {
 
 // judge is what skills say of a call.
 func (p *Provider) judge(ctx context.Context, turn *actions.Turn, call actions.Call) (actions.Approval, error) {
-	tool, g := call.Action.Name, given(call.Entities)
+	tool := call.Action.Name
 	if !isTool(tool) {
-		denied, err := p.denied(ctx, turn, tool, scriptCall{})
+		denied, err := p.denied(ctx, turn, tool, use{})
 		return actions.Approval{Denied: denied}, err
 	}
 	passed := approvedIn(turn)
 	passed[tool] = map[string]string{} // what passed before was not this call
-	switch {
-	case tool == RunScript:
-		return p.judgeScript(ctx, turn, call)
-	case !p.approves(tool):
+	if tool != RunScript && !p.approves(tool) {
 		return actions.Approval{}, nil
-	case tool == LoadSkill:
-		c, i, err := p.findSkill(ctx, turn, g)
-		if err != nil {
-			return actions.Approval{}, err
-		}
-		s := c.skills[i]
-		passed.allow(LoadSkill, s.Name, "", s.digest())
-		return actions.Approval{Required: true, Reason: "Loads the skill " + clip(s.Name) + ".", Bind: s.digest()}, nil
 	}
-	s, r, err := p.findResource(ctx, turn, g)
+	u, err := p.find(ctx, turn, tool, call.Entities)
 	if err != nil {
 		return actions.Approval{}, err
 	}
-	data := Data{} // what cannot be read now is nothing that the tool would tell
-	if r.Size >= 0 {
-		if data, err = r.Read(ctx); err != nil && ctx.Err() != nil {
-			return actions.Approval{}, err
+	if tool == RunScript {
+		return p.judgeScript(ctx, turn, u, call.Salvaged)
+	}
+	data, reason := Data{}, "Loads the skill "+clip(u.skill.Name)+"."
+	if tool == ReadResource {
+		reason = "Reads " + clip(u.resource.Name) + " of the skill " + clip(u.skill.Name) + "."
+		if u.resource.Size >= 0 { // what cannot be read now is nothing that the tool would tell
+			if data, err = u.resource.Read(ctx); err != nil && ctx.Err() != nil {
+				return actions.Approval{}, err
+			}
 		}
 	}
-	bind := s.resourceDigest(r, data)
-	passed.allow(ReadResource, s.Name, r.Name, bind)
-	return actions.Approval{Required: true, Reason: "Reads " + clip(r.Name) + " of the skill " + clip(s.Name) + ".", Bind: bind}, nil
+	passed.allow(u, u.digest(data))
+	return actions.Approval{Required: true, Reason: reason, Bind: u.digest(data)}, nil
 }
 
-func (p *Provider) judgeScript(ctx context.Context, turn *actions.Turn, asked actions.Call) (actions.Approval, error) {
-	call, err := p.findScript(ctx, turn, asked.Entities)
-	if err != nil {
-		return actions.Approval{}, err
-	}
-	denied, err := p.denied(ctx, turn, RunScript, call)
+func (p *Provider) judgeScript(ctx context.Context, turn *actions.Turn, u use, salvaged bool) (actions.Approval, error) {
+	denied, err := p.denied(ctx, turn, RunScript, u)
 	if err != nil || denied != "" {
 		return actions.Approval{Denied: denied}, err
 	}
-	if err := p.checkArguments(&call); err != nil {
+	if err := p.checkArguments(&u); err != nil {
 		return actions.Approval{}, err
 	}
-	script, skill := inLine(call.script.Name), inLine(call.skill.Name)
+	script, skill := inLine(u.script.Name), inLine(u.skill.Name)
 	approval := actions.Approval{
 		Required: p.approves(RunScript),
 		Reason:   "Runs the script " + clip(script) + " of the skill " + clip(skill) + ".",
 	}
-	if a := call.script.Action; a != nil { // its marks count, and what the bot would fill in is approved too
+	if a := u.script.Action; a != nil { // its marks count, and what the bot would fill in is approved too
 		bound, err := a.Bound(ctx, turn)
 		var raw []byte
 		if err == nil {
@@ -169,12 +161,12 @@ func (p *Provider) judgeScript(ctx context.Context, turn *actions.Turn, asked ac
 		if err != nil {
 			return actions.Approval{}, fmt.Errorf("script %s of skill %s: %w", script, skill, err)
 		}
-		approval.Required = approval.Required || a.Approval || a.Destructive && asked.Salvaged
-		approval.Bind = call.digest() + " " + digest(string(raw))
-		approvedIn(turn).allow(RunScript, call.skill.Name, call.script.Name, call.digest())
+		approval.Required = approval.Required || a.Approval || a.Destructive && salvaged
+		approval.Bind = u.digest(Data{}) + " " + digest(string(raw))
+		approvedIn(turn).allow(u, u.digest(Data{}))
 		return approval, nil
 	}
-	approval.Bind, err = p.cfg.Runner.Digest(ctx, call.skill)
+	approval.Bind, err = p.cfg.Runner.Digest(ctx, u.skill)
 	switch {
 	case err != nil && ctx.Err() != nil:
 		return actions.Approval{}, err
@@ -184,22 +176,22 @@ func (p *Provider) judgeScript(ctx context.Context, turn *actions.Turn, asked ac
 	case approval.Bind == "": // nothing would run
 		return actions.Approval{}, nil
 	}
-	approvedIn(turn).allow(RunScript, call.skill.Name, call.script.Name, approval.Bind)
+	approvedIn(turn).allow(u, approval.Bind)
 	return approval, nil
 }
 
 // mayRun finds the digest of the script that has passed. Where the policy was not asked, as
 // where a plan runs without a bot, only what needs no approval may run, with "".
-func (p *Provider) mayRun(ctx context.Context, turn *actions.Turn, call scriptCall) (digest string, err error) {
-	digest, ok, asked := approvedIn(turn).find(RunScript, call.skill.Name, call.script.Name)
-	a := call.script.Action
+func (p *Provider) mayRun(ctx context.Context, turn *actions.Turn, u use) (digest string, err error) {
+	digest, ok, asked := approvedIn(turn).find(u)
+	a := u.script.Action
 	switch {
-	case ok && (a == nil || digest == call.digest()):
+	case ok && (a == nil || digest == u.digest(Data{})):
 		return digest, nil
 	case asked, p.approves(RunScript), a != nil && (a.Approval || a.Destructive):
-		return "", faultf(changedText, "Script", inLine(call.script.Name))
+		return "", u.changed()
 	}
-	denied, err := p.denied(ctx, turn, RunScript, call)
+	denied, err := p.denied(ctx, turn, RunScript, u)
 	if err == nil && denied != "" {
 		err = fault(denied)
 	}
@@ -207,8 +199,8 @@ func (p *Provider) mayRun(ctx context.Context, turn *actions.Turn, call scriptCa
 }
 
 // denied says why the active skills do not allow an action, "" when they do. Each of them that
-// names tools has to name this one. call is that of a script.
-func (p *Provider) denied(ctx context.Context, turn *actions.Turn, action string, call scriptCall) (string, error) {
+// names tools has to name this one. u is that of a script.
+func (p *Provider) denied(ctx context.Context, turn *actions.Turn, action string, u use) (string, error) {
 	active := activeIn(turn).Loaded
 	if len(active) == 0 {
 		return "", nil
@@ -225,7 +217,7 @@ func (p *Provider) denied(ctx context.Context, turn *actions.Turn, action string
 		s := c.skills[i]
 		allows := func(word string) bool {
 			if command, ok := parseCommand(word); ok {
-				return action == RunScript && command.allows(s, call)
+				return action == RunScript && command.allows(s, u)
 			}
 			return strings.EqualFold(word, action)
 		}
@@ -234,7 +226,7 @@ func (p *Provider) denied(ctx context.Context, turn *actions.Turn, action string
 		}
 		zerolog.Ctx(ctx).Info().Str("skill", inLine(s.Name)).Str("action", action).Msg("a skill does not allow a call")
 		return fmt.Sprintf("%s is not among the tools that the skill %s allows while it is loaded (%s). The person can end it with /skill off %s.",
-			strings.TrimSpace(action+" "+inLine(call.script.Name)), inLine(s.Name), clip(strings.Join(s.AllowedTools, " ")), inLine(s.Name)), nil
+			strings.TrimSpace(action+" "+inLine(u.script.Name)), inLine(s.Name), clip(strings.Join(s.AllowedTools, " ")), inLine(s.Name)), nil
 	}
 	return "", nil
 }
@@ -282,13 +274,13 @@ func parseCommand(word string) (c command, ok bool) {
 	return c, true
 }
 
-// allows says that the command, of the skill s, is a call.
-func (c command) allows(s *Skill, call scriptCall) bool {
-	if c.unknown || c.script != "" && (c.script != call.script.Name || call.skill.Name != s.Name) {
+// allows says that the command, of the skill s, is a use of a script.
+func (c command) allows(s *Skill, u use) bool {
+	if c.unknown || c.script != "" && (c.script != u.script.Name || u.skill.Name != s.Name) {
 		return false
 	}
-	known := interpreters[strings.ToLower(path.Ext(call.script.Name))]
-	return c.interpreter == "" || call.script.Action == nil && slices.Contains(known, c.interpreter)
+	known := interpreters[strings.ToLower(path.Ext(u.script.Name))]
+	return c.interpreter == "" || u.script.Action == nil && slices.Contains(known, c.interpreter)
 }
 
 // understands says that a word of the skill's allowed-tools can allow something.

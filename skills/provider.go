@@ -373,51 +373,62 @@ func (g given) text(entity string) (string, error) {
 	return "", err
 }
 
-// findSkill finds the skill that a call names.
-func (p *Provider) findSkill(ctx context.Context, turn *actions.Turn, g given) (c *catalogue, skill int, err error) {
-	if c, err = p.catalogue(ctx, turn, false); err != nil {
-		return nil, -1, err
-	}
-	name, err := g.text(skillName)
-	if err == nil {
-		skill, err = c.find(name)
-	}
-	return c, skill, err
+// use is what a call of a tool means: a skill to load, a resource to read or a script to run.
+type use struct {
+	tool      string
+	catalogue *catalogue
+	index     int // of the skill in the catalogue
+	skill     *Skill
+	resource  Resource
+	script    Script
+	arguments any // of a Go function, after checkArguments: a map that its action takes
 }
 
-// findPart finds the resource or script of a skill that a call names.
-func (p *Provider) findPart(ctx context.Context, turn *actions.Turn, g given, entity string) (s *Skill, part int, err error) {
-	kind, parts := "Resource", (*Skill).resourceNames
-	if entity == scriptName {
-		kind, parts = "Script", (*Skill).scriptNames
-	}
-	name, err := g.text(entity)
-	if err != nil {
-		return nil, -1, err
-	}
-	skill, err := g.text(skillName)
-	if err == nil && strings.TrimSpace(skill) != "" && strings.TrimSpace(name) == "" {
-		return nil, -1, faultf("%s name cannot be empty.", kind)
-	}
-	c, i, err := p.findSkill(ctx, turn, g)
-	if err != nil {
-		return nil, -1, err
-	}
-	s = c.skills[i]
-	names := parts(s)
-	if part = find(name, names); part < 0 {
-		missing := fmt.Sprintf("%s '%s' not found in skill '%s'.", kind, clip(name), inLine(s.Name))
-		return nil, -1, fault(missing + didYouMean(name, names))
-	}
-	return s, part, nil
-}
+// part is the name of the resource or script, "" for a skill.
+func (u use) part() string { return cmp.Or(u.resource.Name, u.script.Name) }
 
-func (p *Provider) findResource(ctx context.Context, turn *actions.Turn, g given) (*Skill, Resource, error) {
-	s, i, err := p.findPart(ctx, turn, g, resourceName)
-	if err != nil {
-		return nil, Resource{}, err
+// find finds what a call means.
+func (p *Provider) find(ctx context.Context, turn *actions.Turn, tool string, g given) (u use, err error) {
+	var entity, kind string
+	parts := (*Skill).resourceNames
+	switch tool {
+	case ReadResource:
+		entity, kind = resourceName, "Resource"
+	case RunScript:
+		entity, kind, parts = scriptName, "Script", (*Skill).scriptNames
 	}
-	return s, s.Resources[i], nil
+	skill, err1 := g.text(skillName)
+	name, err2 := g.text(entity)
+	arguments, err3 := g.value(scriptArguments)
+	if err := cmp.Or(err1, err2, err3); err != nil {
+		return u, err
+	}
+	if kind != "" && strings.TrimSpace(skill) != "" && strings.TrimSpace(name) == "" {
+		return u, faultf("%s name cannot be empty.", kind)
+	}
+	u = use{tool: tool, arguments: arguments}
+	if u.catalogue, err = p.catalogue(ctx, turn, false); err != nil {
+		return u, err
+	}
+	if u.index, err = u.catalogue.find(skill); err != nil {
+		return u, err
+	}
+	u.skill = u.catalogue.skills[u.index]
+	if kind == "" {
+		return u, nil
+	}
+	names := parts(u.skill)
+	i := find(name, names)
+	switch {
+	case i < 0:
+		missing := fmt.Sprintf("%s '%s' not found in skill '%s'.", kind, clip(name), inLine(u.skill.Name))
+		return u, fault(missing + didYouMean(name, names))
+	case tool == ReadResource:
+		u.resource = u.skill.Resources[i]
+	default:
+		u.script = u.skill.Scripts[i]
+	}
+	return u, nil
 }
 
 // Reader reads resources of skills for actions of the bot, as bytes. Ask for it with a
@@ -439,36 +450,35 @@ type Reader struct {
 // Read returns a resource. Names are found as [ReadResource] finds them. The error of one that
 // does not exist says so in words for models and people.
 func (r Reader) Read(ctx context.Context, skill, resource string) (Data, error) {
-	_, found, err := r.provider.findResource(ctx, r.turn, given{skillName: skill, resourceName: resource})
+	u, err := r.provider.find(ctx, r.turn, ReadResource, given{skillName: skill, resourceName: resource})
 	if err != nil {
 		return Data{}, err
 	}
-	return found.Read(ctx)
+	return u.resource.Read(ctx)
 }
 
 // load is load_skill. The instructions themselves are told by [Provider.Extend], so that
 // neither the record nor the history holds them.
 func (p *Provider) load(ctx context.Context, turn *actions.Turn, g given) (actions.Result, error) {
-	c, i, err := p.findSkill(ctx, turn, g)
+	u, err := p.find(ctx, turn, LoadSkill, g)
 	if err != nil {
 		return actions.Result{}, err
 	}
-	s := c.skills[i]
-	if approved, ok, _ := approvedIn(turn).find(LoadSkill, s.Name, ""); p.approves(LoadSkill) && (!ok || approved != s.digest()) {
-		return actions.Result{}, faultf(changedText, "Skill", inLine(s.Name))
+	if approved, ok, _ := approvedIn(turn).find(u); p.approves(LoadSkill) && (!ok || approved != u.digest(Data{})) {
+		return actions.Result{}, u.changed()
 	}
-	switch added, err := p.activate(ctx, turn, c, i); {
+	switch added, err := p.activate(ctx, turn, u.catalogue, u.index); {
 	case err != nil:
 		return actions.Result{}, faultf("%v. The person can end them with /skill off.", err)
 	case !added:
-		return actions.Observe("The skill " + inLine(s.Name) + " is loaded already, its instructions are above."), nil
+		return actions.Observe("The skill " + inLine(u.skill.Name) + " is loaded already, its instructions are above."), nil
 	}
-	return actions.Observe(loadedText(s.Name)), nil
+	return actions.Observe(loadedText(u.skill.Name)), nil
 }
 
 // read is read_skill_resource.
 func (p *Provider) read(ctx context.Context, turn *actions.Turn, g given) (actions.Result, error) {
-	s, r, err := p.findResource(ctx, turn, g)
+	u, err := p.find(ctx, turn, ReadResource, g)
 	if err != nil {
 		return actions.Result{}, err
 	}
@@ -476,14 +486,14 @@ func (p *Provider) read(ctx context.Context, turn *actions.Turn, g given) (actio
 	if err != nil {
 		return actions.Result{}, err
 	}
-	changed := faultf(changedText, "Resource", inLine(r.Name))
-	approved, ok, _ := approvedIn(turn).find(ReadResource, s.Name, r.Name)
+	approved, ok, _ := approvedIn(turn).find(u)
 	if p.approves(ReadResource) && !ok {
-		return actions.Result{}, changed
+		return actions.Result{}, u.changed()
 	}
-	activeIn(turn).use(s.Name)
-	audit(ctx, ReadResource, s).Str("resource", inLine(r.Name)).Msg("skill used")
-	data, err := r.Read(ctx)
+	skill, name := inLine(u.skill.Name), inLine(u.resource.Name)
+	activeIn(turn).use(u.skill.Name)
+	audit(ctx, ReadResource, u.skill).Str("resource", name).Msg("skill used")
+	data, err := u.resource.Read(ctx)
 	switch {
 	case err != nil && ctx.Err() != nil:
 		return actions.Result{}, err
@@ -492,13 +502,14 @@ func (p *Provider) read(ctx context.Context, turn *actions.Turn, g given) (actio
 		if errors.Is(err, actions.ErrPanic) { // without its stack
 			why = actions.ErrPanic
 		}
-		return actions.Result{}, p.failure(ctx, err, why, fmt.Sprintf("Failed to read resource '%s' from skill '%s'.", inLine(r.Name), inLine(s.Name)))
-	case p.approves(ReadResource) && approved != s.resourceDigest(r, data):
-		return actions.Result{}, changed
+		return actions.Result{}, p.failure(ctx, err, why, fmt.Sprintf("Failed to read resource '%s' from skill '%s'.", name, skill))
+	case p.approves(ReadResource) && approved != u.digest(data):
+		return actions.Result{}, u.changed()
 	case data.Binary:
-		return actions.ObserveUnsaved("The resource is no text and cannot be shown here: " + data.String() + ". Actions that take a skill's resource can use it by its name."), nil
+		return actions.ObserveUnsaved("The resource is no text and cannot be shown here: " + data.String() +
+			". Actions that take a skill's resource can use it by its name."), nil
 	}
-	return page(r.Name, unframed(data.String()), strings.TrimSpace(which))
+	return page(name, unframed(data.String()), strings.TrimSpace(which))
 }
 
 // failure logs why a part of a skill did not work. Models are told that it did not, and with
@@ -521,7 +532,7 @@ func page(name, text, which string) (actions.Result, error) {
 	if which != "" {
 		var err error
 		if n, err = strconv.Atoi(which); err != nil || n < 1 || n > pages {
-			return actions.Result{}, faultf("Resource '%s' has pages 1 to %d, and no page %s.", inLine(name), pages, clip(which))
+			return actions.Result{}, faultf("Resource '%s' has pages 1 to %d, and no page %s.", name, pages, clip(which))
 		}
 	}
 	part := text[pageEnd(text, n-1):pageEnd(text, n)]
@@ -552,89 +563,69 @@ func pageEnd(text string, page int) int {
 
 // run is run_skill_script.
 func (p *Provider) run(ctx context.Context, turn *actions.Turn, g given) (actions.Result, error) {
-	call, err := p.findScript(ctx, turn, g)
+	u, err := p.find(ctx, turn, RunScript, g)
 	if err == nil {
-		err = p.checkArguments(&call)
+		err = p.checkArguments(&u)
 	}
 	var digest string
 	if err == nil {
-		digest, err = p.mayRun(ctx, turn, call)
+		digest, err = p.mayRun(ctx, turn, u)
 	}
 	if err != nil {
 		return actions.Result{}, err
 	}
-	activeIn(turn).use(call.skill.Name)
-	log := audit(ctx, RunScript, call.skill).Str("script", inLine(call.script.Name))
-	if call.script.Action != nil {
+	activeIn(turn).use(u.skill.Name)
+	log := audit(ctx, RunScript, u.skill).Str("script", inLine(u.script.Name))
+	if u.script.Action != nil {
 		log.Msg("skill used")
-		arguments, _ := call.arguments.(map[string]any)
-		result, err := call.script.Action.Call(ctx, turn, arguments)
+		arguments, _ := u.arguments.(map[string]any)
+		result, err := u.script.Action.Call(ctx, turn, arguments)
 		if err != nil {
 			why := errors.Unwrap(err) // what the function itself says
 			if errors.Is(err, actions.ErrPanic) || why == nil {
 				why = actions.ErrPanic
 			}
-			return actions.Result{}, p.scriptFailure(ctx, call, err, why)
+			return actions.Result{}, p.scriptFailure(ctx, u, err, why)
 		}
 		return result, nil
 	}
 	if digest == "" { // nobody had to approve it; it is for the log
-		if digest, err = p.cfg.Runner.Digest(ctx, call.skill); err != nil {
-			return actions.Result{}, p.scriptFailure(ctx, call, err, err)
+		if digest, err = p.cfg.Runner.Digest(ctx, u.skill); err != nil {
+			return actions.Result{}, p.scriptFailure(ctx, u, err, err)
 		}
 	}
 	log.Str("digest", digest).Msg("skill used")
-	result, err := p.cfg.Runner.Run(ctx, call.skill, call.script, call.arguments, digest)
+	result, err := p.cfg.Runner.Run(ctx, u.skill, u.script, u.arguments, digest)
 	if err != nil {
-		return actions.Result{}, p.scriptFailure(ctx, call, err, err)
+		return actions.Result{}, p.scriptFailure(ctx, u, err, err)
 	}
 	return result, nil
 }
 
 // scriptFailure is the error of a script: the turn's, unless models may be told why.
-func (p *Provider) scriptFailure(ctx context.Context, call scriptCall, err, why error) error {
-	script, skill := inLine(call.script.Name), inLine(call.skill.Name)
+func (p *Provider) scriptFailure(ctx context.Context, u use, err, why error) error {
+	script, skill := inLine(u.script.Name), inLine(u.skill.Name)
 	if !p.cfg.DetailedErrors || ctx.Err() != nil {
 		return fmt.Errorf("script %s of skill %s: %w", script, skill, err)
 	}
 	return p.failure(ctx, err, why, fmt.Sprintf("Failed to execute script '%s' from skill '%s'.", script, skill))
 }
 
-// scriptCall is a call of a script.
-type scriptCall struct {
-	skill     *Skill
-	script    Script
-	arguments any // of a Go function, after checkArguments: a map that its action takes
-}
-
-// findScript finds the script that a call names.
-func (p *Provider) findScript(ctx context.Context, turn *actions.Turn, g given) (scriptCall, error) {
-	arguments, err := g.value(scriptArguments)
-	if err != nil {
-		return scriptCall{}, err
-	}
-	s, i, err := p.findPart(ctx, turn, g, scriptName)
-	if err != nil {
-		return scriptCall{}, err
-	}
-	return scriptCall{s, s.Scripts[i], arguments}, nil
-}
-
 // checkArguments finds all that is wrong with a call as far as it can be known before it is
 // tried.
-func (p *Provider) checkArguments(call *scriptCall) error {
-	if call.script.Action == nil {
+func (p *Provider) checkArguments(u *use) error {
+	if u.script.Action == nil {
 		refused := errNoSandbox
 		if p.cfg.Runner != nil {
-			refused = p.cfg.Runner.Refuses(call.script, call.arguments)
+			refused = p.cfg.Runner.Refuses(u.script, u.arguments)
 		}
 		if refused != "" {
 			return fault(refused)
 		}
 		return nil
 	}
-	about := fmt.Sprintf("Script '%s' of skill '%s'", inLine(call.script.Name), inLine(call.skill.Name))
-	arguments := call.arguments
+	about := fmt.Sprintf("Script '%s' of skill '%s'", inLine(u.script.Name), inLine(u.skill.Name))
+	arguments := u.arguments
 	if text, ok := arguments.(string); ok { // as some servers and plans in XML write it
 		arguments = unpacked(text)
 	}
@@ -645,11 +636,11 @@ func (p *Provider) checkArguments(call *scriptCall) error {
 	if !ok && arguments != nil {
 		return faultf("%s takes its arguments as a JSON object, and not as %s.", about, kindOfJSON(arguments))
 	}
-	checked, err := call.script.Action.Check(object)
+	checked, err := u.script.Action.Check(object)
 	if err != nil {
 		return faultf("%s cannot run with these arguments: %v", about, err)
 	}
-	call.arguments = checked
+	u.arguments = checked
 	return nil
 }
 
