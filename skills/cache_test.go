@@ -49,12 +49,12 @@ func TestCache(t *testing.T) {
 	}
 }
 
-// TestCacheForgetsTheOldest: a thousand lists are kept.
-func TestCacheForgetsTheOldest(t *testing.T) {
+// TestCacheForgets: a thousand lists are kept.
+func TestCacheForgets(t *testing.T) {
 	t.Parallel()
 	source := count("a")
 	s := skills.Cache(source.ask, 0, userOf)
-	for _, user := range []int{1000, 1, 0} { // it begins anew with the two that were forgotten
+	for _, user := range []int{1000, 1, 0} { // the last begins anew: all were forgotten
 		for i := range max(user, 1) {
 			if _, err := s(t.Context(), of(fmt.Sprint(user%2, i))); err != nil {
 				t.Fatal(err)

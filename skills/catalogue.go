@@ -37,7 +37,9 @@ const (
 	pageNumber      = "page"
 )
 
-var pythonNames = [][2]string{{skillName, "skill_name"}, {resourceName, "resource_name"}, {scriptName, "script_name"}, {scriptArguments, "args"}}
+var pythonNames = map[string]string{
+	skillName: "skill_name", resourceName: "resource_name", scriptName: "script_name", scriptArguments: "args",
+}
 
 // defaultTemplate tells any planner what skills are, without the syntax of one of them.
 const defaultTemplate = `Skills are instructions for certain tasks, with resources to read and scripts to run. Those you have, a line each, name: what it is for:

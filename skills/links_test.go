@@ -40,9 +40,9 @@ func TestRunLinkedSkill(t *testing.T) {
 	}
 }
 
-// TestWatchFaultyLink: a link that the skill cannot be read by does not hold the skill
+// TestReloadFaultyLink: a link that the skill cannot be read by does not hold the skill
 // behind it as it was.
-func TestWatchFaultyLink(t *testing.T) {
+func TestReloadFaultyLink(t *testing.T) {
 	t.Parallel()
 	root := tree(t, map[string]string{"a": "->b", "b/SKILL.md": named("b")})
 	synctest.Test(t, func(t *testing.T) {

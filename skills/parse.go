@@ -359,19 +359,7 @@ func splitTools(text string) []string {
 	})
 }
 
-func kindOf(node ast.Node) string {
-	switch node.(type) {
-	case *ast.MappingNode, *ast.MappingValueNode:
-		return "a mapping"
-	case *ast.SequenceNode:
-		return "a list"
-	case *ast.AnchorNode, *ast.AliasNode:
-		return "an anchor or alias"
-	case *ast.TagNode:
-		return "a tagged value"
-	}
-	return "something else"
-}
+func kindOf(node ast.Node) string { return "a YAML " + strings.ToLower(node.Type().String()) }
 
 // check compares the values with the rules of the specification. lines tells where the
 // fields are; nil is for values from Go. Characters that a name cannot have are no matter of

@@ -135,11 +135,11 @@ func TestFaults(t *testing.T) {
 		"both cases":           {withFront("name: a\nName: b" + d), []string{"Unexpected fields: \"Name\""}, "a"},
 		"twice":                {withFront("name: a\nname: b" + d), []string{"SKILL.md:3: \"name\" is given twice, first in line 2"}, "b"},
 		"merge key":            {withFront("name: a" + d + "\n<<: {license: x}"), []string{"is no plain text"}, "a"},
-		"list as a name":       {withFront("name: [a]" + d), []string{"name has to be one text, not a list", "required field: name"}, ""},
-		"anchor":               {withFront("name: &a a\ndescription: *a"), []string{"name has to be one text, not an anchor", "required field: name", "description has to be one text, not an anchor", "required field: description"}, ""},
-		"tag":                  {withFront("name: !!str a" + d), []string{"not a tagged value", "required field: name"}, ""},
+		"list as a name":       {withFront("name: [a]" + d), []string{"name has to be one text, not a YAML sequence", "required field: name"}, ""},
+		"anchor":               {withFront("name: &a a\ndescription: *a"), []string{"name has to be one text, not a YAML a", "required field: name", "description has to be one text, not a YAML a", "required field: description"}, ""},
+		"tag":                  {withFront("name: !!str a" + d), []string{"not a YAML tag", "required field: name"}, ""},
 		"metadata as text":     {withFront("name: a" + d + "\nmetadata: x"), []string{"metadata has to be a mapping"}, "a"},
-		"nested metadata":      {withFront("name: a" + d + "\nmetadata:\n  k: {x: y}\n  l: [z]"), []string{`SKILL.md:5: metadata: the value of "k" has to be a text, not a mapping`, `the value of "l"`}, "a"},
+		"nested metadata":      {withFront("name: a" + d + "\nmetadata:\n  k: {x: y}\n  l: [z]"), []string{`SKILL.md:5: metadata: the value of "k" has to be a text, not a YAML mapping`, `the value of "l"`}, "a"},
 		"nested tools":         {withFront("name: a" + d + "\nallowed-tools: [[x]]"), []string{"warning: allowed-tools is a list", "has to list texts"}, "a"},
 		"colon in a value":     {withFront("name: a\ndescription: Use this: now\n  or: then\nversion: 1"), []string{"SKILL.md:3: Invalid YAML in frontmatter: the value of description has to be quoted", `SKILL.md:5: Unexpected fields: "version"`}, "a"},
 		"mark at the begin":    {withFront("name: a\ndescription: @someone's"), []string{"the value of description"}, "a"},
@@ -166,7 +166,7 @@ func TestFaults(t *testing.T) {
 	}
 }
 
-func TestMendedValues(t *testing.T) {
+func TestRepairedValues(t *testing.T) {
 	t.Parallel()
 	text := withFront("name: a\ndescription: Use it's: \"now\"\n  or: then\nmetadata:\n\tversion: 1.0\n\tnote: |\n\t  x: y: z\nallowed-tools: [Read, Write]")
 	got, faults := skills.Parse([]byte(text), "", true)

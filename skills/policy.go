@@ -88,7 +88,7 @@ func (p *Provider) Policy(next actions.Policy) actions.Policy {
 		if err != nil || approval.Denied != "" {
 			return approval, err
 		}
-		own, err := p.judge(ctx, turn, call)
+		own, err := p.approval(ctx, turn, call)
 		if wrong := fault(""); errors.As(err, &wrong) { // the tool itself says what is wrong: nobody is asked
 			return approval, nil
 		}
@@ -107,8 +107,8 @@ func (p *Provider) Policy(next actions.Policy) actions.Policy {
 	}
 }
 
-// judge is what skills say of a call.
-func (p *Provider) judge(ctx context.Context, turn *actions.Turn, call actions.Call) (actions.Approval, error) {
+// approval is what skills say of a call.
+func (p *Provider) approval(ctx context.Context, turn *actions.Turn, call actions.Call) (actions.Approval, error) {
 	tool := call.Action.Name
 	if !isTool(tool) {
 		denied, err := p.denied(ctx, turn, tool, use{})
@@ -124,7 +124,7 @@ func (p *Provider) judge(ctx context.Context, turn *actions.Turn, call actions.C
 		return actions.Approval{}, err
 	}
 	if tool == RunScript {
-		return p.judgeScript(ctx, turn, u, call.Salvaged)
+		return p.scriptApproval(ctx, turn, u, call.Salvaged)
 	}
 	data, reason := Data{}, "Loads the skill "+clip(u.skill.Name)+"."
 	if tool == ReadResource {
@@ -139,7 +139,7 @@ func (p *Provider) judge(ctx context.Context, turn *actions.Turn, call actions.C
 	return actions.Approval{Required: true, Reason: reason, Bind: u.digest(data)}, nil
 }
 
-func (p *Provider) judgeScript(ctx context.Context, turn *actions.Turn, u use, salvaged bool) (actions.Approval, error) {
+func (p *Provider) scriptApproval(ctx context.Context, turn *actions.Turn, u use, salvaged bool) (actions.Approval, error) {
 	denied, err := p.denied(ctx, turn, RunScript, u)
 	if err != nil || denied != "" {
 		return actions.Approval{Denied: denied}, err

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -93,7 +94,7 @@ func NewProvider(cfg ProviderConfig) (*Provider, error) {
 // value "skills", a [Reader], for actions of the bot that use resources themselves; so it
 // comes before those. The error is that of a name which is taken.
 func (p *Provider) Register(r *actions.Registry) error {
-	type toolFunc func(context.Context, *actions.Turn, given) (actions.Result, error)
+	type toolFunc func(context.Context, *actions.Turn, map[string]any) (actions.Result, error)
 	offers := offersOf(nil)
 	add := func(tool, description string, fn toolFunc, marks ...actions.Option) error {
 		if p.approves(tool) { // where Policy is not asked, nothing runs
@@ -109,9 +110,9 @@ func (p *Provider) Register(r *actions.Registry) error {
 		// Any value goes, since the tool itself answers what is wrong with it.
 		schema := &jsonschema.Schema{Type: "object", Properties: map[string]*jsonschema.Schema{}}
 		for _, entity := range offers[tool].Schema.PropertyOrder {
-			for _, name := range namesOfEntity(entity) {
-				schema.Properties[name] = &jsonschema.Schema{}
-				schema.PropertyOrder = append(schema.PropertyOrder, name)
+			schema.Properties[entity] = &jsonschema.Schema{}
+			if python := pythonNames[entity]; python != "" {
+				schema.Properties[python] = &jsonschema.Schema{}
 			}
 		}
 		_, err := actions.AddSchema(r, tool, description, schema, call, append(marks, actions.ReturnsData)...)
@@ -334,43 +335,34 @@ func audit(ctx context.Context, tool string, s *Skill) *zerolog.Event {
 	return zerolog.Ctx(ctx).Info().Str("tool", tool).Str("skill", inLine(s.Name))
 }
 
-// given are the entities of a call as the model wrote them.
+// given are the entities of a call by their .NET names.
 type given map[string]any
 
-// namesOfEntity are the names that models write for an entity.
-func namesOfEntity(name string) []string {
-	for _, names := range pythonNames {
-		if names[0] == name {
-			return names[:]
-		}
-	}
-	return []string{name}
-}
-
-// value is what was given for an entity, by either of its names. By both is a fault: nobody can
-// know which one is meant.
-func (g given) value(entity string) (value any, err error) {
-	for _, name := range namesOfEntity(entity) {
-		if g[name] != nil && value != nil {
-			return nil, faultf("Give %s or %s, and not both.", entity, name)
+// renamed are the entities as the model wrote them. One by both of its names is a fault: nobody
+// can know which is meant.
+func renamed(entities map[string]any) (given, error) {
+	g := maps.Clone(entities)
+	for name, python := range pythonNames {
+		if g[python] == nil {
+			continue
 		}
 		if g[name] != nil {
-			value = g[name]
+			return nil, faultf("Give %s or %s, and not both.", name, python)
 		}
+		g[name] = g[python]
 	}
-	return value, nil
+	return g, nil
 }
 
-// text is such a value in words.
-func (g given) text(entity string) (string, error) {
-	value, err := g.value(entity)
-	switch v := value.(type) {
+// text is an entity in words.
+func (g given) text(entity string) string {
+	switch v := g[entity].(type) {
 	case string:
-		return v, err
+		return v
 	case json.Number, float64, int:
-		return fmt.Sprint(v), err
+		return fmt.Sprint(v)
 	}
-	return "", err
+	return ""
 }
 
 // use is what a call of a tool means: a skill to load, a resource to read or a script to run.
@@ -388,7 +380,7 @@ type use struct {
 func (u use) part() string { return cmp.Or(u.resource.Name, u.script.Name) }
 
 // find finds what a call means.
-func (p *Provider) find(ctx context.Context, turn *actions.Turn, tool string, g given) (u use, err error) {
+func (p *Provider) find(ctx context.Context, turn *actions.Turn, tool string, entities map[string]any) (u use, err error) {
 	var entity, kind string
 	parts := (*Skill).resourceNames
 	switch tool {
@@ -397,16 +389,15 @@ func (p *Provider) find(ctx context.Context, turn *actions.Turn, tool string, g 
 	case RunScript:
 		entity, kind, parts = scriptName, "Script", (*Skill).scriptNames
 	}
-	skill, err1 := g.text(skillName)
-	name, err2 := g.text(entity)
-	arguments, err3 := g.value(scriptArguments)
-	if err := cmp.Or(err1, err2, err3); err != nil {
+	g, err := renamed(entities)
+	if err != nil {
 		return u, err
 	}
+	skill, name := g.text(skillName), g.text(entity)
 	if kind != "" && strings.TrimSpace(skill) != "" && strings.TrimSpace(name) == "" {
 		return u, faultf("%s name cannot be empty.", kind)
 	}
-	u = use{tool: tool, arguments: arguments}
+	u = use{tool: tool, arguments: g[scriptArguments]}
 	if u.catalogue, err = p.catalogue(ctx, turn, false); err != nil {
 		return u, err
 	}
@@ -450,7 +441,7 @@ type Reader struct {
 // Read returns a resource. Names are found as [ReadResource] finds them. The error of one that
 // does not exist says so in words for models and people.
 func (r Reader) Read(ctx context.Context, skill, resource string) (Data, error) {
-	u, err := r.provider.find(ctx, r.turn, ReadResource, given{skillName: skill, resourceName: resource})
+	u, err := r.provider.find(ctx, r.turn, ReadResource, map[string]any{skillName: skill, resourceName: resource})
 	if err != nil {
 		return Data{}, err
 	}
@@ -459,8 +450,8 @@ func (r Reader) Read(ctx context.Context, skill, resource string) (Data, error) 
 
 // load is load_skill. The instructions themselves are told by [Provider.Extend], so that
 // neither the record nor the history holds them.
-func (p *Provider) load(ctx context.Context, turn *actions.Turn, g given) (actions.Result, error) {
-	u, err := p.find(ctx, turn, LoadSkill, g)
+func (p *Provider) load(ctx context.Context, turn *actions.Turn, entities map[string]any) (actions.Result, error) {
+	u, err := p.find(ctx, turn, LoadSkill, entities)
 	if err != nil {
 		return actions.Result{}, err
 	}
@@ -477,12 +468,8 @@ func (p *Provider) load(ctx context.Context, turn *actions.Turn, g given) (actio
 }
 
 // read is read_skill_resource.
-func (p *Provider) read(ctx context.Context, turn *actions.Turn, g given) (actions.Result, error) {
-	u, err := p.find(ctx, turn, ReadResource, g)
-	if err != nil {
-		return actions.Result{}, err
-	}
-	which, err := g.text(pageNumber)
+func (p *Provider) read(ctx context.Context, turn *actions.Turn, entities map[string]any) (actions.Result, error) {
+	u, err := p.find(ctx, turn, ReadResource, entities)
 	if err != nil {
 		return actions.Result{}, err
 	}
@@ -509,7 +496,7 @@ func (p *Provider) read(ctx context.Context, turn *actions.Turn, g given) (actio
 		return actions.ObserveUnsaved("The resource is no text and cannot be shown here: " + data.String() +
 			". Actions that take a skill's resource can use it by its name."), nil
 	}
-	return page(name, unframed(data.String()), strings.TrimSpace(which))
+	return page(name, unframed(data.String()), strings.TrimSpace(given(entities).text(pageNumber)))
 }
 
 // failure logs why a part of a skill did not work. Models are told that it did not, and with
@@ -562,8 +549,8 @@ func pageEnd(text string, page int) int {
 }
 
 // run is run_skill_script.
-func (p *Provider) run(ctx context.Context, turn *actions.Turn, g given) (actions.Result, error) {
-	u, err := p.find(ctx, turn, RunScript, g)
+func (p *Provider) run(ctx context.Context, turn *actions.Turn, entities map[string]any) (actions.Result, error) {
+	u, err := p.find(ctx, turn, RunScript, entities)
 	if err == nil {
 		err = p.checkArguments(&u)
 	}

@@ -116,7 +116,7 @@ func (s *Skill) same(other *Skill) bool {
 }
 
 const (
-	// maxCached is how many lists a cache keeps.
+	// maxCached is how many lists a cache keeps. Beyond that it forgets all.
 	maxCached = 1000
 	// sourceTimeout bounds a source that many wait for, since it does not end with any of them.
 	sourceTimeout = time.Minute
@@ -124,7 +124,7 @@ const (
 
 // Cache keeps the skills of a source for ttl; 0 is for good. key names those who share a list,
 // such as by their tenant, with turns of one key getting the same from the source; nil: all share
-// one. It keeps the last 1000 lists. Those who ask for the same list at the same time share one
+// one. It keeps up to 1000 lists. Those who ask for the same list at the same time share one
 // call, which does not end when one of them gives up. An error is not kept.
 func Cache(source Source, ttl time.Duration, key func(*actions.Turn) string) Source {
 	if source == nil {
@@ -145,14 +145,8 @@ func Cache(source Source, ttl time.Duration, key func(*actions.Turn) string) Sou
 	keep := func(name string, k kept) {
 		mu.Lock()
 		defer mu.Unlock()
-		if _, have := lists[name]; !have && len(lists) >= maxCached {
-			oldest := ""
-			for name, k := range lists {
-				if o, ok := lists[oldest]; !ok || k.at.Before(o.at) {
-					oldest = name
-				}
-			}
-			delete(lists, oldest)
+		if len(lists) >= maxCached { // whoever has as many has others by then
+			clear(lists)
 		}
 		lists[name] = k
 	}

@@ -3,6 +3,7 @@
 package sandbox
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -44,14 +45,14 @@ func newBubblewrap(cfg Config) (prepare func(*job) error, err error) {
 		if err != nil {
 			return err
 		}
-		j.lent = append(j.lent, read, write)
-		if _, err := write.Write(filterBytes(filter)); err != nil { // a pipe holds more than a filter has
+		j.cmd.ExtraFiles = []*os.File{read}
+		_, err = write.Write(filterBytes(filter)) // a pipe holds more than a filter has
+		if err := errors.Join(err, write.Close()); err != nil {
 			return err
 		}
 		j.cmd.Path = bwrap
 		// Inside, RLIMIT_NPROC counts this sandbox alone.
 		j.cmd.Args = append(bubblewrapArgs(j, cfg.ReadOnly), limited(prlimit, j.limits, 0, j.argv)...)
-		j.cmd.ExtraFiles = []*os.File{read}
 		j.cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGKILL}
 		if os.Geteuid() == 0 {
 			j.cmd.SysProcAttr.Credential = &syscall.Credential{Uid: nobody, Gid: nobody}

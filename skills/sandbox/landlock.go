@@ -75,7 +75,7 @@ func newLandlock(cfg Config) (prepare func(*job) error, err error) {
 		if err != nil {
 			return err
 		}
-		j.lent, j.kept = append(j.lent, read), append(j.kept, write)
+		j.keeper = write
 		j.cmd.Path = self
 		j.cmd.Args = append([]string{childName, stageKeeper, string(told)}, j.argv...)
 		j.cmd.ExtraFiles = []*os.File{read}

@@ -63,8 +63,7 @@ type job struct {
 	// What a sandbox's prepare adds:
 	cmd     *exec.Cmd
 	overuse func() (limit string) // a limit that only the sandbox can see exceeded; nil: there is none
-	lent    []io.Closer           // the child's ends, closed once it has started
-	kept    []io.Closer           // ours, closed at the end
+	keeper  io.Closer             // what the keeper reads the end of; nil: there is none
 }
 
 func newJob(limits Limits) (*job, error) {
@@ -90,8 +89,6 @@ func (s *Sandbox) start(ctx context.Context, j *job) (Result, error) {
 	defer runtime.UnlockOSThread()
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	defer func() { closeAll(j.kept) }()
-
 	stdout := &output{max: j.limits.OutputBytes, full: func() { cancel(exceeded("output")) }}
 	stderr := &output{max: j.limits.OutputBytes, full: stdout.full}
 	j.cmd = exec.CommandContext(ctx, "") // prepare says what
@@ -102,7 +99,12 @@ func (s *Sandbox) start(ctx context.Context, j *job) (Result, error) {
 	if err == nil {
 		err = j.cmd.Start()
 	}
-	closeAll(j.lent)
+	for _, file := range j.cmd.ExtraFiles {
+		_ = file.Close() // the child has it
+	}
+	if j.keeper != nil {
+		defer j.keeper.Close() //nolint:errcheck // nothing is written to it
+	}
 	if err != nil {
 		return Result{}, fmt.Errorf("start %s: %w", s.kind, err)
 	}
@@ -133,12 +135,6 @@ func (s *Sandbox) start(ctx context.Context, j *job) (Result, error) {
 		result.Exceeded = exceededBy[result.ExitCode]
 	}
 	return result, nil
-}
-
-func closeAll(closers []io.Closer) {
-	for _, c := range closers {
-		_ = c.Close()
-	}
 }
 
 // Exit codes that say which limit ended a script. Nothing but the keeper ends with the last.

@@ -43,7 +43,7 @@ func (r *rig) sees(turn *actions.Turn, name string, want int) {
 	}
 }
 
-func TestATopicOverTurns(t *testing.T) {
+func TestASkillStaysActiveOverTurns(t *testing.T) {
 	t.Parallel()
 	r := provide(t, skills.ProviderConfig{}, poem(t, "haiku"), poem(t, "sonnet"))
 	turn := r.turn("mia")
@@ -71,7 +71,7 @@ func TestATopicOverTurns(t *testing.T) {
 	turn = r.turn("mia")
 	r.sees(turn, "haiku", 0)
 	if r.thread.Has("skills") {
-		t.Error("a topic that has ended leaves something in state")
+		t.Error("the last skill that ended leaves something in state")
 	}
 	if got := r.told(turn, skills.LoadSkill, `{"skillName":"haiku"}`); got != "Loaded the skill haiku." {
 		t.Error(got)
@@ -96,7 +96,7 @@ func TestUsingASkillDoesNotLoadIt(t *testing.T) {
 	r.sees(r.turn("mia"), "haiku", 0)
 }
 
-func TestResetEndsTopics(t *testing.T) {
+func TestResetEndsActiveSkills(t *testing.T) {
 	t.Parallel()
 	r := provide(t, skills.ProviderConfig{}, poem(t, "haiku"))
 	r.told(r.turn("mia"), skills.LoadSkill, `{"skillName":"haiku"}`)
@@ -202,7 +202,7 @@ func TestASkillThatSomebodyMayNotHaveIsNotThere(t *testing.T) {
 	}
 }
 
-func TestTopicsAreKeptInRedis(t *testing.T) {
+func TestActiveSkillsAreKeptInRedis(t *testing.T) {
 	t.Parallel()
 	store, err := state.OpenEmbedded(state.Config{})
 	if err != nil {

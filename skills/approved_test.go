@@ -23,8 +23,8 @@ func reloading(t *testing.T, lists ...[]*skills.Skill) skills.Source {
 	})
 }
 
-// TestWhatWasNotJudgedIsNotDone changes the skills between the policy and the call.
-func TestWhatWasNotJudgedIsNotDone(t *testing.T) {
+// TestWhatDidNotPassIsNotDone changes the skills between the policy and the call.
+func TestWhatDidNotPassIsNotDone(t *testing.T) {
 	t.Parallel()
 	all := []string{skills.LoadSkill, skills.ReadResource, skills.RunScript}
 	here, other, none := []*skills.Skill{files("a")}, []*skills.Skill{files("b"), files("a")}, []*skills.Skill(nil)

@@ -35,8 +35,8 @@ func remove(t *testing.T, root, name string) {
 	}
 }
 
-// TestWatch runs in a bubble, where a second passes at once.
-func TestWatch(t *testing.T) {
+// TestReload runs in a bubble, where a second passes at once.
+func TestReload(t *testing.T) {
 	t.Parallel()
 	root := tree(t, map[string]string{"one/a/SKILL.md": named("a")})
 	does := func(text string) func() {
@@ -63,7 +63,7 @@ func TestWatch(t *testing.T) {
 			{"nothing", func() {}, time.Second, "a: one", 0, ""},
 			{"broken", func() { write(t, root, "one/a/SKILL.md", "oops") }, time.Second, "a: one", 1, "one/a/SKILL.md:1: must start"},
 			{"still broken", func() { write(t, root, "one/b/SKILL.md", named("b")) }, time.Second, "a: one, b: Does it.", 1, ""},
-			{"mended", does("three"), time.Second, "a: three, b: Does it.", 1, ""},
+			{"repaired", does("three"), time.Second, "a: three, b: Does it.", 1, ""},
 			{"broken again", func() { write(t, root, "one/a/SKILL.md", "oops") }, time.Second, "a: three, b: Does it.", 1, "must start"},
 			{"a root that comes", func() { write(t, root, "two/x/c/SKILL.md", named("c")) }, time.Second, "a: three, b: Does it., c: Does it.", 1, ""},
 			{"a file", func() { write(t, root, "two/x/c/references/r.md", "r") }, time.Second, "a: three, b: Does it., c: Does it. r.md", 1, ""},
@@ -95,8 +95,8 @@ func TestWatch(t *testing.T) {
 	})
 }
 
-// TestWatchGivesTheSameList: nothing is rendered anew while nothing changes.
-func TestWatchGivesTheSameList(t *testing.T) {
+// TestReloadGivesTheSameList: nothing is rendered anew while nothing changes.
+func TestReloadGivesTheSameList(t *testing.T) {
 	t.Parallel()
 	root := tree(t, map[string]string{"a/SKILL.md": named("a")})
 	synctest.Test(t, func(t *testing.T) {
@@ -112,8 +112,8 @@ func TestWatchGivesTheSameList(t *testing.T) {
 	})
 }
 
-// TestWatchThroughLinks is how Kubernetes changes what it mounts.
-func TestWatchThroughLinks(t *testing.T) {
+// TestReloadThroughLinks is how Kubernetes changes what it mounts.
+func TestReloadThroughLinks(t *testing.T) {
 	t.Parallel()
 	root := tree(t, map[string]string{
 		"a/..1/SKILL.md": named("a"), "a/..2/SKILL.md": withFront("name: a\ndescription: Does it better."),
@@ -147,7 +147,7 @@ func TestWatchThroughLinks(t *testing.T) {
 	})
 }
 
-func TestWatchGivenUp(t *testing.T) {
+func TestReloadGivenUp(t *testing.T) {
 	t.Parallel()
 	root := tree(t, map[string]string{"a/SKILL.md": named("a")})
 	s, err := skills.Files(skills.Config{Reload: true, Roots: []string{root}})
