@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"regexp"
 	"slices"
@@ -14,8 +15,8 @@ import (
 
 	"github.com/goccy/go-yaml"
 	"github.com/goccy/go-yaml/ast"
-	"github.com/goccy/go-yaml/lexer"
 	"github.com/goccy/go-yaml/parser"
+	"github.com/goccy/go-yaml/scanner"
 	"github.com/goccy/go-yaml/token"
 	"golang.org/x/text/unicode/norm"
 )
@@ -204,9 +205,18 @@ func (p *parsing) fields(head string) (fields map[string]field, ok bool) {
 // parseYAML returns the root of the document, nil for an empty one, or the line of SKILL.md
 // and what is wrong in it.
 func parseYAML(text string) (root ast.Node, line int, err error) {
-	tokens := lexer.Tokenize(text)
-	if len(tokens) > maxTokens {
-		return nil, firstLine, fmt.Errorf("it has more than %d tokens", maxTokens)
+	var lexer scanner.Scanner
+	lexer.Init(text)
+	var tokens token.Tokens
+	for { // lexer.Tokenize may not end
+		more, err := lexer.Scan()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		tokens.Add(more...) // with that which an error is about, for the parser to tell
+		if len(tokens) > maxTokens {
+			return nil, firstLine, fmt.Errorf("it has more than %d tokens", maxTokens)
+		}
 	}
 	file, err := parser.Parse(tokens, 0, parser.AllowDuplicateMapKey())
 	var wrong yaml.Error
