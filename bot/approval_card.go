@@ -62,11 +62,11 @@ func (t *Turn) askingCard(p *pending) activity.Card {
 	body = append(body, small("Expires "+p.Expires.Format("2006-01-02 15:04 MST")+"."))
 	card := activity.NewCard("I ask for the approval of "+p.Action+". What I would do is too long to be shown here: please open this where cards are shown.", body...)
 	card.Version = approvalVersion
-	buttons := []activity.Action{p.button("Approve", activity.Positive, verbApprove)}
+	buttons := []activity.Action{p.button("Approve", "positive", verbApprove)}
 	if p.Standing {
 		buttons = append(buttons, p.button("Approve exactly this, always", "", verbAlways))
 	}
-	return card.With(append(buttons, p.button("Reject", activity.Destructive, verbReject))...)
+	return card.With(append(buttons, p.button("Reject", "destructive", verbReject))...)
 }
 
 // decidedCard is the card after the decision.
@@ -176,18 +176,18 @@ func visible(text string) string {
 var blank = []rune{0x115f, 0x1160, 0x2800, 0x3164, 0xffa0}
 
 // button says which call it is for.
-func (p *pending) button(title string, style activity.Style, verb string) activity.Execute {
+func (p *pending) button(title, style, verb string) activity.Execute {
 	data := decision{Approval: p.ID, Hash: p.Hash, Verb: verb}
 	return activity.Execute{Title: title, Style: style, Verb: verb, Data: data}
 }
 
 func heading(text string) activity.TextBlock {
-	return activity.TextBlock{Text: text, Weight: activity.Bolder, Size: activity.Medium}
+	return activity.TextBlock{Text: text, Weight: "bolder", Size: "medium"}
 }
 
 // line shows a bold word and a value beside it; neither is read as markdown.
 func line(word, value string) activity.RichText {
-	runs := activity.RichText{{Text: word, Weight: activity.Bolder}}
+	runs := activity.RichText{{Text: word, Weight: "bolder"}}
 	if value != "" {
 		runs = append(runs, activity.TextRun{Text: value, Mono: true})
 	}
@@ -195,5 +195,5 @@ func line(word, value string) activity.RichText {
 }
 
 func small(text string) activity.RichText {
-	return activity.RichText{{Text: text, Subtle: true, Size: activity.Small}}
+	return activity.RichText{{Text: text, Subtle: true, Size: "small"}}
 }

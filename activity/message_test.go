@@ -182,7 +182,7 @@ func TestBuilders(t *testing.T) {
 	m.Cite(activity.Citation{Title: "Three", URL: "javascript:alert(1)", Card: &card})
 	m.LabelSensitivity("Confidential", "For us only")
 	m.AskFeedback(activity.FeedbackDefault)
-	m.Alert()
+	m.ChannelData = append(m.ChannelData[:len(m.ChannelData)-1], `,"notification":{"alert":true}}`...)
 	want := `{"type":"message","channelId":"msteams","text":"Ask <at>&lt;Mia&gt; &amp; co</at> or Otto: [1] [3]","entities":[
 		{"type":"mention","mentioned":{"id":"29:mia","name":"<Mia> & co"},"text":"<at>&lt;Mia&gt; &amp; co</at>"},
 		` + root + `,"usageInfo":{"@type":"CreativeWork","@id":"sensitivity","name":"Confidential","description":"For us only"},"citation":[
@@ -210,7 +210,7 @@ func TestManyCitationsAndSuggestions(t *testing.T) {
 	}
 	m.Suggest("a", "b", " ", "c", "d")
 	got := fitted(t, &m)
-	if n := strings.Count(got, `"Claim"`); n != activity.MaxCitations || !strings.Contains(got, `"position":20,`) {
+	if n := strings.Count(got, `"Claim"`); n != 20 || !strings.Contains(got, `"position":20,`) {
 		t.Errorf("%d citations in %s", n, got)
 	}
 	if n := strings.Count(got, `"imBack"`); n != 3 || !strings.Contains(got, `"value":"c"`) {
@@ -234,6 +234,12 @@ func TestMentionInFront(t *testing.T) {
 	}
 }
 
+// What [activity.CheckSize] allows.
+const (
+	maxUTF16 = 80 << 10
+	maxBytes = 256 << 10
+)
+
 func TestCheckSize(t *testing.T) {
 	t.Parallel()
 	text := func(s string) []byte {
@@ -243,7 +249,7 @@ func TestCheckSize(t *testing.T) {
 		}
 		return raw
 	}
-	const most = activity.MaxUTF16/2 - len(`{"type":"message","text":""}`)
+	const most = maxUTF16/2 - len(`{"type":"message","text":""}`)
 	picture := `"data:image/png;base64,` + strings.Repeat("A", 100<<10) + `"`
 	for name, c := range map[string]struct {
 		raw []byte
@@ -340,7 +346,7 @@ func checkFit(t *testing.T, a *activity.Activity) {
 			t.Fatalf("mention %q is not in %q", m.Text, out.Text)
 		}
 	}
-	if err := activity.CheckSize(raw); (err != nil) != (len(raw) > activity.MaxBytes || 2*len(utf16.Encode([]rune(string(raw)))) > activity.MaxUTF16) && !strings.Contains(string(raw), "data:image/") {
+	if err := activity.CheckSize(raw); (err != nil) != (len(raw) > maxBytes || 2*len(utf16.Encode([]rune(string(raw)))) > maxUTF16) && !strings.Contains(string(raw), "data:image/") {
 		t.Fatalf("size: %v", err)
 	}
 }
