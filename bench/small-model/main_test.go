@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/planbot-go/planbot/actions"
 	"github.com/planbot-go/planbot/actions/lists"
+	"github.com/planbot-go/planbot/models"
 	"github.com/planbot-go/planbot/planner"
 	"github.com/planbot-go/planbot/prompts"
 )
@@ -134,48 +136,57 @@ func TestTeamsPromptNamesEveryAction(t *testing.T) {
 	}
 }
 
-func TestTapKeepsWhatPasses(t *testing.T) {
+// A server that takes a schema beside json_object gets it there.
+func TestSchemaBesideObject(t *testing.T) {
 	t.Parallel()
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.Path == "/v1/z" {
-			w.WriteHeader(http.StatusOK)
-			_ = http.NewResponseController(w).Flush()
-			panic(http.ErrAbortHandler)
-		}
-		if r.URL.Path != "/v1/x" {
-			w.WriteHeader(http.StatusTeapot)
-		}
-		_, _ = io.Copy(w, r.Body)
-	}))
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { _, _ = io.Copy(w, r.Body) }))
 	defer server.Close()
-	tap, err := openTap(t.Context(), server.URL+"/v1/")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer tap.close()
-	for _, path := range []string{"/x", "/y"} {
-		res, err := http.Post(tap.url+path, "text/plain", strings.NewReader("hello"))
+	client := &http.Client{Transport: besideObject{server.Client().Transport}}
+	for body, want := range map[string]string{
+		`{"response_format":{"type":"json_schema","json_schema":{"schema":{"a":1}}}}`: `{"response_format":{"type":"json_object","schema":{"a":1}}}`,
+		`{"response_format":{"type":"text"}}`:                                         `{"response_format":{"type":"text"}}`,
+		`hello`:                                                                       `hello`,
+	} {
+		res, err := client.Post(server.URL, "application/json", strings.NewReader(body))
 		if err != nil {
 			t.Fatal(err)
 		}
-		if body, err := io.ReadAll(res.Body); err != nil || string(body) != "hello" {
-			t.Errorf("%q, %v", body, err)
+		if got, err := io.ReadAll(res.Body); err != nil || string(got) != want {
+			t.Errorf("%s became %s, %v", body, got, err)
 		}
 		_ = res.Body.Close()
 	}
-	res, err := http.Post(tap.url+"/z", "text/plain", http.NoBody)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := io.ReadAll(res.Body); err == nil {
-		t.Error("what the server broke off looks whole")
-	}
-	_ = res.Body.Close()
-	seen := tap.since(0)
-	if got := statuses(seen); !slices.Equal(got, []int{200, 418, 200}) {
-		t.Fatalf("statuses %v", got)
-	}
-	if string(seen[0].request) != "hello" || seen[0].String() != `200 "hello"` || len(tap.since(1)) != 2 {
-		t.Errorf("kept %q, %s", seen[0].request, seen[0])
+}
+
+type modelFunc func(*models.Request) *models.Response
+
+func (f modelFunc) Complete(_ context.Context, r *models.Request) (*models.Response, error) {
+	return f(r), nil
+}
+
+func TestTheClockStandsOrGoes(t *testing.T) {
+	t.Parallel()
+	for _, clock := range []bool{true, false} {
+		var asked *models.Request
+		l := &listener{model: modelFunc(func(r *models.Request) *models.Response { asked = r; return &models.Response{} }), cell: &cell{clock: clock}}
+		const now = "2031-01-02 03:04 +01:00, Thursday; tomorrow is Friday."
+		_, err := l.Complete(t.Context(), &models.Request{Messages: []models.Message{
+			{Role: models.System, Text: "Be brief.\n" + now}, {Role: models.System, Text: now}, {Role: models.User, Text: now},
+		}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for _, m := range asked.Messages {
+			got = append(got, m.Text)
+		}
+		const stopped = "2026-11-21 09:00 +00:00, Saturday; tomorrow is Friday."
+		want := []string{"Be brief.\n" + stopped, stopped, now}
+		if !clock {
+			want = []string{"Be brief.\n", now}
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("clock %v: %q", clock, got)
+		}
 	}
 }

@@ -1,10 +1,14 @@
 package main
 
 import (
+	"bytes"
+	_ "embed"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
+	"reflect"
 	"slices"
 	"strings"
 	"time"
@@ -13,6 +17,175 @@ import (
 	"github.com/planbot-go/planbot/models"
 	"github.com/planbot-go/planbot/planner"
 )
+
+//go:embed utterances.json
+var utterancesFile []byte
+
+// utterance is what a person says, and the DOs that answer it; none for small talk.
+type utterance struct {
+	Text string `json:"text"`
+	Do   []deed `json:"do"`
+}
+
+type deed struct {
+	Action   string         `json:"action"`
+	Entities map[string]any `json:"entities"`
+}
+
+func utterances() ([]utterance, error) {
+	dec := json.NewDecoder(bytes.NewReader(utterancesFile))
+	dec.DisallowUnknownFields()
+	var all []utterance
+	if err := dec.Decode(&all); err != nil {
+		return nil, fmt.Errorf("utterances.json: %w", err)
+	}
+	return all, nil
+}
+
+// judge compares the plan with what was asked for: is it the same actions in the
+// same order, and with the same entities? SAYs do not count.
+func (u utterance) judge(plan planner.Plan) (sameActions, sameEntities bool) {
+	var done []planner.Command
+	for _, c := range plan.Commands {
+		if c.Kind == planner.Do {
+			done = append(done, c)
+		}
+	}
+	if len(done) != len(u.Do) {
+		return false, false
+	}
+	sameEntities = true
+	for i, want := range u.Do {
+		if done[i].Action != want.Action {
+			return false, false
+		}
+		sameEntities = sameEntities && sameValue(withoutNull(done[i].Entities), want.Entities)
+	}
+	return true, sameEntities
+}
+
+// sameValue compares texts without regard to case and to the spaces around them.
+func sameValue(got, want any) bool {
+	switch want := want.(type) {
+	case string:
+		got, ok := got.(string)
+		return ok && strings.EqualFold(strings.TrimSpace(got), want)
+	case []any:
+		got, ok := got.([]any)
+		if !ok || len(got) != len(want) {
+			return false
+		}
+		for i := range want {
+			if !sameValue(got[i], want[i]) {
+				return false
+			}
+		}
+		return true
+	case map[string]any:
+		got, ok := got.(map[string]any)
+		if !ok || len(got) != len(want) {
+			return false
+		}
+		for name := range want {
+			if !sameValue(got[name], want[name]) {
+				return false
+			}
+		}
+		return true
+	}
+	return false
+}
+
+// withoutNull leaves out what counts as absent: null, and a list of nothing.
+func withoutNull(entities map[string]any) map[string]any {
+	out := map[string]any{}
+	for name, value := range entities {
+		if list, ok := value.([]any); value != nil && (!ok || len(list) > 0) {
+			out[name] = value
+		}
+	}
+	return out
+}
+
+// unexpected are the DOs of plan that a strict reading of the model's text does
+// not contain. The reading is that of encoding/json, which repairs nothing.
+func unexpected(plan planner.Plan, text string) []planner.Command {
+	var written []planner.Command
+	for _, value := range jsonValues(text) {
+		written = append(written, commandsIn(value)...)
+	}
+	var out []planner.Command
+	for _, c := range plan.Commands {
+		if c.Kind == planner.Do && !contains(written, c) {
+			out = append(out, c)
+		}
+	}
+	return out
+}
+
+func contains(written []planner.Command, c planner.Command) bool {
+	for _, w := range written {
+		if strings.EqualFold(w.Action, c.Action) && equal(w.Entities, c.Entities) {
+			return true
+		}
+	}
+	return false
+}
+
+func equal(a, b map[string]any) bool {
+	return len(a) == 0 && len(b) == 0 || reflect.DeepEqual(a, b)
+}
+
+// jsonValues are the objects that stand in text, one behind the other.
+func jsonValues(text string) []any {
+	var values []any
+	for {
+		at := strings.IndexByte(text, '{')
+		if at < 0 {
+			return values
+		}
+		text = text[at:]
+		dec := json.NewDecoder(strings.NewReader(text))
+		dec.UseNumber()
+		var v any
+		if dec.Decode(&v) != nil {
+			text = text[1:]
+			continue
+		}
+		values = append(values, v)
+		text = text[dec.InputOffset():]
+	}
+}
+
+// commandsIn are the DOs in value, at any depth.
+func commandsIn(value any) []planner.Command {
+	var out []planner.Command
+	switch value := value.(type) {
+	case []any:
+		for _, v := range value {
+			out = append(out, commandsIn(v)...)
+		}
+	case map[string]any:
+		kind, _ := value["type"].(string)
+		action, _ := value["action"].(string)
+		if strings.EqualFold(kind, "DO") && action != "" {
+			out = append(out, planner.Command{Kind: planner.Do, Action: action, Entities: entitiesOf(value)})
+		}
+		for v := range maps.Values(value) {
+			out = append(out, commandsIn(v)...)
+		}
+	}
+	return out
+}
+
+func entitiesOf(command map[string]any) map[string]any {
+	for _, name := range []string{"entities", "parameters", "arguments"} {
+		if e, ok := command[name].(map[string]any); ok {
+			return e
+		}
+	}
+	return nil
+}
 
 // tally counts what came of the utterances in one cell.
 type tally struct {
@@ -191,3 +364,18 @@ func kinds(refused map[string]int) string {
 }
 
 func per(n, of int) float64 { return float64(n) / float64(max(of, 1)) }
+
+// kindOf names why an answer is no plan that may run.
+func kindOf(err error) string {
+	if fault, ok := errors.AsType[*planner.DecodeError](err); ok {
+		return string(fault.Kind)
+	}
+	return "no answer"
+}
+
+func clip(s string, limit int) string {
+	if len(s) <= limit {
+		return s
+	}
+	return strings.ToValidUTF8(s[:limit], "") + "…"
+}
