@@ -175,3 +175,14 @@ func TestPizzaWithoutAKey(t *testing.T) {
 	chat.ExpectCard().Press("Approve")
 	chat.Expect("order 1 is paid")
 }
+
+// TestPrompts holds what the model sees to testdata: BOTTEST_UPDATE=1 writes it anew.
+func TestPrompts(t *testing.T) {
+	t.Parallel()
+	kit, chat, _ := setup(t)
+	kit.Model.CallsTools(call("add_pizza_to_cart", `{"size":"Small"}`))
+	kit.Model.Says("It is in the cart.")
+	chat.Say("a small one")
+	chat.Expect("It is in the cart.")
+	bottest.GoldenPrompt(t, "testdata/prompts.txt", kit.Model.Calls()...)
+}
