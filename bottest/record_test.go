@@ -98,7 +98,7 @@ func TestRecord(t *testing.T) {
 		{"replayed", "", nil, []string{"a", "b", "c"}, "A|B|model throttled, status 429", nil},
 		{"in another order", "", nil, []string{"c", "b", "a"}, "model throttled, status 429|B|A", nil},
 		{"changed", "", &saying{[]string{"X"}}, []string{"a", "z", "c"}, "A|" + notRecorded + "|model throttled, status 429", []string{
-			"call 2 of " + file + " was asked something else", "in the environment, takes it (-file +now):\n      … (1 the same)\n      Be good.\n      \n      === user\n    - b\n    + z",
+			"call 2 of " + file + " was asked something else", "in the environment, takes it (-file +now):\n    @@ -2,4 +2,4 @@\n     Be good.\n     \n     === user\n    -b\n    +z",
 		}},
 		{"too few", "", nil, []string{"a"}, "A", []string{"2 of the 3 calls in " + file + " were not made"}},
 		{"too many", "", nil, []string{"a", "b", "c", "d"}, "A|B|model throttled, status 429|" + notRecorded, []string{
@@ -181,7 +181,7 @@ func TestRecordedBot(t *testing.T) {
 func TestGoldenPrompt(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "prompt.txt")
 	for _, step := range []struct{ update, say, fails string }{
-		{"1", "one", ""}, {"", "one", ""}, {"", "two", "- one\n+ two\n"},
+		{"1", "one", ""}, {"", "one", ""}, {"", "two", "-one\n+two\n"},
 	} {
 		t.Setenv("BOTTEST_UPDATE", step.update)
 		got := try(t, func(tb bottest.TB) {
