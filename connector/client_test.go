@@ -435,10 +435,9 @@ func TestLocalModeSendsNoToken(t *testing.T) {
 func TestNewRefuses(t *testing.T) {
 	t.Parallel()
 	for name, cfg := range map[string]connector.Config{
-		"no hosts":               {},
-		"no tokens, open hosts":  {Hosts: hosts(t, false)},
-		"tokens in local mode":   {Hosts: hosts(t, true), Tokens: fixedToken("x")},
-		"a negative time to try": {Hosts: hosts(t, true), TryTimeout: -1},
+		"no hosts":              {},
+		"no tokens, open hosts": {Hosts: hosts(t, false)},
+		"tokens in local mode":  {Hosts: hosts(t, true), Tokens: fixedToken("x")},
 	} {
 		if _, err := connector.New(cfg); err == nil {
 			t.Errorf("%s: no error", name)
