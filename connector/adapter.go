@@ -9,7 +9,6 @@ import (
 	"github.com/go-json-experiment/json"
 	jsonv1 "github.com/go-json-experiment/json/v1"
 	"github.com/infracloudio/msbotbuilder-go/connector/auth"
-	libclient "github.com/infracloudio/msbotbuilder-go/connector/client"
 	"github.com/infracloudio/msbotbuilder-go/core"
 	"github.com/infracloudio/msbotbuilder-go/schema"
 
@@ -31,14 +30,6 @@ func Adapter(g *Guard, c *Client) *core.BotFrameworkAdapter {
 		Client:         libraryClient{c},
 	}
 }
-
-// The library's interfaces, implemented anew.
-var (
-	_ auth.TokenValidator     = validator{}
-	_ auth.CredentialProvider = appID("")
-	_ auth.ClaimsIdentity     = identity{}
-	_ libclient.Client        = libraryClient{}
-)
 
 // appID is a credential that cannot give a secret away: tokens come from
 // [Tokens], which the library does not know.

@@ -155,25 +155,25 @@ type Config struct {
 
 // Client calls the Connector REST API. It may be used concurrently.
 //
-// A call takes at most two minutes, and each try of it at most 15 seconds. It is repeated when the connector says 412, 429 (after its Retry-After),
-// 502, 503 or 504, once when it says 401, with a new token where [TokenSource] has
-// one, and once when no answer came. Since sending is not idempotent, an activity can
-// arrive twice: at least once is what the protocol allows. A typing indicator is not
-// repeated. Redirects are not followed.
+// A call takes at most two minutes, and each try of it at most 15 seconds. It is repeated
+// when the connector says 412, 429 (after its Retry-After), 502, 503 or 504, once when it
+// says 401, with a new token where [TokenSource] has one, and once when no answer came.
+// Since sending is not idempotent, an activity can arrive twice: at least once is what the
+// protocol allows. A typing indicator is not repeated. Redirects are not followed.
 //
 // Towards Microsoft's connector, though not towards hosts that the operator listed, each
-// try waits until it keeps the limits of Teams. In one conversation (a channel with all
-// its threads is one) that is 7 activities in a second, 8 in two, 60 in 30 and 1800 in an
-// hour; a message with text and attachments is two. In one tenant it is 50 requests in a
-// second. [Client.Download] is not counted, as it knows no tenant. A try that would have to wait longer than half a minute, or than the
-// call has left, is not made, nor is a typing indicator that would have to wait at all: the
-// error wraps [ErrHeldBack], and an [*Error] that says when to come back.
+// try waits until it keeps the limits of Teams. In one conversation (a channel with all its
+// threads is one) that is 7 activities in a second, 8 in two, 60 in 30 and 1800 in an hour;
+// a message with text and attachments is two. In one tenant it is 50 requests in a second.
+// [Client.Download] is not counted, as it knows no tenant. A try that would have to wait
+// longer than half a minute, or than the call has left, is not made, nor is a typing
+// indicator that would have to wait at all: the error wraps [ErrHeldBack], and an [*Error]
+// that says when to come back.
 //
-// Each method takes the conversation as a reference, as
-// [activity.Activity.Reference] gives it; its service URL must be one of
-// Config.Hosts, else the error wraps [ErrHostNotAllowed] and nothing was sent.
-// An answer that is no success is an [*Error], a token that cannot be had a
-// [*TokenError]; what wraps [ErrNoAnswer] may have arrived.
+// Each method takes the conversation as a reference, as [activity.Activity.Reference] gives
+// it; its service URL must be one of Config.Hosts, else the error wraps [ErrHostNotAllowed]
+// and nothing was sent. An answer that is no success is an [*Error], a token that cannot be
+// had a [*TokenError]; what wraps [ErrNoAnswer] may have arrived.
 type Client struct {
 	cfg    Config
 	header http.Header // of every call; its values are shared, so they are never changed
@@ -492,36 +492,28 @@ func idOf(reply []byte) string {
 // the activity specification). One that no channel would take is an error. The activity
 // itself stays as it is.
 func outbound(ref schema.ConversationReference, a *activity.Activity) ([]byte, error) {
-	out := fit(ref, a)
+	in := *a
+	in.ChannelID = cmp.Or(a.ChannelID, ref.ChannelID) // what the activity does not say is what ref says
+	if a.Conversation.ID == "" {
+		in.Conversation.ConversationAccount = ref.Conversation
+	}
+	out := in.Fit()
+	out.ChannelID, out.Conversation = a.ChannelID, a.Conversation
 	out.ID, out.ServiceURL, out.CallerID = "", "", ""
 	out.From.Name = ""
 	out.Conversation.IsGroup = false
 	if out.Type != "suggestion" && !targeted(out.Recipient) {
 		out.Recipient = activity.Account{}
 	}
-	extra, err := withoutChannelFields(out.Extra)
-	if err != nil {
+	var err error
+	if out.Extra, err = withoutChannelFields(out.Extra); err != nil {
 		return nil, err
 	}
-	out.Extra = extra
 	raw, err := out.Encode()
 	if err != nil {
 		return nil, err
 	}
 	return raw, activity.CheckSize(raw)
-}
-
-// fit makes the activity one that the channel takes there. What it does not say of its
-// channel and conversation is what ref says.
-func fit(ref schema.ConversationReference, a *activity.Activity) *activity.Activity {
-	in := *a
-	in.ChannelID = cmp.Or(a.ChannelID, ref.ChannelID)
-	if a.Conversation.ID == "" {
-		in.Conversation.ConversationAccount = ref.Conversation
-	}
-	out := in.Fit()
-	out.ChannelID, out.Conversation = a.ChannelID, a.Conversation
-	return out
 }
 
 // targeted reports whether the recipient alone is to see the activity.
@@ -617,49 +609,36 @@ func (c *Client) route(ctx context.Context, k call) (route, error) {
 }
 
 // attempt makes the call once, when the limits allow it, and once more where Microsoft says
-// that another host serves the tenant. That is not remembered: whatever the tenant sends
-// next names the right host.
+// that the host of the Government Community Cloud serves the tenant, if the bot may go there:
+// in the public cloud it may. That is not remembered: whatever the tenant sends next names
+// the right host.
 func (c *Client) attempt(ctx context.Context, k call, to *route, end time.Time) ([]byte, error) {
-	token, err := c.ready(ctx, k, *to, end)
+	// The token comes first: calls that have waited for the limits and then for one token
+	// would leave together.
+	within, cancel := context.WithDeadline(ctx, endOfTry(end))
+	token, err := c.token(within)
+	cancel()
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("%s: %w", k.op(), err)
+	}
+	if to.limited {
+		if err := c.limits.wait(ctx, k.op(), k.usage, end); err != nil {
+			return nil, err
+		}
 	}
 	reply, err := c.try(ctx, k, to.url, token, end)
-	if !c.moved(ctx, k, to, err) {
-		return reply, err
-	}
-	retries(ctx)
-	return c.attempt(ctx, k, to, end)
-}
-
-// moved changes the route to the host of the Government Community Cloud, if that is what
-// the refusal asks for and the bot may go there: in the public cloud it may.
-func (c *Client) moved(ctx context.Context, k call, to *route, err error) bool {
 	var refused *Error
 	if !to.limited || !errors.As(err, &refused) || refused.Status != http.StatusForbidden || refused.Code != "InvalidBotApiHost" {
-		return false
+		return reply, err
 	}
 	k.service = gccService
-	there, err := c.route(ctx, k)
-	if err != nil || !there.limited || there.host == to.host {
-		return false
+	there, wrong := c.route(ctx, k)
+	if wrong != nil || !there.limited || there.host == to.host {
+		return reply, err
 	}
 	*to = there
-	return true
-}
-
-// ready gets the token, and then waits until the limits of Teams allow the call. The other
-// way round, calls that have waited for one token would leave together.
-func (c *Client) ready(ctx context.Context, k call, to route, end time.Time) (token string, err error) {
-	within, cancel := context.WithDeadline(ctx, endOfTry(end))
-	defer cancel()
-	if token, err = c.token(within); err != nil {
-		return "", fmt.Errorf("%s: %w", k.op(), err)
-	}
-	if !to.limited {
-		return token, nil
-	}
-	return token, c.limits.wait(ctx, k.op(), k.usage, end)
+	retries(ctx)
+	return c.attempt(ctx, k, to, end)
 }
 
 // endOfTry is when a try ends that begins now, in a call that ends at end.

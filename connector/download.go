@@ -32,12 +32,6 @@ type File struct {
 	Content     []byte
 }
 
-// source is where a file is, and whether the bot's token may go there.
-type source struct {
-	url    *url.URL
-	signed bool
-}
-
 // Download fetches what an attachment of an inbound activity leads to: a picture or file
 // on a connector host, with the bot's token, or what a person of Teams shared (its content
 // type is application/vnd.microsoft.teams.file.download.info), whose address lets whoever
@@ -49,127 +43,92 @@ type source struct {
 // is repeated like any call. No error holds the address.
 func (c *Client) Download(ctx context.Context, a activity.Attachment, maxBytes int64) (File, error) {
 	const op = "download attachment"
-	from, err := c.source(ctx, a)
+	address, shared := a.ContentURL, a.ContentType == fileInfo
+	if shared {
+		var info struct {
+			DownloadURL string `json:"downloadUrl"`
+		}
+		if json.Unmarshal(a.Content, &info) != nil {
+			return File{}, fmt.Errorf("%s: its content has no downloadUrl", op)
+		}
+		address = info.DownloadURL
+	}
+	from, signed, err := c.fileAt(ctx, address)
 	if err != nil {
 		return File{}, fmt.Errorf("%s: %w", op, err)
 	}
-	return repeat(ctx, c.cfg.Tries, c.cfg.Tokens != nil, func(end time.Time) (File, error) { return c.fetch(ctx, op, from, maxBytes, end) })
+	return repeat(ctx, c.cfg.Tries, c.cfg.Tokens != nil, func(end time.Time) (File, error) {
+		f, err := c.fetch(ctx, from, signed && !shared, maxBytes, end)
+		if err != nil {
+			return File{}, fmt.Errorf("%s: %w", op, err)
+		}
+		return f, nil
+	})
 }
 
-func (c *Client) source(ctx context.Context, a activity.Attachment) (source, error) {
-	if a.ContentType != fileInfo {
-		return c.sourceAt(ctx, a.ContentURL)
-	}
-	var info struct {
-		DownloadURL string `json:"downloadUrl"`
-	}
-	if err := json.Unmarshal(a.Content, &info); err != nil {
-		return source{}, errors.New("its content has no downloadUrl")
-	}
-	from, err := c.sourceAt(ctx, info.DownloadURL)
-	from.signed = false
-	return from, err
-}
-
-// sourceAt is signed when the address is on a connector host; for a calling bot, on one
-// that the operator listed.
-func (c *Client) sourceAt(ctx context.Context, address string) (source, error) {
-	u, ofConnector, err := c.cfg.Hosts.file(address)
+// fileAt checks an address, and reports whether the bot's token may go there: to connector
+// hosts; for a calling bot, to those that the operator listed.
+func (c *Client) fileAt(ctx context.Context, address string) (u *url.URL, signed bool, err error) {
+	u, signed, err = c.cfg.Hosts.file(address)
 	if err == nil && callerOf(ctx) != "" {
-		ofConnector = c.cfg.Hosts.lists(u.Hostname(), effectivePort(u))
+		signed = c.cfg.Hosts.lists(u.Hostname(), effectivePort(u))
 	}
-	return source{u, ofConnector}, err
+	return u, signed, err
 }
 
-// fetch downloads once, and follows redirects.
-func (c *Client) fetch(ctx context.Context, op string, from source, maxBytes int64, end time.Time) (File, error) {
+// fetch downloads once.
+func (c *Client) fetch(ctx context.Context, from *url.URL, signed bool, maxBytes int64, end time.Time) (File, error) {
 	if limit := time.Now().Add(downloadTimeout); limit.Before(end) {
 		end = limit
 	}
 	ctx, cancel := context.WithDeadline(ctx, end)
 	defer cancel()
-	for redirects := 0; ; redirects++ {
-		f, next, err := c.follow(ctx, op, from, maxBytes)
-		if err != nil || next == nil {
-			return f, err
+	token, err := "", error(nil)
+	if signed {
+		if token, err = c.token(ctx); err != nil {
+			return File{}, err
 		}
-		if redirects == maxRedirects {
-			return File{}, &Error{Op: op, Status: http.StatusFound, Message: fmt.Sprintf("more than %d redirects", maxRedirects)}
-		}
-		from = *next
 	}
-}
-
-// follow asks one address. The answer is the file, or where else to look.
-func (c *Client) follow(ctx context.Context, op string, from source, maxBytes int64) (File, *source, error) {
-	res, err := c.ask(ctx, op, from)
+	setHeaders := func(req *http.Request) {
+		c.setHeaders(req, call{}, token)
+		req.Header["Accept"] = []string{"*/*"}
+	}
+	follow := func(next *http.Request, via []*http.Request) error {
+		if len(via) > maxRedirects {
+			return &Error{Op: "redirect", Status: http.StatusFound, Message: fmt.Sprintf("more than %d redirects", maxRedirects)}
+		}
+		to, signed, err := c.fileAt(ctx, next.URL.String())
+		if err != nil {
+			return fmt.Errorf("redirect: %w", err)
+		}
+		if !signed {
+			token = "" // from here on, also if it leads back
+		}
+		next.URL, next.Header = to, http.Header{} // without a Referer, which may open the file
+		setHeaders(next)
+		return nil
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, from.String(), nil)
 	if err != nil {
-		return File{}, nil, err
+		return File{}, errors.New("the address cannot be asked")
+	}
+	setHeaders(req)
+	res, err := (&http.Client{Transport: c.files, CheckRedirect: follow}).Do(req)
+	if err != nil {
+		if quoting := (*url.Error)(nil); errors.As(err, &quoting) {
+			err = quoting.Err // without the address
+		}
+		return File{}, err
 	}
 	defer res.Body.Close()
-	switch {
-	case redirect(res.StatusCode):
-		next, err := c.redirected(ctx, from, res)
-		if err != nil {
-			err = fmt.Errorf("%s: redirect: %w", op, err)
+	if res.StatusCode != http.StatusOK {
+		if res.StatusCode == http.StatusUnauthorized && token != "" {
+			c.cfg.Tokens.Invalidate(token)
 		}
-		return File{}, &next, err
-	case res.StatusCode != http.StatusOK:
 		body, _ := readCapped(res.Body, maxReplyBytes) // what it says is a bonus
-		return File{}, nil, refusal(op, res, body)
+		return File{}, refusal("get the file", res, body)
 	}
-	f, err := readFile(res, maxBytes)
-	if err != nil {
-		return File{}, nil, fmt.Errorf("%s: %w", op, err)
-	}
-	return f, nil, nil
-}
-
-// ask makes the request, with the bot's token where that may go. The transport's errors
-// do not hold the address.
-func (c *Client) ask(ctx context.Context, op string, from source) (*http.Response, error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, from.url.String(), nil)
-	if err != nil {
-		return nil, fmt.Errorf("%s: the address cannot be asked", op)
-	}
-	token := ""
-	if from.signed {
-		if token, err = c.token(ctx); err != nil {
-			return nil, fmt.Errorf("%s: %w", op, err)
-		}
-	}
-	c.setHeaders(req, call{}, token)
-	req.Header["Accept"] = []string{"*/*"}
-	res, err := c.files.RoundTrip(req)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", op, err)
-	}
-	if res.StatusCode == http.StatusUnauthorized && token != "" {
-		c.cfg.Tokens.Invalidate(token)
-	}
-	return res, nil
-}
-
-func redirect(status int) bool {
-	switch status {
-	case http.StatusMovedPermanently, http.StatusFound, http.StatusSeeOther,
-		http.StatusTemporaryRedirect, http.StatusPermanentRedirect:
-		return true
-	default:
-		return false
-	}
-}
-
-// redirected checks the next address like the first. The token does not come back once
-// it was left behind.
-func (c *Client) redirected(ctx context.Context, from source, res *http.Response) (source, error) {
-	to, err := from.url.Parse(res.Header.Get("Location"))
-	if err != nil {
-		return source{}, fmt.Errorf("%w: not a URL", ErrHostNotAllowed)
-	}
-	next, err := c.sourceAt(ctx, to.String())
-	next.signed = next.signed && from.signed
-	return next, err
+	return readFile(res, maxBytes)
 }
 
 func readFile(res *http.Response, maxBytes int64) (File, error) {
