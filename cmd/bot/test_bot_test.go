@@ -63,7 +63,7 @@ func TestTestOfPrompts(t *testing.T) {
 		{"changed", nil, exitFailed, "step 1: call 1 of " + tape + " was asked something else; if this is meant, bot test --update, takes it (-file +now):\n"},
 		{"taken", []string{"--update"}, 0, ""},
 		{"the same", nil, 0, ""},
-		{"changed by a setting", []string{"--bot-prompts-dir", prompts}, exitFailed, "+ Be terse."},
+		{"changed by a setting", []string{"--bot-prompts-dir", prompts}, exitFailed, "+Be terse."},
 		{"not looked at", []string{"--actions", write(t, t.TempDir(), "actions.json", registryOfTests)}, 0, ""},
 	} {
 		code, out, errs := run(t, "", append(append([]string{"test"}, step.args...), recorded)...)
