@@ -44,9 +44,9 @@ func utterances() ([]utterance, error) {
 
 // judge compares the plan with what was asked for: is it the same actions in the
 // same order, and with the same entities? SAYs do not count.
-func (u utterance) judge(plan planner.Plan) (sameActions, sameEntities bool) {
+func (u utterance) judge(p planner.Plan) (sameActions, sameEntities bool) {
 	var done []planner.Command
-	for _, c := range plan.Commands {
+	for _, c := range p.Commands {
 		if c.Kind == planner.Do {
 			done = append(done, c)
 		}
@@ -109,13 +109,13 @@ func withoutNull(entities map[string]any) map[string]any {
 
 // unexpected are the DOs of plan that a strict reading of the model's text does
 // not contain. The reading is that of encoding/json, which repairs nothing.
-func unexpected(plan planner.Plan, text string) []planner.Command {
+func unexpected(p planner.Plan, text string) []planner.Command {
 	var written []planner.Command
 	for _, value := range jsonValues(text) {
 		written = append(written, commandsIn(value)...)
 	}
 	var out []planner.Command
-	for _, c := range plan.Commands {
+	for _, c := range p.Commands {
 		if c.Kind == planner.Do && !contains(written, c) {
 			out = append(out, c)
 		}
@@ -215,8 +215,8 @@ type tally struct {
 // score counts utterances that ask for an action.
 type score struct{ actions, entities int }
 
-func (s *score) add(u utterance, plan planner.Plan) {
-	sameActions, sameEntities := u.judge(plan)
+func (s *score) add(u utterance, p planner.Plan) {
+	sameActions, sameEntities := u.judge(p)
 	if sameActions {
 		s.actions++
 	}
@@ -226,7 +226,7 @@ func (s *score) add(u utterance, plan planner.Plan) {
 }
 
 // count takes the end of one turn, and every answer on the way to it.
-func (t *tally) count(u utterance, plan planner.Plan, err error, answers []answer, reg *actions.Registry) {
+func (t *tally) count(u utterance, p planner.Plan, err error, answers []answer, reg *actions.Registry) {
 	t.asked++
 	t.calls += len(answers)
 	first, firstErr := read(answers[0], reg)
@@ -238,7 +238,7 @@ func (t *tally) count(u utterance, plan planner.Plan, err error, answers []answe
 		t.usable++
 	}
 	if len(u.Do) == 0 {
-		if err == nil && plan.LastDo() < 0 {
+		if err == nil && p.LastDo() < 0 {
 			t.silent++
 		}
 		return
@@ -248,11 +248,11 @@ func (t *tally) count(u utterance, plan planner.Plan, err error, answers []answe
 		t.first.add(u, first)
 	}
 	if err == nil {
-		t.second.add(u, plan)
+		t.second.add(u, p)
 	}
 }
 
-func (t *tally) countFirst(a answer, plan planner.Plan, err error) {
+func (t *tally) countFirst(a answer, p planner.Plan, err error) {
 	t.prompt += a.Usage.Prompt
 	t.completion += a.Usage.Completion
 	cut := a.Finish == models.FinishLength
@@ -268,9 +268,9 @@ func (t *tally) countFirst(a answer, plan planner.Plan, err error) {
 		if !cut {
 			t.invalid = append(t.invalid, fmt.Sprintf("%s: %s", err, clip(a.Text+a.Err, 300)))
 		}
-	case plan.Prose:
+	case p.Prose:
 		t.prose++
-	case len(plan.Repairs) > 0:
+	case len(p.Repairs) > 0:
 		t.repaired++
 	default:
 		t.clean++
@@ -280,18 +280,18 @@ func (t *tally) countFirst(a answer, plan planner.Plan, err error) {
 // countStrange looks for DOs that the model did not write.
 func (t *tally) countStrange(u utterance, a answer, reg *actions.Registry) {
 	t.read++
-	plan, err := read(a, reg)
+	p, err := read(a, reg)
 	if err != nil {
 		return
 	}
-	for _, c := range plan.Commands {
+	for _, c := range p.Commands {
 		if c.Kind == planner.Do {
 			t.dos++
 		}
 	}
-	for _, c := range unexpected(plan, a.Text) {
+	for _, c := range unexpected(p, a.Text) {
 		entities, _ := json.Marshal(c.Entities) // came from JSON
-		t.unexpected = append(t.unexpected, fmt.Sprintf("%q: %s %s, repairs %v, from %s", u.Text, c.Action, entities, plan.Repairs, clip(a.Text, 1000)))
+		t.unexpected = append(t.unexpected, fmt.Sprintf("%q: %s %s, repairs %v, from %s", u.Text, c.Action, entities, p.Repairs, clip(a.Text, 1000)))
 	}
 }
 
@@ -299,11 +299,11 @@ func read(a answer, reg *actions.Registry) (planner.Plan, error) {
 	if a.Err != "" {
 		return planner.Plan{}, fmt.Errorf("no answer: %s", a.Err)
 	}
-	plan, err := planner.Decode(a.Text)
+	p, err := planner.Decode(a.Text)
 	if err != nil {
 		return planner.Plan{}, err
 	}
-	return planner.Validate(plan, reg)
+	return planner.Validate(p, reg)
 }
 
 func printPlans(w io.Writer, all []*tally) {

@@ -175,12 +175,16 @@ func (b *bench) judgeCell(ctx context.Context, c *cell, said []utterance, out *j
 	start := time.Now()
 	for _, u := range said {
 		ear.answers = nil
-		plan, err := sequence.Plan(ctx, turnOf(u.Text, c))
+		p, err := sequence.Plan(ctx, turnOf(u.Text, c))
 		if ctx.Err() != nil {
 			return nil, ctx.Err()
 		}
-		t.count(u, plan, err, ear.answers, reg)
-		if err := out.Encode(map[string]any{"cell": c.name, "said": u.Text, "answers": ear.answers, "plan": plan, "fault": fmt.Sprint(err)}); err != nil {
+		t.count(u, p, err, ear.answers, reg)
+		line := map[string]any{"cell": c.name, "said": u.Text, "answers": ear.answers, "plan": p}
+		if err != nil {
+			line["fault"] = err.Error()
+		}
+		if err := out.Encode(line); err != nil {
 			return nil, err
 		}
 	}
@@ -287,12 +291,12 @@ func turnOf(said string, c *cell) *actions.Turn {
 		return t
 	}
 	for _, e := range earlier {
-		plan := planner.Transcript(e.plan)
+		p := planner.Transcript(e.plan)
 		if c.teams {
-			plan = strings.ReplaceAll(plan, `"entities":`, `"parameters":`)
+			p = strings.ReplaceAll(p, `"entities":`, `"parameters":`)
 		}
 		state.Of[prompts.History](scope).Append(prompts.Turn{From: "mia", Messages: []prompts.Message{
-			{Role: prompts.User, Text: e.said}, {Role: prompts.Assistant, Text: plan},
+			{Role: prompts.User, Text: e.said}, {Role: prompts.Assistant, Text: p},
 		}}, prompts.Limits{})
 	}
 	return t

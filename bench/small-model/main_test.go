@@ -40,17 +40,17 @@ func TestUtterancesAskForWhatCanBeDone(t *testing.T) {
 			t.Errorf("%q is there twice", u.Text)
 		}
 		said[u.Text] = true
-		var plan planner.Plan
+		var p planner.Plan
 		for _, d := range u.Do {
-			plan.Commands = append(plan.Commands, planner.Command{Kind: planner.Do, Action: d.Action, Entities: d.Entities})
+			p.Commands = append(p.Commands, planner.Command{Kind: planner.Do, Action: d.Action, Entities: d.Entities})
 			used[d.Action] = true
 		}
 		if len(u.Do) > 0 {
-			if _, err := planner.Validate(plan, registry()); err != nil {
+			if _, err := planner.Validate(p, registry()); err != nil {
 				t.Errorf("%q: %v", u.Text, err)
 			}
 		}
-		if actions, entities := u.judge(plan); !actions || !entities {
+		if actions, entities := u.judge(p); !actions || !entities {
 			t.Errorf("%q: the right plan is judged wrong", u.Text)
 		}
 	}
@@ -77,11 +77,11 @@ func TestJudge(t *testing.T) {
 		{`{"commands":[{"type":"DO","action":"addItem","entities":{"list":"groceries","item":"milk"}},{"type":"DO","action":"addItem","entities":{"list":"groceries","item":"milk"}}]}`, false, false},
 		{`{"commands":[{"type":"SAY","response":"milk"}]}`, false, false},
 	} {
-		plan, err := planner.Decode(tt.plan)
+		p, err := planner.Decode(tt.plan)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if a, e := u.judge(plan); a != tt.actions || e != tt.entities {
+		if a, e := u.judge(p); a != tt.actions || e != tt.entities {
 			t.Errorf("%s: %v, %v", tt.plan, a, e)
 		}
 	}

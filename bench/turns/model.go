@@ -48,10 +48,10 @@ func cycle() []step {
 	}
 }
 
-// plan is what the model answers to the text of a person: the plan of its step,
+// planFor is what the model answers to the text of a person: the plan of its step,
 // with the tag of the message at the end of what is said, so that the reply can be
 // told from all others.
-func plan(steps []step, text string) (string, error) {
+func planFor(steps []step, text string) (string, error) {
 	_, tag, tagged := strings.Cut(text, tagMark)
 	for i := range steps {
 		if !tagged || !strings.HasPrefix(text, steps[i].text) {
@@ -124,7 +124,7 @@ func (m *model) complete(w http.ResponseWriter, r *http.Request) {
 	}
 	var text string
 	if err == nil {
-		text, err = plan(m.steps, p.lastOfUser())
+		text, err = planFor(m.steps, p.lastOfUser())
 	}
 	if err != nil {
 		answer(w, http.StatusBadRequest, object{"error": map[string]string{"message": err.Error(), "type": "invalid_request_error"}})
