@@ -17,7 +17,7 @@ import (
 var key = state.ConversationKey("test", "bot", "c")
 
 // load loads one scope that must load.
-func load(t testing.TB, r *state.Redis, key state.Key) *state.Scope {
+func load(t testing.TB, r *state.Store, key state.Key) *state.Scope {
 	t.Helper()
 	scopes, err := r.Load(t.Context(), key)
 	if err != nil {
@@ -27,7 +27,7 @@ func load(t testing.TB, r *state.Redis, key state.Key) *state.Scope {
 }
 
 // put stores a Counter.
-func put(t testing.TB, r *state.Redis, key state.Key, n int) {
+func put(t testing.TB, r *state.Store, key state.Key, n int) {
 	t.Helper()
 	s := load(t, r, key)
 	state.Of[Counter](s).N = n
@@ -76,7 +76,7 @@ func TestForeignDocuments(t *testing.T) {
 	})
 }
 
-func checkRefused(t *testing.T, r *state.Redis, want string) {
+func checkRefused(t *testing.T, r *state.Store, want string) {
 	t.Helper()
 	other := state.UserKey("test", "bot", "u")
 	scopes, err := r.Load(t.Context(), key, other)

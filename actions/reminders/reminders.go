@@ -16,7 +16,7 @@ import (
 
 	"github.com/planbot-go/planbot/actions"
 	"github.com/planbot-go/planbot/activity"
-	"github.com/planbot-go/planbot/state"
+	"github.com/planbot-go/planbot/state/inbox"
 )
 
 const (
@@ -64,7 +64,7 @@ func remindMe(ctx context.Context, turn *actions.Turn, in remindIn) (actions.Res
 		Activities: []*activity.Activity{message(turn, what)}, At: at, Key: attempt.Key, Topic: topic, Memo: what,
 	})
 	switch {
-	case errors.Is(err, state.ErrFull):
+	case errors.Is(err, inbox.ErrFull):
 		return actions.Fail("there are too many reminders in this conversation already"), nil
 	case errors.Is(err, actions.ErrUnknownRecipient), errors.Is(err, actions.ErrUnreachable):
 		return actions.Fail("nothing can be sent here later"), nil
