@@ -106,8 +106,7 @@ type Inbox struct {
 	callers atomic.Uint64
 	leases  *leases
 
-	counted atomic.Int64 // records in all queues, by the last sweep
-	since   atomic.Int64 // records that this process has put in and taken off since
+	backlog backlog
 
 	takeovers, duplicates atomic.Uint64
 }
@@ -144,7 +143,7 @@ type Stats struct {
 func (i *Inbox) Stats() Stats {
 	held, lost := i.leases.stats()
 	return Stats{
-		Waiting: int(max(i.counted.Load()+i.since.Load(), 0)), Held: held,
+		Waiting: i.backlog.size(), Held: held,
 		Takeovers: i.takeovers.Load(), Lost: lost, Duplicates: i.duplicates.Load(),
 	}
 }
@@ -331,7 +330,7 @@ func (i *Inbox) Accept(ctx context.Context, e Entry) (Receipt, error) {
 	if err != nil {
 		return Receipt{}, fmt.Errorf("%s: %w", doing, err)
 	}
-	free := e.Wait != nil || i.enter(e.Unbounded)
+	free := e.Wait != nil || i.backlog.enter(i.cfg.MaxWaiting, e.Unbounded)
 	owner := ""
 	if e.Take && e.Wait == nil {
 		owner = i.caller()
@@ -347,8 +346,8 @@ func (i *Inbox) Accept(ctx context.Context, e Entry) (Receipt, error) {
 	sent := i.leases.now()
 	err = i.do(ctx, doing, calls...)
 	reply := c.List()
-	if free && e.Wait == nil && (c.Err != nil || reply.Int(0) > 2) {
-		i.since.Add(-1)
+	if free && e.Wait == nil {
+		i.backlog.entered(c.Err == nil && reply.Int(0) <= 2)
 	}
 	if c.Err != nil {
 		i.leases.disown(e.Queue, owner)
@@ -417,15 +416,6 @@ func (i *Inbox) acceptCall(e *Entry, owner string, free bool) *rdb.Call {
 		c.Add(seconds(cmp.Or(d.For, i.cfg.DuplicateFor)))
 	}
 	return c
-}
-
-// enter counts a record that is about to come, and reports whether there is room for it.
-func (i *Inbox) enter(unbounded bool) bool {
-	if i.since.Add(1)+i.counted.Load() > int64(i.cfg.MaxWaiting) && !unbounded {
-		i.since.Add(-1)
-		return false
-	}
-	return true
 }
 
 // caller names a call that may take a queue: when Redis is asked again, since an
@@ -733,7 +723,6 @@ func (i *Inbox) Wake(ctx context.Context, w Waiting, record []byte, scopes ...*s
 	switch reply := c.List(); reply.Int(0) {
 	case 1:
 		own.Saved()
-		i.since.Add(1)
 		return nil
 	case 5:
 		return own.Conflict()

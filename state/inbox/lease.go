@@ -280,6 +280,8 @@ func (l *Lease) end(ctx context.Context, doing string, record []byte, w *Wait, a
 	}
 	l.ending.Store(true)
 	defer l.ending.Store(false)
+	i.backlog.leave()
+	defer func() { i.backlog.left(err == nil) }()
 	sent := i.leases.now()
 	_ = i.do(ctx, doing, calls...) // the call has its error
 	if c.Err != nil {
@@ -308,7 +310,6 @@ func (l *Lease) end(ctx context.Context, doing string, record []byte, w *Wait, a
 		return false, fmt.Errorf("%s: %w", doing, ErrLost)
 	}
 	own.Saved()
-	i.since.Add(-1)
 	return more, nil
 }
 

@@ -291,7 +291,7 @@ func (s *sweeper) nextDue(ctx context.Context) (d time.Duration, ok bool) {
 
 // sweep sweeps all partitions.
 func (s *sweeper) sweep(ctx context.Context) {
-	since := s.in.since.Load()
+	from := s.in.backlog.now()
 	limit, look := sweepLimit, time.Duration(0)
 	if s.in.leases.now() < time.Duration(s.urgent.Load()) {
 		limit, look = hurryLimit, ahead
@@ -317,8 +317,7 @@ func (s *sweeper) sweep(ctx context.Context) {
 		waiting += s.depth[p]
 	}
 	if !slices.Contains(s.away[:], true) {
-		s.in.counted.Store(waiting)
-		s.in.since.Add(-since)
+		s.in.backlog.counted(waiting, from)
 	}
 	if len(work) == 0 {
 		return
