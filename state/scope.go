@@ -204,6 +204,7 @@ func (s *Scope) Changed() (bool, error) {
 	}
 	buf := borrow()
 	defer giveBack(buf)
+	buf.Reset()
 	changed, err := s.encode(buf, newVersion(), 0)
 	if buf.Len() == headerBytes {
 		changed = s.version != "" || len(s.unsure) > 0
