@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	_ "embed" // the script
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -201,7 +202,7 @@ func (s *Store) Loaded(ctx context.Context, keys []Key, calls []*rdb.Call) ([]*S
 			faults = append(faults, err)
 		}
 	}
-	return scopes, join(faults)
+	return scopes, errors.Join(faults...)
 }
 
 // DB is what the store's keys are kept in. For package inbox.

@@ -177,9 +177,6 @@ func (s *Scope) Err() error {
 			faults = append(faults, s.values[i].fault)
 		}
 	}
-	if len(faults) == 1 {
-		return faults[0]
-	}
 	return errors.Join(faults...)
 }
 

@@ -179,13 +179,6 @@ func (s *Store) fill(ctx context.Context, scope *Scope, c *rdb.Call) error {
 	return err
 }
 
-func join(errs []error) error {
-	if len(errs) == 1 {
-		return errs[0]
-	}
-	return errors.Join(errs...)
-}
-
 //go:embed save.lua
 var saveLua string
 

@@ -78,13 +78,6 @@ func (w *wire) note(cmds ...redis.Cmder) {
 	}
 }
 
-// names lists the commands that were sent.
-func (w *wire) names() string {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return strings.Join(w.sent, " ")
-}
-
 // did checks what was sent since the last call.
 func (w *wire) did(t *testing.T, doing string, trips int, commands string) {
 	t.Helper()

@@ -228,7 +228,13 @@ func (b *bundle) claims(in *inbox.Inbox) <-chan *inbox.Lease {
 	b.t.Helper()
 	claimed := make(chan *inbox.Lease, 100)
 	ctx := context.WithoutCancel(b.t.Context())
+	var ending sync.RWMutex // other tests' readers may be at it when this test ends
 	desk.Store(b.q, func() {
+		ending.RLock()
+		defer ending.RUnlock()
+		if b.t.Context().Err() != nil {
+			return
+		}
 		l, err := in.Claim(ctx, b.q)
 		if err != nil {
 			b.t.Errorf("claim: %v", err)
@@ -237,7 +243,11 @@ func (b *bundle) claims(in *inbox.Inbox) <-chan *inbox.Lease {
 			claimed <- l
 		}
 	})
-	b.t.Cleanup(func() { desk.Delete(b.q) })
+	b.t.Cleanup(func() {
+		ending.Lock()
+		desk.Delete(b.q)
+		ending.Unlock()
+	})
 	b.run(in, hand)
 	return claimed
 }

@@ -15,7 +15,7 @@ import (
 	"crypto/rand"
 	"crypto/sha1" // tells records apart, keeps nothing safe
 	"crypto/sha256"
-	_ "embed" // the scripts
+	"embed"
 	"encoding/base64"
 	"encoding/hex"
 	"errors"
@@ -219,36 +219,29 @@ func (q Queue) check(doing, id string) error {
 	return nil
 }
 
-var (
-	//go:embed queue.lua
-	queueLua string
+//go:embed *.lua
+var luaFiles embed.FS
 
-	//go:embed accept.lua
-	acceptLua string
-
-	//go:embed forget.lua
-	forgetLua string
-
-	//go:embed claim.lua
-	claimLua string
-
-	//go:embed wake.lua
-	wakeLua string
-
-	//go:embed replace.lua
-	replaceLua string
-
-	//go:embed drop.lua
-	dropLua string
-)
+// script is the file name.lua, with the functions of queue.lua and of state before it.
+func script(name string) *rdb.Script {
+	parts := []string{state.DocsScript}
+	for _, file := range []string{"queue.lua", name + ".lua"} {
+		text, err := luaFiles.ReadFile(file)
+		if err != nil {
+			panic(err) // it is not in the program
+		}
+		parts = append(parts, string(text))
+	}
+	return rdb.NewScript(parts...)
+}
 
 var (
-	acceptScript  = rdb.NewScript(queueLua, acceptLua)
-	forgetScript  = rdb.NewScript(forgetLua)
-	claimScript   = rdb.NewScript(queueLua, claimLua)
-	wakeScript    = rdb.NewScript(state.DocsScript, queueLua, wakeLua)
-	replaceScript = rdb.NewScript(replaceLua)
-	dropScript    = rdb.NewScript(queueLua, dropLua)
+	acceptScript  = script("accept")
+	forgetScript  = script("forget")
+	claimScript   = script("claim")
+	wakeScript    = script("wake")
+	replaceScript = script("replace")
+	dropScript    = script("drop")
 )
 
 // Duplicate is something that tells a delivery from others of its conversation. A delivery

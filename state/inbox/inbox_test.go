@@ -910,6 +910,11 @@ func (w *work) accept(in *inbox.Inbox, q inbox.Queue, record string) {
 }
 
 func (w *work) ready(in *inbox.Inbox, q inbox.Queue) {
+	select {
+	case <-w.ended: // another test's reader is late
+		return
+	default:
+	}
 	l, err := in.Claim(context.Background(), q)
 	if err != nil {
 		w.b.t.Errorf("claim: %v", err)

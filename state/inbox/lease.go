@@ -3,7 +3,6 @@ package inbox
 import (
 	"bytes"
 	"context"
-	_ "embed" // the scripts
 	"errors"
 	"fmt"
 	"slices"
@@ -17,28 +16,11 @@ import (
 )
 
 var (
-	//go:embed save.lua
-	saveLua string
-
-	//go:embed note.lua
-	noteLua string
-
-	//go:embed finish.lua
-	finishLua string
-
-	//go:embed release.lua
-	releaseLua string
-
-	//go:embed renew.lua
-	renewLua string
-)
-
-var (
-	saveScript    = rdb.NewScript(state.DocsScript, queueLua, saveLua)
-	noteScript    = rdb.NewScript(state.DocsScript, noteLua)
-	finishScript  = rdb.NewScript(state.DocsScript, queueLua, finishLua)
-	releaseScript = rdb.NewScript(queueLua, releaseLua)
-	renewScript   = rdb.NewScript(queueLua, renewLua)
+	saveScript    = script("save")
+	noteScript    = script("note")
+	finishScript  = script("finish")
+	releaseScript = script("release")
+	renewScript   = script("renew")
 )
 
 // noteFor is how long a note of a save is kept, in seconds: longer than a queue goes

@@ -2,7 +2,6 @@ package inbox
 
 import (
 	"context"
-	_ "embed" // the scripts
 	"errors"
 	"math"
 	mathrand "math/rand/v2"
@@ -19,20 +18,9 @@ import (
 )
 
 var (
-	//go:embed sweep.lua
-	sweepLua string
-
-	//go:embed nudge.lua
-	nudgeLua string
-
-	//go:embed fire.lua
-	fireLua string
-)
-
-var (
-	sweepScript = rdb.NewScript(queueLua, sweepLua)
-	nudgeScript = rdb.NewScript(queueLua, nudgeLua)
-	fireScript  = rdb.NewScript(queueLua, fireLua)
+	sweepScript = script("sweep")
+	nudgeScript = script("nudge")
+	fireScript  = script("fire")
 )
 
 const (

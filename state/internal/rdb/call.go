@@ -120,7 +120,7 @@ func (r Reply) Ints(i int) []int64 {
 	return ns
 }
 
-// ErrUnavailable: Redis could not be reached or cannot serve now.
+// ErrUnavailable says that Redis could not be reached or cannot serve now.
 var ErrUnavailable = errors.New("redis is unavailable")
 
 // Explain wraps an error of the client for the caller: the caller's own ctx
@@ -149,7 +149,7 @@ var notNow = []string{
 	"This instance has cluster support disabled",
 }
 
-// IsUnavailable: everything that is not an answer is the network's or the
+// IsUnavailable reports whether trying again may help. Everything that is not an answer is the network's or the
 // client's, and so is the nil of a sentinel that knows no such server; among
 // the answers, those of a server that cannot serve now.
 func IsUnavailable(err error) bool {
@@ -174,7 +174,7 @@ func withinScript(answer redis.Error) string {
 	return within
 }
 
-// IsWrongType: the key holds something else than the command is for.
+// IsWrongType reports whether the key holds something else than the command is for.
 func IsWrongType(err error) bool { return redis.HasErrorPrefix(err, "WRONGTYPE") }
 
 func isNoScript(err error) bool { return redis.HasErrorPrefix(err, "NOSCRIPT") }

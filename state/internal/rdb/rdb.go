@@ -17,8 +17,6 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/redis/go-redis/v9/maintnotifications"
 	"github.com/rs/zerolog"
-
-	"github.com/planbot-go/planbot/internal/pipe"
 )
 
 // Config says how a DB is opened. All fields but Timeout may be zero.
@@ -31,7 +29,7 @@ type Config struct {
 
 // What one client may use, unless its URL says otherwise. A turn uses a connection for a
 // few round trips of a fraction of a millisecond, so 64 carry thousands of concurrent
-// turns; small buffers keep them cheap.
+// turns.
 var limits = map[string]string{
 	"dial_timeout": "2s", "read_timeout": "2s", "write_timeout": "2s", "pool_timeout": "3s",
 	"max_retries": "1", "max_retry_backoff": "200ms", "pool_size": "64",
@@ -39,15 +37,20 @@ var limits = map[string]string{
 	"protocol":           "2",  // nothing here needs RESP3's pushes
 }
 
+// What a client for reads that wait uses, whatever its URL says: a connection, or one for
+// the stream of each partition, that waits for a few names.
+var readerLimits = map[string]string{
+	"read_timeout": (ReadBlock + 3*time.Second).String(), "min_idle_conns": "0", "max_active_conns": "0",
+	"pool_size": "1",
+}
+
 const (
-	bufferBytes = 16 << 10
+	bufferBytes       = 16 << 10 // small buffers keep connections cheap
+	readerBufferBytes = 1 << 10
+	clusterReaders    = "64"
 
 	// ReadBlock is how long a read of a stream waits for entries.
 	ReadBlock = 2 * time.Second
-
-	// A reader's connections wait for a few names.
-	readTimeout       = ReadBlock + 3*time.Second
-	readerBufferBytes = 1 << 10
 )
 
 // DB is an open Redis. It is safe for concurrent use.
@@ -56,17 +59,18 @@ type DB struct {
 	Clusters bool // keys of several partitions may lie on several nodes
 
 	name      string // without credentials
-	newReader func(onConnect connected) redis.UniversalClient
+	newReader func(setup) redis.UniversalClient
 	trips     *trips
 	server    *Server // in this process; nil: none, or nobody said so
 	stop      func()  // ends the embedded server; nil for a real one
 }
 
-// connected is called for each new connection of a client.
-type connected func(context.Context, *redis.Conn) error
-
-// dialer opens connections; nil: the net package does.
-type dialer func(ctx context.Context, network, addr string) (net.Conn, error)
+// setup is what a URL has no option for.
+type setup struct {
+	dial      func(ctx context.Context, network, addr string) (net.Conn, error) // nil: the net package does
+	buffer    int                                                               // bytes
+	onConnect func(context.Context, *redis.Conn) error
+}
 
 // Open opens the Redis that a URL asks for. Nothing is dialled.
 func Open(raw string, cfg Config) (*DB, error) {
@@ -74,13 +78,23 @@ func Open(raw string, cfg Config) (*DB, error) {
 	if err != nil {
 		return nil, err
 	}
-	db, err := open(form, withLimits(u), cfg.Dial)
+	client, name, err := newClient(form, limited(u, form, false), setup{dial: cfg.Dial, buffer: bufferBytes})
 	if err != nil {
 		return nil, fmt.Errorf("redis URL: %w", err)
 	}
 	redis.SetLogger(clientLog{cfg.Log})
+	db := &DB{Client: client, Clusters: form == "cluster", name: name, server: cfg.Server}
+	// A client of its own also where it could share options: nobody would tell those of a
+	// failover, and it would go on reading from a server that is no master any more.
+	db.newReader = func(s setup) redis.UniversalClient {
+		s.dial = cfg.Dial
+		reader, _, err := newClient(form, limited(u, form, true), s)
+		if err != nil {
+			panic(fmt.Errorf("a Redis URL that was understood before: %w", err))
+		}
+		return reader
+	}
 	db.trips = newTrips(db, cfg.Timeout)
-	db.server = cfg.Server
 	return db, nil
 }
 
@@ -90,15 +104,14 @@ func OpenEmbedded(cfg Config) (*DB, error) {
 	if err != nil {
 		return nil, err
 	}
-	redis.SetLogger(clientLog{cfg.Log})
-	db := openSingle(&redis.Options{
-		Addr:       pipe.Addr{}.String(),
-		Protocol:   2,
-		MaxRetries: -1, // nothing gets lost on the way
-		PoolSize:   16, PipelinePoolSize: -1,
-	}, server.Dial)
+	cfg.Dial = server.Dial
+	// Nothing gets lost on the way, so nothing is tried again.
+	db, err := Open("redis://in-this-process?max_retries=-1&pool_size=16", cfg)
+	if err != nil {
+		server.Close()
+		return nil, err
+	}
 	db.name, db.stop = "embedded redis", server.Close
-	db.trips = newTrips(db, cfg.Timeout)
 	return db, nil
 }
 
@@ -109,11 +122,11 @@ func CheckURL(raw string) error {
 	if err != nil {
 		return err
 	}
-	db, err := open(form, withLimits(u), nil)
+	client, _, err := newClient(form, limited(u, form, false), setup{})
 	if err != nil {
 		return fmt.Errorf("redis URL: %w", err)
 	}
-	return db.Client.Close()
+	return client.Close()
 }
 
 // parseURL finds out which form of URL raw is, and brings it into the one that
@@ -144,12 +157,20 @@ func parseURL(raw string) (*url.URL, string, error) {
 	return u, form, nil
 }
 
-// withLimits adds the limits that u does not set itself.
-func withLimits(u *url.URL) string {
+// limited is u with limits for a client, or for one that reads.
+func limited(u *url.URL, form string, reads bool) string {
 	query := u.Query()
 	for name, limit := range limits {
 		if query.Get(name) == "" {
 			query.Set(name, limit)
+		}
+	}
+	if reads {
+		for name, limit := range readerLimits {
+			query.Set(name, limit)
+		}
+		if form == "cluster" {
+			query.Set("pool_size", clusterReaders)
 		}
 	}
 	limited := *u
@@ -157,91 +178,39 @@ func withLimits(u *url.URL) string {
 	return limited.String()
 }
 
-// open makes the clients through go-redis' own parser for the form.
-func open(form, limited string, dial dialer) (*DB, error) {
+// newClient makes a client through go-redis' own parser for the form, and its name.
+func newClient(form, limited string, s setup) (redis.UniversalClient, string, error) {
 	switch form {
 	case "":
 		o, err := redis.ParseURL(limited)
 		if err != nil {
-			return nil, err
+			return nil, "", err
 		}
-		db := openSingle(o, dial)
-		db.name = fmt.Sprintf("redis %s/%d", o.Addr, o.DB)
-		return db, nil
+		o.ContextTimeoutEnabled, o.DialerRetries, o.DisableIdentity, o.MaintNotificationsConfig = true, 1, true, quiet()
+		o.ReadBufferSize, o.WriteBufferSize, o.Dialer, o.OnConnect = s.buffer, s.buffer, s.dial, s.onConnect
+		return redis.NewClient(o), fmt.Sprintf("redis %s/%d", o.Addr, o.DB), nil
 	case "cluster":
-		return openCluster(limited, dial)
+		o, err := redis.ParseClusterURL(limited)
+		if err != nil {
+			return nil, "", err
+		}
+		o.ContextTimeoutEnabled, o.DialerRetries, o.DisableIdentity, o.MaintNotificationsConfig = true, 1, true, quiet()
+		o.ReadBufferSize, o.WriteBufferSize, o.Dialer, o.OnConnect = s.buffer, s.buffer, s.dial, s.onConnect
+		return redis.NewClusterClient(o), "redis cluster " + strings.Join(o.Addrs, ","), nil
 	case "sentinel":
-		return openSentinel(limited, dial)
+		o, err := redis.ParseFailoverURL(limited)
+		if err != nil {
+			return nil, "", err
+		}
+		if o.MasterName == "" {
+			return nil, "", errors.New("sentinels need master_name")
+		}
+		o.ContextTimeoutEnabled, o.DialerRetries, o.DisableIdentity = true, 1, true
+		o.ReadBufferSize, o.WriteBufferSize, o.Dialer, o.OnConnect = s.buffer, s.buffer, s.dial, s.onConnect
+		name := fmt.Sprintf("redis %s/%d through sentinels %s", o.MasterName, o.DB, strings.Join(o.SentinelAddrs, ","))
+		return redis.NewFailoverClient(o), name, nil
 	}
-	return nil, fmt.Errorf("unknown form redis+%s, want cluster or sentinel", form)
-}
-
-func openSingle(o *redis.Options, dial dialer) *DB {
-	o.ContextTimeoutEnabled = true
-	o.DialerRetries = 1
-	o.ReadBufferSize, o.WriteBufferSize = bufferBytes, bufferBytes
-	o.DisableIdentity = true
-	o.MaintNotificationsConfig = quiet()
-	o.Dialer = dial
-	reading := *o
-	reading.PoolSize, reading.MinIdleConns, reading.MaxActiveConns = 1, 0, 0
-	reading.ReadTimeout, reading.ReadBufferSize, reading.WriteBufferSize = readTimeout, readerBufferBytes, readerBufferBytes
-	return &DB{Client: redis.NewClient(o), newReader: func(onConnect connected) redis.UniversalClient {
-		o := reading
-		o.OnConnect = onConnect
-		return redis.NewClient(&o)
-	}}
-}
-
-func openCluster(limited string, dial dialer) (*DB, error) {
-	o, err := redis.ParseClusterURL(limited)
-	if err != nil {
-		return nil, err
-	}
-	o.ContextTimeoutEnabled = true
-	o.DialerRetries = 1
-	o.ReadBufferSize, o.WriteBufferSize = bufferBytes, bufferBytes
-	o.DisableIdentity = true
-	o.MaintNotificationsConfig = quiet()
-	o.Dialer = dial
-	reading := *o
-	reading.PoolSize, reading.MinIdleConns, reading.MaxActiveConns = 64, 0, 0 // a stream of each partition
-	reading.ReadTimeout, reading.ReadBufferSize, reading.WriteBufferSize = readTimeout, readerBufferBytes, readerBufferBytes
-	db := &DB{Client: redis.NewClusterClient(o), Clusters: true, name: "redis cluster " + strings.Join(o.Addrs, ",")}
-	db.newReader = func(onConnect connected) redis.UniversalClient {
-		o := reading
-		o.OnConnect = onConnect
-		return redis.NewClusterClient(&o)
-	}
-	return db, nil
-}
-
-func openSentinel(limited string, dial dialer) (*DB, error) {
-	o, err := redis.ParseFailoverURL(limited)
-	if err != nil {
-		return nil, err
-	}
-	if o.MasterName == "" {
-		return nil, errors.New("sentinels need master_name")
-	}
-	o.ContextTimeoutEnabled = true
-	o.DialerRetries = 1
-	o.ReadBufferSize, o.WriteBufferSize = bufferBytes, bufferBytes
-	o.DisableIdentity = true
-	o.Dialer = dial
-	reading := *o
-	reading.PoolSize, reading.MinIdleConns, reading.MaxActiveConns = 1, 0, 0
-	reading.ReadTimeout, reading.ReadBufferSize, reading.WriteBufferSize = readTimeout, readerBufferBytes, readerBufferBytes
-	db := &DB{Client: redis.NewFailoverClient(o)}
-	db.name = fmt.Sprintf("redis %s/%d through sentinels %s", o.MasterName, o.DB, strings.Join(o.SentinelAddrs, ","))
-	// Not with the Options of the first, which nobody would tell of a failover: it
-	// would go on reading from a server that is no master any more.
-	db.newReader = func(onConnect connected) redis.UniversalClient {
-		o := reading
-		o.OnConnect = onConnect
-		return redis.NewFailoverClient(&o)
-	}
-	return db, nil
+	return nil, "", fmt.Errorf("unknown form redis+%s, want cluster or sentinel", form)
 }
 
 // quiet switches off a handshake that only managed Redis services answer.
@@ -252,10 +221,10 @@ func quiet() *maintnotifications.Config {
 // Reader makes a client for reads that wait, which the caller closes. It calls connected
 // for each connection that it makes: what was on its way through the one before is lost.
 func (db *DB) Reader(connected func()) redis.UniversalClient {
-	return db.newReader(func(context.Context, *redis.Conn) error {
+	return db.newReader(setup{buffer: readerBufferBytes, onConnect: func(context.Context, *redis.Conn) error {
 		connected()
 		return nil
-	})
+	}})
 }
 
 // Exec runs calls in one round trip, and those that met a server which does not
