@@ -76,6 +76,29 @@ func TestForeignDocuments(t *testing.T) {
 	})
 }
 
+// What lies under the key of a set and is none has no members, and gives way to the first.
+func TestForeignSets(t *testing.T) {
+	t.Parallel()
+	r, set := openEmbedded(t, state.Config{}), key.Under("notes", "places")
+	if err := r.Client().SAdd(t.Context(), set.String(), "x").Err(); err != nil {
+		t.Fatal(err)
+	}
+	var members []string
+	each := func(some []string) error {
+		members = append(members, some...)
+		return nil
+	}
+	if err := r.Members(t.Context(), set, each); err != nil || len(members) > 0 {
+		t.Errorf("%q, %v", members, err)
+	}
+	if err := r.Join(t.Context(), set, "a"); err != nil {
+		t.Fatal(err)
+	}
+	if err := r.Members(t.Context(), set, each); err != nil || len(members) != 1 {
+		t.Errorf("%q, %v", members, err)
+	}
+}
+
 func checkRefused(t *testing.T, r *state.Store, want string) {
 	t.Helper()
 	other := state.UserKey("test", "bot", "u")

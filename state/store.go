@@ -292,13 +292,13 @@ var (
 	//go:embed join.lua
 	joinLua string
 
-	//go:embed move.lua
-	moveLua string
+	//go:embed drain.lua
+	drainLua string
 )
 
 var (
-	joinScript = rdb.NewScript(joinLua)
-	moveScript = rdb.NewScript(moveLua)
+	joinScript  = rdb.NewScript(joinLua)
+	drainScript = rdb.NewScript(drainLua)
 )
 
 // setBatch is how many members of a set are handed out at a time.
@@ -334,110 +334,60 @@ func (s *Store) Leave(ctx context.Context, set Key, member string) error {
 	if err := set.Err(); err != nil {
 		return fmt.Errorf("leave a set: %w", err)
 	}
-	return s.leave(ctx, set.name, []string{member})
-}
-
-func (s *Store) leave(ctx context.Context, name string, members []string) error {
-	c := rdb.Plain("srem", name)
-	for _, member := range members {
-		c.Add(member)
-	}
-	return s.try(ctx, "leave a set", c)
+	return s.try(ctx, "leave a set", rdb.Plain("hdel", set.name, member))
 }
 
 // Members hands the members of a set to each, about a hundred at a time and maybe twice,
 // until each returns an error.
 func (s *Store) Members(ctx context.Context, set Key, each func(members []string) error) error {
-	if err := set.Err(); err != nil {
-		return fmt.Errorf("read a set: %w", err)
-	}
-	for _, name := range []string{set.name, set.aside()} {
-		for cursor := "0"; ; {
-			c := rdb.Plain("sscan", name, cursor, "count", setBatch)
-			if err := s.try(ctx, "read a set", c); err != nil {
-				if rdb.IsWrongType(c.Err) {
-					break // no set, so it has no members
-				}
-				return err
-			}
-			reply := c.List()
-			if err := each(reply.List(1).Texts()); err != nil {
-				return err
-			}
-			if cursor = reply.Text(0); cursor == "0" {
-				break
-			}
-		}
-	}
-	return nil
+	return s.scan(ctx, set, func(members, _ []string) error { return each(members) })
 }
 
-// Drain empties a set: it hands the members to each, a hundred at a time, and takes out
+// scan hands members to each, and how often each of them joined.
+func (s *Store) scan(ctx context.Context, set Key, each func(members, joined []string) error) error {
+	const doing = "read a set"
+	if err := set.Err(); err != nil {
+		return fmt.Errorf("%s: %w", doing, err)
+	}
+	for cursor := "0"; ; {
+		c := rdb.Plain("hscan", set.name, cursor, "count", setBatch)
+		if err := s.try(ctx, doing, c); err != nil {
+			if rdb.IsWrongType(c.Err) {
+				return nil // no set, so it has no members
+			}
+			return err
+		}
+		for some := range slices.Chunk(c.List().List(1).Texts(), 2*setBatch) {
+			var members, joined []string
+			for pair := range slices.Chunk(some, 2) {
+				members, joined = append(members, pair[0]), append(joined, pair[1])
+			}
+			if err := each(members, joined); err != nil {
+				return err
+			}
+		}
+		if cursor = c.List().Text(0); cursor == "0" {
+			return nil
+		}
+	}
+}
+
+// Drain empties a set: it hands the members to each like [Store.Members] and takes out
 // those that each returns as done. A member that joins while it is with each is in the
 // set afterwards, and so is one that is not done. When each fails, which ends the Drain,
-// or the process ends, no member is lost: the next Drain has them all.
+// or the process ends, no member is lost.
 func (s *Store) Drain(ctx context.Context, set Key, each func(members []string) (done []string, err error)) error {
-	if err := set.Err(); err != nil {
-		return fmt.Errorf("drain a set: %w", err)
-	}
-	for { // what an earlier Drain was at when it ended
-		if members, err := s.move(ctx, set.aside(), set.name); err != nil {
-			return err
-		} else if len(members) == 0 {
-			break
-		}
-	}
-	var left []string
-	for {
-		members, err := s.move(ctx, set.name, set.aside())
+	return s.scan(ctx, set, func(members, joined []string) error {
+		done, err := each(slices.Clone(members))
 		if err != nil {
 			return err
 		}
-		if len(members) == 0 {
-			break
-		}
-		done, err := each(members)
-		if err != nil {
-			return err
-		}
-		if len(done) > 0 {
-			if err := s.leave(ctx, set.aside(), done); err != nil {
-				return err
+		c := drainScript.Call(1, set.name)
+		for i, member := range members {
+			if slices.Contains(done, member) {
+				c.Add(member, joined[i])
 			}
 		}
-		left = append(left, slices.DeleteFunc(members, func(member string) bool { return slices.Contains(done, member) })...)
-	}
-	for _, member := range left {
-		if err := s.Join(ctx, set, member); err != nil {
-			return err
-		}
-		if err := s.leave(ctx, set.aside(), []string{member}); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// aside is where the members are that Drain has handed out.
-func (k Key) aside() string { return k.name + "/aside" }
-
-// move moves some members from one set to another. A key that holds something
-// other than a set is deleted: nothing could be added to it.
-func (s *Store) move(ctx context.Context, from, to string) ([]string, error) {
-	some := rdb.Plain("srandmember", from, setBatch)
-	if err := s.try(ctx, "read a set", some); err != nil {
-		if rdb.IsWrongType(some.Err) {
-			return nil, s.try(ctx, "delete what is no set", rdb.Plain("del", from))
-		}
-		return nil, err
-	}
-	members := some.List().Texts()
-	if len(members) == 0 {
-		return nil, nil
-	}
-	c := moveScript.Call(2, from, to, s.cfg.TTL.Milliseconds())
-	for _, member := range members {
-		c.Add(member)
-	}
-	return members, s.try(ctx, "move members of a set", c)
+		return s.try(ctx, "drain a set", c)
+	})
 }

@@ -513,7 +513,7 @@ func TestSaveWithoutAnAnswer(t *testing.T) {
 	b := newBundle(t, serve(t))
 	net := &split{}
 	hook(b.store, net)
-	b.in = b.inbox(inbox.Config{Patience: 100 * time.Millisecond})
+	b.in = b.inbox(inbox.Config{Patience: 2 * time.Second}) // on a busy machine, too
 	e := b.entry("hello")
 	e.Load = []state.Key{b.q.Key(), b.person()}
 	receipt := b.accept(e)
