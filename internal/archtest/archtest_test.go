@@ -47,7 +47,7 @@ func TestCheck(t *testing.T) {
 			"cmd/bot/main.go": "our/bot our/state our/manifest", "bot/bot.go": "our/planner our/actions",
 			"actions/a.go": "our/state our/activity", "state/s.go": "our/activity",
 		}, nil},
-		{"own sub-packages", map[string]string{"state/s_test.go": "our/state our/state/statetest"}, nil},
+		{"own sub-packages", map[string]string{"state/s_test.go": "our/state our/state/inbox"}, nil},
 		{"layers upwards", map[string]string{"state/s.go": "our/planner"}, []string{"state/s.go imports planner: state stands below planner"}},
 		{"upwards in a test", map[string]string{"state/s_test.go": "our/bot"}, []string{"state/s_test.go imports bot"}},
 		{"siblings", map[string]string{"prompts/p.go": "our/models"}, []string{"prompts/p.go imports models: prompts and models are siblings"}},
