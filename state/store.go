@@ -78,10 +78,6 @@ func (c Config) validate() error {
 	return nil
 }
 
-func (c Config) rdb() rdb.Config {
-	return rdb.Config{Timeout: c.Timeout, Dial: c.Dial, Server: c.Server, Log: c.Log}
-}
-
 // Server is a Redis inside the process that several stores can share, see [StartServer].
 type Server = rdb.Server
 
@@ -117,28 +113,22 @@ func Open(ctx context.Context, url string, cfg Config) (*Store, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, fmt.Errorf("open redis: %w", err)
 	}
-	cfg = cfg.withDefaults()
-	if err := cfg.validate(); err != nil {
-		return nil, err
-	}
-	db, err := rdb.Open(url, cfg.rdb())
-	if err != nil {
-		return nil, fmt.Errorf("open redis: %w", err)
-	}
-	return &Store{db: db, cfg: cfg}, nil
+	return open(cfg, func(cfg rdb.Config) (*rdb.DB, error) { return rdb.Open(url, cfg) })
 }
 
 // OpenEmbedded makes a Store whose Redis runs inside the process: nothing to
 // install, no port that others could connect to, and nothing outlives the process or
 // Close. Everything goes through the client and the scripts that a real server sees.
-func OpenEmbedded(cfg Config) (*Store, error) {
+func OpenEmbedded(cfg Config) (*Store, error) { return open(cfg, rdb.OpenEmbedded) }
+
+func open(cfg Config, how func(rdb.Config) (*rdb.DB, error)) (*Store, error) {
 	cfg = cfg.withDefaults()
 	if err := cfg.validate(); err != nil {
 		return nil, err
 	}
-	db, err := rdb.OpenEmbedded(cfg.rdb())
+	db, err := how(rdb.Config{Timeout: cfg.Timeout, Dial: cfg.Dial, Server: cfg.Server, Log: cfg.Log})
 	if err != nil {
-		return nil, fmt.Errorf("start embedded redis: %w", err)
+		return nil, fmt.Errorf("open redis: %w", err)
 	}
 	return &Store{db: db, cfg: cfg}, nil
 }

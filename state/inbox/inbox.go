@@ -141,10 +141,11 @@ type Stats struct {
 
 // Stats may be called at any time and costs nothing.
 func (i *Inbox) Stats() Stats {
-	held, lost := i.leases.stats()
+	i.leases.mu.Lock()
+	defer i.leases.mu.Unlock()
 	return Stats{
-		Waiting: i.backlog.size(), Held: held,
-		Takeovers: i.takeovers.Load(), Lost: lost, Duplicates: i.duplicates.Load(),
+		Waiting: i.backlog.size(), Held: len(i.leases.held),
+		Takeovers: i.takeovers.Load(), Lost: i.leases.lost, Duplicates: i.duplicates.Load(),
 	}
 }
 
@@ -343,7 +344,7 @@ func (i *Inbox) Accept(ctx context.Context, e Entry) (Receipt, error) {
 		i.backlog.entered(c.Err == nil && reply.Int(0) <= 2)
 	}
 	if c.Err != nil {
-		i.leases.disown(e.Queue, owner)
+		i.leases.owe(release{queue: e.Queue, owner: owner}) // it may be ours
 		return Receipt{}, rdb.Explain(ctx, doing, c.Err)
 	}
 	receipt := Receipt{ID: e.ID, Joined: join != nil && join.Answered()}
@@ -369,7 +370,8 @@ func (i *Inbox) Accept(ctx context.Context, e Entry) (Receipt, error) {
 		receipt.Scopes, err = i.store.Loaded(ctx, e.Load, loads)
 	}
 	if receipt.Scopes == nil {
-		receipt.Lease.abandon() // it is kept; whoever takes the queue reads again
+		i.leases.drop(receipt.Lease) // it is kept; whoever takes the queue reads again
+		i.leases.owe(release{queue: e.Queue, owner: owner})
 		return Receipt{}, err
 	}
 	return receipt, nil // a scope that cannot be used says so
@@ -527,7 +529,7 @@ func (i *Inbox) Claim(ctx context.Context, q Queue) (*Lease, error) {
 		q.shared("depth"), q.String(), owner, i.cfg.Lease.Milliseconds())
 	sent := i.leases.now()
 	if err := i.all(ctx, doing, c); err != nil {
-		i.leases.disown(q, owner)
+		i.leases.owe(release{queue: q, owner: owner}) // it may be ours
 		return nil, err
 	}
 	reply := c.List()
@@ -784,50 +786,46 @@ func (i *Inbox) Drop(ctx context.Context, q Queue, id string) (bool, error) {
 
 // Old counts the keys of the layout before this one that hold work: queues and their
 // leases, journals, timers and parked turns. It looks at all keys of the database.
-func (i *Inbox) Old(ctx context.Context) (int, error) {
-	n := 0
-	err := i.old(ctx, func(_ context.Context, work, _ []string) error {
-		n += len(work)
-		return nil
-	})
-	return n, err
-}
+func (i *Inbox) Old(ctx context.Context) (int, error) { return i.old(ctx, false) }
 
 // DropOld deletes what [Inbox.Old] counts, and what else is left of that layout. It
 // returns how many keys that were.
-func (i *Inbox) DropOld(ctx context.Context) (int, error) {
-	n := 0
-	err := i.old(ctx, func(ctx context.Context, work, rest []string) error {
-		for _, key := range slices.Concat(work, rest) {
+func (i *Inbox) DropOld(ctx context.Context) (int, error) { return i.old(ctx, true) }
+
+func (i *Inbox) old(ctx context.Context, drop bool) (n int, err error) {
+	err = i.db.Scan(ctx, "planbot/{*", func(ctx context.Context, keys []string) error {
+		for _, key := range keys {
+			work, old := oldKey(key)
+			if !old || !drop && !work {
+				continue
+			}
+			n++
+			if !drop {
+				continue
+			}
 			if err := i.db.Client.Del(ctx, key).Err(); err != nil {
 				return err
 			}
-			n++
 		}
 		return nil
 	})
-	return n, err
+	return n, rdb.Explain(ctx, "look for keys of the old layout", err)
 }
 
-// old hands the keys of the layout before this one to each: those that hold work, and
-// the others.
-func (i *Inbox) old(ctx context.Context, each func(ctx context.Context, work, rest []string) error) error {
-	err := i.db.Scan(ctx, "planbot/{*", func(ctx context.Context, keys []string) error {
-		var work, rest []string
-		for _, key := range keys {
-			// planbot/{N}/NAME, or planbot/{N}/CHANNEL/BOT/conversations/ID[/lanes/NAME]/NAME
-			switch parts := strings.Split(key, "/"); {
-			case len(parts) == 3 && slices.Contains([]string{"parked", "timers", "leases"}, parts[2]):
-				work = append(work, key)
-			case len(parts) == 3 && slices.Contains([]string{"ready", "depth", "fence"}, parts[2]),
-				len(parts) == 4 && (parts[2] == "seen" || parts[2] == "answers"):
-				rest = append(rest, key)
-			case (len(parts) == 7 || len(parts) == 9 && parts[6] == "lanes") && parts[4] == "conversations" &&
-				slices.Contains([]string{"queue", "lease", "journal", "timers"}, parts[len(parts)-1]):
-				work = append(work, key)
-			}
-		}
-		return each(ctx, work, rest)
-	})
-	return rdb.Explain(ctx, "look for keys of the old layout", err)
+// oldKey reports whether a key is of the layout before this one, and whether it holds
+// work: planbot/{N}/NAME, or planbot/{N}/CHANNEL/BOT/conversations/ID[/lanes/NAME]/NAME.
+func oldKey(key string) (work, old bool) {
+	parts := strings.Split(key, "/")
+	last := parts[len(parts)-1]
+	switch {
+	case len(parts) == 3:
+		work = slices.Contains([]string{"parked", "timers", "leases"}, last)
+		old = work || slices.Contains([]string{"ready", "depth", "fence"}, last)
+	case len(parts) == 4:
+		old = parts[2] == "seen" || parts[2] == "answers"
+	case (len(parts) == 7 || len(parts) == 9 && parts[6] == "lanes") && parts[4] == "conversations":
+		work = slices.Contains([]string{"queue", "lease", "journal", "timers"}, last)
+		old = work
+	}
+	return work, old
 }

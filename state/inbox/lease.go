@@ -328,16 +328,12 @@ func (l *Lease) Release(ctx context.Context, after time.Duration) error {
 		return err
 	}
 	if c.Int() == 0 && c.Tries == 1 {
-		i.leases.countLost()
+		i.leases.mu.Lock()
+		i.leases.lost++
+		i.leases.mu.Unlock()
 		return fmt.Errorf("%s: %w", doing, ErrLost)
 	}
 	return nil
-}
-
-// abandon gives the queue up as soon as Redis can be told.
-func (l *Lease) abandon() {
-	l.in.leases.drop(l)
-	l.in.leases.disown(l.queue, l.owner)
 }
 
 // Recover finishes a Save of a process that died between its two steps. other is the
@@ -597,31 +593,12 @@ func (k *leases) lose(l *Lease) {
 	}
 }
 
-func (k *leases) countLost() {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	k.lost++
-}
-
-func (k *leases) stats() (held int, lost uint64) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	return len(k.held), k.lost
-}
-
-// disown gives a queue up which a call without an answer may have taken. Owner "": it
-// did not want to.
-func (k *leases) disown(q Queue, owner string) {
-	if owner != "" {
-		k.owe(release{queue: q, owner: owner})
-	}
-}
-
-// owe has a queue given up as soon as Redis can be told.
+// owe has a queue given up as soon as Redis can be told: one that could not be, or that a
+// call without an answer may have taken. Owner "": the call did not want to.
 func (k *leases) owe(r release) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if len(k.owed) < maxOwed {
+	if r.owner != "" && len(k.owed) < maxOwed {
 		k.owed[r] = struct{}{}
 	}
 }

@@ -269,7 +269,7 @@ func TestShortOutage(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				defer server.Close()
+				t.Cleanup(server.Close)
 				way := &cable{server: server}
 				b := newBundle(t, func(cfg state.Config) *state.Store {
 					cfg.Dial = way.dial
@@ -405,7 +405,7 @@ func TestSleeps(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer server.Close()
+		t.Cleanup(server.Close)
 		var writes atomic.Int64
 		b := newBundle(t, func(cfg state.Config) *state.Store {
 			cfg.Server = server
