@@ -6,7 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"net"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -208,7 +210,7 @@ func (c *cable) dial(ctx context.Context, network, addr string) (net.Conn, error
 	return conn, err
 }
 
-func (c *cable) break_(d time.Duration) {
+func (c *cable) breaks(d time.Duration) {
 	c.cut.Store(true)
 	for _, conn := range *c.conns.Swap(&[]net.Conn{}) {
 		_ = conn.Close()
@@ -296,7 +298,7 @@ func TestShortOutage(t *testing.T) {
 				away.Store(true)
 				ended := make(chan struct{})
 				test(t, b, func() {
-					way.break_(500 * time.Millisecond)
+					way.breaks(500 * time.Millisecond)
 					back = time.Now()
 					away.Store(false)
 					close(ended)
@@ -308,6 +310,109 @@ func TestShortOutage(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+// Two replicas work on many conversations, and Redis is away for half a second: whatever
+// they were at, all goes on within two seconds.
+func TestOutageUnderLoad(t *testing.T) {
+	t.Parallel()
+	for seed := range uint64(4) {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) { outageUnderLoad(t, rand.New(rand.NewPCG(seed, 1))) })
+		})
+	}
+}
+
+func outageUnderLoad(t *testing.T, random *rand.Rand) {
+	server, err := state.StartServer()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(server.Close)
+	way := &cable{server: server}
+	b := newBundle(t, func(cfg state.Config) *state.Store {
+		cfg.Dial = way.dial
+		return openURL(t, "redis://here", cfg)
+	})
+	inbox.LoadScripts(t, b.store)
+	var turns sync.WaitGroup
+	var done sync.Map // id of a record to the time when it was finished
+	work := func(l *inbox.Lease) {
+		for more := true; more; {
+			time.Sleep(20 * time.Millisecond)
+			id := l.ID()
+			err := l.Save(context.Background(), append(l.Record(), '.'), true)
+			if err == nil {
+				time.Sleep(20 * time.Millisecond)
+				more, err = l.Finish(context.Background(), nil)
+			}
+			if err != nil {
+				_ = l.Release(context.Background(), 0)
+				return
+			}
+			done.Store(id, time.Now())
+		}
+	}
+	// One tries long, the other gives up and leaves the rest to whoever takes the queue.
+	patient, _ := b.replica(inbox.Config{})
+	hasty, _ := b.replica(inbox.Config{Patience: 100 * time.Millisecond})
+	replicas := []*inbox.Inbox{patient, hasty}
+	for _, in := range replicas {
+		b.run(in, func(q inbox.Queue) {
+			if l, _ := in.Claim(context.Background(), q); l != nil {
+				turns.Go(func() { work(l) })
+			}
+		})
+	}
+	time.Sleep(10 * time.Second)
+	started := time.Now()
+	accepted := map[string]time.Time{}
+	var mu sync.Mutex
+	var senders sync.WaitGroup
+	for n := range 27 {
+		pauses := make([]time.Duration, 30)
+		for i := range pauses {
+			pauses[i] = time.Duration(random.IntN(200)) * time.Millisecond
+		}
+		in, take := replicas[n%2], random.IntN(2) == 0
+		senders.Go(func() {
+			for _, pause := range pauses {
+				time.Sleep(pause)
+				e := b.entry("x")
+				e.Queue, e.Take = inbox.QueueOf(b.conversation(fmt.Sprint(n))), take
+				receipt, err := in.Accept(context.Background(), e)
+				if err != nil {
+					continue
+				}
+				mu.Lock()
+				accepted[e.ID] = time.Now()
+				mu.Unlock()
+				if receipt.Lease != nil {
+					turns.Go(func() { work(receipt.Lease) })
+				}
+			}
+		})
+	}
+	time.Sleep(time.Duration(500+random.IntN(1000)) * time.Millisecond)
+	way.breaks(500 * time.Millisecond)
+	back := time.Now()
+	senders.Wait()
+	time.Sleep(20 * time.Second)
+	turns.Wait()
+	for id, at := range accepted {
+		if at.Before(back) {
+			at = back
+		}
+		end, ok := done.Load(id)
+		if !ok {
+			t.Errorf("%s was never finished", id)
+			continue
+		}
+		if took := end.(time.Time).Sub(at); took > 2*time.Second {
+			t.Errorf("%s, of %v, went on after %v", id, at.Sub(started), took)
+		}
 	}
 }
 
