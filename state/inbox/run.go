@@ -304,9 +304,7 @@ func (s *sweeper) sweep(ctx context.Context) {
 		work = append(work, s.swept(p, calls[p/each], p%each, look)...)
 		waiting += s.depth[p]
 	}
-	if !slices.Contains(s.away[:], true) {
-		s.in.backlog.counted(waiting, from)
-	}
+	s.in.backlog.counted(waiting, from)
 	if len(work) == 0 {
 		return
 	}
