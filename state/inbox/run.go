@@ -3,7 +3,6 @@ package inbox
 import (
 	"context"
 	"errors"
-	"math"
 	mathrand "math/rand/v2"
 	"slices"
 	"strings"
@@ -199,6 +198,7 @@ type sweeper struct {
 	away    [state.Partitions]bool          // the last sweep had no answer
 	patient [state.Partitions]time.Duration // until when held queues are left alone: their holders may renew
 	depth   [state.Partitions]int64
+	next    time.Duration // until something is to be done
 }
 
 // hurry has the sweeper look at once for queues that nobody has, and whose entry in the
@@ -216,10 +216,8 @@ func (s *sweeper) run(ctx context.Context) {
 	for ctx.Err() == nil {
 		changed := s.in.db.Changed()
 		s.sweep(ctx)
-		if changed != nil && time.Duration(s.urgent.Load()) < s.in.leases.now() {
-			if due, ok := s.nextDue(ctx); ok {
-				sleep(ctx, changed, s.poked, due)
-			}
+		if time.Duration(s.urgent.Load()) < s.in.leases.now() {
+			sleep(ctx, changed, s.poked, s.next)
 		}
 		pause := every*3/4 + mathrand.N(every/2)
 		if slices.Contains(s.away[:], true) {
@@ -251,32 +249,6 @@ func sleep(ctx context.Context, changed, poked <-chan struct{}, d time.Duration)
 	}
 }
 
-// nextDue is how long no lease runs out and no timer is due.
-func (s *sweeper) nextDue(ctx context.Context) (d time.Duration, ok bool) {
-	ctx, cancel := context.WithTimeout(ctx, sweepWithin)
-	defer cancel()
-	var firsts []*redis.ZSliceCmd
-	_, err := s.in.db.Client.Pipelined(ctx, func(p redis.Pipeliner) error {
-		for part := range state.Partitions {
-			for _, key := range []string{"leases", "timers"} {
-				firsts = append(firsts, p.ZRangeWithScores(ctx, shared(part, key), 0, 0))
-			}
-		}
-		return nil
-	})
-	if err != nil {
-		return 0, false
-	}
-	first := math.Inf(1)
-	for _, f := range firsts {
-		for _, z := range f.Val() {
-			first = min(first, z.Score)
-		}
-	}
-	ms := min(first-float64(time.Now().UnixMilli()), float64(maxSleep.Milliseconds()))
-	return time.Duration(ms) * time.Millisecond, true
-}
-
 // sweep sweeps all partitions.
 func (s *sweeper) sweep(ctx context.Context) {
 	from := s.in.backlog.now()
@@ -300,6 +272,7 @@ func (s *sweeper) sweep(ctx context.Context) {
 	s.exec(ctx, calls)
 	var work []*rdb.Call
 	var waiting int64
+	s.next = maxSleep
 	for p := range state.Partitions {
 		work = append(work, s.swept(p, calls[p/each], p%each, look)...)
 		waiting += s.depth[p]
@@ -337,7 +310,7 @@ func (s *sweeper) exec(ctx context.Context, calls []*rdb.Call) {
 // they get some time to renew them.
 func (s *sweeper) swept(p int, c *rdb.Call, n int, look time.Duration) (work []*rdb.Call) {
 	if c.Err != nil {
-		s.away[p] = true
+		s.away[p], s.next = true, 0
 		return nil
 	}
 	now := s.in.leases.now()
@@ -347,6 +320,7 @@ func (s *sweeper) swept(p int, c *rdb.Call, n int, look time.Duration) (work []*
 	patient := flag(now < s.patient[p])
 	reply := c.List().List(n)
 	s.depth[p] = reply.Int(0)
+	s.next = min(s.next, time.Duration(reply.Int(3))*time.Millisecond)
 	parse := func(path string) (q Queue, ok bool) {
 		err := q.UnmarshalText([]byte(path))
 		if err != nil {
