@@ -12,7 +12,7 @@ ARG TARGETARCH
 ARG VERSION=container
 RUN --mount=type=cache,target=/go/pkg/mod --mount=type=cache,target=/root/.cache/go-build \
     CGO_ENABLED=0 GOOS=$TARGETOS GOARCH=$TARGETARCH \
-    go build -trimpath -ldflags "-s -w -X main.version=$VERSION" -o /out/bot ./cmd/bot
+    go build -trimpath -ldflags "-s -w -X github.com/planbot-go/planbot/app.version=$VERSION" -o /out/bot ./cmd/bot
 
 # With --target minimal: certificates, time zones and an unprivileged user; no shell and no package
 # manager. Scripts of skills find no interpreter there.

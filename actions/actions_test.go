@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -288,5 +289,35 @@ func TestAddSchemaTakesASchemaThatIsData(t *testing.T) {
 		if _, err := actions.AddSchema(r, wrong.name, "", wrong.schema, echo); err == nil || !strings.Contains(err.Error(), wrong.name) {
 			t.Errorf("%s: got %v", wrong.name, err)
 		}
+	}
+}
+
+func TestExamples(t *testing.T) {
+	t.Parallel()
+	r := actions.New()
+	add := func(phrase string) {
+		actions.Add(r, "add", "", func(context.Context, *actions.Turn, struct {
+			Item string `json:"item"`
+		},
+		) (actions.Result, error) {
+			return actions.Done, nil
+		}, actions.Example("add {item...}", phrase))
+	}
+	for _, wrong := range []string{"put {items}", "put {}", "put {item} on {list}"} {
+		func() {
+			defer func() {
+				if p := recover(); p == nil || !strings.Contains(fmt.Sprint(p), wrong) {
+					t.Errorf("%s: %v", wrong, p)
+				}
+			}()
+			add(wrong)
+		}()
+	}
+	add("put {item}")
+	if a, _ := r.Lookup("add"); !slices.Equal(a.Examples, []string{"add {item...}", "put {item}"}) {
+		t.Errorf("examples %q", a.Examples)
+	}
+	if _, err := actions.Read(strings.NewReader(`[{"name":"a","examples":["do {b}"]}]`)); err == nil || !strings.Contains(err.Error(), "{b}") {
+		t.Errorf("got %v", err)
 	}
 }

@@ -5,8 +5,14 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"math/big"
+	"reflect"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
+	"time"
+	"unicode/utf8"
 
 	"github.com/google/jsonschema-go/jsonschema"
 )
@@ -72,7 +78,7 @@ func (a *Action) Check(entities map[string]any) (map[string]any, error) {
 	if err := a.missing(entities); err != nil {
 		return nil, err
 	}
-	c := checker{root: a.Schema, build: true}
+	c := checker{root: a.Schema}
 	checked, err := c.entities(entities)
 	if err != nil {
 		return nil, err
@@ -102,7 +108,7 @@ func (a *Action) CheckBefore(entities map[string]any, later func(text string) bo
 	if err := a.missing(entities); err != nil {
 		return err
 	}
-	c := checker{root: a.Schema, later: later, build: a.decodes != nil}
+	c := checker{root: a.Schema, later: later}
 	checked, err := c.entities(entities)
 	if err != nil {
 		return err
@@ -173,10 +179,7 @@ func isPlaceholder(name, text string) bool {
 // counts as absent though they are required. The copy is without those in which
 // something is not final.
 func (c *checker) entities(entities map[string]any) (map[string]any, *EntityError) {
-	var checked map[string]any
-	if c.build {
-		checked = make(map[string]any, len(entities))
-	}
+	checked := make(map[string]any, len(entities))
 	var fault *EntityError
 	for name, value := range entities {
 		property := c.root.Properties[name]
@@ -184,14 +187,14 @@ func (c *checker) entities(entities map[string]any) (map[string]any, *EntityErro
 			continue
 		}
 		c.open = false
-		fitted, _, err := c.fit(property, value)
+		fitted, err := c.fit(property, value)
 		if err != nil {
 			err = err.within(name)
 			if fault == nil || err.Path < fault.Path {
 				fault = err // the same one each time, whatever the order of the map
 			}
 		}
-		if c.build && !c.open {
+		if !c.open {
 			checked[name] = fitted
 		}
 	}
@@ -204,9 +207,6 @@ func (c *checker) entities(entities map[string]any) (map[string]any, *EntityErro
 
 // defaults fills in the defaults of what object does not have.
 func (c *checker) defaults(schema *jsonschema.Schema, object map[string]any) {
-	if !c.build {
-		return
-	}
 	for name, property := range schema.Properties {
 		if _, given := object[name]; given || property == nil || property.Default == nil {
 			continue
@@ -257,4 +257,450 @@ func short(text string) string {
 		return string(runes[:longest]) + "…"
 	}
 	return text
+}
+
+// checker fits values to the part of JSON Schema that the schemas of actions
+// use: type, enum, const, the limits of numbers, strings and arrays, pattern,
+// format date and date-time, properties, required, items, additionalProperties,
+// allOf, anyOf, oneOf, default, and references within the schema. It ignores the
+// rest.
+type checker struct {
+	root  *jsonschema.Schema
+	later func(string) bool
+	open  bool // later was true since this was set to false
+	exact bool // convert nothing
+	refs  int  // references followed so far, against circles
+}
+
+// maxRefs is how many references one check follows.
+const maxRefs = 1000
+
+// fit returns a copy of value as schema wants it. A nil schema wants nothing. The path
+// of an error is relative to the value.
+func (c *checker) fit(schema *jsonschema.Schema, value any) (any, *EntityError) {
+	if schema = c.resolve(schema); schema == nil {
+		return value, nil
+	}
+	if text, ok := value.(string); ok && c.later != nil && c.later(text) {
+		c.open = true
+		return value, nil
+	}
+	fitted, err := c.fitType(schema, value)
+	if err != nil {
+		return value, err
+	}
+	if err := checkLimits(schema, fitted); err != nil {
+		return value, err
+	}
+	switch contents := fitted.(type) {
+	case []any:
+		fitted, err = c.fitItems(schema, contents)
+	case map[string]any:
+		fitted, err = c.fitObject(schema, contents)
+	}
+	if err != nil {
+		return value, err
+	}
+	return c.fitChoices(schema, fitted)
+}
+
+// resolve follows references within the schema.
+func (c *checker) resolve(schema *jsonschema.Schema) *jsonschema.Schema {
+	for schema != nil && schema.Ref != "" && c.refs < maxRefs {
+		c.refs++
+		name, ok := strings.CutPrefix(schema.Ref, "#/$defs/")
+		if ok {
+			schema = c.root.Defs[name]
+			continue
+		}
+		if name, ok = strings.CutPrefix(schema.Ref, "#/definitions/"); !ok {
+			return nil
+		}
+		schema = c.root.Definitions[name]
+	}
+	return schema
+}
+
+func typesOf(schema *jsonschema.Schema) []string {
+	if schema.Type != "" {
+		return []string{schema.Type}
+	}
+	return schema.Types
+}
+
+// hasType reports whether schema allows a type; one without types allows all.
+func hasType(schema *jsonschema.Schema, name string) bool {
+	if schema.Type != "" {
+		return schema.Type == name
+	}
+	return schema.Types == nil || slices.Contains(schema.Types, name)
+}
+
+// fitType checks the type of value, and converts it when nothing is lost by it.
+func (c *checker) fitType(schema *jsonschema.Schema, value any) (any, *EntityError) {
+	if schema.Type == "" && schema.Types == nil {
+		return value, nil
+	}
+	var fits bool
+	switch value := value.(type) {
+	case nil:
+		fits = hasType(schema, "null")
+	case bool:
+		fits = hasType(schema, "boolean")
+	case string:
+		fits = hasType(schema, "string")
+	case []any:
+		fits = hasType(schema, "array")
+	case map[string]any:
+		fits = hasType(schema, "object")
+	default:
+		return c.fitNumber(schema, value)
+	}
+	if fits {
+		return value, nil
+	}
+	if !c.exact {
+		if converted, ok := convert(schema, value); ok {
+			return converted, nil
+		}
+	}
+	return nil, wrong(schema, value)
+}
+
+// fitNumber checks a number. Where an integer is wanted it is written as one.
+func (c *checker) fitNumber(schema *jsonschema.Schema, value any) (any, *EntityError) {
+	number, ok := numberOf(value)
+	if !ok {
+		return nil, wrong(schema, value)
+	}
+	if hasType(schema, "number") {
+		return value, nil
+	}
+	if hasType(schema, "integer") {
+		if whole, ok := integer(number); ok {
+			return json.Number(whole), nil
+		}
+	}
+	if hasType(schema, "string") && !c.exact {
+		return number, nil
+	}
+	return nil, wrong(schema, value)
+}
+
+// convert turns a string into a number or a boolean, or a boolean into a string,
+// where schema wants that.
+func convert(schema *jsonschema.Schema, value any) (any, bool) {
+	text, ok := value.(string)
+	if !ok {
+		truth, isBool := value.(bool)
+		return strconv.FormatBool(truth), isBool && hasType(schema, "string")
+	}
+	text = strings.TrimSpace(text)
+	if isNumber(text) {
+		if hasType(schema, "number") {
+			return json.Number(text), true
+		}
+		whole, ok := integer(text)
+		return json.Number(whole), ok && hasType(schema, "integer")
+	}
+	switch {
+	case !hasType(schema, "boolean"):
+		return nil, false
+	case strings.EqualFold(text, "true"):
+		return true, true
+	case strings.EqualFold(text, "false"):
+		return false, true
+	}
+	return nil, false
+}
+
+// checkLimits checks a value of the right type against what else its schema says
+// of it.
+func checkLimits(schema *jsonschema.Schema, value any) *EntityError {
+	if schema.Enum != nil && !slices.ContainsFunc(schema.Enum, func(one any) bool { return same(one, value) }) {
+		return wrong(schema, value)
+	}
+	if schema.Const != nil && !same(*schema.Const, value) {
+		return wrong(schema, value)
+	}
+	switch value := value.(type) {
+	case string:
+		return checkString(schema, value)
+	case []any:
+		if n := len(value); schema.MinItems != nil && n < *schema.MinItems || schema.MaxItems != nil && n > *schema.MaxItems {
+			return &EntityError{Want: "another number of elements", Got: strconv.Itoa(n)}
+		}
+		return nil
+	}
+	if number, ok := numberOf(value); ok {
+		return checkRange(schema, number)
+	}
+	return nil
+}
+
+func checkString(schema *jsonschema.Schema, text string) *EntityError {
+	n := utf8.RuneCountInString(text)
+	switch {
+	case schema.MinLength != nil && n < *schema.MinLength:
+		return &EntityError{Want: fmt.Sprintf("at least %d characters", *schema.MinLength), Got: strconv.Itoa(n)}
+	case schema.MaxLength != nil && n > *schema.MaxLength:
+		return &EntityError{Want: fmt.Sprintf("at most %d characters", *schema.MaxLength), Got: strconv.Itoa(n)}
+	case schema.Pattern != "" && !matches(schema.Pattern, text):
+		return &EntityError{Want: "a string that matches " + schema.Pattern + example(schema), Got: describe(text)}
+	case schema.Format == "date-time" && !isTime(time.RFC3339, text):
+		return &EntityError{Want: wantTime, Got: describe(text)}
+	case schema.Format == "date" && !isTime(time.DateOnly, text):
+		return &EntityError{Want: "a date as in 2006-01-02", Got: describe(text)}
+	}
+	return nil
+}
+
+// wantTime describes a date-time of JSON Schema.
+const wantTime = "an RFC 3339 date-time such as 2026-11-21T09:00:00Z"
+
+// example is the first example of schema, in words; "" when it has none.
+func example(schema *jsonschema.Schema) string {
+	if len(schema.Examples) == 0 {
+		return ""
+	}
+	return fmt.Sprintf(", such as %v", schema.Examples[0])
+}
+
+// matches reports whether text matches; a pattern that Go does not know is no
+// fault of the text.
+func matches(pattern, text string) bool {
+	re, err := regexp.Compile(pattern)
+	return err != nil || re.MatchString(text)
+}
+
+func isTime(layout, text string) bool {
+	_, err := time.Parse(layout, text)
+	return err == nil
+}
+
+func checkRange(schema *jsonschema.Schema, number string) *EntityError {
+	if schema.Minimum == nil && schema.Maximum == nil && schema.ExclusiveMinimum == nil && schema.ExclusiveMaximum == nil {
+		return nil
+	}
+	n, _ := strconv.ParseFloat(number, 64) // out of range is ±Inf, which compares as it should
+	switch {
+	case schema.Minimum != nil && n < *schema.Minimum:
+		return &EntityError{Want: fmt.Sprintf("at least %v", *schema.Minimum), Got: number}
+	case schema.Maximum != nil && n > *schema.Maximum:
+		return &EntityError{Want: fmt.Sprintf("at most %v", *schema.Maximum), Got: number}
+	case schema.ExclusiveMinimum != nil && n <= *schema.ExclusiveMinimum:
+		return &EntityError{Want: fmt.Sprintf("more than %v", *schema.ExclusiveMinimum), Got: number}
+	case schema.ExclusiveMaximum != nil && n >= *schema.ExclusiveMaximum:
+		return &EntityError{Want: fmt.Sprintf("less than %v", *schema.ExclusiveMaximum), Got: number}
+	}
+	return nil
+}
+
+// wrong is the error for a value that is not what schema wants.
+func wrong(schema *jsonschema.Schema, value any) *EntityError {
+	return &EntityError{Want: wants(schema), Got: describe(value)}
+}
+
+// wants describes what schema wants.
+func wants(schema *jsonschema.Schema) string {
+	switch {
+	case schema.Const != nil:
+		return fmt.Sprintf("%v", *schema.Const)
+	case schema.Enum != nil:
+		var options []string
+		for _, option := range schema.Enum {
+			options = append(options, fmt.Sprintf("%v", option))
+		}
+		return "one of " + strings.Join(options, ", ")
+	}
+	var names []string
+	for _, name := range typesOf(schema) {
+		if name != "null" {
+			names = append(names, article(name))
+		}
+	}
+	if len(names) == 0 {
+		return "another value"
+	}
+	return strings.Join(names, " or ")
+}
+
+func article(name string) string {
+	if strings.IndexByte("aio", name[0]) >= 0 {
+		return "an " + name
+	}
+	return "a " + name
+}
+
+func (c *checker) fitItems(schema *jsonschema.Schema, list []any) (any, *EntityError) {
+	fitted := make([]any, len(list))
+	for i, item := range list {
+		var err *EntityError
+		if fitted[i], err = c.fit(schema.Items, item); err != nil {
+			return nil, err.within("[" + strconv.Itoa(i) + "]")
+		}
+	}
+	return fitted, nil
+}
+
+// fitObject fits an object within the entities. One that schema does not allow
+// to have more properties than it names keeps them all the same, as the entities
+// themselves do. Null that says that a property is absent is as good as none: models
+// that have to name every property write it so.
+func (c *checker) fitObject(schema *jsonschema.Schema, object map[string]any) (any, *EntityError) {
+	for _, name := range schema.Required {
+		if _, given := object[name]; !given && !hasDefault(schema, name) {
+			return nil, (&EntityError{Want: "a value", Got: "none"}).within(name)
+		}
+	}
+	fitted := make(map[string]any, len(object))
+	var fault *EntityError
+	for name, value := range object {
+		if value == nil && nullIsAbsent(schema, name) {
+			continue
+		}
+		property, within := schema.Properties[name], (*EntityError).within
+		if property == nil {
+			property, within = additional(schema), (*EntityError).withinUnnamed
+		}
+		var err *EntityError
+		if fitted[name], err = c.fit(property, value); err != nil {
+			err = within(err, name)
+			if fault == nil || err.Path < fault.Path {
+				fault = err
+			}
+		}
+	}
+	if fault != nil {
+		return nil, fault
+	}
+	c.defaults(schema, fitted)
+	return fitted, nil
+}
+
+// nullIsAbsent reports whether null says that a property is not there: where a
+// default is, and where it may be left out and null is no value of it.
+func nullIsAbsent(schema *jsonschema.Schema, name string) bool {
+	property := schema.Properties[name]
+	switch {
+	case property == nil:
+		return false
+	case property.Default != nil:
+		return true
+	}
+	return !slices.Contains(schema.Required, name) && !slices.Contains(typesOf(property), "null")
+}
+
+func hasDefault(schema *jsonschema.Schema, name string) bool {
+	property := schema.Properties[name]
+	return property != nil && property.Default != nil
+}
+
+// additional returns the schema of properties without a schema of their own: nil
+// where anything, or nothing, is allowed.
+func additional(schema *jsonschema.Schema) *jsonschema.Schema {
+	if more := schema.AdditionalProperties; more != nil && more.Not == nil {
+		return more
+	}
+	return nil
+}
+
+// fitChoices fits value to all of allOf, and to one of anyOf and of oneOf.
+func (c *checker) fitChoices(schema *jsonschema.Schema, value any) (any, *EntityError) {
+	var err *EntityError
+	for _, part := range schema.AllOf {
+		if value, err = c.fit(part, value); err != nil {
+			return nil, err
+		}
+	}
+	for _, options := range [...][]*jsonschema.Schema{schema.AnyOf, schema.OneOf} {
+		if options == nil {
+			continue
+		}
+		if value, err = c.fitOne(options, value); err != nil {
+			return nil, err
+		}
+	}
+	return value, nil
+}
+
+// fitOne fits value to the first option that takes it as it is, else to the first
+// that takes it converted.
+func (c *checker) fitOne(options []*jsonschema.Schema, value any) (any, *EntityError) {
+	was := c.exact
+	defer func() { c.exact = was }()
+	nearest := &EntityError{Want: "nothing", Got: describe(value)}
+	for i, option := range slices.Concat(options, options) {
+		c.exact = was || i < len(options)
+		fitted, err := c.fit(option, value)
+		if err == nil {
+			return fitted, nil
+		}
+		if i == 0 || len(err.Path) > len(nearest.Path) {
+			nearest = err
+		}
+	}
+	return nil, nearest
+}
+
+// numberOf returns the text of a number of any Go type that JSON values have.
+func numberOf(value any) (string, bool) {
+	switch value := value.(type) {
+	case json.Number:
+		return value.String(), isNumber(value.String())
+	case float64:
+		return strconv.FormatFloat(value, 'g', -1, 64), true
+	case int:
+		return strconv.Itoa(value), true
+	case int64:
+		return strconv.FormatInt(value, 10), true
+	}
+	return "", false
+}
+
+// isNumber reports whether text is a number in the grammar of JSON.
+func isNumber(text string) bool {
+	if text == "" || text[0] != '-' && (text[0] < '0' || text[0] > '9') {
+		return false
+	}
+	return json.Valid([]byte(text))
+}
+
+// maxExponent bounds the numbers that are written out whole.
+const maxExponent = 300
+
+// exact reads a number with all of its digits.
+func exact(text string) (*big.Rat, bool) {
+	if at := strings.IndexAny(text, "eE"); at >= 0 {
+		exponent, err := strconv.Atoi(text[at+1:])
+		if err != nil || exponent < -maxExponent || exponent > maxExponent {
+			return nil, false
+		}
+	}
+	return new(big.Rat).SetString(text)
+}
+
+// integer writes a number without a point and an exponent, if it is whole: 4.0 is
+// 4, 1.5e3 is 1500. No digit is lost, however long the number is.
+func integer(text string) (string, bool) {
+	if !strings.ContainsAny(text, ".eE") {
+		return text, true
+	}
+	n, ok := exact(text)
+	if !ok || !n.IsInt() {
+		return "", false
+	}
+	return n.Num().String(), true
+}
+
+// same reports whether an option of a schema and a value are the same JSON value.
+func same(option, value any) bool {
+	a, isNumber := numberOf(option)
+	b, number := numberOf(value)
+	if !isNumber || !number {
+		return isNumber == number && reflect.DeepEqual(option, value)
+	}
+	x, okX := exact(a)
+	y, okY := exact(b)
+	return okX && okY && x.Cmp(y) == 0
 }

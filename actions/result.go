@@ -104,6 +104,15 @@ func (r Result) Value() (any, error) {
 	return decodeNumbers(r.json)
 }
 
+// decodeNumbers reads JSON with numbers as json.Number.
+func decodeNumbers(raw []byte) (any, error) {
+	dec := json.NewDecoder(bytes.NewReader(raw))
+	dec.UseNumber()
+	var v any
+	err := dec.Decode(&v)
+	return v, err
+}
+
 // marshal writes v as JSON for people and models to read: < stays <, where
 // json.Marshal makes \u003c of it.
 func marshal(v any) (json.RawMessage, error) {

@@ -1,13 +1,21 @@
 package actions
 
 import (
-	json "encoding/json"
+	"cmp"
+	"encoding"
+	stdjson "encoding/json"
 	"errors"
 	"fmt"
+	"math"
+	"math/big"
 	"reflect"
 	"slices"
+	"strconv"
 	"strings"
+	"time"
 
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
 	"github.com/google/jsonschema-go/jsonschema"
 )
 
@@ -35,7 +43,7 @@ func schemaFor[In any]() (*jsonschema.Schema, error) {
 		return nil, err
 	}
 	filled := map[string]any{}
-	(&checker{root: schema, build: true}).defaults(schema, filled)
+	(&checker{root: schema}).defaults(schema, filled)
 	if _, fault := decode[In](schema, filled); fault != nil {
 		return nil, fmt.Errorf("defaults: %w", fault)
 	}
@@ -132,11 +140,11 @@ func fitTag(schema *jsonschema.Schema, text string) (any, error) {
 	var value any = text
 	if !wantsText(schema) {
 		var err error
-		if value, err = decodeNumbers([]byte(text)); err != nil || !json.Valid([]byte(text)) {
+		if value, err = decodeNumbers([]byte(text)); err != nil || !stdjson.Valid([]byte(text)) {
 			return nil, fmt.Errorf("%q is no JSON", text)
 		}
 	}
-	fitted, _, err := (&checker{root: schema, build: true, exact: true}).fit(schema, value)
+	fitted, err := (&checker{root: schema, exact: true}).fit(schema, value)
 	if err != nil {
 		return nil, fmt.Errorf("%q: want %s, got %s", text, err.Want, err.Got)
 	}
@@ -156,5 +164,205 @@ func fields(t reflect.Type) func(func(reflect.StructField) bool) {
 				return
 			}
 		}
+	}
+}
+
+// survey collects the types within a type whose schema google/jsonschema-go takes
+// for another than the codec reads.
+type survey struct {
+	schemas map[reflect.Type]*jsonschema.Schema
+	seen    map[reflect.Type]bool
+}
+
+// take also finds what the codec could read and no schema can say.
+func (s *survey) take(t reflect.Type) error {
+	if s.seen[t] {
+		return nil
+	}
+	s.seen[t] = true
+	if schema := schemaOf(t); schema != nil {
+		s.schemas[t] = schema
+		return nil
+	}
+	if readsItself(t) {
+		return nil
+	}
+	switch t.Kind() {
+	case reflect.Pointer, reflect.Slice, reflect.Array, reflect.Map:
+		return s.take(t.Elem())
+	case reflect.Struct:
+		return s.takeFields(t)
+	}
+	return nil
+}
+
+func (s *survey) takeFields(t reflect.Type) error {
+	for field := range fields(t) {
+		_, options, _ := strings.Cut(field.Tag.Get("json"), ",")
+		for option := range strings.SplitSeq(options, ",") {
+			if option == "string" || strings.HasPrefix(option, "format:") {
+				return fmt.Errorf("field %s: the json option %s is not in the schema, leave it out", field.Name, option)
+			}
+		}
+		if field.Anonymous { // its fields are among those of t
+			continue
+		}
+		if err := s.take(field.Type); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// schemaOf is the schema of a type as the codec reads it; nil where that of
+// google/jsonschema-go is right.
+func schemaOf(t reflect.Type) *jsonschema.Schema {
+	switch t {
+	case reflect.TypeFor[time.Time]():
+		return &jsonschema.Schema{Type: "string", Format: "date-time"}
+	case reflect.TypeFor[time.Duration]():
+		return &jsonschema.Schema{Type: "string", Pattern: `^-?([0-9]+(\.[0-9]+)?(ns|us|ms|s|m|h))+$`, Examples: []any{"1h30m"}}
+	case reflect.TypeFor[stdjson.RawMessage](), reflect.TypeFor[jsontext.Value]():
+		return &jsonschema.Schema{}
+	case reflect.TypeFor[big.Int]():
+		return &jsonschema.Schema{Type: "integer"}
+	}
+	switch {
+	case isBytes(t):
+		return &jsonschema.Schema{Type: "string", ContentEncoding: "base64"}
+	case reads[encoding.TextUnmarshaler](t) && !readsJSON(t):
+		return &jsonschema.Schema{Type: "string"}
+	}
+	return nil
+}
+
+// isBytes reports whether the codec reads t from base64.
+func isBytes(t reflect.Type) bool {
+	return (t.Kind() == reflect.Slice || t.Kind() == reflect.Array) && t.Elem() == reflect.TypeFor[byte]() && !readsItself(t)
+}
+
+// readsItself reports whether t has its own idea of its JSON. The codec has that
+// of the types of time.
+func readsItself(t reflect.Type) bool {
+	return t == reflect.TypeFor[time.Duration]() || readsJSON(t) || reads[encoding.TextUnmarshaler](t)
+}
+
+func readsJSON(t reflect.Type) bool {
+	return reads[json.Unmarshaler](t) || reads[json.UnmarshalerFrom](t)
+}
+
+func reads[I any](t reflect.Type) bool {
+	return t.Kind() != reflect.Interface && t.Kind() != reflect.Pointer && reflect.PointerTo(t).Implements(reflect.TypeFor[I]())
+}
+
+// nameOf is the name of a field in JSON.
+func nameOf(field reflect.StructField) string {
+	name, _, _ := strings.Cut(field.Tag.Get("json"), ",")
+	return cmp.Or(name, field.Name)
+}
+
+// codec reads entities into the types of actions.
+var codec = json.JoinOptions(
+	jsontext.AllowDuplicateNames(true), // two names that were no UTF-8 are one after it is mended
+	json.WithUnmarshalers(json.UnmarshalFromFunc(readDuration)),
+)
+
+// readDuration reads what [time.Duration.String] writes; the codec has no form of
+// its own for a duration.
+func readDuration(dec *jsontext.Decoder, d *time.Duration) error {
+	var text string
+	if err := json.UnmarshalDecode(dec, &text); err != nil {
+		return err
+	}
+	var err error
+	*d, err = time.ParseDuration(text)
+	return err
+}
+
+// decode converts checked entities into In. Numbers arrive as json.Number, which
+// only encoding/json writes as numbers.
+func decode[In any](schema *jsonschema.Schema, entities map[string]any) (in In, fault *EntityError) {
+	if len(entities) == 0 {
+		return in, nil
+	}
+	raw, err := stdjson.Marshal(entities)
+	if err == nil {
+		err = json.Unmarshal(raw, &in, codec)
+	}
+	if err != nil {
+		fault = faultOf(err, schema, entities)
+	}
+	return in, fault
+}
+
+// faultOf says where the codec refused a value, and what was wanted there.
+func faultOf(err error, schema *jsonschema.Schema, entities map[string]any) *EntityError {
+	semantic, ok := errors.AsType[*json.SemanticError](err)
+	if !ok {
+		return &EntityError{Path: "*", Want: "what JSON can say", Got: "another value"}
+	}
+	var steps []string
+	for step := range semantic.JSONPointer.Tokens() {
+		steps = append(steps, step)
+	}
+	fault := locate(schema, entities, steps)
+	t := semantic.GoType
+	if t != nil && t.Kind() == reflect.Pointer {
+		t = t.Elem()
+	}
+	fault.Want = wantOf(t)
+	if t != nil && readsItself(t) && t.PkgPath() != "time" && semantic.Err != nil {
+		fault.Got += " (" + short(semantic.Err.Error()) + ")" // only the type knows what it minds
+	}
+	return fault
+}
+
+// locate follows the steps to a value.
+func locate(schema *jsonschema.Schema, value any, steps []string) *EntityError {
+	if schema == nil {
+		schema = &jsonschema.Schema{}
+	}
+	if len(steps) > 0 {
+		step, rest := steps[0], steps[1:]
+		switch value := value.(type) {
+		case []any:
+			if i, err := strconv.Atoi(step); err == nil && i < len(value) {
+				return locate(schema.Items, value[i], rest).within("[" + step + "]")
+			}
+		case map[string]any:
+			if property := schema.Properties[step]; property != nil {
+				return locate(property, value[step], rest).within(step)
+			}
+			return locate(additional(schema), value[step], rest).withinUnnamed(step)
+		}
+	}
+	return &EntityError{Got: describe(value)}
+}
+
+// wantOf describes what t reads, in words that help a model.
+func wantOf(t reflect.Type) string {
+	switch {
+	case t == nil:
+		return "another value"
+	case t == reflect.TypeFor[time.Time]():
+		return wantTime
+	case t == reflect.TypeFor[time.Duration]():
+		return "a duration such as 1h30m, of at most 292 years"
+	case isBytes(t):
+		return "a text in base64"
+	case readsItself(t):
+		return "a value of " + t.String()
+	}
+	switch {
+	case t.Kind() >= reflect.Int && t.Kind() <= reflect.Int64:
+		return fmt.Sprintf("an integer from %d to %d", int64(math.MinInt64)>>(64-t.Bits()), int64(math.MaxInt64)>>(64-t.Bits()))
+	case t.Kind() >= reflect.Uint && t.Kind() <= reflect.Uintptr:
+		return fmt.Sprintf("an integer from 0 to %d", uint64(math.MaxUint64)>>(64-t.Bits()))
+	case t.Kind() == reflect.Float32:
+		return fmt.Sprintf("a number from %.3g to %.3g", -math.MaxFloat32, math.MaxFloat32)
+	case t.Kind() == reflect.Float64:
+		return fmt.Sprintf("a number from %.3g to %.3g", -math.MaxFloat64, math.MaxFloat64)
+	default:
+		return "a value of " + t.String()
 	}
 }

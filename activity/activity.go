@@ -1,28 +1,38 @@
-// Package activity holds what travels between a channel and the bot: the Bot
-// Framework activity and its parts, read and written without loss.
+// Package activity holds what travels between a channel and the bot: the Bot Framework
+// activity and its parts, read and written without loss.
 //
-// It stands on the schema types of msbotbuilder-go where those fit the wire.
-// Where they do not (entities, value and channelData lose or refuse ordinary
-// input there, and zero values are written out), the types here keep the raw
-// JSON and every field that they do not know.
+// It uses the schema types of msbotbuilder-go where those fit the wire. Where they do not
+// (entities, value and channelData lose or refuse ordinary input there, and zero values
+// are written), the types here keep the raw JSON and every field that they do not know.
 //
 // The rules are those of the Bot Framework activity specification
 // (https://github.com/microsoft/botframework-sdk, specs/botframework-activity).
 package activity
 
 import (
+	"bytes"
+	"errors"
+	"fmt"
+	"html"
+	"slices"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
+	jsonv1 "github.com/go-json-experiment/json/v1"
+	library "github.com/infracloudio/msbotbuilder-go/core/activity"
 	"github.com/infracloudio/msbotbuilder-go/schema"
 )
 
 // Type is the kind of an activity; unknown kinds are kept as they came.
 type Type = schema.ActivityTypes
 
-// The activity types that Planbot routes. Others are accepted and ignored.
+// The activity types that Planbot knows. Others are accepted and ignored.
 const (
 	Message            = schema.Message
 	MessageUpdate      = schema.MessageUpdate
-	MessageDelete      = schema.MessageDelete
 	MessageReaction    = schema.MsgReaction
 	ConversationUpdate = schema.ConversationUpdate
 	InstallationUpdate = schema.InstallationUpdate
@@ -30,20 +40,33 @@ const (
 	Event              = schema.Event
 	Invoke             = schema.Invoke
 	EndOfConversation  = schema.EndOfConversation
-	Trace              = schema.Trace
 )
 
-// ExpectReplies is the delivery mode in which the replies of a turn travel in
-// the HTTP response instead of through the connector.
-const ExpectReplies = "expectReplies"
+const (
+	// ExpectReplies is the delivery mode in which the replies of a turn travel in the HTTP
+	// response instead of through the connector.
+	ExpectReplies = "expectReplies"
+	// Teams is the channel id of Microsoft Teams.
+	Teams = "msteams"
+	// MaxIDBytes is how long the id of an activity, account, channel or conversation may be.
+	MaxIDBytes = 1 << 10
 
-// Teams is the channel id of Microsoft Teams.
-const Teams = "msteams"
+	maxDepth    = 64      // levels of nested JSON
+	maxValues   = 1 << 16 // values in the JSON, nested ones counted each
+	maxMentions = 200     // entities of one activity that are looked at
+	maxZone     = 64      // bytes of a time zone's name; the longest has 30
 
-// Activity is one event of a conversation, inbound or outbound. Its zero value
-// is an empty activity; what is zero is not written. Fields that the type does
-// not name survive a round trip in Extra. An Activity is not safe for
-// concurrent changes.
+	threadMark = ";messageid="
+	// callerApp begins the callerId of a bot (activity specification, appendix V).
+	callerApp = "urn:botframework:aadappid:"
+)
+
+// ErrMalformed is what every error of Decode wraps: the bytes are no activity.
+var ErrMalformed = errors.New("malformed activity")
+
+// Activity is one event of a conversation, inbound or outbound. Its zero value is an empty
+// activity; zero fields are not written. Fields that the type does not name survive a round
+// trip in Extra. An Activity is not safe for concurrent changes.
 type Activity struct {
 	Type         Type         `json:"type,omitempty"`
 	ID           string       `json:"id,omitempty"`
@@ -53,8 +76,8 @@ type Activity struct {
 	Recipient    Account      `json:"recipient,omitempty"`
 	Conversation Conversation `json:"conversation,omitempty"`
 	ReplyToID    string       `json:"replyToId,omitempty"`
-	// CallerID says who delivered an inbound activity. The receiver sets it, from what
-	// was proved: Decode empties it, whatever came.
+	// CallerID says who delivered an inbound activity. The receiver sets it after
+	// authentication; Decode drops what came.
 	CallerID string `json:"callerId,omitempty"`
 
 	Text       string `json:"text,omitempty"`
@@ -73,8 +96,8 @@ type Activity struct {
 	ReactionsAdded   []Reaction `json:"reactionsAdded,omitempty"`
 	ReactionsRemoved []Reaction `json:"reactionsRemoved,omitempty"`
 
-	// Entities are kept raw: each is an object with a type of the channel's
-	// choosing. Mentions reads the ones that matter here.
+	// Entities are kept raw: each is an object with a type of the channel's choosing.
+	// Mentions reads the ones that matter here.
 	Entities         []jsontext.Value  `json:"entities,omitempty"`
 	Attachments      []Attachment      `json:"attachments,omitempty"`
 	SuggestedActions *SuggestedActions `json:"suggestedActions,omitempty"`
@@ -83,7 +106,7 @@ type Activity struct {
 	Value       jsontext.Value `json:"value,omitzero"`
 	ChannelData jsontext.Value `json:"channelData,omitzero"`
 
-	// Extra holds the fields that have no name above, the channel's times among them.
+	// Extra holds the fields that have no name above, such as the channel's times.
 	Extra jsontext.Value `json:",embed"`
 }
 
@@ -93,10 +116,28 @@ type Account struct {
 	Extra jsontext.Value `json:",embed"`
 }
 
+// NewAccount returns an account with an id and a display name.
+func NewAccount(id, name string) Account {
+	return Account{ChannelAccount: schema.ChannelAccount{ID: id, Name: name}}
+}
+
 // Conversation identifies where an activity happened.
 type Conversation struct {
 	schema.ConversationAccount
 	Extra jsontext.Value `json:",embed"`
+}
+
+// Personal reports whether the conversation is between one person and the bot. A
+// conversation that says neither its type nor that it is a group is personal.
+func (c *Conversation) Personal() bool {
+	return c.ConversationType == "personal" || c.ConversationType == "" && !c.IsGroup
+}
+
+// BaseID is the id of the conversation without its thread. In a channel of Teams that is
+// the channel's id ("19:…@thread.tacv2" of "19:…@thread.tacv2;messageid=1").
+func (c *Conversation) BaseID() string {
+	base, _, _ := strings.Cut(c.ID, threadMark)
+	return base
 }
 
 // Reaction is one reaction to a message; Teams sends any string as its type.
@@ -122,7 +163,360 @@ type SuggestedActions struct {
 	Extra   jsontext.Value   `json:",embed"`
 }
 
-// NewAccount returns an account with an id and a display name.
-func NewAccount(id, name string) Account {
-	return Account{ChannelAccount: schema.ChannelAccount{ID: id, Name: name}}
+// Decode reads one activity. It refuses, with an error that wraps [ErrMalformed]: a
+// byte-order mark, invalid UTF-8, anything but one JSON object, JSON nested deeper than 64
+// levels or with more than 65,536 values, duplicate keys, fields of the wrong type, a
+// missing type or conversation id, identifiers longer than [MaxIDBytes], and "." and ".."
+// as id or conversation id, which become parts of URLs. The error quotes none of the bytes,
+// so it may be logged. Value and channelData may be any JSON; a lone surrogate escape
+// becomes U+FFFD; null entities and attachments are skipped, and callerId is dropped.
+func Decode(data []byte) (*Activity, error) {
+	if err := checkShape(data); err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrMalformed, err)
+	}
+	a := new(Activity)
+	if err := json.Unmarshal(data, a, jsontext.AllowInvalidUTF8(true)); err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrMalformed, withoutQuotes(err))
+	}
+	a.CallerID = ""
+	a.dropNulls()
+	if err := a.checkIdentity(); err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrMalformed, err)
+	}
+	return a, nil
+}
+
+// checkShape refuses bytes that the JSON reader would accept, or would accept only after
+// reading far into them. It counts by the signs between values.
+func checkShape(data []byte) error {
+	if bytes.HasPrefix(data, []byte("\xef\xbb\xbf")) {
+		return errors.New("byte-order mark")
+	}
+	if !utf8.Valid(data) {
+		return errors.New("invalid UTF-8")
+	}
+	if trimmed := bytes.TrimLeft(data, " \t\r\n"); len(trimmed) == 0 || trimmed[0] != '{' {
+		return errors.New("not a JSON object")
+	}
+	depth, values, inString := 0, 0, false
+	for i := 0; i < len(data); i++ {
+		switch c := data[i]; {
+		case inString && c == '\\':
+			i++
+		case c == '"':
+			inString = !inString
+		case inString:
+		case c == '{' || c == '[':
+			if depth++; depth > maxDepth {
+				return fmt.Errorf("nested deeper than %d levels", maxDepth)
+			}
+		case c == ',':
+			if values++; values > maxValues {
+				return fmt.Errorf("more than %d values", maxValues)
+			}
+		case c == '}' || c == ']':
+			depth--
+		}
+	}
+	return nil
+}
+
+// withoutQuotes says what the JSON reader found, and where. The reader's own errors quote
+// what it read.
+func withoutQuotes(err error) error {
+	var syntax *jsontext.SyntacticError
+	var meaning *json.SemanticError
+	switch {
+	case errors.As(err, &syntax) && errors.Is(err, jsontext.ErrDuplicateName):
+		return fmt.Errorf("duplicate key near byte %d", syntax.ByteOffset)
+	case errors.As(err, &syntax):
+		return fmt.Errorf("no JSON near byte %d", syntax.ByteOffset)
+	case errors.As(err, &meaning):
+		return fmt.Errorf("a field of the wrong type near byte %d", meaning.ByteOffset)
+	}
+	return errors.New("no JSON")
+}
+
+func (a *Activity) dropNulls() {
+	a.Entities = slices.DeleteFunc(a.Entities, func(v jsontext.Value) bool { return v.Kind() == 'n' })
+	a.Attachments = slices.DeleteFunc(a.Attachments, func(at Attachment) bool {
+		return at.ContentType == "" && at.Content == nil && at.empty()
+	})
+}
+
+// empty reports whether the attachment has nothing beside its content.
+func (at *Attachment) empty() bool {
+	return at.ContentURL == "" && at.Name == "" && at.ThumbnailURL == "" && len(at.Extra) == 0
+}
+
+func (a *Activity) checkIdentity() error {
+	steps := func(id string) bool { return id == "." || id == ".." } // in a URL they lead elsewhere
+	switch {
+	case a.Type == "":
+		return errors.New("no type")
+	case a.Conversation.ID == "":
+		return errors.New("no conversation.id")
+	case steps(a.Conversation.ID):
+		return errors.New("conversation.id is no name")
+	case steps(a.ID):
+		return errors.New("id is no name")
+	}
+	for _, id := range []struct{ name, value string }{
+		{"type", string(a.Type)},
+		{"id", a.ID},
+		{"replyToId", a.ReplyToID},
+		{"channelId", a.ChannelID},
+		{"serviceUrl", a.ServiceURL},
+		{"name", a.Name},
+		{"from.id", a.From.ID},
+		{"recipient.id", a.Recipient.ID},
+		{"conversation.id", a.Conversation.ID},
+		{"conversation.tenantId", a.Conversation.TenantID},
+		{"from.aadObjectId", a.From.AadObjectID},
+	} {
+		if len(id.value) > MaxIDBytes {
+			return fmt.Errorf("%s is longer than %d bytes", id.name, MaxIDBytes)
+		}
+	}
+	return nil
+}
+
+// encoding omits false and 0 along with what is empty, as the schema types of
+// msbotbuilder-go expect of omitempty.
+var encoding = json.JoinOptions(
+	jsonv1.OmitEmptyWithLegacySemantics(true),
+	json.OmitZeroStructFields(true),
+	jsontext.AllowInvalidUTF8(true),
+)
+
+// Encode writes the activity as JSON, without its zero values.
+func (a *Activity) Encode() ([]byte, error) {
+	type plain Activity // without MarshalJSON, whose result would be parsed again
+	data, err := json.Marshal((*plain)(a), encoding)
+	if err != nil {
+		return nil, fmt.Errorf("encode %s activity: %w", a.Type, err)
+	}
+	return data, nil
+}
+
+// MarshalJSON is [Activity.Encode], for callers of other JSON packages.
+func (a *Activity) MarshalJSON() ([]byte, error) { return a.Encode() }
+
+// Reference is where a conversation is continued: the service URL, the conversation, who is
+// who in it and, for answers, the activity to answer.
+type Reference = schema.ConversationReference
+
+// Reference returns where the activity's conversation is continued. Its tenant is what
+// [Activity.Tenant] says.
+func (a *Activity) Reference() Reference {
+	conversation := a.Conversation.ConversationAccount
+	if conversation.TenantID == "" {
+		conversation.TenantID, _ = a.Tenant()
+	}
+	return library.GetCoversationReference(schema.Activity{
+		ID:           a.ID,
+		ChannelID:    a.ChannelID,
+		ServiceURL:   a.ServiceURL,
+		From:         a.From.ChannelAccount,
+		Recipient:    a.Recipient.ChannelAccount,
+		Conversation: conversation,
+	})
+}
+
+// To returns an activity of the given type that the bot sends into the conversation of ref.
+// It replies to the activity that ref names, if any.
+func To(ref Reference, t Type) *Activity {
+	out := library.ApplyConversationReference(schema.Activity{Type: t}, ref, false)
+	return &Activity{
+		Type:         out.Type,
+		ChannelID:    out.ChannelID,
+		ServiceURL:   out.ServiceURL,
+		From:         Account{ChannelAccount: out.From},
+		Recipient:    Account{ChannelAccount: out.Recipient},
+		Conversation: Conversation{ConversationAccount: out.Conversation},
+		ReplyToID:    out.ReplyToID,
+	}
+}
+
+// Reply returns a message to the conversation of a, as an answer to a.
+func (a *Activity) Reply(text string) *Activity {
+	out := To(a.Reference(), Message)
+	out.Text = text
+	return out
+}
+
+// FromBot reports whether the bot itself, or another bot, sent the activity.
+func (a *Activity) FromBot() bool {
+	return a.From.Role == schema.BOT || a.From.ID != "" && a.From.ID == a.Recipient.ID
+}
+
+// CallerOf returns the callerId of the bot with that app id.
+func CallerOf(appID string) string { return callerApp + appID }
+
+// CallerApp returns the app id of the bot that the activity came from, or "" when it came
+// from a channel or nobody knows.
+func (a *Activity) CallerApp() string {
+	app, ok := strings.CutPrefix(a.CallerID, callerApp)
+	if !ok {
+		return ""
+	}
+	return app
+}
+
+// TeamsData is the part of the channelData of Teams that Planbot reads.
+type TeamsData struct {
+	EventType string `json:"eventType"`
+	Tenant    struct {
+		ID string `json:"id"`
+	} `json:"tenant"`
+	Team struct {
+		ID   string `json:"id"`
+		Name string `json:"name"`
+	} `json:"team"`
+	Channel struct {
+		ID string `json:"id"`
+	} `json:"channel"`
+}
+
+// TeamsData reads the channelData. What is absent or of another shape is empty.
+func (a *Activity) TeamsData() TeamsData {
+	var d TeamsData
+	if a.ChannelData.Kind() == '{' {
+		_ = json.Unmarshal(a.ChannelData, &d) // what was read before an odd field stays
+	}
+	return d
+}
+
+// Tenant returns the tenant of the activity as the channel states it, or "". When
+// channelData and conversation name different tenants, ok is false and the activity must
+// not be answered.
+func (a *Activity) Tenant() (id string, ok bool) {
+	inData, inConversation := a.TeamsData().Tenant.ID, a.Conversation.TenantID
+	switch {
+	case inData == "" || strings.EqualFold(inData, inConversation):
+		return inConversation, true
+	case inConversation == "":
+		return inData, true
+	default:
+		return "", false
+	}
+}
+
+// Mention is an entity that says who is meant by a part of the text.
+type Mention struct {
+	Mentioned Account `json:"mentioned"`
+	Text      string  `json:"text"`
+}
+
+// Mentions returns the mention entities. Entities of other types, or of a shape that is no
+// mention, are left out.
+func (a *Activity) Mentions() []Mention {
+	var out []Mention
+	for _, entity := range a.Entities[:min(len(a.Entities), maxMentions)] {
+		if m := mentionIn(entity); m != nil {
+			out = append(out, *m)
+		}
+	}
+	return out
+}
+
+// mentionIn reads a mention; nil when the entity is none.
+func mentionIn(entity jsontext.Value) *Mention {
+	m := new(Mention)
+	if !isEntity(entity, "mention") || json.Unmarshal(entity, m, jsontext.AllowInvalidUTF8(true)) != nil {
+		return nil
+	}
+	return m
+}
+
+func isEntity(entity jsontext.Value, kind string) bool {
+	var e struct {
+		Type string `json:"type"`
+	}
+	return entity.Kind() == '{' && json.Unmarshal(entity, &e, jsontext.AllowInvalidUTF8(true)) == nil && strings.EqualFold(e.Type, kind)
+}
+
+// Addressed reports whether the activity mentions its recipient, the bot. Only entities
+// count: "<at>…</at>" in a text proves nothing.
+func (a *Activity) Addressed() bool {
+	return slices.ContainsFunc(a.Mentions(), a.ofRecipient)
+}
+
+func (a *Activity) ofRecipient(m Mention) bool {
+	return m.Mentioned.ID != "" && strings.EqualFold(m.Mentioned.ID, a.Recipient.ID)
+}
+
+// Said returns what the person wrote to the bot: the text without mentions of the bot,
+// other mentions as plain names, the HTML escapes that Teams uses ("&nbsp;", "&amp;") as
+// plain characters, and outer white space removed.
+func (a *Activity) Said() string {
+	text := a.Text
+	for _, m := range a.Mentions() {
+		name := "<at>" + m.Mentioned.Name + "</at>"
+		if a.ofRecipient(m) {
+			text = without(text, m.Text, name)
+		} else if m.Text != "" && m.Mentioned.Name != "" {
+			text = strings.Replace(text, m.Text, m.Mentioned.Name, 1) // an entity stands for one place
+		}
+	}
+	if a.ChannelID == Teams {
+		text = strings.ReplaceAll(html.UnescapeString(text), "\u00a0", " ")
+	}
+	text = strings.ReplaceAll(text, "\r\n", "\n")
+	return strings.TrimSpace(text)
+}
+
+// without removes the mention from the text, and the double space that it leaves.
+func without(text, mention, name string) string {
+	if mention == "" {
+		mention = name
+	}
+	var kept strings.Builder
+	for {
+		before, after, found := strings.Cut(text, mention)
+		kept.WriteString(before)
+		if !found {
+			return kept.String()
+		}
+		if so := kept.String(); so == "" || strings.HasSuffix(so, " ") {
+			after = strings.TrimLeft(after, " ")
+		}
+		text = after
+	}
+}
+
+// Zone is the time zone of the sender: the one that the activity names, or that its
+// clientInfo names, else the offset of its localTimestamp. It is [time.UTC] when the
+// activity does not say. Names are looked up with [time.LoadLocation].
+func (a *Activity) Zone() *time.Location {
+	var times struct {
+		Zone  string `json:"localTimezone"`
+		Local string `json:"localTimestamp"`
+	}
+	if len(a.Extra) > 0 {
+		_ = json.Unmarshal(a.Extra, &times) // a field of another type counts as absent
+	}
+	var client struct { // Teams sends it as an entity
+		Zone string `json:"timezone"`
+	}
+	for _, entity := range a.Entities[:min(len(a.Entities), maxMentions)] {
+		if isEntity(entity, "clientInfo") {
+			_ = json.Unmarshal(entity, &client)
+			break
+		}
+	}
+	for _, name := range []string{times.Zone, client.Zone} {
+		if name == "" || len(name) > maxZone || name == "Local" {
+			continue
+		}
+		if zone, err := time.LoadLocation(name); err == nil {
+			return zone
+		}
+	}
+	if at, err := time.Parse(time.RFC3339, times.Local); err == nil {
+		if _, offset := at.Zone(); offset != 0 {
+			return time.FixedZone("", offset)
+		}
+	}
+	return time.UTC
 }

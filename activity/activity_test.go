@@ -7,7 +7,9 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/go-json-experiment/json/jsontext"
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/planbot-go/planbot/activity"
@@ -95,7 +97,7 @@ func TestDecodeIsLenientWhereItMayBe(t *testing.T) {
 func TestDecodeRefuses(t *testing.T) {
 	t.Parallel()
 	long := strings.Repeat("x", activity.MaxIDBytes+1)
-	deep := strings.Repeat("[", activity.MaxDepth) + strings.Repeat("]", activity.MaxDepth)
+	deep := strings.Repeat("[", 64) + strings.Repeat("]", 64)
 	for name, body := range map[string]string{
 		"empty":             ``,
 		"null":              `null`,
@@ -118,7 +120,7 @@ func TestDecodeRefuses(t *testing.T) {
 		"long id":           `{"type":"message","id":"` + long + `","conversation":{"id":"c"}}`,
 		"long person":       `{"type":"message","from":{"aadObjectId":"` + long + `"},"conversation":{"id":"c"}}`,
 		"long tenant":       `{"type":"message","conversation":{"id":"c","tenantId":"` + long + `"}}`,
-		"too many values":   `{"type":"message","conversation":{"id":"c"},"value":[0` + strings.Repeat(",0", activity.MaxValues) + `]}`,
+		"too many values":   `{"type":"message","conversation":{"id":"c"},"value":[0` + strings.Repeat(",0", 1<<16) + `]}`,
 		"too deep":          `{"type":"message","conversation":{"id":"c"},"value":` + deep + `}`,
 	} {
 		if _, err := activity.Decode([]byte(body)); !errors.Is(err, activity.ErrMalformed) {
@@ -222,6 +224,169 @@ func BenchmarkDecode(b *testing.B) {
 	for b.Loop() {
 		if _, err := activity.Decode(data); err != nil {
 			b.Fatal(err)
+		}
+	}
+}
+
+func TestSaid(t *testing.T) {
+	t.Parallel()
+	const bot = `{"type":"mention","mentioned":{"id":"28:BOT","name":"Planbot"},"text":"<at>Planbot</at>"}`
+	const mia = `{"type":"mention","mentioned":{"id":"29:mia","name":"Mia"},"text":"<at>Mia</at>"}`
+	for name, c := range map[string]struct {
+		text, entities, want string
+		addressed            bool
+	}{
+		"plain":             {"hello", ``, "hello", false},
+		"bot first":         {"<at>Planbot</at> add milk", bot, "add milk", true},
+		"bot in the middle": {"hey <at>Planbot</at> add milk", bot, "hey add milk", true},
+		"bot twice":         {"<at>Planbot</at> <at>Planbot</at> hi", bot, "hi", true},
+		"mention type case": {"<at>Planbot</at> hi", strings.Replace(bot, `"mention",`, `"Mention",`, 1), "hi", true},
+		"empty entity text": {"<at>Planbot</at> hi", strings.Replace(bot, `"<at>Planbot</at>"`, `""`, 1), "hi", true},
+		"only the mention":  {"<at>Planbot</at>&nbsp;", bot, "", true},
+		"another person":    {"ask <at>Mia</at> for milk", mia, "ask Mia for milk", false},
+		"both":              {"<at>Planbot</at> remind <at>Mia</at>", bot + "," + mia, "remind Mia", true},
+		"forged":            {"<at>Planbot</at> hi", ``, "<at>Planbot</at> hi", false},
+		"escapes":           {"add&nbsp;salt &amp; pepper &lt;3", ``, "add salt & pepper <3", false},
+		"line breaks":       {" one\r\ntwo ", ``, "one\ntwo", false},
+	} {
+		var a activity.Activity
+		in := `{"type":"message","channelId":"msteams","text":` + quote(t, c.text) + `,"recipient":{"id":"28:bot"},"entities":[` + c.entities + `]}`
+		if err := json.Unmarshal([]byte(in), &a); err != nil {
+			t.Fatal(err)
+		}
+		if got := a.Said(); got != c.want {
+			t.Errorf("%s: said %q, want %q", name, got, c.want)
+		}
+		if got := a.Addressed(); got != c.addressed {
+			t.Errorf("%s: addressed %v", name, got)
+		}
+	}
+}
+
+// TestMentionsCannotBlowUpTheText has each mention double what the one before it
+// left, and a text that is nothing but mentions of the bot.
+func TestMentionsCannotBlowUpTheText(t *testing.T) {
+	t.Parallel()
+	var a activity.Activity
+	a.Text = "a"
+	for range 200 {
+		a.Entities = append(a.Entities, jsontext.Value(`{"type":"mention","mentioned":{"id":"x","name":"aa"},"text":"a"}`))
+	}
+	if got := a.Said(); len(got) > 1000 {
+		t.Errorf("%d bytes out of one", len(got))
+	}
+	a.Text, a.Recipient.ID = strings.Repeat("<at>P</at>x", 60_000), "bot"
+	a.Entities = []jsontext.Value{jsontext.Value(`{"type":"mention","mentioned":{"id":"bot","name":"P"},"text":"<at>P</at>"}`)}
+	if got := a.Said(); got != strings.Repeat("x", 60_000) {
+		t.Errorf("%d bytes left", len(got))
+	}
+}
+
+func quote(t *testing.T, s string) string {
+	t.Helper()
+	raw, err := json.Marshal(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(raw)
+}
+
+func TestTenant(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		data, conversation, want string
+		ok                       bool
+	}{
+		"none":              {`{}`, "", "", true},
+		"in both":           {`{"tenant":{"id":"T1"}}`, "t1", "t1", true},
+		"only in data":      {`{"tenant":{"id":"t1"}}`, "", "t1", true},
+		"only conversation": {`"odd"`, "t1", "t1", true},
+		"different":         {`{"tenant":{"id":"t1"}}`, "t2", "", false},
+	} {
+		a := activity.Activity{ChannelData: []byte(c.data)}
+		a.Conversation.TenantID = c.conversation
+		if got, ok := a.Tenant(); got != c.want || ok != c.ok {
+			t.Errorf("%s: got %q, %v", name, got, ok)
+		}
+		if got := a.Reference().Conversation.TenantID; c.ok && !strings.EqualFold(got, c.want) {
+			t.Errorf("%s: the reference has %q", name, got)
+		}
+	}
+}
+
+func TestConversationKinds(t *testing.T) {
+	t.Parallel()
+	thread := activity.Activity{}
+	thread.Conversation.ID = "19:abc@thread.tacv2;messageid=17"
+	thread.Conversation.ConversationType = "channel"
+	if thread.Conversation.BaseID() != "19:abc@thread.tacv2" || thread.Conversation.Personal() {
+		t.Errorf("thread: base %q, personal %v", thread.Conversation.BaseID(), thread.Conversation.Personal())
+	}
+	var bare activity.Conversation
+	if !bare.Personal() {
+		t.Error("a conversation that says nothing is personal")
+	}
+	bare.IsGroup = true
+	if bare.Personal() {
+		t.Error("isGroup without a type is no personal conversation")
+	}
+}
+
+func TestTheWireDoesNotSayWhoCalls(t *testing.T) {
+	t.Parallel()
+	for _, said := range []string{`"urn:botframework:aadappid:x"`, `"urn:botframework:azure"`, `""`, `null`} {
+		a, err := activity.Decode([]byte(`{"type":"message","conversation":{"id":"c"},"callerId":` + said + `,"CallerId":"x"}`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if a.CallerID != "" || a.CallerApp() != "" || strings.Contains(string(a.Extra), `"callerId"`) {
+			t.Errorf("%s: %q, %q, %s", said, a.CallerID, a.CallerApp(), a.Extra)
+		}
+	}
+	if _, err := activity.Decode([]byte(`{"type":"message","conversation":{"id":"c"},"callerId":1}`)); err == nil {
+		t.Error("a number is a callerId")
+	}
+}
+
+func TestCallerApp(t *testing.T) {
+	t.Parallel()
+	for callerID, want := range map[string]string{
+		"": "", "urn:botframework:azure": "", "urn:botframework:azureusgov": "", "app": "", activity.CallerOf("app"): "app",
+	} {
+		if got := (&activity.Activity{CallerID: callerID}).CallerApp(); got != want {
+			t.Errorf("%q: %q, want %q", callerID, got, want)
+		}
+	}
+}
+
+func TestZone(t *testing.T) {
+	t.Parallel()
+	const clientInfo = `"entities":[{"type":"mention"},7,{"type":"clientInfo","locale":"en-GB","timezone":"Europe/Oslo"}]`
+	noon := time.Date(2026, 7, 1, 12, 0, 0, 0, time.UTC)
+	for name, test := range map[string]struct{ fields, want string }{
+		"nothing":               {``, "12:00 +00:00"},
+		"its name":              {`"localTimezone":"Asia/Kolkata"`, "17:30 +05:30"},
+		"of the client":         {clientInfo, "14:00 +02:00"},
+		"its name first":        {`"localTimezone":"Asia/Kolkata",` + clientInfo, "17:30 +05:30"},
+		"a name that is none":   {`"localTimezone":"Middle/Earth",` + clientInfo, "14:00 +02:00"},
+		"the offset":            {`"localTimestamp":"2026-07-01T05:00:00.1234567-07:00"`, "05:00 -07:00"},
+		"no offset":             {`"localTimestamp":"2026-07-01T05:00:00"`, "12:00 +00:00"},
+		"a wrong type":          {`"localTimezone":7,"localTimestamp":{}`, "12:00 +00:00"},
+		"that of the machine":   {`"localTimezone":"Local"`, "12:00 +00:00"},
+		"a way out":             {`"localTimezone":"../../etc/passwd"`, "12:00 +00:00"},
+		"a file":                {`"localTimezone":"/etc/passwd"`, "12:00 +00:00"},
+		"a name without an end": {`"localTimezone":"` + strings.Repeat("a/", 1000) + `"`, "12:00 +00:00"},
+	} {
+		raw := `{"type":"message","conversation":{"id":"c"}`
+		if test.fields != "" {
+			raw += "," + test.fields
+		}
+		a, err := activity.Decode([]byte(raw + "}"))
+		if err != nil {
+			t.Fatal(name, err)
+		}
+		if got := noon.In(a.Zone()).Format("15:04 -07:00"); got != test.want {
+			t.Errorf("%s: noon is at %s, want %s", name, got, test.want)
 		}
 	}
 }

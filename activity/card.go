@@ -14,35 +14,20 @@ const CardContentType = "application/vnd.microsoft.card.adaptive"
 
 const (
 	cardSchema  = "http://adaptivecards.io/schemas/adaptive-card.json"
-	cardVersion = "1.5" // which Teams draws everywhere
-
-	maxRefreshers = 60
+	cardVersion = "1.5" // Teams draws it everywhere
 )
 
-// Card is an Adaptive Card. [NewCard] makes one, with the text for clients that draw
-// none, which every card needs. The types of its elements and actions are the usual ones
-// of the schema (https://adaptivecards.io/explorer); [RawElement] and [RawAction] are any
-// other. A card is written as JSON, not read: state keeps what it shows instead.
+// Card is an Adaptive Card. [NewCard] makes one. The elements and actions here are the
+// ones that most bots need; [RawElement] and [RawAction] are any other of the schema
+// (https://adaptivecards.io/explorer), and [RawCard] is a whole card as JSON. A card is
+// written as JSON, never read.
 type Card struct {
-	// Fallback is the text where the card is not drawn.
+	// Fallback is the text for clients that draw no cards. Required.
 	Fallback string
 	Body     []Element
 	Actions  []Action
-	// Version is the one of the schema that a client has to know. "": 1.5.
+	// Version of the schema that a client has to know. "": 1.5.
 	Version string
-	// FullWidth lets the card take all of the width that Teams has.
-	FullWidth bool
-	// Mentions are people whose names the card shows as <at>Name</at>.
-	Mentions []Account
-	// Refresh has Teams ask the bot for the card as it is now, for some of its readers.
-	Refresh *Refresh
-}
-
-// Refresh is the action that Teams does by itself when one of the users, at most 60,
-// sees the card; it comes with the trigger "automatic".
-type Refresh struct {
-	Action  Execute  `json:"action"`
-	UserIDs []string `json:"userIds,omitempty"`
 }
 
 // Element is a part of a card's body.
@@ -54,21 +39,21 @@ type Action interface{ action() }
 // NewCard returns a card with these elements. fallback says in words what it shows.
 func NewCard(fallback string, body ...Element) Card { return Card{Fallback: fallback, Body: body} }
 
-// With returns the card with these actions behind those that it has.
+// With returns a copy of the card with these actions after its own.
 func (c Card) With(actions ...Action) Card {
 	c.Actions = append(c.Actions[:len(c.Actions):len(c.Actions)], actions...)
 	return c
 }
 
-// Attachment is the card as a part of a message. It panics when the card has a mistake
-// that no client could live with, such as an Execute without a verb: that is a mistake
-// in the code that builds it.
+// Attachment returns the card as a part of a message. It panics when the card is wrong in
+// a way that no client accepts, such as an Execute without a verb: that is a mistake in
+// the code that builds it.
 func (c Card) Attachment() Attachment { return RawCard(c) }
 
-// RawCard is an Adaptive Card that was built otherwise, as JSON. It panics when content
-// cannot be written as that.
+// RawCard returns content, written as JSON, as an Adaptive Card. It panics when content
+// cannot be written as JSON.
 func RawCard(content any) Attachment {
-	out, err := json.Marshal(content, json.Deterministic(true), jsontext.AllowInvalidUTF8(true))
+	out, err := marshal(content)
 	if err != nil {
 		panic("activity: card: " + err.Error())
 	}
@@ -77,8 +62,8 @@ func RawCard(content any) Attachment {
 
 // MarshalJSON writes the card.
 func (c Card) MarshalJSON() ([]byte, error) {
-	if err := c.check(); err != nil {
-		return nil, err
+	if strings.TrimSpace(c.Fallback) == "" {
+		return nil, errors.New("a card without a fallback text")
 	}
 	wire := struct {
 		Type     string    `json:"type"`
@@ -87,58 +72,153 @@ func (c Card) MarshalJSON() ([]byte, error) {
 		Fallback string    `json:"fallbackText"`
 		Body     []Element `json:"body"`
 		Actions  []Action  `json:"actions,omitempty"`
-		Refresh  *Refresh  `json:"refresh,omitempty"`
-		Teams    *forTeams `json:"msteams,omitempty"`
-	}{
-		"AdaptiveCard", cardSchema, cardVersion, c.Fallback, c.Body, c.Actions, c.Refresh, c.teams(),
-	}
+	}{"AdaptiveCard", cardSchema, cardVersion, c.Fallback, c.Body, c.Actions}
 	if c.Version != "" {
 		wire.Version = c.Version
 	}
-	return json.Marshal(&wire, json.Deterministic(true), jsontext.AllowInvalidUTF8(true))
+	return marshal(&wire)
 }
 
-func (c *Card) check() error {
-	if strings.TrimSpace(c.Fallback) == "" {
-		return errors.New("a card without a fallback text")
-	}
-	if c.Refresh != nil && len(c.Refresh.UserIDs) > maxRefreshers {
-		return fmt.Errorf("a card that refreshes for %d users, %d are the most", len(c.Refresh.UserIDs), maxRefreshers)
-	}
-	return nil
+// TextBlock is a text with the little Markdown that cards know. Show what people or models
+// wrote in a [RichText] instead: it ignores Markdown. The empty Size, Weight and Color are
+// the client's defaults; the schema lists the others.
+type TextBlock struct {
+	Text   string `json:"text"`
+	Size   string `json:"size,omitempty"`
+	Weight string `json:"weight,omitempty"`
+	Color  string `json:"color,omitempty"`
+	Subtle bool   `json:"isSubtle,omitzero"`
 }
 
-// forTeams is what only Teams reads of a card.
-type forTeams struct {
-	Width    string           `json:"width,omitempty"`
-	Entities []jsontext.Value `json:"entities,omitempty"`
+// MarshalJSON writes the element.
+func (t TextBlock) MarshalJSON() ([]byte, error) {
+	type fields TextBlock
+	return marshal(struct {
+		Type string `json:"type"`
+		fields
+		Wrap bool `json:"wrap"`
+	}{"TextBlock", fields(t), true})
 }
 
-func (c *Card) teams() *forTeams {
-	var t forTeams
-	if c.FullWidth {
-		t.Width = "Full"
-	}
-	var m Activity
-	for _, who := range c.Mentions {
-		m.At(who)
-	}
-	if t.Entities = m.Entities; t.Width == "" && t.Entities == nil {
-		return nil
-	}
-	return &t
+// RichText is a line of texts that are shown as they are, Markdown included.
+type RichText []TextRun
+
+// TextRun is a part of a [RichText].
+type TextRun struct {
+	Text   string
+	Size   string
+	Weight string
+	Subtle bool
+	Mono   bool // in a font of fixed width
 }
 
-// typed writes v, a struct, with its type as the first member.
-func typed(name string, v any) ([]byte, error) {
-	members, err := json.Marshal(v, json.Deterministic(true), jsontext.AllowInvalidUTF8(true))
+// MarshalJSON writes the element.
+func (r RichText) MarshalJSON() ([]byte, error) {
+	type run struct {
+		Type   string `json:"type"`
+		Text   string `json:"text"`
+		Size   string `json:"size,omitempty"`
+		Weight string `json:"weight,omitempty"`
+		Subtle bool   `json:"isSubtle,omitzero"`
+		Font   string `json:"fontType,omitempty"`
+	}
+	wire := struct {
+		Type    string `json:"type"`
+		Inlines []run  `json:"inlines"`
+	}{Type: "RichTextBlock"}
+	for _, t := range r {
+		font := ""
+		if t.Mono {
+			font = "monospace"
+		}
+		wire.Inlines = append(wire.Inlines, run{"TextRun", t.Text, t.Size, t.Weight, t.Subtle, font})
+	}
+	return marshal(&wire)
+}
+
+// RawElement is any other element, as JSON.
+type RawElement jsontext.Value
+
+// MarshalJSON returns it.
+func (r RawElement) MarshalJSON() ([]byte, error) { return r, nil }
+
+// Execute is a button that asks the bot, which answers the click. Clients that do not know
+// Action.Execute get an Action.Submit with the verb as a member of its data.
+type Execute struct {
+	Title string
+	Verb  string // says which button it is; required
+	// Data comes with the click, along with the values of the card's inputs. It is an
+	// object (a map or a struct) or nil.
+	Data  any
+	Style string // "positive", "destructive" or ""
+}
+
+// MarshalJSON writes the action.
+func (e Execute) MarshalJSON() ([]byte, error) {
+	if e.Verb == "" {
+		return nil, errors.New("an Action.Execute without a verb")
+	}
+	var members map[string]jsontext.Value
+	data, err := marshal(e.Data)
+	if err == nil {
+		err = json.Unmarshal(data, &members, jsontext.AllowInvalidUTF8(true))
+	}
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", name, err)
+		return nil, fmt.Errorf("data of the action %s: %w", e.Verb, err)
 	}
-	out := append([]byte(`{"type":"`), name...)
-	out = append(out, '"')
-	if len(members) > len(`{}`) {
-		out = append(out, ',')
+	if members == nil {
+		members, data = map[string]jsontext.Value{}, nil
 	}
-	return append(out, members[1:]...), nil
+	members["verb"] = raw(e.Verb)
+	return marshal(struct {
+		Type     string         `json:"type"`
+		Title    string         `json:"title,omitempty"`
+		Verb     string         `json:"verb"`
+		Style    string         `json:"style,omitempty"`
+		Data     jsontext.Value `json:"data,omitzero"`
+		Fallback Submit         `json:"fallback"`
+	}{"Action.Execute", e.Title, e.Verb, e.Style, data, Submit{e.Title, members, e.Style}})
+}
+
+// Submit is a button that sends its data, and the values of the card's inputs, as a
+// message without a text.
+type Submit struct {
+	Title string `json:"title,omitempty"`
+	Data  any    `json:"data,omitempty"`
+	Style string `json:"style,omitempty"`
+}
+
+// MarshalJSON writes the action.
+func (s Submit) MarshalJSON() ([]byte, error) {
+	type fields Submit
+	return marshal(struct {
+		Type string `json:"type"`
+		fields
+	}{"Action.Submit", fields(s)})
+}
+
+// RawAction is any other action, as JSON.
+type RawAction jsontext.Value
+
+// MarshalJSON returns it.
+func (r RawAction) MarshalJSON() ([]byte, error) { return r, nil }
+
+func (TextBlock) element()  {}
+func (RichText) element()   {}
+func (RawElement) element() {}
+func (Execute) action()     {}
+func (Submit) action()      {}
+func (RawAction) action()   {}
+
+func marshal(v any) ([]byte, error) {
+	return json.Marshal(v, json.Deterministic(true), jsontext.AllowInvalidUTF8(true))
+}
+
+// raw writes what is always JSON.
+func raw(v any) jsontext.Value {
+	out, err := marshal(v)
+	if err != nil {
+		panic("activity: " + err.Error())
+	}
+	return out
 }

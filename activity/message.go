@@ -1,27 +1,65 @@
 package activity
 
 import (
+	"cmp"
+	"errors"
+	"fmt"
 	"html"
+	"math"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
+	jsonv1 "github.com/go-json-experiment/json/v1"
 )
 
-// The builders below say what a message is to show, whichever channel it is for;
-// [Activity.Fit] makes of that what the channel takes.
+// What Teams accepts and shows.
+const (
+	maxUTF16       = 80 << 10  // bytes of an activity in UTF-16, without pictures: Teams refuses some 100 KB
+	maxBytes       = 256 << 10 // bytes of an activity on the wire
+	maxCitations   = 20
+	maxTitle       = 80
+	maxAbstract    = 160
+	maxKeywords    = 3
+	maxKeyword     = 28
+	maxSuggestions = 3
+)
 
-// At adds a mention of a person, who is told of the message, and returns what stands
-// for them in the text: it has to be a part of that, once.
+const (
+	rootType      = "https://schema.org/Message"
+	aiGenerated   = "AIGeneratedContent"
+	sensitivityID = "sensitivity"
+	imBack        = "imBack" // a button that sends its value as a message of the person
+)
+
+// The methods below say what a message is to show, whichever channel it is for;
+// [Activity.Fit] makes of that what the channel accepts.
+
+// At adds a mention of a person, who is notified of the message. It returns the text that
+// stands for them, which must occur in the message's text once.
 //
 //	m.Text = "Please ask " + m.At(mia) + " for the key."
 //
-// Who has no id cannot be mentioned; then it is the name alone.
+// A person without an id cannot be mentioned: then it returns the name alone.
 func (a *Activity) At(who Account) string {
 	if who.ID == "" || who.Name == "" {
 		return who.Name
 	}
+	type account struct {
+		ID   string `json:"id"`
+		Name string `json:"name"`
+	}
 	at := "<at>" + html.EscapeString(who.Name) + "</at>"
-	a.Entities = append(a.Entities, raw(mentionEntity{Type: "mention", Mentioned: named{who.ID, who.Name}, Text: at}))
+	a.Entities = append(a.Entities, raw(struct {
+		Type      string  `json:"type"`
+		Mentioned account `json:"mentioned"`
+		Text      string  `json:"text"`
+	}{"mention", account{who.ID, who.Name}, at}))
 	return at
 }
 
@@ -32,19 +70,8 @@ func (a *Activity) Mention(who Account) {
 	}
 }
 
-type mentionEntity struct {
-	Type      string `json:"type"`
-	Mentioned named  `json:"mentioned"`
-	Text      string `json:"text"`
-}
-
-type named struct {
-	ID   string `json:"id"`
-	Name string `json:"name"`
-}
-
-// Suggest offers texts under the message that the person can send with one click.
-// Teams shows the first three, in personal chats and under messages that are only text.
+// Suggest offers texts under the message that the person can send with one click. Teams
+// shows the first three, in personal chats and under messages that are only text.
 func (a *Activity) Suggest(texts ...string) {
 	if a.SuggestedActions == nil {
 		a.SuggestedActions = &SuggestedActions{}
@@ -53,9 +80,6 @@ func (a *Activity) Suggest(texts ...string) {
 		a.SuggestedActions.Actions = append(a.SuggestedActions.Actions, raw(cardAction{imBack, text, text}))
 	}
 }
-
-// imBack is the kind of button that sends its value as a message of the person.
-const imBack = "imBack"
 
 type cardAction struct {
 	Type  string `json:"type"`
@@ -69,38 +93,28 @@ type FeedbackLoop string
 const (
 	// FeedbackDefault shows thumbs, and the form of Teams behind them.
 	FeedbackDefault FeedbackLoop = "default"
-	// FeedbackCustom shows thumbs, and a form that the bot is asked for with the
-	// invoke message/fetchTask.
+	// FeedbackCustom shows thumbs, and a form that Teams asks the bot for with the invoke
+	// message/fetchTask.
 	FeedbackCustom FeedbackLoop = "custom"
 )
 
-// AskFeedback shows thumbs under the message, in Teams. What people click comes as
-// the invoke message/submitAction.
+// feedback is the member feedbackLoop of a message's channelData.
+type feedback struct {
+	Type FeedbackLoop `json:"type"`
+}
+
+// AskFeedback shows thumbs under the message, in Teams. A click comes as the invoke
+// message/submitAction.
 func (a *Activity) AskFeedback(loop FeedbackLoop) {
-	a.setChannelData("feedbackLoop", struct {
-		Type FeedbackLoop `json:"type"`
-	}{loop})
-}
-
-// Alert raises a notification of the message in the activity feed of Teams, where the
-// Summary is what it shows.
-func (a *Activity) Alert() {
-	a.setChannelData("notification", struct {
-		Alert bool `json:"alert"`
-	}{true})
-}
-
-// setChannelData sets one member of the channelData, and makes that an object.
-func (a *Activity) setChannelData(name string, value any) {
 	members := a.channelMembers()
 	if members == nil {
 		members = map[string]jsontext.Value{}
 	}
-	members[name] = raw(value)
+	members["feedbackLoop"] = raw(feedback{loop})
 	a.ChannelData = raw(members)
 }
 
-// channelMembers reads the channelData; nil: it is no object.
+// channelMembers reads the channelData; nil when it is no object.
 func (a *Activity) channelMembers() map[string]jsontext.Value {
 	var members map[string]jsontext.Value
 	if a.ChannelData.Kind() != '{' || json.Unmarshal(a.ChannelData, &members, jsontext.AllowInvalidUTF8(true)) != nil {
@@ -109,11 +123,433 @@ func (a *Activity) channelMembers() map[string]jsontext.Value {
 	return members
 }
 
-// raw writes what is always JSON.
-func raw(v any) jsontext.Value {
-	out, err := json.Marshal(v, json.Deterministic(true), jsontext.AllowInvalidUTF8(true))
-	if err != nil {
-		panic("activity: " + err.Error())
+// LabelAI marks the message as generated by AI, which Teams shows beside it.
+func (a *Activity) LabelAI() {
+	a.changeRoot(func(r *rootEntity) {
+		if !slices.Contains(r.Additional, aiGenerated) {
+			r.Additional = append(r.Additional, aiGenerated)
+		}
+	})
+}
+
+// LabelSensitivity shows how confidential the message is, in Teams.
+func (a *Activity) LabelSensitivity(name, description string) {
+	a.changeRoot(func(r *rootEntity) {
+		r.Usage = &usageInfo{Type: "CreativeWork", ID: sensitivityID, Name: name, Description: description}
+	})
+}
+
+// Citation is a source of what a message says.
+type Citation struct {
+	// Title names the source; without one it is not shown. Beyond 80 characters it is cut.
+	Title string
+	// Abstract is what the source says, at most 160 characters. "": the title.
+	Abstract string
+	// URL is where the source is, https or http.
+	URL string
+	// Keywords are at most 3, of at most 28 characters.
+	Keywords []string
+	// Icon is one of the names that Teams knows, such as "PDF" or "Microsoft Word".
+	Icon string
+	// Card is shown when a person opens the citation. It must not ask for input.
+	Card *Card
+	// Sensitive shows the message's sensitivity label at the citation, too.
+	Sensitive bool
+}
+
+// Cite adds sources after those that the message has: "[1]" in the text stands for the
+// first, and so on. A source that the text does not name is not shown, and neither is one
+// after the twentieth.
+func (a *Activity) Cite(sources ...Citation) {
+	a.changeRoot(func(r *rootEntity) {
+		last := position(0)
+		for _, c := range r.Citations {
+			last = max(last, c.Position)
+		}
+		for i, c := range sources {
+			r.Citations = append(r.Citations, c.claim(last+position(i)+1))
+		}
+	})
+}
+
+func (c *Citation) claim(at position) claim {
+	out := claim{Type: "Claim", Position: at, Appearance: appearance{
+		Type: "DigitalDocument", Name: c.Title, Abstract: c.Abstract, URL: c.URL, Keywords: c.Keywords,
+	}}
+	if c.Icon != "" {
+		out.Appearance.Image = raw(map[string]string{"@type": "ImageObject", "name": c.Icon})
+	}
+	if c.Card != nil {
+		out.Appearance.Text, out.Appearance.Encoding = string(c.Card.Attachment().Content), CardContentType
+	}
+	if c.Sensitive {
+		out.Appearance.Usage = &usageInfo{Type: "CreativeWork", ID: sensitivityID}
 	}
 	return out
+}
+
+// rootEntity is what Teams shows about a message. Teams refuses a message with two.
+type rootEntity struct {
+	Kind       string         `json:"type"`
+	Type       string         `json:"@type"`
+	Context    string         `json:"@context"`
+	ID         string         `json:"@id"`
+	Additional texts          `json:"additionalType,omitempty"`
+	Usage      *usageInfo     `json:"usageInfo,omitempty"`
+	Citations  []claim        `json:"citation,omitempty"`
+	Extra      jsontext.Value `json:",embed"`
+}
+
+type usageInfo struct {
+	Type        string         `json:"@type"`
+	ID          string         `json:"@id"`
+	Name        string         `json:"name,omitempty"`
+	Description string         `json:"description,omitempty"`
+	Extra       jsontext.Value `json:",embed"`
+}
+
+type claim struct {
+	Type       string         `json:"@type"`
+	Position   position       `json:"position"`
+	Appearance appearance     `json:"appearance"`
+	Extra      jsontext.Value `json:",embed"`
+}
+
+type appearance struct {
+	Type     string         `json:"@type"`
+	Name     string         `json:"name,omitempty"`
+	Abstract string         `json:"abstract,omitempty"`
+	URL      string         `json:"url,omitempty"`
+	Text     string         `json:"text,omitempty"`
+	Encoding string         `json:"encodingFormat,omitempty"`
+	Keywords texts          `json:"keywords,omitempty"`
+	Image    jsontext.Value `json:"image,omitzero"`
+	Usage    *usageInfo     `json:"usageInfo,omitempty"`
+	Extra    jsontext.Value `json:",embed"`
+}
+
+// texts is a list of strings. It reads a string alone as a list of one.
+type texts []string
+
+func (t *texts) UnmarshalJSONFrom(dec *jsontext.Decoder) error {
+	if dec.PeekKind() == '"' {
+		*t = texts{""}
+		return json.UnmarshalDecode(dec, &(*t)[0])
+	}
+	return json.UnmarshalDecode(dec, (*[]string)(t))
+}
+
+// position is the number of a citation. It reads 2, 2.0 and "2"; anything else is 0.
+type position int
+
+func (p *position) UnmarshalJSONFrom(dec *jsontext.Decoder) error {
+	value, err := dec.ReadValue()
+	if err != nil {
+		return err
+	}
+	n, err := strconv.ParseFloat(strings.Trim(string(value), `"`), 64)
+	if err == nil && n == math.Trunc(n) && math.Abs(n) <= math.MaxInt32 {
+		*p = position(n)
+	}
+	return nil
+}
+
+// changeRoot changes the root entity and puts it after all others.
+func (a *Activity) changeRoot(change func(*rootEntity)) {
+	root, others := a.takeRoot()
+	if root == nil {
+		root = &rootEntity{}
+	}
+	change(root)
+	a.Entities = append(others, root.encode())
+}
+
+// takeRoot merges the root entities into one, nil when there is none, and returns it with
+// the other entities. Members of a type that Teams does not accept are left out.
+func (a *Activity) takeRoot() (root *rootEntity, others []jsontext.Value) {
+	for _, entity := range a.Entities {
+		if !isEntity(entity, rootType) {
+			others = append(others, entity)
+			continue
+		}
+		one := &rootEntity{}
+		_ = json.Unmarshal(entity, one, jsontext.AllowInvalidUTF8(true), jsonv1.ReportErrorsWithLegacySemantics(true)) // goes on after a member of the wrong type
+		if root == nil {
+			root = one
+		} else {
+			root.merge(one)
+		}
+	}
+	return root, others
+}
+
+// merge adds what the other root entity says.
+func (r *rootEntity) merge(other *rootEntity) {
+	r.Additional = append(r.Additional, other.Additional...)
+	r.Citations = append(r.Citations, other.Citations...)
+	r.ID = cmp.Or(r.ID, other.ID)
+	if r.Usage == nil {
+		r.Usage = other.Usage
+	}
+	var extra map[string]jsontext.Value
+	for _, from := range []jsontext.Value{other.Extra, r.Extra} { // r's members win
+		if len(from) > 0 {
+			_ = json.Unmarshal(from, &extra, jsontext.AllowInvalidUTF8(true))
+		}
+	}
+	if len(extra) > 0 {
+		r.Extra = raw(extra)
+	}
+}
+
+func (r *rootEntity) encode() jsontext.Value {
+	r.Kind, r.Type, r.Context = rootType, "Message", "https://schema.org"
+	return raw(r)
+}
+
+// Fit returns a copy of the activity that its channel accepts. Of what Teams would refuse
+// or not show it repairs, or leaves out:
+//
+//   - a second root entity (AI label, sensitivity, citations): they become one;
+//   - in a root entity, members of the wrong type, and no others;
+//   - citations that the text does not name, beyond 20, without a title or with the
+//     number of another; titles, abstracts and keywords that are too long;
+//   - the sensitivity of a citation that is not the message's;
+//   - a mention that is not in the text, or not as often, or beyond 200;
+//   - suggested actions outside of personal chats, beside attachments, without a text,
+//     of another kind than imBack, or beyond three;
+//   - a feedback loop of an unknown kind, and feedbackLoopEnabled beside one.
+//
+// Other channels get none of what only Teams knows (root entities, feedbackLoop,
+// notification), and people's names instead of mentions in the form of Teams. No channel
+// gets empty parts. An activity without a channel counts as one for Teams, whose rules are
+// the strictest; one without a conversation counts as personal.
+//
+// Fit does not look at addresses or at the size: see [CheckSize].
+func (a *Activity) Fit() *Activity {
+	out := *a
+	out.Entities = slices.Clone(a.Entities)
+	out.Attachments = slices.Clone(a.Attachments)
+	out.dropNulls()
+	out.Attachments = slices.DeleteFunc(out.Attachments, func(at Attachment) bool {
+		return at.empty() && (len(at.Content) == 0 || at.Content.Kind() == 'n')
+	})
+	if a.SuggestedActions != nil {
+		s := *a.SuggestedActions
+		s.Actions = slices.DeleteFunc(slices.Clone(s.Actions), func(one jsontext.Value) bool { return len(one) == 0 || one.Kind() == 'n' })
+		if out.SuggestedActions = &s; len(s.Actions) == 0 {
+			out.SuggestedActions = nil
+		}
+	}
+	members := out.channelMembers()
+	before := len(members)
+	if out.ChannelID == Teams || out.ChannelID == "" {
+		out.fitTeams(members)
+	} else {
+		out.fitOthers(members)
+	}
+	switch {
+	case members != nil && len(members) == 0:
+		out.ChannelData = nil
+	case len(members) < before:
+		out.ChannelData = raw(members)
+	}
+	if strings.TrimSpace(out.Text) == "" {
+		out.TextFormat = ""
+	}
+	return &out
+}
+
+func (a *Activity) fitTeams(channelData map[string]jsontext.Value) {
+	mentions, left := 0, map[string]int{} // how often the text has a mention that no entity stands for yet
+	a.Entities = slices.DeleteFunc(a.Entities, func(e jsontext.Value) bool {
+		if !isEntity(e, "mention") {
+			return false
+		}
+		m := mentionIn(e)
+		if mentions++; m == nil || m.Mentioned.ID == "" || m.Text == "" || mentions > maxMentions {
+			return true
+		}
+		if _, counted := left[m.Text]; !counted {
+			left[m.Text] = occurrences(a.Text, m.Text)
+		}
+		left[m.Text]--
+		return left[m.Text] < 0
+	})
+	root, others := a.takeRoot()
+	if a.Entities = others; root != nil && root.fit(a.Text) {
+		a.Entities = append(a.Entities, root.encode())
+	}
+	a.fitSuggestions()
+	if value, ok := channelData["feedbackLoop"]; ok {
+		delete(channelData, "feedbackLoopEnabled")
+		var loop feedback
+		if json.Unmarshal(value, &loop) != nil || loop.Type != FeedbackDefault && loop.Type != FeedbackCustom {
+			delete(channelData, "feedbackLoop")
+		}
+	}
+}
+
+// occurrences counts a mention in a text, but not where it is a part of a longer word.
+func occurrences(text, mention string) (n int) {
+	last, _ := utf8.DecodeLastRuneInString(mention)
+	for {
+		_, after, found := strings.Cut(text, mention)
+		if !found {
+			return n
+		}
+		next, _ := utf8.DecodeRuneInString(after)
+		if !inWord(last) || !inWord(next) {
+			n++
+		}
+		text = after
+	}
+}
+
+// inWord reports whether the next letter belongs to the same word. In scripts without
+// spaces between words any letter may begin the next one, as in Korean, which adds
+// particles to names.
+func inWord(r rune) bool {
+	return r != utf8.RuneError && (unicode.IsLetter(r) || unicode.IsDigit(r)) &&
+		!unicode.In(r, unicode.Han, unicode.Hiragana, unicode.Katakana, unicode.Bopomofo, unicode.Hangul,
+			unicode.Thai, unicode.Lao, unicode.Khmer, unicode.Myanmar, unicode.Tibetan)
+}
+
+// fitSuggestions keeps the buttons that Teams shows. Fit has copied them.
+func (a *Activity) fitSuggestions() {
+	s := a.SuggestedActions
+	if s == nil {
+		return
+	}
+	s.Actions = slices.DeleteFunc(s.Actions, func(one jsontext.Value) bool {
+		var b cardAction
+		return one.Kind() != '{' || json.Unmarshal(one, &b, jsontext.AllowInvalidUTF8(true)) != nil ||
+			b.Type != imBack || strings.TrimSpace(b.Title) == "" || strings.TrimSpace(b.Value) == ""
+	})
+	s.Actions = s.Actions[:min(len(s.Actions), maxSuggestions)]
+	if !a.Conversation.Personal() || len(a.Attachments) > 0 || strings.TrimSpace(a.Text) == "" || len(s.Actions) == 0 {
+		a.SuggestedActions = nil
+	}
+}
+
+// atTag is a mention in the form of Teams.
+var atTag = regexp.MustCompile(`(?s)^<at(?:\s[^>]*)?>(.*)</at>$`)
+
+func (a *Activity) fitOthers(channelData map[string]jsontext.Value) {
+	var names []string // pairs: a mention and the name that replaces it
+	a.Entities = slices.DeleteFunc(a.Entities, func(e jsontext.Value) bool {
+		if m := mentionIn(e); m != nil {
+			if tag := atTag.FindStringSubmatch(m.Text); tag != nil {
+				names = append(names, m.Text, cmp.Or(m.Mentioned.Name, html.UnescapeString(tag[1])))
+				return true
+			}
+		}
+		return isEntity(e, rootType)
+	})
+	a.Text = strings.NewReplacer(names...).Replace(a.Text)
+	for _, name := range []string{"feedbackLoop", "feedbackLoopEnabled", "notification"} {
+		delete(channelData, name)
+	}
+}
+
+// fit leaves out what Teams would refuse, and reports whether anything is left.
+func (r *rootEntity) fit(text string) bool {
+	r.Additional = unique(r.Additional)
+	if r.Usage != nil && r.Usage.Name == "" {
+		r.Usage = nil
+	}
+	if r.Usage != nil {
+		r.Usage.Type = "CreativeWork"
+	}
+	var seen [maxCitations + 1]bool
+	r.Citations = slices.DeleteFunc(r.Citations, func(c claim) bool {
+		n := c.Position
+		if n < 1 || n > maxCitations || seen[n] || strings.TrimSpace(c.Appearance.Name) == "" ||
+			!strings.Contains(text, "["+strconv.Itoa(int(n))+"]") {
+			return true
+		}
+		seen[n] = true
+		return false
+	})
+	for i := range r.Citations {
+		r.Citations[i].Type = "Claim"
+		r.Citations[i].Appearance.fit(r.Usage)
+	}
+	return len(r.Additional) > 0 || r.Usage != nil || len(r.Citations) > 0 || len(r.Extra) > 0
+}
+
+// fit cuts what is too long. of is how confidential the message is.
+func (p *appearance) fit(of *usageInfo) {
+	p.Type, p.Name = "DigitalDocument", clip(p.Name, maxTitle)
+	if p.Abstract = clip(p.Abstract, maxAbstract); strings.TrimSpace(p.Abstract) == "" {
+		p.Abstract = p.Name
+	}
+	if p.Image.Kind() != '{' {
+		p.Image = nil
+	}
+	if !strings.HasPrefix(p.URL, "https://") && !strings.HasPrefix(p.URL, "http://") {
+		p.URL = ""
+	}
+	keywords := unique(p.Keywords)
+	p.Keywords = keywords[:min(len(keywords), maxKeywords)]
+	for i, word := range p.Keywords {
+		p.Keywords[i] = clip(word, maxKeyword)
+	}
+	if p.Usage != nil && of != nil && p.Usage.ID == of.ID {
+		p.Usage = of
+	} else {
+		p.Usage = nil
+	}
+}
+
+func unique(list []string) []string {
+	var out []string
+	for _, s := range list {
+		if s != "" && !slices.Contains(out, s) {
+			out = append(out, s)
+		}
+	}
+	return out
+}
+
+// clip cuts a text to so many UTF-16 code units, the ellipsis included.
+func clip(text string, units int) string {
+	if fits(text, units) == len(text) {
+		return text
+	}
+	return text[:fits(text, units-1)] + "…"
+}
+
+// fits is how many bytes of the text are at most so many UTF-16 code units.
+func fits(text string, units int) int {
+	for i, r := range text {
+		if units--; r > 0xffff {
+			units--
+		}
+		if units < 0 {
+			return i
+		}
+	}
+	return len(text)
+}
+
+// ErrTooLarge is an activity that no channel accepts, however often it is sent.
+var ErrTooLarge = errors.New("the activity is too large to be sent")
+
+// picture is a picture that is a part of the JSON around it, alone or in a text.
+var picture = regexp.MustCompile(`"data:image/[\w.+-]+;base64,[A-Za-z0-9+/=]*\\?"`)
+
+// CheckSize returns an error that wraps [ErrTooLarge] when the activity, as Encode wrote
+// it, is larger than channels accept: 256 KiB, or 80 KiB in UTF-16 without its pictures.
+func CheckSize(encoded []byte) error {
+	if len(encoded) > maxBytes {
+		return fmt.Errorf("%w: %d bytes, at most %d are allowed", ErrTooLarge, len(encoded), maxBytes)
+	}
+	if len(encoded) <= maxUTF16/2 {
+		return nil // a byte of UTF-8 is at most one code unit
+	}
+	if text := string(picture.ReplaceAllLiteral(encoded, nil)); fits(text, maxUTF16/2) < len(text) {
+		return fmt.Errorf("%w: more than %d bytes in UTF-16", ErrTooLarge, maxUTF16)
+	}
+	return nil
 }

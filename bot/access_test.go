@@ -15,17 +15,17 @@ const keptOut = "Sorry, I may not talk with you here. Please ask whoever runs me
 // vouching is a door whose visitors have proved what Visitor says, with a channel that
 // shows the bot's token.
 func vouching(c *bot.Config) {
-	inner := c.Door
+	inner := c.Authenticator
 	c.Channel = identified{c.Channel}
-	c.Door = gatekeeper(func(r *http.Request) (bot.Visitor, error) {
-		visitor, err := inner.Enter(r)
+	c.Authenticator = gatekeeper(func(r *http.Request) (bot.Caller, error) {
+		visitor, err := inner.Authenticate(r)
 		return signed{visitor}, err
 	})
 }
 
-type signed struct{ bot.Visitor }
+type signed struct{ bot.Caller }
 
-func (signed) Signed() bool { return true }
+func (signed) Trusted() bool { return true }
 
 func TestAccess(t *testing.T) {
 	t.Parallel()

@@ -207,7 +207,7 @@ func TestCommands(t *testing.T) {
 	b.expect("Added.")
 
 	b.say("/RESET")
-	b.expect("I forgot our conversation. What you keep with me is still there.")
+	b.expect("I've cleared our conversation. Your lists and reminders are still here.")
 	b.model.Says(plan(`{"type":"DO","action":"summarizeLists","saveAs":"L"}`, say("$L")))
 	b.say("lists?")
 	b.expect("**home**\n- milk")
@@ -216,7 +216,7 @@ func TestCommands(t *testing.T) {
 	}
 
 	b.say("/forget")
-	b.expect("I deleted everything I kept about you.")
+	b.expect("I've deleted everything I kept about you.")
 	if keys := b.documents(); len(keys) != 0 {
 		t.Errorf("/forget left %v", keys)
 	}

@@ -13,7 +13,7 @@ import (
 	"github.com/planbot-go/planbot/actions"
 	"github.com/planbot-go/planbot/bot"
 	"github.com/planbot-go/planbot/internal/fakeconnector"
-	"github.com/planbot-go/planbot/planner"
+	plans "github.com/planbot-go/planbot/planner/plan"
 	"github.com/planbot-go/planbot/state"
 )
 
@@ -37,7 +37,7 @@ func TestForgetLeavesNoApproval(t *testing.T) {
 	d.expect("Closed it.")
 	d.ask(nil, "close it")
 	d.say("/forget")
-	d.expect("I deleted everything I kept about you.")
+	d.expect("I've deleted everything I kept about you.")
 	for _, k := range d.redis.Keys() {
 		if v, _ := d.redis.Get(k); strings.Contains(v, "29:mia") || strings.Contains(k, "approvals") {
 			t.Errorf("after /forget: %s %s", k, v)
@@ -92,6 +92,7 @@ func TestAnApprovalIsForOneCall(t *testing.T) {
 			b.expect("Added.")
 		}
 		b.actions = registry(change)
+		b.must(b.bot.Drain(t.Context())) // else it might go on with what it has
 		b.post(b.replica(), b.activity(click(approve, nil)))
 		if change == "none" {
 			b.expect("Paid 10 by card.")
@@ -191,10 +192,10 @@ func TestRejectedWithTheRest(t *testing.T) {
 	d.model.Says(plan(do("closeTicket", `{"id":1}`), do("addItem", `{"list":"l","item":"i"}`), say("Both.")), plan(say("ok")))
 	_, reject := buttons(t, d.ask(nil, "both"))
 	d.deliver(click(reject, nil))
-	d.expect("As you wish: I did not do closeTicket, nor what was to follow it: addItem.")
+	d.expect("OK, I won't run closeTicket, nor what was to follow it: addItem.")
 	d.say("really?")
 	d.expect("ok")
-	if prompt := d.model.Calls()[1].Text(); !strings.Contains(prompt, "system: [As you wish: I did not do closeTicket") {
+	if prompt := d.model.Calls()[1].Text(); !strings.Contains(prompt, "system: [OK, I won't run closeTicket") {
 		t.Error(prompt)
 	}
 }
@@ -217,9 +218,9 @@ func TestAPlanWithinAPlanIsShownAndAsked(t *testing.T) {
 			sent.Add(1)
 			return actions.Done, nil
 		})
-		p, err := planner.LoadPlan([]byte(plan(do("wire", `{"to":"bob"}`))), d.actions)
+		p, err := plans.Load([]byte(plan(do("wire", `{"to":"bob"}`))), d.actions)
 		d.must(err)
-		_, err = planner.AddPlan(d.actions, "monthEnd", "Month end", p)
+		_, err = plans.AddAction(d.actions, "monthEnd", "Month end", p)
 		d.must(err)
 		d.model.Says(plan(do("monthEnd", `{}`), say("Done it.")), plan(say("I may not.")))
 		first := d.ask(nil, "x")

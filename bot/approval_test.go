@@ -161,7 +161,7 @@ func TestApprovalNo(t *testing.T) {
 	if got := d.deliver(click(reject, nil)); !strings.Contains(got.body, "Rejected by Mia") {
 		t.Errorf("answer %s", got.body)
 	}
-	d.expect("As you wish: I did not do closeTicket.")
+	d.expect("OK, I won't run closeTicket.")
 	if len(*d.closed) != 0 || len(d.model.Calls()) != 1 {
 		t.Errorf("closed %v, %d model calls", *d.closed, len(d.model.Calls()))
 	}

@@ -2,14 +2,10 @@
 // HTTP, finds the route for each, and by default lets a planner plan and runs
 // the plan.
 //
-// One message is one turn. It is kept in the inbox, and then acknowledged: from there on
-// it is done, whatever happens to the process. The turns of one conversation are done one
-// after another, by whichever process holds its lane; those of different conversations
-// at once. A turn strips the bot's own mention, runs the first route that matches or the
-// plan, saves what changed, and only then says what was done: a reply never speaks of
-// a change that was not kept. What it has done it writes down in its journal as it goes,
-// so that another process can go on where this one was killed: only what was in flight
-// is done again. A turn that nobody can go on with is parked, see [ParkedTurn].
+// One message is one turn, see package bot/turn: it is kept in the inbox, and then
+// acknowledged. From there on it is answered, whatever happens to the process. A request is
+// authenticated, read and routed here, once; the turn then calls the handler that
+// [Bot.handler] found.
 //
 // [Bot.Notify] says something without being asked, now or later; it is a turn, too.
 package bot
@@ -30,75 +26,44 @@ import (
 
 	"github.com/planbot-go/planbot/actions"
 	"github.com/planbot-go/planbot/activity"
-	"github.com/planbot-go/planbot/connector"
-	"github.com/planbot-go/planbot/planner"
+	"github.com/planbot-go/planbot/bot/turn"
+	"github.com/planbot-go/planbot/planner/plan"
 	"github.com/planbot-go/planbot/state"
 )
 
-// Planner makes the plan of a turn. It is called once more, in the same turn,
-// when the last plan ended in a result that it has to see (turn.Rounds).
-type Planner interface {
-	Plan(ctx context.Context, turn *actions.Turn) (planner.Plan, error)
-}
-
-// PlannerFunc is a function as a [Planner]. It is also the way to choose among
+// PlannerFunc is a function as a [turn.Planner]. It is also the way to choose among
 // planners, by the conversation or the person:
 //
-//	bot.PlannerFunc(func(ctx context.Context, turn *actions.Turn) (planner.Plan, error) {
-//		if turn.Activity.Conversation.Personal() {
-//			return tools.Plan(ctx, turn)
+//	bot.PlannerFunc(func(ctx context.Context, t *actions.Turn) (plan.Plan, error) {
+//		if t.Activity.Conversation.Personal() {
+//			return tools.Plan(ctx, t)
 //		}
-//		return sequence.Plan(ctx, turn)
+//		return sequence.Plan(ctx, t)
 //	})
-type PlannerFunc func(ctx context.Context, turn *actions.Turn) (planner.Plan, error)
+type PlannerFunc func(ctx context.Context, t *actions.Turn) (plan.Plan, error)
 
 // Plan calls the function.
-func (f PlannerFunc) Plan(ctx context.Context, turn *actions.Turn) (planner.Plan, error) {
-	return f(ctx, turn)
+func (f PlannerFunc) Plan(ctx context.Context, t *actions.Turn) (plan.Plan, error) {
+	return f(ctx, t)
 }
 
-// Store keeps turn state, and the inbox of turns that are to be done.
-// [state.Redis] is one.
-type Store interface {
-	Load(ctx context.Context, keys ...state.Key) ([]*state.Scope, error)
-	Save(ctx context.Context, scopes ...*state.Scope) error
-	Inbox(cfg state.InboxConfig) (*state.Inbox, error)
-	// Embedded reports whether all of it ends with this process.
-	Embedded() bool
+// Authenticator decides who may deliver activities. The first step sees only the HTTP
+// request, so that strangers are refused before their bytes are read; the second the
+// activity.
+type Authenticator interface {
+	Authenticate(r *http.Request) (Caller, error)
 }
 
-// Channel carries activities to the people. [connector.Client] is one.
-type Channel interface {
-	// Send delivers an activity to the conversation and returns the id that the
-	// channel gave it, or "" when it gave none.
-	Send(ctx context.Context, to activity.Reference, a *activity.Activity) (id string, err error)
-	// Reply is Send as an answer to another activity.
-	Reply(ctx context.Context, to activity.Reference, replyTo string, a *activity.Activity) (id string, err error)
-	// Update replaces a sent activity, by the id that the channel gave it.
-	Update(ctx context.Context, to activity.Reference, id string, a *activity.Activity) error
-	// Team returns the details of a team.
-	Team(ctx context.Context, of activity.Reference, id string) (connector.Team, error)
-	// Identified reports whether what it carries shows the bot's token, which may only
-	// go where a channel has signed that it belongs: see [Visitor].
-	Identified() bool
-}
-
-// Door decides who gets in. The first step sees only the HTTP request, so that
-// strangers are refused before their bytes are read; the second the activity.
-type Door interface {
-	Enter(r *http.Request) (Visitor, error)
-}
-
-// Visitor is a caller whom the door let in.
-type Visitor interface {
+// Caller is who delivers an activity, and was authenticated.
+type Caller interface {
 	// Permit returns an error when the caller may not deliver this activity.
 	Permit(a *activity.Activity) error
-	// Signed reports whether the caller has proved that the activities which it may
+	// Trusted reports whether the caller has proved that the activities which it may
 	// deliver have the serviceUrl of their channel. A bot that calls this one is the
 	// channel of its own conversations, which are kept apart from all others.
-	Signed() bool
-	// CallerID is who the caller is, as [activity.Activity.CallerID] has it. "": not known.
-	CallerID() string
+	Trusted() bool
+	// ID is who the caller is, as [activity.Activity.CallerID] has it. "": not known.
+	ID() string
 }
 
 // Skills are what a bot needs of Agent Skills beside their actions.
@@ -108,25 +73,23 @@ type Skills interface {
 	Policy(next actions.Policy) actions.Policy
 	// Command does what a person writes behind /skill. It returns what to reply or, when
 	// something is left to be done with the skill, the text to plan for.
-	Command(ctx context.Context, turn *actions.Turn, words string) (reply, rest string, err error)
+	Command(ctx context.Context, t *actions.Turn, words string) (reply, rest string, err error)
 	// Reset ends all skills of the conversation, as /reset does.
-	Reset(turn *actions.Turn)
+	Reset(t *actions.Turn)
 }
-
-// countEvery is how often a bot that ends looks whether anything waits.
-const countEvery = 20 * time.Millisecond
 
 // Config says what a Bot is made of. Actions and Planner are required; the zero
 // value of every other field is a working default.
 type Config struct {
 	Actions *actions.Registry
-	Planner Planner
+	Planner turn.Planner
 	// Store keeps state. nil: this process does, until the bot is drained.
-	Store Store
-	// Channel and Door are the way out and the way in. nil, both: those of a bot
-	// without an app id, which talks with clients on this machine, and no other.
-	Channel Channel
-	Door    Door
+	Store *state.Store
+	// Channel is the way out; a [connector.Client] is one. Authenticator decides who gets
+	// in, see [Guarded]. nil, both: those of a bot without an app id, which talks with
+	// clients on this machine, and no other.
+	Channel       turn.Channel
+	Authenticator Authenticator
 
 	// Name is how the bot calls itself in its welcome. "": Planbot.
 	Name string
@@ -173,7 +136,7 @@ type Config struct {
 	Skills Skills
 	// Hooks see, and may change or stop, what plans do.
 	Hooks Hooks
-	// Access says who may talk to the bot. The zero value: whoever the Door lets in.
+	// Access says who may talk to the bot. The zero value: whoever the Authenticator takes.
 	Access Access
 	// MaxTurns bounds the turns at work in this process; what is more waits for it or
 	// another one. MaxWaiting and MaxWaitingPerConversation bound the turns that wait,
@@ -195,29 +158,21 @@ type Config struct {
 	Log zerolog.Logger
 }
 
-// Bot answers activities. It is an [http.Handler] for POST /api/messages, safe
-// for concurrent use once its routes are registered.
+// Bot answers activities. It is an [http.Handler] for POST /api/messages, safe for
+// concurrent use once its routes are registered.
 type Bot struct {
-	cfg     Config
-	routes  routes
-	inbox   *state.Inbox
-	workers *workers
-	waiters *waiters
-	meter   *metrics
-	traces  traces
+	cfg    Config
+	routes routes
+	engine *turn.Engine
 
 	requests atomic.Int64 // that are being answered, their bodies read
 	refusals lineLimit    // on the log
 
-	local    bool               // made without a Door
-	embedded bool               // what is kept ends with this process
-	taking   context.Context    // until activities are refused
-	leaveOff context.CancelFunc // ends that
-	reading  sync.WaitGroup     // the readers of the inbox
-	unread   context.CancelFunc // ends them
-	ends     []func()           // close what New opened
-
-	start, end sync.Once
+	local  bool               // made without an Authenticator
+	taking context.Context    // until activities are refused
+	refuse context.CancelFunc // ends that
+	ends   []func()           // close what New opened
+	end    sync.Once
 }
 
 // New returns a bot with the built-in routes (welcome, help, /reset, /forget),
@@ -230,8 +185,8 @@ func New(cfg Config) (*Bot, error) {
 	}{
 		{"Actions", cfg.Actions != nil},
 		{"Planner", cfg.Planner != nil},
-		{"Channel", cfg.Channel != nil || cfg.Door == nil},
-		{"Door", cfg.Door != nil || cfg.Channel == nil},
+		{"Channel", cfg.Channel != nil || cfg.Authenticator == nil},
+		{"Authenticator", cfg.Authenticator != nil || cfg.Channel == nil},
 	} {
 		if !required.set {
 			faults = append(faults, fmt.Errorf("no %s", required.name))
@@ -268,6 +223,7 @@ func New(cfg Config) (*Bot, error) {
 	cfg.Budget.Messages = cmp.Or(cfg.Budget.Messages, 20)
 	cfg.FilteredText = cmp.Or(cfg.FilteredText, "Sorry, the content filter of the AI model stopped this. Please try other words.")
 	cfg.ApprovalTimeout = cmp.Or(cfg.ApprovalTimeout, 24*time.Hour)
+	cfg.MaxTurns = cmp.Or(cfg.MaxTurns, 1024)
 	cfg.MaxConnections = cmp.Or(cfg.MaxConnections, 10_000)
 	cfg.MaxRequests = cmp.Or(cfg.MaxRequests, 4096)
 	if cfg.Policy == nil {
@@ -276,69 +232,44 @@ func New(cfg Config) (*Bot, error) {
 	if cfg.Skills != nil {
 		cfg.Policy = cfg.Skills.Policy(cfg.Policy)
 	}
-	meter, err := newMetrics(cfg.Metrics)
-	if err != nil {
-		return nil, fmt.Errorf("bot config: Metrics: %w", err)
-	}
-	b := &Bot{cfg: cfg, meter: meter, traces: newTraces(cfg.Traces), workers: newWorkers(cmp.Or(cfg.MaxTurns, 1024)), waiters: newWaiters(), refusals: lineLimit{atOnce: refusalsAtOnce, eachSecond: refusalsEachSecond}}
-	b.taking, b.leaveOff = context.WithCancel(context.Background()) // ends with Drain
+	b := &Bot{cfg: cfg, refusals: lineLimit{atOnce: refusalsAtOnce, eachSecond: refusalsEachSecond}}
+	b.taking, b.refuse = context.WithCancel(context.Background()) // ends with Drain
 	if err := b.fillIn(); err != nil {
 		return nil, err
 	}
 	b.routes.last, b.routes.known = builtin(b), builtinInvokes(b)
-	if err := b.openInbox(); err != nil {
-		return nil, fmt.Errorf("bot: %w", err)
-	}
-	return b, nil
-}
-
-// openInbox opens the inbox, of which nothing is read before [Bot.Start].
-func (b *Bot) openInbox() (err error) {
-	b.embedded = b.cfg.Store.Embedded()
-	b.inbox, err = b.cfg.Store.Inbox(state.InboxConfig{
-		Lease: b.cfg.Lease, Patience: b.cfg.Patience, MaxWaiting: b.cfg.MaxWaiting, MaxWaitingPerLane: b.cfg.MaxWaitingPerConversation, Log: b.cfg.Log,
+	cfg = b.cfg
+	engine, err := turn.New(turn.Config{
+		Actions: cfg.Actions, Planner: cfg.Planner, Store: cfg.Store, Channel: cfg.Channel,
+		Handler: b.handler, OwnAnswer: failedInvoke, Clicked: decidedClick,
+		Hooks: cfg.Hooks, Policy: cfg.Policy, Approvers: cfg.Approvers, ApprovalTimeout: cfg.ApprovalTimeout,
+		TurnTimeout: cfg.TurnTimeout, Lease: cfg.Lease, Patience: cfg.Patience,
+		MaxSteps: cfg.MaxSteps, MaxSameCalls: cfg.MaxSameCalls, MaxTurns: cfg.MaxTurns,
+		MaxWaiting: cfg.MaxWaiting, MaxWaitingPerConversation: cfg.MaxWaitingPerConversation,
+		Budget: cfg.Budget, Feedback: cfg.Feedback, FilteredText: cfg.FilteredText,
+		Metrics: cfg.Metrics, Traces: cfg.Traces, Log: cfg.Log,
 	})
 	if err != nil {
-		return err
+		return nil, fmt.Errorf("bot: %w", err)
 	}
-	return b.meter.inbox(b.inbox.Stats)
+	b.engine = engine
+	return b, nil
 }
 
 // Start begins to do what waits in the inbox, also what another process left there.
 // [Bot.Serve] and the first request call it; who serves the bot otherwise calls it when
 // all routes are registered, so that nothing waits for the first request.
-func (b *Bot) Start() {
-	b.start.Do(func() {
-		ctx, cancel := context.WithCancel(context.Background()) // ends with Drain
-		b.unread = cancel
-		b.reading.Go(func() {
-			err := b.inbox.Run(ctx, func(lane state.Lane) { b.takeUp(ctx, lane) })
-			if err != nil && ctx.Err() == nil {
-				b.cfg.Log.Error().Err(err).Msg("the inbox is not read any more")
-			}
-		})
-	})
-}
+func (b *Bot) Start() { b.engine.Start() }
 
-// Drain stops taking activities, which are then refused with 503, and waits for
-// the turns at work. When ctx ends first, it cancels them and returns ctx's error: what
-// they have not done is left to other processes, or to this one when it is started
-// again. A bot that keeps everything in its process also does what waits, as far as
-// there is time, and tells people what it had to cancel. Drain closes what New opened.
+// Drain stops taking activities, which are then refused with 503, and waits for the turns
+// at work. When ctx ends first, it cancels them and returns ctx's error: what they have not
+// done is left to other processes, or to this one when it is started again. A bot that
+// keeps everything in its process also does what waits, as far as there is time, and tells
+// people what it had to cancel. Drain closes what New opened.
 func (b *Bot) Drain(ctx context.Context) error {
-	b.Start() // and at once no more
-	b.leaveOff()
-	var left error
-	if b.embedded {
-		left = b.workOff(ctx)
-	} else {
-		b.unread()
-	}
-	err := cmp.Or(b.workers.drain(ctx), left)
+	b.refuse()
+	err := b.engine.Drain(ctx)
 	b.end.Do(func() {
-		b.unread()
-		b.reading.Wait()
-		b.inbox.Close()
 		for _, end := range b.ends {
 			end()
 		}
@@ -346,19 +277,14 @@ func (b *Bot) Drain(ctx context.Context) error {
 	return err
 }
 
-// workOff waits until nothing waits in the inbox, or ctx ends.
-func (b *Bot) workOff(ctx context.Context) error {
-	for {
-		n, err := b.inbox.Waiting(ctx)
-		switch {
-		case ctx.Err() != nil:
-			return ctx.Err()
-		case err != nil || n == 0: // it is closed, by an earlier Drain
-			return nil
-		}
-		wait(ctx, countEvery, nil)
-	}
+// Notify keeps the notice, which is sent in order with the turns of its conversation, see
+// [turn.Engine.Notify].
+func (b *Bot) Notify(ctx context.Context, n actions.Notice) (id string, err error) {
+	return b.engine.Notify(ctx, n)
 }
+
+// Store is where the bot keeps its state.
+func (b *Bot) Store() *state.Store { return b.cfg.Store }
 
 // Draining reports whether Drain was called.
 func (b *Bot) Draining() bool { return b.taking.Err() != nil }

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -275,17 +276,19 @@ func TestMessagesOfOneConversationAreAnsweredInOrder(t *testing.T) {
 	}
 }
 
-// TestALostRaceIsMerged lets another conversation of the same person, and somebody in
-// this one, save in between: everything is right in the end, and nothing is done twice.
-func TestALostRaceIsMerged(t *testing.T) {
+// TestALostRaceIsRunAgain lets another conversation of the same person, and somebody in
+// this one, save in between: the commands run again on fresh state, without another plan, and
+// nothing that others saved is lost.
+func TestALostRaceIsRunAgain(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	elsewhere, err := state.Open(t.Context(), "redis://"+b.redis.Addr(), state.Config{})
 	b.must(err)
 	t.Cleanup(func() { _ = elsewhere.Close() })
+	var ran atomic.Int32
 	actions.Add(b.actions, "race", "Adds to home while somebody else adds to it", func(ctx context.Context, turn *actions.Turn, _ struct{}) (actions.Result, error) {
 		scopes, err := elsewhere.Load(ctx, turn.User.Key(), turn.Conversation.Key())
-		if err != nil {
+		if err != nil || ran.Add(1) > 1 {
 			return actions.Result{}, err
 		}
 		state.Of[lists.Lists](scopes[0]).All = []lists.List{{Name: "theirs"}}
@@ -305,5 +308,8 @@ func TestALostRaceIsMerged(t *testing.T) {
 	b.connector.None(t)
 	if n := strings.Count(b.model.Calls()[1].Text(), "user: create mine"); n != 1 {
 		t.Errorf("the message is %d times in the history", n)
+	}
+	if n := len(b.model.Calls()); n != 2 || ran.Load() != 2 {
+		t.Errorf("%d plans, the action ran %d times", n, ran.Load())
 	}
 }

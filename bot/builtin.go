@@ -9,6 +9,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/planbot-go/planbot/activity"
+	"github.com/planbot-go/planbot/bot/turn"
 	"github.com/planbot-go/planbot/prompts"
 	"github.com/planbot-go/planbot/state"
 )
@@ -30,7 +31,7 @@ func builtin(b *Bot) []route {
 		{isCommand("/reset"), b.reset},
 		{isCommand("/forget"), forget},
 		{func(t *Turn) bool { _, ok := b.submittedVerb(t); return ok }, b.clickedSubmitted},
-		{func(t *Turn) bool { return isSubmit(t.Activity) }, submitted},
+		{func(t *Turn) bool { return turn.IsSubmit(t.Activity) }, submitted},
 		{b.isSkillCommand, b.skill},
 		{isCommand(""), b.help}, // a mention of the bot and nothing else
 		{typ(activity.Message), planned},
@@ -40,8 +41,8 @@ func builtin(b *Bot) []route {
 // builtinInvokes are those that every bot answers, unless its author does.
 func builtinInvokes(b *Bot) map[string]invokeRoute {
 	return map[string]invokeRoute{
-		cardInvoke:     {check: b.checkClick, handle: b.clicked},
-		feedbackInvoke: {check: checkFeedback, handle: b.rated, atOnce: true},
+		turn.CardInvoke: {check: b.checkClick, handle: b.clicked},
+		feedbackInvoke:  {check: checkFeedback, handle: b.rated, atOnce: true},
 	}
 }
 
@@ -54,17 +55,20 @@ type greeted struct {
 // says so twice, other channels once.
 func botAdded(t *Turn) bool {
 	a := t.Activity
-	return a.Type == activity.ConversationUpdate && slices.ContainsFunc(a.MembersAdded, t.isBot) ||
+	return a.Type == activity.ConversationUpdate && slices.ContainsFunc(a.MembersAdded, itself(a)) ||
 		a.Type == activity.InstallationUpdate && strings.EqualFold(a.Action, "add")
 }
 
 func botRemoved(t *Turn) bool {
 	a := t.Activity
-	return a.Type == activity.ConversationUpdate && slices.ContainsFunc(a.MembersRemoved, t.isBot) ||
+	return a.Type == activity.ConversationUpdate && slices.ContainsFunc(a.MembersRemoved, itself(a)) ||
 		a.Type == activity.InstallationUpdate && strings.EqualFold(a.Action, "remove")
 }
 
-func (t *Turn) isBot(m activity.Account) bool { return m.ID != "" && m.ID == t.Activity.Recipient.ID }
+// itself tells the bot's own account from others.
+func itself(a *activity.Activity) func(activity.Account) bool {
+	return func(m activity.Account) bool { return m.ID != "" && m.ID == a.Recipient.ID }
+}
 
 // welcome greets a conversation once.
 func (b *Bot) welcome(ctx context.Context, t *Turn) error {
@@ -77,7 +81,7 @@ func (b *Bot) welcome(ctx context.Context, t *Turn) error {
 		return nil
 	}
 	// No markdown: with suggested actions below it, Microsoft's local client draws none.
-	m := t.message("Hello, I am " + b.cfg.Name + ". Tell me what you need in your own words, or say help to see what I can do.")
+	m := t.Message("Hello, I am " + b.cfg.Name + ". Tell me what you need in your own words, or say help to see what I can do.")
 	m.Suggest(b.cfg.Examples...)
 	return t.Send(ctx, m)
 }
@@ -101,34 +105,26 @@ func (b *Bot) inBigTeam(ctx context.Context, a *activity.Activity) bool {
 func leave(ctx context.Context, t *Turn) error {
 	if t.Activity.Type != activity.InstallationUpdate {
 		*state.Of[greeted](t.Conversation) = greeted{}
-		state.Of[reference](t.Conversation).die("the bot was taken out")
+		t.Removed()
 		return nil
 	}
-	if t.Activity.Conversation.Personal() {
-		err := forgetPerson(ctx, t)
-		if err == nil {
-			err = t.save(ctx) // nothing is said, which would do it
-		}
-		if err == nil {
-			t.leavePlace(ctx)
-		}
-		return err
+	if !t.Activity.Conversation.Personal() {
+		return t.ForgetConversation(ctx)
 	}
-	if err := t.withdrawAll(ctx, place{t.Activity.Conversation.ID, true}); err != nil {
-		return err
+	err := t.ForgetPerson(ctx)
+	if err == nil {
+		err = t.Save(ctx) // nothing is said, which would do it
 	}
-	if err := t.forgetApprovals(ctx, ""); err != nil {
-		return err
+	if err == nil {
+		t.LeavePlace(ctx)
 	}
-	t.Conversation.Delete()
-	t.Thread.Delete()
-	return nil
+	return err
 }
 
 // help lists what the bot can do, from the registry.
 func (b *Bot) help(ctx context.Context, t *Turn) error {
-	m := t.message(b.helpText())
-	if showsCards(t.Activity.ChannelID) {
+	m := t.Message(b.helpText())
+	if turn.ShowsCards(t.Activity.ChannelID) {
 		m.Attachments = []activity.Attachment{b.helpCard(m.Text).Attachment()}
 		m.Summary, m.Text = b.cfg.Name+" can help", ""
 	}
@@ -147,11 +143,6 @@ func (b *Bot) helpText() string {
 	}
 	s.WriteString("**/reset** makes me forget our conversation, **/forget** deletes everything I keep about you.")
 	return s.String()
-}
-
-// showsCards reports whether the channel draws Adaptive Cards.
-func showsCards(channel string) bool {
-	return slices.Contains([]string{activity.Teams, "emulator", "webchat", "directline"}, channel)
 }
 
 // helpCard shows the help with buttons that say something for the person.
@@ -177,7 +168,7 @@ func submitted(ctx context.Context, t *Turn) error {
 		return nil
 	}
 	t.Text = strings.TrimSpace(value.Say)
-	return planned(ctx, t)
+	return t.Plan(ctx)
 }
 
 // reset clears what the conversation was about. What the person keeps, such as
@@ -187,20 +178,57 @@ func (b *Bot) reset(ctx context.Context, t *Turn) error {
 	if b.cfg.Skills != nil {
 		b.cfg.Skills.Reset(t.Turn)
 	}
-	if err := t.forgetApprovals(ctx, ""); err != nil {
+	if err := t.ForgetApprovals(ctx); err != nil {
 		return err
 	}
-	return t.Tell(ctx, "I forgot our conversation. What you keep with me is still there.")
+	return t.Tell(ctx, "I've cleared our conversation. Your lists and reminders are still here.")
 }
 
 // forget deletes everything that is kept about the person.
 func forget(ctx context.Context, t *Turn) error {
-	if err := forgetPerson(ctx, t); err != nil {
+	if err := t.ForgetPerson(ctx); err != nil {
 		return err
 	}
-	if err := t.Tell(ctx, "I deleted everything I kept about you."); err != nil {
+	if err := t.Tell(ctx, "I've deleted everything I kept about you."); err != nil {
 		return err
 	}
-	t.leavePlace(ctx)
+	t.LeavePlace(ctx)
 	return nil
 }
+
+const skillCommand = "/skill"
+
+// isSkillCommand takes /skill, alone or with words behind it.
+func (b *Bot) isSkillCommand(t *Turn) bool {
+	if b.cfg.Skills == nil || !t.IsMessage() {
+		return false
+	}
+	_, ok := skillWords(t.Text)
+	return ok
+}
+
+func skillWords(text string) (words string, ok bool) {
+	if len(text) < len(skillCommand) || !strings.EqualFold(text[:len(skillCommand)], skillCommand) {
+		return "", false
+	}
+	words = strings.TrimSpace(text[len(skillCommand):])
+	return words, words == "" || words != text[len(skillCommand):] // a space parts them
+}
+
+// skill does what a person asks of skills in so many words. What is left to be done with
+// one is planned for.
+func (b *Bot) skill(ctx context.Context, t *Turn) error {
+	words, _ := skillWords(t.Text)
+	reply, rest, err := b.cfg.Skills.Command(ctx, t.Turn, words)
+	if err != nil {
+		return err
+	}
+	if rest == "" {
+		return t.Tell(ctx, reply)
+	}
+	t.Text = rest
+	return t.Plan(ctx)
+}
+
+// planned is the default route: the planner answers.
+func planned(ctx context.Context, t *Turn) error { return t.Plan(ctx) }

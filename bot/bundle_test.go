@@ -21,12 +21,14 @@ import (
 	"github.com/planbot-go/planbot/actions"
 	"github.com/planbot-go/planbot/actions/lists"
 	"github.com/planbot-go/planbot/bot"
+	"github.com/planbot-go/planbot/bot/turn"
 	"github.com/planbot-go/planbot/internal/fakeconnector"
 	"github.com/planbot-go/planbot/internal/fakemodel"
 	"github.com/planbot-go/planbot/models"
 	"github.com/planbot-go/planbot/planner"
 	"github.com/planbot-go/planbot/prompts"
 	"github.com/planbot-go/planbot/state"
+	"github.com/planbot-go/planbot/state/inbox"
 )
 
 // bundle is a bot with all its real parts, between a fake connector and a fake
@@ -65,14 +67,16 @@ func setupPlanner(t *testing.T, name string, change ...func(*bot.Config)) *bundl
 }
 
 // wire makes another bot on the same parts, as a second replica would be.
-func (b *bundle) wire(store bot.Store, change ...func(*bot.Config)) *bot.Bot {
+func (b *bundle) wire(store *state.Store, change ...func(*bot.Config)) *bot.Bot {
 	b.Helper()
 	model, err := models.NewOpenAI(models.OpenAIConfig{BaseURL: b.model.URL, Model: "fake", Timeout: 5 * time.Second})
+	b.must(err)
+	chain, err := models.NewChain(models.ChainConfig{Models: []models.Model{model}, Retries: -1})
 	b.must(err)
 	library, err := prompts.Load("")
 	b.must(err)
 	guard, client := local(b.T)
-	cfg := bot.Config{Actions: b.actions, Planner: b.newPlanner(planner.SequenceConfig{Model: models.Traced(model, models.ProviderOpenAI), Prompts: library, Actions: b.actions}), Store: store, Channel: client, Door: guard, Log: zerolog.New(b.log), AckTimeout: 10 * time.Second}
+	cfg := bot.Config{Actions: b.actions, Planner: b.newPlanner(planner.SequenceConfig{Model: chain, Prompts: library, Actions: b.actions}), Store: store, Channel: client, Authenticator: guard, Log: zerolog.New(b.log), AckTimeout: 10 * time.Second}
 	for _, c := range change {
 		c(&cfg)
 	}
@@ -83,13 +87,13 @@ func (b *bundle) wire(store bot.Store, change ...func(*bot.Config)) *bot.Bot {
 }
 
 // newPlanner makes the planner.
-func (b *bundle) newPlanner(cfg planner.SequenceConfig) bot.Planner {
+func (b *bundle) newPlanner(cfg planner.SequenceConfig) turn.Planner {
 	b.Helper()
-	var made bot.Planner
+	var made turn.Planner
 	var err error
 	switch b.planner {
 	case "sequential":
-		made, err = planner.NewSequential(b.Context(), planner.SequentialConfig(cfg))
+		made, err = planner.NewSequential(b.Context(), cfg)
 	case "tools":
 		made, err = planner.NewTools(b.Context(), planner.ToolsConfig{SequenceConfig: cfg})
 	default:
@@ -216,6 +220,63 @@ func (b *bundle) until(what string, is func() bool) {
 func (b *bundle) gone() {
 	b.Helper()
 	b.until("that no timer is left", func() bool { return len(b.waiting()) == 0 })
+}
+
+// record finds a record with these words in it: the key of its hash and its id.
+func (b *bundle) record(words string) (key, id, record string) {
+	b.Helper()
+	for _, key := range b.redis.Keys() {
+		if !strings.HasSuffix(key, "/records") {
+			continue
+		}
+		ids, err := b.redis.HKeys(key)
+		b.must(err)
+		for _, id := range ids {
+			if record := b.redis.HGet(key, id); strings.Contains(record, words) {
+				return key, id, record
+			}
+		}
+	}
+	return "", "", ""
+}
+
+// openInbox opens the inbox as an operator does.
+func (b *bundle) openInbox() *inbox.Inbox {
+	b.Helper()
+	store, err := state.Open(b.Context(), "redis://"+b.redis.Addr(), state.Config{})
+	b.must(err)
+	b.Cleanup(func() { _ = store.Close() })
+	in, err := inbox.Open(store, inbox.Config{})
+	b.must(err)
+	b.Cleanup(in.Close)
+	return in
+}
+
+// deadLetters waits until there are so many.
+func (b *bundle) deadLetters(n int) []inbox.Waiting {
+	b.Helper()
+	in := b.openInbox()
+	var all []inbox.Waiting
+	b.until(fmt.Sprintf("%d dead letters", n), func() bool {
+		var err error
+		all, err = in.Dead(b.Context())
+		b.must(err)
+		return len(all) == n
+	})
+	return all
+}
+
+// retry has a dead letter tried again, as an operator does.
+func (b *bundle) retry(w inbox.Waiting) {
+	b.Helper()
+	b.must(b.openInbox().Wake(b.Context(), w, nil))
+}
+
+func readRecord(t *testing.T, raw []byte) turn.Record {
+	t.Helper()
+	rec, err := turn.Decode(raw)
+	must(t, err)
+	return rec
 }
 
 // expectFault takes the next message: one sentence with these words and a turn id.

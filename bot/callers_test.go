@@ -31,16 +31,16 @@ const (
 // header names: a stand-in for what the guard has proved.
 type callersDoor struct{}
 
-func (callersDoor) Enter(r *http.Request) (bot.Visitor, error) {
+func (callersDoor) Authenticate(r *http.Request) (bot.Caller, error) {
 	return caller(r.Header.Get("Authorization")), nil
 }
 
 type caller string
 
 func (caller) Permit(*activity.Activity) error { return nil }
-func (caller) Signed() bool                    { return true }
+func (caller) Trusted() bool                   { return true }
 
-func (c caller) CallerID() string {
+func (c caller) ID() string {
 	if c == "" {
 		return "urn:botframework:azure"
 	}
@@ -74,7 +74,7 @@ func loggedIn(t *testing.T, callers connector.Callers, login http.RoundTripper) 
 		t.Fatal(err)
 	}
 	t.Cleanup(client.Close)
-	return func(c *bot.Config) { c.Door, c.Channel = callersDoor{}, client }
+	return func(c *bot.Config) { c.Authenticator, c.Channel = callersDoor{}, client }
 }
 
 type loginServer struct{}
@@ -167,17 +167,17 @@ func TestACallerReachesNothingOfTheChannel(t *testing.T) {
 		t.Errorf("the caller was told %q with %q", got.Text(), got.Authorization)
 	}
 	s.from(callingApp, s.url, event{"text": "/forget"})
-	s.expectFor(ofCaller, "I deleted everything")
+	s.expectFor(ofCaller, "I've deleted everything")
 	if got := s.documents(); len(got) < len(before) {
 		t.Errorf("left %q of %q", got, before)
 	}
 	// Where the conversation of the channel is, has not changed.
-	if _, err := s.bot.Notify(t.Context(), bot.Notice{To: miasChat, Text: "News."}); err != nil {
+	if _, err := s.bot.Notify(t.Context(), actions.Notice{To: miasChat, Text: "News."}); err != nil {
 		t.Fatal(err)
 	}
 	s.expectFor(ofChannel, "News.")
 	its := actions.Recipient{Channel: "msteams", Bot: "28:bot", Caller: callingApp, Conversation: "a:mia"}
-	if _, err := s.bot.Notify(t.Context(), bot.Notice{To: its, Text: "News."}); err == nil {
+	if _, err := s.bot.Notify(t.Context(), actions.Notice{To: its, Text: "News."}); err == nil {
 		t.Error("what the caller had forgotten was notified")
 	}
 }

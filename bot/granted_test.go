@@ -8,15 +8,15 @@ import (
 	"github.com/planbot-go/planbot/actions"
 	"github.com/planbot-go/planbot/bot"
 	"github.com/planbot-go/planbot/internal/fakemodel"
-	"github.com/planbot-go/planbot/planner"
+	plans "github.com/planbot-go/planbot/planner/plan"
 )
 
 // addPlan makes an action of a plan.
 func (b *bundle) addPlan(name string, commands ...string) {
 	b.Helper()
-	p, err := planner.LoadPlan([]byte(plan(commands...)), b.actions)
+	p, err := plans.Load([]byte(plan(commands...)), b.actions)
 	b.must(err)
-	_, err = planner.AddPlan(b.actions, name, "Does a plan", p)
+	_, err = plans.AddAction(b.actions, name, "Does a plan", p)
 	b.must(err)
 }
 

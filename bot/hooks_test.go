@@ -18,8 +18,9 @@ import (
 	"github.com/planbot-go/planbot/actions"
 	"github.com/planbot-go/planbot/activity"
 	"github.com/planbot-go/planbot/bot"
+	"github.com/planbot-go/planbot/bot/turn"
 	"github.com/planbot-go/planbot/models"
-	"github.com/planbot-go/planbot/planner"
+	plans "github.com/planbot-go/planbot/planner/plan"
 	"github.com/planbot-go/planbot/state"
 )
 
@@ -36,22 +37,34 @@ func hooked(t *testing.T, hooks bot.Hooks) *bundle {
 	return b
 }
 
+// callFunc is what stands within the hook Call.
+type callFunc = func(context.Context, actions.Call) (actions.Result, error)
+
+// planReady is the hook Plan that changes the planner's plans.
+func planReady(change func(plans.Plan) (plans.Plan, error)) func(context.Context, *bot.Turn, func(context.Context) (plans.Plan, error)) (plans.Plan, error) {
+	return func(ctx context.Context, _ *bot.Turn, next func(context.Context) (plans.Plan, error)) (plans.Plan, error) {
+		p, err := next(ctx)
+		if err != nil {
+			return p, err
+		}
+		return change(p)
+	}
+}
+
 func TestHooksSeeTheRunInOrder(t *testing.T) {
 	t.Parallel()
 	var seen []string
 	note := func(format string, args ...any) { seen = append(seen, fmt.Sprintf(format, args...)) }
 	b := hooked(t, bot.Hooks{
-		PlanReady: func(_ context.Context, _ *bot.Turn, p planner.Plan) (planner.Plan, error) {
+		Plan: planReady(func(p plans.Plan) (plans.Plan, error) {
 			note("plan of %d", len(p.Commands))
 			return p, nil
-		},
-		BeforeDo: func(_ context.Context, _ *bot.Turn, c actions.Call) error {
+		}),
+		Call: func(ctx context.Context, _ *bot.Turn, c actions.Call, next callFunc) (actions.Result, error) {
 			note("before %s %s", c.Action.Name, c.Entities["text"])
-			return nil
-		},
-		AfterDo: func(_ context.Context, _ *bot.Turn, c actions.Call, r actions.Result) (actions.Result, error) {
+			r, err := next(ctx, c)
 			note("after %s: %s", c.Action.Name, r.Text())
-			return actions.Text("[%s]", r.Text()), nil
+			return actions.Text("[%s]", r.Text()), err
 		},
 		BeforeSay: func(_ context.Context, _ *bot.Turn, text string) (string, error) {
 			note("before say %s", text)
@@ -71,15 +84,15 @@ func TestHooksSeeTheRunInOrder(t *testing.T) {
 
 func TestPlanReadyMayChangeAndStop(t *testing.T) {
 	t.Parallel()
-	b := hooked(t, bot.Hooks{PlanReady: func(_ context.Context, _ *bot.Turn, p planner.Plan) (planner.Plan, error) {
+	b := hooked(t, bot.Hooks{Plan: planReady(func(p plans.Plan) (plans.Plan, error) {
 		switch p.Commands[0].Action {
 		case "note":
-			p.Commands = []planner.Command{{Kind: planner.Say, Response: "changed"}}
+			p.Commands = []plans.Command{{Kind: plans.Say, Response: "changed"}}
 		case "addItem":
-			p.Commands = []planner.Command{{Kind: planner.Do, Action: "invented"}}
+			p.Commands = []plans.Command{{Kind: plans.Do, Action: "invented"}}
 		}
 		return p, nil
-	}})
+	})})
 	b.model.Says(plan(do("note", `{"text":"x"}`)), plan(do("addItem", `{"list":"l","item":"i"}`)))
 	b.say("change")
 	b.expect("changed")
@@ -90,14 +103,15 @@ func TestPlanReadyMayChangeAndStop(t *testing.T) {
 func TestStopEndsTheTurn(t *testing.T) {
 	t.Parallel()
 	for name, hooks := range map[string]bot.Hooks{
-		"plan": {PlanReady: func(context.Context, *bot.Turn, planner.Plan) (planner.Plan, error) {
-			return planner.Plan{}, bot.Stop("Stopped.")
+		"plan": {Plan: planReady(func(plans.Plan) (plans.Plan, error) { return plans.Plan{}, turn.Stop("Stopped.") })},
+		"do": {Call: func(context.Context, *bot.Turn, actions.Call, callFunc) (actions.Result, error) {
+			return actions.Done, turn.Stop("Stopped.")
 		}},
-		"do": {BeforeDo: func(context.Context, *bot.Turn, actions.Call) error { return bot.Stop("Stopped.") }},
-		"done": {AfterDo: func(_ context.Context, _ *bot.Turn, _ actions.Call, r actions.Result) (actions.Result, error) {
-			return r, bot.Stop("Stopped.")
+		"done": {Call: func(ctx context.Context, _ *bot.Turn, c actions.Call, next callFunc) (actions.Result, error) {
+			r, _ := next(ctx, c)
+			return r, turn.Stop("Stopped.")
 		}},
-		"say": {BeforeSay: func(context.Context, *bot.Turn, string) (string, error) { return "", bot.Stop("Stopped.") }},
+		"say": {BeforeSay: func(context.Context, *bot.Turn, string) (string, error) { return "", turn.Stop("Stopped.") }},
 	} {
 		b := hooked(t, hooks)
 		b.model.Says(plan(do("note", `{"text":"secret"}`), say("secret said")), plan(say("on")))
@@ -112,8 +126,8 @@ func TestStopEndsTheTurn(t *testing.T) {
 
 func TestRefusedCallFails(t *testing.T) {
 	t.Parallel()
-	b := hooked(t, bot.Hooks{BeforeDo: func(_ context.Context, _ *bot.Turn, c actions.Call) error {
-		return bot.Refuse("no %s today", c.Entities["text"])
+	b := hooked(t, bot.Hooks{Call: func(_ context.Context, _ *bot.Turn, c actions.Call, _ callFunc) (actions.Result, error) {
+		return actions.Done, turn.Refuse("no %s today", c.Entities["text"])
 	}})
 	b.model.Says(plan(do("note", `{"text":"x"}`), say("Noted.")), plan(say("I may not.")))
 	b.say("go")
@@ -144,13 +158,17 @@ func TestHooksChooseTheWordsOfAFailure(t *testing.T) {
 	t.Parallel()
 	b := setup(t, func(c *bot.Config) {
 		c.MaxSteps = 2
-		c.Hooks = bot.Hooks{
-			UnknownAction: func(_ context.Context, _ *bot.Turn, e *planner.DecodeError) string {
-				return "No such thing: " + string(e.Kind)
-			},
-			ModelError:   func(_ context.Context, _ *bot.Turn, e *models.Error) string { return "Model: " + e.Kind.String() },
-			TooManySteps: func(_ context.Context, _ *bot.Turn, e error) string { return "Limit: " + e.Error() },
-		}
+		c.Hooks = bot.Hooks{Failed: func(_ context.Context, _ *bot.Turn, failure error) string {
+			var noPlan *plans.Fault
+			var fromModel *models.Error
+			switch {
+			case errors.As(failure, &noPlan):
+				return "No such thing: " + string(noPlan.Kind)
+			case errors.As(failure, &fromModel):
+				return "Model: " + fromModel.Kind.String()
+			}
+			return "Limit: " + failure.Error()
+		}}
 	})
 	bad := plan(do("fly", `{}`))
 	b.model.Says(bad, bad, bad)

@@ -30,7 +30,7 @@ func FuzzInvokeValues(f *testing.F) {
 			if raw, err := json.Marshal(response.Body); err != nil || len(raw) == 0 {
 				t.Fatalf("answer %s (%v)", raw, err)
 			}
-		} else if click, err := readClick(a); err != nil || click.Verb != verbApprove && click.Verb != verbReject {
+		} else if click, err := readClick(a); err != nil || b.routes.cards[click.Verb] == nil {
 			t.Fatalf("let in %+v (%v)", click, err)
 		}
 		if checkFeedback(a) != nil {

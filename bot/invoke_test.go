@@ -425,11 +425,15 @@ func ExampleAddInvoke() {
 	type search struct {
 		Text string `json:"queryText"`
 	}
+	type choice struct {
+		Title string `json:"title"`
+		Value string `json:"value"`
+	}
 	type choices struct {
 		Status int    `json:"statusCode"`
 		Type   string `json:"type"`
 		Value  struct {
-			Results []activity.Choice `json:"results"`
+			Results []choice `json:"results"`
 		} `json:"value"`
 	}
 	b, err := bot.New(bot.Config{Actions: actions.New(), Planner: bot.PlannerFunc(nil)})
@@ -441,7 +445,7 @@ func ExampleAddInvoke() {
 			return choices{}, &bot.InvokeError{Status: http.StatusBadRequest, Code: "BadRequest", Message: "what is to be looked up?"}
 		}
 		found := choices{Status: http.StatusOK, Type: "application/vnd.microsoft.search.searchResponse"}
-		found.Value.Results = []activity.Choice{{Title: "Green tea", Value: "green"}}
+		found.Value.Results = []choice{{Title: "Green tea", Value: "green"}}
 		return found, nil
 	})
 }

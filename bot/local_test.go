@@ -11,7 +11,7 @@ import (
 )
 
 // local returns door and channel of a bot without an app id.
-func local(t *testing.T) (bot.Door, *connector.Client) {
+func local(t *testing.T) (bot.Authenticator, *connector.Client) {
 	t.Helper()
 	cloud, err := connector.CloudNamed("public")
 	if err != nil {
@@ -55,7 +55,7 @@ func TestPassedOn(t *testing.T) {
 			t.Fatal(err)
 		}
 		req.Header.Set(c.header, "203.0.113.9")
-		if _, err := door.Enter(req); (err == nil) != c.in {
+		if _, err := door.Authenticate(req); (err == nil) != c.in {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

@@ -21,7 +21,7 @@ import (
 	"github.com/planbot-go/planbot/activity"
 	"github.com/planbot-go/planbot/bot"
 	"github.com/planbot-go/planbot/connector"
-	"github.com/planbot-go/planbot/planner"
+	plans "github.com/planbot-go/planbot/planner/plan"
 )
 
 var manyActivities = flag.Int("activities", 3000, "how many activities TestManyActivities delivers")
@@ -57,8 +57,8 @@ func TestManyActivities(t *testing.T) {
 	b := setup(t, func(c *bot.Config) {
 		c.Channel, c.AckTimeout, c.Log = out, 0, zerolog.Nop()
 		c.Access.Users = []string{"aad-mia"}
-		c.Planner = bot.PlannerFunc(func(context.Context, *actions.Turn) (planner.Plan, error) {
-			return planner.Plan{Commands: []planner.Command{{Kind: planner.Say, Response: "Hello."}}}, nil
+		c.Planner = bot.PlannerFunc(func(context.Context, *actions.Turn) (plans.Plan, error) {
+			return plans.Plan{Commands: []plans.Command{{Kind: plans.Say, Response: "Hello."}}}, nil
 		})
 	})
 	b.bot.OnInvoke("work", func(context.Context, *bot.Turn) (bot.InvokeResponse, error) {

@@ -10,7 +10,7 @@ import (
 	"github.com/planbot-go/planbot/actions"
 	"github.com/planbot-go/planbot/bot"
 	"github.com/planbot-go/planbot/bottest"
-	"github.com/planbot-go/planbot/planner"
+	plans "github.com/planbot-go/planbot/planner/plan"
 )
 
 func numbers(n int) []string {
@@ -78,8 +78,8 @@ func TestSAYsOfATurnAreBounded(t *testing.T) {
 // TestSAYsOfOtherPlannersAreBounded, though nobody else looked at their plans.
 func TestSAYsOfOtherPlannersAreBounded(t *testing.T) {
 	t.Parallel()
-	chatty := bot.PlannerFunc(func(context.Context, *actions.Turn) (planner.Plan, error) {
-		return planner.Plan{Commands: slices.Repeat([]planner.Command{{Kind: planner.Say, Response: "Again."}}, 4)}, nil
+	chatty := bot.PlannerFunc(func(context.Context, *actions.Turn) (plans.Plan, error) {
+		return plans.Plan{Commands: slices.Repeat([]plans.Command{{Kind: plans.Say, Response: "Again."}}, 4)}, nil
 	})
 	change := func(c *bot.Config) { c.Planner, c.Budget.Messages = chatty, 3 }
 	bottest.Test(t, bottest.Config{Actions: oddActions(), Change: change}, func(_ *testing.T, kit *bottest.Kit) {

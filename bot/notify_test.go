@@ -15,13 +15,14 @@ import (
 	"github.com/planbot-go/planbot/actions"
 	"github.com/planbot-go/planbot/activity"
 	"github.com/planbot-go/planbot/bot"
+	"github.com/planbot-go/planbot/bot/turn"
 	"github.com/planbot-go/planbot/state"
 )
 
 // mia is her own conversation with the bot, and how to find it.
 var (
-	miasChat = bot.Recipient{Channel: "msteams", Bot: "28:bot", Conversation: "a:mia"}
-	mia      = bot.Recipient{Channel: "msteams", Bot: "28:bot", User: "29:mia"}
+	miasChat = actions.Recipient{Channel: "msteams", Bot: "28:bot", Conversation: "a:mia"}
+	mia      = actions.Recipient{Channel: "msteams", Bot: "28:bot", User: "29:mia"}
 )
 
 // met is a bot that Mia has talked with.
@@ -40,7 +41,7 @@ func (b *bundle) hello() {
 	b.expect("Hello!")
 }
 
-func (b *bundle) notify(n bot.Notice) string {
+func (b *bundle) notify(n actions.Notice) string {
 	b.Helper()
 	turn, err := b.bot.Notify(b.Context(), n)
 	b.must(err)
@@ -49,7 +50,7 @@ func (b *bundle) notify(n bot.Notice) string {
 
 func TestNotifyAConversationAndAPerson(t *testing.T) {
 	b := met(t)
-	if turn := b.notify(bot.Notice{To: miasChat, Text: "The build is **green**."}); turn == "" {
+	if turn := b.notify(actions.Notice{To: miasChat, Text: "The build is **green**."}); turn == "" {
 		t.Error("no turn")
 	}
 	got := b.connector.Next(t)
@@ -59,10 +60,10 @@ func TestNotifyAConversationAndAPerson(t *testing.T) {
 	if got.Body["entities"] != nil || got.Body["replyToId"] != nil {
 		t.Errorf("it is labelled as AI or answers something: %v", got.Body)
 	}
-	b.notify(bot.Notice{To: mia, Text: "For you."})
+	b.notify(actions.Notice{To: mia, Text: "For you."})
 	b.expect("For you.")
 	card := &activity.Activity{Type: activity.Message, Attachments: []activity.Attachment{activity.NewCard("A card.").Attachment()}}
-	b.notify(bot.Notice{To: mia, Text: "First the text.", Activities: []*activity.Activity{card}})
+	b.notify(actions.Notice{To: mia, Text: "First the text.", Activities: []*activity.Activity{card}})
 	b.expect("First the text.")
 	if got := b.connector.Next(t); got.Body["attachments"] == nil {
 		t.Errorf("no card: %v", got.Body)
@@ -82,11 +83,11 @@ func TestNotifyAThread(t *testing.T) {
 	b.model.Says(plan(say("Hello!")))
 	b.deliver(event{"text": "<at>Planbot</at> hi", "entities": []event{mentionOfBot}, "conversation": event{"id": thread, "conversationType": "channel", "isGroup": true, "tenantId": "t1"}})
 	b.expect("Hello!")
-	b.notify(bot.Notice{To: bot.Recipient{Channel: "msteams", Bot: "28:bot", Conversation: thread}, Text: "News."})
+	b.notify(actions.Notice{To: actions.Recipient{Channel: "msteams", Bot: "28:bot", Conversation: thread}, Text: "News."})
 	if got := b.connector.Next(t); got.Text() != "News." || !strings.Contains(got.Path, "messageid=7") {
 		t.Errorf("sent %v to %s", got.Body, got.Path)
 	}
-	if _, err := b.bot.Notify(t.Context(), bot.Notice{To: mia, Text: "Alone."}); !errors.Is(err, bot.ErrUnknownRecipient) {
+	if _, err := b.bot.Notify(t.Context(), actions.Notice{To: mia, Text: "Alone."}); !errors.Is(err, actions.ErrUnknownRecipient) {
 		t.Errorf("somebody who only spoke in a channel: %v", err)
 	}
 }
@@ -95,16 +96,16 @@ var mentionOfBot = event{"type": "mention", "text": "<at>Planbot</at>", "mention
 
 func TestWhatCannotBeNotified(t *testing.T) {
 	b := met(t)
-	for name, n := range map[string]bot.Notice{
-		"unknown conversation": {To: bot.Recipient{Channel: "msteams", Bot: "28:bot", Conversation: "a:nobody"}, Text: "x"},
-		"unknown person":       {To: bot.Recipient{Channel: "msteams", Bot: "28:bot", User: "29:nobody"}, Text: "x"},
-		"another bot":          {To: bot.Recipient{Channel: "msteams", Bot: "28:other", User: "29:mia"}, Text: "x"},
+	for name, n := range map[string]actions.Notice{
+		"unknown conversation": {To: actions.Recipient{Channel: "msteams", Bot: "28:bot", Conversation: "a:nobody"}, Text: "x"},
+		"unknown person":       {To: actions.Recipient{Channel: "msteams", Bot: "28:bot", User: "29:nobody"}, Text: "x"},
+		"another bot":          {To: actions.Recipient{Channel: "msteams", Bot: "28:other", User: "29:mia"}, Text: "x"},
 	} {
-		if _, err := b.bot.Notify(t.Context(), n); !errors.Is(err, bot.ErrUnknownRecipient) {
+		if _, err := b.bot.Notify(t.Context(), n); !errors.Is(err, actions.ErrUnknownRecipient) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	for name, n := range map[string]bot.Notice{
+	for name, n := range map[string]actions.Notice{
 		"nobody":           {Text: "x"},
 		"nothing":          {To: mia},
 		"blank":            {To: mia, Text: " \n"},
@@ -124,13 +125,13 @@ func TestADeadConversationIsLeftAloneUntilItIsHeardOf(t *testing.T) {
 		t.Run(http.StatusText(status), func(t *testing.T) {
 			b := met(t)
 			b.connector.Fails("", status)
-			b.notify(bot.Notice{To: mia, Text: "Lost."})
+			b.notify(actions.Notice{To: mia, Text: "Lost."})
 			b.rest("a:mia")
-			if _, err := b.bot.Notify(t.Context(), bot.Notice{To: mia, Text: "Refused."}); !errors.Is(err, bot.ErrUnreachable) || !strings.Contains(err.Error(), "Fault") {
+			if _, err := b.bot.Notify(t.Context(), actions.Notice{To: mia, Text: "Refused."}); !errors.Is(err, actions.ErrUnreachable) || !strings.Contains(err.Error(), "Fault") {
 				t.Errorf("error %v", err)
 			}
 			b.hello()
-			b.notify(bot.Notice{To: mia, Text: "Alive."})
+			b.notify(actions.Notice{To: mia, Text: "Alive."})
 			b.expect("Alive.")
 			b.connector.None(t)
 		})
@@ -149,8 +150,8 @@ func TestOtherRefusalsDoNotRetireAConversation(t *testing.T) {
 		t.Run(http.StatusText(status), func(t *testing.T) {
 			b := met(t)
 			b.connector.Fails("", status)
-			b.notify(bot.Notice{To: mia, Text: "Lost."})
-			b.notify(bot.Notice{To: mia, Text: "There."})
+			b.notify(actions.Notice{To: mia, Text: "Lost."})
+			b.notify(actions.Notice{To: mia, Text: "There."})
 			b.expect("There.")
 			b.connector.None(t)
 		})
@@ -164,7 +165,7 @@ func TestARefusedNoticeComesBack(t *testing.T) {
 			registry := prometheus.NewRegistry()
 			b := met(t, func(c *bot.Config) { c.Channel, c.Metrics = hasty(t), registry })
 			b.connector.Fails("", status)
-			b.notify(bot.Notice{To: mia, Text: "Refused once."})
+			b.notify(actions.Notice{To: mia, Text: "Refused once."})
 			b.expect("Refused once.")
 			b.rest("a:mia")
 			b.connector.None(t)
@@ -180,11 +181,11 @@ func TestANoticeThatIsRefusedForTooLongIsParked(t *testing.T) {
 	registry := prometheus.NewRegistry()
 	b := met(t, func(c *bot.Config) { c.Metrics = registry })
 	b.connector.Fails("", http.StatusInternalServerError, http.StatusInternalServerError)
-	turn := b.notify(bot.Notice{To: mia, Text: "Refused."})
+	id := b.notify(actions.Notice{To: mia, Text: "Refused."})
 	b.awayForLong()
-	parked := newYard(b).parked(1)
-	if parked[0].Turn != turn || !strings.Contains(parked[0].Reason, "did not take its message") {
-		t.Errorf("parked %+v", parked)
+	dead := b.deadLetters(1)
+	if rec := readRecord(t, dead[0].Record); dead[0].ID != id || !strings.Contains(rec.Wait.Reason, "did not take its message") {
+		t.Errorf("dead letter %s", dead[0].Record)
 	}
 	b.connector.None(t)
 	if got := b.gather(registry); got["planbot_replies_total given_up"] != 1 {
@@ -197,21 +198,21 @@ func (b *bundle) awayForLong() {
 	b.Helper()
 	away := regexp.MustCompile(`"away":"[0-9]{4}`)
 	b.until("a refusal", func() bool {
-		journal, _ := b.redis.Get(miasLane + "/journal")
-		return away.MatchString(journal) && b.redis.Set(miasLane+"/journal", away.ReplaceAllString(journal, `"away":"2020`)) == nil
+		key, id, record := b.record(`"away":"`)
+		if key != "" {
+			b.redis.HSet(key, id, away.ReplaceAllString(record, `"away":"2020`))
+		}
+		return key != ""
 	})
 }
-
-// miasLane is the key of the lane of Mia's own conversation.
-var miasLane = state.ConversationKey("msteams", "28:bot", "a:mia").Lane("").String()
 
 // TestANoticeToADeadConversationIsCounted, of those that wait for their time.
 func TestANoticeToADeadConversationIsCounted(t *testing.T) {
 	registry := prometheus.NewRegistry()
 	b := met(t, func(c *bot.Config) { c.Metrics = registry })
-	b.notify(bot.Notice{To: mia, Text: "Later.", At: time.Now().Add(time.Hour)})
+	b.notify(actions.Notice{To: mia, Text: "Later.", At: time.Now().Add(time.Hour)})
 	b.connector.Fails("", http.StatusForbidden)
-	b.notify(bot.Notice{To: mia, Text: "Refused."})
+	b.notify(actions.Notice{To: mia, Text: "Refused."})
 	b.rest("a:mia")
 	b.pass(2 * time.Hour)
 	b.gone()
@@ -237,15 +238,15 @@ func TestEachTryOfAMessageIsCounted(t *testing.T) {
 
 func TestANoticeIsSentOnce(t *testing.T) {
 	b := met(t)
-	first := b.notify(bot.Notice{To: mia, Text: "Once.", Key: "k"})
-	if again := b.notify(bot.Notice{To: mia, Text: "Once.", Key: "k"}); again != first {
+	first := b.notify(actions.Notice{To: mia, Text: "Once.", Key: "k"})
+	if again := b.notify(actions.Notice{To: mia, Text: "Once.", Key: "k"}); again != first {
 		t.Errorf("turns %q and %q", first, again)
 	}
 	b.expect("Once.")
-	b.notify(bot.Notice{To: mia, Text: "Other.", Key: "l"})
+	b.notify(actions.Notice{To: mia, Text: "Other.", Key: "l"})
 	b.expect("Other.")
 	for range 2 {
-		b.notify(bot.Notice{To: mia, Text: "Twice."})
+		b.notify(actions.Notice{To: mia, Text: "Twice."})
 		b.expect("Twice.")
 	}
 	b.connector.None(t)
@@ -258,7 +259,7 @@ func TestNoticesKeepTheOrderOfTheConversation(t *testing.T) {
 	asked := b.model.Waits()
 	r.say("think about it")
 	<-asked
-	_, err := b.bot.Notify(t.Context(), bot.Notice{To: mia, Text: "Later."})
+	_, err := b.bot.Notify(t.Context(), actions.Notice{To: mia, Text: "Later."})
 	b.must(err)
 	b.connector.None(t)
 	r.kill() // the model never answers
@@ -272,7 +273,7 @@ func TestANoticeSurvivesItsProcess(t *testing.T) {
 	b := met(t)
 	r := b.addReplica()
 	taken, release := b.connector.Holds("Important.")
-	_, err := r.bot.Notify(t.Context(), bot.Notice{To: mia, Text: "Important."})
+	_, err := r.bot.Notify(t.Context(), actions.Notice{To: mia, Text: "Important."})
 	b.must(err)
 	<-taken
 	r.kill()
@@ -287,9 +288,9 @@ func TestANoticeWaitsWhileTheChannelIsAway(t *testing.T) {
 	b := met(t)
 	r := b.addReplica(func(c *bot.Config) { c.Channel = hasty(t) })
 	b.connector.Fails("", http.StatusServiceUnavailable)
-	_, err := r.bot.Notify(t.Context(), bot.Notice{To: mia, Text: "One."})
+	_, err := r.bot.Notify(t.Context(), actions.Notice{To: mia, Text: "One."})
 	b.must(err)
-	_, err = r.bot.Notify(t.Context(), bot.Notice{To: mia, Text: "Two."})
+	_, err = r.bot.Notify(t.Context(), actions.Notice{To: mia, Text: "Two."})
 	b.must(err)
 	b.expect("One.")
 	b.expect("Two.")
@@ -338,23 +339,23 @@ func TestABotWithAnAppIDNeedsASignature(t *testing.T) {
 	b.must(err)
 	t.Cleanup(func() { _ = store.Close() })
 	withID := b.wire(store, func(c *bot.Config) { c.Channel = identified{c.Channel} })
-	if _, err := withID.Notify(t.Context(), bot.Notice{To: mia, Text: "Secret."}); !errors.Is(err, bot.ErrUnreachable) {
+	if _, err := withID.Notify(t.Context(), actions.Notice{To: mia, Text: "Secret."}); !errors.Is(err, actions.ErrUnreachable) {
 		t.Errorf("error %v", err)
 	}
 	b.connector.None(t)
 }
 
 // identified is a channel that shows the bot's token.
-type identified struct{ bot.Channel }
+type identified struct{ turn.Channel }
 
 func (identified) Identified() bool { return true }
 
 func TestWhoIsForgottenIsNotNotified(t *testing.T) {
 	b := met(t)
 	b.say("/forget")
-	b.expect("I deleted everything I kept about you.")
-	for _, to := range []bot.Recipient{mia, miasChat} {
-		if _, err := b.bot.Notify(t.Context(), bot.Notice{To: to, Text: "x"}); !errors.Is(err, bot.ErrUnknownRecipient) {
+	b.expect("I've deleted everything I kept about you.")
+	for _, to := range []actions.Recipient{mia, miasChat} {
+		if _, err := b.bot.Notify(t.Context(), actions.Notice{To: to, Text: "x"}); !errors.Is(err, actions.ErrUnknownRecipient) {
 			t.Errorf("%+v: error %v", to, err)
 		}
 	}

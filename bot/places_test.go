@@ -20,13 +20,13 @@ import (
 
 	"github.com/planbot-go/planbot/actions"
 	"github.com/planbot-go/planbot/bot"
-	"github.com/planbot-go/planbot/planner"
+	plans "github.com/planbot-go/planbot/planner/plan"
 	"github.com/planbot-go/planbot/state"
 )
 
 // echo answers each message with its own words.
-func echo(_ context.Context, turn *actions.Turn) (planner.Plan, error) {
-	return planner.Plan{Commands: []planner.Command{{Kind: planner.Say, Response: "Heard " + turn.Text}}}, nil
+func echo(_ context.Context, turn *actions.Turn) (plans.Plan, error) {
+	return plans.Plan{Commands: []plans.Command{{Kind: plans.Say, Response: "Heard " + turn.Text}}}, nil
 }
 
 // onEachRedis runs the test on miniredis and on the real servers that are there, with a
@@ -211,7 +211,7 @@ func TestForgetHasNoLimit(t *testing.T) {
 			t.Fatalf("%d keys before /forget", len(kept))
 		}
 		b.deliver(at.in("chat-1", "/forget"))
-		b.expect("I deleted everything I kept about you.")
+		b.expect("I've deleted everything I kept about you.")
 		at.nothingLeft(b)
 	})
 }
@@ -250,7 +250,7 @@ func TestWordsThatAreSavedDuringForgetAreFoundByTheNext(t *testing.T) {
 	away.Store(true)
 	saves := make(chan struct{}, 1000)
 	b.intercept(func(args []string) string {
-		isSave := strings.HasPrefix(args[0], "EVAL") && slices.ContainsFunc(args, func(a string) bool { return strings.HasSuffix(a, "/group-1/journal") })
+		isSave := strings.HasPrefix(args[0], "EVAL") && inArgs(args, "/group-1/records") && !inArgs(args, "/group-1/queue")
 		if !isSave || !away.Load() {
 			return ""
 		}
@@ -260,12 +260,12 @@ func TestWordsThatAreSavedDuringForgetAreFoundByTheNext(t *testing.T) {
 	b.deliver(at.in("group-1", "a secret"))
 	<-saves
 	b.deliver(at.in("chat-1", "/forget"))
-	b.expect("I deleted everything I kept about you.")
+	b.expect("I've deleted everything I kept about you.")
 	away.Store(false)
 	b.expect("Heard a secret")
 	at.untilDone(b)
 	b.deliver(at.in("chat-1", "/forget"))
-	b.expect("I deleted everything I kept about you.")
+	b.expect("I've deleted everything I kept about you.")
 	at.nothingLeft(b)
 }
 
@@ -275,7 +275,14 @@ func TestAPlaceThatIsNotKeptFailsNoTurn(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	places := state.UserKey("msteams", "28:bot", "29:mia").Under("notes", "places").String()
-	b.must(b.redis.Set(places, "no set"))
+	var refuses atomic.Bool
+	refuses.Store(true)
+	b.intercept(func(args []string) string {
+		if refuses.Load() && inArgs(args, places) {
+			return "ERR not now and not later"
+		}
+		return ""
+	})
 	b.model.Says(plan(say("One.")), plan(say("Two.")), plan(say("Three.")))
 	for _, answer := range []string{"One.", "Two."} {
 		b.say("a secret")
@@ -284,8 +291,9 @@ func TestAPlaceThatIsNotKeptFailsNoTurn(t *testing.T) {
 	if kept := b.kept(); strings.Contains(kept, "secret") {
 		t.Errorf("kept: %s", kept)
 	}
+	refuses.Store(false)
 	b.say("/forget")
-	b.expect("I deleted everything I kept about you.")
+	b.expect("I've deleted everything I kept about you.")
 	b.say("a secret")
 	b.expect("Three.")
 	if kept := b.kept(); !strings.Contains(kept, "secret") {
@@ -324,7 +332,7 @@ func TestForgetOfOldState(t *testing.T) {
 	b.say("add milk")
 	b.expect("Added.")
 	b.say("/forget")
-	b.expect("I deleted everything I kept about you.")
+	b.expect("I've deleted everything I kept about you.")
 	b.until("that nothing is left", func() bool { return len(b.documents()) == 0 })
 }
 
@@ -334,7 +342,7 @@ func TestForgetFindsWhatWaitsElsewhere(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	b.bot.OnCommand("elsewhere", func(ctx context.Context, turn *bot.Turn) error {
-		_, err := turn.Notify(ctx, bot.Notice{To: bot.Recipient{Conversation: "19:g@thread.v2"}, Text: "a secret", At: time.Now().Add(time.Hour)})
+		_, err := turn.Notify(ctx, actions.Notice{To: actions.Recipient{Conversation: "19:g@thread.v2"}, Text: "a secret", At: time.Now().Add(time.Hour)})
 		return err
 	})
 	b.deliver(event{
@@ -347,6 +355,11 @@ func TestForgetFindsWhatWaitsElsewhere(t *testing.T) {
 		t.Fatalf("waiting: %v", b.waiting())
 	}
 	b.say("/forget")
-	b.expect("I deleted everything I kept about you.")
+	b.expect("I've deleted everything I kept about you.")
 	b.gone()
+}
+
+// inArgs reports whether a key with that end is among the arguments.
+func inArgs(args []string, end string) bool {
+	return slices.ContainsFunc(args, func(a string) bool { return strings.HasSuffix(a, end) })
 }

@@ -24,8 +24,8 @@ func brewTea(ctx context.Context, turn *actions.Turn, in brew) (actions.Result, 
 	return actions.Text("ready at %s", ready.Format("15:04")), err
 }
 
-func announce(ctx context.Context, b *bot.Bot, to bot.Recipient) error {
-	_, err := b.Notify(ctx, bot.Notice{To: to, Text: "Version 7 is out.", Key: "release 7"})
+func announce(ctx context.Context, b *bot.Bot, to actions.Recipient) error {
+	_, err := b.Notify(ctx, actions.Notice{To: to, Text: "Version 7 is out.", Key: "release 7"})
 	return err
 }
 

@@ -114,16 +114,8 @@ func TestAReminderThatIsLateSaysSo(t *testing.T) {
 // makeLate makes what is due at that time have been due long ago.
 func (b *bundle) makeLate(at time.Time) {
 	b.Helper()
-	for _, key := range b.redis.Keys() {
-		if !strings.HasSuffix(key, "/conversations/a:mia/timers") {
-			continue
-		}
-		ids, err := b.redis.HKeys(key)
-		b.must(err)
-		for _, id := range ids {
-			b.redis.HSet(key, id, strings.Replace(b.redis.HGet(key, id), `"due":"`+at.Format(time.RFC3339), `"due":"2020-11-21T11:00:00Z`, 1))
-		}
-	}
+	key, id, record := b.record(`"due":"`)
+	b.redis.HSet(key, id, strings.Replace(record, `"due":"`+at.Format(time.RFC3339), `"due":"2020-11-21T11:00:00Z`, 1))
 }
 
 func TestRemindersAreCancelledByTheirOwner(t *testing.T) {
@@ -193,7 +185,7 @@ func TestRemindersEndWithWhatIsForgotten(t *testing.T) {
 func (b *bundle) waiting() []string {
 	var all []string
 	for _, key := range b.redis.Keys() {
-		if lane, ok := strings.CutSuffix(key, "/timers"); ok && strings.Contains(lane, "/conversations/") {
+		if lane, ok := strings.CutSuffix(key, "/waits"); ok && strings.Contains(lane, "/conversations/") {
 			all = append(all, lane[strings.LastIndex(lane, "/")+1:])
 		}
 	}
@@ -206,10 +198,11 @@ func TestASecondTryMakesNoSecondReminder(t *testing.T) {
 	made, open := make(chan struct{}), make(chan struct{})
 	t.Cleanup(func() { close(open) })
 	r := b.addReplica(func(c *bot.Config) {
-		c.Hooks.AfterDo = func(context.Context, *bot.Turn, actions.Call, actions.Result) (actions.Result, error) {
+		c.Hooks.Call = func(ctx context.Context, _ *bot.Turn, c actions.Call, next callFunc) (actions.Result, error) {
+			r, err := next(ctx, c)
 			close(made)
 			<-open
-			return actions.Done, nil
+			return r, err
 		}
 	})
 	b.model.Says(plan(do("remindMe", `{"what":"drink water","in_minutes":1}`), say("Done.")))

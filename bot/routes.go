@@ -1,21 +1,22 @@
 package bot
 
 import (
-	"context"
-	"encoding/json"
-	"fmt"
-	"net/http"
 	"slices"
 	"strings"
 
 	"github.com/planbot-go/planbot/activity"
+	"github.com/planbot-go/planbot/bot/turn"
 )
 
-// Handler answers one activity. What it returns as an error is told to the
-// person in one safe sentence and to the operator with its cause. When the save
-// that follows it loses a race and nothing was sent yet, it runs again on fresh
-// state: what it does elsewhere has to bear that.
-type Handler func(ctx context.Context, t *Turn) error
+// Those of package turn, so that most bots need one import.
+type (
+	// Turn is [turn.Turn].
+	Turn = turn.Turn
+	// Handler is [turn.Handler].
+	Handler = turn.Handler
+	// Hooks are [turn.Hooks].
+	Hooks = turn.Hooks
+)
 
 // Middleware wraps the handler of every activity; call next to go on.
 type Middleware func(next Handler) Handler
@@ -44,7 +45,7 @@ func (b *Bot) On(match Match, h Handler) { b.routes.first = append(b.routes.firs
 
 // OnMessage registers a handler for messages that match; a nil match takes all.
 func (b *Bot) OnMessage(match Match, h Handler) {
-	b.On(func(t *Turn) bool { return t.isMessage() && (match == nil || match(t)) }, h)
+	b.On(func(t *Turn) bool { return t.IsMessage() && (match == nil || match(t)) }, h)
 }
 
 // OnCommand registers a handler for messages whose whole text is the command,
@@ -98,25 +99,6 @@ func (r *routes) wrap(h Handler) Handler {
 	return h
 }
 
-// write sends the answer to an invoke.
-func (i InvokeResponse) write(w http.ResponseWriter) error {
-	var body []byte
-	if i.Body != nil && i.Status != http.StatusNoContent && i.Status != http.StatusNotModified { // those have none
-		raw, err := json.Marshal(i.Body)
-		if err != nil {
-			return fmt.Errorf("write the answer: %w", err)
-		}
-		body = raw
-		w.Header().Set("Content-Type", "application/json; charset=utf-8")
-	}
-	if i.Status == 0 {
-		i.Status = http.StatusOK
-	}
-	w.WriteHeader(i.Status)
-	_, _ = w.Write(body) // the caller is gone if this fails, and sends the invoke again
-	return nil
-}
-
 func isCommand(command string) Match {
-	return func(t *Turn) bool { return t.isMessage() && strings.EqualFold(t.Text, command) }
+	return func(t *Turn) bool { return t.IsMessage() && strings.EqualFold(t.Text, command) }
 }

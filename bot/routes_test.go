@@ -82,7 +82,7 @@ func TestWhatAHandlerSendsHasIdsAndItsStateIsSavedFirst(t *testing.T) {
 		if err := t.Say(ctx, "one", "two"); err != nil {
 			return err
 		}
-		ids = t.Sent
+		ids = t.Sent()
 		return nil
 	})
 	b.bot.OnCommand("read", func(ctx context.Context, t *bot.Turn) error {

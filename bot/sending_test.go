@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"fmt"
 	"net/http"
 	"net/http/httptrace"
 	"regexp"
@@ -16,14 +15,14 @@ import (
 
 	"github.com/planbot-go/planbot/activity"
 	"github.com/planbot-go/planbot/bot"
+	"github.com/planbot-go/planbot/bot/turn"
 	"github.com/planbot-go/planbot/connector"
-	"github.com/planbot-go/planbot/state"
 )
 
 // slowly is a channel that is away for the first message that it is to carry with
 // those words, which it says after the turn's time.
 type slowly struct {
-	bot.Channel
+	turn.Channel
 	words string
 	turn  chan context.Context // of the turn
 	once  atomic.Bool
@@ -91,72 +90,40 @@ func TestTheHourOfTheChannelEndsInAParkedTurn(t *testing.T) {
 	b.model.Says(plan(say("At last.")))
 	first := b.addReplica(direct)
 	first.say("hello")
-	key, journal := b.awaitJournal(`"away"`)
+	key, id, record := b.awaitRecord(`"away"`)
 	first.kill()
-	b.must(b.redis.Set(key, away.ReplaceAllString(journal, `"away":"2000-01-01T00:00:00Z"`)))
+	b.redis.HSet(key, id, away.ReplaceAllString(record, `"away":"2000-01-01T00:00:00Z"`))
 	b.addReplica(direct)
-	store, err := state.Open(t.Context(), "redis://"+b.redis.Addr(), state.Config{})
-	b.must(err)
-	defer func() { _ = store.Close() }()
-	inbox, err := store.Inbox(state.InboxConfig{})
-	b.must(err)
-	defer inbox.Close()
-	var parked []state.Parked
-	for len(parked) == 0 {
-		parked, err = inbox.Parked(t.Context())
-		b.must(err)
+	dead := b.deadLetters(1)
+	if rec := readRecord(t, dead[0].Record); !strings.Contains(rec.Wait.Reason, "the channel did not take") || !strings.Contains(string(dead[0].Record), "At last.") {
+		t.Errorf("dead letter for %s: %s", rec.Wait.Reason, dead[0].Record)
 	}
-	if !strings.Contains(parked[0].Reason, "the channel did not take") || !strings.Contains(string(parked[0].Journal), "At last.") {
-		t.Errorf("parked for %s with %s", parked[0].Reason, parked[0].Journal)
-	}
-	b.must(inbox.Unpark(t.Context(), parked[0].Turn))
+	b.retry(dead[0])
 	b.expect("At last.")
 	b.connector.None(t)
 }
 
 var away = regexp.MustCompile(`"away":"[^"]*"`)
 
-// awaitJournal waits until a turn has written down those words.
-func (b *bundle) awaitJournal(words string) (key, journal string) {
+// awaitRecord waits until a record has those words.
+func (b *bundle) awaitRecord(words string) (key, id, record string) {
 	b.Helper()
-	b.until("a journal with "+words, func() bool {
-		for _, key = range b.redis.Keys() {
-			var err error
-			if journal, err = b.redis.Get(key); err == nil && strings.HasSuffix(key, "/journal") && strings.Contains(journal, words) {
-				return true
-			}
-		}
-		return false
+	b.until("a record with "+words, func() bool {
+		key, id, record = b.record(words)
+		return key != ""
 	})
-	return key, journal
+	return key, id, record
 }
 
 // age makes what waits in the inbox older.
 func (b *bundle) age(by time.Duration) {
 	b.Helper()
-	aged := 0
-	for _, key := range b.redis.Keys() {
-		if !strings.HasSuffix(key, "/queue") {
-			continue
-		}
-		items, err := b.redis.List(key)
-		b.must(err)
-		b.redis.Del(key)
-		for _, item := range items {
-			var version int
-			var turn string
-			var accepted int64
-			_, err := fmt.Sscan(item, &version, &turn, &accepted)
-			b.must(err)
-			_, body, _ := strings.Cut(item, "\n")
-			_, err = b.redis.Push(key, fmt.Sprintf("%d %s %d\n%s", version, turn, accepted-by.Milliseconds(), body))
-			b.must(err)
-			aged++
-		}
-	}
-	if aged == 0 {
-		b.Error("nothing waits")
-	}
+	key, id, raw := b.record("")
+	rec := readRecord(b.T, []byte(raw))
+	rec.Accepted = rec.Accepted.Add(-by)
+	older, err := rec.Encode()
+	b.must(err)
+	b.redis.HSet(key, id, string(older))
 }
 
 // TestAMessageThatNobodyAnswersIsSentTwice, and then taken as sent: a channel that takes
@@ -195,7 +162,7 @@ func TestAMessageWaitsForAChannelThatAnswersNothing(t *testing.T) {
 // crowded loses the answer to the first message, and holds back the first look at whether
 // anybody is there.
 type crowded struct {
-	bot.Channel
+	turn.Channel
 	lost, held, knocked atomic.Bool
 	blind               atomic.Int32 // messages sent in between
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/planbot-go/planbot/bottest"
 	"github.com/planbot-go/planbot/models"
 	"github.com/planbot-go/planbot/planner"
+	plans "github.com/planbot-go/planbot/planner/plan"
 	"github.com/planbot-go/planbot/prompts"
 )
 
@@ -83,9 +84,9 @@ func TestThePlannerIsChosenByConversation(t *testing.T) {
 		library, err := prompts.Load("")
 		b.must(err)
 		sequence := c.Planner
-		sequential, err := planner.NewSequential(t.Context(), planner.SequentialConfig{Model: offline{}, Prompts: library, Actions: c.Actions})
+		sequential, err := planner.NewSequential(t.Context(), planner.SequenceConfig{Model: offline{}, Prompts: library, Actions: c.Actions})
 		b.must(err)
-		c.Planner = bot.PlannerFunc(func(ctx context.Context, turn *actions.Turn) (planner.Plan, error) {
+		c.Planner = bot.PlannerFunc(func(ctx context.Context, turn *actions.Turn) (plans.Plan, error) {
 			if turn.Activity.Conversation.Personal() {
 				return sequential.Plan(ctx, turn)
 			}

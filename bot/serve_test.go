@@ -12,15 +12,15 @@ import (
 	"github.com/planbot-go/planbot/actions"
 	"github.com/planbot-go/planbot/bot"
 	"github.com/planbot-go/planbot/internal/fakeconnector"
-	"github.com/planbot-go/planbot/planner"
+	plans "github.com/planbot-go/planbot/planner/plan"
 )
 
 // small is a bot with nothing but what it needs, whose planner says hello.
 func small(t *testing.T, think func()) *bot.Bot {
 	t.Helper()
-	b, err := bot.New(bot.Config{Actions: actions.New(), Planner: bot.PlannerFunc(func(context.Context, *actions.Turn) (planner.Plan, error) {
+	b, err := bot.New(bot.Config{Actions: actions.New(), Planner: bot.PlannerFunc(func(context.Context, *actions.Turn) (plans.Plan, error) {
 		think()
-		return planner.Plan{Commands: []planner.Command{{Kind: planner.Say, Response: "Hello."}}}, nil
+		return plans.Plan{Commands: []plans.Command{{Kind: plans.Say, Response: "Hello."}}}, nil
 	})})
 	if err != nil {
 		t.Fatal(err)

@@ -23,16 +23,16 @@ import (
 const patience = 10 * time.Second
 
 // gatekeeper is a door of one function.
-type gatekeeper func(r *http.Request) (bot.Visitor, error)
+type gatekeeper func(r *http.Request) (bot.Caller, error)
 
-func (g gatekeeper) Enter(r *http.Request) (bot.Visitor, error) { return g(r) }
+func (g gatekeeper) Authenticate(r *http.Request) (bot.Caller, error) { return g(r) }
 
 // visitor is one of whom the function says whether the activity is permitted.
 type visitor func() error
 
 func (v visitor) Permit(*activity.Activity) error { return v() }
-func (visitor) Signed() bool                      { return false }
-func (visitor) CallerID() string                  { return "" }
+func (visitor) Trusted() bool                     { return false }
+func (visitor) ID() string                        { return "" }
 
 var errStranger = errors.New("a stranger")
 
@@ -134,7 +134,7 @@ func TestConnectionsWaitWhileAllAreAtWork(t *testing.T) {
 	entered, goOn := make(chan int32, 9), make(chan struct{})
 	b := setup(t, func(c *bot.Config) {
 		c.MaxConnections = 2
-		c.Door = gatekeeper(func(*http.Request) (bot.Visitor, error) {
+		c.Authenticator = gatekeeper(func(*http.Request) (bot.Caller, error) {
 			return visitor(func() error {
 				entered <- inside.Add(1)
 				defer inside.Add(-1)
@@ -180,7 +180,7 @@ func TestSlowBodies(t *testing.T) {
 func TestStrangersAreNotWaitedFor(t *testing.T) {
 	t.Parallel()
 	b := setup(t, func(c *bot.Config) {
-		c.Door = gatekeeper(func(*http.Request) (bot.Visitor, error) { return nil, errStranger })
+		c.Authenticator = gatekeeper(func(*http.Request) (bot.Caller, error) { return nil, errStranger })
 	})
 	addr := b.serves(func(s *http.Server) { s.ReadTimeout = time.Hour })
 	for _, more := range []string{"", "Expect: 100-continue\r\n"} {
@@ -200,7 +200,7 @@ func TestStrangersAreNotWaitedFor(t *testing.T) {
 func TestPanicAtTheDoor(t *testing.T) {
 	t.Parallel()
 	b := setup(t, func(c *bot.Config) {
-		c.Door = gatekeeper(func(r *http.Request) (bot.Visitor, error) {
+		c.Authenticator = gatekeeper(func(r *http.Request) (bot.Caller, error) {
 			if r.Header.Get("X-Abort") != "" {
 				panic(http.ErrAbortHandler)
 			}
@@ -298,7 +298,7 @@ func TestPipelinedRequestsAreAnsweredInOrder(t *testing.T) {
 func TestAFloodOfRefusalsIsNotLogged(t *testing.T) {
 	t.Parallel()
 	b := setup(t, func(c *bot.Config) {
-		c.Door = gatekeeper(func(*http.Request) (bot.Visitor, error) { return nil, errStranger })
+		c.Authenticator = gatekeeper(func(*http.Request) (bot.Caller, error) { return nil, errStranger })
 		c.Log = c.Log.Level(zerolog.InfoLevel)
 	})
 	one := call(t, b.serves(asItIs))

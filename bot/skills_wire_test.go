@@ -106,7 +106,7 @@ func converse(t *testing.T, kit *bottest.Kit, model script) {
 		t.Error("the instructions are kept in state")
 	}
 	chat.Say("/reset")
-	chat.Expect("I forgot our conversation. What you keep with me is still there.")
+	chat.Expect("I've cleared our conversation. Your lists and reminders are still here.")
 	model.answers("Hello.")
 	chat.Say("hi")
 	chat.Expect("Hello.")

@@ -192,20 +192,13 @@ func TestATurnThatKillsItsProcessesIsParked(t *testing.T) {
 		r.kill()
 		r = b.addReplica()
 	}
-	b.expectFault("put it aside")
+	b.expectFault("Somebody has to look at it")
 	b.model.Says(plan(say("Still here.")))
 	r.say("are you there?")
 	b.expect("Still here.")
-	store, err := state.Open(t.Context(), "redis://"+b.redis.Addr(), state.Config{})
-	b.must(err)
-	defer func() { _ = store.Close() }()
-	inbox, err := store.Inbox(state.InboxConfig{})
-	b.must(err)
-	defer inbox.Close()
-	parked, err := inbox.Parked(t.Context())
-	b.must(err)
-	if len(parked) != 1 || !strings.Contains(parked[0].Reason, "lost 3 times") || !strings.Contains(string(parked[0].Journal), "poison") {
-		t.Errorf("parked %+v", parked)
+	dead := b.deadLetters(1)
+	if rec := readRecord(t, dead[0].Record); !strings.Contains(rec.Wait.Reason, "lost 3 times") || !strings.Contains(string(dead[0].Record), "poison") {
+		t.Errorf("dead letter %s", dead[0].Record)
 	}
 }
 
@@ -255,7 +248,7 @@ func TestPanicBehindTheRoute(t *testing.T) {
 	r := b.addReplica()
 	b.model.Says(plan(do("arm", `{}`)))
 	r.say("arm it")
-	b.expectFault("put it aside")
+	b.expectFault("Somebody has to look at it")
 	b.model.Says(plan(say("Still here.")))
 	r.say("are you there?")
 	b.expect("Still here.")

@@ -9,7 +9,7 @@ import (
 	"github.com/planbot-go/planbot/actions"
 	"github.com/planbot-go/planbot/bot"
 	"github.com/planbot-go/planbot/bottest"
-	"github.com/planbot-go/planbot/planner"
+	plans "github.com/planbot-go/planbot/planner/plan"
 )
 
 // closing are the list actions and closeTicket, with effects outside, of which no ticket is
@@ -175,9 +175,9 @@ func TestAPlanThatIsAnActionFindsNothing(t *testing.T) {
 			t.Parallel()
 			acts := closing()
 			actions.Add(acts, "mail", "Mails", func(context.Context, *actions.Turn, struct{}) (actions.Result, error) { return actions.Done, nil })
-			decoded, err := planner.Decode(`{"type":"plan","commands":[` + inner + `]}`)
+			decoded, err := plans.Decode(`{"type":"plan","commands":[` + inner + `]}`)
 			must(t, err)
-			_, err = planner.AddPlan(acts, "tidy", "Tidies up", decoded)
+			_, err = plans.AddAction(acts, "tidy", "Tidies up", decoded)
 			must(t, err)
 			bottest.Test(t, bottest.Config{Actions: acts}, func(t *testing.T, kit *bottest.Kit) {
 				chat := kit.Personal("mia")

@@ -4,15 +4,24 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
+	"math"
 	"mime"
 	"net/http"
 	"os"
+	"runtime/debug"
+	"strconv"
 	"strings"
+	"sync"
 	"time"
 
+	"github.com/rs/zerolog"
+
 	"github.com/planbot-go/planbot/activity"
+	"github.com/planbot-go/planbot/bot/turn"
 	"github.com/planbot-go/planbot/state"
+	"github.com/planbot-go/planbot/state/inbox"
 )
 
 // MaxBodyBytes is the largest activity that is read.
@@ -24,42 +33,43 @@ const MaxBodyBytes = 1 << 20
 func (b *Bot) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	defer b.survive(w, r)
 	if err := b.serve(w, r); err != nil {
-		b.refuse(w, r, err)
+		b.answerRefused(w, r, err)
 	}
 }
 
-// serve does what the request asks for. Its error is the refusal.
+// serve does what the request asks for, from the outside in. Its error is the refusal.
 func (b *Bot) serve(w http.ResponseWriter, r *http.Request) error {
-	visitor, err := b.greet(r)
+	caller, err := b.authenticate(r)
 	if err != nil {
 		return err
 	}
-	defer takeSeat(r.Context())()
+	defer keepOpen(r.Context())()
 	raw, err := readBody(w, r)
 	if err != nil {
 		return err
 	}
-	if b.requests.Add(1) > int64(b.cfg.MaxRequests) { // who is slow to send is not counted yet
-		err = errBusy
-	}
 	defer b.requests.Add(-1)
-	if err != nil {
-		return err
+	if b.requests.Add(1) > int64(b.cfg.MaxRequests) { // who is slow to send is not counted yet
+		return errBusy
 	}
-	d, err := open(visitor, raw)
+	a, err := activity.Decode(raw)
 	if err != nil {
-		return err
+		return &StatusError{Status: http.StatusBadRequest, Err: err}
 	}
-	return b.accept(w, r, d)
+	if err := caller.Permit(a); err != nil {
+		return asStatus(err)
+	}
+	a.CallerID = caller.ID()
+	return b.accept(w, r, b.engine.NewTurn(a, raw, caller.Trusted(), b.awaits(a)))
 }
 
-// greet checks the request from the outside in, up to its body.
-func (b *Bot) greet(r *http.Request) (Visitor, error) {
+// authenticate checks all of a request but its body.
+func (b *Bot) authenticate(r *http.Request) (Caller, error) {
 	if r.Method != http.MethodPost {
 		return nil, refuse(http.StatusMethodNotAllowed, "method "+brief(r.Method))
 	}
 	if b.Draining() {
-		return nil, errDraining
+		return nil, turn.ErrDraining
 	}
 	b.Start()
 	if err := checkContentType(r.Header); err != nil {
@@ -68,47 +78,22 @@ func (b *Bot) greet(r *http.Request) (Visitor, error) {
 	if r.ContentLength > MaxBodyBytes {
 		return nil, refuse(http.StatusRequestEntityTooLarge, "body too large")
 	}
-	return b.enter(r)
-}
-
-// enter asks the door, which need not decide any more when activities are refused: it
-// may wait for what does not come.
-func (b *Bot) enter(r *http.Request) (Visitor, error) {
+	// Who is to decide may wait for what does not come, and need not when the bot ends.
 	ctx, cancel := context.WithCancel(r.Context())
 	defer cancel()
 	defer context.AfterFunc(b.taking, cancel)()
-	visitor, err := b.cfg.Door.Enter(r.WithContext(ctx))
+	caller, err := b.cfg.Authenticator.Authenticate(r.WithContext(ctx))
 	switch {
 	case err != nil && b.Draining():
-		return nil, errDraining
+		return nil, turn.ErrDraining
 	case err != nil:
 		return nil, asStatus(err)
 	}
-	return visitor, nil
-}
-
-// delivery is an activity that was let in.
-type delivery struct {
-	activity *activity.Activity
-	raw      []byte
-	signed   bool // see [Visitor]
-}
-
-// open reads what the visitor brought.
-func open(visitor Visitor, raw []byte) (d delivery, err error) {
-	d = delivery{raw: raw, signed: visitor.Signed()}
-	if d.activity, err = activity.Decode(raw); err != nil {
-		return d, &StatusError{Status: http.StatusBadRequest, Err: err}
-	}
-	if err := visitor.Permit(d.activity); err != nil {
-		return d, asStatus(err)
-	}
-	d.activity.CallerID = visitor.CallerID()
-	return d, nil
+	return caller, nil
 }
 
 // checkContentType accepts JSON in UTF-8, uncompressed. A missing type is left
-// to the door, which knows whether the caller is local.
+// to the Authenticator, which knows whether the caller is local.
 func checkContentType(h http.Header) error {
 	for _, enc := range h.Values("Content-Encoding") {
 		if enc != "" && !strings.EqualFold(enc, "identity") {
@@ -152,57 +137,61 @@ func readBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 	return buf.Bytes(), nil
 }
 
-// accept keeps the activity in the inbox and answers the request. When nobody is at
-// work on its conversation, this process is from now on.
-func (b *Bot) accept(w http.ResponseWriter, r *http.Request, d delivery) error {
-	a := d.activity
-	t := b.newTurn(a)
-	t.vouch(d.signed)
-	if b.suspects(t) || b.ignores(t) {
+// accept keeps the turn in the inbox and answers the request. When nobody is at work on
+// its conversation, this process is from now on.
+func (b *Bot) accept(w http.ResponseWriter, r *http.Request, t *Turn) error {
+	a := t.Activity
+	if b.twoTenants(t) || b.ignores(t) {
 		w.WriteHeader(http.StatusOK)
 		return nil
 	}
-	if list := b.bars(a); list != "" {
-		if answered, err := b.keepOut(w, t, list); answered {
+	if list := b.denies(a); list != "" {
+		if answered, err := b.deny(w, t, list); answered {
 			return err
 		}
 	}
 	if !b.answers(t) {
-		t.log().Debug().Msg("no route")
+		t.Log().Debug().Msg("no route")
 		return nobodyAnswers(a).write(w)
 	}
-	if response := b.wrong(t); response != nil {
+	if response := b.wrong(t); response != nil && !t.Decides() {
 		return response.write(w)
 	}
-	var told <-chan []byte
-	if t.awaited {
-		told = b.waiters.add(t.ID)
-		defer b.waiters.remove(t.ID)
+	awaited, log := t.Awaited(), t.Log() // the turn is not ours once it has begun
+	var ticket *turn.Ticket
+	if awaited {
+		ticket = b.engine.Expect(t)
+		defer ticket.Close()
 	}
-	q, log := request{a, laneOf(t), t.awaited, t.replies != nil}, t.log() // the turn is not ours once it has begun
-	receipt, err := b.enqueue(r.Context(), t, d.raw)
+	receipt, err := b.engine.Accept(r.Context(), t, duplicatesOf(a)...)
 	if err != nil {
 		return err
 	}
 	if receipt.Duplicate {
-		log.Info().Str("of_turn", receipt.Turn).Msg("duplicate dropped")
-		b.meter.duplicate(aDelivery)
+		log.Info().Str("of_turn", receipt.ID).Msg("duplicate dropped")
 	}
-	if !q.awaits {
+	if !awaited {
 		w.WriteHeader(http.StatusOK)
 		return nil
 	}
-	return b.respond(w, r, q, receipt.Turn, told)
+	return b.respond(w, r, a, ticket, receipt.ID)
 }
 
 // ignores reports whether the activity is not to be handled at all.
 func (b *Bot) ignores(t *Turn) bool {
-	reason := unwanted(t.Activity)
-	if reason == "" {
+	a, reason := t.Activity, ""
+	switch {
+	case a.Type != activity.Message:
+		return false
+	case a.FromBot():
+		reason = "sent by a bot"
+	case a.ChannelID == activity.Teams && !a.Conversation.Personal() && !turn.IsSubmit(a) && !a.Addressed():
+		reason = "not addressed to the bot"
+	default:
 		return false
 	}
-	t.log().Info().Str("reason", reason).Msg("activity ignored")
-	b.meter.ignored()
+	t.Log().Info().Str("reason", reason).Msg("activity ignored")
+	b.engine.Ignored()
 	return true
 }
 
@@ -213,42 +202,17 @@ func (b *Bot) answers(t *Turn) (yes bool) {
 	return b.handler(t) != nil
 }
 
-// enqueue keeps the turn in the inbox, and begins it when its lane is free.
-func (b *Bot) enqueue(ctx context.Context, t *Turn, raw []byte) (receipt state.Receipt, err error) {
-	ctx, s := b.traces.receive(ctx)
-	defer func() { s.end(err) }()
-	s.about(t)
-	t.trace = traceparent(ctx)
-	i := item{Version: itemVersion, Awaited: t.awaited, Approval: t.resumes, Signed: t.signed, CallerID: t.Activity.CallerID, Trace: t.trace, Activity: raw}
-	e := state.Entry{Lane: laneOf(t), Turn: t.ID, Body: i.encode(), Duplicates: duplicatesOf(t.Activity)}
-	if !t.detached {
-		e.Load = t.keys()
+// handler returns what answers the turn's activity, or nil when nothing does.
+func (b *Bot) handler(t *Turn) Handler {
+	switch {
+	case b.denies(t.Activity) != "":
+		t.LeaveState()
+		return tellDenied
+	case t.Decides():
+		t.LeaveState()
+		return func(ctx context.Context, t *Turn) error { return t.Decide(ctx) }
 	}
-	if t.isMessage() && !t.detached { // which its words will be in
-		e.Set, e.Member = placesKey(userKey(t.Activity)), t.here().member()
-	}
-	return b.submit(ctx, t, e)
-}
-
-// submit gives the entry to the inbox, and goes to work when it gets the lane for it.
-func (b *Bot) submit(ctx context.Context, t *Turn, e state.Entry) (state.Receipt, error) {
-	e.Take = b.workers.tryEnter()
-	receipt, err := b.inbox.Accept(ctx, e)
-	if receipt.Hold == nil {
-		if e.Take {
-			b.workers.leave()
-		}
-		return receipt, err
-	}
-	if len(receipt.Scopes) > 0 {
-		t.loaded(receipt.Scopes)
-	}
-	t.listed = receipt.Joined
-	go func() {
-		defer b.workers.leave()
-		b.work(receipt.Hold, t)
-	}()
-	return receipt, nil
+	return b.routes.handler(t)
 }
 
 // nobodyAnswers is the response to an activity without a route.
@@ -262,16 +226,207 @@ func nobodyAnswers(a *activity.Activity) InvokeResponse {
 	return InvokeResponse{}
 }
 
-// wait returns true when done was closed in time.
-func wait(ctx context.Context, atMost time.Duration, done <-chan struct{}) bool {
-	timer := time.NewTimer(atMost)
-	defer timer.Stop()
-	select {
-	case <-done:
-		return true
-	case <-ctx.Done():
-		return false
-	case <-timer.C:
-		return false
+const (
+	// expectRepliesWithin is how long expectReplies waits for the replies of its turn:
+	// the caller gives up after 15 s.
+	expectRepliesWithin = 14 * time.Second
+	// invokeWithin is how long an invoke waits for its turn.
+	invokeWithin = 10 * time.Second
+	// seenWithin is how soon an answer has to leave to be taken as seen: clients give up
+	// after five seconds at the earliest.
+	seenWithin = 5 * time.Second
+	// stillAtWork answers a click on a card whose turn did not end in time.
+	stillAtWork = "I am still at work. I noted what you clicked and will get to it: there is no need to click again."
+)
+
+// respond waits for the answer of the turn and writes it. The turn is the first that the
+// activity came with. An invoke and a request that expects replies are answered with that or
+// not at all, so that they get the same answer however often they come; a late click on a
+// card, with a sentence.
+func (b *Bot) respond(w http.ResponseWriter, r *http.Request, a *activity.Activity, ticket *turn.Ticket, id string) error {
+	began, within := time.Now(), b.cfg.AckTimeout
+	expectsReplies := a.DeliveryMode == activity.ExpectReplies && a.Type != activity.Invoke
+	switch {
+	case a.Type == activity.Invoke:
+		within = max(within, invokeWithin)
+	case expectsReplies:
+		within = expectRepliesWithin
 	}
+	ctx, cancel := context.WithTimeout(r.Context(), within)
+	defer cancel()
+	answer, err := ticket.Wait(ctx, id, a)
+	switch {
+	case isExecute(a) && err == nil && time.Since(began) < seenWithin:
+		b.clickAnswered(r.Context(), ticket, a, id)
+	case isExecute(a) && errors.Is(err, turn.ErrLateAnswer):
+		b.cfg.Log.Info().Str("turn", id).Str("conversation", a.Conversation.ID).Msg("click is to be answered later")
+		return ShowMessage(stillAtWork).response().write(w)
+	}
+	switch {
+	case err != nil && (expectsReplies || a.Type == activity.Invoke):
+		return err
+	case err != nil || len(answer.Body) == 0:
+		return InvokeResponse{Status: answer.Status}.write(w)
+	}
+	return InvokeResponse{Status: answer.Status, Body: answer.Body}.write(w)
+}
+
+// clickAnswered has the next click on the same button count as one of its own, if the
+// answer to this one goes to somebody who is still there.
+func (b *Bot) clickAnswered(ctx context.Context, ticket *turn.Ticket, a *activity.Activity, id string) {
+	if ctx.Err() != nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, time.Second)
+	defer cancel()
+	if err := ticket.Forget(ctx, clickOf(a), id); err != nil {
+		b.cfg.Log.Warn().Err(err).Str("turn", id).Msg("click not forgotten, the same one counts in a minute")
+	}
+}
+
+var (
+	errBusy  = errors.New("too many requests are at work")
+	errPanic = errors.New("the request's handling panicked")
+)
+
+// StatusError is an error that says which HTTP status it is. Authenticator and
+// Caller return one to choose it; other errors of theirs are 401. Status is required.
+type StatusError struct {
+	Status     int
+	RetryAfter time.Duration // for 503; 0: not said
+	Err        error
+}
+
+func (e *StatusError) Error() string { return fmt.Sprintf("%s: %v", http.StatusText(e.Status), e.Err) }
+
+// Unwrap returns the cause.
+func (e *StatusError) Unwrap() error { return e.Err }
+
+func refuse(status int, reason string) error {
+	return &StatusError{Status: status, Err: errors.New(reason)}
+}
+
+func asStatus(err error) error {
+	var status *StatusError
+	if errors.As(err, &status) {
+		return err
+	}
+	return &StatusError{Status: http.StatusUnauthorized, Err: err}
+}
+
+// answerRefused answers a request that is not taken, and logs why.
+func (b *Bot) answerRefused(w http.ResponseWriter, r *http.Request, err error) {
+	status := &StatusError{Status: http.StatusInternalServerError, Err: err}
+	switch {
+	case errors.Is(err, inbox.ErrFull), errors.Is(err, state.ErrUnavailable), errors.Is(err, turn.ErrDraining), errors.Is(err, errBusy):
+		status = &StatusError{Status: http.StatusServiceUnavailable, RetryAfter: 2 * time.Second, Err: err}
+	case errors.Is(err, turn.ErrLateAnswer):
+		status = &StatusError{Status: http.StatusServiceUnavailable, RetryAfter: time.Second, Err: err}
+	default:
+		errors.As(err, &status)
+	}
+	switch {
+	case status.Status == http.StatusMethodNotAllowed:
+		w.Header().Set("Allow", http.MethodPost)
+	case status.RetryAfter > 0:
+		w.Header().Set("Retry-After", strconv.Itoa(int(math.Ceil(status.RetryAfter.Seconds()))))
+	}
+	b.engine.Refused(strconv.Itoa(status.Status))
+	b.logRefusal(r, status)
+	w.WriteHeader(status.Status)
+}
+
+// survive answers 500 to a request whose handling panicked.
+func (b *Bot) survive(w http.ResponseWriter, r *http.Request) {
+	p := recover()
+	if p == nil {
+		return
+	}
+	if p == http.ErrAbortHandler { //nolint:errorlint // what is thrown is this very value
+		panic(p)
+	}
+	b.answerRefused(w, r, fmt.Errorf("%w: %v\n%s", errPanic, p, debug.Stack()))
+}
+
+// logRefusal writes the line of a refusal, unless there are too many of them.
+func (b *Bot) logRefusal(r *http.Request, status *StatusError) {
+	level := zerolog.WarnLevel
+	switch {
+	case errors.Is(status.Err, turn.ErrDraining):
+		level = zerolog.DebugLevel
+	case status.Status >= http.StatusInternalServerError:
+		level = zerolog.ErrorLevel
+	}
+	write, unsaid := b.refusals.next(time.Now())
+	if !write {
+		return
+	}
+	line := b.cfg.Log.WithLevel(level).Err(status.Err).Int("status", status.Status).Str("from", r.RemoteAddr)
+	if unsaid > 0 {
+		line = line.Int("not_logged_before", unsaid)
+	}
+	line.Msg("activity refused")
+}
+
+// What is logged of refusals: a flood of strangers shall not fill the disk, nor hold up
+// others at a log that is slow to take it.
+const refusalsAtOnce, refusalsEachSecond = 2000, 100
+
+// lineLimit bounds how many lines of a kind are logged, as a token bucket.
+type lineLimit struct {
+	atOnce, eachSecond float64
+
+	mu     sync.Mutex
+	spent  float64
+	at     time.Time // of that
+	unsaid int       // lines since the last one
+}
+
+// next reports whether a line may be written now, and how many were not before it.
+func (t *lineLimit) next(now time.Time) (write bool, unsaid int) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.spent, t.at = max(0, t.spent-now.Sub(t.at).Seconds()*t.eachSecond), now
+	if t.spent+1 > t.atOnce {
+		t.unsaid++
+		return false, 0
+	}
+	t.spent++
+	unsaid, t.unsaid = t.unsaid, 0
+	return true, unsaid
+}
+
+// sameClick is how long a second click on the same card button is the same click, if
+// nobody saw an answer to the first.
+const sameClick = time.Minute
+
+// duplicatesOf returns what identifies the delivery of an activity, so that it is
+// handled once: channels send one again whose answer was late. Without an id
+// nothing is ever taken for a duplicate.
+func duplicatesOf(a *activity.Activity) []inbox.Duplicate {
+	var all []inbox.Duplicate
+	if a.ID != "" {
+		all = append(all, inbox.Duplicate{ID: "activity\n" + a.Conversation.ID + "\n" + string(a.Type) + "\n" + a.ID})
+	}
+	if click := clickOf(a); click != "" {
+		all = append(all, inbox.Duplicate{ID: click, For: sameClick})
+	}
+	return all
+}
+
+// clickOf identifies what was clicked by whom, since a click whose answer was late comes
+// again under another id, too; "": it is no click.
+func clickOf(a *activity.Activity) string {
+	switch {
+	case turn.IsSubmit(a):
+		return "submit\n" + a.ReplyToID + "\n" + a.From.ID + "\n" + string(a.Value)
+	case isExecute(a):
+		return "execute\n" + a.ReplyToID + "\n" + a.From.ID + "\n" + string(a.Value)
+	}
+	return ""
+}
+
+// isExecute reports whether the activity is the click on a card's Action.Execute.
+func isExecute(a *activity.Activity) bool {
+	return a.Type == activity.Invoke && a.Name == turn.CardInvoke
 }

@@ -19,7 +19,9 @@ func streamingBot(stream bool) bottest.Config {
 		if err != nil {
 			return nil, err
 		}
-		parts.Model = models.Retry(model, models.RetryConfig{})
+		if parts.Model, err = models.NewChain(models.ChainConfig{Models: []models.Model{model}}); err != nil {
+			return nil, err
+		}
 		return routedBot(ctx, parts)
 	}}
 }

@@ -1,16 +1,20 @@
 package bottest
 
 import (
+	"bytes"
 	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
+	"strconv"
+	"strings"
 	"sync"
 	"time"
 
 	"github.com/planbot-go/planbot/internal/fakemodel"
 	"github.com/planbot-go/planbot/models"
+	"github.com/planbot-go/planbot/planner/plan"
 )
 
 // Model stands in for a model's server: it answers what was scripted, in order, in the
@@ -239,3 +243,185 @@ func wait(r *http.Request, d time.Duration) bool {
 		return false
 	}
 }
+
+// ModelCall is one call of a model.
+type ModelCall struct {
+	Of
+	Seq      int // its place among all that happened in the kit
+	Model    string
+	Messages []models.Message
+	Tools    []models.Tool
+	Stream   bool
+	Answer   Answer
+}
+
+// Prompt is all of the messages, for searching.
+func (c ModelCall) Prompt() string {
+	var s strings.Builder
+	for _, m := range c.Messages {
+		s.WriteString(string(m.Role) + ": " + m.Text + "\n")
+		for _, call := range m.Calls {
+			s.WriteString(string(m.Role) + " calls " + call.Name + ": " + call.Arguments + "\n")
+		}
+	}
+	return s.String()
+}
+
+// tools are the names of the tools that were offered.
+func (c ModelCall) tools() string {
+	var names []string
+	for _, t := range c.Tools {
+		names = append(names, t.Name)
+	}
+	return strings.Join(names, ", ")
+}
+
+// told is the prompt with the names of the tools.
+func (c ModelCall) told() string {
+	if len(c.Tools) == 0 {
+		return c.Prompt()
+	}
+	return c.Prompt() + "tools: " + c.tools() + "\n"
+}
+
+// Last is the text of the last message of the role.
+func (c ModelCall) Last(role models.Role) string {
+	last := ""
+	for _, m := range c.Messages {
+		if m.Role == role {
+			last = m.Text
+		}
+	}
+	return last
+}
+
+// readCall writes the request in the words of package models.
+func readCall(wire fakemodel.Call) ModelCall {
+	call := ModelCall{Model: wire.Model, Stream: wire.Stream}
+	for _, m := range wire.Messages {
+		message := models.Message{Role: models.Role(m.Role), Text: m.Content, CallID: m.ToolCallID}
+		for _, c := range m.ToolCalls {
+			message.Calls = append(message.Calls, models.Call(c))
+		}
+		call.Messages = append(call.Messages, message)
+	}
+	for _, t := range wire.Tools {
+		call.Tools = append(call.Tools, models.Tool{Name: t.Name, Description: t.Description, Schema: t.Parameters, Strict: t.Strict})
+	}
+	return call
+}
+
+// Answer is what the model does when it is asked. The zero value says nothing.
+type Answer struct {
+	Text  string        // what it writes
+	Calls []models.Call // the tools that it calls
+
+	// Status makes the call fail with that status of HTTP and Code as the error's code,
+	// such as content_filter or context_length_exceeded. RetryAfter is when to come back.
+	Status     int
+	Code       string
+	RetryAfter time.Duration
+
+	// Finish is the finish_reason of the answer, such as length or content_filter. "": stop
+	// or, with Calls, tool_calls. Usage is what it says that it took of tokens; of its Cost no
+	// server tells. Zero: 10 for the prompt and 5 for the answer.
+	Finish string
+	Usage  models.Usage
+
+	// Body is sent as it is in place of all that, with Status or, where that is 0, with 200:
+	// the page of a proxy, JSON that is none, a stream that is none. Its content type is what
+	// it looks like, or else what was asked for, and CutOff does not cut it. "": there is none.
+	Body string
+
+	// Takes is how long the answer takes, and a moment: a limit of just that time is over
+	// first. Then, with Hangs, the connection breaks without one, and with CutOff in the
+	// middle of it.
+	Takes  time.Duration
+	Hangs  bool
+	CutOff bool
+
+	// Asked is closed, if it is not nil, when the call is there.
+	Asked chan<- struct{} `json:"-"`
+	// Model is the only one of Config.Models that may get it. "": any.
+	Model string
+}
+
+// completion is the answer as the wire has it.
+func (a Answer) completion() fakemodel.Completion {
+	out := fakemodel.Completion{Text: a.Text, Finish: a.Finish}
+	for _, c := range a.Calls {
+		out.Calls = append(out.Calls, fakemodel.ToolCall(c))
+	}
+	u := a.Usage
+	out.Usage = fakemodel.Usage{Prompt: u.Prompt, Completion: u.Completion, Cached: u.Cached, Reasoning: u.Reasoning}
+	return out
+}
+
+// seconds is a time as Retry-After has it.
+func seconds(d time.Duration) string { return strconv.FormatFloat(d.Seconds(), 'f', -1, 64) }
+
+// String says in a line what the answer is.
+func (a Answer) String() string {
+	var parts []string
+	switch {
+	case a.Hangs:
+		parts = append(parts, "never")
+	case a.Body != "":
+		parts = append(parts, fmt.Sprint(cmp.Or(a.Status, http.StatusOK), " with the body ", a.Body))
+	case a.Status >= http.StatusBadRequest:
+		parts = append(parts, strings.TrimSpace(fmt.Sprint(a.Status, " ", a.Code)))
+	default:
+		parts = append(parts, a.Text)
+	}
+	for _, c := range a.Calls {
+		parts = append(parts, "calls "+c.Name+" "+c.Arguments)
+	}
+	if a.Finish != "" {
+		parts = append(parts, "(finish "+a.Finish+")")
+	}
+	if a.CutOff {
+		parts = append(parts, "(cut off)")
+	}
+	if a.Takes > 0 {
+		parts = append(parts, "after "+a.Takes.String())
+	}
+	return strings.TrimSpace(strings.Join(parts, " "))
+}
+
+// Plan is what a model writes that plans these commands: for [Model.Says].
+func Plan(commands ...plan.Command) string {
+	plan := struct {
+		Type     string         `json:"type"`
+		Commands []plan.Command `json:"commands"`
+	}{"plan", commands}
+	var text bytes.Buffer
+	enc := json.NewEncoder(&text)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(plan); err != nil {
+		panic(fmt.Sprintf("bottest: this is no plan: %v", err)) // a mistake in the test
+	}
+	return string(bytes.TrimSpace(text.Bytes()))
+}
+
+// Do is a command that calls the action with these entities: a name, its value, a name….
+// It panics when a value is missing or a name is no string: that is a mistake in the test.
+func Do(action string, entities ...any) plan.Command {
+	c := plan.Command{Kind: plan.Do, Action: action, Entities: map[string]any{}}
+	if len(entities)%2 != 0 {
+		panic("bottest: entities of " + action + " are names with values")
+	}
+	for i := 0; i < len(entities); i += 2 {
+		c.Entities[entities[i].(string)] = entities[i+1]
+	}
+	return c
+}
+
+// DoAs is [Do] whose result later commands of the plan can use as $name.
+func DoAs(name, action string, entities ...any) plan.Command {
+	c := Do(action, entities...)
+	c.SaveAs = name
+	return c
+}
+
+// Say is a command that says the text.
+func Say(text string) plan.Command { return plan.Command{Kind: plan.Say, Response: text} }

@@ -2,16 +2,22 @@ package bottest
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"net"
 	"net/http"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	"github.com/planbot-go/planbot/actions"
+	"github.com/planbot-go/planbot/app/record"
 	"github.com/planbot-go/planbot/bot"
 	"github.com/planbot-go/planbot/connector"
+	"github.com/planbot-go/planbot/internal/pipe"
 	"github.com/planbot-go/planbot/models"
+	"github.com/planbot-go/planbot/planner/plan"
 	"github.com/planbot-go/planbot/state"
 )
 
@@ -23,7 +29,7 @@ type process struct {
 	dead    atomic.Bool
 
 	redis, out *cable
-	store      *state.Redis
+	store      *state.Store
 	transport  *http.Transport // over out
 	bot        *bot.Bot
 	server     *http.Server
@@ -65,7 +71,7 @@ func (p *process) start(ctx context.Context) error {
 	if p.bot == nil {
 		return errors.New("Config.New returned neither a bot nor an error")
 	}
-	p.kit.foreign.Store(p.kit.foreign.Load() || !parts.Bot.Store.(*watchedStore).used.Load())
+	p.kit.foreign.Store(p.kit.foreign.Load() || p.bot.Store() != p.store)
 	return p.listen(ctx)
 }
 
@@ -92,7 +98,7 @@ func (p *process) parts() (Parts, error) {
 	}
 	parts := Parts{Model: chain, ModelURL: p.kit.Model.URL, Transport: labelled{p.transport}, Replica: p.replica}
 	parts.Named = func(name string) (models.Model, error) { return p.chain([]string{name}) }
-	parts.Bot = bot.Config{Name: p.kit.cfg.Name, Store: &watchedStore{Redis: p.store}, Log: p.kit.log(), Hooks: p.hooks()}
+	parts.Bot = bot.Config{Name: p.kit.cfg.Name, Store: p.store, Log: p.kit.log(), Hooks: p.hooks()}
 	cloud, err := connector.CloudNamed("public")
 	if err != nil {
 		return Parts{}, err
@@ -111,37 +117,21 @@ func (p *process) parts() (Parts, error) {
 		return Parts{}, err
 	}
 	p.closers = append(p.closers, guard.Close)
-	parts.Bot.Channel, parts.Bot.Door = client, bot.Guarded(guard)
+	parts.Bot.Channel, parts.Bot.Authenticator = client, bot.Guarded(guard)
 	return parts, nil
 }
 
 // chain asks the scripted model under these names, as patiently as the program does.
 func (p *process) chain(names []string) (models.Model, error) {
-	cfg := models.FallbackConfig{}
+	cfg := models.ChainConfig{}
 	for _, name := range names {
 		model, err := models.NewOpenAI(models.OpenAIConfig{BaseURL: p.kit.Model.URL, Model: name, Transport: labelled{p.transport}})
 		if err != nil {
 			return nil, err
 		}
-		cfg.Models = append(cfg.Models, models.Link{Model: model})
+		cfg.Models = append(cfg.Models, model)
 	}
-	chain, err := models.NewFallback(cfg)
-	if err != nil {
-		return nil, err
-	}
-	return models.Trim(chain), nil
-}
-
-// watchedStore notes whether the bot uses it.
-type watchedStore struct {
-	*state.Redis
-	used atomic.Bool
-}
-
-// Inbox is what every bot opens in its store.
-func (s *watchedStore) Inbox(cfg state.InboxConfig) (*state.Inbox, error) {
-	s.used.Store(true)
-	return s.Redis.Inbox(cfg)
+	return models.NewChain(cfg)
 }
 
 // kill ends the process as SIGKILL does: nothing more of it is seen. What still runs of it is
@@ -299,4 +289,263 @@ func (k *Kit) all() []*process {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return append([]*process(nil), k.processes...)
+}
+
+// Call is one call of an action by a plan.
+type Call struct {
+	Of
+	Seq      int // its place among all that happened in the kit
+	Replica  int
+	Action   string
+	Entities map[string]any
+	// Result is what came of it. Ended is false of a call that is under way, was cut off
+	// or ended in a Go error or a panic.
+	Result actions.Result
+	Ended  bool
+}
+
+// Calls returns the calls of actions so far, as far as they were seen: see [Parts].Bot.
+func (k *Kit) Calls() []Call {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return append([]Call(nil), k.calls...)
+}
+
+// hooks watch what the process does, and freeze it once it is dead.
+func (p *process) hooks() bot.Hooks {
+	return bot.Hooks{
+		Plan: func(ctx context.Context, t *bot.Turn, next func(context.Context) (plan.Plan, error)) (plan.Plan, error) {
+			made, err := next(ctx)
+			if err != nil {
+				return made, err
+			}
+			p.kit.hooked.Store(true)
+			raw, err := json.Marshal(made.Commands)
+			p.kit.note(entry{Of: ofTurn(t), kind: "plan", text: string(raw)})
+			return made, err
+		},
+		Call: func(ctx context.Context, t *bot.Turn, c actions.Call, next func(context.Context, actions.Call) (actions.Result, error)) (actions.Result, error) {
+			if err := p.freeze(ctx); err != nil {
+				return actions.Done, err
+			}
+			p.kit.calling(p, ofTurn(t), c)
+			result, err := next(ctx, c)
+			if err != nil {
+				return result, err
+			}
+			p.kit.called(p, ofTurn(t), c, result)
+			return result, p.freeze(ctx)
+		},
+	}
+}
+
+// freeze holds a dead process where it died.
+func (p *process) freeze(ctx context.Context) error {
+	if !p.dead.Load() {
+		return nil
+	}
+	<-ctx.Done()
+	return fmt.Errorf("the process is dead: %w", ctx.Err())
+}
+
+func ofTurn(t *bot.Turn) Of {
+	return Of{Turn: t.ID, Conversation: t.Activity.Conversation.ID, Activity: t.Activity.ID}
+}
+
+func (k *Kit) calling(p *process, of Of, c actions.Call) {
+	seq := k.note(entry{Of: of, kind: "calls", text: describeCall(c)})
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.calls = append(k.calls, Call{Of: of, Seq: seq, Replica: p.replica, Action: c.Action.Name, Entities: c.Entities})
+}
+
+// called notes the end of a call, and has the process die if it was the one for that.
+func (k *Kit) called(p *process, of Of, c actions.Call, result actions.Result) {
+	text := result.Text()
+	if result.Failed() {
+		text = "failed: " + text
+	}
+	k.note(entry{Of: of, kind: "result", text: c.Action.Name + " " + text})
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for i := range k.calls {
+		if one := &k.calls[i]; !one.Ended && one.Turn == of.Turn && one.Replica == p.replica && one.Action == c.Action.Name {
+			one.Result, one.Ended = result, true
+			break
+		}
+	}
+	if k.crashAt > 0 && len(k.finished()) >= k.crashAt {
+		k.crashAt = 0
+		k.note(entry{kind: "killed", text: fmt.Sprint("replica ", p.replica)})
+		p.kill()
+	}
+}
+
+// finished are the calls that ended. k.mu is held.
+func (k *Kit) finished() []Call {
+	var ended []Call
+	for _, c := range k.calls {
+		if c.Ended {
+			ended = append(ended, c)
+		}
+	}
+	return ended
+}
+
+func describeCall(c actions.Call) string {
+	raw, err := json.Marshal(c.Entities)
+	if err != nil {
+		return c.Action.Name
+	}
+	return c.Action.Name + " " + string(raw)
+}
+
+// dialer opens connections.
+type dialer = func(ctx context.Context, network, addr string) (net.Conn, error)
+
+// netDial is the dialer of the machine.
+func netDial(ctx context.Context, network, addr string) (net.Conn, error) {
+	var d net.Dialer
+	return d.DialContext(ctx, network, addr)
+}
+
+// wires connect the parts of a kit: over memory in a bubble, else over loopback.
+type wires struct {
+	inMemory bool
+
+	mu        sync.Mutex
+	listeners map[string]*pipe.Listener
+}
+
+func newWires(inMemory bool) *wires {
+	return &wires{inMemory: inMemory, listeners: map[string]*pipe.Listener{}}
+}
+
+// listen opens an address, which looks like one of loopback in any case: bots without
+// an app id take no other.
+func (w *wires) listen(ctx context.Context) (net.Listener, error) {
+	if !w.inMemory {
+		var lc net.ListenConfig
+		return lc.Listen(ctx, "tcp", "127.0.0.1:0")
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	const firstPort = 40_000
+	addr := &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: firstPort + len(w.listeners)}
+	l := pipe.Listen(addr)
+	w.listeners[addr.String()] = l
+	return l, nil
+}
+
+func (w *wires) dial(ctx context.Context, network, addr string) (net.Conn, error) {
+	if !w.inMemory {
+		return netDial(ctx, network, addr)
+	}
+	w.mu.Lock()
+	l := w.listeners[addr]
+	w.mu.Unlock()
+	if l == nil {
+		return nil, errors.New("dial " + addr + ": nobody listens there, and no connection leads out of the bubble")
+	}
+	return l.Dial(ctx)
+}
+
+func (w *wires) close() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, l := range w.listeners {
+		_ = l.Close() // it never fails
+	}
+}
+
+// cable is the way of one process to others. It can be cut: whoever uses it is then as
+// good as dead.
+type cable struct {
+	to dialer
+
+	mu    sync.Mutex
+	isCut bool
+	conns map[*onCable]struct{}
+}
+
+func newCable(to dialer) *cable { return &cable{to: to, conns: map[*onCable]struct{}{}} }
+
+var errCut = errors.New("the connection was cut by the test")
+
+func (c *cable) dial(ctx context.Context, network, addr string) (net.Conn, error) {
+	if c.dead() {
+		return nil, errCut
+	}
+	conn, err := c.to(ctx, network, addr)
+	if err != nil {
+		return nil, err
+	}
+	on := &onCable{conn, c}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.isCut {
+		return nil, errors.Join(errCut, conn.Close())
+	}
+	c.conns[on] = struct{}{}
+	return on, nil
+}
+
+func (c *cable) dead() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.isCut
+}
+
+// cut breaks all connections and lets no other come.
+func (c *cable) cut() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.isCut = true
+	for on := range c.conns {
+		_ = on.Conn.Close() // broken either way
+	}
+	clear(c.conns)
+}
+
+// mend lets connections come again.
+func (c *cable) mend() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.isCut = false
+}
+
+// onCable is a connection that the cable knows until it is closed.
+type onCable struct {
+	net.Conn
+	cable *cable
+}
+
+func (o *onCable) Close() error {
+	o.cable.mu.Lock()
+	delete(o.cable.conns, o)
+	o.cable.mu.Unlock()
+	return o.Conn.Close()
+}
+
+// Of says which turn something belongs to.
+type Of = record.Of
+
+const ofHeader = "X-Bottest-Of"
+
+// labelled tells the stand-ins which turn a request belongs to.
+type labelled struct{ http.RoundTripper }
+
+func (l labelled) RoundTrip(r *http.Request) (*http.Response, error) {
+	label, err := json.Marshal(record.OfContext(r.Context()))
+	if err != nil {
+		return nil, err
+	}
+	out := r.Clone(r.Context())
+	out.Header.Set(ofHeader, string(label))
+	return l.RoundTripper.RoundTrip(out)
+}
+
+func labelOf(h http.Header) (of Of) {
+	_ = json.Unmarshal([]byte(h.Get(ofHeader)), &of) // of a bot with a client of its own there is none
+	return of
 }

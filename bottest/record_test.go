@@ -74,6 +74,16 @@ func ask(t *testing.T, m models.Model, texts ...string) string {
 	return strings.Join(got, "|")
 }
 
+// offlineChain asks the offline model only.
+func offlineChain(t *testing.T) models.Model {
+	t.Helper()
+	chain, err := models.NewChain(models.ChainConfig{Models: []models.Model{models.Offline{}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return chain
+}
+
 const notRecorded = "model bad_request, code not_recorded"
 
 // Not parallel: it sets the environment.
@@ -89,7 +99,7 @@ func TestRecord(t *testing.T) {
 	}{
 		{"nothing there", "", nil, []string{"a"}, "", []string{"there is no " + file + " yet; go test with BOTTEST_UPDATE=1"}},
 		{"nothing there, and no model", "1", nil, nil, "", []string{"there is no "}},
-		{"nothing there, and no real model", "1", models.Retry(models.Offline{}, models.RetryConfig{}), []string{"a"}, notRecorded, []string{
+		{"nothing there, and no real model", "1", offlineChain(t), []string{"a"}, notRecorded, []string{
 			file + " is to be what a real model says, and there is the offline one only: set OPENAI_API_KEY, OPENAI_BASE_URL or AZURE_OPENAI_ENDPOINT",
 		}},
 		{"still nothing there", "", nil, nil, "", []string{"there is no " + file + " yet"}},
@@ -98,7 +108,7 @@ func TestRecord(t *testing.T) {
 		{"replayed", "", nil, []string{"a", "b", "c"}, "A|B|model throttled, status 429", nil},
 		{"in another order", "", nil, []string{"c", "b", "a"}, "model throttled, status 429|B|A", nil},
 		{"changed", "", &saying{[]string{"X"}}, []string{"a", "z", "c"}, "A|" + notRecorded + "|model throttled, status 429", []string{
-			"call 2 of " + file + " was asked something else", "in the environment, takes it (-file +now):\n      … (1 the same)\n      Be good.\n      \n      === user\n    - b\n    + z",
+			"call 2 of " + file + " was asked something else", "in the environment, takes it (-file +now):\n    @@ -2,4 +2,4 @@\n     Be good.\n     \n     === user\n    -b\n    +z",
 		}},
 		{"too few", "", nil, []string{"a"}, "A", []string{"2 of the 3 calls in " + file + " were not made"}},
 		{"too many", "", nil, []string{"a", "b", "c", "d"}, "A|B|model throttled, status 429|" + notRecorded, []string{
@@ -181,7 +191,7 @@ func TestRecordedBot(t *testing.T) {
 func TestGoldenPrompt(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "prompt.txt")
 	for _, step := range []struct{ update, say, fails string }{
-		{"1", "one", ""}, {"", "one", ""}, {"", "two", "- one\n+ two\n"},
+		{"1", "one", ""}, {"", "one", ""}, {"", "two", "-one\n+two\n"},
 	} {
 		t.Setenv("BOTTEST_UPDATE", step.update)
 		got := try(t, func(tb bottest.TB) {

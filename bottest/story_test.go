@@ -73,7 +73,7 @@ func TestForeignBot(t *testing.T) {
 		if err != nil {
 			return nil, err
 		}
-		return bot.New(bot.Config{Actions: acts, Planner: sequence, Channel: parts.Bot.Channel, Door: parts.Bot.Door})
+		return bot.New(bot.Config{Actions: acts, Planner: sequence, Channel: parts.Bot.Channel, Authenticator: parts.Bot.Authenticator})
 	}}
 	contains(t, failingInBubble(t, cfg, func(kit *bottest.Kit) {
 		chat := said(kit)

@@ -6,10 +6,126 @@ import (
 	"net"
 	"net/netip"
 	"net/url"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 )
+
+// Cloud is one of Microsoft's clouds as a bot sees it: who issues the tokens of
+// its channels, where its own tokens come from and on which hosts its connector
+// lives. Take one from [CloudNamed] and change fields to override them; the
+// zero value is not usable.
+type Cloud struct {
+	Name string
+	// Issuer is the only issuer whose tokens count.
+	Issuer string
+	// MetadataURL is the OpenID document that leads to the issuer's keys: https,
+	// or http on a loopback address.
+	MetadataURL string
+	// LoginURL is the root of the token endpoints, {LoginURL}/{tenant}/oauth2/v2.0/token:
+	// https, or http on a loopback address.
+	LoginURL string
+	// Tenant is where a multi-tenant bot gets its tokens.
+	Tenant string
+	// Scope is what the bot's tokens are good for.
+	Scope string
+	// ExchangeScope is what a managed identity's token has to be for when a registration
+	// trusts that identity.
+	ExchangeScope string
+	// EntraIssuers issue the tokens of apps, {tenant} being theirs; see [Callers].
+	EntraIssuers []string
+	// CallerID is what an authenticated channel is called; "" where Microsoft
+	// names none.
+	CallerID string
+	// ServiceHosts are the connector's hosts; each stands for itself and the
+	// hosts below it.
+	ServiceHosts []string
+	// FileHosts are where files lie that people share in chats; each stands for itself
+	// and the hosts below it. They never see the bot's token.
+	FileHosts []string
+}
+
+// CloudNamed returns the cloud of that name, public, gcch, dod or china, without regard to
+// case; "" is the public one. The constants are those of Microsoft's Teams SDK
+// (auth/cloud-environment) and of botbuilder (authenticationConstants,
+// governmentConstants); those of Entra are in its pages on national clouds.
+func CloudNamed(name string) (Cloud, error) {
+	switch name := strings.ToLower(name); name {
+	case "", "public":
+		return Cloud{
+			Name:          "public",
+			Issuer:        "https://api.botframework.com",
+			MetadataURL:   "https://login.botframework.com/v1/.well-known/openidconfiguration",
+			LoginURL:      "https://login.microsoftonline.com",
+			Tenant:        "botframework.com",
+			Scope:         "https://api.botframework.com/.default",
+			ExchangeScope: "api://AzureADTokenExchange/.default",
+			EntraIssuers:  []string{"https://sts.windows.net/{tenant}/", "https://login.microsoftonline.com/{tenant}/v2.0"},
+			CallerID:      "urn:botframework:azure",
+			ServiceHosts: []string{
+				"botframework.com", "smba.trafficmanager.net", "smba.onyx.prod.teams.trafficmanager.net",
+				"teams.microsoft.com", "teams.microsoft.us",
+			},
+			FileHosts: []string{"sharepoint.com", "svc.ms"},
+		}, nil
+	case "gcch", "dod": // they differ only in their token service for signed-in users
+		return Cloud{
+			Name:          name,
+			Issuer:        "https://api.botframework.us",
+			MetadataURL:   "https://login.botframework.azure.us/v1/.well-known/openidconfiguration",
+			LoginURL:      "https://login.microsoftonline.us",
+			Tenant:        "MicrosoftServices.onmicrosoft.us",
+			Scope:         "https://api.botframework.us/.default",
+			ExchangeScope: "api://AzureADTokenExchangeUSGov/.default",
+			EntraIssuers:  []string{"https://sts.windows.net/{tenant}/", "https://login.microsoftonline.us/{tenant}/v2.0"},
+			CallerID:      "urn:botframework:azureusgov",
+			ServiceHosts:  []string{"botframework.us", "botframework.azure.us", "teams.microsoft.us"},
+			FileHosts:     []string{"sharepoint.us", "sharepoint-mil.us", "dps.mil"},
+		}, nil
+	case "china":
+		return Cloud{
+			Name:          "china",
+			Issuer:        "https://api.botframework.azure.cn",
+			MetadataURL:   "https://login.botframework.azure.cn/v1/.well-known/openidconfiguration",
+			LoginURL:      "https://login.partner.microsoftonline.cn",
+			Tenant:        "microsoftservices.partner.onmschina.cn",
+			Scope:         "https://api.botframework.azure.cn/.default",
+			ExchangeScope: "api://AzureADTokenExchangeChina/.default",
+			EntraIssuers:  []string{"https://sts.chinacloudapi.cn/{tenant}/", "https://login.partner.microsoftonline.cn/{tenant}/v2.0"},
+			ServiceHosts:  []string{"botframework.azure.cn", "frontend.botapi.msg.infra.teams.microsoftonline.cn"},
+			FileHosts:     []string{"sharepoint.cn"},
+		}, nil
+	default:
+		return Cloud{}, fmt.Errorf("cloud %q is not one of public, gcch, dod, china", name)
+	}
+}
+
+// EntraMetadataURL is the OpenID document that leads to the keys of a tenant's tokens.
+func (c Cloud) EntraMetadataURL(tenant string) string {
+	return strings.TrimSuffix(c.LoginURL, "/") + "/" + url.PathEscape(tenant) + "/v2.0/.well-known/openid-configuration"
+}
+
+// trustedURL reads a URL that the operator configured: https, or http where it
+// cannot leave the machine.
+func trustedURL(what, raw string) (*url.URL, error) {
+	u, err := url.Parse(raw)
+	if err != nil {
+		return nil, fmt.Errorf("%s: not a URL", what)
+	}
+	switch {
+	case u.Host == "" || u.Opaque != "":
+		return nil, fmt.Errorf("%s %q: no host", what, raw)
+	case u.User != nil:
+		return nil, fmt.Errorf("%s: user and password do not belong in it", what)
+	case u.RawQuery != "" || u.Fragment != "":
+		return nil, fmt.Errorf("%s %q: query and fragment do not belong in it", what, raw)
+	case u.Scheme == "https" || u.Scheme == "http" && isLoopback(u.Hostname()):
+		return u, nil
+	default:
+		return nil, fmt.Errorf("%s %q: must be https, or http on a loopback address", what, raw)
+	}
+}
 
 // ErrHostNotAllowed is what every refusal of [ServiceHosts] wraps.
 var ErrHostNotAllowed = errors.New("service host not allowed")
@@ -79,8 +195,8 @@ func parseListed(entry string) (listedHost, error) {
 			return l, errors.New("the port is not a number from 1 to 65535")
 		}
 	}
-	if bare, ok := strings.CutPrefix(l.host, "["); ok && strings.HasSuffix(bare, "]") {
-		l.host = strings.TrimSuffix(bare, "]")
+	if strings.HasPrefix(l.host, "[") && strings.HasSuffix(l.host, "]") {
+		l.host = l.host[1 : len(l.host)-1]
 	}
 	l.host = normalHost(l.host)
 	if l.host == "" || !plainHost(l.host) {
@@ -99,22 +215,28 @@ func (h *ServiceHosts) Allowed(rawURL string) error {
 	return err
 }
 
-// base returns the service URL in the form that requests are built on: host in
-// lower case without a trailing dot, path without a trailing slash.
+// base returns the service URL in the form that requests are built on: host in lower case
+// without a trailing dot, path without a trailing slash.
 func (h *ServiceHosts) base(rawURL string) (*url.URL, error) {
 	u, err := parseServiceURL(rawURL)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrHostNotAllowed, err)
 	}
+	return u, checkReach(u, h.reachOf)
+}
+
+// checkReach refuses a URL that leads nowhere, by reachOf, or to another machine in plain
+// text.
+func checkReach(u *url.URL, reachOf func(host, port string) (reach, bool)) error {
 	host, port := u.Hostname(), effectivePort(u)
-	r, ok := h.reachOf(host, port)
+	r, ok := reachOf(host, port)
 	switch {
 	case !ok:
-		return nil, fmt.Errorf("%w: %s", ErrHostNotAllowed, net.JoinHostPort(host, port))
+		return fmt.Errorf("%w: %s", ErrHostNotAllowed, net.JoinHostPort(host, port))
 	case u.Scheme == "http" && r != reachLoopback:
-		return nil, fmt.Errorf("%w: plain http to %s", ErrHostNotAllowed, host)
+		return fmt.Errorf("%w: plain http to %s", ErrHostNotAllowed, host)
 	}
-	return u, nil
+	return nil
 }
 
 // baseFor is base for what the caller named: a calling bot's hosts are those that the
@@ -164,22 +286,14 @@ func below(domains []string, host string) bool {
 	return false
 }
 
-// file reads the address of a file, and reports whether it is on a host of the
-// connector, which may see the bot's token.
+// file reads the address of a file, and reports whether it is on a host of the connector,
+// which may see the bot's token.
 func (h *ServiceHosts) file(address string) (u *url.URL, ofConnector bool, err error) {
 	if u, err = parseURL(address); err != nil {
 		return nil, false, fmt.Errorf("%w: %w", ErrHostNotAllowed, err)
 	}
-	host, port := u.Hostname(), effectivePort(u)
-	r, ok := h.fileReachOf(host, port)
-	switch {
-	case !ok:
-		return nil, false, fmt.Errorf("%w: %s", ErrHostNotAllowed, net.JoinHostPort(host, port))
-	case u.Scheme == "http" && r != reachLoopback:
-		return nil, false, fmt.Errorf("%w: plain http to %s", ErrHostNotAllowed, host)
-	}
-	_, ofConnector = h.reachOf(host, port)
-	return u, ofConnector, nil
+	_, ofConnector = h.reachOf(u.Hostname(), effectivePort(u))
+	return u, ofConnector, checkReach(u, h.fileReachOf)
 }
 
 // ofMicrosoft reports whether a service URL leads to Microsoft's connector, and was not
@@ -265,27 +379,13 @@ func normalHost(host string) string {
 	return strings.TrimSuffix(strings.ToLower(host), ".")
 }
 
-// plainHost refuses what is not ASCII (homographs), percent-encoded, zoned or
-// otherwise no DNS name or IP address.
+// hostName is a DNS name in lower case, in which Microsoft's hosts may have underscores.
+var hostName = regexp.MustCompile(`^([a-z0-9_]([a-z0-9_-]*[a-z0-9_])?\.)*[a-z0-9_]([a-z0-9_-]*[a-z0-9_])?$`)
+
+// plainHost refuses what is not ASCII (homographs), percent-encoded, zoned or otherwise no
+// DNS name or IP address.
 func plainHost(host string) bool {
-	if isAddress(host) {
-		return true
-	}
-	if len(host) > 253 {
-		return false
-	}
-	for label := range strings.SplitSeq(host, ".") {
-		if label == "" || label[0] == '-' || label[len(label)-1] == '-' {
-			return false
-		}
-	}
-	for i := range len(host) {
-		c := host[i]
-		if (c < 'a' || c > 'z') && (c < '0' || c > '9') && c != '-' && c != '.' && c != '_' {
-			return false
-		}
-	}
-	return true
+	return isAddress(host) || len(host) <= 253 && hostName.MatchString(host)
 }
 
 func isAddress(host string) bool {

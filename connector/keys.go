@@ -12,6 +12,7 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -22,22 +23,28 @@ import (
 
 const (
 	fetchTimeout = 10 * time.Second
-	// keyTTL is how long keys are good without a look at the issuer; from
-	// keyRefresh on they are renewed behind the requests that use them.
+	// keyTTL is how long keys are good without a look at the issuer; from keyRefresh on
+	// they are renewed behind the requests that use them.
 	keyTTL     = 24 * time.Hour
 	keyRefresh = 23 * time.Hour
 	// fetchPause lies between two fetches when the first one failed.
 	fetchPause = 2 * time.Second
-	// strangerPause lies between two successful fetches made for the sake of an
-	// unknown key id: anybody can invent ids.
+	// strangerPause lies between two successful fetches made for the sake of an unknown key
+	// id: anybody can invent ids.
 	strangerPause = 5 * time.Minute
-	// staleWait is how long a request waits for newer keys when there are old ones:
-	// anybody can invent key ids, and hold a connection with each.
+	// staleWait is how long a request waits for newer keys when there are old ones: anybody
+	// can invent key ids, and hold a connection with each.
 	staleWait = time.Second
+
+	maxDocumentBytes = 1 << 20
+	minKeyBits       = 2048
+	maxKeyBits       = 8192
 )
 
-// keySet keeps the issuer's keys. Keys stay in use until a fetched set with a
-// usable key replaces them, however long the issuer is away.
+var errNoKeys = errors.New("no keys of the token issuer yet")
+
+// keySet keeps the issuer's keys. Keys stay in use until a fetched set with a usable key
+// replaces them, however long the issuer is away.
 type keySet struct {
 	client   *http.Client
 	metadata *url.URL
@@ -52,64 +59,34 @@ type keySet struct {
 	failure  error
 }
 
-func newKeySet(c *http.Client, metadata *url.URL, now func() time.Time) *keySet {
-	return &keySet{client: c, metadata: metadata, now: now}
+// signingKey is a key of the issuer and the channels that it is endorsed for.
+type signingKey struct {
+	public       *rsa.PublicKey
+	endorsements []string
+	certificate  *x509.Certificate // nil: none that can be read
 }
 
-// find returns the key with that id. Its error is an [AuthError]: 503 when no
-// key was ever loaded or the id may be among those that are being fetched, 401 when
-// it is unknown.
+// valid reports whether the key's certificate is valid, if it has one.
+func (k *signingKey) valid(now time.Time) bool {
+	return k.certificate == nil || !now.Before(k.certificate.NotBefore.Add(-clockSkew)) && !now.After(k.certificate.NotAfter.Add(clockSkew))
+}
+
+// find returns the key with that id. Its error is an [AuthError]: 503 when no key was ever
+// loaded or the id may be among those that are being fetched, 401 when it is unknown.
 func (s *keySet) find(ctx context.Context, id string) (*signingKey, error) {
 	key, age := s.get(id)
 	switch {
 	case key == nil:
 		return s.findStranger(ctx, id)
 	case age >= keyTTL:
-		wait(ctx, s.fetch(s.mayFetch, false), staleWait)
+		wait(ctx, s.fetch(false), staleWait)
 		if key, _ = s.get(id); key == nil { // withdrawn by the issuer
 			return nil, unauthorized("unknown signing key")
 		}
 	case age >= keyRefresh:
-		s.fetch(s.mayFetch, false)
+		s.fetch(false)
 	}
 	return key, nil
-}
-
-// findStranger looks for an id that is not among the keys, with a fetch where
-// one is due.
-func (s *keySet) findStranger(ctx context.Context, id string) (*signingKey, error) {
-	ended := wait(ctx, s.fetch(s.mayFetchStranger, true), s.patience())
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if key := s.keys[id]; key != nil {
-		return key, nil
-	}
-	if s.keys == nil {
-		return nil, &AuthError{Status: http.StatusServiceUnavailable, Reason: "cannot judge the token", Err: s.noKeys()}
-	}
-	if !ended { // after a rotation, it may well be among them
-		return nil, &AuthError{Status: http.StatusServiceUnavailable, Reason: "cannot judge the token yet: newer keys are being fetched"}
-	}
-	return nil, unauthorized("unknown signing key")
-}
-
-// patience is how long a token with an unknown key id may hold its connection.
-func (s *keySet) patience() time.Duration {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.keys == nil {
-		return fetchTimeout
-	}
-	return staleWait
-}
-
-var errNoKeys = errors.New("no keys of the token issuer yet")
-
-func (s *keySet) noKeys() error {
-	if s.failure == nil {
-		return errNoKeys
-	}
-	return fmt.Errorf("%w: %w", errNoKeys, s.failure)
 }
 
 func (s *keySet) get(id string) (key *signingKey, age time.Duration) {
@@ -118,40 +95,76 @@ func (s *keySet) get(id string) (key *signingKey, age time.Duration) {
 	return s.keys[id], s.now().Sub(s.loaded)
 }
 
-// mayFetch keeps failed fetches apart, and asks again whether the keys are old:
-// a fetch may have ended since the caller looked.
-func (s *keySet) mayFetch() bool {
+// findStranger looks for an id that is not among the keys, with a fetch where one is due.
+func (s *keySet) findStranger(ctx context.Context, id string) (*signingKey, error) {
 	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.rested() && s.now().Sub(s.loaded) >= keyRefresh
-}
-
-func (s *keySet) mayFetchStranger() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	limit := staleWait
 	if s.keys == nil {
-		return s.rested()
+		limit = fetchTimeout
 	}
-	return s.rested() && (s.stranger.IsZero() || s.now().Sub(s.stranger) >= strangerPause)
+	s.mu.Unlock()
+	ended := wait(ctx, s.fetch(true), limit)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	key := s.keys[id]
+	switch {
+	case key != nil:
+		return key, nil
+	case s.keys == nil:
+		err := errNoKeys
+		if s.failure != nil {
+			err = fmt.Errorf("%w: %w", errNoKeys, s.failure)
+		}
+		return nil, &AuthError{Status: http.StatusServiceUnavailable, Reason: "cannot judge the token", Err: err}
+	case !ended: // after a rotation, it may well be among them
+		return nil, &AuthError{Status: http.StatusServiceUnavailable, Reason: "cannot judge the token yet: newer keys are being fetched"}
+	default:
+		return nil, unauthorized("unknown signing key")
+	}
 }
 
-func (s *keySet) rested() bool {
-	return s.tried.IsZero() || s.now().Sub(s.tried) >= fetchPause
+// wait returns when the fetch or ctx ends or the time is up, and reports whether the fetch
+// did.
+func wait(ctx context.Context, done <-chan singleflight.Result, limit time.Duration) (ended bool) {
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	select {
+	case <-done:
+		return true
+	case <-ctx.Done():
+		return false
+	}
 }
 
 // fetch replaces the keys if that is due. Who comes while a fetch is under way waits for
 // that one. It outlives the request that began it.
-func (s *keySet) fetch(due func() bool, forStranger bool) <-chan singleflight.Result {
+func (s *keySet) fetch(forStranger bool) <-chan singleflight.Result {
 	return s.fetching.DoChan("", func() (any, error) {
-		if due() {
+		if s.due(forStranger) {
 			s.load(forStranger)
 		}
 		return nil, nil
 	})
 }
 
-// load replaces the keys, perhaps for the sake of an unknown id. The first load of all is
-// not counted against later strangers: a rotation right after the start is picked up.
+// due keeps failed fetches apart, and those for unknown ids. A fetch may have ended since
+// the caller looked at the age of the keys.
+func (s *keySet) due(forStranger bool) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := s.now()
+	switch {
+	case !s.tried.IsZero() && now.Sub(s.tried) < fetchPause:
+		return false
+	case forStranger && s.keys != nil:
+		return s.stranger.IsZero() || now.Sub(s.stranger) >= strangerPause
+	default:
+		return s.keys == nil || now.Sub(s.loaded) >= keyRefresh
+	}
+}
+
+// load replaces the keys. The first load of all does not count against later strangers, so
+// that a rotation right after the start is picked up.
 func (s *keySet) load(forStranger bool) {
 	ctx, cancel := context.WithTimeout(context.Background(), fetchTimeout)
 	defer cancel()
@@ -171,46 +184,8 @@ func (s *keySet) load(forStranger bool) {
 	s.tried, s.failure = time.Time{}, nil
 }
 
-// wait returns when the fetch or ctx ends or the time is up, and reports whether the fetch
-// did.
-func wait(ctx context.Context, done <-chan singleflight.Result, limit time.Duration) (ended bool) {
-	t := time.NewTimer(limit)
-	defer t.Stop()
-	select {
-	case <-done:
-		return true
-	case <-ctx.Done():
-	case <-t.C:
-	}
-	return false
-}
-
-const (
-	maxDocumentBytes = 1 << 20
-	minKeyBits       = 2048
-	maxKeyBits       = 8192
-)
-
-// signingKey is a key of the issuer and the channels it may speak for.
-type signingKey struct {
-	public       *rsa.PublicKey
-	endorsements []string
-	certificate  *x509.Certificate // nil: none that can be read
-}
-
-func (k *signingKey) endorses(channel string) bool {
-	return channel != "" && slices.Contains(k.endorsements, channel)
-}
-
-// valid reports whether the key's certificate is, where it has one, with the skew of
-// tokens.
-func (k *signingKey) valid(now time.Time) bool {
-	const skew = clockSkew * time.Second
-	return k.certificate == nil || !now.Before(k.certificate.NotBefore.Add(-skew)) && !now.After(k.certificate.NotAfter.Add(skew))
-}
-
-// fetchKeys follows the metadata document to the issuer's keys. A set without a
-// usable key is an error.
+// fetchKeys follows the metadata document to the issuer's keys. A set without a usable key
+// is an error.
 func fetchKeys(ctx context.Context, c *http.Client, metadata *url.URL) (map[string]*signingKey, error) {
 	body, err := getDocument(ctx, c, metadata)
 	if err != nil {
@@ -257,9 +232,43 @@ func readCapped(r io.Reader, limit int64) ([]byte, error) {
 	return data, err
 }
 
-// readKeys keeps the RSA signing keys of a key set (RFC 7517) and skips every
-// other, so that one odd key costs no good one. Of two keys with one id the
-// first counts.
+// followedURL checks the jwks_uri of a metadata document: https on the metadata's domain;
+// where the metadata itself is http on loopback, http on the very same host and port.
+func followedURL(from *url.URL, raw string) (*url.URL, error) {
+	u, err := url.Parse(raw)
+	if err != nil || u.Host == "" || u.User != nil {
+		return nil, errors.New("jwks_uri is no URL with a host")
+	}
+	switch {
+	case u.Scheme == "http" && from.Scheme == "http" && strings.EqualFold(u.Host, from.Host):
+		return u, nil
+	case u.Scheme != "https":
+		return nil, errors.New("jwks_uri is not https")
+	case !slices.Contains([]string{"", "443", from.Port()}, u.Port()):
+		return nil, errors.New("jwks_uri has an odd port")
+	case !withSibling(from, strings.ToLower(u.Hostname())):
+		return nil, errors.New("jwks_uri is not on the metadata's domain")
+	default:
+		return u, nil
+	}
+}
+
+// withSibling reports whether the operator's URL vouches for host: the same host, or one
+// beside or below it in the same domain.
+func withSibling(u *url.URL, host string) bool {
+	own := strings.ToLower(u.Hostname())
+	if own == host || isAddress(own) || isAddress(host) {
+		return own == host
+	}
+	domain := own
+	if _, parent, _ := strings.Cut(own, "."); strings.Contains(parent, ".") {
+		domain = parent
+	}
+	return below([]string{domain}, host)
+}
+
+// readKeys keeps the RSA signing keys of a key set (RFC 7517) and skips every other, so
+// that one odd key costs no good one. Of two keys with one id the first counts.
 func readKeys(body []byte) (map[string]*signingKey, error) {
 	var set struct {
 		Keys []jsontext.Value `json:"keys"`
@@ -305,22 +314,16 @@ func readKey(raw jsontext.Value) (id string, key *signingKey) {
 	if e.BitLen() > 31 || e.Int64() < 3 || e.Bit(0) == 0 {
 		return "", nil
 	}
-	public := &rsa.PublicKey{N: n, E: int(e.Int64())}
-	return k.ID, &signingKey{public: public, endorsements: k.Endorsements, certificate: firstCertificate(k.Certificates)}
-}
-
-// firstCertificate reads the key's own certificate of an x5c; nil when that cannot be
-// read: the key itself was fetched from whom we trust, so the certificate adds no trust.
-func firstCertificate(x5c jsontext.Value) *x509.Certificate {
+	key = &signingKey{public: &rsa.PublicKey{N: n, E: int(e.Int64())}, endorsements: k.Endorsements}
+	// The key was fetched from whom we trust, so its own certificate adds no trust: one that
+	// cannot be read counts as none.
 	var chain [][]byte // base64, as JSON has it
-	if json.Unmarshal(x5c, &chain) != nil || len(chain) == 0 {
-		return nil
+	if json.Unmarshal(k.Certificates, &chain) == nil && len(chain) > 0 {
+		if cert, err := x509.ParseCertificate(chain[0]); err == nil {
+			key.certificate = cert
+		}
 	}
-	cert, err := x509.ParseCertificate(chain[0])
-	if err != nil {
-		return nil
-	}
-	return cert
+	return k.ID, key
 }
 
 // bigEndian reads a number of a key; what is no number is 0.

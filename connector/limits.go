@@ -2,6 +2,7 @@ package connector
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 	"strings"
 	"sync"
@@ -31,9 +32,6 @@ type limit struct {
 var (
 	conversationLimits = []limit{{0.9, 6}, {0.45, 60}}
 	tenantLimits       = []limit{{40, 10}}
-	// unaskedLimits are for what answers nobody, so that a bulk of notices leaves a fifth
-	// of the tenant's requests to the answers.
-	unaskedLimits = []limit{{32, 8}}
 )
 
 // limits keeps the bot below the limits of Teams, so that Teams need not throttle it. It
@@ -52,7 +50,6 @@ type usage struct {
 	conversation string // its id, perhaps with a thread's; "" for a question
 	tenant       string // "" when it is not known
 	messages     int    // that Teams makes of it; 0: one
-	unasked      bool   // nobody waits for it
 	fleeting     bool   // what cannot be sent at once is not worth sending, or a second try
 }
 
@@ -75,22 +72,11 @@ func (l *limits) wait(ctx context.Context, op string, u usage, end time.Time) er
 			return err
 		}
 	}
-	if tenant != "" && u.unasked {
-		if err := l.take(ctx, op, "unasked "+tenant, unaskedLimits, 1, end); err != nil {
-			return err
-		}
-	}
 	if tenant != "" {
 		return l.take(ctx, op, "tenant "+tenant, tenantLimits, 1, end)
 	}
 	return nil
 }
-
-// heldBack is a refusal of our own: the call was not made, since it would have to wait too
-// long.
-type heldBack struct{ error }
-
-func (h *heldBack) Unwrap() []error { return []error{h.error, ErrHeldBack} }
 
 // take takes n from each of the limiters with that name, and waits until all have them.
 func (l *limits) take(ctx context.Context, op, name string, of []limit, n int, end time.Time) error {
@@ -100,7 +86,7 @@ func (l *limits) take(ctx context.Context, op, name string, of []limit, n int, e
 	case delay == 0:
 		return nil
 	case taken == nil:
-		return &heldBack{&Error{Op: op, Status: http.StatusTooManyRequests, Message: ErrHeldBack.Error(), RetryAfter: delay}}
+		return fmt.Errorf("%w: %w", &Error{Op: op, Status: http.StatusTooManyRequests, RetryAfter: delay}, ErrHeldBack)
 	}
 	err := sleep(ctx, delay)
 	if err != nil {

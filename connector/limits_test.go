@@ -346,37 +346,6 @@ func TestAChannelIsOneConversation(t *testing.T) {
 	})
 }
 
-// TestABulkLeavesRoomForAnswers: what is said unasked, to however many, does not shut the
-// people of its tenant out.
-func TestABulkLeavesRoomForAnswers(t *testing.T) {
-	t.Parallel()
-	inBubble(t, func(t *testing.T, l *logbook, c *connector.Client) {
-		var wg sync.WaitGroup
-		for n := range 2000 {
-			wg.Go(func() { _, _ = c.Send(t.Context(), thread(fmt.Sprintf("bulk%d", n), "t1"), message()) })
-		}
-		synctest.Wait()
-		person := thread("person", "t1")
-		if _, err := c.Send(t.Context(), person, activity.To(person, activity.Typing)); err != nil {
-			t.Errorf("a typing indicator before an answer: %v", err)
-		}
-		for n := range 30 {
-			start := time.Now()
-			_, err := c.Reply(t.Context(), thread(fmt.Sprintf("person%d", n), "t1"), "1", message())
-			if took := time.Since(start); err != nil || took > time.Second {
-				t.Errorf("answer %d: %v after %v", n, err, took)
-			}
-		}
-		wg.Wait()
-		times := l.times(everything)
-		within(t, times, 50, time.Second)
-		within(t, l.times(func(e entry) bool { return strings.Contains(e.path, "/bulk") }), 40, time.Second)
-		if len(times) < 900+30 {
-			t.Errorf("%d calls, want those of half a minute at 32 a second", len(times))
-		}
-	})
-}
-
 // slowToken is a source whose first token takes its time.
 type slowToken struct {
 	fixedToken

@@ -7,9 +7,16 @@ import (
 	"net/http"
 	"net/netip"
 	"net/url"
+	"slices"
+	"strconv"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/codes"
+	"go.opentelemetry.io/otel/trace"
 )
 
 const (
@@ -79,10 +86,8 @@ func (d *guardedDialer) proxy(r *http.Request) (*url.URL, error) {
 }
 
 func proxyPort(u *url.URL) string {
-	if u.Scheme == "socks5" || u.Scheme == "socks5h" {
-		if u.Port() == "" {
-			return "1080"
-		}
+	if u.Port() == "" && strings.HasPrefix(u.Scheme, "socks5") {
+		return "1080"
 	}
 	return effectivePort(u)
 }
@@ -117,45 +122,77 @@ func (r reach) control(_, addr string, _ syscall.RawConn) error {
 	return nil
 }
 
-// publicAddress reports whether a is out on the internet: whether specialRanges leave it.
+// publicAddress reports whether a is out on the internet: not private, nor in one of the
+// specialRanges.
 func publicAddress(a netip.Addr) bool {
-	if nat64 := netip.MustParsePrefix("64:ff9b::/96"); nat64.Contains(a) {
+	if nat64.Contains(a) {
 		b := a.As16()
 		a = netip.AddrFrom4([4]byte(b[12:]))
 	}
-	if !a.IsGlobalUnicast() || a.IsPrivate() {
-		return false
-	}
-	for _, p := range specialRanges() {
-		if p.Contains(a) {
-			return false
-		}
-	}
-	return true
+	special := slices.ContainsFunc(specialRanges, func(p netip.Prefix) bool { return p.Contains(a) })
+	return a.IsGlobalUnicast() && !a.IsPrivate() && !special
 }
 
-// specialRanges are those of the IANA special-purpose registries that do not lead to a
-// host on the internet or hide where they lead, and what Azure serves its machines from.
-func specialRanges() []netip.Prefix {
-	return []netip.Prefix{
-		netip.PrefixFrom(netip.AddrFrom4([4]byte{0, 0, 0, 0}), 8),
-		netip.PrefixFrom(netip.AddrFrom4([4]byte{100, 64, 0, 0}), 10), // carrier NAT, cloud metadata
-		netip.PrefixFrom(netip.AddrFrom4([4]byte{192, 0, 0, 0}), 24),
-		netip.PrefixFrom(netip.AddrFrom4([4]byte{168, 63, 129, 16}), 32), // Azure's host
-		netip.PrefixFrom(netip.AddrFrom4([4]byte{192, 0, 2, 0}), 24),
-		netip.PrefixFrom(netip.AddrFrom4([4]byte{192, 88, 99, 0}), 24), // 6to4 relays
-		netip.PrefixFrom(netip.AddrFrom4([4]byte{198, 18, 0, 0}), 15),
-		netip.PrefixFrom(netip.AddrFrom4([4]byte{198, 51, 100, 0}), 24),
-		netip.PrefixFrom(netip.AddrFrom4([4]byte{203, 0, 113, 0}), 24),
-		netip.PrefixFrom(netip.AddrFrom4([4]byte{240, 0, 0, 0}), 4),
-		netip.MustParsePrefix("::/96"),          // IPv4 addresses in an old disguise
-		netip.MustParsePrefix("64:ff9b:1::/48"), // local-use NAT64
-		netip.MustParsePrefix("100::/64"),
-		netip.MustParsePrefix("2001::/23"), // protocols, Teredo among them
-		netip.MustParsePrefix("2001:db8::/32"),
-		netip.MustParsePrefix("2002::/16"), // 6to4 carries any IPv4 address
-		netip.MustParsePrefix("3fff::/20"),
-		netip.MustParsePrefix("5f00::/16"),
-		netip.MustParsePrefix("fec0::/10"),
+var (
+	nat64 = netip.MustParsePrefix("64:ff9b::/96")
+	// specialRanges are those of the IANA special-purpose registries that do not lead to a
+	// host on the internet or hide where they lead, and what Azure serves its machines from.
+	specialRanges = prefixes(
+		"0.0.0.0/8 192.0.0.0/24 192.0.2.0/24 198.18.0.0/15 198.51.100.0/24 203.0.113.0/24 240.0.0.0/4",
+		"100.64.0.0/10",            // carrier NAT, cloud metadata
+		"168.63.129.16/32",         // Azure's host
+		"192.88.99.0/24 2002::/16", // 6to4: any IPv4 address
+		"::/96",                    // IPv4 addresses in an old disguise
+		"64:ff9b:1::/48 100::/64 2001::/23 2001:db8::/32 3fff::/20 5f00::/16 fec0::/10",
+	)
+)
+
+func prefixes(lists ...string) (all []netip.Prefix) {
+	for _, text := range strings.Fields(strings.Join(lists, " ")) {
+		all = append(all, netip.MustParsePrefix(text))
+	}
+	return all
+}
+
+// traced makes a span of each request that is part of a trace, by OpenTelemetry's
+// conventions for HTTP clients, but without the URL: it holds the ids of people and
+// conversations. Headers are not looked at, and none is added, so that no trace of
+// ours goes on at a channel's.
+type traced struct{ http.RoundTripper }
+
+// RoundTrip is the transport's, with the TracerProvider of the request's span.
+func (t traced) RoundTrip(req *http.Request) (*http.Response, error) {
+	parent := trace.SpanFromContext(req.Context())
+	if !parent.IsRecording() {
+		return t.RoundTripper.RoundTrip(req)
+	}
+	tracer := parent.TracerProvider().Tracer("github.com/planbot-go/planbot/connector")
+	attributes := []attribute.KeyValue{
+		attribute.String("http.request.method", req.Method),
+		attribute.String("server.address", req.URL.Hostname()),
+	}
+	if port, err := strconv.Atoi(effectivePort(req.URL)); err == nil {
+		attributes = append(attributes, attribute.Int("server.port", port))
+	}
+	_, span := tracer.Start(req.Context(), req.Method, trace.WithSpanKind(trace.SpanKindClient), trace.WithAttributes(attributes...))
+	defer span.End()
+	res, err := t.RoundTripper.RoundTrip(req)
+	if err != nil {
+		span.SetStatus(codes.Error, "")
+		span.SetAttributes(attribute.String("error.type", "no_answer"))
+		return nil, err
+	}
+	span.SetAttributes(attribute.Int("http.response.status_code", res.StatusCode))
+	if res.StatusCode >= http.StatusBadRequest {
+		span.SetStatus(codes.Error, "")
+		span.SetAttributes(attribute.String("error.type", strconv.Itoa(res.StatusCode)))
+	}
+	return res, nil
+}
+
+// CloseIdleConnections is the transport's, if it has one.
+func (t traced) CloseIdleConnections() {
+	if c, ok := t.RoundTripper.(interface{ CloseIdleConnections() }); ok {
+		c.CloseIdleConnections()
 	}
 }

@@ -177,7 +177,6 @@ func TestBadConfig(t *testing.T) {
 		"http":              {func(c *manifest.Config) { c.PrivacyURL = "http://example.com" }, "/developer/privacyUrl: \"http://example.com\" is not an https"},
 		"long developer":    {func(c *manifest.Config) { c.Developer = strings.Repeat("n", 33) }, "/developer/name"},
 		"long title":        {func(c *manifest.Config) { c.Commands[0].Title = strings.Repeat("n", 129) }, "/bots/0/commandLists/1/commands/0/title"},
-		"a placeholder":     {func(c *manifest.Config) { c.Developer = "{{DEVELOPER}}" }, "placeholder {{DEVELOPER}}"},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -1,53 +1,152 @@
-// Package manifest builds and checks the app package that carries the bot into
-// Microsoft Teams: a zip of manifest.json and two icons.
+// Package manifest builds and checks the app package that carries the bot into Microsoft
+// Teams: a zip of manifest.json and two icons.
 //
-// [Build] writes the package of the default bot; [Validate] checks any manifest,
-// folder or package, offline, against Microsoft's published JSON schema and the
-// documented rules that the schema does not express.
+// [Build] writes the package of a bot; [Validate] checks any manifest, folder or package,
+// offline, against Microsoft's published JSON schema, and the icons and the zip against
+// their documented rules.
 //
-// The manifest is written for schema version 1.25: the newest version that the
-// Teams store, tenants and sovereign clouds can be expected to take. Versions
-// above it add slash commands and targeted messages, which the bot does not use.
+// Build writes schema version 1.25: the newest that the Teams store, tenants and sovereign
+// clouds can be expected to accept. Later versions add slash commands and targeted
+// messages, which the bot does not use.
 package manifest
 
-//go:generate go run ./internal/drawicons icons
-
 import (
+	"archive/zip"
 	"bytes"
+	"cmp"
 	_ "embed"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"net"
+	"net/netip"
+	"net/url"
+	"regexp"
+	"strconv"
 	"strings"
+	"time"
 	"unicode"
 )
 
-// The names of the files of an app package, all at its root.
+// MaxCommands is the documented number of commands that Teams shows. The schema allows
+// more since version 1.24.
+const MaxCommands = 10
+
 const (
+	schemaVersion = "1.25"
+	accentColor   = "#0B6E75" // of the icons
+
+	// The files of an app package, all at its root.
 	manifestName = "manifest.json"
 	colorName    = "color.png"
 	outlineName  = "outline.png"
+
+	maxName     = 30
+	maxFullName = 100
+	maxSummary  = 80
+	maxDetails  = 4000
+
+	// emptyGUID is what a form holds before somebody fills it in.
+	emptyGUID = "00000000-0000-0000-0000-000000000000"
+
+	defaultSummary = "Keeps your lists: say what you want, and it plans the steps and does them."
+	defaultDetails = "Tell the bot in your own words what you want done. It turns each message into a plan of actions, " +
+		"runs them in order, and says what it did.\n\n" +
+		"It keeps lists: create them, add and remove items, check items off, find an item, or ask what is on them. " +
+		"In a personal chat the lists are yours; in a group chat or a channel they belong to everybody there.\n\n" +
+		"Send \"help\" to see what it can do, and \"/forget\" to delete everything it keeps about you. " +
+		"Replies are written with AI: check what matters."
 )
 
-//go:embed icons/color.png
-var colorIcon []byte
+var (
+	//go:embed icons/color.png
+	colorIcon []byte
+	//go:embed icons/outline.png
+	outlineIcon []byte
+)
 
-//go:embed icons/outline.png
-var outlineIcon []byte
+// Command is one entry of the bot's command menu, or one prompt starter: both fields are
+// required. Picking it puts Title into the compose box.
+type Command struct {
+	Title       string `json:"title"`
+	Description string `json:"description"`
+}
 
-// Build writes the app package of cfg to w as a zip: manifest.json and both
-// icons at the root. The same cfg gives the same bytes. Nothing is written
-// unless cfg is sound and the manifest made from it passes [Validate]'s checks;
-// the error otherwise lists every mistake at once.
+// Starter makes a command of an action's name and description, for [Config.Prompts]:
+// "createList" becomes "Create list". Teams puts the title into the compose box when a
+// person picks it.
+func Starter(action, description string) Command {
+	var words strings.Builder
+	lower := false // the rune before was a lower-case letter or a digit
+	for _, r := range action {
+		if lower && 'A' <= r && r <= 'Z' || r == '_' || r == '-' || r == '.' {
+			words.WriteByte(' ')
+		}
+		if r != '_' && r != '-' && r != '.' {
+			words.WriteRune(unicode.ToLower(r))
+		}
+		lower = 'a' <= r && r <= 'z' || '0' <= r && r <= '9'
+	}
+	title := []rune(strings.Join(strings.Fields(words.String()), " "))
+	if len(title) > 0 {
+		title[0] = unicode.ToUpper(title[0])
+	}
+	return Command{Title: string(title), Description: description}
+}
+
+// Config says which app to package. AppID and Domain are required; the zero value of every
+// other field is a working default.
+type Config struct {
+	AppID   string // the bot's Microsoft app id, a GUID in any spelling; it is the id of the Teams app too
+	Domain  string // host[:port] where the bot is reached, without a scheme
+	Version string // semantic version; raise it with every change. "": 1.0.0
+	Name    string // short name, up to 30 characters. "": Planbot
+
+	FullName string // up to 100 characters, other than Name. "": made from Name
+	Summary  string // one sentence, up to 80 characters. "": what the default bot does
+	Details  string // up to 4000 characters. "": what the default bot does
+
+	// Commands are shown in every scope, at most [MaxCommands].
+	Commands []Command
+	// Prompts are what a person may start with. They come first in personal chats and last
+	// elsewhere. Those that do not fit beside Commands in [MaxCommands] are left out, the
+	// last first.
+	Prompts []Command
+
+	Developer  string // name of who publishes the app. "": Name
+	WebsiteURL string // https. "": the root of Domain
+	PrivacyURL string // https. "": /privacy on Domain
+	TermsURL   string // https. "": /terms on Domain
+}
+
+// Build writes the app package of cfg to w as a zip: manifest.json and both icons at the
+// root. The same cfg gives the same bytes. Nothing is written unless cfg is sound and the
+// manifest made from it passes [Validate]'s checks; otherwise the error lists every mistake
+// at once.
 func Build(w io.Writer, cfg Config) error {
 	doc, err := JSON(cfg)
 	if err != nil {
 		return err
 	}
 	var pack bytes.Buffer
-	if err := writeZip(&pack, doc); err != nil {
-		return fmt.Errorf("build app package: %w", err)
+	zw := zip.NewWriter(&pack)
+	for _, file := range []struct {
+		name string
+		data []byte
+	}{{manifestName, doc}, {colorName, colorIcon}, {outlineName, outlineIcon}} {
+		// The first time that the zip format knows, so that equal contents make equal bytes.
+		modified := time.Date(1980, time.January, 1, 0, 0, 0, 0, time.UTC)
+		entry, err := zw.CreateHeader(&zip.FileHeader{Name: file.name, Method: zip.Deflate, Modified: modified})
+		if err == nil {
+			_, err = entry.Write(file.data)
+		}
+		if err != nil {
+			return fmt.Errorf("pack %s: %w", file.name, err)
+		}
+	}
+	if err := zw.Close(); err != nil {
+		return fmt.Errorf("pack app package: %w", err)
 	}
 	if _, err := w.Write(pack.Bytes()); err != nil {
 		return fmt.Errorf("write app package: %w", err)
@@ -55,8 +154,7 @@ func Build(w io.Writer, cfg Config) error {
 	return nil
 }
 
-// JSON returns the manifest.json of cfg alone, indented. Its errors are those
-// of [Build].
+// JSON returns the manifest.json of cfg alone, indented. Its errors are those of [Build].
 func JSON(cfg Config) ([]byte, error) {
 	cfg, err := cfg.complete()
 	if err != nil {
@@ -66,51 +164,184 @@ func JSON(cfg Config) ([]byte, error) {
 	enc := json.NewEncoder(&doc)
 	enc.SetEscapeHTML(false)
 	enc.SetIndent("", "  ")
-	if err := enc.Encode(newApp(cfg)); err != nil {
+	if err := enc.Encode(cfg.manifest()); err != nil {
 		return nil, fmt.Errorf("encode manifest: %w", err)
 	}
-	if err := asError(checkManifest(manifestName, doc.Bytes())); err != nil {
+	var errs []error
+	for _, p := range checkManifest(manifestName, doc.Bytes()) {
+		errs = append(errs, errors.New(p.String()))
+	}
+	if err := errors.Join(errs...); err != nil {
 		return nil, fmt.Errorf("manifest config: %w", err)
 	}
 	return doc.Bytes(), nil
 }
 
-// asError joins problems into one error, nil when there are none.
-func asError(problems []Problem) error {
-	errs := make([]error, len(problems))
-	for i, p := range problems {
-		errs[i] = errors.New(p.String())
+// complete returns a copy with every default filled in, or every mistake that the schema
+// does not name as well.
+func (c Config) complete() (Config, error) {
+	var errs []error
+	note := func(err error) { errs = append(errs, err) }
+
+	id, err := parseGUID(c.AppID)
+	note(err)
+	note(checkHost(c.Domain))
+	c.AppID = id
+	c.Version = cmp.Or(c.Version, "1.0.0")
+	c.Name = cmp.Or(c.Name, "Planbot")
+	c.FullName = cmp.Or(c.FullName, c.Name+" planning assistant")
+	c.Summary = cmp.Or(c.Summary, defaultSummary)
+	c.Details = cmp.Or(c.Details, defaultDetails)
+	c.Developer = cmp.Or(c.Developer, c.Name)
+	c.WebsiteURL = cmp.Or(c.WebsiteURL, "https://"+c.Domain)
+	c.PrivacyURL = cmp.Or(c.PrivacyURL, "https://"+c.Domain+"/privacy")
+	c.TermsURL = cmp.Or(c.TermsURL, "https://"+c.Domain+"/terms")
+
+	if !semver.MatchString(c.Version) {
+		note(fmt.Errorf("version %q is not a semantic version such as 1.0.0", c.Version))
+	}
+	for _, text := range []struct {
+		name, value string
+		limit       int
+	}{
+		{"name", c.Name, maxName},
+		{"full name", c.FullName, maxFullName},
+		{"summary", c.Summary, maxSummary},
+		{"details", c.Details, maxDetails},
+	} {
+		if n := len([]rune(text.value)); n > text.limit { // the schema counts code points
+			note(fmt.Errorf("%s has %d characters, at most %d fit: %q", text.name, n, text.limit, text.value))
+		}
+	}
+	if strings.EqualFold(c.Name, c.FullName) {
+		note(fmt.Errorf("full name %q must differ from the name", c.FullName))
+	}
+	if n := len(c.Commands); n > MaxCommands {
+		note(fmt.Errorf("%d commands, Teams shows at most %d", n, MaxCommands))
+	}
+	note(checkCommands("command", c.Commands))
+	note(checkCommands("prompt", c.Prompts))
+	return c, errors.Join(errs...)
+}
+
+func checkCommands(kind string, commands []Command) error {
+	var errs []error
+	for i, cmd := range commands {
+		if strings.TrimSpace(cmd.Title) == "" || strings.TrimSpace(cmd.Description) == "" {
+			errs = append(errs, fmt.Errorf("%s %d (%q) needs a title and a description", kind, i+1, cmd.Title))
+		}
 	}
 	return errors.Join(errs...)
 }
 
-// Starter makes a command of an action's name and description, for
-// [Config.Prompts]: "createList" becomes "Create list". Teams puts the title
-// into the compose box when a person picks it.
-func Starter(action, description string) Command {
-	return Command{Title: sentence(action), Description: description}
+var (
+	guid = regexp.MustCompile(`^[0-9a-f]{8}-([0-9a-f]{4}-){3}[0-9a-f]{12}$`)
+	// semver is the expression that semver.org suggests, without captures.
+	semver = regexp.MustCompile(`^(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)` +
+		`(-(0|[1-9]\d*|\d*[a-zA-Z-][0-9a-zA-Z-]*)(\.(0|[1-9]\d*|\d*[a-zA-Z-][0-9a-zA-Z-]*))*)?` +
+		`(\+[0-9a-zA-Z-]+(\.[0-9a-zA-Z-]+)*)?$`)
+	// label is one part of a host name, between dots.
+	label = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?$`)
+)
+
+// parseGUID accepts what people paste: any case, in braces, around spaces. It returns the
+// lower-case form with dashes.
+func parseGUID(s string) (string, error) {
+	id := strings.ToLower(strings.TrimSpace(s))
+	if strings.HasPrefix(id, "{") && strings.HasSuffix(id, "}") {
+		id = id[1 : len(id)-1]
+	}
+	switch {
+	case id == "":
+		return "", errors.New("app id is missing: give the bot's Microsoft app id, a GUID")
+	case !guid.MatchString(id):
+		return "", fmt.Errorf("app id %s", notGUID(s))
+	case id == emptyGUID:
+		return "", fmt.Errorf("app id %q is the empty GUID", s)
+	}
+	return id, nil
 }
 
-// sentence splits a camelCase, snake_case or kebab-case name into words, the
-// first with a capital letter.
-func sentence(name string) string {
-	var out strings.Builder
-	lower := false // the rune before ended a lower-case stretch
-	for _, r := range name {
-		switch {
-		case r == '_' || r == '-' || r == '.' || r == ' ':
-			r, lower = ' ', false
-		case lower && 'A' <= r && r <= 'Z':
-			out.WriteByte(' ')
-			lower = false
-		default:
-			lower = 'a' <= r && r <= 'z' || '0' <= r && r <= '9'
+// checkHost checks the host[:port] where the bot is reached.
+func checkHost(s string) error {
+	if s == "" {
+		return errors.New("domain is missing: give the host where the bot is reached, such as bot.example.com")
+	}
+	if strings.Contains(s, "://") {
+		example := "such as bot.example.com"
+		if u, err := url.Parse(s); err == nil && u.Host != "" {
+			example = u.Host
 		}
-		out.WriteRune(r)
+		return fmt.Errorf("domain %q is a URL: give only the host, %s", s, example)
 	}
-	words := []rune(strings.ToLower(strings.Join(strings.Fields(out.String()), " ")))
-	if len(words) > 0 {
-		words[0] = unicode.ToUpper(words[0])
+	host, port, err := net.SplitHostPort(s)
+	if !strings.Contains(s, ":") {
+		host, port, err = s, "443", nil
 	}
-	return string(words)
+	switch n, portErr := strconv.ParseUint(port, 10, 16); {
+	case strings.ContainsAny(s, "/?#@ \t\r\n\\"):
+		return fmt.Errorf("domain %q is more than a host: no scheme, user, path or space", s)
+	case strings.Contains(s, "*"):
+		return fmt.Errorf("domain %q has a wildcard: give the one host where the bot is reached", s)
+	case err != nil:
+		return fmt.Errorf("domain %q is not host:port", s)
+	case portErr != nil || n == 0:
+		return fmt.Errorf("domain %q has no port from 1 to 65535 after the colon", s)
+	case len(host) > 253:
+		return fmt.Errorf("domain %.40q… is longer than 253 characters", host)
+	}
+	for l := range strings.SplitSeq(host, ".") {
+		if !label.MatchString(l) {
+			return fmt.Errorf("domain %q is not a host name such as bot.example.com: %q is no part of one", s, l)
+		}
+	}
+	host = strings.ToLower(host)
+	addr, err := netip.ParseAddr(host)
+	if host == "localhost" || strings.HasSuffix(host, ".localhost") || err == nil && (addr.IsLoopback() || addr.IsUnspecified()) {
+		return fmt.Errorf("domain %q is whichever machine asks, so Teams cannot reach the bot there: give a host on the internet, such as a tunnel's", s)
+	}
+	return nil
+}
+
+// object is a part of the manifest. What is in one is what the schema says.
+type object = map[string]any
+
+// manifest returns the document of a complete Config.
+func (c Config) manifest() object {
+	bot := object{
+		"botId":              c.AppID,
+		"scopes":             []string{"personal", "team", "groupChat"},
+		"supportsFiles":      false,
+		"isNotificationOnly": false,
+	}
+	prompts := c.Prompts[:min(len(c.Prompts), MaxCommands-len(c.Commands))]
+	if len(prompts)+len(c.Commands) > 0 {
+		// Teams shows the first as prompt starters in personal chats, and all as a menu
+		// behind @mention elsewhere.
+		bot["commandLists"] = []object{
+			{"scopes": []string{"personal"}, "commands": append(prompts[:len(prompts):len(prompts)], c.Commands...)},
+			{"scopes": []string{"team", "groupChat"}, "commands": append(c.Commands[:len(c.Commands):len(c.Commands)], prompts...)},
+		}
+	}
+	return object{
+		"$schema":         schemaURL(schemaVersion),
+		"manifestVersion": schemaVersion,
+		"version":         c.Version,
+		"id":              c.AppID,
+		"developer": object{
+			"name":          c.Developer,
+			"websiteUrl":    c.WebsiteURL,
+			"privacyUrl":    c.PrivacyURL,
+			"termsOfUseUrl": c.TermsURL,
+		},
+		"name":                   object{"short": c.Name, "full": c.FullName},
+		"description":            object{"short": c.Summary, "full": c.Details},
+		"icons":                  object{"color": colorName, "outline": outlineName},
+		"accentColor":            accentColor,
+		"bots":                   []object{bot},
+		"permissions":            []string{"identity"},
+		"validDomains":           []string{c.Domain},
+		"defaultInstallScope":    "personal",
+		"defaultGroupCapability": object{"team": "bot", "groupchat": "bot"}, // lower case here, unlike the scope
+	}
 }

@@ -4,26 +4,41 @@ import (
 	"archive/zip"
 	"bytes"
 	"cmp"
+	"embed"
 	"errors"
 	"fmt"
+	"image/color"
+	"image/png"
 	"io"
 	"io/fs"
+	"maps"
+	"net/url"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"unicode"
+
+	"github.com/go-json-experiment/json"
+	"github.com/santhosh-tekuri/jsonschema/v6"
+	"github.com/santhosh-tekuri/jsonschema/v6/kind"
+	"golang.org/x/text/language"
+	"golang.org/x/text/message"
 )
 
-// The most that Validate reads. A package of this bot has 4 kB; the caps leave
-// room for other people's, and none for a zip bomb.
+// The most that Validate reads. A package of this bot has 4 kB; the caps leave room for
+// other people's, and none for a zip bomb.
 const (
 	maxPackageBytes  = 10 << 20
 	maxUnpackedBytes = 20 << 20
 	maxManifestBytes = 1 << 20
 	maxIconBytes     = 1 << 20
 	maxEntries       = 200
-	maxProblems      = 1000 // of one manifest: a broken one stays readable
+	maxProblems      = 1000 // of one manifest
+
+	encrypted = 0x1 // the bit of a zip entry's flags that says so (APPNOTE 4.4.4)
 )
 
 // Problem is one fault of an app package.
@@ -41,78 +56,177 @@ func (p Problem) String() string {
 	return p.File + "#" + p.Pointer + ": " + p.Text
 }
 
-// Validate checks file, which is a package (zip), a folder that holds the
-// files of one, or a manifest.json alone, without its icons. It returns every
-// problem found, none for a sound package, and an error only when file itself
-// cannot be read. It never goes to the network: it knows the schema versions
-// of [SchemaVersions] and says so of a manifest written for another.
+// problem makes a Problem that is safe to print: on one line, without control characters
+// from a stranger's file, and not longer than a few lines.
+func problem(file, pointer, format string, args ...any) Problem {
+	printable := func(s string, limit int) string {
+		s = strings.Map(func(r rune) rune {
+			if !unicode.IsPrint(r) {
+				return '\uFFFD'
+			}
+			return r
+		}, s)
+		if runes := []rune(s); len(runes) > limit {
+			return string(runes[:limit]) + "…"
+		}
+		return s
+	}
+	return Problem{printable(file, 200), printable(pointer, 400), printable(fmt.Sprintf(format, args...), 600)}
+}
+
+// Validate checks file, which is a package (zip), a folder that holds the files of one, or
+// a manifest.json alone, without its icons. It returns every problem found, none for a
+// sound package, and an error only when file itself cannot be read. It never goes to the
+// network: it knows the schema versions of [SchemaVersions] and says so of a manifest
+// written for another.
 func Validate(file string) ([]Problem, error) {
-	info, err := os.Stat(file)
+	problems, err := validate(file)
 	if err != nil {
 		return nil, fmt.Errorf("validate app package: %w", err)
+	}
+	return tidy(problems), nil
+}
+
+func validate(file string) ([]Problem, error) {
+	info, err := os.Stat(file)
+	if err != nil {
+		return nil, err
 	}
 	name := filepath.Base(file)
 	switch {
 	case info.IsDir():
-		return validateFolder(file)
+		root, err := os.OpenRoot(file)
+		if err != nil {
+			return nil, err
+		}
+		defer root.Close() //nolint:errcheck // opened to read only
+		return checkFiles(root.FS()), nil
 	case !info.Mode().IsRegular():
-		return nil, fmt.Errorf("validate app package: %s is neither a file nor a folder", file)
+		return nil, fmt.Errorf("%s is neither a file nor a folder", file)
 	case info.Size() > maxPackageBytes:
 		return []Problem{problem(name, "", "has %d bytes, more than %d", info.Size(), maxPackageBytes)}, nil
 	}
 	data, err := os.ReadFile(file)
 	if err != nil {
-		return nil, fmt.Errorf("validate app package: %w", err)
+		return nil, err
 	}
-	if bytes.HasPrefix(data, []byte("PK")) || strings.EqualFold(filepath.Ext(name), ".zip") {
-		return tidy(checkZip(name, data)), nil
+	if !bytes.HasPrefix(data, []byte("PK")) && !strings.EqualFold(filepath.Ext(name), ".zip") {
+		return checkManifest(name, data), nil
 	}
-	return checkManifest(name, data), nil
-}
-
-func validateFolder(dir string) ([]Problem, error) {
-	root, err := os.OpenRoot(dir)
-	if err != nil {
-		return nil, fmt.Errorf("validate app package: %w", err)
-	}
-	defer root.Close() //nolint:errcheck // opened to read only
-	return tidy(checkFiles(root.FS())), nil
-}
-
-// checkZip checks the layout of a package and then its files.
-func checkZip(name string, data []byte) []Problem {
 	zr, err := zip.NewReader(bytes.NewReader(data), int64(len(data)))
-	if err != nil && !errors.Is(err, zip.ErrInsecurePath) { // unsafe names are reported below, each
-		return []Problem{problem(name, "", "is not a readable zip: %v", err)}
+	if err != nil && !errors.Is(err, zip.ErrInsecurePath) { // checkLayout reports each unsafe name
+		return []Problem{problem(name, "", "is not a readable zip: %v", err)}, nil
 	}
 	if n := len(zr.File); n > maxEntries {
-		return []Problem{problem(name, "", "has %d entries, more than %d", n, maxEntries)}
+		return []Problem{problem(name, "", "has %d entries, more than %d", n, maxEntries)}, nil
 	}
-	problems := checkLayout(name, zr.File)
-	return append(problems, checkFiles(zr, zr.File...)...)
+	return append(checkLayout(name, zr.File), checkFiles(zr, zr.File...)...), nil
 }
 
-// checkFiles checks the manifest, the icons that it names, and that it names
-// the entries of the package. A folder has none: other things may lie in it.
+// tidy sorts problems by place and drops those that two checks both found.
+func tidy(problems []Problem) []Problem {
+	slices.SortStableFunc(problems, func(a, b Problem) int {
+		return cmp.Or(cmp.Compare(a.File, b.File), cmp.Compare(a.Pointer, b.Pointer), cmp.Compare(a.Text, b.Text))
+	})
+	return slices.Compact(problems)
+}
+
+// checkLayout checks the entries of a package: files at the root, each once, plain, and
+// small enough to unpack.
+func checkLayout(pack string, entries []*zip.File) []Problem {
+	var problems []Problem
+	var unpacked uint64
+	seen := map[string]bool{}
+	for _, e := range entries {
+		if text := entryFault(e); text != "" {
+			problems = append(problems, problem(e.Name, "", "%s", text))
+		}
+		if lower := strings.ToLower(e.Name); seen[lower] {
+			problems = append(problems, problem(e.Name, "", "is in the zip more than once"))
+		} else {
+			seen[lower] = true
+		}
+		unpacked += min(e.UncompressedSize64, maxUnpackedBytes+1) // no overflow, whatever it claims
+	}
+	if unpacked > maxUnpackedBytes {
+		problems = append(problems, problem(pack, "", "unpacks to more than %d bytes", maxUnpackedBytes))
+	}
+	return problems
+}
+
+// entryFault says what is wrong with one entry, "" when nothing is.
+func entryFault(e *zip.File) string {
+	switch {
+	case e.Name == "":
+		return "an entry has no name"
+	case strings.HasPrefix(e.Name, "/") || strings.ContainsAny(e.Name, `\:`):
+		return "has the name of a path on some machine: a package holds plain file names"
+	case slices.Contains(strings.Split(e.Name, "/"), ".."):
+		return "points out of the package"
+	case strings.HasSuffix(e.Name, "/"):
+		return "is a folder: zip the files, not the folder that holds them"
+	case strings.Contains(e.Name, "/"):
+		return "lies in a folder: every file belongs at the root of the zip"
+	case !e.Mode().IsRegular():
+		return "is not a regular file"
+	case e.Flags&encrypted != 0:
+		return "is encrypted"
+	case e.Method != zip.Store && e.Method != zip.Deflate:
+		return "is packed with a method other than store and deflate"
+	}
+	return ""
+}
+
+// checkFiles checks the manifest, the icons that it names, and that it names the entries
+// of the package. A folder has none: other things may lie in it.
 func checkFiles(fsys fs.FS, entries ...*zip.File) []Problem {
 	data, err := readCapped(fsys, manifestName, maxManifestBytes)
 	if err != nil {
 		return []Problem{problem(manifestName, "", "%v", err)}
 	}
-	c := newChecker(manifestName, data)
-	c.checkAll()
-	return slices.Concat(c.problems, checkIcons(fsys, c), checkStrangers(c, entries))
+	c := check(manifestName, data)
+	problems := c.problems
+	for _, rule := range iconRules {
+		name := c.text("icons", rule.key)
+		if !plainName(name) {
+			continue // the checks of the manifest have said so
+		}
+		if err := checkIcon(fsys, name, rule); err != nil {
+			problems = append(problems, problem(name, "", "%v", err))
+		}
+	}
+	// The files of a declarative agent name others, so such a package may hold any.
+	if c.root == nil || c.value("copilotAgents", "declarativeAgents") != nil {
+		return problems
+	}
+	named := map[string]bool{manifestName: true}
+	addTexts(named, c.root)
+	for _, e := range entries {
+		if !named[strings.ToLower(e.Name)] && entryFault(e) == "" {
+			problems = append(problems, problem(e.Name, "", "is not part of the app: the manifest does not name it"))
+		}
+	}
+	return problems
 }
 
-// checkManifest checks a manifest alone.
-func checkManifest(name string, data []byte) []Problem {
-	c := newChecker(name, data)
-	c.checkAll()
-	return tidy(c.problems)
+// addTexts collects every text of a document as the file name that it may be.
+func addTexts(names map[string]bool, v any) {
+	switch v := v.(type) {
+	case string:
+		names[strings.ToLower(strings.TrimPrefix(v, "./"))] = true
+	case []any:
+		for _, item := range v {
+			addTexts(names, item)
+		}
+	case object:
+		for _, item := range v {
+			addTexts(names, item)
+		}
+	}
 }
 
-// readCapped reads a regular file of at most limit bytes; its errors are
-// written to be shown as the text of a problem.
+// readCapped reads a regular file of at most limit bytes; its errors are written to be
+// shown as the text of a problem.
 func readCapped(fsys fs.FS, name string, limit int64) ([]byte, error) {
 	info, err := fs.Stat(fsys, name)
 	switch {
@@ -138,33 +252,274 @@ func readCapped(fsys fs.FS, name string, limit int64) ([]byte, error) {
 	return data, nil
 }
 
-// problem makes a Problem that is safe to print: on one line, without control
-// characters from a stranger's file, and not longer than a few lines.
-func problem(file, pointer, format string, args ...any) Problem {
-	return Problem{
-		File:    printable(file, 200),
-		Pointer: printable(pointer, 400),
-		Text:    printable(fmt.Sprintf(format, args...), 600),
+// iconRules are what the documentation asks of the icons.
+var iconRules = []iconRule{{"color", 192, false}, {"outline", 32, true}, {"color32x32", 32, false}}
+
+type iconRule struct {
+	key     string // under icons in the manifest
+	side    int    // pixels
+	outline bool   // white on transparent, and nothing else
+}
+
+// plainName reports whether an icon's path is the name of a PNG file alone.
+func plainName(name string) bool {
+	return !strings.ContainsAny(name, `/\:`) && strings.HasSuffix(strings.ToLower(name), ".png")
+}
+
+// checkIcon looks at the size before it decodes, so that a picture of a billion pixels
+// costs nothing.
+func checkIcon(fsys fs.FS, name string, rule iconRule) error {
+	data, err := readCapped(fsys, name, maxIconBytes)
+	if err != nil {
+		return err
+	}
+	head, err := png.DecodeConfig(bytes.NewReader(data))
+	if err != nil {
+		return fmt.Errorf("is not a PNG: %w", err)
+	}
+	if head.Width != rule.side || head.Height != rule.side {
+		return fmt.Errorf("has %d×%d pixels, the %s icon must have %d×%d", head.Width, head.Height, rule.key, rule.side, rule.side)
+	}
+	img, err := png.Decode(bytes.NewReader(data))
+	if err != nil {
+		return fmt.Errorf("is a damaged PNG: %w", err)
+	}
+	white, transparent := 0, 0
+	for i := range rule.side * rule.side {
+		x, y := i%rule.side, i/rule.side
+		px := color.NRGBAModel.Convert(img.At(img.Bounds().Min.X+x, img.Bounds().Min.Y+y)).(color.NRGBA)
+		switch {
+		case px.A == 0:
+			transparent++
+		case px.R == 255 && px.G == 255 && px.B == 255: // of any opacity: a soft edge
+			white++
+		case rule.outline:
+			return fmt.Errorf("has a pixel that is neither white nor transparent, at %d,%d: #%02X%02X%02X", x, y, px.R, px.G, px.B)
+		}
+	}
+	switch {
+	case rule.outline && (white == 0 || transparent == 0):
+		return fmt.Errorf("must be white on a transparent background: %d white and %d transparent pixels", white, transparent)
+	case transparent == rule.side*rule.side:
+		return errors.New("is fully transparent")
+	}
+	return nil
+}
+
+// checker collects the problems of one manifest.
+type checker struct {
+	file     string
+	root     object // nil when the file is not a JSON object
+	problems []Problem
+}
+
+func checkManifest(file string, data []byte) []Problem { return tidy(check(file, data).problems) }
+
+// check parses a manifest strictly (a name given twice, or text after the document, is a
+// problem; a byte order mark is dropped, as Microsoft's tools do) and checks it.
+func check(file string, data []byte) *checker {
+	c := &checker{file: file}
+	if len(data) > maxManifestBytes {
+		c.note("", "has %d bytes, more than %d", len(data), maxManifestBytes)
+		return c
+	}
+	var doc any
+	if err := json.Unmarshal(bytes.TrimPrefix(data, []byte("\xEF\xBB\xBF")), &doc); err != nil {
+		c.note("", "is not JSON: %v", err)
+		return c
+	}
+	root, ok := doc.(object)
+	if !ok {
+		c.note("", "is not a JSON object")
+		return c
+	}
+	c.root = root
+	c.checkSchema()
+	c.checkRules()
+	return c
+}
+
+// note adds a problem, up to the number that anybody reads.
+func (c *checker) note(pointer, format string, args ...any) {
+	if len(c.problems) < maxProblems {
+		c.problems = append(c.problems, problem(c.file, pointer, format, args...))
 	}
 }
 
-func printable(s string, limit int) string {
-	s = strings.Map(func(r rune) rune {
-		if !unicode.IsPrint(r) {
-			return '\uFFFD'
-		}
-		return r
-	}, s)
-	if runes := []rune(s); len(runes) > limit {
-		return string(runes[:limit]) + "…"
+// value returns what the objects under these names hold, nil when there is nothing.
+func (c *checker) value(names ...string) any {
+	var v any = c.root
+	for _, name := range names {
+		parent, _ := v.(object)
+		v = parent[name]
 	}
+	return v
+}
+
+func (c *checker) text(names ...string) string {
+	s, _ := c.value(names...).(string)
 	return s
 }
 
-// tidy sorts problems by place and drops those that two checks both found.
-func tidy(problems []Problem) []Problem {
-	slices.SortStableFunc(problems, func(a, b Problem) int {
-		return cmp.Or(cmp.Compare(a.File, b.File), cmp.Compare(a.Pointer, b.Pointer), cmp.Compare(a.Text, b.Text))
+// checkRules checks what Microsoft's pages (app manifest reference, app package, store
+// validation guidelines) document and the schema does not express.
+func (c *checker) checkRules() {
+	if c.text("id") == emptyGUID {
+		c.note("/id", "is the empty GUID: put in your own")
+	}
+	if v := c.text("version"); v != "" && !semver.MatchString(v) {
+		c.note("/version", "%q is not a semantic version such as 1.0.0", v)
+	}
+	for _, where := range [][]string{{"version"}, {"developer", "name"}, {"name", "short"}, {"name", "full"}, {"description", "short"}, {"description", "full"}} {
+		if v, isText := c.value(where...).(string); isText && strings.TrimSpace(v) == "" {
+			c.note(pointer(where), "is empty")
+		}
+	}
+	if name, ok := c.value("name").(object); ok && name["full"] == nil {
+		c.note("/name/full", "is missing")
+	}
+	if short := strings.TrimSpace(c.text("name", "short")); short != "" && strings.EqualFold(short, strings.TrimSpace(c.text("name", "full"))) {
+		c.note("/name/full", "must differ from the short name")
+	}
+	for _, name := range []string{"websiteUrl", "privacyUrl", "termsOfUseUrl"} {
+		if v, isText := c.value("developer", name).(string); isText {
+			if u, err := url.Parse(v); err != nil || u.Scheme != "https" || u.Hostname() == "" || u.User != nil {
+				c.note("/developer/"+name, "%s", notHTTPS(v))
+			}
+		}
+	}
+	for _, rule := range iconRules {
+		if name, isText := c.value("icons", rule.key).(string); isText && !plainName(name) {
+			c.note("/icons/"+rule.key, "%q is not the name of a PNG file at the root of the package", name)
+		}
+	}
+	if name := c.text("icons", "color"); name != "" && name == c.text("icons", "outline") {
+		c.note("/icons/outline", "is the same file as the color icon")
+	}
+}
+
+func notGUID(s string) string {
+	return fmt.Sprintf("%q is not a GUID such as 1d0f3a52-7c1e-4b5e-9a44-5b2e6c1f0a77", s)
+}
+
+func notHTTPS(s string) string {
+	return fmt.Sprintf("%q is not an https address such as https://example.com/privacy", s)
+}
+
+//go:embed schemas/*.json
+var schemas embed.FS
+
+// compiled holds each known schema, compiled when it is first asked for: that takes longer
+// than everything else here.
+var compiled = map[string]func() (*jsonschema.Schema, error){
+	"1.22":        sync.OnceValues(func() (*jsonschema.Schema, error) { return loadSchema("1.22") }),
+	schemaVersion: sync.OnceValues(func() (*jsonschema.Schema, error) { return loadSchema(schemaVersion) }),
+}
+
+// SchemaVersions returns the manifest versions that [Validate] knows the schema of, oldest
+// first.
+func SchemaVersions() []string { return slices.Sorted(maps.Keys(compiled)) }
+
+// schemaURL is the public address of a schema, the value of $schema.
+func schemaURL(version string) string {
+	return "https://developer.microsoft.com/json-schemas/teams/v" + version + "/MicrosoftTeams.schema.json"
+}
+
+// loadSchema compiles an embedded schema. References to anything outside of it are
+// refused, so nothing is ever fetched.
+func loadSchema(version string) (*jsonschema.Schema, error) {
+	data, err := schemas.ReadFile("schemas/teams-v" + version + ".schema.json")
+	if err != nil {
+		return nil, err
+	}
+	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(data))
+	if err != nil {
+		return nil, err
+	}
+	c := jsonschema.NewCompiler()
+	c.UseLoader(jsonschema.SchemeURLLoader{})
+	c.UseRegexpEngine(func(s string) (jsonschema.Regexp, error) {
+		// Go's engine has no look-ahead. This one, for the file of an Excel add-in, forbids
+		// control characters that [\S]* excludes anyway, but for two.
+		if s == `^(?!.*[\r\n\f\b\v\u0007\t])[\S]*\.xll$` {
+			s = `^[^\s\x07\x08\x0b]*\.xll$`
+		}
+		return regexp.Compile(s)
 	})
-	return slices.Compact(problems)
+	if err := c.AddResource(schemaURL(version), doc); err != nil {
+		return nil, err
+	}
+	return c.Compile(schemaURL(version))
+}
+
+// schemaForm finds the version in the address of a schema, with or without the language
+// that some addresses have.
+var schemaForm = regexp.MustCompile(`^https://developer\.microsoft\.com/(?:[a-z]{2}-[a-z]{2}/)?json-schemas/teams/v([0-9]+\.[0-9]+|DevPreview)/MicrosoftTeams\.schema\.json$`)
+
+// checkSchema validates the document against the schema that it names in $schema, or else
+// in manifestVersion.
+func (c *checker) checkSchema() {
+	address, version := c.text("$schema"), c.text("manifestVersion")
+	found := schemaForm.FindStringSubmatch(address)
+	switch {
+	case address == "":
+		c.note("/$schema", "is missing: it names the schema, such as %s", schemaURL(schemaVersion))
+	case found == nil:
+		c.note("/$schema", "%q is not the address of a Teams schema, such as %s", address, schemaURL(schemaVersion))
+	default:
+		if version != "" && !strings.EqualFold(version, found[1]) {
+			c.note("/manifestVersion", "%q is not the version of $schema, %s", version, found[1])
+		}
+		version = found[1]
+	}
+	if version == "" {
+		return
+	}
+	load, known := compiled[version]
+	if !known {
+		c.note("/$schema", "is for manifest version %s, which cannot be checked here: the known versions are %s, and only the documented rules were applied",
+			version, strings.Join(SchemaVersions(), " and "))
+		return
+	}
+	schema, err := load()
+	if err != nil {
+		c.note("/$schema", "the schema of version %s is not usable: %v", version, err)
+		return
+	}
+	if fault := (*jsonschema.ValidationError)(nil); errors.As(schema.Validate(c.root), &fault) {
+		c.noteLeaves(fault, message.NewPrinter(language.English))
+	}
+}
+
+// noteLeaves notes the innermost faults: those around them only say that something inside
+// is wrong. Faults of the patterns that every manifest meets are in our words, since an
+// expression explains little.
+func (c *checker) noteLeaves(e *jsonschema.ValidationError, p *message.Printer) {
+	for _, cause := range e.Causes {
+		c.noteLeaves(cause, p)
+	}
+	if len(e.Causes) > 0 {
+		return
+	}
+	text := e.ErrorKind.LocalizedString(p)
+	if fault, ok := e.ErrorKind.(*kind.Pattern); ok {
+		switch fault.Want {
+		case `^[0-9a-fA-F]{8}-([0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}$`:
+			text = notGUID(fault.Got)
+		case `^#[0-9a-fA-F]{6}$`:
+			text = fmt.Sprintf("%q is not a colour such as %s", fault.Got, accentColor)
+		case `^[Hh][Tt][Tt][Pp][Ss]?://`, `^[Hh][Tt][Tt][Pp][Ss]://`:
+			text = notHTTPS(fault.Got)
+		}
+	}
+	c.note(pointer(e.InstanceLocation), "%s", text)
+}
+
+func pointer(tokens []string) string {
+	escape := strings.NewReplacer("~", "~0", "/", "~1")
+	var out strings.Builder
+	for _, t := range tokens {
+		out.WriteString("/" + escape.Replace(t))
+	}
+	return out.String()
 }

@@ -31,13 +31,13 @@ func ExampleNewOpenAI() {
 	// Output: Hello, Mia.
 }
 
-func ExampleNewFallback() {
+func ExampleNewChain() {
 	busy := httptest.NewServer(answer(429, `{"error":{"message":"slow down"}}`, "Retry-After", "60"))
 	defer busy.Close()
 	idle := httptest.NewServer(answer(200, `{"choices":[{"message":{"content":"Hello, Mia."},"finish_reason":"stop"}]}`))
 	defer idle.Close()
 
-	var cfg models.FallbackConfig
+	var cfg models.ChainConfig
 	for _, url := range []string{busy.URL, idle.URL} {
 		model, err := models.NewOpenAI(models.OpenAIConfig{BaseURL: url + "/v1", Model: "llama3.2"})
 		if err != nil {
@@ -45,14 +45,14 @@ func ExampleNewFallback() {
 			return
 		}
 		defer model.Close()
-		cfg.Models = append(cfg.Models, models.Link{Model: model})
+		cfg.Models = append(cfg.Models, model)
 	}
-	chain, err := models.NewFallback(cfg)
+	chain, err := models.NewChain(cfg)
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
-	res, err := models.Trim(chain).Complete(context.Background(), &models.Request{
+	res, err := chain.Complete(context.Background(), &models.Request{
 		Messages: []models.Message{{Role: models.User, Text: "I am Mia."}},
 	})
 	if err != nil {

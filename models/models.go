@@ -2,15 +2,17 @@
 //
 // A [Model] takes a [Request] and gives a [Response] or an [*Error] that says
 // what kind of thing went wrong. [OpenAI] speaks to OpenAI, Azure OpenAI and
-// every compatible server; [Offline] answers from rules, with no model at all.
-// [Retry], [Fallback] and [Trim] are models around other models, for what goes
-// wrong: with a chain, Trim(Fallback) asks as patiently as a turn allows.
+// every compatible server; [Offline] answers the examples of actions, with no model at
+// all. A [Chain] asks several models in turn, patiently, and watches what they cost.
 // The types of a vendor's client never leave this package.
 package models
 
 import (
 	"context"
 	"encoding/json"
+	"fmt"
+	"strings"
+	"time"
 )
 
 // Role says who speaks in a [Message].
@@ -47,6 +49,8 @@ type Tool struct {
 	// Strict asks the server to hold the model to the schema, which then must be
 	// in the subset that OpenAI calls strict.
 	Strict bool
+	// Examples are phrases by which people ask for it, see [Offline]. Servers are not sent them.
+	Examples []string
 }
 
 // Call is one call of a tool. Name and Arguments are as the model wrote them, and
@@ -101,6 +105,10 @@ type Request struct {
 	FrequencyPenalty *float64
 	Stop             []string // texts before which the answer ends; at most 4
 
+	// Actions are what a plan in the answer may use. Servers are not sent them, as the prompt
+	// says what there is; [Offline] reads them. nil: the answer is text, or calls of Tools.
+	Actions []Tool
+
 	Tools         []Tool // that the model may call; none: it answers with text
 	Choice        Choice
 	OneCallAtMost bool // no parallel calls; further ones are dropped
@@ -122,7 +130,7 @@ const (
 // prompt cache, Reasoning the part of Completion that is not in the text.
 type Usage struct {
 	Prompt, Completion, Cached, Reasoning int
-	Cost                                  float64 // see [Priced]; 0 where no price is known
+	Cost                                  float64 // see [ChainConfig.Price]; 0 where no price is known
 }
 
 // Add is the sum of both.
@@ -158,3 +166,83 @@ type Response struct {
 type Model interface {
 	Complete(ctx context.Context, req *Request) (*Response, error)
 }
+
+// Kind sorts what goes wrong with a model by what a caller can do about it.
+type Kind int
+
+// The kinds of [Error]. The zero Kind is none of them and never returned.
+const (
+	Throttled      Kind = iota + 1 // 429: later, see RetryAfter; with CodeQuota not even then
+	TooLong                        // the prompt does not fit: trim it, as [Chain.Complete] does
+	FilteredInput                  // the provider's filter refused the prompt
+	FilteredOutput                 // the provider's filter cut the answer; none of it is returned
+	Auth                           // 401, 403: the key or its rights are wrong
+	Timeout                        // no answer in time: the deadline, 408, 504
+	Unavailable                    // 5xx, the network, an answer that cannot be read
+	BadRequest                     // any other refusal: the same request will fail again
+	Empty                          // an answer without text
+)
+
+var kindNames = [...]string{
+	"unknown", "throttled", "too_long", "filtered_input", "filtered_output",
+	"auth", "timeout", "unavailable", "bad_request", "empty",
+}
+
+// String is the kind's name for logs and metrics: "throttled", "too_long" ….
+func (k Kind) String() string {
+	if k < 0 || int(k) >= len(kindNames) {
+		k = 0
+	}
+	return kindNames[k]
+}
+
+// Values of [Error.Code] that callers tell apart. All but CodeQuota are ours;
+// any other code is the server's own.
+const (
+	CodeQuota     = "insufficient_quota" // Throttled: the account's money is used up, waiting does not help
+	codeMalformed = "malformed_response" // Unavailable: the body is not the JSON of a completion
+	codeTooLarge  = "response_too_large" // Unavailable: the body is past the cap
+	codeRedirect  = "redirect"           // BadRequest: the server sends elsewhere; keys do not follow
+	CodeCutOff    = "length"             // Empty: all tokens went before the first word (reasoning)
+	codeNoTools   = "no_tools"           // BadRequest: the model or its server takes no tools
+)
+
+// Error is a model call that gave no answer. Its text is for the operator and
+// holds nothing that the server said but its code: servers quote what they were
+// sent. Find it with errors.As.
+type Error struct {
+	Kind       Kind
+	Status     int           // of HTTP, 0 when there was no answer
+	Code       string        // the server's word for it, or one of the Code constants; may be ""
+	RetryAfter time.Duration // how long the server asks to wait, 0 when it does not say
+	RequestID  string        // the server's id of the call, for its support; may be ""
+	Usage      Usage         // of an answer that was paid for and is of no use: empty, filtered
+	Said       string        // the server's own message, shortened, on one line, without the key: for debugging, as it may quote the prompt
+	Err        error         // the cause; a ctx error stays visible to errors.Is; may be nil
+}
+
+// Error says kind, status, code and cause.
+func (e *Error) Error() string {
+	var b strings.Builder
+	b.WriteString("model ")
+	b.WriteString(e.Kind.String())
+	if e.Status != 0 {
+		fmt.Fprintf(&b, ", status %d", e.Status)
+	}
+	if e.Code != "" {
+		b.WriteString(", code " + e.Code)
+	}
+	if e.RetryAfter > 0 {
+		fmt.Fprintf(&b, ", retry after %s", e.RetryAfter)
+	}
+	if e.RequestID != "" {
+		b.WriteString(", request " + e.RequestID)
+	}
+	if e.Err != nil {
+		b.WriteString(": " + e.Err.Error())
+	}
+	return b.String()
+}
+
+// Unwrap is the cause.
+func (e *Error) Unwrap() error { return e.Err }

@@ -2,30 +2,43 @@ package models
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
-	"time"
+
+	"github.com/google/jsonschema-go/jsonschema"
 )
 
-// Offline is a [Model] without a model: it reads the last user message by fixed
-// rules for the list actions of the default bot, and writes its plan as text like
-// any other model. In a request with tools it calls them instead, and says what
-// they answered. It says what it is whenever it does not understand, in plain text
-// where no system message asks for a plan. An action
-// that neither system messages nor tools name is never planned; any action that
-// they list can be called by its name: rollDice sides=6. The zero value is ready.
+// Offline is a [Model] without a language model, for any bot. It answers the phrases that
+// the request's actions or tools have as [Tool.Examples], also several of them joined by
+// "and", and calls by name:
+//
+//	create a list Party and add chips and tea to it
+//	addItem list=Party item="oat milk"
+//
+// To anything else it says what it understands. What it says about a call is the call's
+// own result: the plan quotes it, or the tools have answered. "It" and "the list" stand
+// for the last value of the slot, also that of an earlier message. The zero value is ready.
 type Offline struct{}
 
 // OfflineName is the Model of every response of [Offline].
 const OfflineName = "offline"
 
-// maxOfflineText is the longest message that the rules are tried on, in bytes.
-const maxOfflineText = 4 << 10
+const (
+	maxOfflineText  = 4 << 10 // bytes of a message that is read
+	maxOfflineWords = 200     // of a phrase
+	maxOfflineTexts = 10      // messages that are read for what "it" is
+	maxOfflineCalls = 25      // in one plan; nobody means more at once
+	maxOfflineHelp  = 20      // actions that the help names: a screenful
+)
 
-// Complete writes a plan, or calls. It fails only when ctx has ended.
+// Complete writes a plan, calls tools, or says something in plain text where the request
+// has neither actions nor tools. It fails only when ctx has ended.
 func (Offline) Complete(ctx context.Context, req *Request) (*Response, error) {
 	switch err := ctx.Err(); err {
 	case nil:
@@ -35,165 +48,432 @@ func (Offline) Complete(ctx context.Context, req *Request) (*Response, error) {
 		return nil, &Error{Kind: Timeout, Err: err}
 	}
 	answer := &Response{Finish: FinishStop, Model: OfflineName}
-	deeds, say := offlineAnswer(req)
+	calls, say := offlineAnswer(req)
 	switch {
-	case !usesTools(req) && len(deeds) > 0:
-		answer.Text = encodePlan(planOf(deeds))
-	case len(deeds) > 0:
-		answer.Calls, answer.Finish = callsOf(deeds, req), FinishTools
-	case usesTools(req) || !asksForPlan(req):
-		answer.Text = say
+	case req.Actions != nil:
+		answer.Text = writePlan(calls, say)
+	case len(calls) > 0:
+		answer.Calls, answer.Finish = calls, FinishTools
+		identify(answer.Calls, req)
 	default:
-		answer.Text = encodePlan(sayOnly(say))
+		answer.Text = say
 	}
 	return answer, nil
 }
 
-// asksForPlan reports whether req is a planner's, which explains in a system
-// message what a plan is; that of an action which is a prompt does not.
-func asksForPlan(req *Request) bool {
-	return slices.ContainsFunc(req.Messages, func(m Message) bool { return m.Role == System })
+// offlineAnswer is what to call, or else what to say.
+func offlineAnswer(req *Request) (calls []Call, say string) {
+	if say, ok := planResults(req); ok {
+		return nil, say
+	}
+	r := newPhraseReader(req)
+	texts := []string{""}
+	for _, m := range req.Messages {
+		if m.Role == User {
+			texts = append(texts, m.Text)
+		}
+	}
+	for _, text := range texts[max(0, len(texts)-maxOfflineTexts):] { // the earlier ones for what "it" is
+		calls, say = r.answer(text)
+	}
+	results, failed := toolResults(req)
+	if done := len(results); req.OneCallAtMost && done < len(calls) && !failed {
+		return calls[done : done+1], ""
+	}
+	if len(results) > 0 {
+		return nil, strings.Join(results, "\n")
+	}
+	return calls, say
 }
 
-// offlineAnswer decides between the few things that can be answered: with deeds,
-// or without any by saying something.
-func offlineAnswer(req *Request) (deeds []deed, say string) {
-	known := knownActions{req}
-	if results, ok := lastResults(req); ok {
-		return nil, tellResults(results, known)
-	}
-	texts := userTexts(req)
-	if len(texts) == 0 {
-		return nil, "Hello! " + aboutOffline(known)
-	}
-	deeds, say = read(texts, known, clock(req))
-	told := answersSince(req)
-	if len(told) == 0 {
-		return deeds, say
-	}
-	if next := len(told); req.OneCallAtMost && next < len(deeds) && !told[next-1].failed() {
-		return deeds[next : next+1], ""
-	}
-	return nil, tellAnswers(told)
-}
+var (
+	planFailure = regexp.MustCompile(`(?m)^- (\S+) failed: `)
+	planNothing = regexp.MustCompile(`(?m)^- (\S+): done$`)
+	planSuccess = regexp.MustCompile(`(?m)^- \S+: `)
+)
 
-// lastResults is what the prompt of the other planners ends in when it is about a
-// plan that has run.
-func lastResults(req *Request) (string, bool) {
+// planResults are the results of the last plan, where the prompt ends in them.
+func planResults(req *Request) (string, bool) {
 	n := len(req.Messages)
 	if n == 0 || req.Messages[n-1].Role != System {
 		return "", false
 	}
-	return strings.CutPrefix(req.Messages[n-1].Text, "Results of the last plan:")
+	text, ok := strings.CutPrefix(req.Messages[n-1].Text, "Results of the last plan:\n")
+	text = planFailure.ReplaceAllString(text, "I could not do $1: ")
+	text = planSuccess.ReplaceAllString(planNothing.ReplaceAllString(text, "$1 is done."), "")
+	return strings.ReplaceAll(text, "\n  ", "\n"), ok
 }
 
-// read reads the first of texts, with those before it for what it leaves out.
-func read(texts []string, known knownActions, now time.Time) (deeds []deed, say string) {
-	text := texts[0]
-	if d, ok := directCall(text, known); ok {
-		return []deed{d}, ""
-	}
-	if small := smallTalk(text, known); small != "" {
-		return nil, small
-	}
-	r := reader{earlier: func() string { return listSpokenOf(texts[1:]) }}
-	if r.deeds, r.ask = readReminder(text, now); len(r.deeds) == 0 && r.ask == "" {
-		r.read(text)
-	}
-	switch {
-	case r.ask != "":
-		return nil, r.ask
-	case len(r.deeds) == 0:
-		return nil, "I did not understand that. " + aboutOffline(known)
-	}
-	for _, d := range r.deeds {
-		if !known.has(d.action) {
-			return nil, "That needs the action " + d.action + ", which this bot does not have. " + aboutOffline(known)
+// toolResults are what tools answered since the person's last text, a line each. failed
+// is about the last one.
+func toolResults(req *Request) (lines []string, failed bool) {
+	names := map[string]string{} // of calls, by id
+	for _, m := range req.Messages {
+		if m.Role == User {
+			lines = nil
 		}
-	}
-	return r.deeds, ""
-}
-
-// userTexts are what people wrote, the last first, without blanks.
-func userTexts(req *Request) []string {
-	var out []string
-	for i := len(req.Messages) - 1; i >= 0; i-- {
-		m := req.Messages[i]
-		text := strings.TrimSpace(m.Text)
-		if m.Role == User && text != "" {
-			out = append(out, text)
+		for _, c := range m.Calls {
+			names[c.ID] = c.Name
 		}
-	}
-	return out
-}
-
-// maxEarlier is how many messages back "it" may reach.
-const maxEarlier = 10
-
-// listSpokenOf is the list of the first of texts that names one.
-func listSpokenOf(texts []string) string {
-	for _, text := range texts[:min(len(texts), maxEarlier)] {
-		r := reader{}
-		r.read(text)
-		if r.list != "" {
-			return r.list
+		if m.Role != ToolRole {
+			continue
 		}
+		text, name := strings.TrimSpace(m.Text), names[m.CallID]
+		if text, failed = strings.CutPrefix(text, "Error: "); failed {
+			text = "I could not do " + name + ": " + text
+		} else if text == "" || text == "done" {
+			text = name + " is done."
+		} else if text[0] == '{' || text[0] == '[' { // alone it could pass for a plan
+			text = name + ": " + text
+		}
+		lines = append(lines, text)
 	}
-	return ""
+	return lines, failed
 }
 
-// planCommand is one command in the format that the planner prompt asks for.
-type planCommand struct {
-	Type     string         `json:"type"`
-	Action   string         `json:"action,omitempty"`
-	Entities map[string]any `json:"entities,omitempty"`
-	SaveAs   string         `json:"saveAs,omitempty"`
-	Response string         `json:"response,omitempty"`
+// writePlan is a plan that makes the calls and says their results, or only says something.
+func writePlan(calls []Call, say string) string {
+	var commands, results []string
+	for i, c := range calls {
+		name := "R" + strconv.Itoa(i+1)
+		results = append(results, "$"+name)
+		entities := strings.ReplaceAll(c.Arguments, "$", "$$") // in a plan that saves, $$ is a dollar
+		commands = append(commands, `{"type":"DO","action":"`+c.Name+`","entities":`+entities+`,"saveAs":"`+name+`"}`)
+	}
+	if len(results) > 0 {
+		say = strings.Join(results, "\n\n")
+	}
+	commands = append(commands, `{"type":"SAY","response":`+toJSON(say)+`}`)
+	return `{"type":"plan","commands":[` + strings.Join(commands, ",") + `]}`
 }
 
-func sayOnly(text string) []planCommand { return []planCommand{{Type: "SAY", Response: text}} }
-
-func encodePlan(commands []planCommand) string {
+func toJSON(v any) string {
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)
 	enc.SetEscapeHTML(false)
-	err := enc.Encode(struct {
-		Type     string        `json:"type"`
-		Commands []planCommand `json:"commands"`
-	}{"plan", commands})
-	if err != nil { // strings and values that came from JSON always go back to it
-		panic(fmt.Sprintf("write the plan of the offline model: %v", err))
+	if err := enc.Encode(v); err != nil { // texts, and values that came from JSON, always go back to it
+		panic(fmt.Sprintf("write the answer of the offline model: %v", err))
 	}
 	return strings.TrimSuffix(b.String(), "\n")
 }
 
-// escapeDollars writes text for a plan that saves something, where $NAME is a
-// variable and $$ a dollar.
-func escapeDollars(text string) string { return strings.ReplaceAll(text, "$", "$$") }
+// phraseReader reads what a person wrote by the examples of the actions.
+type phraseReader struct {
+	actions []*offlineAction
+	verbs   map[string]bool   // first words of examples
+	last    map[string]string // the value that a slot had last
+	quotes  []string          // what stands in quotes in the text that is read
+	lacking string            // what the call that was understood still needs, as a sentence
+}
 
-func escapeValue(v any) any {
-	switch v := v.(type) {
-	case string:
-		return escapeDollars(v)
-	case []string:
-		out := make([]string, len(v))
-		for i := range v {
-			out[i] = escapeDollars(v[i])
-		}
-		return out
-	case []any:
-		out := make([]any, len(v))
-		for i := range v {
-			out[i] = escapeValue(v[i])
-		}
-		return out
-	case map[string]any:
-		out := make(map[string]any, len(v))
-		for key, value := range v {
-			out[key] = escapeValue(value)
-		}
-		return out
-	default:
-		return v
+type offlineAction struct {
+	Tool
+	schema  jsonschema.Schema
+	phrases [][]string // the examples in words, without fillers
+}
+
+func newPhraseReader(req *Request) *phraseReader {
+	r := &phraseReader{verbs: map[string]bool{}, last: map[string]string{}}
+	offered := req.Actions
+	if offered == nil && req.Choice != ChoiceNone {
+		offered = req.Tools
 	}
+	for _, t := range offered {
+		a := &offlineAction{Tool: t}
+		_ = json.Unmarshal(t.Schema, &a.schema) // without one, any value goes
+		for _, example := range t.Examples {
+			phrase := slices.DeleteFunc(strings.Fields(strings.Trim(example, ".?!")), isFiller)
+			if len(phrase) > 0 {
+				r.verbs[strings.ToLower(phrase[0])] = true
+				a.phrases = append(a.phrases, phrase)
+			}
+		}
+		r.actions = append(r.actions, a)
+	}
+	return r
+}
+
+func (r *phraseReader) answer(text string) (calls []Call, say string) {
+	r.lacking = ""
+	if len(text) <= maxOfflineText {
+		calls = r.read(strings.TrimSpace(text))
+	}
+	switch small := strings.Trim(strings.ToLower(text), " !?.,"); {
+	case len(calls) > maxOfflineCalls:
+		return nil, "That is a lot at once. Please send it in smaller parts."
+	case len(calls) > 0:
+		return calls, ""
+	case slices.Contains([]string{"", "hi", "hello", "hey", "help", "what can you do"}, small):
+		return nil, r.help()
+	default:
+		return nil, cmp.Or(r.lacking, "I did not understand that.") + " " + r.help()
+	}
+}
+
+// help says plainly what answers here, what it understands, and how to get more.
+func (r *phraseReader) help() string {
+	text := "I am running on the offline model: it knows fixed phrases, and there is no language model behind it."
+	var names, phrases []string
+	for _, a := range r.actions[:min(len(r.actions), maxOfflineHelp)] {
+		names = append(names, a.Name)
+		if len(a.Examples) > 0 {
+			phrases = append(phrases, "\n- "+strings.ReplaceAll(a.Examples[0], "...}", "}"))
+		}
+	}
+	if len(phrases) > 0 {
+		text += " Say, with your own words in place of {…}:\n" + strings.Join(phrases, "")
+	}
+	if len(names) > 0 {
+		text += "\n\nYou can call any action by its name, with name=value after it: " + strings.Join(names, ", ") + "."
+	}
+	return text + "\n\nTo talk to me freely, set OPENAI_API_KEY (OpenAI), or OPENAI_BASE_URL and OPENAI_MODEL (Ollama, " +
+		"llama.cpp, vLLM), or AZURE_OPENAI_ENDPOINT, AZURE_OPENAI_API_KEY and AZURE_OPENAI_DEPLOYMENT, and start me again."
+}
+
+var (
+	plainText  = strings.NewReplacer("“", `"`, "”", `"`, "„", `"`, "«", `"`, "»", `"`, "’", "'", "\n", " ; ", "hat's ", "hat is ", "here's ", "here is ")
+	quotedText = regexp.MustCompile(`"[^"]*"`)
+)
+
+// firstQuote is the character that stands for the first text in quotes while a text is
+// read, so that nothing within is taken for a word. The others follow it.
+const firstQuote = '\ue000'
+
+// read reads a text of one or several phrases. It is nil where a part of it means nothing.
+func (r *phraseReader) read(text string) []Call {
+	for _, a := range r.actions {
+		if rest, ok := strings.CutPrefix(text+" ", a.Name+" "); ok {
+			return r.readCall(a, strings.TrimSpace(rest))
+		}
+	}
+	r.quotes = nil
+	text = quotedText.ReplaceAllStringFunc(plainText.Replace(text), func(quoted string) string {
+		r.quotes = append(r.quotes, strings.Trim(quoted, `"`))
+		return string(rune(firstQuote + len(r.quotes) - 1))
+	})
+	words := strings.Fields(text)
+	var calls []Call
+	start := 0
+	for i := 1; i <= len(words); i++ {
+		if i < len(words) && !(r.verbs[strings.ToLower(words[i])] && isJoint(words[i-1])) {
+			continue
+		}
+		more := r.readPhrase(words[start:i])
+		if more == nil && start == 0 && r.lacking == "" {
+			return r.readPhrase(words) // what looked like a phrase of its own belongs to this one
+		}
+		if more == nil {
+			return nil
+		}
+		calls, start = append(calls, more...), i
+	}
+	return calls
+}
+
+// isJoint reports whether another phrase may begin behind the word.
+func isJoint(word string) bool {
+	return slices.Contains([]string{"and", "then", "also", "please"}, strings.ToLower(word)) || word != bare(word)
+}
+
+// bare is a word without the punctuation behind it.
+func bare(word string) string { return strings.TrimRight(word, ".,;:!?") }
+
+var callValue = regexp.MustCompile(`^([A-Za-z_]\w*)=(?:"([^"]*)"|([^\s"]+))(?:\s+|$)`)
+
+// readCall reads the values of a call: a JSON object, or name=value pairs.
+func (r *phraseReader) readCall(a *offlineAction, text string) []Call {
+	if isObject(text) {
+		return []Call{{Name: a.Name, Arguments: text}}
+	}
+	values := map[string]any{}
+	for text != "" {
+		m := callValue.FindStringSubmatch(text)
+		if m == nil {
+			return nil
+		}
+		values[m[1]] = m[2] + m[3]
+		if isKind(a.schema.Properties[m[1]], "array") {
+			values[m[1]] = []any{m[2] + m[3]}
+		}
+		text = text[len(m[0]):]
+	}
+	return r.complete(a, values)
+}
+
+// complete takes the last value of the same name for what a call lacks.
+func (r *phraseReader) complete(a *offlineAction, values map[string]any) []Call {
+	for _, name := range a.schema.Required {
+		if values[name] == nil && r.last[name] == "" {
+			r.lacking = fmt.Sprintf("I understood %s, but not its %s.", a.Name, name)
+			return nil
+		}
+		if values[name] == nil {
+			values[name] = r.last[name]
+		}
+	}
+	return []Call{{Name: a.Name, Arguments: toJSON(values)}}
+}
+
+var (
+	politeStart = regexp.MustCompile(`(?i)^(?:(?:please|can you|could you|would you|i want to|i need to|we need to|ok|hi|hey|hello)[\s,]+)+`)
+	politeEnd   = regexp.MustCompile(`(?i)(?:[\s,.!?;]+(?:and|then|also|please|thanks|for me)|[\s,.!?;])+$`)
+)
+
+// readPhrase makes the calls of the example that says most of what stands there.
+func (r *phraseReader) readPhrase(words []string) []Call {
+	if len(words) > maxOfflineWords {
+		return nil
+	}
+	text := politeEnd.ReplaceAllString(politeStart.ReplaceAllString(strings.Join(words, " "), ""), "")
+	words = strings.Fields(text)
+	var best *phraseMatch
+	for _, a := range r.actions {
+		for _, phrase := range a.phrases {
+			m := &phraseMatch{reader: r, action: a, length: len(phrase), values: map[string][]any{}}
+			if (best == nil || m.length > best.length) && m.match(phrase, words) {
+				best = m
+			}
+		}
+	}
+	if best == nil {
+		return nil
+	}
+	return best.calls()
+}
+
+// phraseMatch is an example that is held against what was said.
+type phraseMatch struct {
+	reader *phraseReader
+	action *offlineAction
+	length int              // of the example, in words
+	values map[string][]any // of each slot
+}
+
+// match gives each slot as few words as it can take.
+func (m *phraseMatch) match(phrase, words []string) bool {
+	if len(phrase) == 0 {
+		return len(words) == 0
+	}
+	slot, isSlot := strings.CutPrefix(phrase[0], "{")
+	if !isSlot {
+		for len(words) > 0 && isFiller(words[0]) {
+			words = words[1:]
+		}
+		return len(words) > 0 && strings.EqualFold(bare(words[0]), phrase[0]) && m.match(phrase[1:], words[1:])
+	}
+	for n := 1; n <= len(words); n++ {
+		if m.match(phrase[1:], words[n:]) && m.take(strings.TrimSuffix(slot, "}"), words[:n]) {
+			return true
+		}
+	}
+	return false
+}
+
+var enumeration = regexp.MustCompile(`(?i)\s*,\s+(?:and\s+)?|\s+and\s+|\s+&\s+`)
+
+// take reads the values of a slot. It is false where what was said cannot be one.
+func (m *phraseMatch) take(slot string, words []string) bool {
+	slot, several := strings.CutSuffix(slot, "...")
+	said := strings.Join(words, " ")
+	property, parts := m.action.schema.Properties[slot], []string{said}
+	array := isKind(property, "array")
+	if array {
+		property = property.Items
+	}
+	if array || several {
+		parts = enumeration.Split(said, -1)
+	}
+	var values []any
+	for _, part := range parts {
+		value := fit(property, m.reader.valueOf(slot, strings.Fields(bare(part))))
+		if value == nil {
+			return false
+		}
+		values = append(values, value)
+	}
+	if array {
+		values = []any{values}
+	}
+	m.values[slot] = values
+	return true
+}
+
+// calls is one call, or one for each value where the parameter takes one at a time.
+func (m *phraseMatch) calls() (calls []Call) {
+	most := 1
+	for slot, values := range m.values {
+		m.reader.last[slot], _ = values[len(values)-1].(string)
+		most = max(most, len(values))
+	}
+	for i := range most {
+		entities := map[string]any{}
+		for slot, values := range m.values {
+			entities[slot] = values[min(i, len(values)-1)]
+		}
+		calls = append(calls, m.reader.complete(m.action, entities)...)
+	}
+	return calls
+}
+
+// valueOf is what was said for a slot, without an article and without the slot's own name:
+// "the grocery list" and "a list called grocery" are the {list} grocery, and "it" and "the
+// list" are the last one.
+func (r *phraseReader) valueOf(slot string, words []string) string {
+	for len(words) > 1 && isArticle(words[0]) {
+		words = words[1:]
+	}
+	if len(words) == 1 && slices.Contains([]string{"it", "that", "this", "there", "them", slot}, strings.ToLower(words[0])) {
+		return r.last[slot]
+	}
+	if len(words) == 1 && isArticle(words[0]) {
+		return ""
+	}
+	for len(words) > 1 && slices.Contains([]string{slot, "called", "named"}, strings.ToLower(words[0])) {
+		words = words[1:]
+	}
+	if last := len(words) - 1; last > 0 && strings.EqualFold(words[last], slot) {
+		words = words[:last]
+	}
+	said := strings.Join(words, " ")
+	for i, quoted := range r.quotes {
+		said = strings.ReplaceAll(said, string(rune(firstQuote+i)), quoted)
+	}
+	return strings.TrimSpace(said)
+}
+
+// isArticle knows words that do not belong to a value.
+func isArticle(word string) bool {
+	return slices.Contains([]string{"the", "a", "an", "my", "our", "your", "some", "this", "that"}, strings.ToLower(word))
+}
+
+// isFiller knows words that an example and a phrase may have or not.
+func isFiller(word string) bool {
+	return isArticle(word) || slices.Contains([]string{"me", "us", "all", "please"}, strings.ToLower(word))
+}
+
+// isKind reports whether a property may be of a type.
+func isKind(property *jsonschema.Schema, kind string) bool {
+	return property != nil && (property.Type == kind || slices.Contains(property.Types, kind))
+}
+
+// fit is text as a value of the property, nil where it cannot be one.
+func fit(property *jsonschema.Schema, text string) any {
+	var number json.Number
+	switch {
+	case text == "":
+		return nil
+	case isKind(property, "number") || isKind(property, "integer"):
+		if json.Unmarshal([]byte(text), &number) != nil {
+			return nil
+		}
+		return number
+	case property == nil || property.Enum == nil:
+		return text
+	}
+	for _, option := range property.Enum {
+		if strings.EqualFold(fmt.Sprint(option), text) {
+			return option
+		}
+	}
+	return nil
 }

@@ -14,6 +14,41 @@ import (
 	"github.com/planbot-go/planbot/models"
 )
 
+// offered are actions of a bot that models knows nothing about, but for what they say of
+// themselves.
+func offered() []models.Tool {
+	tool := func(name, required, properties string, examples ...string) models.Tool {
+		return models.Tool{Name: name, Examples: examples, Schema: json.RawMessage(`{"type":"object","required":[` + required + `],"properties":{` + properties + `}}`)}
+	}
+	return []models.Tool{
+		tool("createList", `"list"`, `"list":{"type":"string"},"items":{"type":["null","array"],"items":{"type":"string"}}`,
+			"create a list {list}", "create a {list} list", "create a {list} list with {items}", "create a list {list} with {items}"),
+		tool("deleteList", `"list"`, `"list":{"type":"string"}`, "delete the {list} list", "delete {list}"),
+		tool("addItem", `"list","item"`, `"list":{"type":"string"},"item":{"type":"string"}`, "add {item...} to {list}", "buy {item...}"),
+		tool("removeItem", `"list","item"`, `"list":{"type":"string"},"item":{"type":"string"}`, "remove {item...} from {list}"),
+		tool("summarizeLists", "", "", "what is on my lists?", "show my lists"),
+		tool("remindMe", `"what"`, `"what":{"type":"string"},"in_minutes":{"type":"number"}`,
+			"remind me in {in_minutes} minutes to {what}", "remind me to {what} in {in_minutes} minutes"),
+		tool("addPizza", `"size"`, `"size":{"enum":["S","Large"]},"toppings":{"type":"array","items":{"enum":["ham","egg"]}},"count":{"type":"integer"}`,
+			"a {size} pizza with {toppings}", "{count} {size} pizzas"),
+		tool("rollDice", "", `"sides":{"type":"integer"},"note":{"type":"string"}`),
+	}
+}
+
+// prompt is what a planner sends for the last text after earlier ones.
+func prompt(texts ...string) *models.Request {
+	req := &models.Request{Actions: offered(), Messages: []models.Message{{Role: models.System, Text: "Plan."}}}
+	for i, text := range texts {
+		if i > 0 {
+			req.Messages = append(req.Messages, models.Message{Role: models.Assistant, Text: "{}"})
+		}
+		req.Messages = append(req.Messages, user(text))
+	}
+	return req
+}
+
+func user(text string) models.Message { return models.Message{Role: models.User, Text: text} }
+
 type command struct {
 	Type, Action string
 	Entities     map[string]any
@@ -21,22 +56,8 @@ type command struct {
 	Response     string
 }
 
-// prompt is what the planner would send for a text after earlier ones.
-func prompt(texts ...string) *models.Request {
-	req := &models.Request{Messages: []models.Message{{Role: models.System, Text: "Actions:\n" +
-		"createList(list: string, items?: string[]) - Creates a list\ndeleteList(list: string)\naddItem(list: string, item: string)\n" +
-		"removeItem(list: string, item: string)\ncheckItem(list: string, item: string)\nrenameList(list: string, name: string)\n" +
-		"findItem(item: string)\nsummarizeLists() - Returns all lists\nrollDice(sides?: integer) - Rolls"}}}
-	for i, text := range texts {
-		if i > 0 {
-			req.Messages = append(req.Messages, models.Message{Role: models.Assistant, Text: "{}"})
-		}
-		req.Messages = append(req.Messages, models.Message{Role: models.User, Text: text})
-	}
-	return req
-}
-
-func offline(t testing.TB, req *models.Request) []command {
+// offline is the plan that the model writes, of DO commands and one SAY.
+func offline(t testing.TB, req *models.Request) (calls []string, say string) {
 	t.Helper()
 	res, err := models.Offline{}.Complete(t.Context(), req)
 	if err != nil {
@@ -51,200 +72,238 @@ func offline(t testing.TB, req *models.Request) []command {
 	if err := dec.Decode(&plan); err != nil || plan.Type != "plan" || dec.More() {
 		t.Fatalf("%q is no plan: %v", res.Text, err)
 	}
-	last := len(plan.Commands) - 1
-	if last < 0 || plan.Commands[last].Type != "SAY" || strings.TrimSpace(plan.Commands[last].Response) == "" {
-		t.Fatalf("%q does not end in a SAY", res.Text)
-	}
 	if res.Model != models.OfflineName || res.Finish != models.FinishStop || strings.Contains(res.Text, "\n") || !utf8.ValidString(res.Text) {
 		t.Fatalf("response %+v", res)
 	}
-	return plan.Commands
-}
-
-// brief writes commands on one line: action(value, value) > VARIABLE; … "say".
-func brief(commands []command) string {
-	var b strings.Builder
-	for _, c := range commands {
+	for _, c := range plan.Commands {
 		if c.Type == "SAY" {
-			fmt.Fprintf(&b, "%q", c.Response)
+			say += c.Response
 			continue
 		}
-		var values []string
-		for _, key := range []string{"list", "item", "name", "items", "sides", "note"} {
-			if v, ok := c.Entities[key]; ok {
-				values = append(values, fmt.Sprintf("%s=%v", key, v))
-			}
+		values, err := json.Marshal(c.Entities)
+		if err != nil {
+			t.Fatal(err)
 		}
-		fmt.Fprintf(&b, "%s(%s)", c.Action, strings.Join(values, ", "))
-		if c.SaveAs != "" {
-			b.WriteString(" > " + c.SaveAs)
+		calls = append(calls, c.Action+string(values))
+		if c.SaveAs == "" {
+			t.Errorf("the result of %s is not said", c.Action)
 		}
-		b.WriteString("; ")
 	}
-	return b.String()
+	if strings.TrimSpace(say) == "" {
+		t.Fatalf("%q says nothing", res.Text)
+	}
+	return calls, say
 }
 
 func TestOfflinePlans(t *testing.T) {
 	t.Parallel()
-	const summary = `summarizeLists() > LISTS; "Here are your lists:\n\n$LISTS"`
-	const which = `"Which list do you mean? Please say it with the list's name."`
-	tests := []struct{ text, want string }{
-		{"Create a grocery shopping list and add bananas to it.", `createList(list=grocery shopping); addItem(list=grocery shopping, item=bananas); "The grocery shopping list is ready. It now has bananas."`},
-		{"create a list Groceries and add bananas to it", `createList(list=Groceries); addItem(list=Groceries, item=bananas); "The Groceries list is ready. It now has bananas."`},
-		{"create a list called Work; then add mail, phone & tea to it please", `createList(list=Work); addItem(list=Work, item=mail); addItem(list=Work, item=phone); addItem(list=Work, item=tea); "The Work list is ready. It now has mail, phone and tea."`},
-		{"Could you please make me a new packing list with socks, shirts and a hat?", `createList(list=packing, items=[socks shirts hat]); "The packing list is ready. It has socks, shirts and hat."`},
-		{"make a list Letters with a, b and the c", `createList(list=Letters, items=[a b c]); "The Letters list is ready. It has a, b and c."`},
-		{"start a list for the party", `createList(list=party); "The party list is ready."`},
-		{`create a list "with and from"`, `createList(list=with and from); "The with and from list is ready."`},
-		{"make a list", `"What shall I call the list?"`},
-		{"add milk to Groceries", `addItem(list=Groceries, item=milk); "The Groceries list now has milk."`},
-		{"add milk to Groceries #t12", `addItem(list=Groceries #t12, item=milk); "The Groceries #t12 list now has milk."`},
-		{"add milk and eggs to the grocery shopping list", `addItem(list=grocery shopping, item=milk); addItem(list=grocery shopping, item=eggs); "The grocery shopping list now has milk and eggs."`},
-		{`put "bread and butter" and some jam on the breakfast list!`, `addItem(list=breakfast, item=bread and butter); addItem(list=breakfast, item=jam); "The breakfast list now has bread and butter and jam."`},
-		{`add "call mom, check oven" to chores`, `addItem(list=chores, item=call mom, check oven); "The chores list now has call mom, check oven."`},
-		{"put plates on the table to chores", `addItem(list=chores, item=plates on the table); "The chores list now has plates on the table."`},
-		{"add laundry to the to do list", `addItem(list=to do, item=laundry); "The to do list now has laundry."`},
-		{"add milk", which},
-		{"buy milk and bread", `addItem(list=shopping, item=milk); addItem(list=shopping, item=bread); "The shopping list now has milk and bread."`},
-		{"I need to buy milk", `addItem(list=shopping, item=milk); "The shopping list now has milk."`},
-		{"we're out of coffee", `addItem(list=shopping, item=coffee); "The shopping list now has coffee."`},
-		{"remove bananas from Groceries", `removeItem(list=Groceries, item=bananas) > RESULT; "$RESULT"`},
-		{"take milk off the groceries list", `removeItem(list=groceries, item=milk) > RESULT; "$RESULT"`},
-		{"remove milk and eggs from groceries", `removeItem(list=groceries, item=milk) > RESULT; removeItem(list=groceries, item=eggs) > RESULT2; "$RESULT\n\n$RESULT2"`},
-		{"remove milk from groceries and add tea to it", `removeItem(list=groceries, item=milk) > RESULT; addItem(list=groceries, item=tea); "$RESULT\n\nThe groceries list now has tea."`},
-		{"delete the groceries list", `deleteList(list=groceries) > RESULT; "$RESULT"`},
-		{"remove the work list", `deleteList(list=work) > RESULT; "$RESULT"`},
-		{"delete list Groceries", `deleteList(list=Groceries) > RESULT; "$RESULT"`},
-		{"delete all my lists", `say`},
-		{"delete the list", which},
-		{"check off milk on the groceries list", `checkItem(list=groceries, item=milk) > RESULT; "$RESULT"`},
-		{"cross milk off the groceries list", `checkItem(list=groceries, item=milk) > RESULT; "$RESULT"`},
-		{"tick milk and eggs on groceries", `checkItem(list=groceries, item=milk) > RESULT; checkItem(list=groceries, item=eggs) > RESULT2; "$RESULT\n\n$RESULT2"`},
-		{"mark milk on groceries as done", `checkItem(list=groceries, item=milk) > RESULT; "$RESULT"`},
-		{"mark milk as bought on groceries", `checkItem(list=groceries, item=milk) > RESULT; "$RESULT"`},
-		{"rename groceries to food", `renameList(list=groceries, name=food) > RESULT; "$RESULT"`},
-		{"rename the to do list to errands", `renameList(list=to do, name=errands) > RESULT; "$RESULT"`},
-		{"rename $A to 5$$", `renameList(list=$$A, name=5$$$$) > RESULT; "$RESULT"`},
-		{"add $A to 5$$", `addItem(list=5$$, item=$A); "The 5$$ list now has $A."`},
-		{"find milk", `findItem(item=milk) > RESULT; "$RESULT"`},
-		{"Where is the milk?", `findItem(item=milk) > RESULT; "$RESULT"`},
-		{"which list has milk?", `findItem(item=milk) > RESULT; "$RESULT"`},
-		{"is milk on any of my lists?", `findItem(item=milk) > RESULT; "$RESULT"`},
-		{"what is on my lists?", summary},
-		{"what is on our lists?", summary},
-		{"What's in the groceries list?", summary},
-		{"show my lists", summary},
-		{"show me all lists, please", summary},
-		{"summarize my lists", summary},
-		{"what lists do I have?", summary},
-		{"my lists", summary},
-		{"add $5 tea to work and show my lists", `addItem(list=work, item=$$5 tea); summarizeLists() > LISTS2; "The work list now has $$5 tea.\n\nHere are your lists:\n\n$LISTS2"`},
-		{"rollDice sides=6 note=\"a $ b\"", `rollDice(sides=6, note=a $$ b) > RESULT; "Ran rollDice. $RESULT"`},
-		{`rollDice {"sides": 6}`, `rollDice(sides=6) > RESULT; "Ran rollDice. $RESULT"`},
-		{"rollDice", `rollDice() > RESULT; "Ran rollDice. $RESULT"`},
-		{"thanks!", `"You are welcome."`},
-		{"add milk to groceries and dance", `addItem(list=groceries and dance, item=milk); "The groceries and dance list now has milk."`},
-		{"add milk to groceries. Show me the money", `say`},
-		{"write a poem", `say`},
-		{"create a poem about lists", `say`},
-		{"rollDice six", `say`},
-		{"dropTables sides=6", `say`},
-		{"hello", `say`},
-		{"help", `say`},
-		{"what can you do?", `say`},
-		{"", `say`},
-		{"Füge Milch zur Liste hinzu", `say`},
-	}
-	for _, tt := range tests {
-		t.Run(tt.text, func(t *testing.T) {
+	for text, want := range map[string]string{
+		"Create a grocery shopping list and add bananas to it.":         `createList{"list":"grocery shopping"}; addItem{"item":"bananas","list":"grocery shopping"}`,
+		"create a list Party and add chips to it":                       `createList{"list":"Party"}; addItem{"item":"chips","list":"Party"}`,
+		"create a list called Work; then add mail, phone & tea to it":   `createList{"list":"Work"}; addItem{"item":"mail","list":"Work"}; addItem{"item":"phone","list":"Work"}; addItem{"item":"tea","list":"Work"}`,
+		"create a new work list with “pens and ink”, paper and a clock": `createList{"items":["pens and ink","paper","clock"],"list":"new work"}`,
+		"create a list called groceries with milk":                      `createList{"items":["milk"],"list":"groceries"}`,
+		"add milk and eggs to the grocery shopping list":                `addItem{"item":"milk","list":"grocery shopping"}; addItem{"item":"eggs","list":"grocery shopping"}`,
+		"Could you please add some milk to my groceries list, please?":  `addItem{"item":"milk","list":"groceries"}`,
+		"add 3 hammers to Hardware":                                     `addItem{"item":"3 hammers","list":"Hardware"}`,
+		"add laundry to the to do list":                                 `addItem{"item":"laundry","list":"to do"}`,
+		`add "call mom, check oven" to "to and from"`:                   `addItem{"item":"call mom, check oven","list":"to and from"}`,
+		"add $A to 5$$":                                                     `addItem{"item":"$$A","list":"5$$$$"}`,
+		"add milk to groceries and dance":                                   `addItem{"item":"milk","list":"groceries and dance"}`,
+		"add bread, show pads and milk to work":                             `addItem{"item":"bread","list":"work"}; addItem{"item":"show pads","list":"work"}; addItem{"item":"milk","list":"work"}`,
+		"remove bananas from the grocery shopping list":                     `removeItem{"item":"bananas","list":"grocery shopping"}`,
+		"remove milk from groceries. Then add tea to it, and show my lists": `removeItem{"item":"milk","list":"groceries"}; addItem{"item":"tea","list":"groceries"}; summarizeLists{}`,
+		"delete the groceries list":                                         `deleteList{"list":"groceries"}`,
+		"show my lists":                                                     `summarizeLists{}`,
+		"show me our lists, please":                                         `summarizeLists{}`,
+		"what is on our lists?":                                             `summarizeLists{}`,
+		"What's on my lists?":                                               `summarizeLists{}`,
+		"remind me in 10 minutes to drink water":                            `remindMe{"in_minutes":10,"what":"drink water"}`,
+		"Remind us to look in the office and call Bob in 1.5 minutes.":      `remindMe{"in_minutes":1.5,"what":"look in the office and call Bob"}`,
+		"remind me in 10 minutes to buy milk, eggs and tea":                 `remindMe{"in_minutes":10,"what":"buy milk, eggs and tea"}`,
+		"a large pizza with Ham and egg":                                    `addPizza{"size":"Large","toppings":["ham","egg"]}`,
+		"20 large pizzas":                                                   `addPizza{"count":20,"size":"Large"}`,
+		`rollDice sides=6 note="a $ b"`:                                     `rollDice{"note":"a $$ b","sides":"6"}`,
+		`rollDice {"sides": 6}`:                                             `rollDice{"sides":6}`,
+		`addPizza size=S toppings=ham`:                                      `addPizza{"size":"S","toppings":["ham"]}`,
+		"rollDice":                                                          `rollDice{}`,
+	} {
+		t.Run(text, func(t *testing.T) {
 			t.Parallel()
-			commands := offline(t, prompt(tt.text))
-			if tt.want == "say" {
-				if len(commands) != 1 {
-					t.Errorf("got %s, want one SAY", brief(commands))
-				}
-				return
+			calls, say := offline(t, prompt(text))
+			if diff := cmp.Diff(want, strings.Join(calls, "; ")); diff != "" {
+				t.Errorf("%s\nsaid %q", diff, say)
 			}
-			if diff := cmp.Diff(tt.want, brief(commands)); diff != "" {
-				t.Error(diff)
+			for i := range calls { // what is said is what came of it
+				if !strings.Contains(say, fmt.Sprintf("$R%d", i+1)) {
+					t.Errorf("said %q", say)
+				}
 			}
 		})
 	}
 }
 
-func TestOfflineSaysWhatItIs(t *testing.T) {
+// TestOfflineSaysWhatItUnderstands where it does not understand all of a text.
+func TestOfflineSaysWhatItUnderstands(t *testing.T) {
 	t.Parallel()
-	for _, text := range []string{"hello", "help", "write a poem", ""} {
-		say := offline(t, prompt(text))[0].Response
-		for _, want := range []string{"offline model", "OPENAI_API_KEY", "AZURE_OPENAI_ENDPOINT", "bananas", "rollDice"} {
-			if !strings.Contains(say, want) {
-				t.Errorf("%q: %q is not in %q", text, want, say)
-			}
+	for text, want := range map[string]string{
+		"":                                  "I am running on the offline model",
+		"hello":                             "I am running on the offline model",
+		"Help!":                             "- add {item} to {list}\n",
+		"write a poem":                      "I did not understand that.",
+		"create a poem about lists":         "I did not understand that.",
+		"add milk to groceries and show me": "I did not understand that.", // half of it would be a guess
+		"create a list Party and add chips": "I did not understand that.",
+		"add milk to it":                    "I did not understand that.",
+		"a huge pizza with ham":             "I did not understand that.",
+		"a large pizza with jam":            "I did not understand that.",
+		"remind me in ten minutes to sing":  "I did not understand that.",
+		"buy milk":                          "I understood addItem, but not its list.",
+		"addItem item=milk":                 "I understood addItem, but not its list.",
+		"rollDice six":                      "I did not understand that.",
+		"rollDices sides=6":                 "I did not understand that.",
+		"Füge Milch zur Liste hinzu":        "I did not understand that.",
+		"add " + strings.Repeat("x, ", 40) + "y to work":    "That is a lot at once.",
+		"add milk to " + strings.Repeat("work ", 2000):      "I did not understand that.",
+		strings.Repeat("add a to b and ", 270) + "add a to": "I did not understand that.",
+	} {
+		calls, say := offline(t, prompt(text))
+		if len(calls) > 0 || !strings.Contains(say, want) {
+			t.Errorf("%.60q: %s, %q", text, calls, say)
+		}
+		if !strings.HasPrefix(want, "That") && (!strings.Contains(say, "OPENAI_API_KEY") || !strings.Contains(say, "rollDice")) {
+			t.Errorf("%.60q: %q does not help", text, say)
 		}
 	}
 }
 
-func TestOfflineRemembersTheList(t *testing.T) {
+func TestOfflineKnowsWhatItIs(t *testing.T) {
 	t.Parallel()
-	tests := []struct {
+	for _, tt := range []struct {
 		texts []string
 		want  string
 	}{
-		{[]string{"create a Party list", "add chips"}, "addItem(list=Party, item=chips); "},
-		{[]string{"create a Party list", "add tea to work", "hello", "remove milk from it"}, "removeItem(list=work, item=milk) > RESULT; "},
-		{[]string{"create a Party list", "buy chips"}, "addItem(list=Party, item=chips); "},
-		{[]string{"rename party to work", "delete the list"}, "deleteList(list=work) > RESULT; "},
-	}
-	for _, tt := range tests {
-		if got := brief(offline(t, prompt(tt.texts...))); !strings.HasPrefix(got, tt.want) {
-			t.Errorf("%q: got %s, want %s", tt.texts, got, tt.want)
+		{[]string{"create a Party list", "add chips to it"}, `addItem{"item":"chips","list":"Party"}`},
+		{[]string{"create a Party list", "hello", "buy chips and tea"}, `addItem{"item":"chips","list":"Party"} addItem{"item":"tea","list":"Party"}`},
+		{[]string{"create a Party list", "add tea to Work", "delete the list"}, `deleteList{"list":"Work"}`},
+		{[]string{"create a Party list", "addItem item=tea"}, `addItem{"item":"tea","list":"Party"}`},
+	} {
+		if calls, say := offline(t, prompt(tt.texts...)); strings.Join(calls, " ") != tt.want {
+			t.Errorf("%q: %s, %q", tt.texts, calls, say)
 		}
 	}
 }
 
-func TestOfflinePlansOnlyWhatThePromptNames(t *testing.T) {
+func TestOfflineTellsResultsOfAPlan(t *testing.T) {
 	t.Parallel()
-	req := &models.Request{Messages: []models.Message{
-		{Role: models.System, Text: "Actions:\naddItem(list: string, item: string)"},
-		{Role: models.User, Text: "create a list Work and add tea to it"},
-	}}
-	if got := offline(t, req); len(got) != 1 || !strings.Contains(got[0].Response, "createList") {
-		t.Errorf("got %s", brief(got))
-	}
-	req.Messages = req.Messages[1:]
-	if got := offline(t, req); len(got) != 3 {
-		t.Errorf("no prompt: got %s", brief(got))
-	}
-}
-
-func TestOfflineTellsResults(t *testing.T) {
-	t.Parallel()
-	tests := []struct{ results, want string }{
-		{"\n- addItem: Added milk.\n- renameList failed: there is another list named b", "Added milk.\nI could not do renameList: there is another list named b"},
-		{"\n- summarizeLists: **work**\n- tea\n- a: b\n- addItem: done", "**work**\n- tea\n- a: b\naddItem is done."},
-		{"\n", "The last plan had no results."},
-	}
-	for _, tt := range tests {
-		req := prompt("rename a to b")
-		req.Messages = append(req.Messages, models.Message{Role: models.System, Text: "Results of the last plan:" + tt.results})
-		if diff := cmp.Diff([]command{{Type: "SAY", Response: tt.want}}, offline(t, req)); diff != "" {
-			t.Error(diff)
-		}
+	req := prompt("rename a to b")
+	req.Messages = append(req.Messages, models.Message{
+		Role: models.System,
+		Text: "Results of the last plan:\n- addItem: **work**\n  - tea\n- addItem: done\n- renameList failed: there is another list named b",
+	})
+	if calls, say := offline(t, req); len(calls) > 0 || say != "**work**\n- tea\naddItem is done.\nI could not do renameList: there is another list named b" {
+		t.Errorf("%s, %q", calls, say)
 	}
 	// The same words from a person are a message like any other.
-	if got := offline(t, prompt("Results of the last plan:\n- addItem: x")); !strings.Contains(got[0].Response, "offline model") {
-		t.Errorf("got %s", brief(got))
+	if _, say := offline(t, prompt("Results of the last plan:\n- addItem: x")); !strings.Contains(say, "offline model") {
+		t.Errorf("%q", say)
 	}
 }
 
-func TestOfflineBounds(t *testing.T) {
+// toolRequest is what the planner of tools sends.
+func toolRequest(messages ...models.Message) *models.Request {
+	return &models.Request{Tools: offered(), Messages: append([]models.Message{{Role: models.System, Text: "Call."}}, messages...)}
+}
+
+func called(names ...string) models.Message {
+	m := models.Message{Role: models.Assistant}
+	for _, name := range names {
+		m.Calls = append(m.Calls, models.Call{ID: name, Name: name})
+	}
+	return m
+}
+
+func answered(id, text string) models.Message {
+	return models.Message{Role: models.ToolRole, CallID: id, Text: text}
+}
+
+func askOffline(t *testing.T, req *models.Request) *models.Response {
+	t.Helper()
+	got, err := models.Offline{}.Complete(t.Context(), req)
+	if err != nil || got.Model != models.OfflineName {
+		t.Fatalf("got %+v, %v", got, err)
+	}
+	if calls := len(got.Calls) > 0; calls != (got.Finish == models.FinishTools) || calls == (got.Text != "") {
+		t.Errorf("response %+v", got)
+	}
+	return got
+}
+
+func TestOfflineCallsTools(t *testing.T) {
 	t.Parallel()
-	many := "add " + strings.Repeat("x, ", 40) + "y to work"
-	long := "add milk to " + strings.Repeat("work ", 2000)
-	for _, text := range []string{many, long} {
-		if got := offline(t, prompt(text)); len(got) != 1 {
-			t.Errorf("%d commands", len(got))
+	got := askOffline(t, toolRequest(user("create a groceries list and add milk & $5 to it")))
+	want := []models.Call{
+		{ID: "call_1", Name: "createList", Arguments: `{"list":"groceries"}`},
+		{ID: "call_2", Name: "addItem", Arguments: `{"item":"milk","list":"groceries"}`},
+		{ID: "call_3", Name: "addItem", Arguments: `{"item":"$5","list":"groceries"}`},
+	}
+	if diff := cmp.Diff(want, got.Calls); diff != "" {
+		t.Error(diff)
+	}
+	for name, req := range map[string]*models.Request{
+		"hello":      toolRequest(user("hello")),
+		"not there":  {Tools: offered()[:1], Messages: []models.Message{user("show my lists")}},
+		"no calling": {Tools: offered(), Choice: models.ChoiceNone, Messages: []models.Message{user("show my lists")}},
+		"no tools":   {Messages: []models.Message{user("Write a poem.")}},
+	} {
+		if got := askOffline(t, req); len(got.Calls) > 0 || !strings.Contains(got.Text, "offline model") || strings.HasPrefix(got.Text, "{\"") {
+			t.Errorf("%s: %+v", name, got)
 		}
+	}
+}
+
+func TestOfflineSaysWhatToolsAnswered(t *testing.T) {
+	t.Parallel()
+	said := user("add milk and eggs to the groceries list")
+	for want, messages := range map[string][]models.Message{
+		"Added milk.\nAdded eggs.":                        {said, called("a", "b"), answered("a", "Added milk."), answered("b", "Added eggs.\n")},
+		"a: {\"n\":1}\nb: [1]":                            {said, called("a", "b"), answered("a", `{"n":1}`), answered("b", "[1]")},
+		"a is done.\nb is done.":                          {said, called("a", "b"), answered("a", "done"), answered("b", "")},
+		"Added milk.\nI could not do b: the list is full": {said, called("a", "b"), answered("a", "Added milk."), answered("b", "Error: the list is full")},
+		"of two rounds\nand a last word":                  {said, called("a"), answered("a", "of two rounds"), called("b"), answered("b", "and a last word"), {Role: models.System, Text: "No more calls."}},
+		"not those of another turn":                       {user("x"), called("a"), answered("a", "old"), said, called("b"), answered("b", "not those of another turn")},
+	} {
+		req := toolRequest(messages...)
+		if got := askOffline(t, req); got.Text != want {
+			t.Errorf("said %q, want %q", got.Text, want)
+		}
+		req.Tools = nil // the final call
+		if got := askOffline(t, req); got.Text != want {
+			t.Errorf("without tools said %q, want %q", got.Text, want)
+		}
+	}
+}
+
+// TestOfflineCallsOneAfterTheOther where only one call at a time is wanted, up to the
+// first that fails.
+func TestOfflineCallsOneAfterTheOther(t *testing.T) {
+	t.Parallel()
+	req := toolRequest(user("add milk and bread to the groceries list"))
+	req.OneCallAtMost = true
+	for _, item := range []string{"milk", "bread"} {
+		got := askOffline(t, req)
+		if len(got.Calls) != 1 || !strings.Contains(got.Calls[0].Arguments, item) {
+			t.Fatalf("%s: %+v", item, got)
+		}
+		req.Messages = append(req.Messages, models.Message{Role: models.Assistant, Calls: got.Calls}, answered(got.Calls[0].ID, "Added "+item+"."))
+	}
+	if got := askOffline(t, req); got.Text != "Added milk.\nAdded bread." {
+		t.Errorf("said %q", got.Text)
+	}
+	req.Messages = req.Messages[:4]
+	req.Messages[3].Text = "Error: full"
+	if got := askOffline(t, req); got.Text != "I could not do addItem: full" {
+		t.Errorf("after a failure: %+v", got)
 	}
 }
 
@@ -265,20 +324,16 @@ func TestOfflineEndsWithContext(t *testing.T) {
 
 func FuzzOffline(f *testing.F) {
 	for _, text := range []string{
-		"create a grocery shopping list and add bananas to it", `add "a $b" to "c" and show my lists`, "rename a to \xff",
-		"mark \"\x00\" on \"\" as done", "delete list \u2028", "rollDice {\"sides\":[{\"a\":\"$\"}]}", "take \"off off\" off, and check it off",
+		"create a grocery shopping list and add bananas to it", `add "a $b" to "c" and show my lists`, "remind me to \xff in 5 minutes",
+		"add \"\x00\" to \"\"", "delete list \u2028", "rollDice {\"sides\":[{\"a\":\"$\"}]}", "\ue000 to \ue001", "buy it, and it",
 	} {
 		f.Add(text, "add tea to work")
 	}
 	f.Fuzz(func(t *testing.T, text, earlier string) {
-		for _, c := range offline(t, prompt(earlier, text)) {
-			if c.Type != "DO" {
-				continue
-			}
-			for key, value := range c.Entities {
-				if s, ok := value.(string); ok && c.Action != "rollDice" && strings.TrimSpace(s) == "" {
-					t.Errorf("%q: blank %s in %s", text, key, c.Action)
-				}
+		calls, _ := offline(t, prompt(earlier, text))
+		for _, c := range calls {
+			if strings.HasPrefix(c, "addItem") && !strings.HasPrefix(text, "addItem") && (strings.Contains(c, `""`) || strings.Contains(c, `" `)) {
+				t.Errorf("%q: blank value in %s", text, c)
 			}
 		}
 	})
@@ -294,22 +349,15 @@ func BenchmarkOffline(b *testing.B) {
 	}
 }
 
-func TestOfflineAnswersAPromptActionInText(t *testing.T) {
-	t.Parallel()
-	res, err := models.Offline{}.Complete(t.Context(), &models.Request{Messages: []models.Message{{Role: models.User, Text: "Write a poem."}}})
-	if err != nil || !strings.Contains(res.Text, "offline model") || strings.Contains(res.Text, "{") {
-		t.Errorf("%+v, %v", res, err)
-	}
-}
-
 func ExampleOffline() {
 	res, err := models.Offline{}.Complete(context.Background(), &models.Request{
-		Messages: []models.Message{{Role: models.User, Text: "add milk to the groceries list"}},
+		Messages: []models.Message{{Role: models.User, Text: "put 3 crates in bay 7"}},
+		Actions:  []models.Tool{{Name: "store", Examples: []string{"put {what} in {place}"}}},
 	})
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
 	fmt.Println(res.Text)
-	// Output: {"type":"plan","commands":[{"type":"DO","action":"addItem","entities":{"item":"milk","list":"groceries"}},{"type":"SAY","response":"The groceries list now has milk."}]}
+	// Output: {"type":"plan","commands":[{"type":"DO","action":"store","entities":{"place":"bay 7","what":"3 crates"},"saveAs":"R1"},{"type":"SAY","response":"$R1"}]}
 }

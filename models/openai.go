@@ -369,9 +369,9 @@ func classify(err error) error {
 	_, shape := errors.AsType[*json.UnmarshalTypeError](err)
 	switch {
 	case !unsendable && (syntax || shape || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)):
-		return &Error{Kind: Unavailable, Status: http.StatusOK, Code: CodeMalformed, Err: errors.New("the answer is not the JSON of a completion")}
+		return &Error{Kind: Unavailable, Status: http.StatusOK, Code: codeMalformed, Err: errors.New("the answer is not the JSON of a completion")}
 	case errors.Is(err, openai.ErrReasoningToolsRequireResponses):
-		return &Error{Kind: BadRequest, Code: CodeNoTools, Err: errors.New("the model takes tools with the reasoning effort none only, or through the Responses API")}
+		return &Error{Kind: BadRequest, Code: codeNoTools, Err: errors.New("the model takes tools with the reasoning effort none only, or through the Responses API")}
 	default: // its text and not its type: errors of a vendor stay here
 		return &Error{Kind: BadRequest, Err: errors.New(oneLine(err.Error(), maxMessageBytes))}
 	}
@@ -734,7 +734,7 @@ func networkError(ctx context.Context, err error) *Error {
 	case ctx.Err() != nil:
 		return &Error{Kind: Timeout, Err: ctx.Err()}
 	case errors.Is(err, errTooLarge):
-		return &Error{Kind: Unavailable, Code: CodeTooLarge, Err: err}
+		return &Error{Kind: Unavailable, Code: codeTooLarge, Err: err}
 	default:
 		return &Error{Kind: Unavailable, Err: err}
 	}
@@ -778,7 +778,7 @@ func (d *doer) fault(res *http.Response, body []byte) *Error {
 	}
 	switch {
 	case status >= 300 && status < 400:
-		out.Code, out.Err = CodeRedirect, errors.New("the server sends to another address; check the base URL")
+		out.Code, out.Err = codeRedirect, errors.New("the server sends to another address; check the base URL")
 	case status == http.StatusUnauthorized:
 		out.Err = errors.New("the server does not accept the key") // its own words often quote the key
 	default:
@@ -789,7 +789,7 @@ func (d *doer) fault(res *http.Response, body []byte) *Error {
 		out.Said = oneLine(text, maxMessageBytes)
 	}
 	if (out.Kind == BadRequest || out.Kind == Unavailable) && said.takesNoTools() {
-		out.Kind, out.Code, out.Err = BadRequest, CodeNoTools, errors.New("the model takes no tools")
+		out.Kind, out.Code, out.Err = BadRequest, codeNoTools, errors.New("the model takes no tools")
 	}
 	return out
 }
@@ -986,4 +986,54 @@ func oneLine(s string, limit int) string {
 		cut--
 	}
 	return s[:cut] + "…"
+}
+
+// reasoningTags are the names that models give to what they think aloud, in <> or
+// in [].
+var reasoningTags = [...]string{"think", "thinking", "reasoning", "analysis", "scratchpad"}
+
+// withoutReasoning cuts the blocks of reasoning off that stand before the answer,
+// where a server leaves them in the text. A block that is never closed stays: the
+// answer was cut off, and whoever reads the text has to see that.
+func withoutReasoning(text string) string {
+	for {
+		rest, ok := afterReasoning(text)
+		if !ok {
+			return text
+		}
+		text = rest
+	}
+}
+
+func afterReasoning(text string) (string, bool) {
+	text = strings.TrimLeft(text, " \t\r\n")
+	if text == "" || text[0] != '<' && text[0] != '[' {
+		return "", false
+	}
+	for _, name := range reasoningTags {
+		for _, tag := range [...][2]string{{"<" + name + ">", "</" + name + ">"}, {"[" + name + "]", "[/" + name + "]"}} {
+			if len(text) < len(tag[0]) || !strings.EqualFold(text[:len(tag[0])], tag[0]) {
+				continue
+			}
+			if _, rest, ok := cutFold(text, tag[1]); ok {
+				return strings.TrimLeft(rest, " \t\r\n"), true
+			}
+		}
+	}
+	return "", false
+}
+
+// cutFold is strings.Cut without regard to the case of ASCII letters.
+func cutFold(text, sep string) (before, after string, found bool) {
+	for i := 0; i+len(sep) <= len(text); i++ {
+		next := strings.IndexByte(text[i:], sep[0])
+		if next < 0 {
+			break
+		}
+		i += next
+		if i+len(sep) <= len(text) && strings.EqualFold(text[i:i+len(sep)], sep) {
+			return text[:i], text[i+len(sep):], true
+		}
+	}
+	return text, "", false
 }

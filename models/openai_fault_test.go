@@ -73,13 +73,13 @@ func TestErrorKinds(t *testing.T) {
 		{"422 detail", 422, `{"detail":[{"loc":["body","messages"],"msg":"field required","input":{"x":1}}]}`, models.Error{Kind: models.BadRequest}},
 		{"code of a strange form", 400, message(`"a b\nc"`, "no"), models.Error{Kind: models.BadRequest}},
 		{"error of a strange form", 400, `{"error":[1],"message":{},"code":{}}`, models.Error{Kind: models.BadRequest}},
-		{"redirect", 308, "", models.Error{Kind: models.BadRequest, Code: models.CodeRedirect}},
+		{"redirect", 308, "", models.Error{Kind: models.BadRequest, Code: "redirect"}},
 		{"router's error under 200", 200, `{"error":{"message":"overloaded","code":503}}`, models.Error{Kind: models.Unavailable, Code: "", Status: 503}},
-		{"HTML under 200", 200, html, models.Error{Kind: models.Unavailable, Code: models.CodeMalformed}},
-		{"nothing under 200", 200, "", models.Error{Kind: models.Unavailable, Code: models.CodeMalformed}},
-		{"cut JSON", 200, completion[:200], models.Error{Kind: models.Unavailable, Code: models.CodeMalformed}},
-		{"other JSON", 200, `{"choices":{"a":1}}`, models.Error{Kind: models.Unavailable, Code: models.CodeMalformed}},
-		{"deep JSON", 200, strings.Repeat(`{"choices":[`, 20_000), models.Error{Kind: models.Unavailable, Code: models.CodeMalformed}},
+		{"HTML under 200", 200, html, models.Error{Kind: models.Unavailable, Code: "malformed_response"}},
+		{"nothing under 200", 200, "", models.Error{Kind: models.Unavailable, Code: "malformed_response"}},
+		{"cut JSON", 200, completion[:200], models.Error{Kind: models.Unavailable, Code: "malformed_response"}},
+		{"other JSON", 200, `{"choices":{"a":1}}`, models.Error{Kind: models.Unavailable, Code: "malformed_response"}},
+		{"deep JSON", 200, strings.Repeat(`{"choices":[`, 20_000), models.Error{Kind: models.Unavailable, Code: "malformed_response"}},
 		{"null", 200, "null", models.Error{Kind: models.Empty}},
 		{"no choices", 200, `{"choices":[]}`, models.Error{Kind: models.Empty}},
 		{"choices absent", 200, `{}`, models.Error{Kind: models.Empty}},
@@ -106,7 +106,7 @@ func TestErrorKinds(t *testing.T) {
 			if text := err.Error(); strings.ContainsAny(text, "\r\n") || len(text) > 500 || strings.Contains(text, testKey) {
 				t.Errorf("error text %q", text)
 			}
-			if fault.Code != models.CodeMalformed && fault.RequestID != "req-7" {
+			if fault.Code != "malformed_response" && fault.RequestID != "req-7" {
 				t.Errorf("request id %q", fault.RequestID)
 			}
 			if len(b.seen) != 1 {
@@ -196,7 +196,7 @@ func TestKeyDoesNotFollowRedirects(t *testing.T) {
 	t.Cleanup(other.Close)
 	for _, status := range []int{301, 302, 307, 308} {
 		_, err := setup(t, answer(status, "", "Location", other.URL), nil).model.Complete(t.Context(), hello)
-		if fault, ok := errors.AsType[*models.Error](err); !ok || fault.Code != models.CodeRedirect {
+		if fault, ok := errors.AsType[*models.Error](err); !ok || fault.Code != "redirect" {
 			t.Errorf("status %d: %v", status, err)
 		}
 	}
@@ -218,7 +218,7 @@ func TestHugeBody(t *testing.T) {
 			t.Parallel()
 			b := setup(t, h, func(cfg *models.OpenAIConfig, _ string) { cfg.MaxResponseBytes = 1 << 18 })
 			_, err := b.model.Complete(t.Context(), hello)
-			if fault, ok := errors.AsType[*models.Error](err); !ok || fault.Kind != models.Unavailable || fault.Code != models.CodeTooLarge {
+			if fault, ok := errors.AsType[*models.Error](err); !ok || fault.Kind != models.Unavailable || fault.Code != "response_too_large" {
 				t.Errorf("got %v", err)
 			}
 		})

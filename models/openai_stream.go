@@ -70,7 +70,7 @@ func (o *OpenAI) stream(ctx context.Context, req openai.ChatCompletionRequest) (
 	case !atEnd:
 		return res, err
 	case chunks == 1:
-		return res, &Error{Kind: Unavailable, Status: http.StatusOK, Code: CodeMalformed, RequestID: requestID(in.Header()), Err: errors.New("the answer is neither a stream nor the JSON of a completion")}
+		return res, &Error{Kind: Unavailable, Status: http.StatusOK, Code: codeMalformed, RequestID: requestID(in.Header()), Err: errors.New("the answer is neither a stream nor the JSON of a completion")}
 	default:
 		return res, &Error{Kind: Unavailable, Status: http.StatusOK, RequestID: requestID(in.Header()), Err: errors.New("the stream ended before the answer did")}
 	}
@@ -133,7 +133,7 @@ func (e *events) Read(p []byte) (int, error) {
 		e.left -= int64(len(line))
 		switch {
 		case e.limit.N <= 0 || e.left < 0:
-			return 0, &Error{Kind: Unavailable, Code: CodeTooLarge, Err: errTooLarge}
+			return 0, &Error{Kind: Unavailable, Code: codeTooLarge, Err: errTooLarge}
 		case errors.Is(err, io.EOF): // a line without an end is none
 			return 0, io.EOF
 		case err != nil:
@@ -218,7 +218,7 @@ func (s *streamed) add(c *openai.ChatCompletionStreamResponse) error {
 		}
 	}
 	if s.left < 0 || len(s.calls) > maxStreamCalls {
-		return &Error{Kind: Unavailable, Code: CodeTooLarge, Err: errTooLarge}
+		return &Error{Kind: Unavailable, Code: codeTooLarge, Err: errTooLarge}
 	}
 	return nil
 }

@@ -185,12 +185,12 @@ func TestBrokenStreams(t *testing.T) {
 		{"cut off in a line", events(say("Hello")) + `data: {"choices":[{"index":0,"finish_rea`, models.Error{Kind: models.Unavailable, Status: 200}},
 		{"goes on behind a finish, and is cut off", events(say("Hel"), end("stop"), say("lo")), models.Error{Kind: models.Unavailable, Status: 200}},
 		{"a finish in words", events(`{"index":0,"delta":{"content":"Hel"},"finish_reason":"null"}`), models.Error{Kind: models.Unavailable, Status: 200}},
-		{"nothing", "", models.Error{Kind: models.Unavailable, Status: 200, Code: models.CodeMalformed}},
-		{"HTML", html, models.Error{Kind: models.Unavailable, Status: 200, Code: models.CodeMalformed}},
-		{"comments only", ": hm\n\n", models.Error{Kind: models.Unavailable, Status: 200, Code: models.CodeMalformed}},
-		{"no JSON", events("#{\"choices\":", say("x"), end("stop"), done), models.Error{Kind: models.Unavailable, Status: 200, Code: models.CodeMalformed}},
-		{"another shape", events(`#{"choices":{"a":1}}`, done), models.Error{Kind: models.Unavailable, Status: 200, Code: models.CodeMalformed}},
-		{"only an end", events(done), models.Error{Kind: models.Unavailable, Status: 200, Code: models.CodeMalformed}},
+		{"nothing", "", models.Error{Kind: models.Unavailable, Status: 200, Code: "malformed_response"}},
+		{"HTML", html, models.Error{Kind: models.Unavailable, Status: 200, Code: "malformed_response"}},
+		{"comments only", ": hm\n\n", models.Error{Kind: models.Unavailable, Status: 200, Code: "malformed_response"}},
+		{"no JSON", events("#{\"choices\":", say("x"), end("stop"), done), models.Error{Kind: models.Unavailable, Status: 200, Code: "malformed_response"}},
+		{"another shape", events(`#{"choices":{"a":1}}`, done), models.Error{Kind: models.Unavailable, Status: 200, Code: "malformed_response"}},
+		{"only an end", events(done), models.Error{Kind: models.Unavailable, Status: 200, Code: "malformed_response"}},
 		{"an end but no finish", events(say("Hello"), done), models.Error{Kind: models.Unavailable, Status: 200}},
 		{"no text", events(end("stop"), done), models.Error{Kind: models.Empty, Status: 200}},
 		{"only reasoning", events(`{"index":0,"delta":{"reasoning_content":"hm"}}`, end("length"), done), models.Error{Kind: models.Empty, Status: 200, Code: models.CodeCutOff}},
@@ -258,7 +258,7 @@ func TestACutStreamIsAskedForAgain(t *testing.T) {
 	defer model.Close()
 	server.CutsOff("Hel")
 	server.Says("Hello")
-	got, err := models.Retry(model, models.RetryConfig{}).Complete(t.Context(), hello)
+	got, err := patient(t, model, models.ChainConfig{}).Complete(t.Context(), hello)
 	if err != nil || got.Text != "Hello" {
 		t.Errorf("got %+v, %v", got, err)
 	}
@@ -334,7 +334,7 @@ func TestStreamsHaveCaps(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			_, err := carried(t, io.NopCloser(io.LimitReader(tt.stream, tt.most)), limit)
-			if fault, ok := errors.AsType[*models.Error](err); !ok || fault.Code != models.CodeTooLarge {
+			if fault, ok := errors.AsType[*models.Error](err); !ok || fault.Code != "response_too_large" {
 				t.Errorf("got %v", err)
 			}
 		})
@@ -349,7 +349,7 @@ func TestAStreamWithoutWordsHasACap(t *testing.T) {
 			cfg.Stream, cfg.MaxResponseBytes = true, 8<<10
 		})
 		_, err := b.model.Complete(t.Context(), hello)
-		if fault, ok := errors.AsType[*models.Error](err); !ok || fault.Code != models.CodeTooLarge {
+		if fault, ok := errors.AsType[*models.Error](err); !ok || fault.Code != "response_too_large" {
 			t.Errorf("got %v", err)
 		}
 	}

@@ -259,7 +259,7 @@ func TestModelsWithoutTools(t *testing.T) {
 			b := setup(t, answer(tt.status, tt.body), nil)
 			_, err := b.model.Complete(t.Context(), &models.Request{Messages: afterCalls(), Tools: []models.Tool{addItem}})
 			fault, ok := errors.AsType[*models.Error](err)
-			if !ok || fault.Kind != models.BadRequest || fault.Code != models.CodeNoTools || !strings.Contains(err.Error(), "takes no tools") {
+			if !ok || fault.Kind != models.BadRequest || fault.Code != "no_tools" || !strings.Contains(err.Error(), "takes no tools") {
 				t.Errorf("got %v", err)
 			}
 			if len(b.seen) != 1 {
@@ -280,16 +280,16 @@ func TestGPT6(t *testing.T) {
 	}
 	b := setup(t, answer(200, completion), func(cfg *models.OpenAIConfig, _ string) { cfg.Model = "gpt-6-sol" })
 	_, err := b.model.Complete(t.Context(), req)
-	if fault, ok := errors.AsType[*models.Error](err); !ok || fault.Kind != models.BadRequest || fault.Code != models.CodeNoTools || !strings.Contains(err.Error(), "reasoning effort none") {
+	if fault, ok := errors.AsType[*models.Error](err); !ok || fault.Kind != models.BadRequest || fault.Code != "no_tools" || !strings.Contains(err.Error(), "reasoning effort none") {
 		t.Errorf("got %v", err)
 	}
 }
 
 func TestAModelWithoutToolsGivesWay(t *testing.T) {
 	t.Parallel()
-	noTools := &models.Error{Kind: models.BadRequest, Code: models.CodeNoTools}
+	noTools := &models.Error{Kind: models.BadRequest, Code: "no_tools"}
 	first, second := scripted("first", noTools), scripted("second", nil)
-	chain, err := models.NewFallback(models.FallbackConfig{Models: []models.Link{{Model: first}, {Model: second}}})
+	chain, err := models.NewChain(models.ChainConfig{Models: []models.Model{first, second}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"testing"
 	"time"
 
 	"github.com/planbot-go/planbot/models"
@@ -61,8 +62,8 @@ var (
 	gateway    = &models.Error{Kind: models.Timeout, Status: 504}
 	tooSlow    = &models.Error{Kind: models.Timeout, Err: context.DeadlineExceeded}
 	noMoney    = &models.Error{Kind: models.Throttled, Status: 429, Code: models.CodeQuota}
-	malformed  = &models.Error{Kind: models.Unavailable, Status: 200, Code: models.CodeMalformed}
-	tooLarge   = &models.Error{Kind: models.Unavailable, Code: models.CodeTooLarge}
+	malformed  = &models.Error{Kind: models.Unavailable, Status: 200, Code: "malformed_response"}
+	tooLarge   = &models.Error{Kind: models.Unavailable, Code: "response_too_large"}
 	bad        = &models.Error{Kind: models.BadRequest, Status: 400}
 	noKey      = &models.Error{Kind: models.Auth, Status: 401}
 	tooLong    = &models.Error{Kind: models.TooLong, Status: 400}
@@ -71,3 +72,14 @@ var (
 	empty      = &models.Error{Kind: models.Empty, Status: 200}
 	errForeign = errors.New("some other error")
 )
+
+// patient is a chain of one model.
+func patient(t testing.TB, m models.Model, cfg models.ChainConfig) *models.Chain {
+	t.Helper()
+	cfg.Models = []models.Model{m}
+	c, err := models.NewChain(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}

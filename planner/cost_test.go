@@ -1,6 +1,7 @@
 package planner_test
 
 import (
+	"context"
 	"fmt"
 	"maps"
 	"slices"
@@ -11,8 +12,16 @@ import (
 
 	"github.com/planbot-go/planbot/actions"
 	"github.com/planbot-go/planbot/planner"
+	"github.com/planbot-go/planbot/planner/plan"
 	"github.com/planbot-go/planbot/prompts"
 )
+
+// offer registers an action with the entities In.
+func offer[In any](reg *actions.Registry, name string) *actions.Action {
+	return actions.Add(reg, name, "Does "+name, func(context.Context, *actions.Turn, In) (actions.Result, error) {
+		return actions.Done, nil
+	})
+}
 
 // fourActions are those of a bot for lists, each entity with a description.
 func fourActions() *actions.Registry {
@@ -67,7 +76,7 @@ func promptCost(t testing.TB, reg *actions.Registry) (c cost) {
 	for _, m := range messages {
 		c.planbot += counter.Count(m.Text)
 	}
-	raw, _, err := planner.PlanSchema(reg)
+	raw, _, err := plan.Schema(reg)
 	if err != nil {
 		t.Fatal(err)
 	}

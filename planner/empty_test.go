@@ -12,6 +12,7 @@ import (
 	"github.com/planbot-go/planbot/actions"
 	"github.com/planbot-go/planbot/models"
 	"github.com/planbot-go/planbot/planner"
+	"github.com/planbot-go/planbot/planner/plan"
 )
 
 // mute is a model whose first answers are empty, each in its own way.
@@ -41,11 +42,11 @@ func TestEmptyAnswersAreRepaired(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"sequence", "sequential", "tools"} {
 		model, in := &mute{empty: []error{nothing(""), nothing(models.CodeCutOff)}}, turn("hello")
-		plan, err := planned(t, name, planner.SequenceConfig{Model: model, Actions: vectorActions(t)}, in)
-		if err != nil || len(plan.Commands) != 1 || plan.Commands[0].Response != "Here I am." {
-			t.Fatalf("%s: %+v, %v", name, plan, err)
+		p, err := planned(t, name, planner.SequenceConfig{Model: model, Actions: vectorActions(t)}, in)
+		if err != nil || len(p.Commands) != 1 || p.Commands[0].Response != "Here I am." {
+			t.Fatalf("%s: %+v, %v", name, p, err)
 		}
-		if diff := cmp.Diff([]planner.DecodeErrorKind{planner.NoPlan, planner.Truncated}, plan.Refused); diff != "" {
+		if diff := cmp.Diff([]plan.FaultKind{plan.NoPlan, plan.Truncated}, p.Refused); diff != "" {
 			t.Errorf("%s: refused (-want +got):\n%s", name, diff)
 		}
 		if diff := cmp.Diff(actions.Usage{ModelCalls: 3, PromptTokens: 21, CompletionTokens: 203, Cost: 1}, in.Usage); diff != "" {
@@ -64,10 +65,10 @@ func TestEmptyAnswersAreRepaired(t *testing.T) {
 func TestEmptyAnswersEnd(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"sequence", "sequential", "tools"} {
-		for code, want := range map[string]planner.DecodeErrorKind{"": planner.NoPlan, models.CodeCutOff: planner.Truncated} {
+		for code, want := range map[string]plan.FaultKind{"": plan.NoPlan, models.CodeCutOff: plan.Truncated} {
 			model := &mute{empty: []error{nothing(code), nothing(code), nothing(code)}}
 			_, err := planned(t, name, planner.SequenceConfig{Model: model, Actions: vectorActions(t)}, turn("hello"))
-			if fault, ok := errors.AsType[*planner.DecodeError](err); !ok || fault.Kind != want || len(model.asked) != 3 {
+			if fault, ok := errors.AsType[*plan.Fault](err); !ok || fault.Kind != want || len(model.asked) != 3 {
 				t.Errorf("%s: %v after %d calls", name, err, len(model.asked))
 			}
 		}

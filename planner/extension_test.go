@@ -12,6 +12,7 @@ import (
 	"github.com/planbot-go/planbot/actions"
 	"github.com/planbot-go/planbot/models"
 	"github.com/planbot-go/planbot/planner"
+	"github.com/planbot-go/planbot/planner/plan"
 	"github.com/planbot-go/planbot/prompts"
 )
 
@@ -56,7 +57,7 @@ func lookers() *actions.Registry {
 // extended makes each of the planners with the extension and a model.
 func extended(t *testing.T, name string, model models.Model, e planner.Extension, library *prompts.Library) interface {
 	shower
-	Plan(ctx context.Context, turn *actions.Turn) (planner.Plan, error)
+	Plan(ctx context.Context, turn *actions.Turn) (plan.Plan, error)
 } {
 	t.Helper()
 	cfg := planner.SequenceConfig{Model: model, Actions: lookers(), Extension: e, Prompts: library}
@@ -68,7 +69,7 @@ func extended(t *testing.T, name string, model models.Model, e planner.Extension
 		}
 		return p
 	case "sequential":
-		p, err := planner.NewSequential(t.Context(), planner.SequentialConfig(cfg))
+		p, err := planner.NewSequential(t.Context(), cfg)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -98,9 +99,9 @@ func TestAnExtensionAddsToEveryPlanner(t *testing.T) {
 			p := extended(t, name, model, e, nil)
 			in := turn("what is up?")
 			in.Rounds = []actions.Round{{Outcomes: []actions.Outcome{{Action: "look", Text: "#1", CallID: "c1"}, {Action: "look", Text: "#2", CallID: "c2"}}}}
-			plan, err := p.Plan(t.Context(), in)
-			if err != nil || len(plan.Commands) == 0 || plan.Commands[0].Entities["at"] != "mars" {
-				t.Fatalf("got %+v, %v: the schema that is told does not hold a call to anything", plan, err)
+			made, err := p.Plan(t.Context(), in)
+			if err != nil || len(made.Commands) == 0 || made.Commands[0].Entities["at"] != "mars" {
+				t.Fatalf("got %+v, %v: the schema that is told does not hold a call to anything", made, err)
 			}
 			asked := model.asked[0]
 			raw, err := json.Marshal(asked)
@@ -133,8 +134,8 @@ func TestWhatAnExtensionLeavesOutIsNotPlanned(t *testing.T) {
 			t.Parallel()
 			model := &teller{answers: []models.Response{answer, answer, answer}}
 			p := extended(t, name, model, &extension{extra: planner.Extra{Key: "k", Offer: only}}, nil)
-			if plan, err := p.Plan(t.Context(), turn("jump")); err == nil {
-				t.Errorf("planned %+v", plan)
+			if made, err := p.Plan(t.Context(), turn("jump")); err == nil {
+				t.Errorf("planned %+v", made)
 			}
 			none := &extension{extra: planner.Extra{Key: "none", Offer: func(all *actions.Registry) (*actions.Registry, error) { return all.Only() }}}
 			model = &teller{answers: []models.Response{prose("I cannot.")}}

@@ -12,6 +12,7 @@ import (
 	"github.com/planbot-go/planbot/internal/golden"
 	"github.com/planbot-go/planbot/models"
 	"github.com/planbot-go/planbot/planner"
+	"github.com/planbot-go/planbot/planner/plan"
 	"github.com/planbot-go/planbot/prompts"
 	"github.com/planbot-go/planbot/state"
 )
@@ -39,9 +40,9 @@ func goldenTurn() *actions.Turn {
 	scope := state.NewScope()
 	state.Of[prompts.History](scope).Append(prompts.Turn{From: "u", Name: "Mia", Messages: []prompts.Message{
 		{Role: prompts.User, Text: "milk to shop, please"},
-		{Role: prompts.Assistant, Text: planner.Transcript([]planner.Command{
-			{Kind: planner.Do, Action: "addItem", Entities: map[string]any{"list": "shop", "item": "milk"}, CallID: "c1", Result: "added"},
-			{Kind: planner.Say, Response: "There is milk\non it now."},
+		{Role: prompts.Assistant, Text: plan.Transcript([]plan.Command{
+			{Kind: plan.Do, Action: "addItem", Entities: map[string]any{"list": "shop", "item": "milk"}, CallID: "c1", Result: "added"},
+			{Kind: plan.Say, Response: "There is milk\non it now."},
 		})},
 	}}, prompts.Limits{})
 	turn := &actions.Turn{Activity: a, Text: a.Text, Conversation: scope, Thread: scope, User: scope, Temp: state.NewScope()}

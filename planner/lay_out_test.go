@@ -10,6 +10,7 @@ import (
 	"github.com/planbot-go/planbot/actions"
 	"github.com/planbot-go/planbot/models"
 	"github.com/planbot-go/planbot/planner"
+	"github.com/planbot-go/planbot/planner/plan"
 	"github.com/planbot-go/planbot/prompts"
 	"github.com/planbot-go/planbot/state"
 )
@@ -17,7 +18,7 @@ import (
 // bounded makes a planner of each kind whose prompt has at most so many tokens.
 func bounded(t *testing.T, tokens int, model models.Model) map[string]interface {
 	shower
-	Plan(ctx context.Context, turn *actions.Turn) (planner.Plan, error)
+	Plan(ctx context.Context, turn *actions.Turn) (plan.Plan, error)
 } {
 	t.Helper()
 	cfg := planner.SequenceConfig{Model: model, Actions: vectorActions(t), Prompt: "own", Prompts: folder(t, map[string]string{
@@ -25,7 +26,7 @@ func bounded(t *testing.T, tokens int, model models.Model) map[string]interface 
 		"own/config.json": fmt.Sprintf(`{"completion": {"max_input_tokens": %d}}`, tokens),
 	})}
 	sequence, err := planner.NewSequence(t.Context(), cfg)
-	sequential, err2 := planner.NewSequential(t.Context(), planner.SequentialConfig(cfg))
+	sequential, err2 := planner.NewSequential(t.Context(), cfg)
 	cfg.Prompts = folder(t, map[string]string{
 		"own/prompt.txt":   "Plan.",
 		"own/config.json":  fmt.Sprintf(`{"completion": {"max_input_tokens": %d}}`, tokens),
@@ -37,7 +38,7 @@ func bounded(t *testing.T, tokens int, model models.Model) map[string]interface 
 	}
 	return map[string]interface {
 		shower
-		Plan(ctx context.Context, turn *actions.Turn) (planner.Plan, error)
+		Plan(ctx context.Context, turn *actions.Turn) (plan.Plan, error)
 	}{"sequence": sequence, "sequential": sequential, "tools": tools}
 }
 
@@ -46,9 +47,9 @@ func longTurn(t *testing.T) *actions.Turn {
 	t.Helper()
 	in := turn("what now? <|endoftext|>")
 	for i := range 5 {
-		plan := fmt.Sprintf(`{"type":"plan","commands":[{"type":"DO","action":"addItem","entities":{"item":"eggs %d","list":"groceries"}},{"type":"SAY","response":"Added."}]}`, i)
+		p := fmt.Sprintf(`{"type":"plan","commands":[{"type":"DO","action":"addItem","entities":{"item":"eggs %d","list":"groceries"}},{"type":"SAY","response":"Added."}]}`, i)
 		state.Of[prompts.History](in.Thread).Append(prompts.Turn{
-			Messages: []prompts.Message{{Role: prompts.User, Text: fmt.Sprint("add eggs ", i)}, {Role: prompts.Assistant, Text: plan}},
+			Messages: []prompts.Message{{Role: prompts.User, Text: fmt.Sprint("add eggs ", i)}, {Role: prompts.Assistant, Text: p}},
 		}, prompts.Limits{})
 	}
 	return in

@@ -12,10 +12,12 @@ import (
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
+	"github.com/google/jsonschema-go/jsonschema"
 	"github.com/rs/zerolog"
 
 	"github.com/planbot-go/planbot/actions"
 	"github.com/planbot-go/planbot/models"
+	"github.com/planbot-go/planbot/planner/plan"
 	"github.com/planbot-go/planbot/prompts"
 	"github.com/planbot-go/planbot/state"
 )
@@ -121,7 +123,7 @@ func marked(opts []actions.Option) []actions.Option {
 
 // promptTask is the function of a prompt action.
 type promptTask struct {
-	asking
+	modelPrompt
 	description string
 	main        string // the parameter that is {{$input}}; "": none
 }
@@ -142,7 +144,7 @@ func newPromptTasks(cfg PromptActionConfig, parameters []string) (*latest[*promp
 
 func newPromptTask(cfg PromptActionConfig, prompt *prompts.Prompt, parameters []string) (*promptTask, error) {
 	t := &promptTask{
-		asking: asking{
+		modelPrompt: modelPrompt{
 			prompt: prompt, model: cfg.Model, functions: cfg.Functions,
 			maxTokens: cmp.Or(cfg.MaxTokens, 2000), counter: cfg.Prompts.Counter(),
 		},
@@ -271,7 +273,7 @@ func (t *promptTask) assemble(ctx context.Context, turn *actions.Turn, inputs ma
 
 // spoken is what the bot said in a turn, from what the history keeps of it.
 func spoken(transcript string) string {
-	commands, ok := readTranscript(transcript)
+	commands, ok := plan.ReadTranscript(transcript)
 	if !ok && strings.HasPrefix(transcript, `{"type":"plan"`) {
 		return tooLong // the history has cut it
 	}
@@ -280,7 +282,7 @@ func spoken(transcript string) string {
 	}
 	var said []string
 	for _, c := range commands {
-		if c.Kind == Say {
+		if c.Kind == plan.Say {
 			said = append(said, c.Response)
 		}
 	}
@@ -314,3 +316,73 @@ func whyNoAnswer(err error) string {
 func wanted(setting *bool) bool { return setting != nil && *setting }
 
 func sorted(names []string) []string { return slices.Sorted(slices.Values(names)) }
+
+// AddPromptFolders adds an action for each prompt whose config.json has an input, named as
+// its folder: [AddPrompt] without a Go type. The action's parameters, all of them texts, are
+// the input.parameters of the config.json. The Name, Prompt and Description of cfg are not
+// looked at. The error lists everything that is wrong with any of them; then a stand-in has
+// the name, so that who else names the action can be checked too.
+func AddPromptFolders(reg *actions.Registry, cfg PromptActionConfig, opts ...actions.Option) error {
+	if err := cfg.check(); err != nil {
+		return fmt.Errorf("prompt actions: %w", err)
+	}
+	var faults []error
+	for _, name := range cfg.Prompts.Names() {
+		prompt, err := cfg.Prompts.Prompt(name)
+		if err == nil && prompt.Config.Input != nil {
+			cfg.Name, cfg.Prompt, cfg.Description = name, name, ""
+			err = addPromptFolder(reg, cfg, prompt.Config.Input, opts)
+		}
+		faults = append(faults, err)
+	}
+	return errors.Join(faults...)
+}
+
+func addPromptFolder(reg *actions.Registry, cfg PromptActionConfig, inputs []prompts.Input, opts []actions.Option) error {
+	description := ""
+	tasks, fault := newPromptTasks(cfg, inputNames(inputs))
+	if fault == nil {
+		description = tasks.made.description
+	}
+	run := func(ctx context.Context, turn *actions.Turn, entities map[string]any) (actions.Result, error) {
+		if fault != nil {
+			return actions.Result{}, fault
+		}
+		values := make(map[string]any, len(inputs))
+		for _, in := range inputs {
+			if value, ok := entities[in.Name]; ok {
+				values[in.Name] = value
+			}
+		}
+		return tasks.get(ctx).run(ctx, turn, values)
+	}
+	action, err := actions.AddSchema(reg, cfg.Name, description, schemaOf(inputs), run, marked(opts)...)
+	if err == nil && action.Parallel {
+		err = fmt.Errorf("%w: %s", errParallel, cfg.Name)
+	}
+	return errors.Join(fault, err)
+}
+
+func schemaOf(inputs []prompts.Input) *jsonschema.Schema {
+	schema := &jsonschema.Schema{Type: "object", Properties: map[string]*jsonschema.Schema{}}
+	for _, in := range inputs {
+		property := &jsonschema.Schema{Type: "string", Description: in.Description}
+		if in.Default != "" {
+			property.Default, _ = json.Marshal(in.Default) // a text always can be
+		}
+		if in.Required {
+			schema.Required = append(schema.Required, in.Name)
+		}
+		schema.Properties[in.Name] = property
+		schema.PropertyOrder = append(schema.PropertyOrder, in.Name)
+	}
+	return schema
+}
+
+func inputNames(inputs []prompts.Input) []string {
+	names := make([]string, len(inputs))
+	for i, in := range inputs {
+		names[i] = in.Name
+	}
+	return names
+}

@@ -14,6 +14,7 @@ import (
 	"github.com/planbot-go/planbot/actions"
 	"github.com/planbot-go/planbot/models"
 	"github.com/planbot-go/planbot/planner"
+	"github.com/planbot-go/planbot/planner/plan"
 	"github.com/planbot-go/planbot/prompts"
 	"github.com/planbot-go/planbot/state"
 )
@@ -107,9 +108,9 @@ func TestAPromptActionMayIncludeMore(t *testing.T) {
 		"config.json": `{"completion": {"include_input": true, "include_history": true}}`,
 	})
 	in := turn("now one about cats")
-	plan := `{"type":"plan","commands":[{"type":"DO","action":"a","entities":{}},{"type":"SAY","response":"Woof."}]}`
+	p := `{"type":"plan","commands":[{"type":"DO","action":"a","entities":{}},{"type":"SAY","response":"Woof."}]}`
 	state.Of[prompts.History](in.Thread).Append(prompts.Turn{
-		Messages: []prompts.Message{{Role: prompts.User, Text: "dogs"}, {Role: prompts.Assistant, Text: plan}},
+		Messages: []prompts.Message{{Role: prompts.User, Text: "dogs"}, {Role: prompts.Assistant, Text: p}},
 	}, prompts.Limits{})
 	call(t, a, in, map[string]any{"input": "cats"})
 	want := []models.Message{
@@ -238,7 +239,7 @@ func TestFoldersAreActions(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := `ShortPoem(input: string "The scenario to turn into a poem.", style?: string = "in \"rhymes\"", mood?: string) - Turns a scenario into a short poem.`
-	if got := prompts.RenderActions(planner.Describe(reg)); got != want {
+	if got := prompts.RenderActions(plan.Describe(reg)); got != want {
 		t.Errorf("got %s\nwant %s", got, want)
 	}
 	a, _ := reg.Lookup("ShortPoem")
@@ -270,11 +271,11 @@ func TestPlannersUsePromptActions(t *testing.T) {
 		}
 		planning := &recorder{answer: answer}
 		in := turn("Write a poem about John Doe, then translate it into Chinese.")
-		plan, err := planned(t, name, planner.SequenceConfig{Model: planning, Prompts: library, Actions: reg}, in)
+		p, err := planned(t, name, planner.SequenceConfig{Model: planning, Prompts: library, Actions: reg}, in)
 		if err != nil {
 			t.Fatal(err)
 		}
-		runAll(t, plan, reg, in)
+		runAll(t, p, reg, in)
 		if got := model.asked[1].Messages[0].Text; got != "Into Chinese: Roses." {
 			t.Errorf("%s: got %s", name, got)
 		}
@@ -284,10 +285,10 @@ func TestPlannersUsePromptActions(t *testing.T) {
 	}
 }
 
-func planned(t *testing.T, name string, cfg planner.SequenceConfig, in *actions.Turn) (planner.Plan, error) {
+func planned(t *testing.T, name string, cfg planner.SequenceConfig, in *actions.Turn) (plan.Plan, error) {
 	t.Helper()
 	if name == "sequential" {
-		s, err := planner.NewSequential(t.Context(), planner.SequentialConfig(cfg))
+		s, err := planner.NewSequential(t.Context(), cfg)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -308,12 +309,15 @@ func planned(t *testing.T, name string, cfg planner.SequenceConfig, in *actions.
 }
 
 // runAll runs the DOs of a plan.
-func runAll(t *testing.T, plan planner.Plan, reg *actions.Registry, in *actions.Turn) {
+func runAll(t *testing.T, p plan.Plan, reg *actions.Registry, in *actions.Turn) {
 	t.Helper()
-	for run := planner.NewExecution(plan, nil); !run.Done(); {
-		c := command(t, run, run.Next)
+	for run := plan.NewProgress(p, nil); !run.Done(); {
+		c, err := run.Command(run.Next)
+		if err != nil {
+			t.Fatal(err)
+		}
 		result := actions.Done
-		if c.Kind == planner.Do {
+		if c.Kind == plan.Do {
 			a, _ := reg.Lookup(c.Action)
 			result = call(t, a, in, c.Entities)
 		}
@@ -338,14 +342,6 @@ func TestFoldersThatAreNoActions(t *testing.T) {
 		if i < len(want) && !strings.Contains(line, want[i]) {
 			t.Errorf("got %s\nwant %s", line, want[i])
 		}
-	}
-	_, err = planner.AddPromptFolder(actions.New(), planner.PromptActionConfig{Name: "plain", Model: &recorder{}, Prompts: library})
-	if err == nil || !strings.Contains(err.Error(), "prompt plain: config.json has no input.parameters") {
-		t.Errorf("got %v", err)
-	}
-	_, err = planner.AddPromptFolder(actions.New(), planner.PromptActionConfig{Name: "gone", Model: &recorder{}, Prompts: library})
-	if !errors.Is(err, prompts.ErrNoPrompt) {
-		t.Errorf("got %v", err)
 	}
 	if err := planner.AddPromptFolders(actions.New(), planner.PromptActionConfig{}); err == nil || !strings.Contains(err.Error(), "no Model\nno Prompts") {
 		t.Errorf("got %v", err)

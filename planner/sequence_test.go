@@ -15,6 +15,7 @@ import (
 	"github.com/planbot-go/planbot/activity"
 	"github.com/planbot-go/planbot/models"
 	"github.com/planbot-go/planbot/planner"
+	"github.com/planbot-go/planbot/planner/plan"
 	"github.com/planbot-go/planbot/prompts"
 	"github.com/planbot-go/planbot/state"
 )
@@ -184,9 +185,9 @@ func ExampleNewSequence() {
 		fmt.Println(err)
 		return
 	}
-	plan, err := sequence.Plan(ctx, &actions.Turn{
+	p, err := sequence.Plan(ctx, &actions.Turn{
 		Activity: &activity.Activity{}, Thread: state.NewScope(), Text: "add milk to the groceries list",
 	})
-	fmt.Println(planner.Transcript(plan.Commands), err)
-	// Output: {"type":"plan","commands":[{"type":"DO","action":"addItem","entities":{"item":"milk","list":"groceries"}},{"type":"SAY","response":"The groceries list now has milk."}]} <nil>
+	fmt.Println(plan.Transcript(p.Commands), err)
+	// Output: {"type":"plan","commands":[{"type":"DO","action":"addItem","entities":{"item":"milk","list":"groceries"},"saveAs":"R1"},{"type":"SAY","response":"$R1"}]} <nil>
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/planbot-go/planbot/internal/fakemodel"
 	"github.com/planbot-go/planbot/models"
 	"github.com/planbot-go/planbot/planner"
+	"github.com/planbot-go/planbot/planner/plan"
 	"github.com/planbot-go/planbot/prompts"
 	"github.com/planbot-go/planbot/state"
 )
@@ -29,7 +30,7 @@ func sequential(t *testing.T, maxRepairs int) (*planner.Sequential, *fakemodel.S
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := planner.NewSequential(t.Context(), planner.SequentialConfig{Model: model, Prompts: library, Actions: xmlActions(t), MaxRepairs: maxRepairs})
+	s, err := planner.NewSequential(t.Context(), planner.SequenceConfig{Model: model, Prompts: library, Actions: xmlActions(t), MaxRepairs: maxRepairs})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -42,9 +43,9 @@ func TestSequentialRepairs(t *testing.T) {
 	t.Parallel()
 	s, fake, turn := sequential(t, 0)
 	fake.Says("<plan><function.whipe/></plan>", "<plan><function.wipe/>", "<plan><function.wipe/></plan>")
-	plan, err := s.Plan(t.Context(), turn)
-	if err != nil || len(plan.Commands) != 2 || plan.Commands[0].Action != "wipe" {
-		t.Fatalf("%+v, %v", plan, err)
+	p, err := s.Plan(t.Context(), turn)
+	if err != nil || len(p.Commands) != 2 || p.Commands[0].Action != "wipe" {
+		t.Fatalf("%+v, %v", p, err)
 	}
 	calls := fake.Calls()
 	for i, want := range []string{"", `unknown_action: command 1: there is no action "whipe"`, "truncated: the text ends"} {
@@ -68,8 +69,8 @@ func TestSequentialGivesUp(t *testing.T) {
 			fake.Says("<plan>")
 		}
 		_, err := s.Plan(t.Context(), turn)
-		var fault *planner.DecodeError
-		if !errors.As(err, &fault) || fault.Kind != planner.Truncated || len(fake.Calls()) != says {
+		var fault *plan.Fault
+		if !errors.As(err, &fault) || fault.Kind != plan.Truncated || len(fake.Calls()) != says {
 			t.Errorf("%d repairs: %v after %d calls", repairs, err, len(fake.Calls()))
 		}
 	}
@@ -77,7 +78,7 @@ func TestSequentialGivesUp(t *testing.T) {
 
 func TestSequentialNeedsItsParts(t *testing.T) {
 	t.Parallel()
-	_, err := planner.NewSequential(context.Background(), planner.SequentialConfig{})
+	_, err := planner.NewSequential(context.Background(), planner.SequenceConfig{})
 	for _, part := range []string{"sequential planner", "no Model", "no Actions"} {
 		if err == nil || !strings.Contains(err.Error(), part) {
 			t.Errorf("%v does not say %q", err, part)
@@ -91,12 +92,12 @@ func TestSequentialMessages(t *testing.T) {
 	t.Parallel()
 	s, _, turn := sequential(t, 0)
 	history := state.Of[prompts.History](turn.Thread)
-	for _, said := range [][]planner.Command{
+	for _, said := range [][]plan.Command{
 		{do("createList", map[string]any{"list": `a "b" <c>`, "items": []any{"d & e"}}), say("Made <it> & more.\nWell.")},
 		{say("Hi!"), say("Which <list>?")},
 	} {
 		history.Append(prompts.Turn{From: "u", Messages: []prompts.Message{
-			{Role: prompts.User, Text: `{"type":"plan"}`}, {Role: prompts.Assistant, Text: planner.Transcript(said)},
+			{Role: prompts.User, Text: `{"type":"plan"}`}, {Role: prompts.Assistant, Text: plan.Transcript(said)},
 		}}, prompts.Limits{})
 	}
 	kept := history.Turns[0].Messages[1].Text
@@ -118,18 +119,18 @@ func TestSequentialMessages(t *testing.T) {
 	if history.Turns[0].Messages[1].Text != kept {
 		t.Error("the history itself was changed")
 	}
-	plan, err := planner.DecodeXML(messages[2].Text, "", xmlActions(t))
+	p, err := plan.DecodeXML(messages[2].Text, "", xmlActions(t))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff(commands(do("createList", map[string]any{"list": `a "b" <c>`, "items": []any{"d & e"}}), say("Made <it> & more.\nWell.")), plan.Commands); diff != "" {
+	if diff := cmp.Diff(commands(do("createList", map[string]any{"list": `a "b" <c>`, "items": []any{"d & e"}}), say("Made <it> & more.\nWell.")), p.Commands); diff != "" {
 		t.Errorf("what is shown reads otherwise: -want +got\n%s", diff)
 	}
 }
 
 // answered makes a sequential planner of cfg, whose model answers with text, and
 // plans with it.
-func answered(t *testing.T, text string, cfg planner.SequentialConfig) (planner.Plan, string, error) {
+func answered(t *testing.T, text string, cfg planner.SequenceConfig) (plan.Plan, string, error) {
 	t.Helper()
 	library, err := prompts.Load("")
 	if err != nil {
@@ -139,11 +140,11 @@ func answered(t *testing.T, text string, cfg planner.SequentialConfig) (planner.
 	cfg.Model, cfg.Prompts, cfg.Actions, cfg.MaxRepairs = model, library, xmlActions(t), -1
 	s, err := planner.NewSequential(t.Context(), cfg)
 	if err != nil {
-		return planner.Plan{}, "", err
+		return plan.Plan{}, "", err
 	}
 	scope := state.NewScope()
-	plan, err := s.Plan(t.Context(), &actions.Turn{Activity: &activity.Activity{}, Conversation: scope, Thread: scope, User: scope, Temp: scope})
-	return plan, model.asked[0].Messages[0].Text, err
+	p, err := s.Plan(t.Context(), &actions.Turn{Activity: &activity.Activity{}, Conversation: scope, Thread: scope, User: scope, Temp: scope})
+	return p, model.asked[0].Messages[0].Text, err
 }
 
 // TestExclude: what is excluded is not listed, and no plan may do it.
@@ -153,30 +154,17 @@ func TestExclude(t *testing.T) {
 		"wipe": "wipe", "WIPE": "wipe", "writer": "Writer-Translate", "translate": "Writer-Translate",
 		"Writer.translate": "Writer-Translate", "writer-Translate": "Writer-Translate",
 	} {
-		_, system, err := answered(t, inPlan("<function."+gone+` input="a" language="French"/>`), planner.SequentialConfig{Exclude: []string{word}})
-		var fault *planner.DecodeError
-		if !errors.As(err, &fault) || fault.Kind != planner.UnknownAction {
+		_, system, err := answered(t, inPlan("<function."+gone+` input="a" language="French"/>`), planner.SequenceConfig{Exclude: []string{word}})
+		var fault *plan.Fault
+		if !errors.As(err, &fault) || fault.Kind != plan.UnknownAction {
 			t.Errorf("without %s: got %v", word, err)
 		}
 		if strings.Contains(system, "\n"+gone+":") || !strings.Contains(system, "\nsummarize:") {
 			t.Errorf("without %s the model is told\n%s", word, system)
 		}
 	}
-	_, _, err := answered(t, "", planner.SequentialConfig{Exclude: []string{"wipe", "whipe"}})
+	_, _, err := answered(t, "", planner.SequenceConfig{Exclude: []string{"wipe", "whipe"}})
 	if err == nil || !strings.Contains(err.Error(), `Exclude: there is no action "whipe"`) || strings.Contains(err.Error(), `action "wipe"`) {
-		t.Errorf("got %v", err)
-	}
-}
-
-// TestSequentialAllowsMissing, when it is told to; the sequence planner cannot.
-func TestSequentialAllowsMissing(t *testing.T) {
-	t.Parallel()
-	cfg := planner.SequentialConfig{AllowMissing: true}
-	plan, _, err := answered(t, inPlan("<function.A.unknown/>", "<function.wipe/>"), cfg)
-	if err != nil || plan.Commands[0].Action != "wipe" {
-		t.Errorf("got %+v, %v", plan, err)
-	}
-	if _, err := planner.NewSequence(t.Context(), planner.SequenceConfig(cfg)); err == nil || !strings.Contains(err.Error(), "AllowMissing") {
 		t.Errorf("got %v", err)
 	}
 }

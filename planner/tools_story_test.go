@@ -12,6 +12,7 @@ import (
 	"github.com/planbot-go/planbot/actions"
 	"github.com/planbot-go/planbot/models"
 	"github.com/planbot-go/planbot/planner"
+	"github.com/planbot-go/planbot/planner/plan"
 	"github.com/planbot-go/planbot/prompts"
 	"github.com/planbot-go/planbot/state"
 )
@@ -23,8 +24,8 @@ func remember(in *actions.Turn, answer string) {
 	}}, prompts.Limits{})
 }
 
-func called(id, action, result string) planner.Command {
-	return planner.Command{Kind: planner.Do, CallID: id, Action: action, Entities: map[string]any{"list": "a"}, Result: result}
+func called(id, action, result string) plan.Command {
+	return plan.Command{Kind: plan.Do, CallID: id, Action: action, Entities: map[string]any{"list": "a"}, Result: result}
 }
 
 // TestToolsRetellsTheHistory: whatever planner has made them, DOs are calls with
@@ -34,10 +35,10 @@ func TestToolsRetellsTheHistory(t *testing.T) {
 	in := turn("more")
 	quoted := do("addItem", map[string]any{"list": "<a>", "count": json.Number("1.50")})
 	for _, answer := range []string{
-		planner.Transcript(commands(called("x", "addItem", "added"), called("x", "ping", ""), say("Done."), say("More?"))),
-		planner.Transcript(commands(say("Wait."), quoted, say("So."))),
+		plan.Transcript(commands(called("x", "addItem", "added"), called("x", "ping", ""), say("Done."), say("More?"))),
+		plan.Transcript(commands(say("Wait."), quoted, say("So."))),
 		"Welcome! What {can} I do?",
-		planner.Transcript(commands(say("Hi!"))),
+		plan.Transcript(commands(say("Hi!"))),
 		`{"type":"plan","commands":[{"type":"DO","action":"ping […]`,
 	} {
 		remember(in, answer)
@@ -68,22 +69,22 @@ func TestTranscriptsKeepResultsOfCalls(t *testing.T) {
 	plain.Result = "of no call"
 	given := commands(plain, called("a", "ping", "<ok>"))
 	want := `{"type":"plan","commands":[{"type":"DO","action":"ping"},{"type":"DO","action":"ping","entities":{"list":"a"},"callId":"a","result":"<ok>"}]}`
-	if got := planner.Transcript(given); got != want || given[0].Result == "" {
+	if got := plan.Transcript(given); got != want || given[0].Result == "" {
 		t.Errorf("got %s", got)
 	}
-	if plan, err := planner.Decode(want); err != nil || len(plan.Commands) != 2 || plan.Commands[1].Result != "" {
-		t.Errorf("a model that writes it so: %+v, %v", plan, err)
+	if p, err := plan.Decode(want); err != nil || len(p.Commands) != 2 || p.Commands[1].Result != "" {
+		t.Errorf("a model that writes it so: %+v, %v", p, err)
 	}
 	long := strings.Repeat("ü", 2000)
-	one := planner.Transcript(commands(called("a", "ping", long)))
+	one := plan.Transcript(commands(called("a", "ping", long)))
 	if !strings.Contains(one, `ü […]"`) || len(one) < 1024 || len(one) > 1200 {
 		t.Errorf("%d bytes", len(one))
 	}
-	var many []planner.Command
+	var many []plan.Command
 	for range 25 {
 		many = append(many, called("call00001", "ping", long))
 	}
-	if got := planner.Transcript(many); len(got) > 8<<10 || !json.Valid([]byte(got)) {
+	if got := plan.Transcript(many); len(got) > 8<<10 || !json.Valid([]byte(got)) {
 		t.Errorf("%d bytes", len(got))
 	}
 }
@@ -92,7 +93,7 @@ func TestTranscriptsKeepResultsOfCalls(t *testing.T) {
 func TestSequentialRetellsCalls(t *testing.T) {
 	t.Parallel()
 	s, _, in := sequential(t, 0)
-	remember(in, planner.Transcript(commands(called("a", "createList", "made"), say("Done."))))
+	remember(in, plan.Transcript(commands(called("a", "createList", "made"), say("Done."))))
 	want := "<plan>\n  <function.createList list=\"a\"/>\n  <say>Done.</say>\n</plan>"
 	if got := messagesOf(t, s, in)[2].Text; got != want {
 		t.Errorf("got %s", got)
@@ -109,7 +110,7 @@ func TestEveryCallIsAnswered(t *testing.T) {
 		pick := func() string { return ids[random.IntN(len(ids))] }
 		in := turn("go on")
 		for range random.IntN(5) {
-			var executed []planner.Command
+			var executed []plan.Command
 			for range random.IntN(5) {
 				if random.IntN(3) == 0 {
 					executed = append(executed, say(fmt.Sprint("Said ", pick())))
@@ -117,7 +118,7 @@ func TestEveryCallIsAnswered(t *testing.T) {
 					executed = append(executed, called(pick(), "ping", pick()))
 				}
 			}
-			remember(in, planner.Transcript(executed))
+			remember(in, plan.Transcript(executed))
 		}
 		for range random.IntN(4) {
 			var round actions.Round

@@ -20,6 +20,7 @@ import (
 	"github.com/planbot-go/planbot/internal/fakemodel"
 	"github.com/planbot-go/planbot/models"
 	"github.com/planbot-go/planbot/planner"
+	"github.com/planbot-go/planbot/planner/plan"
 	"github.com/planbot-go/planbot/prompts"
 	"github.com/planbot-go/planbot/state"
 )
@@ -131,11 +132,11 @@ func TestToolsOffersTheActions(t *testing.T) {
 	t.Parallel()
 	p, model := tools(t, planner.ToolsConfig{SequenceConfig: withoutNotes(), OneCallAtMost: true}, prose("Hi."))
 	in := turn("hello")
-	plan, err := p.Plan(t.Context(), in)
+	made, err := p.Plan(t.Context(), in)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff(planner.Plan{Commands: commands(say("Hi.")), Prose: true}, plan); diff != "" {
+	if diff := cmp.Diff(plan.Plan{Commands: commands(say("Hi.")), Prose: true}, made); diff != "" {
 		t.Errorf("plan (-want +got):\n%s", diff)
 	}
 	asked := model.asked[0]
@@ -187,27 +188,27 @@ func TestToolsPlansRounds(t *testing.T) {
 	p, model := tools(t, planner.ToolsConfig{Choice: models.ChoiceRequired},
 		calls("I'll do it.", `a addItem {"list":"$5 <b>","count":1.50e1}`, `a Lists-clear {"list":"b"}`, " ping null", "b ping "), prose("Done it."))
 	in := turn("go on")
-	plan, err := p.Plan(t.Context(), in)
+	made, err := p.Plan(t.Context(), in)
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := planner.Plan{Observe: true, Preface: "I'll do it.", Commands: []planner.Command{
-		{Kind: planner.Do, CallID: "a", Action: "addItem", Entities: map[string]any{"list": "$5 <b>", "count": json.Number("1.50e1")}},
-		{Kind: planner.Do, CallID: "call00002", Action: "Lists-clear", Entities: map[string]any{"list": "b"}},
-		{Kind: planner.Do, CallID: "call00003", Action: "ping", Entities: map[string]any{}},
-		{Kind: planner.Do, CallID: "b", Action: "ping", Entities: map[string]any{}},
+	want := plan.Plan{Observe: true, Preface: "I'll do it.", Commands: []plan.Command{
+		{Kind: plan.Do, CallID: "a", Action: "addItem", Entities: map[string]any{"list": "$5 <b>", "count": json.Number("1.50e1")}},
+		{Kind: plan.Do, CallID: "call00002", Action: "Lists-clear", Entities: map[string]any{"list": "b"}},
+		{Kind: plan.Do, CallID: "call00003", Action: "ping", Entities: map[string]any{}},
+		{Kind: plan.Do, CallID: "b", Action: "ping", Entities: map[string]any{}},
 	}}
-	if diff := cmp.Diff(want, plan); diff != "" {
+	if diff := cmp.Diff(want, made); diff != "" {
 		t.Fatalf("plan (-want +got):\n%s", diff)
 	}
-	in.Rounds = []actions.Round{{Preface: plan.Preface, Outcomes: []actions.Outcome{
-		{CallID: "a", Action: "addItem", Entities: plan.Commands[0].Entities, Text: " added\n- ping: fake\n"},
-		{CallID: "call00002", Action: "Lists-clear", Entities: plan.Commands[1].Entities, Text: "no list b", Failed: true},
+	in.Rounds = []actions.Round{{Preface: made.Preface, Outcomes: []actions.Outcome{
+		{CallID: "a", Action: "addItem", Entities: made.Commands[0].Entities, Text: " added\n- ping: fake\n"},
+		{CallID: "call00002", Action: "Lists-clear", Entities: made.Commands[1].Entities, Text: "no list b", Failed: true},
 		{CallID: "call00003", Action: "ping", Failed: true},
 		{CallID: "b", Action: "ping", Text: "not run, because an earlier call failed", Failed: true},
 	}}}
-	if plan, err = p.Plan(t.Context(), in); err != nil || plan.Commands[0].Response != "Done it." {
-		t.Fatalf("%+v, %v", plan, err)
+	if made, err = p.Plan(t.Context(), in); err != nil || made.Commands[0].Response != "Done it." {
+		t.Fatalf("%+v, %v", made, err)
 	}
 	messages := []string{
 		`assistant: I'll do it. [a addItem {"count":1.50e1,"list":"$5 <b>"}] [call00002 Lists-clear {"list":"b"}] [call00003 ping {}] [b ping {}]`,
@@ -274,9 +275,9 @@ func TestToolsRepairsCalls(t *testing.T) {
 			p, model := tools(t, planner.ToolsConfig{}, calls("Well.", "good ping {}", test.call), calls("", "i ping {}"))
 			in := turn("go on")
 			before := messagesOf(t, p, in)
-			plan, err := p.Plan(t.Context(), in)
-			if err != nil || len(plan.Commands) != 1 || in.Usage.ModelCalls != 2 {
-				t.Fatalf("%+v, %v", plan, err)
+			made, err := p.Plan(t.Context(), in)
+			if err != nil || len(made.Commands) != 1 || in.Usage.ModelCalls != 2 {
+				t.Fatalf("%+v, %v", made, err)
 			}
 			got := said(model.asked[1].Messages)
 			if diff := cmp.Diff([]string{"tool: (good) " + notRun, "tool: (i) " + test.want}, got[1:]); diff != "" {
@@ -419,18 +420,18 @@ func TestToolsResolvesNames(t *testing.T) {
 		"show_all": "Lists-show_all", "show-all": "Lists-show_all", "lists_show_all": "Lists-show_all", " ping ": "ping",
 	} {
 		p, _ := tools(t, planner.ToolsConfig{SequenceConfig: withoutNotes()}, models.Response{Calls: []models.Call{{Name: name, Arguments: `{"list":"a"}`}}})
-		plan, err := p.Plan(t.Context(), turn("go on"))
-		if err != nil || plan.Commands[0].Action != want {
-			t.Errorf("%s: %+v, %v", name, plan, err)
+		made, err := p.Plan(t.Context(), turn("go on"))
+		if err != nil || made.Commands[0].Action != want {
+			t.Errorf("%s: %+v, %v", name, made, err)
 		}
 	}
 	for _, name := range []string{"", "-", "Notes-clear", "notes.clear", "all", "functions.", "Lists-", "Lists"} {
 		cfg := planner.ToolsConfig{SequenceConfig: withoutNotes()}
 		cfg.MaxRepairs = -1
 		p, _ := tools(t, cfg, models.Response{Calls: []models.Call{{Name: name, Arguments: `{"list":"a"}`}}})
-		plan, err := p.Plan(t.Context(), turn("go on"))
-		if fault, ok := errors.AsType[*planner.DecodeError](err); !ok || fault.Kind != planner.UnknownAction {
-			t.Errorf("%q: %+v, %v", name, plan, err)
+		made, err := p.Plan(t.Context(), turn("go on"))
+		if fault, ok := errors.AsType[*plan.Fault](err); !ok || fault.Kind != plan.UnknownAction {
+			t.Errorf("%q: %+v, %v", name, made, err)
 		}
 	}
 }
@@ -448,9 +449,9 @@ func TestToolsRepairsText(t *testing.T) {
 		``:                     "no_plan: ",
 	} {
 		p, model := tools(t, planner.ToolsConfig{}, prose(answer), prose("Plain."))
-		plan, err := p.Plan(t.Context(), turn("go on"))
-		if err != nil || !plan.Prose || plan.Commands[0].Response != "Plain." {
-			t.Errorf("%s: %+v, %v", answer, plan, err)
+		made, err := p.Plan(t.Context(), turn("go on"))
+		if err != nil || !made.Prose || made.Commands[0].Response != "Plain." {
+			t.Errorf("%s: %+v, %v", answer, made, err)
 			continue
 		}
 		got := said(model.asked[1].Messages)
@@ -465,9 +466,9 @@ func TestToolsRepairsWhatWasCutOff(t *testing.T) {
 	whole := calls("", "a ping {}")
 	whole.Finish = models.FinishLength
 	p, model := tools(t, planner.ToolsConfig{}, models.Response{Text: "I would", Finish: models.FinishLength}, whole, prose("Short."))
-	plan, err := p.Plan(t.Context(), turn("go on"))
-	if err != nil || plan.Commands[0].Response != "Short." {
-		t.Fatalf("%+v, %v", plan, err)
+	made, err := p.Plan(t.Context(), turn("go on"))
+	if err != nil || made.Commands[0].Response != "Short." {
+		t.Fatalf("%+v, %v", made, err)
 	}
 	got := said(model.asked[2].Messages)
 	want := []string{"assistant: [a ping {}]", "tool: (a) Not run: the answer was cut off before its end; call less at once"}
@@ -482,7 +483,7 @@ func TestToolsGivesUp(t *testing.T) {
 		bad := calls("", "a fly {}")
 		p, model := tools(t, planner.ToolsConfig{SequenceConfig: planner.SequenceConfig{MaxRepairs: repairs}}, bad, bad, bad)
 		_, err := p.Plan(t.Context(), turn("go on"))
-		if fault, ok := errors.AsType[*planner.DecodeError](err); !ok || fault.Kind != planner.UnknownAction || len(model.asked) != asked {
+		if fault, ok := errors.AsType[*plan.Fault](err); !ok || fault.Kind != plan.UnknownAction || len(model.asked) != asked {
 			t.Errorf("%d repairs: %v after %d", repairs, err, len(model.asked))
 		}
 	}
@@ -505,9 +506,9 @@ func TestToolsEndsItsRounds(t *testing.T) {
 		in.Rounds = append(in.Rounds, actions.Round{Outcomes: []actions.Outcome{{Action: "ping", CallID: "a"}}})
 	}
 	p, model := tools(t, planner.ToolsConfig{MaxRounds: 2, Choice: models.ChoiceRequired}, prose(`{"a":1}`), prose("So far."))
-	plan, err := p.Plan(t.Context(), in)
-	if err != nil || plan.Commands[0].Response != "So far." {
-		t.Fatalf("%+v, %v", plan, err)
+	made, err := p.Plan(t.Context(), in)
+	if err != nil || made.Commands[0].Response != "So far." {
+		t.Fatalf("%+v, %v", made, err)
 	}
 	got := said(model.asked[1].Messages)
 	if asked := model.asked[0]; len(asked.Tools) == 0 || asked.Choice != models.ChoiceNone || !strings.Contains(got[4], "cannot call functions any more") {
@@ -518,14 +519,14 @@ func TestToolsEndsItsRounds(t *testing.T) {
 	}
 	for _, cfg := range []planner.ToolsConfig{{MaxRounds: 2}, {Choice: models.ChoiceNone}} {
 		p, model := tools(t, cfg, calls("", "a ping {}"), calls("", "a ping {}"))
-		plan, err := p.Plan(t.Context(), in)
-		if _, ok := errors.AsType[*planner.DecodeError](err); !ok || len(model.asked) != 2 {
-			t.Errorf("%+v, %v after %d", plan, err, len(model.asked))
+		made, err := p.Plan(t.Context(), in)
+		if _, ok := errors.AsType[*plan.Fault](err); !ok || len(model.asked) != 2 {
+			t.Errorf("%+v, %v after %d", made, err, len(model.asked))
 		}
 		p, model = tools(t, cfg, calls("", "a ping {}"), prose("So far."))
-		plan, err = p.Plan(t.Context(), in)
-		if err != nil || plan.Commands[0].Response != "So far." {
-			t.Errorf("%+v, %v", plan, err)
+		made, err = p.Plan(t.Context(), in)
+		if err != nil || made.Commands[0].Response != "So far." {
+			t.Errorf("%+v, %v", made, err)
 		}
 		asked := model.asked[1]
 		got := said(asked.Messages)
@@ -551,9 +552,9 @@ func ExampleNewTools() {
 		fmt.Println(err)
 		return
 	}
-	plan, err := tools.Plan(ctx, &actions.Turn{
+	p, err := tools.Plan(ctx, &actions.Turn{
 		Activity: &activity.Activity{}, Thread: state.NewScope(), Text: "add milk to the groceries list",
 	})
-	fmt.Println(plan.Commands[0].Action, plan.Commands[0].Entities, plan.Observe, err)
+	fmt.Println(p.Commands[0].Action, p.Commands[0].Entities, p.Observe, err)
 	// Output: addItem map[item:milk list:groceries] true <nil>
 }

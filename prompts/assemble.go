@@ -1,9 +1,15 @@
 package prompts
 
 import (
-	"slices"
+	"fmt"
+	"math"
 	"strings"
+	"sync"
 	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/tiktoken-go/tokenizer/codec"
 )
 
 // AssembleInput is what goes into the messages of one planning call, in the
@@ -28,70 +34,67 @@ type AssembleInput struct {
 	Results string
 }
 
+// unbounded is the budget of a history that may take as many tokens as it likes.
+const unbounded = math.MaxInt
+
 // Assemble lays out the messages of a planning call: what is the same for every
 // call first, so that a prompt cache can use it, what is new last. The person's
 // text is a user message with nothing around it; the results of a plan follow
 // as a system message.
-func Assemble(in AssembleInput) []Message {
-	var history []Message
-	if in.History != nil {
-		history = in.History(Unbounded)
-	}
-	out := make([]Message, 0, len(in.Pinned)+len(history)+4)
-	out = appendMessage(out, System, in.System)
-	out = append(out, in.pinned()...)
-	out = append(out, history...)
-	out = appendMessage(out, System, in.Context)
-	out = appendMessage(out, User, in.Input)
-	return appendMessage(out, System, in.resultsText())
-}
+func Assemble(in AssembleInput) []Message { return in.within(unbounded) }
 
-// Within is [Assemble] in at most budget tokens: System, Pinned, Input and Results are
-// told whole, then Context if it fits, and History has what is left. The error is
-// a [*TooLongError].
-func (in AssembleInput) Within(budget int, count Counter) ([]Message, error) {
-	required := func(name, role, text string) Section {
-		s := TextSection(name, role, text, count)
-		s.Required = true
-		return s
-	}
-	sections := []Section{
-		required("prompt", System, in.System),
-		{Name: "history", Tokens: 1, Messages: in.History},
-		TextSection("context", System, in.Context, count),
-		required("input", User, in.Input),
-		required("results", System, in.resultsText()),
-	}
-	if in.History == nil {
-		sections = slices.Delete(sections, 1, 2)
-	}
-	if len(in.Pinned) > 0 {
-		pinned := Section{Name: "pinned", Required: true, Messages: func(int) []Message { return in.pinned() }}
-		sections = slices.Insert(sections, 1, pinned)
-	}
-	return Layout(budget, count, sections...)
-}
-
-func (in AssembleInput) pinned() []Message {
+// within has at most so many tokens of history.
+func (in AssembleInput) within(history int) []Message {
 	var out []Message
+	add := func(role, text string) {
+		if text != "" {
+			out = append(out, Message{Role: role, Text: text})
+		}
+	}
+	add(System, in.System)
 	for _, text := range in.Pinned {
-		out = appendMessage(out, System, text)
+		add(System, text)
+	}
+	if in.History != nil {
+		out = append(out, in.History(history)...)
+	}
+	add(System, in.Context)
+	add(User, in.Input)
+	if in.Results != "" {
+		add(System, "Results of the last plan:\n"+in.Results)
 	}
 	return out
 }
 
-func (in AssembleInput) resultsText() string {
-	if in.Results == "" {
-		return ""
+// Within is [Assemble] in at most budget tokens: System, Pinned, Input and Results are
+// told whole, then Context if it fits, and History has what is left. Tokens are counted
+// only when the bytes alone do not prove that all fits.
+func (in AssembleInput) Within(budget int, count Counter) ([]Message, error) {
+	if all := Assemble(in); sizeOf(all, func(text string) int { return len(text) }) <= budget {
+		return all, nil
 	}
-	return "Results of the last plan:\n" + in.Results
+	told := in
+	told.History, told.Context = nil, ""
+	needed := sizeOf(told.within(0), count.Count)
+	if needed > budget {
+		return nil, fmt.Errorf("prompt needs %d tokens without history, and may have %d", needed, budget)
+	}
+	told.Context = in.Context
+	if with := sizeOf(told.within(0), count.Count); with <= budget {
+		needed = with
+	} else {
+		told.Context = ""
+	}
+	told.History = in.History
+	return told.within(budget - needed), nil
 }
 
-func appendMessage(out []Message, role, text string) []Message {
-	if text == "" {
-		return out
+func sizeOf(messages []Message, text func(string) int) int {
+	size := 0
+	for _, m := range messages {
+		size += text(m.Text) + MessageTokens
 	}
-	return append(out, Message{Role: role, Text: text})
+	return size
 }
 
 // Situation is what the model should know of a turn beside the text.
@@ -120,3 +123,107 @@ func (s Situation) String() string {
 	}
 	return strings.Join(parts, "; ")
 }
+
+// MessageTokens is what a message costs beyond its text: the marks that a model
+// server puts around it.
+const MessageTokens = 4
+
+// chunkBytes is how much text is counted at a time, which bounds the memory of
+// counting: the tokenizer spreads a text over four bytes a character.
+const chunkBytes = 64 << 10
+
+// Counter counts the tokens of a text. It must never count more than one token
+// a byte of UTF-8 text, as no byte-level vocabulary does, and it must be safe
+// for concurrent use.
+type Counter interface {
+	Count(text string) int
+}
+
+// o200k counts with the vocabulary o200k_base. Marks such as <|endoftext|> are counted
+// as the ordinary text that they are in a message.
+type o200k struct {
+	once  sync.Once
+	codec *codec.Codec
+}
+
+// NewCounter returns a counter with the vocabulary of OpenAI's models since GPT-4o; for
+// other models it is close. It is loaded with the first count, some 20 ms and 13 MB, and
+// kept for the life of the process.
+func NewCounter() Counter { return &o200k{} }
+
+// Count returns the number of tokens of text. Of a text over 64 KiB it counts
+// piece by piece, which may come to a few tokens more.
+func (o *o200k) Count(text string) int {
+	o.once.Do(func() { o.codec = codec.NewO200kBase() })
+	total := 0
+	for len(text) > chunkBytes {
+		cut := runeStart(text, chunkBytes)
+		total += o.count(text[:cut])
+		text = text[cut:]
+	}
+	return total + o.count(text)
+}
+
+// count falls back to the upper bound: too high a count only shortens a
+// prompt. The tokenizer's one error is a time limit that is not set.
+func (o *o200k) count(text string) int {
+	n, err := o.codec.Count(text)
+	if err != nil {
+		return len(text)
+	}
+	return n
+}
+
+// trimBytes is a beginning of text of at most limit bytes, cut where no character is torn,
+// nor one from the accents or joined emoji that belong to it.
+func trimBytes(text string, limit int) string {
+	if len(text) <= limit {
+		return text
+	}
+	return text[:clusterStart(text, limit)]
+}
+
+// runeStart returns the last place at or before i where a character begins.
+func runeStart(text string, i int) int {
+	for i > 0 && !utf8.RuneStart(text[i]) {
+		i--
+	}
+	return i
+}
+
+// clusterStart returns the last place at or before i where what a reader takes
+// for one character begins. It looks back a little only: texts with endless
+// accents are cut between characters.
+func clusterStart(text string, i int) int {
+	const far = 64
+	start := runeStart(text, i)
+	at := start
+	for at > 0 && joined(text, at) {
+		if start-at > far {
+			return start
+		}
+		_, size := utf8.DecodeLastRuneInString(text[:at])
+		at -= size
+	}
+	return at
+}
+
+// joined says whether the characters on both sides of i belong together.
+func joined(text string, i int) bool {
+	const joiner = '\u200d'
+	after, _ := utf8.DecodeRuneInString(text[i:])
+	before, _ := utf8.DecodeLastRuneInString(text[:i])
+	switch {
+	case before == joiner || after == joiner || unicode.Is(unicode.M, after):
+		return true
+	case before == '\r' && after == '\n':
+		return true
+	case isSkinTone(after):
+		return true
+	}
+	return isFlagHalf(before) && isFlagHalf(after)
+}
+
+func isSkinTone(r rune) bool { return r >= 0x1f3fb && r <= 0x1f3ff }
+
+func isFlagHalf(r rune) bool { return r >= 0x1f1e6 && r <= 0x1f1ff }

@@ -3,18 +3,26 @@ package prompts_test
 import (
 	"context"
 	"fmt"
+	"testing/fstest"
 
 	"github.com/planbot-go/planbot/prompts"
 )
 
-func ExampleParse() {
-	template, err := prompts.Parse("hello", "Hello {{$user.name}}, {{shout 'well done' $user.name}} {{'{{'}}")
+func ExampleLoadFS() {
+	library, err := prompts.LoadFS(fstest.MapFS{
+		"own/hello/prompt.txt": {Data: []byte("Hello {{$user.name}}, {{shout 'well done' $user.name}} {{'{{'}}")},
+	}, "own")
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
-	out, err := template.Render(context.Background(), prompts.Data{
-		Vars: prompts.Scopes{"user": {"name": "Mia"}},
+	hello, err := library.Prompt("hello")
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	out, err := hello.Render(context.Background(), prompts.Data{
+		Vars: func(scope, name string) (any, bool) { return "Mia", scope == "user" && name == "name" },
 		Funcs: map[string]prompts.Func{
 			"shout": func(_ context.Context, args []string) (any, error) { return args[0] + ", " + args[1] + "!", nil },
 		},

@@ -2,15 +2,25 @@ package prompts
 
 import (
 	"bytes"
+	"context"
+	"embed"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
+	"os"
 	"path"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
 	"unicode/utf8"
+
+	"github.com/rs/zerolog"
 )
 
 // maxPrompts is how many entries a folder may have.
@@ -37,7 +47,7 @@ func readFolder(fsys fs.FS, name string) (*Prompt, error) {
 		return nil, fmt.Errorf("%q: name a prompt with at most 64 letters, digits, _ or -", name)
 	}
 	files, misplaced := filesOf(fsys, name)
-	p := &Prompt{Template: &Template{name: name}}
+	p := &Prompt{template: &template{name: name}}
 	text := p.readTemplate(fsys, files.text)
 	config := p.readConfig(fsys, files.config)
 	p.unclear = config != nil
@@ -58,7 +68,7 @@ func filesOf(fsys fs.FS, folder string) (files, error) {
 		return files{}, err
 	}
 	if len(entries) > maxPrompts {
-		return files{}, fmt.Errorf("%s: %w: over %d entries", folder, ErrTooLarge, maxPrompts)
+		return files{}, fmt.Errorf("%s: %w: over %d entries", folder, errTooLarge, maxPrompts)
 	}
 	var f files
 	var faults []error
@@ -92,7 +102,7 @@ func (p *Prompt) readTemplate(fsys fs.FS, file string) error {
 	if err != nil {
 		return err
 	}
-	template, err := Parse(file, text)
+	template, err := parse(file, text)
 	if template != nil {
 		p.nodes = template.nodes
 	}
@@ -172,12 +182,233 @@ func readFile(fsys fs.FS, name string) ([]byte, error) {
 		return nil, err
 	}
 	defer file.Close() //nolint:errcheck // opened to read only
-	raw, err := io.ReadAll(io.LimitReader(file, MaxTemplate+1))
+	raw, err := io.ReadAll(io.LimitReader(file, maxTemplate+1))
 	if err != nil {
 		return nil, fmt.Errorf("read %s: %w", name, err)
 	}
-	if len(raw) > MaxTemplate {
-		return nil, fmt.Errorf("%s: %w: over %d bytes", name, ErrTooLarge, MaxTemplate)
+	if len(raw) > maxTemplate {
+		return nil, fmt.Errorf("%s: %w: over %d bytes", name, errTooLarge, maxTemplate)
 	}
 	return raw, nil
+}
+
+//go:embed */prompt.txt
+var embedded embed.FS
+
+// ErrNoPrompt is wrapped by the error of a name that no folder has.
+var ErrNoPrompt = errors.New("no such prompt")
+
+// Library is a set of prompts by name. It does not change after it was loaded, but
+// for what [Library.Reload] does, and is safe for concurrent use.
+type Library struct {
+	prompts atomic.Pointer[map[string]*Prompt]
+	counter Counter
+	watched *watched // nil: never loaded anew
+}
+
+// Load reads the embedded prompts and lays those of folder dir over them, one
+// folder a prompt. A folder of a new name is one more prompt. An empty dir means
+// the embedded ones only. A folder has the files of Teams AI:
+//
+//	<dir>/<name>/prompt.txt    the text, see [parse]; or skprompt.txt
+//	<dir>/<name>/config.json   how the model is asked, see [Config]; may be left out
+//	<dir>/<name>/actions.json  the actions that it offers, see [Offer]; may be left out
+//
+// The error lists everything that is wrong in dir, each with its file: what
+// cannot be read or parsed, fields and files that have no effect, links that
+// lead out of it. Names that begin with a dot, and notes (*.md), are passed over.
+// With the error comes a library of what could be read, to find more faults in,
+// or nil if dir cannot be read at all; its prompts are not to be used.
+func Load(dir string) (*Library, error) {
+	if dir == "" {
+		return overEmbedded(nil)
+	}
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return nil, fmt.Errorf("prompts in %s: %w", dir, err)
+	}
+	defer root.Close() //nolint:errcheck // opened to read only
+	return loadFS(root.FS(), dir)
+}
+
+// LoadFS is [Load] of a folder in a file system, such as one that a program has
+// embedded:
+//
+//	//go:embed prompts
+//	var files embed.FS
+//
+//	library, err := prompts.LoadFS(files, "prompts")
+func LoadFS(fsys fs.FS, dir string) (*Library, error) {
+	sub, err := fs.Sub(fsys, dir)
+	if err != nil {
+		return nil, fmt.Errorf("prompts: %w", err)
+	}
+	return loadFS(sub, dir)
+}
+
+func loadFS(fsys fs.FS, dir string) (*Library, error) {
+	own, faults := readPrompts(fsys)
+	if len(own)+len(faults) == 0 {
+		faults = append(faults, errors.New("holds no folder with a prompt.txt"))
+	}
+	library, err := overEmbedded(own)
+	if err != nil {
+		return nil, err
+	}
+	if err := errors.Join(faults...); err != nil {
+		return library, fmt.Errorf("prompts in %s: %w", dir, err)
+	}
+	return library, nil
+}
+
+// overEmbedded lays prompts over the embedded ones.
+func overEmbedded(own map[string]*Prompt) (*Library, error) {
+	all, faults := readPrompts(embedded)
+	if err := errors.Join(faults...); err != nil {
+		return nil, fmt.Errorf("embedded prompts: %w", err)
+	}
+	maps.Copy(all, own)
+	l := &Library{counter: NewCounter()}
+	l.prompts.Store(&all)
+	return l, nil
+}
+
+// Counter counts tokens for all who use the library, so that the vocabulary is
+// loaded once.
+func (l *Library) Counter() Counter { return l.counter }
+
+// Prompt returns the prompt of that name. The error wraps [ErrNoPrompt].
+func (l *Library) Prompt(name string) (*Prompt, error) {
+	p, ok := (*l.prompts.Load())[name]
+	if !ok {
+		return nil, fmt.Errorf("prompt %q: %w, have %q", name, ErrNoPrompt, l.Names())
+	}
+	return p, nil
+}
+
+// Names returns the names of all prompts, sorted.
+func (l *Library) Names() []string { return slices.Sorted(maps.Keys(*l.prompts.Load())) }
+
+// Unused returns the names of the prompts that are neither known ones nor actions
+// (their config.json has no input.parameters), sorted. One whose config.json has
+// faults may be meant as an action, and is not among them.
+func (l *Library) Unused(known ...string) []string {
+	var names []string
+	for name, p := range *l.prompts.Load() {
+		if p.Config.Input == nil && !p.unclear && !slices.Contains(known, name) {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+func readPrompts(fsys fs.FS) (found map[string]*Prompt, faults []error) {
+	entries, err := fs.ReadDir(fsys, ".")
+	if err != nil {
+		return nil, []error{err}
+	}
+	if len(entries) > maxPrompts {
+		return nil, []error{fmt.Errorf("%w: over %d entries", errTooLarge, maxPrompts)}
+	}
+	found = make(map[string]*Prompt)
+	for _, entry := range entries {
+		name := entry.Name()
+		if passedOver(name) {
+			continue
+		}
+		p, err := readFolder(fsys, name)
+		if err != nil {
+			faults = append(faults, err)
+		}
+		if p != nil {
+			found[name] = p
+		}
+	}
+	return found, faults
+}
+
+// watchEvery is how often a folder is looked at, at most.
+const watchEvery = time.Second
+
+// watched is the folder of a library that is loaded anew when it changes.
+type watched struct {
+	dir string
+
+	mu   sync.Mutex
+	next time.Time // when to look again
+	seen string    // the files as they were looked at last
+}
+
+// Watch is [Load] for those who write prompts: [Library.Reload] finds what has
+// changed in dir since.
+func Watch(dir string) (*Library, error) {
+	seen := fingerprint(dir) // before it is read: what changes meanwhile is found later
+	l, err := Load(dir)
+	if err != nil {
+		return nil, err
+	}
+	l.watched = &watched{dir: dir, seen: seen, next: time.Now().Add(watchEvery)}
+	return l, nil
+}
+
+// Reload loads the folder of [Watch] anew if a file of it has changed. It looks at
+// most once a second, by names, sizes and times. What does not load is logged
+// once, and the last good prompts stay. Call it before each turn: for a library of
+// [Load] it does nothing.
+func (l *Library) Reload(ctx context.Context) {
+	w := l.watched
+	if w == nil || !w.mu.TryLock() {
+		return
+	}
+	defer w.mu.Unlock()
+	now := time.Now()
+	if now.Before(w.next) {
+		return
+	}
+	w.next = now.Add(watchEvery)
+	seen := fingerprint(w.dir)
+	if seen == w.seen {
+		return
+	}
+	w.seen = seen
+	fresh, err := Load(w.dir)
+	if err != nil {
+		zerolog.Ctx(ctx).Warn().Err(err).Msg("prompts have changed and cannot be used, the last good ones stay")
+		return
+	}
+	l.prompts.Store(fresh.prompts.Load())
+	zerolog.Ctx(ctx).Info().Str("dir", w.dir).Msg("prompts loaded anew")
+}
+
+// fingerprint tells one state of the files of all prompts from another.
+func fingerprint(dir string) string {
+	var out strings.Builder
+	for _, folder := range entriesOf(dir) {
+		fmt.Fprintf(&out, "%s\n", folder)
+		for _, file := range entriesOf(filepath.Join(dir, folder)) {
+			info, err := os.Stat(filepath.Join(dir, folder, file)) // follows a link
+			if err != nil {
+				fmt.Fprintf(&out, " %s %v\n", file, err)
+				continue
+			}
+			fmt.Fprintf(&out, " %s %d %d\n", file, info.Size(), info.ModTime().UnixNano())
+		}
+	}
+	return out.String()
+}
+
+// entriesOf are the names in a folder that may mean something.
+func entriesOf(dir string) []string {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return nil
+	}
+	var names []string
+	for _, entry := range entries {
+		if !passedOver(entry.Name()) && len(names) <= maxPrompts {
+			names = append(names, entry.Name())
+		}
+	}
+	return names
 }

@@ -17,27 +17,26 @@ func TestCache(t *testing.T) {
 	t.Parallel()
 	mia, tom, nobody := of("mia"), of("tom"), of("")
 	for name, c := range map[string]struct {
-		cfg   skills.CacheConfig
+		ttl   time.Duration
+		key   func(*actions.Turn) string
 		turns []*actions.Turn // a second passes after each
 		calls int
 	}{
-		"for good":             {skills.CacheConfig{}, []*actions.Turn{mia, mia, mia}, 1},
-		"no key, all share":    {skills.CacheConfig{}, []*actions.Turn{mia, tom, nil, nobody}, 1},
-		"one key":              {skills.CacheConfig{Key: userOf}, []*actions.Turn{mia, mia}, 1},
-		"two keys":             {skills.CacheConfig{Key: userOf}, []*actions.Turn{mia, tom, mia, tom}, 2},
-		"no user is a key too": {skills.CacheConfig{Key: userOf}, []*actions.Turn{nobody, mia, nobody}, 2},
-		"time to live":         {skills.CacheConfig{TTL: 2 * time.Second}, []*actions.Turn{mia, mia, mia, mia, mia}, 3},
-		"long enough":          {skills.CacheConfig{TTL: time.Hour}, []*actions.Turn{mia, mia, mia}, 1},
-		"not kept":             {skills.CacheConfig{TTL: -1}, []*actions.Turn{mia, mia, mia}, 3},
-		"room for two":         {skills.CacheConfig{Key: userOf, MaxKeys: 2}, []*actions.Turn{mia, tom, mia, nobody, tom, nobody, mia, nobody}, 4},
+		"for good":             {0, nil, []*actions.Turn{mia, mia, mia}, 1},
+		"no key, all share":    {0, nil, []*actions.Turn{mia, tom, nil, nobody}, 1},
+		"one key":              {0, userOf, []*actions.Turn{mia, mia}, 1},
+		"two keys":             {0, userOf, []*actions.Turn{mia, tom, mia, tom}, 2},
+		"no user is a key too": {0, userOf, []*actions.Turn{nobody, mia, nobody}, 2},
+		"time to live":         {2 * time.Second, nil, []*actions.Turn{mia, mia, mia, mia, mia}, 3},
+		"long enough":          {time.Hour, nil, []*actions.Turn{mia, mia, mia}, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				source := count("a", "b")
-				s := skills.Cache(source, c.cfg)
+				s := skills.Cache(source.ask, c.ttl, c.key)
 				for _, turn := range c.turns {
-					if list, err := s.Skills(t.Context(), turn); err != nil || len(list) != 2 {
+					if list, err := s(t.Context(), turn); err != nil || len(list) != 2 {
 						t.Fatal(list, err)
 					}
 					time.Sleep(time.Second)
@@ -50,35 +49,29 @@ func TestCache(t *testing.T) {
 	}
 }
 
-func TestDisableCaching(t *testing.T) {
+// TestCacheForgets: a thousand lists are kept.
+func TestCacheForgets(t *testing.T) {
 	t.Parallel()
-	for _, disable := range []bool{false, true} {
-		source := count("a")
-		s, err := skills.NewSource(skills.SourceConfig{Sources: []skills.Source{source}, DisableCaching: disable})
-		if err != nil {
-			t.Fatal(err)
-		}
-		for range 3 {
-			if _, err := s.Skills(t.Context(), nil); err != nil {
+	source := count("a")
+	s := skills.Cache(source.ask, 0, userOf)
+	for _, user := range []int{1000, 1, 0} { // the last begins anew: all were forgotten
+		for i := range max(user, 1) {
+			if _, err := s(t.Context(), of(fmt.Sprint(user%2, i))); err != nil {
 				t.Fatal(err)
 			}
 		}
-		if want := map[bool]int{false: 1, true: 3}[disable]; source.calls != want {
-			t.Errorf("DisableCaching %t: %d calls, want %d", disable, source.calls, want)
-		}
+	}
+	if source.calls != 1002 {
+		t.Errorf("%d calls", source.calls)
 	}
 }
 
 // TestCacheGivesTheSameList: what is made of a list can be kept as long as the list is.
 func TestCacheGivesTheSameList(t *testing.T) {
 	t.Parallel()
-	fresh := func(context.Context, *actions.Turn) ([]*skills.Skill, error) { return made("a", "A", "b"), nil }
-	s, err := skills.NewSource(skills.SourceConfig{Sources: []skills.Source{skills.SourceFunc(fresh)}, Keep: always})
-	if err != nil {
-		t.Fatal(err)
-	}
-	one, _ := s.Skills(t.Context(), of("mia"))
-	two, err := s.Skills(t.Context(), of("tom"))
+	s := skills.Cache(func(context.Context, *actions.Turn) ([]*skills.Skill, error) { return made("a", "b"), nil }, 0, nil)
+	one, _ := s(t.Context(), of("mia"))
+	two, err := s(t.Context(), of("tom"))
 	if err != nil || len(one) != 2 || &one[0] != &two[0] {
 		t.Errorf("%p and %p, %v", one, two, err)
 	}
@@ -87,17 +80,17 @@ func TestCacheGivesTheSameList(t *testing.T) {
 func TestErrorsAreNotCached(t *testing.T) {
 	t.Parallel()
 	calls := 0
-	s := skills.Cache(skills.SourceFunc(func(context.Context, *actions.Turn) ([]*skills.Skill, error) {
+	s := skills.Cache(func(context.Context, *actions.Turn) ([]*skills.Skill, error) {
 		if calls++; calls == 1 {
 			return nil, errSource
 		}
 		return made("a"), nil
-	}), skills.CacheConfig{})
-	if _, err := s.Skills(t.Context(), nil); !errors.Is(err, errSource) {
+	}, 0, nil)
+	if _, err := s(t.Context(), nil); !errors.Is(err, errSource) {
 		t.Errorf("error %v", err)
 	}
 	for range 2 {
-		if list, err := s.Skills(t.Context(), nil); err != nil || len(list) != 1 {
+		if list, err := s(t.Context(), nil); err != nil || len(list) != 1 {
 			t.Error(list, err)
 		}
 	}
@@ -106,7 +99,7 @@ func TestErrorsAreNotCached(t *testing.T) {
 	}
 }
 
-// slow is a source that takes an hour, unless its ctx ends or it is told how it ends.
+// slow is a source that takes half a minute, unless its ctx ends or it is told how it ends.
 type slow struct {
 	ends    chan error // nil for a list
 	calls   int
@@ -115,7 +108,7 @@ type slow struct {
 
 func newSlow() *slow { return &slow{ends: make(chan error)} }
 
-func (s *slow) Skills(ctx context.Context, _ *actions.Turn) ([]*skills.Skill, error) {
+func (s *slow) ask(ctx context.Context, _ *actions.Turn) ([]*skills.Skill, error) {
 	s.calls++
 	select {
 	case <-ctx.Done():
@@ -123,7 +116,7 @@ func (s *slow) Skills(ctx context.Context, _ *actions.Turn) ([]*skills.Skill, er
 		return nil, ctx.Err()
 	case err := <-s.ends:
 		return made("a"), err
-	case <-time.After(time.Hour):
+	case <-time.After(30 * time.Second):
 		return made("a"), nil
 	}
 }
@@ -136,7 +129,7 @@ func ask(t *testing.T, s skills.Source, ctxs ...context.Context) (wait func() []
 	var all sync.WaitGroup
 	for i, ctx := range ctxs {
 		all.Go(func() {
-			list, err := s.Skills(ctx, nil)
+			list, err := s(ctx, nil)
 			if err == nil && len(list) != 1 {
 				err = fmt.Errorf("%d skills", len(list))
 			}
@@ -149,23 +142,17 @@ func ask(t *testing.T, s skills.Source, ctxs ...context.Context) (wait func() []
 
 func TestSingleFlight(t *testing.T) {
 	t.Parallel()
-	for name, ttl := range map[string]time.Duration{"kept": 0, "not kept": -1} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				source, ctx := newSlow(), t.Context()
-				s := skills.Cache(source, skills.CacheConfig{TTL: ttl})
-				for i, err := range ask(t, s, ctx, ctx, ctx, ctx, ctx, ctx, ctx, ctx, ctx, ctx)() {
-					if err != nil {
-						t.Errorf("%d: %v", i, err)
-					}
-				}
-				if source.calls != 1 {
-					t.Errorf("%d calls", source.calls)
-				}
-			})
-		})
-	}
+	synctest.Test(t, func(t *testing.T) {
+		source, ctx := newSlow(), t.Context()
+		for i, err := range ask(t, skills.Cache(source.ask, 0, nil), ctx, ctx, ctx, ctx, ctx, ctx, ctx, ctx, ctx, ctx)() {
+			if err != nil {
+				t.Errorf("%d: %v", i, err)
+			}
+		}
+		if source.calls != 1 {
+			t.Errorf("%d calls", source.calls)
+		}
+	})
 }
 
 // TestSharedError: those who wait get the error, and do not ask a source that is away one
@@ -174,7 +161,7 @@ func TestSharedError(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		source, ctx := newSlow(), t.Context()
-		s := skills.Cache(source, skills.CacheConfig{})
+		s := skills.Cache(source.ask, 0, nil)
 		wait := ask(t, s, ctx, ctx, ctx)
 		source.ends <- errSource
 		for i, err := range wait() {
@@ -191,18 +178,17 @@ func TestSharedError(t *testing.T) {
 func TestCancelledCallers(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
-		cancel         []bool // whose ctx ends
-		calls, stopped int
+		cancel []bool // whose ctx ends
 	}{
-		"the first":      {[]bool{true, false, false}, 2, 1},
-		"one that waits": {[]bool{false, true, false}, 1, 0},
-		"all":            {[]bool{true, true, true}, 1, 1},
+		"the first":      {[]bool{true, false, false}},
+		"one that waits": {[]bool{false, true, false}},
+		"all":            {[]bool{true, true, true}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				source := newSlow()
-				s := skills.Cache(source, skills.CacheConfig{})
+				s := skills.Cache(source.ask, 0, nil)
 				var ctxs []context.Context
 				var cancels []context.CancelFunc
 				for range c.cancel {
@@ -222,10 +208,10 @@ func TestCancelledCallers(t *testing.T) {
 						t.Errorf("%d: %v", i, err)
 					}
 				}
-				if source.calls != c.calls || source.stopped != c.stopped {
-					t.Errorf("%d calls, %d of them stopped, want %d and %d", source.calls, source.stopped, c.calls, c.stopped)
+				if source.calls != 1 || source.stopped != 0 { // it goes on for those who come
+					t.Errorf("%d calls, %d of them stopped", source.calls, source.stopped)
 				}
-				if list, err := s.Skills(t.Context(), nil); err != nil || len(list) != 1 {
+				if list, err := s(t.Context(), nil); err != nil || len(list) != 1 {
 					t.Errorf("afterwards: %v, %v", list, err)
 				}
 			})
@@ -233,25 +219,25 @@ func TestCancelledCallers(t *testing.T) {
 	}
 }
 
-// TestPanickingSource: those who wait go on.
+// TestPanickingSource: a panic is an error for all who wait, and the next one asks again.
 func TestPanickingSource(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		calls := 0
-		s := skills.Cache(skills.SourceFunc(func(context.Context, *actions.Turn) ([]*skills.Skill, error) {
+		s := skills.Cache(func(context.Context, *actions.Turn) ([]*skills.Skill, error) {
 			calls++
 			first := calls == 1
-			time.Sleep(time.Hour)
+			time.Sleep(time.Second)
 			if first {
 				panic("broken")
 			}
 			return made("a"), nil
-		}), skills.CacheConfig{})
-		go func() {
-			defer func() { _ = recover() }()
-			_, _ = s.Skills(t.Context(), nil)
-		}()
-		synctest.Wait()
+		}, 0, nil)
+		for _, err := range ask(t, s, t.Context(), t.Context())() {
+			if !errors.Is(err, actions.ErrPanic) {
+				t.Error(err)
+			}
+		}
 		if err := ask(t, s, t.Context())()[0]; err != nil || calls != 2 {
 			t.Errorf("%v, %d calls", err, calls)
 		}
@@ -262,22 +248,16 @@ func TestPanickingSource(t *testing.T) {
 func TestSourceIsConcurrent(t *testing.T) {
 	t.Parallel()
 	root := tree(t, map[string]string{"a/SKILL.md": named("a"), "b/SKILL.md": named("b")})
-	watched, err := skills.Watch(skills.Config{Roots: []string{root}})
+	watched, err := skills.Files(skills.Config{Reload: true, Roots: []string{root}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := skills.NewSource(skills.SourceConfig{
-		Sources: []skills.Source{watched, skills.Memory(made("A", "c")...)},
-		Cache:   skills.CacheConfig{Key: userOf, TTL: time.Nanosecond, MaxKeys: 3}, Keep: always,
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := skills.Cache(skills.Aggregate(watched, skills.Memory(made("A", "c")...)), time.Nanosecond, userOf)
 	var all sync.WaitGroup
 	for i := range 8 {
 		all.Go(func() {
 			for range 50 {
-				if list, err := s.Skills(t.Context(), of(fmt.Sprint(i))); err != nil || len(list) != 3 {
+				if list, err := s(t.Context(), of(fmt.Sprint(i))); err != nil || len(list) != 3 {
 					t.Error(names(list), err)
 					return
 				}

@@ -1,19 +1,47 @@
 package skills
 
 import (
+	"encoding/json"
 	"errors"
+	"fmt"
+	"path"
+	"slices"
 	"strings"
+	"sync"
 	"unicode/utf8"
+
+	"github.com/google/jsonschema-go/jsonschema"
+	"golang.org/x/text/unicode/norm"
+
+	"github.com/planbot-go/planbot/actions"
+	"github.com/planbot-go/planbot/internal/spelling"
+	"github.com/planbot-go/planbot/planner"
 )
 
-// The places in a template where the list of skills goes. The second is what early
-// versions of the Microsoft Agent Framework had.
+// Names of the tools.
 const (
-	placeholder    = "{skills}"
-	oldPlaceholder = "{0}"
+	LoadSkill    = "load_skill"
+	ReadResource = "read_skill_resource"
+	RunScript    = "run_skill_script"
 )
 
-// defaultTemplate says to any planner what skills are, with no syntax of one of them.
+func isTool(name string) bool { return name == LoadSkill || name == ReadResource || name == RunScript }
+
+// Names of the tools' entities, in the .NET version of the Microsoft Agent Framework, and what
+// the Python version calls them, which models write as well.
+const (
+	skillName       = "skillName"
+	resourceName    = "resourceName"
+	scriptName      = "scriptName"
+	scriptArguments = "arguments"
+	pageNumber      = "page"
+)
+
+var pythonNames = map[string]string{
+	skillName: "skill_name", resourceName: "resource_name", scriptName: "script_name", scriptArguments: "args",
+}
+
+// defaultTemplate tells any planner what skills are, without the syntax of one of them.
 const defaultTemplate = `Skills are instructions for certain tasks, with resources to read and scripts to run. Those you have, a line each, name: what it is for:
 <available_skills>
 {skills}
@@ -23,67 +51,307 @@ Where a task fits a skill, load it with load_skill before anything else, and fol
 // defaultCatalogue is how many characters the list of skills may have.
 const defaultCatalogue = 24_000
 
-// checkTemplate completes a template.
+// checkTemplate completes a template. {0} is what early versions of the Microsoft Agent
+// Framework had in place of {skills}.
 func checkTemplate(template string) (string, error) {
-	switch {
-	case template == "":
+	if template == "" {
 		return defaultTemplate, nil
-	case strings.Contains(template, placeholder):
-		return template, nil
-	case strings.Contains(template, oldPlaceholder):
-		return strings.ReplaceAll(template, oldPlaceholder, placeholder), nil
 	}
-	return "", errors.New("Template has no {skills}, where the list of skills goes")
+	if !strings.Contains(template, "{skills}") {
+		template = strings.ReplaceAll(template, "{0}", "{skills}")
+	}
+	if !strings.Contains(template, "{skills}") {
+		return "", errors.New("Template has no {skills}, where the list of skills goes")
+	}
+	return template, nil
 }
 
-// entry is a skill in the catalogue.
-type entry struct{ name, description string }
+// catalogue is the skills that a turn may use, and what models are told of them. It does not
+// change, so turns with the same skills share one.
+type catalogue struct {
+	list   []*Skill // as the source gave it
+	skills []*Skill // by name, one of each name
+	names  []string // of skills
+	cut    int      // how long descriptions are, -1: as they were written
+	extra  planner.Extra
+	offers map[string]actions.Offer // of the tools; none when there are no skills
+	told   []func() string          // content of skills
+}
 
-// catalogue lists skills, a line each. Over the budget, in characters, descriptions are
-// cut, the longest ones first and all of those to the same length, and that is said. Names
-// are always told. cut is the length, -1 when all is told.
-func catalogue(list []*Skill, budget int) (text string, cut int) {
-	entries := make([]entry, len(list))
-	for i, s := range list {
-		entries[i] = entry{inElement.Replace(inLine(s.Name)), inLine(s.Description)}
+// newCatalogue makes the catalogue of a list. offered returns a skill without scripts that
+// cannot run.
+func newCatalogue(list []*Skill, offered func(*Skill) *Skill, template string, budget int) (*catalogue, error) {
+	c := &catalogue{list: slices.Clone(list), cut: -1}
+	c.skills, _ = distinct(list)
+	slices.SortFunc(c.skills, func(a, b *Skill) int { return strings.Compare(a.Name, b.Name) })
+	c.names = namesOf(c.skills)
+	var all []*Skill
+	for _, s := range c.skills {
+		s := offered(s)
+		all = append(all, s)
+		c.told = append(c.told, sync.OnceValue(func() string { return framed(s) }))
 	}
-	if text = linesOf(entries, -1); utf8.RuneCountInString(text) <= budget {
-		return text, -1
+	c.extra = planner.Extra{Offer: c.offer, Tell: c.tell}
+	if len(all) > 0 {
+		c.extra.Text = strings.ReplaceAll(template, "{skills}", c.lines(budget))
+		c.offers = offersOf(all)
 	}
-	low, high := 0, MaxDescription // of which low fits, or nothing does
+	key, err := json.Marshal([]any{c.extra.Text, c.offers})
+	if err != nil {
+		return nil, fmt.Errorf("describe the skills: %w", err)
+	}
+	c.extra.Key = "skills " + digest(string(key))
+	return c, nil
+}
+
+// lines lists the skills for models, a line each. Over the budget, in characters, descriptions
+// are cut, the longest ones first and all of those to the same length, and that is said. Names
+// are always told.
+func (c *catalogue) lines(budget int) string {
+	render := func(most int) string {
+		var lines []string
+		for _, s := range c.skills {
+			if s.DisableModelInvocation {
+				continue
+			}
+			line := inElement.Replace(inLine(s.Name))
+			if description := cut(inLine(s.Description), most); description != "" {
+				line += ": " + inElement.Replace(description)
+			}
+			lines = append(lines, line)
+		}
+		return strings.Join(lines, "\n")
+	}
+	const whole = 1 << 30
+	if text := render(whole); utf8.RuneCountInString(text) <= budget {
+		return text
+	}
+	low, high := 0, maxDescription // of which low fits, or nothing does
 	for low < high {
 		middle := (low + high + 1) / 2
-		if utf8.RuneCountInString(linesOf(entries, middle)) <= budget {
+		if utf8.RuneCountInString(render(middle)) <= budget {
 			low = middle
 		} else {
 			high = middle - 1
 		}
 	}
-	return linesOf(entries, low) + "\n(Descriptions are cut: there are many skills.)", low
+	c.cut = low
+	return render(low) + "\n(Descriptions are cut: there are many skills.)"
 }
 
-// linesOf are the entries with at most that many characters of each description; -1: all.
-func linesOf(entries []entry, most int) string {
-	var b strings.Builder
-	for i, e := range entries {
-		if i > 0 {
-			b.WriteByte('\n')
+// Models are told which names there are, so that they make none up: always those of skills
+// that can be loaded. The other lists follow as far as they have that many bytes together, and
+// those of files up to that many names.
+const (
+	maxEnums    = 8 << 10
+	maxFileEnum = 64
+)
+
+// offersOf describes the tools for a turn with these skills.
+func offersOf(list []*Skill) map[string]actions.Offer {
+	var all, reading, running, resources, scripts []string
+	inGo := false
+	for _, s := range list {
+		if !s.DisableModelInvocation {
+			all = append(all, s.Name)
 		}
-		b.WriteString(e.name)
-		if description := cutTo(e.description, most); description != "" {
-			b.WriteString(": ")
-			b.WriteString(inElement.Replace(description))
+		if len(s.Resources) > 0 {
+			reading = append(reading, s.Name)
 		}
+		if len(s.Scripts) > 0 {
+			running = append(running, s.Name)
+		}
+		resources = append(resources, s.resourceNames()...)
+		scripts = append(scripts, s.scriptNames()...)
+		inGo = inGo || slices.ContainsFunc(s.Scripts, func(script Script) bool { return script.Action != nil })
 	}
-	return b.String()
+	if reading == nil {
+		reading = all
+	}
+	if running == nil {
+		running = all
+	}
+	arguments := &jsonschema.Schema{Type: "array", Items: &jsonschema.Schema{Type: "string"}, Description: "the script's arguments"}
+	if inGo { // of any type: such a plan has no strict form
+		arguments = &jsonschema.Schema{Description: "the script's arguments, as its schema says; a file gets each value of an object as --name value"}
+	}
+	room := maxEnums
+	oneOf := func(description string, names []string, most int) *jsonschema.Schema {
+		names = slices.Compact(slices.Sorted(slices.Values(names)))
+		schema := &jsonschema.Schema{Type: "string", Description: description}
+		size := len(fmt.Sprintf("%q", names))
+		if len(names) > most || size > room && most != noLimit {
+			return schema
+		}
+		room -= size
+		for _, name := range names {
+			schema.Enum = append(schema.Enum, name)
+		}
+		return schema
+	}
+	load := oneOf("name of the skill", all, noLimit)
+	room = maxEnums
+	read := oneOf("name of the skill", reading, len(reading)) // before the files, which need the room less
+	run := oneOf("name of the skill", running, len(running))
+	resource := oneOf("name of the resource, as the skill lists it", resources, maxFileEnum)
+	script := oneOf("name of the script, as the skill lists it", scripts, maxFileEnum)
+	page := property{pageNumber, &jsonschema.Schema{Type: "integer", Description: "of a long text"}}
+	return map[string]actions.Offer{
+		LoadSkill:    {Name: LoadSkill, Schema: object(1, property{skillName, load})},
+		ReadResource: {Name: ReadResource, Schema: object(2, property{skillName, read}, property{resourceName, resource}, page)},
+		RunScript: {Name: RunScript, Schema: object(2,
+			property{skillName, run}, property{scriptName, script}, property{scriptArguments, arguments})},
+	}
 }
 
-func cutTo(text string, most int) string {
-	if most < 0 || utf8.RuneCountInString(text) <= most {
-		return text
+const noLimit = 1 << 30
+
+type property struct {
+	name   string
+	schema *jsonschema.Schema
+}
+
+// object is the schema of an object, of whose properties the first ones are required.
+func object(required int, properties ...property) *jsonschema.Schema {
+	s := &jsonschema.Schema{Type: "object", Properties: map[string]*jsonschema.Schema{}}
+	for i, p := range properties {
+		s.Properties[p.name] = p.schema
+		s.PropertyOrder = append(s.PropertyOrder, p.name)
+		if i < required {
+			s.Required = append(s.Required, p.name)
+		}
 	}
-	if most == 0 {
+	return s
+}
+
+// offer describes the tools of the turn in place of what is registered of them. Without
+// skills there are none.
+func (c *catalogue) offer(all *actions.Registry) (*actions.Registry, error) {
+	var offers []actions.Offer
+	for _, a := range all.All() {
+		if o, ours := c.offers[a.Name]; ours {
+			offers = append(offers, o)
+		} else if !isTool(a.Name) {
+			offers = append(offers, actions.Offer{Name: a.Name})
+		}
+	}
+	return all.Only(offers...)
+}
+
+const loadedPrefix = "Loaded the skill "
+
+// loadedText is the result of load_skill. What it has loaded is told from the source.
+func loadedText(name string) string { return loadedPrefix + inLine(name) + "." }
+
+// tell puts the content of a skill in the place of what load_skill has answered. A skill
+// that was taken away since then says nothing any more.
+func (c *catalogue) tell(o actions.Outcome) (string, bool) {
+	if o.Action != LoadSkill || o.Failed || !strings.HasPrefix(o.Text, loadedPrefix) {
+		return "", false
+	}
+	i := slices.IndexFunc(c.names, func(name string) bool { return loadedText(name) == o.Text })
+	if i < 0 {
+		return "The skill is not available any more.", true
+	}
+	return c.told[i](), true
+}
+
+// pinned is the content of the active skills that this turn may use, but for those that it
+// has loaded itself: they are told where that was done.
+func (c *catalogue) pinned(turn *actions.Turn, active *activeSkills) []string {
+	here := map[string]bool{}
+	for _, round := range turn.Rounds {
+		for _, o := range round.Outcomes {
+			here[o.Text] = here[o.Text] || o.Action == LoadSkill && !o.Failed
+		}
+	}
+	var contents []string
+	for _, a := range active.Loaded {
+		if i, ok := slices.BinarySearch(c.names, a.Skill); ok && !here[loadedText(a.Skill)] {
+			contents = append(contents, c.told[i]())
+		}
+	}
+	return contents
+}
+
+// has says that the turn has the skill of exactly that name.
+func (c *catalogue) has(name string) bool {
+	_, ok := slices.BinarySearch(c.names, name)
+	return ok
+}
+
+// ErrUnknown is wrapped by the error of [Reader] for a skill or resource that does not exist, or
+// not for this turn.
+var ErrUnknown = errors.New("unknown")
+
+// fault says in words for the model what is wrong with a call.
+type fault string
+
+func (f fault) Error() string { return string(f) }
+
+func (f fault) Is(target error) bool { return target == ErrUnknown }
+
+func faultf(format string, args ...any) error { return fault(fmt.Sprintf(format, args...)) }
+
+// find finds the skill that a model means. The error is a [fault].
+func (c *catalogue) find(name string) (int, error) {
+	if strings.TrimSpace(name) == "" {
+		return -1, fault("Skill name cannot be empty.")
+	}
+	i := find(name, c.names)
+	if i < 0 {
+		return -1, faultf("Skill '%s' not found.%s", clip(name), didYouMean(name, c.names))
+	}
+	return i, nil
+}
+
+// find returns the index of the one name that a model means by another, -1 when it is none
+// or may be several. Models add "./", change the case, and leave out folders and the ends
+// of file names.
+func find(name string, names []string) int {
+	if i := slices.Index(names, name); i >= 0 { // as it is listed
+		return i
+	}
+	name = norm.NFKC.String(strings.TrimSpace(name))
+	bare := strings.TrimPrefix(strings.ReplaceAll(name, `\`, "/"), "./")
+	for _, means := range [...]func(string) bool{
+		func(n string) bool { return n == name },
+		func(n string) bool { return n == bare },
+		func(n string) bool { return strings.EqualFold(n, bare) },
+		func(n string) bool { return strings.EqualFold(path.Base(n), bare) }, // none that has a folder
+		func(n string) bool { return strings.EqualFold(stem(n), bare) },
+		func(n string) bool { return strings.EqualFold(stem(path.Base(n)), bare) },
+	} {
+		found := -1
+		for i, n := range names {
+			if !means(norm.NFKC.String(n)) { // files from some systems have decomposed names
+				continue
+			}
+			if found >= 0 {
+				return -1
+			}
+			found = i
+		}
+		if found >= 0 {
+			return found
+		}
+	}
+	return -1
+}
+
+func stem(name string) string { return strings.TrimSuffix(name, path.Ext(name)) }
+
+// didYouMean suggests the names that are nearest to an unknown one, with a space in front;
+// "" when there are none.
+func didYouMean(name string, names []string) string {
+	name = spelling.Plain(path.Base(strings.ReplaceAll(clip(name), `\`, "/")))
+	near := spelling.Nearest(names, func(n string) (int, bool) {
+		base := path.Base(n)
+		edits := min(spelling.Edits(name, spelling.Plain(base)), spelling.Edits(name, spelling.Plain(stem(base))))
+		return edits, edits <= len(name)/3 || len(name) > 2 && strings.Contains(spelling.Plain(n), name)
+	})
+	if near == nil {
 		return ""
 	}
-	return strings.TrimRight(string([]rune(text)[:most-1]), " ") + "…"
+	return " Did you mean '" + inLine(strings.Join(near, "' or '")) + "'?"
 }

@@ -29,7 +29,7 @@ func listOf(t *testing.T, size int, list ...*skills.Skill) string {
 	t.Helper()
 	r := provide(t, skills.ProviderConfig{
 		Template: "{skills}", CatalogueSize: size,
-		Source: skills.SourceFunc(func(context.Context, *actions.Turn) ([]*skills.Skill, error) { return list, nil }),
+		Source: skills.Source(func(context.Context, *actions.Turn) ([]*skills.Skill, error) { return list, nil }),
 	})
 	return r.extend(nil).Text
 }
@@ -100,7 +100,7 @@ func TestCatalogueKeepsToItsBudget(t *testing.T) {
 func TestThatDescriptionsAreCutIsLoggedOnce(t *testing.T) {
 	t.Parallel()
 	list, others := described("a", "much more"), described("b", "no less")
-	r := provide(t, skills.ProviderConfig{CatalogueSize: 5, Source: skills.SourceFunc(func(context.Context, *actions.Turn) ([]*skills.Skill, error) {
+	r := provide(t, skills.ProviderConfig{CatalogueSize: 5, Source: skills.Source(func(context.Context, *actions.Turn) ([]*skills.Skill, error) {
 		list, others = others, list
 		return others, nil
 	})})

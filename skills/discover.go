@@ -1,20 +1,91 @@
 package skills
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path"
 	"path/filepath"
 	"slices"
 	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/planbot-go/planbot/skills/sandbox"
 )
 
 // fileName is the file that makes a folder a skill. In lower case it does too, where
 // there is no other.
 const fileName = "SKILL.md"
+
+// What is looked at, at most.
+const (
+	maxDepth    = 6 // folders from a root down to a skill
+	maxSkills   = 200
+	maxFolders  = 2000 // that are searched for skills
+	maxFiles    = 2000 // files and folders of one skill
+	maxText     = 256 << 10
+	maxResource = 1 << 20
+	maxFileName = 200 // bytes, with folders: models are told names before the skill is loaded
+)
+
+// Config says where skills are looked for, and how. The zero value of every field but
+// Roots is a working default.
+type Config struct {
+	// Roots are the folders that hold skills, or are skills themselves. They are trusted: a
+	// root may be a link.
+	Roots []string
+	// Lenient is that of [Parse].
+	Lenient bool
+	// FollowLinks follows symbolic links that lead to a place inside of one of Roots. Every
+	// other link, and without FollowLinks every link, is skipped.
+	FollowLinks bool
+	// Validate is for whoever writes skills. A root, or a folder below it, that has no SKILL.md
+	// in it or below it is a fault, and so is a folder that cannot be searched; scripts that the
+	// sandbox would refuse to copy are a warning.
+	Validate bool
+	// Reload makes [Files] look again, at most once a second. Without it, it looks once.
+	Reload bool
+
+	SearchDepth int // how deep a skill's files are looked for, 1 being its own folder; 0: 6
+	// Extensions of the files that count, with the dot, in any case. An empty list is for none.
+	Resources []string // nil: .md .json .yaml .yml .csv .xml .txt
+	Scripts   []string // nil: .py .js .sh .ps1 .cs .csx
+	// Filters leave out files for which they return false; nil keeps all.
+	ResourceFilter, ScriptFilter func(skill, name string) bool
+}
+
+// complete fills in the defaults. The error lists every mistake.
+func (c Config) complete() (Config, error) {
+	var errs []error
+	if c.SearchDepth < 0 {
+		errs = append(errs, errors.New("SearchDepth is negative"))
+	}
+	c.SearchDepth = cmp.Or(c.SearchDepth, 6)
+	if c.Resources == nil {
+		c.Resources = []string{".md", ".json", ".yaml", ".yml", ".csv", ".xml", ".txt"}
+	}
+	if c.Scripts == nil {
+		c.Scripts = []string{".py", ".js", ".sh", ".ps1", ".cs", ".csx"}
+	}
+	for _, list := range []*[]string{&c.Resources, &c.Scripts} {
+		*list = slices.Clone(*list)
+		for i, ext := range *list {
+			if len(ext) < 2 || ext[0] != '.' || strings.ContainsAny(ext[1:], "./\\ ") {
+				errs = append(errs, fmt.Errorf("each extension must start with '.', with the extension alone after it, not %q", ext))
+			}
+			(*list)[i] = strings.ToLower(ext)
+		}
+	}
+	if err := errors.Join(errs...); err != nil {
+		return c, fmt.Errorf("skills config: %w", err)
+	}
+	return c, nil
+}
 
 // Found is what was found: the skills that can be used, in the order of their roots and
 // paths, and everything that is wrong.
@@ -27,246 +98,193 @@ type Found struct {
 func (f Found) Sound() bool { return sound(f.Faults) }
 
 // Skill finds the skill that a name means, as models mean them: in any case, or with ./ in
-// front. Of several of one name it is the first.
+// front.
 func (f Found) Skill(name string) (*Skill, bool) {
-	list := distinct(f.Skills)
-	i := find(name, names(list, func(s *Skill) string { return s.Name }))
+	i := find(name, namesOf(f.Skills))
 	if i < 0 {
 		return nil, false
 	}
-	return list[i], true
+	return f.Skills[i], true
 }
 
 // Discover looks for skills in the folders of cfg. A folder with a SKILL.md is a skill, and
 // what is in it belongs to it, a SKILL.md further down included; .git and node_modules are
-// not looked into. A skill with a fault is left out and the others are found all the same;
-// so is a root that is not there. A folder that is reached in several ways is one skill. The
-// error is that of a wrong cfg or of ctx.
-func Discover(ctx context.Context, cfg Config) (Found, error) {
-	return discover(ctx, cfg, false, nil)
-}
+// not searched. A skill with a fault is left out and the others are found all the same; so is
+// a root that does not exist. A folder that is reached in several ways is one skill. Of several
+// skills of one name, whatever its case, the first is found. The error is that of a wrong cfg or
+// of ctx.
+func Discover(ctx context.Context, cfg Config) (Found, error) { return discover(ctx, cfg, nil) }
 
-// Validate is [Discover] for whoever writes skills: that a root, or a folder below it, has
-// no SKILL.md in it or below it is a fault, and so is a folder that it cannot look into.
-func Validate(ctx context.Context, cfg Config) (Found, error) { return discover(ctx, cfg, true, nil) }
-
-// discover is Discover, or Validate for the whole. Of last, what is faulty now is kept.
-func discover(ctx context.Context, cfg Config, whole bool, last []*Skill) (Found, error) {
+// discover is Discover. Where something is faulty now, it keeps the skill of last.
+func discover(ctx context.Context, cfg Config, last []*Skill) (Found, error) {
 	cfg, err := cfg.complete()
 	if err != nil {
 		return Found{}, err
 	}
-	w := &walker{Config: cfg, whole: whole, last: last, seen: map[place]int{}}
+	w := &walker{Config: cfg, last: last, seen: map[place]int{}}
 	for _, root := range cfg.Roots {
 		w.addRoot(root)
 	}
 	for _, root := range w.roots {
-		if err := w.walkRoot(ctx, root); err != nil {
+		has, err := w.walkFolder(ctx, root, root.open)
+		if err != nil {
 			return Found{}, fmt.Errorf("look for skills in %s: %w", root.shown, err)
 		}
+		if !has {
+			w.missing(root)
+		}
 	}
+	first, others := distinct(w.found.Skills)
+	for _, s := range others {
+		before := first[slices.IndexFunc(first, func(f *Skill) bool { return strings.EqualFold(f.Name, s.Name) })]
+		at := filepath.Join(s.Dir, fileName)
+		w.note(true, at, "is not used: the skill %s in %s comes first", quoted(before.Name), before.Dir)
+	}
+	w.found.Skills = first
 	return w.found, nil
 }
 
 // walker looks for skills.
 type walker struct {
 	Config
-	whole   bool     // every folder has to have a skill
-	last    []*Skill // that were found last time, in order
+	last    []*Skill // that were found last time
 	roots   []folder
-	seen    map[place]int // how deep folders stood; no deeper they are not looked into again
+	seen    map[place]int // how deep folders stood; no deeper they are not searched again
 	folders int
-	cut     int  // folders that are too deep
 	full    bool // a cap was reached, and said
 	found   Found
 }
 
-// folder is a folder at which the walker stands.
+// folder is a folder or file at which the walker stands.
 type folder struct {
 	place
-	shown string // as faults name it
-	name  string // its last name, which is that of a link where one leads to it
-	depth int
-	// linked says that a link leads here from within a skill: it does not come along when
-	// the skill is copied.
-	linked bool
+	shown  string // as faults name it
+	name   string // its last name, or that of the link that leads to it; of a skill's file: its path in the skill
+	depth  int
+	linked bool // a link leads here from within a skill: it does not come along when the skill is copied
+}
+
+func (f folder) below(name string) folder {
+	return folder{place{f.root, path.Join(f.path, name)}, filepath.Join(f.shown, name), name, f.depth + 1, f.linked}
 }
 
 func (w *walker) note(warning bool, path, format string, args ...any) {
 	w.found.Faults = append(w.found.Faults, Fault{Path: path, Text: fmt.Sprintf(format, args...), Warning: warning})
 }
 
-// addRoot takes a root in. One that is not there may come later: it is no fault unless
+func (w *walker) missing(at folder) {
+	if w.Validate {
+		w.note(false, filepath.Join(at.shown, fileName), "Missing required file: %s, in this folder or below it, %d folders deep at most", fileName, maxDepth)
+	}
+}
+
+// addRoot takes a root in. One that does not exist may come later: it is no fault unless
 // everything has to be there.
 func (w *walker) addRoot(root string) {
 	if strings.TrimSpace(root) == "" { // a setting that is empty, hardly the current folder
-		w.note(!w.whole, `""`, "names no folder")
+		w.note(!w.Validate, `""`, "names no folder")
 		return
 	}
 	full, err := filepath.Abs(root)
 	if err == nil {
-		var real string
-		if real, err = filepath.EvalSymlinks(full); err == nil {
-			info, failed := os.Stat(real)
-			if err = failed; err == nil && info.IsDir() {
-				w.roots = append(w.roots, folder{place: place{real, "."}, shown: root, name: filepath.Base(full)})
-				return
-			}
-		}
+		full, err = filepath.EvalSymlinks(full)
+	}
+	var info fs.FileInfo
+	if err == nil {
+		info, err = os.Stat(full)
 	}
 	switch {
-	case err == nil:
-		w.note(false, root, "Not a directory")
 	case errors.Is(err, fs.ErrNotExist):
-		w.note(!w.whole, root, "does not exist")
+		w.note(!w.Validate, root, "does not exist")
+	case err != nil:
+		w.note(false, root, "cannot be searched: %v", err)
+	case !info.IsDir():
+		w.note(false, root, "Not a directory")
 	default:
-		w.note(false, root, "cannot be looked into: %v", err)
+		name, _ := filepath.Abs(root)
+		w.roots = append(w.roots, folder{place: place{full, "."}, shown: root, name: filepath.Base(name)})
 	}
 }
 
-func (w *walker) walkRoot(ctx context.Context, root folder) error {
-	dir, err := root.open()
+// walkFolder opens a folder and walks it. has says that there is a SKILL.md, good or not, in
+// it or below it; what could not be searched counts as one, since that is said already.
+func (w *walker) walkFolder(ctx context.Context, at folder, open func() (*os.Root, error)) (has bool, err error) {
+	dir, err := open()
 	if err != nil {
-		w.closed(root, err)
-		return nil
+		w.note(!w.Validate && at.depth > 0, at.shown, "is skipped: %v", err)
+		w.keep(at)
+		return true, nil
 	}
 	defer dir.Close() //nolint:errcheck // opened to read only
-	cut := w.cut
-	has, err := w.walk(ctx, dir, root)
-	if err == nil && !has && w.whole {
-		w.missing(root, w.cut > cut)
-	}
-	return err
-}
-
-// closed notes a folder that cannot be looked into.
-func (w *walker) closed(at folder, err error) {
-	w.note(false, at.shown, "cannot be looked into: %v", err)
-	w.keep(at)
-}
-
-// keep takes the skills in a folder and below it as they were found last.
-func (w *walker) keep(at folder) {
-	for _, s := range w.last {
-		if in, err := filepath.Rel(at.full(), s.Dir); err == nil && filepath.IsLocal(in) && w.index(s.Dir) < 0 && len(w.found.Skills) < w.MaxSkills {
-			w.found.Skills = append(w.found.Skills, s)
-		}
-	}
-}
-
-// index is where the skill of a folder stands, -1 if it was not found yet.
-func (w *walker) index(dir string) int {
-	return slices.IndexFunc(w.found.Skills, func(s *Skill) bool { return s.Dir == dir })
-}
-
-// missing notes a folder without a skill; cut says that some below it are too deep.
-func (w *walker) missing(at folder, cut bool) {
-	deeper := ""
-	if cut {
-		deeper = fmt.Sprintf(" (what is deeper than %d folders is not looked into)", w.Depth)
-	}
-	w.note(false, filepath.Join(at.shown, fileName), "Missing required file: %s, in this folder or below it%s", fileName, deeper)
-}
-
-// walk looks for skills in dir and below. It says whether there is a SKILL.md, sound or not;
-// what it could not look into counts as one, as that is said already.
-func (w *walker) walk(ctx context.Context, dir *os.Root, at folder) (has bool, err error) {
 	depth, seen := w.seen[at.place]
 	if err := ctx.Err(); err != nil || w.full || seen && depth <= at.depth {
 		return true, err
 	}
 	w.seen[at.place] = at.depth
-	if w.folders++; w.folders > w.MaxFolders {
-		w.stop(at, "more than %d folders: the rest is not looked into", w.MaxFolders)
+	if w.folders++; w.folders > maxFolders {
+		w.full = true
+		w.note(false, at.shown, "more than %d folders: the rest is not searched", maxFolders)
 		return true, nil
 	}
-	list, all, err := entries(dir, w.MaxFolders+w.MaxFiles)
+	list, all, err := entries(dir, maxFolders+maxFiles)
 	if err != nil {
-		w.closed(at, err)
+		w.note(false, at.shown, "cannot be searched: %v", err)
+		w.keep(at)
 		return true, nil
 	}
 	if !all {
-		w.note(false, at.shown, "more than %d entries: the rest is not looked at", w.MaxFolders+w.MaxFiles)
+		w.note(false, at.shown, "more than %d entries: the rest is not looked at", maxFolders+maxFiles)
 	}
-	if name := skillFile(list); name != "" {
-		w.load(ctx, dir, at, name)
-		return true, nil
-	}
-	if at.depth == w.Depth {
-		w.cut += len(slices.DeleteFunc(list, func(e fs.DirEntry) bool { return !e.IsDir() || passedOver(e.Name()) }))
-		return false, nil
-	}
-	return w.walkBelow(ctx, dir, at, list)
-}
-
-// stop ends the whole search at a cap.
-func (w *walker) stop(at folder, format string, args ...any) {
-	w.full = true
-	w.note(false, at.shown, format, args...)
-}
-
-// skillFile is the name that SKILL.md has in a folder, "" if it is not there.
-func skillFile(list []fs.DirEntry) string {
 	for _, name := range []string{fileName, strings.ToLower(fileName)} {
 		if slices.ContainsFunc(list, func(e fs.DirEntry) bool { return e.Name() == name && !e.IsDir() }) {
-			return name
+			w.load(ctx, dir, at, name)
+			return true, nil
 		}
 	}
-	return ""
+	if at.depth == maxDepth {
+		return false, nil
+	}
+	return w.walkEntries(ctx, dir, at, list)
 }
 
-// walkBelow walks the folders in a folder that is no skill itself. Those without a skill
+// walkEntries walks the folders in a folder that is no skill itself. Those without a skill
 // are faults where others have one: where none has, that is said of the folder above.
-func (w *walker) walkBelow(ctx context.Context, dir *os.Root, at folder, list []fs.DirEntry) (has bool, err error) {
-	slices.SortFunc(list, func(a, b fs.DirEntry) int { return strings.Compare(a.Name(), b.Name()) })
-	type without struct {
-		folder
-		cut bool
-	}
-	var empty []without
+func (w *walker) walkEntries(ctx context.Context, dir *os.Root, at folder, list []fs.DirEntry) (has bool, err error) {
+	var empty []folder
 	for _, entry := range list {
 		name := entry.Name()
-		below := folder{place: place{at.root, path.Join(at.path, name)}, shown: filepath.Join(at.shown, name), name: name, depth: at.depth + 1}
-		isLink := entry.Type()&fs.ModeSymlink != 0
-		if passedOver(name) || !entry.IsDir() && !isLink {
+		below := at.below(name)
+		var inside bool
+		switch {
+		case skipped(name):
 			continue
-		}
-		inside, cut := false, w.cut
-		if isLink {
+		case entry.IsDir():
+			inside, err = w.walkFolder(ctx, below, func() (*os.Root, error) { return openFolder(dir.Lstat, dir.OpenRoot, name) })
+			if !inside && !strings.HasPrefix(name, ".") {
+				empty = append(empty, below)
+			}
+		case entry.Type()&fs.ModeSymlink != 0:
 			inside, err = w.walkLink(ctx, below)
-		} else {
-			inside, err = w.walkFolder(ctx, below, func() (*os.Root, error) { return openFolder(dir, name) })
+		default:
+			continue
 		}
 		if err != nil {
 			return false, err
 		}
-		if has = has || inside; !inside && !isLink && !strings.HasPrefix(name, ".") {
-			empty = append(empty, without{below, w.cut > cut})
-		}
+		has = has || inside
 	}
 	for _, below := range empty {
-		if has && w.whole {
-			w.missing(below.folder, below.cut)
+		if has {
+			w.missing(below)
 		}
 	}
 	return has, nil
 }
 
-// passedOver says that a folder is none of a skill's, as those in which Kubernetes keeps
-// the versions of what it mounts, ..data among them.
-func passedOver(name string) bool {
+// skipped says that a folder is not part of a skill, as those in which Kubernetes keeps the
+// versions of what it mounts, ..data among them.
+func skipped(name string) bool {
 	return name == ".git" || name == "node_modules" || name == "__pycache__" || strings.HasPrefix(name, "..")
-}
-
-func (w *walker) walkFolder(ctx context.Context, at folder, open func() (*os.Root, error)) (has bool, err error) {
-	dir, err := open()
-	if err != nil {
-		w.note(!w.whole, at.shown, "is passed over: %v", err)
-		w.keep(at)
-		return true, nil
-	}
-	defer dir.Close() //nolint:errcheck // opened to read only
-	return w.walk(ctx, dir, at)
 }
 
 // walkLink walks the folder that a link leads to, if that is allowed. A link to a file is
@@ -277,7 +295,7 @@ func (w *walker) walkLink(ctx context.Context, at folder) (has bool, err error) 
 	}
 	to, err := w.follow(at.place)
 	if err != nil {
-		w.note(!w.whole, at.shown, "is passed over: %v", err)
+		w.note(!w.Validate, at.shown, "is skipped: %v", err)
 		return true, nil
 	}
 	at.place = to
@@ -288,7 +306,7 @@ func (w *walker) walkLink(ctx context.Context, at folder) (has bool, err error) 
 // returns is opened without following links, so it may well be outdated.
 func (w *walker) follow(link place) (place, error) {
 	if !w.FollowLinks {
-		return place{}, ErrLink
+		return place{}, errors.New("is a symbolic link")
 	}
 	target, err := filepath.EvalSymlinks(link.full())
 	if err != nil {
@@ -299,5 +317,264 @@ func (w *walker) follow(link place) (place, error) {
 			return place{root.root, filepath.ToSlash(inside)}, nil
 		}
 	}
-	return place{}, fmt.Errorf("%w that leads out of the folders of skills", ErrLink)
+	return place{}, errors.New("is a symbolic link that leads out of the folders of skills")
+}
+
+// keep takes the skills in a folder and below it as they were found last.
+func (w *walker) keep(at folder) {
+	for _, s := range w.last {
+		in, err := filepath.Rel(at.full(), s.Dir)
+		if err == nil && filepath.IsLocal(in) && w.index(s.Dir) < 0 && len(w.found.Skills) < maxSkills {
+			w.found.Skills = append(w.found.Skills, s)
+		}
+	}
+}
+
+// index is where the skill of a folder stands, -1 if it was not found yet.
+func (w *walker) index(dir string) int {
+	return slices.IndexFunc(w.found.Skills, func(s *Skill) bool { return s.Dir == dir })
+}
+
+// load reads the skill in a folder.
+func (w *walker) load(ctx context.Context, dir *os.Root, at folder, name string) {
+	before := w.index(at.full()) // found through another root, or kept until now
+	if before < 0 && len(w.found.Skills) == maxSkills {
+		w.full = true
+		w.note(false, at.shown, "more than %d skills: the rest is not loaded", maxSkills)
+		return
+	}
+	p := &parsing{path: filepath.Join(at.shown, name), lenient: w.Lenient}
+	text, err := w.readText(dir, at, name)
+	var s Skill
+	if err != nil {
+		p.fault(0, "cannot be read: %v", err)
+	} else {
+		s = p.parse(text, at.name)
+	}
+	w.found.Faults = append(w.found.Faults, p.faults...)
+	if !sound(p.faults) {
+		w.keep(at)
+		delete(w.seen, at.place) // by the name of another link, or its own, it may do
+		return
+	}
+	w.seen[at.place] = 0 // done, however it is reached
+	s.Dir, s.at = at.full(), at.place
+	at.depth, at.name = 0, ""
+	f := &files{walker: w, skill: &s, left: maxFiles}
+	f.scan(ctx, dir, at)
+	slices.SortFunc(s.Resources, func(a, b Resource) int { return strings.Compare(a.Name, b.Name) })
+	slices.SortFunc(s.Scripts, func(a, b Script) int { return strings.Compare(a.Name, b.Name) })
+	if w.Validate && len(s.Scripts) > 0 {
+		if _, err := new(sandbox.Sandbox).Digest(ctx, dir); err != nil {
+			w.note(true, at.shown, "its scripts cannot be run: %v", err)
+		}
+	}
+	if before < 0 {
+		w.found.Skills = append(w.found.Skills, &s)
+	} else {
+		w.found.Skills[before] = &s
+	}
+}
+
+// readText reads SKILL.md, which may be a link as far as links are followed.
+func (w *walker) readText(dir *os.Root, at folder, name string) ([]byte, error) {
+	info, err := dir.Lstat(name)
+	if err != nil || info.Mode()&fs.ModeSymlink == 0 {
+		return readAll(func() (*os.File, error) { return sandbox.OpenFile(dir, name) }, maxText)
+	}
+	to, err := w.follow(at.below(name).place)
+	if err != nil {
+		return nil, err
+	}
+	return readAll(to.file, maxText)
+}
+
+// files looks for the files of one skill.
+type files struct {
+	*walker
+	skill *Skill
+	left  int // entries that may still be looked at
+	full  bool
+}
+
+// scan lists the files in a folder of the skill. What is left out is a warning.
+func (f *files) scan(ctx context.Context, dir *os.Root, at folder) {
+	list, all, err := entries(dir, f.left)
+	if err != nil {
+		f.note(true, at.shown, "cannot be searched: %v", err)
+		return
+	}
+	if f.left -= len(list); !all && !f.full {
+		f.full = true
+		f.note(true, at.shown, "more than %d files in one skill: the rest is left out", maxFiles)
+	}
+	for _, entry := range list {
+		name := entry.Name()
+		if skipped(name) || ctx.Err() != nil { // which Discover says
+			continue
+		}
+		below := at.below(name)
+		below.name = path.Join(at.name, name)
+		open := func() (*os.Root, error) { return openFolder(dir.Lstat, dir.OpenRoot, name) }
+		openFile := func() (*os.File, error) { return sandbox.OpenFile(dir, name) }
+		isDir := entry.IsDir()
+		if entry.Type()&fs.ModeSymlink != 0 {
+			to, err := f.follow(below.place)
+			var info fs.FileInfo
+			if err == nil {
+				info, err = os.Lstat(to.full())
+			}
+			if err != nil {
+				f.note(true, below.shown, "is left out: %v", err)
+				continue
+			}
+			below.place, below.linked = to, true
+			open, openFile, isDir = to.open, to.file, info.IsDir()
+		}
+		if !isDir {
+			f.add(below, openFile)
+		} else if below.depth < f.SearchDepth {
+			sub, err := open()
+			if err != nil {
+				f.note(true, below.shown, "is left out: %v", err)
+				continue
+			}
+			f.scan(ctx, sub, below)
+			_ = sub.Close() // opened to read only
+		}
+	}
+}
+
+// add lists a file if it is a resource or a script by its name, can be read, and its name
+// does no harm where it is shown. SKILL.md and licences are nothing to read for a task.
+func (f *files) add(at folder, open func() (*os.File, error)) {
+	ext := path.Ext(at.name)
+	stem := strings.ToLower(strings.TrimSuffix(path.Base(at.name), ext))
+	ext = strings.ToLower(ext)
+	isResource, isScript := slices.Contains(f.Resources, ext), slices.Contains(f.Scripts, ext)
+	if !isResource && !isScript || slices.Contains([]string{"license", "licence", "copying", "notice"}, stem) || strings.EqualFold(stem+ext, fileName) {
+		return
+	}
+	file, err := open()
+	var info fs.FileInfo
+	if err == nil {
+		info, err = file.Stat()
+		_ = file.Close() // opened to look only
+	}
+	switch {
+	case err != nil:
+		f.note(true, at.shown, "is left out: %v", err)
+		return
+	case info.Size() > maxResource:
+		f.note(true, at.shown, "is left out: it has %d bytes, more than %d", info.Size(), maxResource)
+		return
+	case len(at.name) > maxFileName:
+		f.note(true, at.shown, "is left out: its name has %d bytes, more than %d", len(at.name), maxFileName)
+		return
+	case !utf8.ValidString(at.name) || strings.ContainsFunc(at.name, func(r rune) bool { return !unicode.IsGraphic(r) || isBlank(r) }):
+		f.note(true, at.shown, "is left out: its name is no plain text")
+		return
+	}
+	if isResource && (f.ResourceFilter == nil || f.ResourceFilter(f.skill.Name, at.name)) {
+		read := func(context.Context) ([]byte, error) { return readAll(at.file, maxResource) }
+		f.skill.Resources = append(f.skill.Resources, Resource{Name: at.name, Size: info.Size(), read: read})
+	}
+	if isScript && (f.ScriptFilter == nil || f.ScriptFilter(f.skill.Name, at.name)) {
+		if at.linked {
+			f.note(true, at.shown, "is left out of the scripts: they run in a copy of their skill, and links do not come along")
+			return
+		}
+		f.skill.Scripts = append(f.skill.Scripts, Script{Name: at.name})
+	}
+}
+
+// place is a folder or file below a trusted root, by a path without links.
+type place struct {
+	root string // absolute
+	path string // with slashes, "." for the root itself
+}
+
+// full is the path for everything but opening.
+func (p place) full() string { return filepath.Join(p.root, filepath.FromSlash(p.path)) }
+
+// open opens a folder step by step from its root. The folders above that are the operator's.
+func (p place) open() (*os.Root, error) {
+	dir, err := openFolder(os.Lstat, os.OpenRoot, p.root)
+	if err != nil || p.path == "." {
+		return dir, err
+	}
+	for name := range strings.SplitSeq(p.path, "/") {
+		sub, err := openFolder(dir.Lstat, dir.OpenRoot, name)
+		_ = dir.Close() // opened to read only
+		if err != nil {
+			return nil, err
+		}
+		dir = sub
+	}
+	return dir, nil
+}
+
+// openFolder opens a folder. It does not follow links: what was looked at has to be what was
+// opened, so that a link put there in between is found.
+func openFolder(lstat func(string) (fs.FileInfo, error), open func(string) (*os.Root, error), name string) (*os.Root, error) {
+	seen, err := lstat(name)
+	switch {
+	case err != nil:
+		return nil, err
+	case seen.Mode()&fs.ModeSymlink != 0:
+		return nil, fmt.Errorf("%s is a symbolic link", name)
+	case !seen.IsDir():
+		return nil, fmt.Errorf("%s is no folder", name)
+	}
+	dir, err := open(name)
+	if err != nil {
+		return nil, err
+	}
+	if opened, err := dir.Stat("."); err != nil || !os.SameFile(seen, opened) {
+		return nil, errors.Join(fmt.Errorf("%s was exchanged while it was opened", name), dir.Close())
+	}
+	return dir, nil
+}
+
+// file opens the file of that place.
+func (p place) file() (*os.File, error) {
+	folder, name := path.Split(p.path)
+	dir, err := place{p.root, path.Clean("./" + folder)}.open()
+	if err != nil {
+		return nil, err
+	}
+	defer dir.Close() //nolint:errcheck // opened to read only
+	return sandbox.OpenFile(dir, name)
+}
+
+// readAll reads a file of at most most bytes.
+func readAll(open func() (*os.File, error), most int64) ([]byte, error) {
+	file, err := open()
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close() //nolint:errcheck // opened to read only
+	raw, err := io.ReadAll(io.LimitReader(file, most+1))
+	if err == nil && int64(len(raw)) > most {
+		return nil, fmt.Errorf("%s is too large: more than %d bytes", path.Base(file.Name()), most)
+	}
+	return raw, err
+}
+
+// entries lists a folder in the order of names, at most most of it, and says whether that is
+// all.
+func entries(dir *os.Root, most int) (list []fs.DirEntry, all bool, err error) {
+	file, err := dir.Open(".")
+	if err != nil {
+		return nil, false, err
+	}
+	defer file.Close() //nolint:errcheck // opened to read only
+	list, err = file.ReadDir(most + 1)
+	if err != nil && !errors.Is(err, io.EOF) {
+		return nil, false, err
+	}
+	all = len(list) <= most
+	list = list[:min(len(list), most)]
+	slices.SortFunc(list, func(a, b fs.DirEntry) int { return strings.Compare(a.Name(), b.Name()) })
+	return list, all, nil
 }

@@ -84,23 +84,20 @@ func TestDiscover(t *testing.T) {
 		"folder as SKILL.md":    {map[string]string{"a/SKILL.md/x": "", "a/b/SKILL.md": named("b")}, skills.Config{}, []string{"b"}, nil},
 		"nested is content":     {map[string]string{"a/SKILL.md": named("a"), "a/b/SKILL.md": named("b")}, skills.Config{}, []string{"a"}, nil},
 		"deep":                  {map[string]string{deep(5) + "a/SKILL.md": named("a"), "b/" + deep(5) + "c/SKILL.md": named("c")}, skills.Config{}, []string{"a"}, nil},
-		"shallow":               {map[string]string{"x/a/SKILL.md": named("a"), "b/SKILL.md": named("b")}, skills.Config{Depth: 1}, []string{"b"}, nil},
 		"passed over":           {map[string]string{".git/a/SKILL.md": named("a"), "node_modules/b/SKILL.md": named("b"), ".claude/skills/c/SKILL.md": named("c")}, skills.Config{}, []string{"c"}, nil},
 		"faulty beside":         {map[string]string{"a/SKILL.md": named("b"), "c/SKILL.md": "x", "d/SKILL.md": named("d")}, skills.Config{}, []string{"d"}, []string{"a/SKILL.md:2: directory name", "c/SKILL.md:1: must start"}},
 		"lenient":               {map[string]string{"a/SKILL.md": named("b"), "c/SKILL.md": "x"}, skills.Config{Lenient: true}, []string{"b"}, []string{"a/SKILL.md:2: warning: directory", "c/SKILL.md:1: must start"}},
-		"too many":              {map[string]string{"a/SKILL.md": named("a"), "b/SKILL.md": named("b"), "c/SKILL.md": named("c"), "d/SKILL.md": named("d")}, skills.Config{MaxSkills: 2}, []string{"a", "b"}, []string{"c: more than 2 skills"}},
-		"too many folders":      {map[string]string{"a/b/c/": "", "d/SKILL.md": named("d")}, skills.Config{MaxFolders: 3}, nil, []string{"a/b/c: more than 3 folders"}},
-		"too large":             {map[string]string{"a/SKILL.md": named("a") + strings.Repeat("x", 100)}, skills.Config{MaxText: 100}, nil, []string{"a/SKILL.md: cannot be read: SKILL.md is too large"}},
-		"link to a skill":       {map[string]string{"a": "->" + outside + "/skill", "b/SKILL.md": named("b")}, skills.Config{}, []string{"b"}, []string{"a: warning: is passed over: is a symbolic link"}},
-		"link out":              {map[string]string{"skill": "->" + outside + "/skill"}, skills.Config{FollowLinks: true}, nil, []string{"skill: warning: is passed over: is a symbolic link that leads out"}},
+		"too large":             {map[string]string{"a/SKILL.md": named("a") + strings.Repeat("x", 256<<10)}, skills.Config{}, nil, []string{"a/SKILL.md: cannot be read: SKILL.md is too large"}},
+		"link to a skill":       {map[string]string{"a": "->" + outside + "/skill", "b/SKILL.md": named("b")}, skills.Config{}, []string{"b"}, []string{"a: warning: is skipped: is a symbolic link"}},
+		"link out":              {map[string]string{"skill": "->" + outside + "/skill"}, skills.Config{FollowLinks: true}, nil, []string{"skill: warning: is skipped: is a symbolic link that leads out"}},
 		"link to the folder":    {map[string]string{"a": "->../.."}, skills.Config{FollowLinks: true}, nil, []string{"leads out"}},
 		"link within":           {map[string]string{"b": "->x/a", "x/a/SKILL.md": named("b")}, skills.Config{FollowLinks: true}, []string{"b"}, nil},
 		"link of another name":  {map[string]string{"a": "->x/b", "x/b/SKILL.md": named("b")}, skills.Config{FollowLinks: true}, []string{"b"}, []string{"a/SKILL.md:2: directory name"}},
 		"link of the right one": {map[string]string{"a/SKILL.md": named("b"), "b": "->a"}, skills.Config{FollowLinks: true}, []string{"b"}, []string{"a/SKILL.md:2: directory name"}},
 		"link that may be odd":  {map[string]string{"a": "->b", "b/SKILL.md": named("b")}, skills.Config{FollowLinks: true, Lenient: true}, []string{"b"}, []string{"a/SKILL.md:2: warning: directory name"}},
-		"link that is too deep": {map[string]string{"a/b": "->../x", "x/y/SKILL.md": named("y")}, skills.Config{FollowLinks: true, Depth: 2}, []string{"y"}, nil},
+		"link that is too deep": {map[string]string{deep(5) + "b": "->" + strings.Repeat("../", 5) + "x", "x/y/SKILL.md": named("y")}, skills.Config{FollowLinks: true}, []string{"y"}, nil},
 		"loop":                  {map[string]string{"a/SKILL.md": named("a"), "b/c": "->../b", "b/d": "->.."}, skills.Config{FollowLinks: true}, []string{"a"}, nil},
-		"dangling":              {map[string]string{"a": "->nowhere"}, skills.Config{FollowLinks: true}, nil, []string{"a: warning: is passed over"}},
+		"dangling":              {map[string]string{"a": "->nowhere"}, skills.Config{FollowLinks: true}, nil, []string{"a: warning: is skipped"}},
 		"link to a file":        {map[string]string{"README.md": "->x/SKILL.md", "x/SKILL.md": named("x")}, skills.Config{}, []string{"x"}, nil},
 		"linked SKILL.md":       {map[string]string{"a/SKILL.md": "->../b/SKILL.md", "b/SKILL.md": named("b")}, skills.Config{}, []string{"b"}, []string{"a/SKILL.md: cannot be read: is a symbolic link"}},
 		"linked SKILL.md in":    {map[string]string{"a/SKILL.md": "->..data/SKILL.md", "a/..data": "->..1", "a/..1/SKILL.md": named("a")}, skills.Config{FollowLinks: true}, []string{"a"}, nil},
@@ -126,6 +123,18 @@ func TestDiscover(t *testing.T) {
 	}
 }
 
+func TestTooManySkills(t *testing.T) {
+	t.Parallel()
+	files := map[string]string{}
+	for i := range 201 {
+		files[fmt.Sprintf("s%03d/SKILL.md", i)] = named(fmt.Sprintf("s%03d", i))
+	}
+	got, faults, _ := discover(t, tree(t, files), skills.Config{})
+	if len(got) != 200 || got[199] != "s199" || len(faults) != 1 || faults[0] != "s200: more than 200 skills: the rest is not loaded" {
+		t.Errorf("%d skills, faults %q", len(got), faults)
+	}
+}
+
 func TestRoots(t *testing.T) {
 	t.Parallel()
 	root := tree(t, map[string]string{
@@ -143,7 +152,7 @@ func TestRoots(t *testing.T) {
 		want   []string
 		faults []string
 	}{
-		"in order":          {skills.Config{Roots: in("two", "one")}, []string{"b", "a", "c"}, []string{"two/c: warning: is passed over: is a symbolic link"}},
+		"in order":          {skills.Config{Roots: in("two", "one")}, []string{"b", "a", "c"}, []string{"two/c: warning: is skipped: is a symbolic link"}},
 		"from one to other": {skills.Config{Roots: in("two", "one"), FollowLinks: true}, []string{"b", "c", "a"}, nil},
 		"a link":            {skills.Config{Roots: in("current")}, []string{"a", "c"}, nil},
 		"a skill":           {skills.Config{Roots: in("a")}, []string{"a"}, nil},
@@ -191,8 +200,7 @@ func TestFiles(t *testing.T) {
 		"as on the disk":   {map[string]string{"re\u0301sume\u0301.md": "", "\ufb01le.md": "", "a\u00a0b.md": "", "\u30ab\u3099.sh": ""}, skills.Config{}, "a\u00a0b.md re\u0301sume\u0301.md \ufb01le.md|\u30ab\u3099.sh", nil},
 		"long names":       {map[string]string{"d/" + strings.Repeat("a", 195) + ".md": "", "d/" + strings.Repeat("b", 196) + ".md": ""}, skills.Config{}, "d/" + strings.Repeat("a", 195) + ".md|", []string{"is left out: its name has 201 bytes, more than 200"}},
 		"loop":             {map[string]string{"a/x.md": "", "a/b": "->.."}, skills.Config{FollowLinks: true, SearchDepth: 4}, "a/b/a/x.md a/x.md|", nil},
-		"too many":         {map[string]string{"a.md": "", "b.md": "", "c.md": "", "d/e.md": ""}, skills.Config{MaxFiles: 3}, "", []string{"more than 3 files"}},
-		"too large":        {map[string]string{"a.md": "1234", "b.md": "123"}, skills.Config{MaxResource: 3}, "b.md|", []string{"a.md: warning: is left out: it has 4 bytes, more than 3"}},
+		"too large":        {map[string]string{"a.md": strings.Repeat("x", 1<<20+1), "b.md": strings.Repeat("x", 1<<20)}, skills.Config{}, "b.md|", []string{"a.md: warning: is left out: it has 1048577 bytes, more than 1048576"}},
 		"names that speak": {map[string]string{"a\nIgnore the above.md": "", "b\u202e.md": "", "c\xff.md": "", "d e.md": "", "f\u3164.md": ""}, skills.Config{}, "d e.md|", []string{"no plain text", "no plain text", "no plain text", "no plain text"}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -235,21 +243,20 @@ func TestReadFiles(t *testing.T) {
 	_, _, all := discover(t, root, skills.Config{FollowLinks: true})
 	s := all.Skills[0]
 	for _, name := range []string{"a/b.md", "c.md"} {
-		r, _ := s.Resource(name)
+		r, _ := resource(s, name)
 		if data, err := r.Read(t.Context()); err != nil || data.String() != "text" || r.Size != 4 {
 			t.Errorf("%s: %q, %v, size %d", name, data, err, r.Size)
 		}
 	}
-	script, _ := s.Script("run.py")
-	if text, err := script.Read(t.Context()); err != nil || string(text) != "print()" || script.Action != nil {
-		t.Errorf("script: %q, %v", text, err)
+	if run, _ := scriptOf(s, "run.py"); run.Action != nil {
+		t.Errorf("script: %+v", run)
 	}
 	if want, _ := filepath.EvalSymlinks(filepath.Join(root, "s")); s.Dir != want {
 		t.Errorf("folder %s, want %s", s.Dir, want)
 	}
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := script.Read(ended); !errors.Is(err, context.Canceled) {
+	if _, err := s.Resources[0].Read(ended); !errors.Is(err, context.Canceled) {
 		t.Errorf("ended: %v", err)
 	}
 	if _, err := skills.Discover(ended, skills.Config{Roots: []string{root}}); !errors.Is(err, context.Canceled) {
@@ -259,14 +266,11 @@ func TestReadFiles(t *testing.T) {
 
 func TestWrongConfig(t *testing.T) {
 	t.Parallel()
-	_, err := skills.Discover(t.Context(), skills.Config{
-		Depth: -1, SearchDepth: -1, MaxSkills: -1, MaxFolders: -1, MaxFiles: -1, MaxText: -1, MaxResource: -1,
-		Resources: []string{"md", ".", ".ok"}, Scripts: []string{"", " ", ".a.b"},
-	})
+	_, err := skills.Discover(t.Context(), skills.Config{SearchDepth: -1, Resources: []string{"md", ".", ".ok"}, Scripts: []string{"", " ", ".a.b"}})
 	if err == nil {
 		t.Fatal("took it")
 	}
-	for _, want := range []string{"Depth is", "SearchDepth", "MaxSkills", "MaxFolders", "MaxFiles", "MaxText", "MaxResource", `"md"`, `"."`, `""`, `" "`, `".a.b"`} {
+	for _, want := range []string{"SearchDepth", `"md"`, `"."`, `""`, `" "`, `".a.b"`} {
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("no %s in %v", want, err)
 		}
@@ -288,18 +292,18 @@ func TestValidate(t *testing.T) {
 		"no skill":            {map[string]string{"a/README.md": "", "b/c/x": ""}, "", []string{"SKILL.md: Missing required file: SKILL.md"}},
 		"empty":               {nil, "", []string{"SKILL.md: Missing required file: SKILL.md"}},
 		"one without":         {map[string]string{"a/SKILL.md": named("a"), "b/Skill.md": "", "c/d/": "", "g/e/SKILL.md": named("e"), "g/f/": ""}, "", []string{"g/f/SKILL.md: Missing", "b/SKILL.md: Missing", "c/SKILL.md: Missing"}},
-		"deeper":              {map[string]string{"a/SKILL.md": named("a"), "b/2/3/4/5/6/7/SKILL.md": named("7"), "c/2/3/4/5/6/x.md": ""}, "", []string{"b/SKILL.md: Missing required file: SKILL.md, in this folder or below it (what is deeper than 6 folders is not looked into)", "c/SKILL.md: Missing required file: SKILL.md, in this folder or below it\n"}},
-		"deeper, alone":       {map[string]string{"b/2/3/4/5/6/7/SKILL.md": named("7")}, "", []string{"SKILL.md: Missing required file: SKILL.md, in this folder or below it (what is deeper than 6"}},
+		"deeper":              {map[string]string{"a/SKILL.md": named("a"), "b/2/3/4/5/6/7/SKILL.md": named("7"), "c/2/3/4/5/6/x.md": ""}, "", []string{"b/SKILL.md: Missing required file: SKILL.md, in this folder or below it, 6 folders deep at most", "c/SKILL.md: Missing required file: SKILL.md, in this folder or below it, 6 folders deep at most\n"}},
+		"deeper, alone":       {map[string]string{"b/2/3/4/5/6/7/SKILL.md": named("7")}, "", []string{"SKILL.md: Missing required file: SKILL.md, in this folder or below it, 6 folders deep at most"}},
 		"all faults":          {map[string]string{"a/SKILL.md": named("B"), "b/SKILL.md": ""}, "", []string{"lowercase", "directory name", "b/SKILL.md:1"}},
 		"faults of the first": {map[string]string{"a/SKILL.md": named("a") + "\xff"}, "a", []string{"a/SKILL.md: is no UTF-8"}},
-		"a link":              {map[string]string{"a/SKILL.md": named("a"), "b": "->a"}, "", []string{"b: is passed over: is a symbolic link"}},
+		"a link":              {map[string]string{"a/SKILL.md": named("a"), "b": "->a"}, "", []string{"b: is skipped: is a symbolic link"}},
 		"not there":           {nil, "nowhere", []string{"nowhere: does not exist"}},
 		"a file":              {map[string]string{"SKILL.md": named("a")}, "SKILL.md", []string{"SKILL.md: Not a directory"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			root := tree(t, c.files)
-			found, err := skills.Validate(t.Context(), skills.Config{Roots: []string{filepath.Join(root, c.dir)}})
+			found, err := skills.Discover(t.Context(), skills.Config{Validate: true, Roots: []string{filepath.Join(root, c.dir)}})
 			if err != nil {
 				t.Fatal(err)
 			}

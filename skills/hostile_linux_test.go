@@ -1,10 +1,8 @@
 package skills_test
 
 import (
-	"context"
 	"errors"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"runtime"
 	"strings"
@@ -37,7 +35,7 @@ func TestFolderThatCannotBeRead(t *testing.T) {
 	if len(all.Skills) != 1 || len(faults) != 3 {
 		t.Fatalf("%d skills, faults %q", len(all.Skills), faults)
 	}
-	for i, want := range []string{"a/x: warning: is left out: ", "b: warning: is passed over: ", "c/SKILL.md: cannot be read: "} {
+	for i, want := range []string{"a/x: warning: is left out: ", "b: warning: is skipped: ", "c/SKILL.md: cannot be read: "} {
 		if !strings.HasPrefix(faults[i], want) || !strings.Contains(faults[i], "permission denied") {
 			t.Errorf("fault %q, want %q", faults[i], want)
 		}
@@ -48,10 +46,10 @@ func TestFolderThatCannotBeRead(t *testing.T) {
 // where changes are judged is what the tests of the package sandbox see to.
 func eachRunner(t *testing.T, test func(t *testing.T, r skills.Runner)) {
 	t.Parallel()
-	for _, kind := range []sandbox.Kind{sandbox.Bubblewrap, sandbox.Landlock} {
-		t.Run(string(kind), func(t *testing.T) {
+	for _, kind := range []string{"bubblewrap", "landlock"} {
+		t.Run(kind, func(t *testing.T) {
 			t.Parallel()
-			s, err := sandbox.New(t.Context(), sandbox.Config{Kinds: []sandbox.Kind{kind}})
+			s, err := sandbox.New(t.Context(), sandbox.Config{Kinds: []string{kind}})
 			if errors.Is(err, sandbox.ErrNoSandbox) {
 				t.Skip(err)
 			} else if err != nil {
@@ -92,14 +90,11 @@ func TestRunExchangedForLink(t *testing.T) {
 				if err := errors.Join(os.Rename(path, path+".was"), os.Symlink(filepath.Join(away, c.target), path)); err != nil {
 					t.Fatal(err)
 				}
-				if digest, err := r.Digest(t.Context(), s); !errors.Is(err, skills.ErrLink) {
+				if digest, err := r.Digest(t.Context(), s); err == nil || !strings.Contains(err.Error(), "is a symbolic link") {
 					t.Errorf("digest %s, %v", digest, err)
 				}
 				if got := told(t, r, s, "run.sh", "", ""); !strings.Contains(got, "is a symbolic link") {
 					t.Errorf("ran: %q", got)
-				}
-				if text, err := s.Scripts[0].Read(t.Context()); !errors.Is(err, skills.ErrLink) {
-					t.Errorf("read %q, %v", text, err)
 				}
 			})
 		}
@@ -146,11 +141,11 @@ func TestHardLinks(t *testing.T) {
 		}
 		link("a/SKILL.md")
 		link("s/x.md")
-		found, err := skills.Validate(t.Context(), skills.Config{Roots: []string{dir}})
+		found, err := skills.Discover(t.Context(), skills.Config{Validate: true, Roots: []string{dir}})
 		faults := strings.Join(faultsBelow(dir, found), "\n")
 		const want = "a/SKILL.md: cannot be read: SKILL.md is a hard link, and may be a file from elsewhere\n" +
-			"s/x.md: warning: is left out: it is a hard link, and may be a file from elsewhere\n" +
-			"s: warning: its scripts may not run: x.md is a hard link, and may be a file from elsewhere"
+			"s/x.md: warning: is left out: x.md is a hard link, and may be a file from elsewhere\n" +
+			"s: warning: its scripts cannot be run: copy skill: x.md is a hard link, and may be a file from elsewhere"
 		if err != nil || faults != want || len(found.Skills) != 1 || listed(found.Skills[0]) != "later.md|run.sh" {
 			t.Fatalf("%q, %v, want %q", faults, err, want)
 		}
@@ -170,42 +165,8 @@ func TestHardLinks(t *testing.T) {
 		}
 		link("s/later.md")
 		refused("later.md")
-		if data, err := s.Resources[0].Read(t.Context()); !errors.Is(err, skills.ErrHardLink) {
+		if data, err := s.Resources[0].Read(t.Context()); err == nil || !strings.Contains(err.Error(), "is a hard link") {
 			t.Errorf("read %q, %v", data, err)
 		}
 	})
-}
-
-// A bot is root or it is not, and both have to hold: root runs these tests again as nobody.
-func TestAsNobody(t *testing.T) {
-	t.Parallel()
-	if os.Geteuid() != 0 {
-		t.Skip("this is not root")
-	}
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
-	defer cancel()
-	home := t.TempDir()
-	for dir := home; dir != os.TempDir(); dir = filepath.Dir(dir) {
-		if err := os.Chmod(dir, 0o755); err != nil {
-			t.Fatal(err)
-		}
-	}
-	const nobody = 65534
-	if err := os.Chown(home, nobody, nobody); err != nil {
-		t.Fatal(err)
-	}
-	tests := []string{"TestRunExchangedForLink", "TestRunExchangedMeanwhile", "TestHardLinks", "TestRunLinkedSkill"}
-	cmd := exec.CommandContext(ctx, "/proc/self/exe", "-test.v", "-test.timeout=110s", "-test.run=^("+strings.Join(tests, "|")+")$")
-	cmd.Env = append(os.Environ(), "TMPDIR="+home, "HOME="+home)
-	cmd.Dir = home
-	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobody, Gid: nobody}}
-	out, err := cmd.CombinedOutput()
-	if err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
-	for _, test := range tests {
-		if !strings.Contains(string(out), "\n--- PASS: "+test+" ") && !strings.Contains(string(out), "\n--- SKIP: "+test+" ") {
-			t.Errorf("%s did not run:\n%s", test, out)
-		}
-	}
 }

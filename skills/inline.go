@@ -2,7 +2,6 @@ package skills
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"runtime/debug"
 	"strings"
@@ -45,21 +44,20 @@ func (b *InlineSkill) Resource(name, description, text string) *InlineSkill {
 // are no text. fn may be called by several turns at once and has to end when its context
 // does. More than 1 MiB is an error.
 func (b *InlineSkill) ResourceFunc(name, description string, fn func(context.Context) ([]byte, error)) *InlineSkill {
-	capped := func(ctx context.Context) (raw []byte, err error) {
-		defer func() {
-			if p := recover(); p != nil {
-				raw, err = nil, fmt.Errorf("%w: %v\n%s", actions.ErrPanic, p, debug.Stack())
-			}
-		}()
-		raw, err = fn(ctx)
-		if err == nil && len(raw) > defaultMaxResource {
-			return nil, fmt.Errorf("%w: %d bytes, at most %d", ErrTooLarge, len(raw), defaultMaxResource)
-		}
-		return raw, err
-	}
 	r := Resource{Name: name, Description: description, Size: -1}
 	if fn != nil {
-		r.read = capped
+		r.read = func(ctx context.Context) (raw []byte, err error) {
+			defer func() {
+				if p := recover(); p != nil {
+					raw, err = nil, fmt.Errorf("%w: %v\n%s", actions.ErrPanic, p, debug.Stack())
+				}
+			}()
+			raw, err = fn(ctx)
+			if err == nil && len(raw) > maxResource {
+				return nil, fmt.Errorf("too large: %d bytes, at most %d", len(raw), maxResource)
+			}
+			return raw, err
+		}
 	}
 	b.resources = append(b.resources, r)
 	return b
@@ -72,55 +70,42 @@ func (b *InlineSkill) Script(s Script) *InlineSkill {
 }
 
 // Func is a script that is a Go function. Its arguments are described by the fields of In
-// and reach it checked; names, tags, results and panics are those of [actions.Add]. Of the marks
-// [actions.NeedsApproval] counts, and [actions.Destructive] in a salvaged plan.
+// and reach it checked; names, tags, results and panics are those of [actions.Add]. Of the
+// options [actions.NeedsApproval] counts, and [actions.Destructive] in a salvaged plan.
 func Func[In any](name, description string, fn func(context.Context, *actions.Turn, In) (actions.Result, error), opts ...actions.Option) Script {
 	return Script{Name: name, Description: description, Action: actions.Add(actions.New(), name, description, fn, opts...)}
 }
 
 // Skill builds the skill. It obeys the same rules as one from files, and the error lists
-// all that are broken. Names of resources and of scripts are given once.
+// all that are broken. No two resources, and no two scripts, may have one name.
 func (b *InlineSkill) Skill() (*Skill, error) {
-	f := faults{path: "skill " + quoted(b.FrontMatter.Name)}
-	b.FrontMatter.check(&f, nil)
+	p := parsing{path: "skill " + quoted(b.FrontMatter.Name)}
+	p.check(b.FrontMatter, nil)
 	if strings.TrimSpace(b.instructions) == "" {
-		f.add(0, "Instructions are required")
+		p.fault(0, "Instructions are required")
 	}
 	names := map[string]bool{}
+	part := func(kind, name string, works bool) {
+		switch {
+		case strings.TrimSpace(name) == "":
+			p.fault(0, "A %s has no name", kind)
+		case strings.ContainsFunc(name, unicode.IsControl):
+			p.fault(0, "%s %q: the name has control characters", kind, name)
+		case names[kind+name]:
+			p.fault(0, "%s %q: there are two of this name", kind, name)
+		case !works:
+			p.fault(0, "%s %q: there is no function behind it", kind, name)
+		}
+		names[kind+name] = true
+	}
 	for _, r := range b.resources {
-		checkPart(&f, names, "resource", r.Name, r.read != nil)
+		part("resource", r.Name, r.read != nil)
 	}
 	for _, s := range b.scripts {
-		checkPart(&f, names, "script", s.Name, s.Action != nil)
+		part("script", s.Name, s.Action != nil)
 	}
-	if err := f.err(); err != nil {
+	if err := p.err(); err != nil {
 		return nil, err
 	}
 	return &Skill{FrontMatter: b.FrontMatter, Instructions: b.instructions, Resources: b.resources, Scripts: b.scripts}, nil
-}
-
-// checkPart checks a resource or a script of a skill in Go.
-func checkPart(f *faults, names map[string]bool, kind, name string, works bool) {
-	switch {
-	case strings.TrimSpace(name) == "":
-		f.add(0, "A %s has no name", kind)
-	case strings.ContainsFunc(name, unicode.IsControl):
-		f.add(0, "%s %q: the name has control characters", kind, name)
-	case names[kind+name]:
-		f.add(0, "%s %q: there are two of this name", kind, name)
-	case !works:
-		f.add(0, "%s %q: there is no function behind it", kind, name)
-	}
-	names[kind+name] = true
-}
-
-// err is the faults as one error, nil when there are none but warnings.
-func (f *faults) err() error {
-	var all []error
-	for _, fault := range f.list {
-		if !fault.Warning {
-			all = append(all, errors.New(fault.String()))
-		}
-	}
-	return errors.Join(all...)
 }

@@ -40,13 +40,13 @@ func TestRunLinkedSkill(t *testing.T) {
 	}
 }
 
-// TestWatchFaultyLink: a link that the skill cannot be read by does not hold the skill
+// TestReloadFaultyLink: a link that the skill cannot be read by does not hold the skill
 // behind it as it was.
-func TestWatchFaultyLink(t *testing.T) {
+func TestReloadFaultyLink(t *testing.T) {
 	t.Parallel()
 	root := tree(t, map[string]string{"a": "->b", "b/SKILL.md": named("b")})
 	synctest.Test(t, func(t *testing.T) {
-		s, err := skills.Watch(skills.Config{Roots: []string{root}, FollowLinks: true})
+		s, err := skills.Files(skills.Config{Reload: true, Roots: []string{root}, FollowLinks: true})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -58,7 +58,7 @@ func TestWatchFaultyLink(t *testing.T) {
 		} {
 			write(t, root, "b/SKILL.md", withFront("name: b\n"+step.text))
 			time.Sleep(time.Second)
-			list, err := s.Skills(t.Context(), nil)
+			list, err := s(t.Context(), nil)
 			if err != nil || len(list) != 1 || list[0].Description != step.want {
 				t.Fatalf("%v %v, want %s", names(list), err, step.want)
 			}
@@ -67,7 +67,7 @@ func TestWatchFaultyLink(t *testing.T) {
 			t.Fatal(err)
 		}
 		time.Sleep(time.Second)
-		if list, err := s.Skills(t.Context(), nil); err != nil || len(list) != 0 {
+		if list, err := s(t.Context(), nil); err != nil || len(list) != 0 {
 			t.Errorf("%v %v, want none", names(list), err)
 		}
 	})

@@ -2,128 +2,474 @@ package skills
 
 import (
 	"cmp"
+	"errors"
+	"fmt"
+	"io"
 	"maps"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
+	"unicode"
 	"unicode/utf8"
 
+	"github.com/goccy/go-yaml"
+	"github.com/goccy/go-yaml/ast"
+	"github.com/goccy/go-yaml/parser"
+	"github.com/goccy/go-yaml/scanner"
+	"github.com/goccy/go-yaml/token"
 	"golang.org/x/text/unicode/norm"
 )
 
-// maxFrontMatter is how many bytes of a SKILL.md may be front matter.
-const maxFrontMatter = 64 << 10
+// What the specification allows, in characters.
+const (
+	maxName          = 64
+	maxDescription   = 1024
+	maxCompatibility = 500
+)
 
-// Reading says how a SKILL.md is read. The zero value is the specification to the letter.
-type Reading struct {
-	// Folder is the name of the folder that the file lies in, which has to be that of the
-	// skill. Empty: not compared.
-	Folder string
-	// Lenient makes warnings of what can be lived with: names that break a rule, texts
-	// that are too long, fields that nobody knows, and YAML that can be mended. A name
-	// that is missing or has characters that none can have gives way to Folder.
-	Lenient bool
+// What is read of front matter. The parser's time grows with the square of the depth, so
+// the tokens bound it.
+const (
+	maxFrontMatter = 64 << 10
+	maxTokens      = 4096
+	maxFaults      = 100 // kept of one skill, so that a broken one stays readable
+)
+
+// Fault is something wrong with a skill.
+type Fault struct {
+	Path string `json:"path"`           // the file or folder
+	Line int    `json:"line,omitempty"` // from 1; 0 for the whole of it
+	Text string `json:"text"`
+	// Warning says that the skill is used in spite of it. Without, it is left out.
+	Warning bool `json:"warning"`
 }
+
+// String is the fault on one line, without control characters: path:line: text.
+func (f Fault) String() string {
+	where := f.Path
+	if f.Line > 0 {
+		where += ":" + strconv.Itoa(f.Line)
+	}
+	if f.Warning {
+		where += ": warning"
+	}
+	return strings.Map(func(r rune) rune {
+		if r != ' ' && !unicode.IsGraphic(r) || unicode.Is(unicode.Zl, r) || unicode.Is(unicode.Zp, r) {
+			return '?'
+		}
+		return r
+	}, where+": "+f.Text)
+}
+
+// sound says that there are no faults but warnings.
+func sound(list []Fault) bool {
+	return !slices.ContainsFunc(list, func(f Fault) bool { return !f.Warning })
+}
+
+// quoted shows what a stranger wrote, cut to a length that somebody reads.
+func quoted(text string) string { return strconv.Quote(cut(text, 81)) }
 
 // Parse reads the text of a SKILL.md and lists everything that is wrong with it, with
 // lines. The skill is to be used only if all of that are warnings; its Dir, Resources and
-// Scripts are empty. A byte order mark and either kind of line end are fine.
-func Parse(text []byte, how Reading) (Skill, []Fault) {
-	f := faults{path: fileName, lenient: how.Lenient}
-	s := parse(&f, text, how.Folder)
-	return s, f.list
+// Scripts are empty. folder is the name of the folder that the file is in, which has to be
+// the skill's; "": not compared. A byte order mark and either kind of line end are fine.
+//
+// Not lenient is the specification to the letter. Lenient makes warnings of what can be lived
+// with: names that break a rule, texts that are too long, unknown fields, and YAML that can be
+// repaired. folder then replaces a name that is missing or has characters that no name can have.
+func Parse(text []byte, folder string, lenient bool) (Skill, []Fault) {
+	p := parsing{path: fileName, lenient: lenient}
+	return p.parse(text, folder), p.faults
 }
 
-func parse(f *faults, text []byte, folder string) Skill {
+// parsing is the reading of one SKILL.md, or the check of one skill from Go.
+type parsing struct {
+	path    string
+	lenient bool
+	faults  []Fault
+}
+
+func (p *parsing) note(warning bool, line int, format string, args []any) {
+	if len(p.faults) < maxFaults {
+		p.faults = append(p.faults, Fault{Path: p.path, Line: line, Text: fmt.Sprintf(format, args...), Warning: warning})
+	}
+}
+
+// fault notes what no mode can live with.
+func (p *parsing) fault(line int, format string, args ...any) { p.note(false, line, format, args) }
+
+// flaw notes what the lenient mode lives with.
+func (p *parsing) flaw(line int, format string, args ...any) { p.note(p.lenient, line, format, args) }
+
+// err is the faults as one error, nil when there are none but warnings.
+func (p *parsing) err() error {
+	var all []error
+	for _, f := range p.faults {
+		if !f.Warning {
+			all = append(all, errors.New(f.String()))
+		}
+	}
+	return errors.Join(all...)
+}
+
+func (p *parsing) parse(text []byte, folder string) Skill {
 	if !utf8.Valid(text) {
-		f.add(0, "is no UTF-8 text")
+		p.fault(0, "is no UTF-8 text")
 		return Skill{}
 	}
 	whole := strings.ReplaceAll(strings.TrimPrefix(string(text), "\ufeff"), "\r\n", "\n")
-	head, body, ok := split(f, whole)
+	head, body, ok := p.split(whole)
 	if !ok {
 		return Skill{}
 	}
-	s := Skill{Text: whole, Instructions: strings.TrimSpace(body)}
-	fields, ok := readFields(f, head)
+	fields, ok := p.fields(head)
 	if !ok {
 		return Skill{}
 	}
-	s.FrontMatter = frontMatter(f, fields)
+	s := Skill{Text: whole, Instructions: strings.TrimSpace(body), FrontMatter: p.frontMatter(fields)}
 	lines := map[string]int{}
-	for name, field := range fields {
-		lines[name] = field.line
+	for name, f := range fields {
+		lines[name] = f.line
 	}
-	s.nameAfter(f, lines["name"], folder)
-	s.check(f, lines)
-	checkFolder(f, lines["name"], s.Name, folder)
-	slices.SortStableFunc(f.list, func(a, b Fault) int { return cmp.Compare(a.Line, b.Line) })
+	folder = norm.NFKC.String(folder)
+	wrong := s.Name == "" || strings.ContainsFunc(s.Name, odd)
+	if p.lenient && wrong && folder != "" && !strings.ContainsFunc(folder, odd) {
+		what := "Missing required field: name (or it is blank)"
+		if s.Name != "" {
+			what = "name " + quoted(s.Name) + " has invalid characters"
+		}
+		p.flaw(lines["name"], "%s: the directory's is used, %s", what, quoted(folder))
+		s.Name = folder
+	}
+	p.check(s.FrontMatter, lines)
+	if folder != "" && s.Name != "" && folder != s.Name {
+		p.flaw(lines["name"], "directory name %s must match skill name %s", quoted(folder), quoted(s.Name))
+	}
+	slices.SortStableFunc(p.faults, func(a, b Fault) int { return cmp.Compare(a.Line, b.Line) })
 	return s
 }
 
+var fence = regexp.MustCompile(`(?m)^---[ \t]*$\n?`)
+
 // split finds the front matter, between a first line of three dashes and the next such
 // line. Within YAML none can begin at the margin, so no value closes it.
-func split(f *faults, text string) (head, body string, ok bool) {
-	first, rest, _ := strings.Cut(text, "\n")
-	if !isFence(first) {
-		f.add(1, "must start with YAML frontmatter: the first line has to be ---")
+func (p *parsing) split(text string) (head, body string, ok bool) {
+	fences := fence.FindAllStringIndex(text, 2)
+	switch {
+	case len(fences) == 0 || fences[0][0] != 0:
+		p.fault(1, "must start with YAML frontmatter: the first line has to be ---")
+		return "", "", false
+	case len(fences) == 1:
+		p.fault(1, "YAML frontmatter is not properly closed: a line --- has to end it")
 		return "", "", false
 	}
-	for at := 0; at < len(rest); {
-		line, _, _ := strings.Cut(rest[at:], "\n")
-		if isFence(line) {
-			head, body = rest[:at], strings.TrimPrefix(rest[at+len(line):], "\n")
-			if len(head) > maxFrontMatter {
-				f.add(1, "YAML frontmatter exceeds %d bytes", maxFrontMatter)
-				return "", "", false
-			}
-			return head, body, true
-		}
-		at += len(line) + 1
+	head = text[fences[0][1]:fences[1][0]]
+	if len(head) > maxFrontMatter {
+		p.fault(1, "YAML frontmatter exceeds %d bytes", maxFrontMatter)
+		return "", "", false
 	}
-	f.add(1, "YAML frontmatter is not properly closed: a line --- has to end it")
-	return "", "", false
+	return head, text[fences[1][1]:], true
 }
 
-func isFence(line string) bool { return strings.TrimRight(line, " \t") == "---" }
+// field is one field of the front matter.
+type field struct {
+	line int
+	node ast.Node
+}
 
-// disableField is a field of skills that were made for other agents.
-const disableField = "disable-model-invocation"
+// firstLine is the line of SKILL.md on which the YAML begins.
+const firstLine = 2
 
-// truth is what a switch is set to. What is not plainly off is on: more is kept from models.
-func (v field) truth(f *faults) bool {
-	text := strings.ToLower(strings.TrimSpace(v.scalar(f)))
-	return text != "" && text != "false" && text != "no"
+// fields reads the front matter as a mapping. ok is false when it is none. YAML that is
+// wrong and can be repaired is read on also in strict mode, to find the other faults.
+func (p *parsing) fields(head string) (fields map[string]field, ok bool) {
+	root, line, err := parseYAML(head)
+	if err != nil {
+		before := len(p.faults)
+		var failed error
+		if root, _, failed = parseYAML(p.repair(head)); failed != nil {
+			p.faults = p.faults[:before]
+			p.fault(line, "Invalid YAML in frontmatter: %v", err)
+			return nil, false
+		}
+	}
+	mapping, is := root.(*ast.MappingNode)
+	if !is {
+		p.fault(firstLine, "frontmatter must be a YAML mapping")
+		return nil, false
+	}
+	return p.entries(mapping), true
+}
+
+// parseYAML returns the root of the document, nil for an empty one, or the line of SKILL.md
+// and what is wrong in it.
+func parseYAML(text string) (root ast.Node, line int, err error) {
+	var lexer scanner.Scanner
+	lexer.Init(text)
+	var tokens token.Tokens
+	for { // lexer.Tokenize may not end
+		more, err := lexer.Scan()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		tokens.Add(more...) // with that which an error is about, for the parser to tell
+		if len(tokens) > maxTokens {
+			return nil, firstLine, fmt.Errorf("it has more than %d tokens", maxTokens)
+		}
+	}
+	file, err := parser.Parse(tokens, 0, parser.AllowDuplicateMapKey())
+	var wrong yaml.Error
+	switch {
+	case errors.As(err, &wrong):
+		return nil, wrong.GetToken().Position.Line + firstLine - 1, errors.New(wrong.GetMessage())
+	case err != nil:
+		return nil, firstLine, err
+	case len(file.Docs) > 1:
+		return nil, firstLine, errors.New("a second document begins")
+	case len(file.Docs) == 0:
+		return nil, firstLine, nil
+	}
+	return file.Docs[0].Body, firstLine, nil
+}
+
+func lineOf(node ast.Node) int { return node.GetToken().Position.Line + firstLine - 1 }
+
+// entries lists the entries of a mapping by name. The last one of a name counts.
+func (p *parsing) entries(mapping *ast.MappingNode) map[string]field {
+	fields := map[string]field{}
+	for _, entry := range mapping.Values {
+		line := lineOf(entry.Key)
+		name, ok := textOf(entry.Key)
+		if !ok {
+			p.flaw(line, "Unexpected fields: the key %s is no plain text", quoted(entry.Key.String()))
+			continue
+		}
+		if before, twice := fields[name]; twice {
+			p.flaw(line, "%s is given twice, first in line %d", quoted(name), before.line)
+		}
+		fields[name] = field{line, entry.Value}
+	}
+	return fields
+}
+
+// textOf is a scalar as it was written: neither numbers nor words such as true are more
+// than text here. Anchors, aliases and tags are none.
+func textOf(node ast.Node) (string, bool) {
+	switch n := node.(type) {
+	case *ast.StringNode:
+		return n.Value, true
+	case *ast.LiteralNode:
+		return n.Value.Value, true
+	case *ast.NullNode:
+		if n.Token.Type == token.ImplicitNullType {
+			return "", true
+		}
+		return n.Token.Value, true
+	case *ast.IntegerNode, *ast.FloatNode, *ast.BoolNode, *ast.InfinityNode, *ast.NanNode:
+		return n.GetToken().Value, true
+	}
+	return "", false
 }
 
 // frontMatter takes the values of the known fields, and notes every other field.
-func frontMatter(f *faults, fields map[string]field) FrontMatter {
+func (p *parsing) frontMatter(fields map[string]field) FrontMatter {
+	const disable = "disable-model-invocation" // of skills that were made for other agents
 	var m FrontMatter
-	take := map[string]func(field){
-		"name":          func(v field) { m.Name = norm.NFKC.String(v.scalar(f)) },
-		"description":   func(v field) { m.Description = v.scalar(f) },
-		"license":       func(v field) { m.License = v.scalar(f) },
-		"compatibility": func(v field) { m.Compatibility = v.scalar(f) },
-		"metadata":      func(v field) { m.Metadata = v.texts(f) },
-		"allowed-tools": func(v field) { m.AllowedTools = v.tools(f) },
-	}
 	for _, name := range slices.Sorted(maps.Keys(fields)) {
-		v, key := fields[name], strings.ToLower(name)
-		set, known := take[key]
-		_, twice := fields[key]
-		switch {
-		case known && key == name:
-			set(v)
-		case known && !twice:
-			f.mend(v.line, "Unexpected fields: %s, which is spelled %s", quoted(name), key)
-			if f.lenient {
-				set(v)
+		key, f := strings.ToLower(name), fields[name]
+		known := slices.Contains([]string{"name", "description", "license", "compatibility", "metadata", "allowed-tools"}, key)
+		if known && key != name {
+			p.flaw(f.line, "Unexpected fields: %s, which is spelled %s", quoted(name), key)
+			if _, twice := fields[key]; twice || !p.lenient {
+				continue
 			}
-		case name == disableField:
-			f.mend(v.line, "Unexpected fields: %q, which is none of the specification; where it is read, only people can load the skill", name)
-			m.DisableModelInvocation = v.truth(f)
+		}
+		switch {
+		case key == "name":
+			m.Name = norm.NFKC.String(p.text(key, f))
+		case key == "description":
+			m.Description = p.text(key, f)
+		case key == "license":
+			m.License = p.text(key, f)
+		case key == "compatibility":
+			m.Compatibility = p.text(key, f)
+		case key == "metadata":
+			m.Metadata = p.texts(key, f)
+		case key == "allowed-tools":
+			m.AllowedTools = p.tools(key, f)
+		case name == disable:
+			p.flaw(f.line, "Unexpected fields: %q, which is not in the specification; where it is read, only people can load the skill", name)
+			// What is not plainly off is on: more is kept from models.
+			m.DisableModelInvocation = !slices.Contains([]string{"", "false", "no"}, strings.ToLower(p.text(name, f)))
 		default:
-			f.mend(v.line, "Unexpected fields: %s; the specification has none of this name, texts of your own go under metadata", quoted(name))
+			p.flaw(f.line, "Unexpected fields: %s; the specification has none of this name, texts of your own go under metadata", quoted(name))
 		}
 	}
 	return m
+}
+
+// text is the value of a field that has one text, without white space around it.
+func (p *parsing) text(name string, f field) string {
+	text, ok := textOf(f.node)
+	if !ok {
+		p.flaw(f.line, "%s has to be one text, not %s", name, kindOf(f.node))
+	}
+	return strings.TrimSpace(text)
+}
+
+// texts is the value of a field that has texts by name.
+func (p *parsing) texts(name string, f field) map[string]string {
+	mapping, ok := f.node.(*ast.MappingNode)
+	if !ok {
+		p.flaw(f.line, "%s has to be a mapping of texts to texts, not %s", name, kindOf(f.node))
+		return nil
+	}
+	texts := map[string]string{}
+	for key, entry := range p.entries(mapping) {
+		text, ok := textOf(entry.node)
+		if !ok {
+			p.flaw(entry.line, "%s: the value of %s has to be a text, not %s", name, quoted(key), kindOf(entry.node))
+			continue
+		}
+		texts[key] = text
+	}
+	return texts
+}
+
+// tools is the value of a field that lists tools: one text, or, as many write it, a list.
+func (p *parsing) tools(name string, f field) []string {
+	list, isList := f.node.(*ast.SequenceNode)
+	if !isList {
+		return splitTools(p.text(name, f))
+	}
+	p.note(true, f.line, "%s is a list; the specification has one text with spaces between the tools", []any{name})
+	tools := []string{} // an empty list allows none
+	for _, node := range list.Values {
+		text, ok := textOf(node)
+		if !ok {
+			p.flaw(lineOf(node), "%s has to list texts, not %s", name, kindOf(node))
+		}
+		tools = append(tools, splitTools(text)...)
+	}
+	return tools
+}
+
+// splitTools splits a list of tools at spaces and commas that are outside of parentheses.
+func splitTools(text string) []string {
+	depth := 0
+	return strings.FieldsFunc(text, func(r rune) bool {
+		switch r {
+		case '(':
+			depth++
+		case ')':
+			depth = max(0, depth-1)
+		}
+		return depth == 0 && (r == ',' || unicode.IsSpace(r))
+	})
+}
+
+func kindOf(node ast.Node) string { return "a YAML " + strings.ToLower(node.Type().String()) }
+
+// check compares the values with the rules of the specification. lines tells where the
+// fields are; nil is for values from Go. Characters that a name cannot have are no matter of
+// leniency: names appear in prompts, paths and schemas.
+func (p *parsing) check(m FrontMatter, lines map[string]int) {
+	line, name := lines["name"], m.Name
+	if name == "" {
+		p.fault(line, "Missing required field: name (or it is blank)")
+	}
+	for _, length := range []struct {
+		field, value string
+		most         int
+	}{{"name", name, maxName}, {"description", m.Description, maxDescription}, {"compatibility", m.Compatibility, maxCompatibility}} {
+		if n := utf8.RuneCountInString(length.value); n > length.most {
+			p.flaw(lines[length.field], "%s exceeds the %d character limit (it has %d)", length.field, length.most, n)
+		}
+	}
+	if name != strings.ToLower(name) {
+		p.flaw(line, "name %s has to be lowercase", quoted(name))
+	}
+	if strings.HasPrefix(name, "-") || strings.HasSuffix(name, "-") {
+		p.flaw(line, "name %s cannot start or end with a hyphen", quoted(name))
+	}
+	if strings.Contains(name, "--") {
+		p.flaw(line, "name %s has consecutive hyphens", quoted(name))
+	}
+	if strings.ContainsFunc(name, odd) {
+		p.fault(line, "name %s has invalid characters: letters, digits and hyphens only", quoted(name))
+	}
+	if strings.TrimSpace(m.Description) == "" {
+		p.fault(lines["description"], "Missing required field: description (or it is blank)")
+	}
+	if at, given := lines["compatibility"]; given && m.Compatibility == "" {
+		p.flaw(at, "compatibility is there, but blank")
+	}
+}
+
+// odd says that a name cannot have a character.
+func odd(r rune) bool {
+	return r != '-' && !unicode.IsLetter(r) && !unicode.IsNumber(r) || r == utf8.RuneError || isBlank(r)
+}
+
+// plainEntry is a line with a key and a value that is no block; blockEntry one whose value is
+// the block of lines after it.
+var (
+	plainEntry = regexp.MustCompile(`^( *)([A-Za-z][\w-]*):[ \t]+([^\s|>#].*)$`)
+	blockEntry = regexp.MustCompile(`^( *)[A-Za-z][\w-]*:[ \t]+[|>]`)
+)
+
+// repair mends the two mistakes that people make most in YAML: values that have to be quoted,
+// since there is a colon in them or a mark at their start, and lines indented by tabs. Every line
+// keeps its number.
+func (p *parsing) repair(head string) string {
+	lines := strings.Split(head, "\n")
+	for i, line := range lines {
+		text := strings.TrimLeft(line, " \t")
+		if indent := line[:len(line)-len(text)]; strings.Contains(indent, "\t") {
+			p.flaw(i+firstLine, "Invalid YAML in frontmatter: the line is indented by a tab")
+			lines[i] = strings.ReplaceAll(indent, "\t", "  ") + text
+		}
+	}
+	for i := 0; i < len(lines); {
+		entry, at, value := plainEntry.FindStringSubmatch(lines[i]), i, ""
+		block := blockEntry.FindStringSubmatch(lines[i])
+		i++
+		if entry == nil && block == nil {
+			continue
+		}
+		found := entry
+		if found == nil {
+			found = block
+		}
+		indent := len(found[1])
+		for i < len(lines) && (strings.TrimSpace(lines[i]) == "" || len(lines[i])-len(strings.TrimLeft(lines[i], " ")) > indent) {
+			if text := strings.TrimSpace(lines[i]); text != "" {
+				value += " " + text
+			}
+			i++
+		}
+		if entry == nil {
+			continue
+		}
+		if value = strings.TrimSpace(entry[3] + value); needsQuotes(value) {
+			p.flaw(at+firstLine, "Invalid YAML in frontmatter: the value of %s has to be quoted", entry[2])
+			lines[at] = entry[1] + entry[2] + ": '" + strings.ReplaceAll(value, "'", "''") + "'"
+			clear(lines[at+1 : i])
+		}
+	}
+	return strings.Join(lines, "\n")
+}
+
+// needsQuotes says that YAML would not take a value for text, or for a list or mapping in
+// brackets.
+func needsQuotes(value string) bool {
+	if strings.ContainsAny(value[:1], `"'`) && strings.Count(value, value[:1]) == 1 {
+		return false // a quote that nobody closed
+	}
+	root, _, err := parseYAML(value)
+	if _, isText := textOf(root); err != nil || isText {
+		return err != nil
+	}
+	return value[0] != '[' && value[0] != '{'
 }

@@ -63,7 +63,7 @@ func TestParse(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			got, faults := skills.Parse([]byte(c.text), skills.Reading{Folder: c.want.Name})
+			got, faults := skills.Parse([]byte(c.text), c.want.Name, false)
 			if name != "tools as a list" && len(faults) > 0 || !allWarnings(faults) {
 				t.Errorf("faults %v", faults)
 			}
@@ -79,7 +79,7 @@ func TestParse(t *testing.T) {
 
 func TestNoInstructions(t *testing.T) {
 	t.Parallel()
-	got, faults := skills.Parse([]byte("---\n"+sound+"\n---"), skills.Reading{Folder: "my-skill"})
+	got, faults := skills.Parse([]byte("---\n"+sound+"\n---"), "my-skill", false)
 	if len(faults) > 0 || got.Name != "my-skill" || got.Instructions != "" {
 		t.Errorf("%+v, faults %v", got, faults)
 	}
@@ -135,21 +135,21 @@ func TestFaults(t *testing.T) {
 		"both cases":           {withFront("name: a\nName: b" + d), []string{"Unexpected fields: \"Name\""}, "a"},
 		"twice":                {withFront("name: a\nname: b" + d), []string{"SKILL.md:3: \"name\" is given twice, first in line 2"}, "b"},
 		"merge key":            {withFront("name: a" + d + "\n<<: {license: x}"), []string{"is no plain text"}, "a"},
-		"list as a name":       {withFront("name: [a]" + d), []string{"name has to be one text, not a list", "required field: name"}, ""},
-		"anchor":               {withFront("name: &a a\ndescription: *a"), []string{"name has to be one text, not an anchor", "required field: name", "description has to be one text, not an anchor", "required field: description"}, ""},
-		"tag":                  {withFront("name: !!str a" + d), []string{"not a tagged value", "required field: name"}, ""},
+		"list as a name":       {withFront("name: [a]" + d), []string{"name has to be one text, not a YAML sequence", "required field: name"}, ""},
+		"anchor":               {withFront("name: &a a\ndescription: *a"), []string{"name has to be one text, not a YAML a", "required field: name", "description has to be one text, not a YAML a", "required field: description"}, ""},
+		"tag":                  {withFront("name: !!str a" + d), []string{"not a YAML tag", "required field: name"}, ""},
 		"metadata as text":     {withFront("name: a" + d + "\nmetadata: x"), []string{"metadata has to be a mapping"}, "a"},
-		"nested metadata":      {withFront("name: a" + d + "\nmetadata:\n  k: {x: y}\n  l: [z]"), []string{`SKILL.md:5: metadata: the value of "k" has to be a text, not a mapping`, `the value of "l"`}, "a"},
+		"nested metadata":      {withFront("name: a" + d + "\nmetadata:\n  k: {x: y}\n  l: [z]"), []string{`SKILL.md:5: metadata: the value of "k" has to be a text, not a YAML mapping`, `the value of "l"`}, "a"},
 		"nested tools":         {withFront("name: a" + d + "\nallowed-tools: [[x]]"), []string{"warning: allowed-tools is a list", "has to list texts"}, "a"},
 		"colon in a value":     {withFront("name: a\ndescription: Use this: now\n  or: then\nversion: 1"), []string{"SKILL.md:3: Invalid YAML in frontmatter: the value of description has to be quoted", `SKILL.md:5: Unexpected fields: "version"`}, "a"},
 		"mark at the begin":    {withFront("name: a\ndescription: @someone's"), []string{"the value of description"}, "a"},
-		"tabs":                 {withFront("name: a" + d + "\nmetadata:\n\tversion: 1"), []string{"SKILL.md:5: Invalid YAML in frontmatter: the line is set in by a tab"}, "a"},
+		"tabs":                 {withFront("name: a" + d + "\nmetadata:\n\tversion: 1"), []string{"SKILL.md:5: Invalid YAML in frontmatter: the line is indented by a tab"}, "a"},
 		"bomb of brackets":     {withFront("name: a\ndescription: " + strings.Repeat("[", 60_000)), []string{"the value of description", "description exceeds"}, "a"},
 		"large front matter":   {withFront(sound + "\nlicense: " + long(70_000)), []string{"exceeds 65536 bytes"}, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			_, faults := skills.Parse([]byte(c.text), skills.Reading{})
+			_, faults := skills.Parse([]byte(c.text), "", false)
 			if len(faults) != len(c.want) || allWarnings(faults) {
 				t.Fatalf("faults %q, want %d", faults, len(c.want))
 			}
@@ -158,7 +158,7 @@ func TestFaults(t *testing.T) {
 					t.Errorf("fault %q, want %q in it", faults[i], part)
 				}
 			}
-			got, faults := skills.Parse([]byte(c.text), skills.Reading{Lenient: true})
+			got, faults := skills.Parse([]byte(c.text), "", true)
 			if usable := allWarnings(faults); usable != (c.lenient != "") || usable && got.Name != c.lenient || len(faults) == 0 {
 				t.Errorf("lenient: name %q, faults %q", got.Name, faults)
 			}
@@ -166,10 +166,10 @@ func TestFaults(t *testing.T) {
 	}
 }
 
-func TestMendedValues(t *testing.T) {
+func TestRepairedValues(t *testing.T) {
 	t.Parallel()
 	text := withFront("name: a\ndescription: Use it's: \"now\"\n  or: then\nmetadata:\n\tversion: 1.0\n\tnote: |\n\t  x: y: z\nallowed-tools: [Read, Write]")
-	got, faults := skills.Parse([]byte(text), skills.Reading{Lenient: true})
+	got, faults := skills.Parse([]byte(text), "", true)
 	want := skills.FrontMatter{
 		Name: "a", Description: `Use it's: "now" or: then`,
 		Metadata: map[string]string{"version": "1.0", "note": "x: y: z\n"}, AllowedTools: []string{"Read", "Write"},
@@ -203,7 +203,7 @@ func TestAsPeopleWrite(t *testing.T) {
 		"ends in a colon:":                       "ends in a colon:",
 	} {
 		text := withFront("name: a\ndescription: " + written + "\nmetadata:\n  x: {y: [z]}\n  b: c: d")
-		got, faults := skills.Parse([]byte(text), skills.Reading{Lenient: true})
+		got, faults := skills.Parse([]byte(text), "", true)
 		if !allWarnings(faults) || got.Description != want || got.Metadata["b"] != "c: d" {
 			t.Errorf("%q: description %q, metadata %q, faults %v", written, got.Description, got.Metadata, faults)
 		}
@@ -228,14 +228,14 @@ func TestNameAfterFolder(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			text := []byte(withFront(c.line + "\ndescription: d"))
-			got, faults := skills.Parse(text, skills.Reading{Folder: c.folder, Lenient: true})
+			got, faults := skills.Parse(text, c.folder, true)
 			if !strings.Contains(fmt.Sprint(faults), c.fault) {
 				t.Errorf("faults %v", faults)
 			}
 			if usable := allWarnings(faults); usable != (c.want != "") || usable && got.Name != c.want {
 				t.Errorf("name %q, want %q, faults %v", got.Name, c.want, faults)
 			}
-			if _, faults := skills.Parse(text, skills.Reading{Folder: c.folder}); allWarnings(faults) {
+			if _, faults := skills.Parse(text, c.folder, false); allWarnings(faults) {
 				t.Error("strict reading takes it")
 			}
 		})
@@ -252,7 +252,7 @@ argument-hint: "[value] [unit]"
 allowed-tools: Read, Grep, Bash(python:*)
 disable-model-invocation: true
 metadata: {"client": {"emoji": "📏", "requires":{"bins":["python3"]}}, "author": "me"}`)
-	got, faults := skills.Parse([]byte(text), skills.Reading{Folder: "units", Lenient: true})
+	got, faults := skills.Parse([]byte(text), "units", true)
 	want := skills.FrontMatter{
 		Name: "units", Description: "Converts units. Use when: somebody asks.",
 		AllowedTools: []string{"Read", "Grep", "Bash(python:*)"}, Metadata: map[string]string{"author": "me"},
@@ -272,15 +272,15 @@ metadata: {"client": {"emoji": "📏", "requires":{"bins":["python3"]}}, "author
 
 func TestFolderOfAnotherName(t *testing.T) {
 	t.Parallel()
-	_, faults := skills.Parse([]byte(withFront(sound)), skills.Reading{Folder: "other"})
+	_, faults := skills.Parse([]byte(withFront(sound)), "other", false)
 	if fmt.Sprint(faults) != `[SKILL.md:2: directory name "other" must match skill name "my-skill"]` {
 		t.Errorf("faults %v", faults)
 	}
-	if _, faults = skills.Parse([]byte(withFront(sound)), skills.Reading{Folder: "other", Lenient: true}); len(faults) != 1 || !faults[0].Warning {
+	if _, faults = skills.Parse([]byte(withFront(sound)), "other", true); len(faults) != 1 || !faults[0].Warning {
 		t.Errorf("lenient: %v", faults)
 	}
 	decomposed := withFront("name: café\ndescription: d")
-	if _, faults = skills.Parse([]byte(decomposed), skills.Reading{Folder: "cafe\u0301"}); len(faults) != 0 {
+	if _, faults = skills.Parse([]byte(decomposed), "cafe\u0301", false); len(faults) != 0 {
 		t.Errorf("decomposed: %v", faults)
 	}
 }
@@ -302,7 +302,7 @@ func FuzzParse(f *testing.F) {
 		f.Add(withFront(yaml), false)
 	}
 	f.Fuzz(func(t *testing.T, text string, lenient bool) {
-		got, faults := skills.Parse([]byte(text), skills.Reading{Lenient: lenient})
+		got, faults := skills.Parse([]byte(text), "", lenient)
 		for _, fault := range faults {
 			if strings.ContainsAny(fault.String(), "\n\x1b") || fault.Line < 0 || fault.Line > 1+strings.Count(text, "\n") {
 				t.Errorf("fault %q in line %d", fault, fault.Line)
@@ -323,7 +323,7 @@ func FuzzParse(f *testing.F) {
 		if utf8.RuneCountInString(got.Name) > 64 || got.Name != strings.ToLower(got.Name) || utf8.RuneCountInString(got.Description) > 1024 {
 			t.Errorf("name %q, description of %d bytes", got.Name, len(got.Description))
 		}
-		if _, faults := skills.Parse([]byte(text), skills.Reading{Lenient: true}); !allWarnings(faults) {
+		if _, faults := skills.Parse([]byte(text), "", true); !allWarnings(faults) {
 			t.Errorf("strict takes what lenient refuses: %v", faults)
 		}
 	})
@@ -332,7 +332,7 @@ func FuzzParse(f *testing.F) {
 func TestEmptyAllowedToolsAllowNothing(t *testing.T) {
 	t.Parallel()
 	for _, value := range []string{`""`, `[]`, `[""]`, `null`, ``, `","`} {
-		got, _ := skills.Parse([]byte(withFront("name: a\ndescription: b\nallowed-tools: "+value)), skills.Reading{Lenient: true})
+		got, _ := skills.Parse([]byte(withFront("name: a\ndescription: b\nallowed-tools: "+value)), "", true)
 		if got.AllowedTools == nil || len(got.AllowedTools) > 1 {
 			t.Errorf("%q: %#v", value, got.AllowedTools)
 		}
@@ -342,7 +342,7 @@ func TestEmptyAllowedToolsAllowNothing(t *testing.T) {
 func TestNamesHaveNoLettersThatAreNotSeen(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"units\u3164", "units\u115f", "\u1160", "un\uffa0its"} {
-		if got, faults := skills.Parse([]byte(withFront("name: "+name+"\ndescription: b")), skills.Reading{Folder: name}); allWarnings(faults) {
+		if got, faults := skills.Parse([]byte(withFront("name: "+name+"\ndescription: b")), name, false); allWarnings(faults) {
 			t.Errorf("%+q is taken as %+q", name, got.Name)
 		}
 	}

@@ -90,11 +90,11 @@ func TestWhoMayLoadASkill(t *testing.T) {
 	t.Parallel()
 	for value, want := range map[string]bool{"true": true, "TRUE": true, `"true"`: true, "yes": true, "1": true, "false": false, "no": false, "": false} {
 		text := []byte(withFront("name: a\ndescription: b\ndisable-model-invocation: " + value))
-		got, faults := skills.Parse(text, skills.Reading{Lenient: true})
+		got, faults := skills.Parse(text, "", true)
 		if got.DisableModelInvocation != want || len(faults) != 1 || !faults[0].Warning || faults[0].Line != 4 {
 			t.Errorf("%q: %v, %v", value, got.DisableModelInvocation, faults)
 		}
-		if _, faults := skills.Parse(text, skills.Reading{}); allWarnings(faults) || !strings.Contains(faults[0].Text, "Unexpected fields") {
+		if _, faults := skills.Parse(text, "", false); allWarnings(faults) || !strings.Contains(faults[0].Text, "Unexpected fields") {
 			t.Errorf("%q is strict: %v", value, faults)
 		}
 	}

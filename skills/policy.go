@@ -1,20 +1,79 @@
 package skills
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"path"
 	"slices"
 	"strings"
 
 	"github.com/rs/zerolog"
 
 	"github.com/planbot-go/planbot/actions"
+	"github.com/planbot-go/planbot/state"
 )
 
+// approved is what the policy has let pass in this turn: of each tool that it was asked about,
+// the parts of skills with their digests. Nothing else is done, although a source may give other
+// skills a moment later. It is a value of the turn's temporary state.
+type approved map[string]map[string]string
+
+// StateName is the name under which state keeps it.
+func (approved) StateName() string { return "skillsApproved" }
+
+func approvedIn(turn *actions.Turn) approved {
+	if turn.Temp == nil {
+		return approved{}
+	}
+	a := state.Of[approved](turn.Temp)
+	if *a == nil {
+		*a = approved{}
+	}
+	return *a
+}
+
+// allow notes what passed.
+func (a approved) allow(u use, digest string) { a[u.tool][u.skill.Name+"/"+u.part()] = digest }
+
+// find returns the digest of what passed. asked is false where the policy was not asked about
+// the tool at all, as where plans run without a bot.
+func (a approved) find(u use) (digest string, ok, asked bool) {
+	parts, asked := a[u.tool]
+	digest, ok = parts[u.skill.Name+"/"+u.part()]
+	return digest, ok, asked
+}
+
+// changed is the fault of a call that did not pass as what it is now.
+func (u use) changed() error {
+	kind := map[string]string{LoadSkill: "Skill", ReadResource: "Resource", RunScript: "Script"}[u.tool]
+	return faultf("%s '%s' has changed while it was being asked whether it may be used. Please try again.",
+		kind, inLine(cmp.Or(u.part(), u.skill.Name)))
+}
+
+// digest tells what is used from anything else of its name: by its skill's words and by what a
+// resource holds, unless that is made anew each time, or what a script in Go is said to do with
+// which arguments.
+func (u use) digest(data Data) string {
+	words := []string{u.skill.Dir, u.skill.Name, u.skill.Content(), u.part()}
+	switch {
+	case u.tool == ReadResource && u.resource.Size >= 0:
+		words = append(words, string(data.Bytes))
+	case u.script.Action != nil:
+		schema, err := json.Marshal(u.script.Action.Schema)
+		if err != nil {
+			schema = []byte(err.Error())
+		}
+		return "built in " + digest(append(words, u.script.Description, string(schema))...)
+	}
+	return digest(words...)
+}
+
 // Policy adds to next, which may be nil for [actions.DefaultPolicy], what skills say of a
-// call: that one of their tools needs approval, bound to what would run, and that a call is
-// not among the allowed-tools of a skill that is loaded. It only ever asks for more.
+// call: that one of their tools needs approval, bound to the digest of what would run, and that a
+// call is not among the allowed-tools of an active skill. It only ever asks for more.
 func (p *Provider) Policy(next actions.Policy) actions.Policy {
 	if next == nil {
 		next = actions.DefaultPolicy
@@ -29,166 +88,209 @@ func (p *Provider) Policy(next actions.Policy) actions.Policy {
 		if err != nil || approval.Denied != "" {
 			return approval, err
 		}
-		own, err := p.judge(ctx, turn, call)
+		own, err := p.approval(ctx, turn, call)
+		if wrong := fault(""); errors.As(err, &wrong) { // the tool itself says what is wrong: nobody is asked
+			return approval, nil
+		}
 		if err != nil || own.Denied != "" {
 			return own, err
 		}
-		return both(approval, own), nil
+		// An approval is bound to what would run, whoever wants it; that it may be a standing one
+		// is for both to say.
+		approval.Bind = strings.TrimSpace(approval.Bind + " " + own.Bind)
+		if own.Required {
+			approval.Standing = !approval.Required || approval.Standing
+			approval.Required = true
+			approval.Reason = strings.TrimSpace(approval.Reason + " " + own.Reason)
+		}
+		return approval, nil
 	}
 }
 
-// both asks for what either asks for. An approval is bound to what would run, whoever wants
-// it; that it may be a standing one is for both to say.
-func both(a, own actions.Approval) actions.Approval {
-	a.Bind = strings.TrimSpace(a.Bind + " " + own.Bind)
-	if !own.Required {
-		return a
-	}
-	a.Standing = !a.Required || a.Standing
-	a.Required = true
-	a.Reason = strings.TrimSpace(a.Reason + " " + own.Reason)
-	return a
-}
-
-// judge is what skills say of a call, and notes what of theirs it has judged. Nobody is
-// asked about a call that cannot be made: the tool itself says what is wrong.
-func (p *Provider) judge(ctx context.Context, turn *actions.Turn, call actions.Call) (actions.Approval, error) {
-	tool, g := call.Action.Name, given(call.Entities)
+// approval is what skills say of a call.
+func (p *Provider) approval(ctx context.Context, turn *actions.Turn, call actions.Call) (actions.Approval, error) {
+	tool := call.Action.Name
 	if !isTool(tool) {
-		denied, err := p.narrowed(ctx, turn, attempt{action: tool})
+		denied, err := p.denied(ctx, turn, tool, use{})
 		return actions.Approval{Denied: denied}, err
 	}
-	judgedIn(turn).asked(tool)
-	switch tool {
-	case RunScript:
-		return p.judgeScript(ctx, turn, call)
-	case LoadSkill:
-		_, s, fault, err := p.findSkill(ctx, turn, g)
-		if err != nil || fault != "" {
-			return actions.Approval{}, err
-		}
-		return p.judgeSkill(turn, s), nil
-	}
-	u, fault, err := p.findResource(ctx, turn, g)
-	if err != nil || fault != "" {
-		return actions.Approval{}, err
-	}
-	return p.judgeResource(ctx, turn, u)
-}
-
-// judgeResource binds the approval to what would be told. What cannot be read now is
-// nothing that the tool would tell.
-func (p *Provider) judgeResource(ctx context.Context, turn *actions.Turn, u use) (actions.Approval, error) {
-	if !p.approves(ReadResource) {
+	passed := approvedIn(turn)
+	passed[tool] = map[string]string{} // what passed before was not this call
+	if tool != RunScript && !p.approves(tool) {
 		return actions.Approval{}, nil
 	}
-	r, data := u.skill.Resources[u.part], Data{}
-	if r.Size >= 0 {
-		var err error
-		if data, err = r.Read(ctx); err != nil && ctx.Err() != nil {
-			return actions.Approval{}, err
-		}
-	}
-	bind := u.identity(data)
-	judgedIn(turn).allow(ReadResource, u.skill.Name, r.Name, bind)
-	return actions.Approval{Required: true, Reason: "Reads " + clip(r.Name) + " of the skill " + clip(u.skill.Name) + ".", Bind: bind}, nil
-}
-
-// judgeSkill binds the approval to what the skill says.
-func (p *Provider) judgeSkill(turn *actions.Turn, s *Skill) actions.Approval {
-	if !p.approves(LoadSkill) {
-		return actions.Approval{}
-	}
-	bind := s.identity()
-	judgedIn(turn).allow(LoadSkill, s.Name, "", bind)
-	return actions.Approval{Required: true, Reason: "Loads the skill " + clip(s.Name) + ".", Bind: bind}
-}
-
-func (p *Provider) judgeScript(ctx context.Context, turn *actions.Turn, call actions.Call) (actions.Approval, error) {
-	l, fault, err := p.findScript(ctx, turn, given(call.Entities))
-	if err != nil || l.skill == nil {
+	u, err := p.find(ctx, turn, tool, call.Entities)
+	if err != nil {
 		return actions.Approval{}, err
 	}
-	denied, err := p.narrowed(ctx, turn, attempt{RunScript, l.skill.Name, l.script})
+	if tool == RunScript {
+		return p.scriptApproval(ctx, turn, u, call.Salvaged)
+	}
+	data, reason := Data{}, "Loads the skill "+clip(u.skill.Name)+"."
+	if tool == ReadResource {
+		reason = "Reads " + clip(u.resource.Name) + " of the skill " + clip(u.skill.Name) + "."
+		if u.resource.Size >= 0 { // what cannot be read now is nothing that the tool would tell
+			if data, err = u.resource.Read(ctx); err != nil && ctx.Err() != nil {
+				return actions.Approval{}, err
+			}
+		}
+	}
+	passed.allow(u, u.digest(data))
+	return actions.Approval{Required: true, Reason: reason, Bind: u.digest(data)}, nil
+}
+
+func (p *Provider) scriptApproval(ctx context.Context, turn *actions.Turn, u use, salvaged bool) (actions.Approval, error) {
+	denied, err := p.denied(ctx, turn, RunScript, u)
 	if err != nil || denied != "" {
 		return actions.Approval{Denied: denied}, err
 	}
-	if fault != "" {
-		return actions.Approval{}, nil
+	if err := p.checkArguments(&u); err != nil {
+		return actions.Approval{}, err
 	}
+	script, skill := inLine(u.script.Name), inLine(u.skill.Name)
 	approval := actions.Approval{
 		Required: p.approves(RunScript),
-		Reason:   "Runs the script " + clip(l.script.Name) + " of the skill " + clip(l.skill.Name) + ".",
+		Reason:   "Runs the script " + clip(script) + " of the skill " + clip(skill) + ".",
 	}
-	if l.script.Action != nil {
-		return p.judgeFunc(ctx, turn, l, approval, call.Salvaged)
-	}
-	digest, err := p.cfg.Runner.Digest(ctx, l.skill)
-	if err != nil {
-		if ctx.Err() != nil {
-			return actions.Approval{}, err
+	if a := u.script.Action; a != nil { // its marks count, and what the bot would fill in is approved too
+		bound, err := a.Bound(ctx, turn)
+		var raw []byte
+		if err == nil {
+			raw, err = json.Marshal(bound)
 		}
-		zerolog.Ctx(ctx).Error().Err(err).Str("skill", inLine(l.skill.Name)).Msg("the scripts of a skill cannot be read")
-		return actions.Approval{Denied: fmt.Sprintf("The scripts of skill '%s' cannot be read.", inLine(l.skill.Name))}, nil
+		if err != nil {
+			return actions.Approval{}, fmt.Errorf("script %s of skill %s: %w", script, skill, err)
+		}
+		approval.Required = approval.Required || a.Approval || a.Destructive && salvaged
+		approval.Bind = u.digest(Data{}) + " " + digest(string(raw))
+		approvedIn(turn).allow(u, u.digest(Data{}))
+		return approval, nil
 	}
-	if digest == "" { // nothing would run
+	approval.Bind, err = p.cfg.Runner.Digest(ctx, u.skill)
+	switch {
+	case err != nil && ctx.Err() != nil:
+		return actions.Approval{}, err
+	case err != nil:
+		zerolog.Ctx(ctx).Error().Err(err).Str("skill", skill).Msg("the scripts of a skill cannot be read")
+		return actions.Approval{Denied: fmt.Sprintf("The scripts of skill '%s' cannot be read.", skill)}, nil
+	case approval.Bind == "": // nothing would run
 		return actions.Approval{}, nil
 	}
-	approval.Bind = digest
-	judgedIn(turn).allow(RunScript, l.skill.Name, l.script.Name, digest)
+	approvedIn(turn).allow(u, approval.Bind)
 	return approval, nil
 }
 
-// judgeFunc completes the approval of a script that is a Go function. Its marks count as
-// those of actions do, and what the bot would fill in is part of what is approved.
-func (p *Provider) judgeFunc(ctx context.Context, turn *actions.Turn, l launch, approval actions.Approval, salvaged bool) (actions.Approval, error) {
-	a := l.script.Action
-	approval.Required = approval.Required || a.Approval || a.Destructive && salvaged
-	bound, err := a.Bound(ctx, turn)
-	if err != nil {
-		return actions.Approval{}, fmt.Errorf("script %s of skill %s: %w", inLine(l.script.Name), inLine(l.skill.Name), err)
+// mayRun finds the digest of the script that has passed. Where the policy was not asked, as
+// where a plan runs without a bot, only what needs no approval may run, with "".
+func (p *Provider) mayRun(ctx context.Context, turn *actions.Turn, u use) (digest string, err error) {
+	digest, ok, asked := approvedIn(turn).find(u)
+	a := u.script.Action
+	switch {
+	case ok && (a == nil || digest == u.digest(Data{})):
+		return digest, nil
+	case asked, p.approves(RunScript), a != nil && (a.Approval || a.Destructive):
+		return "", u.changed()
 	}
-	raw, err := json.Marshal(bound)
-	if err != nil {
-		return actions.Approval{}, fmt.Errorf("script %s of skill %s: %w", inLine(l.script.Name), inLine(l.skill.Name), err)
+	denied, err := p.denied(ctx, turn, RunScript, u)
+	if err == nil && denied != "" {
+		err = fault(denied)
 	}
-	is := l.identity()
-	judgedIn(turn).allow(RunScript, l.skill.Name, l.script.Name, is)
-	approval.Bind = is + " " + identity(string(raw))
-	return approval, nil
+	return "", err
 }
 
-// identity tells a script that is a Go function from any other of its name: by its skill's
-// words, and by what it is said to do with which arguments.
-func (l launch) identity() string {
-	schema, err := json.Marshal(l.script.Action.Schema)
-	if err != nil {
-		schema = []byte(err.Error())
-	}
-	all := fmt.Sprintf("%q", []string{l.skill.Name, l.skill.Content(), l.script.Name, l.script.Description, string(schema)})
-	return "built in " + identity(all)
-}
-
-// narrowed says why the skills that are loaded do not allow the call, "" when they do. Each
-// of them that names tools has to name this one.
-func (p *Provider) narrowed(ctx context.Context, turn *actions.Turn, a attempt) (string, error) {
-	loaded := topicsOf(turn).Loaded
-	if len(loaded) == 0 {
+// denied says why the active skills do not allow an action, "" when they do. Each of them that
+// names tools has to name this one. u is that of a script.
+func (p *Provider) denied(ctx context.Context, turn *actions.Turn, action string, u use) (string, error) {
+	active := activeIn(turn).Loaded
+	if len(active) == 0 {
 		return "", nil
 	}
-	v, err := p.view(ctx, turn)
+	c, err := p.catalogue(ctx, turn, false)
 	if err != nil {
 		return "", err
 	}
-	for _, l := range loaded {
-		i, ok := slices.BinarySearch(v.names, l.Skill)
-		if !ok || v.skills[i].AllowedTools == nil || a.allowedBy(v.skills[i]) {
+	for _, a := range active {
+		i, ok := slices.BinarySearch(c.names, a.Skill)
+		if !ok {
 			continue
 		}
-		s := v.skills[i]
-		zerolog.Ctx(ctx).Info().Str("skill", inLine(s.Name)).Str("action", a.action).Msg("a skill does not allow a call")
+		s := c.skills[i]
+		allows := func(word string) bool {
+			if command, ok := parseCommand(word); ok {
+				return action == RunScript && command.allows(s, u)
+			}
+			return strings.EqualFold(word, action)
+		}
+		if s.AllowedTools == nil || slices.ContainsFunc(s.AllowedTools, allows) {
+			continue
+		}
+		zerolog.Ctx(ctx).Info().Str("skill", inLine(s.Name)).Str("action", action).Msg("a skill does not allow a call")
 		return fmt.Sprintf("%s is not among the tools that the skill %s allows while it is loaded (%s). The person can end it with /skill off %s.",
-			a, inLine(s.Name), clip(strings.Join(s.AllowedTools, " ")), inLine(s.Name)), nil
+			strings.TrimSpace(action+" "+inLine(u.script.Name)), inLine(s.Name), clip(strings.Join(s.AllowedTools, " ")), inLine(s.Name)), nil
 	}
 	return "", nil
+}
+
+// command is what a word such as Bash(python scripts/x.py:*) allows: all scripts, or those
+// of an interpreter, or one of the skill's own.
+type command struct {
+	interpreter, script string
+	unknown             bool // it is none that runs here
+}
+
+// interpreters are what people call the programs that run scripts.
+var interpreters = map[string][]string{
+	".py":  {"python", "python3"},
+	".js":  {"node", "nodejs"},
+	".sh":  {"bash", "sh"},
+	".ps1": {"pwsh", "powershell"},
+	".cs":  {"dotnet"},
+	".csx": {"dotnet-script", "dotnet"},
+}
+
+// parseCommand reads the word Bash, alone or with a command behind it. ok is false for any
+// other word.
+func parseCommand(word string) (c command, ok bool) {
+	name, inner, opened := strings.Cut(word, "(")
+	inner, closed := strings.CutSuffix(inner, ")")
+	if !strings.EqualFold(name, "bash") || opened != closed {
+		return command{}, false
+	}
+	if !opened || inner == "*" {
+		return command{}, true
+	}
+	prefix, free := strings.CutSuffix(inner, ":*")
+	fields := strings.Fields(prefix)
+	if !free || len(fields) == 0 || len(fields) > 2 {
+		return command{unknown: true}, true
+	}
+	first := strings.ToLower(fields[0])
+	for _, names := range interpreters {
+		if slices.Contains(names, first) {
+			c.interpreter, fields[0] = first, ""
+		}
+	}
+	c.script = strings.TrimPrefix(strings.TrimSpace(strings.Join(fields, " ")), "./")
+	return c, true
+}
+
+// allows says that the command, of the skill s, is a use of a script.
+func (c command) allows(s *Skill, u use) bool {
+	if c.unknown || c.script != "" && (c.script != u.script.Name || u.skill.Name != s.Name) {
+		return false
+	}
+	known := interpreters[strings.ToLower(path.Ext(u.script.Name))]
+	return c.interpreter == "" || u.script.Action == nil && slices.Contains(known, c.interpreter)
+}
+
+// understands says that a word of the skill's allowed-tools can allow something.
+func (p *Provider) understands(s *Skill, word string) bool {
+	if c, ok := parseCommand(word); ok {
+		return !c.unknown && (c.script == "" || slices.ContainsFunc(s.Scripts, func(script Script) bool { return script.Name == c.script }))
+	}
+	if p.registry == nil || strings.EqualFold(word, "read") { // resources can always be read
+		return true
+	}
+	_, ok := p.registry.Lookup(word)
+	return ok
 }

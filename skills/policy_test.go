@@ -24,6 +24,8 @@ type runner struct {
 	given  []string // digests
 }
 
+func (r *runner) Refuses(skills.Script, any) string { return "" }
+
 func (r *runner) Digest(context.Context, *skills.Skill) (string, error) { return r.digest, r.err }
 
 func (r *runner) Run(_ context.Context, s *skills.Skill, script skills.Script, arguments any, digest string) (actions.Result, error) {
@@ -142,7 +144,7 @@ func TestPolicyIsBehindAnother(t *testing.T) {
 	if _, err := r.Policy(fails)(t.Context(), r.turn("mia"), actions.Call{Action: run}); !errors.Is(err, errBoom) {
 		t.Error(err)
 	}
-	away := provide(t, skills.ProviderConfig{Source: skills.SourceFunc(failing)})
+	away := provide(t, skills.ProviderConfig{Source: skills.Source(failing)})
 	if _, err := away.Policy(nil)(t.Context(), away.turn("mia"), actions.Call{Action: run}); !errors.Is(err, errSource) {
 		t.Error(err)
 	}
@@ -258,7 +260,7 @@ func TestAllowedToolsNarrow(t *testing.T) {
 
 // splitTools parts words as the front matter does.
 func splitTools(words string) []string {
-	s, faults := skills.Parse([]byte("---\nname: a\ndescription: b\nallowed-tools: \""+words+"\"\n---\nc"), skills.Reading{Lenient: true})
+	s, faults := skills.Parse([]byte("---\nname: a\ndescription: b\nallowed-tools: \""+words+"\"\n---\nc"), "", true)
 	if len(faults) > 0 {
 		panic(faults)
 	}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/planbot-go/planbot/actions"
 	"github.com/planbot-go/planbot/planner"
+	"github.com/planbot-go/planbot/planner/plan"
 	"github.com/planbot-go/planbot/skills"
 	"github.com/planbot-go/planbot/state"
 )
@@ -297,7 +298,7 @@ func TestErrorsOfScriptsAndResources(t *testing.T) {
 	if _, err := read.Call(ctx, plain.turn("mia"), map[string]any{"skillName": "unit-converter", "resourceName": "empty.md"}); !errors.Is(err, context.Canceled) {
 		t.Errorf("at the end of the turn's time: %v", err)
 	}
-	away := provide(t, skills.ProviderConfig{Source: skills.SourceFunc(failing)})
+	away := provide(t, skills.ProviderConfig{Source: skills.Source(failing)})
 	for _, tool := range []string{skills.LoadSkill, skills.ReadResource, skills.RunScript} {
 		if _, err := away.call(away.turn("mia"), tool, `{"skillName":"a","resourceName":"a","scriptName":"a"}`); !errors.Is(err, errSource) {
 			t.Errorf("%s without its source: %v", tool, err)
@@ -383,7 +384,7 @@ func TestOfferedToolsSayWhichNamesThereAre(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if _, strict, err := planner.PlanSchema(offered); err != nil || strict != c.strict {
+			if _, strict, err := plan.Schema(offered); err != nil || strict != c.strict {
 				t.Errorf("the schema of plans is strict: %v, %v", strict, err)
 			}
 		})
@@ -429,7 +430,7 @@ func TestExtendKeepsItsKey(t *testing.T) {
 	t.Parallel()
 	first, second := made("a", "b"), made("b", "a")
 	list := first
-	r := provide(t, skills.ProviderConfig{Source: skills.SourceFunc(func(context.Context, *actions.Turn) ([]*skills.Skill, error) { return list, nil })})
+	r := provide(t, skills.ProviderConfig{Source: skills.Source(func(context.Context, *actions.Turn) ([]*skills.Skill, error) { return list, nil })})
 	key := r.extend(nil).Key
 	list = second // other pointers, in another order, that say the same
 	if got := r.extend(nil).Key; got != key {
@@ -447,7 +448,7 @@ func TestExtendKeepsItsKey(t *testing.T) {
 
 func TestReaderGivesBytesToActions(t *testing.T) {
 	t.Parallel()
-	r := provide(t, skills.ProviderConfig{Source: skills.Filter(skills.Memory(converter(t)), func(_ context.Context, turn *actions.Turn, _ *skills.Skill) bool { return userOf(turn) == "mia" })})
+	r := provide(t, skills.ProviderConfig{Source: filter(skills.Memory(converter(t)), func(_ context.Context, turn *actions.Turn, _ *skills.Skill) bool { return userOf(turn) == "mia" })})
 	type attach struct {
 		Skill    string        `json:"skill"`
 		Resource string        `json:"resource"`

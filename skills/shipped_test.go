@@ -18,7 +18,7 @@ import (
 // shipped are the skills that come with the bot, which have to be good examples.
 func shipped(t *testing.T) []*skills.Skill {
 	t.Helper()
-	found, err := skills.Validate(t.Context(), skills.Config{Roots: []string{"../examples/skills"}})
+	found, err := skills.Discover(t.Context(), skills.Config{Validate: true, Roots: []string{"../examples/skills"}})
 	if err != nil || len(found.Faults) > 0 {
 		t.Fatal(err, found.Faults)
 	}
@@ -58,7 +58,7 @@ func TestShippedSkills(t *testing.T) {
 // TestConversionTable holds each row to having its way back.
 func TestConversionTable(t *testing.T) {
 	t.Parallel()
-	table, _ := shipped(t)[1].Resource("references/conversion-table.md")
+	table, _ := resource(shipped(t)[1], "references/conversion-table.md")
 	data, err := table.Read(t.Context())
 	if err != nil {
 		t.Fatal(err)

@@ -2,148 +2,186 @@ package skills
 
 import (
 	"context"
-	"errors"
 	"fmt"
+	"runtime/debug"
 	"slices"
+	"sync"
+	"time"
 
 	"github.com/rs/zerolog"
+	"golang.org/x/sync/singleflight"
 
 	"github.com/planbot-go/planbot/actions"
 )
 
 // Source gives the skills of a turn, which is nil outside of turns, such as on the command
-// line. It is asked for each turn, and again for each use of a skill, so whoever may not
-// have one any more is refused at once; it may be asked by several turns at the same time.
-// Neither the list nor the skills in it may be changed, by nobody, afterwards.
-type Source interface {
-	Skills(ctx context.Context, turn *actions.Turn) ([]*Skill, error)
-}
+// line: write one to give each person their own. It is asked for each turn, and again for each
+// use of a skill, so whoever may not have one any more is refused at once. Several turns may ask
+// at the same time. Nobody may change the list or the skills in it afterwards.
+type Source func(ctx context.Context, turn *actions.Turn) ([]*Skill, error)
 
-// SourceFunc is a function that is a [Source].
-type SourceFunc func(ctx context.Context, turn *actions.Turn) ([]*Skill, error)
-
-// Skills calls fn.
-func (fn SourceFunc) Skills(ctx context.Context, turn *actions.Turn) ([]*Skill, error) {
-	return fn(ctx, turn)
-}
-
-// SourceConfig says what [NewSource] makes a source of. The zero value is one without skills.
-type SourceConfig struct {
-	Sources []Source // in the order in which their skills are listed
-	// Cache says how long, and for whom, the skills of all Sources are kept.
-	Cache CacheConfig
-	// DisableCaching asks Sources for each turn. It is needed for those of [Watch].
-	DisableCaching bool
-	// Keep is that of [Filter], asked anew for each turn; nil keeps all.
-	Keep func(ctx context.Context, turn *actions.Turn, s *Skill) bool
-}
-
-// NewSource builds the usual source: [Aggregate], then [Cache], then [Filter], then
-// [Deduplicate]. The cache stands before the filter, so what one person may not have is
-// never kept for, or from, another; and a skill that is filtered out does not hide one of
-// the same name. The error lists every mistake.
-func NewSource(cfg SourceConfig) (Source, error) {
-	var errs []error
-	for i, s := range cfg.Sources {
-		if s == nil {
-			errs = append(errs, fmt.Errorf("Sources[%d] is nil", i))
-		}
-		if _, watched := s.(*watcher); watched && !cfg.DisableCaching && cfg.Cache.TTL == 0 {
-			errs = append(errs, fmt.Errorf("Sources[%d] is watched, and the cache would hide what changes: set DisableCaching", i))
-		}
-	}
-	if err := errors.Join(append(errs, cfg.Cache.check())...); err != nil {
-		return nil, fmt.Errorf("source of skills: %w", err)
-	}
-	source := Aggregate(cfg.Sources...)
-	if !cfg.DisableCaching {
-		source = Cache(source, cfg.Cache)
-	}
-	if cfg.Keep != nil {
-		source = Filter(source, cfg.Keep)
-	}
-	return Deduplicate(source), nil
-}
-
-// Memory is the source of these skills, see [Collect] and [Inline]. It panics if one is
-// nil, or has no name, a name that is none, or no description: that is a wiring mistake.
+// Memory is the source of these skills, see [Inline]. It panics if one is nil, or has no name,
+// a name that is none, or no description: that is a wiring mistake.
 func Memory(list ...*Skill) Source {
 	list = slices.Clone(list)
 	for i, s := range list {
 		if s == nil {
 			panic(fmt.Sprintf("skills: Memory: skill %d is nil", i+1))
 		}
-		f := faults{path: "skill " + quoted(s.Name), lenient: true}
-		s.check(&f, nil)
-		if err := f.err(); err != nil {
-			panic(fmt.Sprintf("skills: Memory: %v", err))
+		p := parsing{path: "skill " + quoted(s.Name), lenient: true}
+		if p.check(s.FrontMatter, nil); !sound(p.faults) {
+			panic(fmt.Sprintf("skills: Memory: %v", p.err()))
 		}
 	}
-	return SourceFunc(func(context.Context, *actions.Turn) ([]*Skill, error) { return list, nil })
+	return func(context.Context, *actions.Turn) ([]*Skill, error) { return list, nil }
 }
 
-// Aggregate is the skills of all sources, in order. When one of them fails, it does. It
-// panics if one is nil.
+// Aggregate is the skills of all sources, in order; of those with one name, whatever its case,
+// the first. The log is warned once of each that is left out. When one source fails, so does
+// Aggregate. It panics if one is nil.
 func Aggregate(sources ...Source) Source {
-	for _, s := range sources {
-		need(s != nil, "Aggregate: a source is nil")
-	}
-	if len(sources) == 1 {
-		return sources[0]
-	}
 	sources = slices.Clone(sources)
-	return SourceFunc(func(ctx context.Context, turn *actions.Turn) ([]*Skill, error) {
+	if slices.ContainsFunc(sources, func(s Source) bool { return s == nil }) {
+		panic("skills: Aggregate: a source is nil")
+	}
+	var warned sync.Map
+	return func(ctx context.Context, turn *actions.Turn) ([]*Skill, error) {
 		var all []*Skill
-		for i, s := range sources {
-			list, err := s.Skills(ctx, turn)
+		for i, source := range sources {
+			list, err := source(ctx, turn)
 			if err != nil {
 				return nil, fmt.Errorf("source %d of skills: %w", i+1, err)
 			}
 			all = append(all, list...)
 		}
-		return all, nil
-	})
+		first, others := distinct(all)
+		for _, s := range others {
+			if _, twice := warned.LoadOrStore(s, true); !twice {
+				zerolog.Ctx(ctx).Warn().Str("skill", s.Name).Str("dir", s.Dir).Msg("another skill of this name comes first: this one is left out")
+			}
+		}
+		return first, nil
+	}
 }
 
-// Filter is the skills of s for which keep returns true, in order. keep learns from the
-// turn whose it is: turn.Activity has the person, the tenant and the conversation; outside
-// of turns it is nil. keep may be called by several turns at once. Filter panics without s
-// or keep.
-func Filter(s Source, keep func(ctx context.Context, turn *actions.Turn, s *Skill) bool) Source {
-	need(s != nil && keep != nil, "Filter: no source, or nothing to filter by")
-	return SourceFunc(func(ctx context.Context, turn *actions.Turn) ([]*Skill, error) {
-		list, err := s.Skills(ctx, turn)
+// Files is the source of what [Discover] finds, once, or with Reload again and again for those
+// who write skills: a skill that becomes faulty then stays as it was, and one whose folder goes
+// away goes too. What is wrong is logged when it is first found. The error is that of a wrong cfg.
+func Files(cfg Config) (Source, error) {
+	cfg, err := cfg.complete()
+	if err != nil {
+		return nil, err
+	}
+	ttl := time.Duration(0)
+	if cfg.Reload {
+		ttl = time.Second
+	}
+	var last []*Skill
+	var logged map[Fault]bool
+	return Cache(func(ctx context.Context, _ *actions.Turn) ([]*Skill, error) { // one at a time
+		found, err := discover(ctx, cfg, last)
 		if err != nil {
 			return nil, err
 		}
-		return dropped(list, func(s *Skill) bool {
-			if keep(ctx, turn, s) {
-				return false
+		first, now := logged == nil, map[Fault]bool{}
+		for _, f := range found.Faults {
+			if !logged[f] && !now[f] {
+				level := zerolog.ErrorLevel
+				if f.Warning {
+					level = zerolog.WarnLevel
+				}
+				zerolog.Ctx(ctx).WithLevel(level).Str("fault", f.String()).Bool("used", f.Warning).Msg("skills have a fault")
 			}
-			zerolog.Ctx(ctx).Debug().Str("skill", s.Name).Msg("skill is filtered out")
-			return true
-		}), nil
-	})
-}
-
-// dropped is list without those that drop returns true for, and list itself when there are
-// none.
-func dropped(list []*Skill, drop func(*Skill) bool) []*Skill {
-	first := slices.IndexFunc(list, drop)
-	if first < 0 {
-		return list
-	}
-	kept := append(make([]*Skill, 0, len(list)-1), list[:first]...)
-	for _, s := range list[first+1:] {
-		if !drop(s) {
-			kept = append(kept, s)
+			now[f] = true
 		}
-	}
-	return kept
+		logged = now
+		for i, s := range found.Skills { // the same skill as before, so that nothing is made anew of it
+			if at := slices.IndexFunc(last, s.same); at >= 0 {
+				found.Skills[i] = last[at]
+			}
+		}
+		if first || !slices.Equal(last, found.Skills) {
+			zerolog.Ctx(ctx).Info().Int("skills", len(found.Skills)).Msg("skills loaded")
+			last = found.Skills
+		}
+		return last, nil
+	}, ttl, nil), nil
 }
 
-func need(ok bool, text string) {
-	if !ok {
-		panic("skills: " + text)
+// same says that nothing but the contents of resources and scripts differs, which are read when
+// they are used.
+func (s *Skill) same(other *Skill) bool {
+	return s.Dir == other.Dir && s.Content() == other.Content() &&
+		slices.EqualFunc(s.Resources, other.Resources, func(a, b Resource) bool { return a.Size == b.Size })
+}
+
+const (
+	// maxCached is how many lists a cache keeps. Beyond that it forgets all.
+	maxCached = 1000
+	// sourceTimeout bounds a source that many wait for, since it does not end with any of them.
+	sourceTimeout = time.Minute
+)
+
+// Cache keeps the skills of a source for ttl; 0 is for good. key names those who share a list,
+// such as by their tenant, with turns of one key getting the same from the source; nil: all share
+// one. It keeps up to 1000 lists. Those who ask for the same list at the same time share one
+// call, which does not end when one of them gives up. An error is not kept.
+func Cache(source Source, ttl time.Duration, key func(*actions.Turn) string) Source {
+	if source == nil {
+		panic("skills: Cache: no source")
+	}
+	type kept struct {
+		list []*Skill
+		at   time.Time
+	}
+	var mu sync.Mutex
+	lists := map[string]kept{}
+	fresh := func(name string) ([]*Skill, bool) {
+		mu.Lock()
+		defer mu.Unlock()
+		k, ok := lists[name]
+		return k.list, ok && (ttl == 0 || time.Since(k.at) < ttl)
+	}
+	keep := func(name string, k kept) {
+		mu.Lock()
+		defer mu.Unlock()
+		if len(lists) >= maxCached { // whoever has as many has others by then
+			clear(lists)
+		}
+		lists[name] = k
+	}
+	var flights singleflight.Group
+	return func(ctx context.Context, turn *actions.Turn) ([]*Skill, error) {
+		name := ""
+		if key != nil {
+			name = key(turn)
+		}
+		if list, ok := fresh(name); ok {
+			return list, nil
+		}
+		flight := flights.DoChan(name, func() (list any, err error) {
+			defer func() {
+				if p := recover(); p != nil {
+					err = fmt.Errorf("%w: %v\n%s", actions.ErrPanic, p, debug.Stack())
+				}
+			}()
+			if list, ok := fresh(name); ok { // made since
+				return list, nil
+			}
+			ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), sourceTimeout)
+			defer cancel()
+			k := kept{at: time.Now()}
+			if k.list, err = source(ctx, turn); err == nil {
+				keep(name, k)
+			}
+			return k.list, err
+		})
+		select {
+		case <-ctx.Done():
+			return nil, fmt.Errorf("wait for skills: %w", ctx.Err())
+		case result := <-flight:
+			list, _ := result.Val.([]*Skill)
+			return list, result.Err
+		}
 	}
 }

@@ -4,8 +4,8 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -35,15 +35,15 @@ func names(list []*skills.Skill) (names []string) {
 
 // counted is a source with these skills that counts how often it is asked.
 type counted struct {
-	skills.Source
-	calls int
+	source skills.Source
+	calls  int
 }
 
-func count(names ...string) *counted { return &counted{Source: skills.Memory(made(names...)...)} }
+func count(names ...string) *counted { return &counted{source: skills.Memory(made(names...)...)} }
 
-func (c *counted) Skills(ctx context.Context, turn *actions.Turn) ([]*skills.Skill, error) {
+func (c *counted) ask(ctx context.Context, turn *actions.Turn) ([]*skills.Skill, error) {
 	c.calls++
-	return c.Source.Skills(ctx, turn)
+	return c.source(ctx, turn)
 }
 
 // of is a turn of that person.
@@ -57,33 +57,28 @@ var errSource = errors.New("the source is away")
 
 func failing(context.Context, *actions.Turn) ([]*skills.Skill, error) { return nil, errSource }
 
-func always(context.Context, *actions.Turn, *skills.Skill) bool { return true }
-
-func TestNewSource(t *testing.T) {
-	t.Parallel()
-	keep := func(_ context.Context, turn *actions.Turn, s *skills.Skill) bool {
-		return strings.HasPrefix(s.Name, "keep-") || turn != nil && userOf(turn) == "admin"
+// filter is how a person gets some of a source's skills.
+func filter(source skills.Source, keep func(ctx context.Context, turn *actions.Turn, s *skills.Skill) bool) skills.Source {
+	return func(ctx context.Context, turn *actions.Turn) ([]*skills.Skill, error) {
+		list, err := source(ctx, turn)
+		return slices.DeleteFunc(slices.Clone(list), func(s *skills.Skill) bool { return !keep(ctx, turn, s) }), err
 	}
+}
+
+func TestAggregate(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]struct {
-		cfg  skills.SourceConfig
-		turn *actions.Turn
-		want []string
+		sources []skills.Source
+		want    []string
 	}{
-		"empty":               {skills.SourceConfig{}, nil, nil},
-		"one":                 {skills.SourceConfig{Sources: []skills.Source{count("b", "a")}}, nil, []string{"b", "a"}},
-		"two":                 {skills.SourceConfig{Sources: []skills.Source{count("b"), count("a")}}, nil, []string{"b", "a"}},
-		"first wins":          {skills.SourceConfig{Sources: []skills.Source{count("a", "b"), count("B", "c")}}, nil, []string{"a", "b", "c"}},
-		"filter":              {skills.SourceConfig{Sources: []skills.Source{count("drop", "keep-a", "drop-b", "keep-c")}, Keep: keep}, nil, []string{"keep-a", "keep-c"}},
-		"filter by person":    {skills.SourceConfig{Sources: []skills.Source{count("drop", "keep-a")}, Keep: keep}, of("admin"), []string{"drop", "keep-a"}},
-		"filter, then unique": {skills.SourceConfig{Sources: []skills.Source{count("Keep-a"), count("keep-a")}, Keep: keep}, nil, []string{"keep-a"}},
+		"empty":      {nil, nil},
+		"one":        {[]skills.Source{count("b", "a").ask}, []string{"b", "a"}},
+		"two":        {[]skills.Source{count("b").ask, count("a").ask}, []string{"b", "a"}},
+		"first wins": {[]skills.Source{count("a", "b").ask, count("B", "c").ask}, []string{"a", "b", "c"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s, err := skills.NewSource(c.cfg)
-			if err != nil {
-				t.Fatal(err)
-			}
-			list, err := s.Skills(t.Context(), c.turn)
+			list, err := skills.Aggregate(c.sources...)(t.Context(), nil)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -92,24 +87,24 @@ func TestNewSource(t *testing.T) {
 			}
 		})
 	}
+	for _, cfg := range []skills.Config{{SearchDepth: -1}, {SearchDepth: -1, Reload: true}} {
+		if _, err := skills.Files(cfg); err == nil {
+			t.Error("Files took a wrong config")
+		}
+	}
 }
 
-// TestFilterBehindCache holds the one list that all share to being filtered for each.
+// TestFilterBehindCache: a func gives each person their part of the one list that all share,
+// and what is filtered out does not hide another of its name.
 func TestFilterBehindCache(t *testing.T) {
 	t.Parallel()
-	source := count("common", "mia", "tom")
-	s, err := skills.NewSource(skills.SourceConfig{
-		Sources: []skills.Source{source},
-		Keep: func(_ context.Context, turn *actions.Turn, s *skills.Skill) bool {
-			return s.Name == "common" || s.Name == userOf(turn)
-		},
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, user := range []string{"mia", "tom", "mia"} {
-		list, err := s.Skills(t.Context(), of(user))
-		if diff := cmp.Diff([]string{"common", user}, names(list)); err != nil || diff != "" {
+	source := count("common", "mia", "tom", "Common")
+	s := skills.Aggregate(filter(skills.Cache(source.ask, 0, nil), func(_ context.Context, turn *actions.Turn, s *skills.Skill) bool {
+		return s.Name == "common" && userOf(turn) != "eve" || s.Name == "Common" || s.Name == userOf(turn)
+	}))
+	for user, want := range map[string][]string{"mia": {"common", "mia"}, "tom": {"common", "tom"}, "eve": {"Common"}} {
+		list, err := s(t.Context(), of(user))
+		if diff := cmp.Diff(want, names(list)); err != nil || diff != "" {
 			t.Errorf("%s: %v %s", user, err, diff)
 		}
 	}
@@ -118,42 +113,15 @@ func TestFilterBehindCache(t *testing.T) {
 	}
 }
 
-func TestNewSourceMistakes(t *testing.T) {
-	t.Parallel()
-	watched, err := skills.Watch(skills.Config{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, err = skills.NewSource(skills.SourceConfig{Sources: []skills.Source{nil, watched}, Cache: skills.CacheConfig{MaxKeys: -1}})
-	for _, part := range []string{"Sources[0] is nil", "Sources[1] is watched", "MaxKeys"} {
-		if err == nil || !strings.Contains(err.Error(), part) {
-			t.Errorf("no %q in %v", part, err)
-		}
-	}
-	if _, err := skills.NewSource(skills.SourceConfig{Sources: []skills.Source{watched}, DisableCaching: true}); err != nil {
-		t.Error(err)
-	}
-	if _, err := skills.Files(skills.Config{Depth: -1}); err == nil {
-		t.Error("Files took a wrong config")
-	}
-	if _, err := skills.Watch(skills.Config{Depth: -1}); err == nil {
-		t.Error("Watch took a wrong config")
-	}
-}
-
 func TestWiringMistakes(t *testing.T) {
 	t.Parallel()
 	for name, wire := range map[string]func(){
-		"nil skill":        func() { skills.Memory(nil) },
-		"no name":          func() { skills.Memory(made("")...) },
-		"no real name":     func() { skills.Memory(made("a\nb")...) },
-		"no description":   func() { skills.Memory(&skills.Skill{FrontMatter: skills.FrontMatter{Name: "a"}}) },
-		"nil source":       func() { skills.Aggregate(count(), nil) },
-		"filter nothing":   func() { skills.Filter(nil, always) },
-		"filter by none":   func() { skills.Filter(count(), nil) },
-		"unique nothing":   func() { skills.Deduplicate(nil) },
-		"cache nothing":    func() { skills.Cache(nil, skills.CacheConfig{}) },
-		"cache of no size": func() { skills.Cache(count(), skills.CacheConfig{MaxKeys: -1}) },
+		"nil skill":      func() { skills.Memory(nil) },
+		"no name":        func() { skills.Memory(made("")...) },
+		"no real name":   func() { skills.Memory(made("a\nb")...) },
+		"no description": func() { skills.Memory(&skills.Skill{FrontMatter: skills.FrontMatter{Name: "a"}}) },
+		"nil source":     func() { skills.Aggregate(count().ask, nil) },
+		"cache nothing":  func() { skills.Cache(nil, 0, nil) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -172,7 +140,7 @@ func TestMemory(t *testing.T) {
 	list := made("a", "Bad--Name")
 	source := skills.Memory(list...)
 	list[0] = nil
-	if got, err := source.Skills(t.Context(), nil); err != nil || len(got) != 2 || got[0] == nil {
+	if got, err := source(t.Context(), nil); err != nil || len(got) != 2 || got[0] == nil {
 		t.Errorf("%v, %v", got, err)
 	}
 }
@@ -182,35 +150,24 @@ func TestSourcesPassOn(t *testing.T) {
 	t.Parallel()
 	turn := of("mia")
 	wrap := map[string]func(skills.Source) skills.Source{
-		"aggregate":   func(s skills.Source) skills.Source { return skills.Aggregate(count("a"), s) },
-		"filter":      func(s skills.Source) skills.Source { return skills.Filter(s, always) },
-		"deduplicate": skills.Deduplicate,
-		"cache":       func(s skills.Source) skills.Source { return skills.Cache(s, skills.CacheConfig{}) },
+		"aggregate": func(s skills.Source) skills.Source { return skills.Aggregate(count("a").ask, s) },
+		"cache":     func(s skills.Source) skills.Source { return skills.Cache(s, 0, nil) },
 	}
 	for name, wrap := range wrap {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			if _, err := wrap(skills.SourceFunc(failing)).Skills(t.Context(), turn); !errors.Is(err, errSource) {
+			if _, err := wrap(failing)(t.Context(), turn); !errors.Is(err, errSource) {
 				t.Errorf("error %v", err)
 			}
 			var got *actions.Turn
-			_, err := wrap(skills.SourceFunc(func(_ context.Context, turn *actions.Turn) ([]*skills.Skill, error) {
+			_, err := wrap(skills.Source(func(_ context.Context, turn *actions.Turn) ([]*skills.Skill, error) {
 				got = turn
 				return nil, nil
-			})).Skills(t.Context(), turn)
+			}))(t.Context(), turn)
 			if err != nil || got != turn {
 				t.Errorf("turn %p, want %p, %v", got, turn, err)
 			}
 		})
-	}
-	_, err := skills.Filter(count("a"), func(_ context.Context, got *actions.Turn, _ *skills.Skill) bool {
-		if got != turn {
-			t.Error("the filter has another turn")
-		}
-		return true
-	}).Skills(t.Context(), turn)
-	if err != nil {
-		t.Error(err)
 	}
 }
 
@@ -219,11 +176,11 @@ func TestDeduplicate(t *testing.T) {
 	var log bytes.Buffer
 	ctx := zerolog.New(&log).Level(zerolog.InfoLevel).WithContext(t.Context())
 	list := made("b", "a", "B", "ä", "Ä", "c", "b")
-	s := skills.Deduplicate(skills.Filter(skills.Memory(list...), func(_ context.Context, turn *actions.Turn, _ *skills.Skill) bool {
+	s := skills.Aggregate(filter(skills.Memory(list...), func(_ context.Context, turn *actions.Turn, _ *skills.Skill) bool {
 		return turn == nil || userOf(turn) != "nobody"
 	}))
 	for _, turn := range []*actions.Turn{nil, of("nobody"), nil, nil} {
-		got, err := s.Skills(ctx, turn)
+		got, err := s(ctx, turn)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -240,15 +197,15 @@ func TestDeduplicate(t *testing.T) {
 			}
 		}
 	}
-	if n := strings.Count(log.String(), "\n"); n != 2 || !strings.Contains(log.String(), `"warn"`) {
-		t.Errorf("%d lines, want one for b and one for ä:\n%s", n, &log)
+	if n := strings.Count(log.String(), "\n"); n != 3 || !strings.Contains(log.String(), `"warn"`) {
+		t.Errorf("%d lines, want two for b and one for ä:\n%s", n, &log)
 	}
 }
 
 func TestFilesSource(t *testing.T) {
 	t.Parallel()
 	root := tree(t, map[string]string{"a/SKILL.md": named("a"), "b/SKILL.md": named("c")})
-	source, err := skills.Files(skills.Config{Roots: []string{root, "", " ", filepath.Join(root, "nowhere")}})
+	source, err := skills.Files(skills.Config{Reload: true, Roots: []string{root, "", " ", filepath.Join(root, "nowhere")}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -260,9 +217,10 @@ func TestFilesSource(t *testing.T) {
 	for i, step := range []struct {
 		change func()
 		lines  int // of the log
-	}{{nothing, 3}, {nothing, 3}, {faulty, 4}, {nothing, 4}, {gone, 4}, {faulty, 5}} {
+	}{{nothing, 4}, {nothing, 4}, {faulty, 5}, {gone, 5}, {faulty, 6}} {
 		step.change()
-		list, err := source.Skills(ctx, nil)
+		time.Sleep(1001 * time.Millisecond)
+		list, err := source(ctx, nil)
 		if err != nil || len(list) != 1 || list[0].Name != "a" {
 			t.Fatal(names(list), err)
 		}
@@ -274,30 +232,5 @@ func TestFilesSource(t *testing.T) {
 		if !strings.Contains(log.String(), said) {
 			t.Errorf("no %q in:\n%s", said, &log)
 		}
-	}
-}
-
-// BenchmarkSource is a warm call for 200 skills, of which each person has all but one.
-func BenchmarkSource(b *testing.B) {
-	names := make([]string, 200)
-	for i := range names {
-		names[i] = fmt.Sprintf("skill-%03d", i)
-	}
-	users := []*actions.Turn{of("skill-042"), of("skill-117")}
-	others := func(_ context.Context, turn *actions.Turn, s *skills.Skill) bool { return s.Name != userOf(turn) }
-	for name, cfg := range map[string]skills.SourceConfig{"all": {}, "filter": {Keep: others}, "keyed": {Cache: skills.CacheConfig{Key: userOf, TTL: time.Hour}}} {
-		b.Run(name, func(b *testing.B) {
-			cfg.Sources = []skills.Source{skills.Memory(made(names...)...)}
-			s, err := skills.NewSource(cfg)
-			if err != nil {
-				b.Fatal(err)
-			}
-			b.ReportAllocs()
-			for i := 0; b.Loop(); i++ {
-				if list, err := s.Skills(b.Context(), users[i%2]); err != nil || len(list) < 199 {
-					b.Fatal(len(list), err)
-				}
-			}
-		})
 	}
 }

@@ -4,9 +4,9 @@
 --   ARGV[arg + 2*i - 1]  the i-th new document, empty to delete it
 --   ARGV[arg + 2*i]      the versions it may replace, a line feed before, between
 --                        and after them; an empty one stands for "no document".
---                        The outcome's own version is among them: a repeated
+--                        The version that the write leaves is among them: a repeated
 --                        call is not a conflict.
--- A document's first 36 bytes are its version (versionBytes in document.go).
+-- A document's first 36 bytes are its version (versionBytes in scope.go).
 
 -- conflicts adds the numbers of the documents that have another version to lost.
 local function conflicts(first, arg, lost)

@@ -1,13 +1,10 @@
 package state
 
 import (
-	"context"
 	"errors"
 	"fmt"
-	"slices"
-	"strings"
 
-	"github.com/redis/go-redis/v9"
+	"github.com/planbot-go/planbot/state/internal/rdb"
 )
 
 // What can go wrong, for errors.Is. The types beside them carry the details.
@@ -23,7 +20,7 @@ var (
 	// ErrKey: a key was built from parts that cannot name a document.
 	ErrKey = errors.New("state key is unusable")
 	// ErrUnavailable: Redis could not be reached or cannot serve now. Trying again later may help.
-	ErrUnavailable = errors.New("redis is unavailable")
+	ErrUnavailable = rdb.ErrUnavailable
 )
 
 // ConflictError says which documents of a Save lost the race. Documents of one
@@ -82,64 +79,3 @@ func (e *ValueError) Error() string {
 }
 
 func (e *ValueError) Unwrap() []error { return []error{ErrValue, e.Err} }
-
-// explain wraps an error of the client for the caller: the caller's own ctx
-// first, then what makes Redis unavailable, then anything else the server said.
-func explain(ctx context.Context, doing string, err error) error {
-	switch {
-	case ctx.Err() != nil:
-		return fmt.Errorf("%s: %w", doing, ctx.Err())
-	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):
-		// The deadline was ours, not the caller's, who may test for his own.
-		return fmt.Errorf("%s: %w: no answer in time", doing, ErrUnavailable)
-	case errors.Is(err, ErrLost):
-		return fmt.Errorf("%s: %w", doing, err)
-	case isMoved(err):
-		return fmt.Errorf("%s: %w: %w (is this a cluster? then its URL starts with redis+cluster://)", doing, ErrUnavailable, err)
-	case isUnavailable(err):
-		return fmt.Errorf("%s: %w: %w", doing, ErrUnavailable, err)
-	}
-	return fmt.Errorf("%s: %w", doing, err)
-}
-
-// notNow starts the answers of a server that is there and cannot serve us now.
-var notNow = []string{
-	"LOADING", "READONLY", "CLUSTERDOWN", "TRYAGAIN", "MASTERDOWN", "NOREPLICAS", "MISCONF", "OOM",
-	"BUSY", "NOAUTH", "WRONGPASS", "NOPERM", "AUTH", "max number of clients", "max clients",
-	"This instance has cluster support disabled",
-}
-
-// isUnavailable: everything that is not an answer is the network's or the
-// client's, and so is the nil of a sentinel that knows no such server; among
-// the answers, those of a server that cannot serve now.
-func isUnavailable(err error) bool {
-	var answer redis.Error
-	if !errors.As(err, &answer) || errors.Is(err, redis.Nil) {
-		return true
-	}
-	within := withinScript(answer)
-	return slices.ContainsFunc(notNow, func(p string) bool {
-		return redis.HasErrorPrefix(err, p) || strings.HasPrefix(within, p)
-	})
-}
-
-// withinScript is what a command of a script was answered, where the server, like
-// Redis before 7, puts a text of its own around that; else "".
-func withinScript(answer redis.Error) string {
-	text := answer.Error()
-	if !strings.HasPrefix(text, "ERR Error running script") {
-		return ""
-	}
-	_, within, _ := strings.Cut(text, ": -")
-	return within
-}
-
-func isMoved(err error) bool {
-	_, moved := redis.IsMovedError(err)
-	_, ask := redis.IsAskError(err)
-	return moved || ask
-}
-
-func isWrongType(err error) bool { return redis.HasErrorPrefix(err, "WRONGTYPE") }
-
-func isNoScript(err error) bool { return redis.HasErrorPrefix(err, "NOSCRIPT") }

@@ -3,23 +3,18 @@ package state
 import (
 	"bytes"
 	"testing"
-	"time"
 
 	"github.com/redis/go-redis/v9"
 )
 
 // AddHook lets a test watch, count or break what goes to the server.
-func (r *Redis) AddHook(h redis.Hook) { r.client.AddHook(h) }
+func (s *Store) AddHook(h redis.Hook) { s.db.Client.AddHook(h) }
 
-// Client is the client below r, for tests that put foreign data into Redis.
-func (r *Redis) Client() redis.UniversalClient { return r.client }
+// Client is the client below s, for tests that put foreign data into Redis.
+func (s *Store) Client() redis.UniversalClient { return s.db.Client }
 
-// HeaderBytes, Partitions and TripsAtOnce are internals under test.
-const (
-	HeaderBytes = headerBytes
-	Partitions  = partitions
-	TripsAtOnce = tripsAtOnce
-)
+// HeaderBytes is an internal under test.
+const HeaderBytes = headerBytes
 
 // EncodeScope makes the document of a scope that change filled.
 func EncodeScope(tb testing.TB, change func(*Scope)) string {
@@ -41,44 +36,29 @@ func CycleScope(tb testing.TB, doc string, change func(*Scope)) {
 		tb.Fatal(err)
 	}
 	change(s)
-	r := Redis{cfg: Config{}.withDefaults()}
-	if _, err := r.prepare([]*Scope{s}, time.Now()); err != nil {
+	r := Store{cfg: Config{}.withDefaults()}
+	if _, err := r.Batches([]*Scope{s}); err != nil {
 		tb.Fatal(err)
 	}
 }
 
-// Twin is another client of the server that r talks to.
-func (r *Redis) Twin(tb testing.TB) *Redis {
+// RaceScope rebases s on what somebody else made of the same document.
+func RaceScope(tb testing.TB, s *Scope, doc string, change func(*Scope)) {
 	tb.Helper()
-	client, ok := r.client.(*redis.Client)
-	if !ok {
-		tb.Fatal("a twin of a cluster")
+	theirs := &Scope{key: s.key}
+	if err := theirs.read(doc, 1<<20); err != nil {
+		tb.Fatal(err)
 	}
-	c := clientsOf(client.Options(), r.name)
-	tb.Cleanup(func() { _ = c.main.Close() })
-	return newRedis(c, r.cfg)
-}
-
-// LoadScripts makes the server of r know all scripts.
-func LoadScripts(tb testing.TB, r *Redis) {
-	tb.Helper()
-	for _, s := range []*script{
-		saveScript, acceptScript, claimScript, saveHeldScript, finishScript, releaseScript,
-		renewScript, sweepScript, scheduleScript, cancelScript, fireScript, unparkScript,
-	} {
-		text, _ := s.text.(string)
-		if err := r.client.ScriptLoad(tb.Context(), text).Err(); err != nil {
-			tb.Fatal(err)
-		}
+	change(theirs)
+	var buf bytes.Buffer
+	if _, err := theirs.encode(&buf, newVersion(), 1); err != nil {
+		tb.Fatal(err)
 	}
-}
-
-// Fire does what a sweep does for the timers that it found due.
-func (i *Inbox) Fire(tb testing.TB, timers ...Timer) {
-	tb.Helper()
-	due := make([]string, len(timers))
-	for j, t := range timers {
-		due[j] = timerName(t.Lane, t.ID)
+	fresh := &Scope{key: s.key}
+	if err := fresh.read(buf.String(), 1<<20); err != nil {
+		tb.Fatal(err)
 	}
-	i.fire(tb.Context(), due)
+	if err := s.Rebase(fresh); err != nil {
+		tb.Fatal(err)
+	}
 }

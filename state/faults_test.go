@@ -17,7 +17,7 @@ import (
 var key = state.ConversationKey("test", "bot", "c")
 
 // load loads one scope that must load.
-func load(t testing.TB, r *state.Redis, key state.Key) *state.Scope {
+func load(t testing.TB, r *state.Store, key state.Key) *state.Scope {
 	t.Helper()
 	scopes, err := r.Load(t.Context(), key)
 	if err != nil {
@@ -27,7 +27,7 @@ func load(t testing.TB, r *state.Redis, key state.Key) *state.Scope {
 }
 
 // put stores a Counter.
-func put(t testing.TB, r *state.Redis, key state.Key, n int) {
+func put(t testing.TB, r *state.Store, key state.Key, n int) {
 	t.Helper()
 	s := load(t, r, key)
 	state.Of[Counter](s).N = n
@@ -76,7 +76,30 @@ func TestForeignDocuments(t *testing.T) {
 	})
 }
 
-func checkRefused(t *testing.T, r *state.Redis, want string) {
+// What lies under the key of a set and is none has no members, and gives way to the first.
+func TestForeignSets(t *testing.T) {
+	t.Parallel()
+	r, set := openEmbedded(t, state.Config{}), key.Under("notes", "places")
+	if err := r.Client().SAdd(t.Context(), set.String(), "x").Err(); err != nil {
+		t.Fatal(err)
+	}
+	var members []string
+	each := func(some []string) error {
+		members = append(members, some...)
+		return nil
+	}
+	if err := r.Members(t.Context(), set, each); err != nil || len(members) > 0 {
+		t.Errorf("%q, %v", members, err)
+	}
+	if err := r.Join(t.Context(), set, "a"); err != nil {
+		t.Fatal(err)
+	}
+	if err := r.Members(t.Context(), set, each); err != nil || len(members) != 1 {
+		t.Errorf("%q, %v", members, err)
+	}
+}
+
+func checkRefused(t *testing.T, r *state.Store, want string) {
 	t.Helper()
 	other := state.UserKey("test", "bot", "u")
 	scopes, err := r.Load(t.Context(), key, other)

@@ -69,7 +69,7 @@ func TestBadURLsKeepTheirSecrets(t *testing.T) {
 // Every wait of the client is bounded, unless the URL says otherwise.
 func TestLimitsOfTheClient(t *testing.T) {
 	t.Parallel()
-	options := func(r *state.Redis) *redis.Options {
+	options := func(r *state.Store) *redis.Options {
 		switch c := r.Client().(type) {
 		case *redis.Client:
 			return c.Options()

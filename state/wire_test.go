@@ -78,13 +78,6 @@ func (w *wire) note(cmds ...redis.Cmder) {
 	}
 }
 
-// names lists the commands that were sent.
-func (w *wire) names() string {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return strings.Join(w.sent, " ")
-}
-
 // did checks what was sent since the last call.
 func (w *wire) did(t *testing.T, doing string, trips int, commands string) {
 	t.Helper()
@@ -98,9 +91,9 @@ func (w *wire) did(t *testing.T, doing string, trips int, commands string) {
 
 func TestRoundTrips(t *testing.T) {
 	t.Parallel()
-	for name, r := range map[string]func(t *testing.T) *state.Redis{
-		"embedded": func(t *testing.T) *state.Redis { return openEmbedded(t, state.Config{}) },
-		"server": func(t *testing.T) *state.Redis {
+	for name, r := range map[string]func(t *testing.T) *state.Store{
+		"embedded": func(t *testing.T) *state.Store { return openEmbedded(t, state.Config{}) },
+		"server": func(t *testing.T) *state.Store {
 			return openURL(t, serverURL(t, "PLANBOT_TEST_REDIS_URL", "a redis-server"), state.Config{})
 		},
 	} {
@@ -108,7 +101,7 @@ func TestRoundTrips(t *testing.T) {
 	}
 }
 
-func countTrips(t *testing.T, r *state.Redis) {
+func countTrips(t *testing.T, r *state.Store) {
 	namespace := t.Name() + time.Now().Format(time.RFC3339Nano)
 	keys := []state.Key{
 		state.ConversationKey("test", namespace, "a"),
@@ -195,7 +188,7 @@ func TestSaveWithoutAnAnswer(t *testing.T) {
 	}
 }
 
-func saveUnanswered(t *testing.T, r *state.Redis, s *state.Scope, change string, arrives bool) {
+func saveUnanswered(t *testing.T, r *state.Store, s *state.Scope, change string, arrives bool) {
 	t.Helper()
 	state.Of[Counter](s).N = 2
 	if change == "written after delete" {

@@ -1,25 +1,43 @@
-// Command small-model holds the wire and the decoder against a real server and a
-// real, very small model: llama-cpp-python with SmolLM2-135M-Instruct. run.sh
-// beside it installs and starts both, and then runs it. It judges neither wit nor
-// speed: a model of this size is wrong most of the time, and that is what makes it
-// a good stranger.
+// Command small-model holds the planner and the decoder against a real server and a real,
+// very small model: llama-cpp-python with SmolLM2-135M-Instruct. run.sh beside it installs
+// and starts both, and then runs it. It judges neither wit nor speed: a model of this size
+// is wrong most of the time, and that makes it a good stranger.
 //
-// It prints what it found as markdown and ends with status 1 when a check failed.
+// It prints tables of the plans that the model wrote for each variant of the prompt, as
+// markdown, and ends with status 1 when a check of them failed.
 package main
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"flag"
 	"fmt"
+	"io"
+	"net/http"
 	"os"
 	"os/signal"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
 	"time"
 
+	"github.com/planbot-go/planbot/actions"
+	"github.com/planbot-go/planbot/actions/lists"
+	"github.com/planbot-go/planbot/activity"
 	"github.com/planbot-go/planbot/models"
+	"github.com/planbot-go/planbot/planner"
+	"github.com/planbot-go/planbot/planner/plan"
+	"github.com/planbot-go/planbot/prompts"
+	"github.com/planbot-go/planbot/state"
 )
 
-// timeout bounds the whole run. One on a machine with one free core takes minutes.
-const timeout = 2 * time.Hour
+const (
+	timeout   = 2 * time.Hour // of the run; a machine with one free core takes minutes
+	maxTokens = 300           // enough for any plan of these actions: what is longer runs in circles
+	greedy    = 1e-6          // as good as zero: the likeliest token each time
+)
 
 func main() {
 	os.Exit(run())
@@ -29,9 +47,7 @@ func run() int {
 	url := flag.String("url", "", "base URL of the server, such as http://127.0.0.1:8000/v1")
 	key := flag.String("key", "", "its API key")
 	model := flag.String("model", "smollm2", "its name for the model")
-	window := flag.Int("window", 4096, "its context window in tokens")
-	answers := flag.String("answers", "", "file for every answer of the model, one JSON object a line")
-	only := flag.String("only", "", "checks or plans; both when empty")
+	answers := flag.String("answers", os.DevNull, "file for every answer of the model, one JSON object a line")
 	hot := flag.Bool("hot", false, "ask at temperature 1, for the decoder's sake, in place of the likeliest tokens")
 	flag.Parse()
 
@@ -40,8 +56,11 @@ func run() int {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 
-	b := &bench{key: *key, model: *model, window: *window, only: *only, answers: *answers, hot: *hot}
-	failed, err := b.run(ctx, *url)
+	b := &bench{models.OpenAIConfig{
+		BaseURL: *url, Key: *key, Model: *model, MaxTokensField: "max_tokens", Transport: besideObject{http.DefaultTransport},
+		Timeout: 10 * time.Minute, // a busy machine writes a few tokens a second
+	}}
+	failed, err := b.judgePlans(ctx, *answers, *hot)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "small-model:", err)
 		return 2
@@ -53,44 +72,285 @@ func run() int {
 	return 0
 }
 
-// bench is one run against one server.
-type bench struct {
-	tap     *tap // all traffic goes through it
-	key     string
-	model   string
-	window  int
-	only    string
-	answers string
-	hot     bool
+// besideObject writes a response format json_schema as json_object and a schema beside it,
+// which is how llama-cpp-python takes one.
+type besideObject struct{ http.RoundTripper }
+
+func (t besideObject) RoundTrip(r *http.Request) (*http.Response, error) {
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		return nil, err
+	}
+	var request struct {
+		Format struct {
+			Type string `json:"type"`
+			JSON struct {
+				Schema json.RawMessage `json:"schema"`
+			} `json:"json_schema"`
+		} `json:"response_format"`
+	}
+	var fields map[string]json.RawMessage
+	if json.Unmarshal(body, &request) == nil && request.Format.Type == "json_schema" && json.Unmarshal(body, &fields) == nil {
+		fields["response_format"] = slices.Concat([]byte(`{"type":"json_object","schema":`), request.Format.JSON.Schema, []byte("}"))
+		body, _ = json.Marshal(fields) // that were JSON
+	}
+	own := r.Clone(r.Context())
+	own.Body, own.ContentLength, own.GetBody = io.NopCloser(bytes.NewReader(body)), int64(len(body)), nil
+	return t.RoundTripper.RoundTrip(own)
 }
 
-func (b *bench) run(ctx context.Context, url string) (failed int, err error) {
-	tap, err := openTap(ctx, url)
+// bench is one run against one server.
+type bench struct{ model models.OpenAIConfig }
+
+// cell is one way to ask all the utterances.
+type cell struct {
+	name        string
+	teams       bool // the prompt of Teams AI in place of ours
+	format      planner.ResponseFormat
+	history     bool // behind earlier turns
+	clock       bool // with the line of our planner that says what time it is
+	temperature float64
+}
+
+var cells = []cell{
+	{name: "ours, schema", format: planner.JSONSchema, clock: true, temperature: greedy},
+	{name: "ours", format: planner.PlainText, clock: true, temperature: greedy},
+	{name: "Teams AI's", format: planner.PlainText, teams: true, temperature: greedy},
+	{name: "ours, schema, earlier turns", format: planner.JSONSchema, history: true, clock: true, temperature: greedy},
+	{name: "ours, earlier turns", format: planner.PlainText, history: true, clock: true, temperature: greedy},
+	{name: "ours without the clock, earlier turns", format: planner.PlainText, history: true, temperature: greedy},
+	{name: "Teams AI's, earlier turns", format: planner.PlainText, history: true, teams: true, temperature: greedy},
+	{name: "Teams AI's with our clock, earlier turns", format: planner.PlainText, history: true, teams: true, clock: true, temperature: greedy},
+}
+
+// hotCells are for the decoder: the model is let loose.
+var hotCells = []cell{
+	{name: "ours without the clock, earlier turns, temperature 1", format: planner.PlainText, history: true, temperature: 1},
+	{name: "Teams AI's, earlier turns, temperature 1", format: planner.PlainText, history: true, teams: true, temperature: 1},
+	{name: "Teams AI's, json_object, temperature 1", format: planner.JSONObject, teams: true, temperature: 1},
+}
+
+// judgePlans asks every utterance in every cell, prints the tables and returns how many
+// checks failed.
+func (b *bench) judgePlans(ctx context.Context, answers string, hot bool) (failed int, err error) {
+	said, err := utterances()
 	if err != nil {
 		return 0, err
 	}
-	defer tap.close()
-	b.tap = tap
-	if b.only != "plans" {
-		failed += b.checkWire(ctx)
+	out, err := os.Create(answers)
+	if err != nil {
+		return 0, err
 	}
-	if b.only != "checks" {
-		tap.besideObject.Store(true)
-		more, err := b.judgePlans(ctx)
+	defer out.Close() //nolint:errcheck // a log for people; the figures are printed
+	var tallies []*tally
+	asked := cells
+	if hot {
+		asked = hotCells
+	}
+	for i := range asked {
+		t, err := b.judgeCell(ctx, &asked[i], said, json.NewEncoder(out))
 		if err != nil {
-			return failed, err
+			return 0, fmt.Errorf("%s: %w", asked[i].name, err)
 		}
-		failed += more
+		fmt.Fprintf(os.Stderr, "%s: %d turns in %s\n", t.cell.name, t.asked, t.took.Round(time.Second))
+		tallies = append(tallies, t)
 	}
-	return failed, nil
+	printPlans(os.Stdout, tallies)
+	return checkPlans(os.Stdout, tallies), nil
 }
 
-// newModel is a client of the server that has learned nothing yet.
-func (b *bench) newModel(change ...func(*models.OpenAIConfig)) (*models.OpenAI, error) {
-	// A busy machine writes a few tokens a second.
-	cfg := models.OpenAIConfig{BaseURL: b.tap.url, Key: b.key, Model: b.model, Timeout: 10 * time.Minute, MaxTokensField: "max_tokens"}
-	for _, c := range change {
-		c(&cfg)
+func (b *bench) judgeCell(ctx context.Context, c *cell, said []utterance, out *json.Encoder) (*tally, error) {
+	reg := actions.New()
+	lists.Register(reg)
+	model, err := models.NewOpenAI(b.model) // one that has learned nothing yet
+	if err != nil {
+		return nil, err
 	}
-	return models.NewOpenAI(cfg)
+	defer model.Close() //nolint:errcheck // never fails
+	ear := &listener{model: model, cell: c}
+	sequence, err := newSequence(ctx, c, ear, reg)
+	if err != nil {
+		return nil, err
+	}
+	t := &tally{cell: c}
+	start := time.Now()
+	for _, u := range said {
+		ear.answers = nil
+		p, err := sequence.Plan(ctx, turnOf(u.Text, c))
+		if ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
+		t.count(u, p, err, ear.answers, reg)
+		line := map[string]any{"cell": c.name, "said": u.Text, "answers": ear.answers, "plan": p}
+		if err != nil {
+			line["fault"] = err.Error()
+		}
+		if err := out.Encode(line); err != nil {
+			return nil, err
+		}
+	}
+	t.took = time.Since(start)
+	return t, nil
+}
+
+func newSequence(ctx context.Context, c *cell, model models.Model, reg *actions.Registry) (*planner.Sequence, error) {
+	load := func() (*prompts.Library, error) { return prompts.Load("") }
+	if c.teams {
+		load = func() (*prompts.Library, error) { return teamsPrompts(reg) }
+	}
+	library, err := load()
+	if err != nil {
+		return nil, err
+	}
+	return planner.NewSequence(ctx, planner.SequenceConfig{
+		Model: model, Prompts: library, Actions: reg, MaxTokens: maxTokens, ResponseFormat: c.format,
+	})
+}
+
+// answer is one answer of the model, or why there was none.
+type answer struct {
+	Text   string        `json:"text,omitempty"`
+	Finish models.Finish `json:"finish,omitempty"`
+	Usage  models.Usage  `json:"usage"`
+	Err    string        `json:"error,omitempty"`
+}
+
+// listener is a model between the planner and the real one. It sets what belongs
+// to the cell, and keeps the answers.
+type listener struct {
+	model   models.Model
+	cell    *cell
+	answers []answer // since the last turn began
+}
+
+// theClock is what the planner says of the time, a line of its own.
+var theClock = regexp.MustCompile(`(?m)^\d{4}-\d\d-\d\d \d\d:\d\d [^;\n]*day\b`)
+
+// Complete stops the clock of the prompt, so that a run can be repeated, or takes its line
+// out.
+func (l *listener) Complete(ctx context.Context, req *models.Request) (*models.Response, error) {
+	own := *req
+	own.Temperature = &l.cell.temperature
+	own.Messages = nil
+	for _, m := range req.Messages {
+		if at := theClock.FindStringIndex(m.Text); m.Role == models.System && at != nil {
+			before, line := m.Text[:at[0]], m.Text[at[0]:]
+			_, after, _ := strings.Cut(line, "\n")
+			if m.Text = before + after; l.cell.clock {
+				m.Text = before + theClock.ReplaceAllString(line, "2026-11-21 09:00 +00:00, Saturday")
+			}
+			if m.Text == "" {
+				continue
+			}
+		}
+		own.Messages = append(own.Messages, m)
+	}
+	res, err := l.model.Complete(ctx, &own)
+	a := answer{}
+	if err != nil {
+		a.Err = err.Error()
+	} else {
+		a.Text, a.Finish, a.Usage = res.Text, res.Finish, res.Usage
+	}
+	l.answers = append(l.answers, a)
+	return res, err
+}
+
+// earlier is what was said before, in the cells with a history, and the plans of
+// it as a bot keeps them. A small model learns the format from it.
+var earlier = []struct {
+	said string
+	plan []plan.Command
+}{
+	{"good morning", []plan.Command{
+		{Kind: plan.Say, Response: "Good morning! What shall I write down?"},
+	}},
+	{"put soap on the bathroom list", []plan.Command{
+		{Kind: plan.Do, Action: "addItem", Entities: map[string]any{"list": "bathroom", "item": "soap"}},
+		{Kind: plan.Say, Response: "Soap is on the bathroom list."},
+	}},
+	{"make a list called garden", []plan.Command{
+		{Kind: plan.Do, Action: "createList", Entities: map[string]any{"list": "garden"}},
+		{Kind: plan.Say, Response: "There is a list garden now."},
+	}},
+	{"the soap is bought, take it off again", []plan.Command{
+		{Kind: plan.Do, Action: "removeItem", Entities: map[string]any{"list": "bathroom", "item": "soap"}},
+		{Kind: plan.Say, Response: "Soap is off the bathroom list."},
+	}},
+}
+
+// turnOf is the turn in which a person says this, with an empty state or, in a
+// cell with a history, behind the earlier turns.
+func turnOf(said string, c *cell) *actions.Turn {
+	scope := state.NewScope()
+	t := &actions.Turn{
+		Activity: &activity.Activity{Text: said}, Text: said,
+		Conversation: scope, Thread: scope, User: state.NewScope(), Temp: state.NewScope(),
+	}
+	t.Activity.Conversation.ConversationType = "personal"
+	if !c.history {
+		return t
+	}
+	for _, e := range earlier {
+		p := plan.Transcript(e.plan)
+		if c.teams {
+			p = strings.ReplaceAll(p, `"entities":`, `"parameters":`)
+		}
+		state.Of[prompts.History](scope).Append(prompts.Turn{From: "mia", Messages: []prompts.Message{
+			{Role: prompts.User, Text: e.said}, {Role: prompts.Assistant, Text: p},
+		}}, prompts.Limits{})
+	}
+	return t
+}
+
+// teamsText is the prompt of Teams AI's sequence augmentation: what the app says
+// of itself, the actions in YAML with their parameters' schemas, and the form of
+// the answer, in one system message. It is a reconstruction of its layout in words
+// of our own, not its text.
+const teamsText = `The following is a conversation with an AI assistant that keeps lists for a person.
+
+%s
+Use the actions above to write a plan in this JSON format:
+
+{"type":"plan","commands":[{"type":"DO","action":"<name>","parameters":{"<name>":"<value>"}},{"type":"SAY","response":"<response>"}]}
+`
+
+// teamsPrompts is a library in which that prompt stands in the place of ours.
+func teamsPrompts(reg *actions.Registry) (*prompts.Library, error) {
+	dir, err := os.MkdirTemp("", "small-model")
+	if err != nil {
+		return nil, err
+	}
+	defer os.RemoveAll(dir) //nolint:errcheck // a folder of the system's for such things
+	folder := filepath.Join(dir, "sequence")
+	if err := os.Mkdir(folder, 0o700); err != nil {
+		return nil, err
+	}
+	text := fmt.Sprintf(teamsText, teamsActions(reg))
+	if err := os.WriteFile(filepath.Join(folder, "prompt.txt"), []byte(text), 0o600); err != nil {
+		return nil, err
+	}
+	return prompts.Load(dir)
+}
+
+func teamsActions(reg *actions.Registry) string {
+	var b strings.Builder
+	b.WriteString("actions:\n")
+	for _, a := range plan.Describe(reg) {
+		fmt.Fprintf(&b, "  %s:\n    description: %s\n", a.Name, a.Description)
+		if len(a.Parameters) > 0 {
+			b.WriteString("    parameters:\n")
+		}
+		for _, p := range a.Parameters {
+			fmt.Fprintf(&b, "      %s:\n%s        description: %s\n", p.Name, teamsType(p.Type), p.Description)
+		}
+	}
+	return b.String()
+}
+
+func teamsType(name string) string {
+	if item, ok := strings.CutSuffix(name, "[]"); ok {
+		return fmt.Sprintf("        type: array\n        items:\n          type: %s\n", item)
+	}
+	return fmt.Sprintf("        type: %s\n", name)
 }

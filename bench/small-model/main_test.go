@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -10,7 +11,8 @@ import (
 
 	"github.com/planbot-go/planbot/actions"
 	"github.com/planbot-go/planbot/actions/lists"
-	"github.com/planbot-go/planbot/planner"
+	"github.com/planbot-go/planbot/models"
+	"github.com/planbot-go/planbot/planner/plan"
 	"github.com/planbot-go/planbot/prompts"
 )
 
@@ -38,17 +40,17 @@ func TestUtterancesAskForWhatCanBeDone(t *testing.T) {
 			t.Errorf("%q is there twice", u.Text)
 		}
 		said[u.Text] = true
-		var plan planner.Plan
+		var p plan.Plan
 		for _, d := range u.Do {
-			plan.Commands = append(plan.Commands, planner.Command{Kind: planner.Do, Action: d.Action, Entities: d.Entities})
+			p.Commands = append(p.Commands, plan.Command{Kind: plan.Do, Action: d.Action, Entities: d.Entities})
 			used[d.Action] = true
 		}
 		if len(u.Do) > 0 {
-			if _, err := planner.Validate(plan, registry()); err != nil {
+			if _, err := plan.Validate(p, registry()); err != nil {
 				t.Errorf("%q: %v", u.Text, err)
 			}
 		}
-		if actions, entities := u.judge(plan); !actions || !entities {
+		if actions, entities := u.judge(p); !actions || !entities {
 			t.Errorf("%q: the right plan is judged wrong", u.Text)
 		}
 	}
@@ -75,11 +77,11 @@ func TestJudge(t *testing.T) {
 		{`{"commands":[{"type":"DO","action":"addItem","entities":{"list":"groceries","item":"milk"}},{"type":"DO","action":"addItem","entities":{"list":"groceries","item":"milk"}}]}`, false, false},
 		{`{"commands":[{"type":"SAY","response":"milk"}]}`, false, false},
 	} {
-		plan, err := planner.Decode(tt.plan)
+		p, err := plan.Decode(tt.plan)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if a, e := u.judge(plan); a != tt.actions || e != tt.entities {
+		if a, e := u.judge(p); a != tt.actions || e != tt.entities {
 			t.Errorf("%s: %v, %v", tt.plan, a, e)
 		}
 	}
@@ -87,27 +89,27 @@ func TestJudge(t *testing.T) {
 
 func TestUnexpected(t *testing.T) {
 	t.Parallel()
-	do := func(item string) planner.Command {
-		return planner.Command{Kind: planner.Do, Action: "addItem", Entities: map[string]any{"list": "a", "item": item}}
+	do := func(item string) plan.Command {
+		return plan.Command{Kind: plan.Do, Action: "addItem", Entities: map[string]any{"list": "a", "item": item}}
 	}
 	const milk = `{"type":"DO","action":"AddItem","parameters":{"list":"a","item":"milk"}}`
 	for _, tt := range []struct {
 		text string
-		does []planner.Command
+		does []plan.Command
 		want int
 	}{
-		{`{"commands":[` + milk + `]}`, []planner.Command{do("milk")}, 0},
-		{`Here: {x} ` + "```" + `{"commands":[` + milk + `]}`, []planner.Command{do("milk")}, 0},
-		{`{"commands":[` + milk + `]}`, []planner.Command{do("bread")}, 1},
-		{`{"commands":[` + milk + `]}`, []planner.Command{do("milk"), do("bread")}, 1},
+		{`{"commands":[` + milk + `]}`, []plan.Command{do("milk")}, 0},
+		{`Here: {x} ` + "```" + `{"commands":[` + milk + `]}`, []plan.Command{do("milk")}, 0},
+		{`{"commands":[` + milk + `]}`, []plan.Command{do("bread")}, 1},
+		{`{"commands":[` + milk + `]}`, []plan.Command{do("milk"), do("bread")}, 1},
 		{strings.Replace(milk, "addItem", "removeItem", 1), nil, 0},
-		{strings.Replace(milk, "AddItem", "removeItem", 1), []planner.Command{do("milk")}, 1},
-		{strings.Replace(milk, "DO", "SAY", 1), []planner.Command{do("milk")}, 1},
-		{strings.ReplaceAll(milk, `"`, `'`), []planner.Command{do("milk")}, 1}, // read, but not by a strict reading
-		{`"` + strings.ReplaceAll(milk, `"`, `\"`) + `"`, []planner.Command{do("milk")}, 1},
-		{"", []planner.Command{{Kind: planner.Say, Response: "hello"}}, 0},
+		{strings.Replace(milk, "AddItem", "removeItem", 1), []plan.Command{do("milk")}, 1},
+		{strings.Replace(milk, "DO", "SAY", 1), []plan.Command{do("milk")}, 1},
+		{strings.ReplaceAll(milk, `"`, `'`), []plan.Command{do("milk")}, 1}, // read, but not by a strict reading
+		{`"` + strings.ReplaceAll(milk, `"`, `\"`) + `"`, []plan.Command{do("milk")}, 1},
+		{"", []plan.Command{{Kind: plan.Say, Response: "hello"}}, 0},
 	} {
-		if got := unexpected(planner.Plan{Commands: tt.does}, tt.text); len(got) != tt.want {
+		if got := unexpected(plan.Plan{Commands: tt.does}, tt.text); len(got) != tt.want {
 			t.Errorf("%s: %v", tt.text, got)
 		}
 	}
@@ -134,48 +136,57 @@ func TestTeamsPromptNamesEveryAction(t *testing.T) {
 	}
 }
 
-func TestTapKeepsWhatPasses(t *testing.T) {
+// A server that takes a schema beside json_object gets it there.
+func TestSchemaBesideObject(t *testing.T) {
 	t.Parallel()
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.Path == "/v1/z" {
-			w.WriteHeader(http.StatusOK)
-			_ = http.NewResponseController(w).Flush()
-			panic(http.ErrAbortHandler)
-		}
-		if r.URL.Path != "/v1/x" {
-			w.WriteHeader(http.StatusTeapot)
-		}
-		_, _ = io.Copy(w, r.Body)
-	}))
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { _, _ = io.Copy(w, r.Body) }))
 	defer server.Close()
-	tap, err := openTap(t.Context(), server.URL+"/v1/")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer tap.close()
-	for _, path := range []string{"/x", "/y"} {
-		res, err := http.Post(tap.url+path, "text/plain", strings.NewReader("hello"))
+	client := &http.Client{Transport: besideObject{server.Client().Transport}}
+	for body, want := range map[string]string{
+		`{"response_format":{"type":"json_schema","json_schema":{"schema":{"a":1}}}}`: `{"response_format":{"type":"json_object","schema":{"a":1}}}`,
+		`{"response_format":{"type":"text"}}`:                                         `{"response_format":{"type":"text"}}`,
+		`hello`:                                                                       `hello`,
+	} {
+		res, err := client.Post(server.URL, "application/json", strings.NewReader(body))
 		if err != nil {
 			t.Fatal(err)
 		}
-		if body, err := io.ReadAll(res.Body); err != nil || string(body) != "hello" {
-			t.Errorf("%q, %v", body, err)
+		if got, err := io.ReadAll(res.Body); err != nil || string(got) != want {
+			t.Errorf("%s became %s, %v", body, got, err)
 		}
 		_ = res.Body.Close()
 	}
-	res, err := http.Post(tap.url+"/z", "text/plain", http.NoBody)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := io.ReadAll(res.Body); err == nil {
-		t.Error("what the server broke off looks whole")
-	}
-	_ = res.Body.Close()
-	seen := tap.since(0)
-	if got := statuses(seen); !slices.Equal(got, []int{200, 418, 200}) {
-		t.Fatalf("statuses %v", got)
-	}
-	if string(seen[0].request) != "hello" || seen[0].String() != `200 "hello"` || len(tap.since(1)) != 2 {
-		t.Errorf("kept %q, %s", seen[0].request, seen[0])
+}
+
+type modelFunc func(*models.Request) *models.Response
+
+func (f modelFunc) Complete(_ context.Context, r *models.Request) (*models.Response, error) {
+	return f(r), nil
+}
+
+func TestTheClockStandsOrGoes(t *testing.T) {
+	t.Parallel()
+	for _, clock := range []bool{true, false} {
+		var asked *models.Request
+		l := &listener{model: modelFunc(func(r *models.Request) *models.Response { asked = r; return &models.Response{} }), cell: &cell{clock: clock}}
+		const now = "2031-01-02 03:04 +01:00, Thursday; tomorrow is Friday."
+		_, err := l.Complete(t.Context(), &models.Request{Messages: []models.Message{
+			{Role: models.System, Text: "Be brief.\n" + now}, {Role: models.System, Text: now}, {Role: models.User, Text: now},
+		}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for _, m := range asked.Messages {
+			got = append(got, m.Text)
+		}
+		const stopped = "2026-11-21 09:00 +00:00, Saturday; tomorrow is Friday."
+		want := []string{"Be brief.\n" + stopped, stopped, now}
+		if !clock {
+			want = []string{"Be brief.\n", now}
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("clock %v: %q", clock, got)
+		}
 	}
 }

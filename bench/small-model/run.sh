@@ -1,7 +1,7 @@
 #!/bin/sh
-# Holds the wire and the decoder against a real server with a real, small model.
+# Holds the planner and the decoder against a real server with a real, small model.
 #
-#   bench/small-model/run.sh [-only checks|plans] [-hot]
+#   bench/small-model/run.sh [-hot]
 #
 # It needs go, python3 with venv, cmake, a C++ compiler and PyPI. The first run
 # builds the server (some minutes) in SMALL_MODEL_DIR, by default
@@ -35,8 +35,6 @@ weights=$(find "$dir/venv" -name 'SmolLM2-135M-Instruct.Q4_1.gguf')
 port=$("$python" -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])')
 key=local-$$
 
-# --interrupt_requests is left as it is: a stream that the server breaks off for
-# another caller is one of the checks.
 nice -n 15 "$python" -m llama_cpp.server --host 127.0.0.1 --port "$port" --api_key "$key" \
 	--model "$weights" --model_alias smollm2 --n_ctx "$window" --n_threads 1 --n_threads_batch 1 \
 	--seed 1 --verbose False >"$dir/server.log" 2>&1 </dev/null &
@@ -56,7 +54,7 @@ until "$python" -c "import socket; socket.create_connection(('127.0.0.1', $port)
 done
 
 status=0
-"$dir/small-model" -url "http://127.0.0.1:$port/v1" -key "$key" -model smollm2 -window "$window" \
+"$dir/small-model" -url "http://127.0.0.1:$port/v1" -key "$key" -model smollm2 \
 	-answers "$dir/answers.jsonl" "$@" || status=$?
 echo "Every answer: $dir/answers.jsonl" >&2
 exit "$status"

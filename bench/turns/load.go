@@ -1,8 +1,13 @@
 package main
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
+	"net"
 	"net/http"
 	"strconv"
 	"strings"
@@ -11,18 +16,21 @@ import (
 	"time"
 )
 
-// loadConfig says how to talk to a bot.
-type loadConfig struct {
-	urls          []string // of the replicas; messages go round them
-	conversations int
-	burst         int
-	timeout       time.Duration
-	retry         bool // a message that was refused is sent once more
-}
+const (
+	// tagMark stands before the tag of a message. The tag ends the text, and the model puts
+	// both at the end of what it says: by it a reply is matched to its message.
+	tagMark = " #t"
+	tenant  = "00000000-0000-0000-0000-000000000001"
+	// lateness is how long replies that come twice have to arrive after the last message.
+	lateness = 300 * time.Millisecond
+	// backOff keeps the load from asking a bot that refuses everything without a pause.
+	backOff = 20 * time.Millisecond
+)
 
 // load is conversations with a bot, and the connector where its replies arrive.
 type load struct {
-	loadConfig
+	urls       []string // of the replicas; messages go round them
+	timeout    time.Duration
 	client     *http.Client
 	server     *http.Server
 	serviceURL string
@@ -33,40 +41,63 @@ type load struct {
 	end        func() // waits until all conversations are over
 	running    sync.WaitGroup
 	sent       atomic.Uint64
-	arrived    atomic.Int64
-	counts     counts
-	first      atomic.Pointer[string] // that went wrong
+
+	mu     sync.Mutex
+	counts outcome
+	first  string // that went wrong
 }
 
-// conversation is one person who talks to the bot.
-type conversation struct {
-	load   *load
-	id     string
-	number int
+// outcome is what went wrong with messages and replies, warm-up included.
+type outcome struct {
+	errors    int // messages that the bot did not accept
+	lost      int // accepted messages without a reply in time
+	doubled   int // replies after the first to a message
+	stray     int // replies to nothing that was sent
+	reordered int // replies after one to a later message
+}
 
-	mu       sync.Mutex
-	messages []*message
+// conversation is one person who talks to the bot. Its load's mutex guards what replies
+// change.
+type conversation struct {
+	load     *load
+	id       string
+	number   int
+	messages []chan time.Time // for each message, when its first reply arrived
+	replied  []bool
 	latest   int // number of the latest message that was replied to; -1: none
 
-	turns, acks []time.Duration // measured ones, of the goroutine that talks
+	turns []time.Duration // measured ones, of the goroutine that talks
 }
 
-// lateness is what replies that come twice get to arrive after the last message.
-const lateness = 300 * time.Millisecond
-
-func newLoad(ctx context.Context, cfg loadConfig) (*load, error) {
-	l := &load{loadConfig: cfg, steps: cycle(), ended: make(chan struct{})}
-	l.client = &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: cfg.conversations, DisableCompression: true}}
+func newLoad(ctx context.Context, urls []string, conversations int, timeout time.Duration) (*load, error) {
+	l := &load{urls: urls, timeout: timeout, steps: cycle(), ended: make(chan struct{})}
+	l.client = &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: conversations, DisableCompression: true}}
 	l.end = sync.OnceFunc(func() {
 		close(l.ended)
 		l.running.Wait()
 		time.Sleep(lateness)
 	})
 	run := strconv.FormatInt(time.Now().UnixNano(), 36)
-	for i := range cfg.conversations {
+	for i := range conversations {
 		l.talks = append(l.talks, &conversation{load: l, id: fmt.Sprintf("a:%s-%d", run, i), number: i, latest: -1})
 	}
-	return l, l.listen(ctx)
+	mux := http.NewServeMux()
+	mux.HandleFunc("POST /v3/conversations/{conversation}/activities", l.arrive)
+	mux.HandleFunc("POST /v3/conversations/{conversation}/activities/{activity}", l.arrive)
+	var err error
+	l.server, l.serviceURL, err = serve(ctx, mux)
+	return l, err
+}
+
+// serve answers on a port of its own until the server is closed.
+func serve(ctx context.Context, h http.Handler) (s *http.Server, url string, err error) {
+	socket, err := (&net.ListenConfig{}).Listen(ctx, "tcp", "127.0.0.1:0")
+	if err != nil {
+		return nil, "", fmt.Errorf("listen: %w", err)
+	}
+	s = &http.Server{Handler: h, ReadHeaderTimeout: time.Minute}
+	go func() { _ = s.Serve(socket) }() // until Close
+	return s, "http://" + socket.Addr().String() + "/", nil
 }
 
 func (l *load) close() {
@@ -78,94 +109,161 @@ func (l *load) close() {
 func (l *load) start(ctx context.Context) {
 	for _, c := range l.talks {
 		l.running.Go(func() {
-			for !l.over(ctx) {
-				c.turn(ctx)
+			for ctx.Err() == nil {
+				select {
+				case <-l.ended:
+					return
+				default:
+					c.turn(ctx)
+				}
 			}
 		})
 	}
 }
 
-func (l *load) over(ctx context.Context) bool {
-	select {
-	case <-l.ended:
-		return true
-	case <-ctx.Done():
-		return true
-	default:
+// turn sends the next message of the cycle, waits for the reply, and reports whether it came.
+func (c *conversation) turn(ctx context.Context) (answered bool) {
+	l := c.load
+	reply := make(chan time.Time, 1)
+	l.mu.Lock()
+	n := len(c.messages)
+	c.messages, c.replied = append(c.messages, reply), append(c.replied, false)
+	l.mu.Unlock()
+
+	sent := time.Now()
+	err := l.post(ctx, c.activity(n))
+	if err != nil && ctx.Err() == nil {
+		l.fail(&l.counts.errors, "%v", err)
+	}
+	if err != nil {
+		_ = pause(ctx, backOff) // everybody who waits notices the end of ctx
 		return false
 	}
-}
-
-// backOff keeps a bot that refuses everything from being asked without a pause.
-const backOff = 20 * time.Millisecond
-
-// turn sends as many messages as a burst has, each when the bot has taken the one
-// before, waits for the replies, and reports whether all came.
-func (c *conversation) turn(ctx context.Context) (answered bool) {
-	var waiting []*message
-	for range c.load.burst {
-		m, taken := c.send(ctx)
-		if !taken {
-			_ = pause(ctx, backOff) // the end of ctx is noticed by all who wait
-			break
-		}
-		waiting = append(waiting, m)
-	}
-	answered = len(waiting) == c.load.burst
-	for _, m := range waiting {
-		answered = c.await(ctx, m) && answered
-	}
-	return answered
-}
-
-// send posts the next message of the cycle.
-func (c *conversation) send(ctx context.Context) (m *message, taken bool) {
-	m, n := c.open()
-	text := c.load.steps[n%len(c.load.steps)].text + tagMark + tag(c.number, n)
-	m.sent = time.Now()
-	err := c.load.deliver(ctx, c.activity(n, text))
-	switch {
-	case ctx.Err() != nil:
-		return m, false
-	case err != nil:
-		c.load.counts.errors.Add(1)
-		c.load.note(err.Error())
-		return m, false
-	}
-	if c.load.measuring.Load() {
-		c.acks = append(c.acks, time.Since(m.sent))
-	}
-	return m, true
-}
-
-// await waits for the reply to a message.
-func (c *conversation) await(ctx context.Context, m *message) bool {
-	late := time.NewTimer(time.Until(m.sent.Add(c.load.timeout)))
+	late := time.NewTimer(l.timeout)
 	defer late.Stop()
 	select {
-	case at := <-m.reply:
-		if c.load.measuring.Load() {
-			c.turns = append(c.turns, at.Sub(m.sent))
+	case at := <-reply:
+		if l.measuring.Load() {
+			c.turns = append(c.turns, at.Sub(sent))
 		}
 		return true
 	case <-late.C:
-		c.load.counts.lost.Add(1)
-		c.load.note("no reply in " + c.load.timeout.String() + " in " + c.id)
+		l.fail(&l.counts.lost, "no reply in %v to message %d of %s", l.timeout, n, c.id)
 	case <-ctx.Done():
 	}
 	return false
 }
 
-// note keeps the first thing that went wrong.
-func (l *load) note(what string) {
-	what = strings.ToValidUTF8(what[:min(len(what), 300)], "")
-	l.first.CompareAndSwap(nil, &what)
+type object = map[string]any
+
+// activity is the nth message as Teams sends it in a personal chat.
+func (c *conversation) activity(n int) object {
+	text := c.load.steps[n%len(c.load.steps)].text
+	return object{
+		"type": "message", "id": strconv.Itoa(n), "timestamp": time.Now().UTC(), "serviceUrl": c.load.serviceURL, "channelId": "msteams",
+		"from":         object{"id": "29:" + c.id, "name": "Person", "aadObjectId": fmt.Sprintf("00000000-0000-0000-0000-%012d", c.number)},
+		"conversation": object{"id": c.id, "conversationType": "personal", "tenantId": tenant},
+		"recipient":    object{"id": "28:bot", "name": "Bot"},
+		"text":         fmt.Sprintf("%s%s%d-%d", text, tagMark, c.number, n), "textFormat": "plain", "locale": "en-US",
+		"entities":    []object{{"type": "clientInfo", "locale": "en-US", "country": "US", "platform": "Web"}},
+		"channelData": object{"tenant": object{"id": tenant}},
+	}
 }
 
-// fault is the first thing that went wrong, or "".
-func (l *load) fault() string {
-	if what := l.first.Load(); what != nil {
-		return *what
+// post sends a message to the next replica, going round them.
+func (l *load) post(ctx context.Context, activity object) error {
+	raw, err := json.Marshal(activity)
+	if err != nil {
+		return fmt.Errorf("encode a message: %w", err)
 	}
-	return ""
+	ctx, cancel := context.WithTimeout(ctx, l.timeout)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, l.urls[l.sent.Add(1)%uint64(len(l.urls))], bytes.NewReader(raw))
+	if err != nil {
+		return fmt.Errorf("post a message: %w", err)
+	}
+	req.Header.Set("Content-Type", "application/json")
+	res, err := l.client.Do(req)
+	if err != nil {
+		return fmt.Errorf("post a message: %w", err)
+	}
+	defer res.Body.Close()
+	said, err := io.ReadAll(io.LimitReader(res.Body, maxBody))
+	if err == nil && res.StatusCode/100 != 2 {
+		err = errors.New("answered with " + res.Status + ": " + strings.TrimSpace(string(said)))
+	}
+	if err != nil {
+		return fmt.Errorf("post a message: %w", err)
+	}
+	return nil
+}
+
+// arrive receives a reply.
+func (l *load) arrive(w http.ResponseWriter, r *http.Request) {
+	at := time.Now()
+	var a struct{ Type, Text string }
+	raw, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
+	if err == nil {
+		err = json.Unmarshal(raw, &a)
+	}
+	if err != nil {
+		answer(w, http.StatusBadRequest, object{"error": object{"code": "BadArgument", "message": err.Error()}})
+		return
+	}
+	if a.Type == "message" {
+		l.match(r.PathValue("conversation"), a.Text, at)
+	}
+	answer(w, http.StatusCreated, object{"id": "1"})
+}
+
+// match gives a reply to the message that it belongs to.
+func (l *load) match(id, text string, at time.Time) {
+	var number, n int
+	if i := strings.LastIndex(text, tagMark); i < 0 {
+		number = -1
+	} else if _, err := fmt.Sscanf(text[i+len(tagMark):], "%d-%d", &number, &n); err != nil {
+		number = -1
+	}
+	l.mu.Lock()
+	known := number >= 0 && number < len(l.talks) && l.talks[number].id == id && n >= 0 && n < len(l.talks[number].messages)
+	if !known {
+		l.mu.Unlock()
+		l.fail(&l.counts.stray, "a reply to nothing in %s: %.300s", id, text)
+		return
+	}
+	c := l.talks[number]
+	reply := c.messages[n]
+	again, reordered := c.replied[n], n < c.latest
+	c.replied[n], c.latest = true, max(c.latest, n)
+	l.mu.Unlock()
+	switch {
+	case again:
+		l.fail(&l.counts.doubled, "a second reply to message %d of %s", n, id)
+		return
+	case reordered:
+		l.fail(&l.counts.reordered, "the reply to message %d of %s came after one to a later message", n, id)
+	}
+	reply <- at
+}
+
+// fail counts something that went wrong, and keeps the first.
+func (l *load) fail(count *int, format string, args ...any) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	*count++
+	if l.first == "" {
+		l.first = strings.ToValidUTF8(fmt.Sprintf(format, args...), "")
+	}
+}
+
+func (l *load) fault() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.first
+}
+
+func (l *load) outcome() outcome {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.counts
 }

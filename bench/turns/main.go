@@ -1,11 +1,10 @@
-// Command turns measures what a bot adds to a turn, with nothing but this
-// repository and a redis-server: it builds the bot, starts Redis and stand-ins for
-// the model and the channel, lets conversations talk to the bot, and counts.
-// README.md in the folder above says how to read what it prints.
+// Command turns measures what a bot adds to a turn, with nothing but this repository and a
+// redis-server: it builds the bot, starts Redis and stand-ins for the model and the
+// channel, lets conversations talk to the bot, and counts. README.md in the folder above
+// says how to read the table that it prints.
 //
-// It ends with status 1 when a reply was lost, came twice, came out of order or
-// belonged to nothing, or when a message was not taken; with 2 when it could not
-// measure.
+// It ends with status 1 when a reply was lost, came twice, came out of order or belonged to
+// nothing, or when a message was not accepted; with 2 when it could not measure.
 package main
 
 import (
@@ -15,24 +14,19 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"os/exec"
 	"os/signal"
 	"path/filepath"
 	"runtime/debug"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
 	"time"
 )
 
-// The statuses that the program ends with.
-const (
-	exitFailed = 1
-	exitBroken = 2
-)
-
 func main() {
-	// The load shares its cores with the stand-ins: what it does not collect, it can send.
-	debug.SetGCPercent(400)
+	debug.SetGCPercent(400) // the load shares its cores with the stand-ins
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	code := run(ctx, os.Args[1:], os.Stdout, os.Stderr)
 	stop()
@@ -41,17 +35,12 @@ func main() {
 
 // options are the flags.
 type options struct {
-	conversations    []int
-	latencies        []time.Duration
-	duration, warmup time.Duration
-	idle, timeout    time.Duration
-	replicas, burst  int
-	cold             int
-	restart          bool
-	profile, aof     bool
-	pin              bool
-	bots, out        string
-	only             []string
+	conversations          []int
+	latencies              []time.Duration
+	warmup, idle, duration time.Duration
+	timeout                time.Duration
+	replicas, cold         int
+	binary, cores, out     string
 }
 
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
@@ -59,98 +48,281 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	if errors.Is(err, flag.ErrHelp) {
 		return 0
 	}
-	var found report
+	sound := false
 	if err == nil {
-		found, err = measure(ctx, o, stderr)
+		sound, err = measure(ctx, o, stdout)
 	}
-	found.print(stdout)
-	switch {
-	case err != nil:
+	if err != nil {
 		fmt.Fprintln(stderr, "turns:", err)
-		return exitBroken
-	case found.failed():
-		return exitFailed
+		return 2
+	}
+	if !sound {
+		return 1
 	}
 	return 0
 }
 
 func parse(args []string, stderr io.Writer) (options, error) {
-	var o options
+	o := options{conversations: []int{16, 128, 512}, latencies: []time.Duration{0, 200 * time.Millisecond}}
 	f := flag.NewFlagSet("turns", flag.ContinueOnError)
 	f.SetOutput(stderr)
-	conversations := f.String("conversations", "16,128,512", "conversations that talk at the same time, one cell each")
-	latencies := f.String("latency", "0s,200ms", "how long the model takes, one cell each")
-	only := f.String("only", "", "names of the bots to measure; all when empty")
+	f.Func("conversations", "conversations that talk at the same time, a cell for each number (16,128,512)", func(s string) (err error) {
+		o.conversations, err = list(s, strconv.Atoi)
+		return err
+	})
+	f.Func("latency", "how long the model takes, a cell for each time (0s,200ms)", func(s string) (err error) {
+		o.latencies, err = list(s, time.ParseDuration)
+		return err
+	})
 	f.DurationVar(&o.duration, "duration", 5*time.Second, "measured time of a cell")
 	f.DurationVar(&o.warmup, "warmup", 3*time.Second, "load before it")
 	f.DurationVar(&o.idle, "idle", 2*time.Second, "time without load before that: what a bot asks of Redis then is subtracted")
 	f.DurationVar(&o.timeout, "timeout", 30*time.Second, "a reply that takes longer is lost")
 	f.IntVar(&o.replicas, "replicas", 1, "processes of the bot; the messages of every conversation go round them")
-	f.IntVar(&o.burst, "burst", 1, "messages that a conversation sends before it waits for the replies")
-	f.IntVar(&o.cold, "cold", 5, "cold starts of each bot")
-	f.BoolVar(&o.restart, "restart", false, "end and start one replica after the other while measuring; what is refused is sent once more")
-	f.BoolVar(&o.profile, "cpuprofile", false, "take a CPU profile of the first replica; CPU figures then include that")
-	f.BoolVar(&o.aof, "aof", false, "let Redis keep an append-only file, written out each second")
-	f.BoolVar(&o.pin, "pin", true, "keep bots and load on cores of their own, with taskset")
-	f.StringVar(&o.bots, "bots", "", "JSON file with more bots")
-	f.StringVar(&o.out, "out", "bench/out", "folder for logs, profiles and turns.jsonl, a line for each cell")
+	f.IntVar(&o.cold, "cold", 5, "cold starts")
+	f.StringVar(&o.binary, "bot", "", "binary of the bot to measure; built from cmd/bot when empty")
+	f.StringVar(&o.cores, "cores", "", "cores that the bot may use, for taskset -c; any when empty")
+	f.StringVar(&o.out, "out", "bench/out", "folder for the logs of the bot and of Redis")
 	if err := f.Parse(args); err != nil {
 		return o, err
 	}
-	var errs [3]error
-	o.conversations, errs[0] = list("conversations", *conversations, strconv.Atoi)
-	o.latencies, errs[1] = list("latency", *latencies, time.ParseDuration)
-	o.only, errs[2] = list("only", *only, func(s string) (string, error) { return s, nil })
-	return o, errors.Join(append(errs[:], o.check(f.Args()))...)
-}
-
-func (o *options) check(rest []string) error {
 	switch {
-	case len(rest) > 0:
-		return fmt.Errorf("%q is no flag", rest)
-	case o.replicas < 1 || o.burst < 1 || o.duration <= 0 || o.cold < 0:
-		return errors.New("-replicas, -burst and -duration have to be positive, -cold not negative")
-	case o.restart && o.replicas < 2:
-		return errors.New("-restart needs -replicas 2 or more: who else should take what one refuses?")
+	case f.NArg() > 0:
+		return o, fmt.Errorf("%q is no flag", f.Args())
+	case o.replicas < 1 || o.duration <= 0 || o.cold < 0 || slices.ContainsFunc(o.conversations, func(n int) bool { return n < 1 }):
+		return o, errors.New("-conversations, -replicas and -duration have to be positive, -cold not negative")
 	}
-	for _, n := range o.conversations {
-		if n < 1 {
-			return fmt.Errorf("-conversations %d", n)
-		}
-	}
-	return nil
+	return o, nil
 }
 
-// list reads the values of a flag that are separated by commas.
-func list[T any](name, values string, read func(string) (T, error)) ([]T, error) {
-	var all []T
+// list reads values that are separated by commas.
+func list[T any](values string, read func(string) (T, error)) (all []T, err error) {
 	for part := range strings.SplitSeq(values, ",") {
-		if part = strings.TrimSpace(part); part == "" {
-			continue
-		}
-		one, err := read(part)
+		one, err := read(strings.TrimSpace(part))
 		if err != nil {
-			return nil, fmt.Errorf("-%s: %w", name, err)
+			return nil, err
 		}
 		all = append(all, one)
 	}
 	return all, nil
 }
 
-// measure runs all cells. What it found so far is returned with an error, too.
-func measure(ctx context.Context, o options, notes io.Writer) (found report, err error) {
+// measure runs all cells, prints a row for each, and reports whether nothing went wrong
+// with a message or a reply.
+func measure(ctx context.Context, o options, w io.Writer) (sound bool, err error) {
 	if err := os.MkdirAll(o.out, 0o755); err != nil {
-		return found, fmt.Errorf("folder for the results: %w", err)
+		return false, fmt.Errorf("folder for the logs: %w", err)
 	}
-	lines, err := os.OpenFile(filepath.Join(o.out, "turns.jsonl"), os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644)
+	dir, err := os.MkdirTemp("", "planbot-turns")
 	if err != nil {
-		return found, fmt.Errorf("file for the results: %w", err)
+		return false, fmt.Errorf("folder for binaries: %w", err)
 	}
-	defer func() { err = errors.Join(err, lines.Close()) }()
-	r, err := newRig(ctx, o, notes)
+	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	if o.binary == "" {
+		o.binary = filepath.Join(dir, "bot")
+		if out, err := exec.CommandContext(ctx, "go", "build", "-o", o.binary, "github.com/planbot-go/planbot/cmd/bot").CombinedOutput(); err != nil {
+			return false, fmt.Errorf("build cmd/bot: %w\n%s", err, out)
+		}
+	}
+	redis, err := startRedis(ctx, dir, o.out)
 	if err != nil {
-		return found, err
+		return false, err
 	}
-	defer func() { err = errors.Join(err, r.close()) }()
-	return found, r.all(ctx, &found, lines)
+	defer redis.close()
+	m, err := startModel(ctx)
+	if err != nil {
+		return false, err
+	}
+	defer m.close()
+	r := &rig{options: o, redis: redis, model: m}
+
+	if o.cold > 0 {
+		var took []time.Duration
+		for range o.cold {
+			one, err := r.coldStart(ctx)
+			if err != nil {
+				return false, fmt.Errorf("cold start: %w", err)
+			}
+			took = append(took, one)
+		}
+		slices.Sort(took)
+		fmt.Fprintf(w, "Cold start: median %.0f ms, %.0f to %.0f ms.\n\n", ms(took[len(took)/2]), ms(took[0]), ms(took[len(took)-1]))
+	}
+	head := "| replicas | model ms | conversations | turns/s | p50 ms | p95 ms | p99 ms | CPU ms/turn | bot cores | load cores | peak RSS MiB " +
+		"| Redis round trips | commands | Redis CPU ms | model calls | bytes/call | errors/lost/doubled/stray/reordered |"
+	fmt.Fprintf(w, "%s\n|%s\n", head, strings.Repeat("--:|", strings.Count(head, "|")-1))
+	sound = true
+	for _, latency := range o.latencies {
+		for _, n := range o.conversations {
+			c, err := r.cell(ctx, latency, n)
+			if err != nil {
+				return false, fmt.Errorf("model %v, %d conversations: %w", latency, n, err)
+			}
+			fmt.Fprintln(w, c)
+			if c.fault != "" {
+				fmt.Fprintln(w, "\nFirst fault:", c.fault)
+			}
+			sound = sound && !c.failed()
+		}
+	}
+	return sound, nil
+}
+
+// rig is everything that the bot is measured with.
+type rig struct {
+	options
+	redis *redisServer
+	model *model
+}
+
+// coldStart measures the time from the start of a process to the first reply.
+func (r *rig) coldStart(ctx context.Context) (time.Duration, error) {
+	if _, err := r.redis.do("FLUSHALL"); err != nil {
+		return 0, err
+	}
+	r.model.latency.Store(0)
+	began := time.Now()
+	b, err := r.startBot(ctx, 1)
+	defer b.stop()
+	if err != nil {
+		return 0, err
+	}
+	l, err := newLoad(ctx, b.urls, 1, r.timeout)
+	if err != nil {
+		return 0, err
+	}
+	defer l.close()
+	if !l.talks[0].turn(ctx) {
+		return 0, fmt.Errorf("the first message was not answered: %s", l.fault())
+	}
+	return time.Since(began), nil
+}
+
+// cell measures fresh processes of the bot on an empty Redis.
+func (r *rig) cell(ctx context.Context, latency time.Duration, conversations int) (cell, error) {
+	c := cell{replicas: r.replicas, latency: latency, conversations: conversations}
+	if _, err := r.redis.do("FLUSHALL"); err != nil {
+		return c, err
+	}
+	r.model.latency.Store(int64(latency))
+	b, err := r.startBot(ctx, r.replicas)
+	defer b.stop()
+	if err != nil {
+		return c, err
+	}
+	l, err := newLoad(ctx, b.urls, conversations, r.timeout)
+	if err != nil {
+		return c, err
+	}
+	defer l.close()
+	if err := pause(ctx, min(r.idle, time.Second)); err != nil { // a bot that just started is busy
+		return c, err
+	}
+	if c.idle, err = r.window(ctx, b, r.idle); err != nil {
+		return c, err
+	}
+	l.start(ctx)
+	defer l.end() // also when something fails below; a second time does nothing
+	if err := pause(ctx, r.warmup); err != nil {
+		return c, err
+	}
+	l.measuring.Store(true)
+	c.used, err = r.window(ctx, b, r.duration)
+	l.measuring.Store(false)
+	if err != nil {
+		return c, err
+	}
+	c.peakMiB = b.peakMiB()
+	l.end()
+	for _, talk := range l.talks {
+		c.turns = append(c.turns, talk.turns...)
+	}
+	slices.Sort(c.turns)
+	c.counts, c.fault = l.outcome(), l.fault()
+	return c, b.died()
+}
+
+// usage is what was used up to a moment, or within a window.
+type usage struct {
+	time       time.Duration
+	bot        time.Duration // CPU time of all processes of the bot
+	load       time.Duration // of load, stand-ins and Redis
+	redis      time.Duration // of Redis alone
+	reads      int64         // of Redis' sockets: a pipeline of up to 16 KiB is one
+	commands   int64         // of Redis, those that scripts run included
+	modelCalls int64
+	modelBytes int64
+}
+
+// window waits and returns what was used meanwhile, without what it asks of Redis itself.
+func (r *rig) window(ctx context.Context, b *bot, d time.Duration) (usage, error) {
+	began := time.Now()
+	snapshot := func() (usage, error) {
+		reads, commands, err := r.redis.stats()
+		redis := processCPU(r.redis.process.pid())
+		return usage{
+			time.Since(began), b.cpu(), processCPU(os.Getpid()) + redis, redis, reads, commands, r.model.calls.Load(), r.model.bytes.Load(),
+		}, err
+	}
+	before, err := snapshot()
+	if err == nil {
+		err = pause(ctx, d)
+	}
+	if err != nil {
+		return usage{}, err
+	}
+	after, err := snapshot()
+	return usage{
+		time: after.time - before.time, bot: after.bot - before.bot, load: after.load - before.load, redis: after.redis - before.redis,
+		reads: after.reads - before.reads - 1, commands: after.commands - before.commands - 1,
+		modelCalls: after.modelCalls - before.modelCalls, modelBytes: after.modelBytes - before.modelBytes,
+	}, err
+}
+
+// cell is what was measured under one load.
+type cell struct {
+	replicas      int
+	latency       time.Duration
+	conversations int
+	idle, used    usage
+	turns         []time.Duration // of the measured time, sorted
+	peakMiB       float64
+	counts        outcome
+	fault         string // the first thing that went wrong
+}
+
+// failed reports whether anything went wrong with a message or a reply, or nothing was measured.
+func (c *cell) failed() bool { return len(c.turns) == 0 || c.counts != outcome{} }
+
+// String is the row of the table.
+func (c cell) String() string {
+	u, seconds, n := c.used, c.used.time.Seconds(), float64(max(len(c.turns), 1))
+	quiet := seconds / max(c.idle.time.Seconds(), 0.001) // how many times the idle window fits in
+	return fmt.Sprintf("| %d | %v | %d | %.0f | %.1f | %.1f | %.1f | %.3f | %.2f | %.2f | %.0f | %.2f | %.2f | %.3f | %.2f | %.0f | %d/%d/%d/%d/%d |",
+		c.replicas, ms(c.latency), c.conversations, float64(len(c.turns))/seconds,
+		percentile(c.turns, 50), percentile(c.turns, 95), percentile(c.turns, 99),
+		ms(u.bot)/n, u.bot.Seconds()/seconds, u.load.Seconds()/seconds, c.peakMiB,
+		(float64(u.reads)-float64(c.idle.reads)*quiet)/n, (float64(u.commands)-float64(c.idle.commands)*quiet)/n, ms(u.redis)/n,
+		float64(u.modelCalls)/n, float64(u.modelBytes)/float64(max(u.modelCalls, 1)),
+		c.counts.errors, c.counts.lost, c.counts.doubled, c.counts.stray, c.counts.reordered)
+}
+
+func ms(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
+
+// percentile is the smallest value in ms that p percent of all do not exceed; 0 of none.
+func percentile(sorted []time.Duration, p int) float64 {
+	if len(sorted) == 0 {
+		return 0
+	}
+	rank := (len(sorted)*p + 99) / 100
+	return ms(sorted[max(rank, 1)-1])
+}
+
+func pause(ctx context.Context, d time.Duration) error {
+	select {
+	case <-time.After(d):
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 }

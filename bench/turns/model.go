@@ -1,13 +1,11 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"strings"
 	"sync/atomic"
@@ -26,11 +24,10 @@ type step struct {
 
 // command is one of a plan, in the form of the planner sequence.
 type command struct {
-	Type       string            `json:"type"`
-	Action     string            `json:"action,omitempty"`
-	Entities   map[string]string `json:"entities,omitempty"`
-	Parameters map[string]string `json:"parameters,omitempty"` // the same, to a bot that calls it so
-	Response   string            `json:"response,omitempty"`
+	Type     string            `json:"type"`
+	Action   string            `json:"action,omitempty"`
+	Entities map[string]string `json:"entities,omitempty"`
+	Response string            `json:"response,omitempty"`
 }
 
 func do(action string, entities map[string]string) command {
@@ -51,10 +48,10 @@ func cycle() []step {
 	}
 }
 
-// plan is what the model answers to the text of a person: the plan of its step,
+// planFor is what the model answers to the text of a person: the plan of its step,
 // with the tag of the message at the end of what is said, so that the reply can be
-// told from all others. parameters is what the bot calls entities.
-func plan(steps []step, text string, parameters bool) (string, error) {
+// told from all others.
+func planFor(steps []step, text string) (string, error) {
 	_, tag, tagged := strings.Cut(text, tagMark)
 	for i := range steps {
 		if !tagged || !strings.HasPrefix(text, steps[i].text) {
@@ -62,15 +59,11 @@ func plan(steps []step, text string, parameters bool) (string, error) {
 		}
 		commands := append([]command(nil), steps[i].commands...)
 		for j := range commands {
-			c := &commands[j]
-			if c.Type == "SAY" {
-				c.Response += tagMark + tag
-			}
-			if parameters {
-				c.Entities, c.Parameters = nil, c.Entities
+			if commands[j].Type == "SAY" {
+				commands[j].Response += tagMark + tag
 			}
 		}
-		raw, err := json.Marshal(map[string]any{"type": "plan", "commands": commands})
+		raw, err := json.Marshal(object{"type": "plan", "commands": commands})
 		return string(raw), err
 	}
 	return "", fmt.Errorf("%.80q is no message of the load", text)
@@ -87,24 +80,15 @@ type model struct {
 }
 
 func startModel(ctx context.Context) (*model, error) {
-	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", "127.0.0.1:0")
-	if err != nil {
-		return nil, fmt.Errorf("listen for the model: %w", err)
-	}
-	m := &model{url: "http://" + l.Addr().String() + "/v1", steps: cycle()}
+	m := &model{steps: cycle()}
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST /v1/chat/completions", m.complete)
-	m.server = &http.Server{Handler: mux, ReadHeaderTimeout: time.Minute}
-	go func() { _ = m.server.Serve(l) }() // until close
-	return m, nil
+	server, url, err := serve(ctx, mux)
+	m.server, m.url = server, url+"v1"
+	return m, err
 }
 
-// close ends the server. A nil one is closed.
-func (m *model) close() {
-	if m != nil {
-		_ = m.server.Close() // the bots are gone
-	}
-}
+func (m *model) close() { _ = m.server.Close() } // the bots are gone
 
 // prompt is what the stand-in reads of a request.
 type prompt struct {
@@ -140,19 +124,19 @@ func (m *model) complete(w http.ResponseWriter, r *http.Request) {
 	}
 	var text string
 	if err == nil {
-		text, err = plan(m.steps, p.lastOfUser(), !bytes.Contains(raw, []byte("entities")))
+		text, err = planFor(m.steps, p.lastOfUser())
 	}
 	if err != nil {
-		answer(w, http.StatusBadRequest, map[string]any{"error": map[string]string{"message": err.Error(), "type": "invalid_request_error"}})
+		answer(w, http.StatusBadRequest, object{"error": map[string]string{"message": err.Error(), "type": "invalid_request_error"}})
 		return
 	}
 	if err := pause(r.Context(), time.Duration(m.latency.Load())); err != nil {
 		return // the bot hung up
 	}
 	asked, said := len(raw)/4, len(text)/4 // a token has about four characters
-	answer(w, http.StatusOK, map[string]any{
+	answer(w, http.StatusOK, object{
 		"id": "chatcmpl-bench", "object": "chat.completion", "created": time.Now().Unix(), "model": p.Model,
-		"choices": []any{map[string]any{"index": 0, "finish_reason": "stop", "message": map[string]string{"role": "assistant", "content": text}}},
+		"choices": []any{object{"index": 0, "finish_reason": "stop", "message": map[string]string{"role": "assistant", "content": text}}},
 		"usage":   map[string]int{"prompt_tokens": asked, "completion_tokens": said, "total_tokens": asked + said},
 	})
 }

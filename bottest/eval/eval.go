@@ -44,14 +44,14 @@ import (
 	"github.com/planbot-go/planbot/actions"
 	"github.com/planbot-go/planbot/actions/lists"
 	"github.com/planbot-go/planbot/activity"
-	"github.com/planbot-go/planbot/planner"
+	"github.com/planbot-go/planbot/planner/plan"
 	"github.com/planbot-go/planbot/prompts"
 	"github.com/planbot-go/planbot/state"
 )
 
 // Planner makes the plans: those of package planner are such.
 type Planner interface {
-	Plan(ctx context.Context, turn *actions.Turn) (planner.Plan, error)
+	Plan(ctx context.Context, turn *actions.Turn) (plan.Plan, error)
 }
 
 // Case is an utterance and what should be planned for it.
@@ -99,16 +99,16 @@ func (c *Case) turn() *actions.Turn {
 
 // turn is the exchange as a bot keeps it.
 func (e *Exchange) turn() prompts.Turn {
-	var commands []planner.Command
+	var commands []plan.Command
 	for _, call := range e.Did {
-		commands = append(commands, planner.Command{Kind: planner.Do, Action: call.Action, Entities: call.Entities})
+		commands = append(commands, plan.Command{Kind: plan.Do, Action: call.Action, Entities: call.Entities})
 	}
 	if e.Reply != "" {
-		commands = append(commands, planner.Command{Kind: planner.Say, Response: e.Reply})
+		commands = append(commands, plan.Command{Kind: plan.Say, Response: e.Reply})
 	}
 	messages := []prompts.Message{{Role: prompts.User, Text: e.Say}}
 	if len(commands) > 0 {
-		messages = append(messages, prompts.Message{Role: prompts.Assistant, Text: planner.Transcript(commands)})
+		messages = append(messages, prompts.Message{Role: prompts.Assistant, Text: plan.Transcript(commands)})
 	}
 	return prompts.Turn{Messages: messages}
 }

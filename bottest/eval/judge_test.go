@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/planbot-go/planbot/bottest/eval"
-	"github.com/planbot-go/planbot/planner"
+	"github.com/planbot-go/planbot/planner/plan"
 )
 
 // asked is late in the evening, so that tomorrow is near.
@@ -27,13 +27,13 @@ func judge(t *testing.T, wishes, dos string) eval.Verdict {
 	if err := dec.Decode(&calls); err != nil {
 		t.Fatal(err)
 	}
-	plan := planner.Plan{Commands: []planner.Command{{Kind: planner.Say, Response: "Let me see."}}}
+	p := plan.Plan{Commands: []plan.Command{{Kind: plan.Say, Response: "Let me see."}}}
 	for _, call := range calls {
 		for action, entities := range call {
-			plan.Commands = append(plan.Commands, planner.Command{Kind: planner.Do, Action: action, Entities: entities})
+			p.Commands = append(p.Commands, plan.Command{Kind: plan.Do, Action: action, Entities: entities})
 		}
 	}
-	return cases[0].Judge(plan, registry(), asked)
+	return cases[0].Judge(p, registry(), asked)
 }
 
 func TestJudgeActions(t *testing.T) {

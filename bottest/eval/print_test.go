@@ -14,34 +14,34 @@ import (
 	"github.com/planbot-go/planbot/actions"
 	"github.com/planbot-go/planbot/bottest/eval"
 	"github.com/planbot-go/planbot/models"
-	"github.com/planbot-go/planbot/planner"
+	"github.com/planbot-go/planbot/planner/plan"
 )
 
 // scripted plans by the text that the person says.
 type scripted struct {
 	took  time.Duration
 	price float64
-	plans map[string][]planner.Command
+	plans map[string][]plan.Command
 }
 
-func (s scripted) Plan(_ context.Context, turn *actions.Turn) (planner.Plan, error) {
+func (s scripted) Plan(_ context.Context, turn *actions.Turn) (plan.Plan, error) {
 	time.Sleep(s.took)
 	turn.Usage = actions.Usage{ModelCalls: 1, PromptTokens: 90, CompletionTokens: 10, Cost: s.price}
-	plan, ok := s.plans[turn.Text]
+	p, ok := s.plans[turn.Text]
 	switch {
 	case !ok:
-		return planner.Plan{}, &planner.DecodeError{Kind: planner.Truncated, Detail: "it ends too soon\n\x1b[31m"}
-	case plan == nil:
-		return planner.Plan{}, &models.Error{Kind: models.Unavailable, Err: errors.New("nobody is there")}
+		return plan.Plan{}, &plan.Fault{Kind: plan.Truncated, Detail: "it ends too soon\n\x1b[31m"}
+	case p == nil:
+		return plan.Plan{}, &models.Error{Kind: models.Unavailable, Err: errors.New("nobody is there")}
 	}
-	return planner.Plan{Commands: plan}, nil
+	return plan.Plan{Commands: p}, nil
 }
 
-func do(action string, entities map[string]any) planner.Command {
-	return planner.Command{Kind: planner.Do, Action: action, Entities: entities}
+func do(action string, entities map[string]any) plan.Command {
+	return plan.Command{Kind: plan.Do, Action: action, Entities: entities}
 }
 
-func say(text string) planner.Command { return planner.Command{Kind: planner.Say, Response: text} }
+func say(text string) plan.Command { return plan.Command{Kind: plan.Say, Response: text} }
 
 func compared(t *testing.T) *eval.Report {
 	cases, err := eval.Read("f.yaml", []byte(`
@@ -54,16 +54,16 @@ cases:
 	if err != nil {
 		t.Fatal(err)
 	}
-	first := scripted{time.Second, 0.25, map[string][]planner.Command{
+	first := scripted{time.Second, 0.25, map[string][]plan.Command{
 		`Add "milk"`: {do("addItem", map[string]any{"list": "c", "item": "milk\x1b[31m\u202e", "more": []any{json.Number("1"), map[string]any{"x": true}}}), say(strings.Repeat("Käse ", 100))},
 		"Hello":      {say("Hi!")},
 		"Alles":      nil,
 	}}
-	second := scripted{1500 * time.Millisecond, 0.125, map[string][]planner.Command{
+	second := scripted{1500 * time.Millisecond, 0.125, map[string][]plan.Command{
 		`Add "milk"`: {do("addItem", map[string]any{"list": "b", "item": "milk"})},
 		"Hello":      {do("deleteList", map[string]any{"list": "a"})},
 		"Eier":       {do("addItem", map[string]any{"list": "a", "item": "Eier"})},
-		"Alles":      {{Kind: planner.Do, Action: "summarizeLists", SaveAs: "ALL"}, say("$ALL")},
+		"Alles":      {{Kind: plan.Do, Action: "summarizeLists", SaveAs: "ALL"}, say("$ALL")},
 	}}
 	report, err := eval.Run(t.Context(), eval.Config{Cases: cases, Times: 2, Sides: []eval.Side{
 		{Name: "a", About: "one", Planner: first, Actions: registry()},
@@ -165,7 +165,7 @@ func TestPriceOfOneSide(t *testing.T) {
 	t.Parallel()
 	cases, _ := slowCases(0)
 	side := func(name string, price float64) eval.Side {
-		return eval.Side{Name: name, Planner: scripted{0, price, map[string][]planner.Command{"0": {say("Hi!")}}}, Actions: registry()}
+		return eval.Side{Name: name, Planner: scripted{0, price, map[string][]plan.Command{"0": {say("Hi!")}}}, Actions: registry()}
 	}
 	for name, c := range map[string]struct {
 		sides []eval.Side

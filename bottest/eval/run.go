@@ -11,7 +11,7 @@ import (
 
 	"github.com/planbot-go/planbot/actions"
 	"github.com/planbot-go/planbot/models"
-	"github.com/planbot-go/planbot/planner"
+	"github.com/planbot-go/planbot/planner/plan"
 )
 
 // Side is a planner that is judged, with the actions that it may plan.
@@ -168,15 +168,15 @@ func (r *run) ask(ctx context.Context, c *Case, side *Side) (*Result, Stop, erro
 	meter := r.meter()
 	turn.Quota = meter
 	began := time.Now()
-	plan, err := side.Planner.Plan(timed, turn)
+	p, err := side.Planner.Plan(timed, turn)
 	result := &Result{Case: c.Name, Lang: c.Lang, Took: time.Since(began), Usage: turn.Usage}
 	_ = meter(turn.Usage) // with that of the last call; the next plan asks what is left
 	if stop := reason(ctx, err); stop != "" {
 		return nil, stop, err
 	}
-	result.read(plan, err)
+	result.read(p, err)
 	if result.Valid {
-		result.Verdict = c.Judge(plan, side.Actions, began)
+		result.Verdict = c.Judge(p, side.Actions, began)
 	}
 	return result, "", nil
 }
@@ -259,12 +259,12 @@ func (r *run) end(stop Stop, err error) {
 }
 
 // read takes what came: a plan, a plan that cannot run, or no answer.
-func (r *Result) read(plan planner.Plan, err error) {
-	fault, isPlan := errors.AsType[*planner.DecodeError](err)
+func (r *Result) read(p plan.Plan, err error) {
+	fault, isPlan := errors.AsType[*plan.Fault](err)
 	switch {
 	case err == nil:
-		r.Valid, r.Refused = true, plan.Refused
-		r.Plan = show(plan)
+		r.Valid, r.Refused = true, p.Refused
+		r.Plan = show(p)
 	case isPlan:
 		r.Fault, r.Refused = err.Error(), append(slices.Clone(fault.Before), fault.Kind)
 	default:

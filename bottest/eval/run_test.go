@@ -18,6 +18,7 @@ import (
 	"github.com/planbot-go/planbot/internal/fakemodel"
 	"github.com/planbot-go/planbot/models"
 	"github.com/planbot-go/planbot/planner"
+	"github.com/planbot-go/planbot/planner/plan"
 )
 
 const (
@@ -61,6 +62,16 @@ cases:
 	return b
 }
 
+// priced is the model with a price of 1 for each token.
+func priced(tb testing.TB, model models.Model) models.Model {
+	tb.Helper()
+	chain, err := models.NewChain(models.ChainConfig{Models: []models.Model{model}, Retries: -1, Price: models.Price{Prompt: 1e6, Completion: 1e6}})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return chain
+}
+
 func (b *bundle) side(name string) eval.Side {
 	b.Helper()
 	model, err := models.NewOpenAI(models.OpenAIConfig{BaseURL: b.model.URL, Model: name})
@@ -69,7 +80,7 @@ func (b *bundle) side(name string) eval.Side {
 	}
 	b.Cleanup(func() { _ = model.Close() })
 	side := eval.Side{Name: name, About: "model " + name, Actions: registry()}
-	if side.Planner, err = planner.NewSequence(b.Context(), planner.SequenceConfig{Model: models.Priced(model, models.Price{Prompt: 1e6, Completion: 1e6}), Actions: side.Actions}); err != nil {
+	if side.Planner, err = planner.NewSequence(b.Context(), planner.SequenceConfig{Model: priced(b, model), Actions: side.Actions}); err != nil {
 		b.Fatal(err)
 	}
 	return side
@@ -117,7 +128,7 @@ func TestRun(t *testing.T) {
 	if diff := cmp.Diff([]string{"en2 1", "de1 0"}, langs); diff != "" {
 		t.Error(diff)
 	}
-	if refused := report.Sides[0].Results[1].Refused; len(refused) != 1 || refused[0] != planner.UnknownAction {
+	if refused := report.Sides[0].Results[1].Refused; len(refused) != 1 || refused[0] != plan.UnknownAction {
 		t.Errorf("refused %v", refused)
 	}
 	if got := strings.Join(progress, " "); got != "0/3 1/3 2/3 3/3" || report.Asked != 3 || report.Of != 3 || report.Stop != "" || report.Score() != all.Entities {
@@ -280,7 +291,7 @@ func TestConfigIsChecked(t *testing.T) {
 // slow is a planner that takes some time, and says nothing.
 type slow struct{ takes []time.Duration }
 
-func (s *slow) Plan(ctx context.Context, turn *actions.Turn) (planner.Plan, error) {
+func (s *slow) Plan(ctx context.Context, turn *actions.Turn) (plan.Plan, error) {
 	var d time.Duration
 	for i := range s.takes {
 		if turn.Text == fmt.Sprint(i) {
@@ -290,10 +301,10 @@ func (s *slow) Plan(ctx context.Context, turn *actions.Turn) (planner.Plan, erro
 	select {
 	case <-time.After(d):
 	case <-ctx.Done():
-		return planner.Plan{}, ctx.Err()
+		return plan.Plan{}, ctx.Err()
 	}
 	turn.Usage = actions.Usage{ModelCalls: 1, PromptTokens: 100, CompletionTokens: 10}
-	return planner.Plan{Commands: []planner.Command{{Kind: planner.Say, Response: "Hi"}}}, nil
+	return plan.Plan{Commands: []plan.Command{{Kind: plan.Say, Response: "Hi"}}}, nil
 }
 
 func slowCases(takes ...time.Duration) (cases []eval.Case, p *slow) {
@@ -357,7 +368,7 @@ func TestLimitsOfPlansUnderWay(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			cases, _ := slowCases(make([]time.Duration, 30)...)
 			model := new(rambling)
-			p, err := planner.NewSequence(t.Context(), planner.SequenceConfig{Model: models.Priced(model, models.Price{Prompt: 1e6, Completion: 1e6}), Actions: registry()})
+			p, err := planner.NewSequence(t.Context(), planner.SequenceConfig{Model: priced(t, model), Actions: registry()})
 			if err != nil {
 				t.Fatal(err)
 			}

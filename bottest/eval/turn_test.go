@@ -11,13 +11,13 @@ import (
 	"github.com/planbot-go/planbot/actions/lists"
 	"github.com/planbot-go/planbot/bottest/eval"
 	"github.com/planbot-go/planbot/models"
-	"github.com/planbot-go/planbot/planner"
+	"github.com/planbot-go/planbot/planner/plan"
 )
 
 // planFunc is a planner.
-type planFunc func(ctx context.Context, turn *actions.Turn) (planner.Plan, error)
+type planFunc func(ctx context.Context, turn *actions.Turn) (plan.Plan, error)
 
-func (f planFunc) Plan(ctx context.Context, turn *actions.Turn) (planner.Plan, error) {
+func (f planFunc) Plan(ctx context.Context, turn *actions.Turn) (plan.Plan, error) {
 	return f(ctx, turn)
 }
 
@@ -29,13 +29,13 @@ func TestTurn(t *testing.T) {
 		{Name: "2", Lang: "de", Say: "Hallo", Want: [][]eval.Call{nil}},
 	}
 	var seen []string
-	plan := planFunc(func(_ context.Context, turn *actions.Turn) (planner.Plan, error) {
+	p := planFunc(func(_ context.Context, turn *actions.Turn) (plan.Plan, error) {
 		before := turn.Afford()
 		turn.Usage = actions.Usage{ModelCalls: 1, PromptTokens: 30, CompletionTokens: 10, Cost: 0.5}
 		seen = append(seen, fmt.Sprint(turn.Text, " ", turn.Activity.Locale, " ", lists.Of(turn).All, " ", before, ", ", turn.Afford()))
-		return planner.Plan{Commands: []planner.Command{say("Hi")}}, nil
+		return plan.Plan{Commands: []plan.Command{say("Hi")}}, nil
 	})
-	cfg := eval.Config{Cases: cases, Sides: []eval.Side{{Planner: plan, Actions: registry()}}, Limit: actions.Budget{Tokens: 80, Cost: 2}}
+	cfg := eval.Config{Cases: cases, Sides: []eval.Side{{Planner: p, Actions: registry()}}, Limit: actions.Budget{Tokens: 80, Cost: 2}}
 	if _, err := eval.Run(t.Context(), cfg); err != nil {
 		t.Fatal(err)
 	}
@@ -56,15 +56,15 @@ func TestRefusalEndsOtherCalls(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				cases, waits := slowCases(time.Hour, time.Second)
-				plan := planFunc(func(ctx context.Context, turn *actions.Turn) (planner.Plan, error) {
+				p := planFunc(func(ctx context.Context, turn *actions.Turn) (plan.Plan, error) {
 					if turn.Text == "1" {
-						return planner.Plan{}, fault
+						return plan.Plan{}, fault
 					}
 					return waits.Plan(ctx, turn)
 				})
 				began := time.Now()
 				report, err := eval.Run(t.Context(), eval.Config{
-					Cases: cases, Sides: []eval.Side{{Planner: plan, Actions: registry()}}, Concurrency: 2, Timeout: time.Hour,
+					Cases: cases, Sides: []eval.Side{{Planner: p, Actions: registry()}}, Concurrency: 2, Timeout: time.Hour,
 				})
 				if err == nil || report.Stop != eval.Refused || report.Asked != 0 || time.Since(began) > time.Minute {
 					t.Errorf("%+v, %v after %s", report, err, time.Since(began))

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/planbot-go/planbot/app/record"
+
 	"github.com/planbot-go/planbot/actions"
 	"github.com/planbot-go/planbot/actions/lists"
 	"github.com/planbot-go/planbot/bottest/scenario"
@@ -20,7 +22,7 @@ steps:
       replies: [Added milk.]
       state: {lists: {groceries: [milk]}}
 `
-	all, err := scenario.Read(strings.NewReader(file), "milk.yaml")
+	all, err := record.Read(strings.NewReader(file), "milk.yaml")
 	if err != nil {
 		fmt.Println(err)
 		return

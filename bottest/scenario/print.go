@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"io"
 	"strings"
+
+	"github.com/planbot-go/planbot/app/record"
 )
 
 // Results are those of several scenarios, in their order.
@@ -23,9 +25,9 @@ func (r Results) Failed() int {
 	return n
 }
 
-// Results are the faults as results: scenarios that failed. Those of a file are called
-// like it.
-func (f Faults) Results() (all Results) {
+// Failures are the faults as results: scenarios that failed. Those of a file are called like
+// it.
+func Failures(f record.Faults) (all Results) {
 	for _, one := range f {
 		last, name := len(all)-1, cmp.Or(one.Scenario, one.File)
 		if last < 0 || all[last].File != one.File || all[last].Name != name {

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/planbot-go/planbot/app/record"
+
 	"github.com/planbot-go/planbot/bottest/scenario"
 )
 
@@ -91,12 +93,12 @@ func TestJUnit(t *testing.T) {
 
 func TestFaultsAsResults(t *testing.T) {
 	t.Parallel()
-	_, err := scenario.Read(strings.NewReader(`[{"name": "a", "x": 1, "y": 2}, {"name": "b", "steps": 3}]`), "f.json")
-	faults, ok := errors.AsType[scenario.Faults](err)
+	_, err := record.Read(strings.NewReader(`[{"name": "a", "x": 1, "y": 2}, {"name": "b", "steps": 3}]`), "f.json")
+	faults, ok := errors.AsType[record.Faults](err)
 	if !ok {
 		t.Fatal(err)
 	}
-	all := faults.Results()
+	all := scenario.Failures(faults)
 	if len(all) != 2 || len(all[0].Failures) != 3 || all[1].Name != "b" || all.String() != "0 passed, 2 failed" {
 		t.Errorf("%+v", all)
 	}

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/planbot-go/planbot/app/record"
+
 	"go.uber.org/goleak"
 
 	"github.com/planbot-go/planbot/actions"
@@ -44,11 +46,11 @@ func files(t *testing.T) []string {
 	return all
 }
 
-func readAll(t *testing.T) []scenario.Scenario {
+func readAll(t *testing.T) []record.Scenario {
 	t.Helper()
-	var all []scenario.Scenario
+	var all []record.Scenario
 	for _, name := range files(t) {
-		list, err := scenario.ReadFile(name)
+		list, err := record.ReadFile(name)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -108,7 +110,7 @@ scenarios:
           - event: {type: message, conversation: c1, from: ann, id: m1, text: add a, at_ms: 15000}
             expect: {actions: [], replies: []}
 `
-	all, err := scenario.Read(strings.NewReader(text), "twice.yaml")
+	all, err := record.Read(strings.NewReader(text), "twice.yaml")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -125,7 +127,7 @@ func TestEveryPlaceholderBites(t *testing.T) {
 	seen := map[string]bool{}
 	for _, s := range readAll(t) {
 		name := ""
-		spoiled := spoilFirst(&s, func(e *scenario.Expect) bool {
+		spoiled := spoilFirst(&s, func(e *record.Expect) bool {
 			if len(e.Replies) != 1 || !strings.HasPrefix(e.Replies[0], "<") || seen[strings.Fields(e.Replies[0])[0]] {
 				return false
 			}
@@ -150,7 +152,7 @@ func TestEveryPlaceholderBites(t *testing.T) {
 }
 
 // spoilFirst spoils the first expectation that can be spoiled so.
-func spoilFirst(s *scenario.Scenario, spoil func(*scenario.Expect) bool) bool {
+func spoilFirst(s *record.Scenario, spoil func(*record.Expect) bool) bool {
 	for i := range s.Steps {
 		step := &s.Steps[i]
 		if spoil(&step.Expect) {
@@ -201,70 +203,70 @@ func more(texts *[]string) bool {
 	return true
 }
 
-var spoilers = map[string]func(e *scenario.Expect) bool{
-	"actions": func(e *scenario.Expect) bool {
+var spoilers = map[string]func(e *record.Expect) bool{
+	"actions": func(e *record.Expect) bool {
 		if len(e.Actions) == 0 {
 			return false
 		}
 		e.Actions[0].Entities = map[string]any{"list": "another"}
 		return true
 	},
-	"replies":             func(e *scenario.Expect) bool { return more(&e.Replies) },
-	"joined_reply_equals": func(e *scenario.Expect) bool { return other(&e.JoinedReplyEquals) },
-	"max_part_utf16_bytes": func(e *scenario.Expect) bool {
+	"replies":             func(e *record.Expect) bool { return more(&e.Replies) },
+	"joined_reply_equals": func(e *record.Expect) bool { return other(&e.JoinedReplyEquals) },
+	"max_part_utf16_bytes": func(e *record.Expect) bool {
 		two := 2
 		ok := e.MaxPartUTF16Bytes != nil
 		e.MaxPartUTF16Bytes = &two
 		return ok
 	},
-	"reply_must_not_contain": func(e *scenario.Expect) bool {
+	"reply_must_not_contain": func(e *record.Expect) bool {
 		ok := len(e.Replies) > 0 && !strings.HasPrefix(e.Replies[0], "<") && e.ReplyMustNotContain != nil
 		if ok {
 			e.ReplyMustNotContain = append(e.ReplyMustNotContain, e.Replies[0])
 		}
 		return ok
 	},
-	"typing":                func(e *scenario.Expect) bool { return flip(&e.Typing) },
-	"model_calls":           func(e *scenario.Expect) bool { return another(&e.ModelCalls) },
-	"prompt_contains":       func(e *scenario.Expect) bool { return more(&e.PromptContains) },
-	"prompt_contains_call2": func(e *scenario.Expect) bool { return more(&e.PromptContainsCall2) },
-	"prompt_must_not_contain": func(e *scenario.Expect) bool {
+	"typing":                func(e *record.Expect) bool { return flip(&e.Typing) },
+	"model_calls":           func(e *record.Expect) bool { return another(&e.ModelCalls) },
+	"prompt_contains":       func(e *record.Expect) bool { return more(&e.PromptContains) },
+	"prompt_contains_call2": func(e *record.Expect) bool { return more(&e.PromptContainsCall2) },
+	"prompt_must_not_contain": func(e *record.Expect) bool {
 		ok := e.PromptMustNot != nil
 		e.PromptMustNot = append(e.PromptMustNot, "user: ")
 		return ok
 	},
-	"model_input": func(e *scenario.Expect) bool { return other(&e.ModelInput) },
-	"served_by":   func(e *scenario.Expect) bool { return other(&e.ServedBy) },
-	"state": func(e *scenario.Expect) bool {
+	"model_input": func(e *record.Expect) bool { return other(&e.ModelInput) },
+	"served_by":   func(e *record.Expect) bool { return other(&e.ServedBy) },
+	"state": func(e *record.Expect) bool {
 		ok := e.State != nil
 		if ok {
 			e.State.Lists["another"] = nil
 		}
 		return ok
 	},
-	"state_unchanged": func(e *scenario.Expect) bool { return flip(&e.StateUnchanged) },
-	"state_by_conversation.c2": func(e *scenario.Expect) bool {
+	"state_unchanged": func(e *record.Expect) bool { return flip(&e.StateUnchanged) },
+	"state_by_conversation.c2": func(e *record.Expect) bool {
 		_, ok := e.StateByConversation["c2"]
 		if ok {
 			e.StateByConversation["c2"].Lists["another"] = nil
 		}
 		return ok
 	},
-	"tickets": func(e *scenario.Expect) bool { return another(&e.Tickets) },
-	"status":  func(e *scenario.Expect) bool { return another(&e.Status) },
-	"http_status_within_ms": func(e *scenario.Expect) bool {
+	"tickets": func(e *record.Expect) bool { return another(&e.Tickets) },
+	"status":  func(e *record.Expect) bool { return another(&e.Status) },
+	"http_status_within_ms": func(e *record.Expect) bool {
 		soon := 7000 // Redis is away for longer
 		ok := e.StatusWithinMS.All != nil
 		e.StatusWithinMS.All = &soon
 		return ok
 	},
-	"connector": func(e *scenario.Expect) bool {
+	"connector": func(e *record.Expect) bool {
 		ok := e.Connector != nil
-		e.Connector = append(e.Connector, scenario.Sending{HTTP: 201})
+		e.Connector = append(e.Connector, record.Sending{HTTP: 201})
 		return ok
 	},
-	"sends": func(e *scenario.Expect) bool { return another(&e.Sends) },
-	"order": func(e *scenario.Expect) bool {
+	"sends": func(e *record.Expect) bool { return another(&e.Sends) },
+	"order": func(e *record.Expect) bool {
 		ids := e.Order.IDs
 		if len(ids) < 2 {
 			return false
@@ -272,14 +274,14 @@ var spoilers = map[string]func(e *scenario.Expect) bool{
 		e.Order.IDs = []string{ids[1], ids[0]}
 		return true
 	},
-	"max_concurrent_turns": func(e *scenario.Expect) bool {
+	"max_concurrent_turns": func(e *record.Expect) bool {
 		if e.MaxConcurrentTurns == nil || *e.MaxConcurrentTurns < 2 {
 			return false
 		}
 		*e.MaxConcurrentTurns--
 		return true
 	},
-	"crash_after_action": func(e *scenario.Expect) bool {
+	"crash_after_action": func(e *record.Expect) bool {
 		never := 99
 		ok := e.CrashAfterAction != nil
 		e.CrashAfterAction = &never
@@ -308,7 +310,7 @@ steps:
       replies: [It failed.]
       state_unchanged: true
 `
-	all, err := scenario.Read(strings.NewReader(file), "real.yaml")
+	all, err := record.Read(strings.NewReader(file), "real.yaml")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -6,13 +6,15 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/planbot-go/planbot/app/record"
+
 	"github.com/planbot-go/planbot/bottest/scenario"
 )
 
 // one reads a scenario.
-func one(t *testing.T, file string) *scenario.Scenario {
+func one(t *testing.T, file string) *record.Scenario {
 	t.Helper()
-	all, err := scenario.Read(strings.NewReader(file), "f.yaml")
+	all, err := record.Read(strings.NewReader(file), "f.yaml")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/planbot-go/planbot/app/record"
+
 	"github.com/planbot-go/planbot/actions"
 	"github.com/planbot-go/planbot/bot"
 	"github.com/planbot-go/planbot/bottest"
@@ -16,7 +18,7 @@ import (
 
 func TestScenarios(t *testing.T) {
 	t.Parallel()
-	all, err := scenario.ReadFile("scenarios.yaml")
+	all, err := record.ReadFile("scenarios.yaml")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -3,15 +3,24 @@
 package main
 
 import (
+	"bufio"
+	"bytes"
 	"cmp"
 	"context"
 	"embed"
 	"fmt"
+	"io"
+	"mime"
+	"mime/quotedprintable"
+	"net"
 	"net/mail"
+	"net/smtp"
+	"net/textproto"
 	"os"
 	"os/signal"
 	"strings"
 	"syscall"
+	"time"
 
 	"github.com/rs/zerolog"
 
@@ -25,7 +34,7 @@ import (
 //go:embed prompts
 var files embed.FS
 
-// newBot wires the actions of email.go with a planner that asks for a whole plan.
+// newBot wires the actions below with a planner that asks for a whole plan.
 func newBot(ctx context.Context, model models.Model, m mailer) (*bot.Bot, error) {
 	library, err := prompts.LoadFS(files, "prompts")
 	if err != nil {
@@ -77,4 +86,199 @@ func run(ctx context.Context) error {
 // printMail is what becomes of mails without a mail server.
 func printMail(envelope []string, mail string) {
 	fmt.Printf("--- a mail that SMTP_ADDR would have got\n%s\n\n%s---\n", strings.Join(envelope, "\n"), mail)
+}
+
+// summarize is what the prompt Summarize takes.
+type summarize struct {
+	Input string `json:"input" jsonschema:"the text"`
+}
+
+// register adds the actions. A person has to approve each mail, and sees on the
+// card to whom it goes and what it says.
+func register(r *actions.Registry, model models.Model, library *prompts.Library, m mailer) {
+	planner.AddPrompt[summarize](r, planner.PromptActionConfig{Name: "Summarize", Model: model, Prompts: library})
+	actions.Add(r, "SendEmail", "Sends an email", m.sendEmail, actions.NeedsApproval)
+}
+
+type email struct {
+	To      string `json:"to" jsonschema:"address of the recipient"`
+	Subject string `json:"subject"`
+	Body    string `json:"body" jsonschema:"plain text"`
+}
+
+func (m mailer) sendEmail(ctx context.Context, _ *actions.Turn, in email) (actions.Result, error) {
+	to, err := mail.ParseAddress(in.To)
+	if err != nil {
+		return actions.Fail("%q is not the address of one recipient", in.To), nil
+	}
+	if err := m.send(ctx, to, in.Subject, in.Body); err != nil {
+		return actions.Result{}, err // for the log; the model learns only that it failed
+	}
+	return actions.Text("sent to %s", to.Address), nil
+}
+
+// sendWithin bounds how long a mail server may take.
+const sendWithin = 20 * time.Second
+
+// mailer sends mails by SMTP to the server at addr, which asks for no password.
+type mailer struct {
+	addr string
+	from mail.Address
+}
+
+func (m mailer) send(ctx context.Context, to *mail.Address, subject, body string) error {
+	ctx, cancel := context.WithTimeout(ctx, sendWithin)
+	defer cancel()
+	message, err := m.message(to, subject, body)
+	if err != nil {
+		return err
+	}
+	var dialer net.Dialer
+	conn, err := dialer.DialContext(ctx, "tcp", m.addr)
+	if err != nil {
+		return fmt.Errorf("reach the mail server: %w", err)
+	}
+	defer conn.Close()                                          //nolint:errcheck // the server has said what became of the mail
+	defer context.AfterFunc(ctx, func() { _ = conn.Close() })() // net/smtp takes no ctx
+	if err := deliver(conn, m.from.Address, to.Address, message); err != nil {
+		return fmt.Errorf("send mail by %s: %w", m.addr, cmp.Or(ctx.Err(), err))
+	}
+	return nil
+}
+
+// deliver hands the message to the server and leaves it.
+func deliver(conn net.Conn, from, to string, message []byte) error {
+	client, err := smtp.NewClient(conn, conn.RemoteAddr().String())
+	if err != nil {
+		return err
+	}
+	if err := client.Mail(from); err != nil {
+		return err
+	}
+	if err := client.Rcpt(to); err != nil {
+		return err
+	}
+	data, err := client.Data()
+	if err != nil {
+		return err
+	}
+	if _, err := data.Write(message); err != nil {
+		return err
+	}
+	if err := data.Close(); err != nil {
+		return err
+	}
+	return client.Quit()
+}
+
+// message is the mail as it travels. What a model wrote cannot add a header: an
+// address that was parsed is written anew, and a subject that is not plain ASCII
+// on one line is encoded.
+func (m mailer) message(to *mail.Address, subject, body string) ([]byte, error) {
+	var b bytes.Buffer
+	for _, header := range [][2]string{
+		{"From", m.from.String()},
+		{"To", to.String()},
+		{"Subject", mime.QEncoding.Encode("utf-8", subject)},
+		{"Date", time.Now().Format(time.RFC1123Z)},
+		{"MIME-Version", "1.0"},
+		{"Content-Type", "text/plain; charset=utf-8"},
+		{"Content-Transfer-Encoding", "quoted-printable"},
+	} {
+		b.WriteString(header[0] + ": " + header[1] + "\r\n")
+	}
+	b.WriteString("\r\n")
+	text := quotedprintable.NewWriter(&b)
+	if _, err := text.Write([]byte(body)); err != nil {
+		return nil, err
+	}
+	if err := text.Close(); err != nil {
+		return nil, err
+	}
+	return b.Bytes(), nil
+}
+
+// Limits on what a client of the stand-in may hold on to.
+const (
+	sessionTimeout = 10 * time.Second
+	maxMail        = 1 << 20 // bytes, of a whole session
+)
+
+// standIn is a mail server for trying things out: it takes mails on a port of
+// this machine, one client after the other, and delivers none of them.
+type standIn struct {
+	listener net.Listener
+	got      func(envelope []string, mail string)
+	ended    chan struct{}
+}
+
+// startStandIn starts one that calls got with each mail. Close it.
+func startStandIn(ctx context.Context, got func(envelope []string, mail string)) (*standIn, error) {
+	var lc net.ListenConfig
+	listener, err := lc.Listen(ctx, "tcp", "127.0.0.1:0")
+	if err != nil {
+		return nil, fmt.Errorf("start the stand-in for a mail server: %w", err)
+	}
+	s := &standIn{listener: listener, got: got, ended: make(chan struct{})}
+	go s.serve()
+	return s, nil
+}
+
+func (s *standIn) addr() string { return s.listener.Addr().String() }
+
+// close ends the server, after the session that is at work.
+func (s *standIn) close() {
+	_ = s.listener.Close() // it has no other clients
+	<-s.ended
+}
+
+func (s *standIn) serve() {
+	defer close(s.ended)
+	for {
+		conn, err := s.listener.Accept()
+		if err != nil {
+			return
+		}
+		_ = conn.SetDeadline(time.Now().Add(sessionTimeout)) // fails only for a connection that is gone
+		s.session(conn)
+		_ = conn.Close()
+	}
+}
+
+// session speaks as much SMTP as [net/smtp] does without extensions.
+func (s *standIn) session(conn net.Conn) {
+	in := textproto.NewReader(bufio.NewReader(io.LimitReader(conn, maxMail)))
+	say := func(line string) { fmt.Fprint(conn, line+"\r\n") }
+	say("220 stand-in")
+	var envelope []string
+	for {
+		line, err := in.ReadLine()
+		if err != nil {
+			return
+		}
+		switch verb, _, _ := strings.Cut(strings.ToUpper(line), " "); verb {
+		case "EHLO", "HELO", "NOOP":
+			say("250 ok")
+		case "MAIL", "RCPT":
+			envelope = append(envelope, line)
+			say("250 ok")
+		case "RSET":
+			envelope = nil
+			say("250 ok")
+		case "DATA":
+			say("354 end with a dot")
+			mail, err := io.ReadAll(in.DotReader())
+			if err != nil {
+				return
+			}
+			s.got(envelope, string(mail))
+			envelope = nil
+			say("250 taken")
+		case "QUIT":
+			say("221 bye")
+			return
+		default:
+			say("502 not here")
+		}
+	}
 }

@@ -119,7 +119,7 @@ func TestNothingIsMailedAfterANo(t *testing.T) {
 	kit.Model.Says(summarizeAndSend, "Long.")
 	chat.Say("Summarize and send")
 	chat.ExpectCard().Press("Reject")
-	chat.Expect("As you wish: I did not do SendEmail.")
+	chat.Expect("OK, I won't run SendEmail.")
 	if len(got) != 0 {
 		t.Error("sent")
 	}
@@ -200,8 +200,18 @@ func TestEmailWithoutAKey(t *testing.T) {
 	_, chat := talk(t, models.Offline{}, m)
 	chat.Say(`SendEmail to=ann@example.com subject=Hello body="How are you?"`)
 	chat.ExpectCard().Press("Approve")
-	chat.Expect("Ran SendEmail. sent to ann@example.com")
+	chat.Expect("sent to ann@example.com")
 	if _, body := read(t, <-got); body != "How are you?" {
 		t.Errorf("body %q", body)
 	}
+}
+
+// TestPrompts holds what the model sees to testdata: BOTTEST_UPDATE=1 writes it anew.
+func TestPrompts(t *testing.T) {
+	t.Parallel()
+	kit, chat, _ := setup(t)
+	kit.Model.Says(summarizeAndSend, "A report.")
+	chat.Say("summarize this and send it to Ann: A very long report.")
+	chat.ExpectCard()
+	bottest.GoldenPrompt(t, "testdata/prompts.txt", kit.Model.Calls()...)
 }

@@ -4,7 +4,7 @@
 //	go run ./examples/first
 //
 // It listens on 127.0.0.1:3978. Without a key it plans with the offline model, which takes
-// "rollDice sides=20"; with OPENAI_API_KEY any words will do.
+// "roll a die with 20 sides" or "rollDice sides=20"; with OPENAI_API_KEY any words will do.
 package main
 
 import (
@@ -39,7 +39,8 @@ func rollDice(_ context.Context, turn *actions.Turn, in roll) (actions.Result, e
 }
 
 func register(r *actions.Registry) {
-	actions.Add(r, "rollDice", "Rolls a die and returns what it shows", rollDice, actions.ReturnsData)
+	actions.Add(r, "rollDice", "Rolls a die and returns what it shows", rollDice, actions.ReturnsData,
+		actions.Example("roll a die", "roll a die with {sides} sides"))
 }
 
 func main() {

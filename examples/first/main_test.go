@@ -27,7 +27,8 @@ func TestFirst(t *testing.T) {
 	_, chat := talk(t, models.Offline{})
 	for _, step := range []struct{ say, want string }{
 		{"rollDice sides=20", `roll 1 is a (1?\d|20)\b`},
-		{"rollDice", `roll 2 is a [1-6]\b`},
+		{"Roll a die with 6 sides.", `roll 2 is a [1-6]\b`},
+		{"rollDice", `roll 3 is a [1-6]\b`},
 		{"rollDice sides=1", `at least 2 sides`},
 	} {
 		chat.Say(step.say)
@@ -35,4 +36,17 @@ func TestFirst(t *testing.T) {
 			t.Errorf("%q: got %q, want %s", step.say, got, step.want)
 		}
 	}
+}
+
+// TestPrompts holds what the model sees to testdata: BOTTEST_UPDATE=1 writes it anew.
+func TestPrompts(t *testing.T) {
+	t.Parallel()
+	kit, chat := talk(t, nil)
+	kit.Model.Says(
+		bottest.Plan(bottest.Do("rollDice", "sides", 1)), // which fails: the model sees why
+		bottest.Plan(bottest.Say("There is no such die.")),
+	)
+	chat.Say("roll a die with one side")
+	chat.Expect("There is no such die.")
+	bottest.GoldenPrompt(t, "testdata/prompts.txt", kit.Model.Calls()...)
 }

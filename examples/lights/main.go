@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
+	"time"
 
 	"github.com/rs/zerolog"
 
@@ -19,6 +20,7 @@ import (
 	"github.com/planbot-go/planbot/models"
 	"github.com/planbot-go/planbot/planner"
 	"github.com/planbot-go/planbot/prompts"
+	"github.com/planbot-go/planbot/state"
 )
 
 // files hold the prompt, so that the program is one file wherever it runs.
@@ -26,7 +28,7 @@ import (
 //go:embed prompts
 var files embed.FS
 
-// newBot wires the actions of lights.go with a planner that has its own prompt.
+// newBot wires the actions below with a planner that has its own prompt.
 func newBot(ctx context.Context, model models.Model) (*bot.Bot, error) {
 	registry := actions.New()
 	register(registry)
@@ -67,4 +69,64 @@ func run(ctx context.Context) error {
 		return err
 	}
 	return b.ListenAndServe(ctx, cmp.Or(os.Getenv("BOT_ADDR"), "127.0.0.1:3978"))
+}
+
+// longestPause is how long a person waits in silence without complaint, in
+// milliseconds.
+const longestPause = 10_000
+
+// register adds the actions. They run one after the other, in the order of the
+// plan, since none is marked as [actions.Parallel]: blinking depends on it.
+func register(r *actions.Registry) {
+	actions.Add(r, "LightsOn", "Turns the lights on", turnLights(true), actions.StateOnly)
+	actions.Add(r, "LightsOff", "Turns the lights off", turnLights(false), actions.StateOnly)
+	actions.Add(r, "LightStatus", "Says whether the lights are on or off", lightStatus, actions.StateOnly, actions.ReturnsData)
+	actions.Add(r, "Pause", "Waits before the next action", pause)
+}
+
+// lit says whether the lights of the conversation are on.
+func lit(turn *actions.Turn) *bool { return state.At[bool](turn.Conversation, "lightsOn") }
+
+func onOff(on bool) string {
+	if on {
+		return "on"
+	}
+	return "off"
+}
+
+func turnLights(on bool) func(context.Context, *actions.Turn, struct{}) (actions.Result, error) {
+	return func(_ context.Context, turn *actions.Turn, _ struct{}) (actions.Result, error) {
+		lights := lit(turn)
+		if *lights == on {
+			return actions.Text("the lights were %s already", onOff(on)), nil
+		}
+		*lights = on
+		return actions.Text("the lights are now %s", onOff(on)), nil
+	}
+}
+
+func lightStatus(_ context.Context, turn *actions.Turn, _ struct{}) (actions.Result, error) {
+	return actions.Text("the lights are %s", onOff(*lit(turn))), nil
+}
+
+// getLightStatus is {{getLightStatus}} in the prompt.
+func getLightStatus(_ context.Context, turn *actions.Turn, _ []string) (any, error) {
+	return onOff(*lit(turn)), nil
+}
+
+type pauseFor struct {
+	Time int `json:"time" jsonschema:"how long, in milliseconds"`
+}
+
+func pause(ctx context.Context, _ *actions.Turn, in pauseFor) (actions.Result, error) {
+	if in.Time < 0 {
+		return actions.Fail("no pause is shorter than 0 ms"), nil
+	}
+	in.Time = min(in.Time, longestPause)
+	select {
+	case <-time.After(time.Duration(in.Time) * time.Millisecond):
+		return actions.Text("done pausing for %d ms", in.Time), nil
+	case <-ctx.Done(): // the turn has no more time, or the bot ends
+		return actions.Result{}, ctx.Err()
+	}
 }

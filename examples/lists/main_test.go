@@ -73,8 +73,8 @@ func TestListsBelongToTheConversation(t *testing.T) {
 	t.Parallel()
 	kit, chat := talk(t, models.Offline{})
 	for _, step := range []struct{ say, want string }{
-		{"create a grocery list and add bananas to it", "The grocery list is ready. It now has bananas."},
-		{"what is on my lists?", "Here are your lists:\n\n- grocery: bananas"},
+		{"create a grocery list and add bananas to it", "Done."},
+		{"what is on my lists?", "- grocery: bananas"},
 		{"remove bananas from the grocery list", "bananas is not on the list grocery any more"},
 	} {
 		chat.Say(step.say)
@@ -82,5 +82,20 @@ func TestListsBelongToTheConversation(t *testing.T) {
 	}
 	otto := kit.Personal("Otto")
 	otto.Say("what is on my lists?")
-	otto.Expect("Here are your lists:\n\nThere are no lists.")
+	otto.Expect("There are no lists.")
+}
+
+// TestPrompts holds what the model sees to testdata: BOTTEST_UPDATE=1 writes it anew.
+func TestPrompts(t *testing.T) {
+	t.Parallel()
+	kit, chat := talk(t, nil)
+	kit.Model.Says(
+		bottest.Plan(bottest.Do("createList", "list", "groceries", "items", []string{"milk"}), bottest.Say("There it is.")),
+		bottest.Plan(bottest.Say("Milk.")),
+	)
+	chat.Say("a grocery list with milk")
+	chat.Expect("There it is.")
+	chat.Say("what do I need?")
+	chat.Expect("Milk.")
+	bottest.GoldenPrompt(t, "testdata/prompts.txt", kit.Model.Calls()...)
 }

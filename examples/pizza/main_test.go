@@ -113,7 +113,7 @@ func TestNobodyPaysAfterANo(t *testing.T) {
 	if answer := string(chat.ExpectCard().Press("Reject").Body); !strings.Contains(answer, "Rejected by Mia") || s.orders != 0 {
 		t.Errorf("%d orders, %s", s.orders, answer)
 	}
-	chat.Expect("As you wish: I did not do checkout.")
+	chat.Expect("OK, I won't run checkout.")
 }
 
 func TestTheModelNeitherSeesNorSetsTheCart(t *testing.T) {
@@ -174,4 +174,15 @@ func TestPizzaWithoutAKey(t *testing.T) {
 	chat.Say("checkout total=11")
 	chat.ExpectCard().Press("Approve")
 	chat.Expect("order 1 is paid")
+}
+
+// TestPrompts holds what the model sees to testdata: BOTTEST_UPDATE=1 writes it anew.
+func TestPrompts(t *testing.T) {
+	t.Parallel()
+	kit, chat, _ := setup(t)
+	kit.Model.CallsTools(call("add_pizza_to_cart", `{"size":"Small"}`))
+	kit.Model.Says("It is in the cart.")
+	chat.Say("a small one")
+	chat.Expect("It is in the cart.")
+	bottest.GoldenPrompt(t, "testdata/prompts.txt", kit.Model.Calls()...)
 }

@@ -36,7 +36,7 @@ func newBot(ctx context.Context, model models.Model) (*bot.Bot, error) {
 	if err := planner.AddPromptFolders(registry, planner.PromptActionConfig{Model: model, Prompts: library}); err != nil {
 		return nil, err
 	}
-	sequential, err := planner.NewSequential(ctx, planner.SequentialConfig{Model: model, Actions: registry, Prompts: library})
+	sequential, err := planner.NewSequential(ctx, planner.SequenceConfig{Model: model, Actions: registry, Prompts: library})
 	if err != nil {
 		return nil, err
 	}

@@ -44,17 +44,34 @@ func TestCheck(t *testing.T) {
 		want []string // beginnings of the sentences, none when the tree is right
 	}{
 		{"layers downwards", map[string]string{
-			"cmd/bot/main.go": "our/bot our/state our/manifest", "bot/bot.go": "our/planner our/actions",
+			"app/main.go": "our/bot our/state our/manifest", "bot/bot.go": "our/planner our/actions",
 			"actions/a.go": "our/state our/activity", "state/s.go": "our/activity",
 		}, nil},
-		{"own sub-packages", map[string]string{"state/s_test.go": "our/state our/state/statetest"}, nil},
+		{"own sub-packages", map[string]string{"state/s_test.go": "our/state our/state/internal/rdb"}, nil},
+		{"rooms within rooms downwards", map[string]string{
+			"state/inbox/i.go": "our/state our/state/internal/rdb", "planner/p.go": "our/planner/plan", "planner/plan/p.go": "our/actions/lists",
+			"bot/turn/t.go": "our/state/inbox our/planner/plan our/planner", "bot/b.go": "our/bot/turn our/state/inbox",
+		}, nil},
+		{"rooms within rooms upwards", map[string]string{
+			"state/s_test.go": "our/state/inbox", "planner/plan/p_test.go": "our/planner", "bot/turn/t_test.go": "our/bot",
+		}, []string{
+			"bot/turn/t_test.go imports bot: bot/turn stands below bot", "planner/plan/p_test.go imports planner: planner/plan stands below planner",
+			"state/s_test.go imports state/inbox: state stands below state/inbox",
+		}},
+		{"an action at the queues", map[string]string{"actions/lists/l.go": "our/state/inbox"}, []string{"actions/lists/l.go imports state/inbox: actions and state/inbox are siblings"}},
+		{"programs", map[string]string{
+			"cmd/bot/main.go": "our/app", "bottest/b.go": "our/app/record our/bot", "examples/echo/main.go": "our/app our/bot", "app/a.go": "our/bot our/bot/turn",
+		}, nil},
+		{"a program from a bot", map[string]string{"bot/b.go": "our/app/record", "bot/turn/t.go": "our/app"}, []string{
+			"bot/b.go imports app/record: bot stands below app", "bot/turn/t.go imports app: bot/turn stands below app",
+		}},
 		{"layers upwards", map[string]string{"state/s.go": "our/planner"}, []string{"state/s.go imports planner: state stands below planner"}},
 		{"upwards in a test", map[string]string{"state/s_test.go": "our/bot"}, []string{"state/s_test.go imports bot"}},
 		{"siblings", map[string]string{"prompts/p.go": "our/models"}, []string{"prompts/p.go imports models: prompts and models are siblings"}},
 		{"a command from an example", map[string]string{"examples/echo/main.go": "our/cmd/bot"}, []string{"examples/echo/main.go imports cmd/bot"}},
 		{"bot from internal", map[string]string{"internal/fake/f.go": "our/bot"}, []string{"internal/fake/f.go imports bot"}},
 		{"leaf", map[string]string{"manifest/m.go": "our/activity"}, []string{"manifest/m.go imports activity: manifest is a leaf"}},
-		{"leaf from a bot", map[string]string{"bot/b.go": "our/manifest"}, []string{"bot/b.go imports manifest: only cmd"}},
+		{"leaf from a bot", map[string]string{"bot/b.go": "our/manifest"}, []string{"bot/b.go imports manifest: only app"}},
 		{"the kit in tests", map[string]string{"examples/echo/e_test.go": "our/bottest", "bot/b_test.go": "our/bottest"}, nil},
 		{"the kit at the command line", map[string]string{"cmd/bot/main.go": "our/bottest our/bottest/eval"}, nil},
 		{"the kit in a bot", map[string]string{"bot/b.go": "our/bottest", "planner/p_test.go": "our/bottest/eval"}, []string{"bot/b.go imports bottest: only cmd", "planner/p_test.go imports bottest/eval: only cmd"}},

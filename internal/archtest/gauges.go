@@ -120,7 +120,7 @@ func (g Gauges) add(p *packages.Package) error {
 	}
 	g["lines "+dir] = lines
 	g["lines in all"] += lines
-	if slices.Contains(onPath, room) {
+	if first, _, _ := strings.Cut(dir, "/"); slices.Contains(onPath, first) {
 		g["lines on a message's path"] += lines
 	}
 	if p.Name == "main" {

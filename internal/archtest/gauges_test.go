@@ -39,6 +39,9 @@ func TestGauges(t *testing.T) {
 	for _, worse := range got.Worse(recorded) {
 		t.Error(worse)
 	}
+	if n, measured := got["test packages linked by cmd/bot"]; n > 0 || !measured {
+		t.Errorf("cmd/bot links %d test packages: what serves people has no fake in it", n)
+	}
 	t.Logf("\n%s", got)
 }
 

@@ -7,37 +7,49 @@ import (
 
 const internalRoom = "internal"
 
-// layers says how high each room stands. Rooms of one layer are siblings.
+// layers says how high each room stands. Rooms of one layer are siblings. A room within
+// another one has a layer of its own.
 var layers = map[string]int{
-	"activity":   1,
-	"state":      2,
-	"prompts":    2,
-	"models":     2,
-	"connector":  2,
-	"actions":    3,
-	"planner":    4,
-	"skills":     5,
-	"manifest":   5,
-	internalRoom: 6, // what its packages import counts for their importers
-	"bot":        7,
-	"bottest":    8,
-	"cmd":        9,
-	"examples":   9,
-	"bench":      9,
-	"e2e":        9,
+	"activity":     1,
+	"state":        2,
+	"prompts":      2,
+	"models":       2,
+	"connector":    2,
+	"state/inbox":  3,
+	"actions":      3,
+	"planner/plan": 4,
+	"planner":      5,
+	"skills":       6,
+	"manifest":     6,
+	internalRoom:   7, // what its packages import counts for their importers
+	"bot/turn":     8,
+	"bot":          9,
+	"app":          10,
+	"bottest":      11,
+	"cmd":          12,
+	"examples":     12,
+	"bench":        12,
+	"e2e":          12,
 }
 
 // vendors says in which rooms the packages of an SDK may be seen, tests included.
 var vendors = map[string][]string{
 	"github.com/sashabaranov/go-openai":       {"models"},
-	"github.com/redis/go-redis":               {"state"},
+	"github.com/redis/go-redis":               {"state", "state/inbox"},
 	"github.com/infracloudio/msbotbuilder-go": {"activity", "connector"},
 }
 
-// roomOf is the first folder of a path, "." for the module's root.
+// roomOf is the room within a room that holds the folder, or else the first folder of its
+// path, "." for the module's root.
 func roomOf(dir string) string {
-	room, _, _ := strings.Cut(dir, "/")
-	return room
+	first, rest, nested := strings.Cut(dir, "/")
+	if nested {
+		second, _, _ := strings.Cut(rest, "/")
+		if room := first + "/" + second; layers[room] > 0 {
+			return room
+		}
+	}
+	return first
 }
 
 // refuse says why f may not import the room to, "" when it may.
@@ -50,8 +62,8 @@ func refuse(f file, to string) string {
 		return "" // its own imports are looked at instead
 	case from == "manifest":
 		return "manifest is a leaf"
-	case to == "manifest" && from != "cmd":
-		return "only cmd imports manifest"
+	case to == "manifest" && from != "app":
+		return "only app imports manifest"
 	case to == "bottest":
 		return refuseKit(f)
 	case from == "bottest" && within(f.dir(), "bottest/eval") && layers[to] > layers["planner"]:
@@ -68,10 +80,10 @@ func refuse(f file, to string) string {
 func within(dir, folder string) bool { return dir == folder || strings.HasPrefix(dir, folder+"/") }
 
 // refuseKit keeps the test kit out of what bots are made of: tests of bots use it, and the
-// command line, which offers it.
+// command line that plays and evaluates.
 func refuseKit(f file) string {
 	room := f.room()
-	if room == "cmd" || room == "examples" || f.test() && layers[room] >= layers["bot"] {
+	if room == "cmd" || room == "examples" || f.test() && layers[room] >= layers["bot/turn"] {
 		return ""
 	}
 	return "only cmd, examples and tests of bot import bottest"

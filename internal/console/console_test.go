@@ -183,7 +183,6 @@ func TestPipe(t *testing.T) {
 func TestActivities(t *testing.T) {
 	t.Parallel()
 	b := setup(t, nil)
-	b.cfg.Name = "Mia"
 	if err := b.run("hello\nagain\n"); err != nil {
 		t.Fatal(err)
 	}
@@ -195,7 +194,7 @@ func TestActivities(t *testing.T) {
 		t.Errorf("the first activity does not add the bot: %+v", hello)
 	}
 	if message.Type != activity.Message || message.Text != "hello" || message.ChannelID != "console" ||
-		message.From.ID != "console-user" || message.From.Name != "Mia" || message.Recipient.ID != "bot" {
+		message.From.ID != "console-user" || message.From.Name != "You" || message.Recipient.ID != "bot" {
 		t.Errorf("message %+v", message)
 	}
 	if !message.Conversation.Personal() || message.Conversation.ID != hello.Conversation.ID {
@@ -286,16 +285,6 @@ func TestLineTooLong(t *testing.T) {
 	b := setup(t, nil)
 	if err := b.run(strings.Repeat("x", 300<<10) + "\n"); err == nil || !strings.Contains(err.Error(), "longer than 256 KiB") {
 		t.Errorf("got error %v", err)
-	}
-}
-
-func TestConfig(t *testing.T) {
-	t.Parallel()
-	err := console.Run(t.Context(), console.Config{BotURL: "nowhere"})
-	for _, want := range []string{"BotURL", "no In", "no Out"} {
-		if err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("error %v does not say %q", err, want)
-		}
 	}
 }
 

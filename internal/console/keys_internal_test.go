@@ -52,24 +52,6 @@ func TestUnfold(t *testing.T) {
 	}
 }
 
-func TestHistory(t *testing.T) {
-	t.Parallel()
-	var h history
-	for _, line := range []string{"one", "one", "", "two"} {
-		h.Add(line)
-	}
-	if h.Len() != 2 || h.At(0) != "two" || h.At(1) != "one" {
-		t.Errorf("history %q", h.lines)
-	}
-	for range 2 * maxHistory {
-		h.Add("a")
-		h.Add("b")
-	}
-	if h.Len() != maxHistory || h.At(0) != "b" {
-		t.Errorf("%d lines, the latest %q", h.Len(), h.At(0))
-	}
-}
-
 // FuzzKeys feeds the line editor, which must come to an end and never see what
 // it cannot take.
 func FuzzKeys(f *testing.F) {

@@ -19,49 +19,60 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-const (
-	canaryHeld = "held"
-	canaryWall = 10 * time.Second // it takes some milliseconds; a loaded machine more
-	canaryLate = 20 * time.Millisecond
-)
+// canaryHeld is what a canary prints that could not get out.
+const canaryHeld = "held"
 
-// sendCanary runs a copy of this program as if it were a script, which tries what the
-// sandbox has to prevent.
-func (s *Sandbox) sendCanary(ctx context.Context) error {
-	j, err := s.newJob(Limits{Wall: canaryWall}.or(defaults))
+// runCanary runs a copy of this program as if it were a script. It tries what the sandbox has
+// to prevent.
+func (s *Sandbox) runCanary(ctx context.Context) error {
+	limits := s.cfg.Limits
+	limits.Wall = 10 * time.Second // it takes some milliseconds; on a loaded machine more
+	j, err := newJob(limits)
 	if err != nil {
 		return err
 	}
-	defer j.remove()
+	defer removeFolder(j.dir)
 	if err := copySelf(j.skill); err != nil {
 		return err
 	}
-	b, err := layBait(ctx, j.dir)
-	if err != nil {
+	secret := filepath.Join(j.dir, "bait")
+	if err := os.WriteFile(secret, []byte("bait"), 0o644); err != nil { //nolint:gosec // only the sandbox is in the way
 		return err
 	}
-	defer b.remove()
-	j.argv = append([]string{"./" + childName, stageCanary}, b.places()...)
+	j.argv = []string{"./" + childName, stageCanary, secret}
+	var listen net.ListenConfig
+	for network, address := range map[string]string{"tcp": "127.0.0.1:0", "unix": "@planbot-" + rand.Text()} { // an abstract socket: no file could be out of reach
+		listener, err := listen.Listen(ctx, network, address)
+		if err != nil {
+			return fmt.Errorf("listen for the canary: %w", err)
+		}
+		defer listener.Close() //nolint:errcheck // nobody is meant to come
+		j.argv = append(j.argv, network, listener.Addr().String())
+	}
+	udp, err := listen.ListenPacket(ctx, "udp", "127.0.0.1:0")
+	if err != nil {
+		return fmt.Errorf("listen for the canary: %w", err)
+	}
+	defer udp.Close() //nolint:errcheck // nobody is meant to send
+	j.argv = append(j.argv, "udp", udp.LocalAddr().String())
+
 	result, err := s.start(ctx, j)
 	switch {
 	case err != nil:
 		return err
 	case result.Exceeded != "":
-		return fmt.Errorf("the canary went beyond its limit of %s", result.Exceeded)
+		return fmt.Errorf("the canary exceeded its limit of %s", result.Exceeded)
+	case strings.Contains(strings.ToLower(result.Stderr), "./"+childName+": permission denied"):
+		return fmt.Errorf("programs in the folder for temporary files have to be executable (no noexec): %s", result.Stderr)
 	case result.Stdout != canaryHeld || result.ExitCode != 0:
-		return fmt.Errorf("the canary ended with code %d: %s%s", result.ExitCode, strings.TrimSpace(result.Stderr), hint(result.Stderr))
-	case b.taken():
-		return errors.New("it reached a UDP socket of this machine")
+		return fmt.Errorf("the canary ended with code %d: %s", result.ExitCode, strings.TrimSpace(result.Stderr))
+	}
+	// The canary cannot know whether its datagram arrived: it may have a network of its own.
+	_ = udp.SetReadDeadline(time.Now().Add(20 * time.Millisecond))
+	if _, _, err := udp.ReadFrom(make([]byte, 1)); err == nil {
+		return errors.New("the canary reached a UDP socket of this machine")
 	}
 	return nil
-}
-
-// hint explains why the canary, unlike a script, could not even start.
-func hint(stderr string) string {
-	if strings.Contains(strings.ToLower(stderr), "./"+childName+": permission denied") {
-		return " (programs in the folder for temporary files have to be executable: no noexec)"
-	}
-	return ""
 }
 
 // copySelf puts this program where the script would be.
@@ -82,131 +93,56 @@ func copySelf(dir string) error {
 	return errors.Join(err, to.Chmod(0o555), to.Close(), os.Chmod(dir, 0o755))
 }
 
-// bait is what the canary must not get at.
-type bait struct {
-	file   string
-	tcp    net.Listener
-	socket net.Listener // abstract: it has no file that could be out of reach
-	udp    net.PacketConn
-}
-
-func layBait(ctx context.Context, dir string) (b *bait, err error) {
-	b = &bait{file: filepath.Join(dir, "bait")}
-	if err := os.WriteFile(b.file, []byte("bait"), 0o644); err != nil { //nolint:gosec // only the sandbox is in the way
-		return nil, err
-	}
-	var listen net.ListenConfig
-	var errs [3]error
-	b.tcp, errs[0] = listen.Listen(ctx, "tcp", "127.0.0.1:0")
-	b.socket, errs[1] = listen.Listen(ctx, "unix", "@planbot-"+rand.Text())
-	b.udp, errs[2] = listen.ListenPacket(ctx, "udp", "127.0.0.1:0")
-	if err := errors.Join(errs[:]...); err != nil {
-		b.remove()
-		return nil, fmt.Errorf("listen for the canary: %w", err)
-	}
-	return b, nil
-}
-
-// places tells the canary where it is.
-func (b *bait) places() []string {
-	return []string{b.file, b.tcp.Addr().String(), b.socket.Addr().String(), b.udp.LocalAddr().String()}
-}
-
-// taken says whether a datagram came. The canary cannot know: it may have sent to a
-// network of its own.
-func (b *bait) taken() bool {
-	_ = b.udp.SetReadDeadline(time.Now().Add(canaryLate))
-	_, _, err := b.udp.ReadFrom(make([]byte, 1))
-	return err == nil
-}
-
-func (b *bait) remove() {
-	for _, listener := range []net.Listener{b.tcp, b.socket} {
-		if listener != nil {
-			_ = listener.Close()
+// tryToGetOut is what the canary does. Each attempt that succeeds is a breach.
+func tryToGetOut(args []string) (code int, err error) {
+	attempts := map[string]error{}
+	_, attempts["read "+args[0]] = os.ReadFile(args[0])
+	_, attempts["read /etc/shadow"] = os.ReadFile("/etc/shadow")
+	attempts["write to the skill"] = os.WriteFile("written", nil, 0o600)
+	attempts["remove a file of the skill"] = os.Remove(childName)
+	for call := range slices.Chunk(args[1:], 2) {
+		conn, err := net.DialTimeout(call[0], call[1], time.Second) //nolint:noctx // the whole canary has a deadline
+		switch {
+		case call[0] != "udp":
+			attempts["reach the "+call[0]+" socket "+call[1]] = err
+		case err == nil:
+			_, _ = conn.Write([]byte("x")) // whoever sent the canary sees whether it arrives
 		}
 	}
-	if b.udp != nil {
-		_ = b.udp.Close()
-	}
-}
+	_, attempts["make a socket of AF_VSOCK"] = unix.Socket(unix.AF_VSOCK, unix.SOCK_STREAM, 0)
+	_, attempts["make a socket of AF_INET"] = unix.Socket(unix.AF_INET, unix.SOCK_STREAM, 0)
+	_, attempts["make a pair of datagram sockets"] = unix.Socketpair(unix.AF_UNIX, unix.SOCK_DGRAM, 0)
+	_, attempts["make a file of memory"] = unix.MemfdCreate("", 0)
+	_, attempts["watch a folder"] = unix.InotifyInit1(unix.IN_CLOEXEC)
+	attempts["make a user namespace"] = unix.Unshare(unix.CLONE_NEWUSER)
 
-// tryToGetOut is the canary's part.
-func tryToGetOut(places []string) (int, error) {
-	if len(places) != 4 {
-		return exitBroken, errors.New("wrong arguments")
-	}
-	errs := slices.Concat(tryFiles(places[0]), tryNetwork(places[1], places[2], places[3]), tryRights())
-	if err := errors.Join(errs...); err != nil {
-		return 1, err
-	}
-	fmt.Print(canaryHeld)
-	return 0, nil
-}
-
-func tryFiles(file string) (errs []error) {
-	for _, secret := range []string{file, "/etc/shadow"} {
-		if _, err := os.ReadFile(secret); err == nil {
-			errs = append(errs, fmt.Errorf("it could read %s", secret))
+	var breaches []error
+	for attempt, err := range attempts {
+		if err == nil {
+			breaches = append(breaches, errors.New("it could "+attempt))
 		}
 	}
-	if os.WriteFile("written", nil, 0o600) == nil || os.Remove(childName) == nil {
-		errs = append(errs, errors.New("it could write to the skill"))
-	}
-	scratch := filepath.Join(os.Getenv("TMPDIR"), "written")
-	if err := os.WriteFile(scratch, nil, 0o600); err != nil {
-		errs = append(errs, fmt.Errorf("it could not use its scratch folder: %w", err))
-	}
-	return errs
-}
-
-func tryNetwork(tcp, socket, udp string) (errs []error) {
-	dialer := net.Dialer{Timeout: time.Second}
-	ctx := context.Background() // the dialer has the deadline, and the whole canary
-	for call, try := range map[string]func() (int, error){
-		"make a socket of AF_VSOCK": func() (int, error) { return unix.Socket(unix.AF_VSOCK, unix.SOCK_STREAM, 0) },
-		"make a socket of AF_INET":  func() (int, error) { return unix.Socket(unix.AF_INET, unix.SOCK_STREAM, 0) },
-		"watch a folder":            func() (int, error) { return unix.InotifyInit1(unix.IN_CLOEXEC) },
-		"make a pair of datagram sockets": func() (int, error) {
-			pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_DGRAM, 0)
-			return pair[0], err
-		},
-		"make a file of memory": func() (int, error) { return unix.MemfdCreate("", 0) },
-	} {
-		if _, err := try(); err == nil { // what it made ends with it
-			errs = append(errs, errors.New("it could "+call))
-		}
-	}
-	for network, address := range map[string]string{"tcp": tcp, "unix": socket} {
-		if conn, err := dialer.DialContext(ctx, network, address); err == nil {
-			_ = conn.Close()
-			errs = append(errs, fmt.Errorf("it reached the %s socket %s", network, address))
-		}
-	}
-	if conn, err := dialer.DialContext(ctx, "udp", udp); err == nil {
-		_, _ = conn.Write([]byte("x"))
-		_ = conn.Close()
-	}
-	return errs
-}
-
-func tryRights() (errs []error) {
 	if os.Geteuid() == 0 {
-		errs = append(errs, errors.New("it was root"))
+		breaches = append(breaches, errors.New("it was root"))
 	}
 	for _, variable := range os.Environ() {
-		if !expected(variable) {
-			errs = append(errs, fmt.Errorf("it had the variable %.40q", variable))
+		name, _, _ := strings.Cut(variable, "=")
+		if !slices.Contains([]string{"PATH", "LANG", "HOME", "TMPDIR", "PWD"}, name) { // bwrap adds PWD
+			breaches = append(breaches, fmt.Errorf("it had the variable %.40q", variable))
 		}
 	}
 	for _, resource := range []int{unix.RLIMIT_NPROC, unix.RLIMIT_FSIZE, unix.RLIMIT_DATA, unix.RLIMIT_CPU} {
 		var limit syscall.Rlimit
 		if err := syscall.Getrlimit(resource, &limit); err != nil || limit.Max > 1<<40 {
-			errs = append(errs, fmt.Errorf("it had no resource limit %d", resource))
+			breaches = append(breaches, fmt.Errorf("it had no resource limit %d", resource))
 		}
 	}
-	if unix.Unshare(unix.CLONE_NEWUSER) == nil {
-		errs = append(errs, errors.New("it could make a user namespace"))
+	if err := os.WriteFile(filepath.Join(os.Getenv("TMPDIR"), "written"), nil, 0o600); err != nil {
+		breaches = append(breaches, fmt.Errorf("it could not use its scratch folder: %w", err))
 	}
-	return errs
+	if len(breaches) > 0 {
+		return 1, errors.Join(breaches...)
+	}
+	fmt.Print(canaryHeld)
+	return 0, nil
 }

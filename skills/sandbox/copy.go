@@ -14,56 +14,71 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"time"
 )
 
-// settling is how long the links of a file must have stayed as they are to be counted, and
-// longer than the clock of a file system takes for a tick.
+// settling is how long a file must have stayed as it is before its links are counted, and
+// longer than a tick of a file system's clock.
 const settling = 50 * time.Millisecond
 
-// Settled looks at a file as [os.Root.Lstat] does, when it has not been changed for a moment:
-// who looks while another name of it is being removed may count one link too few. A file
-// that keeps changing is an error.
-func Settled(dir *os.Root, name string) (fs.FileInfo, error) {
-	for range 3 {
-		info, err := dir.Lstat(name)
-		if err != nil || !info.Mode().IsRegular() || HardLinked(info) {
-			return info, err
-		}
-		if ago := time.Since(changedAt(info)); ago < 0 || ago > settling { // the clock may have been set back
-			return info, nil
-		}
+// OpenFile opens a file in a folder that strangers can write to. A link, whether symbolic or
+// hard, is an error: it may lead to a file elsewhere, which whoever made the link may not read.
+// So are other things than files, and a file that is exchanged meanwhile. It waits a moment for a
+// file that has just changed: while another name of it is being removed, the count of its links
+// may be one too low.
+func OpenFile(dir *os.Root, name string) (*os.File, error) {
+	seen, err := dir.Lstat(name)
+	for tries := 0; err == nil && settles(seen) && tries < 3; tries++ {
 		time.Sleep(settling)
+		seen, err = dir.Lstat(name)
 	}
-	return nil, fmt.Errorf("%s keeps changing", name)
+	switch {
+	case err != nil:
+		return nil, err
+	case seen.Mode()&fs.ModeSymlink != 0:
+		return nil, fmt.Errorf("%s is a symbolic link", name)
+	case !seen.Mode().IsRegular():
+		return nil, fmt.Errorf("%s is no regular file", name)
+	case hardLinked(seen):
+		return nil, refusal(name + " is a hard link, and may be a file from elsewhere")
+	case settles(seen):
+		return nil, fmt.Errorf("%s keeps changing", name)
+	}
+	file, err := dir.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0) // a pipe put there in between does not hold it up
+	if err != nil {
+		return nil, err
+	}
+	opened, err := file.Stat()
+	if err != nil || !os.SameFile(seen, opened) || !changedAt(seen).Equal(changedAt(opened)) || hardLinked(opened) {
+		return nil, errors.Join(fmt.Errorf("%s was exchanged while it was opened", name), file.Close())
+	}
+	return file, nil
 }
 
-// Same reports whether the file that was opened is the one that was seen by [Settled], and
-// its links have not changed since.
-func Same(seen, opened fs.FileInfo) bool {
-	return os.SameFile(seen, opened) && changedAt(seen).Equal(changedAt(opened)) && !HardLinked(opened)
+// settles says that a file has just changed.
+func settles(info fs.FileInfo) bool {
+	ago := time.Since(changedAt(info))
+	return info.Mode().IsRegular() && !hardLinked(info) && ago >= 0 && ago <= settling // the clock may have been set back
 }
 
-// maxDepth is how deep the folders of a skill with scripts may be nested.
-const maxDepth = 32
-
-// Digest identifies what scripts in the folder would see: paths, contents and which
-// files are executable. The error is a [*RefusedError] where Run would refuse to copy it.
-func (s *Sandbox) Digest(ctx context.Context, dir *os.Root) (string, error) {
-	return s.copySkill(ctx, dir, "")
-}
-
-// copySkill copies the files of a skill to the folder to, and returns their digest. A
-// script runs in such a copy: what was compared with a digest is what runs, whatever
-// becomes of the original, and a user who may not read the original can read it. Links,
-// devices and the like stay behind. With to == "" it only reads.
-func (s *Sandbox) copySkill(ctx context.Context, root *os.Root, to string) (string, error) {
-	c := copier{root: root, to: to, digest: sha256.New(), bytes: s.cfg.SkillBytes, files: s.cfg.SkillFiles - 1}
+// copyFolder copies the files of a folder to the folder to and returns their digest. A script
+// runs in such a copy: what was compared with a digest is what runs, whatever becomes of the
+// original, and a user who may not read the original can read it. Links, devices and the like
+// are left out. With to == "" it only reads.
+func copyFolder(ctx context.Context, root *os.Root, to string) (string, error) {
+	c := copier{root: root, to: to, digest: sha256.New(), bytes: maxSkillBytes, files: maxSkillFiles - 1}
 	if err := c.folder(ctx, ".", 0); err != nil {
 		return "", fmt.Errorf("copy skill: %w", err)
 	}
 	return hex.EncodeToString(c.digest.Sum(nil)), nil
 }
+
+var (
+	errTooLarge = refusal(fmt.Sprintf("it has more than %d MiB of files", maxSkillBytes>>20))
+	errTooMany  = refusal(fmt.Sprintf("it has more than %d files and folders", maxSkillFiles))
+	errTooDeep  = refusal(fmt.Sprintf("it has folders nested deeper than %d", maxDepth))
+)
 
 type copier struct {
 	root   *os.Root
@@ -73,22 +88,19 @@ type copier struct {
 	files  int
 }
 
-// folder copies what is in a folder, in the order of names. It reads no more of a folder
-// than one entry beyond those that are still allowed.
+// folder copies what is in a folder, in the order of names. It reads no more of a folder than
+// one entry beyond those that are still allowed.
 func (c *copier) folder(ctx context.Context, name string, depth int) error {
 	if depth > maxDepth {
-		return refusal("folders nested deeper than %d", maxDepth)
+		return errTooDeep
 	}
 	if c.to != "" {
 		target := filepath.Join(c.to, name)
-		if err := os.MkdirAll(target, 0o755); err != nil {
-			return err
-		}
-		if err := os.Chmod(target, 0o755); err != nil { // whatever the umask
+		if err := errors.Join(os.MkdirAll(target, 0o755), os.Chmod(target, 0o755)); err != nil { // whatever the umask
 			return err
 		}
 	}
-	dir, err := c.root.OpenFile(name, os.O_RDONLY|nonblock, 0) // it may be something else by now
+	dir, err := c.root.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0) // it may be something else by now
 	if err != nil {
 		return err
 	}
@@ -98,20 +110,18 @@ func (c *copier) folder(ctx context.Context, name string, depth int) error {
 		return err
 	}
 	if c.files -= len(entries); c.files < 0 {
-		return refusal("more files and folders than a skill with scripts may have")
+		return errTooMany
 	}
 	slices.SortFunc(entries, func(a, b fs.DirEntry) int { return strings.Compare(a.Name(), b.Name()) })
 	for _, entry := range entries {
-		if err := ctx.Err(); err != nil { // a file that has just changed is waited for
+		if err := ctx.Err(); err != nil {
 			return err
 		}
-		switch inner := path.Join(name, entry.Name()); {
-		case entry.IsDir():
+		inner, err := path.Join(name, entry.Name()), error(nil)
+		if entry.IsDir() {
 			err = c.folder(ctx, inner, depth+1)
-		case entry.Type().IsRegular():
+		} else if entry.Type().IsRegular() {
 			err = c.file(inner)
-		default:
-			err = nil // it stays behind
 		}
 		if err != nil {
 			return err
@@ -120,54 +130,36 @@ func (c *copier) folder(ctx context.Context, name string, depth int) error {
 	return nil
 }
 
-// file reads what may be something else by now than when the folder was listed: it does
-// not wait for the other end of a pipe, and no link leads it elsewhere.
 func (c *copier) file(name string) error {
-	seen, err := Settled(c.root, name)
-	if err != nil {
-		return err
-	}
-	if HardLinked(seen) {
-		return refusal("%s is a hard link, and may be a file from elsewhere", name)
-	}
-	from, err := c.root.OpenFile(name, os.O_RDONLY|nonblock, 0)
+	from, err := OpenFile(c.root, name)
 	if err != nil {
 		return err
 	}
 	defer from.Close() //nolint:errcheck // it was only read from
 	info, err := from.Stat()
-	switch {
-	case err != nil:
+	if err != nil {
 		return err
-	case !info.Mode().IsRegular() || !Same(seen, info):
-		return fmt.Errorf("%s was exchanged meanwhile", name)
 	}
 	if info.Size() > c.bytes {
-		return c.tooLarge(name)
+		return errTooLarge
 	}
-	mode := 0o444 | info.Mode()&0o111
-	if mode&0o111 != 0 {
+	mode := fs.FileMode(0o444)
+	if info.Mode()&0o111 != 0 {
 		mode = 0o555
 	}
 	sum := sha256.New()
-	n, err := c.contents(from, name, mode, sum)
+	n, err := c.contents(io.LimitReader(from, c.bytes+1), name, mode, sum)
 	if err != nil {
 		return err
 	}
 	if c.bytes -= n; c.bytes < 0 {
-		return c.tooLarge(name)
+		return errTooLarge
 	}
 	fmt.Fprintf(c.digest, "%q %o %x\n", name, mode, sum.Sum(nil))
 	return nil
 }
 
-func (c *copier) tooLarge(name string) error {
-	return refusal("with %s it has more bytes than a skill with scripts may have", name)
-}
-
-// contents copies a file, one byte more than is allowed at most.
 func (c *copier) contents(from io.Reader, name string, mode fs.FileMode, sum io.Writer) (n int64, err error) {
-	from = io.LimitReader(from, c.bytes+1)
 	if c.to == "" {
 		return io.Copy(sum, from)
 	}
@@ -175,11 +167,6 @@ func (c *copier) contents(from io.Reader, name string, mode fs.FileMode, sum io.
 	if err != nil {
 		return 0, err
 	}
-	if n, err = io.Copy(io.MultiWriter(to, sum), from); err == nil {
-		err = to.Chmod(mode)
-	}
-	if closed := to.Close(); err == nil {
-		err = closed
-	}
-	return n, err
+	n, err = io.Copy(io.MultiWriter(to, sum), from)
+	return n, errors.Join(err, to.Chmod(mode), to.Close())
 }

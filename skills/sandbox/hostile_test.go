@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -35,7 +36,7 @@ func prints(want string) func(t *testing.T, got sandbox.Result) {
 	}
 }
 
-func exceeds(limits ...sandbox.Limit) func(t *testing.T, got sandbox.Result) {
+func exceeds(limits ...string) func(t *testing.T, got sandbox.Result) {
 	return func(t *testing.T, got sandbox.Result) {
 		t.Helper()
 		for _, limit := range limits {
@@ -133,30 +134,30 @@ func TestHostileScripts(t *testing.T) {
 					}
 				},
 			},
-			"endless output":    {script: "yes >&2", limits: sandbox.Limits{CPU: 20 * time.Second}, check: exceeds(sandbox.Output)},
-			"endless wait":      {script: "echo begun; sleep 100", limits: sandbox.Limits{Wall: 300 * time.Millisecond}, check: exceeds(sandbox.WallTime)},
-			"deaf to signals":   {script: "trap '' TERM INT HUP; while :; do sleep 1; done", limits: sandbox.Limits{Wall: 300 * time.Millisecond}, check: exceeds(sandbox.WallTime)},
-			"endless work":      {script: "while :; do :; done", limits: sandbox.Limits{CPU: 300 * time.Millisecond}, check: exceeds(sandbox.CPUTime)},
-			"work in many":      {script: "for i in 1 2 3 4; do (while :; do :; done) & done; wait", limits: sandbox.Limits{CPU: 400 * time.Millisecond}, check: exceeds(sandbox.CPUTime)},
+			"endless output":    {script: "yes >&2", limits: sandbox.Limits{CPU: 20 * time.Second}, check: exceeds("output")},
+			"endless wait":      {script: "echo begun; sleep 100", limits: sandbox.Limits{Wall: 300 * time.Millisecond}, check: exceeds("wall time")},
+			"deaf to signals":   {script: "trap '' TERM INT HUP; while :; do sleep 1; done", limits: sandbox.Limits{Wall: 300 * time.Millisecond}, check: exceeds("wall time")},
+			"endless work":      {script: "while :; do :; done", limits: sandbox.Limits{CPU: 300 * time.Millisecond}, check: exceeds("CPU time")},
+			"work in many":      {script: "for i in 1 2 3 4; do (while :; do :; done) & done; wait", limits: sandbox.Limits{CPU: 400 * time.Millisecond}, check: exceeds("CPU time")},
 			"memory of one":     {script: "x=$(head -c 200000000 /dev/zero | tr '\\0' x) && echo ${#x}", limits: sandbox.Limits{MemoryBytes: 64 << 20}, check: noOutput},
-			"memory of many":    {script: "for i in 1 2 3 4 5 6; do (x=$(head -c 16000000 /dev/zero | tr '\\0' x); sleep 20; :) & done; wait; echo all", limits: sandbox.Limits{MemoryBytes: 64 << 20}, check: exceeds(sandbox.Memory)},
+			"memory of many":    {script: "for i in 1 2 3 4 5 6; do (x=$(head -c 16000000 /dev/zero | tr '\\0' x); sleep 20; :) & done; wait; echo all", limits: sandbox.Limits{MemoryBytes: 64 << 20}, check: exceeds("memory")},
 			"a large file":      {script: "head -c 40000000 /dev/zero >$TMPDIR/x; stat -c %s $TMPDIR/x", limits: sandbox.Limits{FileBytes: 1 << 20}, check: prints("1048576")},
-			"only a large file": {script: "exec head -c 40000000 /dev/zero >$TMPDIR/x", limits: sandbox.Limits{FileBytes: 1 << 20}, check: exceeds(sandbox.Scratch)},
+			"only a large file": {script: "exec head -c 40000000 /dev/zero >$TMPDIR/x", limits: sandbox.Limits{FileBytes: 1 << 20}, check: exceeds("scratch folder")},
 			"filling the disk":  {script: "for i in 1 2 3 4 5 6 7 8; do head -c 3000000 /dev/zero >$TMPDIR/$i || exit 9; done; sleep 1; echo all", limits: sandbox.Limits{ScratchBytes: 8 << 20}, check: noOutput},
-			"many files":        {script: "for ((i = 0; i < 60000; i++)); do : >$TMPDIR/$i || break; done; sleep 20", limits: sandbox.Limits{ScratchBytes: 8 << 20, CPU: 20 * time.Second}, check: exceeds(sandbox.Scratch)},
+			"many files":        {script: "for ((i = 0; i < 60000; i++)); do : >$TMPDIR/$i || break; done; sleep 20", limits: sandbox.Limits{ScratchBytes: 8 << 20, CPU: 20 * time.Second}, check: exceeds("scratch folder")},
 			"shut folders":      {script: "mkdir $TMPDIR/a $TMPDIR/a/b; ln -s /usr $TMPDIR/a/b/usr; cd $TMPDIR; echo done", check: prints("done")},
 			"what nobody sees": {
 				script: `printf 'a\342\200\256b\342\200\213c\342\200\215d\342\201\240e\363\240\201\201f\363\240\204\200g\357\273\277 \360\237\221\250\342\200\215\360\237\222\273 \331\205\333\214\342\200\214\330\256'`,
 				check:  prints("abcdefg 👨\u200d💻 می\u200cخ"),
 			},
 			"terminal escapes":  {script: `printf '\033[31mred\033[0m \033]0;title\007\000\b\xff\r\n'`, check: prints("red \ufffd")},
-			"fork bomb":         {script: ":(){ :|:& };: ; sleep 60", limits: sandbox.Limits{Wall: 1500 * time.Millisecond}, check: exceeds(sandbox.WallTime, sandbox.CPUTime, sandbox.Memory)},
-			"too many children": {script: "for i in {1..200}; do sleep 20 & done; echo all", limits: sandbox.Limits{Wall: 1500 * time.Millisecond}, check: exceeds(sandbox.WallTime)},
+			"fork bomb":         {script: ":(){ :|:& };: ; sleep 60", limits: sandbox.Limits{Wall: 1500 * time.Millisecond}, check: exceeds("wall time", "CPU time", "memory")},
+			"too many children": {script: "for i in {1..200}; do sleep 20 & done; echo all", limits: sandbox.Limits{Wall: 1500 * time.Millisecond}, check: exceeds("wall time")},
 		} {
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()
 				got := run(t, s, sandbox.Command{Dir: folder(t, skill(t, "attack.sh", h.script)), Script: "attack.sh", Limits: h.limits})
-				t.Logf("%d %q exceeded %s after %v, %v of CPU, %d MiB; %.200q %.200q", got.ExitCode, got.Exceeded, name, got.Usage.Wall, got.Usage.CPU, got.Usage.MemoryBytes>>20, got.Stdout, got.Stderr)
+				t.Logf("%d %q exceeded, %s; %.200q %.200q", got.ExitCode, got.Exceeded, name, got.Stdout, got.Stderr)
 				h.check(t, got)
 			})
 		}
@@ -174,7 +175,7 @@ func noOutput(t *testing.T, got sandbox.Result) {
 // python can.
 func TestSockets(t *testing.T) {
 	each(t, func(t *testing.T, s *sandbox.Sandbox) {
-		if sandbox.Interpreters()[".py"] == nil {
+		if s.Interpreters()[".py"] == nil {
 			t.Skip("no python3")
 		}
 		udp, err := net.ListenPacket("udp", "127.0.0.1:0")
@@ -232,7 +233,7 @@ print("end")
 // numbers, io_uring_setup, clone3 and pidfd_getfd, are those of all architectures.
 func TestSystemCalls(t *testing.T) {
 	each(t, func(t *testing.T, s *sandbox.Sandbox) {
-		if sandbox.Interpreters()[".py"] == nil {
+		if s.Interpreters()[".py"] == nil {
 			t.Skip("no python3")
 		}
 		script := `import ctypes, errno
@@ -242,6 +243,29 @@ for number in 425, 435, 438:
 `
 		got := run(t, s, sandbox.Command{Dir: folder(t, skill(t, "a.py", script)), Script: "a.py"})
 		if got.Stdout != "-1 ENOSYS\n-1 ENOSYS\n-1 EPERM\n" {
+			t.Errorf("%+v", got)
+		}
+	})
+}
+
+// A call of another architecture goes by other numbers, which no filter could check: it ends the
+// script. This one is getpid by the numbers of 32-bit programs.
+func TestCallsOf32Bits(t *testing.T) {
+	if runtime.GOARCH != "amd64" {
+		t.Skip("made for amd64")
+	}
+	each(t, func(t *testing.T, s *sandbox.Sandbox) {
+		if s.Interpreters()[".py"] == nil {
+			t.Skip("no python3")
+		}
+		script := `import ctypes, mmap
+code = mmap.mmap(-1, 4096, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS, mmap.PROT_READ | mmap.PROT_WRITE | mmap.PROT_EXEC)
+code.write(b"\xb8\x14\x00\x00\x00\xcd\x80\xc3") # mov eax, 20; int 0x80; ret
+print("begun", flush=True)
+print(ctypes.CFUNCTYPE(ctypes.c_int)(ctypes.addressof(ctypes.c_char.from_buffer(code)))())
+`
+		got := run(t, s, sandbox.Command{Dir: folder(t, skill(t, "a.py", script)), Script: "a.py"})
+		if got.Stdout != "begun\n" || got.ExitCode != 128+31 { // SIGSYS
 			t.Errorf("%+v", got)
 		}
 	})
@@ -272,7 +296,7 @@ func TestNothingSurvives(t *testing.T) {
 				switch {
 				case name == "cancel" && !errors.Is(err, context.Canceled),
 					name != "cancel" && err != nil,
-					name == "time" && result.Exceeded != sandbox.WallTime,
+					name == "time" && result.Exceeded != "wall time",
 					name == "end" && (result.ExitCode != 0 || result.Exceeded != ""):
 					t.Errorf("%+v, %v", result, err)
 				}
@@ -329,7 +353,7 @@ func openTempIn(t *testing.T, dir string) string {
 func TestScriptsEndWithTheProgram(t *testing.T) {
 	const variable = "PLANBOT_TEST_ENDLESS"
 	if kind := os.Getenv(variable); kind != "" {
-		s := open(t, sandbox.Kind(kind), sandbox.Config{})
+		s := open(t, kind, sandbox.Config{})
 		run(t, s, sandbox.Command{Dir: folder(t, skill(t, "a.sh", "setsid sleep $1 & exec sleep $1")), Script: "a.sh", Args: []string{"60" + strconv.Itoa(os.Getpid())}})
 		return
 	}
@@ -337,7 +361,7 @@ func TestScriptsEndWithTheProgram(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 		defer cancel()
 		cmd := exec.CommandContext(ctx, "/proc/self/exe", "-test.run=^"+t.Name()[:strings.IndexByte(t.Name(), '/')]+"$")
-		cmd.Env = append(os.Environ(), variable+"="+string(s.Kind()), "TMPDIR="+openTemp(t))
+		cmd.Env = append(os.Environ(), variable+"="+s.Kind(), "TMPDIR="+openTemp(t))
 		if err := cmd.Start(); err != nil {
 			t.Fatal(err)
 		}
@@ -355,13 +379,12 @@ func TestScriptsEndWithTheProgram(t *testing.T) {
 
 // Runs leave nothing in the folder for temporary files, whatever scripts do to theirs.
 func TestLeavesNoFiles(t *testing.T) {
-	t.Parallel()
-	for _, kind := range []sandbox.Kind{sandbox.Bubblewrap, sandbox.Landlock} {
-		t.Run(string(kind), func(t *testing.T) {
-			t.Parallel()
-			temp := openTemp(t)
-			s := open(t, kind, sandbox.Config{TempDir: temp})
-			run(t, s, sandbox.Command{Dir: folder(t, skill(t, "a.sh", "cd $TMPDIR; umask 777; mkdir a; umask 0; mkdir -p b/c; cd b; umask 777; mkdir d")), Script: "a.sh"})
+	for _, kind := range []string{"bubblewrap", "landlock"} {
+		t.Run(kind, func(t *testing.T) {
+			dir, temp := folder(t, skill(t, "a.sh", "cd $TMPDIR; umask 777; mkdir a; umask 0; mkdir -p b/c; cd b; umask 777; mkdir d")), openTemp(t)
+			t.Setenv("TMPDIR", temp)
+			s := open(t, kind, sandbox.Config{})
+			run(t, s, sandbox.Command{Dir: dir, Script: "a.sh"})
 			left, err := os.ReadDir(temp)
 			if err != nil || len(left) > 0 {
 				t.Errorf("left: %v, %v", left, err)
@@ -373,8 +396,8 @@ func TestLeavesNoFiles(t *testing.T) {
 // BenchmarkLaunch is what a script costs that does nothing. In a large program it is more
 // under Landlock: there the program starts twice before it is the script.
 func BenchmarkLaunch(b *testing.B) {
-	for _, kind := range []sandbox.Kind{sandbox.Bubblewrap, sandbox.Landlock} {
-		b.Run(string(kind), func(b *testing.B) {
+	for _, kind := range []string{"bubblewrap", "landlock"} {
+		b.Run(kind, func(b *testing.B) {
 			s := open(b, kind, sandbox.Config{})
 			dir := folder(b, skill(b, "a.sh", "exit"))
 			var took []time.Duration

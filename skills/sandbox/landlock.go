@@ -3,159 +3,228 @@
 package sandbox
 
 import (
+	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"syscall"
+	"time"
 	"unsafe"
 
+	ll "github.com/landlock-lsm/go-landlock/landlock"
+	llsys "github.com/landlock-lsm/go-landlock/landlock/syscall"
 	"golang.org/x/sys/unix"
 )
 
-// landlock starts this program anew as a keeper (see child.go), which starts it once more;
-// that copy gives up its rights and becomes the script.
-type landlock struct {
-	cfg Config
-}
+// Under Landlock the program starts a copy of itself as a keeper, which starts another one. That
+// gives up its rights and becomes the script; the keeper ends what is left of it.
+const (
+	childName = "planbot-sandbox"
+	self      = "/proc/self/exe"
 
-// minABI is the Landlock that keeps signals in: without that a script could end this
-// program when both are the same user, and the keeper could not end all of a script.
+	stageKeeper = "keeper"
+	stageScript = "script"
+	stageCanary = "canary"
+)
+
+// exitBroken is the exit code of a copy that could not do its part.
+const exitBroken = 125
+
+// minABI is the Landlock that keeps signals in: without that a script could end this program
+// when both are the same user, and the keeper could not end all of a script.
 const minABI = 6
-
-func newLandlock(cfg Config) (*landlock, error) {
-	abi, _, errno := unix.Syscall(unix.SYS_LANDLOCK_CREATE_RULESET, 0, 0, unix.LANDLOCK_CREATE_RULESET_VERSION)
-	if errno != 0 {
-		return nil, fmt.Errorf("the kernel has no Landlock: %w", errno)
-	}
-	if abi < minABI {
-		return nil, fmt.Errorf("the kernel's Landlock is of version %d, %d (Linux 6.12) is needed", abi, minABI)
-	}
-	return &landlock{cfg: cfg}, nil
-}
-
-func (l *landlock) kind() Kind { return Landlock }
 
 // cell is what the copies of this program are told.
 type cell struct {
-	UID     int // 0: stays what it is
 	Skill   string
 	Scratch string
 	Read    []string
 	Limits  Limits
+	Prlimit string
 }
 
-func (l *landlock) prepare(j *job) error {
-	c := cell{Skill: j.skill, Scratch: filepath.Join(j.dir, "scratch"), Limits: j.limits}
-	if err := os.Mkdir(c.Scratch, 0o700); err != nil {
-		return err
+func newLandlock(cfg Config) (prepare func(*job) error, err error) {
+	if abi, err := llsys.LandlockGetABIVersion(); err != nil || abi < minABI {
+		return nil, fmt.Errorf("the kernel has Landlock version %d, and %d (Linux 6.12) is needed", max(abi, 0), minABI)
 	}
-	j.full = func() bool { return false } // the keeper looks
-	j.sockets = func() int { return 0 }   // it does that, too: the network namespace is everybody's
-	c.Read = slices.Concat([]string{"/usr"}, systemFolders(), systemFiles(), l.cfg.ReadOnly)
-	if os.Geteuid() == 0 {
-		c.UID = l.cfg.UID
-		if err := os.Chown(c.Scratch, c.UID, c.UID); err != nil {
+	prlimit, err := findPrlimit()
+	if err != nil {
+		return nil, err
+	}
+	return func(j *job) error {
+		c := cell{Skill: j.skill, Scratch: filepath.Join(j.dir, "scratch"), Limits: j.limits, Prlimit: prlimit}
+		c.Read = slices.Concat([]string{"/usr"}, systemFolders(), systemFiles(), cfg.ReadOnly)
+		err := os.Mkdir(c.Scratch, 0o700)
+		if err == nil && os.Geteuid() == 0 {
+			err = os.Chown(c.Scratch, nobody, nobody)
+		}
+		if err != nil {
 			return err
 		}
-	}
-	told, err := json.Marshal(c)
-	if err != nil {
-		return err
-	}
-	read, write, err := os.Pipe()
-	if err != nil {
-		return err
-	}
-	j.lent, j.kept = append(j.lent, read), append(j.kept, write)
-	j.cmd.Path, j.cmd.Args = self, append([]string{childName, stageKeeper, string(told)}, j.argv...)
-	j.cmd.Env = []string{} // not nil, which would be ours
-	j.cmd.ExtraFiles = []*os.File{read}
-	j.cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
-	j.stop = write.Close // the keeper sees it, as it sees the end of this program
-	return nil
+		told, err := json.Marshal(c)
+		if err != nil {
+			return err
+		}
+		read, write, err := os.Pipe()
+		if err != nil {
+			return err
+		}
+		j.keeper = write
+		j.cmd.Path = self
+		j.cmd.Args = append([]string{childName, stageKeeper, string(told)}, j.argv...)
+		j.cmd.ExtraFiles = []*os.File{read}
+		j.cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+		j.cmd.Cancel = write.Close // the keeper sees it, as it sees the end of this program
+		return nil
+	}, nil
 }
 
-// What scripts may do with files: all rights of version 6 are handled, these are granted.
-const (
-	rightsAll  = unix.LANDLOCK_ACCESS_FS_IOCTL_DEV<<1 - 1
-	rightsRead = unix.LANDLOCK_ACCESS_FS_EXECUTE | unix.LANDLOCK_ACCESS_FS_READ_FILE | unix.LANDLOCK_ACCESS_FS_READ_DIR
-	rightsFile = unix.LANDLOCK_ACCESS_FS_EXECUTE | unix.LANDLOCK_ACCESS_FS_READ_FILE
-	rightsNull = unix.LANDLOCK_ACCESS_FS_READ_FILE | unix.LANDLOCK_ACCESS_FS_WRITE_FILE
-	rightsOwn  = rightsAll &^ (unix.LANDLOCK_ACCESS_FS_MAKE_CHAR | unix.LANDLOCK_ACCESS_FS_MAKE_BLOCK |
-		unix.LANDLOCK_ACCESS_FS_MAKE_SOCK | unix.LANDLOCK_ACCESS_FS_IOCTL_DEV)
-)
+// init does the part of a copy that this package started, which then does not return. It is no
+// function for main to call because much happens before main in a large program: packages that
+// need few others come first, and scripts start in less than half the time.
+func init() {
+	if filepath.Base(os.Args[0]) != childName || len(os.Args) < 3 {
+		return
+	}
+	runtime.LockOSThread() // seccomp and much else belongs to a thread
+	args := os.Args[2:]
+	code, err := exitBroken, closeOnExec()
+	switch {
+	case err != nil:
+	case os.Args[1] == stageKeeper:
+		code, err = keep(args[0], args[1:])
+	case os.Args[1] == stageScript:
+		err = becomeScript(args[0], args[1:])
+	case os.Args[1] == stageCanary:
+		code, err = tryToGetOut(args)
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, childName+":", err)
+	}
+	syscall.Exit(code) // nothing is left to do, such as the second that race builds wait in os.Exit
+}
 
-// restrict shuts the calling thread, and what it becomes, in.
+// keep starts the script and, when it ends or the program that wanted it does, kills all that
+// is left of it. The keeper adopts what loses its parent, and may signal only what it started, so
+// that a signal to everybody reaches each of those at once, and nobody else.
+func keep(told string, argv []string) (code int, err error) {
+	var c cell
+	if err := json.Unmarshal([]byte(told), &c); err != nil {
+		return exitBroken, err
+	}
+	if os.Geteuid() == 0 {
+		err = errors.Join(syscall.Setgroups(nil), syscall.Setresgid(nobody, nobody, nobody), syscall.Setresuid(nobody, nobody, nobody))
+	}
+	if err == nil {
+		err = unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+	}
+	if err == nil {
+		err = ll.MustConfig(ll.ScopedSet(llsys.ScopeSignal)).RestrictScoped()
+	}
+	if err != nil {
+		return exitBroken, err
+	}
+	cmd := exec.CommandContext(context.Background(), self) // its end comes from below
+	cmd.Args = slices.Concat([]string{childName, stageScript, told}, argv)
+	cmd.Env = []string{}
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGKILL}
+	if err := cmd.Start(); err != nil {
+		return exitBroken, err
+	}
+	end := make(chan int, 2)
+	go func() {
+		if _ = cmd.Wait(); cmd.ProcessState != nil { // else it was killed below
+			end <- exitCode(cmd.ProcessState)
+		}
+	}()
+	go func() {
+		_, _ = io.Copy(io.Discard, os.NewFile(3, "the program that wanted it"))
+		end <- exitBroken
+	}()
+	// All that looks at the script or ends it is done by this thread, which started it: Landlock
+	// lets no other one.
+	for files, ended := (diskWatch{scratch: c.Scratch, limits: c.Limits}), false; !ended; {
+		select {
+		case code = <-end:
+			ended = true
+		case <-time.After(4 * watchEvery):
+			code = files.exceeded()
+			ended = code != 0
+		}
+	}
+	for err := error(nil); !errors.Is(err, unix.ECHILD); _, err = unix.Wait4(-1, nil, 0, nil) {
+		_ = unix.Kill(-1, unix.SIGKILL)
+	}
+	return code, nil
+}
+
+// becomeScript gives up everything but what the script needs, and becomes it.
+func becomeScript(told string, argv []string) error {
+	var c cell
+	if err := json.Unmarshal([]byte(told), &c); err != nil {
+		return err
+	}
+	if err := os.Chdir(c.Skill); err != nil {
+		return err
+	}
+	// RLIMIT_NPROC counts all of a user's tasks, so those that run already come on top.
+	argv = limited(c.Prlimit, c.Limits, tasksOf(os.Getuid()), argv)
+	if err := c.restrict(); err != nil {
+		return err
+	}
+	filter, err := seccompFilter(deniedWithoutNamespaces())
+	if err != nil {
+		return err
+	}
+	program := unix.SockFprog{Len: uint16(len(filter)), Filter: (*unix.SockFilter)(unsafe.Pointer(&filter[0]))} //nolint:gosec // below 65536
+	if err := unix.Prctl(unix.PR_SET_SECCOMP, unix.SECCOMP_MODE_FILTER, uintptr(unsafe.Pointer(&program)), 0, 0); err != nil {
+		return fmt.Errorf("filter system calls: %w", err)
+	}
+	return fmt.Errorf("run %s: %w", argv[0], syscall.Exec(argv[0], argv, environment(c.Scratch)))
+}
+
+// tasksOf counts the processes and threads of a user.
+func tasksOf(user int) (tasks int) {
+	processes, _ := filepath.Glob("/proc/[0-9]*")
+	for _, process := range processes {
+		info, err := os.Stat(process)
+		if err != nil {
+			continue // ended meanwhile
+		}
+		if stat, ok := info.Sys().(*syscall.Stat_t); ok && int(stat.Uid) == user {
+			threads, _ := os.ReadDir(filepath.Join(process, "task"))
+			tasks += len(threads)
+		}
+	}
+	return tasks
+}
+
+// restrict gives up the rights to files, the network and signals, but for these.
 func (c cell) restrict() error {
-	rules := unix.LandlockRulesetAttr{
-		Handled_access_fs:  rightsAll,
-		Handled_access_net: unix.LANDLOCK_ACCESS_NET_BIND_TCP | unix.LANDLOCK_ACCESS_NET_CONNECT_TCP,
-		Scoped:             unix.LANDLOCK_SCOPE_SIGNAL | unix.LANDLOCK_SCOPE_ABSTRACT_UNIX_SOCKET,
+	const readWrite, ownNever = llsys.AccessFSReadFile | llsys.AccessFSWriteFile,
+		llsys.AccessFSMakeChar | llsys.AccessFSMakeBlock | llsys.AccessFSMakeSock | llsys.AccessFSIoctlDev
+	rules := []ll.Rule{
+		ll.PathAccess(readWrite, "/dev/null", "/dev/random", "/dev/urandom"),
+		ll.ROFiles("/dev/zero"), // who can write can share memory by it that nobody counts
+		ll.PathAccess(ll.V6.HandledAccessFS&^ownNever, c.Scratch),
 	}
-	return enterRuleset(rules, func(ruleset int) error {
-		for _, path := range append(c.Read, c.Skill) {
-			if err := allow(ruleset, path, rightsRead); err != nil {
-				return err
-			}
+	for _, path := range append(c.Read, c.Skill) {
+		info, err := os.Stat(path)
+		switch {
+		case err != nil:
+			return err
+		case info.IsDir():
+			rules = append(rules, ll.RODirs(path))
+		default:
+			rules = append(rules, ll.ROFiles(path))
 		}
-		for path, rights := range map[string]uint64{
-			"/dev/null": rightsNull, "/dev/random": rightsNull, "/dev/urandom": rightsNull,
-			"/dev/zero": rightsFile, // who can write can share memory by it that nobody counts
-		} {
-			if err := allow(ruleset, path, rights); err != nil {
-				return err
-			}
-		}
-		return allow(ruleset, c.Scratch, rightsOwn)
-	})
-}
-
-// scopeSignals lets the calling thread signal only what it starts, and lets that start
-// further domains.
-func scopeSignals() error {
-	return enterRuleset(unix.LandlockRulesetAttr{Scoped: unix.LANDLOCK_SCOPE_SIGNAL}, func(int) error { return nil })
-}
-
-func enterRuleset(rules unix.LandlockRulesetAttr, add func(ruleset int) error) error {
-	size := unsafe.Offsetof(rules.Quiet_access_fs) // what version 6 knows
-	fd, _, errno := unix.Syscall(unix.SYS_LANDLOCK_CREATE_RULESET, uintptr(unsafe.Pointer(&rules)), size, 0)
-	if errno != 0 {
-		return fmt.Errorf("make a Landlock ruleset: %w", errno)
 	}
-	defer unix.Close(int(fd)) //nolint:errcheck // nothing was written
-	if err := add(int(fd)); err != nil {
-		return err
-	}
-	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
-		return fmt.Errorf("give up new privileges: %w", err)
-	}
-	if _, _, errno := unix.Syscall(unix.SYS_LANDLOCK_RESTRICT_SELF, fd, 0, 0); errno != 0 {
-		return fmt.Errorf("enter the Landlock ruleset: %w", errno)
-	}
-	return nil
-}
-
-// allow grants rights on what path leads to, those for files where that is a file.
-func allow(ruleset int, path string, rights uint64) error {
-	fd, err := unix.Open(path, unix.O_PATH|unix.O_CLOEXEC, 0)
-	if err != nil {
-		return fmt.Errorf("open %s: %w", path, err)
-	}
-	defer unix.Close(fd) //nolint:errcheck // nothing was written
-	var stat unix.Stat_t
-	if err := unix.Fstat(fd, &stat); err != nil {
-		return fmt.Errorf("look at %s: %w", path, err)
-	}
-	if stat.Mode&unix.S_IFMT != unix.S_IFDIR && rights == rightsRead {
-		rights = rightsFile
-	}
-	rule := unix.LandlockPathBeneathAttr{Allowed_access: rights, Parent_fd: int32(fd)} //nolint:gosec // a descriptor
-	_, _, errno := unix.Syscall6(unix.SYS_LANDLOCK_ADD_RULE, uintptr(ruleset), unix.LANDLOCK_RULE_PATH_BENEATH,
-		uintptr(unsafe.Pointer(&rule)), 0, 0, 0)
-	if errno != 0 {
-		return fmt.Errorf("allow %s: %w", path, errno)
-	}
-	return nil
+	return ll.V6.Restrict(rules...)
 }

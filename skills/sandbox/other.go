@@ -5,31 +5,18 @@ package sandbox
 import (
 	"context"
 	"errors"
-	"io"
-	"io/fs"
-	"os"
 )
 
-const (
-	nonblock    = 0
-	overCPU     = -2 // no exit code
-	overDisk    = -3
-	overSockets = -4
-)
+var errOther = errors.New("works on Linux only, on amd64 and arm64")
 
-func newBackend(Kind, Config) (backend, error) {
-	return nil, errors.New("works on Linux only, on amd64 and arm64")
+type job struct {
+	dir, skill string
+	argv       []string
+	stdin      []byte
 }
 
-func claimFolder(string) (io.Closer, error) { return nil, errors.ErrUnsupported }
+func newJob(Limits) (*job, error) { return nil, errOther }
 
-func (c Config) owns(fs.FileInfo) bool { return false }
+func (s *Sandbox) try(context.Context) error { return errOther }
 
-func exitCode(state *os.ProcessState) int { return state.ExitCode() }
-
-func endFirst(string) {}
-
-func stored(info fs.FileInfo) int64 { return info.Size() }
-
-// sendCanary is never called: there is no backend.
-func (s *Sandbox) sendCanary(context.Context) error { return errors.ErrUnsupported }
+func (s *Sandbox) start(context.Context, *job) (Result, error) { return Result{}, errOther }

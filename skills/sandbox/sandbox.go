@@ -1,13 +1,14 @@
-// Package sandbox runs the scripts of skills where they can do little harm: with a
-// private scratch folder, a copy of the skill that nothing can write, no network, no
-// environment of the program's, no rights, and limits on time, memory, processes and
-// disk. Two mechanisms do it: bubblewrap, which gives a script namespaces of its own, and
-// where that is not to be had Landlock, seccomp and resource limits, which the program
-// puts on a copy of itself that then becomes the script. Neither is trusted unseen: [New]
-// sends a canary, and where nothing holds it back no script runs.
+// Package sandbox runs scripts where they can do little harm: on a read-only copy of their
+// folder, with a private scratch folder, no network, nothing of the program's environment, no
+// rights, and limits on time, memory, processes and disk.
 //
-// The copies are told what they are by their first arguments, which the package looks at
-// when a program that imports it starts, before main.
+// There are two kinds. bubblewrap gives a script namespaces of its own. Where it does not
+// work, the program restricts a copy of itself with Landlock, seccomp and resource limits, and
+// that copy becomes the script. Neither is trusted unseen: [New] first runs a canary that tries
+// to get out. Where no kind holds it, no script runs.
+//
+// Importing the package adds an init function: a copy of the program that was started as part of
+// a sandbox does its part there and never reaches main.
 package sandbox
 
 import (
@@ -15,139 +16,339 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"maps"
 	"os"
+	"path"
 	"path/filepath"
 	"slices"
+	"strings"
+	"time"
 )
 
-// ErrNoSandbox says that scripts cannot run on this machine; the text of the error
-// around it says why each kind of sandbox does not work.
+// ErrNoSandbox says that scripts cannot run on this machine. The text of the error around it
+// says why each kind of sandbox does not work.
 var ErrNoSandbox = errors.New("no sandbox for scripts")
 
-// Kind is a mechanism that holds scripts.
-type Kind string
-
-// The kinds, the better one first. Under Landlock scripts see which files exist, and
-// cannot change modes, times, owners and attributes: of modes and times they are told that
-// they did, as programs that copy files give up otherwise.
+// The kinds of sandboxes, the better one first.
 const (
-	Bubblewrap Kind = "bubblewrap" // the program bwrap: namespaces
-	Landlock   Kind = "landlock"   // Landlock (Linux 6.12 or later), seccomp and resource limits
+	kindBubblewrap = "bubblewrap"
+	kindLandlock   = "landlock"
 )
 
 // Config says how scripts run. The zero value works.
 type Config struct {
-	Kinds        []Kind              // what may be used, best first; nil: Bubblewrap, Landlock
+	// Kinds are the kinds to try, in order: "bubblewrap", which needs the program bwrap, and
+	// "landlock", which needs Linux 6.12. nil: both. Under Landlock scripts see which files exist,
+	// and cannot change modes, times, owners and attributes. Changes of modes and times pretend to
+	// work, since programs that copy files give up otherwise.
+	Kinds        []string
 	Bubblewrap   string              // absolute path of bwrap; "": found on PATH
-	Interpreters map[string][]string // the command for each extension, beginning with an absolute path; nil: [Interpreters]
+	Interpreters map[string][]string // command by extension (".py"), beginning with an absolute path; nil: those of the system
 	ReadOnly     []string            // more files and folders of the machine that scripts may read, without sockets in them; absolute
-	Limits       Limits              // for each run that does not say otherwise
-	Concurrent   int                 // scripts at work at the same time; 0: 4
-	UID          int                 // who scripts run as when this program is root, with a group of the same number; 0: 65534
-	TempDir      string              // where copies of skills lie during a run, absolute; "": [os.TempDir]
-	SkillBytes   int64               // the largest skill folder whose scripts run; 0: 64 MiB
-	SkillFiles   int                 // and the most files and folders in it; 0: 2000
+	Limits       Limits              // of each run that does not say otherwise
+	Concurrent   int                 // scripts that run at the same time; 0: 4
 }
 
-// Sandbox runs scripts. Its methods may be called concurrently.
+// Limits bound one run. A zero field takes the value of the [Config], and there the default.
+type Limits struct {
+	Wall         time.Duration // 30 s; an hour at most
+	CPU          time.Duration // of all processes together; 10 s
+	MemoryBytes  int64         // of all processes together; 512 MiB
+	ScratchBytes int64         // in the scratch folder; 64 MiB
+	FileBytes    int64         // in one file; 32 MiB
+	Processes    int           // threads count; 32
+	OpenFiles    int           // of one process; 64
+	OutputBytes  int           // kept of each of stdout and stderr; 64 KiB
+}
+
+// What the caller cannot change.
+const (
+	maxSkillBytes = 64 << 20
+	maxSkillFiles = 2000 // and folders, the skill's own among them
+	maxDepth      = 32   // of folders in folders
+	maxInput      = 1 << 20
+	maxArgs       = 64 << 10
+	maxWall       = time.Hour
+	nobody        = 65534 // user and group of scripts when this program is root
+)
+
+// Command is one run of a script.
+type Command struct {
+	Dir    *os.Root // the skill's folder, open, so that nobody can exchange it; the script gets a copy as its working folder
+	Script string   // its path in the folder, with slashes; the extension chooses the interpreter
+	Args   []string // up to 64 KiB in all
+	Stdin  []byte   // up to 1 MiB
+	Digest string   // if not "": what [Sandbox.Digest] has to say of the folder
+	Limits Limits
+}
+
+// Result is what a script left when it ended. That it ended badly is no error.
+type Result struct {
+	// Refused says, for whoever asked for the run, why it was not tried; "": it ran.
+	Refused string
+
+	ExitCode  int    // 128 and more: killed by the signal of that number less 128
+	Stdout    string // valid UTF-8 without control characters; the middle is left out where it is too long
+	Stderr    string
+	Truncated bool // something is missing in Stdout or Stderr
+	// Exceeded is the limit that ended the script: "wall time", "CPU time", "memory",
+	// "scratch folder" or "output"; "": none did.
+	Exceeded string
+}
+
+// Sandbox runs scripts. It is safe for concurrent use.
 type Sandbox struct {
 	cfg     Config
 	slots   chan struct{}
-	backend backend
+	kind    string
+	prepare func(*job) error // makes a job of that kind ready to start
 	refused []error
 }
 
-// backend is a mechanism that holds scripts.
-type backend interface {
-	kind() Kind
-	// prepare makes j ready to be started. What it opens for that, j closes.
-	prepare(j *job) error
-}
-
-// New looks for a sandbox that works here: each kind in turn runs a copy of this program
-// that tries to get out. It also removes what killed programs left in TempDir. The error lists every mistake in cfg, or wraps [ErrNoSandbox].
+// New finds a sandbox that works here: in each kind it runs a copy of this program that tries
+// to get out. It also removes what killed programs left in the folder for temporary files. The
+// error lists every mistake in cfg, or wraps [ErrNoSandbox].
 func New(ctx context.Context, cfg Config) (*Sandbox, error) {
 	if err := cfg.check(); err != nil {
 		return nil, fmt.Errorf("sandbox config: %w", err)
 	}
-	cfg = cfg.complete()
-	cfg.sweep()
-	s := &Sandbox{cfg: cfg, slots: make(chan struct{}, cfg.Concurrent)}
-	for _, kind := range cfg.Kinds {
-		err := s.try(ctx, kind)
+	if cfg.Kinds == nil {
+		cfg.Kinds = []string{kindBubblewrap, kindLandlock}
+	}
+	if cfg.Interpreters == nil {
+		cfg.Interpreters = interpreters()
+	}
+	cfg.Limits = cfg.Limits.or(Limits{
+		Wall:         30 * time.Second,
+		CPU:          10 * time.Second,
+		MemoryBytes:  512 << 20,
+		ScratchBytes: 64 << 20,
+		FileBytes:    32 << 20,
+		Processes:    32,
+		OpenFiles:    64,
+		OutputBytes:  64 << 10,
+	})
+	sweep(os.TempDir())
+	s := &Sandbox{cfg: cfg, slots: make(chan struct{}, cmp.Or(cfg.Concurrent, 4))}
+	for _, s.kind = range cfg.Kinds {
+		err := s.try(ctx)
 		if err == nil {
 			return s, nil
 		}
 		if ctx.Err() != nil {
 			return nil, fmt.Errorf("look for a sandbox: %w", context.Cause(ctx))
 		}
-		s.refused = append(s.refused, fmt.Errorf("%s: %w", kind, err))
+		s.refused = append(s.refused, fmt.Errorf("%s: %w", s.kind, err))
 	}
 	return nil, fmt.Errorf("%w: %w", ErrNoSandbox, errors.Join(s.refused...))
 }
 
-// Kind is the mechanism in use.
-func (s *Sandbox) Kind() Kind { return s.backend.kind() }
-
-// Limits are those of runs that have none of their own.
-func (s *Sandbox) Limits() Limits { return s.cfg.Limits }
-
-// Interpreters are those that scripts may have, by their extensions.
-func (s *Sandbox) Interpreters() map[string][]string { return maps.Clone(s.cfg.Interpreters) }
-
-// Refused says why the kinds that were tried before the one in use do not work here.
-func (s *Sandbox) Refused() []error { return slices.Clone(s.refused) }
-
-// try takes the kind into use if it holds the canary.
-func (s *Sandbox) try(ctx context.Context, kind Kind) (err error) {
-	if s.backend, err = newBackend(kind, s.cfg); err != nil {
-		return err
-	}
-	return s.sendCanary(ctx)
-}
-
-// enter waits for a free place.
-func (s *Sandbox) enter(ctx context.Context) (leave func(), err error) {
-	select {
-	case s.slots <- struct{}{}:
-		return func() { <-s.slots }, nil
-	case <-ctx.Done():
-		return nil, fmt.Errorf("wait for other scripts: %w", context.Cause(ctx))
-	}
-}
-
 func (c Config) check() error {
-	var errs []error
+	errs := []error{c.Limits.check()}
 	for _, kind := range c.Kinds {
-		if kind != Bubblewrap && kind != Landlock {
-			errs = append(errs, fmt.Errorf("Kinds: %q is none", kind))
+		if kind != kindBubblewrap && kind != kindLandlock {
+			errs = append(errs, fmt.Errorf("Kinds: there is no %q", kind))
 		}
 	}
-	for _, path := range slices.Concat([]string{cmp.Or(c.Bubblewrap, "/"), cmp.Or(c.TempDir, "/")}, c.ReadOnly) {
+	for _, path := range append([]string{cmp.Or(c.Bubblewrap, "/")}, c.ReadOnly...) {
 		if !filepath.IsAbs(path) {
 			errs = append(errs, fmt.Errorf("%q is not an absolute path", path))
 		}
 	}
-	errs = append(errs, checkInterpreters(c.Interpreters), c.Limits.check())
-	if c.Concurrent < 0 || c.UID < 0 || c.SkillBytes < 0 || c.SkillFiles < 0 {
-		errs = append(errs, errors.New("Concurrent, UID, SkillBytes or SkillFiles is negative"))
+	for ext, command := range c.Interpreters {
+		if !strings.HasPrefix(ext, ".") || ext != strings.ToLower(ext) {
+			errs = append(errs, fmt.Errorf("interpreter for %q: the extension has to begin with a dot, in lower case", ext))
+		}
+		if len(command) == 0 || !filepath.IsAbs(command[0]) {
+			errs = append(errs, fmt.Errorf("interpreter for %s: %q does not begin with an absolute path", ext, command))
+		}
+	}
+	if c.Concurrent < 0 {
+		errs = append(errs, errors.New("Concurrent is negative"))
 	}
 	return errors.Join(errs...)
 }
 
-func (c Config) complete() Config {
-	if c.Kinds == nil {
-		c.Kinds = []Kind{Bubblewrap, Landlock}
+func (l Limits) check() error {
+	if slices.Min([]int64{int64(l.Wall), int64(l.CPU), l.MemoryBytes, l.ScratchBytes, l.FileBytes, int64(l.Processes), int64(l.OpenFiles), int64(l.OutputBytes)}) < 0 {
+		return errors.New("a limit is negative")
 	}
-	if c.Interpreters == nil {
-		c.Interpreters = Interpreters()
+	if l.Wall > maxWall {
+		return fmt.Errorf("a wall time of %v is over %v", l.Wall, maxWall)
 	}
-	c.Limits = c.Limits.or(defaults)
-	c.Concurrent = cmp.Or(c.Concurrent, 4)
-	c.UID = cmp.Or(c.UID, 65534)
-	c.TempDir = cmp.Or(c.TempDir, os.TempDir())
-	c.SkillBytes = cmp.Or(c.SkillBytes, 64<<20)
-	c.SkillFiles = cmp.Or(c.SkillFiles, 2000)
-	return c
+	return nil
+}
+
+func (l Limits) or(other Limits) Limits {
+	return Limits{
+		Wall:         cmp.Or(l.Wall, other.Wall),
+		CPU:          cmp.Or(l.CPU, other.CPU),
+		MemoryBytes:  cmp.Or(l.MemoryBytes, other.MemoryBytes),
+		ScratchBytes: cmp.Or(l.ScratchBytes, other.ScratchBytes),
+		FileBytes:    cmp.Or(l.FileBytes, other.FileBytes),
+		Processes:    cmp.Or(l.Processes, other.Processes),
+		OpenFiles:    cmp.Or(l.OpenFiles, other.OpenFiles),
+		OutputBytes:  cmp.Or(l.OutputBytes, other.OutputBytes),
+	}
+}
+
+// interpreters returns those that are installed in the system's folders.
+func interpreters() map[string][]string {
+	found := map[string][]string{}
+	for _, candidate := range [][]string{
+		{".py", "python3", "-B"},
+		{".sh", "sh"},
+		{".sh", "bash"},
+		{".js", "node"},
+		{".ps1", "pwsh", "-NoProfile", "-NonInteractive", "-File"},
+	} {
+		if program := installed(candidate[1]); program != "" {
+			found[candidate[0]] = append([]string{program}, candidate[2:]...)
+		}
+	}
+	return found
+}
+
+// installed finds a program of the system, not of whoever set PATH.
+func installed(name string) string {
+	for _, dir := range []string{"/usr/bin", "/usr/local/bin", "/bin"} {
+		program := filepath.Join(dir, name)
+		if info, err := os.Stat(program); err == nil && info.Mode().IsRegular() && info.Mode()&0o111 != 0 {
+			return program
+		}
+	}
+	return ""
+}
+
+// Kind is "bubblewrap" or "landlock".
+func (s *Sandbox) Kind() string { return s.kind }
+
+// Limits are those of runs that have none of their own.
+func (s *Sandbox) Limits() Limits { return s.cfg.Limits }
+
+// Interpreters are the commands that run scripts, by extension.
+func (s *Sandbox) Interpreters() map[string][]string { return maps.Clone(s.cfg.Interpreters) }
+
+// Refused says why the kinds that were tried before this one do not work here.
+func (s *Sandbox) Refused() []error { return slices.Clone(s.refused) }
+
+// Check says why Run would refuse c, as far as it can know without the folder; "": it would not.
+func (s *Sandbox) Check(c Command) (refused string) {
+	if !fs.ValidPath(c.Script) || c.Script == "." {
+		return fmt.Sprintf("%q is no path in the skill's folder", c.Script)
+	}
+	args := strings.Join(c.Args, " ")
+	if strings.ContainsRune(args, 0) {
+		return "an argument contains a zero byte"
+	}
+	if size := len(args) + 1; size > maxArgs || len(c.Stdin) > maxInput {
+		return fmt.Sprintf("%d bytes of arguments and %d of stdin, more than %d and %d", size, len(c.Stdin), maxArgs, maxInput)
+	}
+	if ext := strings.ToLower(path.Ext(c.Script)); s.cfg.Interpreters[ext] == nil {
+		known := slices.Sorted(maps.Keys(s.cfg.Interpreters))
+		return fmt.Sprintf("no interpreter for %q here, only for %s", ext, strings.Join(known, " "))
+	}
+	return ""
+}
+
+// Digest identifies what scripts in the folder would see: paths, contents and which files are
+// executable. It is an error if Run would refuse to copy the folder.
+func (s *Sandbox) Digest(ctx context.Context, dir *os.Root) (string, error) {
+	return copyFolder(ctx, dir, "")
+}
+
+// Run runs a script and waits until it and all that it started have ended. It first waits for
+// a free slot, which does not count against the wall time. The error says why the script could
+// not be started, or is the cause of ctx's end.
+func (s *Sandbox) Run(ctx context.Context, c Command) (Result, error) {
+	result, err := s.run(ctx, c)
+	if why := refusal(""); errors.As(err, &why) {
+		return Result{Refused: string(why)}, nil
+	}
+	if cause := context.Cause(ctx); err != nil && cause != nil && !errors.Is(err, cause) {
+		err = fmt.Errorf("%w: %w", err, cause)
+	}
+	if err != nil {
+		return Result{}, fmt.Errorf("run script %q: %w", c.Script, err)
+	}
+	return result, nil
+}
+
+// refusal is the error of a run that fails however often it is tried.
+type refusal string
+
+func (r refusal) Error() string { return string(r) }
+
+func (s *Sandbox) run(ctx context.Context, c Command) (Result, error) {
+	if c.Dir == nil {
+		return Result{}, errors.New("no folder")
+	}
+	if err := c.Limits.check(); err != nil {
+		return Result{}, err
+	}
+	if why := s.Check(c); why != "" {
+		return Result{}, refusal(why)
+	}
+	select {
+	case s.slots <- struct{}{}:
+		defer func() { <-s.slots }()
+	case <-ctx.Done():
+		return Result{}, fmt.Errorf("wait for other scripts: %w", context.Cause(ctx))
+	}
+	j, err := newJob(c.Limits.or(s.cfg.Limits))
+	if err != nil {
+		return Result{}, err
+	}
+	defer removeFolder(j.dir)
+	digest, err := copyFolder(ctx, c.Dir, j.skill)
+	if err != nil {
+		return Result{}, err
+	}
+	if c.Digest != "" && c.Digest != digest {
+		return Result{}, refusal("the skill has changed since this was approved")
+	}
+	if info, err := os.Lstat(filepath.Join(j.skill, c.Script)); err != nil || !info.Mode().IsRegular() {
+		return Result{}, refusal("the skill has no such file")
+	}
+	interpreter := s.cfg.Interpreters[strings.ToLower(path.Ext(c.Script))]
+	j.argv = slices.Concat(interpreter, []string{"./" + c.Script}, c.Args)
+	j.stdin = c.Stdin
+	return s.start(ctx, j)
+}
+
+// Folders of runs.
+const (
+	folderPrefix = "planbot-skill-"
+	// sweepAfter is longer than a run can last.
+	sweepAfter = 2 * maxWall
+)
+
+// sweep removes the folders of runs whose program was killed before it could. In the folder for
+// temporary files nobody can remove those of somebody else, but root, who may.
+func sweep(temp string) {
+	entries, _ := os.ReadDir(temp)
+	for _, entry := range entries {
+		info, err := entry.Info()
+		if err == nil && entry.IsDir() && strings.HasPrefix(entry.Name(), folderPrefix) && time.Since(info.ModTime()) > sweepAfter {
+			removeFolder(filepath.Join(temp, entry.Name()))
+		}
+	}
+}
+
+// removeFolder removes a folder, even if a script took away its own rights to folders inside.
+func removeFolder(dir string) {
+	if os.RemoveAll(dir) == nil {
+		return
+	}
+	if root, err := os.OpenRoot(dir); err == nil {
+		_ = fs.WalkDir(root.FS(), ".", func(path string, entry fs.DirEntry, _ error) error {
+			if entry != nil && entry.IsDir() {
+				return root.Chmod(path, 0o700)
+			}
+			return nil
+		})
+		_ = root.Close()
+	}
+	_ = os.RemoveAll(dir)
 }

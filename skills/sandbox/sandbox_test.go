@@ -33,9 +33,9 @@ func TestMain(m *testing.M) {
 var lacking = regexp.MustCompile(`the kernel|is not installed|works on Linux only|bwrap: .*([Nn]amespace|uid map|RTM_NEWADDR)`)
 
 // open returns the sandbox of a kind, or skips where there is none.
-func open(t testing.TB, kind sandbox.Kind, cfg sandbox.Config) *sandbox.Sandbox {
+func open(t testing.TB, kind string, cfg sandbox.Config) *sandbox.Sandbox {
 	t.Helper()
-	cfg.Kinds = []sandbox.Kind{kind}
+	cfg.Kinds = []string{kind}
 	s, err := sandbox.New(t.Context(), cfg)
 	if errors.Is(err, sandbox.ErrNoSandbox) && lacking.MatchString(err.Error()) {
 		t.Skip(err)
@@ -49,8 +49,8 @@ func open(t testing.TB, kind sandbox.Kind, cfg sandbox.Config) *sandbox.Sandbox 
 // each runs a test in each kind of sandbox.
 func each(t *testing.T, test func(t *testing.T, s *sandbox.Sandbox)) {
 	t.Parallel()
-	for _, kind := range []sandbox.Kind{sandbox.Bubblewrap, sandbox.Landlock} {
-		t.Run(string(kind), func(t *testing.T) {
+	for _, kind := range []string{"bubblewrap", "landlock"} {
+		t.Run(kind, func(t *testing.T) {
 			t.Parallel()
 			test(t, open(t, kind, sandbox.Config{}))
 		})
@@ -155,9 +155,9 @@ func TestAsNobody(t *testing.T) {
 	if err != nil || passed == 0 {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	for _, kind := range []sandbox.Kind{sandbox.Bubblewrap, sandbox.Landlock} {
-		_, err := sandbox.New(t.Context(), sandbox.Config{Kinds: []sandbox.Kind{kind}})
-		if err == nil && !strings.Contains(string(out), "--- PASS: TestScripts/"+string(kind)) {
+	for _, kind := range []string{"bubblewrap", "landlock"} {
+		_, err := sandbox.New(t.Context(), sandbox.Config{Kinds: []string{kind}})
+		if err == nil && !strings.Contains(string(out), "--- PASS: TestScripts/"+kind) {
 			t.Errorf("nothing ran under %s, which root has", kind)
 		}
 	}
@@ -173,7 +173,7 @@ func TestScripts(t *testing.T) {
 		if got.Stdout != "typed|two words|--x|$HOME||beside it|" || got.Stderr != "warned\n" || got.ExitCode != 7 {
 			t.Errorf("%+v", got)
 		}
-		if got.Truncated || got.Exceeded != "" || got.Usage.Wall <= 0 {
+		if got.Truncated || got.Exceeded != "" {
 			t.Errorf("%+v", got)
 		}
 	})
@@ -188,7 +188,7 @@ func TestInterpreters(t *testing.T) {
 			".ps1": `Write-Output ($args[0] * 2)`,
 		}
 		dir := skill(t, "scripts/helper.py", "def twice(s): return s + s")
-		for ext := range sandbox.Interpreters() {
+		for ext := range s.Interpreters() {
 			t.Run(ext, func(t *testing.T) {
 				t.Parallel()
 				name := "scripts/-double" + strings.ToUpper(ext)
@@ -219,8 +219,8 @@ func TestDigest(t *testing.T) {
 		if err := os.WriteFile(filepath.Join(dir, "lib/b.sh"), []byte("exit 1"), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := s.Run(t.Context(), c); !errors.Is(err, sandbox.ErrChanged) {
-			t.Errorf("the skill was changed: %v", err)
+		if got, err := s.Run(t.Context(), c); err != nil || !strings.HasPrefix(got.Refused, "the skill has changed") {
+			t.Errorf("the skill was changed: %+v, %v", got, err)
 		}
 	})
 }
@@ -238,9 +238,9 @@ func TestFoldersOfManyFolders(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		for dir, want := range map[string]string{deep: "folders nested deeper than 32", wide: "more files and folders than a skill with scripts may have"} {
+		for dir, want := range map[string]string{deep: "it has folders nested deeper than 32", wide: "it has more than 2000 files and folders"} {
 			_, err := s.Digest(t.Context(), folder(t, dir))
-			if refused := (*sandbox.RefusedError)(nil); !errors.As(err, &refused) || refused.Reason != want {
+			if err == nil || !strings.HasSuffix(err.Error(), want) {
 				t.Errorf("%v, want %s", err, want)
 			}
 		}
@@ -280,17 +280,16 @@ func TestRefusals(t *testing.T) {
 			"bytes of arguments":            {Dir: folder(t, dir), Script: "a.sh", Args: []string{strings.Repeat("x", 64<<10)}},
 			"of stdin":                      {Dir: folder(t, dir), Script: "a.sh", Stdin: make([]byte, 1<<20+1)},
 			"negative":                      {Dir: folder(t, dir), Script: "a.sh", Limits: sandbox.Limits{Wall: -1}},
-			"more bytes":                    {Dir: folder(t, large), Script: "a.sh"},
-			"more files":                    {Dir: folder(t, many), Script: "a.sh"},
+			"MiB of files":                  {Dir: folder(t, large), Script: "a.sh"},
+			"files and folders":             {Dir: folder(t, many), Script: "a.sh"},
 		} {
-			_, err := s.Run(t.Context(), c)
-			if err == nil || !strings.Contains(err.Error(), name) {
-				t.Errorf("%s: %v", name, err)
-			}
-			var refused *sandbox.RefusedError
+			got, err := s.Run(t.Context(), c)
 			theirs := name == "no folder" || name == "negative" // the program's mistake, not the script's
-			if errors.As(err, &refused) == theirs {
-				t.Errorf("%s: refused %v, not %v: %v", name, !theirs, theirs, err)
+			if theirs {
+				got.Refused = fmt.Sprint(err)
+			}
+			if (err != nil) != theirs || !strings.Contains(got.Refused, name) {
+				t.Errorf("%s: %+v, %v", name, got, err)
 			}
 		}
 	})
@@ -299,10 +298,10 @@ func TestRefusals(t *testing.T) {
 func TestConfig(t *testing.T) {
 	t.Parallel()
 	for name, cfg := range map[string]sandbox.Config{
-		"gvisor":               {Kinds: []sandbox.Kind{"gvisor"}},
+		"gvisor":               {Kinds: []string{"gvisor"}},
 		"not an absolute path": {Bubblewrap: "bwrap"},
 		"is not an absolute":   {ReadOnly: []string{"opt"}},
-		"is not an abs":        {TempDir: "tmp"},
+		"is over 1h":           {Limits: sandbox.Limits{Wall: 2 * time.Hour}},
 		"absolute path":        {Interpreters: map[string][]string{".py": {"python3"}}},
 		"in lower case":        {Interpreters: map[string][]string{"py": {"/usr/bin/python3"}}},
 		"negative":             {Concurrent: -1},
@@ -313,7 +312,7 @@ func TestConfig(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	none := sandbox.Config{Kinds: []sandbox.Kind{sandbox.Bubblewrap}, Bubblewrap: "/nonexistent/bwrap"}
+	none := sandbox.Config{Kinds: []string{"bubblewrap"}, Bubblewrap: "/nonexistent/bwrap"}
 	if _, err := sandbox.New(t.Context(), none); !errors.Is(err, sandbox.ErrNoSandbox) || !strings.Contains(err.Error(), "bubblewrap: ") {
 		t.Errorf("no bwrap: %v", err)
 	}
@@ -331,7 +330,7 @@ func TestCanarySeesThroughAFalseSandbox(t *testing.T) {
 	for dir := filepath.Dir(fake); dir != os.TempDir() && dir != "/"; dir = filepath.Dir(dir) {
 		_ = os.Chmod(dir, 0o755)
 	}
-	_, err := sandbox.New(t.Context(), sandbox.Config{Kinds: []sandbox.Kind{sandbox.Bubblewrap}, Bubblewrap: fake})
+	_, err := sandbox.New(t.Context(), sandbox.Config{Kinds: []string{"bubblewrap"}, Bubblewrap: fake})
 	if !errors.Is(err, sandbox.ErrNoSandbox) {
 		t.Fatalf("it was believed: %v", err)
 	}
@@ -344,7 +343,7 @@ func TestCanarySeesThroughAFalseSandbox(t *testing.T) {
 
 func TestWaitsForAPlace(t *testing.T) {
 	t.Parallel()
-	s := open(t, sandbox.Bubblewrap, sandbox.Config{Concurrent: 1})
+	s := open(t, "bubblewrap", sandbox.Config{Concurrent: 1})
 	dir := skill(t, "wait.sh", "sleep 50", "a.sh", "true")
 	long, end := context.WithCancelCause(t.Context())
 	began, done := make(chan struct{}), make(chan error)

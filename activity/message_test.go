@@ -1,0 +1,352 @@
+package activity_test
+
+import (
+	"errors"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"unicode/utf16"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/planbot-go/planbot/activity"
+)
+
+// fitted is what goes out of an activity, as JSON.
+func fitted(t *testing.T, a *activity.Activity) string {
+	t.Helper()
+	out, err := a.Fit().Encode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(out)
+}
+
+const root = `{"type":"https://schema.org/Message","@type":"Message","@context":"https://schema.org","@id":"","additionalType":["AIGeneratedContent"]`
+
+func TestFit(t *testing.T) {
+	t.Parallel()
+	const (
+		label    = root + `}`
+		mia      = `{"type":"mention","mentioned":{"id":"29:mia","name":"Mia"},"text":"<at>Mia</at>"}`
+		one      = `{"@type":"Claim","position":1,"appearance":{"@type":"DigitalDocument","name":"One","abstract":"A"}}`
+		two      = `{"@type":"Claim","position":2,"appearance":{"@type":"DigitalDocument","name":"Two","abstract":"B"}}`
+		buttons  = `{"actions":[{"type":"imBack","title":"a","value":"a"}]}`
+		personal = `"conversation":{"id":"c","conversationType":"personal"}`
+	)
+	teams := func(fields string) string { return `{"type":"message","channelId":"msteams",` + fields + `}` }
+	webchat := func(fields string) string { return `{"type":"message","channelId":"webchat",` + fields + `}` }
+	for name, c := range map[string]struct{ in, want string }{
+		"nothing to mend": {
+			teams(`"text":"Hi <at>Mia</at> [1]","textFormat":"markdown","entities":[` + mia + `,` + root + `,"citation":[` + one + `]}]`),
+			"",
+		},
+		"two root entities": {
+			teams(`"text":"[1]","entities":[` + label + `,{"type":"x"},` + root + `,"citation":[` + one + `]}]`),
+			teams(`"text":"[1]","entities":[{"type":"x"},` + root + `,"citation":[` + one + `]}]`),
+		},
+		"a sensitivity in the second": {
+			teams(`"text":"a","entities":[` + label + `,{"type":"https://schema.org/Message","@id":"","usageInfo":{"@type":"CreativeWork","@id":"s","name":"Secret"}}]`),
+			teams(`"text":"a","entities":[` + root + `,"usageInfo":{"@type":"CreativeWork","@id":"s","name":"Secret"}}]`),
+		},
+		"a root entity of another shape": {
+			teams(`"text":"a","entities":[{"type":"https://schema.org/Message","citation":7},` + label + `]`),
+			teams(`"text":"a","entities":[` + label + `]`),
+		},
+		"a root entity that says nothing": {
+			teams(`"text":"a","entities":[{"type":"https://schema.org/Message","@id":"","additionalType":[]}]`),
+			teams(`"text":"a"`),
+		},
+		"citations that the text does not name": {
+			teams(`"text":"see [2]","entities":[` + root + `,"citation":[` + one + `,` + two + `,` + two + `,{"position":"x"}]}]`),
+			teams(`"text":"see [2]","entities":[` + root + `,"citation":[` + two + `]}]`),
+		},
+		"members of another kind": {
+			teams(`"text":"[1] [2] [3] [4]","entities":[` + root + `,"usageInfo":7,"citation":[` + one + `,
+				{"position":"2","appearance":{"name":"Two","abstract":"B","keywords":7,"url":[],"image":null,"text":null}},7,
+				{"position":3.0,"appearance":{"name":{},"abstract":"no name"}},{"position":4.5,"appearance":{"name":"Four"}},{"position":4,"appearance":"Four"}]}]`),
+			teams(`"text":"[1] [2] [3] [4]","entities":[` + root + `,"citation":[` + one + `,` + two + `]}]`),
+		},
+		"a type that is no list": {
+			teams(`"text":"a","entities":[{"type":"https://schema.org/Message","@type":7,"additionalType":"AIGeneratedContent","citation":{}}]`),
+			teams(`"text":"a","entities":[` + label + `]`),
+		},
+		"types of which one is none": {
+			teams(`"text":"a","entities":[{"type":"https://schema.org/Message","additionalType":[7,"AIGeneratedContent",null]}]`),
+			teams(`"text":"a","entities":[` + label + `]`),
+		},
+		"more than is known in the second": {
+			teams(`"text":"a","entities":[` + label + `,{"type":"https://schema.org/Message","@id":"m","more":1},{"type":"https://schema.org/Message","@id":"n","more":2,"else":3}]`),
+			teams(`"text":"a","entities":[` + strings.Replace(root, `"@id":""`, `"@id":"m"`, 1) + `,"more":1,"else":3}]`),
+		},
+		"parts without a type": {
+			teams(`"text":"[1]","entities":[` + root + `,"usageInfo":{"@id":"s","name":"Secret"},"citation":[{"position":1,"appearance":{"name":"One","abstract":"A","usageInfo":{"@id":"s"}}}]}]`),
+			teams(`"text":"[1]","entities":[` + root + `,"usageInfo":{"@type":"CreativeWork","@id":"s","name":"Secret"},"citation":[{"@type":"Claim","position":1,"appearance":{"@type":"DigitalDocument","name":"One","abstract":"A","usageInfo":{"@type":"CreativeWork","@id":"s","name":"Secret"}}}]}]`),
+		},
+		"a mention in a longer word": {
+			teams(`"text":"Hi @Bobby","entities":[{"type":"mention","mentioned":{"id":"29:bob"},"text":"@Bob"}]`),
+			teams(`"text":"Hi @Bobby"`),
+		},
+		"a mention at the end":     {teams(`"text":"Hi @Bobby and @Bob","entities":[{"type":"mention","mentioned":{"id":"29:bob"},"text":"@Bob"}]`), ""},
+		"a mention before Chinese": {teams(`"text":"@王小明请看","entities":[{"type":"mention","mentioned":{"id":"29:wang"},"text":"@王小明"}]`), ""},
+		"Latin before Chinese":     {teams(`"text":"@Bob请看","entities":[{"type":"mention","mentioned":{"id":"29:bob"},"text":"@Bob"}]`), ""},
+		"a mention before Thai":    {teams(`"text":"@สมชายดู","entities":[{"type":"mention","mentioned":{"id":"29:som"},"text":"@สมชาย"}]`), ""},
+		"a mention in Korean":      {teams(`"text":"@민수는","entities":[{"type":"mention","mentioned":{"id":"29:min"},"text":"@민수"}]`), ""},
+		"a mention in Cyrillic":    {teams(`"text":"@Иванов","entities":[{"type":"mention","mentioned":{"id":"29:ivan"},"text":"@Иван"}]`), teams(`"text":"@Иванов"`)},
+		"a mention with no name":   {webchat(`"text":"Hi <at>B&amp;B</at> please","entities":[{"type":"mention","mentioned":{"id":"29:1"},"text":"<at>B&amp;B</at>"}]`), webchat(`"text":"Hi B&B please"`)},
+		"a mention with a number":  {webchat(`"text":"Hi <at id=1>Bob</at>, <at id=\"2\">Mia</at>","entities":[{"type":"mention","mentioned":{"id":"29:1"},"text":"<at id=1>Bob</at>"},{"type":"mention","mentioned":{"id":"29:2","name":"Mia M."},"text":"<at id=\"2\">Mia</at>"}]`), webchat(`"text":"Hi Bob, Mia M."`)},
+		"a mention that is no tag": {webchat(`"text":"Hi <attic>","entities":[{"type":"mention","mentioned":{"id":"29:1"},"text":"<attic>"}]`), ""},
+		"parts of attachments":     {teams(`"attachments":[{"thumbnailUrl":"https://x/1"},{"contentType":"x","more":1},{"contentType":"x"}]`), teams(`"attachments":[{"thumbnailUrl":"https://x/1"},{"contentType":"x","more":1}]`)},
+		"a citation twice, one unnamed": {
+			teams(`"text":"see [2]","entities":[` + root + `,"citation":[` + one + `,` + two + `,` + two + `]}]`),
+			teams(`"text":"see [2]","entities":[` + root + `,"citation":[` + two + `]}]`),
+		},
+		"an empty citation": {
+			teams(`"text":"[1] [2]","entities":[` + root + `,"citation":[{"@type":"Claim","position":1,"appearance":{}},` + two + `]}]`),
+			teams(`"text":"[1] [2]","entities":[` + root + `,"citation":[` + two + `]}]`),
+		},
+		"another sensitivity than the message's": {
+			teams(`"text":"[1]","entities":[` + root + `,"usageInfo":{"@type":"CreativeWork","@id":"s","name":"Secret"},"citation":[{"@type":"Claim","position":1,"appearance":{"@type":"DigitalDocument","name":"One","abstract":"A","usageInfo":{"@type":"CreativeWork","@id":"t","name":"Public"}}}]}]`),
+			teams(`"text":"[1]","entities":[` + root + `,"usageInfo":{"@type":"CreativeWork","@id":"s","name":"Secret"},"citation":[` + one + `]}]`),
+		},
+		"a mention without its text":   {teams(`"text":"Hi","entities":[` + mia + `]`), teams(`"text":"Hi"`)},
+		"a mention of nobody":          {teams(`"text":"Hi","entities":[{"type":"mention","text":"Hi"}]`), teams(`"text":"Hi"`)},
+		"a mention of another shape":   {teams(`"text":"Hi","entities":[{"type":"Mention","mentioned":7,"text":"Hi"}]`), teams(`"text":"Hi"`)},
+		"one in the text, two meant":   {teams(`"text":"<at>Mia</at>","entities":[` + mia + `,{"type":"mention","mentioned":{"id":"29:other"},"text":"<at>Mia</at>"}]`), teams(`"text":"<at>Mia</at>","entities":[` + mia + `]`)},
+		"two in the text":              {teams(`"text":"<at>Mia</at><at>Mia</at>","entities":[` + mia + `,{"type":"mention","mentioned":{"id":"29:other"},"text":"<at>Mia</at>"}]`), ""},
+		"a mention beyond the text":    {teams(`"text":"<at>Mia</at>a","entities":[` + mia + `,{"type":"mention","mentioned":{"id":"29:m"},"text":"<at>M</at>"}]`), teams(`"text":"<at>Mia</at>a","entities":[` + mia + `]`)},
+		"mentions elsewhere":           {webchat(`"text":"Hi <at>Mia</at>, <at>Mia</at>","entities":[` + mia + `,` + mia + `]`), webchat(`"text":"Hi Mia, Mia"`)},
+		"mentions of another channel":  {webchat(`"text":"Hi @mia","entities":[{"type":"mention","mentioned":{"id":"m","name":"Mia"},"text":"@mia"}]`), ""},
+		"a label elsewhere":            {webchat(`"text":"a","entities":[` + label + `]`), webchat(`"text":"a"`)},
+		"suggestions":                  {teams(personal + `,"text":"a","suggestedActions":` + buttons), ""},
+		"in a group":                   {teams(`"conversation":{"id":"c","conversationType":"groupChat"},"text":"a","suggestedActions":` + buttons), teams(`"conversation":{"id":"c","conversationType":"groupChat"},"text":"a"`)},
+		"beside a card":                {teams(personal + `,"text":"a","attachments":[{"contentType":"x","content":{}}],"suggestedActions":` + buttons), teams(personal + `,"text":"a","attachments":[{"contentType":"x","content":{}}]`)},
+		"without a text":               {teams(personal + `,"suggestedActions":` + buttons), teams(personal)},
+		"of another kind":              {teams(personal + `,"text":"a","suggestedActions":{"actions":[7,null,{"type":"postBack","title":"a","value":"a"},{"type":"imBack","title":"a","value":{}},{"type":"imBack","title":"a"}]}`), teams(personal + `,"text":"a"`)},
+		"none":                         {webchat(`"text":"a","suggestedActions":{"actions":[null]}`), webchat(`"text":"a"`)},
+		"of any kind elsewhere":        {webchat(`"text":"a","suggestedActions":{"actions":[{"type":"postBack","title":"a","value":1}]}`), ""},
+		"feedback":                     {teams(`"text":"a","channelData":{"feedbackLoop":{"type":"default"},"x":1}`), ""},
+		"feedback in two forms":        {teams(`"text":"a","channelData":{"feedbackLoop":{"type":"custom"},"feedbackLoopEnabled":true}`), teams(`"text":"a","channelData":{"feedbackLoop":{"type":"custom"}}`)},
+		"feedback in its old form":     {teams(`"text":"a","channelData":{"feedbackLoopEnabled":true}`), ""},
+		"feedback of no kind":          {teams(`"text":"a","channelData":{"feedbackLoop":{"type":"x"}}`), teams(`"text":"a"`)},
+		"feedback elsewhere":           {webchat(`"text":"a","channelData":{"feedbackLoop":{"type":"default"},"notification":{"alert":true},"x":1}`), webchat(`"text":"a","channelData":{"x":1}`)},
+		"channelData that is a string": {webchat(`"text":"a","channelData":"x"`), ""},
+		"empty parts":                  {teams(`"textFormat":"markdown","entities":[null],"attachments":[null,{"contentType":"application/vnd.microsoft.card.adaptive","content":null}],"channelData":{}`), `{"type":"message","channelId":"msteams"}`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			a := read(t, c.in)
+			if c.want == "" {
+				c.want = c.in
+			}
+			got := fitted(t, a)
+			if diff := cmp.Diff(generic(t, []byte(c.want)), generic(t, []byte(got))); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+			if diff := cmp.Diff(generic(t, []byte(got)), generic(t, []byte(fitted(t, read(t, got))))); diff != "" {
+				t.Errorf("the second time it is another (-first +second):\n%s", diff)
+			}
+		})
+	}
+}
+
+// read is an outbound activity, which need not have what Decode wants.
+func read(t *testing.T, in string) *activity.Activity {
+	t.Helper()
+	in = strings.Replace(in, `{"type":"message",`, `{"type":"message","conversation":{"id":"c"},`, 1)
+	if strings.Count(in, `"conversation":`) > 1 {
+		in = strings.Replace(in, `"conversation":{"id":"c"},`, ``, 1)
+	}
+	a, err := activity.Decode([]byte(in))
+	if err != nil {
+		t.Fatal(err, in)
+	}
+	if !strings.Contains(in, `"conversationType"`) {
+		a.Conversation = activity.Conversation{}
+	}
+	return a
+}
+
+func TestBuilders(t *testing.T) {
+	t.Parallel()
+	m := activity.Activity{Type: activity.Message, ChannelID: activity.Teams}
+	m.Text = "Ask " + m.At(activity.NewAccount("29:mia", "<Mia> & co")) + " or " + m.At(activity.NewAccount("", "Otto")) + ": [1] [3]"
+	card := activity.NewCard("A file.", activity.TextBlock{Text: "A file"})
+	m.LabelAI()
+	m.Cite(
+		activity.Citation{Title: strings.Repeat("t", 79) + "😀", Abstract: strings.Repeat("a", 161), URL: "https://x/1", Keywords: []string{"k", "", "k", strings.Repeat("w", 40), "c", "d"}, Icon: "PDF", Sensitive: true},
+		activity.Citation{Title: "not named"},
+	)
+	m.LabelAI()
+	m.Cite(activity.Citation{Title: "Three", URL: "javascript:alert(1)", Card: &card})
+	m.LabelSensitivity("Confidential", "For us only")
+	m.AskFeedback(activity.FeedbackDefault)
+	m.ChannelData = append(m.ChannelData[:len(m.ChannelData)-1], `,"notification":{"alert":true}}`...)
+	want := `{"type":"message","channelId":"msteams","text":"Ask <at>&lt;Mia&gt; &amp; co</at> or Otto: [1] [3]","entities":[
+		{"type":"mention","mentioned":{"id":"29:mia","name":"<Mia> & co"},"text":"<at>&lt;Mia&gt; &amp; co</at>"},
+		` + root + `,"usageInfo":{"@type":"CreativeWork","@id":"sensitivity","name":"Confidential","description":"For us only"},"citation":[
+			{"@type":"Claim","position":1,"appearance":{"@type":"DigitalDocument","name":"` + strings.Repeat("t", 79) + `…","abstract":"` + strings.Repeat("a", 159) + `…","url":"https://x/1",
+				"keywords":["k","` + strings.Repeat("w", 27) + `…","c"],"image":{"@type":"ImageObject","name":"PDF"},"usageInfo":{"@type":"CreativeWork","@id":"sensitivity","name":"Confidential","description":"For us only"}}},
+			{"@type":"Claim","position":3,"appearance":{"@type":"DigitalDocument","name":"Three","abstract":"Three","encodingFormat":"application/vnd.microsoft.card.adaptive",
+				"text":"{\"type\":\"AdaptiveCard\",\"$schema\":\"http://adaptivecards.io/schemas/adaptive-card.json\",\"version\":\"1.5\",\"fallbackText\":\"A file.\",\"body\":[{\"type\":\"TextBlock\",\"text\":\"A file\",\"wrap\":true}]}"}}]}],
+		"channelData":{"feedbackLoop":{"type":"default"},"notification":{"alert":true}}}`
+	if diff := cmp.Diff(generic(t, []byte(want)), generic(t, []byte(fitted(t, &m)))); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	m.ChannelID = "webchat"
+	want = `{"type":"message","channelId":"webchat","text":"Ask <Mia> & co or Otto: [1] [3]"}`
+	if got := fitted(t, &m); got != want {
+		t.Errorf("elsewhere %s", got)
+	}
+}
+
+func TestManyCitationsAndSuggestions(t *testing.T) {
+	t.Parallel()
+	m := activity.Activity{Type: activity.Message}
+	for i := range 25 {
+		m.Text += "[" + strconv.Itoa(i+1) + "]"
+		m.Cite(activity.Citation{Title: "T" + strconv.Itoa(i+1)})
+	}
+	m.Suggest("a", "b", " ", "c", "d")
+	got := fitted(t, &m)
+	if n := strings.Count(got, `"Claim"`); n != 20 || !strings.Contains(got, `"position":20,`) {
+		t.Errorf("%d citations in %s", n, got)
+	}
+	if n := strings.Count(got, `"imBack"`); n != 3 || !strings.Contains(got, `"value":"c"`) {
+		t.Errorf("%d suggestions in %s", n, got)
+	}
+}
+
+func TestMentionInFront(t *testing.T) {
+	t.Parallel()
+	for channel, want := range map[string]string{activity.Teams: "<at>Mia</at>: tea", "webchat": "Mia: tea"} {
+		m := activity.Activity{ChannelID: channel, Text: "tea"}
+		m.Mention(activity.NewAccount("29:mia", "Mia"))
+		if got := m.Fit().Text; got != want {
+			t.Errorf("%s: %q", channel, got)
+		}
+		nobody := activity.Activity{ChannelID: channel, Text: "tea"}
+		nobody.Mention(activity.Account{})
+		if nobody.Text != "tea" || nobody.Entities != nil {
+			t.Errorf("%s: %q of nobody", channel, nobody.Text)
+		}
+	}
+}
+
+// What [activity.CheckSize] allows.
+const (
+	maxUTF16 = 80 << 10
+	maxBytes = 256 << 10
+)
+
+func TestCheckSize(t *testing.T) {
+	t.Parallel()
+	text := func(s string) []byte {
+		raw, err := (&activity.Activity{Type: activity.Message, Text: s}).Encode()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return raw
+	}
+	const most = maxUTF16/2 - len(`{"type":"message","text":""}`)
+	picture := `"data:image/png;base64,` + strings.Repeat("A", 100<<10) + `"`
+	for name, c := range map[string]struct {
+		raw []byte
+		ok  bool
+	}{
+		"letters":             {text(strings.Repeat("x", most)), true},
+		"one more":            {text(strings.Repeat("x", most+1)), false},
+		"of three bytes":      {text(strings.Repeat("語", most)), true},
+		"outside the plane":   {text(strings.Repeat("😀", most/2)), true},
+		"one more of these":   {text(strings.Repeat("😀", most/2+1)), false},
+		"pictures aside":      {[]byte(`{"a":` + picture + `,"b":"` + strings.Repeat("x", 1000) + `"}`), true},
+		"beside a picture":    {[]byte(`{"a":` + picture + `,"b":"` + strings.Repeat("x", 80<<10) + `"}`), false},
+		"a broken picture":    {[]byte(picture[:len(picture)-1]), false},
+		"a picture in a text": {[]byte(`{"text":"<img src=\` + picture[:len(picture)-1] + `\">"}`), true},
+		"a text like one":     {text("data:image/png;base64,AAAA is how it begins " + strings.Repeat("x", 200<<10)), false},
+		"pictures beyond":     {[]byte(`{"a":` + picture + `,"b":` + picture + `,"c":` + picture + `}`), false},
+	} {
+		if err := activity.CheckSize(c.raw); (err == nil) != c.ok || err != nil && !errors.Is(err, activity.ErrTooLarge) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// TestManyMentions are cut, so that what they cost is bounded.
+func TestManyMentions(t *testing.T) {
+	t.Parallel()
+	for channel, want := range map[string]int{activity.Teams: 200, "webchat": 0} {
+		m := activity.Activity{Type: activity.Message, ChannelID: channel}
+		for i := range 5000 {
+			m.Text += m.At(activity.NewAccount("29:"+strconv.Itoa(i), "P"+strconv.Itoa(i)))
+		}
+		out := m.Fit()
+		if n := len(out.Mentions()); n != want || len(out.Entities) != want {
+			t.Errorf("%s: %d mentions, %d entities", channel, n, len(out.Entities))
+		}
+		if want == 0 && !strings.HasSuffix(out.Text, "P4998P4999") {
+			t.Errorf("%s: %s", channel, out.Text[len(out.Text)-50:])
+		}
+	}
+}
+
+// FuzzFit holds what goes out to Teams to its rules, whatever somebody made.
+func FuzzFit(f *testing.F) {
+	f.Add([]byte(`{"type":"message","conversation":{"id":"c"},"channelId":"msteams","text":"[1] <at>M</at>","entities":[`+root+`,"citation":[{"position":1,"appearance":{"name":"N"}}]},`+root+`},{"type":"mention","mentioned":{"id":"m"},"text":"<at>M</at>"}],"suggestedActions":{"actions":[{"type":"imBack","title":"a","value":"a"}]},"channelData":{"feedbackLoop":{"type":"default"}}}`), "a", 5)
+	f.Add([]byte(`{"type":"message","conversation":{"id":"c","isGroup":true},"channelId":"webchat","entities":[{"type":"mention","mentioned":{"name":"<at>"},"text":"<at>"}],"channelData":[]}`), "[1]\xff", 0)
+	f.Fuzz(func(t *testing.T, data []byte, said string, sources int) {
+		a, err := activity.Decode(data)
+		if err != nil {
+			t.Skip()
+		}
+		before, err := a.Encode()
+		if err != nil {
+			t.Fatal(err)
+		}
+		built := *a
+		built.Entities = slices.Clone(a.Entities)
+		built.Text += built.At(activity.NewAccount(said, said))
+		built.LabelAI()
+		for range min(max(sources, 0), 30) {
+			built.Cite(activity.Citation{Title: said, Abstract: said, Keywords: []string{said}})
+		}
+		built.AskFeedback(activity.FeedbackLoop(said))
+		for _, one := range []*activity.Activity{a, &built} {
+			checkFit(t, one)
+		}
+		if after, err := a.Encode(); err != nil || string(after) != string(before) {
+			t.Fatalf("changed to %s (%v)\nfrom %s", after, err, before)
+		}
+	})
+}
+
+func checkFit(t *testing.T, a *activity.Activity) {
+	t.Helper()
+	out := a.Fit()
+	raw, err := out.Encode()
+	if err != nil {
+		t.Fatalf("cannot be written: %v", err)
+	}
+	again, err := out.Fit().Encode()
+	if err != nil || string(again) != string(raw) {
+		t.Fatalf("the second time %s (%v)\nthe first time %s", again, err, raw)
+	}
+	roots := 0
+	for _, e := range out.Entities {
+		if strings.Contains(strings.ToLower(string(e)), `"type":"https://schema.org/message"`) {
+			roots++
+		}
+	}
+	if teams := a.ChannelID == "" || a.ChannelID == activity.Teams; roots > 1 || roots > 0 && !teams {
+		t.Fatalf("%d root entities in %s", roots, raw)
+	}
+	for _, m := range out.Mentions() {
+		if a.ChannelID == activity.Teams && !strings.Contains(out.Text, m.Text) {
+			t.Fatalf("mention %q is not in %q", m.Text, out.Text)
+		}
+	}
+	if err := activity.CheckSize(raw); (err != nil) != (len(raw) > maxBytes || 2*len(utf16.Encode([]rune(string(raw)))) > maxUTF16) && !strings.Contains(string(raw), "data:image/") {
+		t.Fatalf("size: %v", err)
+	}
+}

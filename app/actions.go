@@ -1,0 +1,51 @@
+package app
+
+import (
+	"encoding/json"
+	"fmt"
+	"path/filepath"
+	"text/tabwriter"
+
+	"github.com/google/jsonschema-go/jsonschema"
+
+	"github.com/planbot-go/planbot/internal/cli"
+	"github.com/planbot-go/planbot/internal/settings"
+)
+
+type actionsCmd struct {
+	JSON bool `name:"json" help:"print JSON, for bottest --actions: all that a model is told of them, and BOT_PROMPTS_DIR"`
+}
+
+// declaredAction is an action in the form of Teams AI's actions.json.
+type declaredAction struct {
+	Name        string             `json:"name"`
+	Description string             `json:"description"`
+	Parameters  *jsonschema.Schema `json:"parameters"`
+	Destructive bool               `json:"destructive,omitempty"`
+	Approval    bool               `json:"approval,omitempty"`
+	ReturnsData bool               `json:"returns_data,omitempty"`
+}
+
+// Run prints the actions.
+func (c actionsCmd) Run(s *settings.Settings, std *cli.Streams) error {
+	var list []declaredAction
+	table := tabwriter.NewWriter(std.Out, 0, 0, 2, ' ', 0)
+	for _, a := range s.Actions().All() {
+		list = append(list, declaredAction{a.Name, a.Description, a.Schema, a.Destructive, a.Approval, a.ReturnsData})
+		fmt.Fprintf(table, "%s\t%s\n", cli.Printable(a.Name), cli.Printable(oneLine(a.Description)))
+	}
+	if !c.JSON {
+		return table.Flush()
+	}
+	raw, err := json.Marshal(list)
+	if err != nil {
+		return fmt.Errorf("print actions: %w", err)
+	}
+	declared := settings.Declared{Actions: raw}
+	if s.PromptsDir != "" {
+		if declared.PromptsDir, err = filepath.Abs(s.PromptsDir); err != nil {
+			return fmt.Errorf("BOT_PROMPTS_DIR: %w", err)
+		}
+	}
+	return cli.PrintJSON(std.Out, declared)
+}

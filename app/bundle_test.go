@@ -1,0 +1,66 @@
+package app
+
+import (
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/rs/zerolog"
+
+	"github.com/planbot-go/planbot/actions"
+	"github.com/planbot-go/planbot/actions/lists"
+	"github.com/planbot-go/planbot/actions/reminders"
+	"github.com/planbot-go/planbot/internal/settings"
+)
+
+// defaultBot is the bot of cmd/bot.
+func defaultBot() Bot {
+	return Bot{Name: "Planbot", Examples: []string{"What is on my lists?"}, Register: func(r *actions.Registry) {
+		lists.Register(r)
+		reminders.Register(r)
+	}}
+}
+
+// env are settings of the default bot by their flags.
+type env map[string]string
+
+// read parses and checks them.
+func (e env) read() (*settings.Settings, error) {
+	var args []string
+	for flag, value := range e {
+		args = append(args, "--"+flag+"="+value)
+	}
+	return settings.Read(defaultBot().Register, args...)
+}
+
+// assembled is the default bot with these settings, which ends with the test.
+func assembled(t testing.TB, e env, log io.Writer) *program {
+	t.Helper()
+	s, err := e.read()
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := &program{Settings: s, about: defaultBot(), log: zerolog.New(log)}
+	t.Cleanup(p.close)
+	if err := p.assemble(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+const guid = "7a7b7c7d-1111-2222-3333-444455556666"
+
+// filesIn is a folder with these files.
+func filesIn(t *testing.T, files map[string]string) string {
+	t.Helper()
+	dir := t.TempDir()
+	for name, content := range files {
+		file := filepath.Join(dir, name)
+		if err := errors.Join(os.MkdirAll(filepath.Dir(file), 0o700), os.WriteFile(file, []byte(content), 0o600)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir
+}

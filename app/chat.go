@@ -1,0 +1,70 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"github.com/planbot-go/planbot/internal/cli"
+	"github.com/planbot-go/planbot/internal/console"
+	"github.com/planbot-go/planbot/internal/settings"
+)
+
+type chatCmd struct {
+	URL string `name:"url" placeholder:"URL" help:"talk to the bot that runs there, such as http://127.0.0.1:3978, and not to one of chat's own"`
+}
+
+// Run talks with the bot as a channel does: with the one at URL, or else with one that it
+// serves on a port of its own. Of that only warnings are logged unless a level is asked for.
+func (c chatCmd) Run(ctx context.Context, s *settings.Settings, b *Bot, std *cli.Streams) error {
+	cfg := console.Config{
+		In: std.In, Out: std.Out, BotName: b.Name, Dumb: os.Getenv("TERM") == "dumb", NoColor: os.Getenv("NO_COLOR") != "",
+	}
+	if c.URL != "" {
+		u, err := url.Parse(c.URL)
+		if err != nil || u.Host == "" {
+			return cli.Usage(fmt.Errorf("--url: %q is no address such as http://127.0.0.1:3978", c.URL))
+		}
+		if strings.Trim(u.Path, "/") == "" {
+			u.Path = "/api/messages"
+		}
+		cfg.BotURL, cfg.AcksAtOnce = u.String(), true
+		return console.Run(ctx, cfg)
+	}
+	own := *s
+	own.Addr = "127.0.0.1:0"
+	if err := cli.Check(&own); err != nil {
+		return err
+	}
+	if own.AppID != "" {
+		return cli.Usage(errors.New("chat is for the bot without an app id: unset MICROSOFT_APP_ID"))
+	}
+	own.DrainTimeout = time.Second // nobody waits for a turn once it is left
+	cfg.Timeout = own.TurnTimeout + time.Minute
+	cfg.Logs = &console.Logs{Out: std.Err}
+	p := &program{Settings: &own, about: *b, log: cli.QuietLogger(cfg.Logs, &own, zerolog.WarnLevel), ackTimeout: cfg.Timeout} // the console waits for each turn
+	defer p.close()
+	if err := p.assemble(ctx); err != nil {
+		return err
+	}
+	listener, err := listen(ctx, own.Listen(), "BOT_ADDR, PORT")
+	if err != nil {
+		return err
+	}
+	ctx, leave := context.WithCancel(ctx)
+	defer leave()
+	served := make(chan error, 1)
+	go func() { served <- p.serve(ctx, listener) }()
+	fmt.Fprintf(std.Out, "%s, model: %s.\n", b.Name, p.aboutModel)
+	cfg.BotURL = "http://" + listener.Addr().String() + "/api/messages"
+	err = console.Run(ctx, cfg)
+	cfg.Logs.Mute() // a turn that is cut off here is no news
+	leave()
+	return errors.Join(err, <-served)
+}

@@ -1,0 +1,60 @@
+package app
+
+import (
+	"context"
+	"io"
+	"net/http"
+	"regexp"
+	"strings"
+	"sync"
+	"testing"
+)
+
+// logBuffer keeps a log that others, such as a client of Redis, write to as well.
+type logBuffer struct {
+	mu  sync.Mutex
+	out strings.Builder
+}
+
+func (l *logBuffer) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.out.Write(p)
+}
+
+func (l *logBuffer) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.out.String()
+}
+
+func TestMetricsAreShown(t *testing.T) {
+	t.Parallel()
+	var log logBuffer
+	a := assembled(t, env{"port": "0", "bot-metrics-addr": "127.0.0.1:0"}, &log)
+	stop, err := a.showMetrics(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	url := regexp.MustCompile(`http://\S+/metrics`).FindString(log.String())
+	req, err := http.NewRequestWithContext(context.Background(), http.MethodGet, url, http.NoBody)
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatalf("%v in log %s", err, log.String())
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(resp.Body)
+	for _, want := range []string{"planbot_turn_seconds_count 0", "planbot_model_seconds_count 0", "go_goroutines "} {
+		if err != nil || !strings.Contains(string(body), want) {
+			t.Errorf("no %q (%v) in\n%s", want, err, body)
+		}
+	}
+	stop()
+	if resp, err := http.DefaultClient.Do(req); err == nil {
+		_ = resp.Body.Close()
+		t.Error("still shown")
+	}
+}

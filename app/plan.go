@@ -1,0 +1,220 @@
+package app
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/rs/zerolog"
+
+	"github.com/planbot-go/planbot/actions"
+	"github.com/planbot-go/planbot/activity"
+	"github.com/planbot-go/planbot/internal/cli"
+	"github.com/planbot-go/planbot/internal/settings"
+	"github.com/planbot-go/planbot/planner/plan"
+	"github.com/planbot-go/planbot/state"
+)
+
+// maxOutputBytes is the largest text that is read as one model output, and the longest line of
+// --jsonl.
+const maxOutputBytes = 16 << 20
+
+type planCmd struct {
+	Show   planShowCmd   `cmd:"" default:"withargs" help:"Show the prompt for a text and the plan that the model makes; run nothing."`
+	Decode planDecodeCmd `cmd:"" help:"Decode what a model wrote, from standard input, to one JSON line."`
+	Print  planPrintCmd  `cmd:"" help:"Print a plan from a file, JSON or XML, that may run; run nothing."`
+}
+
+type planShowCmd struct {
+	Text string `arg:"" help:"what the person says"`
+}
+
+// Run prints the messages and the plan.
+func (c planShowCmd) Run(ctx context.Context, s *settings.Settings, std *cli.Streams) error {
+	if err := cli.Check(s); err != nil {
+		return err
+	}
+	log := cli.Logger(std.Err, s)
+	ctx = log.Level(max(log.GetLevel(), zerolog.WarnLevel)).WithContext(ctx)
+	maker, err := s.NewPlanner(ctx, s.Actions(), nil, settings.Watch{})
+	if err != nil {
+		return err
+	}
+	a := &activity.Activity{Type: activity.Message, ChannelID: "console", Text: c.Text}
+	temp := state.NewScope()
+	turn := &actions.Turn{ID: "plan", Activity: a, Text: a.Said(), Conversation: temp, Thread: temp, User: temp, Temp: temp}
+	messages, err := maker.Messages(ctx, turn)
+	if err != nil {
+		return fmt.Errorf("prompt: %w", err)
+	}
+	for _, m := range messages {
+		fmt.Fprintf(std.Out, "--- %s\n%s\n", m.Role, m.Text)
+	}
+	plan, err := maker.Plan(ctx, turn)
+	if err != nil {
+		return fmt.Errorf("plan: %w", err)
+	}
+	fmt.Fprintln(std.Out, "--- plan")
+	return cli.PrintJSON(std.Out, decodedOf(plan))
+}
+
+// registryFlag says which actions plans are checked against.
+type registryFlag struct {
+	Actions string `type:"path" placeholder:"FILE" help:"registry in the form of Teams AI's actions.json; without it the actions of this bot"`
+}
+
+func (f registryFlag) registry(s *settings.Settings) (*actions.Registry, error) {
+	if f.Actions == "" {
+		return s.Actions(), nil
+	}
+	return s.ReadActions(f.Actions)
+}
+
+type planDecodeCmd struct {
+	registryFlag
+	JSONL  bool   `name:"jsonl" help:"read lines of {\"name\",\"output\"}, write lines of {\"name\",…}"`
+	Format string `enum:"json,xml" default:"json" help:"what was asked of the model: json as by the planner sequence, xml as by sequential"`
+	Goal   string `help:"what the person said, for the $INPUT of xml"`
+}
+
+// decoded is what decode prints of one output.
+type decoded struct {
+	Name     string         `json:"name,omitempty"`
+	Commands []command      `json:"commands,omitempty"`
+	Repairs  []string       `json:"repairs,omitzero"`
+	Salvaged bool           `json:"salvaged,omitempty"`
+	Say      string         `json:"say,omitempty"`
+	Error    plan.FaultKind `json:"error,omitempty"`
+	Detail   string         `json:"detail,omitempty"`
+}
+
+// command is a [plan.Command] that always shows the entities of a DO.
+type command struct {
+	Type     plan.Kind      `json:"type"`
+	Action   string         `json:"action,omitempty"`
+	Entities map[string]any `json:"entities,omitzero"`
+	SaveAs   string         `json:"saveAs,omitempty"`
+	Response string         `json:"response,omitempty"`
+}
+
+// Run decodes standard input. Faults of the plans are results; it fails only when its own input
+// cannot be read.
+func (c planDecodeCmd) Run(s *settings.Settings, std *cli.Streams) error {
+	registry, err := c.registry(s)
+	if err != nil {
+		return err
+	}
+	out := json.NewEncoder(std.Out)
+	out.SetEscapeHTML(false)
+	if c.JSONL {
+		return c.decodeLines(std.In, out, registry)
+	}
+	text, err := io.ReadAll(io.LimitReader(std.In, maxOutputBytes))
+	if err != nil {
+		return fmt.Errorf("read standard input: %w", err)
+	}
+	return out.Encode(c.decode(string(text), registry))
+}
+
+func (c planDecodeCmd) decodeLines(in io.Reader, out *json.Encoder, registry *actions.Registry) error {
+	lines := bufio.NewScanner(in)
+	lines.Buffer(nil, maxOutputBytes)
+	for n := 1; lines.Scan(); n++ {
+		if len(lines.Bytes()) == 0 {
+			continue
+		}
+		var line struct {
+			Name   string  `json:"name"`
+			Output *string `json:"output"`
+		}
+		if err := json.Unmarshal(lines.Bytes(), &line); err != nil {
+			return cli.Usage(fmt.Errorf("line %d: %w", n, err))
+		}
+		if line.Output == nil {
+			return cli.Usage(fmt.Errorf("line %d has no output", n))
+		}
+		result := c.decode(*line.Output, registry)
+		result.Name = line.Name
+		if err := out.Encode(result); err != nil {
+			return fmt.Errorf("write line %d: %w", n, err)
+		}
+	}
+	if err := lines.Err(); err != nil {
+		return cli.Usage(fmt.Errorf("standard input: %w", err))
+	}
+	return nil
+}
+
+func (c planDecodeCmd) decode(text string, registry *actions.Registry) decoded {
+	var p plan.Plan
+	var err error
+	if c.Format == "xml" {
+		p, err = plan.DecodeXML(text, c.Goal, registry)
+	} else if p, err = plan.Decode(text); err == nil {
+		p, err = plan.Validate(p, registry)
+	}
+	if fault, ok := errors.AsType[*plan.Fault](err); ok {
+		return decoded{Error: fault.Kind, Detail: fault.Detail}
+	}
+	return decodedOf(p)
+}
+
+func decodedOf(p plan.Plan) decoded {
+	if p.Prose {
+		return decoded{Say: p.Commands[0].Response, Repairs: p.Repairs}
+	}
+	d := decoded{Repairs: append([]string{}, p.Repairs...), Salvaged: p.Salvaged}
+	for _, c := range p.Commands {
+		d.Commands = append(d.Commands, command{c.Kind, c.Action, c.Entities, c.SaveAs, c.Response})
+	}
+	return d
+}
+
+type planPrintCmd struct {
+	registryFlag
+	File    string `arg:"" placeholder:"FILE" help:"the plan; - for standard input"`
+	Outline bool   `help:"leave out all values, as for logs"`
+	As      string `enum:"text,json,xml" default:"text" help:"text to be read, or json or xml to be kept"`
+}
+
+// Run prints the plan, or says why it could not run.
+func (c planPrintCmd) Run(s *settings.Settings, std *cli.Streams) error {
+	registry, err := c.registry(s)
+	if err != nil {
+		return err
+	}
+	in := std.In
+	if c.File != "-" {
+		if in, err = os.Open(c.File); err != nil {
+			return cli.Usage(err)
+		}
+		defer func() { _ = in.Close() }() // read only
+	}
+	data, err := io.ReadAll(io.LimitReader(in, maxOutputBytes))
+	if err != nil {
+		return cli.Usage(err)
+	}
+	plan, err := plan.Load(data, registry)
+	if err != nil {
+		return fmt.Errorf("%s: %w", c.File, err)
+	}
+	switch {
+	case c.Outline:
+		fmt.Fprintln(std.Out, plan.Outline())
+	case c.As == "json":
+		return cli.PrintJSON(std.Out, plan)
+	case c.As == "xml":
+		text, err := plan.XML()
+		if err != nil {
+			return err
+		}
+		fmt.Fprint(std.Out, text)
+	default:
+		fmt.Fprintln(std.Out, plan)
+	}
+	return nil
+}

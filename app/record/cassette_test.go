@@ -1,0 +1,100 @@
+package record_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/planbot-go/planbot/app/record"
+	"github.com/planbot-go/planbot/internal/scrub"
+	"github.com/planbot-go/planbot/models"
+)
+
+func TestReadBack(t *testing.T) {
+	t.Parallel()
+	s := scrub.New("hunter2")
+	req := &models.Request{Messages: []models.Message{{Role: models.System, Text: "You are \"it\".\n\n- a: b"}, {Role: models.User, Text: "my word is hunter2 \x1b"}}}
+	answers := []*models.Response{
+		{Text: "Hi hunter2,\nwell.", Finish: models.FinishStop, Model: "m-1", Usage: models.Usage{Prompt: 1, Completion: 2, Cached: 3, Reasoning: 4, Cost: 0.5}},
+		{Calls: []models.Call{{ID: "c1", Name: "add", Arguments: `{"pass":"hunter2"}`}, {ID: "c2", Name: "x"}}, Finish: models.FinishTools},
+	}
+	var calls []record.Call
+	for _, answer := range answers {
+		call, ok := record.NewCall(req, answer, nil, s)
+		if !ok {
+			t.Fatal("an answer is not to be kept")
+		}
+		calls = append(calls, call)
+	}
+	fault := &models.Error{Kind: models.Throttled, Status: 429, Code: "rate", RetryAfter: 2 * time.Second, Said: "hunter2", Err: errors.New("hunter2")}
+	call, _ := record.NewCall(req, nil, fault, s)
+	call.Conversation, call.Activity = "conversation-1", "activity-1"
+	calls = append(calls, call)
+	if _, ok := record.NewCall(req, nil, context.Canceled, s); ok {
+		t.Error("a call that was given up is to be kept")
+	}
+
+	raw, err := record.WriteCalls(calls)
+	if err != nil || strings.Contains(string(raw), "hunter2") {
+		t.Fatalf("%v\n%s", err, raw)
+	}
+	if !strings.Contains(string(raw), "  - asked: |\n      === system\n      You are \"it\".\n\n      - a: b\n") {
+		t.Errorf("the prompt is not to be read:\n%s", raw)
+	}
+	got, err := record.CallsFrom(strings.NewReader(string(raw)), "x")
+	if err != nil {
+		t.Fatalf("%v\n%s", err, raw)
+	}
+	if diff := cmp.Diff(calls, got); diff != "" {
+		t.Errorf("-want +got\n%s", diff)
+	}
+	for i, want := range answers {
+		want.Text = strings.ReplaceAll(want.Text, "hunter2", scrub.Secret)
+		for n := range want.Calls {
+			want.Calls[n].Arguments = strings.ReplaceAll(want.Calls[n].Arguments, "hunter2", scrub.Secret)
+		}
+		answer, err := got[i].Response()
+		if diff := cmp.Diff(want, answer); err != nil || diff != "" {
+			t.Errorf("%v, -want +got\n%s", err, diff)
+		}
+	}
+	_, err = got[2].Response()
+	failed, ok := errors.AsType[*models.Error](err)
+	if !ok || failed.Kind != models.Throttled || failed.Status != 429 || failed.Code != "rate" || failed.RetryAfter != 2*time.Second {
+		t.Errorf("%+v", err)
+	}
+}
+
+func TestCassetteFaults(t *testing.T) {
+	t.Parallel()
+	bomb := "a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n"
+	for i := range 9 {
+		bomb += fmt.Sprintf("a%d: &a%d [%s]\n", i+1, i+1, strings.Repeat(fmt.Sprintf("*a%d, ", i), 10))
+	}
+	for text, want := range map[string]string{
+		bomb:                                "too large",
+		strings.Repeat("[", 100_000):        "too large",
+		"calls: [":                          "read cassette x",
+		"calls: [{asked: a}]":               "call 1: want an answer or a fault",
+		"calls: [{asked: a, says: b}]":      `unknown field "says"`,
+		"calls: [{fault: {kind: bad}}]":     `there is no kind "bad"`,
+		"calls: [{fault: {kind: unknown}}]": `there is no kind "unknown"`,
+		"calls: [{fault: {kind: empty, retry_after: soon}}]": "invalid duration",
+	} {
+		if _, err := record.CallsFrom(strings.NewReader(text), "x"); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%.80s: %v, want %s", text, err, want)
+		}
+	}
+	long := []record.Call{{Asked: strings.Repeat("a", 16<<20), Fault: &record.CallFault{Kind: "empty"}}}
+	if _, err := record.WriteCalls(long); err == nil {
+		t.Error("it would write what it does not read")
+	}
+	if _, err := record.ReadCalls("testdata/none"); err == nil {
+		t.Error("there is no such file")
+	}
+}

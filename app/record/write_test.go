@@ -1,0 +1,60 @@
+package record_test
+
+import (
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/planbot-go/planbot/app/record"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// TestReadBack: what is written is read as what it was.
+func TestScenariosAreReadBack(t *testing.T) {
+	t.Parallel()
+	files, err := filepath.Glob("../../bottest/scenario/testdata/*.yaml")
+	if err != nil || len(files) < 4 {
+		t.Fatal(files, err)
+	}
+	for _, file := range append(files, "../../bottest/scenario/testdata/providers.json") {
+		list, err := record.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		check := func(list []record.Scenario) {
+			raw, err := record.Write(list)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got, err := record.Read(strings.NewReader(string(raw)), "x.yaml")
+			if err != nil {
+				t.Fatalf("%v\n%s", err, raw)
+			}
+			for i := range got {
+				got[i].File = list[i].File
+			}
+			if diff := cmp.Diff(list, got); diff != "" {
+				t.Errorf("%s: -want +got\n%s\n%s", file, diff, raw)
+			}
+		}
+		check(list)
+		check(list[:1])
+	}
+}
+
+func TestPlaceholder(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]string{
+		"Sorry, this took too many steps.":            "<too_many_steps>",
+		"Sorry, something went wrong. (turn a)":       "<fallback>",
+		"Sorry, the content filter of the AI model …": "<filtered>",
+		"Hello, I am Planbot.":                        "<welcome>",
+		"Done.":                                       "",
+		"I am Sorry, ":                                "",
+	} {
+		if got := record.Placeholder(text); got != want {
+			t.Errorf("%q: %s, want %s", text, got, want)
+		}
+	}
+}

@@ -1,0 +1,237 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/planbot-go/planbot/actions"
+	"github.com/planbot-go/planbot/internal/cli"
+	"github.com/planbot-go/planbot/internal/settings"
+	"github.com/planbot-go/planbot/skills"
+	"github.com/planbot-go/planbot/skills/sandbox"
+)
+
+type skillsCmd struct {
+	Validate skillsValidateCmd `cmd:"" help:"Check skills against the open specification."`
+	List     skillsListCmd     `cmd:"" help:"List the skills in folders, and say what is wrong with the others."`
+	Show     skillsShowCmd     `cmd:"" help:"Show one skill: what it says of itself, its files, its instructions."`
+	Prompt   skillsPromptCmd   `cmd:"" help:"Show what the model would see: the list of skills and the tools, or one skill as it is loaded."`
+}
+
+// skillsIn says where skills are looked for, and how.
+type skillsIn struct {
+	Lenient bool `help:"live with faults that can be lived with"`
+	Links   bool `help:"follow symbolic links that lead to one of the folders"`
+}
+
+// config looks in the folders, or else in BOT_SKILLS_DIR.
+func (c skillsIn) config(s *settings.Settings, dirs []string) (skills.Config, error) {
+	if len(dirs) == 0 {
+		dirs = s.SkillDirs()
+	}
+	if len(dirs) == 0 {
+		return skills.Config{}, cli.Usage(errors.New("name a folder of skills, or set BOT_SKILLS_DIR"))
+	}
+	return skills.Config{Roots: dirs, Lenient: c.Lenient, FollowLinks: c.Links}, nil
+}
+
+var errNoSkill = errors.New("found no skill that can be used")
+
+type skillsValidateCmd struct {
+	Dirs []string `arg:"" optional:"" name:"dir" help:"a skill, or a folder of skills (BOT_SKILLS_DIR)"`
+	JSON bool     `help:"print a JSON object"`
+	skillsIn
+}
+
+// Run prints every fault and fails when there is one.
+func (c skillsValidateCmd) Run(ctx context.Context, s *settings.Settings, std *cli.Streams) error {
+	cfg, err := c.config(s, c.Dirs)
+	if err != nil {
+		return err
+	}
+	cfg.Validate = true
+	found, err := skills.Discover(ctx, cfg)
+	if err != nil {
+		return err
+	}
+	n := len(found.Skills)
+	if c.JSON {
+		err = cli.PrintJSON(std.Out, map[string]any{"valid": found.Sound(), "skills": n, "faults": append([]skills.Fault{}, found.Faults...)})
+	} else {
+		printFaults(std.Out, found.Faults)
+	}
+	switch {
+	case err != nil:
+		return err
+	case !found.Sound():
+		return cli.SilentError{Code: cli.ExitFailed}
+	case c.JSON:
+	case n == 1:
+		fmt.Fprintln(std.Out, "1 skill is fine")
+	default:
+		fmt.Fprintln(std.Out, n, "skills are fine")
+	}
+	return nil
+}
+
+func printFaults(out io.Writer, faults []skills.Fault) {
+	for _, fault := range faults {
+		fmt.Fprintln(out, fault)
+	}
+}
+
+type skillsListCmd struct {
+	Dirs []string `arg:"" optional:"" name:"dir" help:"folders of skills (BOT_SKILLS_DIR)"`
+	skillsIn
+}
+
+// Run prints a line for each skill that would be used, and the faults apart from them. It fails
+// when it found no skill.
+func (c skillsListCmd) Run(ctx context.Context, s *settings.Settings, std *cli.Streams) error {
+	cfg, err := c.config(s, c.Dirs)
+	if err != nil {
+		return err
+	}
+	found, err := skills.Discover(ctx, cfg)
+	if err != nil {
+		return err
+	}
+	printFaults(std.Err, found.Faults)
+	if len(found.Skills) == 0 {
+		return errNoSkill
+	}
+	table := tabwriter.NewWriter(std.Out, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(table, "SKILL\tRESOURCES\tSCRIPTS\tDESCRIPTION")
+	for _, s := range found.Skills {
+		fmt.Fprintf(table, "%s\t%d\t%d\t%s\n", cli.Printable(s.Name), len(s.Resources), len(s.Scripts), cli.Printable(oneLine(s.Description)))
+	}
+	return table.Flush()
+}
+
+func oneLine(text string) string { return strings.Join(strings.Fields(text), " ") }
+
+type skillsShowCmd struct {
+	Name string   `arg:"" help:"name of the skill"`
+	Dirs []string `arg:"" optional:"" name:"dir" help:"folders of skills (BOT_SKILLS_DIR)"`
+	skillsIn
+}
+
+// Run prints the skill that the name means, as models mean them.
+func (c skillsShowCmd) Run(ctx context.Context, s *settings.Settings, std *cli.Streams) error {
+	cfg, err := c.config(s, c.Dirs)
+	if err != nil {
+		return err
+	}
+	found, err := skills.Discover(ctx, cfg)
+	if err != nil {
+		return err
+	}
+	if skill, ok := found.Skill(c.Name); ok {
+		return printSkill(ctx, std.Out, skill)
+	}
+	var names []string
+	for _, skill := range found.Skills {
+		names = append(names, skill.Name)
+	}
+	printFaults(std.Err, found.Faults)
+	if len(names) == 0 {
+		return fmt.Errorf("no skill %q: found none that can be used", c.Name)
+	}
+	return fmt.Errorf("no skill %q, there are: %s", c.Name, cli.Printable(strings.Join(names, ", ")))
+}
+
+// printSkill prints what is known of a skill, and then its instructions.
+func printSkill(ctx context.Context, out io.Writer, s *skills.Skill) error {
+	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	line := func(name, value string) {
+		if value != "" {
+			fmt.Fprintf(table, "%s\t%s\n", name, cli.Printable(oneLine(value)))
+		}
+	}
+	line("name", s.Name)
+	line("description", s.Description)
+	line("license", s.License)
+	line("compatibility", s.Compatibility)
+	line("allowed tools", strings.Join(s.AllowedTools, " "))
+	if s.DisableModelInvocation {
+		line("loaded by", "people alone, with /skill "+s.Name)
+	}
+	for _, key := range slices.Sorted(maps.Keys(s.Metadata)) {
+		line("metadata", key+": "+s.Metadata[key])
+	}
+	line("folder", s.Dir)
+	for _, r := range s.Resources {
+		data, err := r.Read(ctx)
+		if err != nil {
+			line("resource", err.Error())
+			continue
+		}
+		kind := "text"
+		if data.Binary {
+			kind = "binary"
+		}
+		line("resource", fmt.Sprintf("%s (%s, %d bytes, %s)", r.Name, kind, len(data.Bytes), data.MediaType))
+	}
+	for _, script := range s.Scripts {
+		line("script", script.Name)
+	}
+	if err := table.Flush(); err != nil {
+		return err
+	}
+	fmt.Fprintln(out)
+	printText(out, s.Instructions)
+	return nil
+}
+
+// printText prints the lines of a text without what a terminal would take for a command.
+func printText(out io.Writer, text string) {
+	for line := range strings.SplitSeq(text, "\n") {
+		fmt.Fprintln(out, cli.Printable(strings.ReplaceAll(line, "\t", "    ")))
+	}
+}
+
+type skillsPromptCmd struct {
+	Name string   `arg:"" optional:"" help:"name of a skill, to see what the model is told when it is loaded"`
+	Dirs []string `name:"dir" sep:"none" help:"a folder of skills; may be repeated (BOT_SKILLS_DIR)"`
+	skillsIn
+}
+
+// Run prints what a model sees of the skills: their list and the tools, or one of them. It
+// fails when there is nothing to see. Scripts for which nothing is installed here are left out.
+func (c skillsPromptCmd) Run(ctx context.Context, s *settings.Settings, std *cli.Streams) error {
+	cfg, err := c.config(s, c.Dirs)
+	if err != nil {
+		return err
+	}
+	found, err := skills.Discover(ctx, cfg)
+	if err != nil {
+		return err
+	}
+	printFaults(std.Err, found.Faults)
+	if len(found.Skills) == 0 {
+		return errNoSkill
+	}
+	box, err := sandbox.New(ctx, sandbox.Config{})
+	if err != nil && !errors.Is(err, sandbox.ErrNoSandbox) {
+		return err
+	}
+	provider, err := skills.NewProvider(skills.ProviderConfig{Source: skills.Memory(found.Skills...), Runner: skills.Sandboxed(box)})
+	if err != nil {
+		return err
+	}
+	if err := provider.Register(actions.New()); err != nil {
+		return err
+	}
+	text, err := provider.Prompt(ctx, nil, c.Name)
+	if err != nil {
+		return err
+	}
+	printText(std.Out, text)
+	return nil
+}

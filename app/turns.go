@@ -1,0 +1,467 @@
+package app
+
+import (
+	"bufio"
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"github.com/planbot-go/planbot/app/record"
+	"github.com/planbot-go/planbot/bot/turn"
+	"github.com/planbot-go/planbot/internal/cli"
+	"github.com/planbot-go/planbot/internal/settings"
+	"github.com/planbot-go/planbot/state/inbox"
+)
+
+type turnsCmd struct {
+	List   turnsListCmd   `cmd:"" default:"withargs" help:"List the dead letters, the oldest first: turns that an operator has to look at."`
+	Show   turnsShowCmd   `cmd:"" help:"Show what is known of a dead letter."`
+	Retry  turnsRetryCmd  `cmd:"" help:"Put dead letters back: a running bot goes on where they were."`
+	Drop   turnsDropCmd   `cmd:"" help:"Forget dead letters for good, or with --old what an older version left."`
+	Export turnsExportCmd `cmd:"" help:"Make tests of dead letters: scenarios for bottest run. They hold what people wrote."`
+}
+
+// turnsPatience is how long the operator waits for a Redis that is away.
+const turnsPatience = 3 * time.Second
+
+// withInbox opens the inbox that the running bots work on, without taking part.
+func withInbox(ctx context.Context, s *settings.Settings, std *cli.Streams, use func(*inbox.Inbox) error) error {
+	if err := cli.Check(s); err != nil {
+		return err
+	}
+	if s.RedisURL == "" {
+		return cli.Usage(errors.New("REDIS_URL: is not set, and the turns of a bot with the embedded Redis are in that bot's process only: " +
+			"nothing of them can be seen from here, and they are gone when it ends"))
+	}
+	log := cli.Logger(std.Err, s)
+	p := &program{Settings: s, log: log.Level(max(log.GetLevel(), zerolog.WarnLevel))}
+	defer p.close()
+	if err := p.openStore(ctx); err != nil {
+		return err
+	}
+	in, err := inbox.Open(p.store, inbox.Config{Patience: turnsPatience, Log: p.log})
+	if err != nil {
+		return err
+	}
+	defer in.Close()
+	return use(in)
+}
+
+type turnsListCmd struct {
+	JSON bool `name:"json" help:"print JSON: a list of what show --json prints"`
+}
+
+// Run prints the dead letters without anything that people wrote.
+func (c turnsListCmd) Run(ctx context.Context, s *settings.Settings, std *cli.Streams) error {
+	return withInbox(ctx, s, std, func(in *inbox.Inbox) error {
+		dead, err := in.Dead(ctx)
+		if err != nil {
+			return err
+		}
+		waiting, err := in.Depth(ctx)
+		if err != nil {
+			return err
+		}
+		list := make([]deadLetter, len(dead))
+		for i, w := range dead {
+			list[i] = readDeadLetter(w, false)
+		}
+		if c.JSON {
+			return cli.PrintJSON(std.Out, list)
+		}
+		table := tabwriter.NewWriter(std.Out, 0, 0, 2, ' ', 0)
+		if len(list) > 0 {
+			fmt.Fprintln(table, "TURN\tSINCE\tREASON\tCONVERSATION")
+		}
+		for _, t := range list {
+			fmt.Fprintf(table, "%s\t%s\t%s\t%s\n", cli.Printable(t.Turn), moment(t.Since),
+				cli.Printable(t.Reason), cli.Printable(cmp.Or(t.Conversation, t.Queue)))
+		}
+		if err := table.Flush(); err != nil {
+			return err
+		}
+		fmt.Fprintf(std.Out, "%s, %s at work or waiting\n", deadLetters(len(list)), turns(waiting))
+		return nil
+	})
+}
+
+func turns(n int) string {
+	if n == 1 {
+		return "1 turn"
+	}
+	return fmt.Sprint(n, " turns")
+}
+
+func deadLetters(n int) string {
+	if n == 1 {
+		return "1 dead letter"
+	}
+	return fmt.Sprint(n, " dead letters")
+}
+
+// moment is empty for a time that is not known.
+func moment(t time.Time) string {
+	if t.IsZero() {
+		return ""
+	}
+	return t.UTC().Format("2006-01-02 15:04:05 MST")
+}
+
+type turnsShowCmd struct {
+	Turn    string `arg:"" placeholder:"ID" help:"id of the turn, as in the bot's message about it"`
+	JSON    bool   `name:"json" help:"print JSON"`
+	Content bool   `help:"also what people and models wrote: the text that came in, and the plan with all values"`
+}
+
+// Run prints one turn.
+func (c turnsShowCmd) Run(ctx context.Context, s *settings.Settings, std *cli.Streams) error {
+	return withInbox(ctx, s, std, func(in *inbox.Inbox) error {
+		found, err := findDead(ctx, in, []string{c.Turn})
+		if err != nil {
+			return fmt.Errorf("show a turn: %w", err)
+		}
+		t := readDeadLetter(found[0], c.Content)
+		if c.JSON {
+			return cli.PrintJSON(std.Out, t)
+		}
+		return printTurn(std.Out, t)
+	})
+}
+
+// findDead finds the dead letters with these ids, in their order; without ids all of them.
+// With an error, which lists those that there are not, it returns the others.
+func findDead(ctx context.Context, in *inbox.Inbox, ids []string) (found []inbox.Waiting, err error) {
+	dead, err := in.Dead(ctx)
+	if len(ids) == 0 || err != nil {
+		return dead, err
+	}
+	var missing []error
+	for _, id := range ids {
+		at := slices.IndexFunc(dead, func(w inbox.Waiting) bool { return w.ID == id })
+		if at < 0 {
+			missing = append(missing, fmt.Errorf("no such dead letter: %.80q", id))
+			continue
+		}
+		found = append(found, dead[at])
+	}
+	return found, errors.Join(missing...)
+}
+
+// deadLetter is one as an operator sees it. What came in is empty where it cannot be read.
+type deadLetter struct {
+	Turn     string    `json:"turn"`
+	Reason   string    `json:"reason"`
+	Since    time.Time `json:"since"`
+	Accepted time.Time `json:"accepted"`
+	Queue    string    `json:"queue"`
+
+	Type         string `json:"type,omitempty"` // of the activity
+	Channel      string `json:"channel,omitempty"`
+	Conversation string `json:"conversation,omitempty"`
+	From         string `json:"from,omitempty"`
+	Text         string `json:"text,omitempty"` // only with content
+
+	Then   string     `json:"then,omitempty"`   // the phase that it goes on with
+	Done   []string   `json:"done,omitempty"`   // the actions that were done for good
+	Plan   []deadStep `json:"plan,omitempty"`   // what it was at; none: no plan, or it was over
+	Sent   []string   `json:"sent,omitempty"`   // the ids that the channel gave to its messages
+	Unsent int        `json:"unsent,omitempty"` // messages that were to be sent next
+	Unread string     `json:"unread,omitempty"` // why some of this is missing
+}
+
+// deadStep is a command of a plan, and how far it is: "done", "begun" (nobody knows whether
+// it was done), or "" where it has not begun.
+type deadStep struct {
+	Command string `json:"command"`
+	State   string `json:"state,omitempty"`
+}
+
+// readDeadLetter tells what is known of a dead letter. Only with content it holds what people,
+// models and actions wrote: the text that came in, and the commands with their entities.
+func readDeadLetter(w inbox.Waiting, content bool) deadLetter {
+	rec, err := turn.Decode(w.Record)
+	t := deadLetter{Turn: w.ID, Reason: turn.Reason(w), Since: w.Since, Accepted: rec.Accepted, Queue: w.Queue.String(), Done: rec.Completed(), Sent: rec.Sent, Unsent: len(rec.Outbox)}
+	a, fault := rec.Read()
+	if err := errors.Join(err, fault); err != nil {
+		t.Unread = err.Error()
+	}
+	if a != nil {
+		t.Type, t.Channel, t.Conversation = string(a.Type), a.ChannelID, a.Conversation.ID
+		t.From = strings.TrimSpace(a.From.Name + " " + a.From.ID)
+		if content {
+			t.Text = cmp.Or(rec.Text, a.Said())
+		}
+	}
+	if rec.Wait != nil {
+		t.Then = string(rec.Wait.Then)
+	}
+	if rec.Notice != nil && t.Unsent == 0 {
+		t.Unsent = len(rec.Notice.Messages)
+	}
+	if rec.Run == nil || rec.Run.Progress == nil {
+		return t
+	}
+	p := rec.Run.Progress
+	lines := strings.Split(p.Plan.Outline(), "\n")
+	if content {
+		lines = strings.Split(p.Plan.String(), "\n") // it quotes line feeds
+	}
+	for i, line := range lines {
+		step := deadStep{Command: strings.TrimPrefix(line, "- ")}
+		switch {
+		case i < p.Next:
+			step.State = "done"
+		case i < p.Next+rec.Run.InFlight:
+			step.State = "begun"
+		}
+		t.Plan = append(t.Plan, step)
+	}
+	return t
+}
+
+// printTurn prints what is known of one turn, leaving out what is not.
+func printTurn(out io.Writer, t deadLetter) error {
+	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	line := func(name, value string) {
+		if value != "" {
+			fmt.Fprintf(table, "%s\t%s\n", name, cli.Printable(value))
+		}
+	}
+	line("turn", t.Turn)
+	line("reason", t.Reason)
+	line("since", moment(t.Since))
+	line("accepted", moment(t.Accepted))
+	line("type", t.Type)
+	line("channel", t.Channel)
+	line("conversation", t.Conversation)
+	line("from", t.From)
+	if t.Text != "" {
+		line("text", strconv.QuoteToGraphic(t.Text))
+	}
+	line("goes on with", t.Then)
+	line("done", strings.Join(t.Done, ", "))
+	for _, step := range t.Plan {
+		switch step.State {
+		case "":
+			line("plan", step.Command)
+		case "begun":
+			line("plan", step.Command+" - begun, nobody knows whether it was done")
+		default:
+			line("plan", step.Command+" - "+step.State)
+		}
+	}
+	line("sent", strings.Join(t.Sent, ", "))
+	if t.Unsent > 0 {
+		line("to be sent", fmt.Sprint(t.Unsent))
+	}
+	line("not read", t.Unread)
+	line("queue", t.Queue)
+	return table.Flush()
+}
+
+// turnsNamed says which turns a command is for.
+type turnsNamed struct {
+	Turns []string `arg:"" optional:"" placeholder:"ID" help:"ids of turns"`
+	All   bool     `help:"all dead letters"`
+}
+
+// find finds the dead letters, with --all the oldest first. Errors are those of findDead.
+func (n turnsNamed) find(ctx context.Context, in *inbox.Inbox) ([]inbox.Waiting, error) {
+	if n.All == (len(n.Turns) > 0) {
+		return nil, cli.Usage(errors.New("which turns? Give their ids, or --all"))
+	}
+	return findDead(ctx, in, n.Turns)
+}
+
+// eachTurn does something with each of the turns, and says so. The error lists those that it
+// could not be done with.
+func eachTurn(out io.Writer, turns []inbox.Waiting, said string, do func(inbox.Waiting) error) error {
+	var faults []error
+	for _, w := range turns {
+		if err := do(w); err != nil {
+			faults = append(faults, err)
+			continue
+		}
+		fmt.Fprintln(out, cli.Printable(w.ID), said)
+	}
+	return errors.Join(faults...)
+}
+
+type turnsRetryCmd struct{ turnsNamed }
+
+// Run puts the turns back.
+func (c turnsRetryCmd) Run(ctx context.Context, s *settings.Settings, std *cli.Streams) error {
+	return withInbox(ctx, s, std, func(in *inbox.Inbox) error {
+		dead, missing := c.find(ctx, in)
+		faults := eachTurn(std.Out, dead, "was put back", func(w inbox.Waiting) error { return in.Wake(ctx, w, nil) })
+		return errors.Join(missing, faults)
+	})
+}
+
+type turnsDropCmd struct {
+	turnsNamed
+	Old bool `help:"all that a version with another layout of Redis left, which this one cannot read"`
+	Yes bool `short:"y" help:"do not ask; needed where nobody can be asked"`
+}
+
+// Run forgets the turns.
+func (c turnsDropCmd) Run(ctx context.Context, s *settings.Settings, std *cli.Streams) error {
+	return withInbox(ctx, s, std, func(in *inbox.Inbox) error {
+		if c.Old {
+			return c.dropOld(ctx, std, in)
+		}
+		dead, missing := c.find(ctx, in)
+		if len(dead) > 0 && !c.Yes {
+			if err := confirm(std, fmt.Sprintf("Forget %s for good? bot turns export --raw keeps a copy.", turns(len(dead)))); err != nil {
+				return errors.Join(missing, err)
+			}
+		}
+		faults := eachTurn(std.Out, dead, "is forgotten", func(w inbox.Waiting) error {
+			dropped, err := in.Drop(ctx, w.Queue, w.ID)
+			if err == nil && !dropped { // somebody else was faster, maybe to put it back
+				err = fmt.Errorf("no such dead letter: %.80q", w.ID)
+			}
+			return err
+		})
+		return errors.Join(missing, faults)
+	})
+}
+
+// dropOld forgets what an older version left.
+func (c turnsDropCmd) dropOld(ctx context.Context, std *cli.Streams, in *inbox.Inbox) error {
+	n, err := in.Old(ctx)
+	if err != nil {
+		return err
+	}
+	if n > 0 && !c.Yes {
+		if err := confirm(std, fmt.Sprintf("Forget %d keys of an older version, and the turns in them, for good?", n)); err != nil {
+			return err
+		}
+	}
+	n, err = in.DropOld(ctx)
+	fmt.Fprintf(std.Out, "%d keys of an older version are gone\n", n)
+	return err
+}
+
+// confirm asks the person at the terminal. Where there is none, nobody said yes.
+func confirm(std *cli.Streams, question string) error {
+	if !cli.IsTerminal(std.In) {
+		return cli.Usage(errors.New("nobody can be asked here whether to forget them: say --yes"))
+	}
+	fmt.Fprint(std.Out, question, " [y/N] ")
+	answer, err := bufio.NewReader(io.LimitReader(std.In, 100)).ReadString('\n')
+	if err != nil {
+		return fmt.Errorf("read the answer: %w", err)
+	}
+	if answer = strings.ToLower(strings.TrimSpace(answer)); answer != "y" && answer != "yes" {
+		return errors.New("nothing was forgotten")
+	}
+	return nil
+}
+
+type turnsExportCmd struct {
+	Turns []string `arg:"" optional:"" placeholder:"ID" help:"ids of turns; none: all dead letters"`
+	Raw   bool     `help:"a JSON line for each turn with all that is known of it, ids and names as they are"`
+	Out   string   `short:"o" type:"path" placeholder:"FILE" help:"file to write, which must not exist; without it standard output"`
+}
+
+// Help says what comes of it.
+func (turnsExportCmd) Help() string {
+	return "Writes scenarios that bottest run plays: what came in, what the model planned, and what had to be done. " +
+		"Names, ids and secrets have stand-ins, as far as they are found; notes say what nobody knows. Look before you share it."
+}
+
+// Run writes the turns. The error is about those that are left out, too.
+func (c turnsExportCmd) Run(ctx context.Context, s *settings.Settings, std *cli.Streams) error {
+	return withInbox(ctx, s, std, func(in *inbox.Inbox) error {
+		dead, err := findDead(ctx, in, c.Turns)
+		if err != nil {
+			return fmt.Errorf("export a turn: %w", err)
+		}
+		if len(dead) == 0 {
+			fmt.Fprintln(std.Err, "there are no dead letters, so there is nothing to export")
+		}
+		data, left := c.render(dead, s)
+		if len(data) == 0 {
+			return left
+		}
+		if c.Out == "" {
+			_, err := std.Out.Write(data)
+			return errors.Join(err, left)
+		}
+		file, err := c.create()
+		if err != nil {
+			return cli.Usage(err)
+		}
+		_, err = file.Write(data)
+		return errors.Join(err, file.Close(), left)
+	})
+}
+
+// create makes the file. What people wrote is to be in it, so it is for the operator alone.
+func (c turnsExportCmd) create() (*os.File, error) {
+	if !c.Raw && strings.EqualFold(filepath.Ext(c.Out), ".json") {
+		return nil, fmt.Errorf("--out: %s: scenarios are written as YAML, and bottest run would read this as JSON", c.Out)
+	}
+	if info, err := os.Stat(c.Out); err == nil && info.IsDir() {
+		return nil, fmt.Errorf("--out: %s is a folder", c.Out)
+	}
+	return os.OpenFile(c.Out, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+}
+
+// exportedTurn is all of a dead letter, as JSON where it is that.
+type exportedTurn struct {
+	Turn   string    `json:"turn"`
+	Reason string    `json:"reason"`
+	Since  time.Time `json:"since"`
+	Queue  string    `json:"queue"`
+	Record any       `json:"record"`
+}
+
+// render writes the turns, raw or as scenarios.
+func (c turnsExportCmd) render(dead []inbox.Waiting, s *settings.Settings) (data []byte, left error) {
+	var out bytes.Buffer
+	var all []record.Scenario
+	var faults []error
+	lines := json.NewEncoder(&out)
+	lines.SetEscapeHTML(false)
+	for _, w := range dead {
+		if c.Raw {
+			faults = append(faults, lines.Encode(exportedTurn{w.ID, turn.Reason(w), w.Since, w.Queue.String(), asJSON(w.Record)}))
+			continue
+		}
+		one, err := record.DeadLetter(w, s.Secrets()...)
+		if err != nil {
+			faults = append(faults, fmt.Errorf("no test is to be made of this; --raw shows it: %w", err))
+			continue
+		}
+		all = append(all, one)
+	}
+	if len(all) > 0 {
+		text, err := record.Write(all)
+		out.Write(text)
+		faults = append(faults, err)
+	}
+	return out.Bytes(), errors.Join(faults...)
+}
+
+// asJSON is the value itself or, of what is no JSON, a text of it.
+func asJSON(raw []byte) any {
+	if json.Valid(raw) {
+		return json.RawMessage(raw)
+	}
+	return string(raw)
+}

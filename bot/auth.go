@@ -1,0 +1,243 @@
+package bot
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/planbot-go/planbot/activity"
+	"github.com/planbot-go/planbot/connector"
+	"github.com/planbot-go/planbot/state"
+)
+
+// whenKeysMissing is when to come back while the keys of the tokens' issuer
+// cannot be had.
+const whenKeysMissing = 2 * time.Second
+
+// Guarded is the [Authenticator] that takes what the guard takes. Without an app id
+// it also takes requests that name no content type, as old local clients send,
+// but none that a web page made, and none that a proxy or tunnel passed on: any page that
+// a person has open could send to a port of their own machine, and anybody to a tunnel.
+func Guarded(g *connector.Guard) Authenticator { return guarded{g} }
+
+type guarded struct{ guard *connector.Guard }
+
+func (d guarded) Authenticate(r *http.Request) (Caller, error) {
+	claims, err := d.guard.Verify(r.Context(), r.Header.Values("Authorization"))
+	if err != nil {
+		return nil, fromGuard(err)
+	}
+	switch local := claims.Identity().Local; {
+	case local && fromWebPage(r):
+		return nil, refuse(http.StatusForbidden, "request of a web page")
+	case local && passedOn(r):
+		return nil, refuse(http.StatusForbidden, "request that a proxy or tunnel passed on to a bot without an app id")
+	case !local && r.Header.Get("Content-Type") == "":
+		return nil, refuse(http.StatusUnsupportedMediaType, "no content type")
+	}
+	return verified{claims}, nil
+}
+
+// fromWebPage reports whether a browser sent the request for a page: it says
+// where the page is from or, under a name that was made to lead to this
+// machine, asks a loopback address for a foreign host.
+func fromWebPage(r *http.Request) bool {
+	if r.Header.Get("Origin") != "" {
+		return true
+	}
+	return overLoopback(r) && !loopbackName(r.Host)
+}
+
+// passedOn reports whether the request came over a loopback address, but from elsewhere:
+// what passed it on says so. A tunnel may well have made the host one of this machine.
+func passedOn(r *http.Request) bool {
+	if !overLoopback(r) {
+		return false
+	}
+	for name := range r.Header {
+		if name == "Via" || name == "Forwarded" || name == "X-Real-Ip" || strings.HasPrefix(name, "X-Forwarded-") {
+			return true
+		}
+	}
+	return false
+}
+
+func overLoopback(r *http.Request) bool {
+	addr, ok := r.Context().Value(http.LocalAddrContextKey).(net.Addr)
+	return ok && isLoopback(addr)
+}
+
+func loopbackName(host string) bool {
+	if name, _, err := net.SplitHostPort(host); err == nil {
+		host = name
+	}
+	ip := net.ParseIP(strings.Trim(host, "[]"))
+	return strings.EqualFold(host, "localhost") || ip != nil && ip.IsLoopback()
+}
+
+type verified struct{ claims *connector.Claims }
+
+func (v verified) Permit(a *activity.Activity) error { return fromGuard(v.claims.Permit(a)) }
+
+// Trusted holds for every token that the guard takes. A channel's names the serviceUrl. One
+// of another bot names only that bot: it may say where it is, among the hosts that the
+// operator listed, and what it is sent there is of use to nobody else.
+func (v verified) Trusted() bool { return !v.claims.Identity().Local }
+
+func (v verified) ID() string { return v.claims.Identity().CallerID }
+
+// fromGuard gives the guard's refusal its HTTP status.
+func fromGuard(err error) error {
+	var refusal *connector.AuthError
+	if !errors.As(err, &refusal) {
+		return err
+	}
+	status := &StatusError{Status: refusal.Status, Err: err}
+	if status.Status == http.StatusServiceUnavailable {
+		status.RetryAfter = whenKeysMissing
+	}
+	return status
+}
+
+// fillIn makes the parts that a bot on its own machine needs and cfg does not
+// have. They are closed when the bot was drained.
+func (b *Bot) fillIn() error {
+	if b.cfg.Store == nil {
+		store, err := state.OpenEmbedded(state.Config{})
+		if err != nil {
+			return fmt.Errorf("bot without a Store: %w", err)
+		}
+		b.cfg.Store = store
+		b.ends = append(b.ends, func() { _ = store.Close() }) // what it kept is gone either way
+	}
+	if b.cfg.Authenticator == nil {
+		auth, client, err := local()
+		if err != nil {
+			return fmt.Errorf("bot without an Authenticator: %w", err)
+		}
+		b.cfg.Authenticator, b.cfg.Channel, b.local = auth, client, true
+		b.ends = append(b.ends, client.Close)
+	}
+	return nil
+}
+
+// local authenticates for a bot and is its way out, of one without an app id, which talks with
+// programs on this machine only.
+func local() (Authenticator, *connector.Client, error) {
+	cloud, err := connector.CloudNamed("public")
+	if err != nil {
+		return nil, nil, err
+	}
+	hosts, err := connector.NewServiceHosts(cloud, nil, true)
+	if err != nil {
+		return nil, nil, err
+	}
+	guard, err := connector.NewGuard(connector.GuardConfig{Cloud: cloud, Hosts: hosts})
+	if err != nil {
+		return nil, nil, err
+	}
+	client, err := connector.New(connector.Config{Hosts: hosts})
+	return fromHere{Guarded(guard)}, client, err
+}
+
+// fromHere takes nothing from another machine, whatever address the
+// program listens on.
+type fromHere struct{ Authenticator }
+
+func (f fromHere) Authenticate(r *http.Request) (Caller, error) {
+	if !overLoopback(r) {
+		return nil, refuse(http.StatusForbidden, "request from another machine to a bot without an Authenticator")
+	}
+	return f.Authenticator.Authenticate(r)
+}
+
+func isLoopback(addr net.Addr) bool {
+	tcp, ok := addr.(*net.TCPAddr)
+	return ok && tcp.IP.IsLoopback()
+}
+
+// Access says who may talk to the bot. A list with entries lets in only whom it
+// names; an empty one lets in all. Upper and lower case are the same.
+//
+// Teams itself writes who a person is and of which tenant. On other channels clients
+// may write that as they like (Direct Line), so a list of tenants or users lets in
+// nobody there, whatever is written. A bot that calls this one as a skill is believed,
+// and a bot without an app id knows nobody, and takes all that is written for true.
+type Access struct {
+	Tenants  []string // ids of tenants
+	Users    []string // aadObjectIds of people
+	Channels []string // channelIds, such as msteams
+}
+
+// deniedText is what a person reads whom a list denies.
+const deniedText = "Sorry, I may not talk with you here. Please ask whoever runs me."
+
+// denies names the list that denies the sender of the activity, or "".
+func (b *Bot) denies(a *activity.Activity) (list string) {
+	lists := &b.cfg.Access
+	if len(lists.Channels)+len(lists.Tenants)+len(lists.Users) == 0 {
+		return ""
+	}
+	tenant, _ := a.Tenant()
+	known := a.ChannelID == activity.Teams || !b.cfg.Channel.Identified()
+	switch {
+	case !allows(lists.Channels, a.ChannelID, true):
+		return "channels"
+	case !allows(lists.Tenants, tenant, known):
+		return "tenants"
+	case !allows(lists.Users, a.From.AadObjectID, known):
+		return "users"
+	}
+	return ""
+}
+
+// allows reports whether the list has the id, which has to be known for that.
+func allows(list []string, id string, known bool) bool {
+	return len(list) == 0 || known && id != "" && slices.ContainsFunc(list, func(one string) bool { return strings.EqualFold(one, id) })
+}
+
+// twoTenants reports whether the activity names two tenants, which no channel does.
+func (b *Bot) twoTenants(t *Turn) bool {
+	a := t.Activity
+	if _, one := a.Tenant(); one {
+		return false
+	}
+	t.Log().Warn().Str("audit", "tenant").Str("channel", a.ChannelID).Str("tenant", brief(a.TeamsData().Tenant.ID)).
+		Str("other_tenant", brief(a.Conversation.TenantID)).Str("user", brief(a.From.AadObjectID)).Msg("denied")
+	b.engine.Ignored()
+	return true
+}
+
+// deny answers what came from somebody whom a list denies, and says so in the log. It is
+// false for a message: that is kept like any other, and its turn tells the person.
+func (b *Bot) deny(w http.ResponseWriter, t *Turn, list string) (answered bool, err error) {
+	a := t.Activity
+	tenant, _ := a.Tenant()
+	t.Log().Warn().Str("audit", "access").Str("list", list).Str("channel", a.ChannelID).
+		Str("tenant", brief(tenant)).Str("user", brief(a.From.AadObjectID)).Msg("denied")
+	b.engine.Refused(list)
+	switch a.Type {
+	case activity.Message:
+		return false, nil
+	case activity.Invoke:
+		return true, InvokeResponse{Status: http.StatusForbidden}.write(w)
+	}
+	return true, nobodyAnswers(a).write(w)
+}
+
+// brief is as much of a text that anybody may have written as belongs in a log.
+func brief(text string) string {
+	const most = 100
+	if len(text) > most {
+		return strings.ToValidUTF8(text[:most], "") + "…"
+	}
+	return text
+}
+
+// tellDenied is the handler of a message whose sender is denied.
+func tellDenied(ctx context.Context, t *Turn) error { return t.Tell(ctx, deniedText) }

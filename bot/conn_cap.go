@@ -1,0 +1,175 @@
+package bot
+
+import (
+	"container/list"
+	"context"
+	"net"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/rs/zerolog"
+)
+
+// connCap limits the open connections of a server. At the limit it closes the one that has
+// gone longest without an authenticated request, counted from when it was opened or its last
+// answer could be read. So a client that opens connections and sends nothing, or little by
+// little, or does not read, costs itself its connections. While none has been quiet for a
+// moment, new ones wait: a request that has just arrived is not cut off.
+//
+// netutil.LimitListener would do without a choice: strangers who hold connections would
+// keep out everybody, health checks included.
+type connCap struct {
+	most int
+	log  zerolog.Logger
+
+	mu     sync.Mutex
+	free   sync.Cond
+	conns  map[net.Conn]*conn
+	quiet  list.List // of *conn, the longest so first
+	closed bool
+	lines  lineLimit
+}
+
+// leastQuiet is how long a connection may be quiet whatever happens.
+const leastQuiet = 250 * time.Millisecond
+
+// conn is a connection.
+type conn struct {
+	net.Conn
+	serving int           // authenticated requests that are being answered
+	at      *list.Element // in quiet; nil: it is not
+	since   time.Time     // of that
+}
+
+func newConnCap(most int, log zerolog.Logger) *connCap {
+	k := &connCap{most: most, log: log, conns: map[net.Conn]*conn{}, lines: lineLimit{atOnce: 1, eachSecond: 1}}
+	k.free.L = &k.mu
+	return k
+}
+
+// watch is the server's ConnState, which it calls for a new connection before it
+// accepts the next one.
+func (k *connCap) watch(c net.Conn, now http.ConnState) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	switch now {
+	case http.StateNew:
+		k.makeRoom()
+		k.conns[c] = &conn{Conn: c}
+		k.rests(k.conns[c])
+	case http.StateClosed, http.StateHijacked:
+		k.forget(c)
+		k.free.Signal()
+	}
+}
+
+// connOf is a connection of a server, in the contexts of its requests.
+type connOf struct {
+	cap  *connCap
+	conn net.Conn
+}
+
+type connKey struct{}
+
+// connContext is the server's ConnContext.
+func (k *connCap) connContext(ctx context.Context, c net.Conn) context.Context {
+	return context.WithValue(ctx, connKey{}, connOf{k, c})
+}
+
+// counting notes when h has answered a request of a connection.
+func (k *connCap) counting(h http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if at, ok := r.Context().Value(connKey{}).(connOf); ok {
+			defer k.count(at.conn, 0)
+		}
+		h.ServeHTTP(w, r)
+	})
+}
+
+// keepOpen keeps the connection of an authenticated request from being closed, until done is
+// called. On a server without a cap it does nothing.
+func keepOpen(ctx context.Context) (done func()) {
+	at, ok := ctx.Value(connKey{}).(connOf)
+	if !ok {
+		return func() {}
+	}
+	at.cap.count(at.conn, 1)
+	return func() { at.cap.count(at.conn, -1) }
+}
+
+// count adds to the authenticated requests of the connection, if it is still there. It is quiet, from
+// now on, when it has none.
+func (k *connCap) count(c net.Conn, requests int) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	one := k.conns[c]
+	if one == nil {
+		return
+	}
+	if one.at != nil {
+		k.quiet.Remove(one.at)
+		one.at = nil
+	}
+	if one.serving += requests; one.serving == 0 {
+		k.rests(one)
+		k.free.Signal()
+	}
+}
+
+func (k *connCap) rests(one *conn) {
+	one.at, one.since = k.quiet.PushBack(one), time.Now()
+}
+
+// makeRoom returns when one more connection may be there.
+func (k *connCap) makeRoom() {
+	for len(k.conns) >= k.most && !k.closed {
+		longest := k.quiet.Front()
+		if longest == nil {
+			k.free.Wait()
+			continue
+		}
+		c := longest.Value.(*conn)
+		if more := leastQuiet - time.Since(c.since); more > 0 {
+			k.await(more)
+			continue
+		}
+		k.forget(c.Conn)
+		k.mu.Unlock() // closing may wait for the client
+		k.closeQuiet(c.Conn)
+		k.mu.Lock()
+	}
+}
+
+func (k *connCap) closeQuiet(c net.Conn) {
+	_ = c.Close() // its own goroutine notices
+	if write, unsaid := k.lines.next(time.Now()); write {
+		k.log.Warn().Int("at_most", k.most).Int("others_before", unsaid).Msg("a quiet connection was closed for a new one")
+	}
+}
+
+// await returns when something has changed, or after the time at most.
+func (k *connCap) await(atMost time.Duration) {
+	timer := time.AfterFunc(atMost, func() {
+		k.mu.Lock() // not before it is waited for
+		defer k.mu.Unlock()
+		k.free.Broadcast()
+	})
+	defer timer.Stop()
+	k.free.Wait()
+}
+
+func (k *connCap) forget(c net.Conn) {
+	if one := k.conns[c]; one != nil && one.at != nil {
+		k.quiet.Remove(one.at)
+	}
+	delete(k.conns, c)
+}
+
+// close lets nobody wait any more: the server accepts no connections.
+func (k *connCap) close() {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.closed = true
+	k.free.Broadcast()
+}

@@ -1,0 +1,107 @@
+package turn
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/planbot-go/planbot/activity"
+	"github.com/planbot-go/planbot/state/inbox"
+)
+
+// askEvery is how often Redis is asked for an answer that another process works on.
+const askEvery = 250 * time.Millisecond
+
+// ErrLateAnswer is an answer that is not there in time. The turn goes on, and the same
+// request, sent again, waits for it again.
+var ErrLateAnswer = errors.New("the answer takes too long")
+
+// answers are the requests of this process that wait for the answer of a turn.
+type answers struct {
+	mu      sync.Mutex
+	waiting map[string]chan []byte // by record
+}
+
+func (w *answers) add(id string) <-chan []byte {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	one := make(chan []byte, 1)
+	w.waiting[id] = one
+	return one
+}
+
+func (w *answers) remove(id string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	delete(w.waiting, id)
+}
+
+// tell gives the answer to who waits for it here.
+func (w *answers) tell(id string, answer []byte) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if one := w.waiting[id]; one != nil {
+		one <- answer // a turn answers once
+		delete(w.waiting, id)
+	}
+}
+
+// Ticket is a request that waits for the answer of a turn.
+type Ticket struct {
+	engine *Engine
+	queue  inbox.Queue
+	id     string
+	told   <-chan []byte
+}
+
+// Expect makes the ticket of a turn before it is accepted. Close it.
+func (e *Engine) Expect(t *Turn) *Ticket {
+	return &Ticket{engine: e, queue: t.queue(), id: t.ID, told: e.answers.add(t.ID)}
+}
+
+// Close gives the ticket up.
+func (k *Ticket) Close() { k.engine.answers.remove(k.id) }
+
+// Wait returns the answer of the record that the receipt names, which another process may
+// work on, and those of the records that it follows. Errors: [ErrLateAnswer] when ctx ends
+// first, [ErrDraining], and those of the inbox.
+func (k *Ticket) Wait(ctx context.Context, id string, a *activity.Activity) (Answer, error) {
+	answer, err := k.engine.await(ctx, k.queue, id, k.told)
+	if err != nil || answer.Follows == "" {
+		return answer, err
+	}
+	told := k.engine.answers.add(answer.Follows)
+	defer k.engine.answers.remove(answer.Follows)
+	return k.engine.await(ctx, queueOf(a), answer.Follows, told)
+}
+
+func (e *Engine) await(ctx context.Context, queue inbox.Queue, id string, told <-chan []byte) (a Answer, err error) {
+	var raw []byte
+	ticker := time.NewTicker(askEvery)
+	defer ticker.Stop()
+	for raw == nil {
+		select {
+		case raw = <-told:
+		case <-ticker.C:
+			if raw, err = e.inbox.Answer(ctx, queue, id); err != nil && ctx.Err() == nil {
+				return a, fmt.Errorf("ask for the answer: %w", err)
+			}
+		case <-e.workers.ctx.Done():
+			return a, ErrDraining
+		case <-ctx.Done():
+			return a, ErrLateAnswer
+		}
+	}
+	if err := json.Unmarshal(raw, &a); err != nil {
+		return a, fmt.Errorf("read the answer: %w", err)
+	}
+	return a, nil
+}
+
+// Forget has the next delivery with this id of a duplicate count as one of its own.
+func (k *Ticket) Forget(ctx context.Context, duplicate, id string) error {
+	return k.engine.inbox.Forget(ctx, k.queue, duplicate, id)
+}

@@ -1,0 +1,733 @@
+package turn
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+	"unicode"
+
+	"github.com/rs/zerolog"
+
+	"github.com/planbot-go/planbot/actions"
+	"github.com/planbot-go/planbot/activity"
+	"github.com/planbot-go/planbot/planner/plan"
+	"github.com/planbot-go/planbot/prompts"
+	"github.com/planbot-go/planbot/state"
+	"github.com/planbot-go/planbot/state/inbox"
+)
+
+// An approval is asked for with a card. The record then waits, outside of its queue: the
+// conversation goes on meanwhile. The decision is a turn of its own in a queue beside the
+// conversation's, so that it is answered at once: it puts the decision into the record and
+// the record back into its queue, in one step, which works once. The turn then goes on
+// with the call that waited, or without it.
+
+const (
+	// maxApprovals bounds the approvals that one conversation waits for.
+	maxApprovals = 16
+	// maxStanding bounds those for good, and maxDecided the decisions that are remembered
+	// for who clicks late; the oldest one goes.
+	maxStanding, maxDecided = 100, 48
+	// afterExpiry is how long a record waits behind the time to decide: a decision of the
+	// last moment may still be on its way.
+	afterExpiry = time.Minute
+	// decideWithin is how long a decision looks for a record that is about to wait.
+	decideWithin = 12 * time.Second
+)
+
+// noLonger is said of an approval that nobody knows.
+const noLonger = "I do not wait for this decision any more. Nothing was done."
+
+// errChanged ends a turn that was approved when the bot has changed meanwhile, so that it
+// would do something else than what the person saw.
+var errChanged = errors.New("the approved call is not the one that would be made now")
+
+// approvals is what a conversation's state keeps of them.
+type approvals struct {
+	Standing []standing `json:"standing,omitempty"`
+	Decided  []decided  `json:"decided,omitempty"`
+}
+
+// standing is a call that was approved for good: for whoever asked, in this conversation.
+type standing struct {
+	Hash  string    `json:"hash"`
+	Asker string    `json:"asker"`
+	By    string    `json:"by,omitempty"`
+	At    time.Time `json:"at"`
+}
+
+// decided is what was said of an approval that nobody waits for any more.
+type decided struct {
+	ID    string `json:"id"`
+	Asker string `json:"asker"`
+	Said  string `json:"said"`
+}
+
+// approval asks the policy about a call. One that was approved needs no more, if it is the
+// very call that the person saw and still may be made.
+func (t *Turn) approval(ctx context.Context, c *call, approved string) (actions.Approval, error) {
+	cfg := &t.engine.cfg
+	approval, err := cfg.Policy(ctx, t.Turn, t.describe(c))
+	if err != nil {
+		return approval, fmt.Errorf("approval policy: %w", err)
+	}
+	if approval.Denied != "" {
+		zerolog.Ctx(ctx).Info().Str("action", c.action.Name).Msg("the policy denies the call")
+		if t.begun > 0 {
+			return actions.Approval{}, t.notApproved(c)
+		}
+		c.err = &refusal{approval.Denied}
+		return actions.Approval{}, nil
+	}
+	if approved == "" && !approval.Required {
+		return actions.Approval{}, nil
+	}
+	hash, err := t.approvalHash(ctx, c, approval.Bind)
+	if err != nil {
+		return actions.Approval{}, err
+	}
+	if approved != "" {
+		if c.granted = hash == approved; !c.granted {
+			err = t.notApproved(c)
+		}
+		return actions.Approval{}, err
+	}
+	stands := func(s standing) bool { return s.Hash == hash && s.Asker == t.Activity.From.ID }
+	if approval.Standing && slices.ContainsFunc(state.Of[approvals](t.Conversation).Standing, stands) {
+		t.engine.meter.approval("standing")
+		zerolog.Ctx(ctx).Info().Str("action", c.action.Name).Msg("approved before, for good")
+		c.granted = true
+		return actions.Approval{}, nil
+	}
+	if len(approval.Approvers) == 0 {
+		approval.Approvers = cfg.Approvers
+	}
+	if approval.Within <= 0 {
+		approval.Within = cfg.ApprovalTimeout
+	}
+	return approval, nil
+}
+
+// notApproved says that the call may not be made, or is another one now than the one that
+// was approved. One that was begun by a process that is gone may have been made: then
+// nobody is told that it was not, and an operator has to look at it.
+func (t *Turn) notApproved(c *call) error {
+	if t.begun == 0 {
+		return errChanged
+	}
+	t.uncertain = append(t.uncertain, c.command.Action)
+	return &deadLetter{reason: "a call that had begun may not be made any more, or is not the one that was approved"}
+}
+
+// approvalHash identifies all that the call will do: the action with what it is made of,
+// its entities, what the bot fills in, and what the policy binds it to.
+func (t *Turn) approvalHash(ctx context.Context, c *call, bind string) (string, error) {
+	bound, err := c.action.Bound(ctx, t.Turn)
+	if err != nil {
+		return "", err
+	}
+	parts := []any{c.action.Name, c.action.Detail, c.command.Entities, bound}
+	if bind != "" {
+		parts = append(parts, bind)
+	}
+	return hashOf(parts...), nil
+}
+
+// ask asks a person to approve the next call. Once the question was sent, the record waits.
+func (t *Turn) ask(ctx context.Context, c *call, approval actions.Approval) error {
+	run := t.rec.Run
+	hash, err := t.approvalHash(ctx, c, approval.Bind)
+	if err != nil {
+		return err
+	}
+	var entities bytes.Buffer
+	enc := json.NewEncoder(&entities)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(c.command.Entities); err != nil {
+		return fmt.Errorf("write the call for approval: %w", err)
+	}
+	id := t.ID
+	if run.Asked++; run.Asked > 1 {
+		id += strconv.Itoa(run.Asked)
+	}
+	a := &Approval{
+		ID: id, Action: c.action.Name, Entities: bytes.TrimSpace(entities.Bytes()), Hash: hash,
+		Reason: approval.Reason, Standing: approval.Standing, Approvers: approval.Approvers,
+		Expires: time.Now().Add(approval.Within).UTC().Truncate(time.Second),
+	}
+	question := t.question(a)
+	if raw, err := question.Encode(); err != nil || len(raw) > maxQuestion {
+		return t.refuseCall(ctx, c, "its arguments are too long to be shown to a person for approval")
+	}
+	waiting, err := t.engine.inbox.Waiting(ctx, queueOf(t.Activity))
+	if err != nil {
+		return err
+	}
+	waiting = slices.DeleteFunc(waiting, func(w inbox.Waiting) bool { return readAbout(w.About).For != ForApproval })
+	if len(waiting) >= maxApprovals {
+		return t.refuseCall(ctx, c, "too many approvals are waiting in this conversation")
+	}
+	t.rec.Wait = t.approvalWait(a)
+	run.Note = waitingNote(a)
+	t.remember()
+	t.engine.meter.approval("asked")
+	zerolog.Ctx(ctx).Info().Str("approval", a.ID).Str("action", a.Action).Msg("waits for approval")
+	return t.putAll(ctx, nil, []*activity.Activity{question})
+}
+
+func (t *Turn) approvalWait(a *Approval) *Wait {
+	return &Wait{For: ForApproval, Until: a.Expires.Add(afterExpiry), Then: Running, Approval: a}
+}
+
+// refuseCall makes a call fail before it is made.
+func (t *Turn) refuseCall(ctx context.Context, c *call, reason string) error {
+	c.err = &refusal{reason}
+	return t.settle(ctx, []call{*c})
+}
+
+// waitingNote is what the history says of a turn while it waits.
+func waitingNote(a *Approval) string {
+	return "[A person was asked to approve " + a.Action + ", " + a.ID + ". It has not run yet.]"
+}
+
+// renote replaces the note of the turn that waits for an approval in the history; with ""
+// the turn goes, since it is written anew when it ends.
+func (t *Turn) renote(a *Approval, note string) {
+	t.rec.Remembered = note != ""
+	waiting := waitingNote(a)
+	history := state.Of[prompts.History](t.Thread)
+	history.Turns = slices.DeleteFunc(history.Turns, func(turn prompts.Turn) bool {
+		at := slices.IndexFunc(turn.Messages, func(m prompts.Message) bool { return m.Role == prompts.System && m.Text == waiting })
+		if at >= 0 && note != "" {
+			turn.Messages[at].Text = note
+		}
+		return at >= 0 && note == ""
+	})
+}
+
+// resume goes on with a record that waited.
+func (t *Turn) resume(ctx context.Context) error {
+	w := t.rec.Wait
+	t.rec.Wait, t.rec.Phase = nil, w.Then
+	switch {
+	case w.For == ForApproval:
+		return t.decided(ctx, w.Approval)
+	case w.Approval != nil: // the question is to be sent
+		t.rec.Wait = t.approvalWait(w.Approval)
+	}
+	return nil
+}
+
+// decided does what was decided. Without a decision the time for it is over.
+func (t *Turn) decided(ctx context.Context, a *Approval) error {
+	run := t.rec.Run
+	d := a.Decision
+	t.resumed = true
+	t.rememberDecision(a)
+	switch {
+	case d == nil:
+		t.engine.meter.approval("expired")
+		t.renote(a, "["+a.Action+" was not approved in time. It did not run.]")
+		t.rec.Run, t.rec.Phase = nil, Done
+	case d.Approved:
+		if d.Always {
+			t.stand(a)
+		}
+		t.renote(a, "")
+		run.Approved, run.Note, t.further = a.Hash, "["+a.Action+" was approved.]", true
+	case t.owesAfter():
+		return t.goOnWithout(ctx, a)
+	default:
+		said := "OK, I won't run " + a.Action + t.andTheRest() + "."
+		t.renote(a, "["+said+"]")
+		t.rec.Run = nil
+		if err := t.putAll(ctx, nil, t.messages(said)); err != nil {
+			return err
+		}
+		if err := t.save(ctx); err != nil {
+			return err
+		}
+	}
+	t.updateCard(ctx, a)
+	return nil
+}
+
+// owesAfter reports whether there is more to say than that the call was rejected: a model
+// that waits for the results of its calls was not told of some, or the person was not told
+// of a command that found nothing to act on.
+func (t *Turn) owesAfter() bool {
+	p := t.rec.Run.Progress
+	return p.Owes() || p.Plan.Observe && slices.ContainsFunc(t.Rounds[len(t.Rounds)-1].Outcomes, func(o actions.Outcome) bool {
+		return o.Action != string(plan.Say) && !o.Failed && o.Text != ""
+	})
+}
+
+// goOnWithout lets the planner plan again with what was done before the call that was
+// rejected.
+func (t *Turn) goOnWithout(ctx context.Context, a *Approval) error {
+	run := t.rec.Run
+	t.renote(a, "")
+	run.Steps++
+	run.Note = "[" + a.Action + " was rejected.]"
+	c := t.check(run.Progress.Next)
+	c.result = actions.Fail("a person rejected it")
+	t.record(&c)
+	t.leaveOut()
+	run.Progress, t.rec.Phase, t.further = nil, Planning, true
+	if err := t.save(ctx); err != nil {
+		return err
+	}
+	t.updateCard(ctx, a)
+	t.snapshot()
+	return nil
+}
+
+// andTheRest names the actions behind the one that was rejected, which are not run either.
+func (t *Turn) andTheRest() string {
+	var names []string
+	p := t.rec.Run.Progress
+	for _, c := range p.Plan.Commands[p.Next+1:] {
+		if c.Kind == plan.Do {
+			names = append(names, c.Action)
+		}
+	}
+	if len(names) == 0 {
+		return ""
+	}
+	return ", nor what was to follow it: " + strings.Join(names, ", ")
+}
+
+// stand keeps an approval for good.
+func (t *Turn) stand(a *Approval) {
+	list := state.Of[approvals](t.Conversation)
+	list.Standing = append(list.Standing, standing{Hash: a.Hash, Asker: t.Activity.From.ID, By: a.Decision.By, At: a.Decision.At})
+	list.Standing = slices.Delete(list.Standing, 0, max(0, len(list.Standing)-maxStanding))
+}
+
+func (t *Turn) rememberDecision(a *Approval) {
+	said := "This was not decided in time. Nothing was done."
+	if a.Decision != nil {
+		said = "This was decided already: " + a.Decision.String() + "."
+	}
+	list := state.Of[approvals](t.Conversation)
+	list.Decided = append(list.Decided, decided{ID: a.ID, Asker: t.Activity.From.ID, Said: said})
+	list.Decided = slices.Delete(list.Decided, 0, max(0, len(list.Decided)-maxDecided))
+}
+
+// forgetStanding deletes what the conversation's state keeps of the approvals that one
+// person asked for; "" for everybody's.
+func (t *Turn) forgetStanding(conversation *state.Scope, asker string) {
+	list := state.Of[approvals](conversation)
+	list.Standing = slices.DeleteFunc(list.Standing, func(s standing) bool { return asker == "" || s.Asker == asker })
+	list.Decided = slices.DeleteFunc(list.Decided, func(d decided) bool { return asker == "" || d.Asker == asker })
+}
+
+// ForgetApprovals drops all approvals that the conversation waits for or gave for good.
+func (t *Turn) ForgetApprovals(ctx context.Context) error {
+	t.forgetStanding(t.Conversation, "")
+	return t.engine.drop(ctx, queueOf(t.Activity), func(a waitAbout) bool { return a.For == ForApproval })
+}
+
+// updateCard shows everybody who decided. Nothing depends on it.
+func (t *Turn) updateCard(ctx context.Context, a *Approval) {
+	if a.CardID == "" || t.repliesInResponse() || !ShowsCards(t.Activity.ChannelID) {
+		return
+	}
+	m := t.Message("")
+	m.ReplyToID = ""
+	m.Attachments = []activity.Attachment{t.engine.decidedCard(a, t.Activity.From).Attachment()}
+	if err := t.engine.cfg.Channel.Update(ctx, t.Activity.Reference(), a.CardID, m); err != nil {
+		zerolog.Ctx(ctx).Info().Str("error", cause(err)).Msg("the approval card was not updated")
+	}
+}
+
+// decision is what a person says to an approval.
+type decision struct {
+	Approval string `json:"approval"`
+	Hash     string `json:"hash"` // of the call that was shown; "" when it was said in words
+	Verb     string `json:"verb"`
+}
+
+// OwnVerbs begin the verbs of the bot's own buttons.
+const OwnVerbs = "planbot/"
+
+const (
+	verbApprove = OwnVerbs + "approve"
+	verbAlways  = OwnVerbs + "approve-always"
+	verbReject  = OwnVerbs + "reject"
+)
+
+func (d *decision) approves() bool { return d.Verb == verbApprove || d.Verb == verbAlways }
+
+// IsSubmit reports whether the activity is the click on a card's submit button.
+func IsSubmit(a *activity.Activity) bool {
+	return a.Type == activity.Message && a.Text == "" && len(a.Value) > 0 && a.Value.Kind() != 'n'
+}
+
+// CardInvoke is the name of the invoke of a click on an Action.Execute.
+const CardInvoke = "adaptiveCard/action"
+
+// Decides reports whether the activity decides about an approval: a click on one of its
+// buttons, or /approve or /reject with its id. Then [Turn.Decide] is its handler.
+func (t *Turn) Decides() bool {
+	_, ok := t.decision()
+	return ok
+}
+
+func (t *Turn) decision() (d decision, ok bool) {
+	switch a := t.Activity; {
+	case a.Type == activity.Invoke && a.Name == CardInvoke:
+		var click struct {
+			Action struct {
+				Type, Verb string
+				Data       decision
+			}
+		}
+		if json.Unmarshal(a.Value, &click) != nil || click.Action.Type != "Action.Execute" || click.Action.Verb != click.Action.Data.Verb {
+			return d, false
+		}
+		d = click.Action.Data
+	case IsSubmit(a):
+		if json.Unmarshal(a.Value, &d) != nil {
+			return d, false
+		}
+	case t.IsMessage():
+		return saidDecision(t.Text)
+	}
+	return d, d.Approval != "" && d.Hash != "" && (d.approves() || d.Verb == verbReject)
+}
+
+// saidDecision reads /approve and /reject with the id of an approval; behind the first may
+// stand always.
+func saidDecision(text string) (d decision, ok bool) {
+	words := strings.Fields(text)
+	if len(words) < 2 || len(words) > 3 {
+		return d, false
+	}
+	d.Approval = words[1]
+	switch {
+	case len(words) == 3 && strings.EqualFold(words[0], "/approve") && strings.EqualFold(words[2], "always"):
+		d.Verb = verbAlways
+	case len(words) == 2 && strings.EqualFold(words[0], "/approve"):
+		d.Verb = verbApprove
+	case len(words) == 2 && strings.EqualFold(words[0], "/reject"):
+		d.Verb = verbReject
+	}
+	return d, d.Verb != ""
+}
+
+// Decide spends the approval, and puts the record that waits for it back into its queue, in
+// one step: the click is answered at once, and what was decided is not lost. Whoever may
+// not decide, or comes late, changes nothing.
+func (t *Turn) Decide(ctx context.Context) error {
+	d, _ := t.decision()
+	until := time.Now().Add(decideWithin)
+	for {
+		refusal, again, err := t.tryDecide(ctx, d)
+		switch {
+		case err != nil:
+			return err
+		case again && time.Now().Before(until):
+			wait(ctx, 100*time.Millisecond, nil)
+		case refusal == "":
+			return nil
+		case t.Activity.Type != activity.Invoke:
+			return t.Tell(ctx, refusal)
+		default: // only who clicked is told
+			t.Answer(t.engine.cfg.Clicked(nil, refusal))
+			return nil
+		}
+	}
+}
+
+// tryDecide is one try at it. It is again to be tried when somebody else changed the
+// record, or when the record may be about to wait.
+func (t *Turn) tryDecide(ctx context.Context, d decision) (refusal string, again bool, err error) {
+	e, queue := t.engine, queueOf(t.Activity)
+	id := d.Approval[:min(len(d.Approval), idLen)]
+	atWork, err := e.inbox.Queued(ctx, queue) // before it is looked for: it may begin to wait just now
+	if err != nil {
+		return "", false, err
+	}
+	w, err := e.inbox.Find(ctx, queue, id)
+	if errors.Is(err, inbox.ErrNoRecord) {
+		return t.decidedBefore(ctx, queue, d.Approval, atWork > 0)
+	}
+	if err != nil {
+		return "", false, err
+	}
+	rec, err := Decode(w.Record)
+	if err != nil {
+		return "", false, err
+	}
+	asked, err := rec.Read()
+	if err != nil {
+		return "", false, err
+	}
+	if rec.Wait.For != ForApproval || rec.Wait.Approval.ID != d.Approval {
+		return t.decidedBefore(ctx, queue, d.Approval, false)
+	}
+	a := rec.Wait.Approval
+	now, by := time.Now(), t.Activity.From
+	switch {
+	case d.Hash != "" && d.Hash != a.Hash:
+		return "This card does not belong to what I would do. Nothing was done.", false, nil
+	case now.After(a.Expires):
+		return "This was not decided in time. Nothing was done.", false, nil
+	case !a.mayDecide(by, asked.From):
+		return "You may not decide this. Nothing was done.", false, nil
+	}
+	a.Decision = &Decision{
+		Approved: d.approves(), Always: d.Verb == verbAlways && a.Standing,
+		By: cmp.Or(by.Name, by.ID), At: now.UTC().Truncate(time.Second), Click: t.Activity.ID,
+	}
+	if a.CardID == "" && (t.Activity.Type == activity.Invoke || IsSubmit(t.Activity)) {
+		a.CardID = t.Activity.ReplyToID
+	}
+	rec.Caller = t.rec.Caller // the click has just proved its address
+	rec.Caller.ServiceURL = t.Activity.ServiceURL
+	rec.Awaited, rec.Answer = false, nil
+	answer := Answer{}
+	if t.repliesInResponse() {
+		rec.Awaited, rec.Answer, answer.Follows = true, &Answer{Activities: t.rec.Answer.Activities}, rec.ID
+	}
+	raw, err := rec.Encode()
+	if err == nil {
+		err = e.inbox.Wake(ctx, w, raw)
+	}
+	if errors.Is(err, inbox.ErrNoRecord) {
+		return noLonger, true, nil
+	}
+	if err != nil {
+		return "", false, err
+	}
+	e.meter.approval(a.Decision.word())
+	zerolog.Ctx(ctx).Info().Str("approval", a.ID).Str("of_turn", rec.ID).Str("action", a.Action).
+		Str("by", by.ID).Bool("approved", a.Decision.Approved).Msg("approval decided")
+	if t.Activity.Type == activity.Invoke {
+		card := e.decidedCard(a, asked.From)
+		answer = e.cfg.Clicked(&card, "")
+	}
+	t.Answer(answer)
+	return "", false, nil
+}
+
+// decidedBefore says what became of an approval that nobody waits for. A record that is at
+// work may be about to wait: again.
+func (t *Turn) decidedBefore(ctx context.Context, queue inbox.Queue, id string, atWork bool) (refusal string, again bool, err error) {
+	scopes, err := t.engine.cfg.Store.Load(ctx, queue.Key())
+	if err != nil {
+		return "", false, err
+	}
+	list := state.Of[approvals](scopes[0]).Decided
+	if at := slices.IndexFunc(list, func(d decided) bool { return d.ID == id }); at >= 0 {
+		t.engine.meter.duplicate(aClick)
+		return list[at].Said, false, nil
+	}
+	return noLonger, atWork, nil
+}
+
+// mayDecide reports whether the person is one of those who may.
+func (a *Approval) mayDecide(who, asker activity.Account) bool {
+	allowed := a.Approvers
+	if len(allowed) == 0 {
+		allowed = []string{asker.ID, asker.AadObjectID}
+	}
+	return slices.ContainsFunc(allowed, func(id string) bool {
+		return id != "" && (id == who.ID || strings.EqualFold(id, who.AadObjectID))
+	})
+}
+
+// String says who decided what, and when.
+func (d *Decision) String() string {
+	word := d.word()
+	if d.Always {
+		word += " for good"
+	}
+	return fmt.Sprintf("%s by %s, %s", strings.ToUpper(word[:1])+word[1:], cmp.Or(visible(d.By), "somebody"), d.At.Format("2006-01-02 15:04 MST"))
+}
+
+func (d *Decision) word() string {
+	if d.Approved {
+		return "approved"
+	}
+	return "rejected"
+}
+
+const (
+	// maxQuestion is how many bytes the message may have that asks for an approval.
+	// Teams takes 28 KB of a card.
+	maxQuestion = 26 << 10
+	// maxWords is how much of it may be the question in words, for a client that draws no
+	// cards. A longer one is left to those that do.
+	maxWords = 4 << 10
+	// approvalVersion is the schema with which Action.Execute came.
+	approvalVersion = "1.4"
+)
+
+// ShowsCards reports whether the channel draws Adaptive Cards.
+func ShowsCards(channel string) bool {
+	return slices.Contains([]string{activity.Teams, "emulator", "webchat", "directline"}, channel)
+}
+
+// question asks for the approval: with a card where the channel draws them, else in words.
+func (t *Turn) question(a *Approval) *activity.Activity {
+	words := t.engine.inWords(a)
+	if !ShowsCards(t.Activity.ChannelID) {
+		return t.Message(words + a.choices("**"))
+	}
+	card := t.engine.askingCard(a, t.Activity.From)
+	if len(words) <= maxWords {
+		card.Fallback = words + a.choices("")
+	}
+	m := t.Message("")
+	m.Summary = "Approval needed: " + a.Action
+	m.Attachments = []activity.Attachment{card.Attachment()}
+	return m
+}
+
+// choices says in words how to decide, each way between the marks.
+func (a *Approval) choices(mark string) string {
+	say := func(words ...string) string { return mark + strings.Join(words, " ") + mark }
+	approve := say("/approve", a.ID)
+	if a.Standing {
+		approve += ", " + say("/approve", a.ID, "always") + " to be not asked about exactly this again,"
+	}
+	return "\n\nSay " + approve + " or " + say("/reject", a.ID) + "."
+}
+
+// askingCard shows the call as it will be made, with a button for yes and for no.
+func (e *Engine) askingCard(a *Approval, asker activity.Account) activity.Card {
+	body := append([]activity.Element{heading("May I do this?")}, e.describeCall(a, asker)...)
+	body = append(body, small("Expires "+a.Expires.Format("2006-01-02 15:04 MST")+"."))
+	card := activity.NewCard("I ask for the approval of "+a.Action+". What I would do is too long to be shown here: please open this where cards are shown.", body...)
+	card.Version = approvalVersion
+	buttons := []activity.Action{a.button("Approve", "positive", verbApprove)}
+	if a.Standing {
+		buttons = append(buttons, a.button("Approve exactly this, always", "", verbAlways))
+	}
+	return card.With(append(buttons, a.button("Reject", "destructive", verbReject))...)
+}
+
+// decidedCard is the card after the decision, or after the time for it.
+func (e *Engine) decidedCard(a *Approval, asker activity.Account) activity.Card {
+	said := "Not decided in time"
+	if a.Decision != nil {
+		said = a.Decision.String()
+	}
+	card := activity.NewCard(said, append([]activity.Element{heading(said)}, e.describeCall(a, asker)...)...)
+	card.Version = approvalVersion
+	return card
+}
+
+// describeCall shows the action and its arguments in full, as texts without any markup, so
+// that no argument can pose as something else.
+func (e *Engine) describeCall(a *Approval, asker activity.Account) []activity.Element {
+	rows := []activity.Element{line(a.Action, "")}
+	if action, ok := e.cfg.Actions.Lookup(a.Action); ok {
+		rows = append(rows, small(action.Description))
+		for step := range strings.Lines(action.Detail) {
+			rows = append(rows, line("", visible(strings.TrimSuffix(step, "\n"))))
+		}
+	}
+	for _, arg := range e.arguments(a) {
+		rows = append(rows, line(arg.name+": ", arg.value))
+	}
+	if len(a.Approvers) > 0 {
+		rows = append(rows, small("Only an approver of this bot may decide."))
+	}
+	if a.Reason != "" {
+		rows = append(rows, small(a.Reason))
+	}
+	return append(rows, small("Asked by "+cmp.Or(visible(asker.Name), "the person of this message")+"."))
+}
+
+// inWords is the question as a text, the arguments in code blocks.
+func (e *Engine) inWords(a *Approval) string {
+	var s strings.Builder
+	s.WriteString("May I do this? **" + a.Action + "**\n")
+	if action, ok := e.cfg.Actions.Lookup(a.Action); ok {
+		for step := range strings.Lines(action.Detail) {
+			s.WriteString("\n- " + code(visible(strings.TrimSuffix(step, "\n"))))
+		}
+	}
+	for _, arg := range e.arguments(a) {
+		s.WriteString("\n- " + code(arg.name) + ": " + code(arg.value))
+	}
+	if a.Reason != "" {
+		s.WriteString("\n\n" + code(visible(a.Reason))) // it may hold names that strangers gave
+	}
+	return s.String()
+}
+
+// argument is one of a call, in which every character can be seen.
+type argument struct{ name, value string }
+
+// arguments are those of the call as JSON. Of one that the action does not know it is said
+// that it does nothing.
+func (e *Engine) arguments(a *Approval) []argument {
+	var raw map[string]json.RawMessage
+	if err := json.Unmarshal(a.Entities, &raw); err != nil {
+		return nil // ask wrote it
+	}
+	action, known := e.cfg.Actions.Lookup(a.Action)
+	var list []argument
+	for _, name := range slices.Sorted(maps.Keys(raw)) {
+		arg := argument{visible(name), visible(string(raw[name]))}
+		if known && action.Schema.Properties[name] == nil {
+			arg.name += " (not used)"
+		}
+		list = append(list, arg)
+	}
+	return list
+}
+
+// code writes a text so that no markdown in it counts.
+func code(text string) string { return "`" + strings.ReplaceAll(text, "`", "\\u0060") + "`" }
+
+// visible writes what is not seen, such as marks that change the direction of writing, as
+// escapes.
+func visible(text string) string {
+	var s strings.Builder
+	for _, r := range text {
+		if r != ' ' && (!unicode.IsGraphic(r) || unicode.IsSpace(r) || slices.Contains(blank, r) || unicode.Is(unicode.Variation_Selector, r)) {
+			s.WriteString(strings.Trim(strconv.QuoteRuneToASCII(r), "'"))
+			continue
+		}
+		s.WriteRune(r)
+	}
+	return s.String()
+}
+
+// blank are letters and symbols that show nothing.
+var blank = []rune{0x115f, 0x1160, 0x2800, 0x3164, 0xffa0}
+
+// button says which call it is for.
+func (a *Approval) button(title string, style string, verb string) activity.Execute {
+	return activity.Execute{Title: title, Style: style, Verb: verb, Data: decision{Approval: a.ID, Hash: a.Hash, Verb: verb}}
+}
+
+func heading(text string) activity.TextBlock {
+	return activity.TextBlock{Text: text, Weight: "bolder", Size: "medium"}
+}
+
+// line shows a bold word and a value beside it; neither is read as markdown.
+func line(word, value string) activity.RichText {
+	runs := activity.RichText{{Text: word, Weight: "bolder"}}
+	if value != "" {
+		runs = append(runs, activity.TextRun{Text: value, Mono: true})
+	}
+	return runs
+}
+
+func small(text string) activity.RichText {
+	return activity.RichText{{Text: text, Subtle: true, Size: "small"}}
+}

@@ -1,0 +1,379 @@
+package turn
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"encoding/base32"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/go-json-experiment/json/jsontext"
+	"github.com/rs/zerolog"
+
+	"github.com/planbot-go/planbot/actions"
+	"github.com/planbot-go/planbot/activity"
+	"github.com/planbot-go/planbot/state"
+	"github.com/planbot-go/planbot/state/inbox"
+)
+
+// A notice is what a bot says without being asked just now. It is a record like any other:
+// it waits for its time outside of its queue, and then sends its messages in order with the
+// turns of its conversation.
+
+const (
+	// maxNotice is how many messages one notice may have.
+	maxNotice = 50
+	// lateAfter is from when on a notice says that it is late.
+	lateAfter = 5 * time.Minute
+	// maxSentNotices is how many notices a conversation remembers.
+	maxSentNotices = 20
+	// sameNotice is how long a notice is known by its key.
+	sameNotice = 24 * time.Hour
+)
+
+// waitAbout is what the inbox lists of a record that waits.
+type waitAbout struct {
+	For   For    `json:"for"`
+	Owner string `json:"owner,omitempty"` // who asked for it
+	Topic string `json:"topic,omitempty"` // of a notice
+	Memo  string `json:"memo,omitempty"`
+	// Reason is why an operator has to look, of a dead letter.
+	Reason string `json:"reason,omitempty"`
+	// Conversation is where it goes, of a notice.
+	Conversation string `json:"conversation,omitempty"`
+}
+
+func (a waitAbout) encode() []byte {
+	raw, err := json.Marshal(a)
+	if err != nil {
+		panic(err) // it holds texts
+	}
+	return raw
+}
+
+// readAbout reads what encode wrote; what cannot be read is empty.
+func readAbout(raw []byte) (a waitAbout) {
+	_ = json.Unmarshal(raw, &a)
+	return a
+}
+
+// Reason is why an operator has to look at a dead letter.
+func Reason(w inbox.Waiting) string { return readAbout(w.About).Reason }
+
+// waitFor says what the record waits for, for the inbox.
+func (t *Turn) waitFor() (raw []byte, w inbox.Wait, err error) {
+	raw, err = t.encode()
+	return raw, inbox.Wait{Until: t.rec.Wait.Until, About: waitAbout{For: t.rec.Wait.For, Owner: t.owner()}.encode()}, err
+}
+
+// Notify keeps the notice, which is sent in order with the turns of its conversation, at
+// least once, by any process, and waits while the channel is away. It returns the record's
+// id; that of the first one for a notice that has been here before by its Key.
+//
+// Errors, for errors.Is: [actions.ErrUnknownRecipient]; [actions.ErrUnreachable] when the
+// channel has refused what was sent there last; [actions.ErrFull] and
+// [state.ErrUnavailable], after which the same notice may be tried again.
+func (e *Engine) Notify(ctx context.Context, n actions.Notice) (id string, err error) {
+	return e.notify(ctx, &post{Notice: n})
+}
+
+// Notify is [Engine.Notify] from within a turn, by its person, and to its conversation
+// unless the notice says otherwise. Of a call of an action, a second try sends nothing
+// twice.
+func (t *Turn) Notify(ctx context.Context, n actions.Notice) (id string, err error) {
+	p := &post{Notice: n, owner: t.owner(), attempt: actions.AttemptOf(ctx).Key}
+	here := actions.To(t.Activity)
+	if p.To.Conversation == "" && p.To.User == "" {
+		p.To.Conversation = here.Conversation
+	}
+	if p.To.Channel == "" && p.To.Bot == "" {
+		p.To.Channel, p.To.Bot, p.To.Caller = here.Channel, here.Bot, here.Caller
+	}
+	if p.To.Conversation != "" && t.Conversation != nil && keyOf(p.To) == t.Conversation.Key() {
+		p.known, p.own = *state.Of[Reference](t.Conversation), t.Activity.Conversation.Personal()
+	}
+	return t.engine.notify(ctx, p)
+}
+
+// post is a notice on its way.
+type post struct {
+	actions.Notice
+	owner   string // who may withdraw it; "": nobody
+	attempt string // key of the call of an action that sends it; "": none does
+	known   Reference
+	own     bool // it goes to where the owner asked for it, in a conversation with nobody else
+}
+
+func (e *Engine) notify(ctx context.Context, p *post) (string, error) {
+	id, err := "", e.address(ctx, p)
+	if err == nil {
+		id, err = e.keep(ctx, p)
+	}
+	if errors.Is(err, inbox.ErrFull) {
+		err = fmt.Errorf("%w: %w", actions.ErrFull, err)
+	}
+	if err != nil {
+		return "", fmt.Errorf("notify: %w", err)
+	}
+	return id, nil
+}
+
+// address finds the conversation that the notice goes to.
+func (e *Engine) address(ctx context.Context, p *post) error {
+	if e.cfg.Store.Embedded() && e.workers.closing() {
+		return ErrDraining
+	}
+	if p.To.Conversation == "" {
+		docs, err := e.cfg.Store.Load(ctx, homeKey(state.UserKey(ownChannel(p.To.Channel, p.To.Caller), p.To.Bot, p.To.User)))
+		if err != nil {
+			return err
+		}
+		if p.To.Conversation = state.Of[home](docs[0]).Conversation; p.To.Conversation == "" {
+			return actions.ErrUnknownRecipient
+		}
+	}
+	if p.known == (Reference{}) {
+		docs, err := e.cfg.Store.Load(ctx, keyOf(p.To))
+		if err != nil {
+			return err
+		}
+		p.known = *state.Of[Reference](docs[0])
+	}
+	if p.known == (Reference{}) {
+		return actions.ErrUnknownRecipient
+	}
+	if why := e.usable(&p.known); why != "" {
+		return fmt.Errorf("%w %s", actions.ErrUnreachable, why)
+	}
+	return nil
+}
+
+// keep puts the notice into the inbox: in its queue, or where it waits for its time.
+func (e *Engine) keep(ctx context.Context, p *post) (string, error) {
+	a := p.known.in(p.To)
+	raw, err := a.Encode()
+	if err != nil {
+		return "", err
+	}
+	t := e.NewTurn(a, raw, p.known.Signed, false)
+	messages, err := compose(&p.Notice, a)
+	if err != nil {
+		return "", err
+	}
+	entry, key := inbox.Entry{Queue: queueOf(a)}, p.key(messages)
+	t.rec.Notice = &Pending{Messages: messages, Known: p.known, Keyed: key != ""}
+	t.rec.Trace = traceparent(ctx)
+	if key != "" {
+		t.rec.ID = noticeID(entry.Queue, key)
+		t.ID = t.rec.ID
+	}
+	if time.Until(p.At) > 0 {
+		t.rec.Phase, t.rec.Notice.Due = Waiting, p.At
+		t.rec.Wait = &Wait{For: ForTime, Until: p.At, Then: Planning}
+		about := waitAbout{For: ForTime, Owner: p.owner, Topic: p.Topic, Memo: p.Memo, Conversation: p.To.Conversation}
+		entry.Wait = &inbox.Wait{Until: p.At, About: about.encode()}
+		if err := t.listWaiting(ctx, p); err != nil {
+			return "", err
+		}
+	} else {
+		entry.Load = t.keys()
+		if key != "" {
+			entry.Duplicates = []inbox.Duplicate{{ID: "notice\n" + key, For: sameNotice}}
+		}
+	}
+	receipt, err := e.submit(ctx, t, entry)
+	return receipt.ID, err
+}
+
+// listWaiting puts the conversation in which the notice of t waits among its owner's
+// places. A notice that /forget would not find is not kept.
+func (t *Turn) listWaiting(ctx context.Context, p *post) error {
+	if p.owner == "" {
+		return nil
+	}
+	a := *t.Activity
+	a.From.ID = p.owner
+	there := place{p.To.Conversation, p.own}
+	return t.engine.cfg.Store.Join(ctx, placesKey(userKey(&a)), there.member())
+}
+
+// key tells the notice from others to the same conversation; "": nothing does.
+func (p *post) key(messages []jsontext.Value) string {
+	if p.Key != "" || p.attempt == "" {
+		return p.Key
+	}
+	said := sha256.New()
+	for _, m := range messages {
+		said.Write(binary.AppendUvarint(nil, uint64(len(m))))
+		said.Write(m)
+	}
+	return "call\n" + p.attempt + "\n" + string(said.Sum(nil))
+}
+
+// noticeID is the id of the record of a notice with a key.
+func noticeID(queue inbox.Queue, key string) string {
+	sum := sha256.Sum256([]byte(queue.String() + "\n" + key))
+	return strings.ToLower(base32.StdEncoding.EncodeToString(sum[:])[:12])
+}
+
+func keyOf(to actions.Recipient) state.Key {
+	there := activity.Conversation{}
+	there.ID = to.Conversation
+	return state.ConversationKey(ownChannel(to.Channel, to.Caller), to.Bot, there.BaseID())
+}
+
+// compose makes the messages of a notice to the conversation that a is of.
+func compose(n *actions.Notice, a *activity.Activity) ([]jsontext.Value, error) {
+	var list []*activity.Activity
+	for _, part := range split(n.Text) {
+		if strings.TrimSpace(part) != "" {
+			list = append(list, &activity.Activity{Type: activity.Message, Text: part, TextFormat: "markdown"})
+		}
+	}
+	for _, one := range n.Activities {
+		if one == nil || one.Type == "" {
+			return nil, errors.New("an activity of the notice has no type")
+		}
+		list = append(list, one)
+	}
+	if len(list) == 0 || len(list) > maxNotice {
+		return nil, fmt.Errorf("a notice of %d messages", len(list))
+	}
+	messages := make([]jsontext.Value, len(list))
+	for i, one := range list {
+		raw, err := into(a, one).Encode()
+		if err == nil {
+			err = activity.CheckSize(raw)
+		}
+		if err != nil {
+			return nil, err
+		}
+		messages[i] = raw
+	}
+	return messages, nil
+}
+
+// into is a copy of m that goes into the conversation of a.
+func into(a, m *activity.Activity) *activity.Activity {
+	there, out := activity.To(a.Reference(), m.Type), *m
+	out.ChannelID, out.ServiceURL, out.Conversation = there.ChannelID, there.ServiceURL, there.Conversation
+	out.From, out.Recipient = there.From, there.Recipient
+	return &out
+}
+
+// sentNotices are the last notices with a key that went to a conversation, by their
+// records. They are part of its state.
+type sentNotices struct {
+	Turns []string `json:"turns,omitempty"`
+}
+
+// sendNotice is the handler of a notice: it sends what the notice is there for, to the
+// conversation as that is known now.
+func sendNotice(ctx context.Context, t *Turn) error {
+	known := *state.Of[Reference](t.Conversation)
+	if known == (Reference{}) {
+		known = t.rec.Notice.Known
+	}
+	if why := t.engine.usable(&known); why != "" {
+		zerolog.Ctx(ctx).Warn().Str("reason", why).Msg("a notice was dropped: nothing can be sent there")
+		t.engine.meter.reply("given_up")
+		t.clean = true
+		return nil
+	}
+	t.Activity = known.in(actions.To(t.Activity))
+	t.rec.Caller.Trusted = known.Signed
+	if sent := state.Of[sentNotices](t.Conversation); t.rec.Notice.Keyed {
+		if slices.Contains(sent.Turns, t.ID) {
+			zerolog.Ctx(ctx).Info().Msg("a notice that was sent before is not sent again")
+			return nil
+		}
+		sent.Turns = append(sent.Turns, t.ID)
+		sent.Turns = slices.Delete(sent.Turns, 0, max(0, len(sent.Turns)-maxSentNotices))
+	}
+	var list []*activity.Activity
+	for _, raw := range t.rec.Notice.Messages {
+		m, err := activity.Decode(raw)
+		if err != nil {
+			return &deadLetter{reason: "its messages cannot be read", err: err}
+		}
+		list = append(list, into(t.Activity, m))
+	}
+	if due := t.rec.Notice.Due; !due.IsZero() && time.Since(due) > lateAfter {
+		list = append(list, t.Message("This should have come on "+due.Format("Monday, 2 January at 15:04")+"."))
+	}
+	return t.Send(ctx, list...)
+}
+
+// Notices are what the person of the turn has waiting, see [actions.Notifier].
+func (t *Turn) Notices(ctx context.Context, topic string) ([]actions.Pending, error) {
+	var all []actions.Pending
+	seen := map[string]bool{}
+	add := func(queues ...inbox.Queue) error {
+		waiting, err := t.engine.inbox.Waiting(ctx, queues...)
+		for _, w := range waiting {
+			about := readAbout(w.About)
+			if about.For != ForTime || about.Owner != t.owner() || about.Topic != topic || seen[w.ID] {
+				continue
+			}
+			seen[w.ID] = true
+			all = append(all, actions.Pending{ID: w.ID, At: w.Until, Memo: about.Memo, Conversation: about.Conversation})
+		}
+		return err
+	}
+	err := add(queueOf(t.Activity))
+	if err == nil && t.User != nil {
+		err = t.engine.cfg.Store.Members(ctx, placesKey(userKey(t.Activity)), func(members []string) error {
+			var queues []inbox.Queue
+			for _, member := range members {
+				if p, ok := placeOf(member); ok {
+					queues = append(queues, t.queueAt(p.conversation))
+				}
+			}
+			return add(queues...)
+		})
+	}
+	slices.SortStableFunc(all, func(a, b actions.Pending) int { return a.At.Compare(b.At) })
+	return all, err
+}
+
+// Withdraw drops a notice of the person that waits, see [actions.Notifier].
+func (t *Turn) Withdraw(ctx context.Context, p actions.Pending) (bool, error) {
+	queue := t.queueAt(p.Conversation)
+	w, err := t.engine.inbox.Find(ctx, queue, p.ID)
+	if errors.Is(err, inbox.ErrNoRecord) || err == nil && readAbout(w.About).Owner != t.owner() {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	return t.engine.inbox.Drop(ctx, queue, p.ID)
+}
+
+// dropWaits drops what waits in a conversation for a time or an approval: what one person
+// asked for, or all of it in a personal conversation and for "".
+func (t *Turn) dropWaits(ctx context.Context, in place, owner string) error {
+	return t.engine.drop(ctx, t.queueAt(in.conversation), func(a waitAbout) bool {
+		return a.For != ForOperator && (in.personal || owner == "" || a.Owner == owner)
+	})
+}
+
+// drop drops the records that wait in the queue and are meant.
+func (e *Engine) drop(ctx context.Context, queue inbox.Queue, meant func(waitAbout) bool) error {
+	waiting, err := e.inbox.Waiting(ctx, queue)
+	for _, w := range waiting {
+		if meant(readAbout(w.About)) {
+			_, failure := e.inbox.Drop(ctx, queue, w.ID)
+			err = cmp.Or(err, failure)
+		}
+	}
+	return err
+}
+
+// owner is who may withdraw what the turn leaves for later.
+func (t *Turn) owner() string { return cmp.Or(t.Activity.From.ID, nobody) }

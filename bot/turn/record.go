@@ -1,0 +1,272 @@
+package turn
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/planbot-go/planbot/actions"
+	"github.com/planbot-go/planbot/activity"
+	"github.com/planbot-go/planbot/planner/plan"
+)
+
+// recordVersion is the form of [Record]. Raise it when an older program must not go on
+// with what a newer one wrote.
+const recordVersion = 1
+
+// ErrRecord says that a record cannot be read by this version of the program.
+var ErrRecord = errors.New("the record cannot be read")
+
+// Record is a turn as Redis keeps it: what came in, how far it got, what it waits for.
+// The inbox holds one for each turn that is not over.
+type Record struct {
+	Version  int       `json:"v"`
+	ID       string    `json:"id"`
+	Accepted time.Time `json:"accepted"`
+	// Trace is the W3C traceparent of what brought the turn in; "": it is not traced.
+	Trace string `json:"trace,omitempty"`
+
+	// Activity is what the turn answers. Of a notice, it stands for the conversation.
+	Activity jsontext.Value `json:"activity"`
+	Caller   Caller         `json:"caller,omitzero"`
+	// Text is what to plan for, where that is not what the activity says: a person
+	// clicked a button of the help, or named a skill.
+	Text string `json:"text,omitempty"`
+
+	Phase  Phase     `json:"phase"`
+	Run    *Run      `json:"run,omitempty"`    // of a turn that plans
+	Outbox []Message `json:"outbox,omitempty"` // what is to be sent, in order
+	Sent   []string  `json:"sent,omitempty"`   // ids that the channel gave to what was sent; "" where it gave none
+	Wait   *Wait     `json:"wait,omitempty"`
+	Notice *Pending  `json:"notice,omitempty"` // of a turn that answers nothing
+
+	// Awaited says that an HTTP request waits for Answer.
+	Awaited bool    `json:"awaited,omitzero"`
+	Answer  *Answer `json:"answer,omitempty"`
+	// Remembered says that the turn is in the conversation's history.
+	Remembered bool `json:"remembered,omitzero"`
+}
+
+// Phase says how far a record is.
+type Phase string
+
+// The phases. A new record is planning; one that is done or failed leaves the inbox.
+const (
+	Planning Phase = "planning" // the route's handler, by default the planner, has to say what to do
+	Running  Phase = "running"  // the commands of a plan
+	Sending  Phase = "sending"  // what is in the outbox
+	Waiting  Phase = "waiting"  // see Wait
+	Done     Phase = "done"
+	Failed   Phase = "failed"
+)
+
+// Caller is who delivered the activity.
+type Caller struct {
+	// ID is as [activity.Activity.CallerID] has it; "": the channel.
+	ID string `json:"id,omitempty"`
+	// Trusted says that the caller vouches for the activity's serviceUrl: the bot's token
+	// may go there.
+	Trusted bool `json:"trusted,omitzero"`
+	// ServiceURL is where replies go, where that is not where the activity came from: the
+	// click on an approval brings a newer one.
+	ServiceURL string `json:"url,omitempty"`
+}
+
+// Run is the work of a turn that plans, over all of its plans.
+type Run struct {
+	// Progress is the plan at work; nil: the next one is to be made.
+	Progress *plan.Progress `json:"progress,omitempty"`
+	// InFlight is how many of the next commands have begun. After a crash nobody knows
+	// what came of them.
+	InFlight int                       `json:"in_flight,omitempty"`
+	Steps    int                       `json:"steps,omitempty"`    // calls of actions so far
+	Executed []plan.Command            `json:"executed,omitempty"` // what ran and was said, for the history
+	Rounds   []actions.Round           `json:"rounds,omitempty"`   // each plan and what came of it
+	Usage    actions.Usage             `json:"usage"`
+	Asked    int                       `json:"asked,omitempty"`    // approvals so far
+	Same     map[string]int            `json:"same,omitempty"`     // how often each call was made, by its hash
+	Note     string                    `json:"note,omitempty"`     // what the history says beside what was said
+	Approved string                    `json:"approved,omitempty"` // hash of the next call, which a person approved
+	Temp     map[string]jsontext.Value `json:"temp,omitempty"`     // values of the turn's temporary state
+}
+
+// Message is one message of the outbox.
+type Message struct {
+	Activity jsontext.Value `json:"activity"`
+	// Unanswered is how often the whole message was written and no answer came. Only an
+	// attempt that is over counts: a process that was killed tells nothing of what it sent.
+	Unanswered int       `json:"unanswered,omitempty"`
+	Away       time.Time `json:"away,omitzero"` // since when the channel has not taken it
+}
+
+// Wait says what a record waits for.
+type Wait struct {
+	For   For       `json:"for"`
+	Until time.Time `json:"until,omitzero"` // when it goes on by itself; zero: it does not
+	Then  Phase     `json:"then"`           // the phase it goes on with
+	// Reason is why an operator has to look, of a dead letter.
+	Reason   string    `json:"reason,omitempty"`
+	Approval *Approval `json:"approval,omitempty"`
+}
+
+// For is what a record waits for.
+type For string
+
+// What a record may wait for. A channel that is away is the one wait that keeps its place
+// in the queue: replies stay in order.
+const (
+	ForApproval For = "approval"
+	ForTime     For = "time"
+	ForChannel  For = "channel"
+	ForOperator For = "operator" // a dead letter
+)
+
+// Approval is a call that a person has to approve, and the decision.
+type Approval struct {
+	ID        string         `json:"id"`
+	Action    string         `json:"action"`
+	Entities  jsontext.Value `json:"entities,omitempty"` // as the action will get them
+	Hash      string         `json:"hash"`               // of the call
+	Reason    string         `json:"reason,omitempty"`
+	Approvers []string       `json:"approvers,omitempty"` // ids; none: who asked
+	Standing  bool           `json:"standing,omitzero"`   // may be approved for good
+	Expires   time.Time      `json:"expires"`
+	CardID    string         `json:"card,omitempty"` // of the message that asks
+	Decision  *Decision      `json:"decision,omitempty"`
+}
+
+// Decision is what a person decided about a call.
+type Decision struct {
+	Approved bool      `json:"approved,omitzero"`
+	Always   bool      `json:"always,omitzero"` // the same call need not be asked about again
+	By       string    `json:"by,omitempty"`
+	At       time.Time `json:"at"`
+	Click    string    `json:"click,omitempty"` // the activity that said so
+}
+
+// Pending is what is kept of a notice until it is sent.
+type Pending struct {
+	Messages []jsontext.Value `json:"messages"`
+	// Known is the conversation as it was known when the notice was kept: its state may
+	// be gone by the time that the notice is due.
+	Known Reference `json:"known"`
+	Due   time.Time `json:"due,omitzero"`   // in the zone that people are told it in
+	Keyed bool      `json:"keyed,omitzero"` // the record's id stands for the notice's key
+}
+
+// Answer is what a turn answers to the HTTP request that brought it, and to the same
+// request when it comes again.
+type Answer struct {
+	Status     int              `json:"status,omitempty"`
+	Body       jsontext.Value   `json:"body,omitempty"`
+	Activities []jsontext.Value `json:"activities,omitzero"` // the replies, where they travel in the response
+	// Follows is the record whose replies belong to the answer: a click was a decision.
+	Follows string `json:"follows,omitempty"`
+}
+
+// Encode writes the record.
+func (r *Record) Encode() ([]byte, error) {
+	r.Version = recordVersion
+	var out bytes.Buffer
+	enc := json.NewEncoder(&out)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(r); err != nil {
+		return nil, fmt.Errorf("write record: %w", err)
+	}
+	return bytes.TrimSuffix(out.Bytes(), []byte("\n")), nil
+}
+
+// Decode reads what Encode wrote. With an error, which wraps [ErrRecord], the record has
+// what could be read: where its version is another one, only what names it.
+func Decode(raw []byte) (Record, error) {
+	var head struct {
+		Version  int            `json:"v"`
+		ID       string         `json:"id"`
+		Accepted time.Time      `json:"accepted"`
+		Activity jsontext.Value `json:"activity"`
+		Caller   Caller         `json:"caller"`
+		Awaited  bool           `json:"awaited"`
+	}
+	if err := json.Unmarshal(raw, &head); err != nil {
+		return Record{}, fmt.Errorf("%w: it is no JSON object", ErrRecord)
+	}
+	partly := Record{
+		Version: head.Version, ID: head.ID, Accepted: head.Accepted, Activity: head.Activity,
+		Caller: head.Caller, Awaited: head.Awaited, Phase: Failed,
+	}
+	if head.Version != recordVersion {
+		return partly, fmt.Errorf("%w: it has version %d, this program knows %d", ErrRecord, head.Version, recordVersion)
+	}
+	var r Record
+	dec := json.NewDecoder(bytes.NewReader(raw))
+	dec.UseNumber() // plans keep numbers as they were written
+	if err := dec.Decode(&r); err != nil {
+		return partly, fmt.Errorf("%w: %w", ErrRecord, err)
+	}
+	if err := r.check(); err != nil {
+		return partly, fmt.Errorf("%w: %w", ErrRecord, err)
+	}
+	return r, nil
+}
+
+// check finds what would make no sense to go on with.
+func (r *Record) check() error {
+	switch r.Phase {
+	case Planning, Running, Sending, Waiting, Done, Failed:
+	default:
+		return fmt.Errorf("phase %.20q", r.Phase)
+	}
+	if r.Phase == Waiting && r.Wait == nil {
+		return errors.New("it waits for nothing")
+	}
+	run := r.Run
+	switch {
+	case run == nil:
+		if r.Phase == Running {
+			return errors.New("it runs no plan")
+		}
+	case run.Progress == nil:
+		if run.InFlight != 0 || r.Phase == Running {
+			return errors.New("it runs no plan")
+		}
+	case len(run.Rounds) == 0 || run.InFlight < 0 || run.InFlight > len(run.Progress.Plan.Commands)-run.Progress.Next:
+		return fmt.Errorf("a plan of %d commands is at command %d, with %d begun, in round %d",
+			len(run.Progress.Plan.Commands), run.Progress.Next, run.InFlight, len(run.Rounds))
+	}
+	return nil
+}
+
+// Read returns the activity that the turn answers, with its caller.
+func (r *Record) Read() (*activity.Activity, error) {
+	a, err := activity.Decode(r.Activity)
+	if a != nil {
+		a.CallerID = r.Caller.ID
+		if r.Caller.ServiceURL != "" {
+			a.ServiceURL = r.Caller.ServiceURL
+		}
+	}
+	if err != nil {
+		err = fmt.Errorf("%w: %w", ErrRecord, err)
+	}
+	return a, err
+}
+
+// Completed lists the actions that were done for good.
+func (r *Record) Completed() []string {
+	var names []string
+	if r.Run == nil {
+		return nil
+	}
+	for _, round := range r.Run.Rounds {
+		for _, o := range round.Outcomes {
+			if !o.Failed && !o.Unchanged && o.Action != string(plan.Say) {
+				names = append(names, o.Action)
+			}
+		}
+	}
+	return names
+}

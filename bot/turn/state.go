@@ -1,0 +1,559 @@
+package turn
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/go-json-experiment/json/jsontext"
+	"github.com/rs/zerolog"
+
+	"github.com/planbot-go/planbot/actions"
+	"github.com/planbot-go/planbot/activity"
+	"github.com/planbot-go/planbot/connector"
+	"github.com/planbot-go/planbot/prompts"
+	"github.com/planbot-go/planbot/state"
+	"github.com/planbot-go/planbot/state/inbox"
+)
+
+// This file holds what a turn keeps: its state, where its conversation is, and the
+// conversations a person is in, for /forget.
+
+// maxMerges is how often one save is tried again because somebody else changed other
+// values of the same document.
+const maxMerges = 20
+
+// keys are those of the turn's state: the conversation, the person, in a channel the
+// thread, and of a conversation with one person what is noted of that.
+func (t *Turn) keys() []state.Key {
+	a := t.Activity
+	keys := []state.Key{conversationKey(a, a.Conversation.BaseID()), userKey(a)}
+	if a.Conversation.ID != a.Conversation.BaseID() {
+		keys = append(keys, conversationKey(a, a.Conversation.ID))
+	}
+	if a.Conversation.Personal() {
+		keys = append(keys, homeKey(userKey(a)))
+	}
+	return keys
+}
+
+func conversationKey(a *activity.Activity, id string) state.Key {
+	return state.ConversationKey(channelOf(a), cmp.Or(a.Recipient.ID, nobody), id)
+}
+
+func userKey(a *activity.Activity) state.Key {
+	return state.UserKey(channelOf(a), cmp.Or(a.Recipient.ID, nobody), cmp.Or(a.From.ID, nobody))
+}
+
+// channelOf is the channel in the activity's keys. What another bot brings is its own,
+// whichever channel, conversation or person it names: it reaches nothing of the channel's.
+func channelOf(a *activity.Activity) string {
+	return ownChannel(cmp.Or(a.ChannelID, nobody), a.CallerApp())
+}
+
+func ownChannel(channel, callerApp string) string {
+	if callerApp == "" {
+		return channel
+	}
+	return callerApp + " " + channel
+}
+
+// queue is where the turn waits for its place: its conversation's queue. Decisions about
+// approvals have one of their own, so that none waits for a turn at work.
+func (t *Turn) queue() inbox.Queue {
+	if _, ok := t.decision(); ok {
+		return decisionsOf(t.Activity)
+	}
+	return queueOf(t.Activity)
+}
+
+func queueOf(a *activity.Activity) inbox.Queue {
+	return inbox.QueueOf(conversationKey(a, a.Conversation.BaseID()))
+}
+
+func decisionsOf(a *activity.Activity) inbox.Queue {
+	return inbox.QueueOf(conversationKey(a, a.Conversation.BaseID()).Under("queues", "decisions"))
+}
+
+// queueAt is that of another conversation of the bot on the same channel.
+func (t *Turn) queueAt(conversation string) inbox.Queue {
+	there := activity.Conversation{}
+	there.ID = conversation
+	return inbox.QueueOf(conversationKey(t.Activity, there.BaseID()))
+}
+
+// load reads the turn's state in one round trip.
+func (t *Turn) load(ctx context.Context) (err error) {
+	ctx, s := step(ctx, "load")
+	defer func() { s.end(err) }()
+	keys := t.keys()
+	scopes, err := t.engine.cfg.Store.Load(ctx, keys...)
+	if err != nil && len(scopes) != len(keys) {
+		return err
+	}
+	t.adopt(scopes) // what cannot be read can still be deleted
+	return nil
+}
+
+// adopt takes the scopes of [Turn.keys].
+func (t *Turn) adopt(scopes []*state.Scope) {
+	if last := len(scopes) - 1; t.Activity.Conversation.Personal() {
+		scopes, t.home = scopes[:last], scopes[last]
+	}
+	t.scopes = scopes
+	for _, scope := range scopes {
+		t.fault = errors.Join(t.fault, scope.Err())
+	}
+	t.Conversation, t.User, t.Thread = scopes[0], scopes[1], scopes[0]
+	if len(scopes) > 2 {
+		t.Thread = scopes[2]
+	}
+}
+
+// reload goes back to the last save, or the last plan, with state as it is now.
+func (t *Turn) reload(ctx context.Context) error {
+	base := t.base
+	if base == nil {
+		base = t.lease.Record()
+	}
+	rec, err := Decode(base)
+	if err != nil {
+		return &deadLetter{reason: err.Error()}
+	}
+	t.use(rec)
+	t.base = base
+	return t.load(ctx)
+}
+
+// save writes the record and what changed in state in one step. From here on what was done
+// in state counts as done. Where another conversation changed the same value meanwhile,
+// the error is [state.ErrConflict] and nothing was saved.
+func (t *Turn) save(ctx context.Context) (err error) {
+	_, s := step(ctx, "save")
+	defer func() { s.end(err) }()
+	if err := ctx.Err(); err != nil {
+		return fmt.Errorf("save state: %w", err)
+	}
+	ctx = s.in(zerolog.Ctx(ctx).WithContext(t.held)) // what has begun is not cut off by the turn's time
+	if err = t.listPlace(ctx); err == nil {
+		err = t.merging(ctx, func() error {
+			raw, err := t.encode()
+			if err != nil {
+				return err
+			}
+			return t.lease.Save(ctx, raw, t.further, t.scopes...)
+		})
+	}
+	if err != nil {
+		t.saveFault = err
+		return err
+	}
+	t.kept = append(t.kept, t.fresh...)
+	t.fresh, t.base, t.unsaved, t.further, t.outside, t.spoke = nil, nil, false, false, false, false
+	return nil
+}
+
+// encode writes the record as it is now.
+func (t *Turn) encode() ([]byte, error) {
+	if run := t.rec.Run; run != nil {
+		run.Rounds, run.Usage, run.Temp = t.Rounds, t.Usage, nil
+		for _, name := range t.Temp.Names() {
+			raw, err := t.Temp.JSON(name)
+			if err != nil {
+				return nil, err
+			}
+			if run.Temp == nil {
+				run.Temp = map[string]jsontext.Value{}
+			}
+			run.Temp[name] = raw
+		}
+	}
+	return t.rec.Encode()
+}
+
+// merging writes again, as long as somebody else changed other values of the same
+// documents, on the newest state.
+func (t *Turn) merging(ctx context.Context, write func() error) error {
+	for attempt := 0; ; attempt++ {
+		err := write()
+		var lost *state.ConflictError
+		if !errors.As(err, &lost) || attempt == maxMerges {
+			return err
+		}
+		fresh, err := t.engine.cfg.Store.Load(ctx, lost.Conflicted...)
+		if err != nil {
+			return err
+		}
+		for _, scope := range t.scopes {
+			if i := slices.Index(lost.Conflicted, scope.Key()); i >= 0 {
+				if err := scope.Rebase(fresh[i]); err != nil {
+					return err
+				}
+			}
+		}
+		if attempt > 0 { // so that rivals do not meet again and again
+			wait(ctx, rand.N(5*time.Millisecond<<min(attempt, 5)), nil)
+		}
+	}
+}
+
+// snapshot notes the turn's state as it is, to roll back to.
+func (t *Turn) snapshot() {
+	t.snapshots = t.snapshots[:0]
+	for _, scope := range t.changeable() {
+		t.snapshots = append(t.snapshots, scope.Checkpoint())
+	}
+}
+
+// rollback takes back what an action that failed has changed in state, so that none of it
+// is left half done.
+func (t *Turn) rollback() {
+	scopes := t.changeable()
+	for i, c := range t.snapshots {
+		scopes[i].Restore(c)
+	}
+}
+
+// changeable are the scopes that actions change.
+func (t *Turn) changeable() []*state.Scope {
+	scopes := []*state.Scope{t.Conversation, t.User, t.Temp}
+	if t.Thread != t.Conversation {
+		scopes = append(scopes, t.Thread)
+	}
+	return scopes
+}
+
+// takeBack removes the turn from the history, where its save put it though it then failed.
+func (t *Turn) takeBack() {
+	history := state.Of[prompts.History](t.Thread)
+	if last := len(history.Turns) - 1; last >= 0 && history.Turns[last].From == t.Activity.From.ID {
+		history.Turns = history.Turns[:last]
+	}
+	t.rec.Remembered = false
+}
+
+// Reference is where a conversation is continued when nobody has just spoken there, as its
+// last activity said. It is part of the conversation's state, whose key holds the channel,
+// the bot and the id.
+type Reference struct {
+	ServiceURL string `json:"url,omitempty"`
+	Type       string `json:"type,omitempty"`
+	IsGroup    bool   `json:"group,omitzero"`
+	Tenant     string `json:"tenant,omitempty"`
+	// Person is who it is with, of a personal one.
+	Person string `json:"person,omitempty"`
+	// Signed says that a caller vouched for ServiceURL.
+	Signed bool `json:"signed,omitzero"`
+
+	// Dead is since when the channel takes nothing for it, and Why the reason.
+	Dead time.Time `json:"dead,omitzero"`
+	Why  string    `json:"why,omitempty"`
+}
+
+// home is a person's own conversation with the bot, the one last heard of. It is a
+// document of its own: a person may have many, as on a web page, and turns in them at the
+// same time race for it, which must not concern their state.
+type home struct {
+	Conversation string `json:"c,omitempty"`
+}
+
+func homeKey(person state.Key) state.Key { return person.Under("notes", "home") }
+
+// keepHome saves it. Losing the race is harmless: either value will do, and the next turn
+// writes it again.
+func (t *Turn) keepHome(ctx context.Context) {
+	if t.home == nil {
+		return
+	}
+	err := t.engine.cfg.Store.Save(ctx, t.home)
+	if err != nil && !errors.Is(err, state.ErrConflict) {
+		zerolog.Ctx(ctx).Warn().Err(err).Msg("could not save which conversation is the person's own")
+	}
+}
+
+// noteReference keeps where the conversation is, if that changed. What was dead is alive
+// again.
+func (t *Turn) noteReference() {
+	a := t.Activity
+	if a.ServiceURL == "" || t.fault != nil {
+		return
+	}
+	c := &a.Conversation
+	tenant, _ := a.Tenant()
+	now := Reference{ServiceURL: a.ServiceURL, Type: c.ConversationType, IsGroup: c.IsGroup, Tenant: tenant, Signed: t.rec.Caller.Trusted}
+	if c.Personal() && !a.FromBot() {
+		now.Person = a.From.ID
+		if t.home != nil {
+			state.Of[home](t.home).Conversation = c.ID
+		}
+	}
+	*state.Of[Reference](t.Conversation) = now
+}
+
+// Removed notes that the bot was taken out of the conversation: nothing can be sent there
+// until something comes from there.
+func (t *Turn) Removed() { state.Of[Reference](t.Conversation).die("the bot was taken out") }
+
+func (r *Reference) die(why string) {
+	r.Dead, r.Why = time.Now().UTC().Truncate(time.Second), why
+}
+
+// retire notes that the channel does not let the bot speak in the conversation any more, if
+// that is what err says.
+func (t *Turn) retire(ctx context.Context, err error) {
+	why := deadly(err)
+	if why == "" || t.aside || t.Conversation == nil || t.saveFault != nil {
+		return
+	}
+	zerolog.Ctx(ctx).Warn().Str("reason", why).Msg("the bot cannot speak here any more")
+	state.Of[Reference](t.Conversation).die(why)
+	if err := t.save(ctx); err != nil {
+		zerolog.Ctx(ctx).Warn().Err(err).Msg("that was not saved")
+	}
+}
+
+// deadly says why the refusal of a message means that none will be taken, or "". A message
+// to answer that is gone, and a host that moved, do not.
+func deadly(err error) string {
+	var refused *connector.Error
+	if !errors.As(err, &refused) {
+		return ""
+	}
+	switch {
+	case refused.Code == "ActivityNotFoundInConversation", refused.Code == "InvalidBotApiHost":
+		return ""
+	case refused.Status == http.StatusForbidden, refused.Status == http.StatusNotFound:
+		return http.StatusText(refused.Status) + " " + refused.Code
+	}
+	return ""
+}
+
+// usable says why nothing can be sent to the reference, or "".
+func (e *Engine) usable(r *Reference) string {
+	switch {
+	case !r.Dead.IsZero():
+		return "since " + r.Dead.Format(time.RFC3339) + ": " + r.Why
+	case !r.Signed && e.cfg.Channel.Identified():
+		return "no channel vouches for its address"
+	}
+	return ""
+}
+
+// in makes an activity of the conversation, as if it came from there.
+func (r *Reference) in(to actions.Recipient) *activity.Activity {
+	a := &activity.Activity{
+		Type: activity.Event, Name: "notice", ChannelID: to.Channel, ServiceURL: r.ServiceURL,
+		From: activity.NewAccount(r.Person, ""), Recipient: activity.NewAccount(to.Bot, ""),
+	}
+	a.Conversation.ID, a.Conversation.ConversationType = to.Conversation, r.Type
+	a.Conversation.IsGroup, a.Conversation.TenantID = r.IsGroup, r.Tenant
+	if to.Caller != "" {
+		a.CallerID = activity.CallerOf(to.Caller)
+	}
+	return a
+}
+
+// place is a conversation that holds what a person said: in its history, an approval or a
+// notice for later. A person's places are a set beside their state, so that /forget finds
+// them all, and so that turns in many conversations never race for it.
+type place struct {
+	conversation string
+	personal     bool
+}
+
+const (
+	personalPlace = "personal "
+	sharedPlace   = "shared "
+)
+
+// member is the place in the set.
+func (p place) member() string {
+	if p.personal {
+		return personalPlace + p.conversation
+	}
+	return sharedPlace + p.conversation
+}
+
+// placeOf reads a member of the set.
+func placeOf(member string) (p place, ok bool) {
+	if id, ok := strings.CutPrefix(member, personalPlace); ok {
+		return place{id, true}, true
+	}
+	id, ok := strings.CutPrefix(member, sharedPlace)
+	return place{id, false}, ok
+}
+
+// here is the turn's conversation.
+func (t *Turn) here() place {
+	return place{t.Activity.Conversation.ID, t.Activity.Conversation.Personal()}
+}
+
+// placesKey is where the places of a person are.
+func placesKey(person state.Key) state.Key { return person.Under("notes", "places") }
+
+// listPlace puts the conversation among the person's places. It goes before the first save
+// that has their words in it: a place without words costs nothing, words without a place
+// outlive /forget. When Redis is away, that save would not be done either and the turn
+// waits. When Redis refuses, which nobody can do anything about here, the turn goes on, and
+// what was said is not kept in the history.
+func (t *Turn) listPlace(ctx context.Context) error {
+	if t.listed || !t.rec.Remembered || t.scopes == nil {
+		return nil
+	}
+	err := t.engine.cfg.Store.Join(ctx, placesKey(userKey(t.Activity)), t.here().member())
+	if err == nil || errors.Is(err, state.ErrUnavailable) || ctx.Err() != nil {
+		t.listed = err == nil
+		return err
+	}
+	zerolog.Ctx(ctx).Error().Err(err).Msg("could not record this conversation for /forget, so its history is not kept")
+	t.takeBack()
+	return nil
+}
+
+// ForgetPerson deletes the person's state, their personal conversations, and what they
+// said in others. What is of this conversation goes with the next save, after which
+// [Turn.LeavePlace] is due.
+func (t *Turn) ForgetPerson(ctx context.Context) error {
+	if err := t.forgetElsewhere(ctx); err != nil {
+		return err
+	}
+	home, err := t.engine.cfg.Store.Load(ctx, homeKey(userKey(t.Activity)))
+	if len(home) == 0 {
+		return err
+	}
+	home[0].Delete() // also one that cannot be read
+	if err := t.engine.cfg.Store.Save(ctx, home[0]); err != nil {
+		return err
+	}
+	t.home = nil
+	t.User.Delete()
+	here := t.here()
+	if here.personal {
+		return t.ForgetConversation(ctx)
+	}
+	if err := t.dropWaits(ctx, here, t.Activity.From.ID); err != nil {
+		return err
+	}
+	t.forgetStanding(t.Conversation, t.Activity.From.ID)
+	state.Of[prompts.History](t.Thread).Forget(t.Activity.From.ID)
+	return nil
+}
+
+// ForgetConversation deletes all that is kept of the turn's conversation, what waits in it
+// included.
+func (t *Turn) ForgetConversation(ctx context.Context) error {
+	if err := t.dropWaits(ctx, t.here(), ""); err != nil {
+		return err
+	}
+	t.Conversation.Delete()
+	t.Thread.Delete()
+	return nil
+}
+
+// LeavePlace takes the conversation from the person's places, whose words are deleted from
+// it. Nothing depends on it.
+func (t *Turn) LeavePlace(ctx context.Context) {
+	if err := t.engine.cfg.Store.Leave(ctx, placesKey(userKey(t.Activity)), t.here().member()); err != nil {
+		zerolog.Ctx(ctx).Warn().Err(err).Msg("could not remove the conversation from the person's /forget list (harmless)")
+	}
+}
+
+// Save writes what the turn has changed until now. It is for handlers that say nothing;
+// what is sent is saved first anyway.
+func (t *Turn) Save(ctx context.Context) error { return t.save(ctx) }
+
+// forgetElsewhere deletes what the person said in all other conversations. One of them
+// whose state cannot be read does not keep the rest.
+func (t *Turn) forgetElsewhere(ctx context.Context) error {
+	var fault error
+	err := t.engine.cfg.Store.Drain(ctx, placesKey(userKey(t.Activity)), func(members []string) ([]string, error) {
+		done, err := t.forgetPlaces(ctx, members)
+		if errors.Is(err, state.ErrUnavailable) || ctx.Err() != nil {
+			return nil, err
+		}
+		fault = cmp.Or(fault, err)
+		return done, nil
+	})
+	return cmp.Or(err, fault)
+}
+
+// forgetPlaces deletes what the person said in some other conversations, all at the same
+// time. Not done are those in which somebody is at work: such a turn may have listed its
+// conversation before this, and may save words after it.
+func (t *Turn) forgetPlaces(ctx context.Context, members []string) (done []string, err error) {
+	busy, faults := make([]bool, len(members)), make([]error, len(members))
+	var work sync.WaitGroup
+	for i, member := range members {
+		p, ok := placeOf(member)
+		busy[i] = p == t.here()
+		if !ok || busy[i] {
+			continue
+		}
+		work.Go(func() {
+			faults[i] = t.safely(func() error {
+				waiting, err := t.engine.inbox.Queued(ctx, t.queueAt(p.conversation))
+				if err != nil {
+					return err
+				}
+				busy[i] = waiting > 0
+				return t.forgetPlace(ctx, p)
+			})
+		})
+	}
+	work.Wait()
+	for i, member := range members {
+		if !busy[i] && faults[i] == nil {
+			done = append(done, member)
+		}
+	}
+	return done, errors.Join(faults...)
+}
+
+// forgetPlace deletes what the person said in another conversation, on the newest state as
+// long as a turn changes it meanwhile.
+func (t *Turn) forgetPlace(ctx context.Context, p place) error {
+	for attempt := 0; ; attempt++ {
+		err := t.tryForgetPlace(ctx, p)
+		if !errors.Is(err, state.ErrConflict) || attempt == maxMerges {
+			return err
+		}
+		wait(ctx, rand.N(5*time.Millisecond<<min(attempt, 5)), nil)
+	}
+}
+
+func (t *Turn) tryForgetPlace(ctx context.Context, p place) error {
+	a := t.Activity
+	there := activity.Conversation{}
+	there.ID = p.conversation
+	keys := []state.Key{conversationKey(a, there.ID)}
+	if base := there.BaseID(); base != there.ID {
+		keys = append(keys, conversationKey(a, base)) // which keeps the approvals of its threads
+	}
+	scopes, err := t.engine.cfg.Store.Load(ctx, keys...)
+	if err != nil && !(p.personal && len(scopes) == len(keys)) { // what is deleted need not be read
+		return err
+	}
+	owner := a.From.ID
+	if p.personal {
+		owner = ""
+	}
+	if err := t.dropWaits(ctx, p, owner); err != nil {
+		return err
+	}
+	t.forgetStanding(scopes[len(scopes)-1], owner)
+	for _, scope := range scopes {
+		if p.personal {
+			scope.Delete()
+		} else {
+			state.Of[prompts.History](scope).Forget(a.From.ID)
+		}
+	}
+	return t.engine.cfg.Store.Save(ctx, scopes...)
+}

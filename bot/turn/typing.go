@@ -1,0 +1,95 @@
+package turn
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"github.com/planbot-go/planbot/activity"
+	"github.com/planbot-go/planbot/connector"
+)
+
+const (
+	typingAfter = 500 * time.Millisecond
+	typingEvery = 3 * time.Second // the indicator of Teams fades after about that
+	// A reply that is ready waits for an indicator on its way, so not for long.
+	typingTimeout = time.Second
+)
+
+// typing shows the person that the bot is at work, from half a second after the
+// turn began, or its last reply, until the turn ends. Nobody is waiting for it:
+// a failure to send ends it silently, but for one that had to make room for others.
+type typing struct {
+	turn  *Turn
+	ctx   context.Context // the turn's; the timer's function has no other way to it
+	timer *time.Timer
+
+	// busy holds one token while anything is sent, so that no indicator follows
+	// its reply. Who has it may touch what is below.
+	busy  chan struct{}
+	quiet time.Time // no indicator before this
+	ended bool
+}
+
+// startTyping returns nil, which is safe to use, when there is nobody to show it to.
+func startTyping(ctx context.Context, t *Turn) *typing {
+	if !t.IsMessage() || t.repliesInResponse() {
+		return nil
+	}
+	ty := &typing{turn: t, ctx: ctx, busy: make(chan struct{}, 1)}
+	ty.busy <- struct{}{}
+	defer func() { <-ty.busy }()
+	ty.timer = time.AfterFunc(typingAfter, ty.show)
+	return ty
+}
+
+func (ty *typing) show() {
+	ty.busy <- struct{}{}
+	defer func() { <-ty.busy }()
+	if ty.ended || time.Now().Before(ty.quiet) {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ty.ctx, typingTimeout)
+	defer cancel()
+	ctx, s := step(ctx, "typing")
+	to := ty.turn.Activity.Reference()
+	_, err := ty.turn.engine.cfg.Channel.Send(ctx, to, activity.To(to, activity.Typing))
+	if s.end(err); err != nil && !errors.Is(err, connector.ErrHeldBack) {
+		zerolog.Ctx(ctx).Debug().Err(err).Msg("typing indicator not sent")
+		return
+	}
+	ty.timer.Reset(typingEvery)
+}
+
+// hold waits for an indicator on its way and lets none out until release.
+func (ty *typing) hold() {
+	if ty == nil {
+		return
+	}
+	ty.busy <- struct{}{}
+	ty.timer.Stop()
+}
+
+func (ty *typing) release() {
+	if ty == nil {
+		return
+	}
+	if !ty.ended {
+		ty.quiet = time.Now().Add(typingAfter)
+		ty.timer.Reset(typingAfter)
+	}
+	<-ty.busy
+}
+
+// stop ends the indicator and waits for one on its way.
+func (ty *typing) stop() {
+	if ty == nil {
+		return
+	}
+	ty.busy <- struct{}{}
+	defer func() { <-ty.busy }()
+	ty.ended = true
+	ty.timer.Stop()
+}

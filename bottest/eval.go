@@ -1,0 +1,37 @@
+package bottest
+
+import (
+	"context"
+	"fmt"
+	"os"
+
+	"github.com/planbot-go/planbot/app"
+	"github.com/planbot-go/planbot/bottest/eval"
+	"github.com/planbot-go/planbot/internal/settings"
+)
+
+// Eval measures how well the model of the environment's settings plans for the bot: it asks for
+// a plan for each case in the file, see [eval], and runs nothing. It is bottest eval for a bot
+// whose code is at hand. The error is that of wrong settings, of a wrong file, or of a model
+// that cannot be asked; then there is a report of what was before.
+func Eval(ctx context.Context, b app.Bot, file string) (*eval.Report, error) {
+	s, err := settings.Read(b.Register)
+	if err != nil {
+		return nil, fmt.Errorf("eval: these settings have to be mended:\n%w", err)
+	}
+	s.PromptsReload, s.SkillsReload = false, false // what is judged stays as it is meanwhile
+	maker, err := s.NewPlanner(ctx, s.Actions(), nil, settings.Watch{})
+	if err != nil {
+		return nil, fmt.Errorf("eval: %w", err)
+	}
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return nil, fmt.Errorf("eval: %w", err)
+	}
+	cases, err := eval.Read(file, text, maker.Actions)
+	if err != nil {
+		return nil, err
+	}
+	about := maker.AboutModel + "; planner " + s.Planner
+	return eval.Run(ctx, eval.Config{Cases: cases, Timeout: s.TurnTimeout, Sides: []eval.Side{{Name: b.Name, About: about, Planner: maker, Actions: maker.Actions}}})
+}

@@ -1,0 +1,232 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/rs/zerolog"
+
+	"github.com/planbot-go/planbot/actions"
+	"github.com/planbot-go/planbot/bottest/eval"
+	"github.com/planbot-go/planbot/internal/cli"
+	"github.com/planbot-go/planbot/internal/settings"
+)
+
+// Exit codes of an evaluation that was stopped: by its limit, and by whoever ran it.
+const (
+	exitLimited     = 3
+	exitInterrupted = 130
+)
+
+// maxEvalBytes is more than what [eval.Read] takes.
+const maxEvalBytes = 5 << 20
+
+type evalCmd struct {
+	File string `arg:"" placeholder:"FILE" help:"utterances with what should be planned for them, as YAML, - for standard input; see examples/eval"`
+	actionsFlag
+	Against     []string `sep:"none" placeholder:"NAME=VALUE" help:"compare with other settings of models, prompts or planner: a variable as in the environment, with its own key for another server; repeatable"`
+	Only        string   `name:"run" placeholder:"REGEXP" help:"only cases whose name matches"`
+	Times       int      `default:"1" help:"how often each case is asked"`
+	Concurrency int      `default:"1" help:"how many cases are asked at once"`
+	LimitTokens *int     `placeholder:"N" help:"stop before the next call of a model once so many tokens were used, in and out; exit code 3"`
+	LimitCost   *float64 `placeholder:"MONEY" help:"the same in money; needs BOT_MODEL_PRICE"`
+	Min         float64  `placeholder:"SHARE" help:"fail, with exit code 1, when less than this share of the plans is all right, such as 0.9, of either side with --against"`
+	JSON        bool     `name:"json" help:"print JSON"`
+}
+
+// Run asks, and prints what came of it. The score makes it fail only with --min.
+func (c evalCmd) Run(ctx context.Context, s *settings.Settings, std *cli.Streams) error {
+	if err := c.check(); err != nil {
+		return cli.Usage(err)
+	}
+	if err := cli.Check(s); err != nil {
+		return err
+	}
+	sides := []*settings.Settings{s}
+	if len(c.Against) > 0 {
+		other, err := s.Against(c.Against)
+		if err != nil {
+			return err
+		}
+		sides = append(sides, other)
+	}
+	run, err := c.config(context.WithoutCancel(ctx), sides, std) // is soon done; then there is a report
+	if err != nil {
+		return err
+	}
+	bar := progress{io.Discard}
+	if cli.IsTerminal(std.Err) {
+		bar.out = std.Err
+	}
+	run.Progress = bar.show
+	report, err := eval.Run(cli.QuietLogger(std.Err, s, zerolog.ErrorLevel).WithContext(ctx), run)
+	bar.clear()
+	if report == nil {
+		return cli.Usage(err)
+	}
+	return errors.Join(c.print(std, report), c.verdict(report, err))
+}
+
+// check finds what the command line cannot mean.
+func (c evalCmd) check() error {
+	var faults []error
+	for _, f := range []struct {
+		wrong bool
+		text  string
+	}{
+		{c.Times < 1, "--times: has to be at least 1"},
+		{c.Concurrency < 1, "--concurrency: has to be at least 1"},
+		{c.LimitTokens != nil && *c.LimitTokens < 1, "--limit-tokens: has to be at least 1; without it there is no limit"},
+		{c.LimitCost != nil && !(*c.LimitCost > 0), "--limit-cost: has to be above 0; without it there is no limit"},
+		{!(c.Min >= 0 && c.Min <= 1), "--min: is no share from 0 to 1"},
+	} {
+		if f.wrong {
+			faults = append(faults, errors.New(f.text))
+		}
+	}
+	if _, err := regexp.Compile(c.Only); err != nil {
+		faults = append(faults, fmt.Errorf("--run: %w", err))
+	}
+	return errors.Join(faults...)
+}
+
+// config wires a planner for each set of settings and reads the cases.
+func (c evalCmd) config(ctx context.Context, sides []*settings.Settings, std *cli.Streams) (eval.Config, error) {
+	run := eval.Config{Times: c.Times, Concurrency: c.Concurrency, Timeout: sides[0].TurnTimeout}
+	if c.LimitTokens != nil {
+		run.Limit.Tokens = *c.LimitTokens
+	}
+	if c.LimitCost != nil {
+		run.Limit.Cost = *c.LimitCost
+	}
+	var registries []*actions.Registry
+	for i, s := range sides {
+		if c.LimitCost != nil && s.ModelPrice == nil {
+			return run, cli.Usage(fmt.Errorf("--limit-cost: needs %sBOT_MODEL_PRICE to know what a call costs", []string{"", "--against "}[i]))
+		}
+		s.PromptsReload, s.SkillsReload = false, false // what is judged stays as it is meanwhile
+		acts, err := c.registry(s)                     // one for each side, which may add actions of its own
+		if err != nil {
+			return run, err
+		}
+		maker, err := s.NewPlanner(cli.QuietLogger(std.Err, s, zerolog.WarnLevel).WithContext(ctx), acts, nil, settings.Watch{})
+		if err != nil {
+			return run, err
+		}
+		about := fmt.Sprintf("%s; planner %s", maker.AboutModel, s.Planner)
+		if i > 0 {
+			about += " (" + strings.Join(shown(c.Against), ", ") + ")"
+		}
+		run.Sides = append(run.Sides, eval.Side{Name: string(rune('a' + i)), About: about, Planner: maker, Actions: maker.Actions})
+		registries = append(registries, maker.Actions)
+	}
+	var err error
+	run.Cases, err = c.cases(std.In, registries)
+	return run, err
+}
+
+// shown are settings without the secrets in them.
+func shown(assignments []string) []string {
+	shown := slices.Clone(assignments)
+	for i, each := range shown {
+		if name, _, _ := strings.Cut(each, "="); strings.HasSuffix(name, "_KEY") {
+			shown[i] = name + "=…"
+		}
+	}
+	return shown
+}
+
+// cases reads those of the file that are to be asked.
+func (c evalCmd) cases(stdin io.Reader, registries []*actions.Registry) ([]eval.Case, error) {
+	if c.File == "-" {
+		c.File = "stdin"
+	} else {
+		file, err := os.Open(c.File)
+		if err != nil {
+			return nil, cli.Usage(err)
+		}
+		defer func() { _ = file.Close() }() // read only
+		stdin = file
+	}
+	text, err := io.ReadAll(io.LimitReader(stdin, maxEvalBytes))
+	if err != nil {
+		return nil, cli.Usage(err)
+	}
+	all, err := eval.Read(c.File, text, registries...)
+	if err != nil {
+		return nil, cli.Usage(err)
+	}
+	only := regexp.MustCompile(c.Only) // was checked
+	all = slices.DeleteFunc(all, func(one eval.Case) bool { return !only.MatchString(one.Name) })
+	if len(all) == 0 {
+		return nil, cli.Usage(fmt.Errorf("--run: no case of %s is called like %q", c.File, c.Only))
+	}
+	return all, nil
+}
+
+// print prints the report and, last, how many of the plans were all right.
+func (c evalCmd) print(std *cli.Streams, report *eval.Report) error {
+	last := std.Out
+	var err error
+	if c.JSON {
+		last = std.Err
+		err = cli.PrintJSON(std.Out, report)
+	} else {
+		err = report.Print(std.Out)
+	}
+	passed := 0
+	for i := range report.Sides {
+		for k := range report.Sides[i].Results {
+			if report.Sides[i].Results[k].Entities {
+				passed++
+			}
+		}
+	}
+	fmt.Fprintf(last, "%d passed, %d failed\n", passed, report.Asked-passed)
+	return err
+}
+
+// verdict is the end of the command: why it was stopped, else the score.
+func (c evalCmd) verdict(report *eval.Report, err error) error {
+	switch {
+	case err != nil:
+		return err
+	case report.Stop == eval.StoppedByLimit:
+		return cli.SilentError{Code: exitLimited}
+	case report.Stop == eval.Interrupted:
+		return cli.SilentError{Code: exitInterrupted}
+	}
+	for i := range report.Sides {
+		if side := &report.Sides[i]; side.Silent() {
+			return fmt.Errorf("%s: the model gave no answer at all: %s", side.Name, side.Results[0].Fault)
+		}
+	}
+	var faults []error
+	for i := range report.Sides {
+		if side := &report.Sides[i]; side.Score() < c.Min {
+			faults = append(faults, fmt.Errorf("%s: %v of the plans are all right, less than --min=%v", side.Name, side.Score(), c.Min)) // with all digits, which may be what differs
+		}
+	}
+	return errors.Join(faults...)
+}
+
+// barWidth is how many characters the bar itself has.
+const barWidth = 30
+
+// progress draws a bar on a terminal, and nothing elsewhere.
+type progress struct{ out io.Writer }
+
+// show draws the bar over the one before.
+func (p progress) show(done, all int) {
+	full := done * barWidth / max(1, all)
+	fmt.Fprintf(p.out, "\r[%s%s] %d of %d", strings.Repeat("=", full), strings.Repeat(" ", barWidth-full), done, all)
+}
+
+// clear takes the bar away, so that what is printed next has the line.
+func (p progress) clear() { fmt.Fprint(p.out, "\r\x1b[K") }

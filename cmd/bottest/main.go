@@ -1,0 +1,65 @@
+// Command bottest tests bots from the command line: run plays scenarios without a model, and
+// eval measures how well a model plans. The last line of both counts what passed and failed.
+package main
+
+import (
+	"context"
+	"regexp"
+	"slices"
+
+	"github.com/planbot-go/planbot/actions"
+	"github.com/planbot-go/planbot/actions/lists"
+	"github.com/planbot-go/planbot/actions/reminders"
+	"github.com/planbot-go/planbot/internal/cli"
+	"github.com/planbot-go/planbot/internal/settings"
+)
+
+// commands is the command line.
+type commands struct {
+	settings.Settings `group:"settings" prefix:"settings-"`
+
+	Run  runCmd  `cmd:"" help:"Play scenarios: conversations that are written down, with what the model says and the bot has to do."`
+	Eval evalCmd `cmd:"" help:"Measure how well the model plans, alone or beside another set of settings; run nothing."`
+}
+
+func main() { cli.Main(run) }
+
+// run runs one command line and returns the exit code. Without a file of actions it tests the
+// bot of cmd/bot.
+func run(ctx context.Context, args []string, std *cli.Streams) int {
+	var all commands
+	all.Register = func(r *actions.Registry) {
+		lists.Register(r)
+		reminders.Register(r)
+	}
+	const about = "Tests bots: without a model by scenarios, or how well a model plans. Each command lists the settings that it takes."
+	return cli.Run(ctx, "bottest", about, goFlags(args), std, &all, &all.Settings)
+}
+
+// goFlags lets flags of more than one letter be written with one dash, as go test has them.
+func goFlags(args []string) []string {
+	out := slices.Clone(args)
+	for i, arg := range out {
+		if arg == "--" {
+			break
+		}
+		if goFlag.MatchString(arg) {
+			out[i] = "-" + arg
+		}
+	}
+	return out
+}
+
+var goFlag = regexp.MustCompile(`^-[a-z]{2}`)
+
+// actionsFlag says which actions are tested.
+type actionsFlag struct {
+	Actions string `type:"path" placeholder:"FILE" help:"what bot actions --json wrote, or a registry in the form of Teams AI's actions.json; without it the actions of Planbot's own bot"`
+}
+
+func (f actionsFlag) registry(s *settings.Settings) (*actions.Registry, error) {
+	if f.Actions == "" {
+		return s.Actions(), nil
+	}
+	return s.ReadActions(f.Actions)
+}

@@ -1,0 +1,281 @@
+package main
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/rs/zerolog"
+
+	"github.com/planbot-go/planbot/actions"
+	"github.com/planbot-go/planbot/app/record"
+	"github.com/planbot-go/planbot/bot"
+	"github.com/planbot-go/planbot/bottest/scenario"
+	"github.com/planbot-go/planbot/internal/cli"
+	"github.com/planbot-go/planbot/internal/settings"
+	"github.com/planbot-go/planbot/models"
+	"github.com/planbot-go/planbot/planner"
+)
+
+type runCmd struct {
+	Files []string `arg:"" name:"file" help:"scenarios as JSON or YAML: files, folders whose *.json, *.yaml and *.yml are played, or - for standard input"`
+	actionsFlag
+	Only    string `name:"run" placeholder:"REGEXP" help:"only the scenarios with such a name"`
+	JUnit   string `name:"junit" type:"path" placeholder:"FILE" help:"also write the results as JUnit's XML"`
+	JSON    bool   `help:"print a JSON object; the last line then goes to standard error"`
+	Verbose bool   `short:"v" help:"show also what passed, and what happened in it"`
+	Update  bool   `help:"take changed prompts: write the cassettes of recordings anew, where all else is right"`
+}
+
+// Help says what the registry is for.
+func (runCmd) Help() string {
+	return "Plays conversations that are written down, with a model that says what is written there. " +
+		"With --actions the actions do what the scenarios say, else they are those of Planbot's own bot, and real, " +
+		"with the prompts of BOT_PROMPTS_DIR and the skills of BOT_SKILLS_DIR. " +
+		"Beside a recording NAME.scenario.yaml, prompts are compared with those in NAME.cassette.yaml. " +
+		"The exit code is 1 when anything failed, or nothing was played."
+}
+
+// Run plays the scenarios and fails when one of them does, or cannot be read. The last
+// line counts them, whatever comes between.
+func (c runCmd) Run(ctx context.Context, s *settings.Settings, std *cli.Streams) error {
+	only, err := regexp.Compile(c.Only)
+	if err != nil {
+		return cli.Usage(fmt.Errorf("--run: %w", err))
+	}
+	var all []record.Scenario
+	var faults record.Faults
+	cfg, err := c.bot(cli.QuietLogger(std.Err, s, zerolog.ErrorLevel).WithContext(ctx), s)
+	if err == nil {
+		all, faults = c.read(std.In, only, cfg.Actions)
+	} else {
+		faults = record.Faults{faultOf(cmp.Or(c.Actions, "settings"), err)} // with it nothing can be played
+	}
+	if len(faults) > 0 {
+		fmt.Fprintln(std.Err, faults)
+	}
+	results := scenario.Failures(faults)
+	for i := 0; i < len(all) && ctx.Err() == nil; i++ {
+		result := scenario.Run(&all[i], c.withPrompts(cfg, &all[i], std.Err))
+		c.tell(std.Out, &result)
+		results = append(results, result)
+	}
+	return c.end(ctx, std, results)
+}
+
+// tell shows a result as soon as it is there.
+func (c runCmd) tell(out io.Writer, r *scenario.Result) {
+	if !c.JSON {
+		r.WriteText(out, c.Verbose)
+	}
+}
+
+// end writes all results where they are wanted, what went wrong with that and, last, the
+// line that sums them up.
+func (c runCmd) end(ctx context.Context, std *cli.Streams, results scenario.Results) error {
+	var wrong []error
+	last := std.Out
+	if c.JSON {
+		last = std.Err
+		wrong = append(wrong, results.WriteJSON(std.Out))
+	}
+	if c.JUnit != "" {
+		var report bytes.Buffer
+		err := errors.Join(results.WriteJUnit(&report), os.WriteFile(c.JUnit, report.Bytes(), 0o644)) //nolint:gosec // CI reads it
+		if err != nil {
+			wrong = append(wrong, fmt.Errorf("--junit: %w", err))
+		}
+	}
+	if ctx.Err() != nil {
+		wrong = append(wrong, errors.New("interrupted"))
+	}
+	err := errors.Join(wrong...)
+	if err != nil {
+		fmt.Fprintln(std.Err, "bottest:", err)
+	}
+	fmt.Fprintln(last, results)
+	if err != nil || results.Failed() > 0 {
+		return cli.SilentError{Code: cli.ExitFailed}
+	}
+	return nil
+}
+
+// read reads the files, and leaves the scenarios that are asked for and have no faults.
+func (c runCmd) read(stdin io.Reader, only *regexp.Regexp, registry *actions.Registry) ([]record.Scenario, record.Faults) {
+	files, faults := c.files()
+	var all []record.Scenario
+	for _, name := range files {
+		list, wrong := readScenarios(stdin, name)
+		faults = append(faults, wrong...)
+		for _, s := range list {
+			if only.MatchString(s.Name) {
+				all = append(all, s)
+			}
+		}
+	}
+	unknown := record.Check(all, func(name string) bool { _, ok := registry.Lookup(name); return ok })
+	faults, all = append(faults, unknown...), unknown.Without(all)
+	if len(all) == 0 && len(faults) == 0 {
+		faults = record.Faults{{File: "--run " + c.Only, Text: "no scenario has such a name"}}
+	}
+	return all, faults
+}
+
+// readScenarios reads one file, or standard input. A test of nothing is a fault: it would
+// pass for ever.
+func readScenarios(stdin io.Reader, name string) (list []record.Scenario, faults record.Faults) {
+	var err error
+	if name == "-" {
+		name = "stdin"
+		list, err = record.Read(stdin, name)
+	} else {
+		list, err = record.ReadFile(name)
+	}
+	faults, told := errors.AsType[record.Faults](err)
+	switch {
+	case err != nil && !told:
+		faults = record.Faults{faultOf(name, err)}
+	case err == nil && len(list) == 0:
+		faults = record.Faults{{File: name, Text: "there are no scenarios in it"}}
+	}
+	return list, faults
+}
+
+// faultOf is why a file cannot be read, with its name said once.
+func faultOf(name string, err error) *record.Fault {
+	if at, ok := errors.AsType[*fs.PathError](err); ok {
+		err = at.Err
+	}
+	return &record.Fault{File: name, Text: strings.TrimPrefix(err.Error(), name+": ")}
+}
+
+// files are those that are named, and those of folders that are.
+func (c runCmd) files() (names []string, faults record.Faults) {
+	for _, name := range c.Files {
+		info, err := os.Stat(name)
+		if name == "-" || err != nil || !info.IsDir() {
+			names = append(names, name) // what is wrong with it is told when it is read
+			continue
+		}
+		entries, err := os.ReadDir(name)
+		before := len(names)
+		for _, entry := range entries {
+			if !entry.IsDir() && c.hasScenarios(filepath.Join(name, entry.Name())) {
+				names = append(names, filepath.Join(name, entry.Name()))
+			}
+		}
+		switch {
+		case err != nil:
+			faults = append(faults, faultOf(name, err))
+		case len(names) == before:
+			faults = append(faults, &record.Fault{File: name, Text: "there is no file of scenarios in this folder"})
+		}
+	}
+	return names, faults
+}
+
+// hasScenarios tells by the name of a file in a folder whether scenarios are in it. A registry
+// of actions is not, nor are the cassettes that recordings have beside each of theirs.
+func (c runCmd) hasScenarios(name string) bool {
+	base := strings.ToLower(filepath.Base(name))
+	ext := filepath.Ext(base)
+	if abs, err := filepath.Abs(name); base == "actions.json" || err == nil && abs == c.Actions {
+		return false
+	}
+	return slices.Contains([]string{".json", ".yaml", ".yml"}, ext) && base[0] != '.' && filepath.Ext(strings.TrimSuffix(base, ext)) != ".cassette"
+}
+
+// bot is what scenarios are played on: actions that do what these say or, without them, the
+// bot of the settings, as far as its prompts and actions go.
+func (c runCmd) bot(ctx context.Context, s *settings.Settings) (scenario.Config, error) {
+	registry, err := c.registry(s)
+	if err != nil || c.Actions != "" {
+		return scenario.Config{Actions: registry, Scripted: true}, err
+	}
+	if err := cli.Check(s); err != nil {
+		return scenario.Config{}, err
+	}
+	s.PromptsReload, s.SkillsReload = false, false // what is tested stays as it is meanwhile
+	if s.Planner != settings.Sequence {
+		s.ResponseFormat = "" // scenarios have plans as JSON, whatever plans otherwise
+	}
+	runner, _, err := s.ScriptRunner(ctx)
+	if err != nil {
+		return scenario.Config{}, err
+	}
+	offline := func(string) (models.Model, error) { return models.Offline{}, nil }
+	all := planner.SequenceConfig{Model: models.Offline{}, Named: offline, Actions: registry}
+	if _, _, err = s.Complete(ctx, &all, runner); err != nil {
+		return scenario.Config{}, err
+	}
+	return scenario.Config{Actions: registry, Wire: func(ctx context.Context, of *planner.SequenceConfig, b *bot.Config) error {
+		of.Actions = s.Actions()
+		provider, _, err := s.Complete(ctx, of, runner)
+		if provider != nil {
+			b.Skills = provider
+		}
+		b.Actions = of.Actions
+		return err
+	}}, nil
+}
+
+// The endings of what a recording writes of a conversation.
+const (
+	scenarioFile = ".scenario.yaml"
+	cassetteFile = ".cassette.yaml"
+)
+
+// withPrompts has the prompts of a recording compared with those in its cassette. Where that
+// makes no sense it says so on out.
+func (c runCmd) withPrompts(cfg scenario.Config, s *record.Scenario, out io.Writer) scenario.Config {
+	base, recorded := strings.CutSuffix(s.File, scenarioFile)
+	if !recorded || cfg.Scripted {
+		return cfg
+	}
+	name := base + cassetteFile
+	calls, err := record.ReadCalls(name)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return cfg
+	case err != nil: // it is told when it is compared with
+	case slices.ContainsFunc(calls, func(c record.Call) bool { return c.Planner != "" }):
+		fmt.Fprintf(out, "bottest: prompts are not compared with %s: scenarios are played with the planner %s\n", name, settings.Sequence)
+		return cfg
+	case slices.ContainsFunc(calls, func(c record.Call) bool { return c.Foreign }):
+		fmt.Fprintf(out, "bottest: prompts are not compared with %s: they may have what is not in the scenario\n", name)
+		return cfg
+	case !c.Update && !sameAnswers(s, calls):
+		fmt.Fprintf(out, "bottest: prompts are not compared with %s: the answers in it are not those of the scenario\n", name)
+		return cfg
+	}
+	cfg.Cassette, cfg.Update = name, c.Update
+	return cfg
+}
+
+// sameAnswers reports whether the model writes in the scenario what it wrote in the calls, else
+// the one was changed.
+func sameAnswers(s *record.Scenario, calls []record.Call) bool {
+	var played, recorded []string
+	for i := range s.Steps {
+		for _, a := range s.Steps[i].Model {
+			if a.Text != nil && *a.Text != "" {
+				played = append(played, *a.Text)
+			}
+		}
+	}
+	for i := range calls {
+		if a := calls[i].Answer; a != nil && a.Text != "" {
+			recorded = append(recorded, a.Text)
+		}
+	}
+	return slices.Equal(played, recorded)
+}

@@ -1,0 +1,106 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/planbot-go/planbot/internal/cli"
+
+	"github.com/planbot-go/planbot/app/record"
+)
+
+const withSkill = `
+scenarios:
+  - name: unit
+    steps:
+      - event: {type: message, conversation: c1, from: ann, text: how many pounds are 3 kg}
+        model:
+          - '{"type":"plan","commands":[{"type":"DO","action":"load_skill","entities":{"skillName":"unit-converter"}}]}'
+          - 6.6 pounds.
+        expect: {actions: [{action: load_skill, entities: {skillName: unit-converter}}], replies: [6.6 pounds.], model_calls: 2, prompt_contains_call2: [convert.py]}
+      - event: {type: message, conversation: c1, from: ann, text: /skill translator}
+        expect: {replies: [Loaded the skill translator.], model_calls: 0}
+`
+
+// TestTestOfSettings: without a registry scenarios play with the skills and the prompts that
+// are set.
+func TestTestOfSettings(t *testing.T) {
+	t.Parallel()
+	file := write(t, t.TempDir(), "x.yaml", withSkill)
+	if code, out, errs := execute(t, "", "run", "--bot-skills-dir", "../../examples/skills", file); code != 0 {
+		t.Errorf("with skills: exit code %d\n%s%s", code, out, errs)
+	}
+	if code, _, errs := execute(t, "", "run", file); code != cli.ExitFailed || !strings.Contains(errs, `there is no action "load_skill"`) {
+		t.Errorf("without: exit code %d\n%s", code, errs)
+	}
+	code, out, errs := execute(t, "", "run", "--bot-prompts-dir", "none", file)
+	if code != cli.ExitFailed || !strings.Contains(errs, "BOT_PROMPTS_DIR") || !strings.HasSuffix(out, "0 passed, 1 failed\n") {
+		t.Errorf("wrong settings: exit code %d\n%s%s", code, out, errs)
+	}
+}
+
+// TestTestOfPrompts: the prompts of a recording are compared with those in its cassette, until
+// changed ones are taken.
+func TestTestOfPrompts(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	recorded := write(t, dir, "said.scenario.yaml", strings.Split(good, "  - name: adds")[0])
+	prompts := t.TempDir()
+	write(t, prompts, "sequence/prompt.txt", "Be terse.\n{{actions}}")
+	const head = "# Look before you share it.\n"
+	calls := []record.Call{{Asked: "=== system\nBe good.\n\n=== settings\nmax_tokens: 5\n", Answer: &record.CallAnswer{Text: "Hello.", Model: "gpt"}}}
+	raw, err := record.WriteCalls(calls)
+	if err != nil {
+		t.Fatal(err)
+	}
+	tape := write(t, dir, "said.cassette.yaml", head+string(raw))
+	for _, step := range []struct {
+		name string
+		args []string
+		code int
+		out  string
+	}{
+		{"changed", nil, cli.ExitFailed, "step 1: call 1 of " + tape + " was asked something else; if this is meant, bottest run --update, takes it (-file +now):\n"},
+		{"taken", []string{"--update"}, 0, ""},
+		{"the same", nil, 0, ""},
+		{"changed by a setting", []string{"--bot-prompts-dir", prompts}, cli.ExitFailed, "+Be terse."},
+		{"not looked at", []string{"--actions", write(t, t.TempDir(), "actions.json", registryOfTests)}, 0, ""},
+	} {
+		code, out, errs := execute(t, "", append(append([]string{"run"}, step.args...), recorded)...)
+		if code != step.code || !strings.Contains(out, step.out) || errs != "" {
+			t.Errorf("%s: exit code %d\n%s%s", step.name, code, out, errs)
+		}
+	}
+	got, err := os.ReadFile(tape)
+	if err != nil || !strings.HasPrefix(string(got), head) || !strings.Contains(string(got), "model: gpt") || !strings.Contains(string(got), "max_tokens: 5") {
+		t.Errorf("%v in\n%s", err, got)
+	}
+
+	for why, other := range map[string]record.Call{
+		"the answers in it are not those of the scenario": {Asked: calls[0].Asked, Answer: &record.CallAnswer{Text: "Hi."}},
+		"scenarios are played with the planner sequence":  {Asked: calls[0].Asked, Answer: calls[0].Answer, Planner: "tools"},
+	} {
+		if raw, err = record.WriteCalls([]record.Call{other}); err != nil {
+			t.Fatal(err)
+		}
+		write(t, dir, "said.cassette.yaml", string(raw))
+		if code, out, errs := execute(t, "", "run", recorded); code != 0 || errs != "bottest: prompts are not compared with "+tape+": "+why+"\n" {
+			t.Errorf("%s: exit code %d\n%s%s", why, code, out, errs)
+		}
+	}
+}
+
+// write makes a file with that text.
+func write(t *testing.T, dir, name, text string) (file string) {
+	t.Helper()
+	file = filepath.Join(dir, name)
+	if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return file
+}

@@ -1,0 +1,550 @@
+package connector
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"crypto/rsa"
+	"crypto/sha256"
+	"crypto/x509"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
+	"github.com/Azure/azure-sdk-for-go/sdk/azidentity"
+	"github.com/cenkalti/backoff/v5"
+	"github.com/golang-jwt/jwt/v5"
+	"golang.org/x/oauth2"
+	"golang.org/x/oauth2/clientcredentials"
+	"golang.org/x/sync/singleflight"
+)
+
+const (
+	// assertionLife is more than a request takes, and little for a thief.
+	assertionLife = 10 * time.Minute
+	maxProofBytes = 1 << 20
+
+	tokenTimeout = 10 * time.Second
+	// tokenMargin is how long before its end a token is renewed; a token of a
+	// short life is renewed at half of it.
+	tokenMargin = 5 * time.Minute
+	// tokenSpare is how much life a token must have left to be sent at all.
+	tokenSpare = 30 * time.Second
+	// leastTokenLife is what a token must have left when it comes, so that not every call
+	// asks for one.
+	leastTokenLife = time.Second
+	// maxTokenLife bounds what an endpoint says, and defaultTokenLife is for one that says
+	// nothing.
+	maxTokenLife, defaultTokenLife = 24 * time.Hour, 10 * time.Minute
+	// replacePause lies between two tokens that are replaced because the connector refused
+	// them.
+	replacePause = time.Minute
+)
+
+// Credentials are how the bot proves who it is. Exactly one of Password,
+// ManagedIdentity, CertificateFile, FederatedTokenFile and FederatedClientID is set.
+// Printing Credentials shows no secret.
+type Credentials struct {
+	AppID string
+	// Tenant of a single-tenant bot; "" is the cloud's, for a multi-tenant one.
+	Tenant string
+	// Password is the client secret.
+	Password string
+	// ManagedIdentity is true for a user-assigned managed identity, whose client
+	// id is AppID.
+	ManagedIdentity bool
+	// CertificateFile holds a certificate with its RSA key, PEM or PKCS#12, and
+	// CertificatePassword opens PKCS#12. It is read for each new token.
+	CertificateFile, CertificatePassword string
+	// FederatedTokenFile holds the token of a workload identity, such as a
+	// Kubernetes service account's. It is read for each new token.
+	FederatedTokenFile string
+	// FederatedClientID is the client id of a user-assigned managed identity that the
+	// app's registration trusts.
+	FederatedClientID string
+	// Callers are answered with tokens that are made for them, and good for nothing else.
+	Callers Callers
+}
+
+// String names the app, not the secret.
+func (c Credentials) String() string { return "credentials of app " + c.AppID }
+
+// GoString is String.
+func (c Credentials) GoString() string { return c.String() }
+
+// NewTokens returns the tokens of the bot in its cloud. rt carries the requests;
+// nil is an own transport. Nothing is requested before the first Token; files are
+// looked at, so that one that is no use is an error now.
+func NewTokens(in Cloud, id Credentials, rt http.RoundTripper) (*Tokens, error) {
+	login, err := trustedURL("login URL", in.LoginURL)
+	if err = errors.Join(err, id.check(), id.Callers.check(id.AppID)); err != nil {
+		return nil, fmt.Errorf("tokens config: %w", err)
+	}
+	var own *http.Transport
+	if rt == nil {
+		own = trustedTransport()
+		rt = own
+	}
+	fetches, err := id.fetches(in, login, rt)
+	if err != nil {
+		return nil, fmt.Errorf("tokens config: %w", err)
+	}
+	t := &Tokens{own: newKept(fetches(cmp.Or(id.Tenant, in.Tenant), in.Scope)), callers: map[string]*kept{}, transport: own}
+	for _, app := range id.Callers.apps(id.AppID) {
+		if t.callers[app] = t.own; !strings.EqualFold(app, id.AppID) {
+			t.callers[app] = newKept(fetches(id.Callers.Tenant, app+"/.default"))
+		}
+	}
+	return t, nil
+}
+
+// CheckCertificate returns an error when the certificate in CertificateFile cannot be read
+// or is not valid at that time. Without a file it returns nil. [NewTokens] takes such a
+// certificate all the same: clocks differ, and it may be renewed.
+func (c Credentials) CheckCertificate(now time.Time) error {
+	if c.CertificateFile == "" {
+		return nil
+	}
+	cert, err := readCertificate(c.CertificateFile, c.CertificatePassword)
+	if err != nil {
+		return err
+	}
+	own := cert.chain[0]
+	switch {
+	case now.After(own.NotAfter):
+		return fmt.Errorf("certificate file: the certificate ran out on %s", own.NotAfter.Format(time.DateOnly))
+	case now.Before(own.NotBefore):
+		return fmt.Errorf("certificate file: the certificate is not valid before %s", own.NotBefore.Format(time.DateOnly))
+	}
+	return nil
+}
+
+// check allows a GUID or a domain name as the tenant: it becomes a part of a path.
+func (c Credentials) check() error {
+	n := 0
+	for _, set := range []bool{c.Password != "", c.ManagedIdentity, c.CertificateFile != "", c.FederatedTokenFile != "", c.FederatedClientID != ""} {
+		if set {
+			n++
+		}
+	}
+	const all = "password, managed identity, certificate file, federated token file and federated client id"
+	switch {
+	case c.AppID == "":
+		return errors.New("no AppID")
+	case n != 1:
+		return fmt.Errorf("%d of %s, want one", n, all)
+	case c.Tenant != "" && !plainHost(normalHost(c.Tenant)):
+		return errors.New("the tenant is neither a GUID nor a domain")
+	case c.CertificatePassword != "" && c.CertificateFile == "":
+		return errors.New("a certificate password without a certificate file")
+	default:
+		return nil
+	}
+}
+
+// Tokens keeps the bot's tokens: one for the channels, and one for each of the
+// [Callers]. Each is renewed at least five minutes early, by one request however many
+// want it; a renewal that fails leaves the old token in use while it lives. After a
+// failed request the next one waits for up to 15 seconds, and until then callers get
+// the same error at once. Where new tokens are refused like the old ones, they are replaced
+// once a minute. It may be used concurrently.
+type Tokens struct {
+	own       *kept
+	callers   map[string]*kept // by app id in lower case; never changes
+	transport *http.Transport  // nil when the caller brought one
+}
+
+// Close gives up idle connections. A request that is under way ends within ten seconds.
+func (t *Tokens) Close() {
+	if t.transport != nil {
+		t.transport.CloseIdleConnections()
+	}
+}
+
+// Token returns a token that is good for at least half a minute, or for half of its life
+// if that is shorter than a minute, never an empty one: the channels' or, in a context of
+// [ForCaller], that caller's. Its error is a [TokenError], ctx's, or wraps
+// [ErrUnknownCaller].
+func (t *Tokens) Token(ctx context.Context) (string, error) {
+	app := callerOf(ctx)
+	if app == "" {
+		return t.own.get(ctx)
+	}
+	if k := t.callers[app]; k != nil {
+		return k.get(ctx)
+	}
+	return "", fmt.Errorf("get bot token: %w: %s", ErrUnknownCaller, app)
+}
+
+// Invalidate forgets a token that the connector refused, so that the next one is a new
+// one. It keeps a token for a while that has just taken the place of a refused one: a
+// connector that takes none is not won over by more of them.
+func (t *Tokens) Invalidate(token string) {
+	t.own.invalidate(token)
+	for _, k := range t.callers {
+		k.invalidate(token)
+	}
+}
+
+// kept is one token.
+type kept struct {
+	fetch    fetch
+	renewing singleflight.Group
+
+	mu         sync.Mutex
+	token      string
+	renewAt    time.Time
+	endsAt     time.Time
+	replacedAt time.Time // when it last took the place of a refused one
+
+	err     *TokenError // of the last request; it says when the next one may be made
+	backoff backoff.ExponentialBackOff
+}
+
+func newKept(f fetch) *kept {
+	return &kept{fetch: f, backoff: backoff.ExponentialBackOff{
+		InitialInterval: 500 * time.Millisecond, Multiplier: 2, MaxInterval: 12 * time.Second,
+		RandomizationFactor: 0.2, // so that the replicas of a bot do not ask together
+	}}
+}
+
+// get returns the token, and waits for it when there is none.
+func (k *kept) get(ctx context.Context) (string, error) {
+	token, due, err := k.look()
+	if due {
+		done := k.renewing.DoChan("", func() (any, error) { k.renew(); return nil, nil })
+		if token != "" {
+			return token, nil // renewed while the caller goes on
+		}
+		select {
+		case <-done:
+			token, _, err = k.look()
+		case <-ctx.Done():
+			return "", fmt.Errorf("get bot token: %w", ctx.Err())
+		}
+	}
+	switch {
+	case token != "":
+		return token, nil
+	case err != nil:
+		return "", err
+	default:
+		return "", &TokenError{Err: errors.New("the new token was refused already")}
+	}
+}
+
+// look returns the token while it lives, whether a new one is to be asked for, and why
+// there is none.
+func (k *kept) look() (token string, due bool, err *TokenError) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	now := time.Now()
+	if now.Before(k.endsAt) {
+		token = k.token
+	}
+	paused := k.err != nil && now.Before(k.err.retryAt)
+	return token, !paused && !now.Before(k.renewAt), k.err
+}
+
+func (k *kept) invalidate(token string) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if now := time.Now(); k.token == token && now.Sub(k.replacedAt) >= replacePause {
+		k.token, k.renewAt, k.endsAt, k.replacedAt = "", time.Time{}, time.Time{}, now
+	}
+}
+
+// renew asks for a token if that is still due. It outlives the caller that began it.
+func (k *kept) renew() {
+	if _, due, _ := k.look(); !due {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), tokenTimeout)
+	defer cancel()
+	t, err := k.fetch(ctx)
+	switch {
+	case err != nil:
+	case !sendable(t.AccessToken):
+		err = errors.New("the endpoint answered without a usable token")
+	case lifeOf(t) < leastTokenLife:
+		err = errors.New("the endpoint gave a token that has run out already: see the clock of this machine")
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	now := time.Now()
+	if err != nil {
+		failure := new(TokenError)
+		if !errors.As(err, &failure) {
+			failure = &TokenError{Err: err}
+		}
+		failure.retryAt = now.Add(k.backoff.NextBackOff())
+		k.err = failure
+		return
+	}
+	k.backoff.Reset()
+	k.token, k.err = t.AccessToken, nil
+	life := lifeOf(t)
+	k.renewAt = now.Add(life - min(tokenMargin, life/2))
+	k.endsAt = now.Add(life - min(tokenSpare, life/2))
+}
+
+func lifeOf(t *oauth2.Token) time.Duration {
+	if t.Expiry.IsZero() {
+		return defaultTokenLife
+	}
+	return min(time.Until(t.Expiry), maxTokenLife)
+}
+
+// sendable reports whether the token can stand in a header: not empty, visible
+// ASCII only.
+func sendable(token string) bool {
+	for i := range len(token) {
+		if token[i] <= ' ' || token[i] > '~' {
+			return false
+		}
+	}
+	return token != ""
+}
+
+// TokenError is a token that could not be had. It never holds a secret: of the
+// endpoint's answer it keeps the status and the codes.
+type TokenError struct {
+	Status int    // 0 when the endpoint was not reached
+	Code   string // such as "invalid_client AADSTS7000215"
+	Err    error
+
+	retryAt time.Time // when the endpoint may be asked again
+}
+
+// Error says why there is no token.
+func (e *TokenError) Error() string {
+	switch {
+	case e.Err != nil:
+		return fmt.Sprintf("get bot token: %v", e.Err)
+	case e.Code != "" && e.Status == 0:
+		return "get bot token: " + e.Code
+	case e.Code != "":
+		return fmt.Sprintf("get bot token: status %d %s", e.Status, e.Code)
+	default:
+		return fmt.Sprintf("get bot token: status %d", e.Status)
+	}
+}
+
+// refused reports whether the endpoint refused the bot itself (RFC 6749, section 5.2).
+// What a proxy or a page in its place says is trouble that passes, as are its own errors.
+func (e *TokenError) refused() bool {
+	return e.Code != "" && (e.Status == http.StatusBadRequest || e.Status == http.StatusUnauthorized)
+}
+
+// Unwrap returns the transport's error, or nil.
+func (e *TokenError) Unwrap() error { return e.Err }
+
+// fetch asks for a new token.
+type fetch func(context.Context) (*oauth2.Token, error)
+
+// fetches returns what asks for tokens of a tenant and a scope.
+func (c Credentials) fetches(in Cloud, login *url.URL, rt http.RoundTripper) (func(tenant, scope string) fetch, error) {
+	if c.ManagedIdentity {
+		identity, err := newManagedIdentity(c.AppID, rt)
+		return func(_, scope string) fetch {
+			return func(ctx context.Context) (*oauth2.Token, error) { return identity(ctx, scope) }
+		}, err
+	}
+	assert, err := c.assertions(in, rt)
+	client := noRedirects(jsonOnly{rt})
+	return func(tenant, scope string) fetch {
+		endpoint := strings.TrimSuffix(login.String(), "/") + "/" + url.PathEscape(tenant) + "/oauth2/v2.0/token"
+		return func(ctx context.Context) (*oauth2.Token, error) {
+			cfg := clientcredentials.Config{
+				ClientID: c.AppID, ClientSecret: c.Password, TokenURL: endpoint, Scopes: []string{scope}, AuthStyle: oauth2.AuthStyleInParams,
+			}
+			if assert != nil {
+				signed, err := assert(ctx, endpoint)
+				if err != nil {
+					return nil, err
+				}
+				cfg.EndpointParams = url.Values{ // RFC 7523, section 2.2
+					"client_assertion_type": {"urn:ietf:params:oauth:client-assertion-type:jwt-bearer"},
+					"client_assertion":      {signed},
+				}
+			}
+			t, err := cfg.Token(context.WithValue(ctx, oauth2.HTTPClient, client))
+			switch refused := new(oauth2.RetrieveError); {
+			case errors.As(err, &refused):
+				return nil, &TokenError{Status: refused.Response.StatusCode, Code: oauthCode(refused)}
+			case err == nil && t.Type() != "Bearer":
+				return nil, errors.New("the endpoint answered without a bearer token")
+			}
+			return t, err
+		}
+	}, err
+}
+
+// jsonOnly has every answer read as JSON, which is what Entra writes. oauth2 reads a form
+// where a proxy says that it is plain text.
+type jsonOnly struct{ http.RoundTripper }
+
+func (j jsonOnly) RoundTrip(r *http.Request) (*http.Response, error) {
+	res, err := j.RoundTripper.RoundTrip(r)
+	if err == nil {
+		res.Header.Set("Content-Type", "application/json")
+	}
+	return res, err
+}
+
+var (
+	oauthError = regexp.MustCompile(`^[a-z_]{1,64}$`)
+	entraError = regexp.MustCompile(`AADSTS[0-9]{1,12}`)
+)
+
+// oauthCode keeps the codes of a refusal and drops its prose, which repeats what was sent.
+func oauthCode(e *oauth2.RetrieveError) string {
+	return strings.TrimSpace(oauthError.FindString(e.ErrorCode) + " " + entraError.FindString(e.ErrorDescription))
+}
+
+// assertions returns what proves the app to an endpoint with a signed statement; nil when
+// the password does.
+func (c Credentials) assertions(in Cloud, rt http.RoundTripper) (func(ctx context.Context, endpoint string) (string, error), error) {
+	switch {
+	case c.CertificateFile != "":
+		_, err := readCertificate(c.CertificateFile, c.CertificatePassword)
+		return func(_ context.Context, endpoint string) (string, error) {
+			cert, err := readCertificate(c.CertificateFile, c.CertificatePassword)
+			if err != nil {
+				return "", err
+			}
+			return cert.assertion(c.AppID, endpoint)
+		}, err
+	case c.FederatedTokenFile != "":
+		_, err := federatedToken(c.FederatedTokenFile)
+		return func(context.Context, string) (string, error) { return federatedToken(c.FederatedTokenFile) }, err
+	case c.FederatedClientID != "":
+		identity, err := newManagedIdentity(c.FederatedClientID, rt)
+		return func(ctx context.Context, _ string) (string, error) {
+			t, err := identity(ctx, in.ExchangeScope)
+			if err != nil {
+				return "", err
+			}
+			return t.AccessToken, nil
+		}, err
+	default:
+		return nil, nil
+	}
+}
+
+// newManagedIdentity returns what asks for tokens of the machine's identity. azidentity asks
+// in the way of the service that the machine is part of.
+func newManagedIdentity(clientID string, rt http.RoundTripper) (func(ctx context.Context, scope string) (*oauth2.Token, error), error) {
+	credential, err := azidentity.NewManagedIdentityCredential(&azidentity.ManagedIdentityCredentialOptions{
+		ClientOptions: policy.ClientOptions{Transport: noRedirects(rt)}, ID: azidentity.ClientID(clientID),
+	})
+	return func(ctx context.Context, scope string) (*oauth2.Token, error) {
+		// Claims make azidentity ask for a token. Without them it returns the one that it keeps
+		// for the whole process until that has five minutes left, even when it was just
+		// refused. Managed identities take no claims, so these go nowhere.
+		t, err := credential.GetToken(ctx, policy.TokenRequestOptions{Scopes: []string{scope}, Claims: "{}"})
+		if err == nil {
+			return &oauth2.Token{AccessToken: t.Token, Expiry: t.ExpiresOn}, nil
+		}
+		if ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
+		// The text of azidentity's errors quotes the endpoint's whole answer.
+		e := &TokenError{Code: "the managed identity gives none"}
+		if failed := new(azidentity.AuthenticationFailedError); errors.As(err, &failed) && failed.RawResponse != nil {
+			e.Status = failed.RawResponse.StatusCode
+		}
+		return nil, e
+	}, err
+}
+
+// federatedToken is the token in the file, as it is now: who issues it replaces it.
+func federatedToken(file string) (string, error) {
+	raw, err := readProof(file)
+	if err != nil {
+		return "", fmt.Errorf("federated token file: %w", err)
+	}
+	token := strings.TrimSpace(string(raw))
+	if strings.Count(token, ".") != 2 || !sendable(token) {
+		return "", errors.New("federated token file: what it holds is no signed token")
+	}
+	return token, nil
+}
+
+// certificate is a certificate for the app's registration, with its key.
+type certificate struct {
+	key   *rsa.PrivateKey
+	chain []*x509.Certificate // the key's own first
+}
+
+// readCertificate reads the file as it is now, so that a renewed certificate needs
+// no restart. Its errors quote nothing of the file.
+func readCertificate(file, password string) (certificate, error) {
+	raw, err := readProof(file)
+	if err != nil {
+		return certificate{}, fmt.Errorf("certificate file: %w", err)
+	}
+	certs, private, err := azidentity.ParseCertificates(raw, []byte(password))
+	if err != nil {
+		return certificate{}, errors.New("certificate file: it holds no certificate and private key that can be read with this password, or without one")
+	}
+	key, ok := private.(*rsa.PrivateKey)
+	if !ok {
+		return certificate{}, errors.New("certificate file: the private key is not RSA")
+	}
+	own := slices.IndexFunc(certs, func(c *x509.Certificate) bool { return key.PublicKey.Equal(c.PublicKey) })
+	if own < 0 {
+		return certificate{}, errors.New("certificate file: the private key belongs to none of the certificates")
+	}
+	certs[0], certs[own] = certs[own], certs[0]
+	return certificate{key, certs}, nil
+}
+
+// assertion is what Entra wants of an app with a certificate
+// (https://learn.microsoft.com/entra/identity-platform/certificate-credentials). The
+// chain goes along for registrations that trust an issuer's subjects.
+func (c certificate) assertion(appID, endpoint string) (string, error) {
+	now := time.Now()
+	token := jwt.NewWithClaims(jwt.SigningMethodPS256, jwt.MapClaims{
+		"aud": endpoint, "iss": appID, "sub": appID, "jti": rand.Text(),
+		"nbf": now.Unix(), "exp": now.Add(assertionLife).Unix(),
+	})
+	thumbprint := sha256.Sum256(c.chain[0].Raw)
+	token.Header["x5t#S256"] = base64.RawURLEncoding.EncodeToString(thumbprint[:])
+	var chain []string
+	for _, cert := range c.chain {
+		chain = append(chain, base64.StdEncoding.EncodeToString(cert.Raw))
+	}
+	token.Header["x5c"] = chain
+	signed, err := token.SignedString(c.key)
+	if err != nil {
+		return "", fmt.Errorf("sign with the certificate's key: %w", err)
+	}
+	return signed, nil
+}
+
+// readProof reads a regular file: another may keep its reader waiting for ever.
+func readProof(name string) ([]byte, error) {
+	info, err := os.Stat(name)
+	if err != nil {
+		return nil, err
+	}
+	if !info.Mode().IsRegular() {
+		return nil, fmt.Errorf("%s is no regular file", name)
+	}
+	f, err := os.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = f.Close() }() // read only
+	return readCapped(f, maxProofBytes)
+}

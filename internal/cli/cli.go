@@ -1,0 +1,207 @@
+// Package cli runs the command lines of programs that have a bot's settings: it parses them,
+// logs as the settings say, and tells what went wrong.
+package cli
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+	"time"
+	"unicode"
+
+	"github.com/alecthomas/kong"
+	"github.com/rs/zerolog"
+	"golang.org/x/term"
+
+	"github.com/planbot-go/planbot/internal/settings"
+)
+
+// Exit codes: 1 for what failed, 2 for wrong use and wrong settings.
+const (
+	ExitFailed = 1
+	ExitUsage  = 2
+)
+
+// Streams are where a command reads and writes.
+type Streams struct {
+	In       *os.File
+	Out, Err io.Writer
+}
+
+// UsageError is a mistake of whoever typed the command or set it up.
+type UsageError struct{ error }
+
+// Usage makes a mistake of an error.
+func Usage(err error) error { return UsageError{err} }
+
+// Unwrap is the mistake.
+func (e UsageError) Unwrap() error { return e.error }
+
+// SilentError ends the command with a code when all is said already.
+type SilentError struct{ Code int }
+
+func (e SilentError) Error() string { return fmt.Sprintf("exit code %d", e.Code) }
+
+// Main runs the process's command line until it is told to stop, and exits.
+func Main(run func(ctx context.Context, args []string, std *Streams) (code int)) {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	context.AfterFunc(ctx, stop) // the next signal ends the process at once
+	code := run(ctx, os.Args[1:], &Streams{os.Stdin, os.Stdout, os.Stderr})
+	stop()
+	os.Exit(code)
+}
+
+// Run runs one command line and returns the exit code. The settings are those in commands, and
+// are given to the command that is run, as are ctx, std and what else is bound.
+func Run(ctx context.Context, name, about string, args []string, std *Streams, commands any, s *settings.Settings, bound ...any) int {
+	done := -1
+	parser, err := kong.New(commands,
+		kong.Name(name),
+		kong.Description(about),
+		kong.Writers(std.Out, std.Err),
+		kong.Exit(func(code int) { done = code }),
+		kong.Help(help),
+		kong.ExplicitGroups([]kong.Group{{Key: "settings", Title: "Settings, also from the environment:"}}),
+		kong.BindTo(ctx, (*context.Context)(nil)),
+		kong.Bind(append(bound, std, s)...),
+		s.Flags(),
+	)
+	if err != nil {
+		fmt.Fprintf(std.Err, "%s: command line: %v\n", name, err)
+		return ExitFailed
+	}
+	command, err := parser.Parse(args)
+	if done >= 0 {
+		return done // --help was asked for and answered
+	}
+	if err == nil {
+		err = command.Run()
+	} else {
+		err = UsageError{err}
+	}
+	return report(name, std.Err, cmp.Or(s.LogFormat, formatIn(args)), err)
+}
+
+// formatIn finds the format of logs where the command line cannot be parsed, so that nothing
+// is set yet.
+func formatIn(args []string) string {
+	const flag = "--bot-log-format"
+	format := os.Getenv("BOT_LOG_FORMAT")
+	for i, arg := range args {
+		if value, is := strings.CutPrefix(arg, flag+"="); is {
+			format = value
+		} else if arg == flag && i+1 < len(args) {
+			format = args[i+1]
+		}
+	}
+	return strings.ToLower(strings.TrimSpace(format))
+}
+
+// help shows the settings with a command only, and the commands alone without one.
+func help(options kong.HelpOptions, ctx *kong.Context) error {
+	options.FlagsLast = true
+	if named := ctx.Selected(); named == nil || len(ctx.Args) < 2 && named == ctx.Model.DefaultCmd {
+		options.NoExpandSubcommands, options.Compact = true, true
+		for _, flag := range ctx.Model.Flags {
+			flag.Hidden = len(flag.Envs) > 0
+		}
+		ctx.Path = ctx.Path[:1]
+	}
+	return kong.DefaultHelpPrinter(options, ctx)
+}
+
+// report prints the error, one mistake a line or as a JSON object where logs are JSON, and
+// returns the exit code.
+func report(name string, w io.Writer, format string, err error) int {
+	if err == nil {
+		return 0
+	}
+	if silent, ok := errors.AsType[SilentError](err); ok {
+		return silent.Code
+	}
+	code := ExitFailed
+	_, usage := errors.AsType[UsageError](err)
+	if _, fault := errors.AsType[settings.Fault](err); usage || fault {
+		code = ExitUsage
+	}
+	if format == "json" {
+		log := zerolog.New(w).With().Timestamp().Logger()
+		log.Error().Strs("mistakes", strings.Split(err.Error(), "\n")).Msg(name + " failed")
+		return code
+	}
+	fmt.Fprintf(w, "%s: %v\n", name, err)
+	return code
+}
+
+// Check is the mistakes in the settings, for a command that cannot live with them.
+func Check(s *settings.Settings) error {
+	if err := s.Check(); err != nil {
+		return UsageError{fmt.Errorf("these settings have to be mended:\n%w", err)}
+	}
+	return nil
+}
+
+// Logger writes to w as the settings say: for people on a terminal, else JSON.
+func Logger(w io.Writer, s *settings.Settings) zerolog.Logger {
+	if !JSONLog(w, s) {
+		w = zerolog.ConsoleWriter{Out: w, TimeFormat: time.TimeOnly, NoColor: !IsTerminal(w) || os.Getenv("NO_COLOR") != ""}
+	}
+	level, err := zerolog.ParseLevel(s.LogLevel)
+	if err != nil || s.LogLevel == "" {
+		level = zerolog.InfoLevel
+	}
+	with := zerolog.New(w).Level(level).With().Timestamp()
+	if s.NoAuth {
+		with = with.Bool("no_auth", true)
+	}
+	return with.Logger()
+}
+
+// QuietLogger is [Logger] without what is below that level, unless a level was asked for.
+func QuietLogger(w io.Writer, s *settings.Settings, level zerolog.Level) zerolog.Logger {
+	if log := Logger(w, s); s.LogLevel != "" {
+		return log
+	} else {
+		return log.Level(level)
+	}
+}
+
+// JSONLog reports whether every line has to be a JSON object.
+func JSONLog(w io.Writer, s *settings.Settings) bool {
+	return s.LogFormat == "json" || s.LogFormat == "" && !IsTerminal(w)
+}
+
+// IsTerminal reports whether somebody sees what is written, behind a writer that has an
+// Unwrap as well.
+func IsTerminal(w io.Writer) bool {
+	if wrapped, ok := w.(interface{ Unwrap() io.Writer }); ok {
+		w = wrapped.Unwrap()
+	}
+	f, ok := w.(*os.File)
+	return ok && term.IsTerminal(int(f.Fd()))
+}
+
+// PrintJSON writes a value as JSON that people can read.
+func PrintJSON(out io.Writer, v any) error {
+	enc := json.NewEncoder(out)
+	enc.SetIndent("", "  ")
+	enc.SetEscapeHTML(false)
+	return enc.Encode(v)
+}
+
+// Printable is a text from outside without what a terminal obeys.
+func Printable(text string) string {
+	return strings.Map(func(r rune) rune {
+		if !unicode.IsGraphic(r) {
+			return '\uFFFD'
+		}
+		return r
+	}, text)
+}

@@ -1,0 +1,311 @@
+package settings
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/alecthomas/kong"
+	"github.com/rs/zerolog"
+
+	"github.com/planbot-go/planbot/actions"
+	"github.com/planbot-go/planbot/models"
+	"github.com/planbot-go/planbot/planner"
+	"github.com/planbot-go/planbot/planner/plan"
+	"github.com/planbot-go/planbot/prompts"
+	"github.com/planbot-go/planbot/skills"
+	"github.com/planbot-go/planbot/skills/sandbox"
+)
+
+// Planner is what makes the plans that the settings describe, and its parts.
+type Planner struct {
+	PromptMaker
+	Actions *actions.Registry
+	Skills  *skills.Provider // nil: none
+
+	AboutModel  string
+	AboutSkills string // "" without skills
+}
+
+// PromptMaker is a planner that can show its prompt.
+type PromptMaker interface {
+	Plan(ctx context.Context, turn *actions.Turn) (plan.Plan, error)
+	Messages(ctx context.Context, turn *actions.Turn) ([]models.Message, error)
+}
+
+// Fault is a mistake in the settings that is found only when they are used.
+type Fault struct{ error }
+
+// Unwrap is the mistake.
+func (f Fault) Unwrap() error { return f.error }
+
+// NewPlanner makes the planner, with these actions and what the settings add to them. runner
+// runs the scripts of skills; nil: nothing does.
+func (s *Settings) NewPlanner(ctx context.Context, acts *actions.Registry, runner skills.Runner, watch Watch) (*Planner, error) {
+	p := &Planner{Actions: acts}
+	model, about, err := s.NewModel(watch)
+	if err != nil {
+		return nil, err
+	}
+	p.AboutModel = about
+	cfg := planner.SequenceConfig{Model: model, Actions: acts, Named: func(name string) (models.Model, error) {
+		named := *s
+		named.OpenAIModel, named.AzureDeployment = name, name
+		model, _, err := named.NewModel(watch)
+		return model, err
+	}}
+	if p.Skills, p.AboutSkills, err = s.Complete(ctx, &cfg, runner); err != nil {
+		return nil, err
+	}
+	if p.PromptMaker, err = newPlanner(ctx, s.Planner, cfg); err != nil {
+		return nil, s.ofPrompts(err)
+	}
+	s.warnOfPrompts(ctx, cfg.Prompts)
+	return p, nil
+}
+
+// newPlanner makes the planner of that name.
+func newPlanner(ctx context.Context, name string, cfg planner.SequenceConfig) (PromptMaker, error) {
+	switch name {
+	case Sequential:
+		return planner.NewSequential(ctx, cfg)
+	case Tools:
+		return planner.NewTools(ctx, planner.ToolsConfig{SequenceConfig: cfg})
+	}
+	return planner.NewSequence(ctx, cfg)
+}
+
+// Complete adds to a planner, and to its actions, what makes its prompts: prompts, skills, and
+// prompts that are actions. The skills are nil where there are none, and about names them.
+func (s *Settings) Complete(ctx context.Context, cfg *planner.SequenceConfig, runner skills.Runner) (provider *skills.Provider, about string, err error) {
+	load := prompts.Load
+	if s.PromptsReload {
+		load = prompts.Watch
+	}
+	if cfg.Prompts, err = load(s.PromptsDir); err != nil {
+		return nil, "", Fault{fmt.Errorf("BOT_PROMPTS_DIR: %w", err)}
+	}
+	cfg.ResponseFormat = planner.ResponseFormat(s.ResponseFormat)
+	if provider, about, err = s.newSkills(ctx, runner); err != nil {
+		return nil, "", err
+	}
+	if provider != nil {
+		cfg.Extension = provider
+		if err := provider.Register(cfg.Actions); err != nil {
+			return nil, "", err
+		}
+	}
+	return provider, about, s.ofPrompts(addPromptActions(*cfg))
+}
+
+// addPromptActions adds the actions that are prompts to those of the planner.
+func addPromptActions(cfg planner.SequenceConfig) error {
+	return planner.AddPromptFolders(cfg.Actions, planner.PromptActionConfig{Model: cfg.Model, Prompts: cfg.Prompts, Named: cfg.Named})
+}
+
+// ofPrompts is a fault of the prompts that were set, where any were.
+func (s *Settings) ofPrompts(err error) error {
+	if err != nil && s.PromptsDir != "" {
+		return Fault{fmt.Errorf("BOT_PROMPTS_DIR %s: %w", s.PromptsDir, err)}
+	}
+	return err
+}
+
+// warnOfPrompts tells the log of what is no fault, but rarely meant: prompts of planners that
+// are not at work, and one that shows the model no actions.
+func (s *Settings) warnOfPrompts(ctx context.Context, library *prompts.Library) {
+	log := zerolog.Ctx(ctx)
+	for _, name := range Planners() {
+		if info, err := os.Stat(filepath.Join(s.PromptsDir, name)); s.PromptsDir != "" && name != s.Planner && err == nil && info.IsDir() {
+			log.Warn().Str("prompt", name).Str("planner", s.Planner).Msg("the prompt is for another planner, and not used")
+		}
+	}
+	prompt, err := library.Prompt(s.Planner)
+	if err != nil || s.Planner == Tools || prompt.Actions != nil && len(prompt.Actions) == 0 {
+		return
+	}
+	if used := prompt.Functions(); !slices.Contains(used, "actions") && !slices.Contains(used, "manual") {
+		log.Warn().Str("prompt", s.Planner).
+			Msg("the prompt has neither {{actions}} nor {{manual}}: unless it lists them in words, the model knows of no actions")
+	}
+}
+
+// Watch sees the models. The zero value sees nothing.
+type Watch struct {
+	Calls func(outcome string, took time.Duration, usage models.Usage)
+	Model func(models.Model) models.Model
+}
+
+// NewModel makes the first model with the others behind it, each on its server, and says in
+// words what it is.
+func (s *Settings) NewModel(watch Watch) (model models.Model, about string, err error) {
+	if watch.Model == nil {
+		watch.Model = func(m models.Model) models.Model { return m }
+	}
+	switch {
+	case s.AzureEndpoint != "":
+		about = "Azure OpenAI, deployment " + s.AzureDeployment
+	case s.OpenAIBaseURL != "":
+		about = cmp.Or(s.OpenAIModel, models.DefaultModel) + " at " + s.OpenAIBaseURL
+	case s.OpenAIKey != "":
+		about = cmp.Or(s.OpenAIModel, models.DefaultModel) + " of OpenAI"
+	default:
+		return watch.Model(models.Offline{}), "offline, answers the phrases of the actions (set OPENAI_API_KEY, OPENAI_BASE_URL or AZURE_OPENAI_ENDPOINT for a real one)", nil
+	}
+	first := s.firstModel()
+	configs := []models.OpenAIConfig{first}
+	for _, name := range s.FallbackModels {
+		configs = append(configs, s.behind(first, name))
+	}
+	cfg := models.ChainConfig{Retries: cmp.Or(s.ModelRetries, -1), MaxWait: s.ModelMaxWait, Observe: watch.Calls} // zero is the default there
+	if s.ModelPrice != nil {
+		cfg.Price = s.Price()
+	}
+	for _, each := range configs {
+		server, err := models.NewOpenAI(each)
+		if err != nil {
+			return nil, "", fmt.Errorf("model %s: %w", cmp.Or(each.Azure.Deployment, each.Model, models.DefaultModel), err)
+		}
+		cfg.Models = append(cfg.Models, server)
+	}
+	if model, err = models.NewChain(cfg); err != nil {
+		return nil, "", err
+	}
+	return watch.Model(model), strings.Join(append([]string{about}, s.FallbackModels...), ", then "), nil
+}
+
+// firstModel says where the first model is.
+func (s *Settings) firstModel() models.OpenAIConfig {
+	cfg := models.OpenAIConfig{
+		Key: s.OpenAIKey, BaseURL: s.OpenAIBaseURL, Model: s.OpenAIModel, Stream: s.ModelStream,
+		MaxTokensField: s.MaxTokensField, ReasoningEffort: s.ReasoningEffort, SystemMessages: s.SystemMessages,
+	}
+	if s.AzureEndpoint != "" {
+		cfg.Azure = models.Azure{Endpoint: s.AzureEndpoint, Key: s.AzureKey, Deployment: s.AzureDeployment, APIVersion: s.AzureVersion}
+	}
+	return cfg
+}
+
+// behind says where the model of that name is, which is asked after first. Keys stay with the
+// server that they were set for.
+func (s *Settings) behind(first models.OpenAIConfig, name string) models.OpenAIConfig {
+	switch {
+	case s.FallbackBaseURL != "" || s.FallbackKey != "":
+		first.Azure = models.Azure{}
+		first.Key, first.BaseURL, first.Model = s.FallbackKey, s.FallbackBaseURL, name
+	case s.AzureEndpoint != "":
+		first.Azure.Deployment = name
+	default:
+		first.Model = name
+	}
+	return first
+}
+
+// SkillsConfig says where skills are looked for.
+func (s *Settings) SkillsConfig() skills.Config {
+	return skills.Config{Roots: s.SkillDirs(), Lenient: s.SkillsLenient, FollowLinks: s.SkillsLinks}
+}
+
+// newSkills finds the skills of BOT_SKILLS_DIR. What is wrong with any is logged now, and not
+// in the first turn.
+func (s *Settings) newSkills(ctx context.Context, runner skills.Runner) (provider *skills.Provider, about string, err error) {
+	if len(s.SkillDirs()) == 0 {
+		return nil, "", nil
+	}
+	source, err := skills.Files(s.SkillsConfig())
+	if err != nil {
+		return nil, "", Fault{fmt.Errorf("BOT_SKILLS_DIR: %w", err)}
+	}
+	found, err := source(ctx, nil)
+	if err != nil {
+		return nil, "", fmt.Errorf("BOT_SKILLS_DIR: %w", err)
+	}
+	names := make([]string, len(found))
+	for i, skill := range found {
+		names[i] = skill.Name
+	}
+	provider, err = skills.NewProvider(skills.ProviderConfig{Source: source, Runner: runner, Approve: s.ApprovedTools()})
+	return provider, cmp.Or(strings.Join(names, ", "), "none that can be used"), err
+}
+
+// ScriptRunner runs the scripts of skills, and says how; nil: there are no skills. Without a
+// sandbox scripts are refused, and the reasons are logged; that is an error only where a kind
+// is set by name.
+func (s *Settings) ScriptRunner(ctx context.Context) (runner skills.Runner, about string, err error) {
+	if len(s.SkillDirs()) == 0 {
+		return nil, "", nil
+	}
+	if s.SkillsSandbox == NoSandbox {
+		about = "scripts of skills are refused: BOT_SKILLS_SANDBOX is none"
+	} else {
+		box, err := s.OpenSandbox(ctx)
+		switch {
+		case err == nil:
+			return skills.Sandboxed(box), "scripts of skills run in " + box.Kind(), nil
+		case s.SkillsSandbox != AutoSandbox || !errors.Is(err, sandbox.ErrNoSandbox):
+			return nil, "", Fault{fmt.Errorf("BOT_SKILLS_SANDBOX: %w", err)}
+		}
+		about = "scripts of skills are refused: " + strings.ReplaceAll(err.Error(), "\n", "; ")
+	}
+	zerolog.Ctx(ctx).Warn().Str("about", about).Msg("there is no sandbox")
+	return skills.Sandboxed(nil), about, nil
+}
+
+// OpenSandbox opens the best sandbox that works, or the one that is set.
+func (s *Settings) OpenSandbox(ctx context.Context) (*sandbox.Sandbox, error) {
+	var cfg sandbox.Config
+	if s.SkillsSandbox != AutoSandbox {
+		cfg.Kinds = []string{s.SkillsSandbox}
+	}
+	return sandbox.New(ctx, cfg)
+}
+
+// Read reads the settings of a bot with these actions from the environment and from flags, and
+// checks them.
+func Read(register func(*actions.Registry), flags ...string) (*Settings, error) {
+	var all struct{ Settings }
+	all.Register = register
+	parser, err := kong.New(&all, all.Flags())
+	if err != nil {
+		return nil, err
+	}
+	if _, err := parser.Parse(flags); err != nil {
+		return nil, err
+	}
+	return &all.Settings, all.Check()
+}
+
+// Declared is what `bot actions --json` writes of a bot, for tools that do not know its code.
+type Declared struct {
+	Actions    json.RawMessage `json:"actions"` // in the form of Teams AI's actions.json
+	PromptsDir string          `json:"promptsDir,omitempty"`
+}
+
+// ReadActions reads the actions in a file: in the form of Teams AI's actions.json, or [Declared].
+// Prompts that are declared are used where no others are set. The error is a [Fault].
+func (s *Settings) ReadActions(file string) (*actions.Registry, error) {
+	data, err := os.ReadFile(file)
+	if err != nil {
+		return nil, Fault{err}
+	}
+	declared := Declared{Actions: data}
+	if trimmed := bytes.TrimSpace(data); bytes.HasPrefix(trimmed, []byte("{")) {
+		if err := json.Unmarshal(trimmed, &declared); err != nil {
+			return nil, Fault{fmt.Errorf("%s: %w", file, err)}
+		}
+	}
+	s.PromptsDir = cmp.Or(s.PromptsDir, declared.PromptsDir)
+	registry, err := actions.Read(bytes.NewReader(declared.Actions))
+	if err != nil {
+		return nil, Fault{fmt.Errorf("%s: %w", file, err)}
+	}
+	return registry, nil
+}

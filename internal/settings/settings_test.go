@@ -1,0 +1,311 @@
+package settings
+
+import (
+	"crypto/rand"
+	"crypto/rsa"
+	"crypto/x509"
+	"encoding/pem"
+	"errors"
+	"math/big"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/planbot-go/planbot/actions"
+	"github.com/planbot-go/planbot/models"
+)
+
+func TestSettings(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		in   env
+		want func(*Settings) bool
+	}{
+		"nothing is local mode": {env{}, func(s *Settings) bool {
+			return s.Listen() == "127.0.0.1:3978" && s.TurnTimeout == 5*time.Minute && s.DrainTimeout == 20*time.Second
+		}},
+		"port":                   {env{"port": "80"}, func(s *Settings) bool { return s.Listen() == "127.0.0.1:80" }},
+		"address wins":           {env{"port": "80", "bot-addr": "localhost:81"}, func(s *Settings) bool { return s.Listen() == "localhost:81" }},
+		"IPv6 loopback":          {env{"bot-addr": "[::1]:81"}, func(s *Settings) bool { return s.Listen() == "[::1]:81" }},
+		"closed network":         {env{"bot-addr": "0.0.0.0:81", "bot-dangerously-no-auth": "true"}, func(s *Settings) bool { return s.NoAuth }},
+		"app id listens on all":  {env{"microsoft-app-id": "a", "microsoft-app-password": "p"}, func(s *Settings) bool { return s.Listen() == ":3978" && s.IdentityType() == MultiTenant }},
+		"tenant makes it single": {env{"microsoft-app-id": "a", "microsoft-app-password": "p", "microsoft-app-tenant-id": "t"}, func(s *Settings) bool { return s.IdentityType() == SingleTenant }},
+		"managed identity":       {env{"microsoft-app-id": "a", "microsoft-app-type": "userassignedmsi"}, func(s *Settings) bool { return s.IdentityType() == ManagedIdentity }},
+		"certificate": {env{"microsoft-app-id": "a", "microsoft-app-certificate-file": certificateFile(t, time.Hour)}, func(s *Settings) bool {
+			return s.Credentials().CertificateFile != "" && s.IdentityType() == MultiTenant
+		}},
+		"workload identity": {env{"microsoft-app-id": "a", "microsoft-app-tenant-id": "t", "microsoft-app-federated-token-file": filesIn(t, map[string]string{"token": "a.b.c"}) + "/token"}, func(s *Settings) bool {
+			return s.Credentials().FederatedTokenFile != "" && s.Credentials().Tenant == "t"
+		}},
+		"a trusted identity":       {env{"microsoft-app-id": "a", "microsoft-app-federated-client-id": "b"}, func(s *Settings) bool { return s.Credentials().FederatedClientID == "b" }},
+		"an identity and a secret": {env{"microsoft-app-id": "a", "microsoft-app-password": "p", "microsoft-app-type": ManagedIdentity}, func(s *Settings) bool { return s.Credentials().Password == "" && s.Credentials().ManagedIdentity }},
+		"callers": {env{"microsoft-app-id": "a", "microsoft-app-password": "p", "microsoft-app-type": MultiTenant, "microsoft-app-tenant-id": guid, "bot-allow-emulator": "true", "bot-allowed-callers": " " + guid + ", "}, func(s *Settings) bool {
+			return s.Credentials().Tenant == "" && s.Callers().Tenant == guid && s.Callers().Emulator && len(s.Credentials().Callers.Bots) == 1
+		}},
+		"loopback overrides":      {env{"bot-openid-metadata-url": "http://127.0.0.1:1/x", "bot-login-url": "http://[::1]:2"}, func(*Settings) bool { return true }},
+		"local compatible server": {env{"openai-base-url": "http://ollama:11434/v1"}, func(*Settings) bool { return true }},
+		"hosts":                   {env{"bot-allowed-service-hosts": " a.example, ,127.0.0.1:8080 "}, func(s *Settings) bool { return strings.Join(s.AllowedHosts, "|") == "a.example|127.0.0.1:8080" }},
+		"Azure wins over OpenAI":  {env{"azure-openai-endpoint": "https://x.openai.azure.com", "azure-openai-api-key": "k", "azure-openai-deployment": "d", "openai-api-key": "k"}, func(*Settings) bool { return true }},
+		"patience has defaults": {env{}, func(s *Settings) bool {
+			return s.ModelRetries == 3 && s.ModelMaxWait == 20*time.Second && s.FallbackModels == nil
+		}},
+		"impatience": {env{"bot-model-retries": "0", "bot-model-max-wait": "5s"}, func(s *Settings) bool { return s.ModelRetries == 0 && s.ModelMaxWait == 5*time.Second }},
+		"streams": {env{"bot-model-stream": "true"}, func(s *Settings) bool {
+			return s.ModelStream && s.firstModel().Stream && s.behind(s.firstModel(), "b").Stream
+		}},
+		"streams behind":       {env{"openai-api-key": "k", "bot-fallback-models": "b", "bot-fallback-base-url": "http://x", "bot-model-stream": "1"}, func(s *Settings) bool { return s.behind(s.firstModel(), "b").Stream }},
+		"the old limit":        {env{"openai-api-key": "k", "bot-max-tokens-field": "max_tokens"}, func(s *Settings) bool { return s.firstModel().MaxTokensField == "max_tokens" }},
+		"the old limit behind": {env{"openai-api-key": "k", "bot-fallback-models": "b", "bot-fallback-base-url": "http://x", "bot-max-tokens-field": "max_tokens"}, func(s *Settings) bool { return s.behind(s.firstModel(), "b").MaxTokensField == "max_tokens" }},
+		"an effort": {env{"openai-api-key": "k", "bot-reasoning-effort": "low"}, func(s *Settings) bool {
+			return s.firstModel().ReasoningEffort == "low" && s.behind(s.firstModel(), "b").ReasoningEffort == "low"
+		}},
+		"no streams":             {env{}, func(s *Settings) bool { return !s.ModelStream && !s.firstModel().Stream }},
+		"fallback":               {env{"openai-api-key": "k", "bot-fallback-models": " a, ,b ", "bot-fallback-api-key": "k"}, func(s *Settings) bool { return strings.Join(s.FallbackModels, "|") == "a|b" }},
+		"log level is not cased": {env{"bot-log-level": "DEBUG", "bot-log-format": "JSON"}, func(s *Settings) bool { return s.LogLevel == "debug" && s.LogFormat == "json" }},
+		"durations are Go's":     {env{"bot-turn-timeout": "90s", "bot-drain-timeout": "1m30s"}, func(s *Settings) bool { return s.TurnTimeout == s.DrainTimeout }},
+		"a planner by name":      {env{"bot-planner": "sequence"}, func(*Settings) bool { return true }},
+		"the other planner":      {env{"bot-planner": "sequential"}, func(*Settings) bool { return true }},
+		"the third planner":      {env{"bot-planner": "tools"}, func(*Settings) bool { return true }},
+		"no limits": {env{}, func(s *Settings) bool {
+			return s.MaxSteps == 0 && s.MaxSameCalls == 0 && s.Budget() == actions.Budget{} && s.ApprovalTimeout == 24*time.Hour
+		}},
+		"limits": {env{"bot-max-steps": "7", "bot-max-same-calls": "2", "bot-max-turn-tokens": "1000", "bot-max-turn-cost": "0.5", "bot-model-price": "0.15, 0.075, 0.6", "bot-approval-timeout": "720h", "bot-approvers": "a, b"}, func(s *Settings) bool {
+			return s.MaxSteps == 7 && s.MaxSameCalls == 2 && s.Budget() == actions.Budget{Tokens: 1000, Cost: 0.5} && s.Price() == models.Price{Prompt: 0.15, Cached: 0.075, Completion: 0.6} &&
+				s.ApprovalTimeout == 720*time.Hour && strings.Join(s.Approvers, "|") == "a|b"
+		}},
+		"who may talk to it": {env{"bot-allowed-tenants": "t", "bot-allowed-users": "a, b,", "bot-allowed-channels": "msteams", "bot-max-connections": "3", "bot-max-requests": "2"}, func(s *Settings) bool {
+			return strings.Join(s.AllowedTenants, "|") == "t" && strings.Join(s.AllowedUsers, "|") == "a|b" && strings.Join(s.AllowedChannels, "|") == "msteams" &&
+				s.MaxConnections == 3 && s.MaxRequests == 2
+		}},
+		"price of two":              {env{"bot-model-price": "1,2"}, func(s *Settings) bool { return s.Price() == models.Price{Prompt: 1, Completion: 2} }},
+		"a response format":         {env{"bot-response-format": "json_object"}, func(*Settings) bool { return true }},
+		"a port of the OS's choice": {env{"port": "0"}, func(s *Settings) bool { return s.Listen() == "127.0.0.1:0" }},
+	} {
+		got, err := c.in.read()
+		if err != nil || !c.want(got) {
+			t.Errorf("%s: %+v, %v", name, got, err)
+		}
+	}
+}
+
+const guid = "7a7b7c7d-1111-2222-3333-444455556666"
+
+// pipe is a file that nobody ever writes.
+func pipe(t *testing.T) string {
+	t.Helper()
+	name := filepath.Join(t.TempDir(), "pipe")
+	if err := syscall.Mkfifo(name, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return name
+}
+
+func TestWarnings(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		in   env
+		want string
+	}{
+		"none":            {env{"microsoft-app-id": guid, "microsoft-app-certificate-file": certificateFile(t, time.Hour)}, ""},
+		"of local mode":   {env{}, ""},
+		"no GUID":         {env{"microsoft-app-id": "your-app-id", "microsoft-app-password": "p"}, "MICROSOFT_APP_ID: "},
+		"an old proof":    {env{"microsoft-app-id": guid, "microsoft-app-certificate-file": certificateFile(t, -time.Hour)}, "MICROSOFT_APP_CERTIFICATE_FILE: "},
+		"too early a one": {env{"microsoft-app-id": guid, "microsoft-app-certificate-file": certificateFile(t, 24*time.Hour)}, "not valid before"},
+	} {
+		got, err := c.in.read()
+		if all := strings.Join(got.Warnings(), "\n"); err != nil || (all == "") != (c.want == "") || !strings.Contains(all, c.want) {
+			t.Errorf("%s: %q, %v", name, all, err)
+		}
+	}
+}
+
+// certificateFile is a certificate with its key, which runs out after that time. It lasts
+// two hours.
+func certificateFile(t *testing.T, after time.Duration) string {
+	t.Helper()
+	k, err := rsa.GenerateKey(rand.Reader, 2048)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := &x509.Certificate{SerialNumber: big.NewInt(1), NotBefore: time.Now().Add(after - 2*time.Hour), NotAfter: time.Now().Add(after)}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, &k.PublicKey, k)
+	if err != nil {
+		t.Fatal(err)
+	}
+	content := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
+	content = append(content, pem.EncodeToMemory(&pem.Block{Type: "RSA PRIVATE KEY", Bytes: x509.MarshalPKCS1PrivateKey(k)})...)
+	return filepath.Join(filesIn(t, map[string]string{"bot.pem": string(content)}), "bot.pem")
+}
+
+// promptsFolder is a folder whose planner prompt is text.
+func promptsFolder(t *testing.T, text string) string {
+	t.Helper()
+	return filesIn(t, map[string]string{"sequence/prompt.txt": text})
+}
+
+// filesIn is a folder with these files.
+func filesIn(t *testing.T, files map[string]string) string {
+	t.Helper()
+	dir := t.TempDir()
+	for name, content := range files {
+		file := filepath.Join(dir, name)
+		if err := errors.Join(os.MkdirAll(filepath.Dir(file), 0o700), os.WriteFile(file, []byte(content), 0o600)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir
+}
+
+func TestEveryMistakeIsListedWithItsVariable(t *testing.T) {
+	t.Parallel()
+	azure := func() env {
+		return env{"azure-openai-endpoint": "https://x", "azure-openai-api-key": "k", "azure-openai-deployment": "d"}
+	}
+	with := func(s env, edit func(env)) env {
+		edit(s)
+		return s
+	}
+	for name, c := range map[string]struct {
+		in   env
+		want []string
+	}{
+		"open to the world":  {env{"bot-addr": "0.0.0.0:3978"}, []string{"BOT_ADDR"}},
+		"by name":            {env{"bot-addr": "bot.example:3978"}, []string{"BOT_ADDR"}},
+		"all interfaces":     {env{"bot-addr": ":3978"}, []string{"BOT_ADDR"}},
+		"no address":         {env{"bot-addr": "3978"}, []string{"BOT_ADDR"}},
+		"no metrics address": {env{"bot-metrics-addr": "9090"}, []string{"BOT_METRICS_ADDR"}},
+		"one port for two":   {env{"bot-addr": "127.0.0.1:3978", "bot-metrics-addr": "localhost:03978"}, []string{"BOT_METRICS_ADDR"}},
+		"the usual port":     {env{"bot-metrics-addr": ":3978"}, []string{"BOT_METRICS_ADDR"}},
+		"no port":            {env{"port": "99999"}, []string{"PORT"}},
+		"no numbers": {env{"bot-max-steps": "0", "bot-max-messages": "0", "bot-max-same-calls": "-1", "bot-max-turn-tokens": "many", "bot-max-turn-cost": "1,2", "bot-model-price": "x", "bot-approval-timeout": "0", "bot-max-turns": "0", "bot-max-waiting": "all", "bot-max-waiting-per-conversation": "-1", "bot-max-connections": "0", "bot-max-requests": "few"}, []string{
+			"BOT_MAX_TURNS", "BOT_MAX_WAITING", "BOT_MAX_WAITING_PER_CONVERSATION", "BOT_MAX_CONNECTIONS", "BOT_MAX_REQUESTS",
+			"BOT_MAX_STEPS", "BOT_MAX_MESSAGES", "BOT_MAX_SAME_CALLS", "BOT_MAX_TURN_TOKENS", "BOT_MAX_TURN_COST", "BOT_MODEL_PRICE", "BOT_APPROVAL_TIMEOUT",
+		}},
+		"lists of nobody": {env{"bot-allowed-tenants": ",", "bot-allowed-users": " , ", "bot-allowed-channels": ",,", "bot-allowed-callers": ",", "bot-allowed-service-hosts": ", ", "bot-approvers": ",", "bot-approval-actions": ",", "bot-fallback-models": ","}, []string{
+			"BOT_ALLOWED_TENANTS", "BOT_ALLOWED_USERS", "BOT_ALLOWED_CHANNELS", "BOT_ALLOWED_CALLERS", "BOT_ALLOWED_SERVICE_HOSTS", "BOT_APPROVERS", "BOT_APPROVAL_ACTIONS", "BOT_FALLBACK_MODELS",
+		}},
+		"lists of names": {env{"bot-allowed-tenants": "contoso.example, " + guid, "bot-allowed-users": guid + ",bob@contoso,bob smith", "bot-allowed-channels": "Microsoft Teams"}, []string{
+			"BOT_ALLOWED_TENANTS", "BOT_ALLOWED_USERS", "BOT_ALLOWED_USERS", "BOT_ALLOWED_CHANNELS",
+		}},
+		"ids of nothing":        {env{"microsoft-app-id": "your app", "microsoft-app-federated-client-id": "a\x00b"}, []string{"MICROSOFT_APP_ID", "MICROSOFT_APP_FEDERATED_CLIENT_ID"}},
+		"an endless id":         {env{"microsoft-app-id": strings.Repeat("a", 257), "microsoft-app-password": "p"}, []string{"MICROSOFT_APP_ID"}},
+		"a secret of two lines": {env{"microsoft-app-id": "a", "microsoft-app-password": "u:p\nu:p"}, []string{"MICROSOFT_APP_PASSWORD"}},
+		"a tenant of all":       {env{"microsoft-app-id": "a", "microsoft-app-password": "p", "microsoft-app-tenant-id": "Common"}, []string{"MICROSOFT_APP_TENANT_ID"}},
+		"ports of nothing":      {env{"bot-openid-metadata-url": "https://x:99999/y", "bot-login-url": "https://x:0"}, []string{"BOT_OPENID_METADATA_URL", "BOT_LOGIN_URL"}},
+		"half an address":       {env{"bot-allowed-service-hosts": "[::1,-,a.-b,[::1],::1"}, []string{"BOT_ALLOWED_SERVICE_HOSTS", "BOT_ALLOWED_SERVICE_HOSTS", "BOT_ALLOWED_SERVICE_HOSTS"}},
+		"a pipe":                {env{"microsoft-app-id": "a", "microsoft-app-certificate-file": pipe(t)}, []string{"MICROSOFT_APP_CERTIFICATE_FILE"}},
+		"a pipe of tokens":      {env{"microsoft-app-id": "a", "microsoft-app-federated-token-file": pipe(t)}, []string{"MICROSOFT_APP_FEDERATED_TOKEN_FILE"}},
+		"an approval too long":  {env{"bot-approval-timeout": "720h1s"}, []string{"BOT_APPROVAL_TIMEOUT"}},
+		"cost without a price":  {env{"bot-max-turn-cost": "1"}, []string{"BOT_MAX_TURN_COST"}},
+		"one price":             {env{"bot-model-price": "1"}, []string{"BOT_MODEL_PRICE"}},
+		"no app id":             {env{"microsoft-app-password": "p", "microsoft-app-tenant-id": "t", "microsoft-app-type": SingleTenant}, []string{"MICROSOFT_APP_PASSWORD", "MICROSOFT_APP_TENANT_ID", "MICROSOFT_APP_TYPE"}},
+		"proofs of nobody": {env{"microsoft-app-certificate-file": "/nowhere", "microsoft-app-certificate-password": "p", "microsoft-app-federated-token-file": "/nowhere", "microsoft-app-federated-client-id": "b", "bot-allow-emulator": "true", "bot-allowed-callers": guid}, []string{
+			"MICROSOFT_APP_CERTIFICATE_FILE", "MICROSOFT_APP_FEDERATED_TOKEN_FILE", "MICROSOFT_APP_FEDERATED_CLIENT_ID", "MICROSOFT_APP_CERTIFICATE_PASSWORD", "BOT_ALLOW_EMULATOR", "BOT_ALLOWED_CALLERS",
+		}},
+		"two proofs":             {env{"microsoft-app-id": "a", "microsoft-app-password": "p", "microsoft-app-federated-client-id": "b", "microsoft-app-federated-token-file": "/nowhere"}, []string{"MICROSOFT_APP_FEDERATED_TOKEN_FILE", "MICROSOFT_APP_FEDERATED_CLIENT_ID"}},
+		"a proof of an identity": {env{"microsoft-app-id": "a", "microsoft-app-type": ManagedIdentity, "microsoft-app-federated-client-id": "b"}, []string{"MICROSOFT_APP_FEDERATED_CLIENT_ID"}},
+		"no certificate":         {env{"microsoft-app-id": "a", "microsoft-app-certificate-file": "/nowhere"}, []string{"MICROSOFT_APP_CERTIFICATE_FILE"}},
+		"no federated token":     {env{"microsoft-app-id": "a", "microsoft-app-federated-token-file": "/nowhere"}, []string{"MICROSOFT_APP_FEDERATED_TOKEN_FILE"}},
+		"a password of nothing":  {env{"microsoft-app-id": "a", "microsoft-app-password": "p", "microsoft-app-certificate-password": "p"}, []string{"MICROSOFT_APP_CERTIFICATE_PASSWORD"}},
+		"callers of no tenant":   {env{"microsoft-app-id": "a", "microsoft-app-password": "p", "bot-allow-emulator": "true", "bot-allowed-callers": guid}, []string{"MICROSOFT_APP_TENANT_ID"}},
+		"callers of a domain":    {env{"microsoft-app-id": "a", "microsoft-app-password": "p", "microsoft-app-tenant-id": "contoso.example", "bot-allow-emulator": "true"}, []string{"MICROSOFT_APP_TENANT_ID"}},
+		"anonymous callers":      {env{"microsoft-app-id": guid, "microsoft-app-password": "p", "microsoft-app-tenant-id": guid, "bot-allowed-callers": "AnonymousSkill," + guid}, []string{"BOT_ALLOWED_CALLERS", "BOT_ALLOWED_CALLERS"}},
+		"neither on nor off":     {env{"microsoft-app-id": "a", "microsoft-app-password": "p", "bot-allow-emulator": "maybe"}, []string{"BOT_ALLOW_EMULATOR"}},
+		"no password":            {env{"microsoft-app-id": "a"}, []string{"MICROSOFT_APP_PASSWORD"}},
+		"no tenant":              {env{"microsoft-app-id": "a", "microsoft-app-password": "p", "microsoft-app-type": SingleTenant}, []string{"MICROSOFT_APP_TENANT_ID"}},
+		"odd type":               {env{"microsoft-app-id": "a", "microsoft-app-password": "p", "microsoft-app-type": "Other"}, []string{"MICROSOFT_APP_TYPE"}},
+		"odd type of nobody":     {env{"microsoft-app-type": "foo"}, []string{"MICROSOFT_APP_TYPE"}},
+		"a server beside Azure":  {with(azure(), func(s env) { s["openai-base-url"] = "::" }), []string{"OPENAI_BASE_URL"}},
+		"both open and closed":   {env{"microsoft-app-id": "a", "microsoft-app-password": "p", "bot-dangerously-no-auth": "true"}, []string{"BOT_DANGEROUSLY_NO_AUTH"}},
+		"neither true nor false": {env{"bot-dangerously-no-auth": "maybe"}, []string{"BOT_DANGEROUSLY_NO_AUTH"}},
+		"plain http":             {env{"bot-openid-metadata-url": "http://evil.example/x", "bot-login-url": "ftp://x"}, []string{"BOT_OPENID_METADATA_URL", "BOT_LOGIN_URL"}},
+		"password in an address": {env{"openai-base-url": "https://u:p@x/v1"}, []string{"OPENAI_BASE_URL"}},
+		"half an Azure":          {env{"azure-openai-endpoint": "https://x"}, []string{"AZURE_OPENAI_API_KEY", "AZURE_OPENAI_DEPLOYMENT"}},
+		"the other half":         {env{"azure-openai-api-key": "k", "azure-openai-deployment": "d", "azure-openai-api-version": "v"}, []string{"AZURE_OPENAI_API_KEY", "AZURE_OPENAI_DEPLOYMENT", "AZURE_OPENAI_API_VERSION"}},
+		"a fallback of nobody":   {env{"bot-fallback-models": "m"}, []string{"BOT_FALLBACK_MODELS"}},
+		"a server for no model":  {env{"openai-api-key": "k", "bot-fallback-base-url": "http://x/v1", "bot-fallback-api-key": "k"}, []string{"BOT_FALLBACK_BASE_URL", "BOT_FALLBACK_API_KEY"}},
+		"a fallback's password":  {env{"openai-api-key": "k", "bot-fallback-models": "m", "bot-fallback-base-url": "http://u:p@x/v1"}, []string{"BOT_FALLBACK_BASE_URL"}},
+		"Redis":                  {env{"redis-url": "redis://:u:p@x?colour=red"}, []string{"REDIS_URL"}},
+		"hosts":                  {env{"bot-allowed-service-hosts": "a:b:c, good.example, https://x, x:0"}, []string{"BOT_ALLOWED_SERVICE_HOSTS", "BOT_ALLOWED_SERVICE_HOSTS", "BOT_ALLOWED_SERVICE_HOSTS"}},
+		"no such command":        {env{"bot-prompts-dir": promptsFolder(t, "{{oops}}")}, []string{"BOT_PROMPTS_DIR"}},
+		"no such scope":          {env{"bot-prompts-dir": promptsFolder(t, "Hi {{$dialog.name}}")}, []string{"BOT_PROMPTS_DIR"}},
+		"no word of JSON":        {env{"bot-prompts-dir": promptsFolder(t, "Hi."), "bot-response-format": "json_object"}, []string{"BOT_PROMPTS_DIR"}},
+		"not a template":         {env{"bot-prompts-dir": promptsFolder(t, "{{")}, []string{"BOT_PROMPTS_DIR"}},
+		"a mute action": {
+			env{"bot-prompts-dir": filesIn(t, map[string]string{"a/prompt.txt": "{{$x}}", "a/config.json": `{"input": {"parameters": []}}`, "sequence/prompt.txt": "{{oops}}"})},
+			[]string{"BOT_PROMPTS_DIR", "BOT_PROMPTS_DIR", "BOT_PROMPTS_DIR"},
+		},
+		"a reload of nothing":     {env{"bot-prompts-reload": "true"}, []string{"BOT_PROMPTS_RELOAD"}},
+		"odd feedback":            {env{"bot-feedback": "maybe"}, []string{"BOT_FEEDBACK"}},
+		"skills of no folder":     {env{"bot-skills-lenient": "true", "bot-skills-links": "true", "bot-skills-reload": "true", "bot-skills-approval": "run"}, []string{"BOT_SKILLS_LENIENT", "BOT_SKILLS_LINKS", "BOT_SKILLS_RELOAD", "BOT_SKILLS_APPROVAL"}},
+		"odd skills":              {env{"bot-skills-dir": t.TempDir() + ":/nowhere::settings.go", "bot-skills-lenient": "a", "bot-skills-links": "b", "bot-skills-reload": "c", "bot-skills-approval": "run, jump"}, []string{"BOT_SKILLS_LENIENT", "BOT_SKILLS_LINKS", "BOT_SKILLS_RELOAD", "BOT_SKILLS_APPROVAL", "BOT_SKILLS_DIR", "BOT_SKILLS_DIR"}},
+		"all, and then some":      {env{"bot-skills-dir": t.TempDir(), "bot-skills-approval": "all, run"}, []string{"BOT_SKILLS_APPROVAL"}},
+		"an odd reload":           {env{"bot-prompts-reload": "often"}, []string{"BOT_PROMPTS_RELOAD"}},
+		"no prompt":               {env{"bot-prompts-dir": t.TempDir()}, []string{"BOT_PROMPTS_DIR"}},
+		"queries":                 {env{"bot-openid-metadata-url": "https://x/?u:p", "bot-login-url": "https://x/#u:p", "openai-base-url": "http://x/v1?u:p"}, []string{"BOT_OPENID_METADATA_URL", "BOT_LOGIN_URL", "OPENAI_BASE_URL"}},
+		"hosts of nobody":         {env{"bot-openid-metadata-url": "https://:443", "bot-login-url": "https://:443"}, []string{"BOT_OPENID_METADATA_URL", "BOT_LOGIN_URL"}},
+		"an odd tenant":           {env{"microsoft-app-id": "a", "microsoft-app-password": "p", "microsoft-app-tenant-id": "my tenant/"}, []string{"MICROSOFT_APP_TENANT_ID"}},
+		"an odd deployment":       {with(azure(), func(s env) { s["azure-openai-deployment"] = "a/b" }), []string{"AZURE_OPENAI_DEPLOYMENT"}},
+		"an odd endpoint":         {with(azure(), func(s env) { s["azure-openai-endpoint"] = "https://x/openai/v1" }), []string{"AZURE_OPENAI_ENDPOINT"}},
+		"an odd key":              {with(azure(), func(s env) { s["azure-openai-api-key"] = "u:p\nu:p" }), []string{"AZURE_OPENAI_API_KEY"}},
+		"odd deployments behind":  {with(azure(), func(s env) { s["bot-fallback-models"] = "a/b, good, c?d" }), []string{"BOT_FALLBACK_MODELS", "BOT_FALLBACK_MODELS"}},
+		"OpenAI without a key":    {env{"openai-base-url": "https://api.openai.com/v1"}, []string{"OPENAI_API_KEY"}},
+		"OpenAI behind, no key":   {with(azure(), func(s env) { s["bot-fallback-models"], s["bot-fallback-base-url"] = "m", "https://api.openai.com/v1" }), []string{"BOT_FALLBACK_API_KEY"}},
+		"an odd fallback":         {env{"openai-api-key": "k\nk", "bot-fallback-models": "m", "bot-fallback-base-url": "http://x/?q", "bot-fallback-api-key": "u:p\nu:p"}, []string{"OPENAI_API_KEY", "BOT_FALLBACK_BASE_URL", "BOT_FALLBACK_API_KEY"}},
+		"a planner, and approval": {env{"bot-planner": "bar", "bot-approval-actions": "nope, DELETELIST, nada", "bot-response-format": "json_object"}, []string{"BOT_PLANNER", "BOT_APPROVAL_ACTIONS", "BOT_APPROVAL_ACTIONS"}},
+		"no folder, and approval": {env{"bot-prompts-dir": "/nowhere", "bot-approval-actions": "nope"}, []string{"BOT_PROMPTS_DIR", "BOT_APPROVAL_ACTIONS"}},
+		"a format, and a prompt":  {env{"bot-prompts-dir": promptsFolder(t, "{{oops}}"), "bot-response-format": "xml"}, []string{"BOT_RESPONSE_FORMAT", "BOT_PROMPTS_DIR"}},
+		"no name of a limit": {with(azure(), func(s env) {
+			s["bot-max-tokens-field"], s["bot-reasoning-effort"], s["bot-model-system-messages"] = "tokens", "very high", "never"
+		}), []string{"BOT_MAX_TOKENS_FIELD", "BOT_REASONING_EFFORT", "BOT_MODEL_SYSTEM_MESSAGES"}},
+		"such names, and behind": {env{"openai-api-key": "k", "bot-fallback-models": "b", "bot-fallback-base-url": "http://x", "bot-max-tokens-field": "tokens"}, []string{"BOT_MAX_TOKENS_FIELD"}},
+		"half a stream":          {env{"bot-model-stream": "maybe"}, []string{"BOT_MODEL_STREAM"}},
+		"impatient":              {env{"bot-model-retries": "-1", "bot-model-max-wait": "0s"}, []string{"BOT_MODEL_RETRIES", "BOT_MODEL_MAX_WAIT"}},
+		"no response format":     {env{"bot-response-format": "yaml"}, []string{"BOT_RESPONSE_FORMAT"}},
+		"another planner's":      {env{"bot-planner": "sequential", "bot-response-format": "text"}, []string{"BOT_RESPONSE_FORMAT"}},
+		"a model of nobody":      {env{"openai-model": "m"}, []string{"OPENAI_MODEL"}},
+		"everything else":        {env{"bot-cloud": "moon", "bot-allowed-service-hosts": "https://x/", "bot-planner": "magic", "bot-skills-dir": "s", "bot-skills-sandbox": "docker", "bot-prompts-dir": "/nowhere", "bot-turn-timeout": "5", "bot-drain-timeout": "-1s", "bot-log-level": "loud", "bot-log-format": "xml"}, []string{"BOT_CLOUD", "BOT_ALLOWED_SERVICE_HOSTS", "BOT_PLANNER", "BOT_SKILLS_SANDBOX", "BOT_SKILLS_DIR", "BOT_PROMPTS_DIR", "BOT_TURN_TIMEOUT", "BOT_DRAIN_TIMEOUT", "BOT_LOG_LEVEL", "BOT_LOG_FORMAT"}},
+	} {
+		_, err := c.in.read()
+		if err == nil {
+			t.Errorf("%s: no mistake found", name)
+			continue
+		}
+		lines := strings.Split(err.Error(), "\n")
+		if len(lines) != len(c.want) {
+			t.Errorf("%s: %d mistakes, want %d:\n%v", name, len(lines), len(c.want), err)
+		}
+		for _, variable := range c.want {
+			if !strings.Contains("\n"+err.Error(), "\n"+variable+": ") {
+				t.Errorf("%s: %s is not named in\n%v", name, variable, err)
+			}
+		}
+		if strings.Contains(err.Error(), " BaseURL") {
+			t.Errorf("%s: a name that no setting has: %v", name, err)
+		}
+		if strings.Contains(err.Error(), "u:p") {
+			t.Errorf("%s: a secret is shown: %v", name, err)
+		}
+	}
+}
+
+// Actions of skills have a setting of their own.
+func TestApprovalOfSkillsHint(t *testing.T) {
+	t.Parallel()
+	_, err := env{"bot-approval-actions": "load_skill, READ_SKILL_RESOURCE, run_skill_script, nope"}.read()
+	if err == nil {
+		t.Fatal("took them")
+	}
+	lines := strings.Split(err.Error(), "\n")
+	if len(lines) != 4 {
+		t.Fatal(err)
+	}
+	for i, want := range []string{"BOT_SKILLS_APPROVAL=load", "BOT_SKILLS_APPROVAL=read", "BOT_SKILLS_APPROVAL=run", `"nope"`} {
+		if !strings.HasSuffix(lines[i], want) {
+			t.Errorf("%s, want %s", lines[i], want)
+		}
+	}
+}

@@ -1,0 +1,423 @@
+package models
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/cenkalti/backoff/v5"
+	"github.com/rs/zerolog"
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/codes"
+	"go.opentelemetry.io/otel/trace"
+)
+
+const (
+	defaultRetries  = 3
+	defaultMaxWait  = 20 * time.Second
+	defaultFailures = 5
+	defaultCooldown = 30 * time.Second
+	maxCooldown     = 5 * time.Minute // of those that a server asks for
+)
+
+// ChainConfig says which models are asked, and how patiently. Models is required; the zero
+// value of every other field is a working default.
+type ChainConfig struct {
+	Models []Model // in the order in which they are asked
+
+	Retries int           // further tries of the last model; 0: 3, negative: none
+	MaxWait time.Duration // of waiting between these, in all; 0: 20 s, negative: none
+
+	Failures int           // in a row, after which a model before the last is left out; 0: 5, negative: it never is
+	Cooldown time.Duration // until one call tries it again, longer when the server asks for it; 0: 30 s
+
+	Price   Price                                                 // of all models
+	Observe func(outcome string, took time.Duration, usage Usage) // see [Chain.Complete]; nil: nobody
+}
+
+// Price is what a million tokens cost, in any currency. A zero Cached is the price
+// of Prompt.
+type Price struct{ Prompt, Cached, Completion float64 }
+
+// Chain asks the first of several models that can answer. Make one with [NewChain] and
+// share it.
+type Chain struct {
+	cfg   ChainConfig // with defaults filled in
+	links []*link
+}
+
+// NewChain checks cfg whole.
+func NewChain(cfg ChainConfig) (*Chain, error) {
+	var faults []error
+	if len(cfg.Models) == 0 {
+		faults = append(faults, errors.New("model chain: no Models"))
+	}
+	cfg.Retries = max(cmp.Or(cfg.Retries, defaultRetries), 0)
+	cfg.MaxWait = max(cmp.Or(cfg.MaxWait, defaultMaxWait), 0)
+	cfg.Failures = cmp.Or(cfg.Failures, defaultFailures)
+	cfg.Cooldown = max(cmp.Or(cfg.Cooldown, defaultCooldown), 0)
+	c := &Chain{cfg: cfg}
+	for i, model := range cfg.Models {
+		if model == nil {
+			faults = append(faults, fmt.Errorf("model chain: Models[%d] is nil", i))
+			continue
+		}
+		c.links = append(c.links, newLink(model, i, cfg))
+	}
+	if err := errors.Join(faults...); err != nil {
+		return nil, err
+	}
+	return c, nil
+}
+
+// Complete goes down the chain. A model that is throttled (429), broken (5xx), not reached
+// or too slow gives way to the next at once, and after several such faults in a row it is
+// left out for a while. The last model is never left out, and is the only one that is
+// retried: after as long as the server asks to wait, else after half a second, one, two …,
+// each with some jitter. A wait that would end after MaxWait or ctx's deadline is not begun.
+// Every other fault is returned as it is, but a prompt that was too long ([TooLong]) is
+// sent once more without most of the earlier conversation, turns whole.
+// The error is that of the last model asked.
+//
+// Each change to another model, each wait and each cut of the prompt writes one info line to
+// ctx's logger. Each call of a model that is part of a trace is a span of it. The cost is added to the
+// usage of each answer, also of one that is of no use, and Observe is called with the
+// outcome: "ok", "canceled" or the [Kind] of the fault.
+func (c *Chain) Complete(ctx context.Context, req *Request) (*Response, error) {
+	began := time.Now()
+	answer, err := c.complete(ctx, req)
+	fault, ok := errors.AsType[*Error](err)
+	if ok && fault.Kind == TooLong && ctx.Err() == nil {
+		if shorter := req.withoutOldTurns(); shorter != nil {
+			zerolog.Ctx(ctx).Info().Int("left_out", len(req.Messages)-len(shorter.Messages)).Int("of", len(req.Messages)).
+				Msg("prompt too long for the model, asking without older turns")
+			answer, err = c.complete(ctx, shorter)
+			fault, ok = errors.AsType[*Error](err)
+		}
+	}
+	outcome, usage := "canceled", &Usage{}
+	switch {
+	case err == nil:
+		outcome, usage = "ok", &answer.Usage
+	case ok:
+		outcome, usage = fault.Kind.String(), &fault.Usage
+	}
+	if c.cfg.Price != (Price{}) && usage.Total() > 0 {
+		usage.Cost = c.cfg.Price.of(*usage)
+	}
+	if c.cfg.Observe != nil {
+		c.cfg.Observe(outcome, time.Since(began), *usage)
+	}
+	return answer, err
+}
+
+func (p Price) of(u Usage) float64 {
+	fresh := u.Prompt - u.Cached
+	return (float64(fresh)*p.Prompt + float64(u.Cached)*cmp.Or(p.Cached, p.Prompt) + float64(u.Completion)*p.Completion) / 1e6
+}
+
+// complete asks the models that are not left out, until one of them answers.
+func (c *Chain) complete(ctx context.Context, req *Request) (*Response, error) {
+	last := len(c.links) - 1
+	for i, l := range c.links[:last] {
+		reason, status := "circuit_open", 0
+		if l.allowed() {
+			answer, err := l.complete(ctx, req)
+			l.record(ctx, err)
+			fault, ok := errors.AsType[*Error](err)
+			if !ok || ctx.Err() != nil || !fault.elsewhere() {
+				return answer, err
+			}
+			reason, status = fault.Kind.String(), fault.Status
+		}
+		e := zerolog.Ctx(ctx).Info().Str("model", l.name).Str("next", c.links[i+1].name).Str("reason", reason)
+		if status != 0 {
+			e = e.Int("status", status)
+		}
+		e.Msg("model gives way to the next")
+	}
+	return c.links[last].complete(ctx, req)
+}
+
+// link is a model of a chain with the memory of its failures. After enough of them in a
+// row it refuses all calls but one each cooldown, until such a one is answered.
+type link struct {
+	model    Model
+	name     string // for logs
+	retries  int
+	maxWait  time.Duration
+	failures int
+	cooldown time.Duration
+	span     string // its name
+	about    []attribute.KeyValue
+
+	mu    sync.Mutex
+	row   int       // failures since the last answer
+	until time.Time // when the next call may try, while row has reached failures
+}
+
+func newLink(model Model, i int, cfg ChainConfig) *link {
+	provider, name := "openai", ""
+	if named, ok := model.(interface{ Name() string }); ok {
+		name = named.Name()
+	}
+	if server, ok := model.(*OpenAI); ok && server.cfg.Azure.Endpoint != "" {
+		provider = "azure.ai.openai"
+	}
+	l := &link{model: model, name: cmp.Or(name, fmt.Sprintf("#%d", i+1)), failures: cfg.Failures, cooldown: cfg.Cooldown, span: "chat"}
+	if i == len(cfg.Models)-1 {
+		l.retries, l.maxWait = cfg.Retries, cfg.MaxWait
+	}
+	// Names are those of OpenTelemetry's conventions for generative AI, as of the attributes below.
+	l.about = []attribute.KeyValue{attribute.String("gen_ai.operation.name", "chat"), attribute.String("gen_ai.provider.name", provider)}
+	if name != "" {
+		l.span += " " + name
+		l.about = append(l.about, attribute.String("gen_ai.request.model", name))
+	}
+	return l
+}
+
+// allowed reports whether the model may be asked. Of those who ask at the end of a
+// cooldown only the first is allowed to try; if nothing is heard of it, another one a
+// cooldown later.
+func (l *link) allowed() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !l.leftOut() {
+		return true
+	}
+	now := time.Now()
+	if now.Before(l.until) {
+		return false
+	}
+	l.until = now.Add(l.cooldown)
+	return true
+}
+
+func (l *link) leftOut() bool { return l.failures > 0 && l.row >= l.failures }
+
+// record counts the end of a call. Only 429, 5xx, the network and no answer in time say
+// that the model itself is in trouble. A refused request (400, 401, a filter, a prompt too
+// long), an unreadable or empty body and the end of the caller's own ctx do not say so.
+func (l *link) record(ctx context.Context, err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if err == nil {
+		l.row = 0
+		return
+	}
+	was := l.leftOut()
+	fault, ok := errors.AsType[*Error](err)
+	if !ok || ctx.Err() != nil || !fault.elsewhere() || fault.Kind == BadRequest || fault.unreadable() {
+		if was {
+			l.until = time.Now() // the try proved nothing: the next one may
+		}
+		return
+	}
+	l.row++
+	if l.leftOut() {
+		l.until = time.Now().Add(max(l.cooldown, min(fault.RetryAfter, maxCooldown)))
+	}
+	if l.leftOut() && !was {
+		zerolog.Ctx(ctx).Warn().Str("model", l.name).Int("failures", l.failures).Msg("model left out for a while")
+	}
+}
+
+// elsewhere reports whether another model may answer where this one did not.
+func (e *Error) elsewhere() bool {
+	return e.Kind == Throttled || e.Kind == Unavailable || e.Kind == Timeout || e.Code == codeNoTools
+}
+
+// complete asks the model within a span, where ctx has one: all tries are one call. The
+// span holds numbers and names, and neither the prompt nor the answer.
+func (l *link) complete(ctx context.Context, req *Request) (*Response, error) {
+	parent := trace.SpanFromContext(ctx)
+	if !parent.IsRecording() {
+		return l.try(ctx, req)
+	}
+	tracer := parent.TracerProvider().Tracer("github.com/planbot-go/planbot/models")
+	ctx, span := tracer.Start(ctx, l.span, trace.WithSpanKind(trace.SpanKindClient), trace.WithAttributes(l.about...))
+	defer span.End()
+	span.SetAttributes(aboutRequest(req)...)
+	answer, err := l.try(ctx, req)
+	fault, ok := errors.AsType[*Error](err)
+	switch {
+	case err == nil:
+		span.SetAttributes(aboutUsage(answer.Usage)...)
+		span.SetAttributes(attribute.String("gen_ai.response.model", answer.Model))
+		if answer.Finish != "" {
+			span.SetAttributes(attribute.StringSlice("gen_ai.response.finish_reasons", []string{string(answer.Finish)}))
+		}
+		return answer, nil
+	case ok:
+		span.SetAttributes(aboutUsage(fault.Usage)...)
+		span.SetAttributes(attribute.String("error.type", fault.Kind.String()))
+		if fault.Status != 0 {
+			span.SetAttributes(attribute.Int("http.response.status_code", fault.Status))
+		}
+	case errors.Is(err, context.Canceled):
+		span.SetAttributes(attribute.String("error.type", "canceled"))
+	default:
+		span.SetAttributes(attribute.String("error.type", "_OTHER"))
+	}
+	span.SetStatus(codes.Error, "")
+	return nil, err
+}
+
+func aboutRequest(req *Request) (all []attribute.KeyValue) {
+	if req.MaxTokens > 0 {
+		all = append(all, attribute.Int("gen_ai.request.max_tokens", req.MaxTokens))
+	}
+	if req.Format != nil {
+		all = append(all, attribute.String("gen_ai.output.type", "json"))
+	}
+	for name, value := range map[string]*float64{
+		"temperature": req.Temperature, "top_p": req.TopP,
+		"presence_penalty": req.PresencePenalty, "frequency_penalty": req.FrequencyPenalty,
+	} {
+		if value != nil {
+			all = append(all, attribute.Float64("gen_ai.request."+name, *value))
+		}
+	}
+	return all
+}
+
+func aboutUsage(u Usage) (all []attribute.KeyValue) {
+	for name, tokens := range map[string]int{
+		"input_tokens": u.Prompt, "output_tokens": u.Completion,
+		"cache_read.input_tokens": u.Cached, "reasoning.output_tokens": u.Reasoning,
+	} {
+		if tokens > 0 {
+			all = append(all, attribute.Int("gen_ai.usage."+name, tokens))
+		}
+	}
+	return all
+}
+
+// try is the first answer, or the fault after which there is no retry. A retry is of one
+// call only, so nothing that an action did can happen twice because of it.
+func (l *link) try(ctx context.Context, req *Request) (*Response, error) {
+	pause := backoff.ExponentialBackOff{InitialInterval: 500 * time.Millisecond, RandomizationFactor: 0.3, Multiplier: 2, MaxInterval: 8 * time.Second}
+	pause.Reset()
+	left := l.maxWait
+	for attempt := 1; ; attempt++ {
+		answer, err := l.model.Complete(ctx, req)
+		fault, ok := errors.AsType[*Error](err)
+		if !ok || attempt > l.retries || ctx.Err() != nil || !fault.passing() {
+			return answer, err
+		}
+		wait := cmp.Or(fault.RetryAfter, pause.NextBackOff())
+		if wait > left {
+			return answer, err
+		}
+		// Those who were refused together do not come back together.
+		wait = min(wait+rand.N(wait/10+1), left)
+		if deadline, ok := ctx.Deadline(); ok && time.Until(deadline) <= wait {
+			return answer, err
+		}
+		zerolog.Ctx(ctx).Info().Str("model", l.name).Stringer("kind", fault.Kind).Int("status", fault.Status).
+			Int("attempt", attempt).Dur("wait", wait).Msg("model asked again after a wait")
+		timer := time.NewTimer(wait)
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			timer.Stop()
+			return nil, fmt.Errorf("wait to ask the model again: %w", ctx.Err())
+		}
+		left -= wait
+	}
+}
+
+// passing reports whether the same request may be answered a little later: 429, 5xx, the
+// network, but not when the money is used up, nor after a timeout of our own, which has
+// taken its time.
+func (e *Error) passing() bool {
+	return e.Kind == Throttled && e.Code != CodeQuota || e.Kind == Unavailable && !e.unreadable() || e.Kind == Timeout && e.Status != 0
+}
+
+// unreadable reports whether the server answered, with a body that is no completion.
+func (e *Error) unreadable() bool { return e.Code == codeMalformed || e.Code == codeTooLarge }
+
+// withoutOldTurns is the request without most of the earlier conversation, nil when there
+// is nothing to leave out. What stays: the messages of the system at the start, the last
+// turn from its person's text on with the messages of the system right before it, and of
+// the turns between the newest that make up a quarter of their bytes. Turns are left out
+// whole, so that no answer and no call is parted from what it belongs to.
+func (r *Request) withoutOldTurns() *Request {
+	from, end := 0, len(r.Messages)-1
+	for from < len(r.Messages) && r.Messages[from].Role == System {
+		from++
+	}
+	for end >= 0 && r.Messages[end].Role != User {
+		end--
+	}
+	for end > 0 && r.Messages[end-1].Role == System {
+		end--
+	}
+	if end <= from {
+		return nil
+	}
+	quarter := 0
+	for i := range r.Messages[from:end] {
+		quarter += r.Messages[from+i].bytes()
+	}
+	quarter /= 4
+	to := end
+	for i := end - 1; i > from; i-- {
+		if quarter -= r.Messages[i].bytes(); quarter < 0 {
+			break
+		}
+		if r.Messages[i].Role == User {
+			to = i
+		}
+	}
+	shorter := *r
+	shorter.Messages = slices.Concat(r.Messages[:from], r.Messages[to:])
+	return &shorter
+}
+
+// bytes is what the message takes of a prompt, near enough to compare by.
+func (m *Message) bytes() int {
+	n := len(m.Text)
+	for _, c := range m.Calls {
+		n += len(c.Name) + len(c.Arguments)
+	}
+	return n
+}
+
+// FromEnv returns the model that the environment names; getenv is [os.Getenv].
+// With AZURE_OPENAI_ENDPOINT it is that of AZURE_OPENAI_DEPLOYMENT, with
+// OPENAI_API_KEY or OPENAI_BASE_URL the OPENAI_MODEL there; without any of them it
+// is [Offline]. BOT_MAX_TOKENS_FIELD, BOT_REASONING_EFFORT and BOT_MODEL_SYSTEM_MESSAGES are the fields of
+// [OpenAIConfig]. A real model is asked as patiently as a [Chain] does by default.
+func FromEnv(getenv func(name string) string) (Model, error) {
+	cfg := OpenAIConfig{
+		Key:     getenv("OPENAI_API_KEY"),
+		BaseURL: getenv("OPENAI_BASE_URL"),
+		Model:   getenv("OPENAI_MODEL"),
+
+		MaxTokensField:  getenv("BOT_MAX_TOKENS_FIELD"),
+		ReasoningEffort: getenv("BOT_REASONING_EFFORT"),
+		SystemMessages:  getenv("BOT_MODEL_SYSTEM_MESSAGES"),
+
+		Azure: Azure{
+			Endpoint:   getenv("AZURE_OPENAI_ENDPOINT"),
+			Key:        getenv("AZURE_OPENAI_API_KEY"),
+			Deployment: getenv("AZURE_OPENAI_DEPLOYMENT"),
+			APIVersion: getenv("AZURE_OPENAI_API_VERSION"),
+		},
+	}
+	if cmp.Or(cfg.Key, cfg.BaseURL, cfg.Azure.Endpoint) == "" {
+		return Offline{}, nil
+	}
+	model, err := NewOpenAI(cfg)
+	if err != nil {
+		return nil, fmt.Errorf("model from the environment: %w", err)
+	}
+	return NewChain(ChainConfig{Models: []Model{model}})
+}

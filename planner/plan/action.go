@@ -1,0 +1,121 @@
+package plan
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/google/jsonschema-go/jsonschema"
+
+	"github.com/planbot-go/planbot/actions"
+)
+
+// maxNested is how deep plans may call plans.
+const maxNested = 8
+
+// planAction is a plan that other plans can call.
+type planAction struct {
+	plan   Plan
+	inputs []string
+	reg    *actions.Registry
+}
+
+// AddAction registers a plan as an action. Its parameters are the plan's [Plan.Inputs], all
+// required, with the types of the entities that they fill. It runs in variables of its own,
+// and its result is that of [Run]; so a command that fails makes it fail, and says which.
+//
+// It needs approval, once for the whole, if any of its commands does, and is destructive if
+// any is. It changes state only, and may run beside others, if that holds of all. Its Detail
+// is the plan, with those of the plans that it calls. It asks the turn's Gate before each of
+// its calls.
+//
+// A plan can call actions that were there before it, plans among them, so none can call
+// itself. The error is of a plan or a name that will not do.
+func AddAction(reg *actions.Registry, name, description string, plan Plan) (*actions.Action, error) {
+	p := &planAction{plan: plan, inputs: plan.Inputs(), reg: reg}
+	if err := validate(&p.plan, reg, p.inputs); err != nil {
+		return nil, fmt.Errorf("add plan %s: %w", name, err)
+	}
+	schema := &jsonschema.Schema{Type: "object", Properties: map[string]*jsonschema.Schema{}, PropertyOrder: p.inputs, Required: p.inputs}
+	for _, input := range p.inputs {
+		schema.Properties[input] = p.property(input)
+	}
+	action, err := actions.AddSchema(reg, name, description, schema, p.call, p.marks)
+	if err != nil {
+		return nil, fmt.Errorf("add plan %s: %w", name, err)
+	}
+	return action, nil
+}
+
+// property describes an input: as the first entity that takes it as it is, else
+// as a text.
+func (p *planAction) property(input string) *jsonschema.Schema {
+	for i := range p.plan.Commands {
+		c := &p.plan.Commands[i]
+		action, ok := p.reg.Lookup(c.Action)
+		if c.Kind != Do || !ok || action.Schema.Defs != nil || action.Schema.Definitions != nil {
+			continue
+		}
+		for _, name := range propertyOrder(action.Schema) {
+			text, _ := c.Entities[name].(string)
+			if property := action.Schema.Properties[name]; property != nil && strings.EqualFold(text, "$"+input) {
+				property = property.CloneSchemas()
+				property.Default = nil
+				return property
+			}
+		}
+	}
+	return &jsonschema.Schema{Type: "string"}
+}
+
+// marks are the strictest of the actions that the plan calls.
+func (p *planAction) marks(a *actions.Action) {
+	a.Detail = p.detail()
+	a.StateOnly, a.Parallel = true, true
+	for i := range p.plan.Commands {
+		inner, ok := p.reg.Lookup(p.plan.Commands[i].Action)
+		if !ok {
+			continue // a SAY
+		}
+		a.StateOnly, a.Parallel = a.StateOnly && inner.StateOnly, a.Parallel && inner.Parallel
+		a.Destructive, a.Approval = a.Destructive || inner.Destructive, a.Approval || inner.Approval
+		a.ReturnsData = a.ReturnsData || inner.ReturnsData
+	}
+}
+
+// maxDetail is how long a plan may get by the plans that are shown within it.
+const maxDetail = 8000
+
+// detail shows the plan, and beneath a call of a plan that one, unless it would
+// get very long.
+func (p *planAction) detail() string {
+	var out strings.Builder
+	for i := range p.plan.Commands {
+		c := &p.plan.Commands[i]
+		out.WriteString(c.line() + "\n")
+		inner, ok := p.reg.Lookup(c.Action)
+		if ok && inner.Detail != "" && out.Len()+len(inner.Detail) < maxDetail {
+			out.WriteString("  " + strings.ReplaceAll(inner.Detail, "\n", "\n  ") + "\n")
+		}
+	}
+	return strings.TrimSuffix(out.String(), "\n")
+}
+
+// nestedKey is the key of how deep a call is in plans.
+type nestedKey struct{}
+
+var errNested = errors.New("plans call plans too deeply")
+
+func (p *planAction) call(ctx context.Context, turn *actions.Turn, entities map[string]any) (actions.Result, error) {
+	depth, _ := ctx.Value(nestedKey{}).(int)
+	if depth >= maxNested {
+		return actions.Result{}, errNested
+	}
+	inputs := make(map[string]any, len(p.inputs))
+	for _, name := range p.inputs {
+		inputs[name] = entities[name]
+	}
+	// The call itself was approved, where that is needed.
+	return NewProgress(p.plan, inputs).run(context.WithValue(ctx, nestedKey{}, depth+1), turn, p.reg, true)
+}

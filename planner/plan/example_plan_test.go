@@ -1,0 +1,40 @@
+package plan_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/planbot-go/planbot/actions"
+	"github.com/planbot-go/planbot/planner/plan"
+)
+
+// A plan that was kept is an action of other plans, and is run with other inputs
+// each time.
+func ExampleAddAction() {
+	type text struct {
+		Input string `json:"input"`
+	}
+	reg := actions.New()
+	actions.Add(reg, "upper", "Makes a text large", func(_ context.Context, _ *actions.Turn, in text) (actions.Result, error) {
+		return actions.Text("%s", strings.ToUpper(in.Input)), nil
+	})
+	greet, err := plan.Load([]byte(`<plan><function.upper input="hello $INPUT"/></plan>`), reg)
+	if err != nil {
+		fmt.Println(err)
+	}
+	if _, err := plan.AddAction(reg, "greet", "Greets somebody", greet); err != nil {
+		fmt.Println(err)
+	}
+	both, err := plan.Load([]byte(`<plan><function.greet input="$A" setContextVariable="G"/><say>$G! And $B.</say></plan>`), reg)
+	if err != nil {
+		fmt.Println(err)
+	}
+	fmt.Println(both)
+	result, err := plan.Run(context.Background(), &actions.Turn{}, plan.NewProgress(both, map[string]any{"A": "Mia", "B": "you"}), reg)
+	fmt.Println(result.Text(), err)
+	// Output:
+	// - greet INPUT="$A" => G
+	// - SAY "$G! And $B."
+	// HELLO MIA! And you. <nil>
+}

@@ -1,0 +1,353 @@
+package plan
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/planbot-go/planbot/actions"
+	"github.com/planbot-go/planbot/internal/spelling"
+)
+
+// planVersion is the form in which plans and their progress are kept, as JSON and as XML.
+// A program reads its own and earlier ones.
+const planVersion = 1
+
+func checkVersion(version int) error {
+	if version < 0 || version > planVersion {
+		return fmt.Errorf("it is of version %d; this program reads versions up to %d", version, planVersion)
+	}
+	return nil
+}
+
+// Load reads a plan from a file, and validates it: JSON as [Plan.MarshalJSON] writes it or
+// as the sequence planner asks for it, XML as [Plan.XML] writes it or as the sequential
+// planner asks for it. The first $INPUT of the latter stays a variable. The plan's
+// [Plan.Inputs] count as set.
+func Load(data []byte, reg *actions.Registry) (p Plan, err error) {
+	if len(data) > maxBytes {
+		return Plan{}, fmt.Errorf("load plan: it is longer than %d bytes", maxBytes)
+	}
+	text, _ := clean(string(data))
+	if strings.HasPrefix(text, "<") {
+		p, err = loadXML(text, reg)
+	} else if err = p.UnmarshalJSON([]byte(text)); err == nil {
+		err = validate(&p, reg, p.Inputs())
+	}
+	if err != nil {
+		return Plan{}, fmt.Errorf("load plan: %w", err)
+	}
+	return p, nil
+}
+
+// keptPlan is a plan as JSON.
+type keptPlan struct {
+	Version int    `json:"version"`
+	Type    string `json:"type,omitempty"` // "plan", where a model wrote it
+	plainPlan
+}
+
+type plainPlan Plan
+
+// MarshalJSON writes the plan to be kept, with the version of its form.
+func (p Plan) MarshalJSON() ([]byte, error) {
+	return encode(keptPlan{Version: planVersion, plainPlan: plainPlan(p)})
+}
+
+// UnmarshalJSON reads a plan that was kept, or one in the format of the sequence planner,
+// with numbers as json.Number. It refuses a later version, and anything that this one does
+// not know. The plan is not validated by it.
+func (p *Plan) UnmarshalJSON(data []byte) error {
+	var head struct {
+		Version int `json:"version"`
+	}
+	var kept keptPlan
+	err := json.Unmarshal(data, &head)
+	if err == nil {
+		err = checkVersion(head.Version)
+	}
+	if err == nil {
+		err = decodeStrictly(data, &kept)
+	}
+	if err == nil && kept.Type != "" && kept.Type != planType {
+		err = fmt.Errorf("the type is %q, not plan", spelling.Clip(kept.Type))
+	}
+	if err != nil {
+		return fmt.Errorf("read plan: %w", err)
+	}
+	for i := range kept.Commands {
+		if c := &kept.Commands[i]; c.Kind == Do && c.Entities == nil {
+			c.Entities = map[string]any{}
+		}
+	}
+	*p = Plan(kept.plainPlan)
+	return nil
+}
+
+// encode writes JSON for models and people: without escapes for HTML.
+func encode(v any) ([]byte, error) {
+	var out bytes.Buffer
+	enc := json.NewEncoder(&out)
+	enc.SetEscapeHTML(false)
+	err := enc.Encode(v)
+	return bytes.TrimSuffix(out.Bytes(), []byte("\n")), err
+}
+
+// decodeStrictly reads one JSON value that has nothing in it which v does not know.
+func decodeStrictly(data []byte, v any) error {
+	dec := json.NewDecoder(bytes.NewReader(data))
+	dec.UseNumber()
+	dec.DisallowUnknownFields()
+	if err := dec.Decode(v); err != nil {
+		return err
+	}
+	if dec.More() {
+		return errors.New("there is more behind it")
+	}
+	return nil
+}
+
+// What a transcript keeps of the results of calls: of each, and of all. History keeps 8 KiB
+// of an answer, and one that is cut there cannot be read.
+const (
+	maxResultBytes  = 1 << 10
+	maxResultsBytes = 4 << 10
+)
+
+const planType = "plan"
+
+// transcript is the JSON of what the history keeps of a turn.
+type transcript struct {
+	Type     string    `json:"type"`
+	Commands []Command `json:"commands"`
+}
+
+// Transcript writes commands as a plan in the format of the sequence planner, on one line:
+// what the history keeps of a turn, whatever the planner. Results are kept of tool calls
+// only, and cut where they are long. It is "" when there are no commands.
+func Transcript(commands []Command) string {
+	if len(commands) == 0 {
+		return ""
+	}
+	kept := transcript{Type: planType, Commands: slices.Clone(commands)}
+	limit := min(maxResultBytes, maxResultsBytes/len(commands))
+	for i := range kept.Commands {
+		c := &kept.Commands[i]
+		if c.CallID == "" {
+			c.Result = ""
+		}
+		const cut = " […]" // so that the model does not take the end for all there was
+		switch {
+		case len(c.Result) <= limit:
+		case limit < len(cut):
+			c.Result = ""
+		default:
+			c.Result = spelling.Shorten(c.Result, limit-len(cut)) + cut
+		}
+	}
+	text, err := encode(kept)
+	if err != nil {
+		return "" // entities came from JSON and go back to it
+	}
+	return string(text)
+}
+
+// ReadTranscript reads what [Transcript] has written; ok says that it is that, and whole.
+func ReadTranscript(text string) (commands []Command, ok bool) {
+	var kept transcript
+	if decodeStrictly([]byte(text), &kept) != nil || kept.Type != planType {
+		return nil, false
+	}
+	return kept.Commands, true
+}
+
+// TranscriptXML writes a [Transcript] in the format that the sequential planner asks for,
+// so that the model's own earlier answers are examples of it. Another text stays as it is.
+func TranscriptXML(transcript string) string {
+	commands, ok := ReadTranscript(transcript)
+	if !ok {
+		return transcript
+	}
+	if (Plan{Commands: commands}).LastDo() < 0 {
+		texts := make([]string, len(commands))
+		for i, c := range commands {
+			texts[i] = c.Response
+		}
+		return strings.Join(texts, "\n")
+	}
+	var out strings.Builder
+	out.WriteString("<plan>\n")
+	for _, c := range commands {
+		c.SaveAs = ""
+		c.writeXML(&out)
+	}
+	out.WriteString("</plan>")
+	return out.String()
+}
+
+// The attributes of a <plan> that was written by [Plan.XML].
+const (
+	versionAttribute = "version"
+	trimAttribute    = "trimResults"
+)
+
+var (
+	textEscapes      = strings.NewReplacer("&", "&amp;", "<", "&lt;", "\r", "&#13;")
+	attributeEscapes = strings.NewReplacer("&", "&amp;", "<", "&lt;", `"`, "&quot;", "\n", "&#10;", "\r", "&#13;", "\t", "&#9;")
+)
+
+// XML writes the plan in the XML of the sequential planner, to be read and edited by
+// people: a tag for each command. It says everything, so that nothing is filled in when
+// [Load] reads it: each input is written, each text to say is a <say>, and a $NAME is what
+// it is in the plan.
+//
+// Values are written as texts, to which the actions' schemas give back their types;
+// entities that are null are left out, as is white space around a text to say, and so is
+// how the plan came about. JSON keeps all of it. What no XML can say is an error: an entity
+// whose name is no name of an attribute, or control characters.
+func (p Plan) XML() (string, error) {
+	var out strings.Builder
+	fmt.Fprintf(&out, "<plan %s=%q", versionAttribute, strconv.Itoa(planVersion))
+	if p.TrimResults {
+		fmt.Fprintf(&out, " %s=%q", trimAttribute, "true")
+	}
+	out.WriteString(">\n")
+	for i := range p.Commands {
+		if err := p.Commands[i].checkXML(); err != nil {
+			return "", fmt.Errorf("write command %d as XML: %w", i+1, err)
+		}
+		p.Commands[i].writeXML(&out)
+	}
+	out.WriteString("</plan>\n")
+	text := out.String()
+	isNotXML := func(c rune) bool { return c < ' ' && !strings.ContainsRune("\n\r\t", c) || c == 0xFFFE || c == 0xFFFF }
+	if strings.ContainsFunc(text, isNotXML) || !utf8.ValidString(text) {
+		return "", errors.New("write plan as XML: there is a control character in it")
+	}
+	return text, nil
+}
+
+// checkXML finds what no XML can say.
+func (c *Command) checkXML() error {
+	isName := func(name string) bool { return name != "" && tagName("<"+name+">") == name }
+	switch {
+	case c.Kind == Say && strings.TrimSpace(c.Response) == "":
+		return errors.New("the SAY has no response")
+	case c.Kind == Do && (c.Action == "" || !isName(functionTag+c.Action)):
+		return fmt.Errorf("%q is no name of a function", spelling.Clip(c.Action))
+	}
+	seen := map[string]bool{}
+	for name := range c.Entities {
+		low := strings.ToLower(name)
+		if !isName(name) || seen[low] || outputOf(name) != noOutput {
+			return fmt.Errorf("the entity %q cannot be an attribute", spelling.Clip(name))
+		}
+		seen[low] = true
+	}
+	return nil
+}
+
+func (c *Command) writeXML(out *strings.Builder) {
+	if c.Kind == Say {
+		out.WriteString("  <say>" + textEscapes.Replace(c.Response) + "</say>\n")
+		return
+	}
+	out.WriteString("  <" + functionTag + c.Action)
+	for _, name := range slices.Sorted(maps.Keys(c.Entities)) {
+		if c.Entities[name] != nil {
+			out.WriteString(" " + name + `="` + attributeEscapes.Replace(textOf(c.Entities[name])) + `"`)
+		}
+	}
+	if c.SaveAs != "" {
+		out.WriteString(` setContextVariable="` + attributeEscapes.Replace(c.SaveAs) + `"`)
+	}
+	out.WriteString("/>\n")
+}
+
+func loadXML(text string, reg *actions.Registry) (Plan, error) {
+	a := answer{text: text, budget: len(text), xml: true}
+	if fault := a.scan(); fault != nil {
+		return Plan{}, fault
+	}
+	if len(a.plans) != 1 || a.stray {
+		return Plan{}, Faultf(InvalidPlan, "there is not one <plan>, but %d", len(a.plans))
+	}
+	p := &a.plans[0]
+	if len(p.attributes) == 0 || p.fault != nil {
+		plan, err := p.plan("", true, reg)
+		return a.finishXML(plan, p.notes), err
+	}
+	var plan Plan
+	if err := plan.readAttributes(p.attributes); err != nil {
+		return Plan{}, err
+	}
+	for i := range p.steps {
+		c, err := p.steps[i].literal(reg)
+		if err != nil {
+			return Plan{}, err
+		}
+		plan.Commands = append(plan.Commands, c)
+	}
+	return plan, validate(&plan, reg, plan.Inputs())
+}
+
+func (p *Plan) readAttributes(attributes []attribute) error {
+	version := 0
+	for _, a := range attributes {
+		switch {
+		case strings.EqualFold(a.name, versionAttribute):
+			n, err := strconv.Atoi(a.value)
+			if err != nil {
+				return fmt.Errorf("version=%q is no number", spelling.Clip(a.value))
+			}
+			version = n
+		case strings.EqualFold(a.name, trimAttribute):
+			p.TrimResults = a.value == "true"
+		default:
+			return fmt.Errorf("<plan> has an attribute %s that this program does not know", spelling.Clip(a.name))
+		}
+	}
+	if version == 0 {
+		return errors.New("<plan> has attributes, but no version")
+	}
+	return checkVersion(version)
+}
+
+// literal is the command of a step that says everything.
+func (step *xmlStep) literal(reg *actions.Registry) (Command, error) {
+	if step.function == "" {
+		return Command{Kind: Say, Response: step.text}, nil
+	}
+	set, appended, fault := step.outputs()
+	if fault != nil {
+		return Command{}, fault
+	}
+	if appended != "" {
+		return Command{}, Faultf(InvalidPlan, "function %s has appendToResult; in a plan with a version write <say>$NAME</say>", spelling.Clip(step.function))
+	}
+	action, known := functionAction(reg, step.function)
+	if !known {
+		return Command{}, Faultf(UnknownAction, "there is no function %q%s", spelling.Clip(step.function), Suggest(step.function, reg))
+	}
+	c := Command{Kind: Do, Action: action.Name, Entities: map[string]any{}, SaveAs: set}
+	for _, a := range step.attributes {
+		if outputOf(a.name) != noOutput {
+			continue
+		}
+		name := propertyName(action.Schema, a.name)
+		if _, twice := c.Entities[name]; twice {
+			return Command{}, Faultf(InvalidPlan, "function %s has the attribute %s twice", spelling.Clip(step.function), spelling.Clip(name))
+		}
+		c.Entities[name] = a.value
+		if value := typed(action.Schema.Properties[name], a.value); value != nil {
+			c.Entities[name] = value
+		}
+	}
+	return c, nil
+}

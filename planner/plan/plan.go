@@ -1,0 +1,279 @@
+// Package plan turns what a model wrote into a plan that is safe to run.
+//
+// A plan is a list of commands: DO runs an action, SAY sends a text. [Decode]
+// reads a plan from the raw output of a model: it repairs what can be repaired
+// without guessing, and refuses the rest with a [Fault] whose detail can be
+// given back to the model. [Validate] then checks the whole plan against the
+// registered actions before its first command runs. Neither ever makes a DO out
+// of something that the text does not plainly say.
+//
+// # Where a plan with a DO may stand
+//
+// A plan with a DO counts only where it begins at the top level of the output:
+// outside of every quote, brace and bracket that was opened before it, whether or
+// not these were closed well. Or it is the only value in a wrapper that is the
+// whole output and strict JSON: {"plan": …}, an array, or a string. Anything else
+// is a reply or a fault. So what somebody wrote does not run where the model
+// repeats it without escapes, unless it closes what it stands in as JSON would:
+// that no decoder can tell from what the model meant.
+//
+// A mark counts wherever it stands, in prose, in code and in other quotes:
+//
+//   - Strict JSON opens nothing. Nor does JSON that can be read with repairs, if its
+//     marks close each other. Other JSON closes only if no quote is in it.
+//   - A brace or bracket closes with its own kind, a quote with its own. Closed by
+//     anything else, or with a backslash before the quote, it stays open for good.
+//   - Quotes are " and ', “”, „“, ‘’, «», »« and 「」. An apostrophe is none: a ' or ’
+//     right behind a letter or digit, as in Here's. Nor are inches: a " behind a
+//     digit and before a space or a punctuation mark, as in 5" wide.
+//   - Backticks, code fences, parentheses, tags and :-{ at the end of a line open nothing.
+//     /* opens a comment.
+//   - Reasoning is no part of the output. A closing tag alone ends it, but not in a
+//     line in which something is open.
+//   - A comment in a plan with a DO must close what it opens.
+//
+// The rule holds for plans in XML, too: there a <say> is a quote as well, and a
+// <plan> that is broken was closed badly. A plan that only SAYs may stand elsewhere.
+package plan
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Kind says what a [Command] does.
+type Kind string
+
+// The kinds of commands.
+const (
+	Do  Kind = "DO"  // run an action
+	Say Kind = "SAY" // send a text
+)
+
+// Command is one step of a [Plan].
+type Command struct {
+	Kind Kind `json:"type"`
+
+	// Action is the name of the action that a DO runs.
+	Action string `json:"action,omitempty"`
+	// Entities are the arguments of a DO, as the model wrote them; never nil in
+	// a decoded DO. Numbers are json.Number with their exact text.
+	Entities map[string]any `json:"entities,omitempty"`
+	// SaveAs is the variable that the result of a DO is kept in for later
+	// commands of the same plan; "" when it is not kept.
+	SaveAs string `json:"saveAs,omitempty"`
+	// CallID is the id of the model's tool call that the DO came from; "" in a
+	// plan that was written as one.
+	CallID string `json:"callId,omitempty"`
+	// Result is what a DO put out, in a command that was run: a [Transcript] keeps
+	// it of a tool call. A plan has none.
+	Result string `json:"result,omitempty"`
+
+	// Response is the text of a SAY; never blank in a decoded SAY.
+	Response string `json:"response,omitempty"`
+}
+
+// unnamed begins the names under which outputs are kept that a plan needs and the model
+// has given no name.
+const unnamed = "OUTPUT"
+
+// Named reports whether the model itself gave the result of a DO a name.
+func (c *Command) Named() bool {
+	return c.SaveAs != "" && !strings.HasPrefix(strings.ToUpper(c.SaveAs), unnamed+"_")
+}
+
+// Plan is what a model wants done, in order. A plan from [Decode] has at least
+// one command.
+type Plan struct {
+	Commands []Command `json:"commands"`
+	// Repairs are the codes of what had to be repaired or stripped to read the
+	// plan, sorted; none for a plan that was written as asked for.
+	Repairs []string `json:"repairs,omitempty"`
+	// Salvaged says that the plan stood in the middle of prose. A runtime may
+	// want a person's approval before such a plan does harm.
+	Salvaged bool `json:"salvaged,omitempty"`
+	// Observe says that the model waits for the results, whatever they are, and
+	// plans again with them.
+	Observe bool `json:"observe,omitempty"`
+	// Preface is what the model wrote beside its tool calls. It goes back to the
+	// model with the results, not to the person.
+	Preface string `json:"preface,omitempty"`
+	// TrimResults says that results are saved without white space around them, as
+	// Semantic Kernel does.
+	TrimResults bool `json:"trimResults,omitempty"`
+	// Refused are the faults of the answers before this one, which could not be
+	// used; none when the first answer was good.
+	Refused []FaultKind `json:"refused,omitempty"`
+	// Prose says that the text held no plan: Commands is the one SAY of it.
+	Prose bool `json:"prose,omitempty"`
+}
+
+// Saves reports whether any command keeps its result. Only in such a plan is
+// $NAME a variable and $$ a dollar sign; in any other, text is taken as it is.
+func (p Plan) Saves() bool {
+	for i := range p.Commands {
+		if p.Commands[i].SaveAs != "" {
+			return true
+		}
+	}
+	return false
+}
+
+// Calls is how many commands are DOs.
+func (p Plan) Calls() (n int) {
+	for _, c := range p.Commands {
+		if c.Kind == Do {
+			n++
+		}
+	}
+	return n
+}
+
+// Says is how many commands are SAYs.
+func (p Plan) Says() int { return len(p.Commands) - p.Calls() }
+
+// LastDo returns the index of the last DO, or -1 when there is none.
+func (p Plan) LastDo() int {
+	for i := len(p.Commands) - 1; i >= 0; i-- {
+		if p.Commands[i].Kind == Do {
+			return i
+		}
+	}
+	return -1
+}
+
+// Inputs are the variables that the plan reads and no command of it saves, in the
+// order in which they are read first. They are set when it is run, see
+// [NewProgress]; one that is not set stays as it is written.
+func (p Plan) Inputs() []string {
+	saved := savedNames(p.Commands, nil)
+	known := make(map[string]bool, len(saved))
+	for name := range saved {
+		known[name] = true
+	}
+	var inputs []string
+	read := func(text string) {
+		for name := range references(text) {
+			if low := strings.ToLower(name); !known[low] {
+				known[low] = true
+				inputs = append(inputs, name)
+			}
+		}
+	}
+	for i := range p.Commands {
+		readTexts(p.Commands[i].Entities, read)
+		read(p.Commands[i].Response)
+	}
+	return inputs
+}
+
+// readTexts calls read with each string in value, those of an object by name.
+func readTexts(value any, read func(string)) {
+	switch value := value.(type) {
+	case string:
+		read(value)
+	case map[string]any:
+		for _, name := range slices.Sorted(maps.Keys(value)) {
+			readTexts(value[name], read)
+		}
+	case []any:
+		for _, item := range value {
+			readTexts(item, read)
+		}
+	}
+}
+
+// String shows the whole plan, a line for each command:
+//
+//   - Writer-Translate input="$S" language="French" => T
+//   - SAY "$T"
+//
+// It quotes what people and models wrote; see [Plan.Outline] for logs.
+func (p Plan) String() string {
+	lines := make([]string, len(p.Commands))
+	for i := range p.Commands {
+		lines[i] = p.Commands[i].line()
+	}
+	return strings.Join(lines, "\n")
+}
+
+// line shows the command as a line of [Plan.String].
+func (c *Command) line() string {
+	if c.Kind == Say {
+		return "- " + string(Say) + " " + strconv.Quote(c.Response)
+	}
+	var out strings.Builder
+	out.WriteString("- " + c.Action)
+	for _, name := range slices.Sorted(maps.Keys(c.Entities)) {
+		out.WriteString(" " + name + "=" + quoted(c.Entities[name]))
+	}
+	if c.SaveAs != "" {
+		out.WriteString(" => " + c.SaveAs)
+	}
+	return out.String()
+}
+
+// quoted shows a value in a line: a text in quotes, else JSON.
+func quoted(value any) string {
+	switch value := value.(type) {
+	case string:
+		return strconv.Quote(value)
+	case nil, json.Number, bool:
+		raw, _ := json.Marshal(value) // none of them fails
+		return string(raw)
+	}
+	return textOf(value)
+}
+
+// Outline shows a plan that was validated without anything that is in it: a line
+// for each command, with the name of its action or SAY. It is safe for logs.
+func (p Plan) Outline() string {
+	lines := make([]string, len(p.Commands))
+	for i := range p.Commands {
+		if lines[i] = "- " + string(Say); p.Commands[i].Kind != Say {
+			lines[i] = "- " + p.Commands[i].Action
+		}
+	}
+	return strings.Join(lines, "\n")
+}
+
+// FaultKind says why a text is no plan that may run.
+type FaultKind string
+
+// The kinds of a [Fault]. When several apply, the first one wins; the last
+// three are decided command by command.
+const (
+	Truncated       FaultKind = "truncated"        // the text ends before the plan does
+	NoPlan          FaultKind = "no_plan"          // there is nothing to do and nothing to say
+	InvalidPlan     FaultKind = "invalid_plan"     // it is no plan, or not certain which plan it is
+	UnknownAction   FaultKind = "unknown_action"   // a command names an action that is not registered
+	MissingEntities FaultKind = "missing_entities" // a command lacks a required entity
+	InvalidEntities FaultKind = "invalid_entities" // an entity does not fit the action's schema
+)
+
+// Fault is the error of [Decode] and [Validate]. Detail names the exact
+// fault in words that help the model to do better; it quotes what the model
+// wrote, so that Kind alone is for logs.
+type Fault struct {
+	Kind   FaultKind
+	Detail string
+	// Before are the faults of earlier answers in the same turn; [Decode] and
+	// [Validate] leave it empty.
+	Before []FaultKind
+}
+
+func (e *Fault) Error() string {
+	return fmt.Sprintf("decode plan: %s: %s", e.Kind, e.Detail)
+}
+
+// Faultf makes a [Fault].
+func Faultf(kind FaultKind, format string, args ...any) *Fault {
+	if len(args) == 0 {
+		return &Fault{Kind: kind, Detail: format}
+	}
+	return &Fault{Kind: kind, Detail: fmt.Sprintf(format, args...)}
+}

@@ -1,0 +1,680 @@
+package plan
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/google/jsonschema-go/jsonschema"
+
+	"github.com/planbot-go/planbot/actions"
+	"github.com/planbot-go/planbot/prompts"
+)
+
+// Schema is the JSON Schema of the plans that the registered actions allow:
+// one kind of command for SAY and one for each action, with that action's
+// entities. What follows it decodes without repair. Every key is required; an
+// optional entity and saveAs may be null, which counts as absent.
+//
+// It is strict when it lies within what OpenAI takes as such. It is not when an action has
+// an entity of any type, an object with names of its own, or a circle, or when it is too
+// large; then that part is open and the rest is not.
+//
+// An entity that is no text, nor a list of texts, may be a variable in its place, lest a model that is
+// held to the schema has to make up a value that it does not know yet. A schema
+// can only list such variables, so that in a registry with such an entity results
+// are saved under one of four names.
+//
+// A schema cannot say all that [Validate] checks: that a required text is not
+// blank, limits and patterns, and that a variable is saved before it is used.
+func Schema(registry *actions.Registry) (schema json.RawMessage, strict bool, err error) {
+	plan, strict := planForm(registry, false)
+	schema, err = json.Marshal(plan)
+	return schema, strict && fits(plan), err
+}
+
+// Grammar is [Schema] with what a grammar can hold a model to beside: a
+// plan has a command, what has to be said is not empty, and results are saved under
+// one of the names that a schema lists.
+func Grammar(registry *actions.Registry) (json.RawMessage, error) {
+	plan, _ := planForm(registry, true)
+	plan.split()
+	return json.Marshal(plan)
+}
+
+func planForm(registry *actions.Registry, grammar bool) (plan *form, strict bool) {
+	response, saveAs := ofType("string"), ofType("string").orNull()
+	names := options(append(variableNames(""), nil)...)
+	list := ofType("array")
+	if grammar {
+		response.MinLength, list.MinItems, saveAs = 1, 1, names
+	}
+	commands := []*form{object(
+		property{"type", options(string(Say))},
+		property{"response", response},
+	)}
+	strict = true
+	for _, action := range registry.All() {
+		f := former{root: action.ForModels()}
+		entities := f.entities()
+		if grammar {
+			notEmpty(entities)
+		}
+		if orVariable(entities) {
+			*saveAs = *names
+		}
+		commands = append(commands, object(
+			property{"type", options(string(Do))},
+			property{"action", options(action.Name)},
+			property{"entities", entities},
+			property{"saveAs", saveAs},
+		))
+		strict = strict && !f.loose
+	}
+	list.Items = choice(commands...)
+	return object(property{"type", options("plan")}, property{"commands", list}), strict
+}
+
+// notEmpty asks for a character in each entity that is a text and has to be there.
+func notEmpty(entities *form) {
+	for _, p := range entities.Properties {
+		if p.form.Enum == nil && slices.Equal(p.form.Types, typeNames{"string"}) {
+			p.form.MinLength = 1
+		}
+	}
+}
+
+// variableNames are the names of the variables in a schema that has to list them.
+func variableNames(mark string) []any {
+	return []any{mark + "A", mark + "B", mark + "C", mark + "D"}
+}
+
+// orVariable lets each of the entities in which no text stands be a variable. It
+// reports whether there was one.
+func orVariable(entities *form) bool {
+	found := false
+	for i, p := range entities.Properties {
+		if p.form.isFree() || p.form.takesText() || p.form.Items != nil && p.form.Items.takesText() {
+			continue
+		}
+		found = true
+		branches := p.form.AnyOf
+		if branches == nil {
+			branches = []*form{p.form}
+		}
+		entities.Properties[i].form = &form{AnyOf: append(slices.Clone(branches), options(variableNames("$")...))}
+	}
+	return found
+}
+
+// strictSchema writes the schema of an action's entities in the subset that
+// OpenAI calls strict, with the descriptions: every property is required, an
+// optional one may be null, which counts as absent. It is false when the schema
+// has no such form: it holds an object with names of its own, a value of any type
+// or a circle, or is too large.
+func strictSchema(schema *jsonschema.Schema) (json.RawMessage, bool) {
+	f := former{root: schema, describe: true}
+	strict := f.entities()
+	if f.loose || !fits(strict) {
+		return nil, false
+	}
+	raw, err := json.Marshal(strict)
+	return raw, err == nil
+}
+
+// former writes the schema of one action as a form. What no form says, such as
+// limits, patterns and formats, is left out: [actions.Action.Check] knows it.
+type former struct {
+	root     *jsonschema.Schema
+	describe bool
+	loose    bool                 // something in it has no strict form
+	open     []*jsonschema.Schema // what is being written, against circles
+}
+
+// entities is the form of the entities. Unlike within them, null is never a value
+// but says that an entity is absent.
+func (f *former) entities() *form {
+	out := f.object(f.root)
+	for i, p := range out.Properties {
+		if isRequired(f.root, p.name) {
+			out.Properties[i].form = p.form.withoutNull()
+		}
+	}
+	return out
+}
+
+// isRequired reports whether a property has to be there: a default makes up for it.
+func isRequired(schema *jsonschema.Schema, name string) bool {
+	p := schema.Properties[name]
+	return slices.Contains(schema.Required, name) && (p == nil || p.Default == nil)
+}
+
+func (f *former) value(schema *jsonschema.Schema) *form {
+	schema = f.resolve(schema)
+	if schema == nil || slices.Contains(f.open, schema) {
+		return f.free(&form{})
+	}
+	f.open = append(f.open, schema)
+	defer func() { f.open = f.open[:len(f.open)-1] }()
+	out := f.shape(schema)
+	if f.describe {
+		out.Description = describe(schema)
+	}
+	return out
+}
+
+// free is out, which is not strict.
+func (f *former) free(out *form) *form {
+	f.loose = true
+	return out
+}
+
+// resolve follows references within the schema; nil where they lead nowhere.
+func (f *former) resolve(schema *jsonschema.Schema) *jsonschema.Schema {
+	const most = 100 // against references that only lead to each other
+	for range most {
+		if schema == nil || schema.Ref == "" {
+			return schema
+		}
+		if name, ok := strings.CutPrefix(schema.Ref, "#/$defs/"); ok {
+			schema = f.root.Defs[name]
+		} else {
+			schema = f.root.Definitions[strings.TrimPrefix(schema.Ref, "#/definitions/")]
+		}
+	}
+	return nil
+}
+
+// shape is the form of a schema that is no reference. Of what a schema says in
+// two ways the plainer one is taken: the other only narrows it.
+func (f *former) shape(schema *jsonschema.Schema) *form {
+	types := slices.Clone(schema.Types)
+	if schema.Type != "" {
+		types = []string{schema.Type}
+	}
+	switch {
+	case schema.Const != nil:
+		return f.options(*schema.Const)
+	case schema.Enum != nil:
+		return f.options(schema.Enum...)
+	case types != nil:
+		return f.types(schema, types)
+	case schema.Properties != nil:
+		return f.object(schema)
+	case schema.AnyOf != nil:
+		return f.branches(schema.AnyOf)
+	case schema.OneOf != nil:
+		return f.branches(schema.OneOf)
+	case len(schema.AllOf) == 1:
+		return f.value(schema.AllOf[0])
+	default:
+		return f.free(&form{})
+	}
+}
+
+func (f *former) options(values ...any) *form {
+	out := options(values...)
+	if slices.Contains(out.Types, "object") || slices.Contains(out.Types, "array") {
+		return f.free(out)
+	}
+	return out
+}
+
+func (f *former) branches(schemas []*jsonschema.Schema) *form {
+	var out []*form
+	for _, schema := range schemas {
+		out = append(out, f.value(schema))
+	}
+	return choice(out...)
+}
+
+// types is the form of a value that has one of the types: a list of their names,
+// but objects and arrays say more than that.
+func (f *former) types(schema *jsonschema.Schema, types []string) *form {
+	var plain typeNames
+	var out []*form
+	for _, name := range types {
+		switch name {
+		case "object":
+			out = append(out, f.object(schema))
+		case "array":
+			out = append(out, f.array(schema))
+		default:
+			plain = append(plain, name)
+		}
+	}
+	if slices.Equal(plain, typeNames{"null"}) && len(out) == 1 {
+		return out[0].orNull()
+	}
+	if plain != nil {
+		out = append(out, &form{Types: plain})
+	}
+	return choice(out...)
+}
+
+func (f *former) array(schema *jsonschema.Schema) *form {
+	out := ofType("array")
+	if schema.Items == nil {
+		return f.free(out)
+	}
+	out.Items = f.value(schema.Items)
+	return out
+}
+
+// object is the form of an object. One whose schema names properties has no
+// others, unless the schema says that it may.
+func (f *former) object(schema *jsonschema.Schema) *form {
+	var of []property
+	for _, name := range propertyOrder(schema) {
+		p := property{name, f.value(schema.Properties[name])}
+		if !isRequired(schema, name) {
+			p.form = p.form.orNull()
+		}
+		of = append(of, p)
+	}
+	out := object(of...)
+	others := schema.AdditionalProperties
+	switch {
+	case others == nil && (len(of) > 0 || schema == f.root):
+	case others == nil:
+		out.Others = true
+	case others.Not == nil:
+		out.Others = f.value(others)
+	}
+	if out.Others == false {
+		return out
+	}
+	if len(of) == 0 {
+		out.Properties, out.Required = nil, nil
+	}
+	return f.free(out)
+}
+
+// describe is what a schema says in words, with what its form leaves out.
+func describe(schema *jsonschema.Schema) string {
+	parts := []string{schema.Description}
+	if schema.Format != "" {
+		parts = append(parts, "format "+schema.Format)
+	}
+	if schema.Default != nil {
+		parts = append(parts, "default "+string(schema.Default))
+	}
+	return strings.Join(slices.DeleteFunc(parts, func(part string) bool { return part == "" }), "; ")
+}
+
+// ToolSchema is the schema of an action's entities as servers take it for a tool. It is
+// strict where that is wished for and the schema can be said in what OpenAI calls strict.
+// OpenAI refuses one without properties. Null counts as absent, so a required entity may
+// not be null: the schema of a Go slice or pointer says that it may.
+func ToolSchema(a *actions.Action, wantStrict bool) (raw json.RawMessage, strict bool, err error) {
+	schema := a.ForModels()
+	if wantStrict {
+		if raw, strict = strictSchema(schema); strict {
+			return raw, true, nil
+		}
+	}
+	raw, err = toolSchema(schema)
+	return raw, false, err
+}
+
+func toolSchema(schema *jsonschema.Schema) (json.RawMessage, error) {
+	if len(schema.Properties) == 0 {
+		return json.RawMessage(`{"type":"object","properties":{}}`), nil
+	}
+	told := *schema
+	told.Properties = maps.Clone(schema.Properties)
+	for name, property := range schema.Properties {
+		if isRequired(schema, name) {
+			told.Properties[name] = (&former{root: schema}).withoutNull(property)
+		}
+	}
+	return json.Marshal(&told)
+}
+
+// withoutNull is the schema without null, if it takes anything else.
+func (f *former) withoutNull(schema *jsonschema.Schema) *jsonschema.Schema {
+	resolved := f.resolve(schema)
+	if !(&former{root: f.root}).value(schema).takesNull() || slices.Contains(f.open, resolved) {
+		return schema
+	}
+	f.open = append(f.open, resolved)
+	defer func() { f.open = f.open[:len(f.open)-1] }()
+	out := *resolved
+	out.Description = cmp.Or(schema.Description, out.Description)
+	if len(out.Types) > 1 {
+		out.Types = slices.DeleteFunc(slices.Clone(out.Types), func(name string) bool { return name == "null" })
+		out.Enum = slices.DeleteFunc(slices.Clone(out.Enum), func(value any) bool { return value == nil })
+	}
+	if len(out.Types) == 1 {
+		out.Type, out.Types = out.Types[0], nil
+	}
+	for _, branches := range []*[]*jsonschema.Schema{&out.AnyOf, &out.OneOf} {
+		var left []*jsonschema.Schema
+		for _, branch := range *branches {
+			if branch = f.withoutNull(branch); branch.Type != "null" {
+				left = append(left, branch)
+			}
+		}
+		*branches = left
+	}
+	return &out
+}
+
+// form is a JSON Schema in words that the strict structured output of OpenAI and
+// the grammars of llama.cpp, vLLM and Ollama all take: types, enums, objects that
+// are closed and whose properties have an order, arrays, anyOf. An empty form
+// takes any value; it and an object that is not closed are not strict.
+type form struct {
+	Description string     `json:"description,omitempty"`
+	Types       typeNames  `json:"type,omitempty"`
+	Enum        []any      `json:"enum,omitempty"`
+	Properties  properties `json:"properties,omitzero"`
+	Required    []string   `json:"required,omitzero"`
+	Others      any        `json:"additionalProperties,omitempty"` // false, or the form of each
+	Items       *form      `json:"items,omitempty"`
+	MinItems    int        `json:"minItems,omitempty"`
+	MinLength   int        `json:"minLength,omitempty"`
+	AnyOf       []*form    `json:"anyOf,omitempty"`
+}
+
+// property is one property of an object.
+type property struct {
+	name string
+	form *form
+}
+
+type (
+	typeNames  []string
+	properties []property
+)
+
+// MarshalJSON writes one name as a string.
+func (t typeNames) MarshalJSON() ([]byte, error) {
+	if len(t) == 1 {
+		return json.Marshal(t[0])
+	}
+	return json.Marshal([]string(t))
+}
+
+// MarshalJSON keeps the order: grammars hold the model to it.
+func (p properties) MarshalJSON() ([]byte, error) {
+	var out bytes.Buffer
+	separator := byte('{')
+	for _, one := range p {
+		name, err := json.Marshal(one.name)
+		if err != nil {
+			return nil, err
+		}
+		value, err := json.Marshal(one.form)
+		if err != nil {
+			return nil, err
+		}
+		out.WriteByte(separator)
+		out.Write(name)
+		out.WriteByte(':')
+		out.Write(value)
+		separator = ','
+	}
+	if len(p) == 0 {
+		out.WriteByte('{')
+	}
+	out.WriteByte('}')
+	return out.Bytes(), nil
+}
+
+func ofType(name string) *form { return &form{Types: typeNames{name}} }
+
+// choice is one of the branches.
+func choice(branches ...*form) *form {
+	if len(branches) == 1 {
+		return branches[0]
+	}
+	return &form{AnyOf: branches}
+}
+
+// object is an object that has these properties, all of them, and no others.
+func object(of ...property) *form {
+	f := &form{Types: typeNames{"object"}, Properties: properties{}, Required: []string{}, Others: false}
+	for _, p := range of {
+		f.Properties = append(f.Properties, p)
+		f.Required = append(f.Required, p.name)
+	}
+	return f
+}
+
+// options is one of the values. A single one is an enum too: const is not taken
+// everywhere.
+func options(values ...any) *form {
+	f := &form{Enum: slices.Clone(values)}
+	for _, value := range values {
+		if name := typeOf(value); !slices.Contains(f.Types, name) {
+			f.Types = append(f.Types, name)
+		}
+	}
+	return f
+}
+
+func typeOf(value any) string {
+	switch value.(type) {
+	case nil:
+		return "null"
+	case bool:
+		return "boolean"
+	case string:
+		return "string"
+	case []any:
+		return "array"
+	case map[string]any:
+		return "object"
+	default:
+		return "number"
+	}
+}
+
+func (f *form) isFree() bool { return f.Types == nil && f.AnyOf == nil }
+
+func (f *form) takesNull() bool {
+	return slices.Contains(f.Types, "null") || slices.ContainsFunc(f.AnyOf, (*form).takesNull)
+}
+
+// takesText reports whether f takes any text.
+func (f *form) takesText() bool {
+	return f.Enum == nil && slices.Contains(f.Types, "string") || slices.ContainsFunc(f.AnyOf, (*form).takesText)
+}
+
+// orNull is f, or null in its place.
+func (f *form) orNull() *form {
+	switch {
+	case f.isFree() || f.takesNull():
+	case f.AnyOf != nil:
+		f.AnyOf = append(f.AnyOf, ofType("null"))
+	case f.Enum != nil || f.Properties != nil:
+		return choice(f, ofType("null"))
+	default:
+		f.Types = append(f.Types, "null")
+	}
+	return f
+}
+
+// split writes a form of several types, of which one says more than its name, as one
+// of several forms: llama-cpp-python drops what stands beside a list of types.
+func (f *form) split() {
+	if len(f.Types) > 1 && (f.Enum != nil || f.Items != nil || f.Properties != nil || f.Others != nil || f.MinLength > 0) {
+		whole := *f
+		*f = form{Description: f.Description}
+		for _, name := range whole.Types {
+			f.AnyOf = append(f.AnyOf, whole.only(name))
+		}
+	}
+	for _, p := range f.Properties {
+		p.form.split()
+	}
+	for _, branch := range f.AnyOf {
+		branch.split()
+	}
+	if f.Items != nil {
+		f.Items.split()
+	}
+}
+
+// only is what f says of values of that type.
+func (f form) only(name string) *form {
+	out := ofType(name)
+	for _, value := range f.Enum {
+		if typeOf(value) == name && value != nil {
+			out.Enum = append(out.Enum, value)
+		}
+	}
+	switch name {
+	case "array":
+		out.Items, out.MinItems = f.Items, f.MinItems
+	case "object":
+		out.Properties, out.Required, out.Others = f.Properties, f.Required, f.Others
+	case "string":
+		out.MinLength = f.MinLength
+	}
+	return out
+}
+
+// withoutNull is f without null, if it takes anything else.
+func (f *form) withoutNull() *form {
+	var left []*form
+	for _, branch := range f.AnyOf {
+		if branch = branch.withoutNull(); !slices.Equal(branch.Types, typeNames{"null"}) {
+			left = append(left, branch)
+		}
+	}
+	if f.AnyOf = left; len(left) == 1 {
+		return left[0]
+	}
+	if len(f.Types) > 1 {
+		f.Types = slices.DeleteFunc(f.Types, func(name string) bool { return name == "null" })
+		f.Enum = slices.DeleteFunc(f.Enum, func(value any) bool { return value == nil })
+	}
+	return f
+}
+
+// What OpenAI takes as a strict schema, by its guide of 2026. A larger one would be refused
+// whole.
+const (
+	maxSchemaProperties = 5000
+	maxSchemaDepth      = 10 // of objects within objects
+	maxSchemaOptions    = 1000
+	maxSchemaText       = 120_000 // names of properties and values of enums, in bytes
+)
+
+// fits reports whether a schema is within these limits.
+func fits(f *form) bool {
+	properties, options, text, deepest := 0, 0, 0, 0
+	var count func(f *form, depth int)
+	count = func(f *form, depth int) {
+		if f == nil {
+			return
+		}
+		if f.Properties != nil {
+			depth++
+		}
+		deepest = max(deepest, depth)
+		properties += len(f.Properties)
+		options += len(f.Enum)
+		for _, value := range f.Enum {
+			if value, ok := value.(string); ok {
+				text += len(value)
+			}
+		}
+		count(f.Items, depth)
+		for _, p := range f.Properties {
+			text += len(p.name)
+			count(p.form, depth)
+		}
+		for _, branch := range f.AnyOf {
+			count(branch, depth)
+		}
+	}
+	count(f, 0)
+	return properties <= maxSchemaProperties && deepest <= maxSchemaDepth && options <= maxSchemaOptions && text <= maxSchemaText
+}
+
+// Describe turns the registry into what a prompt lists, in the order of
+// registration.
+func Describe(registry *actions.Registry) []prompts.Action {
+	var list []prompts.Action
+	for _, a := range registry.All() {
+		action := prompts.Action{Name: a.Name, Description: a.Description}
+		schema := a.ForModels()
+		for _, name := range propertyOrder(schema) {
+			action.Parameters = append(action.Parameters, describeParameter(schema, name))
+		}
+		list = append(list, action)
+	}
+	return list
+}
+
+func describeParameter(schema *jsonschema.Schema, name string) prompts.Parameter {
+	property := schema.Properties[name]
+	p := prompts.Parameter{
+		Name:        name,
+		Type:        TypeText(property),
+		Description: property.Description,
+		Required:    slices.Contains(schema.Required, name),
+		Default:     string(property.Default),
+	}
+	allowed := property
+	if property.Items != nil {
+		allowed = property.Items
+	}
+	for _, v := range allowed.Enum {
+		p.Enum = append(p.Enum, fmt.Sprint(v))
+	}
+	return p
+}
+
+// TypeText names a type as programmers write it: "string", "string[]",
+// "{street: string, kind?: string}".
+func TypeText(s *jsonschema.Schema) string {
+	types := s.Types
+	if s.Type != "" {
+		types = []string{s.Type}
+	}
+	types = slices.DeleteFunc(slices.Clone(types), func(t string) bool { return t == "null" })
+	switch {
+	case len(types) != 1:
+		return cmp.Or(strings.Join(types, "|"), "any")
+	case types[0] == "array" && s.Items != nil:
+		return TypeText(s.Items) + "[]"
+	case types[0] == "object" && len(s.Properties) > 0:
+		return objectText(s)
+	}
+	return types[0]
+}
+
+func objectText(s *jsonschema.Schema) string {
+	var fields []string
+	for _, name := range propertyOrder(s) {
+		mark := "?: "
+		if slices.Contains(s.Required, name) {
+			mark = ": "
+		}
+		fields = append(fields, name+mark+TypeText(s.Properties[name]))
+	}
+	return "{" + strings.Join(fields, ", ") + "}"
+}
+
+// propertyOrder is the order of the Go fields or, of a schema that was read from
+// a file, the required properties first and then the others by name.
+func propertyOrder(s *jsonschema.Schema) []string {
+	if len(s.PropertyOrder) > 0 {
+		return s.PropertyOrder
+	}
+	order := slices.DeleteFunc(slices.Clone(s.Required), func(name string) bool { return s.Properties[name] == nil })
+	for _, name := range slices.Sorted(maps.Keys(s.Properties)) {
+		if !slices.Contains(order, name) {
+			order = append(order, name)
+		}
+	}
+	return order
+}

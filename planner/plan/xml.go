@@ -1,0 +1,892 @@
+package plan
+
+import (
+	"cmp"
+	"encoding/json"
+	"html"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/google/jsonschema-go/jsonschema"
+
+	"github.com/planbot-go/planbot/actions"
+	"github.com/planbot-go/planbot/internal/spelling"
+)
+
+// DecodeXML reads the plan that a model wrote in the format of Semantic Kernel's
+// sequential planner, validated: a <plan> whose children <function.Name …/> or
+// <function.Plugin.Name …/> become DOs, with their attributes as entities.
+//
+//   - setContextVariable="NAME" keeps the output for later attributes, as $NAME.
+//     The last write of a name wins, $$ is a dollar sign, and a name that is not
+//     set stays as it is.
+//   - $INPUT is the output of the function before, at first the goal. An entity
+//     called input takes it when it is left out or empty, and has no default.
+//     Another entity that is left out takes the variable of its name.
+//   - appendToResult="NAME" keeps the output too. The plan ends in a SAY of all
+//     such outputs, a line each, those that are only set as the same NAME among
+//     them; without any, of the last function's output.
+//   - <say>text</say> is a SAY where it stands. Behind the last function it takes
+//     the place of the last output. Semantic Kernel has no such element.
+//
+// Names match without regard to case, and a plugin is never dropped: the action of
+// function.A.b is A-b or A_b. Of several plans the last one that may run counts, and none
+// behind a broken one. Where a plan may stand is as for [Decode]. Text that holds no plan
+// is read by [Decode]: it is a JSON plan or prose. The error is a [*Fault]; nothing of a
+// text that was cut off is a plan.
+func DecodeXML(text, goal string, reg *actions.Registry) (Plan, error) {
+	if len(text) > maxBytes {
+		return Plan{}, Faultf(InvalidPlan, "the answer is longer than %d bytes", maxBytes)
+	}
+	cleaned, done := clean(text)
+	if looksJSON(openFence(cleaned, &notes{})) {
+		return decodeOther(text, reg)
+	}
+	cleaned, fault := finalChannel(cleaned, &done)
+	if fault != nil {
+		return Plan{}, fault
+	}
+	a := answer{text: cleaned, done: done, budget: 8*len(cleaned) + 1<<14, xml: true}
+	if fault := a.scan(); fault != nil {
+		return Plan{}, fault
+	}
+	switch hides := anyXMLPlan.MatchString(a.text); {
+	case a.thinking && len(a.plans) > 0:
+		return Plan{}, Faultf(Truncated, "the text ends within the reasoning")
+	case a.stray:
+		return Plan{}, Faultf(InvalidPlan, "a function stands outside of a <plan>")
+	case len(a.plans) > 0:
+		return a.lastXMLPlan(goal, reg)
+	case hides:
+		return Plan{}, Faultf(InvalidPlan, "the plan stands in a comment, or is written with &lt; for <")
+	case a.text != "" && strings.TrimSpace(anyTag.ReplaceAllString(a.text, "")) == "":
+		return Plan{}, Faultf(InvalidPlan, "the answer is XML, but no plan")
+	}
+	return decodeOther(text, reg)
+}
+
+var (
+	anyXMLPlan = regexp.MustCompile(`(?i)(?:<|&lt;)(?:plan\b|function\.)`)
+	anyTag     = regexp.MustCompile(`</?[A-Za-z][^<>]*>`)
+)
+
+// decodeOther reads an answer in the format of the sequence planner, if that is all there
+// is.
+func decodeOther(text string, reg *actions.Registry) (Plan, error) {
+	p, err := Decode(text)
+	if err == nil {
+		p, err = Validate(p, reg)
+	}
+	if err != nil {
+		return Plan{}, err
+	}
+	if lower := strings.ToLower(text); p.Salvaged && (strings.Contains(lower, "<"+functionTag) || strings.Contains(lower, "<say")) {
+		return Plan{}, Faultf(InvalidPlan, "there is an XML plan beside the JSON plan")
+	}
+	return p, nil
+}
+
+// lastXMLPlan takes the last plan that may run. An empty one behind it takes it back, and
+// when none may run, the fault is that of the last.
+func (a *answer) lastXMLPlan(goal string, reg *actions.Registry) (Plan, error) {
+	isMeant := func(f found) bool { return f.value.isMeant() }
+	if slices.ContainsFunc(a.found, isMeant) || keyOfPlan.MatchString(a.around()) {
+		return Plan{}, Faultf(InvalidPlan, "there is JSON of a plan beside the XML plan")
+	}
+	var last error
+	for i := len(a.plans) - 1; i >= 0; i-- {
+		p := &a.plans[i]
+		if p.fault == nil && len(p.steps) > 0 && !p.top {
+			return Plan{}, errInside // one before it may be what it takes back
+		}
+		if p.fault == nil && len(p.steps) > 0 && !a.standsXML(i) {
+			return Plan{}, Faultf(InvalidPlan, "the plan stands in the middle of a sentence or a quotation")
+		}
+		read, err := p.plan(goal, false, reg)
+		if err == nil {
+			return a.finishXML(read, p.notes), nil
+		}
+		if last == nil {
+			last = err
+		}
+		if p.fault == nil && len(p.steps) == 0 {
+			break
+		}
+	}
+	return Plan{}, last
+}
+
+var keyOfPlan = regexp.MustCompile(`(?i)"(?:commands|action|response)"|'(?:commands|action|response)'`)
+
+// standsXML reports whether plan i stands on its own. Tags beside it do not matter.
+func (a *answer) standsXML(i int) bool {
+	p, start, end := &a.plans[i], 0, len(a.text)
+	if i > 0 {
+		start = a.plans[i-1].end
+	}
+	if i+1 < len(a.plans) {
+		end = a.plans[i+1].start
+	}
+	before := anyTag.ReplaceAllString(a.outside(start, p.start), "")
+	before = before[strings.LastIndexByte(before, '\n')+1:]
+	return standsAlone(before, anyTag.ReplaceAllString(a.outside(p.end, end), ""))
+}
+
+// finishXML notes what was repaired, and what stood around the plan.
+func (a *answer) finishXML(p Plan, done notes) Plan {
+	around := a.around()
+	a.done.add(done...)
+	if p.Salvaged = hasWords(around); p.Salvaged {
+		a.done.add("prose")
+	}
+	if strings.Contains(around, "```") {
+		a.done.add("fence")
+	}
+	p.Repairs = slices.Sorted(slices.Values(a.done))
+	return p
+}
+
+const (
+	functionTag = "function."
+	// maxSteps is how many steps an XML plan may have, and maxPlans how many plans an
+	// answer may hold, and maxAttributes how many attributes a tag may have.
+	maxSteps, maxPlans, maxAttributes = 1000, 100, 200
+)
+
+// xmlPlan is a <plan> in an answer, with the fault for which it cannot run.
+type xmlPlan struct {
+	span
+	attributes []attribute
+	steps      []xmlStep
+	fault      *Fault
+	notes      notes
+	top        bool // nothing is open where it begins
+}
+
+// xmlStep is one step of an XML plan: a function, or a text to say.
+type xmlStep struct {
+	function   string // behind "function."; "" for a text
+	attributes []attribute
+	text       string
+}
+
+// attribute is one attribute of a tag, with its entities decoded.
+type attribute struct{ name, value string }
+
+// tagOfXML looks at a tag outside of plans that means something in this format, and
+// reports whether it stepped over it.
+func (a *answer) tagOfXML(rest string) (done bool, fault *Fault) {
+	name := strings.ToLower(tagName(rest))
+	opens := !strings.HasPrefix(rest, "</")
+	end, hidden := 0, hiddenSize(rest)
+	switch {
+	case hidden < 0:
+		return false, errXMLTruncated
+	case hidden > 0:
+		end = a.pos + hidden
+	case name == "goal" && opens && !a.goalOpen: // it may be repeated before a plan
+		size := indexFold(rest, "</goal>")
+		if a.goalOpen = size < 0; !a.goalOpen {
+			end = a.pos + size + len("</goal>")
+		}
+	case name == "plan" && opens:
+		return true, a.planOfXML()
+	case name == "say":
+		a.saying = opens && !strings.HasSuffix(anyTag.FindString(rest[:min(len(rest), 200)]), "/>")
+	case hasPrefixFold(rest, "<"+functionTag):
+		a.stray = true
+	}
+	if end > 0 {
+		a.reasoning = append(a.reasoning, span{a.pos, end})
+		a.pos = end
+	}
+	return end > 0, nil
+}
+
+// planOfXML reads the plan that begins at pos. A broken one ends with its closing tag:
+// nothing within it is looked at again.
+func (a *answer) planOfXML() *Fault {
+	r := xmlReader{text: a.text, pos: a.pos}
+	p := xmlPlan{span: span{start: a.pos}}
+	p.fault = r.plan(&p)
+	a.marks.torn = a.marks.torn || isOpen(a.text[a.pos:p.start])
+	p.top = a.marks.none() && !a.saying
+	if p.fault != nil {
+		size := indexFold(r.text[r.pos:], "</plan")
+		if p.fault.Kind == Truncated || size < 0 {
+			return p.fault
+		}
+		r.pos += size + len("</plan")
+		if end := strings.IndexByte(r.text[r.pos:], '>'); end >= 0 {
+			r.pos += end + 1
+		}
+		a.marks.torn = true // it was closed badly
+	}
+	if len(a.plans) == maxPlans {
+		return Faultf(InvalidPlan, "the answer holds more than %d plans", maxPlans)
+	}
+	p.end, p.notes = r.pos, r.notes
+	a.plans = append(a.plans, p)
+	a.pos, a.lineStart = r.pos, r.pos
+	return nil
+}
+
+// xmlReader reads an XML plan. It takes what has one meaning only, also where it is no
+// XML: a bare & or < in a value, names in any case, values without quotes.
+type xmlReader struct {
+	text  string
+	pos   int
+	notes notes
+}
+
+var errXMLTruncated = Faultf(Truncated, "the text ends before the plan does")
+
+// plan reads the plan at pos.
+func (r *xmlReader) plan(p *xmlPlan) (fault *Fault) {
+	r.pos += len("<plan")
+	var closed bool
+	if p.attributes, closed, fault = r.startTag("plan"); fault != nil || closed {
+		return fault
+	}
+	for {
+		name, fault := r.nextTag()
+		if fault != nil {
+			return fault
+		}
+		start := r.pos
+		if strings.HasPrefix(r.text[start:], "</") {
+			return r.closeTag("plan")
+		}
+		r.pos += len("<") + len(name)
+		switch lower := strings.ToLower(name); {
+		case lower == "plan" && planKey.MatchString(r.text[p.start+1:start]):
+			return Faultf(InvalidPlan, "there is JSON of a plan beside the XML plan")
+		case lower == "plan" && len(p.steps) == 0: // the one before was only spoken of
+			p.start = start
+			if p.attributes, closed, fault = r.startTag(name); fault != nil || closed {
+				return fault
+			}
+			continue
+		case lower == "plan":
+			return Faultf(InvalidPlan, "a <plan> stands within the <plan>")
+		case len(p.steps) == maxSteps:
+			return Faultf(InvalidPlan, "the plan has more than %d steps", maxSteps)
+		case strings.HasPrefix(lower, functionTag):
+			fault = r.function(p, name)
+		case lower == "say":
+			fault = r.say(p)
+		case planTags.MatchString(lower):
+			fault = Faultf(InvalidPlan, "<%s> is no step; write <function.NAME …/>", spelling.Clip(name))
+		default:
+			fault = r.other(name)
+		}
+		if fault != nil {
+			return fault
+		}
+	}
+}
+
+// planTags are the names of elements that plans in other words are made of.
+var planTags = regexp.MustCompile(`^(?:plan|functions?|function_calls?|tool_calls?|tool_use|invoke|commands?|action|do|say|steps?)$`)
+
+// nextTag goes on to the next tag, over text and comments, and returns its name.
+func (r *xmlReader) nextTag() (string, *Fault) {
+	for {
+		size := strings.IndexByte(r.text[r.pos:], '<')
+		if size < 0 {
+			return "", errXMLTruncated
+		}
+		r.pos += size
+		rest := r.text[r.pos:]
+		if name := tagName(rest); name != "" {
+			return name, nil
+		}
+		switch size := hiddenSize(rest); {
+		case size < 0:
+			return "", errXMLTruncated
+		case size > 0:
+			r.pos += size
+		default:
+			r.pos++ // a < in a text
+		}
+	}
+}
+
+// tagName returns the name of the tag that text begins with, without its < or </; "" when
+// it begins with none.
+func tagName(text string) string {
+	parts := tagStart.FindStringSubmatch(text[:min(len(text), 300)])
+	if parts == nil {
+		return ""
+	}
+	return parts[1]
+}
+
+var tagStart = regexp.MustCompile(`^</?([A-Za-z_$][\w$.\-\x{80}-\x{10FFFF}]*)(?:[ \t\r\n/>]|$)`)
+
+// hiddenMarks are what may stand between the steps of a plan and is no part of it: a
+// comment, character data, an instruction.
+var hiddenMarks = [][2]string{{"<!--", "-->"}, {"<![CDATA[", "]]>"}, {"<?", "?>"}}
+
+// hiddenSize is the size of such a mark at the start of text, with what it holds. 0: there
+// is none; negative: it never ends.
+func hiddenSize(text string) int {
+	for _, mark := range hiddenMarks {
+		if inner, ok := strings.CutPrefix(text, mark[0]); ok {
+			end := strings.Index(inner, mark[1])
+			if end < 0 {
+				return -1
+			}
+			return len(mark[0]) + end + len(mark[1])
+		}
+	}
+	return 0
+}
+
+// attributeForm matches an attribute and what stands behind it, and attributeCut one that
+// is cut off.
+var (
+	attributeForm = regexp.MustCompile(`^([^\s=/<>"'“”]+)\s*=\s*(?:"([^"]*)"|'([^']*)'|[“”]([^”]*)”|([^\s"'<=>“”]+?))(\s|/?>)`)
+	attributeCut  = regexp.MustCompile(`^[^\s=/<>"'“”]*\s*(?:=\s*(?:"[^"]*"?|'[^']*'?|[“”][^”]*”?|[^\s"'<=>“”]*))?$`)
+	plansTag      = regexp.MustCompile(`(?i)</?(?:function|plan)`)
+)
+
+// startTag reads the rest of a tag from behind its name, and reports whether it is closed
+// in itself.
+func (r *xmlReader) startTag(name string) (attributes []attribute, closed bool, fault *Fault) {
+	for {
+		rest := strings.TrimLeft(r.text[r.pos:], " \t\r\n")
+		r.pos = len(r.text) - len(rest)
+		switch {
+		case rest == "", rest == "/":
+			return nil, false, errXMLTruncated
+		case rest[0] == '>':
+			r.pos++
+			return attributes, false, nil
+		case strings.HasPrefix(rest, "/>"):
+			r.pos += 2
+			return attributes, true, nil
+		case len(attributes) == maxAttributes:
+			return nil, false, Faultf(InvalidPlan, "<%s> has more than %d attributes", spelling.Clip(name), maxAttributes)
+		}
+		parts := attributeForm.FindStringSubmatch(rest)
+		switch {
+		case parts == nil && attributeCut.MatchString(rest):
+			return nil, false, errXMLTruncated
+		case parts == nil:
+			line, _, _ := strings.Cut(rest, "\n")
+			return nil, false, Faultf(InvalidPlan, "<%s>: %q is no attribute; write NAME=\"value\", and a quote within a value as &quot;", spelling.Clip(name), spelling.Clip(line))
+		case plansTag.MatchString(parts[2] + parts[3] + parts[4] + parts[5]):
+			return nil, false, Faultf(InvalidPlan, "<%s>: the value of %s has no closing quote", spelling.Clip(name), spelling.Clip(parts[1]))
+		case parts[4] != "":
+			r.notes.add("quotes")
+		case parts[5] != "":
+			r.notes.add("bare_words")
+		}
+		attributes = append(attributes, attribute{parts[1], r.plain(parts[2] + parts[3] + parts[4] + parts[5])})
+		r.pos += len(parts[0]) - len(parts[6])
+	}
+}
+
+// plain decodes the entities of XML, each once. What only looks like one stays.
+func (r *xmlReader) plain(text string) string {
+	if strings.Contains(text, "<") || strings.Count(text, "&") > len(entityOfXML.FindAllStringIndex(text, -1)) {
+		r.notes.add("escapes")
+	}
+	return entityOfXML.ReplaceAllStringFunc(text, html.UnescapeString)
+}
+
+var entityOfXML = regexp.MustCompile(`&(?:lt|gt|amp|quot|apos|#0*[1-9]\d{0,6}|#[xX]0*[1-9a-fA-F][0-9a-fA-F]{0,5});`)
+
+// closeTag reads the closing tag at pos, which has to be that of name.
+func (r *xmlReader) closeTag(name string) *Fault {
+	found := tagName(r.text[r.pos:])
+	rest := strings.TrimLeft(r.text[r.pos+len("</")+len(found):], " \t\r\n")
+	r.pos = len(r.text) - len(rest)
+	switch {
+	case rest == "":
+		return errXMLTruncated
+	case !strings.EqualFold(found, name) || rest[0] != '>':
+		return Faultf(InvalidPlan, "there stands </%s> in place of </%s>", spelling.Clip(found), spelling.Clip(name))
+	}
+	r.pos++
+	return nil
+}
+
+// function reads a function's tag. Text in it has no meaning, as in Semantic Kernel; but a
+// tag in it would be a function or an input that is left out.
+func (r *xmlReader) function(p *xmlPlan, name string) *Fault {
+	attributes, closed, fault := r.startTag(name)
+	if fault != nil {
+		return fault
+	}
+	p.steps = append(p.steps, xmlStep{function: name[len(functionTag):], attributes: attributes})
+	if closed {
+		return nil
+	}
+	return r.contents(name, func(string) bool { return true })
+}
+
+// other steps over an element that means nothing here, as Semantic Kernel does. It is no
+// plan when that would leave out a function.
+func (r *xmlReader) other(name string) *Fault {
+	if _, closed, fault := r.startTag(name); fault != nil || closed {
+		return fault
+	}
+	return r.contents(name, func(inner string) bool {
+		return hasPrefixFold(inner, functionTag) || planTags.MatchString(strings.ToLower(inner))
+	})
+}
+
+// contents reads up to the closing tag of the element name, in which some tags must not
+// stand.
+func (r *xmlReader) contents(name string, forbidden func(tag string) bool) *Fault {
+	for {
+		inner, fault := r.nextTag()
+		if fault != nil {
+			return fault
+		}
+		opens := !strings.HasPrefix(r.text[r.pos:], "</")
+		switch {
+		case !opens && strings.EqualFold(inner, name):
+			return r.closeTag(name)
+		case strings.EqualFold(inner, "plan"):
+			return Faultf(InvalidPlan, "<%s> is not closed", spelling.Clip(name))
+		case opens && forbidden(inner):
+			return Faultf(InvalidPlan, "<%s> stands within <%s>; a plan is a list of functions, whose inputs are attributes", spelling.Clip(inner), spelling.Clip(name))
+		}
+		r.pos++
+	}
+}
+
+// say reads a <say>, with its text in it or in its attribute text.
+func (r *xmlReader) say(p *xmlPlan) *Fault {
+	attributes, closed, fault := r.startTag("say")
+	if fault != nil {
+		return fault
+	}
+	text := ""
+	for _, a := range attributes {
+		if !strings.EqualFold(a.name, "text") {
+			return Faultf(InvalidPlan, "<say> has an attribute %s; its text stands between <say> and </say>", spelling.Clip(a.name))
+		}
+		text = a.value
+	}
+	if !closed {
+		size := indexFold(r.text[r.pos:], "</say")
+		if size < 0 {
+			return errXMLTruncated
+		}
+		inner := r.text[r.pos : r.pos+size]
+		if notInSay.MatchString(inner) {
+			return Faultf(InvalidPlan, "<say> is not closed")
+		}
+		if raw := characterData.FindStringSubmatch(inner); raw != nil {
+			text += raw[1]
+		} else {
+			text += r.plain(inner)
+		}
+		r.pos += size
+		if fault := r.closeTag("say"); fault != nil {
+			return fault
+		}
+	}
+	if text = strings.TrimSpace(text); text == "" {
+		r.notes.add("empty_say")
+		return nil
+	}
+	p.steps = append(p.steps, xmlStep{text: text})
+	return nil
+}
+
+var (
+	notInSay      = regexp.MustCompile(`(?i)<function\.|</plan|<say`)
+	characterData = regexp.MustCompile(`(?s)^\s*<!\[CDATA\[(.*?)\]\]>\s*$`)
+)
+
+// plan makes the plan of what was read, validated. keepInput leaves the first $INPUT in it
+// as a variable that is set when it is run; the goal is not looked at then.
+func (p *xmlPlan) plan(goal string, keepInput bool, reg *actions.Registry) (Plan, error) {
+	switch {
+	case p.fault != nil:
+		return Plan{}, p.fault
+	case len(p.steps) == 0:
+		return Plan{}, Faultf(NoPlan, "the plan is empty; if it cannot be done, say so in plain text")
+	}
+	w := commandBuilder{
+		reg: reg, keepInput: keepInput, goal: strings.ReplaceAll(goal, "$", "$$"), last: -1,
+		taken: map[string]bool{}, variables: map[string]string{}, results: map[string]bool{},
+	}
+	if fault := w.build(p.steps); fault != nil {
+		return Plan{}, fault
+	}
+	plan := Plan{Commands: w.commands, TrimResults: true}
+	var inputs []string
+	if keepInput {
+		inputs = plan.Inputs()
+	}
+	if w.dollars && !plan.Saves() && len(inputs) == 0 { // nobody else resolves $$ there
+		for i := range plan.Commands {
+			c := &plan.Commands[i]
+			c.Entities, c.Response = Variables{}.ExpandEntities(c.Entities), Variables{}.ExpandText(c.Response)
+		}
+	}
+	return plan, validate(&plan, reg, inputs)
+}
+
+// commandBuilder makes commands of the steps of an XML plan. Each output that is needed later is
+// saved under a name of its own, so that writing a variable again takes nothing from who
+// meant the value before. Names of variables are keys in lower case.
+type commandBuilder struct {
+	reg       *actions.Registry
+	keepInput bool
+	goal      string
+	inlined   int               // bytes of goal in the commands
+	taken     map[string]bool   // names that the plan uses for something; true: an output is saved under it
+	serial    int               // the last number that made a name free
+	variables map[string]string // the name that holds a variable now
+	results   map[string]bool   // what the steps append to the result
+	commands  []Command
+	last      int   // the last DO; -1 for none
+	shown     []int // the DOs whose output is the result
+	dollars   bool  // there is a $$
+}
+
+func (w *commandBuilder) build(steps []xmlStep) *Fault {
+	w.dollars = strings.Contains(w.goal, "$")
+	for i := range steps {
+		w.note(steps[i].text)
+		for _, a := range steps[i].attributes {
+			w.note(a.value)
+			if kind := outputOf(a.name); kind != noOutput {
+				name := strings.ToLower(variableName(a.value))
+				w.taken[name] = false
+				w.results[name] = w.results[name] || kind == appendsOutput
+			}
+		}
+	}
+	for i := range steps {
+		if fault := w.step(&steps[i]); fault != nil {
+			return fault
+		}
+	}
+	// The plan ends with what it is for: what was appended, else the last output, unless
+	// the plan says something of its own behind it.
+	if len(w.shown) == 0 && w.last >= 0 && w.last == len(w.commands)-1 {
+		w.shown = []int{w.last}
+	}
+	var lines []string
+	for _, at := range w.shown {
+		lines = append(lines, "$"+w.saved(at))
+	}
+	if lines != nil {
+		w.commands = append(w.commands, Command{Kind: Say, Response: strings.Join(lines, "\n")})
+	}
+	return nil
+}
+
+// note notes the names that a text mentions.
+func (w *commandBuilder) note(text string) {
+	for name := range references(text) {
+		w.taken[strings.ToLower(name)] = false
+	}
+}
+
+// output says what an attribute does with the output of its function.
+type output int
+
+const (
+	noOutput output = iota
+	setsOutput
+	appendsOutput
+)
+
+const inputVariable = "input"
+
+func outputOf(attribute string) output {
+	switch {
+	case strings.EqualFold(attribute, "setContextVariable"):
+		return setsOutput
+	case strings.EqualFold(attribute, "appendToResult"):
+		return appendsOutput
+	}
+	return noOutput
+}
+
+// variableName is the name that an attribute for the output gives; models put a $ before
+// it at times.
+func variableName(value string) string {
+	return strings.TrimPrefix(strings.TrimSpace(value), "$")
+}
+
+// outputs reads the names that the output is set as, and appended as; "" for none.
+func (step *xmlStep) outputs() (set, appended string, fault *Fault) {
+	names := map[output]string{}
+	for _, a := range step.attributes {
+		kind, name := outputOf(a.name), variableName(a.value)
+		before, twice := names[kind]
+		switch {
+		case kind == noOutput:
+			continue
+		case twice && before != name:
+			return "", "", Faultf(InvalidPlan, "function %s has %s twice", spelling.Clip(step.function), a.name)
+		case nameSize(name) != len(name):
+			return "", "", Faultf(InvalidPlan, "function %s: %s=%q is no name; use letters, digits and _", spelling.Clip(step.function), a.name, spelling.Clip(a.value))
+		}
+		names[kind] = name
+	}
+	return names[setsOutput], names[appendsOutput], nil
+}
+
+func (w *commandBuilder) step(step *xmlStep) *Fault {
+	if step.function == "" {
+		text, fault := w.expand(step.text)
+		w.commands = append(w.commands, Command{Kind: Say, Response: text})
+		return fault
+	}
+	set, appended, fault := step.outputs()
+	if fault != nil {
+		return fault
+	}
+	c := Command{Kind: Do, Action: step.function}
+	schema := &jsonschema.Schema{}
+	if action, known := functionAction(w.reg, step.function); known {
+		c.Action, schema = action.Name, action.Schema
+	}
+	if c.Entities, fault = w.entities(step, schema); fault != nil {
+		return fault
+	}
+	w.last = len(w.commands)
+	w.commands = append(w.commands, c)
+	w.keep(set, appended)
+	return nil
+}
+
+// functionAction finds the action of a function: by its whole name or, with a plugin
+// before it, as both joined. A plugin is never dropped: what the model means may be a
+// function that is not there.
+func functionAction(reg *actions.Registry, name string) (*actions.Action, bool) {
+	if action, ok := lookup(reg, name); ok {
+		return action, true
+	}
+	plugin, function, ok := strings.Cut(name, ".")
+	if !ok || strings.Contains(function, ".") {
+		return nil, false
+	}
+	if strings.EqualFold(plugin, "_GLOBAL_FUNCTIONS_") { // those without a plugin, in Semantic Kernel
+		return reg.Lookup(function)
+	}
+	dashed, ok := reg.Lookup(plugin + "-" + function)
+	joined, also := reg.Lookup(plugin + "_" + function)
+	if !ok {
+		return joined, also
+	}
+	return dashed, !also
+}
+
+// entities makes the entities of a function from its attributes, then from what is there
+// without being written: INPUT, and variables of an entity's name.
+func (w *commandBuilder) entities(step *xmlStep, schema *jsonschema.Schema) (map[string]any, *Fault) {
+	entities := make(map[string]any, len(step.attributes))
+	written := make(map[string]string, len(step.attributes))
+	chains := false // the input was written as empty, so that it takes the output before
+	for _, a := range step.attributes {
+		if outputOf(a.name) != noOutput {
+			continue
+		}
+		name := propertyName(schema, a.name)
+		key := name
+		if schema.Properties[name] == nil {
+			key = strings.ToLower(name)
+		}
+		if before, twice := written[key]; twice && before != a.value {
+			return nil, Faultf(InvalidPlan, "function %s has the attribute %s twice", spelling.Clip(step.function), spelling.Clip(name))
+		}
+		written[key] = a.value
+		if a.value == "" && strings.EqualFold(name, inputVariable) {
+			chains = true
+			continue
+		}
+		var value any = a.value
+		if typed := typed(schema.Properties[name], a.value); typed != nil {
+			value = typed
+		}
+		var fault *Fault
+		if entities[name], fault = w.value(value); fault != nil {
+			return nil, fault
+		}
+	}
+	for name, property := range schema.Properties {
+		_, given := entities[name]
+		saved, set := w.variables[strings.ToLower(name)]
+		switch {
+		case given:
+		case strings.EqualFold(name, inputVariable):
+			if property.Default != nil && !chains {
+				continue
+			}
+			text, fault := w.input()
+			if fault != nil {
+				return nil, fault
+			}
+			entities[name] = text
+		case set:
+			entities[name] = "$" + saved
+		}
+	}
+	return entities, nil
+}
+
+// propertyName is the name of the schema's property that an attribute means.
+func propertyName(schema *jsonschema.Schema, name string) string {
+	if schema.Properties[name] != nil {
+		return name
+	}
+	same := ""
+	for property := range schema.Properties {
+		if strings.EqualFold(property, name) {
+			if same != "" {
+				return name
+			}
+			same = property
+		}
+	}
+	return cmp.Or(same, name)
+}
+
+// typed reads the JSON of a list or an object, where the schema wants one and no text; nil
+// where value is a text.
+func typed(property *jsonschema.Schema, text string) any {
+	if property == nil {
+		return nil
+	}
+	types := property.Types
+	if property.Type != "" {
+		types = []string{property.Type}
+	}
+	if slices.Contains(types, "string") || !slices.Contains(types, "array") && !slices.Contains(types, "object") || !json.Valid([]byte(text)) {
+		return nil
+	}
+	dec := json.NewDecoder(strings.NewReader(text))
+	dec.UseNumber()
+	var v any
+	if dec.Decode(&v) != nil {
+		return nil
+	}
+	return v
+}
+
+// value renames the variables in all strings of a value.
+func (w *commandBuilder) value(value any) (any, *Fault) {
+	var fault *Fault
+	switch value := value.(type) {
+	case string:
+		return w.expand(value)
+	case []any:
+		for i := range value {
+			if value[i], fault = w.value(value[i]); fault != nil {
+				return nil, fault
+			}
+		}
+	case map[string]any:
+		for name := range value {
+			if value[name], fault = w.value(value[name]); fault != nil {
+				return nil, fault
+			}
+		}
+	}
+	return value, nil
+}
+
+// expand renames the variables in a text to the names that hold them now.
+func (w *commandBuilder) expand(text string) (string, *Fault) {
+	before, rest, found := strings.Cut(text, "$")
+	var out strings.Builder
+	for ; found; before, rest, found = strings.Cut(rest, "$") {
+		out.WriteString(before)
+		size := nameSize(rest)
+		name := rest[:size]
+		switch {
+		case strings.HasPrefix(rest, "$"):
+			size = 1
+			w.dollars = true
+			out.WriteString("$$")
+		case strings.EqualFold(name, inputVariable):
+			input, fault := w.input()
+			if fault != nil {
+				return "", fault
+			}
+			out.WriteString(input)
+		default:
+			out.WriteString("$" + cmp.Or(w.variables[strings.ToLower(name)], name))
+		}
+		rest = rest[size:]
+	}
+	out.WriteString(before)
+	return out.String(), nil
+}
+
+// input is $INPUT: the output of the last function, at first the goal.
+func (w *commandBuilder) input() (string, *Fault) {
+	switch {
+	case w.last >= 0:
+		return "$" + w.saved(w.last), nil
+	case w.keepInput:
+		return "$INPUT", nil
+	}
+	if w.inlined += len(w.goal); w.inlined > maxBytes {
+		return "", Faultf(InvalidPlan, "the plan repeats the goal too often")
+	}
+	return w.goal, nil
+}
+
+// keep makes the output of the last function the value of variables, and a part of the
+// result. INPUT is that output already.
+func (w *commandBuilder) keep(names ...string) {
+	c := &w.commands[w.last]
+	shown := false
+	for _, name := range names {
+		low := strings.ToLower(name)
+		shown = shown || w.results[low]
+		if low == "" || low == inputVariable {
+			continue
+		}
+		if c.SaveAs == "" {
+			c.SaveAs = w.free(name)
+		}
+		w.variables[low] = c.SaveAs
+	}
+	if shown {
+		w.shown = append(w.shown, w.last)
+	}
+}
+
+// saved is the name under which the output of the DO at is saved.
+func (w *commandBuilder) saved(at int) string {
+	if w.commands[at].SaveAs == "" {
+		w.commands[at].SaveAs = w.free("")
+	}
+	return w.commands[at].SaveAs
+}
+
+// free is a name that nothing is saved under: the name itself, when it is the first time,
+// else one that the plan does not mention.
+func (w *commandBuilder) free(name string) string {
+	low := strings.ToLower(name)
+	if name != "" && !w.taken[low] {
+		w.taken[low] = true
+		return name
+	}
+	name = cmp.Or(name, unnamed)
+	for w.serial = max(w.serial, w.last+1); ; w.serial++ { // never back: a plan may mention very many names
+		next := name + "_" + strconv.Itoa(w.serial)
+		if low := strings.ToLower(next); !has(w.taken, low) {
+			w.taken[low] = true
+			return next
+		}
+	}
+}
+
+func has(names map[string]bool, name string) bool { _, ok := names[name]; return ok }

@@ -1,0 +1,231 @@
+package skills
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/planbot-go/planbot/actions"
+	"github.com/planbot-go/planbot/skills/sandbox"
+)
+
+// Runner runs scripts that are files. It is safe for concurrent use.
+type Runner interface {
+	// Refuses says in words for the model why a script cannot be run with the arguments, which
+	// are those of Run; "": it can be tried. Nobody is asked to approve what is refused, and models
+	// are not told of scripts that are refused without arguments.
+	Refuses(script Script, arguments any) string
+	// Digest names what a run of the skill's scripts would see; it is what an approval is
+	// bound to. The error is that of reading the skill's folder.
+	Digest(ctx context.Context, s *Skill) (string, error)
+	// Run runs a script of the skill. arguments is nil, or a JSON value as encoding/json
+	// makes it with UseNumber; digest is what was approved, or "" for whatever is there. The
+	// result is what the model is told; it has failed when the script did or may not run as
+	// asked. The error says why it could not be tried, or wraps that of ctx.
+	Run(ctx context.Context, s *Skill, script Script, arguments any, digest string) (actions.Result, error)
+}
+
+// errNoSandbox is what is told of a script where none may run.
+const errNoSandbox = "script execution is disabled: no sandbox available."
+
+// Sandboxed runs scripts in box, under its limits. With nil it refuses each.
+//
+// A script gets its arguments in two forms. As JSON they are on its stdin. As a command line
+// an array is a list of arguments; of an object each value follows its name, {"unit": "mile"}
+// being --unit mile, where true is the name alone, false and null are left out, and an array
+// repeats the name; anything else is one argument. What is no string there stands as JSON. A
+// string that holds a JSON array or object is taken for that: some models send it so.
+func Sandboxed(box *sandbox.Sandbox) Runner { return sandboxed{box} }
+
+type sandboxed struct{ box *sandbox.Sandbox }
+
+func (r sandboxed) Refuses(script Script, arguments any) string {
+	_, why := r.command(script, arguments)
+	return why
+}
+
+// command is what the sandbox gets to run, without the folder, or why it cannot be run.
+func (r sandboxed) command(script Script, arguments any) (c sandbox.Command, why string) {
+	if r.box == nil {
+		return c, errNoSandbox
+	}
+	args, stdin, err := commandLine(arguments)
+	if err != nil {
+		return c, fmt.Sprintf("Script '%s' cannot take these arguments: %s.", inLine(script.Name), err)
+	}
+	c = sandbox.Command{Script: script.Name, Args: args, Stdin: stdin}
+	if refused := r.box.Check(c); refused != "" {
+		return c, fmt.Sprintf("Script '%s' was not run: %s.", inLine(script.Name), refused)
+	}
+	return c, ""
+}
+
+func (r sandboxed) Digest(ctx context.Context, s *Skill) (string, error) {
+	if err := ctx.Err(); err != nil || r.box == nil {
+		return "", err
+	}
+	dir, err := s.open()
+	if err != nil {
+		return "", fmt.Errorf("open skill %q: %w", s.Name, err)
+	}
+	defer dir.Close() //nolint:errcheck // opened to read only
+	digest, err := r.box.Digest(ctx, dir)
+	if err != nil {
+		return "", fmt.Errorf("digest of skill %q: %w", s.Name, err)
+	}
+	return digest, nil
+}
+
+func (r sandboxed) Run(ctx context.Context, s *Skill, script Script, arguments any, digest string) (actions.Result, error) {
+	if s.Dir == "" || script.Action != nil {
+		return actions.Result{}, fmt.Errorf("run script %q of skill %q: it is a Go function", script.Name, s.Name)
+	}
+	command, why := r.command(script, arguments)
+	if why != "" {
+		return actions.Fail("Error: %s", why), nil
+	}
+	dir, err := s.open()
+	if err != nil {
+		return actions.Result{}, fmt.Errorf("open skill %q: %w", s.Name, err)
+	}
+	defer dir.Close() //nolint:errcheck // opened to read only
+	command.Dir, command.Digest = dir, digest
+	got, err := r.box.Run(ctx, command)
+	if err != nil {
+		return actions.Result{}, fmt.Errorf("skill %q: %w", s.Name, err)
+	}
+
+	var text strings.Builder
+	out, errs := unframed(got.Stdout), unframed(got.Stderr)
+	text.WriteString(middleOut(out, shownBytes-len(errs), got.Truncated))
+	if errs != "" {
+		text.WriteString("\nStderr:\n" + middleOut(errs, shownBytes-len(out), got.Truncated))
+	}
+	said := strings.TrimSpace(text.String())
+	switch {
+	case got.Refused != "":
+		return actions.Fail("Error: Script '%s' was not run: %s.", script.Name, got.Refused), nil
+	case got.Exceeded == "wall time":
+		return actions.Fail("%s", strings.TrimSpace(fmt.Sprintf("Error: Script '%s' timed out after %s.\n%s", script.Name, seconds(r.box.Limits().Wall), said))), nil
+	case got.Exceeded != "":
+		return actions.Fail("Error: Script '%s' was ended: it went beyond its limit of %s.\n%s", script.Name, got.Exceeded, orNone(said)), nil
+	case got.ExitCode != 0:
+		return actions.Fail("%s", strings.TrimSpace(fmt.Sprintf("%s\nScript exited with code %d", text.String(), got.ExitCode))), nil
+	}
+	return actions.ObserveUnsaved(orNone(said)), nil
+}
+
+func orNone(said string) string {
+	if said == "" {
+		return "(no output)"
+	}
+	return said
+}
+
+// shownBytes is how much of what a script printed is told: what a bot tells of any result,
+// less some room for what is said about it. Half of it is sure to each of stdout and stderr.
+const shownBytes = 64<<10 + 512
+
+// middleOut cuts out of the middle of a text what is too much, where something may be missing
+// already.
+func middleOut(text string, most int, already bool) string {
+	most = max(most, shownBytes/2)
+	if len(text) <= most {
+		return text
+	}
+	head, tail := strings.ToValidUTF8(text[:most/2-32], ""), strings.ToValidUTF8(text[len(text)-most/2+32:], "")
+	more := ""
+	if already {
+		more = " or more"
+	}
+	return fmt.Sprintf("%s\n[truncated %d bytes%s]\n%s", head, len(text)-len(head)-len(tail), more, tail)
+}
+
+func seconds(d time.Duration) string {
+	if d == time.Second {
+		return "1 second"
+	}
+	return strconv.FormatFloat(d.Seconds(), 'g', -1, 64) + " seconds"
+}
+
+// commandLine is the arguments of a script, as [Sandboxed] says, and what is on its stdin.
+func commandLine(arguments any) (args []string, stdin []byte, err error) {
+	if text, ok := arguments.(string); ok {
+		arguments = unpacked(text)
+	}
+	switch value := arguments.(type) {
+	case nil:
+		return nil, nil, nil
+	case []any:
+		for _, element := range value {
+			args = append(args, argument(element))
+		}
+	case map[string]any:
+		for _, name := range slices.Sorted(maps.Keys(value)) { // their order is not in the value
+			flag := "--" + strings.TrimLeft(name, "-") // some models write the dashes too
+			if flag == "--" {
+				return nil, nil, errors.New("one has no name")
+			}
+			values, repeated := value[name].([]any)
+			if !repeated {
+				values = []any{value[name]}
+			}
+			for _, value := range values {
+				switch value {
+				case nil, false:
+				case true:
+					args = append(args, flag)
+				default:
+					args = append(args, flag, argument(value))
+				}
+			}
+		}
+	default:
+		args = []string{argument(value)}
+	}
+	return args, append(compact(arguments), '\n'), nil
+}
+
+// unpacked is the array or object that a string holds, nil for a blank string, else the
+// string itself.
+func unpacked(text string) any {
+	trimmed := strings.TrimSpace(text)
+	if trimmed == "" || trimmed == "null" {
+		return nil
+	}
+	decoder := json.NewDecoder(strings.NewReader(trimmed))
+	decoder.UseNumber()
+	var value any
+	if trimmed[0] != '[' && trimmed[0] != '{' || decoder.Decode(&value) != nil {
+		return text
+	}
+	if _, err := decoder.Token(); !errors.Is(err, io.EOF) {
+		return text
+	}
+	return value
+}
+
+// argument is a string as it is, and JSON of anything else.
+func argument(value any) string {
+	if text, ok := value.(string); ok {
+		return text
+	}
+	return string(compact(value))
+}
+
+// compact is JSON in which < stays <. Values that came from JSON can be written as JSON.
+func compact(value any) []byte {
+	var b bytes.Buffer
+	encoder := json.NewEncoder(&b)
+	encoder.SetEscapeHTML(false)
+	_ = encoder.Encode(value)
+	return bytes.TrimSuffix(b.Bytes(), []byte("\n"))
+}

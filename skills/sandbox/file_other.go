@@ -1,0 +1,13 @@
+//go:build !linux
+
+package sandbox
+
+import (
+	"io/fs"
+	"time"
+)
+
+// Hard links are only recognised on Linux, where scripts run.
+func changedAt(fs.FileInfo) time.Time { return time.Time{} }
+
+func hardLinked(fs.FileInfo) bool { return false }

@@ -1,0 +1,282 @@
+// Package skills reads Agent Skills: folders with a SKILL.md, which says in words how
+// something is done, with resources to read and scripts to run beside it. The format is
+// that of agentskills.io. A skill can also be written in Go, see [Inline].
+//
+// Strangers write such folders. Every size and count has a cap, front matter is data and
+// never a command, and files are opened in a way that cannot lead out of the folder, even
+// while somebody exchanges it for a link. Scripts that are files run in a sandbox or not at
+// all, see [Sandboxed].
+package skills
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"path"
+	"regexp"
+	"slices"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/planbot-go/planbot/actions"
+)
+
+// Skill is one skill. Do not change it once it is in use: then it is safe for concurrent
+// use, as far as the Go functions in it are.
+type Skill struct {
+	FrontMatter
+	// Instructions is the Markdown of SKILL.md, after the front matter.
+	Instructions string
+	// Text is the whole SKILL.md, with \n at the ends of lines; "" for a skill from Go.
+	Text string
+	// Dir is the skill's folder, absolute and without links; "" for a skill from Go.
+	Dir string
+	// Resources and Scripts are sorted by name for a skill from files, and in the order
+	// in which they were added for one from Go.
+	Resources []Resource
+	Scripts   []Script
+
+	at place // where Dir was found
+}
+
+// FrontMatter is what a skill says of itself. Its values are text as it was written: a
+// version 1.0 is "1.0". All of it is untrusted: escape it before a model or a page sees it.
+type FrontMatter struct {
+	// Name has letters in lower case, digits and single hyphens between them, and is the
+	// name of the skill's folder too. It is in Unicode's form NFKC.
+	Name          string
+	Description   string // what the skill does and when to use it
+	License       string
+	Compatibility string            // what the skill needs
+	AllowedTools  []string          // such as Read or Bash(git:*); nil: it says nothing of them; empty: it allows none
+	Metadata      map[string]string // whatever else its author says
+	// DisableModelInvocation hides the skill from models: only people can load it. The
+	// specification does not have it, so SKILL.md can say it only where it is read leniently.
+	DisableModelInvocation bool
+}
+
+// Resource is something that a skill has to read.
+type Resource struct {
+	Name        string // of a file: its path in the skill's folder, with slashes
+	Description string // "" for a file
+	Size        int64  // in bytes as it was found; -1 when a function makes it
+
+	read func(context.Context) ([]byte, error)
+}
+
+// Script is something that a skill has to run: a file for an interpreter, or a Go function.
+type Script struct {
+	Name        string // of a file: its path in the skill's folder, with slashes
+	Description string // "" for a file
+	// Action is the Go function behind the script, with the schema of its arguments, their
+	// check and the call; nil for a file.
+	Action *actions.Action
+}
+
+// Data is what a resource holds.
+type Data struct {
+	Bytes     []byte
+	MediaType string // such as image/png or text/markdown, without a charset
+	Binary    bool   // the bytes are no text: they are for actions, not for prompts
+}
+
+// Read returns what the resource holds now. More than 1 MiB is an error. The error wraps
+// the one of ctx when it ended.
+func (r Resource) Read(ctx context.Context) (Data, error) {
+	err := ctx.Err()
+	if err == nil && r.read == nil {
+		err = errors.New("there is nothing behind it")
+	}
+	var raw []byte
+	if err == nil {
+		raw, err = r.read(ctx)
+	}
+	if err != nil {
+		return Data{}, fmt.Errorf("read resource %q: %w", r.Name, err)
+	}
+	return describe(r.Name, raw), nil
+}
+
+// textTypes are the media types of texts. The tables of the mime package differ from machine
+// to machine.
+var textTypes = map[string]string{
+	".md": "text/markdown", ".json": "application/json", ".yaml": "application/yaml", ".yml": "application/yaml",
+	".csv": "text/csv", ".xml": "application/xml",
+}
+
+// describe says what raw is. Text is valid UTF-8 without NUL, whatever the name says.
+func describe(name string, raw []byte) Data {
+	d := Data{Bytes: raw, Binary: !utf8.Valid(raw) || bytes.IndexByte(raw, 0) >= 0}
+	if d.MediaType = textTypes[strings.ToLower(path.Ext(name))]; d.MediaType == "" || d.Binary {
+		d.MediaType, _, _ = strings.Cut(http.DetectContentType(raw), ";")
+	}
+	return d
+}
+
+// String is the text without a byte order mark, or, for what is no text, what it is:
+// "binary, 1234 bytes, image/png".
+func (d Data) String() string {
+	if d.Binary {
+		return fmt.Sprintf("binary, %d bytes, %s", len(d.Bytes), d.MediaType)
+	}
+	return strings.TrimPrefix(string(d.Bytes), "\ufeff")
+}
+
+// open opens the folder of a skill from files, again without following links.
+func (s *Skill) open() (*os.Root, error) {
+	if s.at.full() != s.Dir { // somebody else made the skill
+		return place{s.Dir, "."}.open()
+	}
+	return s.at.open()
+}
+
+// maxListed is how many resources, and how many scripts, a skill's content names. The
+// others can be used all the same.
+const maxListed = 200
+
+// Content is what a model is told of a loaded skill, in the form of the Microsoft Agent
+// Framework: the whole SKILL.md, or its like for a skill from Go, then the names of its
+// resources and of its scripts.
+func (s *Skill) Content() string {
+	text := s.Text
+	if text == "" {
+		text = fmt.Sprintf("<name>%s</name>\n<description>%s</description>\n\n<instructions>\n%s\n</instructions>",
+			inXML.Replace(s.Name), inXML.Replace(s.Description), inXML.Replace(s.Instructions))
+	}
+	var resources, scripts []string
+	for _, r := range s.Resources {
+		resources = append(resources, fmt.Sprintf("  <resource %s/>\n", attributes(r.Name, r.Description)))
+	}
+	for _, script := range s.Scripts {
+		schema := []byte(`{"type":"array","items":{"type":"string"}}`)
+		if script.Action != nil {
+			var err error
+			if schema, err = json.Marshal(script.Action.Schema); err != nil {
+				schema = []byte(`{"type":"object"}`)
+			}
+		}
+		scripts = append(scripts, fmt.Sprintf("  <script %s>\n    <parameters_schema>%s</parameters_schema>\n  </script>\n",
+			attributes(script.Name, script.Description), inElement.Replace(string(schema))))
+	}
+	return text + "\n" + block("available_resources", resources) + "\n" + block("available_scripts", scripts)
+}
+
+// block lists parts of a skill. It also says that there are none, so that the model makes
+// none up.
+func block(tag string, parts []string) string {
+	if len(parts) == 0 {
+		return fmt.Sprintf("\n<%s />", tag)
+	}
+	if more := len(parts) - maxListed; more > 0 {
+		parts = append(parts[:maxListed:maxListed], fmt.Sprintf("  <!-- %d more are not listed -->\n", more))
+	}
+	return fmt.Sprintf("\n<%s>\n%s</%s>", tag, strings.Join(parts, ""), tag)
+}
+
+func attributes(name, description string) string {
+	text := `name="` + inXML.Replace(inLine(name)) + `"`
+	if strings.TrimSpace(description) != "" {
+		text += ` description="` + inXML.Replace(inLine(description)) + `"`
+	}
+	return text
+}
+
+var (
+	inXML     = strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;", `"`, "&quot;", "'", "&apos;")
+	inElement = strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;")
+)
+
+// digest names what a skill, or a part of one, is.
+func digest(parts ...string) string {
+	return fmt.Sprintf("%x", sha256.Sum256(fmt.Appendf(nil, "%q", parts)))
+}
+
+// inLine puts what a stranger wrote on one line: white space of any kind becomes one
+// space, and what is not seen, such as marks that change the direction of writing, goes.
+// The joiners inside of emoji and words stay.
+func inLine(text string) string {
+	visible := strings.Map(func(r rune) rune {
+		switch {
+		case unicode.IsControl(r):
+			return ' '
+		case isBlank(r), unicode.Is(unicode.Cf, r) && r != '\u200c' && r != '\u200d':
+			return -1
+		}
+		return r
+	}, text) // and torn bytes become U+FFFD
+	return strings.Join(strings.Fields(visible), " ")
+}
+
+// isBlank says that a character is a letter to Unicode and shows nothing, so that two names
+// would look the same: the fillers of Hangul, and the blanks among the hieroglyphs.
+func isBlank(r rune) bool {
+	return unicode.Is(unicode.Other_Default_Ignorable_Code_Point, r) || r == 0x13441 || r == 0x13442
+}
+
+// cut shortens a text to a number of characters.
+func cut(text string, most int) string {
+	switch {
+	case utf8.RuneCountInString(text) <= most:
+		return text
+	case most == 0:
+		return ""
+	}
+	return strings.TrimRight(string([]rune(text)[:most-1]), " ") + "…"
+}
+
+// clip is what is repeated of a name that somebody else wrote.
+func clip(name string) string { return cut(inLine(name), 81) }
+
+// frameTag is what a text could use to pose as the end of a skill's content.
+var frameTag = regexp.MustCompile(`(?i)<(\s*/?\s*skill_content)`)
+
+// unframed is a stranger's text that cannot pose as the content of a skill.
+func unframed(text string) string { return frameTag.ReplaceAllString(text, "&lt;$1") }
+
+// framed is the content of a skill as models are told it.
+func framed(s *Skill) string {
+	return "The skill " + inLine(s.Name) + " is loaded. Follow it where it fits the task, within the rules of this prompt.\n" +
+		`<skill_content name="` + inXML.Replace(inLine(s.Name)) + "\">\n" + unframed(s.Content()) + "\n</skill_content>"
+}
+
+func namesOf(list []*Skill) (names []string) {
+	for _, s := range list {
+		names = append(names, s.Name)
+	}
+	return names
+}
+
+// resourceNames and scriptNames are as models are told them.
+func (s *Skill) resourceNames() (names []string) {
+	for _, r := range s.Resources {
+		names = append(names, r.Name)
+	}
+	return names
+}
+
+func (s *Skill) scriptNames() (names []string) {
+	for _, script := range s.Scripts {
+		names = append(names, script.Name)
+	}
+	return names
+}
+
+// distinct is the first skill of each name, whatever its case, and the others.
+func distinct(list []*Skill) (first, others []*Skill) {
+	seen := map[string]bool{}
+	for _, s := range list {
+		if name := strings.ToLower(s.Name); !seen[name] {
+			seen[name] = true
+			first = append(first, s)
+		} else {
+			others = append(others, s)
+		}
+	}
+	return slices.Clip(first), others
+}

@@ -1,0 +1,8 @@
+-- Forgets what identifies a delivery, if it still stands for that record.
+-- KEYS[1] what identifies the delivery
+-- ARGV[1] id of the record
+-- Returns 1 when it was forgotten, else 0.
+if redis.call('GET', KEYS[1]) ~= ARGV[1] then
+  return 0
+end
+return redis.call('DEL', KEYS[1])

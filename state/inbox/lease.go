@@ -1,0 +1,604 @@
+package inbox
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/planbot-go/planbot/state"
+	"github.com/planbot-go/planbot/state/internal/rdb"
+)
+
+var (
+	saveScript    = script("save")
+	noteScript    = script("note")
+	finishScript  = script("finish")
+	releaseScript = script("release")
+	renewScript   = script("renew")
+)
+
+// noteFor is how long a note of a save is kept, in seconds: longer than a queue goes
+// without anybody who takes it.
+const noteFor = 24 * 60 * 60
+
+// Lease is a queue that this replica has claimed, with the record at its head. One
+// goroutine uses it; OnLost and Err are for any.
+type Lease struct {
+	in     *Inbox
+	queue  Queue
+	owner  string // the call that took it
+	fence  string
+	id     string
+	record []byte
+	tries  int
+	note   string // key of the note that saves of this record left, "": none
+	stale  bool   // the note says nothing that the record does not have
+
+	expires atomic.Int64 // by the clock of leases, ns
+	ending  atomic.Bool  // the queue is being given up: a refused renewal says nothing
+	lost    bool         // another has the queue; under the mu of leases
+	onLost  func()       // the same
+}
+
+// lease notes that this replica has a queue, since a request was sent.
+func (i *Inbox) lease(q Queue, owner string, fence int64, id string, record []byte, sent time.Duration) *Lease {
+	l := &Lease{in: i, queue: q, owner: owner, fence: strconv.FormatInt(fence, 10), id: id, record: record}
+	i.leases.add(l, sent)
+	return l
+}
+
+// Queue is the queue that is held.
+func (l *Lease) Queue() Queue { return l.queue }
+
+// ID is that of the record at the head: the next one after a Finish or Wait that said so.
+func (l *Lease) ID() string { return l.id }
+
+// Record is the one at the head, as it was last saved. It must not be changed.
+func (l *Lease) Record() []byte { return l.record }
+
+// Tries is how many processes were lost with this record at the head since the last Save
+// that said progress.
+func (l *Lease) Tries() int { return l.tries }
+
+// Err is [ErrLost] when another replica has the queue, or may have: the lease was
+// not renewed in time by this process' own clock. The latter may pass, when Redis
+// comes back and nobody took the queue. Ask right before something leaves.
+func (l *Lease) Err() error {
+	if l.in.leases.now() >= time.Duration(l.expires.Load()) {
+		return ErrLost
+	}
+	return nil
+}
+
+// OnLost has f called, which must not wait, when it is known that another replica
+// has the queue: at once if it is known already. It takes the place of the f before.
+func (l *Lease) OnLost(f func()) {
+	l.in.leases.mu.Lock()
+	l.onLost = f
+	lost := l.lost
+	l.in.leases.mu.Unlock()
+	if lost {
+		f()
+	}
+}
+
+// Save writes the record (nil: it stays as it is) and the changed scopes. progress says
+// that the turn got further: Tries starts again at 0. The record must not be changed after
+// the call.
+//
+// The record and the scopes of the queue's partition are one step, which happens only
+// while the queue is held. Scopes of another partition, of which there may be one, are
+// saved right before it, together with a note of that step: when the process dies in
+// between, whoever claims the queue next calls [Lease.Recover].
+//
+// Errors: [ErrLost]: the queue is gone, and nothing was written for it; a
+// [state.ConflictError]: what is in its Saved need not be saved again, and the caller
+// rebases what is in Conflicted and saves again; the others of [state.Store.Save].
+func (l *Lease) Save(ctx context.Context, record []byte, progress bool, scopes ...*state.Scope) error {
+	const doing = "save a record"
+	if err := l.in.fits(l.queue, len(record), l.in.maxRecord()); err != nil {
+		return fmt.Errorf("%s: %w", doing, err)
+	}
+	own, others, err := l.in.batches(l.queue, scopes)
+	switch {
+	case err != nil:
+		return fmt.Errorf("%s: %w", doing, err)
+	case len(others) > 1:
+		return fmt.Errorf("%s: changed documents of more than one other partition", doing)
+	case len(others) == 1:
+		if err := l.saveOther(ctx, others[0], own, record, progress); err != nil {
+			return err
+		}
+	case len(own.Docs) == 0 && !progress && (record == nil || bytes.Equal(record, l.record)):
+		return nil
+	}
+	lost, err := l.save(ctx, own, record, progress)
+	switch {
+	case err != nil:
+		own.Unknown()
+		return err
+	case len(lost) > 0:
+		conflict := own.Conflict()
+		for _, b := range others {
+			conflict.Saved = b.Keys()
+		}
+		return conflict
+	}
+	own.Saved()
+	return nil
+}
+
+// saveOther saves the documents of another partition, with a note of what comes next.
+func (l *Lease) saveOther(ctx context.Context, other, own *state.Batch, record []byte, progress bool) error {
+	const doing = "save state"
+	if l.Err() != nil { // this process was paused, or Redis was away
+		if err := l.renew(ctx); err != nil {
+			return err
+		}
+	}
+	if record == nil {
+		record = l.record
+	}
+	note := []any{"replaces", sum(l.record), "record", record, "progress", flag(progress)}
+	for n, doc := range own.Docs {
+		at := strconv.Itoa(n)
+		note = append(note, "key"+at, doc.Key, "text"+at, doc.Text, "over"+at, doc.Replaces)
+	}
+	l.note, l.stale = l.noteKey(other.Partition()), false
+	c := noteScript.Call(1+len(other.Docs), l.note)
+	other.AddKeys(c)
+	c.Add(noteFor, len(note))
+	c.Add(note...)
+	other.AddDocs(c)
+	if err := l.in.all(ctx, doing, c); err != nil {
+		other.Unknown()
+		return err
+	}
+	if len(c.List()) > 0 {
+		return other.Conflict()
+	}
+	other.Saved()
+	return nil
+}
+
+func (l *Lease) noteKey(partition int) string {
+	return shared(partition, "notes/"+sum([]byte(l.queue.String()+"\n"+l.id)))
+}
+
+// renew makes sure that the queue is still held.
+func (l *Lease) renew(ctx context.Context) error {
+	const doing = "renew a lease"
+	sent := l.in.leases.now()
+	c := l.renewCall()
+	if err := l.in.all(ctx, doing, c); err != nil {
+		return err
+	}
+	if c.Int() == 0 {
+		l.in.leases.lose(l)
+		return fmt.Errorf("%s: %w", doing, ErrLost)
+	}
+	l.in.leases.extend(l, sent)
+	return nil
+}
+
+// save is the step of the queue's partition. It returns the numbers of the documents that
+// lost a race: then nothing was written.
+func (l *Lease) save(ctx context.Context, own *state.Batch, record []byte, progress bool) (lost []int64, err error) {
+	const doing = "save a record"
+	lease := int64(0)
+	if l.in.leases.due(l) {
+		lease = l.in.cfg.Lease.Milliseconds()
+	}
+	c := saveScript.Call(3+len(own.Docs), l.queue.at("lease"), l.queue.shared("leases"), l.queue.at("records"))
+	own.AddKeys(c)
+	c.Add(l.queue.String(), l.fence, l.id, strconv.FormatInt(lease, 10), flag(record != nil), record, flag(progress))
+	own.AddDocs(c)
+	sent := l.in.leases.now()
+	if err := l.in.all(ctx, doing, c); err != nil {
+		return nil, err
+	}
+	switch reply := c.List(); reply.Int(0) {
+	case 0:
+	case 5:
+		return reply.Ints(1), nil
+	default:
+		l.in.leases.lose(l)
+		return nil, fmt.Errorf("%s: %w", doing, ErrLost)
+	}
+	if lease > 0 {
+		l.in.leases.extend(l, sent)
+	}
+	if record != nil {
+		l.record = record
+	}
+	if progress {
+		l.tries = 0
+	}
+	l.stale = true
+	return nil, nil
+}
+
+// Finish ends the record: the scopes are saved, answer is kept for whoever asks
+// [Inbox.Answer] (nil: there is none), and the record leaves the queue, all in one step,
+// which goes on to the next record (more: ID and Record are the next one's) or gives the
+// queue up: there is no next one, or another replica wants it. It is noted that scopes
+// which did not change are in use.
+//
+// A changed scope of another partition is an error: [Lease.Save] it before. After any
+// error the record is still the same, or this is not known. After a [state.ConflictError]
+// and [state.ErrUnavailable] Finish may be called again.
+func (l *Lease) Finish(ctx context.Context, answer []byte, scopes ...*state.Scope) (more bool, err error) {
+	return l.end(ctx, "finish a record", nil, nil, answer, scopes)
+}
+
+// Wait is [Lease.Finish] for a record that is not over: it leaves the queue and waits.
+// record nil: as it was.
+func (l *Lease) Wait(ctx context.Context, record []byte, w Wait, answer []byte, scopes ...*state.Scope) (more bool, err error) {
+	return l.end(ctx, "have a record wait", record, &w, answer, scopes)
+}
+
+func (l *Lease) end(ctx context.Context, doing string, record []byte, w *Wait, answer []byte, scopes []*state.Scope) (more bool, err error) {
+	i := l.in
+	own, others, err := i.batches(l.queue, scopes)
+	if err == nil && len(others) > 0 {
+		err = errOtherPartition
+	}
+	if err = errors.Join(err, i.fits(l.queue, len(record), i.maxRecord()), i.fits(l.queue, len(answer), i.maxAccepted())); err != nil {
+		return false, fmt.Errorf("%s: %w", doing, err)
+	}
+	c := l.endCall(record, w, answer, own)
+	calls := append([]*rdb.Call{c}, i.store.IdleCalls(scopes, []*state.Batch{own})...)
+	if l.note != "" && l.stale {
+		calls = append(calls, rdb.Plain("del", l.note))
+	}
+	for _, extra := range calls[1:] {
+		extra.Once = true
+	}
+	l.ending.Store(true)
+	defer l.ending.Store(false)
+	i.backlog.leave()
+	defer func() { i.backlog.left(err == nil) }()
+	sent := i.leases.now()
+	_ = i.do(ctx, doing, calls...) // the call has its error
+	if c.Err != nil {
+		own.Unknown()
+		return false, rdb.Explain(ctx, doing, c.Err)
+	}
+	switch reply := c.List(); reply.Int(0) {
+	case 1:
+		i.leases.drop(l)
+	case 2:
+		i.leases.extend(l, sent)
+		l.id, l.record, l.tries, l.note = reply.Text(1), []byte(reply.Text(2)), 0, ""
+		more = true
+	case 5:
+		return false, own.Conflict()
+	case 4:
+		// The record is gone and so is our lease: an earlier try did that, whose answer
+		// got lost, unless another replica may have taken over meanwhile.
+		if l.Err() == nil || c.Tries > 1 {
+			i.leases.drop(l)
+			break
+		}
+		fallthrough
+	default:
+		i.leases.lose(l)
+		return false, fmt.Errorf("%s: %w", doing, ErrLost)
+	}
+	own.Saved()
+	return more, nil
+}
+
+// endCall makes the KEYS and ARGV of finish.lua.
+func (l *Lease) endCall(record []byte, w *Wait, answer []byte, own *state.Batch) *rdb.Call {
+	q := l.queue
+	var keep int64
+	kept := ""
+	if answer != nil {
+		keep, kept = seconds(l.in.cfg.DuplicateFor), answerMark+string(answer)
+	}
+	c := finishScript.Call(10+len(own.Docs), q.at("queue"), q.at("records"), q.at("lease"), q.shared("leases"), q.shared("depth"),
+		q.shared("ready"), q.answer(l.id), q.at("waits"), q.shared("timers"), q.shared("dead"))
+	own.AddKeys(c)
+	c.Add(q.String(), l.fence, l.id, l.in.cfg.Lease.Milliseconds(), keep, kept)
+	c.Add(w.args()...)
+	c.Add(flag(record != nil), record)
+	own.AddDocs(c)
+	return c
+}
+
+// Release gives the queue up with the record at its head, for others, or this replica,
+// to claim after a time: that is no takeover. The lease is over whatever Release
+// returns: when Redis could not be told, the inbox goes on trying. [ErrLost]: another
+// replica had the queue.
+func (l *Lease) Release(ctx context.Context, after time.Duration) error {
+	const doing = "release a queue"
+	i := l.in
+	i.leases.drop(l)
+	r := release{l.queue, l.owner, max(after, 0)}
+	c := r.call()
+	if err := i.all(ctx, doing, c); err != nil {
+		i.leases.owe(r)
+		return err
+	}
+	if c.Int() == 0 && c.Tries == 1 {
+		i.leases.mu.Lock()
+		i.leases.lost++
+		i.leases.mu.Unlock()
+		return fmt.Errorf("%s: %w", doing, ErrLost)
+	}
+	return nil
+}
+
+// Recover finishes a Save of a process that died between its two steps. other is the
+// person's document. When there is a note of what that Save would have written next, and
+// the record is still the one that the Save found, Recover writes it: recovered, Record
+// is a newer one now. Documents that somebody else changed since are left as they are.
+// Call it before the documents are loaded. Errors are those of [Lease.Save].
+func (l *Lease) Recover(ctx context.Context, other state.Key) (recovered bool, err error) {
+	const doing = "recover a record"
+	if err := other.Err(); err != nil {
+		return false, fmt.Errorf("%s: %w", doing, err)
+	}
+	key := l.noteKey(other.Partition())
+	c := rdb.Plain("hgetall", key)
+	if err := l.in.all(ctx, doing, c); err != nil {
+		return false, err
+	}
+	note := map[string]string{}
+	for texts := range slices.Chunk(c.List().Texts(), 2) {
+		note[texts[0]] = texts[1]
+	}
+	if len(note) == 0 {
+		return false, nil
+	}
+	l.note, l.stale = key, true
+	if note["replaces"] != sum(l.record) {
+		return false, nil
+	}
+	l.stale = false
+	var docs []state.Doc
+	for n := 0; ; n++ {
+		at := strconv.Itoa(n)
+		key, ok := note["key"+at]
+		if !ok {
+			break
+		}
+		docs = append(docs, state.Doc{Key: key, Text: note["text"+at], Replaces: note["over"+at]})
+	}
+	for {
+		lost, err := l.save(ctx, l.in.store.BatchOf(docs), []byte(note["record"]), note["progress"] == "1")
+		if err != nil {
+			return false, err
+		}
+		if len(lost) == 0 {
+			return true, nil
+		}
+		slices.Reverse(lost)
+		for _, n := range lost {
+			l.in.cfg.Log.Warn().Str("key", docs[n-1].Key).Str("record", l.id).
+				Msg("somebody changed a document that a lost process was about to save, so it stays as it is")
+			docs = slices.Delete(docs, int(n-1), int(n))
+		}
+	}
+}
+
+func (l *Lease) renewCall() *rdb.Call {
+	return renewScript.Call(2, l.queue.at("lease"), l.queue.shared("leases"), l.queue.String(), l.fence, l.in.cfg.Lease.Milliseconds())
+}
+
+// leases renews the leases that this replica has, and gives up those that it may have
+// without knowing, or could not give up while Redis was away.
+type leases struct {
+	db      *rdb.DB
+	length  time.Duration
+	started time.Time
+	closed  chan struct{}
+	closing sync.Once
+	wg      sync.WaitGroup
+
+	mu      sync.Mutex
+	held    map[*Lease]struct{}
+	owed    map[release]struct{}
+	busy    [state.Partitions]bool // with a trip of this number
+	failing bool                   // a trip had no answer
+	lost    uint64
+}
+
+// maxOwed bounds the releases that are tried again. The others' leases run out.
+const maxOwed = 10000
+
+// release is a queue to give up, if it is that of the call owner.
+type release struct {
+	queue Queue
+	owner string
+	after time.Duration
+}
+
+func (r release) call() *rdb.Call {
+	return releaseScript.Call(3, r.queue.at("lease"), r.queue.shared("leases"), r.queue.shared("ready"),
+		r.queue.String(), r.owner, r.after.Milliseconds())
+}
+
+func newLeases(db *rdb.DB, length time.Duration) *leases {
+	k := &leases{
+		db: db, length: length, started: time.Now(), closed: make(chan struct{}),
+		held: map[*Lease]struct{}{}, owed: map[release]struct{}{},
+	}
+	k.wg.Go(k.run)
+	return k
+}
+
+func (k *leases) close() {
+	k.closing.Do(func() { close(k.closed) })
+	k.wg.Wait()
+}
+
+// now is the time of this process, which no one can set back.
+func (k *leases) now() time.Duration { return time.Since(k.started) }
+
+// run works until close: now and then, and more often while Redis is away.
+func (k *leases) run() {
+	for {
+		k.mu.Lock()
+		every := k.length / 6
+		if k.failing {
+			every = k.length / 24
+		}
+		k.mu.Unlock()
+		timer := time.NewTimer(every)
+		select {
+		case <-k.closed:
+			timer.Stop()
+			return
+		case <-timer.C:
+		}
+		for trip, w := range k.work() {
+			k.wg.Go(func() { k.make(trip, w) })
+		}
+	}
+}
+
+// work is what one round trip has to do.
+type work struct {
+	renew   []*Lease
+	release []release
+}
+
+// work lists what is to do, by the round trip that it goes in, and notes that these are
+// under way. All goes in one; on a cluster each partition has its own, since a trip to
+// several nodes that one of them does not answer in time leaves all its commands without
+// a reply. Leases that are being given up renew themselves.
+func (k *leases) work() map[int]*work {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	trips := map[int]*work{}
+	trip := func(q Queue) *work {
+		n := 0
+		if k.db.Clusters {
+			n = q.key.Partition()
+		}
+		switch {
+		case k.busy[n]:
+			return nil
+		case trips[n] == nil:
+			trips[n] = &work{}
+		}
+		return trips[n]
+	}
+	for l := range k.held {
+		if k.due(l) && !l.ending.Load() {
+			if w := trip(l.queue); w != nil {
+				w.renew = append(w.renew, l)
+			}
+		}
+	}
+	for r := range k.owed {
+		if w := trip(r.queue); w != nil {
+			w.release = append(w.release, r)
+		}
+	}
+	for n := range trips {
+		k.busy[n] = true
+	}
+	return trips
+}
+
+// due reports whether a third or more of the lease is over.
+func (k *leases) due(l *Lease) bool {
+	return time.Duration(l.expires.Load())-k.now() <= k.length-k.length/3
+}
+
+// make makes one round trip.
+func (k *leases) make(trip int, w *work) {
+	ctx, cancel := context.WithTimeout(context.Background(), k.length/4)
+	defer cancel()
+	var calls []*rdb.Call
+	for _, l := range w.renew {
+		calls = append(calls, l.renewCall())
+	}
+	for _, r := range w.release {
+		calls = append(calls, r.call())
+	}
+	sent := k.now()
+	k.db.Exec(ctx, calls...)
+	failing := false
+	for n, l := range w.renew {
+		switch c := calls[n]; {
+		case c.Err != nil:
+			failing = true
+		case c.Int() == 1:
+			k.extend(l, sent)
+		case !l.ending.Load():
+			k.lose(l)
+		}
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for n, r := range w.release {
+		if c := calls[len(w.renew)+n]; c.Err != nil && rdb.IsUnavailable(c.Err) {
+			failing = true
+		} else {
+			delete(k.owed, r)
+		}
+	}
+	k.busy[trip], k.failing = false, failing
+}
+
+func (k *leases) add(l *Lease, sent time.Duration) {
+	l.expires.Store(int64(sent + k.length))
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.held[l] = struct{}{}
+}
+
+// extend notes that the lease was renewed by a request sent at that time, unless
+// it ended meanwhile.
+func (k *leases) extend(l *Lease, sent time.Duration) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if _, ok := k.held[l]; ok {
+		l.expires.Store(max(l.expires.Load(), int64(sent+k.length)))
+	}
+}
+
+// drop forgets a lease whose queue was given up, or will be.
+func (k *leases) drop(l *Lease) bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	l.expires.Store(0)
+	_, had := k.held[l]
+	delete(k.held, l)
+	return had
+}
+
+// lose notes that the queue is another's.
+func (k *leases) lose(l *Lease) {
+	if !k.drop(l) {
+		return
+	}
+	k.mu.Lock()
+	k.lost++
+	f := l.onLost
+	l.lost = true
+	k.mu.Unlock()
+	if f != nil {
+		f()
+	}
+}
+
+// owe has a queue given up as soon as Redis can be told: one that could not be, or that a
+// call without an answer may have taken. Owner "": the call did not want to.
+func (k *leases) owe(r release) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if r.owner != "" && len(k.owed) < maxOwed {
+		k.owed[r] = struct{}{}
+	}
+}

@@ -1,0 +1,186 @@
+package rdb
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// Script is a Lua script in the form that calls of it need.
+type Script struct{ sha, text any }
+
+// NewScript joins the parts of a script.
+func NewScript(parts ...string) *Script {
+	text := strings.Join(parts, "")
+	return &Script{sha: redis.NewScript(text).Hash(), text: text}
+}
+
+// Text is the Lua code.
+func (s *Script) Text() string {
+	text, _ := s.text.(string)
+	return text
+}
+
+// Call is one command under way: a script's, or a plain one.
+type Call struct {
+	Err   error // why there is no reply
+	Tries int   // how often it may have run
+	Once  bool  // do not repeat it
+
+	script *Script
+	args   []any // of a script, its name comes with Exec
+	reply  *redis.Cmd
+}
+
+// Call starts a call of a script with n keys, for keys and arguments to be added.
+func (s *Script) Call(n int, args ...any) *Call {
+	return &Call{script: s, args: append([]any{"evalsha", s.sha, strconv.Itoa(n)}, args...)}
+}
+
+// Plain is a call without a script.
+func Plain(args ...any) *Call { return &Call{args: args} }
+
+// Add adds arguments.
+func (c *Call) Add(args ...any) { c.args = append(c.args, args...) }
+
+// List is the reply of a call that returns one.
+func (c *Call) List() Reply {
+	l, _ := c.reply.Val().([]any)
+	return l
+}
+
+// Int is the reply of a call that returns a number.
+func (c *Call) Int() int64 {
+	n, _ := c.reply.Val().(int64)
+	return n
+}
+
+// Text is the reply of a call that returns a string.
+func (c *Call) Text() string {
+	text, _ := c.reply.Val().(string)
+	return text
+}
+
+// Answered reports whether the call has a reply.
+func (c *Call) Answered() bool { return c.reply != nil && c.Err == nil }
+
+// Reply is a list, "" and 0 standing for what is not there.
+type Reply []any
+
+// Int is the i-th element, a number.
+func (r Reply) Int(i int) int64 {
+	if i >= len(r) {
+		return 0
+	}
+	n, _ := r[i].(int64)
+	return n
+}
+
+// Has reports whether there is an i-th element that is not nil.
+func (r Reply) Has(i int) bool { return i < len(r) && r[i] != nil }
+
+// Text is the i-th element, a string.
+func (r Reply) Text(i int) string {
+	if i >= len(r) {
+		return ""
+	}
+	s, _ := r[i].(string)
+	return s
+}
+
+// List is the i-th element, a list.
+func (r Reply) List(i int) Reply {
+	if i >= len(r) {
+		return nil
+	}
+	inner, _ := r[i].([]any)
+	return inner
+}
+
+// Texts is all of r.
+func (r Reply) Texts() []string {
+	texts := make([]string, len(r))
+	for i := range r {
+		texts[i] = r.Text(i)
+	}
+	return texts
+}
+
+// Ints is r from its i-th element on.
+func (r Reply) Ints(i int) []int64 {
+	var ns []int64
+	for ; i < len(r); i++ {
+		ns = append(ns, r.Int(i))
+	}
+	return ns
+}
+
+// ErrUnavailable says that Redis could not be reached or cannot serve now.
+var ErrUnavailable = errors.New("redis is unavailable")
+
+// Explain wraps an error of the client for the caller: the caller's own ctx
+// first, then what makes Redis unavailable, then anything else the server said.
+func Explain(ctx context.Context, doing string, err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case ctx.Err() != nil:
+		return fmt.Errorf("%s: %w", doing, ctx.Err())
+	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):
+		// The deadline was ours, not the caller's, who may test for his own.
+		return fmt.Errorf("%s: %w: no answer in time", doing, ErrUnavailable)
+	case isMoved(err):
+		return fmt.Errorf("%s: %w: %w (is this a cluster? then its URL starts with redis+cluster://)", doing, ErrUnavailable, err)
+	case IsUnavailable(err):
+		return fmt.Errorf("%s: %w: %w", doing, ErrUnavailable, err)
+	}
+	return fmt.Errorf("%s: %w", doing, err)
+}
+
+// notNow starts the answers of a server that is there and cannot serve us now.
+var notNow = []string{
+	"LOADING", "READONLY", "CLUSTERDOWN", "TRYAGAIN", "MASTERDOWN", "NOREPLICAS", "MISCONF", "OOM",
+	"BUSY", "NOAUTH", "WRONGPASS", "NOPERM", "AUTH", "max number of clients", "max clients",
+	"This instance has cluster support disabled",
+}
+
+// IsUnavailable reports whether trying again may help. Everything that is not an answer is the network's or the
+// client's, and so is the nil of a sentinel that knows no such server; among
+// the answers, those of a server that cannot serve now.
+func IsUnavailable(err error) bool {
+	var answer redis.Error
+	if !errors.As(err, &answer) || errors.Is(err, redis.Nil) {
+		return true
+	}
+	within := withinScript(answer)
+	return slices.ContainsFunc(notNow, func(p string) bool {
+		return redis.HasErrorPrefix(err, p) || strings.HasPrefix(within, p)
+	})
+}
+
+// withinScript is what a command of a script was answered, where the server, like
+// Redis before 7, puts a text of its own around that; else "".
+func withinScript(answer redis.Error) string {
+	text := answer.Error()
+	if !strings.HasPrefix(text, "ERR Error running script") {
+		return ""
+	}
+	_, within, _ := strings.Cut(text, ": -")
+	return within
+}
+
+// IsWrongType reports whether the key holds something else than the command is for.
+func IsWrongType(err error) bool { return redis.HasErrorPrefix(err, "WRONGTYPE") }
+
+func isNoScript(err error) bool { return redis.HasErrorPrefix(err, "NOSCRIPT") }
+
+func isMoved(err error) bool {
+	_, moved := redis.IsMovedError(err)
+	_, ask := redis.IsAskError(err)
+	return moved || ask
+}

@@ -1,0 +1,382 @@
+// Package rdb is how package state and its inbox talk to Redis: it opens a server, a
+// cluster, sentinels or the one in this process, runs scripts and plain commands, and
+// tells an unavailable Redis from one that refuses.
+package rdb
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	mathrand "math/rand/v2"
+	"net"
+	"net/url"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/maintnotifications"
+	"github.com/rs/zerolog"
+)
+
+// Config says how a DB is opened. All fields but Timeout may be zero.
+type Config struct {
+	Timeout time.Duration // of a round trip that serves several callers
+	Dial    func(ctx context.Context, network, addr string) (net.Conn, error)
+	Server  *Server // that Dial leads to, if it is in this process
+	Log     zerolog.Logger
+}
+
+// What one client may use, unless its URL says otherwise. A turn uses a connection for a
+// few round trips of a fraction of a millisecond, so 64 carry thousands of concurrent
+// turns.
+var limits = map[string]string{
+	"dial_timeout": "2s", "read_timeout": "2s", "write_timeout": "2s", "pool_timeout": "3s",
+	"max_retries": "1", "max_retry_backoff": "200ms", "pool_size": "64",
+	"pipeline_pool_size": "-1", // pipelines are all we send: a second pool would only cost memory
+	"protocol":           "2",  // nothing here needs RESP3's pushes
+}
+
+// What a client for reads that wait uses, whatever its URL says: a connection, or one for
+// the stream of each partition, that waits for a few names.
+var readerLimits = map[string]string{
+	"read_timeout": (ReadBlock + 3*time.Second).String(), "min_idle_conns": "0", "max_active_conns": "0",
+	"pool_size": "1",
+}
+
+const (
+	bufferBytes       = 16 << 10 // small buffers keep connections cheap
+	readerBufferBytes = 1 << 10
+	clusterReaders    = "64"
+
+	// ReadBlock is how long a read of a stream waits for entries.
+	ReadBlock = 2 * time.Second
+)
+
+// DB is an open Redis. It is safe for concurrent use.
+type DB struct {
+	Client   redis.UniversalClient
+	Clusters bool // keys of several partitions may lie on several nodes
+
+	name      string // without credentials
+	newReader func(setup) redis.UniversalClient
+	trips     *trips
+	server    *Server // in this process; nil: none, or nobody said so
+	stop      func()  // ends the embedded server; nil for a real one
+}
+
+// setup is what a URL has no option for.
+type setup struct {
+	dial      func(ctx context.Context, network, addr string) (net.Conn, error) // nil: the net package does
+	buffer    int                                                               // bytes
+	onConnect func(context.Context, *redis.Conn) error
+}
+
+// Open opens the Redis that a URL asks for. Nothing is dialled.
+func Open(raw string, cfg Config) (*DB, error) {
+	u, form, err := parseURL(raw)
+	if err != nil {
+		return nil, err
+	}
+	client, name, err := newClient(form, limited(u, form, false), setup{dial: cfg.Dial, buffer: bufferBytes})
+	if err != nil {
+		return nil, fmt.Errorf("redis URL: %w", err)
+	}
+	redis.SetLogger(clientLog{cfg.Log})
+	db := &DB{Client: client, Clusters: form == "cluster", name: name, server: cfg.Server}
+	// A client of its own also where it could share options: nobody would tell those of a
+	// failover, and it would go on reading from a server that is no master any more.
+	db.newReader = func(s setup) redis.UniversalClient {
+		s.dial = cfg.Dial
+		reader, _, err := newClient(form, limited(u, form, true), s)
+		if err != nil {
+			panic(fmt.Errorf("a Redis URL that was understood before: %w", err))
+		}
+		return reader
+	}
+	db.trips = newTrips(db, cfg.Timeout)
+	return db, nil
+}
+
+// OpenEmbedded starts a Redis inside the process and opens it.
+func OpenEmbedded(cfg Config) (*DB, error) {
+	server, err := StartServer()
+	if err != nil {
+		return nil, err
+	}
+	cfg.Dial = server.Dial
+	// Nothing gets lost on the way, so nothing is tried again.
+	db, err := Open("redis://in-this-process?max_retries=-1&pool_size=16", cfg)
+	if err != nil {
+		server.Close()
+		return nil, err
+	}
+	db.name, db.stop = "embedded redis", server.Close
+	return db, nil
+}
+
+// CheckURL returns what [Open] has against a URL, nil when it would take it.
+// Nothing is dialled, and like Open's the error never quotes the URL.
+func CheckURL(raw string) error {
+	u, form, err := parseURL(raw)
+	if err != nil {
+		return err
+	}
+	client, _, err := newClient(form, limited(u, form, false), setup{})
+	if err != nil {
+		return fmt.Errorf("redis URL: %w", err)
+	}
+	return client.Close()
+}
+
+// parseURL finds out which form of URL raw is, and brings it into the one that
+// the parsers of go-redis know. None of its errors quotes raw: a password with
+// an unescaped character may end up in any part of it.
+func parseURL(raw string) (*url.URL, string, error) {
+	u, err := url.Parse(raw)
+	if err != nil || strings.Contains(u.Path+u.RawQuery+u.Fragment, "@") {
+		return nil, "", errors.New("redis URL: not a URL (special characters of a password must be percent-encoded)")
+	}
+	scheme, form, _ := strings.Cut(strings.Replace(u.Scheme, "-", "+", 1), "+")
+	if scheme != "redis" && scheme != "rediss" || u.Host == "" {
+		return nil, "", errors.New("redis URL: want redis://host:port, rediss://, redis+cluster:// or redis+sentinel://")
+	}
+	query := u.Query()
+	switch {
+	case form == "" && query.Has("master_name"):
+		form = "sentinel"
+	case form == "" && query.Has("addr"):
+		form = "cluster"
+	}
+	for _, stale := range []string{"read_only", "route_by_latency", "route_randomly", "replica_only"} {
+		if query.Has(stale) {
+			return nil, "", fmt.Errorf("redis URL: %s reads from replicas, which may not have what the last turn saved", stale)
+		}
+	}
+	u.Scheme = scheme
+	return u, form, nil
+}
+
+// limited is u with limits for a client, or for one that reads.
+func limited(u *url.URL, form string, reads bool) string {
+	query := u.Query()
+	for name, limit := range limits {
+		if query.Get(name) == "" {
+			query.Set(name, limit)
+		}
+	}
+	if reads {
+		for name, limit := range readerLimits {
+			query.Set(name, limit)
+		}
+		if form == "cluster" {
+			query.Set("pool_size", clusterReaders)
+		}
+	}
+	limited := *u
+	limited.RawQuery = query.Encode()
+	return limited.String()
+}
+
+// newClient makes a client through go-redis' own parser for the form, and its name.
+func newClient(form, limited string, s setup) (redis.UniversalClient, string, error) {
+	switch form {
+	case "":
+		o, err := redis.ParseURL(limited)
+		if err != nil {
+			return nil, "", err
+		}
+		o.ContextTimeoutEnabled, o.DialerRetries, o.DisableIdentity, o.MaintNotificationsConfig = true, 1, true, quiet()
+		o.ReadBufferSize, o.WriteBufferSize, o.Dialer, o.OnConnect = s.buffer, s.buffer, s.dial, s.onConnect
+		return redis.NewClient(o), fmt.Sprintf("redis %s/%d", o.Addr, o.DB), nil
+	case "cluster":
+		o, err := redis.ParseClusterURL(limited)
+		if err != nil {
+			return nil, "", err
+		}
+		o.ContextTimeoutEnabled, o.DialerRetries, o.DisableIdentity, o.MaintNotificationsConfig = true, 1, true, quiet()
+		o.ReadBufferSize, o.WriteBufferSize, o.Dialer, o.OnConnect = s.buffer, s.buffer, s.dial, s.onConnect
+		return redis.NewClusterClient(o), "redis cluster " + strings.Join(o.Addrs, ","), nil
+	case "sentinel":
+		o, err := redis.ParseFailoverURL(limited)
+		if err != nil {
+			return nil, "", err
+		}
+		if o.MasterName == "" {
+			return nil, "", errors.New("sentinels need master_name")
+		}
+		o.ContextTimeoutEnabled, o.DialerRetries, o.DisableIdentity = true, 1, true
+		o.ReadBufferSize, o.WriteBufferSize, o.Dialer, o.OnConnect = s.buffer, s.buffer, s.dial, s.onConnect
+		name := fmt.Sprintf("redis %s/%d through sentinels %s", o.MasterName, o.DB, strings.Join(o.SentinelAddrs, ","))
+		return redis.NewFailoverClient(o), name, nil
+	}
+	return nil, "", fmt.Errorf("unknown form redis+%s, want cluster or sentinel", form)
+}
+
+// quiet switches off a handshake that only managed Redis services answer.
+func quiet() *maintnotifications.Config {
+	return &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
+}
+
+// Reader makes a client for reads that wait, which the caller closes. It calls connected
+// for each connection that it makes: what was on its way through the one before is lost.
+func (db *DB) Reader(connected func()) redis.UniversalClient {
+	return db.newReader(setup{buffer: readerBufferBytes, onConnect: func(context.Context, *redis.Conn) error {
+		connected()
+		return nil
+	}})
+}
+
+// Exec runs calls in one round trip, and those that met a server which does not
+// know their script, with what follows them, in another one with its text: it
+// ran nothing there. Each then has a reply or an Err.
+func (db *DB) Exec(ctx context.Context, calls ...*Call) {
+	for len(calls) > 0 {
+		db.trip(ctx, calls)
+		calls = unknown(calls)
+	}
+}
+
+func (db *DB) trip(ctx context.Context, calls []*Call) {
+	cmds := make([]redis.Cmder, len(calls))
+	for i, c := range calls {
+		c.reply = redis.NewCmd(ctx, c.args...)
+		cmds[i] = c.reply
+		c.Tries++
+	}
+	left, err := db.trips.send(ctx, cmds)
+	for _, c := range calls {
+		if left {
+			c.reply = redis.NewCmd(ctx) // the other one may still be written to
+		}
+		c.Err = replyError(c.reply, err)
+	}
+}
+
+// replyError is why there is no answer to a command of a pipeline. A command
+// may have neither an answer nor an error of its own: go-redis v9.23 leaves it
+// like that when a connection fails to log in. Reading it as an empty answer
+// would make a turn forget everything.
+func replyError(reply *redis.Cmd, execErr error) error {
+	switch {
+	case reply.Err() != nil:
+		return reply.Err()
+	case reply.Val() != nil:
+		return nil
+	case execErr != nil:
+		return execErr
+	}
+	return errors.New("no answer")
+}
+
+// unknown is the rest of calls from the first whose script the server lacked. A
+// call that was made with the text does not come back.
+func unknown(calls []*Call) []*Call {
+	for i, c := range calls {
+		if c.script == nil || !isNoScript(c.Err) || c.args[0] == any("eval") {
+			continue
+		}
+		for _, c := range calls[i:] {
+			if c.script != nil && isNoScript(c.Err) {
+				c.args[0], c.args[1] = "eval", c.script.text
+				c.Tries-- // it ran nothing
+			}
+		}
+		return calls[i:]
+	}
+	return nil
+}
+
+// Try is Exec that tries again while Redis is unavailable, until ctx or stop ends. A nil
+// error means that each call has a reply, or an Err that another try would not help.
+// Calls are repeated from the first that has neither on, but those that are Once.
+func (db *DB) Try(ctx context.Context, stop <-chan struct{}, calls ...*Call) error {
+	for try := 0; ; try++ {
+		db.Exec(ctx, calls...)
+		if calls = unanswered(calls); len(calls) == 0 {
+			return nil
+		}
+		if errors.Is(calls[0].Err, redis.ErrClosed) || !Pause(ctx, stop, try) {
+			return calls[0].Err
+		}
+	}
+}
+
+func unanswered(calls []*Call) []*Call {
+	for i, c := range calls {
+		if c.Err != nil && !c.Once && (IsUnavailable(c.Err) || isMoved(c.Err)) {
+			return calls[i:]
+		}
+	}
+	return nil
+}
+
+// Pause waits a little longer each time, and reports whether to try again.
+func Pause(ctx context.Context, stop <-chan struct{}, try int) bool {
+	wait := min(10*time.Millisecond<<min(try, 10), 400*time.Millisecond)
+	timer := time.NewTimer(wait/2 + mathrand.N(wait))
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-ctx.Done():
+	case <-stop:
+	}
+	return false
+}
+
+// Scan hands all keys that match a pattern to each, some at a time and maybe twice, one
+// node after the other.
+func (db *DB) Scan(ctx context.Context, pattern string, each func(ctx context.Context, keys []string) error) error {
+	var one sync.Mutex
+	scan := func(ctx context.Context, node redis.Cmdable) error {
+		one.Lock()
+		defer one.Unlock()
+		for cursor := uint64(0); ; {
+			keys, next, err := node.Scan(ctx, cursor, pattern, 1000).Result()
+			if err != nil {
+				return err
+			}
+			if err := each(ctx, keys); err != nil {
+				return err
+			}
+			if cursor = next; cursor == 0 {
+				return nil
+			}
+		}
+	}
+	if cluster, ok := db.Client.(*redis.ClusterClient); ok {
+		return cluster.ForEachMaster(ctx, func(ctx context.Context, node *redis.Client) error { return scan(ctx, node) })
+	}
+	return scan(ctx, db.Client)
+}
+
+// Changed is closed at the next change in a server of this process; nil: it is elsewhere.
+func (db *DB) Changed() <-chan struct{} {
+	if db.server == nil {
+		return nil
+	}
+	return db.server.changed.wait()
+}
+
+// Embedded reports whether the server lives in this process and ends with it.
+func (db *DB) Embedded() bool { return db.stop != nil }
+
+// String says where the data lives, without credentials, for a log line.
+func (db *DB) String() string { return db.name }
+
+// Close gives up all connections and ends an embedded server.
+func (db *DB) Close() error {
+	err := db.trips.close()
+	if db.stop != nil {
+		db.stop()
+	}
+	return err
+}
+
+// clientLog takes the lines that go-redis would write to stderr.
+type clientLog struct{ log zerolog.Logger }
+
+func (l clientLog) Printf(_ context.Context, format string, args ...any) {
+	l.log.Debug().Str("from", "redis client").Msg(fmt.Sprintf(strings.TrimSpace(format), args...))
+}

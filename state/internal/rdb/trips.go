@@ -1,0 +1,166 @@
+package rdb
+
+import (
+	"context"
+	"math"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+const (
+	// tripsAtOnce is how many round trips may be under way before commands wait
+	// for one of them to end: so few that those which wait go together, so many
+	// that a slow one does not keep all others.
+	tripsAtOnce = 4
+
+	// maxTogether is how many callers go in one round trip.
+	maxTogether = 128
+)
+
+// trips makes one round trip of what several callers want at the same time.
+// A caller who finds no other trips under way makes one at once; who does not goes with
+// the others that wait. The commands of a caller stay in their order, and next
+// to each other. So a busy bot makes a fraction of the writes and reads, and needs a
+// handful of connections however many turns it has.
+//
+// Over a cluster each caller goes alone: one trip would reach several nodes, and
+// the slowest of them would hold up all.
+type trips struct {
+	client  redis.UniversalClient
+	timeout time.Duration // of a trip for several
+	atOnce  int
+
+	mu       sync.Mutex
+	waiting  []*errand
+	underway int
+	closed   bool
+	work     sync.WaitGroup // trips for those who wait
+}
+
+// errand is what one caller wants.
+type errand struct {
+	cmds []redis.Cmder
+	err  error // of the trip
+	done chan struct{}
+}
+
+func newTrips(db *DB, timeout time.Duration) *trips {
+	t := &trips{client: db.Client, timeout: timeout, atOnce: tripsAtOnce}
+	if db.Clusters {
+		t.atOnce = math.MaxInt
+	}
+	return t
+}
+
+// send runs the commands in one round trip. Its error is the first that the trip
+// met, not necessarily with these commands. When the caller left because ctx ended
+// they may be under way all the same: then they are not the caller's any more.
+func (t *trips) send(ctx context.Context, cmds []redis.Cmder) (left bool, err error) {
+	e := t.wait(cmds)
+	if e == nil {
+		defer t.goOn()
+		return false, t.trip(ctx, cmds)
+	}
+	select {
+	case <-e.done:
+		return false, e.err
+	case <-ctx.Done():
+		t.leave(e)
+		return true, ctx.Err()
+	}
+}
+
+// wait lines up, or returns nil when there is room for one more trip.
+func (t *trips) wait(cmds []redis.Cmder) *errand {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.underway < t.atOnce || t.closed {
+		t.underway++
+		return nil
+	}
+	e := &errand{cmds: cmds, done: make(chan struct{})}
+	t.waiting = append(t.waiting, e)
+	return e
+}
+
+// leave takes e out of the line, if it is still there.
+func (t *trips) leave(e *errand) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.waiting = slices.DeleteFunc(t.waiting, func(other *errand) bool { return other == e })
+}
+
+// goOn is the end of a trip: those who wait make the next one.
+func (t *trips) goOn() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	group := t.next()
+	for ; group != nil && t.closed; group = t.next() {
+		end(group, redis.ErrClosed)
+	}
+	if group != nil {
+		t.work.Go(func() { t.carry(group) })
+	}
+}
+
+func (t *trips) carry(group []*errand) {
+	for group != nil {
+		t.run(group)
+		t.mu.Lock()
+		group = t.next()
+		t.mu.Unlock()
+	}
+}
+
+// next takes a group out of the line; with nobody in it there is a trip less.
+func (t *trips) next() []*errand {
+	n := min(len(t.waiting), maxTogether)
+	if n == 0 {
+		t.underway--
+		return nil
+	}
+	group := slices.Clone(t.waiting[:n])
+	t.waiting = slices.Delete(t.waiting, 0, n)
+	return group
+}
+
+// run makes the trip of a group. It outlives each of its callers.
+func (t *trips) run(group []*errand) {
+	ctx, cancel := context.WithTimeout(context.Background(), t.timeout)
+	defer cancel()
+	var cmds []redis.Cmder
+	for _, e := range group {
+		cmds = append(cmds, e.cmds...)
+	}
+	end(group, t.trip(ctx, cmds))
+}
+
+func end(group []*errand, err error) {
+	for _, e := range group {
+		e.err = err
+		close(e.done)
+	}
+}
+
+func (t *trips) trip(ctx context.Context, cmds []redis.Cmder) error {
+	if len(cmds) == 1 { // a tenth cheaper than a pipeline of one
+		return t.client.Process(ctx, cmds[0])
+	}
+	pipe := t.client.Pipeline()
+	_ = pipe.BatchProcess(ctx, cmds...) // it only queues
+	_, err := pipe.Exec(ctx)
+	return err
+}
+
+// close closes the client, and waits for the trips that this ends.
+func (t *trips) close() error {
+	t.mu.Lock()
+	t.closed = true
+	t.mu.Unlock()
+	err := t.client.Close()
+	t.work.Wait()
+	return err
+}

@@ -1,0 +1,383 @@
+// Package state keeps what a bot remembers between turns, in Redis.
+//
+// A [Scope] is one document: a conversation's, a user's, or a temporary one.
+// It holds named JSON values, reached as live typed pointers with [Of] and
+// [At]. [Store.Load] reads the scopes of a turn in one round trip,
+// [Store.Save] writes the changed ones in one, each only if nobody else wrote
+// it meanwhile. Who lost that race calls [Scope.Rebase].
+//
+// A document is one Redis string: a header line with the format, a random
+// version and the time of writing, then one line per value, its name and its
+// compact JSON. It can be read with redis-cli GET, its size is bounded by the
+// command that reads it, and only the values that are asked for are decoded.
+//
+// What many turns note at the same time is a set without a version: [Store.Join].
+//
+// [Open] takes a URL of a server, a cluster or a group of sentinels;
+// [OpenEmbedded] runs a Redis inside the process and goes through the same code.
+// Package inbox keeps what a bot has to do.
+package state
+
+import (
+	"cmp"
+	"context"
+	_ "embed" // the scripts
+	"errors"
+	"fmt"
+	"net"
+	"slices"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/rs/zerolog"
+
+	"github.com/planbot-go/planbot/state/internal/rdb"
+)
+
+// Config says how state is kept. Its zero value is ready to use.
+type Config struct {
+	// TTL is how long a document lives after it was last in use. 0: 30 days.
+	TTL time.Duration
+	// MaxBytes bounds one document as stored, when it is saved and when it is
+	// loaded. 0: 1 MiB.
+	MaxBytes int
+	// Timeout bounds one call, retries included, whatever the caller's context
+	// allows. 0: 5 seconds.
+	Timeout time.Duration
+	// Dial opens the connections of [Open], for tests and for ways to a server that only
+	// the caller knows. nil: the net package does.
+	Dial func(ctx context.Context, network, addr string) (net.Conn, error)
+	// Server is the one that Dial leads to, if it is in this process. Then its inbox does not
+	// look every second whether there is something to do, but sleeps until there is: for
+	// tests in which days pass. nil: it looks.
+	Server *Server
+	// Log takes what the Redis client has to say, at debug level. The zero
+	// Logger is silent. The client knows one logger in the whole process: the
+	// last one opened wins.
+	Log zerolog.Logger
+}
+
+func (c Config) withDefaults() Config {
+	c.TTL = cmp.Or(c.TTL, 30*24*time.Hour)
+	c.MaxBytes = cmp.Or(c.MaxBytes, 1<<20)
+	c.Timeout = cmp.Or(c.Timeout, 5*time.Second)
+	return c
+}
+
+// validate refuses what cannot be meant. A TTL under a second would make every
+// turn forget the one before.
+func (c Config) validate() error {
+	switch {
+	case c.TTL < time.Second:
+		return fmt.Errorf("state config: TTL %v is under a second", c.TTL)
+	case c.MaxBytes < headerBytes:
+		return fmt.Errorf("state config: MaxBytes %d leaves no room for a value", c.MaxBytes)
+	case c.Timeout < 0:
+		return fmt.Errorf("state config: Timeout %v is negative", c.Timeout)
+	}
+	return nil
+}
+
+// Server is a Redis inside the process that several stores can share, see [StartServer].
+type Server = rdb.Server
+
+// StartServer starts one. Close it when nobody needs what it keeps.
+func StartServer() (*Server, error) { return rdb.StartServer() }
+
+// CheckURL returns what [Open] has against a URL, nil when it would take it.
+// Nothing is dialled, and like Open's the error never quotes the URL.
+func CheckURL(url string) error { return rdb.CheckURL(url) }
+
+// Store keeps state in a Redis server, a cluster, or inside the process. It is
+// safe for concurrent use. Make one with [Open] or [OpenEmbedded] and Close it.
+type Store struct {
+	db  *rdb.DB
+	cfg Config
+}
+
+// Open makes a Store from a URL:
+//
+//	redis://user:password@host:6379/0                  one server
+//	redis+cluster://user:password@host:6379?addr=host2:6379
+//	redis+sentinel://user:password@host:26379/0?master_name=main&addr=host2:26379
+//
+// rediss, rediss+cluster and rediss+sentinel use TLS. The query may hold the
+// options of go-redis, such as pool_size, read_timeout or, for sentinels, the
+// username and password of Redis itself. A redis URL with addr is a cluster's
+// and one with master_name the sentinels', as in go-redis.
+//
+// A server that cannot be reached is no error: the bot starts, [Store.Ping]
+// tells, and it works as soon as the server is there. A URL that makes no sense
+// is one; it never holds the URL itself, which may hold a password.
+func Open(ctx context.Context, url string, cfg Config) (*Store, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, fmt.Errorf("open redis: %w", err)
+	}
+	return open(cfg, func(cfg rdb.Config) (*rdb.DB, error) { return rdb.Open(url, cfg) })
+}
+
+// OpenEmbedded makes a Store whose Redis runs inside the process: nothing to
+// install, no port that others could connect to, and nothing outlives the process or
+// Close. Everything goes through the client and the scripts that a real server sees.
+func OpenEmbedded(cfg Config) (*Store, error) { return open(cfg, rdb.OpenEmbedded) }
+
+func open(cfg Config, how func(rdb.Config) (*rdb.DB, error)) (*Store, error) {
+	cfg = cfg.withDefaults()
+	if err := cfg.validate(); err != nil {
+		return nil, err
+	}
+	db, err := how(rdb.Config{Timeout: cfg.Timeout, Dial: cfg.Dial, Server: cfg.Server, Log: cfg.Log})
+	if err != nil {
+		return nil, fmt.Errorf("open redis: %w", err)
+	}
+	return &Store{db: db, cfg: cfg}, nil
+}
+
+// Load reads the documents of keys in one round trip and returns a scope for
+// each, in the order of keys. A document that does not exist makes an empty
+// scope. Never more than [Config.MaxBytes] of one are read.
+//
+// When Redis answered but a document cannot be used ([TooLargeError],
+// [FormatError]), Load returns its error together with all scopes: the
+// unusable one says the same in Err, and Delete with a Save is the way out.
+// With any other error ([ErrKey], [ErrUnavailable], the context's) there are
+// no scopes.
+func (s *Store) Load(ctx context.Context, keys ...Key) ([]*Scope, error) {
+	calls, err := s.LoadCalls(keys)
+	if err != nil {
+		return nil, err
+	}
+	bounded, cancel := context.WithTimeout(ctx, s.cfg.Timeout)
+	defer cancel()
+	s.db.Exec(bounded, calls...)
+	return s.Loaded(ctx, keys, calls)
+}
+
+// fill reads the reply about one document. Its error is the scope's fault as well.
+func (s *Store) fill(ctx context.Context, scope *Scope, c *rdb.Call) error {
+	if c.Err != nil { // a value of another type
+		scope.fault = &FormatError{Key: scope.key}
+		return scope.fault
+	}
+	err := scope.read(c.Text(), s.cfg.MaxBytes)
+	var large *TooLargeError
+	if errors.As(err, &large) { // how large, for the error to name, costs a second round trip
+		ctx, cancel := context.WithTimeout(ctx, s.cfg.Timeout)
+		defer cancel()
+		large.Size = max(large.Size, int(s.db.Client.StrLen(ctx, scope.key.name).Val()))
+	}
+	return err
+}
+
+//go:embed save.lua
+var saveLua string
+
+var saveScript = rdb.NewScript(DocsScript, saveLua)
+
+// Save writes the scopes that changed since they were loaded or last saved, in
+// one round trip, each only if nobody else wrote it meanwhile. Scopes of one
+// partition are saved together or not at all. Scopes that did not change are
+// not written; that they were in use is noted now and then, so that their TTL
+// does not run out.
+//
+// Everything is checked before anything is written: a scope with an Err, a
+// detached one, a value that does not encode (a [ValueError]), a document
+// that is too large (a [TooLargeError]) or two changed scopes of one key stop
+// the whole Save. Later errors are a [ConflictError], and [ErrUnavailable] or
+// the context's error when it is not known whether a scope was saved; both may
+// come joined. A scope that was not saved keeps its changes, and after
+// ErrUnavailable the same Save may be tried again: a first try that did arrive
+// is not taken for a conflict.
+func (s *Store) Save(ctx context.Context, scopes ...*Scope) error {
+	batches, err := s.Batches(scopes)
+	if err != nil {
+		return err
+	}
+	var calls []*rdb.Call
+	for _, b := range batches {
+		c := saveScript.Call(len(b.Docs))
+		b.AddKeys(c)
+		b.AddDocs(c)
+		calls = append(calls, c)
+	}
+	calls = append(calls, s.IdleCalls(scopes, batches)...)
+	bounded, cancel := context.WithTimeout(ctx, s.cfg.Timeout)
+	defer cancel()
+	s.db.Exec(bounded, calls...)
+	var conflict ConflictError
+	for i, b := range batches {
+		switch c := calls[i]; {
+		case c.Err != nil:
+			b.Unknown()
+		case len(c.List()) > 0:
+			conflict.Conflicted = append(conflict.Conflicted, b.Keys()...)
+		default:
+			conflict.Saved = append(conflict.Saved, b.Keys()...)
+			b.Saved()
+		}
+	}
+	for _, c := range calls {
+		err = cmp.Or(err, c.Err)
+	}
+	err = rdb.Explain(ctx, "save state", err)
+	switch {
+	case len(conflict.Conflicted) == 0:
+		return err
+	case err == nil:
+		return &conflict
+	}
+	return errors.Join(&conflict, err)
+}
+
+// Ping reports whether Redis answers and keeps the keys of this program: it sets
+// one, for a minute, in each of four partitions, so that on a cluster several nodes
+// must be well. A server that is full, or only to be read, is not. Its error is for
+// the operator to read.
+func (s *Store) Ping(ctx context.Context) error {
+	bounded, cancel := context.WithTimeout(ctx, s.cfg.Timeout)
+	defer cancel()
+	_, err := s.db.Client.Pipelined(bounded, func(p redis.Pipeliner) error {
+		for i := 0; i < Partitions; i += Partitions / 4 {
+			p.Set(bounded, fmt.Sprintf("%s{%d}/ping", keyPrefix, i), "", time.Minute)
+		}
+		return nil
+	})
+	return rdb.Explain(ctx, "ping redis", err)
+}
+
+// Info returns what the server says of itself, the text of the INFO command: of
+// a cluster, that of one node.
+func (s *Store) Info(ctx context.Context) (string, error) {
+	bounded, cancel := context.WithTimeout(ctx, s.cfg.Timeout)
+	defer cancel()
+	text, err := s.db.Client.Info(bounded).Result()
+	return text, rdb.Explain(ctx, "ask redis for its info", err)
+}
+
+// Setting returns one setting of the server, as CONFIG GET tells it. Hosted
+// servers often refuse.
+func (s *Store) Setting(ctx context.Context, name string) (string, error) {
+	bounded, cancel := context.WithTimeout(ctx, s.cfg.Timeout)
+	defer cancel()
+	values, err := s.db.Client.ConfigGet(bounded, name).Result()
+	return values[name], rdb.Explain(ctx, "ask redis for its setting "+name, err)
+}
+
+// Close gives up all connections and, for an embedded server, ends it: what it
+// kept is gone.
+func (s *Store) Close() error {
+	if err := s.db.Close(); err != nil {
+		return fmt.Errorf("close redis: %w", err)
+	}
+	return nil
+}
+
+// Embedded reports whether state lives in this process and ends with it.
+func (s *Store) Embedded() bool { return s.db.Embedded() }
+
+// String says where state lives, without credentials, for a log line.
+func (s *Store) String() string { return s.db.String() }
+
+var (
+	//go:embed join.lua
+	joinLua string
+
+	//go:embed drain.lua
+	drainLua string
+)
+
+var (
+	joinScript  = rdb.NewScript(joinLua)
+	drainScript = rdb.NewScript(drainLua)
+)
+
+// setBatch is how many members of a set are handed out at a time.
+const setBatch = 100
+
+// Join puts member into a set. A set is for what many turns note at the same time: it
+// has no version, so nobody loses a race for it, and no limit. It expires
+// [Config.TTL] after the last Join. Make its key with [Key.Under]; no document may
+// use the same key. Like the other calls about sets it tries again while Redis is
+// unavailable, and may be repeated.
+func (s *Store) Join(ctx context.Context, set Key, member string) error {
+	if err := set.Err(); err != nil {
+		return fmt.Errorf("join a set: %w", err)
+	}
+	return s.try(ctx, "join a set", s.JoinCall(set, member))
+}
+
+// JoinCall is the call of [Store.Join], as part of a round trip. For package inbox.
+func (s *Store) JoinCall(set Key, member string) *rdb.Call {
+	return joinScript.Call(1, set.name, member, s.cfg.TTL.Milliseconds())
+}
+
+// try makes one call, again while Redis is unavailable.
+func (s *Store) try(ctx context.Context, doing string, c *rdb.Call) error {
+	bounded, cancel := context.WithTimeout(ctx, s.cfg.Timeout)
+	defer cancel()
+	err := s.db.Try(bounded, nil, c)
+	return rdb.Explain(ctx, doing, cmp.Or(err, c.Err))
+}
+
+// Leave takes member out of a set. One that is not there is no error.
+func (s *Store) Leave(ctx context.Context, set Key, member string) error {
+	if err := set.Err(); err != nil {
+		return fmt.Errorf("leave a set: %w", err)
+	}
+	return s.try(ctx, "leave a set", rdb.Plain("hdel", set.name, member))
+}
+
+// Members hands the members of a set to each, about a hundred at a time and maybe twice,
+// until each returns an error.
+func (s *Store) Members(ctx context.Context, set Key, each func(members []string) error) error {
+	return s.scan(ctx, set, func(members, _ []string) error { return each(members) })
+}
+
+// scan hands members to each, and how often each of them joined.
+func (s *Store) scan(ctx context.Context, set Key, each func(members, joined []string) error) error {
+	const doing = "read a set"
+	if err := set.Err(); err != nil {
+		return fmt.Errorf("%s: %w", doing, err)
+	}
+	for cursor := "0"; ; {
+		c := rdb.Plain("hscan", set.name, cursor, "count", setBatch)
+		if err := s.try(ctx, doing, c); err != nil {
+			if rdb.IsWrongType(c.Err) {
+				return nil // no set, so it has no members
+			}
+			return err
+		}
+		for some := range slices.Chunk(c.List().List(1).Texts(), 2*setBatch) {
+			var members, joined []string
+			for pair := range slices.Chunk(some, 2) {
+				members, joined = append(members, pair[0]), append(joined, pair[1])
+			}
+			if err := each(members, joined); err != nil {
+				return err
+			}
+		}
+		if cursor = c.List().Text(0); cursor == "0" {
+			return nil
+		}
+	}
+}
+
+// Drain empties a set: it hands the members to each like [Store.Members] and takes out
+// those that each returns as done. A member that joins while it is with each is in the
+// set afterwards, and so is one that is not done. When each fails, which ends the Drain,
+// or the process ends, no member is lost.
+func (s *Store) Drain(ctx context.Context, set Key, each func(members []string) (done []string, err error)) error {
+	return s.scan(ctx, set, func(members, joined []string) error {
+		done, err := each(slices.Clone(members))
+		if err != nil {
+			return err
+		}
+		c := drainScript.Call(1, set.name)
+		for i, member := range members {
+			if slices.Contains(done, member) {
+				c.Add(member, joined[i])
+			}
+		}
+		return s.try(ctx, "drain a set", c)
+	})
+}
