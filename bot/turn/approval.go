@@ -218,7 +218,7 @@ func (t *Turn) resume(ctx context.Context) error {
 	w := t.rec.Wait
 	t.rec.Wait, t.rec.Phase = nil, w.Then
 	switch {
-	case w.For == ForApproval:
+	case w.For == ForApproval, w.Then == Waiting: // or it was a dead letter meanwhile
 		return t.decided(ctx, w.Approval)
 	case w.Approval != nil: // the question is to be sent
 		t.rec.Wait = t.approvalWait(w.Approval)
@@ -230,7 +230,7 @@ func (t *Turn) resume(ctx context.Context) error {
 func (t *Turn) decided(ctx context.Context, a *Approval) error {
 	run := t.rec.Run
 	d := a.Decision
-	t.resumed = true
+	t.resumed, t.rec.Phase = true, Running
 	t.rememberDecision(a)
 	switch {
 	case d == nil:

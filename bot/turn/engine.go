@@ -359,11 +359,14 @@ func (e *Engine) bury(ctx context.Context, lease *inbox.Lease, rec *Record, reas
 	id, raw := lease.ID(), []byte(nil)
 	about, err := waitAbout{For: ForOperator, Reason: reason}.encode(), error(nil)
 	if rec != nil {
-		then := rec.Phase
-		if then == Waiting && rec.Wait != nil {
-			then = rec.Wait.Then
+		w := &Wait{For: ForOperator, Then: rec.Phase, Reason: reason}
+		if rec.Wait != nil { // an approval with its decision is not lost
+			w.Approval = rec.Wait.Approval
+			if rec.Wait.For != ForApproval && rec.Phase == Waiting {
+				w.Then = rec.Wait.Then
+			}
 		}
-		rec.Phase, rec.Wait = Waiting, &Wait{For: ForOperator, Then: then, Reason: reason}
+		rec.Phase, rec.Wait = Waiting, w
 		raw, err = rec.Encode()
 	}
 	if err == nil {
