@@ -581,7 +581,9 @@ func (a *answer) prose() (Plan, *Fault) {
 		return Plan{}, Faultf(InvalidPlan, "the answer is %s, not a JSON plan", name)
 	}
 	if said := saidInWords.FindStringSubmatch(text); said != nil {
-		text = said[1] + said[2]
+		if text = said[1] + said[2]; strings.TrimSpace(text) == "" {
+			return Plan{}, Faultf(NoPlan, "the answer is empty")
+		}
 	}
 	return Plan{Commands: []Command{{Kind: Say, Response: text}}, Repairs: slices.Sorted(slices.Values(a.done)), Prose: true}, nil
 }
