@@ -2,7 +2,7 @@
 //
 // A [Kit] is a bot between stand-ins: a model that says what the test wrote down, a
 // connector that keeps what the bot sends, and a Redis inside the process. Between
-// them is all of the bot, its HTTP door included; each is spoken to over HTTP, in the
+// them is all of the bot, its HTTP endpoint included; each is spoken to over HTTP, in the
 // formats of the real ones.
 //
 //	bottest.Test(t, bottest.Config{New: newBot}, func(t *testing.T, kit *bottest.Kit) {

@@ -75,7 +75,7 @@ func (p *process) start(ctx context.Context) error {
 	return p.listen(ctx)
 }
 
-// listen opens the bot's door.
+// listen serves the bot over HTTP.
 func (p *process) listen(ctx context.Context) error {
 	listener, err := p.kit.wires.listen(ctx)
 	if err != nil {

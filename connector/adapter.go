@@ -83,7 +83,7 @@ func (i identity) IsAuthenticated() bool { return !i.Local }
 
 // libraryClient sends what the library built. Of the address it takes nothing:
 // the library joins unescaped ids into it and forgets the reply's. The
-// interface has no context, so that Config.CallTimeout alone ends a call.
+// interface has no context, so that the two minutes of callTimeout alone end a call.
 type libraryClient struct{ c *Client }
 
 // Post sends a new activity, as a reply where it is one.

@@ -485,7 +485,7 @@ type Extra struct {
 	Tell func(o actions.Outcome) (text string, ok bool)
 }
 
-// maxExtended is how many briefings with different extras are kept of one prompt.
+// maxExtended is how many versions of one prompt with different extras are kept.
 const maxExtended = 64
 
 // extended keeps briefings by the keys of what was added to them. It is safe for

@@ -45,7 +45,7 @@ type Channel interface {
 	// Team returns the details of a team.
 	Team(ctx context.Context, of activity.Reference, id string) (connector.Team, error)
 	// Identified reports whether what it carries shows the bot's token, which may only go
-	// where a caller vouches for the address.
+	// where a caller has proved the address.
 	Identified() bool
 }
 

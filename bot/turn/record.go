@@ -68,7 +68,7 @@ const (
 type Caller struct {
 	// ID is as [activity.Activity.CallerID] has it; "": the channel.
 	ID string `json:"id,omitempty"`
-	// Trusted says that the caller vouches for the activity's serviceUrl: the bot's token
+	// Trusted says that the caller has proved the activity's serviceUrl: the bot's token
 	// may go there.
 	Trusted bool `json:"trusted,omitzero"`
 	// ServiceURL is where replies go, where that is not where the activity came from: the

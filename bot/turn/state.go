@@ -249,7 +249,7 @@ type Reference struct {
 	Tenant     string `json:"tenant,omitempty"`
 	// Person is who it is with, of a personal one.
 	Person string `json:"person,omitempty"`
-	// Signed says that a caller vouched for ServiceURL.
+	// Signed says that a caller proved ServiceURL.
 	Signed bool `json:"signed,omitzero"`
 
 	// Dead is since when the channel takes nothing for it, and Why the reason.
