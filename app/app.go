@@ -64,7 +64,7 @@ const (
 )
 
 type serveCmd struct {
-	Record string `type:"path" placeholder:"DIR" help:"write down what people say and the bot does, as scenarios and cassettes for tests"`
+	Record string `type:"path" placeholder:"DIR" help:"write down what happens, as scenarios and cassettes for tests"`
 }
 
 // Run serves until the process is told to stop, then drains.
@@ -74,7 +74,7 @@ func (cmd serveCmd) Run(ctx context.Context, s *settings.Settings, b *Bot, std *
 	}
 	p := &program{Settings: s, about: *b, log: cli.Logger(std.Err, s)}
 	defer p.close()
-	if err := p.record(cmd.Record, std.Out); err != nil {
+	if err := p.record(cmd.Record); err != nil {
 		return err
 	}
 	if err := p.assemble(ctx); err != nil {
@@ -114,10 +114,10 @@ func (p *program) refuseOldLayout(ctx context.Context) error {
 		n, err = in.Old(ctx)
 	}
 	if err != nil {
-		p.log.Warn().Err(err).Msg("nobody knows whether an older version left turns in Redis")
+		p.log.Warn().Err(err).Msg("cannot tell whether an older version left turns in Redis")
 	}
 	if n > 0 {
-		return cli.Usage(fmt.Errorf("REDIS_URL: Redis holds turns of an older version in %d keys, and this version cannot go on with them. "+
+		return cli.Usage(fmt.Errorf("REDIS_URL: Redis holds turns of an older version in %d keys, which this version cannot read. "+
 			"Let that version finish them, or forget them for good with: bot turns drop --old", n))
 	}
 	return nil
@@ -148,7 +148,7 @@ type program struct {
 	away     atomic.Bool // the store was, when it was last asked for
 
 	// What the bot runs with, in words; of skills only where there are any.
-	aboutState, aboutModel, aboutIdentity, aboutSkills, aboutScripts string
+	aboutState, aboutModel, aboutIdentity, aboutSkills, aboutScripts, aboutRecording string
 }
 
 // assemble wires the bot. Close the program when it is no longer needed.
@@ -247,7 +247,7 @@ func (p *program) connect() (*connector.Guard, *connector.Client, error) {
 	cfg := connector.Config{Hosts: hosts, UserAgent: "planbot/" + versionText()}
 	switch {
 	case p.NoAuth:
-		p.aboutIdentity = "none, BOT_DANGEROUSLY_NO_AUTH=true: nobody is checked, whoever reaches this address may talk to the bot"
+		p.aboutIdentity = "none, BOT_DANGEROUSLY_NO_AUTH=true: whoever reaches this address may talk to the bot"
 	case local:
 		p.aboutIdentity = "local mode, no app id: whoever reaches this address may talk to the bot"
 	default:
@@ -378,20 +378,23 @@ func (p *program) announce(out io.Writer, addr net.Addr) {
 		p.log.Warn().Str("about", about).Msg("a setting may not do what it is meant to")
 	}
 	line := p.log.Info()
-	if !cli.JSONLog(out, p.Settings) {
-		line = p.log.Debug() // the sentences below say the same
-		fmt.Fprintf(out, "%s listens on %s\n  state:    %s\n  model:    %s\n  identity: %s\n", p.about.Name, url, p.aboutState, p.aboutModel, p.aboutIdentity)
-		if p.aboutSkills != "" {
-			fmt.Fprintf(out, "  skills:   %s\n  scripts:  %s\n", cli.Printable(p.aboutSkills), p.aboutScripts)
+	if cli.JSONLog(out, p.Settings) {
+		out = io.Discard
+	} else {
+		line = p.log.Debug() // the sentences say the same
+	}
+	fmt.Fprintf(out, "%s listens on %s\n", p.about.Name, url)
+	for _, part := range [][2]string{
+		{"state", p.aboutState}, {"model", p.aboutModel}, {"identity", p.aboutIdentity},
+		{"skills", p.aboutSkills}, {"scripts", p.aboutScripts}, {"recording", p.aboutRecording}, {"next", p.next(addr)},
+	} {
+		if part[1] != "" {
+			line = line.Str(part[0], part[1])
+			fmt.Fprintf(out, "  %-10s %s\n", part[0]+":", cli.Printable(part[1]))
 		}
-		fmt.Fprintf(out, "  next:     %s\n", p.next(addr))
-		fmt.Fprintln(out, `Ctrl-C ends it. "bot doctor" explains the settings, README.md the rest.`)
 	}
-	if p.aboutSkills != "" {
-		line = line.Str("skills", p.aboutSkills).Str("scripts", p.aboutScripts)
-	}
-	line.Str("url", url).Str("state", p.aboutState).Str("model", p.aboutModel).
-		Str("identity", p.aboutIdentity).Str("next", p.next(addr)).Msg("listening")
+	line.Str("url", url).Msg("listening")
+	fmt.Fprintln(out, `Ctrl-C ends it. "bot doctor" explains the settings, README.md the rest.`)
 }
 
 // next is what to do now that the bot runs.
@@ -423,13 +426,14 @@ func (p *program) watch() settings.Watch {
 func countModels(metrics prometheus.Registerer) func(outcome string, lasted time.Duration, used models.Usage) {
 	auto := promauto.With(metrics)
 	calls := auto.NewCounterVec(prometheus.CounterOpts{
-		Name: "planbot_model_calls_total", Help: "Calls of the model, retries and fallbacks within, by outcome: ok or the kind of error.",
+		Name: "planbot_model_calls_total", Help: "Calls of the model, with their retries, by outcome: ok or the kind of error.",
 	}, []string{"outcome"})
 	took := auto.NewHistogram(prometheus.HistogramOpts{
-		Name: "planbot_model_seconds", Help: "How long calls of the model took.", Buckets: []float64{.1, .25, .5, 1, 2.5, 5, 10, 20, 40, 80, 160},
+		Name: "planbot_model_seconds", Help: "How long calls of the model took.",
+		Buckets: []float64{.1, .25, .5, 1, 2.5, 5, 10, 20, 40, 80, 160},
 	})
 	tokens := auto.NewCounterVec(prometheus.CounterOpts{
-		Name: "planbot_model_tokens_total", Help: "Tokens by kind: prompt, cached (part of prompt), completion, reasoning (part of completion).",
+		Name: "planbot_model_tokens_total", Help: "Tokens by kind: prompt (with cached), completion (with reasoning).",
 	}, []string{"kind"})
 	cost := auto.NewCounter(prometheus.CounterOpts{
 		Name: "planbot_model_cost_total", Help: "What the tokens cost by BOT_MODEL_PRICE.",
@@ -461,7 +465,7 @@ func (p *program) showMetrics(ctx context.Context) (stop func(), err error) {
 	go func() {
 		defer close(done)
 		if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
-			p.log.Error().Err(fmt.Errorf("serve metrics: %w", err)).Msg("no metrics any more")
+			p.log.Error().Err(fmt.Errorf("serve metrics: %w", err)).Msg("metrics stopped")
 		}
 	}()
 	p.log.Info().Str("url", "http://"+listener.Addr().String()+"/metrics").Msg("metrics")
@@ -475,7 +479,7 @@ func (p *program) showMetrics(ctx context.Context) (stop func(), err error) {
 
 // record begins a recording in that folder, and says so; "": there is none. The log is made one
 // that turns can be told apart by.
-func (p *program) record(dir string, out io.Writer) (err error) {
+func (p *program) record(dir string) (err error) {
 	if dir == "" {
 		return nil
 	}
@@ -492,17 +496,15 @@ func (p *program) record(dir string, out io.Writer) (err error) {
 	p.recorder, err = record.New(record.Config{
 		Dir: dir, Secrets: p.Secrets(), Log: p.log,
 		Options:  record.Options{MaxSteps: p.MaxSteps, MaxSameCalls: p.MaxSameCalls, Approval: p.ApprovalActions},
-		Settings: unsaid, Same: p.IsSet("BOT_PROMPTS_DIR", "BOT_SKILLS_DIR", "BOT_SKILLS_APPROVAL"), FilteredText: p.FilteredText, Planner: planner,
+		Settings: unsaid, Same: p.IsSet("BOT_PROMPTS_DIR", "BOT_SKILLS_DIR", "BOT_SKILLS_APPROVAL"),
+		FilteredText: p.FilteredText, Planner: planner,
 	})
 	if err != nil {
 		return cli.Usage(fmt.Errorf("--record: %w", err))
 	}
 	p.closers = append(p.closers, p.recorder.Close)
-	p.log.Warn().Str("dir", dir).Msg("THIS BOT IS RECORDED: what people say to it, what models answer and what it does is written to files")
-	if !cli.JSONLog(out, p.Settings) {
-		fmt.Fprintf(out, "RECORDING: what people say to this bot, what models answer and what it does is written to %s.\n"+
-			"Names, ids and secrets get stand-ins, as far as they are found. Tell people, and look before you share a file.\n\n", dir)
-	}
+	p.aboutRecording = "what people say and what the bot does goes to " + dir + ": tell people, and look before you share a file"
+	p.log.Warn().Str("dir", dir).Msg("THIS BOT IS RECORDED")
 	return nil
 }
 

@@ -17,7 +17,7 @@ import (
 )
 
 type chatCmd struct {
-	URL string `name:"url" placeholder:"URL" help:"talk to the bot that runs there, such as http://127.0.0.1:3978, and not to one of chat's own"`
+	URL string `name:"url" placeholder:"URL" help:"talk to the bot that runs at http://127.0.0.1:3978 or elsewhere"`
 }
 
 // Run talks with the bot as a channel does: with the one at URL, or else with one that it

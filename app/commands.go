@@ -46,7 +46,7 @@ func Main(bot Bot) {
 func run(ctx context.Context, bot Bot, args []string, std *cli.Streams) int {
 	var all commands
 	all.Register = bot.Register
-	const about = "An AI bot for Microsoft Teams and the Bot Framework. Settings come from the environment or from flags, which each command lists."
+	const about = "An AI bot for Microsoft Teams. Settings come from the environment or from flags, which each command lists."
 	return cli.Run(ctx, "bot", about, args, std, &all, &all.Settings, &bot)
 }
 

@@ -226,11 +226,11 @@ func checkAddress(ctx context.Context, addr string) check {
 func (p *program) checkIdentity(ctx context.Context, tokens *connector.Tokens) check {
 	switch {
 	case p.AppID == "" && p.NoAuth:
-		return warn("no app id, and BOT_DANGEROUSLY_NO_AUTH is true: whoever reaches the bot may talk to it, and it cannot talk to Teams",
+		return warn("BOT_DANGEROUSLY_NO_AUTH is true: whoever reaches the bot may talk to it, and it cannot talk to Teams",
 			"keep it on a closed network, or set MICROSOFT_APP_ID")
 	case p.AppID == "":
 		return check{
-			Status: fine, Detail: "local mode: without an app id nobody is checked, so only programs on this machine may talk to the bot",
+			Status: fine, Detail: "local mode, no app id: only programs on this machine may talk to the bot",
 			Hint: "good for \"bot chat\" and the Agents Playground; for Teams, set MICROSOFT_APP_ID and MICROSOFT_APP_PASSWORD",
 		}
 	}
@@ -238,7 +238,7 @@ func (p *program) checkIdentity(ctx context.Context, tokens *connector.Tokens) c
 	start := time.Now()
 	if _, err := tokens.Token(ctx); err != nil {
 		return fail(about+" gets no token from Microsoft, so it cannot answer: "+reason(err), hintFor(err, identityHints,
-			"compare the MICROSOFT_APP_ settings with the app registration, and see whether this machine reaches the login server"))
+			"compare MICROSOFT_APP_… with the app registration, and see whether this machine reaches the login server"))
 	}
 	return ok(fmt.Sprintf("%s got a token in %s", about, since(start)))
 }
@@ -248,15 +248,15 @@ func (p *program) checkIdentity(ctx context.Context, tokens *connector.Tokens) c
 var identityHints = [][2]string{
 	{"7000215", "MICROSOFT_APP_PASSWORD is wrong: it has to be the Value of the client secret, not its Secret ID"},
 	{"7000222", "the client secret has run out: make a new one in the app registration and set MICROSOFT_APP_PASSWORD"},
-	{"700027", "the app's registration does not know the certificate, or it has run out: upload the one in MICROSOFT_APP_CERTIFICATE_FILE to the app registration"},
-	{"70021", "the app's registration trusts no such identity: compare the issuer, subject and audience of its federated credentials with MICROSOFT_APP_FEDERATED_TOKEN_FILE or MICROSOFT_APP_FEDERATED_CLIENT_ID"},
+	{"700027", "the certificate is unknown or has run out: upload the one in MICROSOFT_APP_CERTIFICATE_FILE"},
+	{"70021", "the app registration has no such identity among its federated credentials: compare them"},
 	{"700024", "the federated token has run out: see who renews MICROSOFT_APP_FEDERATED_TOKEN_FILE, and the clock"},
-	{"managed identity gives none", "the managed identity has to be assigned to this machine, and MICROSOFT_APP_ID (or MICROSOFT_APP_FEDERATED_CLIENT_ID) has to be its client id"},
-	{"700016", "this tenant does not know the app: compare MICROSOFT_APP_ID and MICROSOFT_APP_TENANT_ID with the app registration; a bot of one tenant needs MICROSOFT_APP_TYPE=SingleTenant"},
+	{"managed identity gives none", "it has to be assigned to this machine, and its client id has to be set"},
+	{"700016", "this tenant does not know the app; a bot of one tenant needs MICROSOFT_APP_TYPE=SingleTenant"},
 	{"90002", "there is no such tenant: compare MICROSOFT_APP_TENANT_ID with the app registration"},
 	{"900023", "there is no such tenant: compare MICROSOFT_APP_TENANT_ID with the app registration"},
-	{"no such host", "this machine cannot look up the login server: see its DNS and its proxy (HTTPS_PROXY), and BOT_LOGIN_URL if it is set"},
-	{"deadline exceeded", "the login server did not answer: see the firewall and the proxy (HTTPS_PROXY), and BOT_LOGIN_URL if it is set"},
+	{"no such host", "the login server is not found: see DNS, the proxy (HTTPS_PROXY), and BOT_LOGIN_URL"},
+	{"deadline exceeded", "the login server did not answer: see firewall, proxy (HTTPS_PROXY), and BOT_LOGIN_URL"},
 }
 
 // ask asks a server of the internet. The answer has at most a mebibyte.
@@ -324,7 +324,7 @@ func checkClock(ctx context.Context, url string, now func() time.Time) check {
 	if err != nil {
 		return warn("no server could be asked for the time: "+url+" tells no time", "")
 	}
-	const hint = "let the machine set its clock by itself (timedatectl set-ntp true, or the settings of the virtual machine)"
+	const hint = "let the machine set its clock (timedatectl set-ntp true, or the virtual machine's settings)"
 	// Beyond what the way there and back explains. A date has whole seconds, so it is good to a second.
 	off := max(before.Sub(date), date.Sub(now()), 0)
 	switch detail := fmt.Sprintf("it differs by %s from the clock of %s", off.Round(time.Second), url); {
@@ -371,7 +371,7 @@ func checkModel(ctx context.Context, model models.Model, about string) check {
 var modelHints = [][2]string{
 	{"status 401", "the key is wrong or has run out: OPENAI_API_KEY, or AZURE_OPENAI_API_KEY for Azure"},
 	{"status 403", "the key may not use this model: see its permissions at your provider"},
-	{"status 404", "there is no such model or deployment: OPENAI_MODEL, or AZURE_OPENAI_DEPLOYMENT and AZURE_OPENAI_API_VERSION; OPENAI_BASE_URL mostly ends in /v1"},
+	{"status 404", "there is no such model or deployment; OPENAI_BASE_URL mostly ends in /v1"},
 	{"status 429", "the provider has had enough of requests for now, or the credit is used up"},
 	{"connection refused", "nothing listens there: start the model's server, or correct OPENAI_BASE_URL"},
 	{"no such host", "this machine does not know the host of OPENAI_BASE_URL or AZURE_OPENAI_ENDPOINT"},
@@ -381,7 +381,7 @@ var modelHints = [][2]string{
 func checkPrompts(dir string) check {
 	library, err := prompts.Load(dir)
 	if err != nil {
-		return fail(err.Error(), "BOT_PROMPTS_DIR names a folder with one folder for each prompt; unset it for the embedded prompts")
+		return fail(err.Error(), "BOT_PROMPTS_DIR has one folder for each prompt; unset it for the embedded ones")
 	}
 	names := strings.Join(library.Names(), ", ")
 	if dir == "" {
@@ -454,8 +454,8 @@ func (p *program) checkRedis(ctx context.Context) check {
 	for range 2 { // the first one connects
 		start := time.Now()
 		if err := p.store.Ping(ctx); err != nil {
-			return fail(fmt.Sprintf("no answer from %s, and without it the bot takes no message: %s", p.store, reason(err)), hintFor(err, redisHints,
-				"see that the server runs (redis-cli -u \"$REDIS_URL\" ping) and that REDIS_URL names it"))
+			return fail(fmt.Sprintf("no answer from %s, so the bot takes no message: %s", p.store, reason(err)),
+				hintFor(err, redisHints, `see that the server runs (redis-cli -u "$REDIS_URL" ping) and that REDIS_URL names it`))
 		}
 		latency = since(start)
 	}
@@ -477,7 +477,7 @@ var redisHints = [][2]string{
 	{"noauth", "the server wants a password: redis://:password@host:6379 in REDIS_URL"},
 	{"wrongpass", "the user or the password in REDIS_URL is wrong"},
 	{"noperm", "the user of REDIS_URL may not do what the bot needs: see ACL LIST"},
-	{"connection refused", "nothing listens there: start Redis (redis-server, or docker run -p 6379:6379 redis), or correct REDIS_URL"},
+	{"connection refused", "nothing listens there: start Redis (redis-server), or correct REDIS_URL"},
 	{"no such host", "this machine does not know the host in REDIS_URL"},
 	{"tls", "use rediss:// for a server with TLS and redis:// for one without"},
 }

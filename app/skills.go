@@ -21,7 +21,7 @@ type skillsCmd struct {
 	Validate skillsValidateCmd `cmd:"" help:"Check skills against the open specification."`
 	List     skillsListCmd     `cmd:"" help:"List the skills in folders, and say what is wrong with the others."`
 	Show     skillsShowCmd     `cmd:"" help:"Show one skill: what it says of itself, its files, its instructions."`
-	Prompt   skillsPromptCmd   `cmd:"" help:"Show what the model would see: the list of skills and the tools, or one skill as it is loaded."`
+	Prompt   skillsPromptCmd   `cmd:"" help:"Show what the model sees: the skills and the tools, or one loaded skill."`
 }
 
 // skillsIn says where skills are looked for, and how.

@@ -27,11 +27,11 @@ import (
 )
 
 type turnsCmd struct {
-	List   turnsListCmd   `cmd:"" default:"withargs" help:"List the dead letters, the oldest first: turns that an operator has to look at."`
+	List   turnsListCmd   `cmd:"" default:"withargs" help:"List the dead letters: turns that an operator has to look at."`
 	Show   turnsShowCmd   `cmd:"" help:"Show what is known of a dead letter."`
 	Retry  turnsRetryCmd  `cmd:"" help:"Put dead letters back: a running bot goes on where they were."`
 	Drop   turnsDropCmd   `cmd:"" help:"Forget dead letters for good, or with --old what an older version left."`
-	Export turnsExportCmd `cmd:"" help:"Make tests of dead letters: scenarios for bottest run. They hold what people wrote."`
+	Export turnsExportCmd `cmd:"" help:"Make scenarios for bottest run of dead letters."`
 }
 
 // turnsPatience is how long the operator waits for a Redis that is away.
@@ -43,8 +43,7 @@ func withInbox(ctx context.Context, s *settings.Settings, std *cli.Streams, use 
 		return err
 	}
 	if s.RedisURL == "" {
-		return cli.Usage(errors.New("REDIS_URL: is not set, and the turns of a bot with the embedded Redis are in that bot's process only: " +
-			"nothing of them can be seen from here, and they are gone when it ends"))
+		return cli.Usage(errors.New("REDIS_URL: is not set, and nobody sees the turns in an embedded Redis from outside its process"))
 	}
 	log := cli.Logger(std.Err, s)
 	p := &program{Settings: s, log: log.Level(max(log.GetLevel(), zerolog.WarnLevel))}
@@ -375,13 +374,13 @@ func confirm(std *cli.Streams, question string) error {
 type turnsExportCmd struct {
 	Turns []string `arg:"" optional:"" placeholder:"ID" help:"ids of turns; none: all dead letters"`
 	Raw   bool     `help:"a JSON line for each turn with all that is known of it, ids and names as they are"`
-	Out   string   `short:"o" type:"path" placeholder:"FILE" help:"file to write, which must not exist; without it standard output"`
+	Out   string   `short:"o" type:"path" placeholder:"FILE" help:"new file; without it standard output"`
 }
 
 // Help says what comes of it.
 func (turnsExportCmd) Help() string {
 	return "Writes scenarios that bottest run plays: what came in, what the model planned, and what had to be done. " +
-		"Names, ids and secrets have stand-ins, as far as they are found; notes say what nobody knows. Look before you share it."
+		"Names, ids and secrets have stand-ins, as far as they are found. Look before you share it."
 }
 
 // Run writes the turns. The error is about those that are left out, too.

@@ -40,8 +40,7 @@ const (
 	maxKnown = 10_000
 )
 
-// Scrubber knows the stand-ins. The zero value knows no one yet, and no secrets but by
-// their form. It is safe for concurrent use.
+// Scrubber knows the stand-ins; [New] makes one. It is safe for concurrent use.
 type Scrubber struct {
 	mu      sync.Mutex
 	secrets []string
@@ -52,7 +51,7 @@ type Scrubber struct {
 
 // New returns a scrubber that knows these secrets, of which empty ones do not count.
 func New(secrets ...string) *Scrubber {
-	s := &Scrubber{}
+	s := &Scrubber{known: map[string]string{}, last: map[string]int{}}
 	for _, one := range secrets {
 		if len(one) >= leastID {
 			s.secrets = append(s.secrets, one, url.QueryEscape(one))
@@ -73,15 +72,8 @@ func (s *Scrubber) ID(kind, id string) string {
 func (s *Scrubber) Keep(id, standIn string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.init()
 	s.known[Person+"\x00"+id] = standIn
 	s.wantID(id, standIn)
-}
-
-func (s *Scrubber) init() {
-	if s.known == nil {
-		s.known, s.last = map[string]string{}, map[string]int{}
-	}
 }
 
 func (s *Scrubber) id(kind, id string) string {
@@ -92,7 +84,6 @@ func (s *Scrubber) id(kind, id string) string {
 	if known := s.known[key]; known != "" {
 		return known
 	}
-	s.init()
 	if len(s.known) < maxKnown {
 		s.last[kind]++
 	}
@@ -158,9 +149,12 @@ func (s *Scrubber) Text(text string) string {
 // Value is a tree of maps, lists and texts, as JSON is read, with stand-ins: what [Scrubber.Text]
 // makes of that JSON. A nil scrubber changes nothing.
 func (s *Scrubber) Value(tree any) (clean any) {
-	raw, err := json.Marshal(tree)
-	if s == nil || err != nil {
+	if s == nil {
 		return tree
+	}
+	raw, err := json.Marshal(tree)
+	if err != nil {
+		return Secret // nothing is left of what cannot be looked at
 	}
 	d := json.NewDecoder(strings.NewReader(s.Text(string(raw))))
 	d.UseNumber()
@@ -189,7 +183,10 @@ func (s *Scrubber) pass(text string) string {
 		return s.plain(text)
 	}
 	isDocument := isDocument(text)
-	between := func(gap string) string {
+	between := func(gap string, secret bool) string {
+		if secret { // and what may follow is its value
+			gap = numberBehind.ReplaceAllString(gap, "${1}0")
+		}
 		if isDocument { // no more than signs, and words and numbers of JSON
 			return gap
 		}
@@ -199,18 +196,13 @@ func (s *Scrubber) pass(text string) string {
 	from, secret := 0, false
 	for start, end := nextLiteral(text, 0); start >= 0; start, end = nextLiteral(text, end) {
 		gap := text[from:start]
-		value := secret && strings.TrimSpace(gap) == ":" || !isDocument && endsInName(gap)
-		out.WriteString(between(withoutNumber(gap, secret)) + s.literal(text[start:end], value))
+		const longest = 100 // name of a secret
+		value := secret && strings.TrimSpace(gap) == ":" || !isDocument && nameAtEnd.MatchString(gap[max(0, len(gap)-longest):])
+		out.WriteString(between(gap, secret) + s.literal(text[start:end], value))
 		secret = secretName.MatchString(unquoted(text[start:end]))
 		from = end
 	}
-	return out.String() + between(withoutNumber(text[from:], secret))
-}
-
-// endsInName reports whether the text ends in the name of a secret, whose value comes next.
-func endsInName(text string) bool {
-	const enough = 100
-	return nameAtEnd.MatchString(text[max(0, len(text)-enough):])
+	return out.String() + between(text[from:], secret)
 }
 
 // isDocument reports whether the text is JSON, all of it.
@@ -219,15 +211,7 @@ func isDocument(text string) bool {
 	return strings.ContainsAny(start[:min(1, len(start))], `{["`) && json.Valid([]byte(text))
 }
 
-// withoutNumber is what stands behind a string: if that names a secret, and this is the
-// number which is meant, it is another number.
-func withoutNumber(gap string, secret bool) string {
-	if !secret {
-		return gap
-	}
-	return numberBehind.ReplaceAllString(gap, "${1}0")
-}
-
+// numberBehind is a number behind the name of a secret.
 var numberBehind = regexp.MustCompile(`^(\s*:\s*)-?\d[\d.eE+-]{3,}`)
 
 // literal is a string of JSON as it was, unless something in what it means is replaced, or
