@@ -108,13 +108,10 @@ func (c skillsListCmd) Run(ctx context.Context, s *settings.Settings, std *cli.S
 	table := tabwriter.NewWriter(std.Out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(table, "SKILL\tRESOURCES\tSCRIPTS\tDESCRIPTION")
 	for _, s := range found.Skills {
-		fmt.Fprintf(table, "%s\t%d\t%d\t%s\n", cli.Printable(s.Name), len(s.Resources), len(s.Scripts), oneLine(s.Description))
+		fmt.Fprintf(table, "%s\t%d\t%d\t%s\n", cli.Printable(s.Name), len(s.Resources), len(s.Scripts), cli.OneLine(s.Description))
 	}
 	return table.Flush()
 }
-
-// oneLine is a text from outside that fits in a table.
-func oneLine(text string) string { return cli.Printable(strings.Join(strings.Fields(text), " ")) }
 
 type skillsShowCmd struct {
 	Name string   `arg:"" help:"name of the skill"`
@@ -140,40 +137,33 @@ func (c skillsShowCmd) Run(ctx context.Context, s *settings.Settings, std *cli.S
 
 // printSkill prints what is known of a skill, and then its instructions.
 func printSkill(ctx context.Context, out io.Writer, s *skills.Skill) error {
-	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	line := func(name, value string) {
-		if value != "" {
-			fmt.Fprintf(table, "%s\t%s\n", name, oneLine(value))
-		}
+	rows := [][2]string{
+		{"name", s.Name}, {"description", s.Description}, {"license", s.License}, {"compatibility", s.Compatibility},
+		{"allowed tools", strings.Join(s.AllowedTools, " ")},
 	}
-	line("name", s.Name)
-	line("description", s.Description)
-	line("license", s.License)
-	line("compatibility", s.Compatibility)
-	line("allowed tools", strings.Join(s.AllowedTools, " "))
 	if s.DisableModelInvocation {
-		line("loaded by", "people alone, with /skill "+s.Name)
+		rows = append(rows, [2]string{"loaded by", "people alone, with /skill " + s.Name})
 	}
 	for _, key := range slices.Sorted(maps.Keys(s.Metadata)) {
-		line("metadata", key+": "+s.Metadata[key])
+		rows = append(rows, [2]string{"metadata", key + ": " + s.Metadata[key]})
 	}
-	line("folder", s.Dir)
+	rows = append(rows, [2]string{"folder", s.Dir})
 	for _, r := range s.Resources {
 		data, err := r.Read(ctx)
-		if err != nil {
-			line("resource", err.Error())
-			continue
-		}
 		kind := "text"
 		if data.Binary {
 			kind = "binary"
 		}
-		line("resource", fmt.Sprintf("%s (%s, %d bytes, %s)", r.Name, kind, len(data.Bytes), data.MediaType))
+		about := fmt.Sprintf("%s (%s, %d bytes, %s)", r.Name, kind, len(data.Bytes), data.MediaType)
+		if err != nil {
+			about = err.Error()
+		}
+		rows = append(rows, [2]string{"resource", about})
 	}
 	for _, script := range s.Scripts {
-		line("script", script.Name)
+		rows = append(rows, [2]string{"script", script.Name})
 	}
-	if err := table.Flush(); err != nil {
+	if err := cli.PrintFields(out, rows); err != nil {
 		return err
 	}
 	fmt.Fprintln(out)

@@ -92,23 +92,17 @@ func (c turnsListCmd) Run(ctx context.Context, s *settings.Settings, std *cli.St
 		if err := table.Flush(); err != nil {
 			return err
 		}
-		fmt.Fprintf(std.Out, "%s, %s at work or waiting\n", deadLetters(len(list)), turns(waiting))
+		fmt.Fprintf(std.Out, "%s, %s at work or waiting\n", count(len(list), "dead letter"), count(waiting, "turn"))
 		return nil
 	})
 }
 
-func turns(n int) string {
-	if n == 1 {
-		return "1 turn"
+// count says "1 turn" or "2 turns".
+func count(n int, what string) string {
+	if n != 1 {
+		what += "s"
 	}
-	return fmt.Sprint(n, " turns")
-}
-
-func deadLetters(n int) string {
-	if n == 1 {
-		return "1 dead letter"
-	}
-	return fmt.Sprint(n, " dead letters")
+	return fmt.Sprint(n, " ", what)
 }
 
 // moment is empty for a time that is not known.
@@ -192,7 +186,10 @@ type deadStep struct {
 // models and actions wrote: the text that came in, and the commands with their entities.
 func readDeadLetter(w inbox.Waiting, content bool) deadLetter {
 	rec, err := turn.Decode(w.Record)
-	t := deadLetter{Turn: w.ID, Reason: turn.Reason(w), Since: w.Since, Accepted: rec.Accepted, Queue: w.Queue.String(), Done: rec.Completed(), Sent: rec.Sent, Unsent: len(rec.Outbox)}
+	t := deadLetter{
+		Turn: w.ID, Reason: turn.Reason(w), Since: w.Since, Accepted: rec.Accepted, Queue: w.Queue.String(),
+		Done: rec.Completed(), Sent: rec.Sent, Unsent: len(rec.Outbox),
+	}
 	a, fault := rec.Read()
 	if err := errors.Join(err, fault); err != nil {
 		t.Unread = err.Error()
@@ -231,44 +228,25 @@ func readDeadLetter(w inbox.Waiting, content bool) deadLetter {
 	return t
 }
 
-// printTurn prints what is known of one turn, leaving out what is not.
+// printTurn prints what is known of one turn.
 func printTurn(out io.Writer, t deadLetter) error {
-	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	line := func(name, value string) {
-		if value != "" {
-			fmt.Fprintf(table, "%s\t%s\n", name, cli.Printable(value))
-		}
+	rows := [][2]string{
+		{"turn", t.Turn}, {"reason", t.Reason}, {"since", moment(t.Since)}, {"accepted", moment(t.Accepted)}, {"type", t.Type},
+		{"channel", t.Channel}, {"conversation", t.Conversation}, {"from", t.From},
 	}
-	line("turn", t.Turn)
-	line("reason", t.Reason)
-	line("since", moment(t.Since))
-	line("accepted", moment(t.Accepted))
-	line("type", t.Type)
-	line("channel", t.Channel)
-	line("conversation", t.Conversation)
-	line("from", t.From)
 	if t.Text != "" {
-		line("text", strconv.QuoteToGraphic(t.Text))
+		rows = append(rows, [2]string{"text", strconv.QuoteToGraphic(t.Text)})
 	}
-	line("goes on with", t.Then)
-	line("done", strings.Join(t.Done, ", "))
+	rows = append(rows, [2]string{"goes on with", t.Then}, [2]string{"done", strings.Join(t.Done, ", ")})
+	states := map[string]string{"done": " - done", "begun": " - begun, nobody knows whether it was done"}
 	for _, step := range t.Plan {
-		switch step.State {
-		case "":
-			line("plan", step.Command)
-		case "begun":
-			line("plan", step.Command+" - begun, nobody knows whether it was done")
-		default:
-			line("plan", step.Command+" - "+step.State)
-		}
+		rows = append(rows, [2]string{"plan", step.Command + states[step.State]})
 	}
-	line("sent", strings.Join(t.Sent, ", "))
+	rows = append(rows, [2]string{"sent", strings.Join(t.Sent, ", ")})
 	if t.Unsent > 0 {
-		line("to be sent", fmt.Sprint(t.Unsent))
+		rows = append(rows, [2]string{"to be sent", strconv.Itoa(t.Unsent)})
 	}
-	line("not read", t.Unread)
-	line("queue", t.Queue)
-	return table.Flush()
+	return cli.PrintFields(out, append(rows, [2]string{"not read", t.Unread}, [2]string{"queue", t.Queue}))
 }
 
 // turnsNamed says which turns a command is for.
@@ -324,7 +302,7 @@ func (c turnsDropCmd) Run(ctx context.Context, s *settings.Settings, std *cli.St
 		}
 		dead, missing := c.find(ctx, in)
 		if len(dead) > 0 && !c.Yes {
-			if err := confirm(std, fmt.Sprintf("Forget %s for good? bot turns export --raw keeps a copy.", turns(len(dead)))); err != nil {
+			if err := confirm(std, fmt.Sprintf("Forget %s for good? bot turns export --raw keeps a copy.", count(len(dead), "turn"))); err != nil {
 				return errors.Join(missing, err)
 			}
 		}

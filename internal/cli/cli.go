@@ -13,6 +13,7 @@ import (
 	"os/signal"
 	"strings"
 	"syscall"
+	"text/tabwriter"
 	"time"
 	"unicode"
 
@@ -204,4 +205,18 @@ func Printable(text string) string {
 		}
 		return r
 	}, text)
+}
+
+// OneLine is a text from outside in one line, without what a terminal obeys.
+func OneLine(text string) string { return Printable(strings.Join(strings.Fields(text), " ")) }
+
+// PrintFields prints a table of names and values, leaving out what is empty.
+func PrintFields(out io.Writer, rows [][2]string) error {
+	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	for _, row := range rows {
+		if row[1] != "" {
+			fmt.Fprintf(table, "%s\t%s\n", row[0], OneLine(row[1]))
+		}
+	}
+	return table.Flush()
 }
