@@ -382,7 +382,7 @@ func (e *Engine) bury(ctx context.Context, lease *inbox.Lease, rec *Record, reas
 		e.release(lease, afterOutage)
 		return false
 	}
-	e.meter.parked()
+	e.meter.deadLetter()
 	e.cfg.Log.Error().Str("turn", id).Stringer("queue", lease.Queue()).Str("reason", reason).Msg("dead letter: an operator has to look at this turn")
 	if answer != nil {
 		e.answers.tell(id, answer)

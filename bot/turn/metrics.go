@@ -37,7 +37,7 @@ func newMetrics(to prometheus.Registerer) (*metrics, error) {
 	}
 	m := &metrics{
 		to:         to,
-		turns:      counters("turns_total", "Turns, by how one ended in this process: ok, failed, ignored (nothing to do), parked (for an operator to decide) or handed_back (to other replicas, at the end of this one).", "outcome"),
+		turns:      counters("turns_total", "Turns, by how one ended in this process: ok, failed, ignored (nothing to do), dead_letter (for an operator to look at) or handed_back (to other replicas, at the end of this one).", "outcome"),
 		plans:      counters("plans_total", "Plans that were run, by how they stood in the answer: plan, salvaged (within prose) or prose (no plan, said as it is).", "form"),
 		repairs:    counters("plan_repairs_total", "What had to be repaired to read a plan, by its code.", "code"),
 		refusals:   counters("plan_refusals_total", "Answers of the model that were no plan that may run, by the kind of fault.", "kind"),
@@ -94,10 +94,10 @@ func (m *metrics) ignored() {
 	}
 }
 
-// parked and handedBack are turns that did not end in this process.
-func (m *metrics) parked() {
+// deadLetter and handedBack are turns that did not end in this process.
+func (m *metrics) deadLetter() {
 	if m != nil {
-		m.turns.WithLabelValues("parked").Inc()
+		m.turns.WithLabelValues("dead_letter").Inc()
 	}
 }
 

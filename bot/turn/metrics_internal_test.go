@@ -27,7 +27,7 @@ func TestMetricsOfTheInbox(t *testing.T) {
 		collector prometheus.Collector
 		want      float64
 	}{
-		"parked":      {m.turns.WithLabelValues("parked"), 1},
+		"dead_letter": {m.turns.WithLabelValues("dead_letter"), 1},
 		"handed back": {m.turns.WithLabelValues("handed_back"), 1},
 		"leases lost": {m.leasesLost, 1},
 		"deliveries":  {m.duplicates.WithLabelValues("delivery"), 1},
@@ -80,7 +80,7 @@ func TestNoMetrics(t *testing.T) {
 }
 
 func countEach(m *metrics) {
-	m.parked()
+	m.deadLetter()
 	m.handedBack()
 	m.waited(-time.Second)
 	m.leaseLost()
