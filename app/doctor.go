@@ -24,7 +24,6 @@ import (
 	"github.com/planbot-go/planbot/internal/cli"
 	"github.com/planbot-go/planbot/internal/settings"
 	"github.com/planbot-go/planbot/models"
-	"github.com/planbot-go/planbot/prompts"
 	"github.com/planbot-go/planbot/skills"
 )
 
@@ -174,10 +173,8 @@ func (p *program) probes(ctx context.Context) ([]probe, error) {
 		{"openid", func(ctx context.Context) check {
 			return checkOpenID(ctx, cloud.MetadataURL, "BOT_OPENID_METADATA_URL and BOT_CLOUD")
 		}},
-		{"clock", func(ctx context.Context) check { return checkClock(ctx, cloud.MetadataURL, time.Now) }},
 		{"redis", p.checkRedis},
 		{"model", func(ctx context.Context) check { return checkModel(ctx, model, about) }},
-		{"prompts", func(context.Context) check { return checkPrompts(p.PromptsDir) }},
 	}
 	if p.AllowEmulator || len(p.AllowedCallers) > 0 {
 		probes = append(probes, probe{"callers", func(ctx context.Context) check {
@@ -259,81 +256,44 @@ var identityHints = [][2]string{
 	{"deadline exceeded", "the login server did not answer: see firewall, proxy (HTTPS_PROXY), and BOT_LOGIN_URL"},
 }
 
-// ask asks a server of the internet. The answer has at most a mebibyte.
-func ask(ctx context.Context, url string) (header http.Header, body []byte, err error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)
-	if err != nil {
-		return nil, nil, err
-	}
-	req.Header.Set("Cache-Control", "no-cache") // a cached answer has an old date
-	transport := &http.Transport{Proxy: http.ProxyFromEnvironment, DisableKeepAlives: true}
-	resp, err := transport.RoundTrip(req)
-	if err != nil {
-		return nil, nil, err
-	}
-	defer func() { _ = resp.Body.Close() }() // read only
-	if resp.StatusCode != http.StatusOK {
-		return nil, nil, fmt.Errorf("it answered %s", resp.Status)
-	}
-	body, err = io.ReadAll(io.LimitReader(resp.Body, 1<<20))
-	return resp.Header, body, err
-}
-
 // checkOpenID looks for the keys of inbound tokens. An empty url is the local mode, which has
 // none.
 func checkOpenID(ctx context.Context, url, settings string) check {
 	if url == "" {
 		return ok("not needed in local mode: callers bring no tokens")
 	}
-	var document struct {
-		Issuer string `json:"issuer"`
-		Keys   string `json:"jwks_uri"`
-	}
 	start := time.Now()
-	_, body, err := ask(ctx, url)
-	if err == nil {
-		err = json.Unmarshal(body, &document, jsontext.AllowDuplicateNames(true))
-		if err != nil || document.Issuer == "" || document.Keys == "" {
-			err = errors.New("its answer is no OpenID document")
-		}
-	}
+	issuer, err := fetchIssuer(ctx, url)
 	if err != nil {
 		return fail("the keys that prove who calls cannot be found at "+url+", so every caller will be refused: "+reason(err),
 			"see the firewall and the proxy (HTTPS_PROXY), and "+settings+" if they are set")
 	}
-	return ok(fmt.Sprintf("%s answered in %s; tokens have to be of %s", url, since(start), document.Issuer))
+	return ok(fmt.Sprintf("%s answered in %s; tokens have to be of %s", url, since(start), issuer))
 }
 
-const (
-	clockOff   = 30 * time.Second // worth telling
-	clockWrong = 5 * time.Minute  // as much as the checks of tokens forgive
-)
-
-// checkClock compares now with the date that the server at url writes into its answers. An
-// empty url is the local mode, in which no token has to be judged.
-func checkClock(ctx context.Context, url string, now func() time.Time) check {
-	if url == "" {
-		return ok("not needed in local mode: callers bring no tokens")
-	}
-	before := now()
-	header, _, err := ask(ctx, url)
+func fetchIssuer(ctx context.Context, url string) (issuer string, err error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)
 	if err != nil {
-		return warn("no server could be asked for the time: "+reason(err), "")
+		return "", err
 	}
-	date, err := http.ParseTime(header.Get("Date"))
+	transport := &http.Transport{Proxy: http.ProxyFromEnvironment, DisableKeepAlives: true}
+	resp, err := transport.RoundTrip(req)
 	if err != nil {
-		return warn("no server could be asked for the time: "+url+" tells no time", "")
+		return "", err
 	}
-	const hint = "let the machine set its clock (timedatectl set-ntp true, or the virtual machine's settings)"
-	// Beyond what the way there and back explains. A date has whole seconds, so it is good to a second.
-	off := max(before.Sub(date), date.Sub(now()), 0)
-	switch detail := fmt.Sprintf("it differs by %s from the clock of %s", off.Round(time.Second), url); {
-	case off > clockWrong:
-		return fail(detail+"; beyond 5 minutes, tokens are refused", hint)
-	case off > clockOff:
-		return warn(detail, hint)
+	defer func() { _ = resp.Body.Close() }() // read only
+	if resp.StatusCode != http.StatusOK {
+		return "", fmt.Errorf("it answered %s", resp.Status)
 	}
-	return ok("it agrees with the clock of " + url)
+	var document struct {
+		Issuer string `json:"issuer"`
+		Keys   string `json:"jwks_uri"`
+	}
+	err = json.UnmarshalRead(io.LimitReader(resp.Body, 1<<20), &document, jsontext.AllowDuplicateNames(true))
+	if err != nil || document.Issuer == "" || document.Keys == "" {
+		return "", errors.New("its answer is no OpenID document")
+	}
+	return document.Issuer, nil
 }
 
 // checkModel asks the model for one word.
@@ -375,19 +335,6 @@ var modelHints = [][2]string{
 	{"status 429", "the provider has had enough of requests for now, or the credit is used up"},
 	{"connection refused", "nothing listens there: start the model's server, or correct OPENAI_BASE_URL"},
 	{"no such host", "this machine does not know the host of OPENAI_BASE_URL or AZURE_OPENAI_ENDPOINT"},
-}
-
-// checkPrompts reads the prompts in dir; "" is the embedded ones alone.
-func checkPrompts(dir string) check {
-	library, err := prompts.Load(dir)
-	if err != nil {
-		return fail(err.Error(), "BOT_PROMPTS_DIR has one folder for each prompt; unset it for the embedded ones")
-	}
-	names := strings.Join(library.Names(), ", ")
-	if dir == "" {
-		return ok(fmt.Sprintf("embedded (%s)", names))
-	}
-	return ok(fmt.Sprintf("embedded, and those in %s before them (%s)", dir, names))
 }
 
 // checkSkills looks for the skills that would be used, and for what is wrong with others.

@@ -725,16 +725,6 @@ func (s *Settings) checkTraces(f *faults) {
 	if s.OTelSamplerArg != 1 && !strings.HasSuffix(s.OTelSampler, "traceidratio") && !f.has("OTEL_TRACES_SAMPLER_ARG") {
 		f.add("OTEL_TRACES_SAMPLER_ARG", "is for the samplers traceidratio and parentbased_traceidratio")
 	}
-	for _, pair := range os.Environ() { // what the SDK reads by itself
-		name, value, _ := strings.Cut(pair, "=")
-		batch := strings.HasPrefix(name, "OTEL_BSP_")
-		if !batch && !(strings.HasPrefix(name, "OTEL_") && strings.HasSuffix(name, "_LIMIT")) || value == "" {
-			continue
-		}
-		if n, err := strconv.ParseInt(value, 10, 32); err != nil || n < 0 || n == 0 && batch {
-			f.add(name, "%q is no whole number that it could be", value)
-		}
-	}
 }
 
 // Actions are those of the bot.
