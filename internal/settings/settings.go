@@ -38,12 +38,12 @@ import (
 // variable, the tags say what a value may be (oneof, min, max, url), what holds without one
 // (default, else) and that nobody may see it (secret). See [Settings.Flags].
 type Settings struct {
-	Port   int    `env:"PORT" default:"3978" max:"65535" help:"port to listen on; BOT_ADDR wins"`
+	Port   int    `env:"PORT" default:"3978" min:"0" max:"65535" help:"port to listen on; BOT_ADDR wins"`
 	Addr   string `env:"BOT_ADDR" else:"127.0.0.1 and the port; with an app id all interfaces" help:"host:port to listen on; without an app id only loopback"`
 	NoAuth bool   `env:"BOT_DANGEROUSLY_NO_AUTH" help:"true: no app id, yet reachable by others; for closed networks only"`
 
 	AppID          string `env:"MICROSOFT_APP_ID,MicrosoftAppId" else:"local mode" help:"app id of the bot; without it nobody is checked, and only this machine may connect"`
-	AppPassword    string `env:"MICROSOFT_APP_PASSWORD,MicrosoftAppPassword" secret:"true" needs:"MICROSOFT_APP_ID" help:"client secret of the bot"`
+	AppPassword    string `env:"MICROSOFT_APP_PASSWORD,MicrosoftAppPassword" secret:"true" needs:"MICROSOFT_APP_ID" help:"client secret"`
 	AppCertificate string `env:"MICROSOFT_APP_CERTIFICATE_FILE" needs:"MICROSOFT_APP_ID" help:"certificate with its RSA key instead of a client secret: PEM, or PKCS#12 as openssl pkcs12 -legacy writes it"`
 	CertPassword   string `env:"MICROSOFT_APP_CERTIFICATE_PASSWORD" secret:"true" needs:"MICROSOFT_APP_CERTIFICATE_FILE" help:"password of a PKCS#12 file"`
 	FederatedFile  string `env:"MICROSOFT_APP_FEDERATED_TOKEN_FILE" needs:"MICROSOFT_APP_ID" help:"token of a workload identity instead of a client secret; on AKS the path in AZURE_FEDERATED_TOKEN_FILE"`
@@ -52,20 +52,20 @@ type Settings struct {
 	AppType        string `env:"MICROSOFT_APP_TYPE,MicrosoftAppType" oneof:"SingleTenant,MultiTenant,UserAssignedMSI" else:"SingleTenant with a tenant, else MultiTenant" needs:"MICROSOFT_APP_ID" help:"SingleTenant, MultiTenant or UserAssignedMSI"`
 	Cloud          string `env:"BOT_CLOUD" oneof:"public,gcch,dod,china" else:"public" help:"public, gcch, dod or china"`
 
-	MetadataURL    string   `env:"BOT_OPENID_METADATA_URL" url:"https" else:"by cloud" help:"where the keys of channel tokens are"`
+	MetadataURL    string   `env:"BOT_OPENID_METADATA_URL" url:"https" else:"by cloud" help:"keys of channel tokens"`
 	LoginURL       string   `env:"BOT_LOGIN_URL" url:"https" else:"by cloud" help:"where the bot's own tokens come from"`
 	AllowedHosts   []string `env:"BOT_ALLOWED_SERVICE_HOSTS" else:"the cloud's connector hosts; in local mode loopback" help:"more hosts (host, host:port or .domain, comma separated) that may get replies, and with them the bot's token"`
 	AllowEmulator  bool     `env:"BOT_ALLOW_EMULATOR" needs:"MICROSOFT_APP_ID" help:"true: accept the Emulator and the Agents Playground with tokens of the bot's own app; for development"`
 	AllowedCallers []string `env:"BOT_ALLOWED_CALLERS" needs:"MICROSOFT_APP_ID" help:"app ids of bots of the same tenant that may call this one as a skill, comma separated"`
 
 	AllowedTenants  []string `env:"BOT_ALLOWED_TENANTS" else:"all" help:"tenants whose people may talk to the bot, comma separated; only Teams proves tenants and people"`
-	AllowedUsers    []string `env:"BOT_ALLOWED_USERS" else:"all" help:"who may talk to the bot, by aadObjectId, comma separated"`
-	AllowedChannels []string `env:"BOT_ALLOWED_CHANNELS" else:"all" help:"allowed channels, such as msteams, comma separated"`
+	AllowedUsers    []string `env:"BOT_ALLOWED_USERS" else:"all" help:"people by aadObjectId, comma separated"`
+	AllowedChannels []string `env:"BOT_ALLOWED_CHANNELS" else:"all" help:"channels such as msteams, comma separated"`
 
 	RedisURL string `env:"REDIS_URL" else:"embedded, forgets at exit" help:"where state lives"`
 
 	OpenAIKey       string `env:"OPENAI_API_KEY" secret:"true" help:"key of OpenAI or of a compatible server"`
-	OpenAIBaseURL   string `env:"OPENAI_BASE_URL" url:"http" else:"OpenAI's" help:"compatible server, such as http://127.0.0.1:11434/v1"`
+	OpenAIBaseURL   string `env:"OPENAI_BASE_URL" url:"http" else:"OpenAI's" help:"address such as http://127.0.0.1:11434/v1"`
 	OpenAIModel     string `env:"OPENAI_MODEL" else:"gpt-4o-mini" needs:"OPENAI_API_KEY,OPENAI_BASE_URL,AZURE_OPENAI_ENDPOINT" help:"model"`
 	AzureEndpoint   string `env:"AZURE_OPENAI_ENDPOINT" url:"https" help:"https://NAME.openai.azure.com; wins over OpenAI"`
 	AzureKey        string `env:"AZURE_OPENAI_API_KEY" secret:"true" needs:"AZURE_OPENAI_ENDPOINT" help:"Azure key"`
@@ -76,39 +76,39 @@ type Settings struct {
 	FallbackBaseURL string   `env:"BOT_FALLBACK_BASE_URL" url:"http" else:"the first model's; with a key of their own OpenAI's" needs:"BOT_FALLBACK_MODELS" help:"server of the fallback models"`
 	FallbackKey     string   `env:"BOT_FALLBACK_API_KEY" secret:"true" else:"on the first model's server that one's" needs:"BOT_FALLBACK_MODELS" help:"key of that server, which never gets the first model's"`
 
-	ModelRetries    int           `env:"BOT_MODEL_RETRIES" default:"3" max:"255" help:"retries of the last model in one call"`
+	ModelRetries    int           `env:"BOT_MODEL_RETRIES" default:"3" min:"0" max:"255" help:"retries of the last model in a call"`
 	ModelMaxWait    time.Duration `env:"BOT_MODEL_MAX_WAIT" default:"20s" help:"how long one call may wait between tries"`
-	ModelStream     bool          `env:"BOT_MODEL_STREAM" help:"true: stream answers, for gateways that close quiet connections"`
+	ModelStream     bool          `env:"BOT_MODEL_STREAM" help:"true: stream, for gateways that close quiet connections"`
 	ReasoningEffort string        `env:"BOT_REASONING_EFFORT" else:"not sent" help:"how much a reasoning model thinks: minimal, low, medium, high or another word that it knows"`
 	SystemMessages  string        `env:"BOT_MODEL_SYSTEM_MESSAGES" oneof:"anywhere,first,nowhere" else:"anywhere" help:"where the server takes system messages: anywhere, first or nowhere"`
 	MaxTokensField  string        `env:"BOT_MAX_TOKENS_FIELD" oneof:"max_completion_tokens,max_tokens" else:"max_completion_tokens" help:"how the server calls the token limit; max_tokens for old ones such as Ollama"`
 
 	Planner        string `env:"BOT_PLANNER" oneof:"sequence,sequential,tools" default:"sequence" help:"sequence (JSON), sequential (XML) or tools (function calling)"`
 	ResponseFormat string `env:"BOT_RESPONSE_FORMAT" oneof:"json_schema,json_object,text" else:"json_schema, or what the server takes" help:"json_schema, json_object or text, for the planner sequence"`
-	PromptsDir     string `env:"BOT_PROMPTS_DIR" else:"embedded" help:"folder of prompts that replace ours, and add actions"`
-	PromptsReload  bool   `env:"BOT_PROMPTS_RELOAD" needs:"BOT_PROMPTS_DIR" help:"true: reload it when it changes; for development"`
+	PromptsDir     string `env:"BOT_PROMPTS_DIR" else:"embedded" help:"folder of prompts that replace or add to ours"`
+	PromptsReload  bool   `env:"BOT_PROMPTS_RELOAD" needs:"BOT_PROMPTS_DIR" help:"true: reload on change; for development"`
 
 	SkillsDir      string   `env:"BOT_SKILLS_DIR" else:"no skills" help:"folders of skills, separated as in PATH"`
 	SkillsLenient  bool     `env:"BOT_SKILLS_LENIENT" needs:"BOT_SKILLS_DIR" help:"true: use skills with small faults"`
 	SkillsLinks    bool     `env:"BOT_SKILLS_LINKS" needs:"BOT_SKILLS_DIR" help:"true: follow symbolic links that lead to one of the folders, as in a ConfigMap"`
-	SkillsReload   bool     `env:"BOT_SKILLS_RELOAD" needs:"BOT_SKILLS_DIR" help:"true: look for changes in each turn; for development"`
+	SkillsReload   bool     `env:"BOT_SKILLS_RELOAD" needs:"BOT_SKILLS_DIR" help:"true: reload in each turn; for development"`
 	SkillsApproval []string `env:"BOT_SKILLS_APPROVAL" else:"run" needs:"BOT_SKILLS_DIR" help:"what of skills needs approval: load, read, run, comma separated, or all or none"`
 	SkillsSandbox  string   `env:"BOT_SKILLS_SANDBOX" oneof:"auto,bubblewrap,landlock,none" default:"auto" help:"what scripts of skills run in: auto, bubblewrap, landlock, or none to refuse them"`
 
-	MaxTurns       int `env:"BOT_MAX_TURNS" min:"1" else:"1024" help:"turns at work in this process at once"`
-	MaxWaiting     int `env:"BOT_MAX_WAITING" min:"1" else:"10000" help:"waiting messages; beyond that, the channel has to retry"`
-	MaxWaitingEach int `env:"BOT_MAX_WAITING_PER_CONVERSATION" min:"1" else:"256" help:"the same for one conversation"`
-	MaxConnections int `env:"BOT_MAX_CONNECTIONS" min:"1" else:"10000" help:"open connections; beyond that, a new one closes the one that has gone longest without an authenticated request"`
-	MaxRequests    int `env:"BOT_MAX_REQUESTS" min:"1" else:"4096" help:"requests at once; beyond that, the channel has to retry"`
+	MaxTurns       int `env:"BOT_MAX_TURNS" else:"1024" help:"turns at work in this process at once"`
+	MaxWaiting     int `env:"BOT_MAX_WAITING" else:"10000" help:"waiting messages; beyond that, the channel has to retry"`
+	MaxWaitingEach int `env:"BOT_MAX_WAITING_PER_CONVERSATION" else:"256" help:"the same for one conversation"`
+	MaxConnections int `env:"BOT_MAX_CONNECTIONS" else:"10000" help:"open connections; beyond that, a new one closes the one that has gone longest without an authenticated request"`
+	MaxRequests    int `env:"BOT_MAX_REQUESTS" else:"4096" help:"requests at once; beyond that, the channel has to retry"`
 
-	MaxSteps      int       `env:"BOT_MAX_STEPS" min:"1" else:"25" help:"calls of actions in one turn"`
-	MaxMessages   int       `env:"BOT_MAX_MESSAGES" min:"1" else:"20" help:"SAYs of all plans of one turn"`
-	MaxSameCalls  int       `env:"BOT_MAX_SAME_CALLS" min:"1" else:"no limit" help:"how often a turn may make the same call"`
-	MaxTurnTokens int       `env:"BOT_MAX_TURN_TOKENS" min:"1" else:"no limit" help:"tokens after which a turn stops asking the model"`
-	MaxTurnCost   float64   `env:"BOT_MAX_TURN_COST" else:"no limit" needs:"BOT_MODEL_PRICE" help:"cost after which a turn stops asking the model, by BOT_MODEL_PRICE"`
-	ModelPrice    []float64 `env:"BOT_MODEL_PRICE" else:"not known" help:"per million tokens: prompt,completion or prompt,cached,completion"`
+	MaxSteps      int       `env:"BOT_MAX_STEPS" else:"25" help:"calls of actions in one turn"`
+	MaxMessages   int       `env:"BOT_MAX_MESSAGES" else:"20" help:"SAYs of all plans of one turn"`
+	MaxSameCalls  int       `env:"BOT_MAX_SAME_CALLS" else:"no limit" help:"how often a turn may make the same call"`
+	MaxTurnTokens int       `env:"BOT_MAX_TURN_TOKENS" else:"no limit" help:"tokens that one turn may use"`
+	MaxTurnCost   float64   `env:"BOT_MAX_TURN_COST" else:"no limit" needs:"BOT_MODEL_PRICE" help:"what one turn may cost, by BOT_MODEL_PRICE"`
+	ModelPrice    []float64 `env:"BOT_MODEL_PRICE" else:"not known" help:"per 1M tokens: prompt,completion or prompt,cached,completion"`
 
-	FilteredText    string        `env:"BOT_FILTERED_TEXT" else:"one sentence" help:"reply when a content filter stops a turn"`
+	FilteredText    string        `env:"BOT_FILTERED_TEXT" else:"one sentence" help:"reply when a filter stops a turn"`
 	Feedback        bool          `env:"BOT_FEEDBACK" help:"true: ask in Teams what people think of replies"`
 	ApprovalActions []string      `env:"BOT_APPROVAL_ACTIONS" help:"actions that need approval, comma separated"`
 	Approvers       []string      `env:"BOT_APPROVERS" else:"who asked" help:"who may approve, by id or aadObjectId, comma separated; they have to see the conversation"`
@@ -120,17 +120,17 @@ type Settings struct {
 	OTelExporter    string      `env:"OTEL_TRACES_EXPORTER" oneof:"otlp,none" else:"otlp with an endpoint, else none" help:"otlp or none"`
 	OTelDisabled    bool        `env:"OTEL_SDK_DISABLED" help:"true: no traces, whatever else is set"`
 	OTelServiceName string      `env:"OTEL_SERVICE_NAME" else:"planbot" help:"name of the bot in traces"`
-	OTelAttributes  [][2]string `env:"OTEL_RESOURCE_ATTRIBUTES" help:"attributes of all spans: name=value, comma separated"`
+	OTelAttributes  [][2]string `env:"OTEL_RESOURCE_ATTRIBUTES" help:"span attributes: name=value, comma separated"`
 	OTelSampler     string      `env:"OTEL_TRACES_SAMPLER" oneof:"always_on,always_off,traceidratio,parentbased_always_on,parentbased_always_off,parentbased_traceidratio" default:"parentbased_always_on" help:"which turns are traced"`
 	OTelSamplerArg  float64     `env:"OTEL_TRACES_SAMPLER_ARG" default:"1" max:"1" help:"share of turns, from 0 to 1"`
 	OTelHeaders     [][2]string `env:"OTEL_EXPORTER_OTLP_TRACES_HEADERS,OTEL_EXPORTER_OTLP_HEADERS" name:"otel-exporter-otlp-headers" secret:"true" help:"headers for the collector, such as a key: name=value, comma separated"`
 	OTelProtocol    string      `env:"OTEL_EXPORTER_OTLP_TRACES_PROTOCOL,OTEL_EXPORTER_OTLP_PROTOCOL" name:"otel-exporter-otlp-protocol" oneof:"http/protobuf" else:"http/protobuf" help:"http/protobuf; its port is 4318"`
-	OTelTimeout     int         `env:"OTEL_EXPORTER_OTLP_TRACES_TIMEOUT,OTEL_EXPORTER_OTLP_TIMEOUT" name:"otel-exporter-otlp-timeout" min:"1" else:"10000" help:"milliseconds for one request"`
+	OTelTimeout     int         `env:"OTEL_EXPORTER_OTLP_TRACES_TIMEOUT,OTEL_EXPORTER_OTLP_TIMEOUT" name:"otel-exporter-otlp-timeout" else:"10000" help:"milliseconds for one request"`
 	OTelCompression string      `env:"OTEL_EXPORTER_OTLP_TRACES_COMPRESSION,OTEL_EXPORTER_OTLP_COMPRESSION" name:"otel-exporter-otlp-compression" oneof:"none,gzip" else:"none" help:"gzip or none"`
 	OTelCertificate string      `env:"OTEL_EXPORTER_OTLP_TRACES_CERTIFICATE,OTEL_EXPORTER_OTLP_CERTIFICATE" name:"otel-exporter-otlp-certificate" else:"the system's" help:"PEM file of the collector's CA"`
 
 	TurnTimeout  time.Duration `env:"BOT_TURN_TIMEOUT" default:"5m" help:"how long one turn may take"`
-	DrainTimeout time.Duration `env:"BOT_DRAIN_TIMEOUT" default:"20s" help:"how long stopping may take, with running turns"`
+	DrainTimeout time.Duration `env:"BOT_DRAIN_TIMEOUT" default:"20s" help:"how long stopping may take, turns included"`
 	LogLevel     string        `env:"BOT_LOG_LEVEL" oneof:"trace,debug,info,warn,error,disabled" else:"info" help:"trace, debug, info, warn, error or disabled"`
 	LogFormat    string        `env:"BOT_LOG_FORMAT" oneof:"json,console" else:"console on a terminal, else json" help:"json or console"`
 
@@ -251,7 +251,7 @@ func read(text string, tags tags, into reflect.Value) (err error) {
 		}
 	case *int:
 		n, err := strconv.ParseUint(text, 10, 31)
-		least, _ := strconv.ParseUint(tags.Get("min"), 10, 31) // "" is 0
+		least, _ := strconv.ParseUint(cmp.Or(tags.Get("min"), "1"), 10, 31)
 		most, unbounded := strconv.ParseUint(tags.Get("max"), 10, 31)
 		if err != nil || n < least || unbounded == nil && n > most {
 			return fmt.Errorf("%q is no whole number from %d %s", text, least, strings.TrimSpace("on "+tags.Get("max")))
