@@ -72,7 +72,7 @@ func (cmd serveCmd) Run(ctx context.Context, s *settings.Settings, b *Bot, std *
 	if err := cli.Check(s); err != nil {
 		return err
 	}
-	p := &program{Settings: s, about: *b, log: cli.Logger(std.Err, s)}
+	p := &program{Settings: s, about: *b, log: cli.Logger(std.Err, s, zerolog.InfoLevel)}
 	defer p.close()
 	if err := p.record(cmd.Record); err != nil {
 		return err

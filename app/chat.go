@@ -48,7 +48,7 @@ func (c chatCmd) Run(ctx context.Context, s *settings.Settings, b *Bot, std *cli
 	own.DrainTimeout = time.Second // nobody waits for a turn once it is left
 	cfg.Timeout = own.TurnTimeout + time.Minute
 	cfg.Logs = &console.Logs{Out: std.Err}
-	p := &program{Settings: &own, about: *b, log: cli.QuietLogger(cfg.Logs, &own, zerolog.WarnLevel), ackTimeout: cfg.Timeout} // the console waits for each turn
+	p := &program{Settings: &own, about: *b, log: cli.Logger(cfg.Logs, &own, zerolog.WarnLevel), ackTimeout: cfg.Timeout} // the console waits for each turn
 	defer p.close()
 	if err := p.assemble(ctx); err != nil {
 		return err

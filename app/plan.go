@@ -38,8 +38,7 @@ func (c planShowCmd) Run(ctx context.Context, s *settings.Settings, std *cli.Str
 	if err := cli.Check(s); err != nil {
 		return err
 	}
-	log := cli.Logger(std.Err, s)
-	ctx = log.Level(max(log.GetLevel(), zerolog.WarnLevel)).WithContext(ctx)
+	ctx = cli.Logger(std.Err, s, zerolog.WarnLevel).WithContext(ctx)
 	maker, err := s.NewPlanner(ctx, s.Actions(), nil, settings.Watch{})
 	if err != nil {
 		return err

@@ -45,8 +45,7 @@ func withInbox(ctx context.Context, s *settings.Settings, std *cli.Streams, use 
 	if s.RedisURL == "" {
 		return cli.Usage(errors.New("REDIS_URL: is not set, and nobody sees the turns in an embedded Redis from outside its process"))
 	}
-	log := cli.Logger(std.Err, s)
-	p := &program{Settings: s, log: log.Level(max(log.GetLevel(), zerolog.WarnLevel))}
+	p := &program{Settings: s, log: cli.Logger(std.Err, s, zerolog.WarnLevel)}
 	defer p.close()
 	if err := p.openStore(ctx); err != nil {
 		return err

@@ -92,7 +92,7 @@ func TestEval(t *testing.T) {
 		"as go test":            {[]string{planHello}, []string{"-json", "-run=^he", "-times", "1"}, 0, `"entities": 1,`, ""},
 		"no setting":            {nil, []string{"--against=OPENAI_MODELL=secret"}, cli.ExitUsage, "", `--against: "OPENAI_MODELL" is no setting and its value`},
 		"no value":              {nil, []string{"--against=OPENAI_MODEL"}, cli.ExitUsage, "", "--against"},
-		"bad settings":          {nil, []string{"--against=BOT_PLANNER=x"}, cli.ExitUsage, "", "the settings of --against have to be mended:\nBOT_PLANNER"},
+		"bad settings":          {nil, []string{"--against=BOT_PLANNER=x"}, cli.ExitUsage, "", "the settings of --against have to be changed:\nBOT_PLANNER"},
 		"no price":              {nil, []string{"--limit-cost=1"}, cli.ExitUsage, "", "BOT_MODEL_PRICE"},
 		"no price of the other": {nil, []string{"--limit-cost=1", "--bot-model-price=1,1", "--against=BOT_MODEL_PRICE="}, cli.ExitUsage, "", "BOT_MODEL_PRICE"},
 		"numbers":               {nil, []string{"--times=0", "--concurrency=0", "--min=2", "--limit-tokens=-1", "--limit-cost=NaN", "--run=("}, cli.ExitUsage, "", "--times: has to be at least 1\n--concurrency: has to be at least 1\n--limit-tokens: has to be at least 1; without it there is no limit\n--limit-cost: has to be above 0; without it there is no limit\n--min: is no share from 0 to 1\n--run: "},

@@ -46,10 +46,12 @@ type PromptMaker interface {
 }
 
 // Fault is a mistake in the settings that is found only when they are used.
-type Fault struct{ error }
+type Fault struct{ Err error }
+
+func (f Fault) Error() string { return f.Err.Error() }
 
 // Unwrap is the mistake.
-func (f Fault) Unwrap() error { return f.error }
+func (f Fault) Unwrap() error { return f.Err }
 
 // NewPlanner makes the planner, with these actions and what the settings add to them. runner
 // runs the scripts of skills; nil: nothing does.
@@ -228,7 +230,7 @@ func (s *Settings) Against(assignments []string) (*Settings, error) {
 		return nil, Fault{err}
 	}
 	if err := other.Check(); err != nil {
-		return nil, Fault{fmt.Errorf("the settings of --against have to be mended:\n%w", err)}
+		return nil, Fault{fmt.Errorf("the settings of --against have to be changed:\n%w", err)}
 	}
 	sameModel := func(a, b models.OpenAIConfig) bool {
 		return a.Azure.Endpoint == b.Azure.Endpoint && a.Azure.Deployment == b.Azure.Deployment &&
