@@ -258,7 +258,7 @@ func (p *program) connect() (*connector.Guard, *connector.Client, error) {
 		cfg.Tokens = tokens
 		p.aboutIdentity = "app " + p.AppID + ", " + p.IdentityType()
 		if p.AllowEmulator {
-			p.aboutIdentity += "; lets in the Emulator and the Playground with tokens of that app (BOT_ALLOW_EMULATOR)"
+			p.aboutIdentity += "; accepts the Emulator and the Playground with tokens of that app (BOT_ALLOW_EMULATOR)"
 		}
 		if n := len(p.AllowedCallers); n > 0 {
 			p.aboutIdentity += fmt.Sprintf("; may be called by %d other bots (BOT_ALLOWED_CALLERS)", n)
@@ -375,7 +375,7 @@ func (p *program) announce(out io.Writer, addr net.Addr) {
 		p.log.Warn().Msg("BOT_DANGEROUSLY_NO_AUTH is true: nobody is checked, so keep this bot on a closed network")
 	}
 	for _, about := range p.Warnings() {
-		p.log.Warn().Str("about", about).Msg("a setting may not do what it is meant to")
+		p.log.Warn().Str("about", about).Msg("check this setting")
 	}
 	line := p.log.Info()
 	if cli.JSONLog(out, p.Settings) {
@@ -468,7 +468,7 @@ func (p *program) showMetrics(ctx context.Context) (stop func(), err error) {
 			p.log.Error().Err(fmt.Errorf("serve metrics: %w", err)).Msg("metrics stopped")
 		}
 	}()
-	p.log.Info().Str("url", "http://"+listener.Addr().String()+"/metrics").Msg("metrics")
+	p.log.Info().Str("url", "http://"+listener.Addr().String()+"/metrics").Msg("serving metrics")
 	return func() {
 		if err := server.Close(); err != nil {
 			p.log.Debug().Err(err).Msg("close metrics")
@@ -542,7 +542,7 @@ func (p *program) openTraces(ctx context.Context) error {
 		defer cancel()
 		p.flush(ctx)
 	})
-	p.log.Info().Str("url", to.URL).Msg("traces")
+	p.log.Info().Str("url", to.URL).Msg("sending traces")
 	return nil
 }
 
@@ -595,7 +595,7 @@ func (p *program) flush(ctx context.Context) {
 // seconds: one warning a minute.
 func traceFaults(log zerolog.Logger) otel.ErrorHandlerFunc {
 	log = log.Sample(&zerolog.BurstSampler{Burst: 1, Period: time.Minute})
-	return func(err error) { log.Warn().Err(err).Msg("traces") }
+	return func(err error) { log.Warn().Err(err).Msg("traces are lost") }
 }
 
 // version is set at link time; without it the build's own record counts.

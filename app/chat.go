@@ -29,7 +29,7 @@ func (c chatCmd) Run(ctx context.Context, s *settings.Settings, b *Bot, std *cli
 	if c.URL != "" {
 		u, err := url.Parse(c.URL)
 		if err != nil || u.Host == "" {
-			return cli.Usage(fmt.Errorf("--url: %q is no address such as http://127.0.0.1:3978", c.URL))
+			return cli.Usage(fmt.Errorf("--url: %q is not an address such as http://127.0.0.1:3978", c.URL))
 		}
 		if strings.Trim(u.Path, "/") == "" {
 			u.Path = "/api/messages"

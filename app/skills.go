@@ -26,7 +26,7 @@ type skillsCmd struct {
 
 // skillsIn says where skills are looked for, and how.
 type skillsIn struct {
-	Lenient bool `help:"live with faults that can be lived with"`
+	Lenient bool `help:"accept skills with small faults"`
 	Links   bool `help:"follow symbolic links that lead to one of the folders"`
 }
 

@@ -421,7 +421,7 @@ func (c turnsExportCmd) render(dead []inbox.Waiting, s *settings.Settings) (data
 		}
 		one, err := record.DeadLetter(w, s.Secrets()...)
 		if err != nil {
-			faults = append(faults, fmt.Errorf("no test is to be made of this; --raw shows it: %w", err))
+			faults = append(faults, fmt.Errorf("cannot make a test of this (--raw shows it): %w", err))
 			continue
 		}
 		all = append(all, one)

@@ -100,7 +100,7 @@ func TestEval(t *testing.T) {
 		"far too often":         {nil, []string{"--times=1000000000"}, cli.ExitUsage, "", "more than 1000000 plans"},
 		"a setting misspelt":    {nil, []string{"--against=openai-modle=x"}, cli.ExitUsage, "", `"openai-modle" is no setting and its value, such as OPENAI_MODEL=…`},
 		"a setting twice":       {nil, []string{"--against=OPENAI_MODEL=x", "--against=OPENAI_MODEL=y"}, cli.ExitUsage, "", "--against: OPENAI_MODEL is given twice"},
-		"a setting of no plan":  {nil, []string{"--against=PORT=99", "--against=REDIS_URL=redis://:hush@x"}, cli.ExitUsage, "", "--against: PORT changes no plan: it is no setting of models, prompts, skills or the planner\n--against: REDIS_URL changes no plan"},
+		"a setting of no plan":  {nil, []string{"--against=PORT=99", "--against=REDIS_URL=redis://:hush@x"}, cli.ExitUsage, "", "--against: PORT changes no plan: it is not a setting of models, prompts, skills or the planner\n--against: REDIS_URL changes no plan"},
 		"all digits":            {[]string{planHello, planHello, planMilk}, []string{"--run=^he", "--times=3", "--min=0.6667"}, cli.ExitFailed, "67%", "a: 0.66666667 of the plans are all right, less than --min=0.6667\n"},
 		"as many digits":        {[]string{planHello, planHello, planMilk}, []string{"--run=^he", "--times=3", "--min=0.66666667"}, 0, "67%", ""},
 		"the other too few":     {[]string{planMilk, planMilk, planHello, planMilk}, []string{"--min=0.75", "--against=OPENAI_MODEL=big"}, cli.ExitFailed, "", "b: 0.5 of the plans are all right, less than --min=0.75\n"},

@@ -130,7 +130,7 @@ func (s *Settings) warnOfPrompts(ctx context.Context, library *prompts.Library) 
 	log := zerolog.Ctx(ctx)
 	for _, name := range Planners() {
 		if info, err := os.Stat(filepath.Join(s.PromptsDir, name)); s.PromptsDir != "" && name != s.Planner && err == nil && info.IsDir() {
-			log.Warn().Str("prompt", name).Str("planner", s.Planner).Msg("the prompt is for another planner, and not used")
+			log.Warn().Str("prompt", name).Str("planner", s.Planner).Msg("this prompt is for another planner and is not used")
 		}
 	}
 	prompt, err := library.Prompt(s.Planner)
@@ -139,7 +139,7 @@ func (s *Settings) warnOfPrompts(ctx context.Context, library *prompts.Library) 
 	}
 	if used := prompt.Functions(); !slices.Contains(used, "actions") && !slices.Contains(used, "manual") {
 		log.Warn().Str("prompt", s.Planner).
-			Msg("the prompt has neither {{actions}} nor {{manual}}: unless it lists them in words, the model knows of no actions")
+			Msg("the prompt has neither {{actions}} nor {{manual}}: the model knows only the actions that it names in words")
 	}
 }
 
@@ -255,7 +255,7 @@ func (s *Settings) assign(assignments []string) (given map[string]bool, faults f
 			faults.add("--against", "%q is no setting and its value, such as OPENAI_MODEL=…", name)
 			continue
 		case !changesPlans.MatchString(name):
-			faults.add("--against", "%s changes no plan: it is no setting of models, prompts, skills or the planner", name)
+			faults.add("--against", "%s changes no plan: it is not a setting of models, prompts, skills or the planner", name)
 		case given[name]:
 			faults.add("--against", "%s is given twice", name)
 		}

@@ -240,7 +240,7 @@ func read(text string, tags tags, into reflect.Value) (err error) {
 			i := slices.IndexFunc(words, func(word string) bool { return strings.EqualFold(word, text) })
 			if i < 0 {
 				*into = ""
-				return fmt.Errorf("%q is none of %s", text, strings.Join(words, ", "))
+				return fmt.Errorf("%q is not one of %s", text, strings.Join(words, ", "))
 			}
 			*into = words[i]
 		}
@@ -254,7 +254,7 @@ func read(text string, tags tags, into reflect.Value) (err error) {
 		least, _ := strconv.ParseUint(cmp.Or(tags.Get("min"), "1"), 10, 31)
 		most, unbounded := strconv.ParseUint(tags.Get("max"), 10, 31)
 		if err != nil || n < least || unbounded == nil && n > most {
-			return fmt.Errorf("%q is no whole number from %d %s", text, least, strings.TrimSpace("on "+tags.Get("max")))
+			return fmt.Errorf("%q is not a whole number from %d %s", text, least, strings.TrimSpace("on "+tags.Get("max")))
 		}
 		*into = int(n)
 	case *float64:
@@ -262,11 +262,11 @@ func read(text string, tags tags, into reflect.Value) (err error) {
 		return err
 	case *time.Duration:
 		if *into, err = time.ParseDuration(text); err != nil || *into <= 0 {
-			return fmt.Errorf("%q is no positive duration such as 30s or 5m", text)
+			return fmt.Errorf("%q is not a positive duration such as 30s or 5m", text)
 		}
 	case *[]string:
 		if *into = list(text); *into == nil {
-			return fmt.Errorf("%q names none", text) // which often stands for everybody
+			return fmt.Errorf("%q is an empty list", text) // which often stands for everybody
 		}
 	case *[]float64:
 		for _, one := range list(text) {
@@ -294,7 +294,7 @@ func amount(text string, tags tags) (float64, error) {
 	most, err := strconv.ParseFloat(cmp.Or(tags.Get("max"), "1e12"), 64)
 	n, bad := strconv.ParseFloat(text, 64)
 	if err != nil || bad != nil || !(n >= 0 && n <= most) {
-		return 0, fmt.Errorf("%q is no number such as 0.15, from 0 to %v", text, most)
+		return 0, fmt.Errorf("%q is not a number such as 0.15, from 0 to %v", text, most)
 	}
 	return n, nil
 }
@@ -486,12 +486,12 @@ func (s *Settings) checkIdentity(f *faults) {
 	// What no directory can have given out. Stand-ins of Microsoft's have app ids of all kinds.
 	odd := func(r rune) bool { return unicode.IsSpace(r) || unicode.IsControl(r) }
 	if len(s.AppID) > 256 || strings.ContainsFunc(s.AppID, odd) {
-		f.add("MICROSOFT_APP_ID", "is no id: it holds white space or control characters, or is longer than 256 bytes")
+		f.add("MICROSOFT_APP_ID", "is not an id: it holds white space or control characters, or is longer than 256 bytes")
 	} else if !connector.IsGUID(s.AppID) {
-		s.warnings = append(s.warnings, "MICROSOFT_APP_ID: it is no GUID, as the app ids are that Microsoft gives out")
+		s.warnings = append(s.warnings, "MICROSOFT_APP_ID: it is not a GUID, as app ids of Microsoft are")
 	}
 	if strings.ContainsFunc(s.FederatedID, odd) {
-		f.add("MICROSOFT_APP_FEDERATED_CLIENT_ID", "is no id: it holds white space or control characters")
+		f.add("MICROSOFT_APP_FEDERATED_CLIENT_ID", "is not an id: it holds white space or control characters")
 	}
 	if strings.ContainsFunc(s.AppPassword, unicode.IsControl) {
 		f.add("MICROSOFT_APP_PASSWORD", "holds control characters, such as the end of a line")
@@ -505,7 +505,7 @@ func (s *Settings) checkIdentity(f *faults) {
 	case tenant == "":
 		f.add("MICROSOFT_APP_TENANT_ID", "is needed for %s", singleTenant)
 	case tenant == "common" || tenant == "organizations" || tenant == "consumers":
-		f.add("MICROSOFT_APP_TENANT_ID", "%q is no tenant, and %s needs the bot's", s.AppTenant, singleTenant)
+		f.add("MICROSOFT_APP_TENANT_ID", "%q is not a tenant, and %s needs the bot's", s.AppTenant, singleTenant)
 	}
 	first := "" // what proves who the bot is
 	for _, proof := range [][2]string{
@@ -574,7 +574,7 @@ func (s *Settings) checkCallers(f *faults) {
 	} {
 		for _, id := range ids.given {
 			if strings.ContainsAny(id, ids.never) {
-				f.add(ids.variable, "%q is no %s", id, ids.want)
+				f.add(ids.variable, "%q is not the %s", id, ids.want)
 			}
 		}
 	}
@@ -698,7 +698,7 @@ func (s *Settings) checkSkills(f *faults) {
 	}
 	for _, dir := range s.SkillDirs() {
 		if info, err := os.Stat(dir); err != nil && !s.SkillsReload || err == nil && !info.IsDir() {
-			f.add("BOT_SKILLS_DIR", "%q is no folder", dir)
+			f.add("BOT_SKILLS_DIR", "%q is not a folder", dir)
 		}
 	}
 }
@@ -719,7 +719,7 @@ func (s *Settings) checkTraces(f *faults) {
 		if err != nil {
 			f.add("OTEL_EXPORTER_OTLP_TRACES_CERTIFICATE", "%q cannot be read", s.OTelCertificate)
 		} else if !x509.NewCertPool().AppendCertsFromPEM(pem) {
-			f.add("OTEL_EXPORTER_OTLP_TRACES_CERTIFICATE", "%q holds no certificate in PEM", s.OTelCertificate)
+			f.add("OTEL_EXPORTER_OTLP_TRACES_CERTIFICATE", "%q has no certificate in PEM", s.OTelCertificate)
 		}
 	}
 	if s.OTelSamplerArg != 1 && !strings.HasSuffix(s.OTelSampler, "traceidratio") && !f.has("OTEL_TRACES_SAMPLER_ARG") {
@@ -745,7 +745,7 @@ func (s *Settings) checkPrompts(f *faults) *actions.Registry {
 		return registry
 	}
 	if info, err := os.Stat(s.PromptsDir); err != nil || !info.IsDir() {
-		f.add("BOT_PROMPTS_DIR", "%q is no folder", s.PromptsDir)
+		f.add("BOT_PROMPTS_DIR", "%q is not a folder", s.PromptsDir)
 		return registry
 	}
 	library, err := prompts.Load(s.PromptsDir)
