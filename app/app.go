@@ -385,8 +385,13 @@ func (p *program) announce(out io.Writer, addr net.Addr) {
 	}
 	fmt.Fprintf(out, "%s listens on %s\n", p.about.Name, url)
 	for _, part := range [][2]string{
-		{"state", p.aboutState}, {"model", p.aboutModel}, {"identity", p.aboutIdentity},
-		{"skills", p.aboutSkills}, {"scripts", p.aboutScripts}, {"recording", p.aboutRecording}, {"next", p.next(addr)},
+		{"state", p.aboutState},
+		{"model", p.aboutModel},
+		{"identity", p.aboutIdentity},
+		{"skills", p.aboutSkills},
+		{"scripts", p.aboutScripts},
+		{"recording", p.aboutRecording},
+		{"next", p.next(addr)},
 	} {
 		if part[1] != "" {
 			line = line.Str(part[0], part[1])

@@ -138,7 +138,10 @@ func (c skillsShowCmd) Run(ctx context.Context, s *settings.Settings, std *cli.S
 // printSkill prints what is known of a skill, and then its instructions.
 func printSkill(ctx context.Context, out io.Writer, s *skills.Skill) error {
 	rows := [][2]string{
-		{"name", s.Name}, {"description", s.Description}, {"license", s.License}, {"compatibility", s.Compatibility},
+		{"name", s.Name},
+		{"description", s.Description},
+		{"license", s.License},
+		{"compatibility", s.Compatibility},
 		{"allowed tools", strings.Join(s.AllowedTools, " ")},
 	}
 	if s.DisableModelInvocation {

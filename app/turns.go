@@ -230,8 +230,14 @@ func readDeadLetter(w inbox.Waiting, content bool) deadLetter {
 // printTurn prints what is known of one turn.
 func printTurn(out io.Writer, t deadLetter) error {
 	rows := [][2]string{
-		{"turn", t.Turn}, {"reason", t.Reason}, {"since", moment(t.Since)}, {"accepted", moment(t.Accepted)}, {"type", t.Type},
-		{"channel", t.Channel}, {"conversation", t.Conversation}, {"from", t.From},
+		{"turn", t.Turn},
+		{"reason", t.Reason},
+		{"since", moment(t.Since)},
+		{"accepted", moment(t.Accepted)},
+		{"type", t.Type},
+		{"channel", t.Channel},
+		{"conversation", t.Conversation},
+		{"from", t.From},
 	}
 	if t.Text != "" {
 		rows = append(rows, [2]string{"text", strconv.QuoteToGraphic(t.Text)})

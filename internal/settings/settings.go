@@ -361,7 +361,7 @@ func (f *faults) ask(variable string, err error) {
 
 // linesOf are the faults that an error joins, each with all the words that wrap it.
 func linesOf(err error) (lines []string) {
-	if joined, ok := err.(interface{ Unwrap() []error }); ok { //nolint:errorlint // of this link of the chain
+	if joined, ok := err.(interface{ Unwrap() []error }); ok {
 		for _, each := range joined.Unwrap() {
 			lines = append(lines, linesOf(each)...)
 		}
