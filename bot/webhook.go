@@ -154,7 +154,7 @@ func (b *Bot) accept(w http.ResponseWriter, r *http.Request, t *Turn) error {
 		t.Log().Debug().Msg("no route")
 		return nobodyAnswers(a).write(w)
 	}
-	if response := b.wrong(t); response != nil && !t.Decides() {
+	if response := b.wrong(t); response != nil && t.Decision() == nil {
 		return response.write(w)
 	}
 	awaited, log := t.Awaited(), t.Log() // the turn is not ours once it has begun
@@ -204,13 +204,12 @@ func (b *Bot) answers(t *Turn) (yes bool) {
 
 // handler returns what answers the turn's activity, or nil when nothing does.
 func (b *Bot) handler(t *Turn) Handler {
-	switch {
-	case b.denies(t.Activity) != "":
+	if b.denies(t.Activity) != "" {
 		t.LeaveState()
 		return tellDenied
-	case t.Decides():
-		t.LeaveState()
-		return func(ctx context.Context, t *Turn) error { return t.Decide(ctx) }
+	}
+	if h := t.Decision(); h != nil {
+		return h
 	}
 	return b.routes.handler(t)
 }

@@ -10,11 +10,14 @@ package turn
 
 import (
 	"context"
+	crand "crypto/rand"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"time"
 
+	"github.com/go-json-experiment/json/jsontext"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/rs/zerolog"
 	"go.opentelemetry.io/otel/trace"
@@ -103,18 +106,18 @@ type Engine struct {
 
 // New opens the inbox, of which nothing is read before [Engine.Start].
 func New(cfg Config) (*Engine, error) {
-	meter, err := newMetrics(cfg.Metrics)
-	if err != nil {
-		return nil, fmt.Errorf("metrics: %w", err)
-	}
-	e := &Engine{cfg: cfg, meter: meter, traces: newTraces(cfg.Traces), workers: newWorkers(cfg.MaxTurns), answers: answers{waiting: map[string]chan []byte{}}}
+	e := &Engine{cfg: cfg, traces: newTraces(cfg.Traces), workers: newWorkers(cfg.MaxTurns), answers: answers{waiting: map[string]chan []byte{}}}
+	var err error
 	e.inbox, err = inbox.Open(cfg.Store, inbox.Config{
 		Lease: cfg.Lease, Patience: cfg.Patience, MaxWaiting: cfg.MaxWaiting, MaxWaitingPerQueue: cfg.MaxWaitingPerConversation, Log: cfg.Log,
 	})
 	if err != nil {
 		return nil, err
 	}
-	return e, meter.inbox(e.inbox.Stats)
+	if e.meter, err = newMetrics(cfg.Metrics, e.inbox.Stats); err != nil {
+		return nil, fmt.Errorf("metrics: %w", err)
+	}
+	return e, nil
 }
 
 // Inbox is where the records are.
@@ -192,15 +195,15 @@ func (e *Engine) Accept(ctx context.Context, t *Turn, duplicates ...inbox.Duplic
 	s.about(t)
 	t.rec.Trace = traceparent(ctx)
 	entry := inbox.Entry{Queue: t.queue(), Duplicates: duplicates}
-	if !t.detached() {
+	if !t.aside {
 		entry.Load = t.keys()
 	}
-	if t.IsMessage() && !t.detached() { // which its words will be in
+	if t.IsMessage() && !t.aside { // which its words will be in
 		entry.Set, entry.Member = placesKey(userKey(t.Activity)), t.here().member()
 	}
 	receipt, err := e.submit(ctx, t, entry)
 	if receipt.Duplicate {
-		e.meter.duplicate(aDelivery)
+		count(e.meter.duplicates, "delivery")
 	}
 	return receipt, err
 }
@@ -382,7 +385,7 @@ func (e *Engine) bury(ctx context.Context, lease *inbox.Lease, rec *Record, reas
 		e.release(lease, afterOutage)
 		return false
 	}
-	e.meter.parked()
+	count(e.meter.turns, "dead_letter")
 	e.cfg.Log.Error().Str("turn", id).Stringer("queue", lease.Queue()).Str("reason", reason).Msg("dead letter: an operator has to look at this turn")
 	if answer != nil {
 		e.answers.tell(id, answer)
@@ -522,3 +525,41 @@ func wait(ctx context.Context, atMost time.Duration, done <-chan struct{}) bool 
 		return false
 	}
 }
+
+// idLen is how long the id of a record is. Those of its approvals begin with it.
+const idLen = 12
+
+// NewTurn makes a turn of an activity that came in. raw is the activity as it came.
+func (e *Engine) NewTurn(a *activity.Activity, raw []byte, trusted, awaited bool) *Turn {
+	t := e.newTurn(a)
+	rec := Record{
+		ID: strings.ToLower(crand.Text()[:idLen]), Accepted: time.Now().UTC(), Phase: Planning,
+		Activity: raw, Caller: Caller{ID: a.CallerID, Trusted: trusted}, Awaited: awaited,
+	}
+	if a.DeliveryMode == activity.ExpectReplies && a.Type != activity.Invoke {
+		rec.Awaited, rec.Answer = true, &Answer{Activities: []jsontext.Value{}}
+	}
+	t.use(rec)
+	return t
+}
+
+func (e *Engine) newTurn(a *activity.Activity) *Turn {
+	t := &Turn{engine: e, Turn: &actions.Turn{Activity: a, Budget: e.cfg.Budget}}
+	t.Notifier = notifier{t}
+	return t
+}
+
+// Expect makes the ticket of a turn before it is accepted. Close it.
+func (e *Engine) Expect(t *Turn) *Ticket {
+	return &Ticket{engine: e, queue: t.queue(), id: t.ID, told: e.answers.add(t.ID)}
+}
+
+// Ignored counts an activity that is not to be handled.
+func (e *Engine) Ignored() { count(e.meter.turns, "ignored") }
+
+// Refused counts what was refused: reason is an HTTP status, or the list that denied the
+// sender.
+func (e *Engine) Refused(reason string) { count(e.meter.refused, reason) }
+
+// Rated counts what a person thinks of a reply.
+func (e *Engine) Rated(reaction string) { count(e.meter.feedback, reaction) }
