@@ -60,7 +60,7 @@ type Ticket struct {
 // Close gives the ticket up.
 func (k *Ticket) Close() { k.engine.answers.remove(k.id) }
 
-// Wait returns the answer of the record that the receipt names, which another process may
+// Wait returns the answer of the record with that id, which another process may
 // work on, and those of the records that it follows. Errors: [ErrLateAnswer] when ctx ends
 // first, [ErrDraining], and those of the inbox.
 func (k *Ticket) Wait(ctx context.Context, id string, a *activity.Activity) (Answer, error) {

@@ -171,7 +171,7 @@ func (x *execution) ask(ctx context.Context, c *call, approval actions.Approval)
 	if err != nil {
 		return err
 	}
-	waiting = slices.DeleteFunc(waiting, func(w inbox.Waiting) bool { return readAbout(w.About).For != ForApproval })
+	waiting = slices.DeleteFunc(waiting, func(w inbox.Waiting) bool { return readAbout(w.About).For != forApproval })
 	if len(waiting) >= maxApprovals {
 		return x.refuseCall(ctx, c, "too many approvals are waiting in this conversation")
 	}
@@ -213,13 +213,13 @@ func (x *execution) renote(a *Approval, note string) {
 func (x *execution) decided(ctx context.Context, a *Approval) error {
 	run := x.rec.Run
 	d := a.Decision
-	x.resumed, x.rec.Phase = true, Running
+	x.resumed, x.rec.Phase = true, running
 	x.rememberDecision(a)
 	switch {
 	case d == nil:
 		count(x.engine.meter.approvals, "expired")
 		x.renote(a, "["+a.Action+" was not approved in time. It did not run.]")
-		x.rec.Run, x.rec.Phase = nil, Done
+		x.rec.Run, x.rec.Phase = nil, done
 	case d.Approved:
 		if d.Always {
 			x.stand(a)
@@ -264,7 +264,7 @@ func (x *execution) goOnWithout(ctx context.Context, a *Approval) error {
 	c.result = actions.Fail("a person rejected it")
 	x.record(&c)
 	x.leaveOut()
-	run.Progress, x.rec.Phase, x.further = nil, Planning, true
+	run.Progress, x.rec.Phase, x.further = nil, planning, true
 	if err := x.save(ctx); err != nil {
 		return err
 	}
@@ -307,7 +307,7 @@ func (x *execution) rememberDecision(a *Approval) {
 
 // updateCard shows everybody who decided. Nothing depends on it.
 func (x *execution) updateCard(ctx context.Context, a *Approval) {
-	if a.CardID == "" || x.repliesInResponse() || !ShowsCards(x.Activity.ChannelID) {
+	if a.CardID == "" || x.repliesInResponse() || !x.ShowsCards() {
 		return
 	}
 	m := x.Message("")
@@ -336,19 +336,11 @@ const (
 
 func (d *decision) approves() bool { return d.Verb == verbApprove || d.Verb == verbAlways }
 
-// IsSubmit reports whether the activity is the click on a card's submit button.
-func IsSubmit(a *activity.Activity) bool {
-	return a.Type == activity.Message && a.Text == "" && len(a.Value) > 0 && a.Value.Kind() != 'n'
-}
-
-// CardInvoke is the name of the invoke of a click on an Action.Execute.
-const CardInvoke = "adaptiveCard/action"
-
 // decisionOf reads the decision that a turn brings: a click on a button of an approval, or
 // /approve or /reject with its id.
 func decisionOf(t *Turn) (d decision, ok bool) {
 	switch a := t.Activity; {
-	case a.Type == activity.Invoke && a.Name == CardInvoke:
+	case t.IsExecute():
 		var click struct {
 			Action struct {
 				Type, Verb string
@@ -359,7 +351,7 @@ func decisionOf(t *Turn) (d decision, ok bool) {
 			return d, false
 		}
 		d = click.Action.Data
-	case IsSubmit(a):
+	case t.IsSubmit():
 		if json.Unmarshal(a.Value, &d) != nil {
 			return d, false
 		}
@@ -440,7 +432,7 @@ func (t *decider) try(ctx context.Context) (refusal string, again bool, err erro
 	if err != nil {
 		return "", false, err
 	}
-	if rec.Wait.For != ForApproval || rec.Wait.Approval.ID != t.decision.Approval {
+	if rec.Wait.For != forApproval || rec.Wait.Approval.ID != t.decision.Approval {
 		return t.before(ctx, queue, false)
 	}
 	a := rec.Wait.Approval
@@ -457,7 +449,7 @@ func (t *decider) try(ctx context.Context) (refusal string, again bool, err erro
 		Approved: t.approves(), Always: t.Verb == verbAlways && a.Standing,
 		By: cmp.Or(by.Name, by.ID), At: now.UTC().Truncate(time.Second), Click: t.Activity.ID,
 	}
-	if a.CardID == "" && (t.Activity.Type == activity.Invoke || IsSubmit(t.Activity)) {
+	if a.CardID == "" && (t.Activity.Type == activity.Invoke || t.IsSubmit()) {
 		a.CardID = t.Activity.ReplyToID
 	}
 	rec.Caller = t.rec.Caller // the click has just proved its address
@@ -541,15 +533,10 @@ const (
 	approvalVersion = "1.4"
 )
 
-// ShowsCards reports whether the channel draws Adaptive Cards.
-func ShowsCards(channel string) bool {
-	return slices.Contains([]string{activity.Teams, "emulator", "webchat", "directline"}, channel)
-}
-
 // question asks for the approval: with a card where the channel draws them, else in words.
 func (x *execution) question(a *Approval) *activity.Activity {
 	words := a.inWords(x.engine.cfg.Actions)
-	if !ShowsCards(x.Activity.ChannelID) {
+	if !x.ShowsCards() {
 		return x.Message(words + a.choices("**"))
 	}
 	card := a.askingCard(x.engine.cfg.Actions, x.Activity.From)

@@ -177,20 +177,14 @@ func (e *Engine) workOff(ctx context.Context) error {
 	}
 }
 
-// Receipt says what became of a turn that was accepted.
-type Receipt struct {
-	ID        string // of the record; of a duplicate, that of the first delivery
-	Duplicate bool
-}
-
 // Accept keeps the turn in its conversation's queue. From then on it is answered, whatever
 // happens to this process. When nobody works on the conversation, this process does. The
-// turn is not the caller's any more after this.
+// turn is not the caller's any more after this. id is that of its record; of a duplicate,
+// that of the first delivery.
 //
 // Errors are those of [inbox.Inbox.Accept].
-func (e *Engine) Accept(ctx context.Context, t *Turn, duplicates ...inbox.Duplicate) (Receipt, error) {
+func (e *Engine) Accept(ctx context.Context, t *Turn, duplicates ...inbox.Duplicate) (id string, duplicate bool, err error) {
 	ctx, s := e.traces.receive(ctx)
-	var err error
 	defer func() { s.end(err) }()
 	s.about(t)
 	t.rec.Trace = traceparent(ctx)
@@ -201,18 +195,18 @@ func (e *Engine) Accept(ctx context.Context, t *Turn, duplicates ...inbox.Duplic
 	if t.IsMessage() && !t.aside { // which its words will be in
 		entry.Set, entry.Member = placesKey(userKey(t.Activity)), t.here().member()
 	}
-	receipt, err := e.submit(ctx, t, entry)
-	if receipt.Duplicate {
+	id, duplicate, err = e.submit(ctx, t, entry)
+	if duplicate {
 		count(e.meter.duplicates, "delivery")
 	}
-	return receipt, err
+	return id, duplicate, err
 }
 
 // submit gives the turn to the inbox, and goes to work on it when it gets the queue.
-func (e *Engine) submit(ctx context.Context, t *Turn, entry inbox.Entry) (Receipt, error) {
+func (e *Engine) submit(ctx context.Context, t *Turn, entry inbox.Entry) (id string, duplicate bool, err error) {
 	raw, err := t.rec.Encode()
 	if err != nil {
-		return Receipt{}, err
+		return "", false, err
 	}
 	entry.ID, entry.Record = t.rec.ID, raw
 	entry.Take = entry.Wait == nil && e.workers.tryEnter()
@@ -221,7 +215,7 @@ func (e *Engine) submit(ctx context.Context, t *Turn, entry inbox.Entry) (Receip
 		if entry.Take {
 			e.workers.leave()
 		}
-		return Receipt{ID: receipt.ID, Duplicate: receipt.Duplicate}, err
+		return receipt.ID, receipt.Duplicate, err
 	}
 	if len(receipt.Scopes) > 0 {
 		t.adopt(receipt.Scopes)
@@ -231,7 +225,7 @@ func (e *Engine) submit(ctx context.Context, t *Turn, entry inbox.Entry) (Receip
 		defer e.workers.leave()
 		e.work(receipt.Lease, t)
 	}()
-	return Receipt{ID: receipt.ID}, nil
+	return receipt.ID, false, nil
 }
 
 const (
@@ -360,16 +354,16 @@ func (e *Engine) bury(ctx context.Context, lease *inbox.Lease, rec *Record, reas
 	ctx, cancel := e.workers.outlive(ctx, claimWithin)
 	defer cancel()
 	id, raw := lease.ID(), []byte(nil)
-	about, err := waitAbout{For: ForOperator, Reason: reason}.encode(), error(nil)
+	about, err := waitAbout{For: forOperator, Reason: reason}.encode(), error(nil)
 	if rec != nil {
-		w := &Wait{For: ForOperator, Then: rec.Phase, Reason: reason}
+		w := &Wait{For: forOperator, Then: rec.Phase, Reason: reason}
 		if rec.Wait != nil { // an approval with its decision is not lost
 			w.Approval = rec.Wait.Approval
-			if rec.Wait.For != ForApproval && rec.Phase == Waiting {
+			if rec.Wait.For != forApproval && rec.Phase == waiting {
 				w.Then = rec.Wait.Then
 			}
 		}
-		rec.Phase, rec.Wait = Waiting, w
+		rec.Phase, rec.Wait = waiting, w
 		raw, err = rec.Encode()
 	}
 	if err == nil {
@@ -533,7 +527,7 @@ const idLen = 12
 func (e *Engine) NewTurn(a *activity.Activity, raw []byte, trusted, awaited bool) *Turn {
 	t := e.newTurn(a)
 	rec := Record{
-		ID: strings.ToLower(crand.Text()[:idLen]), Accepted: time.Now().UTC(), Phase: Planning,
+		ID: strings.ToLower(crand.Text()[:idLen]), Accepted: time.Now().UTC(), Phase: planning,
 		Activity: raw, Caller: Caller{ID: a.CallerID, Trusted: trusted}, Awaited: awaited,
 	}
 	if a.DeliveryMode == activity.ExpectReplies && a.Type != activity.Invoke {

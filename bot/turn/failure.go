@@ -49,22 +49,21 @@ type sendError struct{ error }
 
 func (e *sendError) Unwrap() error { return e.error }
 
-// Limit names what a turn may have only so much of.
-type Limit string
-
-// The limits of a [LimitError].
+// What a turn may have only so much of, see [LimitError].
 const (
-	LimitSteps Limit = "steps"      // MaxSteps of the bot's Config
-	LimitSame  Limit = "same calls" // MaxSameCalls
-	LimitText  Limit = "text"       // plan.MaxExpanded, in a SAY
-	LimitSays  Limit = "messages"   // Budget.Messages
+	limitSteps = "steps"
+	limitSame  = "same calls"
+	limitText  = "text"
+	limitSays  = "messages"
 )
 
-// LimitError is the error of a turn that went over one of its limits. The budget of tokens
-// and money has an error of its own, [actions.BudgetError].
-type LimitError struct{ Limit Limit }
+// LimitError is the error of a turn that went over one of its limits: "steps" (MaxSteps of
+// the bot's Config), "same calls" (MaxSameCalls), "text" (plan.MaxExpanded, in a SAY) or
+// "messages" (Budget.Messages). The budget of tokens and money has an error of its own,
+// [actions.BudgetError].
+type LimitError struct{ Limit string }
 
-func (e *LimitError) Error() string { return "the turn went over its limit of " + string(e.Limit) }
+func (e *LimitError) Error() string { return "the turn went over its limit of " + e.Limit }
 
 // reachable reports whether the person may still be reached: after a failure to
 // send only if this one message was refused or could not be sent, not the bot or the
@@ -91,11 +90,11 @@ func explain(failure error, unread, unsaved bool, filtered string) string {
 	switch {
 	case errors.As(failure, &unsent):
 		return "Sorry, a part of my answer could not be sent."
-	case errors.As(failure, &limit) && limit.Limit == LimitSame:
+	case errors.As(failure, &limit) && limit.Limit == limitSame:
 		return "Sorry, I was going in circles, so I stopped."
-	case errors.As(failure, &limit) && limit.Limit == LimitText:
+	case errors.As(failure, &limit) && limit.Limit == limitText:
 		return "Sorry, my answer would be too long to be read, so I stopped."
-	case errors.As(failure, &limit) && limit.Limit == LimitSays:
+	case errors.As(failure, &limit) && limit.Limit == limitSays:
 		return "Sorry, answering that would take too many messages, so I stopped. Please ask for less at a time."
 	case errors.As(failure, &limit):
 		return "Sorry, this took too many steps, so I stopped."

@@ -171,9 +171,9 @@ func (e *Engine) keep(ctx context.Context, p *post) (string, error) {
 		t.ID = t.rec.ID
 	}
 	if time.Until(p.At) > 0 {
-		t.rec.Phase, t.rec.Notice.Due = Waiting, p.At
-		t.rec.Wait = &Wait{For: ForTime, Until: p.At, Then: Planning}
-		about := waitAbout{For: ForTime, Owner: p.owner, Topic: p.Topic, Memo: p.Memo, Conversation: p.To.Conversation}
+		t.rec.Phase, t.rec.Notice.Due = waiting, p.At
+		t.rec.Wait = &Wait{For: forTime, Until: p.At, Then: planning}
+		about := waitAbout{For: forTime, Owner: p.owner, Topic: p.Topic, Memo: p.Memo, Conversation: p.To.Conversation}
 		entry.Wait = &inbox.Wait{Until: p.At, About: about.encode()}
 		if p.owner != "" { // a notice that /forget would not find is not kept
 			owner := *a
@@ -189,8 +189,8 @@ func (e *Engine) keep(ctx context.Context, p *post) (string, error) {
 			entry.Duplicates = []inbox.Duplicate{{ID: "notice\n" + key, For: sameNotice}}
 		}
 	}
-	receipt, err := e.submit(ctx, t, entry)
-	return receipt.ID, err
+	id, _, err := e.submit(ctx, t, entry)
+	return id, err
 }
 
 // key tells the notice from others to the same conversation; "": nothing does.
@@ -308,7 +308,7 @@ func (t notifier) Notices(ctx context.Context, topic string) ([]actions.Pending,
 		waiting, err := t.engine.inbox.Waiting(ctx, queues...)
 		for _, w := range waiting {
 			about := readAbout(w.About)
-			if about.For != ForTime || about.Owner != t.owner() || about.Topic != topic || seen[w.ID] {
+			if about.For != forTime || about.Owner != t.owner() || about.Topic != topic || seen[w.ID] {
 				continue
 			}
 			seen[w.ID] = true

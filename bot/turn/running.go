@@ -30,7 +30,7 @@ const nothingToTell = "Done."
 func (x *execution) makePlan(ctx context.Context) error {
 	err := x.nextPlan(ctx)
 	if err == nil {
-		x.rec.Phase, x.further = Running, true
+		x.rec.Phase, x.further = running, true
 		return nil
 	}
 	_, stopped := errors.AsType[*stopError](err)
@@ -44,7 +44,7 @@ func (x *execution) makePlan(ctx context.Context) error {
 func (x *execution) nextPlan(ctx context.Context) error {
 	e, run := x.engine, x.rec.Run
 	if x.Usage.Messages >= x.Budget.Messages {
-		return &LimitError{Limit: LimitSays} // nothing that the model writes could be sent
+		return &LimitError{Limit: limitSays} // nothing that the model writes could be sent
 	}
 	p, err := x.askPlanner(ctx)
 	if err != nil {
@@ -56,16 +56,16 @@ func (x *execution) nextPlan(ctx context.Context) error {
 	case len(p.Commands) == 0:
 		return fmt.Errorf("plan: %w", errNoCommands)
 	case run.Steps+p.Calls() > e.cfg.MaxSteps:
-		return &LimitError{Limit: LimitSteps}
+		return &LimitError{Limit: limitSteps}
 	case x.Usage.Messages+p.Says() > x.Budget.Messages: // a planner of its own, or a hook
-		return &LimitError{Limit: LimitSays}
+		return &LimitError{Limit: limitSays}
 	}
 	run.Progress = plan.NewProgress(p, nil)
 	x.Rounds = append(x.Rounds, actions.Round{Preface: p.Preface})
 	if x.outside {
 		return nil // what was done is not to be done again
 	}
-	x.rec.Phase = Running
+	x.rec.Phase = running
 	x.base, err = x.encode()
 	return err
 }
@@ -104,7 +104,7 @@ func (x *execution) runCommands(ctx context.Context) error {
 		default:
 			err = x.say(ctx)
 		}
-		if err != nil || x.unsaved || x.rec.Phase != Running {
+		if err != nil || x.unsaved || x.rec.Phase != running {
 			return err
 		}
 	}
@@ -115,16 +115,16 @@ func (x *execution) runCommands(ctx context.Context) error {
 		return x.planAgain()
 	}
 	x.remember()
-	x.rec.Run, x.rec.Phase = nil, Done
+	x.rec.Run, x.rec.Phase = nil, done
 	return nil
 }
 
 // planAgain goes back to planning, with what was done until now.
 func (x *execution) planAgain() error {
 	if x.rec.Run.Steps >= x.engine.cfg.MaxSteps {
-		return &LimitError{Limit: LimitSteps}
+		return &LimitError{Limit: limitSteps}
 	}
-	x.rec.Run.Progress, x.rec.Phase, x.unsaved = nil, Planning, x.outside
+	x.rec.Run.Progress, x.rec.Phase, x.unsaved = nil, planning, x.outside
 	return nil
 }
 
@@ -165,7 +165,7 @@ func (x *execution) sayLast(ctx context.Context) error {
 // conclude ends the plan with the texts.
 func (x *execution) conclude(ctx context.Context, texts ...string) error {
 	x.remember()
-	x.rec.Run, x.rec.Phase = nil, Done
+	x.rec.Run, x.rec.Phase = nil, done
 	if len(texts) == 0 {
 		return nil
 	}
@@ -182,7 +182,7 @@ func (x *execution) nextText(ctx context.Context) (plan.Command, error) {
 	}
 	c, err := p.Command(p.Next)
 	if err != nil {
-		return c, &LimitError{Limit: LimitText}
+		return c, &LimitError{Limit: limitText}
 	}
 	if err := p.Advance(actions.Done); err != nil {
 		return c, err
@@ -580,7 +580,7 @@ func (x *execution) settle(ctx context.Context, calls []call) error {
 		return x.planAgain()
 	}
 	if again {
-		x.rec.Run.Progress, x.rec.Phase = nil, Planning
+		x.rec.Run.Progress, x.rec.Phase = nil, planning
 	}
 	return err
 }
@@ -710,7 +710,7 @@ func (x *execution) circles(calls []call) error {
 	for i := range calls {
 		hash := hashOf(calls[i].command.Action, calls[i].command.Entities)
 		if run.Same[hash]++; run.Same[hash] >= limit {
-			return &LimitError{Limit: LimitSame}
+			return &LimitError{Limit: limitSame}
 		}
 	}
 	return nil

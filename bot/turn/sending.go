@@ -51,13 +51,13 @@ func (o *outbox) send(ctx context.Context) error {
 	}
 	switch run := o.rec.Run; {
 	case o.rec.Wait != nil:
-		o.rec.Phase = Waiting
+		o.rec.Phase = waiting
 	case run == nil:
-		o.rec.Phase, o.clean = Done, true
+		o.rec.Phase, o.clean = done, true
 	case run.Progress == nil:
-		o.rec.Phase = Planning
+		o.rec.Phase = planning
 	default:
-		o.rec.Phase = Running
+		o.rec.Phase = running
 	}
 	o.afterSay(ctx)
 	return nil
@@ -155,7 +155,7 @@ func (o *outbox) later(ctx context.Context, err error) error {
 		after = max(after, min(refused.RetryAfter, sendFor))
 	}
 	asked := o.rec.Wait
-	o.rec.Phase, o.rec.Wait = Waiting, &Wait{For: ForChannel, Until: time.Now().Add(after).UTC(), Then: Sending}
+	o.rec.Phase, o.rec.Wait = waiting, &Wait{For: forChannel, Until: time.Now().Add(after).UTC(), Then: sending}
 	if asked != nil {
 		o.rec.Wait.Approval = asked.Approval
 	}

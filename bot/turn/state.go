@@ -494,7 +494,7 @@ func (t *Turn) ForgetConversation(ctx context.Context) error {
 // ForgetApprovals drops all approvals that the conversation waits for or gave for good.
 func (t *Turn) ForgetApprovals(ctx context.Context) error {
 	t.forgetStanding(t.Conversation, "")
-	return t.engine.drop(ctx, queueOf(t.Activity), func(a waitAbout) bool { return a.For == ForApproval })
+	return t.engine.drop(ctx, queueOf(t.Activity), func(a waitAbout) bool { return a.For == forApproval })
 }
 
 // forgetStanding deletes what the conversation's state keeps of the approvals that one
@@ -509,7 +509,7 @@ func (t *Turn) forgetStanding(conversation *state.Scope, asker string) {
 // asked for, or all of it in a personal conversation and for "".
 func (t *Turn) dropWaits(ctx context.Context, in place, owner string) error {
 	return t.engine.drop(ctx, t.queueAt(in.conversation), func(a waitAbout) bool {
-		return a.For != ForOperator && (in.personal || owner == "" || a.Owner == owner)
+		return a.For != forOperator && (in.personal || owner == "" || a.Owner == owner)
 	})
 }
 

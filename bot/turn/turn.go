@@ -102,6 +102,22 @@ func said(a *activity.Activity) string {
 // IsMessage reports whether the turn answers a message.
 func (t *Turn) IsMessage() bool { return t.Activity.Type == activity.Message }
 
+// IsSubmit reports whether it answers a click on an Action.Submit of a card.
+func (t *Turn) IsSubmit() bool {
+	a := t.Activity
+	return t.IsMessage() && a.Text == "" && len(a.Value) > 0 && a.Value.Kind() != 'n'
+}
+
+// IsExecute reports whether it answers a click on an Action.Execute of a card.
+func (t *Turn) IsExecute() bool {
+	return t.Activity.Type == activity.Invoke && t.Activity.Name == "adaptiveCard/action"
+}
+
+// ShowsCards reports whether the channel draws Adaptive Cards.
+func (t *Turn) ShowsCards() bool {
+	return slices.Contains([]string{activity.Teams, "emulator", "webchat", "directline"}, t.Activity.ChannelID)
+}
+
 // Awaited reports whether an HTTP request waits for the turn's answer.
 func (t *Turn) Awaited() bool { return t.rec.Awaited }
 
@@ -151,7 +167,7 @@ func (t *Turn) Plan(ctx context.Context) error {
 	if t.Text != said(t.Activity) {
 		t.rec.Text = t.Text
 	}
-	t.rec.Run, t.rec.Phase = &Run{}, Planning
+	t.rec.Run, t.rec.Phase = &Run{}, planning
 	return t.move(ctx, nil)
 }
 
@@ -218,7 +234,7 @@ const (
 // record.
 func (t *Turn) run(ctx context.Context) (more bool) {
 	began := time.Now()
-	if t.rec.Phase == Planning && t.rec.Run == nil && t.lease.Tries() == 0 {
+	if t.rec.Phase == planning && t.rec.Run == nil && t.lease.Tries() == 0 {
 		t.engine.meter.waitTime.Observe(max(time.Since(t.rec.Accepted), 0).Seconds()) // clocks of two replicas differ
 	}
 	parent, linked := t.rec.Trace, ""
@@ -244,7 +260,7 @@ func (t *Turn) run(ctx context.Context) (more bool) {
 		failure = err
 		return t.leave(ctx, err)
 	}
-	if t.rec.Phase != Waiting {
+	if t.rec.Phase != waiting {
 		t.report(ctx, failure, time.Since(began))
 	}
 	return more
@@ -289,9 +305,9 @@ func (t *Turn) safely(f func() error) (err error) {
 // begin loads state and enters the loop.
 func (t *Turn) begin(ctx context.Context) error {
 	var handler Handler
-	if t.rec.Phase == Planning && t.rec.Run == nil {
+	if t.rec.Phase == planning && t.rec.Run == nil {
 		if handler = t.handler(); handler == nil {
-			t.rec.Phase, t.clean = Done, true // this version of the bot has no such route
+			t.rec.Phase, t.clean = done, true // this version of the bot has no such route
 			return nil
 		}
 	}
@@ -306,11 +322,11 @@ func (t *Turn) begin(ctx context.Context) error {
 	if !t.aside && t.rec.Notice == nil {
 		t.noteReference()
 	}
-	if t.rec.Phase == Waiting {
+	if t.rec.Phase == waiting {
 		if err := t.resume(ctx); err != nil {
 			return err
 		}
-		if t.rec.Phase == Planning && t.rec.Run == nil {
+		if t.rec.Phase == planning && t.rec.Run == nil {
 			handler = t.handler()
 		}
 	}
@@ -338,17 +354,17 @@ func (t *Turn) move(ctx context.Context, handler Handler) error {
 	for {
 		var err error
 		switch t.rec.Phase {
-		case Planning:
+		case planning:
 			if t.rec.Run != nil {
 				err = t.exec.makePlan(ctx)
-			} else if err = handler(ctx, t); t.rec.Run == nil || t.rec.Phase == Sending {
-				t.rec.Phase = Done // it said what it had to
+			} else if err = handler(ctx, t); t.rec.Run == nil || t.rec.Phase == sending {
+				t.rec.Phase = done // it said what it had to
 			}
-		case Running:
+		case running:
 			err = t.exec.runCommands(ctx)
-		case Sending:
+		case sending:
 			err = (&outbox{t}).send(ctx)
-		case Waiting, Done, Failed:
+		case waiting, done, failed:
 			return nil
 		}
 		if err == nil && t.unsaved {
@@ -400,7 +416,7 @@ func (t *Turn) resume(ctx context.Context) error {
 	w := t.rec.Wait
 	t.rec.Wait, t.rec.Phase = nil, w.Then
 	switch {
-	case w.For == ForApproval, w.Then == Waiting: // or it was a dead letter meanwhile
+	case w.For == forApproval, w.Then == waiting: // or it was a dead letter meanwhile
 		return t.exec.decided(ctx, w.Approval)
 	case w.Approval != nil: // the question is to be sent
 		t.rec.Wait = t.approvalWait(w.Approval)
@@ -409,7 +425,7 @@ func (t *Turn) resume(ctx context.Context) error {
 }
 
 func (t *Turn) approvalWait(a *Approval) *Wait {
-	return &Wait{For: ForApproval, Until: a.Expires.Add(afterExpiry), Then: Running, Approval: a}
+	return &Wait{For: forApproval, Until: a.Expires.Add(afterExpiry), Then: running, Approval: a}
 }
 
 // stop ends the plan as a hook wants it.
@@ -417,12 +433,12 @@ func (t *Turn) stop(ctx context.Context, stop *stopError) error {
 	if t.rec.Run != nil && len(t.rec.Run.Executed) > 0 { // else the model need not know
 		t.remember()
 	}
-	t.rec.Run, t.rec.Phase = nil, Done
+	t.rec.Run, t.rec.Phase = nil, done
 	if stop.say == "" {
 		return nil
 	}
 	err := t.Tell(ctx, stop.say)
-	t.rec.Phase = Done
+	t.rec.Phase = done
 	return err
 }
 
@@ -447,7 +463,7 @@ func (t *Turn) end(ctx context.Context) (more bool, err error) {
 	for again := true; again; {
 		if err = t.listPlace(ctx); err == nil {
 			err = t.merging(ctx, func() (err error) {
-				if t.rec.Phase != Waiting {
+				if t.rec.Phase != waiting {
 					more, err = t.lease.Finish(ctx, answer, scopes...)
 					return err
 				}
@@ -594,7 +610,7 @@ func (t *Turn) fail(ctx context.Context, failure error) (more bool, err error) {
 	if t.Activity.Type == activity.Invoke {
 		t.Answer(t.engine.cfg.OwnAnswer(t, said))
 	}
-	t.rec.Run, t.rec.Outbox, t.rec.Wait, t.rec.Phase = nil, nil, nil, Failed
+	t.rec.Run, t.rec.Outbox, t.rec.Wait, t.rec.Phase = nil, nil, nil, failed
 	if t.IsMessage() && reachable(failure) {
 		err := t.Tell(ctx, said)
 		if err != nil && t.leaves(err) {
@@ -603,7 +619,7 @@ func (t *Turn) fail(ctx context.Context, failure error) (more bool, err error) {
 		if err != nil {
 			zerolog.Ctx(ctx).Error().Str("error", cause(err)).Msg("the person was not told of the failure")
 		}
-		t.clean, t.rec.Phase = err == nil, Failed
+		t.clean, t.rec.Phase = err == nil, failed
 	}
 	return t.end(ctx)
 }
@@ -729,7 +745,7 @@ func (t *Turn) putAll(_ context.Context, texts []string, messages []*activity.Ac
 	if run := t.rec.Run; run != nil {
 		run.InFlight = 0
 	}
-	t.rec.Phase, t.unsaved, t.texts = Sending, true, texts
+	t.rec.Phase, t.unsaved, t.texts = sending, true, texts
 	return nil
 }
 
