@@ -96,7 +96,7 @@ type Engine struct {
 	workers *workers
 	answers answers
 	meter   *metrics
-	traces  traces
+	tracer  tracer
 
 	reading sync.WaitGroup
 	stop    context.CancelFunc // ends the reading
@@ -106,7 +106,7 @@ type Engine struct {
 
 // New opens the inbox, of which nothing is read before [Engine.Start].
 func New(cfg Config) (*Engine, error) {
-	e := &Engine{cfg: cfg, traces: newTraces(cfg.Traces), workers: newWorkers(cfg.MaxTurns), answers: answers{waiting: map[string]chan []byte{}}}
+	e := &Engine{cfg: cfg, tracer: newTracer(cfg.Traces), workers: newWorkers(cfg.MaxTurns), answers: answers{waiting: map[string]chan []byte{}}}
 	var err error
 	e.inbox, err = inbox.Open(cfg.Store, inbox.Config{
 		Lease: cfg.Lease, Patience: cfg.Patience, MaxWaiting: cfg.MaxWaiting, MaxWaitingPerQueue: cfg.MaxWaitingPerConversation, Log: cfg.Log,
@@ -184,7 +184,7 @@ func (e *Engine) workOff(ctx context.Context) error {
 //
 // Errors are those of [inbox.Inbox.Accept].
 func (e *Engine) Accept(ctx context.Context, t *Turn, duplicates ...inbox.Duplicate) (id string, duplicate bool, err error) {
-	ctx, s := e.traces.receive(ctx)
+	ctx, s := e.tracer.receive(ctx)
 	defer func() { s.end(err) }()
 	s.about(t)
 	t.rec.Trace = traceparent(ctx)

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/rs/zerolog"
+	"go.opentelemetry.io/otel/attribute"
 
 	"github.com/planbot-go/planbot/actions"
 	"github.com/planbot-go/planbot/planner/plan"
@@ -72,9 +73,8 @@ func (x *execution) nextPlan(ctx context.Context) error {
 
 // askPlanner lets the planner make a plan, within the hook around it.
 func (x *execution) askPlanner(ctx context.Context) (p plan.Plan, err error) {
-	ctx, s := step(ctx, "plan")
+	ctx, s := step(ctx, "plan", attribute.String("gen_ai.operation.name", "plan"))
 	defer func() { s.end(err) }()
-	s.text("gen_ai.operation.name", "plan")
 	ask := func(ctx context.Context) (plan.Plan, error) { return x.engine.cfg.Planner.Plan(ctx, x.Turn.Turn) }
 	if hook := x.engine.cfg.Hooks.Plan; hook == nil {
 		p, err = ask(ctx)
@@ -83,7 +83,7 @@ func (x *execution) askPlanner(ctx context.Context) (p plan.Plan, err error) {
 			err = fmt.Errorf("hook Plan: %w", err)
 		}
 	}
-	s.number("planbot.plan.commands", len(p.Commands))
+	s.SetAttributes(attribute.Int("planbot.plan.commands", len(p.Commands)))
 	return p, err
 }
 

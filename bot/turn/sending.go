@@ -198,8 +198,8 @@ func (o *outbox) deliver(ctx context.Context, a *activity.Activity) error {
 		return fmt.Errorf("send reply: %w", err)
 	}
 	began := time.Now()
-	_, s := step(ctx, "send")
-	lasting, cancel := context.WithTimeout(o.lasting(s.in(ctx)), sendWithin)
+	ctx, s := step(ctx, "send")
+	lasting, cancel := context.WithTimeout(o.lasting(ctx), sendWithin)
 	defer cancel()
 	lasting = connector.OnRetry(lasting, func() { count(o.engine.meter.replies, "retried") })
 	id, err := o.transmit(lasting, a)

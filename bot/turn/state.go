@@ -146,12 +146,12 @@ func (t *Turn) reload(ctx context.Context) error {
 // in state counts as done. Where another conversation changed the same value meanwhile,
 // the error is [state.ErrConflict] and nothing was saved.
 func (t *Turn) save(ctx context.Context) (err error) {
-	_, s := step(ctx, "save")
+	ctx, s := step(ctx, "save")
 	defer func() { s.end(err) }()
 	if err := ctx.Err(); err != nil {
 		return fmt.Errorf("save state: %w", err)
 	}
-	ctx = s.in(zerolog.Ctx(ctx).WithContext(t.held)) // what has begun is not cut off by the turn's time
+	ctx = t.lasting(ctx) // what has begun is not cut off by the turn's time
 	if err = t.listPlace(ctx); err == nil {
 		err = t.merging(ctx, func() error {
 			raw, err := t.encode()

@@ -13,6 +13,7 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/rs/zerolog"
+	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/planbot-go/planbot/actions"
@@ -241,10 +242,9 @@ func (t *Turn) run(ctx context.Context) (more bool) {
 	if t.rec.Notice != nil && !t.rec.Notice.Due.IsZero() { // it was left for later by another turn
 		parent, linked = linked, parent
 	}
-	ctx, s := t.engine.traces.turn(ctx, parent)
-	linkTo(ctx, linked)
+	ctx, s := t.engine.tracer.turn(ctx, parent, linked)
 	s.about(t)
-	s.number("planbot.turn.takeovers", t.lease.Tries())
+	s.SetAttributes(attribute.Int("planbot.turn.takeovers", t.lease.Tries()))
 	t.typing = startTyping(ctx, t)
 	more, err := t.try(ctx)
 	failure := err
@@ -718,11 +718,7 @@ func (t *Turn) report(ctx context.Context, failure error, took time.Duration) {
 // lasting is ctx without the end of the turn's time: it ends when the lease is lost or the
 // turn is cancelled.
 func (t *Turn) lasting(ctx context.Context) context.Context {
-	lasting := zerolog.Ctx(ctx).WithContext(t.held)
-	if s := trace.SpanFromContext(ctx); s.IsRecording() {
-		lasting = trace.ContextWithSpan(lasting, s)
-	}
-	return lasting
+	return trace.ContextWithSpan(zerolog.Ctx(ctx).WithContext(t.held), trace.SpanFromContext(ctx))
 }
 
 // put has the loop save and then send the texts, as Say does.
