@@ -460,21 +460,3 @@ func checkFeedback(a *activity.Activity) *InvokeResponse {
 	}
 	return nil
 }
-
-// rated notes the feedback. The answer has to be empty.
-func (b *Bot) rated(ctx context.Context, t *Turn) (InvokeResponse, error) {
-	f, fault := readFeedback(t.Activity)
-	if fault != nil {
-		return InvokeResponse{}, fault // another version of the bot accepted it
-	}
-	reaction := disliked
-	if f.Liked {
-		reaction = liked
-	}
-	b.engine.Rated(reaction)
-	zerolog.Ctx(ctx).Info().Str("reaction", reaction).Bool("text", f.Text != "").Str("rated", f.MessageID).Msg("feedback")
-	if b.routes.feedback == nil {
-		return InvokeResponse{}, nil
-	}
-	return InvokeResponse{}, b.routes.feedback(ctx, t, f)
-}

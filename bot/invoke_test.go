@@ -124,7 +124,9 @@ func TestCardActions(t *testing.T) {
 		"code":    {Status: http.StatusUnauthorized},
 		"consent": {Status: http.StatusPreconditionFailed, Code: "Consent", Message: "You have to consent."},
 	} {
-		b.bot.OnCardAction(verb, func(context.Context, *bot.Turn, bot.CardClick) (bot.CardAnswer, error) { return bot.CardAnswer{}, fault })
+		b.bot.OnCardAction(verb, func(context.Context, *bot.Turn, bot.CardClick) (bot.CardAnswer, error) {
+			return bot.CardAnswer{}, fault
+		})
 	}
 	b.bot.OnCardAction("read", func(_ context.Context, _ *bot.Turn, click bot.CardClick) (bot.CardAnswer, error) {
 		var v vote

@@ -176,7 +176,6 @@ func (x *execution) ask(ctx context.Context, c *call, approval actions.Approval)
 		return x.refuseCall(ctx, c, "too many approvals are waiting in this conversation")
 	}
 	x.rec.Wait = x.approvalWait(a)
-	run.Note = waitingNote(a)
 	x.remember()
 	count(x.engine.meter.approvals, "asked")
 	zerolog.Ctx(ctx).Info().Str("approval", a.ID).Str("action", a.Action).Msg("waits for approval")
@@ -225,7 +224,7 @@ func (x *execution) decided(ctx context.Context, a *Approval) error {
 			x.stand(a)
 		}
 		x.renote(a, "")
-		run.Approved, run.Note, x.further = a.Hash, "["+a.Action+" was approved.]", true
+		run.Approved, run.Decided, x.further = a.Hash, &DecidedCall{a.Action, true}, true
 	case x.owesAfter():
 		return x.goOnWithout(ctx, a)
 	default:
@@ -259,7 +258,7 @@ func (x *execution) goOnWithout(ctx context.Context, a *Approval) error {
 	run := x.rec.Run
 	x.renote(a, "")
 	run.Steps++
-	run.Note = "[" + a.Action + " was rejected.]"
+	run.Decided = &DecidedCall{Action: a.Action}
 	c := x.check(run.Progress.Next)
 	c.result = actions.Fail("a person rejected it")
 	x.record(&c)

@@ -89,9 +89,15 @@ type Run struct {
 	Usage    actions.Usage             `json:"usage"`
 	Asked    int                       `json:"asked,omitempty"`    // approvals so far
 	Same     map[string]int            `json:"same,omitempty"`     // how often each call was made, by its hash
-	Note     string                    `json:"note,omitempty"`     // what the history says beside what was said
+	Decided  *DecidedCall              `json:"decided,omitempty"`  // the call that a person decided about last
 	Approved string                    `json:"approved,omitempty"` // hash of the next call, which a person approved
 	Temp     map[string]jsontext.Value `json:"temp,omitempty"`     // values of the turn's temporary state
+}
+
+// DecidedCall is a call that a person approved or rejected.
+type DecidedCall struct {
+	Action   string `json:"action"`
+	Approved bool   `json:"approved,omitzero"`
 }
 
 // Message is one message of the outbox.

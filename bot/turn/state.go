@@ -242,14 +242,19 @@ func (t *Turn) changeable() []*state.Scope {
 
 // remember adds the turn to the conversation's history, once.
 func (t *Turn) remember() {
-	if !t.rec.Remembered {
-		t.rememberAs(plan.Transcript(t.rec.Run.Executed), t.rec.Run.Note)
+	if t.rec.Remembered {
+		return
 	}
-}
-
-// rememberAs adds what was asked and answered to the conversation's history, and a note of
-// the bot itself; "" stands for no answer and no note.
-func (t *Turn) rememberAs(answer, note string) {
+	note := ""
+	switch d := t.rec.Run.Decided; {
+	case t.rec.Wait != nil && t.rec.Wait.Approval != nil:
+		note = waitingNote(t.rec.Wait.Approval)
+	case d != nil && d.Approved:
+		note = "[" + d.Action + " was approved.]"
+	case d != nil:
+		note = "[" + d.Action + " was rejected.]"
+	}
+	answer := plan.Transcript(t.rec.Run.Executed)
 	said := prompts.Turn{From: t.Activity.From.ID, Messages: []prompts.Message{{Role: prompts.User, Text: t.Text}}}
 	if !t.Activity.Conversation.Personal() {
 		said.Name = t.Activity.From.Name
