@@ -395,7 +395,7 @@ func (t *Turn) checkPlan() error {
 	if t.rec.Run.Approved != "" {
 		return &deadLetter{
 			reason: "the approved plan does not fit this version of the bot", err: err,
-			say: "Sorry, things have changed since I asked for approval, so I did not do it. Somebody has to look at it.",
+			say: "Sorry, things have changed since I asked for approval, so I didn't do it. Somebody has to look at it.",
 		}
 	}
 	t.noteInFlight()
