@@ -179,7 +179,7 @@ func (x *execution) ask(ctx context.Context, c *call, approval actions.Approval)
 	x.remember()
 	count(x.engine.meter.approvals, "asked")
 	zerolog.Ctx(ctx).Info().Str("approval", a.ID).Str("action", a.Action).Msg("waits for approval")
-	return x.putAll(ctx, nil, []*activity.Activity{question})
+	return x.putAll(nil, []*activity.Activity{question})
 }
 
 // refuseCall makes a call fail before it is made.
@@ -231,7 +231,7 @@ func (x *execution) decided(ctx context.Context, a *Approval) error {
 		said := "OK, I won't run " + a.Action + x.andTheRest() + "."
 		x.renote(a, "["+said+"]")
 		x.rec.Run = nil
-		if err := x.putAll(ctx, nil, x.messages(said)); err != nil {
+		if err := x.putAll(nil, x.messages(said)); err != nil {
 			return err
 		}
 		if err := x.save(ctx); err != nil {
