@@ -45,7 +45,7 @@ func newLetters(t *testing.T, url string) *letters {
 // bury leaves a dead letter as a bot does that gives a turn up.
 func (l *letters) bury(id, record, reason string) {
 	l.Helper()
-	about, err := json.Marshal(map[string]string{"for": string(turn.ForOperator), "reason": reason})
+	about, err := json.Marshal(map[string]string{"for": "operator", "reason": reason})
 	if err != nil {
 		l.Fatal(err)
 	}
