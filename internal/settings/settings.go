@@ -254,7 +254,8 @@ func read(text string, tags tags, into reflect.Value) (err error) {
 		least, _ := strconv.ParseUint(cmp.Or(tags.Get("min"), "1"), 10, 31)
 		most, unbounded := strconv.ParseUint(tags.Get("max"), 10, 31)
 		if err != nil || n < least || unbounded == nil && n > most {
-			return fmt.Errorf("%q is not a whole number from %d %s", text, least, strings.TrimSpace("on "+tags.Get("max")))
+			to := cmp.Or(tags.Get("max"), "2147483647")
+			return fmt.Errorf("%q is not a whole number from %d to %s", text, least, to)
 		}
 		*into = int(n)
 	case *float64:
