@@ -163,30 +163,25 @@ func (p *program) probes(ctx context.Context) ([]probe, error) {
 	if err != nil {
 		return nil, err
 	}
-	var cloud connector.Cloud // none in local mode
-	var tokens *connector.Tokens
-	if p.AppID != "" {
-		if cloud, err = p.ConnectorCloud(); err != nil {
-			return nil, err
-		}
-		if tokens, err = p.tokens(cloud); err != nil {
-			return nil, err
-		}
+	guard, client, err := p.connect()
+	if err != nil {
+		return nil, err
 	}
+	channels, callers := guard.MetadataURLs()
 	probes := []probe{
 		{"address", func(ctx context.Context) check { return checkAddress(ctx, p.Listen()) }},
-		{"identity", func(ctx context.Context) check { return p.checkIdentity(ctx, tokens) }},
+		{"identity", func(ctx context.Context) check { return p.checkIdentity(ctx, client) }},
 		{"openid", func(ctx context.Context) check {
-			return checkOpenID(ctx, cloud.MetadataURL, "BOT_OPENID_METADATA_URL and BOT_CLOUD")
+			return checkOpenID(ctx, channels, "BOT_OPENID_METADATA_URL and BOT_CLOUD")
 		}},
-		{"clock", func(ctx context.Context) check { return checkClock(ctx, cloud.MetadataURL, time.Now) }},
+		{"clock", func(ctx context.Context) check { return checkClock(ctx, channels, time.Now) }},
 		{"redis", p.checkRedis},
 		{"model", func(ctx context.Context) check { return checkModel(ctx, model, about) }},
 		{"prompts", func(context.Context) check { return checkPrompts(p.PromptsDir) }},
 	}
 	if p.AllowEmulator || len(p.AllowedCallers) > 0 {
 		probes = append(probes, probe{"callers", func(ctx context.Context) check {
-			return checkOpenID(ctx, cloud.EntraMetadataURL(p.AppTenant), "MICROSOFT_APP_TENANT_ID, BOT_LOGIN_URL and BOT_CLOUD")
+			return checkOpenID(ctx, callers, "MICROSOFT_APP_TENANT_ID, BOT_LOGIN_URL and BOT_CLOUD")
 		}})
 	}
 	if p.SkillsDir != "" {
@@ -262,7 +257,7 @@ func ask(ctx context.Context, url string) (*http.Response, error) {
 }
 
 // checkIdentity tries to get a token.
-func (p *program) checkIdentity(ctx context.Context, tokens *connector.Tokens) check {
+func (p *program) checkIdentity(ctx context.Context, client *connector.Client) check {
 	switch {
 	case p.AppID == "" && p.NoAuth:
 		return warn("no app id, and BOT_DANGEROUSLY_NO_AUTH is true: whoever can reach the bot's address may talk to it, and it cannot talk to Teams",
@@ -277,7 +272,7 @@ func (p *program) checkIdentity(ctx context.Context, tokens *connector.Tokens) c
 		kind += ", tenant " + p.AppTenant
 	}
 	start := time.Now()
-	if _, err := tokens.Token(ctx); err != nil {
+	if err := client.CheckToken(ctx); err != nil {
 		return fail(fmt.Sprintf("app %s (%s) gets no token from Microsoft, so it cannot answer: %s", p.AppID, kind, reason(err)),
 			hintFor(err, identityHints, "compare MICROSOFT_APP_ID, MICROSOFT_APP_PASSWORD, MICROSOFT_APP_TENANT_ID and MICROSOFT_APP_TYPE with the app registration, and see whether this machine reaches the login server"))
 	}

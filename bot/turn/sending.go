@@ -263,7 +263,7 @@ func (t *Turn) later(ctx context.Context, err error) error {
 func (t *Turn) comesBack(err error) bool {
 	var refused *connector.Error
 	switch {
-	case errors.Is(err, connector.ErrBadCall), errors.Is(err, activity.ErrTooLarge), errors.Is(err, connector.ErrUnknownCaller):
+	case errors.Is(err, connector.ErrBadCall), errors.Is(err, activity.ErrTooLarge):
 		return false
 	case t.rec.Notice != nil:
 		return deadly(err) == "" && !(errors.As(err, &refused) && (refused.Status == http.StatusBadRequest ||

@@ -15,6 +15,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -507,7 +508,7 @@ func (s *Settings) checkIdentity(f *faults) {
 	if strings.ContainsFunc(s.AppPassword, unicode.IsControl) {
 		f.add("MICROSOFT_APP_PASSWORD", "holds control characters, such as the end of a line")
 	}
-	if !connector.IsGUID(s.AppID) {
+	if !isGUID.MatchString(s.AppID) {
 		s.warn("MICROSOFT_APP_ID", "it is no GUID, as the app ids are that Microsoft gives out")
 	}
 	if f.has("MICROSOFT_APP_TYPE") {
@@ -538,15 +539,18 @@ func (s *Settings) checkIdentity(f *faults) {
 	}
 }
 
-// Callers are who may come in beside the channels.
-func (s *Settings) Callers() connector.Callers {
-	return connector.Callers{Tenant: s.AppTenant, Emulator: s.AllowEmulator, Bots: s.AllowedCallers}
-}
+var isGUID = regexp.MustCompile(`^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$`)
 
-// Credentials are how the bot proves who it is.
-func (s *Settings) Credentials() connector.Credentials {
-	id := connector.Credentials{AppID: s.AppID, Callers: s.Callers()}
-	kind := s.IdentityType()
+// Connector says who the bot is and whom it talks with.
+func (s *Settings) Connector() connector.Config {
+	cfg := connector.Config{
+		AppID: s.AppID, Cloud: s.Cloud, MetadataURL: s.MetadataURL, LoginURL: s.LoginURL, AllowedHosts: s.AllowedHosts,
+		Callers: connector.Callers{Tenant: s.AppTenant, Emulator: s.AllowEmulator, Bots: s.AllowedCallers},
+	}
+	if s.AppID == "" {
+		return cfg
+	}
+	id, kind := &cfg.Credentials, s.IdentityType()
 	if kind == SingleTenant {
 		id.Tenant = s.AppTenant
 	}
@@ -554,15 +558,7 @@ func (s *Settings) Credentials() connector.Credentials {
 		id.Password, id.FederatedTokenFile, id.FederatedClientID = s.AppPassword, s.FederatedFile, s.FederatedID
 		id.CertificateFile, id.CertificatePassword = s.AppCertificate, s.CertPassword
 	}
-	return id
-}
-
-// ConnectorCloud is the cloud, with what settings say otherwise of it.
-func (s *Settings) ConnectorCloud() (connector.Cloud, error) {
-	cloud, err := connector.CloudNamed(s.Cloud)
-	cloud.MetadataURL = cmp.Or(s.MetadataURL, cloud.MetadataURL)
-	cloud.LoginURL = strings.TrimSuffix(cmp.Or(s.LoginURL, cloud.LoginURL), "/")
-	return cloud, err
+	return cfg
 }
 
 func (s *Settings) checkCallers(f *faults) {
@@ -586,61 +582,38 @@ func (s *Settings) checkCallers(f *faults) {
 // checkConnector gives each setting to the connector among values that are good, so that
 // faults are listed now and not found at the first use.
 func (s *Settings) checkConnector(f *faults) {
-	good, err := connector.CloudNamed("")
-	if err != nil {
-		f.ask("BOT_CLOUD", err)
-		return
-	}
-	tokens := func(variable string, cloud connector.Cloud, edit func(id *connector.Credentials)) {
-		id := connector.Credentials{AppID: cmp.Or(s.AppID, "app")}
-		edit(&id)
-		made, err := connector.NewTokens(cloud, id, nil)
-		if err == nil {
-			made.Close()
-		}
+	check := func(variable string, edit func(cfg *connector.Config)) {
+		cfg := connector.Config{AppID: cmp.Or(s.AppID, "app"), Credentials: connector.Credentials{Password: "secret"}}
+		edit(&cfg)
+		_, _, err := connector.New(cfg)
 		f.ask(variable, err)
 	}
-	if s.LoginURL != "" {
-		changed := good
-		changed.LoginURL = strings.TrimSuffix(s.LoginURL, "/")
-		tokens("BOT_LOGIN_URL", changed, func(id *connector.Credentials) { id.Password = "secret" })
-	}
-	if s.AppTenant != "" {
-		tokens("MICROSOFT_APP_TENANT_ID", good, func(id *connector.Credentials) {
-			id.Password, id.Tenant = "secret", s.AppTenant
-			if s.AllowEmulator || len(s.AllowedCallers) > 0 {
-				id.Callers = connector.Callers{Tenant: s.AppTenant, Emulator: true}
-			}
+	check("BOT_CLOUD", func(cfg *connector.Config) { cfg.Cloud = s.Cloud })
+	check("BOT_LOGIN_URL", func(cfg *connector.Config) { cfg.LoginURL = s.LoginURL })
+	check("BOT_OPENID_METADATA_URL", func(cfg *connector.Config) { cfg.MetadataURL = s.MetadataURL })
+	check("BOT_ALLOWED_SERVICE_HOSTS", func(cfg *connector.Config) { cfg.AllowedHosts = s.AllowedHosts })
+	check("MICROSOFT_APP_TENANT_ID", func(cfg *connector.Config) {
+		cfg.Credentials.Tenant = s.AppTenant
+		if s.AppTenant != "" && (s.AllowEmulator || len(s.AllowedCallers) > 0) {
+			cfg.Callers = connector.Callers{Tenant: s.AppTenant, Emulator: true}
+		}
+	})
+	check("BOT_ALLOWED_CALLERS", func(cfg *connector.Config) {
+		cfg.Callers = connector.Callers{Tenant: "00000000-0000-0000-0000-000000000000", Bots: s.AllowedCallers}
+	})
+	if s.FederatedFile != "" {
+		check("MICROSOFT_APP_FEDERATED_TOKEN_FILE", func(cfg *connector.Config) {
+			cfg.Credentials = connector.Credentials{FederatedTokenFile: s.FederatedFile}
 		})
 	}
 	if s.AppCertificate != "" {
-		id := connector.Credentials{AppID: "app", CertificateFile: s.AppCertificate, CertificatePassword: s.CertPassword}
-		tokens("MICROSOFT_APP_CERTIFICATE_FILE", good, func(of *connector.Credentials) { *of = id })
+		id := connector.Credentials{CertificateFile: s.AppCertificate, CertificatePassword: s.CertPassword}
+		check("MICROSOFT_APP_CERTIFICATE_FILE", func(cfg *connector.Config) { cfg.Credentials = id })
 		if !f.has("MICROSOFT_APP_CERTIFICATE_FILE") {
 			if err := id.CheckCertificate(time.Now()); err != nil {
 				s.warn("MICROSOFT_APP_CERTIFICATE_FILE", err.Error())
 			}
 		}
-	}
-	if s.FederatedFile != "" {
-		tokens("MICROSOFT_APP_FEDERATED_TOKEN_FILE", good, func(id *connector.Credentials) { id.FederatedTokenFile = s.FederatedFile })
-	}
-	if len(s.AllowedCallers) > 0 {
-		tokens("BOT_ALLOWED_CALLERS", good, func(id *connector.Credentials) {
-			id.Password = "secret"
-			id.Callers = connector.Callers{Tenant: "00000000-0000-0000-0000-000000000000", Bots: s.AllowedCallers}
-		})
-	}
-	_, err = connector.NewServiceHosts(good, s.AllowedHosts, false)
-	f.ask("BOT_ALLOWED_SERVICE_HOSTS", err)
-	if s.MetadataURL != "" {
-		good.MetadataURL = s.MetadataURL
-		hosts, _ := connector.NewServiceHosts(good, nil, false) // without any others never fails
-		guard, err := connector.NewGuard(connector.GuardConfig{AppID: "app", Cloud: good, Hosts: hosts})
-		if err == nil {
-			guard.Close()
-		}
-		f.ask("BOT_OPENID_METADATA_URL", err)
 	}
 }
 
