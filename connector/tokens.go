@@ -161,7 +161,7 @@ func (t *tokens) get(ctx context.Context) (string, error) {
 	if k := t.callers[app]; k != nil {
 		return k.get(ctx)
 	}
-	return "", fmt.Errorf("get bot token: %w: the calling bot %s is not allowed", ErrBadCall, app)
+	return "", fmt.Errorf("get bot token: %w: the calling bot is not allowed: %s", ErrBadCall, app)
 }
 
 // invalidate forgets a token that the connector refused, so that the next one is a new

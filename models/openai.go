@@ -12,6 +12,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"regexp"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -609,7 +610,7 @@ func (o *OpenAI) read(req *Request, res *openai.ChatCompletionResponse) (*Respon
 	case openai.FinishReasonToolCalls, openai.FinishReasonFunctionCall:
 		answer.Finish = FinishTools
 	}
-	answer.Text = withoutReasoning(textOf(&choice.Message))
+	answer.Text = reasoning.ReplaceAllString(textOf(&choice.Message), "")
 	for _, stop := range req.Stop { // servers that know stops have none in the text
 		if stop != "" {
 			answer.Text, _, _ = strings.Cut(answer.Text, stop)
@@ -707,7 +708,7 @@ func (d *doer) Do(req *http.Request) (*http.Response, error) {
 		return nil, networkError(ctx, fmt.Errorf("ask the server: %w", err))
 	}
 	if res.StatusCode >= 200 && res.StatusCode <= 299 && req.Header.Get("Accept") == "text/event-stream" {
-		return d.openStream(ctx, res)
+		return nil, d.readStream(ctx, res)
 	}
 	defer res.Body.Close()
 	if res.StatusCode < 200 || res.StatusCode > 299 {
@@ -715,15 +716,27 @@ func (d *doer) Do(req *http.Request) (*http.Response, error) {
 		body, _ := io.ReadAll(io.LimitReader(res.Body, maxErrorBytes)) // what came is enough
 		return nil, d.fault(res, body)
 	}
-	body, err := readAll(res.Body, res.ContentLength, d.maxBytes)
+	body, err := d.readWhole(ctx, res, res.Body)
 	if err != nil {
-		return nil, networkError(ctx, fmt.Errorf("read the answer: %w", err))
-	}
-	if isError(body) {
-		return nil, d.fault(res, body)
+		return nil, err
 	}
 	res.Body = io.NopCloser(bytes.NewReader(body))
 	return res, nil
+}
+
+// readWhole reads to the end, so that the connection can be used again.
+func (d *doer) readWhole(ctx context.Context, res *http.Response, from io.Reader) ([]byte, error) {
+	body, err := io.ReadAll(io.LimitReader(from, d.maxBytes+1))
+	if err == nil && int64(len(body)) > d.maxBytes {
+		err = errTooLarge
+	}
+	switch {
+	case err != nil:
+		return nil, networkError(ctx, fmt.Errorf("read the answer: %w", err))
+	case isError(body):
+		return nil, d.fault(res, body)
+	}
+	return body, nil
 }
 
 var errTooLarge = errors.New("the answer is larger than the cap")
@@ -738,18 +751,6 @@ func networkError(ctx context.Context, err error) *Error {
 	default:
 		return &Error{Kind: Unavailable, Err: err}
 	}
-}
-
-// readAll reads to the end, so that the connection can be used again.
-func readAll(r io.Reader, length, limit int64) ([]byte, error) {
-	buf := bytes.NewBuffer(make([]byte, 0, min(max(length, 0), limit, 1<<16)+bytes.MinRead))
-	if _, err := buf.ReadFrom(io.LimitReader(r, limit+1)); err != nil {
-		return nil, err
-	}
-	if int64(buf.Len()) > limit {
-		return nil, errTooLarge
-	}
-	return buf.Bytes(), nil
 }
 
 // isError knows the errors that some servers and routers send with status 200, or as
@@ -988,52 +989,13 @@ func oneLine(s string, limit int) string {
 	return s[:cut] + "…"
 }
 
-// reasoningTags are the names that models give to what they think aloud, in <> or
-// in [].
-var reasoningTags = [...]string{"think", "thinking", "reasoning", "analysis", "scratchpad"}
-
-// withoutReasoning cuts the blocks of reasoning off that stand before the answer,
-// where a server leaves them in the text. A block that is never closed stays: the
-// answer was cut off, and whoever reads the text has to see that.
-func withoutReasoning(text string) string {
-	for {
-		rest, ok := afterReasoning(text)
-		if !ok {
-			return text
-		}
-		text = rest
+// reasoning is what models write of their thinking before the answer, where a server leaves
+// it in the text. A block that is never closed is not matched: the answer was cut off, and
+// whoever reads the text has to see that.
+var reasoning = func() *regexp.Regexp {
+	var blocks []string
+	for _, name := range []string{"think", "thinking", "reasoning", "analysis", "scratchpad"} {
+		blocks = append(blocks, "<"+name+">.*?</"+name+">", `\[`+name+`\].*?\[/`+name+`\]`)
 	}
-}
-
-func afterReasoning(text string) (string, bool) {
-	text = strings.TrimLeft(text, " \t\r\n")
-	if text == "" || text[0] != '<' && text[0] != '[' {
-		return "", false
-	}
-	for _, name := range reasoningTags {
-		for _, tag := range [...][2]string{{"<" + name + ">", "</" + name + ">"}, {"[" + name + "]", "[/" + name + "]"}} {
-			if len(text) < len(tag[0]) || !strings.EqualFold(text[:len(tag[0])], tag[0]) {
-				continue
-			}
-			if _, rest, ok := cutFold(text, tag[1]); ok {
-				return strings.TrimLeft(rest, " \t\r\n"), true
-			}
-		}
-	}
-	return "", false
-}
-
-// cutFold is strings.Cut without regard to the case of ASCII letters.
-func cutFold(text, sep string) (before, after string, found bool) {
-	for i := 0; i+len(sep) <= len(text); i++ {
-		next := strings.IndexByte(text[i:], sep[0])
-		if next < 0 {
-			break
-		}
-		i += next
-		if i+len(sep) <= len(text) && strings.EqualFold(text[i:i+len(sep)], sep) {
-			return text[:i], text[i+len(sep):], true
-		}
-	}
-	return text, "", false
-}
+	return regexp.MustCompile(`(?is)^(?:\s*(?:` + strings.Join(blocks, "|") + `)\s*)+`)
+}()
