@@ -376,7 +376,7 @@ func checkModel(ctx context.Context, model models.Model, about string) check {
 	}
 	start := time.Now()
 	_, err := model.Complete(ctx, &models.Request{
-		Messages:  []models.Message{{Role: models.User, Text: "Answer with the word: yes"}},
+		Messages:  []models.Message{{Role: "user", Text: "Answer with the word: yes"}},
 		MaxTokens: 20,
 	})
 	if fault, is := errors.AsType[*models.Error](err); is {

@@ -72,7 +72,7 @@ func (b *Bot) OnMembersAdded(h Handler) {
 }
 
 // OnReaction registers a handler for reactions to messages.
-func (b *Bot) OnReaction(h Handler) { b.OnActivity(activity.MessageReaction, h) }
+func (b *Bot) OnReaction(h Handler) { b.OnActivity("messageReaction", h) }
 
 // Use adds middleware around every handler; the first added is the outermost.
 func (b *Bot) Use(m Middleware) { b.routes.middleware = append(b.routes.middleware, m) }

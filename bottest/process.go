@@ -110,7 +110,7 @@ func (p *process) parts() (Parts, error) {
 
 // chain asks the scripted model under these names, as patiently as the program does.
 func (p *process) chain(names []string) (models.Model, error) {
-	cfg := models.ChainConfig{}
+	cfg := &models.Chain{}
 	for _, name := range names {
 		model, err := models.NewOpenAI(models.OpenAIConfig{BaseURL: p.kit.Model.URL, Model: name, Transport: labelled{p.transport}})
 		if err != nil {
@@ -118,7 +118,7 @@ func (p *process) chain(names []string) (models.Model, error) {
 		}
 		cfg.Models = append(cfg.Models, model)
 	}
-	return models.NewChain(cfg)
+	return cfg, nil
 }
 
 // kill ends the process as SIGKILL does: nothing more of it is seen. What still runs of it is

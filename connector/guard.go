@@ -26,7 +26,7 @@ const (
 	maxTokenBytes = 16 << 10
 	// maxChannelBytes is how long the name of a channel may be that one of the [Callers]
 	// makes up: together with the caller's id it still has to be an id.
-	maxChannelBytes = activity.MaxIDBytes / 2
+	maxChannelBytes = 1 << 9
 )
 
 // AuthError is why a request was refused. Its text is for the log: it holds nothing of the

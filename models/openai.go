@@ -53,7 +53,13 @@ type OpenAIConfig struct {
 	Key     string // sent as a bearer token; "" for local servers
 	BaseURL string // up to and without /chat/completions; "": DefaultBaseURL
 	Model   string // "": DefaultModel; on Azure the model behind the deployment, "": the deployment's name
-	Azure   Azure  // wins over Key and BaseURL when its Endpoint is set
+
+	// A deployment of Azure OpenAI wins over Key and BaseURL. AzureEndpoint is the resource's
+	// address (https://NAME.openai.azure.com), or a gateway's with a path; plain http is
+	// refused except on loopback. AzureKey, sent in the api-key header, and AzureDeployment
+	// are required with it. AzureVersion "": 2024-10-21. The version-less API (…/openai/v1) is
+	// not this: give it as BaseURL, with Key.
+	AzureEndpoint, AzureKey, AzureDeployment, AzureVersion string
 
 	Transport http.RoundTripper // carries the calls; nil: a connection pool of its own
 
@@ -80,17 +86,6 @@ type OpenAIConfig struct {
 	Stream bool
 }
 
-// Azure is a deployment of Azure OpenAI. All fields but APIVersion are required.
-// Endpoint is the resource's address (https://NAME.openai.azure.com), or a
-// gateway's with a path; plain http is refused except on loopback. The version-less
-// API (…/openai/v1) is not this: give it as BaseURL, with Key.
-type Azure struct {
-	Endpoint   string
-	Key        string // sent in the api-key header
-	Deployment string
-	APIVersion string // "": 2024-10-21
-}
-
 // OpenAI is a [Model] behind the chat completions API of OpenAI, Azure OpenAI or
 // a compatible server (llama.cpp, Ollama, vLLM …). Make one with [NewOpenAI] and
 // share it: it keeps connections open and may be used by any number of goroutines.
@@ -109,9 +104,9 @@ func NewOpenAI(cfg OpenAIConfig) (*OpenAI, error) {
 	if err != nil {
 		return nil, fmt.Errorf("openai config: %w", err)
 	}
-	key, name, azure := cfg.Key, cmp.Or(cfg.Model, DefaultModel), cfg.Azure.Endpoint != ""
+	key, name, azure := cfg.Key, cmp.Or(cfg.Model, DefaultModel), cfg.AzureEndpoint != ""
 	if azure {
-		key, name = cfg.Azure.Key, cfg.Azure.Deployment
+		key, name = cfg.AzureKey, cfg.AzureDeployment
 	}
 	cfg.Model = cmp.Or(cfg.Model, name)
 	cfg.Timeout = cmp.Or(cfg.Timeout, defaultTimeout)
@@ -154,28 +149,28 @@ func (c *OpenAIConfig) vendor() (openai.ClientConfig, error) {
 	if c.ReasoningEffort != "" && !isName(c.ReasoningEffort, 32) {
 		fault("ReasoningEffort: %q is not one word", c.ReasoningEffort)
 	}
-	if a := c.Azure; a.Endpoint != "" {
-		base := strings.TrimSuffix(strings.TrimRight(a.Endpoint, "/"), "/openai") // the client adds it
+	if c.AzureEndpoint != "" {
+		base := strings.TrimSuffix(strings.TrimRight(c.AzureEndpoint, "/"), "/openai") // the client adds it
 		u, err := parseBase(base)
 		switch {
 		case err != nil:
-			fault("Azure.Endpoint: %w", err)
+			fault("AzureEndpoint: %w", err)
 		case strings.HasSuffix(u.Path, "/openai/v1"):
-			fault("Azure.Endpoint: the version-less API (/openai/v1) goes in BaseURL")
+			fault("AzureEndpoint: the version-less API (/openai/v1) goes in BaseURL")
 		case u.Scheme != "https" && !isLoopback(u.Hostname()):
-			fault("Azure.Endpoint: %s is not https", u.Host)
+			fault("AzureEndpoint: %s is not https", u.Host)
 		}
-		if a.Key == "" {
-			fault("no Azure.Key")
-		} else if err := checkKey(a.Key); err != nil {
-			fault("Azure.Key: %w", err)
+		if c.AzureKey == "" {
+			fault("no AzureKey")
+		} else if err := checkKey(c.AzureKey); err != nil {
+			fault("AzureKey: %w", err)
 		}
-		if !isName(a.Deployment, 128) {
-			fault("Azure.Deployment: %q is not a deployment's name", a.Deployment)
+		if !isName(c.AzureDeployment, 128) {
+			fault("AzureDeployment: %q is not a deployment's name", c.AzureDeployment)
 		}
-		out := openai.DefaultAzureConfig(a.Key, base)
-		out.APIVersion = cmp.Or(a.APIVersion, defaultAzureVersion)
-		out.AzureModelMapperFunc = func(string) string { return a.Deployment }
+		out := openai.DefaultAzureConfig(c.AzureKey, base)
+		out.APIVersion = cmp.Or(c.AzureVersion, defaultAzureVersion)
+		out.AzureModelMapperFunc = func(string) string { return c.AzureDeployment }
 		return out, errors.Join(errs...)
 	}
 	out := openai.DefaultConfig(c.Key)
@@ -392,7 +387,7 @@ func (o *OpenAI) log(ctx context.Context, answer *Response, err error, took time
 		e = e.Stringer("kind", fault.Kind).Int("status", fault.Status).Str("request_id", fault.RequestID).Str("said", fault.Said)
 	}
 	if answer != nil {
-		e = e.Str("finish", string(answer.Finish)).
+		e = e.Str("finish", answer.Finish).
 			Int("calls", len(answer.Calls)).
 			Int("prompt_tokens", answer.Usage.Prompt).
 			Int("completion_tokens", answer.Usage.Completion).
@@ -428,8 +423,8 @@ func (o *OpenAI) request(req *Request, asked option) openai.ChatCompletionReques
 		}})
 	}
 	if len(req.Tools) > 0 { // servers refuse the rest alone
-		if req.Choice != ChoiceAuto {
-			out.ToolChoice = string(req.Choice)
+		if req.Choice != "" {
+			out.ToolChoice = req.Choice
 		}
 		if req.OneCallAtMost {
 			out.ParallelToolCalls = false
@@ -492,16 +487,16 @@ func arrange(messages []Message, system string) []Message {
 	}
 	out := make([]Message, 0, len(messages))
 	for _, m := range messages {
-		if m.Text == "" && len(m.Calls) == 0 && m.Role != ToolRole {
+		if m.Text == "" && len(m.Calls) == 0 && m.Role != "tool" {
 			continue
 		}
 		last := len(out) - 1
-		m = fold(m, system == systemFirst && (last < 0 || out[last].Role == System))
+		m = fold(m, system == systemFirst && (last < 0 || out[last].Role == "system"))
 		switch {
 		case last >= 0 && out[last].joins(&m):
 			out[last].Text, out[last].Calls = joined(out[last].Text, m.Text), m.Calls
-		case last >= 0 && out[last].Role == ToolRole && m.Role == User:
-			out = append(out, Message{Role: Assistant, Text: noAnswer}, m)
+		case last >= 0 && out[last].Role == "tool" && m.Role == "user":
+			out = append(out, Message{Role: "assistant", Text: noAnswer}, m)
 		default:
 			out = append(out, m)
 		}
@@ -511,7 +506,7 @@ func arrange(messages []Message, system string) []Message {
 
 // joins reports whether next can become a part of m.
 func (m *Message) joins(next *Message) bool {
-	return m.Role == next.Role && m.Role != ToolRole && len(m.Calls) == 0
+	return m.Role == next.Role && m.Role != "tool" && len(m.Calls) == 0
 }
 
 func joined(a, b string) string {
@@ -524,10 +519,10 @@ func joined(a, b string) string {
 // fold gives the instructions to the user's role, unless they may stay.
 func fold(m Message, mayStay bool) Message {
 	switch {
-	case m.Role != System:
+	case m.Role != "system":
 		m.Text = unmark.Replace(m.Text)
 	case !mayStay:
-		m.Role, m.Text = User, markOpen+"\n"+unmark.Replace(m.Text)+"\n"+markClose
+		m.Role, m.Text = "user", markOpen+"\n"+unmark.Replace(m.Text)+"\n"+markClose
 	}
 	return m
 }
@@ -536,9 +531,9 @@ func fold(m Message, mayStay bool) Message {
 func wireMessages(messages []Message) []openai.ChatCompletionMessage {
 	out := make([]openai.ChatCompletionMessage, 0, len(messages))
 	for _, m := range messages {
-		wire := openai.ChatCompletionMessage{Role: string(m.Role), Content: m.Text}
+		wire := openai.ChatCompletionMessage{Role: m.Role, Content: m.Text}
 		switch {
-		case m.Role == ToolRole:
+		case m.Role == "tool":
 			wire.ToolCallID, wire.Content = m.CallID, cmp.Or(m.Text, noText)
 		case m.Text == "" && len(m.Calls) == 0:
 			continue
@@ -604,11 +599,11 @@ func (o *OpenAI) read(req *Request, res *openai.ChatCompletionResponse) (*Respon
 		fault.Err = errors.New("the server gave up in the middle of the answer")
 		return nil, &fault
 	case openai.FinishReasonStop, "eos", "eos_token", "end_turn", "stop_sequence":
-		answer.Finish = FinishStop
+		answer.Finish = "stop"
 	case openai.FinishReasonLength, "max_tokens", "model_length":
-		answer.Finish = FinishLength
+		answer.Finish = "length"
 	case openai.FinishReasonToolCalls, openai.FinishReasonFunctionCall:
-		answer.Finish = FinishTools
+		answer.Finish = "tool_calls"
 	}
 	answer.Text = reasoning.ReplaceAllString(textOf(&choice.Message), "")
 	for _, stop := range req.Stop { // servers that know stops have none in the text
@@ -618,16 +613,16 @@ func (o *OpenAI) read(req *Request, res *openai.ChatCompletionResponse) (*Respon
 	}
 	answer.Calls = wireCalls(&choice.Message, req)
 	switch { // some servers say "stop" with calls, or "tool_calls" without any; a cut stays a cut
-	case answer.Finish == FinishLength:
+	case answer.Finish == "length":
 	case len(answer.Calls) > 0:
-		answer.Finish = FinishTools
-	case answer.Finish == FinishTools:
-		answer.Finish = FinishStop
+		answer.Finish = "tool_calls"
+	case answer.Finish == "tool_calls":
+		answer.Finish = "stop"
 	}
 	if strings.TrimSpace(answer.Text) == "" && len(answer.Calls) == 0 {
 		fault.Err = errors.New("no text in the answer")
-		if answer.Finish == FinishLength {
-			fault.Code = CodeCutOff
+		if answer.Finish == "length" {
+			fault.Code = codeCutOff
 		}
 		return nil, &fault
 	}

@@ -606,11 +606,11 @@ func (a *Approval) choices(mark string) string {
 
 // askingCard shows the call as it will be made, with a button for yes and for no.
 func (e *Engine) askingCard(a *Approval, asker activity.Account) activity.Card {
-	body := append([]activity.Element{heading("May I do this?")}, e.describeCall(a, asker)...)
+	body := append([]any{heading("May I do this?")}, e.describeCall(a, asker)...)
 	body = append(body, small("Expires "+a.Expires.Format("2006-01-02 15:04 MST")+"."))
 	card := activity.NewCard("I ask for the approval of "+a.Action+". What I would do is too long to be shown here: please open this where cards are shown.", body...)
 	card.Version = approvalVersion
-	buttons := []activity.Action{a.button("Approve", "positive", verbApprove)}
+	buttons := []any{a.button("Approve", "positive", verbApprove)}
 	if a.Standing {
 		buttons = append(buttons, a.button("Approve exactly this, always", "", verbAlways))
 	}
@@ -623,15 +623,15 @@ func (e *Engine) decidedCard(a *Approval, asker activity.Account) activity.Card 
 	if a.Decision != nil {
 		said = a.Decision.String()
 	}
-	card := activity.NewCard(said, append([]activity.Element{heading(said)}, e.describeCall(a, asker)...)...)
+	card := activity.NewCard(said, append([]any{heading(said)}, e.describeCall(a, asker)...)...)
 	card.Version = approvalVersion
 	return card
 }
 
 // describeCall shows the action and its arguments in full, as texts without any markup, so
 // that no argument can pose as something else.
-func (e *Engine) describeCall(a *Approval, asker activity.Account) []activity.Element {
-	rows := []activity.Element{line(a.Action, "")}
+func (e *Engine) describeCall(a *Approval, asker activity.Account) []any {
+	rows := []any{line(a.Action, "")}
 	if action, ok := e.cfg.Actions.Lookup(a.Action); ok {
 		rows = append(rows, small(action.Description))
 		for step := range strings.Lines(action.Detail) {

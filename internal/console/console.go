@@ -408,7 +408,7 @@ func (c *connector) show(a *activity.Activity) {
 	case activity.Message:
 		c.screen.working(false)
 		c.screen.say(render(a))
-	case activity.EndOfConversation:
+	case "endOfConversation":
 		c.screen.note("the bot has ended the conversation")
 	}
 }

@@ -165,21 +165,18 @@ func (s *Settings) NewModel(watch Watch) (model models.Model, about string, err 
 	for _, name := range s.FallbackModels {
 		configs = append(configs, s.behind(first, name))
 	}
-	cfg := models.ChainConfig{Retries: cmp.Or(s.ModelRetries, -1), MaxWait: s.ModelMaxWait, Observe: watch.Calls} // zero is the default there
+	cfg := &models.Chain{Retries: cmp.Or(s.ModelRetries, -1), MaxWait: s.ModelMaxWait, Observe: watch.Calls} // zero is the default there
 	if s.ModelPrice != nil {
 		cfg.Price = s.Price()
 	}
 	for _, each := range configs {
 		server, err := models.NewOpenAI(each)
 		if err != nil {
-			return nil, "", fmt.Errorf("model %s: %w", cmp.Or(each.Azure.Deployment, each.Model, models.DefaultModel), err)
+			return nil, "", fmt.Errorf("model %s: %w", cmp.Or(each.AzureDeployment, each.Model, models.DefaultModel), err)
 		}
 		cfg.Models = append(cfg.Models, server)
 	}
-	if model, err = models.NewChain(cfg); err != nil {
-		return nil, "", err
-	}
-	return watch.Model(model), strings.Join(append([]string{about}, s.FallbackModels...), ", then "), nil
+	return watch.Model(cfg), strings.Join(append([]string{about}, s.FallbackModels...), ", then "), nil
 }
 
 // firstModel says where the first model is.
@@ -189,7 +186,7 @@ func (s *Settings) firstModel() models.OpenAIConfig {
 		MaxTokensField: s.MaxTokensField, ReasoningEffort: s.ReasoningEffort, SystemMessages: s.SystemMessages,
 	}
 	if s.AzureEndpoint != "" {
-		cfg.Azure = models.Azure{Endpoint: s.AzureEndpoint, Key: s.AzureKey, Deployment: s.AzureDeployment, APIVersion: s.AzureVersion}
+		cfg.AzureEndpoint, cfg.AzureKey, cfg.AzureDeployment, cfg.AzureVersion = s.AzureEndpoint, s.AzureKey, s.AzureDeployment, s.AzureVersion
 	}
 	return cfg
 }
@@ -199,10 +196,10 @@ func (s *Settings) firstModel() models.OpenAIConfig {
 func (s *Settings) behind(first models.OpenAIConfig, name string) models.OpenAIConfig {
 	switch {
 	case s.FallbackBaseURL != "" || s.FallbackKey != "":
-		first.Azure = models.Azure{}
+		first.AzureEndpoint, first.AzureKey, first.AzureDeployment, first.AzureVersion = "", "", "", ""
 		first.Key, first.BaseURL, first.Model = s.FallbackKey, s.FallbackBaseURL, name
 	case s.AzureEndpoint != "":
-		first.Azure.Deployment = name
+		first.AzureDeployment = name
 	default:
 		first.Model = name
 	}

@@ -676,7 +676,7 @@ func (s *Settings) checkServers(f *faults) {
 	first := s.firstModel()
 	shared := map[string]string{
 		"MaxTokensField": "BOT_MAX_TOKENS_FIELD", "ReasoningEffort": "BOT_REASONING_EFFORT", "SystemMessages": "BOT_MODEL_SYSTEM_MESSAGES",
-		"Azure.Endpoint": "AZURE_OPENAI_ENDPOINT", "Azure.Key": "AZURE_OPENAI_API_KEY", "Azure.Deployment": "AZURE_OPENAI_DEPLOYMENT",
+		"AzureEndpoint": "AZURE_OPENAI_ENDPOINT", "AzureKey": "AZURE_OPENAI_API_KEY", "AzureDeployment": "AZURE_OPENAI_DEPLOYMENT",
 	}
 	f.askModel(first, shared, "OPENAI_BASE_URL", "OPENAI_API_KEY", "OPENAI_MODEL")
 	for i, name := range s.FallbackModels {
@@ -684,7 +684,7 @@ func (s *Settings) checkServers(f *faults) {
 		case own && i == 0: // the others differ in their names only
 			f.askModel(s.behind(first, name), shared, "BOT_FALLBACK_BASE_URL", "BOT_FALLBACK_API_KEY", "BOT_FALLBACK_MODELS")
 		case !own && s.AzureEndpoint != "": // what is shared with the first model was judged with it
-			next := models.OpenAIConfig{Azure: models.Azure{Endpoint: "https://azure.example", Key: "k", Deployment: name}}
+			next := models.OpenAIConfig{AzureEndpoint: "https://azure.example", AzureKey: "k", AzureDeployment: name}
 			f.askModel(next, nil, "", "", "BOT_FALLBACK_MODELS")
 		}
 	}

@@ -40,8 +40,10 @@ func TestSettings(t *testing.T) {
 		"workload identity": {env{"microsoft-app-id": "a", "microsoft-app-tenant-id": "t", "microsoft-app-federated-token-file": filesIn(t, map[string]string{"token": "a.b.c"}) + "/token"}, func(s *Settings) bool {
 			return s.Connector().Credentials.FederatedTokenFile != "" && s.Connector().Credentials.Tenant == "t"
 		}},
-		"a trusted identity":       {env{"microsoft-app-id": "a", "microsoft-app-federated-client-id": "b"}, func(s *Settings) bool { return s.Connector().Credentials.FederatedClientID == "b" }},
-		"an identity and a secret": {env{"microsoft-app-id": "a", "microsoft-app-password": "p", "microsoft-app-type": ManagedIdentity}, func(s *Settings) bool { return s.Connector().Credentials.Password == "" && s.Connector().Credentials.ManagedIdentity }},
+		"a trusted identity": {env{"microsoft-app-id": "a", "microsoft-app-federated-client-id": "b"}, func(s *Settings) bool { return s.Connector().Credentials.FederatedClientID == "b" }},
+		"an identity and a secret": {env{"microsoft-app-id": "a", "microsoft-app-password": "p", "microsoft-app-type": ManagedIdentity}, func(s *Settings) bool {
+			return s.Connector().Credentials.Password == "" && s.Connector().Credentials.ManagedIdentity
+		}},
 		"callers": {env{"microsoft-app-id": "a", "microsoft-app-password": "p", "microsoft-app-type": MultiTenant, "microsoft-app-tenant-id": guid, "bot-allow-emulator": "true", "bot-allowed-callers": " " + guid + ", "}, func(s *Settings) bool {
 			return s.Connector().Credentials.Tenant == "" && s.Connector().Callers.Tenant == guid && s.Connector().Callers.Emulator && len(s.Connector().Callers.Bots) == 1
 		}},
