@@ -18,7 +18,6 @@ import (
 	"sync/atomic"
 	"time"
 	"unicode"
-	"unicode/utf8"
 
 	"github.com/rs/zerolog"
 	"github.com/sashabaranov/go-openai"
@@ -539,8 +538,11 @@ func wireMessages(messages []Message) []openai.ChatCompletionMessage {
 			continue
 		}
 		for _, c := range m.Calls {
+			if !isObject(c.Arguments) { // many servers and chat templates read them, and fail on anything else
+				c.Arguments = "{}"
+			}
 			wire.ToolCalls = append(wire.ToolCalls, openai.ToolCall{ID: c.ID, Type: openai.ToolTypeFunction, Function: openai.FunctionCall{
-				Name: wireName(c.Name), Arguments: wireArguments(c.Arguments),
+				Name: wireName(c.Name), Arguments: c.Arguments,
 			}})
 		}
 		out = append(out, wire)
@@ -559,15 +561,6 @@ func wireName(name string) string {
 		return '_'
 	}, name)
 	return cmp.Or(legal[:min(len(legal), maxNameBytes)], "_")
-}
-
-// wireArguments makes the arguments of an earlier call the JSON of an object:
-// many servers and chat templates read them, and fail on anything else.
-func wireArguments(text string) string {
-	if !isObject(text) {
-		return "{}"
-	}
-	return text
 }
 
 func isObject(text string) bool {
@@ -962,26 +955,15 @@ func retryAfter(h http.Header) time.Duration {
 }
 
 // oneLine makes s fit for a log line: no control characters, one space between
-// words, valid UTF-8, at most limit bytes.
+// words, valid UTF-8, at most limit bytes and an ellipsis.
 func oneLine(s string, limit int) string {
-	if len(s) > 4*limit {
-		s = s[:4*limit]
-	}
-	s = strings.Map(func(r rune) rune {
-		if unicode.IsControl(r) || r == '\u2028' || r == '\u2029' {
-			return ' '
-		}
-		return r
-	}, strings.ToValidUTF8(s, ""))
-	s = strings.Join(strings.Fields(s), " ")
-	if len(s) <= limit {
+	words := strings.FieldsFunc(strings.ToValidUTF8(s[:min(len(s), 4*limit)], ""), func(r rune) bool {
+		return unicode.IsControl(r) || unicode.IsSpace(r)
+	})
+	if s = strings.Join(words, " "); len(s) <= limit {
 		return s
 	}
-	cut := limit
-	for cut > 0 && !utf8.RuneStart(s[cut]) {
-		cut--
-	}
-	return s[:cut] + "…"
+	return strings.ToValidUTF8(s[:limit], "") + "…"
 }
 
 // reasoning is what models write of their thinking before the answer, where a server leaves
