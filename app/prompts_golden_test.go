@@ -38,7 +38,7 @@ func TestTheModelSees(t *testing.T) {
 func requestOf(call fakemodel.Call) *models.Request {
 	req := &models.Request{}
 	for _, m := range call.Messages {
-		message := models.Message{Role: models.Role(m.Role), Text: m.Content, CallID: m.ToolCallID}
+		message := models.Message{Role: m.Role, Text: m.Content, CallID: m.ToolCallID}
 		for _, c := range m.ToolCalls {
 			message.Calls = append(message.Calls, models.Call(c))
 		}

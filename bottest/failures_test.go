@@ -180,7 +180,7 @@ func TestLimitsComeFirst(t *testing.T) {
 	bottest.Test(t, cfg, func(t *testing.T, kit *bottest.Kit) {
 		kit.Model.Answers(bottest.Answer{Text: "Hi.", Takes: time.Second})
 		began := time.Now()
-		if _, err := model.Complete(t.Context(), &models.Request{Messages: []models.Message{{Role: models.User, Text: "hi"}}}); err != nil {
+		if _, err := model.Complete(t.Context(), &models.Request{Messages: []models.Message{{Role: "user", Text: "hi"}}}); err != nil {
 			t.Fatal(err)
 		}
 		if took := time.Since(began); took <= time.Second || took > time.Second+time.Millisecond {

@@ -19,9 +19,7 @@ func streamingBot(stream bool) bottest.Config {
 		if err != nil {
 			return nil, err
 		}
-		if parts.Model, err = models.NewChain(models.ChainConfig{Models: []models.Model{model}}); err != nil {
-			return nil, err
-		}
+		parts.Model = &models.Chain{Models: []models.Model{model}}
 		return routedBot(ctx, parts)
 	}}
 }

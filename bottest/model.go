@@ -259,9 +259,9 @@ type ModelCall struct {
 func (c ModelCall) Prompt() string {
 	var s strings.Builder
 	for _, m := range c.Messages {
-		s.WriteString(string(m.Role) + ": " + m.Text + "\n")
+		s.WriteString(m.Role + ": " + m.Text + "\n")
 		for _, call := range m.Calls {
-			s.WriteString(string(m.Role) + " calls " + call.Name + ": " + call.Arguments + "\n")
+			s.WriteString(m.Role + " calls " + call.Name + ": " + call.Arguments + "\n")
 		}
 	}
 	return s.String()
@@ -285,7 +285,7 @@ func (c ModelCall) told() string {
 }
 
 // Last is the text of the last message of the role.
-func (c ModelCall) Last(role models.Role) string {
+func (c ModelCall) Last(role string) string {
 	last := ""
 	for _, m := range c.Messages {
 		if m.Role == role {
@@ -299,7 +299,7 @@ func (c ModelCall) Last(role models.Role) string {
 func readCall(wire fakemodel.Call) ModelCall {
 	call := ModelCall{Model: wire.Model, Stream: wire.Stream}
 	for _, m := range wire.Messages {
-		message := models.Message{Role: models.Role(m.Role), Text: m.Content, CallID: m.ToolCallID}
+		message := models.Message{Role: m.Role, Text: m.Content, CallID: m.ToolCallID}
 		for _, c := range m.ToolCalls {
 			message.Calls = append(message.Calls, models.Call(c))
 		}

@@ -99,31 +99,18 @@ func (p *process) parts() (Parts, error) {
 	parts := Parts{Model: chain, ModelURL: p.kit.Model.URL, Transport: labelled{p.transport}, Replica: p.replica}
 	parts.Named = func(name string) (models.Model, error) { return p.chain([]string{name}) }
 	parts.Bot = bot.Config{Name: p.kit.cfg.Name, Store: p.store, Log: p.kit.log(), Hooks: p.hooks()}
-	cloud, err := connector.CloudNamed("public")
+	guard, client, err := connector.New(connector.Config{Transport: labelled{p.transport}})
 	if err != nil {
 		return Parts{}, err
 	}
-	hosts, err := connector.NewServiceHosts(cloud, nil, true)
-	if err != nil {
-		return Parts{}, err
-	}
-	client, err := connector.New(connector.Config{Hosts: hosts, Transport: labelled{p.transport}})
-	if err != nil {
-		return Parts{}, err
-	}
-	p.closers = append(p.closers, client.Close)
-	guard, err := connector.NewGuard(connector.GuardConfig{Cloud: cloud, Hosts: hosts})
-	if err != nil {
-		return Parts{}, err
-	}
-	p.closers = append(p.closers, guard.Close)
+	p.closers = append(p.closers, client.Close, guard.Close)
 	parts.Bot.Channel, parts.Bot.Authenticator = client, bot.Guarded(guard)
 	return parts, nil
 }
 
 // chain asks the scripted model under these names, as patiently as the program does.
 func (p *process) chain(names []string) (models.Model, error) {
-	cfg := models.ChainConfig{}
+	cfg := &models.Chain{}
 	for _, name := range names {
 		model, err := models.NewOpenAI(models.OpenAIConfig{BaseURL: p.kit.Model.URL, Model: name, Transport: labelled{p.transport}})
 		if err != nil {
@@ -131,7 +118,7 @@ func (p *process) chain(names []string) (models.Model, error) {
 		}
 		cfg.Models = append(cfg.Models, model)
 	}
-	return models.NewChain(cfg)
+	return cfg, nil
 }
 
 // kill ends the process as SIGKILL does: nothing more of it is seen. What still runs of it is

@@ -43,7 +43,7 @@ func Record(t TB, file string, model models.Model) models.Model {
 	case err != nil:
 		t.Fatalf("%v", err)
 	}
-	r.offline = slices.ContainsFunc(r.calls, func(c record.Call) bool { return c.Answer != nil && c.Answer.Model == models.OfflineName })
+	r.offline = slices.ContainsFunc(r.calls, func(c record.Call) bool { return c.Answer != nil && c.Answer.Model == (models.Offline{}).Name() })
 	t.Cleanup(r.end)
 	return r
 }
@@ -67,7 +67,7 @@ func (r *recorded) Complete(ctx context.Context, req *models.Request) (*models.R
 		return answerOf(r.keep(r.asked(req)))
 	}
 	answer, err := r.model.Complete(ctx, req)
-	if answer != nil && answer.Model == models.OfflineName && !r.offline {
+	if answer != nil && answer.Model == (models.Offline{}).Name() && !r.offline {
 		r.t.Errorf("%s is to be what a real model says, and there is the offline one only: set OPENAI_API_KEY, OPENAI_BASE_URL or AZURE_OPENAI_ENDPOINT; nothing is written", r.file)
 		return answerOf(nil)
 	}

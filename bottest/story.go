@@ -12,7 +12,6 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/planbot-go/planbot/activity"
-	"github.com/planbot-go/planbot/models"
 )
 
 // story is what happened in a kit, in order.
@@ -186,7 +185,7 @@ func (k *Kit) lastPrompt(c *Chat) string {
 		var s strings.Builder
 		for n, m := range calls[i].Messages {
 			text := m.Text
-			if n == 0 && m.Role == models.System && len(text) > 2*maxLine {
+			if n == 0 && m.Role == "system" && len(text) > 2*maxLine {
 				text = strings.ToValidUTF8(text[:maxLine], "") + "\n[…]\n" + strings.ToValidUTF8(text[len(text)-maxLine:], "")
 			}
 			fmt.Fprintf(&s, "%s: %s\n", m.Role, text)

@@ -11,7 +11,6 @@ import (
 	"github.com/planbot-go/planbot/actions/lists"
 	"github.com/planbot-go/planbot/bot"
 	"github.com/planbot-go/planbot/bottest"
-	"github.com/planbot-go/planbot/models"
 	"github.com/planbot-go/planbot/planner"
 )
 
@@ -93,7 +92,7 @@ func TestDecidersTakeTheirTime(t *testing.T) {
 				t.Error("the call that is to be answered is not among the calls")
 			}
 			time.Sleep(time.Minute)
-			return bottest.Answer{Text: c.Last(models.User)}, true
+			return bottest.Answer{Text: c.Last("user")}, true
 		})
 		kit.Connector.Decides(func(bottest.Sent) bottest.Fault {
 			time.Sleep(5 * time.Second)

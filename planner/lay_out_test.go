@@ -70,7 +70,7 @@ func TestTheHistoryHasWhatIsLeft(t *testing.T) {
 				for _, c := range m.Calls {
 					size += counter.Count(c.Name) + counter.Count(c.Arguments) + prompts.MessageTokens
 				}
-				if m.Role == models.User {
+				if m.Role == "user" {
 					people++
 				}
 			}

@@ -211,7 +211,7 @@ func (a *asker) plan(ctx context.Context, turn *actions.Turn, read func(answer s
 		if left := turn.Budget.Messages - turn.Usage.Messages; err == nil && turn.Budget.Messages > 0 && p.Says() > left {
 			err = plan.Faultf(plan.InvalidPlan, "the plan has %d SAYs, but this turn has only %d left; combine them", p.Says(), max(left, 0))
 		}
-		if answer.Finish == models.FinishLength && (p.Prose || err != nil && faultKind(err) == plan.NoPlan) {
+		if answer.Finish == "length" && (p.Prose || err != nil && faultKind(err) == plan.NoPlan) {
 			// A plan that is whole may stand in an answer that was cut off behind
 			// it; prose that was cut off is not what the model meant to say, and
 			// nothing may be all that was left behind the reasoning.
@@ -233,11 +233,11 @@ func (a *asker) plan(ctx context.Context, turn *actions.Turn, read func(answer s
 
 // refusal tells the model its answer and why that cannot be used.
 func refusal(answer *models.Response, err error, form string) []models.Message {
-	why := models.Message{Role: models.System, Text: feedback(err, form)}
+	why := models.Message{Role: "system", Text: feedback(err, form)}
 	if strings.TrimSpace(answer.Text) == "" {
 		return []models.Message{why} // servers refuse messages that say nothing
 	}
-	return []models.Message{{Role: models.Assistant, Text: answer.Text}, why}
+	return []models.Message{{Role: "assistant", Text: answer.Text}, why}
 }
 
 func (a *asker) messages(ctx context.Context, turn *actions.Turn) ([]models.Message, error) {
@@ -307,8 +307,8 @@ func complete(ctx context.Context, turn *actions.Turn, model models.Model, reque
 	response, err := model.Complete(ctx, request)
 	if fault, ok := errors.AsType[*models.Error](err); ok {
 		response = &models.Response{Usage: fault.Usage}
-		if fault.Code == models.CodeCutOff {
-			response.Finish = models.FinishLength
+		if fault.Code == "length" {
+			response.Finish = "length"
 		}
 		if fault.Kind == models.Empty {
 			err = nil

@@ -94,7 +94,7 @@ func (a *modelPrompt) request(messages []models.Message) *models.Request {
 		Stop: c.Stop, Actions: a.actions, OneCallAtMost: c.ParallelCalls != nil && !*c.ParallelCalls,
 	}
 	if c.ToolChoice != "auto" {
-		request.Choice = models.Choice(c.ToolChoice)
+		request.Choice = c.ToolChoice
 	}
 	return request
 }
@@ -304,7 +304,7 @@ func (a *modelPrompt) inBudget(in prompts.AssembleInput, reserved int) ([]models
 func converted(assembled []prompts.Message) []models.Message {
 	messages := make([]models.Message, len(assembled))
 	for i, m := range assembled {
-		messages[i] = models.Message{Role: models.Role(m.Role), Text: m.Text}
+		messages[i] = models.Message{Role: m.Role, Text: m.Text}
 	}
 	return messages
 }

@@ -231,7 +231,7 @@ func (t *promptTask) run(ctx context.Context, turn *actions.Turn, inputs map[str
 		zerolog.Ctx(ctx).Warn().Err(err).Str("prompt", t.prompt.Name()).Msg("model gave a prompt action no answer")
 		return actions.Fail("%s", whyNoAnswer(err)), nil
 	}
-	if answer.Finish == models.FinishLength {
+	if answer.Finish == "length" {
 		answer.Text += " […]" // so that nobody takes its end for the end
 	}
 	return actions.Text("%s", answer.Text), nil

@@ -28,7 +28,7 @@ type ToolsConfig struct {
 
 	// Choice says whether the model has to call. One that has to, has to in the
 	// first round of a turn only: in the others it may also answer.
-	Choice models.Choice
+	Choice string
 	// OneCallAtMost takes one call an answer, and no more.
 	OneCallAtMost bool
 	// Strict asks the server to hold the model to the schema of each action, as
@@ -83,7 +83,7 @@ func (c *ToolsConfig) addTools(pr *plannerPrompt) error {
 // checkCalls lists every fault of the fields that are this planner's own.
 func (c *ToolsConfig) checkCalls() error {
 	var faults []error
-	if !slices.Contains([]models.Choice{models.ChoiceAuto, models.ChoiceRequired, models.ChoiceNone}, c.Choice) {
+	if !slices.Contains([]string{"", "required", "none"}, c.Choice) {
 		faults = append(faults, fmt.Errorf("no Choice %q", c.Choice))
 	}
 	if c.MaxRounds < 0 {
@@ -178,13 +178,13 @@ func (t *Tools) request(ctx context.Context, turn *actions.Turn, pr *plannerProm
 	if said.ParallelCalls == nil {
 		request.OneCallAtMost = t.cfg.OneCallAtMost
 	}
-	if request.Choice == models.ChoiceRequired && len(turn.Rounds) > 0 {
-		request.Choice = models.ChoiceAuto
+	if request.Choice == "required" && len(turn.Rounds) > 0 {
+		request.Choice = ""
 	}
 	if len(turn.Rounds) >= t.cfg.MaxRounds {
 		// Servers that know tool_choice refuse calls in the messages of a request
 		// without tools; those that do not take them.
-		request.Choice = models.ChoiceNone
+		request.Choice = "none"
 	}
 	opening, err := t.asker.opening(ctx, turn, pr)
 	if err != nil {
@@ -227,13 +227,13 @@ func (t *Tools) story(opening []models.Message, turn *actions.Turn, pr *plannerP
 		s.round(pr.told(round))
 	}
 	if len(turn.Rounds) >= t.cfg.MaxRounds {
-		s.add(models.Message{Role: models.System, Text: noMoreCalls})
+		s.add(models.Message{Role: "system", Text: noMoreCalls})
 	}
 	return s
 }
 
 // mayCall reports whether the model may call anything.
-func mayCall(r *models.Request) bool { return len(r.Tools) > 0 && r.Choice != models.ChoiceNone }
+func mayCall(r *models.Request) bool { return len(r.Tools) > 0 && r.Choice != "none" }
 
 // maxToolDescription is how many bytes servers take of a description.
 const maxToolDescription = 1024
@@ -349,9 +349,9 @@ func readProse(answer *models.Response) (plan.Plan, error) {
 	p, err := plan.Decode(answer.Text)
 	fault, _ := errors.AsType[*plan.Fault](err)
 	switch {
-	case fault != nil && fault.Kind == plan.NoPlan && answer.Finish != models.FinishLength:
+	case fault != nil && fault.Kind == plan.NoPlan && answer.Finish != "length":
 		return plan.Plan{}, fault
-	case fault != nil && (fault.Kind == plan.Truncated || fault.Kind == plan.NoPlan), err == nil && answer.Finish == models.FinishLength:
+	case fault != nil && (fault.Kind == plan.Truncated || fault.Kind == plan.NoPlan), err == nil && answer.Finish == "length":
 		return plan.Plan{}, plan.Faultf(plan.Truncated, "the answer was cut off before its end; be brief")
 	case err != nil || !p.Prose:
 		return plan.Plan{}, plan.Faultf(plan.InvalidPlan, "it is a plan or a call written as text, which is not run")
@@ -364,7 +364,7 @@ func wholeFault(answer *models.Response, request *models.Request) *plan.Fault {
 	switch n := len(answer.Calls); {
 	case !mayCall(request):
 		return plan.Faultf(plan.InvalidPlan, "functions cannot be called any more")
-	case answer.Finish == models.FinishLength:
+	case answer.Finish == "length":
 		return plan.Faultf(plan.Truncated, "the answer was cut off before its end; call less at once")
 	case n > maxCalls:
 		return plan.Faultf(plan.InvalidPlan, "%d calls at once, of which only %d are possible", n, maxCalls)
@@ -471,7 +471,7 @@ type told struct {
 func newStory(opening []models.Message) *story {
 	s := &story{ids: callIDs{}}
 	for _, m := range opening {
-		if m.Role == models.Assistant {
+		if m.Role == "assistant" {
 			s.retell(m.Text)
 		} else {
 			s.add(m)
@@ -484,12 +484,12 @@ func (s *story) add(m models.Message) { s.messages = append(s.messages, m) }
 
 // calls adds a message of the model with its calls, and their answers.
 func (s *story) calls(text string, calls ...told) {
-	message := models.Message{Role: models.Assistant, Text: text}
+	message := models.Message{Role: "assistant", Text: text}
 	var answers []models.Message
 	for _, c := range calls {
 		c.call.ID = s.ids.own(c.call.ID)
 		message.Calls = append(message.Calls, c.call)
-		answers = append(answers, models.Message{Role: models.ToolRole, Text: c.answer, CallID: c.call.ID})
+		answers = append(answers, models.Message{Role: "tool", Text: c.answer, CallID: c.call.ID})
 	}
 	s.add(message)
 	s.messages = append(s.messages, answers...)
@@ -507,7 +507,7 @@ func (s *story) retell(transcript string) {
 		if strings.HasPrefix(transcript, `{"type":"plan"`) { // the history has cut it
 			transcript = tooLong
 		}
-		s.add(models.Message{Role: models.Assistant, Text: transcript})
+		s.add(models.Message{Role: "assistant", Text: transcript})
 		return
 	}
 	var texts []string
@@ -520,7 +520,7 @@ func (s *story) retell(transcript string) {
 		texts = nil
 	}
 	if len(texts) > 0 {
-		s.add(models.Message{Role: models.Assistant, Text: strings.Join(texts, "\n")})
+		s.add(models.Message{Role: "assistant", Text: strings.Join(texts, "\n")})
 	}
 }
 

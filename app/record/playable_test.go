@@ -117,7 +117,7 @@ func TestActivitiesWithoutIDs(t *testing.T) {
 	file := recorded(t, "", record.Config{}, func(_ *testing.T, kit *bottest.Kit) {
 		chat := kit.Personal("Mia")
 		kit.Model.Decides(func(c bottest.ModelCall) (bottest.Answer, bool) {
-			return bottest.Answer{Text: bottest.Plan(bottest.Say("to " + c.Last(models.User))), Takes: time.Second}, true
+			return bottest.Answer{Text: bottest.Plan(bottest.Say("to " + c.Last("user"))), Takes: time.Second}, true
 		})
 		kit.Together(func() { chat.Deliver(bottest.Activity{"type": "message", "text": "one", "id": ""}) },
 			func() { chat.Deliver(bottest.Activity{"type": "message", "text": "two", "id": ""}) })

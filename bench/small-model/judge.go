@@ -14,7 +14,6 @@ import (
 	"time"
 
 	"github.com/planbot-go/planbot/actions"
-	"github.com/planbot-go/planbot/models"
 	"github.com/planbot-go/planbot/planner"
 	"github.com/planbot-go/planbot/planner/plan"
 )
@@ -256,7 +255,7 @@ func (t *tally) count(u utterance, p plan.Plan, err error, answers []answer, reg
 func (t *tally) countFirst(a answer, p plan.Plan, err error) {
 	t.prompt += a.Usage.Prompt
 	t.completion += a.Usage.Completion
-	cut := a.Finish == models.FinishLength
+	cut := a.Finish == "length"
 	if cut {
 		t.cut++
 	}

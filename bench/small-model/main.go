@@ -209,10 +209,10 @@ func newSequence(ctx context.Context, c *cell, model models.Model, reg *actions.
 
 // answer is one answer of the model, or why there was none.
 type answer struct {
-	Text   string        `json:"text,omitempty"`
-	Finish models.Finish `json:"finish,omitempty"`
-	Usage  models.Usage  `json:"usage"`
-	Err    string        `json:"error,omitempty"`
+	Text   string       `json:"text,omitempty"`
+	Finish string       `json:"finish,omitempty"`
+	Usage  models.Usage `json:"usage"`
+	Err    string       `json:"error,omitempty"`
 }
 
 // listener is a model between the planner and the real one. It sets what belongs
@@ -233,7 +233,7 @@ func (l *listener) Complete(ctx context.Context, req *models.Request) (*models.R
 	own.Temperature = &l.cell.temperature
 	own.Messages = nil
 	for _, m := range req.Messages {
-		if at := theClock.FindStringIndex(m.Text); m.Role == models.System && at != nil {
+		if at := theClock.FindStringIndex(m.Text); m.Role == "system" && at != nil {
 			before, line := m.Text[:at[0]], m.Text[at[0]:]
 			_, after, _ := strings.Cut(line, "\n")
 			if m.Text = before + after; l.cell.clock {

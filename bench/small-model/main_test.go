@@ -171,7 +171,7 @@ func TestTheClockStandsOrGoes(t *testing.T) {
 		l := &listener{model: modelFunc(func(r *models.Request) *models.Response { asked = r; return &models.Response{} }), cell: &cell{clock: clock}}
 		const now = "2031-01-02 03:04 +01:00, Thursday; tomorrow is Friday."
 		_, err := l.Complete(t.Context(), &models.Request{Messages: []models.Message{
-			{Role: models.System, Text: "Be brief.\n" + now}, {Role: models.System, Text: now}, {Role: models.User, Text: now},
+			{Role: "system", Text: "Be brief.\n" + now}, {Role: "system", Text: now}, {Role: "user", Text: now},
 		}})
 		if err != nil {
 			t.Fatal(err)

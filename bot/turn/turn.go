@@ -726,7 +726,7 @@ func (t *Turn) spoken(ctx context.Context, texts []string) []*activity.Activity 
 			all = append(all, m)
 		}
 		if t.engine.cfg.Feedback {
-			all[len(all)-1].AskFeedback(activity.FeedbackDefault)
+			all[len(all)-1].AskFeedback("default")
 		}
 	}
 	if hook := t.engine.cfg.Hooks.BeforeSend; hook != nil {

@@ -192,7 +192,7 @@ func reason(ctx context.Context, err error) Stop {
 		return Interrupted
 	case budget != nil:
 		return StoppedByLimit
-	case fault != nil && (fault.Kind == models.Auth || fault.Code == models.CodeQuota):
+	case fault != nil && (fault.Kind == models.Auth || fault.Code == "insufficient_quota"):
 		return Refused
 	}
 	return ""

@@ -16,7 +16,6 @@ import (
 	"github.com/planbot-go/planbot/activity"
 	"github.com/planbot-go/planbot/app/record"
 	"github.com/planbot-go/planbot/bottest"
-	"github.com/planbot-go/planbot/models"
 )
 
 // seen is what the bot did for an event, or for all of a step.
@@ -245,7 +244,7 @@ func (v *verdict) prompts() {
 	if e.ModelInput != nil {
 		if len(asked) == 0 {
 			v.fault("model_input", "the model was not asked")
-		} else if got := asked[0].Last(models.User); got != *e.ModelInput {
+		} else if got := asked[0].Last("user"); got != *e.ModelInput {
 			v.fault("model_input", "got %q, want %q", got, *e.ModelInput)
 		}
 	}

@@ -107,7 +107,7 @@ const Noon = "2006-01-02 12:00 +00:00, Monday"
 func Prompt(req *models.Request) string {
 	var s strings.Builder
 	for _, m := range req.Messages {
-		section(&s, strings.TrimSpace(string(m.Role)+" "+m.CallID), textOf(m))
+		section(&s, strings.TrimSpace(m.Role+" "+m.CallID), textOf(m))
 	}
 	if len(req.Tools) > 0 {
 		section(&s, "tools", tools(req.Tools))
@@ -149,7 +149,7 @@ func section(s *strings.Builder, title, text string) {
 // textOf is a message with what it calls. A line that looks like a title is set in.
 func textOf(m models.Message) string {
 	text := m.Text
-	if m.Role == models.System {
+	if m.Role == "system" {
 		text = clock.ReplaceAllLiteralString(text, Noon)
 	}
 	text = strings.ReplaceAll("\n"+text, "\n===", "\n ===")[1:]
@@ -213,7 +213,7 @@ func settings(req *models.Request) string {
 	number("presence_penalty", req.PresencePenalty)
 	number("frequency_penalty", req.FrequencyPenalty)
 	line("stop", len(req.Stop) > 0, fmt.Sprintf("%q", req.Stop))
-	line("tool_choice", req.Choice != models.ChoiceAuto, req.Choice)
+	line("tool_choice", req.Choice != "", req.Choice)
 	line("one_call_at_most", req.OneCallAtMost, true)
 	return s.String()
 }

@@ -83,16 +83,16 @@ func TestPrompt(t *testing.T) {
 	warm := 0.5
 	got := golden.Prompt(&models.Request{
 		Messages: []models.Message{
-			{Role: models.System, Text: "You are a bot.\n=== user\nBe one."},
-			{Role: models.System, Text: `2026-11-21 05:46 +01:00, Saturday; group chat; "Mia" writes:`},
-			{Role: models.User, Text: "it was 2026-11-21 05:46 +01:00, Saturday"},
-			{Role: models.Assistant, Text: "Well.", Calls: []models.Call{{ID: "c1", Name: "add", Arguments: `{"a":1}`}, {ID: "c2", Name: "sub"}}},
-			{Role: models.Assistant, Calls: []models.Call{{ID: "c3", Name: "add"}}},
-			{Role: models.ToolRole, CallID: "c1", Text: "2\n"},
+			{Role: "system", Text: "You are a bot.\n=== user\nBe one."},
+			{Role: "system", Text: `2026-11-21 05:46 +01:00, Saturday; group chat; "Mia" writes:`},
+			{Role: "user", Text: "it was 2026-11-21 05:46 +01:00, Saturday"},
+			{Role: "assistant", Text: "Well.", Calls: []models.Call{{ID: "c1", Name: "add", Arguments: `{"a":1}`}, {ID: "c2", Name: "sub"}}},
+			{Role: "assistant", Calls: []models.Call{{ID: "c3", Name: "add"}}},
+			{Role: "tool", CallID: "c1", Text: "2\n"},
 		},
 		Tools:  []models.Tool{{Name: "add", Description: "Adds", Schema: []byte(`{"z":1,"a":[2, "x y"],"b":[{}],"c":[]}`), Strict: true}},
 		Format: &models.Format{Name: "plan", Schema: []byte(`{"type":"object"}`)}, MaxTokens: 7, Temperature: &warm,
-		Stop: []string{"x"}, Choice: models.ChoiceRequired, OneCallAtMost: true,
+		Stop: []string{"x"}, Choice: "required", OneCallAtMost: true,
 	})
 	want := `=== system
 You are a bot.
