@@ -278,18 +278,10 @@ func (s *Store) Embedded() bool { return s.db.Embedded() }
 // String says where state lives, without credentials, for a log line.
 func (s *Store) String() string { return s.db.String() }
 
-var (
-	//go:embed join.lua
-	joinLua string
+//go:embed drain.lua
+var drainLua string
 
-	//go:embed drain.lua
-	drainLua string
-)
-
-var (
-	joinScript  = rdb.NewScript(joinLua)
-	drainScript = rdb.NewScript(drainLua)
-)
+var drainScript = rdb.NewScript(drainLua)
 
 // setBatch is how many members of a set are handed out at a time.
 const setBatch = 100
@@ -303,20 +295,31 @@ func (s *Store) Join(ctx context.Context, set Key, member string) error {
 	if err := set.Err(); err != nil {
 		return fmt.Errorf("join a set: %w", err)
 	}
-	return s.try(ctx, "join a set", s.JoinCall(set, member))
+	err := s.try(ctx, "join a set", s.JoinCalls(set, member)...)
+	if rdb.IsWrongType(err) { // what is not ours would be in the way for ever
+		err = s.try(ctx, "join a set", append([]*rdb.Call{rdb.Plain("del", set.name)}, s.JoinCalls(set, member)...)...)
+	}
+	return err
 }
 
-// JoinCall is the call of [Store.Join], as part of a round trip. For package inbox.
-func (s *Store) JoinCall(set Key, member string) *rdb.Call {
-	return joinScript.Call(1, set.name, member, s.cfg.TTL.Milliseconds())
+// JoinCalls are the calls of [Store.Join], as part of a round trip. For package inbox.
+// A set is a hash of each member to how often it joined.
+func (s *Store) JoinCalls(set Key, member string) []*rdb.Call {
+	return []*rdb.Call{
+		rdb.Plain("hincrby", set.name, member, 1),
+		rdb.Plain("pexpire", set.name, s.cfg.TTL.Milliseconds()),
+	}
 }
 
-// try makes one call, again while Redis is unavailable.
-func (s *Store) try(ctx context.Context, doing string, c *rdb.Call) error {
+// try makes calls in one round trip, again while Redis is unavailable.
+func (s *Store) try(ctx context.Context, doing string, calls ...*rdb.Call) error {
 	bounded, cancel := context.WithTimeout(ctx, s.cfg.Timeout)
 	defer cancel()
-	err := s.db.Try(bounded, nil, c)
-	return rdb.Explain(ctx, doing, cmp.Or(err, c.Err))
+	err := s.db.Try(bounded, nil, calls...)
+	for _, c := range calls {
+		err = cmp.Or(err, c.Err)
+	}
+	return rdb.Explain(ctx, doing, err)
 }
 
 // Leave takes member out of a set. One that is not there is no error.

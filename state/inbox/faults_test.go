@@ -114,7 +114,7 @@ func TestRoundTrips(t *testing.T) {
 	if !receipt.Joined {
 		t.Error("not joined")
 	}
-	w.did(t, "accept", 1, "evalsha getrange getrange evalsha")
+	w.did(t, "accept", 1, "evalsha getrange getrange hincrby pexpire")
 	l, scopes := receipt.Lease, receipt.Scopes
 	save := func() {
 		t.Helper()
@@ -378,7 +378,7 @@ func testRecover(t *testing.T, b *bundle, meanwhile func(t *testing.T, b *bundle
 	net := &split{}
 	dying := b.open(state.Config{})
 	hook(dying, net)
-	in := openInbox(t, dying, inbox.Config{Lease: shortLease, Patience: 50 * time.Millisecond})
+	in := openInbox(t, dying, inbox.Config{Lease: shortLease, Patience: time.Second})
 	e := b.entry("1")
 	e.ID = "id"
 	e.Load = []state.Key{b.q.Key(), b.conversation("a;messageid=1"), b.person()}
@@ -877,7 +877,7 @@ func (b *bundle) crowd(in *inbox.Inbox, n int) []*inbox.Lease {
 func TestMaxWaitingIsExactForOneInbox(t *testing.T) {
 	t.Parallel()
 	b := newBundle(t, serve(t))
-	in := b.inbox(inbox.Config{MaxWaiting: 12, Lease: 240 * time.Millisecond})
+	in := b.inbox(inbox.Config{MaxWaiting: 12, Lease: 240 * time.Millisecond, Patience: time.Minute})
 	b.run(in, func(inbox.Queue) {})
 	leases := b.crowd(in, 80)
 	if len(leases) != 12 {

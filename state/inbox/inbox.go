@@ -331,11 +331,13 @@ func (i *Inbox) Accept(ctx context.Context, e Entry) (Receipt, error) {
 	}
 	c := i.acceptCall(&e, owner, free)
 	calls := append([]*rdb.Call{c}, loads...)
-	var join *rdb.Call
+	var joins []*rdb.Call
 	if e.Set != (state.Key{}) {
-		join = i.store.JoinCall(e.Set, e.Member)
-		join.Once = true
-		calls = append(calls, join)
+		joins = i.store.JoinCalls(e.Set, e.Member)
+		for _, join := range joins {
+			join.Once = true
+		}
+		calls = append(calls, joins...)
 	}
 	sent := i.leases.now()
 	err = i.do(ctx, doing, calls...)
@@ -347,10 +349,10 @@ func (i *Inbox) Accept(ctx context.Context, e Entry) (Receipt, error) {
 		i.leases.owe(release{queue: e.Queue, owner: owner}) // it may be ours
 		return Receipt{}, rdb.Explain(ctx, doing, c.Err)
 	}
-	receipt := Receipt{ID: e.ID, Joined: join != nil && join.Answered()}
+	receipt := Receipt{ID: e.ID, Joined: len(joins) > 0 && joins[0].Answered()}
 	switch reply.Int(0) {
 	case 1:
-		receipt.Lease = i.lease(e.Queue, owner, reply.Int(1), e.ID, e.Record, sent)
+		receipt.Lease = i.lease(e.Queue, owner, e.ID, e.Record, sent)
 	case 2:
 		return receipt, nil
 	case 3:
@@ -400,8 +402,8 @@ func (i *Inbox) acceptCall(e *Entry, owner string, free bool) *rdb.Call {
 		room = i.cfg.MaxWaitingPerQueue
 	}
 	q := e.Queue
-	c := acceptScript.Call(10+len(duplicates), q.at("queue"), q.at("records"), q.at("lease"), q.shared("leases"),
-		q.shared("ready"), q.shared("depth"), q.shared("fence"), q.at("waits"), q.shared("timers"), q.shared("dead"))
+	c := acceptScript.Call(9+len(duplicates), q.at("queue"), q.at("records"), q.at("lease"), q.shared("leases"),
+		q.shared("ready"), q.shared("depth"), q.at("waits"), q.shared("timers"), q.shared("dead"))
 	for _, d := range duplicates {
 		c.Add(q.seen(d.ID))
 	}
@@ -525,8 +527,8 @@ func (i *Inbox) Claim(ctx context.Context, q Queue) (*Lease, error) {
 		return nil, fmt.Errorf("%s: %w", doing, err)
 	}
 	owner := i.caller()
-	c := claimScript.Call(6, q.at("queue"), q.at("records"), q.at("lease"), q.shared("leases"), q.shared("fence"),
-		q.shared("depth"), q.String(), owner, i.cfg.Lease.Milliseconds())
+	c := claimScript.Call(5, q.at("queue"), q.at("records"), q.at("lease"), q.shared("leases"), q.shared("depth"),
+		q.String(), owner, i.cfg.Lease.Milliseconds())
 	sent := i.leases.now()
 	if err := i.all(ctx, doing, c); err != nil {
 		i.leases.owe(release{queue: q, owner: owner}) // it may be ours
@@ -536,11 +538,11 @@ func (i *Inbox) Claim(ctx context.Context, q Queue) (*Lease, error) {
 	if len(reply) == 0 {
 		return nil, nil
 	}
-	if reply.Int(2) > 0 {
+	if reply.Int(1) > 0 {
 		i.takeovers.Add(1)
 	}
-	l := i.lease(q, owner, reply.Int(0), reply.Text(3), []byte(reply.Text(4)), sent)
-	l.tries = int(reply.Int(1))
+	l := i.lease(q, owner, reply.Text(2), []byte(reply.Text(3)), sent)
+	l.tries = int(reply.Int(0))
 	return l, nil
 }
 

@@ -11,6 +11,9 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
 	"github.com/planbot-go/planbot/state"
 	"github.com/planbot-go/planbot/state/internal/rdb"
 )
@@ -33,7 +36,6 @@ type Lease struct {
 	in     *Inbox
 	queue  Queue
 	owner  string // the call that took it
-	fence  string
 	id     string
 	record []byte
 	tries  int
@@ -47,8 +49,8 @@ type Lease struct {
 }
 
 // lease notes that this replica has a queue, since a request was sent.
-func (i *Inbox) lease(q Queue, owner string, fence int64, id string, record []byte, sent time.Duration) *Lease {
-	l := &Lease{in: i, queue: q, owner: owner, fence: strconv.FormatInt(fence, 10), id: id, record: record}
+func (i *Inbox) lease(q Queue, owner, id string, record []byte, sent time.Duration) *Lease {
+	l := &Lease{in: i, queue: q, owner: owner, id: id, record: record}
 	i.leases.add(l, sent)
 	return l
 }
@@ -134,6 +136,14 @@ func (l *Lease) Save(ctx context.Context, record []byte, progress bool, scopes .
 	return nil
 }
 
+// note says what a Save writes next, as Redis keeps it.
+type note struct {
+	Replaces string // the sum of the record before
+	Record   []byte
+	Progress bool
+	Docs     []state.Doc
+}
+
 // saveOther saves the documents of another partition, with a note of what comes next.
 func (l *Lease) saveOther(ctx context.Context, other, own *state.Batch, record []byte, progress bool) error {
 	const doing = "save state"
@@ -145,16 +155,14 @@ func (l *Lease) saveOther(ctx context.Context, other, own *state.Batch, record [
 	if record == nil {
 		record = l.record
 	}
-	note := []any{"replaces", sum(l.record), "record", record, "progress", flag(progress)}
-	for n, doc := range own.Docs {
-		at := strconv.Itoa(n)
-		note = append(note, "key"+at, doc.Key, "text"+at, doc.Text, "over"+at, doc.Replaces)
+	text, err := json.Marshal(note{sum(l.record), record, progress, own.Docs}, jsontext.AllowInvalidUTF8(true))
+	if err != nil {
+		return fmt.Errorf("%s: %w", doing, err)
 	}
 	l.note, l.stale = l.noteKey(other.Partition()), false
 	c := noteScript.Call(1+len(other.Docs), l.note)
 	other.AddKeys(c)
-	c.Add(noteFor, len(note))
-	c.Add(note...)
+	c.Add(noteFor, text)
 	other.AddDocs(c)
 	if err := l.in.all(ctx, doing, c); err != nil {
 		other.Unknown()
@@ -197,7 +205,7 @@ func (l *Lease) save(ctx context.Context, own *state.Batch, record []byte, progr
 	}
 	c := saveScript.Call(3+len(own.Docs), l.queue.at("lease"), l.queue.shared("leases"), l.queue.at("records"))
 	own.AddKeys(c)
-	c.Add(l.queue.String(), l.fence, l.id, strconv.FormatInt(lease, 10), flag(record != nil), record, flag(progress))
+	c.Add(l.queue.String(), l.owner, l.id, strconv.FormatInt(lease, 10), flag(record != nil), record, flag(progress))
 	own.AddDocs(c)
 	sent := l.in.leases.now()
 	if err := l.in.all(ctx, doing, c); err != nil {
@@ -306,7 +314,7 @@ func (l *Lease) endCall(record []byte, w *Wait, answer []byte, own *state.Batch)
 	c := finishScript.Call(10+len(own.Docs), q.at("queue"), q.at("records"), q.at("lease"), q.shared("leases"), q.shared("depth"),
 		q.shared("ready"), q.answer(l.id), q.at("waits"), q.shared("timers"), q.shared("dead"))
 	own.AddKeys(c)
-	c.Add(q.String(), l.fence, l.id, l.in.cfg.Lease.Milliseconds(), keep, kept)
+	c.Add(q.String(), l.owner, l.id, l.in.cfg.Lease.Milliseconds(), keep, kept)
 	c.Add(w.args()...)
 	c.Add(flag(record != nil), record)
 	own.AddDocs(c)
@@ -347,50 +355,37 @@ func (l *Lease) Recover(ctx context.Context, other state.Key) (recovered bool, e
 		return false, fmt.Errorf("%s: %w", doing, err)
 	}
 	key := l.noteKey(other.Partition())
-	c := rdb.Plain("hgetall", key)
-	if err := l.in.all(ctx, doing, c); err != nil {
+	c := rdb.Plain("getrange", key, 0, -1)
+	if err := l.in.all(ctx, doing, c); err != nil || c.Text() == "" {
 		return false, err
 	}
-	note := map[string]string{}
-	for texts := range slices.Chunk(c.List().Texts(), 2) {
-		note[texts[0]] = texts[1]
-	}
-	if len(note) == 0 {
-		return false, nil
+	var n note
+	if err := json.Unmarshal([]byte(c.Text()), &n); err != nil {
+		return false, fmt.Errorf("%s: %w", doing, err)
 	}
 	l.note, l.stale = key, true
-	if note["replaces"] != sum(l.record) {
+	if n.Replaces != sum(l.record) {
 		return false, nil
 	}
 	l.stale = false
-	var docs []state.Doc
-	for n := 0; ; n++ {
-		at := strconv.Itoa(n)
-		key, ok := note["key"+at]
-		if !ok {
-			break
-		}
-		docs = append(docs, state.Doc{Key: key, Text: note["text"+at], Replaces: note["over"+at]})
-	}
 	for {
-		lost, err := l.save(ctx, l.in.store.BatchOf(docs), []byte(note["record"]), note["progress"] == "1")
+		lost, err := l.save(ctx, l.in.store.BatchOf(n.Docs), n.Record, n.Progress)
 		if err != nil {
 			return false, err
 		}
 		if len(lost) == 0 {
 			return true, nil
 		}
-		slices.Reverse(lost)
-		for _, n := range lost {
-			l.in.cfg.Log.Warn().Str("key", docs[n-1].Key).Str("record", l.id).
+		for _, i := range slices.Backward(lost) {
+			l.in.cfg.Log.Warn().Str("key", n.Docs[i-1].Key).Str("record", l.id).
 				Msg("somebody changed a document that a lost process was about to save, so it stays as it is")
-			docs = slices.Delete(docs, int(n-1), int(n))
+			n.Docs = slices.Delete(n.Docs, int(i-1), int(i))
 		}
 	}
 }
 
 func (l *Lease) renewCall() *rdb.Call {
-	return renewScript.Call(2, l.queue.at("lease"), l.queue.shared("leases"), l.queue.String(), l.fence, l.in.cfg.Lease.Milliseconds())
+	return renewScript.Call(2, l.queue.at("lease"), l.queue.shared("leases"), l.queue.String(), l.owner, l.in.cfg.Lease.Milliseconds())
 }
 
 // leases renews the leases that this replica has, and gives up those that it may have
