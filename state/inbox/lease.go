@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -107,7 +106,7 @@ func (l *Lease) Save(ctx context.Context, record []byte, progress bool, scopes .
 	if err := l.in.fits(l.queue, len(record), l.in.maxRecord()); err != nil {
 		return fmt.Errorf("%s: %w", doing, err)
 	}
-	own, others, err := l.in.batches(l.queue, scopes)
+	own, others, _, err := l.in.batches(l.queue, scopes)
 	switch {
 	case err != nil:
 		return fmt.Errorf("%s: %w", doing, err)
@@ -126,7 +125,7 @@ func (l *Lease) Save(ctx context.Context, record []byte, progress bool, scopes .
 		own.Unknown()
 		return err
 	case len(lost) > 0:
-		conflict := own.Conflict()
+		conflict := &state.ConflictError{Conflicted: own.Keys()}
 		for _, b := range others {
 			conflict.Saved = b.Keys()
 		}
@@ -141,7 +140,7 @@ type note struct {
 	Replaces string // the sum of the record before
 	Record   []byte
 	Progress bool
-	Docs     []state.Doc
+	Own      *state.Batch // of the queue's partition
 }
 
 // saveOther saves the documents of another partition, with a note of what comes next.
@@ -155,21 +154,19 @@ func (l *Lease) saveOther(ctx context.Context, other, own *state.Batch, record [
 	if record == nil {
 		record = l.record
 	}
-	text, err := json.Marshal(note{sum(l.record), record, progress, own.Docs}, jsontext.AllowInvalidUTF8(true))
+	text, err := json.Marshal(note{sum(l.record), record, progress, own}, jsontext.AllowInvalidUTF8(true))
 	if err != nil {
 		return fmt.Errorf("%s: %w", doing, err)
 	}
 	l.note, l.stale = l.noteKey(other.Partition()), false
-	c := noteScript.Call(1+len(other.Docs), l.note)
-	other.AddKeys(c)
-	c.Add(noteFor, text)
-	other.AddDocs(c)
+	c := noteScript.Call(l.note).Add(noteFor, text)
+	other.AddTo(c)
 	if err := l.in.all(ctx, doing, c); err != nil {
 		other.Unknown()
 		return err
 	}
 	if len(c.List()) > 0 {
-		return other.Conflict()
+		return &state.ConflictError{Conflicted: other.Keys()}
 	}
 	other.Saved()
 	return nil
@@ -203,10 +200,9 @@ func (l *Lease) save(ctx context.Context, own *state.Batch, record []byte, progr
 	if l.in.leases.due(l) {
 		lease = l.in.cfg.Lease.Milliseconds()
 	}
-	c := saveScript.Call(3+len(own.Docs), l.queue.at("lease"), l.queue.shared("leases"), l.queue.at("records"))
-	own.AddKeys(c)
+	c := saveScript.Call(l.queue.at("lease"), l.queue.shared("leases"), l.queue.at("records"))
 	c.Add(l.queue.String(), l.owner, l.id, strconv.FormatInt(lease, 10), flag(record != nil), record, flag(progress))
-	own.AddDocs(c)
+	own.AddTo(c)
 	sent := l.in.leases.now()
 	if err := l.in.all(ctx, doing, c); err != nil {
 		return nil, err
@@ -253,7 +249,7 @@ func (l *Lease) Wait(ctx context.Context, record []byte, w Wait, answer []byte, 
 
 func (l *Lease) end(ctx context.Context, doing string, record []byte, w *Wait, answer []byte, scopes []*state.Scope) (more bool, err error) {
 	i := l.in
-	own, others, err := i.batches(l.queue, scopes)
+	own, others, idle, err := i.batches(l.queue, scopes)
 	if err == nil && len(others) > 0 {
 		err = errOtherPartition
 	}
@@ -261,7 +257,7 @@ func (l *Lease) end(ctx context.Context, doing string, record []byte, w *Wait, a
 		return false, fmt.Errorf("%s: %w", doing, err)
 	}
 	c := l.endCall(record, w, answer, own)
-	calls := append([]*rdb.Call{c}, i.store.IdleCalls(scopes, []*state.Batch{own})...)
+	calls := append([]*rdb.Call{c}, idle...)
 	if l.note != "" && l.stale {
 		calls = append(calls, rdb.Plain("del", l.note))
 	}
@@ -286,7 +282,7 @@ func (l *Lease) end(ctx context.Context, doing string, record []byte, w *Wait, a
 		l.id, l.record, l.tries, l.note = reply.Text(1), []byte(reply.Text(2)), 0, ""
 		more = true
 	case 5:
-		return false, own.Conflict()
+		return false, &state.ConflictError{Conflicted: own.Keys()}
 	case 4:
 		// The record is gone and so is our lease: an earlier try did that, whose answer
 		// got lost, unless another replica may have taken over meanwhile.
@@ -311,13 +307,12 @@ func (l *Lease) endCall(record []byte, w *Wait, answer []byte, own *state.Batch)
 	if answer != nil {
 		keep, kept = seconds(l.in.cfg.DuplicateFor), answerMark+string(answer)
 	}
-	c := finishScript.Call(10+len(own.Docs), q.at("queue"), q.at("records"), q.at("lease"), q.shared("leases"), q.shared("depth"),
+	c := finishScript.Call(q.at("queue"), q.at("records"), q.at("lease"), q.shared("leases"), q.shared("depth"),
 		q.shared("ready"), q.answer(l.id), q.at("waits"), q.shared("timers"), q.shared("dead"))
-	own.AddKeys(c)
 	c.Add(q.String(), l.owner, l.id, l.in.cfg.Lease.Milliseconds(), keep, kept)
 	c.Add(w.args()...)
 	c.Add(flag(record != nil), record)
-	own.AddDocs(c)
+	own.AddTo(c)
 	return c
 }
 
@@ -369,23 +364,20 @@ func (l *Lease) Recover(ctx context.Context, other state.Key) (recovered bool, e
 	}
 	l.stale = false
 	for {
-		lost, err := l.save(ctx, l.in.store.BatchOf(n.Docs), n.Record, n.Progress)
+		lost, err := l.save(ctx, n.Own, n.Record, n.Progress)
 		if err != nil {
 			return false, err
 		}
 		if len(lost) == 0 {
 			return true, nil
 		}
-		for _, i := range slices.Backward(lost) {
-			l.in.cfg.Log.Warn().Str("key", n.Docs[i-1].Key).Str("record", l.id).
-				Msg("somebody changed a document that a lost process was about to save, so it stays as it is")
-			n.Docs = slices.Delete(n.Docs, int(i-1), int(i))
-		}
+		l.in.cfg.Log.Warn().Strs("keys", n.Own.Without(lost)).Str("record", l.id).
+			Msg("somebody changed documents that a lost process was about to save, so they stay as they are")
 	}
 }
 
 func (l *Lease) renewCall() *rdb.Call {
-	return renewScript.Call(2, l.queue.at("lease"), l.queue.shared("leases"), l.queue.String(), l.owner, l.in.cfg.Lease.Milliseconds())
+	return renewScript.Call(l.queue.at("lease"), l.queue.shared("leases")).Add(l.queue.String(), l.owner, l.in.cfg.Lease.Milliseconds())
 }
 
 // leases renews the leases that this replica has, and gives up those that it may have
@@ -401,8 +393,8 @@ type leases struct {
 	mu      sync.Mutex
 	held    map[*Lease]struct{}
 	owed    map[release]struct{}
-	busy    [state.Partitions]bool // with a trip of this number
-	failing bool                   // a trip had no answer
+	busy    [rdb.Partitions]bool // with a trip of this number
+	failing bool                 // a trip had no answer
 	lost    uint64
 }
 
@@ -417,8 +409,8 @@ type release struct {
 }
 
 func (r release) call() *rdb.Call {
-	return releaseScript.Call(3, r.queue.at("lease"), r.queue.shared("leases"), r.queue.shared("ready"),
-		r.queue.String(), r.owner, r.after.Milliseconds())
+	return releaseScript.Call(r.queue.at("lease"), r.queue.shared("leases"), r.queue.shared("ready")).
+		Add(r.queue.String(), r.owner, r.after.Milliseconds())
 }
 
 func newLeases(db *rdb.DB, length time.Duration) *leases {
