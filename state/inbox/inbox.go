@@ -237,7 +237,6 @@ var (
 	forgetScript  = script("forget")
 	claimScript   = script("claim")
 	wakeScript    = script("wake")
-	replaceScript = script("replace")
 	dropScript    = script("drop")
 )
 
@@ -454,15 +453,12 @@ func (i *Inbox) Answer(ctx context.Context, q Queue, id string) ([]byte, error) 
 	if err := q.check(doing, id); err != nil {
 		return nil, err
 	}
-	c := rdb.Plain("getrange", q.answer(id), 0, -1)
-	if err := i.all(ctx, doing, c); err != nil || c.Text() == "" {
+	c := rdb.Plain("mget", q.answer(id))
+	if err := i.all(ctx, doing, c); err != nil || !c.List().Has(0) {
 		return nil, err
 	}
-	return []byte(c.Text()[len(answerMark):]), nil
+	return []byte(c.List().Text(0)), nil
 }
-
-// answerMark makes an empty answer one.
-const answerMark = "="
 
 // Forget has later deliveries with this [Duplicate.ID] count again, if those before were
 // of the record id.
@@ -735,30 +731,6 @@ func (i *Inbox) batches(q Queue, scopes []*state.Scope) (own *state.Batch, other
 func sum(record []byte) string {
 	sum := sha1.Sum(record)
 	return hex.EncodeToString(sum[:])
-}
-
-// Replace writes the record of w, which stays where it waits, under the same condition
-// as [Inbox.Wake].
-func (i *Inbox) Replace(ctx context.Context, w Waiting, record []byte) error {
-	const doing = "replace a record"
-	if err := w.Queue.check(doing, w.ID); err != nil {
-		return err
-	}
-	if err := i.fits(w.Queue, len(record), i.maxRecord()); err != nil {
-		return fmt.Errorf("%s: %w", doing, err)
-	}
-	kept := ""
-	if w.Record != nil {
-		kept = sum(w.Record)
-	}
-	c := replaceScript.Call(w.Queue.at("records"), w.Queue.at("waits")).Add(w.ID, kept, record)
-	if err := i.all(ctx, doing, c); err != nil {
-		return err
-	}
-	if c.Int() == 0 {
-		return fmt.Errorf("%s: %w", doing, noRecord(w.ID))
-	}
-	return nil
 }
 
 // Drop forgets a record that waits, and reports whether there was one: one that is due

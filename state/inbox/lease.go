@@ -303,13 +303,12 @@ func (l *Lease) end(ctx context.Context, doing string, record []byte, w *Wait, a
 func (l *Lease) endCall(record []byte, w *Wait, answer []byte, own *state.Batch) *rdb.Call {
 	q := l.queue
 	var keep int64
-	kept := ""
 	if answer != nil {
-		keep, kept = seconds(l.in.cfg.DuplicateFor), answerMark+string(answer)
+		keep = seconds(l.in.cfg.DuplicateFor)
 	}
 	c := finishScript.Call(q.at("queue"), q.at("records"), q.at("lease"), q.shared("leases"), q.shared("depth"),
 		q.shared("ready"), q.answer(l.id), q.at("waits"), q.shared("timers"), q.shared("dead"))
-	c.Add(q.String(), l.owner, l.id, l.in.cfg.Lease.Milliseconds(), keep, kept)
+	c.Add(q.String(), l.owner, l.id, l.in.cfg.Lease.Milliseconds(), keep, answer)
 	c.Add(w.args()...)
 	c.Add(flag(record != nil), record)
 	own.AddTo(c)
