@@ -342,7 +342,7 @@ func (db *DB) Changed() <-chan struct{} {
 	if db.server == nil {
 		return nil
 	}
-	return db.server.changed.wait()
+	return db.server.wait()
 }
 
 // Embedded reports whether the server lives in this process and ends with it.
