@@ -283,11 +283,6 @@ func lostWake(t *testing.T, b *bundle, lose func()) {
 	b.wantRecord(l, "2", 0)
 	w := b.find(id)
 	lose()
-	if err := b.in.Replace(t.Context(), w, []byte("shown")); err != nil {
-		t.Fatal(err)
-	}
-	w = b.find(id)
-	lose()
 	if err := b.in.Wake(t.Context(), w, []byte("woken")); err != nil {
 		t.Fatal(err)
 	}
@@ -604,7 +599,7 @@ func TestCallsDoNotWaitForNothing(t *testing.T) {
 	errs := map[string]error{
 		"accept": acceptErr, "claim": claimErr, "save": l.Save(ctx, []byte("x"), true), "finish": finishErr,
 		"waiting": waitingErr, "dead": deadErr, "find": findErr, "drop": dropErr, "depth": depthErr, "queued": queuedErr,
-		"wake": in.Wake(ctx, w, nil), "replace": in.Replace(ctx, w, []byte("y")), "recover": recoverErr,
+		"wake": in.Wake(ctx, w, nil), "recover": recoverErr,
 		"release": l.Release(ctx, 0), "forget": in.Forget(ctx, b.q, "x", "id"),
 	}
 	for what, err := range errs {

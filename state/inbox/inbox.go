@@ -233,11 +233,11 @@ func script(name string) *rdb.Script {
 }
 
 var (
-	acceptScript  = script("accept")
-	forgetScript  = script("forget")
-	claimScript   = script("claim")
-	wakeScript    = script("wake")
-	dropScript    = script("drop")
+	acceptScript = script("accept")
+	forgetScript = script("forget")
+	claimScript  = script("claim")
+	wakeScript   = script("wake")
+	dropScript   = script("drop")
 )
 
 // Duplicate is something that tells a delivery from others of its conversation. A delivery
