@@ -272,7 +272,7 @@ func (s *Store) Save(ctx context.Context, scopes ...*Scope) error {
 // JSON: what is read from that knows no scopes.
 type Batch struct {
 	Docs   []doc
-	TTL    int64 // of the documents, ms
+	TTL    int64   // of the documents, ms
 	writes []write // of what scopes, in the order of Docs
 }
 
