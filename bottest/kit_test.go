@@ -106,7 +106,7 @@ func TestRedisIsAway(t *testing.T) {
 	bottest.Test(t, listBot(), func(t *testing.T, kit *bottest.Kit) {
 		chat := kit.Personal("Mia")
 		kit.StopRedis()
-		said := chat.Deliver(bottest.Activity{"type": "message", "text": "add milk"})
+		said := chat.Deliver(map[string]any{"type": "message", "text": "add milk"})
 		if said.Status != 503 || said.Took < time.Second || said.Took > 15*time.Second {
 			t.Errorf("without Redis: %s after %v", said, said.Took)
 		}
@@ -125,7 +125,7 @@ func TestRedisIsAwayAtARestart(t *testing.T) {
 		chat := kit.Personal("Mia")
 		kit.StopRedis()
 		kit.Restart()
-		said := chat.Deliver(bottest.Activity{"type": "message", "text": "add milk"})
+		said := chat.Deliver(map[string]any{"type": "message", "text": "add milk"})
 		if said.Status != 503 {
 			t.Errorf("after a restart without Redis: %s", said)
 		}
@@ -228,7 +228,7 @@ func TestTogether(t *testing.T) {
 	bottest.Test(t, cfg, func(t *testing.T, kit *bottest.Kit) {
 		chat := kit.Personal("Mia")
 		kit.Model.Answers(bottest.Answer{Text: addMilk, Takes: 20 * time.Second})
-		said := bottest.Activity{"type": "message", "id": "m1", "text": "add milk"}
+		said := map[string]any{"type": "message", "id": "m1", "text": "add milk"}
 		kit.Together(
 			func() { chat.Deliver(said).Taken() },
 			func() { chat.On(2).Deliver(said).Taken() },

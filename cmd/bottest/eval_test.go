@@ -150,7 +150,7 @@ func keeper(t *testing.T) (url string, keys func() string) {
 		mu.Lock()
 		defer mu.Unlock()
 		sent = append(sent, cmp.Or(r.Header.Get("Authorization")+r.Header.Get("Api-Key"), "no key"))
-		fakemodel.Call{}.Answer(w, fakemodel.Completion{Text: planHello})
+		fakemodel.Answer{Text: planHello}.Write(w, r, fakemodel.Call{})
 	}))
 	t.Cleanup(server.Close)
 	return server.URL, func() string {
