@@ -278,18 +278,23 @@ func (k *Kit) Settle() {
 	k.Await(nil)
 }
 
-// How long work may take, in real time and in a bubble.
+// How long work may take, in real time, in a bubble, and in a bubble when nobody knows
+// whether there is any.
 const (
-	patience       = 30 * time.Second
-	bubblePatience = 3 * time.Hour
+	patience        = 30 * time.Second
+	bubblePatience  = 3 * time.Hour
+	foreignPatience = 15 * time.Minute
 )
 
 // patience is how long the bot's work may take.
 func (k *Kit) patience() time.Duration {
-	if k.cfg.Bubble {
-		return bubblePatience
+	switch {
+	case !k.cfg.Bubble:
+		return patience
+	case k.foreign.Load():
+		return foreignPatience
 	}
-	return patience
+	return bubblePatience
 }
 
 // Await waits until done says so, or the bot has nothing left to do: then it is what done
