@@ -1,9 +1,11 @@
 package eval
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"reflect"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -15,52 +17,32 @@ import (
 	"github.com/planbot-go/planbot/planner/plan"
 )
 
-// Verdict is how good a plan is.
-type Verdict struct {
-	// Action says that the plan has the wanted actions, in their order, and none that is
-	// unwanted.
-	Action bool `json:"action"`
-	// Entities says that they are called with the wanted entities, too: all is right.
-	Entities bool `json:"entities"`
-	// Unwanted are the actions of the plan that it should not have.
-	Unwanted []string `json:"unwanted,omitempty"`
-}
-
-// Judge compares the plan with the wanted ones, and returns the verdict by that of them
-// which it comes closest to. asked is when the model was asked, for times that are wanted.
-func (c *Case) Judge(p plan.Plan, registry *actions.Registry, asked time.Time) Verdict {
-	var best Verdict
+// judge says in the result how good its plan is, by that of the wanted plans which it comes
+// closest to. asked is when the model was asked, for times that are wanted.
+func (c *Case) judge(p plan.Plan, registry *actions.Registry, asked time.Time, r *Result) {
+	came := slices.DeleteFunc(slices.Clone(p.Commands), func(c plan.Command) bool { return c.Kind != plan.Do })
 	for i, want := range c.Want {
-		v := c.compare(dosOf(p), want, registry, comparison{asked})
-		if i == 0 || v.rank() > best.rank() || v.rank() == best.rank() && len(v.Unwanted) < len(best.Unwanted) {
-			best = v
+		var one Result
+		one.Action, one.Entities, one.Unwanted = c.compare(came, want, registry, comparison{asked})
+		better := cmp.Or(cmp.Compare(one.rank(), r.rank()), cmp.Compare(len(r.Unwanted), len(one.Unwanted)))
+		if i == 0 || better > 0 {
+			r.Action, r.Entities, r.Unwanted = one.Action, one.Entities, one.Unwanted
 		}
 	}
-	return best
 }
 
-func (v *Verdict) rank() int {
+func (r *Result) rank() int {
 	switch {
-	case v.Entities:
+	case r.Entities:
 		return 2
-	case v.Action:
+	case r.Action:
 		return 1
 	}
 	return 0
 }
 
-func dosOf(p plan.Plan) []Call {
-	var dos []Call
-	for i := range p.Commands {
-		if command := &p.Commands[i]; command.Kind == plan.Do {
-			dos = append(dos, Call{command.Action, command.Entities})
-		}
-	}
-	return dos
-}
-
 // compare looks for the wanted calls among those that came, in their order.
-func (c *Case) compare(came, want []Call, registry *actions.Registry, values comparison) Verdict {
+func (c *Case) compare(came, want []plan.Command, registry *actions.Registry, values comparison) (sameActions, sameEntities bool, unwanted []string) {
 	found, same := 0, true
 	for _, call := range came {
 		if found == len(want) || call.Action != want[found].Action {
@@ -70,20 +52,18 @@ func (c *Case) compare(came, want []Call, registry *actions.Registry, values com
 		same = same && ok && values.call(action, want[found].Entities, call.Entities)
 		found++
 	}
-	v := Verdict{Unwanted: c.unwanted(came, want)}
-	v.Action = found == len(want) && len(v.Unwanted) == 0
-	v.Entities = v.Action && same
-	return v
+	unwanted = c.unwanted(came, want)
+	sameActions = found == len(want) && len(unwanted) == 0
+	return sameActions, sameActions && same, unwanted
 }
 
 // unwanted are the calls that are more than is wanted and do harm: those of an action
 // that is wanted less often, or that is listed as unwanted, or any where nothing is.
-func (c *Case) unwanted(came, want []Call) []string {
+func (c *Case) unwanted(came, want []plan.Command) (unwanted []string) {
 	left := map[string]int{}
 	for _, call := range want {
 		left[call.Action]++
 	}
-	var unwanted []string
 	for _, call := range came {
 		n, wanted := left[call.Action]
 		switch {
@@ -138,7 +118,7 @@ func (c comparison) value(want, got any, schema *jsonschema.Schema) bool {
 			return len(want) == 0 && isEmpty(got)
 		}
 		for i := range want {
-			if !c.value(want[i], all[i], elementOf(schema)) {
+			if !c.value(want[i], all[i], schema.Items) {
 				return false
 			}
 		}
@@ -156,6 +136,7 @@ func (c comparison) value(want, got any, schema *jsonschema.Schema) bool {
 	return sameScalar(want, got)
 }
 
+// sameScalar compares numbers as numbers, and all else as texts.
 func sameScalar(want, got any) bool {
 	switch got.(type) {
 	case string, json.Number, bool:
@@ -164,43 +145,21 @@ func sameScalar(want, got any) bool {
 	}
 	_, wantText := want.(string)
 	_, gotText := got.(string)
-	if wantText && gotText {
-		return matches(want.(string), got.(string))
-	}
 	a, errA := strconv.ParseFloat(fmt.Sprint(want), 64)
 	b, errB := strconv.ParseFloat(fmt.Sprint(got), 64)
-	if errA == nil && errB == nil {
+	if !(wantText && gotText) && errA == nil && errB == nil {
 		return a == b
 	}
 	return matches(fmt.Sprint(want), fmt.Sprint(got))
 }
 
-// matches compares texts; a * in the pattern is any text.
-func matches(pattern, text string) bool {
-	pattern, text = strings.ToLower(strings.TrimSpace(pattern)), strings.ToLower(strings.TrimSpace(text))
-	parts := strings.Split(pattern, "*")
-	first, last := parts[0], parts[len(parts)-1]
-	if len(parts) == 1 {
-		return strings.EqualFold(pattern, text)
+// matches compares texts; a * in the wanted one is any text.
+func matches(want, text string) bool {
+	parts := strings.Split(strings.TrimSpace(want), "*")
+	for i := range parts {
+		parts[i] = regexp.QuoteMeta(parts[i])
 	}
-	if len(text) < len(first)+len(last) || !strings.HasPrefix(text, first) || !strings.HasSuffix(text, last) {
-		return false
-	}
-	text = text[len(first) : len(text)-len(last)]
-	for _, part := range parts[1 : len(parts)-1] {
-		at := strings.Index(text, part)
-		if at < 0 {
-			return false
-		}
-		text = text[at+len(part):]
-	}
-	return true
-}
-
-// isPattern reports whether a wanted text is more than itself.
-func isPattern(text string) bool {
-	_, _, ok := moment(text, time.Time{})
-	return ok || strings.Contains(text, "*")
+	return regexp.MustCompile("(?is)^" + strings.Join(parts, ".*") + "$").MatchString(strings.TrimSpace(text))
 }
 
 // time compares times; what is no time is compared as the text that it is.
@@ -251,9 +210,7 @@ func isDefault(value any, schema *jsonschema.Schema) bool {
 		return false
 	}
 	var otherwise any
-	dec := json.NewDecoder(strings.NewReader(string(schema.Default)))
-	dec.UseNumber()
-	return dec.Decode(&otherwise) == nil && (reflect.DeepEqual(otherwise, value) || sameScalar(otherwise, value))
+	return decode(schema.Default, &otherwise) == nil && (reflect.DeepEqual(otherwise, value) || sameScalar(otherwise, value))
 }
 
 func propertyOf(schema *jsonschema.Schema, name string) *jsonschema.Schema {
@@ -263,59 +220,6 @@ func propertyOf(schema *jsonschema.Schema, name string) *jsonschema.Schema {
 	return schema.Properties[name]
 }
 
-func elementOf(schema *jsonschema.Schema) *jsonschema.Schema {
-	if schema == nil {
-		return nil
-	}
-	return schema.Items
-}
-
 func wantsList(schema *jsonschema.Schema) bool {
 	return schema != nil && (schema.Type == "array" || slices.Contains(schema.Types, "array"))
-}
-
-// sample is entities with the i-th alternative of each value, so that they can be checked.
-func sample(entities map[string]any, schema *jsonschema.Schema, i int) map[string]any {
-	out := map[string]any{}
-	for name, value := range entities {
-		out[name] = alternative(value, propertyOf(schema, name), i)
-	}
-	return out
-}
-
-func alternative(value any, schema *jsonschema.Schema, i int) any {
-	switch value := value.(type) {
-	case []any:
-		if !wantsList(schema) {
-			if len(value) == 0 {
-				return nil
-			}
-			return alternative(value[min(i, len(value)-1)], schema, i)
-		}
-		all := make([]any, len(value))
-		for k := range value {
-			all[k] = alternative(value[k], elementOf(schema), i)
-		}
-		return all
-	case map[string]any:
-		return sample(value, schema, i)
-	}
-	return value
-}
-
-// most is the length of the longest list in the value, at least 1.
-func most(value any) int {
-	n := 1
-	switch value := value.(type) {
-	case []any:
-		n = max(n, len(value))
-		for _, v := range value {
-			n = max(n, most(v))
-		}
-	case map[string]any:
-		for _, v := range value {
-			n = max(n, most(v))
-		}
-	}
-	return n
 }

@@ -10,38 +10,33 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 	"unicode/utf8"
 
-	"github.com/planbot-go/planbot/actions"
 	"github.com/planbot-go/planbot/planner/plan"
 )
 
 // Report is what came of a run.
 type Report struct {
-	Asked int           `json:"asked"` // plans, of all sides
-	Of    int           `json:"of"`    // those that were to be asked for
-	Stop  Stop          `json:"stop,omitempty"`
-	Spent actions.Usage `json:"-"` // also for plans that were stopped half-way
-	Sides []SideReport  `json:"sides"`
+	Asked int `json:"asked"` // plans, of all sides
+	Of    int `json:"of"`    // those that were to be asked for
+	// Stop says why the run ended before it was through: "limit", [Config].Limit is used up;
+	// "interrupted", the context ended; "refused", the model's server takes no calls (a wrong
+	// key, no money left); "silent", the model gave no answer to five plans in a row.
+	Stop  string       `json:"stop,omitempty"`
+	Sides []SideReport `json:"sides"`
+	Spent usage        `json:"spent"` // also for plans that were stopped half-way
 
 	cases []Case
 }
 
 // SideReport is what came of one side.
 type SideReport struct {
-	Name      string     `json:"name"`
-	About     string     `json:"about"`
-	All       Row        `json:"all"`
-	Languages []Row      `json:"languages"` // in the order in which the file has them
-	Against   []Compared `json:"difference,omitempty"`
-	Results   []Result   `json:"results"`
-}
-
-// Compared is by how much a side's figures are above those of the first side.
-type Compared struct {
-	Lang string `json:"lang"` // "": all
-	Figures
+	Name      string       `json:"name"`
+	About     string       `json:"about"`
+	All       Row          `json:"all"`
+	Languages []Row        `json:"languages"` // in the order in which the file has them
+	Against   []difference `json:"difference,omitempty"`
+	Results   []Result     `json:"results"`
 }
 
 // Row is one line of the table: the figures of a language, or of all.
@@ -49,11 +44,17 @@ type Row struct {
 	Lang     string `json:"lang,omitempty"` // "": all
 	Asked    int    `json:"asked"`
 	NoAnswer int    `json:"noAnswer,omitempty"` // the model failed: these plans are not valid
-	Figures
+	figures
 }
 
-// Figures say how good plans are, and what they take.
-type Figures struct {
+// difference is by how much a side's figures are above those of the first side.
+type difference struct {
+	Lang string `json:"lang"` // "": all
+	figures
+}
+
+// figures say how good plans are, and what they take.
+type figures struct {
 	// Valid, Action and Entities are shares of the plans: that could run, that have the
 	// right actions, and that have these with the right entities. Unwanted is the share
 	// that would do what nobody asked for.
@@ -79,15 +80,20 @@ type Result struct {
 	Plan []string `json:"plan,omitempty"`
 	// Valid says that there is a plan that could run.
 	Valid bool `json:"valid"`
-	Verdict
+	// Action says that the plan has the wanted actions, in their order, and none that is
+	// unwanted; Entities that they are called with the wanted entities, too: all is right.
+	Action   bool `json:"action"`
+	Entities bool `json:"entities"`
+	// Unwanted are the actions of the plan that it should not have.
+	Unwanted []string `json:"unwanted,omitempty"`
 	// NoAnswer says that the model failed, so that there is nothing to judge.
 	NoAnswer bool `json:"noAnswer,omitempty"`
 	// Fault is why there is no plan that could run.
 	Fault string `json:"fault,omitempty"`
 	// Refused are the faults of the answers that could not be used.
 	Refused []plan.FaultKind `json:"refused,omitempty"`
-	Usage   actions.Usage    `json:"-"`
-	Took    time.Duration    `json:"-"`
+	Usage   usage            `json:"usage"`
+	Took    float64          `json:"took"` // seconds
 }
 
 // usage is a [actions.Usage] as JSON.
@@ -99,27 +105,8 @@ type usage struct {
 	Messages         int     `json:"-"` // an evaluation sends nothing
 }
 
-// MarshalJSON writes times in seconds, as everywhere in the report.
-func (r Result) MarshalJSON() ([]byte, error) {
-	type plain Result
-	return json.Marshal(struct {
-		plain
-		Usage usage   `json:"usage"`
-		Took  float64 `json:"took"`
-	}{plain(r), usage(r.Usage), rounded(r.Took.Seconds())})
-}
-
-// MarshalJSON adds what was spent.
-func (r Report) MarshalJSON() ([]byte, error) {
-	type plain Report
-	return json.Marshal(struct {
-		plain
-		Spent usage `json:"spent"`
-	}{plain(r), usage(r.Spent)})
-}
-
 func newReport(r *run) *Report {
-	report := &Report{Asked: r.done, Of: len(r.results), Stop: r.stop, Spent: r.spent, cases: r.cfg.Cases}
+	report := &Report{Asked: r.done, Of: len(r.results), Stop: r.stop, Spent: usage(r.spent), cases: r.cfg.Cases}
 	for i := range r.cfg.Sides {
 		side := SideReport{Name: r.cfg.Sides[i].Name, About: r.cfg.Sides[i].About, Languages: []Row{}, Results: []Result{}}
 		for at := i; at < len(r.results); at += len(r.cfg.Sides) {
@@ -161,11 +148,11 @@ func (s *SideReport) count(cases []Case) {
 func (s *SideReport) compare(first *SideReport) {
 	for _, row := range append(slices.Clone(s.Languages), s.All) {
 		if other, ok := first.row(row.Lang); ok {
-			d := row.minus(other.Figures)
+			d := row.minus(other.figures)
 			if !s.priced() || !first.priced() {
 				d.Cost = 0
 			}
-			s.Against = append(s.Against, Compared{row.Lang, d})
+			s.Against = append(s.Against, difference{row.Lang, d})
 		}
 	}
 }
@@ -184,7 +171,7 @@ func (s *SideReport) row(lang string) (Row, bool) {
 
 func rowOf(lang string, results []Result) Row {
 	row := Row{Lang: lang, Asked: len(results)}
-	took := make([]time.Duration, len(results))
+	took := make([]float64, len(results))
 	for i := range results {
 		r := &results[i]
 		row.Valid += one(r.Valid)
@@ -215,25 +202,24 @@ func one(is bool) float64 {
 }
 
 // percentile is the least time that so many of a hundred took at most.
-func percentile(sorted []time.Duration, of int) float64 {
+func percentile(sorted []float64, of int) float64 {
 	if len(sorted) == 0 {
 		return 0
 	}
-	rank := (len(sorted)*of + 99) / 100
-	return sorted[rank-1].Seconds()
+	return sorted[(len(sorted)*of+99)/100-1]
 }
 
 func rounded(f float64) float64 { return math.Round(f*1e8) / 1e8 }
 
 // round leaves out the digits that floating point leaves behind, and nobody measured.
-func (f *Figures) round() {
+func (f *figures) round() {
 	for _, figure := range []*float64{&f.Valid, &f.Action, &f.Entities, &f.Unwanted, &f.Calls, &f.Tokens, &f.P50, &f.P95, &f.Cost} {
 		*figure = rounded(*figure)
 	}
 }
 
-func (f *Figures) minus(o Figures) Figures {
-	d := Figures{
+func (f *figures) minus(o figures) figures {
+	d := figures{
 		Valid: f.Valid - o.Valid, Action: f.Action - o.Action, Entities: f.Entities - o.Entities, Unwanted: f.Unwanted - o.Unwanted,
 		Calls: f.Calls - o.Calls, Tokens: f.Tokens - o.Tokens, P50: f.P50 - o.P50, P95: f.P95 - o.P95, Cost: f.Cost - o.Cost,
 	}
@@ -286,19 +272,19 @@ type printer struct {
 // columns are the names of the figures, and the forms of a value and of a difference.
 var columns = []struct {
 	name        string
-	of          func(*Figures) float64
+	of          func(*figures) float64
 	value, more string
 	times       float64
 }{
-	{"valid", func(f *Figures) float64 { return f.Valid }, "%.0f%%", "%+.0f", 100},
-	{"action", func(f *Figures) float64 { return f.Action }, "%.0f%%", "%+.0f", 100},
-	{"entities", func(f *Figures) float64 { return f.Entities }, "%.0f%%", "%+.0f", 100},
-	{"unwanted", func(f *Figures) float64 { return f.Unwanted }, "%.0f%%", "%+.0f", 100},
-	{"calls", func(f *Figures) float64 { return f.Calls }, "%.2f", "%+.2f", 1},
-	{"tokens", func(f *Figures) float64 { return f.Tokens }, "%.0f", "%+.0f", 1},
-	{"p50", func(f *Figures) float64 { return f.P50 }, "%.2fs", "%+.2fs", 1},
-	{"p95", func(f *Figures) float64 { return f.P95 }, "%.2fs", "%+.2fs", 1},
-	{"cost", func(f *Figures) float64 { return f.Cost }, "%.4f", "%+.4f", 1},
+	{"valid", func(f *figures) float64 { return f.Valid }, "%.0f%%", "%+.0f", 100},
+	{"action", func(f *figures) float64 { return f.Action }, "%.0f%%", "%+.0f", 100},
+	{"entities", func(f *figures) float64 { return f.Entities }, "%.0f%%", "%+.0f", 100},
+	{"unwanted", func(f *figures) float64 { return f.Unwanted }, "%.0f%%", "%+.0f", 100},
+	{"calls", func(f *figures) float64 { return f.Calls }, "%.2f", "%+.2f", 1},
+	{"tokens", func(f *figures) float64 { return f.Tokens }, "%.0f", "%+.0f", 1},
+	{"p50", func(f *figures) float64 { return f.P50 }, "%.2fs", "%+.2fs", 1},
+	{"p95", func(f *figures) float64 { return f.P95 }, "%.2fs", "%+.2fs", 1},
+	{"cost", func(f *figures) float64 { return f.Cost }, "%.4f", "%+.4f", 1},
 }
 
 // table has the languages, then all; of each the sides and their difference.
@@ -319,7 +305,7 @@ func (p *printer) table() {
 			}
 			for _, d := range side.Against {
 				if d.Lang == row.Lang {
-					rows = append(rows, p.difference(side, &d.Figures))
+					rows = append(rows, p.difference(side, &d.figures))
 				}
 			}
 		}
@@ -333,13 +319,13 @@ func (p *printer) row(name string, side *SideReport, row *Row) []string {
 		cells[1] = side.Name
 	}
 	for _, c := range columns {
-		cells = append(cells, fmt.Sprintf(c.value, c.of(&row.Figures)*c.times))
+		cells = append(cells, fmt.Sprintf(c.value, c.of(&row.figures)*c.times))
 	}
 	return costed(cells, side.priced())
 }
 
 // difference is by how much a side is above the first one.
-func (p *printer) difference(side *SideReport, f *Figures) []string {
+func (p *printer) difference(side *SideReport, f *figures) []string {
 	first := &p.report.Sides[0]
 	cells := []string{"", side.Name + "-" + first.Name, ""}
 	for _, c := range columns {
@@ -505,11 +491,10 @@ func (p *printer) cost() {
 // show is a plan, a line for each command.
 func show(p plan.Plan) []string {
 	var lines []string
-	for i := range p.Commands {
-		c := &p.Commands[i]
+	for _, c := range p.Commands {
 		line := "say " + quoted(c.Response)
 		if c.Kind == plan.Do {
-			line = showCall(Call{c.Action, c.Entities})
+			line = showCall(c)
 		}
 		if c.SaveAs != "" {
 			line += " => " + c.SaveAs
@@ -519,7 +504,7 @@ func show(p plan.Plan) []string {
 	return lines
 }
 
-func showCalls(calls []Call) string {
+func showCalls(calls []plan.Command) string {
 	if len(calls) == 0 {
 		return "say"
 	}
@@ -530,7 +515,7 @@ func showCalls(calls []Call) string {
 	return strings.Join(lines, "; ")
 }
 
-func showCall(c Call) string {
+func showCall(c plan.Command) string {
 	line := c.Action
 	for _, name := range slices.Sorted(maps.Keys(c.Entities)) {
 		line += " " + printable(name) + "=" + showValue(c.Entities[name])
@@ -551,7 +536,7 @@ func showValue(value any) string {
 		}
 		return "[" + strings.Join(parts, ", ") + "]"
 	case map[string]any:
-		return "{" + strings.TrimSpace(showCall(Call{"", value})) + "}"
+		return "{" + strings.TrimSpace(showCall(plan.Command{Entities: value})) + "}"
 	}
 	return fmt.Sprint(value)
 }
