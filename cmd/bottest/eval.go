@@ -201,14 +201,14 @@ func (c evalCmd) verdict(report *eval.Report, err error) error {
 		return cli.SilentError{Code: exitInterrupted}
 	}
 	for i := range report.Sides {
-		if side := &report.Sides[i]; side.Silent() {
+		if side := &report.Sides[i]; side.All.Asked > 0 && side.All.NoAnswer == side.All.Asked {
 			return fmt.Errorf("%s: the model gave no answer at all: %s", side.Name, side.Results[0].Fault)
 		}
 	}
 	var faults []error
 	for i := range report.Sides {
-		if side := &report.Sides[i]; side.Score() < c.Min {
-			faults = append(faults, fmt.Errorf("%s: %v of the plans are all right, less than --min=%v", side.Name, side.Score(), c.Min)) // with all digits, which may be what differs
+		if side := &report.Sides[i]; side.All.Entities < c.Min {
+			faults = append(faults, fmt.Errorf("%s: %v of the plans are all right, less than --min=%v", side.Name, side.All.Entities, c.Min)) // with all digits, which may be what differs
 		}
 	}
 	return errors.Join(faults...)
