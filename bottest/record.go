@@ -24,9 +24,8 @@ const notRecorded = "not_recorded"
 // test with what a real model said once. A call whose request is not in the file fails the
 // test and shows what has changed in the prompt; so does a call that was not made.
 //
-// With BOTTEST_UPDATE=1 in the environment or, where the test binary has such a flag,
-// -update, the model is asked and the file written, once the test has ended without a
-// failure. A model that is nil cannot be asked: then the answers in the file stay, in their
+// With BOTTEST_UPDATE=1 in the environment the model is asked and the file written, once the
+// test has ended without a failure. A model that is nil cannot be asked: then the answers in the file stay, in their
 // order, and only the prompts are written anew. An answer of [models.Offline], which
 // [models.FromEnv] gives where no model is set up, fails the test then, and nothing is
 // written, unless the answers in the file are of that model, too.
@@ -38,9 +37,9 @@ func Record(t testing.TB, file string, model models.Model) models.Model {
 	t.Helper()
 	update := golden.Updating()
 	if _, err := os.Stat(file); errors.Is(err, fs.ErrNotExist) && (!update || model == nil) {
-		t.Fatalf("there is no %s yet; %s and with a model, writes it", file, golden.HowTo())
+		t.Fatalf("there is no %s yet; %s and with a model, writes it", file, golden.HowTo)
 	}
-	c := openCassette(t, file, golden.HowTo(), update)
+	c := openCassette(t, file, golden.HowTo, update)
 	offline := slices.ContainsFunc(c.calls, func(c record.Call) bool { return c.Answer != nil && c.Answer.Model == models.OfflineName })
 	return recorded{c, model, offline}
 }
