@@ -90,6 +90,24 @@ func Run(ctx context.Context, cfg Config) (*Report, error) {
 	return newReport(r), r.err
 }
 
+func newReport(r *run) *Report {
+	report := &Report{Asked: r.done, Of: len(r.results), Stop: r.stop, Spent: usage(r.spent), cases: r.cfg.Cases}
+	for i := range r.cfg.Sides {
+		side := SideReport{Name: r.cfg.Sides[i].Name, About: r.cfg.Sides[i].About, Languages: []Row{}, Results: []Result{}}
+		for at := i; at < len(r.results); at += len(r.cfg.Sides) {
+			if r.results[at] != nil {
+				side.Results = append(side.Results, *r.results[at])
+			}
+		}
+		side.count(r.cfg.Cases)
+		if i > 0 {
+			side.compare(&report.Sides[0])
+		}
+		report.Sides = append(report.Sides, side)
+	}
+	return report
+}
+
 // run is a run under way.
 type run struct {
 	cfg    Config
