@@ -191,7 +191,7 @@ func (c *Chat) Keep(change func(conversation, user *state.Scope)) {
 // fill adds what the channel says of every activity, unless it is said already.
 func (c *Chat) fill(a map[string]any) map[string]any {
 	full := map[string]any{
-		"id":         fmt.Sprint(c.kit.idPrefix, c.kit.ids.Add(1)),
+		"id":         fmt.Sprint("activity-", c.kit.ids.Add(1)),
 		"channelId":  activity.Teams,
 		"serviceUrl": c.kit.Connector.URL,
 		"from":       map[string]any{"id": userID(c.person), "name": c.person, "aadObjectId": "aad-" + c.person},
@@ -580,18 +580,34 @@ func (c *Card) ID() string { return c.message.ID }
 
 // Buttons are the actions of the card, as they are in its JSON: those of its bar and then
 // those in its body, with what lies in containers, action sets and cards that a button shows.
-func (c *Card) Buttons() (buttons []map[string]any) {
-	walk(c.content, func(part map[string]any) {
+func (c *Card) Buttons() []map[string]any { return buttonsOf(c.content) }
+
+// notSeen are the fields of a card in which nothing is for people to see: what a button sends,
+// what takes the place of an element that is not understood, and what a card renews itself with.
+var notSeen = []string{"data", "fallback", "refresh"}
+
+func buttonsOf(part any) (buttons []map[string]any) {
+	switch part := part.(type) {
+	case []any:
+		for _, p := range part {
+			buttons = append(buttons, buttonsOf(p)...)
+		}
+	case map[string]any:
 		if kind, _ := part["type"].(string); strings.HasPrefix(kind, "Action.") {
 			buttons = append(buttons, part)
 		}
-	})
+		for _, name := range slices.Sorted(maps.Keys(part)) {
+			if !slices.Contains(notSeen, name) {
+				buttons = append(buttons, buttonsOf(part[name])...)
+			}
+		}
+	}
 	return buttons
 }
 
 // Click is the activity of a click on one of the card's buttons: an invoke or, for an
-// Action.Submit, a message. The error is that of a button which sends nothing to the bot, and
-// of inputs which are no ids of the card's with values.
+// Action.Submit, a message. The error is that of a button which sends nothing to the bot. It
+// panics when a value of the inputs is missing or an id is no string.
 func (c *Card) Click(button map[string]any, inputs ...any) (map[string]any, error) {
 	if kind := button["type"]; kind != "Action.Execute" && kind != "Action.Submit" {
 		return nil, fmt.Errorf("the button %q is of type %v, which sends nothing to the bot: want Action.Execute or Action.Submit", button["title"], kind)
@@ -600,15 +616,8 @@ func (c *Card) Click(button map[string]any, inputs ...any) (map[string]any, erro
 	if of, ok := button["data"].(map[string]any); ok {
 		maps.Copy(data, of)
 	}
-	for i := 0; i < len(inputs); i += 2 {
-		id, ok := inputs[i].(string)
-		if !ok || i+1 == len(inputs) {
-			return nil, fmt.Errorf("inputs of a card are ids with values, not %v", inputs)
-		}
-		if known := c.inputs(); !slices.Contains(known, id) {
-			return nil, fmt.Errorf("the card has no input %q, it has %q", id, known)
-		}
-		data[id] = inputs[i+1]
+	for pair := range slices.Chunk(inputs, 2) {
+		data[pair[0].(string)] = pair[1]
 	}
 	if button["type"] == "Action.Submit" {
 		return map[string]any{"type": "message", "replyToId": c.message.ID, "value": data}, nil
@@ -617,36 +626,4 @@ func (c *Card) Click(button map[string]any, inputs ...any) (map[string]any, erro
 		"type": "invoke", "name": "adaptiveCard/action", "replyToId": c.message.ID,
 		"value": map[string]any{"action": map[string]any{"type": button["type"], "verb": button["verb"], "id": button["id"], "data": data}, "trigger": "manual"},
 	}, nil
-}
-
-// inputs are the ids of the card's inputs.
-func (c *Card) inputs() (ids []string) {
-	walk(c.content, func(part map[string]any) {
-		kind, _ := part["type"].(string)
-		if id, ok := part["id"].(string); ok && strings.HasPrefix(kind, "Input.") {
-			ids = append(ids, id)
-		}
-	})
-	return ids
-}
-
-// notSeen are the fields of a card in which nothing is for people to see: what a button sends,
-// what takes the place of an element that is not understood, and what a card renews itself with.
-var notSeen = []string{"data", "fallback", "refresh"}
-
-// walk visits all objects in a part of a card that people see, the outer ones first.
-func walk(part any, visit func(map[string]any)) {
-	switch part := part.(type) {
-	case []any:
-		for _, p := range part {
-			walk(p, visit)
-		}
-	case map[string]any:
-		visit(part)
-		for _, name := range slices.Sorted(maps.Keys(part)) {
-			if !slices.Contains(notSeen, name) {
-				walk(part[name], visit)
-			}
-		}
-	}
 }

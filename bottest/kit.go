@@ -30,7 +30,6 @@ package bottest
 import (
 	"cmp"
 	"context"
-	"crypto/rand"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -86,10 +85,6 @@ type Config struct {
 	// without a failure. "": prompts are not compared.
 	Cassette       string
 	UpdateCassette bool
-	// RedisURL is a server for [New] to use in place of the one in the process. All that
-	// is there belongs to the bot, and what it keeps stays there: give each test a
-	// database of its own.
-	RedisURL string
 	// Log receives what the bot logs, line by line and one line at a time. Failures of the
 	// test show its warnings in any case. nil: nobody does.
 	Log io.Writer
@@ -139,21 +134,18 @@ type Kit struct {
 	Model     *Model
 	Connector *Connector
 
-	t        testing.TB
-	cfg      Config
-	story    story
-	network  *network
-	redis    dialer
-	redisURL string
-	server   *state.Server // the Redis that is in a bubble; nil: none
-	watcher  *state.Store
-	queue    *inbox.Inbox
-	prompts  *cassette     // of Config.Cassette; nil: none
-	turn     chan struct{} // to wait for the bubble, which one may at a time
-	idPrefix string
-	ids      atomic.Int64
-	foreign  atomic.Bool    // the bot keeps state where the kit does not see it
-	ended    sync.WaitGroup // of dead processes
+	t       testing.TB
+	cfg     Config
+	story   story
+	network *network
+	redis   *state.Server
+	watcher *state.Store
+	queue   *inbox.Inbox
+	prompts *cassette     // of Config.Cassette; nil: none
+	turn    chan struct{} // to wait for the bubble, which one may at a time
+	ids     atomic.Int64
+	foreign atomic.Bool    // the bot keeps state where the kit does not see it
+	ended   sync.WaitGroup // of dead processes
 
 	mu            sync.Mutex
 	processes     []*process
@@ -192,7 +184,7 @@ func New(t testing.TB, cfg Config) *Kit {
 		cfg.Models = []string{"scripted"}
 	}
 	k := &Kit{
-		t: t, cfg: cfg, network: &network{inMemory: cfg.Bubble, listeners: map[string]*pipe.Listener{}}, turn: make(chan struct{}, 1), idPrefix: "activity-",
+		t: t, cfg: cfg, network: &network{inMemory: cfg.Bubble, listeners: map[string]*pipe.Listener{}}, turn: make(chan struct{}, 1),
 		conversations: map[string]*conversation{}, people: map[string]bool{}, processes: make([]*process, cfg.Replicas),
 	}
 	k.story.began = time.Now()
@@ -233,29 +225,15 @@ func (k *Kit) serve(h http.Handler) (url string) {
 	return "http://" + listener.Addr().String()
 }
 
-// openRedis finds the Redis that the processes share, and looks into it.
+// openRedis starts the Redis that the processes share, and looks into it.
 func (k *Kit) openRedis() {
 	k.t.Helper()
-	if k.cfg.RedisURL != "" {
-		if k.cfg.Bubble {
-			k.t.Fatalf("bottest: RedisURL is for New: no connection leads out of a bubble")
-		}
-		k.redis, k.redisURL, k.idPrefix = k.network.dial, k.cfg.RedisURL, "activity-"+rand.Text()[:8]+"-"
-	} else {
-		server, err := state.StartServer()
-		if err != nil {
-			k.t.Fatalf("bottest: start redis: %v", err)
-		}
-		k.t.Cleanup(server.Close)
-		// More connections than anybody uses: who waits for one takes a timer from a pool of
-		// the client's whole program, and no timer may pass from one bubble to another.
-		k.redis, k.redisURL = server.Dial, "redis://in-this-process?pool_size=10000"
-		if k.cfg.Bubble {
-			k.server = server
-		}
-	}
 	var err error
-	if k.watcher, err = k.openStore(k.redis); err == nil {
+	if k.redis, err = state.StartServer(); err != nil {
+		k.t.Fatalf("bottest: start redis: %v", err)
+	}
+	k.t.Cleanup(k.redis.Close)
+	if k.watcher, err = k.openStore(k.redis.Dial); err == nil {
 		k.t.Cleanup(func() { _ = k.watcher.Close() }) // it only looked
 		k.queue, err = inbox.Open(k.watcher, inbox.Config{})
 	}
@@ -267,7 +245,13 @@ func (k *Kit) openRedis() {
 
 // openStore opens Redis for one process.
 func (k *Kit) openStore(dial dialer) (*state.Store, error) {
-	return state.Open(k.t.Context(), k.redisURL, state.Config{Dial: dial, Server: k.server})
+	cfg := state.Config{Dial: dial}
+	if k.cfg.Bubble {
+		cfg.Server = k.redis
+	}
+	// More connections than anybody uses: who waits for one takes a timer from a pool of
+	// the client's whole program, and no timer may pass from one bubble to another.
+	return state.Open(k.t.Context(), "redis://in-this-process?pool_size=10000", cfg)
 }
 
 // Settle waits until the bot has nothing left to do, whether it takes no time or, as

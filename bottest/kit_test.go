@@ -5,8 +5,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/alicebob/miniredis/v2"
-
 	"github.com/planbot-go/planbot/actions/lists"
 	"github.com/planbot-go/planbot/bottest"
 )
@@ -134,27 +132,6 @@ func TestRedisIsAwayAtARestart(t *testing.T) {
 		said.Again(chat).Taken()
 		chat.Expect("Added milk.")
 	})
-}
-
-func TestAnotherRedis(t *testing.T) {
-	t.Parallel()
-	cfg := listBot()
-	cfg.RedisURL = "redis://" + miniredis.RunT(t).Addr() + "/3"
-	for i, say := range []string{"add milk", "and bread"} {
-		kit := bottest.New(t, cfg)
-		chat := kit.Personal("Mia")
-		kit.Model.Says(addMilk)
-		chat.Say(say)
-		chat.Expect("Added milk.")
-		if prompt := kit.Model.LastCall().Prompt(); i > 0 && !strings.Contains(prompt, "add milk") {
-			t.Errorf("what the first bot kept is not there:\n%s", prompt)
-		}
-		kit.Restart()
-		kit.Model.Says(addMilk)
-		chat.Say(say)
-		chat.Expect("Added milk.")
-		chat.ExpectNothing()
-	}
 }
 
 func TestFaultsOfTheModel(t *testing.T) {

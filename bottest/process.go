@@ -36,7 +36,7 @@ type process struct {
 }
 
 func newProcess(k *Kit, replica int) *process {
-	p := &process{kit: k, replica: replica, redis: &cable{to: k.redis}, out: &cable{to: k.network.dial}}
+	p := &process{kit: k, replica: replica, redis: &cable{to: k.redis.Dial}, out: &cable{to: k.network.dial}}
 	p.transport = &http.Transport{DialContext: p.out.dial, MaxIdleConnsPerHost: 256}
 	p.closers = append(p.closers, p.transport.CloseIdleConnections)
 	return p
