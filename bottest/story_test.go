@@ -33,7 +33,7 @@ func TestStory(t *testing.T) {
 			chat.Mention("close 7")
 			chat.ExpectCard().As("Otto").Press("Approve")
 			chat.Expect("Closed.")
-		}, []string{`"value":"You may not decide this. Nothing was done."`}},
+		}, []string{`"value":"You can't decide this. Nothing was done."`}},
 		"deliveries": {listBot(), func(kit *bottest.Kit) {
 			kit.Model.Says("Well.")
 			chat := kit.Group("team", "Mia")
