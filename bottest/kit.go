@@ -414,8 +414,10 @@ func (k *Kit) explain(conversation string) string {
 	}
 	var s strings.Builder
 	for _, part := range [][2]string{
-		{"what happened:", k.story.tell(conversation)}, {"the last prompt:", last},
-		{"what the bot keeps:", k.kept()}, {"warnings of the bot:", k.story.warned()},
+		{"what happened:", k.story.tell(conversation)},
+		{"the last prompt:", last},
+		{"what the bot keeps:", k.kept()},
+		{"warnings of the bot:", k.story.warned()},
 	} {
 		if part[1] != "" {
 			fmt.Fprintf(&s, "\n%s\n%s\n", part[0], indent(part[1]))

@@ -17,9 +17,6 @@ import (
 	"github.com/planbot-go/planbot/models"
 )
 
-// notRecorded is the code of the error with which a call fails that is not in the file.
-const notRecorded = "not_recorded"
-
 // Record is a model that answers what is in the file, a cassette, and costs nothing: for a
 // test with what a real model said once. A call whose request is not in the file fails the
 // test and shows what has changed in the prompt; so does a call that was not made.
