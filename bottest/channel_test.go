@@ -103,14 +103,14 @@ func TestEventsOfAChannel(t *testing.T) {
 		var got struct{ Count int }
 		chat.Invoke("shop/count", map[string]int{"Add": 2}).Taken().Decode(&got)
 		chat.Invoke("shop/count", map[string]int{"Add": 3}).Taken().Decode(&got)
-		if kept := bottest.AtConversation[int](chat, "count"); got.Count != 5 || kept != 5 {
+		if kept := bottest.OfConversation[int](chat, "count"); got.Count != 5 || kept != 5 {
 			t.Errorf("count %d, kept %d", got.Count, kept)
 		}
-		if kept := bottest.AtUser[string](chat, "cup"); kept != "" {
+		if kept := bottest.OfUser[string](chat, "cup"); kept != "" {
 			t.Errorf("kept %q", kept)
 		}
 		chat.Keep(func(_, user *state.Scope) { *state.At[string](user, "cup") = "large" })
-		if kept := bottest.AtUser[string](chat, "cup"); kept != "large" {
+		if kept := bottest.OfUser[string](chat, "cup"); kept != "large" {
 			t.Errorf("kept %q", kept)
 		}
 		if other := chat.Invoke("shop/close", nil); other.Status != http.StatusNotImplemented {

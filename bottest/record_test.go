@@ -16,7 +16,7 @@ import (
 
 // trial is a test that keeps its failures, and ends when it is told to.
 type trial struct {
-	bottest.TB
+	testing.TB
 	failures []string
 	cleanups []func()
 }
@@ -30,7 +30,7 @@ func (r *trial) Errorf(format string, args ...any) {
 func (r *trial) Fatalf(format string, args ...any) { r.Errorf(format, args...); panic(r) }
 
 // try runs f with a trial and returns its failures.
-func try(t *testing.T, f func(bottest.TB)) string {
+func try(t *testing.T, f func(testing.TB)) string {
 	t.Helper()
 	r := &trial{TB: t}
 	func() {
@@ -118,7 +118,7 @@ func TestRecord(t *testing.T) {
 	} {
 		t.Setenv("BOTTEST_UPDATE", step.update)
 		said := ""
-		got := try(t, func(tb bottest.TB) { said = ask(t, bottest.Record(tb, file, step.model), step.asks...) })
+		got := try(t, func(tb testing.TB) { said = ask(t, bottest.Record(tb, file, step.model), step.asks...) })
 		if said != step.said || (got == "") != (step.fails == nil) {
 			t.Errorf("%s: it said %s, want %s; it failed with %q", step.name, said, step.said, got)
 		}
@@ -139,7 +139,7 @@ func TestRecordOffline(t *testing.T) {
 		t.Fatal(err)
 	}
 	said := ""
-	if got := try(t, func(tb bottest.TB) { said = ask(t, bottest.Record(tb, file, models.Offline{}), "now") }); got != "" {
+	if got := try(t, func(tb testing.TB) { said = ask(t, bottest.Record(tb, file, models.Offline{}), "now") }); got != "" {
 		t.Error(got)
 	}
 	if raw, err := os.ReadFile(file); err != nil || said == "" || !strings.Contains(string(raw), "now") || strings.Contains(string(raw), "before") {
@@ -191,7 +191,7 @@ func TestGoldenPrompt(t *testing.T) {
 		{"1", "one", ""}, {"", "one", ""}, {"", "two", "-one\n+two\n"},
 	} {
 		t.Setenv("BOTTEST_UPDATE", step.update)
-		got := try(t, func(tb bottest.TB) {
+		got := try(t, func(tb testing.TB) {
 			call := bottest.ModelCall{Messages: []models.Message{{Role: "user", Text: step.say}}, Tools: []models.Tool{{Name: "add", Description: "Adds"}}}
 			bottest.GoldenPrompt(tb, file, call, call)
 		})
@@ -199,7 +199,7 @@ func TestGoldenPrompt(t *testing.T) {
 			t.Errorf("%+v: %s", step, got)
 		}
 	}
-	if got := try(t, func(tb bottest.TB) { bottest.GoldenPrompt(tb, file) }); !strings.Contains(got, "the model was not asked") {
+	if got := try(t, func(tb testing.TB) { bottest.GoldenPrompt(tb, file) }); !strings.Contains(got, "the model was not asked") {
 		t.Errorf("no calls: %s", got)
 	}
 }

@@ -228,7 +228,7 @@ func TestStreamsOfTheFake(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer model.Close()
-	calls := []fakemodel.ToolCall{{ID: "a", Name: "addItem", Arguments: `{"item":"Milch für Mia 🥛","list":"Einkauf"}`}, {ID: "b", Name: "ping"}}
+	calls := []models.Call{{ID: "a", Name: "addItem", Arguments: `{"item":"Milch für Mia 🥛","list":"Einkauf"}`}, {ID: "b", Name: "ping"}}
 	server.CallsTools("Einen Moment, bitte.", calls...)
 	got, err := model.Complete(t.Context(), hello)
 	want := &models.Response{

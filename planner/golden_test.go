@@ -2,7 +2,6 @@ package planner_test
 
 import (
 	"context"
-	"flag"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -16,8 +15,6 @@ import (
 	"github.com/planbot-go/planbot/prompts"
 	"github.com/planbot-go/planbot/state"
 )
-
-var _ = flag.Bool("update", false, "rewrite the golden files")
 
 // unruly is a model whose first answer cannot be used.
 type unruly struct{ asked []string }

@@ -337,9 +337,9 @@ func TestToolsAgreeOnNull(t *testing.T) {
 		// accepted asks for a plan with one call, which a repair follows if it is refused.
 		accepted := func(action, arguments string) bool {
 			in := turn("go on")
-			fake.CallsTools("", fakemodel.ToolCall{ID: "i", Name: action, Arguments: arguments})
+			fake.CallsTools("", models.Call{ID: "i", Name: action, Arguments: arguments})
 			calls := len(fake.Calls())
-			fake.CallsTools("", fakemodel.ToolCall{ID: "i", Name: action, Arguments: good[action]})
+			fake.CallsTools("", models.Call{ID: "i", Name: action, Arguments: good[action]})
 			if _, err := p.Plan(t.Context(), in); err != nil {
 				t.Fatal(err)
 			}
@@ -355,7 +355,7 @@ func TestToolsAgreeOnNull(t *testing.T) {
 			if !accepted(action, whole) {
 				t.Errorf("strict %v: %s is refused: %s", strict, action, whole)
 			}
-			var tool fakemodel.Tool
+			var tool models.Tool
 			for _, tool = range fake.Calls()[0].Tools {
 				if tool.Name == action {
 					break
@@ -367,7 +367,7 @@ func TestToolsAgreeOnNull(t *testing.T) {
 			var schema struct {
 				Properties map[string]json.RawMessage `json:"properties"`
 			}
-			if err := json.Unmarshal(tool.Parameters, &schema); err != nil {
+			if err := json.Unmarshal(tool.Schema, &schema); err != nil {
 				t.Fatal(err)
 			}
 			var given map[string]any
@@ -381,7 +381,7 @@ func TestToolsAgreeOnNull(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				told, is := schemaTakes(t, tool.Parameters, arguments), accepted(action, string(arguments))
+				told, is := schemaTakes(t, tool.Schema, arguments), accepted(action, string(arguments))
 				if told != is {
 					t.Errorf("strict %v: %s of %s may be null: the schema says %v, the check %v\n%s", strict, name, action, told, is, schema.Properties[name])
 				}

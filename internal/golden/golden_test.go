@@ -27,7 +27,7 @@ func (f *failures) Errorf(format string, args ...any) { *f = append(*f, fmt.Spri
 // Not parallel: it sets the environment.
 func TestCompare(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "deep", "golden.txt")
-	t.Setenv(golden.UpdateVariable, "")
+	t.Setenv("BOTTEST_UPDATE", "")
 	compare := func(text string) string {
 		var got failures
 		golden.Compare(&got, file, text)
@@ -36,11 +36,11 @@ func TestCompare(t *testing.T) {
 	if got := compare("one\n"); !strings.Contains(got, "there is no "+file+" yet; go test with BOTTEST_UPDATE=1") {
 		t.Errorf("no file: %s", got)
 	}
-	t.Setenv(golden.UpdateVariable, "1")
+	t.Setenv("BOTTEST_UPDATE", "1")
 	if got := compare("one\n"); got != "" {
 		t.Errorf("written: %s", got)
 	}
-	t.Setenv(golden.UpdateVariable, "0")
+	t.Setenv("BOTTEST_UPDATE", "0")
 	if got := compare("one\n"); got != "" {
 		t.Errorf("the same: %s", got)
 	}
@@ -61,7 +61,7 @@ func TestCompare(t *testing.T) {
 // Not parallel: it sets the environment.
 func TestNothingIsTakenFromATestThatFailed(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "golden.txt")
-	t.Setenv(golden.UpdateVariable, "1")
+	t.Setenv("BOTTEST_UPDATE", "1")
 	golden.Compare(&failures{"it failed"}, file, "one\n")
 	if _, err := os.ReadFile(file); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("want no file, got %v", err)
