@@ -12,10 +12,10 @@ import (
 	"time"
 
 	"github.com/planbot-go/planbot/actions"
-	"github.com/planbot-go/planbot/app/record"
 	"github.com/planbot-go/planbot/bot"
 	"github.com/planbot-go/planbot/connector"
 	"github.com/planbot-go/planbot/internal/pipe"
+	"github.com/planbot-go/planbot/internal/turnlog"
 	"github.com/planbot-go/planbot/models"
 	"github.com/planbot-go/planbot/planner/plan"
 	"github.com/planbot-go/planbot/state"
@@ -528,7 +528,7 @@ func (o *onCable) Close() error {
 }
 
 // Of says which turn something belongs to.
-type Of = record.Of
+type Of = turnlog.Of
 
 const ofHeader = "X-Bottest-Of"
 
@@ -536,7 +536,7 @@ const ofHeader = "X-Bottest-Of"
 type labelled struct{ http.RoundTripper }
 
 func (l labelled) RoundTrip(r *http.Request) (*http.Response, error) {
-	label, err := json.Marshal(record.OfContext(r.Context()))
+	label, err := json.Marshal(turnlog.From(r.Context()))
 	if err != nil {
 		return nil, err
 	}

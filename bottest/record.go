@@ -136,7 +136,11 @@ func openTape(t TB, file, how string, update bool) (*tape, error) {
 	return p, err
 }
 
-func (p *tape) asked(req *models.Request) string { return record.Asked(req, p.scrub) }
+// asked is the request as text.
+func (p *tape) asked(req *models.Request) string {
+	call, _ := record.NewCall(req, nil, nil)
+	return call.Scrub(p.scrub).Asked
+}
 
 // find is the first call in the file that was not used yet and asked the same, as far as part
 // takes of it: of several at the same time nobody knows the order. Where there is none the test
@@ -183,10 +187,10 @@ func (p *tape) keep(asked string) *record.Call {
 
 // add has the file say what was asked and answered.
 func (p *tape) add(req *models.Request, answer *models.Response, err error) {
-	if call, ok := record.NewCall(req, answer, err, p.scrub); ok {
+	if call, ok := record.NewCall(req, answer, err); ok {
 		p.mu.Lock()
 		defer p.mu.Unlock()
-		p.made = append(p.made, call)
+		p.made = append(p.made, call.Scrub(p.scrub))
 	}
 }
 

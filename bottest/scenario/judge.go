@@ -181,14 +181,14 @@ func (v *verdict) matches(want []string, got []reply) bool {
 	same := func(w string, g reply) bool { return g.is(w, v.resumed) }
 	more := v.rest != nil && v.rest.Replies == nil
 	switch {
-	case v.expect.Order.Either:
+	case v.expect.Order.Either():
 		left, ok := inAnyOrder(want, got, same)
 		return ok && (more || left == 0)
 	case more:
 		return among(want, got, same)
 	}
 	for i, w := range want {
-		if record.PlaceholderOf(w) != "split" {
+		if word, _, _ := record.Placeholder(w); word != "split" {
 			continue
 		}
 		parts := len(got) - len(want) + 1
@@ -268,9 +268,9 @@ func (v *verdict) answers() {
 		if want := v.expect.Status; want != nil && d.Status != *want {
 			v.fault("status", "got %s, want %d", d, *want)
 		}
-		within, bounded := v.expect.StatusWithinMS.ByID[d.ID]
-		if all := v.expect.StatusWithinMS.All; all != nil {
-			within, bounded = *all, true
+		within, bounded := v.expect.StatusWithinMS[d.ID]
+		if all, ok := v.expect.StatusWithinMS[""]; ok {
+			within, bounded = all, true
 		}
 		if limit := time.Duration(within) * time.Millisecond; bounded && (d.Status == 0 || d.Took.Truncate(time.Millisecond) > limit) {
 			v.fault("http_status_within_ms", "%s was answered %s after %v, want %v at most", d.ID, d, d.Took, limit)
@@ -294,7 +294,7 @@ func (r reply) String() string {
 
 // is reports whether the reply is what is wanted.
 func (r reply) is(want string, resumed func(reply) bool) bool {
-	switch name := record.PlaceholderOf(want); name {
+	switch word, call, means := record.Placeholder(want); word {
 	case "":
 		return r.card == nil && r.text == want
 	case "split": // of as many texts as there are
@@ -303,13 +303,13 @@ func (r reply) is(want string, resumed func(reply) bool) bool {
 		if r.card == nil {
 			return false
 		}
-		action, values := record.ApprovalCard(want)
+		action, values, _ := strings.Cut(strings.TrimLeft(call, ": \t\n"), " ")
 		q := questionOf(r.card.JSON)
-		return q != nil && (action == "" || action == q.action) && q.has(values)
+		return q != nil && (action == "" || action == q.action) && q.has(strings.TrimSpace(values))
 	case "resumed", "honest":
 		return resumed(r)
 	default:
-		return record.Saying(name, r.text)
+		return means(r.text)
 	}
 }
 
@@ -328,7 +328,7 @@ func (s *stage) groups() (all [][]*scene) {
 
 // same reports whether both deliver one activity.
 func (e *scene) same(other *scene) bool {
-	return e.id == other.id && e.Event.Conversation == other.Event.Conversation
+	return e.Event.ID == other.Event.ID && e.Event.Conversation == other.Event.Conversation
 }
 
 // judgeGroup judges the deliveries of one activity. Which of them the bot did its work for,
@@ -420,7 +420,9 @@ func together(group []*scene) *record.Expect {
 		merge(&all.Typing, e.Typing, func(a, b bool) bool { return a || b })
 		merge(&all.ModelInput, e.ModelInput, func(first, _ string) string { return first })
 		merge(&all.ServedBy, e.ServedBy, func(_, last string) string { return last })
-		all.Order.Either = all.Order.Either || e.Order.Either
+		if e.Order.Either() {
+			all.Order = e.Order
+		}
 	}
 	return all
 }
@@ -467,9 +469,12 @@ func (v *verdict) actions() {
 	if want == nil {
 		return
 	}
+	for i, a := range want {
+		v.known(fmt.Sprintf("expect.actions[%d].action", i), a.Action)
+	}
 	same, more := false, v.rest != nil && v.rest.Actions == nil
 	switch {
-	case v.expect.Order.Either:
+	case v.expect.Order.Either():
 		left, ok := inAnyOrder(want, got, v.sameCall)
 		same = ok && (more || left == 0)
 	case more:
@@ -504,10 +509,7 @@ func (v *verdict) sameCall(want record.Action, got made) bool {
 	if v.cfg.Scripted {
 		return true
 	}
-	result := record.TextOf(want.Result)
-	if want.Unchanged != nil {
-		result = *want.Unchanged
-	}
+	result := want.Said()
 	return got.failed == (want.Error != nil) && (result == "" || got.failed || result == got.result)
 }
 
@@ -560,10 +562,10 @@ func exact(number string) fraction {
 func (v *verdict) state() {
 	e := v.expect
 	if e.State != nil {
-		v.lists("state", v.conversation, *e.State)
+		v.lists("state", v.conversation, e.State.Lists)
 	}
 	for _, id := range sortedKeys(e.StateByConversation) {
-		v.lists("state_by_conversation."+id, id, e.StateByConversation[id])
+		v.lists("state_by_conversation."+id, id, e.StateByConversation[id].Lists)
 	}
 	if e.StateUnchanged != nil {
 		for _, id := range v.conversations() {
@@ -583,10 +585,10 @@ func (v *verdict) conversations() (ids []string) {
 	return slices.Compact(ids)
 }
 
-func (v *verdict) lists(field, conversation string, want record.State) {
+func (v *verdict) lists(field, conversation string, want map[string][]string) {
 	got := v.kept(conversation)
-	if !equalLists(want.Lists, got, v.expect.Order.Either) {
-		v.fault(field, "the lists are %s, want %s", asJSON(got), asJSON(want.Lists))
+	if !equalLists(want, got, v.expect.Order.Either()) {
+		v.fault(field, "the lists are %s, want %s", asJSON(got), asJSON(want))
 	}
 }
 
@@ -635,7 +637,7 @@ func (v *verdict) describeMade(calls []made) []string {
 func (v *verdict) describeActions(calls []record.Action) []string {
 	all := []string{}
 	for _, c := range calls {
-		all = append(all, v.describe(c.Action, c.Entities, record.TextOf(c.Result), c.Error != nil))
+		all = append(all, v.describe(c.Action, c.Entities, c.Said(), c.Error != nil))
 	}
 	return all
 }
@@ -689,7 +691,7 @@ func (v *verdict) spans() []span {
 		}
 		s := byOwner[owner]
 		if s == nil {
-			s = &span{id: owner.id, first: seq}
+			s = &span{id: owner.Event.ID, first: seq}
 			byOwner[owner] = s
 		}
 		s.last = seq
@@ -732,8 +734,8 @@ func sortedBy(places []int) []int {
 
 // order compares in which order the events were answered.
 func (v *verdict) order() {
-	want := v.expect.Order.IDs
-	if want == nil {
+	want := v.expect.Order
+	if want == nil || want.Either() {
 		return
 	}
 	spans := v.spans()

@@ -12,6 +12,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"reflect"
 	"regexp"
 	"runtime"
 	"runtime/debug"
@@ -28,6 +29,7 @@ import (
 	"github.com/planbot-go/planbot/app/record"
 	"github.com/planbot-go/planbot/bot"
 	"github.com/planbot-go/planbot/bottest"
+	"github.com/planbot-go/planbot/internal/turnlog"
 	"github.com/planbot-go/planbot/models"
 	"github.com/planbot-go/planbot/planner"
 	"github.com/planbot-go/planbot/prompts"
@@ -72,7 +74,10 @@ type Result struct {
 // of its own, and nothing of it is left.
 func Run(s *record.Scenario, cfg Config) (result Result) {
 	began := time.Now()
-	result = Result{File: s.File, Name: s.Name}
+	result = Result{File: s.File, Name: s.Name, Failures: s.Faults}
+	if len(s.Faults) > 0 {
+		return result
+	}
 	rec := &recorder{}
 	defer func() {
 		if p := recover(); p != nil { // of the bubble: something goes on in it for ever
@@ -102,7 +107,6 @@ type run struct {
 	book  book
 	chats map[string]*bottest.Chat // by conversation
 	stage atomic.Pointer[stage]
-	ids   map[*record.Event]string // that were made up
 
 	decided map[string]bool // by the id of the card
 	unused  []string        // answers of the model
@@ -110,7 +114,7 @@ type run struct {
 
 // play runs all steps and tells what happened.
 func play(rec *recorder, s *record.Scenario, cfg Config) (story string) {
-	r := &run{recorder: rec, s: s, cfg: cfg, chats: map[string]*bottest.Chat{}, ids: map[*record.Event]string{}, decided: map[string]bool{}}
+	r := &run{recorder: rec, s: s, cfg: cfg, chats: map[string]*bottest.Chat{}, decided: map[string]bool{}}
 	r.stage.Store(&stage{run: r})
 	r.book.run = r
 	r.watch = func(m models.Model) models.Model { return m }
@@ -120,6 +124,9 @@ func play(rec *recorder, s *record.Scenario, cfg Config) (story string) {
 	r.kit = bottest.NewInBubble(rec, bottest.Config{New: r.newBot, Name: r.mentioned(), Models: s.Options.Models, Replicas: r.replicas()})
 	r.kit.Model.Decides(r.answer)
 	r.kit.Connector.Decides(r.sending)
+	for i, action := range s.Options.Approval {
+		r.known(fmt.Sprintf("options.approval[%d]", i), action)
+	}
 	r.seed()
 	defer func() { story = r.story() }()
 	for i := range s.Steps {
@@ -133,6 +140,13 @@ func play(rec *recorder, s *record.Scenario, cfg Config) (story string) {
 		r.perform(&s.Steps[i])
 	}
 	return ""
+}
+
+// known has the scenario fail that names an action which the bot does not have.
+func (r *run) known(field, action string) {
+	if _, known := r.cfg.Actions.Lookup(action); !known {
+		r.Errorf("%s: there is no action %q", field, action)
+	}
 }
 
 // mentioned is the name of the bot.
@@ -217,10 +231,10 @@ func (r *run) newBot(ctx context.Context, parts bottest.Parts) (*bot.Bot, error)
 func (r *run) chat(e *record.Event) *bottest.Chat {
 	known := r.chats[e.Conversation]
 	if known == nil {
-		known = r.kit.Conversation(e.Conversation, cmp.Or(e.Kind, "personal"), e.Person())
+		known = r.kit.Conversation(e.Conversation, cmp.Or(e.Kind, "personal"), e.From)
 		r.chats[e.Conversation] = known
 	}
-	return known.As(e.Person()).On(cmp.Or(e.Replica, 1))
+	return known.As(e.From).On(cmp.Or(e.Replica, 1))
 }
 
 // seed writes what the bot keeps before the first step, of each conversation.
@@ -230,7 +244,7 @@ func (r *run) seed() {
 		for _, d := range r.s.Steps[i].Deliveries() {
 			e := d.Event
 			chat := r.chat(e)
-			if seeded[e.Conversation] || r.s.Seed.Lists == nil && r.s.Seed.HistoryTurns == 0 {
+			if seeded[e.Conversation] || reflect.ValueOf(r.s.Seed).IsZero() {
 				continue
 			}
 			seeded[e.Conversation] = true
@@ -252,7 +266,7 @@ func (r *run) holder(e *record.Event, conversation, user *state.Scope) *state.Sc
 }
 
 func (r *run) seedLists(l *lists.Lists) {
-	l.All = nil
+	l.All = slices.Clone(r.s.Seed.Ordered)
 	for _, name := range sortedKeys(r.s.Seed.Lists) {
 		list := lists.List{Name: name}
 		for _, item := range r.s.Seed.Lists[name] {
@@ -265,10 +279,10 @@ func (r *run) seedLists(l *lists.Lists) {
 func seedHistory(h *prompts.History, turns int, e *record.Event) {
 	name := ""
 	if e.Kind != "" && e.Kind != "personal" {
-		name = e.Person()
+		name = e.From
 	}
 	for i := range turns {
-		h.Append(prompts.Turn{From: "29:" + e.Person(), Name: name, Messages: []prompts.Message{
+		h.Append(prompts.Turn{From: "29:" + e.From, Name: name, Messages: []prompts.Message{
 			{Role: prompts.User, Text: fmt.Sprintf("question %d", i+1)}, {Role: prompts.Assistant, Text: fmt.Sprintf("answer %d", i+1)},
 		}}, prompts.Limits{Turns: turns})
 	}
@@ -289,7 +303,7 @@ func (r *run) kept(conversation string) map[string][]string {
 		return found
 	}
 	var all lists.Lists
-	chat := r.chats[conversation].As(of.Person())
+	chat := r.chats[conversation].As(of.From)
 	chat.Keep(func(conversation, user *state.Scope) { all = *state.Of[lists.Lists](r.holder(of, conversation, user)) })
 	for _, l := range all.All {
 		items := []string{}
@@ -311,21 +325,6 @@ func (r *run) story() string {
 }
 
 func placeOf(i int) string { return fmt.Sprintf("parallel %d: ", i+1) }
-
-// idOf is the id of an activity: if the file has none a fresh one or, of a redelivery, that
-// of the activity before it.
-func (r *run) idOf(e *record.Event) string {
-	if e.ID != "" {
-		return e.ID
-	}
-	if first := r.s.Original(e); e.Redelivery && first != nil {
-		return r.idOf(first)
-	}
-	if r.ids[e] == "" {
-		r.ids[e] = fmt.Sprintf("activity-%d-of-%s", len(r.ids)+1, e.Conversation)
-	}
-	return r.ids[e]
-}
 
 // perform plays a step: delivers its events, waits until the bot has nothing left to do,
 // and looks at what it did.
@@ -408,7 +407,7 @@ func taken(d *bottest.Delivery) bool { return d.Status >= 200 && d.Status < 300 
 // is none.
 func (r *run) activity(e *scene) (a bottest.Activity, card string) {
 	ev := e.Event
-	a = bottest.Activity{"type": ev.Type, "id": e.id}
+	a = bottest.Activity{"type": ev.Type, "id": e.Event.ID}
 	if ev.Text != nil {
 		a["text"] = *ev.Text
 		if mention := botMention.FindString(*ev.Text); mention != "" && ev.Entities == nil {
@@ -475,7 +474,7 @@ func (r *run) click(e *scene, a bottest.Activity, approve bool) (click bottest.A
 	if e.Event.Type == "message" {
 		click = bottest.Activity{"type": "message", "replyToId": card.ID(), "value": button["data"]}
 	}
-	click["id"] = e.id
+	click["id"] = e.Event.ID
 	return click, card.ID()
 }
 
@@ -498,7 +497,7 @@ func (r *run) asking(e *scene, verb string) (card *bottest.Card, button map[stri
 			continue
 		}
 		fit := 0
-		for _, is := range []bool{!r.decided[m.ID], saidOf(e.Event, one), r.asker(m.Of.Activity) == e.Event.Person()} {
+		for _, is := range []bool{!r.decided[m.ID], saidOf(e.Event, one), r.asker(m.Of.Activity) == e.Event.From} {
 			if fit *= 2; is {
 				fit++
 			}
@@ -534,8 +533,8 @@ func beside(e *record.Event) map[string]any {
 func (r *run) asker(id string) string {
 	for i := range r.s.Steps {
 		for _, d := range r.s.Steps[i].Deliveries() {
-			if d.Event.ID == id || r.ids[d.Event] == id {
-				return d.Event.Person()
+			if d.Event.ID == id {
+				return d.Event.From
 			}
 		}
 	}
@@ -573,8 +572,7 @@ type stage struct {
 
 // scene is one event of a step.
 type scene struct {
-	*record.Delivery
-	id        string
+	*record.Step
 	place     string // "" or "parallel 2: "
 	answers   int    // of the model that were used
 	actions   []bool // of those expected that were used
@@ -590,9 +588,9 @@ func (s *stage) owner(of bottest.Of) *scene {
 	var same []*scene
 	for _, match := range []func(*scene) bool{
 		func(e *scene) bool {
-			return of.Activity != "" && e.id == of.Activity && e.Event.Conversation == of.Conversation
+			return of.Activity != "" && e.Event.ID == of.Activity && e.Event.Conversation == of.Conversation
 		},
-		func(e *scene) bool { return of.Activity != "" && e.id == of.Activity },
+		func(e *scene) bool { return of.Activity != "" && e.Event.ID == of.Activity },
 		func(e *scene) bool { return of.Conversation != "" && e.Event.Conversation == of.Conversation },
 		func(*scene) bool { return true },
 	} {
@@ -667,9 +665,7 @@ func asked(a record.Answer, delay time.Duration, last bool) bottest.Answer {
 	case a.HTTP < 200 || a.HTTP > 299: // else it answers with nothing
 		out.Status = cmp.Or(a.HTTP, 400)
 	}
-	if a.RetryAfter != nil {
-		out.RetryAfter = time.Duration(*a.RetryAfter * float64(time.Second))
-	}
+	out.RetryAfter = seconds(a.RetryAfter)
 	return out
 }
 
@@ -685,23 +681,24 @@ func (r *run) sending(sent bottest.Sent) bottest.Fault {
 	for _, e := range scripts {
 		if e.sendings < len(e.Expect.Connector) {
 			e.sendings++
-			return faultOf(e.Expect.Connector[e.sendings-1])
+			how := e.Expect.Connector[e.sendings-1]
+			return bottest.Fault{Status: how.HTTP, RetryAfter: seconds(how.RetryAfter)}
 		}
 	}
 	return bottest.Fault{}
 }
 
-func faultOf(how record.Sending) bottest.Fault {
-	fault := bottest.Fault{Status: how.HTTP}
-	if how.RetryAfter != nil {
-		fault.RetryAfter = time.Duration(*how.RetryAfter * float64(time.Second))
+// seconds is a time of a scenario, 0 where it says none.
+func seconds(n *float64) time.Duration {
+	if n == nil {
+		return 0
 	}
-	return fault
+	return time.Duration(*n * float64(time.Second))
 }
 
 // scriptOf is what the scenario says of a call: the next expected one of that name, best
 // with the same entities, of the event or of all together.
-func (s *stage) scriptOf(of bottest.Of, name string, entities map[string]any) scripted {
+func (s *stage) scriptOf(of bottest.Of, name string, entities map[string]any) record.Action {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, same := range []bool{true, false} {
@@ -709,20 +706,12 @@ func (s *stage) scriptOf(of bottest.Of, name string, entities map[string]any) sc
 			for i, a := range e.Expect.Actions {
 				if !e.actions[i] && a.Action == name && (!same || equalEntities(a.Entities, entities)) {
 					e.actions[i] = true
-					return scriptedBy(&a)
+					return a
 				}
 			}
 		}
 	}
-	return scripted{}
-}
-
-func scriptedBy(a *record.Action) scripted {
-	out := scripted{result: a.Result, unchanged: a.Unchanged}
-	if a.Error != nil {
-		out.fails = cmp.Or(*a.Error, "it failed")
-	}
-	return out
+	return record.Action{}
 }
 
 var botMention = regexp.MustCompile(`<at>[^<>]*Bot</at>`)
@@ -730,12 +719,12 @@ var botMention = regexp.MustCompile(`<at>[^<>]*Bot</at>`)
 // prepare makes the scenes of a step.
 func (r *run) prepare(step *record.Step) *stage {
 	s := &stage{run: r, crash: crashOf(step), calls: len(r.calls()), asked: len(r.kit.Model.Calls()), sent: len(r.kit.Connector.Sent()), kept: map[string]map[string][]string{}}
-	s.whole = &scene{Delivery: &record.Delivery{}}
+	s.whole = &scene{Step: &record.Step{}}
 	if len(step.Parallel) > 0 {
-		s.whole = &scene{Delivery: &step.Delivery, actions: make([]bool, len(step.Expect.Actions))}
+		s.whole = &scene{Step: step, actions: make([]bool, len(step.Expect.Actions))}
 	}
 	for _, d := range step.Deliveries() {
-		e := &scene{Delivery: d, id: r.idOf(d.Event), chat: r.chat(d.Event), actions: make([]bool, len(d.Expect.Actions))}
+		e := &scene{Step: d, chat: r.chat(d.Event), actions: make([]bool, len(d.Expect.Actions))}
 		if len(step.Parallel) > 0 {
 			e.place = placeOf(len(s.events))
 		}
@@ -837,7 +826,7 @@ type book struct {
 
 	mu      sync.Mutex
 	calls   []made
-	outcome map[string]scripted // by the key of the call
+	outcome map[string]record.Action // by the key of the call
 	tickets map[string]bool
 }
 
@@ -848,13 +837,6 @@ type made struct {
 	entities map[string]any
 	result   string
 	failed   bool
-}
-
-// scripted is what an action gives back.
-type scripted struct {
-	result    any
-	fails     string  // why; "": it does not
-	unchanged *string // what it says when it finds nothing to act on
 }
 
 // registry is the bot's, with the actions doing what the scenario says.
@@ -885,15 +867,15 @@ type act struct {
 // call makes one call. One that was made before, by a process that is dead now, is not
 // made again: it has the same result.
 func (a *act) call(ctx context.Context, turn *actions.Turn, entities map[string]any) (actions.Result, error) {
-	script, nth := a.book.enter(record.OfContext(ctx), actions.AttemptOf(ctx).Key, a.name, entities)
+	script, nth := a.book.enter(turnlog.From(ctx), actions.AttemptOf(ctx).Key, a.name, entities)
 	if s := a.book.run.stage.Load(); s.crash > 0 && nth == s.calls+s.crash {
 		defer a.book.run.kit.Kill(a.replica) // nothing of the call is written down
 	}
-	if why, ok := strings.CutPrefix(script.fails, "panic"); ok {
-		panic(strings.TrimPrefix(strings.TrimSpace(strings.TrimPrefix(why, ":")), " "))
-	}
-	if script.fails != "" {
-		return actions.Fail("%s", script.fails), nil
+	if script.Error != nil {
+		if why, ok := strings.CutPrefix(*script.Error, "panic"); ok {
+			panic(strings.TrimSpace(strings.TrimPrefix(why, ":")))
+		}
+		return actions.Fail("%s", cmp.Or(*script.Error, "it failed")), nil
 	}
 	if a.effect != nil {
 		own := &actions.Turn{ID: turn.ID, Activity: turn.Activity, Text: turn.Text, Conversation: turn.Conversation, Thread: turn.Thread, User: turn.Conversation, Temp: turn.Temp}
@@ -901,10 +883,10 @@ func (a *act) call(ctx context.Context, turn *actions.Turn, entities map[string]
 			return actions.Result{}, err
 		}
 	}
-	if script.unchanged != nil {
-		return actions.Unchanged("%s", *script.unchanged), nil
+	if script.Unchanged != nil {
+		return actions.Unchanged("%s", *script.Unchanged), nil
 	}
-	switch result := script.result.(type) {
+	switch result := script.Result.(type) {
 	case nil:
 		return actions.Done, nil
 	case string:
@@ -916,19 +898,19 @@ func (a *act) call(ctx context.Context, turn *actions.Turn, entities map[string]
 
 // enter finds what the call gives back, and notes it unless it is known. nth is which call
 // it is of those that were made; 0: it was made before.
-func (b *book) enter(of bottest.Of, key, name string, entities map[string]any) (script scripted, nth int) {
+func (b *book) enter(of bottest.Of, key, name string, entities map[string]any) (script record.Action, nth int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if known, again := b.outcome[key]; again {
 		return known, 0
 	}
 	if b.outcome == nil {
-		b.outcome, b.tickets = map[string]scripted{}, map[string]bool{}
+		b.outcome, b.tickets = map[string]record.Action{}, map[string]bool{}
 	}
 	script = b.run.stage.Load().scriptOf(of, name, entities)
 	b.outcome[key] = script
-	b.calls = append(b.calls, made{of, name, entities, record.TextOf(script.result), script.fails != ""})
-	if name == "createTicket" && script.fails == "" {
+	b.calls = append(b.calls, made{of, name, entities, script.Said(), script.Error != nil})
+	if name == "createTicket" && script.Error == nil {
 		b.tickets[key] = true
 	}
 	return script, len(b.calls)
