@@ -1,17 +1,18 @@
 package scenario
 
 import (
+	"bytes"
 	"cmp"
 	"encoding/json"
 	"fmt"
 	"maps"
-	"math/big"
 	"net/http"
-	"reflect"
 	"slices"
 	"strings"
 	"time"
 	"unicode/utf16"
+
+	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/planbot-go/planbot/activity"
 	"github.com/planbot-go/planbot/app/record"
@@ -110,7 +111,6 @@ type verdict struct {
 	stage        *stage
 	place        string
 	expect       *record.Expect
-	rest         *record.Expect // where this says nothing, there may be more; nil: there may not
 	seen         *seen
 	conversation string
 	events       []*scene
@@ -120,15 +120,10 @@ func (v *verdict) fault(field, format string, args ...any) {
 	v.Errorf(v.place+"expect."+field+": "+format, args...)
 }
 
-// number compares a count that may not be expected at all. There may be more of what is not
-// exact.
-func (v *verdict) number(field string, want *int, got int, exact bool) {
-	switch {
-	case want == nil || *want == got:
-	case exact:
+// number compares a count that may not be expected at all.
+func (v *verdict) number(field string, want *int, got int) {
+	if want != nil && *want != got {
 		v.fault(field, "got %d, want %d", got, *want)
-	case got < *want:
-		v.fault(field, "got %d, want %d at least", got, *want)
 	}
 }
 
@@ -137,19 +132,18 @@ func (v *verdict) compareWork() {
 	e, o := v.expect, v.seen
 	v.actions()
 	v.replies()
-	rest := cmp.Or(v.rest, e)
-	if e.Typing != nil && *e.Typing != o.typing && (*e.Typing || rest.Typing != nil) {
+	if e.Typing != nil && *e.Typing != o.typing {
 		v.fault("typing", "got %t, want %t", o.typing, *e.Typing)
 	}
-	v.number("model_calls", e.ModelCalls, len(o.asked), rest.ModelCalls != nil)
+	v.number("model_calls", e.ModelCalls, len(o.asked))
 	v.prompts()
-	v.number("sends", e.Sends, o.sends, rest.Sends != nil)
+	v.number("sends", e.Sends, o.sends)
 }
 
 // compareRest compares what there is after the step, and how deliveries were answered.
 func (v *verdict) compareRest() {
 	v.state()
-	v.number("tickets", v.expect.Tickets, v.book.opened(), true)
+	v.number("tickets", v.expect.Tickets, v.book.opened())
 	v.answers()
 	v.order()
 	v.together()
@@ -179,13 +173,8 @@ func (v *verdict) replies() {
 // matches reports whether the replies are those wanted. <split> stands for two or more.
 func (v *verdict) matches(want []string, got []reply) bool {
 	same := func(w string, g reply) bool { return g.is(w, v.resumed) }
-	more := v.rest != nil && v.rest.Replies == nil
-	switch {
-	case v.expect.Order.Either():
-		left, ok := inAnyOrder(want, got, same)
-		return ok && (more || left == 0)
-	case more:
-		return among(want, got, same)
+	if v.expect.Order.Either() {
+		return inAnyOrder(want, got, same)
 	}
 	for i, w := range want {
 		if word, _, _ := record.Placeholder(w); word != "split" {
@@ -332,12 +321,11 @@ func (e *scene) same(other *scene) bool {
 }
 
 // judgeGroup judges the deliveries of one activity. Which of them the bot did its work for,
-// nobody can tell: it is compared with what all of them expect together. One of them is to
-// have the rest: if that does not say what it expects, there may be more.
+// nobody can tell: it is compared with what all of them expect together.
 func (r *run) judgeGroup(s *stage, group []*scene, each map[*scene]*seen) {
 	work := &verdict{run: r, stage: s, place: placesOf(group), expect: &group[0].Expect, seen: each[group[0]], events: group}
 	if len(group) > 1 {
-		work.expect, work.rest, work.seen = together(group), &taker(group).Expect, &seen{}
+		work.expect, work.seen = together(group), &seen{}
 		for _, e := range group {
 			work.seen.add(each[e])
 		}
@@ -374,18 +362,6 @@ func (v *verdict) unasked(group []*scene) {
 	}
 }
 
-// taker is the delivery that is expected to have the work done: the first that was taken by
-// a process that does not die.
-func taker(group []*scene) *scene {
-	ordered := inTime(group)
-	for _, e := range ordered {
-		if e.delivered != nil && taken(e.delivered) && e.Expect.CrashAfterAction == nil {
-			return e
-		}
-	}
-	return ordered[0]
-}
-
 func inTime(events []*scene) []*scene {
 	return slices.SortedStableFunc(slices.Values(events), func(a, b *scene) int { return cmp.Compare(a.Event.AtMS, b.Event.AtMS) })
 }
@@ -404,7 +380,7 @@ func placesOf(group []*scene) string {
 // together is what the deliveries of one activity expect of the work for it: lists one
 // after another in the order of the deliveries, numbers as their sums.
 func together(group []*scene) *record.Expect {
-	all := &record.Expect{}
+	all := &record.Expect{ModelCalls: new(0), Sends: new(0)}
 	for _, one := range inTime(group) {
 		e := &one.Expect
 		join(&all.Actions, e.Actions)
@@ -413,10 +389,9 @@ func together(group []*scene) *record.Expect {
 		join(&all.PromptContains, e.PromptContains)
 		join(&all.PromptContainsCall2, e.PromptContainsCall2)
 		join(&all.PromptMustNot, e.PromptMustNot)
-		merge(&all.ModelCalls, e.ModelCalls, plus)
-		merge(&all.Sends, e.Sends, plus)
+		all.ModelCalls, all.Sends = sum(all.ModelCalls, e.ModelCalls), sum(all.Sends, e.Sends)
 		merge(&all.MaxPartUTF16Bytes, e.MaxPartUTF16Bytes, func(a, b int) int { return min(a, b) })
-		merge(&all.JoinedReplyEquals, e.JoinedReplyEquals, plus)
+		merge(&all.JoinedReplyEquals, e.JoinedReplyEquals, func(a, b string) string { return a + b })
 		merge(&all.Typing, e.Typing, func(a, b bool) bool { return a || b })
 		merge(&all.ModelInput, e.ModelInput, func(first, _ string) string { return first })
 		merge(&all.ServedBy, e.ServedBy, func(_, last string) string { return last })
@@ -444,7 +419,13 @@ func merge[T any](all **T, more *T, how func(a, b T) T) {
 	}
 }
 
-func plus[T int | string](a, b T) T { return a + b }
+// sum is nil, which nobody looks at, where one of the deliveries does not say its part.
+func sum(a, b *int) *int {
+	if a == nil || b == nil {
+		return nil
+	}
+	return new(*a + *b)
+}
 
 func (o *seen) add(more *seen) {
 	o.calls = append(o.calls, more.calls...)
@@ -452,16 +433,6 @@ func (o *seen) add(more *seen) {
 	o.asked = append(o.asked, more.asked...)
 	o.sends += more.sends
 	o.typing = o.typing || more.typing
-}
-
-// among reports whether the wanted ones are among those there are, in that order.
-func among[W, G any](want []W, got []G, same func(W, G) bool) bool {
-	for _, g := range got {
-		if len(want) > 0 && same(want[0], g) {
-			want = want[1:]
-		}
-	}
-	return len(want) == 0
 }
 
 func (v *verdict) actions() {
@@ -472,32 +443,26 @@ func (v *verdict) actions() {
 	for i, a := range want {
 		v.known(fmt.Sprintf("expect.actions[%d].action", i), a.Action)
 	}
-	same, more := false, v.rest != nil && v.rest.Actions == nil
-	switch {
-	case v.expect.Order.Either():
-		left, ok := inAnyOrder(want, got, v.sameCall)
-		same = ok && (more || left == 0)
-	case more:
-		same = among(want, got, v.sameCall)
-	default:
-		same = slices.EqualFunc(want, got, v.sameCall)
+	same := slices.EqualFunc(want, got, v.sameCall)
+	if v.expect.Order.Either() {
+		same = inAnyOrder(want, got, v.sameCall)
 	}
 	if !same {
 		v.fault("actions", "got %s, want %s", inLines(v.describeMade(got)), inLines(v.describeActions(want)))
 	}
 }
 
-// inAnyOrder reports whether each that is wanted is there, and how many others are.
-func inAnyOrder[W, G any](want []W, got []G, same func(W, G) bool) (left int, ok bool) {
+// inAnyOrder reports whether each that is wanted is there, and no others.
+func inAnyOrder[W, G any](want []W, got []G, same func(W, G) bool) bool {
 	rest := slices.Clone(got)
 	for _, w := range want {
 		i := slices.IndexFunc(rest, func(g G) bool { return same(w, g) })
 		if i < 0 {
-			return 0, false
+			return false
 		}
 		rest = slices.Delete(rest, i, i+1)
 	}
-	return len(rest), true
+	return len(rest) == 0
 }
 
 // sameCall compares a call. What a scripted action gave back is what it was told to; of
@@ -517,46 +482,10 @@ func equalEntities(a, b map[string]any) bool {
 	return len(a) == 0 && len(b) == 0 || equalJSON(a, b)
 }
 
-// equalJSON compares JSON values, numbers exactly.
-func equalJSON(a, b any) bool { return reflect.DeepEqual(normal(a), normal(b)) }
-
-// normal writes equal JSON values in one form.
-func normal(v any) any {
-	switch v := v.(type) {
-	case map[string]any:
-		out := map[string]any{}
-		for name, one := range v {
-			out[name] = normal(one)
-		}
-		return out
-	case []any:
-		out := make([]any, len(v))
-		for i, one := range v {
-			out[i] = normal(one)
-		}
-		return out
-	case json.Number:
-		return exact(v.String())
-	case float64, float32, int, int64:
-		return exact(fmt.Sprint(v))
-	}
-	return v
-}
-
-// fraction is a number, so that 1.5e3 is 1500. It is no text that looks like one.
-type fraction string
-
-// exact is the number as a fraction. One that is too large for that is only equal as it is
-// written.
-func exact(number string) fraction {
-	const most = 1 << 10
-	if i := strings.IndexAny(number, "eE"); len(number) > most || i >= 0 && len(number)-i > 5 {
-		return fraction(number)
-	}
-	if r, ok := new(big.Rat).SetString(number); ok {
-		return fraction(r.RatString())
-	}
-	return fraction(number)
+// equalJSON compares JSON values: 1.5e3 is 1500.
+func equalJSON(a, b any) bool {
+	one, other := jsontext.Value(asJSON(a)), jsontext.Value(asJSON(b))
+	return cmp.Or(one.Canonicalize(), other.Canonicalize()) == nil && bytes.Equal(one, other)
 }
 
 func (v *verdict) state() {
@@ -682,54 +611,37 @@ type span struct {
 }
 
 // spans are those of the events of a step for which anything was done.
-func (v *verdict) spans() []span {
-	byOwner := map[*scene]*span{}
-	note := func(of bottest.Of, seq int, replies bool) {
-		owner := v.stage.owner(of)
-		if owner == nil || !slices.Contains(v.stage.events, owner) {
-			return
-		}
-		s := byOwner[owner]
-		if s == nil {
-			s = &span{id: owner.Event.ID, first: seq}
-			byOwner[owner] = s
-		}
-		s.last = seq
-		if replies && s.replied == 0 {
-			s.replied = seq
-		}
+func (v *verdict) spans() (all []span) {
+	type done struct {
+		of      bottest.Of
+		seq     int
+		replies bool
 	}
-	var all []func()
-	var places []int
-	add := func(of bottest.Of, seq int, replies bool) {
-		all, places = append(all, func() { note(of, seq, replies) }), append(places, seq)
-	}
+	var list []done
 	for _, c := range v.kit.Model.Calls()[v.stage.asked:] {
-		add(c.Of, c.Seq, false)
+		list = append(list, done{c.Of, c.Seq, false})
 	}
 	for _, sent := range v.kit.Connector.Sent()[v.stage.sent:] {
 		if sent.Message() {
-			add(ofSent(sent), sent.Seq, true)
+			list = append(list, done{ofSent(sent), sent.Seq, true})
 		}
 	}
-	for _, i := range sortedBy(places) {
-		all[i]()
+	slices.SortFunc(list, func(a, b done) int { return cmp.Compare(a.seq, b.seq) })
+	for _, d := range list {
+		owner := v.stage.owner(d.of)
+		if owner == nil {
+			continue
+		}
+		i := slices.IndexFunc(all, func(s span) bool { return s.id == owner.Event.ID })
+		if i < 0 {
+			i, all = len(all), append(all, span{id: owner.Event.ID, first: d.seq})
+		}
+		all[i].last = d.seq
+		if d.replies && all[i].replied == 0 {
+			all[i].replied = d.seq
+		}
 	}
-	var list []span
-	for _, s := range byOwner {
-		list = append(list, *s)
-	}
-	return list
-}
-
-// sortedBy are the indexes of the places in their order.
-func sortedBy(places []int) []int {
-	indexes := make([]int, len(places))
-	for i := range indexes {
-		indexes[i] = i
-	}
-	slices.SortFunc(indexes, func(a, b int) int { return cmp.Compare(places[a], places[b]) })
-	return indexes
+	return all
 }
 
 // order compares in which order the events were answered.

@@ -12,7 +12,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
-	"reflect"
 	"regexp"
 	"runtime"
 	"runtime/debug"
@@ -121,23 +120,30 @@ func play(rec *recorder, s *record.Scenario, cfg Config) (story string) {
 	if cfg.Cassette != "" {
 		r.watch = bottest.ComparePrompts(rec, cfg.Cassette, howToUpdate, cfg.Update).Model
 	}
-	r.kit = bottest.NewInBubble(rec, bottest.Config{New: r.newBot, Name: r.mentioned(), Models: s.Options.Models, Replicas: r.replicas()})
+	name := map[string]string{"lights": "LightsBot", "ticket": "TicketBot"}[s.Bot]
+	r.kit = bottest.NewInBubble(rec, bottest.Config{New: r.newBot, Name: cmp.Or(name, "ListBot"), Models: s.Options.Models, Replicas: r.replicas()})
 	r.kit.Model.Decides(r.answer)
 	r.kit.Connector.Decides(r.sending)
 	for i, action := range s.Options.Approval {
 		r.known(fmt.Sprintf("options.approval[%d]", i), action)
 	}
 	r.seed()
-	defer func() { story = r.story() }()
+	defer func() {
+		story = r.kit.Explain()
+		if len(r.unused) > 0 {
+			story += "\n\nthe model was not asked for:\n    " + strings.Join(r.unused, "\n    ")
+		}
+	}()
 	for i := range s.Steps {
 		rec.step = fmt.Sprintf("step %d", i+1)
-		if s.Steps[i].Control != "" || !r.alive() {
+		// Where all processes have crashed, whatever runs them starts them again, also if the
+		// scenario does not say so.
+		if s.Steps[i].Control != "" || r.alive() == 0 {
 			r.kit.Restart()
 		}
-		if s.Steps[i].Control != "" {
-			continue
+		if s.Steps[i].Control == "" {
+			r.perform(&s.Steps[i])
 		}
-		r.perform(&s.Steps[i])
 	}
 	return ""
 }
@@ -149,42 +155,30 @@ func (r *run) known(field, action string) {
 	}
 }
 
-// mentioned is the name of the bot.
-func (r *run) mentioned() string {
-	switch r.s.Bot {
-	case "lights":
-		return "LightsBot"
-	case "ticket":
-		return "TicketBot"
-	}
-	return "ListBot"
-}
-
+// replicas is how many processes the bot has.
 func (r *run) replicas() int {
 	most := 1
-	for e := range r.events() {
+	for _, e := range r.events() {
 		most = max(most, e.Replica)
 	}
 	return most
 }
 
-// alive reports whether any process is. Where all have crashed, whatever runs them starts them
-// again before the channel delivers the next activity, also if the scenario does not say so.
-func (r *run) alive() bool {
+// alive is how many of them live.
+func (r *run) alive() (n int) {
 	for i := range r.replicas() {
 		if r.kit.Alive(i + 1) {
-			return true
+			n++
 		}
 	}
-	return false
+	return n
 }
 
 // events are those of all steps.
-func (r *run) events() map[*record.Event]bool {
-	all := map[*record.Event]bool{}
+func (r *run) events() (all []*record.Event) {
 	for i := range r.s.Steps {
 		for _, d := range r.s.Steps[i].Deliveries() {
-			all[d.Event] = true
+			all = append(all, d.Event)
 		}
 	}
 	return all
@@ -239,20 +233,25 @@ func (r *run) chat(e *record.Event) *bottest.Chat {
 
 // seed writes what the bot keeps before the first step, of each conversation.
 func (r *run) seed() {
-	seeded := map[string]bool{}
-	for i := range r.s.Steps {
-		for _, d := range r.s.Steps[i].Deliveries() {
-			e := d.Event
-			chat := r.chat(e)
-			if seeded[e.Conversation] || reflect.ValueOf(r.s.Seed).IsZero() {
-				continue
-			}
-			seeded[e.Conversation] = true
-			chat.Keep(func(conversation, user *state.Scope) {
-				r.seedLists(state.Of[lists.Lists](r.holder(e, conversation, user)))
-				seedHistory(state.Of[prompts.History](conversation), r.s.Seed.HistoryTurns, e)
-			})
+	seed := &r.s.Seed
+	all := slices.Clone(seed.Ordered)
+	for _, name := range sortedKeys(seed.Lists) {
+		list := lists.List{Name: name}
+		for _, item := range seed.Lists[name] {
+			list.Items = append(list.Items, lists.Item{Name: item})
 		}
+		all = append(all, list)
+	}
+	for _, e := range r.events() {
+		known := r.chats[e.Conversation] != nil
+		chat := r.chat(e)
+		if known || all == nil && seed.HistoryTurns == 0 {
+			continue
+		}
+		chat.Keep(func(conversation, user *state.Scope) {
+			state.Of[lists.Lists](r.holder(e, conversation, user)).All = slices.Clone(all)
+			seedHistory(state.Of[prompts.History](conversation), seed.HistoryTurns, e)
+		})
 	}
 }
 
@@ -263,17 +262,6 @@ func (r *run) holder(e *record.Event, conversation, user *state.Scope) *state.Sc
 		return user
 	}
 	return conversation
-}
-
-func (r *run) seedLists(l *lists.Lists) {
-	l.All = slices.Clone(r.s.Seed.Ordered)
-	for _, name := range sortedKeys(r.s.Seed.Lists) {
-		list := lists.List{Name: name}
-		for _, item := range r.s.Seed.Lists[name] {
-			list.Items = append(list.Items, lists.Item{Name: item})
-		}
-		l.All = append(l.All, list)
-	}
 }
 
 func seedHistory(h *prompts.History, turns int, e *record.Event) {
@@ -291,17 +279,12 @@ func seedHistory(h *prompts.History, turns int, e *record.Event) {
 // kept are the lists of the conversation.
 func (r *run) kept(conversation string) map[string][]string {
 	found := map[string][]string{}
-	var of *record.Event
-	for i := range r.s.Steps { // whoever spoke there first has the lists of a personal chat
-		for _, d := range r.s.Steps[i].Deliveries() {
-			if of == nil && d.Event.Conversation == conversation {
-				of = d.Event
-			}
-		}
-	}
-	if of == nil {
+	events := r.events()
+	first := slices.IndexFunc(events, func(e *record.Event) bool { return e.Conversation == conversation })
+	if first < 0 {
 		return found
 	}
+	of := events[first] // whoever spoke there first has the lists of a personal chat
 	var all lists.Lists
 	chat := r.chats[conversation].As(of.From)
 	chat.Keep(func(conversation, user *state.Scope) { all = *state.Of[lists.Lists](r.holder(of, conversation, user)) })
@@ -314,17 +297,6 @@ func (r *run) kept(conversation string) map[string][]string {
 	}
 	return found
 }
-
-// story is what happened, of all conversations.
-func (r *run) story() string {
-	story := r.kit.Explain()
-	if len(r.unused) > 0 {
-		story += "\n\nthe model was not asked for:\n    " + strings.Join(r.unused, "\n    ")
-	}
-	return story
-}
-
-func placeOf(i int) string { return fmt.Sprintf("parallel %d: ", i+1) }
 
 // perform plays a step: delivers its events, waits until the bot has nothing left to do,
 // and looks at what it did.
@@ -343,45 +315,19 @@ func (r *run) perform(step *record.Step) {
 		})
 	}
 	r.kit.Together(deliveries...)
-	if s.crash > 0 {
-		r.settleCrash()
-	} else {
+	if s.crash == 0 {
 		r.kit.Settle()
+	} else if r.kit.Await(func() bool { return r.alive() < r.replicas() }) {
+		time.Sleep(afterCrash)
+	} else {
+		r.Errorf("expect.crash_after_action: there were not so many calls")
 	}
 	r.judge(step, s)
-}
-
-func crashOf(step *record.Step) int {
-	for _, d := range step.Deliveries() {
-		if d.Expect.CrashAfterAction != nil {
-			return *d.Expect.CrashAfterAction
-		}
-	}
-	if step.Expect.CrashAfterAction != nil {
-		return *step.Expect.CrashAfterAction
-	}
-	return 0
 }
 
 // afterCrash is how long others may end what they have begun: not as long as the lease of
 // the dead, whose turns are for the steps to come.
 const afterCrash = 2 * time.Second
-
-func (r *run) settleCrash() {
-	crashed := func() bool {
-		for replica := range r.replicas() {
-			if !r.kit.Alive(replica + 1) {
-				return true
-			}
-		}
-		return false
-	}
-	if !r.kit.Await(crashed) {
-		r.Errorf("expect.crash_after_action: there were not so many calls")
-		return
-	}
-	time.Sleep(afterCrash)
-}
 
 // deliver delivers the event.
 func (r *run) deliver(e *scene) {
@@ -407,42 +353,24 @@ func taken(d *bottest.Delivery) bool { return d.Status >= 200 && d.Status < 300 
 // is none.
 func (r *run) activity(e *scene) (a bottest.Activity, card string) {
 	ev := e.Event
-	a = bottest.Activity{"type": ev.Type, "id": e.Event.ID}
-	if ev.Text != nil {
-		a["text"] = *ev.Text
-		if mention := botMention.FindString(*ev.Text); mention != "" && ev.Entities == nil {
-			a["entities"] = []any{e.chat.MentionOf(mention)}
-		}
+	d := json.NewDecoder(strings.NewReader(asJSON(ev)))
+	d.UseNumber()
+	if err := d.Decode(&a); err != nil {
+		r.Errorf("%sevent: %v", e.place, err)
 	}
-	for name, list := range map[string][]map[string]any{"entities": ev.Entities, "membersAdded": ev.MembersAdded, "attachments": ev.Attachments} {
-		if list != nil {
-			a[name] = list
-		}
+	for _, ours := range []string{"conversation", "conversationType", "from", "at_ms", "delay_model_ms", "replica", "redelivery", "redis"} {
+		delete(a, ours)
 	}
-	if ev.Name != "" {
-		a["name"] = ev.Name
+	if mention := botMention.FindString(fmt.Sprint(a["text"])); mention != "" && ev.Entities == nil {
+		a["entities"] = []any{e.chat.MentionOf(mention)}
 	}
-	if ev.Value != nil {
-		a["value"] = ev.Value
-	}
-	if ev.ChannelData != nil {
-		a["channelData"] = channelData(ev.ChannelData)
+	if data, ok := a["channelData"].(map[string]any); ok && data["tenant"] == nil { // channels have sent others, too
+		data["tenant"] = map[string]any{"id": "tenant-1"}
 	}
 	if approve, ok := decisionOf(ev); ok {
 		return r.click(e, a, approve)
 	}
 	return a, ""
-}
-
-// channelData is that of the event, with a tenant where it can have one.
-func channelData(of any) any {
-	object, ok := of.(map[string]any)
-	if !ok {
-		return of // channels have sent such, too
-	}
-	data := map[string]any{"tenant": map[string]any{"id": "tenant-1"}}
-	maps.Copy(data, object)
-	return data
 }
 
 // decisionOf reads a value that says only whether something is approved.
@@ -514,7 +442,10 @@ func saidOf(e *record.Event, card *bottest.Card) bool {
 	q := questionOf(card.JSON)
 	for name, value := range beside(e) {
 		raw, err := json.Marshal(value)
-		if shown, there := q.valueOf(name); err != nil || !there || !sameValue(string(raw), shown) {
+		if q == nil {
+			return false
+		}
+		if shown, there := q.values[name]; err != nil || !there || !sameValue(string(raw), shown) {
 			return false
 		}
 	}
@@ -531,11 +462,9 @@ func beside(e *record.Event) map[string]any {
 
 // asker is who said what the activity of that id says, "" where nobody did.
 func (r *run) asker(id string) string {
-	for i := range r.s.Steps {
-		for _, d := range r.s.Steps[i].Deliveries() {
-			if d.Event.ID == id {
-				return d.Event.From
-			}
+	for _, e := range r.events() {
+		if e.ID == id {
+			return e.From
 		}
 	}
 	return ""
@@ -718,7 +647,7 @@ var botMention = regexp.MustCompile(`<at>[^<>]*Bot</at>`)
 
 // prepare makes the scenes of a step.
 func (r *run) prepare(step *record.Step) *stage {
-	s := &stage{run: r, crash: crashOf(step), calls: len(r.calls()), asked: len(r.kit.Model.Calls()), sent: len(r.kit.Connector.Sent()), kept: map[string]map[string][]string{}}
+	s := &stage{run: r, calls: len(r.calls()), asked: len(r.kit.Model.Calls()), sent: len(r.kit.Connector.Sent()), kept: map[string]map[string][]string{}}
 	s.whole = &scene{Step: &record.Step{}}
 	if len(step.Parallel) > 0 {
 		s.whole = &scene{Step: step, actions: make([]bool, len(step.Expect.Actions))}
@@ -726,7 +655,10 @@ func (r *run) prepare(step *record.Step) *stage {
 	for _, d := range step.Deliveries() {
 		e := &scene{Step: d, chat: r.chat(d.Event), actions: make([]bool, len(d.Expect.Actions))}
 		if len(step.Parallel) > 0 {
-			e.place = placeOf(len(s.events))
+			e.place = fmt.Sprintf("parallel %d: ", len(s.events)+1)
+		}
+		if after := cmp.Or(d.Expect.CrashAfterAction, step.Expect.CrashAfterAction); after != nil {
+			s.crash = *after
 		}
 		s.events = append(s.events, e)
 		s.kept[d.Event.Conversation] = r.kept(d.Event.Conversation)
@@ -975,60 +907,39 @@ func questionOf(card string) *question {
 	return q
 }
 
-// valueOf is a value of the call, which a card that asks for nothing does not have.
-func (q *question) valueOf(name string) (value string, there bool) {
-	if q != nil {
-		value, there = q.values[name]
-	}
-	return value, there
-}
-
-// has reports whether the values are among those of the call. They are separated by spaces,
-// by commas or by both. One that can be read as JSON is JSON, another is a text that ends
-// where the next name of the call begins.
+// has reports whether the values, such as "id=7, reason=no longer needed", are among those of
+// the call. One that can be read as JSON is JSON, another is a text that ends where the next
+// name of the call begins.
 func (q *question) has(values string) bool {
-	for values != "" {
-		name, rest, found := q.name(values)
-		if !found {
+	var names []string
+	for name := range q.values {
+		names = append(names, regexp.QuoteMeta(name))
+	}
+	next := regexp.MustCompile(`[, \t\n]+(` + strings.Join(names, "|") + `)=`)
+	begins := func(text string) bool {
+		at := next.FindStringIndex(text)
+		return text == "" || at != nil && at[0] == 0
+	}
+	for values = strings.TrimRight(" "+values, ", \t\n"); values != ""; {
+		at := next.FindStringSubmatchIndex(values)
+		if !begins(values) {
 			return false
 		}
-		value, next := q.value(rest)
-		if !sameValue(value, q.values[name]) {
+		name, rest := values[at[2]:at[3]], values[at[1]:]
+		end := len(rest)
+		if at := next.FindStringIndex(rest); at != nil {
+			end = at[0]
+		}
+		d := json.NewDecoder(strings.NewReader(rest))
+		if d.Decode(new(any)) == nil && begins(rest[d.InputOffset():]) {
+			end = int(d.InputOffset())
+		}
+		if !sameValue(rest[:end], q.values[name]) {
 			return false
 		}
-		values = next
+		values = rest[end:]
 	}
 	return true
-}
-
-// name is the name of the call's with which the text begins, and what follows its "=".
-func (q *question) name(text string) (name, rest string, found bool) {
-	for name := range q.values {
-		if rest, found := strings.CutPrefix(text, name+"="); found {
-			return name, rest, true
-		}
-	}
-	return "", "", false
-}
-
-// value is what the text begins with, and the name and value behind that.
-func (q *question) value(text string) (value, next string) {
-	const between = ", \t\n"
-	d := json.NewDecoder(strings.NewReader(text))
-	var whole json.RawMessage
-	if d.Decode(&whole) == nil {
-		rest := text[d.InputOffset():]
-		next := strings.TrimLeft(rest, between)
-		if _, _, found := q.name(next); next == "" || found && next != rest {
-			return string(whole), next
-		}
-	}
-	for i := range text {
-		if _, _, found := q.name(text[i:]); found && i > 0 && strings.ContainsRune(between, rune(text[i-1])) {
-			return strings.TrimRight(text[:i], between), text[i:]
-		}
-	}
-	return text, ""
 }
 
 // sameValue compares a value with that of a card, which is JSON: as JSON, or as the text
