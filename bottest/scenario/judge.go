@@ -20,68 +20,62 @@ import (
 	"github.com/planbot-go/planbot/models"
 )
 
-// seen is what the bot did for an event, or for all of a step.
+// seen is what the bot did for an activity, or for all of a step.
 type seen struct {
-	calls     []made
-	replies   []reply
-	asked     []bottest.ModelCall
-	sends     int
-	typing    bool
-	delivered []*bottest.Delivery
+	calls   []made
+	replies []reply
+	asked   []bottest.ModelCall
+	sends   int
+	typing  bool
 }
 
 // judge compares what the bot did in a step with what it had to do.
 func (r *run) judge(step *record.Step, s *stage) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	all := &seen{}
-	each := map[*scene]*seen{}
-	for _, e := range s.events {
-		each[e] = &seen{}
+	for _, c := range r.calls()[s.calls:] {
+		for _, o := range s.seenOf(c.Of) {
+			o.calls = append(o.calls, c)
+		}
 	}
-	s.sort(all, each)
-	for _, group := range s.groups() {
-		r.judgeGroup(s, group, each)
+	for _, c := range r.kit.Model.Calls()[s.asked:] {
+		for _, o := range s.seenOf(c.Of) {
+			o.asked = append(o.asked, c)
+		}
+	}
+	for _, sent := range r.kit.Connector.Sent()[s.sent:] {
+		for _, o := range s.seenOf(ofSent(sent)) {
+			o.took(sent, r)
+		}
+	}
+	for _, d := range s.deliveries {
+		if text := shown(d.answer); text != "" { // to who clicked
+			for _, o := range []*seen{&d.of.seen, &s.whole.seen} {
+				o.replies = append(o.replies, reply{text: text})
+			}
+		}
+	}
+	for _, e := range s.events {
+		v := &verdict{run: r, stage: s, place: e.place(), expect: &e.Expect, seen: &e.seen}
+		v.compareWork()
+		v.sendings(e)
+		v.unasked(e)
+	}
+	for _, d := range s.deliveries {
+		v := &verdict{run: r, stage: s, place: d.place, expect: &d.Expect, seen: &d.of.seen}
+		v.compareRest(d)
 	}
 	if len(step.Parallel) > 0 {
-		v := &verdict{run: r, stage: s, expect: &step.Expect, seen: all, conversation: s.events[0].Event.Conversation, events: s.events}
+		v := &verdict{run: r, stage: s, expect: &step.Expect, seen: &s.whole.seen}
 		v.compareWork()
-		v.compareRest()
+		v.compareRest(s.deliveries...)
 		v.sendings(s.whole)
 	}
 }
 
-// sort gives each event what belongs to it.
-func (s *stage) sort(all *seen, each map[*scene]*seen) {
-	for _, c := range s.run.calls()[s.calls:] {
-		all.calls = append(all.calls, c)
-		one := each[s.owner(c.Of)]
-		one.calls = append(one.calls, c)
-	}
-	for _, c := range s.run.kit.Model.Calls()[s.asked:] {
-		all.asked = append(all.asked, c)
-		one := each[s.owner(c.Of)]
-		one.asked = append(one.asked, c)
-	}
-	for _, sent := range s.run.kit.Connector.Sent()[s.sent:] {
-		all.took(sent, s.run)
-		each[s.owner(ofSent(sent))].took(sent, s.run)
-	}
-	for _, e := range s.events {
-		all.answered(e.delivered)
-		each[e].answered(e.delivered)
-	}
-}
-
-// answered notes the answer to a delivery, which may show a text to who clicked.
-func (o *seen) answered(d *bottest.Delivery) {
-	if d == nil {
-		return
-	}
-	o.delivered = append(o.delivered, d)
-	if text := shown(d); text != "" {
-		o.replies = append(o.replies, reply{text: text})
-	}
+// seenOf are where something is noted: with its owner, and with all of the step.
+func (s *stage) seenOf(of bottest.Of) []*seen {
+	return []*seen{&s.owner(of).seen, &s.whole.seen}
 }
 
 // ofSent says whose a request to the connector is: where it went is certain.
@@ -108,12 +102,10 @@ func (o *seen) took(sent bottest.Sent, r *run) {
 // verdict compares one list of expectations.
 type verdict struct {
 	*run
-	stage        *stage
-	place        string
-	expect       *record.Expect
-	seen         *seen
-	conversation string
-	events       []*scene
+	stage  *stage
+	place  string
+	expect *record.Expect
+	seen   *seen
 }
 
 func (v *verdict) fault(field, format string, args ...any) {
@@ -141,10 +133,12 @@ func (v *verdict) compareWork() {
 }
 
 // compareRest compares what there is after the step, and how deliveries were answered.
-func (v *verdict) compareRest() {
-	v.state()
+func (v *verdict) compareRest(of ...*delivery) {
+	v.state(of)
 	v.number("tickets", v.expect.Tickets, v.book.opened())
-	v.answers()
+	for _, d := range of {
+		v.answer(d.answer)
+	}
 	v.order()
 	v.together()
 }
@@ -156,7 +150,7 @@ func (v *verdict) replies() {
 	}
 	joined := strings.Join(texts(got), "")
 	if e.JoinedReplyEquals != nil && joined != *e.JoinedReplyEquals {
-		v.fault("joined_reply_equals", "got %d bytes, want %d; they differ from byte %d on", len(joined), len(*e.JoinedReplyEquals), common(joined, *e.JoinedReplyEquals))
+		v.fault("joined_reply_equals", "got %s, want %s", inLines([]string{joined}), inLines([]string{*e.JoinedReplyEquals}))
 	}
 	for i, one := range got {
 		if n := 2 * len(utf16.Encode([]rune(one.text))); e.MaxPartUTF16Bytes != nil && n > *e.MaxPartUTF16Bytes {
@@ -251,19 +245,17 @@ func (v *verdict) prompts() {
 	}
 }
 
-// answers looks at how the deliveries were answered over HTTP.
-func (v *verdict) answers() {
-	for _, d := range v.seen.delivered {
-		if want := v.expect.Status; want != nil && d.Status != *want {
-			v.fault("status", "got %s, want %d", d, *want)
-		}
-		within, bounded := v.expect.StatusWithinMS[d.ID]
-		if all, ok := v.expect.StatusWithinMS[""]; ok {
-			within, bounded = all, true
-		}
-		if limit := time.Duration(within) * time.Millisecond; bounded && (d.Status == 0 || d.Took.Truncate(time.Millisecond) > limit) {
-			v.fault("http_status_within_ms", "%s was answered %s after %v, want %v at most", d.ID, d, d.Took, limit)
-		}
+// answer looks at how a delivery was answered over HTTP.
+func (v *verdict) answer(d *bottest.Delivery) {
+	if want := v.expect.Status; want != nil && d.Status != *want {
+		v.fault("status", "got %s, want %d", d, *want)
+	}
+	within, bounded := v.expect.StatusWithinMS[d.ID]
+	if all, ok := v.expect.StatusWithinMS[""]; ok {
+		within, bounded = all, true
+	}
+	if limit := time.Duration(within) * time.Millisecond; bounded && (d.Status == 0 || d.Took.Truncate(time.Millisecond) > limit) {
+		v.fault("http_status_within_ms", "%s was answered %s after %v, want %v at most", d.ID, d, d.Took, limit)
 	}
 }
 
@@ -302,44 +294,6 @@ func (r reply) is(want string, resumed func(reply) bool) bool {
 	}
 }
 
-// groups are the events of a step, those together that deliver one activity.
-func (s *stage) groups() (all [][]*scene) {
-	for _, e := range s.events {
-		i := slices.IndexFunc(all, func(group []*scene) bool { return group[0].same(e) })
-		if i < 0 {
-			all = append(all, []*scene{e})
-			continue
-		}
-		all[i] = append(all[i], e)
-	}
-	return all
-}
-
-// same reports whether both deliver one activity.
-func (e *scene) same(other *scene) bool {
-	return e.Event.ID == other.Event.ID && e.Event.Conversation == other.Event.Conversation
-}
-
-// judgeGroup judges the deliveries of one activity. Which of them the bot did its work for,
-// nobody can tell: it is compared with what all of them expect together.
-func (r *run) judgeGroup(s *stage, group []*scene, each map[*scene]*seen) {
-	work := &verdict{run: r, stage: s, place: placesOf(group), expect: &group[0].Expect, seen: each[group[0]], events: group}
-	if len(group) > 1 {
-		work.expect, work.seen = together(group), &seen{}
-		for _, e := range group {
-			work.seen.add(each[e])
-		}
-	}
-	work.compareWork()
-	for _, e := range group {
-		rest := *work
-		rest.place, rest.expect, rest.seen, rest.conversation, rest.events = e.place, &e.Expect, each[e], e.Event.Conversation, []*scene{e}
-		rest.compareRest()
-		rest.sendings(e)
-	}
-	work.unasked(group)
-}
-
 // sendings looks whether the connector was asked for all that it was to answer.
 func (v *verdict) sendings(e *scene) {
 	if unused := len(e.Expect.Connector) - e.sendings; unused > 0 {
@@ -350,39 +304,26 @@ func (v *verdict) sendings(e *scene) {
 // unasked notes the answers that the model was not asked for. They are no failure: there may
 // be more of them than a bot has to need. But of one that is for a certain model
 // it is expected that this is asked.
-func (v *verdict) unasked(group []*scene) {
-	for _, e := range group {
-		for i, a := range e.Model[e.answers:] {
-			i += e.answers
-			if a.Deployment != "" && len(group) == 1 && e.Expect.ModelCalls == nil && v.stage.crash == 0 {
-				v.Errorf("%smodel[%d].deployment: %s was not asked", e.place, i, a.Deployment)
-			}
-			v.unused = append(v.unused, fmt.Sprintf("%s, %smodel[%d]: %s", v.step, e.place, i, asked(a, 0, false)))
+func (v *verdict) unasked(e *scene) {
+	for i, a := range e.Model[e.answers:] {
+		i += e.answers
+		if a.Deployment != "" && len(e.deliveries) == 1 && e.Expect.ModelCalls == nil && v.stage.crash == 0 {
+			v.Errorf("%smodel[%d].deployment: %s was not asked", v.place, i, a.Deployment)
 		}
+		v.unused = append(v.unused, fmt.Sprintf("%s, %smodel[%d]: %s", v.step, v.place, i, e.asked(i, false)))
 	}
 }
 
-func inTime(events []*scene) []*scene {
-	return slices.SortedStableFunc(slices.Values(events), func(a, b *scene) int { return cmp.Compare(a.Event.AtMS, b.Event.AtMS) })
-}
-
-func placesOf(group []*scene) string {
-	if len(group) == 1 {
-		return group[0].place
-	}
-	var places []string
-	for _, e := range group {
-		places = append(places, strings.TrimSuffix(e.place, ": "))
-	}
-	return strings.Join(places, " with ") + ": "
-}
-
-// together is what the deliveries of one activity expect of the work for it: lists one
+// together is the work for an activity of which there are several deliveries. Which of them
+// the bot did it for, nobody can tell: it is compared with what all of them expect, lists one
 // after another in the order of the deliveries, numbers as their sums.
-func together(group []*scene) *record.Expect {
-	all := &record.Expect{ModelCalls: new(0), Sends: new(0)}
-	for _, one := range inTime(group) {
+func together(deliveries []*delivery) *record.Step {
+	out := &record.Step{Event: deliveries[0].Event, Expect: record.Expect{ModelCalls: new(0), Sends: new(0)}}
+	all := &out.Expect
+	for _, one := range inTime(deliveries) {
 		e := &one.Expect
+		out.Model = append(out.Model, one.Model...)
+		join(&all.Connector, e.Connector)
 		join(&all.Actions, e.Actions)
 		join(&all.Replies, e.Replies)
 		join(&all.ReplyMustNotContain, e.ReplyMustNotContain)
@@ -399,7 +340,11 @@ func together(group []*scene) *record.Expect {
 			all.Order = e.Order
 		}
 	}
-	return all
+	return out
+}
+
+func inTime(deliveries []*delivery) []*delivery {
+	return slices.SortedStableFunc(slices.Values(deliveries), func(a, b *delivery) int { return cmp.Compare(a.Event.AtMS, b.Event.AtMS) })
 }
 
 func join[T any](all *[]T, more []T) {
@@ -427,14 +372,6 @@ func sum(a, b *int) *int {
 	return new(*a + *b)
 }
 
-func (o *seen) add(more *seen) {
-	o.calls = append(o.calls, more.calls...)
-	o.replies = append(o.replies, more.replies...)
-	o.asked = append(o.asked, more.asked...)
-	o.sends += more.sends
-	o.typing = o.typing || more.typing
-}
-
 func (v *verdict) actions() {
 	want, got := v.expect.Actions, v.seen.calls
 	if want == nil {
@@ -448,7 +385,11 @@ func (v *verdict) actions() {
 		same = inAnyOrder(want, got, v.sameCall)
 	}
 	if !same {
-		v.fault("actions", "got %s, want %s", inLines(v.describeMade(got)), inLines(v.describeActions(want)))
+		var wanted []made
+		for _, a := range want {
+			wanted = append(wanted, made{action: a.Action, entities: a.Entities, result: a.Said(), failed: a.Error != nil})
+		}
+		v.fault("actions", "got %s, want %s", inLines(v.describe(got)), inLines(v.describe(wanted)))
 	}
 }
 
@@ -488,30 +429,26 @@ func equalJSON(a, b any) bool {
 	return cmp.Or(one.Canonicalize(), other.Canonicalize()) == nil && bytes.Equal(one, other)
 }
 
-func (v *verdict) state() {
+func (v *verdict) state(of []*delivery) {
 	e := v.expect
 	if e.State != nil {
-		v.lists("state", v.conversation, e.State.Lists)
+		v.lists("state", of[0].Event.Conversation, e.State.Lists)
 	}
 	for _, id := range sortedKeys(e.StateByConversation) {
 		v.lists("state_by_conversation."+id, id, e.StateByConversation[id].Lists)
 	}
-	if e.StateUnchanged != nil {
-		for _, id := range v.conversations() {
-			if same := equalLists(v.stage.kept[id], v.kept(id), false); same != *e.StateUnchanged {
-				v.fault("state_unchanged", "got %t, want %t: the lists of %s were %s and are %s", same, *e.StateUnchanged, id, asJSON(v.stage.kept[id]), asJSON(v.kept(id)))
-			}
+	for i, d := range of {
+		id := d.Event.Conversation
+		told := slices.ContainsFunc(of[:i], func(other *delivery) bool { return other.Event.Conversation == id })
+		if told || e.StateUnchanged == nil {
+			continue
+		}
+		was, is := v.stage.kept[id], v.kept(id)
+		if same := equalLists(was, is, false); same != *e.StateUnchanged {
+			v.fault("state_unchanged", "got %t, want %t: the lists of %s were %s and are %s",
+				same, *e.StateUnchanged, id, asJSON(was), asJSON(is))
 		}
 	}
-}
-
-// conversations are those of the events that are judged.
-func (v *verdict) conversations() (ids []string) {
-	for _, e := range v.events {
-		ids = append(ids, e.Event.Conversation)
-	}
-	slices.Sort(ids)
-	return slices.Compact(ids)
 }
 
 func (v *verdict) lists(field, conversation string, want map[string][]string) {
@@ -540,33 +477,20 @@ func texts(replies []reply) []string {
 }
 
 // describe says what was called and, where results are real, what came of it.
-func (v *verdict) describe(action string, entities map[string]any, result string, failed bool) string {
-	if entities == nil {
-		entities = map[string]any{}
-	}
-	text := action + " " + asJSON(entities)
-	switch {
-	case v.cfg.Scripted:
-	case failed:
-		text += " failed"
-	case result != "":
-		text += " = " + result
-	}
-	return text
-}
-
-func (v *verdict) describeMade(calls []made) []string {
-	all := []string{}
+func (v *verdict) describe(calls []made) (all []string) {
 	for _, c := range calls {
-		all = append(all, v.describe(c.action, c.entities, c.result, c.failed))
-	}
-	return all
-}
-
-func (v *verdict) describeActions(calls []record.Action) []string {
-	all := []string{}
-	for _, c := range calls {
-		all = append(all, v.describe(c.Action, c.Entities, c.Said(), c.Error != nil))
+		text := c.action + " {}"
+		if len(c.entities) > 0 {
+			text = c.action + " " + asJSON(c.entities)
+		}
+		switch {
+		case v.cfg.Scripted:
+		case c.failed:
+			text += " failed"
+		case c.result != "":
+			text += " = " + c.result
+		}
+		all = append(all, text)
 	}
 	return all
 }
@@ -592,15 +516,6 @@ func inLines(list []string) string {
 		out = append(out, fmt.Sprintf("%q", one))
 	}
 	return "[" + strings.Join(out, ", ") + "]"
-}
-
-// common is how many bytes two texts begin with alike.
-func common(a, b string) int {
-	n := 0
-	for n < len(a) && n < len(b) && a[n] == b[n] {
-		n++
-	}
-	return n
 }
 
 // span is when the bot was at work for an event, by the places of what it did in all that
@@ -629,9 +544,6 @@ func (v *verdict) spans() (all []span) {
 	slices.SortFunc(list, func(a, b done) int { return cmp.Compare(a.seq, b.seq) })
 	for _, d := range list {
 		owner := v.stage.owner(d.of)
-		if owner == nil {
-			continue
-		}
 		i := slices.IndexFunc(all, func(s span) bool { return s.id == owner.Event.ID })
 		if i < 0 {
 			i, all = len(all), append(all, span{id: owner.Event.ID, first: d.seq})

@@ -307,7 +307,7 @@ func (r *run) perform(step *record.Step) {
 		r.kit.CrashAfter(s.crash)
 	}
 	var deliveries []func()
-	for i, e := range s.events {
+	for i, e := range s.deliveries {
 		after := time.Duration(e.Event.AtMS)*time.Millisecond + time.Duration(i) // what is listed first is first
 		deliveries = append(deliveries, func() {
 			time.Sleep(after)
@@ -330,7 +330,7 @@ func (r *run) perform(step *record.Step) {
 const afterCrash = 2 * time.Second
 
 // deliver delivers the event.
-func (r *run) deliver(e *scene) {
+func (r *run) deliver(e *delivery) {
 	if e.Event.Redis == "down" {
 		r.kit.StopRedis()
 		defer r.kit.StartRedis()
@@ -340,7 +340,7 @@ func (r *run) deliver(e *scene) {
 	s := r.stage.Load()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	e.delivered = d
+	e.answer = d
 	if card != "" && taken(d) && shown(d) == "" {
 		r.decided[card] = true
 	}
@@ -351,7 +351,7 @@ func taken(d *bottest.Delivery) bool { return d.Status >= 200 && d.Status < 300 
 
 // activity is the event as Teams would send it, and the card that it is a click on; "": it
 // is none.
-func (r *run) activity(e *scene) (a bottest.Activity, card string) {
+func (r *run) activity(e *delivery) (a bottest.Activity, card string) {
 	ev := e.Event
 	d := json.NewDecoder(strings.NewReader(asJSON(ev)))
 	d.UseNumber()
@@ -383,7 +383,7 @@ func decisionOf(e *record.Event) (approve, ok bool) {
 // click makes of the event the click on a button of the last card that asks for an
 // approval, if there is one that was not decided, on that. Where there is no card it is one on
 // a card that the bot does not know.
-func (r *run) click(e *scene, a bottest.Activity, approve bool) (click bottest.Activity, id string) {
+func (r *run) click(e *delivery, a bottest.Activity, approve bool) (click bottest.Activity, id string) {
 	verb := map[bool]string{true: "planbot/approve", false: "planbot/reject"}[approve]
 	card, button := r.asking(e, verb)
 	if card == nil { // somebody clicks all the same
@@ -409,7 +409,7 @@ func (r *run) click(e *scene, a bottest.Activity, approve bool) (click bottest.A
 // asking is the card to click on, with its button of that verb; nil: there is none. It is one
 // that was not decided, of which all is true that the click says, that who clicks has asked
 // for, and the newest: as far as there is such a one, in this order.
-func (r *run) asking(e *scene, verb string) (card *bottest.Card, button map[string]any) {
+func (r *run) asking(e *delivery, verb string) (card *bottest.Card, button map[string]any) {
 	s := r.stage.Load()
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -425,7 +425,8 @@ func (r *run) asking(e *scene, verb string) (card *bottest.Card, button map[stri
 			continue
 		}
 		fit := 0
-		for _, is := range []bool{!r.decided[m.ID], saidOf(e.Event, one), r.asker(m.Of.Activity) == e.Event.From} {
+		asked := slices.ContainsFunc(r.events(), func(said *record.Event) bool { return said.ID == m.Of.Activity && said.From == e.Event.From })
+		for _, is := range []bool{!r.decided[m.ID], saidOf(e.Event, one), asked} {
 			if fit *= 2; is {
 				fit++
 			}
@@ -460,16 +461,6 @@ func beside(e *record.Event) map[string]any {
 	return value
 }
 
-// asker is who said what the activity of that id says, "" where nobody did.
-func (r *run) asker(id string) string {
-	for _, e := range r.events() {
-		if e.ID == id {
-			return e.From
-		}
-	}
-	return ""
-}
-
 // shown is the message that a click was answered with, "" when that is that it takes longer.
 func shown(d *bottest.Delivery) string {
 	var answer struct {
@@ -489,9 +480,10 @@ const latency = 10 * time.Millisecond
 type stage struct {
 	run *run
 
-	mu     sync.Mutex
-	events []*scene
-	whole  *scene // what is expected of several events together
+	mu         sync.Mutex
+	deliveries []*delivery // as they are listed
+	events     []*scene    // in time
+	whole      *scene      // what is expected of several events together
 
 	// How much there was when the step began.
 	calls, asked, sent int
@@ -499,64 +491,61 @@ type stage struct {
 	kept               map[string]map[string][]string
 }
 
-// scene is one event of a step.
+// delivery is one of an activity.
+type delivery struct {
+	*record.Step
+	place  string // "" or "parallel 2: "
+	chat   *bottest.Chat
+	answer *bottest.Delivery
+	of     *scene
+}
+
+// scene is an activity of a step, and the work that is expected of the bot for it.
 type scene struct {
 	*record.Step
-	place     string // "" or "parallel 2: "
-	answers   int    // of the model that were used
-	actions   []bool // of those expected that were used
-	sendings  int    // of the connector that were used
-	delivered *bottest.Delivery
-	chat      *bottest.Chat
+	deliveries []*delivery
+	seen       seen
+	answers    int    // of the model that were used
+	actions    []bool // of those expected that were used
+	sendings   int    // of the connector that were used
 }
 
-// owner is the event that something belongs to: the one whose activity the turn answers or,
-// if that is of an earlier step, whose conversation it is. Of several deliveries of one
-// activity it is the first that was taken.
-func (s *stage) owner(of bottest.Of) *scene {
-	var same []*scene
-	for _, match := range []func(*scene) bool{
-		func(e *scene) bool {
-			return of.Activity != "" && e.Event.ID == of.Activity && e.Event.Conversation == of.Conversation
-		},
-		func(e *scene) bool { return of.Activity != "" && e.Event.ID == of.Activity },
-		func(e *scene) bool { return of.Conversation != "" && e.Event.Conversation == of.Conversation },
-		func(*scene) bool { return true },
+// place names the deliveries.
+func (e *scene) place() string {
+	var places []string
+	for _, d := range e.deliveries {
+		places = append(places, strings.TrimSuffix(d.place, ": "))
+	}
+	if places[0] == "" {
+		return ""
+	}
+	return strings.Join(places, " with ") + ": "
+}
+
+// open reports whether the bot has the activity, or may get it yet.
+func (e *scene) open() bool {
+	return slices.ContainsFunc(e.deliveries, func(d *delivery) bool { return d.answer == nil || d.answer.Status < 300 })
+}
+
+// owner is what something belongs to: the activity that the turn answers or, if that is of
+// an earlier step, the first of its conversation that was taken.
+func (s *stage) owner(of bottest.Of) (found *scene) {
+	for _, match := range []func(*record.Event) bool{
+		func(e *record.Event) bool { return e.ID == of.Activity && e.Conversation == of.Conversation },
+		func(e *record.Event) bool { return e.ID == of.Activity },
+		func(e *record.Event) bool { return e.Conversation == of.Conversation },
+		func(*record.Event) bool { return true },
 	} {
 		for _, e := range s.events {
-			if match(e) {
-				same = append(same, e)
+			if match(e.Event) && (found == nil || !found.open() && e.open()) {
+				found = e
 			}
 		}
-		if len(same) > 0 {
-			break
+		if found != nil {
+			return found
 		}
 	}
-	if len(same) == 0 {
-		return nil
-	}
-	slices.SortStableFunc(same, func(a, b *scene) int { return cmp.Compare(a.Event.AtMS, b.Event.AtMS) })
-	for _, e := range same {
-		if e.delivered == nil || e.delivered.Status < 300 {
-			return e
-		}
-	}
-	return same[0]
-}
-
-// sharing are the owner and the other deliveries of its activity, which share scripts.
-func (s *stage) sharing(of bottest.Of) []*scene {
-	owner := s.owner(of)
-	if owner == nil {
-		return nil
-	}
-	all := []*scene{owner}
-	for _, e := range s.events {
-		if e != owner && e.same(owner) {
-			all = append(all, e)
-		}
-	}
-	return all
+	return &scene{Step: &record.Step{}} // before the first step
 }
 
 // answer is what the model does in a call that belongs to an event of the step.
@@ -564,22 +553,19 @@ func (r *run) answer(call bottest.ModelCall) (bottest.Answer, bool) {
 	s := r.stage.Load()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	sharing := s.sharing(call.Of)
-	for _, e := range sharing {
-		if e.answers < len(e.Model) {
-			a := e.Model[e.answers]
-			e.answers++
-			last := !slices.ContainsFunc(sharing, func(e *scene) bool { return e.answers < len(e.Model) })
-			return asked(a, time.Duration(e.Event.DelayModelMS)*time.Millisecond, last), true
-		}
+	e := s.owner(call.Of)
+	if e.answers == len(e.Model) {
+		return bottest.Answer{}, false
 	}
-	return bottest.Answer{}, false
+	e.answers++
+	return e.asked(e.answers-1, e.answers == len(e.Model)), true
 }
 
 // asked is the answer as the stand-in gives it. A model that hangs at last, with no answer
 // left for who would ask again, hangs until nobody waits.
-func asked(a record.Answer, delay time.Duration, last bool) bottest.Answer {
+func (e *scene) asked(i int, last bool) bottest.Answer {
 	const forever = 24 * time.Hour
+	a, delay := e.Model[i], time.Duration(e.Event.DelayModelMS)*time.Millisecond
 	out := bottest.Answer{Model: a.Deployment, Code: a.Code, Takes: max(delay, latency)}
 	if a.HangMS > 0 {
 		out.Takes = time.Duration(a.HangMS) * time.Millisecond
@@ -603,18 +589,16 @@ func (r *run) sending(sent bottest.Sent) bottest.Fault {
 	s := r.stage.Load()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	scripts := s.sharing(ofSent(sent))
-	if !slices.ContainsFunc(scripts, func(e *scene) bool { return e.Expect.Connector != nil }) {
-		scripts = append(scripts, s.whole)
+	e := s.owner(ofSent(sent))
+	if e.Expect.Connector == nil {
+		e = s.whole
 	}
-	for _, e := range scripts {
-		if e.sendings < len(e.Expect.Connector) {
-			e.sendings++
-			how := e.Expect.Connector[e.sendings-1]
-			return bottest.Fault{Status: how.HTTP, RetryAfter: seconds(how.RetryAfter)}
-		}
+	if e.sendings == len(e.Expect.Connector) {
+		return bottest.Fault{}
 	}
-	return bottest.Fault{}
+	e.sendings++
+	how := e.Expect.Connector[e.sendings-1]
+	return bottest.Fault{Status: how.HTTP, RetryAfter: seconds(how.RetryAfter)}
 }
 
 // seconds is a time of a scenario, 0 where it says none.
@@ -631,7 +615,7 @@ func (s *stage) scriptOf(of bottest.Of, name string, entities map[string]any) re
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, same := range []bool{true, false} {
-		for _, e := range append(s.sharing(of), s.whole) {
+		for _, e := range []*scene{s.owner(of), s.whole} {
 			for i, a := range e.Expect.Actions {
 				if !e.actions[i] && a.Action == name && (!same || equalEntities(a.Entities, entities)) {
 					e.actions[i] = true
@@ -652,16 +636,29 @@ func (r *run) prepare(step *record.Step) *stage {
 	if len(step.Parallel) > 0 {
 		s.whole = &scene{Step: step, actions: make([]bool, len(step.Expect.Actions))}
 	}
-	for _, d := range step.Deliveries() {
-		e := &scene{Step: d, chat: r.chat(d.Event), actions: make([]bool, len(d.Expect.Actions))}
+	for _, one := range step.Deliveries() {
+		d := &delivery{Step: one, chat: r.chat(one.Event)}
 		if len(step.Parallel) > 0 {
-			e.place = fmt.Sprintf("parallel %d: ", len(s.events)+1)
+			d.place = fmt.Sprintf("parallel %d: ", len(s.deliveries)+1)
 		}
 		if after := cmp.Or(d.Expect.CrashAfterAction, step.Expect.CrashAfterAction); after != nil {
 			s.crash = *after
 		}
-		s.events = append(s.events, e)
+		s.deliveries = append(s.deliveries, d)
 		s.kept[d.Event.Conversation] = r.kept(d.Event.Conversation)
+	}
+	for _, d := range inTime(s.deliveries) {
+		i := slices.IndexFunc(s.events, func(e *scene) bool {
+			return e.Event.ID == d.Event.ID && e.Event.Conversation == d.Event.Conversation
+		})
+		if i < 0 {
+			i, s.events = len(s.events), append(s.events, &scene{Step: d.Step})
+		}
+		d.of = s.events[i]
+		if d.of.deliveries = append(d.of.deliveries, d); len(d.of.deliveries) > 1 {
+			d.of.Step = together(d.of.deliveries)
+		}
+		d.of.actions = make([]bool, len(d.of.Expect.Actions))
 	}
 	return s
 }
