@@ -59,7 +59,7 @@ type step struct {
 	activity *activity.Activity
 	decision *decision       // what it says to an approval; nil: it says nothing to one
 	turns    map[string]bool // those that work on it: whether they are over
-	answers  []Answer        // not scrubbed yet, as all of it
+	answers  []answer        // not scrubbed yet, as all of it
 	done     []*done
 	replies  []reply
 	sends    []int          // how the channel answered its messages
@@ -180,7 +180,7 @@ func (c *conversation) isForeign(turn string, req *models.Request) bool {
 func (s *step) planned(p plan.Plan) {
 	last := len(s.answers) - 1
 	if last >= 0 && s.answers[last].Text != nil && (s.tools || strings.Contains(*s.answers[last].Text, "<plan")) {
-		s.answers[last] = Answer{Text: new(planText(p.Commands))}
+		s.answers[last] = answer{Text: new(planText(p.Commands))}
 	}
 }
 
@@ -195,27 +195,27 @@ func planText(commands []plan.Command) string {
 
 // failures is the error of a model as the scripted one gives it: as often as it may be asked
 // for, where it is tried again.
-func failures(err error) []Answer {
+func failures(err error) []answer {
 	fault, ok := errors.AsType[*models.Error](err)
 	if !ok {
 		fault = &models.Error{Kind: models.Unavailable}
 	}
-	f := Answer{HTTP: max(fault.Status, http.StatusBadRequest), Code: fault.Code}
+	f := answer{HTTP: max(fault.Status, http.StatusBadRequest), Code: fault.Code}
 	switch fault.Kind {
 	case models.FilteredInput, models.FilteredOutput:
-		f = Answer{HTTP: http.StatusBadRequest, Code: "content_filter"}
+		f = answer{HTTP: http.StatusBadRequest, Code: "content_filter"}
 	case models.TooLong:
-		f = Answer{HTTP: http.StatusBadRequest, Code: "context_length_exceeded"}
+		f = answer{HTTP: http.StatusBadRequest, Code: "context_length_exceeded"}
 	case models.Empty:
-		f = Answer{Text: new("")}
+		f = answer{Text: new("")}
 	case models.Throttled:
 		f.HTTP = cmp.Or(fault.Status, http.StatusTooManyRequests)
-		return slices.Repeat([]Answer{f}, 1+3)
+		return slices.Repeat([]answer{f}, 1+3)
 	case models.Timeout, models.Unavailable:
 		f.HTTP = max(fault.Status, http.StatusServiceUnavailable)
-		return slices.Repeat([]Answer{f}, 1+3)
+		return slices.Repeat([]answer{f}, 1+3)
 	}
-	return []Answer{f}
+	return []answer{f}
 }
 
 // Why nothing is expected of a step.
@@ -392,7 +392,7 @@ func (r *Recorder) step(s *step, cannot string) Step {
 		if s.decision != nil && len(s.activity.Value) > 0 { // there may be no card
 			out.Event.Value = r.scrub.Value(jsonTree(s.activity.Value))
 		}
-		out.Model = append(out.Model, Answer{Text: new(planText(saying([]string{unknown})))})
+		out.Model = append(out.Model, answer{Text: new(planText(saying([]string{unknown})))})
 		out.Expect.Note = cannot
 		return out
 	}
@@ -482,7 +482,7 @@ func (s *step) tellsTime(text string) bool {
 
 // said reports whether a model wrote the text.
 func (s *step) said(text string) bool {
-	return slices.ContainsFunc(s.answers, func(a Answer) bool {
+	return slices.ContainsFunc(s.answers, func(a answer) bool {
 		return a.Text != nil && (strings.Contains(*a.Text, text) || strings.Contains(*a.Text, asJSON(text)))
 	})
 }

@@ -88,8 +88,8 @@ func (d *deadLetter) note(format string, args ...any) {
 
 // answers are the plans of the turn as a model writes them, and behind them one for a
 // question that was not asked yet.
-func (d *deadLetter) answers(rec *turn.Record) (all []Answer) {
-	add := func(commands []plan.Command) { all = append(all, Answer{Text: new(d.scrub.Text(planText(commands)))}) }
+func (d *deadLetter) answers(rec *turn.Record) (all []answer) {
+	add := func(commands []plan.Command) { all = append(all, answer{Text: new(d.scrub.Text(planText(commands)))}) }
 	rounds := d.run.Rounds
 	if d.run.Progress != nil {
 		rounds = rounds[:len(rounds)-1] // the last is that of the plan at work

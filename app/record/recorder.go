@@ -449,7 +449,7 @@ func (m watchedModel) Complete(ctx context.Context, req *models.Request) (*model
 		} else if err != nil {
 			s.answers, s.failed = append(s.answers, failures(err)...), true
 		} else {
-			s.answers, s.tools = append(s.answers, Answer{Text: &response.Text}), len(response.Calls) > 0
+			s.answers, s.tools = append(s.answers, answer{Text: &response.Text}), len(response.Calls) > 0
 		}
 	})
 	return response, err

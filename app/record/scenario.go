@@ -61,7 +61,7 @@ type options struct {
 // Step is a delivery, several at the same time, or something that is done to the bot.
 type Step struct {
 	Event    *Event   `json:"event,omitzero"`
-	Model    []Answer `json:"model,omitzero"`
+	Model    []answer `json:"model,omitzero"`
 	Expect   Expect   `json:"expect,omitzero"`
 	Parallel []Step   `json:"parallel,omitzero"`
 	Control  string   `json:"control,omitzero"`
@@ -101,8 +101,8 @@ type Event struct {
 	Redis        string `json:"redis,omitzero"`
 }
 
-// Answer is what the model does: a text, or a failure as an object.
-type Answer struct {
+// answer is what the model does: a text, or a failure as an object.
+type answer struct {
 	Text       *string  `json:"-"`
 	HTTP       int      `json:"http,omitzero"`
 	RetryAfter *float64 `json:"retry_after,omitzero"`
@@ -112,8 +112,8 @@ type Answer struct {
 }
 
 // MarshalJSON writes a text as one.
-func (a Answer) MarshalJSON() ([]byte, error) {
-	type plain Answer
+func (a answer) MarshalJSON() ([]byte, error) {
+	type plain answer
 	if a.Text != nil {
 		return json.Marshal(a.Text)
 	}
@@ -121,8 +121,8 @@ func (a Answer) MarshalJSON() ([]byte, error) {
 }
 
 // UnmarshalJSON reads what MarshalJSON writes.
-func (a *Answer) UnmarshalJSON(raw []byte) error {
-	type plain Answer
+func (a *answer) UnmarshalJSON(raw []byte) error {
+	type plain answer
 	if raw[0] == '"' {
 		return json.Unmarshal(raw, &a.Text)
 	}

@@ -40,7 +40,7 @@ func TestYAMLForPeople(t *testing.T) {
 	got, err := writeYAML([]Scenario{{
 		Name: "a test", Seed: seed{Lists: map[string][]string{"to do": {"tea", "yes", "7"}}, HistoryTurns: 0},
 		Steps: []Step{
-			{Event: &Event{Type: "message", Text: new("it's me: <at>Bot</at>")}, Model: []Answer{{Text: new(`{"type":"plan"}`)}, {Text: &long}}, Expect: Expect{Actions: []Action{}}},
+			{Event: &Event{Type: "message", Text: new("it's me: <at>Bot</at>")}, Model: []answer{{Text: new(`{"type":"plan"}`)}, {Text: &long}}, Expect: Expect{Actions: []Action{}}},
 			{Expect: Expect{Replies: []string{"two\nlines\n", "a\n\n  b", " a\nb"}, Note: "a\nb"}},
 		},
 	}})

@@ -135,7 +135,8 @@ func (v *verdict) compareWork() {
 // compareRest compares what there is after the step, and how deliveries were answered.
 func (v *verdict) compareRest(of ...*delivery) {
 	v.state(of)
-	v.number("tickets", v.expect.Tickets, v.book.opened())
+	opened := slices.DeleteFunc(v.calls(), func(c made) bool { return c.action != "createTicket" || c.failed })
+	v.number("tickets", v.expect.Tickets, len(opened))
 	for _, d := range of {
 		v.answer(d.answer)
 	}
@@ -420,12 +421,12 @@ func (v *verdict) sameCall(want record.Action, got made) bool {
 }
 
 func equalEntities(a, b map[string]any) bool {
-	return len(a) == 0 && len(b) == 0 || equalJSON(a, b)
+	return len(a) == 0 && len(b) == 0 || sameJSON(asJSON(a), asJSON(b))
 }
 
-// equalJSON compares JSON values: 1.5e3 is 1500.
-func equalJSON(a, b any) bool {
-	one, other := jsontext.Value(asJSON(a)), jsontext.Value(asJSON(b))
+// sameJSON compares two texts of JSON: 1.5e3 is 1500.
+func sameJSON(a, b string) bool {
+	one, other := jsontext.Value(a), jsontext.Value(b)
 	return cmp.Or(one.Canonicalize(), other.Canonicalize()) == nil && bytes.Equal(one, other)
 }
 

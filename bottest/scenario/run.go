@@ -115,7 +115,7 @@ type run struct {
 func play(rec *recorder, s *record.Scenario, cfg Config) (story string) {
 	r := &run{recorder: rec, s: s, cfg: cfg, chats: map[string]*bottest.Chat{}, decided: map[string]bool{}}
 	r.stage.Store(&stage{run: r})
-	r.book.run = r
+	r.book.outcome = map[string]record.Action{}
 	r.watch = func(m models.Model) models.Model { return m }
 	if cfg.Cassette != "" {
 		r.watch = bottest.ComparePrompts(rec, cfg.Cassette, howToUpdate, cfg.Update).Model
@@ -190,7 +190,7 @@ func (r *run) newBot(ctx context.Context, parts bottest.Parts) (*bot.Bot, error)
 	cfg.Actions = r.cfg.Actions
 	if r.cfg.Scripted {
 		var err error
-		if cfg.Actions, err = r.book.registry(r.cfg.Actions, parts.Replica); err != nil {
+		if cfg.Actions, err = r.scripted(parts.Replica); err != nil {
 			return nil, err
 		}
 	}
@@ -747,16 +747,13 @@ func (r *recorder) Logf(string, ...any) {}
 
 func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
 
-// book has the calls of actions that were made, and what the scenario says of them. It
-// stands for the services behind the actions: it outlives the bot's processes and knows a
+// book has the calls of scripted actions that were made, and what the scenario says of them.
+// It stands for the services behind the actions: it outlives the bot's processes and knows a
 // call that is made again by its key.
 type book struct {
-	run *run
-
 	mu      sync.Mutex
 	calls   []made
 	outcome map[string]record.Action // by the key of the call
-	tickets map[string]bool
 }
 
 // made is a call that was made.
@@ -768,15 +765,29 @@ type made struct {
 	failed   bool
 }
 
-// registry is the bot's, with the actions doing what the scenario says.
-func (b *book) registry(of *actions.Registry, replica int) (*actions.Registry, error) {
-	out := actions.New()
-	builtin := actions.New()
+// scripted are the actions of a process, doing what the scenario says.
+func (r *run) scripted(replica int) (*actions.Registry, error) {
+	out, builtin := actions.New(), actions.New()
 	lists.Register(builtin)
-	for _, a := range of.All() {
-		one := &act{book: b, replica: replica, name: a.Name}
-		one.effect, _ = builtin.Lookup(a.Name)
-		added, err := actions.AddSchema(out, a.Name, a.Description, a.Schema, one.call)
+	for _, a := range r.cfg.Actions.All() {
+		effect, _ := builtin.Lookup(a.Name)
+		added, err := actions.AddSchema(out, a.Name, a.Description, a.Schema,
+			func(ctx context.Context, turn *actions.Turn, entities map[string]any) (actions.Result, error) {
+				script, dies := r.enter(turnlog.From(ctx), actions.AttemptOf(ctx).Key, a.Name, entities)
+				if dies {
+					defer r.kit.Kill(replica) // nothing of the call is written down
+				}
+				if effect != nil && script.Error == nil { // on lists
+					own := &actions.Turn{
+						ID: turn.ID, Activity: turn.Activity, Text: turn.Text,
+						Conversation: turn.Conversation, Thread: turn.Thread, User: turn.Conversation, Temp: turn.Temp,
+					}
+					if _, err := effect.Call(ctx, own, entities); err != nil {
+						return actions.Result{}, err
+					}
+				}
+				return resultOf(&script), nil
+			})
 		if err != nil {
 			return nil, err
 		}
@@ -785,85 +796,51 @@ func (b *book) registry(of *actions.Registry, replica int) (*actions.Registry, e
 	return out, nil
 }
 
-// act is an action in one process of the bot.
-type act struct {
-	book    *book
-	replica int
-	name    string
-	effect  *actions.Action // on lists; nil: it has none
-}
-
-// call makes one call. One that was made before, by a process that is dead now, is not
-// made again: it has the same result.
-func (a *act) call(ctx context.Context, turn *actions.Turn, entities map[string]any) (actions.Result, error) {
-	script, nth := a.book.enter(turnlog.From(ctx), actions.AttemptOf(ctx).Key, a.name, entities)
-	if s := a.book.run.stage.Load(); s.crash > 0 && nth == s.calls+s.crash {
-		defer a.book.run.kit.Kill(a.replica) // nothing of the call is written down
-	}
-	if script.Error != nil {
-		if why, ok := strings.CutPrefix(*script.Error, "panic"); ok {
+// resultOf is what a scripted action gives back.
+func resultOf(a *record.Action) actions.Result {
+	switch {
+	case a.Error != nil:
+		if why, ok := strings.CutPrefix(*a.Error, "panic"); ok {
 			panic(strings.TrimSpace(strings.TrimPrefix(why, ":")))
 		}
-		return actions.Fail("%s", cmp.Or(*script.Error, "it failed")), nil
+		return actions.Fail("%s", cmp.Or(*a.Error, "it failed"))
+	case a.Unchanged != nil:
+		return actions.Unchanged("%s", *a.Unchanged)
 	}
-	if a.effect != nil {
-		own := &actions.Turn{ID: turn.ID, Activity: turn.Activity, Text: turn.Text, Conversation: turn.Conversation, Thread: turn.Thread, User: turn.Conversation, Temp: turn.Temp}
-		if _, err := a.effect.Call(ctx, own, entities); err != nil {
-			return actions.Result{}, err
-		}
-	}
-	if script.Unchanged != nil {
-		return actions.Unchanged("%s", *script.Unchanged), nil
-	}
-	switch result := script.Result.(type) {
+	switch result := a.Result.(type) {
 	case nil:
-		return actions.Done, nil
+		return actions.Done
 	case string:
-		return actions.Text("%s", result), nil
+		return actions.Text("%s", result)
 	default:
-		return actions.JSON(result), nil
+		return actions.JSON(result)
 	}
 }
 
-// enter finds what the call gives back, and notes it unless it is known. nth is which call
-// it is of those that were made; 0: it was made before.
-func (b *book) enter(of bottest.Of, key, name string, entities map[string]any) (script record.Action, nth int) {
+// enter finds what the call gives back, and notes it unless it is known: one that was made
+// before, by a process that is dead now, is not made again. dies says that the process dies of
+// it.
+func (r *run) enter(of bottest.Of, key, name string, entities map[string]any) (script record.Action, dies bool) {
+	b := &r.book
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if known, again := b.outcome[key]; again {
-		return known, 0
+		return known, false
 	}
-	if b.outcome == nil {
-		b.outcome, b.tickets = map[string]record.Action{}, map[string]bool{}
-	}
-	script = b.run.stage.Load().scriptOf(of, name, entities)
+	s := r.stage.Load()
+	script = s.scriptOf(of, name, entities)
 	b.outcome[key] = script
 	b.calls = append(b.calls, made{of, name, entities, script.Said(), script.Error != nil})
-	if name == "createTicket" && script.Error == nil {
-		b.tickets[key] = true
-	}
-	return script, len(b.calls)
-}
-
-// all are the calls so far.
-func (b *book) all() []made {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return append([]made(nil), b.calls...)
-}
-
-func (b *book) opened() int {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return len(b.tickets)
+	return script, s.crash > 0 && len(b.calls) == s.calls+s.crash
 }
 
 // calls are those that were made so far: of scripted actions, or as the kit saw them.
-func (r *run) calls() []made {
+func (r *run) calls() (all []made) {
 	if r.cfg.Scripted {
-		return r.book.all()
+		r.book.mu.Lock()
+		defer r.book.mu.Unlock()
+		return slices.Clone(r.book.calls)
 	}
-	var all []made
 	for _, c := range r.kit.Calls() {
 		all = append(all, made{c.Of, c.Action, c.Entities, c.Result.Text(), !c.Ended || c.Result.Failed()})
 	}
@@ -942,19 +919,6 @@ func (q *question) has(values string) bool {
 // sameValue compares a value with that of a card, which is JSON: as JSON, or as the text
 // that this holds.
 func sameValue(want, shown string) bool {
-	have, ok := parseValue(shown)
-	if !ok {
-		return want == shown // with an escape that JSON does not have
-	}
-	if have == want {
-		return true
-	}
-	wanted, ok := parseValue(want)
-	return ok && equalJSON(wanted, have)
-}
-
-func parseValue(text string) (v any, ok bool) {
-	d := json.NewDecoder(strings.NewReader(text))
-	d.UseNumber()
-	return v, d.Decode(&v) == nil && int(d.InputOffset()) == len(strings.TrimRight(text, " \t\r\n"))
+	var text string
+	return want == shown || json.Unmarshal([]byte(shown), &text) == nil && text == want || sameJSON(want, shown)
 }
