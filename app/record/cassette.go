@@ -145,7 +145,7 @@ func ReadCalls(name string) ([]Call, error) {
 	for i := 0; err == nil && i < len(file.Calls); i++ {
 		if c := &file.Calls[i]; (c.Answer == nil) == (c.Fault == nil) {
 			err = fmt.Errorf("call %d: want an answer or a fault", i+1)
-		} else if _, fault := c.Response(); c.Fault != nil && fault.(*models.Error).Kind == 0 {
+		} else if c.Fault != nil && kindNamed(c.Fault.Kind) == 0 {
 			err = fmt.Errorf("call %d: there is no kind %q of fault", i+1, c.Fault.Kind)
 		}
 	}

@@ -504,21 +504,21 @@ func (r *Recorder) seed(raw jsontext.Value) (s seed) {
 	var all lists.Lists
 	_ = strict.Unmarshal(raw, &all) // else there is nothing to be read
 	plain := map[string][]string{}
-	ordered := slices.IsSortedFunc(all.All, func(a, b lists.List) int { return strings.Compare(a.Name, b.Name) })
+	done := false
 	for i := range all.All {
 		l := &all.All[i]
 		l.Name = r.scrub.Text(l.Name)
 		plain[l.Name] = []string{}
 		for n := range l.Items {
 			l.Items[n].Name = r.scrub.Text(l.Items[n].Name)
-			ordered = ordered && !l.Items[n].Done
+			done = done || l.Items[n].Done
 			plain[l.Name] = append(plain[l.Name], l.Items[n].Name)
 		}
 	}
 	switch {
 	case len(plain) == 0:
 		return seed{}
-	case ordered:
+	case !done && slices.IsSortedFunc(all.All, func(a, b lists.List) int { return strings.Compare(a.Name, b.Name) }):
 		return seed{Lists: plain}
 	}
 	return seed{Ordered: all.All}

@@ -87,11 +87,10 @@ func Run(s *record.Scenario, cfg Config) (result Result) {
 		result.Took = time.Since(began)
 		result.Seconds = result.Took.Seconds()
 	}()
-	// Nothing here is of a test: the zero T is never failed, and lends its bubble only.
+	// Nothing here is of a test: the zero T is never failed, and lends its bubble and cleanups only.
 	synctest.Test(new(testing.T), func(t *testing.T) {
-		rec.ctx = t.Context()
+		rec.T = t
 		rec.do(func() { result.Story = play(rec, s, cfg) })
-		rec.cleanUp()
 	})
 	return result
 }
@@ -663,15 +662,13 @@ func (r *run) prepare(step *record.Step) *stage {
 	return s
 }
 
-// recorder is a test without package testing: it keeps the failures. It is safe for
-// concurrent use.
+// recorder keeps the failures of a test. It is safe for concurrent use.
 type recorder struct {
-	ctx  context.Context
+	*testing.T
 	step string // at work
 
 	mu       sync.Mutex
 	failures []string
-	cleanups []func()
 }
 
 // do calls f and returns also when f gives up.
@@ -687,21 +684,6 @@ func (r *recorder) do(f func()) {
 		f()
 	}()
 	<-done
-}
-
-func (r *recorder) cleanUp() {
-	for {
-		r.mu.Lock()
-		last := len(r.cleanups) - 1
-		if last < 0 {
-			r.mu.Unlock()
-			return
-		}
-		f := r.cleanups[last]
-		r.cleanups = r.cleanups[:last]
-		r.mu.Unlock()
-		r.do(f)
-	}
 }
 
 // Errorf keeps a failure.
@@ -729,20 +711,7 @@ func (r *recorder) Failed() bool {
 	return len(r.failures) > 0
 }
 
-// Cleanup has f called at the end.
-func (r *recorder) Cleanup(f func()) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.cleanups = append(r.cleanups, f)
-}
-
-// Context ends with the bubble.
-func (r *recorder) Context() context.Context { return r.ctx }
-
-// Helper does nothing: failures name steps and not lines.
-func (r *recorder) Helper() {}
-
-// Logf does nothing.
+// Logf does nothing: a T outside of go test has nowhere to log.
 func (r *recorder) Logf(string, ...any) {}
 
 func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
