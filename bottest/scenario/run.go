@@ -1,7 +1,7 @@
 // Package scenario runs conversations that are written down in files: what people do,
 // what the model writes, and what the bot has to do then.
 //
-// [Read] reads files of JSON or YAML, strictly; [Run] plays a scenario in a bubble of
+// [record.Read] reads files of JSON or YAML, strictly; [Run] plays a scenario in a bubble of
 // virtual time, on a bot of its own, and says in what the bot did otherwise. It works in
 // tests and in programs. docs/scenario.schema.json describes the format to editors.
 package scenario
@@ -710,6 +710,9 @@ func (r *recorder) Failed() bool {
 	defer r.mu.Unlock()
 	return len(r.failures) > 0
 }
+
+// Cleanup has f called at the end, whatever it does then.
+func (r *recorder) Cleanup(f func()) { r.T.Cleanup(func() { r.do(f) }) }
 
 // Logf does nothing: a T outside of go test has nowhere to log.
 func (r *recorder) Logf(string, ...any) {}
