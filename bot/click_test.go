@@ -42,7 +42,7 @@ func TestAClickWhileTheBotIsAtWork(t *testing.T) {
 	waiting.Go(func() { got = b.post(b.url, first) })
 	b.until("that the first one is kept", func() bool { return b.seen() > before })
 	late := b.postAndHangUp(again, func() bool { return strings.Contains(b.log.String(), "duplicate dropped") })
-	if late.Code != http.StatusOK || !strings.Contains(late.Body.String(), `{"statusCode":200,"type":"application/vnd.microsoft.activity.message","value":"I am still at work.`) {
+	if late.Code != http.StatusOK || !strings.Contains(late.Body.String(), `{"statusCode":200,"type":"application/vnd.microsoft.activity.message","value":"I'm still working on it.`) {
 		t.Errorf("while at work: %d %s", late.Code, late.Body)
 	}
 	close(release)

@@ -421,7 +421,7 @@ func TestAReplyThatIsTooLarge(t *testing.T) {
 		return turn.Send(ctx, turn.Activity.Reply(strings.Repeat("x", 50<<10)))
 	})
 	b.say("talk")
-	b.expectFault("a part of my answer could not be sent")
+	b.expectFault("part of my answer could not be sent")
 	got := b.deliver(event{"text": "talk", "deliveryMode": "expectReplies"})
 	if !strings.Contains(got.body, "could not be sent") || strings.Contains(got.body, "xxx") {
 		t.Errorf("%d %.300s", got.status, got.body)

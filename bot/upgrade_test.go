@@ -154,7 +154,7 @@ func TestADeadLetterKeepsWhatWasApproved(t *testing.T) {
 		}},
 	}))
 	first := b.addReplica()
-	b.expectFault("Sorry, things have changed since I asked for approval, so I did not do it. Somebody has to look at it.")
+	b.expectFault("Sorry, things have changed since I asked for approval, so I didn't do it. Somebody has to look at it.")
 	dead := b.deadLetters(1)
 	b.must(first.bot.Drain(t.Context()))
 	ran := addCount(b, "outside", actions.NeedsApproval)

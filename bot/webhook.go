@@ -226,7 +226,7 @@ func (b *Bot) deny(w http.ResponseWriter, t *Turn, list string) (answered bool, 
 }
 
 // deniedText is what a person reads whom a list denies.
-const deniedText = "Sorry, I may not talk with you here. Please ask whoever runs me."
+const deniedText = "Sorry, I may not talk with you here. Please ask whoever runs this bot."
 
 // tellDenied is the handler of a message whose sender is denied.
 func tellDenied(ctx context.Context, t *Turn) error { return t.Tell(ctx, deniedText) }
@@ -271,7 +271,7 @@ const (
 	// after five seconds at the earliest.
 	seenWithin = 5 * time.Second
 	// stillAtWork answers a click on a card whose turn did not end in time.
-	stillAtWork = "I am still at work. I noted what you clicked and will get to it: there is no need to click again."
+	stillAtWork = "I'm still working on it. I noted your click, so there's no need to click again."
 )
 
 // respond waits for the answer of the turn and writes it. The turn is the first that the

@@ -564,18 +564,18 @@ var sayings = []struct {
 	word string
 	form *regexp.Regexp
 }{
-	{"already_done", regexp.MustCompile(`^(This was decided already|I do not wait for this decision any more|This was not decided in time)`)},
+	{"already_done", regexp.MustCompile(`^(This was already decided|I'm no longer waiting for this decision|This was not decided in time)`)},
 	{"approval_card", nil},
-	{"busy", regexp.MustCompile(`^Sorry, (the AI model has too much to do|the AI model cannot be used)`)},
+	{"busy", regexp.MustCompile(`^Sorry, (the AI model is too busy|the AI model isn't available)`)},
 	{"denied", regexp.MustCompile(`^OK, I won't run `)},
 	{"filtered", regexp.MustCompile(`^Sorry, the content filter `)},
 	{"honest", nil},
-	{"not_allowed", regexp.MustCompile(`^(You may not decide this|Sorry, I may not talk with you)`)},
+	{"not_allowed", regexp.MustCompile(`^(You can't decide this|Sorry, I may not talk with you)`)},
 	{"reset_done", regexp.MustCompile(`^I've cleared our conversation\.`)},
 	{"resumed", nil},
 	{"split", nil},
 	{"timeout", regexp.MustCompile(`^Sorry, (this took too long|the AI model did not answer in time)`)},
-	{"too_many_steps", regexp.MustCompile(`^Sorry, (this took too many steps|I was going in circles|this would take more than I may spend|` +
+	{"too_many_steps", regexp.MustCompile(`^Sorry, (this took too many steps|I was going in circles|this would cost more than I may spend|` +
 		`answering that would take too many messages)`)},
 	{"welcome", regexp.MustCompile(`^Hello, I am `)},
 	{"fallback", regexp.MustCompile(`^Sorry, `)}, // at last, for the apologies without a word of their own

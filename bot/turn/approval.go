@@ -44,7 +44,7 @@ const (
 )
 
 // noLonger is said of an approval that nobody knows.
-const noLonger = "I do not wait for this decision any more. Nothing was done."
+const noLonger = "I'm no longer waiting for this decision. Nothing was done."
 
 // errChanged ends a turn that was approved when the bot has changed meanwhile, so that it
 // would do something else than what the person saw.
@@ -179,7 +179,7 @@ func (x *execution) ask(ctx context.Context, c *call, approval actions.Approval)
 	x.remember()
 	count(x.engine.meter.approvals, "asked")
 	zerolog.Ctx(ctx).Info().Str("approval", a.ID).Str("action", a.Action).Msg("waits for approval")
-	return x.putAll(ctx, nil, []*activity.Activity{question})
+	return x.putAll(nil, []*activity.Activity{question})
 }
 
 // refuseCall makes a call fail before it is made.
@@ -231,7 +231,7 @@ func (x *execution) decided(ctx context.Context, a *Approval) error {
 		said := "OK, I won't run " + a.Action + x.andTheRest() + "."
 		x.renote(a, "["+said+"]")
 		x.rec.Run = nil
-		if err := x.putAll(ctx, nil, x.messages(said)); err != nil {
+		if err := x.putAll(nil, x.messages(said)); err != nil {
 			return err
 		}
 		if err := x.save(ctx); err != nil {
@@ -297,7 +297,7 @@ func (x *execution) stand(a *Approval) {
 func (x *execution) rememberDecision(a *Approval) {
 	said := "This was not decided in time. Nothing was done."
 	if a.Decision != nil {
-		said = "This was decided already: " + a.Decision.String() + "."
+		said = "This was already decided: " + a.Decision.String() + "."
 	}
 	list := state.Of[approvals](x.Conversation)
 	list.Decided = append(list.Decided, decided{ID: a.ID, Asker: x.Activity.From.ID, Said: said})
@@ -438,11 +438,11 @@ func (t *decider) try(ctx context.Context) (refusal string, again bool, err erro
 	now, by := time.Now(), t.Activity.From
 	switch {
 	case t.Hash != "" && t.Hash != a.Hash:
-		return "This card does not belong to what I would do. Nothing was done.", false, nil
+		return "This card is for a different call. Nothing was done.", false, nil
 	case now.After(a.Expires):
 		return "This was not decided in time. Nothing was done.", false, nil
 	case !a.mayDecide(by, asked.From):
-		return "You may not decide this. Nothing was done.", false, nil
+		return "You can't decide this. Nothing was done.", false, nil
 	}
 	a.Decision = &Decision{
 		Approved: t.approves(), Always: t.Verb == verbAlways && a.Standing,
@@ -562,7 +562,7 @@ func (a *Approval) choices(mark string) string {
 func (a *Approval) askingCard(known *actions.Registry, asker activity.Account) activity.Card {
 	body := append([]activity.Element{heading("May I do this?")}, a.describe(known, asker)...)
 	body = append(body, small("Expires "+a.Expires.Format("2006-01-02 15:04 MST")+"."))
-	card := activity.NewCard("I ask for the approval of "+a.Action+". What I would do is too long to be shown here: please open this where cards are shown.", body...)
+	card := activity.NewCard("I need approval for "+a.Action+". The details are too long to show here. Please open this message in a client that shows cards.", body...)
 	card.Version = approvalVersion
 	buttons := []activity.Action{a.button("Approve", "positive", verbApprove)}
 	if a.Standing {
@@ -596,7 +596,7 @@ func (a *Approval) describe(known *actions.Registry, asker activity.Account) []a
 		rows = append(rows, line(arg.name+": ", arg.value))
 	}
 	if len(a.Approvers) > 0 {
-		rows = append(rows, small("Only an approver of this bot may decide."))
+		rows = append(rows, small("Only this bot's approvers can decide."))
 	}
 	if a.Reason != "" {
 		rows = append(rows, small(a.Reason))

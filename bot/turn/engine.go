@@ -310,7 +310,7 @@ func (e *Engine) moveHead(lease *inbox.Lease, t *Turn) (more bool) {
 	}
 	caller := t.Activity.CallerApp()
 	t.lease, t.held = lease, connector.ForCaller(held, caller)
-	ctx = t.log().WithContext(connector.ForCaller(ctx, caller))
+	ctx = t.Log().WithContext(connector.ForCaller(ctx, caller))
 	switch {
 	case fault != nil:
 		return t.leave(ctx, &deadLetter{reason: fault.Error()})

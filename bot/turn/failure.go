@@ -89,21 +89,21 @@ func explain(failure error, unread, unsaved bool, filtered string) string {
 	var conflict *state.ConflictError
 	switch {
 	case errors.As(failure, &unsent):
-		return "Sorry, a part of my answer could not be sent."
+		return "Sorry, part of my answer could not be sent."
 	case errors.As(failure, &limit) && limit.Limit == limitSame:
 		return "Sorry, I was going in circles, so I stopped."
 	case errors.As(failure, &limit) && limit.Limit == limitText:
-		return "Sorry, my answer would be too long to be read, so I stopped."
+		return "Sorry, my answer got too long, so I stopped."
 	case errors.As(failure, &limit) && limit.Limit == limitSays:
 		return "Sorry, answering that would take too many messages, so I stopped. Please ask for less at a time."
 	case errors.As(failure, &limit):
 		return "Sorry, this took too many steps, so I stopped."
 	case errors.As(failure, &budget):
-		return "Sorry, this would take more than I may spend on one message, so I stopped."
+		return "Sorry, this would cost more than I may spend on one message, so I stopped."
 	case errors.As(failure, &fromModel):
 		return explainModel(fromModel.Kind, filtered)
 	case errors.Is(failure, errChanged):
-		return "Sorry, things have changed since I asked for approval, so I did not do it. Please ask me again."
+		return "Sorry, things have changed since I asked for approval, so I didn't do it. Please ask me again."
 	case errors.As(failure, &noPlan):
 		return "Sorry, I could not make a plan for that. Please try other words."
 	case errors.Is(failure, context.DeadlineExceeded):
@@ -111,17 +111,17 @@ func explain(failure error, unread, unsaved bool, filtered string) string {
 	case errors.Is(failure, context.Canceled):
 		return "Sorry, I was shut down in the middle of this. Please try again."
 	case errors.Is(failure, state.ErrTooLarge) && !unread:
-		return "Sorry, that is more than I can keep, so I did not keep it."
+		return "Sorry, that's more than I can store, so I didn't save it."
 	case errors.As(failure, &conflict) && len(conflict.Saved) > 0:
-		return "Sorry, somebody else changed the same things at that moment. Please look whether I kept this, and try again."
+		return "Sorry, someone else changed the same thing at the same time. Please check whether I saved this, and try again."
 	case errors.Is(failure, state.ErrConflict):
-		return "Sorry, somebody else changed the same things at that moment, so I kept nothing of this. Please try again."
+		return "Sorry, someone else changed the same thing at the same time, so I didn't save this. Please try again."
 	case errors.Is(failure, state.ErrUnavailable) && unsaved:
-		return "Sorry, I lost touch with my memory, so I cannot tell whether I kept this. Please look in a moment."
+		return "Sorry, I lost the connection to my storage, so I cannot tell whether I saved this. Please check in a moment."
 	case errors.Is(failure, state.ErrUnavailable):
-		return "Sorry, I cannot reach my memory right now, so I did nothing. Please try again in a moment."
+		return "Sorry, I can't reach my storage right now, so I did nothing. Please try again in a moment."
 	case unread, errors.Is(failure, state.ErrValue):
-		return "Sorry, I cannot read what I keep here. If whoever runs me cannot mend it, /forget deletes it."
+		return "Sorry, I can't read what I stored here. If whoever runs this bot can't fix it, /forget deletes it."
 	default:
 		return "Sorry, something went wrong on my side. Please try again."
 	}
@@ -150,17 +150,17 @@ func cause(err error) string {
 func explainModel(kind models.Kind, filtered string) string {
 	switch kind {
 	case models.Throttled:
-		return "Sorry, the AI model has too much to do right now. Please try again in a minute."
+		return "Sorry, the AI model is too busy right now. Please try again in a minute."
 	case models.TooLong:
-		return "Sorry, that is too long for the AI model. Please say it shorter, or start anew with /reset."
+		return "Sorry, that's too long for the AI model. Please shorten it, or start over with /reset."
 	case models.FilteredInput, models.FilteredOutput:
 		return filtered
 	case models.Timeout:
 		return "Sorry, the AI model did not answer in time. Please try again."
 	case models.Auth:
-		return "Sorry, the AI model does not let me in. Whoever runs me has to look at that."
+		return "Sorry, the AI model refused my credentials. Whoever runs this bot has to fix that."
 	default:
-		return "Sorry, the AI model cannot be used right now. Please try again."
+		return "Sorry, the AI model isn't available right now. Please try again."
 	}
 }
 

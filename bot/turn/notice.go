@@ -295,7 +295,7 @@ func sendNotice(ctx context.Context, t *Turn) error {
 		list = append(list, into(t.Activity, m))
 	}
 	if due := t.rec.Notice.Due; !due.IsZero() && time.Since(due) > lateAfter {
-		list = append(list, t.Message("This should have come on "+due.Format("Monday, 2 January at 15:04")+"."))
+		list = append(list, t.Message("This was due on "+due.Format("Monday, 2 January at 15:04")+"."))
 	}
 	return t.Send(ctx, list...)
 }

@@ -236,7 +236,7 @@ func (x *execution) tellUnchanged(ctx context.Context) error {
 	}
 	x.remember()
 	x.rec.Run = nil
-	return x.putAll(ctx, []string{text}, x.messages(text))
+	return x.putAll([]string{text}, x.messages(text))
 }
 
 // untold is what the commands of the turn's last plans have said that found nothing to act

@@ -23,9 +23,6 @@ import (
 	"github.com/planbot-go/planbot/state/inbox"
 )
 
-// nobody stands in keys for what a channel left out.
-const nobody = "-"
-
 // Turn is one activity being handled, for the handlers of routes. It belongs to the turn
 // and is not safe for concurrent use.
 type Turn struct {
@@ -60,164 +57,6 @@ type Turn struct {
 	uncertain []string // actions of which nobody knows whether they were done
 	instead   string   // what a hook says of the failure in place of the bot
 	saveFault error    // what it changed is not to be saved any more
-}
-
-// use makes the record the turn's: all that the turn knew of another one is gone.
-func (t *Turn) use(rec Record) {
-	*t = Turn{Turn: t.Turn, engine: t.engine, lease: t.lease, held: t.held, typing: t.typing, aside: t.aside, listed: t.listed, rec: rec}
-	t.exec = &execution{Turn: t}
-	t.Gate = t.exec.gate
-	t.ID, t.Temp, t.Rounds, t.Usage = rec.ID, state.NewScope(), nil, actions.Usage{}
-	if t.Text = rec.Text; t.Text == "" {
-		t.Text = said(t.Activity)
-	}
-	if run := rec.Run; run != nil {
-		t.Rounds, t.Usage, t.exec.begun, t.kept = run.Rounds, run.Usage, run.InFlight, rec.Completed()
-		t.Temp = state.ScopeOf(run.Temp)
-	}
-	if !rec.Caller.Trusted && t.Activity.ServiceURL != "" && t.engine.cfg.Channel.Identified() {
-		t.log().Warn().Msg("nobody vouches for the serviceUrl: nothing is sent there")
-		t.Activity.ServiceURL = ""
-	}
-}
-
-// said is what the person wrote or, of a message that only carries files, what those are,
-// so that the model is never asked about nothing.
-func said(a *activity.Activity) string {
-	text := a.Said()
-	if text != "" || a.Type != activity.Message {
-		return text
-	}
-	var kinds []string
-	for _, at := range a.Attachments {
-		if !strings.HasPrefix(at.ContentType, "text/html") { // a copy of the text
-			kinds = append(kinds, at.ContentType)
-		}
-	}
-	if len(kinds) == 0 {
-		return ""
-	}
-	return "[sent without text: " + strings.Join(kinds, ", ") + "]"
-}
-
-// IsMessage reports whether the turn answers a message.
-func (t *Turn) IsMessage() bool { return t.Activity.Type == activity.Message }
-
-// IsSubmit reports whether it answers a click on an Action.Submit of a card.
-func (t *Turn) IsSubmit() bool {
-	a := t.Activity
-	return t.IsMessage() && a.Text == "" && len(a.Value) > 0 && a.Value.Kind() != 'n'
-}
-
-// IsExecute reports whether it answers a click on an Action.Execute of a card.
-func (t *Turn) IsExecute() bool {
-	return t.Activity.Type == activity.Invoke && t.Activity.Name == "adaptiveCard/action"
-}
-
-// ShowsCards reports whether the channel draws Adaptive Cards.
-func (t *Turn) ShowsCards() bool {
-	return slices.Contains([]string{activity.Teams, "emulator", "webchat", "directline"}, t.Activity.ChannelID)
-}
-
-// Awaited reports whether an HTTP request waits for the turn's answer.
-func (t *Turn) Awaited() bool { return t.rec.Awaited }
-
-// Sent are the ids that the channel gave to what the turn has sent, in order; "" where it
-// gave none.
-func (t *Turn) Sent() []string { return t.rec.Sent }
-
-// Answer is what the turn answers to the HTTP request that waits for it.
-func (t *Turn) Answer(a Answer) {
-	if t.rec.Answer != nil {
-		a.Activities = t.rec.Answer.Activities
-	}
-	t.rec.Answer = &a
-}
-
-// LeaveState has the turn leave the conversation's state alone. It is for a
-// [Config.Handler] whose handler needs none.
-func (t *Turn) LeaveState() { t.aside = true }
-
-// Log is the bot's, with what names the turn.
-func (t *Turn) Log() *zerolog.Logger { return t.log() }
-
-func (t *Turn) log() *zerolog.Logger {
-	id := t.Activity.ID
-	if w := t.rec.Wait; w != nil && w.Approval != nil && w.Approval.Decision != nil {
-		id = cmp.Or(w.Approval.Decision.Click, id)
-	}
-	with := t.engine.cfg.Log.With().
-		Str("turn", t.ID).
-		Str("conversation", t.Activity.Conversation.ID).
-		Str("activity", id).
-		Str("type", string(t.Activity.Type))
-	if app := t.Activity.CallerApp(); app != "" {
-		with = with.Str("caller", app)
-	}
-	log := with.Logger()
-	return &log
-}
-
-// Plan has the planner answer the turn: it makes plans and runs them, until one comes to
-// its end, waits for an approval, or fails.
-func (t *Turn) Plan(ctx context.Context) error {
-	if err := t.needHistory(); err != nil {
-		return err
-	}
-	t.snapshot()
-	if t.Text != said(t.Activity) {
-		t.rec.Text = t.Text
-	}
-	t.rec.Run, t.rec.Phase = &Run{}, planning
-	return t.move(ctx, nil)
-}
-
-// Say sends texts to the conversation, each as a message of its own, labelled as generated
-// by AI. Long texts are split. What the turn changed in state is saved first, so that
-// nothing is reported as done that is then lost.
-func (t *Turn) Say(ctx context.Context, texts ...string) error {
-	return t.Send(ctx, t.spoken(ctx, texts)...)
-}
-
-// Tell sends a text of the bot itself, which no model wrote, so it is not labelled.
-// Otherwise it is like [Turn.Say].
-func (t *Turn) Tell(ctx context.Context, text string) error {
-	return t.Send(ctx, t.messages(text)...)
-}
-
-// Send saves what the turn changed and then sends the activities, in order. It is for
-// cards and the like; [Turn.Say] and [Turn.Tell] are for texts. When the process is killed
-// meanwhile, another one sends what is left, and the handler that called Send is not run
-// again: change state before you speak. Once the first has begun to leave, ctx does not
-// end it.
-func (t *Turn) Send(ctx context.Context, activities ...*activity.Activity) error {
-	if err := t.putAll(ctx, nil, activities); err != nil {
-		return err
-	}
-	if err := t.save(ctx); err != nil {
-		t.rec.Outbox = nil
-		return err
-	}
-	return (&outbox{t}).empty(t.lasting(ctx))
-}
-
-// Decision returns the handler of an activity that decides about an approval, which needs
-// no state of the conversation; nil: it does not.
-func (t *Turn) Decision() Handler {
-	d, ok := decisionOf(t)
-	if !ok {
-		return nil
-	}
-	t.LeaveState()
-	return func(ctx context.Context, t *Turn) error { return (&decider{t, d}).decide(ctx) }
-}
-
-// Message returns a markdown reply to the turn's activity, to be sent with [Turn.Send].
-func (t *Turn) Message(text string) *activity.Activity {
-	m := t.Activity.Reply(text)
-	m.TextFormat = "markdown"
-	m.Locale = t.Activity.Locale
-	return m
 }
 
 const (
@@ -395,7 +234,7 @@ func (t *Turn) checkPlan() error {
 	if t.rec.Run.Approved != "" {
 		return &deadLetter{
 			reason: "the approved plan does not fit this version of the bot", err: err,
-			say: "Sorry, things have changed since I asked for approval, so I did not do it. Somebody has to look at it.",
+			say: "Sorry, things have changed since I asked for approval, so I didn't do it. Somebody has to look at it.",
 		}
 	}
 	t.noteInFlight()
@@ -721,14 +560,147 @@ func (t *Turn) lasting(ctx context.Context) context.Context {
 	return trace.ContextWithSpan(zerolog.Ctx(ctx).WithContext(t.held), trace.SpanFromContext(ctx))
 }
 
+// use makes the record the turn's: all that the turn knew of another one is gone.
+func (t *Turn) use(rec Record) {
+	*t = Turn{Turn: t.Turn, engine: t.engine, lease: t.lease, held: t.held, typing: t.typing, aside: t.aside, listed: t.listed, rec: rec}
+	t.exec = &execution{Turn: t}
+	t.Gate = t.exec.gate
+	t.ID, t.Temp, t.Rounds, t.Usage = rec.ID, state.NewScope(), nil, actions.Usage{}
+	if t.Text = rec.Text; t.Text == "" {
+		t.Text = said(t.Activity)
+	}
+	if run := rec.Run; run != nil {
+		t.Rounds, t.Usage, t.exec.begun, t.kept = run.Rounds, run.Usage, run.InFlight, rec.Completed()
+		t.Temp = state.ScopeOf(run.Temp)
+	}
+	if !rec.Caller.Trusted && t.Activity.ServiceURL != "" && t.engine.cfg.Channel.Identified() {
+		t.Log().Warn().Msg("nobody vouches for the serviceUrl: nothing is sent there")
+		t.Activity.ServiceURL = ""
+	}
+}
+
+// nobody stands in keys for what a channel left out.
+const nobody = "-"
+
+// said is what the person wrote or, of a message that only carries files, what those are,
+// so that the model is never asked about nothing.
+func said(a *activity.Activity) string {
+	text := a.Said()
+	if text != "" || a.Type != activity.Message {
+		return text
+	}
+	var kinds []string
+	for _, at := range a.Attachments {
+		if !strings.HasPrefix(at.ContentType, "text/html") { // a copy of the text
+			kinds = append(kinds, at.ContentType)
+		}
+	}
+	if len(kinds) == 0 {
+		return ""
+	}
+	return "[sent without text: " + strings.Join(kinds, ", ") + "]"
+}
+
+// IsMessage reports whether the turn answers a message.
+func (t *Turn) IsMessage() bool { return t.Activity.Type == activity.Message }
+
+// IsSubmit reports whether it answers a click on an Action.Submit of a card.
+func (t *Turn) IsSubmit() bool {
+	a := t.Activity
+	return t.IsMessage() && a.Text == "" && len(a.Value) > 0 && a.Value.Kind() != 'n'
+}
+
+// IsExecute reports whether it answers a click on an Action.Execute of a card.
+func (t *Turn) IsExecute() bool {
+	return t.Activity.Type == activity.Invoke && t.Activity.Name == "adaptiveCard/action"
+}
+
+// ShowsCards reports whether the channel draws Adaptive Cards.
+func (t *Turn) ShowsCards() bool {
+	return slices.Contains([]string{activity.Teams, "emulator", "webchat", "directline"}, t.Activity.ChannelID)
+}
+
+// Awaited reports whether an HTTP request waits for the turn's answer.
+func (t *Turn) Awaited() bool { return t.rec.Awaited }
+
+// Sent are the ids that the channel gave to what the turn has sent, in order; "" where it
+// gave none.
+func (t *Turn) Sent() []string { return t.rec.Sent }
+
+// Answer is what the turn answers to the HTTP request that waits for it.
+func (t *Turn) Answer(a Answer) {
+	if t.rec.Answer != nil {
+		a.Activities = t.rec.Answer.Activities
+	}
+	t.rec.Answer = &a
+}
+
+// Decision returns the handler of an activity that decides about an approval, which needs
+// no state of the conversation; nil: it does not.
+func (t *Turn) Decision() Handler {
+	d, ok := decisionOf(t)
+	if !ok {
+		return nil
+	}
+	t.LeaveState()
+	return func(ctx context.Context, t *Turn) error { return (&decider{t, d}).decide(ctx) }
+}
+
+// LeaveState has the turn leave the conversation's state alone. It is for a
+// [Config.Handler] whose handler needs none.
+func (t *Turn) LeaveState() { t.aside = true }
+
+// Plan has the planner answer the turn: it makes plans and runs them, until one comes to
+// its end, waits for an approval, or fails.
+func (t *Turn) Plan(ctx context.Context) error {
+	if err := t.needHistory(); err != nil {
+		return err
+	}
+	t.snapshot()
+	if t.Text != said(t.Activity) {
+		t.rec.Text = t.Text
+	}
+	t.rec.Run, t.rec.Phase = &Run{}, planning
+	return t.move(ctx, nil)
+}
+
+// Say sends texts to the conversation, each as a message of its own, labelled as generated
+// by AI. Long texts are split. What the turn changed in state is saved first, so that
+// nothing is reported as done that is then lost.
+func (t *Turn) Say(ctx context.Context, texts ...string) error {
+	return t.Send(ctx, t.spoken(ctx, texts)...)
+}
+
+// Tell sends a text of the bot itself, which no model wrote, so it is not labelled.
+// Otherwise it is like [Turn.Say].
+func (t *Turn) Tell(ctx context.Context, text string) error {
+	return t.Send(ctx, t.messages(text)...)
+}
+
+// Send saves what the turn changed and then sends the activities, in order. It is for
+// cards and the like; [Turn.Say] and [Turn.Tell] are for texts. When the process is killed
+// meanwhile, another one sends what is left, and the handler that called Send is not run
+// again: change state before you speak. Once the first has begun to leave, ctx does not
+// end it.
+func (t *Turn) Send(ctx context.Context, activities ...*activity.Activity) error {
+	if err := t.putAll(nil, activities); err != nil {
+		return err
+	}
+	if err := t.save(ctx); err != nil {
+		t.rec.Outbox = nil
+		return err
+	}
+	return (&outbox{t}).empty(t.lasting(ctx))
+}
+
 // put has the loop save and then send the texts, as Say does.
 func (t *Turn) put(ctx context.Context, texts ...string) error {
-	return t.putAll(ctx, texts, t.spoken(ctx, texts))
+	return t.putAll(texts, t.spoken(ctx, texts))
 }
 
 // putAll has the loop save and then send the messages. texts are what the hook AfterSay is
 // told of them.
-func (t *Turn) putAll(_ context.Context, texts []string, messages []*activity.Activity) error {
+func (t *Turn) putAll(texts []string, messages []*activity.Activity) error {
 	t.rec.Outbox = make([]Message, len(messages))
 	for i, m := range messages {
 		raw, err := m.Encode()
@@ -774,8 +746,13 @@ func (t *Turn) messages(text string) []*activity.Activity {
 	return all
 }
 
-// repliesInResponse reports whether the turn's replies travel in the HTTP response.
-func (t *Turn) repliesInResponse() bool { return t.rec.Answer != nil && t.rec.Answer.Activities != nil }
+// Message returns a markdown reply to the turn's activity, to be sent with [Turn.Send].
+func (t *Turn) Message(text string) *activity.Activity {
+	m := t.Activity.Reply(text)
+	m.TextFormat = "markdown"
+	m.Locale = t.Activity.Locale
+	return m
+}
 
 // afterSay tells the hook what was sent.
 func (t *Turn) afterSay(ctx context.Context) {
@@ -786,4 +763,25 @@ func (t *Turn) afterSay(ctx context.Context) {
 			hook(ctx, t, text)
 		}
 	}
+}
+
+// repliesInResponse reports whether the turn's replies travel in the HTTP response.
+func (t *Turn) repliesInResponse() bool { return t.rec.Answer != nil && t.rec.Answer.Activities != nil }
+
+// Log is the bot's, with what names the turn.
+func (t *Turn) Log() *zerolog.Logger {
+	id := t.Activity.ID
+	if w := t.rec.Wait; w != nil && w.Approval != nil && w.Approval.Decision != nil {
+		id = cmp.Or(w.Approval.Decision.Click, id)
+	}
+	with := t.engine.cfg.Log.With().
+		Str("turn", t.ID).
+		Str("conversation", t.Activity.Conversation.ID).
+		Str("activity", id).
+		Str("type", string(t.Activity.Type))
+	if app := t.Activity.CallerApp(); app != "" {
+		with = with.Str("caller", app)
+	}
+	log := with.Logger()
+	return &log
 }
