@@ -396,7 +396,7 @@ func saidIn(a *activity.Activity, body []byte) (all []reply) {
 		Activities []activity.Activity `json:"activities"`
 	}
 	_ = strict.Unmarshal(body, &answer) // any other answer says nothing
-	const stillAtWork = "I am still at work."
+	const stillAtWork = "I'm still working on it."
 	if text, ok := answer.Value.(string); ok && a.Type == activity.Invoke && !strings.HasPrefix(text, stillAtWork) {
 		all = append(all, reply{text: text})
 	}

@@ -465,7 +465,7 @@ func shown(d *bottest.Delivery) string {
 	var answer struct {
 		Value string `json:"value"`
 	}
-	if json.Unmarshal(d.Body, &answer) != nil || strings.HasPrefix(answer.Value, "I am still at work.") {
+	if json.Unmarshal(d.Body, &answer) != nil || strings.HasPrefix(answer.Value, "I'm still working on it.") {
 		return ""
 	}
 	return answer.Value
