@@ -473,7 +473,7 @@ func (p *program) record(dir string) (err error) {
 	}
 	p.recorder, err = record.New(record.Config{
 		Dir: dir, Secrets: p.Secrets(), Log: p.log,
-		Options:  record.Options{MaxSteps: p.MaxSteps, MaxSameCalls: p.MaxSameCalls, Approval: p.ApprovalActions},
+		MaxSteps: p.MaxSteps, MaxSameCalls: p.MaxSameCalls, Approval: p.ApprovalActions,
 		Settings: unsaid, Same: p.IsSet("BOT_PROMPTS_DIR", "BOT_SKILLS_DIR", "BOT_SKILLS_APPROVAL"),
 		FilteredText: p.FilteredText, Planner: planner,
 	})

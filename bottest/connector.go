@@ -13,8 +13,8 @@ import (
 	"github.com/go-json-experiment/json"
 
 	"github.com/planbot-go/planbot/activity"
-	"github.com/planbot-go/planbot/app/record"
 	"github.com/planbot-go/planbot/internal/fakeconnector"
+	"github.com/planbot-go/planbot/internal/turnlog"
 )
 
 // Connector stands in for the connector of the Bot Framework: it takes what the bot
@@ -56,7 +56,7 @@ func (f Fault) wire() fakeconnector.Fault {
 
 // Sent is one request of the bot to the connector.
 type Sent struct {
-	record.Of
+	turnlog.Of
 	Seq      int    // its place among all that happened in the kit
 	Method   string // POST sends, PUT updates
 	Status   int    // with which it was answered; 0: it was not, see [Fault].Loses

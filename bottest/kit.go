@@ -47,10 +47,10 @@ import (
 
 	"github.com/planbot-go/planbot/actions"
 	"github.com/planbot-go/planbot/activity"
-	"github.com/planbot-go/planbot/app/record"
 	"github.com/planbot-go/planbot/bot"
 	"github.com/planbot-go/planbot/bot/turn"
 	"github.com/planbot-go/planbot/internal/pipe"
+	"github.com/planbot-go/planbot/internal/turnlog"
 	"github.com/planbot-go/planbot/models"
 	"github.com/planbot-go/planbot/planner"
 	"github.com/planbot-go/planbot/state"
@@ -588,7 +588,7 @@ func (k *Kit) Restart() {
 	if began := time.Now(); !k.cfg.Bubble {
 		k.Await(func() bool { return time.Since(began) > moment })
 	}
-	k.story.note(record.Of{}, "restart", "all processes are killed and started again")
+	k.story.note(turnlog.Of{}, "restart", "all processes are killed and started again")
 	for i, p := range k.all() {
 		p.kill()
 		k.ended.Go(p.end)
@@ -600,7 +600,7 @@ func (k *Kit) Restart() {
 // what it had begun.
 func (k *Kit) Kill(replica int) {
 	k.t.Helper()
-	k.story.note(record.Of{}, "killed", fmt.Sprint("replica ", replica))
+	k.story.note(turnlog.Of{}, "killed", fmt.Sprint("replica ", replica))
 	k.process(replica).kill()
 }
 
@@ -631,7 +631,7 @@ func (k *Kit) StopRedis() { k.setRedis(true) }
 func (k *Kit) StartRedis() { k.setRedis(false) }
 
 func (k *Kit) setRedis(away bool) {
-	k.story.note(record.Of{}, "redis", map[bool]string{true: "is away", false: "is back"}[away])
+	k.story.note(turnlog.Of{}, "redis", map[bool]string{true: "is away", false: "is back"}[away])
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.redisAway = away
@@ -642,7 +642,7 @@ func (k *Kit) setRedis(away bool) {
 
 // Call is one call of an action by a plan.
 type Call struct {
-	record.Of
+	turnlog.Of
 	Replica  int
 	Action   string
 	Entities map[string]any
@@ -660,7 +660,7 @@ func (k *Kit) Calls() []Call {
 }
 
 // calling notes that a call begins, and returns which one it is.
-func (k *Kit) calling(p *process, of record.Of, c actions.Call) int {
+func (k *Kit) calling(p *process, of turnlog.Of, c actions.Call) int {
 	raw, err := json.Marshal(c.Entities)
 	if err != nil {
 		raw = []byte(err.Error())
@@ -686,7 +686,7 @@ func (k *Kit) called(p *process, n int, result actions.Result) {
 	k.story.note(c.Of, "  result", c.Action+" "+text)
 	if k.crashAt > 0 && k.finished >= k.crashAt {
 		k.crashAt = 0
-		k.story.note(record.Of{}, "killed", fmt.Sprint("replica ", p.replica))
+		k.story.note(turnlog.Of{}, "killed", fmt.Sprint("replica ", p.replica))
 		p.kill()
 	}
 }

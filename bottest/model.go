@@ -12,8 +12,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/planbot-go/planbot/app/record"
 	"github.com/planbot-go/planbot/internal/fakemodel"
+	"github.com/planbot-go/planbot/internal/turnlog"
 	"github.com/planbot-go/planbot/models"
 	"github.com/planbot-go/planbot/planner/plan"
 )
@@ -172,7 +172,7 @@ func (m *Model) enter(call *ModelCall) (n int, next Answer, decide func(ModelCal
 
 // ModelCall is one call of a model.
 type ModelCall struct {
-	record.Of
+	turnlog.Of
 	Seq      int // its place among all that happened in the kit
 	Model    string
 	Messages []models.Message

@@ -8,8 +8,8 @@ import (
 	"net/http"
 	"sync"
 
-	"github.com/planbot-go/planbot/app/record"
 	"github.com/planbot-go/planbot/internal/pipe"
+	"github.com/planbot-go/planbot/internal/turnlog"
 )
 
 // dialer opens connections.
@@ -98,7 +98,7 @@ const ofHeaderName = "X-Bottest-Of"
 type labelled struct{ http.RoundTripper }
 
 func (l labelled) RoundTrip(r *http.Request) (*http.Response, error) {
-	label, err := json.Marshal(record.OfContext(r.Context()))
+	label, err := json.Marshal(turnlog.From(r.Context()))
 	if err != nil {
 		return nil, err
 	}
@@ -107,7 +107,7 @@ func (l labelled) RoundTrip(r *http.Request) (*http.Response, error) {
 	return l.RoundTripper.RoundTrip(out)
 }
 
-func ofHeader(h http.Header) (of record.Of) {
+func ofHeader(h http.Header) (of turnlog.Of) {
 	_ = json.Unmarshal([]byte(h.Get(ofHeaderName)), &of) // of a bot with a client of its own there is none
 	return of
 }

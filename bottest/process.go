@@ -10,9 +10,9 @@ import (
 	"sync/atomic"
 
 	"github.com/planbot-go/planbot/actions"
-	"github.com/planbot-go/planbot/app/record"
 	"github.com/planbot-go/planbot/bot"
 	"github.com/planbot-go/planbot/connector"
+	"github.com/planbot-go/planbot/internal/turnlog"
 	"github.com/planbot-go/planbot/models"
 	"github.com/planbot-go/planbot/planner/plan"
 	"github.com/planbot-go/planbot/state"
@@ -133,8 +133,8 @@ func (p *process) hooks() bot.Hooks {
 	}
 }
 
-func ofTurn(t *bot.Turn) record.Of {
-	return record.Of{Turn: t.ID, Conversation: t.Activity.Conversation.ID, Activity: t.Activity.ID}
+func ofTurn(t *bot.Turn) turnlog.Of {
+	return turnlog.Of{Turn: t.ID, Conversation: t.Activity.Conversation.ID, Activity: t.Activity.ID}
 }
 
 // freeze holds a dead process where it died.

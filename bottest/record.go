@@ -48,7 +48,7 @@ type recorded struct {
 }
 
 func (r recorded) Complete(ctx context.Context, req *models.Request) (*models.Response, error) {
-	asked := record.Asked(req, r.scrub)
+	asked := r.asked(req)
 	var call *record.Call
 	switch {
 	case !r.update:
@@ -83,7 +83,7 @@ func (c compared) Complete(ctx context.Context, req *models.Request) (*models.Re
 	case c.cassette.update:
 		c.cassette.renew(req, answer, err)
 	default:
-		c.cassette.find(golden.PromptOf(record.Asked(req, c.cassette.scrub)), golden.PromptOf)
+		c.cassette.find(golden.PromptOf(c.cassette.asked(req)), golden.PromptOf)
 	}
 	return answer, err
 }
@@ -137,6 +137,12 @@ func openCassette(t testing.TB, file, how string, update bool) *cassette {
 	return c
 }
 
+// asked is the request as text.
+func (c *cassette) asked(req *models.Request) string {
+	call, _ := record.NewCall(req, nil, nil)
+	return call.Scrub(c.scrub).Asked
+}
+
 // find is the first call in the file that was not used yet and asked the same, as far as part
 // takes of it: of several at the same time nobody knows the order. Where there is none the test
 // fails, and it is nil.
@@ -182,10 +188,10 @@ func (c *cassette) keep(asked string) *record.Call {
 
 // add has the file say what was asked and answered.
 func (c *cassette) add(req *models.Request, answer *models.Response, err error) {
-	if call, ok := record.NewCall(req, answer, err, c.scrub); ok {
+	if call, ok := record.NewCall(req, answer, err); ok {
 		c.mu.Lock()
 		defer c.mu.Unlock()
-		c.made = append(c.made, call)
+		c.made = append(c.made, call.Scrub(c.scrub))
 	}
 }
 

@@ -7,7 +7,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/planbot-go/planbot/app/record"
+	"github.com/planbot-go/planbot/internal/turnlog"
 )
 
 // story is what happened in a kit, in order.
@@ -21,14 +21,14 @@ type story struct {
 
 // entry is one thing that happened.
 type entry struct {
-	record.Of
+	turnlog.Of
 	at   time.Duration
 	who  string // or what kind of thing it is
 	text string
 }
 
 // note adds to the story and returns the place.
-func (s *story) note(of record.Of, who, text string) (seq int) {
+func (s *story) note(of turnlog.Of, who, text string) (seq int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.lines = append(s.lines, entry{of, time.Since(s.began), who, text})

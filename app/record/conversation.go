@@ -1,7 +1,6 @@
 package record
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
@@ -14,6 +13,7 @@ import (
 	"strings"
 
 	strict "github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/planbot-go/planbot/actions"
 	"github.com/planbot-go/planbot/actions/lists"
@@ -29,22 +29,27 @@ type conversation struct {
 	steps []*step
 	calls []Call // not scrubbed yet: who is who may be learned later
 	turns map[string]*step
-	heard map[string][]string // what turns were asked last, by the conversation with its thread
-	bytes int
-	dirty bool
-	apart bool   // something happened that is in no step
-	asked string // the turn that asked a model last
-
-	full, tooLong bool // nothing more is kept; that this is for its own length
+	heard map[string]bool // what turns were asked
+	asked string          // the turn that asked a model last
+	apart bool            // something happened that is in no step
+	full  bool            // nothing more is kept
+	dirty bool            // it has changed since it was written
 
 	scrubbed *scrubbedCalls
 }
 
-// clone is the conversation as it is now.
+// clone is what is written of the conversation, as it is now.
 func (c *conversation) clone() *conversation {
-	own := &conversation{calls: c.calls, full: c.full, tooLong: c.tooLong, scrubbed: c.scrubbed}
+	own := &conversation{calls: c.calls, full: c.full, scrubbed: c.scrubbed}
 	for _, s := range c.steps {
-		own.steps = append(own.steps, s.clone())
+		one := *s
+		one.turns, one.answers, one.replies, one.sends = maps.Clone(s.turns), slices.Clone(s.answers), slices.Clone(s.replies), slices.Clone(s.sends)
+		one.done = nil
+		for _, d := range s.done {
+			call := *d
+			one.done = append(one.done, &call)
+		}
+		own.steps = append(own.steps, &one)
 	}
 	return own
 }
@@ -54,49 +59,38 @@ type step struct {
 	activity *activity.Activity
 	decision *decision       // what it says to an approval; nil: it says nothing to one
 	turns    map[string]bool // those that work on it: whether they are over
-	answers  []answer
+	answers  []answer        // not scrubbed yet, as all of it
 	done     []*done
 	replies  []reply
-	sends    []int        // how the channel answered its messages
-	seed     []lists.List // before its plan; nil: it does not matter
-	apart    bool         // something happened before it that is in no step
+	sends    []int          // how the channel answered its messages
+	seed     jsontext.Value // lists before its plan; nil: it has none
+	apart    bool           // something happened before it that is in no step
 
+	failed            bool   // some calls of the model did
+	tools             bool   // the newest answer calls tools
 	answered, refused bool   // the request that brought it; that it said why the click does not count
 	asker             string // whose call was decided with it; "": none was
 }
 
-func newStep(a *activity.Activity) *step {
-	s := &step{activity: a, turns: map[string]bool{}}
-	if d, ok := decisionIn(a); ok {
-		s.decision = &d
-	}
-	return s
-}
-
-func (s *step) clone() *step {
-	own := *s
-	own.turns, own.answers, own.replies, own.sends, own.done = maps.Clone(s.turns), slices.Clone(s.answers), slices.Clone(s.replies), slices.Clone(s.sends), nil
-	for _, d := range s.done {
-		call := *d
-		own.done = append(own.done, &call)
-	}
-	return &own
-}
-
-// answer is what came of one call of a model.
-type answer struct {
-	text  string
-	tools []models.Call
-	fault *models.Error
-}
-
 // done is a call of an action.
 type done struct {
-	turn, action string
-	entities     map[string]any
-	result       actions.Result
-	ended        bool
-	unasked      bool // although a person has to approve such calls
+	Action
+	unasked bool // although a person has to approve such calls
+}
+
+// gave says what came of the call.
+func (d *done) gave(r actions.Result) {
+	text := r.Text()
+	if r.Failed() {
+		d.Error = &text
+		return
+	}
+	d.Error = nil
+	if r.Unchanged() {
+		d.Unchanged = &text
+	} else if value, err := r.Value(); err == nil && value != "" {
+		d.Result = value
+	}
 }
 
 // reply is a message of the bot. A card is the action that it asks the approval of, with
@@ -165,35 +159,29 @@ func (c *conversation) ofTurn(turn, id string) *step {
 
 // isForeign reports whether the first prompt of a turn has somebody say before it what is not
 // in the recording: before that began, or to another process.
-func (c *conversation) isForeign(of Of, req *models.Request) bool {
-	const most = 8 // of which the bot remembers five
-	if of.Turn == c.asked {
-		return false
-	}
-	c.asked = of.Turn
+func (c *conversation) isForeign(turn string, req *models.Request) bool {
 	var said []string
 	for _, m := range req.Messages {
 		if m.Role == "user" {
 			said = append(said, m.Text)
 		}
 	}
-	if len(said) == 0 {
+	if turn == c.asked || len(said) == 0 {
 		return false
 	}
-	heard := c.heard[of.Conversation]
-	before, now := said[:len(said)-1], said[len(said)-1]
-	c.heard[of.Conversation] = append(heard[max(0, len(heard)+1-most):], now)
-	return len(before) > 0 && !slices.Contains(heard, before[len(before)-1])
+	c.asked = turn
+	last := len(said) - 1
+	c.heard[said[last]] = true
+	return last > 0 && !c.heard[said[last-1]]
 }
 
 // planned replaces the newest answer by its plan, where scenarios have no such answer: calls
 // of tools, and XML.
-func (s *step) planned(plan plan.Plan) {
+func (s *step) planned(p plan.Plan) {
 	last := len(s.answers) - 1
-	if last < 0 || len(s.answers[last].tools) == 0 && !strings.Contains(s.answers[last].text, "<plan") {
-		return
+	if last >= 0 && s.answers[last].Text != nil && (s.tools || strings.Contains(*s.answers[last].Text, "<plan")) {
+		s.answers[last] = answer{Text: new(planText(p.Commands))}
 	}
-	s.answers[last] = answer{text: planText(plan.Commands)}
 }
 
 // planText is the plan as a model writes it.
@@ -205,12 +193,29 @@ func planText(commands []plan.Command) string {
 	return plan.Transcript(plain)
 }
 
-// errorOf is a fault of a model as one.
-func errorOf(err error) *models.Error {
-	if fault, ok := errors.AsType[*models.Error](err); ok {
-		return fault
+// failures is the error of a model as the scripted one gives it: as often as it may be asked
+// for, where it is tried again.
+func failures(err error) []answer {
+	fault, ok := errors.AsType[*models.Error](err)
+	if !ok {
+		fault = &models.Error{Kind: models.Unavailable}
 	}
-	return &models.Error{Kind: models.Unavailable}
+	f := answer{HTTP: max(fault.Status, http.StatusBadRequest), Code: fault.Code}
+	switch fault.Kind {
+	case models.FilteredInput, models.FilteredOutput:
+		f = answer{HTTP: http.StatusBadRequest, Code: "content_filter"}
+	case models.TooLong:
+		f = answer{HTTP: http.StatusBadRequest, Code: "context_length_exceeded"}
+	case models.Empty:
+		f = answer{Text: new("")}
+	case models.Throttled:
+		f.HTTP = cmp.Or(fault.Status, http.StatusTooManyRequests)
+		return slices.Repeat([]answer{f}, 1+3)
+	case models.Timeout, models.Unavailable:
+		f.HTTP = max(fault.Status, http.StatusServiceUnavailable)
+		return slices.Repeat([]answer{f}, 1+3)
+	}
+	return []answer{f}
 }
 
 // Why nothing is expected of a step.
@@ -230,47 +235,23 @@ type pendingCard struct {
 	decided  bool
 }
 
-// verdicts say why nothing can be expected of the steps; "": it can.
-func (c *conversation) verdicts(cfg *Config) []string {
-	out := make([]string, len(c.steps))
-	var cards []pendingCard
-	for i, s := range c.steps {
-		if c.begins(i, out) {
-			cards = nil
-		}
-		if out[i] = s.verdict(cfg, cards); out[i] != "" {
-			continue
-		}
-		for _, r := range s.replies {
-			if r.asks() {
-				cards = append(cards, pendingCard{approval: r.approval})
-			}
-		}
-	}
-	return out
-}
-
-// begins reports whether a scenario begins with that step: with the first one, and where
-// nobody knows what was left by what happened before it.
-func (c *conversation) begins(i int, verdicts []string) bool {
-	return i == 0 || verdicts[i-1] != "" || c.steps[i].apart
-}
-
-// verdict is that of one step, where these cards are there to be decided.
+// verdict says why nothing can be expected of the step, where these cards are there to be
+// decided; "": it can.
 func (s *step) verdict(cfg *Config, cards []pendingCard) string {
 	if why := s.clickVerdict(cards); why != "" {
 		return why
 	}
-	if left(s.activity) {
+	switch {
+	case left(s.activity):
 		return takenOut
-	}
-	if slices.ContainsFunc(s.done, func(d *done) bool { return d.unasked }) {
+	case slices.ContainsFunc(s.done, func(d *done) bool { return d.unasked }):
 		return standing
-	}
-	if s.isOpen() {
+	case s.isOpen():
 		return notOver
+	case len(cfg.Settings) > 0 && slices.ContainsFunc(s.replies, reply.isOfSettings):
+		return ofSettings + strings.Join(cfg.Settings, ", ")
 	}
-	return s.settingsVerdict(cfg)
+	return ""
 }
 
 // clickVerdict marks the card that the step decides, if it does: the newest that is not
@@ -300,18 +281,9 @@ func (s *step) clickVerdict(cards []pendingCard) string {
 	return ""
 }
 
-// settingsVerdict looks for what the bot says because of settings.
-func (s *step) settingsVerdict(cfg *Config) string {
-	if len(cfg.Settings) == 0 {
-		return ""
-	}
-	for _, r := range s.replies {
-		switch placeholder(r.text) {
-		case "<not_allowed>", "<too_many_steps>", "<timeout>", "<already_done>":
-			return ofSettings + strings.Join(cfg.Settings, ", ")
-		}
-	}
-	return ""
+// isOfSettings reports whether the bot may say that because of settings.
+func (r reply) isOfSettings() bool {
+	return slices.Contains([]string{"not_allowed", "too_many_steps", "timeout", "already_done"}, placeholderOf(r.text))
 }
 
 // isOpen reports whether the bot may not have done all that it does for the step.
@@ -355,109 +327,134 @@ func left(a *activity.Activity) bool {
 
 const recordedBy = "Recorded by bot serve --record. What depends on the time or on chance has to be taken out of what is expected."
 
-// writer makes scenarios of conversations.
-type writer struct {
-	cfg   *Config
-	scrub *scrub.Scrubber
-	added bool // the scenarios have, or lack, what the bot's prompts did not
-}
-
 // scenarios are the conversation with stand-ins: one, or more where something in the middle
-// cannot be played. They end where ctx does.
-func (w *writer) scenarios(ctx context.Context, name string, c *conversation) (all []Scenario) {
+// cannot be played. They end where ctx does. whole says that all of it is in one scenario, and
+// that the bot's prompts had nothing else.
+func (r *Recorder) scenarios(ctx context.Context, name string, c *conversation) (all []Scenario, whole bool) {
 	var part *Scenario
-	verdicts := c.verdicts(w.cfg)
+	var cards []pendingCard
+	seeded, cannot := false, ""
+	whole = true
 	for i, s := range c.steps {
 		if ctx.Err() != nil {
 			break
 		}
-		w.added = w.added || i > 0 && c.begins(i, verdicts) || verdicts[i] != ""
-		if c.begins(i, verdicts) {
-			all = append(all, Scenario{Name: name, Why: w.why(c), Options: w.cfg.Options})
-			part = &all[len(all)-1]
-			if len(all) > 1 {
+		if i == 0 || cannot != "" || s.apart { // nobody knows what was left by what happened before it
+			all = append(all, Scenario{Name: name, Why: r.why(c)})
+			part, cards, seeded, whole = &all[len(all)-1], nil, false, i == 0
+			part.Options.MaxSteps, part.Options.MaxSameCalls, part.Options.Approval = r.cfg.MaxSteps, r.cfg.MaxSameCalls, r.cfg.Approval
+			if i > 0 {
 				part.Name = fmt.Sprintf("%s, part %d", name, len(all))
 			}
-			w.seed(part, c.steps[i:])
 		}
-		part.Steps = append(part.Steps, w.step(s, verdicts[i]))
+		if s.seed != nil && !seeded {
+			seeded, part.Seed = true, r.seed(s.seed)
+		}
+		if cannot = s.verdict(&r.cfg, cards); cannot == "" {
+			for _, said := range s.replies {
+				if said.asks() {
+					cards = append(cards, pendingCard{approval: said.approval})
+				}
+			}
+		}
+		whole = whole && cannot == ""
+		part.Steps = append(part.Steps, r.step(s, cannot))
 	}
-	return all
+	return all, whole
 }
 
-func (w *writer) why(c *conversation) string {
+func (r *Recorder) why(c *conversation) string {
 	why := recordedBy
-	if len(w.cfg.Same) > 0 {
-		why += " Play it with these settings as they were: " + strings.Join(w.cfg.Same, ", ") + "."
+	if len(r.cfg.Same) > 0 {
+		why += " Play it with these settings as they were: " + strings.Join(r.cfg.Same, ", ") + "."
 	}
-	if len(w.cfg.Settings) > 0 {
-		why += " The bot had settings that a scenario does not have: " + strings.Join(w.cfg.Settings, ", ") + "."
+	if len(r.cfg.Settings) > 0 {
+		why += " The bot had settings that a scenario does not have: " + strings.Join(r.cfg.Settings, ", ") + "."
 	}
 	if c.full {
-		why += " What came after it is not recorded, since there is a limit to each conversation."
+		why += " What came after it is not recorded, since there is a limit."
 	}
 	return why
 }
 
 // step is one, of which nothing is expected if it cannot be: then it is written down as far
 // as it is known, in a form that can be played all the same.
-func (w *writer) step(s *step, cannot string) Step {
-	var out Step
-	out.Event = eventOf(s.activity, w.scrub)
-	faults := false
+func (r *Recorder) step(s *step, cannot string) Step {
+	out := Step{Event: eventOf(s.activity, r.scrub)}
 	for _, a := range s.answers {
-		out.Model = append(out.Model, w.answers(&a)...)
-		faults = faults || a.fault != nil
+		if a.Text != nil {
+			a.Text = new(r.scrub.Text(*a.Text))
+		}
+		a.Code = r.scrub.Text(a.Code)
+		out.Model = append(out.Model, a)
 	}
 	if cannot != "" {
 		if s.decision != nil && len(s.activity.Value) > 0 { // there may be no card
-			out.Event.Value = w.scrub.Value(jsonTree(s.activity.Value))
+			out.Event.Value = r.scrub.Value(jsonTree(s.activity.Value))
 		}
-		text := w.scrub.Text(planText(saying([]string{unknown})))
-		out.Model = append(out.Model, Answer{Text: &text})
+		out.Model = append(out.Model, answer{Text: new(planText(saying([]string{unknown})))})
 		out.Expect.Note = cannot
 		return out
 	}
-	if n := len(s.answers); !faults {
-		out.Expect.ModelCalls = &n
+	if !s.failed {
+		out.Expect.ModelCalls = new(len(s.answers))
 	}
 	out.Expect.Actions = []Action{}
 	for _, d := range s.done {
-		a := w.action(d)
-		if s.tellsTime(d.result.Text()) {
-			a.Result = nil
+		a := d.Action
+		if s.tellsTime(a.Said()) {
+			a.Result, a.Unchanged = nil, nil
 		}
-		out.Expect.Actions = append(out.Expect.Actions, a)
+		out.Expect.Actions = append(out.Expect.Actions, a.scrub(r.scrub))
 	}
-	w.replies(s, &out.Expect)
+	r.replies(s, &out.Expect)
 	out.Expect.Connector = sendings(s.sends)
 	return out
 }
 
+// scrub is the call with stand-ins.
+func (a Action) scrub(s *scrub.Scrubber) Action {
+	if a.Entities == nil {
+		a.Entities = map[string]any{}
+	}
+	a.Entities = s.Value(a.Entities).(map[string]any)
+	if a.Result != nil {
+		a.Result = s.Value(a.Result)
+	}
+	for _, text := range []**string{&a.Error, &a.Unchanged} {
+		if *text != nil {
+			*text = new(s.Text(**text))
+		}
+	}
+	return a
+}
+
 // sendings are how the connector answers, up to the last refusal.
-func sendings(statuses []int) (all []Sending) {
-	refused := func(status int) bool { return status >= http.StatusBadRequest }
-	for slices.ContainsFunc(statuses, refused) {
-		all = append(all, Sending{HTTP: statuses[0]})
+func sendings(statuses []int) (all []sending) {
+	for slices.ContainsFunc(statuses, func(status int) bool { return status >= http.StatusBadRequest }) {
+		all = append(all, sending{HTTP: statuses[0]})
 		statuses = statuses[1:]
 	}
 	return all
 }
 
 // replies names the bot's own texts by their kind.
-func (w *writer) replies(s *step, e *Expect) {
+func (r *Recorder) replies(s *step, e *Expect) {
 	replies, odd := []string{}, false
-	for _, r := range s.replies {
-		text := w.scrub.Text(r.text)
-		switch own := w.placeholder(r.text); {
-		case r.card == anotherCard:
+	for _, said := range s.replies {
+		text, own := r.scrub.Text(said.text), placeholderOf(said.text)
+		if r.cfg.FilteredText != "" && strings.HasPrefix(said.text, r.cfg.FilteredText) {
+			own = "filtered"
+		}
+		switch {
+		case said.card == anotherCard:
 			e.Note = "A card was sent, which replies cannot name."
 			return
-		case r.card != "":
-			text = "<approval_card " + r.card + ">"
-		case own != "" && !s.said(r.text):
-			text = own
-		case s.tellsTime(r.text):
+		case said.card != "":
+			text = "<approval_card " + said.card + ">"
+		case own != "" && !s.said(said.text):
+			text = "<" + own + ">"
+		case s.tellsTime(said.text):
 			e.Note = "What was said has a time in it, which is another one whenever this is played."
 			return
 		case wordOf(text) != "":
@@ -466,19 +463,10 @@ func (w *writer) replies(s *step, e *Expect) {
 		replies = append(replies, text)
 	}
 	if odd {
-		joined := strings.Join(replies, "")
-		e.JoinedReplyEquals = &joined
+		e.JoinedReplyEquals = new(strings.Join(replies, ""))
 		return
 	}
 	e.Replies = replies
-}
-
-// placeholder is that of a text of the bot's own, "" of any other.
-func (w *writer) placeholder(text string) string {
-	if own := w.cfg.FilteredText; own != "" && strings.HasPrefix(text, own) {
-		return "<filtered>"
-	}
-	return placeholder(text)
 }
 
 // clock is a time of day, as in what an action says that deals with time.
@@ -494,245 +482,74 @@ func (s *step) tellsTime(text string) bool {
 
 // said reports whether a model wrote the text.
 func (s *step) said(text string) bool {
-	quoted, err := json.Marshal(text)
 	return slices.ContainsFunc(s.answers, func(a answer) bool {
-		return strings.Contains(a.text, text) || err == nil && strings.Contains(a.text, string(quoted))
+		return a.Text != nil && (strings.Contains(*a.Text, text) || strings.Contains(*a.Text, asJSON(text)))
 	})
-}
-
-// answers are the answer as the scripted model gives it. One that was tried for again comes
-// as often as it may be asked for.
-func (w *writer) answers(a *answer) []Answer {
-	if a.fault == nil {
-		text := w.scrub.Text(a.text)
-		return []Answer{{Text: &text}}
-	}
-	f := Answer{HTTP: a.fault.Status, Code: w.scrub.Text(a.fault.Code)}
-	switch a.fault.Kind {
-	case models.FilteredInput, models.FilteredOutput:
-		return []Answer{{HTTP: http.StatusBadRequest, Code: "content_filter"}}
-	case models.TooLong:
-		return []Answer{{HTTP: http.StatusBadRequest, Code: "context_length_exceeded"}}
-	case models.Empty:
-		return []Answer{{Text: new(string)}}
-	case models.Throttled:
-		f.HTTP = cmp.Or(f.HTTP, http.StatusTooManyRequests)
-	case models.Timeout, models.Unavailable:
-		f.HTTP = max(f.HTTP, http.StatusServiceUnavailable)
-	default:
-		f.HTTP = max(f.HTTP, http.StatusBadRequest)
-		return []Answer{f}
-	}
-	return slices.Repeat([]Answer{f}, 1+3)
-}
-
-func (w *writer) action(d *done) Action {
-	entities := d.entities
-	if entities == nil {
-		entities = map[string]any{}
-	}
-	a := Action{Action: d.action, Entities: w.scrub.Value(entities).(map[string]any)}
-	if !d.ended || d.result.Failed() {
-		why := ""
-		if d.ended {
-			why = w.scrub.Text(d.result.Text())
-		}
-		a.Error = &why
-		return a
-	}
-	if d.result.Unchanged() {
-		text := w.scrub.Text(d.result.Text())
-		a.Unchanged = &text
-		return a
-	}
-	value, err := d.result.Value()
-	if err == nil && value != nil && value != "" {
-		a.Result = w.scrub.Value(value)
-	}
-	return a
 }
 
 // listsOf are the lists that the turn finds.
-func listsOf(t *bot.Turn) []lists.List {
-	scope := t.Personal()
+func listsOf(t *bot.Turn) jsontext.Value {
 	const name = "lists" // of lists.Lists in state
-	if scope == nil || !scope.Has(name) {
-		return []lists.List{}
+	if scope := t.Personal(); scope != nil && scope.Has(name) {
+		if raw, err := scope.JSON(name); err == nil {
+			return slices.Clone(raw)
+		}
 	}
+	return jsontext.Value("{}")
+}
+
+// seed is what was kept, with stand-ins. Where the order of lists matters, or what is marked
+// as done, it has that as well.
+func (r *Recorder) seed(raw jsontext.Value) (s seed) {
 	var all lists.Lists
-	if raw, err := scope.JSON(name); err != nil || strict.Unmarshal(raw, &all) != nil || all.All == nil {
-		return []lists.List{}
-	}
-	return all.All
-}
-
-// needsSeed reports whether what is kept before the step's plan has to be known: it has the
-// first plan of a scenario.
-func (c *conversation) needsSeed(s *step, cfg *Config) bool {
-	i := slices.Index(c.steps, s)
-	if i < 0 || s.seed != nil {
-		return false
-	}
-	before := conversation{steps: c.steps[:i+1]}
-	verdicts := before.verdicts(cfg)
-	for ; !before.begins(i, verdicts); i-- {
-		if before.steps[i-1].seed != nil {
-			return false
+	_ = strict.Unmarshal(raw, &all) // else there is nothing to be read
+	plain := map[string][]string{}
+	done := false
+	for i := range all.All {
+		l := &all.All[i]
+		l.Name = r.scrub.Text(l.Name)
+		plain[l.Name] = []string{}
+		for n := range l.Items {
+			l.Items[n].Name = r.scrub.Text(l.Items[n].Name)
+			done = done || l.Items[n].Done
+			plain[l.Name] = append(plain[l.Name], l.Items[n].Name)
 		}
 	}
-	return true
-}
-
-// seed puts into the scenario what was kept before the first plan of these steps. A scenario
-// keeps neither the order of lists nor what is marked as done: where these matter, a first
-// step makes the lists.
-func (w *writer) seed(part *Scenario, steps []*step) {
-	i := slices.IndexFunc(steps, func(s *step) bool { return s.seed != nil })
-	if i < 0 || len(steps[i].seed) == 0 {
-		return
+	switch {
+	case len(plain) == 0:
+		return seed{}
+	case !done && slices.IsSortedFunc(all.All, func(a, b lists.List) int { return strings.Compare(a.Name, b.Name) }):
+		return seed{Lists: plain}
 	}
-	seed := w.lists(steps[i].seed)
-	if !isPlain(seed) && w.mayMake() {
-		w.added = true
-		for commands := range slices.Chunk(making(seed), atOnce) {
-			part.Steps = append(part.Steps, w.makingStep(steps[i], commands))
-		}
-		return
-	}
-	part.Seed.Lists = map[string][]string{}
-	for _, l := range seed {
-		items := []string{}
-		for _, item := range l.Items {
-			items = append(items, item.Name)
-		}
-		part.Seed.Lists[l.Name] = items
-	}
-	if !isPlain(seed) {
-		part.Why += " The lists were in another order before, or some of their items were done."
-	}
-}
-
-// lists are the lists with stand-ins.
-func (w *writer) lists(all []lists.List) (out []lists.List) {
-	for _, l := range all {
-		own := lists.List{Name: w.scrub.Text(l.Name)}
-		for _, i := range l.Items {
-			own.Items = append(own.Items, lists.Item{Name: w.scrub.Text(i.Name), Done: i.Done})
-		}
-		out = append(out, own)
-	}
-	return out
-}
-
-// isPlain reports whether a seed says all of the lists.
-func isPlain(all []lists.List) bool {
-	sorted := slices.IsSortedFunc(all, func(a, b lists.List) int { return strings.Compare(a.Name, b.Name) })
-	return sorted && !slices.ContainsFunc(all, func(l lists.List) bool {
-		return slices.ContainsFunc(l.Items, func(i lists.Item) bool { return i.Done })
-	})
-}
-
-// atOnce is how many commands a turn runs that makes lists.
-const atOnce = 20 // of the bot's 25
-
-// mayMake reports whether such turns may run, and without asking anybody.
-func (w *writer) mayMake() bool {
-	o := w.cfg.Options
-	return (o.MaxSteps == 0 || o.MaxSteps > atOnce) && !slices.ContainsFunc([]string{"createList", "checkItem"}, func(action string) bool {
-		return slices.Contains(o.Approval, action)
-	})
-}
-
-// making are the commands that make the lists.
-func making(all []lists.List) (commands []plan.Command) {
-	do := func(action string, entities map[string]any) {
-		commands = append(commands, plan.Command{Kind: plan.Do, Action: action, Entities: entities})
-	}
-	for _, l := range all {
-		items := []string{}
-		for _, item := range l.Items {
-			items = append(items, item.Name)
-		}
-		do("createList", map[string]any{"list": l.Name, "items": items})
-		for _, item := range l.Items {
-			if item.Done {
-				do("checkItem", map[string]any{"list": l.Name, "item": item.Name})
-			}
-		}
-	}
-	return commands
-}
-
-// makingStep says to the bot what it keeps, where the step says something to it.
-func (w *writer) makingStep(s *step, commands []plan.Command) Step {
-	var out Step
-	out.Event = eventOf(s.activity, w.scrub)
-	said := "(What was kept before.)"
-	if out.Event.Kind != "" {
-		said = mentioned + " " + said
-	}
-	*out.Event = Event{Type: "message", Conversation: out.Event.Conversation, Kind: out.Event.Kind, From: out.Event.From, Text: &said}
-	text := planText(append(commands, saying([]string{"Kept."})...))
-	out.Model = []Answer{{Text: &text}}
-	out.Expect.Note = "It makes the lists that there were before, in their order and with what is done."
-	return out
-}
-
-// sizeOf is about how many bytes it takes to keep the lists.
-func sizeOf(all []lists.List) (n int) {
-	for _, l := range all {
-		n += len(l.Name)
-		for _, i := range l.Items {
-			n += len(i.Name) + 1
-		}
-	}
-	return n
+	return seed{Ordered: all.All}
 }
 
 // mentioned is how scenarios mention the bot.
 const mentioned = "<at>ListBot</at>"
 
-// met is somebody or something that an activity names. A name stands for who has it; the
-// bot keeps its own stand-in.
-type met struct{ kind, id, name string }
-
-const theBot = "bot"
-
-// metIn are who and where an activity is of.
-func metIn(a *activity.Activity) []met {
-	all := []met{{theBot, a.Recipient.ID, ""}}
-	person := func(who activity.Account) {
-		if who.ID != a.Recipient.ID {
-			all = append(all, met{scrub.Person, who.ID, who.Name})
-		}
+// learn tells the scrubber who and where an activity is of.
+func learn(a *activity.Activity, s *scrub.Scrubber) {
+	if a.Recipient.ID != "" {
+		s.Keep(a.Recipient.ID, botID)
 	}
-	person(a.From)
-	for _, who := range a.MembersAdded {
-		person(who)
-	}
+	people := append([]activity.Account{a.From}, a.MembersAdded...)
 	for _, m := range a.Mentions() {
-		person(m.Mentioned)
+		people = append(people, m.Mentioned)
 	}
-	all = append(all, met{scrub.Conversation, a.Conversation.BaseID(), ""}, met{scrub.Activity, a.ID, ""})
-	if tenant, ok := a.Tenant(); ok {
-		all = append(all, met{scrub.Tenant, tenant, ""})
-	}
-	return all
-}
-
-// learn tells the scrubber of them.
-func learn(all []met, s *scrub.Scrubber) {
-	for _, m := range all {
-		switch {
-		case m.kind == theBot && m.id != "":
-			s.Keep(m.id, BotID)
-		case m.kind == scrub.Person:
-			s.Name(m.id, m.name)
-		case m.kind != theBot:
-			s.ID(m.kind, m.id)
+	for _, who := range people {
+		if who.ID != a.Recipient.ID {
+			s.Name(who.ID, who.Name)
 		}
 	}
+	s.ID(scrub.Conversation, a.Conversation.BaseID())
+	s.ID(scrub.Activity, a.ID)
+	if tenant, ok := a.Tenant(); ok {
+		s.ID(scrub.Tenant, tenant)
+	}
 }
+
+// botID is the account of the bot in scenarios.
+const botID = "28:bot"
 
 // eventOf is the activity as a scenario has it, with stand-ins for people and places. What
 // a bot does not look at is left out.
@@ -746,7 +563,7 @@ func eventOf(a *activity.Activity, s *scrub.Scrubber) *Event {
 		e.Text = &text
 	}
 	e.Entities = entities
-	if d, ok := decisionIn(a); ok {
+	if d := decisionIn(a); d != nil {
 		e.Value, e.Text, e.Name = map[string]any{"approve": d.approve}, nil, ""
 	} else if len(a.Value) > 0 {
 		e.Value = s.Value(jsonTree(a.Value))
@@ -758,14 +575,14 @@ func eventOf(a *activity.Activity, s *scrub.Scrubber) *Event {
 		e.ChannelData = map[string]any{"eventType": data.EventType}
 	}
 	for _, who := range a.MembersAdded {
-		id := BotID
+		id := botID
 		if who.ID != a.Recipient.ID {
 			id = "29:" + s.ID(scrub.Person, who.ID)
 		}
 		e.MembersAdded = append(e.MembersAdded, map[string]any{"id": id})
 	}
 	if installed(a) { // the other form of the same, as a scenario has it
-		e.Type, e.MembersAdded = string(activity.ConversationUpdate), []map[string]any{{"id": BotID}}
+		e.Type, e.MembersAdded = string(activity.ConversationUpdate), []map[string]any{{"id": botID}}
 	}
 	for _, at := range a.Attachments {
 		if !strings.HasPrefix(at.ContentType, "text/html") { // a copy of the text
@@ -802,7 +619,7 @@ func saidText(a *activity.Activity, s *scrub.Scrubber) (text string, entities []
 	others := false
 	var all []map[string]any
 	for _, m := range a.Mentions() {
-		standIn, id, name := mentioned, BotID, "ListBot"
+		standIn, id, name := mentioned, botID, "ListBot"
 		if m.Mentioned.ID != a.Recipient.ID {
 			name = s.ID(scrub.Person, m.Mentioned.ID)
 			standIn, id, others = "<at>"+name+"</at>", "29:"+name, true
@@ -827,42 +644,40 @@ type decision struct {
 	approval string // which; "" where that is not said
 }
 
-// decisionIn reads the click on a card that asks for an approval, or what stands for one.
-func decisionIn(a *activity.Activity) (d decision, ok bool) {
+// decisionIn reads the click on a card that asks for an approval, or what stands for one;
+// nil: it is none.
+func decisionIn(a *activity.Activity) *decision {
 	if words := strings.Fields(a.Said()); a.Type == activity.Message && len(words) > 1 && len(words) < 4 {
 		approves := strings.EqualFold(words[0], "/approve")
 		if approves || strings.EqualFold(words[0], "/reject") {
-			return decision{approves, words[1]}, true
+			return &decision{approves, words[1]}
 		}
 	}
-	var value struct {
+	type click struct {
 		Verb     string `json:"verb"`
 		Approval string `json:"approval"`
-		Action   struct {
+	}
+	var value struct {
+		click
+		Action struct {
 			Verb string `json:"verb"`
-			Data struct {
-				Approval string `json:"approval"`
-			} `json:"data"`
+			Data click  `json:"data"`
 		} `json:"action"`
 	}
-	if json.Unmarshal(a.Value, &value) != nil {
-		return decision{}, false
-	}
-	d.approval = value.Approval + value.Action.Data.Approval
+	_ = json.Unmarshal(a.Value, &value) // any other value is no click
+	d := &decision{approval: value.Approval + value.Action.Data.Approval}
 	switch value.Verb + value.Action.Verb {
 	case "planbot/approve", "planbot/approve-always":
 		d.approve = true
-		return d, true
+		return d
 	case "planbot/reject":
-		return d, true
+		return d
 	}
-	return decision{}, false
+	return nil
 }
 
 // jsonTree is JSON as maps, lists and texts.
-func jsonTree(raw []byte) (tree any) {
-	d := json.NewDecoder(bytes.NewReader(raw))
-	d.UseNumber()
-	_ = d.Decode(&tree) // it is what came over the wire as JSON
+func jsonTree(raw []byte) any {
+	tree, _ := treeOf(raw, ".json") // it is what came over the wire as JSON
 	return tree
 }

@@ -15,45 +15,53 @@ import (
 	"github.com/planbot-go/planbot/state/inbox"
 )
 
-// ErrNothingAsked is the error of a record that answers nobody, such as a notice.
-var ErrNothingAsked = errors.New("the turn answers no activity")
-
 // unknown is what the model says in a scenario where nobody knows what it said.
 const unknown = "(Nobody knows what the model said here.)"
 
 // DeadLetter makes a test of a dead letter: what came in, what the model planned as far as
-// the record knows, and what the bot has to do when all of that goes well. Names, ids and
-// these secrets have stand-ins. The notes in it say what is not known: what the bot kept
-// before, what models answered word by word, and what would have come next. The error is
-// [ErrNothingAsked], or that of a record which cannot be read.
+// the record knows, and which calls the bot has to make when all of that goes well. Names,
+// ids and these secrets have stand-ins. The notes in it say what is not known: what the bot
+// kept before, what models answered word by word, and what would have come next. The error is
+// that of a turn which answers no activity, or of a record which cannot be read.
 func DeadLetter(w inbox.Waiting, secrets ...string) (Scenario, error) {
 	rec, err := turn.Decode(w.Record)
 	a, fault := rec.Read()
 	switch {
 	case rec.Notice != nil:
-		return Scenario{}, fmt.Errorf("turn %.80q: %w", w.ID, ErrNothingAsked)
+		return Scenario{}, fmt.Errorf("turn %.80q answers no activity", w.ID)
 	case a == nil:
 		return Scenario{}, fmt.Errorf("turn %.80q: %w", w.ID, errors.Join(err, fault))
 	}
-	d := &deadLetter{activity: a, text: cmp.Or(rec.Text, a.Said()), sent: len(rec.Sent), scrub: scrub.New(secrets...)}
-	d.begun = rec.Run != nil || len(rec.Outbox) > 0 || len(rec.Sent) > 0
-	if run := rec.Run; run != nil {
-		d.rounds, d.progress, d.inFlight = run.Rounds, run.Progress, run.InFlight
-	}
-	d.decided, d.approved = decisionOf(&rec)
-	for _, m := range rec.Outbox {
-		if message, err := activity.Decode(m.Activity); err == nil {
-			d.sending = append(d.sending, message.Text)
-		}
-	}
-	learn(metIn(a), d.scrub)
+	d := &deadLetter{run: cmp.Or(rec.Run, &turn.Run{}), scrub: scrub.New(secrets...)}
+	learn(a, d.scrub)
 	if err != nil {
 		d.note("Some of the turn cannot be read: %v.", err)
 	}
-	return Scenario{
-		Name: "turn " + w.ID, Why: d.scrub.Text(fmt.Sprintf("An operator had to look at it: %s.", turn.Reason(w))),
-		Options: d.options(), Steps: d.steps(),
-	}, nil
+	s := Scenario{Name: "turn " + w.ID, Why: d.scrub.Text(fmt.Sprintf("An operator had to look at it: %s.", turn.Reason(w)))}
+	ask := Step{Event: eventOf(a, d.scrub), Model: d.answers(&rec)}
+	// Of a message that waited for an approval only the text is kept.
+	if text := cmp.Or(rec.Text, a.Said()); ask.Event.Text == nil && text != "" {
+		text = d.scrub.Text(text)
+		if !a.Conversation.Personal() {
+			text = mentioned + " " + text
+		}
+		ask.Event.Text = &text
+	}
+	s.Steps = []Step{ask}
+	if action, approved := decisionOf(&rec); action == "" {
+		s.Steps[0].Expect.Actions = d.actions()
+	} else {
+		last := len(ask.Model) - 1 // the question that was not asked yet comes behind the click
+		s.Options.Approval, s.Steps[0].Model = []string{action}, ask.Model[:last]
+		s.Steps = append(s.Steps, Step{Model: ask.Model[last:], Event: &Event{
+			Type: string(activity.Invoke), Conversation: ask.Event.Conversation, Kind: ask.Event.Kind, From: ask.Event.From,
+			Value: map[string]any{"approve": approved},
+		}})
+		d.note("That who asked decided is a guess, and what is expected of it is left to you.")
+	}
+	d.note("What the bot kept before is not known: write a seed if it matters.")
+	s.Steps[len(s.Steps)-1].Expect.Note = strings.Join(d.notes, " ")
+	return s, nil
 }
 
 // decisionOf is the action that a person decided about last, and how; "" if nobody did.
@@ -69,99 +77,45 @@ func decisionOf(rec *turn.Record) (action string, approved bool) {
 
 // deadLetter is a turn that a scenario is made of.
 type deadLetter struct {
-	activity *activity.Activity
-	text     string
-	begun    bool            // the record knows more than what came in
-	rounds   []actions.Round // of all plans; the last is that of progress, if there is one
-	progress *plan.Progress  // the plan at work; nil: it was over, or not made yet
-	inFlight int             // commands that have begun, and nobody knows whether they were done
-	decided  string          // the action that a person decided about last; "": none
-	approved bool            // how
-	sending  []string        // texts that were to be sent
-	sent     int             // messages that the channel took
-	scrub    *scrub.Scrubber
-	notes    []string
+	run   *turn.Run
+	scrub *scrub.Scrubber
+	notes []string
 }
 
-func (w *deadLetter) note(format string, args ...any) {
-	w.notes = append(w.notes, w.scrub.Text(fmt.Sprintf(format, args...)))
-}
-
-func (w *deadLetter) options() (o Options) {
-	if w.decided != "" {
-		o.Approval = []string{w.decided}
-	}
-	return o
-}
-
-// steps are the message with what the model planned and, where a person decided about a
-// call, the click.
-func (w *deadLetter) steps() []Step {
-	var ask Step
-	ask.Event = eventOf(w.activity, w.scrub)
-	if ask.Event.Text == nil && w.text != "" { // of a message that waited for an approval only that is kept
-		text := w.scrub.Text(w.text)
-		if !w.activity.Conversation.Personal() {
-			text = mentioned + " " + text
-		}
-		ask.Event.Text = &text
-	}
-	ask.Model = w.answers()
-	all := []Step{ask}
-	if w.decided != "" {
-		var click Step
-		click.Event = &Event{
-			Type: string(activity.Invoke), Conversation: ask.Event.Conversation, Kind: ask.Event.Kind, From: ask.Event.From,
-			Value: map[string]any{"approve": w.approved},
-		}
-		last := len(ask.Model) - 1 // the question that was not asked yet comes behind the click
-		all[0].Model, click.Model = ask.Model[:last], ask.Model[last:]
-		all = append(all, click)
-		w.note("That who asked decided is a guess, and what is expected of it is left to you.")
-	} else {
-		all[0].Expect.Actions, all[0].Expect.Replies = w.actions(), w.replies()
-	}
-	w.note("What the bot kept before is not known: write a seed if it matters.")
-	all[len(all)-1].Expect.Note = strings.Join(w.notes, " ")
-	return all
-}
-
-func (w *deadLetter) outcomes() (all []actions.Outcome) {
-	for _, r := range w.rounds {
-		all = append(all, r.Outcomes...)
-	}
-	return all
+func (d *deadLetter) note(format string, args ...any) {
+	d.notes = append(d.notes, d.scrub.Text(fmt.Sprintf(format, args...)))
 }
 
 // answers are the plans of the turn as a model writes them, and behind them one for a
 // question that was not asked yet.
-func (w *deadLetter) answers() []Answer {
-	var plans [][]plan.Command
-	rounds := w.rounds
-	if w.progress != nil {
-		rounds = rounds[:len(rounds)-1]
+func (d *deadLetter) answers(rec *turn.Record) (all []answer) {
+	add := func(commands []plan.Command) { all = append(all, answer{Text: new(d.scrub.Text(planText(commands)))}) }
+	rounds := d.run.Rounds
+	if d.run.Progress != nil {
+		rounds = rounds[:len(rounds)-1] // the last is that of the plan at work
 	}
 	for _, r := range rounds {
-		plans = append(plans, commandsOf(r.Outcomes))
+		add(commandsOf(r.Outcomes))
 	}
 	if len(rounds) > 0 {
-		w.note("Of the plans before the last only what was done is known.")
+		d.note("Of the plans before the last only what was done is known.")
 	}
 	switch {
-	case w.progress != nil:
-		plans = append(plans, w.progress.Plan.Commands)
-	case w.begun && len(w.rounds) == 0 && len(w.sending) > 0:
-		plans = append(plans, saying(w.sending))
-		w.note("Its plan was over and is not known: the model says here what was being sent.")
-	case !w.begun:
-		w.note("The turn had not begun.")
+	case d.run.Progress != nil:
+		add(d.run.Progress.Plan.Commands)
+	case rec.Run == nil && len(rec.Outbox)+len(rec.Sent) == 0:
+		d.note("The turn had not begun.")
+	case len(rounds) == 0 && len(rec.Outbox) > 0:
+		var sending []string
+		for _, m := range rec.Outbox {
+			if message, err := activity.Decode(m.Activity); err == nil {
+				sending = append(sending, message.Text)
+			}
+		}
+		add(saying(sending))
+		d.note("Its plan was over and is not known: the model says here what was being sent, of which the channel had taken %d.", len(rec.Sent))
 	}
-	plans = append(plans, saying([]string{unknown}))
-	var all []Answer
-	for _, commands := range plans {
-		text := w.scrub.Text(planText(commands))
-		all = append(all, Answer{Text: &text})
-	}
+	add(saying([]string{unknown}))
 	return all
 }
 
@@ -189,106 +143,48 @@ func commandsOf(outcomes []actions.Outcome) (commands []plan.Command) {
 
 // actions are the calls that were made, and those that the plan at work has left; nil: they
 // are not known.
-func (w *deadLetter) actions() []Action {
-	if len(w.rounds) == 0 {
+func (d *deadLetter) actions() []Action {
+	if len(d.run.Rounds) == 0 {
 		return nil
 	}
-	all := []Action{}
-	for _, r := range w.rounds {
+	all, made := []Action{}, []string{}
+	for _, r := range d.run.Rounds {
 		failed := false
 		for _, o := range r.Outcomes {
 			if o.Action != string(plan.Say) && !(failed && o.Failed) { // else it was left out
-				all = append(all, w.action(o))
+				all, made = append(all, d.action(o)), append(made, o.Action)
 			}
 			failed = failed || o.Failed
 		}
 	}
-	if w.inFlight > 0 {
-		w.note("Nobody knows whether %d of the calls, which had begun, came to their end.", w.inFlight)
+	if d.run.InFlight > 0 {
+		d.note("Nobody knows whether %d of the calls, which had begun, came to their end.", d.run.InFlight)
 	}
-	left, known := w.left()
-	if !known {
-		w.note("What the calls that are left are made with is not known; made were: %s.", made(all))
-		return nil
-	}
-	for _, c := range left {
+	p := d.run.Progress
+	for i := 0; p != nil && i < len(p.Plan.Commands)-p.Next; i++ {
+		c, err := p.Command(p.Next + i)
+		if err != nil || p.Plan.Saves() && strings.Contains(asJSON(c.Entities), "$") {
+			d.note("What the calls that are left are made with is not known; made were: %s.", strings.Join(append(made, "no others"), ", "))
+			return nil
+		}
 		if c.Kind == plan.Do {
-			all = append(all, w.action(actions.Outcome{Action: c.Action, Entities: c.Entities}))
+			all = append(all, d.action(actions.Outcome{Action: c.Action, Entities: c.Entities}))
 		}
 	}
 	return all
 }
 
-func made(calls []Action) string {
-	var names []string
-	for _, c := range calls {
-		names = append(names, c.Action)
-	}
-	return strings.Join(append(names, "no others"), ", ")
-}
-
-func (w *deadLetter) action(o actions.Outcome) Action {
-	entities := o.Entities
-	if entities == nil {
-		entities = map[string]any{}
-	}
-	a := Action{Action: o.Action, Entities: w.scrub.Value(entities).(map[string]any)}
-	switch text := w.scrub.Text(o.Text); {
+func (d *deadLetter) action(o actions.Outcome) Action {
+	a := Action{Action: o.Action, Entities: o.Entities}
+	switch {
 	case o.Failed:
-		a.Error = &text
+		a.Error = &o.Text
 	case o.Unchanged:
-		a.Unchanged = &text
+		a.Unchanged = &o.Text
 	case json.Valid([]byte(o.Text)) && strings.ContainsAny(o.Text[:1], "{["):
-		a.Result = w.scrub.Value(jsonTree([]byte(o.Text)))
-	case text != "":
-		a.Result = text
+		a.Result = jsonTree([]byte(o.Text))
+	case o.Text != "":
+		a.Result = o.Text
 	}
-	return a
-}
-
-// left are the commands that the plan at work has left, as they are run; false: they need
-// results that are not known yet.
-func (w *deadLetter) left() (commands []plan.Command, known bool) {
-	e := w.progress
-	if e == nil {
-		return nil, true
-	}
-	for i := e.Next; i < len(e.Plan.Commands); i++ {
-		c, err := e.Command(i)
-		raw, fault := json.Marshal(c.Entities)
-		if err != nil || fault != nil || e.Plan.Saves() && strings.Contains(string(raw)+c.Response, "$") {
-			return nil, false
-		}
-		commands = append(commands, c)
-	}
-	return commands, true
-}
-
-// replies are what was said, and what the plan at work has left to say; nil: they are not
-// known.
-func (w *deadLetter) replies() []string {
-	all := []string{}
-	for _, o := range w.outcomes() {
-		if o.Action == string(plan.Say) {
-			all = append(all, w.scrub.Text(o.Text))
-		}
-	}
-	if w.progress == nil && len(w.sending) > 0 {
-		for _, c := range saying(w.sending) {
-			all = append(all, w.scrub.Text(c.Response))
-		}
-		w.note("%d of the messages that were being sent had been taken by the channel.", w.sent)
-		return all
-	}
-	left, known := w.left()
-	if !known || w.progress == nil || w.progress.Plan.LastDo() == len(w.progress.Plan.Commands)-1 {
-		w.note("What had to be said in the end is not known; said was: %q.", all)
-		return nil
-	}
-	for _, c := range left {
-		if c.Kind == plan.Say {
-			all = append(all, w.scrub.Text(c.Response))
-		}
-	}
-	return all
+	return a.scrub(d.scrub)
 }

@@ -2,7 +2,6 @@ package record_test
 
 import (
 	"context"
-	"errors"
 	"strings"
 	"testing"
 	"time"
@@ -108,7 +107,7 @@ func TestDeadLetterInAPlan(t *testing.T) {
 		crashing(kit, 3, func() { chat.Mention("tea, says Mia") })
 	}), true)
 	contains(t, file, "lost 3 times", "tea, says user-1", `{"type":"SAY","response":"Wait, user-1."},{"type":"DO","action":"breakIt"}`,
-		`"saveAs":"ADDED"`, "error: it is broken", "result: Added tea to the list shop.", "replies: [\"Wait, user-1.\", Added tea to the list shop. And more.]",
+		`"saveAs":"ADDED"`, "error: it is broken", "result: Added tea to the list shop.",
 		"Of the plans before the last only what was done is known.", "Nobody knows whether 1 of the calls")
 }
 
@@ -156,7 +155,7 @@ func TestDeadLetterWhileSending(t *testing.T) {
 	file := export(t, []inbox.Waiting{deadLetter("the channel did not take its message for 1h",
 		asked("count")+`"phase":"sending","outbox":[`+strings.Replace(message, "TEXT", "One.", 1)+","+strings.Replace(message, "TEXT", "Two.", 1)+`],"sent":["1"],"remembered":true}`,
 	)}, true)
-	contains(t, file, "did not take its message for 1h", `{"type":"SAY","response":"One."},{"type":"SAY","response":"Two."}`, "replies: [One., Two.]", "1 of the messages")
+	contains(t, file, "did not take its message for 1h", `{"type":"SAY","response":"One."},{"type":"SAY","response":"Two."}`, "the channel had taken 1")
 }
 
 // TestDeadLetterBehindAFailure: what was left out because of it was no call.
@@ -166,7 +165,7 @@ func TestDeadLetterBehindAFailure(t *testing.T) {
 		asked("go")+`"phase":"planning","run":{"usage":{},"rounds":[{"outcomes":[{"action":"breakIt","text":"it is broken","failed":true,"callId":"c1"},`+
 			`{"action":"slow","entities":{"for":"me"},"text":"not run, because an earlier call failed","failed":true,"callId":"c2"}]}]}}`,
 	)}, true)
-	contains(t, file, "actions: [{action: breakIt, entities: {}, error: it is broken}]", "What had to be said in the end is not known")
+	contains(t, file, "actions: [{action: breakIt, entities: {}, error: it is broken}]")
 }
 
 // TestDeadLetterAfterADecision: whatever is kept of the decision, the scenario makes it.
@@ -213,15 +212,14 @@ func TestDeadLetterOfAnotherVersion(t *testing.T) {
 // TestDeadLetterWithNothing: those that no test can be made of.
 func TestDeadLetterWithNothing(t *testing.T) {
 	t.Parallel()
-	for name, c := range map[string]struct {
-		record string
-		want   error
-	}{
-		"a notice":    {`{"v":1,"phase":"planning","notice":{"messages":[]},"activity":{"type":"event","conversation":{"id":"c"}}}`, record.ErrNothingAsked},
-		"no record":   {`nothing`, turn.ErrRecord},
-		"no activity": {`{"v":1,"phase":"planning","activity":7}`, turn.ErrRecord},
+	for name, c := range map[string]struct{ record, want string }{
+		"a notice": {
+			`{"v":1,"phase":"planning","notice":{"messages":[]},"activity":{"type":"event","conversation":{"id":"c"}}}`, "answers no activity",
+		},
+		"no record":   {`nothing`, turn.ErrRecord.Error()},
+		"no activity": {`{"v":1,"phase":"planning","activity":7}`, turn.ErrRecord.Error()},
 	} {
-		if _, err := record.DeadLetter(deadLetter("why", c.record)); !errors.Is(err, c.want) {
+		if _, err := record.DeadLetter(deadLetter("why", c.record)); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

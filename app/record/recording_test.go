@@ -188,7 +188,7 @@ func TestConversations(t *testing.T) {
 	plays(t, group, false)
 	plays(t, group, true)
 
-	calls, err := record.CallsFrom(strings.NewReader(files["conversation-1.cassette.yaml"]), "x")
+	calls, err := callsIn(t, files["conversation-1.cassette.yaml"])
 	if err != nil || len(calls) != 6 || !strings.Contains(calls[0].Asked, "=== user\nadd milk for user-1, password: [secret]") ||
 		calls[4].Fault == nil || calls[0].Conversation != "conversation-1" || calls[0].Activity != "activity-1" {
 		t.Errorf("%v: %+v", err, calls)
@@ -222,9 +222,9 @@ func TestOtherPlanners(t *testing.T) {
 
 func TestWhatIsTooMuchIsLeftOut(t *testing.T) {
 	t.Parallel()
-	for _, cfg := range []record.Config{{MaxEach: 20_000}, {MaxBytes: 20_000}} {
+	{
 		var log strings.Builder
-		cfg.Log = zerolog.New(&log)
+		cfg := record.Config{MaxBytes: 20_000, Log: zerolog.New(&log)}
 		files := recorded(t, "", cfg, func(_ *testing.T, kit *bottest.Kit) {
 			chat := kit.Personal("Mia")
 			for range 5 {

@@ -46,14 +46,14 @@ func TestScenariosAreReadBack(t *testing.T) {
 func TestPlaceholder(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{
-		"Sorry, this took too many steps.":            "<too_many_steps>",
-		"Sorry, something went wrong. (turn a)":       "<fallback>",
-		"Sorry, the content filter of the AI model …": "<filtered>",
-		"Hello, I am Planbot.":                        "<welcome>",
+		"Sorry, this took too many steps.":            "too_many_steps",
+		"Sorry, something went wrong. (turn a)":       "fallback",
+		"Sorry, the content filter of the AI model …": "filtered",
+		"Hello, I am Planbot.":                        "welcome",
 		"Done.":                                       "",
 		"I am Sorry, ":                                "",
 	} {
-		if got := record.Placeholder(text); got != want {
+		if got := record.PlaceholderOf(text); got != want {
 			t.Errorf("%q: %s, want %s", text, got, want)
 		}
 	}

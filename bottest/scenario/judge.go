@@ -1,89 +1,85 @@
 package scenario
 
 import (
+	"bytes"
 	"cmp"
 	"encoding/json"
 	"fmt"
 	"maps"
-	"math/big"
 	"net/http"
-	"reflect"
 	"slices"
 	"strings"
 	"time"
 	"unicode/utf16"
 
+	"github.com/go-json-experiment/json/jsontext"
+
 	"github.com/planbot-go/planbot/activity"
 	"github.com/planbot-go/planbot/app/record"
 	"github.com/planbot-go/planbot/bottest"
+	"github.com/planbot-go/planbot/internal/turnlog"
 )
 
-// seen is what the bot did for an event, or for all of a step.
+// seen is what the bot did for an activity, or for all of a step.
 type seen struct {
-	calls     []made
-	replies   []reply
-	asked     []bottest.ModelCall
-	sends     int
-	typing    bool
-	delivered []*bottest.Delivery
+	calls   []made
+	replies []reply
+	asked   []bottest.ModelCall
+	sends   int
+	typing  bool
 }
 
 // judge compares what the bot did in a step with what it had to do.
 func (r *run) judge(step *record.Step, s *stage) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	all := &seen{}
-	each := map[*scene]*seen{}
-	for _, e := range s.events {
-		each[e] = &seen{}
+	for _, c := range r.calls()[s.calls:] {
+		for _, o := range s.seenOf(c.Of) {
+			o.calls = append(o.calls, c)
+		}
 	}
-	s.sort(all, each)
-	for _, group := range s.groups() {
-		r.judgeGroup(s, group, each)
+	for _, c := range r.kit.Model.Calls()[s.asked:] {
+		for _, o := range s.seenOf(c.Of) {
+			o.asked = append(o.asked, c)
+		}
+	}
+	for _, sent := range r.kit.Connector.Sent()[s.sent:] {
+		for _, o := range s.seenOf(ofSent(sent)) {
+			o.took(sent, r)
+		}
+	}
+	for _, d := range s.deliveries {
+		if text := shown(d.answer); text != "" { // to who clicked
+			for _, o := range []*seen{&d.of.seen, &s.whole.seen} {
+				o.replies = append(o.replies, reply{text: text})
+			}
+		}
+	}
+	for _, e := range s.events {
+		v := &verdict{run: r, stage: s, place: e.place(), expect: &e.Expect, seen: &e.seen}
+		v.compareWork()
+		v.sendings(e)
+		v.unasked(e)
+	}
+	for _, d := range s.deliveries {
+		v := &verdict{run: r, stage: s, place: d.place, expect: &d.Expect, seen: &d.of.seen}
+		v.compareRest(d)
 	}
 	if len(step.Parallel) > 0 {
-		v := &verdict{run: r, stage: s, expect: &step.Expect, seen: all, conversation: s.events[0].Event.Conversation, events: s.events}
+		v := &verdict{run: r, stage: s, expect: &step.Expect, seen: &s.whole.seen}
 		v.compareWork()
-		v.compareRest()
+		v.compareRest(s.deliveries...)
 		v.sendings(s.whole)
 	}
 }
 
-// sort gives each event what belongs to it.
-func (s *stage) sort(all *seen, each map[*scene]*seen) {
-	for _, c := range s.run.calls()[s.calls:] {
-		all.calls = append(all.calls, c)
-		one := each[s.owner(c.Of)]
-		one.calls = append(one.calls, c)
-	}
-	for _, c := range s.run.kit.Model.Calls()[s.asked:] {
-		all.asked = append(all.asked, c)
-		one := each[s.owner(c.Of)]
-		one.asked = append(one.asked, c)
-	}
-	for _, sent := range s.run.kit.Connector.Sent()[s.sent:] {
-		all.took(sent, s.run)
-		each[s.owner(ofSent(sent))].took(sent, s.run)
-	}
-	for _, e := range s.events {
-		all.answered(e.delivered)
-		each[e].answered(e.delivered)
-	}
-}
-
-// answered notes the answer to a delivery, which may show a text to who clicked.
-func (o *seen) answered(d *bottest.Delivery) {
-	if d == nil {
-		return
-	}
-	o.delivered = append(o.delivered, d)
-	if text := shown(d); text != "" {
-		o.replies = append(o.replies, reply{text: text})
-	}
+// seenOf are where something is noted: with its owner, and with all of the step.
+func (s *stage) seenOf(of turnlog.Of) []*seen {
+	return []*seen{&s.owner(of).seen, &s.whole.seen}
 }
 
 // ofSent says whose a request to the connector is: where it went is certain.
-func ofSent(sent bottest.Sent) record.Of {
+func ofSent(sent bottest.Sent) turnlog.Of {
 	of := sent.Of
 	of.Conversation = sent.To
 	of.Activity = cmp.Or(of.Activity, sent.ReplyTo)
@@ -106,28 +102,20 @@ func (o *seen) took(sent bottest.Sent, r *run) {
 // verdict compares one list of expectations.
 type verdict struct {
 	*run
-	stage        *stage
-	place        string
-	expect       *record.Expect
-	rest         *record.Expect // where this says nothing, there may be more; nil: there may not
-	seen         *seen
-	conversation string
-	events       []*scene
+	stage  *stage
+	place  string
+	expect *record.Expect
+	seen   *seen
 }
 
 func (v *verdict) fault(field, format string, args ...any) {
 	v.Errorf(v.place+"expect."+field+": "+format, args...)
 }
 
-// number compares a count that may not be expected at all. There may be more of what is not
-// exact.
-func (v *verdict) number(field string, want *int, got int, exact bool) {
-	switch {
-	case want == nil || *want == got:
-	case exact:
+// number compares a count that may not be expected at all.
+func (v *verdict) number(field string, want *int, got int) {
+	if want != nil && *want != got {
 		v.fault(field, "got %d, want %d", got, *want)
-	case got < *want:
-		v.fault(field, "got %d, want %d at least", got, *want)
 	}
 }
 
@@ -136,20 +124,22 @@ func (v *verdict) compareWork() {
 	e, o := v.expect, v.seen
 	v.actions()
 	v.replies()
-	rest := cmp.Or(v.rest, e)
-	if e.Typing != nil && *e.Typing != o.typing && (*e.Typing || rest.Typing != nil) {
+	if e.Typing != nil && *e.Typing != o.typing {
 		v.fault("typing", "got %t, want %t", o.typing, *e.Typing)
 	}
-	v.number("model_calls", e.ModelCalls, len(o.asked), rest.ModelCalls != nil)
+	v.number("model_calls", e.ModelCalls, len(o.asked))
 	v.prompts()
-	v.number("sends", e.Sends, o.sends, rest.Sends != nil)
+	v.number("sends", e.Sends, o.sends)
 }
 
 // compareRest compares what there is after the step, and how deliveries were answered.
-func (v *verdict) compareRest() {
-	v.state()
-	v.number("tickets", v.expect.Tickets, v.book.opened(), true)
-	v.answers()
+func (v *verdict) compareRest(of ...*delivery) {
+	v.state(of)
+	opened := slices.DeleteFunc(v.calls(), func(c made) bool { return c.action != "createTicket" || c.failed })
+	v.number("tickets", v.expect.Tickets, len(opened))
+	for _, d := range of {
+		v.answer(d.answer)
+	}
 	v.order()
 	v.together()
 }
@@ -161,7 +151,7 @@ func (v *verdict) replies() {
 	}
 	joined := strings.Join(texts(got), "")
 	if e.JoinedReplyEquals != nil && joined != *e.JoinedReplyEquals {
-		v.fault("joined_reply_equals", "got %d bytes, want %d; they differ from byte %d on", len(joined), len(*e.JoinedReplyEquals), common(joined, *e.JoinedReplyEquals))
+		v.fault("joined_reply_equals", "got %s, want %s", inLines([]string{joined}), inLines([]string{*e.JoinedReplyEquals}))
 	}
 	for i, one := range got {
 		if n := 2 * len(utf16.Encode([]rune(one.text))); e.MaxPartUTF16Bytes != nil && n > *e.MaxPartUTF16Bytes {
@@ -178,16 +168,11 @@ func (v *verdict) replies() {
 // matches reports whether the replies are those wanted. <split> stands for two or more.
 func (v *verdict) matches(want []string, got []reply) bool {
 	same := func(w string, g reply) bool { return g.is(w, v.resumed) }
-	more := v.rest != nil && v.rest.Replies == nil
-	switch {
-	case v.expect.Order.Either:
-		left, ok := inAnyOrder(want, got, same)
-		return ok && (more || left == 0)
-	case more:
-		return among(want, got, same)
+	if v.expect.Order.Either() {
+		return inAnyOrder(want, got, same)
 	}
 	for i, w := range want {
-		if record.PlaceholderOf(w) != "split" {
+		if word, _, _ := record.Placeholder(w); word != "split" {
 			continue
 		}
 		parts := len(got) - len(want) + 1
@@ -261,19 +246,17 @@ func (v *verdict) prompts() {
 	}
 }
 
-// answers looks at how the deliveries were answered over HTTP.
-func (v *verdict) answers() {
-	for _, d := range v.seen.delivered {
-		if want := v.expect.Status; want != nil && d.Status != *want {
-			v.fault("status", "got %s, want %d", d, *want)
-		}
-		within, bounded := v.expect.StatusWithinMS.ByID[d.ID]
-		if all := v.expect.StatusWithinMS.All; all != nil {
-			within, bounded = *all, true
-		}
-		if limit := time.Duration(within) * time.Millisecond; bounded && (d.Status == 0 || d.Took.Truncate(time.Millisecond) > limit) {
-			v.fault("http_status_within_ms", "%s was answered %s after %v, want %v at most", d.ID, d, d.Took, limit)
-		}
+// answer looks at how a delivery was answered over HTTP.
+func (v *verdict) answer(d *bottest.Delivery) {
+	if want := v.expect.Status; want != nil && d.Status != *want {
+		v.fault("status", "got %s, want %d", d, *want)
+	}
+	within, bounded := v.expect.StatusWithinMS[d.ID]
+	if all, ok := v.expect.StatusWithinMS[""]; ok {
+		within, bounded = all, true
+	}
+	if limit := time.Duration(within) * time.Millisecond; bounded && (d.Status == 0 || d.Took.Truncate(time.Millisecond) > limit) {
+		v.fault("http_status_within_ms", "%s was answered %s after %v, want %v at most", d.ID, d, d.Took, limit)
 	}
 }
 
@@ -293,7 +276,7 @@ func (r reply) String() string {
 
 // is reports whether the reply is what is wanted.
 func (r reply) is(want string, resumed func(reply) bool) bool {
-	switch name := record.PlaceholderOf(want); name {
+	switch word, call, means := record.Placeholder(want); word {
 	case "":
 		return r.card == nil && r.text == want
 	case "split": // of as many texts as there are
@@ -302,53 +285,14 @@ func (r reply) is(want string, resumed func(reply) bool) bool {
 		if r.card == nil {
 			return false
 		}
-		action, values := record.ApprovalCard(want)
+		action, values, _ := strings.Cut(strings.TrimLeft(call, ": \t\n"), " ")
 		q := questionOf(r.card.JSON)
-		return q != nil && (action == "" || action == q.action) && q.has(values)
+		return q != nil && (action == "" || action == q.action) && q.has(strings.TrimSpace(values))
 	case "resumed", "honest":
 		return resumed(r)
 	default:
-		return record.Saying(name, r.text)
+		return means(r.text)
 	}
-}
-
-// groups are the events of a step, those together that deliver one activity.
-func (s *stage) groups() (all [][]*scene) {
-	for _, e := range s.events {
-		i := slices.IndexFunc(all, func(group []*scene) bool { return group[0].same(e) })
-		if i < 0 {
-			all = append(all, []*scene{e})
-			continue
-		}
-		all[i] = append(all[i], e)
-	}
-	return all
-}
-
-// same reports whether both deliver one activity.
-func (e *scene) same(other *scene) bool {
-	return e.id == other.id && e.Event.Conversation == other.Event.Conversation
-}
-
-// judgeGroup judges the deliveries of one activity. Which of them the bot did its work for,
-// nobody can tell: it is compared with what all of them expect together. One of them is to
-// have the rest: if that does not say what it expects, there may be more.
-func (r *run) judgeGroup(s *stage, group []*scene, each map[*scene]*seen) {
-	work := &verdict{run: r, stage: s, place: placesOf(group), expect: &group[0].Expect, seen: each[group[0]], events: group}
-	if len(group) > 1 {
-		work.expect, work.rest, work.seen = together(group), &taker(group).Expect, &seen{}
-		for _, e := range group {
-			work.seen.add(each[e])
-		}
-	}
-	work.compareWork()
-	for _, e := range group {
-		rest := *work
-		rest.place, rest.expect, rest.seen, rest.conversation, rest.events = e.place, &e.Expect, each[e], e.Event.Conversation, []*scene{e}
-		rest.compareRest()
-		rest.sendings(e)
-	}
-	work.unasked(group)
 }
 
 // sendings looks whether the connector was asked for all that it was to answer.
@@ -361,67 +305,47 @@ func (v *verdict) sendings(e *scene) {
 // unasked notes the answers that the model was not asked for. They are no failure: there may
 // be more of them than a bot has to need. But of one that is for a certain model
 // it is expected that this is asked.
-func (v *verdict) unasked(group []*scene) {
-	for _, e := range group {
-		for i, a := range e.Model[e.answers:] {
-			i += e.answers
-			if a.Deployment != "" && len(group) == 1 && e.Expect.ModelCalls == nil && v.stage.crash == 0 {
-				v.Errorf("%smodel[%d].deployment: %s was not asked", e.place, i, a.Deployment)
-			}
-			v.unused = append(v.unused, fmt.Sprintf("%s, %smodel[%d]: %s", v.step, e.place, i, asked(a, 0, false)))
+func (v *verdict) unasked(e *scene) {
+	for i, a := range e.Model[e.answers:] {
+		i += e.answers
+		if a.Deployment != "" && len(e.deliveries) == 1 && e.Expect.ModelCalls == nil && v.stage.crash == 0 {
+			v.Errorf("%smodel[%d].deployment: %s was not asked", v.place, i, a.Deployment)
 		}
+		v.unused = append(v.unused, fmt.Sprintf("%s, %smodel[%d]: %s", v.step, v.place, i, e.asked(i, false)))
 	}
 }
 
-// taker is the delivery that is expected to have the work done: the first that was taken by
-// a process that does not die.
-func taker(group []*scene) *scene {
-	ordered := inTime(group)
-	for _, e := range ordered {
-		if e.delivered != nil && taken(e.delivered) && e.Expect.CrashAfterAction == nil {
-			return e
-		}
-	}
-	return ordered[0]
-}
-
-func inTime(events []*scene) []*scene {
-	return slices.SortedStableFunc(slices.Values(events), func(a, b *scene) int { return cmp.Compare(a.Event.AtMS, b.Event.AtMS) })
-}
-
-func placesOf(group []*scene) string {
-	if len(group) == 1 {
-		return group[0].place
-	}
-	var places []string
-	for _, e := range group {
-		places = append(places, strings.TrimSuffix(e.place, ": "))
-	}
-	return strings.Join(places, " with ") + ": "
-}
-
-// together is what the deliveries of one activity expect of the work for it: lists one
+// together is the work for an activity of which there are several deliveries. Which of them
+// the bot did it for, nobody can tell: it is compared with what all of them expect, lists one
 // after another in the order of the deliveries, numbers as their sums.
-func together(group []*scene) *record.Expect {
-	all := &record.Expect{}
-	for _, one := range inTime(group) {
+func together(deliveries []*delivery) *record.Step {
+	out := &record.Step{Event: deliveries[0].Event, Expect: record.Expect{ModelCalls: new(0), Sends: new(0)}}
+	all := &out.Expect
+	for _, one := range inTime(deliveries) {
 		e := &one.Expect
+		out.Model = append(out.Model, one.Model...)
+		join(&all.Connector, e.Connector)
 		join(&all.Actions, e.Actions)
 		join(&all.Replies, e.Replies)
 		join(&all.ReplyMustNotContain, e.ReplyMustNotContain)
 		join(&all.PromptContains, e.PromptContains)
 		join(&all.PromptContainsCall2, e.PromptContainsCall2)
 		join(&all.PromptMustNot, e.PromptMustNot)
-		merge(&all.ModelCalls, e.ModelCalls, plus)
-		merge(&all.Sends, e.Sends, plus)
+		all.ModelCalls, all.Sends = sum(all.ModelCalls, e.ModelCalls), sum(all.Sends, e.Sends)
 		merge(&all.MaxPartUTF16Bytes, e.MaxPartUTF16Bytes, func(a, b int) int { return min(a, b) })
-		merge(&all.JoinedReplyEquals, e.JoinedReplyEquals, plus)
+		merge(&all.JoinedReplyEquals, e.JoinedReplyEquals, func(a, b string) string { return a + b })
 		merge(&all.Typing, e.Typing, func(a, b bool) bool { return a || b })
 		merge(&all.ModelInput, e.ModelInput, func(first, _ string) string { return first })
 		merge(&all.ServedBy, e.ServedBy, func(_, last string) string { return last })
-		all.Order.Either = all.Order.Either || e.Order.Either
+		if e.Order.Either() {
+			all.Order = e.Order
+		}
 	}
-	return all
+	return out
+}
+
+func inTime(deliveries []*delivery) []*delivery {
+	return slices.SortedStableFunc(slices.Values(deliveries), func(a, b *delivery) int { return cmp.Compare(a.Event.AtMS, b.Event.AtMS) })
 }
 
 func join[T any](all *[]T, more []T) {
@@ -441,24 +365,12 @@ func merge[T any](all **T, more *T, how func(a, b T) T) {
 	}
 }
 
-func plus[T int | string](a, b T) T { return a + b }
-
-func (o *seen) add(more *seen) {
-	o.calls = append(o.calls, more.calls...)
-	o.replies = append(o.replies, more.replies...)
-	o.asked = append(o.asked, more.asked...)
-	o.sends += more.sends
-	o.typing = o.typing || more.typing
-}
-
-// among reports whether the wanted ones are among those there are, in that order.
-func among[W, G any](want []W, got []G, same func(W, G) bool) bool {
-	for _, g := range got {
-		if len(want) > 0 && same(want[0], g) {
-			want = want[1:]
-		}
+// sum is nil, which nobody looks at, where one of the deliveries does not say its part.
+func sum(a, b *int) *int {
+	if a == nil || b == nil {
+		return nil
 	}
-	return len(want) == 0
+	return new(*a + *b)
 }
 
 func (v *verdict) actions() {
@@ -466,32 +378,33 @@ func (v *verdict) actions() {
 	if want == nil {
 		return
 	}
-	same, more := false, v.rest != nil && v.rest.Actions == nil
-	switch {
-	case v.expect.Order.Either:
-		left, ok := inAnyOrder(want, got, v.sameCall)
-		same = ok && (more || left == 0)
-	case more:
-		same = among(want, got, v.sameCall)
-	default:
-		same = slices.EqualFunc(want, got, v.sameCall)
+	for i, a := range want {
+		v.known(fmt.Sprintf("expect.actions[%d].action", i), a.Action)
+	}
+	same := slices.EqualFunc(want, got, v.sameCall)
+	if v.expect.Order.Either() {
+		same = inAnyOrder(want, got, v.sameCall)
 	}
 	if !same {
-		v.fault("actions", "got %s, want %s", inLines(v.describeMade(got)), inLines(v.describeActions(want)))
+		var wanted []made
+		for _, a := range want {
+			wanted = append(wanted, made{action: a.Action, entities: a.Entities, result: a.Said(), failed: a.Error != nil})
+		}
+		v.fault("actions", "got %s, want %s", inLines(v.describe(got)), inLines(v.describe(wanted)))
 	}
 }
 
-// inAnyOrder reports whether each that is wanted is there, and how many others are.
-func inAnyOrder[W, G any](want []W, got []G, same func(W, G) bool) (left int, ok bool) {
+// inAnyOrder reports whether each that is wanted is there, and no others.
+func inAnyOrder[W, G any](want []W, got []G, same func(W, G) bool) bool {
 	rest := slices.Clone(got)
 	for _, w := range want {
 		i := slices.IndexFunc(rest, func(g G) bool { return same(w, g) })
 		if i < 0 {
-			return 0, false
+			return false
 		}
 		rest = slices.Delete(rest, i, i+1)
 	}
-	return len(rest), true
+	return len(rest) == 0
 }
 
 // sameCall compares a call. What a scripted action gave back is what it was told to; of
@@ -503,89 +416,46 @@ func (v *verdict) sameCall(want record.Action, got made) bool {
 	if v.cfg.Scripted {
 		return true
 	}
-	result := record.TextOf(want.Result)
-	if want.Unchanged != nil {
-		result = *want.Unchanged
-	}
+	result := want.Said()
 	return got.failed == (want.Error != nil) && (result == "" || got.failed || result == got.result)
 }
 
 func equalEntities(a, b map[string]any) bool {
-	return len(a) == 0 && len(b) == 0 || equalJSON(a, b)
+	return len(a) == 0 && len(b) == 0 || sameJSON(asJSON(a), asJSON(b))
 }
 
-// equalJSON compares JSON values, numbers exactly.
-func equalJSON(a, b any) bool { return reflect.DeepEqual(normal(a), normal(b)) }
-
-// normal writes equal JSON values in one form.
-func normal(v any) any {
-	switch v := v.(type) {
-	case map[string]any:
-		out := map[string]any{}
-		for name, one := range v {
-			out[name] = normal(one)
-		}
-		return out
-	case []any:
-		out := make([]any, len(v))
-		for i, one := range v {
-			out[i] = normal(one)
-		}
-		return out
-	case json.Number:
-		return exact(v.String())
-	case float64, float32, int, int64:
-		return exact(fmt.Sprint(v))
-	}
-	return v
+// sameJSON compares two texts of JSON: 1.5e3 is 1500.
+func sameJSON(a, b string) bool {
+	one, other := jsontext.Value(a), jsontext.Value(b)
+	return cmp.Or(one.Canonicalize(), other.Canonicalize()) == nil && bytes.Equal(one, other)
 }
 
-// fraction is a number, so that 1.5e3 is 1500. It is no text that looks like one.
-type fraction string
-
-// exact is the number as a fraction. One that is too large for that is only equal as it is
-// written.
-func exact(number string) fraction {
-	const most = 1 << 10
-	if i := strings.IndexAny(number, "eE"); len(number) > most || i >= 0 && len(number)-i > 5 {
-		return fraction(number)
-	}
-	if r, ok := new(big.Rat).SetString(number); ok {
-		return fraction(r.RatString())
-	}
-	return fraction(number)
-}
-
-func (v *verdict) state() {
+func (v *verdict) state(of []*delivery) {
 	e := v.expect
 	if e.State != nil {
-		v.lists("state", v.conversation, *e.State)
+		v.lists("state", of[0].Event.Conversation, e.State.Lists)
 	}
 	for _, id := range sortedKeys(e.StateByConversation) {
-		v.lists("state_by_conversation."+id, id, e.StateByConversation[id])
+		v.lists("state_by_conversation."+id, id, e.StateByConversation[id].Lists)
 	}
-	if e.StateUnchanged != nil {
-		for _, id := range v.conversations() {
-			if same := equalLists(v.stage.kept[id], v.kept(id), false); same != *e.StateUnchanged {
-				v.fault("state_unchanged", "got %t, want %t: the lists of %s were %s and are %s", same, *e.StateUnchanged, id, asJSON(v.stage.kept[id]), asJSON(v.kept(id)))
-			}
+	for i, d := range of {
+		id := d.Event.Conversation
+		told := slices.ContainsFunc(of[:i], func(other *delivery) bool { return other.Event.Conversation == id })
+		if told || e.StateUnchanged == nil {
+			continue
+		}
+		was, is := v.stage.kept[id], v.kept(id)
+		if same := equalLists(was, is, false); same != *e.StateUnchanged {
+			v.fault("state_unchanged", "got %t, want %t: the lists of %s were %s and are %s",
+				same, *e.StateUnchanged, id, asJSON(was), asJSON(is))
 		}
 	}
 }
 
-// conversations are those of the events that are judged.
-func (v *verdict) conversations() (ids []string) {
-	for _, e := range v.events {
-		ids = append(ids, e.Event.Conversation)
-	}
-	slices.Sort(ids)
-	return slices.Compact(ids)
-}
-
-func (v *verdict) lists(field, conversation string, want record.State) {
+func (v *verdict) lists(field, conversation string, want map[string][]string) {
 	got := v.kept(conversation)
-	if !equalLists(want.Lists, got, v.expect.Order.Either) {
-		v.fault(field, "the lists are %s, want %s", asJSON(got), asJSON(want.Lists))
+	if !equalLists(want, got, v.expect.Order.Either()) {
+		v.fault(field, "the lists are %s, want %s", asJSON(got), asJSON(want))
 	}
 }
 
@@ -608,33 +478,20 @@ func texts(replies []reply) []string {
 }
 
 // describe says what was called and, where results are real, what came of it.
-func (v *verdict) describe(action string, entities map[string]any, result string, failed bool) string {
-	if entities == nil {
-		entities = map[string]any{}
-	}
-	text := action + " " + asJSON(entities)
-	switch {
-	case v.cfg.Scripted:
-	case failed:
-		text += " failed"
-	case result != "":
-		text += " = " + result
-	}
-	return text
-}
-
-func (v *verdict) describeMade(calls []made) []string {
-	all := []string{}
+func (v *verdict) describe(calls []made) (all []string) {
 	for _, c := range calls {
-		all = append(all, v.describe(c.action, c.entities, c.result, c.failed))
-	}
-	return all
-}
-
-func (v *verdict) describeActions(calls []record.Action) []string {
-	all := []string{}
-	for _, c := range calls {
-		all = append(all, v.describe(c.Action, c.Entities, record.TextOf(c.Result), c.Error != nil))
+		text := c.action + " {}"
+		if len(c.entities) > 0 {
+			text = c.action + " " + asJSON(c.entities)
+		}
+		switch {
+		case v.cfg.Scripted:
+		case c.failed:
+			text += " failed"
+		case c.result != "":
+			text += " = " + c.result
+		}
+		all = append(all, text)
 	}
 	return all
 }
@@ -662,15 +519,6 @@ func inLines(list []string) string {
 	return "[" + strings.Join(out, ", ") + "]"
 }
 
-// common is how many bytes two texts begin with alike.
-func common(a, b string) int {
-	n := 0
-	for n < len(a) && n < len(b) && a[n] == b[n] {
-		n++
-	}
-	return n
-}
-
 // span is when the bot was at work for an event, by the places of what it did in all that
 // happened.
 type span struct {
@@ -679,60 +527,40 @@ type span struct {
 }
 
 // spans are those of the events of a step for which anything was done.
-func (v *verdict) spans() []span {
-	byOwner := map[*scene]*span{}
-	note := func(of record.Of, seq int, replies bool) {
-		owner := v.stage.owner(of)
-		if owner == nil || !slices.Contains(v.stage.events, owner) {
-			return
-		}
-		s := byOwner[owner]
-		if s == nil {
-			s = &span{id: owner.id, first: seq}
-			byOwner[owner] = s
-		}
-		s.last = seq
-		if replies && s.replied == 0 {
-			s.replied = seq
-		}
+func (v *verdict) spans() (all []span) {
+	type done struct {
+		of      turnlog.Of
+		seq     int
+		replies bool
 	}
-	var all []func()
-	var places []int
-	add := func(of record.Of, seq int, replies bool) {
-		all, places = append(all, func() { note(of, seq, replies) }), append(places, seq)
-	}
+	var list []done
 	for _, c := range v.kit.Model.Calls()[v.stage.asked:] {
-		add(c.Of, c.Seq, false)
+		list = append(list, done{c.Of, c.Seq, false})
 	}
 	for _, sent := range v.kit.Connector.Sent()[v.stage.sent:] {
 		if sent.Message() {
-			add(ofSent(sent), sent.Seq, true)
+			list = append(list, done{ofSent(sent), sent.Seq, true})
 		}
 	}
-	for _, i := range sortedBy(places) {
-		all[i]()
+	slices.SortFunc(list, func(a, b done) int { return cmp.Compare(a.seq, b.seq) })
+	for _, d := range list {
+		owner := v.stage.owner(d.of)
+		i := slices.IndexFunc(all, func(s span) bool { return s.id == owner.Event.ID })
+		if i < 0 {
+			i, all = len(all), append(all, span{id: owner.Event.ID, first: d.seq})
+		}
+		all[i].last = d.seq
+		if d.replies && all[i].replied == 0 {
+			all[i].replied = d.seq
+		}
 	}
-	var list []span
-	for _, s := range byOwner {
-		list = append(list, *s)
-	}
-	return list
-}
-
-// sortedBy are the indexes of the places in their order.
-func sortedBy(places []int) []int {
-	indexes := make([]int, len(places))
-	for i := range indexes {
-		indexes[i] = i
-	}
-	slices.SortFunc(indexes, func(a, b int) int { return cmp.Compare(places[a], places[b]) })
-	return indexes
+	return all
 }
 
 // order compares in which order the events were answered.
 func (v *verdict) order() {
-	want := v.expect.Order.IDs
-	if want == nil {
+	want := v.expect.Order
+	if want == nil || want.Either() {
 		return
 	}
 	spans := v.spans()

@@ -1,14 +1,11 @@
 package scenario
 
 import (
-	"cmp"
 	"encoding/json"
 	"encoding/xml"
 	"fmt"
 	"io"
 	"strings"
-
-	"github.com/planbot-go/planbot/app/record"
 )
 
 // Results are those of several scenarios, in their order.
@@ -23,20 +20,6 @@ func (r Results) Failed() int {
 		}
 	}
 	return n
-}
-
-// Failures are the faults as results: scenarios that failed. Those of a file are called like
-// it.
-func Failures(f record.Faults) (all Results) {
-	for _, one := range f {
-		last, name := len(all)-1, cmp.Or(one.Scenario, one.File)
-		if last < 0 || all[last].File != one.File || all[last].Name != name {
-			all = append(all, Result{File: one.File, Name: name})
-			last++
-		}
-		all[last].Failures = append(all[last].Failures, one.Error())
-	}
-	return all
 }
 
 // String is the line that sums them up.

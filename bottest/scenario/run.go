@@ -1,7 +1,7 @@
 // Package scenario runs conversations that are written down in files: what people do,
 // what the model writes, and what the bot has to do then.
 //
-// [Read] reads files of JSON or YAML, strictly; [Run] plays a scenario in a bubble of
+// [record.Read] reads files of JSON or YAML, strictly; [Run] plays a scenario in a bubble of
 // virtual time, on a bot of its own, and says in what the bot did otherwise. It works in
 // tests and in programs. docs/scenario.schema.json describes the format to editors.
 package scenario
@@ -28,6 +28,7 @@ import (
 	"github.com/planbot-go/planbot/app/record"
 	"github.com/planbot-go/planbot/bot"
 	"github.com/planbot-go/planbot/bottest"
+	"github.com/planbot-go/planbot/internal/turnlog"
 	"github.com/planbot-go/planbot/planner"
 	"github.com/planbot-go/planbot/prompts"
 	"github.com/planbot-go/planbot/state"
@@ -68,7 +69,10 @@ type Result struct {
 // of its own, and nothing of it is left.
 func Run(s *record.Scenario, cfg Config) (result Result) {
 	began := time.Now()
-	result = Result{File: s.File, Name: s.Name}
+	result = Result{File: s.File, Name: s.Name, Failures: s.Faults}
+	if len(s.Faults) > 0 {
+		return result
+	}
 	rec := &recorder{}
 	defer func() {
 		if p := recover(); p != nil { // of the bubble: something goes on in it for ever
@@ -79,11 +83,10 @@ func Run(s *record.Scenario, cfg Config) (result Result) {
 		result.Took = time.Since(began)
 		result.Seconds = result.Took.Seconds()
 	}()
-	// Nothing here is of a test: the zero T is never failed, and lends its bubble only.
+	// Nothing here is of a test: the zero T is never failed, and lends its bubble and cleanups only.
 	synctest.Test(new(testing.T), func(t *testing.T) {
-		rec.ctx = t.Context()
+		rec.T = t
 		rec.do(func() { result.Story = play(rec, s, cfg) })
-		rec.cleanUp()
 	})
 	return result
 }
@@ -97,7 +100,6 @@ type run struct {
 	book  book
 	chats map[string]*bottest.Chat // by conversation
 	stage atomic.Pointer[stage]
-	ids   map[*record.Event]string // that were made up
 
 	decided map[string]bool // by the id of the card
 	unused  []string        // answers of the model
@@ -105,66 +107,71 @@ type run struct {
 
 // play runs all steps and tells what happened.
 func play(rec *recorder, s *record.Scenario, cfg Config) (story string) {
-	r := &run{recorder: rec, s: s, cfg: cfg, chats: map[string]*bottest.Chat{}, ids: map[*record.Event]string{}, decided: map[string]bool{}}
+	r := &run{recorder: rec, s: s, cfg: cfg, chats: map[string]*bottest.Chat{}, decided: map[string]bool{}}
 	r.stage.Store(&stage{run: r})
-	r.book.run = r
+	r.book.outcome = map[string]record.Action{}
+	name := map[string]string{"lights": "LightsBot", "ticket": "TicketBot"}[s.Bot]
 	r.kit = bottest.New(rec, bottest.Config{
-		New: r.newBot, Name: r.mentioned(), Models: s.Options.Models, Replicas: r.replicas(),
+		New: r.newBot, Name: cmp.Or(name, "ListBot"), Models: s.Options.Models, Replicas: r.replicas(),
 		Cassette: cfg.Cassette, UpdateCassette: cfg.Update, Bubble: true,
 	})
 	r.kit.Model.Decides(r.answer)
 	r.kit.Connector.Decides(r.sending)
+	for i, action := range s.Options.Approval {
+		r.known(fmt.Sprintf("options.approval[%d]", i), action)
+	}
 	r.seed()
-	defer func() { story = r.story() }()
+	defer func() {
+		story = r.kit.Explain()
+		if len(r.unused) > 0 {
+			story += "\n\nthe model was not asked for:\n    " + strings.Join(r.unused, "\n    ")
+		}
+	}()
 	for i := range s.Steps {
 		rec.step = fmt.Sprintf("step %d", i+1)
-		if s.Steps[i].Control != "" || !r.alive() {
+		// Where all processes have crashed, whatever runs them starts them again, also if the
+		// scenario does not say so.
+		if s.Steps[i].Control != "" || r.alive() == 0 {
 			r.kit.Restart()
 		}
-		if s.Steps[i].Control != "" {
-			continue
+		if s.Steps[i].Control == "" {
+			r.perform(&s.Steps[i])
 		}
-		r.perform(&s.Steps[i])
 	}
 	return ""
 }
 
-// mentioned is the name of the bot.
-func (r *run) mentioned() string {
-	switch r.s.Bot {
-	case "lights":
-		return "LightsBot"
-	case "ticket":
-		return "TicketBot"
+// known has the scenario fail that names an action which the bot does not have.
+func (r *run) known(field, action string) {
+	if _, known := r.cfg.Actions.Lookup(action); !known {
+		r.Errorf("%s: there is no action %q", field, action)
 	}
-	return "ListBot"
 }
 
+// replicas is how many processes the bot has.
 func (r *run) replicas() int {
 	most := 1
-	for e := range r.events() {
+	for _, e := range r.events() {
 		most = max(most, e.Replica)
 	}
 	return most
 }
 
-// alive reports whether any process is. Where all have crashed, whatever runs them starts them
-// again before the channel delivers the next activity, also if the scenario does not say so.
-func (r *run) alive() bool {
+// alive is how many of them live.
+func (r *run) alive() (n int) {
 	for i := range r.replicas() {
 		if r.kit.Alive(i + 1) {
-			return true
+			n++
 		}
 	}
-	return false
+	return n
 }
 
 // events are those of all steps.
-func (r *run) events() map[*record.Event]bool {
-	all := map[*record.Event]bool{}
+func (r *run) events() (all []*record.Event) {
 	for i := range r.s.Steps {
 		for _, d := range r.s.Steps[i].Deliveries() {
-			all[d.Event] = true
+			all = append(all, d.Event)
 		}
 	}
 	return all
@@ -176,7 +183,7 @@ func (r *run) newBot(ctx context.Context, parts bottest.Parts) (*bot.Bot, error)
 	cfg.Actions = r.cfg.Actions
 	if r.cfg.Scripted {
 		var err error
-		if cfg.Actions, err = r.book.registry(r.cfg.Actions, parts.Replica); err != nil {
+		if cfg.Actions, err = r.scripted(parts.Replica); err != nil {
 			return nil, err
 		}
 	}
@@ -207,28 +214,33 @@ func (r *run) newBot(ctx context.Context, parts bottest.Parts) (*bot.Bot, error)
 func (r *run) chat(e *record.Event) *bottest.Chat {
 	known := r.chats[e.Conversation]
 	if known == nil {
-		known = r.kit.Conversation(e.Conversation, cmp.Or(e.Kind, "personal"), e.Person())
+		known = r.kit.Conversation(e.Conversation, cmp.Or(e.Kind, "personal"), e.From)
 		r.chats[e.Conversation] = known
 	}
-	return known.As(e.Person()).On(cmp.Or(e.Replica, 1))
+	return known.As(e.From).On(cmp.Or(e.Replica, 1))
 }
 
 // seed writes what the bot keeps before the first step, of each conversation.
 func (r *run) seed() {
-	seeded := map[string]bool{}
-	for i := range r.s.Steps {
-		for _, d := range r.s.Steps[i].Deliveries() {
-			e := d.Event
-			chat := r.chat(e)
-			if seeded[e.Conversation] || r.s.Seed.Lists == nil && r.s.Seed.HistoryTurns == 0 {
-				continue
-			}
-			seeded[e.Conversation] = true
-			chat.Keep(func(conversation, user *state.Scope) {
-				r.seedLists(state.Of[lists.Lists](r.holder(e, conversation, user)))
-				seedHistory(state.Of[prompts.History](conversation), r.s.Seed.HistoryTurns, e)
-			})
+	seed := &r.s.Seed
+	all := slices.Clone(seed.Ordered)
+	for _, name := range sortedKeys(seed.Lists) {
+		list := lists.List{Name: name}
+		for _, item := range seed.Lists[name] {
+			list.Items = append(list.Items, lists.Item{Name: item})
 		}
+		all = append(all, list)
+	}
+	for _, e := range r.events() {
+		known := r.chats[e.Conversation] != nil
+		chat := r.chat(e)
+		if known || all == nil && seed.HistoryTurns == 0 {
+			continue
+		}
+		chat.Keep(func(conversation, user *state.Scope) {
+			state.Of[lists.Lists](r.holder(e, conversation, user)).All = slices.Clone(all)
+			seedHistory(state.Of[prompts.History](conversation), seed.HistoryTurns, e)
+		})
 	}
 }
 
@@ -241,24 +253,13 @@ func (r *run) holder(e *record.Event, conversation, user *state.Scope) *state.Sc
 	return conversation
 }
 
-func (r *run) seedLists(l *lists.Lists) {
-	l.All = nil
-	for _, name := range sortedKeys(r.s.Seed.Lists) {
-		list := lists.List{Name: name}
-		for _, item := range r.s.Seed.Lists[name] {
-			list.Items = append(list.Items, lists.Item{Name: item})
-		}
-		l.All = append(l.All, list)
-	}
-}
-
 func seedHistory(h *prompts.History, turns int, e *record.Event) {
 	name := ""
 	if e.Kind != "" && e.Kind != "personal" {
-		name = e.Person()
+		name = e.From
 	}
 	for i := range turns {
-		h.Append(prompts.Turn{From: "29:" + e.Person(), Name: name, Messages: []prompts.Message{
+		h.Append(prompts.Turn{From: "29:" + e.From, Name: name, Messages: []prompts.Message{
 			{Role: prompts.User, Text: fmt.Sprintf("question %d", i+1)}, {Role: prompts.Assistant, Text: fmt.Sprintf("answer %d", i+1)},
 		}}, prompts.Limits{Turns: turns})
 	}
@@ -267,19 +268,14 @@ func seedHistory(h *prompts.History, turns int, e *record.Event) {
 // kept are the lists of the conversation.
 func (r *run) kept(conversation string) map[string][]string {
 	found := map[string][]string{}
-	var of *record.Event
-	for i := range r.s.Steps { // whoever spoke there first has the lists of a personal chat
-		for _, d := range r.s.Steps[i].Deliveries() {
-			if of == nil && d.Event.Conversation == conversation {
-				of = d.Event
-			}
-		}
-	}
-	if of == nil {
+	events := r.events()
+	first := slices.IndexFunc(events, func(e *record.Event) bool { return e.Conversation == conversation })
+	if first < 0 {
 		return found
 	}
+	of := events[first] // whoever spoke there first has the lists of a personal chat
 	var all lists.Lists
-	chat := r.chats[conversation].As(of.Person())
+	chat := r.chats[conversation].As(of.From)
 	chat.Keep(func(conversation, user *state.Scope) { all = *state.Of[lists.Lists](r.holder(of, conversation, user)) })
 	for _, l := range all.All {
 		items := []string{}
@@ -291,32 +287,6 @@ func (r *run) kept(conversation string) map[string][]string {
 	return found
 }
 
-// story is what happened, of all conversations.
-func (r *run) story() string {
-	story := r.kit.Explain()
-	if len(r.unused) > 0 {
-		story += "\n\nthe model was not asked for:\n    " + strings.Join(r.unused, "\n    ")
-	}
-	return story
-}
-
-func placeOf(i int) string { return fmt.Sprintf("parallel %d: ", i+1) }
-
-// idOf is the id of an activity: if the file has none a fresh one or, of a redelivery, that
-// of the activity before it.
-func (r *run) idOf(e *record.Event) string {
-	if e.ID != "" {
-		return e.ID
-	}
-	if first := r.s.Original(e); e.Redelivery && first != nil {
-		return r.idOf(first)
-	}
-	if r.ids[e] == "" {
-		r.ids[e] = fmt.Sprintf("activity-%d-of-%s", len(r.ids)+1, e.Conversation)
-	}
-	return r.ids[e]
-}
-
 // perform plays a step: delivers its events, waits until the bot has nothing left to do,
 // and looks at what it did.
 func (r *run) perform(step *record.Step) {
@@ -326,7 +296,7 @@ func (r *run) perform(step *record.Step) {
 		r.kit.CrashAfter(s.crash)
 	}
 	var deliveries []func()
-	for i, e := range s.events {
+	for i, e := range s.deliveries {
 		after := time.Duration(e.Event.AtMS)*time.Millisecond + time.Duration(i) // what is listed first is first
 		deliveries = append(deliveries, func() {
 			time.Sleep(after)
@@ -334,48 +304,22 @@ func (r *run) perform(step *record.Step) {
 		})
 	}
 	r.kit.Together(deliveries...)
-	if s.crash > 0 {
-		r.settleCrash()
-	} else {
+	if s.crash == 0 {
 		r.kit.Settle()
+	} else if r.kit.Await(func() bool { return r.alive() < r.replicas() }) {
+		time.Sleep(afterCrash)
+	} else {
+		r.Errorf("expect.crash_after_action: there were not so many calls")
 	}
 	r.judge(step, s)
-}
-
-func crashOf(step *record.Step) int {
-	for _, d := range step.Deliveries() {
-		if d.Expect.CrashAfterAction != nil {
-			return *d.Expect.CrashAfterAction
-		}
-	}
-	if step.Expect.CrashAfterAction != nil {
-		return *step.Expect.CrashAfterAction
-	}
-	return 0
 }
 
 // afterCrash is how long others may end what they have begun: not as long as the lease of
 // the dead, whose turns are for the steps to come.
 const afterCrash = 2 * time.Second
 
-func (r *run) settleCrash() {
-	crashed := func() bool {
-		for replica := range r.replicas() {
-			if !r.kit.Alive(replica + 1) {
-				return true
-			}
-		}
-		return false
-	}
-	if !r.kit.Await(crashed) {
-		r.Errorf("expect.crash_after_action: there were not so many calls")
-		return
-	}
-	time.Sleep(afterCrash)
-}
-
 // deliver delivers the event.
-func (r *run) deliver(e *scene) {
+func (r *run) deliver(e *delivery) {
 	if e.Event.Redis == "down" {
 		r.kit.StopRedis()
 		defer r.kit.StartRedis()
@@ -385,7 +329,7 @@ func (r *run) deliver(e *scene) {
 	s := r.stage.Load()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	e.delivered = d
+	e.answer = d
 	if card != "" && taken(d) && shown(d) == "" {
 		r.decided[card] = true
 	}
@@ -396,44 +340,26 @@ func taken(d *bottest.Delivery) bool { return d.Status >= 200 && d.Status < 300 
 
 // activity is the event as Teams would send it, and the card that it is a click on; "": it
 // is none.
-func (r *run) activity(e *scene) (a map[string]any, card string) {
+func (r *run) activity(e *delivery) (a map[string]any, card string) {
 	ev := e.Event
-	a = map[string]any{"type": ev.Type, "id": e.id}
-	if ev.Text != nil {
-		a["text"] = *ev.Text
-		if mention := botMention.FindString(*ev.Text); mention != "" && ev.Entities == nil {
-			a["entities"] = []any{e.chat.MentionOf(mention)}
-		}
+	d := json.NewDecoder(strings.NewReader(asJSON(ev)))
+	d.UseNumber()
+	if err := d.Decode(&a); err != nil {
+		r.Errorf("%sevent: %v", e.place, err)
 	}
-	for name, list := range map[string][]map[string]any{"entities": ev.Entities, "membersAdded": ev.MembersAdded, "attachments": ev.Attachments} {
-		if list != nil {
-			a[name] = list
-		}
+	for _, ours := range []string{"conversation", "conversationType", "from", "at_ms", "delay_model_ms", "replica", "redelivery", "redis"} {
+		delete(a, ours)
 	}
-	if ev.Name != "" {
-		a["name"] = ev.Name
+	if mention := botMention.FindString(fmt.Sprint(a["text"])); mention != "" && ev.Entities == nil {
+		a["entities"] = []any{e.chat.MentionOf(mention)}
 	}
-	if ev.Value != nil {
-		a["value"] = ev.Value
-	}
-	if ev.ChannelData != nil {
-		a["channelData"] = channelData(ev.ChannelData)
+	if data, ok := a["channelData"].(map[string]any); ok && data["tenant"] == nil { // channels have sent others, too
+		data["tenant"] = map[string]any{"id": "tenant-1"}
 	}
 	if approve, ok := decisionOf(ev); ok {
 		return r.click(e, a, approve)
 	}
 	return a, ""
-}
-
-// channelData is that of the event, with a tenant where it can have one.
-func channelData(of any) any {
-	object, ok := of.(map[string]any)
-	if !ok {
-		return of // channels have sent such, too
-	}
-	data := map[string]any{"tenant": map[string]any{"id": "tenant-1"}}
-	maps.Copy(data, object)
-	return data
 }
 
 // decisionOf reads a value that says only whether something is approved.
@@ -446,7 +372,7 @@ func decisionOf(e *record.Event) (approve, ok bool) {
 // click makes of the event the click on a button of the last card that asks for an
 // approval, if there is one that was not decided, on that. Where there is no card it is one on
 // a card that the bot does not know.
-func (r *run) click(e *scene, a map[string]any, approve bool) (click map[string]any, id string) {
+func (r *run) click(e *delivery, a map[string]any, approve bool) (click map[string]any, id string) {
 	verb := map[bool]string{true: "planbot/approve", false: "planbot/reject"}[approve]
 	card, button := r.asking(e, verb)
 	if card == nil { // somebody clicks all the same
@@ -465,14 +391,14 @@ func (r *run) click(e *scene, a map[string]any, approve bool) (click map[string]
 	if e.Event.Type == "message" {
 		click = map[string]any{"type": "message", "replyToId": card.ID(), "value": button["data"]}
 	}
-	click["id"] = e.id
+	click["id"] = e.Event.ID
 	return click, card.ID()
 }
 
 // asking is the card to click on, with its button of that verb; nil: there is none. It is one
 // that was not decided, of which all is true that the click says, that who clicks has asked
 // for, and the newest: as far as there is such a one, in this order.
-func (r *run) asking(e *scene, verb string) (card *bottest.Card, button map[string]any) {
+func (r *run) asking(e *delivery, verb string) (card *bottest.Card, button map[string]any) {
 	s := r.stage.Load()
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -488,7 +414,8 @@ func (r *run) asking(e *scene, verb string) (card *bottest.Card, button map[stri
 			continue
 		}
 		fit := 0
-		for _, is := range []bool{!r.decided[m.ID], saidOf(e.Event, one), r.asker(m.Of.Activity) == e.Event.Person()} {
+		asked := slices.ContainsFunc(r.events(), func(said *record.Event) bool { return said.ID == m.Of.Activity && said.From == e.Event.From })
+		for _, is := range []bool{!r.decided[m.ID], saidOf(e.Event, one), asked} {
 			if fit *= 2; is {
 				fit++
 			}
@@ -505,7 +432,10 @@ func saidOf(e *record.Event, card *bottest.Card) bool {
 	q := questionOf(card.JSON)
 	for name, value := range beside(e) {
 		raw, err := json.Marshal(value)
-		if shown, there := q.valueOf(name); err != nil || !there || !sameValue(string(raw), shown) {
+		if q == nil {
+			return false
+		}
+		if shown, there := q.values[name]; err != nil || !there || !sameValue(string(raw), shown) {
 			return false
 		}
 	}
@@ -520,24 +450,12 @@ func beside(e *record.Event) map[string]any {
 	return value
 }
 
-// asker is who said what the activity of that id says, "" where nobody did.
-func (r *run) asker(id string) string {
-	for i := range r.s.Steps {
-		for _, d := range r.s.Steps[i].Deliveries() {
-			if d.Event.ID == id || r.ids[d.Event] == id {
-				return d.Event.Person()
-			}
-		}
-	}
-	return ""
-}
-
 // shown is the message that a click was answered with, "" when that is that it takes longer.
 func shown(d *bottest.Delivery) string {
 	var answer struct {
 		Value string `json:"value"`
 	}
-	if json.Unmarshal(d.Body, &answer) != nil || strings.HasPrefix(answer.Value, "I am still at work.") {
+	if json.Unmarshal(d.Body, &answer) != nil || strings.HasPrefix(answer.Value, "I'm still working on it.") {
 		return ""
 	}
 	return answer.Value
@@ -551,9 +469,10 @@ const latency = 10 * time.Millisecond
 type stage struct {
 	run *run
 
-	mu     sync.Mutex
-	events []*scene
-	whole  *scene // what is expected of several events together
+	mu         sync.Mutex
+	deliveries []*delivery // as they are listed
+	events     []*scene    // in time
+	whole      *scene      // what is expected of several events together
 
 	// How much there was when the step began.
 	calls, asked, sent int
@@ -561,65 +480,61 @@ type stage struct {
 	kept               map[string]map[string][]string
 }
 
-// scene is one event of a step.
-type scene struct {
-	*record.Delivery
-	id        string
-	place     string // "" or "parallel 2: "
-	answers   int    // of the model that were used
-	actions   []bool // of those expected that were used
-	sendings  int    // of the connector that were used
-	delivered *bottest.Delivery
-	chat      *bottest.Chat
+// delivery is one of an activity.
+type delivery struct {
+	*record.Step
+	place  string // "" or "parallel 2: "
+	chat   *bottest.Chat
+	answer *bottest.Delivery
+	of     *scene
 }
 
-// owner is the event that something belongs to: the one whose activity the turn answers or,
-// if that is of an earlier step, whose conversation it is. Of several deliveries of one
-// activity it is the first that was taken.
-func (s *stage) owner(of record.Of) *scene {
-	var same []*scene
-	for _, match := range []func(*scene) bool{
-		func(e *scene) bool {
-			return of.Activity != "" && e.id == of.Activity && e.Event.Conversation == of.Conversation
-		},
-		func(e *scene) bool { return of.Activity != "" && e.id == of.Activity },
-		func(e *scene) bool { return of.Conversation != "" && e.Event.Conversation == of.Conversation },
-		func(*scene) bool { return true },
+// scene is an activity of a step, and the work that is expected of the bot for it.
+type scene struct {
+	*record.Step
+	deliveries []*delivery
+	seen       seen
+	answers    int    // of the model that were used
+	actions    []bool // of those expected that were used
+	sendings   int    // of the connector that were used
+}
+
+// place names the deliveries.
+func (e *scene) place() string {
+	var places []string
+	for _, d := range e.deliveries {
+		places = append(places, strings.TrimSuffix(d.place, ": "))
+	}
+	if places[0] == "" {
+		return ""
+	}
+	return strings.Join(places, " with ") + ": "
+}
+
+// open reports whether the bot has the activity, or may get it yet.
+func (e *scene) open() bool {
+	return slices.ContainsFunc(e.deliveries, func(d *delivery) bool { return d.answer == nil || d.answer.Status < 300 })
+}
+
+// owner is what something belongs to: the activity that the turn answers or, if that is of
+// an earlier step, the first of its conversation that was taken.
+func (s *stage) owner(of turnlog.Of) (found *scene) {
+	for _, match := range []func(*record.Event) bool{
+		func(e *record.Event) bool { return e.ID == of.Activity && e.Conversation == of.Conversation },
+		func(e *record.Event) bool { return e.ID == of.Activity },
+		func(e *record.Event) bool { return e.Conversation == of.Conversation },
+		func(*record.Event) bool { return true },
 	} {
 		for _, e := range s.events {
-			if match(e) {
-				same = append(same, e)
+			if match(e.Event) && (found == nil || !found.open() && e.open()) {
+				found = e
 			}
 		}
-		if len(same) > 0 {
-			break
+		if found != nil {
+			return found
 		}
 	}
-	if len(same) == 0 {
-		return nil
-	}
-	slices.SortStableFunc(same, func(a, b *scene) int { return cmp.Compare(a.Event.AtMS, b.Event.AtMS) })
-	for _, e := range same {
-		if e.delivered == nil || e.delivered.Status < 300 {
-			return e
-		}
-	}
-	return same[0]
-}
-
-// sharing are the owner and the other deliveries of its activity, which share scripts.
-func (s *stage) sharing(of record.Of) []*scene {
-	owner := s.owner(of)
-	if owner == nil {
-		return nil
-	}
-	all := []*scene{owner}
-	for _, e := range s.events {
-		if e != owner && e.same(owner) {
-			all = append(all, e)
-		}
-	}
-	return all
+	return &scene{Step: &record.Step{}} // before the first step
 }
 
 // answer is what the model does in a call that belongs to an event of the step.
@@ -627,22 +542,19 @@ func (r *run) answer(call bottest.ModelCall) (bottest.Answer, bool) {
 	s := r.stage.Load()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	sharing := s.sharing(call.Of)
-	for _, e := range sharing {
-		if e.answers < len(e.Model) {
-			a := e.Model[e.answers]
-			e.answers++
-			last := !slices.ContainsFunc(sharing, func(e *scene) bool { return e.answers < len(e.Model) })
-			return asked(a, time.Duration(e.Event.DelayModelMS)*time.Millisecond, last), true
-		}
+	e := s.owner(call.Of)
+	if e.answers == len(e.Model) {
+		return bottest.Answer{}, false
 	}
-	return bottest.Answer{}, false
+	e.answers++
+	return e.asked(e.answers-1, e.answers == len(e.Model)), true
 }
 
 // asked is the answer as the stand-in gives it. A model that hangs at last, with no answer
 // left for who would ask again, hangs until nobody waits.
-func asked(a record.Answer, delay time.Duration, last bool) bottest.Answer {
+func (e *scene) asked(i int, last bool) bottest.Answer {
 	const forever = 24 * time.Hour
+	a, delay := e.Model[i], time.Duration(e.Event.DelayModelMS)*time.Millisecond
 	out := bottest.Answer{Model: a.Deployment, Code: a.Code, Takes: max(delay, latency)}
 	if a.HangMS > 0 {
 		out.Takes = time.Duration(a.HangMS) * time.Millisecond
@@ -657,9 +569,7 @@ func asked(a record.Answer, delay time.Duration, last bool) bottest.Answer {
 	case a.HTTP < 200 || a.HTTP > 299: // else it answers with nothing
 		out.Status = cmp.Or(a.HTTP, 400)
 	}
-	if a.RetryAfter != nil {
-		out.RetryAfter = time.Duration(*a.RetryAfter * float64(time.Second))
-	}
+	out.RetryAfter = seconds(a.RetryAfter)
 	return out
 }
 
@@ -668,83 +578,87 @@ func (r *run) sending(sent bottest.Sent) bottest.Fault {
 	s := r.stage.Load()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	scripts := s.sharing(ofSent(sent))
-	if !slices.ContainsFunc(scripts, func(e *scene) bool { return e.Expect.Connector != nil }) {
-		scripts = append(scripts, s.whole)
+	e := s.owner(ofSent(sent))
+	if e.Expect.Connector == nil {
+		e = s.whole
 	}
-	for _, e := range scripts {
-		if e.sendings < len(e.Expect.Connector) {
-			e.sendings++
-			return faultOf(e.Expect.Connector[e.sendings-1])
-		}
+	if e.sendings == len(e.Expect.Connector) {
+		return bottest.Fault{}
 	}
-	return bottest.Fault{}
+	e.sendings++
+	how := e.Expect.Connector[e.sendings-1]
+	return bottest.Fault{Status: how.HTTP, RetryAfter: seconds(how.RetryAfter)}
 }
 
-func faultOf(how record.Sending) bottest.Fault {
-	fault := bottest.Fault{Status: how.HTTP}
-	if how.RetryAfter != nil {
-		fault.RetryAfter = time.Duration(*how.RetryAfter * float64(time.Second))
+// seconds is a time of a scenario, 0 where it says none.
+func seconds(n *float64) time.Duration {
+	if n == nil {
+		return 0
 	}
-	return fault
+	return time.Duration(*n * float64(time.Second))
 }
 
 // scriptOf is what the scenario says of a call: the next expected one of that name, best
 // with the same entities, of the event or of all together.
-func (s *stage) scriptOf(of record.Of, name string, entities map[string]any) scripted {
+func (s *stage) scriptOf(of turnlog.Of, name string, entities map[string]any) record.Action {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, same := range []bool{true, false} {
-		for _, e := range append(s.sharing(of), s.whole) {
+		for _, e := range []*scene{s.owner(of), s.whole} {
 			for i, a := range e.Expect.Actions {
 				if !e.actions[i] && a.Action == name && (!same || equalEntities(a.Entities, entities)) {
 					e.actions[i] = true
-					return scriptedBy(&a)
+					return a
 				}
 			}
 		}
 	}
-	return scripted{}
-}
-
-func scriptedBy(a *record.Action) scripted {
-	out := scripted{result: a.Result, unchanged: a.Unchanged}
-	if a.Error != nil {
-		out.fails = cmp.Or(*a.Error, "it failed")
-	}
-	return out
+	return record.Action{}
 }
 
 var botMention = regexp.MustCompile(`<at>[^<>]*Bot</at>`)
 
 // prepare makes the scenes of a step.
 func (r *run) prepare(step *record.Step) *stage {
-	s := &stage{run: r, crash: crashOf(step), calls: len(r.calls()), asked: len(r.kit.Model.Calls()), sent: len(r.kit.Connector.Sent()), kept: map[string]map[string][]string{}}
-	s.whole = &scene{Delivery: &record.Delivery{}}
+	s := &stage{run: r, calls: len(r.calls()), asked: len(r.kit.Model.Calls()), sent: len(r.kit.Connector.Sent()), kept: map[string]map[string][]string{}}
+	s.whole = &scene{Step: &record.Step{}}
 	if len(step.Parallel) > 0 {
-		s.whole = &scene{Delivery: &step.Delivery, actions: make([]bool, len(step.Expect.Actions))}
+		s.whole = &scene{Step: step, actions: make([]bool, len(step.Expect.Actions))}
 	}
-	for _, d := range step.Deliveries() {
-		e := &scene{Delivery: d, id: r.idOf(d.Event), chat: r.chat(d.Event), actions: make([]bool, len(d.Expect.Actions))}
+	for _, one := range step.Deliveries() {
+		d := &delivery{Step: one, chat: r.chat(one.Event)}
 		if len(step.Parallel) > 0 {
-			e.place = placeOf(len(s.events))
+			d.place = fmt.Sprintf("parallel %d: ", len(s.deliveries)+1)
 		}
-		s.events = append(s.events, e)
+		if after := cmp.Or(d.Expect.CrashAfterAction, step.Expect.CrashAfterAction); after != nil {
+			s.crash = *after
+		}
+		s.deliveries = append(s.deliveries, d)
 		s.kept[d.Event.Conversation] = r.kept(d.Event.Conversation)
+	}
+	for _, d := range inTime(s.deliveries) {
+		i := slices.IndexFunc(s.events, func(e *scene) bool {
+			return e.Event.ID == d.Event.ID && e.Event.Conversation == d.Event.Conversation
+		})
+		if i < 0 {
+			i, s.events = len(s.events), append(s.events, &scene{Step: d.Step})
+		}
+		d.of = s.events[i]
+		if d.of.deliveries = append(d.of.deliveries, d); len(d.of.deliveries) > 1 {
+			d.of.Step = together(d.of.deliveries)
+		}
+		d.of.actions = make([]bool, len(d.of.Expect.Actions))
 	}
 	return s
 }
 
-// recorder is a test without package testing: it keeps the failures. It is safe for
-// concurrent use.
+// recorder keeps the failures of a test. It is safe for concurrent use.
 type recorder struct {
-	testing.TB // nil: what a kit calls is below
-	ctx        context.Context
-	step       string // at work
+	*testing.T
+	step string // at work
 
 	mu       sync.Mutex
 	failures []string
-	cleanups []func()
 }
 
 // do calls f and returns also when f gives up.
@@ -760,21 +674,6 @@ func (r *recorder) do(f func()) {
 		f()
 	}()
 	<-done
-}
-
-func (r *recorder) cleanUp() {
-	for {
-		r.mu.Lock()
-		last := len(r.cleanups) - 1
-		if last < 0 {
-			r.mu.Unlock()
-			return
-		}
-		f := r.cleanups[last]
-		r.cleanups = r.cleanups[:last]
-		r.mu.Unlock()
-		r.do(f)
-	}
 }
 
 // Errorf keeps a failure.
@@ -802,61 +701,55 @@ func (r *recorder) Failed() bool {
 	return len(r.failures) > 0
 }
 
-// Cleanup has f called at the end.
-func (r *recorder) Cleanup(f func()) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.cleanups = append(r.cleanups, f)
-}
+// Cleanup has f called at the end, whatever it does then.
+func (r *recorder) Cleanup(f func()) { r.T.Cleanup(func() { r.do(f) }) }
 
-// Context ends with the bubble.
-func (r *recorder) Context() context.Context { return r.ctx }
-
-// Helper does nothing: failures name steps and not lines.
-func (r *recorder) Helper() {}
-
-// Logf does nothing.
+// Logf does nothing: a T outside of go test has nowhere to log.
 func (r *recorder) Logf(string, ...any) {}
 
 func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
 
-// book has the calls of actions that were made, and what the scenario says of them. It
-// stands for the services behind the actions: it outlives the bot's processes and knows a
+// book has the calls of scripted actions that were made, and what the scenario says of them.
+// It stands for the services behind the actions: it outlives the bot's processes and knows a
 // call that is made again by its key.
 type book struct {
-	run *run
-
 	mu      sync.Mutex
 	calls   []made
-	outcome map[string]scripted // by the key of the call
-	tickets map[string]bool
+	outcome map[string]record.Action // by the key of the call
 }
 
 // made is a call that was made.
 type made struct {
-	record.Of
+	turnlog.Of
 	action   string
 	entities map[string]any
 	result   string
 	failed   bool
 }
 
-// scripted is what an action gives back.
-type scripted struct {
-	result    any
-	fails     string  // why; "": it does not
-	unchanged *string // what it says when it finds nothing to act on
-}
-
-// registry is the bot's, with the actions doing what the scenario says.
-func (b *book) registry(of *actions.Registry, replica int) (*actions.Registry, error) {
-	out := actions.New()
-	builtin := actions.New()
+// scripted are the actions of a process, doing what the scenario says.
+func (r *run) scripted(replica int) (*actions.Registry, error) {
+	out, builtin := actions.New(), actions.New()
 	lists.Register(builtin)
-	for _, a := range of.All() {
-		one := &act{book: b, replica: replica, name: a.Name}
-		one.effect, _ = builtin.Lookup(a.Name)
-		added, err := actions.AddSchema(out, a.Name, a.Description, a.Schema, one.call)
+	for _, a := range r.cfg.Actions.All() {
+		effect, _ := builtin.Lookup(a.Name)
+		added, err := actions.AddSchema(out, a.Name, a.Description, a.Schema,
+			func(ctx context.Context, turn *actions.Turn, entities map[string]any) (actions.Result, error) {
+				script, dies := r.enter(turnlog.From(ctx), actions.AttemptOf(ctx).Key, a.Name, entities)
+				if dies {
+					defer r.kit.Kill(replica) // nothing of the call is written down
+				}
+				if effect != nil && script.Error == nil { // on lists
+					own := &actions.Turn{
+						ID: turn.ID, Activity: turn.Activity, Text: turn.Text,
+						Conversation: turn.Conversation, Thread: turn.Thread, User: turn.Conversation, Temp: turn.Temp,
+					}
+					if _, err := effect.Call(ctx, own, entities); err != nil {
+						return actions.Result{}, err
+					}
+				}
+				return resultOf(&script), nil
+			})
 		if err != nil {
 			return nil, err
 		}
@@ -865,85 +758,51 @@ func (b *book) registry(of *actions.Registry, replica int) (*actions.Registry, e
 	return out, nil
 }
 
-// act is an action in one process of the bot.
-type act struct {
-	book    *book
-	replica int
-	name    string
-	effect  *actions.Action // on lists; nil: it has none
-}
-
-// call makes one call. One that was made before, by a process that is dead now, is not
-// made again: it has the same result.
-func (a *act) call(ctx context.Context, turn *actions.Turn, entities map[string]any) (actions.Result, error) {
-	script, nth := a.book.enter(record.OfContext(ctx), actions.AttemptOf(ctx).Key, a.name, entities)
-	if s := a.book.run.stage.Load(); s.crash > 0 && nth == s.calls+s.crash {
-		defer a.book.run.kit.Kill(a.replica) // nothing of the call is written down
-	}
-	if why, ok := strings.CutPrefix(script.fails, "panic"); ok {
-		panic(strings.TrimPrefix(strings.TrimSpace(strings.TrimPrefix(why, ":")), " "))
-	}
-	if script.fails != "" {
-		return actions.Fail("%s", script.fails), nil
-	}
-	if a.effect != nil {
-		own := &actions.Turn{ID: turn.ID, Activity: turn.Activity, Text: turn.Text, Conversation: turn.Conversation, Thread: turn.Thread, User: turn.Conversation, Temp: turn.Temp}
-		if _, err := a.effect.Call(ctx, own, entities); err != nil {
-			return actions.Result{}, err
+// resultOf is what a scripted action gives back.
+func resultOf(a *record.Action) actions.Result {
+	switch {
+	case a.Error != nil:
+		if why, ok := strings.CutPrefix(*a.Error, "panic"); ok {
+			panic(strings.TrimSpace(strings.TrimPrefix(why, ":")))
 		}
+		return actions.Fail("%s", cmp.Or(*a.Error, "it failed"))
+	case a.Unchanged != nil:
+		return actions.Unchanged("%s", *a.Unchanged)
 	}
-	if script.unchanged != nil {
-		return actions.Unchanged("%s", *script.unchanged), nil
-	}
-	switch result := script.result.(type) {
+	switch result := a.Result.(type) {
 	case nil:
-		return actions.Done, nil
+		return actions.Done
 	case string:
-		return actions.Text("%s", result), nil
+		return actions.Text("%s", result)
 	default:
-		return actions.JSON(result), nil
+		return actions.JSON(result)
 	}
 }
 
-// enter finds what the call gives back, and notes it unless it is known. nth is which call
-// it is of those that were made; 0: it was made before.
-func (b *book) enter(of record.Of, key, name string, entities map[string]any) (script scripted, nth int) {
+// enter finds what the call gives back, and notes it unless it is known: one that was made
+// before, by a process that is dead now, is not made again. dies says that the process dies of
+// it.
+func (r *run) enter(of turnlog.Of, key, name string, entities map[string]any) (script record.Action, dies bool) {
+	b := &r.book
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if known, again := b.outcome[key]; again {
-		return known, 0
+		return known, false
 	}
-	if b.outcome == nil {
-		b.outcome, b.tickets = map[string]scripted{}, map[string]bool{}
-	}
-	script = b.run.stage.Load().scriptOf(of, name, entities)
+	s := r.stage.Load()
+	script = s.scriptOf(of, name, entities)
 	b.outcome[key] = script
-	b.calls = append(b.calls, made{of, name, entities, record.TextOf(script.result), script.fails != ""})
-	if name == "createTicket" && script.fails == "" {
-		b.tickets[key] = true
-	}
-	return script, len(b.calls)
-}
-
-// all are the calls so far.
-func (b *book) all() []made {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return append([]made(nil), b.calls...)
-}
-
-func (b *book) opened() int {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return len(b.tickets)
+	b.calls = append(b.calls, made{of, name, entities, script.Said(), script.Error != nil})
+	return script, s.crash > 0 && len(b.calls) == s.calls+s.crash
 }
 
 // calls are those that were made so far: of scripted actions, or as the kit saw them.
-func (r *run) calls() []made {
+func (r *run) calls() (all []made) {
 	if r.cfg.Scripted {
-		return r.book.all()
+		r.book.mu.Lock()
+		defer r.book.mu.Unlock()
+		return slices.Clone(r.book.calls)
 	}
-	var all []made
 	for _, c := range r.kit.Calls() {
 		all = append(all, made{c.Of, c.Action, c.Entities, c.Result.Text(), !c.Ended || c.Result.Failed()})
 	}
@@ -984,78 +843,44 @@ func questionOf(card string) *question {
 	return q
 }
 
-// valueOf is a value of the call, which a card that asks for nothing does not have.
-func (q *question) valueOf(name string) (value string, there bool) {
-	if q != nil {
-		value, there = q.values[name]
-	}
-	return value, there
-}
-
-// has reports whether the values are among those of the call. They are separated by spaces,
-// by commas or by both. One that can be read as JSON is JSON, another is a text that ends
-// where the next name of the call begins.
+// has reports whether the values, such as "id=7, reason=no longer needed", are among those of
+// the call. One that can be read as JSON is JSON, another is a text that ends where the next
+// name of the call begins.
 func (q *question) has(values string) bool {
-	for values != "" {
-		name, rest, found := q.name(values)
-		if !found {
+	var names []string
+	for name := range q.values {
+		names = append(names, regexp.QuoteMeta(name))
+	}
+	next := regexp.MustCompile(`[, \t\n]+(` + strings.Join(names, "|") + `)=`)
+	begins := func(text string) bool {
+		at := next.FindStringIndex(text)
+		return text == "" || at != nil && at[0] == 0
+	}
+	for values = strings.TrimRight(" "+values, ", \t\n"); values != ""; {
+		at := next.FindStringSubmatchIndex(values)
+		if !begins(values) {
 			return false
 		}
-		value, next := q.value(rest)
-		if !sameValue(value, q.values[name]) {
+		name, rest := values[at[2]:at[3]], values[at[1]:]
+		end := len(rest)
+		if at := next.FindStringIndex(rest); at != nil {
+			end = at[0]
+		}
+		d := json.NewDecoder(strings.NewReader(rest))
+		if d.Decode(new(any)) == nil && begins(rest[d.InputOffset():]) {
+			end = int(d.InputOffset())
+		}
+		if !sameValue(rest[:end], q.values[name]) {
 			return false
 		}
-		values = next
+		values = rest[end:]
 	}
 	return true
-}
-
-// name is the name of the call's with which the text begins, and what follows its "=".
-func (q *question) name(text string) (name, rest string, found bool) {
-	for name := range q.values {
-		if rest, found := strings.CutPrefix(text, name+"="); found {
-			return name, rest, true
-		}
-	}
-	return "", "", false
-}
-
-// value is what the text begins with, and the name and value behind that.
-func (q *question) value(text string) (value, next string) {
-	const between = ", \t\n"
-	d := json.NewDecoder(strings.NewReader(text))
-	var whole json.RawMessage
-	if d.Decode(&whole) == nil {
-		rest := text[d.InputOffset():]
-		next := strings.TrimLeft(rest, between)
-		if _, _, found := q.name(next); next == "" || found && next != rest {
-			return string(whole), next
-		}
-	}
-	for i := range text {
-		if _, _, found := q.name(text[i:]); found && i > 0 && strings.ContainsRune(between, rune(text[i-1])) {
-			return strings.TrimRight(text[:i], between), text[i:]
-		}
-	}
-	return text, ""
 }
 
 // sameValue compares a value with that of a card, which is JSON: as JSON, or as the text
 // that this holds.
 func sameValue(want, shown string) bool {
-	have, ok := parseValue(shown)
-	if !ok {
-		return want == shown // with an escape that JSON does not have
-	}
-	if have == want {
-		return true
-	}
-	wanted, ok := parseValue(want)
-	return ok && equalJSON(wanted, have)
-}
-
-func parseValue(text string) (v any, ok bool) {
-	d := json.NewDecoder(strings.NewReader(text))
-	d.UseNumber()
-	return v, d.Decode(&v) == nil && int(d.InputOffset()) == len(strings.TrimRight(text, " \t\r\n"))
+	var text string
+	return want == shown || json.Unmarshal([]byte(shown), &text) == nil && text == want || sameJSON(want, shown)
 }

@@ -72,7 +72,7 @@ func TestNotMet(t *testing.T) {
         model: [Hi.]
       - event: {type: message, conversation: c1, from: ann, id: m1, text: hi, replica: 2}
         expect: {replies: [Hello.], model_calls: 2}
-`, `step 1: parallel 1 with parallel 2: expect.model_calls: got 1, want 2 at least`},
+`, `step 1: parallel 1 with parallel 2: expect.replies: got ["Hi."], want ["Hello."]`},
 		"two deliveries, more than one answer": {`
   - parallel:
       - event: {type: message, conversation: c1, from: ann, id: m1, text: hi}

@@ -16,7 +16,6 @@ import (
 
 	"github.com/rs/zerolog"
 
-	"github.com/planbot-go/planbot/actions"
 	"github.com/planbot-go/planbot/app/record"
 	"github.com/planbot-go/planbot/bot"
 	"github.com/planbot-go/planbot/bottest/scenario"
@@ -53,20 +52,21 @@ func (c runCmd) Run(ctx context.Context, s *settings.Settings, std *cli.Streams)
 		return cli.Usage(fmt.Errorf("--run: %w", err))
 	}
 	var all []record.Scenario
-	var faults record.Faults
 	cfg, err := c.bot(cli.Logger(std.Err, s, zerolog.ErrorLevel).WithContext(ctx), s)
 	if err == nil {
-		all, faults = c.read(std.In, only, cfg.Actions)
+		all = c.read(std.In, only)
 	} else {
-		faults = record.Faults{faultOf(cmp.Or(c.Actions, "settings"), err)} // with it nothing can be played
+		all = faultOf(cmp.Or(c.Actions, "settings"), err) // with it nothing can be played
 	}
-	if len(faults) > 0 {
-		fmt.Fprintln(std.Err, faults)
+	for _, s := range all {
+		for _, fault := range s.Faults {
+			fmt.Fprintln(std.Err, fault)
+		}
 	}
-	results := scenario.Failures(faults)
+	var results scenario.Results
 	for i := 0; i < len(all) && ctx.Err() == nil; i++ {
 		result := scenario.Run(&all[i], c.withPrompts(cfg, &all[i], std.Err))
-		if !c.JSON {
+		if all[i].Faults == nil && !c.JSON { // else it was told, or is below
 			result.WriteText(std.Out, c.Verbose)
 		}
 		results = append(results, result)
@@ -104,78 +104,61 @@ func (c runCmd) end(ctx context.Context, std *cli.Streams, results scenario.Resu
 	return nil
 }
 
-// read reads the files, and leaves the scenarios that are asked for and have no faults.
-func (c runCmd) read(stdin io.Reader, only *regexp.Regexp, registry *actions.Registry) ([]record.Scenario, record.Faults) {
-	files, faults := c.files()
-	var all []record.Scenario
-	for _, name := range files {
-		list, wrong := readScenarios(stdin, name)
-		faults = append(faults, wrong...)
-		for _, s := range list {
-			if only.MatchString(s.Name) {
-				all = append(all, s)
-			}
-		}
-	}
-	unknown := record.Check(all, func(name string) bool { _, ok := registry.Lookup(name); return ok })
-	faults, all = append(faults, unknown...), unknown.Without(all)
-	if len(all) == 0 && len(faults) == 0 {
-		faults = record.Faults{{File: "--run " + c.Only, Text: "no scenario has such a name"}}
-	}
-	return all, faults
-}
-
-// readScenarios reads one file, or standard input. A test of nothing is a fault: it would
-// pass for ever.
-func readScenarios(stdin io.Reader, name string) (list []record.Scenario, faults record.Faults) {
-	var err error
-	if name == "-" {
-		name = "stdin"
-		list, err = record.Read(stdin, name)
-	} else {
-		list, err = record.ReadFile(name)
-	}
-	faults, told := errors.AsType[record.Faults](err)
-	switch {
-	case err != nil && !told:
-		faults = record.Faults{faultOf(name, err)}
-	case err == nil && len(list) == 0:
-		faults = record.Faults{{File: name, Text: "there are no scenarios in it"}}
-	}
-	return list, faults
-}
-
-// faultOf is why a file cannot be read, with its name said once.
-func faultOf(name string, err error) *record.Fault {
-	if at, ok := errors.AsType[*fs.PathError](err); ok {
-		err = at.Err
-	}
-	return &record.Fault{File: name, Text: strings.TrimPrefix(err.Error(), name+": ")}
-}
-
-// files are those that are named, and those of folders that are.
-func (c runCmd) files() (names []string, faults record.Faults) {
+// read reads the files, and leaves the scenarios that are asked for. A test of nothing has a
+// fault: it would pass for ever.
+func (c runCmd) read(stdin io.Reader, only *regexp.Regexp) (all []record.Scenario) {
 	for _, name := range c.Files {
-		info, err := os.Stat(name)
-		if name == "-" || err != nil || !info.IsDir() {
-			names = append(names, name) // what is wrong with it is told when it is read
-			continue
-		}
-		entries, err := os.ReadDir(name)
-		before := len(names)
-		for _, entry := range entries {
-			if !entry.IsDir() && c.hasScenarios(filepath.Join(name, entry.Name())) {
-				names = append(names, filepath.Join(name, entry.Name()))
+		files, err := []string{name}, error(nil)
+		if info, fault := os.Stat(name); fault == nil && info.IsDir() {
+			if files, err = c.filesIn(name); err != nil {
+				all = append(all, faultOf(name, err)...)
 			}
 		}
-		switch {
-		case err != nil:
-			faults = append(faults, faultOf(name, err))
-		case len(names) == before:
-			faults = append(faults, &record.Fault{File: name, Text: "there is no file of scenarios in this folder"})
+		for _, name := range files {
+			list, err := readFile(stdin, name)
+			if err == nil && len(list) == 0 {
+				list = faultOf(name, errors.New("there are no scenarios in it"))
+			}
+			for _, s := range list {
+				if s.Faults != nil || only.MatchString(s.Name) {
+					all = append(all, s)
+				}
+			}
 		}
 	}
-	return names, faults
+	if len(all) == 0 {
+		all = faultOf("--run "+c.Only, errors.New("no scenario has such a name"))
+	}
+	return all
+}
+
+func readFile(stdin io.Reader, name string) ([]record.Scenario, error) {
+	if name == "-" {
+		return record.Read(stdin, "stdin")
+	}
+	return record.ReadFile(name)
+}
+
+// faultOf is why a file cannot be played, as a scenario that fails.
+func faultOf(name string, err error) []record.Scenario {
+	if at, ok := errors.AsType[*fs.PathError](err); ok {
+		err = at.Err // the name is told anyway
+	}
+	return []record.Scenario{{File: name, Name: name, Faults: []string{name + ": " + strings.TrimPrefix(err.Error(), name+": ")}}}
+}
+
+// filesIn are those of a folder in which scenarios are.
+func (c runCmd) filesIn(folder string) (names []string, err error) {
+	entries, err := os.ReadDir(folder)
+	for _, entry := range entries {
+		if name := filepath.Join(folder, entry.Name()); !entry.IsDir() && c.hasScenarios(name) {
+			names = append(names, name)
+		}
+	}
+	if err == nil && len(names) == 0 {
+		err = errors.New("there is no file of scenarios in this folder")
+	}
+	return names, err
 }
 
 // hasScenarios tells by the name of a file in a folder whether scenarios are in it. A registry

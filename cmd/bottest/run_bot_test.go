@@ -7,8 +7,6 @@ import (
 	"testing"
 
 	"github.com/planbot-go/planbot/internal/cli"
-
-	"github.com/planbot-go/planbot/app/record"
 )
 
 const withSkill = `
@@ -32,7 +30,7 @@ func TestTestOfSettings(t *testing.T) {
 	if code, out, errs := execute(t, "", "run", "--bot-skills-dir", "../../examples/skills", file); code != 0 {
 		t.Errorf("with skills: exit code %d\n%s%s", code, out, errs)
 	}
-	if code, _, errs := execute(t, "", "run", file); code != cli.ExitFailed || !strings.Contains(errs, `there is no action "load_skill"`) {
+	if code, out, errs := execute(t, "", "run", file); code != cli.ExitFailed || !strings.Contains(out, `there is no action "load_skill"`) {
 		t.Errorf("without: exit code %d\n%s", code, errs)
 	}
 	code, out, errs := execute(t, "", "run", "--bot-prompts-dir", "none", file)
@@ -50,12 +48,8 @@ func TestTestOfPrompts(t *testing.T) {
 	prompts := t.TempDir()
 	write(t, prompts, "sequence/prompt.txt", "Be terse.\n{{actions}}")
 	const head = "# Look before you share it.\n"
-	calls := []record.Call{{Asked: "=== system\nBe good.\n\n=== settings\nmax_tokens: 5\n", Answer: &record.CallAnswer{Text: "Hello.", Model: "gpt"}}}
-	raw, err := record.WriteCalls(calls)
-	if err != nil {
-		t.Fatal(err)
-	}
-	tape := write(t, dir, "said.cassette.yaml", head+string(raw))
+	const cassette = "calls:\n  - asked: \"=== system\\nBe good.\\n\\n=== settings\\nmax_tokens: 5\\n\"\n    answer: {text: Hello., model: gpt}\n"
+	tape := write(t, dir, "said.cassette.yaml", head+cassette)
 	for _, step := range []struct {
 		name string
 		args []string
@@ -78,14 +72,11 @@ func TestTestOfPrompts(t *testing.T) {
 		t.Errorf("%v in\n%s", err, got)
 	}
 
-	for why, other := range map[string]record.Call{
-		"the answers in it are not those of the scenario": {Asked: calls[0].Asked, Answer: &record.CallAnswer{Text: "Hi."}},
-		"scenarios are played with the planner sequence":  {Asked: calls[0].Asked, Answer: calls[0].Answer, Planner: "tools"},
+	for why, other := range map[string]string{
+		"the answers in it are not those of the scenario": strings.Replace(cassette, "Hello.", "Hi.", 1),
+		"scenarios are played with the planner sequence":  cassette + "    planner: tools\n",
 	} {
-		if raw, err = record.WriteCalls([]record.Call{other}); err != nil {
-			t.Fatal(err)
-		}
-		write(t, dir, "said.cassette.yaml", string(raw))
+		write(t, dir, "said.cassette.yaml", other)
 		if code, out, errs := execute(t, "", "run", recorded); code != 0 || errs != "bottest: prompts are not compared with "+tape+": "+why+"\n" {
 			t.Errorf("%s: exit code %d\n%s%s", why, code, out, errs)
 		}

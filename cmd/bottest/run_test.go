@@ -37,7 +37,6 @@ func TestTestCommand(t *testing.T) {
 	for name, text := range map[string]string{
 		"good.yaml": good, "bad.json": bad, "broken.json": strings.Replace(bad, `"replies"`, `"reply"`, 1), "empty.json": "[]",
 		"unknown.json": strings.Replace(bad, `"replies": ["Good bye."]`, `"actions": [{"action": "openPod"}]`, 1),
-		"deep.yaml":    strings.Repeat("[", 100_000),
 		"bare":         good, "bare-json": bad, "mixed/a.YAML": good, "mixed/b.json": bad, "mixed/c.txt": "no", "mixed/a.cassette.yaml": "calls: []", "mixed/.d.json": "no", "mixed/sub/e.txt": "no",
 		"mixed/actions.json": registryOfTests, "mixed/registry.json": registryOfTests, "actions.json": registryOfTests,
 	} {
@@ -65,7 +64,7 @@ func TestTestCommand(t *testing.T) {
 		"as go test, =":  {[]string{"-run=adds", file("good.yaml")}, 0, nil, "1 passed, 0 failed", ""},
 		"failure":        {[]string{file("bad.json"), file("good.yaml")}, cli.ExitFailed, []string{"FAIL  wrong", `step 1: expect.replies: got ["Hello."], want ["Good bye."]`, "what happened:"}, "2 passed, 1 failed", ""},
 		"fault":          {[]string{file("broken.json"), file("good.yaml")}, cli.ExitFailed, nil, "2 passed, 1 failed", file("broken.json") + `: scenario "wrong", step 1: expect.reply: there is no such field`},
-		"unknown action": {[]string{file("unknown.json")}, cli.ExitFailed, nil, "0 passed, 1 failed", `scenario "wrong", step 1: expect.actions[0].action: there is no action "openPod"`},
+		"unknown action": {[]string{file("unknown.json")}, cli.ExitFailed, []string{`step 1: expect.actions[0].action: there is no action "openPod"`}, "0 passed, 1 failed", ""},
 		"known there":    {[]string{"--actions", file("actions.json"), file("unknown.json")}, cli.ExitFailed, []string{"expect.actions: got []"}, "0 passed, 1 failed", ""},
 		"no file":        {[]string{file("none.json"), file("good.yaml")}, cli.ExitFailed, nil, "2 passed, 1 failed", file("none.json") + ": no such file or directory\n"},
 		"no scenario":    {[]string{file("empty.json"), file("good.yaml")}, cli.ExitFailed, nil, "2 passed, 1 failed", file("empty.json") + ": there are no scenarios in it\n"},
@@ -76,7 +75,6 @@ func TestTestCommand(t *testing.T) {
 		"empty folder":   {[]string{file("mixed/sub"), file("good.yaml")}, cli.ExitFailed, nil, "2 passed, 1 failed", file("mixed/sub") + ": there is no file of scenarios in this folder\n"},
 		"no such JUnit":  {[]string{"--junit", file("none/junit.xml"), file("good.yaml")}, cli.ExitFailed, nil, "2 passed, 0 failed", "bottest: --junit: open " + file("none/junit.xml")},
 		"JUnit a folder": {[]string{"--junit", root, file("bad.json")}, cli.ExitFailed, []string{"FAIL  wrong"}, "0 passed, 1 failed", root},
-		"deep YAML":      {[]string{file("deep.yaml"), file("good.yaml")}, cli.ExitFailed, nil, "2 passed, 1 failed", file("deep.yaml") + ": no YAML: line 1: too large: more than 500 levels\n"},
 		"YAML by no ext": {[]string{file("bare")}, 0, nil, "2 passed, 0 failed", ""},
 		"JSON by no ext": {[]string{file("bare-json")}, cli.ExitFailed, []string{"FAIL  wrong"}, "0 passed, 1 failed", ""},
 		"no expression":  {[]string{"--run", "(", file("good.yaml")}, cli.ExitUsage, nil, "", "--run: "},

@@ -1,0 +1,631 @@
+package record
+
+import (
+	"bytes"
+	"cmp"
+	_ "embed"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"reflect"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+
+	strict "github.com/go-json-experiment/json"
+	"github.com/goccy/go-yaml"
+	"github.com/santhosh-tekuri/jsonschema/v6"
+	"github.com/santhosh-tekuri/jsonschema/v6/kind"
+	"golang.org/x/text/language"
+	"golang.org/x/text/message"
+
+	"github.com/planbot-go/planbot/actions/lists"
+	"github.com/planbot-go/planbot/internal/spelling"
+)
+
+// Scenario is one conversation, or several at once, with one bot. scenario.schema.json says
+// what each field of a scenario means; what is nil is not said.
+type Scenario struct {
+	File string `json:"-"`
+	// Faults are the mistakes in it, each with its file, scenario, step and field. Such a
+	// scenario cannot be played.
+	Faults []string `json:"-"`
+
+	Name    string  `json:"name"`
+	Why     string  `json:"why,omitzero"`
+	Bot     string  `json:"bot,omitzero"`
+	Seed    seed    `json:"seed,omitzero"`
+	Options options `json:"options,omitzero"`
+	Steps   []Step  `json:"steps"`
+}
+
+type seed struct {
+	Lists        map[string][]string `json:"lists,omitzero"`
+	Ordered      []lists.List        `json:"ordered,omitzero"`
+	HistoryTurns int                 `json:"history_turns,omitzero"`
+}
+
+type options struct {
+	MaxSteps     int      `json:"max_steps,omitzero"`
+	MaxRepairs   *int     `json:"max_repairs,omitzero"`
+	MaxSameCalls int      `json:"max_same_calls,omitzero"`
+	Approval     []string `json:"approval,omitzero"`
+	Models       []string `json:"models,omitzero"`
+}
+
+// Step is a delivery, several at the same time, or something that is done to the bot.
+type Step struct {
+	Event    *Event   `json:"event,omitzero"`
+	Model    []answer `json:"model,omitzero"`
+	Expect   Expect   `json:"expect,omitzero"`
+	Parallel []Step   `json:"parallel,omitzero"`
+	Control  string   `json:"control,omitzero"`
+}
+
+// Deliveries are those of the step: one, several or none.
+func (s *Step) Deliveries() (all []*Step) {
+	if s.Event != nil {
+		return []*Step{s}
+	}
+	for i := range s.Parallel {
+		all = append(all, &s.Parallel[i])
+	}
+	return all
+}
+
+// Event is an activity, as far as a scenario says it, and how it is delivered; the rest is
+// as Teams would have it.
+type Event struct {
+	Type         string           `json:"type"`
+	Conversation string           `json:"conversation"`
+	Kind         string           `json:"conversationType,omitzero"`
+	From         string           `json:"from,omitzero"`
+	ID           string           `json:"id,omitzero"`
+	Text         *string          `json:"text,omitzero"`
+	Name         string           `json:"name,omitzero"`
+	Value        any              `json:"value,omitzero"`
+	Entities     []map[string]any `json:"entities,omitzero"`
+	ChannelData  any              `json:"channelData,omitzero"`
+	MembersAdded []map[string]any `json:"membersAdded,omitzero"`
+	Attachments  []map[string]any `json:"attachments,omitzero"`
+
+	AtMS         int    `json:"at_ms,omitzero"`
+	DelayModelMS int    `json:"delay_model_ms,omitzero"`
+	Replica      int    `json:"replica,omitzero"`
+	Redelivery   bool   `json:"redelivery,omitzero"`
+	Redis        string `json:"redis,omitzero"`
+}
+
+// answer is what the model does: a text, or a failure as an object.
+type answer struct {
+	Text       *string  `json:"-"`
+	HTTP       int      `json:"http,omitzero"`
+	RetryAfter *float64 `json:"retry_after,omitzero"`
+	Code       string   `json:"code,omitzero"`
+	HangMS     int      `json:"hang_ms,omitzero"`
+	Deployment string   `json:"deployment,omitzero"`
+}
+
+// MarshalJSON writes a text as one.
+func (a answer) MarshalJSON() ([]byte, error) {
+	type plain answer
+	if a.Text != nil {
+		return json.Marshal(a.Text)
+	}
+	return json.Marshal(plain(a))
+}
+
+// UnmarshalJSON reads what MarshalJSON writes.
+func (a *answer) UnmarshalJSON(raw []byte) error {
+	type plain answer
+	if raw[0] == '"' {
+		return json.Unmarshal(raw, &a.Text)
+	}
+	return json.Unmarshal(raw, (*plain)(a))
+}
+
+// Expect is what the bot has to do. What is nil is not looked at.
+type Expect struct {
+	Actions             []Action        `json:"actions,omitzero"`
+	Replies             []string        `json:"replies,omitzero"`
+	JoinedReplyEquals   *string         `json:"joined_reply_equals,omitzero"`
+	MaxPartUTF16Bytes   *int            `json:"max_part_utf16_bytes,omitzero"`
+	ReplyMustNotContain []string        `json:"reply_must_not_contain,omitzero"`
+	Typing              *bool           `json:"typing,omitzero"`
+	ModelCalls          *int            `json:"model_calls,omitzero"`
+	PromptContains      []string        `json:"prompt_contains,omitzero"`
+	PromptContainsCall2 []string        `json:"prompt_contains_call2,omitzero"`
+	PromptMustNot       []string        `json:"prompt_must_not_contain,omitzero"`
+	ModelInput          *string         `json:"model_input,omitzero"`
+	ServedBy            *string         `json:"served_by,omitzero"`
+	State               *kept           `json:"state,omitzero"`
+	StateUnchanged      *bool           `json:"state_unchanged,omitzero"`
+	StateByConversation map[string]kept `json:"state_by_conversation,omitzero"`
+	Tickets             *int            `json:"tickets,omitzero"`
+	Status              *int            `json:"status,omitzero"`
+	StatusWithinMS      within          `json:"http_status_within_ms,omitzero"`
+	Connector           []sending       `json:"connector,omitzero"`
+	Sends               *int            `json:"sends,omitzero"`
+	CrashAfterAction    *int            `json:"crash_after_action,omitzero"`
+	Order               order           `json:"order,omitzero"`
+	MaxConcurrentTurns  *int            `json:"max_concurrent_turns,omitzero"`
+	Note                string          `json:"note,omitzero"`
+}
+
+// Action is one call. Where the scenario scripts the actions, Result, Error and Unchanged
+// are what the action gives back.
+type Action struct {
+	Action    string         `json:"action"`
+	Entities  map[string]any `json:"entities,omitzero"`
+	Result    any            `json:"result,omitzero"`
+	Error     *string        `json:"error,omitzero"`
+	Unchanged *string        `json:"unchanged,omitzero"`
+}
+
+// Said is what the action gives back when it does not fail, as text.
+func (a *Action) Said() string {
+	switch result := a.Result.(type) {
+	case nil:
+		if a.Unchanged != nil {
+			return *a.Unchanged
+		}
+		return ""
+	case string:
+		return result
+	}
+	return asJSON(a.Result)
+}
+
+// kept is what a bot keeps of a conversation.
+type kept struct {
+	Lists map[string][]string `json:"lists,omitzero"`
+}
+
+// sending is how the connector answers a message.
+type sending struct {
+	HTTP       int      `json:"http"`
+	RetryAfter *float64 `json:"retry_after,omitzero"`
+}
+
+// within bounds the time of answers in milliseconds, by the ids of the activities; under ""
+// that of all. A file has a number for that.
+type within map[string]int
+
+// UnmarshalJSON reads a number or an object.
+func (w *within) UnmarshalJSON(raw []byte) error {
+	if raw[0] == '{' {
+		return json.Unmarshal(raw, (*map[string]int)(w))
+	}
+	var all int
+	err := json.Unmarshal(raw, &all)
+	*w = within{"": all}
+	return err
+}
+
+// order are the ids of deliveries in the order in which they are answered, or "either" alone.
+type order []string
+
+const either = "either"
+
+// Either reports whether any order will do.
+func (o order) Either() bool { return len(o) == 1 && o[0] == either }
+
+// UnmarshalJSON reads a word or a list.
+func (o *order) UnmarshalJSON(raw []byte) error {
+	if raw[0] == '[' {
+		return json.Unmarshal(raw, (*[]string)(o))
+	}
+	*o = order{either}
+	return nil
+}
+
+//go:embed scenario.schema.json
+var schemaFile []byte
+
+// fileSchema is that of an object with scenarios.
+var fileSchema = sync.OnceValue(func() *jsonschema.Schema {
+	const name = "scenario.schema.json"
+	tree, err := jsonschema.UnmarshalJSON(bytes.NewReader(schemaFile))
+	c := jsonschema.NewCompiler()
+	if err := cmp.Or(err, c.AddResource(name, tree)); err != nil {
+		panic(err) // the file is part of the program
+	}
+	return c.MustCompile(name + "#/$defs/file")
+})
+
+// ReadFile reads the scenarios of a file: one, a list of them, or an object with them in
+// scenarios. It is JSON if its name ends in .json, else YAML, of which JSON is a part. The
+// error tells all mistakes. Scenarios with mistakes are among those returned, see
+// [Scenario.Faults]; a mistake of the file itself is that of a scenario with the file's name.
+func ReadFile(name string) ([]Scenario, error) {
+	data, err := os.ReadFile(name)
+	if at, ok := errors.AsType[*os.PathError](err); ok {
+		err = at.Err // the name is told anyway
+	}
+	return read(data, name, err)
+}
+
+// Read is [ReadFile] of a file that is open, or of none: the name is for errors.
+func Read(from io.Reader, name string) ([]Scenario, error) {
+	data, err := io.ReadAll(from)
+	return read(data, name, err)
+}
+
+func read(data []byte, name string, err error) ([]Scenario, error) {
+	f := &file{name: name}
+	if err == nil {
+		err = f.parse(data)
+	}
+	if err != nil {
+		f.fault(nil, "%v", err)
+	}
+	for i := range f.list {
+		s := &f.list[i]
+		if s.Faults == nil {
+			f.check(i, s)
+		}
+	}
+	var faults []error
+	for _, s := range f.list {
+		for _, fault := range s.Faults {
+			faults = append(faults, errors.New(fault))
+		}
+	}
+	return f.list, errors.Join(faults...)
+}
+
+// file is a file that is read.
+type file struct {
+	name string
+	list []Scenario
+}
+
+// fault notes a mistake at that place of the file, as JSON pointers have it.
+func (f *file) fault(at []string, format string, args ...any) {
+	s, where := (*Scenario)(nil), f.name
+	if len(at) > 1 && at[0] == "scenarios" {
+		i, _ := strconv.Atoi(at[1]) // it is a list
+		s, at = &f.list[i], at[2:]
+		where += fmt.Sprintf(": scenario %q", s.Name)
+	} else {
+		f.list = append(f.list, Scenario{File: f.name, Name: f.name})
+		s = &f.list[len(f.list)-1]
+	}
+	for _, list := range []string{"steps", "parallel"} {
+		if len(at) > 1 && at[0] == list {
+			n, _ := strconv.Atoi(at[1])
+			where += fmt.Sprintf(", %s %d", strings.TrimSuffix(list, "s"), n+1)
+			at = at[2:]
+		}
+	}
+	field := ""
+	for _, name := range at {
+		if _, err := strconv.Atoi(name); err == nil {
+			field += "[" + name + "]"
+		} else {
+			field += "." + name
+		}
+	}
+	if field != "" {
+		where += ": " + strings.TrimPrefix(field, ".")
+	}
+	s.Faults = append(s.Faults, where+": "+fmt.Sprintf(format, args...))
+}
+
+// parse reads what has the right form.
+func (f *file) parse(data []byte) error {
+	tree, err := treeOf(data, filepath.Ext(f.name))
+	if err != nil {
+		return err
+	}
+	top, isObject := tree.(map[string]any)
+	nodes, isList := tree.([]any)
+	if _, holds := top["scenarios"]; holds {
+		nodes, _ = top["scenarios"].([]any)
+	} else if isObject {
+		nodes, top = []any{tree}, nil
+	} else if !isList {
+		return fmt.Errorf("want scenarios, not %s", asJSON(tree))
+	}
+	if top == nil {
+		top = map[string]any{"scenarios": nodes}
+	}
+	for i, node := range nodes {
+		fields, _ := node.(map[string]any)
+		name, _ := fields["name"].(string)
+		f.list = append(f.list, Scenario{File: f.name, Name: cmp.Or(name, fmt.Sprintf("#%d", i+1))})
+	}
+	if wrong, ok := errors.AsType[*jsonschema.ValidationError](fileSchema().Validate(top)); ok {
+		f.violations(wrong)
+	}
+	for i, node := range nodes {
+		s := &f.list[i]
+		if slices.ContainsFunc(f.list[:i], func(other Scenario) bool { return other.Name == s.Name }) {
+			f.fault(scenarioAt(i, "name"), "there is another scenario of this name")
+		}
+		if s.Faults != nil {
+			continue
+		}
+		d := json.NewDecoder(strings.NewReader(asJSON(node)))
+		d.UseNumber()
+		if err := d.Decode(s); err != nil {
+			f.fault(scenarioAt(i), "%v", err)
+		}
+	}
+	return nil
+}
+
+func scenarioAt(i int, field ...string) []string {
+	return append([]string{"scenarios", strconv.Itoa(i)}, field...)
+}
+
+// treeOf reads JSON or YAML to maps, lists, texts, and numbers as they are written.
+func treeOf(data []byte, ext string) (tree any, err error) {
+	data = bytes.TrimPrefix(data, []byte("\ufeff")) // editors on Windows write it
+	if !strings.EqualFold(ext, ".json") && !json.Valid(data) {
+		d := yaml.NewDecoder(bytes.NewReader(data))
+		if err := d.Decode(&tree); err != nil && !errors.Is(err, io.EOF) {
+			return nil, errors.New("no YAML: " + strings.TrimSpace(yaml.FormatError(err, false, false)))
+		}
+		if d.Decode(new(any)) == nil {
+			return nil, errors.New("no YAML: a second document begins")
+		}
+		data = []byte(asJSON(tree))
+	} else if err := strict.Unmarshal(data, new(any)); err != nil { // finds names that are there twice
+		return nil, fmt.Errorf("no JSON: %w", err)
+	}
+	return jsonschema.UnmarshalJSON(bytes.NewReader(data))
+}
+
+// violations tells in what the file is not as its schema has it.
+func (f *file) violations(e *jsonschema.ValidationError) {
+	switch k := e.ErrorKind.(type) {
+	case *kind.AdditionalProperties:
+		for _, name := range k.Properties {
+			f.fault(append(e.InstanceLocation, name), "there is no such field")
+		}
+	case *kind.Required:
+		for _, name := range k.Missing {
+			f.fault(append(e.InstanceLocation, name), "is missing")
+		}
+	case *kind.OneOf:
+		f.fault(e.InstanceLocation, "want one of event, parallel and control")
+	case *kind.AnyOf:
+		f.fault(e.InstanceLocation, "says no failure: want http, code or hang_ms")
+	default:
+		for _, cause := range e.Causes {
+			f.violations(cause)
+		}
+		if len(e.Causes) == 0 {
+			f.fault(e.InstanceLocation, "%s", k.LocalizedString(message.NewPrinter(language.English)))
+		}
+	}
+}
+
+// check finds what no schema can, and completes the events.
+func (f *file) check(n int, s *Scenario) {
+	conversations := map[string]bool{}
+	for i := range s.Steps {
+		for _, d := range s.Steps[i].Deliveries() {
+			conversations[d.Event.Conversation] = true
+		}
+	}
+	var events []*Event // that are no redelivery
+	for i := range s.Steps {
+		step := &s.Steps[i]
+		ids, at := map[string]bool{}, scenarioAt(n, "steps", strconv.Itoa(i))
+		for _, d := range step.Deliveries() {
+			ids[d.Event.ID] = true
+		}
+		f.checkStep(s, step, at, ids, conversations)
+		for p := range step.Parallel {
+			f.checkStep(s, &step.Parallel[p], append(at, "parallel", strconv.Itoa(p)), ids, conversations)
+		}
+		events = f.complete(step, at, events)
+	}
+}
+
+// checkStep looks at what a step, or a part of one, names.
+func (f *file) checkStep(s *Scenario, step *Step, at []string, ids, conversations map[string]bool) {
+	fault := func(field, format string, args ...any) {
+		f.fault(append(slices.Clone(at), strings.Split(field, "/")...), format, args...)
+	}
+	for i, a := range step.Model {
+		if a.Deployment != "" && !slices.Contains(s.Options.Models, a.Deployment) {
+			fault(fmt.Sprintf("model/%d/deployment", i), "%q is none of options.models", a.Deployment)
+		}
+	}
+	e := &step.Expect
+	for id := range e.StatusWithinMS {
+		if id != "" && !ids[id] {
+			fault("expect/http_status_within_ms/"+id, "no event of this step has this id")
+		}
+	}
+	for id := range e.StateByConversation {
+		if !conversations[id] {
+			fault("expect/state_by_conversation/"+id, "no event of the scenario is in such a conversation")
+		}
+	}
+	for i, reply := range e.Replies {
+		if word := wordOf(reply); word != "" && !slices.Contains(placeholders(), word) && !s.Writes(reply) {
+			fault(fmt.Sprintf("expect/replies/%d", i), "<%s> stands for nothing, and nothing in the scenario writes this text%s; there are: %s",
+				word, nearest(reply, word), strings.Join(placeholders(), ", "))
+		}
+	}
+}
+
+// nearest suggests what a misspelt placeholder may be.
+func nearest(reply, word string) string {
+	const most = 80 // of what is compared
+	whole, word := spelling.Plain(reply[1:min(len(reply)-1, most)]), spelling.Plain(word[:min(len(word), most)])
+	near := spelling.Nearest(placeholders(), func(name string) (edits int, ok bool) {
+		name = spelling.Plain(name)
+		edits = min(spelling.Edits(whole, name), spelling.Edits(word, name))
+		return edits, edits <= len(name)/3
+	})
+	if len(near) == 0 {
+		return ""
+	}
+	return "; did you mean <" + strings.Join(near, "> or <") + ">?"
+}
+
+// complete says of the events of a step what the file leaves out. A redelivery has it of the
+// last activity before it, or beside it, with its id or, without one, of its type.
+func (f *file) complete(step *Step, at []string, events []*Event) []*Event {
+	all := step.Deliveries()
+	for i, d := range all {
+		e := d.Event
+		if !e.Redelivery {
+			e.ID = cmp.Or(e.ID, fmt.Sprintf("activity-%d-of-%s", len(events)+1, e.Conversation))
+			e.From = cmp.Or(e.From, "user")
+			events = append(events, e)
+			continue
+		}
+		var first *Event
+		for _, other := range all[i+1:] {
+			if e.ID != "" && !other.Event.Redelivery && e.repeats(other.Event) {
+				first = other.Event
+			}
+		}
+		for _, other := range events {
+			if e.repeats(other) {
+				first = other
+			}
+		}
+		if first == nil {
+			if len(step.Parallel) > 0 {
+				at = append(at, "parallel", strconv.Itoa(i))
+			}
+			f.fault(append(at, "event", "redelivery"), "no event before it, or beside it, is of this activity")
+			break
+		}
+		to, from := reflect.ValueOf(e).Elem(), reflect.ValueOf(first).Elem()
+		for _, name := range []string{"Kind", "From", "ID", "Text", "Name", "Value", "Entities", "ChannelData", "MembersAdded", "Attachments"} {
+			if field := to.FieldByName(name); field.IsZero() {
+				field.Set(from.FieldByName(name))
+			}
+		}
+	}
+	return events
+}
+
+// repeats reports whether the event can be the other one, delivered again.
+func (e *Event) repeats(other *Event) bool {
+	return other.Conversation == e.Conversation && (e.ID == "" && other.Type == e.Type || e.ID != "" && other.ID == e.ID)
+}
+
+// Writes reports whether the text is in anything of the scenario that can become a reply:
+// what the model writes, what actions give back, what people say, or what was there before.
+func (s *Scenario) Writes(text string) bool {
+	parts := []any{s.Seed}
+	for i := range s.Steps {
+		for _, d := range append(s.Steps[i].Deliveries(), &s.Steps[i]) {
+			parts = append(parts, d.Event, d.Model, d.Expect.Actions)
+		}
+	}
+	written := angles.Replace(asJSON(parts))
+	once := asJSON(text)
+	once = once[1 : len(once)-1]
+	twice := asJSON(once) // in a plan, which is JSON
+	return strings.Contains(written, once) || strings.Contains(written, twice[1:len(twice)-1])
+}
+
+// angles undoes what some writers of JSON do to < and >, also in JSON within JSON.
+var angles = strings.NewReplacer(`\\u003c`, "<", `\\u003C`, "<", `\\u003e`, ">", `\\u003E`, ">", `\u003c`, "<", `\u003e`, ">")
+
+func asJSON(v any) string {
+	var out strings.Builder
+	enc := json.NewEncoder(&out)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(v); err != nil {
+		return fmt.Sprint(v)
+	}
+	return strings.TrimSuffix(out.String(), "\n")
+}
+
+// Write writes scenarios as YAML that [Read] reads: one alone as it is, several as a list.
+// What is not set is left out.
+func Write(list []Scenario) ([]byte, error) {
+	if len(list) == 1 {
+		return writeYAML(list[0])
+	}
+	return writeYAML(map[string]any{"scenarios": list})
+}
+
+// sayings are the texts of the bot for which a word in <…> stands. Those without a text
+// here are looked at otherwise. What a sentence says more than its beginning is for
+// the bot to word.
+var sayings = []struct {
+	word string
+	form *regexp.Regexp
+}{
+	{"already_done", regexp.MustCompile(`^(This was already decided|I'm no longer waiting for this decision|This was not decided in time)`)},
+	{"approval_card", nil},
+	{"busy", regexp.MustCompile(`^Sorry, (the AI model is too busy|the AI model isn't available)`)},
+	{"denied", regexp.MustCompile(`^OK, I won't run `)},
+	{"filtered", regexp.MustCompile(`^Sorry, the content filter `)},
+	{"honest", nil},
+	{"not_allowed", regexp.MustCompile(`^(You can't decide this|Sorry, I may not talk with you)`)},
+	{"reset_done", regexp.MustCompile(`^I've cleared our conversation\.`)},
+	{"resumed", nil},
+	{"split", nil},
+	{"timeout", regexp.MustCompile(`^Sorry, (this took too long|the AI model did not answer in time)`)},
+	{"too_many_steps", regexp.MustCompile(`^Sorry, (this took too many steps|I was going in circles|this would cost more than I may spend|` +
+		`answering that would take too many messages)`)},
+	{"welcome", regexp.MustCompile(`^Hello, I am `)},
+	{"fallback", regexp.MustCompile(`^Sorry, `)}, // at last, for the apologies without a word of their own
+}
+
+func placeholders() (words []string) {
+	for _, s := range sayings {
+		words = append(words, s.word)
+	}
+	return words
+}
+
+var placeholderForm = regexp.MustCompile(`(?s)^<([a-zA-Z][a-zA-Z_]*)\b([^<>]*)>$|^<approval_card([\s:].*)>$`)
+
+// wordOf is the first word of a reply that is all in <…>, else "".
+func wordOf(reply string) string {
+	word, _ := split(reply)
+	return word
+}
+
+func split(reply string) (word, rest string) {
+	m := placeholderForm.FindStringSubmatch(reply)
+	switch {
+	case m == nil:
+		return "", ""
+	case m[1] == "": // the values of a card may hold anything
+		return "approval_card", m[3]
+	}
+	return m[1], m[2]
+}
+
+// Placeholder reads a reply in <…>: its word and what stands behind that, and whether the
+// word stands for a text. Where the reply is a text itself the word is "".
+func Placeholder(reply string) (word, rest string, means func(text string) bool) {
+	word, rest = split(reply)
+	if !slices.Contains(placeholders(), word) {
+		return "", "", nil
+	}
+	return word, rest, func(text string) bool {
+		of := placeholderOf(text)
+		return of == word || word == "fallback" && (of == "busy" || of == "not_allowed" && strings.HasPrefix(text, "Sorry, "))
+	}
+}
+
+// placeholderOf is the word that stands for a text of the bot's own, "" for any other.
+func placeholderOf(text string) string {
+	for _, s := range sayings {
+		if s.form != nil && s.form.MatchString(text) {
+			return s.word
+		}
+	}
+	return ""
+}

@@ -1,0 +1,72 @@
+package record
+
+import (
+	"math/rand/v2"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// TestTextsAreReadBack: whatever somebody writes, YAML gives it back as it was.
+func TestTextsAreReadBack(t *testing.T) {
+	t.Parallel()
+	parts := []string{
+		"a", "word", " ", "\n", "\n\n", "\n  b", "\n- x", "\t", ":", ": ", "#", " #", "- ", "'", `"`, `\`, `\n`, "|", ">", "%", "@", "`", "{", "}", "[", "]", ",",
+		"é", "😀", "\u00a0", "\u200b", "\u2028", "\r", "\r\n", "\u0085", "\ufeff", "\x1b", "\x00", "\U000e0001", "0", "1e3", "true", "null", "~", "<<", "&", "*", "!", "?",
+		"=", "...", "---", "2020-01-01", "0x1", "1_000", ".", "<at>", "\u202e",
+	}
+	r := rand.New(rand.NewPCG(1, 2))
+	for range 5_000 {
+		text := ""
+		for range r.IntN(7) {
+			text += parts[r.IntN(len(parts))]
+		}
+		want := map[string]any{"text": text, "list": []any{text, []any{text}, map[string]any{"a": text, "b": text}}, "map": map[string]any{text: text}}
+		raw, err := writeYAML(want)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := treeOf(raw, ".yaml")
+		if diff := cmp.Diff(want, got); err != nil || diff != "" {
+			t.Fatalf("%q: %v, -want +got\n%s\n%s", text, err, diff, raw)
+		}
+	}
+}
+
+func TestYAMLForPeople(t *testing.T) {
+	t.Parallel()
+	long := strings.Repeat("long ", 30) + "text"
+	got, err := writeYAML([]Scenario{{
+		Name: "a test", Seed: seed{Lists: map[string][]string{"to do": {"tea", "yes", "7"}}, HistoryTurns: 0},
+		Steps: []Step{
+			{Event: &Event{Type: "message", Text: new("it's me: <at>Bot</at>")}, Model: []answer{{Text: new(`{"type":"plan"}`)}, {Text: &long}}, Expect: Expect{Actions: []Action{}}},
+			{Expect: Expect{Replies: []string{"two\nlines\n", "a\n\n  b", " a\nb"}, Note: "a\nb"}},
+		},
+	}})
+	want := `- name: a test
+  seed: {lists: {to do: [tea, "yes", "7"]}}
+  steps:
+    - event: {type: message, conversation: "", text: "it's me: <at>Bot</at>"}
+      model:
+        - '{"type":"plan"}'
+        - ` + long + `
+      expect: {actions: []}
+    - expect:
+        replies:
+          - |
+            two
+            lines
+          - |-
+            a
+
+              b
+          - " a\nb"
+        note: |-
+          a
+          b
+`
+	if diff := cmp.Diff(want, string(got)); err != nil || diff != "" {
+		t.Errorf("%v, -want +got\n%s", err, diff)
+	}
+}
