@@ -3,7 +3,7 @@ package plan
 // Steps returns how many bytes of text the reader of JSON has read when it was decoded.
 func Steps(text string) int {
 	text, _ = clean(text)
-	a := answer{text: text, budget: 8*len(text) + 1<<14}
+	a := newAnswer(text, nil)
 	_ = a.scan()
 	return a.reader.steps
 }

@@ -271,17 +271,19 @@ func (c *Command) writeXML(out *strings.Builder) {
 }
 
 func loadXML(text string, reg *actions.Registry) (Plan, error) {
-	a := answer{text: text, budget: len(text), xml: true}
+	a := newAnswer(text, nil)
+	a.xml = true
 	if fault := a.scan(); fault != nil {
 		return Plan{}, fault
 	}
-	if len(a.plans) != 1 || a.stray {
+	if len(a.plans) != 1 || a.stray != nil {
 		return Plan{}, Faultf(InvalidPlan, "there is not one <plan>, but %d", len(a.plans))
 	}
 	p := &a.plans[0]
 	if len(p.attributes) == 0 || p.fault != nil {
 		plan, err := p.plan("", true, reg)
-		return a.finishXML(plan, p.notes), err
+		a.done.add(p.notes...)
+		return a.finish(plan, a.without(true)), err
 	}
 	var plan Plan
 	if err := plan.readAttributes(p.attributes); err != nil {

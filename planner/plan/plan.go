@@ -20,20 +20,20 @@
 // A mark counts wherever it stands, in prose, in code and in other quotes:
 //
 //   - Strict JSON opens nothing. Nor does JSON that can be read with repairs, if its
-//     marks close each other. Other JSON closes only if no quote is in it.
+//     marks close each other. Other JSON with a quote in it stays open for good.
 //   - A brace or bracket closes with its own kind, a quote with its own. Closed by
 //     anything else, or with a backslash before the quote, it stays open for good.
 //   - Quotes are " and ', “”, „“, ‘’, «», »« and 「」. An apostrophe is none: a ' or ’
 //     right behind a letter or digit, as in Here's. Nor are inches: a " behind a
 //     digit and before a space or a punctuation mark, as in 5" wide.
-//   - Backticks, code fences, parentheses, tags and :-{ at the end of a line open nothing.
-//     /* opens a comment.
+//   - Backticks, code fences, parentheses and tags open nothing. A comment that never
+//     ends, or has a quote in it, stays open for good.
 //   - Reasoning is no part of the output. A closing tag alone ends it, but not in a
 //     line in which something is open.
 //   - A comment in a plan with a DO must close what it opens.
 //
-// The rule holds for plans in XML, too: there a <say> is a quote as well, and a
-// <plan> that is broken was closed badly. A plan that only SAYs may stand elsewhere.
+// The rule holds for plans in XML, too: there a <say> is a quote as well, and so is a
+// <goal> without an end; a <plan> that is broken was closed badly. A plan that only SAYs may stand elsewhere.
 package plan
 
 import (

@@ -48,19 +48,20 @@ func DecodeXML(text, goal string, reg *actions.Registry) (Plan, error) {
 	if fault != nil {
 		return Plan{}, fault
 	}
-	a := answer{text: cleaned, done: done, budget: 8*len(cleaned) + 1<<14, xml: true}
+	a := newAnswer(cleaned, done)
+	a.xml = true
 	if fault := a.scan(); fault != nil {
 		return Plan{}, fault
 	}
 	switch hides := anyXMLPlan.MatchString(a.text); {
 	case a.thinking && len(a.plans) > 0:
 		return Plan{}, Faultf(Truncated, "the text ends within the reasoning")
-	case a.stray:
-		return Plan{}, Faultf(InvalidPlan, "a function stands outside of a <plan>")
+	case a.stray != nil:
+		return Plan{}, a.stray
 	case len(a.plans) > 0:
 		return a.lastXMLPlan(goal, reg)
 	case hides:
-		return Plan{}, Faultf(InvalidPlan, "the plan stands in a comment, or is written with &lt; for <")
+		return Plan{}, Faultf(InvalidPlan, "the plan stands in a comment or a <goal>, or is written with &lt; for <")
 	case a.text != "" && strings.TrimSpace(anyTag.ReplaceAllString(a.text, "")) == "":
 		return Plan{}, Faultf(InvalidPlan, "the answer is XML, but no plan")
 	}
@@ -91,8 +92,9 @@ func decodeOther(text string, reg *actions.Registry) (Plan, error) {
 // lastXMLPlan takes the last plan that may run. An empty one behind it takes it back, and
 // when none may run, the fault is that of the last.
 func (a *answer) lastXMLPlan(goal string, reg *actions.Registry) (Plan, error) {
-	isMeant := func(f found) bool { return f.value.isMeant() }
-	if slices.ContainsFunc(a.found, isMeant) || keyOfPlan.MatchString(a.around()) {
+	around := a.without(true)
+	isMeant := func(f found) bool { return f.shape != otherShape }
+	if slices.ContainsFunc(a.found, isMeant) || keyOfPlan.MatchString(around) {
 		return Plan{}, Faultf(InvalidPlan, "there is JSON of a plan beside the XML plan")
 	}
 	var last error
@@ -106,7 +108,8 @@ func (a *answer) lastXMLPlan(goal string, reg *actions.Registry) (Plan, error) {
 		}
 		read, err := p.plan(goal, false, reg)
 		if err == nil {
-			return a.finishXML(read, p.notes), nil
+			a.done.add(p.notes...)
+			return a.finish(read, around), nil
 		}
 		if last == nil {
 			last = err
@@ -122,31 +125,15 @@ var keyOfPlan = regexp.MustCompile(`(?i)"(?:commands|action|response)"|'(?:comma
 
 // standsXML reports whether plan i stands on its own. Tags beside it do not matter.
 func (a *answer) standsXML(i int) bool {
-	p, start, end := &a.plans[i], 0, len(a.text)
-	if i > 0 {
-		start = a.plans[i-1].end
-	}
+	p, end := &a.plans[i], len(a.text)
 	if i+1 < len(a.plans) {
 		end = a.plans[i+1].start
 	}
-	before := anyTag.ReplaceAllString(a.outside(start, p.start), "")
-	before = before[strings.LastIndexByte(before, '\n')+1:]
-	return standsAlone(before, anyTag.ReplaceAllString(a.outside(p.end, end), ""))
+	return standsAlone(beside.ReplaceAllString(a.text[p.lineStart:p.start], ""), beside.ReplaceAllString(a.text[p.end:end], ""))
 }
 
-// finishXML notes what was repaired, and what stood around the plan.
-func (a *answer) finishXML(p Plan, done notes) Plan {
-	around := a.around()
-	a.done.add(done...)
-	if p.Salvaged = hasWords(around); p.Salvaged {
-		a.done.add("prose")
-	}
-	if strings.Contains(around, "```") {
-		a.done.add("fence")
-	}
-	p.Repairs = slices.Sorted(slices.Values(a.done))
-	return p
-}
+// beside matches what may stand beside an XML plan and says nothing.
+var beside = regexp.MustCompile(`(?is)<goal\b.*?</goal>|<!--.*?-->|<!\[CDATA\[.*?\]\]>|<\?.*?\?>|</?[a-z][^<>]*>`)
 
 const (
 	functionTag = "function."
@@ -162,6 +149,7 @@ type xmlPlan struct {
 	steps      []xmlStep
 	fault      *Fault
 	notes      notes
+	lineStart  int
 	top        bool // nothing is open where it begins
 }
 
@@ -176,43 +164,44 @@ type xmlStep struct {
 type attribute struct{ name, value string }
 
 // tagOfXML looks at a tag outside of plans that means something in this format, and
-// reports whether it stepped over it.
+// reports whether it stepped over it. What is in a <goal> is the person's. Where its end is
+// not certain, no plan runs.
 func (a *answer) tagOfXML(rest string) (done bool, fault *Fault) {
 	name := strings.ToLower(tagName(rest))
 	opens := !strings.HasPrefix(rest, "</")
-	end, hidden := 0, hiddenSize(rest)
+	size := hiddenSize(rest)
 	switch {
-	case hidden < 0:
+	case size < 0:
 		return false, errXMLTruncated
-	case hidden > 0:
-		end = a.pos + hidden
-	case name == "goal" && opens && !a.goalOpen: // it may be repeated before a plan
-		size := indexFold(rest, "</goal>")
-		if a.goalOpen = size < 0; !a.goalOpen {
-			end = a.pos + size + len("</goal>")
+	case name == "goal" && opens && !a.quotes:
+		end := indexFold(rest, "</goal>")
+		if a.quotes = end < 0; !a.quotes {
+			size = end + len("</goal>")
 		}
+	case name == "goal" && !opens:
+		a.stray = Faultf(InvalidPlan, "a </goal> ends what did not begin")
 	case name == "plan" && opens:
 		return true, a.planOfXML()
 	case name == "say":
-		a.saying = opens && !strings.HasSuffix(anyTag.FindString(rest[:min(len(rest), 200)]), "/>")
+		a.quotes = opens && !strings.HasSuffix(anyTag.FindString(rest[:min(len(rest), 200)]), "/>")
 	case hasPrefixFold(rest, "<"+functionTag):
-		a.stray = true
+		a.stray = Faultf(InvalidPlan, "a function stands outside of a <plan>")
 	}
-	if end > 0 {
-		a.reasoning = append(a.reasoning, span{a.pos, end})
-		a.pos = end
+	if size > 0 {
+		a.parts = append(a.parts, part{span: span{a.pos, a.pos + size}})
+		a.pos += size
 	}
-	return end > 0, nil
+	return size > 0, nil
 }
 
 // planOfXML reads the plan that begins at pos. A broken one ends with its closing tag:
 // nothing within it is looked at again.
 func (a *answer) planOfXML() *Fault {
 	r := xmlReader{text: a.text, pos: a.pos}
-	p := xmlPlan{span: span{start: a.pos}}
+	p := xmlPlan{span: span{start: a.pos}, lineStart: a.lineStart}
 	p.fault = r.plan(&p)
 	a.marks.torn = a.marks.torn || isOpen(a.text[a.pos:p.start])
-	p.top = a.marks.none() && !a.saying
+	p.top = a.marks.none() && !a.quotes
 	if p.fault != nil {
 		size := indexFold(r.text[r.pos:], "</plan")
 		if p.fault.Kind == Truncated || size < 0 {
@@ -229,6 +218,7 @@ func (a *answer) planOfXML() *Fault {
 	}
 	p.end, p.notes = r.pos, r.notes
 	a.plans = append(a.plans, p)
+	a.parts = append(a.parts, part{p.span, true})
 	a.pos, a.lineStart = r.pos, r.pos
 	return nil
 }
