@@ -41,11 +41,15 @@ func decode(text string, wrapped bool) (Plan, *Fault) {
 		return Plan{}, Faultf(InvalidPlan, "the answer is longer than %d bytes", maxBytes)
 	}
 	text, done := clean(text)
-	if inner, ok := unwrap(text); ok && strings.HasPrefix(text, `"`) {
-		return decodeInner(inner, "json_string", wrapped)
-	}
-	if strings.HasPrefix(text, `"{\"`) || strings.HasPrefix(text, `"[{\"`) {
-		return Plan{}, Faultf(Truncated, "the text ends within a string of JSON, or breaks in it")
+	if strings.HasPrefix(text, `"`) {
+		r := reader{text: text}
+		value, ok := r.read(0)
+		switch inner, isText := value.(string); {
+		case ok && isText && r.pos == len(text):
+			return decodeInner(inner, "json_string", wrapped, json.Valid([]byte(text)))
+		case !ok && r.cut && (strings.HasPrefix(text, `"{`) || strings.HasPrefix(text, `"[`)):
+			return Plan{}, Faultf(Truncated, "the text ends within a string of JSON")
+		}
 	}
 	text, fault := finalChannel(text, &done)
 	if fault != nil {
@@ -60,13 +64,14 @@ func decode(text string, wrapped bool) (Plan, *Fault) {
 		return p, fault
 	}
 	if inner, ok := unwrap(a.text[a.found[0].start:a.found[0].end]); ok {
-		return decodeInner(inner, "shape", wrapped)
+		return decodeInner(inner, "shape", wrapped, true)
 	}
 	return p, fault
 }
 
-// decodeInner reads the contents of a wrapper that is the whole answer.
-func decodeInner(inner, code string, wrapped bool) (Plan, *Fault) {
+// decodeInner reads the contents of a wrapper that is the whole answer. Only a strict one
+// may hold a DO.
+func decodeInner(inner, code string, wrapped, strict bool) (Plan, *Fault) {
 	if wrapped {
 		return Plan{}, errWrapped
 	}
@@ -74,8 +79,8 @@ func decodeInner(inner, code string, wrapped bool) (Plan, *Fault) {
 	switch {
 	case fault != nil:
 		return Plan{}, fault
-	case p.Salvaged:
-		return Plan{}, Faultf(InvalidPlan, "the plan stands in prose within other JSON")
+	case p.Salvaged, !strict && p.LastDo() >= 0:
+		return Plan{}, errWrapped
 	}
 	done := notes(p.Repairs)
 	done.add(code)
@@ -85,12 +90,9 @@ func decodeInner(inner, code string, wrapped bool) (Plan, *Fault) {
 
 var errWrapped = Faultf(InvalidPlan, "the plan stands within other JSON; answer with the plan alone")
 
-// unwrap returns what is alone in a wrapper of strict JSON: in a string, in an array, under
-// the key plan, or in a string under the key commands.
+// unwrap returns what is alone in a wrapper of strict JSON: in an array, under the key
+// plan, or in a string under the key commands.
 func unwrap(text string) (inner string, ok bool) {
-	if jsonv2.Unmarshal([]byte(text), &inner) == nil {
-		return inner, true
-	}
 	var list []jsontext.Value
 	if jsonv2.Unmarshal([]byte(text), &list) == nil && len(list) == 1 {
 		return string(list[0]), true
@@ -243,7 +245,16 @@ func (a *answer) step() *Fault {
 // doubt, it leaves something open.
 func (a *answer) pass(end int) {
 	piece := a.text[a.pos:end]
-	a.marks.torn = a.marks.torn || isTorn(piece) || strings.ContainsFunc(piece, isQuote)
+	hasToken := func(token string) bool { return strings.Contains(piece, token) }
+	a.marks.torn = a.marks.torn || isTorn(piece) || strings.ContainsFunc(piece, isQuote) || slices.ContainsFunc(endTokens, hasToken)
+	a.jump(end)
+}
+
+// jump goes on at end.
+func (a *answer) jump(end int) {
+	if i := strings.LastIndexByte(a.text[a.pos:end], '\n'); i >= 0 {
+		a.lineStart = a.pos + i + 1
+	}
 	a.inked, a.begun, a.pos = true, true, end
 }
 
@@ -333,7 +344,7 @@ func (a *answer) bracket(rest string) *Fault {
 		r.steps += end - start
 		if likely {
 			if fault := a.unreadable(start, end); fault != nil {
-				a.pos = end
+				a.jump(end)
 				return fault
 			}
 		}
@@ -352,21 +363,17 @@ func (a *answer) bracket(rest string) *Fault {
 	case r.unclosed && f.shape != planShape && (a.jsonFirst || leads(a.text[a.lineStart:start])):
 		return Faultf(Truncated, "the text ends before the JSON does")
 	case r.unclosed && f.shape != planShape, f.shape < commandShape && !a.jsonFirst && !top:
+		a.marks.torn = a.marks.torn || strings.ContainsFunc(a.text[start:r.pos], isQuote)
 		a.mark()
 		return nil
 	case f.shape >= commandShape || a.jsonFirst:
 		a.found = append(a.found, f)
 		a.parts = append(a.parts, part{f.span, true})
 	}
-	whole := a.text[start:r.pos]
-	if len(r.notes) > 0 && isTorn(whole) {
+	if len(r.notes) > 0 && isTorn(a.text[start:r.pos]) {
 		a.marks.torn = true // nobody knows whether its strings end where they seem to
 	}
-	if i := strings.LastIndexByte(whole, '\n'); i >= 0 {
-		a.lineStart = start + i + 1
-	}
-	a.pos = r.pos
-	a.inked, a.begun = true, true
+	a.jump(r.pos)
 	return nil
 }
 
@@ -378,7 +385,7 @@ const maxFound = 10_000
 func (a *answer) unreadable(start, end int) *Fault {
 	r := &a.reader
 	closed := end < len(a.text) || strings.IndexByte("}]", a.text[end-1]) >= 0
-	meant := a.jsonFirst || planKey.MatchString(a.text[start:end])
+	meant := a.jsonFirst || r.twice || planKey.MatchString(a.text[start:end])
 	near := a.text[min(r.pos, len(a.text)):]
 	switch first := strings.TrimLeftFunc(a.text[start:], func(c rune) bool { return c == '{' || c == '[' || isBlank(c) }); {
 	case meant && (r.cut || !closed):
@@ -391,7 +398,7 @@ func (a *answer) unreadable(start, end int) *Fault {
 	return nil
 }
 
-var planKey = regexp.MustCompile(`(?i)commands|type["'”]?\s*[:：]\s*["'“]?plan`)
+var planKey = regexp.MustCompile(`(?i)commands|type["'”]?\s*[:：]\s*["'“]?(?:plan|do|say)\b`)
 
 // extent finds where the bracket at start is closed again, outside of strings, or the end
 // of the text. It is for text that cannot be read better than that.

@@ -42,6 +42,7 @@ type reader struct {
 	unclosed bool   // the last } of it was missing
 	torn     bool   // a comment in it may be part of a string
 	cut      bool   // the text ends within it
+	twice    bool   // a key in it has two values
 	want     string // what was expected where it breaks
 }
 
@@ -176,7 +177,7 @@ func (r *reader) member(object map[string]any, comma bool) bool {
 		return false
 	}
 	first, twice := object[key]
-	if twice && !reflect.DeepEqual(first, value) {
+	if r.twice = twice && !reflect.DeepEqual(first, value); r.twice {
 		return r.fail(fmt.Sprintf("the key %q once: it is given twice with different values", key))
 	}
 	if twice {
