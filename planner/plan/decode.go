@@ -133,7 +133,7 @@ type answer struct {
 	// For an answer to the sequential planner:
 	xml    bool
 	plans  []xmlPlan
-	stray  *Fault // a function stands outside of any plan, or the end of a goal without its start
+	stray  *Fault // what stands outside of plans and keeps them from running
 	quotes bool   // a <say> or a <goal> outside of plans is not closed yet
 }
 
@@ -168,8 +168,9 @@ func newAnswer(text string, done notes) *answer {
 func (a *answer) scan() *Fault {
 	a.restart(0)
 	for a.pos < len(a.text) {
+		start := a.pos
 		fault := a.step()
-		if fault != nil && (fault.Kind == Truncated || a.jsonFirst || a.fault != nil) {
+		if fault != nil && (fault.Kind == Truncated || a.jsonFirst || a.fault != nil || reasoningTag.MatchString(a.text[start:a.pos])) {
 			return fault
 		}
 		a.fault = cmp.Or(a.fault, fault)
@@ -281,7 +282,10 @@ func reasoningTagAt(text string) []string {
 // tag looks at a tag of reasoning outside of all values. A closing tag alone ends
 // reasoning whose opening tag was part of the prompt, unless it is quoted.
 func (a *answer) tag(tag []string) *Fault {
-	behind := a.pos + len(tag[0])
+	behind, line := a.pos+len(tag[0]), a.lineStart
+	if a.fault != nil {
+		line = strings.LastIndexByte(a.text[:a.pos], '\n') + 1
+	}
 	switch opens := tag[2] == ""; {
 	case a.jsonFirst || opens && a.thinking:
 		a.pos = behind
@@ -289,8 +293,8 @@ func (a *answer) tag(tag []string) *Fault {
 		return a.fault
 	case opens:
 		return a.reasons(tag[1]+"/"+tag[3], behind)
-	case a.lineStart == a.quotedLine || isOpen(a.text[a.lineStart:a.pos]):
-		a.quotedLine, a.pos = a.lineStart, behind
+	case line == a.quotedLine || isOpen(a.text[line:a.pos]):
+		a.quotedLine, a.pos = line, behind
 	default:
 		a.done.add("reasoning")
 		a.restart(behind)

@@ -95,7 +95,7 @@ func (a *answer) lastXMLPlan(goal string, reg *actions.Registry) (Plan, error) {
 	around := a.without(true)
 	isMeant := func(f found) bool { return f.shape != otherShape }
 	if slices.ContainsFunc(a.found, isMeant) || keyOfPlan.MatchString(around) {
-		return Plan{}, Faultf(InvalidPlan, "there is JSON of a plan beside the XML plan")
+		return Plan{}, errBeside
 	}
 	var last error
 	for i := len(a.plans) - 1; i >= 0; i-- {
@@ -121,7 +121,9 @@ func (a *answer) lastXMLPlan(goal string, reg *actions.Registry) (Plan, error) {
 	return Plan{}, last
 }
 
-var keyOfPlan = regexp.MustCompile(`(?i)"(?:commands|action|response)"|'(?:commands|action|response)'`)
+var errBeside = Faultf(InvalidPlan, "there is JSON of a plan beside the XML plan")
+
+var keyOfPlan = regexp.MustCompile(`(?i)["'](?:commands|action|response)["']|[{,]\s*(?:commands|action|response)\s*:`)
 
 // standsXML reports whether plan i stands on its own. Tags beside it do not matter.
 func (a *answer) standsXML(i int) bool {
@@ -202,6 +204,9 @@ func (a *answer) planOfXML() *Fault {
 	p.fault = r.plan(&p)
 	a.marks.torn = a.marks.torn || isOpen(a.text[a.pos:p.start])
 	p.top = a.marks.none() && !a.quotes
+	if p.fault == errBeside {
+		a.stray = errBeside
+	}
 	if p.fault != nil {
 		size := indexFold(r.text[r.pos:], "</plan")
 		if p.fault.Kind == Truncated || size < 0 {
@@ -252,7 +257,7 @@ func (r *xmlReader) plan(p *xmlPlan) (fault *Fault) {
 		r.pos += len("<") + len(name)
 		switch lower := strings.ToLower(name); {
 		case lower == "plan" && planKey.MatchString(r.text[p.start+1:start]):
-			return Faultf(InvalidPlan, "there is JSON of a plan beside the XML plan")
+			return errBeside
 		case lower == "plan" && len(p.steps) == 0: // the one before was only spoken of
 			p.start = start
 			if p.attributes, closed, fault = r.startTag(name); fault != nil || closed {
