@@ -73,7 +73,7 @@ func (t *Turn) nextPlan(ctx context.Context) error {
 	case t.Usage.Messages+p.Says() > t.Budget.Messages: // a planner of its own, or a hook
 		return &LimitError{Limit: LimitSays}
 	}
-	run.Progress = plan.NewProgress(p, nil)
+	run.Progress = p.Start(nil)
 	t.Rounds = append(t.Rounds, actions.Round{Preface: p.Preface})
 	if t.outside {
 		return nil // what was done is not to be done again
@@ -642,7 +642,7 @@ type Limit string
 const (
 	LimitSteps Limit = "steps"      // MaxSteps of the bot's Config
 	LimitSame  Limit = "same calls" // MaxSameCalls
-	LimitText  Limit = "text"       // plan.MaxExpanded, in a SAY
+	LimitText  Limit = "text"       // what a plan may fill in, in a SAY
 	LimitSays  Limit = "messages"   // Budget.Messages
 )
 

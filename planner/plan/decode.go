@@ -1011,9 +1011,9 @@ func (a *answer) do(f map[string]any) (Command, *Fault) {
 		given = cmp.Or(given, f[key])
 	}
 	if saveAs := f["saveas"]; saveAs != nil {
-		text, _ := saveAs.(string)
+		text, isText := saveAs.(string)
 		c.SaveAs = strings.TrimPrefix(strings.TrimSpace(text), "$")
-		if _, isText := saveAs.(string); !isText || nameSize(c.SaveAs) != len(c.SaveAs) {
+		if !isText || c.SaveAs != "" && !isName(c.SaveAs) {
 			return c, Faultf(InvalidPlan, "saveAs is no name: use letters, digits and _, and begin with no digit")
 		}
 	}

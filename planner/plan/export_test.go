@@ -10,3 +10,12 @@ func Steps(text string) int {
 
 // StrictSchema is the strict form of one action's schema.
 var StrictSchema = strictSchema
+
+// MaxExpanded is how many bytes the variables may fill into one command.
+const MaxExpanded = maxExpanded
+
+// ErrNeedsApproval is wrapped by the error of a plan that a person has to approve.
+var ErrNeedsApproval = errNeedsApproval
+
+// Inputs are the variables that a plan reads and does not save.
+func Inputs(p Plan) []string { return p.inputs() }

@@ -29,7 +29,7 @@ func checkVersion(version int) error {
 // Load reads a plan from a file, and validates it: JSON as [Plan.MarshalJSON] writes it or
 // as the sequence planner asks for it, XML as [Plan.XML] writes it or as the sequential
 // planner asks for it. The first $INPUT of the latter stays a variable. The plan's
-// [Plan.Inputs] count as set.
+// inputs count as set.
 func Load(data []byte, reg *actions.Registry) (p Plan, err error) {
 	if len(data) > maxBytes {
 		return Plan{}, fmt.Errorf("load plan: it is longer than %d bytes", maxBytes)
@@ -38,7 +38,7 @@ func Load(data []byte, reg *actions.Registry) (p Plan, err error) {
 	if strings.HasPrefix(text, "<") {
 		p, err = loadXML(text, reg)
 	} else if err = p.UnmarshalJSON([]byte(text)); err == nil {
-		err = validate(&p, reg, p.Inputs())
+		err = validate(&p, reg, p.inputs())
 	}
 	if err != nil {
 		return Plan{}, fmt.Errorf("load plan: %w", err)
@@ -296,7 +296,7 @@ func loadXML(text string, reg *actions.Registry) (Plan, error) {
 		}
 		plan.Commands = append(plan.Commands, c)
 	}
-	return plan, validate(&plan, reg, plan.Inputs())
+	return plan, validate(&plan, reg, plan.inputs())
 }
 
 func (p *Plan) readAttributes(attributes []attribute) error {

@@ -146,45 +146,23 @@ func (p Plan) LastDo() int {
 	return -1
 }
 
-// Inputs are the variables that the plan reads and no command of it saves, in the
-// order in which they are read first. They are set when it is run, see
-// [NewProgress]; one that is not set stays as it is written.
-func (p Plan) Inputs() []string {
-	saved := savedNames(p.Commands, nil)
-	known := make(map[string]bool, len(saved))
-	for name := range saved {
-		known[name] = true
+// inputs are the variables that the plan reads and no command of it saves, in the order in
+// which they are read first. They are set when it is run, see [Plan.Start]; one that is not
+// set stays as it is written.
+func (p Plan) inputs() (names []string) {
+	known := map[string]bool{}
+	for i := range p.Commands {
+		known[strings.ToLower(p.Commands[i].SaveAs)] = true
 	}
-	var inputs []string
-	read := func(text string) {
-		for name := range references(text) {
+	for i := range p.Commands {
+		for _, name := range p.Commands[i].reads() {
 			if low := strings.ToLower(name); !known[low] {
 				known[low] = true
-				inputs = append(inputs, name)
+				names = append(names, name)
 			}
 		}
 	}
-	for i := range p.Commands {
-		readTexts(p.Commands[i].Entities, read)
-		read(p.Commands[i].Response)
-	}
-	return inputs
-}
-
-// readTexts calls read with each string in value, those of an object by name.
-func readTexts(value any, read func(string)) {
-	switch value := value.(type) {
-	case string:
-		read(value)
-	case map[string]any:
-		for _, name := range slices.Sorted(maps.Keys(value)) {
-			readTexts(value[name], read)
-		}
-	case []any:
-		for _, item := range value {
-			readTexts(item, read)
-		}
-	}
+	return names
 }
 
 // String shows the whole plan, a line for each command:

@@ -520,12 +520,11 @@ func (p *xmlPlan) plan(goal string, keepInput bool, reg *actions.Registry) (Plan
 	plan := Plan{Commands: w.commands, TrimResults: true}
 	var inputs []string
 	if keepInput {
-		inputs = plan.Inputs()
+		inputs = plan.inputs()
 	}
 	if w.dollars && !plan.Saves() && len(inputs) == 0 { // nobody else resolves $$ there
 		for i := range plan.Commands {
-			c := &plan.Commands[i]
-			c.Entities, c.Response = Variables{}.ExpandEntities(c.Entities), Variables{}.ExpandText(c.Response)
+			plan.Commands[i] = variables{}.expandCommand(plan.Commands[i])
 		}
 	}
 	return plan, validate(&plan, reg, inputs)
@@ -584,7 +583,7 @@ func (w *commandBuilder) build(steps []xmlStep) *Fault {
 
 // note notes the names that a text mentions.
 func (w *commandBuilder) note(text string) {
-	for name := range references(text) {
+	for _, name := range references(text) {
 		w.taken[strings.ToLower(name)] = false
 	}
 }
@@ -627,7 +626,7 @@ func (step *xmlStep) outputs() (set, appended string, fault *Fault) {
 			continue
 		case twice && before != name:
 			return "", "", Faultf(InvalidPlan, "function %s has %s twice", spelling.Clip(step.function), a.name)
-		case nameSize(name) != len(name):
+		case name != "" && !isName(name):
 			return "", "", Faultf(InvalidPlan, "function %s: %s=%q is no name; use letters, digits and _", spelling.Clip(step.function), a.name, spelling.Clip(a.value))
 		}
 		names[kind] = name
@@ -638,7 +637,7 @@ func (step *xmlStep) outputs() (set, appended string, fault *Fault) {
 func (w *commandBuilder) step(step *xmlStep) *Fault {
 	if step.function == "" {
 		text, fault := w.expand(step.text)
-		w.commands = append(w.commands, Command{Kind: Say, Response: text})
+		w.commands = append(w.commands, Command{Kind: Say, Response: text.(string)})
 		return fault
 	}
 	set, appended, fault := step.outputs()
@@ -709,7 +708,7 @@ func (w *commandBuilder) entities(step *xmlStep, schema *jsonschema.Schema) (map
 			value = typed
 		}
 		var fault *Fault
-		if entities[name], fault = w.value(value); fault != nil {
+		if entities[name], fault = w.expand(value); fault != nil {
 			return nil, fault
 		}
 	}
@@ -773,54 +772,24 @@ func typed(property *jsonschema.Schema, text string) any {
 	return v
 }
 
-// value renames the variables in all strings of a value.
-func (w *commandBuilder) value(value any) (any, *Fault) {
-	var fault *Fault
-	switch value := value.(type) {
-	case string:
-		return w.expand(value)
-	case []any:
-		for i := range value {
-			if value[i], fault = w.value(value[i]); fault != nil {
-				return nil, fault
+// expand renames the variables in all strings of a value to the names that hold them now.
+func (w *commandBuilder) expand(value any) (expanded any, fault *Fault) {
+	expanded = mapTexts(value, func(text string) any {
+		return reference.ReplaceAllStringFunc(text, func(found string) string {
+			low := strings.ToLower(found[1:])
+			switch {
+			case found == "$$":
+				w.dollars = true
+			case fault != nil: // once is enough
+			case low == inputVariable:
+				found, fault = w.input()
+			case w.variables[low] != "":
+				return "$" + w.variables[low]
 			}
-		}
-	case map[string]any:
-		for name := range value {
-			if value[name], fault = w.value(value[name]); fault != nil {
-				return nil, fault
-			}
-		}
-	}
-	return value, nil
-}
-
-// expand renames the variables in a text to the names that hold them now.
-func (w *commandBuilder) expand(text string) (string, *Fault) {
-	before, rest, found := strings.Cut(text, "$")
-	var out strings.Builder
-	for ; found; before, rest, found = strings.Cut(rest, "$") {
-		out.WriteString(before)
-		size := nameSize(rest)
-		name := rest[:size]
-		switch {
-		case strings.HasPrefix(rest, "$"):
-			size = 1
-			w.dollars = true
-			out.WriteString("$$")
-		case strings.EqualFold(name, inputVariable):
-			input, fault := w.input()
-			if fault != nil {
-				return "", fault
-			}
-			out.WriteString(input)
-		default:
-			out.WriteString("$" + cmp.Or(w.variables[strings.ToLower(name)], name))
-		}
-		rest = rest[size:]
-	}
-	out.WriteString(before)
-	return out.String(), nil
+			return found
+		})
+	})
+	return expanded, fault
 }
 
 // input is $INPUT: the output of the last function, at first the goal.

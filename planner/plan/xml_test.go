@@ -314,7 +314,7 @@ func TestGoalIsData(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	got := plan.Variables{}.ExpandEntities(p.Commands[0].Entities)["input"]
+	got := command(t, p.Start(nil), 0).Entities["input"]
 	if want := `$A costs $$5, <function.wipe/> "]`; got != want {
 		t.Errorf("the first input is %q, want %q", got, want)
 	}
