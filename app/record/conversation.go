@@ -202,7 +202,7 @@ func planText(commands []plan.Command) string {
 	for i := range plain {
 		plain[i].CallID, plain[i].Result = "", ""
 	}
-	return plan.Transcript(plain)
+	return plan.Plan{Commands: plain}.Transcript()
 }
 
 // errorOf is a fault of a model as one.

@@ -184,7 +184,7 @@ func saying(texts []string) (commands []plan.Command) {
 // commandsOf is what was done of a plan.
 func commandsOf(outcomes []actions.Outcome) (commands []plan.Command) {
 	for _, o := range outcomes {
-		if o.Action == string(plan.Say) {
+		if o.Action == plan.Say {
 			commands = append(commands, plan.Command{Kind: plan.Say, Response: o.Text})
 			continue
 		}
@@ -203,7 +203,7 @@ func (w *deadLetter) actions() []Action {
 	for _, r := range w.rounds {
 		failed := false
 		for _, o := range r.Outcomes {
-			if o.Action != string(plan.Say) && !(failed && o.Failed) { // else it was left out
+			if o.Action != plan.Say && !(failed && o.Failed) { // else it was left out
 				all = append(all, w.action(o))
 			}
 			failed = failed || o.Failed
@@ -275,7 +275,7 @@ func (w *deadLetter) left() (commands []plan.Command, known bool) {
 func (w *deadLetter) replies() []string {
 	all := []string{}
 	for _, o := range w.outcomes() {
-		if o.Action == string(plan.Say) {
+		if o.Action == plan.Say {
 			all = append(all, w.scrub.Text(o.Text))
 		}
 	}

@@ -292,7 +292,7 @@ func turnOf(said string, c *cell) *actions.Turn {
 		return t
 	}
 	for _, e := range earlier {
-		p := plan.Transcript(e.plan)
+		p := plan.Plan{Commands: e.plan}.Transcript()
 		if c.teams {
 			p = strings.ReplaceAll(p, `"entities":`, `"parameters":`)
 		}

@@ -266,7 +266,7 @@ func (t *Turn) decided(ctx context.Context, a *Approval) error {
 func (t *Turn) owesAfter() bool {
 	p := t.rec.Run.Progress
 	return p.Owes() || p.Plan.Observe && slices.ContainsFunc(t.Rounds[len(t.Rounds)-1].Outcomes, func(o actions.Outcome) bool {
-		return o.Action != string(plan.Say) && !o.Failed && o.Text != ""
+		return o.Action != plan.Say && !o.Failed && o.Text != ""
 	})
 }
 

@@ -148,7 +148,7 @@ func (t *Turn) say(ctx context.Context) error {
 		return err // or its variables are results with nothing to tell
 	}
 	t.rec.Run.Executed = append(t.rec.Run.Executed, c)
-	t.note(actions.Outcome{Action: string(plan.Say), Text: c.Response})
+	t.note(actions.Outcome{Action: plan.Say, Text: c.Response})
 	return t.put(ctx, c.Response)
 }
 
@@ -248,7 +248,7 @@ func (t *Turn) untold() string {
 			switch {
 			case o.Unchanged && !slices.Contains(texts, o.Text):
 				texts = append(texts, o.Text)
-			case !o.Unchanged && !o.Failed && o.Action != string(plan.Say):
+			case !o.Unchanged && !o.Failed && o.Action != plan.Say:
 				did = append(did, o.Action)
 			}
 		}
@@ -278,7 +278,7 @@ func (t *Turn) lastOutcome() actions.Outcome {
 // remember adds the turn to the conversation's history, once.
 func (t *Turn) remember() {
 	if !t.rec.Remembered {
-		t.rememberAs(plan.Transcript(t.rec.Run.Executed), t.rec.Run.Note)
+		t.rememberAs(plan.Plan{Commands: t.rec.Run.Executed}.Transcript(), t.rec.Run.Note)
 	}
 }
 

@@ -108,7 +108,7 @@ func (e *Exchange) turn() prompts.Turn {
 	}
 	messages := []prompts.Message{{Role: prompts.User, Text: e.Say}}
 	if len(commands) > 0 {
-		messages = append(messages, prompts.Message{Role: prompts.Assistant, Text: plan.Transcript(commands)})
+		messages = append(messages, prompts.Message{Role: prompts.Assistant, Text: plan.Plan{Commands: commands}.Transcript()})
 	}
 	return prompts.Turn{Messages: messages}
 }

@@ -38,7 +38,7 @@ func Decode(text string) (Plan, error) {
 // decode reads a text; wrapped says that it was the contents of a wrapper.
 func decode(text string, wrapped bool) (Plan, *Fault) {
 	if len(text) > maxBytes {
-		return Plan{}, Faultf(InvalidPlan, "the answer is longer than %d bytes", maxBytes)
+		return Plan{}, InvalidPlan.Faultf("the answer is longer than %d bytes", maxBytes)
 	}
 	text, done := clean(text)
 	if strings.HasPrefix(text, `"`) {
@@ -48,7 +48,7 @@ func decode(text string, wrapped bool) (Plan, *Fault) {
 		case ok && isText && r.pos == len(text):
 			return decodeInner(inner, "json_string", wrapped, json.Valid([]byte(text)))
 		case !ok && r.cut && (strings.HasPrefix(text, `"{`) || strings.HasPrefix(text, `"[`)):
-			return Plan{}, Faultf(Truncated, "the text ends within a string of JSON")
+			return Plan{}, Truncated.Faultf("the text ends within a string of JSON")
 		}
 	}
 	text, fault := finalChannel(text, &done)
@@ -88,7 +88,7 @@ func decodeInner(inner, code string, wrapped, strict bool) (Plan, *Fault) {
 	return p, nil
 }
 
-var errWrapped = Faultf(InvalidPlan, "the plan stands within other JSON; answer with the plan alone")
+var errWrapped = InvalidPlan.Faultf("the plan stands within other JSON; answer with the plan alone")
 
 // unwrap returns what is alone in a wrapper of strict JSON: in an array, under the key
 // plan, or in a string under the key commands.
@@ -310,7 +310,7 @@ func (a *answer) reasons(shut string, start int) *Fault {
 	end := start + size + len(shut)
 	switch {
 	case size < 0 && !a.inked:
-		return Faultf(Truncated, "the text ends within the reasoning")
+		return Truncated.Faultf("the text ends within the reasoning")
 	case size < 0:
 		a.thinking = true
 		a.pos = start
@@ -339,7 +339,7 @@ func (a *answer) bracket(rest string) *Fault {
 		a.mark()
 		return nil
 	case a.reader.steps > a.budget || len(a.found) == maxFound:
-		return Faultf(InvalidPlan, "the text holds too many pieces of JSON")
+		return InvalidPlan.Faultf("the text holds too many pieces of JSON")
 	}
 	r := &a.reader
 	v, ok := r.read(start)
@@ -363,9 +363,9 @@ func (a *answer) bracket(rest string) *Fault {
 	}
 	switch {
 	case a.thinking && f.shape == planShape:
-		return Faultf(Truncated, "the text ends within the reasoning")
+		return Truncated.Faultf("the text ends within the reasoning")
 	case r.unclosed && f.shape != planShape && (a.jsonFirst || leads(a.text[a.lineStart:start])):
-		return Faultf(Truncated, "the text ends before the JSON does")
+		return Truncated.Faultf("the text ends before the JSON does")
 	case r.unclosed && f.shape != planShape, f.shape < commandShape && !a.jsonFirst && !top:
 		a.marks.torn = a.marks.torn || strings.ContainsFunc(a.text[start:r.pos], isQuote)
 		a.mark()
@@ -393,11 +393,11 @@ func (a *answer) unreadable(start, end int) *Fault {
 	near := a.text[min(r.pos, len(a.text)):]
 	switch first := strings.TrimLeftFunc(a.text[start:], func(c rune) bool { return c == '{' || c == '[' || isBlank(c) }); {
 	case meant && (r.cut || !closed):
-		return Faultf(Truncated, "the text ends before the JSON does: %s is missing", r.want)
+		return Truncated.Faultf("the text ends before the JSON does: %s is missing", r.want)
 	case meant:
-		return Faultf(InvalidPlan, "the JSON is broken near %s: expected %s", strings.TrimSpace(spelling.Clip(near)), r.want)
+		return InvalidPlan.Faultf("the JSON is broken near %s: expected %s", strings.TrimSpace(spelling.Clip(near)), r.want)
 	case r.cut && (first == "" || closingQuote(first) != "") && (len(a.found) > 0 || leads(a.text[a.lineStart:start])):
-		return Faultf(Truncated, "the text ends before the JSON does")
+		return Truncated.Faultf("the text ends before the JSON does")
 	}
 	return nil
 }
@@ -436,7 +436,7 @@ func (a *answer) plan() (Plan, *Fault) {
 	case len(a.found) == 0, !plans && words && !(a.jsonFirst && a.found[0].shape != otherShape):
 		return a.prose()
 	case !plans && words:
-		return Plan{}, Faultf(InvalidPlan, "commands stand beside prose, and not in a plan")
+		return Plan{}, InvalidPlan.Faultf("commands stand beside prose, and not in a plan")
 	}
 	p := Plan{Salvaged: words}
 	var fault *Fault
@@ -455,14 +455,14 @@ func (a *answer) plan() (Plan, *Fault) {
 		case p.LastDo() >= 0 && !f.top:
 			return Plan{}, errInside
 		case p.LastDo() >= 0 && f.torn:
-			return Plan{}, Faultf(InvalidPlan, "a comment in the plan holds half a quote, brace or bracket; write no comments")
+			return Plan{}, InvalidPlan.Faultf("a comment in the plan holds half a quote, brace or bracket; write no comments")
 		}
 		a.done.add(f.notes...)
 	}
 	return a.finish(p, around), nil
 }
 
-var errInside = Faultf(InvalidPlan, "the plan stands within a quote, brace or bracket that was opened before it; answer with the plan alone, or with plain text")
+var errInside = InvalidPlan.Faultf("the plan stands within a quote, brace or bracket that was opened before it; answer with the plan alone, or with plain text")
 
 // finish notes what was repaired, and what stood around the plan.
 func (a *answer) finish(p Plan, around string) Plan {
@@ -507,18 +507,18 @@ func (a *answer) chosen() ([]Command, *Fault) {
 		case otherShape:
 			continue
 		case likeShape, commandShape:
-			return nil, Faultf(InvalidPlan, "a command or a reply stands beside the plan, and not in it")
+			return nil, InvalidPlan.Faultf("a command or a reply stands beside the plan, and not in it")
 		}
 		behind := a.text[f.end:]
 		if goesOn.MatchString(behind) || !standsAlone(a.text[f.lineStart:f.start], behind) {
-			return nil, Faultf(InvalidPlan, "the plan stands in the middle of a sentence or a quotation")
+			return nil, InvalidPlan.Faultf("the plan stands in the middle of a sentence or a quotation")
 		}
 		commands, fault := a.commandsOf(f.value, f.unclosed)
 		switch {
 		case fault != nil:
 			return nil, fault
 		case chosen != nil && !reflect.DeepEqual(chosen, commands):
-			return nil, Faultf(InvalidPlan, "there are several plans, and they differ")
+			return nil, InvalidPlan.Faultf("there are several plans, and they differ")
 		case chosen != nil:
 			a.done.add("equal_plans")
 		}
@@ -586,19 +586,19 @@ func (a *answer) prose() (Plan, *Fault) {
 	empty := strings.TrimSpace(wordless.ReplaceAllString(text, "")) == ""
 	switch {
 	case empty, text == "null":
-		return Plan{}, Faultf(NoPlan, "the answer is empty")
+		return Plan{}, NoPlan.Faultf("the answer is empty")
 	case strings.IndexByte("{[", text[0]) < 0:
 	case json.Valid([]byte(text)), endsInBracket && containsFold(text, commandKeys[0]):
-		return Plan{}, Faultf(InvalidPlan, "the answer is JSON, but no plan")
+		return Plan{}, InvalidPlan.Faultf("the answer is JSON, but no plan")
 	case extent(text, 0) == len(text) && !endsInBracket:
-		return Plan{}, Faultf(Truncated, "the text ends before the JSON does")
+		return Plan{}, Truncated.Faultf("the text ends before the JSON does")
 	}
 	if name := dialect(text); name != "" {
-		return Plan{}, Faultf(InvalidPlan, "the answer is %s, not a JSON plan", name)
+		return Plan{}, InvalidPlan.Faultf("the answer is %s, not a JSON plan", name)
 	}
 	if said := saidInWords.FindStringSubmatch(text); said != nil {
 		if text = said[1] + said[2]; strings.TrimSpace(text) == "" {
-			return Plan{}, Faultf(NoPlan, "the answer is empty")
+			return Plan{}, NoPlan.Faultf("the answer is empty")
 		}
 	}
 	return Plan{Commands: []Command{{Kind: Say, Response: text}}, Repairs: slices.Sorted(slices.Values(a.done)), Prose: true}, nil
@@ -745,11 +745,11 @@ func finalChannel(text string, done *notes) (string, *Fault) {
 	_, answer, begun := strings.Cut(final, message)
 	switch {
 	case !found && strings.Contains(text, " to="):
-		return "", Faultf(InvalidPlan, "the text is a tool call, not a plan")
+		return "", InvalidPlan.Faultf("the text is a tool call, not a plan")
 	case !begun:
-		return "", Faultf(Truncated, "the text ends before the final answer begins")
+		return "", Truncated.Faultf("the text ends before the final answer begins")
 	case strings.Contains(final, channel+"final"), before != "" && endTokenAt(before[at:]) != len(before)-at:
-		return "", Faultf(InvalidPlan, "it is not certain which part of the text is the final answer")
+		return "", InvalidPlan.Faultf("it is not certain which part of the text is the final answer")
 	}
 	done.add("reasoning")
 	return answer, nil
@@ -836,7 +836,7 @@ func isList(value any) bool {
 func isKind(value any) bool {
 	text, _ := value.(string)
 	text = strings.TrimSpace(text)
-	return strings.EqualFold(text, string(Do)) || strings.EqualFold(text, string(Say))
+	return strings.EqualFold(text, Do) || strings.EqualFold(text, Say)
 }
 
 // isCommand reports whether a value has the type of a command or, without a type, the name
@@ -858,7 +858,7 @@ func isBareCommand(f map[string]any) bool {
 	return isKind(f["type"]) || f["type"] == nil && (f["response"] != nil || f["action"] != nil)
 }
 
-var errNothing = Faultf(NoPlan, "the plan has no command")
+var errNothing = NoPlan.Faultf("the plan has no command")
 
 // bare reads values that are the whole of an answer and no plan: commands, or tool calls.
 func (a *answer) bare() ([]Command, *Fault) {
@@ -890,7 +890,7 @@ func (a *answer) commandsOf(value any, unclosed bool) ([]Command, *Fault) {
 		a.done.add("bare_commands")
 		return a.commands(value, true)
 	}
-	return nil, Faultf(InvalidPlan, "the answer is no plan")
+	return nil, InvalidPlan.Faultf("the answer is no plan")
 }
 
 // object reads a plan, or one command.
@@ -908,7 +908,7 @@ func (a *answer) object(object map[string]any, unclosed bool) ([]Command, *Fault
 		switch {
 		case f[commandKeys[0]] != nil || !isList(other):
 		case list != nil && !reflect.DeepEqual(list, other):
-			return nil, Faultf(InvalidPlan, "%q is given beside other commands", key)
+			return nil, InvalidPlan.Faultf("%q is given beside other commands", key)
 		default:
 			list = other
 		}
@@ -919,7 +919,7 @@ func (a *answer) object(object map[string]any, unclosed bool) ([]Command, *Fault
 	case map[string]any:
 		switch {
 		case unclosed:
-			return nil, Faultf(Truncated, "the text ends before the JSON does")
+			return nil, Truncated.Faultf("the text ends before the JSON does")
 		case !isCommand(list):
 			return nil, errWrapped
 		}
@@ -933,11 +933,11 @@ func (a *answer) object(object map[string]any, unclosed bool) ([]Command, *Fault
 			a.done.add("bare_commands")
 			return a.commands([]any{object}, false)
 		}
-		return nil, Faultf(InvalidPlan, `the answer is a JSON object without "commands", not a plan`)
+		return nil, InvalidPlan.Faultf(`the answer is a JSON object without "commands", not a plan`)
 	case string:
 		return nil, errWrapped
 	}
-	return nil, Faultf(InvalidPlan, `"commands" is no array`)
+	return nil, InvalidPlan.Faultf(`"commands" is no array`)
 }
 
 // commands reads commands, and drops the SAYs that say nothing. Bare ones may also be tool
@@ -948,7 +948,7 @@ func (a *answer) commands(items []any, bare bool) ([]Command, *Fault) {
 		c, fault := a.command(item, bare)
 		switch {
 		case fault != nil:
-			return nil, Faultf(fault.Kind, "command %d: %s", i+1, fault.Detail)
+			return nil, fault.Kind.Faultf("command %d: %s", i+1, fault.Detail)
 		case c.Kind == Say && strings.TrimSpace(c.Response) == "":
 			a.done.add("empty_say")
 		default:
@@ -964,7 +964,7 @@ func (a *answer) commands(items []any, bare bool) ([]Command, *Fault) {
 func (a *answer) command(item any, bare bool) (Command, *Fault) {
 	object, ok := item.(map[string]any)
 	if !ok {
-		return Command{}, Faultf(InvalidPlan, "it is no object")
+		return Command{}, InvalidPlan.Faultf("it is no object")
 	}
 	f, fault := fieldsOf(object)
 	if fault != nil {
@@ -983,10 +983,10 @@ func (a *answer) command(item any, bare bool) (Command, *Fault) {
 		a.done.add("shape")
 		return a.say(f)
 	case kind == nil:
-		return Command{}, Faultf(InvalidPlan, "it has no type DO or SAY")
+		return Command{}, InvalidPlan.Faultf("it has no type DO or SAY")
 	case !isKind(kind):
-		return Command{}, Faultf(InvalidPlan, "the type %q is not DO or SAY", spelling.Clip(fmt.Sprint(kind)))
-	case strings.EqualFold(strings.TrimSpace(kind.(string)), string(Do)):
+		return Command{}, InvalidPlan.Faultf("the type %q is not DO or SAY", spelling.Clip(fmt.Sprint(kind)))
+	case strings.EqualFold(strings.TrimSpace(kind.(string)), Do):
 		return a.do(f)
 	}
 	return a.say(f)
@@ -1001,12 +1001,12 @@ func (a *answer) do(f map[string]any) (Command, *Fault) {
 	name, _ := action.(string)
 	c := Command{Kind: Do, Action: strings.TrimSpace(name), Entities: map[string]any{}}
 	if c.Action == "" {
-		return c, Faultf(InvalidPlan, "the DO names no action")
+		return c, InvalidPlan.Faultf("the DO names no action")
 	}
 	var given any
 	for _, key := range []string{"entities", "parameters", "arguments"} {
 		if given != nil && f[key] != nil && !reflect.DeepEqual(given, f[key]) {
-			return c, Faultf(InvalidPlan, "its entities are given twice with different values")
+			return c, InvalidPlan.Faultf("its entities are given twice with different values")
 		}
 		given = cmp.Or(given, f[key])
 	}
@@ -1014,7 +1014,7 @@ func (a *answer) do(f map[string]any) (Command, *Fault) {
 		text, isText := saveAs.(string)
 		c.SaveAs = strings.TrimPrefix(strings.TrimSpace(text), "$")
 		if !isText || c.SaveAs != "" && !isName(c.SaveAs) {
-			return c, Faultf(InvalidPlan, "saveAs is no name: use letters, digits and _, and begin with no digit")
+			return c, InvalidPlan.Faultf("saveAs is no name: use letters, digits and _, and begin with no digit")
 		}
 	}
 	switch given := given.(type) {
@@ -1022,12 +1022,12 @@ func (a *answer) do(f map[string]any) (Command, *Fault) {
 		c.Entities = given
 	case []any:
 		if len(given) > 0 {
-			return c, Faultf(InvalidPlan, "its entities are an array, not an object")
+			return c, InvalidPlan.Faultf("its entities are an array, not an object")
 		}
 		a.done.add("shape")
 	case nil:
 	default:
-		return c, Faultf(InvalidPlan, "its entities are no object")
+		return c, InvalidPlan.Faultf("its entities are no object")
 	}
 	return c, nil
 }
@@ -1036,7 +1036,7 @@ func (a *answer) do(f map[string]any) (Command, *Fault) {
 func (a *answer) say(f map[string]any) (Command, *Fault) {
 	c := Command{Kind: Say}
 	if saveAs := f["saveas"]; saveAs != nil && saveAs != "" {
-		return c, Faultf(InvalidPlan, "a SAY has no result to save: saveAs belongs to a DO")
+		return c, InvalidPlan.Faultf("a SAY has no result to save: saveAs belongs to a DO")
 	}
 	response := f["response"]
 	for _, name := range []string{"text", "message", "content"} {
@@ -1055,10 +1055,10 @@ func (a *answer) say(f map[string]any) (Command, *Fault) {
 	case string, json.Number, bool:
 		c.Response = fmt.Sprint(response)
 	default:
-		return c, Faultf(InvalidPlan, "the response of the SAY is no string")
+		return c, InvalidPlan.Faultf("the response of the SAY is no string")
 	}
 	if echo := strings.ToLower(strings.TrimSpace(c.Response)); echo == "<response>" || echo == "<text>" {
-		return c, Faultf(InvalidPlan, "the response is the placeholder %s", echo)
+		return c, InvalidPlan.Faultf("the response is the placeholder %s", echo)
 	}
 	return c, nil
 }

@@ -122,68 +122,48 @@ const (
 
 const planType = "plan"
 
-// transcript is the JSON of what the history keeps of a turn.
-type transcript struct {
-	Type     string    `json:"type"`
-	Commands []Command `json:"commands"`
-}
-
-// Transcript writes commands as a plan in the format of the sequence planner, on one line:
-// what the history keeps of a turn, whatever the planner. Results are kept of tool calls
-// only, and cut where they are long. It is "" when there are no commands.
-func Transcript(commands []Command) string {
-	if len(commands) == 0 {
+// Transcript writes the commands in the format of the sequence planner, on one line: what
+// the history keeps of a turn, whatever the planner. [Plan.UnmarshalJSON] reads it. Results
+// are kept of tool calls only, and cut where they are long. It is "" without commands.
+func (p Plan) Transcript() string {
+	if len(p.Commands) == 0 {
 		return ""
 	}
-	kept := transcript{Type: planType, Commands: slices.Clone(commands)}
+	commands := slices.Clone(p.Commands)
 	limit := min(maxResultBytes, maxResultsBytes/len(commands))
-	for i := range kept.Commands {
-		c := &kept.Commands[i]
-		if c.CallID == "" {
-			c.Result = ""
-		}
+	for i := range commands {
+		c := &commands[i]
 		const cut = " […]" // so that the model does not take the end for all there was
 		switch {
-		case len(c.Result) <= limit:
-		case limit < len(cut):
+		case c.CallID == "", len(c.Result) > limit && limit < len(cut):
 			c.Result = ""
-		default:
+		case len(c.Result) > limit:
 			c.Result = spelling.Shorten(c.Result, limit-len(cut)) + cut
 		}
 	}
-	text, err := encode(kept)
+	text, err := encode(struct {
+		Type     string    `json:"type"`
+		Commands []Command `json:"commands"`
+	}{planType, commands})
 	if err != nil {
 		return "" // entities came from JSON and go back to it
 	}
 	return string(text)
 }
 
-// ReadTranscript reads what [Transcript] has written; ok says that it is that, and whole.
-func ReadTranscript(text string) (commands []Command, ok bool) {
-	var kept transcript
-	if decodeStrictly([]byte(text), &kept) != nil || kept.Type != planType {
-		return nil, false
-	}
-	return kept.Commands, true
-}
-
-// TranscriptXML writes a [Transcript] in the format that the sequential planner asks for,
-// so that the model's own earlier answers are examples of it. Another text stays as it is.
-func TranscriptXML(transcript string) string {
-	commands, ok := ReadTranscript(transcript)
-	if !ok {
-		return transcript
-	}
-	if (Plan{Commands: commands}).LastDo() < 0 {
-		texts := make([]string, len(commands))
-		for i, c := range commands {
+// TranscriptXML writes the commands in the format that the sequential planner asks for, so
+// that the model's own earlier answers are examples of it: a text where there is no DO.
+func (p Plan) TranscriptXML() string {
+	if p.LastDo() < 0 {
+		texts := make([]string, len(p.Commands))
+		for i, c := range p.Commands {
 			texts[i] = c.Response
 		}
 		return strings.Join(texts, "\n")
 	}
 	var out strings.Builder
 	out.WriteString("<plan>\n")
-	for _, c := range commands {
+	for _, c := range p.Commands {
 		c.SaveAs = ""
 		c.writeXML(&out)
 	}
@@ -277,7 +257,7 @@ func loadXML(text string, reg *actions.Registry) (Plan, error) {
 		return Plan{}, fault
 	}
 	if len(a.plans) != 1 || a.stray != nil {
-		return Plan{}, Faultf(InvalidPlan, "there is not one <plan>, but %d", len(a.plans))
+		return Plan{}, InvalidPlan.Faultf("there is not one <plan>, but %d", len(a.plans))
 	}
 	p := &a.plans[0]
 	if len(p.attributes) == 0 || p.fault != nil {
@@ -331,11 +311,11 @@ func (step *xmlStep) literal(reg *actions.Registry) (Command, error) {
 		return Command{}, fault
 	}
 	if appended != "" {
-		return Command{}, Faultf(InvalidPlan, "function %s has appendToResult; in a plan with a version write <say>$NAME</say>", spelling.Clip(step.function))
+		return Command{}, InvalidPlan.Faultf("function %s has appendToResult; in a plan with a version write <say>$NAME</say>", spelling.Clip(step.function))
 	}
 	action, known := functionAction(reg, step.function)
 	if !known {
-		return Command{}, Faultf(UnknownAction, "there is no function %q%s", spelling.Clip(step.function), Suggest(step.function, reg))
+		return Command{}, UnknownAction.Faultf("there is no function %q%s", spelling.Clip(step.function), Suggest(step.function, reg))
 	}
 	c := Command{Kind: Do, Action: action.Name, Entities: map[string]any{}, SaveAs: set}
 	for _, a := range step.attributes {
@@ -344,7 +324,7 @@ func (step *xmlStep) literal(reg *actions.Registry) (Command, error) {
 		}
 		name := propertyName(action.Schema, a.name)
 		if _, twice := c.Entities[name]; twice {
-			return Command{}, Faultf(InvalidPlan, "function %s has the attribute %s twice", spelling.Clip(step.function), spelling.Clip(name))
+			return Command{}, InvalidPlan.Faultf("function %s has the attribute %s twice", spelling.Clip(step.function), spelling.Clip(name))
 		}
 		c.Entities[name] = a.value
 		if value := typed(action.Schema.Properties[name], a.value); value != nil {

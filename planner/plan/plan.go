@@ -45,18 +45,15 @@ import (
 	"strings"
 )
 
-// Kind says what a [Command] does.
-type Kind string
-
 // The kinds of commands.
 const (
-	Do  Kind = "DO"  // run an action
-	Say Kind = "SAY" // send a text
+	Do  = "DO"  // runs an action
+	Say = "SAY" // sends a text
 )
 
 // Command is one step of a [Plan].
 type Command struct {
-	Kind Kind `json:"type"`
+	Kind string `json:"type"` // [Do] or [Say]
 
 	// Action is the name of the action that a DO runs.
 	Action string `json:"action,omitempty"`
@@ -182,7 +179,7 @@ func (p Plan) String() string {
 // line shows the command as a line of [Plan.String].
 func (c *Command) line() string {
 	if c.Kind == Say {
-		return "- " + string(Say) + " " + strconv.Quote(c.Response)
+		return "- " + Say + " " + strconv.Quote(c.Response)
 	}
 	var out strings.Builder
 	out.WriteString("- " + c.Action)
@@ -212,7 +209,7 @@ func quoted(value any) string {
 func (p Plan) Outline() string {
 	lines := make([]string, len(p.Commands))
 	for i := range p.Commands {
-		if lines[i] = "- " + string(Say); p.Commands[i].Kind != Say {
+		if lines[i] = "- " + Say; p.Commands[i].Kind != Say {
 			lines[i] = "- " + p.Commands[i].Action
 		}
 	}
@@ -248,10 +245,7 @@ func (e *Fault) Error() string {
 	return fmt.Sprintf("decode plan: %s: %s", e.Kind, e.Detail)
 }
 
-// Faultf makes a [Fault].
-func Faultf(kind FaultKind, format string, args ...any) *Fault {
-	if len(args) == 0 {
-		return &Fault{Kind: kind, Detail: format}
-	}
-	return &Fault{Kind: kind, Detail: fmt.Sprintf(format, args...)}
+// Faultf makes a [Fault] of that kind.
+func (k FaultKind) Faultf(format string, args ...any) *Fault {
+	return &Fault{Kind: k, Detail: fmt.Sprintf(format, args...)}
 }

@@ -21,7 +21,7 @@ func fieldsOf(object map[string]any) (map[string]any, *Fault) {
 	for key, value := range object {
 		low := strings.ToLower(key)
 		if first, twice := fields[low]; twice && !reflect.DeepEqual(first, value) {
-			return nil, Faultf(InvalidPlan, "%q is given twice with different values", low)
+			return nil, InvalidPlan.Faultf("%q is given twice with different values", low)
 		}
 		fields[low] = value
 	}

@@ -45,7 +45,7 @@ func validate(p *Plan, reg *actions.Registry, given []string) error {
 	for i := range p.Commands {
 		for _, name := range p.Commands[i].reads() {
 			if by, ok := saved[strings.ToLower(name)]; ok && by >= i {
-				return Faultf(InvalidPlan, "command %d uses $%s, which only command %d saves", i+1, spelling.Clip(name), by+1)
+				return InvalidPlan.Faultf("command %d uses $%s, which only command %d saves", i+1, spelling.Clip(name), by+1)
 			}
 		}
 	}
@@ -69,13 +69,13 @@ func checkForm(commands []Command) error {
 	for i := range commands {
 		switch c := &commands[i]; {
 		case c.Kind != Do && c.Kind != Say:
-			return Faultf(InvalidPlan, "command %d: the type %q is not DO or SAY", i+1, spelling.Clip(string(c.Kind)))
+			return InvalidPlan.Faultf("command %d: the type %q is not DO or SAY", i+1, spelling.Clip(string(c.Kind)))
 		case c.Kind == Do && strings.TrimSpace(c.Action) == "":
-			return Faultf(InvalidPlan, "command %d: the DO names no action", i+1)
+			return InvalidPlan.Faultf("command %d: the DO names no action", i+1)
 		case c.Kind == Say && strings.TrimSpace(c.Response) == "":
-			return Faultf(InvalidPlan, "command %d: the SAY has no response", i+1)
+			return InvalidPlan.Faultf("command %d: the SAY has no response", i+1)
 		case c.SaveAs != "" && !isName(c.SaveAs):
-			return Faultf(InvalidPlan, "command %d: saveAs is no name", i+1)
+			return InvalidPlan.Faultf("command %d: saveAs is no name", i+1)
 		}
 	}
 	return nil
@@ -86,11 +86,11 @@ func checkForm(commands []Command) error {
 func checkAction(c *Command, index int, reg *actions.Registry, later func(string) bool) error {
 	action, ok := lookup(reg, c.Action)
 	if !ok {
-		return Faultf(UnknownAction, "command %d: there is no action %q%s", index+1, spelling.Clip(c.Action), Suggest(c.Action, reg))
+		return UnknownAction.Faultf("command %d: there is no action %q%s", index+1, spelling.Clip(c.Action), Suggest(c.Action, reg))
 	}
 	c.Action = action.Name
 	if err := action.CheckBefore(c.Entities, later); err != nil {
-		return Faultf(kindOf(err), "command %d, action %s: %s", index+1, action.Name, err)
+		return kindOf(err).Faultf("command %d, action %s: %s", index+1, action.Name, err)
 	}
 	return nil
 }

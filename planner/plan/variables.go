@@ -34,7 +34,9 @@ func references(text string) (names []string) {
 }
 
 // isName reports whether a variable may have that name.
-func isName(name string) bool { return name != "" && reference.FindString("$"+name) == "$"+name && name != "$" }
+func isName(name string) bool {
+	return name != "" && reference.FindString("$"+name) == "$"+name && name != "$"
+}
 
 // expandText fills the variables into a text: strings as they are, other values as JSON.
 func (v variables) expandText(text string) string {

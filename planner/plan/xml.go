@@ -38,7 +38,7 @@ import (
 // text that was cut off is a plan.
 func DecodeXML(text, goal string, reg *actions.Registry) (Plan, error) {
 	if len(text) > maxBytes {
-		return Plan{}, Faultf(InvalidPlan, "the answer is longer than %d bytes", maxBytes)
+		return Plan{}, InvalidPlan.Faultf("the answer is longer than %d bytes", maxBytes)
 	}
 	cleaned, done := clean(text)
 	if looksJSON(openFence(cleaned, &notes{})) {
@@ -55,15 +55,15 @@ func DecodeXML(text, goal string, reg *actions.Registry) (Plan, error) {
 	}
 	switch hides := anyXMLPlan.MatchString(a.text); {
 	case a.thinking && len(a.plans) > 0:
-		return Plan{}, Faultf(Truncated, "the text ends within the reasoning")
+		return Plan{}, Truncated.Faultf("the text ends within the reasoning")
 	case a.stray != nil:
 		return Plan{}, a.stray
 	case len(a.plans) > 0:
 		return a.lastXMLPlan(goal, reg)
 	case hides:
-		return Plan{}, Faultf(InvalidPlan, "the plan stands in a comment or a <goal>, or is written with &lt; for <")
+		return Plan{}, InvalidPlan.Faultf("the plan stands in a comment or a <goal>, or is written with &lt; for <")
 	case a.text != "" && strings.TrimSpace(anyTag.ReplaceAllString(a.text, "")) == "":
-		return Plan{}, Faultf(InvalidPlan, "the answer is XML, but no plan")
+		return Plan{}, InvalidPlan.Faultf("the answer is XML, but no plan")
 	}
 	return decodeOther(text, reg)
 }
@@ -84,7 +84,7 @@ func decodeOther(text string, reg *actions.Registry) (Plan, error) {
 		return Plan{}, err
 	}
 	if lower := strings.ToLower(text); p.Salvaged && (strings.Contains(lower, "<"+functionTag) || strings.Contains(lower, "<say")) {
-		return Plan{}, Faultf(InvalidPlan, "there is an XML plan beside the JSON plan")
+		return Plan{}, InvalidPlan.Faultf("there is an XML plan beside the JSON plan")
 	}
 	return p, nil
 }
@@ -104,7 +104,7 @@ func (a *answer) lastXMLPlan(goal string, reg *actions.Registry) (Plan, error) {
 			return Plan{}, errInside // one before it may be what it takes back
 		}
 		if p.fault == nil && len(p.steps) > 0 && !a.standsXML(i) {
-			return Plan{}, Faultf(InvalidPlan, "the plan stands in the middle of a sentence or a quotation")
+			return Plan{}, InvalidPlan.Faultf("the plan stands in the middle of a sentence or a quotation")
 		}
 		read, err := p.plan(goal, false, reg)
 		if err == nil {
@@ -121,7 +121,7 @@ func (a *answer) lastXMLPlan(goal string, reg *actions.Registry) (Plan, error) {
 	return Plan{}, last
 }
 
-var errBeside = Faultf(InvalidPlan, "there is JSON of a plan beside the XML plan")
+var errBeside = InvalidPlan.Faultf("there is JSON of a plan beside the XML plan")
 
 var keyOfPlan = regexp.MustCompile(`(?i)["'](?:commands|action|response)["']|[{,]\s*(?:commands|action|response)\s*:`)
 
@@ -181,13 +181,13 @@ func (a *answer) tagOfXML(rest string) (done bool, fault *Fault) {
 			size = end + len("</goal>")
 		}
 	case name == "goal" && !opens:
-		a.stray = Faultf(InvalidPlan, "a </goal> ends what did not begin")
+		a.stray = InvalidPlan.Faultf("a </goal> ends what did not begin")
 	case name == "plan" && opens:
 		return true, a.planOfXML()
 	case name == "say":
 		a.quotes = opens && !strings.HasSuffix(anyTag.FindString(rest[:min(len(rest), 200)]), "/>")
 	case hasPrefixFold(rest, "<"+functionTag):
-		a.stray = Faultf(InvalidPlan, "a function stands outside of a <plan>")
+		a.stray = InvalidPlan.Faultf("a function stands outside of a <plan>")
 	}
 	if size > 0 {
 		a.parts = append(a.parts, part{span: span{a.pos, a.pos + size}})
@@ -219,7 +219,7 @@ func (a *answer) planOfXML() *Fault {
 		a.marks.torn = true // it was closed badly
 	}
 	if len(a.plans) == maxPlans {
-		return Faultf(InvalidPlan, "the answer holds more than %d plans", maxPlans)
+		return InvalidPlan.Faultf("the answer holds more than %d plans", maxPlans)
 	}
 	p.end, p.notes = r.pos, r.notes
 	a.plans = append(a.plans, p)
@@ -236,7 +236,7 @@ type xmlReader struct {
 	notes notes
 }
 
-var errXMLTruncated = Faultf(Truncated, "the text ends before the plan does")
+var errXMLTruncated = Truncated.Faultf("the text ends before the plan does")
 
 // plan reads the plan at pos.
 func (r *xmlReader) plan(p *xmlPlan) (fault *Fault) {
@@ -265,15 +265,15 @@ func (r *xmlReader) plan(p *xmlPlan) (fault *Fault) {
 			}
 			continue
 		case lower == "plan":
-			return Faultf(InvalidPlan, "a <plan> stands within the <plan>")
+			return InvalidPlan.Faultf("a <plan> stands within the <plan>")
 		case len(p.steps) == maxSteps:
-			return Faultf(InvalidPlan, "the plan has more than %d steps", maxSteps)
+			return InvalidPlan.Faultf("the plan has more than %d steps", maxSteps)
 		case strings.HasPrefix(lower, functionTag):
 			fault = r.function(p, name)
 		case lower == "say":
 			fault = r.say(p)
 		case planTags.MatchString(lower):
-			fault = Faultf(InvalidPlan, "<%s> is no step; write <function.NAME …/>", spelling.Clip(name))
+			fault = InvalidPlan.Faultf("<%s> is no step; write <function.NAME …/>", spelling.Clip(name))
 		default:
 			fault = r.other(name)
 		}
@@ -364,7 +364,7 @@ func (r *xmlReader) startTag(name string) (attributes []attribute, closed bool, 
 			r.pos += 2
 			return attributes, true, nil
 		case len(attributes) == maxAttributes:
-			return nil, false, Faultf(InvalidPlan, "<%s> has more than %d attributes", spelling.Clip(name), maxAttributes)
+			return nil, false, InvalidPlan.Faultf("<%s> has more than %d attributes", spelling.Clip(name), maxAttributes)
 		}
 		parts := attributeForm.FindStringSubmatch(rest)
 		switch {
@@ -372,9 +372,9 @@ func (r *xmlReader) startTag(name string) (attributes []attribute, closed bool, 
 			return nil, false, errXMLTruncated
 		case parts == nil:
 			line, _, _ := strings.Cut(rest, "\n")
-			return nil, false, Faultf(InvalidPlan, "<%s>: %q is no attribute; write NAME=\"value\", and a quote within a value as &quot;", spelling.Clip(name), spelling.Clip(line))
+			return nil, false, InvalidPlan.Faultf("<%s>: %q is no attribute; write NAME=\"value\", and a quote within a value as &quot;", spelling.Clip(name), spelling.Clip(line))
 		case plansTag.MatchString(parts[2] + parts[3] + parts[4] + parts[5]):
-			return nil, false, Faultf(InvalidPlan, "<%s>: the value of %s has no closing quote", spelling.Clip(name), spelling.Clip(parts[1]))
+			return nil, false, InvalidPlan.Faultf("<%s>: the value of %s has no closing quote", spelling.Clip(name), spelling.Clip(parts[1]))
 		case parts[4] != "":
 			r.notes.add("quotes")
 		case parts[5] != "":
@@ -404,7 +404,7 @@ func (r *xmlReader) closeTag(name string) *Fault {
 	case rest == "":
 		return errXMLTruncated
 	case !strings.EqualFold(found, name) || rest[0] != '>':
-		return Faultf(InvalidPlan, "there stands </%s> in place of </%s>", spelling.Clip(found), spelling.Clip(name))
+		return InvalidPlan.Faultf("there stands </%s> in place of </%s>", spelling.Clip(found), spelling.Clip(name))
 	}
 	r.pos++
 	return nil
@@ -448,9 +448,9 @@ func (r *xmlReader) contents(name string, forbidden func(tag string) bool) *Faul
 		case !opens && strings.EqualFold(inner, name):
 			return r.closeTag(name)
 		case strings.EqualFold(inner, "plan"):
-			return Faultf(InvalidPlan, "<%s> is not closed", spelling.Clip(name))
+			return InvalidPlan.Faultf("<%s> is not closed", spelling.Clip(name))
 		case opens && forbidden(inner):
-			return Faultf(InvalidPlan, "<%s> stands within <%s>; a plan is a list of functions, whose inputs are attributes", spelling.Clip(inner), spelling.Clip(name))
+			return InvalidPlan.Faultf("<%s> stands within <%s>; a plan is a list of functions, whose inputs are attributes", spelling.Clip(inner), spelling.Clip(name))
 		}
 		r.pos++
 	}
@@ -465,7 +465,7 @@ func (r *xmlReader) say(p *xmlPlan) *Fault {
 	text := ""
 	for _, a := range attributes {
 		if !strings.EqualFold(a.name, "text") {
-			return Faultf(InvalidPlan, "<say> has an attribute %s; its text stands between <say> and </say>", spelling.Clip(a.name))
+			return InvalidPlan.Faultf("<say> has an attribute %s; its text stands between <say> and </say>", spelling.Clip(a.name))
 		}
 		text = a.value
 	}
@@ -476,7 +476,7 @@ func (r *xmlReader) say(p *xmlPlan) *Fault {
 		}
 		inner := r.text[r.pos : r.pos+size]
 		if notInSay.MatchString(inner) {
-			return Faultf(InvalidPlan, "<say> is not closed")
+			return InvalidPlan.Faultf("<say> is not closed")
 		}
 		if raw := characterData.FindStringSubmatch(inner); raw != nil {
 			text += raw[1]
@@ -508,7 +508,7 @@ func (p *xmlPlan) plan(goal string, keepInput bool, reg *actions.Registry) (Plan
 	case p.fault != nil:
 		return Plan{}, p.fault
 	case len(p.steps) == 0:
-		return Plan{}, Faultf(NoPlan, "the plan is empty; if it cannot be done, say so in plain text")
+		return Plan{}, NoPlan.Faultf("the plan is empty; if it cannot be done, say so in plain text")
 	}
 	w := commandBuilder{
 		reg: reg, keepInput: keepInput, goal: strings.ReplaceAll(goal, "$", "$$"), last: -1,
@@ -625,9 +625,9 @@ func (step *xmlStep) outputs() (set, appended string, fault *Fault) {
 		case kind == noOutput:
 			continue
 		case twice && before != name:
-			return "", "", Faultf(InvalidPlan, "function %s has %s twice", spelling.Clip(step.function), a.name)
+			return "", "", InvalidPlan.Faultf("function %s has %s twice", spelling.Clip(step.function), a.name)
 		case name != "" && !isName(name):
-			return "", "", Faultf(InvalidPlan, "function %s: %s=%q is no name; use letters, digits and _", spelling.Clip(step.function), a.name, spelling.Clip(a.value))
+			return "", "", InvalidPlan.Faultf("function %s: %s=%q is no name; use letters, digits and _", spelling.Clip(step.function), a.name, spelling.Clip(a.value))
 		}
 		names[kind] = name
 	}
@@ -696,7 +696,7 @@ func (w *commandBuilder) entities(step *xmlStep, schema *jsonschema.Schema) (map
 			key = strings.ToLower(name)
 		}
 		if before, twice := written[key]; twice && before != a.value {
-			return nil, Faultf(InvalidPlan, "function %s has the attribute %s twice", spelling.Clip(step.function), spelling.Clip(name))
+			return nil, InvalidPlan.Faultf("function %s has the attribute %s twice", spelling.Clip(step.function), spelling.Clip(name))
 		}
 		written[key] = a.value
 		if a.value == "" && strings.EqualFold(name, inputVariable) {
@@ -801,7 +801,7 @@ func (w *commandBuilder) input() (string, *Fault) {
 		return "$INPUT", nil
 	}
 	if w.inlined += len(w.goal); w.inlined > maxBytes {
-		return "", Faultf(InvalidPlan, "the plan repeats the goal too often")
+		return "", InvalidPlan.Faultf("the plan repeats the goal too often")
 	}
 	return w.goal, nil
 }
