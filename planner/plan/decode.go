@@ -858,8 +858,6 @@ func isBareCommand(f map[string]any) bool {
 	return isKind(f["type"]) || f["type"] == nil && (f["response"] != nil || f["action"] != nil)
 }
 
-var errNothing = NoPlan.Faultf("the plan has no command")
-
 // bare reads values that are the whole of an answer and no plan: commands, or tool calls.
 func (a *answer) bare() ([]Command, *Fault) {
 	if len(a.found) == 1 {

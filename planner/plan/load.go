@@ -1,7 +1,6 @@
 package plan
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -87,29 +86,6 @@ func (p *Plan) UnmarshalJSON(data []byte) error {
 		}
 	}
 	*p = Plan(kept.plainPlan)
-	return nil
-}
-
-// encode writes JSON for models and people: without escapes for HTML.
-func encode(v any) ([]byte, error) {
-	var out bytes.Buffer
-	enc := json.NewEncoder(&out)
-	enc.SetEscapeHTML(false)
-	err := enc.Encode(v)
-	return bytes.TrimSuffix(out.Bytes(), []byte("\n")), err
-}
-
-// decodeStrictly reads one JSON value that has nothing in it which v does not know.
-func decodeStrictly(data []byte, v any) error {
-	dec := json.NewDecoder(bytes.NewReader(data))
-	dec.UseNumber()
-	dec.DisallowUnknownFields()
-	if err := dec.Decode(v); err != nil {
-		return err
-	}
-	if dec.More() {
-		return errors.New("there is more behind it")
-	}
 	return nil
 }
 

@@ -24,6 +24,8 @@ func Validate(p Plan, reg *actions.Registry) (Plan, error) {
 	return p, nil
 }
 
+var errNothing = NoPlan.Faultf("the plan has no command")
+
 // validate checks a plan in which the given variables are set from the start.
 func validate(p *Plan, reg *actions.Registry, given []string) error {
 	if len(p.Commands) == 0 {
