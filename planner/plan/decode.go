@@ -286,14 +286,16 @@ func (a *answer) tag(tag []string) *Fault {
 	if a.fault != nil {
 		line = strings.LastIndexByte(a.text[:a.pos], '\n') + 1
 	}
-	switch opens := tag[2] == ""; {
+	opens := tag[2] == ""
+	mentioned := !opens && (line == a.quotedLine || isOpen(a.text[line:a.pos]))
+	switch {
 	case a.jsonFirst || opens && a.thinking:
 		a.pos = behind
-	case opens && a.fault != nil:
+	case a.fault != nil && (opens || mentioned):
 		return a.fault
 	case opens:
 		return a.reasons(tag[1]+"/"+tag[3], behind)
-	case line == a.quotedLine || isOpen(a.text[line:a.pos]):
+	case mentioned:
 		a.quotedLine, a.pos = line, behind
 	default:
 		a.done.add("reasoning")
@@ -438,7 +440,7 @@ func (a *answer) plan() (Plan, *Fault) {
 	case !plans && words:
 		return Plan{}, InvalidPlan.Faultf("commands stand beside prose, and not in a plan")
 	}
-	p := Plan{Salvaged: words}
+	var p Plan
 	var fault *Fault
 	if plans {
 		p.Commands, fault = a.chosen()
