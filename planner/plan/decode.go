@@ -287,7 +287,7 @@ func (a *answer) tag(tag []string) *Fault {
 		line = strings.LastIndexByte(a.text[:a.pos], '\n') + 1
 	}
 	opens := tag[2] == ""
-	mentioned := !opens && (line == a.quotedLine || isOpen(a.text[line:a.pos]))
+	mentioned := !opens && !a.jsonFirst && (line == a.quotedLine || isOpen(a.text[line:a.pos]))
 	switch {
 	case a.jsonFirst || opens && a.thinking:
 		a.pos = behind
