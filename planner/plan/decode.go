@@ -323,6 +323,7 @@ func (a *answer) reasons(shut string, start int) *Fault {
 		a.pass(end)
 	default:
 		a.done.add("reasoning")
+		a.marks.torn = a.marks.torn || isQuoted(a.text[a.lineStart:a.pos])
 		a.parts = append(a.parts, part{span: span{a.pos, end}})
 		a.pos, a.lineStart = end, end
 	}
