@@ -76,7 +76,7 @@ func promptCost(t testing.TB, reg *actions.Registry) (c cost) {
 	for _, m := range messages {
 		c.planbot += counter.Count(m.Text)
 	}
-	raw, _, err := plan.Schema(reg)
+	raw, _, _, err := plan.Schema(reg)
 	if err != nil {
 		t.Fatal(err)
 	}

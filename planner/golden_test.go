@@ -37,10 +37,10 @@ func goldenTurn() *actions.Turn {
 	scope := state.NewScope()
 	state.Of[prompts.History](scope).Append(prompts.Turn{From: "u", Name: "Mia", Messages: []prompts.Message{
 		{Role: prompts.User, Text: "milk to shop, please"},
-		{Role: prompts.Assistant, Text: plan.Transcript([]plan.Command{
+		{Role: prompts.Assistant, Text: plan.Plan{Commands: []plan.Command{
 			{Kind: plan.Do, Action: "addItem", Entities: map[string]any{"list": "shop", "item": "milk"}, CallID: "c1", Result: "added"},
 			{Kind: plan.Say, Response: "There is milk\non it now."},
-		})},
+		}}.Transcript()},
 	}}, prompts.Limits{})
 	turn := &actions.Turn{Activity: a, Text: a.Text, Conversation: scope, Thread: scope, User: scope, Temp: state.NewScope()}
 	turn.Rounds = []actions.Round{{Preface: "I look first.", Outcomes: []actions.Outcome{

@@ -137,7 +137,12 @@ func NewSequential(ctx context.Context, cfg SequenceConfig) (*Sequential, error)
 	if err != nil {
 		return nil, fmt.Errorf("sequential planner: %w", err)
 	}
-	asker.retell = plan.TranscriptXML
+	asker.retell = func(transcript string) string {
+		if p, ok := readTranscript(transcript); ok {
+			return p.TranscriptXML()
+		}
+		return transcript
+	}
 	return &Sequential{asker}, nil
 }
 
@@ -153,6 +158,13 @@ func (s *Sequential) Plan(ctx context.Context, turn *actions.Turn) (plan.Plan, e
 // The history shows earlier plans as XML.
 func (s *Sequential) Messages(ctx context.Context, turn *actions.Turn) ([]models.Message, error) {
 	return s.asker.messages(ctx, turn)
+}
+
+// readTranscript reads what [plan.Plan.Transcript] has written; ok says that it is that, and
+// whole.
+func readTranscript(text string) (p plan.Plan, ok bool) {
+	err := p.UnmarshalJSON([]byte(text))
+	return p, err == nil && strings.HasPrefix(text, `{"type":"plan"`)
 }
 
 // defaultHistoryTokens bounds the part of a prompt that is history.
@@ -209,13 +221,13 @@ func (a *asker) plan(ctx context.Context, turn *actions.Turn, read func(answer s
 		}
 		p, err := read(answer.Text, pr.offered)
 		if left := turn.Budget.Messages - turn.Usage.Messages; err == nil && turn.Budget.Messages > 0 && p.Says() > left {
-			err = plan.Faultf(plan.InvalidPlan, "the plan has %d SAYs, but this turn has only %d left; combine them", p.Says(), max(left, 0))
+			err = plan.InvalidPlan.Faultf("the plan has %d SAYs, but this turn has only %d left; combine them", p.Says(), max(left, 0))
 		}
 		if answer.Finish == "length" && (p.Prose || err != nil && faultKind(err) == plan.NoPlan) {
 			// A plan that is whole may stand in an answer that was cut off behind
 			// it; prose that was cut off is not what the model meant to say, and
 			// nothing may be all that was left behind the reasoning.
-			err = plan.Faultf(plan.Truncated, "the answer was cut off before its end; be brief")
+			err = plan.Truncated.Faultf("the answer was cut off before its end; be brief")
 		}
 		if err == nil {
 			p.Refused = refused
@@ -425,16 +437,12 @@ func (r ResponseFormat) of(ctx context.Context, offered *actions.Registry) (*mod
 	case JSONObject:
 		return &models.Format{}, nil
 	}
-	schema, strict, err := plan.Schema(offered)
+	schema, grammar, strict, err := plan.Schema(offered)
 	if err != nil {
 		return nil, fmt.Errorf("schema of the plans: %w", err)
 	}
 	if !strict {
 		zerolog.Ctx(ctx).Info().Strs("actions", looseActions(offered)).Msg("the schema of plans is not strict")
-	}
-	grammar, err := plan.Grammar(offered)
-	if err != nil {
-		return nil, fmt.Errorf("grammar of the plans: %w", err)
 	}
 	return &models.Format{Name: "plan", Schema: schema, Loose: !strict, Grammar: grammar}, nil
 }

@@ -273,7 +273,7 @@ func (t *promptTask) assemble(ctx context.Context, turn *actions.Turn, inputs ma
 
 // spoken is what the bot said in a turn, from what the history keeps of it.
 func spoken(transcript string) string {
-	commands, ok := plan.ReadTranscript(transcript)
+	p, ok := readTranscript(transcript)
 	if !ok && strings.HasPrefix(transcript, `{"type":"plan"`) {
 		return tooLong // the history has cut it
 	}
@@ -281,7 +281,7 @@ func spoken(transcript string) string {
 		return transcript
 	}
 	var said []string
-	for _, c := range commands {
+	for _, c := range p.Commands {
 		if c.Kind == plan.Say {
 			said = append(said, c.Response)
 		}

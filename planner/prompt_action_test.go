@@ -311,7 +311,7 @@ func planned(t *testing.T, name string, cfg planner.SequenceConfig, in *actions.
 // runAll runs the DOs of a plan.
 func runAll(t *testing.T, p plan.Plan, reg *actions.Registry, in *actions.Turn) {
 	t.Helper()
-	for run := plan.NewProgress(p, nil); !run.Done(); {
+	for run := p.Start(nil); !run.Done(); {
 		c, err := run.Command(run.Next)
 		if err != nil {
 			t.Fatal(err)

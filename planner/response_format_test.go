@@ -40,11 +40,7 @@ func TestTheModelIsHeldToTheFormat(t *testing.T) {
 	if diff := cmp.Diff(&models.Format{}, with(planner.JSONObject)); diff != "" {
 		t.Error(diff)
 	}
-	schema, _, err := plan.Schema(vectorActions(t))
-	if err != nil {
-		t.Fatal(err)
-	}
-	grammar, err := plan.Grammar(vectorActions(t))
+	schema, grammar, _, err := plan.Schema(vectorActions(t))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -15,7 +15,6 @@ import (
 	"github.com/planbot-go/planbot/activity"
 	"github.com/planbot-go/planbot/models"
 	"github.com/planbot-go/planbot/planner"
-	"github.com/planbot-go/planbot/planner/plan"
 	"github.com/planbot-go/planbot/prompts"
 	"github.com/planbot-go/planbot/state"
 )
@@ -188,6 +187,6 @@ func ExampleNewSequence() {
 	p, err := sequence.Plan(ctx, &actions.Turn{
 		Activity: &activity.Activity{}, Thread: state.NewScope(), Text: "add milk to the groceries list",
 	})
-	fmt.Println(plan.Transcript(p.Commands), err)
+	fmt.Println(p.Transcript(), err)
 	// Output: {"type":"plan","commands":[{"type":"DO","action":"addItem","entities":{"item":"milk","list":"groceries"},"saveAs":"R1"},{"type":"SAY","response":"$R1"}]} <nil>
 }

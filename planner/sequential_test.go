@@ -97,7 +97,7 @@ func TestSequentialMessages(t *testing.T) {
 		{say("Hi!"), say("Which <list>?")},
 	} {
 		history.Append(prompts.Turn{From: "u", Messages: []prompts.Message{
-			{Role: prompts.User, Text: `{"type":"plan"}`}, {Role: prompts.Assistant, Text: plan.Transcript(said)},
+			{Role: prompts.User, Text: `{"type":"plan"}`}, {Role: prompts.Assistant, Text: plan.Plan{Commands: said}.Transcript()},
 		}}, prompts.Limits{})
 	}
 	kept := history.Turns[0].Messages[1].Text

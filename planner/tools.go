@@ -286,10 +286,10 @@ func (s *toolset) find(name string) (*actions.Action, *plan.Fault) {
 		case 1:
 			return found[0], nil
 		default:
-			return nil, plan.Faultf(plan.UnknownAction, "%q may mean %s; use the whole name", spelling.Clip(name), names(found))
+			return nil, plan.UnknownAction.Faultf("%q may mean %s; use the whole name", spelling.Clip(name), names(found))
 		}
 	}
-	return nil, plan.Faultf(plan.UnknownAction, "there is no function %q%s", spelling.Clip(name), plan.Suggest(bare, s.offered))
+	return nil, plan.UnknownAction.Faultf("there is no function %q%s", spelling.Clip(name), plan.Suggest(bare, s.offered))
 }
 
 // joined is a name with one mark for all between its words, in lower case.
@@ -352,9 +352,9 @@ func readProse(answer *models.Response) (plan.Plan, error) {
 	case fault != nil && fault.Kind == plan.NoPlan && answer.Finish != "length":
 		return plan.Plan{}, fault
 	case fault != nil && (fault.Kind == plan.Truncated || fault.Kind == plan.NoPlan), err == nil && answer.Finish == "length":
-		return plan.Plan{}, plan.Faultf(plan.Truncated, "the answer was cut off before its end; be brief")
+		return plan.Plan{}, plan.Truncated.Faultf("the answer was cut off before its end; be brief")
 	case err != nil || !p.Prose:
-		return plan.Plan{}, plan.Faultf(plan.InvalidPlan, "it is a plan or a call written as text, which is not run")
+		return plan.Plan{}, plan.InvalidPlan.Faultf("it is a plan or a call written as text, which is not run")
 	}
 	return p, nil
 }
@@ -363,11 +363,11 @@ func readProse(answer *models.Response) (plan.Plan, error) {
 func wholeFault(answer *models.Response, request *models.Request) *plan.Fault {
 	switch n := len(answer.Calls); {
 	case !mayCall(request):
-		return plan.Faultf(plan.InvalidPlan, "functions cannot be called any more")
+		return plan.InvalidPlan.Faultf("functions cannot be called any more")
 	case answer.Finish == "length":
-		return plan.Faultf(plan.Truncated, "the answer was cut off before its end; call less at once")
+		return plan.Truncated.Faultf("the answer was cut off before its end; call less at once")
 	case n > maxCalls:
-		return plan.Faultf(plan.InvalidPlan, "%d calls at once, of which only %d are possible", n, maxCalls)
+		return plan.InvalidPlan.Faultf("%d calls at once, of which only %d are possible", n, maxCalls)
 	}
 	return nil
 }
@@ -407,7 +407,7 @@ func (s *toolset) command(call models.Call) (plan.Command, *plan.Fault) {
 		if _, missing := errors.AsType[*actions.MissingError](err); missing {
 			kind = plan.MissingEntities
 		}
-		return plan.Command{}, plan.Faultf(kind, "%s", err)
+		return plan.Command{}, kind.Faultf("%s", err)
 	}
 	return plan.Command{Kind: plan.Do, Action: action.Name, Entities: entities}, nil
 }
@@ -421,20 +421,20 @@ func readArguments(text string) (map[string]any, *plan.Fault) {
 		return map[string]any{}, nil
 	}
 	if len(text) > maxArguments {
-		return nil, plan.Faultf(plan.InvalidEntities, "the arguments are longer than %d bytes", maxArguments)
+		return nil, plan.InvalidEntities.Faultf("the arguments are longer than %d bytes", maxArguments)
 	}
 	var value jsontext.Value
 	if err := jsonv2.Unmarshal([]byte(text), &value); err != nil {
-		return nil, plan.Faultf(plan.InvalidEntities, "the arguments are no valid JSON: %s", jsonFault(err))
+		return nil, plan.InvalidEntities.Faultf("the arguments are no valid JSON: %s", jsonFault(err))
 	}
 	if value.Kind() != '{' {
-		return nil, plan.Faultf(plan.InvalidEntities, "the arguments are no JSON object")
+		return nil, plan.InvalidEntities.Faultf("the arguments are no JSON object")
 	}
 	var entities map[string]any
 	dec := json.NewDecoder(strings.NewReader(text))
 	dec.UseNumber()
 	if err := dec.Decode(&entities); err != nil {
-		return nil, plan.Faultf(plan.InvalidEntities, "the arguments are no valid JSON: %s", spelling.Clip(err.Error()))
+		return nil, plan.InvalidEntities.Faultf("the arguments are no valid JSON: %s", spelling.Clip(err.Error()))
 	}
 	return entities, nil
 }
@@ -502,7 +502,7 @@ const tooLong = "(What was done and said here is too long to be shown.)"
 // whichever planner has made it, so that the model is not shown plans for
 // examples.
 func (s *story) retell(transcript string) {
-	commands, ok := plan.ReadTranscript(transcript)
+	p, ok := readTranscript(transcript)
 	if !ok {
 		if strings.HasPrefix(transcript, `{"type":"plan"`) { // the history has cut it
 			transcript = tooLong
@@ -511,7 +511,7 @@ func (s *story) retell(transcript string) {
 		return
 	}
 	var texts []string
-	for _, c := range commands {
+	for _, c := range p.Commands {
 		if c.Kind == plan.Say {
 			texts = append(texts, c.Response)
 			continue

@@ -35,10 +35,10 @@ func TestToolsRetellsTheHistory(t *testing.T) {
 	in := turn("more")
 	quoted := do("addItem", map[string]any{"list": "<a>", "count": json.Number("1.50")})
 	for _, answer := range []string{
-		plan.Transcript(commands(called("x", "addItem", "added"), called("x", "ping", ""), say("Done."), say("More?"))),
-		plan.Transcript(commands(say("Wait."), quoted, say("So."))),
+		plan.Plan{Commands: commands(called("x", "addItem", "added"), called("x", "ping", ""), say("Done."), say("More?"))}.Transcript(),
+		plan.Plan{Commands: commands(say("Wait."), quoted, say("So."))}.Transcript(),
 		"Welcome! What {can} I do?",
-		plan.Transcript(commands(say("Hi!"))),
+		plan.Plan{Commands: commands(say("Hi!"))}.Transcript(),
 		`{"type":"plan","commands":[{"type":"DO","action":"ping […]`,
 	} {
 		remember(in, answer)
@@ -69,14 +69,14 @@ func TestTranscriptsKeepResultsOfCalls(t *testing.T) {
 	plain.Result = "of no call"
 	given := commands(plain, called("a", "ping", "<ok>"))
 	want := `{"type":"plan","commands":[{"type":"DO","action":"ping"},{"type":"DO","action":"ping","entities":{"list":"a"},"callId":"a","result":"<ok>"}]}`
-	if got := plan.Transcript(given); got != want || given[0].Result == "" {
+	if got := (plan.Plan{Commands: given}).Transcript(); got != want || given[0].Result == "" {
 		t.Errorf("got %s", got)
 	}
 	if p, err := plan.Decode(want); err != nil || len(p.Commands) != 2 || p.Commands[1].Result != "" {
 		t.Errorf("a model that writes it so: %+v, %v", p, err)
 	}
 	long := strings.Repeat("ü", 2000)
-	one := plan.Transcript(commands(called("a", "ping", long)))
+	one := plan.Plan{Commands: commands(called("a", "ping", long))}.Transcript()
 	if !strings.Contains(one, `ü […]"`) || len(one) < 1024 || len(one) > 1200 {
 		t.Errorf("%d bytes", len(one))
 	}
@@ -84,7 +84,7 @@ func TestTranscriptsKeepResultsOfCalls(t *testing.T) {
 	for range 25 {
 		many = append(many, called("call00001", "ping", long))
 	}
-	if got := plan.Transcript(many); len(got) > 8<<10 || !json.Valid([]byte(got)) {
+	if got := (plan.Plan{Commands: many}).Transcript(); len(got) > 8<<10 || !json.Valid([]byte(got)) {
 		t.Errorf("%d bytes", len(got))
 	}
 }
@@ -93,7 +93,7 @@ func TestTranscriptsKeepResultsOfCalls(t *testing.T) {
 func TestSequentialRetellsCalls(t *testing.T) {
 	t.Parallel()
 	s, _, in := sequential(t, 0)
-	remember(in, plan.Transcript(commands(called("a", "createList", "made"), say("Done."))))
+	remember(in, plan.Plan{Commands: commands(called("a", "createList", "made"), say("Done."))}.Transcript())
 	want := "<plan>\n  <function.createList list=\"a\"/>\n  <say>Done.</say>\n</plan>"
 	if got := messagesOf(t, s, in)[2].Text; got != want {
 		t.Errorf("got %s", got)
@@ -118,7 +118,7 @@ func TestEveryCallIsAnswered(t *testing.T) {
 					executed = append(executed, called(pick(), "ping", pick()))
 				}
 			}
-			remember(in, plan.Transcript(executed))
+			remember(in, plan.Plan{Commands: executed}.Transcript())
 		}
 		for range random.IntN(4) {
 			var round actions.Round

@@ -190,7 +190,7 @@ func planText(commands []plan.Command) string {
 	for i := range plain {
 		plain[i].CallID, plain[i].Result = "", ""
 	}
-	return plan.Transcript(plain)
+	return plan.Plan{Commands: plain}.Transcript()
 }
 
 // failures is the error of a model as the scripted one gives it: as often as it may be asked

@@ -132,7 +132,7 @@ func saying(texts []string) (commands []plan.Command) {
 // commandsOf is what was done of a plan.
 func commandsOf(outcomes []actions.Outcome) (commands []plan.Command) {
 	for _, o := range outcomes {
-		if o.Action == string(plan.Say) {
+		if o.Action == plan.Say {
 			commands = append(commands, plan.Command{Kind: plan.Say, Response: o.Text})
 			continue
 		}
@@ -151,7 +151,7 @@ func (d *deadLetter) actions() []Action {
 	for _, r := range d.run.Rounds {
 		failed := false
 		for _, o := range r.Outcomes {
-			if o.Action != string(plan.Say) && !(failed && o.Failed) { // else it was left out
+			if o.Action != plan.Say && !(failed && o.Failed) { // else it was left out
 				all, made = append(all, d.action(o)), append(made, o.Action)
 			}
 			failed = failed || o.Failed

@@ -248,7 +248,7 @@ func (x *execution) decided(ctx context.Context, a *Approval) error {
 func (x *execution) owesAfter() bool {
 	p := x.rec.Run.Progress
 	return p.Owes() || p.Plan.Observe && slices.ContainsFunc(x.Rounds[len(x.Rounds)-1].Outcomes, func(o actions.Outcome) bool {
-		return o.Action != string(plan.Say) && !o.Failed && o.Text != ""
+		return o.Action != plan.Say && !o.Failed && o.Text != ""
 	})
 }
 

@@ -58,7 +58,7 @@ const (
 )
 
 // LimitError is the error of a turn that went over one of its limits: "steps" (MaxSteps of
-// the bot's Config), "same calls" (MaxSameCalls), "text" (plan.MaxExpanded, in a SAY) or
+// the bot's Config), "same calls" (MaxSameCalls), "text" (what variables may fill into a SAY) or
 // "messages" (Budget.Messages). The budget of tokens and money has an error of its own,
 // [actions.BudgetError].
 type LimitError struct{ Limit string }

@@ -269,7 +269,7 @@ func (r *Record) Completed() []string {
 	}
 	for _, round := range r.Run.Rounds {
 		for _, o := range round.Outcomes {
-			if !o.Failed && !o.Unchanged && o.Action != string(plan.Say) {
+			if !o.Failed && !o.Unchanged && o.Action != plan.Say {
 				names = append(names, o.Action)
 			}
 		}

@@ -61,7 +61,7 @@ func (x *execution) nextPlan(ctx context.Context) error {
 	case x.Usage.Messages+p.Says() > x.Budget.Messages: // a planner of its own, or a hook
 		return &LimitError{Limit: limitSays}
 	}
-	run.Progress = plan.NewProgress(p, nil)
+	run.Progress = p.Start(nil)
 	x.Rounds = append(x.Rounds, actions.Round{Preface: p.Preface})
 	if x.outside {
 		return nil // what was done is not to be done again
@@ -135,7 +135,7 @@ func (x *execution) say(ctx context.Context) error {
 		return err // or its variables are results with nothing to tell
 	}
 	x.rec.Run.Executed = append(x.rec.Run.Executed, c)
-	x.note(actions.Outcome{Action: string(plan.Say), Text: c.Response})
+	x.note(actions.Outcome{Action: plan.Say, Text: c.Response})
 	return x.put(ctx, c.Response)
 }
 
@@ -251,7 +251,7 @@ func (x *execution) untold() string {
 			switch {
 			case o.Unchanged && !slices.Contains(texts, o.Text):
 				texts = append(texts, o.Text)
-			case !o.Unchanged && !o.Failed && o.Action != string(plan.Say):
+			case !o.Unchanged && !o.Failed && o.Action != plan.Say:
 				did = append(did, o.Action)
 			}
 		}

@@ -254,7 +254,7 @@ func (t *Turn) remember() {
 	case d != nil:
 		note = "[" + d.Action + " was rejected.]"
 	}
-	answer := plan.Transcript(t.rec.Run.Executed)
+	answer := plan.Plan{Commands: t.rec.Run.Executed}.Transcript()
 	said := prompts.Turn{From: t.Activity.From.ID, Messages: []prompts.Message{{Role: prompts.User, Text: t.Text}}}
 	if !t.Activity.Conversation.Personal() {
 		said.Name = t.Activity.From.Name

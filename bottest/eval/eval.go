@@ -264,7 +264,7 @@ func exchange(said string, did []plan.Command, reply string) prompts.Turn {
 	}
 	messages := []prompts.Message{{Role: prompts.User, Text: said}}
 	if len(did) > 0 {
-		messages = append(messages, prompts.Message{Role: prompts.Assistant, Text: plan.Transcript(did)})
+		messages = append(messages, prompts.Message{Role: prompts.Assistant, Text: plan.Plan{Commands: did}.Transcript()})
 	}
 	return prompts.Turn{Messages: messages}
 }

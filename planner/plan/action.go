@@ -33,7 +33,7 @@ type planAction struct {
 // A plan can call actions that were there before it, plans among them, so none can call
 // itself. The error is of a plan or a name that will not do.
 func AddAction(reg *actions.Registry, name, description string, plan Plan) (*actions.Action, error) {
-	p := &planAction{plan: plan, inputs: plan.Inputs(), reg: reg}
+	p := &planAction{plan: plan, inputs: plan.inputs(), reg: reg}
 	if err := validate(&p.plan, reg, p.inputs); err != nil {
 		return nil, fmt.Errorf("add plan %s: %w", name, err)
 	}
@@ -117,5 +117,5 @@ func (p *planAction) call(ctx context.Context, turn *actions.Turn, entities map[
 		inputs[name] = entities[name]
 	}
 	// The call itself was approved, where that is needed.
-	return NewProgress(p.plan, inputs).run(context.WithValue(ctx, nestedKey{}, depth+1), turn, p.reg, true)
+	return p.plan.Start(inputs).run(context.WithValue(ctx, nestedKey{}, depth+1), turn, p.reg, true)
 }

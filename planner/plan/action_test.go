@@ -37,7 +37,7 @@ func TestAPlanIsAnAction(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	got, err := plan.Run(t.Context(), &actions.Turn{}, plan.NewProgress(p, nil), w.Registry)
+	got, err := plan.Run(t.Context(), &actions.Turn{}, p.Start(nil), w.Registry)
 	if want := "A FROM OSLO FROM ROME"; err != nil || got.Text() != want || w.ran[len(w.ran)-1] != "send "+want {
 		t.Errorf("got %q, %v after %q", got.Text(), err, w.ran)
 	}
@@ -53,9 +53,9 @@ func TestInputsHaveTypes(t *testing.T) {
 	if diff := cmp.Diff(want, string(raw)); diff != "" || err != nil {
 		t.Fatalf("%v, -want +got\n%s", err, diff)
 	}
-	e := plan.NewProgress(plan.Plan{Commands: commands(
+	e := plan.Plan{Commands: commands(
 		saved("A", "times", entities{"list": []any{json.Number("1")}}), do("twice", entities{"Numbers": "$A", "n": "5"}),
-	)}, nil)
+	)}.Start(nil)
 	if got, err := plan.Run(t.Context(), &actions.Turn{}, e, w.Registry); err != nil || got.Text() != "[2] by 5\n[10]" {
 		t.Errorf("got %q, %v", got.Text(), err)
 	}
@@ -92,7 +92,7 @@ func TestApprovalOfAPlan(t *testing.T) {
 	t.Parallel()
 	w := newWorkshop()
 	buy := addPlan(t, w, "buy", inPlan(`<function.upper input="x"/>`, `<function.pay/>`))
-	_, err := plan.Run(t.Context(), &actions.Turn{}, plan.NewProgress(w.load(t, inPlan(`<function.buy/>`)), nil), w.Registry)
+	_, err := plan.Run(t.Context(), &actions.Turn{}, w.load(t, inPlan(`<function.buy/>`)).Start(nil), w.Registry)
 	if !errors.Is(err, plan.ErrNeedsApproval) || len(w.ran) > 0 {
 		t.Errorf("got %v after %q", err, w.ran)
 	}

@@ -89,6 +89,7 @@ var hostile = map[string]struct{ start, part string }{
 	"comments in prose":      {"a ", "/* "},
 	"comments, closed":       {"a ", "/**/"},
 	"open quotes, tags":      {`a "`, "</think>"},
+	"broken, quotes, tags":   {"a\n{\"commands\":[} \"", "</think>"},
 	"open quotes":            {"a ", `"{[`},
 	"closed badly":           {"a\n", "{]\n"},
 	"comments in braces":     {"a\n", "{/*}\n"},

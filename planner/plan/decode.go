@@ -1,11 +1,16 @@
 package plan
 
 import (
+	"cmp"
 	"encoding/json"
+	"fmt"
 	"reflect"
 	"regexp"
 	"slices"
 	"strings"
+
+	jsonv2 "github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/planbot-go/planbot/internal/spelling"
 )
@@ -30,46 +35,81 @@ func Decode(text string) (Plan, error) {
 	return p, nil
 }
 
-// decode reads a text; unwrapped says that it was the contents of a JSON string.
-func decode(text string, unwrapped bool) (Plan, *Fault) {
+// decode reads a text; wrapped says that it was the contents of a wrapper.
+func decode(text string, wrapped bool) (Plan, *Fault) {
 	if len(text) > maxBytes {
-		return Plan{}, Faultf(InvalidPlan, "the answer is longer than %d bytes", maxBytes)
+		return Plan{}, InvalidPlan.Faultf("the answer is longer than %d bytes", maxBytes)
 	}
 	text, done := clean(text)
-	if r := (reader{text: text}); strings.HasPrefix(text, `"`) {
-		v, ok := r.read(0)
-		whole := ok && v.kind == stringValue && r.pos == len(text)
-		switch {
-		case whole && unwrapped:
-			return Plan{}, Faultf(InvalidPlan, "the answer is a JSON string of a JSON string")
-		case whole:
-			return unwrap(v.text, json.Valid([]byte(text)))
+	if strings.HasPrefix(text, `"`) {
+		r := reader{text: text}
+		value, ok := r.read(0)
+		switch inner, isText := value.(string); {
+		case ok && isText && r.pos == len(text):
+			return decodeInner(inner, "json_string", wrapped, json.Valid([]byte(text)))
 		case !ok && r.cut && (strings.HasPrefix(text, `"{`) || strings.HasPrefix(text, `"[`)):
-			return Plan{}, Faultf(Truncated, "the text ends within a string of JSON")
+			return Plan{}, Truncated.Faultf("the text ends within a string of JSON")
 		}
 	}
 	text, fault := finalChannel(text, &done)
 	if fault != nil {
 		return Plan{}, fault
 	}
-	a := answer{text: text, done: done, budget: 8*len(text) + 1<<14}
+	a := newAnswer(text, done)
 	if fault := a.scan(); fault != nil {
 		return Plan{}, fault
 	}
-	return a.plan()
+	p, fault := a.plan()
+	if fault != errWrapped || len(a.found) != 1 || len(a.found[0].notes) > 0 || hasWords(a.without(true)) {
+		return p, fault
+	}
+	if inner, ok := unwrap(a.text[a.found[0].start:a.found[0].end]); ok {
+		return decodeInner(inner, "shape", wrapped, true)
+	}
+	return p, fault
 }
 
-// unwrap reads an answer that is a JSON string of a plan or of prose.
-func unwrap(inner string, strict bool) (Plan, *Fault) {
+// decodeInner reads the contents of a wrapper that is the whole answer. Only a strict one
+// may hold a DO.
+func decodeInner(inner, code string, wrapped, strict bool) (Plan, *Fault) {
+	if wrapped {
+		return Plan{}, errWrapped
+	}
 	p, fault := decode(inner, true)
 	switch {
 	case fault != nil:
 		return Plan{}, fault
 	case p.Salvaged, !strict && p.LastDo() >= 0:
-		return Plan{}, Faultf(InvalidPlan, "the plan stands within a string of prose, or in one that is no JSON")
+		return Plan{}, errWrapped
 	}
-	p.Repairs = slices.Sorted(slices.Values(append(p.Repairs, "json_string")))
+	done := notes(p.Repairs)
+	done.add(code)
+	p.Repairs = slices.Sorted(slices.Values(done))
 	return p, nil
+}
+
+var errWrapped = InvalidPlan.Faultf("the plan stands within other JSON; answer with the plan alone")
+
+// unwrap returns what is alone in a wrapper of strict JSON: in an array, under the key
+// plan, or in a string under the key commands.
+func unwrap(text string) (inner string, ok bool) {
+	var list []jsontext.Value
+	if jsonv2.Unmarshal([]byte(text), &list) == nil && len(list) == 1 {
+		return string(list[0]), true
+	}
+	var object map[string]jsontext.Value
+	if jsonv2.Unmarshal([]byte(text), &object) != nil {
+		return "", false
+	}
+	for key, value := range object {
+		switch {
+		case strings.EqualFold(key, "plan") && len(object) == 1:
+			return string(value), true
+		case strings.EqualFold(key, "commands") && jsonv2.Unmarshal(value, &inner) == nil && strings.HasPrefix(inner, "[") && json.Valid([]byte(inner)):
+			return `{"commands":` + inner + "}", true
+		}
+	}
+	return "", false
 }
 
 // answer is an output of a model while it is read.
@@ -81,30 +121,35 @@ type answer struct {
 	budget    int // how many bytes the reader may read
 	marks     marks
 	found     []found
-	reasoning []span // between other text
+	fault     *Fault // of what was broken so far
+	parts     []part // what is no prose, in order
 
 	pos, lineStart int
 	inked, begun   bool // something stands before pos on its line, or anywhere
-	hidden         int  // up to here no plan counts: it is a comment, or only mentioned
 	thinking       bool // a tag of reasoning was opened in a line, and never closed
+	struck         bool // there was a <s> of HTML, so that </s> ends no turn
 	quotedLine     int  // a line in which a closing tag stands in a quote; -1 for none
-	struck         bool // there was a <s> of HTML
 
 	// For an answer to the sequential planner:
-	xml      bool
-	plans    []xmlPlan
-	stray    bool // a function stands outside of any plan
-	saying   bool // a <say> outside of plans has no </say> yet
-	goalOpen bool // a <goal> has no </goal>
+	xml    bool
+	plans  []xmlPlan
+	stray  *Fault // what stands outside of plans and keeps them from running
+	quotes bool   // a <say> or a <goal> outside of plans is not closed yet
 }
 
 // span is a piece of a text.
 type span struct{ start, end int }
 
+// part is a piece of an answer that is no prose: reasoning, or a value.
+type part struct {
+	span
+	value bool
+}
+
 // found is a value in an answer that may be the plan.
 type found struct {
 	span
-	value     value
+	value     any
 	shape     shape
 	lineStart int
 	notes     notes
@@ -113,33 +158,24 @@ type found struct {
 	top       bool // nothing is open where it begins
 }
 
+func newAnswer(text string, done notes) *answer {
+	return &answer{text: text, done: done, budget: 8*len(text) + 1<<14}
+}
+
 // scan walks through the text once. It reads each value that may be the plan where it
-// begins, and never looks into one.
+// begins, and never looks into one. What is broken is a fault, unless it turns out to be
+// reasoning.
 func (a *answer) scan() *Fault {
 	a.restart(0)
 	for a.pos < len(a.text) {
-		if fault := a.step(); fault != nil && (fault.Kind == Truncated || !a.wasReasoning()) {
+		start := a.pos
+		fault := a.step()
+		if fault != nil && (fault.Kind == Truncated || a.jsonFirst || a.fault != nil || reasoningTag.MatchString(a.text[start:a.pos])) {
 			return fault
 		}
+		a.fault = cmp.Or(a.fault, fault)
 	}
-	return nil
-}
-
-// wasReasoning begins anew behind the closing tag of reasoning, where a fault is part of
-// that.
-func (a *answer) wasReasoning() bool {
-	tag := reasoningTag.FindStringSubmatchIndex(a.text[a.pos:])
-	if opens := tag != nil && tag[4] == tag[5]; a.jsonFirst || tag == nil || opens {
-		return false
-	}
-	at := a.pos + tag[0]
-	line := a.text[strings.LastIndexByte(a.text[:at], '\n')+1 : at]
-	if isOpen(line) || strings.Contains(a.text[a.pos:at], "{") {
-		return false
-	}
-	a.done.add("reasoning")
-	a.restart(a.pos + tag[1])
-	return true
+	return a.fault
 }
 
 // restart begins anew at pos, because all before it was no part of the answer.
@@ -159,10 +195,10 @@ func (a *answer) restart(pos int) {
 func (a *answer) step() *Fault {
 	rest := a.text[a.pos:]
 	switch c := rest[0]; {
+	case c == '{' && a.fault != nil:
+		return a.fault
 	case c == '{' || c == '[' && reasoningTagAt(rest) == nil:
 		return a.bracket(rest)
-	case c == '<' && a.endToken(rest):
-		return nil
 	case c == '\n':
 		a.pos++
 		a.lineStart, a.inked = a.pos, false
@@ -170,10 +206,13 @@ func (a *answer) step() *Fault {
 	case c == ' ':
 		a.pos++
 		return nil
-	case a.pos < a.hidden:
-		a.mark(false)
-		return nil
 	case c == '<' || c == '[' || strings.HasPrefix(rest, "◁"):
+		a.struck = a.struck || strings.HasPrefix(rest, "<s>")
+		if endTokenAt(rest) > 0 && !(a.struck && strings.HasPrefix(rest, "</s>")) {
+			a.done.add("end_token")
+			a.text = a.text[:a.pos]
+			return nil
+		}
 		if a.xml && c == '<' {
 			if done, fault := a.tagOfXML(rest); done || fault != nil {
 				return fault
@@ -183,43 +222,47 @@ func (a *answer) step() *Fault {
 			return a.tag(tag)
 		}
 	}
-	a.comment(rest)
-	a.mark(false)
+	switch {
+	case strings.HasPrefix(rest, "<!--"):
+		size := strings.Index(rest[4:], "-->")
+		if size < 0 {
+			a.pass(len(a.text))
+		} else {
+			a.pass(a.pos + len("<!---->") + size)
+		}
+		return nil
+	case strings.HasPrefix(rest, "/*") && !a.marks.torn:
+		if size := strings.Index(rest[2:], "*/"); size >= 0 {
+			a.pass(a.pos + len("/**/") + size)
+			return nil
+		}
+		a.marks.torn = true
+	}
+	a.mark()
 	return nil
 }
 
-// mark steps over one character, which may be a mark. opensJSON says that it begins JSON
-// which cannot be read.
-func (a *answer) mark(opensJSON bool) {
+// pass steps over a comment, or reasoning that is only mentioned: no plan in it counts. In
+// doubt, it leaves something open.
+func (a *answer) pass(end int) {
+	piece := a.text[a.pos:end]
+	hasToken := func(token string) bool { return strings.Contains(piece, token) }
+	a.marks.torn = a.marks.torn || isTorn(piece) || strings.ContainsFunc(piece, isQuote) || slices.ContainsFunc(endTokens, hasToken)
+	a.jump(end)
+}
+
+// jump goes on at end.
+func (a *answer) jump(end int) {
+	if i := strings.LastIndexByte(a.text[a.pos:end], '\n'); i >= 0 {
+		a.lineStart = a.pos + i + 1
+	}
+	a.inked, a.begun, a.pos = true, true, end
+}
+
+// mark steps over one character, which may be a mark.
+func (a *answer) mark() {
 	a.inked, a.begun = true, true
-	a.pos += a.marks.step(a.text, a.pos, opensJSON)
-}
-
-// endToken cuts the text at an end token. </s> also ends a <s> of HTML.
-func (a *answer) endToken(rest string) bool {
-	a.struck = a.struck || strings.HasPrefix(rest, "<s>")
-	if endTokenAt(rest) == 0 || a.struck && strings.HasPrefix(rest, "</s>") {
-		return false
-	}
-	a.done.add("end_token")
-	a.text = a.text[:a.pos]
-	return true
-}
-
-// comment hides a comment. One that never ends keeps all behind it from running.
-func (a *answer) comment(rest string) {
-	switch {
-	case strings.HasPrefix(rest, "/*") && !a.marks.torn:
-		size := strings.Index(rest[2:], "*/")
-		a.marks.torn = size < 0
-		a.hidden = a.pos + len("/*") + size
-	case strings.HasPrefix(rest, "<!--"):
-		if size := strings.Index(rest[4:], "-->"); size >= 0 {
-			a.hidden = a.pos + len("<!--") + size
-		} else {
-			a.hidden = len(a.text)
-		}
-	}
+	a.pos += a.marks.step(a.text, a.pos)
 }
 
 // reasoningTag matches a tag around reasoning: its bracket, the slash of a closing one, and
@@ -239,14 +282,21 @@ func reasoningTagAt(text string) []string {
 // tag looks at a tag of reasoning outside of all values. A closing tag alone ends
 // reasoning whose opening tag was part of the prompt, unless it is quoted.
 func (a *answer) tag(tag []string) *Fault {
-	behind := a.pos + len(tag[0])
-	switch opens := tag[2] == ""; {
+	behind, line := a.pos+len(tag[0]), a.lineStart
+	if a.fault != nil {
+		line = strings.LastIndexByte(a.text[:a.pos], '\n') + 1
+	}
+	opens := tag[2] == ""
+	mentioned := !opens && !a.jsonFirst && (line == a.quotedLine || isOpen(a.text[line:a.pos]))
+	switch {
 	case a.jsonFirst || opens && a.thinking:
 		a.pos = behind
+	case a.fault != nil && (opens || mentioned):
+		return a.fault
 	case opens:
 		return a.reasons(tag[1]+"/"+tag[3], behind)
-	case a.lineStart == a.quotedLine || isOpen(a.text[a.lineStart:a.pos]):
-		a.quotedLine, a.pos = a.lineStart, behind
+	case mentioned:
+		a.quotedLine, a.pos = line, behind
 	default:
 		a.done.add("reasoning")
 		a.restart(behind)
@@ -262,7 +312,7 @@ func (a *answer) reasons(shut string, start int) *Fault {
 	end := start + size + len(shut)
 	switch {
 	case size < 0 && !a.inked:
-		return Faultf(Truncated, "the text ends within the reasoning")
+		return Truncated.Faultf("the text ends within the reasoning")
 	case size < 0:
 		a.thinking = true
 		a.pos = start
@@ -270,10 +320,11 @@ func (a *answer) reasons(shut string, start int) *Fault {
 		a.done.add("reasoning")
 		a.restart(end)
 	case a.inked && !strings.Contains(a.text[start:end], "\n"):
-		a.hidden, a.pos = end, start
+		a.pass(end)
 	default:
 		a.done.add("reasoning")
-		a.reasoning = append(a.reasoning, span{a.pos, end})
+		a.marks.torn = a.marks.torn || isQuoted(a.text[a.lineStart:a.pos])
+		a.parts = append(a.parts, part{span: span{a.pos, end}})
 		a.pos, a.lineStart = end, end
 	}
 	return nil
@@ -282,62 +333,54 @@ func (a *answer) reasons(shut string, start int) *Fault {
 // bracket looks at a brace or a bracket. It begins a value that may be the plan, other
 // JSON, or nothing of the kind.
 func (a *answer) bracket(rest string) *Fault {
+	start, top := a.pos, a.marks.none()
 	inside := strings.TrimLeftFunc(rest[1:], isBlank)
-	likely := a.jsonFirst && a.pos == 0 || rest[0] == '{' && (inside == "" || keyFollows(inside)) ||
+	likely := a.jsonFirst && start == 0 || rest[0] == '{' && (inside == "" || keyFollows(inside)) ||
 		rest[0] == '[' && strings.HasPrefix(inside, "{") && keyFollows(strings.TrimLeftFunc(inside[1:], isBlank))
-	opensJSON := closingQuote(inside) != "" || rest[0] == '{' && keyFollows(inside) ||
-		rest[0] == '[' && (strings.HasPrefix(inside, "{") || strings.HasPrefix(inside, "["))
-	hidden := a.pos < a.hidden
-	likely = likely && !hidden
-	if !likely && !a.marks.none() {
-		a.mark(opensJSON)
+	switch {
+	case !likely && !top:
+		a.mark()
 		return nil
+	case a.reader.steps > a.budget || len(a.found) == maxFound:
+		return InvalidPlan.Faultf("the text holds too many pieces of JSON")
 	}
-	if a.reader.steps > a.budget || len(a.found) == maxFound {
-		return Faultf(InvalidPlan, "the text holds too many pieces of JSON")
-	}
-	start := a.pos
-	v, ok := a.reader.read(start)
 	r := &a.reader
+	v, ok := r.read(start)
 	if !ok {
+		end := extent(a.text, start)
+		r.steps += end - start
 		if likely {
-			if fault := a.unreadable(start); fault != nil {
+			if fault := a.unreadable(start, end); fault != nil {
+				a.jump(end)
 				return fault
 			}
 		}
-		a.mark(opensJSON)
+		opensJSON := likely || closingQuote(inside) != "" || rest[0] == '[' && (strings.HasPrefix(inside, "{") || strings.HasPrefix(inside, "["))
+		a.marks.torn = a.marks.torn || opensJSON && strings.ContainsFunc(a.text[start:end], isQuote)
+		a.mark()
 		return nil
 	}
 	f := found{
-		span: span{start, r.pos}, value: v, shape: v.shape(), lineStart: a.lineStart,
-		notes: r.notes, unclosed: r.unclosed, torn: r.torn, top: a.marks.none(),
+		span: span{start, r.pos}, value: v, shape: shapeOf(v), lineStart: a.lineStart,
+		notes: r.notes, unclosed: r.unclosed, torn: r.torn, top: top,
 	}
 	switch {
-	case a.thinking && f.shape == planShape && !hidden:
-		return Faultf(Truncated, "the text ends within the reasoning")
-	case r.unclosed && f.shape != planShape && likely && (a.jsonFirst || leads(a.text[a.lineStart:start])):
-		return Faultf(Truncated, "the text ends before the JSON does")
-	case r.unclosed && f.shape != planShape:
-		a.mark(opensJSON)
+	case a.thinking && f.shape == planShape:
+		return Truncated.Faultf("the text ends within the reasoning")
+	case r.unclosed && f.shape != planShape && (a.jsonFirst || leads(a.text[a.lineStart:start])):
+		return Truncated.Faultf("the text ends before the JSON does")
+	case r.unclosed && f.shape != planShape, f.shape < commandShape && !a.jsonFirst && !top:
+		a.marks.torn = a.marks.torn || strings.ContainsFunc(a.text[start:r.pos], isQuote)
+		a.mark()
 		return nil
-	case hidden && r.pos > a.hidden:
-		a.mark(opensJSON)
-		return nil
-	case !hidden && (f.shape != otherShape || a.jsonFirst):
+	case f.shape >= commandShape || a.jsonFirst:
 		a.found = append(a.found, f)
-	case !a.marks.none():
-		a.mark(opensJSON)
-		return nil
+		a.parts = append(a.parts, part{f.span, true})
 	}
-	whole := a.text[start:r.pos]
-	if len(r.notes) > 0 && isTorn(whole) {
+	if len(r.notes) > 0 && isTorn(a.text[start:r.pos]) {
 		a.marks.torn = true // nobody knows whether its strings end where they seem to
 	}
-	if i := strings.LastIndexByte(whole, '\n'); i >= 0 {
-		a.lineStart = start + i + 1
-	}
-	a.pos = r.pos
-	a.inked, a.begun = true, true
+	a.jump(r.pos)
 	return nil
 }
 
@@ -346,26 +389,23 @@ const maxFound = 10_000
 
 // unreadable decides what a value means that could not be read. Nothing is looked for
 // within what was meant as a plan.
-func (a *answer) unreadable(start int) *Fault {
+func (a *answer) unreadable(start, end int) *Fault {
 	r := &a.reader
-	end := extent(a.text, start)
-	r.steps += end - start
 	closed := end < len(a.text) || strings.IndexByte("}]", a.text[end-1]) >= 0
-	meant := a.jsonFirst || planKey.MatchString(a.text[start:end])
+	meant := a.jsonFirst || r.twice || planKey.MatchString(a.text[start:end])
 	near := a.text[min(r.pos, len(a.text)):]
 	switch first := strings.TrimLeftFunc(a.text[start:], func(c rune) bool { return c == '{' || c == '[' || isBlank(c) }); {
 	case meant && (r.cut || !closed):
-		return Faultf(Truncated, "the text ends before the JSON does: %s is missing", r.want)
+		return Truncated.Faultf("the text ends before the JSON does: %s is missing", r.want)
 	case meant:
-		a.pos = end
-		return Faultf(InvalidPlan, "the JSON is broken near %s: expected %s", strings.TrimSpace(spelling.Clip(near)), r.want)
+		return InvalidPlan.Faultf("the JSON is broken near %s: expected %s", strings.TrimSpace(spelling.Clip(near)), r.want)
 	case r.cut && (first == "" || closingQuote(first) != "") && (len(a.found) > 0 || leads(a.text[a.lineStart:start])):
-		return Faultf(Truncated, "the text ends before the JSON does")
+		return Truncated.Faultf("the text ends before the JSON does")
 	}
 	return nil
 }
 
-var planKey = regexp.MustCompile(`(?i)commands|type["'”]?\s*[:：]\s*["'“]?plan`)
+var planKey = regexp.MustCompile(`(?i)commands|type["'”]?\s*[:：]\s*["'“]?(?:plan|do|say)\b`)
 
 // extent finds where the bracket at start is closed again, outside of strings, or the end
 // of the text. It is for text that cannot be read better than that.
@@ -391,121 +431,100 @@ func extent(text string, start int) int {
 
 // plan decides what the answer amounts to.
 func (a *answer) plan() (Plan, *Fault) {
-	around, plans := a.around(), 0
-	for _, f := range a.found {
-		if f.shape == planShape {
-			plans++
-		}
-	}
-	switch words := hasWords(around); {
-	case len(a.found) == 0:
+	around := a.without(true)
+	words := hasWords(around)
+	isPlan := func(f found) bool { return f.shape == planShape }
+	plans := slices.ContainsFunc(a.found, isPlan)
+	switch {
+	case len(a.found) == 0, !plans && words && !(a.jsonFirst && a.found[0].shape != otherShape):
 		return a.prose()
-	case plans == 0 && words && !(a.jsonFirst && a.found[0].value.isMeant()):
-		return a.prose()
-	case plans == 0 && words:
-		return Plan{}, Faultf(InvalidPlan, "commands stand beside prose, and not in a plan")
+	case !plans && words:
+		return Plan{}, InvalidPlan.Faultf("commands stand beside prose, and not in a plan")
 	}
-	d := draft{alone: len(a.found) == 1 && !hasWords(around)}
-	var commands []Command
+	var p Plan
 	var fault *Fault
-	if plans == 0 {
-		commands, fault = d.bare(a.found)
+	if plans {
+		p.Commands, fault = a.chosen()
 	} else {
-		commands, fault = a.chosen(&d)
+		p.Commands, fault = a.bare()
 	}
 	if fault != nil {
 		return Plan{}, fault
 	}
-	p := Plan{Commands: commands, Salvaged: hasWords(around)}
-	if p.LastDo() >= 0 {
-		for _, f := range a.found {
-			if fault := d.mayDo(f); fault != nil && (plans == 0 || f.shape == planShape) {
-				return Plan{}, fault
-			}
-		}
-	}
 	for _, f := range a.found {
-		if plans == 0 || f.shape == planShape {
-			a.done.add(f.notes...)
+		switch {
+		case plans && !isPlan(f):
+			continue
+		case p.LastDo() >= 0 && !f.top:
+			return Plan{}, errInside
+		case p.LastDo() >= 0 && f.torn:
+			return Plan{}, InvalidPlan.Faultf("a comment in the plan holds half a quote, brace or bracket; write no comments")
 		}
+		a.done.add(f.notes...)
 	}
-	a.done.add(d.done...)
-	if p.Salvaged {
+	return a.finish(p, around), nil
+}
+
+var errInside = InvalidPlan.Faultf("the plan stands within a quote, brace or bracket that was opened before it; answer with the plan alone, or with plain text")
+
+// finish notes what was repaired, and what stood around the plan.
+func (a *answer) finish(p Plan, around string) Plan {
+	if p.Salvaged = hasWords(around); p.Salvaged {
 		a.done.add("prose")
 	}
 	if strings.Contains(around, "```") || strings.Contains(around, "~~~") {
 		a.done.add("fence")
 	}
 	p.Repairs = slices.Sorted(slices.Values(a.done))
-	return p, nil
+	return p
 }
 
-// around is the text outside of the values and of reasoning, without the closing brackets
-// behind a value.
-func (a *answer) around() string {
-	values := make([]span, 0, len(a.found)+len(a.plans))
-	for _, f := range a.found {
-		values = append(values, f.span)
-	}
-	for _, p := range a.plans {
-		values = append(values, p.span)
-	}
-	slices.SortFunc(values, func(a, b span) int { return a.start - b.start })
+// without is the text outside of reasoning or, with values, outside of values too and
+// without the closing brackets behind them.
+func (a *answer) without(values bool) string {
 	var out strings.Builder
-	start := 0
-	for _, v := range values {
-		between := a.outside(start, v.start)
-		if start > 0 {
-			between = strings.TrimLeft(between, "}], \t\r\n;")
+	start, closers := 0, ""
+	for _, p := range a.parts {
+		if p.value && !values {
+			continue
 		}
-		out.WriteString(between + "\n")
-		start = v.end
-	}
-	out.WriteString(trimClosing(a.outside(start, len(a.text))))
-	return out.String()
-}
-
-// outside is a piece of the text without reasoning.
-func (a *answer) outside(start, end int) string {
-	var out strings.Builder
-	at, _ := slices.BinarySearchFunc(a.reasoning, start, func(s span, start int) int { return s.start - start })
-	for _, s := range a.reasoning[at:] {
-		if s.start >= end {
-			break
+		out.WriteString(strings.TrimLeft(a.text[start:p.start], closers))
+		if start = p.end; p.value {
+			out.WriteString("\n")
+			closers = "}], \t\r\n;"
 		}
-		out.WriteString(a.text[start:s.start])
-		start = s.end
 	}
-	out.WriteString(a.text[start:end])
+	rest := a.text[start:]
+	if values {
+		rest = trimClosing(rest)
+	}
+	out.WriteString(rest)
 	return out.String()
 }
 
 // chosen takes the one plan that the text holds, which may be there several times.
-func (a *answer) chosen(d *draft) ([]Command, *Fault) {
+func (a *answer) chosen() ([]Command, *Fault) {
 	var chosen []Command
-	plans := 0
 	for _, f := range a.found {
-		if f.shape != planShape {
-			if f.value.isMeant() {
-				return nil, Faultf(InvalidPlan, "a command or a reply stands beside the plan, and not in it")
-			}
+		switch f.shape {
+		case otherShape:
 			continue
+		case likeShape, commandShape:
+			return nil, InvalidPlan.Faultf("a command or a reply stands beside the plan, and not in it")
 		}
 		behind := a.text[f.end:]
 		if goesOn.MatchString(behind) || !standsAlone(a.text[f.lineStart:f.start], behind) {
-			return nil, Faultf(InvalidPlan, "the plan stands in the middle of a sentence or a quotation")
+			return nil, InvalidPlan.Faultf("the plan stands in the middle of a sentence or a quotation")
 		}
-		commands, fault := d.plan(&f.value, f.unclosed)
-		if fault != nil {
+		commands, fault := a.commandsOf(f.value, f.unclosed)
+		switch {
+		case fault != nil:
 			return nil, fault
+		case chosen != nil && !reflect.DeepEqual(chosen, commands):
+			return nil, InvalidPlan.Faultf("there are several plans, and they differ")
+		case chosen != nil:
+			a.done.add("equal_plans")
 		}
-		if plans > 0 && !reflect.DeepEqual(chosen, commands) {
-			return nil, Faultf(InvalidPlan, "there are several plans, and they differ")
-		}
-		if plans > 0 {
-			d.done.add("equal_plans")
-		}
-		plans++
 		chosen = commands
 	}
 	return chosen, nil
@@ -565,24 +584,24 @@ func hasWords(text string) bool {
 // prose makes the one SAY of a text that holds no plan, unless the text is empty, or is a
 // plan of another kind, which must be neither run nor shown.
 func (a *answer) prose() (Plan, *Fault) {
-	text := strings.TrimSpace(a.outside(0, len(a.text)))
+	text := strings.TrimSpace(a.without(false))
 	endsInBracket := strings.HasSuffix(text, "}") || strings.HasSuffix(text, "]")
 	empty := strings.TrimSpace(wordless.ReplaceAllString(text, "")) == ""
 	switch {
 	case empty, text == "null":
-		return Plan{}, Faultf(NoPlan, "the answer is empty")
+		return Plan{}, NoPlan.Faultf("the answer is empty")
 	case strings.IndexByte("{[", text[0]) < 0:
 	case json.Valid([]byte(text)), endsInBracket && containsFold(text, commandKeys[0]):
-		return Plan{}, Faultf(InvalidPlan, "the answer is JSON, but no plan")
+		return Plan{}, InvalidPlan.Faultf("the answer is JSON, but no plan")
 	case extent(text, 0) == len(text) && !endsInBracket:
-		return Plan{}, Faultf(Truncated, "the text ends before the JSON does")
+		return Plan{}, Truncated.Faultf("the text ends before the JSON does")
 	}
 	if name := dialect(text); name != "" {
-		return Plan{}, Faultf(InvalidPlan, "the answer is %s, not a JSON plan", name)
+		return Plan{}, InvalidPlan.Faultf("the answer is %s, not a JSON plan", name)
 	}
 	if said := saidInWords.FindStringSubmatch(text); said != nil {
 		if text = said[1] + said[2]; strings.TrimSpace(text) == "" {
-			return Plan{}, Faultf(NoPlan, "the answer is empty")
+			return Plan{}, NoPlan.Faultf("the answer is empty")
 		}
 	}
 	return Plan{Commands: []Command{{Kind: Say, Response: text}}, Repairs: slices.Sorted(slices.Values(a.done)), Prose: true}, nil
@@ -594,19 +613,14 @@ func dialect(text string) string {
 	if notJSON.MatchString(text[:min(len(text), 200)]) && !strings.Contains(text, "\n") || escapedJSON.MatchString(text) {
 		return "a function call or a template"
 	}
-	thought, list := false, false
 	for line := range strings.Lines(text) {
 		line = strings.TrimSpace(line)
-		line = line[:min(len(line), 80)]
-		switch {
-		case otherPlan.MatchString(line), list && listedKey.MatchString(line), thought && answered.MatchString(line):
-			if strings.HasPrefix(line, "<") {
-				return "an XML plan or a tool call"
-			}
+		switch line = line[:min(len(line), 80)]; {
+		case !otherPlan.MatchString(line):
+		case strings.HasPrefix(line, "<"):
+			return "an XML plan or a tool call"
+		default:
 			return "a plan of another kind"
-		case line != "":
-			list = listOfCommands.MatchString(line)
-			thought = thought || thinks.MatchString(line)
 		}
 	}
 	return ""
@@ -624,10 +638,6 @@ var (
 		"(?:[-*•]+|\\d+[.)])[ \\t*`]*(?:THEN )?SAY(?:[ :*`\"]|$)",
 		`(?i:[* \t]*action input[* ]*:)`, // ReAct
 	}, "|") + ")")
-	listOfCommands = regexp.MustCompile(`^(?i:commands|steps|actions):$`)
-	listedKey      = regexp.MustCompile(`^(?:[-*•]|\d+[.)])[ \t*]*["']?(?i:type|action|do|say)["']?\s*:`)
-	thinks         = regexp.MustCompile(`^[* \t]*(?i:thought)[* ]*:`)
-	answered       = regexp.MustCompile(`^[* \t]*(?i:action|final answer)[* ]*:`)
 )
 
 // saidInWords matches prose that begins with the word SAY, and what is said.
@@ -738,11 +748,11 @@ func finalChannel(text string, done *notes) (string, *Fault) {
 	_, answer, begun := strings.Cut(final, message)
 	switch {
 	case !found && strings.Contains(text, " to="):
-		return "", Faultf(InvalidPlan, "the text is a tool call, not a plan")
+		return "", InvalidPlan.Faultf("the text is a tool call, not a plan")
 	case !begun:
-		return "", Faultf(Truncated, "the text ends before the final answer begins")
+		return "", Truncated.Faultf("the text ends before the final answer begins")
 	case strings.Contains(final, channel+"final"), before != "" && endTokenAt(before[at:]) != len(before)-at:
-		return "", Faultf(InvalidPlan, "it is not certain which part of the text is the final answer")
+		return "", InvalidPlan.Faultf("it is not certain which part of the text is the final answer")
 	}
 	done.add("reasoning")
 	return answer, nil
@@ -775,7 +785,8 @@ type shape int
 
 const (
 	otherShape   shape = iota // no part of a plan
-	commandShape              // a bare command, or an array of them
+	likeShape                 // meant as a plan or as commands, where the answer begins with it
+	commandShape              // a bare command with its type, or an array of them
 	planShape                 // an object with commands
 )
 
@@ -783,214 +794,164 @@ const (
 // first is absent.
 var commandKeys = []string{"commands", "steps", "actions", "plan"}
 
-func (v *value) shape() shape {
-	if v.kind == arrayValue && len(v.items) > 0 && v.items[0].kind == objectValue {
-		return v.items[0].shape()
+func shapeOf(value any) shape {
+	if list, ok := value.([]any); ok && len(list) > 0 {
+		value = list[0]
 	}
+	object, ok := value.(map[string]any)
+	if !ok {
+		return otherShape
+	}
+	f, fault := fieldsOf(object)
 	shape := otherShape
-	for i := range v.members {
-		key, inner := strings.ToLower(v.members[i].key), &v.members[i].value
-		isList := inner.kind == arrayValue || inner.kind == objectValue
+	if _, given := f[commandKeys[0]]; given || isToolCall(f) || isBareCommand(f) || f["tool_calls"] != nil {
+		shape = likeShape
+	}
+	if isKind(f["type"]) {
+		shape = commandShape
+	}
+	for i, key := range commandKeys {
+		list, _ := f[key].([]any)
+		inner, _ := f[key].(map[string]any)
 		switch {
-		case key == commandKeys[0] && isList, slices.Contains(commandKeys, key) && inner.holdsCommands():
+		case i == 0 && isList(f[key]), len(list) > 0 && isCommand(list[0]), inner[commandKeys[0]] != nil:
 			return planShape
-		case key == "type" && inner.isKind():
-			shape = commandShape
+		case isList(f[key]):
+			shape = max(shape, likeShape)
 		}
+	}
+	if fault != nil {
+		return planShape // so that it is refused
 	}
 	return shape
 }
 
-// holdsCommands reports whether the value is an array of commands or a plan.
-func (v *value) holdsCommands() bool {
-	if v.kind == arrayValue {
-		return len(v.items) > 0 && v.items[0].isCommand()
+// isList reports whether a value may hold commands.
+func isList(value any) bool {
+	switch value.(type) {
+	case []any, map[string]any:
+		return true
 	}
-	return slices.ContainsFunc(v.members, func(m member) bool { return strings.EqualFold(m.key, commandKeys[0]) })
+	return false
 }
 
-func (v *value) isKind() bool {
-	text := strings.TrimSpace(v.text)
-	return v.isText() && (strings.EqualFold(text, string(Do)) || strings.EqualFold(text, string(Say)))
+// isKind reports whether a value is the type of a command.
+func isKind(value any) bool {
+	text, _ := value.(string)
+	text = strings.TrimSpace(text)
+	return strings.EqualFold(text, Do) || strings.EqualFold(text, Say)
 }
 
-// isCommand reports whether the value has the type of a command or, without a type, the
-// name of an action.
-func (v *value) isCommand() bool {
-	fields, fault := v.fields()
-	if kind := fields["type"]; kind != nil {
-		return kind.isKind()
-	}
-	return fault == nil && fields["action"] != nil
+// isCommand reports whether a value has the type of a command or, without a type, the name
+// of an action.
+func isCommand(value any) bool {
+	object, _ := value.(map[string]any)
+	f, fault := fieldsOf(object)
+	return isKind(f["type"]) || fault == nil && f["type"] == nil && f["action"] != nil
 }
 
-// isToolCall reports whether the value is a call of a function as models write it.
-func (v *value) isToolCall() bool {
-	f, fault := v.fields()
-	return fault == nil && f["name"] != nil && f["action"] == nil && f["response"] == nil && f["entities"] == nil &&
-		(f["arguments"] != nil || f["parameters"] != nil) && (f["type"] == nil || !f["type"].isKind())
+// isToolCall reports whether an object is the call of a function as models write it.
+func isToolCall(f map[string]any) bool {
+	return f["name"] != nil && f["action"] == nil && f["response"] == nil && f["entities"] == nil &&
+		(f["arguments"] != nil || f["parameters"] != nil) && !isKind(f["type"])
 }
 
-// isBareCommand reports whether the value is plainly a command, outside of a plan.
-func (v *value) isBareCommand() bool {
-	f, fault := v.fields()
-	if fault != nil || v.kind != objectValue {
-		return false
-	}
-	if f["type"] != nil {
-		return f["type"].isKind()
-	}
-	return f["response"] != nil || f["action"] != nil && f["action"].kind != objectValue
+// isBareCommand reports whether an object is plainly a command, outside of a plan.
+func isBareCommand(f map[string]any) bool {
+	return isKind(f["type"]) || f["type"] == nil && (f["response"] != nil || f["action"] != nil)
 }
-
-// isMeant reports whether a value that is no plan was meant as one.
-func (v *value) isMeant() bool {
-	f, fault := v.fields()
-	isList := func(key string) bool {
-		list := f[key]
-		return list != nil && (list.kind == arrayValue || list.kind == objectValue)
-	}
-	return fault != nil || v.shape() != otherShape || f[commandKeys[0]] != nil || f["tool_calls"] != nil ||
-		slices.ContainsFunc(commandKeys, isList) || v.isToolCall() || v.isBareCommand()
-}
-
-// draft makes the commands of a plan from what was read.
-type draft struct {
-	alone   bool // there is nothing but one value in the answer
-	done    notes
-	wrapped bool // the plan or its commands are the value of something else
-	crowded bool // and not its only one
-}
-
-var errNothing = Faultf(NoPlan, "the plan has no command")
-
-// mayDo holds a plan with a DO to the rule of the package on where it may stand.
-func (d *draft) mayDo(f found) *Fault {
-	switch {
-	case !f.top:
-		return errInside
-	case f.torn:
-		return Faultf(InvalidPlan, "a comment in the plan holds half a quote, brace or bracket; write no comments")
-	case d.wrapped && (d.crowded || !d.alone || len(f.notes) > 0):
-		return Faultf(InvalidPlan, "the plan stands within other JSON; answer with the plan alone")
-	}
-	return nil
-}
-
-var errInside = Faultf(InvalidPlan, "the plan stands within a quote, brace or bracket that was opened before it; answer with the plan alone, or with plain text")
 
 // bare reads values that are the whole of an answer and no plan: commands, or tool calls.
-func (d *draft) bare(list []found) ([]Command, *Fault) {
-	if len(list) == 1 {
-		return d.plan(&list[0].value, false)
+func (a *answer) bare() ([]Command, *Fault) {
+	if len(a.found) == 1 {
+		return a.commandsOf(a.found[0].value, false)
 	}
-	items := make([]value, len(list))
-	for i := range list {
-		if items[i] = list[i].value; !items[i].isToolCall() && !items[i].isBareCommand() {
-			return nil, Faultf(InvalidPlan, "there are several JSON values, and value %d is no command", i+1)
-		}
+	items := make([]any, len(a.found))
+	for i, f := range a.found {
+		items[i] = f.value
 	}
-	d.done.add("bare_commands")
-	return d.commands(items, true)
+	a.done.add("bare_commands")
+	return a.commands(items, true)
 }
 
-// plan reads a value that is a plan, or what may stand for one.
-func (d *draft) plan(v *value, unclosed bool) ([]Command, *Fault) {
-	switch {
-	case v.kind == nullValue, v.kind == arrayValue && len(v.items) == 0, v.kind == objectValue && len(v.members) == 0:
+// commandsOf reads a value that is a plan, or what may stand for one.
+func (a *answer) commandsOf(value any, unclosed bool) ([]Command, *Fault) {
+	switch value := value.(type) {
+	case nil:
 		return nil, errNothing
-	case v.kind == objectValue:
-		return d.object(v, true, unclosed)
-	case v.kind != arrayValue:
-		return nil, Faultf(InvalidPlan, "the answer is %s, not a plan", v.kind)
+	case map[string]any:
+		return a.object(value, unclosed)
+	case []any:
+		if len(value) == 0 {
+			return nil, errNothing
+		}
+		if shapeOf(value) == planShape {
+			return nil, errWrapped
+		}
+		a.done.add("bare_commands")
+		return a.commands(value, true)
 	}
-	d.done.add("bare_commands")
-	if len(v.items) == 1 && v.items[0].shape() == planShape {
-		d.wrapped = true
-		return d.object(&v.items[0], false, unclosed)
-	}
-	return d.commands(v.items, true)
+	return nil, InvalidPlan.Faultf("the answer is no plan")
 }
 
-// object reads a plan, a plan under another key, or one command.
-func (d *draft) object(v *value, mayWrap, unclosed bool) ([]Command, *Fault) {
-	fields, fault := v.fields()
+// object reads a plan, or one command.
+func (a *answer) object(object map[string]any, unclosed bool) ([]Command, *Fault) {
+	if len(object) == 0 {
+		return nil, errNothing
+	}
+	f, fault := fieldsOf(object)
 	if fault != nil {
 		return nil, fault
 	}
-	list := fields[commandKeys[0]]
-	wraps := false
+	list := f[commandKeys[0]]
 	for _, key := range commandKeys[1:] {
-		other := fields[key]
-		if fields[commandKeys[0]] != nil || other == nil || other.kind != arrayValue && other.kind != objectValue {
-			continue
-		}
-		if list != nil && !list.equal(other) {
-			return nil, Faultf(InvalidPlan, "%q is given beside other commands", key)
-		}
-		list = other
-		wraps = list.kind == objectValue && !list.isCommand()
-	}
-	switch {
-	case list == nil && !mayWrap:
-		return nil, Faultf(InvalidPlan, `there is no "commands" array in the plan`)
-	case list == nil:
-		return d.single(v)
-	case wraps && mayWrap:
-		d.done.add("shape")
-		d.wrapped, d.crowded = true, len(v.members) > 1
-		return d.object(list, false, unclosed)
-	case unclosed && list.kind != arrayValue:
-		return nil, Faultf(Truncated, "the text ends before the JSON does")
-	}
-	return d.list(list)
-}
-
-// list reads the value of commands: an array, one command, or an array that was written
-// as a string.
-func (d *draft) list(v *value) ([]Command, *Fault) {
-	switch v.kind {
-	case arrayValue:
-		return d.commands(v.items, false)
-	case objectValue:
-		d.done.add("shape")
-		return d.commands([]value{*v}, false)
-	case stringValue:
-		text := strings.TrimSpace(v.text)
-		r := reader{text: text}
-		if inner, ok := r.read(0); ok && inner.kind == arrayValue && r.pos == len(text) {
-			d.done.add("json_string")
-			d.done.add(r.notes...)
-			d.wrapped = true
-			d.crowded = d.crowded || len(r.notes) > 0
-			return d.commands(inner.items, false)
+		other := f[key]
+		switch {
+		case f[commandKeys[0]] != nil || !isList(other):
+		case list != nil && !reflect.DeepEqual(list, other):
+			return nil, InvalidPlan.Faultf("%q is given beside other commands", key)
+		default:
+			list = other
 		}
 	}
-	return nil, Faultf(InvalidPlan, `"commands" is %s, not an array`, v.kind)
-}
-
-// single reads an object that is no plan: one command, or one tool call.
-func (d *draft) single(v *value) ([]Command, *Fault) {
-	if !v.isToolCall() && !v.isBareCommand() {
-		return nil, Faultf(InvalidPlan, `the answer is a JSON object without "commands", not a plan`)
+	switch list := list.(type) {
+	case []any:
+		return a.commands(list, false)
+	case map[string]any:
+		switch {
+		case unclosed:
+			return nil, Truncated.Faultf("the text ends before the JSON does")
+		case !isCommand(list):
+			return nil, errWrapped
+		}
+		a.done.add("shape")
+		return a.commands([]any{list}, false)
+	case nil:
+		if isToolCall(f) {
+			return a.commands([]any{object}, true)
+		}
+		if isBareCommand(f) {
+			a.done.add("bare_commands")
+			return a.commands([]any{object}, false)
+		}
+		return nil, InvalidPlan.Faultf(`the answer is a JSON object without "commands", not a plan`)
+	case string:
+		return nil, errWrapped
 	}
-	if !v.isToolCall() {
-		d.done.add("bare_commands")
-	}
-	return d.commands([]value{*v}, true)
+	return nil, InvalidPlan.Faultf(`"commands" is no array`)
 }
 
 // commands reads commands, and drops the SAYs that say nothing. Bare ones may also be tool
 // calls.
-func (d *draft) commands(items []value, bare bool) ([]Command, *Fault) {
+func (a *answer) commands(items []any, bare bool) ([]Command, *Fault) {
 	list := make([]Command, 0, len(items))
-	for i := range items {
-		c, fault := d.command(&items[i], bare)
+	for i, item := range items {
+		c, fault := a.command(item, bare)
 		switch {
 		case fault != nil:
-			return nil, Faultf(fault.Kind, "command %d: %s", i+1, fault.Detail)
+			return nil, fault.Kind.Faultf("command %d: %s", i+1, fault.Detail)
 		case c.Kind == Say && strings.TrimSpace(c.Response) == "":
-			d.done.add("empty_say")
+			a.done.add("empty_say")
 		default:
 			list = append(list, c)
 		}
@@ -1001,136 +962,104 @@ func (d *draft) commands(items []value, bare bool) ([]Command, *Fault) {
 	return list, nil
 }
 
-func (d *draft) command(v *value, bare bool) (Command, *Fault) {
-	if v.kind != objectValue {
-		return Command{}, Faultf(InvalidPlan, "it is %s, not an object", v.kind)
+func (a *answer) command(item any, bare bool) (Command, *Fault) {
+	object, ok := item.(map[string]any)
+	if !ok {
+		return Command{}, InvalidPlan.Faultf("it is no object")
 	}
-	fields, fault := v.fields()
+	f, fault := fieldsOf(object)
 	if fault != nil {
 		return Command{}, fault
 	}
-	if len(fields) < len(v.members) {
-		d.done.add("equal_keys")
-	}
-	for key, field := range fields {
-		if field.kind == nullValue {
-			delete(fields, key)
-		}
-	}
-	kind := fields["type"]
+	kind := f["type"]
 	switch {
-	case bare && v.isToolCall():
-		d.done.add("tool_call")
-		delete(fields, "saveas")
-		return d.do(fields)
-	case kind == nil && fields["action"] != nil && fields["response"] == nil:
-		d.done.add("shape")
-		return d.do(fields)
-	case kind == nil && fields["response"] != nil && fields["action"] == nil:
-		d.done.add("shape")
-		return d.say(fields)
+	case bare && isToolCall(f):
+		a.done.add("tool_call")
+		delete(f, "saveas")
+		return a.do(f)
+	case kind == nil && f["action"] != nil && f["response"] == nil:
+		a.done.add("shape")
+		return a.do(f)
+	case kind == nil && f["response"] != nil && f["action"] == nil:
+		a.done.add("shape")
+		return a.say(f)
 	case kind == nil:
-		return Command{}, Faultf(InvalidPlan, "it has no type DO or SAY")
-	case !kind.isKind():
-		return Command{}, Faultf(InvalidPlan, "the type %q is not DO or SAY", spelling.Clip(kind.text))
-	case strings.EqualFold(strings.TrimSpace(kind.text), string(Do)):
-		return d.do(fields)
+		return Command{}, InvalidPlan.Faultf("it has no type DO or SAY")
+	case !isKind(kind):
+		return Command{}, InvalidPlan.Faultf("the type %q is not DO or SAY", spelling.Clip(fmt.Sprint(kind)))
+	case strings.EqualFold(strings.TrimSpace(kind.(string)), Do):
+		return a.do(f)
 	}
-	return d.say(fields)
+	return a.say(f)
 }
 
-// do reads a DO. An action that is an object holds its own entities.
-func (d *draft) do(fields map[string]*value) (Command, *Fault) {
-	action, given := fields["action"], []*value{fields["entities"], fields["parameters"], fields["arguments"]}
+// do reads a DO.
+func (a *answer) do(f map[string]any) (Command, *Fault) {
+	action := f["action"]
 	if action == nil {
-		action = fields["name"]
+		action = f["name"]
 	}
-	if action != nil && action.kind == objectValue {
-		d.done.add("shape")
-		inner, fault := action.fields()
-		if fault != nil {
-			return Command{}, fault
+	name, _ := action.(string)
+	c := Command{Kind: Do, Action: strings.TrimSpace(name), Entities: map[string]any{}}
+	if c.Action == "" {
+		return c, InvalidPlan.Faultf("the DO names no action")
+	}
+	var given any
+	for _, key := range []string{"entities", "parameters", "arguments"} {
+		if given != nil && f[key] != nil && !reflect.DeepEqual(given, f[key]) {
+			return c, InvalidPlan.Faultf("its entities are given twice with different values")
 		}
-		action = inner["name"]
-		given = append(given, inner["entities"], inner["parameters"], inner["arguments"])
+		given = cmp.Or(given, f[key])
 	}
-	if action == nil || !action.isText() || strings.TrimSpace(action.text) == "" {
-		return Command{}, Faultf(InvalidPlan, "the DO names no action")
-	}
-	c := Command{Kind: Do, Action: strings.TrimSpace(action.text)}
-	given = slices.DeleteFunc(given, func(v *value) bool { return v == nil || v.kind == nullValue })
-	for _, other := range given {
-		if !other.equal(given[0]) {
-			return c, Faultf(InvalidPlan, "its entities are given twice with different values")
+	if saveAs := f["saveas"]; saveAs != nil {
+		text, isText := saveAs.(string)
+		c.SaveAs = strings.TrimPrefix(strings.TrimSpace(text), "$")
+		if !isText || c.SaveAs != "" && !isName(c.SaveAs) {
+			return c, InvalidPlan.Faultf("saveAs is no name: use letters, digits and _, and begin with no digit")
 		}
 	}
-	var fault *Fault
-	if len(given) == 0 {
-		c.Entities = map[string]any{}
-	} else if c.Entities, fault = d.entities(given[0]); fault != nil {
-		return c, fault
-	}
-	if saveAs := fields["saveas"]; saveAs != nil {
-		c.SaveAs = strings.TrimPrefix(strings.TrimSpace(saveAs.text), "$")
-		if saveAs.kind != stringValue || nameSize(c.SaveAs) != len(c.SaveAs) {
-			return c, Faultf(InvalidPlan, "saveAs is no name: use letters, digits and _, and begin with no digit")
+	switch given := given.(type) {
+	case map[string]any:
+		c.Entities = given
+	case []any:
+		if len(given) > 0 {
+			return c, InvalidPlan.Faultf("its entities are an array, not an object")
 		}
+		a.done.add("shape")
+	case nil:
+	default:
+		return c, InvalidPlan.Faultf("its entities are no object")
 	}
 	return c, nil
 }
 
-// entities reads the entities of a DO: an object, or an array of objects that have a name
-// and a value and nothing else.
-func (d *draft) entities(v *value) (map[string]any, *Fault) {
-	if v.kind == arrayValue {
-		d.done.add("shape")
-		object := value{kind: objectValue}
-		for i := range v.items {
-			pair, fault := v.items[i].fields()
-			if fault != nil || len(v.items[i].members) != 2 || pair["name"] == nil || pair["value"] == nil || pair["name"].kind != stringValue {
-				return nil, Faultf(InvalidPlan, "its entities are an array, not an object")
-			}
-			object.members = append(object.members, member{pair["name"].text, *pair["value"]})
-		}
-		v = &object
-	}
-	if v.kind != objectValue {
-		return nil, Faultf(InvalidPlan, "its entities are %s, not an object", v.kind)
-	}
-	return v.object()
-}
-
 // say reads a SAY, whose response may have another name or be a message with its content.
-func (d *draft) say(fields map[string]*value) (Command, *Fault) {
-	if saveAs := fields["saveas"]; saveAs != nil && saveAs.text != "" {
-		return Command{}, Faultf(InvalidPlan, "a SAY has no result to save: saveAs belongs to a DO")
+func (a *answer) say(f map[string]any) (Command, *Fault) {
+	c := Command{Kind: Say}
+	if saveAs := f["saveas"]; saveAs != nil && saveAs != "" {
+		return c, InvalidPlan.Faultf("a SAY has no result to save: saveAs belongs to a DO")
 	}
-	response := fields["response"]
+	response := f["response"]
 	for _, name := range []string{"text", "message", "content"} {
-		if response == nil && fields[name] != nil {
-			d.done.add("shape")
-			response = fields[name]
+		if response == nil && f[name] != nil {
+			a.done.add("shape")
+			response = f[name]
 		}
 	}
-	if response != nil && response.kind == objectValue {
-		d.done.add("shape")
-		inner, fault := response.fields()
-		if fault != nil {
-			return Command{}, fault
-		}
-		if response = inner["content"]; response == nil {
-			return Command{}, Faultf(InvalidPlan, "the response of the SAY is an object, not a string")
-		}
+	if message, ok := response.(map[string]any); ok && message["content"] != nil {
+		a.done.add("shape")
+		response = message["content"]
 	}
-	switch c := (Command{Kind: Say}); {
-	case response == nil, response.kind == nullValue:
+	switch response.(type) {
+	case nil:
 		return c, nil
-	case response.kind == stringValue, response.kind == numberValue, response.kind == booleanValue:
-		c.Response = response.text
-		if echo := strings.ToLower(strings.TrimSpace(c.Response)); echo == "<response>" || echo == "<text>" {
-			return c, Faultf(InvalidPlan, "the response is the placeholder %s", echo)
-		}
-		return c, nil
+	case string, json.Number, bool:
+		c.Response = fmt.Sprint(response)
+	default:
+		return c, InvalidPlan.Faultf("the response of the SAY is no string")
 	}
-	return Command{}, Faultf(InvalidPlan, "the response of the SAY is %s, not a string", response.kind)
+	if echo := strings.ToLower(strings.TrimSpace(c.Response)); echo == "<response>" || echo == "<text>" {
+		return c, InvalidPlan.Faultf("the response is the placeholder %s", echo)
+	}
+	return c, nil
 }

@@ -35,15 +35,6 @@ func TestDecode(t *testing.T) {
 				"n": json.Number("12345678901234567890.0"), "e": json.Number("1E3"), "neg": json.Number("-0.5"),
 			}))},
 		},
-		"incomplete numbers": {
-			`{"commands":[{"type":"DO","action":"a","entities":{"n":[.5,+5,5.,-.5]}}]}`,
-			plan.Plan{
-				Commands: commands(do("a", map[string]any{
-					"n": []any{json.Number("0.5"), json.Number("5"), json.Number("5"), json.Number("-0.5")},
-				})),
-				Repairs: []string{"numbers"},
-			},
-		},
 		"commas": {
 			`{"commands":[{"type":"SAY","response":"a",} {"type":"SAY","response":"b"},],}`,
 			plan.Plan{Commands: commands(say("a"), say("b")), Repairs: []string{"commas"}},
@@ -113,13 +104,6 @@ func TestDecode(t *testing.T) {
 		"strings keep what looks like marks": {
 			`{"commands":[{"type":"SAY","response":"</think> <|im_end|> </s> ` + "```" + ` // /* # , } ]"}]}`,
 			plan.Plan{Commands: commands(say("</think> <|im_end|> </s> ``` // /* # , } ]"))},
-		},
-		"entities as pairs": {
-			`{"commands":[{"type":"DO","action":"a","entities":[{"name":"x","value":1},{"Name":"y","Value":null}]}]}`,
-			plan.Plan{
-				Commands: commands(do("a", map[string]any{"x": json.Number("1"), "y": nil})),
-				Repairs:  []string{"shape"},
-			},
 		},
 		"prose": {"  Hello.\n", plan.Plan{Commands: commands(say("Hello.")), Prose: true}},
 		"prose behind reasoning": {

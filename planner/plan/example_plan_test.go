@@ -31,7 +31,7 @@ func ExampleAddAction() {
 		fmt.Println(err)
 	}
 	fmt.Println(both)
-	result, err := plan.Run(context.Background(), &actions.Turn{}, plan.NewProgress(both, map[string]any{"A": "Mia", "B": "you"}), reg)
+	result, err := plan.Run(context.Background(), &actions.Turn{}, both.Start(map[string]any{"A": "Mia", "B": "you"}), reg)
 	fmt.Println(result.Text(), err)
 	// Output:
 	// - greet INPUT="$A" => G

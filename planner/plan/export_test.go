@@ -3,10 +3,19 @@ package plan
 // Steps returns how many bytes of text the reader of JSON has read when it was decoded.
 func Steps(text string) int {
 	text, _ = clean(text)
-	a := answer{text: text, budget: 8*len(text) + 1<<14}
+	a := newAnswer(text, nil)
 	_ = a.scan()
 	return a.reader.steps
 }
 
 // StrictSchema is the strict form of one action's schema.
 var StrictSchema = strictSchema
+
+// MaxExpanded is how many bytes the variables may fill into one command.
+const MaxExpanded = maxExpanded
+
+// ErrNeedsApproval is wrapped by the error of a plan that a person has to approve.
+var ErrNeedsApproval = errNeedsApproval
+
+// Inputs are the variables that a plan reads and does not save.
+func Inputs(p Plan) []string { return p.inputs() }

@@ -1,7 +1,6 @@
 package plan
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -29,7 +28,7 @@ func checkVersion(version int) error {
 // Load reads a plan from a file, and validates it: JSON as [Plan.MarshalJSON] writes it or
 // as the sequence planner asks for it, XML as [Plan.XML] writes it or as the sequential
 // planner asks for it. The first $INPUT of the latter stays a variable. The plan's
-// [Plan.Inputs] count as set.
+// inputs count as set.
 func Load(data []byte, reg *actions.Registry) (p Plan, err error) {
 	if len(data) > maxBytes {
 		return Plan{}, fmt.Errorf("load plan: it is longer than %d bytes", maxBytes)
@@ -38,7 +37,7 @@ func Load(data []byte, reg *actions.Registry) (p Plan, err error) {
 	if strings.HasPrefix(text, "<") {
 		p, err = loadXML(text, reg)
 	} else if err = p.UnmarshalJSON([]byte(text)); err == nil {
-		err = validate(&p, reg, p.Inputs())
+		err = validate(&p, reg, p.inputs())
 	}
 	if err != nil {
 		return Plan{}, fmt.Errorf("load plan: %w", err)
@@ -90,29 +89,6 @@ func (p *Plan) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// encode writes JSON for models and people: without escapes for HTML.
-func encode(v any) ([]byte, error) {
-	var out bytes.Buffer
-	enc := json.NewEncoder(&out)
-	enc.SetEscapeHTML(false)
-	err := enc.Encode(v)
-	return bytes.TrimSuffix(out.Bytes(), []byte("\n")), err
-}
-
-// decodeStrictly reads one JSON value that has nothing in it which v does not know.
-func decodeStrictly(data []byte, v any) error {
-	dec := json.NewDecoder(bytes.NewReader(data))
-	dec.UseNumber()
-	dec.DisallowUnknownFields()
-	if err := dec.Decode(v); err != nil {
-		return err
-	}
-	if dec.More() {
-		return errors.New("there is more behind it")
-	}
-	return nil
-}
-
 // What a transcript keeps of the results of calls: of each, and of all. History keeps 8 KiB
 // of an answer, and one that is cut there cannot be read.
 const (
@@ -122,68 +98,48 @@ const (
 
 const planType = "plan"
 
-// transcript is the JSON of what the history keeps of a turn.
-type transcript struct {
-	Type     string    `json:"type"`
-	Commands []Command `json:"commands"`
-}
-
-// Transcript writes commands as a plan in the format of the sequence planner, on one line:
-// what the history keeps of a turn, whatever the planner. Results are kept of tool calls
-// only, and cut where they are long. It is "" when there are no commands.
-func Transcript(commands []Command) string {
-	if len(commands) == 0 {
+// Transcript writes the commands in the format of the sequence planner, on one line: what
+// the history keeps of a turn, whatever the planner. [Plan.UnmarshalJSON] reads it. Results
+// are kept of tool calls only, and cut where they are long. It is "" without commands.
+func (p Plan) Transcript() string {
+	if len(p.Commands) == 0 {
 		return ""
 	}
-	kept := transcript{Type: planType, Commands: slices.Clone(commands)}
+	commands := slices.Clone(p.Commands)
 	limit := min(maxResultBytes, maxResultsBytes/len(commands))
-	for i := range kept.Commands {
-		c := &kept.Commands[i]
-		if c.CallID == "" {
-			c.Result = ""
-		}
+	for i := range commands {
+		c := &commands[i]
 		const cut = " […]" // so that the model does not take the end for all there was
 		switch {
-		case len(c.Result) <= limit:
-		case limit < len(cut):
+		case c.CallID == "", len(c.Result) > limit && limit < len(cut):
 			c.Result = ""
-		default:
+		case len(c.Result) > limit:
 			c.Result = spelling.Shorten(c.Result, limit-len(cut)) + cut
 		}
 	}
-	text, err := encode(kept)
+	text, err := encode(struct {
+		Type     string    `json:"type"`
+		Commands []Command `json:"commands"`
+	}{planType, commands})
 	if err != nil {
 		return "" // entities came from JSON and go back to it
 	}
 	return string(text)
 }
 
-// ReadTranscript reads what [Transcript] has written; ok says that it is that, and whole.
-func ReadTranscript(text string) (commands []Command, ok bool) {
-	var kept transcript
-	if decodeStrictly([]byte(text), &kept) != nil || kept.Type != planType {
-		return nil, false
-	}
-	return kept.Commands, true
-}
-
-// TranscriptXML writes a [Transcript] in the format that the sequential planner asks for,
-// so that the model's own earlier answers are examples of it. Another text stays as it is.
-func TranscriptXML(transcript string) string {
-	commands, ok := ReadTranscript(transcript)
-	if !ok {
-		return transcript
-	}
-	if (Plan{Commands: commands}).LastDo() < 0 {
-		texts := make([]string, len(commands))
-		for i, c := range commands {
+// TranscriptXML writes the commands in the format that the sequential planner asks for, so
+// that the model's own earlier answers are examples of it: a text where there is no DO.
+func (p Plan) TranscriptXML() string {
+	if p.LastDo() < 0 {
+		texts := make([]string, len(p.Commands))
+		for i, c := range p.Commands {
 			texts[i] = c.Response
 		}
 		return strings.Join(texts, "\n")
 	}
 	var out strings.Builder
 	out.WriteString("<plan>\n")
-	for _, c := range commands {
+	for _, c := range p.Commands {
 		c.SaveAs = ""
 		c.writeXML(&out)
 	}
@@ -271,17 +227,19 @@ func (c *Command) writeXML(out *strings.Builder) {
 }
 
 func loadXML(text string, reg *actions.Registry) (Plan, error) {
-	a := answer{text: text, budget: len(text), xml: true}
+	a := newAnswer(text, nil)
+	a.xml = true
 	if fault := a.scan(); fault != nil {
 		return Plan{}, fault
 	}
-	if len(a.plans) != 1 || a.stray {
-		return Plan{}, Faultf(InvalidPlan, "there is not one <plan>, but %d", len(a.plans))
+	if len(a.plans) != 1 || a.stray != nil {
+		return Plan{}, InvalidPlan.Faultf("there is not one <plan>, but %d", len(a.plans))
 	}
 	p := &a.plans[0]
 	if len(p.attributes) == 0 || p.fault != nil {
 		plan, err := p.plan("", true, reg)
-		return a.finishXML(plan, p.notes), err
+		a.done.add(p.notes...)
+		return a.finish(plan, a.without(true)), err
 	}
 	var plan Plan
 	if err := plan.readAttributes(p.attributes); err != nil {
@@ -294,7 +252,7 @@ func loadXML(text string, reg *actions.Registry) (Plan, error) {
 		}
 		plan.Commands = append(plan.Commands, c)
 	}
-	return plan, validate(&plan, reg, plan.Inputs())
+	return plan, validate(&plan, reg, plan.inputs())
 }
 
 func (p *Plan) readAttributes(attributes []attribute) error {
@@ -329,11 +287,11 @@ func (step *xmlStep) literal(reg *actions.Registry) (Command, error) {
 		return Command{}, fault
 	}
 	if appended != "" {
-		return Command{}, Faultf(InvalidPlan, "function %s has appendToResult; in a plan with a version write <say>$NAME</say>", spelling.Clip(step.function))
+		return Command{}, InvalidPlan.Faultf("function %s has appendToResult; in a plan with a version write <say>$NAME</say>", spelling.Clip(step.function))
 	}
 	action, known := functionAction(reg, step.function)
 	if !known {
-		return Command{}, Faultf(UnknownAction, "there is no function %q%s", spelling.Clip(step.function), Suggest(step.function, reg))
+		return Command{}, UnknownAction.Faultf("there is no function %q%s", spelling.Clip(step.function), Suggest(step.function, reg))
 	}
 	c := Command{Kind: Do, Action: action.Name, Entities: map[string]any{}, SaveAs: set}
 	for _, a := range step.attributes {
@@ -342,7 +300,7 @@ func (step *xmlStep) literal(reg *actions.Registry) (Command, error) {
 		}
 		name := propertyName(action.Schema, a.name)
 		if _, twice := c.Entities[name]; twice {
-			return Command{}, Faultf(InvalidPlan, "function %s has the attribute %s twice", spelling.Clip(step.function), spelling.Clip(name))
+			return Command{}, InvalidPlan.Faultf("function %s has the attribute %s twice", spelling.Clip(step.function), spelling.Clip(name))
 		}
 		c.Entities[name] = a.value
 		if value := typed(action.Schema.Properties[name], a.value); value != nil {

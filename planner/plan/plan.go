@@ -20,20 +20,20 @@
 // A mark counts wherever it stands, in prose, in code and in other quotes:
 //
 //   - Strict JSON opens nothing. Nor does JSON that can be read with repairs, if its
-//     marks close each other. Other JSON closes only if no quote is in it.
+//     marks close each other. Other JSON with a quote in it stays open for good.
 //   - A brace or bracket closes with its own kind, a quote with its own. Closed by
 //     anything else, or with a backslash before the quote, it stays open for good.
 //   - Quotes are " and ', “”, „“, ‘’, «», »« and 「」. An apostrophe is none: a ' or ’
 //     right behind a letter or digit, as in Here's. Nor are inches: a " behind a
 //     digit and before a space or a punctuation mark, as in 5" wide.
-//   - Backticks, code fences, parentheses, tags and :-{ at the end of a line open nothing.
-//     /* opens a comment.
+//   - Backticks, code fences, parentheses and tags open nothing. A comment that never
+//     ends, or has a quote in it, stays open for good.
 //   - Reasoning is no part of the output. A closing tag alone ends it, but not in a
 //     line in which something is open.
 //   - A comment in a plan with a DO must close what it opens.
 //
-// The rule holds for plans in XML, too: there a <say> is a quote as well, and a
-// <plan> that is broken was closed badly. A plan that only SAYs may stand elsewhere.
+// The rule holds for plans in XML, too: there a <say> is a quote as well, and so is a
+// <goal> without an end; a <plan> that is broken was closed badly. A plan that only SAYs may stand elsewhere.
 package plan
 
 import (
@@ -45,18 +45,15 @@ import (
 	"strings"
 )
 
-// Kind says what a [Command] does.
-type Kind string
-
 // The kinds of commands.
 const (
-	Do  Kind = "DO"  // run an action
-	Say Kind = "SAY" // send a text
+	Do  = "DO"  // runs an action
+	Say = "SAY" // sends a text
 )
 
 // Command is one step of a [Plan].
 type Command struct {
-	Kind Kind `json:"type"`
+	Kind string `json:"type"` // [Do] or [Say]
 
 	// Action is the name of the action that a DO runs.
 	Action string `json:"action,omitempty"`
@@ -146,45 +143,23 @@ func (p Plan) LastDo() int {
 	return -1
 }
 
-// Inputs are the variables that the plan reads and no command of it saves, in the
-// order in which they are read first. They are set when it is run, see
-// [NewProgress]; one that is not set stays as it is written.
-func (p Plan) Inputs() []string {
-	saved := savedNames(p.Commands, nil)
-	known := make(map[string]bool, len(saved))
-	for name := range saved {
-		known[name] = true
+// inputs are the variables that the plan reads and no command of it saves, in the order in
+// which they are read first. They are set when it is run, see [Plan.Start]; one that is not
+// set stays as it is written.
+func (p Plan) inputs() (names []string) {
+	known := map[string]bool{}
+	for i := range p.Commands {
+		known[strings.ToLower(p.Commands[i].SaveAs)] = true
 	}
-	var inputs []string
-	read := func(text string) {
-		for name := range references(text) {
+	for i := range p.Commands {
+		for _, name := range p.Commands[i].reads() {
 			if low := strings.ToLower(name); !known[low] {
 				known[low] = true
-				inputs = append(inputs, name)
+				names = append(names, name)
 			}
 		}
 	}
-	for i := range p.Commands {
-		readTexts(p.Commands[i].Entities, read)
-		read(p.Commands[i].Response)
-	}
-	return inputs
-}
-
-// readTexts calls read with each string in value, those of an object by name.
-func readTexts(value any, read func(string)) {
-	switch value := value.(type) {
-	case string:
-		read(value)
-	case map[string]any:
-		for _, name := range slices.Sorted(maps.Keys(value)) {
-			readTexts(value[name], read)
-		}
-	case []any:
-		for _, item := range value {
-			readTexts(item, read)
-		}
-	}
+	return names
 }
 
 // String shows the whole plan, a line for each command:
@@ -204,7 +179,7 @@ func (p Plan) String() string {
 // line shows the command as a line of [Plan.String].
 func (c *Command) line() string {
 	if c.Kind == Say {
-		return "- " + string(Say) + " " + strconv.Quote(c.Response)
+		return "- " + Say + " " + strconv.Quote(c.Response)
 	}
 	var out strings.Builder
 	out.WriteString("- " + c.Action)
@@ -234,7 +209,7 @@ func quoted(value any) string {
 func (p Plan) Outline() string {
 	lines := make([]string, len(p.Commands))
 	for i := range p.Commands {
-		if lines[i] = "- " + string(Say); p.Commands[i].Kind != Say {
+		if lines[i] = "- " + Say; p.Commands[i].Kind != Say {
 			lines[i] = "- " + p.Commands[i].Action
 		}
 	}
@@ -270,10 +245,7 @@ func (e *Fault) Error() string {
 	return fmt.Sprintf("decode plan: %s: %s", e.Kind, e.Detail)
 }
 
-// Faultf makes a [Fault].
-func Faultf(kind FaultKind, format string, args ...any) *Fault {
-	if len(args) == 0 {
-		return &Fault{Kind: kind, Detail: format}
-	}
-	return &Fault{Kind: kind, Detail: fmt.Sprintf(format, args...)}
+// Faultf makes a [Fault] of that kind.
+func (k FaultKind) Faultf(format string, args ...any) *Fault {
+	return &Fault{Kind: k, Detail: fmt.Sprintf(format, args...)}
 }

@@ -131,7 +131,7 @@ func TestLiteralXML(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" || err != nil {
 		t.Fatalf("%v, -want +got\n%s", err, diff)
 	}
-	if diff := cmp.Diff([]string{"INPUT", "LANGUAGE", "N"}, got.Inputs()); diff != "" {
+	if diff := cmp.Diff([]string{"INPUT", "LANGUAGE", "N"}, plan.Inputs(got)); diff != "" {
 		t.Error(diff)
 	}
 }
@@ -191,7 +191,7 @@ func TestInputs(t *testing.T) {
 	p := plan.Plan{Commands: commands(
 		saved("A", "x", entities{"z": "$later $$no $5", "b": []any{"$first", entities{"c": "${x} $First"}}}), say("$a $Last"), do("x", entities{"y": "$last"}),
 	)}
-	if diff := cmp.Diff([]string{"first", "later", "Last"}, p.Inputs()); diff != "" {
+	if diff := cmp.Diff([]string{"first", "later", "Last"}, plan.Inputs(p)); diff != "" {
 		t.Error(diff)
 	}
 }

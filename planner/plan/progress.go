@@ -20,7 +20,7 @@ type Progress struct {
 	Next int `json:"next"`
 	// Variables are the results saved so far and the inputs; nil in a plan that
 	// has neither, whose texts are then taken as they are.
-	Variables Variables `json:"variables"`
+	Variables variables `json:"variables"`
 	// Unchanged is what the commands so far have said that found nothing to act on, by their
 	// indexes, see [actions.Unchanged].
 	Unchanged map[int]string `json:"unchanged,omitempty"`
@@ -28,16 +28,15 @@ type Progress struct {
 	Said []string `json:"said,omitempty"`
 }
 
-// NewProgress starts a plan at its first command. The inputs are variables that
-// it finds set, by name, see [Plan.Inputs]; a plan that was run before can be run
-// with others.
-func NewProgress(p Plan, inputs map[string]any) *Progress {
+// Start starts a plan at its first command. The inputs are variables that it finds set, by
+// name; a plan that was run before can be run with others.
+func (p Plan) Start(inputs map[string]any) *Progress {
 	e := &Progress{Plan: p}
 	if p.Saves() || len(inputs) > 0 {
-		e.Variables = make(Variables, len(inputs))
+		e.Variables = make(variables, len(inputs))
 	}
 	for name, value := range inputs {
-		e.Variables.Set(name, value)
+		e.Variables.set(name, value)
 	}
 	return e
 }
@@ -45,12 +44,12 @@ func NewProgress(p Plan, inputs map[string]any) *Progress {
 // Done reports whether no command is left.
 func (e *Progress) Done() bool { return e.Next >= len(e.Plan.Commands) }
 
-// MaxExpanded is how many bytes the variables may fill into one command: a short
+// maxExpanded is how many bytes the variables may fill into one command: a short
 // plan can name a long result many times.
-const MaxExpanded = 256 << 10
+const maxExpanded = 256 << 10
 
 // errExpanded is the error of a command into which variables would fill more than
-// [MaxExpanded] bytes.
+// [maxExpanded] bytes.
 var errExpanded = errors.New("what was saved is too long to be filled in so often")
 
 // Command returns the command at index i with the variables that are set by now
@@ -60,47 +59,31 @@ func (e *Progress) Command(i int) (Command, error) {
 	if e.Variables == nil {
 		return c, nil
 	}
-	size := e.Variables.size(c.Response)
-	_ = eachText(c.Entities, func(text string) error {
-		size += e.Variables.size(text)
-		return nil
-	})
-	if size > MaxExpanded {
-		return c, errExpanded
+	size := 0
+	for _, name := range c.reads() {
+		if size += len(textOf(e.Variables[strings.ToLower(name)])); size > maxExpanded {
+			return c, errExpanded
+		}
 	}
-	c.Entities = e.Variables.ExpandEntities(c.Entities)
-	c.Response = e.Variables.ExpandText(c.Response)
-	return c, nil
+	return e.Variables.expandCommand(c), nil
 }
 
 // Together returns how many of the commands from the next one on may run at the
 // same time: 1, or more when all of them are DOs for which parallel returns true
 // and none needs what another of them saves. It is 0 when none is left.
 func (e *Progress) Together(parallel func(Command) bool) int {
-	saved := map[string]int{}
+	saved := map[string]bool{}
+	isSaved := func(name string) bool { return saved[strings.ToLower(name)] }
 	for i := e.Next; i < len(e.Plan.Commands); i++ {
 		c := &e.Plan.Commands[i]
-		if c.Kind != Do || !parallel(*c) || needs(c, saved) {
+		if c.Kind != Do || !parallel(*c) || isSaved(c.SaveAs) || slices.ContainsFunc(c.reads(), isSaved) {
 			return max(i-e.Next, 1)
 		}
 		if c.SaveAs != "" {
-			saved[strings.ToLower(c.SaveAs)] = i
+			saved[strings.ToLower(c.SaveAs)] = true
 		}
 	}
 	return len(e.Plan.Commands) - e.Next
-}
-
-// needs reports whether c uses or replaces one of the saved names.
-func needs(c *Command, saved map[string]int) bool {
-	if _, ok := saved[strings.ToLower(c.SaveAs)]; ok {
-		return true
-	}
-	return eachText(c.Entities, func(text string) error {
-		if refersTo(text, saved) {
-			return Faultf(InvalidPlan, "")
-		}
-		return nil
-	}) != nil
 }
 
 // Advance goes on to the next command, and keeps the result of the one that ran
@@ -114,7 +97,7 @@ func (e *Progress) Advance(result actions.Result) error {
 		if text, ok := value.(string); ok && e.Plan.TrimResults {
 			value = strings.TrimSpace(text)
 		}
-		e.Variables.Set(name, value)
+		e.Variables.set(name, value)
 	}
 	if result.Unchanged() {
 		if e.Unchanged == nil {
@@ -176,17 +159,12 @@ func (e *Progress) quotes(text string, at, i int) bool {
 	if name == "" || slices.ContainsFunc(e.Plan.Commands[at+1:i], saved) {
 		return false // or a later result has that name now
 	}
-	for named := range references(text) {
-		if strings.EqualFold(named, name) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(references(text), func(named string) bool { return strings.EqualFold(named, name) })
 }
 
-// ErrNeedsApproval is wrapped by the error of [Run] for a plan with a command that a
+// errNeedsApproval is wrapped by the error of [Run] for a plan with a command that a
 // person has to approve.
-var ErrNeedsApproval = errors.New("it needs the approval of a person, whom nobody asks here")
+var errNeedsApproval = errors.New("it needs the approval of a person, whom nobody asks here")
 
 // Run runs a plan where there is no chat: all commands that are left, one after another,
 // without the limits and approvals of a bot, and with its hooks only as the Gate of the
@@ -199,7 +177,7 @@ var ErrNeedsApproval = errors.New("it needs the approval of a person, whom nobod
 // that failed, or behind the one to be seen, and another Run goes on from there. A failure
 // is the action's own, an entity that does not fit with its variables filled in, or what
 // an error of the Gate says with a method Reason() string. Any other error wraps
-// [ErrNeedsApproval], a [*Fault], the Gate's, or what went wrong in the action.
+// [errNeedsApproval], a [*Fault], the Gate's, or what went wrong in the action.
 func Run(ctx context.Context, turn *actions.Turn, e *Progress, reg *actions.Registry) (actions.Result, error) {
 	return e.run(ctx, turn, reg, false)
 }
@@ -214,7 +192,7 @@ func (e *Progress) run(ctx context.Context, turn *actions.Turn, reg *actions.Reg
 	for i := e.Next; i < len(e.Plan.Commands) && !approved; i++ {
 		action, ok := reg.Lookup(e.Plan.Commands[i].Action)
 		if ok && (action.Approval || action.Destructive && e.Plan.Salvaged) {
-			return actions.Result{}, fmt.Errorf("run plan: command %d, action %s: %w", i+1, action.Name, ErrNeedsApproval)
+			return actions.Result{}, fmt.Errorf("run plan: command %d, action %s: %w", i+1, action.Name, errNeedsApproval)
 		}
 	}
 	for !e.Done() {
@@ -342,7 +320,7 @@ func (e *Progress) UnmarshalJSON(data []byte) error {
 		return fmt.Errorf("read execution: no command %d in a plan of %d", p.Next, len(p.Plan.Commands))
 	}
 	if p.Variables == nil && p.Plan.Saves() {
-		p.Variables = Variables{}
+		p.Variables = variables{}
 	}
 	*e = Progress(p)
 	return nil

@@ -13,11 +13,11 @@ import (
 
 func TestExecutionGoesOnAfterJSON(t *testing.T) {
 	t.Parallel()
-	e := plan.NewProgress(plan.Plan{Commands: []plan.Command{
+	e := plan.Plan{Commands: []plan.Command{
 		{Kind: plan.Do, Action: "find", Entities: map[string]any{"who": "$WHO"}, SaveAs: "ID"},
 		{Kind: plan.Do, Action: "close", Entities: map[string]any{"id": "$ID", "big": json.Number("12345678901234567890")}},
 		{Kind: plan.Say, Response: "Closed $id for $$1."},
-	}}, map[string]any{"who": "Mia"})
+	}}.Start(map[string]any{"who": "Mia"})
 	if got := command(t, e, 0).Entities["who"]; got != "Mia" {
 		t.Errorf("input: got %v", got)
 	}
@@ -76,7 +76,7 @@ func TestExecutionTogether(t *testing.T) {
 		"needs a result":  {[]plan.Command{do("p", "", "A"), do("p", "", ""), do("p", "x $a", "")}, 2},
 		"replaces a name": {[]plan.Command{do("p", "", "A"), do("p", "", "a")}, 1},
 	} {
-		e := plan.NewProgress(plan.Plan{Commands: test.commands}, nil)
+		e := plan.Plan{Commands: test.commands}.Start(nil)
 		got := e.Together(func(c plan.Command) bool { return c.Action == "p" })
 		if got != test.want {
 			t.Errorf("%s: got %d, want %d", name, got, test.want)
@@ -92,7 +92,7 @@ func TestExecutionTrims(t *testing.T) {
 		p := plan.Plan{TrimResults: trim, Commands: []plan.Command{
 			{Kind: plan.Do, Action: "find", SaveAs: "A"}, {Kind: plan.Say, Response: "[$A]"},
 		}}
-		e := plan.NewProgress(p, nil)
+		e := p.Start(nil)
 		if err := e.Advance(actions.Text(" a  b\n")); err != nil || command(t, e, 1).Response != want {
 			t.Errorf("trim %v: got %q, %v", trim, command(t, e, 1).Response, err)
 		}
@@ -111,12 +111,12 @@ func command(t *testing.T, e *plan.Progress, i int) plan.Command {
 func TestWhatIsFilledInHasALimit(t *testing.T) {
 	t.Parallel()
 	long := strings.Repeat("x", plan.MaxExpanded/2)
-	e := plan.NewProgress(plan.Plan{Commands: []plan.Command{
+	e := plan.Plan{Commands: []plan.Command{
 		{Kind: plan.Say, Response: "$A$A"},
 		{Kind: plan.Say, Response: "$A$A$B"},
 		{Kind: plan.Do, Action: "a", Entities: map[string]any{"x": "$A", "y": []any{"$A", "$B"}}},
 		{Kind: plan.Do, Action: "a", Entities: map[string]any{"x": "$C"}},
-	}}, map[string]any{"A": long, "B": json.Number("1"), "C": []any{long, long}})
+	}}.Start(map[string]any{"A": long, "B": json.Number("1"), "C": []any{long, long}})
 	for i, fits := range []bool{true, false, false, false} {
 		if _, err := e.Command(i); (err == nil) != fits {
 			t.Errorf("command %d: %v", i, err)

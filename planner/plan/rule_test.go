@@ -195,7 +195,7 @@ func FuzzInside(f *testing.F) {
 			return
 		case kind < len(openings):
 			filler = openings[kind].text + filler
-		case strings.ContainsAny(filler, "\"'“”„‟‘’«»＂") || strings.Contains(filler, ":-{") ||
+		case strings.ContainsAny(filler, "\"'“”„‟‘’«»＂") ||
 			strings.Count(filler, "{") <= strings.Count(filler, "}") && strings.Count(filler, "[") <= strings.Count(filler, "]"):
 			return
 		}
@@ -211,8 +211,8 @@ func TestPlansAtTheTopLevelRun(t *testing.T) {
 	for _, before := range []string{
 		"", "Sure.\n", "Here's the plan: ", "I'll add the users' items:\n", "It’s done like this:\n", "Rock 'n' roll:\n", "6'2\" tall, 5\" wide.\n",
 		"\"Milk\" it is.\n", "She said “milk”, ‘milk’, „milk“, «milk», »milk«, 「milk」 or ”milk”:\n", "(see [1] and {list}) [the \"G\" list](http://x.y):\n",
-		"{\"thought\":\"I \\\"think\\\" {\"}\n", "{'thought':'hm',}\n", "[1, 2]\n", ":-{ \n", "1] first }\n", "`code` and ``` too\n",
-		"```css\na { color: red; }\n```\n", "```python\nprint('hi', \"you\", [1], {2})\n```\n", "<!-- \"a\" -->\n", "/* {a} */\n", "<think>\"{[</think>",
+		"{\"thought\":\"I \\\"think\\\" {\"}\n", "{'thought':'hm',}\n", "[1, 2]\n", "1] first }\n", "`code` and ``` too\n",
+		"```css\na { color: red; }\n```\n", "```python\nprint('hi', \"you\", [1], {2})\n```\n", "<!-- a -->\n", "/* {a} */\n", "<think>\"{[</think>",
 		"so {\"type\":\"plan\",\"commands\":[...]}</think>\n", "it's\n}</think>\n",
 		"Well.\n<think>\n\"{[\n</think>\n", "said \"{\nso\n</think>\n",
 	} {

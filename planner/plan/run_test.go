@@ -80,7 +80,7 @@ func TestRunRuns(t *testing.T) {
 	for _, in := range []map[string]any{{"INPUT": "x", "where": "y"}, {"INPUT": "$A", "WHERE": "z"}} {
 		want := fmt.Sprintf("%s OF %s COSTS $5\nB", strings.ToUpper(in["INPUT"].(string)), strings.ToUpper(fmt.Sprint(in["where"], in["WHERE"])))
 		want = strings.ReplaceAll(want, "<NIL>", "")
-		got, err := plan.Run(t.Context(), &actions.Turn{}, plan.NewProgress(p, in), w.Registry)
+		got, err := plan.Run(t.Context(), &actions.Turn{}, p.Start(in), w.Registry)
 		if err != nil || got.Text() != want {
 			t.Errorf("got %q, %v, want %q", got.Text(), err, want)
 		}
@@ -105,7 +105,7 @@ func TestRunResult(t *testing.T) {
 		"nothing to tell":           {commands(do("send", entities{"input": "x"})), actions.Text("")},
 	} {
 		w := newWorkshop()
-		e := plan.NewProgress(plan.Plan{Commands: test.commands}, nil)
+		e := plan.Plan{Commands: test.commands}.Start(nil)
 		got, err := plan.Run(t.Context(), &actions.Turn{}, e, w.Registry)
 		if diff := cmp.Diff(test.want, got, cmp.AllowUnexported(actions.Result{})); diff != "" || err != nil {
 			t.Errorf("%s: %v, -want +got\n%s", name, err, diff)
@@ -121,7 +121,7 @@ func TestRunStaysAtWhatFails(t *testing.T) {
 	t.Parallel()
 	p := plan.Plan{Commands: commands(saved("A", "upper", entities{"input": "x"}), do("send", entities{"input": "$A"}), say("Sent $A."))}
 	w := newWorkshop()
-	e := plan.NewProgress(p, nil)
+	e := p.Start(nil)
 	w.fail["send  X\n"] = actions.Fail("no line")
 	got, err := plan.Run(t.Context(), &actions.Turn{}, e, w.Registry)
 	if want := "step 2 of 3, send: no line (done before: upper)"; err != nil || !got.Failed() || got.Text() != want || e.Next != 1 {
@@ -160,7 +160,7 @@ func TestRunRunsNothingOfWhatMayNotRun(t *testing.T) {
 		"destructive and salvaged": {plan.Plan{Commands: commands(first, do("erase", entities{})), Salvaged: true}, true},
 	} {
 		w := newWorkshop()
-		e := plan.NewProgress(test.plan, nil)
+		e := test.plan.Start(nil)
 		_, err := plan.Run(t.Context(), &actions.Turn{}, e, w.Registry)
 		var fault *plan.Fault
 		if errors.Is(err, plan.ErrNeedsApproval) != test.approval || errors.As(err, &fault) == test.approval {
@@ -176,7 +176,7 @@ func TestRunRunsNothingOfWhatMayNotRun(t *testing.T) {
 func TestRunChecksJustBefore(t *testing.T) {
 	t.Parallel()
 	w := newWorkshop()
-	e := plan.NewProgress(plan.Plan{Commands: commands(saved("A", "upper", entities{"input": "x"}), do("times", entities{"list": "$A"}))}, nil)
+	e := plan.Plan{Commands: commands(saved("A", "upper", entities{"input": "x"}), do("times", entities{"list": "$A"}))}.Start(nil)
 	got, err := plan.Run(t.Context(), &actions.Turn{}, e, w.Registry)
 	if err != nil || !got.Failed() || !strings.Contains(got.Text(), "step 2 of 2, times: entity list: want an array") || e.Next != 1 {
 		t.Errorf("got %q, %v", got.Text(), err)
@@ -190,7 +190,7 @@ func TestRunHandsOnWhatAModelHasToSee(t *testing.T) {
 	actions.Add(w.Registry, "look", "", func(context.Context, *actions.Turn, struct{}) (actions.Result, error) {
 		return actions.Observe("a door"), nil
 	})
-	e := plan.NewProgress(plan.Plan{Commands: commands(do("look", entities{}), say("Well."))}, nil)
+	e := plan.Plan{Commands: commands(do("look", entities{}), say("Well."))}.Start(nil)
 	if got, err := plan.Run(t.Context(), &actions.Turn{}, e, w.Registry); err != nil || !got.Observe() || got.Text() != "a door" || e.Next != 1 {
 		t.Errorf("got %v, %v", got, err)
 	}
@@ -204,11 +204,11 @@ func TestRunValidatesWithWhatIsSet(t *testing.T) {
 	t.Parallel()
 	w := newWorkshop()
 	p := plan.Plan{Commands: commands(do("TIMES", entities{"list": "$n"}))}
-	if _, err := plan.Run(t.Context(), &actions.Turn{}, plan.NewProgress(p, map[string]any{"N": []any{json.Number("2")}}), w.Registry); err != nil || len(w.ran) != 1 {
+	if _, err := plan.Run(t.Context(), &actions.Turn{}, p.Start(map[string]any{"N": []any{json.Number("2")}}), w.Registry); err != nil || len(w.ran) != 1 {
 		t.Errorf("ran %q, %v", w.ran, err)
 	}
 	var fault *plan.Fault
-	if _, err := plan.Run(t.Context(), &actions.Turn{}, plan.NewProgress(p, map[string]any{"M": "2"}), w.Registry); !errors.As(err, &fault) {
+	if _, err := plan.Run(t.Context(), &actions.Turn{}, p.Start(map[string]any{"M": "2"}), w.Registry); !errors.As(err, &fault) {
 		t.Errorf("got %v", err)
 	}
 }

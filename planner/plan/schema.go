@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -31,19 +32,17 @@ import (
 //
 // A schema cannot say all that [Validate] checks: that a required text is not
 // blank, limits and patterns, and that a variable is saved before it is used.
-func Schema(registry *actions.Registry) (schema json.RawMessage, strict bool, err error) {
+//
+// The grammar is the schema with what a grammar can hold a model to beside: a plan has a
+// command, what has to be said is not empty, and results are saved under one of the names
+// that a schema lists.
+func Schema(registry *actions.Registry) (schema, grammar json.RawMessage, strict bool, err error) {
 	plan, strict := planForm(registry, false)
+	held, _ := planForm(registry, true)
+	held.split()
 	schema, err = json.Marshal(plan)
-	return schema, strict && fits(plan), err
-}
-
-// Grammar is [Schema] with what a grammar can hold a model to beside: a
-// plan has a command, what has to be said is not empty, and results are saved under
-// one of the names that a schema lists.
-func Grammar(registry *actions.Registry) (json.RawMessage, error) {
-	plan, _ := planForm(registry, true)
-	plan.split()
-	return json.Marshal(plan)
+	grammar, err2 := json.Marshal(held)
+	return schema, grammar, strict && fits(plan), errors.Join(err, err2)
 }
 
 func planForm(registry *actions.Registry, grammar bool) (plan *form, strict bool) {
@@ -54,7 +53,7 @@ func planForm(registry *actions.Registry, grammar bool) (plan *form, strict bool
 		response.MinLength, list.MinItems, saveAs = 1, 1, names
 	}
 	commands := []*form{object(
-		property{"type", options(string(Say))},
+		property{"type", options(Say)},
 		property{"response", response},
 	)}
 	strict = true
@@ -68,7 +67,7 @@ func planForm(registry *actions.Registry, grammar bool) (plan *form, strict bool
 			*saveAs = *names
 		}
 		commands = append(commands, object(
-			property{"type", options(string(Do))},
+			property{"type", options(Do)},
 			property{"action", options(action.Name)},
 			property{"entities", entities},
 			property{"saveAs", saveAs},

@@ -161,7 +161,7 @@ func (d dice) plan(schema object) object {
 // planSchema is the schema of plans, as a value and ready to validate with.
 func planSchema(t *testing.T, reg *actions.Registry) (schema object, compiled *jsonschema.Schema, strict bool) {
 	t.Helper()
-	raw, strict, err := plan.Schema(reg)
+	raw, _, strict, err := plan.Schema(reg)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -182,7 +182,7 @@ func planSchema(t *testing.T, reg *actions.Registry) (schema object, compiled *j
 // planGrammar is the schema for servers that make a grammar of it.
 func planGrammar(t *testing.T, reg *actions.Registry) *jsonschema.Schema {
 	t.Helper()
-	raw, err := plan.Grammar(reg)
+	_, raw, _, err := plan.Schema(reg)
 	if err != nil {
 		t.Fatal(err)
 	}

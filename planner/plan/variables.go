@@ -1,109 +1,108 @@
 package plan
 
 import (
+	"bytes"
 	"encoding/json"
+	"errors"
+	"maps"
+	"regexp"
+	"slices"
 	"strings"
 )
 
-// Variables are the results that a plan has saved so far, by their names in
-// lower case: names are matched without regard to case. Values are JSON values
-// as encoding/json makes them, with json.Number for numbers. The zero value reads
-// as empty; make one to set in it.
+// variables are the results that a plan has saved so far, by their names in lower case:
+// names are matched without regard to case. Values are JSON values as encoding/json makes
+// them, with json.Number for numbers. The zero value reads as empty; make one to set in it.
 //
-// Expand only in a plan that saves something, see [Plan.Saves]. At each $ the
-// name is the longest run of name characters behind it. A name that is not set
-// stays as it is, $$ is one dollar sign, and a value that was filled in is never
-// looked at again.
-type Variables map[string]any
+// Expand only in a plan that saves something, see [Plan.Saves]. A name that is not set
+// stays as it is, $$ is one dollar sign, and a value that was filled in is never looked at
+// again.
+type variables map[string]any
 
-// Set keeps value under name.
-func (v Variables) Set(name string, value any) { v[strings.ToLower(name)] = value }
+func (v variables) set(name string, value any) { v[strings.ToLower(name)] = value }
 
-// ExpandText fills the variables into a text: strings as they are, other values
-// as JSON.
-func (v Variables) ExpandText(text string) string {
-	at := strings.IndexByte(text, '$')
-	if at < 0 {
-		return text
+// reference matches a $ with the name of a variable, which is as long as it can be, or with
+// the dollar sign that it escapes.
+var reference = regexp.MustCompile(`\$(?:\$|[A-Za-z_]\w*)`)
+
+// references are the names of the variables that text refers to, as they are written there.
+func references(text string) (names []string) {
+	for _, found := range reference.FindAllString(text, -1) {
+		if found != "$$" {
+			names = append(names, found[1:])
+		}
 	}
-	var out strings.Builder
-	out.Grow(len(text))
-	var key []byte
-	for at >= 0 {
-		out.WriteString(text[:at])
-		text = text[at+1:]
-		size := nameSize(text)
-		key = appendFolded(key[:0], text[:size])
-		value, set := v[string(key)]
+	return names
+}
+
+// isName reports whether a variable may have that name.
+func isName(name string) bool {
+	return name != "" && reference.FindString("$"+name) == "$"+name && name != "$"
+}
+
+// expandText fills the variables into a text: strings as they are, other values as JSON.
+func (v variables) expandText(text string) string {
+	return reference.ReplaceAllStringFunc(text, func(found string) string {
+		value, set := v[strings.ToLower(found[1:])]
 		switch {
-		case strings.HasPrefix(text, "$"):
-			out.WriteByte('$')
-			size = 1
-		case size > 0 && set:
-			out.WriteString(textOf(value))
-		default:
-			out.WriteByte('$')
-			out.WriteString(text[:size])
+		case found == "$$":
+			return "$"
+		case !set:
+			return found
 		}
-		text = text[size:]
-		at = strings.IndexByte(text, '$')
-	}
-	out.WriteString(text)
-	return out.String()
+		return textOf(value)
+	})
 }
 
-// size is how many bytes ExpandText fills in, at least where they are many.
-func (v Variables) size(text string) int {
-	total := 0
-	for name := range references(text) {
-		switch value := v[strings.ToLower(name)].(type) {
-		case nil:
-		case string:
-			total += len(value)
-		default:
-			total += len(textOf(value))
+// expand fills the variables into all strings of a value, and returns a copy; names are
+// left alone. A string that is exactly $NAME becomes the value of the variable, whatever
+// its type.
+func (v variables) expand(value any) any {
+	return mapTexts(value, func(text string) any {
+		if value, set := v[strings.ToLower(strings.TrimPrefix(text, "$"))]; set && text[0] == '$' {
+			return value
 		}
-		if total > MaxExpanded {
-			break
-		}
-	}
-	return total
+		return v.expandText(text)
+	})
 }
 
-// ExpandEntities fills the variables into all strings of entities, and returns a
-// copy; names of entities are left alone. A string that is exactly $NAME becomes
-// the value of the variable, whatever its type.
-func (v Variables) ExpandEntities(entities map[string]any) map[string]any {
-	if entities == nil {
-		return nil
-	}
-	expanded := make(map[string]any, len(entities))
-	for name, value := range entities {
-		expanded[name] = v.expand(value)
-	}
-	return expanded
+// expandCommand fills the variables into a command.
+func (v variables) expandCommand(c Command) Command {
+	c.Entities, _ = v.expand(c.Entities).(map[string]any)
+	c.Response = v.expandText(c.Response)
+	return c
 }
 
-func (v Variables) expand(value any) any {
+// mapTexts returns a copy of a value in which each string is replaced by what of makes of
+// it, in the order of the names.
+func mapTexts(value any, of func(string) any) any {
 	switch value := value.(type) {
 	case string:
-		if name, ok := strings.CutPrefix(value, "$"); ok && name != "" && nameSize(name) == len(name) {
-			if saved, set := v[strings.ToLower(name)]; set {
-				return saved
-			}
-		}
-		return v.ExpandText(value)
+		return of(value)
 	case map[string]any:
-		return v.ExpandEntities(value)
+		object := maps.Clone(value)
+		for _, name := range slices.Sorted(maps.Keys(value)) {
+			object[name] = mapTexts(value[name], of)
+		}
+		return object
 	case []any:
-		list := make([]any, len(value))
-		for i, item := range value {
-			list[i] = v.expand(item)
+		list := slices.Clone(value)
+		for i := range list {
+			list[i] = mapTexts(list[i], of)
 		}
 		return list
-	default:
-		return value
 	}
+	return value
+}
+
+// reads are the names of the variables that a command refers to, in its entities and then
+// in its response.
+func (c *Command) reads() (names []string) {
+	mapTexts(c.Entities, func(text string) any {
+		names = append(names, references(text)...)
+		return nil
+	})
+	return append(names, references(c.Response)...)
 }
 
 // textOf writes a value into a text.
@@ -115,63 +114,33 @@ func textOf(value any) string {
 		return value
 	case json.Number:
 		return value.String()
-	default:
-		var out strings.Builder
-		enc := json.NewEncoder(&out)
-		enc.SetEscapeHTML(false)
-		if err := enc.Encode(value); err != nil {
-			return "" // no JSON value: nothing that a result can be
-		}
-		return strings.TrimSuffix(out.String(), "\n")
 	}
+	raw, err := encode(value)
+	if err != nil {
+		return "" // no JSON value: nothing that a result can be
+	}
+	return string(raw)
 }
 
-// references yields the names of the variables that text refers to, as they are
-// written there.
-func references(text string) func(func(string) bool) {
-	return func(yield func(string) bool) {
-		for {
-			at := strings.IndexByte(text, '$')
-			if at < 0 {
-				return
-			}
-			text = text[at+1:]
-			if strings.HasPrefix(text, "$") {
-				text = text[1:]
-				continue
-			}
-			size := nameSize(text)
-			if size > 0 && !yield(text[:size]) {
-				return
-			}
-			text = text[size:]
-		}
-	}
+// encode writes JSON for models and people: without escapes for HTML.
+func encode(v any) ([]byte, error) {
+	var out bytes.Buffer
+	enc := json.NewEncoder(&out)
+	enc.SetEscapeHTML(false)
+	err := enc.Encode(v)
+	return bytes.TrimSuffix(out.Bytes(), []byte("\n")), err
 }
 
-// appendFolded appends a name in lower case, as a key for a map of names. Only
-// ASCII is in names.
-func appendFolded(key []byte, name string) []byte {
-	for i := range len(name) {
-		c := name[i]
-		if 'A' <= c && c <= 'Z' {
-			c |= 0x20
-		}
-		key = append(key, c)
+// decodeStrictly reads one JSON value that has nothing in it which v does not know.
+func decodeStrictly(data []byte, v any) error {
+	dec := json.NewDecoder(bytes.NewReader(data))
+	dec.UseNumber()
+	dec.DisallowUnknownFields()
+	if err := dec.Decode(v); err != nil {
+		return err
 	}
-	return key
-}
-
-// nameSize is the size of the name of a variable that text begins with; 0 for
-// none. A name is made of letters, digits and _, and begins with no digit.
-func nameSize(text string) int {
-	n := 0
-	for n < len(text) && isNameByte(text[n], n) {
-		n++
+	if dec.More() {
+		return errors.New("there is more behind it")
 	}
-	return n
-}
-
-func isNameByte(c byte, at int) bool {
-	return c == '_' || 'a' <= c|0x20 && c|0x20 <= 'z' || at > 0 && '0' <= c && c <= '9'
+	return nil
 }

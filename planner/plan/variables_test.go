@@ -9,22 +9,19 @@ import (
 	"github.com/planbot-go/planbot/planner/plan"
 )
 
-func variables() plan.Variables {
-	v := plan.Variables{}
-	v.Set("Name", "Mia")
-	v.Set("n", json.Number("4.50"))
-	v.Set("list", []any{"a", json.Number("1"), "<b>"})
-	v.Set("sly", "$name $$")
-	v.Set("none", nil)
-	v.Set("empty", "")
-	v.Set("yes", true)
-	return v
+var variables = map[string]any{
+	"Name": "Mia", "n": json.Number("4.50"), "list": []any{"a", json.Number("1"), "<b>"}, "sly": "$name $$", "none": nil, "empty": "", "yes": true,
 }
 
-func TestExpandText(t *testing.T) {
+// expanded is a command with the variables filled in.
+func expanded(t *testing.T, c plan.Command, variables map[string]any) plan.Command {
+	t.Helper()
+	return command(t, plan.Plan{Commands: commands(c)}.Start(variables), 0)
+}
+
+func TestVariablesInTexts(t *testing.T) {
 	t.Parallel()
-	v := variables()
-	for text, want := range map[string]string{
+	for text, want := range map[string]any{
 		"":                      "",
 		"plain":                 "plain",
 		"Hi $NAME, $name":       "Hi Mia, Mia",
@@ -40,13 +37,13 @@ func TestExpandText(t *testing.T) {
 		"$Ünï $naïve":           "$Ünï $naïve",
 		"$nobody":               "$nobody",
 	} {
-		if got := v.ExpandText(text); got != want {
+		if got := expanded(t, say(text), variables).Response; got != want {
 			t.Errorf("%q: got %q, want %q", text, got, want)
 		}
 	}
 }
 
-func TestExpandEntities(t *testing.T) {
+func TestVariablesInEntities(t *testing.T) {
 	t.Parallel()
 	entities := map[string]any{
 		"exact": "$LIST", "text": "all: $list", "unknown": "$who", "dollar": "$$n", "number": json.Number("1"),
@@ -57,15 +54,14 @@ func TestExpandEntities(t *testing.T) {
 		"number": json.Number("1"), "$name": "key",
 		"deep": map[string]any{"in": []any{json.Number("4.50"), "true!", true, nil}},
 	}
-	if diff := cmp.Diff(want, variables().ExpandEntities(entities)); diff != "" {
+	if diff := cmp.Diff(want, expanded(t, do("a", entities), variables).Entities); diff != "" {
 		t.Errorf("-want +got\n%s", diff)
 	}
 	if entities["exact"] != "$LIST" {
 		t.Error("the entities of the plan were changed")
 	}
-	var zero plan.Variables
-	if got := zero.ExpandText("$name"); got != "$name" {
-		t.Errorf("the zero value: %q", got)
+	if got := expanded(t, say("$name $$"), nil).Response; got != "$name $$" {
+		t.Errorf("without variables: %q", got)
 	}
 }
 
@@ -75,29 +71,25 @@ func TestExpansionOfSemanticKernel(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
 		text string
-		set  map[string]string
+		set  map[string]any
 		want string
 	}{
 		{"Hello world!", nil, "Hello world!"},
-		{"$SOMETHING_ELSE;$SOMETHING_ELSE2", map[string]string{"SOMETHING_ELSE": "The string", "SOMETHING_ELSE2": "Another string"}, "The string;Another string"},
-		{"[$FirstName,$LastName,$Age]", map[string]string{"FirstName": "John", "LastName": "Doe", "Age": "35"}, "[John,Doe,35]"},
-		{"$Category ($Count)", map[string]string{"Category": "Fruits", "Count": "3"}, "Fruits (3)"},
-		{"$Country is in $Continent", map[string]string{"Country": "Canada", "Continent": "North America"}, "Canada is in North America"},
-		{"$VAR1 $VAR2", map[string]string{"var1": "value1", "var2": "value2"}, "value1 value2"},
-		{"$A$B$A", map[string]string{"A": "a", "B": "b"}, "aba"},
-		{"$NO_VAR", map[string]string{"A": "a"}, "$NO_VAR"},
-		{`{"prop":"value", "$prop": 3, "prop2": "my name is $pop and $var"}`, map[string]string{"var": "foobar"}, `{"prop":"value", "$prop": 3, "prop2": "my name is $pop and foobar"}`},
-		{"$ABC $A", map[string]string{"A": "x"}, "$ABC x"},
-		{"$$name", map[string]string{"name": "v"}, "$name"},
-		{"Hello $INPUT", map[string]string{"INPUT": "world"}, "Hello world"},
-		{"$A $B", map[string]string{"A": "$B", "B": "$A"}, "$B $A"},
-		{"$X[1].y", map[string]string{"X": "v"}, "v[1].y"},
+		{"$SOMETHING_ELSE;$SOMETHING_ELSE2", map[string]any{"SOMETHING_ELSE": "The string", "SOMETHING_ELSE2": "Another string"}, "The string;Another string"},
+		{"[$FirstName,$LastName,$Age]", map[string]any{"FirstName": "John", "LastName": "Doe", "Age": "35"}, "[John,Doe,35]"},
+		{"$Category ($Count)", map[string]any{"Category": "Fruits", "Count": "3"}, "Fruits (3)"},
+		{"$Country is in $Continent", map[string]any{"Country": "Canada", "Continent": "North America"}, "Canada is in North America"},
+		{"$VAR1 $VAR2", map[string]any{"var1": "value1", "var2": "value2"}, "value1 value2"},
+		{"$A$B$A", map[string]any{"A": "a", "B": "b"}, "aba"},
+		{"$NO_VAR", map[string]any{"A": "a"}, "$NO_VAR"},
+		{`{"prop":"value", "$prop": 3, "prop2": "my name is $pop and $var"}`, map[string]any{"var": "foobar"}, `{"prop":"value", "$prop": 3, "prop2": "my name is $pop and foobar"}`},
+		{"$ABC $A", map[string]any{"A": "x"}, "$ABC x"},
+		{"$$name", map[string]any{"name": "v"}, "$name"},
+		{"Hello $INPUT", map[string]any{"INPUT": "world"}, "Hello world"},
+		{"$A $B", map[string]any{"A": "$B", "B": "$A"}, "$B $A"},
+		{"$X[1].y", map[string]any{"X": "v"}, "v[1].y"},
 	} {
-		v := plan.Variables{}
-		for name, value := range test.set {
-			v.Set(name, value)
-		}
-		if got := v.ExpandText(test.text); got != test.want {
+		if got := expanded(t, say(test.text), test.set).Response; got != test.want {
 			t.Errorf("%s: got %s, want %s", test.text, got, test.want)
 		}
 	}

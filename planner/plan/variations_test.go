@@ -53,7 +53,7 @@ func summary(output string, reg *actions.Registry) string {
 	}
 	var words []string
 	for _, c := range o.Commands {
-		if c["type"] == string(plan.Do) {
+		if c["type"] == plan.Do {
 			words = append(words, c["action"].(string))
 		} else {
 			words = append(words, "SAY")

@@ -33,7 +33,12 @@ type outcome struct {
 
 // deviations are the vectors of level "should" that end otherwise here, each with
 // the reason.
-var deviations = map[string]string{}
+var deviations = map[string]string{
+	"prose_with_smiley_brace":   "a brace that nothing closes keeps a plan from running, also as a mouth",
+	"string_concatenation":      "no model that was measured joins strings with plus signs",
+	"do_action_object":          "an action has one form, its name",
+	"entities_name_value_pairs": "entities have one form, an object",
+}
 
 // TestVectors runs every output through Decode and Validate.
 func TestVectors(t *testing.T) {

@@ -38,7 +38,7 @@ import (
 // text that was cut off is a plan.
 func DecodeXML(text, goal string, reg *actions.Registry) (Plan, error) {
 	if len(text) > maxBytes {
-		return Plan{}, Faultf(InvalidPlan, "the answer is longer than %d bytes", maxBytes)
+		return Plan{}, InvalidPlan.Faultf("the answer is longer than %d bytes", maxBytes)
 	}
 	cleaned, done := clean(text)
 	if looksJSON(openFence(cleaned, &notes{})) {
@@ -48,21 +48,22 @@ func DecodeXML(text, goal string, reg *actions.Registry) (Plan, error) {
 	if fault != nil {
 		return Plan{}, fault
 	}
-	a := answer{text: cleaned, done: done, budget: 8*len(cleaned) + 1<<14, xml: true}
+	a := newAnswer(cleaned, done)
+	a.xml = true
 	if fault := a.scan(); fault != nil {
 		return Plan{}, fault
 	}
 	switch hides := anyXMLPlan.MatchString(a.text); {
 	case a.thinking && len(a.plans) > 0:
-		return Plan{}, Faultf(Truncated, "the text ends within the reasoning")
-	case a.stray:
-		return Plan{}, Faultf(InvalidPlan, "a function stands outside of a <plan>")
+		return Plan{}, Truncated.Faultf("the text ends within the reasoning")
+	case a.stray != nil:
+		return Plan{}, a.stray
 	case len(a.plans) > 0:
 		return a.lastXMLPlan(goal, reg)
 	case hides:
-		return Plan{}, Faultf(InvalidPlan, "the plan stands in a comment, or is written with &lt; for <")
+		return Plan{}, InvalidPlan.Faultf("the plan stands in a comment or a <goal>, or is written with &lt; for <")
 	case a.text != "" && strings.TrimSpace(anyTag.ReplaceAllString(a.text, "")) == "":
-		return Plan{}, Faultf(InvalidPlan, "the answer is XML, but no plan")
+		return Plan{}, InvalidPlan.Faultf("the answer is XML, but no plan")
 	}
 	return decodeOther(text, reg)
 }
@@ -83,7 +84,7 @@ func decodeOther(text string, reg *actions.Registry) (Plan, error) {
 		return Plan{}, err
 	}
 	if lower := strings.ToLower(text); p.Salvaged && (strings.Contains(lower, "<"+functionTag) || strings.Contains(lower, "<say")) {
-		return Plan{}, Faultf(InvalidPlan, "there is an XML plan beside the JSON plan")
+		return Plan{}, InvalidPlan.Faultf("there is an XML plan beside the JSON plan")
 	}
 	return p, nil
 }
@@ -91,9 +92,10 @@ func decodeOther(text string, reg *actions.Registry) (Plan, error) {
 // lastXMLPlan takes the last plan that may run. An empty one behind it takes it back, and
 // when none may run, the fault is that of the last.
 func (a *answer) lastXMLPlan(goal string, reg *actions.Registry) (Plan, error) {
-	isMeant := func(f found) bool { return f.value.isMeant() }
-	if slices.ContainsFunc(a.found, isMeant) || keyOfPlan.MatchString(a.around()) {
-		return Plan{}, Faultf(InvalidPlan, "there is JSON of a plan beside the XML plan")
+	around := a.without(true)
+	isMeant := func(f found) bool { return f.shape != otherShape }
+	if slices.ContainsFunc(a.found, isMeant) || keyOfPlan.MatchString(around) {
+		return Plan{}, errBeside
 	}
 	var last error
 	for i := len(a.plans) - 1; i >= 0; i-- {
@@ -102,11 +104,12 @@ func (a *answer) lastXMLPlan(goal string, reg *actions.Registry) (Plan, error) {
 			return Plan{}, errInside // one before it may be what it takes back
 		}
 		if p.fault == nil && len(p.steps) > 0 && !a.standsXML(i) {
-			return Plan{}, Faultf(InvalidPlan, "the plan stands in the middle of a sentence or a quotation")
+			return Plan{}, InvalidPlan.Faultf("the plan stands in the middle of a sentence or a quotation")
 		}
 		read, err := p.plan(goal, false, reg)
 		if err == nil {
-			return a.finishXML(read, p.notes), nil
+			a.done.add(p.notes...)
+			return a.finish(read, around), nil
 		}
 		if last == nil {
 			last = err
@@ -118,35 +121,21 @@ func (a *answer) lastXMLPlan(goal string, reg *actions.Registry) (Plan, error) {
 	return Plan{}, last
 }
 
-var keyOfPlan = regexp.MustCompile(`(?i)"(?:commands|action|response)"|'(?:commands|action|response)'`)
+var errBeside = InvalidPlan.Faultf("there is JSON of a plan beside the XML plan")
+
+var keyOfPlan = regexp.MustCompile(`(?i)["'](?:commands|action|response)["']|[{,]\s*(?:commands|action|response)\s*:`)
 
 // standsXML reports whether plan i stands on its own. Tags beside it do not matter.
 func (a *answer) standsXML(i int) bool {
-	p, start, end := &a.plans[i], 0, len(a.text)
-	if i > 0 {
-		start = a.plans[i-1].end
-	}
+	p, end := &a.plans[i], len(a.text)
 	if i+1 < len(a.plans) {
 		end = a.plans[i+1].start
 	}
-	before := anyTag.ReplaceAllString(a.outside(start, p.start), "")
-	before = before[strings.LastIndexByte(before, '\n')+1:]
-	return standsAlone(before, anyTag.ReplaceAllString(a.outside(p.end, end), ""))
+	return standsAlone(beside.ReplaceAllString(a.text[p.lineStart:p.start], ""), beside.ReplaceAllString(a.text[p.end:end], ""))
 }
 
-// finishXML notes what was repaired, and what stood around the plan.
-func (a *answer) finishXML(p Plan, done notes) Plan {
-	around := a.around()
-	a.done.add(done...)
-	if p.Salvaged = hasWords(around); p.Salvaged {
-		a.done.add("prose")
-	}
-	if strings.Contains(around, "```") {
-		a.done.add("fence")
-	}
-	p.Repairs = slices.Sorted(slices.Values(a.done))
-	return p
-}
+// beside matches what may stand beside an XML plan and says nothing.
+var beside = regexp.MustCompile(`(?is)<goal\b.*?</goal>|<!--.*?-->|<!\[CDATA\[.*?\]\]>|<\?.*?\?>|</?[a-z][^<>]*>`)
 
 const (
 	functionTag = "function."
@@ -162,6 +151,7 @@ type xmlPlan struct {
 	steps      []xmlStep
 	fault      *Fault
 	notes      notes
+	lineStart  int
 	top        bool // nothing is open where it begins
 }
 
@@ -176,43 +166,47 @@ type xmlStep struct {
 type attribute struct{ name, value string }
 
 // tagOfXML looks at a tag outside of plans that means something in this format, and
-// reports whether it stepped over it.
+// reports whether it stepped over it. What is in a <goal> is the person's. Where its end is
+// not certain, no plan runs.
 func (a *answer) tagOfXML(rest string) (done bool, fault *Fault) {
 	name := strings.ToLower(tagName(rest))
 	opens := !strings.HasPrefix(rest, "</")
-	end, hidden := 0, hiddenSize(rest)
+	size := hiddenSize(rest)
 	switch {
-	case hidden < 0:
+	case size < 0:
 		return false, errXMLTruncated
-	case hidden > 0:
-		end = a.pos + hidden
-	case name == "goal" && opens && !a.goalOpen: // it may be repeated before a plan
-		size := indexFold(rest, "</goal>")
-		if a.goalOpen = size < 0; !a.goalOpen {
-			end = a.pos + size + len("</goal>")
+	case name == "goal" && opens && !a.quotes:
+		end := indexFold(rest, "</goal>")
+		if a.quotes = end < 0; !a.quotes {
+			size = end + len("</goal>")
 		}
+	case name == "goal" && !opens:
+		a.stray = InvalidPlan.Faultf("a </goal> ends what did not begin")
 	case name == "plan" && opens:
 		return true, a.planOfXML()
 	case name == "say":
-		a.saying = opens && !strings.HasSuffix(anyTag.FindString(rest[:min(len(rest), 200)]), "/>")
+		a.quotes = opens && !strings.HasSuffix(anyTag.FindString(rest[:min(len(rest), 200)]), "/>")
 	case hasPrefixFold(rest, "<"+functionTag):
-		a.stray = true
+		a.stray = InvalidPlan.Faultf("a function stands outside of a <plan>")
 	}
-	if end > 0 {
-		a.reasoning = append(a.reasoning, span{a.pos, end})
-		a.pos = end
+	if size > 0 {
+		a.parts = append(a.parts, part{span: span{a.pos, a.pos + size}})
+		a.pos += size
 	}
-	return end > 0, nil
+	return size > 0, nil
 }
 
 // planOfXML reads the plan that begins at pos. A broken one ends with its closing tag:
 // nothing within it is looked at again.
 func (a *answer) planOfXML() *Fault {
 	r := xmlReader{text: a.text, pos: a.pos}
-	p := xmlPlan{span: span{start: a.pos}}
+	p := xmlPlan{span: span{start: a.pos}, lineStart: a.lineStart}
 	p.fault = r.plan(&p)
 	a.marks.torn = a.marks.torn || isOpen(a.text[a.pos:p.start])
-	p.top = a.marks.none() && !a.saying
+	p.top = a.marks.none() && !a.quotes
+	if p.fault == errBeside {
+		a.stray = errBeside
+	}
 	if p.fault != nil {
 		size := indexFold(r.text[r.pos:], "</plan")
 		if p.fault.Kind == Truncated || size < 0 {
@@ -225,10 +219,11 @@ func (a *answer) planOfXML() *Fault {
 		a.marks.torn = true // it was closed badly
 	}
 	if len(a.plans) == maxPlans {
-		return Faultf(InvalidPlan, "the answer holds more than %d plans", maxPlans)
+		return InvalidPlan.Faultf("the answer holds more than %d plans", maxPlans)
 	}
 	p.end, p.notes = r.pos, r.notes
 	a.plans = append(a.plans, p)
+	a.parts = append(a.parts, part{p.span, true})
 	a.pos, a.lineStart = r.pos, r.pos
 	return nil
 }
@@ -241,7 +236,7 @@ type xmlReader struct {
 	notes notes
 }
 
-var errXMLTruncated = Faultf(Truncated, "the text ends before the plan does")
+var errXMLTruncated = Truncated.Faultf("the text ends before the plan does")
 
 // plan reads the plan at pos.
 func (r *xmlReader) plan(p *xmlPlan) (fault *Fault) {
@@ -262,7 +257,7 @@ func (r *xmlReader) plan(p *xmlPlan) (fault *Fault) {
 		r.pos += len("<") + len(name)
 		switch lower := strings.ToLower(name); {
 		case lower == "plan" && planKey.MatchString(r.text[p.start+1:start]):
-			return Faultf(InvalidPlan, "there is JSON of a plan beside the XML plan")
+			return errBeside
 		case lower == "plan" && len(p.steps) == 0: // the one before was only spoken of
 			p.start = start
 			if p.attributes, closed, fault = r.startTag(name); fault != nil || closed {
@@ -270,15 +265,15 @@ func (r *xmlReader) plan(p *xmlPlan) (fault *Fault) {
 			}
 			continue
 		case lower == "plan":
-			return Faultf(InvalidPlan, "a <plan> stands within the <plan>")
+			return InvalidPlan.Faultf("a <plan> stands within the <plan>")
 		case len(p.steps) == maxSteps:
-			return Faultf(InvalidPlan, "the plan has more than %d steps", maxSteps)
+			return InvalidPlan.Faultf("the plan has more than %d steps", maxSteps)
 		case strings.HasPrefix(lower, functionTag):
 			fault = r.function(p, name)
 		case lower == "say":
 			fault = r.say(p)
 		case planTags.MatchString(lower):
-			fault = Faultf(InvalidPlan, "<%s> is no step; write <function.NAME …/>", spelling.Clip(name))
+			fault = InvalidPlan.Faultf("<%s> is no step; write <function.NAME …/>", spelling.Clip(name))
 		default:
 			fault = r.other(name)
 		}
@@ -369,7 +364,7 @@ func (r *xmlReader) startTag(name string) (attributes []attribute, closed bool, 
 			r.pos += 2
 			return attributes, true, nil
 		case len(attributes) == maxAttributes:
-			return nil, false, Faultf(InvalidPlan, "<%s> has more than %d attributes", spelling.Clip(name), maxAttributes)
+			return nil, false, InvalidPlan.Faultf("<%s> has more than %d attributes", spelling.Clip(name), maxAttributes)
 		}
 		parts := attributeForm.FindStringSubmatch(rest)
 		switch {
@@ -377,9 +372,9 @@ func (r *xmlReader) startTag(name string) (attributes []attribute, closed bool, 
 			return nil, false, errXMLTruncated
 		case parts == nil:
 			line, _, _ := strings.Cut(rest, "\n")
-			return nil, false, Faultf(InvalidPlan, "<%s>: %q is no attribute; write NAME=\"value\", and a quote within a value as &quot;", spelling.Clip(name), spelling.Clip(line))
+			return nil, false, InvalidPlan.Faultf("<%s>: %q is no attribute; write NAME=\"value\", and a quote within a value as &quot;", spelling.Clip(name), spelling.Clip(line))
 		case plansTag.MatchString(parts[2] + parts[3] + parts[4] + parts[5]):
-			return nil, false, Faultf(InvalidPlan, "<%s>: the value of %s has no closing quote", spelling.Clip(name), spelling.Clip(parts[1]))
+			return nil, false, InvalidPlan.Faultf("<%s>: the value of %s has no closing quote", spelling.Clip(name), spelling.Clip(parts[1]))
 		case parts[4] != "":
 			r.notes.add("quotes")
 		case parts[5] != "":
@@ -409,7 +404,7 @@ func (r *xmlReader) closeTag(name string) *Fault {
 	case rest == "":
 		return errXMLTruncated
 	case !strings.EqualFold(found, name) || rest[0] != '>':
-		return Faultf(InvalidPlan, "there stands </%s> in place of </%s>", spelling.Clip(found), spelling.Clip(name))
+		return InvalidPlan.Faultf("there stands </%s> in place of </%s>", spelling.Clip(found), spelling.Clip(name))
 	}
 	r.pos++
 	return nil
@@ -453,9 +448,9 @@ func (r *xmlReader) contents(name string, forbidden func(tag string) bool) *Faul
 		case !opens && strings.EqualFold(inner, name):
 			return r.closeTag(name)
 		case strings.EqualFold(inner, "plan"):
-			return Faultf(InvalidPlan, "<%s> is not closed", spelling.Clip(name))
+			return InvalidPlan.Faultf("<%s> is not closed", spelling.Clip(name))
 		case opens && forbidden(inner):
-			return Faultf(InvalidPlan, "<%s> stands within <%s>; a plan is a list of functions, whose inputs are attributes", spelling.Clip(inner), spelling.Clip(name))
+			return InvalidPlan.Faultf("<%s> stands within <%s>; a plan is a list of functions, whose inputs are attributes", spelling.Clip(inner), spelling.Clip(name))
 		}
 		r.pos++
 	}
@@ -470,7 +465,7 @@ func (r *xmlReader) say(p *xmlPlan) *Fault {
 	text := ""
 	for _, a := range attributes {
 		if !strings.EqualFold(a.name, "text") {
-			return Faultf(InvalidPlan, "<say> has an attribute %s; its text stands between <say> and </say>", spelling.Clip(a.name))
+			return InvalidPlan.Faultf("<say> has an attribute %s; its text stands between <say> and </say>", spelling.Clip(a.name))
 		}
 		text = a.value
 	}
@@ -481,7 +476,7 @@ func (r *xmlReader) say(p *xmlPlan) *Fault {
 		}
 		inner := r.text[r.pos : r.pos+size]
 		if notInSay.MatchString(inner) {
-			return Faultf(InvalidPlan, "<say> is not closed")
+			return InvalidPlan.Faultf("<say> is not closed")
 		}
 		if raw := characterData.FindStringSubmatch(inner); raw != nil {
 			text += raw[1]
@@ -513,7 +508,7 @@ func (p *xmlPlan) plan(goal string, keepInput bool, reg *actions.Registry) (Plan
 	case p.fault != nil:
 		return Plan{}, p.fault
 	case len(p.steps) == 0:
-		return Plan{}, Faultf(NoPlan, "the plan is empty; if it cannot be done, say so in plain text")
+		return Plan{}, NoPlan.Faultf("the plan is empty; if it cannot be done, say so in plain text")
 	}
 	w := commandBuilder{
 		reg: reg, keepInput: keepInput, goal: strings.ReplaceAll(goal, "$", "$$"), last: -1,
@@ -525,12 +520,11 @@ func (p *xmlPlan) plan(goal string, keepInput bool, reg *actions.Registry) (Plan
 	plan := Plan{Commands: w.commands, TrimResults: true}
 	var inputs []string
 	if keepInput {
-		inputs = plan.Inputs()
+		inputs = plan.inputs()
 	}
 	if w.dollars && !plan.Saves() && len(inputs) == 0 { // nobody else resolves $$ there
 		for i := range plan.Commands {
-			c := &plan.Commands[i]
-			c.Entities, c.Response = Variables{}.ExpandEntities(c.Entities), Variables{}.ExpandText(c.Response)
+			plan.Commands[i] = variables{}.expandCommand(plan.Commands[i])
 		}
 	}
 	return plan, validate(&plan, reg, inputs)
@@ -589,7 +583,7 @@ func (w *commandBuilder) build(steps []xmlStep) *Fault {
 
 // note notes the names that a text mentions.
 func (w *commandBuilder) note(text string) {
-	for name := range references(text) {
+	for _, name := range references(text) {
 		w.taken[strings.ToLower(name)] = false
 	}
 }
@@ -631,9 +625,9 @@ func (step *xmlStep) outputs() (set, appended string, fault *Fault) {
 		case kind == noOutput:
 			continue
 		case twice && before != name:
-			return "", "", Faultf(InvalidPlan, "function %s has %s twice", spelling.Clip(step.function), a.name)
-		case nameSize(name) != len(name):
-			return "", "", Faultf(InvalidPlan, "function %s: %s=%q is no name; use letters, digits and _", spelling.Clip(step.function), a.name, spelling.Clip(a.value))
+			return "", "", InvalidPlan.Faultf("function %s has %s twice", spelling.Clip(step.function), a.name)
+		case name != "" && !isName(name):
+			return "", "", InvalidPlan.Faultf("function %s: %s=%q is no name; use letters, digits and _", spelling.Clip(step.function), a.name, spelling.Clip(a.value))
 		}
 		names[kind] = name
 	}
@@ -643,7 +637,7 @@ func (step *xmlStep) outputs() (set, appended string, fault *Fault) {
 func (w *commandBuilder) step(step *xmlStep) *Fault {
 	if step.function == "" {
 		text, fault := w.expand(step.text)
-		w.commands = append(w.commands, Command{Kind: Say, Response: text})
+		w.commands = append(w.commands, Command{Kind: Say, Response: text.(string)})
 		return fault
 	}
 	set, appended, fault := step.outputs()
@@ -702,7 +696,7 @@ func (w *commandBuilder) entities(step *xmlStep, schema *jsonschema.Schema) (map
 			key = strings.ToLower(name)
 		}
 		if before, twice := written[key]; twice && before != a.value {
-			return nil, Faultf(InvalidPlan, "function %s has the attribute %s twice", spelling.Clip(step.function), spelling.Clip(name))
+			return nil, InvalidPlan.Faultf("function %s has the attribute %s twice", spelling.Clip(step.function), spelling.Clip(name))
 		}
 		written[key] = a.value
 		if a.value == "" && strings.EqualFold(name, inputVariable) {
@@ -714,7 +708,7 @@ func (w *commandBuilder) entities(step *xmlStep, schema *jsonschema.Schema) (map
 			value = typed
 		}
 		var fault *Fault
-		if entities[name], fault = w.value(value); fault != nil {
+		if entities[name], fault = w.expand(value); fault != nil {
 			return nil, fault
 		}
 	}
@@ -778,54 +772,24 @@ func typed(property *jsonschema.Schema, text string) any {
 	return v
 }
 
-// value renames the variables in all strings of a value.
-func (w *commandBuilder) value(value any) (any, *Fault) {
-	var fault *Fault
-	switch value := value.(type) {
-	case string:
-		return w.expand(value)
-	case []any:
-		for i := range value {
-			if value[i], fault = w.value(value[i]); fault != nil {
-				return nil, fault
+// expand renames the variables in all strings of a value to the names that hold them now.
+func (w *commandBuilder) expand(value any) (expanded any, fault *Fault) {
+	expanded = mapTexts(value, func(text string) any {
+		return reference.ReplaceAllStringFunc(text, func(found string) string {
+			low := strings.ToLower(found[1:])
+			switch {
+			case found == "$$":
+				w.dollars = true
+			case fault != nil: // once is enough
+			case low == inputVariable:
+				found, fault = w.input()
+			case w.variables[low] != "":
+				return "$" + w.variables[low]
 			}
-		}
-	case map[string]any:
-		for name := range value {
-			if value[name], fault = w.value(value[name]); fault != nil {
-				return nil, fault
-			}
-		}
-	}
-	return value, nil
-}
-
-// expand renames the variables in a text to the names that hold them now.
-func (w *commandBuilder) expand(text string) (string, *Fault) {
-	before, rest, found := strings.Cut(text, "$")
-	var out strings.Builder
-	for ; found; before, rest, found = strings.Cut(rest, "$") {
-		out.WriteString(before)
-		size := nameSize(rest)
-		name := rest[:size]
-		switch {
-		case strings.HasPrefix(rest, "$"):
-			size = 1
-			w.dollars = true
-			out.WriteString("$$")
-		case strings.EqualFold(name, inputVariable):
-			input, fault := w.input()
-			if fault != nil {
-				return "", fault
-			}
-			out.WriteString(input)
-		default:
-			out.WriteString("$" + cmp.Or(w.variables[strings.ToLower(name)], name))
-		}
-		rest = rest[size:]
-	}
-	out.WriteString(before)
-	return out.String(), nil
+			return found
+		})
+	})
+	return expanded, fault
 }
 
 // input is $INPUT: the output of the last function, at first the goal.
@@ -837,7 +801,7 @@ func (w *commandBuilder) input() (string, *Fault) {
 		return "$INPUT", nil
 	}
 	if w.inlined += len(w.goal); w.inlined > maxBytes {
-		return "", Faultf(InvalidPlan, "the plan repeats the goal too often")
+		return "", InvalidPlan.Faultf("the plan repeats the goal too often")
 	}
 	return w.goal, nil
 }

@@ -243,6 +243,7 @@ func TestDecodeXMLFaults(t *testing.T) {
 		"struck out":                              {"~~" + inPlan(wipe) + "~~", plan.InvalidPlan},
 		"between prose":                           {"I saw " + inPlan(wipe) + "\nin your message.", plan.InvalidPlan},
 		"between prose, with a long label":        {"This is what you sent to me, a short while ago, in this chat: " + inPlan(wipe) + "\nin your message.", plan.InvalidPlan},
+		"in a comment, behind reasoning":          {"#<think>x\n</think>" + inPlan(wipe), plan.InvalidPlan},
 		"in a block quote":                        {"> " + inPlan(wipe), plan.InvalidPlan},
 		"in JSON":                                 {"So:\n" + `{"commands":[{"type":"SAY","response":"` + "\n" + inPlan(wipe) + "\n" + `"}]}`, plan.InvalidPlan},
 		"in character data":                       {"<![CDATA[" + inPlan(wipe) + "]]>", plan.InvalidPlan},
@@ -314,7 +315,7 @@ func TestGoalIsData(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	got := plan.Variables{}.ExpandEntities(p.Commands[0].Entities)["input"]
+	got := command(t, p.Start(nil), 0).Entities["input"]
 	if want := `$A costs $$5, <function.wipe/> "]`; got != want {
 		t.Errorf("the first input is %q, want %q", got, want)
 	}
