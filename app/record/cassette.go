@@ -9,6 +9,8 @@ import (
 	"os"
 	"time"
 
+	"github.com/goccy/go-yaml"
+
 	"github.com/planbot-go/planbot/internal/golden"
 	"github.com/planbot-go/planbot/internal/scrub"
 	"github.com/planbot-go/planbot/internal/yamltext"
@@ -160,7 +162,7 @@ func WriteCalls(calls []Call) ([]byte, error) {
 	for i, c := range calls {
 		list[i] = c.tree()
 	}
-	raw, err := yamltext.Write(yamltext.Object{{Name: "calls", Value: list}})
+	raw, err := yamltext.Write(yaml.MapSlice{{Key: "calls", Value: list}})
 	if err == nil && len(raw) > maxCassetteBytes {
 		err = fmt.Errorf("write a cassette: %d bytes, at most %d", len(raw), maxCassetteBytes)
 	}
@@ -168,11 +170,11 @@ func WriteCalls(calls []Call) ([]byte, error) {
 }
 
 // tree has the parts of the call that there are, in their order.
-func (c *Call) tree() yamltext.Object {
-	var o yamltext.Object
-	add := func(o *yamltext.Object, name string, value any, there bool) {
+func (c *Call) tree() yaml.MapSlice {
+	var o yaml.MapSlice
+	add := func(o *yaml.MapSlice, name string, value any, there bool) {
 		if there {
-			*o = append(*o, yamltext.Field{Name: name, Value: value})
+			*o = append(*o, yaml.MapItem{Key: name, Value: value})
 		}
 	}
 	add(&o, "conversation", c.Conversation, c.Conversation != "")
@@ -181,11 +183,11 @@ func (c *Call) tree() yamltext.Object {
 	add(&o, "foreign", c.Foreign, c.Foreign)
 	add(&o, "asked", c.Asked, true)
 	if a := c.Answer; a != nil {
-		var of yamltext.Object
+		var of yaml.MapSlice
 		add(&of, "text", a.Text, a.Text != "")
 		var tools []any
 		for _, t := range a.Tools {
-			tools = append(tools, yamltext.Object{{Name: "id", Value: t.ID}, {Name: "name", Value: t.Name}, {Name: "arguments", Value: t.Arguments}})
+			tools = append(tools, yaml.MapSlice{{Key: "id", Value: t.ID}, {Key: "name", Value: t.Name}, {Key: "arguments", Value: t.Arguments}})
 		}
 		add(&of, "calls", tools, len(tools) > 0)
 		add(&of, "finish", a.Finish, a.Finish != "")

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/goccy/go-yaml"
+
 	"github.com/planbot-go/planbot/internal/yamltext"
 )
 
@@ -156,7 +158,7 @@ func Write(list []Scenario) ([]byte, error) {
 	if len(list) == 1 {
 		return yamltext.Write(treeOf(reflect.ValueOf(list[0])))
 	}
-	return yamltext.Write(yamltext.Object{{Name: "scenarios", Value: treeOf(reflect.ValueOf(list))}})
+	return yamltext.Write(yaml.MapSlice{{Key: "scenarios", Value: treeOf(reflect.ValueOf(list))}})
 }
 
 // treeOf is a part of a scenario as it is written.
@@ -195,9 +197,9 @@ func treeOf(v reflect.Value) any {
 		if v.IsNil() {
 			return nil
 		}
-		var o yamltext.Object
+		var o yaml.MapSlice
 		for _, name := range slices.SortedFunc(slices.Values(v.MapKeys()), func(a, b reflect.Value) int { return strings.Compare(a.String(), b.String()) }) {
-			o = append(o, yamltext.Field{Name: name.String(), Value: treeOf(v.MapIndex(name))})
+			o = append(o, yaml.MapItem{Key: name.String(), Value: treeOf(v.MapIndex(name))})
 		}
 		return o
 	}
@@ -205,14 +207,14 @@ func treeOf(v reflect.Value) any {
 }
 
 // fieldsTree has the fields that are set, in their order.
-func fieldsTree(v reflect.Value) yamltext.Object {
-	o := yamltext.Object{}
+func fieldsTree(v reflect.Value) yaml.MapSlice {
+	o := yaml.MapSlice{}
 	for _, f := range fieldsOf(v.Type()) {
 		field := v.FieldByIndex(f.Index)
 		if isUnset(field) {
 			continue
 		}
-		o = append(o, yamltext.Field{Name: f.Tag.Get("json"), Value: treeOf(field)})
+		o = append(o, yaml.MapItem{Key: f.Tag.Get("json"), Value: treeOf(field)})
 	}
 	return o
 }

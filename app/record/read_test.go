@@ -118,7 +118,7 @@ func TestYAMLThatIsNotToBeRead(t *testing.T) {
 	}
 	for name, tt := range map[string]struct{ file, want string }{
 		"bomb":          {bomb, "f.yaml: no YAML: line 1: too large: more than"},
-		"two documents": {"name: s\n---\nname: t\n", "f.yaml: no YAML: line 3: a second document begins"},
+		"two documents": {"name: s\n---\nname: t\n", "f.yaml: no YAML: line 2: a second document begins"},
 		"no YAML":       {"a: [", "f.yaml: no YAML: "},
 		"in itself":     {"a: &a [*a]", "f.yaml: "},
 		"unknown alias": {"a: *b", "f.yaml: no YAML: "},

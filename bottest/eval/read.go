@@ -284,7 +284,7 @@ func (r *reader) parse(text []byte) ast.Node {
 		r.fail(place{line: 1}, "the file has more than %d MiB", maxBytes>>20)
 		return nil
 	}
-	root, err := yamltext.Parse(string(text), 0)
+	root, err := yamltext.Parse(string(text), 1<<20)
 	if fault, ok := errors.AsType[*yamltext.Error](err); ok {
 		r.fail(place{line: fault.Line}, "no YAML: %v", fault.Err)
 	} else if root == nil {
