@@ -28,7 +28,6 @@ import (
 	"github.com/planbot-go/planbot/internal/settings"
 	"github.com/planbot-go/planbot/models"
 	"github.com/planbot-go/planbot/prompts"
-	"github.com/planbot-go/planbot/skills"
 )
 
 type doctorCmd struct {
@@ -430,22 +429,22 @@ const maxSkillFaults = 10
 
 // checkSkills looks for the skills that would be used, and for what is wrong with others.
 func (p *program) checkSkills(ctx context.Context) check {
-	found, err := skills.Discover(ctx, p.SkillsConfig())
+	found, faults, err := p.SkillsConfig().Discover(ctx)
 	if err != nil {
 		return fail(reason(err), "BOT_SKILLS_DIR names folders of skills, parted as in PATH")
 	}
 	var names []string
-	for _, s := range found.Skills {
+	for _, s := range found {
 		names = append(names, s.Name)
 	}
 	detail := []string{strings.TrimSuffix(fmt.Sprintf("%d used: %s", len(names), strings.Join(names, ", ")), ": ")}
-	if len(names) > 0 && len(found.Faults) == 0 {
+	if len(names) > 0 && len(faults) == 0 {
 		return ok(detail[0])
 	}
-	for _, f := range found.Faults[:min(len(found.Faults), maxSkillFaults)] {
+	for _, f := range faults[:min(len(faults), maxSkillFaults)] {
 		detail = append(detail, f.String())
 	}
-	if more := len(found.Faults) - maxSkillFaults; more > 0 {
+	if more := len(faults) - maxSkillFaults; more > 0 {
 		detail = append(detail, fmt.Sprintf("and %d more", more))
 	}
 	return warn(strings.Join(detail, "\n"), "bot skills list shows the same, with --lenient and --links where they are set; docs/skills.md explains how a SKILL.md is written")

@@ -56,20 +56,21 @@ func (c skillsValidateCmd) Run(ctx context.Context, s *settings.Settings, std *c
 		return err
 	}
 	cfg.Validate = true
-	found, err := skills.Discover(ctx, cfg)
+	found, faults, err := cfg.Discover(ctx)
 	if err != nil {
 		return err
 	}
-	n := len(found.Skills)
+	n := len(found)
+	sound := !slices.ContainsFunc(faults, func(f skills.Fault) bool { return !f.Warning })
 	if c.JSON {
-		err = cli.PrintJSON(std.Out, map[string]any{"valid": found.Sound(), "skills": n, "faults": append([]skills.Fault{}, found.Faults...)})
+		err = cli.PrintJSON(std.Out, map[string]any{"valid": sound, "skills": n, "faults": append([]skills.Fault{}, faults...)})
 	} else {
-		printFaults(std.Out, found.Faults)
+		printFaults(std.Out, faults)
 	}
 	switch {
 	case err != nil:
 		return err
-	case !found.Sound():
+	case !sound:
 		return cli.SilentError{Code: cli.ExitFailed}
 	case c.JSON:
 	case n == 1:
@@ -98,17 +99,17 @@ func (c skillsListCmd) Run(ctx context.Context, s *settings.Settings, std *cli.S
 	if err != nil {
 		return err
 	}
-	found, err := skills.Discover(ctx, cfg)
+	found, faults, err := cfg.Discover(ctx)
 	if err != nil {
 		return err
 	}
-	printFaults(std.Err, found.Faults)
-	if len(found.Skills) == 0 {
+	printFaults(std.Err, faults)
+	if len(found) == 0 {
 		return errNoSkill
 	}
 	table := tabwriter.NewWriter(std.Out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(table, "SKILL\tRESOURCES\tSCRIPTS\tDESCRIPTION")
-	for _, s := range found.Skills {
+	for _, s := range found {
 		fmt.Fprintf(table, "%s\t%d\t%d\t%s\n", cli.Printable(s.Name), len(s.Resources), len(s.Scripts), cli.Printable(oneLine(s.Description)))
 	}
 	return table.Flush()
@@ -122,24 +123,24 @@ type skillsShowCmd struct {
 	skillsIn
 }
 
-// Run prints the skill that the name means, as models mean them.
+// Run prints the skill of that name, in any case.
 func (c skillsShowCmd) Run(ctx context.Context, s *settings.Settings, std *cli.Streams) error {
 	cfg, err := c.config(s, c.Dirs)
 	if err != nil {
 		return err
 	}
-	found, err := skills.Discover(ctx, cfg)
+	found, faults, err := cfg.Discover(ctx)
 	if err != nil {
 		return err
 	}
-	if skill, ok := found.Skill(c.Name); ok {
-		return printSkill(ctx, std.Out, skill)
-	}
 	var names []string
-	for _, skill := range found.Skills {
+	for _, skill := range found {
+		if strings.EqualFold(skill.Name, c.Name) {
+			return printSkill(ctx, std.Out, skill)
+		}
 		names = append(names, skill.Name)
 	}
-	printFaults(std.Err, found.Faults)
+	printFaults(std.Err, faults)
 	if len(names) == 0 {
 		return fmt.Errorf("no skill %q: found none that can be used", c.Name)
 	}
@@ -209,19 +210,19 @@ func (c skillsPromptCmd) Run(ctx context.Context, s *settings.Settings, std *cli
 	if err != nil {
 		return err
 	}
-	found, err := skills.Discover(ctx, cfg)
+	found, faults, err := cfg.Discover(ctx)
 	if err != nil {
 		return err
 	}
-	printFaults(std.Err, found.Faults)
-	if len(found.Skills) == 0 {
+	printFaults(std.Err, faults)
+	if len(found) == 0 {
 		return errNoSkill
 	}
 	box, err := sandbox.New(ctx, sandbox.Config{})
 	if err != nil && !errors.Is(err, sandbox.ErrNoSandbox) {
 		return err
 	}
-	provider, err := skills.NewProvider(skills.ProviderConfig{Source: skills.Memory(found.Skills...), Runner: skills.Sandboxed(box)})
+	provider, err := skills.NewProvider(skills.ProviderConfig{Source: skills.Memory(found...), Sandbox: box})
 	if err != nil {
 		return err
 	}

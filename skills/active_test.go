@@ -20,7 +20,15 @@ import (
 // poem is a skill with one sentence that nothing else says.
 func poem(t testing.TB, name string) *skills.Skill {
 	t.Helper()
-	return inline(t, skills.Inline(name, "Translates poems", "The rule of "+name+" is this.").Resource("r.md", "", "resource").Script(upper(nil)))
+	return &skills.Skill{
+		Name: name, Description: "Translates poems", Instructions: "The rule of " + name + " is this.",
+		Resources: []skills.Resource{
+			{Name: "r.md", Text: "resource"},
+		},
+		Scripts: []skills.Script{
+			upper(nil),
+		},
+	}
 }
 
 func upper(did *[]string) skills.Script {
@@ -320,8 +328,8 @@ func BenchmarkExtend(b *testing.B) {
 	var list []*skills.Skill
 	for i := range 200 {
 		list = append(list, &skills.Skill{
-			FrontMatter: skills.FrontMatter{Name: fmt.Sprintf("skill-%03d", i), Description: strings.Repeat("What it is for. ", 8)},
-			Text:        strings.Repeat("What to do. ", 1000),
+			Name: fmt.Sprintf("skill-%03d", i), Description: strings.Repeat("What it is for. ", 8),
+			Text: strings.Repeat("What to do. ", 1000),
 		})
 	}
 	for name, loaded := range map[string]int{"listed": 0, "loaded": 3} {
@@ -354,7 +362,7 @@ func BenchmarkExtend(b *testing.B) {
 func TestExtendIsQuick(t *testing.T) {
 	var list []*skills.Skill
 	for i := range 200 {
-		list = append(list, &skills.Skill{FrontMatter: skills.FrontMatter{Name: fmt.Sprintf("skill-%03d", i), Description: "What it is for."}})
+		list = append(list, &skills.Skill{Name: fmt.Sprintf("skill-%03d", i), Description: "What it is for."})
 	}
 	r := provide(t, skills.ProviderConfig{}, list...)
 	turn := r.turn("mia")

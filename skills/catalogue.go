@@ -20,12 +20,12 @@ import (
 
 // Names of the tools.
 const (
-	LoadSkill    = "load_skill"
-	ReadResource = "read_skill_resource"
-	RunScript    = "run_skill_script"
+	loadSkill    = "load_skill"
+	readResource = "read_skill_resource"
+	runScript    = "run_skill_script"
 )
 
-func isTool(name string) bool { return name == LoadSkill || name == ReadResource || name == RunScript }
+func isTool(name string) bool { return name == loadSkill || name == readResource || name == runScript }
 
 // Names of the tools' entities, in the .NET version of the Microsoft Agent Framework, and what
 // the Python version calls them, which models write as well.
@@ -197,9 +197,9 @@ func offersOf(list []*Skill) map[string]actions.Offer {
 	script := oneOf("name of the script, as the skill lists it", scripts, maxFileEnum)
 	page := property{pageNumber, &jsonschema.Schema{Type: "integer", Description: "of a long text"}}
 	return map[string]actions.Offer{
-		LoadSkill:    {Name: LoadSkill, Schema: object(1, property{skillName, load})},
-		ReadResource: {Name: ReadResource, Schema: object(2, property{skillName, read}, property{resourceName, resource}, page)},
-		RunScript: {Name: RunScript, Schema: object(2,
+		loadSkill:    {Name: loadSkill, Schema: object(1, property{skillName, load})},
+		readResource: {Name: readResource, Schema: object(2, property{skillName, read}, property{resourceName, resource}, page)},
+		runScript: {Name: runScript, Schema: object(2,
 			property{skillName, run}, property{scriptName, script}, property{scriptArguments, arguments})},
 	}
 }
@@ -246,7 +246,7 @@ func loadedText(name string) string { return loadedPrefix + inLine(name) + "." }
 // tell puts the content of a skill in the place of what load_skill has answered. A skill
 // that was taken away since then says nothing any more.
 func (c *catalogue) tell(o actions.Outcome) (string, bool) {
-	if o.Action != LoadSkill || o.Failed || !strings.HasPrefix(o.Text, loadedPrefix) {
+	if o.Action != loadSkill || o.Failed || !strings.HasPrefix(o.Text, loadedPrefix) {
 		return "", false
 	}
 	i := slices.IndexFunc(c.names, func(name string) bool { return loadedText(name) == o.Text })
@@ -262,7 +262,7 @@ func (c *catalogue) pinned(turn *actions.Turn, active *activeSkills) []string {
 	here := map[string]bool{}
 	for _, round := range turn.Rounds {
 		for _, o := range round.Outcomes {
-			here[o.Text] = here[o.Text] || o.Action == LoadSkill && !o.Failed
+			here[o.Text] = here[o.Text] || o.Action == loadSkill && !o.Failed
 		}
 	}
 	var contents []string
@@ -280,16 +280,10 @@ func (c *catalogue) has(name string) bool {
 	return ok
 }
 
-// ErrUnknown is wrapped by the error of [Reader] for a skill or resource that does not exist, or
-// not for this turn.
-var ErrUnknown = errors.New("unknown")
-
 // fault says in words for the model what is wrong with a call.
 type fault string
 
 func (f fault) Error() string { return string(f) }
-
-func (f fault) Is(target error) bool { return target == ErrUnknown }
 
 func faultf(format string, args ...any) error { return fault(fmt.Sprintf(format, args...)) }
 

@@ -81,7 +81,7 @@ func TestRunExchangedForLink(t *testing.T) {
 				}
 				s := all.Skills[0]
 				if name == "the root, of a skill from elsewhere" {
-					s = &skills.Skill{FrontMatter: s.FrontMatter, Dir: s.Dir, Scripts: s.Scripts}
+					s = &skills.Skill{Name: s.Name, Description: s.Description, Dir: s.Dir, Scripts: s.Scripts}
 				}
 				if got := told(t, r, s, "run.sh", "", ""); got != "?harmless" {
 					t.Fatalf("before: %q", got)

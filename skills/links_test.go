@@ -46,10 +46,7 @@ func TestReloadFaultyLink(t *testing.T) {
 	t.Parallel()
 	root := tree(t, map[string]string{"a": "->b", "b/SKILL.md": named("b")})
 	synctest.Test(t, func(t *testing.T) {
-		s, err := skills.Files(skills.Config{Reload: true, Roots: []string{root}, FollowLinks: true})
-		if err != nil {
-			t.Fatal(err)
-		}
+		s := skills.Config{Reload: true, Roots: []string{root}, FollowLinks: true}.Source()
 		for _, step := range []struct{ text, want string }{
 			{"description: one", "one"},
 			{"description: two", "two"},

@@ -48,7 +48,7 @@ func (a approved) find(u use) (digest string, ok, asked bool) {
 
 // changed is the fault of a call that did not pass as what it is now.
 func (u use) changed() error {
-	kind := map[string]string{LoadSkill: "Skill", ReadResource: "Resource", RunScript: "Script"}[u.tool]
+	kind := map[string]string{loadSkill: "Skill", readResource: "Resource", runScript: "Script"}[u.tool]
 	return faultf("%s '%s' has changed while it was being asked whether it may be used. Please try again.",
 		kind, inLine(cmp.Or(u.part(), u.skill.Name)))
 }
@@ -59,7 +59,7 @@ func (u use) changed() error {
 func (u use) digest(data Data) string {
 	words := []string{u.skill.Dir, u.skill.Name, u.skill.Content(), u.part()}
 	switch {
-	case u.tool == ReadResource && u.resource.Size >= 0:
+	case u.tool == readResource && u.resource.Func == nil:
 		words = append(words, string(data.Bytes))
 	case u.script.Action != nil:
 		schema, err := json.Marshal(u.script.Action.Schema)
@@ -116,20 +116,20 @@ func (p *Provider) approval(ctx context.Context, turn *actions.Turn, call action
 	}
 	passed := approvedIn(turn)
 	passed[tool] = map[string]string{} // what passed before was not this call
-	if tool != RunScript && !p.approves(tool) {
+	if tool != runScript && !p.approves(tool) {
 		return actions.Approval{}, nil
 	}
 	u, err := p.find(ctx, turn, tool, call.Entities)
 	if err != nil {
 		return actions.Approval{}, err
 	}
-	if tool == RunScript {
+	if tool == runScript {
 		return p.scriptApproval(ctx, turn, u, call.Salvaged)
 	}
 	data, reason := Data{}, "Loads the skill "+clip(u.skill.Name)+"."
-	if tool == ReadResource {
+	if tool == readResource {
 		reason = "Reads " + clip(u.resource.Name) + " of the skill " + clip(u.skill.Name) + "."
-		if u.resource.Size >= 0 { // what cannot be read now is nothing that the tool would tell
+		if u.resource.Func == nil { // what cannot be read now is nothing that the tool would tell
 			if data, err = u.resource.Read(ctx); err != nil && ctx.Err() != nil {
 				return actions.Approval{}, err
 			}
@@ -140,7 +140,7 @@ func (p *Provider) approval(ctx context.Context, turn *actions.Turn, call action
 }
 
 func (p *Provider) scriptApproval(ctx context.Context, turn *actions.Turn, u use, salvaged bool) (actions.Approval, error) {
-	denied, err := p.denied(ctx, turn, RunScript, u)
+	denied, err := p.denied(ctx, turn, runScript, u)
 	if err != nil || denied != "" {
 		return actions.Approval{Denied: denied}, err
 	}
@@ -149,7 +149,7 @@ func (p *Provider) scriptApproval(ctx context.Context, turn *actions.Turn, u use
 	}
 	script, skill := inLine(u.script.Name), inLine(u.skill.Name)
 	approval := actions.Approval{
-		Required: p.approves(RunScript),
+		Required: p.approves(runScript),
 		Reason:   "Runs the script " + clip(script) + " of the skill " + clip(skill) + ".",
 	}
 	if a := u.script.Action; a != nil { // its marks count, and what the bot would fill in is approved too
@@ -166,7 +166,7 @@ func (p *Provider) scriptApproval(ctx context.Context, turn *actions.Turn, u use
 		approvedIn(turn).allow(u, u.digest(Data{}))
 		return approval, nil
 	}
-	approval.Bind, err = p.cfg.Runner.Digest(ctx, u.skill)
+	approval.Bind, err = p.cfg.runner.Digest(ctx, u.skill)
 	switch {
 	case err != nil && ctx.Err() != nil:
 		return actions.Approval{}, err
@@ -188,10 +188,10 @@ func (p *Provider) mayRun(ctx context.Context, turn *actions.Turn, u use) (diges
 	switch {
 	case ok && (a == nil || digest == u.digest(Data{})):
 		return digest, nil
-	case asked, p.approves(RunScript), a != nil && (a.Approval || a.Destructive):
+	case asked, p.approves(runScript), a != nil && (a.Approval || a.Destructive):
 		return "", u.changed()
 	}
-	denied, err := p.denied(ctx, turn, RunScript, u)
+	denied, err := p.denied(ctx, turn, runScript, u)
 	if err == nil && denied != "" {
 		err = fault(denied)
 	}
@@ -217,7 +217,7 @@ func (p *Provider) denied(ctx context.Context, turn *actions.Turn, action string
 		s := c.skills[i]
 		allows := func(word string) bool {
 			if command, ok := parseCommand(word); ok {
-				return action == RunScript && command.allows(s, u)
+				return action == runScript && command.allows(s, u)
 			}
 			return strings.EqualFold(word, action)
 		}
