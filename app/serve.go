@@ -138,11 +138,11 @@ func (p *program) assemble(ctx context.Context) error {
 		return err
 	}
 	logged := p.log.WithContext(ctx)
-	runner, aboutScripts, err := p.ScriptSandbox(logged)
+	box, aboutScripts, err := p.ScriptSandbox(logged)
 	if err != nil {
 		return err
 	}
-	maker, err := p.NewPlanner(logged, p.Actions(), runner, p.watch())
+	maker, err := p.NewPlanner(logged, p.Actions(), box, p.watch())
 	if err != nil {
 		return err
 	}

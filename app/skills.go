@@ -123,7 +123,7 @@ type skillsShowCmd struct {
 	skillsIn
 }
 
-// Run prints the skill of that name, in any case.
+// Run prints the skill of that name, in any case or with ./ in front.
 func (c skillsShowCmd) Run(ctx context.Context, s *settings.Settings, std *cli.Streams) error {
 	cfg, err := c.config(s, c.Dirs)
 	if err != nil {
@@ -135,7 +135,7 @@ func (c skillsShowCmd) Run(ctx context.Context, s *settings.Settings, std *cli.S
 	}
 	var names []string
 	for _, skill := range found {
-		if strings.EqualFold(skill.Name, c.Name) {
+		if strings.EqualFold(skill.Name, strings.TrimPrefix(c.Name, "./")) {
 			return printSkill(ctx, std.Out, skill)
 		}
 		names = append(names, skill.Name)

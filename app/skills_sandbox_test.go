@@ -34,12 +34,12 @@ func TestSandboxSettings(t *testing.T) {
 		t.Run(value, func(t *testing.T) {
 			t.Parallel()
 			p := sandboxed(t, value)
-			box, about, err := p.ScriptSandbox(t.Context())
+			opened, about, err := p.ScriptSandbox(t.Context())
 			check := p.checkScripts(t.Context())
 			box, none := p.OpenSandbox(t.Context())
 			switch {
 			case kinds == nil:
-				if box == nil || err != nil || !strings.Contains(about, "refused") || check.Status != fine {
+				if opened != nil || err != nil || !strings.Contains(about, "refused") || check.Status != fine {
 					t.Errorf("%q, %v, %+v", about, err, check)
 				}
 			case none == nil:
