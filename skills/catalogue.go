@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"path"
 	"slices"
+	"sort"
 	"strings"
 	"sync"
 	"unicode/utf8"
@@ -123,34 +124,22 @@ func (c *catalogue) lines(budget int) string {
 		return strings.Join(lines, "\n")
 	}
 	const whole = 1 << 30
-	if text := render(whole); utf8.RuneCountInString(text) <= budget {
-		return text
+	fits := func(most int) bool { return utf8.RuneCountInString(render(most)) <= budget }
+	if fits(whole) {
+		return render(whole)
 	}
-	low, high := 0, maxDescription // of which low fits, or nothing does
-	for low < high {
-		middle := (low + high + 1) / 2
-		if utf8.RuneCountInString(render(middle)) <= budget {
-			low = middle
-		} else {
-			high = middle - 1
-		}
-	}
-	c.cut = low
-	return render(low) + "\n(Descriptions are cut: there are many skills.)"
+	c.cut = sort.Search(maxDescription, func(most int) bool { return !fits(most + 1) })
+	return render(c.cut) + "\n(Descriptions are cut: there are many skills.)"
 }
 
-// Models are told which names there are, so that they make none up: always those of skills
-// that can be loaded. The other lists follow as far as they have that many bytes together, and
-// those of files up to that many names.
-const (
-	maxEnums    = 8 << 10
-	maxFileEnum = 64
-)
+// maxEnum is of how many names models are told in a tool's schema, so that they make none up. Those
+// of skills that can be loaded are always told.
+const maxEnum = 64
 
 // offersOf describes the tools for a turn with these skills.
 func offersOf(list []*Skill) map[string]actions.Offer {
 	var all, reading, running, resources, scripts []string
-	inGo := false
+	arguments := &jsonschema.Schema{Type: "array", Items: &jsonschema.Schema{Type: "string"}, Description: "the script's arguments"}
 	for _, s := range list {
 		if !s.DisableModelInvocation {
 			all = append(all, s.Name)
@@ -163,48 +152,36 @@ func offersOf(list []*Skill) map[string]actions.Offer {
 		}
 		resources = append(resources, s.resourceNames()...)
 		scripts = append(scripts, s.scriptNames()...)
-		inGo = inGo || slices.ContainsFunc(s.Scripts, func(script Script) bool { return script.Action != nil })
-	}
-	if reading == nil {
-		reading = all
-	}
-	if running == nil {
-		running = all
-	}
-	arguments := &jsonschema.Schema{Type: "array", Items: &jsonschema.Schema{Type: "string"}, Description: "the script's arguments"}
-	if inGo { // of any type: such a plan has no strict form
-		arguments = &jsonschema.Schema{Description: "the script's arguments, as its schema says; a file gets each value of an object as --name value"}
-	}
-	room := maxEnums
-	oneOf := func(description string, names []string, most int) *jsonschema.Schema {
-		names = slices.Compact(slices.Sorted(slices.Values(names)))
-		schema := &jsonschema.Schema{Type: "string", Description: description}
-		size := len(fmt.Sprintf("%q", names))
-		if len(names) > most || size > room && most != noLimit {
-			return schema
+		if slices.ContainsFunc(s.Scripts, func(script Script) bool { return script.Action != nil }) { // of any type: such a plan has no strict form
+			arguments = &jsonschema.Schema{Description: "the script's arguments, as its schema says; a file gets each value of an object as --name value"}
 		}
-		room -= size
-		for _, name := range names {
+	}
+	oneOf := func(description string, names []string) *jsonschema.Schema {
+		schema := &jsonschema.Schema{Type: "string", Description: description}
+		for _, name := range slices.Compact(slices.Sorted(slices.Values(names))) {
 			schema.Enum = append(schema.Enum, name)
 		}
 		return schema
 	}
-	load := oneOf("name of the skill", all, noLimit)
-	room = maxEnums
-	read := oneOf("name of the skill", reading, len(reading)) // before the files, which need the room less
-	run := oneOf("name of the skill", running, len(running))
-	resource := oneOf("name of the resource, as the skill lists it", resources, maxFileEnum)
-	script := oneOf("name of the script, as the skill lists it", scripts, maxFileEnum)
+	few := func(description string, names []string) *jsonschema.Schema {
+		schema := oneOf(description, names)
+		if len(schema.Enum) > maxEnum {
+			schema.Enum = nil
+		}
+		return schema
+	}
+	const skill = "name of the skill"
+	read := property{skillName, few(skill, reading)}
+	resource := property{resourceName, few("name of the resource, as the skill lists it", resources)}
 	page := property{pageNumber, &jsonschema.Schema{Type: "integer", Description: "of a long text"}}
+	run := property{skillName, few(skill, running)}
+	script := property{scriptName, few("name of the script, as the skill lists it", scripts)}
 	return map[string]actions.Offer{
-		loadSkill:    {Name: loadSkill, Schema: object(1, property{skillName, load})},
-		readResource: {Name: readResource, Schema: object(2, property{skillName, read}, property{resourceName, resource}, page)},
-		runScript: {Name: runScript, Schema: object(2,
-			property{skillName, run}, property{scriptName, script}, property{scriptArguments, arguments})},
+		loadSkill:    {Name: loadSkill, Schema: object(1, property{skillName, oneOf(skill, all)})},
+		readResource: {Name: readResource, Schema: object(2, read, resource, page)},
+		runScript:    {Name: runScript, Schema: object(2, run, script, property{scriptArguments, arguments})},
 	}
 }
-
-const noLimit = 1 << 30
 
 type property struct {
 	name   string

@@ -16,10 +16,12 @@ import (
 	"github.com/planbot-go/planbot/state"
 )
 
-// approved is what the policy has let pass in this turn: of each tool that it was asked about,
-// the parts of skills with their digests. Nothing else is done, although a source may give other
+// approved is what the policy has let pass in this turn: of each tool the last part of a skill
+// that it was asked about, with its digest. Nothing else is done, although a source may give other
 // skills a moment later. It is a value of the turn's temporary state.
-type approved map[string]map[string]string
+type approved map[string]approvedPart
+
+type approvedPart struct{ Part, Digest string }
 
 // StateName is the name under which state keeps it.
 func (approved) StateName() string { return "skillsApproved" }
@@ -36,14 +38,15 @@ func approvedIn(turn *actions.Turn) approved {
 }
 
 // allow notes what passed.
-func (a approved) allow(u use, digest string) { a[u.tool][u.skill.Name+"/"+u.part()] = digest }
+func (a approved) allow(u use, digest string) {
+	a[u.tool] = approvedPart{u.skill.Name + "/" + u.part(), digest}
+}
 
 // find returns the digest of what passed. asked is false where the policy was not asked about
 // the tool at all, as where plans run without a bot.
 func (a approved) find(u use) (digest string, ok, asked bool) {
-	parts, asked := a[u.tool]
-	digest, ok = parts[u.skill.Name+"/"+u.part()]
-	return digest, ok, asked
+	last, asked := a[u.tool]
+	return last.Digest, last.Part == u.skill.Name+"/"+u.part(), asked
 }
 
 // changed is the fault of a call that did not pass as what it is now.
@@ -115,7 +118,7 @@ func (p *Provider) approval(ctx context.Context, turn *actions.Turn, call action
 		return actions.Approval{Denied: denied}, err
 	}
 	passed := approvedIn(turn)
-	passed[tool] = map[string]string{} // what passed before was not this call
+	passed[tool] = approvedPart{} // what passed before was not this call
 	if tool != runScript && !p.approves(tool) {
 		return actions.Approval{}, nil
 	}
@@ -216,8 +219,8 @@ func (p *Provider) denied(ctx context.Context, turn *actions.Turn, action string
 		}
 		s := c.skills[i]
 		allows := func(word string) bool {
-			if command, ok := parseCommand(word); ok {
-				return action == runScript && command.allows(s, u)
+			if command, ok := s.command(word); ok {
+				return action == runScript && command(u.skill, u.script)
 			}
 			return strings.EqualFold(word, action)
 		}
@@ -231,13 +234,6 @@ func (p *Provider) denied(ctx context.Context, turn *actions.Turn, action string
 	return "", nil
 }
 
-// command is what a word such as Bash(python scripts/x.py:*) allows: all scripts, or those
-// of an interpreter, or one of the skill's own.
-type command struct {
-	interpreter, script string
-	unknown             bool // it is none that runs here
-}
-
 // interpreters are what people call the programs that run scripts.
 var interpreters = map[string][]string{
 	".py":  {"python", "python3"},
@@ -248,45 +244,33 @@ var interpreters = map[string][]string{
 	".csx": {"dotnet-script", "dotnet"},
 }
 
-// parseCommand reads the word Bash, alone or with a command behind it. ok is false for any
-// other word.
-func parseCommand(word string) (c command, ok bool) {
+// command reads a word of the skill's allowed-tools as what it allows of scripts: Bash and Bash(*)
+// all of them, Bash(python:*) those of an interpreter, Bash(scripts/x.py:*) and
+// Bash(python scripts/x.py:*) one of the skill's own. is is false for any other word.
+func (s *Skill) command(word string) (allows func(*Skill, Script) bool, is bool) {
 	name, inner, opened := strings.Cut(word, "(")
 	inner, closed := strings.CutSuffix(inner, ")")
 	if !strings.EqualFold(name, "bash") || opened != closed {
-		return command{}, false
-	}
-	if !opened || inner == "*" {
-		return command{}, true
+		return nil, false
 	}
 	prefix, free := strings.CutSuffix(inner, ":*")
-	fields := strings.Fields(prefix)
-	if !free || len(fields) == 0 || len(fields) > 2 {
-		return command{unknown: true}, true
-	}
-	first := strings.ToLower(fields[0])
-	for _, names := range interpreters {
-		if slices.Contains(names, first) {
-			c.interpreter, fields[0] = first, ""
+	words := strings.Fields(prefix)
+	return func(of *Skill, script Script) bool {
+		if !opened || inner == "*" {
+			return true
 		}
-	}
-	c.script = strings.TrimPrefix(strings.TrimSpace(strings.Join(fields, " ")), "./")
-	return c, true
-}
-
-// allows says that the command, of the skill s, is a use of a script.
-func (c command) allows(s *Skill, u use) bool {
-	if c.unknown || c.script != "" && (c.script != u.script.Name || u.skill.Name != s.Name) {
-		return false
-	}
-	known := interpreters[strings.ToLower(path.Ext(u.script.Name))]
-	return c.interpreter == "" || u.script.Action == nil && slices.Contains(known, c.interpreter)
+		own := words
+		if len(own) > 0 && script.Action == nil && slices.Contains(interpreters[strings.ToLower(path.Ext(script.Name))], strings.ToLower(own[0])) {
+			own = own[1:]
+		}
+		return free && (len(own) == 0 && len(words) > 0 || len(own) == 1 && of == s && strings.TrimPrefix(own[0], "./") == script.Name)
+	}, true
 }
 
 // understands says that a word of the skill's allowed-tools can allow something.
 func (p *Provider) understands(s *Skill, word string) bool {
-	if c, ok := parseCommand(word); ok {
-		return !c.unknown && (c.script == "" || slices.ContainsFunc(s.Scripts, func(script Script) bool { return script.Name == c.script }))
+	if allows, ok := s.command(word); ok {
+		return slices.ContainsFunc(s.Scripts, func(script Script) bool { return allows(s, script) })
 	}
 	if p.registry == nil || strings.EqualFold(word, "read") { // resources can always be read
 		return true
