@@ -85,11 +85,11 @@ func newCatalogue(list []*Skill, offered func(*Skill) *Skill, template string, b
 	c := &catalogue{list: slices.Clone(list), cut: -1}
 	c.skills, _ = distinct(list)
 	slices.SortFunc(c.skills, func(a, b *Skill) int { return strings.Compare(a.Name, b.Name) })
-	c.names = namesOf(c.skills)
 	var all []*Skill
 	for _, s := range c.skills {
 		s := offered(s)
 		all = append(all, s)
+		c.names = append(c.names, s.Name)
 		c.told = append(c.told, sync.OnceValue(func() string { return framed(s) }))
 	}
 	c.extra = planner.Extra{Offer: c.offer, Tell: c.tell}
@@ -249,12 +249,6 @@ func (c *catalogue) pinned(turn *actions.Turn, active *activeSkills) []string {
 		}
 	}
 	return contents
-}
-
-// has says that the turn has the skill of exactly that name.
-func (c *catalogue) has(name string) bool {
-	_, ok := slices.BinarySearch(c.names, name)
-	return ok
 }
 
 // fault says in words for the model what is wrong with a call.

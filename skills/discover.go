@@ -72,7 +72,7 @@ func (c Config) discover(ctx context.Context, last []*Skill) ([]*Skill, []Fault,
 		w.addRoot(root)
 	}
 	for _, root := range w.roots {
-		if err := w.walkFolder(ctx, root, root.open); err != nil {
+		if err := w.walkFolder(ctx, root); err != nil {
 			return nil, nil, fmt.Errorf("look for skills in %s: %w", root.shown, err)
 		}
 		if c.Validate {
@@ -152,8 +152,8 @@ func (w *walker) addRoot(root string) {
 }
 
 // walkFolder opens a folder and looks for skills in it. The error is that of ctx.
-func (w *walker) walkFolder(ctx context.Context, at folder, open func() (*os.Root, error)) error {
-	dir, err := open()
+func (w *walker) walkFolder(ctx context.Context, at folder) error {
+	dir, err := at.open()
 	if err != nil {
 		w.note(!w.Validate && at.depth > 0, at.shown, "is skipped: %v", err)
 		w.keep(at)
@@ -181,7 +181,7 @@ func (w *walker) walkFolder(ctx context.Context, at folder, open func() (*os.Roo
 	}
 	for _, name := range []string{fileName, strings.ToLower(fileName)} {
 		if slices.ContainsFunc(list, func(e fs.DirEntry) bool { return e.Name() == name && !e.IsDir() }) {
-			w.load(ctx, dir, at, name)
+			w.load(ctx, at, name)
 			return nil
 		}
 	}
@@ -191,7 +191,7 @@ func (w *walker) walkFolder(ctx context.Context, at folder, open func() (*os.Roo
 		switch {
 		case skipped(name), below.depth > maxDepth:
 		case entry.IsDir():
-			err = w.walkFolder(ctx, below, func() (*os.Root, error) { return openFolder(dir.Lstat, dir.OpenRoot, name) })
+			err = w.walkFolder(ctx, below)
 		case entry.Type()&fs.ModeSymlink != 0:
 			err = w.walkLink(ctx, below)
 		}
@@ -244,7 +244,7 @@ func (w *walker) walkLink(ctx context.Context, at folder) error {
 		return nil
 	}
 	at.place = to
-	return w.walkFolder(ctx, at, to.open)
+	return w.walkFolder(ctx, at)
 }
 
 // follow finds where a link leads to, which has to be inside of one of the roots. What it
@@ -281,7 +281,7 @@ func (w *walker) index(dir string) int {
 }
 
 // load reads the skill in a folder.
-func (w *walker) load(ctx context.Context, dir *os.Root, at folder, name string) {
+func (w *walker) load(ctx context.Context, at folder, name string) {
 	before := w.index(at.full()) // found through another root, or kept until now
 	if before < 0 && len(w.skills) == maxSkills {
 		w.full = true
@@ -289,7 +289,7 @@ func (w *walker) load(ctx context.Context, dir *os.Root, at folder, name string)
 		return
 	}
 	p := &parsing{path: filepath.Join(at.shown, name), lenient: w.Lenient}
-	text, err := w.readText(dir, at, name)
+	text, err := w.readText(at.below(name).place)
 	var s Skill
 	if err != nil {
 		p.fault(0, "cannot be read: %v", err)
@@ -306,11 +306,11 @@ func (w *walker) load(ctx context.Context, dir *os.Root, at folder, name string)
 	s.Dir, s.at = at.full(), at.place
 	at.depth, at.name = 0, ""
 	f := &files{walker: w, skill: &s, left: maxFiles}
-	f.scan(ctx, dir, at)
+	f.scan(ctx, at)
 	slices.SortFunc(s.Resources, func(a, b Resource) int { return strings.Compare(a.Name, b.Name) })
 	slices.SortFunc(s.Scripts, func(a, b Script) int { return strings.Compare(a.Name, b.Name) })
 	if w.Validate && len(s.Scripts) > 0 {
-		if _, err := new(sandbox.Sandbox).Digest(ctx, dir); err != nil {
+		if _, err := (sandboxed{new(sandbox.Sandbox)}).Digest(ctx, &s); err != nil {
 			w.note(true, at.shown, "its scripts cannot be run: %v", err)
 		}
 	}
@@ -322,16 +322,13 @@ func (w *walker) load(ctx context.Context, dir *os.Root, at folder, name string)
 }
 
 // readText reads SKILL.md, which may be a link as far as links are followed.
-func (w *walker) readText(dir *os.Root, at folder, name string) ([]byte, error) {
-	info, err := dir.Lstat(name)
-	if err != nil || info.Mode()&fs.ModeSymlink == 0 {
-		return readAll(func() (*os.File, error) { return sandbox.OpenFile(dir, name) }, maxText)
+func (w *walker) readText(at place) ([]byte, error) {
+	if info, err := os.Lstat(at.full()); err == nil && info.Mode()&fs.ModeSymlink != 0 {
+		if at, err = w.follow(at); err != nil {
+			return nil, err
+		}
 	}
-	to, err := w.follow(at.below(name).place)
-	if err != nil {
-		return nil, err
-	}
-	return readAll(to.file, maxText)
+	return readAll(at.file, maxText)
 }
 
 // files looks for the files of one skill.
@@ -343,10 +340,16 @@ type files struct {
 }
 
 // scan lists the files in a folder of the skill. What is left out is a warning.
-func (f *files) scan(ctx context.Context, dir *os.Root, at folder) {
+func (f *files) scan(ctx context.Context, at folder) {
+	dir, err := at.open()
+	if err != nil {
+		f.note(true, at.shown, "is left out: %v", err)
+		return
+	}
+	defer dir.Close() //nolint:errcheck // opened to read only
 	list, all, err := entries(dir, f.left)
 	if err != nil {
-		f.note(true, at.shown, "cannot be searched: %v", err)
+		f.note(true, at.shown, "is left out: %v", err)
 		return
 	}
 	if f.left -= len(list); !all && !f.full {
@@ -360,12 +363,10 @@ func (f *files) scan(ctx context.Context, dir *os.Root, at folder) {
 		}
 		below := at.below(name)
 		below.name = path.Join(at.name, name)
-		open := func() (*os.Root, error) { return openFolder(dir.Lstat, dir.OpenRoot, name) }
-		openFile := func() (*os.File, error) { return sandbox.OpenFile(dir, name) }
 		isDir := entry.IsDir()
 		if entry.Type()&fs.ModeSymlink != 0 {
-			to, err := f.follow(below.place)
 			var info fs.FileInfo
+			to, err := f.follow(below.place)
 			if err == nil {
 				info, err = os.Lstat(to.full())
 			}
@@ -373,26 +374,19 @@ func (f *files) scan(ctx context.Context, dir *os.Root, at folder) {
 				f.note(true, below.shown, "is left out: %v", err)
 				continue
 			}
-			below.place, below.linked = to, true
-			open, openFile, isDir = to.open, to.file, info.IsDir()
+			below.place, below.linked, isDir = to, true, info.IsDir()
 		}
 		if !isDir {
-			f.add(below, openFile)
+			f.add(below)
 		} else if below.depth < maxDepth {
-			sub, err := open()
-			if err != nil {
-				f.note(true, below.shown, "is left out: %v", err)
-				continue
-			}
-			f.scan(ctx, sub, below)
-			_ = sub.Close() // opened to read only
+			f.scan(ctx, below)
 		}
 	}
 }
 
 // add lists a file if it is a resource or a script by its name, can be read, and its name
 // does no harm where it is shown. SKILL.md and licences are nothing to read for a task.
-func (f *files) add(at folder, open func() (*os.File, error)) {
+func (f *files) add(at folder) {
 	ext := path.Ext(at.name)
 	stem := strings.ToLower(strings.TrimSuffix(path.Base(at.name), ext))
 	ext = strings.ToLower(ext)
@@ -400,7 +394,7 @@ func (f *files) add(at folder, open func() (*os.File, error)) {
 	if !isResource && !slices.Contains(scriptFiles, ext) || slices.Contains([]string{"license", "licence", "copying", "notice"}, stem) || strings.EqualFold(stem+ext, fileName) {
 		return
 	}
-	file, err := open()
+	file, err := at.file()
 	var info fs.FileInfo
 	if err == nil {
 		info, err = file.Stat()

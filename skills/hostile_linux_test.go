@@ -145,7 +145,7 @@ func TestHardLinks(t *testing.T) {
 		faults := strings.Join(faultsBelow(dir, found), "\n")
 		const want = "a/SKILL.md: cannot be read: SKILL.md is a hard link, and may be a file from elsewhere\n" +
 			"s/x.md: warning: is left out: x.md is a hard link, and may be a file from elsewhere\n" +
-			"s: warning: its scripts cannot be run: copy skill: x.md is a hard link, and may be a file from elsewhere"
+			"s: warning: its scripts cannot be run: digest of skill \"s\": copy skill: x.md is a hard link, and may be a file from elsewhere"
 		if err != nil || faults != want || len(found.Skills) != 1 || listed(found.Skills[0]) != "later.md|run.sh" {
 			t.Fatalf("%q, %v, want %q", faults, err, want)
 		}

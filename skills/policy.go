@@ -266,15 +266,3 @@ func (s *Skill) command(word string) (allows func(*Skill, Script) bool, is bool)
 		return free && (len(own) == 0 && len(words) > 0 || len(own) == 1 && of == s && strings.TrimPrefix(own[0], "./") == script.Name)
 	}, true
 }
-
-// understands says that a word of the skill's allowed-tools can allow something.
-func (p *Provider) understands(s *Skill, word string) bool {
-	if allows, ok := s.command(word); ok {
-		return slices.ContainsFunc(s.Scripts, func(script Script) bool { return allows(s, script) })
-	}
-	if p.registry == nil || strings.EqualFold(word, "read") { // resources can always be read
-		return true
-	}
-	_, ok := p.registry.Lookup(word)
-	return ok
-}

@@ -297,7 +297,7 @@ func listing(c *catalogue, active *activeSkills) string {
 func deactivate(c *catalogue, active *activeSkills, name string) (reply string) {
 	var names []string
 	for _, a := range active.Loaded {
-		if c.has(a.Skill) {
+		if slices.Contains(c.names, a.Skill) {
 			names = append(names, a.Skill)
 		}
 	}
@@ -328,12 +328,6 @@ func (p *Provider) activate(ctx context.Context, turn *actions.Turn, c *catalogu
 		return false, err
 	}
 	audit(ctx, loadSkill, s).Msg("skill used")
-	for _, word := range s.AllowedTools {
-		if !p.understands(s, word) {
-			zerolog.Ctx(ctx).Warn().Str("skill", inLine(s.Name)).Str("tool", clip(word)).
-				Msg("allowed-tools of a skill has what allows nothing here")
-		}
-	}
 	return true, nil
 }
 

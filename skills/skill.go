@@ -266,13 +266,6 @@ func framed(s *Skill) string {
 		`<skill_content name="` + inXML.Replace(inLine(s.Name)) + "\">\n" + unframed(s.Content()) + "\n</skill_content>"
 }
 
-func namesOf(list []*Skill) (names []string) {
-	for _, s := range list {
-		names = append(names, s.Name)
-	}
-	return names
-}
-
 // resourceNames and scriptNames are as models are told them.
 func (s *Skill) resourceNames() (names []string) {
 	for _, r := range s.Resources {
