@@ -15,7 +15,7 @@ import (
 // a link, or is linked in part.
 func TestRunLinkedSkill(t *testing.T) {
 	t.Parallel()
-	runner := skills.Sandboxed(box(t, sandbox.Limits{}))
+	runner := skills.Sandboxed(box(t, sandbox.Config{}))
 	root := tree(t, map[string]string{
 		"a/whole": "->../b/whole", "b/whole/SKILL.md": named("whole"), "b/whole/scripts/run.sh": "cat x.txt", "b/whole/x.txt": "beside it",
 		"a/mounted/..1/SKILL.md": named("mounted"), "a/mounted/..1/run.sh": "echo never", "a/mounted/..data": "->..1",

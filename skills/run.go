@@ -106,7 +106,7 @@ func (r sandboxed) Run(ctx context.Context, s *Skill, script Script, arguments a
 	case got.Refused != "":
 		return actions.Fail("Error: Script '%s' was not run: %s.", script.Name, got.Refused), nil
 	case got.Exceeded == "wall time":
-		return actions.Fail("%s", strings.TrimSpace(fmt.Sprintf("Error: Script '%s' timed out after %s.\n%s", script.Name, seconds(r.box.Limits().Wall), said))), nil
+		return actions.Fail("%s", strings.TrimSpace(fmt.Sprintf("Error: Script '%s' timed out after %s.\n%s", script.Name, seconds(r.box.Wall()), said))), nil
 	case got.Exceeded != "":
 		return actions.Fail("Error: Script '%s' was ended: it went beyond its limit of %s.\n%s", script.Name, got.Exceeded, orNone(said)), nil
 	case got.ExitCode != 0:

@@ -16,9 +16,9 @@ import (
 
 // box opens the machine's sandbox, or skips where it has none; that one is there where
 // changes are judged is what the tests of the package sandbox see to.
-func box(t *testing.T, limits sandbox.Limits) *sandbox.Sandbox {
+func box(t *testing.T, limits sandbox.Config) *sandbox.Sandbox {
 	t.Helper()
-	s, err := sandbox.New(t.Context(), sandbox.Config{Limits: limits})
+	s, err := sandbox.New(t.Context(), limits)
 	if errors.Is(err, sandbox.ErrNoSandbox) && os.Getenv("CI") != "true" {
 		t.Skip(err)
 	} else if err != nil {
@@ -74,7 +74,7 @@ func TestRunScripts(t *testing.T) {
 		"killed.sh":    "kill -9 $$",
 		"x.csx":        "MZ",
 	})
-	r := skills.Sandboxed(box(t, sandbox.Limits{}))
+	r := skills.Sandboxed(box(t, sandbox.Config{}))
 	for _, tc := range []struct{ script, arguments, want string }{
 		{"say.sh", `["a b","--x"]`, "?[a b][--x][\"a b\",\"--x\"]\nbeside it"},
 		{"say.sh", `{"value":26.2,"unit":"mile"}`, "?[--unit][mile][--value][26.2]{\"unit\":\"mile\",\"value\":26.2}\nbeside it"},
@@ -108,15 +108,15 @@ func TestRunScripts(t *testing.T) {
 func TestScriptsBeyondLimits(t *testing.T) {
 	t.Parallel()
 	s := scripted(t, map[string]string{"wait.sh": "sleep 50", "slow.sh": "echo begun; echo slowly >&2; sleep 50", "work.sh": "echo begun; while :; do :; done"})
-	limits := sandbox.Limits{Wall: 500 * time.Millisecond}
+	limits := sandbox.Config{Wall: 500 * time.Millisecond}
 	if got := told(t, skills.Sandboxed(box(t, limits)), s, "wait.sh", "", ""); got != "!Error: Script 'wait.sh' timed out after 0.5 seconds." {
 		t.Errorf("%q", got)
 	}
-	limits = sandbox.Limits{Wall: 3 * time.Second} // time enough to begin, on a busy machine too
+	limits = sandbox.Config{Wall: 3 * time.Second} // time enough to begin, on a busy machine too
 	if got := told(t, skills.Sandboxed(box(t, limits)), s, "slow.sh", "", ""); got != "!Error: Script 'slow.sh' timed out after 3 seconds.\nbegun\n\nStderr:\nslowly" {
 		t.Errorf("%q", got)
 	}
-	limits = sandbox.Limits{Wall: time.Minute, CPU: 200 * time.Millisecond}
+	limits = sandbox.Config{Wall: time.Minute, CPU: 200 * time.Millisecond}
 	if got := told(t, skills.Sandboxed(box(t, limits)), s, "work.sh", "", ""); got != "!Error: Script 'work.sh' was ended: it went beyond its limit of CPU time.\nbegun" {
 		t.Errorf("%q", got)
 	}
@@ -134,7 +134,7 @@ func TestDefaultTimeoutText(t *testing.T) {
 func TestRunsWhatWasApproved(t *testing.T) {
 	t.Parallel()
 	s := scripted(t, map[string]string{"a.sh": ". ./lib/b.sh", "lib/b.sh": "echo fine"})
-	r := skills.Sandboxed(box(t, sandbox.Limits{}))
+	r := skills.Sandboxed(box(t, sandbox.Config{}))
 	digest, err := r.Digest(t.Context(), s)
 	if err != nil || len(digest) != 64 {
 		t.Fatal(digest, err)
@@ -160,7 +160,7 @@ func TestRunErrors(t *testing.T) {
 	t.Parallel()
 	s := scripted(t, map[string]string{"a.sh": "sleep 50"})
 	script, _ := scriptOf(s, "a.sh")
-	r := skills.Sandboxed(box(t, sandbox.Limits{}))
+	r := skills.Sandboxed(box(t, sandbox.Config{}))
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if _, err := r.Run(ctx, s, script, nil, ""); !errors.Is(err, context.Canceled) {
@@ -197,7 +197,7 @@ func TestNoSandbox(t *testing.T) {
 func TestWhatCannotRunIsNotAskedFor(t *testing.T) {
 	t.Parallel()
 	s := scripted(t, map[string]string{"a.sh": "echo fine", "b.csx": "MZ"})
-	r := provide(t, skills.ProviderConfig{Sandbox: box(t, sandbox.Limits{})}, s)
+	r := provide(t, skills.ProviderConfig{Sandbox: box(t, sandbox.Config{})}, s)
 	for arguments, want := range map[string]string{
 		`"a.sh"`:                      "",
 		`"a.sh","arguments":{"--":1}`: "Error: Script 'a.sh' cannot take these arguments: one has no name.",
@@ -253,7 +253,7 @@ func TestLoudScripts(t *testing.T) {
 		"err.sh":   loud(40_000, "") + loud(30_000, " >&2") + "exit 7",
 		"quiet.sh": loud(30_000, "") + loud(30_000, " >&2") + "exit 7",
 	})
-	r := skills.Sandboxed(box(t, sandbox.Limits{}))
+	r := skills.Sandboxed(box(t, sandbox.Config{}))
 	for script, c := range map[string]struct {
 		least int
 		cuts  []string

@@ -21,7 +21,7 @@ func TestResultsDoNotPoseAsSkills(t *testing.T) {
 			{Name: "r.md", Text: posing},
 		},
 	}
-	r := provide(t, skills.ProviderConfig{Sandbox: box(t, sandbox.Limits{}), Approve: []string{}}, own, scripted(t, map[string]string{"s.sh": "echo '" + posing + "'; echo '" + posing + "' >&2"}))
+	r := provide(t, skills.ProviderConfig{Sandbox: box(t, sandbox.Config{}), Approve: []string{}}, own, scripted(t, map[string]string{"s.sh": "echo '" + posing + "'; echo '" + posing + "' >&2"}))
 	for tool, entities := range map[string]string{
 		skills.ReadResource: `{"skillName":"a","resourceName":"r.md"}`,
 		skills.RunScript:    `{"skillName":"s","scriptName":"s.sh"}`,

@@ -66,7 +66,7 @@ type job struct {
 	skill  string // the copy of the skill, in dir
 	argv   []string
 	stdin  []byte
-	limits Limits
+	limits Config
 
 	// What a sandbox's prepare adds:
 	cmd     *exec.Cmd
@@ -74,7 +74,7 @@ type job struct {
 	keeper  io.Closer             // what the keeper reads the end of; nil: there is none
 }
 
-func newJob(limits Limits) (*job, error) {
+func newJob(limits Config) (*job, error) {
 	dir, err := os.MkdirTemp("", folderPrefix)
 	if err == nil && os.Geteuid() == 0 {
 		err = os.Chown(dir, nobody, nobody)
@@ -166,7 +166,7 @@ func exitCode(state *os.ProcessState) int {
 // the tasks of the same user that count as the script's. Memory is RLIMIT_DATA: runtimes such as
 // node's reserve far more addresses than they use, and would not start under RLIMIT_AS. The kernel
 // ends a process a second after the watch should have.
-func limited(prlimit string, l Limits, others int, argv []string) []string {
+func limited(prlimit string, l Config, others int, argv []string) []string {
 	cpu := int((l.CPU+time.Second-1)/time.Second) + 1
 	return append([]string{
 		prlimit,
@@ -355,7 +355,7 @@ func bubblewrapArgs(j *job, readOnly []string) []string {
 // open files: what a script sent to one of its own servers stays after the sender has closed its
 // socket, and sockets can be on their way through others. And too many files in a folder in
 // memory, whose size bounds only what is in them.
-func overuseInside(bwrap int, l Limits) (limit string) {
+func overuseInside(bwrap int, l Config) (limit string) {
 	for _, pid := range children(strconv.Itoa(bwrap)) {
 		sockets := 0
 		stat, _ := os.ReadFile("/proc/" + pid + "/net/sockstat") // not there: it has ended
@@ -399,7 +399,7 @@ type cell struct {
 	Skill   string
 	Scratch string
 	Read    []string
-	Limits  Limits
+	Limits  Config
 	Prlimit string
 }
 
@@ -594,7 +594,7 @@ const (
 // maxSockets bounds the sockets of all processes together. What was sent and not yet received is
 // the kernel's memory, which no limit counts: up to 0.4 MB for each socket. Programs need few. The
 // most hungry one known is node, which has six for each child that it talks to.
-func (l Limits) maxSockets() int { return 8 * l.Processes }
+func (l Config) maxSockets() int { return 8 * l.Processes }
 
 // watch ends the job when its processes together exceed a limit; those of the kernel know
 // single processes and files only.
@@ -709,7 +709,7 @@ func memoryIn(file string) (total int64) {
 // may. The keeper does it, being the same user as the script, which the bot may not be.
 type diskWatch struct {
 	scratch string
-	limits  Limits
+	limits  Config
 	hidden  int // looks in a row at which some files were hidden
 }
 
@@ -833,7 +833,7 @@ const canaryHeld = "held"
 // runCanary runs a copy of this program as if it were a script. It tries what the sandbox has
 // to prevent.
 func (s *Sandbox) runCanary(ctx context.Context) error {
-	limits := s.cfg.Limits
+	limits := s.cfg
 	limits.Wall = 10 * time.Second // it takes some milliseconds; on a loaded machine more
 	j, err := newJob(limits)
 	if err != nil {

@@ -50,12 +50,9 @@ type Config struct {
 	Kinds      []string
 	Bubblewrap string   // path of bwrap; "": found on PATH
 	ReadOnly   []string // more files and folders of the machine that scripts may read, without sockets in them; absolute
-	Limits     Limits   // of each run that does not say otherwise
 	Concurrent int      // scripts that run at the same time; 0: 4
-}
 
-// Limits bound one run. A zero field takes the value of the [Config], and there the default.
-type Limits struct {
+	// Limits of each run, with what 0 means.
 	Wall         time.Duration // 30 s; an hour at most
 	CPU          time.Duration // of all processes together; 10 s
 	MemoryBytes  int64         // of all processes together; 512 MiB
@@ -84,7 +81,6 @@ type Command struct {
 	Args   []string // up to 64 KiB in all
 	Stdin  []byte   // up to 1 MiB
 	Digest string   // if not "": what [Sandbox.Digest] has to say of the folder
-	Limits Limits
 }
 
 // Result is what a script left when it ended. That it ended badly is no error.
@@ -121,16 +117,14 @@ func New(ctx context.Context, cfg Config) (*Sandbox, error) {
 	if cfg.Kinds == nil {
 		cfg.Kinds = []string{kindBubblewrap, kindLandlock}
 	}
-	cfg.Limits = cfg.Limits.or(Limits{
-		Wall:         30 * time.Second,
-		CPU:          10 * time.Second,
-		MemoryBytes:  512 << 20,
-		ScratchBytes: 64 << 20,
-		FileBytes:    32 << 20,
-		Processes:    32,
-		OpenFiles:    64,
-		OutputBytes:  64 << 10,
-	})
+	cfg.Wall = cmp.Or(cfg.Wall, 30*time.Second)
+	cfg.CPU = cmp.Or(cfg.CPU, 10*time.Second)
+	cfg.MemoryBytes = cmp.Or(cfg.MemoryBytes, 512<<20)
+	cfg.ScratchBytes = cmp.Or(cfg.ScratchBytes, 64<<20)
+	cfg.FileBytes = cmp.Or(cfg.FileBytes, 32<<20)
+	cfg.Processes = cmp.Or(cfg.Processes, 32)
+	cfg.OpenFiles = cmp.Or(cfg.OpenFiles, 64)
+	cfg.OutputBytes = cmp.Or(cfg.OutputBytes, 64<<10)
 	sweep(os.TempDir())
 	s := &Sandbox{cfg: cfg, interpreters: interpreters(), slots: make(chan struct{}, cmp.Or(cfg.Concurrent, 4))}
 	for _, s.kind = range cfg.Kinds {
@@ -147,7 +141,13 @@ func New(ctx context.Context, cfg Config) (*Sandbox, error) {
 }
 
 func (c Config) check() error {
-	errs := []error{c.Limits.check()}
+	var errs []error
+	if min(int64(c.Wall), int64(c.CPU), c.MemoryBytes, c.ScratchBytes, c.FileBytes, int64(c.Processes), int64(c.OpenFiles), int64(c.OutputBytes)) < 0 {
+		errs = append(errs, errors.New("a limit is negative"))
+	}
+	if c.Wall > maxWall {
+		errs = append(errs, fmt.Errorf("a wall time of %v is over %v", c.Wall, maxWall))
+	}
 	for _, kind := range c.Kinds {
 		if kind != kindBubblewrap && kind != kindLandlock {
 			errs = append(errs, fmt.Errorf("Kinds: there is no %q", kind))
@@ -162,29 +162,6 @@ func (c Config) check() error {
 		errs = append(errs, errors.New("Concurrent is negative"))
 	}
 	return errors.Join(errs...)
-}
-
-func (l Limits) check() error {
-	if slices.Min([]int64{int64(l.Wall), int64(l.CPU), l.MemoryBytes, l.ScratchBytes, l.FileBytes, int64(l.Processes), int64(l.OpenFiles), int64(l.OutputBytes)}) < 0 {
-		return errors.New("a limit is negative")
-	}
-	if l.Wall > maxWall {
-		return fmt.Errorf("a wall time of %v is over %v", l.Wall, maxWall)
-	}
-	return nil
-}
-
-func (l Limits) or(other Limits) Limits {
-	return Limits{
-		Wall:         cmp.Or(l.Wall, other.Wall),
-		CPU:          cmp.Or(l.CPU, other.CPU),
-		MemoryBytes:  cmp.Or(l.MemoryBytes, other.MemoryBytes),
-		ScratchBytes: cmp.Or(l.ScratchBytes, other.ScratchBytes),
-		FileBytes:    cmp.Or(l.FileBytes, other.FileBytes),
-		Processes:    cmp.Or(l.Processes, other.Processes),
-		OpenFiles:    cmp.Or(l.OpenFiles, other.OpenFiles),
-		OutputBytes:  cmp.Or(l.OutputBytes, other.OutputBytes),
-	}
 }
 
 // interpreters returns those that are installed in the system's folders.
@@ -218,8 +195,8 @@ func installed(name string) string {
 // Kind is "bubblewrap" or "landlock".
 func (s *Sandbox) Kind() string { return s.kind }
 
-// Limits are those of runs that have none of their own.
-func (s *Sandbox) Limits() Limits { return s.cfg.Limits }
+// Wall is the time that a run may take.
+func (s *Sandbox) Wall() time.Duration { return s.cfg.Wall }
 
 // Interpreters are the commands that run scripts, by extension.
 func (s *Sandbox) Interpreters() map[string][]string { return maps.Clone(s.interpreters) }
@@ -278,9 +255,6 @@ func (s *Sandbox) run(ctx context.Context, c Command) (Result, error) {
 	if c.Dir == nil {
 		return Result{}, errors.New("no folder")
 	}
-	if err := c.Limits.check(); err != nil {
-		return Result{}, err
-	}
 	if why := s.Check(c); why != "" {
 		return Result{}, refusal(why)
 	}
@@ -290,7 +264,7 @@ func (s *Sandbox) run(ctx context.Context, c Command) (Result, error) {
 	case <-ctx.Done():
 		return Result{}, fmt.Errorf("wait for other scripts: %w", context.Cause(ctx))
 	}
-	j, err := newJob(c.Limits.or(s.cfg.Limits))
+	j, err := newJob(s.cfg)
 	if err != nil {
 		return Result{}, err
 	}
