@@ -594,7 +594,7 @@ const (
 // maxSockets bounds the sockets of all processes together. What was sent and not yet received is
 // the kernel's memory, which no limit counts: up to 0.4 MB for each socket. Programs need few. The
 // most hungry one known is node, which has six for each child that it talks to.
-func (l Config) maxSockets() int { return 8 * l.Processes }
+func (c Config) maxSockets() int { return 8 * c.Processes }
 
 // watch ends the job when its processes together exceed a limit; those of the kernel know
 // single processes and files only.
