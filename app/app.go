@@ -159,7 +159,7 @@ func (p *program) assemble(ctx context.Context) error {
 		return err
 	}
 	logged := p.log.WithContext(ctx)
-	runner, aboutScripts, err := p.ScriptRunner(logged)
+	runner, aboutScripts, err := p.ScriptSandbox(logged)
 	if err != nil {
 		return err
 	}

@@ -24,7 +24,6 @@ import (
 	"github.com/planbot-go/planbot/internal/cli"
 	"github.com/planbot-go/planbot/internal/settings"
 	"github.com/planbot-go/planbot/models"
-	"github.com/planbot-go/planbot/skills"
 )
 
 type doctorCmd struct {
@@ -334,19 +333,19 @@ var modelHints = [][2]string{
 
 // checkSkills looks for the skills that would be used, and for what is wrong with others.
 func (p *program) checkSkills(ctx context.Context) check {
-	found, err := skills.Discover(ctx, p.SkillsConfig())
+	found, faults, err := p.SkillsConfig().Discover(ctx)
 	if err != nil {
 		return fail(reason(err), "BOT_SKILLS_DIR names folders of skills, separated as in PATH")
 	}
 	var names []string
-	for _, s := range found.Skills {
+	for _, s := range found {
 		names = append(names, s.Name)
 	}
 	c := ok(strings.TrimSuffix(fmt.Sprintf("%d used: %s", len(names), strings.Join(names, ", ")), ": "))
-	for _, fault := range found.Faults {
+	for _, fault := range faults {
 		c.Detail += "\n" + fault.String()
 	}
-	if len(found.Faults) > 0 || len(names) == 0 {
+	if len(faults) > 0 || len(names) == 0 {
 		c.Status, c.Hint = warned, "bot skills validate checks a folder; docs/skills.md explains SKILL.md"
 	}
 	return c

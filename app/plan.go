@@ -93,7 +93,7 @@ type decoded struct {
 
 // command is a [plan.Command] that always shows the entities of a DO.
 type command struct {
-	Type     string      `json:"type"`
+	Type     string         `json:"type"`
 	Action   string         `json:"action,omitempty"`
 	Entities map[string]any `json:"entities,omitzero"`
 	SaveAs   string         `json:"saveAs,omitempty"`

@@ -9,7 +9,6 @@ import (
 
 	"github.com/planbot-go/planbot/internal/golden"
 	"github.com/planbot-go/planbot/models"
-	"github.com/planbot-go/planbot/skills"
 )
 
 // TestTheModelSees holds what the default bot with the shipped skills asks a model, with
@@ -20,7 +19,7 @@ func TestTheModelSees(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := newStudent(t, map[string]string{"bot-planner": name, "bot-skills-sandbox": settings.NoSandbox})
-			s.does(skills.LoadSkill, map[string]any{"skillName": "translator"})
+			s.does("load_skill", map[string]any{"skillName": "translator"})
 			s.says("Good morning.")
 			s.Say("translate: buongiorno")
 			s.Expect("Good morning.")

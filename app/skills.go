@@ -32,27 +32,27 @@ type skillsIn struct {
 
 // find looks in the folders, or else in BOT_SKILLS_DIR, and prints what is wrong. To find no
 // skill is an error.
-func (c skillsIn) find(ctx context.Context, s *settings.Settings, dirs []string, std *cli.Streams) (skills.Found, error) {
-	found, err := c.discover(ctx, s, skills.Config{Roots: dirs})
+func (c skillsIn) find(ctx context.Context, s *settings.Settings, dirs []string, std *cli.Streams) ([]*skills.Skill, error) {
+	found, faults, err := c.discover(ctx, s, skills.Config{Roots: dirs})
 	if err != nil {
 		return found, err
 	}
-	printFaults(std.Err, found.Faults)
-	if len(found.Skills) == 0 {
+	printFaults(std.Err, faults)
+	if len(found) == 0 {
 		err = errors.New("found no skill that can be used")
 	}
 	return found, err
 }
 
-func (c skillsIn) discover(ctx context.Context, s *settings.Settings, cfg skills.Config) (skills.Found, error) {
+func (c skillsIn) discover(ctx context.Context, s *settings.Settings, cfg skills.Config) ([]*skills.Skill, []skills.Fault, error) {
 	if len(cfg.Roots) == 0 {
 		cfg.Roots = s.SkillDirs()
 	}
 	if len(cfg.Roots) == 0 {
-		return skills.Found{}, cli.Usage(errors.New("name a folder of skills, or set BOT_SKILLS_DIR"))
+		return nil, nil, cli.Usage(errors.New("name a folder of skills, or set BOT_SKILLS_DIR"))
 	}
 	cfg.Lenient, cfg.FollowLinks = c.Lenient, c.Links
-	return skills.Discover(ctx, cfg)
+	return cfg.Discover(ctx)
 }
 
 func printFaults(out io.Writer, faults []skills.Fault) {
@@ -69,21 +69,21 @@ type skillsValidateCmd struct {
 
 // Run prints every fault and fails when there is one.
 func (c skillsValidateCmd) Run(ctx context.Context, s *settings.Settings, std *cli.Streams) error {
-	found, err := c.discover(ctx, s, skills.Config{Roots: c.Dirs, Validate: true})
+	found, faults, err := c.discover(ctx, s, skills.Config{Roots: c.Dirs, Validate: true})
 	if err != nil {
 		return err
 	}
-	n := len(found.Skills)
+	n := len(found)
+	sound := !slices.ContainsFunc(faults, func(f skills.Fault) bool { return !f.Warning })
 	if c.JSON {
-		faults := append([]skills.Fault{}, found.Faults...)
-		err = cli.PrintJSON(std.Out, map[string]any{"valid": found.Sound(), "skills": n, "faults": faults})
+		err = cli.PrintJSON(std.Out, map[string]any{"valid": sound, "skills": n, "faults": append([]skills.Fault{}, faults...)})
 	} else {
-		printFaults(std.Out, found.Faults)
+		printFaults(std.Out, faults)
 	}
 	switch {
 	case err != nil:
 		return err
-	case !found.Sound():
+	case !sound:
 		return cli.SilentError{Code: cli.ExitFailed}
 	case c.JSON:
 	case n == 1:
@@ -107,7 +107,7 @@ func (c skillsListCmd) Run(ctx context.Context, s *settings.Settings, std *cli.S
 	}
 	table := tabwriter.NewWriter(std.Out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(table, "SKILL\tRESOURCES\tSCRIPTS\tDESCRIPTION")
-	for _, s := range found.Skills {
+	for _, s := range found {
 		fmt.Fprintf(table, "%s\t%d\t%d\t%s\n", cli.Printable(s.Name), len(s.Resources), len(s.Scripts), cli.OneLine(s.Description))
 	}
 	return table.Flush()
@@ -119,17 +119,17 @@ type skillsShowCmd struct {
 	skillsIn
 }
 
-// Run prints the skill that the name means, as models mean them.
+// Run prints the skill of that name, in any case or with ./ in front.
 func (c skillsShowCmd) Run(ctx context.Context, s *settings.Settings, std *cli.Streams) error {
 	found, err := c.find(ctx, s, c.Dirs, std)
 	if err != nil {
 		return err
 	}
-	if skill, ok := found.Skill(c.Name); ok {
-		return printSkill(ctx, std.Out, skill)
-	}
 	var names []string
-	for _, skill := range found.Skills {
+	for _, skill := range found {
+		if strings.EqualFold(skill.Name, strings.TrimPrefix(c.Name, "./")) {
+			return printSkill(ctx, std.Out, skill)
+		}
 		names = append(names, skill.Name)
 	}
 	return fmt.Errorf("no skill %q, there are: %s", c.Name, cli.Printable(strings.Join(names, ", ")))
@@ -198,7 +198,7 @@ func (c skillsPromptCmd) Run(ctx context.Context, s *settings.Settings, std *cli
 	if err != nil && !errors.Is(err, sandbox.ErrNoSandbox) {
 		return err
 	}
-	provider, err := skills.NewProvider(skills.ProviderConfig{Source: skills.Memory(found.Skills...), Runner: skills.Sandboxed(box)})
+	provider, err := skills.NewProvider(skills.ProviderConfig{Source: skills.Memory(found...), Sandbox: box})
 	if err != nil {
 		return err
 	}

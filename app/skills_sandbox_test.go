@@ -34,12 +34,12 @@ func TestSandboxSettings(t *testing.T) {
 		t.Run(value, func(t *testing.T) {
 			t.Parallel()
 			p := sandboxed(t, value)
-			runner, about, err := p.ScriptRunner(t.Context())
+			opened, about, err := p.ScriptSandbox(t.Context())
 			check := p.checkScripts(t.Context())
 			box, none := p.OpenSandbox(t.Context())
 			switch {
 			case kinds == nil:
-				if runner == nil || err != nil || !strings.Contains(about, "refused") || check.Status != fine {
+				if opened != nil || err != nil || !strings.Contains(about, "refused") || check.Status != fine {
 					t.Errorf("%q, %v, %+v", about, err, check)
 				}
 			case none == nil:
@@ -60,7 +60,7 @@ func TestSandboxSettings(t *testing.T) {
 func TestNoSandboxWorks(t *testing.T) {
 	t.Setenv("TMPDIR", filepath.Join(t.TempDir(), "nowhere"))
 	p := sandboxed(t, "auto")
-	_, about, err := p.ScriptRunner(t.Context())
+	_, about, err := p.ScriptSandbox(t.Context())
 	if err != nil || !strings.HasPrefix(about, "scripts of skills are refused: no sandbox for scripts: bubblewrap: ") ||
 		!strings.Contains(about, "; landlock: ") || strings.Contains(about, "\n") {
 		t.Errorf("%q, %v", about, err)
@@ -70,7 +70,7 @@ func TestNoSandboxWorks(t *testing.T) {
 	}
 	p = sandboxed(t, "landlock")
 	var fault settings.Fault
-	if _, _, err := p.ScriptRunner(t.Context()); !errors.As(err, &fault) || !strings.HasPrefix(err.Error(), "BOT_SKILLS_SANDBOX: ") {
+	if _, _, err := p.ScriptSandbox(t.Context()); !errors.As(err, &fault) || !strings.HasPrefix(err.Error(), "BOT_SKILLS_SANDBOX: ") {
 		t.Errorf("%v", err)
 	}
 	if check := p.checkScripts(t.Context()); check.Status != failed {

@@ -14,7 +14,6 @@ import (
 	"github.com/planbot-go/planbot/bot"
 	"github.com/planbot-go/planbot/bottest"
 	"github.com/planbot-go/planbot/internal/fakemodel"
-	"github.com/planbot-go/planbot/skills"
 )
 
 // student is a scripted model that answers in the form of a planner, and a chat with the
@@ -90,9 +89,9 @@ func TestTheShippedConverter(t *testing.T) {
 			if !strings.Contains(s.scripts, " run in ") {
 				t.Skip(s.scripts) // the sandbox's own tests fail where CI has none
 			}
-			s.does(skills.LoadSkill, map[string]any{"skillName": "unit-converter"})
-			s.does(skills.ReadResource, map[string]any{"skillName": "unit-converter", "resourceName": "references/conversion-table.md"})
-			s.does(skills.RunScript, map[string]any{
+			s.does("load_skill", map[string]any{"skillName": "unit-converter"})
+			s.does("read_skill_resource", map[string]any{"skillName": "unit-converter", "resourceName": "references/conversion-table.md"})
+			s.does("run_skill_script", map[string]any{
 				"skillName": "unit-converter", "scriptName": "scripts/convert.py", "arguments": []string{"--value", "1", "--factor", "2.20462"},
 			})
 			s.Say("一公斤有几磅?")
@@ -112,7 +111,7 @@ func TestTheShippedConverter(t *testing.T) {
 				t.Errorf("behind the script: %s", prompt)
 			}
 
-			s.does(skills.RunScript, map[string]any{ // the same again: approved for good
+			s.does("run_skill_script", map[string]any{ // the same again: approved for good
 				"skillName": "unit-converter", "scriptName": "scripts/convert.py", "arguments": []string{"--value", "1", "--factor", "2.20462"},
 			})
 			s.says("2.20462")
@@ -132,7 +131,7 @@ func TestEachPlannerTellsErrorsAlike(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := newStudent(t, map[string]string{"bot-planner": name, "bot-skills-sandbox": settings.NoSandbox})
-			s.does(skills.LoadSkill, map[string]any{"skillName": "nobody"})
+			s.does("load_skill", map[string]any{"skillName": "nobody"})
 			s.says("There is none.")
 			s.Say("load nobody")
 			s.Expect("There is none.")
@@ -150,8 +149,8 @@ func TestTheShippedTranslator(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := newStudent(t, map[string]string{"bot-planner": name, "bot-skills-sandbox": settings.NoSandbox})
-			s.does(skills.LoadSkill, map[string]any{"skillName": "translator"})
-			s.does(skills.ReadResource, map[string]any{"skillName": "translator", "resourceName": "images.md"})
+			s.does("load_skill", map[string]any{"skillName": "translator"})
+			s.does("read_skill_resource", map[string]any{"skillName": "translator", "resourceName": "images.md"})
 			s.says("Literal … Literary … Free …")
 			s.Say("/skill")
 			if got := s.Next().Activity.Text; !strings.Contains(got, "translator") || !strings.Contains(got, "unit-converter") {

@@ -25,12 +25,17 @@ func skilled(t *testing.T, name string, files fstest.MapFS, more skills.Provider
 	type product struct {
 		Value, Factor float64
 	}
-	s, err := skills.Inline("unit-converter", "Converts units", theRule).
-		Resource("table.md", "Factors", "kg to lb: 2.20462").
-		Script(skills.Func("convert", "Multiplies", func(_ context.Context, _ *actions.Turn, in product) (actions.Result, error) {
-			return actions.Observe(fmt.Sprintf("It is %g.", in.Value*in.Factor)), nil
-		})).Skill()
-	must(t, err)
+	s := &skills.Skill{
+		Name: "unit-converter", Description: "Converts units", Instructions: theRule,
+		Resources: []skills.Resource{
+			{Name: "table.md", Description: "Factors", Text: "kg to lb: 2.20462"},
+		},
+		Scripts: []skills.Script{
+			skills.Func("convert", "Multiplies", func(_ context.Context, _ *actions.Turn, in product) (actions.Result, error) {
+				return actions.Observe(fmt.Sprintf("It is %g.", in.Value*in.Factor)), nil
+			}),
+		},
+	}
 	more.Source = skills.Memory(s)
 	provider, err := skills.NewProvider(more)
 	must(t, err)
@@ -161,8 +166,12 @@ func fillHistory(t *testing.T, kit *bottest.Kit, model script) {
 
 func TestASkillNarrowsWhatABotDoes(t *testing.T) {
 	t.Parallel()
-	s, err := skills.Inline("reader", "Reads", "Read only.").Resource("a.md", "", "x").Skill()
-	must(t, err)
+	s := &skills.Skill{
+		Name: "reader", Description: "Reads", Instructions: "Read only.",
+		Resources: []skills.Resource{
+			{Name: "a.md", Text: "x"},
+		},
+	}
 	s.AllowedTools = []string{"Read"}
 	provider, err := skills.NewProvider(skills.ProviderConfig{Source: skills.Memory(s)})
 	must(t, err)

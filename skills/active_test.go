@@ -20,7 +20,15 @@ import (
 // poem is a skill with one sentence that nothing else says.
 func poem(t testing.TB, name string) *skills.Skill {
 	t.Helper()
-	return inline(t, skills.Inline(name, "Translates poems", "The rule of "+name+" is this.").Resource("r.md", "", "resource").Script(upper(nil)))
+	return &skills.Skill{
+		Name: name, Description: "Translates poems", Instructions: "The rule of " + name + " is this.",
+		Resources: []skills.Resource{
+			{Name: "r.md", Text: "resource"},
+		},
+		Scripts: []skills.Script{
+			upper(nil),
+		},
+	}
 }
 
 func upper(did *[]string) skills.Script {
@@ -272,8 +280,6 @@ func TestAuditNamesWhatWasUsed(t *testing.T) {
 	}
 	want := []string{
 		`{"level":"info","turn":"t1","tool":"load_skill","skill":"haiku","message":"skill used"}`,
-		`{"level":"warn","turn":"t1","skill":"haiku","tool":"Bash(git:*)","message":"allowed-tools of a skill has what allows nothing here"}`,
-		`{"level":"warn","turn":"t1","skill":"haiku","tool":"Edit","message":"allowed-tools of a skill has what allows nothing here"}`,
 		`{"level":"info","turn":"t1","tool":"read_skill_resource","skill":"haiku","resource":"r.md","message":"skill used"}`,
 		`{"level":"info","turn":"t1","tool":"run_skill_script","skill":"haiku","script":"upper","message":"skill used"}`,
 	}
@@ -320,8 +326,8 @@ func BenchmarkExtend(b *testing.B) {
 	var list []*skills.Skill
 	for i := range 200 {
 		list = append(list, &skills.Skill{
-			FrontMatter: skills.FrontMatter{Name: fmt.Sprintf("skill-%03d", i), Description: strings.Repeat("What it is for. ", 8)},
-			Text:        strings.Repeat("What to do. ", 1000),
+			Name: fmt.Sprintf("skill-%03d", i), Description: strings.Repeat("What it is for. ", 8),
+			Text: strings.Repeat("What to do. ", 1000),
 		})
 	}
 	for name, loaded := range map[string]int{"listed": 0, "loaded": 3} {
@@ -354,7 +360,7 @@ func BenchmarkExtend(b *testing.B) {
 func TestExtendIsQuick(t *testing.T) {
 	var list []*skills.Skill
 	for i := range 200 {
-		list = append(list, &skills.Skill{FrontMatter: skills.FrontMatter{Name: fmt.Sprintf("skill-%03d", i), Description: "What it is for."}})
+		list = append(list, &skills.Skill{Name: fmt.Sprintf("skill-%03d", i), Description: "What it is for."})
 	}
 	r := provide(t, skills.ProviderConfig{}, list...)
 	turn := r.turn("mia")

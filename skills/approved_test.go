@@ -54,7 +54,7 @@ func TestWhatDidNotPassIsNotDone(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			sandbox := &runner{digest: "d"}
-			r := provide(t, skills.ProviderConfig{Runner: sandbox, Approve: c.approve, Source: reloading(t, c.lists...)})
+			r := provide(t, skills.RunBy(sandbox, skills.ProviderConfig{Approve: c.approve, Source: reloading(t, c.lists...)}))
 			result, err := r.call(r.turn("mia"), c.tool, c.entities)
 			if err != nil || result.Failed() != (c.want != "") || c.want != "" && result.Text() != c.want {
 				t.Errorf("%v, %q, want %q", err, result.Text(), c.want)
@@ -68,11 +68,13 @@ func TestWhatDidNotPassIsNotDone(t *testing.T) {
 
 // script is the skill a with a Go script.
 func script(name, about string, marks ...actions.Option) *skills.Skill {
-	s, err := skills.Inline("a", "d", "i").Script(skills.Func(name, about, func(context.Context, *actions.Turn, struct{}) (actions.Result, error) {
-		return actions.Text("done"), nil
-	}, marks...)).Skill()
-	if err != nil {
-		panic(err)
+	s := &skills.Skill{
+		Name: "a", Description: "d", Instructions: "i",
+		Scripts: []skills.Script{
+			skills.Func(name, about, func(context.Context, *actions.Turn, struct{}) (actions.Result, error) {
+				return actions.Text("done"), nil
+			}, marks...),
+		},
 	}
 	return s
 }
@@ -83,7 +85,7 @@ func TestAnEarlierCallAllowsNoLaterOne(t *testing.T) {
 	t.Parallel()
 	here := []*skills.Skill{files("a")}
 	sandbox := &runner{digest: "d"}
-	r := provide(t, skills.ProviderConfig{Runner: sandbox, Source: reloading(t, here, here, nil, here)})
+	r := provide(t, skills.RunBy(sandbox, skills.ProviderConfig{Source: reloading(t, here, here, nil, here)}))
 	turn := r.turn("mia")
 	r.told(turn, skills.RunScript, `{"skillName":"a","scriptName":"run.sh"}`)
 	if got := r.told(turn, skills.RunScript, `{"skillName":"a","scriptName":"run.sh","arguments":["--all"]}`); !strings.HasSuffix(got, "Please try again.") || len(sandbox.ran) != 1 {
@@ -95,7 +97,7 @@ func TestAnEarlierCallAllowsNoLaterOne(t *testing.T) {
 func TestWithoutAPolicy(t *testing.T) {
 	t.Parallel()
 	own := files("own", "Read")
-	r := provide(t, skills.ProviderConfig{Runner: &runner{digest: "d"}, Approve: []string{}}, files("b"), own, script("go", "", actions.NeedsApproval), renamed(script("go", "", actions.Destructive), "c"))
+	r := provide(t, skills.RunBy(&runner{digest: "d"}, skills.ProviderConfig{Approve: []string{}}), files("b"), own, script("go", "", actions.NeedsApproval), renamed(script("go", "", actions.Destructive), "c"))
 	turn := r.turn("mia")
 	run := func(skill, script string) string {
 		a, _ := r.reg.Lookup(skills.RunScript)
@@ -165,7 +167,12 @@ func TestWhatBindsAGoScript(t *testing.T) {
 	payer := func(about, instructions, description string, add func(*actions.Registry) *actions.Action) *skills.Skill {
 		reg := actions.New()
 		actions.Provide(reg, "account", func(context.Context, *actions.Turn) (string, error) { return account, fault })
-		return inline(t, skills.Inline("a", about, instructions).Script(skills.Script{Name: "pay", Description: description, Action: add(reg)}))
+		return &skills.Skill{
+			Name: "a", Description: about, Instructions: instructions,
+			Scripts: []skills.Script{
+				{Name: "pay", Description: description, Action: add(reg)},
+			},
+		}
 	}
 	plain := func(reg *actions.Registry) *actions.Action {
 		return actions.Add(reg, "pay", "Pays", func(_ context.Context, _ *actions.Turn, in pay) (actions.Result, error) {
@@ -213,7 +220,7 @@ func TestWhatBindsAGoScript(t *testing.T) {
 func TestApproversSeeWhatIsUsed(t *testing.T) {
 	t.Parallel()
 	sandbox := &runner{digest: "d"}
-	r := provide(t, skills.ProviderConfig{Runner: sandbox}, files("a"))
+	r := provide(t, skills.RunBy(sandbox, skills.ProviderConfig{}), files("a"))
 	a, _ := r.reg.Lookup(skills.RunScript)
 	for _, name := range []string{"args", "Args", "arguments", "Arguments", "ARGS", "a-rgs", "argument"} {
 		sandbox.ran = nil
@@ -234,7 +241,12 @@ func TestApproversSeeWhatIsUsed(t *testing.T) {
 func TestWhatIsReadIsWhatWasApproved(t *testing.T) {
 	t.Parallel()
 	text := func(instructions, resource string) *skills.Skill {
-		return inline(t, skills.Inline("a", "d", instructions).Resource("r", "", resource))
+		return &skills.Skill{
+			Name: "a", Description: "d", Instructions: instructions,
+			Resources: []skills.Resource{
+				{Name: "r", Text: resource},
+			},
+		}
 	}
 	list := []*skills.Skill{text("i", "r")}
 	source := skills.Source(func(context.Context, *actions.Turn) ([]*skills.Skill, error) { return list, nil })
@@ -249,7 +261,7 @@ func TestWhatIsReadIsWhatWasApproved(t *testing.T) {
 		"nothing":      {text("i", "r"), false, false},
 		"the resource": {text("i", "other"), false, true},
 		"instructions": {text("other", "r"), true, true},
-		"the folder":   {&skills.Skill{FrontMatter: list[0].FrontMatter, Instructions: "i", Dir: "/elsewhere", Resources: list[0].Resources}, true, true},
+		"the folder":   {&skills.Skill{Name: list[0].Name, Description: list[0].Description, Instructions: "i", Dir: "/elsewhere", Resources: list[0].Resources}, true, true},
 	} {
 		was := list
 		list = []*skills.Skill{c.to}

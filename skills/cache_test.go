@@ -34,7 +34,7 @@ func TestCache(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				source := count("a", "b")
-				s := skills.Cache(source.ask, c.ttl, c.key)
+				s := skills.Source(source.ask).Cache(c.ttl, c.key)
 				for _, turn := range c.turns {
 					if list, err := s(t.Context(), turn); err != nil || len(list) != 2 {
 						t.Fatal(list, err)
@@ -53,7 +53,7 @@ func TestCache(t *testing.T) {
 func TestCacheForgets(t *testing.T) {
 	t.Parallel()
 	source := count("a")
-	s := skills.Cache(source.ask, 0, userOf)
+	s := skills.Source(source.ask).Cache(0, userOf)
 	for _, user := range []int{1000, 1, 0} { // the last begins anew: all were forgotten
 		for i := range max(user, 1) {
 			if _, err := s(t.Context(), of(fmt.Sprint(user%2, i))); err != nil {
@@ -69,7 +69,7 @@ func TestCacheForgets(t *testing.T) {
 // TestCacheGivesTheSameList: what is made of a list can be kept as long as the list is.
 func TestCacheGivesTheSameList(t *testing.T) {
 	t.Parallel()
-	s := skills.Cache(func(context.Context, *actions.Turn) ([]*skills.Skill, error) { return made("a", "b"), nil }, 0, nil)
+	s := skills.Source(func(context.Context, *actions.Turn) ([]*skills.Skill, error) { return made("a", "b"), nil }).Cache(0, nil)
 	one, _ := s(t.Context(), of("mia"))
 	two, err := s(t.Context(), of("tom"))
 	if err != nil || len(one) != 2 || &one[0] != &two[0] {
@@ -80,12 +80,12 @@ func TestCacheGivesTheSameList(t *testing.T) {
 func TestErrorsAreNotCached(t *testing.T) {
 	t.Parallel()
 	calls := 0
-	s := skills.Cache(func(context.Context, *actions.Turn) ([]*skills.Skill, error) {
+	s := skills.Source(func(context.Context, *actions.Turn) ([]*skills.Skill, error) {
 		if calls++; calls == 1 {
 			return nil, errSource
 		}
 		return made("a"), nil
-	}, 0, nil)
+	}).Cache(0, nil)
 	if _, err := s(t.Context(), nil); !errors.Is(err, errSource) {
 		t.Errorf("error %v", err)
 	}
@@ -144,7 +144,7 @@ func TestSingleFlight(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		source, ctx := newSlow(), t.Context()
-		for i, err := range ask(t, skills.Cache(source.ask, 0, nil), ctx, ctx, ctx, ctx, ctx, ctx, ctx, ctx, ctx, ctx)() {
+		for i, err := range ask(t, skills.Source(source.ask).Cache(0, nil), ctx, ctx, ctx, ctx, ctx, ctx, ctx, ctx, ctx, ctx)() {
 			if err != nil {
 				t.Errorf("%d: %v", i, err)
 			}
@@ -161,7 +161,7 @@ func TestSharedError(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		source, ctx := newSlow(), t.Context()
-		s := skills.Cache(source.ask, 0, nil)
+		s := skills.Source(source.ask).Cache(0, nil)
 		wait := ask(t, s, ctx, ctx, ctx)
 		source.ends <- errSource
 		for i, err := range wait() {
@@ -188,7 +188,7 @@ func TestCancelledCallers(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				source := newSlow()
-				s := skills.Cache(source.ask, 0, nil)
+				s := skills.Source(source.ask).Cache(0, nil)
 				var ctxs []context.Context
 				var cancels []context.CancelFunc
 				for range c.cancel {
@@ -224,7 +224,7 @@ func TestPanickingSource(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		calls := 0
-		s := skills.Cache(func(context.Context, *actions.Turn) ([]*skills.Skill, error) {
+		s := skills.Source(func(context.Context, *actions.Turn) ([]*skills.Skill, error) {
 			calls++
 			first := calls == 1
 			time.Sleep(time.Second)
@@ -232,7 +232,7 @@ func TestPanickingSource(t *testing.T) {
 				panic("broken")
 			}
 			return made("a"), nil
-		}, 0, nil)
+		}).Cache(0, nil)
 		for _, err := range ask(t, s, t.Context(), t.Context())() {
 			if !errors.Is(err, actions.ErrPanic) {
 				t.Error(err)
@@ -248,11 +248,8 @@ func TestPanickingSource(t *testing.T) {
 func TestSourceIsConcurrent(t *testing.T) {
 	t.Parallel()
 	root := tree(t, map[string]string{"a/SKILL.md": named("a"), "b/SKILL.md": named("b")})
-	watched, err := skills.Files(skills.Config{Reload: true, Roots: []string{root}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	s := skills.Cache(skills.Aggregate(watched, skills.Memory(made("A", "c")...)), time.Nanosecond, userOf)
+	watched := skills.Config{Reload: true, Roots: []string{root}}.Source()
+	s := skills.Source(skills.Aggregate(watched, skills.Memory(made("A", "c")...))).Cache(time.Nanosecond, userOf)
 	var all sync.WaitGroup
 	for i := range 8 {
 		all.Go(func() {

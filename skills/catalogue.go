@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"path"
 	"slices"
+	"sort"
 	"strings"
 	"sync"
 	"unicode/utf8"
@@ -20,12 +21,12 @@ import (
 
 // Names of the tools.
 const (
-	LoadSkill    = "load_skill"
-	ReadResource = "read_skill_resource"
-	RunScript    = "run_skill_script"
+	loadSkill    = "load_skill"
+	readResource = "read_skill_resource"
+	runScript    = "run_skill_script"
 )
 
-func isTool(name string) bool { return name == LoadSkill || name == ReadResource || name == RunScript }
+func isTool(name string) bool { return name == loadSkill || name == readResource || name == runScript }
 
 // Names of the tools' entities, in the .NET version of the Microsoft Agent Framework, and what
 // the Python version calls them, which models write as well.
@@ -84,11 +85,11 @@ func newCatalogue(list []*Skill, offered func(*Skill) *Skill, template string, b
 	c := &catalogue{list: slices.Clone(list), cut: -1}
 	c.skills, _ = distinct(list)
 	slices.SortFunc(c.skills, func(a, b *Skill) int { return strings.Compare(a.Name, b.Name) })
-	c.names = namesOf(c.skills)
 	var all []*Skill
 	for _, s := range c.skills {
 		s := offered(s)
 		all = append(all, s)
+		c.names = append(c.names, s.Name)
 		c.told = append(c.told, sync.OnceValue(func() string { return framed(s) }))
 	}
 	c.extra = planner.Extra{Offer: c.offer, Tell: c.tell}
@@ -123,34 +124,22 @@ func (c *catalogue) lines(budget int) string {
 		return strings.Join(lines, "\n")
 	}
 	const whole = 1 << 30
-	if text := render(whole); utf8.RuneCountInString(text) <= budget {
-		return text
+	fits := func(most int) bool { return utf8.RuneCountInString(render(most)) <= budget }
+	if fits(whole) {
+		return render(whole)
 	}
-	low, high := 0, maxDescription // of which low fits, or nothing does
-	for low < high {
-		middle := (low + high + 1) / 2
-		if utf8.RuneCountInString(render(middle)) <= budget {
-			low = middle
-		} else {
-			high = middle - 1
-		}
-	}
-	c.cut = low
-	return render(low) + "\n(Descriptions are cut: there are many skills.)"
+	c.cut = sort.Search(maxDescription, func(most int) bool { return !fits(most + 1) })
+	return render(c.cut) + "\n(Descriptions are cut: there are many skills.)"
 }
 
-// Models are told which names there are, so that they make none up: always those of skills
-// that can be loaded. The other lists follow as far as they have that many bytes together, and
-// those of files up to that many names.
-const (
-	maxEnums    = 8 << 10
-	maxFileEnum = 64
-)
+// maxEnum is of how many names models are told in a tool's schema, so that they make none up. Those
+// of skills that can be loaded are always told.
+const maxEnum = 64
 
 // offersOf describes the tools for a turn with these skills.
 func offersOf(list []*Skill) map[string]actions.Offer {
 	var all, reading, running, resources, scripts []string
-	inGo := false
+	arguments := &jsonschema.Schema{Type: "array", Items: &jsonschema.Schema{Type: "string"}, Description: "the script's arguments"}
 	for _, s := range list {
 		if !s.DisableModelInvocation {
 			all = append(all, s.Name)
@@ -163,48 +152,36 @@ func offersOf(list []*Skill) map[string]actions.Offer {
 		}
 		resources = append(resources, s.resourceNames()...)
 		scripts = append(scripts, s.scriptNames()...)
-		inGo = inGo || slices.ContainsFunc(s.Scripts, func(script Script) bool { return script.Action != nil })
-	}
-	if reading == nil {
-		reading = all
-	}
-	if running == nil {
-		running = all
-	}
-	arguments := &jsonschema.Schema{Type: "array", Items: &jsonschema.Schema{Type: "string"}, Description: "the script's arguments"}
-	if inGo { // of any type: such a plan has no strict form
-		arguments = &jsonschema.Schema{Description: "the script's arguments, as its schema says; a file gets each value of an object as --name value"}
-	}
-	room := maxEnums
-	oneOf := func(description string, names []string, most int) *jsonschema.Schema {
-		names = slices.Compact(slices.Sorted(slices.Values(names)))
-		schema := &jsonschema.Schema{Type: "string", Description: description}
-		size := len(fmt.Sprintf("%q", names))
-		if len(names) > most || size > room && most != noLimit {
-			return schema
+		if slices.ContainsFunc(s.Scripts, func(script Script) bool { return script.Action != nil }) { // of any type: such a plan has no strict form
+			arguments = &jsonschema.Schema{Description: "the script's arguments, as its schema says; a file gets each value of an object as --name value"}
 		}
-		room -= size
-		for _, name := range names {
+	}
+	oneOf := func(description string, names []string) *jsonschema.Schema {
+		schema := &jsonschema.Schema{Type: "string", Description: description}
+		for _, name := range slices.Compact(slices.Sorted(slices.Values(names))) {
 			schema.Enum = append(schema.Enum, name)
 		}
 		return schema
 	}
-	load := oneOf("name of the skill", all, noLimit)
-	room = maxEnums
-	read := oneOf("name of the skill", reading, len(reading)) // before the files, which need the room less
-	run := oneOf("name of the skill", running, len(running))
-	resource := oneOf("name of the resource, as the skill lists it", resources, maxFileEnum)
-	script := oneOf("name of the script, as the skill lists it", scripts, maxFileEnum)
+	few := func(description string, names []string) *jsonschema.Schema {
+		schema := oneOf(description, names)
+		if len(schema.Enum) > maxEnum {
+			schema.Enum = nil
+		}
+		return schema
+	}
+	const skill = "name of the skill"
+	read := property{skillName, few(skill, reading)}
+	resource := property{resourceName, few("name of the resource, as the skill lists it", resources)}
 	page := property{pageNumber, &jsonschema.Schema{Type: "integer", Description: "of a long text"}}
+	run := property{skillName, few(skill, running)}
+	script := property{scriptName, few("name of the script, as the skill lists it", scripts)}
 	return map[string]actions.Offer{
-		LoadSkill:    {Name: LoadSkill, Schema: object(1, property{skillName, load})},
-		ReadResource: {Name: ReadResource, Schema: object(2, property{skillName, read}, property{resourceName, resource}, page)},
-		RunScript: {Name: RunScript, Schema: object(2,
-			property{skillName, run}, property{scriptName, script}, property{scriptArguments, arguments})},
+		loadSkill:    {Name: loadSkill, Schema: object(1, property{skillName, oneOf(skill, all)})},
+		readResource: {Name: readResource, Schema: object(2, read, resource, page)},
+		runScript:    {Name: runScript, Schema: object(2, run, script, property{scriptArguments, arguments})},
 	}
 }
-
-const noLimit = 1 << 30
 
 type property struct {
 	name   string
@@ -246,7 +223,7 @@ func loadedText(name string) string { return loadedPrefix + inLine(name) + "." }
 // tell puts the content of a skill in the place of what load_skill has answered. A skill
 // that was taken away since then says nothing any more.
 func (c *catalogue) tell(o actions.Outcome) (string, bool) {
-	if o.Action != LoadSkill || o.Failed || !strings.HasPrefix(o.Text, loadedPrefix) {
+	if o.Action != loadSkill || o.Failed || !strings.HasPrefix(o.Text, loadedPrefix) {
 		return "", false
 	}
 	i := slices.IndexFunc(c.names, func(name string) bool { return loadedText(name) == o.Text })
@@ -262,7 +239,7 @@ func (c *catalogue) pinned(turn *actions.Turn, active *activeSkills) []string {
 	here := map[string]bool{}
 	for _, round := range turn.Rounds {
 		for _, o := range round.Outcomes {
-			here[o.Text] = here[o.Text] || o.Action == LoadSkill && !o.Failed
+			here[o.Text] = here[o.Text] || o.Action == loadSkill && !o.Failed
 		}
 	}
 	var contents []string
@@ -274,22 +251,10 @@ func (c *catalogue) pinned(turn *actions.Turn, active *activeSkills) []string {
 	return contents
 }
 
-// has says that the turn has the skill of exactly that name.
-func (c *catalogue) has(name string) bool {
-	_, ok := slices.BinarySearch(c.names, name)
-	return ok
-}
-
-// ErrUnknown is wrapped by the error of [Reader] for a skill or resource that does not exist, or
-// not for this turn.
-var ErrUnknown = errors.New("unknown")
-
 // fault says in words for the model what is wrong with a call.
 type fault string
 
 func (f fault) Error() string { return string(f) }
-
-func (f fault) Is(target error) bool { return target == ErrUnknown }
 
 func faultf(format string, args ...any) error { return fault(fmt.Sprintf(format, args...)) }
 

@@ -19,7 +19,7 @@ import (
 // described are skills, each with its description.
 func described(pairs ...string) (list []*skills.Skill) {
 	for i := 0; i < len(pairs); i += 2 {
-		list = append(list, &skills.Skill{FrontMatter: skills.FrontMatter{Name: pairs[i], Description: pairs[i+1]}})
+		list = append(list, &skills.Skill{Name: pairs[i], Description: pairs[i+1]})
 	}
 	return list
 }

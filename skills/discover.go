@@ -1,7 +1,6 @@
 package skills
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -24,7 +23,7 @@ const fileName = "SKILL.md"
 
 // What is looked at, at most.
 const (
-	maxDepth    = 6 // folders from a root down to a skill
+	maxDepth    = 6 // folders from a root down to a skill, and from there to its files
 	maxSkills   = 200
 	maxFolders  = 2000 // that are searched for skills
 	maxFiles    = 2000 // files and folders of one skill
@@ -39,109 +38,54 @@ type Config struct {
 	// Roots are the folders that hold skills, or are skills themselves. They are trusted: a
 	// root may be a link.
 	Roots []string
-	// Lenient is that of [Parse].
+	// Lenient makes warnings of faults that can be lived with: names that break a rule, texts that
+	// are too long, unknown fields, and YAML that can be repaired.
 	Lenient bool
 	// FollowLinks follows symbolic links that lead to a place inside of one of Roots. Every
 	// other link, and without FollowLinks every link, is skipped.
 	FollowLinks bool
-	// Validate is for whoever writes skills. A root, or a folder below it, that has no SKILL.md
-	// in it or below it is a fault, and so is a folder that cannot be searched; scripts that the
-	// sandbox would refuse to copy are a warning.
+	// Validate is for whoever writes skills. A root, or a folder right in one, that has no SKILL.md
+	// in it or below it is a fault, and so is a folder that cannot be searched; scripts that the sandbox would refuse to
+	// copy are a warning.
 	Validate bool
-	// Reload makes [Files] look again, at most once a second. Without it, it looks once.
+	// Reload makes the Source look again, at most once a second. Without it, it looks once.
 	Reload bool
-
-	SearchDepth int // how deep a skill's files are looked for, 1 being its own folder; 0: 6
-	// Extensions of the files that count, with the dot, in any case. An empty list is for none.
-	Resources []string // nil: .md .json .yaml .yml .csv .xml .txt
-	Scripts   []string // nil: .py .js .sh .ps1 .cs .csx
-	// Filters leave out files for which they return false; nil keeps all.
-	ResourceFilter, ScriptFilter func(skill, name string) bool
 }
 
-// complete fills in the defaults. The error lists every mistake.
-func (c Config) complete() (Config, error) {
-	var errs []error
-	if c.SearchDepth < 0 {
-		errs = append(errs, errors.New("SearchDepth is negative"))
-	}
-	c.SearchDepth = cmp.Or(c.SearchDepth, 6)
-	if c.Resources == nil {
-		c.Resources = []string{".md", ".json", ".yaml", ".yml", ".csv", ".xml", ".txt"}
-	}
-	if c.Scripts == nil {
-		c.Scripts = []string{".py", ".js", ".sh", ".ps1", ".cs", ".csx"}
-	}
-	for _, list := range []*[]string{&c.Resources, &c.Scripts} {
-		*list = slices.Clone(*list)
-		for i, ext := range *list {
-			if len(ext) < 2 || ext[0] != '.' || strings.ContainsAny(ext[1:], "./\\ ") {
-				errs = append(errs, fmt.Errorf("each extension must start with '.', with the extension alone after it, not %q", ext))
-			}
-			(*list)[i] = strings.ToLower(ext)
-		}
-	}
-	if err := errors.Join(errs...); err != nil {
-		return c, fmt.Errorf("skills config: %w", err)
-	}
-	return c, nil
-}
+// Extensions of a skill's files that count.
+var (
+	resourceFiles = []string{".md", ".json", ".yaml", ".yml", ".csv", ".xml", ".txt"}
+	scriptFiles   = []string{".py", ".js", ".sh", ".ps1", ".cs", ".csx"}
+)
 
-// Found is what was found: the skills that can be used, in the order of their roots and
-// paths, and everything that is wrong.
-type Found struct {
-	Skills []*Skill
-	Faults []Fault
-}
-
-// Sound says that there are no faults but warnings.
-func (f Found) Sound() bool { return sound(f.Faults) }
-
-// Skill finds the skill that a name means, as models mean them: in any case, or with ./ in
-// front.
-func (f Found) Skill(name string) (*Skill, bool) {
-	i := find(name, namesOf(f.Skills))
-	if i < 0 {
-		return nil, false
-	}
-	return f.Skills[i], true
-}
-
-// Discover looks for skills in the folders of cfg. A folder with a SKILL.md is a skill, and
-// what is in it belongs to it, a SKILL.md further down included; .git and node_modules are
-// not searched. A skill with a fault is left out and the others are found all the same; so is
+// Discover looks for skills in the folders, and says what is wrong. A folder with a SKILL.md is a
+// skill, and what is in it belongs to it, a SKILL.md further down included; .git and node_modules
+// are not searched. A skill with a fault is left out and the others are found all the same; so is
 // a root that does not exist. A folder that is reached in several ways is one skill. Of several
-// skills of one name, whatever its case, the first is found. The error is that of a wrong cfg or
-// of ctx.
-func Discover(ctx context.Context, cfg Config) (Found, error) { return discover(ctx, cfg, nil) }
+// skills of one name, whatever its case, the first is found. The error is that of ctx.
+func (c Config) Discover(ctx context.Context) ([]*Skill, []Fault, error) { return c.discover(ctx, nil) }
 
 // discover is Discover. Where something is faulty now, it keeps the skill of last.
-func discover(ctx context.Context, cfg Config, last []*Skill) (Found, error) {
-	cfg, err := cfg.complete()
-	if err != nil {
-		return Found{}, err
-	}
-	w := &walker{Config: cfg, last: last, seen: map[place]int{}}
-	for _, root := range cfg.Roots {
+func (c Config) discover(ctx context.Context, last []*Skill) ([]*Skill, []Fault, error) {
+	w := &walker{Config: c, last: last, seen: map[place]int{}}
+	for _, root := range c.Roots {
 		w.addRoot(root)
 	}
 	for _, root := range w.roots {
-		has, err := w.walkFolder(ctx, root, root.open)
-		if err != nil {
-			return Found{}, fmt.Errorf("look for skills in %s: %w", root.shown, err)
+		if err := w.walkFolder(ctx, root); err != nil {
+			return nil, nil, fmt.Errorf("look for skills in %s: %w", root.shown, err)
 		}
-		if !has {
-			w.missing(root)
+		if c.Validate {
+			w.noteEmpty(root)
 		}
 	}
-	first, others := distinct(w.found.Skills)
+	first, others := distinct(w.skills)
 	for _, s := range others {
 		before := first[slices.IndexFunc(first, func(f *Skill) bool { return strings.EqualFold(f.Name, s.Name) })]
 		at := filepath.Join(s.Dir, fileName)
 		w.note(true, at, "is not used: the skill %s in %s comes first", quoted(before.Name), before.Dir)
 	}
-	w.found.Skills = first
-	return w.found, nil
+	return first, w.faults, nil
 }
 
 // walker looks for skills.
@@ -152,7 +96,8 @@ type walker struct {
 	seen    map[place]int // how deep folders stood; no deeper they are not searched again
 	folders int
 	full    bool // a cap was reached, and said
-	found   Found
+	skills  []*Skill
+	faults  []Fault
 }
 
 // folder is a folder or file at which the walker stands.
@@ -168,14 +113,14 @@ func (f folder) below(name string) folder {
 	return folder{place{f.root, path.Join(f.path, name)}, filepath.Join(f.shown, name), name, f.depth + 1, f.linked}
 }
 
-func (w *walker) note(warning bool, path, format string, args ...any) {
-	w.found.Faults = append(w.found.Faults, Fault{Path: path, Text: fmt.Sprintf(format, args...), Warning: warning})
+// holds says that another folder is this one or in it.
+func (p place) holds(dir string) bool {
+	in, err := filepath.Rel(p.full(), dir)
+	return err == nil && filepath.IsLocal(in)
 }
 
-func (w *walker) missing(at folder) {
-	if w.Validate {
-		w.note(false, filepath.Join(at.shown, fileName), "Missing required file: %s, in this folder or below it, %d folders deep at most", fileName, maxDepth)
-	}
+func (w *walker) note(warning bool, path, format string, args ...any) {
+	w.faults = append(w.faults, Fault{Path: path, Text: fmt.Sprintf(format, args...), Warning: warning})
 }
 
 // addRoot takes a root in. One that does not exist may come later: it is no fault unless
@@ -186,6 +131,7 @@ func (w *walker) addRoot(root string) {
 		return
 	}
 	full, err := filepath.Abs(root)
+	name := filepath.Base(full)
 	if err == nil {
 		full, err = filepath.EvalSymlinks(full)
 	}
@@ -201,84 +147,83 @@ func (w *walker) addRoot(root string) {
 	case !info.IsDir():
 		w.note(false, root, "Not a directory")
 	default:
-		name, _ := filepath.Abs(root)
-		w.roots = append(w.roots, folder{place: place{full, "."}, shown: root, name: filepath.Base(name)})
+		w.roots = append(w.roots, folder{place: place{full, "."}, shown: root, name: name})
 	}
 }
 
-// walkFolder opens a folder and walks it. has says that there is a SKILL.md, good or not, in
-// it or below it; what could not be searched counts as one, since that is said already.
-func (w *walker) walkFolder(ctx context.Context, at folder, open func() (*os.Root, error)) (has bool, err error) {
-	dir, err := open()
+// walkFolder opens a folder and looks for skills in it. The error is that of ctx.
+func (w *walker) walkFolder(ctx context.Context, at folder) error {
+	dir, err := at.open()
 	if err != nil {
 		w.note(!w.Validate && at.depth > 0, at.shown, "is skipped: %v", err)
 		w.keep(at)
-		return true, nil
+		return nil
 	}
 	defer dir.Close() //nolint:errcheck // opened to read only
 	depth, seen := w.seen[at.place]
 	if err := ctx.Err(); err != nil || w.full || seen && depth <= at.depth {
-		return true, err
+		return err
 	}
 	w.seen[at.place] = at.depth
 	if w.folders++; w.folders > maxFolders {
 		w.full = true
 		w.note(false, at.shown, "more than %d folders: the rest is not searched", maxFolders)
-		return true, nil
+		return nil
 	}
 	list, all, err := entries(dir, maxFolders+maxFiles)
 	if err != nil {
 		w.note(false, at.shown, "cannot be searched: %v", err)
 		w.keep(at)
-		return true, nil
+		return nil
 	}
 	if !all {
 		w.note(false, at.shown, "more than %d entries: the rest is not looked at", maxFolders+maxFiles)
 	}
 	for _, name := range []string{fileName, strings.ToLower(fileName)} {
 		if slices.ContainsFunc(list, func(e fs.DirEntry) bool { return e.Name() == name && !e.IsDir() }) {
-			w.load(ctx, dir, at, name)
-			return true, nil
+			w.load(ctx, at, name)
+			return nil
 		}
 	}
-	if at.depth == maxDepth {
-		return false, nil
-	}
-	return w.walkEntries(ctx, dir, at, list)
-}
-
-// walkEntries walks the folders in a folder that is no skill itself. Those without a skill
-// are faults where others have one: where none has, that is said of the folder above.
-func (w *walker) walkEntries(ctx context.Context, dir *os.Root, at folder, list []fs.DirEntry) (has bool, err error) {
-	var empty []folder
 	for _, entry := range list {
 		name := entry.Name()
 		below := at.below(name)
-		var inside bool
 		switch {
-		case skipped(name):
-			continue
+		case skipped(name), below.depth > maxDepth:
 		case entry.IsDir():
-			inside, err = w.walkFolder(ctx, below, func() (*os.Root, error) { return openFolder(dir.Lstat, dir.OpenRoot, name) })
-			if !inside && !strings.HasPrefix(name, ".") {
-				empty = append(empty, below)
-			}
+			err = w.walkFolder(ctx, below)
 		case entry.Type()&fs.ModeSymlink != 0:
-			inside, err = w.walkLink(ctx, below)
-		default:
-			continue
+			err = w.walkLink(ctx, below)
 		}
 		if err != nil {
-			return false, err
-		}
-		has = has || inside
-	}
-	for _, below := range empty {
-		if has {
-			w.missing(below)
+			return err
 		}
 	}
-	return has, nil
+	return nil
+}
+
+// noteEmpty notes a root that has neither a skill nor a fault in it, or else the folders right in
+// it that have none.
+func (w *walker) noteEmpty(root folder) {
+	empty := func(at folder) bool {
+		return !slices.ContainsFunc(w.skills, func(s *Skill) bool { return at.holds(s.Dir) }) &&
+			!slices.ContainsFunc(w.faults, func(f Fault) bool { return strings.HasPrefix(f.Path, at.shown) })
+	}
+	folders := []folder{root}
+	if !empty(root) && w.index(root.full()) < 0 {
+		entries, _ := os.ReadDir(root.full()) // it was read before
+		folders = nil
+		for _, entry := range entries {
+			if entry.IsDir() && !skipped(entry.Name()) && !strings.HasPrefix(entry.Name(), ".") {
+				folders = append(folders, root.below(entry.Name()))
+			}
+		}
+	}
+	for _, at := range folders {
+		if empty(at) {
+			w.note(false, filepath.Join(at.shown, fileName), "Missing required file: %s, in this folder or below it, %d folders deep at most", fileName, maxDepth)
+		}
+	}
 }
 
 // skipped says that a folder is not part of a skill, as those in which Kubernetes keeps the
@@ -289,17 +234,17 @@ func skipped(name string) bool {
 
 // walkLink walks the folder that a link leads to, if that is allowed. A link to a file is
 // none of the walker's business.
-func (w *walker) walkLink(ctx context.Context, at folder) (has bool, err error) {
+func (w *walker) walkLink(ctx context.Context, at folder) error {
 	if info, err := os.Stat(at.full()); err == nil && !info.IsDir() {
-		return false, nil
+		return nil
 	}
 	to, err := w.follow(at.place)
 	if err != nil {
 		w.note(!w.Validate, at.shown, "is skipped: %v", err)
-		return true, nil
+		return nil
 	}
 	at.place = to
-	return w.walkFolder(ctx, at, to.open)
+	return w.walkFolder(ctx, at)
 }
 
 // follow finds where a link leads to, which has to be inside of one of the roots. What it
@@ -313,8 +258,9 @@ func (w *walker) follow(link place) (place, error) {
 		return place{}, err
 	}
 	for _, root := range w.roots {
-		if inside, err := filepath.Rel(root.root, target); err == nil && filepath.IsLocal(inside) {
-			return place{root.root, filepath.ToSlash(inside)}, nil
+		if root.holds(target) {
+			inside, err := filepath.Rel(root.root, target)
+			return place{root.root, filepath.ToSlash(inside)}, err
 		}
 	}
 	return place{}, errors.New("is a symbolic link that leads out of the folders of skills")
@@ -323,35 +269,34 @@ func (w *walker) follow(link place) (place, error) {
 // keep takes the skills in a folder and below it as they were found last.
 func (w *walker) keep(at folder) {
 	for _, s := range w.last {
-		in, err := filepath.Rel(at.full(), s.Dir)
-		if err == nil && filepath.IsLocal(in) && w.index(s.Dir) < 0 && len(w.found.Skills) < maxSkills {
-			w.found.Skills = append(w.found.Skills, s)
+		if at.holds(s.Dir) && w.index(s.Dir) < 0 && len(w.skills) < maxSkills {
+			w.skills = append(w.skills, s)
 		}
 	}
 }
 
 // index is where the skill of a folder stands, -1 if it was not found yet.
 func (w *walker) index(dir string) int {
-	return slices.IndexFunc(w.found.Skills, func(s *Skill) bool { return s.Dir == dir })
+	return slices.IndexFunc(w.skills, func(s *Skill) bool { return s.Dir == dir })
 }
 
 // load reads the skill in a folder.
-func (w *walker) load(ctx context.Context, dir *os.Root, at folder, name string) {
+func (w *walker) load(ctx context.Context, at folder, name string) {
 	before := w.index(at.full()) // found through another root, or kept until now
-	if before < 0 && len(w.found.Skills) == maxSkills {
+	if before < 0 && len(w.skills) == maxSkills {
 		w.full = true
 		w.note(false, at.shown, "more than %d skills: the rest is not loaded", maxSkills)
 		return
 	}
 	p := &parsing{path: filepath.Join(at.shown, name), lenient: w.Lenient}
-	text, err := w.readText(dir, at, name)
+	text, err := w.readText(at.below(name).place)
 	var s Skill
 	if err != nil {
 		p.fault(0, "cannot be read: %v", err)
 	} else {
 		s = p.parse(text, at.name)
 	}
-	w.found.Faults = append(w.found.Faults, p.faults...)
+	w.faults = append(w.faults, p.faults...)
 	if !sound(p.faults) {
 		w.keep(at)
 		delete(w.seen, at.place) // by the name of another link, or its own, it may do
@@ -361,32 +306,29 @@ func (w *walker) load(ctx context.Context, dir *os.Root, at folder, name string)
 	s.Dir, s.at = at.full(), at.place
 	at.depth, at.name = 0, ""
 	f := &files{walker: w, skill: &s, left: maxFiles}
-	f.scan(ctx, dir, at)
+	f.scan(ctx, at)
 	slices.SortFunc(s.Resources, func(a, b Resource) int { return strings.Compare(a.Name, b.Name) })
 	slices.SortFunc(s.Scripts, func(a, b Script) int { return strings.Compare(a.Name, b.Name) })
 	if w.Validate && len(s.Scripts) > 0 {
-		if _, err := new(sandbox.Sandbox).Digest(ctx, dir); err != nil {
+		if _, err := (sandboxed{new(sandbox.Sandbox)}).Digest(ctx, &s); err != nil {
 			w.note(true, at.shown, "its scripts cannot be run: %v", err)
 		}
 	}
 	if before < 0 {
-		w.found.Skills = append(w.found.Skills, &s)
+		w.skills = append(w.skills, &s)
 	} else {
-		w.found.Skills[before] = &s
+		w.skills[before] = &s
 	}
 }
 
 // readText reads SKILL.md, which may be a link as far as links are followed.
-func (w *walker) readText(dir *os.Root, at folder, name string) ([]byte, error) {
-	info, err := dir.Lstat(name)
-	if err != nil || info.Mode()&fs.ModeSymlink == 0 {
-		return readAll(func() (*os.File, error) { return sandbox.OpenFile(dir, name) }, maxText)
+func (w *walker) readText(at place) ([]byte, error) {
+	if info, err := os.Lstat(at.full()); err == nil && info.Mode()&fs.ModeSymlink != 0 {
+		if at, err = w.follow(at); err != nil {
+			return nil, err
+		}
 	}
-	to, err := w.follow(at.below(name).place)
-	if err != nil {
-		return nil, err
-	}
-	return readAll(to.file, maxText)
+	return readAll(at.file, maxText)
 }
 
 // files looks for the files of one skill.
@@ -398,10 +340,16 @@ type files struct {
 }
 
 // scan lists the files in a folder of the skill. What is left out is a warning.
-func (f *files) scan(ctx context.Context, dir *os.Root, at folder) {
+func (f *files) scan(ctx context.Context, at folder) {
+	dir, err := at.open()
+	if err != nil {
+		f.note(true, at.shown, "is left out: %v", err)
+		return
+	}
+	defer dir.Close() //nolint:errcheck // opened to read only
 	list, all, err := entries(dir, f.left)
 	if err != nil {
-		f.note(true, at.shown, "cannot be searched: %v", err)
+		f.note(true, at.shown, "is left out: %v", err)
 		return
 	}
 	if f.left -= len(list); !all && !f.full {
@@ -415,12 +363,10 @@ func (f *files) scan(ctx context.Context, dir *os.Root, at folder) {
 		}
 		below := at.below(name)
 		below.name = path.Join(at.name, name)
-		open := func() (*os.Root, error) { return openFolder(dir.Lstat, dir.OpenRoot, name) }
-		openFile := func() (*os.File, error) { return sandbox.OpenFile(dir, name) }
 		isDir := entry.IsDir()
 		if entry.Type()&fs.ModeSymlink != 0 {
-			to, err := f.follow(below.place)
 			var info fs.FileInfo
+			to, err := f.follow(below.place)
 			if err == nil {
 				info, err = os.Lstat(to.full())
 			}
@@ -428,34 +374,27 @@ func (f *files) scan(ctx context.Context, dir *os.Root, at folder) {
 				f.note(true, below.shown, "is left out: %v", err)
 				continue
 			}
-			below.place, below.linked = to, true
-			open, openFile, isDir = to.open, to.file, info.IsDir()
+			below.place, below.linked, isDir = to, true, info.IsDir()
 		}
 		if !isDir {
-			f.add(below, openFile)
-		} else if below.depth < f.SearchDepth {
-			sub, err := open()
-			if err != nil {
-				f.note(true, below.shown, "is left out: %v", err)
-				continue
-			}
-			f.scan(ctx, sub, below)
-			_ = sub.Close() // opened to read only
+			f.add(below)
+		} else if below.depth < maxDepth {
+			f.scan(ctx, below)
 		}
 	}
 }
 
 // add lists a file if it is a resource or a script by its name, can be read, and its name
 // does no harm where it is shown. SKILL.md and licences are nothing to read for a task.
-func (f *files) add(at folder, open func() (*os.File, error)) {
+func (f *files) add(at folder) {
 	ext := path.Ext(at.name)
 	stem := strings.ToLower(strings.TrimSuffix(path.Base(at.name), ext))
 	ext = strings.ToLower(ext)
-	isResource, isScript := slices.Contains(f.Resources, ext), slices.Contains(f.Scripts, ext)
-	if !isResource && !isScript || slices.Contains([]string{"license", "licence", "copying", "notice"}, stem) || strings.EqualFold(stem+ext, fileName) {
+	isResource := slices.Contains(resourceFiles, ext)
+	if !isResource && !slices.Contains(scriptFiles, ext) || slices.Contains([]string{"license", "licence", "copying", "notice"}, stem) || strings.EqualFold(stem+ext, fileName) {
 		return
 	}
-	file, err := open()
+	file, err := at.file()
 	var info fs.FileInfo
 	if err == nil {
 		info, err = file.Stat()
@@ -475,15 +414,12 @@ func (f *files) add(at folder, open func() (*os.File, error)) {
 		f.note(true, at.shown, "is left out: its name is no plain text")
 		return
 	}
-	if isResource && (f.ResourceFilter == nil || f.ResourceFilter(f.skill.Name, at.name)) {
-		read := func(context.Context) ([]byte, error) { return readAll(at.file, maxResource) }
-		f.skill.Resources = append(f.skill.Resources, Resource{Name: at.name, Size: info.Size(), read: read})
-	}
-	if isScript && (f.ScriptFilter == nil || f.ScriptFilter(f.skill.Name, at.name)) {
-		if at.linked {
-			f.note(true, at.shown, "is left out of the scripts: they run in a copy of their skill, and links do not come along")
-			return
-		}
+	switch {
+	case isResource:
+		f.skill.Resources = append(f.skill.Resources, Resource{Name: at.name, file: at.place, size: info.Size()})
+	case at.linked:
+		f.note(true, at.shown, "is left out of the scripts: they run in a copy of their skill, and links do not come along")
+	default:
 		f.skill.Scripts = append(f.skill.Scripts, Script{Name: at.name})
 	}
 }

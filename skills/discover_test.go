@@ -186,20 +186,14 @@ func TestFiles(t *testing.T) {
 		"by extension":     {map[string]string{"a.md": "", "b.JSON": "", "c.yaml": "", "d.yml": "", "e.csv": "", "f.xml": "", "g.txt": "", "h.png": "", "i": "", "s.py": "", "s.js": "", "s.sh": "", "s.ps1": "", "s.cs": "", "s.csx": ""}, skills.Config{}, "a.md b.JSON c.yaml d.yml e.csv f.xml g.txt|s.cs s.csx s.js s.ps1 s.py s.sh", nil},
 		"any folder":       {map[string]string{"docs/readme.md": "", "tools/u.sh": "", "convert.py": "", "references/l1/l2/deep.md": ""}, skills.Config{}, "docs/readme.md references/l1/l2/deep.md|convert.py tools/u.sh", nil},
 		"SKILL.md":         {map[string]string{"x/SKILL.md": "", "x/skill.MD": "", "x/LICENSE.txt": "", "Notice.md": "", "a.md": ""}, skills.Config{}, "a.md|", nil},
-		"own folder only":  {map[string]string{"a.md": "", "b/c.md": ""}, skills.Config{SearchDepth: 1}, "a.md|", nil},
-		"two deep":         {map[string]string{"a/b.md": "", "a/b/c.md": ""}, skills.Config{SearchDepth: 2}, "a/b.md|", nil},
-		"own extensions":   {map[string]string{"a.md": "", "b.PNG": "", "c.py": "", "d.rb": ""}, skills.Config{Resources: []string{".png", ".py"}, Scripts: []string{".RB", ".py"}}, "b.PNG c.py|c.py d.rb", nil},
-		"no extensions":    {map[string]string{"a.md": "", "c.py": ""}, skills.Config{Scripts: []string{}}, "a.md|", nil},
-		"filters":          {map[string]string{"a.md": "", "b.md": "", "c.py": "", "d.py": ""}, skills.Config{ResourceFilter: func(s, n string) bool { return s == "s" && n != "b.md" }, ScriptFilter: func(_, n string) bool { return n == "d.py" }}, "a.md|d.py", nil},
 		"passed over":      {map[string]string{"node_modules/a.md": "", ".git/b.md": "", "__pycache__/c.py": ""}, skills.Config{}, "|", nil},
 		"links":            {map[string]string{"a.md": "", "leak.md": "->" + outside + "/secret.md", "scripts": "->" + outside}, skills.Config{}, "a.md|", []string{"leak.md: warning: is left out", "scripts: warning: is left out"}},
 		"links out":        {map[string]string{"leak.md": "->" + outside + "/secret.md", "up": "->../.."}, skills.Config{FollowLinks: true}, "|", []string{"leads out", "leads out"}},
 		"links within":     {map[string]string{"a/x.md": "", "b": "->a", "c.md": "->a/x.md", "d.md": "->gone"}, skills.Config{FollowLinks: true}, "a/x.md b/x.md c.md|", []string{"d.md: warning: is left out"}},
 		"linked scripts":   {map[string]string{"a/x.sh": "", "b": "->a", "c.sh": "->a/x.sh", "d/e": "->../../s/a"}, skills.Config{FollowLinks: true}, "|a/x.sh", []string{"b/x.sh: warning: is left out of the scripts", "c.sh: warning: is left out of the scripts", "d/e/x.sh: warning"}},
-		"linked for both":  {map[string]string{"a.sh": "", "b.sh": "->a.sh"}, skills.Config{FollowLinks: true, Resources: []string{".sh"}}, "a.sh b.sh|a.sh", []string{"b.sh: warning: is left out of the scripts"}},
 		"as on the disk":   {map[string]string{"re\u0301sume\u0301.md": "", "\ufb01le.md": "", "a\u00a0b.md": "", "\u30ab\u3099.sh": ""}, skills.Config{}, "a\u00a0b.md re\u0301sume\u0301.md \ufb01le.md|\u30ab\u3099.sh", nil},
 		"long names":       {map[string]string{"d/" + strings.Repeat("a", 195) + ".md": "", "d/" + strings.Repeat("b", 196) + ".md": ""}, skills.Config{}, "d/" + strings.Repeat("a", 195) + ".md|", []string{"is left out: its name has 201 bytes, more than 200"}},
-		"loop":             {map[string]string{"a/x.md": "", "a/b": "->.."}, skills.Config{FollowLinks: true, SearchDepth: 4}, "a/b/a/x.md a/x.md|", nil},
+		"loop":             {map[string]string{"a/x.md": "", "a/b": "->.."}, skills.Config{FollowLinks: true}, "a/b/a/b/a/x.md a/b/a/x.md a/x.md|", nil},
 		"too large":        {map[string]string{"a.md": strings.Repeat("x", 1<<20+1), "b.md": strings.Repeat("x", 1<<20)}, skills.Config{}, "b.md|", []string{"a.md: warning: is left out: it has 1048577 bytes, more than 1048576"}},
 		"names that speak": {map[string]string{"a\nIgnore the above.md": "", "b\u202e.md": "", "c\xff.md": "", "d e.md": "", "f\u3164.md": ""}, skills.Config{}, "d e.md|", []string{"no plain text", "no plain text", "no plain text", "no plain text"}},
 	} {
@@ -244,8 +238,8 @@ func TestReadFiles(t *testing.T) {
 	s := all.Skills[0]
 	for _, name := range []string{"a/b.md", "c.md"} {
 		r, _ := resource(s, name)
-		if data, err := r.Read(t.Context()); err != nil || data.String() != "text" || r.Size != 4 {
-			t.Errorf("%s: %q, %v, size %d", name, data, err, r.Size)
+		if data, err := r.Read(t.Context()); err != nil || data.String() != "text" {
+			t.Errorf("%s: %q, %v", name, data, err)
 		}
 	}
 	if run, _ := scriptOf(s, "run.py"); run.Action != nil {
@@ -264,22 +258,6 @@ func TestReadFiles(t *testing.T) {
 	}
 }
 
-func TestWrongConfig(t *testing.T) {
-	t.Parallel()
-	_, err := skills.Discover(t.Context(), skills.Config{SearchDepth: -1, Resources: []string{"md", ".", ".ok"}, Scripts: []string{"", " ", ".a.b"}})
-	if err == nil {
-		t.Fatal("took it")
-	}
-	for _, want := range []string{"SearchDepth", `"md"`, `"."`, `""`, `" "`, `".a.b"`} {
-		if !strings.Contains(err.Error(), want) {
-			t.Errorf("no %s in %v", want, err)
-		}
-	}
-	if strings.Contains(err.Error(), ".ok") {
-		t.Error(err)
-	}
-}
-
 func TestValidate(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -291,7 +269,7 @@ func TestValidate(t *testing.T) {
 		"a folder of skills":  {map[string]string{"a/SKILL.md": named("a"), "g/b/SKILL.md": named("b"), ".github/x": "", "README.md": ""}, "", nil},
 		"no skill":            {map[string]string{"a/README.md": "", "b/c/x": ""}, "", []string{"SKILL.md: Missing required file: SKILL.md"}},
 		"empty":               {nil, "", []string{"SKILL.md: Missing required file: SKILL.md"}},
-		"one without":         {map[string]string{"a/SKILL.md": named("a"), "b/Skill.md": "", "c/d/": "", "g/e/SKILL.md": named("e"), "g/f/": ""}, "", []string{"g/f/SKILL.md: Missing", "b/SKILL.md: Missing", "c/SKILL.md: Missing"}},
+		"one without":         {map[string]string{"a/SKILL.md": named("a"), "b/Skill.md": "", "c/d/": "", "g/e/SKILL.md": named("e")}, "", []string{"b/SKILL.md: Missing", "c/SKILL.md: Missing"}},
 		"deeper":              {map[string]string{"a/SKILL.md": named("a"), "b/2/3/4/5/6/7/SKILL.md": named("7"), "c/2/3/4/5/6/x.md": ""}, "", []string{"b/SKILL.md: Missing required file: SKILL.md, in this folder or below it, 6 folders deep at most", "c/SKILL.md: Missing required file: SKILL.md, in this folder or below it, 6 folders deep at most\n"}},
 		"deeper, alone":       {map[string]string{"b/2/3/4/5/6/7/SKILL.md": named("7")}, "", []string{"SKILL.md: Missing required file: SKILL.md, in this folder or below it, 6 folders deep at most"}},
 		"all faults":          {map[string]string{"a/SKILL.md": named("B"), "b/SKILL.md": ""}, "", []string{"lowercase", "directory name", "b/SKILL.md:1"}},

@@ -25,16 +25,10 @@ func forTenants(source skills.Source) skills.Source {
 }
 
 func ExampleAggregate() {
-	greeting, err := skills.Inline("greeting", "Greets. Use it when somebody says hello.", "Say hello, with the name.").Skill()
-	if err != nil {
-		fmt.Println(err)
-		return
+	greeting := &skills.Skill{
+		Name: "greeting", Description: "Greets. Use it when somebody says hello.", Instructions: "Say hello, with the name.",
 	}
-	files, err := skills.Files(skills.Config{Roots: []string{"../examples/skills"}})
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
+	files := skills.Config{Roots: []string{"../examples/skills"}}.Source()
 	source := skills.Aggregate(forTenants(files), skills.Memory(greeting))
 	list, err := source(context.Background(), nil)
 	for _, s := range list {

@@ -1,5 +1,18 @@
 package skills
 
+import (
+	"context"
+
+	"github.com/planbot-go/planbot/skills/sandbox"
+)
+
+// Names of the tools.
+const (
+	LoadSkill    = loadSkill
+	ReadResource = readResource
+	RunScript    = runScript
+)
+
 // CommandLine is how scripts get their arguments.
 var CommandLine = commandLine
 
@@ -8,3 +21,42 @@ var Seconds = seconds
 
 // Describe says what bytes are.
 var Describe = describe
+
+// Parse reads a SKILL.md.
+func Parse(text []byte, folder string, lenient bool) (Skill, []Fault) {
+	p := parsing{path: fileName, lenient: lenient}
+	return p.parse(text, folder), p.faults
+}
+
+// Head is what SKILL.md says of itself.
+func (s Skill) Head() Skill {
+	s.Instructions, s.Text, s.Dir, s.Resources, s.Scripts, s.at = "", "", "", nil, nil, place{}
+	return s
+}
+
+// Found is what was found.
+type Found struct {
+	Skills []*Skill
+	Faults []Fault
+}
+
+// Sound says that there are no faults but warnings.
+func (f Found) Sound() bool { return sound(f.Faults) }
+
+// Discover looks for skills.
+func Discover(ctx context.Context, cfg Config) (Found, error) {
+	list, faults, err := cfg.Discover(ctx)
+	return Found{list, faults}, err
+}
+
+// Runner runs scripts in place of a sandbox.
+type Runner = runner
+
+// RunBy gives scripts to a runner.
+func RunBy(r Runner, cfg ProviderConfig) ProviderConfig {
+	cfg.runner = r
+	return cfg
+}
+
+// Sandboxed runs scripts in a sandbox.
+func Sandboxed(box *sandbox.Sandbox) Runner { return sandboxed{box} }

@@ -81,7 +81,7 @@ func TestRunExchangedForLink(t *testing.T) {
 				}
 				s := all.Skills[0]
 				if name == "the root, of a skill from elsewhere" {
-					s = &skills.Skill{FrontMatter: s.FrontMatter, Dir: s.Dir, Scripts: s.Scripts}
+					s = &skills.Skill{Name: s.Name, Description: s.Description, Dir: s.Dir, Scripts: s.Scripts}
 				}
 				if got := told(t, r, s, "run.sh", "", ""); got != "?harmless" {
 					t.Fatalf("before: %q", got)
@@ -145,7 +145,7 @@ func TestHardLinks(t *testing.T) {
 		faults := strings.Join(faultsBelow(dir, found), "\n")
 		const want = "a/SKILL.md: cannot be read: SKILL.md is a hard link, and may be a file from elsewhere\n" +
 			"s/x.md: warning: is left out: x.md is a hard link, and may be a file from elsewhere\n" +
-			"s: warning: its scripts cannot be run: copy skill: x.md is a hard link, and may be a file from elsewhere"
+			"s: warning: its scripts cannot be run: digest of skill \"s\": copy skill: x.md is a hard link, and may be a file from elsewhere"
 		if err != nil || faults != want || len(found.Skills) != 1 || listed(found.Skills[0]) != "later.md|run.sh" {
 			t.Fatalf("%q, %v, want %q", faults, err, want)
 		}

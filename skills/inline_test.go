@@ -21,33 +21,33 @@ func convert(_ context.Context, _ *actions.Turn, in conversion) (actions.Result,
 	return actions.Text("%g", in.Value*in.Factor), nil
 }
 
-func ExampleInline() {
-	inline := skills.Inline("unit-converter", "Converts units.", "Find the factor, then run convert.").
-		Resource("factors.md", "Factors of all units", "1 mile = 1.60934 km").
-		Script(skills.Func("convert", "Multiplies", convert))
-	inline.FrontMatter.License = "MIT"
-	skill, err := inline.Skill()
+func ExampleMemory() {
+	source := skills.Memory(&skills.Skill{
+		Name: "unit-converter", Description: "Converts units.", Instructions: "Find the factor, then run convert.", License: "MIT",
+		Resources: []skills.Resource{{Name: "factors.md", Description: "Factors of all units", Text: "1 mile = 1.60934 km"}},
+		Scripts:   []skills.Script{skills.Func("convert", "Multiplies", convert)},
+	})
+	list, err := source(context.Background(), nil)
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
-	factors, _ := resource(skill, "factors.md")
+	factors, _ := resource(list[0], "factors.md")
 	data, _ := factors.Read(context.Background())
-	fmt.Println(skill.Name, skill.License, data)
+	fmt.Println(list[0].Name, list[0].License, data)
 	// Output: unit-converter MIT 1 mile = 1.60934 km
 }
 
 func TestInline(t *testing.T) {
 	t.Parallel()
 	calls := 0
-	s, err := skills.Inline("u", "d", "i").
-		Resource("r", "a text", "x").
-		ResourceFunc("f", "changes", func(context.Context) ([]byte, error) { calls++; return []byte{byte('0' + calls)}, nil }).
-		ResourceFunc("large", "", func(context.Context) ([]byte, error) { return bytes.Repeat([]byte("x"), 1<<20+1), nil }).
-		Script(skills.Func("convert", "Multiplies", convert)).
-		Skill()
-	if err != nil {
-		t.Fatal(err)
+	s := &skills.Skill{
+		Name: "u", Description: "d", Instructions: "i",
+		Resources: []skills.Resource{
+			{Name: "f", Func: func(context.Context) ([]byte, error) { calls++; return []byte{byte('0' + calls)}, nil }},
+			{Name: "large", Func: func(context.Context) ([]byte, error) { return bytes.Repeat([]byte("x"), 1<<20+1), nil }},
+		},
+		Scripts: []skills.Script{skills.Func("convert", "Multiplies", convert)},
 	}
 	f, _ := resource(s, "f")
 	for _, want := range []string{"1", "2", "3"} {
@@ -85,25 +85,22 @@ func TestInline(t *testing.T) {
 
 func TestInlineFaults(t *testing.T) {
 	t.Parallel()
-	_, err := skills.Inline("My Skill", " ", " \n").
-		Resource(" ", "", "").Resource("a", "", "").Resource("a", "", "").Resource("b\n", "", "").ResourceFunc("nil", "", nil).
-		Script(skills.Script{Name: "s"}).
-		Skill()
-	if err == nil {
-		t.Fatal("took it")
-	}
-	lines := strings.Split(err.Error(), "\n")
-	for i, want := range []string{
-		`skill "My Skill": name "My Skill" has to be lowercase`, "invalid characters", "description", "Instructions are required",
-		"A resource has no name", `resource "a": there are two`, "control characters", `resource "nil": there is no function`, `script "s": there is no function`,
-	} {
-		if i >= len(lines) || !strings.Contains(lines[i], want) {
-			t.Fatalf("faults:\n%s\nwant %q in line %d", err, want, i+1)
+	defer func() {
+		got := fmt.Sprint(recover())
+		for _, want := range []string{
+			`skill "My Skill": name "My Skill" has invalid characters`, "description",
+			`resource " ": the name is blank`, `resource "a": there are two`, `resource "b\n": the name is blank or has control characters`, `script "": the name`,
+		} {
+			if !strings.Contains(got, want) {
+				t.Errorf("no %s in %s", want, got)
+			}
 		}
-	}
-	if len(lines) != 9 {
-		t.Errorf("faults:\n%s", err)
-	}
+	}()
+	skills.Memory(&skills.Skill{
+		Name: "My Skill", Description: " ",
+		Resources: []skills.Resource{{Name: " "}, {Name: "a"}, {Name: "a"}, {Name: "b\n"}},
+		Scripts:   []skills.Script{{}},
+	})
 }
 
 func TestDescribe(t *testing.T) {

@@ -15,7 +15,7 @@ import (
 // a link, or is linked in part.
 func TestRunLinkedSkill(t *testing.T) {
 	t.Parallel()
-	runner := skills.Sandboxed(box(t, sandbox.Limits{}))
+	runner := skills.Sandboxed(box(t, sandbox.Config{}))
 	root := tree(t, map[string]string{
 		"a/whole": "->../b/whole", "b/whole/SKILL.md": named("whole"), "b/whole/scripts/run.sh": "cat x.txt", "b/whole/x.txt": "beside it",
 		"a/mounted/..1/SKILL.md": named("mounted"), "a/mounted/..1/run.sh": "echo never", "a/mounted/..data": "->..1",
@@ -46,10 +46,7 @@ func TestReloadFaultyLink(t *testing.T) {
 	t.Parallel()
 	root := tree(t, map[string]string{"a": "->b", "b/SKILL.md": named("b")})
 	synctest.Test(t, func(t *testing.T) {
-		s, err := skills.Files(skills.Config{Reload: true, Roots: []string{root}, FollowLinks: true})
-		if err != nil {
-			t.Fatal(err)
-		}
+		s := skills.Config{Reload: true, Roots: []string{root}, FollowLinks: true}.Source()
 		for _, step := range []struct{ text, want string }{
 			{"description: one", "one"},
 			{"description: two", "two"},

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"regexp"
 	"slices"
@@ -13,11 +12,10 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"github.com/goccy/go-yaml"
 	"github.com/goccy/go-yaml/ast"
 	"github.com/goccy/go-yaml/parser"
-	"github.com/goccy/go-yaml/scanner"
 	"github.com/goccy/go-yaml/token"
+	"github.com/planbot-go/planbot/internal/yamltext"
 	"golang.org/x/text/unicode/norm"
 )
 
@@ -28,8 +26,7 @@ const (
 	maxCompatibility = 500
 )
 
-// What is read of front matter. The parser's time grows with the square of the depth, so
-// the tokens bound it.
+// What is read of front matter.
 const (
 	maxFrontMatter = 64 << 10
 	maxTokens      = 4096
@@ -70,20 +67,9 @@ func sound(list []Fault) bool {
 // quoted shows what a stranger wrote, cut to a length that somebody reads.
 func quoted(text string) string { return strconv.Quote(cut(text, 81)) }
 
-// Parse reads the text of a SKILL.md and lists everything that is wrong with it, with
-// lines. The skill is to be used only if all of that are warnings; its Dir, Resources and
-// Scripts are empty. folder is the name of the folder that the file is in, which has to be
-// the skill's; "": not compared. A byte order mark and either kind of line end are fine.
-//
-// Not lenient is the specification to the letter. Lenient makes warnings of what can be lived
-// with: names that break a rule, texts that are too long, unknown fields, and YAML that can be
-// repaired. folder then replaces a name that is missing or has characters that no name can have.
-func Parse(text []byte, folder string, lenient bool) (Skill, []Fault) {
-	p := parsing{path: fileName, lenient: lenient}
-	return p.parse(text, folder), p.faults
-}
-
-// parsing is the reading of one SKILL.md, or the check of one skill from Go.
+// parsing is the reading of one SKILL.md, or the check of one skill from Go. Not lenient is the
+// specification to the letter. Lenient makes warnings of what can be lived with: names that break
+// a rule, texts that are too long, unknown fields, and YAML that can be repaired.
 type parsing struct {
 	path    string
 	lenient bool
@@ -113,6 +99,11 @@ func (p *parsing) err() error {
 	return errors.Join(all...)
 }
 
+// parse reads the text of a SKILL.md and notes everything that is wrong with it, with lines. The
+// skill is to be used only if all of that are warnings; its Dir, Resources and Scripts are empty.
+// folder is the name of the folder that the file is in, which has to be the skill's; "": not
+// compared. Leniently it replaces a name that is missing or has characters that no name can have.
+// A byte order mark and either kind of line end are fine.
 func (p *parsing) parse(text []byte, folder string) Skill {
 	if !utf8.Valid(text) {
 		p.fault(0, "is no UTF-8 text")
@@ -127,7 +118,8 @@ func (p *parsing) parse(text []byte, folder string) Skill {
 	if !ok {
 		return Skill{}
 	}
-	s := Skill{Text: whole, Instructions: strings.TrimSpace(body), FrontMatter: p.frontMatter(fields)}
+	s := p.frontMatter(fields)
+	s.Text, s.Instructions = whole, strings.TrimSpace(body)
 	lines := map[string]int{}
 	for name, f := range fields {
 		lines[name] = f.line
@@ -142,7 +134,7 @@ func (p *parsing) parse(text []byte, folder string) Skill {
 		p.flaw(lines["name"], "%s: the directory's is used, %s", what, quoted(folder))
 		s.Name = folder
 	}
-	p.check(s.FrontMatter, lines)
+	p.check(&s, lines)
 	if folder != "" && s.Name != "" && folder != s.Name {
 		p.flaw(lines["name"], "directory name %s must match skill name %s", quoted(folder), quoted(s.Name))
 	}
@@ -205,32 +197,11 @@ func (p *parsing) fields(head string) (fields map[string]field, ok bool) {
 // parseYAML returns the root of the document, nil for an empty one, or the line of SKILL.md
 // and what is wrong in it.
 func parseYAML(text string) (root ast.Node, line int, err error) {
-	var lexer scanner.Scanner
-	lexer.Init(text)
-	var tokens token.Tokens
-	for { // lexer.Tokenize may not end
-		more, err := lexer.Scan()
-		if errors.Is(err, io.EOF) {
-			break
-		}
-		tokens.Add(more...) // with that which an error is about, for the parser to tell
-		if len(tokens) > maxTokens {
-			return nil, firstLine, fmt.Errorf("it has more than %d tokens", maxTokens)
-		}
+	root, err = yamltext.Parse(text, maxTokens, parser.AllowDuplicateMapKey())
+	if wrong, ok := errors.AsType[*yamltext.Error](err); ok {
+		return nil, wrong.Line + firstLine - 1, wrong.Err
 	}
-	file, err := parser.Parse(tokens, 0, parser.AllowDuplicateMapKey())
-	var wrong yaml.Error
-	switch {
-	case errors.As(err, &wrong):
-		return nil, wrong.GetToken().Position.Line + firstLine - 1, errors.New(wrong.GetMessage())
-	case err != nil:
-		return nil, firstLine, err
-	case len(file.Docs) > 1:
-		return nil, firstLine, errors.New("a second document begins")
-	case len(file.Docs) == 0:
-		return nil, firstLine, nil
-	}
-	return file.Docs[0].Body, firstLine, nil
+	return root, firstLine, err
 }
 
 func lineOf(node ast.Node) int { return node.GetToken().Position.Line + firstLine - 1 }
@@ -273,9 +244,9 @@ func textOf(node ast.Node) (string, bool) {
 }
 
 // frontMatter takes the values of the known fields, and notes every other field.
-func (p *parsing) frontMatter(fields map[string]field) FrontMatter {
+func (p *parsing) frontMatter(fields map[string]field) Skill {
 	const disable = "disable-model-invocation" // of skills that were made for other agents
-	var m FrontMatter
+	var m Skill
 	for _, name := range slices.Sorted(maps.Keys(fields)) {
 		key, f := strings.ToLower(name), fields[name]
 		known := slices.Contains([]string{"name", "description", "license", "compatibility", "metadata", "allowed-tools"}, key)
@@ -374,7 +345,7 @@ func kindOf(node ast.Node) string { return "a YAML " + strings.ToLower(node.Type
 // check compares the values with the rules of the specification. lines tells where the
 // fields are; nil is for values from Go. Characters that a name cannot have are no matter of
 // leniency: names appear in prompts, paths and schemas.
-func (p *parsing) check(m FrontMatter, lines map[string]int) {
+func (p *parsing) check(m *Skill, lines map[string]int) {
 	line, name := lines["name"], m.Name
 	if name == "" {
 		p.fault(line, "Missing required field: name (or it is blank)")

@@ -8,6 +8,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/planbot-go/planbot/skills"
 )
@@ -19,19 +20,19 @@ const sound = "name: my-skill\ndescription: Does it."
 
 func TestParse(t *testing.T) {
 	t.Parallel()
-	base := func(change func(*skills.FrontMatter)) skills.FrontMatter {
-		m := skills.FrontMatter{Name: "my-skill", Description: "Does it."}
+	base := func(change func(*skills.Skill)) skills.Skill {
+		m := skills.Skill{Name: "my-skill", Description: "Does it."}
 		if change != nil {
 			change(&m)
 		}
 		return m
 	}
-	described := func(text string) skills.FrontMatter {
-		return base(func(m *skills.FrontMatter) { m.Description = text })
+	described := func(text string) skills.Skill {
+		return base(func(m *skills.Skill) { m.Description = text })
 	}
 	for name, c := range map[string]struct {
 		text string
-		want skills.FrontMatter
+		want skills.Skill
 	}{
 		"plain":             {withFront(sound), base(nil)},
 		"byte order mark":   {"\ufeff" + withFront(sound), base(nil)},
@@ -46,20 +47,20 @@ func TestParse(t *testing.T) {
 		"folded block":      {withFront("name: my-skill\ndescription: >-\n  a\n  b\n\n  c"), described("a b\nc")},
 		"indented block":    {withFront("name: my-skill\ndescription: |2-\n  a\n    b"), described("a\n  b")},
 		"--- in a value":    {withFront("name: my-skill\ndescription: a --- b"), described("a --- b")},
-		"numbers":           {withFront("name: 123\ndescription: 4.50"), skills.FrontMatter{Name: "123", Description: "4.50"}},
-		"words of YAML":     {withFront("name: null\ndescription: true"), skills.FrontMatter{Name: "null", Description: "true"}},
-		"Cyrillic":          {withFront("name: мой-навык\ndescription: d"), skills.FrontMatter{Name: "мой-навык", Description: "d"}},
-		"decomposed":        {withFront("name: cafe\u0301\ndescription: d"), skills.FrontMatter{Name: "café", Description: "d"}},
-		"64 characters":     {withFront("name: " + strings.Repeat("ж", 64) + "\ndescription: d"), skills.FrontMatter{Name: strings.Repeat("ж", 64), Description: "d"}},
+		"numbers":           {withFront("name: 123\ndescription: 4.50"), skills.Skill{Name: "123", Description: "4.50"}},
+		"words of YAML":     {withFront("name: null\ndescription: true"), skills.Skill{Name: "null", Description: "true"}},
+		"Cyrillic":          {withFront("name: мой-навык\ndescription: d"), skills.Skill{Name: "мой-навык", Description: "d"}},
+		"decomposed":        {withFront("name: cafe\u0301\ndescription: d"), skills.Skill{Name: "café", Description: "d"}},
+		"64 characters":     {withFront("name: " + strings.Repeat("ж", 64) + "\ndescription: d"), skills.Skill{Name: strings.Repeat("ж", 64), Description: "d"}},
 		"1024 characters":   {withFront("name: my-skill\ndescription: " + strings.Repeat("ж", 1024)), described(strings.Repeat("ж", 1024))},
-		"license":           {withFront(sound + "\nlicense: LICENSE.txt has it"), base(func(m *skills.FrontMatter) { m.License = "LICENSE.txt has it" })},
-		"compatibility":     {withFront(sound + "\ncompatibility: " + strings.Repeat("x", 500)), base(func(m *skills.FrontMatter) { m.Compatibility = strings.Repeat("x", 500) })},
-		"tools":             {withFront(sound + "\nallowed-tools: Bash(jq *) Bash(git:*), Read"), base(func(m *skills.FrontMatter) { m.AllowedTools = []string{"Bash(jq *)", "Bash(git:*)", "Read"} })},
-		"tools as a list":   {withFront(sound + "\nallowed-tools:\n  - Bash(git:*)\n  - Read"), base(func(m *skills.FrontMatter) { m.AllowedTools = []string{"Bash(git:*)", "Read"} })},
-		"metadata": {withFront(sound + "\nmetadata:\n  version: 1.0\n  name: other\n  empty:"), base(func(m *skills.FrontMatter) {
+		"license":           {withFront(sound + "\nlicense: LICENSE.txt has it"), base(func(m *skills.Skill) { m.License = "LICENSE.txt has it" })},
+		"compatibility":     {withFront(sound + "\ncompatibility: " + strings.Repeat("x", 500)), base(func(m *skills.Skill) { m.Compatibility = strings.Repeat("x", 500) })},
+		"tools":             {withFront(sound + "\nallowed-tools: Bash(jq *) Bash(git:*), Read"), base(func(m *skills.Skill) { m.AllowedTools = []string{"Bash(jq *)", "Bash(git:*)", "Read"} })},
+		"tools as a list":   {withFront(sound + "\nallowed-tools:\n  - Bash(git:*)\n  - Read"), base(func(m *skills.Skill) { m.AllowedTools = []string{"Bash(git:*)", "Read"} })},
+		"metadata": {withFront(sound + "\nmetadata:\n  version: 1.0\n  name: other\n  empty:"), base(func(m *skills.Skill) {
 			m.Metadata = map[string]string{"version": "1.0", "name": "other", "empty": ""}
 		})},
-		"metadata on a line": {withFront(sound + "\nmetadata: {author: me}"), base(func(m *skills.FrontMatter) { m.Metadata = map[string]string{"author": "me"} })},
+		"metadata on a line": {withFront(sound + "\nmetadata: {author: me}"), base(func(m *skills.Skill) { m.Metadata = map[string]string{"author": "me"} })},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -67,7 +68,7 @@ func TestParse(t *testing.T) {
 			if name != "tools as a list" && len(faults) > 0 || !allWarnings(faults) {
 				t.Errorf("faults %v", faults)
 			}
-			if diff := cmp.Diff(c.want, got.FrontMatter); diff != "" {
+			if diff := cmp.Diff(c.want, got.Head(), cmpopts.IgnoreUnexported(skills.Skill{})); diff != "" {
 				t.Error(diff)
 			}
 			if got.Instructions != "Do it." || !strings.HasPrefix(got.Text, "---") || strings.Contains(got.Text, "\r") {
@@ -170,11 +171,11 @@ func TestRepairedValues(t *testing.T) {
 	t.Parallel()
 	text := withFront("name: a\ndescription: Use it's: \"now\"\n  or: then\nmetadata:\n\tversion: 1.0\n\tnote: |\n\t  x: y: z\nallowed-tools: [Read, Write]")
 	got, faults := skills.Parse([]byte(text), "", true)
-	want := skills.FrontMatter{
+	want := skills.Skill{
 		Name: "a", Description: `Use it's: "now" or: then`,
 		Metadata: map[string]string{"version": "1.0", "note": "x: y: z\n"}, AllowedTools: []string{"Read", "Write"},
 	}
-	if diff := cmp.Diff(want, got.FrontMatter); diff != "" {
+	if diff := cmp.Diff(want, got.Head(), cmpopts.IgnoreUnexported(skills.Skill{})); diff != "" {
 		t.Error(diff)
 	}
 	var lines []int
@@ -253,12 +254,12 @@ allowed-tools: Read, Grep, Bash(python:*)
 disable-model-invocation: true
 metadata: {"client": {"emoji": "📏", "requires":{"bins":["python3"]}}, "author": "me"}`)
 	got, faults := skills.Parse([]byte(text), "units", true)
-	want := skills.FrontMatter{
+	want := skills.Skill{
 		Name: "units", Description: "Converts units. Use when: somebody asks.",
 		AllowedTools: []string{"Read", "Grep", "Bash(python:*)"}, Metadata: map[string]string{"author": "me"},
 		DisableModelInvocation: true,
 	}
-	if diff := cmp.Diff(want, got.FrontMatter); diff != "" {
+	if diff := cmp.Diff(want, got.Head(), cmpopts.IgnoreUnexported(skills.Skill{})); diff != "" {
 		t.Error(diff)
 	}
 	var lines []int

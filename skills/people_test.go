@@ -18,7 +18,7 @@ func quiet(name string) *skills.Skill {
 // TestASkillForPeople follows a skill that the model is not told of, until a person loads it.
 func TestASkillForPeople(t *testing.T) {
 	t.Parallel()
-	r := provide(t, skills.ProviderConfig{Runner: &runner{digest: "d"}, Approve: []string{}}, files("haiku"), quiet("secret"))
+	r := provide(t, skills.RunBy(&runner{digest: "d"}, skills.ProviderConfig{Approve: []string{}}), files("haiku"), quiet("secret"))
 	turn := r.turn("mia")
 	hidden := func() {
 		t.Helper()

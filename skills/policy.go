@@ -16,10 +16,12 @@ import (
 	"github.com/planbot-go/planbot/state"
 )
 
-// approved is what the policy has let pass in this turn: of each tool that it was asked about,
-// the parts of skills with their digests. Nothing else is done, although a source may give other
+// approved is what the policy has let pass in this turn: of each tool the last part of a skill
+// that it was asked about, with its digest. Nothing else is done, although a source may give other
 // skills a moment later. It is a value of the turn's temporary state.
-type approved map[string]map[string]string
+type approved map[string]approvedPart
+
+type approvedPart struct{ Part, Digest string }
 
 // StateName is the name under which state keeps it.
 func (approved) StateName() string { return "skillsApproved" }
@@ -36,19 +38,20 @@ func approvedIn(turn *actions.Turn) approved {
 }
 
 // allow notes what passed.
-func (a approved) allow(u use, digest string) { a[u.tool][u.skill.Name+"/"+u.part()] = digest }
+func (a approved) allow(u use, digest string) {
+	a[u.tool] = approvedPart{u.skill.Name + "/" + u.part(), digest}
+}
 
 // find returns the digest of what passed. asked is false where the policy was not asked about
 // the tool at all, as where plans run without a bot.
 func (a approved) find(u use) (digest string, ok, asked bool) {
-	parts, asked := a[u.tool]
-	digest, ok = parts[u.skill.Name+"/"+u.part()]
-	return digest, ok, asked
+	last, asked := a[u.tool]
+	return last.Digest, last.Part == u.skill.Name+"/"+u.part(), asked
 }
 
 // changed is the fault of a call that did not pass as what it is now.
 func (u use) changed() error {
-	kind := map[string]string{LoadSkill: "Skill", ReadResource: "Resource", RunScript: "Script"}[u.tool]
+	kind := map[string]string{loadSkill: "Skill", readResource: "Resource", runScript: "Script"}[u.tool]
 	return faultf("%s '%s' has changed while it was being asked whether it may be used. Please try again.",
 		kind, inLine(cmp.Or(u.part(), u.skill.Name)))
 }
@@ -59,7 +62,7 @@ func (u use) changed() error {
 func (u use) digest(data Data) string {
 	words := []string{u.skill.Dir, u.skill.Name, u.skill.Content(), u.part()}
 	switch {
-	case u.tool == ReadResource && u.resource.Size >= 0:
+	case u.tool == readResource && u.resource.Func == nil:
 		words = append(words, string(data.Bytes))
 	case u.script.Action != nil:
 		schema, err := json.Marshal(u.script.Action.Schema)
@@ -115,21 +118,21 @@ func (p *Provider) approval(ctx context.Context, turn *actions.Turn, call action
 		return actions.Approval{Denied: denied}, err
 	}
 	passed := approvedIn(turn)
-	passed[tool] = map[string]string{} // what passed before was not this call
-	if tool != RunScript && !p.approves(tool) {
+	passed[tool] = approvedPart{} // what passed before was not this call
+	if tool != runScript && !p.approves(tool) {
 		return actions.Approval{}, nil
 	}
 	u, err := p.find(ctx, turn, tool, call.Entities)
 	if err != nil {
 		return actions.Approval{}, err
 	}
-	if tool == RunScript {
+	if tool == runScript {
 		return p.scriptApproval(ctx, turn, u, call.Salvaged)
 	}
 	data, reason := Data{}, "Loads the skill "+clip(u.skill.Name)+"."
-	if tool == ReadResource {
+	if tool == readResource {
 		reason = "Reads " + clip(u.resource.Name) + " of the skill " + clip(u.skill.Name) + "."
-		if u.resource.Size >= 0 { // what cannot be read now is nothing that the tool would tell
+		if u.resource.Func == nil { // what cannot be read now is nothing that the tool would tell
 			if data, err = u.resource.Read(ctx); err != nil && ctx.Err() != nil {
 				return actions.Approval{}, err
 			}
@@ -140,7 +143,7 @@ func (p *Provider) approval(ctx context.Context, turn *actions.Turn, call action
 }
 
 func (p *Provider) scriptApproval(ctx context.Context, turn *actions.Turn, u use, salvaged bool) (actions.Approval, error) {
-	denied, err := p.denied(ctx, turn, RunScript, u)
+	denied, err := p.denied(ctx, turn, runScript, u)
 	if err != nil || denied != "" {
 		return actions.Approval{Denied: denied}, err
 	}
@@ -149,7 +152,7 @@ func (p *Provider) scriptApproval(ctx context.Context, turn *actions.Turn, u use
 	}
 	script, skill := inLine(u.script.Name), inLine(u.skill.Name)
 	approval := actions.Approval{
-		Required: p.approves(RunScript),
+		Required: p.approves(runScript),
 		Reason:   "Runs the script " + clip(script) + " of the skill " + clip(skill) + ".",
 	}
 	if a := u.script.Action; a != nil { // its marks count, and what the bot would fill in is approved too
@@ -166,7 +169,7 @@ func (p *Provider) scriptApproval(ctx context.Context, turn *actions.Turn, u use
 		approvedIn(turn).allow(u, u.digest(Data{}))
 		return approval, nil
 	}
-	approval.Bind, err = p.cfg.Runner.Digest(ctx, u.skill)
+	approval.Bind, err = p.cfg.runner.Digest(ctx, u.skill)
 	switch {
 	case err != nil && ctx.Err() != nil:
 		return actions.Approval{}, err
@@ -188,10 +191,10 @@ func (p *Provider) mayRun(ctx context.Context, turn *actions.Turn, u use) (diges
 	switch {
 	case ok && (a == nil || digest == u.digest(Data{})):
 		return digest, nil
-	case asked, p.approves(RunScript), a != nil && (a.Approval || a.Destructive):
+	case asked, p.approves(runScript), a != nil && (a.Approval || a.Destructive):
 		return "", u.changed()
 	}
-	denied, err := p.denied(ctx, turn, RunScript, u)
+	denied, err := p.denied(ctx, turn, runScript, u)
 	if err == nil && denied != "" {
 		err = fault(denied)
 	}
@@ -216,8 +219,8 @@ func (p *Provider) denied(ctx context.Context, turn *actions.Turn, action string
 		}
 		s := c.skills[i]
 		allows := func(word string) bool {
-			if command, ok := parseCommand(word); ok {
-				return action == RunScript && command.allows(s, u)
+			if command, ok := s.command(word); ok {
+				return action == runScript && command(u.skill, u.script)
 			}
 			return strings.EqualFold(word, action)
 		}
@@ -231,13 +234,6 @@ func (p *Provider) denied(ctx context.Context, turn *actions.Turn, action string
 	return "", nil
 }
 
-// command is what a word such as Bash(python scripts/x.py:*) allows: all scripts, or those
-// of an interpreter, or one of the skill's own.
-type command struct {
-	interpreter, script string
-	unknown             bool // it is none that runs here
-}
-
 // interpreters are what people call the programs that run scripts.
 var interpreters = map[string][]string{
 	".py":  {"python", "python3"},
@@ -248,49 +244,25 @@ var interpreters = map[string][]string{
 	".csx": {"dotnet-script", "dotnet"},
 }
 
-// parseCommand reads the word Bash, alone or with a command behind it. ok is false for any
-// other word.
-func parseCommand(word string) (c command, ok bool) {
+// command reads a word of the skill's allowed-tools as what it allows of scripts: Bash and Bash(*)
+// all of them, Bash(python:*) those of an interpreter, Bash(scripts/x.py:*) and
+// Bash(python scripts/x.py:*) one of the skill's own. is is false for any other word.
+func (s *Skill) command(word string) (allows func(*Skill, Script) bool, is bool) {
 	name, inner, opened := strings.Cut(word, "(")
 	inner, closed := strings.CutSuffix(inner, ")")
 	if !strings.EqualFold(name, "bash") || opened != closed {
-		return command{}, false
-	}
-	if !opened || inner == "*" {
-		return command{}, true
+		return nil, false
 	}
 	prefix, free := strings.CutSuffix(inner, ":*")
-	fields := strings.Fields(prefix)
-	if !free || len(fields) == 0 || len(fields) > 2 {
-		return command{unknown: true}, true
-	}
-	first := strings.ToLower(fields[0])
-	for _, names := range interpreters {
-		if slices.Contains(names, first) {
-			c.interpreter, fields[0] = first, ""
+	words := strings.Fields(prefix)
+	return func(of *Skill, script Script) bool {
+		if !opened || inner == "*" {
+			return true
 		}
-	}
-	c.script = strings.TrimPrefix(strings.TrimSpace(strings.Join(fields, " ")), "./")
-	return c, true
-}
-
-// allows says that the command, of the skill s, is a use of a script.
-func (c command) allows(s *Skill, u use) bool {
-	if c.unknown || c.script != "" && (c.script != u.script.Name || u.skill.Name != s.Name) {
-		return false
-	}
-	known := interpreters[strings.ToLower(path.Ext(u.script.Name))]
-	return c.interpreter == "" || u.script.Action == nil && slices.Contains(known, c.interpreter)
-}
-
-// understands says that a word of the skill's allowed-tools can allow something.
-func (p *Provider) understands(s *Skill, word string) bool {
-	if c, ok := parseCommand(word); ok {
-		return !c.unknown && (c.script == "" || slices.ContainsFunc(s.Scripts, func(script Script) bool { return script.Name == c.script }))
-	}
-	if p.registry == nil || strings.EqualFold(word, "read") { // resources can always be read
-		return true
-	}
-	_, ok := p.registry.Lookup(word)
-	return ok
+		own := words
+		if len(own) > 0 && script.Action == nil && slices.Contains(interpreters[strings.ToLower(path.Ext(script.Name))], strings.ToLower(own[0])) {
+			own = own[1:]
+		}
+		return free && (len(own) == 0 && len(words) > 0 || len(own) == 1 && of == s && strings.TrimPrefix(own[0], "./") == script.Name)
+	}, true
 }

@@ -36,7 +36,7 @@ func (r *runner) Run(_ context.Context, s *skills.Skill, script skills.Script, a
 // files is a skill from files.
 func files(name string, allowed ...string) *skills.Skill {
 	return &skills.Skill{
-		FrontMatter: skills.FrontMatter{Name: name, Description: "d", AllowedTools: allowed}, Text: "The rule of " + name + " is this.",
+		Name: name, Description: "d", AllowedTools: allowed, Text: "The rule of " + name + " is this.",
 		Resources: []skills.Resource{{Name: "references/r.md"}},
 		Scripts:   []skills.Script{{Name: "scripts/run.py"}, {Name: "scripts/run.sh"}},
 	}
@@ -74,16 +74,16 @@ func TestPolicyAsksPerTool(t *testing.T) {
 		"none":            {skills.ProviderConfig{Approve: []string{}}, [3]actions.Approval{free, free, bound}},
 		"loading":         {skills.ProviderConfig{Approve: all[:1]}, [3]actions.Approval{load, free, bound}},
 		"no sandbox":      {skills.ProviderConfig{}, [3]actions.Approval{free, free, free}},
-		"without sandbox": {skills.ProviderConfig{Approve: all[2:], Runner: nil}, [3]actions.Approval{free, free, free}},
+		"without sandbox": {skills.ProviderConfig{Approve: all[2:]}, [3]actions.Approval{free, free, free}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			switch name {
 			case "without sandbox":
 			case "no sandbox":
-				c.cfg.Runner = &runner{}
+				c.cfg = skills.RunBy(&runner{}, c.cfg)
 			default:
-				c.cfg.Runner = &runner{digest: "sha256:1"}
+				c.cfg = skills.RunBy(&runner{digest: "sha256:1"}, c.cfg)
 			}
 			r := provide(t, c.cfg, files("a"))
 			for i, tool := range all {
@@ -117,7 +117,7 @@ func TestPolicyAsksPerTool(t *testing.T) {
 
 func TestPolicyIsBehindAnother(t *testing.T) {
 	t.Parallel()
-	r := provide(t, skills.ProviderConfig{Runner: &runner{digest: "d1"}}, files("a"))
+	r := provide(t, skills.RunBy(&runner{digest: "d1"}, skills.ProviderConfig{}), files("a"))
 	entities := map[string]any{"skillName": "a", "scriptName": "scripts/run.py", "resourceName": "r"}
 	for name, c := range map[string]struct {
 		tool       string
@@ -153,7 +153,7 @@ func TestPolicyIsBehindAnother(t *testing.T) {
 func TestWhatRunsIsWhatWasApproved(t *testing.T) {
 	t.Parallel()
 	sandbox := &runner{digest: "d1"}
-	r := provide(t, skills.ProviderConfig{Runner: sandbox}, files("a"))
+	r := provide(t, skills.RunBy(sandbox, skills.ProviderConfig{}), files("a"))
 	const run = `{"skillName":"a","scriptName":"scripts/run.py","arguments":["1","two words"]}`
 	entities := map[string]any{"skillName": "a", "scriptName": "scripts/run.py"}
 	if got := r.told(r.turn("mia"), skills.RunScript, run); got != "ran scripts/run.py of a" {
@@ -184,7 +184,7 @@ func TestWhatRunsIsWhatWasApproved(t *testing.T) {
 	if _, err := r.call(r.turn("mia"), skills.RunScript, run); !errors.Is(err, errBoom) {
 		t.Error(err)
 	}
-	detailed := provide(t, skills.ProviderConfig{Runner: sandbox, DetailedErrors: true}, files("a"))
+	detailed := provide(t, skills.RunBy(sandbox, skills.ProviderConfig{DetailedErrors: true}), files("a"))
 	if got := detailed.told(detailed.turn("mia"), skills.RunScript, run); got != "Error: Failed to execute script 'scripts/run.py' from skill 'a'. Exception: boom-script" {
 		t.Error(got)
 	}
@@ -231,7 +231,7 @@ func TestAllowedToolsNarrow(t *testing.T) {
 			t.Parallel()
 			own := files("own", strings.Fields(strings.ReplaceAll(words, "(python s", "(python\u00a0s"))...)
 			own.AllowedTools = splitTools(words)
-			r := provide(t, skills.ProviderConfig{Runner: &runner{digest: "d"}}, own, files("other"), converter(t))
+			r := provide(t, skills.RunBy(&runner{digest: "d"}, skills.ProviderConfig{}), own, files("other"), converter(t))
 			turn := r.turn("mia")
 			r.told(turn, skills.LoadSkill, `{"skillName":"own"}`)
 			for _, c := range every {
@@ -281,7 +281,7 @@ func TestWhatAllowedToolsDoNotMean(t *testing.T) {
 		"none":   {"addItem", nil},
 		"python": {skills.RunScript, map[string]any{"skillName": "python", "scriptName": "fake.py"}}, // no interpreter runs it
 	} {
-		r := provide(t, skills.ProviderConfig{Runner: &runner{digest: "d"}}, none, python)
+		r := provide(t, skills.RunBy(&runner{digest: "d"}, skills.ProviderConfig{}), none, python)
 		turn := r.turn("mia")
 		r.told(turn, skills.LoadSkill, `{"skillName":"`+name+`"}`)
 		if got := r.judge(r.Policy(nil), turn, c.action, c.entities); got.Denied == "" {
@@ -292,7 +292,7 @@ func TestWhatAllowedToolsDoNotMean(t *testing.T) {
 
 func TestDeniedSaysWhy(t *testing.T) {
 	t.Parallel()
-	r := provide(t, skills.ProviderConfig{Runner: &runner{digest: "d"}}, files("a", "Read", "Bash(python:*)"), files("b", "addItem", "Bash"), files("c"))
+	r := provide(t, skills.RunBy(&runner{digest: "d"}, skills.ProviderConfig{}), files("a", "Read", "Bash(python:*)"), files("b", "addItem", "Bash"), files("c"))
 	policy := r.Policy(nil)
 	turn := r.turn("mia")
 	py, sh := map[string]any{"skillName": "a", "scriptName": "scripts/run.py"}, map[string]any{"skillName": "a", "scriptName": "scripts/run.sh"}

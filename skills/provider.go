@@ -20,6 +20,7 @@ import (
 	"github.com/planbot-go/planbot/planner"
 	"github.com/planbot-go/planbot/planner/plan"
 	"github.com/planbot-go/planbot/prompts"
+	"github.com/planbot-go/planbot/skills/sandbox"
 )
 
 // ProviderConfig says what a [Provider] is made of. Source is required; the zero value of
@@ -27,11 +28,11 @@ import (
 type ProviderConfig struct {
 	// Source gives the skills of each turn.
 	Source Source
-	// Runner runs scripts that are files. nil: nothing does, and models are told so.
-	Runner Runner
+	// Sandbox runs scripts that are files. nil: nothing does, and models are told so.
+	Sandbox *sandbox.Sandbox
 
-	// Approve are the tools of which a person has to approve each call. nil: [RunScript]
-	// alone; an empty list: nobody is asked. The newest Microsoft Agent Framework has all three.
+	// Approve are the tools of which a person has to approve each call: "load_skill",
+	// "read_skill_resource", "run_skill_script". nil: the last alone; an empty list: nobody is asked. The newest Microsoft Agent Framework has all three.
 	Approve []string
 	// ScriptApproval is what early versions of that framework called the default.
 	ScriptApproval bool
@@ -45,6 +46,8 @@ type ProviderConfig struct {
 	// DetailedErrors tells models what went wrong in a resource or a script, and not only
 	// that something did. It may hold what is not for everybody.
 	DetailedErrors bool
+
+	runner runner // nil: one with the Sandbox
 }
 
 // Provider lets planners use skills: it lists them in the prompt, and adds the actions by
@@ -72,15 +75,15 @@ func NewProvider(cfg ProviderConfig) (*Provider, error) {
 		errs = append(errs, errors.New("CatalogueSize is negative"))
 	}
 	if cfg.Approve == nil {
-		cfg.Approve = []string{RunScript}
+		cfg.Approve = []string{runScript}
 	}
 	for _, tool := range cfg.Approve {
 		if !isTool(tool) {
-			errs = append(errs, fmt.Errorf("Approve: there is no tool %q, have %s, %s and %s", tool, LoadSkill, ReadResource, RunScript))
+			errs = append(errs, fmt.Errorf("Approve: there is no tool %q, have %s, %s and %s", tool, loadSkill, readResource, runScript))
 		}
 	}
-	if cfg.ScriptApproval && !slices.Contains(cfg.Approve, RunScript) {
-		errs = append(errs, fmt.Errorf("ScriptApproval contradicts Approve, which has no %s", RunScript))
+	if cfg.ScriptApproval && !slices.Contains(cfg.Approve, runScript) {
+		errs = append(errs, fmt.Errorf("ScriptApproval contradicts Approve, which has no %s", runScript))
 	}
 	var err error
 	cfg.Template, err = checkTemplate(cfg.Template)
@@ -88,6 +91,9 @@ func NewProvider(cfg ProviderConfig) (*Provider, error) {
 		return nil, fmt.Errorf("skills provider: %w", err)
 	}
 	cfg.CatalogueSize = cmp.Or(cfg.CatalogueSize, defaultCatalogue)
+	if cfg.runner == nil {
+		cfg.runner = sandboxed{cfg.Sandbox}
+	}
 	return &Provider{cfg: cfg}, nil
 }
 
@@ -120,9 +126,9 @@ func (p *Provider) Register(r *actions.Registry) error {
 		return err
 	}
 	if err := errors.Join(
-		add(LoadSkill, "Loads a skill: its instructions, and the names of its resources and scripts", p.load, actions.StateOnly),
-		add(ReadResource, "Reads a resource of a skill", p.read, actions.StateOnly),
-		add(RunScript, "Runs a script of a skill", p.run),
+		add(loadSkill, "Loads a skill: its instructions, and the names of its resources and scripts", p.load, actions.StateOnly),
+		add(readResource, "Reads a resource of a skill", p.read, actions.StateOnly),
+		add(runScript, "Runs a script of a skill", p.run),
 	); err != nil {
 		return fmt.Errorf("register the tools of skills: %w", err)
 	}
@@ -225,7 +231,7 @@ func (p *Provider) catalogue(ctx context.Context, turn *actions.Turn, person boo
 func (p *Provider) offered(s *Skill) *Skill {
 	offered := *s
 	offered.Scripts = slices.DeleteFunc(slices.Clone(s.Scripts), func(script Script) bool {
-		return script.Action == nil && p.cfg.Runner != nil && p.cfg.Runner.Refuses(script, nil) != ""
+		return script.Action == nil && p.cfg.runner.Refuses(script, nil) != ""
 	})
 	return &offered
 }
@@ -291,7 +297,7 @@ func listing(c *catalogue, active *activeSkills) string {
 func deactivate(c *catalogue, active *activeSkills, name string) (reply string) {
 	var names []string
 	for _, a := range active.Loaded {
-		if c.has(a.Skill) {
+		if slices.Contains(c.names, a.Skill) {
 			names = append(names, a.Skill)
 		}
 	}
@@ -321,13 +327,7 @@ func (p *Provider) activate(ctx context.Context, turn *actions.Turn, c *catalogu
 	if added, err = activeIn(turn).add(c, s.Name, turn.ID); err != nil || !added {
 		return false, err
 	}
-	audit(ctx, LoadSkill, s).Msg("skill used")
-	for _, word := range s.AllowedTools {
-		if !p.understands(s, word) {
-			zerolog.Ctx(ctx).Warn().Str("skill", inLine(s.Name)).Str("tool", clip(word)).
-				Msg("allowed-tools of a skill has what allows nothing here")
-		}
-	}
+	audit(ctx, loadSkill, s).Msg("skill used")
 	return true, nil
 }
 
@@ -385,9 +385,9 @@ func (p *Provider) find(ctx context.Context, turn *actions.Turn, tool string, en
 	var entity, kind string
 	parts := (*Skill).resourceNames
 	switch tool {
-	case ReadResource:
+	case readResource:
 		entity, kind = resourceName, "Resource"
-	case RunScript:
+	case runScript:
 		entity, kind, parts = scriptName, "Script", (*Skill).scriptNames
 	}
 	g, err := renamed(entities)
@@ -415,7 +415,7 @@ func (p *Provider) find(ctx context.Context, turn *actions.Turn, tool string, en
 	case i < 0:
 		missing := fmt.Sprintf("%s '%s' not found in skill '%s'.", kind, clip(name), inLine(u.skill.Name))
 		return u, fault(missing + didYouMean(name, names))
-	case tool == ReadResource:
+	case tool == readResource:
 		u.resource = u.skill.Resources[i]
 	default:
 		u.script = u.skill.Scripts[i]
@@ -439,10 +439,10 @@ type Reader struct {
 	turn     *actions.Turn
 }
 
-// Read returns a resource. Names are found as [ReadResource] finds them. The error of one that
+// Read returns a resource. Names are found as read_skill_resource finds them. The error of one that
 // does not exist says so in words for models and people.
 func (r Reader) Read(ctx context.Context, skill, resource string) (Data, error) {
-	u, err := r.provider.find(ctx, r.turn, ReadResource, map[string]any{skillName: skill, resourceName: resource})
+	u, err := r.provider.find(ctx, r.turn, readResource, map[string]any{skillName: skill, resourceName: resource})
 	if err != nil {
 		return Data{}, err
 	}
@@ -452,11 +452,11 @@ func (r Reader) Read(ctx context.Context, skill, resource string) (Data, error) 
 // load is load_skill. The instructions themselves are told by [Provider.Extend], so that
 // neither the record nor the history holds them.
 func (p *Provider) load(ctx context.Context, turn *actions.Turn, entities map[string]any) (actions.Result, error) {
-	u, err := p.find(ctx, turn, LoadSkill, entities)
+	u, err := p.find(ctx, turn, loadSkill, entities)
 	if err != nil {
 		return actions.Result{}, err
 	}
-	if approved, ok, _ := approvedIn(turn).find(u); p.approves(LoadSkill) && (!ok || approved != u.digest(Data{})) {
+	if approved, ok, _ := approvedIn(turn).find(u); p.approves(loadSkill) && (!ok || approved != u.digest(Data{})) {
 		return actions.Result{}, u.changed()
 	}
 	switch added, err := p.activate(ctx, turn, u.catalogue, u.index); {
@@ -470,17 +470,17 @@ func (p *Provider) load(ctx context.Context, turn *actions.Turn, entities map[st
 
 // read is read_skill_resource.
 func (p *Provider) read(ctx context.Context, turn *actions.Turn, entities map[string]any) (actions.Result, error) {
-	u, err := p.find(ctx, turn, ReadResource, entities)
+	u, err := p.find(ctx, turn, readResource, entities)
 	if err != nil {
 		return actions.Result{}, err
 	}
 	approved, ok, _ := approvedIn(turn).find(u)
-	if p.approves(ReadResource) && !ok {
+	if p.approves(readResource) && !ok {
 		return actions.Result{}, u.changed()
 	}
 	skill, name := inLine(u.skill.Name), inLine(u.resource.Name)
 	activeIn(turn).use(u.skill.Name)
-	audit(ctx, ReadResource, u.skill).Str("resource", name).Msg("skill used")
+	audit(ctx, readResource, u.skill).Str("resource", name).Msg("skill used")
 	data, err := u.resource.Read(ctx)
 	switch {
 	case err != nil && ctx.Err() != nil:
@@ -491,7 +491,7 @@ func (p *Provider) read(ctx context.Context, turn *actions.Turn, entities map[st
 			why = actions.ErrPanic
 		}
 		return actions.Result{}, p.failure(ctx, err, why, fmt.Sprintf("Failed to read resource '%s' from skill '%s'.", name, skill))
-	case p.approves(ReadResource) && approved != u.digest(data):
+	case p.approves(readResource) && approved != u.digest(data):
 		return actions.Result{}, u.changed()
 	case data.Binary:
 		return actions.ObserveUnsaved("The resource is no text and cannot be shown here: " + data.String() +
@@ -551,7 +551,7 @@ func pageEnd(text string, page int) int {
 
 // run is run_skill_script.
 func (p *Provider) run(ctx context.Context, turn *actions.Turn, entities map[string]any) (actions.Result, error) {
-	u, err := p.find(ctx, turn, RunScript, entities)
+	u, err := p.find(ctx, turn, runScript, entities)
 	if err == nil {
 		err = p.checkArguments(&u)
 	}
@@ -563,7 +563,7 @@ func (p *Provider) run(ctx context.Context, turn *actions.Turn, entities map[str
 		return actions.Result{}, err
 	}
 	activeIn(turn).use(u.skill.Name)
-	log := audit(ctx, RunScript, u.skill).Str("script", inLine(u.script.Name))
+	log := audit(ctx, runScript, u.skill).Str("script", inLine(u.script.Name))
 	if u.script.Action != nil {
 		log.Msg("skill used")
 		arguments, _ := u.arguments.(map[string]any)
@@ -578,12 +578,12 @@ func (p *Provider) run(ctx context.Context, turn *actions.Turn, entities map[str
 		return result, nil
 	}
 	if digest == "" { // nobody had to approve it; it is for the log
-		if digest, err = p.cfg.Runner.Digest(ctx, u.skill); err != nil {
+		if digest, err = p.cfg.runner.Digest(ctx, u.skill); err != nil {
 			return actions.Result{}, p.scriptFailure(ctx, u, err, err)
 		}
 	}
 	log.Str("digest", digest).Msg("skill used")
-	result, err := p.cfg.Runner.Run(ctx, u.skill, u.script, u.arguments, digest)
+	result, err := p.cfg.runner.Run(ctx, u.skill, u.script, u.arguments, digest)
 	if err != nil {
 		return actions.Result{}, p.scriptFailure(ctx, u, err, err)
 	}
@@ -603,11 +603,7 @@ func (p *Provider) scriptFailure(ctx context.Context, u use, err, why error) err
 // tried.
 func (p *Provider) checkArguments(u *use) error {
 	if u.script.Action == nil {
-		refused := errNoSandbox
-		if p.cfg.Runner != nil {
-			refused = p.cfg.Runner.Refuses(u.script, u.arguments)
-		}
-		if refused != "" {
+		if refused := p.cfg.runner.Refuses(u.script, u.arguments); refused != "" {
 			return fault(refused)
 		}
 		return nil

@@ -9,10 +9,8 @@ import (
 )
 
 func ExampleNewProvider() {
-	greeting, err := skills.Inline("greeting", "Greets. Use it when somebody says hello.", "Say hello, with the name.").Skill()
-	if err != nil {
-		fmt.Println(err)
-		return
+	greeting := &skills.Skill{
+		Name: "greeting", Description: "Greets. Use it when somebody says hello.", Instructions: "Say hello, with the name.",
 	}
 	provider, err := skills.NewProvider(skills.ProviderConfig{Source: skills.Memory(greeting), Template: "Skills:\n{skills}"})
 	if err != nil {

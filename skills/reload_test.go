@@ -43,10 +43,7 @@ func TestReload(t *testing.T) {
 		return func() { write(t, root, "one/a/SKILL.md", withFront("name: a\ndescription: "+text)) }
 	}
 	synctest.Test(t, func(t *testing.T) {
-		s, err := skills.Files(skills.Config{Reload: true, Roots: []string{filepath.Join(root, "one"), filepath.Join(root, "two")}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		s := skills.Config{Reload: true, Roots: []string{filepath.Join(root, "one"), filepath.Join(root, "two")}}.Source()
 		var log bytes.Buffer
 		ctx := zerolog.New(&log).WithContext(t.Context())
 		for _, step := range []struct {
@@ -100,10 +97,7 @@ func TestReloadGivesTheSameList(t *testing.T) {
 	t.Parallel()
 	root := tree(t, map[string]string{"a/SKILL.md": named("a")})
 	synctest.Test(t, func(t *testing.T) {
-		s, err := skills.Files(skills.Config{Reload: true, Roots: []string{root}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		s := skills.Config{Reload: true, Roots: []string{root}}.Source()
 		one, _ := s(t.Context(), nil)
 		time.Sleep(time.Minute)
 		if two, err := s(t.Context(), nil); err != nil || &one[0] != &two[0] {
@@ -120,10 +114,7 @@ func TestReloadThroughLinks(t *testing.T) {
 		"a/..data": "->..1", "a/SKILL.md": "->..data/SKILL.md",
 	})
 	synctest.Test(t, func(t *testing.T) {
-		s, err := skills.Files(skills.Config{Reload: true, Roots: []string{root}, FollowLinks: true})
-		if err != nil {
-			t.Fatal(err)
-		}
+		s := skills.Config{Reload: true, Roots: []string{root}, FollowLinks: true}.Source()
 		for _, step := range []struct {
 			want   string
 			change func()
@@ -150,10 +141,7 @@ func TestReloadThroughLinks(t *testing.T) {
 func TestReloadGivenUp(t *testing.T) {
 	t.Parallel()
 	root := tree(t, map[string]string{"a/SKILL.md": named("a")})
-	s, err := skills.Files(skills.Config{Reload: true, Roots: []string{root}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := skills.Config{Reload: true, Roots: []string{root}}.Source()
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
 	if _, err := s(ended, nil); !errors.Is(err, context.Canceled) {

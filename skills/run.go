@@ -17,8 +17,8 @@ import (
 	"github.com/planbot-go/planbot/skills/sandbox"
 )
 
-// Runner runs scripts that are files. It is safe for concurrent use.
-type Runner interface {
+// runner runs scripts that are files: a sandboxed, or one of a test.
+type runner interface {
 	// Refuses says in words for the model why a script cannot be run with the arguments, which
 	// are those of Run; "": it can be tried. Nobody is asked to approve what is refused, and models
 	// are not told of scripts that are refused without arguments.
@@ -33,18 +33,13 @@ type Runner interface {
 	Run(ctx context.Context, s *Skill, script Script, arguments any, digest string) (actions.Result, error)
 }
 
-// errNoSandbox is what is told of a script where none may run.
-const errNoSandbox = "script execution is disabled: no sandbox available."
-
-// Sandboxed runs scripts in box, under its limits. With nil it refuses each.
+// sandboxed runs scripts in a sandbox, under its limits. Without one it refuses each.
 //
 // A script gets its arguments in two forms. As JSON they are on its stdin. As a command line
 // an array is a list of arguments; of an object each value follows its name, {"unit": "mile"}
 // being --unit mile, where true is the name alone, false and null are left out, and an array
 // repeats the name; anything else is one argument. What is no string there stands as JSON. A
 // string that holds a JSON array or object is taken for that: some models send it so.
-func Sandboxed(box *sandbox.Sandbox) Runner { return sandboxed{box} }
-
 type sandboxed struct{ box *sandbox.Sandbox }
 
 func (r sandboxed) Refuses(script Script, arguments any) string {
@@ -55,7 +50,7 @@ func (r sandboxed) Refuses(script Script, arguments any) string {
 // command is what the sandbox gets to run, without the folder, or why it cannot be run.
 func (r sandboxed) command(script Script, arguments any) (c sandbox.Command, why string) {
 	if r.box == nil {
-		return c, errNoSandbox
+		return c, "script execution is disabled: no sandbox available."
 	}
 	args, stdin, err := commandLine(arguments)
 	if err != nil {
@@ -85,9 +80,6 @@ func (r sandboxed) Digest(ctx context.Context, s *Skill) (string, error) {
 }
 
 func (r sandboxed) Run(ctx context.Context, s *Skill, script Script, arguments any, digest string) (actions.Result, error) {
-	if s.Dir == "" || script.Action != nil {
-		return actions.Result{}, fmt.Errorf("run script %q of skill %q: it is a Go function", script.Name, s.Name)
-	}
 	command, why := r.command(script, arguments)
 	if why != "" {
 		return actions.Fail("Error: %s", why), nil
@@ -114,7 +106,7 @@ func (r sandboxed) Run(ctx context.Context, s *Skill, script Script, arguments a
 	case got.Refused != "":
 		return actions.Fail("Error: Script '%s' was not run: %s.", script.Name, got.Refused), nil
 	case got.Exceeded == "wall time":
-		return actions.Fail("%s", strings.TrimSpace(fmt.Sprintf("Error: Script '%s' timed out after %s.\n%s", script.Name, seconds(r.box.Limits().Wall), said))), nil
+		return actions.Fail("%s", strings.TrimSpace(fmt.Sprintf("Error: Script '%s' timed out after %s.\n%s", script.Name, seconds(r.box.Wall()), said))), nil
 	case got.Exceeded != "":
 		return actions.Fail("Error: Script '%s' was ended: it went beyond its limit of %s.\n%s", script.Name, got.Exceeded, orNone(said)), nil
 	case got.ExitCode != 0:
@@ -156,7 +148,7 @@ func seconds(d time.Duration) string {
 	return strconv.FormatFloat(d.Seconds(), 'g', -1, 64) + " seconds"
 }
 
-// commandLine is the arguments of a script, as [Sandboxed] says, and what is on its stdin.
+// commandLine is the arguments of a script, as [sandboxed] says, and what is on its stdin.
 func commandLine(arguments any) (args []string, stdin []byte, err error) {
 	if text, ok := arguments.(string); ok {
 		arguments = unpacked(text)

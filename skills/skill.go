@@ -1,11 +1,11 @@
 // Package skills reads Agent Skills: folders with a SKILL.md, which says in words how
 // something is done, with resources to read and scripts to run beside it. The format is
-// that of agentskills.io. A skill can also be written in Go, see [Inline].
+// that of agentskills.io. A skill can also be written in Go, see [Memory].
 //
 // Strangers write such folders. Every size and count has a cap, front matter is data and
 // never a command, and files are opened in a way that cannot lead out of the folder, even
 // while somebody exchanges it for a link. Scripts that are files run in a sandbox or not at
-// all, see [Sandboxed].
+// all.
 package skills
 
 import (
@@ -13,12 +13,12 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"net/http"
 	"os"
 	"path"
 	"regexp"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"unicode"
@@ -29,25 +29,10 @@ import (
 
 // Skill is one skill. Do not change it once it is in use: then it is safe for concurrent
 // use, as far as the Go functions in it are.
+//
+// What SKILL.md says of itself is text as it was written: a version 1.0 is "1.0". All of it is
+// untrusted: escape it before a model or a page sees it.
 type Skill struct {
-	FrontMatter
-	// Instructions is the Markdown of SKILL.md, after the front matter.
-	Instructions string
-	// Text is the whole SKILL.md, with \n at the ends of lines; "" for a skill from Go.
-	Text string
-	// Dir is the skill's folder, absolute and without links; "" for a skill from Go.
-	Dir string
-	// Resources and Scripts are sorted by name for a skill from files, and in the order
-	// in which they were added for one from Go.
-	Resources []Resource
-	Scripts   []Script
-
-	at place // where Dir was found
-}
-
-// FrontMatter is what a skill says of itself. Its values are text as it was written: a
-// version 1.0 is "1.0". All of it is untrusted: escape it before a model or a page sees it.
-type FrontMatter struct {
 	// Name has letters in lower case, digits and single hyphens between them, and is the
 	// name of the skill's folder too. It is in Unicode's form NFKC.
 	Name          string
@@ -59,15 +44,31 @@ type FrontMatter struct {
 	// DisableModelInvocation hides the skill from models: only people can load it. The
 	// specification does not have it, so SKILL.md can say it only where it is read leniently.
 	DisableModelInvocation bool
+
+	// Instructions is the Markdown of SKILL.md, after the front matter.
+	Instructions string
+	// Text is the whole SKILL.md, with \n at the ends of lines; "" for a skill from Go.
+	Text string
+	// Dir is the skill's folder, absolute and without links; "" for a skill from Go.
+	Dir string
+	// Resources and Scripts are sorted by name for a skill from files.
+	Resources []Resource
+	Scripts   []Script
+
+	at place // where Dir was found
 }
 
-// Resource is something that a skill has to read.
+// Resource is something that a skill has to read. One in Go has a Text or a Func.
 type Resource struct {
 	Name        string // of a file: its path in the skill's folder, with slashes
 	Description string // "" for a file
-	Size        int64  // in bytes as it was found; -1 when a function makes it
+	Text        string
+	// Func makes what the resource holds each time it is read: data that changes, or bytes that
+	// are no text. Several turns may call it at once. It has to end when its context does.
+	Func func(context.Context) ([]byte, error)
 
-	read func(context.Context) ([]byte, error)
+	file place // of a file
+	size int64 // of the file as it was found
 }
 
 // Script is something that a skill has to run: a file for an interpreter, or a Go function.
@@ -89,18 +90,38 @@ type Data struct {
 // Read returns what the resource holds now. More than 1 MiB is an error. The error wraps
 // the one of ctx when it ended.
 func (r Resource) Read(ctx context.Context) (Data, error) {
-	err := ctx.Err()
-	if err == nil && r.read == nil {
-		err = errors.New("there is nothing behind it")
-	}
-	var raw []byte
-	if err == nil {
-		raw, err = r.read(ctx)
+	raw, err := r.bytes(ctx)
+	if err == nil && len(raw) > maxResource {
+		err = fmt.Errorf("too large: %d bytes, at most %d", len(raw), maxResource)
 	}
 	if err != nil {
 		return Data{}, fmt.Errorf("read resource %q: %w", r.Name, err)
 	}
 	return describe(r.Name, raw), nil
+}
+
+func (r Resource) bytes(ctx context.Context) (raw []byte, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			raw, err = nil, fmt.Errorf("%w: %v\n%s", actions.ErrPanic, p, debug.Stack())
+		}
+	}()
+	switch {
+	case ctx.Err() != nil:
+		return nil, ctx.Err()
+	case r.Func != nil:
+		return r.Func(ctx)
+	case r.file.root != "":
+		return readAll(r.file.file, maxResource)
+	}
+	return []byte(r.Text), nil
+}
+
+// Func is a script that is a Go function. Its arguments are described by the fields of In
+// and reach it checked; names, tags, results and panics are those of [actions.Add]. Of the
+// options [actions.NeedsApproval] counts, and [actions.Destructive] in a salvaged plan.
+func Func[In any](name, description string, fn func(context.Context, *actions.Turn, In) (actions.Result, error), opts ...actions.Option) Script {
+	return Script{Name: name, Description: description, Action: actions.Add(actions.New(), name, description, fn, opts...)}
 }
 
 // textTypes are the media types of texts. The tables of the mime package differ from machine
@@ -243,13 +264,6 @@ func unframed(text string) string { return frameTag.ReplaceAllString(text, "&lt;
 func framed(s *Skill) string {
 	return "The skill " + inLine(s.Name) + " is loaded. Follow it where it fits the task, within the rules of this prompt.\n" +
 		`<skill_content name="` + inXML.Replace(inLine(s.Name)) + "\">\n" + unframed(s.Content()) + "\n</skill_content>"
-}
-
-func namesOf(list []*Skill) (names []string) {
-	for _, s := range list {
-		names = append(names, s.Name)
-	}
-	return names
 }
 
 // resourceNames and scriptNames are as models are told them.

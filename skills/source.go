@@ -5,8 +5,10 @@ import (
 	"fmt"
 	"runtime/debug"
 	"slices"
+	"strings"
 	"sync"
 	"time"
+	"unicode"
 
 	"github.com/rs/zerolog"
 	"golang.org/x/sync/singleflight"
@@ -20,30 +22,53 @@ import (
 // at the same time. Nobody may change the list or the skills in it afterwards.
 type Source func(ctx context.Context, turn *actions.Turn) ([]*Skill, error)
 
-// Memory is the source of these skills, see [Inline]. It panics if one is nil, or has no name,
-// a name that is none, or no description: that is a wiring mistake.
+// Memory is the source of skills that are written in Go. It panics if one has no
+// name, a name with characters that none can have, or no description, or two resources or scripts of
+// one name: that is a wiring mistake.
+//
+//	skills.Memory(&skills.Skill{
+//		Name: "unit-converter", Description: "Converts units. Use it for lengths and weights.", Instructions: "Find the factor, …",
+//		Resources: []skills.Resource{{Name: "factors.md", Text: factors}},
+//		Scripts:   []skills.Script{skills.Func("convert", "Multiplies a value by a factor", convert)},
+//	})
 func Memory(list ...*Skill) Source {
 	list = slices.Clone(list)
-	for i, s := range list {
-		if s == nil {
-			panic(fmt.Sprintf("skills: Memory: skill %d is nil", i+1))
-		}
+	for _, s := range list {
 		p := parsing{path: "skill " + quoted(s.Name), lenient: true}
-		if p.check(s.FrontMatter, nil); !sound(p.faults) {
-			panic(fmt.Sprintf("skills: Memory: %v", p.err()))
+		p.check(s, nil)
+		p.checkParts(s)
+		if err := p.err(); err != nil {
+			panic(fmt.Sprintf("skills: Memory: %v", err))
 		}
 	}
 	return func(context.Context, *actions.Turn) ([]*Skill, error) { return list, nil }
 }
 
+// checkParts checks the names of resources and scripts.
+func (p *parsing) checkParts(s *Skill) {
+	names := map[string]bool{}
+	part := func(kind, name string) {
+		if strings.TrimSpace(name) == "" || strings.ContainsFunc(name, unicode.IsControl) {
+			p.fault(0, "%s %q: the name is blank or has control characters", kind, name)
+		}
+		if names[kind+name] {
+			p.fault(0, "%s %q: there are two of this name", kind, name)
+		}
+		names[kind+name] = true
+	}
+	for _, r := range s.Resources {
+		part("resource", r.Name)
+	}
+	for _, script := range s.Scripts {
+		part("script", script.Name)
+	}
+}
+
 // Aggregate is the skills of all sources, in order; of those with one name, whatever its case,
 // the first. The log is warned once of each that is left out. When one source fails, so does
-// Aggregate. It panics if one is nil.
+// Aggregate.
 func Aggregate(sources ...Source) Source {
 	sources = slices.Clone(sources)
-	if slices.ContainsFunc(sources, func(s Source) bool { return s == nil }) {
-		panic("skills: Aggregate: a source is nil")
-	}
 	var warned sync.Map
 	return func(ctx context.Context, turn *actions.Turn) ([]*Skill, error) {
 		var all []*Skill
@@ -64,27 +89,23 @@ func Aggregate(sources ...Source) Source {
 	}
 }
 
-// Files is the source of what [Discover] finds, once, or with Reload again and again for those
-// who write skills: a skill that becomes faulty then stays as it was, and one whose folder goes
-// away goes too. What is wrong is logged when it is first found. The error is that of a wrong cfg.
-func Files(cfg Config) (Source, error) {
-	cfg, err := cfg.complete()
-	if err != nil {
-		return nil, err
-	}
+// Source is the source of what [Config.Discover] finds, once, or with Reload again and again for
+// those who write skills: a skill that becomes faulty then stays as it was, and one whose folder
+// goes away goes too. What is wrong is logged when it is first found.
+func (c Config) Source() Source {
 	ttl := time.Duration(0)
-	if cfg.Reload {
+	if c.Reload {
 		ttl = time.Second
 	}
 	var last []*Skill
 	var logged map[Fault]bool
-	return Cache(func(ctx context.Context, _ *actions.Turn) ([]*Skill, error) { // one at a time
-		found, err := discover(ctx, cfg, last)
+	return Source(func(ctx context.Context, _ *actions.Turn) ([]*Skill, error) { // one at a time
+		found, faults, err := c.discover(ctx, last)
 		if err != nil {
 			return nil, err
 		}
 		first, now := logged == nil, map[Fault]bool{}
-		for _, f := range found.Faults {
+		for _, f := range faults {
 			if !logged[f] && !now[f] {
 				level := zerolog.ErrorLevel
 				if f.Warning {
@@ -95,24 +116,24 @@ func Files(cfg Config) (Source, error) {
 			now[f] = true
 		}
 		logged = now
-		for i, s := range found.Skills { // the same skill as before, so that nothing is made anew of it
+		for i, s := range found { // the same skill as before, so that nothing is made anew of it
 			if at := slices.IndexFunc(last, s.same); at >= 0 {
-				found.Skills[i] = last[at]
+				found[i] = last[at]
 			}
 		}
-		if first || !slices.Equal(last, found.Skills) {
-			zerolog.Ctx(ctx).Info().Int("skills", len(found.Skills)).Msg("skills loaded")
-			last = found.Skills
+		if first || !slices.Equal(last, found) {
+			zerolog.Ctx(ctx).Info().Int("skills", len(found)).Msg("skills loaded")
+			last = found
 		}
 		return last, nil
-	}, ttl, nil), nil
+	}).Cache(ttl, nil)
 }
 
 // same says that nothing but the contents of resources and scripts differs, which are read when
 // they are used.
 func (s *Skill) same(other *Skill) bool {
 	return s.Dir == other.Dir && s.Content() == other.Content() &&
-		slices.EqualFunc(s.Resources, other.Resources, func(a, b Resource) bool { return a.Size == b.Size })
+		slices.EqualFunc(s.Resources, other.Resources, func(a, b Resource) bool { return a.size == b.size })
 }
 
 const (
@@ -122,14 +143,11 @@ const (
 	sourceTimeout = time.Minute
 )
 
-// Cache keeps the skills of a source for ttl; 0 is for good. key names those who share a list,
+// Cache keeps the skills of s for ttl; 0 is for good. key names those who share a list,
 // such as by their tenant, with turns of one key getting the same from the source; nil: all share
 // one. It keeps up to 1000 lists. Those who ask for the same list at the same time share one
 // call, which does not end when one of them gives up. An error is not kept.
-func Cache(source Source, ttl time.Duration, key func(*actions.Turn) string) Source {
-	if source == nil {
-		panic("skills: Cache: no source")
-	}
+func (s Source) Cache(ttl time.Duration, key func(*actions.Turn) string) Source {
 	type kept struct {
 		list []*Skill
 		at   time.Time
@@ -171,7 +189,7 @@ func Cache(source Source, ttl time.Duration, key func(*actions.Turn) string) Sou
 			ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), sourceTimeout)
 			defer cancel()
 			k := kept{at: time.Now()}
-			if k.list, err = source(ctx, turn); err == nil {
+			if k.list, err = s(ctx, turn); err == nil {
 				keep(name, k)
 			}
 			return k.list, err

@@ -21,7 +21,7 @@ import (
 // made are skills of these names, which differ in more than their pointers.
 func made(names ...string) (list []*skills.Skill) {
 	for _, name := range names {
-		list = append(list, &skills.Skill{FrontMatter: skills.FrontMatter{Name: name, Description: "Does it."}})
+		list = append(list, &skills.Skill{Name: name, Description: "Does it."})
 	}
 	return list
 }
@@ -87,11 +87,6 @@ func TestAggregate(t *testing.T) {
 			}
 		})
 	}
-	for _, cfg := range []skills.Config{{SearchDepth: -1}, {SearchDepth: -1, Reload: true}} {
-		if _, err := skills.Files(cfg); err == nil {
-			t.Error("Files took a wrong config")
-		}
-	}
 }
 
 // TestFilterBehindCache: a func gives each person their part of the one list that all share,
@@ -99,7 +94,7 @@ func TestAggregate(t *testing.T) {
 func TestFilterBehindCache(t *testing.T) {
 	t.Parallel()
 	source := count("common", "mia", "tom", "Common")
-	s := skills.Aggregate(filter(skills.Cache(source.ask, 0, nil), func(_ context.Context, turn *actions.Turn, s *skills.Skill) bool {
+	s := skills.Aggregate(filter(skills.Source(source.ask).Cache(0, nil), func(_ context.Context, turn *actions.Turn, s *skills.Skill) bool {
 		return s.Name == "common" && userOf(turn) != "eve" || s.Name == "Common" || s.Name == userOf(turn)
 	}))
 	for user, want := range map[string][]string{"mia": {"common", "mia"}, "tom": {"common", "tom"}, "eve": {"Common"}} {
@@ -119,9 +114,7 @@ func TestWiringMistakes(t *testing.T) {
 		"nil skill":      func() { skills.Memory(nil) },
 		"no name":        func() { skills.Memory(made("")...) },
 		"no real name":   func() { skills.Memory(made("a\nb")...) },
-		"no description": func() { skills.Memory(&skills.Skill{FrontMatter: skills.FrontMatter{Name: "a"}}) },
-		"nil source":     func() { skills.Aggregate(count().ask, nil) },
-		"cache nothing":  func() { skills.Cache(nil, 0, nil) },
+		"no description": func() { skills.Memory(&skills.Skill{Name: "a"}) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -151,7 +144,7 @@ func TestSourcesPassOn(t *testing.T) {
 	turn := of("mia")
 	wrap := map[string]func(skills.Source) skills.Source{
 		"aggregate": func(s skills.Source) skills.Source { return skills.Aggregate(count("a").ask, s) },
-		"cache":     func(s skills.Source) skills.Source { return skills.Cache(s, 0, nil) },
+		"cache":     func(s skills.Source) skills.Source { return s.Cache(0, nil) },
 	}
 	for name, wrap := range wrap {
 		t.Run(name, func(t *testing.T) {
@@ -205,10 +198,7 @@ func TestDeduplicate(t *testing.T) {
 func TestFilesSource(t *testing.T) {
 	t.Parallel()
 	root := tree(t, map[string]string{"a/SKILL.md": named("a"), "b/SKILL.md": named("c")})
-	source, err := skills.Files(skills.Config{Reload: true, Roots: []string{root, "", " ", filepath.Join(root, "nowhere")}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	source := skills.Config{Reload: true, Roots: []string{root, "", " ", filepath.Join(root, "nowhere")}}.Source()
 	var log bytes.Buffer
 	ctx := zerolog.New(&log).WithContext(t.Context())
 	faulty := func() { write(t, root, "c/SKILL.md", "x") }

@@ -57,7 +57,7 @@ func TestTooLargeToRun(t *testing.T) {
 			if len(found.Skills[0].Scripts) == 0 {
 				return
 			}
-			_, err = skills.Sandboxed(box(t, sandbox.Limits{})).Digest(t.Context(), found.Skills[0])
+			_, err = skills.Sandboxed(box(t, sandbox.Config{})).Digest(t.Context(), found.Skills[0])
 			if (err == nil) != (c.want == "") {
 				t.Errorf("the sandbox says %v", err)
 			}

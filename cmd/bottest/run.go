@@ -186,7 +186,7 @@ func (c runCmd) bot(ctx context.Context, s *settings.Settings) (scenario.Config,
 	if s.Planner != settings.Sequence {
 		s.ResponseFormat = "" // scenarios have plans as JSON, whatever plans otherwise
 	}
-	runner, _, err := s.ScriptRunner(ctx)
+	runner, _, err := s.ScriptSandbox(ctx)
 	if err != nil {
 		return scenario.Config{}, err
 	}

@@ -53,9 +53,9 @@ func (f Fault) Error() string { return f.Err.Error() }
 // Unwrap is the mistake.
 func (f Fault) Unwrap() error { return f.Err }
 
-// NewPlanner makes the planner, with these actions and what the settings add to them. runner
+// NewPlanner makes the planner, with these actions and what the settings add to them. box
 // runs the scripts of skills; nil: nothing does.
-func (s *Settings) NewPlanner(ctx context.Context, acts *actions.Registry, runner skills.Runner, watch Watch) (p *Planner, err error) {
+func (s *Settings) NewPlanner(ctx context.Context, acts *actions.Registry, box *sandbox.Sandbox, watch Watch) (p *Planner, err error) {
 	p = &Planner{Actions: acts}
 	cfg := planner.SequenceConfig{Actions: acts}
 	if cfg.Model, p.AboutModel, err = s.NewModel(watch); err != nil {
@@ -67,7 +67,7 @@ func (s *Settings) NewPlanner(ctx context.Context, acts *actions.Registry, runne
 		model, _, err := named.NewModel(watch)
 		return model, err
 	}
-	if p.Skills, p.AboutSkills, err = s.Complete(ctx, &cfg, runner); err != nil {
+	if p.Skills, p.AboutSkills, err = s.Complete(ctx, &cfg, box); err != nil {
 		return nil, err
 	}
 	if p.PromptMaker, err = newPlanner(ctx, s.Planner, cfg); err != nil {
@@ -79,7 +79,7 @@ func (s *Settings) NewPlanner(ctx context.Context, acts *actions.Registry, runne
 
 // Complete adds to a planner, and to its actions, what makes its prompts: prompts, skills, and
 // prompts that are actions. The skills are nil where there are none, and about names them.
-func (s *Settings) Complete(ctx context.Context, cfg *planner.SequenceConfig, runner skills.Runner) (provider *skills.Provider, about string, err error) {
+func (s *Settings) Complete(ctx context.Context, cfg *planner.SequenceConfig, box *sandbox.Sandbox) (provider *skills.Provider, about string, err error) {
 	load := prompts.Load
 	if s.PromptsReload {
 		load = prompts.Watch
@@ -88,7 +88,7 @@ func (s *Settings) Complete(ctx context.Context, cfg *planner.SequenceConfig, ru
 		return nil, "", Fault{fmt.Errorf("BOT_PROMPTS_DIR: %w", err)}
 	}
 	cfg.ResponseFormat = planner.ResponseFormat(s.ResponseFormat)
-	if provider, about, err = s.newSkills(ctx, runner); err != nil {
+	if provider, about, err = s.newSkills(ctx, box); err != nil {
 		return nil, "", err
 	}
 	if provider != nil {
@@ -294,14 +294,11 @@ func (s *Settings) SkillsConfig() skills.Config {
 
 // newSkills finds the skills of BOT_SKILLS_DIR. What is wrong with any is logged now, and not
 // in the first turn.
-func (s *Settings) newSkills(ctx context.Context, runner skills.Runner) (provider *skills.Provider, about string, err error) {
+func (s *Settings) newSkills(ctx context.Context, box *sandbox.Sandbox) (provider *skills.Provider, about string, err error) {
 	if len(s.SkillDirs()) == 0 {
 		return nil, "", nil
 	}
-	source, err := skills.Files(s.SkillsConfig())
-	if err != nil {
-		return nil, "", Fault{fmt.Errorf("BOT_SKILLS_DIR: %w", err)}
-	}
+	source := s.SkillsConfig().Source()
 	found, err := source(ctx, nil)
 	if err != nil {
 		return nil, "", fmt.Errorf("BOT_SKILLS_DIR: %w", err)
@@ -310,14 +307,14 @@ func (s *Settings) newSkills(ctx context.Context, runner skills.Runner) (provide
 	for i, skill := range found {
 		names[i] = skill.Name
 	}
-	provider, err = skills.NewProvider(skills.ProviderConfig{Source: source, Runner: runner, Approve: s.ApprovedTools()})
+	provider, err = skills.NewProvider(skills.ProviderConfig{Source: source, Sandbox: box, Approve: s.ApprovedTools()})
 	return provider, cmp.Or(strings.Join(names, ", "), "none that can be used"), err
 }
 
-// ScriptRunner runs the scripts of skills, and says how; nil: there are no skills. Without a
-// sandbox scripts are refused, and the reasons are logged; that is an error only where a kind
-// is set by name.
-func (s *Settings) ScriptRunner(ctx context.Context) (runner skills.Runner, about string, err error) {
+// ScriptSandbox opens the sandbox for the scripts of skills, and says which it is; about is empty
+// if there are no skills. Without a sandbox scripts are refused, and the reasons are logged; that is
+// an error only where a kind is set by name.
+func (s *Settings) ScriptSandbox(ctx context.Context) (box *sandbox.Sandbox, about string, err error) {
 	if len(s.SkillDirs()) == 0 {
 		return nil, "", nil
 	}
@@ -327,14 +324,14 @@ func (s *Settings) ScriptRunner(ctx context.Context) (runner skills.Runner, abou
 		box, err := s.OpenSandbox(ctx)
 		switch {
 		case err == nil:
-			return skills.Sandboxed(box), "scripts of skills run in " + box.Kind(), nil
+			return box, "scripts of skills run in " + box.Kind(), nil
 		case s.SkillsSandbox != AutoSandbox || !errors.Is(err, sandbox.ErrNoSandbox):
 			return nil, "", Fault{fmt.Errorf("BOT_SKILLS_SANDBOX: %w", err)}
 		}
 		about = "scripts of skills are refused: " + strings.ReplaceAll(err.Error(), "\n", "; ")
 	}
 	zerolog.Ctx(ctx).Warn().Str("about", about).Msg("there is no sandbox")
-	return skills.Sandboxed(nil), about, nil
+	return nil, about, nil
 }
 
 // OpenSandbox opens the best sandbox that works, or the one that is set.

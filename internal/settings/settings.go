@@ -31,7 +31,6 @@ import (
 	"github.com/planbot-go/planbot/models"
 	"github.com/planbot-go/planbot/planner"
 	"github.com/planbot-go/planbot/prompts"
-	"github.com/planbot-go/planbot/skills"
 	"github.com/planbot-go/planbot/state"
 )
 
@@ -672,8 +671,8 @@ func (s *Settings) checkModels(f *faults) {
 
 // skillTools are the words of BOT_SKILLS_APPROVAL.
 var skillTools = map[string][]string{
-	"load": {skills.LoadSkill}, "read": {skills.ReadResource}, "run": {skills.RunScript},
-	"all": {skills.LoadSkill, skills.ReadResource, skills.RunScript}, "none": {},
+	"load": {"load_skill"}, "read": {"read_skill_resource"}, "run": {"run_skill_script"},
+	"all": {"load_skill", "read_skill_resource", "run_skill_script"}, "none": {},
 }
 
 // ApprovedTools are the tools of skills of which a person has to approve each call.

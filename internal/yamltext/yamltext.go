@@ -1,86 +1,253 @@
-// Package yamltext reads YAML within bounds, see [Parse] and [JSON], and writes it for people
-// to read and change: fields in the order that they were given, texts of several lines as they are, what is short on one line. Texts that YAML
-// would bend are written as JSON has them, so that they are read back exactly; see [Clean].
+// Package yamltext reads and writes YAML with goccy/go-yaml. What it reads is bounded: the
+// parser's time grows with the square of the depth, and aliases can make a small text fill the
+// memory. What it writes reads back as it was, which the library alone does not promise.
 package yamltext
 
 import (
-	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"regexp"
 	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/goccy/go-yaml"
+	"github.com/goccy/go-yaml/ast"
+	"github.com/goccy/go-yaml/parser"
+	"github.com/goccy/go-yaml/scanner"
+	"github.com/goccy/go-yaml/token"
 )
 
-// Object is an object whose fields keep their order.
-type Object []Field
+const (
+	maxBytes  = 16 << 20
+	maxTokens = 1 << 20
+	maxDepth  = 500
+	maxWeight = 2 * maxBytes // of a document with its aliases written out
+)
 
-// Field is one of an [Object].
-type Field struct {
-	Name  string
-	Value any
+// Error says why a text cannot be read, and on which line, counted from 1.
+type Error struct {
+	Line int
+	Err  error
 }
 
-// Write writes objects, maps with texts as keys, lists of any kind, texts, and whatever JSON
-// has no parts of. Other values are written as JSON. The error is that of a value that
-// JSON does not have.
-func Write(v any) ([]byte, error) {
-	w := &writer{}
-	if v = w.normal(v); w.err != nil {
-		return nil, w.err
+func (e *Error) Error() string { return fmt.Sprintf("line %d: %v", e.Line, e.Err) }
+
+func (e *Error) Unwrap() error { return e.Err }
+
+func tooLarge(line, most int, what string) error {
+	return &Error{line, fmt.Errorf("too large: more than %d %s", most, what)}
+}
+
+// JSON turns YAML into JSON. Its error is an [Error].
+func JSON(text []byte) ([]byte, error) {
+	root, err := Parse(string(text), maxTokens)
+	if err != nil {
+		return nil, err
 	}
-	w.value(v, "", false)
-	return w.out.Bytes(), nil
+	if root == nil {
+		return []byte("null"), nil
+	}
+	if weigh(root, map[string]int{}) > maxWeight {
+		return nil, tooLarge(1, maxWeight, "bytes with its aliases written out")
+	}
+	ast.Walk(mergesFirst{}, root)
+	var tree any
+	if err := yaml.NodeToValue(root, &tree); err != nil {
+		return nil, libraryError(err)
+	}
+	out, err := json.Marshal(tree)
+	if err != nil {
+		return nil, &Error{1, err}
+	}
+	return out, nil
 }
 
-type writer struct {
-	out bytes.Buffer
-	err error
+// mergesFirst moves each merge ("<<: *other") in front of the mapping's own entries, which count
+// wherever they stand; the library lets the last one win.
+type mergesFirst struct{}
+
+// Visit is for [ast.Walk].
+func (m mergesFirst) Visit(node ast.Node) ast.Visitor {
+	if mapping, ok := node.(*ast.MappingNode); ok {
+		slices.SortStableFunc(mapping.Values, func(a, b *ast.MappingValueNode) int {
+			switch {
+			case a.Key.IsMergeKey() && !b.Key.IsMergeKey():
+				return -1
+			case b.Key.IsMergeKey() && !a.Key.IsMergeKey():
+				return 1
+			}
+			return 0
+		})
+	}
+	return m
 }
 
-// normal makes of a value an [Object], []any, string, or text of YAML.
-func (w *writer) normal(v any) any {
+// Parse returns the root of the one document in a text, nil if there is none. It takes so many
+// tokens at most. Its error is an [Error].
+func Parse(text string, maxTokens int, options ...parser.Option) (ast.Node, error) {
+	text = strings.TrimPrefix(text, "\ufeff") // editors on Windows write it
+	if len(text) > maxBytes {
+		return nil, tooLarge(1, maxBytes, "bytes")
+	}
+	n := 0
+	for line := range strings.Lines(text) {
+		if n++; !utf8.ValidString(line) {
+			return nil, &Error{n, errors.New("it is not UTF-8")}
+		}
+	}
+	tokens, err := tokenize(text, maxTokens)
+	if err != nil {
+		return nil, err
+	}
+	file, err := parser.Parse(tokens, 0, options...)
+	if err != nil {
+		return nil, libraryError(err)
+	}
+	switch len(file.Docs) {
+	case 0:
+		return nil, nil
+	case 1:
+		return file.Docs[0].Body, nil
+	}
+	return nil, &Error{file.Docs[1].Start.Position.Line, errors.New("a second document begins")}
+}
+
+// tokenize checks as it goes how many tokens there are, and how deep they nest. Its own list of
+// open brackets and the column of a dash or a question mark bound the depth; indentation needs
+// no check, since a text of maxBytes has no room for much of it.
+func tokenize(text string, maxTokens int) (token.Tokens, error) {
+	var s scanner.Scanner
+	s.Init(text)
+	var tokens token.Tokens
+	open := 0
+	for {
+		more, err := s.Scan()
+		if errors.Is(err, io.EOF) {
+			return tokens, nil
+		}
+		tokens.Add(more...) // also what another error is about: the parser reports it
+		for _, t := range more {
+			switch t.Type {
+			case token.SequenceStartType, token.MappingStartType:
+				open++
+			case token.SequenceEndType, token.MappingEndType:
+				open = max(open-1, 0)
+			}
+			inLine := t.Type == token.SequenceEntryType || t.Type == token.MappingKeyType
+			if open > maxDepth || inLine && t.Position.Column > 2*maxDepth {
+				return nil, tooLarge(t.Position.Line, maxDepth, "levels")
+			}
+		}
+		if len(tokens) > maxTokens {
+			return nil, tooLarge(tokens[maxTokens].Position.Line, maxTokens, "tokens")
+		}
+	}
+}
+
+// libraryError is an error of the library without the excerpt that it adds.
+func libraryError(err error) error {
+	if e, ok := errors.AsType[yaml.Error](err); ok && e.GetToken() != nil {
+		return &Error{e.GetToken().Position.Line, errors.New(e.GetMessage())}
+	}
+	return &Error{1, err}
+}
+
+// weigh is about how many bytes a node has with its aliases written out. anchors has the
+// weights of the anchors before it.
+func weigh(node ast.Node, anchors map[string]int) int {
+	sum := 16
+	add := func(part ast.Node) { sum = min(sum+weigh(part, anchors), 2*maxWeight) }
+	switch node := node.(type) {
+	case *ast.MappingNode:
+		for _, entry := range node.Values {
+			add(entry.Key)
+			add(entry.Value)
+		}
+	case *ast.SequenceNode:
+		for _, value := range node.Values {
+			add(value)
+		}
+	case *ast.AnchorNode:
+		add(node.Value)
+		anchors[node.Name.String()] = sum
+	case *ast.AliasNode:
+		sum += anchors[node.Value.String()]
+	case *ast.TagNode:
+		add(node.Value)
+	case nil:
+	default:
+		if t := node.GetToken(); t != nil {
+			sum += len(t.Value)
+		}
+	}
+	return sum
+}
+
+// Write writes a [yaml.MapSlice], maps, lists, texts, and what JSON can say. Texts are cleaned,
+// see [Clean].
+func Write(v any) ([]byte, error) {
+	out, err := yaml.MarshalWithOptions(writable(v), yaml.IndentSequence(true), yaml.UseSingleQuote(true), yaml.UseLiteralStyleIfMultiline(true))
+	if err != nil {
+		return nil, fmt.Errorf("write YAML: %w", err)
+	}
+	return out, nil
+}
+
+// asJSON is a value that is written as JSON, which is YAML too.
+type asJSON struct{ value any }
+
+// MarshalYAML is what the library calls.
+func (j asJSON) MarshalYAML() ([]byte, error) { return json.Marshal(j.value) }
+
+// The library does not write every text in a way that it reads back. plainName matches names that
+// it does; notPlain the texts that it may not: with white space at their ends or alone on a line,
+// and with anything else that cannot be seen.
+var (
+	plainName = regexp.MustCompile(`^\w+([ ./-]\w+)*$`)
+	notPlain  = regexp.MustCompile(`^[\s?<]|[ \t]\n?$|\n\n$|\n[ \t]+\n|[^\pL\pN\pP\pS \n]|^$`)
+)
+
+// writable has JSON in the place of what would not read back as it was.
+func writable(v any) any {
 	switch v := v.(type) {
-	case Object:
-		out := make(Object, len(v))
-		for i, f := range v {
-			out[i] = Field{Clean(f.Name), w.normal(f.Value)}
+	case yaml.MapSlice:
+		out := make(yaml.MapSlice, len(v))
+		for i, item := range v {
+			out[i] = yaml.MapItem{Key: item.Key, Value: writable(item.Value)}
 		}
 		return out
 	case map[string]any:
-		out := Object{}
+		out := yaml.MapSlice{}
 		for _, name := range slices.Sorted(maps.Keys(v)) {
-			out = append(out, Field{Clean(name), w.normal(v[name])})
+			if !plainName.MatchString(name) {
+				return asJSON{v}
+			}
+			out = append(out, yaml.MapItem{Key: name, Value: writable(v[name])})
 		}
 		return out
 	case []any:
 		out := make([]any, len(v))
 		for i, one := range v {
-			out[i] = w.normal(one)
+			out[i] = writable(one)
 		}
 		return out
 	case string:
-		return Clean(v)
-	case literal:
-		return v
+		if v = Clean(v); !notPlain.MatchString(v) {
+			return v
+		}
+		return asJSON{v}
 	}
-	raw, err := asJSON(v)
-	if err != nil {
-		w.err = fmt.Errorf("write YAML: %w", err)
-		return nil
-	}
-	if raw[0] == '{' || raw[0] == '[' || raw[0] == '"' {
-		return w.normal(treeOf(raw))
-	}
-	return literal(raw)
+	return asJSON{v}
 }
 
-// Clean is the text with U+FFFD for what is no UTF-8, for control characters other than tabs
-// and the ends of lines, and for what cannot be seen above U+FFFF: not every reader takes
-// these, whatever they are written as.
+// Clean replaces by U+FFFD what not every reader of YAML takes, however it is written: bytes
+// that are not UTF-8, control characters other than tabs and line ends, and what nobody can see
+// above U+FFFF.
 func Clean(text string) string {
 	return strings.Map(func(r rune) rune {
 		if unicode.IsControl(r) && !strings.ContainsRune("\t\n\r", r) || r > 0xFFFF && !unicode.IsPrint(r) {
@@ -88,187 +255,4 @@ func Clean(text string) string {
 		}
 		return r
 	}, strings.ToValidUTF8(text, string(utf8.RuneError)))
-}
-
-// literal is text of YAML.
-type literal string
-
-func treeOf(raw []byte) (tree any) {
-	d := json.NewDecoder(bytes.NewReader(raw))
-	d.UseNumber()
-	_ = d.Decode(&tree) // it was written as JSON just now
-	return tree
-}
-
-func asJSON(v any) ([]byte, error) {
-	var out bytes.Buffer
-	e := json.NewEncoder(&out)
-	e.SetEscapeHTML(false)
-	err := e.Encode(v)
-	return bytes.TrimSpace(out.Bytes()), err
-}
-
-// maxLine is how long an object or list on one line may be.
-const maxLine = 110
-
-// value writes behind a name or a dash, if it is behind one.
-func (w *writer) value(v any, in string, behind bool) {
-	if line, ok := inLine(v); ok && (behind || !hasParts(v)) && len(in)+len(line) <= maxLine || !hasParts(v) && !isBlock(v) {
-		w.behind(behind)
-		w.out.WriteString(line + "\n")
-		return
-	}
-	switch v := v.(type) {
-	case string:
-		w.behind(behind)
-		w.block(v, in)
-	case Object:
-		w.object(v, in, behind)
-	case []any:
-		w.list(v, in, behind)
-	}
-}
-
-func (w *writer) behind(yes bool) {
-	if yes {
-		w.out.WriteByte(' ')
-	}
-}
-
-func (w *writer) object(o Object, in string, behind bool) {
-	if behind {
-		w.out.WriteByte('\n')
-	}
-	for _, f := range o {
-		w.out.WriteString(in + scalar(f.Name) + ":")
-		w.value(f.Value, in+"  ", true)
-	}
-}
-
-func (w *writer) list(l []any, in string, behind bool) {
-	if behind {
-		w.out.WriteByte('\n')
-	}
-	for _, one := range l {
-		w.out.WriteString(in + "-")
-		line, ok := inLine(one)
-		o, isObject := one.(Object)
-		if !isObject || len(o) == 0 || ok && len(in)+len(line) <= maxLine {
-			w.value(one, in+"  ", true)
-			continue
-		}
-		for i, f := range o { // the first field stands behind the dash
-			if i == 0 {
-				w.out.WriteString(" " + scalar(f.Name) + ":")
-			} else {
-				w.out.WriteString(in + "  " + scalar(f.Name) + ":")
-			}
-			w.value(f.Value, in+"    ", true)
-		}
-	}
-}
-
-// block writes a text of several lines.
-func (w *writer) block(text, in string) {
-	if in == "" {
-		in = "  "
-	}
-	head, body := "|-\n", text
-	if strings.HasSuffix(text, "\n") {
-		head, body = "|\n", text[:len(text)-1]
-	}
-	w.out.WriteString(head)
-	for line := range strings.SplitSeq(body, "\n") {
-		if line != "" {
-			w.out.WriteString(in + line)
-		}
-		w.out.WriteByte('\n')
-	}
-}
-
-// hasParts reports whether v is an object or a list with anything in it.
-func hasParts(v any) bool {
-	switch v := v.(type) {
-	case Object:
-		return len(v) > 0
-	case []any:
-		return len(v) > 0
-	}
-	return false
-}
-
-// isBlock reports whether v is a text that may be written as it is, over several lines.
-func isBlock(v any) bool {
-	text, ok := v.(string)
-	if !ok || !strings.Contains(text, "\n") || strings.HasSuffix(text, "\n\n") || !isPrintable(text) {
-		return false
-	}
-	if last := strings.TrimSuffix(text, "\n"); strings.TrimRight(last, " \t") != last {
-		return false
-	}
-	for i, line := range strings.Split(text, "\n") {
-		blank := strings.TrimSpace(line) == ""
-		if i == 0 && (blank || line[0] == ' ' || line[0] == '\t') || blank && line != "" {
-			return false
-		}
-	}
-	return true
-}
-
-// isPrintable reports whether YAML has all of the text as it is.
-func isPrintable(text string) bool {
-	return utf8.ValidString(text) && !strings.ContainsFunc(text, func(r rune) bool {
-		return r != '\n' && r != '\t' && !unicode.IsPrint(r)
-	})
-}
-
-// inLine writes v on one line, if it can be.
-func inLine(v any) (string, bool) {
-	switch v := v.(type) {
-	case literal:
-		return string(v), true
-	case string:
-		return scalar(v), !isBlock(v)
-	case []any:
-		var parts []string
-		for _, one := range v {
-			part, ok := inLine(one)
-			if !ok {
-				return "", false
-			}
-			parts = append(parts, part)
-		}
-		return "[" + strings.Join(parts, ", ") + "]", true
-	case Object:
-		var parts []string
-		for _, f := range v {
-			part, ok := inLine(f.Value)
-			if !ok {
-				return "", false
-			}
-			parts = append(parts, scalar(f.Name)+": "+part)
-		}
-		return "{" + strings.Join(parts, ", ") + "}", true
-	}
-	return "null", true
-}
-
-// plain are the texts that need no quotes, and that every reader takes for texts.
-var plain = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_./-]*( [A-Za-z0-9_./-]+)*$`)
-
-var words = []string{"true", "false", "null", "yes", "no", "on", "off", "y", "n"}
-
-// scalar writes a text on one line.
-func scalar(text string) string {
-	switch {
-	case plain.MatchString(text) && !slices.Contains(words, strings.ToLower(text)):
-		return text
-	case isPrintable(text) && !strings.ContainsAny(text, "\n\t") && strings.ContainsAny(text, `"\`):
-		return "'" + strings.ReplaceAll(text, "'", "''") + "'"
-	}
-	raw, err := asJSON(text)
-	if err != nil {
-		return `""` // texts are always JSON
-	}
-	return string(raw)
 }

@@ -2,6 +2,7 @@ package yamltext_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"reflect"
 	"strings"
 	"testing"
@@ -14,35 +15,40 @@ import (
 
 func TestWrite(t *testing.T) {
 	t.Parallel()
-	got, err := yamltext.Write(yamltext.Object{
-		{"name", "a test"},
-		{"seed", map[string]any{"lists": map[string]any{"to do": []any{"tea", "yes", "7"}}}},
-		{"none", []any{}},
-		{"steps", []any{
-			yamltext.Object{{"event", yamltext.Object{{"type", "message"}, {"text", "it's me: <at>Bot</at>"}}}, {"model", []any{`{"type":"plan"}`, strings.Repeat("long ", 30) + "text"}}},
-			yamltext.Object{{"text", "two\nlines\n"}, {"more", "a\n\n  b"}, {"odd", " a\nb"}, {"num", json.Number("1.50")}, {"ok", true}, {"nil", nil}},
+	got, err := yamltext.Write(yaml.MapSlice{
+		{Key: "name", Value: "a test"},
+		{Key: "seed", Value: map[string]any{"to do": []any{"tea", "yes", "7"}}},
+		{Key: "none", Value: []any{}},
+		{Key: "steps", Value: []any{
+			yaml.MapSlice{{Key: "text", Value: "it's me: <at>Bot</at>"}, {Key: "model", Value: []any{`{"type":"plan"}`}}},
+			yaml.MapSlice{{Key: "text", Value: "two\nlines\n"}, {Key: "more", Value: "a\n\n  b"}, {Key: "odd", Value: " a\nb"}},
+			yaml.MapSlice{{Key: "num", Value: json.Number("1.50")}, {Key: "ok", Value: true}, {Key: "nil", Value: nil}, {Key: "tokens", Value: [2]int{1, 2}}},
 			"alone",
 		}},
 	})
 	want := `name: a test
-seed: {lists: {to do: [tea, "yes", "7"]}}
+seed:
+  to do:
+    - tea
+    - 'yes'
+    - '7'
 none: []
 steps:
-  - event: {type: message, text: "it's me: <at>Bot</at>"}
+  - text: 'it''s me: <at>Bot</at>'
     model:
       - '{"type":"plan"}'
-      - ` + strings.Repeat("long ", 30) + `text
   - text: |
       two
       lines
     more: |-
       a
-
+      
         b
     odd: " a\nb"
-    num: 1.50
+  - num: 1.50
     ok: true
     nil: null
+    tokens: [1, 2]
   - alone
 `
 	if diff := cmp.Diff(want, string(got)); err != nil || diff != "" {
@@ -54,6 +60,67 @@ func TestWriteNothingThatJSONHasNot(t *testing.T) {
 	t.Parallel()
 	if _, err := yamltext.Write([]any{func() {}}); err == nil {
 		t.Error("a function was written")
+	}
+}
+
+// bomb is a small text whose aliases stand for ten times as much with each line.
+func bomb(lines int) string {
+	text := "a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n"
+	for i := range lines {
+		text += fmt.Sprintf("a%d: &a%d [%s]\n", i+1, i+1, strings.Repeat(fmt.Sprintf("*a%d, ", i), 10))
+	}
+	return text
+}
+
+// TestTooLarge: what would fill the memory, or take longer than anybody waits, is refused.
+func TestTooLarge(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct{ text, want string }{
+		"bytes":     {strings.Repeat("a: b\n", 4<<20), "line 1: too large: more than 16777216 bytes"},
+		"tokens":    {strings.Repeat("- [[], [], [], []]\n", 1<<17), "line 74899: too large: more than 1048576 tokens"},
+		"brackets":  {"\n" + strings.Repeat("[", 100_000), "line 2: too large: more than 500 levels"},
+		"braces":    {"}" + strings.Repeat("\n]", 600) + strings.Repeat("{a: ", 100_000), "too large: more than 500 levels"},
+		"dashes":    {strings.Repeat("- ", 100_000) + "a", "line 1: too large: more than 500 levels"},
+		"questions": {strings.Repeat("? ", 100_000) + "a", "line 1: too large: more than 500 levels"},
+		"bomb":      {bomb(9), "line 1: too large: more than 33554432 bytes with its aliases written out"},
+	} {
+		if _, err := yamltext.JSON([]byte(c.text)); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: %v, want %s", name, err, c.want)
+		}
+	}
+	if _, err := yamltext.Parse("[a, b]", 4); err == nil || err.Error() != "line 1: too large: more than 4 tokens" {
+		t.Errorf("as few as were asked for: %v", err)
+	}
+}
+
+func TestJSON(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]string{
+		"":                                "null",
+		"# a\n":                           "null",
+		"a: ~":                            `{"a":null}`,
+		"a: &a x\nb: *a\n":                `{"a":"x","b":"x"}`,
+		"a: &x {b: 1}\nc: {<<: *x, d: 2}": `{"a":{"b":1},"c":{"b":1,"d":2}}`,
+		"1: x\ntrue: y\n":                 `{"1":"x","true":"y"}`,
+		"a: 0x1F\nb: 1.0e3\nc: 2020-01-01\nd: 1.5":          `{"a":31,"b":1000,"c":"2020-01-01","d":1.5}`,
+		`{"a": ["b", 1.5, null]}`:                           `{"a":["b",1.5,null]}`,
+		strings.Repeat("[", 400) + strings.Repeat("]", 400): strings.Repeat("[", 400) + strings.Repeat("]", 400),
+	} {
+		if got, err := yamltext.JSON([]byte("\ufeff" + text)); err != nil || string(got) != want {
+			t.Errorf("%q became %s, %v; want %s", text, got, err, want)
+		}
+	}
+	for text, want := range map[string]string{
+		"a: 1\nb: [":         "line 2: sequence end token ']' not found",
+		"a:\n  b: *c":        `line 2: could not find alias "c"`,
+		"a: 1\na: 2":         `line 2: mapping key "a" already defined`,
+		"a: 1\n---\nb: 2":    "line 2: a second document begins",
+		"1: x\n? [a]\n":      "line 2: ",
+		"a: \ufffd\nb: \xe4": "line 2: it is not UTF-8",
+	} {
+		if got, err := yamltext.JSON([]byte(text)); err == nil || !strings.HasPrefix(err.Error(), want) || strings.Contains(err.Error(), "\n") {
+			t.Errorf("%q became %s, %v; want %s", text, got, err, want)
+		}
 	}
 }
 
@@ -77,7 +144,7 @@ func FuzzReadBack(f *testing.F) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		asJSON, err := yaml.YAMLToJSON(raw)
+		asJSON, err := yamltext.JSON(raw)
 		if err != nil {
 			t.Fatalf("%v in\n%s", err, raw)
 		}

@@ -38,7 +38,7 @@ def call(function, *args):
 func TestHostilePython(t *testing.T) {
 	each(t, func(t *testing.T, s *sandbox.Sandbox) {
 		needs(t, s, ".py")
-		small := sandbox.Limits{MemoryBytes: 64 << 20}
+		small := sandbox.Config{MemoryBytes: 64 << 20}
 		for name, h := range map[string]hostile{
 			"shared memory of nobody": {limits: small, check: prints("anonymous EPERM\nzero EACCES\nshm EPERM\nsem EPERM\nmsg EPERM\nmemfd ENOSYS\nsplice EINVAL"), script: `
 attempt("anonymous", lambda: mmap.mmap(-1, 512 * MB))
@@ -80,7 +80,7 @@ def hoard():
 threading.Thread(target=hoard).start()
 libc.pthread_exit(None)
 `},
-			"children that nobody waits for": {limits: sandbox.Limits{CPU: 600 * time.Millisecond}, check: exceeds("CPU time"), script: `
+			"children that nobody waits for": {limits: sandbox.Config{CPU: 600 * time.Millisecond}, check: exceeds("CPU time"), script: `
 signal.signal(signal.SIGCHLD, signal.SIG_IGN)
 for i in range(60):
     if os.fork() == 0:
@@ -226,7 +226,7 @@ libc.pthread_exit(None)
 		} {
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()
-				got := run(t, s, sandbox.Command{Dir: folder(t, skill(t, "attack.py", prelude+h.script)), Script: "attack.py", Limits: h.limits})
+				got := run(t, s.With(h.limits), sandbox.Command{Dir: folder(t, skill(t, "attack.py", prelude+h.script)), Script: "attack.py"})
 				t.Logf("%d %q exceeded; %.300q %.300q", got.ExitCode, got.Exceeded, got.Stdout, got.Stderr)
 				h.check(t, got)
 			})
@@ -374,7 +374,7 @@ func TestEndedFirst(t *testing.T) {
 			score <- got
 		}()
 		script := "sleep 0.2; (echo 0 >/proc/$$/oom_score_adj) 2>/dev/null && echo out; exec sleep " + mark
-		got := run(t, s, sandbox.Command{Dir: folder(t, skill(t, "a.sh", script)), Script: "a.sh", Limits: sandbox.Limits{Wall: 2 * time.Second}})
+		got := run(t, s.With(sandbox.Config{Wall: 2 * time.Second}), sandbox.Command{Dir: folder(t, skill(t, "a.sh", script)), Script: "a.sh"})
 		if score := <-score; score != "1000" || got.Stdout != "" {
 			t.Errorf("the score was %q: %+v", score, got)
 		}
@@ -388,7 +388,7 @@ func TestOrdinaryScripts(t *testing.T) {
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()
 				needs(t, s, filepath.Ext(name))
-				got := run(t, s, sandbox.Command{Dir: folder(t, skill(t, name, script, "data.txt", "data")), Script: name, Limits: sandbox.Limits{CPU: time.Minute, MemoryBytes: 1 << 30}})
+				got := run(t, s.With(sandbox.Config{CPU: time.Minute, MemoryBytes: 1 << 30}), sandbox.Command{Dir: folder(t, skill(t, name, script, "data.txt", "data")), Script: name})
 				if !strings.HasSuffix(got.Stdout, "end\n") || got.ExitCode != 0 || got.Stderr != "" {
 					t.Errorf("%+v", got)
 				}

@@ -22,7 +22,7 @@ import (
 // hostile is a script that wants out, or too much.
 type hostile struct {
 	script string
-	limits sandbox.Limits
+	limits sandbox.Config
 	check  func(t *testing.T, got sandbox.Result)
 }
 
@@ -134,29 +134,29 @@ func TestHostileScripts(t *testing.T) {
 					}
 				},
 			},
-			"endless output":    {script: "yes >&2", limits: sandbox.Limits{CPU: 20 * time.Second}, check: exceeds("output")},
-			"endless wait":      {script: "echo begun; sleep 100", limits: sandbox.Limits{Wall: 300 * time.Millisecond}, check: exceeds("wall time")},
-			"deaf to signals":   {script: "trap '' TERM INT HUP; while :; do sleep 1; done", limits: sandbox.Limits{Wall: 300 * time.Millisecond}, check: exceeds("wall time")},
-			"endless work":      {script: "while :; do :; done", limits: sandbox.Limits{CPU: 300 * time.Millisecond}, check: exceeds("CPU time")},
-			"work in many":      {script: "for i in 1 2 3 4; do (while :; do :; done) & done; wait", limits: sandbox.Limits{CPU: 400 * time.Millisecond}, check: exceeds("CPU time")},
-			"memory of one":     {script: "x=$(head -c 200000000 /dev/zero | tr '\\0' x) && echo ${#x}", limits: sandbox.Limits{MemoryBytes: 64 << 20}, check: noOutput},
-			"memory of many":    {script: "for i in 1 2 3 4 5 6; do (x=$(head -c 16000000 /dev/zero | tr '\\0' x); sleep 20; :) & done; wait; echo all", limits: sandbox.Limits{MemoryBytes: 64 << 20}, check: exceeds("memory")},
-			"a large file":      {script: "head -c 40000000 /dev/zero >$TMPDIR/x; stat -c %s $TMPDIR/x", limits: sandbox.Limits{FileBytes: 1 << 20}, check: prints("1048576")},
-			"only a large file": {script: "exec head -c 40000000 /dev/zero >$TMPDIR/x", limits: sandbox.Limits{FileBytes: 1 << 20}, check: exceeds("scratch folder")},
-			"filling the disk":  {script: "for i in 1 2 3 4 5 6 7 8; do head -c 3000000 /dev/zero >$TMPDIR/$i || exit 9; done; sleep 1; echo all", limits: sandbox.Limits{ScratchBytes: 8 << 20}, check: noOutput},
-			"many files":        {script: "for ((i = 0; i < 60000; i++)); do : >$TMPDIR/$i || break; done; sleep 20", limits: sandbox.Limits{ScratchBytes: 8 << 20, CPU: 20 * time.Second}, check: exceeds("scratch folder")},
+			"endless output":    {script: "yes >&2", limits: sandbox.Config{CPU: 20 * time.Second}, check: exceeds("output")},
+			"endless wait":      {script: "echo begun; sleep 100", limits: sandbox.Config{Wall: 300 * time.Millisecond}, check: exceeds("wall time")},
+			"deaf to signals":   {script: "trap '' TERM INT HUP; while :; do sleep 1; done", limits: sandbox.Config{Wall: 300 * time.Millisecond}, check: exceeds("wall time")},
+			"endless work":      {script: "while :; do :; done", limits: sandbox.Config{CPU: 300 * time.Millisecond}, check: exceeds("CPU time")},
+			"work in many":      {script: "for i in 1 2 3 4; do (while :; do :; done) & done; wait", limits: sandbox.Config{CPU: 400 * time.Millisecond}, check: exceeds("CPU time")},
+			"memory of one":     {script: "x=$(head -c 200000000 /dev/zero | tr '\\0' x) && echo ${#x}", limits: sandbox.Config{MemoryBytes: 64 << 20}, check: noOutput},
+			"memory of many":    {script: "for i in 1 2 3 4 5 6; do (x=$(head -c 16000000 /dev/zero | tr '\\0' x); sleep 20; :) & done; wait; echo all", limits: sandbox.Config{MemoryBytes: 64 << 20}, check: exceeds("memory")},
+			"a large file":      {script: "head -c 40000000 /dev/zero >$TMPDIR/x; stat -c %s $TMPDIR/x", limits: sandbox.Config{FileBytes: 1 << 20}, check: prints("1048576")},
+			"only a large file": {script: "exec head -c 40000000 /dev/zero >$TMPDIR/x", limits: sandbox.Config{FileBytes: 1 << 20}, check: exceeds("scratch folder")},
+			"filling the disk":  {script: "for i in 1 2 3 4 5 6 7 8; do head -c 3000000 /dev/zero >$TMPDIR/$i || exit 9; done; sleep 1; echo all", limits: sandbox.Config{ScratchBytes: 8 << 20}, check: noOutput},
+			"many files":        {script: "for ((i = 0; i < 60000; i++)); do : >$TMPDIR/$i || break; done; sleep 20", limits: sandbox.Config{ScratchBytes: 8 << 20, CPU: 20 * time.Second}, check: exceeds("scratch folder")},
 			"shut folders":      {script: "mkdir $TMPDIR/a $TMPDIR/a/b; ln -s /usr $TMPDIR/a/b/usr; cd $TMPDIR; echo done", check: prints("done")},
 			"what nobody sees": {
 				script: `printf 'a\342\200\256b\342\200\213c\342\200\215d\342\201\240e\363\240\201\201f\363\240\204\200g\357\273\277 \360\237\221\250\342\200\215\360\237\222\273 \331\205\333\214\342\200\214\330\256'`,
 				check:  prints("abcdefg 👨\u200d💻 می\u200cخ"),
 			},
 			"terminal escapes":  {script: `printf '\033[31mred\033[0m \033]0;title\007\000\b\xff\r\n'`, check: prints("red \ufffd")},
-			"fork bomb":         {script: ":(){ :|:& };: ; sleep 60", limits: sandbox.Limits{Wall: 1500 * time.Millisecond}, check: exceeds("wall time", "CPU time", "memory")},
-			"too many children": {script: "for i in {1..200}; do sleep 20 & done; echo all", limits: sandbox.Limits{Wall: 1500 * time.Millisecond}, check: exceeds("wall time")},
+			"fork bomb":         {script: ":(){ :|:& };: ; sleep 60", limits: sandbox.Config{Wall: 1500 * time.Millisecond}, check: exceeds("wall time", "CPU time", "memory")},
+			"too many children": {script: "for i in {1..200}; do sleep 20 & done; echo all", limits: sandbox.Config{Wall: 1500 * time.Millisecond}, check: exceeds("wall time")},
 		} {
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()
-				got := run(t, s, sandbox.Command{Dir: folder(t, skill(t, "attack.sh", h.script)), Script: "attack.sh", Limits: h.limits})
+				got := run(t, s.With(h.limits), sandbox.Command{Dir: folder(t, skill(t, "attack.sh", h.script)), Script: "attack.sh"})
 				t.Logf("%d %q exceeded, %s; %.200q %.200q", got.ExitCode, got.Exceeded, name, got.Stdout, got.Stderr)
 				h.check(t, got)
 			})
@@ -282,7 +282,7 @@ func TestNothingSurvives(t *testing.T) {
 				script := fmt.Sprintf("trap '' HUP TERM\nsetsid sleep %s >/dev/null 2>&1 &\nsetsid setsid sleep %s </dev/null &\nsleep 0.2\n%s", mark, mark, ending)
 				ctx, cancel := context.WithCancel(t.Context())
 				defer cancel()
-				limits := sandbox.Limits{Wall: time.Minute}
+				limits := sandbox.Config{Wall: time.Minute}
 				switch name {
 				case "time":
 					limits.Wall = time.Second
@@ -292,7 +292,7 @@ func TestNothingSurvives(t *testing.T) {
 						cancel()
 					}()
 				}
-				result, err := s.Run(ctx, sandbox.Command{Dir: folder(t, skill(t, "a.sh", script)), Script: "a.sh", Limits: limits})
+				result, err := s.With(limits).Run(ctx, sandbox.Command{Dir: folder(t, skill(t, "a.sh", script)), Script: "a.sh"})
 				switch {
 				case name == "cancel" && !errors.Is(err, context.Canceled),
 					name != "cancel" && err != nil,

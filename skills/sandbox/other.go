@@ -15,7 +15,7 @@ type job struct {
 	stdin      []byte
 }
 
-func newJob(Limits) (*job, error) { return nil, errOther }
+func newJob(Config) (*job, error) { return nil, errOther }
 
 func (s *Sandbox) try(context.Context) error { return errOther }
 

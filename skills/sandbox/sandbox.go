@@ -14,8 +14,12 @@ package sandbox
 import (
 	"cmp"
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
+	"hash"
+	"io"
 	"io/fs"
 	"maps"
 	"os"
@@ -23,6 +27,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"time"
 )
 
@@ -42,16 +47,12 @@ type Config struct {
 	// "landlock", which needs Linux 6.12. nil: both. Under Landlock scripts see which files exist,
 	// and cannot change modes, times, owners and attributes. Changes of modes and times pretend to
 	// work, since programs that copy files give up otherwise.
-	Kinds        []string
-	Bubblewrap   string              // absolute path of bwrap; "": found on PATH
-	Interpreters map[string][]string // command by extension (".py"), beginning with an absolute path; nil: those of the system
-	ReadOnly     []string            // more files and folders of the machine that scripts may read, without sockets in them; absolute
-	Limits       Limits              // of each run that does not say otherwise
-	Concurrent   int                 // scripts that run at the same time; 0: 4
-}
+	Kinds      []string
+	Bubblewrap string   // path of bwrap; "": found on PATH
+	ReadOnly   []string // more files and folders of the machine that scripts may read, without sockets in them; absolute
+	Concurrent int      // scripts that run at the same time; 0: 4
 
-// Limits bound one run. A zero field takes the value of the [Config], and there the default.
-type Limits struct {
+	// Limits of each run, with what 0 means.
 	Wall         time.Duration // 30 s; an hour at most
 	CPU          time.Duration // of all processes together; 10 s
 	MemoryBytes  int64         // of all processes together; 512 MiB
@@ -80,7 +81,6 @@ type Command struct {
 	Args   []string // up to 64 KiB in all
 	Stdin  []byte   // up to 1 MiB
 	Digest string   // if not "": what [Sandbox.Digest] has to say of the folder
-	Limits Limits
 }
 
 // Result is what a script left when it ended. That it ended badly is no error.
@@ -99,11 +99,12 @@ type Result struct {
 
 // Sandbox runs scripts. It is safe for concurrent use.
 type Sandbox struct {
-	cfg     Config
-	slots   chan struct{}
-	kind    string
-	prepare func(*job) error // makes a job of that kind ready to start
-	refused []error
+	cfg          Config
+	interpreters map[string][]string // commands by extension, such as .py
+	slots        chan struct{}
+	kind         string
+	prepare      func(*job) error // makes a job of that kind ready to start
+	refused      []error
 }
 
 // New finds a sandbox that works here: in each kind it runs a copy of this program that tries
@@ -116,21 +117,16 @@ func New(ctx context.Context, cfg Config) (*Sandbox, error) {
 	if cfg.Kinds == nil {
 		cfg.Kinds = []string{kindBubblewrap, kindLandlock}
 	}
-	if cfg.Interpreters == nil {
-		cfg.Interpreters = interpreters()
-	}
-	cfg.Limits = cfg.Limits.or(Limits{
-		Wall:         30 * time.Second,
-		CPU:          10 * time.Second,
-		MemoryBytes:  512 << 20,
-		ScratchBytes: 64 << 20,
-		FileBytes:    32 << 20,
-		Processes:    32,
-		OpenFiles:    64,
-		OutputBytes:  64 << 10,
-	})
+	cfg.Wall = cmp.Or(cfg.Wall, 30*time.Second)
+	cfg.CPU = cmp.Or(cfg.CPU, 10*time.Second)
+	cfg.MemoryBytes = cmp.Or(cfg.MemoryBytes, 512<<20)
+	cfg.ScratchBytes = cmp.Or(cfg.ScratchBytes, 64<<20)
+	cfg.FileBytes = cmp.Or(cfg.FileBytes, 32<<20)
+	cfg.Processes = cmp.Or(cfg.Processes, 32)
+	cfg.OpenFiles = cmp.Or(cfg.OpenFiles, 64)
+	cfg.OutputBytes = cmp.Or(cfg.OutputBytes, 64<<10)
 	sweep(os.TempDir())
-	s := &Sandbox{cfg: cfg, slots: make(chan struct{}, cmp.Or(cfg.Concurrent, 4))}
+	s := &Sandbox{cfg: cfg, interpreters: interpreters(), slots: make(chan struct{}, cmp.Or(cfg.Concurrent, 4))}
 	for _, s.kind = range cfg.Kinds {
 		err := s.try(ctx)
 		if err == nil {
@@ -145,52 +141,27 @@ func New(ctx context.Context, cfg Config) (*Sandbox, error) {
 }
 
 func (c Config) check() error {
-	errs := []error{c.Limits.check()}
+	var errs []error
+	if min(int64(c.Wall), int64(c.CPU), c.MemoryBytes, c.ScratchBytes, c.FileBytes, int64(c.Processes), int64(c.OpenFiles), int64(c.OutputBytes)) < 0 {
+		errs = append(errs, errors.New("a limit is negative"))
+	}
+	if c.Wall > maxWall {
+		errs = append(errs, fmt.Errorf("a wall time of %v is over %v", c.Wall, maxWall))
+	}
 	for _, kind := range c.Kinds {
 		if kind != kindBubblewrap && kind != kindLandlock {
 			errs = append(errs, fmt.Errorf("Kinds: there is no %q", kind))
 		}
 	}
-	for _, path := range append([]string{cmp.Or(c.Bubblewrap, "/")}, c.ReadOnly...) {
+	for _, path := range c.ReadOnly {
 		if !filepath.IsAbs(path) {
 			errs = append(errs, fmt.Errorf("%q is not an absolute path", path))
-		}
-	}
-	for ext, command := range c.Interpreters {
-		if !strings.HasPrefix(ext, ".") || ext != strings.ToLower(ext) {
-			errs = append(errs, fmt.Errorf("interpreter for %q: the extension has to begin with a dot, in lower case", ext))
-		}
-		if len(command) == 0 || !filepath.IsAbs(command[0]) {
-			errs = append(errs, fmt.Errorf("interpreter for %s: %q does not begin with an absolute path", ext, command))
 		}
 	}
 	if c.Concurrent < 0 {
 		errs = append(errs, errors.New("Concurrent is negative"))
 	}
 	return errors.Join(errs...)
-}
-
-func (l Limits) check() error {
-	if slices.Min([]int64{int64(l.Wall), int64(l.CPU), l.MemoryBytes, l.ScratchBytes, l.FileBytes, int64(l.Processes), int64(l.OpenFiles), int64(l.OutputBytes)}) < 0 {
-		return errors.New("a limit is negative")
-	}
-	if l.Wall > maxWall {
-		return fmt.Errorf("a wall time of %v is over %v", l.Wall, maxWall)
-	}
-	return nil
-}
-
-func (l Limits) or(other Limits) Limits {
-	return Limits{
-		Wall:         cmp.Or(l.Wall, other.Wall),
-		CPU:          cmp.Or(l.CPU, other.CPU),
-		MemoryBytes:  cmp.Or(l.MemoryBytes, other.MemoryBytes),
-		ScratchBytes: cmp.Or(l.ScratchBytes, other.ScratchBytes),
-		FileBytes:    cmp.Or(l.FileBytes, other.FileBytes),
-		Processes:    cmp.Or(l.Processes, other.Processes),
-		OpenFiles:    cmp.Or(l.OpenFiles, other.OpenFiles),
-		OutputBytes:  cmp.Or(l.OutputBytes, other.OutputBytes),
-	}
 }
 
 // interpreters returns those that are installed in the system's folders.
@@ -224,14 +195,14 @@ func installed(name string) string {
 // Kind is "bubblewrap" or "landlock".
 func (s *Sandbox) Kind() string { return s.kind }
 
-// Limits are those of runs that have none of their own.
-func (s *Sandbox) Limits() Limits { return s.cfg.Limits }
+// Wall is the time that a run may take.
+func (s *Sandbox) Wall() time.Duration { return s.cfg.Wall }
 
 // Interpreters are the commands that run scripts, by extension.
-func (s *Sandbox) Interpreters() map[string][]string { return maps.Clone(s.cfg.Interpreters) }
+func (s *Sandbox) Interpreters() map[string][]string { return maps.Clone(s.interpreters) }
 
 // Refused says why the kinds that were tried before this one do not work here.
-func (s *Sandbox) Refused() []error { return slices.Clone(s.refused) }
+func (s *Sandbox) Refused() []error { return s.refused }
 
 // Check says why Run would refuse c, as far as it can know without the folder; "": it would not.
 func (s *Sandbox) Check(c Command) (refused string) {
@@ -245,8 +216,8 @@ func (s *Sandbox) Check(c Command) (refused string) {
 	if size := len(args) + 1; size > maxArgs || len(c.Stdin) > maxInput {
 		return fmt.Sprintf("%d bytes of arguments and %d of stdin, more than %d and %d", size, len(c.Stdin), maxArgs, maxInput)
 	}
-	if ext := strings.ToLower(path.Ext(c.Script)); s.cfg.Interpreters[ext] == nil {
-		known := slices.Sorted(maps.Keys(s.cfg.Interpreters))
+	if ext := strings.ToLower(path.Ext(c.Script)); s.interpreters[ext] == nil {
+		known := slices.Sorted(maps.Keys(s.interpreters))
 		return fmt.Sprintf("no interpreter for %q here, only for %s", ext, strings.Join(known, " "))
 	}
 	return ""
@@ -284,9 +255,6 @@ func (s *Sandbox) run(ctx context.Context, c Command) (Result, error) {
 	if c.Dir == nil {
 		return Result{}, errors.New("no folder")
 	}
-	if err := c.Limits.check(); err != nil {
-		return Result{}, err
-	}
 	if why := s.Check(c); why != "" {
 		return Result{}, refusal(why)
 	}
@@ -296,7 +264,7 @@ func (s *Sandbox) run(ctx context.Context, c Command) (Result, error) {
 	case <-ctx.Done():
 		return Result{}, fmt.Errorf("wait for other scripts: %w", context.Cause(ctx))
 	}
-	j, err := newJob(c.Limits.or(s.cfg.Limits))
+	j, err := newJob(s.cfg)
 	if err != nil {
 		return Result{}, err
 	}
@@ -311,7 +279,7 @@ func (s *Sandbox) run(ctx context.Context, c Command) (Result, error) {
 	if info, err := os.Lstat(filepath.Join(j.skill, c.Script)); err != nil || !info.Mode().IsRegular() {
 		return Result{}, refusal("the skill has no such file")
 	}
-	interpreter := s.cfg.Interpreters[strings.ToLower(path.Ext(c.Script))]
+	interpreter := s.interpreters[strings.ToLower(path.Ext(c.Script))]
 	j.argv = slices.Concat(interpreter, []string{"./" + c.Script}, c.Args)
 	j.stdin = c.Stdin
 	return s.start(ctx, j)
@@ -351,4 +319,157 @@ func removeFolder(dir string) {
 		_ = root.Close()
 	}
 	_ = os.RemoveAll(dir)
+}
+
+// settling is how long a file must have stayed as it is before its links are counted, and
+// longer than a tick of a file system's clock.
+const settling = 50 * time.Millisecond
+
+// OpenFile opens a file in a folder that strangers can write to. A link, whether symbolic or
+// hard, is an error: it may lead to a file elsewhere, which whoever made the link may not read.
+// So are other things than files, and a file that is exchanged meanwhile. It waits a moment for a
+// file that has just changed: while another name of it is being removed, the count of its links
+// may be one too low.
+func OpenFile(dir *os.Root, name string) (*os.File, error) {
+	seen, err := dir.Lstat(name)
+	for tries := 0; err == nil && settles(seen) && tries < 3; tries++ {
+		time.Sleep(settling)
+		seen, err = dir.Lstat(name)
+	}
+	switch {
+	case err != nil:
+		return nil, err
+	case seen.Mode()&fs.ModeSymlink != 0:
+		return nil, fmt.Errorf("%s is a symbolic link", name)
+	case !seen.Mode().IsRegular():
+		return nil, fmt.Errorf("%s is no regular file", name)
+	case hardLinked(seen):
+		return nil, refusal(name + " is a hard link, and may be a file from elsewhere")
+	case settles(seen):
+		return nil, fmt.Errorf("%s keeps changing", name)
+	}
+	file, err := dir.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0) // a pipe put there in between does not hold it up
+	if err != nil {
+		return nil, err
+	}
+	opened, err := file.Stat()
+	if err != nil || !os.SameFile(seen, opened) || !changedAt(seen).Equal(changedAt(opened)) || hardLinked(opened) {
+		return nil, errors.Join(fmt.Errorf("%s was exchanged while it was opened", name), file.Close())
+	}
+	return file, nil
+}
+
+// settles says that a file has just changed.
+func settles(info fs.FileInfo) bool {
+	ago := time.Since(changedAt(info))
+	return info.Mode().IsRegular() && !hardLinked(info) && ago >= 0 && ago <= settling // the clock may have been set back
+}
+
+// copyFolder copies the files of a folder to the folder to and returns their digest. A script
+// runs in such a copy: what was compared with a digest is what runs, whatever becomes of the
+// original, and a user who may not read the original can read it. Links, devices and the like
+// are left out. With to == "" it only reads.
+func copyFolder(ctx context.Context, root *os.Root, to string) (string, error) {
+	c := copier{root: root, to: to, digest: sha256.New(), bytes: maxSkillBytes, files: maxSkillFiles - 1}
+	if err := c.folder(ctx, ".", 0); err != nil {
+		return "", fmt.Errorf("copy skill: %w", err)
+	}
+	return hex.EncodeToString(c.digest.Sum(nil)), nil
+}
+
+var (
+	errTooLarge = refusal(fmt.Sprintf("it has more than %d MiB of files", maxSkillBytes>>20))
+	errTooMany  = refusal(fmt.Sprintf("it has more than %d files and folders", maxSkillFiles))
+	errTooDeep  = refusal(fmt.Sprintf("it has folders nested deeper than %d", maxDepth))
+)
+
+type copier struct {
+	root   *os.Root
+	to     string
+	digest hash.Hash
+	bytes  int64 // still allowed
+	files  int
+}
+
+// folder copies what is in a folder, in the order of names. It reads no more of a folder than
+// one entry beyond those that are still allowed.
+func (c *copier) folder(ctx context.Context, name string, depth int) error {
+	if depth > maxDepth {
+		return errTooDeep
+	}
+	if c.to != "" {
+		target := filepath.Join(c.to, name)
+		if err := errors.Join(os.MkdirAll(target, 0o755), os.Chmod(target, 0o755)); err != nil { // whatever the umask
+			return err
+		}
+	}
+	dir, err := c.root.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0) // it may be something else by now
+	if err != nil {
+		return err
+	}
+	defer dir.Close() //nolint:errcheck // it was only read from
+	entries, err := dir.ReadDir(c.files + 1)
+	if err != nil && !errors.Is(err, io.EOF) {
+		return err
+	}
+	if c.files -= len(entries); c.files < 0 {
+		return errTooMany
+	}
+	slices.SortFunc(entries, func(a, b fs.DirEntry) int { return strings.Compare(a.Name(), b.Name()) })
+	for _, entry := range entries {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		inner, err := path.Join(name, entry.Name()), error(nil)
+		if entry.IsDir() {
+			err = c.folder(ctx, inner, depth+1)
+		} else if entry.Type().IsRegular() {
+			err = c.file(inner)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (c *copier) file(name string) error {
+	from, err := OpenFile(c.root, name)
+	if err != nil {
+		return err
+	}
+	defer from.Close() //nolint:errcheck // it was only read from
+	info, err := from.Stat()
+	if err != nil {
+		return err
+	}
+	if info.Size() > c.bytes {
+		return errTooLarge
+	}
+	mode := fs.FileMode(0o444)
+	if info.Mode()&0o111 != 0 {
+		mode = 0o555
+	}
+	sum := sha256.New()
+	n, err := c.contents(io.LimitReader(from, c.bytes+1), name, mode, sum)
+	if err != nil {
+		return err
+	}
+	if c.bytes -= n; c.bytes < 0 {
+		return errTooLarge
+	}
+	fmt.Fprintf(c.digest, "%q %o %x\n", name, mode, sum.Sum(nil))
+	return nil
+}
+
+func (c *copier) contents(from io.Reader, name string, mode fs.FileMode, sum io.Writer) (n int64, err error) {
+	if c.to == "" {
+		return io.Copy(sum, from)
+	}
+	to, err := os.OpenFile(filepath.Join(c.to, name), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return 0, err
+	}
+	n, err = io.Copy(io.MultiWriter(to, sum), from)
+	return n, errors.Join(err, to.Chmod(mode), to.Close())
 }

@@ -279,7 +279,6 @@ func TestRefusals(t *testing.T) {
 			"zero byte":                     {Dir: folder(t, dir), Script: "a.sh", Args: []string{"a\x00b"}},
 			"bytes of arguments":            {Dir: folder(t, dir), Script: "a.sh", Args: []string{strings.Repeat("x", 64<<10)}},
 			"of stdin":                      {Dir: folder(t, dir), Script: "a.sh", Stdin: make([]byte, 1<<20+1)},
-			"negative":                      {Dir: folder(t, dir), Script: "a.sh", Limits: sandbox.Limits{Wall: -1}},
 			"MiB of files":                  {Dir: folder(t, large), Script: "a.sh"},
 			"files and folders":             {Dir: folder(t, many), Script: "a.sh"},
 		} {
@@ -298,14 +297,11 @@ func TestRefusals(t *testing.T) {
 func TestConfig(t *testing.T) {
 	t.Parallel()
 	for name, cfg := range map[string]sandbox.Config{
-		"gvisor":               {Kinds: []string{"gvisor"}},
-		"not an absolute path": {Bubblewrap: "bwrap"},
-		"is not an absolute":   {ReadOnly: []string{"opt"}},
-		"is over 1h":           {Limits: sandbox.Limits{Wall: 2 * time.Hour}},
-		"absolute path":        {Interpreters: map[string][]string{".py": {"python3"}}},
-		"in lower case":        {Interpreters: map[string][]string{"py": {"/usr/bin/python3"}}},
-		"negative":             {Concurrent: -1},
-		"limit is negative":    {Limits: sandbox.Limits{CPU: -1}},
+		"gvisor":             {Kinds: []string{"gvisor"}},
+		"is not an absolute": {ReadOnly: []string{"opt"}},
+		"is over 1h":         {Wall: 2 * time.Hour},
+		"negative":           {Concurrent: -1},
+		"limit is negative":  {CPU: -1},
 	} {
 		_, err := sandbox.New(t.Context(), cfg)
 		if err == nil || errors.Is(err, sandbox.ErrNoSandbox) || !strings.Contains(err.Error(), name) {
@@ -349,7 +345,7 @@ func TestWaitsForAPlace(t *testing.T) {
 	began, done := make(chan struct{}), make(chan error)
 	go func() {
 		close(began)
-		_, err := s.Run(long, sandbox.Command{Dir: folder(t, dir), Script: "wait.sh", Limits: sandbox.Limits{Wall: time.Minute}})
+		_, err := s.With(sandbox.Config{Wall: time.Minute}).Run(long, sandbox.Command{Dir: folder(t, dir), Script: "wait.sh"})
 		done <- err
 	}()
 	<-began
