@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"reflect"
 	"slices"
 	"strings"
 
@@ -15,10 +16,12 @@ import (
 	"github.com/planbot-go/planbot/prompts"
 )
 
-// Schema is the JSON Schema of the plans that the registered actions allow:
-// one kind of command for SAY and one for each action, with that action's
-// entities. What follows it decodes without repair. Every key is required; an
-// optional entity and saveAs may be null, which counts as absent.
+// Schema is the JSON Schema of the plans that the registered actions allow, with
+// what is known of each entity. Every key is required; an optional entity and
+// saveAs may be null, which counts as absent. What follows it decodes without repair.
+//
+// It lists the actions, and each form of entities once: a command for each action
+// would make it twice as large. Which entities an action has, the prompt says.
 //
 // It is strict when it lies within what OpenAI takes as such. It is not when an action has
 // an entity of any type, an object with names of its own, or a circle, or when it is too
@@ -29,8 +32,8 @@ import (
 // can only list such variables, so that in a registry with such an entity results
 // are saved under one of four names.
 //
-// A schema cannot say all that [Validate] checks: that a required text is not
-// blank, limits and patterns, and that a variable is saved before it is used.
+// A schema cannot say all that [Validate] checks: which entities belong to which action, that a
+// required text is not blank, limits and patterns, and that a variable is saved before it is used.
 func Schema(registry *actions.Registry) (schema json.RawMessage, strict bool, err error) {
 	plan, strict := planForm(registry, false)
 	schema, err = json.Marshal(plan)
@@ -48,32 +51,37 @@ func Grammar(registry *actions.Registry) (json.RawMessage, error) {
 
 func planForm(registry *actions.Registry, grammar bool) (plan *form, strict bool) {
 	response, saveAs := ofType("string"), ofType("string").orNull()
-	names := options(append(variableNames(""), nil)...)
+	variables := options(append(variableNames(""), nil)...)
 	list := ofType("array")
 	if grammar {
-		response.MinLength, list.MinItems, saveAs = 1, 1, names
+		response.MinLength, list.MinItems, saveAs = 1, 1, variables
 	}
-	commands := []*form{object(
-		property{"type", options(string(Say))},
-		property{"response", response},
-	)}
+	var names []any // of the actions
+	var shapes []*form
 	strict = true
 	for _, action := range registry.All() {
-		f := former{root: action.ForModels()}
+		f := former{root: action.ForModels(), describe: true}
 		entities := f.entities()
 		if grammar {
 			notEmpty(entities)
 		}
 		if orVariable(entities) {
-			*saveAs = *names
+			*saveAs = *variables
 		}
+		names = append(names, action.Name)
+		if !slices.ContainsFunc(shapes, func(other *form) bool { return reflect.DeepEqual(other, entities) }) {
+			shapes = append(shapes, entities)
+		}
+		strict = strict && !f.loose
+	}
+	commands := []*form{object(property{"type", options(string(Say))}, property{"response", response})}
+	if names != nil {
 		commands = append(commands, object(
 			property{"type", options(string(Do))},
-			property{"action", options(action.Name)},
-			property{"entities", entities},
+			property{"action", options(names...)},
+			property{"entities", choice(shapes...)},
 			property{"saveAs", saveAs},
 		))
-		strict = strict && !f.loose
 	}
 	list.Items = choice(commands...)
 	return object(property{"type", options("plan")}, property{"commands", list}), strict
