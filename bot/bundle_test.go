@@ -76,7 +76,7 @@ func (b *bundle) wire(store *state.Store, change ...func(*bot.Config)) *bot.Bot 
 	library, err := prompts.Load("")
 	b.must(err)
 	guard, client := local(b.T)
-	cfg := bot.Config{Actions: b.actions, Planner: b.newPlanner(planner.SequenceConfig{Model: chain, Prompts: library, Actions: b.actions}), Store: store, Channel: client, Authenticator: guard, Log: zerolog.New(b.log), AckTimeout: 10 * time.Second}
+	cfg := bot.Config{Actions: b.actions, Planner: b.newPlanner(planner.Config{Model: chain, Prompts: library, Actions: b.actions}), Store: store, Channel: client, Authenticator: guard, Log: zerolog.New(b.log), AckTimeout: 10 * time.Second}
 	for _, c := range change {
 		c(&cfg)
 	}
@@ -87,7 +87,7 @@ func (b *bundle) wire(store *state.Store, change ...func(*bot.Config)) *bot.Bot 
 }
 
 // newPlanner makes the planner.
-func (b *bundle) newPlanner(cfg planner.SequenceConfig) turn.Planner {
+func (b *bundle) newPlanner(cfg planner.Config) turn.Planner {
 	b.Helper()
 	var made turn.Planner
 	var err error
@@ -95,7 +95,7 @@ func (b *bundle) newPlanner(cfg planner.SequenceConfig) turn.Planner {
 	case "sequential":
 		made, err = planner.NewSequential(b.Context(), cfg)
 	case "tools":
-		made, err = planner.NewTools(b.Context(), planner.ToolsConfig{SequenceConfig: cfg})
+		made, err = planner.NewTools(b.Context(), cfg)
 	default:
 		made, err = planner.NewSequence(b.Context(), cfg)
 	}

@@ -172,7 +172,7 @@ func TestLimitsComeFirst(t *testing.T) {
 		model = parts.Model
 		cfg := parts.Bot
 		cfg.Actions = listBot().Actions
-		if cfg.Planner, err = bottest.NewPlanner(ctx, "", planner.SequenceConfig{Model: model, Actions: cfg.Actions}); err != nil {
+		if cfg.Planner, err = bottest.NewPlanner(ctx, "", planner.Config{Model: model, Actions: cfg.Actions}); err != nil {
 			return nil, err
 		}
 		return bot.New(cfg)

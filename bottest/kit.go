@@ -567,7 +567,7 @@ func (k *Kit) newBot(ctx context.Context, parts Parts) (*bot.Bot, error) {
 	cfg := parts.Bot
 	cfg.Actions = k.cfg.Actions
 	var err error
-	if cfg.Planner, err = NewPlanner(ctx, k.cfg.Planner, planner.SequenceConfig{Model: parts.Model, Actions: cfg.Actions, Named: parts.Named}); err != nil {
+	if cfg.Planner, err = NewPlanner(ctx, k.cfg.Planner, planner.Config{Model: parts.Model, Actions: cfg.Actions, Named: parts.Named}); err != nil {
 		return nil, err
 	}
 	if k.cfg.Change != nil {
@@ -578,14 +578,14 @@ func (k *Kit) newBot(ctx context.Context, parts Parts) (*bot.Bot, error) {
 
 // NewPlanner makes the planner of that name: "sequence", "sequential" or "tools"; "" is
 // the first.
-func NewPlanner(ctx context.Context, name string, cfg planner.SequenceConfig) (turn.Planner, error) {
+func NewPlanner(ctx context.Context, name string, cfg planner.Config) (turn.Planner, error) {
 	switch cmp.Or(name, "sequence") {
 	case "sequence":
 		return planner.NewSequence(ctx, cfg)
 	case "sequential":
 		return planner.NewSequential(ctx, cfg)
 	case "tools":
-		return planner.NewTools(ctx, planner.ToolsConfig{SequenceConfig: cfg})
+		return planner.NewTools(ctx, cfg)
 	}
 	return nil, fmt.Errorf("no planner %q, want sequence, sequential or tools", name)
 }

@@ -157,7 +157,7 @@ func recordedBot(t *testing.T, file string, model models.Model) bottest.Config {
 	return bottest.Config{Name: "ListBot", New: func(ctx context.Context, parts bottest.Parts) (*bot.Bot, error) {
 		parts.Bot.Actions = acts
 		var err error
-		parts.Bot.Planner, err = planner.NewSequence(ctx, planner.SequenceConfig{Model: model, Actions: acts})
+		parts.Bot.Planner, err = planner.NewSequence(ctx, planner.Config{Model: model, Actions: acts})
 		if err != nil {
 			return nil, err
 		}

@@ -69,7 +69,7 @@ func TestForeignBot(t *testing.T) {
 	cfg := bottest.Config{New: func(ctx context.Context, parts bottest.Parts) (*bot.Bot, error) {
 		acts := actions.New()
 		lists.Register(acts)
-		sequence, err := planner.NewSequence(ctx, planner.SequenceConfig{Model: parts.Model, Actions: acts})
+		sequence, err := planner.NewSequence(ctx, planner.Config{Model: parts.Model, Actions: acts})
 		if err != nil {
 			return nil, err
 		}

@@ -31,6 +31,9 @@ const (
 type Message struct {
 	Role Role
 	Text string
+	// WithSchema is told in place of Text where the schema of the request's [Format] is sent
+	// along, so that nothing is said twice. "": Text.
+	WithSchema string
 
 	// Calls are what the model called, in a message of the assistant. Each has to
 	// be answered by a message of its own, with the call's id, right behind it.

@@ -15,7 +15,6 @@ import (
 
 	"github.com/planbot-go/planbot/actions"
 	"github.com/planbot-go/planbot/models"
-	"github.com/planbot-go/planbot/planner"
 	"github.com/planbot-go/planbot/planner/plan"
 )
 
@@ -327,7 +326,7 @@ func printPlans(w io.Writer, all []*tally) {
 func checkPlans(w io.Writer, all []*tally) (failed int) {
 	fmt.Fprintln(w)
 	for _, t := range all {
-		if t.cell.format == planner.JSONSchema {
+		if t.cell.format == "json_schema" {
 			failed += verdict(w, t.cell.name+": every first answer that was not cut off is a plan that may run", t.invalid,
 				fmt.Sprintf("%d of %d, %d cut off", t.clean+t.repaired+t.prose, t.asked, t.cut))
 		}

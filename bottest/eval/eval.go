@@ -92,7 +92,7 @@ func (c *Case) turn() *actions.Turn {
 	}
 	history := state.Of[prompts.History](conversation)
 	for _, e := range c.History {
-		history.Append(e.turn(), prompts.Limits{})
+		history.Append(e.turn(), 0)
 	}
 	return turn
 }

@@ -4,6 +4,7 @@ package golden
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"flag"
@@ -97,16 +98,23 @@ func Write(file string, data []byte) error {
 }
 
 // clock is the time of a turn, as prompts say it.
-var clock = regexp.MustCompile(`\d{4}-\d\d-\d\d \d\d:\d\d [+-]\d\d:\d\d, (Mon|Tues|Wednes|Thurs|Fri|Satur|Sun)day`)
+var clock = regexp.MustCompile(`\d{4}-\d\d-\d\d( \d\d:\d\d [+-]\d\d:\d\d)?, (Mon|Tues|Wednes|Thurs|Fri|Satur|Sun)day`)
 
-// Noon stands for the time of a turn: it is another one whenever a test runs.
-const Noon = "2006-01-02 12:00 +00:00, Monday"
+// Noon and Monday stand for the time of a turn and for its date: they are others whenever a
+// test runs.
+const (
+	Noon   = "2006-01-02 12:00 +00:00, Monday"
+	Monday = "2006-01-02, Monday"
+)
 
 // Prompt is what a model is asked, as text for people: the messages, the tools, the form of
-// the answer and the settings. [Noon] stands for the time.
+// the answer and the settings. [Noon] stands for the time, and [Monday] for the date.
 func Prompt(req *models.Request) string {
 	var s strings.Builder
 	for _, m := range req.Messages {
+		if req.Format != nil && req.Format.Schema != nil {
+			m.Text = cmp.Or(m.WithSchema, m.Text)
+		}
 		section(&s, strings.TrimSpace(string(m.Role)+" "+m.CallID), textOf(m))
 	}
 	if len(req.Tools) > 0 {
@@ -150,7 +158,12 @@ func section(s *strings.Builder, title, text string) {
 func textOf(m models.Message) string {
 	text := m.Text
 	if m.Role == models.System {
-		text = clock.ReplaceAllLiteralString(text, Noon)
+		text = clock.ReplaceAllStringFunc(text, func(found string) string {
+			if strings.Contains(found, ":") {
+				return Noon
+			}
+			return Monday
+		})
 	}
 	text = strings.ReplaceAll("\n"+text, "\n===", "\n ===")[1:]
 	for _, c := range m.Calls {

@@ -56,7 +56,7 @@ func (s *Settings) NewPlanner(ctx context.Context, acts *actions.Registry, runne
 		return nil, err
 	}
 	p.AboutModel = about
-	cfg := planner.SequenceConfig{Model: model, Actions: acts, Named: func(name string) (models.Model, error) {
+	cfg := planner.Config{Model: model, Actions: acts, Named: func(name string) (models.Model, error) {
 		named := *s
 		named.OpenAIModel, named.AzureDeployment = name, name
 		model, _, err := named.NewModel(watch)
@@ -73,27 +73,26 @@ func (s *Settings) NewPlanner(ctx context.Context, acts *actions.Registry, runne
 }
 
 // newPlanner makes the planner of that name.
-func newPlanner(ctx context.Context, name string, cfg planner.SequenceConfig) (PromptMaker, error) {
+func newPlanner(ctx context.Context, name string, cfg planner.Config) (PromptMaker, error) {
 	switch name {
 	case Sequential:
 		return planner.NewSequential(ctx, cfg)
 	case Tools:
-		return planner.NewTools(ctx, planner.ToolsConfig{SequenceConfig: cfg})
+		return planner.NewTools(ctx, cfg)
 	}
 	return planner.NewSequence(ctx, cfg)
 }
 
 // Complete adds to a planner, and to its actions, what makes its prompts: prompts, skills, and
 // prompts that are actions. The skills are nil where there are none, and about names them.
-func (s *Settings) Complete(ctx context.Context, cfg *planner.SequenceConfig, runner skills.Runner) (provider *skills.Provider, about string, err error) {
-	load := prompts.Load
-	if s.PromptsReload {
-		load = prompts.Watch
-	}
-	if cfg.Prompts, err = load(s.PromptsDir); err != nil {
+func (s *Settings) Complete(ctx context.Context, cfg *planner.Config, runner skills.Runner) (provider *skills.Provider, about string, err error) {
+	if cfg.Prompts, err = prompts.Load(s.PromptsDir); err != nil {
 		return nil, "", Fault{fmt.Errorf("BOT_PROMPTS_DIR: %w", err)}
 	}
-	cfg.ResponseFormat = planner.ResponseFormat(s.ResponseFormat)
+	if s.PromptsReload {
+		cfg.Prompts.Watch()
+	}
+	cfg.ResponseFormat = s.ResponseFormat
 	if provider, about, err = s.newSkills(ctx, runner); err != nil {
 		return nil, "", err
 	}
@@ -107,8 +106,8 @@ func (s *Settings) Complete(ctx context.Context, cfg *planner.SequenceConfig, ru
 }
 
 // addPromptActions adds the actions that are prompts to those of the planner.
-func addPromptActions(cfg planner.SequenceConfig) error {
-	return planner.AddPromptFolders(cfg.Actions, planner.PromptActionConfig{Model: cfg.Model, Prompts: cfg.Prompts, Named: cfg.Named})
+func addPromptActions(cfg planner.Config) error {
+	return planner.AddPromptFolders(cfg.Actions, cfg)
 }
 
 // ofPrompts is a fault of the prompts that were set, where any were.

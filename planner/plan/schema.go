@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"cmp"
 	"encoding/json"
-	"fmt"
 	"maps"
 	"reflect"
 	"slices"
@@ -13,7 +12,6 @@ import (
 	"github.com/google/jsonschema-go/jsonschema"
 
 	"github.com/planbot-go/planbot/actions"
-	"github.com/planbot-go/planbot/prompts"
 )
 
 // Schema is the JSON Schema of the plans that the registered actions allow, with
@@ -605,40 +603,6 @@ func fits(f *form) bool {
 	}
 	count(f, 0)
 	return properties <= maxSchemaProperties && deepest <= maxSchemaDepth && options <= maxSchemaOptions && text <= maxSchemaText
-}
-
-// Describe turns the registry into what a prompt lists, in the order of
-// registration.
-func Describe(registry *actions.Registry) []prompts.Action {
-	var list []prompts.Action
-	for _, a := range registry.All() {
-		action := prompts.Action{Name: a.Name, Description: a.Description}
-		schema := a.ForModels()
-		for _, name := range propertyOrder(schema) {
-			action.Parameters = append(action.Parameters, describeParameter(schema, name))
-		}
-		list = append(list, action)
-	}
-	return list
-}
-
-func describeParameter(schema *jsonschema.Schema, name string) prompts.Parameter {
-	property := schema.Properties[name]
-	p := prompts.Parameter{
-		Name:        name,
-		Type:        TypeText(property),
-		Description: property.Description,
-		Required:    slices.Contains(schema.Required, name),
-		Default:     string(property.Default),
-	}
-	allowed := property
-	if property.Items != nil {
-		allowed = property.Items
-	}
-	for _, v := range allowed.Enum {
-		p.Enum = append(p.Enum, fmt.Sprint(v))
-	}
-	return p
 }
 
 // TypeText names a type as programmers write it: "string", "string[]",
