@@ -178,7 +178,7 @@ func TestRecordedBot(t *testing.T) {
 		t.Setenv("BOTTEST_UPDATE", "1")
 		talk(bottest.New(t, recordedBot(t, file, &saying{[]string{addMilk}})))
 	})
-	if raw, err := os.ReadFile(file); err != nil || !strings.Contains(string(raw), "add milk to groceries") || !strings.Contains(string(raw), "2006-01-02 12:00 +00:00, Monday") {
+	if raw, err := os.ReadFile(file); err != nil || !strings.Contains(string(raw), "add milk to groceries") || !strings.Contains(string(raw), "\n      Today: 2006-01-02, Monday\n") {
 		t.Fatalf("%v\n%s", err, raw)
 	}
 	t.Run("replay", func(t *testing.T) {
