@@ -137,7 +137,7 @@ func TestTheDoor(t *testing.T) {
 		"gzip":            {http.MethodPost, "application/json", "gzip", good, http.StatusUnsupportedMediaType, "", ""},
 		"no JSON":         {http.MethodPost, "application/json", "", "{", http.StatusBadRequest, "", ""},
 		"no activity":     {http.MethodPost, "application/json", "", "{}", http.StatusBadRequest, "", ""},
-		"too large":       {http.MethodPost, "application/json", "", strings.Repeat(" ", bot.MaxBodyBytes) + good, http.StatusRequestEntityTooLarge, "", ""},
+		"too large":       {http.MethodPost, "application/json", "", strings.Repeat(" ", 1<<20) + good, http.StatusRequestEntityTooLarge, "", ""},
 		"foreign service": {http.MethodPost, "application/json", "", strings.Replace(good, b.connector.URL, "http://169.254.169.254/", 1), http.StatusBadRequest, "", ""},
 		"web page":        {http.MethodPost, "application/json", "", good, http.StatusForbidden, "", "https://evil.example"},
 		"rebound name":    {http.MethodPost, "application/json", "", good, http.StatusForbidden, "evil.example", ""},

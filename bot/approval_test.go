@@ -139,7 +139,7 @@ func TestApprovalYes(t *testing.T) {
 	}
 
 	again := d.deliver(click(approve, event{"id": "late"}))
-	if !strings.Contains(again.body, "decided already: Approved by Mia") || len(*d.closed) != 1 {
+	if !strings.Contains(again.body, "already decided: Approved by Mia") || len(*d.closed) != 1 {
 		t.Errorf("a second click: %s, closed %d", again.body, len(*d.closed))
 	}
 	d.model.Says(plan(say("You did.")))
@@ -179,15 +179,15 @@ func TestApprovalIsForTheRightPersonAndCard(t *testing.T) {
 	d.model.Says(closePlan)
 	approve, _ := buttons(t, d.ask(mention, "<at>Bot</at> close it"))
 
-	if got := d.deliver(click(approve, otto)); got.status != http.StatusOK || !strings.Contains(got.body, "You may not decide this") {
+	if got := d.deliver(click(approve, otto)); got.status != http.StatusOK || !strings.Contains(got.body, "You can't decide this") {
 		t.Errorf("a stranger: %d %s", got.status, got.body)
 	}
 	forged := map[string]any{"approval": approve["approval"], "hash": strings.Repeat("0", 64), "verb": approve["verb"]}
-	if got := d.deliver(click(forged, group)); !strings.Contains(got.body, "does not belong") {
+	if got := d.deliver(click(forged, group)); !strings.Contains(got.body, "is for a different call") {
 		t.Errorf("another call: %s", got.body)
 	}
 	unknown := map[string]any{"approval": "nothere", "hash": approve["hash"], "verb": approve["verb"]}
-	if got := d.deliver(click(unknown, group)); !strings.Contains(got.body, "do not wait") {
+	if got := d.deliver(click(unknown, group)); !strings.Contains(got.body, "no longer waiting") {
 		t.Errorf("an unknown one: %s", got.body)
 	}
 	mismatch := click(approve, group)
@@ -210,7 +210,7 @@ func TestApprovalBySubmitByWordsAndByNamedApprovers(t *testing.T) {
 	d.model.Says(closePlan, closePlan)
 	approve, _ := buttons(t, d.ask(nil, "close it"))
 	d.deliver(event{"text": nil, "value": approve, "replyToId": "1"})
-	d.expect("You may not decide this. Nothing was done.")
+	d.expect("You can't decide this. Nothing was done.")
 	d.deliver(event{"text": nil, "value": approve, "replyToId": "1", "from": otto["from"]})
 	d.expect("Closed it.")
 
@@ -226,7 +226,7 @@ func TestApprovalBySubmitByWordsAndByNamedApprovers(t *testing.T) {
 	d.expect("Closed it.")
 	words["id"], words["text"] = nil, "/reject "+id
 	d.deliver(words)
-	if got := d.connector.Next(t).Text(); !strings.HasPrefix(got, "This was decided already: Approved by Otto") {
+	if got := d.connector.Next(t).Text(); !strings.HasPrefix(got, "This was already decided: Approved by Otto") {
 		t.Errorf("got %q", got)
 	}
 	if len(*d.closed) != 2 {
@@ -302,7 +302,7 @@ func TestResetForgetsWhatWaits(t *testing.T) {
 		approve, _ := buttons(t, d.ask(nil, "close it"))
 		d.say(command)
 		d.connector.Next(t)
-		if got := d.deliver(click(approve, nil)); !strings.Contains(got.body, "do not wait") || len(*d.closed) != 0 {
+		if got := d.deliver(click(approve, nil)); !strings.Contains(got.body, "no longer waiting") || len(*d.closed) != 0 {
 			t.Errorf("%s: %s", command, got.body)
 		}
 	}
@@ -375,7 +375,7 @@ func TestTwoClicksAtOnceRunOnce(t *testing.T) {
 	for range urls {
 		if got := <-answers; strings.Contains(got.body, "adaptive") {
 			approved++
-		} else if !strings.Contains(got.body, "decided already") {
+		} else if !strings.Contains(got.body, "already decided") {
 			t.Errorf("answer %d %s", got.status, got.body)
 		}
 	}

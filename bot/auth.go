@@ -1,9 +1,7 @@
 package bot
 
 import (
-	"context"
 	"errors"
-	"fmt"
 	"net"
 	"net/http"
 	"slices"
@@ -12,7 +10,6 @@ import (
 
 	"github.com/planbot-go/planbot/activity"
 	"github.com/planbot-go/planbot/connector"
-	"github.com/planbot-go/planbot/state"
 )
 
 // whenKeysMissing is when to come back while the keys of the tokens' issuer
@@ -104,28 +101,6 @@ func fromGuard(err error) error {
 	return status
 }
 
-// fillIn makes the parts that a bot on its own machine needs and cfg does not
-// have. They are closed when the bot was drained.
-func (b *Bot) fillIn() error {
-	if b.cfg.Store == nil {
-		store, err := state.OpenEmbedded(state.Config{})
-		if err != nil {
-			return fmt.Errorf("bot without a Store: %w", err)
-		}
-		b.cfg.Store = store
-		b.ends = append(b.ends, func() { _ = store.Close() }) // what it kept is gone either way
-	}
-	if b.cfg.Authenticator == nil {
-		auth, client, err := local()
-		if err != nil {
-			return fmt.Errorf("bot without an Authenticator: %w", err)
-		}
-		b.cfg.Authenticator, b.cfg.Channel, b.local = auth, client, true
-		b.ends = append(b.ends, client.Close)
-	}
-	return nil
-}
-
 // local authenticates for a bot and is its way out, of one without an app id, which talks with
 // programs on this machine only.
 func local() (Authenticator, *connector.Client, error) {
@@ -174,23 +149,17 @@ type Access struct {
 	Channels []string // channelIds, such as msteams
 }
 
-// deniedText is what a person reads whom a list denies.
-const deniedText = "Sorry, I may not talk with you here. Please ask whoever runs me."
-
-// denies names the list that denies the sender of the activity, or "".
-func (b *Bot) denies(a *activity.Activity) (list string) {
-	lists := &b.cfg.Access
-	if len(lists.Channels)+len(lists.Tenants)+len(lists.Users) == 0 {
-		return ""
-	}
+// denies names the list that denies the sender of the activity, or "". identified says that
+// the bot has an app id.
+func (l *Access) denies(a *activity.Activity, identified bool) (list string) {
 	tenant, _ := a.Tenant()
-	known := a.ChannelID == activity.Teams || !b.cfg.Channel.Identified()
+	known := a.ChannelID == activity.Teams || !identified
 	switch {
-	case !allows(lists.Channels, a.ChannelID, true):
+	case !allows(l.Channels, a.ChannelID, true):
 		return "channels"
-	case !allows(lists.Tenants, tenant, known):
+	case !allows(l.Tenants, tenant, known):
 		return "tenants"
-	case !allows(lists.Users, a.From.AadObjectID, known):
+	case !allows(l.Users, a.From.AadObjectID, known):
 		return "users"
 	}
 	return ""
@@ -200,44 +169,3 @@ func (b *Bot) denies(a *activity.Activity) (list string) {
 func allows(list []string, id string, known bool) bool {
 	return len(list) == 0 || known && id != "" && slices.ContainsFunc(list, func(one string) bool { return strings.EqualFold(one, id) })
 }
-
-// twoTenants reports whether the activity names two tenants, which no channel does.
-func (b *Bot) twoTenants(t *Turn) bool {
-	a := t.Activity
-	if _, one := a.Tenant(); one {
-		return false
-	}
-	t.Log().Warn().Str("audit", "tenant").Str("channel", a.ChannelID).Str("tenant", brief(a.TeamsData().Tenant.ID)).
-		Str("other_tenant", brief(a.Conversation.TenantID)).Str("user", brief(a.From.AadObjectID)).Msg("denied")
-	b.engine.Ignored()
-	return true
-}
-
-// deny answers what came from somebody whom a list denies, and says so in the log. It is
-// false for a message: that is kept like any other, and its turn tells the person.
-func (b *Bot) deny(w http.ResponseWriter, t *Turn, list string) (answered bool, err error) {
-	a := t.Activity
-	tenant, _ := a.Tenant()
-	t.Log().Warn().Str("audit", "access").Str("list", list).Str("channel", a.ChannelID).
-		Str("tenant", brief(tenant)).Str("user", brief(a.From.AadObjectID)).Msg("denied")
-	b.engine.Refused(list)
-	switch a.Type {
-	case activity.Message:
-		return false, nil
-	case activity.Invoke:
-		return true, InvokeResponse{Status: http.StatusForbidden}.write(w)
-	}
-	return true, nobodyAnswers(a).write(w)
-}
-
-// brief is as much of a text that anybody may have written as belongs in a log.
-func brief(text string) string {
-	const most = 100
-	if len(text) > most {
-		return strings.ToValidUTF8(text[:most], "") + "…"
-	}
-	return text
-}
-
-// tellDenied is the handler of a message whose sender is denied.
-func tellDenied(ctx context.Context, t *Turn) error { return t.Tell(ctx, deniedText) }

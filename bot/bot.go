@@ -15,7 +15,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	stdlog "log"
+	"net"
 	"net/http"
+	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -166,7 +170,7 @@ type Bot struct {
 	engine *turn.Engine
 
 	requests atomic.Int64 // that are being answered, their bodies read
-	refusals lineLimit    // on the log
+	refusals *lineLimit   // on the log
 
 	local  bool               // made without an Authenticator
 	taking context.Context    // until activities are refused
@@ -232,13 +236,17 @@ func New(cfg Config) (*Bot, error) {
 	if cfg.Skills != nil {
 		cfg.Policy = cfg.Skills.Policy(cfg.Policy)
 	}
-	b := &Bot{cfg: cfg, refusals: lineLimit{atOnce: refusalsAtOnce, eachSecond: refusalsEachSecond}}
+	b := &Bot{cfg: cfg, refusals: newLineLimit(refusalsEachSecond, refusalsAtOnce)}
 	b.taking, b.refuse = context.WithCancel(context.Background()) // ends with Drain
 	if err := b.fillIn(); err != nil {
 		return nil, err
 	}
-	b.routes.last, b.routes.known = builtin(b), builtinInvokes(b)
 	cfg = b.cfg
+	b.routes.last = (&builtins{&b.cfg, &b.routes}).routes()
+	b.routes.known = map[string]invokeRoute{
+		cardInvoke:     {check: b.routes.checkClick, handle: b.routes.clicked},
+		feedbackInvoke: {check: checkFeedback, handle: b.rated, atOnce: true},
+	}
 	engine, err := turn.New(turn.Config{
 		Actions: cfg.Actions, Planner: cfg.Planner, Store: cfg.Store, Channel: cfg.Channel,
 		Handler: b.handler, OwnAnswer: failedInvoke, Clicked: decidedClick,
@@ -254,6 +262,28 @@ func New(cfg Config) (*Bot, error) {
 	}
 	b.engine = engine
 	return b, nil
+}
+
+// fillIn makes the parts that a bot on its own machine needs and cfg does not
+// have. They are closed when the bot was drained.
+func (b *Bot) fillIn() error {
+	if b.cfg.Store == nil {
+		store, err := state.OpenEmbedded(state.Config{})
+		if err != nil {
+			return fmt.Errorf("bot without a Store: %w", err)
+		}
+		b.cfg.Store = store
+		b.ends = append(b.ends, func() { _ = store.Close() }) // what it kept is gone either way
+	}
+	if b.cfg.Authenticator == nil {
+		auth, client, err := local()
+		if err != nil {
+			return fmt.Errorf("bot without an Authenticator: %w", err)
+		}
+		b.cfg.Authenticator, b.cfg.Channel, b.local = auth, client, true
+		b.ends = append(b.ends, client.Close)
+	}
+	return nil
 }
 
 // Start begins to do what waits in the inbox, also what another process left there.
@@ -288,3 +318,224 @@ func (b *Bot) Store() *state.Store { return b.cfg.Store }
 
 // Draining reports whether Drain was called.
 func (b *Bot) Draining() bool { return b.taking.Err() != nil }
+
+// On registers a handler for the activities that match, by Activity and Text: the turn's
+// state is not loaded yet. The first handler that matches answers.
+func (b *Bot) On(match func(t *Turn) bool, h Handler) {
+	b.routes.first = append(b.routes.first, route{match, h})
+}
+
+// OnMessage registers a handler for messages that match; a nil match takes all.
+func (b *Bot) OnMessage(match func(t *Turn) bool, h Handler) {
+	b.On(func(t *Turn) bool { return t.IsMessage() && (match == nil || match(t)) }, h)
+}
+
+// OnCommand registers a handler for messages whose whole text is the command,
+// such as "/reset", without regard to case.
+func (b *Bot) OnCommand(command string, h Handler) { b.On(isCommand(command), h) }
+
+// OnActivity registers a handler for a type of activity.
+func (b *Bot) OnActivity(typ activity.Type, h Handler) {
+	b.On(func(t *Turn) bool { return strings.EqualFold(string(t.Activity.Type), string(typ)) }, h)
+}
+
+// OnEvent registers a handler for events of that name.
+func (b *Bot) OnEvent(name string, h Handler) {
+	b.On(func(t *Turn) bool { return t.Activity.Type == activity.Event && t.Activity.Name == name }, h)
+}
+
+// OnMembersAdded registers a handler for members, other than the bot, that join.
+func (b *Bot) OnMembersAdded(h Handler) {
+	b.On(func(t *Turn) bool {
+		return t.Activity.Type == activity.ConversationUpdate && slices.ContainsFunc(t.Activity.MembersAdded, func(m activity.Account) bool {
+			return m.ID != t.Activity.Recipient.ID
+		})
+	}, h)
+}
+
+// OnReaction registers a handler for reactions to messages.
+func (b *Bot) OnReaction(h Handler) { b.OnActivity(activity.MessageReaction, h) }
+
+// Use wraps the handler of every activity in m, which calls next to go on. The first one
+// added is the outermost.
+func (b *Bot) Use(m func(next Handler) Handler) { b.routes.middleware = append(b.routes.middleware, m) }
+
+// OnInvoke registers the handler of the invokes of that name, whose response answers the
+// HTTP request. The rule of [Handler] on running again holds. An [*InvokeError] that it
+// returns is the answer; what it changed in state is kept. An invoke without a handler is
+// answered with 501. It panics when the name has a handler: that is
+// a wiring mistake. See [AddInvoke] for one that is typed, and [Bot.OnCardAction] and
+// [Bot.OnFeedback] for the invokes that the bot knows itself.
+func (b *Bot) OnInvoke(name string, h func(ctx context.Context, t *Turn) (InvokeResponse, error)) {
+	b.routes.addInvoke(name, invokeRoute{handle: h})
+}
+
+// OnCardAction registers the handler of the buttons with that verb, whether the client
+// knows Action.Execute or falls back to Action.Submit; then the answer comes as a message.
+// Verbs that begin with "planbot/" are the bot's own. It panics when the verb is empty, the
+// bot's, or has a handler: that is a wiring mistake.
+//
+// A click that is wrong, or has a verb without a handler, is answered with a card fault of
+// status 400 in a response of status 200: so the client shows it. A 501 there would be
+// "unable to reach app", for a card that an older version of the bot sent.
+//
+// A click waits for what is at work in its conversation. After ten seconds the person reads
+// that it was noted; it is handled all the same, but its answer is shown no more. What the
+// person has to know then belongs into a message, see [Turn.Tell]. Until an answer of the
+// handler went out within five seconds, at most for a minute, an equal click of the same
+// person is the same click: it gets that answer, and the handler is not called again. After
+// that it counts.
+func (b *Bot) OnCardAction(verb string, h func(ctx context.Context, t *Turn, click CardClick) (CardAnswer, error)) {
+	if b.routes.cards == nil {
+		b.routes.cards = map[string]cardHandler{}
+	}
+	if _, taken := b.routes.cards[verb]; taken || verb == "" || strings.HasPrefix(verb, turn.OwnVerbs) {
+		panic("bot: the verb " + verb + " cannot have this handler")
+	}
+	b.routes.cards[verb] = h
+}
+
+// OnFeedback registers the handler of feedback, which comes where a message asks for it:
+// see Config.Feedback and [activity.Activity.AskFeedback]. The person has the answer by
+// then: an error of h is for the log. The rule of [Handler] on running again holds. Without one, and before it,
+// feedback is counted and logged without its text. It panics when there is one: that is a
+// wiring mistake.
+func (b *Bot) OnFeedback(h func(ctx context.Context, t *Turn, f Feedback) error) {
+	if b.routes.feedback != nil {
+		panic("bot: feedback has a handler")
+	}
+	b.routes.feedback = h
+}
+
+// rated notes the feedback. The answer has to be empty.
+func (b *Bot) rated(ctx context.Context, t *Turn) (InvokeResponse, error) {
+	f, fault := readFeedback(t.Activity)
+	if fault != nil {
+		return InvokeResponse{}, fault // another version of the bot accepted it
+	}
+	reaction := disliked
+	if f.Liked {
+		reaction = liked
+	}
+	b.engine.Rated(reaction)
+	zerolog.Ctx(ctx).Info().Str("reaction", reaction).Bool("text", f.Text != "").Str("rated", f.MessageID).Msg("feedback")
+	if b.routes.feedback == nil {
+		return InvokeResponse{}, nil
+	}
+	return InvokeResponse{}, b.routes.feedback(ctx, t, f)
+}
+
+// Limits on how long the end may take.
+const (
+	drainTimeout = 20 * time.Second
+	closeTimeout = 2 * time.Second
+)
+
+// ListenAndServe answers POST /api/messages on addr, a host:port, until ctx ends,
+// and then drains: activities are refused, and the turns at work get 20 seconds.
+// After that it returns nil. It is all that the main of a small bot needs:
+//
+//	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+//	defer stop()
+//	err := b.ListenAndServe(ctx, "127.0.0.1:3978")
+//
+// A bot without an Authenticator listens on loopback addresses only.
+func (b *Bot) ListenAndServe(ctx context.Context, addr string) error {
+	var lc net.ListenConfig
+	listener, err := lc.Listen(ctx, "tcp", addr)
+	if err != nil {
+		return fmt.Errorf("listen on %s: %w", addr, err)
+	}
+	return b.Serve(ctx, listener)
+}
+
+// Serve is [Bot.ListenAndServe] on a listener, which it closes.
+func (b *Bot) Serve(ctx context.Context, listener net.Listener) error {
+	addr := listener.Addr()
+	if b.local && !isLoopback(addr) {
+		return errors.Join(fmt.Errorf("listen on %s: a bot without an Authenticator is for loopback addresses only", addr), listener.Close())
+	}
+	mux := http.NewServeMux()
+	mux.Handle("/api/messages", b)
+	server := b.NewServer(mux)
+	b.Start()
+	ended := make(chan error, 1)
+	go func() { ended <- server.Serve(listener) }()
+	b.cfg.Log.Info().Str("url", "http://"+addr.String()+"/api/messages").Msg("listening")
+	select {
+	case err := <-ended:
+		return fmt.Errorf("serve on %s: %w", addr, err)
+	case <-ctx.Done():
+	}
+	if err := b.shut(ctx, server); err != nil {
+		return err
+	}
+	if err := <-ended; !errors.Is(err, http.ErrServerClosed) {
+		return fmt.Errorf("serve on %s: %w", addr, err)
+	}
+	return nil
+}
+
+// shut waits for the turns at work and then for the connections, for each not
+// too long.
+func (b *Bot) shut(ctx context.Context, server *http.Server) error {
+	b.cfg.Log.Info().Stringer("at_most", drainTimeout).Msg("draining")
+	ctx = context.WithoutCancel(ctx)
+	draining, cancel := context.WithTimeout(ctx, drainTimeout)
+	defer cancel()
+	if err := b.Drain(draining); err != nil {
+		b.cfg.Log.Warn().Err(err).Msg("turns were cut off")
+	}
+	closing, cancel := context.WithTimeout(ctx, closeTimeout)
+	defer cancel()
+	if server.Shutdown(closing) != nil {
+		return server.Close()
+	}
+	return nil
+}
+
+// Limits on what a client may hold on to.
+const (
+	headerTimeout  = 10 * time.Second
+	readTimeout    = 20 * time.Second // headers and body
+	writeTimeout   = time.Minute      // all behind the headers: a body, an answer that is waited for, and its way out
+	idleTimeout    = 2 * time.Minute
+	maxHeaderBytes = 32 << 10
+	// lingerTimeout is how long the rest of a request is waited for that was answered
+	// without it.
+	lingerTimeout = 500 * time.Millisecond
+)
+
+// NewServer returns a server for h, of which the bot is a part, with all bounds on
+// what clients may hold on to: the time for headers, body, answer and doing nothing,
+// the size of headers, and the number of connections ([Config].MaxConnections). It
+// reports to the bot's log. The caller may set other fields, but not ConnState and
+// ConnContext.
+func (b *Bot) NewServer(h http.Handler) *http.Server {
+	cap := newConnCap(b.cfg.MaxConnections, b.cfg.Log)
+	server := &http.Server{
+		Handler:           cap.counting(hastening(h)),
+		ReadHeaderTimeout: headerTimeout,
+		ReadTimeout:       readTimeout,
+		WriteTimeout:      writeTimeout + b.cfg.AckTimeout,
+		IdleTimeout:       idleTimeout,
+		MaxHeaderBytes:    maxHeaderBytes,
+		ErrorLog:          stdlog.New(b.cfg.Log.With().Str(zerolog.LevelFieldName, zerolog.LevelWarnValue).Str("of", "net/http").Logger(), "", 0),
+		ConnState:         cap.watch,
+		ConnContext:       cap.connContext,
+	}
+	server.RegisterOnShutdown(cap.close)
+	return server
+}
+
+// hastening waits only a moment for what is left of a request once h has answered it.
+// The server reads that before it sends the answer, to use the connection again, and
+// would give a stranger the time of a whole body for it.
+func hastening(h http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		h.ServeHTTP(w, r)
+		if r.Body != http.NoBody {
+			_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(lingerTimeout)) // of a connection that is open
+		}
+	})
+}

@@ -140,9 +140,9 @@ func TestModelFaults(t *testing.T) {
 	}{
 		"garbage":        {func(b *bundle) { b.model.Says(`{"type":"plan"`, `{"type":"plan"`, `{"type":"plan"`) }, "could not make a plan"},
 		"empty":          {func(b *bundle) { b.model.Says("", "", "") }, "could not make a plan"},
-		"401":            {fails(401, "invalid_api_key"), "does not let me in"},
-		"429":            {fails(429, "rate_limit_exceeded"), "too much to do"},
-		"500":            {fails(500, ""), "cannot be used"},
+		"401":            {fails(401, "invalid_api_key"), "refused my credentials"},
+		"429":            {fails(429, "rate_limit_exceeded"), "too busy"},
+		"500":            {fails(500, ""), "isn't available"},
 		"content filter": {fails(400, "content_filter"), "content filter"},
 		"too long":       {fails(400, "context_length_exceeded"), "too long"},
 		"no answer": {func(b *bundle) {
@@ -215,7 +215,7 @@ func TestStateThatCannotBeSavedIsNotReportedAsDone(t *testing.T) {
 	b.model.Says(plan(do("createList", `{"list":"home"}`), do("hoard", `{}`), say("Created home.")),
 		plan(`{"type":"DO","action":"summarizeLists","saveAs":"L"}`, say("$L")))
 	b.say("create home")
-	b.expectFault("more than I can keep")
+	b.expectFault("more than I can store")
 	b.say("lists?")
 	b.expect("There are no lists yet.")
 }

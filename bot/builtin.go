@@ -9,7 +9,6 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/planbot-go/planbot/activity"
-	"github.com/planbot-go/planbot/bot/turn"
 	"github.com/planbot-go/planbot/prompts"
 	"github.com/planbot-go/planbot/state"
 )
@@ -18,11 +17,13 @@ import (
 // notify everybody (rule of the Teams documentation).
 const bigTeam = 100
 
-// builtin are the routes that every bot has, behind the ones it registers.
-func builtin(b *Bot) []route {
-	typ := func(want activity.Type) Match {
-		return func(t *Turn) bool { return t.Activity.Type == want }
-	}
+// builtins answer what every bot answers, behind the routes that it registers.
+type builtins struct {
+	cfg    *Config
+	clicks *routes
+}
+
+func (b *builtins) routes() []route {
 	return []route{
 		{botAdded, b.welcome},
 		{botRemoved, leave},
@@ -30,19 +31,11 @@ func builtin(b *Bot) []route {
 		{isCommand("/help"), b.help},
 		{isCommand("/reset"), b.reset},
 		{isCommand("/forget"), forget},
-		{func(t *Turn) bool { _, ok := b.submittedVerb(t); return ok }, b.clickedSubmitted},
-		{func(t *Turn) bool { return turn.IsSubmit(t.Activity) }, submitted},
+		{func(t *Turn) bool { _, ok := b.clicks.submittedVerb(t); return ok }, b.clicks.clickedSubmitted},
+		{(*Turn).IsSubmit, submitted},
 		{b.isSkillCommand, b.skill},
 		{isCommand(""), b.help}, // a mention of the bot and nothing else
-		{typ(activity.Message), planned},
-	}
-}
-
-// builtinInvokes are those that every bot answers, unless its author does.
-func builtinInvokes(b *Bot) map[string]invokeRoute {
-	return map[string]invokeRoute{
-		turn.CardInvoke: {check: b.checkClick, handle: b.clicked},
-		feedbackInvoke:  {check: checkFeedback, handle: b.rated, atOnce: true},
+		{(*Turn).IsMessage, planned},
 	}
 }
 
@@ -71,7 +64,7 @@ func itself(a *activity.Activity) func(activity.Account) bool {
 }
 
 // welcome greets a conversation once.
-func (b *Bot) welcome(ctx context.Context, t *Turn) error {
+func (b *builtins) welcome(ctx context.Context, t *Turn) error {
 	mark := state.Of[greeted](t.Conversation)
 	if mark.Done {
 		return nil
@@ -88,7 +81,7 @@ func (b *Bot) welcome(ctx context.Context, t *Turn) error {
 
 // inBigTeam reports whether a welcome would disturb many. A team that will not
 // say how big it is, is greeted.
-func (b *Bot) inBigTeam(ctx context.Context, a *activity.Activity) bool {
+func (b *builtins) inBigTeam(ctx context.Context, a *activity.Activity) bool {
 	team := a.TeamsData().Team.ID
 	if a.Conversation.ConversationType != "channel" || team == "" {
 		return false
@@ -122,16 +115,16 @@ func leave(ctx context.Context, t *Turn) error {
 }
 
 // help lists what the bot can do, from the registry.
-func (b *Bot) help(ctx context.Context, t *Turn) error {
+func (b *builtins) help(ctx context.Context, t *Turn) error {
 	m := t.Message(b.helpText())
-	if turn.ShowsCards(t.Activity.ChannelID) {
+	if t.ShowsCards() {
 		m.Attachments = []activity.Attachment{b.helpCard(m.Text).Attachment()}
 		m.Summary, m.Text = b.cfg.Name+" can help", ""
 	}
 	return t.Send(ctx, m)
 }
 
-func (b *Bot) helpText() string {
+func (b *builtins) helpText() string {
 	var s strings.Builder
 	s.WriteString("I am " + b.cfg.Name + ". Tell me what you need in your own words. I can use these actions:\n")
 	for _, a := range b.cfg.Actions.All() {
@@ -146,7 +139,7 @@ func (b *Bot) helpText() string {
 }
 
 // helpCard shows the help with buttons that say something for the person.
-func (b *Bot) helpCard(text string) activity.Card {
+func (b *builtins) helpCard(text string) activity.Card {
 	card := activity.NewCard(text, activity.TextBlock{Text: text})
 	for _, say := range b.cfg.Examples {
 		card = card.With(activity.Submit{Title: say, Data: offer{say}})
@@ -173,7 +166,7 @@ func submitted(ctx context.Context, t *Turn) error {
 
 // reset clears what the conversation was about. What the person keeps, such as
 // lists, stays.
-func (b *Bot) reset(ctx context.Context, t *Turn) error {
+func (b *builtins) reset(ctx context.Context, t *Turn) error {
 	t.Thread.Remove(new(prompts.History).StateName()) // also one that cannot be read
 	if b.cfg.Skills != nil {
 		b.cfg.Skills.Reset(t.Turn)
@@ -199,7 +192,7 @@ func forget(ctx context.Context, t *Turn) error {
 const skillCommand = "/skill"
 
 // isSkillCommand takes /skill, alone or with words behind it.
-func (b *Bot) isSkillCommand(t *Turn) bool {
+func (b *builtins) isSkillCommand(t *Turn) bool {
 	if b.cfg.Skills == nil || !t.IsMessage() {
 		return false
 	}
@@ -217,7 +210,7 @@ func skillWords(text string) (words string, ok bool) {
 
 // skill does what a person asks of skills in so many words. What is left to be done with
 // one is planned for.
-func (b *Bot) skill(ctx context.Context, t *Turn) error {
+func (b *builtins) skill(ctx context.Context, t *Turn) error {
 	words, _ := skillWords(t.Text)
 	reply, rest, err := b.cfg.Skills.Command(ctx, t.Turn, words)
 	if err != nil {

@@ -30,7 +30,7 @@ func TestAClickWhileTheBotIsAtWork(t *testing.T) {
 	b.bot.OnCardAction("count", func(_ context.Context, turn *bot.Turn, _ bot.CardClick) (bot.CardAnswer, error) {
 		n := &state.Of[counted](turn.Conversation).N
 		*n++
-		return bot.ShowMessage(fmt.Sprintf("Counted %d.", *n)), nil
+		return bot.CardAnswer{Message: fmt.Sprintf("Counted %d.", *n)}, nil
 	})
 	b.say("work")
 	<-begun
@@ -42,7 +42,7 @@ func TestAClickWhileTheBotIsAtWork(t *testing.T) {
 	waiting.Go(func() { got = b.post(b.url, first) })
 	b.until("that the first one is kept", func() bool { return b.seen() > before })
 	late := b.postAndHangUp(again, func() bool { return strings.Contains(b.log.String(), "duplicate dropped") })
-	if late.Code != http.StatusOK || !strings.Contains(late.Body.String(), `{"statusCode":200,"type":"application/vnd.microsoft.activity.message","value":"I am still at work.`) {
+	if late.Code != http.StatusOK || !strings.Contains(late.Body.String(), `{"statusCode":200,"type":"application/vnd.microsoft.activity.message","value":"I'm still working on it.`) {
 		t.Errorf("while at work: %d %s", late.Code, late.Body)
 	}
 	close(release)
@@ -75,7 +75,7 @@ func TestAClickWhoseAnswerNobodySaw(t *testing.T) {
 	b.bot.OnCardAction("slow", func(context.Context, *bot.Turn, bot.CardClick) (bot.CardAnswer, error) {
 		calls.Add(1)
 		<-release
-		return bot.ShowMessage(fmt.Sprint("Booked ", calls.Load())), nil
+		return bot.CardAnswer{Message: fmt.Sprint("Booked ", calls.Load())}, nil
 	})
 	b.postAndHangUp(b.activity(pressed("slow", nil)), func() bool { return calls.Load() > 0 })
 	close(release)

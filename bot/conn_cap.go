@@ -28,7 +28,7 @@ type connCap struct {
 	conns  map[net.Conn]*conn
 	quiet  list.List // of *conn, the longest so first
 	closed bool
-	lines  lineLimit
+	lines  *lineLimit
 }
 
 // leastQuiet is how long a connection may be quiet whatever happens.
@@ -43,7 +43,7 @@ type conn struct {
 }
 
 func newConnCap(most int, log zerolog.Logger) *connCap {
-	k := &connCap{most: most, log: log, conns: map[net.Conn]*conn{}, lines: lineLimit{atOnce: 1, eachSecond: 1}}
+	k := &connCap{most: most, log: log, conns: map[net.Conn]*conn{}, lines: newLineLimit(1, 1)}
 	k.free.L = &k.mu
 	return k
 }
@@ -143,8 +143,8 @@ func (k *connCap) makeRoom() {
 
 func (k *connCap) closeQuiet(c net.Conn) {
 	_ = c.Close() // its own goroutine notices
-	if write, unsaid := k.lines.next(time.Now()); write {
-		k.log.Warn().Int("at_most", k.most).Int("others_before", unsaid).Msg("a quiet connection was closed for a new one")
+	if write, unsaid := k.lines.next(); write {
+		k.log.Warn().Int("at_most", k.most).Int64("others_before", unsaid).Msg("a quiet connection was closed for a new one")
 	}
 }
 

@@ -1,6 +1,7 @@
 package bot
 
 import (
+	"cmp"
 	"context"
 	stdjson "encoding/json"
 	"errors"
@@ -16,11 +17,6 @@ import (
 	"github.com/planbot-go/planbot/bot/turn"
 )
 
-// InvokeHandler answers an invoke in the HTTP response: the body is written as
-// JSON, nil as an empty one. The rule of [Handler] on running again holds. An
-// [*InvokeError] that it returns is its answer; what it changed in state is kept.
-type InvokeHandler func(ctx context.Context, t *Turn) (InvokeResponse, error)
-
 // InvokeResponse is the answer to an invoke. The zero status is 200; one that is no status
 // of an answer, 200 to 599, is a failure of the handler.
 type InvokeResponse struct {
@@ -29,8 +25,10 @@ type InvokeResponse struct {
 }
 
 // InvokeError is a failure as the answer to an invoke, with the body
-// {"error":{"code","message"}}; of a click on a card with that of [CardError]. The person
-// may read both. A Status that is none of 400 to 599 is 500.
+// {"error":{"code","message"}}. The person may read both. A Status that is none of 400 to
+// 599 is 500. Of a click on a card, 401 says that the code of a sign-in was wrong, and 412
+// that a sign-in did not get what the card needs; clients know no others but 400 and 500,
+// so any other 4xx becomes 400, and the rest 500.
 type InvokeError struct {
 	Status        int
 	Code, Message string
@@ -75,22 +73,17 @@ func (i InvokeResponse) write(w http.ResponseWriter) error {
 	return nil
 }
 
+// invokeHandler answers an invoke, see [Bot.OnInvoke].
+type invokeHandler = func(ctx context.Context, t *Turn) (InvokeResponse, error)
+
 // invokeRoute is how the invokes of one name are answered.
 type invokeRoute struct {
 	// check answers an invoke that is wrong, before there is a turn of it; nil: it is
 	// not. It may itself be nil.
 	check  func(a *activity.Activity) *InvokeResponse
-	handle InvokeHandler
+	handle invokeHandler
 	// atOnce is whether the invoke is answered, with an empty body, once it is kept.
 	atOnce bool
-}
-
-// OnInvoke registers the handler of the invokes of that name. An invoke without
-// a handler is answered with 501. It panics when the name has a handler: that is
-// a wiring mistake. See [AddInvoke] for one that is typed, and [Bot.OnCardAction] and
-// [Bot.OnFeedback] for the invokes that the bot knows itself.
-func (b *Bot) OnInvoke(name string, h InvokeHandler) {
-	b.routes.addInvoke(name, invokeRoute{handle: h})
 }
 
 // AddInvoke is [Bot.OnInvoke] with the types of the value that comes and of the body that
@@ -138,37 +131,10 @@ func valueOf[In any](a *activity.Activity) (in In, fault *InvokeError) {
 	return in, nil
 }
 
-func (r *routes) addInvoke(name string, route invokeRoute) {
-	if r.invokes == nil {
-		r.invokes = map[string]invokeRoute{}
-	}
-	if _, taken := r.invokes[name]; taken {
-		panic("bot: invoke " + name + " has a handler")
-	}
-	r.invokes[name] = route
-}
-
-// invoke returns how the activity is answered, if it is an invoke that is.
-func (r *routes) invoke(a *activity.Activity) (route invokeRoute, ok bool) {
-	if a.Type != activity.Invoke {
-		return route, false
-	}
-	if route, ok = r.invokes[a.Name]; !ok {
-		route, ok = r.known[a.Name]
-	}
-	return route, ok
-}
-
-// awaits reports whether who brings the activity waits for the answer of its turn.
-func (b *Bot) awaits(a *activity.Activity) bool {
-	route, _ := b.routes.invoke(a)
-	return a.Type == activity.Invoke && !route.atOnce || b.cfg.AckTimeout > 0
-}
-
 // wrong answers an invoke whose value no handler could do anything with, so that it
 // costs neither a turn nor a wait; nil: it is none.
-func (b *Bot) wrong(t *Turn) *InvokeResponse {
-	route, _ := b.routes.invoke(t.Activity)
+func (r *routes) wrong(t *Turn) *InvokeResponse {
+	route, _ := r.invoke(t.Activity)
 	if route.check == nil {
 		return nil
 	}
@@ -180,7 +146,7 @@ func (b *Bot) wrong(t *Turn) *InvokeResponse {
 }
 
 // answering is the invoke's handler as one that leaves its answer in the turn.
-func answering(h InvokeHandler) Handler {
+func answering(h invokeHandler) Handler {
 	return func(ctx context.Context, t *Turn) error {
 		answer, err := h(ctx, t)
 		if fault, ok := errors.AsType[*InvokeError](err); ok {
@@ -231,8 +197,8 @@ func (i InvokeResponse) must() turn.Answer {
 
 // failedInvoke is what answers an invoke that failed. said is safe to be read.
 func failedInvoke(t *Turn, said string) turn.Answer {
-	if t.Activity.Name == turn.CardInvoke {
-		return CardError(http.StatusInternalServerError, "ServiceError", said).response().must()
+	if t.IsExecute() {
+		return CardAnswer{fault: &InvokeError{Code: "ServiceError", Message: said}}.response().must()
 	}
 	return turn.Answer{Status: http.StatusInternalServerError}
 }
@@ -240,10 +206,7 @@ func failedInvoke(t *Turn, said string) turn.Answer {
 // decidedClick answers the click on an approval: with the card as it is now or, where the
 // click did not count, with a text for who clicked.
 func decidedClick(card *activity.Card, text string) turn.Answer {
-	if card != nil {
-		return ShowCard(*card).response().must()
-	}
-	return ShowMessage(text).response().must()
+	return CardAnswer{Card: card, Message: text}.response().must()
 }
 
 // CardClick is a click on a button of a card, an [activity.Execute].
@@ -268,13 +231,15 @@ func (c CardClick) Read(into any) error {
 	return nil
 }
 
-// CardAnswer is what a client does after a click; the zero value tells the person that
-// it is done. [ShowCard], [ShowMessage], [CardError], [LoginRequest], [IncorrectAuthCode]
-// and [PreconditionFailed] make the others.
+// CardAnswer is what a client does after a click: it shows another Card in the place of the
+// one that was clicked, a short Message to the person who clicked, or the SignIn card. The
+// zero value tells the person that it is done. What went wrong is an [*InvokeError].
 type CardAnswer struct {
-	status int
-	kind   string
-	value  any
+	Card    *activity.Card
+	Message string
+	// SignIn is an OAuth card, which is written as JSON.
+	SignIn any
+	fault  *InvokeError
 }
 
 // The types of answers to a click.
@@ -286,84 +251,38 @@ const (
 	cardPrecondition = "application/vnd.microsoft.error.preconditionFailed"
 )
 
-// ShowCard puts another card in the place of the one that was clicked.
-func ShowCard(card activity.Card) CardAnswer {
-	return CardAnswer{http.StatusOK, activity.CardContentType, card}
-}
-
-// ShowMessage shows a short text to the person who clicked.
-func ShowMessage(text string) CardAnswer { return CardAnswer{http.StatusOK, cardMessage, text} }
-
-// CardError says that the click could not be done: status is 400, if the click is to
-// blame, or 500. Clients know no other: one of 4xx becomes 400, the rest 500.
-func CardError(status int, code, message string) CardAnswer {
-	if status >= 400 && status <= 499 {
-		status = http.StatusBadRequest
-	} else {
-		status = http.StatusInternalServerError
-	}
-	return CardAnswer{status, cardFault, faultBody{code, message}}
-}
-
-// LoginRequest asks the person to sign in first, with an OAuth card as JSON.
-func LoginRequest(oauthCard any) CardAnswer {
-	return CardAnswer{http.StatusUnauthorized, cardLogin, oauthCard}
-}
-
-// IncorrectAuthCode says that the code of a sign-in was wrong.
-func IncorrectAuthCode() CardAnswer { return CardAnswer{http.StatusUnauthorized, cardWrongCode, nil} }
-
-// PreconditionFailed says that a sign-in did not get what the card needs.
-func PreconditionFailed(code, message string) CardAnswer {
-	return CardAnswer{http.StatusPreconditionFailed, cardPrecondition, faultBody{code, message}}
-}
-
 // response is the answer on the wire: its status is in the body, while HTTP's is 200.
 // An empty body would have Teams say that the app cannot be reached, and click again.
 func (c CardAnswer) response() InvokeResponse {
-	c = c.orDone()
-	return InvokeResponse{Body: struct {
+	var body struct {
 		Status int    `json:"statusCode"`
 		Type   string `json:"type"`
 		Value  any    `json:"value"`
-	}{c.status, c.kind, c.value}}
-}
-
-func (c CardAnswer) orDone() CardAnswer {
-	if c.kind == "" {
-		return ShowMessage("Done.")
 	}
-	return c
+	body.Status = http.StatusOK
+	switch fault := c.fault; {
+	case fault != nil && fault.Status == http.StatusUnauthorized:
+		body.Status, body.Type = fault.Status, cardWrongCode
+	case fault != nil && fault.Status == http.StatusPreconditionFailed:
+		body.Status, body.Type, body.Value = fault.Status, cardPrecondition, faultBody{fault.Code, fault.Message}
+	case fault != nil:
+		body.Status, body.Type, body.Value = http.StatusInternalServerError, cardFault, faultBody{fault.Code, fault.Message}
+		if fault.Status >= 400 && fault.Status <= 499 { // clients know no other
+			body.Status = http.StatusBadRequest
+		}
+	case c.SignIn != nil:
+		body.Status, body.Type, body.Value = http.StatusUnauthorized, cardLogin, c.SignIn
+	case c.Card != nil:
+		body.Type, body.Value = activity.CardContentType, *c.Card
+	default:
+		body.Type, body.Value = cardMessage, cmp.Or(c.Message, "Done.")
+	}
+	return InvokeResponse{Body: body}
 }
 
-// CardHandler answers a click on a card. The rules of [InvokeHandler] hold; any other error
+// cardHandler answers a click on a card. The rules of [Bot.OnInvoke] hold; any other error
 // is told to the client in one safe sentence.
-type CardHandler func(ctx context.Context, t *Turn, click CardClick) (CardAnswer, error)
-
-// OnCardAction registers the handler of the buttons with that verb, whether the client
-// knows Action.Execute or falls back to Action.Submit; then the answer comes as a message.
-// Verbs that begin with "planbot/" are the bot's own. It panics when the verb is empty, the
-// bot's, or has a handler: that is a wiring mistake.
-//
-// A click that is wrong, or has a verb without a handler, is answered with a card fault of
-// status 400 in a response of status 200: so the client shows it. A 501 there would be
-// "unable to reach app", for a card that an older version of the bot sent.
-//
-// A click waits for what is at work in its conversation. After ten seconds the person reads
-// that it was noted; it is handled all the same, but its answer is shown no more. What the
-// person has to know then belongs into a message, see [Turn.Tell]. Until an answer of the
-// handler went out within five seconds, at most for a minute, an equal click of the same
-// person is the same click: it gets that answer, and the handler is not called again. After
-// that it counts.
-func (b *Bot) OnCardAction(verb string, h CardHandler) {
-	if b.routes.cards == nil {
-		b.routes.cards = map[string]CardHandler{}
-	}
-	if _, taken := b.routes.cards[verb]; taken || verb == "" || strings.HasPrefix(verb, turn.OwnVerbs) {
-		panic("bot: the verb " + verb + " cannot have this handler")
-	}
-	b.routes.cards[verb] = h
-}
+type cardHandler = func(ctx context.Context, t *Turn, click CardClick) (CardAnswer, error)
 
 // readClick reads the value of the invoke. Its error is an [*InvokeError].
 func readClick(a *activity.Activity) (CardClick, error) {
@@ -388,13 +307,13 @@ func readClick(a *activity.Activity) (CardClick, error) {
 }
 
 // checkClick answers a click that nobody can do anything with.
-func (b *Bot) checkClick(a *activity.Activity) *InvokeResponse {
+func (r *routes) checkClick(a *activity.Activity) *InvokeResponse {
 	click, err := readClick(a)
-	if err == nil && b.routes.cards[click.Verb] == nil {
+	if err == nil && r.cards[click.Verb] == nil {
 		err = errNoButton
 	}
 	if fault, ok := errors.AsType[*InvokeError](err); ok {
-		response := fault.toCard().response()
+		response := CardAnswer{fault: fault}.response()
 		return &response
 	}
 	return nil
@@ -403,62 +322,60 @@ func (b *Bot) checkClick(a *activity.Activity) *InvokeResponse {
 var errNoButton = &InvokeError{http.StatusBadRequest, "NotSupported", "nothing is behind this button any more"}
 
 // clicked answers a click on a card of the bot's author.
-func (b *Bot) clicked(ctx context.Context, t *Turn) (InvokeResponse, error) {
+func (r *routes) clicked(ctx context.Context, t *Turn) (InvokeResponse, error) {
 	click, err := readClick(t.Activity)
 	if err != nil {
 		return InvokeResponse{}, err
 	}
-	answer, err := b.answerClick(ctx, t, click)
+	answer, err := r.answerClick(ctx, t, click)
 	return answer.response(), err
 }
 
 // answerClick calls who answers the click. Another version of the bot may have accepted it.
-func (b *Bot) answerClick(ctx context.Context, t *Turn, click CardClick) (answer CardAnswer, err error) {
-	if h := b.routes.cards[click.Verb]; h != nil {
+func (r *routes) answerClick(ctx context.Context, t *Turn, click CardClick) (answer CardAnswer, err error) {
+	if h := r.cards[click.Verb]; h != nil {
 		answer, err = h(ctx, t, click)
 	} else {
 		err = errNoButton
 	}
 	if fault, ok := errors.AsType[*InvokeError](err); ok {
 		zerolog.Ctx(ctx).Info().Str("code", fault.Code).Msg("click answered with an error")
-		return fault.toCard(), nil
+		return CardAnswer{fault: fault}, nil
 	}
 	return answer, err
 }
 
-func (e *InvokeError) toCard() CardAnswer { return CardError(e.Status, e.Code, e.Message) }
-
 // submittedVerb reads the click on a button that fell back to Action.Submit.
-func (b *Bot) submittedVerb(t *Turn) (click CardClick, ok bool) {
-	if len(b.routes.cards) == 0 || !turn.IsSubmit(t.Activity) {
+func (r *routes) submittedVerb(t *Turn) (click CardClick, ok bool) {
+	if len(r.cards) == 0 || !t.IsSubmit() {
 		return click, false
 	}
 	var data struct {
 		Verb string `json:"verb"`
 	}
-	if t.Activity.Value.Kind() != '{' || json.Unmarshal(t.Activity.Value, &data) != nil || b.routes.cards[data.Verb] == nil {
+	if t.Activity.Value.Kind() != '{' || json.Unmarshal(t.Activity.Value, &data) != nil || r.cards[data.Verb] == nil {
 		return click, false
 	}
 	return CardClick{Verb: data.Verb, Data: t.Activity.Value, Trigger: "manual"}, true
 }
 
 // clickedSubmitted answers such a click with a message.
-func (b *Bot) clickedSubmitted(ctx context.Context, t *Turn) error {
-	click, _ := b.submittedVerb(t)
-	answer, err := b.answerClick(ctx, t, click)
+func (r *routes) clickedSubmitted(ctx context.Context, t *Turn) error {
+	click, _ := r.submittedVerb(t)
+	answer, err := r.answerClick(ctx, t, click)
 	if err != nil {
 		return err
 	}
 	m := t.Message("")
-	switch value := answer.orDone().value.(type) {
-	case activity.Card:
-		m.Attachments = []activity.Attachment{value.Attachment()}
-	case string:
-		m.Text = value
-	case faultBody:
-		m.Text = value.Message
-	default: // signing in goes on in the card
+	switch fault := answer.fault; {
+	case answer.SignIn != nil, fault != nil && fault.Status == http.StatusUnauthorized: // signing in goes on in the card
 		m.Text = "Sorry, this needs a newer version of your app."
+	case fault != nil:
+		m.Text = fault.Message
+	case answer.Card != nil:
+		m.Attachments = []activity.Attachment{answer.Card.Attachment()}
+	default:
+		m.Text = cmp.Or(answer.Message, "Done.")
 	}
 	return t.Send(ctx, m)
 }
@@ -467,6 +384,8 @@ const (
 	// feedbackInvoke is the name of the invoke with which Teams brings what a person
 	// thinks of a message.
 	feedbackInvoke = "message/submitAction"
+	// cardInvoke is that of a click on an Action.Execute.
+	cardInvoke = "adaptiveCard/action"
 
 	liked    = "like"
 	disliked = "dislike"
@@ -482,21 +401,6 @@ type Feedback struct {
 	// MessageID is the message that it is about, by the id that the channel gave it; "":
 	// the channel did not say, as the Agents Playground does not.
 	MessageID string
-}
-
-// FeedbackHandler is told what a person thinks of a message, whose answer the person has
-// by then: an error is for the log. The rule of [Handler] on running again holds.
-type FeedbackHandler func(ctx context.Context, t *Turn, f Feedback) error
-
-// OnFeedback registers the handler of feedback, which comes where a message asks for it:
-// see Config.Feedback and [activity.Activity.AskFeedback]. Without one, and before it,
-// feedback is counted and logged without its text. It panics when there is one: that is a
-// wiring mistake.
-func (b *Bot) OnFeedback(h FeedbackHandler) {
-	if b.routes.feedback != nil {
-		panic("bot: feedback has a handler")
-	}
-	b.routes.feedback = h
 }
 
 // readFeedback reads the invoke.
@@ -555,22 +459,4 @@ func checkFeedback(a *activity.Activity) *InvokeResponse {
 		return fault.response()
 	}
 	return nil
-}
-
-// rated notes the feedback. The answer has to be empty.
-func (b *Bot) rated(ctx context.Context, t *Turn) (InvokeResponse, error) {
-	f, fault := readFeedback(t.Activity)
-	if fault != nil {
-		return InvokeResponse{}, fault // another version of the bot accepted it
-	}
-	reaction := disliked
-	if f.Liked {
-		reaction = liked
-	}
-	b.engine.Rated(reaction)
-	zerolog.Ctx(ctx).Info().Str("reaction", reaction).Bool("text", f.Text != "").Str("rated", f.MessageID).Msg("feedback")
-	if b.routes.feedback == nil {
-		return InvokeResponse{}, nil
-	}
-	return InvokeResponse{}, b.routes.feedback(ctx, t, f)
 }

@@ -26,7 +26,7 @@ func FuzzInvokeValues(f *testing.F) {
 		if err != nil {
 			t.Skip()
 		}
-		if response := b.checkClick(a); response != nil {
+		if response := b.routes.checkClick(a); response != nil {
 			if raw, err := json.Marshal(response.Body); err != nil || len(raw) == 0 {
 				t.Fatalf("answer %s (%v)", raw, err)
 			}

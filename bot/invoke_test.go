@@ -46,7 +46,7 @@ func TestTypedInvokes(t *testing.T) {
 		return map[string]int{"votes": state.Of[counted](turn.Conversation).N}, nil
 	})
 	bot.AddInvoke(b.bot, "empty", func(context.Context, *bot.Turn, struct{}) (struct{}, error) { return struct{}{}, nil })
-	status := func(s int, err error) bot.InvokeHandler {
+	status := func(s int, err error) func(context.Context, *bot.Turn) (bot.InvokeResponse, error) {
 		return func(context.Context, *bot.Turn) (bot.InvokeResponse, error) {
 			return bot.InvokeResponse{Status: s, Body: "x"}, err
 		}
@@ -109,25 +109,31 @@ func pressed(verb string, data any) event {
 func TestCardActions(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
-	answers := map[string]bot.CardAnswer{
-		"card":    bot.ShowCard(activity.NewCard("Booked.", activity.TextBlock{Text: "Booked."})),
-		"message": bot.ShowMessage("Booked."),
-		"error":   bot.CardError(http.StatusConflict, "Full", "The room is full."),
-		"ours":    bot.CardError(0, "Full", "The room is full."),
-		"login":   bot.LoginRequest(event{"text": "Sign in", "connectionName": "c"}),
-		"code":    bot.IncorrectAuthCode(),
-		"consent": bot.PreconditionFailed("Consent", "You have to consent."),
+	card := activity.NewCard("Booked.", activity.TextBlock{Text: "Booked."})
+	for verb, a := range map[string]bot.CardAnswer{
+		"card":    {Card: &card},
+		"message": {Message: "Booked."},
+		"login":   {SignIn: event{"text": "Sign in", "connectionName": "c"}},
 		"done":    {},
-	}
-	for verb, a := range answers {
+	} {
 		b.bot.OnCardAction(verb, func(context.Context, *bot.Turn, bot.CardClick) (bot.CardAnswer, error) { return a, nil })
+	}
+	for verb, fault := range map[string]*bot.InvokeError{
+		"error":   {Status: http.StatusConflict, Code: "Full", Message: "The room is full."},
+		"ours":    {Code: "Full", Message: "The room is full."},
+		"code":    {Status: http.StatusUnauthorized},
+		"consent": {Status: http.StatusPreconditionFailed, Code: "Consent", Message: "You have to consent."},
+	} {
+		b.bot.OnCardAction(verb, func(context.Context, *bot.Turn, bot.CardClick) (bot.CardAnswer, error) {
+			return bot.CardAnswer{}, fault
+		})
 	}
 	b.bot.OnCardAction("read", func(_ context.Context, _ *bot.Turn, click bot.CardClick) (bot.CardAnswer, error) {
 		var v vote
 		if err := click.Read(&v); err != nil {
 			return bot.CardAnswer{}, err
 		}
-		return bot.ShowMessage(fmt.Sprint(click.Verb, click.ID, click.Trigger, v.For)), nil
+		return bot.CardAnswer{Message: fmt.Sprint(click.Verb, click.ID, click.Trigger, v.For)}, nil
 	})
 	b.bot.OnCardAction("fail", func(context.Context, *bot.Turn, bot.CardClick) (bot.CardAnswer, error) {
 		return bot.CardAnswer{}, errors.New("the database of secrets is away")
@@ -182,7 +188,7 @@ func TestAnInvokeThatComesAgain(t *testing.T) {
 		calls.Add(1)
 		close(begun)
 		<-release
-		return bot.ShowMessage("once"), nil
+		return bot.CardAnswer{Message: "once"}, nil
 	})
 	b.bot.OnFeedback(func(context.Context, *bot.Turn, bot.Feedback) error {
 		calls.Add(1)
@@ -217,14 +223,17 @@ func TestAnInvokeThatComesAgain(t *testing.T) {
 func TestAButtonThatFellBack(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
+	card := activity.NewCard("Booked.")
 	for verb, a := range map[string]bot.CardAnswer{
-		"card": bot.ShowCard(activity.NewCard("Booked.")), "message": bot.ShowMessage("Booked."), "done": {},
-		"error": bot.CardError(http.StatusBadRequest, "Full", "The room is full."), "login": bot.LoginRequest(nil),
+		"card": {Card: &card}, "message": {Message: "Booked."}, "done": {}, "error": {}, "login": {SignIn: event{}},
 	} {
 		b.bot.OnCardAction(verb, func(_ context.Context, _ *bot.Turn, click bot.CardClick) (bot.CardAnswer, error) {
 			var v vote
 			if err := click.Read(&v); err != nil || v.For != "mia" {
 				return bot.CardAnswer{}, fmt.Errorf("unexpected data %s", click.Data)
+			}
+			if verb == "error" {
+				return a, &bot.InvokeError{Status: http.StatusBadRequest, Code: "Full", Message: "The room is full."}
 			}
 			return a, nil
 		})
@@ -412,7 +421,7 @@ func TestAReplyThatIsTooLarge(t *testing.T) {
 		return turn.Send(ctx, turn.Activity.Reply(strings.Repeat("x", 50<<10)))
 	})
 	b.say("talk")
-	b.expectFault("a part of my answer could not be sent")
+	b.expectFault("part of my answer could not be sent")
 	got := b.deliver(event{"text": "talk", "deliveryMode": "expectReplies"})
 	if !strings.Contains(got.body, "could not be sent") || strings.Contains(got.body, "xxx") {
 		t.Errorf("%d %.300s", got.status, got.body)

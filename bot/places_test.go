@@ -342,7 +342,7 @@ func TestForgetFindsWhatWaitsElsewhere(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	b.bot.OnCommand("elsewhere", func(ctx context.Context, turn *bot.Turn) error {
-		_, err := turn.Notify(ctx, actions.Notice{To: actions.Recipient{Conversation: "19:g@thread.v2"}, Text: "a secret", At: time.Now().Add(time.Hour)})
+		_, err := turn.Notifier.Notify(ctx, actions.Notice{To: actions.Recipient{Conversation: "19:g@thread.v2"}, Text: "a secret", At: time.Now().Add(time.Hour)})
 		return err
 	})
 	b.deliver(event{

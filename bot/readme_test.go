@@ -59,7 +59,7 @@ func lunchClicked(_ context.Context, t *bot.Turn, click bot.CardClick) (bot.Card
 	if err := click.Read(&choice); err != nil {
 		return bot.CardAnswer{}, err
 	}
-	return bot.ShowMessage(fmt.Sprintf("See you at %d, %s.", choice.At, t.Activity.From.Name)), nil
+	return bot.CardAnswer{Message: fmt.Sprintf("See you at %d, %s.", choice.At, t.Activity.From.Name)}, nil
 }
 
 func TestWhatTheReadmeShowsOfCards(t *testing.T) {

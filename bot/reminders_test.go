@@ -108,7 +108,7 @@ func TestAReminderThatIsLateSaysSo(t *testing.T) {
 	b.makeLate(at)
 	b.pass(2 * time.Hour)
 	b.expect("Reminder: drink water")
-	b.expect("This should have come on Saturday, 21 November at 11:00.")
+	b.expect("This was due on Saturday, 21 November at 11:00.")
 }
 
 // makeLate makes what is due at that time have been due long ago.

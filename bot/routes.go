@@ -1,6 +1,7 @@
 package bot
 
 import (
+	"context"
 	"slices"
 	"strings"
 
@@ -18,15 +19,8 @@ type (
 	Hooks = turn.Hooks
 )
 
-// Middleware wraps the handler of every activity; call next to go on.
-type Middleware func(next Handler) Handler
-
-// Match decides whether a route takes an activity, by Activity and Text: the
-// turn's state is not loaded yet.
-type Match func(t *Turn) bool
-
 type route struct {
-	match  Match
+	match  func(t *Turn) bool
 	handle Handler
 }
 
@@ -35,47 +29,10 @@ type routes struct {
 	first, last []route
 	invokes     map[string]invokeRoute
 	known       map[string]invokeRoute // behind those
-	cards       map[string]CardHandler // by verb
-	feedback    FeedbackHandler
-	middleware  []Middleware
+	cards       map[string]cardHandler // by verb
+	feedback    func(ctx context.Context, t *Turn, f Feedback) error
+	middleware  []func(next Handler) Handler
 }
-
-// On registers a handler for the activities that match.
-func (b *Bot) On(match Match, h Handler) { b.routes.first = append(b.routes.first, route{match, h}) }
-
-// OnMessage registers a handler for messages that match; a nil match takes all.
-func (b *Bot) OnMessage(match Match, h Handler) {
-	b.On(func(t *Turn) bool { return t.IsMessage() && (match == nil || match(t)) }, h)
-}
-
-// OnCommand registers a handler for messages whose whole text is the command,
-// such as "/reset", without regard to case.
-func (b *Bot) OnCommand(command string, h Handler) { b.On(isCommand(command), h) }
-
-// OnActivity registers a handler for a type of activity.
-func (b *Bot) OnActivity(typ activity.Type, h Handler) {
-	b.On(func(t *Turn) bool { return strings.EqualFold(string(t.Activity.Type), string(typ)) }, h)
-}
-
-// OnEvent registers a handler for events of that name.
-func (b *Bot) OnEvent(name string, h Handler) {
-	b.On(func(t *Turn) bool { return t.Activity.Type == activity.Event && t.Activity.Name == name }, h)
-}
-
-// OnMembersAdded registers a handler for members, other than the bot, that join.
-func (b *Bot) OnMembersAdded(h Handler) {
-	b.On(func(t *Turn) bool {
-		return t.Activity.Type == activity.ConversationUpdate && slices.ContainsFunc(t.Activity.MembersAdded, func(m activity.Account) bool {
-			return m.ID != t.Activity.Recipient.ID
-		})
-	}, h)
-}
-
-// OnReaction registers a handler for reactions to messages.
-func (b *Bot) OnReaction(h Handler) { b.OnActivity(activity.MessageReaction, h) }
-
-// Use adds middleware around every handler; the first added is the outermost.
-func (b *Bot) Use(m Middleware) { b.routes.middleware = append(b.routes.middleware, m) }
 
 // handler returns the handler for the turn, or nil when nothing takes it.
 func (r *routes) handler(t *Turn) Handler {
@@ -92,6 +49,12 @@ func (r *routes) handler(t *Turn) Handler {
 	return nil
 }
 
+// awaits reports whether who brings the activity waits for the answer of its turn.
+func (r *routes) awaits(a *activity.Activity) bool {
+	route, _ := r.invoke(a)
+	return a.Type == activity.Invoke && !route.atOnce
+}
+
 func (r *routes) wrap(h Handler) Handler {
 	for _, m := range slices.Backward(r.middleware) {
 		h = m(h)
@@ -99,6 +62,27 @@ func (r *routes) wrap(h Handler) Handler {
 	return h
 }
 
-func isCommand(command string) Match {
+func (r *routes) addInvoke(name string, route invokeRoute) {
+	if r.invokes == nil {
+		r.invokes = map[string]invokeRoute{}
+	}
+	if _, taken := r.invokes[name]; taken {
+		panic("bot: invoke " + name + " has a handler")
+	}
+	r.invokes[name] = route
+}
+
+// invoke returns how the activity is answered, if it is an invoke that is.
+func (r *routes) invoke(a *activity.Activity) (route invokeRoute, ok bool) {
+	if a.Type != activity.Invoke {
+		return route, false
+	}
+	if route, ok = r.invokes[a.Name]; !ok {
+		route, ok = r.known[a.Name]
+	}
+	return route, ok
+}
+
+func isCommand(command string) func(t *Turn) bool {
 	return func(t *Turn) bool { return t.IsMessage() && strings.EqualFold(t.Text, command) }
 }

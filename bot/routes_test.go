@@ -48,7 +48,7 @@ func TestMiddlewareWrapsEveryHandler(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	var order []string
-	around := func(name string) bot.Middleware {
+	around := func(name string) func(bot.Handler) bot.Handler {
 		return func(next bot.Handler) bot.Handler {
 			return func(ctx context.Context, t *bot.Turn) error {
 				order = append(order, name)

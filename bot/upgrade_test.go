@@ -1,8 +1,11 @@
 package bot_test
 
 import (
+	"bytes"
 	"context"
+	"crypto/sha256"
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"strings"
 	"testing"
@@ -127,5 +130,39 @@ func TestADeadInvokeIsAnswered(t *testing.T) {
 	}
 	if got := r.post(r.url, b.activity(event{"type": "invoke", "name": "vote"})); got.status != http.StatusAccepted {
 		t.Errorf("the next one is answered with %d", got.status)
+	}
+}
+
+// TestADeadLetterKeepsWhatWasApproved, so that an operator who has it tried again need not
+// ask the person again.
+func TestADeadLetterKeepsWhatWasApproved(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	var call bytes.Buffer
+	b.must(json.NewEncoder(&call).Encode([]any{"outside", "", map[string]any{}, map[string]any{}}))
+	b.leave(b.left(event{
+		"phase": "waiting",
+		"run": map[string]any{"asked": 1, "usage": map[string]any{}, "rounds": []any{map[string]any{}}, "progress": map[string]any{
+			"plan": map[string]any{"commands": []any{
+				map[string]any{"type": "DO", "action": "outside", "entities": map[string]any{}},
+				map[string]any{"type": "SAY", "response": "Done it."},
+			}}, "next": 0,
+		}},
+		"wait": map[string]any{"for": "approval", "then": "running", "approval": map[string]any{
+			"id": "turn1turn1tu", "action": "outside", "entities": map[string]any{}, "hash": fmt.Sprintf("%x", sha256.Sum256(call.Bytes())),
+			"expires": "2026-01-02T04:04:05Z", "decision": map[string]any{"approved": true, "by": "Mia", "at": "2026-01-02T03:05:05Z"},
+		}},
+	}))
+	first := b.addReplica()
+	b.expectFault("Sorry, things have changed since I asked for approval, so I didn't do it. Somebody has to look at it.")
+	dead := b.deadLetters(1)
+	b.must(first.bot.Drain(t.Context()))
+	ran := addCount(b, "outside", actions.NeedsApproval)
+	b.addReplica()
+	b.retry(dead[0])
+	b.expect("Done it.")
+	b.connector.None(t)
+	if n := ran.Load(); n != 1 {
+		t.Errorf("ran %d times", n)
 	}
 }

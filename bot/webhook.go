@@ -13,10 +13,11 @@ import (
 	"runtime/debug"
 	"strconv"
 	"strings"
-	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/rs/zerolog"
+	"golang.org/x/time/rate"
 
 	"github.com/planbot-go/planbot/activity"
 	"github.com/planbot-go/planbot/bot/turn"
@@ -24,8 +25,8 @@ import (
 	"github.com/planbot-go/planbot/state/inbox"
 )
 
-// MaxBodyBytes is the largest activity that is read.
-const MaxBodyBytes = 1 << 20
+// maxBodyBytes is the largest activity that is read.
+const maxBodyBytes = 1 << 20
 
 // ServeHTTP takes one activity. It answers 200 once the activity is kept in the
 // inbox, and works on it after that; an invoke and an activity that expects replies
@@ -60,7 +61,7 @@ func (b *Bot) serve(w http.ResponseWriter, r *http.Request) error {
 		return asStatus(err)
 	}
 	a.CallerID = caller.ID()
-	return b.accept(w, r, b.engine.NewTurn(a, raw, caller.Trusted(), b.awaits(a)))
+	return b.accept(w, r, b.engine.NewTurn(a, raw, caller.Trusted(), b.routes.awaits(a) || b.cfg.AckTimeout > 0))
 }
 
 // authenticate checks all of a request but its body.
@@ -75,7 +76,7 @@ func (b *Bot) authenticate(r *http.Request) (Caller, error) {
 	if err := checkContentType(r.Header); err != nil {
 		return nil, err
 	}
-	if r.ContentLength > MaxBodyBytes {
+	if r.ContentLength > maxBodyBytes {
 		return nil, refuse(http.StatusRequestEntityTooLarge, "body too large")
 	}
 	// Who is to decide may wait for what does not come, and need not when the bot ends.
@@ -122,7 +123,7 @@ func checkContentType(h http.Header) error {
 func readBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 	const usual = 64 << 10
 	buf := bytes.NewBuffer(make([]byte, 0, min(max(r.ContentLength, 0), usual)+bytes.MinRead))
-	_, err := buf.ReadFrom(http.MaxBytesReader(w, r.Body, MaxBodyBytes))
+	_, err := buf.ReadFrom(http.MaxBytesReader(w, r.Body, maxBodyBytes))
 	var tooLarge *http.MaxBytesError
 	switch {
 	case errors.As(err, &tooLarge):
@@ -145,7 +146,7 @@ func (b *Bot) accept(w http.ResponseWriter, r *http.Request, t *Turn) error {
 		w.WriteHeader(http.StatusOK)
 		return nil
 	}
-	if list := b.denies(a); list != "" {
+	if list := b.cfg.Access.denies(a, b.cfg.Channel.Identified()); list != "" {
 		if answered, err := b.deny(w, t, list); answered {
 			return err
 		}
@@ -154,27 +155,27 @@ func (b *Bot) accept(w http.ResponseWriter, r *http.Request, t *Turn) error {
 		t.Log().Debug().Msg("no route")
 		return nobodyAnswers(a).write(w)
 	}
-	if response := b.wrong(t); response != nil && !t.Decides() {
+	if response := b.routes.wrong(t); response != nil && t.Decision() == nil {
 		return response.write(w)
 	}
-	awaited, log := t.Awaited(), t.Log() // the turn is not ours once it has begun
+	awaited, click, log := t.Awaited(), clickOf(t), t.Log() // the turn is not ours once it has begun
 	var ticket *turn.Ticket
 	if awaited {
 		ticket = b.engine.Expect(t)
 		defer ticket.Close()
 	}
-	receipt, err := b.engine.Accept(r.Context(), t, duplicatesOf(a)...)
+	id, duplicate, err := b.engine.Accept(r.Context(), t, duplicatesOf(t)...)
 	if err != nil {
 		return err
 	}
-	if receipt.Duplicate {
-		log.Info().Str("of_turn", receipt.ID).Msg("duplicate dropped")
+	if duplicate {
+		log.Info().Str("of_turn", id).Msg("duplicate dropped")
 	}
 	if !awaited {
 		w.WriteHeader(http.StatusOK)
 		return nil
 	}
-	return b.respond(w, r, a, ticket, receipt.ID)
+	return b.respond(w, r, click, a, ticket, id)
 }
 
 // ignores reports whether the activity is not to be handled at all.
@@ -185,7 +186,7 @@ func (b *Bot) ignores(t *Turn) bool {
 		return false
 	case a.FromBot():
 		reason = "sent by a bot"
-	case a.ChannelID == activity.Teams && !a.Conversation.Personal() && !turn.IsSubmit(a) && !a.Addressed():
+	case a.ChannelID == activity.Teams && !a.Conversation.Personal() && !t.IsSubmit() && !a.Addressed():
 		reason = "not addressed to the bot"
 	default:
 		return false
@@ -194,6 +195,41 @@ func (b *Bot) ignores(t *Turn) bool {
 	b.engine.Ignored()
 	return true
 }
+
+// twoTenants reports whether the activity names two tenants, which no channel does.
+func (b *Bot) twoTenants(t *Turn) bool {
+	a := t.Activity
+	if _, one := a.Tenant(); one {
+		return false
+	}
+	t.Log().Warn().Str("audit", "tenant").Str("channel", a.ChannelID).Str("tenant", brief(a.TeamsData().Tenant.ID)).
+		Str("other_tenant", brief(a.Conversation.TenantID)).Str("user", brief(a.From.AadObjectID)).Msg("denied")
+	b.engine.Ignored()
+	return true
+}
+
+// deny answers what came from somebody whom a list denies, and says so in the log. It is
+// false for a message: that is kept like any other, and its turn tells the person.
+func (b *Bot) deny(w http.ResponseWriter, t *Turn, list string) (answered bool, err error) {
+	a := t.Activity
+	tenant, _ := a.Tenant()
+	t.Log().Warn().Str("audit", "access").Str("list", list).Str("channel", a.ChannelID).
+		Str("tenant", brief(tenant)).Str("user", brief(a.From.AadObjectID)).Msg("denied")
+	b.engine.Refused(list)
+	switch a.Type {
+	case activity.Message:
+		return false, nil
+	case activity.Invoke:
+		return true, InvokeResponse{Status: http.StatusForbidden}.write(w)
+	}
+	return true, nobodyAnswers(a).write(w)
+}
+
+// deniedText is what a person reads whom a list denies.
+const deniedText = "Sorry, I may not talk with you here. Please ask whoever runs this bot."
+
+// tellDenied is the handler of a message whose sender is denied.
+func tellDenied(ctx context.Context, t *Turn) error { return t.Tell(ctx, deniedText) }
 
 // answers reports whether any route takes the activity. One that panics does: its turn
 // owns up to it.
@@ -204,13 +240,12 @@ func (b *Bot) answers(t *Turn) (yes bool) {
 
 // handler returns what answers the turn's activity, or nil when nothing does.
 func (b *Bot) handler(t *Turn) Handler {
-	switch {
-	case b.denies(t.Activity) != "":
+	if b.cfg.Access.denies(t.Activity, b.cfg.Channel.Identified()) != "" {
 		t.LeaveState()
 		return tellDenied
-	case t.Decides():
-		t.LeaveState()
-		return func(ctx context.Context, t *Turn) error { return t.Decide(ctx) }
+	}
+	if h := t.Decision(); h != nil {
+		return h
 	}
 	return b.routes.handler(t)
 }
@@ -236,14 +271,14 @@ const (
 	// after five seconds at the earliest.
 	seenWithin = 5 * time.Second
 	// stillAtWork answers a click on a card whose turn did not end in time.
-	stillAtWork = "I am still at work. I noted what you clicked and will get to it: there is no need to click again."
+	stillAtWork = "I'm still working on it. I noted your click, so there's no need to click again."
 )
 
 // respond waits for the answer of the turn and writes it. The turn is the first that the
 // activity came with. An invoke and a request that expects replies are answered with that or
 // not at all, so that they get the same answer however often they come; a late click on a
 // card, with a sentence.
-func (b *Bot) respond(w http.ResponseWriter, r *http.Request, a *activity.Activity, ticket *turn.Ticket, id string) error {
+func (b *Bot) respond(w http.ResponseWriter, r *http.Request, click string, a *activity.Activity, ticket *turn.Ticket, id string) error {
 	began, within := time.Now(), b.cfg.AckTimeout
 	expectsReplies := a.DeliveryMode == activity.ExpectReplies && a.Type != activity.Invoke
 	switch {
@@ -255,12 +290,13 @@ func (b *Bot) respond(w http.ResponseWriter, r *http.Request, a *activity.Activi
 	ctx, cancel := context.WithTimeout(r.Context(), within)
 	defer cancel()
 	answer, err := ticket.Wait(ctx, id, a)
+	execute := click != "" && a.Type == activity.Invoke
 	switch {
-	case isExecute(a) && err == nil && time.Since(began) < seenWithin:
-		b.clickAnswered(r.Context(), ticket, a, id)
-	case isExecute(a) && errors.Is(err, turn.ErrLateAnswer):
+	case execute && err == nil && time.Since(began) < seenWithin:
+		b.clickAnswered(r.Context(), ticket, click, id)
+	case execute && errors.Is(err, turn.ErrLateAnswer):
 		b.cfg.Log.Info().Str("turn", id).Str("conversation", a.Conversation.ID).Msg("click is to be answered later")
-		return ShowMessage(stillAtWork).response().write(w)
+		return CardAnswer{Message: stillAtWork}.response().write(w)
 	}
 	switch {
 	case err != nil && (expectsReplies || a.Type == activity.Invoke):
@@ -273,13 +309,13 @@ func (b *Bot) respond(w http.ResponseWriter, r *http.Request, a *activity.Activi
 
 // clickAnswered has the next click on the same button count as one of its own, if the
 // answer to this one goes to somebody who is still there.
-func (b *Bot) clickAnswered(ctx context.Context, ticket *turn.Ticket, a *activity.Activity, id string) {
+func (b *Bot) clickAnswered(ctx context.Context, ticket *turn.Ticket, click, id string) {
 	if ctx.Err() != nil {
 		return
 	}
 	ctx, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
-	if err := ticket.Forget(ctx, clickOf(a), id); err != nil {
+	if err := ticket.Forget(ctx, click, id); err != nil {
 		b.cfg.Log.Warn().Err(err).Str("turn", id).Msg("click not forgotten, the same one counts in a minute")
 	}
 }
@@ -357,13 +393,13 @@ func (b *Bot) logRefusal(r *http.Request, status *StatusError) {
 	case status.Status >= http.StatusInternalServerError:
 		level = zerolog.ErrorLevel
 	}
-	write, unsaid := b.refusals.next(time.Now())
+	write, unsaid := b.refusals.next()
 	if !write {
 		return
 	}
 	line := b.cfg.Log.WithLevel(level).Err(status.Err).Int("status", status.Status).Str("from", r.RemoteAddr)
 	if unsaid > 0 {
-		line = line.Int("not_logged_before", unsaid)
+		line = line.Int64("not_logged_before", unsaid)
 	}
 	line.Msg("activity refused")
 }
@@ -372,28 +408,24 @@ func (b *Bot) logRefusal(r *http.Request, status *StatusError) {
 // others at a log that is slow to take it.
 const refusalsAtOnce, refusalsEachSecond = 2000, 100
 
-// lineLimit bounds how many lines of a kind are logged, as a token bucket.
+// lineLimit bounds how many lines of a kind are logged.
 type lineLimit struct {
-	atOnce, eachSecond float64
+	*rate.Limiter
 
-	mu     sync.Mutex
-	spent  float64
-	at     time.Time // of that
-	unsaid int       // lines since the last one
+	unsaid atomic.Int64 // lines since the last one
+}
+
+func newLineLimit(eachSecond rate.Limit, atOnce int) *lineLimit {
+	return &lineLimit{Limiter: rate.NewLimiter(eachSecond, atOnce)}
 }
 
 // next reports whether a line may be written now, and how many were not before it.
-func (t *lineLimit) next(now time.Time) (write bool, unsaid int) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.spent, t.at = max(0, t.spent-now.Sub(t.at).Seconds()*t.eachSecond), now
-	if t.spent+1 > t.atOnce {
-		t.unsaid++
+func (l *lineLimit) next() (write bool, unsaid int64) {
+	if !l.Allow() {
+		l.unsaid.Add(1)
 		return false, 0
 	}
-	t.spent++
-	unsaid, t.unsaid = t.unsaid, 0
-	return true, unsaid
+	return true, l.unsaid.Swap(0)
 }
 
 // sameClick is how long a second click on the same card button is the same click, if
@@ -403,12 +435,12 @@ const sameClick = time.Minute
 // duplicatesOf returns what identifies the delivery of an activity, so that it is
 // handled once: channels send one again whose answer was late. Without an id
 // nothing is ever taken for a duplicate.
-func duplicatesOf(a *activity.Activity) []inbox.Duplicate {
-	var all []inbox.Duplicate
+func duplicatesOf(t *Turn) []inbox.Duplicate {
+	a, all := t.Activity, []inbox.Duplicate(nil)
 	if a.ID != "" {
 		all = append(all, inbox.Duplicate{ID: "activity\n" + a.Conversation.ID + "\n" + string(a.Type) + "\n" + a.ID})
 	}
-	if click := clickOf(a); click != "" {
+	if click := clickOf(t); click != "" {
 		all = append(all, inbox.Duplicate{ID: click, For: sameClick})
 	}
 	return all
@@ -416,17 +448,21 @@ func duplicatesOf(a *activity.Activity) []inbox.Duplicate {
 
 // clickOf identifies what was clicked by whom, since a click whose answer was late comes
 // again under another id, too; "": it is no click.
-func clickOf(a *activity.Activity) string {
-	switch {
-	case turn.IsSubmit(a):
+func clickOf(t *Turn) string {
+	switch a := t.Activity; {
+	case t.IsSubmit():
 		return "submit\n" + a.ReplyToID + "\n" + a.From.ID + "\n" + string(a.Value)
-	case isExecute(a):
+	case t.IsExecute():
 		return "execute\n" + a.ReplyToID + "\n" + a.From.ID + "\n" + string(a.Value)
 	}
 	return ""
 }
 
-// isExecute reports whether the activity is the click on a card's Action.Execute.
-func isExecute(a *activity.Activity) bool {
-	return a.Type == activity.Invoke && a.Name == turn.CardInvoke
+// brief is as much of a text that anybody may have written as belongs in a log.
+func brief(text string) string {
+	const most = 100
+	if len(text) > most {
+		return strings.ToValidUTF8(text[:most], "") + "…"
+	}
+	return text
 }

@@ -41,15 +41,16 @@ func payBot(ctx context.Context, parts bottest.Parts) (*bot.Bot, error) {
 		}
 		switch in.Cups {
 		case "":
-			return bot.CardError(400, "NoCups", "How many cups?"), nil
+			return bot.CardAnswer{}, &bot.InvokeError{Status: 400, Code: "NoCups", Message: "How many cups?"}
 		case "many":
 			return bot.CardAnswer{}, &bot.InvokeError{Status: 400, Code: "TooMany"}
 		case "broken":
 			return bot.CardAnswer{}, errors.New("the till is broken")
 		case "none":
-			return bot.ShowCard(activity.NewCard("Nothing to pay")), nil
+			card := activity.NewCard("Nothing to pay")
+			return bot.CardAnswer{Card: &card}, nil
 		}
-		return bot.ShowMessage("Paid for " + in.Cups + "."), nil
+		return bot.CardAnswer{Message: "Paid for " + in.Cups + "."}, nil
 	})
 	return b, nil
 }

@@ -26,7 +26,7 @@ func TestApprovalByCard(t *testing.T) {
 		kit.Model.Says(bottest.Plan(bottest.Do("closeTicket", "id", 7), bottest.Say("Closed.")))
 		chat.Mention("close 7")
 		card := chat.ExpectCard("closeTicket", "7")
-		if shown := card.As("Otto").Press("Approve").Shown(); !strings.Contains(shown, "You may not decide this") {
+		if shown := card.As("Otto").Press("Approve").Shown(); !strings.Contains(shown, "You can't decide this") {
 			t.Errorf("Otto was shown %q", shown)
 		}
 		var answer struct{ StatusCode int }

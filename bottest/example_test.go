@@ -102,5 +102,5 @@ func ExampleChat_Press() {
 		chat.Press("Approve")
 		chat.Expect("Paid.")
 	})
-	// Output: You may not decide this. Nothing was done.
+	// Output: You can't decide this. Nothing was done.
 }

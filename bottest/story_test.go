@@ -36,7 +36,7 @@ func TestStory(t *testing.T) {
 			chat.Mention("close 7")
 			chat.ExpectCard().As("Otto").Press("Approve")
 			chat.Expect("Closed.")
-		}, []string{`"value":"You may not decide this. Nothing was done."`}},
+		}, []string{`"value":"You can't decide this. Nothing was done."`}},
 		"typing": {listBot(), func(kit *bottest.Kit) {
 			asked := kit.Model.Hangs(time.Hour)
 			chat := kit.Personal("Mia")

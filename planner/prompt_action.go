@@ -267,7 +267,7 @@ func whyNoAnswer(err error) string {
 	}
 	switch fault.Kind {
 	case models.Throttled:
-		return "the AI model has too much to do right now"
+		return "the AI model is too busy right now"
 	case models.TooLong:
 		return "the text is too long for the AI model"
 	case models.FilteredInput, models.FilteredOutput:

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"regexp"
 	"strings"
 
 	"github.com/planbot-go/planbot/actions"
@@ -57,18 +56,13 @@ func DeadLetter(w inbox.Waiting, secrets ...string) (Scenario, error) {
 	}, nil
 }
 
-// decidedIn is the note of a turn in which a person decided about a call.
-var decidedIn = regexp.MustCompile(`^\[(\S+) was (approved|rejected)\.\]$`)
-
 // decisionOf is the action that a person decided about last, and how; "" if nobody did.
 func decisionOf(rec *turn.Record) (action string, approved bool) {
 	if w := rec.Wait; w != nil && w.Approval != nil && w.Approval.Decision != nil {
 		return w.Approval.Action, w.Approval.Decision.Approved
 	}
-	if rec.Run != nil {
-		if m := decidedIn.FindStringSubmatch(rec.Run.Note); m != nil {
-			return m[1], m[2] == "approved"
-		}
+	if rec.Run != nil && rec.Run.Decided != nil {
+		return rec.Run.Decided.Action, rec.Run.Decided.Approved
 	}
 	return "", false
 }

@@ -173,10 +173,10 @@ func TestDeadLetterBehindAFailure(t *testing.T) {
 func TestDeadLetterAfterADecision(t *testing.T) {
 	t.Parallel()
 	const (
-		waits = `"phase":"waiting","run":{"usage":{},"asked":1,"note":"[A person was asked to approve sendMail, x. It has not run yet.]",` +
+		waits = `"phase":"waiting","run":{"usage":{},"asked":1,` +
 			`"rounds":[{}],"progress":{"plan":{"type":"plan","commands":[{"type":"DO","action":"sendMail","entities":{"to":"Mia"}}]},"next":0}},` +
 			`"wait":{"for":"approval","then":"running","approval":{"id":"x","action":"sendMail","expires":"2026-05-05T09:00:00Z"DECISION}}}`
-		rejected = `"phase":"planning","run":{"usage":{},"asked":1,"note":"[sendMail was rejected.]",` +
+		rejected = `"phase":"planning","run":{"usage":{},"asked":1,"decided":{"action":"sendMail"},` +
 			`"rounds":[{"outcomes":[{"action":"sendMail","entities":{"to":"Mia"},"text":"a person rejected it","failed":true}]}]}}`
 	)
 	for name, c := range map[string]struct {

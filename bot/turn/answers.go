@@ -57,28 +57,23 @@ type Ticket struct {
 	told   <-chan []byte
 }
 
-// Expect makes the ticket of a turn before it is accepted. Close it.
-func (e *Engine) Expect(t *Turn) *Ticket {
-	return &Ticket{engine: e, queue: t.queue(), id: t.ID, told: e.answers.add(t.ID)}
-}
-
 // Close gives the ticket up.
 func (k *Ticket) Close() { k.engine.answers.remove(k.id) }
 
-// Wait returns the answer of the record that the receipt names, which another process may
+// Wait returns the answer of the record with that id, which another process may
 // work on, and those of the records that it follows. Errors: [ErrLateAnswer] when ctx ends
 // first, [ErrDraining], and those of the inbox.
 func (k *Ticket) Wait(ctx context.Context, id string, a *activity.Activity) (Answer, error) {
-	answer, err := k.engine.await(ctx, k.queue, id, k.told)
+	answer, err := k.await(ctx, k.queue, id, k.told)
 	if err != nil || answer.Follows == "" {
 		return answer, err
 	}
 	told := k.engine.answers.add(answer.Follows)
 	defer k.engine.answers.remove(answer.Follows)
-	return k.engine.await(ctx, queueOf(a), answer.Follows, told)
+	return k.await(ctx, queueOf(a), answer.Follows, told)
 }
 
-func (e *Engine) await(ctx context.Context, queue inbox.Queue, id string, told <-chan []byte) (a Answer, err error) {
+func (k *Ticket) await(ctx context.Context, queue inbox.Queue, id string, told <-chan []byte) (a Answer, err error) {
 	var raw []byte
 	ticker := time.NewTicker(askEvery)
 	defer ticker.Stop()
@@ -86,10 +81,10 @@ func (e *Engine) await(ctx context.Context, queue inbox.Queue, id string, told <
 		select {
 		case raw = <-told:
 		case <-ticker.C:
-			if raw, err = e.inbox.Answer(ctx, queue, id); err != nil && ctx.Err() == nil {
+			if raw, err = k.engine.inbox.Answer(ctx, queue, id); err != nil && ctx.Err() == nil {
 				return a, fmt.Errorf("ask for the answer: %w", err)
 			}
-		case <-e.workers.ctx.Done():
+		case <-k.engine.workers.ctx.Done():
 			return a, ErrDraining
 		case <-ctx.Done():
 			return a, ErrLateAnswer

@@ -44,7 +44,7 @@ const (
 )
 
 // noLonger is said of an approval that nobody knows.
-const noLonger = "I do not wait for this decision any more. Nothing was done."
+const noLonger = "I'm no longer waiting for this decision. Nothing was done."
 
 // errChanged ends a turn that was approved when the bot has changed meanwhile, so that it
 // would do something else than what the person saw.
@@ -73,16 +73,16 @@ type decided struct {
 
 // approval asks the policy about a call. One that was approved needs no more, if it is the
 // very call that the person saw and still may be made.
-func (t *Turn) approval(ctx context.Context, c *call, approved string) (actions.Approval, error) {
-	cfg := &t.engine.cfg
-	approval, err := cfg.Policy(ctx, t.Turn, t.describe(c))
+func (x *execution) approval(ctx context.Context, c *call, approved string) (actions.Approval, error) {
+	cfg := &x.engine.cfg
+	approval, err := cfg.Policy(ctx, x.Turn.Turn, x.describe(c))
 	if err != nil {
 		return approval, fmt.Errorf("approval policy: %w", err)
 	}
 	if approval.Denied != "" {
 		zerolog.Ctx(ctx).Info().Str("action", c.action.Name).Msg("the policy denies the call")
-		if t.begun > 0 {
-			return actions.Approval{}, t.notApproved(c)
+		if x.begun > 0 {
+			return actions.Approval{}, x.notApproved(c)
 		}
 		c.err = &refusal{approval.Denied}
 		return actions.Approval{}, nil
@@ -90,19 +90,19 @@ func (t *Turn) approval(ctx context.Context, c *call, approved string) (actions.
 	if approved == "" && !approval.Required {
 		return actions.Approval{}, nil
 	}
-	hash, err := t.approvalHash(ctx, c, approval.Bind)
+	hash, err := x.approvalHash(ctx, c, approval.Bind)
 	if err != nil {
 		return actions.Approval{}, err
 	}
 	if approved != "" {
 		if c.granted = hash == approved; !c.granted {
-			err = t.notApproved(c)
+			err = x.notApproved(c)
 		}
 		return actions.Approval{}, err
 	}
-	stands := func(s standing) bool { return s.Hash == hash && s.Asker == t.Activity.From.ID }
-	if approval.Standing && slices.ContainsFunc(state.Of[approvals](t.Conversation).Standing, stands) {
-		t.engine.meter.approval("standing")
+	stands := func(s standing) bool { return s.Hash == hash && s.Asker == x.Activity.From.ID }
+	if approval.Standing && slices.ContainsFunc(state.Of[approvals](x.Conversation).Standing, stands) {
+		count(x.engine.meter.approvals, "standing")
 		zerolog.Ctx(ctx).Info().Str("action", c.action.Name).Msg("approved before, for good")
 		c.granted = true
 		return actions.Approval{}, nil
@@ -119,18 +119,18 @@ func (t *Turn) approval(ctx context.Context, c *call, approved string) (actions.
 // notApproved says that the call may not be made, or is another one now than the one that
 // was approved. One that was begun by a process that is gone may have been made: then
 // nobody is told that it was not, and an operator has to look at it.
-func (t *Turn) notApproved(c *call) error {
-	if t.begun == 0 {
+func (x *execution) notApproved(c *call) error {
+	if x.begun == 0 {
 		return errChanged
 	}
-	t.uncertain = append(t.uncertain, c.command.Action)
+	x.uncertain = append(x.uncertain, c.command.Action)
 	return &deadLetter{reason: "a call that had begun may not be made any more, or is not the one that was approved"}
 }
 
 // approvalHash identifies all that the call will do: the action with what it is made of,
 // its entities, what the bot fills in, and what the policy binds it to.
-func (t *Turn) approvalHash(ctx context.Context, c *call, bind string) (string, error) {
-	bound, err := c.action.Bound(ctx, t.Turn)
+func (x *execution) approvalHash(ctx context.Context, c *call, bind string) (string, error) {
+	bound, err := c.action.Bound(ctx, x.Turn.Turn)
 	if err != nil {
 		return "", err
 	}
@@ -142,9 +142,9 @@ func (t *Turn) approvalHash(ctx context.Context, c *call, bind string) (string, 
 }
 
 // ask asks a person to approve the next call. Once the question was sent, the record waits.
-func (t *Turn) ask(ctx context.Context, c *call, approval actions.Approval) error {
-	run := t.rec.Run
-	hash, err := t.approvalHash(ctx, c, approval.Bind)
+func (x *execution) ask(ctx context.Context, c *call, approval actions.Approval) error {
+	run := x.rec.Run
+	hash, err := x.approvalHash(ctx, c, approval.Bind)
 	if err != nil {
 		return err
 	}
@@ -154,7 +154,7 @@ func (t *Turn) ask(ctx context.Context, c *call, approval actions.Approval) erro
 	if err := enc.Encode(c.command.Entities); err != nil {
 		return fmt.Errorf("write the call for approval: %w", err)
 	}
-	id := t.ID
+	id := x.ID
 	if run.Asked++; run.Asked > 1 {
 		id += strconv.Itoa(run.Asked)
 	}
@@ -163,34 +163,29 @@ func (t *Turn) ask(ctx context.Context, c *call, approval actions.Approval) erro
 		Reason: approval.Reason, Standing: approval.Standing, Approvers: approval.Approvers,
 		Expires: time.Now().Add(approval.Within).UTC().Truncate(time.Second),
 	}
-	question := t.question(a)
+	question := x.question(a)
 	if raw, err := question.Encode(); err != nil || len(raw) > maxQuestion {
-		return t.refuseCall(ctx, c, "its arguments are too long to be shown to a person for approval")
+		return x.refuseCall(ctx, c, "its arguments are too long to be shown to a person for approval")
 	}
-	waiting, err := t.engine.inbox.Waiting(ctx, queueOf(t.Activity))
+	waiting, err := x.engine.inbox.Waiting(ctx, queueOf(x.Activity))
 	if err != nil {
 		return err
 	}
-	waiting = slices.DeleteFunc(waiting, func(w inbox.Waiting) bool { return readAbout(w.About).For != ForApproval })
+	waiting = slices.DeleteFunc(waiting, func(w inbox.Waiting) bool { return readAbout(w.About).For != forApproval })
 	if len(waiting) >= maxApprovals {
-		return t.refuseCall(ctx, c, "too many approvals are waiting in this conversation")
+		return x.refuseCall(ctx, c, "too many approvals are waiting in this conversation")
 	}
-	t.rec.Wait = t.approvalWait(a)
-	run.Note = waitingNote(a)
-	t.remember()
-	t.engine.meter.approval("asked")
+	x.rec.Wait = x.approvalWait(a)
+	x.remember()
+	count(x.engine.meter.approvals, "asked")
 	zerolog.Ctx(ctx).Info().Str("approval", a.ID).Str("action", a.Action).Msg("waits for approval")
-	return t.putAll(ctx, nil, []*activity.Activity{question})
-}
-
-func (t *Turn) approvalWait(a *Approval) *Wait {
-	return &Wait{For: ForApproval, Until: a.Expires.Add(afterExpiry), Then: Running, Approval: a}
+	return x.putAll(nil, []*activity.Activity{question})
 }
 
 // refuseCall makes a call fail before it is made.
-func (t *Turn) refuseCall(ctx context.Context, c *call, reason string) error {
+func (x *execution) refuseCall(ctx context.Context, c *call, reason string) error {
 	c.err = &refusal{reason}
-	return t.settle(ctx, []call{*c})
+	return x.settle(ctx, []call{*c})
 }
 
 // waitingNote is what the history says of a turn while it waits.
@@ -200,10 +195,10 @@ func waitingNote(a *Approval) string {
 
 // renote replaces the note of the turn that waits for an approval in the history; with ""
 // the turn goes, since it is written anew when it ends.
-func (t *Turn) renote(a *Approval, note string) {
-	t.rec.Remembered = note != ""
+func (x *execution) renote(a *Approval, note string) {
+	x.rec.Remembered = note != ""
 	waiting := waitingNote(a)
-	history := state.Of[prompts.History](t.Thread)
+	history := state.Of[prompts.History](x.Thread)
 	history.Turns = slices.DeleteFunc(history.Turns, func(turn prompts.Turn) bool {
 		at := slices.IndexFunc(turn.Messages, func(m prompts.Message) bool { return m.Role == prompts.System && m.Text == waiting })
 		if at >= 0 && note != "" {
@@ -213,87 +208,74 @@ func (t *Turn) renote(a *Approval, note string) {
 	})
 }
 
-// resume goes on with a record that waited.
-func (t *Turn) resume(ctx context.Context) error {
-	w := t.rec.Wait
-	t.rec.Wait, t.rec.Phase = nil, w.Then
-	switch {
-	case w.For == ForApproval, w.Then == Waiting: // or it was a dead letter meanwhile
-		return t.decided(ctx, w.Approval)
-	case w.Approval != nil: // the question is to be sent
-		t.rec.Wait = t.approvalWait(w.Approval)
-	}
-	return nil
-}
-
 // decided does what was decided. Without a decision the time for it is over.
-func (t *Turn) decided(ctx context.Context, a *Approval) error {
-	run := t.rec.Run
+func (x *execution) decided(ctx context.Context, a *Approval) error {
+	run := x.rec.Run
 	d := a.Decision
-	t.resumed, t.rec.Phase = true, Running
-	t.rememberDecision(a)
+	x.resumed, x.rec.Phase = true, running
+	x.rememberDecision(a)
 	switch {
 	case d == nil:
-		t.engine.meter.approval("expired")
-		t.renote(a, "["+a.Action+" was not approved in time. It did not run.]")
-		t.rec.Run, t.rec.Phase = nil, Done
+		count(x.engine.meter.approvals, "expired")
+		x.renote(a, "["+a.Action+" was not approved in time. It did not run.]")
+		x.rec.Run, x.rec.Phase = nil, done
 	case d.Approved:
 		if d.Always {
-			t.stand(a)
+			x.stand(a)
 		}
-		t.renote(a, "")
-		run.Approved, run.Note, t.further = a.Hash, "["+a.Action+" was approved.]", true
-	case t.owesAfter():
-		return t.goOnWithout(ctx, a)
+		x.renote(a, "")
+		run.Approved, run.Decided, x.further = a.Hash, &DecidedCall{a.Action, true}, true
+	case x.owesAfter():
+		return x.goOnWithout(ctx, a)
 	default:
-		said := "OK, I won't run " + a.Action + t.andTheRest() + "."
-		t.renote(a, "["+said+"]")
-		t.rec.Run = nil
-		if err := t.putAll(ctx, nil, t.messages(said)); err != nil {
+		said := "OK, I won't run " + a.Action + x.andTheRest() + "."
+		x.renote(a, "["+said+"]")
+		x.rec.Run = nil
+		if err := x.putAll(nil, x.messages(said)); err != nil {
 			return err
 		}
-		if err := t.save(ctx); err != nil {
+		if err := x.save(ctx); err != nil {
 			return err
 		}
 	}
-	t.updateCard(ctx, a)
+	x.updateCard(ctx, a)
 	return nil
 }
 
 // owesAfter reports whether there is more to say than that the call was rejected: a model
 // that waits for the results of its calls was not told of some, or the person was not told
 // of a command that found nothing to act on.
-func (t *Turn) owesAfter() bool {
-	p := t.rec.Run.Progress
-	return p.Owes() || p.Plan.Observe && slices.ContainsFunc(t.Rounds[len(t.Rounds)-1].Outcomes, func(o actions.Outcome) bool {
+func (x *execution) owesAfter() bool {
+	p := x.rec.Run.Progress
+	return p.Owes() || p.Plan.Observe && slices.ContainsFunc(x.Rounds[len(x.Rounds)-1].Outcomes, func(o actions.Outcome) bool {
 		return o.Action != string(plan.Say) && !o.Failed && o.Text != ""
 	})
 }
 
 // goOnWithout lets the planner plan again with what was done before the call that was
 // rejected.
-func (t *Turn) goOnWithout(ctx context.Context, a *Approval) error {
-	run := t.rec.Run
-	t.renote(a, "")
+func (x *execution) goOnWithout(ctx context.Context, a *Approval) error {
+	run := x.rec.Run
+	x.renote(a, "")
 	run.Steps++
-	run.Note = "[" + a.Action + " was rejected.]"
-	c := t.check(run.Progress.Next)
+	run.Decided = &DecidedCall{Action: a.Action}
+	c := x.check(run.Progress.Next)
 	c.result = actions.Fail("a person rejected it")
-	t.record(&c)
-	t.leaveOut()
-	run.Progress, t.rec.Phase, t.further = nil, Planning, true
-	if err := t.save(ctx); err != nil {
+	x.record(&c)
+	x.leaveOut()
+	run.Progress, x.rec.Phase, x.further = nil, planning, true
+	if err := x.save(ctx); err != nil {
 		return err
 	}
-	t.updateCard(ctx, a)
-	t.snapshot()
+	x.updateCard(ctx, a)
+	x.snapshot()
 	return nil
 }
 
 // andTheRest names the actions behind the one that was rejected, which are not run either.
-func (t *Turn) andTheRest() string {
+func (x *execution) andTheRest() string {
 	var names []string
-	p := t.rec.Run.Progress
+	p := x.rec.Run.Progress
 	for _, c := range p.Plan.Commands[p.Next+1:] {
 		if c.Kind == plan.Do {
 			names = append(names, c.Action)
@@ -306,45 +288,31 @@ func (t *Turn) andTheRest() string {
 }
 
 // stand keeps an approval for good.
-func (t *Turn) stand(a *Approval) {
-	list := state.Of[approvals](t.Conversation)
-	list.Standing = append(list.Standing, standing{Hash: a.Hash, Asker: t.Activity.From.ID, By: a.Decision.By, At: a.Decision.At})
+func (x *execution) stand(a *Approval) {
+	list := state.Of[approvals](x.Conversation)
+	list.Standing = append(list.Standing, standing{Hash: a.Hash, Asker: x.Activity.From.ID, By: a.Decision.By, At: a.Decision.At})
 	list.Standing = slices.Delete(list.Standing, 0, max(0, len(list.Standing)-maxStanding))
 }
 
-func (t *Turn) rememberDecision(a *Approval) {
+func (x *execution) rememberDecision(a *Approval) {
 	said := "This was not decided in time. Nothing was done."
 	if a.Decision != nil {
-		said = "This was decided already: " + a.Decision.String() + "."
+		said = "This was already decided: " + a.Decision.String() + "."
 	}
-	list := state.Of[approvals](t.Conversation)
-	list.Decided = append(list.Decided, decided{ID: a.ID, Asker: t.Activity.From.ID, Said: said})
+	list := state.Of[approvals](x.Conversation)
+	list.Decided = append(list.Decided, decided{ID: a.ID, Asker: x.Activity.From.ID, Said: said})
 	list.Decided = slices.Delete(list.Decided, 0, max(0, len(list.Decided)-maxDecided))
 }
 
-// forgetStanding deletes what the conversation's state keeps of the approvals that one
-// person asked for; "" for everybody's.
-func (t *Turn) forgetStanding(conversation *state.Scope, asker string) {
-	list := state.Of[approvals](conversation)
-	list.Standing = slices.DeleteFunc(list.Standing, func(s standing) bool { return asker == "" || s.Asker == asker })
-	list.Decided = slices.DeleteFunc(list.Decided, func(d decided) bool { return asker == "" || d.Asker == asker })
-}
-
-// ForgetApprovals drops all approvals that the conversation waits for or gave for good.
-func (t *Turn) ForgetApprovals(ctx context.Context) error {
-	t.forgetStanding(t.Conversation, "")
-	return t.engine.drop(ctx, queueOf(t.Activity), func(a waitAbout) bool { return a.For == ForApproval })
-}
-
 // updateCard shows everybody who decided. Nothing depends on it.
-func (t *Turn) updateCard(ctx context.Context, a *Approval) {
-	if a.CardID == "" || t.repliesInResponse() || !ShowsCards(t.Activity.ChannelID) {
+func (x *execution) updateCard(ctx context.Context, a *Approval) {
+	if a.CardID == "" || x.repliesInResponse() || !x.ShowsCards() {
 		return
 	}
-	m := t.Message("")
+	m := x.Message("")
 	m.ReplyToID = ""
-	m.Attachments = []activity.Attachment{t.engine.decidedCard(a, t.Activity.From).Attachment()}
-	if err := t.engine.cfg.Channel.Update(ctx, t.Activity.Reference(), a.CardID, m); err != nil {
+	m.Attachments = []activity.Attachment{a.decidedCard(x.engine.cfg.Actions, x.Activity.From).Attachment()}
+	if err := x.engine.cfg.Channel.Update(ctx, x.Activity.Reference(), a.CardID, m); err != nil {
 		zerolog.Ctx(ctx).Info().Str("error", cause(err)).Msg("the approval card was not updated")
 	}
 }
@@ -367,24 +335,11 @@ const (
 
 func (d *decision) approves() bool { return d.Verb == verbApprove || d.Verb == verbAlways }
 
-// IsSubmit reports whether the activity is the click on a card's submit button.
-func IsSubmit(a *activity.Activity) bool {
-	return a.Type == activity.Message && a.Text == "" && len(a.Value) > 0 && a.Value.Kind() != 'n'
-}
-
-// CardInvoke is the name of the invoke of a click on an Action.Execute.
-const CardInvoke = "adaptiveCard/action"
-
-// Decides reports whether the activity decides about an approval: a click on one of its
-// buttons, or /approve or /reject with its id. Then [Turn.Decide] is its handler.
-func (t *Turn) Decides() bool {
-	_, ok := t.decision()
-	return ok
-}
-
-func (t *Turn) decision() (d decision, ok bool) {
+// decisionOf reads the decision that a turn brings: a click on a button of an approval, or
+// /approve or /reject with its id.
+func decisionOf(t *Turn) (d decision, ok bool) {
 	switch a := t.Activity; {
-	case a.Type == activity.Invoke && a.Name == CardInvoke:
+	case t.IsExecute():
 		var click struct {
 			Action struct {
 				Type, Verb string
@@ -395,7 +350,7 @@ func (t *Turn) decision() (d decision, ok bool) {
 			return d, false
 		}
 		d = click.Action.Data
-	case IsSubmit(a):
+	case t.IsSubmit():
 		if json.Unmarshal(a.Value, &d) != nil {
 			return d, false
 		}
@@ -424,14 +379,18 @@ func saidDecision(text string) (d decision, ok bool) {
 	return d, d.Verb != ""
 }
 
-// Decide spends the approval, and puts the record that waits for it back into its queue, in
-// one step: the click is answered at once, and what was decided is not lost. Whoever may
-// not decide, or comes late, changes nothing.
-func (t *Turn) Decide(ctx context.Context) error {
-	d, _ := t.decision()
+// decider is a turn that brings a decision. It puts the decision into the record that waits
+// for it and that record back into its queue, in one step: the click is answered at once,
+// and what was decided is not lost. Whoever may not decide, or comes late, changes nothing.
+type decider struct {
+	*Turn
+	decision
+}
+
+func (t *decider) decide(ctx context.Context) error {
 	until := time.Now().Add(decideWithin)
 	for {
-		refusal, again, err := t.tryDecide(ctx, d)
+		refusal, again, err := t.try(ctx)
 		switch {
 		case err != nil:
 			return err
@@ -448,18 +407,18 @@ func (t *Turn) Decide(ctx context.Context) error {
 	}
 }
 
-// tryDecide is one try at it. It is again to be tried when somebody else changed the
+// try is one try at it. It is again to be tried when somebody else changed the
 // record, or when the record may be about to wait.
-func (t *Turn) tryDecide(ctx context.Context, d decision) (refusal string, again bool, err error) {
+func (t *decider) try(ctx context.Context) (refusal string, again bool, err error) {
 	e, queue := t.engine, queueOf(t.Activity)
-	id := d.Approval[:min(len(d.Approval), idLen)]
+	id := t.decision.Approval[:min(len(t.decision.Approval), idLen)]
 	atWork, err := e.inbox.Queued(ctx, queue) // before it is looked for: it may begin to wait just now
 	if err != nil {
 		return "", false, err
 	}
 	w, err := e.inbox.Find(ctx, queue, id)
 	if errors.Is(err, inbox.ErrNoRecord) {
-		return t.decidedBefore(ctx, queue, d.Approval, atWork > 0)
+		return t.before(ctx, queue, atWork > 0)
 	}
 	if err != nil {
 		return "", false, err
@@ -472,24 +431,24 @@ func (t *Turn) tryDecide(ctx context.Context, d decision) (refusal string, again
 	if err != nil {
 		return "", false, err
 	}
-	if rec.Wait.For != ForApproval || rec.Wait.Approval.ID != d.Approval {
-		return t.decidedBefore(ctx, queue, d.Approval, false)
+	if rec.Wait.For != forApproval || rec.Wait.Approval.ID != t.decision.Approval {
+		return t.before(ctx, queue, false)
 	}
 	a := rec.Wait.Approval
 	now, by := time.Now(), t.Activity.From
 	switch {
-	case d.Hash != "" && d.Hash != a.Hash:
-		return "This card does not belong to what I would do. Nothing was done.", false, nil
+	case t.Hash != "" && t.Hash != a.Hash:
+		return "This card is for a different call. Nothing was done.", false, nil
 	case now.After(a.Expires):
 		return "This was not decided in time. Nothing was done.", false, nil
 	case !a.mayDecide(by, asked.From):
-		return "You may not decide this. Nothing was done.", false, nil
+		return "You can't decide this. Nothing was done.", false, nil
 	}
 	a.Decision = &Decision{
-		Approved: d.approves(), Always: d.Verb == verbAlways && a.Standing,
+		Approved: t.approves(), Always: t.Verb == verbAlways && a.Standing,
 		By: cmp.Or(by.Name, by.ID), At: now.UTC().Truncate(time.Second), Click: t.Activity.ID,
 	}
-	if a.CardID == "" && (t.Activity.Type == activity.Invoke || IsSubmit(t.Activity)) {
+	if a.CardID == "" && (t.Activity.Type == activity.Invoke || t.IsSubmit()) {
 		a.CardID = t.Activity.ReplyToID
 	}
 	rec.Caller = t.rec.Caller // the click has just proved its address
@@ -509,27 +468,27 @@ func (t *Turn) tryDecide(ctx context.Context, d decision) (refusal string, again
 	if err != nil {
 		return "", false, err
 	}
-	e.meter.approval(a.Decision.word())
+	count(e.meter.approvals, a.Decision.word())
 	zerolog.Ctx(ctx).Info().Str("approval", a.ID).Str("of_turn", rec.ID).Str("action", a.Action).
 		Str("by", by.ID).Bool("approved", a.Decision.Approved).Msg("approval decided")
 	if t.Activity.Type == activity.Invoke {
-		card := e.decidedCard(a, asked.From)
+		card := a.decidedCard(e.cfg.Actions, asked.From)
 		answer = e.cfg.Clicked(&card, "")
 	}
 	t.Answer(answer)
 	return "", false, nil
 }
 
-// decidedBefore says what became of an approval that nobody waits for. A record that is at
+// before says what became of an approval that nobody waits for. A record that is at
 // work may be about to wait: again.
-func (t *Turn) decidedBefore(ctx context.Context, queue inbox.Queue, id string, atWork bool) (refusal string, again bool, err error) {
+func (t *decider) before(ctx context.Context, queue inbox.Queue, atWork bool) (refusal string, again bool, err error) {
 	scopes, err := t.engine.cfg.Store.Load(ctx, queue.Key())
 	if err != nil {
 		return "", false, err
 	}
 	list := state.Of[approvals](scopes[0]).Decided
-	if at := slices.IndexFunc(list, func(d decided) bool { return d.ID == id }); at >= 0 {
-		t.engine.meter.duplicate(aClick)
+	if at := slices.IndexFunc(list, func(d decided) bool { return d.ID == t.decision.Approval }); at >= 0 {
+		count(t.engine.meter.duplicates, "click")
 		return list[at].Said, false, nil
 	}
 	return noLonger, atWork, nil
@@ -573,22 +532,17 @@ const (
 	approvalVersion = "1.4"
 )
 
-// ShowsCards reports whether the channel draws Adaptive Cards.
-func ShowsCards(channel string) bool {
-	return slices.Contains([]string{activity.Teams, "emulator", "webchat", "directline"}, channel)
-}
-
 // question asks for the approval: with a card where the channel draws them, else in words.
-func (t *Turn) question(a *Approval) *activity.Activity {
-	words := t.engine.inWords(a)
-	if !ShowsCards(t.Activity.ChannelID) {
-		return t.Message(words + a.choices("**"))
+func (x *execution) question(a *Approval) *activity.Activity {
+	words := a.inWords(x.engine.cfg.Actions)
+	if !x.ShowsCards() {
+		return x.Message(words + a.choices("**"))
 	}
-	card := t.engine.askingCard(a, t.Activity.From)
+	card := a.askingCard(x.engine.cfg.Actions, x.Activity.From)
 	if len(words) <= maxWords {
 		card.Fallback = words + a.choices("")
 	}
-	m := t.Message("")
+	m := x.Message("")
 	m.Summary = "Approval needed: " + a.Action
 	m.Attachments = []activity.Attachment{card.Attachment()}
 	return m
@@ -605,10 +559,10 @@ func (a *Approval) choices(mark string) string {
 }
 
 // askingCard shows the call as it will be made, with a button for yes and for no.
-func (e *Engine) askingCard(a *Approval, asker activity.Account) activity.Card {
-	body := append([]activity.Element{heading("May I do this?")}, e.describeCall(a, asker)...)
+func (a *Approval) askingCard(known *actions.Registry, asker activity.Account) activity.Card {
+	body := append([]activity.Element{heading("May I do this?")}, a.describe(known, asker)...)
 	body = append(body, small("Expires "+a.Expires.Format("2006-01-02 15:04 MST")+"."))
-	card := activity.NewCard("I ask for the approval of "+a.Action+". What I would do is too long to be shown here: please open this where cards are shown.", body...)
+	card := activity.NewCard("I need approval for "+a.Action+". The details are too long to show here. Please open this message in a client that shows cards.", body...)
 	card.Version = approvalVersion
 	buttons := []activity.Action{a.button("Approve", "positive", verbApprove)}
 	if a.Standing {
@@ -618,31 +572,31 @@ func (e *Engine) askingCard(a *Approval, asker activity.Account) activity.Card {
 }
 
 // decidedCard is the card after the decision, or after the time for it.
-func (e *Engine) decidedCard(a *Approval, asker activity.Account) activity.Card {
+func (a *Approval) decidedCard(known *actions.Registry, asker activity.Account) activity.Card {
 	said := "Not decided in time"
 	if a.Decision != nil {
 		said = a.Decision.String()
 	}
-	card := activity.NewCard(said, append([]activity.Element{heading(said)}, e.describeCall(a, asker)...)...)
+	card := activity.NewCard(said, append([]activity.Element{heading(said)}, a.describe(known, asker)...)...)
 	card.Version = approvalVersion
 	return card
 }
 
-// describeCall shows the action and its arguments in full, as texts without any markup, so
+// describe shows the action and its arguments in full, as texts without any markup, so
 // that no argument can pose as something else.
-func (e *Engine) describeCall(a *Approval, asker activity.Account) []activity.Element {
+func (a *Approval) describe(known *actions.Registry, asker activity.Account) []activity.Element {
 	rows := []activity.Element{line(a.Action, "")}
-	if action, ok := e.cfg.Actions.Lookup(a.Action); ok {
+	if action, ok := known.Lookup(a.Action); ok {
 		rows = append(rows, small(action.Description))
 		for step := range strings.Lines(action.Detail) {
 			rows = append(rows, line("", visible(strings.TrimSuffix(step, "\n"))))
 		}
 	}
-	for _, arg := range e.arguments(a) {
+	for _, arg := range a.arguments(known) {
 		rows = append(rows, line(arg.name+": ", arg.value))
 	}
 	if len(a.Approvers) > 0 {
-		rows = append(rows, small("Only an approver of this bot may decide."))
+		rows = append(rows, small("Only this bot's approvers can decide."))
 	}
 	if a.Reason != "" {
 		rows = append(rows, small(a.Reason))
@@ -651,15 +605,15 @@ func (e *Engine) describeCall(a *Approval, asker activity.Account) []activity.El
 }
 
 // inWords is the question as a text, the arguments in code blocks.
-func (e *Engine) inWords(a *Approval) string {
+func (a *Approval) inWords(known *actions.Registry) string {
 	var s strings.Builder
 	s.WriteString("May I do this? **" + a.Action + "**\n")
-	if action, ok := e.cfg.Actions.Lookup(a.Action); ok {
+	if action, ok := known.Lookup(a.Action); ok {
 		for step := range strings.Lines(action.Detail) {
 			s.WriteString("\n- " + code(visible(strings.TrimSuffix(step, "\n"))))
 		}
 	}
-	for _, arg := range e.arguments(a) {
+	for _, arg := range a.arguments(known) {
 		s.WriteString("\n- " + code(arg.name) + ": " + code(arg.value))
 	}
 	if a.Reason != "" {
@@ -673,16 +627,16 @@ type argument struct{ name, value string }
 
 // arguments are those of the call as JSON. Of one that the action does not know it is said
 // that it does nothing.
-func (e *Engine) arguments(a *Approval) []argument {
+func (a *Approval) arguments(known *actions.Registry) []argument {
 	var raw map[string]json.RawMessage
 	if err := json.Unmarshal(a.Entities, &raw); err != nil {
 		return nil // ask wrote it
 	}
-	action, known := e.cfg.Actions.Lookup(a.Action)
+	action, ok := known.Lookup(a.Action)
 	var list []argument
 	for _, name := range slices.Sorted(maps.Keys(raw)) {
 		arg := argument{visible(name), visible(string(raw[name]))}
-		if known && action.Schema.Properties[name] == nil {
+		if ok && action.Schema.Properties[name] == nil {
 			arg.name += " (not used)"
 		}
 		list = append(list, arg)

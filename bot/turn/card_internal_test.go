@@ -30,9 +30,9 @@ func TestCardsOnTheWire(t *testing.T) {
 		ID: "ask1", Hash: "h", Action: "closeTicket", Entities: []byte(`{"id":12345678901234567,"note":"*bold* <b>\u202e","more":[1]}`), Reason: "It is final.",
 		Approvers: []string{"29:boss"}, Expires: at,
 	}
-	compareCard(t, "approval", turn.question(a).Attachments[0])
+	compareCard(t, "approval", (&execution{Turn: turn}).question(a).Attachments[0])
 	a.Approvers, a.Decision = nil, &Decision{Approved: true, By: "Mia", At: at}
-	card := e.decidedCard(a, turn.Activity.From)
+	card := a.decidedCard(registry, turn.Activity.From)
 	compareCard(t, "decided", card.Attachment())
 }
 

@@ -10,11 +10,14 @@ package turn
 
 import (
 	"context"
+	crand "crypto/rand"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"time"
 
+	"github.com/go-json-experiment/json/jsontext"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/rs/zerolog"
 	"go.opentelemetry.io/otel/trace"
@@ -93,7 +96,7 @@ type Engine struct {
 	workers *workers
 	answers answers
 	meter   *metrics
-	traces  traces
+	tracer  tracer
 
 	reading sync.WaitGroup
 	stop    context.CancelFunc // ends the reading
@@ -103,18 +106,18 @@ type Engine struct {
 
 // New opens the inbox, of which nothing is read before [Engine.Start].
 func New(cfg Config) (*Engine, error) {
-	meter, err := newMetrics(cfg.Metrics)
-	if err != nil {
-		return nil, fmt.Errorf("metrics: %w", err)
-	}
-	e := &Engine{cfg: cfg, meter: meter, traces: newTraces(cfg.Traces), workers: newWorkers(cfg.MaxTurns), answers: answers{waiting: map[string]chan []byte{}}}
+	e := &Engine{cfg: cfg, tracer: newTracer(cfg.Traces), workers: newWorkers(cfg.MaxTurns), answers: answers{waiting: map[string]chan []byte{}}}
+	var err error
 	e.inbox, err = inbox.Open(cfg.Store, inbox.Config{
 		Lease: cfg.Lease, Patience: cfg.Patience, MaxWaiting: cfg.MaxWaiting, MaxWaitingPerQueue: cfg.MaxWaitingPerConversation, Log: cfg.Log,
 	})
 	if err != nil {
 		return nil, err
 	}
-	return e, meter.inbox(e.inbox.Stats)
+	if e.meter, err = newMetrics(cfg.Metrics, e.inbox.Stats); err != nil {
+		return nil, fmt.Errorf("metrics: %w", err)
+	}
+	return e, nil
 }
 
 // Inbox is where the records are.
@@ -174,42 +177,36 @@ func (e *Engine) workOff(ctx context.Context) error {
 	}
 }
 
-// Receipt says what became of a turn that was accepted.
-type Receipt struct {
-	ID        string // of the record; of a duplicate, that of the first delivery
-	Duplicate bool
-}
-
 // Accept keeps the turn in its conversation's queue. From then on it is answered, whatever
 // happens to this process. When nobody works on the conversation, this process does. The
-// turn is not the caller's any more after this.
+// turn is not the caller's any more after this. id is that of its record; of a duplicate,
+// that of the first delivery.
 //
 // Errors are those of [inbox.Inbox.Accept].
-func (e *Engine) Accept(ctx context.Context, t *Turn, duplicates ...inbox.Duplicate) (Receipt, error) {
-	ctx, s := e.traces.receive(ctx)
-	var err error
+func (e *Engine) Accept(ctx context.Context, t *Turn, duplicates ...inbox.Duplicate) (id string, duplicate bool, err error) {
+	ctx, s := e.tracer.receive(ctx)
 	defer func() { s.end(err) }()
 	s.about(t)
 	t.rec.Trace = traceparent(ctx)
 	entry := inbox.Entry{Queue: t.queue(), Duplicates: duplicates}
-	if !t.detached() {
+	if !t.aside {
 		entry.Load = t.keys()
 	}
-	if t.IsMessage() && !t.detached() { // which its words will be in
+	if t.IsMessage() && !t.aside { // which its words will be in
 		entry.Set, entry.Member = placesKey(userKey(t.Activity)), t.here().member()
 	}
-	receipt, err := e.submit(ctx, t, entry)
-	if receipt.Duplicate {
-		e.meter.duplicate(aDelivery)
+	id, duplicate, err = e.submit(ctx, t, entry)
+	if duplicate {
+		count(e.meter.duplicates, "delivery")
 	}
-	return receipt, err
+	return id, duplicate, err
 }
 
 // submit gives the turn to the inbox, and goes to work on it when it gets the queue.
-func (e *Engine) submit(ctx context.Context, t *Turn, entry inbox.Entry) (Receipt, error) {
+func (e *Engine) submit(ctx context.Context, t *Turn, entry inbox.Entry) (id string, duplicate bool, err error) {
 	raw, err := t.rec.Encode()
 	if err != nil {
-		return Receipt{}, err
+		return "", false, err
 	}
 	entry.ID, entry.Record = t.rec.ID, raw
 	entry.Take = entry.Wait == nil && e.workers.tryEnter()
@@ -218,7 +215,7 @@ func (e *Engine) submit(ctx context.Context, t *Turn, entry inbox.Entry) (Receip
 		if entry.Take {
 			e.workers.leave()
 		}
-		return Receipt{ID: receipt.ID, Duplicate: receipt.Duplicate}, err
+		return receipt.ID, receipt.Duplicate, err
 	}
 	if len(receipt.Scopes) > 0 {
 		t.adopt(receipt.Scopes)
@@ -228,7 +225,7 @@ func (e *Engine) submit(ctx context.Context, t *Turn, entry inbox.Entry) (Receip
 		defer e.workers.leave()
 		e.work(receipt.Lease, t)
 	}()
-	return Receipt{ID: receipt.ID}, nil
+	return receipt.ID, false, nil
 }
 
 const (
@@ -313,7 +310,7 @@ func (e *Engine) moveHead(lease *inbox.Lease, t *Turn) (more bool) {
 	}
 	caller := t.Activity.CallerApp()
 	t.lease, t.held = lease, connector.ForCaller(held, caller)
-	ctx = t.log().WithContext(connector.ForCaller(ctx, caller))
+	ctx = t.Log().WithContext(connector.ForCaller(ctx, caller))
 	switch {
 	case fault != nil:
 		return t.leave(ctx, &deadLetter{reason: fault.Error()})
@@ -357,16 +354,16 @@ func (e *Engine) bury(ctx context.Context, lease *inbox.Lease, rec *Record, reas
 	ctx, cancel := e.workers.outlive(ctx, claimWithin)
 	defer cancel()
 	id, raw := lease.ID(), []byte(nil)
-	about, err := waitAbout{For: ForOperator, Reason: reason}.encode(), error(nil)
+	about, err := waitAbout{For: forOperator, Reason: reason}.encode(), error(nil)
 	if rec != nil {
-		w := &Wait{For: ForOperator, Then: rec.Phase, Reason: reason}
+		w := &Wait{For: forOperator, Then: rec.Phase, Reason: reason}
 		if rec.Wait != nil { // an approval with its decision is not lost
 			w.Approval = rec.Wait.Approval
-			if rec.Wait.For != ForApproval && rec.Phase == Waiting {
+			if rec.Wait.For != forApproval && rec.Phase == waiting {
 				w.Then = rec.Wait.Then
 			}
 		}
-		rec.Phase, rec.Wait = Waiting, w
+		rec.Phase, rec.Wait = waiting, w
 		raw, err = rec.Encode()
 	}
 	if err == nil {
@@ -382,7 +379,7 @@ func (e *Engine) bury(ctx context.Context, lease *inbox.Lease, rec *Record, reas
 		e.release(lease, afterOutage)
 		return false
 	}
-	e.meter.parked()
+	count(e.meter.turns, "dead_letter")
 	e.cfg.Log.Error().Str("turn", id).Stringer("queue", lease.Queue()).Str("reason", reason).Msg("dead letter: an operator has to look at this turn")
 	if answer != nil {
 		e.answers.tell(id, answer)
@@ -522,3 +519,41 @@ func wait(ctx context.Context, atMost time.Duration, done <-chan struct{}) bool 
 		return false
 	}
 }
+
+// idLen is how long the id of a record is. Those of its approvals begin with it.
+const idLen = 12
+
+// NewTurn makes a turn of an activity that came in. raw is the activity as it came.
+func (e *Engine) NewTurn(a *activity.Activity, raw []byte, trusted, awaited bool) *Turn {
+	t := e.newTurn(a)
+	rec := Record{
+		ID: strings.ToLower(crand.Text()[:idLen]), Accepted: time.Now().UTC(), Phase: planning,
+		Activity: raw, Caller: Caller{ID: a.CallerID, Trusted: trusted}, Awaited: awaited,
+	}
+	if a.DeliveryMode == activity.ExpectReplies && a.Type != activity.Invoke {
+		rec.Awaited, rec.Answer = true, &Answer{Activities: []jsontext.Value{}}
+	}
+	t.use(rec)
+	return t
+}
+
+func (e *Engine) newTurn(a *activity.Activity) *Turn {
+	t := &Turn{engine: e, Turn: &actions.Turn{Activity: a, Budget: e.cfg.Budget}}
+	t.Notifier = notifier{t}
+	return t
+}
+
+// Expect makes the ticket of a turn before it is accepted. Close it.
+func (e *Engine) Expect(t *Turn) *Ticket {
+	return &Ticket{engine: e, queue: t.queue(), id: t.ID, told: e.answers.add(t.ID)}
+}
+
+// Ignored counts an activity that is not to be handled.
+func (e *Engine) Ignored() { count(e.meter.turns, "ignored") }
+
+// Refused counts what was refused: reason is an HTTP status, or the list that denied the
+// sender.
+func (e *Engine) Refused(reason string) { count(e.meter.refused, reason) }
+
+// Rated counts what a person thinks of a reply.
+func (e *Engine) Rated(reaction string) { count(e.meter.feedback, reaction) }

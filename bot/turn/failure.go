@@ -1,16 +1,11 @@
 package turn
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"net/http"
-	"slices"
-	"strings"
 	"time"
-
-	"github.com/rs/zerolog"
 
 	"github.com/planbot-go/planbot/actions"
 	"github.com/planbot-go/planbot/activity"
@@ -20,72 +15,55 @@ import (
 	"github.com/planbot-go/planbot/state"
 )
 
+// laterError ends the work on a turn for now: it is tried again after a time, and keeps
+// its place in the queue.
+type laterError struct {
+	after time.Duration
+	err   error
+}
+
+func (e *laterError) Error() string {
+	return fmt.Sprintf("to be tried again in %v: %v", e.after, e.err)
+}
+
+func (e *laterError) Unwrap() error { return e.err }
+
+// deadLetter ends the work on a turn until an operator has looked at it.
+type deadLetter struct {
+	reason string // for the operator
+	err    error  // may be nil
+	say    string // for the person; "": that it could not be finished
+}
+
+func (e *deadLetter) Error() string {
+	if e.err == nil {
+		return e.reason
+	}
+	return e.reason + ": " + cause(e.err)
+}
+
+func (e *deadLetter) Unwrap() error { return e.err }
+
+// sendError is a reply that could not be sent.
+type sendError struct{ error }
+
+func (e *sendError) Unwrap() error { return e.error }
+
+// What a turn may have only so much of, see [LimitError].
 const (
-	// tellWithin bounds the one sentence about a failure, which may have to leave after
-	// the turn's own time is over.
-	tellWithin = 20 * time.Second
-	// settleWithin bounds a save at the end of the process.
-	settleWithin = 5 * time.Second
+	limitSteps = "steps"
+	limitSame  = "same calls"
+	limitText  = "text"
+	limitSays  = "messages"
 )
 
-// fail tells the person of a failure, and makes state agree with that: what was done for
-// good is kept with what was noted of it, nothing else is, and a turn that did nothing is
-// no part of the history. It reports whether the queue has a next record; its error is that
-// of a step which has to be done elsewhere or later.
-func (t *Turn) fail(ctx context.Context, failure error) (more bool, err error) {
-	ctx, cancel := t.engine.workers.outlive(ctx, tellWithin)
-	defer cancel()
-	if w := t.rec.Wait; w != nil && w.Approval != nil && t.saveFault == nil {
-		t.renote(w.Approval, "["+w.Approval.Action+" needs approval, but nobody could be asked.]")
-		t.kept = append(t.kept, "") // the note is to be saved
-	}
-	switch {
-	case t.scopes == nil || t.aside:
-	case t.saveFault == nil && t.rec.Remembered && len(t.kept) == 0:
-		t.takeBack()
-	case t.saveFault != nil, t.fault != nil, len(t.kept) == 0 && !t.resumed:
-		t.scopes = nil
-	default:
-		t.kept = append(t.kept, t.fresh...)
-	}
-	t.fresh = nil
-	said := t.account(cmp.Or(t.instead, t.explain(failure)))
-	if t.Activity.Type == activity.Invoke {
-		t.Answer(t.engine.cfg.OwnAnswer(t, said))
-	}
-	t.rec.Run, t.rec.Outbox, t.rec.Wait, t.rec.Phase = nil, nil, nil, Failed
-	if t.IsMessage() && reachable(failure) {
-		err := t.Tell(ctx, said)
-		if err != nil && t.leaves(err) {
-			return false, err
-		}
-		if err != nil {
-			zerolog.Ctx(ctx).Error().Str("error", cause(err)).Msg("the person was not told of the failure")
-		}
-		t.clean, t.rec.Phase = err == nil, Failed
-	}
-	return t.end(ctx)
-}
+// LimitError is the error of a turn that went over one of its limits: "steps" (MaxSteps of
+// the bot's Config), "same calls" (MaxSameCalls), "text" (plan.MaxExpanded, in a SAY) or
+// "messages" (Budget.Messages). The budget of tokens and money has an error of its own,
+// [actions.BudgetError].
+type LimitError struct{ Limit string }
 
-// tellDeadLetter tells the person, where that is possible, and returns the answer for who
-// waits for one.
-func (t *Turn) tellDeadLetter(ctx context.Context, dead *deadLetter) []byte {
-	said := t.account(cmp.Or(dead.say, "Sorry, I could not finish this. Somebody has to look at it."))
-	if t.Activity.Type == activity.Invoke {
-		t.Answer(t.engine.cfg.OwnAnswer(t, said))
-	}
-	var unsent *sendError
-	if t.IsMessage() && t.lease.Err() == nil && !errors.As(dead, &unsent) {
-		if err := t.deliver(ctx, t.Message(said)); err != nil {
-			zerolog.Ctx(ctx).Error().Str("error", cause(err)).Msg("the person was not told of the dead letter")
-		}
-	}
-	answer, err := t.encodeAnswer()
-	if err != nil {
-		zerolog.Ctx(ctx).Error().Err(err).Msg("a dead letter is left without an answer")
-	}
-	return answer
-}
+func (e *LimitError) Error() string { return "the turn went over its limit of " + e.Limit }
 
 // reachable reports whether the person may still be reached: after a failure to
 // send only if this one message was refused or could not be sent, not the bot or the
@@ -100,72 +78,50 @@ func reachable(failure error) bool {
 		refused.Status == http.StatusRequestEntityTooLarge || refused.Status >= http.StatusInternalServerError)
 }
 
-// account adds to a sentence what was done before, and how to name the turn to an
-// operator. It never holds an error's own text.
-func (t *Turn) account(said string) string {
-	if untold := t.untold(); untold != "" {
-		said += " " + untold
-	} else if done := strings.Join(slices.DeleteFunc(slices.Clone(t.kept), func(name string) bool { return name == "" }), ", "); done != "" {
-		said += " Before that I did: " + done + "."
-	}
-	if failed := t.failed(); failed != "" {
-		said += " This failed: " + failed + "."
-	}
-	if len(t.uncertain) > 0 {
-		said += " I cannot tell whether this was done: " + strings.Join(t.uncertain, ", ") + "."
-	}
-	return fmt.Sprintf("%s (turn %s)", said, t.ID)
-}
-
-// explain says in words for the person what happened.
-func (t *Turn) explain(failure error) string {
+// explain says in words for the person what happened. unread says that state could not be
+// read, unsaved that a save failed, filtered what is said of a content filter.
+func explain(failure error, unread, unsaved bool, filtered string) string {
 	var fromModel *models.Error
 	var noPlan *plan.Fault
 	var unsent *sendError
 	var limit *LimitError
 	var budget *actions.BudgetError
+	var conflict *state.ConflictError
 	switch {
 	case errors.As(failure, &unsent):
-		return "Sorry, a part of my answer could not be sent."
-	case errors.As(failure, &limit) && limit.Limit == LimitSame:
+		return "Sorry, part of my answer could not be sent."
+	case errors.As(failure, &limit) && limit.Limit == limitSame:
 		return "Sorry, I was going in circles, so I stopped."
-	case errors.As(failure, &limit) && limit.Limit == LimitText:
-		return "Sorry, my answer would be too long to be read, so I stopped."
-	case errors.As(failure, &limit) && limit.Limit == LimitSays:
+	case errors.As(failure, &limit) && limit.Limit == limitText:
+		return "Sorry, my answer got too long, so I stopped."
+	case errors.As(failure, &limit) && limit.Limit == limitSays:
 		return "Sorry, answering that would take too many messages, so I stopped. Please ask for less at a time."
 	case errors.As(failure, &limit):
 		return "Sorry, this took too many steps, so I stopped."
 	case errors.As(failure, &budget):
-		return "Sorry, this would take more than I may spend on one message, so I stopped."
+		return "Sorry, this would cost more than I may spend on one message, so I stopped."
 	case errors.As(failure, &fromModel):
-		return explainModel(fromModel.Kind, t.engine.cfg.FilteredText)
+		return explainModel(fromModel.Kind, filtered)
 	case errors.Is(failure, errChanged):
-		return "Sorry, things have changed since I asked for approval, so I did not do it. Please ask me again."
+		return "Sorry, things have changed since I asked for approval, so I didn't do it. Please ask me again."
 	case errors.As(failure, &noPlan):
 		return "Sorry, I could not make a plan for that. Please try other words."
 	case errors.Is(failure, context.DeadlineExceeded):
 		return "Sorry, this took too long, so I stopped. Please try again."
 	case errors.Is(failure, context.Canceled):
 		return "Sorry, I was shut down in the middle of this. Please try again."
-	}
-	return t.explainState(failure)
-}
-
-func (t *Turn) explainState(failure error) string {
-	var conflict *state.ConflictError
-	switch {
-	case errors.Is(failure, state.ErrTooLarge) && t.fault == nil:
-		return "Sorry, that is more than I can keep, so I did not keep it."
+	case errors.Is(failure, state.ErrTooLarge) && !unread:
+		return "Sorry, that's more than I can store, so I didn't save it."
 	case errors.As(failure, &conflict) && len(conflict.Saved) > 0:
-		return "Sorry, somebody else changed the same things at that moment. Please look whether I kept this, and try again."
+		return "Sorry, someone else changed the same thing at the same time. Please check whether I saved this, and try again."
 	case errors.Is(failure, state.ErrConflict):
-		return "Sorry, somebody else changed the same things at that moment, so I kept nothing of this. Please try again."
-	case errors.Is(failure, state.ErrUnavailable) && t.saveFault != nil:
-		return "Sorry, I lost touch with my memory, so I cannot tell whether I kept this. Please look in a moment."
+		return "Sorry, someone else changed the same thing at the same time, so I didn't save this. Please try again."
+	case errors.Is(failure, state.ErrUnavailable) && unsaved:
+		return "Sorry, I lost the connection to my storage, so I cannot tell whether I saved this. Please check in a moment."
 	case errors.Is(failure, state.ErrUnavailable):
-		return "Sorry, I cannot reach my memory right now, so I did nothing. Please try again in a moment."
-	case t.fault != nil, errors.Is(failure, state.ErrValue):
-		return "Sorry, I cannot read what I keep here. If whoever runs me cannot mend it, /forget deletes it."
+		return "Sorry, I can't reach my storage right now, so I did nothing. Please try again in a moment."
+	case unread, errors.Is(failure, state.ErrValue):
+		return "Sorry, I can't read what I stored here. If whoever runs this bot can't fix it, /forget deletes it."
 	default:
 		return "Sorry, something went wrong on my side. Please try again."
 	}
@@ -194,17 +150,17 @@ func cause(err error) string {
 func explainModel(kind models.Kind, filtered string) string {
 	switch kind {
 	case models.Throttled:
-		return "Sorry, the AI model has too much to do right now. Please try again in a minute."
+		return "Sorry, the AI model is too busy right now. Please try again in a minute."
 	case models.TooLong:
-		return "Sorry, that is too long for the AI model. Please say it shorter, or start anew with /reset."
+		return "Sorry, that's too long for the AI model. Please shorten it, or start over with /reset."
 	case models.FilteredInput, models.FilteredOutput:
 		return filtered
 	case models.Timeout:
 		return "Sorry, the AI model did not answer in time. Please try again."
 	case models.Auth:
-		return "Sorry, the AI model does not let me in. Whoever runs me has to look at that."
+		return "Sorry, the AI model refused my credentials. Whoever runs this bot has to fix that."
 	default:
-		return "Sorry, the AI model cannot be used right now. Please try again."
+		return "Sorry, the AI model isn't available right now. Please try again."
 	}
 }
 
@@ -218,26 +174,4 @@ func safeReason(err error) string {
 		return err.Error()
 	}
 	return "an internal error"
-}
-
-// maxReason is how many bytes of an action's own words are told beside a failure.
-const maxReason = 200
-
-// failed is the action that failed last, with its reason, if no plan came after it
-// that could tell the person.
-func (t *Turn) failed() string {
-	if len(t.Rounds) == 0 {
-		return ""
-	}
-	for _, o := range t.Rounds[len(t.Rounds)-1].Outcomes {
-		if !o.Failed {
-			continue
-		}
-		reason := strings.Join(strings.Fields(o.Text), " ")
-		if len(reason) > maxReason {
-			reason = strings.ToValidUTF8(reason[:maxReason], "") + " […]"
-		}
-		return o.Action + ", " + cmp.Or(strings.TrimRight(reason, "."), "for no reason given")
-	}
-	return ""
 }

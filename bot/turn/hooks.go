@@ -2,10 +2,7 @@ package turn
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"maps"
-	"strings"
 
 	"github.com/rs/zerolog"
 
@@ -69,104 +66,6 @@ func (e *refusal) Reason() string { return e.reason }
 // Refuse returns an error with which [Hooks.Call] makes a call fail, for a reason that the
 // model and the person may read.
 func Refuse(format string, args ...any) error { return &refusal{fmt.Sprintf(format, args...)} }
-
-// makeWithin makes a call within the hook.
-func (t *Turn) makeWithin(ctx context.Context, c *call) {
-	var ran error
-	next := func(ctx context.Context, wanted actions.Call) (result actions.Result, err error) {
-		defer func() { ran = err }()
-		entities := c.command.Entities
-		if hashOf(wanted.Entities) != hashOf(entities) {
-			if entities, err = c.action.Check(wanted.Entities); err != nil {
-				return result, err
-			}
-			if err = t.allowChanged(ctx, c, entities); err != nil {
-				return result, err
-			}
-			c.command.Entities = entities
-		}
-		return c.action.Call(ctx, t.Turn, entities)
-	}
-	result, err := t.engine.cfg.Hooks.Call(ctx, t, t.describe(c), next)
-	_, refused := errors.AsType[*refusal](err)
-	switch {
-	case err == nil:
-		c.result = result
-	case refused || errors.Is(err, ran):
-		c.err = err
-	default: // the hook's own; what the action did before is done
-		c.result, c.stop = result, fmt.Errorf("hook Call: %w", err)
-	}
-}
-
-// allowChanged asks the policy about a call whose entities a hook changed: nobody approved
-// that one.
-func (t *Turn) allowChanged(ctx context.Context, c *call, entities map[string]any) error {
-	changed := t.describe(c)
-	changed.Entities = entities
-	approval, err := t.engine.cfg.Policy(ctx, t.Turn, changed)
-	switch {
-	case err != nil:
-		return fmt.Errorf("approval policy: %w", err)
-	case approval.Denied != "":
-		return Refuse("%s", approval.Denied)
-	case approval.Required || c.granted:
-		return Refuse("%s was changed, and needs the approval of a person", c.action.Name)
-	}
-	return nil
-}
-
-// gate is asked before each call that an action makes, such as a plan that is an action.
-// Nobody can be asked for an approval there, but what was approved as a whole was approved
-// with these calls on the card. What a call is bound to beside its entities was not on it,
-// so a call that has such a thing is approved by itself only.
-func (t *Turn) gate(ctx context.Context, c actions.Call) error {
-	approval, err := t.engine.cfg.Policy(ctx, t.Turn, c)
-	switch {
-	case err != nil:
-		return fmt.Errorf("approval policy: %w", err)
-	case approval.Denied != "":
-		return Refuse("%s", approval.Denied)
-	case approval.Required && (!t.granted || approval.Bind != ""):
-		return Refuse("%s needs the approval of a person, who cannot be asked within a plan", c.Action.Name)
-	}
-	if hook := t.engine.cfg.Hooks.Call; hook != nil { // which sees the call, and cannot change it
-		_, err = hook(ctx, t, c, func(context.Context, actions.Call) (actions.Result, error) { return actions.Done, nil })
-	}
-	return err
-}
-
-// describe is the call as hooks and policies see it.
-func (t *Turn) describe(c *call) actions.Call {
-	return actions.Call{Action: c.action, Entities: maps.Clone(c.command.Entities), Salvaged: t.rec.Run.Progress.Plan.Salvaged}
-}
-
-func (t *Turn) beforeSay(ctx context.Context, text string) (string, error) {
-	hook := t.engine.cfg.Hooks.BeforeSay
-	if hook == nil {
-		return text, nil
-	}
-	text, err := hook(ctx, t, text)
-	if err != nil {
-		return "", fmt.Errorf("hook BeforeSay: %w", err)
-	}
-	if strings.TrimSpace(text) == "" {
-		t.hushed = true
-		return "", nil
-	}
-	return text, nil
-}
-
-// afterSay tells the hook what was sent.
-func (t *Turn) afterSay(ctx context.Context) {
-	texts := t.texts
-	t.texts = nil
-	if hook := t.engine.cfg.Hooks.AfterSay; hook != nil {
-		for _, text := range texts {
-			hook(ctx, t, text)
-		}
-	}
-}
 
 // failed is what a hook wants the person to be told of the failure, or "".
 func (h *Hooks) failed(ctx context.Context, t *Turn, failure error) string {

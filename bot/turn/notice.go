@@ -66,12 +66,6 @@ func readAbout(raw []byte) (a waitAbout) {
 // Reason is why an operator has to look at a dead letter.
 func Reason(w inbox.Waiting) string { return readAbout(w.About).Reason }
 
-// waitFor says what the record waits for, for the inbox.
-func (t *Turn) waitFor() (raw []byte, w inbox.Wait, err error) {
-	raw, err = t.encode()
-	return raw, inbox.Wait{Until: t.rec.Wait.Until, About: waitAbout{For: t.rec.Wait.For, Owner: t.owner()}.encode()}, err
-}
-
 // Notify keeps the notice, which is sent in order with the turns of its conversation, at
 // least once, by any process, and waits while the channel is away. It returns the record's
 // id; that of the first one for a notice that has been here before by its Key.
@@ -83,10 +77,13 @@ func (e *Engine) Notify(ctx context.Context, n actions.Notice) (id string, err e
 	return e.notify(ctx, &post{Notice: n})
 }
 
+// notifier is what the actions of a turn send notices with.
+type notifier struct{ *Turn }
+
 // Notify is [Engine.Notify] from within a turn, by its person, and to its conversation
 // unless the notice says otherwise. Of a call of an action, a second try sends nothing
 // twice.
-func (t *Turn) Notify(ctx context.Context, n actions.Notice) (id string, err error) {
+func (t notifier) Notify(ctx context.Context, n actions.Notice) (id string, err error) {
 	p := &post{Notice: n, owner: t.owner(), attempt: actions.AttemptOf(ctx).Key}
 	here := actions.To(t.Activity)
 	if p.To.Conversation == "" && p.To.User == "" {
@@ -148,7 +145,7 @@ func (e *Engine) address(ctx context.Context, p *post) error {
 	if p.known == (Reference{}) {
 		return actions.ErrUnknownRecipient
 	}
-	if why := e.usable(&p.known); why != "" {
+	if why := p.known.usable(e.cfg.Channel); why != "" {
 		return fmt.Errorf("%w %s", actions.ErrUnreachable, why)
 	}
 	return nil
@@ -174,12 +171,17 @@ func (e *Engine) keep(ctx context.Context, p *post) (string, error) {
 		t.ID = t.rec.ID
 	}
 	if time.Until(p.At) > 0 {
-		t.rec.Phase, t.rec.Notice.Due = Waiting, p.At
-		t.rec.Wait = &Wait{For: ForTime, Until: p.At, Then: Planning}
-		about := waitAbout{For: ForTime, Owner: p.owner, Topic: p.Topic, Memo: p.Memo, Conversation: p.To.Conversation}
+		t.rec.Phase, t.rec.Notice.Due = waiting, p.At
+		t.rec.Wait = &Wait{For: forTime, Until: p.At, Then: planning}
+		about := waitAbout{For: forTime, Owner: p.owner, Topic: p.Topic, Memo: p.Memo, Conversation: p.To.Conversation}
 		entry.Wait = &inbox.Wait{Until: p.At, About: about.encode()}
-		if err := t.listWaiting(ctx, p); err != nil {
-			return "", err
+		if p.owner != "" { // a notice that /forget would not find is not kept
+			owner := *a
+			owner.From.ID = p.owner
+			there := place{p.To.Conversation, p.own}
+			if err := e.cfg.Store.Join(ctx, placesKey(userKey(&owner)), there.member()); err != nil {
+				return "", err
+			}
 		}
 	} else {
 		entry.Load = t.keys()
@@ -187,20 +189,8 @@ func (e *Engine) keep(ctx context.Context, p *post) (string, error) {
 			entry.Duplicates = []inbox.Duplicate{{ID: "notice\n" + key, For: sameNotice}}
 		}
 	}
-	receipt, err := e.submit(ctx, t, entry)
-	return receipt.ID, err
-}
-
-// listWaiting puts the conversation in which the notice of t waits among its owner's
-// places. A notice that /forget would not find is not kept.
-func (t *Turn) listWaiting(ctx context.Context, p *post) error {
-	if p.owner == "" {
-		return nil
-	}
-	a := *t.Activity
-	a.From.ID = p.owner
-	there := place{p.To.Conversation, p.own}
-	return t.engine.cfg.Store.Join(ctx, placesKey(userKey(&a)), there.member())
+	id, _, err := e.submit(ctx, t, entry)
+	return id, err
 }
 
 // key tells the notice from others to the same conversation; "": nothing does.
@@ -280,9 +270,9 @@ func sendNotice(ctx context.Context, t *Turn) error {
 	if known == (Reference{}) {
 		known = t.rec.Notice.Known
 	}
-	if why := t.engine.usable(&known); why != "" {
+	if why := known.usable(t.engine.cfg.Channel); why != "" {
 		zerolog.Ctx(ctx).Warn().Str("reason", why).Msg("a notice was dropped: nothing can be sent there")
-		t.engine.meter.reply("given_up")
+		count(t.engine.meter.replies, "given_up")
 		t.clean = true
 		return nil
 	}
@@ -305,20 +295,20 @@ func sendNotice(ctx context.Context, t *Turn) error {
 		list = append(list, into(t.Activity, m))
 	}
 	if due := t.rec.Notice.Due; !due.IsZero() && time.Since(due) > lateAfter {
-		list = append(list, t.Message("This should have come on "+due.Format("Monday, 2 January at 15:04")+"."))
+		list = append(list, t.Message("This was due on "+due.Format("Monday, 2 January at 15:04")+"."))
 	}
 	return t.Send(ctx, list...)
 }
 
 // Notices are what the person of the turn has waiting, see [actions.Notifier].
-func (t *Turn) Notices(ctx context.Context, topic string) ([]actions.Pending, error) {
+func (t notifier) Notices(ctx context.Context, topic string) ([]actions.Pending, error) {
 	var all []actions.Pending
 	seen := map[string]bool{}
 	add := func(queues ...inbox.Queue) error {
 		waiting, err := t.engine.inbox.Waiting(ctx, queues...)
 		for _, w := range waiting {
 			about := readAbout(w.About)
-			if about.For != ForTime || about.Owner != t.owner() || about.Topic != topic || seen[w.ID] {
+			if about.For != forTime || about.Owner != t.owner() || about.Topic != topic || seen[w.ID] {
 				continue
 			}
 			seen[w.ID] = true
@@ -343,7 +333,7 @@ func (t *Turn) Notices(ctx context.Context, topic string) ([]actions.Pending, er
 }
 
 // Withdraw drops a notice of the person that waits, see [actions.Notifier].
-func (t *Turn) Withdraw(ctx context.Context, p actions.Pending) (bool, error) {
+func (t notifier) Withdraw(ctx context.Context, p actions.Pending) (bool, error) {
 	queue := t.queueAt(p.Conversation)
 	w, err := t.engine.inbox.Find(ctx, queue, p.ID)
 	if errors.Is(err, inbox.ErrNoRecord) || err == nil && readAbout(w.About).Owner != t.owner() {
@@ -353,14 +343,6 @@ func (t *Turn) Withdraw(ctx context.Context, p actions.Pending) (bool, error) {
 		return false, err
 	}
 	return t.engine.inbox.Drop(ctx, queue, p.ID)
-}
-
-// dropWaits drops what waits in a conversation for a time or an approval: what one person
-// asked for, or all of it in a personal conversation and for "".
-func (t *Turn) dropWaits(ctx context.Context, in place, owner string) error {
-	return t.engine.drop(ctx, t.queueAt(in.conversation), func(a waitAbout) bool {
-		return a.For != ForOperator && (in.personal || owner == "" || a.Owner == owner)
-	})
 }
 
 // drop drops the records that wait in the queue and are meant.
@@ -374,6 +356,3 @@ func (e *Engine) drop(ctx context.Context, queue inbox.Queue, meant func(waitAbo
 	}
 	return err
 }
-
-// owner is who may withdraw what the turn leaves for later.
-func (t *Turn) owner() string { return cmp.Or(t.Activity.From.ID, nobody) }

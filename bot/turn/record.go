@@ -56,12 +56,12 @@ type Phase string
 
 // The phases. A new record is planning; one that is done or failed leaves the inbox.
 const (
-	Planning Phase = "planning" // the route's handler, by default the planner, has to say what to do
-	Running  Phase = "running"  // the commands of a plan
-	Sending  Phase = "sending"  // what is in the outbox
-	Waiting  Phase = "waiting"  // see Wait
-	Done     Phase = "done"
-	Failed   Phase = "failed"
+	planning Phase = "planning" // the route's handler, by default the planner, has to say what to do
+	running  Phase = "running"  // the commands of a plan
+	sending  Phase = "sending"  // what is in the outbox
+	waiting  Phase = "waiting"  // see Wait
+	done     Phase = "done"
+	failed   Phase = "failed"
 )
 
 // Caller is who delivered the activity.
@@ -89,9 +89,15 @@ type Run struct {
 	Usage    actions.Usage             `json:"usage"`
 	Asked    int                       `json:"asked,omitempty"`    // approvals so far
 	Same     map[string]int            `json:"same,omitempty"`     // how often each call was made, by its hash
-	Note     string                    `json:"note,omitempty"`     // what the history says beside what was said
+	Decided  *DecidedCall              `json:"decided,omitempty"`  // the call that a person decided about last
 	Approved string                    `json:"approved,omitempty"` // hash of the next call, which a person approved
 	Temp     map[string]jsontext.Value `json:"temp,omitempty"`     // values of the turn's temporary state
+}
+
+// DecidedCall is a call that a person approved or rejected.
+type DecidedCall struct {
+	Action   string `json:"action"`
+	Approved bool   `json:"approved,omitzero"`
 }
 
 // Message is one message of the outbox.
@@ -119,10 +125,10 @@ type For string
 // What a record may wait for. A channel that is away is the one wait that keeps its place
 // in the queue: replies stay in order.
 const (
-	ForApproval For = "approval"
-	ForTime     For = "time"
-	ForChannel  For = "channel"
-	ForOperator For = "operator" // a dead letter
+	forApproval For = "approval"
+	forTime     For = "time"
+	forChannel  For = "channel"
+	forOperator For = "operator" // a dead letter
 )
 
 // Approval is a call that a person has to approve, and the decision.
@@ -196,7 +202,7 @@ func Decode(raw []byte) (Record, error) {
 	}
 	partly := Record{
 		Version: head.Version, ID: head.ID, Accepted: head.Accepted, Activity: head.Activity,
-		Caller: head.Caller, Awaited: head.Awaited, Phase: Failed,
+		Caller: head.Caller, Awaited: head.Awaited, Phase: failed,
 	}
 	if head.Version != recordVersion {
 		return partly, fmt.Errorf("%w: it has version %d, this program knows %d", ErrRecord, head.Version, recordVersion)
@@ -216,21 +222,21 @@ func Decode(raw []byte) (Record, error) {
 // check finds what would make no sense to go on with.
 func (r *Record) check() error {
 	switch r.Phase {
-	case Planning, Running, Sending, Waiting, Done, Failed:
+	case planning, running, sending, waiting, done, failed:
 	default:
 		return fmt.Errorf("phase %.20q", r.Phase)
 	}
-	if r.Phase == Waiting && r.Wait == nil {
+	if r.Phase == waiting && r.Wait == nil {
 		return errors.New("it waits for nothing")
 	}
 	run := r.Run
 	switch {
 	case run == nil:
-		if r.Phase == Running {
+		if r.Phase == running {
 			return errors.New("it runs no plan")
 		}
 	case run.Progress == nil:
-		if run.InFlight != 0 || r.Phase == Running {
+		if run.InFlight != 0 || r.Phase == running {
 			return errors.New("it runs no plan")
 		}
 	case len(run.Rounds) == 0 || run.InFlight < 0 || run.InFlight > len(run.Progress.Plan.Commands)-run.Progress.Next:

@@ -18,6 +18,7 @@ import (
 	"github.com/planbot-go/planbot/actions"
 	"github.com/planbot-go/planbot/activity"
 	"github.com/planbot-go/planbot/connector"
+	"github.com/planbot-go/planbot/planner/plan"
 	"github.com/planbot-go/planbot/prompts"
 	"github.com/planbot-go/planbot/state"
 	"github.com/planbot-go/planbot/state/inbox"
@@ -68,7 +69,7 @@ func ownChannel(channel, callerApp string) string {
 // queue is where the turn waits for its place: its conversation's queue. Decisions about
 // approvals have one of their own, so that none waits for a turn at work.
 func (t *Turn) queue() inbox.Queue {
-	if _, ok := t.decision(); ok {
+	if _, ok := decisionOf(t); ok {
 		return decisionsOf(t.Activity)
 	}
 	return queueOf(t.Activity)
@@ -117,6 +118,15 @@ func (t *Turn) adopt(scopes []*state.Scope) {
 	}
 }
 
+// needHistory reads the conversation's history before anything is planned.
+func (t *Turn) needHistory() error {
+	state.Of[prompts.History](t.Thread)
+	if err := t.Thread.Err(); err != nil {
+		return fmt.Errorf("read history: %w", err)
+	}
+	return nil
+}
+
 // reload goes back to the last save, or the last plan, with state as it is now.
 func (t *Turn) reload(ctx context.Context) error {
 	base := t.base
@@ -136,12 +146,12 @@ func (t *Turn) reload(ctx context.Context) error {
 // in state counts as done. Where another conversation changed the same value meanwhile,
 // the error is [state.ErrConflict] and nothing was saved.
 func (t *Turn) save(ctx context.Context) (err error) {
-	_, s := step(ctx, "save")
+	ctx, s := step(ctx, "save")
 	defer func() { s.end(err) }()
 	if err := ctx.Err(); err != nil {
 		return fmt.Errorf("save state: %w", err)
 	}
-	ctx = s.in(zerolog.Ctx(ctx).WithContext(t.held)) // what has begun is not cut off by the turn's time
+	ctx = t.lasting(ctx) // what has begun is not cut off by the turn's time
 	if err = t.listPlace(ctx); err == nil {
 		err = t.merging(ctx, func() error {
 			raw, err := t.encode()
@@ -228,6 +238,35 @@ func (t *Turn) changeable() []*state.Scope {
 		scopes = append(scopes, t.Thread)
 	}
 	return scopes
+}
+
+// remember adds the turn to the conversation's history, once.
+func (t *Turn) remember() {
+	if t.rec.Remembered {
+		return
+	}
+	note := ""
+	switch d := t.rec.Run.Decided; {
+	case t.rec.Wait != nil && t.rec.Wait.Approval != nil:
+		note = waitingNote(t.rec.Wait.Approval)
+	case d != nil && d.Approved:
+		note = "[" + d.Action + " was approved.]"
+	case d != nil:
+		note = "[" + d.Action + " was rejected.]"
+	}
+	answer := plan.Transcript(t.rec.Run.Executed)
+	said := prompts.Turn{From: t.Activity.From.ID, Messages: []prompts.Message{{Role: prompts.User, Text: t.Text}}}
+	if !t.Activity.Conversation.Personal() {
+		said.Name = t.Activity.From.Name
+	}
+	if answer != "" {
+		said.Messages = append(said.Messages, prompts.Message{Role: prompts.Assistant, Text: answer})
+	}
+	if note != "" {
+		said.Messages = append(said.Messages, prompts.Message{Role: prompts.System, Text: note})
+	}
+	state.Of[prompts.History](t.Thread).Append(said, 0)
+	t.rec.Remembered = true
 }
 
 // takeBack removes the turn from the history, where its save put it though it then failed.
@@ -335,13 +374,13 @@ func deadly(err error) string {
 	return ""
 }
 
-// usable says why nothing can be sent to the reference, or "".
-func (e *Engine) usable(r *Reference) string {
+// usable says why nothing can be sent there, or "".
+func (r *Reference) usable(channel Channel) string {
 	switch {
 	case !r.Dead.IsZero():
 		return "since " + r.Dead.Format(time.RFC3339) + ": " + r.Why
-	case !r.Signed && e.cfg.Channel.Identified():
-		return "no channel vouches for its address"
+	case !r.Signed && channel.Identified():
+		return "no caller has proved its address"
 	}
 	return ""
 }
@@ -455,6 +494,28 @@ func (t *Turn) ForgetConversation(ctx context.Context) error {
 	t.Conversation.Delete()
 	t.Thread.Delete()
 	return nil
+}
+
+// ForgetApprovals drops all approvals that the conversation waits for or gave for good.
+func (t *Turn) ForgetApprovals(ctx context.Context) error {
+	t.forgetStanding(t.Conversation, "")
+	return t.engine.drop(ctx, queueOf(t.Activity), func(a waitAbout) bool { return a.For == forApproval })
+}
+
+// forgetStanding deletes what the conversation's state keeps of the approvals that one
+// person asked for; "" for everybody's.
+func (t *Turn) forgetStanding(conversation *state.Scope, asker string) {
+	list := state.Of[approvals](conversation)
+	list.Standing = slices.DeleteFunc(list.Standing, func(s standing) bool { return asker == "" || s.Asker == asker })
+	list.Decided = slices.DeleteFunc(list.Decided, func(d decided) bool { return asker == "" || d.Asker == asker })
+}
+
+// dropWaits drops what waits in a conversation for a time or an approval: what one person
+// asked for, or all of it in a personal conversation and for "".
+func (t *Turn) dropWaits(ctx context.Context, in place, owner string) error {
+	return t.engine.drop(ctx, t.queueAt(in.conversation), func(a waitAbout) bool {
+		return a.For != forOperator && (in.personal || owner == "" || a.Owner == owner)
+	})
 }
 
 // LeavePlace takes the conversation from the person's places, whose words are deleted from

@@ -10,6 +10,7 @@ import (
 	"go.opentelemetry.io/otel/codes"
 	"go.opentelemetry.io/otel/propagation"
 	"go.opentelemetry.io/otel/trace"
+	"go.opentelemetry.io/otel/trace/noop"
 
 	"github.com/planbot-go/planbot/actions"
 	"github.com/planbot-go/planbot/connector"
@@ -20,64 +21,52 @@ import (
 )
 
 const (
-	// scope names this package in traces.
-	scope = "github.com/planbot-go/planbot/bot"
+	// tracerName names this package in traces.
+	tracerName = "github.com/planbot-go/planbot/bot"
 	// maxSpanText bounds what comes from outside, such as ids.
 	maxSpanText = 256
 	// w3c is the name of the one header that is kept of a trace's context.
 	w3c = "traceparent"
 )
 
-// traces begins traces. The zero value begins none, and without one there is no
-// span in it either: see [step].
-type traces struct{ tracer trace.Tracer }
+// tracer begins the traces of turns. Attributes are names, numbers and ids, never what
+// people or models wrote.
+type tracer struct{ trace.Tracer }
 
-func newTraces(from trace.TracerProvider) traces {
+// newTracer returns one that traces nothing when from is nil.
+func newTracer(from trace.TracerProvider) tracer {
 	if from == nil {
-		return traces{}
+		from = noop.NewTracerProvider()
 	}
-	return traces{from.Tracer(scope)}
+	return tracer{from.Tracer(tracerName)}
 }
 
-// receive begins the trace of what comes in. What a caller says of a trace of its
-// own is not looked at: it would decide what is kept here.
-func (t traces) receive(ctx context.Context) (context.Context, span) {
-	if t.tracer == nil {
-		return ctx, span{}
-	}
-	ctx, s := t.tracer.Start(ctx, "receive", trace.WithNewRoot(), trace.WithSpanKind(trace.SpanKindServer))
+// receive begins the trace of what comes in. What a caller says of a trace of its own is
+// not looked at: it would decide what is kept here.
+func (t tracer) receive(ctx context.Context) (context.Context, span) {
+	ctx, s := t.Start(ctx, "receive", trace.WithNewRoot(), trace.WithSpanKind(trace.SpanKindServer))
 	return ctx, span{s}
 }
 
-// turn begins an attempt at a turn: in the trace of what brought it in, if its
-// traceparent is given.
-func (t traces) turn(ctx context.Context, cameWith string) (context.Context, span) {
-	if t.tracer == nil {
-		return ctx, span{}
-	}
+// turn begins an attempt at a turn: in the trace of what brought it in, if its traceparent
+// is given. linked is the traceparent of another turn, which it goes on from, or "".
+func (t tracer) turn(ctx context.Context, cameWith, linked string) (context.Context, span) {
 	options := []trace.SpanStartOption{trace.WithSpanKind(trace.SpanKindConsumer)}
 	if parent := spanContext(cameWith); parent.IsValid() {
 		ctx = trace.ContextWithRemoteSpanContext(ctx, parent)
 	} else {
 		options = append(options, trace.WithNewRoot())
 	}
-	ctx, s := t.tracer.Start(ctx, "turn", options...)
+	if to := spanContext(linked); to.IsValid() {
+		options = append(options, trace.WithLinks(trace.Link{SpanContext: to}))
+	}
+	ctx, s := t.Start(ctx, "turn", options...)
 	return ctx, span{s}
 }
 
-// linkTo links the span in ctx to that of another turn, which it goes on from.
-func linkTo(ctx context.Context, traceparent string) {
-	if to := spanContext(traceparent); to.IsValid() {
-		trace.SpanFromContext(ctx).AddLink(trace.Link{SpanContext: to})
-	}
-}
-
-// traceparent is where ctx is in its trace, to be kept with what goes on elsewhere,
-// in the form of W3C's header. "": in none.
+// traceparent is where ctx is in its trace, to be kept with what goes on elsewhere, in the
+// form of W3C's header. "": in none.
 func traceparent(ctx context.Context) string {
-	if !trace.SpanContextFromContext(ctx).IsValid() {
-		return ""
-	}
 	carrier := propagation.MapCarrier{}
 	propagation.TraceContext{}.Inject(ctx, carrier)
 	return carrier[w3c]
@@ -85,77 +74,40 @@ func traceparent(ctx context.Context) string {
 
 // spanContext reads a traceparent that this program wrote.
 func spanContext(traceparent string) trace.SpanContext {
-	if traceparent == "" {
-		return trace.SpanContext{}
-	}
 	ctx := propagation.TraceContext{}.Extract(context.Background(), propagation.MapCarrier{w3c: traceparent})
 	return trace.SpanContextFromContext(ctx)
 }
 
-// step begins a part of the turn whose span is in ctx. Where none is recorded there
-// is no span, and nothing is allocated.
-func step(ctx context.Context, name string) (context.Context, span) {
-	parent := trace.SpanFromContext(ctx)
-	if !parent.IsRecording() {
-		return ctx, span{}
-	}
-	ctx, s := parent.TracerProvider().Tracer(scope).Start(ctx, name)
+// step begins a part of the turn whose span is in ctx.
+func step(ctx context.Context, name string, about ...attribute.KeyValue) (context.Context, span) {
+	ctx, s := trace.SpanFromContext(ctx).TracerProvider().Tracer(tracerName).Start(ctx, name, trace.WithAttributes(about...))
 	return ctx, span{s}
 }
 
-// command begins a call of the action, named as OpenTelemetry's conventions name
-// the call of a tool.
+// command begins a call of the action, named as OpenTelemetry's conventions name the call
+// of a tool.
 func command(ctx context.Context, action *actions.Action) (context.Context, span) {
-	if action == nil || !trace.SpanFromContext(ctx).IsRecording() {
-		return ctx, span{}
-	}
-	ctx, s := step(ctx, "execute_tool "+action.Name)
-	s.text("gen_ai.operation.name", "execute_tool")
-	s.text("gen_ai.tool.name", action.Name)
-	return ctx, s
+	return step(ctx, "execute_tool "+action.Name, attribute.String("gen_ai.operation.name", "execute_tool"), attribute.String("gen_ai.tool.name", action.Name))
 }
 
-// span is a step of a turn; its zero value is none. Its attributes are names, numbers
-// and ids, never what people or models wrote.
+// span is a step of a turn.
 type span struct{ trace.Span }
-
-// in is ctx with the span.
-func (s span) in(ctx context.Context) context.Context {
-	if s.Span == nil {
-		return ctx
-	}
-	return trace.ContextWithSpan(ctx, s.Span)
-}
-
-func (s span) text(name, value string) {
-	if s.Span != nil && value != "" {
-		value = strings.ToValidUTF8(value[:min(len(value), maxSpanText)], "") // else no span of the batch could be sent
-		s.SetAttributes(attribute.String(name, value))
-	}
-}
-
-func (s span) number(name string, value int) {
-	if s.Span != nil {
-		s.SetAttributes(attribute.Int(name, value))
-	}
-}
 
 // about says which turn it is.
 func (s span) about(t *Turn) {
-	if s.Span == nil {
-		return
+	for name, value := range map[string]string{
+		"planbot.turn.id": t.ID, "planbot.activity.type": string(t.Activity.Type), "planbot.channel": t.Activity.ChannelID,
+		"gen_ai.conversation.id": t.Activity.Conversation.ID,
+	} {
+		if value != "" {
+			value = strings.ToValidUTF8(value[:min(len(value), maxSpanText)], "") // else no span of the batch could be sent
+			s.SetAttributes(attribute.String(name, value))
+		}
 	}
-	s.text("planbot.turn.id", t.ID)
-	s.text("planbot.activity.type", string(t.Activity.Type))
-	s.text("planbot.channel", t.Activity.ChannelID)
-	s.text("gen_ai.conversation.id", t.Activity.Conversation.ID)
 }
 
 // end ends the step, in failure when err is one. Of that only the sort is told.
 func (s span) end(err error) {
-	if s.Span == nil {
-		return
-	}
 	if err != nil {
 		s.failed(sortOf(err))
 	}
@@ -163,10 +115,8 @@ func (s span) end(err error) {
 }
 
 func (s span) failed(sort string) {
-	if s.Span != nil {
-		s.SetStatus(codes.Error, "")
-		s.text("error.type", sort)
-	}
+	s.SetStatus(codes.Error, "")
+	s.SetAttributes(attribute.String("error.type", sort))
 }
 
 // sortOf names an error for error.type: there are few, and none quotes anybody.

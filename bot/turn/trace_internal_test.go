@@ -14,6 +14,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/planbot-go/planbot/actions"
+	"github.com/planbot-go/planbot/activity"
 	"github.com/planbot-go/planbot/connector"
 	"github.com/planbot-go/planbot/models"
 	"github.com/planbot-go/planbot/planner/plan"
@@ -23,19 +24,16 @@ import (
 func TestAttemptsAtATurnAreInOneTrace(t *testing.T) {
 	t.Parallel()
 	kept := tracetest.NewInMemoryExporter()
-	from := newTraces(sdktrace.NewTracerProvider(sdktrace.WithSyncer(kept)))
+	from := newTracer(sdktrace.NewTracerProvider(sdktrace.WithSyncer(kept)))
 	stranger := trace.ContextWithRemoteSpanContext(t.Context(), spanContext("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"))
 	ctx, asked := from.receive(stranger)
 	parent := traceparent(ctx)
 	asked.end(nil)
 	for range 2 { // the second after a crash
-		_, s := from.turn(stranger, parent)
+		_, s := from.turn(stranger, parent, "")
 		s.end(nil)
 	}
-	ctx, follows := from.turn(stranger, "")
-	linkTo(ctx, parent)
-	linkTo(ctx, "not a traceparent")
-	linkTo(ctx, "")
+	_, follows := from.turn(stranger, "not a traceparent", parent)
 	follows.end(nil)
 	spans := kept.GetSpans()
 	if len(spans) != 4 {
@@ -60,12 +58,12 @@ func TestAttemptsAtATurnAreInOneTrace(t *testing.T) {
 func TestWhatIsNotSampledStaysSo(t *testing.T) {
 	t.Parallel()
 	kept := tracetest.NewInMemoryExporter()
-	provider := func(s sdktrace.Sampler) traces {
-		return newTraces(sdktrace.NewTracerProvider(sdktrace.WithSyncer(kept), sdktrace.WithSampler(s)))
+	provider := func(s sdktrace.Sampler) tracer {
+		return newTracer(sdktrace.NewTracerProvider(sdktrace.WithSyncer(kept), sdktrace.WithSampler(s)))
 	}
 	ctx, asked := provider(sdktrace.NeverSample()).receive(t.Context())
 	asked.end(nil)
-	_, s := provider(sdktrace.ParentBased(sdktrace.AlwaysSample())).turn(t.Context(), traceparent(ctx))
+	_, s := provider(sdktrace.ParentBased(sdktrace.AlwaysSample())).turn(t.Context(), traceparent(ctx), "")
 	s.end(nil)
 	if spans := kept.GetSpans(); len(spans) > 0 {
 		t.Errorf("%v", spans)
@@ -85,9 +83,9 @@ func TestSpansTellNothingThatWasWritten(t *testing.T) {
 		"_OTHER":         errors.New("secret"),
 	} {
 		kept := tracetest.NewInMemoryExporter()
-		ctx, root := newTraces(sdktrace.NewTracerProvider(sdktrace.WithSyncer(kept))).turn(t.Context(), "")
+		ctx, root := newTracer(sdktrace.NewTracerProvider(sdktrace.WithSyncer(kept))).turn(t.Context(), "", "")
 		_, s := command(ctx, &actions.Action{Name: "createList"})
-		s.text("planbot.channel", strings.Repeat("\xc3\xa4", maxSpanText)+"\xff")
+		s.about(&Turn{Turn: &actions.Turn{Activity: &activity.Activity{ChannelID: strings.Repeat("\xc3\xa4", maxSpanText) + "\xff"}}})
 		s.end(err)
 		root.end(nil)
 		span := kept.GetSpans()[0]
@@ -99,43 +97,4 @@ func TestSpansTellNothingThatWasWritten(t *testing.T) {
 			t.Errorf("%s: %q", want, got)
 		}
 	}
-}
-
-// Not parallel: it counts the allocations of the whole process.
-func TestNoTracesCostNothing(t *testing.T) {
-	turn := &Turn{}
-	action := &actions.Action{Name: "createList"}
-	fault := errors.New("no")
-	if n := testing.AllocsPerRun(100, func() { untraced(t.Context(), turn, action, fault) }); n != 0 {
-		t.Errorf("%v allocations without traces", n)
-	}
-}
-
-func BenchmarkNoTraces(b *testing.B) {
-	turn := &Turn{}
-	action := &actions.Action{Name: "createList"}
-	fault := errors.New("no")
-	b.ReportAllocs()
-	for b.Loop() {
-		untraced(b.Context(), turn, action, fault)
-	}
-}
-
-// untraced does what a turn with one command does about spans.
-func untraced(ctx context.Context, turn *Turn, action *actions.Action, fault error) {
-	from := newTraces(nil)
-	ctx, asked := from.receive(ctx)
-	asked.about(turn)
-	ctx, s := from.turn(ctx, traceparent(ctx))
-	linkTo(ctx, "")
-	s.about(turn)
-	_, p := step(ctx, "plan")
-	p.number("planbot.plan.commands", 1)
-	p.end(fault)
-	_ = p.in(ctx)
-	_, call := command(ctx, action)
-	call.failed("failed")
-	call.end(nil)
-	s.end(fault)
-	asked.end(nil)
 }

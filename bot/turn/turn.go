@@ -3,15 +3,17 @@ package turn
 import (
 	"cmp"
 	"context"
-	crand "crypto/rand"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"runtime/debug"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/rs/zerolog"
+	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/planbot-go/planbot/actions"
@@ -20,9 +22,6 @@ import (
 	"github.com/planbot-go/planbot/state"
 	"github.com/planbot-go/planbot/state/inbox"
 )
-
-// nobody stands in keys for what a channel left out.
-const nobody = "-"
 
 // Turn is one activity being handled, for the handlers of routes. It belongs to the turn
 // and is not safe for concurrent use.
@@ -39,130 +38,25 @@ type Turn struct {
 	snapshots []state.Checkpoint // what actions may change, to roll back to
 	fault     error              // why state cannot be read
 
-	typing  *typing
+	exec   *execution // of its plans
+	typing *typing
+
 	aside   bool // it leaves the conversation's state alone
 	listed  bool // the conversation is one of the person's places
 	unsaved bool // the loop has to save before it goes on
 	clean   bool // everything is saved, and nothing changed since
 	spoke   bool // something was sent since the last save
+	further bool // the turn got further since the last save
+	outside bool // something was done outside of state that is not saved
+	resumed bool // it goes on after an approval
 
 	texts     []string // what is being sent of a plan
 	base      []byte   // the record to begin at again; nil: the one that was saved last
-	calls     []call   // announced, and to be made next
-	begun     int      // how many of the next commands a process began that is gone
-	further   bool     // the turn got further since the last save
-	outside   bool     // something was done outside of state that is not saved
-	resumed   bool     // it goes on after an approval
-	hushed    bool     // a hook took back what was to be said
-	granted   bool     // a person approved the call at work
 	kept      []string // actions that were done for good
 	fresh     []string // actions that changed state which is not saved
 	uncertain []string // actions of which nobody knows whether they were done
 	instead   string   // what a hook says of the failure in place of the bot
 	saveFault error    // what it changed is not to be saved any more
-}
-
-// idLen is how long the id of a record is. Those of its approvals begin with it.
-const idLen = 12
-
-// NewTurn makes a turn of an activity that came in. raw is the activity as it came.
-func (e *Engine) NewTurn(a *activity.Activity, raw []byte, trusted, awaited bool) *Turn {
-	t := e.newTurn(a)
-	rec := Record{
-		ID: strings.ToLower(crand.Text()[:idLen]), Accepted: time.Now().UTC(), Phase: Planning,
-		Activity: raw, Caller: Caller{ID: a.CallerID, Trusted: trusted}, Awaited: awaited,
-	}
-	if a.DeliveryMode == activity.ExpectReplies && a.Type != activity.Invoke {
-		rec.Awaited, rec.Answer = true, &Answer{Activities: []jsontext.Value{}}
-	}
-	t.use(rec)
-	return t
-}
-
-func (e *Engine) newTurn(a *activity.Activity) *Turn {
-	t := &Turn{engine: e, Turn: &actions.Turn{Activity: a, Budget: e.cfg.Budget}}
-	t.Notifier = t
-	return t
-}
-
-// use makes the record the turn's: all that the turn knew of another one is gone.
-func (t *Turn) use(rec Record) {
-	*t = Turn{Turn: t.Turn, engine: t.engine, lease: t.lease, held: t.held, typing: t.typing, aside: t.aside, listed: t.listed, rec: rec}
-	t.ID, t.Temp, t.Rounds, t.Usage = rec.ID, state.NewScope(), nil, actions.Usage{}
-	if t.Text = rec.Text; t.Text == "" {
-		t.Text = said(t.Activity)
-	}
-	if run := rec.Run; run != nil {
-		t.Rounds, t.Usage, t.begun, t.kept = run.Rounds, run.Usage, run.InFlight, rec.Completed()
-		t.Temp = state.ScopeOf(run.Temp)
-	}
-	if !rec.Caller.Trusted && t.Activity.ServiceURL != "" && t.engine.cfg.Channel.Identified() {
-		t.log().Warn().Msg("nobody vouches for the serviceUrl: nothing is sent there")
-		t.Activity.ServiceURL = ""
-	}
-}
-
-// said is what the person wrote or, of a message that only carries files, what those are,
-// so that the model is never asked about nothing.
-func said(a *activity.Activity) string {
-	text := a.Said()
-	if text != "" || a.Type != activity.Message {
-		return text
-	}
-	var kinds []string
-	for _, at := range a.Attachments {
-		if !strings.HasPrefix(at.ContentType, "text/html") { // a copy of the text
-			kinds = append(kinds, at.ContentType)
-		}
-	}
-	if len(kinds) == 0 {
-		return ""
-	}
-	return "[sent without text: " + strings.Join(kinds, ", ") + "]"
-}
-
-// IsMessage reports whether the turn answers a message.
-func (t *Turn) IsMessage() bool { return t.Activity.Type == activity.Message }
-
-// Awaited reports whether an HTTP request waits for the turn's answer.
-func (t *Turn) Awaited() bool { return t.rec.Awaited }
-
-// Sent are the ids that the channel gave to what the turn has sent, in order; "" where it
-// gave none.
-func (t *Turn) Sent() []string { return t.rec.Sent }
-
-// Answer is what the turn answers to the HTTP request that waits for it.
-func (t *Turn) Answer(a Answer) {
-	if t.rec.Answer != nil {
-		a.Activities = t.rec.Answer.Activities
-	}
-	t.rec.Answer = &a
-}
-
-// LeaveState has the turn leave the conversation's state alone. It is for a
-// [Config.Handler] whose handler needs none.
-func (t *Turn) LeaveState() { t.aside = true }
-
-func (t *Turn) detached() bool { return t.aside }
-
-// Log is the bot's, with what names the turn.
-func (t *Turn) Log() *zerolog.Logger { return t.log() }
-
-func (t *Turn) log() *zerolog.Logger {
-	id := t.Activity.ID
-	if w := t.rec.Wait; w != nil && w.Approval != nil && w.Approval.Decision != nil {
-		id = cmp.Or(w.Approval.Decision.Click, id)
-	}
-	with := t.engine.cfg.Log.With().
-		Str("turn", t.ID).
-		Str("conversation", t.Activity.Conversation.ID).
-		Str("activity", id).
-		Str("type", string(t.Activity.Type))
-	if app := t.Activity.CallerApp(); app != "" {
-		with = with.Str("caller", app)
-	}
-	log := with.Logger()
-	return &log
 }
 
 const (
@@ -180,17 +74,16 @@ const (
 // record.
 func (t *Turn) run(ctx context.Context) (more bool) {
 	began := time.Now()
-	if t.rec.Phase == Planning && t.rec.Run == nil && t.lease.Tries() == 0 {
-		t.engine.meter.waited(time.Since(t.rec.Accepted))
+	if t.rec.Phase == planning && t.rec.Run == nil && t.lease.Tries() == 0 {
+		t.engine.meter.waitTime.Observe(max(time.Since(t.rec.Accepted), 0).Seconds()) // clocks of two replicas differ
 	}
 	parent, linked := t.rec.Trace, ""
 	if t.rec.Notice != nil && !t.rec.Notice.Due.IsZero() { // it was left for later by another turn
 		parent, linked = linked, parent
 	}
-	ctx, s := t.engine.traces.turn(ctx, parent)
-	linkTo(ctx, linked)
+	ctx, s := t.engine.tracer.turn(ctx, parent, linked)
 	s.about(t)
-	s.number("planbot.turn.takeovers", t.lease.Tries())
+	s.SetAttributes(attribute.Int("planbot.turn.takeovers", t.lease.Tries()))
 	t.typing = startTyping(ctx, t)
 	more, err := t.try(ctx)
 	failure := err
@@ -206,7 +99,7 @@ func (t *Turn) run(ctx context.Context) (more bool) {
 		failure = err
 		return t.leave(ctx, err)
 	}
-	if t.rec.Phase != Waiting {
+	if t.rec.Phase != waiting {
 		t.report(ctx, failure, time.Since(began))
 	}
 	return more
@@ -251,9 +144,9 @@ func (t *Turn) safely(f func() error) (err error) {
 // begin loads state and enters the loop.
 func (t *Turn) begin(ctx context.Context) error {
 	var handler Handler
-	if t.rec.Phase == Planning && t.rec.Run == nil {
+	if t.rec.Phase == planning && t.rec.Run == nil {
 		if handler = t.handler(); handler == nil {
-			t.rec.Phase, t.clean = Done, true // this version of the bot has no such route
+			t.rec.Phase, t.clean = done, true // this version of the bot has no such route
 			return nil
 		}
 	}
@@ -268,18 +161,17 @@ func (t *Turn) begin(ctx context.Context) error {
 	if !t.aside && t.rec.Notice == nil {
 		t.noteReference()
 	}
-	if t.rec.Phase == Waiting {
+	if t.rec.Phase == waiting {
 		if err := t.resume(ctx); err != nil {
 			return err
 		}
-		if t.rec.Phase == Planning && t.rec.Run == nil {
+		if t.rec.Phase == planning && t.rec.Run == nil {
 			handler = t.handler()
 		}
 	}
 	if err := t.checkPlan(); err != nil {
 		return err
 	}
-	t.Gate = t.gate
 	err := t.move(ctx, handler)
 	if err != nil && !t.leaves(err) && !errors.Is(err, state.ErrConflict) {
 		t.instead = t.engine.cfg.Hooks.failed(ctx, t, err)
@@ -301,17 +193,17 @@ func (t *Turn) move(ctx context.Context, handler Handler) error {
 	for {
 		var err error
 		switch t.rec.Phase {
-		case Planning:
+		case planning:
 			if t.rec.Run != nil {
-				err = t.makePlan(ctx)
-			} else if err = handler(ctx, t); t.rec.Run == nil || t.rec.Phase == Sending {
-				t.rec.Phase = Done // it said what it had to
+				err = t.exec.makePlan(ctx)
+			} else if err = handler(ctx, t); t.rec.Run == nil || t.rec.Phase == sending {
+				t.rec.Phase = done // it said what it had to
 			}
-		case Running:
-			err = t.runCommands(ctx)
-		case Sending:
-			err = t.sendOutbox(ctx)
-		case Waiting, Done, Failed:
+		case running:
+			err = t.exec.runCommands(ctx)
+		case sending:
+			err = (&outbox{t}).send(ctx)
+		case waiting, done, failed:
 			return nil
 		}
 		if err == nil && t.unsaved {
@@ -326,18 +218,53 @@ func (t *Turn) move(ctx context.Context, handler Handler) error {
 	}
 }
 
-// Plan has the planner answer the turn: it makes plans and runs them, until one comes to
-// its end, waits for an approval, or fails.
-func (t *Turn) Plan(ctx context.Context) error {
-	if err := t.needHistory(); err != nil {
-		return err
+// checkPlan validates a plan that another process made: this may be another version of the
+// bot.
+func (t *Turn) checkPlan() error {
+	if t.rec.Run == nil || t.rec.Run.Progress == nil || t.rec.Run.Progress.Done() {
+		return nil
 	}
-	t.snapshot()
-	if t.Text != said(t.Activity) {
-		t.rec.Text = t.Text
+	p := t.rec.Run.Progress
+	valid, err := plan.Validate(p.Plan, t.engine.cfg.Actions)
+	if err == nil {
+		p.Plan = valid
+		t.snapshot()
+		return nil
 	}
-	t.rec.Run, t.rec.Phase = &Run{}, Planning
-	return t.move(ctx, nil)
+	if t.rec.Run.Approved != "" {
+		return &deadLetter{
+			reason: "the approved plan does not fit this version of the bot", err: err,
+			say: "Sorry, things have changed since I asked for approval, so I didn't do it. Somebody has to look at it.",
+		}
+	}
+	t.noteInFlight()
+	return &deadLetter{reason: "its plan does not fit this version of the bot", err: err}
+}
+
+// noteInFlight has the person told of the commands that had begun.
+func (t *Turn) noteInFlight() {
+	if run := t.rec.Run; run != nil && run.Progress != nil {
+		for _, c := range run.Progress.Plan.Commands[run.Progress.Next:][:run.InFlight] {
+			t.uncertain = append(t.uncertain, c.Action)
+		}
+	}
+}
+
+// resume goes on with a record that waited.
+func (t *Turn) resume(ctx context.Context) error {
+	w := t.rec.Wait
+	t.rec.Wait, t.rec.Phase = nil, w.Then
+	switch {
+	case w.For == forApproval, w.Then == waiting: // or it was a dead letter meanwhile
+		return t.exec.decided(ctx, w.Approval)
+	case w.Approval != nil: // the question is to be sent
+		t.rec.Wait = t.approvalWait(w.Approval)
+	}
+	return nil
+}
+
+func (t *Turn) approvalWait(a *Approval) *Wait {
+	return &Wait{For: forApproval, Until: a.Expires.Add(afterExpiry), Then: running, Approval: a}
 }
 
 // stop ends the plan as a hook wants it.
@@ -345,12 +272,12 @@ func (t *Turn) stop(ctx context.Context, stop *stopError) error {
 	if t.rec.Run != nil && len(t.rec.Run.Executed) > 0 { // else the model need not know
 		t.remember()
 	}
-	t.rec.Run, t.rec.Phase = nil, Done
+	t.rec.Run, t.rec.Phase = nil, done
 	if stop.say == "" {
 		return nil
 	}
 	err := t.Tell(ctx, stop.say)
-	t.rec.Phase = Done
+	t.rec.Phase = done
 	return err
 }
 
@@ -375,7 +302,7 @@ func (t *Turn) end(ctx context.Context) (more bool, err error) {
 	for again := true; again; {
 		if err = t.listPlace(ctx); err == nil {
 			err = t.merging(ctx, func() (err error) {
-				if t.rec.Phase != Waiting {
+				if t.rec.Phase != waiting {
 					more, err = t.lease.Finish(ctx, answer, scopes...)
 					return err
 				}
@@ -410,33 +337,37 @@ func (t *Turn) savePerson(ctx context.Context) error {
 	return t.save(ctx)
 }
 
-// laterError ends the work on a turn for now: it is tried again after a time, and keeps
-// its place in the queue.
-type laterError struct {
-	after time.Duration
-	err   error
+// waitFor says what the record waits for, for the inbox.
+func (t *Turn) waitFor() (raw []byte, w inbox.Wait, err error) {
+	raw, err = t.encode()
+	return raw, inbox.Wait{Until: t.rec.Wait.Until, About: waitAbout{For: t.rec.Wait.For, Owner: t.owner()}.encode()}, err
 }
 
-func (e *laterError) Error() string {
-	return fmt.Sprintf("to be tried again in %v: %v", e.after, e.err)
-}
-func (e *laterError) Unwrap() error { return e.err }
+// owner is who may withdraw what the turn leaves for later.
+func (t *Turn) owner() string { return cmp.Or(t.Activity.From.ID, nobody) }
 
-// deadLetter ends the work on a turn until an operator has looked at it.
-type deadLetter struct {
-	reason string // for the operator
-	err    error  // may be nil
-	say    string // for the person; "": that it could not be finished
-}
-
-func (e *deadLetter) Error() string {
-	if e.err == nil {
-		return e.reason
+// encodeAnswer is nil when nobody waits.
+func (t *Turn) encodeAnswer() ([]byte, error) {
+	if !t.rec.Awaited {
+		return nil, nil
 	}
-	return e.reason + ": " + cause(e.err)
+	a := Answer{}
+	if t.rec.Answer != nil {
+		a = *t.rec.Answer
+	}
+	if a.Activities != nil {
+		body, err := json.Marshal(map[string]any{"activities": a.Activities})
+		if err != nil {
+			return nil, fmt.Errorf("write the answer: %w", err)
+		}
+		a.Body, a.Activities = jsontext.Value(body), nil
+	}
+	raw, err := json.Marshal(a)
+	if err != nil {
+		return nil, fmt.Errorf("write the answer: %w", err)
+	}
+	return raw, nil
 }
-
-func (e *deadLetter) Unwrap() error { return e.err }
 
 // leaves reports whether the turn is not at its end with that error: it is tried again
 // later, elsewhere, or when an operator says so.
@@ -469,20 +400,126 @@ func (t *Turn) leave(ctx context.Context, err error) (more bool) {
 		log.Warn().Str("error", cause(err)).Dur("after", later.after).Msg("turn is tried again later")
 		e.release(t.lease, later.after)
 	case errors.Is(t.lease.Err(), inbox.ErrLost), errors.Is(err, inbox.ErrLost):
-		e.meter.leaseLost()
+		e.meter.leasesLost.Inc()
 		log.Warn().Msg("turn left: another process has its queue, or may have")
 		e.release(t.lease, 0) // if it has not
 	case errors.Is(err, state.ErrUnavailable):
 		log.Error().Str("error", cause(err)).Msg("turn left until redis is back")
 		e.release(t.lease, afterOutage)
 	case e.workers.ctx.Err() != nil:
-		e.meter.handedBack()
+		count(e.meter.turns, "handed_back")
 		log.Warn().Msg("turn handed back at shutdown")
 		e.release(t.lease, 0)
 	default: // it would come to the same end again
 		return t.leave(ctx, &deadLetter{reason: "it could not be ended", err: err})
 	}
 	return false
+}
+
+const (
+	// tellWithin bounds the one sentence about a failure, which may have to leave after
+	// the turn's own time is over.
+	tellWithin = 20 * time.Second
+	// settleWithin bounds a save at the end of the process.
+	settleWithin = 5 * time.Second
+)
+
+// fail tells the person of a failure, and makes state agree with that: what was done for
+// good is kept with what was noted of it, nothing else is, and a turn that did nothing is
+// no part of the history. It reports whether the queue has a next record; its error is that
+// of a step which has to be done elsewhere or later.
+func (t *Turn) fail(ctx context.Context, failure error) (more bool, err error) {
+	ctx, cancel := t.engine.workers.outlive(ctx, tellWithin)
+	defer cancel()
+	if w := t.rec.Wait; w != nil && w.Approval != nil && t.saveFault == nil {
+		t.exec.renote(w.Approval, "["+w.Approval.Action+" needs approval, but nobody could be asked.]")
+		t.kept = append(t.kept, "") // the note is to be saved
+	}
+	switch {
+	case t.scopes == nil || t.aside:
+	case t.saveFault == nil && t.rec.Remembered && len(t.kept) == 0:
+		t.takeBack()
+	case t.saveFault != nil, t.fault != nil, len(t.kept) == 0 && !t.resumed:
+		t.scopes = nil
+	default:
+		t.kept = append(t.kept, t.fresh...)
+	}
+	t.fresh = nil
+	said := t.account(cmp.Or(t.instead, explain(failure, t.fault != nil, t.saveFault != nil, t.engine.cfg.FilteredText)))
+	if t.Activity.Type == activity.Invoke {
+		t.Answer(t.engine.cfg.OwnAnswer(t, said))
+	}
+	t.rec.Run, t.rec.Outbox, t.rec.Wait, t.rec.Phase = nil, nil, nil, failed
+	if t.IsMessage() && reachable(failure) {
+		err := t.Tell(ctx, said)
+		if err != nil && t.leaves(err) {
+			return false, err
+		}
+		if err != nil {
+			zerolog.Ctx(ctx).Error().Str("error", cause(err)).Msg("the person was not told of the failure")
+		}
+		t.clean, t.rec.Phase = err == nil, failed
+	}
+	return t.end(ctx)
+}
+
+// tellDeadLetter tells the person, where that is possible, and returns the answer for who
+// waits for one.
+func (t *Turn) tellDeadLetter(ctx context.Context, dead *deadLetter) []byte {
+	said := t.account(cmp.Or(dead.say, "Sorry, I could not finish this. Somebody has to look at it."))
+	if t.Activity.Type == activity.Invoke {
+		t.Answer(t.engine.cfg.OwnAnswer(t, said))
+	}
+	var unsent *sendError
+	if t.IsMessage() && t.lease.Err() == nil && !errors.As(dead, &unsent) {
+		if err := (&outbox{t}).deliver(ctx, t.Message(said)); err != nil {
+			zerolog.Ctx(ctx).Error().Str("error", cause(err)).Msg("the person was not told of the dead letter")
+		}
+	}
+	answer, err := t.encodeAnswer()
+	if err != nil {
+		zerolog.Ctx(ctx).Error().Err(err).Msg("a dead letter is left without an answer")
+	}
+	return answer
+}
+
+// account adds to a sentence what was done before, and how to name the turn to an
+// operator. It never holds an error's own text.
+func (t *Turn) account(said string) string {
+	if untold := t.exec.untold(); untold != "" {
+		said += " " + untold
+	} else if done := strings.Join(slices.DeleteFunc(slices.Clone(t.kept), func(name string) bool { return name == "" }), ", "); done != "" {
+		said += " Before that I did: " + done + "."
+	}
+	if failed := t.failed(); failed != "" {
+		said += " This failed: " + failed + "."
+	}
+	if len(t.uncertain) > 0 {
+		said += " I cannot tell whether this was done: " + strings.Join(t.uncertain, ", ") + "."
+	}
+	return fmt.Sprintf("%s (turn %s)", said, t.ID)
+}
+
+// maxReason is how many bytes of an action's own words are told beside a failure.
+const maxReason = 200
+
+// failed is the action that failed last, with its reason, if no plan came after it
+// that could tell the person.
+func (t *Turn) failed() string {
+	if len(t.Rounds) == 0 {
+		return ""
+	}
+	for _, o := range t.Rounds[len(t.Rounds)-1].Outcomes {
+		if !o.Failed {
+			continue
+		}
+		reason := strings.Join(strings.Fields(o.Text), " ")
+		if len(reason) > maxReason {
+			reason = strings.ToValidUTF8(reason[:maxReason], "") + " […]"
+		}
+		return o.Action + ", " + cmp.Or(strings.TrimRight(reason, "."), "for no reason given")
+	}
+	return ""
 }
 
 // report tells the log, the metrics and the hook that the turn is over.
@@ -520,41 +557,231 @@ func (t *Turn) report(ctx context.Context, failure error, took time.Duration) {
 // lasting is ctx without the end of the turn's time: it ends when the lease is lost or the
 // turn is cancelled.
 func (t *Turn) lasting(ctx context.Context) context.Context {
-	lasting := zerolog.Ctx(ctx).WithContext(t.held)
-	if s := trace.SpanFromContext(ctx); s.IsRecording() {
-		lasting = trace.ContextWithSpan(lasting, s)
-	}
-	return lasting
+	return trace.ContextWithSpan(zerolog.Ctx(ctx).WithContext(t.held), trace.SpanFromContext(ctx))
 }
 
-// checkPlan validates a plan that another process made: this may be another version of the
-// bot.
-func (t *Turn) checkPlan() error {
-	if t.rec.Run == nil || t.rec.Run.Progress == nil || t.rec.Run.Progress.Done() {
-		return nil
+// use makes the record the turn's: all that the turn knew of another one is gone.
+func (t *Turn) use(rec Record) {
+	*t = Turn{Turn: t.Turn, engine: t.engine, lease: t.lease, held: t.held, typing: t.typing, aside: t.aside, listed: t.listed, rec: rec}
+	t.exec = &execution{Turn: t}
+	t.Gate = t.exec.gate
+	t.ID, t.Temp, t.Rounds, t.Usage = rec.ID, state.NewScope(), nil, actions.Usage{}
+	if t.Text = rec.Text; t.Text == "" {
+		t.Text = said(t.Activity)
 	}
-	p := t.rec.Run.Progress
-	valid, err := plan.Validate(p.Plan, t.engine.cfg.Actions)
-	if err == nil {
-		p.Plan = valid
-		t.snapshot()
-		return nil
+	if run := rec.Run; run != nil {
+		t.Rounds, t.Usage, t.exec.begun, t.kept = run.Rounds, run.Usage, run.InFlight, rec.Completed()
+		t.Temp = state.ScopeOf(run.Temp)
 	}
-	if t.rec.Run.Approved != "" {
-		return &deadLetter{
-			reason: "the approved plan does not fit this version of the bot", err: err,
-			say: "Sorry, things have changed since I asked for approval, so I did not do it. Somebody has to look at it.",
-		}
+	if !rec.Caller.Trusted && t.Activity.ServiceURL != "" && t.engine.cfg.Channel.Identified() {
+		t.Log().Warn().Msg("nobody vouches for the serviceUrl: nothing is sent there")
+		t.Activity.ServiceURL = ""
 	}
-	t.noteInFlight()
-	return &deadLetter{reason: "its plan does not fit this version of the bot", err: err}
 }
 
-// noteInFlight has the person told of the commands that had begun.
-func (t *Turn) noteInFlight() {
-	if run := t.rec.Run; run != nil && run.Progress != nil {
-		for _, c := range run.Progress.Plan.Commands[run.Progress.Next:][:run.InFlight] {
-			t.uncertain = append(t.uncertain, c.Action)
+// nobody stands in keys for what a channel left out.
+const nobody = "-"
+
+// said is what the person wrote or, of a message that only carries files, what those are,
+// so that the model is never asked about nothing.
+func said(a *activity.Activity) string {
+	text := a.Said()
+	if text != "" || a.Type != activity.Message {
+		return text
+	}
+	var kinds []string
+	for _, at := range a.Attachments {
+		if !strings.HasPrefix(at.ContentType, "text/html") { // a copy of the text
+			kinds = append(kinds, at.ContentType)
 		}
 	}
+	if len(kinds) == 0 {
+		return ""
+	}
+	return "[sent without text: " + strings.Join(kinds, ", ") + "]"
+}
+
+// IsMessage reports whether the turn answers a message.
+func (t *Turn) IsMessage() bool { return t.Activity.Type == activity.Message }
+
+// IsSubmit reports whether it answers a click on an Action.Submit of a card.
+func (t *Turn) IsSubmit() bool {
+	a := t.Activity
+	return t.IsMessage() && a.Text == "" && len(a.Value) > 0 && a.Value.Kind() != 'n'
+}
+
+// IsExecute reports whether it answers a click on an Action.Execute of a card.
+func (t *Turn) IsExecute() bool {
+	return t.Activity.Type == activity.Invoke && t.Activity.Name == "adaptiveCard/action"
+}
+
+// ShowsCards reports whether the channel draws Adaptive Cards.
+func (t *Turn) ShowsCards() bool {
+	return slices.Contains([]string{activity.Teams, "emulator", "webchat", "directline"}, t.Activity.ChannelID)
+}
+
+// Awaited reports whether an HTTP request waits for the turn's answer.
+func (t *Turn) Awaited() bool { return t.rec.Awaited }
+
+// Sent are the ids that the channel gave to what the turn has sent, in order; "" where it
+// gave none.
+func (t *Turn) Sent() []string { return t.rec.Sent }
+
+// Answer is what the turn answers to the HTTP request that waits for it.
+func (t *Turn) Answer(a Answer) {
+	if t.rec.Answer != nil {
+		a.Activities = t.rec.Answer.Activities
+	}
+	t.rec.Answer = &a
+}
+
+// Decision returns the handler of an activity that decides about an approval, which needs
+// no state of the conversation; nil: it does not.
+func (t *Turn) Decision() Handler {
+	d, ok := decisionOf(t)
+	if !ok {
+		return nil
+	}
+	t.LeaveState()
+	return func(ctx context.Context, t *Turn) error { return (&decider{t, d}).decide(ctx) }
+}
+
+// LeaveState has the turn leave the conversation's state alone. It is for a
+// [Config.Handler] whose handler needs none.
+func (t *Turn) LeaveState() { t.aside = true }
+
+// Plan has the planner answer the turn: it makes plans and runs them, until one comes to
+// its end, waits for an approval, or fails.
+func (t *Turn) Plan(ctx context.Context) error {
+	if err := t.needHistory(); err != nil {
+		return err
+	}
+	t.snapshot()
+	if t.Text != said(t.Activity) {
+		t.rec.Text = t.Text
+	}
+	t.rec.Run, t.rec.Phase = &Run{}, planning
+	return t.move(ctx, nil)
+}
+
+// Say sends texts to the conversation, each as a message of its own, labelled as generated
+// by AI. Long texts are split. What the turn changed in state is saved first, so that
+// nothing is reported as done that is then lost.
+func (t *Turn) Say(ctx context.Context, texts ...string) error {
+	return t.Send(ctx, t.spoken(ctx, texts)...)
+}
+
+// Tell sends a text of the bot itself, which no model wrote, so it is not labelled.
+// Otherwise it is like [Turn.Say].
+func (t *Turn) Tell(ctx context.Context, text string) error {
+	return t.Send(ctx, t.messages(text)...)
+}
+
+// Send saves what the turn changed and then sends the activities, in order. It is for
+// cards and the like; [Turn.Say] and [Turn.Tell] are for texts. When the process is killed
+// meanwhile, another one sends what is left, and the handler that called Send is not run
+// again: change state before you speak. Once the first has begun to leave, ctx does not
+// end it.
+func (t *Turn) Send(ctx context.Context, activities ...*activity.Activity) error {
+	if err := t.putAll(nil, activities); err != nil {
+		return err
+	}
+	if err := t.save(ctx); err != nil {
+		t.rec.Outbox = nil
+		return err
+	}
+	return (&outbox{t}).empty(t.lasting(ctx))
+}
+
+// put has the loop save and then send the texts, as Say does.
+func (t *Turn) put(ctx context.Context, texts ...string) error {
+	return t.putAll(texts, t.spoken(ctx, texts))
+}
+
+// putAll has the loop save and then send the messages. texts are what the hook AfterSay is
+// told of them.
+func (t *Turn) putAll(texts []string, messages []*activity.Activity) error {
+	t.rec.Outbox = make([]Message, len(messages))
+	for i, m := range messages {
+		raw, err := m.Encode()
+		if err != nil {
+			t.rec.Outbox = nil
+			return fmt.Errorf("send: %w", err)
+		}
+		t.rec.Outbox[i].Activity = raw
+	}
+	if run := t.rec.Run; run != nil {
+		run.InFlight = 0
+	}
+	t.rec.Phase, t.unsaved, t.texts = sending, true, texts
+	return nil
+}
+
+// spoken are the messages of texts that a model wrote.
+func (t *Turn) spoken(ctx context.Context, texts []string) []*activity.Activity {
+	var all []*activity.Activity
+	for _, text := range texts {
+		for _, m := range t.messages(text) {
+			m.LabelAI()
+			all = append(all, m)
+		}
+		if t.engine.cfg.Feedback {
+			all[len(all)-1].AskFeedback(activity.FeedbackDefault)
+		}
+	}
+	if hook := t.engine.cfg.Hooks.BeforeSend; hook != nil {
+		for _, m := range all {
+			hook(ctx, t, m)
+		}
+	}
+	return all
+}
+
+// messages are those of a text, which is split where it is long.
+func (t *Turn) messages(text string) []*activity.Activity {
+	var all []*activity.Activity
+	for _, part := range split(text) {
+		all = append(all, t.Message(part))
+	}
+	return all
+}
+
+// Message returns a markdown reply to the turn's activity, to be sent with [Turn.Send].
+func (t *Turn) Message(text string) *activity.Activity {
+	m := t.Activity.Reply(text)
+	m.TextFormat = "markdown"
+	m.Locale = t.Activity.Locale
+	return m
+}
+
+// afterSay tells the hook what was sent.
+func (t *Turn) afterSay(ctx context.Context) {
+	texts := t.texts
+	t.texts = nil
+	if hook := t.engine.cfg.Hooks.AfterSay; hook != nil {
+		for _, text := range texts {
+			hook(ctx, t, text)
+		}
+	}
+}
+
+// repliesInResponse reports whether the turn's replies travel in the HTTP response.
+func (t *Turn) repliesInResponse() bool { return t.rec.Answer != nil && t.rec.Answer.Activities != nil }
+
+// Log is the bot's, with what names the turn.
+func (t *Turn) Log() *zerolog.Logger {
+	id := t.Activity.ID
+	if w := t.rec.Wait; w != nil && w.Approval != nil && w.Approval.Decision != nil {
+		id = cmp.Or(w.Approval.Decision.Click, id)
+	}
+	with := t.engine.cfg.Log.With().
+		Str("turn", t.ID).
+		Str("conversation", t.Activity.Conversation.ID).
+		Str("activity", id).
+		Str("type", string(t.Activity.Type))
+	if app := t.Activity.CallerApp(); app != "" {
+		with = with.Str("caller", app)
+	}
+	log := with.Logger()
+	return &log
 }

@@ -114,7 +114,7 @@ func typist(takes time.Duration) (*slowChannel, *Turn) {
 func sayOne(ctx context.Context, turn *Turn) error {
 	turn.typing.hold()
 	defer turn.typing.release()
-	_, err := turn.transmit(ctx, turn.Message("one"))
+	_, err := (&outbox{turn}).transmit(ctx, turn.Message("one"))
 	return err
 }
 

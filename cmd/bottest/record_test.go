@@ -251,12 +251,12 @@ func TestRecordingOfDecisions(t *testing.T) {
 	b := newRecordedBot(t, "BOT_APPROVAL_ACTIONS=deleteList")
 	b.model.Says(deletingPlan)
 	card := b.say("Mia", "delete the party")
-	if answer := b.press("Otto", card); !strings.Contains(answer, "You may not decide this") {
+	if answer := b.press("Otto", card); !strings.Contains(answer, "You can't decide this") {
 		t.Fatal(answer)
 	}
 	b.press("Mia", card)
 	b.connector.Next(t)
-	if answer := b.press("Mia", card); !strings.Contains(answer, "decided already") {
+	if answer := b.press("Mia", card); !strings.Contains(answer, "already decided") {
 		t.Fatal(answer)
 	}
 	b.end()
