@@ -32,7 +32,7 @@ func (c actionsCmd) Run(s *settings.Settings, std *cli.Streams) error {
 	table := tabwriter.NewWriter(std.Out, 0, 0, 2, ' ', 0)
 	for _, a := range s.Actions().All() {
 		list = append(list, declaredAction{a.Name, a.Description, a.Schema, a.Destructive, a.Approval, a.ReturnsData})
-		fmt.Fprintf(table, "%s\t%s\n", cli.Printable(a.Name), cli.Printable(oneLine(a.Description)))
+		fmt.Fprintf(table, "%s\t%s\n", cli.Printable(a.Name), cli.OneLine(a.Description))
 	}
 	if !c.JSON {
 		return table.Flush()

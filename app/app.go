@@ -6,19 +6,42 @@ package app
 import (
 	"cmp"
 	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"os"
-	"runtime"
 	"runtime/debug"
+	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promauto"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+	"github.com/rs/zerolog"
+	"go.opentelemetry.io/otel"
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/exporters/otlp/otlptrace"
+	"go.opentelemetry.io/otel/sdk/resource"
+	sdktrace "go.opentelemetry.io/otel/sdk/trace"
+
 	"github.com/planbot-go/planbot/actions"
+	"github.com/planbot-go/planbot/app/record"
+	"github.com/planbot-go/planbot/bot"
+	"github.com/planbot-go/planbot/connector"
 	"github.com/planbot-go/planbot/internal/cli"
+	"github.com/planbot-go/planbot/internal/otlp"
 	"github.com/planbot-go/planbot/internal/settings"
+	"github.com/planbot-go/planbot/models"
+	"github.com/planbot-go/planbot/state"
+	"github.com/planbot-go/planbot/state/inbox"
 )
 
 // Bot is what a program is made around. Name and Register are required.
@@ -28,62 +51,567 @@ type Bot struct {
 	Examples []string                // what people may say, for its help
 }
 
-// commands is the command line.
-type commands struct {
-	settings.Settings `group:"settings" prefix:"settings-"`
+const (
+	readyTimeout  = 2 * time.Second
+	healthTimeout = 3 * time.Second
+	// closeTimeout is how long connections may take to end once no turn runs,
+	// if BOT_DRAIN_TIMEOUT leaves as much.
+	closeTimeout   = 2 * time.Second
+	leastCloseTime = 100 * time.Millisecond
+	// cutOffTime is what turns get of BOT_DRAIN_TIMEOUT to say that they were
+	// cut off, at most a quarter of it.
+	cutOffTime = time.Second
+)
 
-	Serve    serveCmd    `cmd:"" default:"1" help:"Serve the bot (the default)."`
-	Chat     chatCmd     `cmd:"" help:"Talk with the bot in this terminal."`
-	Plan     planCmd     `cmd:"" help:"Show what the model is asked and plans, or decode what a model wrote."`
-	Skills   skillsCmd   `cmd:"" help:"Check, list or show skills: folders with a SKILL.md."`
-	Actions  actionsCmd  `cmd:"" help:"List the actions of the bot; with --json for bottest."`
-	Manifest manifestCmd `cmd:"" help:"Build or validate the Teams app package."`
-	Turns    turnsCmd    `cmd:"" help:"Look at dead letters, retry or drop them; needs REDIS_URL."`
-	Doctor   doctorCmd   `cmd:"" help:"Check and explain the settings."`
-
-	Healthcheck healthcheckCmd `cmd:"" help:"Ask the running bot whether it is ready; for containers."`
-	Version     versionCmd     `cmd:"" help:"Print the version."`
+type serveCmd struct {
+	Record string `type:"path" placeholder:"DIR" help:"write down what happens, as scenarios and cassettes for tests"`
 }
 
-// gcPercent lets a heap grow to three times of what is live: turns leave little behind, and
-// collecting it often costs more than the memory does. GOGC in the environment wins.
-const gcPercent = 200
-
-// Main runs the process's command line for that bot, and exits. Settings come from the
-// environment or from flags; the exit code is 1 for what failed, and 2 for wrong use and wrong
-// settings.
-func Main(bot Bot) {
-	if os.Getenv("GOGC") == "" {
-		debug.SetGCPercent(gcPercent)
+// Run serves until the process is told to stop, then drains.
+func (cmd serveCmd) Run(ctx context.Context, s *settings.Settings, b *Bot, std *cli.Streams) error {
+	if err := cli.Check(s); err != nil {
+		return err
 	}
-	cli.Main(func(ctx context.Context, args []string, std *cli.Streams) int { return run(ctx, bot, args, std) })
+	p := &program{Settings: s, about: *b, log: cli.Logger(std.Err, s, zerolog.InfoLevel)}
+	defer p.close()
+	if err := p.record(cmd.Record); err != nil {
+		return err
+	}
+	if err := p.assemble(ctx); err != nil {
+		return err
+	}
+	if err := p.refuseOldLayout(ctx); err != nil {
+		return err
+	}
+	listener, err := listen(ctx, s.Listen(), "BOT_ADDR, PORT")
+	if err != nil {
+		return err
+	}
+	stopMetrics, err := p.showMetrics(ctx)
+	if err != nil {
+		return errors.Join(err, listener.Close())
+	}
+	defer stopMetrics()
+	p.announce(std.Out, listener.Addr())
+	return p.serve(ctx, listener)
 }
 
-// run runs one command line and returns the exit code.
-func run(ctx context.Context, bot Bot, args []string, std *cli.Streams) int {
-	var all commands
-	all.Register = bot.Register
-	const about = "An AI bot for Microsoft Teams and the Bot Framework. Settings come from the environment or from flags, which each command lists."
-	return cli.Run(ctx, "bot", about, args, std, &all, &all.Settings, &bot)
+// refuseOldLayout is an error where Redis holds turns of a version with another layout: this one
+// would leave them there unseen. A server that is not there yet cannot be asked.
+func (p *program) refuseOldLayout(ctx context.Context) error {
+	if p.store.Embedded() {
+		return nil
+	}
+	in, err := inbox.Open(p.store, inbox.Config{Log: p.log})
+	if err != nil {
+		return err
+	}
+	defer in.Close()
+	ping, cancel := context.WithTimeout(ctx, readyTimeout)
+	defer cancel()
+	n := 0
+	if err = p.store.Ping(ping); err == nil {
+		n, err = in.Old(ctx)
+	}
+	if err != nil {
+		p.log.Warn().Err(err).Msg("cannot tell whether an older version left turns in Redis")
+	}
+	if n > 0 {
+		return cli.Usage(fmt.Errorf("REDIS_URL: Redis holds turns of an older version in %d keys, which this version cannot read. "+
+			"Let that version finish them, or forget them for good with: bot turns drop --old", n))
+	}
+	return nil
+}
+
+func listen(ctx context.Context, addr, setting string) (net.Listener, error) {
+	var lc net.ListenConfig
+	listener, err := lc.Listen(ctx, "tcp", addr)
+	if err != nil {
+		return nil, fmt.Errorf("listen on %s (%s): %w", addr, setting, err)
+	}
+	return listener, nil
+}
+
+// program is a bot with everything that it is made of.
+type program struct {
+	*settings.Settings
+	about      Bot
+	log        zerolog.Logger
+	ackTimeout time.Duration // 0: as the bot has it
+
+	bot      *bot.Bot
+	store    *state.Store
+	metrics  *prometheus.Registry
+	traces   *sdktrace.TracerProvider // nil: none
+	recorder *record.Recorder         // sees all that the bot does; nil: nobody does
+	closers  []func()
+	away     atomic.Bool // the store was, when it was last asked for
+
+	// What the bot runs with, in words; of skills only where there are any.
+	aboutState, aboutModel, aboutIdentity, aboutSkills, aboutScripts, aboutRecording string
+}
+
+// assemble wires the bot. Close the program when it is no longer needed.
+func (p *program) assemble(ctx context.Context) error {
+	p.metrics = prometheus.NewRegistry()
+	p.metrics.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	if err := p.openTraces(ctx); err != nil {
+		return err
+	}
+	logged := p.log.WithContext(ctx)
+	runner, aboutScripts, err := p.ScriptRunner(logged)
+	if err != nil {
+		return err
+	}
+	maker, err := p.NewPlanner(logged, p.Actions(), runner, p.watch())
+	if err != nil {
+		return err
+	}
+	p.aboutModel, p.aboutSkills, p.aboutScripts = maker.AboutModel, maker.AboutSkills, aboutScripts
+	if err := p.openStore(ctx); err != nil {
+		return err
+	}
+	guard, client, err := p.connect()
+	if err != nil {
+		return err
+	}
+	cfg := bot.Config{
+		Name: p.about.Name, Actions: maker.Actions, Planner: maker, Store: p.store, Channel: client, Authenticator: bot.Guarded(guard), Log: p.log,
+		Examples: p.about.Examples, FilteredText: p.FilteredText, Feedback: p.Feedback,
+		TurnTimeout: p.TurnTimeout, AckTimeout: p.ackTimeout, ApprovalTimeout: p.ApprovalTimeout, Approvers: p.Approvers,
+		MaxSteps: p.MaxSteps, MaxSameCalls: p.MaxSameCalls, Budget: p.Budget(), MaxTurns: p.MaxTurns,
+		MaxWaiting: p.MaxWaiting, MaxWaitingPerConversation: p.MaxWaitingEach, MaxConnections: p.MaxConnections, MaxRequests: p.MaxRequests,
+		Access: bot.Access{Tenants: p.AllowedTenants, Users: p.AllowedUsers, Channels: p.AllowedChannels},
+		Policy: func(ctx context.Context, turn *actions.Turn, call actions.Call) (actions.Approval, error) {
+			if slices.Contains(p.ApprovalActions, call.Action.Name) {
+				return actions.Approval{Required: true}, nil
+			}
+			return actions.DefaultPolicy(ctx, turn, call)
+		},
+	}
+	if maker.Skills != nil {
+		cfg.Skills = maker.Skills
+	}
+	if p.MetricsAddr != "" {
+		cfg.Metrics = p.metrics
+	}
+	if p.traces != nil {
+		cfg.Traces = p.traces
+	}
+	if r := p.recorder; r != nil {
+		cfg.Channel, cfg.Authenticator, cfg.Hooks = r.Channel(cfg.Channel), r.Authenticator(cfg.Authenticator), r.Hooks()
+	}
+	p.bot, err = bot.New(cfg)
+	return err
+}
+
+// openStore opens the configured Redis, or one inside the process. A server that is not there
+// yet is no reason not to start.
+func (p *program) openStore(ctx context.Context) (err error) {
+	cfg := state.Config{Log: p.log}
+	if p.RedisURL == "" {
+		p.aboutState = "embedded Redis, forgets everything at exit (set REDIS_URL to keep it)"
+		if p.store, err = state.OpenEmbedded(cfg); err != nil {
+			return err
+		}
+	} else {
+		if p.store, err = state.Open(ctx, p.RedisURL, cfg); err != nil {
+			return cli.Usage(fmt.Errorf("REDIS_URL: %w", err))
+		}
+		p.aboutState = p.store.String()
+	}
+	p.closers = append(p.closers, func() {
+		if err := p.store.Close(); err != nil {
+			p.log.Debug().Err(err).Msg("close state")
+		}
+	})
+	return nil
+}
+
+// connect makes what checks who calls, and the way out.
+func (p *program) connect() (*connector.Guard, *connector.Client, error) {
+	cloud, err := p.ConnectorCloud()
+	if err != nil {
+		return nil, nil, err
+	}
+	local := p.AppID == ""
+	hosts, err := connector.NewServiceHosts(cloud, p.AllowedHosts, local)
+	if err != nil {
+		return nil, nil, cli.Usage(fmt.Errorf("BOT_ALLOWED_SERVICE_HOSTS: %w", err))
+	}
+	guard, err := connector.NewGuard(connector.GuardConfig{AppID: p.AppID, Cloud: cloud, Callers: p.Callers(), Hosts: hosts})
+	if err != nil {
+		return nil, nil, err
+	}
+	p.closers = append(p.closers, guard.Close)
+	cfg := connector.Config{Hosts: hosts, UserAgent: "planbot/" + versionText()}
+	switch {
+	case p.NoAuth:
+		p.aboutIdentity = "none, BOT_DANGEROUSLY_NO_AUTH=true: whoever reaches this address may talk to the bot"
+	case local:
+		p.aboutIdentity = "local mode, no app id: whoever reaches this address may talk to the bot"
+	default:
+		tokens, err := p.tokens(cloud)
+		if err != nil {
+			return nil, nil, err
+		}
+		cfg.Tokens = tokens
+		p.aboutIdentity = "app " + p.AppID + ", " + p.IdentityType()
+		if p.AllowEmulator {
+			p.aboutIdentity += "; accepts the Emulator and the Playground with tokens of that app (BOT_ALLOW_EMULATOR)"
+		}
+		if n := len(p.AllowedCallers); n > 0 {
+			p.aboutIdentity += fmt.Sprintf("; may be called by %d other bots (BOT_ALLOWED_CALLERS)", n)
+		}
+	}
+	client, err := connector.New(cfg)
+	if err != nil {
+		return nil, nil, err
+	}
+	p.closers = append(p.closers, client.Close)
+	return guard, client, nil
+}
+
+func (p *program) tokens(cloud connector.Cloud) (*connector.Tokens, error) {
+	tokens, err := connector.NewTokens(cloud, p.Credentials(), nil)
+	if err != nil {
+		return nil, cli.Usage(err)
+	}
+	p.closers = append(p.closers, tokens.Close)
+	return tokens, nil
+}
+
+// close ends the parts, the last first.
+func (p *program) close() {
+	for _, end := range slices.Backward(p.closers) {
+		end()
+	}
+	p.closers = nil
+}
+
+// serve answers requests until ctx ends, and then drains: new activities are refused, the turns
+// at work end, connections close.
+func (p *program) serve(ctx context.Context, listener net.Listener) error {
+	server := p.bot.NewServer(p.handler())
+	server.BaseContext = func(net.Listener) context.Context { return p.log.WithContext(context.WithoutCancel(ctx)) }
+	p.bot.Start()
+	failed := make(chan error, 1)
+	go func() { failed <- server.Serve(listener) }()
+	select {
+	case err := <-failed:
+		return fmt.Errorf("serve: %w", err)
+	case <-ctx.Done():
+	}
+	err := p.drain(server)
+	if ended := <-failed; !errors.Is(ended, http.ErrServerClosed) {
+		err = errors.Join(err, ended)
+	}
+	return err
+}
+
+// drain takes no longer than the drain timeout, whatever hangs.
+func (p *program) drain(server *http.Server) error {
+	p.log.Info().Stringer("at_most", p.DrainTimeout).Msg("draining")
+	end := time.Now().Add(p.DrainTimeout)
+	ctx, cancel := context.WithDeadline(context.Background(), end.Add(-min(cutOffTime, p.DrainTimeout/4)))
+	defer cancel()
+	if err := p.bot.Drain(ctx); err != nil {
+		p.log.Warn().Err(err).Msg("turns were cut off")
+	}
+	ctx, cancel = context.WithTimeout(context.Background(), max(leastCloseTime, min(closeTimeout, time.Until(end))))
+	defer cancel()
+	var flush sync.WaitGroup
+	flush.Go(func() { p.flush(ctx) })
+	err := server.Shutdown(ctx)
+	flush.Wait()
+	if err != nil {
+		p.log.Debug().Err(err).Msg("connections were cut off")
+		return server.Close()
+	}
+	p.log.Info().Msg("stopped")
+	return nil
+}
+
+func (p *program) handler() http.Handler {
+	mux := http.NewServeMux()
+	var webhook http.Handler = p.bot
+	if p.recorder != nil {
+		webhook = p.recorder.Handler(webhook)
+	}
+	mux.Handle("/api/messages", webhook)
+	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
+	mux.HandleFunc("GET /readyz", p.ready)
+	return mux
+}
+
+// ready says whether this process can take activities now. Probes come every few seconds, so
+// only a change of the store is news.
+func (p *program) ready(w http.ResponseWriter, r *http.Request) {
+	ctx, cancel := context.WithTimeout(r.Context(), readyTimeout)
+	defer cancel()
+	log := zerolog.Ctx(ctx)
+	line := log.Debug()
+	err := errors.New("draining")
+	if !p.bot.Draining() {
+		err = p.store.Ping(ctx)
+		if changed := p.away.Swap(err != nil) != (err != nil); changed {
+			line = log.Warn()
+		}
+	}
+	if err != nil {
+		line.Err(err).Msg("not ready")
+		http.Error(w, "not ready", http.StatusServiceUnavailable)
+		return
+	}
+	line.Msg("ready")
+	fmt.Fprintln(w, "ready")
+}
+
+// announce says where the bot listens, what it does without, and what to do next: to a person
+// in sentences, to a log in one line.
+func (p *program) announce(out io.Writer, addr net.Addr) {
+	url := "http://" + addr.String() + "/api/messages"
+	if p.NoAuth {
+		p.log.Warn().Msg("BOT_DANGEROUSLY_NO_AUTH is true: nobody is checked, so keep this bot on a closed network")
+	}
+	for _, about := range p.Warnings() {
+		p.log.Warn().Str("about", about).Msg("check this setting")
+	}
+	line := p.log.Info()
+	if cli.JSONLog(out, p.Settings) {
+		out = io.Discard
+	} else {
+		line = p.log.Debug() // the sentences say the same
+	}
+	fmt.Fprintf(out, "%s listens on %s\n", p.about.Name, url)
+	for _, part := range [][2]string{
+		{"state", p.aboutState},
+		{"model", p.aboutModel},
+		{"identity", p.aboutIdentity},
+		{"skills", p.aboutSkills},
+		{"scripts", p.aboutScripts},
+		{"recording", p.aboutRecording},
+		{"next", p.next(addr)},
+	} {
+		if part[1] != "" {
+			line = line.Str(part[0], part[1])
+			fmt.Fprintf(out, "  %-10s %s\n", part[0]+":", cli.Printable(part[1]))
+		}
+	}
+	line.Str("url", url).Msg("listening")
+	fmt.Fprintln(out, `Ctrl-C ends it. "bot doctor" explains the settings, README.md the rest.`)
+}
+
+// next is what to do now that the bot runs.
+func (p *program) next(addr net.Addr) string {
+	if p.AppID != "" {
+		return "point the Azure Bot's messaging endpoint to https://YOUR_HOST/api/messages, see README.md"
+	}
+	command := os.Args[0]
+	if info, ok := debug.ReadBuildInfo(); ok && strings.Contains(command, "/go-build") { // started with go run
+		command = "go run " + info.Path
+	}
+	return fmt.Sprintf(`talk to it: "%s chat --url http://%s" in another terminal, or Microsoft's client with `+
+		"npx @microsoft/m365agentsplayground -e http://%s/api/messages", command, addr, addr)
+}
+
+// watch is what sees the models: who counts their calls, and the recorder.
+func (p *program) watch() settings.Watch {
+	var w settings.Watch
+	if p.MetricsAddr != "" {
+		w.Calls = countModels(p.metrics)
+	}
+	if p.recorder != nil {
+		w.Model = p.recorder.Model
+	}
+	return w
+}
+
+// countModels counts calls of models, their time, tokens and cost.
+func countModels(metrics prometheus.Registerer) func(outcome string, lasted time.Duration, used models.Usage) {
+	auto := promauto.With(metrics)
+	calls := auto.NewCounterVec(prometheus.CounterOpts{
+		Name: "planbot_model_calls_total", Help: "Calls of the model, with their retries, by outcome: ok or the kind of error.",
+	}, []string{"outcome"})
+	took := auto.NewHistogram(prometheus.HistogramOpts{
+		Name: "planbot_model_seconds", Help: "How long calls of the model took.",
+		Buckets: []float64{.1, .25, .5, 1, 2.5, 5, 10, 20, 40, 80, 160},
+	})
+	tokens := auto.NewCounterVec(prometheus.CounterOpts{
+		Name: "planbot_model_tokens_total", Help: "Tokens by kind: prompt (with cached), completion (with reasoning).",
+	}, []string{"kind"})
+	cost := auto.NewCounter(prometheus.CounterOpts{
+		Name: "planbot_model_cost_total", Help: "What the tokens cost by BOT_MODEL_PRICE.",
+	})
+	return func(outcome string, lasted time.Duration, used models.Usage) {
+		calls.WithLabelValues(outcome).Inc()
+		took.Observe(lasted.Seconds())
+		tokens.WithLabelValues("prompt").Add(float64(used.Prompt))
+		tokens.WithLabelValues("cached").Add(float64(used.Cached))
+		tokens.WithLabelValues("completion").Add(float64(used.Completion))
+		tokens.WithLabelValues("reasoning").Add(float64(used.Reasoning))
+		cost.Add(used.Cost)
+	}
+}
+
+// showMetrics serves them at BOT_METRICS_ADDR until stop is called.
+func (p *program) showMetrics(ctx context.Context) (stop func(), err error) {
+	if p.MetricsAddr == "" {
+		return func() {}, nil
+	}
+	listener, err := listen(ctx, p.MetricsAddr, "BOT_METRICS_ADDR")
+	if err != nil {
+		return nil, err
+	}
+	mux := http.NewServeMux()
+	mux.Handle("GET /metrics", promhttp.HandlerFor(p.metrics, promhttp.HandlerOpts{Registry: p.metrics}))
+	server := p.bot.NewServer(mux)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
+			p.log.Error().Err(fmt.Errorf("serve metrics: %w", err)).Msg("metrics stopped")
+		}
+	}()
+	p.log.Info().Str("url", "http://"+listener.Addr().String()+"/metrics").Msg("serving metrics")
+	return func() {
+		if err := server.Close(); err != nil {
+			p.log.Debug().Err(err).Msg("close metrics")
+		}
+		<-done
+	}, nil
+}
+
+// record begins a recording in that folder, and says so; "": there is none. The log is made one
+// that turns can be told apart by.
+func (p *program) record(dir string) (err error) {
+	if dir == "" {
+		return nil
+	}
+	if p.log.GetLevel() == zerolog.Disabled { // of such a one contexts know nothing
+		p.log = zerolog.New(io.Discard)
+	}
+	// Settings that change what the bot does and that no scenario can have.
+	unsaid := p.IsSet("BOT_APPROVERS", "BOT_APPROVAL_TIMEOUT", "BOT_ALLOWED_TENANTS", "BOT_ALLOWED_USERS", "BOT_ALLOWED_CHANNELS",
+		"BOT_MAX_TURN_TOKENS", "BOT_MAX_TURN_COST", "BOT_TURN_TIMEOUT")
+	planner := p.Planner
+	if planner == settings.Sequence {
+		planner = "" // the one that scenarios are played with
+	}
+	p.recorder, err = record.New(record.Config{
+		Dir: dir, Secrets: p.Secrets(), Log: p.log,
+		Options:  record.Options{MaxSteps: p.MaxSteps, MaxSameCalls: p.MaxSameCalls, Approval: p.ApprovalActions},
+		Settings: unsaid, Same: p.IsSet("BOT_PROMPTS_DIR", "BOT_SKILLS_DIR", "BOT_SKILLS_APPROVAL"),
+		FilteredText: p.FilteredText, Planner: planner,
+	})
+	if err != nil {
+		return cli.Usage(fmt.Errorf("--record: %w", err))
+	}
+	p.closers = append(p.closers, p.recorder.Close)
+	p.aboutRecording = "what people say and what the bot does goes to " + dir + ": tell people, and look before you share a file"
+	p.log.Warn().Str("dir", dir).Msg("THIS BOT IS RECORDED")
+	return nil
+}
+
+// openTraces opens what the settings ask for. It does not connect.
+func (p *program) openTraces(ctx context.Context) error {
+	if p.OTelDisabled || p.OTelExporter == "none" || p.OTelExporter == "" && p.OTelEndpoint == "" && p.OTelTraces == "" {
+		return nil
+	}
+	// Of two attributes with one name the later counts.
+	attributes := []attribute.KeyValue{attribute.String("service.name", "planbot"), attribute.String("service.version", versionText())}
+	for _, pair := range p.OTelAttributes {
+		attributes = append(attributes, attribute.String(pair[0], pair[1]))
+	}
+	if p.OTelServiceName != "" {
+		attributes = append(attributes, attribute.String("service.name", p.OTelServiceName))
+	}
+	about, err := resource.New(ctx, resource.WithTelemetrySDK(), resource.WithHost(), resource.WithAttributes(attributes...))
+	if err != nil {
+		return fmt.Errorf("describe this bot for traces: %w", err)
+	}
+	to, err := p.collector()
+	if err != nil {
+		return fmt.Errorf("traces: %w", err)
+	}
+	client := otlp.New(to)
+	exporter, err := otlptrace.New(ctx, client)
+	if err != nil {
+		return fmt.Errorf("traces: %w", err)
+	}
+	otel.SetErrorHandler(traceFaults(p.log))
+	p.traces = sdktrace.NewTracerProvider(sdktrace.WithBatcher(exporter), sdktrace.WithSampler(p.sampler()), sdktrace.WithResource(about))
+	p.closers = append(p.closers, func() { _ = client.Stop(ctx) }) // what the flush below left in its time; it never fails
+	p.closers = append(p.closers, func() {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeTimeout)
+		defer cancel()
+		p.flush(ctx)
+	})
+	p.log.Info().Str("url", to.URL).Msg("sending traces")
+	return nil
+}
+
+// collector says where spans are sent, and how.
+func (p *program) collector() (otlp.Config, error) {
+	const usual = "http://localhost:4318"
+	to := otlp.Config{
+		URL:     cmp.Or(p.OTelTraces, strings.TrimRight(cmp.Or(p.OTelEndpoint, usual), "/")+"/v1/traces"),
+		Headers: map[string]string{}, Timeout: time.Duration(p.OTelTimeout) * time.Millisecond, Gzip: p.OTelCompression == "gzip",
+	}
+	for _, header := range p.OTelHeaders {
+		to.Headers[header[0]] = header[1]
+	}
+	if p.OTelCertificate != "" { // it, and no others
+		pem, err := os.ReadFile(p.OTelCertificate)
+		if err != nil {
+			return to, err
+		}
+		roots := x509.NewCertPool()
+		roots.AppendCertsFromPEM(pem) // that it has some was checked
+		to.TLS = &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12}
+	}
+	return to, nil
+}
+
+// sampler says which turns are traced. A turn never has a parent of others, so samplers that
+// look at one do as they do without.
+func (p *program) sampler() sdktrace.Sampler {
+	name, based := strings.CutPrefix(p.OTelSampler, "parentbased_")
+	sampler := map[string]sdktrace.Sampler{
+		"always_on": sdktrace.AlwaysSample(), "always_off": sdktrace.NeverSample(), "traceidratio": sdktrace.TraceIDRatioBased(p.OTelSamplerArg),
+	}[name]
+	if based {
+		return sdktrace.ParentBased(sampler)
+	}
+	return sampler
+}
+
+// flush sends the spans that there are, in ctx's time, and ends. Only the first one does.
+func (p *program) flush(ctx context.Context) {
+	if p.traces == nil {
+		return
+	}
+	if err := p.traces.Shutdown(ctx); err != nil {
+		p.log.Warn().Err(err).Msg("the last spans are lost")
+	}
+}
+
+// traceFaults logs what the SDK reports, such as a collector that is away, which comes every few
+// seconds: one warning a minute.
+func traceFaults(log zerolog.Logger) otel.ErrorHandlerFunc {
+	log = log.Sample(&zerolog.BurstSampler{Burst: 1, Period: time.Minute})
+	return func(err error) { log.Warn().Err(err).Msg("traces are lost") }
 }
 
 // version is set at link time; without it the build's own record counts.
 var version string
 
-type versionCmd struct{}
-
-// Run prints the version of the program and of what it was built with.
-func (versionCmd) Run(std *cli.Streams) error {
-	fmt.Fprintln(std.Out, "bot", versionText(), runtime.Version(), runtime.GOOS+"/"+runtime.GOARCH)
-	return nil
-}
-
 func versionText() string {
-	revision := ""
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
 		return cmp.Or(version, "unknown")
 	}
+	revision := ""
 	for _, s := range info.Settings {
 		if s.Key == "vcs.revision" {
 			revision = s.Value[:min(12, len(s.Value))]
@@ -93,32 +621,12 @@ func versionText() string {
 	return cmp.Or(version, revision, main, "devel")
 }
 
-const healthTimeout = 3 * time.Second
-
-type healthcheckCmd struct{}
-
-// Run asks /readyz of the bot that runs with the same settings.
-func (healthcheckCmd) Run(ctx context.Context, s *settings.Settings) error {
-	if err := cli.Check(s); err != nil {
-		return err
-	}
-	resp, err := get(ctx, s.Listen(), "/readyz")
-	if err != nil {
-		return fmt.Errorf("healthcheck: %w", err)
-	}
-	defer func() { _ = resp.Body.Close() }() // read only
-	_, _ = io.Copy(io.Discard, io.LimitReader(resp.Body, 1<<10))
-	if resp.StatusCode != http.StatusOK {
-		return fmt.Errorf("healthcheck: %s", resp.Status)
-	}
-	return nil
-}
-
 // get asks a bot on this machine, by the address that it listens on, for one of its pages.
-func get(ctx context.Context, addr, path string) (*http.Response, error) {
+// Another answer than 200 is an error.
+func get(ctx context.Context, addr, path string) (body string, err error) {
 	host, port, err := net.SplitHostPort(addr)
 	if err != nil {
-		return nil, err
+		return "", err
 	}
 	if ip := net.ParseIP(host); host == "" || ip != nil && ip.IsUnspecified() {
 		host = "127.0.0.1"
@@ -126,7 +634,16 @@ func get(ctx context.Context, addr, path string) (*http.Response, error) {
 	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: healthTimeout}
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+net.JoinHostPort(host, port)+path, http.NoBody)
 	if err != nil {
-		return nil, err
+		return "", err
 	}
-	return client.Do(req)
+	resp, err := client.Do(req)
+	if err != nil {
+		return "", err
+	}
+	defer func() { _ = resp.Body.Close() }() // read only
+	said, _ := io.ReadAll(io.LimitReader(resp.Body, 1<<10))
+	if resp.StatusCode != http.StatusOK {
+		return "", errors.New(resp.Status)
+	}
+	return string(said), nil
 }

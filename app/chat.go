@@ -17,7 +17,7 @@ import (
 )
 
 type chatCmd struct {
-	URL string `name:"url" placeholder:"URL" help:"talk to the bot that runs there, such as http://127.0.0.1:3978, and not to one of chat's own"`
+	URL string `name:"url" placeholder:"URL" help:"talk to the bot that runs at http://127.0.0.1:3978 or elsewhere"`
 }
 
 // Run talks with the bot as a channel does: with the one at URL, or else with one that it
@@ -29,7 +29,7 @@ func (c chatCmd) Run(ctx context.Context, s *settings.Settings, b *Bot, std *cli
 	if c.URL != "" {
 		u, err := url.Parse(c.URL)
 		if err != nil || u.Host == "" {
-			return cli.Usage(fmt.Errorf("--url: %q is no address such as http://127.0.0.1:3978", c.URL))
+			return cli.Usage(fmt.Errorf("--url: %q is not an address such as http://127.0.0.1:3978", c.URL))
 		}
 		if strings.Trim(u.Path, "/") == "" {
 			u.Path = "/api/messages"
@@ -48,7 +48,7 @@ func (c chatCmd) Run(ctx context.Context, s *settings.Settings, b *Bot, std *cli
 	own.DrainTimeout = time.Second // nobody waits for a turn once it is left
 	cfg.Timeout = own.TurnTimeout + time.Minute
 	cfg.Logs = &console.Logs{Out: std.Err}
-	p := &program{Settings: &own, about: *b, log: cli.QuietLogger(cfg.Logs, &own, zerolog.WarnLevel), ackTimeout: cfg.Timeout} // the console waits for each turn
+	p := &program{Settings: &own, about: *b, log: cli.Logger(cfg.Logs, &own, zerolog.WarnLevel), ackTimeout: cfg.Timeout} // the console waits for each turn
 	defer p.close()
 	if err := p.assemble(ctx); err != nil {
 		return err

@@ -24,7 +24,7 @@ import (
 const maxOutputBytes = 16 << 20
 
 type planCmd struct {
-	Show   planShowCmd   `cmd:"" default:"withargs" help:"Show the prompt for a text and the plan that the model makes; run nothing."`
+	Show   planShowCmd   `cmd:"" default:"withargs" help:"Show the prompt for a text and the model's plan; run nothing."`
 	Decode planDecodeCmd `cmd:"" help:"Decode what a model wrote, from standard input, to one JSON line."`
 	Print  planPrintCmd  `cmd:"" help:"Print a plan from a file, JSON or XML, that may run; run nothing."`
 }
@@ -38,8 +38,7 @@ func (c planShowCmd) Run(ctx context.Context, s *settings.Settings, std *cli.Str
 	if err := cli.Check(s); err != nil {
 		return err
 	}
-	log := cli.Logger(std.Err, s)
-	ctx = log.Level(max(log.GetLevel(), zerolog.WarnLevel)).WithContext(ctx)
+	ctx = cli.Logger(std.Err, s, zerolog.WarnLevel).WithContext(ctx)
 	maker, err := s.NewPlanner(ctx, s.Actions(), nil, settings.Watch{})
 	if err != nil {
 		return err
@@ -64,7 +63,7 @@ func (c planShowCmd) Run(ctx context.Context, s *settings.Settings, std *cli.Str
 
 // registryFlag says which actions plans are checked against.
 type registryFlag struct {
-	Actions string `type:"path" placeholder:"FILE" help:"registry in the form of Teams AI's actions.json; without it the actions of this bot"`
+	Actions string `type:"path" placeholder:"FILE" help:"registry as in Teams AI's actions.json; without it this bot's actions"`
 }
 
 func (f registryFlag) registry(s *settings.Settings) (*actions.Registry, error) {
@@ -77,7 +76,7 @@ func (f registryFlag) registry(s *settings.Settings) (*actions.Registry, error) 
 type planDecodeCmd struct {
 	registryFlag
 	JSONL  bool   `name:"jsonl" help:"read lines of {\"name\",\"output\"}, write lines of {\"name\",…}"`
-	Format string `enum:"json,xml" default:"json" help:"what was asked of the model: json as by the planner sequence, xml as by sequential"`
+	Format string `enum:"json,xml" default:"json" help:"json as from the planner sequence, or xml as from sequential"`
 	Goal   string `help:"what the person said, for the $INPUT of xml"`
 }
 

@@ -230,7 +230,7 @@ func TestVariablesOfTwoSpellings(t *testing.T) {
 		cmd := botProcess(t.Context(), append(slices.Clone(same), c.more), "serve")
 		cmd.Stderr = &stderr
 		var exit *exec.ExitError
-		if err := cmd.Run(); !errors.As(err, &exit) || exit.ExitCode() != cli.ExitUsage || !strings.Contains(stderr.String(), `"these settings have to be mended:",`+c.want) {
+		if err := cmd.Run(); !errors.As(err, &exit) || exit.ExitCode() != cli.ExitUsage || !strings.Contains(stderr.String(), `"these settings have to be changed:",`+c.want) {
 			t.Errorf("%s: %v, %s", name, err, stderr.String())
 		}
 	}

@@ -21,27 +21,45 @@ type skillsCmd struct {
 	Validate skillsValidateCmd `cmd:"" help:"Check skills against the open specification."`
 	List     skillsListCmd     `cmd:"" help:"List the skills in folders, and say what is wrong with the others."`
 	Show     skillsShowCmd     `cmd:"" help:"Show one skill: what it says of itself, its files, its instructions."`
-	Prompt   skillsPromptCmd   `cmd:"" help:"Show what the model would see: the list of skills and the tools, or one skill as it is loaded."`
+	Prompt   skillsPromptCmd   `cmd:"" help:"Show what the model sees: the skills and the tools, or one loaded skill."`
 }
 
 // skillsIn says where skills are looked for, and how.
 type skillsIn struct {
-	Lenient bool `help:"live with faults that can be lived with"`
+	Lenient bool `help:"accept skills with small faults"`
 	Links   bool `help:"follow symbolic links that lead to one of the folders"`
 }
 
-// config looks in the folders, or else in BOT_SKILLS_DIR.
-func (c skillsIn) config(s *settings.Settings, dirs []string) (skills.Config, error) {
-	if len(dirs) == 0 {
-		dirs = s.SkillDirs()
+// find looks in the folders, or else in BOT_SKILLS_DIR, and prints what is wrong. To find no
+// skill is an error.
+func (c skillsIn) find(ctx context.Context, s *settings.Settings, dirs []string, std *cli.Streams) (skills.Found, error) {
+	found, err := c.discover(ctx, s, skills.Config{Roots: dirs})
+	if err != nil {
+		return found, err
 	}
-	if len(dirs) == 0 {
-		return skills.Config{}, cli.Usage(errors.New("name a folder of skills, or set BOT_SKILLS_DIR"))
+	printFaults(std.Err, found.Faults)
+	if len(found.Skills) == 0 {
+		err = errors.New("found no skill that can be used")
 	}
-	return skills.Config{Roots: dirs, Lenient: c.Lenient, FollowLinks: c.Links}, nil
+	return found, err
 }
 
-var errNoSkill = errors.New("found no skill that can be used")
+func (c skillsIn) discover(ctx context.Context, s *settings.Settings, cfg skills.Config) (skills.Found, error) {
+	if len(cfg.Roots) == 0 {
+		cfg.Roots = s.SkillDirs()
+	}
+	if len(cfg.Roots) == 0 {
+		return skills.Found{}, cli.Usage(errors.New("name a folder of skills, or set BOT_SKILLS_DIR"))
+	}
+	cfg.Lenient, cfg.FollowLinks = c.Lenient, c.Links
+	return skills.Discover(ctx, cfg)
+}
+
+func printFaults(out io.Writer, faults []skills.Fault) {
+	for _, fault := range faults {
+		fmt.Fprintln(out, fault)
+	}
+}
 
 type skillsValidateCmd struct {
 	Dirs []string `arg:"" optional:"" name:"dir" help:"a skill, or a folder of skills (BOT_SKILLS_DIR)"`
@@ -51,18 +69,14 @@ type skillsValidateCmd struct {
 
 // Run prints every fault and fails when there is one.
 func (c skillsValidateCmd) Run(ctx context.Context, s *settings.Settings, std *cli.Streams) error {
-	cfg, err := c.config(s, c.Dirs)
-	if err != nil {
-		return err
-	}
-	cfg.Validate = true
-	found, err := skills.Discover(ctx, cfg)
+	found, err := c.discover(ctx, s, skills.Config{Roots: c.Dirs, Validate: true})
 	if err != nil {
 		return err
 	}
 	n := len(found.Skills)
 	if c.JSON {
-		err = cli.PrintJSON(std.Out, map[string]any{"valid": found.Sound(), "skills": n, "faults": append([]skills.Fault{}, found.Faults...)})
+		faults := append([]skills.Fault{}, found.Faults...)
+		err = cli.PrintJSON(std.Out, map[string]any{"valid": found.Sound(), "skills": n, "faults": faults})
 	} else {
 		printFaults(std.Out, found.Faults)
 	}
@@ -80,41 +94,24 @@ func (c skillsValidateCmd) Run(ctx context.Context, s *settings.Settings, std *c
 	return nil
 }
 
-func printFaults(out io.Writer, faults []skills.Fault) {
-	for _, fault := range faults {
-		fmt.Fprintln(out, fault)
-	}
-}
-
 type skillsListCmd struct {
 	Dirs []string `arg:"" optional:"" name:"dir" help:"folders of skills (BOT_SKILLS_DIR)"`
 	skillsIn
 }
 
-// Run prints a line for each skill that would be used, and the faults apart from them. It fails
-// when it found no skill.
+// Run prints a line for each skill that would be used, and the faults apart from them.
 func (c skillsListCmd) Run(ctx context.Context, s *settings.Settings, std *cli.Streams) error {
-	cfg, err := c.config(s, c.Dirs)
+	found, err := c.find(ctx, s, c.Dirs, std)
 	if err != nil {
 		return err
-	}
-	found, err := skills.Discover(ctx, cfg)
-	if err != nil {
-		return err
-	}
-	printFaults(std.Err, found.Faults)
-	if len(found.Skills) == 0 {
-		return errNoSkill
 	}
 	table := tabwriter.NewWriter(std.Out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(table, "SKILL\tRESOURCES\tSCRIPTS\tDESCRIPTION")
 	for _, s := range found.Skills {
-		fmt.Fprintf(table, "%s\t%d\t%d\t%s\n", cli.Printable(s.Name), len(s.Resources), len(s.Scripts), cli.Printable(oneLine(s.Description)))
+		fmt.Fprintf(table, "%s\t%d\t%d\t%s\n", cli.Printable(s.Name), len(s.Resources), len(s.Scripts), cli.OneLine(s.Description))
 	}
 	return table.Flush()
 }
-
-func oneLine(text string) string { return strings.Join(strings.Fields(text), " ") }
 
 type skillsShowCmd struct {
 	Name string   `arg:"" help:"name of the skill"`
@@ -124,11 +121,7 @@ type skillsShowCmd struct {
 
 // Run prints the skill that the name means, as models mean them.
 func (c skillsShowCmd) Run(ctx context.Context, s *settings.Settings, std *cli.Streams) error {
-	cfg, err := c.config(s, c.Dirs)
-	if err != nil {
-		return err
-	}
-	found, err := skills.Discover(ctx, cfg)
+	found, err := c.find(ctx, s, c.Dirs, std)
 	if err != nil {
 		return err
 	}
@@ -139,49 +132,41 @@ func (c skillsShowCmd) Run(ctx context.Context, s *settings.Settings, std *cli.S
 	for _, skill := range found.Skills {
 		names = append(names, skill.Name)
 	}
-	printFaults(std.Err, found.Faults)
-	if len(names) == 0 {
-		return fmt.Errorf("no skill %q: found none that can be used", c.Name)
-	}
 	return fmt.Errorf("no skill %q, there are: %s", c.Name, cli.Printable(strings.Join(names, ", ")))
 }
 
 // printSkill prints what is known of a skill, and then its instructions.
 func printSkill(ctx context.Context, out io.Writer, s *skills.Skill) error {
-	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	line := func(name, value string) {
-		if value != "" {
-			fmt.Fprintf(table, "%s\t%s\n", name, cli.Printable(oneLine(value)))
-		}
+	rows := [][2]string{
+		{"name", s.Name},
+		{"description", s.Description},
+		{"license", s.License},
+		{"compatibility", s.Compatibility},
+		{"allowed tools", strings.Join(s.AllowedTools, " ")},
 	}
-	line("name", s.Name)
-	line("description", s.Description)
-	line("license", s.License)
-	line("compatibility", s.Compatibility)
-	line("allowed tools", strings.Join(s.AllowedTools, " "))
 	if s.DisableModelInvocation {
-		line("loaded by", "people alone, with /skill "+s.Name)
+		rows = append(rows, [2]string{"loaded by", "people alone, with /skill " + s.Name})
 	}
 	for _, key := range slices.Sorted(maps.Keys(s.Metadata)) {
-		line("metadata", key+": "+s.Metadata[key])
+		rows = append(rows, [2]string{"metadata", key + ": " + s.Metadata[key]})
 	}
-	line("folder", s.Dir)
+	rows = append(rows, [2]string{"folder", s.Dir})
 	for _, r := range s.Resources {
 		data, err := r.Read(ctx)
-		if err != nil {
-			line("resource", err.Error())
-			continue
-		}
 		kind := "text"
 		if data.Binary {
 			kind = "binary"
 		}
-		line("resource", fmt.Sprintf("%s (%s, %d bytes, %s)", r.Name, kind, len(data.Bytes), data.MediaType))
+		about := fmt.Sprintf("%s (%s, %d bytes, %s)", r.Name, kind, len(data.Bytes), data.MediaType)
+		if err != nil {
+			about = err.Error()
+		}
+		rows = append(rows, [2]string{"resource", about})
 	}
 	for _, script := range s.Scripts {
-		line("script", script.Name)
+		rows = append(rows, [2]string{"script", script.Name})
 	}
-	if err := table.Flush(); err != nil {
+	if err := cli.PrintFields(out, rows); err != nil {
 		return err
 	}
 	fmt.Fprintln(out)
@@ -202,20 +187,12 @@ type skillsPromptCmd struct {
 	skillsIn
 }
 
-// Run prints what a model sees of the skills: their list and the tools, or one of them. It
-// fails when there is nothing to see. Scripts for which nothing is installed here are left out.
+// Run prints what a model sees of the skills: their list and the tools, or one of them. Scripts
+// for which nothing is installed here are left out.
 func (c skillsPromptCmd) Run(ctx context.Context, s *settings.Settings, std *cli.Streams) error {
-	cfg, err := c.config(s, c.Dirs)
+	found, err := c.find(ctx, s, c.Dirs, std)
 	if err != nil {
 		return err
-	}
-	found, err := skills.Discover(ctx, cfg)
-	if err != nil {
-		return err
-	}
-	printFaults(std.Err, found.Faults)
-	if len(found.Skills) == 0 {
-		return errNoSkill
 	}
 	box, err := sandbox.New(ctx, sandbox.Config{})
 	if err != nil && !errors.Is(err, sandbox.ErrNoSandbox) {

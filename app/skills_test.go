@@ -62,9 +62,9 @@ func TestSkillsCommands(t *testing.T) {
 		"list setting":         {[]string{"list", "--bot-skills-dir=" + good}, 0, []string{"units"}, nil},
 		"show":                 {[]string{"show", "units", good}, 0, []string{"name           units\n", "license        MIT\n", "metadata       version: 1.0\n", "allowed tools  Read\n", "references/bin.txt (binary, 2 bytes, text/plain)", "references/factors.md (text, 1 bytes, text/markdown)", "script         scripts/convert.py\n", "\n# Units\n\n    Run \uFFFD[2Jconvert.\n"}, nil},
 		"show by another name": {[]string{"show", "./UNITS", good}, 0, []string{"name           units\n"}, nil},
-		"show for people":      {[]string{"show", "quiet", quiet, "--lenient"}, 0, []string{"loaded by    people alone, with /skill quiet\n"}, nil},
+		"show for people":      {[]string{"show", "quiet", quiet, "--lenient"}, 0, []string{"loaded by    people alone, with /skill quiet\n"}, []string{"disable-model-invocation"}},
 		"show what is faulty":  {[]string{"show", "Units", mixed}, cli.ExitFailed, nil, []string{"units/SKILL.md:2: ", `no skill "Units", there are: other`}},
-		"show from nothing":    {[]string{"show", "units", empty}, cli.ExitFailed, nil, []string{`no skill "units": found none`}},
+		"show from nothing":    {[]string{"show", "units", empty}, cli.ExitFailed, nil, []string{"found no skill"}},
 		"validate two":         {[]string{"validate", "--lenient", mixed + "/units", good}, 0, []string{"good/units/SKILL.md: warning: is not used: the skill \"Units\" in " + mixed + "/units comes first\n", "1 skill is fine"}, nil},
 		"list two of a name":   {[]string{"list", "--lenient", mixed, good}, 0, []string{"DESCRIPTION\nother  0          0        d\nUnits  0          0        d\n"}, []string{"good/units/SKILL.md: warning: is not used"}},
 	} {

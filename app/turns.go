@@ -27,11 +27,11 @@ import (
 )
 
 type turnsCmd struct {
-	List   turnsListCmd   `cmd:"" default:"withargs" help:"List the dead letters, the oldest first: turns that an operator has to look at."`
+	List   turnsListCmd   `cmd:"" default:"withargs" help:"List the dead letters: turns that an operator has to look at."`
 	Show   turnsShowCmd   `cmd:"" help:"Show what is known of a dead letter."`
 	Retry  turnsRetryCmd  `cmd:"" help:"Put dead letters back: a running bot goes on where they were."`
 	Drop   turnsDropCmd   `cmd:"" help:"Forget dead letters for good, or with --old what an older version left."`
-	Export turnsExportCmd `cmd:"" help:"Make tests of dead letters: scenarios for bottest run. They hold what people wrote."`
+	Export turnsExportCmd `cmd:"" help:"Make scenarios for bottest run of dead letters."`
 }
 
 // turnsPatience is how long the operator waits for a Redis that is away.
@@ -43,11 +43,9 @@ func withInbox(ctx context.Context, s *settings.Settings, std *cli.Streams, use 
 		return err
 	}
 	if s.RedisURL == "" {
-		return cli.Usage(errors.New("REDIS_URL: is not set, and the turns of a bot with the embedded Redis are in that bot's process only: " +
-			"nothing of them can be seen from here, and they are gone when it ends"))
+		return cli.Usage(errors.New("REDIS_URL: is not set, and nobody sees the turns in an embedded Redis from outside its process"))
 	}
-	log := cli.Logger(std.Err, s)
-	p := &program{Settings: s, log: log.Level(max(log.GetLevel(), zerolog.WarnLevel))}
+	p := &program{Settings: s, log: cli.Logger(std.Err, s, zerolog.WarnLevel)}
 	defer p.close()
 	if err := p.openStore(ctx); err != nil {
 		return err
@@ -93,23 +91,17 @@ func (c turnsListCmd) Run(ctx context.Context, s *settings.Settings, std *cli.St
 		if err := table.Flush(); err != nil {
 			return err
 		}
-		fmt.Fprintf(std.Out, "%s, %s at work or waiting\n", deadLetters(len(list)), turns(waiting))
+		fmt.Fprintf(std.Out, "%s, %s at work or waiting\n", count(len(list), "dead letter"), count(waiting, "turn"))
 		return nil
 	})
 }
 
-func turns(n int) string {
-	if n == 1 {
-		return "1 turn"
+// count says "1 turn" or "2 turns".
+func count(n int, what string) string {
+	if n != 1 {
+		what += "s"
 	}
-	return fmt.Sprint(n, " turns")
-}
-
-func deadLetters(n int) string {
-	if n == 1 {
-		return "1 dead letter"
-	}
-	return fmt.Sprint(n, " dead letters")
+	return fmt.Sprint(n, " ", what)
 }
 
 // moment is empty for a time that is not known.
@@ -193,7 +185,10 @@ type deadStep struct {
 // models and actions wrote: the text that came in, and the commands with their entities.
 func readDeadLetter(w inbox.Waiting, content bool) deadLetter {
 	rec, err := turn.Decode(w.Record)
-	t := deadLetter{Turn: w.ID, Reason: turn.Reason(w), Since: w.Since, Accepted: rec.Accepted, Queue: w.Queue.String(), Done: rec.Completed(), Sent: rec.Sent, Unsent: len(rec.Outbox)}
+	t := deadLetter{
+		Turn: w.ID, Reason: turn.Reason(w), Since: w.Since, Accepted: rec.Accepted, Queue: w.Queue.String(),
+		Done: rec.Completed(), Sent: rec.Sent, Unsent: len(rec.Outbox),
+	}
 	a, fault := rec.Read()
 	if err := errors.Join(err, fault); err != nil {
 		t.Unread = err.Error()
@@ -232,44 +227,31 @@ func readDeadLetter(w inbox.Waiting, content bool) deadLetter {
 	return t
 }
 
-// printTurn prints what is known of one turn, leaving out what is not.
+// printTurn prints what is known of one turn.
 func printTurn(out io.Writer, t deadLetter) error {
-	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	line := func(name, value string) {
-		if value != "" {
-			fmt.Fprintf(table, "%s\t%s\n", name, cli.Printable(value))
-		}
+	rows := [][2]string{
+		{"turn", t.Turn},
+		{"reason", t.Reason},
+		{"since", moment(t.Since)},
+		{"accepted", moment(t.Accepted)},
+		{"type", t.Type},
+		{"channel", t.Channel},
+		{"conversation", t.Conversation},
+		{"from", t.From},
 	}
-	line("turn", t.Turn)
-	line("reason", t.Reason)
-	line("since", moment(t.Since))
-	line("accepted", moment(t.Accepted))
-	line("type", t.Type)
-	line("channel", t.Channel)
-	line("conversation", t.Conversation)
-	line("from", t.From)
 	if t.Text != "" {
-		line("text", strconv.QuoteToGraphic(t.Text))
+		rows = append(rows, [2]string{"text", strconv.QuoteToGraphic(t.Text)})
 	}
-	line("goes on with", t.Then)
-	line("done", strings.Join(t.Done, ", "))
+	rows = append(rows, [2]string{"goes on with", t.Then}, [2]string{"done", strings.Join(t.Done, ", ")})
+	states := map[string]string{"done": " - done", "begun": " - begun, nobody knows whether it was done"}
 	for _, step := range t.Plan {
-		switch step.State {
-		case "":
-			line("plan", step.Command)
-		case "begun":
-			line("plan", step.Command+" - begun, nobody knows whether it was done")
-		default:
-			line("plan", step.Command+" - "+step.State)
-		}
+		rows = append(rows, [2]string{"plan", step.Command + states[step.State]})
 	}
-	line("sent", strings.Join(t.Sent, ", "))
+	rows = append(rows, [2]string{"sent", strings.Join(t.Sent, ", ")})
 	if t.Unsent > 0 {
-		line("to be sent", fmt.Sprint(t.Unsent))
+		rows = append(rows, [2]string{"to be sent", strconv.Itoa(t.Unsent)})
 	}
-	line("not read", t.Unread)
-	line("queue", t.Queue)
-	return table.Flush()
+	return cli.PrintFields(out, append(rows, [2]string{"not read", t.Unread}, [2]string{"queue", t.Queue}))
 }
 
 // turnsNamed says which turns a command is for.
@@ -325,7 +307,7 @@ func (c turnsDropCmd) Run(ctx context.Context, s *settings.Settings, std *cli.St
 		}
 		dead, missing := c.find(ctx, in)
 		if len(dead) > 0 && !c.Yes {
-			if err := confirm(std, fmt.Sprintf("Forget %s for good? bot turns export --raw keeps a copy.", turns(len(dead)))); err != nil {
+			if err := confirm(std, fmt.Sprintf("Forget %s for good? bot turns export --raw keeps a copy.", count(len(dead), "turn"))); err != nil {
 				return errors.Join(missing, err)
 			}
 		}
@@ -375,13 +357,13 @@ func confirm(std *cli.Streams, question string) error {
 type turnsExportCmd struct {
 	Turns []string `arg:"" optional:"" placeholder:"ID" help:"ids of turns; none: all dead letters"`
 	Raw   bool     `help:"a JSON line for each turn with all that is known of it, ids and names as they are"`
-	Out   string   `short:"o" type:"path" placeholder:"FILE" help:"file to write, which must not exist; without it standard output"`
+	Out   string   `short:"o" type:"path" placeholder:"FILE" help:"new file; without it standard output"`
 }
 
 // Help says what comes of it.
 func (turnsExportCmd) Help() string {
 	return "Writes scenarios that bottest run plays: what came in, what the model planned, and what had to be done. " +
-		"Names, ids and secrets have stand-ins, as far as they are found; notes say what nobody knows. Look before you share it."
+		"Names, ids and secrets have stand-ins, as far as they are found. Look before you share it."
 }
 
 // Run writes the turns. The error is about those that are left out, too.
@@ -445,7 +427,7 @@ func (c turnsExportCmd) render(dead []inbox.Waiting, s *settings.Settings) (data
 		}
 		one, err := record.DeadLetter(w, s.Secrets()...)
 		if err != nil {
-			faults = append(faults, fmt.Errorf("no test is to be made of this; --raw shows it: %w", err))
+			faults = append(faults, fmt.Errorf("cannot make a test of this (--raw shows it): %w", err))
 			continue
 		}
 		all = append(all, one)

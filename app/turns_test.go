@@ -45,7 +45,7 @@ func newLetters(t *testing.T, url string) *letters {
 // bury leaves a dead letter as a bot does that gives a turn up.
 func (l *letters) bury(id, record, reason string) {
 	l.Helper()
-	about, err := json.Marshal(map[string]string{"for": string(turn.ForOperator), "reason": reason})
+	about, err := json.Marshal(map[string]string{"for": "operator", "reason": reason})
 	if err != nil {
 		l.Fatal(err)
 	}
@@ -226,7 +226,7 @@ func TestADeadLetterBecomesATest(t *testing.T) {
 		t.Errorf("%v\n%s", err, raw)
 	}
 	code, out, errs := l.turns("export")
-	if code != cli.ExitFailed || !strings.Contains(out, "name: turn first") || !strings.Contains(out, "name: turn third") || !strings.Contains(errs, `no test is to be made of this; --raw shows it: turn "second": `+turn.ErrRecord.Error()) {
+	if code != cli.ExitFailed || !strings.Contains(out, "name: turn first") || !strings.Contains(out, "name: turn third") || !strings.Contains(errs, `cannot make a test of this (--raw shows it): turn "second": `+turn.ErrRecord.Error()) {
 		t.Errorf("code %d: %s%s", code, out, errs)
 	}
 	for args, want := range map[string]string{

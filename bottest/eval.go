@@ -17,7 +17,7 @@ import (
 func Eval(ctx context.Context, b app.Bot, file string) (*eval.Report, error) {
 	s, err := settings.Read(b.Register)
 	if err != nil {
-		return nil, fmt.Errorf("eval: these settings have to be mended:\n%w", err)
+		return nil, fmt.Errorf("eval: these settings have to be changed:\n%w", err)
 	}
 	s.PromptsReload, s.SkillsReload = false, false // what is judged stays as it is meanwhile
 	maker, err := s.NewPlanner(ctx, s.Actions(), nil, settings.Watch{})

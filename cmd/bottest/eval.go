@@ -65,7 +65,7 @@ func (c evalCmd) Run(ctx context.Context, s *settings.Settings, std *cli.Streams
 		bar.out = std.Err
 	}
 	run.Progress = bar.show
-	report, err := eval.Run(cli.QuietLogger(std.Err, s, zerolog.ErrorLevel).WithContext(ctx), run)
+	report, err := eval.Run(cli.Logger(std.Err, s, zerolog.ErrorLevel).WithContext(ctx), run)
 	bar.clear()
 	if report == nil {
 		return cli.Usage(err)
@@ -115,7 +115,7 @@ func (c evalCmd) config(ctx context.Context, sides []*settings.Settings, std *cl
 		if err != nil {
 			return run, err
 		}
-		maker, err := s.NewPlanner(cli.QuietLogger(std.Err, s, zerolog.WarnLevel).WithContext(ctx), acts, nil, settings.Watch{})
+		maker, err := s.NewPlanner(cli.Logger(std.Err, s, zerolog.WarnLevel).WithContext(ctx), acts, nil, settings.Watch{})
 		if err != nil {
 			return run, err
 		}

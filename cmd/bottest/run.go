@@ -54,7 +54,7 @@ func (c runCmd) Run(ctx context.Context, s *settings.Settings, std *cli.Streams)
 	}
 	var all []record.Scenario
 	var faults record.Faults
-	cfg, err := c.bot(cli.QuietLogger(std.Err, s, zerolog.ErrorLevel).WithContext(ctx), s)
+	cfg, err := c.bot(cli.Logger(std.Err, s, zerolog.ErrorLevel).WithContext(ctx), s)
 	if err == nil {
 		all, faults = c.read(std.In, only, cfg.Actions)
 	} else {

@@ -13,6 +13,7 @@ import (
 	"os/signal"
 	"strings"
 	"syscall"
+	"text/tabwriter"
 	"time"
 	"unicode"
 
@@ -35,14 +36,8 @@ type Streams struct {
 	Out, Err io.Writer
 }
 
-// UsageError is a mistake of whoever typed the command or set it up.
-type UsageError struct{ error }
-
-// Usage makes a mistake of an error.
-func Usage(err error) error { return UsageError{err} }
-
-// Unwrap is the mistake.
-func (e UsageError) Unwrap() error { return e.error }
+// Usage makes an error a mistake of whoever typed the command or set it up.
+func Usage(err error) error { return settings.Fault{Err: err} }
 
 // SilentError ends the command with a code when all is said already.
 type SilentError struct{ Code int }
@@ -84,7 +79,7 @@ func Run(ctx context.Context, name, about string, args []string, std *Streams, c
 	if err == nil {
 		err = command.Run()
 	} else {
-		err = UsageError{err}
+		err = Usage(err)
 	}
 	return report(name, std.Err, cmp.Or(s.LogFormat, formatIn(args)), err)
 }
@@ -127,8 +122,7 @@ func report(name string, w io.Writer, format string, err error) int {
 		return silent.Code
 	}
 	code := ExitFailed
-	_, usage := errors.AsType[UsageError](err)
-	if _, fault := errors.AsType[settings.Fault](err); usage || fault {
+	if _, fault := errors.AsType[settings.Fault](err); fault {
 		code = ExitUsage
 	}
 	if format == "json" {
@@ -143,34 +137,25 @@ func report(name string, w io.Writer, format string, err error) int {
 // Check is the mistakes in the settings, for a command that cannot live with them.
 func Check(s *settings.Settings) error {
 	if err := s.Check(); err != nil {
-		return UsageError{fmt.Errorf("these settings have to be mended:\n%w", err)}
+		return Usage(fmt.Errorf("these settings have to be changed:\n%w", err))
 	}
 	return nil
 }
 
-// Logger writes to w as the settings say: for people on a terminal, else JSON.
-func Logger(w io.Writer, s *settings.Settings) zerolog.Logger {
+// Logger writes to w as the settings say: for people on a terminal, else JSON. The level counts
+// where they name none.
+func Logger(w io.Writer, s *settings.Settings, level zerolog.Level) zerolog.Logger {
 	if !JSONLog(w, s) {
 		w = zerolog.ConsoleWriter{Out: w, TimeFormat: time.TimeOnly, NoColor: !IsTerminal(w) || os.Getenv("NO_COLOR") != ""}
 	}
-	level, err := zerolog.ParseLevel(s.LogLevel)
-	if err != nil || s.LogLevel == "" {
-		level = zerolog.InfoLevel
+	if set, err := zerolog.ParseLevel(s.LogLevel); err == nil && s.LogLevel != "" {
+		level = set
 	}
 	with := zerolog.New(w).Level(level).With().Timestamp()
 	if s.NoAuth {
 		with = with.Bool("no_auth", true)
 	}
 	return with.Logger()
-}
-
-// QuietLogger is [Logger] without what is below that level, unless a level was asked for.
-func QuietLogger(w io.Writer, s *settings.Settings, level zerolog.Level) zerolog.Logger {
-	if log := Logger(w, s); s.LogLevel != "" {
-		return log
-	} else {
-		return log.Level(level)
-	}
 }
 
 // JSONLog reports whether every line has to be a JSON object.
@@ -204,4 +189,18 @@ func Printable(text string) string {
 		}
 		return r
 	}, text)
+}
+
+// OneLine is a text from outside in one line, without what a terminal obeys.
+func OneLine(text string) string { return Printable(strings.Join(strings.Fields(text), " ")) }
+
+// PrintFields prints a table of names and values, leaving out what is empty.
+func PrintFields(out io.Writer, rows [][2]string) error {
+	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	for _, row := range rows {
+		if row[1] != "" {
+			fmt.Fprintf(table, "%s\t%s\n", row[0], OneLine(row[1]))
+		}
+	}
+	return table.Flush()
 }

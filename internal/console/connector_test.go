@@ -35,7 +35,7 @@ func TestReplies(t *testing.T) {
 		},
 		"file":  {`"type":"message","text":"See","attachments":[{"contentType":"image/png","contentUrl":"http://x/y.png","name":"y.png"}]`, "See\n[y.png image/png]"},
 		"trace": {`"type":"trace","text":"internals"`, ""},
-		"end":   {`"type":"endOfConversation"`, "(the bot has ended the conversation)"},
+		"end":   {`"type":"endOfConversation"`, "(the bot ended the conversation)"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -65,12 +65,12 @@ func TestConnector(t *testing.T) {
 			status             int
 			answer             string
 		}{
-			{http.MethodPost, "", message, a, http.StatusOK, `{"id":"console-1"}`},
+			{http.MethodPost, "", message, a, http.StatusOK, `{"id":"`},
 			{http.MethodPut, "/console-1", message, a, http.StatusOK, `{"id":"console-1"}`},
 			{http.MethodDelete, "/console-1", "", a, http.StatusOK, ""},
-			{http.MethodPost, "", message, &stranger, http.StatusNotFound, "ConversationNotFound"},
-			{http.MethodPost, "", `{"type":`, a, http.StatusBadRequest, "BadSyntax"},
-			{http.MethodPost, "", strings.Repeat(" ", 2<<20), a, http.StatusRequestEntityTooLarge, "MessageSizeTooBig"},
+			{http.MethodPost, "", message, &stranger, http.StatusNotFound, "not found"},
+			{http.MethodPost, "", `{"type":`, a, http.StatusBadRequest, "JSON"},
+			{http.MethodPost, "", strings.Repeat(" ", 2<<20), a, http.StatusRequestEntityTooLarge, "too large"},
 		} {
 			if status, answer := b.call(c.method, c.to, c.path, c.body); status != c.status || !strings.Contains(answer, c.answer) {
 				b.Errorf("%s %q: got %d %s", c.method, c.path, status, answer)
@@ -81,7 +81,7 @@ func TestConnector(t *testing.T) {
 	if err := b.run(""); err != nil {
 		t.Fatal(err)
 	}
-	want := "new text\nnew text (edited)\n(the bot has taken a message back)\n"
+	want := "new text\nnew text (edited)\n(the bot deleted a message)\n"
 	if got := b.out.String(); got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}

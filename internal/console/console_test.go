@@ -290,10 +290,6 @@ func TestLineTooLong(t *testing.T) {
 
 func TestLogs(t *testing.T) {
 	t.Parallel()
-	var logs console.Logs
-	if n, err := logs.Write([]byte("dropped")); n != 7 || err != nil {
-		t.Errorf("got %d, %v", n, err)
-	}
 	out := newOutput()
 	b := setup(t, nil)
 	b.cfg.Logs = &console.Logs{Out: out}

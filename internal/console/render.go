@@ -1,18 +1,15 @@
 package console
 
 import (
-	"regexp"
+	"encoding/json"
 	"strings"
 	"unicode"
-
-	"github.com/go-json-experiment/json"
-	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/planbot-go/planbot/activity"
 )
 
-// render puts a message into text: what it says, what its cards say, and the
-// titles of its buttons.
+// render puts a message into text: what it says, what its cards say, and the titles of its
+// buttons.
 func render(a *activity.Activity) string {
 	var parts []string
 	add := func(text string) {
@@ -25,7 +22,13 @@ func render(a *activity.Activity) string {
 		add(attachment(at))
 	}
 	if s := a.SuggestedActions; s != nil {
-		add(buttons(titles(s.Actions)))
+		var offered []button
+		for _, raw := range s.Actions {
+			var one button
+			_ = json.Unmarshal(raw, &one) // what cannot be read has no title
+			offered = append(offered, one)
+		}
+		add(titles(offered))
 	}
 	if len(parts) == 0 {
 		return "(an empty message)"
@@ -37,117 +40,82 @@ func attachment(at activity.Attachment) string {
 	if len(at.Content) == 0 || !strings.HasPrefix(at.ContentType, "application/vnd.microsoft.card.") {
 		return "[" + strings.TrimSpace(at.Name+" "+at.ContentType) + "]"
 	}
-	var root map[string]any
-	if err := json.Unmarshal(at.Content, &root); err != nil {
+	var card element
+	if err := json.Unmarshal(at.Content, &card); err != nil {
 		return "[a card that cannot be shown here]"
 	}
-	var c card
-	c.walk(root)
-	if fallback, ok := root["fallbackText"].(string); ok && len(c.lines) == 0 {
-		c.lines = append(c.lines, fallback)
+	lines, buttons := card.read()
+	if len(lines) == 0 && card.FallbackText != "" {
+		lines = []string{card.FallbackText}
 	}
-	if len(c.buttons) > 0 {
-		c.lines = append(c.lines, buttons(c.buttons))
+	if names := titles(buttons); names != "" {
+		lines = append(lines, names)
 	}
-	if len(c.lines) == 0 {
+	if len(lines) == 0 {
 		return "[a card without text]"
 	}
-	return strings.Join(c.lines, "\n")
+	return strings.Join(lines, "\n")
 }
 
-// card collects what a card says, in the order of reading. Its JSON came
-// through activity.Decode, which bounds how deep it nests.
-type card struct {
-	lines, buttons []string
-}
+type button struct{ Title string }
 
-func (c *card) walk(v any) {
-	switch v := v.(type) {
-	case []any:
-		for _, item := range v {
-			c.walk(item)
-		}
-	case map[string]any:
-		c.element(v)
-	}
-}
-
-// element takes an element of an Adaptive Card, or a whole card: Hero,
-// Thumbnail and Signin cards have the same few fields.
-func (c *card) element(e map[string]any) {
-	for _, field := range []string{"title", "subtitle", "text"} {
-		if text, ok := e[field].(string); ok && text != "" {
-			c.lines = append(c.lines, text)
+// titles shows buttons as "[Yes] [No]".
+func titles(buttons []button) string {
+	var names []string
+	for _, b := range buttons {
+		if b.Title != "" {
+			names = append(names, "["+b.Title+"]")
 		}
 	}
-	if inlines, ok := e["inlines"].([]any); ok {
-		c.lines = append(c.lines, inline(inlines))
-	}
-	for _, fact := range objects(e["facts"]) {
-		name, _ := fact["title"].(string)
-		value, _ := fact["value"].(string)
-		c.lines = append(c.lines, name+": "+value)
-	}
-	for _, field := range []string{"body", "items", "columns", "rows", "cells"} {
-		c.walk(e[field])
-	}
-	for _, field := range []string{"actions", "buttons"} {
-		for _, action := range objects(e[field]) {
-			if title, ok := action["title"].(string); ok {
-				c.buttons = append(c.buttons, title)
-			}
-		}
-	}
+	return strings.Join(names, " ")
 }
 
-// inline joins the runs of a RichTextBlock, which are strings or TextRuns.
-func inline(runs []any) string {
-	var s strings.Builder
-	for _, run := range runs {
-		switch run := run.(type) {
-		case string:
-			s.WriteString(run)
-		case map[string]any:
-			text, _ := run["text"].(string)
-			s.WriteString(text)
-		}
-	}
-	return s.String()
+// element is an element of an Adaptive Card, or a whole card: Hero, Thumbnail and Signin cards
+// have the same few fields.
+type element struct {
+	Title, Subtitle, Text, FallbackText string
+
+	Inlines                           []any // texts, or TextRuns
+	Facts                             []struct{ Title, Value string }
+	Body, Items, Columns, Rows, Cells []element
+	Actions, Buttons                  []button
 }
 
-func objects(v any) []map[string]any {
-	list, _ := v.([]any)
-	var out []map[string]any
-	for _, item := range list {
-		if o, ok := item.(map[string]any); ok {
-			out = append(out, o)
+// read collects what the element says, in the order of reading, and its buttons.
+func (e *element) read() (lines []string, buttons []button) {
+	for _, text := range []string{e.Title, e.Subtitle, e.Text, e.inline()} {
+		if text != "" {
+			lines = append(lines, text)
 		}
 	}
-	return out
-}
-
-func titles(actions []jsontext.Value) []string {
-	var out []string
-	for _, raw := range actions {
-		var action struct {
-			Title string `json:"title"`
-		}
-		if json.Unmarshal(raw, &action) == nil && action.Title != "" {
-			out = append(out, action.Title)
+	for _, fact := range e.Facts {
+		lines = append(lines, fact.Title+": "+fact.Value)
+	}
+	for _, inner := range [][]element{e.Body, e.Items, e.Columns, e.Rows, e.Cells} {
+		for i := range inner {
+			more, under := inner[i].read()
+			lines, buttons = append(lines, more...), append(buttons, under...)
 		}
 	}
-	return out
+	return lines, append(append(buttons, e.Actions...), e.Buttons...)
 }
 
-func buttons(names []string) string {
-	if len(names) == 0 {
-		return ""
+// inline joins the runs of a RichTextBlock.
+func (e *element) inline() string {
+	var out strings.Builder
+	for _, run := range e.Inlines {
+		if object, ok := run.(map[string]any); ok {
+			run = object["text"]
+		}
+		if text, ok := run.(string); ok {
+			out.WriteString(text)
+		}
 	}
-	return "[" + strings.Join(names, "] [") + "]"
+	return out.String()
 }
 
-// printable drops the control characters but for line breaks and tabs: a reply
-// is written by a model, and must not steer the terminal.
+// printable drops the control characters except line breaks and tabs: a reply is written by a
+// model, and must not steer the terminal.
 func printable(text string) string {
 	text = strings.ReplaceAll(text, "\r\n", "\n")
 	return strings.Map(func(r rune) rune {
@@ -157,6 +125,3 @@ func printable(text string) string {
 		return r
 	}, text)
 }
-
-// bold matches the one piece of markdown that a terminal can show.
-var bold = regexp.MustCompile(`\*\*([^*\n]+)\*\*`)

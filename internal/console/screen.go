@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"regexp"
 	"strings"
 	"sync"
 
@@ -13,7 +14,8 @@ import (
 )
 
 const (
-	typedAhead = 64
+	// maxLine is the longest line of a pipe that is a message.
+	maxLine = 256 << 10
 
 	dim    = "\x1b[2m"
 	cyan   = "\x1b[36m"
@@ -21,311 +23,187 @@ const (
 	reset  = "\x1b[0m"
 )
 
-// openScreen takes the terminal if there is one on both sides.
-func openScreen(cfg Config) (screen, error) {
-	in := newInput(cfg.In)
-	out, ok := cfg.Out.(*os.File)
-	if !ok || !isTerminal(out) || !isTerminal(cfg.In) || cfg.Dumb {
-		return newPlain(in, cfg.Out), nil
-	}
-	t, err := newTerminal(cfg, in, out)
-	if err != nil {
-		in.interrupt()
-		return nil, fmt.Errorf("open the terminal: %w", err)
-	}
-	return t, nil
-}
+// screen is where the conversation is typed and shown: a terminal with a line being edited at
+// its foot, or, without one, lines in and lines out. It may be used concurrently, but read has
+// one caller.
+type screen struct {
+	Config
+	lines *bufio.Scanner // of In; nil: line is edited
 
-func isTerminal(f *os.File) bool { return term.IsTerminal(int(f.Fd())) }
-
-// terminal is a screen with a line being edited at its foot.
-type terminal struct {
-	in     *input
-	file   *os.File
-	out    *os.File
-	before *term.State
 	line   *term.Terminal
-	name   string
-	color  bool
+	before *term.State // of the terminal
 
 	mu   sync.Mutex
 	busy bool
+	err  error // the first failure to write to what is no terminal
 }
 
-func newTerminal(cfg Config, in *input, out *os.File) (*terminal, error) {
+// openScreen takes the terminal if there is one on both sides.
+func openScreen(cfg Config) (*screen, error) {
+	s := &screen{Config: cfg}
+	out, ok := cfg.Out.(*os.File)
+	if !ok || !term.IsTerminal(int(out.Fd())) || !term.IsTerminal(int(cfg.In.Fd())) || cfg.Dumb {
+		s.lines = bufio.NewScanner(cfg.In)
+		s.lines.Buffer(nil, maxLine)
+		return s, nil
+	}
 	before, err := term.MakeRaw(int(cfg.In.Fd()))
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("open the terminal: %w", err)
 	}
-	t := &terminal{in: in, file: cfg.In, out: out, before: before, name: cfg.BotName, color: !cfg.NoColor}
-	t.line = term.NewTerminal(struct {
+	s.before = before
+	s.line = term.NewTerminal(struct {
 		io.Reader
 		io.Writer
-	}{newKeys(in), out}, t.prompt())
-	t.line.SetBracketedPasteMode(true)
-	t.fit()
-	t.note("Ctrl-D ends the conversation, Alt-Enter starts a new line.")
-	return t, nil
+	}{cfg.In, out}, "> ")
+	s.line.SetBracketedPasteMode(true)
+	s.note("Press Ctrl-D to leave.")
+	return s, nil
+}
+
+// close leaves a terminal as it was, on a line of its own.
+func (s *screen) close() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.line == nil {
+		if s.err != nil {
+			return fmt.Errorf("show the conversation: %w", s.err)
+		}
+		return nil
+	}
+	s.line.SetBracketedPasteMode(false)
+	_, _ = io.WriteString(s.Out, "\r\n") // a terminal that is gone needs none
+	if err := term.Restore(int(s.In.Fd()), s.before); err != nil {
+		return fmt.Errorf("restore the terminal: %w", err)
+	}
+	return nil
+}
+
+// read returns the next message, or [io.EOF] when the person leaves. It skips blank lines.
+func (s *screen) read() (string, error) {
+	for {
+		text, err := s.readOne()
+		if err != nil || strings.TrimSpace(text) != "" {
+			return text, err
+		}
+	}
+}
+
+func (s *screen) readOne() (string, error) {
+	if s.lines != nil {
+		if s.lines.Scan() {
+			return strings.TrimSpace(s.lines.Text()), nil
+		}
+		if errors.Is(s.lines.Err(), bufio.ErrTooLong) {
+			return "", fmt.Errorf("a line is longer than %d KiB", maxLine>>10)
+		}
+		if s.lines.Err() != nil {
+			return "", s.lines.Err()
+		}
+		return "", io.EOF
+	}
+	var text strings.Builder
+	for {
+		s.fit()
+		line, err := s.line.ReadLine()
+		text.WriteString(line)
+		if !errors.Is(err, term.ErrPasteIndicator) {
+			return strings.TrimRight(printable(text.String()), " \t\n"), err
+		}
+		text.WriteByte('\n') // a pasted text is one message, which Enter sends
+	}
 }
 
 // fit takes over the width of the window, which may have changed. Some terminals do not tell
 // one.
-func (t *terminal) fit() {
-	width, height, err := term.GetSize(int(t.out.Fd()))
+func (s *screen) fit() {
+	width, height, err := term.GetSize(int(s.In.Fd()))
 	if err == nil && width > 0 && height > 0 {
-		_ = t.line.SetSize(width, height) // fails only as the next write will
+		_ = s.line.SetSize(width, height) // fails only as the next write will
 	}
 }
 
-// read passes blank lines over.
-func (t *terminal) read() (string, error) {
-	for {
-		t.fit()
-		line, err := t.line.ReadLine()
-		if err != nil && !errors.Is(err, term.ErrPasteIndicator) {
-			return "", err
+var bold = regexp.MustCompile(`\*\*([^*\n]+)\*\*`)
+
+// say shows a message of the bot.
+func (s *screen) say(text string) {
+	if s.line != nil {
+		if !s.NoColor {
+			text = bold.ReplaceAllString(text, strong+"$1"+reset)
 		}
-		if text := strings.TrimRight(unfold(line), " \t\n"); strings.TrimSpace(text) != "" {
-			return text, nil
-		}
+		text = s.styled(cyan, s.BotName+":") + " " + text
 	}
+	s.print(text)
 }
 
-func (t *terminal) interrupt() { t.in.interrupt() }
-func (*terminal) ahead() int   { return typedAhead }
+// note shows what the console itself has to say.
+func (s *screen) note(text string) { s.print(s.styled(dim, "("+text+")")) }
 
-func (t *terminal) say(text string) {
-	if t.color {
-		text = bold.ReplaceAllString(text, strong+"$1"+reset)
-	}
-	t.print(t.styled(cyan, t.name+":") + " " + text)
-}
-
-func (t *terminal) note(text string) { t.print(t.styled(dim, "("+text+")")) }
-
-// working shows in the prompt whether the bot is at work.
-func (t *terminal) working(on bool) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.busy == on {
-		return
-	}
-	t.busy = on
-	t.line.SetPrompt(t.prompt())
-	_, _ = t.line.Write(nil) // draws the line again; fails only as the next write will
-}
-
-func (t *terminal) prompt() string {
-	if t.busy {
-		return t.styled(dim, "…") + " > "
-	}
-	return "> "
-}
-
-func (t *terminal) styled(style, text string) string {
-	if !t.color {
+func (s *screen) styled(style, text string) string {
+	if s.line == nil || s.NoColor {
 		return text
 	}
 	return style + text + reset
 }
 
-// print shows text above the line being edited. A terminal that is gone ends
-// the input as well, so its error need not be told.
-func (t *terminal) print(text string) {
-	t.fit()
-	_, _ = io.WriteString(t.line, text+"\n")
-}
-
-// close leaves the terminal as it was, on a line of its own.
-func (t *terminal) close() error {
-	t.line.SetBracketedPasteMode(false)
-	_, _ = io.WriteString(t.out, "\r\n") // see print
-	err := term.Restore(int(t.file.Fd()), t.before)
-	if err != nil {
-		err = fmt.Errorf("restore the terminal: %w", err)
+// print shows text, on a terminal above the line being edited. When a terminal is gone, so is
+// its input, which ends the conversation.
+func (s *screen) print(text string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case s.line != nil:
+		s.fit()
+		_, _ = io.WriteString(s.line, text+"\n")
+	case s.err == nil:
+		_, s.err = fmt.Fprintln(s.Out, text)
 	}
-	t.in.interrupt()
-	return err
 }
 
-// Logs is a writer for the log of a process that also runs a console: while a
-// terminal is being edited its lines show above the line being typed, else they
-// go to Out. It may be used concurrently and must not be copied. A nil *Logs in
-// a [Config] is fine.
+// working shows in the prompt whether the bot is at work.
+func (s *screen) working(on bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.line == nil || s.busy == on {
+		return
+	}
+	s.busy = on
+	prompt := "> "
+	if on {
+		prompt = s.styled(dim, "…") + " > "
+	}
+	s.line.SetPrompt(prompt)
+	_, _ = s.line.Write(nil) // draws the line again; fails only as the next write will
+}
+
+// Logs is a writer for the log of a process that also runs a console: while a line is being
+// edited it shows above that line, else it goes to Out. It may be used concurrently.
 type Logs struct {
-	Out io.Writer // nil: dropped
+	Out io.Writer
 
-	mu    sync.Mutex
-	above io.Writer // the terminal being edited
-	mute  bool
+	mu      sync.Mutex
+	instead io.Writer // of Out
 }
 
-// Mute drops what is written from now on: once a person has left, nobody wants
-// to read how the turn ended that they left in the middle of.
-func (l *Logs) Mute() {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.mute = true
-}
+// Mute drops what is written from now on: once a person has left, nobody wants to read how the
+// turn ended that they left in the middle of.
+func (l *Logs) Mute() { l.redirect(io.Discard) }
 
 // Write writes whole lines. Its errors are those of the writer behind it.
 func (l *Logs) Write(p []byte) (int, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	switch {
-	case l.mute:
-		return len(p), nil
-	case l.above != nil:
-		return l.above.Write(p)
-	case l.Out != nil:
-		return l.Out.Write(p)
-	default:
-		return len(p), nil
+	if l.instead != nil {
+		return l.instead.Write(p)
 	}
+	return l.Out.Write(p)
 }
 
-// attach sends the lines through s, if it edits, until the returned function
-// is called.
-func (l *Logs) attach(s screen) (detach func()) {
-	t, edits := s.(*terminal)
-	if l == nil || !edits {
-		return func() {}
-	}
-	l.set(t.line)
-	return func() { l.set(nil) }
-}
-
-func (l *Logs) set(w io.Writer) {
+func (l *Logs) redirect(to io.Writer) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.above = w
+	l.instead = to
 }
 
 // Unwrap is the writer behind it.
 func (l *Logs) Unwrap() io.Writer { return l.Out }
-
-// maxLine is the longest line of a pipe that is a message.
-const maxLine = 256 << 10
-
-// plain is a screen without a terminal: lines in, lines out.
-type plain struct {
-	in    *input
-	lines *bufio.Scanner
-
-	mu  sync.Mutex // held while writing
-	out io.Writer
-	err error // the first failure to write
-}
-
-func newPlain(in *input, out io.Writer) *plain {
-	lines := bufio.NewScanner(in)
-	lines.Buffer(make([]byte, 0, 4<<10), maxLine)
-	return &plain{in: in, lines: lines, out: out}
-}
-
-// read passes blank lines over.
-func (p *plain) read() (string, error) {
-	for p.lines.Scan() {
-		if line := strings.TrimSpace(p.lines.Text()); line != "" {
-			return line, nil
-		}
-	}
-	if err := p.lines.Err(); errors.Is(err, bufio.ErrTooLong) {
-		return "", fmt.Errorf("a line is longer than %d KiB", maxLine>>10)
-	} else if err != nil {
-		return "", err
-	}
-	return "", io.EOF
-}
-
-func (p *plain) interrupt()       { p.in.interrupt() }
-func (p *plain) say(text string)  { p.print(text) }
-func (p *plain) note(text string) { p.print("(" + text + ")") }
-func (*plain) working(bool)       {}
-func (*plain) ahead() int         { return 0 }
-
-func (p *plain) print(text string) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.err == nil {
-		_, p.err = fmt.Fprintln(p.out, text)
-	}
-}
-
-func (p *plain) close() error {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.in.interrupt()
-	if p.err != nil {
-		return fmt.Errorf("show the conversation: %w", p.err)
-	}
-	return nil
-}
-
-// input reads a file so that a wait can be ended. A read of a terminal or an inherited pipe
-// cannot be: one that is under way is left to the end of the process, which is near.
-type input struct {
-	file *os.File
-	gone chan struct{}
-	once sync.Once
-	next chan struct{} // asks for a read
-	got  chan chunk
-	rest []byte // read, not yet taken
-}
-
-type chunk struct {
-	data []byte
-	err  error
-}
-
-func newInput(f *os.File) *input {
-	in := &input{file: f, gone: make(chan struct{}), next: make(chan struct{}), got: make(chan chunk, 1)}
-	go in.pump()
-	return in
-}
-
-// pump reads ahead of nobody: only when asked.
-func (in *input) pump() {
-	for {
-		select {
-		case <-in.gone:
-			return
-		case <-in.next:
-		}
-		buf := make([]byte, 1<<10)
-		n, err := in.file.Read(buf)
-		in.got <- chunk{buf[:n], err}
-	}
-}
-
-// Read is for one caller. It returns io.EOF once interrupted.
-func (in *input) Read(p []byte) (int, error) {
-	if len(in.rest) == 0 {
-		if err := in.wait(); err != nil {
-			return 0, err
-		}
-	}
-	n := copy(p, in.rest)
-	in.rest = in.rest[n:]
-	return n, nil
-}
-
-func (in *input) wait() error {
-	select {
-	case <-in.gone:
-		return io.EOF
-	case in.next <- struct{}{}:
-	}
-	select {
-	case <-in.gone:
-		return io.EOF
-	case c := <-in.got:
-		in.rest = c.data
-		if len(c.data) > 0 {
-			return nil // an error comes back with the next read
-		}
-		return c.err
-	}
-}
-
-func (in *input) interrupt() { in.once.Do(func() { close(in.gone) }) }

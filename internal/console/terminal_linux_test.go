@@ -58,7 +58,7 @@ func sit(t *testing.T, color bool, turn func(b *bundle, a *activity.Activity) in
 	person, tty := openPTY(t)
 	s := &seat{bundle: b, keys: person, screen: newOutput(), end: make(chan error, 1), before: termios(t, tty), tty: tty}
 	_ = b.cfg.In.Close()
-	b.cfg.In, b.cfg.Out, b.cfg.Logs, b.cfg.NoColor = tty, tty, new(console.Logs), !color
+	b.cfg.In, b.cfg.Out, b.cfg.Logs, b.cfg.NoColor = tty, tty, &console.Logs{Out: io.Discard}, !color
 	shown := make(chan struct{})
 	go func() {
 		defer close(shown)
@@ -138,7 +138,7 @@ func TestTerminal(t *testing.T) {
 	s.sees(`heard "hello"`)
 	s.typed("\x1b[200~one\r\ttwo\r\x1b[201~\r")
 	s.sees(`heard "one\n\ttwo"`)
-	s.typed("\x1bOA\x1b[A again\r")
+	s.typed("\x1b[A\x1b[A\x1b[A\x1b[A again\r")
 	s.sees(`heard "hello again"`)
 	_, _ = io.WriteString(s.cfg.Logs, "a log line\n")
 	s.sees("a log line\r\n")

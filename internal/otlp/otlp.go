@@ -77,14 +77,22 @@ func (c *Client) UploadTraces(ctx context.Context, spans []*tracepb.ResourceSpan
 	if err != nil {
 		return fmt.Errorf("encode spans: %w", err)
 	}
-	pause := &backoff.ExponentialBackOff{InitialInterval: time.Second, RandomizationFactor: 0.5, Multiplier: 2, MaxInterval: 15 * time.Second}
-	pause.Reset()
-	for try := 1; ; try++ {
-		wait, err := c.post(ctx, body)
-		if err == nil || wait < 0 || try == maxTries || !sleep(ctx, cmp.Or(wait, pause.NextBackOff())) {
-			return err
-		}
+	pause := backoff.NewExponentialBackOff()
+	pause.InitialInterval, pause.Multiplier, pause.MaxInterval = time.Second, 2, 15*time.Second
+	options := []backoff.RetryOption{backoff.WithBackOff(pause), backoff.WithMaxTries(maxTries)}
+	if deadline, ok := ctx.Deadline(); ok { // which would end a wait that is longer
+		options = append(options, backoff.WithMaxElapsedTime(time.Until(deadline)))
 	}
+	var last error
+	_, err = backoff.Retry(ctx, func() (struct{}, error) {
+		var retry error
+		retry, last = c.post(ctx, body)
+		return struct{}{}, retry
+	}, options...)
+	if err != nil {
+		return last
+	}
+	return nil
 }
 
 // encode writes the request for the collector, ExportTraceServiceRequest, whose
@@ -103,14 +111,13 @@ func (c *Client) encode(spans []*tracepb.ResourceSpans) ([]byte, error) {
 	return small.Bytes(), err
 }
 
-// post is one try. With an error it says after which time another one makes sense:
-// 0 leaves that to the caller, and a negative time is never.
-func (c *Client) post(ctx context.Context, body []byte) (wait time.Duration, err error) {
+// post is one try. With an error it says whether and when to retry, in the words of backoff.
+func (c *Client) post(ctx context.Context, body []byte) (retry, err error) {
 	ctx, cancel := context.WithTimeout(ctx, c.cfg.Timeout)
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, c.cfg.URL, bytes.NewReader(body))
 	if err != nil {
-		return -1, err
+		return backoff.Permanent(err), err
 	}
 	req.Header.Set("Content-Type", "application/x-protobuf")
 	req.Header.Set("User-Agent", "planbot")
@@ -122,42 +129,20 @@ func (c *Client) post(ctx context.Context, body []byte) (wait time.Duration, err
 	}
 	res, err := c.http.Do(req)
 	if err != nil {
-		return 0, err
+		return err, err
 	}
 	defer res.Body.Close()
 	_, _ = io.Copy(io.Discard, io.LimitReader(res.Body, maxAnswerBytes)) // so that the connection can be used again
 	if res.StatusCode/100 == 2 {
-		return 0, nil
+		return nil, nil
 	}
-	return pauseFor(res), fmt.Errorf("post spans to %s: status %d", req.URL.Host, res.StatusCode)
-}
-
-// pauseFor reads which answers are worth another try, as the specification lists them.
-func pauseFor(res *http.Response) time.Duration {
-	switch res.StatusCode {
+	err = fmt.Errorf("post spans to %s: status %d", req.URL.Host, res.StatusCode)
+	switch res.StatusCode { // those worth another try, as the specification lists them
 	case http.StatusTooManyRequests, http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
-		seconds, err := strconv.ParseUint(res.Header.Get("Retry-After"), 10, 16)
-		if err != nil {
-			return 0
+		if seconds, bad := strconv.ParseUint(res.Header.Get("Retry-After"), 10, 16); bad == nil {
+			return backoff.RetryAfter(int(seconds)), err
 		}
-		return time.Duration(seconds) * time.Second
-	default:
-		return -1
+		return err, err
 	}
-}
-
-// sleep reports whether there was time for it. It does not begin what ctx's
-// deadline would end.
-func sleep(ctx context.Context, d time.Duration) bool {
-	if deadline, ok := ctx.Deadline(); ok && time.Until(deadline) <= d {
-		return false
-	}
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
+	return backoff.Permanent(err), err
 }

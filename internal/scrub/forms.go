@@ -90,30 +90,6 @@ func (f *secretForm) mayBeIn(small string) bool {
 	return slices.ContainsFunc(f.signs, func(sign string) bool { return strings.Contains(small, sign) })
 }
 
-// hide replaces the secrets of that form.
-func (s *Scrubber) hide(f *secretForm, text string) string {
-	return f.ReplaceAllStringFunc(text, func(found string) string {
-		m := f.FindStringSubmatch(found)
-		before, value := m[1], m[2]
-		inner := strings.Trim(value, "\\\"'`")
-		if inner == Secret || inner == "" || f.is != nil && !f.is(inner) {
-			return found
-		}
-		if f.learn {
-			s.learn(inner)
-		}
-		at := strings.Index(value, inner)
-		return before + value[:at] + Secret + value[at+len(inner):] + found[len(before)+len(value):]
-	})
-}
-
-// learn has a secret looked for that was found by its name, if it is no word.
-func (s *Scrubber) learn(value string) {
-	if len(value) >= leastID && strings.ContainsFunc(value, unicode.IsDigit) && strings.ContainsFunc(value, unicode.IsLetter) && !strings.Contains(value, Secret) {
-		s.words.want(value, Secret, false)
-	}
-}
-
 // looksSecret reports whether that is hardly a word of a sentence: it has digits, signs, or
 // small and large letters.
 func looksSecret(value string) bool {

@@ -6,13 +6,16 @@
 package scrub
 
 import (
+	"bytes"
 	"cmp"
+	"encoding/json"
 	"fmt"
 	"net/url"
 	"regexp"
 	"slices"
 	"strings"
 	"sync"
+	"unicode"
 )
 
 // Secret stands for every secret.
@@ -37,8 +40,7 @@ const (
 	maxKnown = 10_000
 )
 
-// Scrubber knows the stand-ins. The zero value knows no one yet, and no secrets but by
-// their form. It is safe for concurrent use.
+// Scrubber knows the stand-ins; [New] makes one. It is safe for concurrent use.
 type Scrubber struct {
 	mu      sync.Mutex
 	secrets []string
@@ -49,7 +51,7 @@ type Scrubber struct {
 
 // New returns a scrubber that knows these secrets, of which empty ones do not count.
 func New(secrets ...string) *Scrubber {
-	s := &Scrubber{}
+	s := &Scrubber{known: map[string]string{}, last: map[string]int{}}
 	for _, one := range secrets {
 		if len(one) >= leastID {
 			s.secrets = append(s.secrets, one, url.QueryEscape(one))
@@ -70,15 +72,8 @@ func (s *Scrubber) ID(kind, id string) string {
 func (s *Scrubber) Keep(id, standIn string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.init()
 	s.known[Person+"\x00"+id] = standIn
 	s.wantID(id, standIn)
-}
-
-func (s *Scrubber) init() {
-	if s.known == nil {
-		s.known, s.last = map[string]string{}, map[string]int{}
-	}
 }
 
 func (s *Scrubber) id(kind, id string) string {
@@ -89,7 +84,6 @@ func (s *Scrubber) id(kind, id string) string {
 	if known := s.known[key]; known != "" {
 		return known
 	}
-	s.init()
 	if len(s.known) < maxKnown {
 		s.last[kind]++
 	}
@@ -137,7 +131,7 @@ func (s *Scrubber) Name(id, name string) string {
 func (s *Scrubber) Version() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.words.size()
+	return s.words.n
 }
 
 // Text is the text with stand-ins. A string of JSON in it is looked at for what it means,
@@ -150,6 +144,121 @@ func (s *Scrubber) Text(text string) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.text(text)
+}
+
+// Value is a tree of maps, lists and texts, as JSON is read, with stand-ins: what [Scrubber.Text]
+// makes of that JSON. A nil scrubber changes nothing.
+func (s *Scrubber) Value(tree any) (clean any) {
+	if s == nil {
+		return tree
+	}
+	raw, err := json.Marshal(tree)
+	if err != nil {
+		return Secret // nothing is left of what cannot be looked at
+	}
+	d := json.NewDecoder(strings.NewReader(s.Text(string(raw))))
+	d.UseNumber()
+	_ = d.Decode(&clean) // JSON stays JSON
+	return clean
+}
+
+// maxPasses bounds how often a text is looked at: what was replaced may let something else
+// be seen.
+const maxPasses = 8
+
+// text is the text with stand-ins, in which nothing is left to be replaced.
+func (s *Scrubber) text(text string) string {
+	for range maxPasses {
+		was := text
+		if text = s.pass(text); text == was {
+			break
+		}
+	}
+	return text
+}
+
+// pass is the text, in which there may be strings of JSON, looked at once.
+func (s *Scrubber) pass(text string) string {
+	if !strings.Contains(text, `"`) {
+		return s.plain(text)
+	}
+	isDocument := isDocument(text)
+	between := func(gap string, secret bool) string {
+		if secret { // and what may follow is its value
+			gap = numberBehind.ReplaceAllString(gap, "${1}0")
+		}
+		if isDocument { // no more than signs, and words and numbers of JSON
+			return gap
+		}
+		return s.plain(gap)
+	}
+	var out strings.Builder
+	from, secret := 0, false
+	for start, end := nextLiteral(text, 0); start >= 0; start, end = nextLiteral(text, end) {
+		gap := text[from:start]
+		const longest = 100 // name of a secret
+		value := secret && strings.TrimSpace(gap) == ":" || !isDocument && nameAtEnd.MatchString(gap[max(0, len(gap)-longest):])
+		out.WriteString(between(gap, secret) + s.literal(text[start:end], value))
+		secret = secretName.MatchString(unquoted(text[start:end]))
+		from = end
+	}
+	return out.String() + between(text[from:], secret)
+}
+
+// isDocument reports whether the text is JSON, all of it.
+func isDocument(text string) bool {
+	start := strings.TrimSpace(text)
+	return strings.ContainsAny(start[:min(1, len(start))], `{["`) && json.Valid([]byte(text))
+}
+
+// numberBehind is a number behind the name of a secret.
+var numberBehind = regexp.MustCompile(`^(\s*:\s*)-?\d[\d.eE+-]{3,}`)
+
+// literal is a string of JSON as it was, unless something in what it means is replaced, or
+// all of it is the value of a secret.
+func (s *Scrubber) literal(raw string, isSecret bool) string {
+	was := unquoted(raw)
+	is := was
+	switch {
+	case isSecret && was != "":
+		s.learn(was)
+		is = Secret
+	case !isSecret:
+		is = s.text(was)
+	}
+	if is == was {
+		return raw
+	}
+	var out bytes.Buffer
+	e := json.NewEncoder(&out)
+	e.SetEscapeHTML(false)
+	_ = e.Encode(is) // a string
+	return strings.TrimSuffix(out.String(), "\n")
+}
+
+func unquoted(literal string) (text string) {
+	_ = json.Unmarshal([]byte(literal), &text) // that it is one was seen
+	return text
+}
+
+// jsonString is a string of JSON.
+var jsonString = regexp.MustCompile(`"(?:[^"\\\x00-\x1f]|\\(?:["\\/bfnrt]|u[0-9A-Fa-f]{4}))*"`)
+
+// nextLiteral is where the next string of JSON begins and ends in the text, with its quotes; -1:
+// nowhere. In what is no JSON it is one that stands where a string can.
+func nextLiteral(text string, from int) (start, end int) {
+	for {
+		at := jsonString.FindStringIndex(text[from:])
+		if at == nil {
+			return -1, -1
+		}
+		start, end = from+at[0], from+at[1]
+		before := strings.TrimRight(text[:start], " \t\n\r")
+		if before == "" || strings.ContainsAny(before[len(before)-1:], "{[(,:=") {
+			return start, end
+		}
+		from = start + 1
+	}
 }
 
 // plain is a text in which nothing is quoted that has to stay so.
@@ -194,6 +303,30 @@ func (s *Scrubber) replaceForm(form *regexp.Regexp, kind, text string) string {
 		}
 		return before + s.id(kind, id)
 	})
+}
+
+// hide replaces the secrets of that form.
+func (s *Scrubber) hide(f *secretForm, text string) string {
+	return f.ReplaceAllStringFunc(text, func(found string) string {
+		m := f.FindStringSubmatch(found)
+		before, value := m[1], m[2]
+		inner := strings.Trim(value, "\\\"'`")
+		if inner == Secret || inner == "" || f.is != nil && !f.is(inner) {
+			return found
+		}
+		if f.learn {
+			s.learn(inner)
+		}
+		at := strings.Index(value, inner)
+		return before + value[:at] + Secret + value[at+len(inner):] + found[len(before)+len(value):]
+	})
+}
+
+// learn has a secret looked for that was found by its name, if it is no word.
+func (s *Scrubber) learn(value string) {
+	if len(value) >= leastID && strings.ContainsFunc(value, unicode.IsDigit) && strings.ContainsFunc(value, unicode.IsLetter) && !strings.Contains(value, Secret) {
+		s.words.want(value, Secret, false)
+	}
 }
 
 func isStandIn(text string) bool {

@@ -9,33 +9,41 @@ import (
 	"unicode/utf8"
 )
 
-// words are what is looked for in texts, with what stands for it. The zero value is none.
+// words are what is looked for in texts. The zero value is none.
 type words struct {
-	exact  map[string]string
-	folded map[string]string // those of which case does not matter
-	found  map[rune][]word   // all of these, by how they begin; nil: to be made
+	n     int
+	known map[rune][]word // by the letter with which they begin, the longest first
 }
 
+// word is looked for, and standIn written instead. fold says that case does not matter.
 type word struct {
 	text, standIn string
 	fold          bool
 }
 
-func (w *words) size() int { return len(w.exact) + len(w.folded) }
-
 // want has a text looked for, as long as there are not too many.
 func (w *words) want(text, standIn string, fold bool) {
-	to, key := &w.exact, text
-	if fold {
-		to, key = &w.folded, folded(text)
-	}
-	if _, known := (*to)[key]; known || text == "" || !utf8.ValidString(text) || w.size() >= maxKnown || reserved.MatchString(text) {
+	if w.n >= maxKnown || text == "" || !utf8.ValidString(text) || reserved.MatchString(text) {
 		return
 	}
-	if *to == nil {
-		*to = map[string]string{}
+	if w.known == nil {
+		w.known = map[rune][]word{}
 	}
-	(*to)[key], w.found = standIn, nil
+	if fold {
+		text = strings.Map(foldedRune, text)
+	}
+	r, _ := utf8.DecodeRuneInString(text)
+	list := w.known[foldedRune(r)]
+	at, _ := slices.BinarySearchFunc(list, text, func(known word, text string) int {
+		return cmp.Or(cmp.Compare(len(text), len(known.text)), cmp.Compare(known.text, text))
+	})
+	for i := at; i < len(list) && list[i].text == text; i++ {
+		if list[i].fold == fold {
+			return
+		}
+	}
+	w.n++
+	w.known[foldedRune(r)] = slices.Insert(list, at, word{text, standIn, fold})
 }
 
 // reserved are words of stand-ins, and of plans: if they were replaced, nothing would stand
@@ -66,19 +74,13 @@ func (w *words) wantName(name, standIn string) {
 
 // replace replaces what is known, where it is a word: the longest that there is.
 func (w *words) replace(text string) string {
-	if w.size() == 0 {
-		return text
-	}
-	if w.found == nil {
-		w.sort()
-	}
 	var out strings.Builder
 	from := 0
 	for at, first := range text {
 		if at < from {
 			continue
 		}
-		for _, one := range w.found[foldedRune(first)] {
+		for _, one := range w.known[foldedRune(first)] {
 			if end := at + one.length(text[at:]); end > at && isWord(text, at, end) {
 				out.WriteString(text[from:at] + one.standIn)
 				from = end
@@ -87,25 +89,6 @@ func (w *words) replace(text string) string {
 		}
 	}
 	return out.String() + text[from:]
-}
-
-func (w *words) sort() {
-	w.found = map[rune][]word{}
-	add := func(one word) {
-		first, _ := utf8.DecodeRuneInString(one.text)
-		w.found[foldedRune(first)] = append(w.found[foldedRune(first)], one)
-	}
-	for text, standIn := range w.exact {
-		add(word{text, standIn, false})
-	}
-	for text, standIn := range w.folded {
-		add(word{text, standIn, true})
-	}
-	for _, list := range w.found {
-		slices.SortFunc(list, func(a, b word) int {
-			return cmp.Or(cmp.Compare(len(b.text), len(a.text)), cmp.Compare(a.text, b.text))
-		})
-	}
 }
 
 // length is how much of the beginning of the text is the word; 0: it begins with something
@@ -131,9 +114,7 @@ func (w *word) length(text string) int {
 	return at
 }
 
-// folded is one form of all texts that differ in case only.
-func folded(text string) string { return strings.Map(foldedRune, text) }
-
+// foldedRune is one form of all letters that differ in case only.
 func foldedRune(r rune) rune {
 	if r < utf8.RuneSelf {
 		return unicode.ToUpper(r)

@@ -108,9 +108,8 @@ func TestNoRetriesIsNone(t *testing.T) {
 
 func TestAKeyAloneIsForOpenAI(t *testing.T) {
 	t.Parallel()
-	s := &Settings{AzureEndpoint: "https://x.openai.azure.com", FallbackKey: "k2"}
-	first := models.OpenAIConfig{Azure: models.Azure{Endpoint: s.AzureEndpoint, Key: "k1", Deployment: "a"}}
-	if diff := cmp.Diff(models.OpenAIConfig{Key: "k2", Model: "b"}, s.behind(first, "b")); diff != "" {
+	s := &Settings{AzureEndpoint: "https://x.openai.azure.com", AzureKey: "k1", AzureDeployment: "a", FallbackKey: "k2", FallbackModels: []string{"b"}}
+	if diff := cmp.Diff(models.OpenAIConfig{Key: "k2", Model: "b"}, s.modelConfigs()[1]); diff != "" {
 		t.Error(diff)
 	}
 }

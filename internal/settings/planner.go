@@ -7,8 +7,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net"
+	"net/url"
 	"os"
 	"path/filepath"
+	"reflect"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -42,26 +46,27 @@ type PromptMaker interface {
 }
 
 // Fault is a mistake in the settings that is found only when they are used.
-type Fault struct{ error }
+type Fault struct{ Err error }
+
+func (f Fault) Error() string { return f.Err.Error() }
 
 // Unwrap is the mistake.
-func (f Fault) Unwrap() error { return f.error }
+func (f Fault) Unwrap() error { return f.Err }
 
 // NewPlanner makes the planner, with these actions and what the settings add to them. runner
 // runs the scripts of skills; nil: nothing does.
-func (s *Settings) NewPlanner(ctx context.Context, acts *actions.Registry, runner skills.Runner, watch Watch) (*Planner, error) {
-	p := &Planner{Actions: acts}
-	model, about, err := s.NewModel(watch)
-	if err != nil {
+func (s *Settings) NewPlanner(ctx context.Context, acts *actions.Registry, runner skills.Runner, watch Watch) (p *Planner, err error) {
+	p = &Planner{Actions: acts}
+	cfg := planner.Config{Actions: acts}
+	if cfg.Model, p.AboutModel, err = s.NewModel(watch); err != nil {
 		return nil, err
 	}
-	p.AboutModel = about
-	cfg := planner.Config{Model: model, Actions: acts, Named: func(name string) (models.Model, error) {
+	cfg.Named = func(name string) (models.Model, error) {
 		named := *s
 		named.OpenAIModel, named.AzureDeployment = name, name
 		model, _, err := named.NewModel(watch)
 		return model, err
-	}}
+	}
 	if p.Skills, p.AboutSkills, err = s.Complete(ctx, &cfg, runner); err != nil {
 		return nil, err
 	}
@@ -70,17 +75,6 @@ func (s *Settings) NewPlanner(ctx context.Context, acts *actions.Registry, runne
 	}
 	s.warnOfPrompts(ctx, cfg.Prompts)
 	return p, nil
-}
-
-// newPlanner makes the planner of that name.
-func newPlanner(ctx context.Context, name string, cfg planner.Config) (PromptMaker, error) {
-	switch name {
-	case Sequential:
-		return planner.NewSequential(ctx, cfg)
-	case Tools:
-		return planner.NewTools(ctx, cfg)
-	}
-	return planner.NewSequence(ctx, cfg)
 }
 
 // Complete adds to a planner, and to its actions, what makes its prompts: prompts, skills, and
@@ -105,11 +99,6 @@ func (s *Settings) Complete(ctx context.Context, cfg *planner.Config, runner ski
 	return provider, about, s.ofPrompts(addPromptActions(*cfg))
 }
 
-// addPromptActions adds the actions that are prompts to those of the planner.
-func addPromptActions(cfg planner.Config) error {
-	return planner.AddPromptFolders(cfg.Actions, cfg)
-}
-
 // ofPrompts is a fault of the prompts that were set, where any were.
 func (s *Settings) ofPrompts(err error) error {
 	if err != nil && s.PromptsDir != "" {
@@ -118,22 +107,38 @@ func (s *Settings) ofPrompts(err error) error {
 	return err
 }
 
+// newPlanner makes the planner of that name.
+func newPlanner(ctx context.Context, name string, cfg planner.Config) (PromptMaker, error) {
+	switch name {
+	case sequential:
+		return planner.NewSequential(ctx, cfg)
+	case tools:
+		return planner.NewTools(ctx, cfg)
+	}
+	return planner.NewSequence(ctx, cfg)
+}
+
+// addPromptActions adds the actions that are prompts to those of the planner.
+func addPromptActions(cfg planner.Config) error {
+	return planner.AddPromptFolders(cfg.Actions, *cfg)
+}
+
 // warnOfPrompts tells the log of what is no fault, but rarely meant: prompts of planners that
 // are not at work, and one that shows the model no actions.
 func (s *Settings) warnOfPrompts(ctx context.Context, library *prompts.Library) {
 	log := zerolog.Ctx(ctx)
 	for _, name := range Planners() {
 		if info, err := os.Stat(filepath.Join(s.PromptsDir, name)); s.PromptsDir != "" && name != s.Planner && err == nil && info.IsDir() {
-			log.Warn().Str("prompt", name).Str("planner", s.Planner).Msg("the prompt is for another planner, and not used")
+			log.Warn().Str("prompt", name).Str("planner", s.Planner).Msg("this prompt is for another planner and is not used")
 		}
 	}
 	prompt, err := library.Prompt(s.Planner)
-	if err != nil || s.Planner == Tools || prompt.Actions != nil && len(prompt.Actions) == 0 {
+	if err != nil || s.Planner == tools || prompt.Actions != nil && len(prompt.Actions) == 0 {
 		return
 	}
 	if used := prompt.Functions(); !slices.Contains(used, "actions") && !slices.Contains(used, "manual") {
 		log.Warn().Str("prompt", s.Planner).
-			Msg("the prompt has neither {{actions}} nor {{manual}}: unless it lists them in words, the model knows of no actions")
+			Msg("the prompt has neither {{actions}} nor {{manual}}: the model knows only the actions that it names in words")
 	}
 }
 
@@ -146,43 +151,45 @@ type Watch struct {
 // NewModel makes the first model with the others behind it, each on its server, and says in
 // words what it is.
 func (s *Settings) NewModel(watch Watch) (model models.Model, about string, err error) {
-	if watch.Model == nil {
-		watch.Model = func(m models.Model) models.Model { return m }
-	}
-	switch {
-	case s.AzureEndpoint != "":
-		about = "Azure OpenAI, deployment " + s.AzureDeployment
-	case s.OpenAIBaseURL != "":
-		about = cmp.Or(s.OpenAIModel, models.DefaultModel) + " at " + s.OpenAIBaseURL
-	case s.OpenAIKey != "":
-		about = cmp.Or(s.OpenAIModel, models.DefaultModel) + " of OpenAI"
-	default:
-		return watch.Model(models.Offline{}), "offline, answers the phrases of the actions (set OPENAI_API_KEY, OPENAI_BASE_URL or AZURE_OPENAI_ENDPOINT for a real one)", nil
-	}
-	first := s.firstModel()
-	configs := []models.OpenAIConfig{first}
-	for _, name := range s.FallbackModels {
-		configs = append(configs, s.behind(first, name))
-	}
-	cfg := models.ChainConfig{Retries: cmp.Or(s.ModelRetries, -1), MaxWait: s.ModelMaxWait, Observe: watch.Calls} // zero is the default there
-	if s.ModelPrice != nil {
-		cfg.Price = s.Price()
-	}
-	for _, each := range configs {
-		server, err := models.NewOpenAI(each)
-		if err != nil {
-			return nil, "", fmt.Errorf("model %s: %w", cmp.Or(each.Azure.Deployment, each.Model, models.DefaultModel), err)
+	configs := s.modelConfigs()
+	if configs == nil {
+		model = models.Offline{}
+		about = "offline, answers the phrases of the actions (set OPENAI_API_KEY, OPENAI_BASE_URL or AZURE_OPENAI_ENDPOINT for a real one)"
+	} else {
+		cfg := models.ChainConfig{Retries: cmp.Or(s.ModelRetries, -1), MaxWait: s.ModelMaxWait, Observe: watch.Calls} // zero is the default there
+		if s.ModelPrice != nil {
+			cfg.Price = s.Price()
 		}
-		cfg.Models = append(cfg.Models, server)
+		for _, each := range configs {
+			server, err := models.NewOpenAI(each)
+			if err != nil {
+				return nil, "", fmt.Errorf("model %s: %w", cmp.Or(each.Azure.Deployment, each.Model, models.DefaultModel), err)
+			}
+			cfg.Models = append(cfg.Models, server)
+		}
+		if model, err = models.NewChain(cfg); err != nil {
+			return nil, "", err
+		}
+		about = cmp.Or(s.OpenAIModel, models.DefaultModel) + " of OpenAI"
+		if s.AzureEndpoint != "" {
+			about = "Azure OpenAI, deployment " + s.AzureDeployment
+		} else if s.OpenAIBaseURL != "" {
+			about = cmp.Or(s.OpenAIModel, models.DefaultModel) + " at " + s.OpenAIBaseURL
+		}
+		about = strings.Join(append([]string{about}, s.FallbackModels...), ", then ")
 	}
-	if model, err = models.NewChain(cfg); err != nil {
-		return nil, "", err
+	if watch.Model != nil {
+		model = watch.Model(model)
 	}
-	return watch.Model(model), strings.Join(append([]string{about}, s.FallbackModels...), ", then "), nil
+	return model, about, nil
 }
 
-// firstModel says where the first model is.
-func (s *Settings) firstModel() models.OpenAIConfig {
+// modelConfigs says where the models are, in the order in which they are asked; none: there is no
+// real one. Keys stay with the server that they were set for.
+func (s *Settings) modelConfigs() []models.OpenAIConfig {
+	if s.OpenAIKey == "" && s.OpenAIBaseURL == "" && s.AzureEndpoint == "" {
+		return nil
+	}
 	cfg := models.OpenAIConfig{
 		Key: s.OpenAIKey, BaseURL: s.OpenAIBaseURL, Model: s.OpenAIModel, Stream: s.ModelStream,
 		MaxTokensField: s.MaxTokensField, ReasoningEffort: s.ReasoningEffort, SystemMessages: s.SystemMessages,
@@ -190,22 +197,92 @@ func (s *Settings) firstModel() models.OpenAIConfig {
 	if s.AzureEndpoint != "" {
 		cfg.Azure = models.Azure{Endpoint: s.AzureEndpoint, Key: s.AzureKey, Deployment: s.AzureDeployment, APIVersion: s.AzureVersion}
 	}
-	return cfg
+	configs := []models.OpenAIConfig{cfg}
+	if s.FallbackBaseURL != "" || s.FallbackKey != "" {
+		cfg.Azure, cfg.Key, cfg.BaseURL = models.Azure{}, s.FallbackKey, s.FallbackBaseURL
+	}
+	for _, name := range s.FallbackModels {
+		cfg.Model = name
+		if cfg.Azure.Endpoint != "" {
+			cfg.Model, cfg.Azure.Deployment = s.OpenAIModel, name
+		}
+		configs = append(configs, cfg)
+	}
+	return configs
 }
 
-// behind says where the model of that name is, which is asked after first. Keys stay with the
-// server that they were set for.
-func (s *Settings) behind(first models.OpenAIConfig, name string) models.OpenAIConfig {
-	switch {
-	case s.FallbackBaseURL != "" || s.FallbackKey != "":
-		first.Azure = models.Azure{}
-		first.Key, first.BaseURL, first.Model = s.FallbackKey, s.FallbackBaseURL, name
-	case s.AzureEndpoint != "":
-		first.Azure.Deployment = name
-	default:
-		first.Model = name
+// Against are the settings with others in place of some, each as NAME=VALUE; an empty value is
+// unset. A key stays with the server that it was set for, and a price with its model. The
+// error is a [Fault].
+func (s *Settings) Against(assignments []string) (*Settings, error) {
+	other := *s
+	given, faults := other.assign(assignments)
+	is := other.keys()
+	for i, key := range s.keys() {
+		mine, its := origin(key.server), origin(is[i].server)
+		if !given[key.name] && key.value != "" && its != "" && mine != its { // "": is sent nowhere, or no address
+			faults.add("--against", "the %s that is set is for %s, and is not sent to %s: add --against %s=…, with nothing behind the = where there is none",
+				key.name, mine, its, key.name)
+		}
 	}
-	return first
+	if err := errors.Join(faults...); err != nil {
+		return nil, Fault{err}
+	}
+	if err := other.Check(); err != nil {
+		return nil, Fault{fmt.Errorf("the settings of --against have to be changed:\n%w", err)}
+	}
+	sameModel := func(a, b models.OpenAIConfig) bool {
+		return a.Azure.Endpoint == b.Azure.Endpoint && a.Azure.Deployment == b.Azure.Deployment &&
+			cmp.Or(a.BaseURL, models.DefaultBaseURL) == cmp.Or(b.BaseURL, models.DefaultBaseURL) &&
+			cmp.Or(a.Model, models.DefaultModel) == cmp.Or(b.Model, models.DefaultModel)
+	}
+	if !given["BOT_MODEL_PRICE"] && !slices.EqualFunc(s.modelConfigs(), other.modelConfigs(), sameModel) {
+		other.ModelPrice = nil
+	}
+	return &other, nil
+}
+
+// assign puts in what is given, and returns the names of that.
+func (s *Settings) assign(assignments []string) (given map[string]bool, faults faults) {
+	given = map[string]bool{}
+	changesPlans := regexp.MustCompile(`^(?:OPENAI_|AZURE_OPENAI_|BOT_(?:FALLBACK_|MODEL_|REASONING_|MAX_TOKENS_FIELD|PLANNER|RESPONSE_FORMAT|PROMPTS_|SKILLS_))`)
+	for _, each := range assignments {
+		name, value, ok := strings.Cut(each, "=") // the value may be a secret
+		at := fieldOf(name)
+		switch {
+		case !ok || at < 0:
+			faults.add("--against", "%q is no setting and its value, such as OPENAI_MODEL=…", name)
+			continue
+		case !changesPlans.MatchString(name):
+			faults.add("--against", "%s changes no plan: it is not a setting of models, prompts, skills or the planner", name)
+		case given[name]:
+			faults.add("--against", "%s is given twice", name)
+		}
+		given[name] = true
+		s.set(name, value, reflect.TypeFor[Settings]().Field(at).Tag, reflect.ValueOf(s).Elem().Field(at))
+	}
+	return given, faults
+}
+
+// serverKey is a key, and the server that it is sent to.
+type serverKey struct{ name, value, server string }
+
+func (s *Settings) keys() []serverKey {
+	return []serverKey{
+		{"OPENAI_API_KEY", s.OpenAIKey, cmp.Or(s.OpenAIBaseURL, models.DefaultBaseURL)},
+		{"AZURE_OPENAI_API_KEY", s.AzureKey, s.AzureEndpoint},
+		{"BOT_FALLBACK_API_KEY", s.FallbackKey, cmp.Or(s.FallbackBaseURL, models.DefaultBaseURL)},
+	}
+}
+
+// origin is the server of an address, "" when it has none.
+func origin(address string) string {
+	u, err := url.Parse(address)
+	if err != nil || u.Hostname() == "" {
+		return ""
+	}
+	port := cmp.Or(u.Port(), map[string]string{"http": "80", "https": "443"}[u.Scheme])
+	return u.Scheme + "://" + net.JoinHostPort(strings.ToLower(u.Hostname()), port)
 }
 
 // SkillsConfig says where skills are looked for.

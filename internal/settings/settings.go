@@ -38,87 +38,101 @@ import (
 // variable, the tags say what a value may be (oneof, min, max, url), what holds without one
 // (default, else) and that nobody may see it (secret). See [Settings.Flags].
 type Settings struct {
-	Port            int           `env:"PORT" default:"3978" max:"65535" help:"port to listen on; BOT_ADDR wins"`
-	Addr            string        `env:"BOT_ADDR" else:"127.0.0.1 and the port; with an app id all interfaces" help:"host:port to listen on; without an app id it has to be loopback"`
-	NoAuth          bool          `env:"BOT_DANGEROUSLY_NO_AUTH" help:"true: no app id, yet reachable from elsewhere; for closed networks only"`
-	AppID           string        `env:"MICROSOFT_APP_ID,MicrosoftAppId" else:"local mode" help:"app id of the bot; without it nobody is checked, and only this machine may connect"`
-	AppPassword     string        `env:"MICROSOFT_APP_PASSWORD,MicrosoftAppPassword" secret:"true" help:"client secret of the bot"`
-	AppCertificate  string        `env:"MICROSOFT_APP_CERTIFICATE_FILE" help:"certificate with its RSA key instead of a client secret: PEM, or PKCS#12 as openssl pkcs12 -legacy writes it"`
-	CertPassword    string        `env:"MICROSOFT_APP_CERTIFICATE_PASSWORD" secret:"true" help:"password of a PKCS#12 file"`
-	FederatedFile   string        `env:"MICROSOFT_APP_FEDERATED_TOKEN_FILE" help:"token of a workload identity instead of a client secret; on AKS the path in AZURE_FEDERATED_TOKEN_FILE"`
-	FederatedID     string        `env:"MICROSOFT_APP_FEDERATED_CLIENT_ID" help:"client id of a managed identity that the app registration trusts, instead of a client secret"`
-	AppTenant       string        `env:"MICROSOFT_APP_TENANT_ID,MicrosoftAppTenantId" help:"tenant of the bot; SingleTenant, BOT_ALLOW_EMULATOR and BOT_ALLOWED_CALLERS need it"`
-	AppType         string        `env:"MICROSOFT_APP_TYPE,MicrosoftAppType" oneof:"SingleTenant,MultiTenant,UserAssignedMSI" else:"SingleTenant with a tenant, else MultiTenant" help:"SingleTenant, MultiTenant or UserAssignedMSI"`
-	Cloud           string        `env:"BOT_CLOUD" oneof:"public,gcch,dod,china" else:"public" help:"public, gcch, dod or china"`
-	MetadataURL     string        `env:"BOT_OPENID_METADATA_URL" url:"https" else:"by cloud" help:"where the keys of channel tokens are found"`
-	LoginURL        string        `env:"BOT_LOGIN_URL" url:"https" else:"by cloud" help:"where the bot's own tokens come from"`
-	AllowedHosts    []string      `env:"BOT_ALLOWED_SERVICE_HOSTS" else:"the cloud's connector hosts; in local mode loopback" help:"more hosts (host, host:port or .domain, comma separated) that replies, and with them the bot's token, may go to"`
-	AllowEmulator   bool          `env:"BOT_ALLOW_EMULATOR" help:"true: let in the Emulator and the Agents Playground with tokens of the bot's own app; for development"`
-	AllowedCallers  []string      `env:"BOT_ALLOWED_CALLERS" help:"app ids of bots of the same tenant that may call this one as a skill, comma separated"`
-	AllowedTenants  []string      `env:"BOT_ALLOWED_TENANTS" else:"all" help:"tenants whose people may talk to the bot, comma separated; only Teams vouches for tenants and people"`
-	AllowedUsers    []string      `env:"BOT_ALLOWED_USERS" else:"all" help:"people who may talk to the bot, by aadObjectId, comma separated"`
-	AllowedChannels []string      `env:"BOT_ALLOWED_CHANNELS" else:"all" help:"channels over which they may, such as msteams, comma separated"`
-	RedisURL        string        `env:"REDIS_URL" else:"embedded, forgets at exit" help:"where state lives"`
-	OpenAIKey       string        `env:"OPENAI_API_KEY" secret:"true" help:"key of OpenAI or of a compatible server"`
-	OpenAIBaseURL   string        `env:"OPENAI_BASE_URL" url:"http" else:"OpenAI's" help:"address of a compatible server, such as http://127.0.0.1:11434/v1"`
-	OpenAIModel     string        `env:"OPENAI_MODEL" else:"gpt-4o-mini" help:"model"`
-	AzureEndpoint   string        `env:"AZURE_OPENAI_ENDPOINT" url:"https" help:"https://NAME.openai.azure.com; Azure OpenAI wins over OpenAI"`
-	AzureKey        string        `env:"AZURE_OPENAI_API_KEY" secret:"true" help:"key of Azure OpenAI"`
-	AzureDeployment string        `env:"AZURE_OPENAI_DEPLOYMENT" help:"deployment of Azure OpenAI"`
-	AzureVersion    string        `env:"AZURE_OPENAI_API_VERSION" else:"2024-10-21" help:"API version of Azure OpenAI"`
-	FallbackModels  []string      `env:"BOT_FALLBACK_MODELS" help:"models (on Azure deployments) to ask in turn when the one before cannot answer, comma separated"`
-	FallbackBaseURL string        `env:"BOT_FALLBACK_BASE_URL" url:"http" else:"the first model's; with a key of their own OpenAI's" help:"address of the server of these"`
-	FallbackKey     string        `env:"BOT_FALLBACK_API_KEY" secret:"true" else:"on the first model's server that one's" help:"key of that server, which never gets the first model's"`
-	ModelRetries    int           `env:"BOT_MODEL_RETRIES" default:"3" max:"255" help:"how often the last model may be asked again in one call"`
-	ModelMaxWait    time.Duration `env:"BOT_MODEL_MAX_WAIT" default:"20s" help:"how long one call may wait between its tries"`
-	ModelStream     bool          `env:"BOT_MODEL_STREAM" help:"true: ask for answers piece by piece, for gateways that close quiet connections"`
+	Port   int    `env:"PORT" default:"3978" min:"0" max:"65535" help:"port to listen on; BOT_ADDR wins"`
+	Addr   string `env:"BOT_ADDR" else:"127.0.0.1 and the port; with an app id all interfaces" help:"host:port to listen on; without an app id only loopback"`
+	NoAuth bool   `env:"BOT_DANGEROUSLY_NO_AUTH" help:"true: no app id, yet reachable by others; for closed networks only"`
+
+	AppID          string `env:"MICROSOFT_APP_ID,MicrosoftAppId" else:"local mode" help:"app id of the bot; without it nobody is checked, and only this machine may connect"`
+	AppPassword    string `env:"MICROSOFT_APP_PASSWORD,MicrosoftAppPassword" secret:"true" needs:"MICROSOFT_APP_ID" help:"client secret"`
+	AppCertificate string `env:"MICROSOFT_APP_CERTIFICATE_FILE" needs:"MICROSOFT_APP_ID" help:"certificate with its RSA key instead of a client secret: PEM, or PKCS#12 as openssl pkcs12 -legacy writes it"`
+	CertPassword   string `env:"MICROSOFT_APP_CERTIFICATE_PASSWORD" secret:"true" needs:"MICROSOFT_APP_CERTIFICATE_FILE" help:"password of a PKCS#12 file"`
+	FederatedFile  string `env:"MICROSOFT_APP_FEDERATED_TOKEN_FILE" needs:"MICROSOFT_APP_ID" help:"token of a workload identity instead of a client secret; on AKS the path in AZURE_FEDERATED_TOKEN_FILE"`
+	FederatedID    string `env:"MICROSOFT_APP_FEDERATED_CLIENT_ID" needs:"MICROSOFT_APP_ID" help:"client id of a managed identity that the app registration trusts, instead of a client secret"`
+	AppTenant      string `env:"MICROSOFT_APP_TENANT_ID,MicrosoftAppTenantId" needs:"MICROSOFT_APP_ID" help:"tenant of the bot; SingleTenant, BOT_ALLOW_EMULATOR and BOT_ALLOWED_CALLERS need it"`
+	AppType        string `env:"MICROSOFT_APP_TYPE,MicrosoftAppType" oneof:"SingleTenant,MultiTenant,UserAssignedMSI" else:"SingleTenant with a tenant, else MultiTenant" needs:"MICROSOFT_APP_ID" help:"SingleTenant, MultiTenant or UserAssignedMSI"`
+	Cloud          string `env:"BOT_CLOUD" oneof:"public,gcch,dod,china" else:"public" help:"public, gcch, dod or china"`
+
+	MetadataURL    string   `env:"BOT_OPENID_METADATA_URL" url:"https" else:"by cloud" help:"keys of channel tokens"`
+	LoginURL       string   `env:"BOT_LOGIN_URL" url:"https" else:"by cloud" help:"where the bot's own tokens come from"`
+	AllowedHosts   []string `env:"BOT_ALLOWED_SERVICE_HOSTS" else:"the cloud's connector hosts; in local mode loopback" help:"more hosts (host, host:port or .domain, comma separated) that may get replies, and with them the bot's token"`
+	AllowEmulator  bool     `env:"BOT_ALLOW_EMULATOR" needs:"MICROSOFT_APP_ID" help:"true: accept the Emulator and the Agents Playground with tokens of the bot's own app; for development"`
+	AllowedCallers []string `env:"BOT_ALLOWED_CALLERS" needs:"MICROSOFT_APP_ID" help:"app ids of bots of the same tenant that may call this one as a skill, comma separated"`
+
+	AllowedTenants  []string `env:"BOT_ALLOWED_TENANTS" else:"all" help:"tenants whose people may talk to the bot, comma separated; only Teams proves tenants and people"`
+	AllowedUsers    []string `env:"BOT_ALLOWED_USERS" else:"all" help:"people by aadObjectId, comma separated"`
+	AllowedChannels []string `env:"BOT_ALLOWED_CHANNELS" else:"all" help:"channels such as msteams, comma separated"`
+
+	RedisURL string `env:"REDIS_URL" else:"embedded, forgets at exit" help:"where state lives"`
+
+	OpenAIKey       string `env:"OPENAI_API_KEY" secret:"true" help:"key of OpenAI or of a compatible server"`
+	OpenAIBaseURL   string `env:"OPENAI_BASE_URL" url:"http" else:"OpenAI's" help:"address such as http://127.0.0.1:11434/v1"`
+	OpenAIModel     string `env:"OPENAI_MODEL" else:"gpt-4o-mini" needs:"OPENAI_API_KEY,OPENAI_BASE_URL,AZURE_OPENAI_ENDPOINT" help:"model"`
+	AzureEndpoint   string `env:"AZURE_OPENAI_ENDPOINT" url:"https" help:"https://NAME.openai.azure.com; wins over OpenAI"`
+	AzureKey        string `env:"AZURE_OPENAI_API_KEY" secret:"true" needs:"AZURE_OPENAI_ENDPOINT" help:"Azure key"`
+	AzureDeployment string `env:"AZURE_OPENAI_DEPLOYMENT" needs:"AZURE_OPENAI_ENDPOINT" help:"Azure deployment"`
+	AzureVersion    string `env:"AZURE_OPENAI_API_VERSION" else:"2024-10-21" needs:"AZURE_OPENAI_ENDPOINT" help:"Azure API version"`
+
+	FallbackModels  []string `env:"BOT_FALLBACK_MODELS" needs:"OPENAI_API_KEY,OPENAI_BASE_URL,AZURE_OPENAI_ENDPOINT" help:"models (on Azure deployments) to try in this order when the first cannot answer, comma separated"`
+	FallbackBaseURL string   `env:"BOT_FALLBACK_BASE_URL" url:"http" else:"the first model's; with a key of their own OpenAI's" needs:"BOT_FALLBACK_MODELS" help:"server of the fallback models"`
+	FallbackKey     string   `env:"BOT_FALLBACK_API_KEY" secret:"true" else:"on the first model's server that one's" needs:"BOT_FALLBACK_MODELS" help:"key of that server, which never gets the first model's"`
+
+	ModelRetries    int           `env:"BOT_MODEL_RETRIES" default:"3" min:"0" max:"255" help:"retries of the last model in a call"`
+	ModelMaxWait    time.Duration `env:"BOT_MODEL_MAX_WAIT" default:"20s" help:"how long one call may wait between tries"`
+	ModelStream     bool          `env:"BOT_MODEL_STREAM" help:"true: stream, for gateways that close quiet connections"`
 	ReasoningEffort string        `env:"BOT_REASONING_EFFORT" else:"not sent" help:"how much a reasoning model thinks: minimal, low, medium, high or another word that it knows"`
-	SystemMessages  string        `env:"BOT_MODEL_SYSTEM_MESSAGES" oneof:"anywhere,first,nowhere" else:"anywhere" help:"where the server takes messages of the role system: anywhere, first or nowhere"`
-	MaxTokensField  string        `env:"BOT_MAX_TOKENS_FIELD" oneof:"max_completion_tokens,max_tokens" else:"max_completion_tokens" help:"name of the limit of an answer; max_tokens for servers that know only that, such as Ollama"`
-	Planner         string        `env:"BOT_PLANNER" oneof:"sequence,sequential,tools" default:"sequence" help:"sequence (JSON), sequential (XML) or tools (function calling)"`
-	ResponseFormat  string        `env:"BOT_RESPONSE_FORMAT" oneof:"json_schema,json_object,text" else:"json_schema, or what the server takes" help:"json_schema, json_object or text, for the planner sequence"`
-	PromptsDir      string        `env:"BOT_PROMPTS_DIR" else:"embedded" help:"folder whose prompts replace the embedded ones, and add actions"`
-	PromptsReload   bool          `env:"BOT_PROMPTS_RELOAD" help:"true: load that folder again when it changes; for development"`
-	SkillsDir       string        `env:"BOT_SKILLS_DIR" else:"no skills" help:"folders of skills, separated as in PATH"`
-	SkillsLenient   bool          `env:"BOT_SKILLS_LENIENT" help:"true: use skills with small faults"`
-	SkillsLinks     bool          `env:"BOT_SKILLS_LINKS" help:"true: follow symbolic links that lead to one of the folders, as in a ConfigMap"`
-	SkillsReload    bool          `env:"BOT_SKILLS_RELOAD" help:"true: look for changed skills in each turn; for development"`
-	SkillsApproval  []string      `env:"BOT_SKILLS_APPROVAL" else:"run" help:"what of skills a person has to approve: load, read, run, comma separated, or all or none"`
-	SkillsSandbox   string        `env:"BOT_SKILLS_SANDBOX" oneof:"auto,bubblewrap,landlock,none" default:"auto" help:"what scripts of skills run in: auto, bubblewrap, landlock, or none: they are refused"`
-	MaxTurns        int           `env:"BOT_MAX_TURNS" min:"1" else:"1024" help:"turns that this process works on at once"`
-	MaxWaiting      int           `env:"BOT_MAX_WAITING" min:"1" else:"10000" help:"messages that may wait in the inbox before the channel is told to come back"`
-	MaxWaitingEach  int           `env:"BOT_MAX_WAITING_PER_CONVERSATION" min:"1" else:"256" help:"the same for one conversation"`
-	MaxConnections  int           `env:"BOT_MAX_CONNECTIONS" min:"1" else:"10000" help:"open connections; a new one beyond that closes the one that has been quiet for longest"`
-	MaxRequests     int           `env:"BOT_MAX_REQUESTS" min:"1" else:"4096" help:"requests answered at once, beyond which the channel is told to come back"`
-	MaxSteps        int           `env:"BOT_MAX_STEPS" min:"1" else:"25" help:"calls of actions that one turn may make"`
-	MaxMessages     int           `env:"BOT_MAX_MESSAGES" min:"1" else:"20" help:"SAYs of all plans of one turn"`
-	MaxSameCalls    int           `env:"BOT_MAX_SAME_CALLS" min:"1" else:"no limit" help:"how often one turn may make the same call"`
-	MaxTurnTokens   int           `env:"BOT_MAX_TURN_TOKENS" min:"1" else:"no limit" help:"tokens after which a turn asks the model no more"`
-	MaxTurnCost     float64       `env:"BOT_MAX_TURN_COST" else:"no limit" help:"money after which a turn asks the model no more, by BOT_MODEL_PRICE"`
-	ModelPrice      []float64     `env:"BOT_MODEL_PRICE" else:"not known" help:"price of a million tokens: prompt,completion or prompt,cached,completion"`
-	FilteredText    string        `env:"BOT_FILTERED_TEXT" else:"one sentence" help:"what is said when a content filter stopped a turn"`
+	SystemMessages  string        `env:"BOT_MODEL_SYSTEM_MESSAGES" oneof:"anywhere,first,nowhere" else:"anywhere" help:"where the server takes system messages: anywhere, first or nowhere"`
+	MaxTokensField  string        `env:"BOT_MAX_TOKENS_FIELD" oneof:"max_completion_tokens,max_tokens" else:"max_completion_tokens" help:"how the server calls the token limit; max_tokens for old ones such as Ollama"`
+
+	Planner        string `env:"BOT_PLANNER" oneof:"sequence,sequential,tools" default:"sequence" help:"sequence (JSON), sequential (XML) or tools (function calling)"`
+	ResponseFormat string `env:"BOT_RESPONSE_FORMAT" oneof:"json_schema,json_object,text" else:"json_schema, or what the server takes" help:"json_schema, json_object or text, for the planner sequence"`
+	PromptsDir     string `env:"BOT_PROMPTS_DIR" else:"embedded" help:"folder of prompts that replace or add to ours"`
+	PromptsReload  bool   `env:"BOT_PROMPTS_RELOAD" needs:"BOT_PROMPTS_DIR" help:"true: reload on change; for development"`
+
+	SkillsDir      string   `env:"BOT_SKILLS_DIR" else:"no skills" help:"folders of skills, separated as in PATH"`
+	SkillsLenient  bool     `env:"BOT_SKILLS_LENIENT" needs:"BOT_SKILLS_DIR" help:"true: use skills with small faults"`
+	SkillsLinks    bool     `env:"BOT_SKILLS_LINKS" needs:"BOT_SKILLS_DIR" help:"true: follow symbolic links that lead to one of the folders, as in a ConfigMap"`
+	SkillsReload   bool     `env:"BOT_SKILLS_RELOAD" needs:"BOT_SKILLS_DIR" help:"true: reload in each turn; for development"`
+	SkillsApproval []string `env:"BOT_SKILLS_APPROVAL" else:"run" needs:"BOT_SKILLS_DIR" help:"what of skills needs approval: load, read, run, comma separated, or all or none"`
+	SkillsSandbox  string   `env:"BOT_SKILLS_SANDBOX" oneof:"auto,bubblewrap,landlock,none" default:"auto" help:"what scripts of skills run in: auto, bubblewrap, landlock, or none to refuse them"`
+
+	MaxTurns       int `env:"BOT_MAX_TURNS" else:"1024" help:"turns at work in this process at once"`
+	MaxWaiting     int `env:"BOT_MAX_WAITING" else:"10000" help:"waiting messages; beyond that, the channel has to retry"`
+	MaxWaitingEach int `env:"BOT_MAX_WAITING_PER_CONVERSATION" else:"256" help:"the same for one conversation"`
+	MaxConnections int `env:"BOT_MAX_CONNECTIONS" else:"10000" help:"open connections; beyond that, a new one closes the one that has gone longest without an authenticated request"`
+	MaxRequests    int `env:"BOT_MAX_REQUESTS" else:"4096" help:"requests at once; beyond that, the channel has to retry"`
+
+	MaxSteps      int       `env:"BOT_MAX_STEPS" else:"25" help:"calls of actions in one turn"`
+	MaxMessages   int       `env:"BOT_MAX_MESSAGES" else:"20" help:"SAYs of all plans of one turn"`
+	MaxSameCalls  int       `env:"BOT_MAX_SAME_CALLS" else:"no limit" help:"how often a turn may make the same call"`
+	MaxTurnTokens int       `env:"BOT_MAX_TURN_TOKENS" else:"no limit" help:"tokens that one turn may use"`
+	MaxTurnCost   float64   `env:"BOT_MAX_TURN_COST" else:"no limit" needs:"BOT_MODEL_PRICE" help:"what one turn may cost, by BOT_MODEL_PRICE"`
+	ModelPrice    []float64 `env:"BOT_MODEL_PRICE" else:"not known" help:"per 1M tokens: prompt,completion or prompt,cached,completion"`
+
+	FilteredText    string        `env:"BOT_FILTERED_TEXT" else:"one sentence" help:"reply when a filter stops a turn"`
 	Feedback        bool          `env:"BOT_FEEDBACK" help:"true: ask in Teams what people think of replies"`
-	ApprovalActions []string      `env:"BOT_APPROVAL_ACTIONS" help:"actions of which a person has to approve each call, comma separated"`
+	ApprovalActions []string      `env:"BOT_APPROVAL_ACTIONS" help:"actions that need approval, comma separated"`
 	Approvers       []string      `env:"BOT_APPROVERS" else:"who asked" help:"who may approve, by id or aadObjectId, comma separated; they have to see the conversation"`
-	ApprovalTimeout time.Duration `env:"BOT_APPROVAL_TIMEOUT" default:"24h" help:"how long an approval may take, at most 720h"`
-	MetricsAddr     string        `env:"BOT_METRICS_ADDR" else:"no metrics" help:"host:port of GET /metrics for Prometheus"`
-	OTelEndpoint    string        `env:"OTEL_EXPORTER_OTLP_ENDPOINT" url:"http" else:"no traces" help:"address of an OpenTelemetry collector, such as http://localhost:4318; turns traces on"`
-	OTelTraces      string        `env:"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT" url:"http" help:"the same, used as it is, without /v1/traces behind it"`
-	OTelExporter    string        `env:"OTEL_TRACES_EXPORTER" oneof:"otlp,none" else:"otlp with an endpoint, else none" help:"otlp or none"`
-	OTelDisabled    bool          `env:"OTEL_SDK_DISABLED" help:"true: no traces, whatever else is set"`
-	OTelServiceName string        `env:"OTEL_SERVICE_NAME" else:"planbot" help:"name of the bot in traces"`
-	OTelAttributes  [][2]string   `env:"OTEL_RESOURCE_ATTRIBUTES" help:"what else spans say of this process: name=value, comma separated"`
-	OTelSampler     string        `env:"OTEL_TRACES_SAMPLER" oneof:"always_on,always_off,traceidratio,parentbased_always_on,parentbased_always_off,parentbased_traceidratio" default:"parentbased_always_on" help:"which turns are traced"`
-	OTelSamplerArg  float64       `env:"OTEL_TRACES_SAMPLER_ARG" default:"1" max:"1" help:"share of turns for traceidratio, from 0 to 1"`
-	OTelHeaders     [][2]string   `env:"OTEL_EXPORTER_OTLP_TRACES_HEADERS,OTEL_EXPORTER_OTLP_HEADERS" name:"otel-exporter-otlp-headers" secret:"true" help:"headers for the collector, such as a key: name=value, comma separated"`
-	OTelProtocol    string        `env:"OTEL_EXPORTER_OTLP_TRACES_PROTOCOL,OTEL_EXPORTER_OTLP_PROTOCOL" name:"otel-exporter-otlp-protocol" oneof:"http/protobuf" else:"http/protobuf" help:"http/protobuf; its port is 4318"`
-	OTelTimeout     int           `env:"OTEL_EXPORTER_OTLP_TRACES_TIMEOUT,OTEL_EXPORTER_OTLP_TIMEOUT" name:"otel-exporter-otlp-timeout" min:"1" else:"10000" help:"milliseconds that one request to the collector may take"`
-	OTelCompression string        `env:"OTEL_EXPORTER_OTLP_TRACES_COMPRESSION,OTEL_EXPORTER_OTLP_COMPRESSION" name:"otel-exporter-otlp-compression" oneof:"none,gzip" else:"none" help:"gzip or none"`
-	OTelCertificate string        `env:"OTEL_EXPORTER_OTLP_TRACES_CERTIFICATE,OTEL_EXPORTER_OTLP_CERTIFICATE" name:"otel-exporter-otlp-certificate" else:"the system's" help:"PEM file of who signed the collector's certificate"`
-	TurnTimeout     time.Duration `env:"BOT_TURN_TIMEOUT" default:"5m" help:"how long one turn may take, model and actions together"`
-	DrainTimeout    time.Duration `env:"BOT_DRAIN_TIMEOUT" default:"20s" help:"how long ending may take after SIGTERM, running turns included"`
-	LogLevel        string        `env:"BOT_LOG_LEVEL" oneof:"trace,debug,info,warn,error,disabled" else:"info" help:"trace, debug, info, warn, error or disabled"`
-	LogFormat       string        `env:"BOT_LOG_FORMAT" oneof:"json,console" else:"console on a terminal, else json" help:"json or console"`
+	ApprovalTimeout time.Duration `env:"BOT_APPROVAL_TIMEOUT" default:"24h" help:"when an approval expires, at most 720h"`
+
+	MetricsAddr     string      `env:"BOT_METRICS_ADDR" else:"no metrics" help:"host:port of GET /metrics for Prometheus"`
+	OTelEndpoint    string      `env:"OTEL_EXPORTER_OTLP_ENDPOINT" url:"http" else:"no traces" help:"OpenTelemetry collector, such as http://localhost:4318; turns traces on"`
+	OTelTraces      string      `env:"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT" url:"http" help:"the same, with its path"`
+	OTelExporter    string      `env:"OTEL_TRACES_EXPORTER" oneof:"otlp,none" else:"otlp with an endpoint, else none" help:"otlp or none"`
+	OTelDisabled    bool        `env:"OTEL_SDK_DISABLED" help:"true: no traces, whatever else is set"`
+	OTelServiceName string      `env:"OTEL_SERVICE_NAME" else:"planbot" help:"name of the bot in traces"`
+	OTelAttributes  [][2]string `env:"OTEL_RESOURCE_ATTRIBUTES" help:"span attributes: name=value, comma separated"`
+	OTelSampler     string      `env:"OTEL_TRACES_SAMPLER" oneof:"always_on,always_off,traceidratio,parentbased_always_on,parentbased_always_off,parentbased_traceidratio" default:"parentbased_always_on" help:"which turns are traced"`
+	OTelSamplerArg  float64     `env:"OTEL_TRACES_SAMPLER_ARG" default:"1" max:"1" help:"share of turns, from 0 to 1"`
+	OTelHeaders     [][2]string `env:"OTEL_EXPORTER_OTLP_TRACES_HEADERS,OTEL_EXPORTER_OTLP_HEADERS" name:"otel-exporter-otlp-headers" secret:"true" help:"headers for the collector, such as a key: name=value, comma separated"`
+	OTelProtocol    string      `env:"OTEL_EXPORTER_OTLP_TRACES_PROTOCOL,OTEL_EXPORTER_OTLP_PROTOCOL" name:"otel-exporter-otlp-protocol" oneof:"http/protobuf" else:"http/protobuf" help:"http/protobuf; its port is 4318"`
+	OTelTimeout     int         `env:"OTEL_EXPORTER_OTLP_TRACES_TIMEOUT,OTEL_EXPORTER_OTLP_TIMEOUT" name:"otel-exporter-otlp-timeout" else:"10000" help:"milliseconds for one request"`
+	OTelCompression string      `env:"OTEL_EXPORTER_OTLP_TRACES_COMPRESSION,OTEL_EXPORTER_OTLP_COMPRESSION" name:"otel-exporter-otlp-compression" oneof:"none,gzip" else:"none" help:"gzip or none"`
+	OTelCertificate string      `env:"OTEL_EXPORTER_OTLP_TRACES_CERTIFICATE,OTEL_EXPORTER_OTLP_CERTIFICATE" name:"otel-exporter-otlp-certificate" else:"the system's" help:"PEM file of the collector's CA"`
+
+	TurnTimeout  time.Duration `env:"BOT_TURN_TIMEOUT" default:"5m" help:"how long one turn may take"`
+	DrainTimeout time.Duration `env:"BOT_DRAIN_TIMEOUT" default:"20s" help:"how long stopping may take, turns included"`
+	LogLevel     string        `env:"BOT_LOG_LEVEL" oneof:"trace,debug,info,warn,error,disabled" else:"info" help:"trace, debug, info, warn, error or disabled"`
+	LogFormat    string        `env:"BOT_LOG_FORMAT" oneof:"json,console" else:"console on a terminal, else json" help:"json or console"`
 
 	// Register adds the actions of the bot that has these settings.
 	Register func(*actions.Registry) `kong:"-"`
@@ -130,20 +144,20 @@ type Settings struct {
 
 // The values of MICROSOFT_APP_TYPE.
 const (
-	SingleTenant    = "SingleTenant"
-	MultiTenant     = "MultiTenant"
-	ManagedIdentity = "UserAssignedMSI"
+	singleTenant    = "SingleTenant"
+	multiTenant     = "MultiTenant"
+	managedIdentity = "UserAssignedMSI"
 )
 
 // The values of BOT_PLANNER.
 const (
 	Sequence   = "sequence"
-	Sequential = "sequential"
-	Tools      = "tools"
+	sequential = "sequential"
+	tools      = "tools"
 )
 
 // Planners are the names of the planners, and of their prompts.
-func Planners() []string { return []string{Sequence, Sequential, Tools} }
+func Planners() []string { return []string{Sequence, sequential, tools} }
 
 // NoSandbox and AutoSandbox are what BOT_SKILLS_SANDBOX may be beside a kind.
 const (
@@ -188,7 +202,8 @@ func (s *Settings) checkSpellings(names []string) {
 func (s *Settings) decode(ctx *kong.DecodeContext, into reflect.Value) error {
 	text := "true" // a flag alone
 	next := ctx.Scan.Peek()
-	if _, err := strconv.ParseBool(fmt.Sprint(next.Value)); err == nil || next.Type == kong.FlagValueToken || into.Kind() != reflect.Bool {
+	_, err := strconv.ParseBool(fmt.Sprint(next.Value))
+	if err == nil || next.Type == kong.FlagValueToken || into.Kind() != reflect.Bool {
 		if err := ctx.Scan.PopValueInto("value", &text); err != nil {
 			return err
 		}
@@ -225,7 +240,7 @@ func read(text string, tags tags, into reflect.Value) (err error) {
 			i := slices.IndexFunc(words, func(word string) bool { return strings.EqualFold(word, text) })
 			if i < 0 {
 				*into = ""
-				return fmt.Errorf("%q is none of %s", text, strings.Join(words, ", "))
+				return fmt.Errorf("%q is not one of %s", text, strings.Join(words, ", "))
 			}
 			*into = words[i]
 		}
@@ -236,10 +251,11 @@ func read(text string, tags tags, into reflect.Value) (err error) {
 		}
 	case *int:
 		n, err := strconv.ParseUint(text, 10, 31)
-		least, _ := strconv.ParseUint(tags.Get("min"), 10, 31) // "" is 0
+		least, _ := strconv.ParseUint(cmp.Or(tags.Get("min"), "1"), 10, 31)
 		most, unbounded := strconv.ParseUint(tags.Get("max"), 10, 31)
 		if err != nil || n < least || unbounded == nil && n > most {
-			return fmt.Errorf("%q is no whole number from %d %s", text, least, strings.TrimSpace("on "+tags.Get("max")))
+			to := cmp.Or(tags.Get("max"), "2147483647")
+			return fmt.Errorf("%q is not a whole number from %d to %s", text, least, to)
 		}
 		*into = int(n)
 	case *float64:
@@ -247,11 +263,11 @@ func read(text string, tags tags, into reflect.Value) (err error) {
 		return err
 	case *time.Duration:
 		if *into, err = time.ParseDuration(text); err != nil || *into <= 0 {
-			return fmt.Errorf("%q is no positive duration such as 30s or 5m", text)
+			return fmt.Errorf("%q is not a positive duration such as 30s or 5m", text)
 		}
 	case *[]string:
 		if *into = list(text); *into == nil {
-			return fmt.Errorf("%q names none", text) // which often stands for everybody
+			return fmt.Errorf("%q is an empty list", text) // which often stands for everybody
 		}
 	case *[]float64:
 		for _, one := range list(text) {
@@ -279,7 +295,7 @@ func amount(text string, tags tags) (float64, error) {
 	most, err := strconv.ParseFloat(cmp.Or(tags.Get("max"), "1e12"), 64)
 	n, bad := strconv.ParseFloat(text, 64)
 	if err != nil || bad != nil || !(n >= 0 && n <= most) {
-		return 0, fmt.Errorf("%q is no number such as 0.15, from 0 to %v", text, most)
+		return 0, fmt.Errorf("%q is not a number such as 0.15, from 0 to %v", text, most)
 	}
 	return n, nil
 }
@@ -326,8 +342,12 @@ func loopback(host string) bool {
 // faults are mistakes, each with its variable.
 type faults []error
 
+// add adds a mistake, unless it is there already.
 func (f *faults) add(variable, format string, args ...any) {
-	*f = append(*f, fmt.Errorf("%s: %s", variable, fmt.Sprintf(format, args...)))
+	text := variable + ": " + fmt.Sprintf(format, args...)
+	if !slices.ContainsFunc(*f, func(err error) bool { return err.Error() == text }) {
+		*f = append(*f, errors.New(text))
+	}
 }
 
 // ask adds what a parser said of the variable, a fault a line, unless it was found wrong
@@ -342,21 +362,18 @@ func (f *faults) ask(variable string, err error) {
 
 // linesOf are the faults that an error joins, each with all the words that wrap it.
 func linesOf(err error) (lines []string) {
-	var inner []error
-	switch e := err.(type) { //nolint:errorlint // looks at one link of the chain at a time
-	case interface{ Unwrap() []error }:
-		inner = e.Unwrap()
-	case interface{ Unwrap() error }:
-		inner = []error{e.Unwrap()}
+	if joined, ok := err.(interface{ Unwrap() []error }); ok {
+		for _, each := range joined.Unwrap() {
+			lines = append(lines, linesOf(each)...)
+		}
+		return lines
 	}
-	whole := errors.Join(inner...)
-	if whole == nil || !strings.HasSuffix(err.Error(), whole.Error()) {
+	inner := errors.Unwrap(err)
+	if inner == nil || !strings.HasSuffix(err.Error(), inner.Error()) {
 		return strings.Split(err.Error(), "\n")
 	}
-	for _, each := range inner {
-		for _, line := range linesOf(each) {
-			lines = append(lines, strings.TrimSuffix(err.Error(), whole.Error())+line)
-		}
+	for _, line := range linesOf(inner) {
+		lines = append(lines, strings.TrimSuffix(err.Error(), inner.Error())+line)
 	}
 	return lines
 }
@@ -371,39 +388,25 @@ func (f *faults) has(variable string) bool {
 func (s *Settings) Check() error {
 	s.warnings = nil
 	f := slices.Clone(s.faults)
+	s.checkNeeds(&f)
 	s.checkAddresses(&f)
 	s.checkIdentity(&f)
 	s.checkCallers(&f)
-	s.checkModel(&f)
+	s.checkModels(&f)
 	s.checkSkills(&f)
 	s.checkTraces(&f)
-	s.checkConnector(&f)
 	if s.RedisURL != "" {
 		f.ask("REDIS_URL", state.CheckURL(s.RedisURL))
 	}
 	if s.ResponseFormat != "" && s.Planner != Sequence && !f.has("BOT_PLANNER") {
 		f.add("BOT_RESPONSE_FORMAT", "is for the planner sequence, not %s", s.Planner)
 	}
-	for _, ids := range []struct {
-		variable, never, want string
-		given                 []string
-	}{
-		{"BOT_ALLOWED_TENANTS", "@. \t", "id of a tenant, which is a GUID", s.AllowedTenants},
-		{"BOT_ALLOWED_USERS", "@. \t", "aadObjectId of a person, which is a GUID", s.AllowedUsers},
-		{"BOT_ALLOWED_CHANNELS", " \t", "channelId such as msteams", s.AllowedChannels},
-	} {
-		for _, id := range ids.given {
-			if strings.ContainsAny(id, ids.never) {
-				f.add(ids.variable, "%q is no %s", id, ids.want)
-			}
-		}
-	}
 	const longestApproval = 30 * 24 * time.Hour // as long as state is kept
 	if s.ApprovalTimeout > longestApproval {
 		f.add("BOT_APPROVAL_TIMEOUT", "%s is longer than state is kept, which is 720h", s.ApprovalTimeout)
 	}
-	if s.PromptsReload && s.PromptsDir == "" {
-		f.add("BOT_PROMPTS_RELOAD", "needs BOT_PROMPTS_DIR: the embedded prompts do not change")
+	if n := len(s.ModelPrice); n != 0 && n != 2 && n != 3 {
+		f.add("BOT_MODEL_PRICE", "has %d amounts, want 2 or 3", n)
 	}
 	s.checkApproval(&f, s.checkPrompts(&f))
 	return errors.Join(f...)
@@ -412,8 +415,19 @@ func (s *Settings) Check() error {
 // Warnings are about what may be meant otherwise; [Settings.Check] finds them.
 func (s *Settings) Warnings() []string { return s.warnings }
 
-func (s *Settings) warn(variable, text string) {
-	s.warnings = append(s.warnings, variable+": "+text)
+// checkNeeds finds settings that mean nothing without another one.
+func (s *Settings) checkNeeds(f *faults) {
+	v := reflect.ValueOf(s).Elem()
+	isSet := func(variable string) bool { return f.has(variable) || !v.Field(fieldOf(variable)).IsZero() }
+	for i := range v.NumField() {
+		tag := v.Type().Field(i).Tag
+		needed := strings.Split(tag.Get("needs"), ",")
+		if needed[0] == "" || v.Field(i).IsZero() || slices.ContainsFunc(needed, isSet) {
+			continue
+		}
+		variable, _, _ := strings.Cut(tag.Get("env"), ",")
+		f.add(variable, "needs %s", strings.Join(needed, " or "))
+	}
 }
 
 // Listen is the address of the bot.
@@ -437,29 +451,22 @@ func (s *Settings) checkAddresses(f *faults) {
 	if s.MetricsAddr == "" {
 		return
 	}
+	// Of two addresses with one port, all interfaces take the other's.
+	all := func(host string) bool { return host == "" || host == "0.0.0.0" || host == "::" }
 	other, otherPort := hostPort(f, "BOT_METRICS_ADDR", s.MetricsAddr)
-	if port == otherPort && port != "0" && overlap(host, other) && !f.has("BOT_METRICS_ADDR") {
+	same := all(host) || all(other) || strings.EqualFold(host, other) || loopback(host) && loopback(other)
+	if same && port == otherPort && port != 0 && !f.has("BOT_METRICS_ADDR") {
 		f.add("BOT_METRICS_ADDR", "%s is where the bot itself listens (BOT_ADDR, PORT)", s.MetricsAddr)
 	}
 }
 
-// hostPort reads host:port, the port without zeros before it.
-func hostPort(f *faults, variable, addr string) (host, port string) {
-	host, port, err := net.SplitHostPort(addr)
-	n, bad := strconv.ParseUint(port, 10, 16)
+func hostPort(f *faults, variable, addr string) (host string, port uint64) {
+	host, text, err := net.SplitHostPort(addr)
+	port, bad := strconv.ParseUint(text, 10, 16)
 	if err != nil || bad != nil {
 		f.add(variable, "%q is not host:port", addr)
 	}
-	return host, strconv.FormatUint(n, 10)
-}
-
-// overlap reports whether one cannot listen on the same port of both hosts.
-func overlap(a, b string) bool {
-	all := func(host string) bool {
-		ip, err := netip.ParseAddr(host)
-		return host == "" || err == nil && ip.IsUnspecified()
-	}
-	return all(a) || all(b) || strings.EqualFold(a, b) || loopback(a) && loopback(b)
+	return host, port
 }
 
 // IdentityType is how the bot proves who it is, "" in local mode.
@@ -468,71 +475,57 @@ func (s *Settings) IdentityType() string {
 	case s.AppID == "":
 		return ""
 	case s.AppType == "" && s.AppTenant != "":
-		return SingleTenant
+		return singleTenant
 	}
-	return cmp.Or(s.AppType, MultiTenant)
-}
-
-// setting is one by its variable's name.
-type setting struct{ name, value string }
-
-// proofs are the settings that prove who the bot is, of which one is needed.
-func (s *Settings) proofs() []setting {
-	return slices.DeleteFunc([]setting{
-		{"MICROSOFT_APP_PASSWORD", s.AppPassword},
-		{"MICROSOFT_APP_CERTIFICATE_FILE", s.AppCertificate},
-		{"MICROSOFT_APP_FEDERATED_TOKEN_FILE", s.FederatedFile},
-		{"MICROSOFT_APP_FEDERATED_CLIENT_ID", s.FederatedID},
-	}, func(one setting) bool { return one.value == "" })
+	return cmp.Or(s.AppType, multiTenant)
 }
 
 func (s *Settings) checkIdentity(f *faults) {
-	proofs := s.proofs()
 	if s.AppID == "" {
-		for _, set := range append(proofs, setting{"MICROSOFT_APP_CERTIFICATE_PASSWORD", s.CertPassword},
-			setting{"MICROSOFT_APP_TENANT_ID", s.AppTenant}, setting{"MICROSOFT_APP_TYPE", s.AppType}) {
-			if set.value != "" {
-				f.add(set.name, "is set, but MICROSOFT_APP_ID is not")
-			}
-		}
 		return
 	}
 	// What no directory can have given out. Stand-ins of Microsoft's have app ids of all kinds.
 	odd := func(r rune) bool { return unicode.IsSpace(r) || unicode.IsControl(r) }
-	for _, id := range []setting{{"MICROSOFT_APP_ID", s.AppID}, {"MICROSOFT_APP_FEDERATED_CLIENT_ID", s.FederatedID}} {
-		if len(id.value) > 256 || strings.ContainsFunc(id.value, odd) {
-			f.add(id.name, "is no id: it holds white space or control characters, or is longer than 256 bytes")
-		}
+	if len(s.AppID) > 256 || strings.ContainsFunc(s.AppID, odd) {
+		f.add("MICROSOFT_APP_ID", "is not an id: it holds white space or control characters, or is longer than 256 bytes")
+	} else if !connector.IsGUID(s.AppID) {
+		s.warnings = append(s.warnings, "MICROSOFT_APP_ID: it is not a GUID, as app ids of Microsoft are")
+	}
+	if strings.ContainsFunc(s.FederatedID, odd) {
+		f.add("MICROSOFT_APP_FEDERATED_CLIENT_ID", "is not an id: it holds white space or control characters")
 	}
 	if strings.ContainsFunc(s.AppPassword, unicode.IsControl) {
 		f.add("MICROSOFT_APP_PASSWORD", "holds control characters, such as the end of a line")
-	}
-	if !connector.IsGUID(s.AppID) {
-		s.warn("MICROSOFT_APP_ID", "it is no GUID, as the app ids are that Microsoft gives out")
 	}
 	if f.has("MICROSOFT_APP_TYPE") {
 		return // what it needs is not known
 	}
 	kind := s.IdentityType()
 	switch tenant := strings.ToLower(s.AppTenant); {
-	case kind != SingleTenant:
+	case kind != singleTenant:
 	case tenant == "":
-		f.add("MICROSOFT_APP_TENANT_ID", "is needed for %s", SingleTenant)
+		f.add("MICROSOFT_APP_TENANT_ID", "is needed for %s", singleTenant)
 	case tenant == "common" || tenant == "organizations" || tenant == "consumers":
-		f.add("MICROSOFT_APP_TENANT_ID", "%q is no tenant, and %s needs the bot's", s.AppTenant, SingleTenant)
+		f.add("MICROSOFT_APP_TENANT_ID", "%q is not a tenant, and %s needs the bot's", s.AppTenant, singleTenant)
 	}
-	if s.CertPassword != "" && s.AppCertificate == "" {
-		f.add("MICROSOFT_APP_CERTIFICATE_PASSWORD", "is set, but MICROSOFT_APP_CERTIFICATE_FILE is not")
-	}
-	for i, p := range proofs {
-		switch {
-		case kind == ManagedIdentity && p.name != "MICROSOFT_APP_PASSWORD": // which deployments set in any case
-			f.add(p.name, "contradicts MICROSOFT_APP_TYPE=%s, which proves itself", ManagedIdentity)
-		case kind != ManagedIdentity && i > 0:
-			f.add(p.name, "contradicts %s: the bot proves itself in one way", proofs[0].name)
+	first := "" // what proves who the bot is
+	for _, proof := range [][2]string{
+		{"MICROSOFT_APP_PASSWORD", s.AppPassword},
+		{"MICROSOFT_APP_CERTIFICATE_FILE", s.AppCertificate},
+		{"MICROSOFT_APP_FEDERATED_TOKEN_FILE", s.FederatedFile},
+		{"MICROSOFT_APP_FEDERATED_CLIENT_ID", s.FederatedID},
+	} {
+		switch variable := proof[0]; {
+		case proof[1] == "":
+		case kind == managedIdentity && variable != "MICROSOFT_APP_PASSWORD": // which deployments set in any case
+			f.add(variable, "contradicts MICROSOFT_APP_TYPE=%s, which proves itself", managedIdentity)
+		case kind != managedIdentity && first != "":
+			f.add(variable, "contradicts %s: the bot proves itself in one way", first)
+		default:
+			first = variable
 		}
 	}
-	if kind != ManagedIdentity && len(proofs) == 0 {
+	if kind != managedIdentity && first == "" {
 		f.add("MICROSOFT_APP_PASSWORD", "is needed for %s, or else MICROSOFT_APP_CERTIFICATE_FILE, "+
 			"MICROSOFT_APP_FEDERATED_TOKEN_FILE or MICROSOFT_APP_FEDERATED_CLIENT_ID", kind)
 	}
@@ -547,10 +540,10 @@ func (s *Settings) Callers() connector.Callers {
 func (s *Settings) Credentials() connector.Credentials {
 	id := connector.Credentials{AppID: s.AppID, Callers: s.Callers()}
 	kind := s.IdentityType()
-	if kind == SingleTenant {
+	if kind == singleTenant {
 		id.Tenant = s.AppTenant
 	}
-	if id.ManagedIdentity = kind == ManagedIdentity; !id.ManagedIdentity {
+	if id.ManagedIdentity = kind == managedIdentity; !id.ManagedIdentity {
 		id.Password, id.FederatedTokenFile, id.FederatedClientID = s.AppPassword, s.FederatedFile, s.FederatedID
 		id.CertificateFile, id.CertificatePassword = s.AppCertificate, s.CertPassword
 	}
@@ -565,82 +558,60 @@ func (s *Settings) ConnectorCloud() (connector.Cloud, error) {
 	return cloud, err
 }
 
+// checkCallers gives what says who may talk to whom to the connector, each among values that
+// are good, so that faults are listed now and not found at the first use.
 func (s *Settings) checkCallers(f *faults) {
-	for _, set := range []struct {
-		name string
-		on   bool
+	callers := s.AllowEmulator || len(s.AllowedCallers) > 0
+	if callers && s.AppID != "" && s.AppTenant == "" && !f.has("MICROSOFT_APP_TENANT_ID") {
+		f.add("MICROSOFT_APP_TENANT_ID", "is needed with BOT_ALLOW_EMULATOR and BOT_ALLOWED_CALLERS")
+	}
+	for _, ids := range []struct {
+		variable, never, want string
+		given                 []string
 	}{
-		{"BOT_ALLOW_EMULATOR", s.AllowEmulator},
-		{"BOT_ALLOWED_CALLERS", len(s.AllowedCallers) > 0},
+		{"BOT_ALLOWED_TENANTS", "@. \t", "id of a tenant, which is a GUID", s.AllowedTenants},
+		{"BOT_ALLOWED_USERS", "@. \t", "aadObjectId of a person, which is a GUID", s.AllowedUsers},
+		{"BOT_ALLOWED_CHANNELS", " \t", "channelId such as msteams", s.AllowedChannels},
 	} {
-		switch {
-		case !set.on:
-		case s.AppID == "":
-			f.add(set.name, "is set, but MICROSOFT_APP_ID is not: without one nobody is checked")
-		case s.AppTenant == "" && !f.has("MICROSOFT_APP_TENANT_ID"):
-			f.add("MICROSOFT_APP_TENANT_ID", "is needed with %s: only tokens of that tenant count", set.name)
+		for _, id := range ids.given {
+			if strings.ContainsAny(id, ids.never) {
+				f.add(ids.variable, "%q is not the %s", id, ids.want)
+			}
 		}
 	}
-}
-
-// checkConnector gives each setting to the connector among values that are good, so that
-// faults are listed now and not found at the first use.
-func (s *Settings) checkConnector(f *faults) {
-	good, err := connector.CloudNamed("")
-	if err != nil {
-		f.ask("BOT_CLOUD", err)
-		return
-	}
-	tokens := func(variable string, cloud connector.Cloud, edit func(id *connector.Credentials)) {
-		id := connector.Credentials{AppID: cmp.Or(s.AppID, "app")}
-		edit(&id)
-		made, err := connector.NewTokens(cloud, id, nil)
+	cloud, err := connector.CloudNamed("")
+	f.ask("BOT_CLOUD", err)
+	_, err = connector.NewServiceHosts(cloud, s.AllowedHosts, false)
+	f.ask("BOT_ALLOWED_SERVICE_HOSTS", err)
+	try := func(variable string, id connector.Credentials) {
+		id.AppID = cmp.Or(s.AppID, "app")
+		tokens, err := connector.NewTokens(cloud, id, nil)
 		if err == nil {
-			made.Close()
+			tokens.Close()
 		}
 		f.ask(variable, err)
 	}
-	if s.LoginURL != "" {
-		changed := good
-		changed.LoginURL = strings.TrimSuffix(s.LoginURL, "/")
-		tokens("BOT_LOGIN_URL", changed, func(id *connector.Credentials) { id.Password = "secret" })
-	}
 	if s.AppTenant != "" {
-		tokens("MICROSOFT_APP_TENANT_ID", good, func(id *connector.Credentials) {
-			id.Password, id.Tenant = "secret", s.AppTenant
-			if s.AllowEmulator || len(s.AllowedCallers) > 0 {
-				id.Callers = connector.Callers{Tenant: s.AppTenant, Emulator: true}
-			}
+		try("MICROSOFT_APP_TENANT_ID", connector.Credentials{
+			Password: "secret", Tenant: s.AppTenant, Callers: connector.Callers{Tenant: s.AppTenant, Emulator: callers},
 		})
-	}
-	if s.AppCertificate != "" {
-		id := connector.Credentials{AppID: "app", CertificateFile: s.AppCertificate, CertificatePassword: s.CertPassword}
-		tokens("MICROSOFT_APP_CERTIFICATE_FILE", good, func(of *connector.Credentials) { *of = id })
-		if !f.has("MICROSOFT_APP_CERTIFICATE_FILE") {
-			if err := id.CheckCertificate(time.Now()); err != nil {
-				s.warn("MICROSOFT_APP_CERTIFICATE_FILE", err.Error())
-			}
-		}
-	}
-	if s.FederatedFile != "" {
-		tokens("MICROSOFT_APP_FEDERATED_TOKEN_FILE", good, func(id *connector.Credentials) { id.FederatedTokenFile = s.FederatedFile })
 	}
 	if len(s.AllowedCallers) > 0 {
-		tokens("BOT_ALLOWED_CALLERS", good, func(id *connector.Credentials) {
-			id.Password = "secret"
-			id.Callers = connector.Callers{Tenant: "00000000-0000-0000-0000-000000000000", Bots: s.AllowedCallers}
+		anyTenant := "00000000-0000-0000-0000-000000000000"
+		try("BOT_ALLOWED_CALLERS", connector.Credentials{
+			Password: "secret", Callers: connector.Callers{Tenant: anyTenant, Bots: s.AllowedCallers},
 		})
 	}
-	_, err = connector.NewServiceHosts(good, s.AllowedHosts, false)
-	f.ask("BOT_ALLOWED_SERVICE_HOSTS", err)
-	if s.MetadataURL != "" {
-		good.MetadataURL = s.MetadataURL
-		hosts, _ := connector.NewServiceHosts(good, nil, false) // without any others never fails
-		guard, err := connector.NewGuard(connector.GuardConfig{AppID: "app", Cloud: good, Hosts: hosts})
-		if err == nil {
-			guard.Close()
+	if s.FederatedFile != "" {
+		try("MICROSOFT_APP_FEDERATED_TOKEN_FILE", connector.Credentials{FederatedTokenFile: s.FederatedFile})
+	}
+	if s.AppCertificate != "" {
+		const variable = "MICROSOFT_APP_CERTIFICATE_FILE"
+		id := connector.Credentials{CertificateFile: s.AppCertificate, CertificatePassword: s.CertPassword}
+		try(variable, id)
+		if err := id.CheckCertificate(time.Now()); err != nil && !f.has(variable) {
+			s.warnings = append(s.warnings, variable+": "+err.Error())
 		}
-		f.ask("BOT_OPENID_METADATA_URL", err)
 	}
 }
 
@@ -660,82 +631,36 @@ func (s *Settings) Budget() actions.Budget {
 	return actions.Budget{Messages: s.MaxMessages, Tokens: s.MaxTurnTokens, Cost: s.MaxTurnCost}
 }
 
-// online reports whether a real model is set.
-func (s *Settings) online() bool {
-	return cmp.Or(s.OpenAIKey, s.OpenAIBaseURL, s.AzureEndpoint) != ""
-}
-
-func (s *Settings) checkModel(f *faults) {
-	if n := len(s.ModelPrice); n != 0 && n != 2 && n != 3 {
-		f.add("BOT_MODEL_PRICE", "has %d amounts, want 2 or 3", n)
+// checkModels makes every model and gives each fault to the variable that it came from.
+func (s *Settings) checkModels(f *faults) {
+	variables := map[string]string{
+		"Key": "OPENAI_API_KEY", "BaseURL": "OPENAI_BASE_URL", "Model": "OPENAI_MODEL", "MaxTokensField": "BOT_MAX_TOKENS_FIELD",
+		"ReasoningEffort": "BOT_REASONING_EFFORT", "SystemMessages": "BOT_MODEL_SYSTEM_MESSAGES", "Azure.Endpoint": "AZURE_OPENAI_ENDPOINT",
+		"Azure.Key": "AZURE_OPENAI_API_KEY", "Azure.Deployment": "AZURE_OPENAI_DEPLOYMENT",
 	}
-	if s.MaxTurnCost > 0 && s.ModelPrice == nil {
-		f.add("BOT_MAX_TURN_COST", "needs BOT_MODEL_PRICE to know what a turn costs")
-	}
-	azure := []setting{{"AZURE_OPENAI_API_KEY", s.AzureKey}, {"AZURE_OPENAI_DEPLOYMENT", s.AzureDeployment}, {"AZURE_OPENAI_API_VERSION", s.AzureVersion}}
-	for _, set := range azure {
-		switch {
-		case s.AzureEndpoint == "" && set.value != "":
-			f.add(set.name, "is set, but AZURE_OPENAI_ENDPOINT is not")
-		case s.AzureEndpoint != "" && set.value == "" && set.name != "AZURE_OPENAI_API_VERSION":
-			f.add(set.name, "is needed with AZURE_OPENAI_ENDPOINT")
+	known := slices.Clone(*f)
+	for i, cfg := range s.modelConfigs() {
+		if i == 1 {
+			variables["Model"], variables["Azure.Deployment"] = "BOT_FALLBACK_MODELS", "BOT_FALLBACK_MODELS"
+			if s.FallbackBaseURL != "" || s.FallbackKey != "" {
+				variables["Key"], variables["BaseURL"] = "BOT_FALLBACK_API_KEY", "BOT_FALLBACK_BASE_URL"
+			}
 		}
-	}
-	if s.OpenAIModel != "" && !s.online() {
-		f.add("OPENAI_MODEL", "is set, but neither OPENAI_API_KEY nor OPENAI_BASE_URL is")
-	}
-	if len(s.FallbackModels) > 0 && !s.online() {
-		f.add("BOT_FALLBACK_MODELS", "is set, but none of OPENAI_API_KEY, OPENAI_BASE_URL and AZURE_OPENAI_ENDPOINT is")
-	}
-	for _, set := range []setting{{"BOT_FALLBACK_BASE_URL", s.FallbackBaseURL}, {"BOT_FALLBACK_API_KEY", s.FallbackKey}} {
-		if set.value != "" && len(s.FallbackModels) == 0 {
-			f.add(set.name, "is set, but BOT_FALLBACK_MODELS is not")
+		model, err := models.NewOpenAI(cfg)
+		if err == nil {
+			_ = model.Close() // never fails
+			continue
 		}
-	}
-	if s.online() {
-		s.checkServers(f)
-	}
-}
-
-// checkServers makes every model of the chain and gives each fault to the variable that it
-// came from.
-func (s *Settings) checkServers(f *faults) {
-	first := s.firstModel()
-	shared := map[string]string{
-		"MaxTokensField": "BOT_MAX_TOKENS_FIELD", "ReasoningEffort": "BOT_REASONING_EFFORT", "SystemMessages": "BOT_MODEL_SYSTEM_MESSAGES",
-		"Azure.Endpoint": "AZURE_OPENAI_ENDPOINT", "Azure.Key": "AZURE_OPENAI_API_KEY", "Azure.Deployment": "AZURE_OPENAI_DEPLOYMENT",
-	}
-	f.askModel(first, shared, "OPENAI_BASE_URL", "OPENAI_API_KEY", "OPENAI_MODEL")
-	for i, name := range s.FallbackModels {
-		switch own := s.FallbackBaseURL != "" || s.FallbackKey != ""; {
-		case own && i == 0: // the others differ in their names only
-			f.askModel(s.behind(first, name), shared, "BOT_FALLBACK_BASE_URL", "BOT_FALLBACK_API_KEY", "BOT_FALLBACK_MODELS")
-		case !own && s.AzureEndpoint != "": // what is shared with the first model was judged with it
-			next := models.OpenAIConfig{Azure: models.Azure{Endpoint: "https://azure.example", Key: "k", Deployment: name}}
-			f.askModel(next, nil, "", "", "BOT_FALLBACK_MODELS")
-		}
-	}
-}
-
-// askModel names the variable of each field that has a fault. What has none of its own is
-// otherwise's.
-func (f *faults) askModel(cfg models.OpenAIConfig, shared map[string]string, baseURL, key, otherwise string) {
-	model, err := models.NewOpenAI(cfg)
-	if err == nil {
-		_ = model.Close() // never fails
-		return
-	}
-	known := slices.Clone(*f) // so that one variable may have several faults now
-	for line := range strings.Lines(strings.TrimPrefix(err.Error(), "openai config: ")) {
-		field, text, found := strings.Cut(strings.TrimSpace(line), ": ")
-		if name, missing := strings.CutPrefix(field, "no "); missing && !found {
-			field, _, _ = strings.Cut(name, " ")
-			text = "is needed"
-		}
-		variable := cmp.Or(shared[field], map[string]string{"BaseURL": baseURL, "Key": key}[field], otherwise)
-		text = strings.ReplaceAll(cmp.Or(text, line), "BaseURL", "OPENAI_BASE_URL") // the one that a text tells people to use
-		if variable == otherwise || !known.has(variable) {
-			f.add(variable, "%s", text)
+		for line := range strings.Lines(strings.TrimPrefix(err.Error(), "openai config: ")) {
+			field, text, _ := strings.Cut(strings.TrimSpace(line), ": ")
+			if missing, is := strings.CutPrefix(field, "no "); is {
+				field, _, _ = strings.Cut(missing, " ")
+				text = "is needed"
+			}
+			text = strings.ReplaceAll(text, "BaseURL", "OPENAI_BASE_URL") // the one that a text tells people to use
+			if !known.has(variables[field]) {
+				f.add(variables[field], "%s", text)
+			}
 		}
 	}
 }
@@ -772,17 +697,9 @@ func (s *Settings) checkSkills(f *faults) {
 			f.add("BOT_SKILLS_APPROVAL", "%s says it for all three, so it stands alone", word)
 		}
 	}
-	dirs := s.SkillDirs()
-	for _, dir := range dirs {
+	for _, dir := range s.SkillDirs() {
 		if info, err := os.Stat(dir); err != nil && !s.SkillsReload || err == nil && !info.IsDir() {
-			f.add("BOT_SKILLS_DIR", "%q is no folder", dir)
-		}
-	}
-	for variable, set := range map[string]bool{
-		"BOT_SKILLS_LENIENT": s.SkillsLenient, "BOT_SKILLS_LINKS": s.SkillsLinks, "BOT_SKILLS_RELOAD": s.SkillsReload, "BOT_SKILLS_APPROVAL": s.SkillsApproval != nil,
-	} {
-		if set && len(dirs) == 0 {
-			f.add(variable, "needs BOT_SKILLS_DIR: there are no skills without it")
+			f.add("BOT_SKILLS_DIR", "%q is not a folder", dir)
 		}
 	}
 }
@@ -803,23 +720,11 @@ func (s *Settings) checkTraces(f *faults) {
 		if err != nil {
 			f.add("OTEL_EXPORTER_OTLP_TRACES_CERTIFICATE", "%q cannot be read", s.OTelCertificate)
 		} else if !x509.NewCertPool().AppendCertsFromPEM(pem) {
-			f.add("OTEL_EXPORTER_OTLP_TRACES_CERTIFICATE", "%q holds no certificate in PEM", s.OTelCertificate)
+			f.add("OTEL_EXPORTER_OTLP_TRACES_CERTIFICATE", "%q has no certificate in PEM", s.OTelCertificate)
 		}
 	}
 	if s.OTelSamplerArg != 1 && !strings.HasSuffix(s.OTelSampler, "traceidratio") && !f.has("OTEL_TRACES_SAMPLER_ARG") {
 		f.add("OTEL_TRACES_SAMPLER_ARG", "is for the samplers traceidratio and parentbased_traceidratio")
-	}
-	for _, name := range []string{ // which the SDK reads by itself
-		"OTEL_BSP_SCHEDULE_DELAY", "OTEL_BSP_EXPORT_TIMEOUT", "OTEL_BSP_MAX_QUEUE_SIZE", "OTEL_BSP_MAX_EXPORT_BATCH_SIZE",
-		"OTEL_ATTRIBUTE_VALUE_LENGTH_LIMIT", "OTEL_ATTRIBUTE_COUNT_LIMIT", "OTEL_SPAN_ATTRIBUTE_VALUE_LENGTH_LIMIT",
-		"OTEL_SPAN_ATTRIBUTE_COUNT_LIMIT", "OTEL_SPAN_EVENT_COUNT_LIMIT", "OTEL_SPAN_LINK_COUNT_LIMIT",
-		"OTEL_EVENT_ATTRIBUTE_COUNT_LIMIT", "OTEL_LINK_ATTRIBUTE_COUNT_LIMIT",
-	} {
-		value := os.Getenv(name)
-		n, err := strconv.ParseInt(value, 10, 32)
-		if value != "" && (err != nil || n < 0 || n == 0 && strings.HasPrefix(name, "OTEL_BSP_")) {
-			f.add(name, "%q is no whole number that it could be", value)
-		}
 	}
 }
 
@@ -841,7 +746,7 @@ func (s *Settings) checkPrompts(f *faults) *actions.Registry {
 		return registry
 	}
 	if info, err := os.Stat(s.PromptsDir); err != nil || !info.IsDir() {
-		f.add("BOT_PROMPTS_DIR", "%q is no folder", s.PromptsDir)
+		f.add("BOT_PROMPTS_DIR", "%q is not a folder", s.PromptsDir)
 		return registry
 	}
 	library, err := prompts.Load(s.PromptsDir)
@@ -865,11 +770,11 @@ func unused(library *prompts.Library) error {
 	var faults []error
 	for _, name := range library.Unused(Planners()...) {
 		meant := ""
-		for _, known := range Planners() {
-			if spelling.Edits(strings.ToLower(name), known) <= 2 {
-				meant = "; did you mean " + known + "?"
-				break
-			}
+		for _, known := range spelling.Nearest(Planners(), func(known string) (int, bool) {
+			edits := spelling.Edits(strings.ToLower(name), known)
+			return edits, edits <= 2
+		}) {
+			meant = "; did you mean " + known + "?"
 		}
 		faults = append(faults, fmt.Errorf("prompt %s: nothing uses it, as it is neither %s nor an action (config.json without input.parameters)%s",
 			name, strings.Join(Planners(), ", "), meant))

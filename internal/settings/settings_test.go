@@ -31,18 +31,18 @@ func TestSettings(t *testing.T) {
 		"address wins":           {env{"port": "80", "bot-addr": "localhost:81"}, func(s *Settings) bool { return s.Listen() == "localhost:81" }},
 		"IPv6 loopback":          {env{"bot-addr": "[::1]:81"}, func(s *Settings) bool { return s.Listen() == "[::1]:81" }},
 		"closed network":         {env{"bot-addr": "0.0.0.0:81", "bot-dangerously-no-auth": "true"}, func(s *Settings) bool { return s.NoAuth }},
-		"app id listens on all":  {env{"microsoft-app-id": "a", "microsoft-app-password": "p"}, func(s *Settings) bool { return s.Listen() == ":3978" && s.IdentityType() == MultiTenant }},
-		"tenant makes it single": {env{"microsoft-app-id": "a", "microsoft-app-password": "p", "microsoft-app-tenant-id": "t"}, func(s *Settings) bool { return s.IdentityType() == SingleTenant }},
-		"managed identity":       {env{"microsoft-app-id": "a", "microsoft-app-type": "userassignedmsi"}, func(s *Settings) bool { return s.IdentityType() == ManagedIdentity }},
+		"app id listens on all":  {env{"microsoft-app-id": "a", "microsoft-app-password": "p"}, func(s *Settings) bool { return s.Listen() == ":3978" && s.IdentityType() == multiTenant }},
+		"tenant makes it single": {env{"microsoft-app-id": "a", "microsoft-app-password": "p", "microsoft-app-tenant-id": "t"}, func(s *Settings) bool { return s.IdentityType() == singleTenant }},
+		"managed identity":       {env{"microsoft-app-id": "a", "microsoft-app-type": "userassignedmsi"}, func(s *Settings) bool { return s.IdentityType() == managedIdentity }},
 		"certificate": {env{"microsoft-app-id": "a", "microsoft-app-certificate-file": certificateFile(t, time.Hour)}, func(s *Settings) bool {
-			return s.Credentials().CertificateFile != "" && s.IdentityType() == MultiTenant
+			return s.Credentials().CertificateFile != "" && s.IdentityType() == multiTenant
 		}},
 		"workload identity": {env{"microsoft-app-id": "a", "microsoft-app-tenant-id": "t", "microsoft-app-federated-token-file": filesIn(t, map[string]string{"token": "a.b.c"}) + "/token"}, func(s *Settings) bool {
 			return s.Credentials().FederatedTokenFile != "" && s.Credentials().Tenant == "t"
 		}},
 		"a trusted identity":       {env{"microsoft-app-id": "a", "microsoft-app-federated-client-id": "b"}, func(s *Settings) bool { return s.Credentials().FederatedClientID == "b" }},
-		"an identity and a secret": {env{"microsoft-app-id": "a", "microsoft-app-password": "p", "microsoft-app-type": ManagedIdentity}, func(s *Settings) bool { return s.Credentials().Password == "" && s.Credentials().ManagedIdentity }},
-		"callers": {env{"microsoft-app-id": "a", "microsoft-app-password": "p", "microsoft-app-type": MultiTenant, "microsoft-app-tenant-id": guid, "bot-allow-emulator": "true", "bot-allowed-callers": " " + guid + ", "}, func(s *Settings) bool {
+		"an identity and a secret": {env{"microsoft-app-id": "a", "microsoft-app-password": "p", "microsoft-app-type": managedIdentity}, func(s *Settings) bool { return s.Credentials().Password == "" && s.Credentials().ManagedIdentity }},
+		"callers": {env{"microsoft-app-id": "a", "microsoft-app-password": "p", "microsoft-app-type": multiTenant, "microsoft-app-tenant-id": guid, "bot-allow-emulator": "true", "bot-allowed-callers": " " + guid + ", "}, func(s *Settings) bool {
 			return s.Credentials().Tenant == "" && s.Callers().Tenant == guid && s.Callers().Emulator && len(s.Credentials().Callers.Bots) == 1
 		}},
 		"loopback overrides":      {env{"bot-openid-metadata-url": "http://127.0.0.1:1/x", "bot-login-url": "http://[::1]:2"}, func(*Settings) bool { return true }},
@@ -53,16 +53,16 @@ func TestSettings(t *testing.T) {
 			return s.ModelRetries == 3 && s.ModelMaxWait == 20*time.Second && s.FallbackModels == nil
 		}},
 		"impatience": {env{"bot-model-retries": "0", "bot-model-max-wait": "5s"}, func(s *Settings) bool { return s.ModelRetries == 0 && s.ModelMaxWait == 5*time.Second }},
-		"streams": {env{"bot-model-stream": "true"}, func(s *Settings) bool {
-			return s.ModelStream && s.firstModel().Stream && s.behind(s.firstModel(), "b").Stream
+		"streams": {env{"openai-api-key": "k", "bot-fallback-models": "b", "bot-model-stream": "true"}, func(s *Settings) bool {
+			return s.ModelStream && s.modelConfigs()[0].Stream && s.modelConfigs()[1].Stream
 		}},
-		"streams behind":       {env{"openai-api-key": "k", "bot-fallback-models": "b", "bot-fallback-base-url": "http://x", "bot-model-stream": "1"}, func(s *Settings) bool { return s.behind(s.firstModel(), "b").Stream }},
-		"the old limit":        {env{"openai-api-key": "k", "bot-max-tokens-field": "max_tokens"}, func(s *Settings) bool { return s.firstModel().MaxTokensField == "max_tokens" }},
-		"the old limit behind": {env{"openai-api-key": "k", "bot-fallback-models": "b", "bot-fallback-base-url": "http://x", "bot-max-tokens-field": "max_tokens"}, func(s *Settings) bool { return s.behind(s.firstModel(), "b").MaxTokensField == "max_tokens" }},
-		"an effort": {env{"openai-api-key": "k", "bot-reasoning-effort": "low"}, func(s *Settings) bool {
-			return s.firstModel().ReasoningEffort == "low" && s.behind(s.firstModel(), "b").ReasoningEffort == "low"
+		"streams behind":       {env{"openai-api-key": "k", "bot-fallback-models": "b", "bot-fallback-base-url": "http://x", "bot-model-stream": "1"}, func(s *Settings) bool { return s.modelConfigs()[1].Stream }},
+		"the old limit":        {env{"openai-api-key": "k", "bot-max-tokens-field": "max_tokens"}, func(s *Settings) bool { return s.modelConfigs()[0].MaxTokensField == "max_tokens" }},
+		"the old limit behind": {env{"openai-api-key": "k", "bot-fallback-models": "b", "bot-fallback-base-url": "http://x", "bot-max-tokens-field": "max_tokens"}, func(s *Settings) bool { return s.modelConfigs()[1].MaxTokensField == "max_tokens" }},
+		"an effort": {env{"openai-api-key": "k", "bot-fallback-models": "b", "bot-reasoning-effort": "low"}, func(s *Settings) bool {
+			return s.modelConfigs()[0].ReasoningEffort == "low" && s.modelConfigs()[1].ReasoningEffort == "low"
 		}},
-		"no streams":             {env{}, func(s *Settings) bool { return !s.ModelStream && !s.firstModel().Stream }},
+		"no streams":             {env{}, func(s *Settings) bool { return !s.ModelStream && s.modelConfigs() == nil }},
 		"fallback":               {env{"openai-api-key": "k", "bot-fallback-models": " a, ,b ", "bot-fallback-api-key": "k"}, func(s *Settings) bool { return strings.Join(s.FallbackModels, "|") == "a|b" }},
 		"log level is not cased": {env{"bot-log-level": "DEBUG", "bot-log-format": "JSON"}, func(s *Settings) bool { return s.LogLevel == "debug" && s.LogFormat == "json" }},
 		"durations are Go's":     {env{"bot-turn-timeout": "90s", "bot-drain-timeout": "1m30s"}, func(s *Settings) bool { return s.TurnTimeout == s.DrainTimeout }},
@@ -201,12 +201,12 @@ func TestEveryMistakeIsListedWithItsVariable(t *testing.T) {
 		"an approval too long":  {env{"bot-approval-timeout": "720h1s"}, []string{"BOT_APPROVAL_TIMEOUT"}},
 		"cost without a price":  {env{"bot-max-turn-cost": "1"}, []string{"BOT_MAX_TURN_COST"}},
 		"one price":             {env{"bot-model-price": "1"}, []string{"BOT_MODEL_PRICE"}},
-		"no app id":             {env{"microsoft-app-password": "p", "microsoft-app-tenant-id": "t", "microsoft-app-type": SingleTenant}, []string{"MICROSOFT_APP_PASSWORD", "MICROSOFT_APP_TENANT_ID", "MICROSOFT_APP_TYPE"}},
+		"no app id":             {env{"microsoft-app-password": "p", "microsoft-app-tenant-id": "t", "microsoft-app-type": singleTenant}, []string{"MICROSOFT_APP_PASSWORD", "MICROSOFT_APP_TENANT_ID", "MICROSOFT_APP_TYPE"}},
 		"proofs of nobody": {env{"microsoft-app-certificate-file": "/nowhere", "microsoft-app-certificate-password": "p", "microsoft-app-federated-token-file": "/nowhere", "microsoft-app-federated-client-id": "b", "bot-allow-emulator": "true", "bot-allowed-callers": guid}, []string{
-			"MICROSOFT_APP_CERTIFICATE_FILE", "MICROSOFT_APP_FEDERATED_TOKEN_FILE", "MICROSOFT_APP_FEDERATED_CLIENT_ID", "MICROSOFT_APP_CERTIFICATE_PASSWORD", "BOT_ALLOW_EMULATOR", "BOT_ALLOWED_CALLERS",
+			"MICROSOFT_APP_CERTIFICATE_FILE", "MICROSOFT_APP_FEDERATED_TOKEN_FILE", "MICROSOFT_APP_FEDERATED_CLIENT_ID", "BOT_ALLOW_EMULATOR", "BOT_ALLOWED_CALLERS",
 		}},
 		"two proofs":             {env{"microsoft-app-id": "a", "microsoft-app-password": "p", "microsoft-app-federated-client-id": "b", "microsoft-app-federated-token-file": "/nowhere"}, []string{"MICROSOFT_APP_FEDERATED_TOKEN_FILE", "MICROSOFT_APP_FEDERATED_CLIENT_ID"}},
-		"a proof of an identity": {env{"microsoft-app-id": "a", "microsoft-app-type": ManagedIdentity, "microsoft-app-federated-client-id": "b"}, []string{"MICROSOFT_APP_FEDERATED_CLIENT_ID"}},
+		"a proof of an identity": {env{"microsoft-app-id": "a", "microsoft-app-type": managedIdentity, "microsoft-app-federated-client-id": "b"}, []string{"MICROSOFT_APP_FEDERATED_CLIENT_ID"}},
 		"no certificate":         {env{"microsoft-app-id": "a", "microsoft-app-certificate-file": "/nowhere"}, []string{"MICROSOFT_APP_CERTIFICATE_FILE"}},
 		"no federated token":     {env{"microsoft-app-id": "a", "microsoft-app-federated-token-file": "/nowhere"}, []string{"MICROSOFT_APP_FEDERATED_TOKEN_FILE"}},
 		"a password of nothing":  {env{"microsoft-app-id": "a", "microsoft-app-password": "p", "microsoft-app-certificate-password": "p"}, []string{"MICROSOFT_APP_CERTIFICATE_PASSWORD"}},
@@ -215,7 +215,7 @@ func TestEveryMistakeIsListedWithItsVariable(t *testing.T) {
 		"anonymous callers":      {env{"microsoft-app-id": guid, "microsoft-app-password": "p", "microsoft-app-tenant-id": guid, "bot-allowed-callers": "AnonymousSkill," + guid}, []string{"BOT_ALLOWED_CALLERS", "BOT_ALLOWED_CALLERS"}},
 		"neither on nor off":     {env{"microsoft-app-id": "a", "microsoft-app-password": "p", "bot-allow-emulator": "maybe"}, []string{"BOT_ALLOW_EMULATOR"}},
 		"no password":            {env{"microsoft-app-id": "a"}, []string{"MICROSOFT_APP_PASSWORD"}},
-		"no tenant":              {env{"microsoft-app-id": "a", "microsoft-app-password": "p", "microsoft-app-type": SingleTenant}, []string{"MICROSOFT_APP_TENANT_ID"}},
+		"no tenant":              {env{"microsoft-app-id": "a", "microsoft-app-password": "p", "microsoft-app-type": singleTenant}, []string{"MICROSOFT_APP_TENANT_ID"}},
 		"odd type":               {env{"microsoft-app-id": "a", "microsoft-app-password": "p", "microsoft-app-type": "Other"}, []string{"MICROSOFT_APP_TYPE"}},
 		"odd type of nobody":     {env{"microsoft-app-type": "foo"}, []string{"MICROSOFT_APP_TYPE"}},
 		"a server beside Azure":  {with(azure(), func(s env) { s["openai-base-url"] = "::" }), []string{"OPENAI_BASE_URL"}},

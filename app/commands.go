@@ -1,0 +1,72 @@
+package app
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"runtime"
+	"runtime/debug"
+
+	"github.com/planbot-go/planbot/internal/cli"
+	"github.com/planbot-go/planbot/internal/settings"
+)
+
+// commands is the command line.
+type commands struct {
+	settings.Settings `group:"settings" prefix:"settings-"`
+
+	Serve    serveCmd    `cmd:"" default:"1" help:"Serve the bot (the default)."`
+	Chat     chatCmd     `cmd:"" help:"Talk with the bot in this terminal."`
+	Plan     planCmd     `cmd:"" help:"Show what the model is asked and plans, or decode what a model wrote."`
+	Skills   skillsCmd   `cmd:"" help:"Check, list or show skills: folders with a SKILL.md."`
+	Actions  actionsCmd  `cmd:"" help:"List the actions of the bot; with --json for bottest."`
+	Manifest manifestCmd `cmd:"" help:"Build or validate the Teams app package."`
+	Turns    turnsCmd    `cmd:"" help:"Look at dead letters, retry or drop them; needs REDIS_URL."`
+	Doctor   doctorCmd   `cmd:"" help:"Check and explain the settings."`
+
+	Healthcheck healthcheckCmd `cmd:"" help:"Ask the running bot whether it is ready; for containers."`
+	Version     versionCmd     `cmd:"" help:"Print the version."`
+}
+
+// gcPercent lets a heap grow to three times of what is live: turns leave little behind, and
+// collecting it often costs more than the memory does. GOGC in the environment wins.
+const gcPercent = 200
+
+// Main runs the process's command line for that bot, and exits. Settings come from the
+// environment or from flags; the exit code is 1 for what failed, and 2 for wrong use and wrong
+// settings.
+func Main(bot Bot) {
+	if os.Getenv("GOGC") == "" {
+		debug.SetGCPercent(gcPercent)
+	}
+	cli.Main(func(ctx context.Context, args []string, std *cli.Streams) int { return run(ctx, bot, args, std) })
+}
+
+// run runs one command line and returns the exit code.
+func run(ctx context.Context, bot Bot, args []string, std *cli.Streams) int {
+	var all commands
+	all.Register = bot.Register
+	const about = "An AI bot for Microsoft Teams. Settings come from the environment or from flags, which each command lists."
+	return cli.Run(ctx, "bot", about, args, std, &all, &all.Settings, &bot)
+}
+
+type versionCmd struct{}
+
+// Run prints the version of the program and of what it was built with.
+func (versionCmd) Run(std *cli.Streams) error {
+	fmt.Fprintln(std.Out, "bot", versionText(), runtime.Version(), runtime.GOOS+"/"+runtime.GOARCH)
+	return nil
+}
+
+type healthcheckCmd struct{}
+
+// Run asks /readyz of the bot that runs with the same settings.
+func (healthcheckCmd) Run(ctx context.Context, s *settings.Settings) error {
+	if err := cli.Check(s); err != nil {
+		return err
+	}
+	if _, err := get(ctx, s.Listen(), "/readyz"); err != nil {
+		return fmt.Errorf("healthcheck: %w", err)
+	}
+	return nil
+}
