@@ -120,7 +120,7 @@ func newPlanner(ctx context.Context, name string, cfg planner.Config) (PromptMak
 
 // addPromptActions adds the actions that are prompts to those of the planner.
 func addPromptActions(cfg planner.Config) error {
-	return planner.AddPromptFolders(cfg.Actions, *cfg)
+	return planner.AddPromptFolders(cfg.Actions, cfg)
 }
 
 // warnOfPrompts tells the log of what is no fault, but rarely meant: prompts of planners that
