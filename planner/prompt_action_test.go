@@ -128,7 +128,7 @@ func TestAPromptActionWithoutAnAnswerFails(t *testing.T) {
 	t.Parallel()
 	secret := errors.New("secret")
 	for reason, err := range map[string]error{
-		"the AI model is too busy right now":     &models.Error{Kind: models.Throttled, Err: secret},
+		"the AI model is too busy right now":            &models.Error{Kind: models.Throttled, Err: secret},
 		"the text is too long for the AI model":         &models.Error{Kind: models.TooLong, Err: secret},
 		"the content filter of the AI model refused it": &models.Error{Kind: models.FilteredOutput, Err: secret},
 		"the AI model did not answer in time":           &models.Error{Kind: models.Timeout, Err: secret},

@@ -16,10 +16,6 @@ import (
 func user(text string) prompts.Message { return prompts.Message{Role: prompts.User, Text: text} }
 func bot(text string) prompts.Message  { return prompts.Message{Role: prompts.Assistant, Text: text} }
 
-func system(text string) prompts.Message {
-	return prompts.Message{Role: prompts.System, Text: text}
-}
-
 func turn(from string, messages ...prompts.Message) prompts.Turn {
 	return prompts.Turn{From: from, Messages: messages}
 }
