@@ -20,6 +20,7 @@ import (
 
 	"github.com/planbot-go/planbot/actions"
 	"github.com/planbot-go/planbot/actions/lists"
+	"github.com/planbot-go/planbot/actions/reminders"
 	"github.com/planbot-go/planbot/bot"
 	"github.com/planbot-go/planbot/bot/turn"
 	"github.com/planbot-go/planbot/internal/fakeconnector"
@@ -56,6 +57,7 @@ func setupPlanner(t *testing.T, name string, change ...func(*bot.Config)) *bundl
 	t.Helper()
 	b := &bundle{T: t, planner: name, connector: fakeconnector.New(t), model: fakemodel.New(t), redis: miniredis.RunT(t), actions: actions.New(), log: &logBuffer{}}
 	lists.Register(b.actions)
+	reminders.Register(b.actions)
 	store, err := state.Open(t.Context(), "redis://"+b.redis.Addr(), state.Config{})
 	b.must(err)
 	t.Cleanup(func() { _ = store.Close() })

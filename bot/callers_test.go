@@ -198,7 +198,6 @@ func TestACallerThatWasTakenOffTheListIsSentNothing(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	s := skill{b, called(t, listedCaller())}
-	reminders.Register(b.actions)
 	first := s.addReplica(s.change, func(c *bot.Config) { c.AckTimeout = 10 * time.Second })
 	s.model.Says(remindPlan(`{"what":"drink","in_minutes":10}`))
 	s.from(callingApp, first.url, event{"text": "remind me"})
