@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"github.com/planbot-go/planbot/actions"
-	"github.com/planbot-go/planbot/actions/reminders"
 	"github.com/planbot-go/planbot/activity"
 	"github.com/planbot-go/planbot/bot"
 	"github.com/planbot-go/planbot/connector"
@@ -104,9 +103,7 @@ func newSkill(t *testing.T) skill {
 	t.Helper()
 	t.Parallel()
 	change := called(t, listedCaller())
-	s := skill{setup(t, change), change}
-	reminders.Register(s.actions)
-	return s
+	return skill{setup(t, change), change}
 }
 
 // from delivers as that caller; "" is the channel.
