@@ -29,17 +29,14 @@ import (
 // Type is the kind of an activity; unknown kinds are kept as they came.
 type Type = schema.ActivityTypes
 
-// The activity types that Planbot knows. Others are accepted and ignored.
+// The activity types that Planbot handles. Others are names as on the wire.
 const (
 	Message            = schema.Message
-	MessageUpdate      = schema.MessageUpdate
-	MessageReaction    = schema.MsgReaction
 	ConversationUpdate = schema.ConversationUpdate
 	InstallationUpdate = schema.InstallationUpdate
 	Typing             = schema.Typing
 	Event              = schema.Event
 	Invoke             = schema.Invoke
-	EndOfConversation  = schema.EndOfConversation
 )
 
 const (
@@ -47,10 +44,8 @@ const (
 	// response instead of through the connector.
 	ExpectReplies = "expectReplies"
 	// Teams is the channel id of Microsoft Teams.
-	Teams = "msteams"
-	// MaxIDBytes is how long the id of an activity, account, channel or conversation may be.
-	MaxIDBytes = 1 << 10
-
+	Teams       = "msteams"
+	maxIDBytes  = 1 << 10 // of an activity, account, channel or conversation
 	maxDepth    = 64      // levels of nested JSON
 	maxValues   = 1 << 16 // values in the JSON, nested ones counted each
 	maxMentions = 200     // entities of one activity that are looked at
@@ -60,9 +55,6 @@ const (
 	// callerApp begins the callerId of a bot (activity specification, appendix V).
 	callerApp = "urn:botframework:aadappid:"
 )
-
-// ErrMalformed is what every error of Decode wraps: the bytes are no activity.
-var ErrMalformed = errors.New("malformed activity")
 
 // Activity is one event of a conversation, inbound or outbound. Its zero value is an empty
 // activity; zero fields are not written. Fields that the type does not name survive a round
@@ -163,25 +155,24 @@ type SuggestedActions struct {
 	Extra   jsontext.Value   `json:",embed"`
 }
 
-// Decode reads one activity. It refuses, with an error that wraps [ErrMalformed]: a
-// byte-order mark, invalid UTF-8, anything but one JSON object, JSON nested deeper than 64
+// Decode reads one activity. It refuses a byte-order mark, invalid UTF-8, anything but one JSON object, JSON nested deeper than 64
 // levels or with more than 65,536 values, duplicate keys, fields of the wrong type, a
-// missing type or conversation id, identifiers longer than [MaxIDBytes], and "." and ".."
+// missing type or conversation id, identifiers longer than 1 KiB, and "." and ".."
 // as id or conversation id, which become parts of URLs. The error quotes none of the bytes,
 // so it may be logged. Value and channelData may be any JSON; a lone surrogate escape
 // becomes U+FFFD; null entities and attachments are skipped, and callerId is dropped.
 func Decode(data []byte) (*Activity, error) {
 	if err := checkShape(data); err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrMalformed, err)
+		return nil, fmt.Errorf("malformed activity: %w", err)
 	}
 	a := new(Activity)
 	if err := json.Unmarshal(data, a, jsontext.AllowInvalidUTF8(true)); err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrMalformed, withoutQuotes(err))
+		return nil, fmt.Errorf("malformed activity: %w", withoutQuotes(err))
 	}
 	a.CallerID = ""
 	a.dropNulls()
 	if err := a.checkIdentity(); err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrMalformed, err)
+		return nil, fmt.Errorf("malformed activity: %w", err)
 	}
 	return a, nil
 }
@@ -274,8 +265,8 @@ func (a *Activity) checkIdentity() error {
 		{"conversation.tenantId", a.Conversation.TenantID},
 		{"from.aadObjectId", a.From.AadObjectID},
 	} {
-		if len(id.value) > MaxIDBytes {
-			return fmt.Errorf("%s is longer than %d bytes", id.name, MaxIDBytes)
+		if len(id.value) > maxIDBytes {
+			return fmt.Errorf("%s is longer than %d bytes", id.name, maxIDBytes)
 		}
 	}
 	return nil

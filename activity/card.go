@@ -1,6 +1,7 @@
 package activity
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"strings"
@@ -17,30 +18,24 @@ const (
 	cardVersion = "1.5" // Teams draws it everywhere
 )
 
-// Card is an Adaptive Card. [NewCard] makes one. The elements and actions here are the
-// ones that most bots need; [RawElement] and [RawAction] are any other of the schema
-// (https://adaptivecards.io/explorer), and [RawCard] is a whole card as JSON. A card is
-// written as JSON, never read.
+// Card is an Adaptive Card. [NewCard] makes one. Its elements are [TextBlock] and [RichText],
+// its actions [Execute] and [Submit]; any other of the schema
+// (https://adaptivecards.io/explorer) is a value that is written as its JSON, such as a map.
+// A card is written as JSON, never read.
 type Card struct {
 	// Fallback is the text for clients that draw no cards. Required.
 	Fallback string
-	Body     []Element
-	Actions  []Action
+	Body     []any
+	Actions  []any
 	// Version of the schema that a client has to know. "": 1.5.
 	Version string
 }
 
-// Element is a part of a card's body.
-type Element interface{ element() }
-
-// Action is a button of a card.
-type Action interface{ action() }
-
 // NewCard returns a card with these elements. fallback says in words what it shows.
-func NewCard(fallback string, body ...Element) Card { return Card{Fallback: fallback, Body: body} }
+func NewCard(fallback string, body ...any) Card { return Card{Fallback: fallback, Body: body} }
 
 // With returns a copy of the card with these actions after its own.
-func (c Card) With(actions ...Action) Card {
+func (c Card) With(actions ...any) Card {
 	c.Actions = append(c.Actions[:len(c.Actions):len(c.Actions)], actions...)
 	return c
 }
@@ -48,16 +43,8 @@ func (c Card) With(actions ...Action) Card {
 // Attachment returns the card as a part of a message. It panics when the card is wrong in
 // a way that no client accepts, such as an Execute without a verb: that is a mistake in
 // the code that builds it.
-func (c Card) Attachment() Attachment { return RawCard(c) }
-
-// RawCard returns content, written as JSON, as an Adaptive Card. It panics when content
-// cannot be written as JSON.
-func RawCard(content any) Attachment {
-	out, err := marshal(content)
-	if err != nil {
-		panic("activity: card: " + err.Error())
-	}
-	return Attachment{ContentType: CardContentType, Content: out}
+func (c Card) Attachment() Attachment {
+	return Attachment{ContentType: CardContentType, Content: raw(c)}
 }
 
 // MarshalJSON writes the card.
@@ -66,16 +53,13 @@ func (c Card) MarshalJSON() ([]byte, error) {
 		return nil, errors.New("a card without a fallback text")
 	}
 	wire := struct {
-		Type     string    `json:"type"`
-		Schema   string    `json:"$schema"`
-		Version  string    `json:"version"`
-		Fallback string    `json:"fallbackText"`
-		Body     []Element `json:"body"`
-		Actions  []Action  `json:"actions,omitempty"`
-	}{"AdaptiveCard", cardSchema, cardVersion, c.Fallback, c.Body, c.Actions}
-	if c.Version != "" {
-		wire.Version = c.Version
-	}
+		Type     string `json:"type"`
+		Schema   string `json:"$schema"`
+		Version  string `json:"version"`
+		Fallback string `json:"fallbackText"`
+		Body     []any  `json:"body"`
+		Actions  []any  `json:"actions,omitempty"`
+	}{"AdaptiveCard", cardSchema, cmp.Or(c.Version, cardVersion), c.Fallback, c.Body, c.Actions}
 	return marshal(&wire)
 }
 
@@ -136,12 +120,6 @@ func (r RichText) MarshalJSON() ([]byte, error) {
 	return marshal(&wire)
 }
 
-// RawElement is any other element, as JSON.
-type RawElement jsontext.Value
-
-// MarshalJSON returns it.
-func (r RawElement) MarshalJSON() ([]byte, error) { return r, nil }
-
 // Execute is a button that asks the bot, which answers the click. Clients that do not know
 // Action.Execute get an Action.Submit with the verb as a member of its data.
 type Execute struct {
@@ -197,24 +175,11 @@ func (s Submit) MarshalJSON() ([]byte, error) {
 	}{"Action.Submit", fields(s)})
 }
 
-// RawAction is any other action, as JSON.
-type RawAction jsontext.Value
-
-// MarshalJSON returns it.
-func (r RawAction) MarshalJSON() ([]byte, error) { return r, nil }
-
-func (TextBlock) element()  {}
-func (RichText) element()   {}
-func (RawElement) element() {}
-func (Execute) action()     {}
-func (Submit) action()      {}
-func (RawAction) action()   {}
-
 func marshal(v any) ([]byte, error) {
 	return json.Marshal(v, json.Deterministic(true), jsontext.AllowInvalidUTF8(true))
 }
 
-// raw writes what is always JSON.
+// raw writes what is JSON but for a mistake in the code that made it.
 func raw(v any) jsontext.Value {
 	out, err := marshal(v)
 	if err != nil {

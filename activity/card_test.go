@@ -14,12 +14,12 @@ func TestCard(t *testing.T) {
 	card := activity.NewCard("Book a room.",
 		activity.TextBlock{Text: "Book a *room*", Size: "large", Weight: "bolder", Color: "accent"},
 		activity.RichText{{Text: "*as it is*", Mono: true, Subtle: true}, {Text: "Floor", Size: "small", Weight: "bolder"}},
-		activity.RawElement(`{"type":"Media","sources":[]}`),
+		map[string]any{"type": "Media", "sources": []any{}},
 	).With(
 		activity.Execute{Title: "Book", Verb: "book", Style: "positive", Data: map[string]any{"floor": 3}},
 		activity.Execute{Title: "Again", Verb: "again"},
 		activity.Submit{Title: "Old", Data: map[string]any{"say": "old"}},
-		activity.RawAction(`{"type":"Action.ShowCard"}`),
+		map[string]any{"type": "Action.ShowCard"},
 	)
 	want := `{"type":"AdaptiveCard","$schema":"http://adaptivecards.io/schemas/adaptive-card.json","version":"1.5","fallbackText":"Book a room.","body":[
 		{"type":"TextBlock","text":"Book a *room*","size":"large","weight":"bolder","color":"accent","wrap":true},
@@ -42,8 +42,8 @@ func TestCard(t *testing.T) {
 
 func TestWithLeavesTheCardAsItWas(t *testing.T) {
 	t.Parallel()
-	base := activity.NewCard("x").With(activity.RawAction(`{"url":"https://a"}`))
-	one, two := base.With(activity.RawAction(`{"url":"https://b"}`)), base.With(activity.RawAction(`{"url":"https://c"}`))
+	base := activity.NewCard("x").With(map[string]string{"url": "https://a"})
+	one, two := base.With(map[string]string{"url": "https://b"}), base.With(map[string]string{"url": "https://c"})
 	if !strings.Contains(string(one.Attachment().Content), "https://b") || !strings.Contains(string(two.Attachment().Content), "https://c") || len(base.Actions) != 1 {
 		t.Error("cards share their actions")
 	}
@@ -52,7 +52,7 @@ func TestWithLeavesTheCardAsItWas(t *testing.T) {
 func TestCardsThatAreMistakes(t *testing.T) {
 	t.Parallel()
 	for name, card := range map[string]activity.Card{
-		"no fallback":       {Body: []activity.Element{activity.TextBlock{Text: "x"}}},
+		"no fallback":       {Body: []any{activity.TextBlock{Text: "x"}}},
 		"no verb":           activity.NewCard("x").With(activity.Execute{Title: "x"}),
 		"data of no object": activity.NewCard("x").With(activity.Execute{Verb: "x", Data: []int{1}}),
 		"data of no JSON":   activity.NewCard("x").With(activity.Execute{Verb: "x", Data: map[string]any{"f": func() {}}}),

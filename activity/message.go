@@ -10,8 +10,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"unicode"
-	"unicode/utf8"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -87,30 +85,20 @@ type cardAction struct {
 	Value string `json:"value"`
 }
 
-// FeedbackLoop is how Teams asks what a person thinks of a message.
-type FeedbackLoop string
-
-const (
-	// FeedbackDefault shows thumbs, and the form of Teams behind them.
-	FeedbackDefault FeedbackLoop = "default"
-	// FeedbackCustom shows thumbs, and a form that Teams asks the bot for with the invoke
-	// message/fetchTask.
-	FeedbackCustom FeedbackLoop = "custom"
-)
-
 // feedback is the member feedbackLoop of a message's channelData.
 type feedback struct {
-	Type FeedbackLoop `json:"type"`
+	Type string `json:"type"`
 }
 
 // AskFeedback shows thumbs under the message, in Teams. A click comes as the invoke
-// message/submitAction.
-func (a *Activity) AskFeedback(loop FeedbackLoop) {
+// message/submitAction. Behind the thumbs is a form: that of Teams with "default"; with
+// "custom" one that Teams asks the bot for with the invoke message/fetchTask.
+func (a *Activity) AskFeedback(form string) {
 	members := a.channelMembers()
 	if members == nil {
 		members = map[string]jsontext.Value{}
 	}
-	members["feedbackLoop"] = raw(feedback{loop})
+	members["feedbackLoop"] = raw(feedback{form})
 	a.ChannelData = raw(members)
 }
 
@@ -371,7 +359,7 @@ func (a *Activity) fitTeams(channelData map[string]jsontext.Value) {
 			return true
 		}
 		if _, counted := left[m.Text]; !counted {
-			left[m.Text] = occurrences(a.Text, m.Text)
+			left[m.Text] = strings.Count(a.Text, m.Text)
 		}
 		left[m.Text]--
 		return left[m.Text] < 0
@@ -384,35 +372,10 @@ func (a *Activity) fitTeams(channelData map[string]jsontext.Value) {
 	if value, ok := channelData["feedbackLoop"]; ok {
 		delete(channelData, "feedbackLoopEnabled")
 		var loop feedback
-		if json.Unmarshal(value, &loop) != nil || loop.Type != FeedbackDefault && loop.Type != FeedbackCustom {
+		if json.Unmarshal(value, &loop) != nil || loop.Type != "default" && loop.Type != "custom" {
 			delete(channelData, "feedbackLoop")
 		}
 	}
-}
-
-// occurrences counts a mention in a text, but not where it is a part of a longer word.
-func occurrences(text, mention string) (n int) {
-	last, _ := utf8.DecodeLastRuneInString(mention)
-	for {
-		_, after, found := strings.Cut(text, mention)
-		if !found {
-			return n
-		}
-		next, _ := utf8.DecodeRuneInString(after)
-		if !inWord(last) || !inWord(next) {
-			n++
-		}
-		text = after
-	}
-}
-
-// inWord reports whether the next letter belongs to the same word. In scripts without
-// spaces between words any letter may begin the next one, as in Korean, which adds
-// particles to names.
-func inWord(r rune) bool {
-	return r != utf8.RuneError && (unicode.IsLetter(r) || unicode.IsDigit(r)) &&
-		!unicode.In(r, unicode.Han, unicode.Hiragana, unicode.Katakana, unicode.Bopomofo, unicode.Hangul,
-			unicode.Thai, unicode.Lao, unicode.Khmer, unicode.Myanmar, unicode.Tibetan)
 }
 
 // fitSuggestions keeps the buttons that Teams shows. Fit has copied them.

@@ -84,16 +84,11 @@ func TestFit(t *testing.T) {
 			teams(`"text":"[1]","entities":[` + root + `,"usageInfo":{"@id":"s","name":"Secret"},"citation":[{"position":1,"appearance":{"name":"One","abstract":"A","usageInfo":{"@id":"s"}}}]}]`),
 			teams(`"text":"[1]","entities":[` + root + `,"usageInfo":{"@type":"CreativeWork","@id":"s","name":"Secret"},"citation":[{"@type":"Claim","position":1,"appearance":{"@type":"DigitalDocument","name":"One","abstract":"A","usageInfo":{"@type":"CreativeWork","@id":"s","name":"Secret"}}}]}]`),
 		},
-		"a mention in a longer word": {
-			teams(`"text":"Hi @Bobby","entities":[{"type":"mention","mentioned":{"id":"29:bob"},"text":"@Bob"}]`),
-			teams(`"text":"Hi @Bobby"`),
-		},
 		"a mention at the end":     {teams(`"text":"Hi @Bobby and @Bob","entities":[{"type":"mention","mentioned":{"id":"29:bob"},"text":"@Bob"}]`), ""},
 		"a mention before Chinese": {teams(`"text":"@王小明请看","entities":[{"type":"mention","mentioned":{"id":"29:wang"},"text":"@王小明"}]`), ""},
 		"Latin before Chinese":     {teams(`"text":"@Bob请看","entities":[{"type":"mention","mentioned":{"id":"29:bob"},"text":"@Bob"}]`), ""},
 		"a mention before Thai":    {teams(`"text":"@สมชายดู","entities":[{"type":"mention","mentioned":{"id":"29:som"},"text":"@สมชาย"}]`), ""},
 		"a mention in Korean":      {teams(`"text":"@민수는","entities":[{"type":"mention","mentioned":{"id":"29:min"},"text":"@민수"}]`), ""},
-		"a mention in Cyrillic":    {teams(`"text":"@Иванов","entities":[{"type":"mention","mentioned":{"id":"29:ivan"},"text":"@Иван"}]`), teams(`"text":"@Иванов"`)},
 		"a mention with no name":   {webchat(`"text":"Hi <at>B&amp;B</at> please","entities":[{"type":"mention","mentioned":{"id":"29:1"},"text":"<at>B&amp;B</at>"}]`), webchat(`"text":"Hi B&B please"`)},
 		"a mention with a number":  {webchat(`"text":"Hi <at id=1>Bob</at>, <at id=\"2\">Mia</at>","entities":[{"type":"mention","mentioned":{"id":"29:1"},"text":"<at id=1>Bob</at>"},{"type":"mention","mentioned":{"id":"29:2","name":"Mia M."},"text":"<at id=\"2\">Mia</at>"}]`), webchat(`"text":"Hi Bob, Mia M."`)},
 		"a mention that is no tag": {webchat(`"text":"Hi <attic>","entities":[{"type":"mention","mentioned":{"id":"29:1"},"text":"<attic>"}]`), ""},
@@ -181,7 +176,7 @@ func TestBuilders(t *testing.T) {
 	m.LabelAI()
 	m.Cite(activity.Citation{Title: "Three", URL: "javascript:alert(1)", Card: &card})
 	m.LabelSensitivity("Confidential", "For us only")
-	m.AskFeedback(activity.FeedbackDefault)
+	m.AskFeedback("default")
 	m.ChannelData = append(m.ChannelData[:len(m.ChannelData)-1], `,"notification":{"alert":true}}`...)
 	want := `{"type":"message","channelId":"msteams","text":"Ask <at>&lt;Mia&gt; &amp; co</at> or Otto: [1] [3]","entities":[
 		{"type":"mention","mentioned":{"id":"29:mia","name":"<Mia> & co"},"text":"<at>&lt;Mia&gt; &amp; co</at>"},
@@ -311,7 +306,7 @@ func FuzzFit(f *testing.F) {
 		for range min(max(sources, 0), 30) {
 			built.Cite(activity.Citation{Title: said, Abstract: said, Keywords: []string{said}})
 		}
-		built.AskFeedback(activity.FeedbackLoop(said))
+		built.AskFeedback(said)
 		for _, one := range []*activity.Activity{a, &built} {
 			checkFit(t, one)
 		}

@@ -230,32 +230,19 @@ func (p *program) openStore(ctx context.Context) (err error) {
 
 // connect makes what checks who calls, and the way out.
 func (p *program) connect() (*connector.Guard, *connector.Client, error) {
-	cloud, err := p.ConnectorCloud()
+	cfg := p.Connector()
+	cfg.UserAgent = "planbot/" + versionText()
+	guard, client, err := connector.New(cfg)
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, cli.Usage(err)
 	}
-	local := p.AppID == ""
-	hosts, err := connector.NewServiceHosts(cloud, p.AllowedHosts, local)
-	if err != nil {
-		return nil, nil, cli.Usage(fmt.Errorf("BOT_ALLOWED_SERVICE_HOSTS: %w", err))
-	}
-	guard, err := connector.NewGuard(connector.GuardConfig{AppID: p.AppID, Cloud: cloud, Callers: p.Callers(), Hosts: hosts})
-	if err != nil {
-		return nil, nil, err
-	}
-	p.closers = append(p.closers, guard.Close)
-	cfg := connector.Config{Hosts: hosts, UserAgent: "planbot/" + versionText()}
+	p.closers = append(p.closers, guard.Close, client.Close)
 	switch {
 	case p.NoAuth:
 		p.aboutIdentity = "none, BOT_DANGEROUSLY_NO_AUTH=true: whoever reaches this address may talk to the bot"
-	case local:
+	case p.AppID == "":
 		p.aboutIdentity = "local mode, no app id: whoever reaches this address may talk to the bot"
 	default:
-		tokens, err := p.tokens(cloud)
-		if err != nil {
-			return nil, nil, err
-		}
-		cfg.Tokens = tokens
 		p.aboutIdentity = "app " + p.AppID + ", " + p.IdentityType()
 		if p.AllowEmulator {
 			p.aboutIdentity += "; accepts the Emulator and the Playground with tokens of that app (BOT_ALLOW_EMULATOR)"
@@ -264,21 +251,7 @@ func (p *program) connect() (*connector.Guard, *connector.Client, error) {
 			p.aboutIdentity += fmt.Sprintf("; may be called by %d other bots (BOT_ALLOWED_CALLERS)", n)
 		}
 	}
-	client, err := connector.New(cfg)
-	if err != nil {
-		return nil, nil, err
-	}
-	p.closers = append(p.closers, client.Close)
 	return guard, client, nil
-}
-
-func (p *program) tokens(cloud connector.Cloud) (*connector.Tokens, error) {
-	tokens, err := connector.NewTokens(cloud, p.Credentials(), nil)
-	if err != nil {
-		return nil, cli.Usage(err)
-	}
-	p.closers = append(p.closers, tokens.Close)
-	return tokens, nil
 }
 
 // close ends the parts, the last first.

@@ -157,28 +157,23 @@ func (p *program) probes(ctx context.Context) ([]probe, error) {
 	if err != nil {
 		return nil, err
 	}
-	var cloud connector.Cloud // none in local mode
-	var tokens *connector.Tokens
-	if p.AppID != "" {
-		if cloud, err = p.ConnectorCloud(); err != nil {
-			return nil, err
-		}
-		if tokens, err = p.tokens(cloud); err != nil {
-			return nil, err
-		}
+	guard, client, err := p.connect()
+	if err != nil {
+		return nil, err
 	}
+	channels, callers := guard.MetadataURLs()
 	probes := []probe{
 		{"address", func(ctx context.Context) check { return checkAddress(ctx, p.Listen()) }},
-		{"identity", func(ctx context.Context) check { return p.checkIdentity(ctx, tokens) }},
+		{"identity", func(ctx context.Context) check { return p.checkIdentity(ctx, client) }},
 		{"openid", func(ctx context.Context) check {
-			return checkOpenID(ctx, cloud.MetadataURL, "BOT_OPENID_METADATA_URL and BOT_CLOUD")
+			return checkOpenID(ctx, channels, "BOT_OPENID_METADATA_URL and BOT_CLOUD")
 		}},
 		{"redis", p.checkRedis},
 		{"model", func(ctx context.Context) check { return checkModel(ctx, model, about) }},
 	}
 	if p.AllowEmulator || len(p.AllowedCallers) > 0 {
 		probes = append(probes, probe{"callers", func(ctx context.Context) check {
-			return checkOpenID(ctx, cloud.EntraMetadataURL(p.AppTenant), "MICROSOFT_APP_TENANT_ID, BOT_LOGIN_URL and BOT_CLOUD")
+			return checkOpenID(ctx, callers, "MICROSOFT_APP_TENANT_ID, BOT_LOGIN_URL and BOT_CLOUD")
 		}})
 	}
 	if p.SkillsDir != "" {
@@ -220,7 +215,7 @@ func checkAddress(ctx context.Context, addr string) check {
 }
 
 // checkIdentity tries to get a token.
-func (p *program) checkIdentity(ctx context.Context, tokens *connector.Tokens) check {
+func (p *program) checkIdentity(ctx context.Context, client *connector.Client) check {
 	switch {
 	case p.AppID == "" && p.NoAuth:
 		return warn("BOT_DANGEROUSLY_NO_AUTH is true: whoever reaches the bot may talk to it, and it cannot talk to Teams",
@@ -233,7 +228,7 @@ func (p *program) checkIdentity(ctx context.Context, tokens *connector.Tokens) c
 	}
 	about := fmt.Sprintf("app %s (%s)", p.AppID, strings.TrimSuffix(p.IdentityType()+", tenant "+p.AppTenant, ", tenant "))
 	start := time.Now()
-	if _, err := tokens.Token(ctx); err != nil {
+	if err := client.CheckToken(ctx); err != nil {
 		return fail(about+" gets no token from Microsoft, so it cannot answer: "+reason(err), hintFor(err, identityHints,
 			"compare MICROSOFT_APP_… with the app registration, and see whether this machine reaches the login server"))
 	}
@@ -306,7 +301,7 @@ func checkModel(ctx context.Context, model models.Model, about string) check {
 	}
 	start := time.Now()
 	_, err := model.Complete(ctx, &models.Request{
-		Messages:  []models.Message{{Role: models.User, Text: "Answer with the word: yes"}},
+		Messages:  []models.Message{{Role: "user", Text: "Answer with the word: yes"}},
 		MaxTokens: 20,
 	})
 	if fault, is := errors.AsType[*models.Error](err); is {

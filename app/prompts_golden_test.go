@@ -7,7 +7,6 @@ import (
 
 	"github.com/planbot-go/planbot/internal/settings"
 
-	"github.com/planbot-go/planbot/internal/fakemodel"
 	"github.com/planbot-go/planbot/internal/golden"
 	"github.com/planbot-go/planbot/models"
 	"github.com/planbot-go/planbot/skills"
@@ -27,25 +26,9 @@ func TestTheModelSees(t *testing.T) {
 			s.Expect("Good morning.")
 			var asked []string
 			for _, call := range s.model.Calls() {
-				asked = append(asked, golden.Prompt(requestOf(call)))
+				asked = append(asked, golden.Prompt(&models.Request{Messages: call.Messages, Tools: call.Tools}))
 			}
 			golden.Compare(t, filepath.Join("testdata", "prompts", name+".txt"), strings.Join(asked, "\n##### and then\n\n"))
 		})
 	}
-}
-
-// requestOf is what was asked over the wire.
-func requestOf(call fakemodel.Call) *models.Request {
-	req := &models.Request{}
-	for _, m := range call.Messages {
-		message := models.Message{Role: models.Role(m.Role), Text: m.Content, CallID: m.ToolCallID}
-		for _, c := range m.ToolCalls {
-			message.Calls = append(message.Calls, models.Call(c))
-		}
-		req.Messages = append(req.Messages, message)
-	}
-	for _, t := range call.Tools {
-		req.Tools = append(req.Tools, models.Tool{Name: t.Name, Description: t.Description, Schema: t.Parameters, Strict: t.Strict})
-	}
-	return req
 }

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/planbot-go/planbot/internal/settings"
+	"github.com/planbot-go/planbot/models"
 
 	"github.com/planbot-go/planbot/app"
 	"github.com/planbot-go/planbot/bot"
@@ -46,7 +47,7 @@ func (s student) does(action string, entities map[string]any) {
 	}
 	switch s.planner {
 	case "tools":
-		s.model.CallsTools("", fakemodel.ToolCall{ID: fmt.Sprint("call", action), Name: action, Arguments: string(raw)})
+		s.model.CallsTools("", models.Call{ID: fmt.Sprint("call", action), Name: action, Arguments: string(raw)})
 	case "sequential":
 		attributes := ""
 		for name, value := range entities {

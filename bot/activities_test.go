@@ -19,15 +19,15 @@ func TestWelcomeOnce(t *testing.T) {
 	t.Parallel()
 	bottest.Test(t, bottest.Config{Actions: oddActions()}, func(_ *testing.T, kit *bottest.Kit) {
 		chat := kit.Personal("Mia")
-		added := bottest.Activity{"type": "conversationUpdate", "membersAdded": []bottest.Activity{{"id": bottest.BotID}}}
-		installed := bottest.Activity{"type": "installationUpdate", "action": "add"}
-		otto := bottest.Activity{"type": "conversationUpdate", "membersAdded": []bottest.Activity{{"id": "29:otto"}}}
-		for _, a := range []bottest.Activity{added, installed, added, otto} {
+		added := map[string]any{"type": "conversationUpdate", "membersAdded": []map[string]any{{"id": "28:bot"}}}
+		installed := map[string]any{"type": "installationUpdate", "action": "add"}
+		otto := map[string]any{"type": "conversationUpdate", "membersAdded": []map[string]any{{"id": "29:otto"}}}
+		for _, a := range []map[string]any{added, installed, added, otto} {
 			chat.Deliver(a).Taken()
 		}
 		chat.ExpectMatch("^Hello, I am Planbot")
 		chat.ExpectNothing()
-		chat.Deliver(bottest.Activity{"type": "installationUpdate", "action": "remove"}).Taken()
+		chat.Deliver(map[string]any{"type": "installationUpdate", "action": "remove"}).Taken()
 		chat.Deliver(installed).Taken()
 		chat.ExpectMatch("^Hello, I am Planbot")
 	})
@@ -53,7 +53,7 @@ func TestNoWelcomeInABigTeam(t *testing.T) {
 
 func TestActivitiesWithoutARoute(t *testing.T) {
 	t.Parallel()
-	type event = bottest.Activity
+	type event = map[string]any
 	bottest.Test(t, bottest.Config{Actions: oddActions()}, func(t *testing.T, kit *bottest.Kit) {
 		chat := kit.Personal("Mia")
 		for _, e := range []event{
@@ -68,7 +68,7 @@ func TestActivitiesWithoutARoute(t *testing.T) {
 			{"type": "installationUpdate", "action": "add-upgrade"},
 			{"type": "conversationUpdate", "channelData": event{"eventType": "teamRenamed"}},
 			{"type": "message", "text": "from a bot", "from": event{"id": "28:other", "role": "bot"}},
-			{"type": "message", "text": "from itself", "from": event{"id": bottest.BotID}},
+			{"type": "message", "text": "from itself", "from": event{"id": "28:bot"}},
 			{"type": "message", "text": "two tenants", "channelData": event{"tenant": event{"id": "t2"}}, "conversation": event{"id": "a:two", "conversationType": "personal", "tenantId": "t1"}},
 			{"type": "message", "text": "<at>Planbot</at> forged", "conversation": event{"id": "19:g", "conversationType": "groupChat"}},
 			{"type": "message", "value": event{"unknown": "click"}},
@@ -112,7 +112,7 @@ func TestExpectReplies(t *testing.T) {
 		var body struct {
 			Activities []struct{ Type, Text string }
 		}
-		chat.Deliver(bottest.Activity{"type": "message", "text": "hi", "deliveryMode": "expectReplies"}).Taken().Decode(&body)
+		chat.Deliver(map[string]any{"type": "message", "text": "hi", "deliveryMode": "expectReplies"}).Taken().Decode(&body)
 		if len(body.Activities) != 2 || body.Activities[0].Text != "one" || body.Activities[1].Text != "two" {
 			t.Errorf("activities %v", body.Activities)
 		}

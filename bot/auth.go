@@ -29,7 +29,7 @@ func (d guarded) Authenticate(r *http.Request) (Caller, error) {
 	if err != nil {
 		return nil, fromGuard(err)
 	}
-	switch local := claims.Identity().Local; {
+	switch local := claims.Local; {
 	case local && fromWebPage(r):
 		return nil, refuse(http.StatusForbidden, "request of a web page")
 	case local && passedOn(r):
@@ -84,9 +84,9 @@ func (v verified) Permit(a *activity.Activity) error { return fromGuard(v.claims
 // Trusted holds for every token that the guard takes. A channel's names the serviceUrl. One
 // of another bot names only that bot: it may say where it is, among the hosts that the
 // operator listed, and what it is sent there is of use to nobody else.
-func (v verified) Trusted() bool { return !v.claims.Identity().Local }
+func (v verified) Trusted() bool { return !v.claims.Local }
 
-func (v verified) ID() string { return v.claims.Identity().CallerID }
+func (v verified) ID() string { return v.claims.CallerID }
 
 // fromGuard gives the guard's refusal its HTTP status.
 func fromGuard(err error) error {
@@ -104,19 +104,7 @@ func fromGuard(err error) error {
 // local authenticates for a bot and is its way out, of one without an app id, which talks with
 // programs on this machine only.
 func local() (Authenticator, *connector.Client, error) {
-	cloud, err := connector.CloudNamed("public")
-	if err != nil {
-		return nil, nil, err
-	}
-	hosts, err := connector.NewServiceHosts(cloud, nil, true)
-	if err != nil {
-		return nil, nil, err
-	}
-	guard, err := connector.NewGuard(connector.GuardConfig{Cloud: cloud, Hosts: hosts})
-	if err != nil {
-		return nil, nil, err
-	}
-	client, err := connector.New(connector.Config{Hosts: hosts})
+	guard, client, err := connector.New(connector.Config{})
 	return fromHere{Guarded(guard)}, client, err
 }
 

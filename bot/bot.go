@@ -354,7 +354,7 @@ func (b *Bot) OnMembersAdded(h Handler) {
 }
 
 // OnReaction registers a handler for reactions to messages.
-func (b *Bot) OnReaction(h Handler) { b.OnActivity(activity.MessageReaction, h) }
+func (b *Bot) OnReaction(h Handler) { b.OnActivity("messageReaction", h) }
 
 // Use wraps the handler of every activity in m, which calls next to go on. The first one
 // added is the outermost.

@@ -36,11 +36,11 @@ func TestTheListConversation(t *testing.T) {
 		t.Errorf("the model was asked %q", got)
 	}
 	for _, want := range []string{"createList", "addItem", "item", "summarizeLists"} {
-		if !strings.Contains(calls[0].Messages[0].Content, want) {
+		if !strings.Contains(calls[0].Messages[0].Text, want) {
 			t.Errorf("the prompt does not list %s", want)
 		}
 	}
-	if calls[0].Messages[0].Content != calls[1].Messages[0].Content {
+	if calls[0].Messages[0].Text != calls[1].Messages[0].Text {
 		t.Error("the first message of the prompt is not the same in both turns")
 	}
 	if !strings.Contains(calls[1].Text(), "Done, bananas are on it.") {
@@ -111,7 +111,7 @@ func TestAPlanThatEndsInAResultIsFollowedByAnother(t *testing.T) {
 	b.say("make home with milk and tell me")
 	b.expect("Milk is on home.")
 	last := b.model.Calls()[1].Messages
-	if got := last[len(last)-1].Content; !strings.Contains(got, "**home**") {
+	if got := last[len(last)-1].Text; !strings.Contains(got, "**home**") {
 		t.Errorf("the model did not see the result but %q", got)
 	}
 }

@@ -73,7 +73,7 @@ func (b *bundle) wire(store *state.Store, change ...func(*bot.Config)) *bot.Bot 
 	b.Helper()
 	model, err := models.NewOpenAI(models.OpenAIConfig{BaseURL: b.model.URL, Model: "fake", Timeout: 5 * time.Second})
 	b.must(err)
-	chain, err := models.NewChain(models.ChainConfig{Models: []models.Model{model}, Retries: -1})
+	chain := &models.Chain{Models: []models.Model{model}, Retries: -1}
 	b.must(err)
 	library, err := prompts.Load("")
 	b.must(err)

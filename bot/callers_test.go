@@ -55,25 +55,25 @@ func called(t *testing.T, callers connector.Callers) func(*bot.Config) {
 // loggedIn makes a bot one with an app id, whose tokens come from login.
 func loggedIn(t *testing.T, callers connector.Callers, login http.RoundTripper) func(*bot.Config) {
 	t.Helper()
-	cloud, err := connector.CloudNamed("public")
-	if err != nil {
-		t.Fatal(err)
-	}
-	hosts, err := connector.NewServiceHosts(cloud, []string{"127.0.0.1"}, false)
-	if err != nil {
-		t.Fatal(err)
-	}
-	tokens, err := connector.NewTokens(cloud, connector.Credentials{AppID: ownApp, Password: "p", Callers: callers}, login)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(tokens.Close)
-	client, err := connector.New(connector.Config{Hosts: hosts, Tokens: tokens})
+	_, client, err := connector.New(connector.Config{
+		AppID: ownApp, Credentials: connector.Credentials{Password: "p"}, Callers: callers,
+		AllowedHosts: []string{"127.0.0.1"}, Transport: withLogin{login},
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(client.Close)
 	return func(c *bot.Config) { c.Authenticator, c.Channel = callersDoor{}, client }
+}
+
+// withLogin carries requests to the login server over its own transport.
+type withLogin struct{ login http.RoundTripper }
+
+func (w withLogin) RoundTrip(r *http.Request) (*http.Response, error) {
+	if r.URL.Host == "login.microsoftonline.com" {
+		return w.login.RoundTrip(r)
+	}
+	return http.DefaultTransport.RoundTrip(r)
 }
 
 type loginServer struct{}

@@ -7,7 +7,7 @@ import (
 
 	"github.com/planbot-go/planbot/actions"
 	"github.com/planbot-go/planbot/bot"
-	"github.com/planbot-go/planbot/internal/fakemodel"
+	"github.com/planbot-go/planbot/models"
 	plans "github.com/planbot-go/planbot/planner/plan"
 )
 
@@ -122,9 +122,9 @@ func TestWhatWasDoneBeforeARejectionIsTold(t *testing.T) {
 		return actions.Text("7 kg"), nil
 	})
 	d.model.CallsTools("",
-		fakemodel.ToolCall{ID: "one", Name: "weigh", Arguments: `{}`},
-		fakemodel.ToolCall{ID: "two", Name: "addItem", Arguments: `{"list":"l","item":"i"}`},
-		fakemodel.ToolCall{ID: "three", Name: "weigh", Arguments: `{}`})
+		models.Call{ID: "one", Name: "weigh", Arguments: `{}`},
+		models.Call{ID: "two", Name: "addItem", Arguments: `{"list":"l","item":"i"}`},
+		models.Call{ID: "three", Name: "weigh", Arguments: `{}`})
 	_, reject := buttons(t, d.ask(nil, "weigh, and note it"))
 	d.model.Says("It has 7 kg, which is not noted.")
 	if got := d.deliver(click(reject, nil)); !strings.Contains(got.body, "Rejected by Mia") {
@@ -135,7 +135,7 @@ func TestWhatWasDoneBeforeARejectionIsTold(t *testing.T) {
 	answers := map[string]string{}
 	for _, m := range asked.Messages {
 		if m.Role == "tool" {
-			answers[m.ToolCallID] = m.Content
+			answers[m.CallID] = m.Text
 		}
 	}
 	if answers["one"] != "7 kg" || answers["two"] != "Error: a person rejected it" || !strings.Contains(answers["three"], "not run") {

@@ -7,7 +7,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/planbot-go/planbot/activity"
 	"github.com/planbot-go/planbot/bot"
 	"github.com/planbot-go/planbot/state"
 )
@@ -23,7 +22,7 @@ func TestTheFirstRouteThatMatchesAnswers(t *testing.T) {
 	b.bot.OnEvent("meeting", tell("event"))
 	b.bot.OnReaction(tell("reaction"))
 	b.bot.OnMembersAdded(tell("members"))
-	b.bot.OnActivity(activity.MessageUpdate, tell("update"))
+	b.bot.OnActivity("messageUpdate", tell("update"))
 	b.bot.OnCommand("help", tell("own help"))
 	for _, c := range []struct {
 		in   event

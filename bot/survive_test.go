@@ -444,19 +444,11 @@ func (d *deadLine) RoundTrip(r *http.Request) (*http.Response, error) {
 // hasty is a way out that tries once, over a transport of the test or its own.
 func hasty(t *testing.T, over ...http.RoundTripper) *connector.Client {
 	t.Helper()
-	cloud, err := connector.CloudNamed("public")
-	if err != nil {
-		t.Fatal(err)
-	}
-	hosts, err := connector.NewServiceHosts(cloud, nil, true)
-	if err != nil {
-		t.Fatal(err)
-	}
-	cfg := connector.Config{Hosts: hosts, Tries: 1}
+	cfg := connector.Config{Tries: 1}
 	if len(over) > 0 {
 		cfg.Transport = over[0]
 	}
-	client, err := connector.New(cfg)
+	_, client, err := connector.New(cfg)
 	if err != nil {
 		t.Fatal(err)
 	}

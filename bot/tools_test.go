@@ -10,12 +10,11 @@ import (
 	"github.com/planbot-go/planbot/actions"
 	"github.com/planbot-go/planbot/bot"
 	"github.com/planbot-go/planbot/bottest"
-	"github.com/planbot-go/planbot/internal/fakemodel"
 	"github.com/planbot-go/planbot/models"
 )
 
-func toolCall(id, name, arguments string) fakemodel.ToolCall {
-	return fakemodel.ToolCall{ID: id, Name: name, Arguments: arguments}
+func toolCall(id, name, arguments string) models.Call {
+	return models.Call{ID: id, Name: name, Arguments: arguments}
 }
 
 // TestToolsAnswersEveryCall, also those that a failed one has stopped.

@@ -71,7 +71,7 @@ func play(t *testing.T, kit *bottest.Kit, archive *txtar.Archive) {
 			return
 		}
 		scriptTurn(kit.Model, archive, n)
-		var over bottest.Activity
+		var over map[string]any
 		if err := json.Unmarshal(activities[0].Data, &over); err != nil {
 			t.Fatal(err)
 		}

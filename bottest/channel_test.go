@@ -94,7 +94,7 @@ func TestEventsOfAChannel(t *testing.T) {
 		kit.Model.Says("I read text only.")
 		chat.Attach("image/png")
 		chat.Expect("I read text only.")
-		if asked := kit.Model.LastCall().Last(models.User); !strings.Contains(asked, "image/png") {
+		if asked := kit.Model.LastCall().Last("user"); !strings.Contains(asked, "image/png") {
 			t.Errorf("the model was asked %q", asked)
 		}
 		chat.RemoveBot()
@@ -103,14 +103,14 @@ func TestEventsOfAChannel(t *testing.T) {
 		var got struct{ Count int }
 		chat.Invoke("shop/count", map[string]int{"Add": 2}).Taken().Decode(&got)
 		chat.Invoke("shop/count", map[string]int{"Add": 3}).Taken().Decode(&got)
-		if kept := bottest.AtConversation[int](chat, "count"); got.Count != 5 || kept != 5 {
+		if kept := bottest.OfConversation[int](chat, "count"); got.Count != 5 || kept != 5 {
 			t.Errorf("count %d, kept %d", got.Count, kept)
 		}
-		if kept := bottest.AtUser[string](chat, "cup"); kept != "" {
+		if kept := bottest.OfUser[string](chat, "cup"); kept != "" {
 			t.Errorf("kept %q", kept)
 		}
 		chat.Keep(func(_, user *state.Scope) { *state.At[string](user, "cup") = "large" })
-		if kept := bottest.AtUser[string](chat, "cup"); kept != "large" {
+		if kept := bottest.OfUser[string](chat, "cup"); kept != "large" {
 			t.Errorf("kept %q", kept)
 		}
 		if other := chat.Invoke("shop/close", nil); other.Status != http.StatusNotImplemented {
@@ -166,7 +166,7 @@ func TestTools(t *testing.T) {
 		chat.Say("add milk")
 		chat.Expect("Added milk.")
 		calls := kit.Model.Calls()
-		if len(calls) != 2 || len(calls[0].Tools) == 0 || calls[1].Last(models.ToolRole) == "" || !strings.Contains(calls[1].Prompt(), "assistant calls addItem") {
+		if len(calls) != 2 || len(calls[0].Tools) == 0 || calls[1].Last("tool") == "" || !strings.Contains(calls[1].Prompt(), "assistant calls addItem") {
 			t.Errorf("%d calls, the last:\n%s", len(calls), calls[len(calls)-1].Prompt())
 		}
 	})
@@ -190,7 +190,7 @@ func TestExpectingAtTheSameTime(t *testing.T) {
 	t.Parallel()
 	bottest.Test(t, listBot(), func(_ *testing.T, kit *bottest.Kit) {
 		kit.Model.Decides(func(c bottest.ModelCall) (bottest.Answer, bool) {
-			return bottest.Answer{Text: c.Last(models.User), Takes: time.Minute}, true
+			return bottest.Answer{Text: c.Last("user"), Takes: time.Minute}, true
 		})
 		var talks []func()
 		for i := range 8 {
@@ -230,7 +230,7 @@ func TestDecisions(t *testing.T) {
 	t.Parallel()
 	bottest.Test(t, listBot(), func(t *testing.T, kit *bottest.Kit) {
 		kit.Model.Decides(func(c bottest.ModelCall) (bottest.Answer, bool) {
-			return bottest.Answer{Text: "To " + c.Conversation + ": " + c.Last(models.User)}, true
+			return bottest.Answer{Text: "To " + c.Conversation + ": " + c.Last("user")}, true
 		})
 		var refused sync.Map
 		kit.Connector.Decides(func(s bottest.Sent) bottest.Fault {

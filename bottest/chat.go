@@ -11,11 +11,13 @@ import (
 	"net/http"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/planbot-go/planbot/activity"
+	"github.com/planbot-go/planbot/app/record"
+	"github.com/planbot-go/planbot/state"
 )
 
 // Chat is a conversation with the bot, as one person sees it. Its methods wait for what
@@ -27,72 +29,21 @@ type Chat struct {
 	replica int
 }
 
-// conversation is what all chats of one conversation share.
+// conversation is what all chats of one conversation share. The kit's lock guards it.
 type conversation struct {
-	id       string
-	kind     string
-	mu       sync.Mutex
-	messages []Sent
-	read     int // how many of them were expected
-	people   []string
-}
-
-func (c *conversation) took(s Sent) {
-	if !s.Message() {
-		return
-	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.messages = append(c.messages, s)
-}
-
-func (c *conversation) entered(person string) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if person != "" && !slices.Contains(c.people, person) {
-		c.people = append(c.people, person)
-	}
-}
-
-// speakers are the people whom the test had speak.
-func (c *conversation) speakers() []string {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return slices.Clone(c.people)
-}
-
-// allChats is one for each conversation, by their ids.
-func (k *Kit) allChats() []*Chat {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	var all []*Chat
-	for _, id := range slices.Sorted(maps.Keys(k.chats)) {
-		all = append(all, &Chat{kit: k, of: k.chats[id], replica: 1})
-	}
-	return all
-}
-
-// conversation is the one with that id.
-func (k *Kit) conversation(id string) *conversation {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	c := k.chats[id]
-	if c == nil {
-		c = &conversation{id: id}
-		k.chats[id] = c
-	}
-	return c
+	id, kind string
+	read     int // how many of the bot's messages were expected
 }
 
 func (k *Kit) chat(id, kind, person string) *Chat {
-	of := k.conversation(id)
-	of.entered(person)
-	of.mu.Lock()
-	defer of.mu.Unlock()
-	if of.kind == "" {
-		of.kind = kind
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	of := k.conversations[id]
+	if of == nil {
+		of = &conversation{id: id, kind: cmp.Or(kind, "personal")}
+		k.conversations[id] = of
 	}
-	return &Chat{kit: k, of: of, person: person, replica: 1}
+	return (&Chat{kit: k, of: of, replica: 1}).as(person)
 }
 
 // Personal is the chat of one person with the bot. The account of Mia is 29:mia and her id
@@ -115,7 +66,7 @@ func (k *Kit) Channel(name string, people ...string) *Chat {
 func (k *Kit) Conversation(id, kind, person string) *Chat {
 	k.t.Helper()
 	if !slices.Contains([]string{"", "personal", "groupChat", "channel"}, kind) {
-		k.fatal(nil, "no kind of conversation %q, want personal, groupChat or channel", kind)
+		k.fatal("no kind of conversation %q, want personal, groupChat or channel", kind)
 	}
 	return k.chat(id, kind, person)
 }
@@ -129,9 +80,17 @@ func first(people []string) string {
 
 // As is the same conversation, in which another person speaks.
 func (c *Chat) As(person string) *Chat {
-	c.of.entered(person)
+	c.kit.mu.Lock()
+	defer c.kit.mu.Unlock()
+	return c.as(person)
+}
+
+func (c *Chat) as(person string) *Chat {
 	other := *c
 	other.person = person
+	if person != "" {
+		c.kit.people[person] = true
+	}
 	return &other
 }
 
@@ -146,22 +105,20 @@ func (c *Chat) On(replica int) *Chat {
 // it was mentioned: see [Chat.Mention].
 func (c *Chat) Say(text string) *Delivery {
 	c.kit.t.Helper()
-	return c.Deliver(Activity{"type": "message", "text": text}).Taken()
+	return c.Deliver(map[string]any{"type": "message", "text": text}).Taken()
 }
 
 // Mention says a text that begins with a mention of the bot.
 func (c *Chat) Mention(text string) *Delivery {
 	c.kit.t.Helper()
 	at := "<at>" + c.kit.cfg.Name + "</at>"
-	return c.Deliver(Activity{"type": "message", "text": at + " " + text, "entities": []any{c.kit.mention(at)}}).Taken()
+	return c.Deliver(map[string]any{"type": "message", "text": at + " " + text, "entities": []any{c.MentionOf(at)}}).Taken()
 }
 
 // MentionOf is the entity of a mention of the bot that stands in a text as <at>NAME</at>.
-func (c *Chat) MentionOf(at string) Activity { return c.kit.mention(at) }
-
-func (k *Kit) mention(at string) Activity {
+func (c *Chat) MentionOf(at string) map[string]any {
 	name := strings.TrimSuffix(strings.TrimPrefix(at, "<at>"), "</at>")
-	return Activity{"type": "mention", "text": at, "mentioned": Activity{"id": BotID, "name": name}}
+	return map[string]any{"type": "mention", "text": at, "mentioned": map[string]any{"id": botID, "name": name}}
 }
 
 // Attach sends files without a text, by their content types.
@@ -169,15 +126,15 @@ func (c *Chat) Attach(contentTypes ...string) *Delivery {
 	c.kit.t.Helper()
 	var files []any
 	for _, t := range contentTypes {
-		files = append(files, Activity{"contentType": t, "contentUrl": c.kit.Connector.URL + "file"})
+		files = append(files, map[string]any{"contentType": t, "contentUrl": c.kit.Connector.URL + "file"})
 	}
-	return c.Deliver(Activity{"type": "message", "attachments": files}).Taken()
+	return c.Deliver(map[string]any{"type": "message", "attachments": files}).Taken()
 }
 
 // AddBot tells the bot that it was added to the conversation.
 func (c *Chat) AddBot() *Delivery {
 	c.kit.t.Helper()
-	return c.members("membersAdded", BotID)
+	return c.members("membersAdded", botID)
 }
 
 // Add tells the bot that people were added to the conversation.
@@ -193,52 +150,54 @@ func (c *Chat) Add(people ...string) *Delivery {
 // RemoveBot tells the bot that it was removed from the conversation.
 func (c *Chat) RemoveBot() *Delivery {
 	c.kit.t.Helper()
-	return c.members("membersRemoved", BotID)
+	return c.members("membersRemoved", botID)
 }
 
 func (c *Chat) members(field string, ids ...string) *Delivery {
 	c.kit.t.Helper()
 	var members []any
 	for _, id := range ids {
-		members = append(members, Activity{"id": id})
+		members = append(members, map[string]any{"id": id})
 	}
-	return c.Deliver(Activity{"type": "conversationUpdate", field: members}).Taken()
+	return c.Deliver(map[string]any{"type": "conversationUpdate", field: members}).Taken()
 }
 
 // Invoke delivers an invoke and returns with its answer. There has to be one, and none that
 // says that the bot is to blame: an unknown invoke, 501, is one.
 func (c *Chat) Invoke(name string, value any) *Delivery {
 	c.kit.t.Helper()
-	return c.Deliver(Activity{"type": "invoke", "name": name, "value": value}).answered()
+	return c.Deliver(map[string]any{"type": "invoke", "name": name, "value": value}).answered()
 }
 
 // Messages are what the bot said in the conversation so far. Who asks for them looks at all
 // of them.
 func (c *Chat) Messages() []Sent {
-	all := c.of.said()
+	all := c.kit.Connector.said(c.of.id)
 	c.kit.Connector.look(all...)
 	return all
 }
 
-func (c *conversation) said() []Sent {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return slices.Clone(c.messages)
+// Keep changes what the bot keeps about the conversation and about the person, before or
+// between its turns; of a bot that takes its Store from the parts.
+func (c *Chat) Keep(change func(conversation, user *state.Scope)) {
+	c.kit.t.Helper()
+	conversation, user := c.kit.load(conversationKey(c.of.id)), c.kit.load(userKey(c.person))
+	change(conversation, user)
+	if err := c.kit.watcher.Save(c.kit.t.Context(), conversation, user); err != nil {
+		c.fatal("keep: %v", err)
+	}
 }
 
-// Activity is an activity as JSON has it, or a part of one.
-type Activity map[string]any
-
 // fill adds what the channel says of every activity, unless it is said already.
-func (c *Chat) fill(a Activity) Activity {
-	full := Activity{
-		"id":         c.kit.newID(),
+func (c *Chat) fill(a map[string]any) map[string]any {
+	full := map[string]any{
+		"id":         fmt.Sprint("activity-", c.kit.ids.Add(1)),
 		"channelId":  activity.Teams,
 		"serviceUrl": c.kit.Connector.URL,
-		"from":       Activity{"id": userID(c.person), "name": c.person, "aadObjectId": "aad-" + c.person},
-		"recipient":  Activity{"id": BotID, "name": c.kit.cfg.Name},
-		"conversation": Activity{
-			"id": c.of.id, "conversationType": c.kind(), "isGroup": c.kind() != "personal", "tenantId": tenantIn(a),
+		"from":       map[string]any{"id": userID(c.person), "name": c.person, "aadObjectId": "aad-" + c.person},
+		"recipient":  map[string]any{"id": botID, "name": c.kit.cfg.Name},
+		"conversation": map[string]any{
+			"id": c.of.id, "conversationType": c.of.kind, "isGroup": c.of.kind != "personal", "tenantId": tenantIn(a),
 		},
 		"channelData": c.channelData(),
 	}
@@ -247,26 +206,17 @@ func (c *Chat) fill(a Activity) Activity {
 	return full
 }
 
-func (c *Chat) kind() string {
-	c.of.mu.Lock()
-	defer c.of.mu.Unlock()
-	return cmp.Or(c.of.kind, "personal")
-}
-
 const tenant = "tenant-1"
 
 // tenantIn is the tenant that the activity names: one that is named in two ways gets in
 // nowhere.
-func tenantIn(a Activity) string {
+func tenantIn(a map[string]any) string {
 	for _, name := range []string{"channelData", "tenant"} {
-		switch part := a[name].(type) {
-		case Activity:
-			a = part
-		case map[string]any:
-			a = part
-		default:
+		part, ok := a[name].(map[string]any)
+		if !ok {
 			return tenant
 		}
+		a = part
 	}
 	if id, ok := a["id"].(string); ok && id != "" {
 		return id
@@ -274,26 +224,23 @@ func tenantIn(a Activity) string {
 	return tenant
 }
 
-func (c *Chat) channelData() Activity {
-	data := Activity{"tenant": Activity{"id": tenant}}
-	if c.kind() == "channel" {
-		data["team"] = Activity{"id": "19:team@thread.tacv2", "name": "Team"}
+func (c *Chat) channelData() map[string]any {
+	data := map[string]any{"tenant": map[string]any{"id": tenant}}
+	if c.of.kind == "channel" {
+		data["team"] = map[string]any{"id": "19:team@thread.tacv2", "name": "Team"}
 		base, _, _ := strings.Cut(c.of.id, ";")
-		data["channel"] = Activity{"id": base}
+		data["channel"] = map[string]any{"id": base}
 	}
 	return data
 }
 
 // userID is the account of a person.
 func userID(person string) string {
-	if strings.HasPrefix(person, "29:") || person == BotID {
+	if strings.HasPrefix(person, "29:") || person == botID {
 		return person
 	}
 	return "29:" + strings.ToLower(strings.ReplaceAll(person, " ", "-"))
 }
-
-// taken reports whether a status says that the bot has it.
-func taken(status int) bool { return status == http.StatusOK || status == http.StatusAccepted }
 
 // Delivery is an activity that was delivered to the bot, and how it was answered.
 type Delivery struct {
@@ -301,54 +248,85 @@ type Delivery struct {
 	Status int // of HTTP; 0: there was no answer
 	Body   []byte
 	Took   time.Duration
-	Err    error // why there was none
 
+	err  error // why there was none
 	chat *Chat
-	sent Activity
+	sent map[string]any
 	to   *process
 }
-
-// newID is an id that no activity has had, in a Redis that outlives the test either.
-func (k *Kit) newID() string { return fmt.Sprint(k.idPrefix, k.ids.Add(1)) }
 
 // Deliver delivers any activity, with what a channel says of each filled in: an id, who
 // speaks to whom, where. A field that is nil is left out. It does not look at the answer:
 // [Delivery.Taken] does.
-func (c *Chat) Deliver(a Activity) *Delivery {
+func (c *Chat) Deliver(a map[string]any) *Delivery {
 	c.kit.t.Helper()
 	return c.post(c.fill(a), "")
 }
 
 // post delivers an activity, with a remark for the story.
-func (c *Chat) post(full Activity, remark string) *Delivery {
+func (c *Chat) post(full map[string]any, remark string) *Delivery {
 	c.kit.t.Helper()
-	p := c.kit.process(c.replica)
-	if p == nil {
-		c.kit.fatal(c, "there is no replica %d", c.replica)
-	}
 	id, _ := full["id"].(string)
-	d := &Delivery{ID: id, chat: c, sent: full, to: p}
+	d := &Delivery{ID: id, chat: c, sent: full, to: c.kit.process(c.replica)}
 	raw, err := json.Marshal(full)
 	if err != nil {
-		c.kit.fatal(c, "the activity is not to be written as JSON: %v", err)
+		c.fatal("the activity is not to be written as JSON: %v", err)
 	}
-	of := Of{Conversation: c.of.id, Activity: id}
-	text := describeActivity(full)
-	if c.kind() != "personal" && full["type"] == "message" && full["text"] != nil && full["entities"] == nil {
+	of := record.Of{Conversation: c.of.id, Activity: id}
+	if c.of.kind != "personal" && full["type"] == "message" && full["text"] != nil && full["entities"] == nil {
 		remark += " (does not mention the bot)"
 	}
-	c.kit.note(entry{Of: of, kind: "said", who: c.person, text: text + remark})
+	c.kit.story.note(of, c.person, describe(full)+remark)
 	began := time.Now()
-	d.Status, d.Body, d.Err = c.kit.send(c.kit.t.Context(), p, raw)
+	d.err = d.send(c.kit.t.Context(), raw)
 	d.Took = time.Since(began)
-	c.kit.note(entry{Of: of, kind: "status", text: d.String()})
+	if answer := d.String(); answer != "200 " && answer != "200 {}" {
+		c.kit.story.note(of, "  HTTP", answer)
+	}
 	return d
+}
+
+// describe says in a line what an activity is.
+func describe(a map[string]any) string {
+	text, _ := a["text"].(string)
+	if a["type"] == "message" && text != "" {
+		return text
+	}
+	parts := map[string]any{}
+	for _, field := range []string{"name", "action", "text", "value", "membersAdded", "membersRemoved", "reactionsAdded", "attachments"} {
+		if v, ok := a[field]; ok {
+			parts[field] = v
+		}
+	}
+	raw, _ := json.Marshal(parts) // it is a part of JSON
+	return fmt.Sprintf("(%v %s)", a["type"], raw)
+}
+
+// send posts the activity as a channel does.
+func (d *Delivery) send(ctx context.Context, raw []byte) error {
+	if d.to.dead.Load() {
+		return fmt.Errorf("replica %d is dead", d.to.replica)
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, d.to.url, bytes.NewReader(raw))
+	if err != nil {
+		return err
+	}
+	req.Header.Set("Content-Type", "application/json; charset=utf-8")
+	transport := &http.Transport{DialContext: d.chat.kit.network.dial, DisableKeepAlives: true}
+	res, err := transport.RoundTrip(req)
+	if err != nil {
+		return err
+	}
+	defer res.Body.Close()
+	d.Status = res.StatusCode
+	d.Body, err = io.ReadAll(res.Body)
+	return err
 }
 
 // String says how it was answered.
 func (d *Delivery) String() string {
-	if d.Err != nil {
-		return "no answer: " + d.Err.Error()
+	if d.err != nil {
+		return "no answer: " + d.err.Error()
 	}
 	return fmt.Sprintf("%d %s", d.Status, d.Body)
 }
@@ -357,8 +335,8 @@ func (d *Delivery) String() string {
 func (d *Delivery) Taken() *Delivery {
 	k := d.chat.kit
 	k.t.Helper()
-	if !taken(d.Status) {
-		k.fatal(d.chat, "the activity was not taken: %s", d)
+	if d.Status != http.StatusOK && d.Status != http.StatusAccepted {
+		d.chat.fatal("the activity was not taken: %s", d)
 	}
 	return d
 }
@@ -368,9 +346,9 @@ func (d *Delivery) Taken() *Delivery {
 func (d *Delivery) answered() *Delivery {
 	k := d.chat.kit
 	k.t.Helper()
-	died := d.to.dead.Load() && d.Err == nil
+	died := d.to.dead.Load() && d.err == nil
 	if !died && (d.Status == 0 || d.Status >= http.StatusInternalServerError && d.Status != http.StatusNotImplemented) {
-		k.fatal(d.chat, "the bot did not answer this: %s", d)
+		d.chat.fatal("the bot did not answer this: %s", d)
 	}
 	return d
 }
@@ -385,16 +363,16 @@ func (d *Delivery) Again(to *Chat) *Delivery {
 // Edit tells the bot that the message was edited.
 func (d *Delivery) Edit(text string) *Delivery {
 	d.chat.kit.t.Helper()
-	return d.chat.Deliver(Activity{"type": "messageUpdate", "id": d.ID, "text": text, "channelData": d.chat.event("editMessage")}).Taken()
+	return d.chat.Deliver(map[string]any{"type": "messageUpdate", "id": d.ID, "text": text, "channelData": d.chat.event("editMessage")}).Taken()
 }
 
 // Delete tells the bot that the message was deleted.
 func (d *Delivery) Delete() *Delivery {
 	d.chat.kit.t.Helper()
-	return d.chat.Deliver(Activity{"type": "messageDelete", "id": d.ID, "channelData": d.chat.event("softDeleteMessage")}).Taken()
+	return d.chat.Deliver(map[string]any{"type": "messageDelete", "id": d.ID, "channelData": d.chat.event("softDeleteMessage")}).Taken()
 }
 
-func (c *Chat) event(name string) Activity {
+func (c *Chat) event(name string) map[string]any {
 	data := c.channelData()
 	data["eventType"] = name
 	return data
@@ -403,25 +381,18 @@ func (c *Chat) event(name string) Activity {
 // React tells the bot of a reaction, such as like, to what it said last.
 func (c *Chat) React(kind string) *Delivery {
 	c.kit.t.Helper()
-	return c.Deliver(Activity{"type": "messageReaction", "replyToId": c.last().ID, "reactionsAdded": []any{Activity{"type": kind}}}).Taken()
-}
-
-// last is what the bot said last.
-func (c *Chat) last() Sent {
-	c.kit.t.Helper()
-	all := c.of.said()
+	all := c.Messages()
 	if len(all) == 0 {
-		c.kit.fatal(c, "the bot has said nothing yet")
+		c.fatal("the bot has said nothing yet")
 	}
-	c.kit.Connector.look(all[len(all)-1])
-	return all[len(all)-1]
+	return c.Deliver(map[string]any{"type": "messageReaction", "replyToId": all[len(all)-1].ID, "reactionsAdded": []any{map[string]any{"type": kind}}}).Taken()
 }
 
 // Decode reads the body of the answer.
 func (d *Delivery) Decode(into any) {
 	d.chat.kit.t.Helper()
 	if err := json.Unmarshal(d.Body, into); err != nil {
-		d.chat.kit.fatal(d.chat, "the answer is %s: %v", d, err)
+		d.chat.fatal("the answer is %s: %v", d, err)
 	}
 }
 
@@ -429,6 +400,7 @@ func (d *Delivery) Decode(into any) {
 // of a message or of an error. It is "" where there is none, as with a card that takes the
 // place of the one that was clicked.
 func (d *Delivery) Shown() string {
+	type fault struct{ Code, Message string }
 	var body struct {
 		Value json.RawMessage `json:"value"`
 		Error fault           `json:"error"`
@@ -438,68 +410,20 @@ func (d *Delivery) Shown() string {
 	if json.Unmarshal(body.Value, &text) == nil {
 		return text
 	}
-	said := body.Error
-	if said == (fault{}) && json.Unmarshal(body.Value, &said) != nil {
-		return ""
-	}
-	return cmp.Or(said.Message, said.Code)
-}
-
-// fault is how failures are told.
-type fault struct {
-	Code    string `json:"code"`
-	Message string `json:"message"`
-}
-
-// send posts an activity to the process as a channel does.
-func (k *Kit) send(ctx context.Context, p *process, raw []byte) (status int, body []byte, err error) {
-	transport := &http.Transport{DialContext: k.wires.dial, DisableKeepAlives: true}
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, p.url, bytes.NewReader(raw))
-	if err != nil {
-		return 0, nil, err
-	}
-	req.Header.Set("Content-Type", "application/json; charset=utf-8")
-	if p.dead.Load() {
-		return 0, nil, fmt.Errorf("replica %d is dead", p.replica)
-	}
-	res, err := transport.RoundTrip(req)
-	if err != nil {
-		return 0, nil, err
-	}
-	defer res.Body.Close()
-	body, err = io.ReadAll(res.Body)
-	return res.StatusCode, body, err
-}
-
-func describeActivity(a Activity) string {
-	text, _ := a["text"].(string)
-	kind, _ := a["type"].(string)
-	if kind == "message" && text != "" {
-		return text
-	}
-	parts := Activity{}
-	for _, field := range []string{"name", "action", "text", "value", "membersAdded", "membersRemoved", "reactionsAdded", "attachments"} {
-		if v, ok := a[field]; ok {
-			parts[field] = v
-		}
-	}
-	raw, err := json.Marshal(parts)
-	if err != nil {
-		return "(" + kind + ")"
-	}
-	return fmt.Sprintf("(%s %s)", kind, raw)
+	_ = json.Unmarshal(body.Value, &body.Error) // it may be there as well
+	return cmp.Or(body.Error.Message, body.Error.Code)
 }
 
 // Expect takes the next message of the bot in the conversation and compares its text. It is
 // for messages with one: a card is for [Chat.ExpectCard].
 func (c *Chat) Expect(want string) Sent {
 	c.kit.t.Helper()
-	got := c.next("%q", want)
+	got := c.next(strconv.Quote(want))
 	switch {
-	case got.Activity.Text == "" && c.card(got) != nil:
-		c.kit.fail(c, "the bot said a card, want %q: for cards there is ExpectCard\n%s", want, quote(got))
+	case got.Activity.Text == "" && c.Card(got) != nil:
+		c.fail("the bot said a card, want %q: for cards there is ExpectCard\n%s", want, got.line())
 	case got.Activity.Text != want:
-		c.kit.fail(c, "the bot said %s, want %q", quote(got), want)
+		c.fail("the bot said %q, want %q", got.line(), want)
 	}
 	return got
 }
@@ -509,11 +433,11 @@ func (c *Chat) ExpectMatch(expression string) Sent {
 	c.kit.t.Helper()
 	want, err := regexp.Compile(expression)
 	if err != nil {
-		c.kit.fatal(c, "%v", err)
+		c.fatal("%v", err)
 	}
-	got := c.next("what matches %s", expression)
+	got := c.next("what matches " + expression)
 	if !want.MatchString(got.Activity.Text) {
-		c.kit.fail(c, "the bot said %s, want what matches %s", quote(got), expression)
+		c.fail("the bot said %q, want what matches %s", got.line(), expression)
 	}
 	return got
 }
@@ -528,55 +452,47 @@ func (c *Chat) Next() Sent {
 // something that nobody expected yet.
 func (c *Chat) ExpectNothing() {
 	c.kit.t.Helper()
-	if c.kit.foreign.Load() {
-		c.kit.fatal(c, "ExpectNothing is for bots that take their Store from the Parts: of others nobody knows when they have nothing left to do")
-	}
-	c.kit.settle(nil)
+	c.kit.mustSee()
+	c.kit.Settle()
 	if got, ok := c.take(); ok {
-		c.kit.fail(c, "the bot said %s, want nothing", quote(got))
+		c.fail("the bot said %q, want nothing", got.line())
 	}
 }
 
 // next takes the next message. It ends the test when none comes.
-func (c *Chat) next(want string, args ...any) Sent {
+func (c *Chat) next(want string) Sent {
 	c.kit.t.Helper()
 	var got Sent
-	if !c.kit.settle(func() (ok bool) { got, ok = c.take(); return ok }) {
-		c.kit.fatal(c, "the bot said nothing more, want "+want+"%s", append(args, c.elsewhere())...)
+	if !c.kit.Await(func() (ok bool) { got, ok = c.take(); return ok }) {
+		elsewhere := c.kit.Connector.overlooked(c.of.id)
+		c.fatal("the bot said nothing more, want %s", strings.Join(append([]string{want}, elsewhere...), "\n"))
 	}
 	return got
 }
 
-// elsewhere says why nothing may have come.
-func (c *Chat) elsewhere() string {
-	var s strings.Builder
-	for _, sent := range c.kit.Connector.overlooked(c.of.id) {
-		fmt.Fprintf(&s, "\nin %s it said %s, which nobody expected", sent.To, quote(sent))
-	}
-	if c.kit.foreign.Load() {
-		s.WriteString("\nthe bot does not take its Store from the Parts (begin its Config with parts.Bot): does it answer through the kit's Channel?")
-	}
-	return s.String()
-}
-
 func (c *Chat) take() (Sent, bool) {
-	c.of.mu.Lock()
-	defer c.of.mu.Unlock()
-	if c.of.read == len(c.of.messages) {
+	said := c.kit.Connector.said(c.of.id)
+	c.kit.mu.Lock()
+	defer c.kit.mu.Unlock()
+	if c.of.read >= len(said) {
 		return Sent{}, false
 	}
-	got := c.of.messages[c.of.read]
+	got := said[c.of.read]
 	c.of.read++
 	c.kit.Connector.look(got)
 	return got, true
 }
 
-func quote(s Sent) string {
-	raw, err := json.Marshal(describeSent(s))
-	if err != nil {
-		return s.Activity.Text
-	}
-	return string(raw)
+// fail is [Kit.fail] with what happened in the conversation.
+func (c *Chat) fail(format string, args ...any) {
+	c.kit.t.Helper()
+	c.kit.t.Errorf("%s\n%s", fmt.Sprintf(format, args...), c.kit.explain(c.of.id))
+}
+
+// fatal is fail for what nothing can follow.
+func (c *Chat) fatal(format string, args ...any) {
+	c.kit.t.Helper()
+	c.kit.t.Fatalf("%s\n%s", fmt.Sprintf(format, args...), c.kit.explain(c.of.id))
 }
 
 // Card is a card that the bot sent.
@@ -593,13 +509,13 @@ type Card struct {
 func (c *Chat) ExpectCard(texts ...string) *Card {
 	c.kit.t.Helper()
 	got := c.next("a card")
-	card := c.card(got)
+	card := c.Card(got)
 	if card == nil {
-		c.kit.fatal(c, "the bot said %s, want a card", quote(got))
+		c.fatal("the bot said %q, want a card", got.line())
 	}
 	for _, text := range texts {
 		if !strings.Contains(card.JSON, text) {
-			c.kit.fail(c, "the card does not show %q: %s", text, card.JSON)
+			c.fail("the card does not show %q: %s", text, card.JSON)
 		}
 	}
 	return card
@@ -607,9 +523,7 @@ func (c *Chat) ExpectCard(texts ...string) *Card {
 
 // Card reads the card of a message that the bot sent in the conversation; nil: it has
 // none.
-func (c *Chat) Card(of Sent) *Card { return c.card(of) }
-
-func (c *Chat) card(of Sent) *Card {
+func (c *Chat) Card(of Sent) *Card {
 	for _, a := range of.Activity.Attachments {
 		if a.ContentType != activity.CardContentType {
 			continue
@@ -625,13 +539,13 @@ func (c *Chat) card(of Sent) *Card {
 // Press clicks on a button of the last card that the bot sent, by its title.
 func (c *Chat) Press(title string) *Delivery {
 	c.kit.t.Helper()
-	for _, sent := range slices.Backward(c.of.said()) {
-		if card := c.card(sent); card != nil {
+	for _, sent := range slices.Backward(c.kit.Connector.said(c.of.id)) {
+		if card := c.Card(sent); card != nil {
 			c.kit.Connector.look(sent)
 			return card.Press(title)
 		}
 	}
-	c.kit.fatal(c, "the bot has sent no card yet")
+	c.fatal("the bot has sent no card yet")
 	return nil
 }
 
@@ -653,11 +567,11 @@ func (c *Card) Press(title string, inputs ...any) *Delivery {
 		}
 		click, err := c.Click(button, inputs...)
 		if err != nil {
-			k.fatal(c.chat, "%v", err)
+			c.chat.fatal("%v", err)
 		}
 		return c.chat.Deliver(click).answered()
 	}
-	k.fatal(c.chat, "no button %q in %s", title, c.JSON)
+	c.chat.fatal("no button %q in %s", title, c.JSON)
 	return nil
 }
 
@@ -666,19 +580,35 @@ func (c *Card) ID() string { return c.message.ID }
 
 // Buttons are the actions of the card, as they are in its JSON: those of its bar and then
 // those in its body, with what lies in containers, action sets and cards that a button shows.
-func (c *Card) Buttons() (buttons []map[string]any) {
-	walk(c.content, func(part map[string]any) {
+func (c *Card) Buttons() []map[string]any { return buttonsOf(c.content) }
+
+// notSeen are the fields of a card in which nothing is for people to see: what a button sends,
+// what takes the place of an element that is not understood, and what a card renews itself with.
+var notSeen = []string{"data", "fallback", "refresh"}
+
+func buttonsOf(part any) (buttons []map[string]any) {
+	switch part := part.(type) {
+	case []any:
+		for _, p := range part {
+			buttons = append(buttons, buttonsOf(p)...)
+		}
+	case map[string]any:
 		if kind, _ := part["type"].(string); strings.HasPrefix(kind, "Action.") {
 			buttons = append(buttons, part)
 		}
-	})
+		for _, name := range slices.Sorted(maps.Keys(part)) {
+			if !slices.Contains(notSeen, name) {
+				buttons = append(buttons, buttonsOf(part[name])...)
+			}
+		}
+	}
 	return buttons
 }
 
 // Click is the activity of a click on one of the card's buttons: an invoke or, for an
-// Action.Submit, a message. The error is that of a button which sends nothing to the bot, and
-// of inputs which are no ids of the card's with values.
-func (c *Card) Click(button map[string]any, inputs ...any) (Activity, error) {
+// Action.Submit, a message. The error is that of a button which sends nothing to the bot. It
+// panics when a value of the inputs is missing or an id is no string.
+func (c *Card) Click(button map[string]any, inputs ...any) (map[string]any, error) {
 	if kind := button["type"]; kind != "Action.Execute" && kind != "Action.Submit" {
 		return nil, fmt.Errorf("the button %q is of type %v, which sends nothing to the bot: want Action.Execute or Action.Submit", button["title"], kind)
 	}
@@ -686,53 +616,14 @@ func (c *Card) Click(button map[string]any, inputs ...any) (Activity, error) {
 	if of, ok := button["data"].(map[string]any); ok {
 		maps.Copy(data, of)
 	}
-	for i := 0; i < len(inputs); i += 2 {
-		id, ok := inputs[i].(string)
-		if !ok || i+1 == len(inputs) {
-			return nil, fmt.Errorf("inputs of a card are ids with values, not %v", inputs)
-		}
-		if known := c.inputs(); !slices.Contains(known, id) {
-			return nil, fmt.Errorf("the card has no input %q, it has %q", id, known)
-		}
-		data[id] = inputs[i+1]
+	for pair := range slices.Chunk(inputs, 2) {
+		data[pair[0].(string)] = pair[1]
 	}
 	if button["type"] == "Action.Submit" {
-		return Activity{"type": "message", "replyToId": c.message.ID, "value": data}, nil
+		return map[string]any{"type": "message", "replyToId": c.message.ID, "value": data}, nil
 	}
-	return Activity{
+	return map[string]any{
 		"type": "invoke", "name": "adaptiveCard/action", "replyToId": c.message.ID,
-		"value": Activity{"action": Activity{"type": button["type"], "verb": button["verb"], "id": button["id"], "data": data}, "trigger": "manual"},
+		"value": map[string]any{"action": map[string]any{"type": button["type"], "verb": button["verb"], "id": button["id"], "data": data}, "trigger": "manual"},
 	}, nil
-}
-
-// inputs are the ids of the card's inputs.
-func (c *Card) inputs() (ids []string) {
-	walk(c.content, func(part map[string]any) {
-		kind, _ := part["type"].(string)
-		if id, ok := part["id"].(string); ok && strings.HasPrefix(kind, "Input.") {
-			ids = append(ids, id)
-		}
-	})
-	return ids
-}
-
-// notSeen are the fields of a card in which nothing is for people to see: what a button sends,
-// what takes the place of an element that is not understood, and what a card renews itself with.
-var notSeen = []string{"data", "fallback", "refresh"}
-
-// walk visits all objects in a part of a card that people see, the outer ones first.
-func walk(part any, visit func(map[string]any)) {
-	switch part := part.(type) {
-	case []any:
-		for _, p := range part {
-			walk(p, visit)
-		}
-	case map[string]any:
-		visit(part)
-		for _, name := range slices.Sorted(maps.Keys(part)) {
-			if !slices.Contains(notSeen, name) {
-				walk(part[name], visit)
-			}
-		}
-	}
 }

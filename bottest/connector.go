@@ -3,12 +3,17 @@ package bottest
 import (
 	"fmt"
 	"net/http"
+	"slices"
+	"strconv"
+	"strings"
 	"sync"
+	"testing"
 	"time"
 
 	"github.com/go-json-experiment/json"
 
 	"github.com/planbot-go/planbot/activity"
+	"github.com/planbot-go/planbot/app/record"
 	"github.com/planbot-go/planbot/internal/fakeconnector"
 )
 
@@ -19,8 +24,10 @@ type Connector struct {
 	// URL is what activities carry as their serviceUrl.
 	URL string
 
-	kit    *Kit
-	fake   *fakeconnector.Connector
+	t     testing.TB
+	story *story
+	fake  *fakeconnector.Connector
+
 	mu     sync.Mutex
 	decide func(Sent) Fault
 	sent   []Sent
@@ -42,14 +49,14 @@ type Fault struct {
 func (f Fault) wire() fakeconnector.Fault {
 	out := fakeconnector.Fault{Status: f.Status, Code: f.Code, Loses: f.Loses}
 	if f.RetryAfter > 0 {
-		out.RetryAfter = seconds(f.RetryAfter)
+		out.RetryAfter = strconv.FormatFloat(f.RetryAfter.Seconds(), 'f', -1, 64)
 	}
 	return out
 }
 
 // Sent is one request of the bot to the connector.
 type Sent struct {
-	Of
+	record.Of
 	Seq      int    // its place among all that happened in the kit
 	Method   string // POST sends, PUT updates
 	Status   int    // with which it was answered; 0: it was not, see [Fault].Loses
@@ -58,7 +65,6 @@ type Sent struct {
 	ID       string // that the message was given, or that of the message which is updated
 	Activity *activity.Activity
 	JSON     string // the activity as it came, in JSON
-	Token    string // the Authorization that came with it
 }
 
 // Message reports whether the connector took it as a message of its own.
@@ -66,10 +72,27 @@ func (s Sent) Message() bool {
 	return s.Method == http.MethodPost && s.Activity.Type == activity.Message && s.Status < http.StatusBadRequest
 }
 
-func newConnector(k *Kit) *Connector {
-	c := &Connector{kit: k, looked: map[int]bool{}}
+// line says what the bot sent.
+func (s Sent) line() string {
+	text := s.Activity.Text
+	for _, a := range s.Activity.Attachments {
+		text += " [" + a.ContentType + "] " + string(a.Content)
+	}
+	switch {
+	case s.Method == http.MethodPut:
+		text = "(updates message " + s.ID + ") " + text
+	case s.Activity.Type != activity.Message:
+		text = "(" + string(s.Activity.Type) + ")" // typing is one
+	}
+	if s.Status >= http.StatusBadRequest {
+		text += fmt.Sprintf(" (refused: %d)", s.Status)
+	}
+	return strings.TrimSpace(text)
+}
+
+func newConnector(t testing.TB, story *story) *Connector {
+	c := &Connector{t: t, story: story, looked: map[int]bool{}}
 	c.fake = fakeconnector.Watched(c.take, c.refuse)
-	c.URL = k.serve(c.fake) + "/"
 	return c
 }
 
@@ -91,32 +114,35 @@ func (c *Connector) Decides(f func(Sent) Fault) {
 }
 
 // Holds makes the connector take the next message with this text, and answer only when
-// release is closed. taken is closed when the message was taken. If it does not come, the
-// test fails at its end or, so that it does not wait for ever, after two minutes; in a bubble
-// after a week.
+// release is closed. taken is closed when the message was taken. A message that does not
+// come fails the test at its end.
 func (c *Connector) Holds(text string) (taken <-chan struct{}, release chan<- struct{}) {
-	taken, release = c.fake.Holds(text)
-	c.kit.giveUp(func(after time.Duration) string {
-		if !c.fake.Forget(text, taken) {
-			return ""
-		}
-		return fmt.Sprintf("the message %q of Connector.Holds was not sent in %v", text, after)
-	})
-	return taken, release
+	return c.fake.Holds(text)
 }
 
 // TeamOf makes every team have that many members.
 func (c *Connector) TeamOf(members int) { c.fake.TeamOf(members) }
 
-// Sent returns every request so far, in order: failed ones, typing indicators and updates
-// as well. Who asks for them looks at all messages that are there.
+// Sent returns all that the bot sent so far, in order, also what failed. Who asks for it
+// looks at all of it.
 func (c *Connector) Sent() []Sent {
+	c.mu.Lock()
+	all := slices.Clone(c.sent)
+	c.mu.Unlock()
+	c.look(all...)
+	return all
+}
+
+// said are the messages to a conversation so far.
+func (c *Connector) said(to string) (all []Sent) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, s := range c.sent {
-		c.looked[s.Seq] = true
+		if s.To == to && s.Message() {
+			all = append(all, s)
+		}
 	}
-	return append([]Sent(nil), c.sent...)
+	return all
 }
 
 // look notes that the test looked at these.
@@ -128,16 +154,16 @@ func (c *Connector) look(sent ...Sent) {
 	}
 }
 
-// overlooked are the messages at which the test did not look, but those to one conversation.
-func (c *Connector) overlooked(except string) (all []Sent) {
+// overlooked says at which messages the test did not look, those to one conversation aside.
+func (c *Connector) overlooked(except string) (told []string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, s := range c.sent {
-		if s.Message() && !c.looked[s.Seq] && (except == "" || s.To != except) {
-			all = append(all, s)
+		if s.Message() && !c.looked[s.Seq] && s.To != except {
+			told = append(told, fmt.Sprintf("the bot said %q in %s, which nothing expected", s.line(), s.To))
 		}
 	}
-	return all
+	return told
 }
 
 func (c *Connector) refuse(from fakeconnector.Sent) fakeconnector.Fault {
@@ -153,27 +179,25 @@ func (c *Connector) refuse(from fakeconnector.Sent) fakeconnector.Fault {
 // take keeps what came.
 func (c *Connector) take(from fakeconnector.Sent) {
 	sent := c.read(from)
-	text, conversation := describeSent(sent), sent.To
 	of := sent.Of
-	of.Conversation = conversation
+	of.Conversation = sent.To
 	c.mu.Lock()
-	sent.Seq = c.kit.note(entry{Of: of, kind: "sent", text: text})
+	defer c.mu.Unlock()
+	sent.Seq = c.story.note(of, "BOT", sent.line())
 	c.sent = append(c.sent, sent)
-	c.mu.Unlock()
-	c.kit.conversation(conversation).took(sent)
 }
 
 func (c *Connector) read(from fakeconnector.Sent) Sent {
 	sent := Sent{
-		Of: labelOf(from.Header), Method: from.Method, Status: from.Status, To: from.Conversation, ReplyTo: from.ReplyTo, ID: from.ID,
-		Token: from.Authorization, Activity: &activity.Activity{},
+		Of: ofHeader(from.Header), Method: from.Method, Status: from.Status, To: from.Conversation, ReplyTo: from.ReplyTo, ID: from.ID,
+		Activity: &activity.Activity{},
 	}
 	raw, err := json.Marshal(from.Body, json.Deterministic(true))
 	if err == nil {
 		err = json.Unmarshal(raw, sent.Activity)
 	}
 	if err != nil {
-		c.kit.t.Errorf("bottest: read what the bot sent: %v", err)
+		c.t.Errorf("bottest: read what the bot sent: %v", err)
 	}
 	sent.JSON = string(raw)
 	return sent

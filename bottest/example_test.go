@@ -61,7 +61,7 @@ func ExampleKit_Together() {
 	bottest.Test(t, cfg, func(_ *testing.T, kit *bottest.Kit) {
 		kit.Model.Answers(bottest.Answer{Text: "Hello.", Takes: 20 * time.Second})
 		chat := kit.Personal("Mia")
-		hi := bottest.Activity{"type": "message", "id": "m1", "text": "hi"}
+		hi := map[string]any{"type": "message", "id": "m1", "text": "hi"}
 		kit.Together(
 			func() { chat.Deliver(hi).Taken() },
 			func() { chat.On(2).Deliver(hi).Taken() }, // the channel could not wait

@@ -18,6 +18,7 @@ import (
 
 // fakeTest is a test that is to fail.
 type fakeTest struct {
+	testing.TB
 	ctx      context.Context
 	mu       sync.Mutex
 	failures []string
@@ -66,7 +67,8 @@ func failingInBubble(t *testing.T, cfg bottest.Config, test func(kit *bottest.Ki
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		f := &fakeTest{ctx: t.Context()}
-		f.run(func() { test(bottest.NewInBubble(f, cfg)) })
+		cfg.Bubble = true
+		f.run(func() { test(bottest.New(f, cfg)) })
 		failures = strings.Join(f.failures, "\n")
 	})
 	return failures
@@ -124,13 +126,13 @@ func TestFailuresShowWhatHappened(t *testing.T) {
 			kit.Settle()
 		}, []string{"call 1 was to go to the model big and went to scripted"}},
 		"no button":  {func(kit *bottest.Kit) { kit.Personal("Mia").Press("Approve") }, []string{"the bot has sent no card yet"}},
-		"not taken":  {func(kit *bottest.Kit) { kit.Personal("Mia").Deliver(bottest.Activity{"type": nil}).Taken() }, []string{"the activity was not taken: 400"}},
+		"not taken":  {func(kit *bottest.Kit) { kit.Personal("Mia").Deliver(map[string]any{"type": nil}).Taken() }, []string{"the activity was not taken: 400"}},
 		"no replica": {func(kit *bottest.Kit) { kit.Personal("Mia").On(2).Say("hi") }, []string{"there is no replica 2"}},
 		"dead":       {func(kit *bottest.Kit) { kit.Kill(1); kit.Personal("Mia").Say("hi") }, []string{"replica 1 is dead"}},
 		"kept as something else": {func(kit *bottest.Kit) {
 			chat := said(kit)
 			chat.Next()
-			bottest.AtConversation[int](chat, "reference")
+			bottest.OfConversation[int](chat, "reference")
 		}, []string{"read what the bot keeps: ", "reference"}},
 		"no call": {func(kit *bottest.Kit) { kit.Model.LastCall() }, []string{"the model was not asked"}},
 	} {
@@ -172,7 +174,7 @@ func TestLimitsComeFirst(t *testing.T) {
 		model = parts.Model
 		cfg := parts.Bot
 		cfg.Actions = listBot().Actions
-		if cfg.Planner, err = bottest.NewPlanner(ctx, "", planner.Config{Model: model, Actions: cfg.Actions}); err != nil {
+		if cfg.Planner, err = parts.Planner(ctx, "", planner.Config{Model: model, Actions: cfg.Actions}); err != nil {
 			return nil, err
 		}
 		return bot.New(cfg)
@@ -180,7 +182,7 @@ func TestLimitsComeFirst(t *testing.T) {
 	bottest.Test(t, cfg, func(t *testing.T, kit *bottest.Kit) {
 		kit.Model.Answers(bottest.Answer{Text: "Hi.", Takes: time.Second})
 		began := time.Now()
-		if _, err := model.Complete(t.Context(), &models.Request{Messages: []models.Message{{Role: models.User, Text: "hi"}}}); err != nil {
+		if _, err := model.Complete(t.Context(), &models.Request{Messages: []models.Message{{Role: "user", Text: "hi"}}}); err != nil {
 			t.Fatal(err)
 		}
 		if took := time.Since(began); took <= time.Second || took > time.Second+time.Millisecond {

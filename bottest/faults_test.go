@@ -19,9 +19,7 @@ func streamingBot(stream bool) bottest.Config {
 		if err != nil {
 			return nil, err
 		}
-		if parts.Model, err = models.NewChain(models.ChainConfig{Models: []models.Model{model}}); err != nil {
-			return nil, err
-		}
+		parts.Model = &models.Chain{Models: []models.Model{model}}
 		return routedBot(ctx, parts)
 	}}
 }
@@ -58,11 +56,11 @@ func TestAnswersThatAreNone(t *testing.T) {
 		"filtered":     {[]bottest.Answer{{Text: "You", Finish: "content_filter"}}, "content filter"},
 		"cut plan":     {[]bottest.Answer{{Text: addMilk[:40], Finish: "length"}, hello}, "^Hello.$"},
 		"cut text":     {[]bottest.Answer{{Text: "You", Finish: "length"}, hello}, "^Hello.$"},
-		"page":         {[]bottest.Answer{{Body: page}}, "cannot be used right now"},
+		"page":         {[]bottest.Answer{{Body: page}}, "isn't available right now"},
 		"page and 502": {[]bottest.Answer{{Body: page, Status: http.StatusBadGateway}, hello}, "^Hello.$"},
-		"JSON":         {[]bottest.Answer{{Body: noJSON}}, "cannot be used right now"},
-		"stream":       {[]bottest.Answer{{Body: noStream}}, "cannot be used right now"},
-		"text":         {[]bottest.Answer{{Body: "Bad gateway"}}, "cannot be used right now"},
+		"JSON":         {[]bottest.Answer{{Body: noJSON}}, "isn't available right now"},
+		"stream":       {[]bottest.Answer{{Body: noStream}}, "isn't available right now"},
+		"text":         {[]bottest.Answer{{Body: "Bad gateway"}}, "isn't available right now"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -30,9 +30,10 @@ package bottest
 import (
 	"cmp"
 	"context"
-	"crypto/rand"
+	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"slices"
 	"strings"
@@ -46,27 +47,18 @@ import (
 
 	"github.com/planbot-go/planbot/actions"
 	"github.com/planbot-go/planbot/activity"
+	"github.com/planbot-go/planbot/app/record"
 	"github.com/planbot-go/planbot/bot"
 	"github.com/planbot-go/planbot/bot/turn"
+	"github.com/planbot-go/planbot/internal/pipe"
 	"github.com/planbot-go/planbot/models"
 	"github.com/planbot-go/planbot/planner"
 	"github.com/planbot-go/planbot/state"
 	"github.com/planbot-go/planbot/state/inbox"
 )
 
-// BotID is the account of the bot in every conversation.
-const BotID = "28:bot"
-
-// TB is what a kit needs of a test: [testing.TB] is one. Fatalf must not return.
-type TB interface {
-	Helper()
-	Logf(format string, args ...any)
-	Errorf(format string, args ...any)
-	Fatalf(format string, args ...any)
-	Failed() bool
-	Cleanup(f func())
-	Context() context.Context
-}
+// botID is the account of the bot in every conversation.
+const botID = "28:bot"
 
 // Config says which bot is tested. New is required, or Actions for a bot of these alone;
 // the zero value of every other field is a working default.
@@ -88,13 +80,51 @@ type Config struct {
 	Models []string
 	// Replicas is how many processes of the bot there are. 0: one.
 	Replicas int
-	// RedisURL is a server for [New] to use in place of the one in the process. All that
-	// is there belongs to the bot, and what it keeps stays there: give each test a
-	// database of its own.
-	RedisURL string
-	// Log receives what the bot logs, line by line and one line at a time. Failures of the test show its warnings
-	// in any case. nil: nobody does.
+	// Cassette is a file with the prompts that the model has to be asked, see [Record],
+	// whatever it answers. With UpdateCassette they are written anew once the test has ended
+	// without a failure. "": prompts are not compared.
+	Cassette       string
+	UpdateCassette bool
+	// Log receives what the bot logs, line by line and one line at a time. Failures of the
+	// test show its warnings in any case. nil: nobody does.
 	Log io.Writer
+	// Bubble says that [New] is called in a bubble of [testing/synctest]. [Test] makes one.
+	Bubble bool
+}
+
+// Parts are what the author of a bot needs to wire it for a test.
+type Parts struct {
+	// Model asks the scripted model, as the program does: with retries, with the next of
+	// Config.Models behind each, and with less history when the prompt is too long. Named
+	// is one of another name, for prompts that ask for it.
+	Model models.Model
+	Named func(name string) (models.Model, error)
+	// ModelURL is where the scripted model is, and Transport leads there, for a client that
+	// the bot makes itself: in a bubble no other way leads anywhere.
+	ModelURL  string
+	Transport http.RoundTripper
+	// Bot has its Store, Channel, Authenticator and Log filled in, and Hooks that watch: a bot
+	// that sets others is not seen to act, and cannot be made to crash.
+	Bot bot.Config
+	// Replica is the number of the process that the bot is made for, from 1 on.
+	Replica int
+}
+
+// Planner makes the planner of that name, "sequence", "sequential" or "tools", with the
+// scripted model unless cfg has another. "" is the first.
+func (p Parts) Planner(ctx context.Context, name string, cfg planner.Config) (turn.Planner, error) {
+	if cfg.Model == nil {
+		cfg.Model, cfg.Named = p.Model, p.Named
+	}
+	switch cmp.Or(name, "sequence") {
+	case "sequence":
+		return planner.NewSequence(ctx, cfg)
+	case "sequential":
+		return planner.NewSequential(ctx, cfg)
+	case "tools":
+		return planner.NewTools(ctx, cfg)
+	}
+	return nil, fmt.Errorf("no planner %q, want sequence, sequential or tools", name)
 }
 
 // Kit is a bot under test. Its methods fail the test where they cannot do what they
@@ -104,39 +134,28 @@ type Kit struct {
 	Model     *Model
 	Connector *Connector
 
-	t       TB
+	t       testing.TB
 	cfg     Config
-	bubble  bool
-	wires   *wires
-	dial    func() dialer // to Redis
-	url     string        // of Redis
-	server  *state.Server // that it is in a bubble; nil: none
+	story   story
+	network *network
+	redis   *state.Server
 	watcher *state.Store
 	queue   *inbox.Inbox
-	story   story
+	prompts *cassette     // of Config.Cassette; nil: none
 	turn    chan struct{} // to wait for the bubble, which one may at a time
-	foreign atomic.Bool   // the bot keeps state where the kit does not see it
-	hooked  atomic.Bool   // the bot has called the kit's hooks
-	logs    io.Writer     // of Config.Log; nil: nobody's
 	ids     atomic.Int64
+	foreign atomic.Bool    // the bot keeps state where the kit does not see it
+	ended   sync.WaitGroup // of dead processes
 
-	idPrefix string
-
-	mu        sync.Mutex
-	processes []*process
-	chats     map[string]*conversation
-	calls     []Call
-	crashAt   int // number of the call after which its process dies; 0: none
-	explained bool
-	redisAway bool
-	over      chan struct{} // closed when the test ends
-	ended     sync.WaitGroup
-}
-
-// New makes a kit that works over loopback and in real time, and ends with the test.
-func New(t TB, cfg Config) *Kit {
-	t.Helper()
-	return open(t, cfg, false)
+	mu            sync.Mutex
+	processes     []*process
+	conversations map[string]*conversation
+	people        map[string]bool // who spoke
+	calls         []Call
+	finished      int // of the calls
+	crashAt       int // finished calls at which the process of the last one dies; 0: none does
+	explained     bool
+	redisAway     bool
 }
 
 // Test runs f with a kit in a bubble of [testing/synctest]. The rules of bubbles hold:
@@ -144,16 +163,17 @@ func New(t TB, cfg Config) *Kit {
 // bot must not have connections of its own to outside of the bubble.
 func Test(t *testing.T, cfg Config, f func(t *testing.T, kit *Kit)) {
 	t.Helper()
-	synctest.Test(t, func(t *testing.T) { f(t, NewInBubble(t, cfg)) })
+	cfg.Bubble = true
+	synctest.Test(t, func(t *testing.T) { f(t, New(t, cfg)) })
 }
 
-// NewInBubble is for who has a bubble of [testing/synctest] already.
-func NewInBubble(t TB, cfg Config) *Kit {
-	t.Helper()
-	return open(t, cfg, true)
-}
+// linger is what goroutines of libraries get to find out that they are no longer needed: no
+// time passes in a bubble whose function has returned.
+const linger = time.Minute
 
-func open(t TB, cfg Config, bubble bool) *Kit {
+// New makes a kit that ends with the test. It works over loopback and in real time, unless
+// it is in a bubble.
+func New(t testing.TB, cfg Config) *Kit {
 	t.Helper()
 	if cfg.New != nil && (cfg.Actions != nil || cfg.Planner != "" || cfg.Change != nil) {
 		t.Fatalf("bottest: the Config has New, which makes the whole bot: Actions, Planner and Change are for a Config without it")
@@ -164,20 +184,22 @@ func open(t TB, cfg Config, bubble bool) *Kit {
 		cfg.Models = []string{"scripted"}
 	}
 	k := &Kit{
-		t: t, cfg: cfg, bubble: bubble, wires: newWires(bubble), chats: map[string]*conversation{}, turn: make(chan struct{}, 1), over: make(chan struct{}),
-		processes: make([]*process, cfg.Replicas), idPrefix: "activity-",
-	}
-	if cfg.RedisURL != "" {
-		k.idPrefix = "activity-" + rand.Text()[:8] + "-"
-	}
-	if cfg.Log != nil {
-		k.logs = zerolog.SyncWriter(cfg.Log)
+		t: t, cfg: cfg, network: &network{inMemory: cfg.Bubble, listeners: map[string]*pipe.Listener{}}, turn: make(chan struct{}, 1),
+		conversations: map[string]*conversation{}, people: map[string]bool{}, processes: make([]*process, cfg.Replicas),
 	}
 	k.story.began = time.Now()
-	if bubble {
+	if cfg.Bubble {
 		t.Cleanup(func() { time.Sleep(linger) })
 	}
-	k.Model, k.Connector = newModel(k), newConnector(k)
+	if cfg.Cassette != "" {
+		k.prompts = openCassette(t, cfg.Cassette, "bottest run --update", cfg.UpdateCassette)
+	}
+	k.Model = &Model{t: t, story: &k.story}
+	mux := http.NewServeMux()
+	mux.HandleFunc("POST /v1/chat/completions", k.Model.complete)
+	k.Model.URL = k.serve(mux) + "/v1"
+	k.Connector = newConnector(t, &k.story)
+	k.Connector.URL = k.serve(k.Connector.fake.Handler()) + "/"
 	k.openRedis()
 	t.Cleanup(k.close) // before what follows, which it ends
 	for i := range k.processes {
@@ -186,37 +208,36 @@ func open(t TB, cfg Config, bubble bool) *Kit {
 	return k
 }
 
-// linger is what goroutines of libraries get to find out that they are no longer needed: no
-// time passes in a bubble whose function has returned.
-const linger = time.Minute
+// serve opens an address for h until the kit ends.
+func (k *Kit) serve(h http.Handler) (url string) {
+	k.t.Helper()
+	listener, err := k.network.listen(k.t.Context())
+	if err != nil {
+		k.t.Fatalf("bottest: listen: %v", err)
+	}
+	server := &http.Server{Handler: h, ReadHeaderTimeout: patience}
+	var served sync.WaitGroup
+	served.Go(func() { _ = server.Serve(listener) }) // it ends when it is closed
+	k.t.Cleanup(func() {
+		_ = server.Close() // nobody is left to be told
+		served.Wait()
+	})
+	return "http://" + listener.Addr().String()
+}
 
-// openRedis finds the Redis that the processes share, and looks into it.
+// openRedis starts the Redis that the processes share, and looks into it.
 func (k *Kit) openRedis() {
 	k.t.Helper()
-	k.url = k.cfg.RedisURL
-	if k.url != "" && k.bubble {
-		k.t.Fatalf("bottest: RedisURL is for New: no connection leads out of a bubble")
+	var err error
+	if k.redis, err = state.StartServer(); err != nil {
+		k.t.Fatalf("bottest: start redis: %v", err)
 	}
-	k.dial = func() dialer { return netDial }
-	if k.url == "" {
-		server, err := state.StartServer()
-		if err != nil {
-			k.t.Fatalf("bottest: start redis: %v", err)
-		}
-		k.t.Cleanup(server.Close)
-		k.url = "redis://in-this-process"
-		k.dial = func() dialer { return server.Dial }
-		if k.bubble {
-			k.server = server
-		}
+	k.t.Cleanup(k.redis.Close)
+	if k.watcher, err = k.openStore(k.redis.Dial); err == nil {
+		k.t.Cleanup(func() { _ = k.watcher.Close() }) // it only looked
+		k.queue, err = inbox.Open(k.watcher, inbox.Config{})
 	}
-	store, err := k.openStore(k.dial())
 	if err != nil {
-		k.t.Fatalf("bottest: %v", err)
-	}
-	k.watcher = store
-	k.t.Cleanup(func() { _ = store.Close() }) // it only looked
-	if k.queue, err = inbox.Open(store, inbox.Config{}); err != nil {
 		k.t.Fatalf("bottest: %v", err)
 	}
 	k.t.Cleanup(k.queue.Close)
@@ -224,13 +245,13 @@ func (k *Kit) openRedis() {
 
 // openStore opens Redis for one process.
 func (k *Kit) openStore(dial dialer) (*state.Store, error) {
-	url := k.url
-	if k.cfg.RedisURL == "" {
-		// More connections than anybody uses: who waits for one takes a timer from a pool of
-		// the client's whole program, and no timer may pass from one bubble to another.
-		url += "?pool_size=10000"
+	cfg := state.Config{Dial: dial}
+	if k.cfg.Bubble {
+		cfg.Server = k.redis
 	}
-	return state.Open(k.t.Context(), url, state.Config{Dial: dial, Server: k.server})
+	// More connections than anybody uses: who waits for one takes a timer from a pool of
+	// the client's whole program, and no timer may pass from one bubble to another.
+	return state.Open(k.t.Context(), "redis://in-this-process?pool_size=10000", cfg)
 }
 
 // Settle waits until the bot has nothing left to do, whether it takes no time or, as
@@ -238,14 +259,7 @@ func (k *Kit) openStore(dial dialer) (*state.Store, error) {
 // own is not waited for: nobody knows what it has to do.
 func (k *Kit) Settle() {
 	k.t.Helper()
-	k.settle(nil)
-}
-
-// Await waits until done says so, or the bot has nothing left to do: then it is what done
-// says last.
-func (k *Kit) Await(done func() bool) bool {
-	k.t.Helper()
-	return k.settle(done)
+	k.Await(nil)
 }
 
 // How long work may take, in real time, in a bubble, and in a bubble when nobody knows
@@ -256,32 +270,40 @@ const (
 	foreignPatience = 15 * time.Minute
 )
 
-// settle waits until the bot has nothing left to do or done says so. It is false when
-// that takes too long.
-func (k *Kit) settle(done func() bool) bool {
+// patience is how long the bot's work may take.
+func (k *Kit) patience() time.Duration {
+	switch {
+	case !k.cfg.Bubble:
+		return patience
+	case k.foreign.Load():
+		return foreignPatience
+	}
+	return bubblePatience
+}
+
+// Await waits until done says so, or the bot has nothing left to do: then it is what done
+// says last. done may be nil.
+func (k *Kit) Await(done func() bool) bool {
 	k.t.Helper()
-	limit, often := patience, 20*time.Millisecond
-	if k.bubble {
-		limit, often = bubblePatience, 5*time.Second
-		if k.foreign.Load() {
-			limit = foreignPatience
-		}
+	often := 20 * time.Millisecond
+	if k.cfg.Bubble {
+		often = 5 * time.Second
 	}
 	for began := time.Now(); ; {
 		k.rest()
 		if done != nil && done() {
 			return true
 		}
-		if k.foreign.Load() && done == nil {
-			return true // nobody knows
-		}
-		if !k.foreign.Load() && k.idle() || !k.alive() {
+		switch foreign := k.foreign.Load(); {
+		case foreign && done == nil:
+			return true
+		case !foreign && k.idle() || !k.alive():
 			return done == nil || done()
 		}
 		waited := time.Since(began)
-		if waited > limit {
+		if waited > k.patience() {
 			if done == nil {
-				k.fail(nil, "the bot is still at work after %v", waited)
+				k.fail("the bot is still at work after %v", waited)
 			}
 			return false
 		}
@@ -291,7 +313,7 @@ func (k *Kit) settle(done func() bool) bool {
 
 // rest waits, in a bubble, until everybody waits for something.
 func (k *Kit) rest() {
-	if !k.bubble {
+	if !k.cfg.Bubble {
 		return
 	}
 	k.turn <- struct{}{}
@@ -322,7 +344,6 @@ func (k *Kit) Together(fs ...func()) {
 
 // close ends what runs, and reports what was set up for nothing and what nobody looked at.
 func (k *Kit) close() {
-	close(k.over)
 	for _, p := range k.all() {
 		if p != nil {
 			p.end()
@@ -330,230 +351,167 @@ func (k *Kit) close() {
 	}
 	k.ended.Wait()
 	if left := k.unmet(); len(left) > 0 && !k.t.Failed() {
-		k.fail(nil, "%s", strings.Join(left, "\n"))
+		k.fail("%s", strings.Join(left, "\n"))
 	}
-	k.mu.Lock()
-	explained := k.explained
-	k.mu.Unlock()
-	if k.t.Failed() && !explained {
-		k.t.Logf("%s", k.explain(nil))
+	if k.t.Failed() && !k.explained {
+		k.t.Logf("%s", k.Explain())
 	}
-	k.wires.close()
+	for _, l := range k.network.listeners {
+		_ = l.Close() // it never fails
+	}
 }
 
 // unmet says what the test set up and the bot did not meet, and what the bot said that the
 // test did not look at.
 func (k *Kit) unmet() (left []string) {
-	add := func(n int, what string) {
-		if n > 0 {
-			left = append(left, fmt.Sprintf("%d %s", n, what))
-		}
+	if n := k.Model.left(); n > 0 {
+		left = append(left, fmt.Sprintf("%d scripted answers of the model were not asked for", n))
 	}
-	add(k.Model.left(), "scripted answers of the model were not asked for")
 	faults, held := k.Connector.fake.Left()
-	add(faults, "faults of Connector.Fails were not met: the bot sent no message that they were for")
+	if faults > 0 {
+		left = append(left, fmt.Sprintf("%d faults of Connector.Fails were not met: the bot sent no message that they were for", faults))
+	}
 	for _, text := range held {
 		left = append(left, fmt.Sprintf("the message %q of Connector.Holds was not sent", text))
 	}
-	if crash := k.uncrashed(); crash != "" {
-		left = append(left, crash)
+	if k.crashAt > 0 {
+		left = append(left, fmt.Sprintf("the crash of CrashAfter did not come: it was for the end of call %d of an action, and the kit saw %d; "+
+			"it sees none of a bot that does not take the Hooks of Parts.Bot", k.crashAt, k.finished))
 	}
-	for _, s := range k.Connector.overlooked("") {
-		left = append(left, fmt.Sprintf("the bot said %s in %s, which nothing expected", quote(s), s.To))
-	}
-	return left
+	return append(left, k.Connector.overlooked("")...)
 }
 
-// uncrashed says why the crash of CrashAfter did not come; "": none is to come.
-func (k *Kit) uncrashed() string {
-	asked := len(k.Model.Calls())
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	switch {
-	case k.crashAt == 0:
-		return ""
-	case !k.hooked.Load() && asked > 0:
-		return "the crash of CrashAfter did not come: the bot does not take the Hooks of Parts.Bot, so nobody sees it call actions"
-	}
-	return fmt.Sprintf("the crash of CrashAfter did not come: it was for the end of call %d of an action, and there were %d", k.crashAt, len(k.finished()))
-}
-
-// How long a test may wait for a stand-in's channel, in real time and in a bubble. The
-// latter is more than any test waits on purpose, and over in seconds.
-const (
-	maxWait       = 2 * time.Minute
-	maxBubbleWait = 7 * 24 * time.Hour
-)
-
-// giveUp has what a test waits for end with a failure when it does not come: nobody else
-// would tell a test that hangs why. Due does so, and says why it was still waited for.
-func (k *Kit) giveUp(due func(after time.Duration) (failure string)) {
-	limit := maxWait
-	if k.bubble {
-		limit = maxBubbleWait
-	}
-	k.ended.Go(func() {
-		timer := time.NewTimer(limit)
-		defer timer.Stop()
-		select {
-		case <-k.over:
-		case <-timer.C:
-			if failure := due(limit); failure != "" {
-				k.fail(nil, "%s", failure)
-			}
-		}
-	})
-}
-
-// fail reports a failure of the test, with all that is known. The chat may be nil.
-func (k *Kit) fail(c *Chat, format string, args ...any) {
+// fail reports a failure of the test, with all that is known.
+func (k *Kit) fail(format string, args ...any) {
 	k.t.Helper()
-	k.t.Errorf("%s\n%s", fmt.Sprintf(format, args...), k.explainOnce(c))
+	k.t.Errorf("%s\n%s", fmt.Sprintf(format, args...), k.explain(""))
 }
 
 // fatal is fail for what nothing can follow.
-func (k *Kit) fatal(c *Chat, format string, args ...any) {
+func (k *Kit) fatal(format string, args ...any) {
 	k.t.Helper()
-	k.t.Fatalf("%s\n%s", fmt.Sprintf(format, args...), k.explainOnce(c))
+	k.t.Fatalf("%s\n%s", fmt.Sprintf(format, args...), k.explain(""))
 }
 
-// explainOnce is explain, of which the end of the test then need not tell again.
-func (k *Kit) explainOnce(c *Chat) string {
+// Explain shows all that happened in the kit, with the last prompt and what the bot keeps:
+// what failures of the test show.
+func (k *Kit) Explain() string {
+	return k.explain("")
+}
+
+// explain is [Kit.Explain] for one conversation, or for all for "". The end of the test then
+// need not tell it again.
+func (k *Kit) explain(conversation string) string {
 	k.mu.Lock()
 	k.explained = true
 	k.mu.Unlock()
-	return k.explain(c)
-}
-
-// OfConversation reads the value of type T that the bot keeps about the conversation, once
-// it has nothing left to do: the zero T when it keeps none. It is for bots that take their
-// Store from the parts; of others it fails the test.
-func OfConversation[T any](c *Chat) T {
-	c.kit.t.Helper()
-	return read(c, c.conversationKey(), state.Of[T])
-}
-
-// OfUser is [OfConversation] for what the bot keeps about the person who speaks.
-func OfUser[T any](c *Chat) T {
-	c.kit.t.Helper()
-	return read(c, c.userKey(), state.Of[T])
-}
-
-// AtConversation is [OfConversation] for the value that the bot keeps under a name, with
-// [state.At].
-func AtConversation[T any](c *Chat, name string) T {
-	c.kit.t.Helper()
-	return read(c, c.conversationKey(), func(s *state.Scope) *T { return state.At[T](s, name) })
-}
-
-// AtUser is [AtConversation] for what the bot keeps about the person who speaks.
-func AtUser[T any](c *Chat, name string) T {
-	c.kit.t.Helper()
-	return read(c, c.userKey(), func(s *state.Scope) *T { return state.At[T](s, name) })
-}
-
-func read[T any](c *Chat, key state.Key, of func(*state.Scope) *T) T {
-	c.kit.t.Helper()
-	c.kit.settle(nil)
-	scope := c.kit.load(c, key)
-	value := *of(scope)
-	if err := scope.Err(); err != nil {
-		c.kit.fatal(c, "read what the bot keeps: %v", err)
+	var last string
+	for _, call := range slices.Backward(k.Model.Calls()) {
+		if conversation == "" || call.Conversation == "" || call.Conversation == conversation {
+			last = call.told()
+			break
+		}
 	}
-	return value
-}
-
-// Keep changes what the bot keeps about the conversation and about the person, before or
-// between its turns; of a bot that takes its Store from the parts.
-func (c *Chat) Keep(change func(conversation, user *state.Scope)) {
-	c.kit.t.Helper()
-	conversation, user := c.kit.load(c, c.conversationKey()), c.kit.load(c, c.userKey())
-	change(conversation, user)
-	if err := c.kit.watcher.Save(c.kit.t.Context(), conversation, user); err != nil {
-		c.kit.fatal(c, "keep: %v", err)
-	}
-}
-
-// ID is the id of the conversation.
-func (c *Chat) ID() string { return c.of.id }
-
-func (c *Chat) conversationKey() state.Key {
-	base, _, _ := strings.Cut(c.of.id, ";")
-	return state.ConversationKey(activity.Teams, BotID, base)
-}
-
-func (c *Chat) userKey() state.Key { return state.UserKey(activity.Teams, BotID, userID(c.person)) }
-
-func (k *Kit) load(c *Chat, key state.Key) *state.Scope {
-	k.t.Helper()
-	if k.foreign.Load() {
-		k.fatal(c, "what a bot keeps is known of bots that take their Store from the Parts")
-	}
-	scopes, err := k.watcher.Load(k.t.Context(), key)
-	if err != nil {
-		k.fatal(c, "read what the bot keeps: %v", err)
-	}
-	return scopes[0]
-}
-
-// kept shows what a bot keeps about the chat's conversation and person; of no chat, about
-// all.
-func (k *Kit) kept(c *Chat) string {
 	var s strings.Builder
-	if c != nil {
-		k.keptAt(&s, "conversation", c.conversationKey())
-		k.keptAt(&s, c.person, c.userKey())
-		return s.String()
-	}
-	people := map[string]bool{}
-	for _, chat := range k.allChats() {
-		k.keptAt(&s, chat.of.id, chat.conversationKey())
-		for _, person := range chat.of.speakers() {
-			if !people[person] {
-				people[person] = true
-				k.keptAt(&s, person, chat.As(person).userKey())
-			}
+	for _, part := range [][2]string{
+		{"what happened:", k.story.tell(conversation)},
+		{"the last prompt:", last},
+		{"what the bot keeps:", k.kept()},
+		{"warnings of the bot:", k.story.warned()},
+	} {
+		if part[1] != "" {
+			fmt.Fprintf(&s, "\n%s\n%s\n", part[0], indent(part[1]))
 		}
 	}
 	return s.String()
 }
 
-func (k *Kit) keptAt(s *strings.Builder, what string, key state.Key) {
+// kept shows what the bot keeps about all conversations and people.
+func (k *Kit) kept() string {
+	keys := map[string]state.Key{}
+	k.mu.Lock()
+	for id := range k.conversations {
+		keys[id] = conversationKey(id)
+	}
+	for person := range k.people {
+		keys[person] = userKey(person)
+	}
+	k.mu.Unlock()
 	// The context of a test that is at its end is over.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(k.t.Context()), patience)
 	defer cancel()
-	scopes, err := k.watcher.Load(ctx, key)
-	if err != nil {
-		fmt.Fprintf(s, "%s: %v\n", what, err)
-		return
-	}
-	names := scopes[0].Names()
-	slices.Sort(names)
-	for _, name := range names {
-		value, err := scopes[0].JSON(name)
+	var s strings.Builder
+	for _, what := range slices.Sorted(maps.Keys(keys)) {
+		scopes, err := k.watcher.Load(ctx, keys[what])
 		if err != nil {
-			value = []byte(err.Error())
+			fmt.Fprintf(&s, "%s: %v\n", what, err)
+			continue
 		}
-		fmt.Fprintf(s, "%s.%s = %s\n", what, name, value)
+		for _, name := range slices.Sorted(slices.Values(scopes[0].Names())) {
+			value, err := scopes[0].JSON(name)
+			if err != nil {
+				value = []byte(err.Error())
+			}
+			fmt.Fprintf(&s, "%s.%s = %s\n", what, name, value)
+		}
+	}
+	return s.String()
+}
+
+// OfConversation reads the value of type T that the bot keeps about the conversation, once
+// it has nothing left to do: the zero T when it keeps none. With a name it is the value that
+// the bot keeps under it, with [state.At].
+func OfConversation[T any](c *Chat, name ...string) T {
+	c.kit.t.Helper()
+	return read[T](c, conversationKey(c.of.id), name)
+}
+
+// OfUser is [OfConversation] for what the bot keeps about the person who speaks.
+func OfUser[T any](c *Chat, name ...string) T {
+	c.kit.t.Helper()
+	return read[T](c, userKey(c.person), name)
+}
+
+func read[T any](c *Chat, key state.Key, name []string) T {
+	c.kit.t.Helper()
+	c.kit.Settle()
+	scope := c.kit.load(key)
+	var value *T
+	if len(name) > 0 {
+		value = state.At[T](scope, name[0])
+	} else {
+		value = state.Of[T](scope)
+	}
+	if err := scope.Err(); err != nil {
+		c.fatal("read what the bot keeps: %v", err)
+	}
+	return *value
+}
+
+func conversationKey(id string) state.Key {
+	base, _, _ := strings.Cut(id, ";")
+	return state.ConversationKey(activity.Teams, botID, base)
+}
+
+func userKey(person string) state.Key { return state.UserKey(activity.Teams, botID, userID(person)) }
+
+// mustSee fails a test that asks for what is known only of a bot that takes its Store from
+// the parts.
+func (k *Kit) mustSee() {
+	k.t.Helper()
+	if k.foreign.Load() {
+		k.fatal("the bot does not take its Store from the Parts (begin its Config with parts.Bot), so nobody knows what it keeps and when it has nothing left to do")
 	}
 }
 
-// Parts are what the author of a bot needs to wire it for a test.
-type Parts struct {
-	// Model asks the scripted model, as the program does: with retries, with the next of
-	// Config.Models behind each, and with less history when the prompt is too long. Named
-	// is one of another name, for prompts that ask for it.
-	Model models.Model
-	Named func(name string) (models.Model, error)
-	// ModelURL is where the scripted model is, and Transport leads there, for a client that
-	// the bot makes itself: in a bubble no other way leads anywhere.
-	ModelURL  string
-	Transport http.RoundTripper
-	// Bot has its Store, Channel, Authenticator and Log filled in, and Hooks that watch: a bot
-	// that sets others is not seen to act, and cannot be made to crash.
-	Bot bot.Config
-	// Replica is the number of the process that the bot is made for, from 1 on.
-	Replica int
+func (k *Kit) load(key state.Key) *state.Scope {
+	k.t.Helper()
+	k.mustSee()
+	scopes, err := k.watcher.Load(k.t.Context(), key)
+	if err != nil {
+		k.fatal("read what the bot keeps: %v", err)
+	}
+	return scopes[0]
 }
 
 // newBot makes the bot as the config says.
@@ -567,7 +525,7 @@ func (k *Kit) newBot(ctx context.Context, parts Parts) (*bot.Bot, error) {
 	cfg := parts.Bot
 	cfg.Actions = k.cfg.Actions
 	var err error
-	if cfg.Planner, err = NewPlanner(ctx, k.cfg.Planner, planner.Config{Model: parts.Model, Actions: cfg.Actions, Named: parts.Named}); err != nil {
+	if cfg.Planner, err = parts.Planner(ctx, k.cfg.Planner, planner.Config{Actions: cfg.Actions}); err != nil {
 		return nil, err
 	}
 	if k.cfg.Change != nil {
@@ -576,16 +534,159 @@ func (k *Kit) newBot(ctx context.Context, parts Parts) (*bot.Bot, error) {
 	return bot.New(cfg)
 }
 
-// NewPlanner makes the planner of that name: "sequence", "sequential" or "tools"; "" is
-// the first.
-func NewPlanner(ctx context.Context, name string, cfg planner.Config) (turn.Planner, error) {
-	switch cmp.Or(name, "sequence") {
-	case "sequence":
-		return planner.NewSequence(ctx, cfg)
-	case "sequential":
-		return planner.NewSequential(ctx, cfg)
-	case "tools":
-		return planner.NewTools(ctx, cfg)
+// log is what the bot logs to.
+func (k *Kit) log() zerolog.Logger {
+	out := []io.Writer{&zerolog.FilteredLevelWriter{Writer: zerolog.LevelWriterAdapter{Writer: &k.story}, Level: zerolog.WarnLevel}}
+	if k.cfg.Log != nil {
+		out = append(out, k.cfg.Log)
 	}
-	return nil, fmt.Errorf("no planner %q, want sequence, sequential or tools", name)
+	return zerolog.New(zerolog.MultiLevelWriter(out...)).Level(zerolog.DebugLevel)
+}
+
+// begin starts the i-th process.
+func (k *Kit) begin(i int) {
+	k.t.Helper()
+	p := newProcess(k, i+1)
+	k.mu.Lock()
+	k.processes[i] = p
+	p.redis.cut(k.redisAway)
+	k.mu.Unlock()
+	if err := p.start(k.t.Context()); err != nil {
+		k.t.Fatalf("bottest: start the bot: %v", err)
+	}
+}
+
+// process is the replica with that number, from 1 on. There has to be one.
+func (k *Kit) process(replica int) *process {
+	k.t.Helper()
+	all := k.all()
+	if replica < 1 || replica > len(all) {
+		k.fatal("there is no replica %d", replica)
+	}
+	return all[replica-1]
+}
+
+func (k *Kit) all() []*process {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return slices.Clone(k.processes)
+}
+
+// alive reports whether any process lives.
+func (k *Kit) alive() bool {
+	return slices.ContainsFunc(k.all(), func(p *process) bool { return p != nil && !p.dead.Load() })
+}
+
+// moment is what turns get to end whose messages are there already.
+const moment = 500 * time.Millisecond
+
+// Restart ends all processes of the bot as SIGKILL does and starts them again. All that
+// was in their memory is lost, Redis stays. Where time is real, what is about to end gets
+// a moment for it; after [Kit.Kill] it does not.
+func (k *Kit) Restart() {
+	k.t.Helper()
+	if began := time.Now(); !k.cfg.Bubble {
+		k.Await(func() bool { return time.Since(began) > moment })
+	}
+	k.story.note(record.Of{}, "restart", "all processes are killed and started again")
+	for i, p := range k.all() {
+		p.kill()
+		k.ended.Go(p.end)
+		k.begin(i)
+	}
+}
+
+// Kill ends a replica, by its number from 1 on, as SIGKILL does; the others take over
+// what it had begun.
+func (k *Kit) Kill(replica int) {
+	k.t.Helper()
+	k.story.note(record.Of{}, "killed", fmt.Sprint("replica ", replica))
+	k.process(replica).kill()
+}
+
+// Alive reports whether the replica with that number runs. There has to be one.
+func (k *Kit) Alive(replica int) bool {
+	k.t.Helper()
+	return !k.process(replica).dead.Load()
+}
+
+// CrashAfter has the process die that makes the n-th call of an action from now on, the
+// first being 1: when it has been made, before anything of it is written down. It needs the
+// hooks of [Parts].Bot. A crash that does not come fails the test at its end.
+func (k *Kit) CrashAfter(n int) {
+	k.t.Helper()
+	if n < 1 {
+		k.fatal("CrashAfter(%d): the first call is 1", n)
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.crashAt = k.finished + n
+}
+
+// StopRedis has Redis refuse all connections, also those of processes that [Kit.Restart]
+// starts, until [Kit.StartRedis].
+func (k *Kit) StopRedis() { k.setRedis(true) }
+
+// StartRedis ends what [Kit.StopRedis] began. Nothing was lost.
+func (k *Kit) StartRedis() { k.setRedis(false) }
+
+func (k *Kit) setRedis(away bool) {
+	k.story.note(record.Of{}, "redis", map[bool]string{true: "is away", false: "is back"}[away])
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.redisAway = away
+	for _, p := range k.processes {
+		p.redis.cut(away || p.dead.Load())
+	}
+}
+
+// Call is one call of an action by a plan.
+type Call struct {
+	record.Of
+	Replica  int
+	Action   string
+	Entities map[string]any
+	// Result is what came of it. Ended is false of a call that is under way, was cut off
+	// or ended in a Go error or a panic.
+	Result actions.Result
+	Ended  bool
+}
+
+// Calls returns the calls of actions so far, as far as they were seen: see [Parts].Bot.
+func (k *Kit) Calls() []Call {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return slices.Clone(k.calls)
+}
+
+// calling notes that a call begins, and returns which one it is.
+func (k *Kit) calling(p *process, of record.Of, c actions.Call) int {
+	raw, err := json.Marshal(c.Entities)
+	if err != nil {
+		raw = []byte(err.Error())
+	}
+	k.story.note(of, "  calls", c.Action.Name+" "+string(raw))
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.calls = append(k.calls, Call{Of: of, Replica: p.replica, Action: c.Action.Name, Entities: c.Entities})
+	return len(k.calls) - 1
+}
+
+// called notes the end of the n-th call, and has the process die if it was the one for that.
+func (k *Kit) called(p *process, n int, result actions.Result) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	c := &k.calls[n]
+	c.Result, c.Ended = result, true
+	k.finished++
+	text := result.Text()
+	if result.Failed() {
+		text = "failed: " + text
+	}
+	k.story.note(c.Of, "  result", c.Action+" "+text)
+	if k.crashAt > 0 && k.finished >= k.crashAt {
+		k.crashAt = 0
+		k.story.note(record.Of{}, "killed", fmt.Sprint("replica ", p.replica))
+		p.kill()
+	}
 }

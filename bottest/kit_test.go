@@ -5,8 +5,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/alicebob/miniredis/v2"
-
 	"github.com/planbot-go/planbot/actions/lists"
 	"github.com/planbot-go/planbot/bottest"
 )
@@ -106,7 +104,7 @@ func TestRedisIsAway(t *testing.T) {
 	bottest.Test(t, listBot(), func(t *testing.T, kit *bottest.Kit) {
 		chat := kit.Personal("Mia")
 		kit.StopRedis()
-		said := chat.Deliver(bottest.Activity{"type": "message", "text": "add milk"})
+		said := chat.Deliver(map[string]any{"type": "message", "text": "add milk"})
 		if said.Status != 503 || said.Took < time.Second || said.Took > 15*time.Second {
 			t.Errorf("without Redis: %s after %v", said, said.Took)
 		}
@@ -125,7 +123,7 @@ func TestRedisIsAwayAtARestart(t *testing.T) {
 		chat := kit.Personal("Mia")
 		kit.StopRedis()
 		kit.Restart()
-		said := chat.Deliver(bottest.Activity{"type": "message", "text": "add milk"})
+		said := chat.Deliver(map[string]any{"type": "message", "text": "add milk"})
 		if said.Status != 503 {
 			t.Errorf("after a restart without Redis: %s", said)
 		}
@@ -134,27 +132,6 @@ func TestRedisIsAwayAtARestart(t *testing.T) {
 		said.Again(chat).Taken()
 		chat.Expect("Added milk.")
 	})
-}
-
-func TestAnotherRedis(t *testing.T) {
-	t.Parallel()
-	cfg := listBot()
-	cfg.RedisURL = "redis://" + miniredis.RunT(t).Addr() + "/3"
-	for i, say := range []string{"add milk", "and bread"} {
-		kit := bottest.New(t, cfg)
-		chat := kit.Personal("Mia")
-		kit.Model.Says(addMilk)
-		chat.Say(say)
-		chat.Expect("Added milk.")
-		if prompt := kit.Model.LastCall().Prompt(); i > 0 && !strings.Contains(prompt, "add milk") {
-			t.Errorf("what the first bot kept is not there:\n%s", prompt)
-		}
-		kit.Restart()
-		kit.Model.Says(addMilk)
-		chat.Say(say)
-		chat.Expect("Added milk.")
-		chat.ExpectNothing()
-	}
 }
 
 func TestFaultsOfTheModel(t *testing.T) {
@@ -228,7 +205,7 @@ func TestTogether(t *testing.T) {
 	bottest.Test(t, cfg, func(t *testing.T, kit *bottest.Kit) {
 		chat := kit.Personal("Mia")
 		kit.Model.Answers(bottest.Answer{Text: addMilk, Takes: 20 * time.Second})
-		said := bottest.Activity{"type": "message", "id": "m1", "text": "add milk"}
+		said := map[string]any{"type": "message", "id": "m1", "text": "add milk"}
 		kit.Together(
 			func() { chat.Deliver(said).Taken() },
 			func() { chat.On(2).Deliver(said).Taken() },

@@ -5,13 +5,14 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
-	"io"
 	"net/http"
-	"strconv"
+	"slices"
 	"strings"
 	"sync"
+	"testing"
 	"time"
 
+	"github.com/planbot-go/planbot/app/record"
 	"github.com/planbot-go/planbot/internal/fakemodel"
 	"github.com/planbot-go/planbot/models"
 	"github.com/planbot-go/planbot/planner/plan"
@@ -24,44 +25,32 @@ type Model struct {
 	// URL is the base URL of the API, for bots that make their own client.
 	URL string
 
-	kit    *Kit
+	t     testing.TB
+	story *story
+
 	mu     sync.Mutex
-	script []Answer
+	script []scripted
 	decide func(ModelCall) (Answer, bool)
 	calls  []ModelCall
-	asked  map[chan<- struct{}]bool // of answers, those that are closed
 }
 
-func newModel(k *Kit) *Model {
-	m := &Model{kit: k, asked: map[chan<- struct{}]bool{}}
-	mux := http.NewServeMux()
-	mux.HandleFunc("POST /v1/chat/completions", m.complete)
-	m.URL = k.serve(mux) + "/v1"
-	return m
-}
-
-// serve opens an address for h until the kit ends.
-func (k *Kit) serve(h http.Handler) (url string) {
-	k.t.Helper()
-	listener, err := k.wires.listen(k.t.Context())
-	if err != nil {
-		k.t.Fatalf("bottest: listen: %v", err)
-	}
-	server := &http.Server{Handler: h, ReadHeaderTimeout: patience}
-	var served sync.WaitGroup
-	served.Go(func() { _ = server.Serve(listener) }) // it ends when it is closed
-	k.t.Cleanup(func() {
-		_ = server.Close() // nobody is left to be told
-		served.Wait()
-	})
-	return "http://" + listener.Addr().String()
+// scripted is an answer, and what is closed when it is asked for, if that is not nil.
+type scripted struct {
+	Answer
+	asked chan struct{}
 }
 
 // Answers scripts these answers, behind those that were scripted before.
 func (m *Model) Answers(answers ...Answer) {
+	for _, a := range answers {
+		m.add(scripted{Answer: a})
+	}
+}
+
+func (m *Model) add(s scripted) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.script = append(m.script, answers...)
+	m.script = append(m.script, s)
 }
 
 // Says scripts answers with these texts; [Plan] writes one with a plan.
@@ -86,30 +75,11 @@ func (m *Model) Throttles(after time.Duration) {
 func (m *Model) CutsOff(text string) { m.Answers(Answer{Text: text, CutOff: true}) }
 
 // Hangs scripts an answer that does not come, until the connection breaks after that time.
-// The channel is closed when it is asked for. If it is not, the test fails at its end or, so
-// that it does not wait for ever, after two minutes; in a bubble after a week.
+// The channel is closed when it is asked for.
 func (m *Model) Hangs(d time.Duration) (asked <-chan struct{}) {
 	called := make(chan struct{})
-	m.Answers(Answer{Takes: d, Hangs: true, Asked: called})
-	m.kit.giveUp(func(after time.Duration) string {
-		if !m.tell(called) {
-			return ""
-		}
-		return fmt.Sprintf("the model was not asked in %v for the answer of Model.Hangs", after)
-	})
+	m.add(scripted{Answer{Takes: d, Hangs: true}, called})
 	return called
-}
-
-// tell closes the channel of an answer, once.
-func (m *Model) tell(asked chan<- struct{}) bool {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if asked == nil || m.asked[asked] {
-		return false
-	}
-	m.asked[asked] = true
-	close(asked)
-	return true
 }
 
 // Decides has f answer the calls for which nothing is scripted; false: it was not to be
@@ -125,128 +95,84 @@ func (m *Model) Decides(f func(ModelCall) (Answer, bool)) {
 func (m *Model) Calls() []ModelCall {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return append([]ModelCall(nil), m.calls...)
+	return slices.Clone(m.calls)
 }
 
 // LastCall is the newest of Calls. There has to be one.
 func (m *Model) LastCall() ModelCall {
-	m.kit.t.Helper()
+	m.t.Helper()
 	calls := m.Calls()
 	if len(calls) == 0 {
-		m.kit.fatal(nil, "the model was not asked")
+		m.t.Fatalf("the model was not asked")
 	}
 	return calls[len(calls)-1]
 }
 
+// left is how many of the scripted answers were not asked for.
 func (m *Model) left() int {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return len(m.script)
 }
 
-// complete answers one call. It does not read on after that, so a fault in the request
-// is a fault of the test.
+// complete answers one call.
 func (m *Model) complete(w http.ResponseWriter, r *http.Request) {
-	raw, err := io.ReadAll(r.Body)
-	var wire fakemodel.Call
-	if err == nil {
-		err = json.Unmarshal(raw, &wire)
-	}
+	wire, err := fakemodel.Read(r.Body)
 	if err != nil {
-		m.kit.t.Errorf("bottest: the request to the model: %v", err)
-		fakemodel.Fail(w, http.StatusBadRequest, "no_request")
-		return
+		m.t.Errorf("bottest: %v", err)
 	}
-	call := readCall(wire)
-	call.Of = labelOf(r.Header)
-	answer, ok := m.next(call)
-	if !ok {
-		fakemodel.Fail(w, http.StatusBadRequest, "not_scripted")
-		return
-	}
-	m.tell(answer.Asked)
-	if !wait(r, answer.Takes) {
-		return // nobody is there any more
-	}
-	m.write(w, wire, answer)
+	a := m.answer(ModelCall{Of: ofHeader(r.Header), Model: wire.Model, Messages: wire.Messages, Tools: wire.Tools, Stream: wire.Stream})
+	fakemodel.Answer{
+		Text: a.Text, Calls: a.Calls, Finish: a.Finish, Usage: a.Usage, Status: a.Status, Code: a.Code, RetryAfter: a.RetryAfter,
+		Body: a.Body, Takes: a.Takes, Hangs: a.Hangs, CutOff: a.CutOff,
+	}.Write(w, r, wire)
 }
 
-// next is the answer to the call. It is false when there is none, of which the test was
-// told.
-func (m *Model) next(call ModelCall) (Answer, bool) {
-	number, answer, decide := m.enter(&call)
+// answer is the answer to a call. One that was not scripted fails the test.
+func (m *Model) answer(call ModelCall) Answer {
+	n, next, decide := m.enter(&call)
 	ok := decide == nil
 	if !ok {
-		answer, ok = decide(call)
+		next, ok = decide(call) // without the lock: it may take its time and ask for the calls so far
+	}
+	if !ok {
+		m.t.Errorf("call %d of the model was not expected; it was asked:\n%s", n, indent(call.told()))
+		next = Answer{Status: http.StatusBadRequest, Code: "not_scripted"}
+	}
+	if next.Model != "" && next.Model != call.Model {
+		m.t.Errorf("call %d was to go to the model %s and went to %s", n, next.Model, call.Model)
 	}
 	m.mu.Lock()
-	m.calls[number-1].Answer = answer
+	m.calls[n-1].Answer = next
 	m.mu.Unlock()
-	if !ok {
-		m.kit.t.Errorf("call %d of the model was not expected; it was asked:\n%s", number, indent(call.told()))
-	}
-	if answer.Model != "" && answer.Model != call.Model {
-		m.kit.t.Errorf("call %d was to go to the model %s and went to %s", number, answer.Model, call.Model)
-	}
-	m.kit.note(entry{Of: call.Of, kind: "answers", text: answer.String()})
-	return answer, ok
+	m.story.note(call.Of, "model answers", next.String())
+	return next
 }
 
-// enter notes a call and takes the answer that is scripted for it; else decide has it, which
-// is called without the lock: it may take its time and ask for the calls so far.
-func (m *Model) enter(call *ModelCall) (number int, scripted Answer, decide func(ModelCall) (Answer, bool)) {
+// enter keeps the n-th call and takes the answer that is scripted for it, else decide has it.
+func (m *Model) enter(call *ModelCall) (n int, next Answer, decide func(ModelCall) (Answer, bool)) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	call.Seq = m.kit.note(entry{Of: call.Of, kind: "asked", text: "model " + call.Model})
+	call.Seq = m.story.note(call.Of, "asked", "model "+call.Model)
 	m.calls = append(m.calls, *call)
 	switch {
 	case len(m.script) > 0:
-		scripted, m.script = m.script[0], m.script[1:]
+		next = m.script[0].Answer
+		if asked := m.script[0].asked; asked != nil {
+			close(asked)
+		}
+		m.script = m.script[1:]
 	case m.decide != nil:
 		decide = m.decide
 	default:
 		decide = func(ModelCall) (Answer, bool) { return Answer{}, false }
 	}
-	return len(m.calls), scripted, decide
-}
-
-func (m *Model) write(w http.ResponseWriter, wire fakemodel.Call, a Answer) {
-	if a.RetryAfter > 0 && a.Status >= http.StatusBadRequest {
-		w.Header().Set("Retry-After", seconds(a.RetryAfter))
-	}
-	switch {
-	case a.Hangs:
-		panic(http.ErrAbortHandler)
-	case a.Body != "":
-		wire.Raw(w, cmp.Or(a.Status, http.StatusOK), a.Body)
-	case a.CutOff:
-		wire.CutOff(w, a.completion())
-	case a.Status >= http.StatusBadRequest:
-		fakemodel.Fail(w, a.Status, a.Code)
-	default:
-		wire.Answer(w, a.completion())
-	}
-}
-
-// tick is the moment by which an answer comes later than it says: of two things at the
-// same time chance decides which is first.
-const tick = time.Microsecond
-
-// wait is false when the request ends first.
-func wait(r *http.Request, d time.Duration) bool {
-	timer := time.NewTimer(d + tick)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-r.Context().Done():
-		return false
-	}
+	return len(m.calls), next, decide
 }
 
 // ModelCall is one call of a model.
 type ModelCall struct {
-	Of
+	record.Of
 	Seq      int // its place among all that happened in the kit
 	Model    string
 	Messages []models.Message
@@ -256,59 +182,32 @@ type ModelCall struct {
 }
 
 // Prompt is all of the messages, for searching.
-func (c ModelCall) Prompt() string {
-	var s strings.Builder
-	for _, m := range c.Messages {
-		s.WriteString(string(m.Role) + ": " + m.Text + "\n")
-		for _, call := range m.Calls {
-			s.WriteString(string(m.Role) + " calls " + call.Name + ": " + call.Arguments + "\n")
-		}
-	}
-	return s.String()
-}
-
-// tools are the names of the tools that were offered.
-func (c ModelCall) tools() string {
-	var names []string
-	for _, t := range c.Tools {
-		names = append(names, t.Name)
-	}
-	return strings.Join(names, ", ")
-}
-
-// told is the prompt with the names of the tools.
-func (c ModelCall) told() string {
-	if len(c.Tools) == 0 {
-		return c.Prompt()
-	}
-	return c.Prompt() + "tools: " + c.tools() + "\n"
-}
+func (c ModelCall) Prompt() string { return fakemodel.Call{Messages: c.Messages}.Text() }
 
 // Last is the text of the last message of the role.
-func (c ModelCall) Last(role models.Role) string {
-	last := ""
-	for _, m := range c.Messages {
-		if m.Role == role {
-			last = m.Text
-		}
-	}
-	return last
+func (c ModelCall) Last(role string) string {
+	return fakemodel.Call{Messages: c.Messages}.Last(role)
 }
 
-// readCall writes the request in the words of package models.
-func readCall(wire fakemodel.Call) ModelCall {
-	call := ModelCall{Model: wire.Model, Stream: wire.Stream}
-	for _, m := range wire.Messages {
-		message := models.Message{Role: models.Role(m.Role), Text: m.Content, CallID: m.ToolCallID}
-		for _, c := range m.ToolCalls {
-			message.Calls = append(message.Calls, models.Call(c))
+// told is the prompt for people: with the names of the tools, a long system prompt cut.
+func (c ModelCall) told() string {
+	var s strings.Builder
+	for i, m := range c.Messages {
+		text := m.Text
+		if i == 0 && m.Role == "system" && len(text) > 2*maxLine {
+			text = strings.ToValidUTF8(text[:maxLine], "") + "\n[…]\n" + strings.ToValidUTF8(text[len(text)-maxLine:], "")
 		}
-		call.Messages = append(call.Messages, message)
+		fmt.Fprintf(&s, "%s: %s\n", m.Role, text)
 	}
-	for _, t := range wire.Tools {
-		call.Tools = append(call.Tools, models.Tool{Name: t.Name, Description: t.Description, Schema: t.Parameters, Strict: t.Strict})
+	for i, t := range c.Tools {
+		if i == 0 {
+			s.WriteString("tools: ")
+		} else {
+			s.WriteString(", ")
+		}
+		s.WriteString(t.Name)
 	}
-	return call
+	return s.String()
 }
 
 // Answer is what the model does when it is asked. The zero value says nothing.
@@ -340,25 +239,9 @@ type Answer struct {
 	Hangs  bool
 	CutOff bool
 
-	// Asked is closed, if it is not nil, when the call is there.
-	Asked chan<- struct{} `json:"-"`
 	// Model is the only one of Config.Models that may get it. "": any.
 	Model string
 }
-
-// completion is the answer as the wire has it.
-func (a Answer) completion() fakemodel.Completion {
-	out := fakemodel.Completion{Text: a.Text, Finish: a.Finish}
-	for _, c := range a.Calls {
-		out.Calls = append(out.Calls, fakemodel.ToolCall(c))
-	}
-	u := a.Usage
-	out.Usage = fakemodel.Usage{Prompt: u.Prompt, Completion: u.Completion, Cached: u.Cached, Reasoning: u.Reasoning}
-	return out
-}
-
-// seconds is a time as Retry-After has it.
-func seconds(d time.Duration) string { return strconv.FormatFloat(d.Seconds(), 'f', -1, 64) }
 
 // String says in a line what the answer is.
 func (a Answer) String() string {
@@ -390,28 +273,25 @@ func (a Answer) String() string {
 
 // Plan is what a model writes that plans these commands: for [Model.Says].
 func Plan(commands ...plan.Command) string {
-	plan := struct {
-		Type     string         `json:"type"`
-		Commands []plan.Command `json:"commands"`
-	}{"plan", commands}
 	var text bytes.Buffer
 	enc := json.NewEncoder(&text)
 	enc.SetEscapeHTML(false)
-	if err := enc.Encode(plan); err != nil {
+	err := enc.Encode(struct {
+		Type     string         `json:"type"`
+		Commands []plan.Command `json:"commands"`
+	}{"plan", commands})
+	if err != nil {
 		panic(fmt.Sprintf("bottest: this is no plan: %v", err)) // a mistake in the test
 	}
-	return string(bytes.TrimSpace(text.Bytes()))
+	return strings.TrimSpace(text.String())
 }
 
 // Do is a command that calls the action with these entities: a name, its value, a name….
 // It panics when a value is missing or a name is no string: that is a mistake in the test.
 func Do(action string, entities ...any) plan.Command {
 	c := plan.Command{Kind: plan.Do, Action: action, Entities: map[string]any{}}
-	if len(entities)%2 != 0 {
-		panic("bottest: entities of " + action + " are names with values")
-	}
-	for i := 0; i < len(entities); i += 2 {
-		c.Entities[entities[i].(string)] = entities[i+1]
+	for pair := range slices.Chunk(entities, 2) {
+		c.Entities[pair[0].(string)] = pair[1]
 	}
 	return c
 }

@@ -9,6 +9,7 @@ import (
 	"os"
 	"slices"
 	"sync"
+	"testing"
 
 	"github.com/planbot-go/planbot/app/record"
 	"github.com/planbot-go/planbot/internal/golden"
@@ -16,86 +17,82 @@ import (
 	"github.com/planbot-go/planbot/models"
 )
 
-// notRecorded is the code of the error with which a call fails that is not in the file.
-const notRecorded = "not_recorded"
-
 // Record is a model that answers what is in the file, a cassette, and costs nothing: for a
 // test with what a real model said once. A call whose request is not in the file fails the
 // test and shows what has changed in the prompt; so does a call that was not made.
 //
-// When files are written anew, see [Updating], the model is asked and the file written, once
-// the test has ended without a failure. A model that is nil cannot be asked: then the
-// answers in the file stay, in their order, and only the prompts are written anew. An answer
-// of [models.Offline], which [models.FromEnv] gives where no model is set up, fails the test
-// then, and nothing is written, unless the answers in the file are of that model, too.
+// With BOTTEST_UPDATE=1 in the environment the model is asked and the file written, once the
+// test has ended without a failure. A model that is nil cannot be asked: then the answers in the file stay, in their
+// order, and only the prompts are written anew. An answer of [models.Offline], which
+// [models.FromEnv] gives where no model is set up, fails the test then, and nothing is
+// written, unless the answers in the file are of that model, too.
 //
 // The file holds prompts as text, without the time of the turn, and no secrets as far as
 // they look like some. Call it before the kit is made, so that it ends after the bot. In a
 // bubble no real model can be asked: record with [New].
-func Record(t TB, file string, model models.Model) models.Model {
+func Record(t testing.TB, file string, model models.Model) models.Model {
 	t.Helper()
-	p, err := openTape(t, file, golden.HowTo(), golden.Updating())
-	r := &recorded{tape: p, model: model}
-	switch {
-	case errors.Is(err, fs.ErrNotExist) && r.update && model != nil:
-	case errors.Is(err, fs.ErrNotExist):
-		t.Fatalf("there is no %s yet; %s and with a model, writes it", file, golden.HowTo())
-	case err != nil:
-		t.Fatalf("%v", err)
+	update := golden.Updating()
+	if _, err := os.Stat(file); errors.Is(err, fs.ErrNotExist) && (!update || model == nil) {
+		t.Fatalf("there is no %s yet; %s and with a model, writes it", file, golden.HowTo)
 	}
-	r.offline = slices.ContainsFunc(r.calls, func(c record.Call) bool { return c.Answer != nil && c.Answer.Model == models.OfflineName })
-	t.Cleanup(r.end)
-	return r
+	c := openCassette(t, file, golden.HowTo, update)
+	offline := slices.ContainsFunc(c.calls, func(c record.Call) bool { return c.Answer != nil && c.Answer.Model == (models.Offline{}).Name() })
+	return recorded{c, model, offline}
 }
-
-// Updating reports whether files that tests compare with are to be written anew: with
-// BOTTEST_UPDATE=1 in the environment or, where the test binary has such a flag, -update.
-func Updating() bool { return golden.Updating() }
 
 type recorded struct {
-	*tape
-	model models.Model
-	// offline says that the file is a recording of the offline model.
-	offline bool
+	*cassette
+	model   models.Model
+	offline bool // what is in the file is of the offline model
 }
 
-func (r *recorded) Complete(ctx context.Context, req *models.Request) (*models.Response, error) {
-	if !r.update {
-		return answerOf(r.find(r.asked(req), whole))
-	}
-	if r.model == nil {
-		return answerOf(r.keep(r.asked(req)))
-	}
-	answer, err := r.model.Complete(ctx, req)
-	if answer != nil && answer.Model == models.OfflineName && !r.offline {
+func (r recorded) Complete(ctx context.Context, req *models.Request) (*models.Response, error) {
+	asked := record.Asked(req, r.scrub)
+	var call *record.Call
+	switch {
+	case !r.update:
+		call = r.find(asked, func(asked string) string { return asked })
+	case r.model == nil:
+		call = r.keep(asked)
+	default:
+		answer, err := r.model.Complete(ctx, req)
+		if r.offline || answer == nil || answer.Model != (models.Offline{}).Name() {
+			r.add(req, answer, err)
+			return answer, err
+		}
 		r.t.Errorf("%s is to be what a real model says, and there is the offline one only: set OPENAI_API_KEY, OPENAI_BASE_URL or AZURE_OPENAI_ENDPOINT; nothing is written", r.file)
-		return answerOf(nil)
 	}
-	r.add(req, answer, err)
-	return answer, err
-}
-
-func whole(asked string) string { return asked }
-
-// answerOf is what came of the call; nil: it is not in the file.
-func answerOf(call *record.Call) (*models.Response, error) {
 	if call == nil {
-		return nil, &models.Error{Kind: models.BadRequest, Code: notRecorded}
+		return nil, &models.Error{Kind: models.BadRequest, Code: "not_recorded"}
 	}
 	return call.Response()
 }
 
-// Golden compares a text with a file, and shows the difference as a failure of the test.
-// When files are written anew, see [Updating], the file gets that text.
-func Golden(t TB, file, text string) {
-	t.Helper()
-	golden.Compare(t, file, text)
+// compared is a model whose prompts are compared with those in a file, whatever it answers:
+// the messages and the tools, and not the settings, which depend on the model.
+type compared struct {
+	models.Model
+	cassette *cassette
 }
 
-// GoldenPrompt is [Golden] for what the model was asked: the messages and the tools,
-// without the time of the turn. There has to be a call. Keep the files with the code, and
-// a changed prompt is seen before it is shipped.
-func GoldenPrompt(t TB, file string, calls ...ModelCall) {
+func (c compared) Complete(ctx context.Context, req *models.Request) (*models.Response, error) {
+	answer, err := c.Model.Complete(ctx, req)
+	switch {
+	case errors.Is(err, context.Canceled): // it is in no recording
+	case c.cassette.update:
+		c.cassette.renew(req, answer, err)
+	default:
+		c.cassette.find(golden.PromptOf(record.Asked(req, c.cassette.scrub)), golden.PromptOf)
+	}
+	return answer, err
+}
+
+// GoldenPrompt compares what the model was asked with a file, and shows the difference as a
+// failure of the test: the messages and the tools, without the time of the turn. There has to
+// be a call. Keep the files with the code, and a changed prompt is seen before it is shipped.
+// See [Record] for how files are written anew.
+func GoldenPrompt(t testing.TB, file string, calls ...ModelCall) {
 	t.Helper()
 	if len(calls) == 0 {
 		t.Fatalf("the model was not asked, so there is no prompt for %s: a bot has to answer before its calls are known", file)
@@ -113,9 +110,9 @@ func GoldenPrompt(t TB, file string, calls ...ModelCall) {
 	golden.Compare(t, file, text)
 }
 
-// tape is a cassette that a test plays, or writes anew at its end.
-type tape struct {
-	t      TB
+// cassette is a file of calls that a test plays, or writes anew at its end.
+type cassette struct {
+	t      testing.TB
 	file   string
 	how    string // it is written anew
 	update bool
@@ -127,94 +124,96 @@ type tape struct {
 	made  []record.Call // when the file is written anew
 }
 
-// openTape reads the file. The test ends with what was not asked as a failure.
-func openTape(t TB, file, how string, update bool) (*tape, error) {
-	p := &tape{t: t, file: file, how: how, update: update, scrub: scrub.New()}
+// openCassette reads the file. The test ends with what was not asked as a failure.
+func openCassette(t testing.TB, file, how string, update bool) *cassette {
+	t.Helper()
+	c := &cassette{t: t, file: file, how: how, update: update, scrub: scrub.New()}
 	var err error
-	p.calls, err = record.ReadCalls(file)
-	p.used = make([]bool, len(p.calls))
-	return p, err
+	if c.calls, err = record.ReadCalls(file); err != nil && !(update && errors.Is(err, fs.ErrNotExist)) {
+		t.Fatalf("%v", err)
+	}
+	c.used = make([]bool, len(c.calls))
+	t.Cleanup(c.end)
+	return c
 }
-
-func (p *tape) asked(req *models.Request) string { return record.Asked(req, p.scrub) }
 
 // find is the first call in the file that was not used yet and asked the same, as far as part
 // takes of it: of several at the same time nobody knows the order. Where there is none the test
 // fails, and it is nil.
-func (p *tape) find(asked string, part func(asked string) string) *record.Call {
-	p.mu.Lock()
-	defer p.mu.Unlock()
+func (c *cassette) find(asked string, part func(asked string) string) *record.Call {
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	next := -1
-	for i := range p.calls {
-		if p.used[i] {
+	for i := range c.calls {
+		if c.used[i] {
 			continue
 		}
-		if part(p.calls[i].Asked) == asked {
-			p.used[i] = true
-			return &p.calls[i]
+		if part(c.calls[i].Asked) == asked {
+			c.used[i] = true
+			return &c.calls[i]
 		}
 		if next < 0 {
 			next = i
 		}
 	}
 	if next < 0 {
-		p.t.Errorf("%s has %d calls of the model, and one more was made; it was asked:\n%s", p.file, len(p.calls), indent(asked))
+		c.t.Errorf("%s has %d calls of the model, and one more was made; it was asked:\n%s", c.file, len(c.calls), indent(asked))
 		return nil
 	}
-	p.used[next] = true // so that the calls behind it are told by themselves
-	p.t.Errorf("call %d of %s was asked something else; if this is meant, %s, takes it (-file +now):\n%s",
-		next+1, p.file, p.how, indent(golden.Diff(part(p.calls[next].Asked), asked)))
+	c.used[next] = true // so that the calls behind it are told by themselves
+	c.t.Errorf("call %d of %s was asked something else; if this is meant, %s, takes it (-file +now):\n%s",
+		next+1, c.file, c.how, indent(golden.Diff(part(c.calls[next].Asked), asked)))
 	return nil
 }
 
 // keep takes the next answer in the file for the answer to this.
-func (p *tape) keep(asked string) *record.Call {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if len(p.made) == len(p.calls) {
-		p.t.Errorf("%s has no answer to call %d, and there is no model to ask; it was asked:\n%s", p.file, len(p.made)+1, indent(asked))
+func (c *cassette) keep(asked string) *record.Call {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(c.made) == len(c.calls) {
+		c.t.Errorf("%s has no answer to call %d, and there is no model to ask; it was asked:\n%s", c.file, len(c.made)+1, indent(asked))
 		return nil
 	}
-	call := p.calls[len(p.made)]
+	call := c.calls[len(c.made)]
 	call.Asked = asked
-	p.made = append(p.made, call)
+	c.made = append(c.made, call)
 	return &call
 }
 
 // add has the file say what was asked and answered.
-func (p *tape) add(req *models.Request, answer *models.Response, err error) {
-	if call, ok := record.NewCall(req, answer, err, p.scrub); ok {
-		p.mu.Lock()
-		defer p.mu.Unlock()
-		p.made = append(p.made, call)
+func (c *cassette) add(req *models.Request, answer *models.Response, err error) {
+	if call, ok := record.NewCall(req, answer, err, c.scrub); ok {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.made = append(c.made, call)
 	}
 }
 
 // end reports what was not asked, or writes the file.
-func (p *tape) end() {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.t.Failed() {
+func (c *cassette) end() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.t.Failed() {
 		return
 	}
-	if !p.update {
+	if !c.update {
 		left := 0
-		for _, used := range p.used {
+		for _, used := range c.used {
 			if !used {
 				left++
 			}
 		}
 		if left > 0 {
-			p.t.Errorf("%d of the %d calls in %s were not made", left, len(p.calls), p.file)
+			c.t.Errorf("%d of the %d calls in %s were not made", left, len(c.calls), c.file)
 		}
 		return
 	}
-	raw, err := record.WriteCalls(p.made)
+	raw, err := record.WriteCalls(c.made)
 	if err == nil {
-		err = golden.Write(p.file, append(headOf(p.file), raw...))
+		err = golden.Write(c.file, append(headOf(c.file), raw...))
 	}
 	if err != nil {
-		p.t.Errorf("write %s: %v", p.file, err)
+		c.t.Errorf("write %s: %v", c.file, err)
 	}
 }
 
@@ -228,57 +227,19 @@ func headOf(file string) (head []byte) {
 	return head
 }
 
-// Prompts holds what a bot asks its model to the prompts in a file, a cassette, whatever the
-// model answers: the messages and the tools, and not the settings, which depend on the model. A
-// call that asks something else fails the test and shows what has changed; so does one that is
-// not made. It is safe for concurrent use.
-type Prompts struct{ tape *tape }
-
-// ComparePrompts reads the file. With update the prompts in it are written anew once the test
-// has ended without a failure; how says how people ask for that. Call it before the kit is made.
-func ComparePrompts(t TB, file, how string, update bool) *Prompts {
-	t.Helper()
-	p, err := openTape(t, file, how, update)
-	if err != nil {
-		t.Fatalf("%v", err)
-	}
-	t.Cleanup(p.end)
-	return &Prompts{p}
-}
-
-// Model is the model, whose prompts are compared.
-func (p *Prompts) Model(m models.Model) models.Model { return compared{m, p.tape} }
-
-type compared struct {
-	models.Model
-	tape *tape
-}
-
-func (c compared) Complete(ctx context.Context, req *models.Request) (*models.Response, error) {
-	answer, err := c.Model.Complete(ctx, req)
-	switch {
-	case errors.Is(err, context.Canceled): // it is in no recording
-	case c.tape.update:
-		c.tape.renew(req, answer, err)
-	default:
-		c.tape.find(golden.PromptOf(c.tape.asked(req)), golden.PromptOf)
-	}
-	return answer, err
-}
-
 // renew is add, with the settings and what else the file knows of the call as it is.
-func (p *tape) renew(req *models.Request, answer *models.Response, err error) {
-	p.add(req, answer, err)
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	last := len(p.made) - 1
-	if last < 0 || last >= len(p.calls) {
+func (c *cassette) renew(req *models.Request, answer *models.Response, err error) {
+	c.add(req, answer, err)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	last := len(c.made) - 1
+	if last < 0 || last >= len(c.calls) {
 		return
 	}
-	was := p.calls[last]
-	was.Asked = golden.PromptOf(p.made[last].Asked) + was.Asked[len(golden.PromptOf(was.Asked)):]
-	if sameAnswer(was, p.made[last]) {
-		p.made[last] = was
+	was := c.calls[last]
+	was.Asked = golden.PromptOf(c.made[last].Asked) + was.Asked[len(golden.PromptOf(was.Asked)):]
+	if sameAnswer(was, c.made[last]) {
+		c.made[last] = was
 	}
 }
 

@@ -16,7 +16,7 @@ import (
 
 // trial is a test that keeps its failures, and ends when it is told to.
 type trial struct {
-	bottest.TB
+	testing.TB
 	failures []string
 	cleanups []func()
 }
@@ -30,7 +30,7 @@ func (r *trial) Errorf(format string, args ...any) {
 func (r *trial) Fatalf(format string, args ...any) { r.Errorf(format, args...); panic(r) }
 
 // try runs f with a trial and returns its failures.
-func try(t *testing.T, f func(bottest.TB)) string {
+func try(t *testing.T, f func(testing.TB)) string {
 	t.Helper()
 	r := &trial{TB: t}
 	func() {
@@ -56,7 +56,7 @@ func (s *saying) Complete(context.Context, *models.Request) (*models.Response, e
 	}
 	text := s.texts[0]
 	s.texts = s.texts[1:]
-	return &models.Response{Text: text, Finish: models.FinishStop, Usage: models.Usage{Prompt: 3, Completion: 1}}, nil
+	return &models.Response{Text: text, Finish: "stop", Usage: models.Usage{Prompt: 3, Completion: 1}}, nil
 }
 
 // ask asks for each of the texts, and returns the answers.
@@ -64,7 +64,7 @@ func ask(t *testing.T, m models.Model, texts ...string) string {
 	t.Helper()
 	var got []string
 	for _, text := range texts {
-		answer, err := m.Complete(t.Context(), &models.Request{Messages: []models.Message{{Role: models.System, Text: "Be good."}, {Role: models.User, Text: text}}})
+		answer, err := m.Complete(t.Context(), &models.Request{Messages: []models.Message{{Role: "system", Text: "Be good."}, {Role: "user", Text: text}}})
 		if err != nil {
 			got = append(got, err.Error())
 			continue
@@ -77,10 +77,7 @@ func ask(t *testing.T, m models.Model, texts ...string) string {
 // offlineChain asks the offline model only.
 func offlineChain(t *testing.T) models.Model {
 	t.Helper()
-	chain, err := models.NewChain(models.ChainConfig{Models: []models.Model{models.Offline{}}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	chain := &models.Chain{Models: []models.Model{models.Offline{}}}
 	return chain
 }
 
@@ -121,7 +118,7 @@ func TestRecord(t *testing.T) {
 	} {
 		t.Setenv("BOTTEST_UPDATE", step.update)
 		said := ""
-		got := try(t, func(tb bottest.TB) { said = ask(t, bottest.Record(tb, file, step.model), step.asks...) })
+		got := try(t, func(tb testing.TB) { said = ask(t, bottest.Record(tb, file, step.model), step.asks...) })
 		if said != step.said || (got == "") != (step.fails == nil) {
 			t.Errorf("%s: it said %s, want %s; it failed with %q", step.name, said, step.said, got)
 		}
@@ -142,7 +139,7 @@ func TestRecordOffline(t *testing.T) {
 		t.Fatal(err)
 	}
 	said := ""
-	if got := try(t, func(tb bottest.TB) { said = ask(t, bottest.Record(tb, file, models.Offline{}), "now") }); got != "" {
+	if got := try(t, func(tb testing.TB) { said = ask(t, bottest.Record(tb, file, models.Offline{}), "now") }); got != "" {
 		t.Error(got)
 	}
 	if raw, err := os.ReadFile(file); err != nil || said == "" || !strings.Contains(string(raw), "now") || strings.Contains(string(raw), "before") {
@@ -194,15 +191,15 @@ func TestGoldenPrompt(t *testing.T) {
 		{"1", "one", ""}, {"", "one", ""}, {"", "two", "-one\n+two\n"},
 	} {
 		t.Setenv("BOTTEST_UPDATE", step.update)
-		got := try(t, func(tb bottest.TB) {
-			call := bottest.ModelCall{Messages: []models.Message{{Role: models.User, Text: step.say}}, Tools: []models.Tool{{Name: "add", Description: "Adds"}}}
+		got := try(t, func(tb testing.TB) {
+			call := bottest.ModelCall{Messages: []models.Message{{Role: "user", Text: step.say}}, Tools: []models.Tool{{Name: "add", Description: "Adds"}}}
 			bottest.GoldenPrompt(tb, file, call, call)
 		})
 		if (got == "") != (step.fails == "") || !strings.Contains(got, step.fails) {
 			t.Errorf("%+v: %s", step, got)
 		}
 	}
-	if got := try(t, func(tb bottest.TB) { bottest.GoldenPrompt(tb, file) }); !strings.Contains(got, "the model was not asked") {
+	if got := try(t, func(tb testing.TB) { bottest.GoldenPrompt(tb, file) }); !strings.Contains(got, "the model was not asked") {
 		t.Errorf("no calls: %s", got)
 	}
 }

@@ -3,16 +3,12 @@ package bottest_test
 import (
 	"bytes"
 	"context"
-	"strings"
 	"testing"
 	"time"
 
-	"github.com/planbot-go/planbot/actions"
 	"github.com/planbot-go/planbot/actions/lists"
 	"github.com/planbot-go/planbot/bot"
 	"github.com/planbot-go/planbot/bottest"
-	"github.com/planbot-go/planbot/models"
-	"github.com/planbot-go/planbot/planner"
 )
 
 // What explains a failure is in the story, and what does not is short.
@@ -37,13 +33,6 @@ func TestStory(t *testing.T) {
 			chat.ExpectCard().As("Otto").Press("Approve")
 			chat.Expect("Closed.")
 		}, []string{`"value":"You can't decide this. Nothing was done."`}},
-		"typing": {listBot(), func(kit *bottest.Kit) {
-			asked := kit.Model.Hangs(time.Hour)
-			chat := kit.Personal("Mia")
-			chat.Say("hi")
-			<-asked
-			chat.ExpectNothing()
-		}, []string{"(typing), 4"}},
 		"deliveries": {listBot(), func(kit *bottest.Kit) {
 			kit.Model.Says("Well.")
 			chat := kit.Group("team", "Mia")
@@ -56,32 +45,24 @@ func TestStory(t *testing.T) {
 			t.Parallel()
 			got := failingInBubble(t, tt.cfg, tt.test)
 			contains(t, got, tt.want...)
-			if n := strings.Count(got, "(typing)"); n > 3 {
-				t.Errorf("%d lines of typing", n)
-			}
 		})
 	}
 }
 
-// A bot that keeps state elsewhere, and answers elsewhere, is told so, and soon.
+// A test of a bot that keeps state elsewhere may not ask what that is.
 func TestForeignBot(t *testing.T) {
 	t.Parallel()
 	cfg := bottest.Config{New: func(ctx context.Context, parts bottest.Parts) (*bot.Bot, error) {
-		acts := actions.New()
-		lists.Register(acts)
-		sequence, err := planner.NewSequence(ctx, planner.Config{Model: parts.Model, Actions: acts})
-		if err != nil {
-			return nil, err
-		}
-		return bot.New(bot.Config{Actions: acts, Planner: sequence, Channel: parts.Bot.Channel, Authenticator: parts.Bot.Authenticator})
+		parts.Bot.Store = nil
+		return newBot(ctx, parts)
 	}}
 	contains(t, failingInBubble(t, cfg, func(kit *bottest.Kit) {
 		chat := said(kit)
 		chat.Expect("Well.")
 		chat.Expect("Better.")
-	}), "the bot said nothing more", "the bot does not take its Store from the Parts")
+	}), "the bot said nothing more")
 	contains(t, failingInBubble(t, cfg, func(kit *bottest.Kit) { bottest.OfUser[lists.Lists](kit.Personal("Mia")) }),
-		"what a bot keeps is known of bots that take their Store from the Parts")
+		"the bot does not take its Store from the Parts")
 }
 
 // Who decides about answers may look into the kit and take time, while others are served.
@@ -93,7 +74,7 @@ func TestDecidersTakeTheirTime(t *testing.T) {
 				t.Error("the call that is to be answered is not among the calls")
 			}
 			time.Sleep(time.Minute)
-			return bottest.Answer{Text: c.Last(models.User)}, true
+			return bottest.Answer{Text: c.Last("user")}, true
 		})
 		kit.Connector.Decides(func(bottest.Sent) bottest.Fault {
 			time.Sleep(5 * time.Second)
@@ -111,22 +92,6 @@ func TestDecidersTakeTheirTime(t *testing.T) {
 		kit.Together(talks...)
 		if took := time.Since(began); took < 65*time.Second || took > 100*time.Second {
 			t.Errorf("it took %v, of which others wait for nothing", took)
-		}
-	})
-}
-
-// One channel may tell that any of several answers was asked for.
-func TestAskedOfSeveral(t *testing.T) {
-	t.Parallel()
-	bottest.Test(t, listBot(), func(_ *testing.T, kit *bottest.Kit) {
-		asked := make(chan struct{})
-		answer := bottest.Answer{Text: "Well.", Asked: asked}
-		kit.Model.Answers(answer, answer)
-		chat := kit.Personal("Mia")
-		for range 2 {
-			chat.Say("hi")
-			<-asked
-			chat.Expect("Well.")
 		}
 	})
 }

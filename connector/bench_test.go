@@ -10,8 +10,6 @@ import (
 	"strings"
 	"testing"
 	"time"
-
-	"github.com/planbot-go/planbot/connector"
 )
 
 // BenchmarkVerify is one token with the keys at hand. BenchmarkRSA beside it is
@@ -20,12 +18,12 @@ func BenchmarkVerify(b *testing.B) {
 	d := newDoor(b)
 	header := []string{"Bearer " + sign(b, goodClaims(time.Now()), nil)}
 	a := message()
-	if _, err := d.Authenticate(b.Context(), header, a); err != nil {
+	if _, err := d.Authenticate(b, header, a); err != nil {
 		b.Fatal(err)
 	}
 	b.ReportAllocs()
 	for b.Loop() {
-		if _, err := d.Authenticate(b.Context(), header, a); err != nil {
+		if _, err := d.Authenticate(b, header, a); err != nil {
 			b.Fatal(err)
 		}
 	}
@@ -56,14 +54,14 @@ func signatureCheck(tb testing.TB) func() {
 	}
 }
 
-// TestVerifyAllocations holds the door to 60 allocations beside those of the signature.
+// TestVerifyAllocations holds the guard to 60 allocations beside those of the signature.
 // What other tests allocate counts too, so none may run beside it.
 func TestVerifyAllocations(t *testing.T) {
 	d := newDoor(t)
 	header := []string{"Bearer " + sign(t, goodClaims(time.Now()), nil)}
 	a := message()
 	all := testing.AllocsPerRun(100, func() {
-		if _, err := d.Authenticate(t.Context(), header, a); err != nil {
+		if _, err := d.Authenticate(t, header, a); err != nil {
 			t.Fatal(err)
 		}
 	})
@@ -81,7 +79,7 @@ func BenchmarkRefuse(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
 		if _, err := d.Verify(b.Context(), header); err == nil {
-			b.Fatal("let in")
+			b.Fatal("accepted")
 		}
 	}
 }
@@ -93,13 +91,7 @@ func BenchmarkSend(b *testing.B) {
 		_, _ = w.Write([]byte(`{"id":"1"}`))
 	}))
 	defer s.Close()
-	c, err := connector.New(connector.Config{
-		Hosts: hosts(b, false, strings.TrimPrefix(s.URL, "http://")), Tokens: fixedToken("t"),
-	})
-	if err != nil {
-		b.Fatal(err)
-	}
-	defer c.Close()
+	c := newClient(b, withApp(nil, strings.TrimPrefix(s.URL, "http://")), fixedToken("t"))
 	ref := reference(s.URL)
 	b.ReportAllocs()
 	for b.Loop() {

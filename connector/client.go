@@ -7,7 +7,8 @@ import (
 	"errors"
 	"fmt"
 	"iter"
-	"maps"
+	"math"
+	"mime"
 	"net"
 	"net/http"
 	"net/http/httptrace"
@@ -21,28 +22,30 @@ import (
 	"github.com/cenkalti/backoff/v5"
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
-	"github.com/infracloudio/msbotbuilder-go/schema"
 
 	"github.com/planbot-go/planbot/activity"
 )
 
 const (
-	tryTimeout  = 15 * time.Second // of one try of a call
-	callTimeout = 2 * time.Minute  // of a call with all its tries
+	callTimeout     = 2 * time.Minute // of a call with all its tries
+	tryTimeout      = 15 * time.Second
+	downloadTimeout = time.Minute // of one try of a download, with its redirects
 	// maxRetryAfter is the longest wait that the connector may ask for within a call; a
 	// longer one is the caller's to plan.
 	maxRetryAfter = time.Minute
 	defaultTries  = 5
 
-	maxReplyBytes   = 1 << 20
-	maxMessageRunes = 256 // of a connector's words in an error
-	memberPageSize  = 200
-	maxMemberPages  = 500
+	maxReplyBytes    = 1 << 20
+	maxMessageRunes  = 256 // of a connector's words in an error
+	memberPageSize   = 200
+	maxMemberPages   = 500
+	defaultFileBytes = 20 << 20
+	maxRedirects     = 3
+	fileInfo         = "application/vnd.microsoft.teams.file.download.info"
 
 	// gccService is where Teams serves tenants of the Government Community Cloud, which
 	// belong to the public cloud otherwise.
 	gccService = "https://smba.infra.gcc.teams.microsoft.com/teams"
-	zeroTime   = `"0001-01-01T00:00:00Z"`
 )
 
 var (
@@ -52,8 +55,8 @@ var (
 	// [net/http/httptrace].
 	ErrNoAnswer = errors.New("no answer came")
 	// ErrBadCall is wrapped when a call was not made, and never can be: what it names is no id
-	// ("", "." and ".." are none), or its activity has no type, cannot be written as JSON or
-	// is too large.
+	// ("", "." and ".." are none), its activity has no type, cannot be written as JSON or is too
+	// large, or it is for a calling bot that is not, or no longer, among the [Callers].
 	ErrBadCall = errors.New("the call cannot be made")
 	// ErrHeldBack is wrapped when a call was not made, since it would have had to wait too
 	// long to stay below the limits of Teams. It comes with an [*Error] of status 429 whose
@@ -86,34 +89,33 @@ func (e *Error) Error() string {
 	return s
 }
 
-// complaint is what a connector says of a refusal. Microsoft's has it under the name
-// error, the Agents Playground's at the top.
-type complaint struct {
-	Code    string `json:"code"`
-	Message string `json:"message"`
-}
-
-// refusal makes an error of an answer that is no success. Whatever its body is, the
-// status counts.
-func refusal(op string, res *http.Response, body []byte) *Error {
+// refusal makes an error of an answer that is no success. Whatever its body is, the status
+// counts. Microsoft's connector says why in a member error, the Agents Playground's at the
+// top.
+func refusal(op string, res *http.Response) *Error {
+	type reason struct {
+		Code    string `json:"code"`
+		Message string `json:"message"`
+	}
 	var said struct {
-		complaint
+		reason
 		Error jsontext.Value `json:"error"`
 	}
-	_ = json.Unmarshal(body, &said) // a page of some proxy: no words
-	e := &Error{Op: op, Status: res.StatusCode, RetryAfter: retryAfter(res.Header.Get("Retry-After"), time.Now())}
-	c := said.complaint
+	body, _ := readCapped(res.Body, maxReplyBytes) // a part of it, or a proxy's page: no words
+	_ = json.Unmarshal(body, &said)
 	switch said.Error.Kind() {
 	case '{':
-		_ = json.Unmarshal(said.Error, &c)
+		_ = json.Unmarshal(said.Error, &said.reason)
 	case '"':
-		_ = json.Unmarshal(said.Error, &c.Message)
+		_ = json.Unmarshal(said.Error, &said.Message)
 	}
-	e.Code, e.Message = printable(c.Code), printable(c.Message)
-	return e
+	return &Error{
+		Op: op, Status: res.StatusCode, RetryAfter: retryAfter(res.Header.Get("Retry-After"), time.Now()),
+		Code: printable(said.Code), Message: printable(said.Message),
+	}
 }
 
-// printable cuts a stranger's text to what a log line may hold.
+// printable cuts a text from outside to what a log line may hold.
 func printable(s string) string {
 	var b strings.Builder
 	n := 0
@@ -129,37 +131,25 @@ func printable(s string) string {
 	return b.String()
 }
 
-// TokenSource gives out the bot's tokens; [Tokens] is one.
-type TokenSource interface {
-	// Token returns a token, never an empty one, for whom [ForCaller] says.
-	Token(ctx context.Context) (string, error)
-	// Invalidate says that the connector refused the token.
-	Invalidate(token string)
+// retryAfter reads the header of that name, seconds or an HTTP date (RFC 9110).
+func retryAfter(value string, now time.Time) time.Duration {
+	value = strings.TrimSpace(value)
+	if n, err := strconv.ParseInt(value, 10, 64); err == nil {
+		return time.Duration(min(max(n, 0), int64(24*time.Hour/time.Second))) * time.Second
+	}
+	if at, err := http.ParseTime(value); err == nil {
+		return max(at.Sub(now), 0)
+	}
+	return 0
 }
 
-// Config says what a [Client] is made of. Hosts is required; the zero value of
-// every other field is a working default.
-type Config struct {
-	// Hosts are the only ones that are ever called.
-	Hosts *ServiceHosts
-	// Tokens sign the calls. nil is right in local mode only: none is sent.
-	Tokens TokenSource
-	// Transport carries the calls and downloads. nil: own pools of connections that
-	// check at each dial that no public name leads to a private address.
-	Transport http.RoundTripper
-	// Tries is how often a call is made at most. 0: 5.
-	Tries int
-	// UserAgent names the bot. "": planbot.
-	UserAgent string
-}
-
-// Client calls the Connector REST API. It may be used concurrently.
+// Client calls the Connector REST API. It may be used concurrently. Make it with [New].
 //
 // A call takes at most two minutes, and each try of it at most 15 seconds. It is repeated
 // when the connector says 412, 429 (after its Retry-After), 502, 503 or 504, once when it
-// says 401, with a new token where [TokenSource] has one, and once when no answer came.
-// Since sending is not idempotent, an activity can arrive twice: at least once is what the
-// protocol allows. A typing indicator is not repeated. Redirects are not followed.
+// says 401, with a new token where there is one, and once when no answer came. Since sending
+// is not idempotent, an activity can arrive twice: at least once is what the protocol
+// allows. A typing indicator is not repeated. Redirects are not followed.
 //
 // Towards Microsoft's connector, though not towards hosts that the operator listed, each
 // try waits until it keeps the limits of Teams. In one conversation (a channel with all its
@@ -171,53 +161,43 @@ type Config struct {
 // that says when to come back.
 //
 // Each method takes the conversation as a reference, as [activity.Activity.Reference] gives
-// it; its service URL must be one of Config.Hosts, else the error wraps [ErrHostNotAllowed]
-// and nothing was sent. An answer that is no success is an [*Error], a token that cannot be
-// had a [*TokenError]; what wraps [ErrNoAnswer] may have arrived.
+// it; its service URL must be one that [Config] allows, else the error wraps
+// [ErrHostNotAllowed] and nothing was sent. An answer that is no success is an [*Error];
+// what wraps [ErrNoAnswer] may have arrived.
 type Client struct {
 	cfg    Config
-	header http.Header // of every call; its values are shared, so they are never changed
+	hosts  *serviceHosts
+	tokens *tokens // nil in local mode
 	limits *limits
+	calls  http.RoundTripper
 	files  http.RoundTripper // for downloads
 }
 
-// New returns a client, or an error that names every mistake in cfg.
-func New(cfg Config) (*Client, error) {
-	var errs []error
-	if cfg.Hosts == nil {
-		errs = append(errs, errors.New("no Hosts"))
-	} else if cfg.Hosts.local != (cfg.Tokens == nil) {
-		errs = append(errs, errors.New("local hosts go without Tokens, and others never do"))
-	}
-	if cfg.Tries < 0 {
-		errs = append(errs, errors.New("negative number of tries"))
-	}
-	if err := errors.Join(errs...); err != nil {
-		return nil, fmt.Errorf("connector config: %w", err)
-	}
+func newClient(cfg Config, hosts *serviceHosts) *Client {
 	cfg.Tries = cmp.Or(cfg.Tries, defaultTries)
 	cfg.UserAgent = cmp.Or(cfg.UserAgent, "planbot")
-	files := cfg.Transport
-	if cfg.Transport == nil {
-		cfg.Transport, files = guardedTransport(cfg.Hosts.reachOf), guardedTransport(cfg.Hosts.fileReachOf)
+	calls, files := cfg.Transport, cfg.Transport
+	if calls == nil {
+		calls, files = guardedTransport(hosts.reachOf), guardedTransport(hosts.fileReachOf)
 	}
-	cfg.Transport = traced{cfg.Transport}
-	return &Client{cfg: cfg, header: http.Header{
-		"Accept":     {"application/json"},
-		"User-Agent": {cfg.UserAgent},
-	}, limits: newLimits(), files: traced{files}}, nil
+	return &Client{cfg: cfg, hosts: hosts, limits: newLimits(), calls: traced{calls}, files: traced{files}}
 }
 
 // Identified reports whether the calls carry the bot's token.
-func (c *Client) Identified() bool { return c.cfg.Tokens != nil }
+func (c *Client) Identified() bool { return c.tokens != nil }
 
-// Close gives up idle connections.
+// CheckToken gets a token for the channels, and returns why there is none. In local mode it
+// returns nil.
+func (c *Client) CheckToken(ctx context.Context) error {
+	_, err := c.token(ctx)
+	return err
+}
+
+// Close gives up idle connections. A request for a token that is under way ends within ten
+// seconds.
 func (c *Client) Close() {
-	for _, rt := range []http.RoundTripper{c.cfg.Transport, c.files} {
-		if t, ok := rt.(interface{ CloseIdleConnections() }); ok {
-			t.CloseIdleConnections()
-		}
-	}
+	closeIdle(c.calls)
+	closeIdle(c.files)
 }
 
 // Send puts an activity at the end of the conversation of ref. The id is ""
@@ -226,58 +206,59 @@ func (c *Client) Close() {
 // leaves out what only that may say. One that is too large is not sent: the error wraps
 // [activity.ErrTooLarge]. A typing indicator is tried once, and only when it need not
 // wait.
-func (c *Client) Send(ctx context.Context, ref schema.ConversationReference, a *activity.Activity) (id string, err error) {
+func (c *Client) Send(ctx context.Context, ref activity.Reference, a *activity.Activity) (id string, err error) {
 	return c.post(ctx, ref, a, "activities")
 }
 
 // Reply sends an activity as an answer to the activity with the id replyTo.
-func (c *Client) Reply(ctx context.Context, ref schema.ConversationReference, replyTo string, a *activity.Activity) (id string, err error) {
+func (c *Client) Reply(ctx context.Context, ref activity.Reference, replyTo string, a *activity.Activity) (id string, err error) {
 	answer := *a
 	answer.ReplyToID = replyTo
 	return c.post(ctx, ref, &answer, "activities", replyTo)
 }
 
-func (c *Client) post(ctx context.Context, ref schema.ConversationReference, a *activity.Activity, path ...string) (string, error) {
-	k, err := withActivity(http.MethodPost, ref, a, path...)
-	if err != nil {
-		return "", err
-	}
+func (c *Client) post(ctx context.Context, ref activity.Reference, a *activity.Activity, path ...string) (string, error) {
+	k := inConversation(http.MethodPost, ref, path...)
 	k.usage.fleeting = a.Type == activity.Typing
 	if a.Text != "" && len(a.Attachments) > 0 {
 		k.usage.messages = 2
 	}
+	if err := k.write(ref, a); err != nil {
+		return "", err
+	}
 	reply, err := c.do(ctx, k)
-	return idOf(reply), err
+	if err != nil {
+		return "", err
+	}
+	var sent struct {
+		ID string `json:"id"`
+	}
+	_ = json.Unmarshal(reply, &sent) // any other answer has no id
+	return sent.ID, nil
 }
 
 // Update replaces the sent activity with the given id.
-func (c *Client) Update(ctx context.Context, ref schema.ConversationReference, id string, a *activity.Activity) error {
-	k, err := withActivity(http.MethodPut, ref, a, "activities", id)
-	if err != nil {
+func (c *Client) Update(ctx context.Context, ref activity.Reference, id string, a *activity.Activity) error {
+	k := inConversation(http.MethodPut, ref, "activities", id)
+	if err := k.write(ref, a); err != nil {
 		return err
 	}
-	_, err = c.do(ctx, k)
+	_, err := c.do(ctx, k)
 	return err
 }
 
-// Delete takes back the sent activity with the given id.
-func (c *Client) Delete(ctx context.Context, ref schema.ConversationReference, id string) error {
-	_, err := c.do(ctx, inConversation(http.MethodDelete, ref, "activities", id))
-	return err
-}
-
-// DeleteTargeted is [Client.Delete] for a message that only one person of a group or
-// channel sees.
-func (c *Client) DeleteTargeted(ctx context.Context, ref schema.ConversationReference, id string) error {
+// Delete takes back the sent activity with the given id. targeted says that only one person
+// of a group or channel sees it.
+func (c *Client) Delete(ctx context.Context, ref activity.Reference, id string, targeted bool) error {
 	k := inConversation(http.MethodDelete, ref, "activities", id)
-	k.query = onlyTargeted()
+	k.targeted = targeted
 	_, err := c.do(ctx, k)
 	return err
 }
 
 // Members goes through all members of the conversation, a page at a time. An
 // error is the last thing that it yields.
-func (c *Client) Members(ctx context.Context, ref schema.ConversationReference) iter.Seq2[activity.Account, error] {
+func (c *Client) Members(ctx context.Context, ref activity.Reference) iter.Seq2[activity.Account, error] {
 	return func(yield func(activity.Account, error) bool) {
 		k := inConversation(http.MethodGet, ref, "pagedmembers")
 		k.query = url.Values{"pageSize": {strconv.Itoa(memberPageSize)}}
@@ -286,7 +267,7 @@ func (c *Client) Members(ctx context.Context, ref schema.ConversationReference) 
 				Members []activity.Account `json:"members"`
 				Next    string             `json:"continuationToken"` // "": this is the last
 			}
-			if err := c.get(ctx, k, &page); err != nil {
+			if err := c.ask(ctx, k, &page); err != nil {
 				yield(activity.Account{}, err)
 				return
 			}
@@ -300,108 +281,74 @@ func (c *Client) Members(ctx context.Context, ref schema.ConversationReference) 
 			}
 			k.query.Set("continuationToken", page.Next)
 		}
-		yield(activity.Account{}, fmt.Errorf("list members of conversation %s: more than %d pages", ref.Conversation.ID, maxMemberPages))
+		yield(activity.Account{}, fmt.Errorf("%s: more than %d pages", k.op(), maxMemberPages))
 	}
 }
 
-// NewConversation says which conversation to create: with members, a personal
-// chat with them; with ChannelData that names a channel of a team, IsGroup and
-// an Activity, a new thread there.
-type NewConversation struct {
-	IsGroup     bool               `json:"isGroup"`
-	Bot         activity.Account   `json:"bot,omitzero"`
-	Members     []activity.Account `json:"members,omitempty"`
-	TenantID    string             `json:"tenantId,omitempty"`
-	TopicName   string             `json:"topicName,omitempty"`
-	ChannelData jsontext.Value     `json:"channelData,omitzero"`
-	Activity    *activity.Activity `json:"-"`
-}
-
-// Created is a conversation that was created.
-type Created struct {
-	ID string `json:"id"`
-	// ActivityID is the first activity's, where there was one.
-	ActivityID string `json:"activityId"`
-	// ServiceURL is where the conversation goes on; one that the bot may not
-	// call is an error of CreateConversation.
-	ServiceURL string `json:"serviceUrl"`
-}
-
-// CreateConversation starts a conversation on the connector at serviceURL.
-func (c *Client) CreateConversation(ctx context.Context, serviceURL string, n NewConversation) (Created, error) {
-	const op = "create conversation"
-	body, err := n.encode()
-	if err != nil {
-		return Created{}, fmt.Errorf("%s: %w: %w", op, ErrBadCall, err)
+// CreateConversation begins a personal chat with a person whom the connector of ref knows,
+// with its first message. It returns where the chat goes on, with the message's id.
+func (c *Client) CreateConversation(ctx context.Context, ref activity.Reference, with string, first *activity.Activity) (activity.Reference, error) {
+	type account struct {
+		ID string `json:"id"`
 	}
-	k := call{
-		name: op, method: http.MethodPost, service: serviceURL, path: []string{"conversations"}, body: body,
-		usage: usage{conversation: n.place(), tenant: n.TenantID},
+	tenant := ref.Conversation.TenantID
+	chat := map[string]any{"members": []account{{with}}, "isGroup": false}
+	if tenant != "" {
+		chat["tenantId"], chat["channelData"] = tenant, map[string]any{"tenant": account{tenant}}
 	}
-	created := Created{}
-	if err := c.get(ctx, k, &created); err != nil {
-		return Created{}, err
-	}
-	if created.ServiceURL == "" {
-		created.ServiceURL = serviceURL
-	}
-	if created.ID == "" {
-		return Created{}, fmt.Errorf("%s: the answer has no id", op)
-	}
-	if err := c.cfg.Hosts.Allowed(created.ServiceURL); err != nil {
-		return Created{}, fmt.Errorf("%s: %w", op, err)
-	}
-	return created, nil
-}
-
-// place is the conversation that this one is created in or with: a channel, or a person.
-func (n NewConversation) place() string {
-	in := activity.Activity{ChannelData: n.ChannelData}
-	if channel := in.TeamsData().Channel.ID; channel != "" || len(n.Members) == 0 {
-		return channel
-	}
-	return n.Members[0].ID
-}
-
-func (n NewConversation) encode() ([]byte, error) {
-	wire := struct {
-		NewConversation
-		Activity jsontext.Value `json:"activity,omitzero"`
-	}{NewConversation: n}
-	if n.Activity != nil {
-		first, err := outbound(n.reference(), n.Activity)
-		if err != nil {
-			return nil, err
-		}
-		wire.Activity = first
-	}
-	return json.Marshal(wire)
-}
-
-// reference is what is known of the conversation before there is one.
-func (n NewConversation) reference() schema.ConversationReference {
-	return schema.ConversationReference{Conversation: schema.ConversationAccount{IsGroup: n.IsGroup || len(n.Members) > 1}}
+	return c.create(ctx, ref, with, chat, first)
 }
 
 // NewThread begins a thread in a channel of Teams with its first message. The channel is
 // the one of ref, whose conversation may be one of its threads; for another channel, put
-// its id there. The answer's ID is the thread's, to go on in.
-func (c *Client) NewThread(ctx context.Context, ref schema.ConversationReference, first *activity.Activity) (Created, error) {
+// its id there. It returns the thread, to go on in, with the message's id.
+func (c *Client) NewThread(ctx context.Context, ref activity.Reference, first *activity.Activity) (activity.Reference, error) {
 	channel, _, _ := strings.Cut(ref.Conversation.ID, ";")
-	data, err := json.Marshal(map[string]any{"channel": map[string]string{"id": channel}})
-	if err != nil {
-		return Created{}, fmt.Errorf("begin thread in channel %s: %w", channel, err)
+	thread := map[string]any{"isGroup": true, "channelData": map[string]any{"channel": map[string]string{"id": channel}}}
+	if ref.Conversation.TenantID != "" {
+		thread["tenantId"] = ref.Conversation.TenantID
+	}
+	return c.create(ctx, ref, channel, thread, first)
+}
+
+// create makes the conversation; place is what its limits are counted by.
+func (c *Client) create(ctx context.Context, ref activity.Reference, place string, wire map[string]any, first *activity.Activity) (activity.Reference, error) {
+	none := activity.Reference{}
+	k := call{
+		name: "create conversation", method: http.MethodPost, service: ref.ServiceURL, path: []string{"conversations"},
+		usage: usage{conversation: place, tenant: ref.Conversation.TenantID},
 	}
 	message := *first
 	message.ReplyToID = ""                         // nothing is there yet
 	message.Conversation = activity.Conversation{} // but what is to be made
-	return c.CreateConversation(ctx, ref.ServiceURL, NewConversation{
-		IsGroup:     true,
-		Bot:         activity.NewAccount(ref.Bot.ID, ""),
-		TenantID:    ref.Conversation.TenantID,
-		ChannelData: data,
-		Activity:    &message,
-	})
+	there := ref
+	there.ActivityID, there.Conversation = "", activity.Conversation{}.ConversationAccount
+	there.Conversation.IsGroup, _ = wire["isGroup"].(bool)
+	if err := k.write(there, &message); err != nil {
+		return none, err
+	}
+	wire["bot"], wire["activity"] = map[string]string{"id": ref.Bot.ID}, jsontext.Value(k.body)
+	var err error
+	if k.body, err = json.Marshal(wire, json.Deterministic(true)); err != nil {
+		return none, fmt.Errorf("%s: %w: %w", k.op(), ErrBadCall, err)
+	}
+	var created struct {
+		ID         string `json:"id"`
+		ActivityID string `json:"activityId"`
+		ServiceURL string `json:"serviceUrl"`
+	}
+	if err := c.ask(ctx, k, &created); err != nil {
+		return none, err
+	}
+	if created.ID == "" {
+		return none, fmt.Errorf("%s: the answer has no id", k.op())
+	}
+	there.ActivityID, there.Conversation.ID, there.Conversation.TenantID = created.ActivityID, created.ID, ref.Conversation.TenantID
+	there.ServiceURL = cmp.Or(created.ServiceURL, ref.ServiceURL)
+	if _, err := c.hosts.baseFor(callerOf(ctx), there.ServiceURL); err != nil {
+		return none, fmt.Errorf("%s: %w", k.op(), err)
+	}
+	return there, nil
 }
 
 // Team is what Teams tells of a team.
@@ -414,9 +361,9 @@ type Team struct {
 
 // Team returns the details of the team with that id, as channelData.team.id of
 // an activity names it. Only Teams has them.
-func (c *Client) Team(ctx context.Context, ref schema.ConversationReference, id string) (Team, error) {
+func (c *Client) Team(ctx context.Context, ref activity.Reference, id string) (Team, error) {
 	var team Team
-	err := c.get(ctx, call{
+	err := c.ask(ctx, call{
 		name:    "get team " + id,
 		method:  http.MethodGet,
 		service: ref.ServiceURL,
@@ -426,43 +373,21 @@ func (c *Client) Team(ctx context.Context, ref schema.ConversationReference, id 
 	return team, err
 }
 
-// get makes the call and reads its answer into v.
-func (c *Client) get(ctx context.Context, k call, v any) error {
-	k.needBody = true
-	reply, err := c.do(ctx, k)
-	if err != nil {
-		return err
-	}
-	if err := json.Unmarshal(reply, v); err != nil {
-		return fmt.Errorf("%s: read the answer: %w", k.op(), err)
-	}
-	return nil
+// call is one operation of the API.
+type call struct {
+	name     string // for errors; "": by what the others say
+	method   string
+	service  string   // service URL
+	path     []string // segments below /v3, not escaped
+	query    url.Values
+	targeted bool // only one person sees the activity
+	body     []byte
+	needBody bool // an answer that cannot be read is a failure
+
+	usage usage
 }
 
-func withActivity(method string, ref schema.ConversationReference, a *activity.Activity, path ...string) (call, error) {
-	k := inConversation(method, ref, path...)
-	if targeted(a.Recipient) {
-		k.query = onlyTargeted()
-		if method == http.MethodPut { // an update goes to whom the activity went, and must not say so
-			changed := *a
-			changed.Recipient = activity.Account{}
-			a = &changed
-		}
-	}
-	body, err := outbound(ref, a)
-	if err == nil && a.Type == "" {
-		err = errors.New("the activity has no type")
-	}
-	if err != nil {
-		return call{}, fmt.Errorf("%s: %w: %w", k.op(), ErrBadCall, err)
-	}
-	k.body = body
-	return k, nil
-}
-
-func onlyTargeted() url.Values { return url.Values{"isTargetedActivity": {"true"}} }
-
-func inConversation(method string, ref schema.ConversationReference, path ...string) call {
+func inConversation(method string, ref activity.Reference, path ...string) call {
 	k := call{
 		method:  method,
 		service: ref.ServiceURL,
@@ -475,23 +400,19 @@ func inConversation(method string, ref schema.ConversationReference, path ...str
 	return k
 }
 
-// idOf reads the id of a sent activity; any other answer has none.
-func idOf(reply []byte) string {
-	var v struct {
-		ID string `json:"id"`
+// op says what is tried on what, for errors.
+func (k *call) op() string {
+	if k.name != "" {
+		return k.name
 	}
-	if len(reply) == 0 || json.Unmarshal(reply, &v) != nil {
-		return ""
-	}
-	return v.ID
+	return fmt.Sprintf("%s %s of conversation %q", k.method, k.path[2], k.path[1])
 }
 
-// outbound writes an activity for the conversation of ref as a bot may send it: fit for
-// the channel, see [activity.Activity.Fit], and without what only the channel may say (ids,
-// times, service URL, caller, names; rules A2031, A2041, A2063, A2071, A2083 and A2302 of
-// the activity specification). One that no channel would take is an error. The activity
-// itself stays as it is.
-func outbound(ref schema.ConversationReference, a *activity.Activity) ([]byte, error) {
+// write makes a's JSON the call's body, for the conversation of ref and as a bot may send
+// it: fit for the channel, see [activity.Activity.Fit], and without what only the channel
+// may say (ids, times, service URL, caller, names; rules A2031, A2041, A2063, A2071, A2083
+// and A2302 of the activity specification). The activity itself stays as it is.
+func (k *call) write(ref activity.Reference, a *activity.Activity) error {
 	in := *a
 	in.ChannelID = cmp.Or(a.ChannelID, ref.ChannelID) // what the activity does not say is what ref says
 	if a.Conversation.ID == "" {
@@ -502,43 +423,48 @@ func outbound(ref schema.ConversationReference, a *activity.Activity) ([]byte, e
 	out.ID, out.ServiceURL, out.CallerID = "", "", ""
 	out.From.Name = ""
 	out.Conversation.IsGroup = false
-	if out.Type != "suggestion" && !targeted(out.Recipient) {
+	k.targeted = isTargeted(a.Recipient)
+	if out.Type != "suggestion" && !k.targeted || k.method == http.MethodPut { // an update goes to whom the activity went
 		out.Recipient = activity.Account{}
 	}
 	var err error
-	if out.Extra, err = withoutChannelFields(out.Extra); err != nil {
-		return nil, err
+	if out.Extra, err = withoutTimes(out.Extra); err == nil && a.Type == "" {
+		err = errors.New("the activity has no type")
 	}
-	raw, err := out.Encode()
+	if err == nil {
+		k.body, err = out.Encode()
+	}
+	if err == nil {
+		err = activity.CheckSize(k.body)
+	}
 	if err != nil {
-		return nil, err
+		return fmt.Errorf("%s: %w: %w", k.op(), ErrBadCall, err)
 	}
-	return raw, activity.CheckSize(raw)
+	return nil
 }
 
-// targeted reports whether the recipient alone is to see the activity.
-func targeted(to activity.Account) bool {
+// isTargeted reports whether the recipient alone is to see the activity.
+func isTargeted(to activity.Account) bool {
 	var flags struct {
 		IsTargeted jsontext.Value `json:"isTargeted"`
 	}
 	return len(to.Extra) > 0 && json.Unmarshal(to.Extra, &flags) == nil && flags.IsTargeted.Kind() == 't'
 }
 
-// withoutChannelFields drops the members that an inbound activity brings and an
-// outbound one must not repeat, and an expiration, which is a past one in every
-// activity of msbotbuilder-go.
-func withoutChannelFields(extra jsontext.Value) (jsontext.Value, error) {
+// withoutTimes drops the times that an inbound activity brings and an outbound one must not
+// repeat, and an expiration that is a zero time.
+func withoutTimes(extra jsontext.Value) (jsontext.Value, error) {
 	if len(extra) == 0 {
 		return nil, nil
 	}
 	var members map[string]jsontext.Value
 	if err := json.Unmarshal(extra, &members, jsontext.AllowInvalidUTF8(true)); err != nil {
-		return nil, fmt.Errorf("encode activity: extra fields: %w", err)
+		return nil, fmt.Errorf("extra fields: %w", err)
 	}
 	for _, name := range []string{"timestamp", "localTimestamp", "localTimezone", "rawTimestamp"} {
 		delete(members, name)
 	}
-	if string(members["expiration"]) == zeroTime {
+	if string(members["expiration"]) == `"0001-01-01T00:00:00Z"` {
 		delete(members, "expiration")
 	}
 	if len(members) == 0 {
@@ -547,29 +473,24 @@ func withoutChannelFields(extra jsontext.Value) (jsontext.Value, error) {
 	return json.Marshal(members, json.Deterministic(true), jsontext.AllowInvalidUTF8(true))
 }
 
-// call is one operation of the API.
-type call struct {
-	name     string // for errors; "": by what the others say
-	method   string
-	service  string   // service URL
-	path     []string // segments below /v3, not escaped
-	query    url.Values
-	body     []byte
-	needBody bool // an answer that cannot be read is a failure
-
-	usage usage
-}
-
-// op says what is tried on what, for errors.
-func (k *call) op() string {
-	if k.name != "" {
-		return k.name
+// ask makes the call and reads its answer into v.
+func (c *Client) ask(ctx context.Context, k call, v any) error {
+	k.needBody = true
+	reply, err := c.do(ctx, k)
+	if err != nil {
+		return err
 	}
-	return fmt.Sprintf("%s %s of conversation %q", k.method, k.path[2], k.path[1])
+	if err := json.Unmarshal(reply, v); err != nil {
+		return fmt.Errorf("%s: read the answer: %w", k.op(), err)
+	}
+	return nil
 }
 
-// do makes the call, as often as [repeat] allows.
-func (c *Client) do(ctx context.Context, k call) ([]byte, error) {
+// do makes the call, as often as repeat allows. Where Microsoft says that the host of the
+// Government Community Cloud serves the tenant, the call goes on there, if the bot may: in
+// the public cloud it may. That is not remembered: whatever the tenant sends next names the
+// right host.
+func (c *Client) do(ctx context.Context, k call) (reply []byte, err error) {
 	to, err := c.route(ctx, k)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", k.op(), err)
@@ -578,7 +499,23 @@ func (c *Client) do(ctx context.Context, k call) ([]byte, error) {
 	if k.usage.fleeting {
 		tries = 1
 	}
-	return repeat(ctx, tries, c.cfg.Tokens != nil, func(end time.Time) ([]byte, error) { return c.attempt(ctx, k, &to, end) })
+	err = c.repeat(ctx, tries, func(end time.Time) (err error) {
+		reply, err = c.try(ctx, k, to, end)
+		refused, ok := errors.AsType[*Error](err)
+		if !ok || !to.limited || refused.Status != http.StatusForbidden || refused.Code != "InvalidBotApiHost" {
+			return err
+		}
+		k.service = gccService
+		there, wrong := c.route(ctx, k)
+		if wrong != nil || !there.limited || there.host == to.host {
+			return err
+		}
+		to = there
+		tellRetry(ctx)
+		reply, err = c.try(ctx, k, to, end)
+		return err
+	})
+	return reply, err
 }
 
 // route is where a call goes.
@@ -590,7 +527,7 @@ type route struct {
 
 // route builds the address of the call, each id as one escaped segment.
 func (c *Client) route(ctx context.Context, k call) (route, error) {
-	base, err := c.cfg.Hosts.baseFor(callerOf(ctx), k.service)
+	base, err := c.hosts.baseFor(callerOf(ctx), k.service)
 	if err != nil {
 		return route{}, err
 	}
@@ -602,20 +539,21 @@ func (c *Client) route(ctx context.Context, k call) (route, error) {
 		}
 		b.WriteString("/" + url.PathEscape(segment))
 	}
-	if len(k.query) > 0 {
+	switch {
+	case k.targeted:
+		b.WriteString("?isTargetedActivity=true")
+	case len(k.query) > 0:
 		b.WriteString("?" + k.query.Encode())
 	}
-	return route{b.String(), base.Hostname(), c.cfg.Hosts.ofMicrosoft(base)}, nil
+	return route{b.String(), base.Hostname(), c.hosts.ofMicrosoft(base)}, nil
 }
 
-// attempt makes the call once, when the limits allow it, and once more where Microsoft says
-// that the host of the Government Community Cloud serves the tenant, if the bot may go there:
-// in the public cloud it may. That is not remembered: whatever the tenant sends next names
-// the right host.
-func (c *Client) attempt(ctx context.Context, k call, to *route, end time.Time) ([]byte, error) {
+// try makes the call once, when the limits allow it, and not beyond end. The transport is
+// asked directly: it follows no redirect, and keeps no cookie.
+func (c *Client) try(ctx context.Context, k call, to route, end time.Time) ([]byte, error) {
 	// The token comes first: calls that have waited for the limits and then for one token
 	// would leave together.
-	within, cancel := context.WithDeadline(ctx, endOfTry(end))
+	within, cancel := withDeadline(ctx, tryTimeout, end)
 	token, err := c.token(within)
 	cancel()
 	if err != nil {
@@ -626,42 +564,20 @@ func (c *Client) attempt(ctx context.Context, k call, to *route, end time.Time) 
 			return nil, err
 		}
 	}
-	reply, err := c.try(ctx, k, to.url, token, end)
-	var refused *Error
-	if !to.limited || !errors.As(err, &refused) || refused.Status != http.StatusForbidden || refused.Code != "InvalidBotApiHost" {
-		return reply, err
-	}
-	k.service = gccService
-	there, wrong := c.route(ctx, k)
-	if wrong != nil || !there.limited || there.host == to.host {
-		return reply, err
-	}
-	*to = there
-	retries(ctx)
-	return c.attempt(ctx, k, to, end)
-}
-
-// endOfTry is when a try ends that begins now, in a call that ends at end.
-func endOfTry(end time.Time) time.Time {
-	if limit := time.Now().Add(tryTimeout); limit.Before(end) {
-		return limit
-	}
-	return end
-}
-
-// try makes the call once, and not beyond end. The transport is asked directly: it
-// follows no redirect, and keeps no cookie.
-func (c *Client) try(ctx context.Context, k call, target, token string, end time.Time) ([]byte, error) {
-	ctx, cancel := context.WithDeadline(ctx, endOfTry(end))
+	ctx, cancel = withDeadline(ctx, tryTimeout, end)
 	defer cancel()
 	var written atomic.Bool
 	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{WroteRequest: func(info httptrace.WroteRequestInfo) { written.Store(info.Err == nil) }})
-	req, err := http.NewRequestWithContext(ctx, k.method, target, bytes.NewReader(k.body))
+	req, err := http.NewRequestWithContext(ctx, k.method, to.url, bytes.NewReader(k.body))
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", k.op(), err)
 	}
-	c.setHeaders(req, k, token)
-	res, err := c.cfg.Transport.RoundTrip(req)
+	c.setHeaders(req, token)
+	req.Header.Set("Accept", "application/json")
+	if k.body != nil {
+		req.Header.Set("Content-Type", "application/json; charset=utf-8")
+	}
+	res, err := c.calls.RoundTrip(req)
 	if write := (*net.OpError)(nil); errors.As(err, &write) && write.Op == "write" {
 		written.Store(false) // net/http says so already when the request is in its buffer
 	}
@@ -672,48 +588,50 @@ func (c *Client) try(ctx context.Context, k call, target, token string, end time
 		return nil, fmt.Errorf("%s: %w", k.op(), err)
 	}
 	defer res.Body.Close()
+	if res.StatusCode/100 != 2 {
+		return nil, c.refused(k.op(), res, token)
+	}
 	body, err := readCapped(res.Body, maxReplyBytes)
 	switch {
-	case res.StatusCode/100 != 2:
-		if res.StatusCode == http.StatusUnauthorized && token != "" {
-			c.cfg.Tokens.Invalidate(token)
-		}
-		return nil, refusal(k.op(), res, body)
-	case err != nil && k.needBody && k.method != http.MethodGet:
-		return nil, fmt.Errorf("%s: %w: %w", k.op(), errDone, err)
-	case err != nil && k.needBody:
-		return nil, fmt.Errorf("%s: read the answer: %w", k.op(), err)
-	case err != nil:
+	case err == nil:
+		return body, nil
+	case !k.needBody:
 		return nil, nil // it was done, and its id stays unknown
+	case k.method == http.MethodGet:
+		return nil, fmt.Errorf("%s: read the answer: %w", k.op(), err)
+	default:
+		return nil, fmt.Errorf("%s: %w: %w", k.op(), errDone, err)
 	}
-	return body, nil
+}
+
+// withDeadline ends a context after a time, and not beyond end.
+func withDeadline(ctx context.Context, after time.Duration, end time.Time) (context.Context, context.CancelFunc) {
+	if limit := time.Now().Add(after); limit.Before(end) {
+		end = limit
+	}
+	return context.WithDeadline(ctx, end)
 }
 
 func (c *Client) token(ctx context.Context) (string, error) {
-	if c.cfg.Tokens == nil {
+	if c.tokens == nil {
 		return "", nil
 	}
-	token, err := c.cfg.Tokens.Token(ctx)
-	if err == nil && !sendable(token) {
-		err = &TokenError{Err: errors.New("the token is empty")}
-	}
-	if err != nil {
-		return "", &noToken{err}
-	}
-	return token, nil
+	return c.tokens.get(ctx)
 }
 
-// jsonBody is shared by all requests.
-var jsonBody = []string{"application/json; charset=utf-8"}
-
-func (c *Client) setHeaders(req *http.Request, k call, token string) {
-	maps.Copy(req.Header, c.header)
-	if k.body != nil {
-		req.Header["Content-Type"] = jsonBody
-	}
+func (c *Client) setHeaders(req *http.Request, token string) {
+	req.Header.Set("User-Agent", c.cfg.UserAgent)
 	if token != "" {
 		req.Header.Set("Authorization", "Bearer "+token)
 	}
+}
+
+// refused is an answer that is no success. After a 401 the token is not used again.
+func (c *Client) refused(op string, res *http.Response, token string) error {
+	if res.StatusCode == http.StatusUnauthorized && token != "" {
+		c.tokens.invalidate(token)
+	}
+	return refusal(op, res)
 }
 
 type onRetry struct{}
@@ -724,99 +642,166 @@ func OnRetry(ctx context.Context, f func()) context.Context {
 	return context.WithValue(ctx, onRetry{}, f)
 }
 
-func retries(ctx context.Context) {
+func tellRetry(ctx context.Context) {
 	if f, ok := ctx.Value(onRetry{}).(func()); ok {
 		f()
 	}
 }
 
-// repeat tries until that succeeds, [attempts] gives up, or the call's time is over. signed
-// says that calls have a token, which may be replaced.
-func repeat[T any](ctx context.Context, tries int, signed bool, try func(end time.Time) (T, error)) (T, error) {
+// repeat tries until that succeeds, an error is final, or the call's time is over. Which
+// errors are not is the list in Microsoft's documentation
+// (bots/how-to/conversations/conversation-messages, "Status codes from bot conversational
+// APIs").
+func (c *Client) repeat(ctx context.Context, tries int, try func(end time.Time) error) error {
 	end := time.Now().Add(callTimeout)
 	if deadline, ok := ctx.Deadline(); ok && deadline.Before(end) {
 		end = deadline
 	}
-	a := &attempts{renewable: signed, backoff: backoff.ExponentialBackOff{
+	pause := backoff.ExponentialBackOff{
 		InitialInterval: 500 * time.Millisecond, RandomizationFactor: 0.3, Multiplier: 2, MaxInterval: 20 * time.Second,
-	}}
-	unsure := false
+	}
+	renewed := c.tokens == nil // a 401 is worth one try with another token
+	lost := false              // a try was repeated whose answer never came
+	unsure := false            // and which may have arrived
 	for n := 1; ; n++ {
-		reply, err := try(end)
+		err := try(end)
 		if err == nil {
-			return reply, nil
+			return nil
+		}
+		delay, again := time.Duration(0), false
+		refused, answered := errors.AsType[*Error](err)
+		noToken, isToken := errors.AsType[*tokenError](err)
+		switch {
+		case errors.Is(err, ErrHeldBack), errors.Is(err, errDone), errors.Is(err, ErrHostNotAllowed), errors.Is(err, ErrBadCall):
+		case answered && refused.Status == http.StatusUnauthorized:
+			again, renewed = !renewed, true
+		case answered:
+			delay, again = max(pause.NextBackOff(), refused.RetryAfter), refused.passes() && refused.RetryAfter <= maxRetryAfter
+		case isToken:
+			delay, again = max(pause.NextBackOff(), time.Until(noToken.retryAt)), !noToken.refused()
+		default: // no answer: the activity may or may not have arrived
+			delay, again, lost = pause.NextBackOff(), !lost, true
 		}
 		unanswered := errors.Is(err, ErrNoAnswer)
-		delay, again := a.judge(err)
 		if n >= tries || !again || ctx.Err() != nil || time.Until(end) <= delay || sleep(ctx, delay) != nil {
 			if unsure && !unanswered {
 				err = fmt.Errorf("%w; to a try before that %w", err, ErrNoAnswer)
 			}
-			return reply, err
+			return err
 		}
 		unsure = unsure || unanswered
-		retries(ctx)
+		tellRetry(ctx)
 	}
 }
 
-// attempts decides what becomes of a call after each of its tries, by the list in
-// Microsoft's documentation (bots/how-to/conversations/conversation-messages, "Status codes
-// from bot conversational APIs").
-type attempts struct {
-	backoff   backoff.ExponentialBackOff
-	lost      bool // a try was repeated whose answer never came
-	renewable bool // a 401 is worth a try with another token
+// passes reports whether the connector may take a little later what it refused.
+func (e *Error) passes() bool {
+	switch e.Status {
+	case http.StatusPreconditionFailed, http.StatusTooManyRequests,
+		http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
+		return true
+	}
+	return false
 }
 
-// judge returns how long to wait before the next try, or false when err is final.
-func (a *attempts) judge(err error) (time.Duration, bool) {
-	if errors.Is(err, ErrHeldBack) || errors.Is(err, errDone) {
-		return 0, false
+// Download fetches what an attachment of an inbound activity leads to: a picture or file
+// on a connector host, with the bot's token, or what a person of Teams shared (its content
+// type is application/vnd.microsoft.teams.file.download.info), whose address is a secret of
+// its own and is asked without the token. Another host than the connector's and Microsoft's
+// file hosts, or plain http beyond this machine, wraps [ErrHostNotAllowed], and
+// nothing is sent; so do redirects, of which three are followed at most, and the token goes
+// only as far as they have not left the connector. More than maxBytes (0: 20 MiB) is an
+// [*Error] of status 413, whatever the server says of the length. A try takes a minute at
+// most, and is repeated like any call. No error holds the address. The content type is the
+// server's media type, without parameters; "" when it is none.
+func (c *Client) Download(ctx context.Context, a activity.Attachment, maxBytes int64) (content []byte, contentType string, err error) {
+	const op = "download attachment"
+	address, shared := a.ContentURL, a.ContentType == fileInfo
+	if shared {
+		var info struct {
+			DownloadURL string `json:"downloadUrl"`
+		}
+		if json.Unmarshal(a.Content, &info) != nil {
+			return nil, "", fmt.Errorf("%s: its content has no downloadUrl", op)
+		}
+		address = info.DownloadURL
 	}
-	var answer *Error
-	if errors.As(err, &answer) {
-		switch answer.Status {
-		case http.StatusUnauthorized:
-			again := a.renewable
-			a.renewable = false
-			return 0, again
-		case http.StatusPreconditionFailed, http.StatusTooManyRequests,
-			http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
-			return max(a.backoff.NextBackOff(), answer.RetryAfter), answer.RetryAfter <= maxRetryAfter
-		default:
-			return 0, false
+	from, signed, err := c.hosts.file(callerOf(ctx), address)
+	if err != nil {
+		return nil, "", fmt.Errorf("%s: %w", op, err)
+	}
+	if maxBytes <= 0 {
+		maxBytes = defaultFileBytes
+	}
+	maxBytes = min(maxBytes, math.MaxInt64-1) // one more is read, to see whether there is more
+	err = c.repeat(ctx, c.cfg.Tries, func(end time.Time) (err error) {
+		content, contentType, err = c.fetch(ctx, from, signed && !shared, maxBytes, end)
+		if err != nil {
+			return fmt.Errorf("%s: %w", op, err)
+		}
+		return nil
+	})
+	return content, contentType, err
+}
+
+// fetch downloads once.
+func (c *Client) fetch(ctx context.Context, from *url.URL, signed bool, maxBytes int64, end time.Time) (content []byte, contentType string, err error) {
+	ctx, cancel := withDeadline(ctx, downloadTimeout, end)
+	defer cancel()
+	token := ""
+	if signed {
+		if token, err = c.token(ctx); err != nil {
+			return nil, "", err
 		}
 	}
-	if no := new(noToken); errors.As(err, &no) {
-		var e *TokenError
-		if !errors.As(no, &e) || e.refused() {
-			return 0, false // a refusal of the bot itself does not pass within a call
+	follow := func(next *http.Request, via []*http.Request) error {
+		if len(via) > maxRedirects {
+			return &Error{Op: "redirect", Status: http.StatusFound, Message: fmt.Sprintf("more than %d redirects", maxRedirects)}
 		}
-		return max(a.backoff.NextBackOff(), time.Until(e.retryAt)), true
+		to, signed, err := c.hosts.file(callerOf(ctx), next.URL.String())
+		if err != nil {
+			return fmt.Errorf("redirect: %w", err)
+		}
+		if !signed {
+			token = "" // from here on, also if it leads back
+		}
+		next.URL, next.Header = to, http.Header{} // without a Referer, which may open the file
+		c.setHeaders(next, token)
+		return nil
 	}
-	if errors.Is(err, ErrHostNotAllowed) || errors.Is(err, ErrTooLarge) {
-		return 0, false
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, from.String(), nil)
+	if err != nil {
+		return nil, "", errors.New("the address cannot be asked")
 	}
-	first := !a.lost // no answer: the activity may or may not have arrived
-	a.lost = true
-	return a.backoff.NextBackOff(), first
-}
-
-// noToken is why a call was not made: its token could not be had.
-type noToken struct{ error }
-
-func (n *noToken) Unwrap() error { return n.error }
-
-// retryAfter reads the header of that name, seconds or an HTTP date (RFC 9110).
-func retryAfter(value string, now time.Time) time.Duration {
-	if value = strings.TrimSpace(value); value == "" {
-		return 0
+	c.setHeaders(req, token)
+	res, err := (&http.Client{Transport: c.files, CheckRedirect: follow}).Do(req)
+	if err != nil {
+		if quoting := (*url.Error)(nil); errors.As(err, &quoting) {
+			err = quoting.Err // without the address
+		}
+		return nil, "", err
 	}
-	if n, err := strconv.ParseInt(value, 10, 64); err == nil {
-		return time.Duration(min(max(n, 0), int64(24*time.Hour/time.Second))) * time.Second
+	defer res.Body.Close()
+	if res.StatusCode != http.StatusOK {
+		return nil, "", c.refused("get the file", res, token)
 	}
-	if at, err := http.ParseTime(value); err == nil {
-		return max(at.Sub(now), 0)
+	if encoding := res.Header.Get("Content-Encoding"); encoding != "" && encoding != "identity" {
+		return nil, "", errors.New("the server encoded the content unasked")
 	}
-	return 0
+	tooLarge := &Error{Op: "get the file", Status: http.StatusRequestEntityTooLarge, Message: fmt.Sprintf("more than %d bytes", maxBytes)}
+	if res.ContentLength > maxBytes {
+		return nil, "", tooLarge
+	}
+	content, err = readCapped(res.Body, maxBytes)
+	switch {
+	case errors.Is(err, errTooLong):
+		return nil, "", tooLarge
+	case err != nil:
+		return nil, "", fmt.Errorf("read the content: %w", err)
+	}
+	contentType, _, err = mime.ParseMediaType(res.Header.Get("Content-Type"))
+	if err != nil {
+		contentType = ""
+	}
+	return content, contentType, nil
 }

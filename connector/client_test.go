@@ -24,12 +24,6 @@ import (
 	"github.com/planbot-go/planbot/connector"
 )
 
-// fixedToken is a source that always has the same token.
-type fixedToken string
-
-func (f fixedToken) Token(context.Context) (string, error) { return string(f), nil }
-func (fixedToken) Invalidate(string)                       {}
-
 func reference(serviceURL string) schema.ConversationReference {
 	return schema.ConversationReference{
 		ServiceURL: serviceURL, ChannelID: activity.Teams, ActivityID: "in-1",
@@ -67,14 +61,7 @@ func newRest(t *testing.T, answer http.HandlerFunc) *rest {
 		answer(w, q)
 	}))
 	t.Cleanup(r.Server.Close)
-	c, err := connector.New(connector.Config{
-		Hosts: hosts(t, false, strings.TrimPrefix(r.URL, "http://")), Tokens: fixedToken("secret-token"),
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(c.Close)
-	r.Client = c
+	r.Client = newClient(t, withApp(nil, strings.TrimPrefix(r.URL, "http://")), fixedToken("secret-token"))
 	r.ref = reference(r.URL + "/amer/")
 	return r
 }
@@ -124,7 +111,7 @@ func TestOperations(t *testing.T) {
 			"",
 		},
 		{
-			"delete", ``, func(r *rest) (string, error) { return "", r.Delete(ctx, r.ref, "out-1") },
+			"delete", ``, func(r *rest) (string, error) { return "", r.Delete(ctx, r.ref, "out-1", false) },
 			sent{"DELETE", conversation + "/activities/out-1", token, ""},
 			"",
 		},
@@ -143,23 +130,22 @@ func TestOperations(t *testing.T) {
 		{"thread", `{"id":"a:1;messageid=7","activityId":"7"}`, func(r *rest) (string, error) {
 			r.ref.Conversation.TenantID = "t1"
 			created, err := r.NewThread(ctx, r.ref, activity.To(r.ref, activity.Message))
-			return created.ID + " " + created.ActivityID, err
+			return created.Conversation.ID + " " + created.ActivityID, err
 		}, sent{
 			"POST", "/amer/v3/conversations", token,
-			`{"isGroup":true,"bot":{"id":"28:bot"},"tenantId":"t1","channelData":{"channel":{"id":"a:1"}},` +
-				`"activity":{"type":"message","channelId":"msteams","from":{"id":"28:bot"}}}`,
+			`{"activity":{"type":"message","channelId":"msteams","from":{"id":"28:bot"}},"bot":{"id":"28:bot"},` +
+				`"channelData":{"channel":{"id":"a:1"}},"isGroup":true,"tenantId":"t1"}`,
 		}, "a:1;messageid=7 7"},
 		{"create", `{"id":"a:new","activityId":"1"}`, func(r *rest) (string, error) {
 			first := out(r)
 			first.ID = "mine"
-			created, err := r.CreateConversation(ctx, r.ref.ServiceURL, connector.NewConversation{
-				Bot: activity.NewAccount("28:bot", ""), Members: []activity.Account{activity.NewAccount("29:mia", "")},
-				TenantID: "t1", ChannelData: jsontext.Value(`{"tenant":{"id":"t1"}}`), Activity: first,
-			})
-			return created.ID + created.ActivityID + strings.TrimPrefix(created.ServiceURL, r.URL), err
+			r.ref.Conversation.TenantID = "t1"
+			created, err := r.CreateConversation(ctx, r.ref, "29:mia", first)
+			return created.Conversation.ID + created.ActivityID + strings.TrimPrefix(created.ServiceURL, r.URL), err
 		}, sent{
 			"POST", "/amer/v3/conversations", token,
-			`{"isGroup":false,"bot":{"id":"28:bot"},"members":[{"id":"29:mia"}],"tenantId":"t1","channelData":{"tenant":{"id":"t1"}},"activity":` + body + `}`,
+			`{"activity":{"type":"message","channelId":"msteams","from":{"id":"28:bot"},"text":"hi"},"bot":{"id":"28:bot"},` +
+				`"channelData":{"tenant":{"id":"t1"}},"isGroup":false,"members":[{"id":"29:mia"}],"tenantId":"t1"}`,
 		}, "a:new1/amer/"},
 	}
 	for _, tt := range tests {
@@ -346,7 +332,7 @@ func TestTargetedMessagesAreMarked(t *testing.T) {
 	if err := r.Update(t.Context(), r.ref, "1", a); err != nil {
 		t.Fatal(err)
 	}
-	if err := r.DeleteTargeted(t.Context(), r.ref, "1"); err != nil {
+	if err := r.Delete(t.Context(), r.ref, "1", true); err != nil {
 		t.Fatal(err)
 	}
 	const path = "/amer/v3/conversations/a:1%3Bmessageid=2/activities/"
@@ -419,11 +405,7 @@ func TestErrorsAreTyped(t *testing.T) {
 func TestLocalModeSendsNoToken(t *testing.T) {
 	t.Parallel()
 	r := newRest(t, answer(200, `{"id":"1"}`))
-	c, err := connector.New(connector.Config{Hosts: hosts(t, true)})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer c.Close()
+	c := newClient(t, connector.Config{}, nil)
 	if _, err := c.Send(t.Context(), r.ref, message()); err != nil {
 		t.Fatal(err)
 	}
@@ -432,26 +414,12 @@ func TestLocalModeSendsNoToken(t *testing.T) {
 	}
 }
 
-func TestNewRefuses(t *testing.T) {
-	t.Parallel()
-	for name, cfg := range map[string]connector.Config{
-		"no hosts":              {},
-		"no tokens, open hosts": {Hosts: hosts(t, false)},
-		"tokens in local mode":  {Hosts: hosts(t, true), Tokens: fixedToken("x")},
-	} {
-		if _, err := connector.New(cfg); err == nil {
-			t.Errorf("%s: no error", name)
-		}
-	}
-}
-
 func TestEmptyTokenIsNeverSent(t *testing.T) {
 	t.Parallel()
 	for _, bad := range []string{"", "a b", "a\r\nX: y"} {
-		c, err := connector.New(connector.Config{Hosts: hosts(t, false), Tokens: fixedToken(bad), Tries: 1, Transport: unreachable(t)})
-		if err != nil {
-			t.Fatal(err)
-		}
+		cfg := withApp(unreachable(t))
+		cfg.Tries = 1
+		c := newClient(t, cfg, fixedToken(bad))
 		var e *connector.TokenError
 		if _, err := c.Send(t.Context(), reference(serviceURL), message()); !errors.As(err, &e) {
 			t.Errorf("token %q: err = %v, want a TokenError", bad, err)
@@ -505,11 +473,11 @@ func breaks(*http.Request) (*http.Response, error) {
 	return nil, errors.New("connection reset by peer")
 }
 
-// counter gives out a new token after each refusal.
-type counter struct{ n byte }
-
-func (c *counter) Token(context.Context) (string, error) { return "token" + string('0'+c.n), nil }
-func (c *counter) Invalidate(string)                     { c.n++ }
+// counter gives out a new token after a refusal.
+func counter() *connector.Tokens {
+	n := -1
+	return connector.TokensFrom(func(context.Context) (string, error) { n++; return fmt.Sprint("token", n), nil })
+}
 
 func TestRetries(t *testing.T) {
 	t.Parallel()
@@ -553,7 +521,7 @@ func TestRetries(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				script := &script{steps: tt.steps, start: time.Now()}
-				c := scripted(t, script, &counter{})
+				c := scripted(t, script, counter())
 				id, err := c.Send(t.Context(), reference(serviceURL), message())
 				if (err != nil) != tt.fails || !tt.fails && id != "done" {
 					t.Errorf("id %q, err %v", id, err)
@@ -569,20 +537,16 @@ func TestRetries(t *testing.T) {
 	}
 }
 
-func scripted(t *testing.T, rt http.RoundTripper, tokens connector.TokenSource) *connector.Client {
+func scripted(t *testing.T, rt http.RoundTripper, tokens *connector.Tokens) *connector.Client {
 	t.Helper()
-	c, err := connector.New(connector.Config{Hosts: hosts(t, false), Tokens: tokens, Transport: rt})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return c
+	return newClient(t, withApp(rt), tokens)
 }
 
 func TestARefusedTokenIsReplaced(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		script := &script{steps: []func(*http.Request) (*http.Response, error){says(401), says(200)}}
-		if _, err := scripted(t, script, &counter{}).Send(t.Context(), reference(serviceURL), message()); err != nil {
+		if _, err := scripted(t, script, counter()).Send(t.Context(), reference(serviceURL), message()); err != nil {
 			t.Fatal(err)
 		}
 		if diff := cmp.Diff([]string{"Bearer token0", "Bearer token1"}, script.auth); diff != "" {
@@ -598,7 +562,7 @@ func TestACallEndsWithItsContext(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 		defer cancel()
 		start := time.Now()
-		_, err := scripted(t, script, &counter{}).Send(ctx, reference(serviceURL), message())
+		_, err := scripted(t, script, counter()).Send(ctx, reference(serviceURL), message())
 		var e *connector.Error
 		if !errors.As(err, &e) || e.RetryAfter != 30*time.Second || time.Since(start) != 0 {
 			t.Errorf("err = %v after %v, want the 429 at once", err, time.Since(start))
@@ -609,7 +573,7 @@ func TestACallEndsWithItsContext(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
 		defer cancel()
 		start := time.Now()
-		_, err := scripted(t, script, &counter{}).Send(ctx, reference(serviceURL), message())
+		_, err := scripted(t, script, counter()).Send(ctx, reference(serviceURL), message())
 		if !errors.Is(err, context.DeadlineExceeded) || time.Since(start) != 3*time.Second || len(script.at) > 1 {
 			t.Errorf("err = %v after %v and %d calls", err, time.Since(start), len(script.at))
 		}
@@ -665,16 +629,12 @@ func (deaf) Write([]byte) (int, error) {
 // that is in its buffer.
 func TestWhatWasNotWrittenIsNotUnanswered(t *testing.T) {
 	t.Parallel()
-	client, err := connector.New(connector.Config{Hosts: hosts(t, true), Tries: 1, Transport: &http.Transport{
+	client := newClient(t, connector.Config{Tries: 1, Transport: &http.Transport{
 		DialContext: func(context.Context, string, string) (net.Conn, error) {
 			here, _ := net.Pipe()
 			return deaf{here}, nil
 		},
-	}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(client.Close)
+	}}, nil)
 	to := activity.Reference{ServiceURL: "http://127.0.0.1:7001/", ChannelID: "msteams"}
 	to.Conversation.ID = "a:mia"
 	if _, err := client.Send(t.Context(), to, activity.To(to, activity.Message)); err == nil || errors.Is(err, connector.ErrNoAnswer) {
@@ -790,7 +750,7 @@ func TestHangingBodies(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				script := &script{steps: tt.steps, start: time.Now()}
-				_, err := scripted(t, script, &counter{}).Send(t.Context(), reference(serviceURL), message())
+				_, err := scripted(t, script, counter()).Send(t.Context(), reference(serviceURL), message())
 				if (err != nil) != tt.fails || len(script.at) != len(tt.steps) || time.Since(script.start) > tt.took {
 					t.Errorf("err %v after %d calls and %v", err, len(script.at), time.Since(script.start))
 				}
@@ -846,14 +806,6 @@ func TestGovernmentCommunityCloud(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			cloud, err := connector.CloudNamed(tt.cloud)
-			if err != nil {
-				t.Fatal(err)
-			}
-			allowed, err := connector.NewServiceHosts(cloud, []string{tt.listed}, false)
-			if err != nil {
-				t.Fatal(err)
-			}
 			var asked []string
 			transport := roundTripper(func(r *http.Request) (*http.Response, error) {
 				asked = append(asked, strings.TrimSuffix(r.URL.String(), "v3/conversations/a:1%3Bmessageid=2/activities"))
@@ -865,10 +817,9 @@ func TestGovernmentCommunityCloud(t *testing.T) {
 				}
 				return w.Result(), nil
 			})
-			c, err := connector.New(connector.Config{Hosts: allowed, Tokens: fixedToken("t"), Transport: transport})
-			if err != nil {
-				t.Fatal(err)
-			}
+			cfg := withApp(transport, tt.listed)
+			cfg.Cloud = tt.cloud
+			c := newClient(t, cfg, fixedToken("t"))
 			var e *connector.Error
 			id, err := c.Send(t.Context(), reference(tt.service), message())
 			if moved := len(tt.want) == 2 && !tt.stubborn; moved != (id == "1") || !moved && (!errors.As(err, &e) || e.Status != tt.status) {

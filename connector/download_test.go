@@ -141,14 +141,9 @@ func TestDownload(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			w := &web{pages: tt.pages}
-			c, err := connector.New(connector.Config{
-				Hosts: hosts(t, false, "listed.example", "127.0.0.1:7001"), Tokens: fixedToken("secret-token"), Transport: w,
-			})
-			if err != nil {
-				t.Fatal(err)
-			}
-			f, err := c.Download(t.Context(), tt.a, 0)
-			checkFile(t, f, err, tt.fails)
+			c := newClient(t, withApp(w, "listed.example", "127.0.0.1:7001"), fixedToken("secret-token"))
+			content, contentType, err := c.Download(t.Context(), tt.a, 0)
+			checkFile(t, content, contentType, err, tt.fails)
 			if diff := cmp.Diff(tt.asked, w.asked); diff != "" {
 				t.Errorf("asked (-want +got):\n%s", diff)
 			}
@@ -158,17 +153,17 @@ func TestDownload(t *testing.T) {
 
 var errAny = errors.New("any")
 
-func checkFile(t *testing.T, f connector.File, err, fails error) {
+func checkFile(t *testing.T, content []byte, contentType string, err, fails error) {
 	t.Helper()
 	var want, got *connector.Error
 	switch {
 	case fails == nil:
-		if err != nil || string(f.Content) != "bytes" || f.ContentType != "image/png" {
-			t.Errorf("file %q %q, err %v", f.Content, f.ContentType, err)
+		if err != nil || string(content) != "bytes" || contentType != "image/png" {
+			t.Errorf("file %q %q, err %v", content, contentType, err)
 		}
 		return
-	case err == nil || len(f.Content) != 0:
-		t.Errorf("file %q, err %v, want %v", f.Content, err, fails)
+	case err == nil || len(content) != 0:
+		t.Errorf("file %q, err %v, want %v", content, err, fails)
 		return
 	case errors.Is(fails, errAny):
 	case errors.As(fails, &want):
@@ -204,10 +199,10 @@ func TestDownloadEnds(t *testing.T) {
 	}{
 		{"without a cap", func(w http.ResponseWriter, _ *http.Request) { flood(w, 1) }, math.MaxInt64, nil, 1},
 		{"at the cap", func(w http.ResponseWriter, _ *http.Request) { flood(w, 4) }, 4 << 10, nil, 1},
-		{"a byte more", func(w http.ResponseWriter, _ *http.Request) { flood(w, 4) }, 4<<10 - 1, connector.ErrTooLarge, 1},
-		{"without a length", func(w http.ResponseWriter, _ *http.Request) { flood(w, 1<<15) }, 1 << 20, connector.ErrTooLarge, 1},
-		{"beyond the usual cap", func(w http.ResponseWriter, _ *http.Request) { flood(w, 20<<10+1) }, 0, connector.ErrTooLarge, 1},
-		{"5 GB announced", func(w http.ResponseWriter, _ *http.Request) { w.Header().Set("Content-Length", "5368709120") }, 0, connector.ErrTooLarge, 1},
+		{"a byte more", func(w http.ResponseWriter, _ *http.Request) { flood(w, 4) }, 4<<10 - 1, &connector.Error{Status: 413}, 1},
+		{"without a length", func(w http.ResponseWriter, _ *http.Request) { flood(w, 1<<15) }, 1 << 20, &connector.Error{Status: 413}, 1},
+		{"beyond the usual cap", func(w http.ResponseWriter, _ *http.Request) { flood(w, 20<<10+1) }, 0, &connector.Error{Status: 413}, 1},
+		{"5 GB announced", func(w http.ResponseWriter, _ *http.Request) { w.Header().Set("Content-Length", "5368709120") }, 0, &connector.Error{Status: 413}, 1},
 		{"less than announced", func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Length", "2048")
 			flood(w, 1)
@@ -224,11 +219,12 @@ func TestDownloadEnds(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			r := newRest(t, tt.answer)
-			f, err := r.Download(t.Context(), picture(r.URL+"/1"), tt.max)
-			if (err == nil) != (tt.fails == nil) || tt.fails != nil && !errors.Is(tt.fails, errAny) && !errors.Is(err, tt.fails) {
-				t.Errorf("%d bytes, err %v, want %v", len(f.Content), err, tt.fails)
+			content, _, err := r.Download(t.Context(), picture(r.URL+"/1"), tt.max)
+			var want, got *connector.Error
+			if (err == nil) != (tt.fails == nil) || errors.As(tt.fails, &want) && (!errors.As(err, &got) || got.Status != want.Status) {
+				t.Errorf("%d bytes, err %v, want %v", len(content), err, tt.fails)
 			}
-			if tt.fails == nil && len(f.Content) == 0 {
+			if tt.fails == nil && len(content) == 0 {
 				t.Error("an empty file")
 			}
 			if len(r.calls) != tt.calls {
@@ -260,7 +256,7 @@ func TestDownloadIsTriedAgain(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				script := &script{steps: tt.steps, start: time.Now()}
-				_, err := scripted(t, script, &counter{}).Download(t.Context(), picture(inline), 0)
+				_, _, err := scripted(t, script, counter()).Download(t.Context(), picture(inline), 0)
 				if (err != nil) != tt.fails || len(script.at) != tt.calls || time.Since(script.start) > tt.took {
 					t.Errorf("err %v after %d calls and %v", err, len(script.at), time.Since(script.start))
 				}
@@ -282,7 +278,7 @@ func TestDownloadEndsWithItsContext(t *testing.T) {
 		cancel()
 		<-q.Context().Done()
 	})
-	if _, err := r.Download(ctx, picture(r.URL), 0); !errors.Is(err, context.Canceled) {
+	if _, _, err := r.Download(ctx, picture(r.URL), 0); !errors.Is(err, context.Canceled) {
 		t.Errorf("err = %v", err)
 	}
 }
@@ -291,36 +287,23 @@ func TestDownloadEndsWithItsContext(t *testing.T) {
 func TestDownloadLooksAtTheAddress(t *testing.T) {
 	t.Parallel()
 	for _, address := range []string{"10.1.2.3", "169.254.169.254", "[fd00::1]"} {
-		cloud := publicCloud(t)
-		cloud.FileHosts = []string{strings.Trim(address, "[]")} // stands for a name that resolves to it
-		h, err := connector.NewServiceHosts(cloud, nil, false)
-		if err != nil {
-			t.Fatal(err)
-		}
-		c, err := connector.New(connector.Config{Hosts: h, Tokens: fixedToken("t")})
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer c.Close()
-		if _, err := c.Download(t.Context(), shared("https://"+address+"/1"), 0); !errors.Is(err, connector.ErrHostNotAllowed) || !strings.Contains(err.Error(), "resolves to") {
+		c := newClient(t, withApp(nil), fixedToken("t"))
+		c.SetHosts(nil, []string{strings.Trim(address, "[]")}) // stands for a name that resolves to it
+		if _, _, err := c.Download(t.Context(), shared("https://"+address+"/1"), 0); !errors.Is(err, connector.ErrHostNotAllowed) || !strings.Contains(err.Error(), "resolves to") {
 			t.Errorf("%s: err = %v, want ErrHostNotAllowed when it is dialled", address, err)
 		}
 	}
 }
 
-// TestFileHostsAreNoServiceHosts: they are neither sent to nor accepted at the door.
+// TestFileHostsAreNoServiceHosts: they are neither sent to nor accepted as a serviceUrl.
 func TestFileHostsAreNoServiceHosts(t *testing.T) {
 	t.Parallel()
-	h := hosts(t, false)
-	c, err := connector.New(connector.Config{Hosts: h, Tokens: fixedToken("t"), Transport: unreachable(t)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := newClient(t, withApp(unreachable(t)), fixedToken("t"))
 	const on = "https://contoso.sharepoint.com/"
 	if _, err := c.Send(t.Context(), reference(on), message()); !errors.Is(err, connector.ErrHostNotAllowed) {
 		t.Errorf("send: err = %v", err)
 	}
-	if err := h.Allowed(on); !errors.Is(err, connector.ErrHostNotAllowed) {
+	if err := c.Allowed(on); !errors.Is(err, connector.ErrHostNotAllowed) {
 		t.Errorf("allowed: err = %v", err)
 	}
 }
@@ -328,16 +311,12 @@ func TestFileHostsAreNoServiceHosts(t *testing.T) {
 func TestLocalModeDownloads(t *testing.T) {
 	t.Parallel()
 	r := newRest(t, answer(200, "bytes"))
-	c, err := connector.New(connector.Config{Hosts: hosts(t, true)})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer c.Close()
-	if f, err := c.Download(t.Context(), picture(r.URL+"/x"), 0); err != nil || string(f.Content) != "bytes" {
-		t.Errorf("%q, %v", f.Content, err)
+	c := newClient(t, connector.Config{}, nil)
+	if content, _, err := c.Download(t.Context(), picture(r.URL+"/x"), 0); err != nil || string(content) != "bytes" {
+		t.Errorf("%q, %v", content, err)
 	}
 	r.want(t, sent{"GET", "/x", "", ""})
-	if _, err := c.Download(t.Context(), shared(onFile), 0); !errors.Is(err, connector.ErrHostNotAllowed) {
+	if _, _, err := c.Download(t.Context(), shared(onFile), 0); !errors.Is(err, connector.ErrHostNotAllowed) {
 		t.Errorf("of the world: err = %v", err)
 	}
 }

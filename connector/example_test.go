@@ -19,28 +19,21 @@ func Example() {
 	}))
 	defer channel.Close()
 
-	cloud, _ := connector.CloudNamed("public")
-	hosts, err := connector.NewServiceHosts(cloud, nil, true)
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	guard, err := connector.NewGuard(connector.GuardConfig{Cloud: cloud, Hosts: hosts})
+	guard, client, err := connector.New(connector.Config{})
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
 	defer guard.Close()
-	client, err := connector.New(connector.Config{Hosts: hosts})
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
 	defer client.Close()
 
 	in := &activity.Activity{Type: activity.Message, ID: "1", ServiceURL: channel.URL, Text: "hello"}
 	in.Conversation.ID = "a:1"
-	if _, err := guard.Authenticate(context.Background(), nil, in); err != nil {
+	claims, err := guard.Verify(context.Background(), nil)
+	if err == nil {
+		err = claims.Permit(in)
+	}
+	if err != nil {
 		fmt.Println(err)
 		return
 	}
@@ -59,7 +52,7 @@ func ExampleClient_NewThread() {
 		fmt.Fprint(w, `{"id":"19:plans@thread.tacv2;messageid=7","activityId":"7"}`)
 	}))
 	defer channel.Close()
-	client, err := localClient()
+	_, client, err := connector.New(connector.Config{})
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -76,9 +69,8 @@ func ExampleClient_NewThread() {
 		fmt.Println(err)
 		return
 	}
-	ref.Conversation.ID = thread.ID
-	_, err = client.Send(context.Background(), ref, activity.To(ref, activity.Message))
-	fmt.Println(thread.ID, err)
+	_, err = client.Send(context.Background(), thread, activity.To(thread, activity.Message))
+	fmt.Println(thread.Conversation.ID, err)
 	// Output:
 	// POST /v3/conversations
 	// POST /v3/conversations/19:plans@thread.tacv2;messageid=7/activities
@@ -92,7 +84,7 @@ func ExampleClient_Download() {
 		fmt.Fprint(w, "a cat")
 	}))
 	defer channel.Close()
-	client, err := localClient()
+	_, client, err := connector.New(connector.Config{})
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -101,35 +93,10 @@ func ExampleClient_Download() {
 
 	ctx := context.Background()
 	for _, address := range []string{channel.URL + "/cat.png", "https://files.example/cat.png"} {
-		f, err := client.Download(ctx, activity.Attachment{ContentType: "image/png", ContentURL: address}, 1<<20)
-		fmt.Println(f.ContentType, len(f.Content), err)
+		content, contentType, err := client.Download(ctx, activity.Attachment{ContentType: "image/png", ContentURL: address}, 1<<20)
+		fmt.Println(contentType, len(content), err)
 	}
 	// Output:
 	// image/png 5 <nil>
 	//  0 download attachment: service host not allowed: files.example:443
-}
-
-// localClient talks to this machine only, without a token.
-func localClient() (*connector.Client, error) {
-	cloud, err := connector.CloudNamed("public")
-	if err != nil {
-		return nil, err
-	}
-	hosts, err := connector.NewServiceHosts(cloud, nil, true)
-	if err != nil {
-		return nil, err
-	}
-	return connector.New(connector.Config{Hosts: hosts})
-}
-
-func ExampleServiceHosts_Allowed() {
-	cloud, _ := connector.CloudNamed("public")
-	hosts, _ := connector.NewServiceHosts(cloud, []string{"127.0.0.1:9000"}, false)
-	fmt.Println(hosts.Allowed("https://smba.trafficmanager.net/emea/"))
-	fmt.Println(hosts.Allowed("http://127.0.0.1:9000/"))
-	fmt.Println(hosts.Allowed("https://smba.trafficmanager.net.evil.example/"))
-	// Output:
-	// <nil>
-	// <nil>
-	// service host not allowed: smba.trafficmanager.net.evil.example:443
 }

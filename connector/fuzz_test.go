@@ -24,8 +24,8 @@ func FuzzAuthorization(f *testing.F) {
 	f.Fuzz(func(t *testing.T, header string) {
 		claims, err := d.Verify(t.Context(), []string{header})
 		if err == nil {
-			if signed, _ := strings.CutPrefix(header, "Bearer "); signed != good || claims.Identity().AppID != appID {
-				t.Fatalf("%q was let in", header)
+			if signed, _ := strings.CutPrefix(header, "Bearer "); signed != good || claims.Local {
+				t.Fatalf("%q was accepted", header)
 			}
 			return
 		}
@@ -42,12 +42,12 @@ func FuzzAuthorization(f *testing.F) {
 // FuzzServiceURL holds that what is allowed leads to an allowed host, read by
 // another rule: the text between the slashes.
 func FuzzServiceURL(f *testing.F) {
-	h := hosts(f, false)
+	c := newClient(f, withApp(nil), nil)
 	for _, s := range []string{serviceURL, "https://a@b", "https://smba.trafficmanager.net\\.evil", "https://x.botframework.com:443/a?b", "http://[::1]/"} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, raw string) {
-		if h.Allowed(raw) != nil {
+		if c.Allowed(raw) != nil {
 			return
 		}
 		scheme, rest, _ := strings.Cut(raw, "://")
@@ -55,7 +55,7 @@ func FuzzServiceURL(f *testing.F) {
 		host = strings.TrimSuffix(strings.TrimSuffix(strings.ToLower(host), ":443"), ":")
 		host = "." + strings.TrimSuffix(host, ".")
 		ok := false
-		for _, s := range publicCloud(t).ServiceHosts {
+		for _, s := range []string{"botframework.com", "smba.trafficmanager.net", "smba.onyx.prod.teams.trafficmanager.net", "teams.microsoft.com", "teams.microsoft.us"} {
 			ok = ok || strings.HasSuffix(host, "."+s)
 		}
 		if !strings.EqualFold(scheme, "https") || !ok {

@@ -1,31 +1,3 @@
-// Package connector authenticates what comes in from channels and calls the Connector REST
-// API.
-//
-// [Guard] decides whether an inbound activity comes from the Bot Framework: it checks the
-// channel's token against keys that it fetches and keeps. [Callers] are the others who may
-// come in. [Client] calls the API with tokens of [Tokens]. [ServiceHosts] says which hosts
-// the bot may talk to at all; both sides ask it, so no forged serviceUrl ever sees the
-// bot's token. [Adapter] puts the same parts under the interfaces of msbotbuilder-go.
-//
-// # Sending
-//
-// A reference names a conversation: the one that an activity gives
-// ([activity.Activity.Reference]), or one that was kept. In it, a [Client] sends
-// ([Client.Send], [Client.Reply]), changes what was sent ([Client.Update],
-// [Client.Delete]) and asks who is there ([Client.Members]). It creates conversations
-// ([Client.CreateConversation]) and threads in channels of Teams ([Client.NewThread]),
-// asks about teams ([Client.Team]), and fetches pictures and files ([Client.Download]).
-//
-// Each call has a deadline, keeps the limits of Teams, and is repeated only where that can
-// help; see [Client]. Errors are of three kinds: [*Error], what a connector answered;
-// [*TokenError], no token for the call; and those that wrap [ErrBadCall],
-// [ErrHostNotAllowed], [ErrNoAnswer], [ErrHeldBack] or [ErrTooLarge].
-//
-// # Rules
-//
-// They are those of the Bot Framework's authentication specification
-// (https://learn.microsoft.com/azure/bot-service/rest-api/bot-framework-rest-connector-authentication)
-// and, where that is silent, the stricter one of Microsoft's SDKs.
 package connector
 
 import (
@@ -33,7 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"regexp"
+	"net/url"
 	"slices"
 	"strings"
 	"time"
@@ -54,12 +26,8 @@ const (
 	maxTokenBytes = 16 << 10
 	// maxChannelBytes is how long the name of a channel may be that one of the [Callers]
 	// makes up: together with the caller's id it still has to be an id.
-	maxChannelBytes = activity.MaxIDBytes / 2
+	maxChannelBytes = 1 << 9
 )
-
-// ErrUnknownCaller is wrapped when something is to be sent to a calling bot that is not, or
-// no longer, among the [Callers].
-var ErrUnknownCaller = errors.New("the calling bot is not allowed")
 
 // AuthError is why a request was refused. Its text is for the log: it holds nothing of the
 // token, and nothing of it belongs in a response.
@@ -87,70 +55,11 @@ func unauthorized(reason string) error {
 	return &AuthError{Status: http.StatusUnauthorized, Reason: reason}
 }
 
-// Callers are who may come in beside the channels, with tokens that Microsoft Entra issued
-// to an app of the bot's own tenant. The zero value is nobody.
-//
-// A channel's token names the service URL that goes with it; theirs do not. So a caller may
-// only name a host that the operator listed, the token that goes there is made for the
-// caller and good for nothing else, and what a bot keeps about a caller's conversations has
-// to be kept apart from all others, whatever ids they claim. What a caller says about its
-// people (their ids, tenants) is believed.
-type Callers struct {
-	// Tenant is the only one whose tokens count: its id, a GUID. Required with others.
-	Tenant string
-	// Emulator lets in who has a token of the bot's own app: the Bot Framework Emulator and
-	// the Agents Playground, when they are given its app id and secret.
-	Emulator bool
-	// Bots are the app ids of bots that may call this one as a skill.
-	Bots []string
-}
-
-// apps are the app ids of all of them, in lower case.
-func (c Callers) apps(own string) []string {
-	var all []string
-	for _, app := range c.Bots {
-		all = append(all, strings.ToLower(app))
-	}
-	if c.Emulator {
-		all = append(all, strings.ToLower(own))
-	}
-	return all
-}
-
-func (c Callers) check(own string) error {
-	apps := c.apps(own)
-	if len(apps) == 0 {
-		return nil
-	}
-	var errs []error
-	if !IsGUID(c.Tenant) {
-		errs = append(errs, errors.New("the tenant of the callers is no GUID"))
-	}
-	for _, app := range c.Bots {
-		switch {
-		case !IsGUID(app):
-			errs = append(errs, fmt.Errorf("caller %q is no app id", app))
-		case strings.EqualFold(app, own):
-			errs = append(errs, fmt.Errorf("caller %s is the bot itself", app))
-		}
-	}
-	if len(slices.Compact(slices.Sorted(slices.Values(apps)))) != len(apps) {
-		errs = append(errs, errors.New("a caller twice"))
-	}
-	return errors.Join(errs...)
-}
-
-var guid = regexp.MustCompile(`^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$`)
-
-// IsGUID reports whether s is a GUID as Microsoft writes the ids of apps and tenants, in
-// either case.
-func IsGUID(s string) bool { return guid.MatchString(s) }
-
 type forCaller struct{}
 
 // ForCaller returns a context in which calls of a [Client] go to the bot with that app id,
-// which has called this one: with a token of [Tokens] for it, and only to hosts that the
-// operator listed. An empty id, or none, stands for the channels. Package bot sets it on
+// which has called this one: with a token for it, and only to hosts that the operator
+// listed. An empty id, or none, stands for the channels. Package bot sets it on
 // the contexts of a caller's turns; whoever sends to a caller in another context has to.
 func ForCaller(ctx context.Context, appID string) context.Context {
 	if appID == "" && callerOf(ctx) == "" {
@@ -164,114 +73,63 @@ func callerOf(ctx context.Context) string {
 	return app
 }
 
-// GuardConfig says whom a [Guard] lets in.
-type GuardConfig struct {
-	// AppID is the bot's own. Empty means local mode: no token is needed, any is ignored,
-	// and Hosts must be local as well. Whoever opens a listener without an app id must keep
-	// it on loopback.
-	AppID string
-	// Cloud names the issuer and where its keys are.
-	Cloud Cloud
-	// Callers come in with tokens of Entra instead of a channel's. The zero value: nobody.
-	Callers Callers
-	// Hosts are the service URLs that activities may name. Required.
-	Hosts *ServiceHosts
-	// Transport carries the fetches of metadata and keys. nil: its own.
-	Transport http.RoundTripper
-	// Now is the clock of the checks. nil: [time.Now].
-	Now func() time.Time
-}
-
-// Guard checks the tokens of inbound activities. It may be used concurrently; Close ends
-// what it does in the background.
+// Guard checks the tokens of inbound activities. It may be used concurrently.
 type Guard struct {
-	cfg       GuardConfig
+	cfg       Config
+	cloud     cloud
+	hosts     *serviceHosts
+	transport http.RoundTripper
+	now       func() time.Time
+
 	keys      *keySet // of the channels; nil in local mode
 	entraKeys *keySet // of the Callers; nil: there are none
 	issuers   []string
 	apps      []string // that may call, in lower case
 	parser    *jwt.Parser
-	own       *http.Transport // nil when the config has one
 }
 
-// NewGuard returns a guard, or an error that names every mistake in cfg. It fetches no keys
-// before the first token asks for one.
-func NewGuard(cfg GuardConfig) (*Guard, error) {
-	var errs []error
-	if cfg.Hosts == nil {
-		errs = append(errs, errors.New("no Hosts"))
-	} else if cfg.Hosts.local != (cfg.AppID == "") {
-		errs = append(errs, errors.New("local hosts go with an empty AppID, and only with that"))
-	}
-	g := &Guard{cfg: cfg, apps: cfg.Callers.apps(cfg.AppID)}
-	switch {
-	case cfg.AppID != "":
-		errs = append(errs, g.setUp())
-	case len(g.apps) > 0:
-		errs = append(errs, errors.New("Callers without an AppID"))
-	}
-	if err := errors.Join(errs...); err != nil {
-		return nil, fmt.Errorf("guard config: %w", err)
-	}
-	return g, nil
-}
-
+// setUp prepares for tokens. It fetches no keys: the first token asks for them.
 func (g *Guard) setUp() error {
-	cloud, callers := g.cfg.Cloud, g.cfg.Callers
-	if cloud.Issuer == "" {
-		return errors.New("Cloud without an issuer")
-	}
-	metadata, err := trustedURL("openid metadata URL", cloud.MetadataURL)
+	metadata, err := trustedURL("openid metadata URL", g.cloud.MetadataURL)
 	if err != nil {
 		return err
 	}
-	if g.cfg.Now == nil {
-		g.cfg.Now = time.Now
-	}
-	if g.cfg.Transport == nil {
-		g.own = trustedTransport()
-		g.cfg.Transport = g.own
-	}
-	client := noRedirects(g.cfg.Transport)
-	g.keys = &keySet{client: client, metadata: metadata, now: g.cfg.Now}
+	g.keys = &keySet{guard: g, metadata: metadata}
 	g.parser = jwt.NewParser(
 		jwt.WithValidMethods([]string{algorithm}),
 		jwt.WithStrictDecoding(),
 		jwt.WithoutClaimsValidation(), // payload.check does it
 	)
-	if len(g.apps) == 0 {
+	if g.apps = g.cfg.Callers.apps(g.cfg.AppID); len(g.apps) == 0 {
 		return nil
 	}
-	if err := callers.check(g.cfg.AppID); err != nil {
+	tenant := strings.ToLower(g.cfg.Callers.Tenant)
+	metadata, err = trustedURL("login URL", g.cloud.LoginURL+"/"+url.PathEscape(tenant)+"/v2.0/.well-known/openid-configuration")
+	if err != nil {
 		return err
 	}
-	tenant := strings.ToLower(callers.Tenant)
-	if metadata, err = trustedURL("login URL", cloud.EntraMetadataURL(tenant)); err != nil {
-		return err
-	}
-	g.entraKeys = &keySet{client: client, metadata: metadata, now: g.cfg.Now}
-	for _, issuer := range cloud.EntraIssuers {
+	g.entraKeys = &keySet{guard: g, metadata: metadata}
+	for _, issuer := range g.cloud.EntraIssuers {
 		g.issuers = append(g.issuers, strings.Replace(issuer, "{tenant}", tenant, 1))
 	}
 	return nil
 }
 
-// Close gives up idle connections. A fetch of keys that is under way ends within ten
-// seconds.
-func (g *Guard) Close() {
-	if g.own != nil {
-		g.own.CloseIdleConnections()
+// MetadataURLs are the OpenID documents that lead to the keys of the channels' tokens and
+// of the [Callers]'; "" where no such tokens are accepted.
+func (g *Guard) MetadataURLs() (channels, callers string) {
+	if g.keys != nil {
+		channels = g.keys.metadata.String()
 	}
+	if g.entraKeys != nil {
+		callers = g.entraKeys.metadata.String()
+	}
+	return channels, callers
 }
 
-// Authenticate is Verify and Permit in one.
-func (g *Guard) Authenticate(ctx context.Context, header []string, a *activity.Activity) (Identity, error) {
-	claims, err := g.Verify(ctx, header)
-	if err != nil {
-		return Identity{}, err
-	}
-	return claims.admit(a.DeliveryMode, a.ServiceURL, a.ChannelID)
-}
+// Close gives up idle connections. A fetch of keys that is under way ends within ten
+// seconds.
+func (g *Guard) Close() { closeIdle(g.transport) }
 
 // Verify checks the values of the Authorization header as far as that goes without the
 // activity: its form, the token's signature, times, issuer and audience. Nothing in the
@@ -279,7 +137,7 @@ func (g *Guard) Authenticate(ctx context.Context, header []string, a *activity.A
 // [AuthError] values. In local mode the header is not looked at.
 func (g *Guard) Verify(ctx context.Context, header []string) (*Claims, error) {
 	if g.keys == nil {
-		return &Claims{identity: Identity{Local: true}, hosts: g.cfg.Hosts}, nil
+		return &Claims{Local: true, hosts: g.hosts}, nil
 	}
 	token, err := bearer(header)
 	if err != nil {
@@ -288,18 +146,17 @@ func (g *Guard) Verify(ctx context.Context, header []string) (*Claims, error) {
 	var p payload
 	key, err := g.verifySignature(ctx, token, &p)
 	if err == nil {
-		err = p.check(g.cfg.AppID, g.cfg.Now())
+		err = p.check(g.cfg.AppID, g.now())
 	}
 	if err != nil {
 		return nil, err
 	}
-	c := &Claims{identity: Identity{AppID: g.cfg.AppID}, key: key, hosts: g.cfg.Hosts}
+	c := &Claims{CallerID: g.cloud.CallerID, key: key, serviceURL: p.ServiceURL, hosts: g.hosts}
 	if g.byEntra(&p) {
 		c.caller, err = g.callerIn(&p)
-		c.identity.CallerID = activity.CallerOf(c.caller)
+		c.CallerID = activity.CallerOf(c.caller)
 	} else {
 		err = p.checkChannel(g.cfg.AppID)
-		c.identity.CallerID, c.identity.ServiceURL = g.cfg.Cloud.CallerID, p.ServiceURL
 	}
 	if err != nil {
 		return nil, err
@@ -355,12 +212,12 @@ func (g *Guard) verifySignature(ctx context.Context, token string, p *payload) (
 }
 
 // keyOf finds the key of a token whose signature was not checked yet. It looks at the
-// issuer first: a stranger's token costs no fetch. The signature then covers all that it
-// looks at.
+// issuer first: a token of a foreign issuer costs no fetch. The signature then covers all
+// that it looks at.
 func (g *Guard) keyOf(ctx context.Context, t *jwt.Token, p *payload) (*signingKey, error) {
 	keys := g.keys
 	switch {
-	case p.Issuer == g.cfg.Cloud.Issuer:
+	case p.Issuer == g.cloud.Issuer:
 	case g.byEntra(p):
 		keys = g.entraKeys
 	default:
@@ -374,7 +231,7 @@ func (g *Guard) keyOf(ctx context.Context, t *jwt.Token, p *payload) (*signingKe
 		return nil, unauthorized("token without a key id")
 	}
 	key, err := keys.find(ctx, id)
-	if err == nil && !key.valid(g.cfg.Now()) {
+	if err == nil && !key.valid(g.now()) {
 		return nil, unauthorized("the signing key's certificate is not valid")
 	}
 	return key, err
@@ -408,32 +265,21 @@ func (g *Guard) callerIn(p *payload) (appID string, err error) {
 	}
 }
 
-// Identity is who stands behind an activity that was let in.
-type Identity struct {
-	// AppID is the bot that the token was made for; "" in local mode.
-	AppID string
-	// CallerID replaces the callerId of the wire, which nobody may believe. For one of the
-	// [Callers] it names its app, see [activity.Activity.CallerApp].
-	CallerID string
-	// ServiceURL is where replies may go: signed for by the channel, or checked to be local
-	// or, from one of the Callers, listed.
-	ServiceURL string
-	// Local is true when nobody was identified: the mode without an app id.
-	Local bool
-}
-
 // Claims are the verified statements of a token, before the activity that came with it was
-// read. They let nothing in until Permit has seen that activity. They never change and may
+// read. They allow nothing until Permit has seen that activity. They never change and may
 // be used concurrently.
 type Claims struct {
-	identity Identity
-	key      *signingKey
-	caller   string // app id of one of the Callers; "": a channel, or nobody
-	hosts    *ServiceHosts
-}
+	// CallerID replaces the callerId of the wire, which nobody may believe. For one of the
+	// [Callers] it names its app, see [activity.Activity.CallerApp]. "": nobody is known.
+	CallerID string
+	// Local is true in the mode without an app id, where nobody is authenticated.
+	Local bool
 
-// Identity returns who the token is from. In local mode it is nobody.
-func (c *Claims) Identity() Identity { return c.identity }
+	key        *signingKey
+	serviceURL string // that a channel's token names
+	caller     string // app id of one of the Callers; "": a channel, or nobody
+	hosts      *serviceHosts
+}
 
 // Permit checks the activity against the token that it came with: the service URL must be
 // the one that the token names, the token's key must be endorsed for the channel, and the
@@ -441,36 +287,32 @@ func (c *Claims) Identity() Identity { return c.identity }
 // [Callers], too, but they may only name hosts that the operator listed. Its errors are
 // [AuthError] values.
 func (c *Claims) Permit(a *activity.Activity) error {
-	_, err := c.admit(a.DeliveryMode, a.ServiceURL, a.ChannelID)
-	return err
-}
-
-func (c *Claims) admit(deliveryMode, serviceURL, channel string) (Identity, error) {
-	if !c.identity.Local && c.caller == "" {
-		if !sameServiceURL(c.identity.ServiceURL, serviceURL) {
-			return Identity{}, unauthorized("the token is for another service url")
+	if !c.Local && c.caller == "" {
+		if !sameServiceURL(c.serviceURL, a.ServiceURL) {
+			return unauthorized("the token is for another service url")
 		}
-		if channel == "" || !slices.Contains(c.key.endorsements, channel) {
-			return Identity{}, unauthorized("the signing key is not endorsed for the channel")
+		if a.ChannelID == "" || !slices.Contains(c.key.endorsements, a.ChannelID) {
+			return unauthorized("the signing key is not endorsed for the channel")
 		}
 	}
-	id := c.identity
-	id.ServiceURL = serviceURL
-	if id.Local && serviceURL == "" && deliveryMode == activity.ExpectReplies {
-		return id, nil // nothing will be sent
+	if c.Local && a.ServiceURL == "" && a.DeliveryMode == activity.ExpectReplies {
+		return nil // nothing will be sent
 	}
-	if c.caller != "" && len(channel) > maxChannelBytes {
-		return Identity{}, &AuthError{Status: http.StatusBadRequest, Reason: "channel id too long"}
+	if c.caller != "" && len(a.ChannelID) > maxChannelBytes {
+		return &AuthError{Status: http.StatusBadRequest, Reason: "channel id too long"}
 	}
-	if _, err := c.hosts.baseFor(c.caller, serviceURL); err != nil {
-		return Identity{}, &AuthError{Status: http.StatusBadRequest, Reason: "activity refused", Err: err}
+	if _, err := c.hosts.baseFor(c.caller, a.ServiceURL); err != nil {
+		return &AuthError{Status: http.StatusBadRequest, Reason: "activity refused", Err: err}
 	}
-	return id, nil
+	return nil
 }
 
 // payload is what is read of a token. The JSON is read strictly: a claim that occurs twice,
-// or has another type, makes the token malformed.
+// or has another type, makes the token malformed. Its check has all the rules, so the
+// parser's own, for which the registered claims stand here, are off.
 type payload struct {
+	jwt.RegisteredClaims `json:"-"`
+
 	Issuer          string           `json:"iss"`
 	Audience        jwt.ClaimStrings `json:"aud"`
 	Expires         *float64         `json:"exp"`
@@ -523,13 +365,3 @@ func (p *payload) checkChannel(appID string) error {
 	}
 	return nil
 }
-
-// The methods below make payload a [jwt.Claims]. Its check has all the rules, so the
-// parser's own are off.
-
-func (*payload) GetExpirationTime() (*jwt.NumericDate, error) { return nil, nil }
-func (*payload) GetIssuedAt() (*jwt.NumericDate, error)       { return nil, nil }
-func (*payload) GetNotBefore() (*jwt.NumericDate, error)      { return nil, nil }
-func (*payload) GetIssuer() (string, error)                   { return "", nil }
-func (*payload) GetSubject() (string, error)                  { return "", nil }
-func (*payload) GetAudience() (jwt.ClaimStrings, error)       { return nil, nil }

@@ -12,57 +12,38 @@ import (
 	"strings"
 )
 
-// Cloud is one of Microsoft's clouds as a bot sees it: who issues the tokens of
-// its channels, where its own tokens come from and on which hosts its connector
-// lives. Take one from [CloudNamed] and change fields to override them; the
-// zero value is not usable.
-type Cloud struct {
-	Name string
-	// Issuer is the only issuer whose tokens count.
-	Issuer string
-	// MetadataURL is the OpenID document that leads to the issuer's keys: https,
-	// or http on a loopback address.
-	MetadataURL string
-	// LoginURL is the root of the token endpoints, {LoginURL}/{tenant}/oauth2/v2.0/token:
-	// https, or http on a loopback address.
-	LoginURL string
-	// Tenant is where a multi-tenant bot gets its tokens.
-	Tenant string
-	// Scope is what the bot's tokens are good for.
-	Scope string
-	// ExchangeScope is what a managed identity's token has to be for when a registration
-	// trusts that identity.
-	ExchangeScope string
-	// EntraIssuers issue the tokens of apps, {tenant} being theirs; see [Callers].
-	EntraIssuers []string
-	// CallerID is what an authenticated channel is called; "" where Microsoft
-	// names none.
-	CallerID string
-	// ServiceHosts are the connector's hosts; each stands for itself and the
-	// hosts below it.
-	ServiceHosts []string
-	// FileHosts are where files lie that people share in chats; each stands for itself
-	// and the hosts below it. They never see the bot's token.
-	FileHosts []string
+// cloud is one of Microsoft's clouds as a bot sees it: who issues the tokens of its
+// channels, where its own tokens come from and on which hosts its connector lives.
+type cloud struct {
+	Issuer        string   // the only one of channels' tokens that counts
+	MetadataURL   string   // the OpenID document that leads to the issuer's keys
+	LoginURL      string   // root of the token endpoints
+	Tenant        string   // where a multi-tenant bot gets its tokens
+	Scope         string   // what the bot's tokens are good for
+	ExchangeScope string   // of a managed identity's token that proves another app
+	CallerID      string   // what an authenticated channel is called; "" where Microsoft names none
+	EntraIssuers  []string // of apps' tokens, {tenant} being theirs
+	// ServiceHosts are the connector's, and FileHosts those of files that people share in
+	// chats, which never see the bot's token. Each stands for itself and the hosts below it.
+	ServiceHosts, FileHosts []string
 }
 
-// CloudNamed returns the cloud of that name, public, gcch, dod or china, without regard to
-// case; "" is the public one. The constants are those of Microsoft's Teams SDK
-// (auth/cloud-environment) and of botbuilder (authenticationConstants,
-// governmentConstants); those of Entra are in its pages on national clouds.
-func CloudNamed(name string) (Cloud, error) {
-	switch name := strings.ToLower(name); name {
+// cloudNamed returns the cloud of that name without regard to case; "" is the public one.
+// The constants are those of Microsoft's Teams SDK (auth/cloud-environment) and of botbuilder
+// (authenticationConstants, governmentConstants); those of Entra are in its pages on national
+// clouds.
+func cloudNamed(name string) (cloud, error) {
+	switch strings.ToLower(name) {
 	case "", "public":
-		return Cloud{
-			Name:          "public",
+		return cloud{
 			Issuer:        "https://api.botframework.com",
 			MetadataURL:   "https://login.botframework.com/v1/.well-known/openidconfiguration",
 			LoginURL:      "https://login.microsoftonline.com",
 			Tenant:        "botframework.com",
 			Scope:         "https://api.botframework.com/.default",
 			ExchangeScope: "api://AzureADTokenExchange/.default",
-			EntraIssuers:  []string{"https://sts.windows.net/{tenant}/", "https://login.microsoftonline.com/{tenant}/v2.0"},
 			CallerID:      "urn:botframework:azure",
+			EntraIssuers:  []string{"https://sts.windows.net/{tenant}/", "https://login.microsoftonline.com/{tenant}/v2.0"},
 			ServiceHosts: []string{
 				"botframework.com", "smba.trafficmanager.net", "smba.onyx.prod.teams.trafficmanager.net",
 				"teams.microsoft.com", "teams.microsoft.us",
@@ -70,22 +51,20 @@ func CloudNamed(name string) (Cloud, error) {
 			FileHosts: []string{"sharepoint.com", "svc.ms"},
 		}, nil
 	case "gcch", "dod": // they differ only in their token service for signed-in users
-		return Cloud{
-			Name:          name,
+		return cloud{
 			Issuer:        "https://api.botframework.us",
 			MetadataURL:   "https://login.botframework.azure.us/v1/.well-known/openidconfiguration",
 			LoginURL:      "https://login.microsoftonline.us",
 			Tenant:        "MicrosoftServices.onmicrosoft.us",
 			Scope:         "https://api.botframework.us/.default",
 			ExchangeScope: "api://AzureADTokenExchangeUSGov/.default",
-			EntraIssuers:  []string{"https://sts.windows.net/{tenant}/", "https://login.microsoftonline.us/{tenant}/v2.0"},
 			CallerID:      "urn:botframework:azureusgov",
+			EntraIssuers:  []string{"https://sts.windows.net/{tenant}/", "https://login.microsoftonline.us/{tenant}/v2.0"},
 			ServiceHosts:  []string{"botframework.us", "botframework.azure.us", "teams.microsoft.us"},
 			FileHosts:     []string{"sharepoint.us", "sharepoint-mil.us", "dps.mil"},
 		}, nil
 	case "china":
-		return Cloud{
-			Name:          "china",
+		return cloud{
 			Issuer:        "https://api.botframework.azure.cn",
 			MetadataURL:   "https://login.botframework.azure.cn/v1/.well-known/openidconfiguration",
 			LoginURL:      "https://login.partner.microsoftonline.cn",
@@ -97,46 +76,32 @@ func CloudNamed(name string) (Cloud, error) {
 			FileHosts:     []string{"sharepoint.cn"},
 		}, nil
 	default:
-		return Cloud{}, fmt.Errorf("cloud %q is not one of public, gcch, dod, china", name)
+		return cloud{}, fmt.Errorf("cloud %q is not one of public, gcch, dod, china", name)
 	}
-}
-
-// EntraMetadataURL is the OpenID document that leads to the keys of a tenant's tokens.
-func (c Cloud) EntraMetadataURL(tenant string) string {
-	return strings.TrimSuffix(c.LoginURL, "/") + "/" + url.PathEscape(tenant) + "/v2.0/.well-known/openid-configuration"
 }
 
 // trustedURL reads a URL that the operator configured: https, or http where it
 // cannot leave the machine.
 func trustedURL(what, raw string) (*url.URL, error) {
-	u, err := url.Parse(raw)
+	u, err := parseServiceURL(raw)
 	if err != nil {
-		return nil, fmt.Errorf("%s: not a URL", what)
+		return nil, fmt.Errorf("%s: %w", what, err)
 	}
-	switch {
-	case u.Host == "" || u.Opaque != "":
-		return nil, fmt.Errorf("%s %q: no host", what, raw)
-	case u.User != nil:
-		return nil, fmt.Errorf("%s: user and password do not belong in it", what)
-	case u.RawQuery != "" || u.Fragment != "":
-		return nil, fmt.Errorf("%s %q: query and fragment do not belong in it", what, raw)
-	case u.Scheme == "https" || u.Scheme == "http" && isLoopback(u.Hostname()):
-		return u, nil
-	default:
+	if u.Scheme == "http" && !isLoopback(u.Hostname()) {
 		return nil, fmt.Errorf("%s %q: must be https, or http on a loopback address", what, raw)
 	}
+	return u, nil
 }
 
-// ErrHostNotAllowed is what every refusal of [ServiceHosts] wraps.
+// ErrHostNotAllowed is wrapped when a URL leads to a host that the bot may not talk to.
 var ErrHostNotAllowed = errors.New("service host not allowed")
 
-// ServiceHosts says which service URLs the bot may send to, and so hand its
-// token to. It never changes and may be used concurrently. Make it with
-// [NewServiceHosts].
-type ServiceHosts struct {
-	suffixes []string
-	files    []string // of downloads only, without the token
-	listed   []listedHost
+// serviceHosts says which service URLs the bot may send to, and so hand its token to. It
+// never changes.
+type serviceHosts struct {
+	services []string     // of the cloud's connector
+	files    []string     // of downloads only, without the token
+	listed   []listedHost // by the operator
 	local    bool
 }
 
@@ -155,17 +120,12 @@ const (
 	reachLoopback              // this machine only
 )
 
-// NewServiceHosts allows the connector hosts of cloud and the extra ones of the
-// operator. An entry is a host or host:port; ".example.com" also stands for
-// every host below example.com. An entry with a port matches only that port;
-// one without matches 443, and any port on a loopback host. Plain http is
-// allowed to loopback hosts only. With local set, the mode without an app id,
-// the allowed hosts are the loopback ones and the listed ones, not the cloud's.
-// The error names every bad entry.
-func NewServiceHosts(cloud Cloud, extra []string, local bool) (*ServiceHosts, error) {
-	h := &ServiceHosts{local: local}
+// newServiceHosts allows the connector hosts of the cloud and those of [Config.AllowedHosts];
+// in local mode loopback hosts take the place of the cloud's. The error names every bad entry.
+func newServiceHosts(c cloud, extra []string, local bool) (*serviceHosts, error) {
+	h := &serviceHosts{local: local}
 	if !local {
-		h.suffixes, h.files = cloud.ServiceHosts, cloud.FileHosts
+		h.services, h.files = c.ServiceHosts, c.FileHosts
 	}
 	var errs []error
 	for _, entry := range extra {
@@ -179,10 +139,7 @@ func NewServiceHosts(cloud Cloud, extra []string, local bool) (*ServiceHosts, er
 		}
 		h.listed = append(h.listed, l)
 	}
-	if err := errors.Join(errs...); err != nil {
-		return nil, err
-	}
-	return h, nil
+	return h, errors.Join(errs...)
 }
 
 func parseListed(entry string) (listedHost, error) {
@@ -208,21 +165,22 @@ func parseListed(entry string) (listedHost, error) {
 	return l, nil
 }
 
-// Allowed returns nil when the bot may send to the service URL, else an error
-// that wraps [ErrHostNotAllowed] and says why not.
-func (h *ServiceHosts) Allowed(rawURL string) error {
-	_, err := h.base(rawURL)
-	return err
-}
-
-// base returns the service URL in the form that requests are built on: host in lower case
-// without a trailing dot, path without a trailing slash.
-func (h *ServiceHosts) base(rawURL string) (*url.URL, error) {
+// baseFor returns the service URL in the form that requests are built on: host in lower case
+// without a trailing dot, path without a trailing slash. The error wraps [ErrHostNotAllowed].
+// A calling bot's hosts are those that the operator listed, and no others; caller "" is a
+// channel.
+func (h *serviceHosts) baseFor(caller, rawURL string) (*url.URL, error) {
 	u, err := parseServiceURL(rawURL)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrHostNotAllowed, err)
 	}
-	return u, checkReach(u, h.reachOf)
+	if err := checkReach(u, h.reachOf); err != nil {
+		return nil, err
+	}
+	if caller != "" && !h.lists(u) {
+		return nil, fmt.Errorf("%w: %s is not listed, so no calling bot may name it", ErrHostNotAllowed, u.Host)
+	}
+	return u, nil
 }
 
 // checkReach refuses a URL that leads nowhere, by reachOf, or to another machine in plain
@@ -239,37 +197,33 @@ func checkReach(u *url.URL, reachOf func(host, port string) (reach, bool)) error
 	return nil
 }
 
-// baseFor is base for what the caller named: a calling bot's hosts are those that the
-// operator listed, and no others. "" is a channel.
-func (h *ServiceHosts) baseFor(caller, rawURL string) (*url.URL, error) {
-	u, err := h.base(rawURL)
-	if err != nil || caller == "" || h.lists(u.Hostname(), effectivePort(u)) {
-		return u, err
-	}
-	return nil, fmt.Errorf("%w: %s is not listed, so no calling bot may name it", ErrHostNotAllowed, u.Host)
-}
+// lists reports whether the operator listed the URL's host.
+func (h *serviceHosts) lists(u *url.URL) bool { return h.listsHost(u.Hostname(), effectivePort(u)) }
 
-// lists reports whether the operator listed the host.
-func (h *ServiceHosts) lists(host, port string) bool {
-	loopback := isLoopback(host)
-	return slices.ContainsFunc(h.listed, func(l listedHost) bool { return l.matches(host, port, loopback) })
+func (h *serviceHosts) listsHost(host, port string) bool {
+	return slices.ContainsFunc(h.listed, func(l listedHost) bool {
+		if host != l.host && !(l.below && strings.HasSuffix(host, "."+l.host)) {
+			return false
+		}
+		return port == l.port || l.port == "" && (port == "443" || isLoopback(host))
+	})
 }
 
 // reachOf finds how far a connection to host and port may go; false: nowhere.
-func (h *ServiceHosts) reachOf(host, port string) (reach, bool) {
-	listed := h.lists(host, port)
+func (h *serviceHosts) reachOf(host, port string) (reach, bool) {
+	listed := h.listsHost(host, port)
 	switch {
 	case isLoopback(host):
 		return reachLoopback, listed || h.local
 	case listed:
 		return reachListed, true
 	default:
-		return reachPublic, port == "443" && below(h.suffixes, host)
+		return reachPublic, port == "443" && below(h.services, host)
 	}
 }
 
 // fileReachOf is reachOf for downloads, which may also go to hosts of files.
-func (h *ServiceHosts) fileReachOf(host, port string) (reach, bool) {
+func (h *serviceHosts) fileReachOf(host, port string) (reach, bool) {
 	if r, ok := h.reachOf(host, port); ok {
 		return r, true
 	}
@@ -286,31 +240,23 @@ func below(domains []string, host string) bool {
 	return false
 }
 
-// file reads the address of a file, and reports whether it is on a host of the connector,
-// which may see the bot's token.
-func (h *ServiceHosts) file(address string) (u *url.URL, ofConnector bool, err error) {
+// file reads the address of a file, and reports whether the bot's token may go there: to
+// hosts of the connector and, for a calling bot, to those that the operator listed.
+func (h *serviceHosts) file(caller, address string) (u *url.URL, signed bool, err error) {
 	if u, err = parseURL(address); err != nil {
 		return nil, false, fmt.Errorf("%w: %w", ErrHostNotAllowed, err)
 	}
-	_, ofConnector = h.reachOf(u.Hostname(), effectivePort(u))
-	return u, ofConnector, checkReach(u, h.fileReachOf)
+	if signed = h.lists(u); caller == "" {
+		_, signed = h.reachOf(u.Hostname(), effectivePort(u))
+	}
+	return u, signed, checkReach(u, h.fileReachOf)
 }
 
 // ofMicrosoft reports whether a service URL leads to Microsoft's connector, and was not
 // listed by the operator.
-func (h *ServiceHosts) ofMicrosoft(u *url.URL) bool {
+func (h *serviceHosts) ofMicrosoft(u *url.URL) bool {
 	r, ok := h.reachOf(u.Hostname(), effectivePort(u))
 	return ok && r == reachPublic
-}
-
-func (l listedHost) matches(host, port string, loopback bool) bool {
-	if host != l.host && (!l.below || !strings.HasSuffix(host, "."+l.host)) {
-		return false
-	}
-	if l.port == "" {
-		return loopback || port == "443"
-	}
-	return port == l.port
 }
 
 // parseServiceURL reads a service URL, without a slash at its end.
@@ -326,7 +272,7 @@ func parseServiceURL(raw string) (*url.URL, error) {
 	return u, nil
 }
 
-// parseURL reads the URL of a stranger and refuses every form that two parsers could
+// parseURL reads a URL that came from outside and refuses every form that two parsers could
 // take for two different hosts.
 func parseURL(raw string) (*url.URL, error) {
 	u, err := url.Parse(raw)

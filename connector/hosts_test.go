@@ -81,16 +81,17 @@ func TestServiceHosts(t *testing.T) {
 		{"http://127.0.0.1.evil.example/", false, false, false},
 		{"http://0.0.0.0/", false, false, false},
 	}
-	open, withList, here := hosts(t, false), hosts(t, false, listed...), hosts(t, true, listed...)
+	open, withList := newClient(t, withApp(nil), nil), newClient(t, withApp(nil, listed...), nil)
+	here := newClient(t, connector.Config{AllowedHosts: listed}, nil)
 	for _, tt := range tests {
 		t.Run(tt.url, func(t *testing.T) {
 			t.Parallel()
 			for _, c := range []struct {
-				name  string
-				hosts *connector.ServiceHosts
-				want  bool
+				name   string
+				client *connector.Client
+				want   bool
 			}{{"open", open, tt.open}, {"with the list", withList, tt.withList}, {"local", here, tt.here}} {
-				err := c.hosts.Allowed(tt.url)
+				err := c.client.Allowed(tt.url)
 				if (err == nil) != c.want {
 					t.Errorf("%s: err = %v, want allowed %t", c.name, err, c.want)
 				}
@@ -105,7 +106,7 @@ func TestServiceHosts(t *testing.T) {
 func TestServiceHostsNamesEveryBadEntry(t *testing.T) {
 	t.Parallel()
 	bad := []string{"https://a.example", "a.example/x", "a.example:0", "a.example:99999", "a.example:x", "ä.example", "u@a.example", ".com", "a b"}
-	_, err := connector.NewServiceHosts(publicCloud(t), append(bad, "good.example"), false)
+	_, _, err := connector.New(connector.Config{AllowedHosts: append(bad, "good.example")})
 	if err == nil {
 		t.Fatal("no error")
 	}
@@ -122,22 +123,13 @@ func TestServiceHostsNamesEveryBadEntry(t *testing.T) {
 func TestClouds(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"public", "gcch", "dod", "china", "", "PUBLIC", "GCCH"} {
-		c, err := connector.CloudNamed(name)
-		if err != nil {
+		cfg := withApp(nil)
+		cfg.Cloud = name
+		if _, _, err := connector.New(cfg); err != nil {
 			t.Errorf("%q: %v", name, err)
 		}
-		h, err := connector.NewServiceHosts(c, nil, false)
-		if err != nil {
-			t.Fatal(err)
-		}
-		g, err := connector.NewGuard(connector.GuardConfig{AppID: appID, Cloud: c, Hosts: h})
-		if err != nil {
-			t.Errorf("%q: %v", name, err)
-			continue
-		}
-		g.Close()
 	}
-	if _, err := connector.CloudNamed("moon"); err == nil || !strings.Contains(err.Error(), "gcch") {
+	if _, _, err := connector.New(connector.Config{Cloud: "moon"}); err == nil || !strings.Contains(err.Error(), "gcch") {
 		t.Errorf("err = %v, want the known names", err)
 	}
 }
@@ -151,18 +143,9 @@ func TestDialCheck(t *testing.T) {
 	} {
 		t.Run(address, func(t *testing.T) {
 			t.Parallel()
-			cloud := publicCloud(t)
-			cloud.ServiceHosts = []string{strings.Trim(address, "[]")} // stands for a name that resolves to it
-			h, err := connector.NewServiceHosts(cloud, nil, false)
-			if err != nil {
-				t.Fatal(err)
-			}
-			c, err := connector.New(connector.Config{Hosts: h, Tokens: fixedToken("t")})
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer c.Close()
-			_, err = c.Send(t.Context(), reference("https://"+address), message())
+			c := newClient(t, withApp(nil), fixedToken("t"))
+			c.SetHosts([]string{strings.Trim(address, "[]")}, nil) // stands for a name that resolves to it
+			_, err := c.Send(t.Context(), reference("https://"+address), message())
 			if !errors.Is(err, connector.ErrHostNotAllowed) {
 				t.Errorf("err = %v, want ErrHostNotAllowed", err)
 			}

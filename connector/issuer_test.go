@@ -1,6 +1,7 @@
 package connector_test
 
 import (
+	"context"
 	"crypto/rand"
 	"crypto/rsa"
 	"encoding/base64"
@@ -125,42 +126,66 @@ type door struct {
 
 func newDoor(t testing.TB) *door {
 	t.Helper()
-	return newDoorWith(t, func(*connector.GuardConfig) {})
+	return newDoorWith(t, func(*connector.Config) {})
 }
 
-func newDoorWith(t testing.TB, change func(*connector.GuardConfig)) *door {
+func newDoorWith(t testing.TB, change func(*connector.Config)) *door {
 	t.Helper()
 	d := &door{issuer: newIssuer(t), clock: &clock{}}
-	cloud := publicCloud(t)
-	cloud.MetadataURL = d.issuer.URL + "/meta"
-	transport := http.DefaultTransport.(*http.Transport).Clone()
-	cfg := connector.GuardConfig{AppID: appID, Cloud: cloud, Hosts: hosts(t, false), Transport: transport, Now: d.clock.now}
+	cfg := withApp(http.DefaultTransport.(*http.Transport).Clone())
+	cfg.MetadataURL = d.issuer.URL + "/meta"
 	change(&cfg)
-	g, err := connector.NewGuard(cfg)
+	d.Guard = newGuard(t, cfg)
+	d.SetClock(d.clock.now)
+	return d
+}
+
+// authenticate is what the webhook does with an activity.
+func authenticate(t testing.TB, g *connector.Guard, header []string, a *activity.Activity) (*connector.Claims, error) {
+	t.Helper()
+	claims, err := g.Verify(t.Context(), header)
+	if err == nil {
+		err = claims.Permit(a)
+	}
+	return claims, err
+}
+
+func (d *door) Authenticate(t testing.TB, header []string, a *activity.Activity) (*connector.Claims, error) {
+	t.Helper()
+	return authenticate(t, d.Guard, header, a)
+}
+
+// withApp is a bot with an app id, over a transport and with more allowed hosts.
+func withApp(rt http.RoundTripper, allowed ...string) connector.Config {
+	return connector.Config{AppID: appID, Credentials: connector.Credentials{Password: secret}, Transport: rt, AllowedHosts: allowed}
+}
+
+func newGuard(t testing.TB, cfg connector.Config) *connector.Guard {
+	t.Helper()
+	g, _, err := connector.New(cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(g.Close)
-	d.Guard = g
-	return d
+	return g
 }
 
-func publicCloud(t testing.TB) connector.Cloud {
+// newClient has the tokens in place of the credentials' own, if there are any.
+func newClient(t testing.TB, cfg connector.Config, tokens *connector.Tokens) *connector.Client {
 	t.Helper()
-	c, err := connector.CloudNamed("public")
+	_, c, err := connector.New(cfg)
 	if err != nil {
 		t.Fatal(err)
+	}
+	t.Cleanup(c.Close)
+	if tokens != nil {
+		c.SetTokens(tokens)
 	}
 	return c
 }
 
-func hosts(t testing.TB, local bool, extra ...string) *connector.ServiceHosts {
-	t.Helper()
-	h, err := connector.NewServiceHosts(publicCloud(t), extra, local)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return h
+func fixedToken(token string) *connector.Tokens {
+	return connector.TokensFrom(func(context.Context) (string, error) { return token, nil })
 }
 
 // goodClaims are those of a channel's token.

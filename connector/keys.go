@@ -23,15 +23,13 @@ import (
 
 const (
 	fetchTimeout = 10 * time.Second
-	// keyTTL is how long keys are good without a look at the issuer; from keyRefresh on
-	// they are renewed behind the requests that use them.
-	keyTTL     = 24 * time.Hour
-	keyRefresh = 23 * time.Hour
+	// keyTTL is how long keys are good without a look at the issuer.
+	keyTTL = 24 * time.Hour
 	// fetchPause lies between two fetches when the first one failed.
 	fetchPause = 2 * time.Second
-	// strangerPause lies between two successful fetches made for the sake of an unknown key
+	// unknownPause lies between two successful fetches made for the sake of an unknown key
 	// id: anybody can invent ids.
-	strangerPause = 5 * time.Minute
+	unknownPause = 5 * time.Minute
 	// staleWait is how long a request waits for newer keys when there are old ones: anybody
 	// can invent key ids, and hold a connection with each.
 	staleWait = time.Second
@@ -46,17 +44,16 @@ var errNoKeys = errors.New("no keys of the token issuer yet")
 // keySet keeps the issuer's keys. Keys stay in use until a fetched set with a usable key
 // replaces them, however long the issuer is away.
 type keySet struct {
-	client   *http.Client
+	guard    *Guard // its transport and clock
 	metadata *url.URL
-	now      func() time.Time
 	fetching singleflight.Group
 
-	mu       sync.Mutex
-	keys     map[string]*signingKey
-	loaded   time.Time // of keys
-	stranger time.Time // last successful fetch for an unknown id
-	tried    time.Time // last failed fetch; zero after a success
-	failure  error
+	mu         sync.Mutex
+	keys       map[string]*signingKey
+	loaded     time.Time // of keys
+	forUnknown time.Time // last successful fetch for an unknown id
+	tried      time.Time // last failed fetch; zero after a success
+	failure    error
 }
 
 // signingKey is a key of the issuer and the channels that it is endorsed for.
@@ -71,42 +68,31 @@ func (k *signingKey) valid(now time.Time) bool {
 	return k.certificate == nil || !now.Before(k.certificate.NotBefore.Add(-clockSkew)) && !now.After(k.certificate.NotAfter.Add(clockSkew))
 }
 
-// find returns the key with that id. Its error is an [AuthError]: 503 when no key was ever
-// loaded or the id may be among those that are being fetched, 401 when it is unknown.
+// find returns the key with that id. Keys that are due are fetched anew first, as far as
+// that is quick. The error is an [AuthError]: 503 when no key was ever loaded or the id may
+// be among those that are being fetched, 401 when it is unknown.
 func (s *keySet) find(ctx context.Context, id string) (*signingKey, error) {
-	key, age := s.get(id)
-	switch {
-	case key == nil:
-		return s.findStranger(ctx, id)
-	case age >= keyTTL:
-		wait(ctx, s.fetch(false), staleWait)
-		if key, _ = s.get(id); key == nil { // withdrawn by the issuer
-			return nil, unauthorized("unknown signing key")
-		}
-	case age >= keyRefresh:
-		s.fetch(false)
-	}
-	return key, nil
-}
-
-func (s *keySet) get(id string) (key *signingKey, age time.Duration) {
 	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.keys[id], s.now().Sub(s.loaded)
-}
-
-// findStranger looks for an id that is not among the keys, with a fetch where one is due.
-func (s *keySet) findStranger(ctx context.Context, id string) (*signingKey, error) {
-	s.mu.Lock()
-	limit := staleWait
+	key, limit := s.keys[id], staleWait
 	if s.keys == nil {
 		limit = fetchTimeout
 	}
+	fresh := s.guard.now().Sub(s.loaded) < keyTTL
 	s.mu.Unlock()
-	ended := wait(ctx, s.fetch(true), limit)
+	if key != nil && fresh {
+		return key, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	ended := false
+	select { // whoever comes while a fetch is under way waits for that one
+	case <-s.fetching.DoChan("", func() (any, error) { s.load(key == nil); return nil, nil }):
+		ended = true
+	case <-ctx.Done():
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	key := s.keys[id]
+	key = s.keys[id]
 	switch {
 	case key != nil:
 		return key, nil
@@ -115,73 +101,41 @@ func (s *keySet) findStranger(ctx context.Context, id string) (*signingKey, erro
 		if s.failure != nil {
 			err = fmt.Errorf("%w: %w", errNoKeys, s.failure)
 		}
-		return nil, &AuthError{Status: http.StatusServiceUnavailable, Reason: "cannot judge the token", Err: err}
+		return nil, &AuthError{Status: http.StatusServiceUnavailable, Reason: "cannot check the token", Err: err}
 	case !ended: // after a rotation, it may well be among them
-		return nil, &AuthError{Status: http.StatusServiceUnavailable, Reason: "cannot judge the token yet: newer keys are being fetched"}
+		return nil, &AuthError{Status: http.StatusServiceUnavailable, Reason: "cannot check the token yet: newer keys are being fetched"}
 	default:
 		return nil, unauthorized("unknown signing key")
 	}
 }
 
-// wait returns when the fetch or ctx ends or the time is up, and reports whether the fetch
-// did.
-func wait(ctx context.Context, done <-chan singleflight.Result, limit time.Duration) (ended bool) {
-	ctx, cancel := context.WithTimeout(ctx, limit)
-	defer cancel()
-	select {
-	case <-done:
-		return true
-	case <-ctx.Done():
-		return false
-	}
-}
-
-// fetch replaces the keys if that is due. Who comes while a fetch is under way waits for
-// that one. It outlives the request that began it.
-func (s *keySet) fetch(forStranger bool) <-chan singleflight.Result {
-	return s.fetching.DoChan("", func() (any, error) {
-		if s.due(forStranger) {
-			s.load(forStranger)
-		}
-		return nil, nil
-	})
-}
-
-// due keeps failed fetches apart, and those for unknown ids. A fetch may have ended since
-// the caller looked at the age of the keys.
-func (s *keySet) due(forStranger bool) bool {
+// load replaces the keys if that is due. It keeps failed fetches apart, and those for an
+// unknown id; the first one of all does not count as one, so that a rotation right after the
+// start is picked up. It outlives the request that began it.
+func (s *keySet) load(unknown bool) {
 	s.mu.Lock()
-	defer s.mu.Unlock()
-	now := s.now()
-	switch {
-	case !s.tried.IsZero() && now.Sub(s.tried) < fetchPause:
-		return false
-	case forStranger && s.keys != nil:
-		return s.stranger.IsZero() || now.Sub(s.stranger) >= strangerPause
-	default:
-		return s.keys == nil || now.Sub(s.loaded) >= keyRefresh
+	now, first := s.guard.now(), s.keys == nil
+	due := first || now.Sub(s.loaded) >= keyTTL || unknown && now.Sub(s.forUnknown) >= unknownPause
+	due = due && now.Sub(s.tried) >= fetchPause
+	s.mu.Unlock()
+	if !due {
+		return
 	}
-}
-
-// load replaces the keys. The first load of all does not count against later strangers, so
-// that a rotation right after the start is picked up.
-func (s *keySet) load(forStranger bool) {
 	ctx, cancel := context.WithTimeout(context.Background(), fetchTimeout)
 	defer cancel()
-	keys, err := fetchKeys(ctx, s.client, s.metadata)
+	keys, err := fetchKeys(ctx, noRedirects(s.guard.transport), s.metadata)
 
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	now := s.now()
+	now = s.guard.now()
 	if err != nil {
 		s.tried, s.failure = now, err
 		return
 	}
-	if forStranger && s.keys != nil {
-		s.stranger = now
+	if unknown && !first {
+		s.forUnknown = now
 	}
-	s.keys, s.loaded = keys, now
-	s.tried, s.failure = time.Time{}, nil
+	s.keys, s.loaded, s.tried, s.failure = keys, now, time.Time{}, nil
 }
 
 // fetchKeys follows the metadata document to the issuer's keys. A set without a usable key
@@ -224,10 +178,12 @@ func getDocument(ctx context.Context, c *http.Client, u *url.URL) ([]byte, error
 	return readCapped(res.Body, maxDocumentBytes)
 }
 
+var errTooLong = errors.New("too long")
+
 func readCapped(r io.Reader, limit int64) ([]byte, error) {
 	data, err := io.ReadAll(io.LimitReader(r, limit+1))
 	if err == nil && int64(len(data)) > limit {
-		return nil, fmt.Errorf("longer than %d bytes", limit)
+		return nil, fmt.Errorf("%w: more than %d bytes", errTooLong, limit)
 	}
 	return data, err
 }
@@ -246,25 +202,24 @@ func followedURL(from *url.URL, raw string) (*url.URL, error) {
 		return nil, errors.New("jwks_uri is not https")
 	case !slices.Contains([]string{"", "443", from.Port()}, u.Port()):
 		return nil, errors.New("jwks_uri has an odd port")
-	case !withSibling(from, strings.ToLower(u.Hostname())):
+	case !sameDomain(from, strings.ToLower(u.Hostname())):
 		return nil, errors.New("jwks_uri is not on the metadata's domain")
 	default:
 		return u, nil
 	}
 }
 
-// withSibling reports whether the operator's URL vouches for host: the same host, or one
-// beside or below it in the same domain.
-func withSibling(u *url.URL, host string) bool {
-	own := strings.ToLower(u.Hostname())
+// sameDomain reports whether host is the host of the operator's URL, or one beside or below
+// it in the same domain, and so as trusted.
+func sameDomain(u *url.URL, host string) bool {
+	own := u.Hostname()
 	if own == host || isAddress(own) || isAddress(host) {
 		return own == host
 	}
-	domain := own
 	if _, parent, _ := strings.Cut(own, "."); strings.Contains(parent, ".") {
-		domain = parent
+		own = parent
 	}
-	return below([]string{domain}, host)
+	return below([]string{own}, host)
 }
 
 // readKeys keeps the RSA signing keys of a key set (RFC 7517) and skips every other, so

@@ -106,7 +106,7 @@ func TestLimitsOfAConversation(t *testing.T) {
 			case 0:
 				return c.Update(ctx, ref, "1", message())
 			case 1:
-				return c.Delete(ctx, ref, "1")
+				return c.Delete(ctx, ref, "1", false)
 			case 2:
 				_, err := c.Reply(ctx, ref, "1", message())
 				return err
@@ -116,7 +116,7 @@ func TestLimitsOfAConversation(t *testing.T) {
 			}
 		},
 		"what is created": func(ctx context.Context, c *connector.Client, _ int) error {
-			_, err := c.CreateConversation(ctx, serviceURL, connector.NewConversation{Members: []activity.Account{activity.NewAccount("29:mia", "")}})
+			_, err := c.CreateConversation(ctx, reference(serviceURL), "29:mia", message())
 			return err
 		},
 	} {
@@ -346,17 +346,6 @@ func TestAChannelIsOneConversation(t *testing.T) {
 	})
 }
 
-// slowToken is a source whose first token takes its time.
-type slowToken struct {
-	fixedToken
-	ready time.Time
-}
-
-func (s slowToken) Token(ctx context.Context) (string, error) {
-	time.Sleep(time.Until(s.ready))
-	return s.fixedToken.Token(ctx)
-}
-
 // TestLimitsAfterAWaitForTheToken: what waited for it does not leave together.
 func TestLimitsAfterAWaitForTheToken(t *testing.T) {
 	t.Parallel()
@@ -376,7 +365,10 @@ func TestLimitsAfterAWaitForTheToken(t *testing.T) {
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			l := &logbook{start: time.Now()}
-			c := scripted(t, l, slowToken{"t", time.Now().Add(5 * time.Second)})
+			c := scripted(t, l, connector.TokensFrom(func(context.Context) (string, error) {
+				time.Sleep(5 * time.Second)
+				return "t", nil
+			}))
 			var wg sync.WaitGroup
 			for range tt.n {
 				wg.Go(func() {
@@ -539,13 +531,9 @@ func TestOnlyMicrosoftIsLimited(t *testing.T) {
 	}{{false, "https://connector.example/x"}, {false, "http://127.0.0.1:7001/"}, {true, "http://localhost:7002"}, {true, "https://connector.example/x"}} {
 		synctest.Test(t, func(t *testing.T) {
 			l := &logbook{start: time.Now()}
-			cfg := connector.Config{Hosts: hosts(t, tt.local, "connector.example", "127.0.0.1:7001"), Transport: l}
+			c := newClient(t, connector.Config{Transport: l, AllowedHosts: []string{"connector.example"}}, nil)
 			if !tt.local {
-				cfg.Tokens = fixedToken("t")
-			}
-			c, err := connector.New(cfg)
-			if err != nil {
-				t.Fatal(err)
+				c = newClient(t, withApp(l, "connector.example", "127.0.0.1:7001"), fixedToken("t"))
 			}
 			ref := thread("busy", "t1")
 			ref.ServiceURL = tt.url

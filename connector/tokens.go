@@ -29,7 +29,7 @@ import (
 )
 
 const (
-	// assertionLife is more than a request takes, and little for a thief.
+	// assertionLife is more than a request takes, and too short to be worth stealing.
 	assertionLife = 10 * time.Minute
 	maxProofBytes = 1 << 20
 
@@ -54,13 +54,12 @@ const (
 // ManagedIdentity, CertificateFile, FederatedTokenFile and FederatedClientID is set.
 // Printing Credentials shows no secret.
 type Credentials struct {
-	AppID string
 	// Tenant of a single-tenant bot; "" is the cloud's, for a multi-tenant one.
 	Tenant string
 	// Password is the client secret.
 	Password string
 	// ManagedIdentity is true for a user-assigned managed identity, whose client
-	// id is AppID.
+	// id is the app id.
 	ManagedIdentity bool
 	// CertificateFile holds a certificate with its RSA key, PEM or PKCS#12, and
 	// CertificatePassword opens PKCS#12. It is read for each new token.
@@ -71,44 +70,35 @@ type Credentials struct {
 	// FederatedClientID is the client id of a user-assigned managed identity that the
 	// app's registration trusts.
 	FederatedClientID string
-	// Callers are answered with tokens that are made for them, and good for nothing else.
-	Callers Callers
 }
 
-// String names the app, not the secret.
-func (c Credentials) String() string { return "credentials of app " + c.AppID }
+// String shows no secret.
+func (c Credentials) String() string { return "credentials" }
 
 // GoString is String.
 func (c Credentials) GoString() string { return c.String() }
 
-// NewTokens returns the tokens of the bot in its cloud. rt carries the requests;
-// nil is an own transport. Nothing is requested before the first Token; files are
-// looked at, so that one that is no use is an error now.
-func NewTokens(in Cloud, id Credentials, rt http.RoundTripper) (*Tokens, error) {
+// newTokens returns the tokens of the bot. Nothing is requested before they are asked for.
+func newTokens(cfg Config, in cloud, rt http.RoundTripper) (*tokens, error) {
 	login, err := trustedURL("login URL", in.LoginURL)
-	if err = errors.Join(err, id.check(), id.Callers.check(id.AppID)); err != nil {
-		return nil, fmt.Errorf("tokens config: %w", err)
+	if err = errors.Join(err, cfg.Credentials.check()); err != nil {
+		return nil, err
 	}
-	var own *http.Transport
-	if rt == nil {
-		own = trustedTransport()
-		rt = own
-	}
-	fetches, err := id.fetches(in, login, rt)
+	fetches, err := cfg.Credentials.fetches(cfg.AppID, in, login.String(), rt)
 	if err != nil {
-		return nil, fmt.Errorf("tokens config: %w", err)
+		return nil, err
 	}
-	t := &Tokens{own: newKept(fetches(cmp.Or(id.Tenant, in.Tenant), in.Scope)), callers: map[string]*kept{}, transport: own}
-	for _, app := range id.Callers.apps(id.AppID) {
-		if t.callers[app] = t.own; !strings.EqualFold(app, id.AppID) {
-			t.callers[app] = newKept(fetches(id.Callers.Tenant, app+"/.default"))
+	t := &tokens{own: newKept(fetches(cmp.Or(cfg.Credentials.Tenant, in.Tenant), in.Scope)), callers: map[string]*kept{}}
+	for _, app := range cfg.Callers.apps(cfg.AppID) {
+		if t.callers[app] = t.own; !strings.EqualFold(app, cfg.AppID) {
+			t.callers[app] = newKept(fetches(cfg.Callers.Tenant, app+"/.default"))
 		}
 	}
 	return t, nil
 }
 
 // CheckCertificate returns an error when the certificate in CertificateFile cannot be read
-// or is not valid at that time. Without a file it returns nil. [NewTokens] takes such a
+// or is not valid at that time. Without a file it returns nil. [New] takes such a
 // certificate all the same: clocks differ, and it may be renewed.
 func (c Credentials) CheckCertificate(now time.Time) error {
 	if c.CertificateFile == "" {
@@ -138,8 +128,6 @@ func (c Credentials) check() error {
 	}
 	const all = "password, managed identity, certificate file, federated token file and federated client id"
 	switch {
-	case c.AppID == "":
-		return errors.New("no AppID")
 	case n != 1:
 		return fmt.Errorf("%d of %s, want one", n, all)
 	case c.Tenant != "" && !plainHost(normalHost(c.Tenant)):
@@ -151,30 +139,21 @@ func (c Credentials) check() error {
 	}
 }
 
-// Tokens keeps the bot's tokens: one for the channels, and one for each of the
+// tokens keeps the bot's tokens: one for the channels, and one for each of the
 // [Callers]. Each is renewed at least five minutes early, by one request however many
 // want it; a renewal that fails leaves the old token in use while it lives. After a
 // failed request the next one waits for up to 15 seconds, and until then callers get
 // the same error at once. Where new tokens are refused like the old ones, they are replaced
 // once a minute. It may be used concurrently.
-type Tokens struct {
-	own       *kept
-	callers   map[string]*kept // by app id in lower case; never changes
-	transport *http.Transport  // nil when the caller brought one
+type tokens struct {
+	own     *kept
+	callers map[string]*kept // by app id in lower case; never changes
 }
 
-// Close gives up idle connections. A request that is under way ends within ten seconds.
-func (t *Tokens) Close() {
-	if t.transport != nil {
-		t.transport.CloseIdleConnections()
-	}
-}
-
-// Token returns a token that is good for at least half a minute, or for half of its life
+// get returns a token that is good for at least half a minute, or for half of its life
 // if that is shorter than a minute, never an empty one: the channels' or, in a context of
-// [ForCaller], that caller's. Its error is a [TokenError], ctx's, or wraps
-// [ErrUnknownCaller].
-func (t *Tokens) Token(ctx context.Context) (string, error) {
+// [ForCaller], that caller's. Its error is a [tokenError] or wraps [ErrBadCall].
+func (t *tokens) get(ctx context.Context) (string, error) {
 	app := callerOf(ctx)
 	if app == "" {
 		return t.own.get(ctx)
@@ -182,13 +161,13 @@ func (t *Tokens) Token(ctx context.Context) (string, error) {
 	if k := t.callers[app]; k != nil {
 		return k.get(ctx)
 	}
-	return "", fmt.Errorf("get bot token: %w: %s", ErrUnknownCaller, app)
+	return "", fmt.Errorf("get bot token: %w: the calling bot is not allowed: %s", ErrBadCall, app)
 }
 
-// Invalidate forgets a token that the connector refused, so that the next one is a new
+// invalidate forgets a token that the connector refused, so that the next one is a new
 // one. It keeps a token for a while that has just taken the place of a refused one: a
-// connector that takes none is not won over by more of them.
-func (t *Tokens) Invalidate(token string) {
+// connector that refuses both would refuse more of them.
+func (t *tokens) invalidate(token string) {
 	t.own.invalidate(token)
 	for _, k := range t.callers {
 		k.invalidate(token)
@@ -206,7 +185,7 @@ type kept struct {
 	endsAt     time.Time
 	replacedAt time.Time // when it last took the place of a refused one
 
-	err     *TokenError // of the last request; it says when the next one may be made
+	err     *tokenError // of the last request; it says when the next one may be made
 	backoff backoff.ExponentialBackOff
 }
 
@@ -229,7 +208,7 @@ func (k *kept) get(ctx context.Context) (string, error) {
 		case <-done:
 			token, _, err = k.look()
 		case <-ctx.Done():
-			return "", fmt.Errorf("get bot token: %w", ctx.Err())
+			return "", &tokenError{Err: ctx.Err()}
 		}
 	}
 	switch {
@@ -238,13 +217,13 @@ func (k *kept) get(ctx context.Context) (string, error) {
 	case err != nil:
 		return "", err
 	default:
-		return "", &TokenError{Err: errors.New("the new token was refused already")}
+		return "", &tokenError{Err: errors.New("the new token was refused already")}
 	}
 }
 
 // look returns the token while it lives, whether a new one is to be asked for, and why
 // there is none.
-func (k *kept) look() (token string, due bool, err *TokenError) {
+func (k *kept) look() (token string, due bool, err *tokenError) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	now := time.Now()
@@ -282,9 +261,9 @@ func (k *kept) renew() {
 	defer k.mu.Unlock()
 	now := time.Now()
 	if err != nil {
-		failure := new(TokenError)
+		failure := new(tokenError)
 		if !errors.As(err, &failure) {
-			failure = &TokenError{Err: err}
+			failure = &tokenError{Err: err}
 		}
 		failure.retryAt = now.Add(k.backoff.NextBackOff())
 		k.err = failure
@@ -315,9 +294,9 @@ func sendable(token string) bool {
 	return token != ""
 }
 
-// TokenError is a token that could not be had. It never holds a secret: of the
+// tokenError is a token that could not be had. It never holds a secret: of the
 // endpoint's answer it keeps the status and the codes.
-type TokenError struct {
+type tokenError struct {
 	Status int    // 0 when the endpoint was not reached
 	Code   string // such as "invalid_client AADSTS7000215"
 	Err    error
@@ -326,7 +305,7 @@ type TokenError struct {
 }
 
 // Error says why there is no token.
-func (e *TokenError) Error() string {
+func (e *tokenError) Error() string {
 	switch {
 	case e.Err != nil:
 		return fmt.Sprintf("get bot token: %v", e.Err)
@@ -341,31 +320,31 @@ func (e *TokenError) Error() string {
 
 // refused reports whether the endpoint refused the bot itself (RFC 6749, section 5.2).
 // What a proxy or a page in its place says is trouble that passes, as are its own errors.
-func (e *TokenError) refused() bool {
+func (e *tokenError) refused() bool {
 	return e.Code != "" && (e.Status == http.StatusBadRequest || e.Status == http.StatusUnauthorized)
 }
 
 // Unwrap returns the transport's error, or nil.
-func (e *TokenError) Unwrap() error { return e.Err }
+func (e *tokenError) Unwrap() error { return e.Err }
 
 // fetch asks for a new token.
 type fetch func(context.Context) (*oauth2.Token, error)
 
 // fetches returns what asks for tokens of a tenant and a scope.
-func (c Credentials) fetches(in Cloud, login *url.URL, rt http.RoundTripper) (func(tenant, scope string) fetch, error) {
+func (c Credentials) fetches(appID string, in cloud, login string, rt http.RoundTripper) (func(tenant, scope string) fetch, error) {
 	if c.ManagedIdentity {
-		identity, err := newManagedIdentity(c.AppID, rt)
+		identity, err := newManagedIdentity(appID, rt)
 		return func(_, scope string) fetch {
 			return func(ctx context.Context) (*oauth2.Token, error) { return identity(ctx, scope) }
 		}, err
 	}
-	assert, err := c.assertions(in, rt)
+	assert, err := c.assertions(appID, in, rt)
 	client := noRedirects(jsonOnly{rt})
 	return func(tenant, scope string) fetch {
-		endpoint := strings.TrimSuffix(login.String(), "/") + "/" + url.PathEscape(tenant) + "/oauth2/v2.0/token"
+		endpoint := login + "/" + url.PathEscape(tenant) + "/oauth2/v2.0/token"
 		return func(ctx context.Context) (*oauth2.Token, error) {
 			cfg := clientcredentials.Config{
-				ClientID: c.AppID, ClientSecret: c.Password, TokenURL: endpoint, Scopes: []string{scope}, AuthStyle: oauth2.AuthStyleInParams,
+				ClientID: appID, ClientSecret: c.Password, TokenURL: endpoint, Scopes: []string{scope}, AuthStyle: oauth2.AuthStyleInParams,
 			}
 			if assert != nil {
 				signed, err := assert(ctx, endpoint)
@@ -380,7 +359,7 @@ func (c Credentials) fetches(in Cloud, login *url.URL, rt http.RoundTripper) (fu
 			t, err := cfg.Token(context.WithValue(ctx, oauth2.HTTPClient, client))
 			switch refused := new(oauth2.RetrieveError); {
 			case errors.As(err, &refused):
-				return nil, &TokenError{Status: refused.Response.StatusCode, Code: oauthCode(refused)}
+				return nil, &tokenError{Status: refused.Response.StatusCode, Code: oauthCode(refused)}
 			case err == nil && t.Type() != "Bearer":
 				return nil, errors.New("the endpoint answered without a bearer token")
 			}
@@ -413,7 +392,7 @@ func oauthCode(e *oauth2.RetrieveError) string {
 
 // assertions returns what proves the app to an endpoint with a signed statement; nil when
 // the password does.
-func (c Credentials) assertions(in Cloud, rt http.RoundTripper) (func(ctx context.Context, endpoint string) (string, error), error) {
+func (c Credentials) assertions(appID string, in cloud, rt http.RoundTripper) (func(ctx context.Context, endpoint string) (string, error), error) {
 	switch {
 	case c.CertificateFile != "":
 		_, err := readCertificate(c.CertificateFile, c.CertificatePassword)
@@ -422,7 +401,7 @@ func (c Credentials) assertions(in Cloud, rt http.RoundTripper) (func(ctx contex
 			if err != nil {
 				return "", err
 			}
-			return cert.assertion(c.AppID, endpoint)
+			return cert.assertion(appID, endpoint)
 		}, err
 	case c.FederatedTokenFile != "":
 		_, err := federatedToken(c.FederatedTokenFile)
@@ -459,7 +438,7 @@ func newManagedIdentity(clientID string, rt http.RoundTripper) (func(ctx context
 			return nil, ctx.Err()
 		}
 		// The text of azidentity's errors quotes the endpoint's whole answer.
-		e := &TokenError{Code: "the managed identity gives none"}
+		e := &tokenError{Code: "the managed identity gives none"}
 		if failed := new(azidentity.AuthenticationFailedError); errors.As(err, &failed) && failed.RawResponse != nil {
 			e.Status = failed.RawResponse.StatusCode
 		}

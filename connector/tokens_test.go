@@ -86,12 +86,9 @@ func grants(seconds int) func(int) (int, string) {
 func newTokens(t *testing.T, l *login) *connector.Tokens {
 	t.Helper()
 	l.start = time.Now()
-	tokens, err := connector.NewTokens(publicCloud(t), connector.Credentials{AppID: appID, Tenant: "contoso.example", Password: secret}, l)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(tokens.Close)
-	return tokens
+	cfg := withApp(l)
+	cfg.Credentials.Tenant = "contoso.example"
+	return tokensOf(t, cfg)
 }
 
 func TestTokenRequest(t *testing.T) {
@@ -104,22 +101,10 @@ func TestTokenRequest(t *testing.T) {
 		{"public", "t", "http://127.0.0.1:9/x/", "http://127.0.0.1:9/x/t/oauth2/v2.0/token", "https://api.botframework.com/.default"},
 	}
 	for _, tt := range tests {
-		cloud, err := connector.CloudNamed(tt.cloud)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if tt.loginURL != "" {
-			cloud.LoginURL = tt.loginURL
-		}
 		l := &login{answer: grants(3600)}
-		tokens, err := connector.NewTokens(cloud, connector.Credentials{AppID: appID, Tenant: tt.tenant, Password: secret}, l)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if token, err := tokens.Token(t.Context()); err != nil || token != "token-1" {
-			t.Errorf("token %q, %v", token, err)
-		}
-		tokens.Close()
+		cfg := withApp(l)
+		cfg.Cloud, cfg.LoginURL, cfg.Credentials.Tenant = tt.cloud, tt.loginURL, tt.tenant
+		wantToken(t, tokensOf(t, cfg), "token-1")
 		form := url.Values{"grant_type": {"client_credentials"}, "client_id": {appID}, "client_secret": {secret}, "scope": {tt.scope}}
 		if diff := cmp.Diff([]url.Values{form}, l.asked); diff != "" {
 			t.Errorf("form (-want +got):\n%s", diff)
@@ -135,7 +120,6 @@ func TestTokenIsSharedAndRenewedEarly(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := &login{answer: grants(3600), delay: time.Second}
 		tokens := newTokens(t, l)
-		defer tokens.Close()
 		var wg sync.WaitGroup
 		for range 20 {
 			wg.Go(func() { wantToken(t, tokens, "token-1") })
@@ -169,7 +153,6 @@ func TestShortTokensAreKeptHalfTheirLife(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := &login{answer: grants(60)}
 		tokens := newTokens(t, l)
-		defer tokens.Close()
 		for range 29 {
 			wantToken(t, tokens, "token-1")
 			time.Sleep(time.Second)
@@ -189,7 +172,6 @@ func TestAFailedRenewalKeepsTheToken(t *testing.T) {
 			return grants(3600)(n)
 		}}
 		tokens := newTokens(t, l)
-		defer tokens.Close()
 		wantToken(t, tokens, "token-1")
 		time.Sleep(59 * time.Minute)
 		for range 10 {
@@ -211,7 +193,6 @@ func TestTokenBackOff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := &login{answer: func(int) (int, string) { return 500, "" }}
 		tokens := newTokens(t, l)
-		defer tokens.Close()
 		for range 600 { // a minute of callers
 			if _, err := tokens.Token(t.Context()); err == nil {
 				t.Fatal("a token from nowhere")
@@ -273,7 +254,6 @@ func TestHangingTokenEndpoint(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := &login{answer: grants(3600), delay: time.Hour}
 		tokens := newTokens(t, l)
-		defer tokens.Close()
 		_, err := tokens.Token(t.Context())
 		if took := time.Since(l.start); err == nil || took != 10*time.Second {
 			t.Errorf("err = %v after %v, want one after 10 s", err, took)
@@ -315,7 +295,6 @@ func TestSendWaitsForTheTokenEndpoint(t *testing.T) {
 				return grants(3600)(n)
 			}}
 			tokens := newTokens(t, l)
-			defer tokens.Close()
 			script := &script{steps: []func(*http.Request) (*http.Response, error){says(200)}}
 			_, err := scripted(t, script, tokens).Send(t.Context(), reference(serviceURL), message())
 			if (err == nil) != tt.ok {
@@ -333,7 +312,6 @@ func TestRefusedTokenIsFetchedAnew(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		tokens := newTokens(t, &login{answer: grants(3600)})
-		defer tokens.Close()
 		script := &script{steps: []func(*http.Request) (*http.Response, error){says(401), says(200)}}
 		if _, err := scripted(t, script, tokens).Send(t.Context(), reference(serviceURL), message()); err != nil {
 			t.Fatal(err)
@@ -350,7 +328,6 @@ func TestATokenThatIsRefusedForEver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := &login{answer: grants(24 * 3600)}
 		tokens := newTokens(t, l)
-		defer tokens.Close()
 		status := http.StatusUnauthorized
 		c := scripted(t, roundTripper(func(r *http.Request) (*http.Response, error) { return says(status)(r) }), tokens)
 		sent := 0
@@ -409,45 +386,46 @@ func writeFile(t *testing.T, file string, content []byte) {
 	}
 }
 
-func TestNewTokensRefuses(t *testing.T) {
+func TestNewRefuses(t *testing.T) {
 	t.Parallel()
-	cloud := publicCloud(t)
-	open := cloud
-	open.LoginURL = "http://login.example"
-	with := func(c connector.Callers) connector.Credentials {
-		return connector.Credentials{AppID: appID, Password: secret, Callers: c}
+	type callers = connector.Callers
+	type credentials = connector.Credentials
+	with := func(id credentials, c callers) connector.Config {
+		return connector.Config{AppID: appID, Credentials: id, Callers: c}
 	}
+	good := credentials{Password: secret}
 	other, _ := pemOf(t, 2)
 	_, mine := pemOf(t, 1)
 	tests := []struct {
-		name  string
-		cloud connector.Cloud
-		id    connector.Credentials
-		want  string
+		name string
+		cfg  connector.Config
+		want string
 	}{
-		{"no app id", cloud, connector.Credentials{Password: secret}, "AppID"},
-		{"nothing to prove it", cloud, connector.Credentials{AppID: appID}, "0 of password"},
-		{"two proofs", cloud, connector.Credentials{AppID: appID, Password: secret, ManagedIdentity: true}, "2 of password"},
-		{"plain http", open, connector.Credentials{AppID: appID, Password: secret}, "https"},
-		{"tenant with a path", cloud, connector.Credentials{AppID: appID, Password: secret, Tenant: "a/../b"}, "tenant"},
-		{"tenant of dots", cloud, connector.Credentials{AppID: appID, Password: secret, Tenant: ".."}, "tenant"},
-		{"no certificate", cloud, connector.Credentials{AppID: appID, CertificateFile: fileWith(t, []byte(secret))}, "certificate"},
-		{"no such certificate", cloud, connector.Credentials{AppID: appID, CertificateFile: "/nowhere.pem"}, "/nowhere.pem"},
-		{"foreign key", cloud, connector.Credentials{AppID: appID, CertificateFile: fileWith(t, append(other, mine...))}, "belongs to none"},
-		{"certificate without a key", cloud, connector.Credentials{AppID: appID, CertificateFile: fileWith(t, other)}, "certificate"},
-		{"password of nothing", cloud, connector.Credentials{AppID: appID, Password: secret, CertificatePassword: secret}, "certificate password"},
-		{"no federated token", cloud, connector.Credentials{AppID: appID, FederatedTokenFile: fileWith(t, []byte(secret))}, "no signed token"},
-		{"no such federated token", cloud, connector.Credentials{AppID: appID, FederatedTokenFile: "/nowhere"}, "/nowhere"},
-		{"callers of no tenant", cloud, with(connector.Callers{Bots: []string{callerID}}), "tenant"},
-		{"callers of a domain", cloud, with(connector.Callers{Emulator: true, Tenant: "contoso.example"}), "tenant"},
-		{"anonymous caller", cloud, with(connector.Callers{Tenant: tenantID, Bots: []string{"AnonymousSkill"}}), "AnonymousSkill"},
-		{"the bot calls itself", cloud, with(connector.Callers{Tenant: tenantID, Bots: []string{strings.ToUpper(appID)}}), "itself"},
-		{"a caller twice", cloud, with(connector.Callers{Tenant: tenantID, Bots: []string{callerID, strings.ToUpper(callerID)}}), "twice"},
+		{"credentials of nobody", connector.Config{Credentials: good}, "without an AppID"},
+		{"callers of nobody", connector.Config{Callers: callers{Tenant: tenantID, Emulator: true}}, "without an AppID"},
+		{"plain metadata", connector.Config{AppID: appID, Credentials: good, MetadataURL: "http://login.botframework.com/meta"}, "https"},
+		{"plain login", connector.Config{AppID: appID, Credentials: good, LoginURL: "http://login.example"}, "https"},
+		{"nothing to prove it", with(credentials{}, callers{}), "0 of password"},
+		{"two proofs", with(credentials{Password: secret, ManagedIdentity: true}, callers{}), "2 of password"},
+		{"tenant with a path", with(credentials{Password: secret, Tenant: "a/../b"}, callers{}), "tenant"},
+		{"tenant of dots", with(credentials{Password: secret, Tenant: ".."}, callers{}), "tenant"},
+		{"no certificate", with(credentials{CertificateFile: fileWith(t, []byte(secret))}, callers{}), "certificate"},
+		{"no such certificate", with(credentials{CertificateFile: "/nowhere.pem"}, callers{}), "/nowhere.pem"},
+		{"foreign key", with(credentials{CertificateFile: fileWith(t, append(other, mine...))}, callers{}), "belongs to none"},
+		{"certificate without a key", with(credentials{CertificateFile: fileWith(t, other)}, callers{}), "certificate"},
+		{"password of nothing", with(credentials{Password: secret, CertificatePassword: secret}, callers{}), "certificate password"},
+		{"no federated token", with(credentials{FederatedTokenFile: fileWith(t, []byte(secret))}, callers{}), "no signed token"},
+		{"no such federated token", with(credentials{FederatedTokenFile: "/nowhere"}, callers{}), "/nowhere"},
+		{"callers of no tenant", with(good, callers{Bots: []string{callerID}}), "tenant"},
+		{"callers of a domain", with(good, callers{Emulator: true, Tenant: "contoso.example"}), "tenant"},
+		{"anonymous caller", with(good, callers{Tenant: tenantID, Bots: []string{"AnonymousSkill"}}), "AnonymousSkill"},
+		{"the bot calls itself", with(good, callers{Tenant: tenantID, Bots: []string{strings.ToUpper(appID)}}), "itself"},
+		{"a caller twice", with(good, callers{Tenant: tenantID, Bots: []string{callerID, strings.ToUpper(callerID)}}), "twice"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			_, err := connector.NewTokens(tt.cloud, tt.id, nil)
+			_, _, err := connector.New(tt.cfg)
 			if err == nil || !strings.Contains(err.Error(), tt.want) || strings.Contains(err.Error(), secret) {
 				t.Errorf("err = %v, want %q in it", err, tt.want)
 			}
@@ -457,7 +435,7 @@ func TestNewTokensRefuses(t *testing.T) {
 
 func TestCredentialsDoNotPrintTheirSecret(t *testing.T) {
 	t.Parallel()
-	id := connector.Credentials{AppID: appID, Password: secret, CertificatePassword: secret}
+	id := connector.Credentials{Password: secret, CertificatePassword: secret}
 	for _, format := range []string{"%v", "%+v", "%#v", "%s"} {
 		if s := fmt.Sprintf(format, id); strings.Contains(s, secret) {
 			t.Errorf("%s prints %s", format, s)
@@ -465,16 +443,15 @@ func TestCredentialsDoNotPrintTheirSecret(t *testing.T) {
 	}
 }
 
-// tokensOf are tokens for these credentials from a stand-in of the token endpoint.
-func tokensOf(t *testing.T, id connector.Credentials, l *login) *connector.Tokens {
+// tokensOf are the tokens of a bot.
+func tokensOf(t *testing.T, cfg connector.Config) *connector.Tokens {
 	t.Helper()
-	id.AppID = appID
-	tokens, err := connector.NewTokens(publicCloud(t), id, l)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(tokens.Close)
-	return tokens
+	return newClient(t, cfg, nil).Tokens()
+}
+
+// provedBy is a bot with these credentials and a stand-in of the token endpoint.
+func provedBy(id connector.Credentials, rt http.RoundTripper) connector.Config {
+	return connector.Config{AppID: appID, Credentials: id, Transport: rt}
 }
 
 func TestCertificateProvesTheApp(t *testing.T) {
@@ -483,7 +460,7 @@ func TestCertificateProvesTheApp(t *testing.T) {
 	second, keyOfSecond := pemOf(t, 2)
 	file := fileWith(t, append(first, keyOfFirst...))
 	l := &login{answer: grants(3600)}
-	tokens := tokensOf(t, connector.Credentials{Tenant: "contoso.example", CertificateFile: file}, l)
+	tokens := tokensOf(t, provedBy(connector.Credentials{Tenant: "contoso.example", CertificateFile: file}, l))
 	wantToken(t, tokens, "token-1")
 	checkAssertion(t, l, 0, first, &key(1).PublicKey)
 
@@ -494,7 +471,7 @@ func TestCertificateProvesTheApp(t *testing.T) {
 	wantToken(t, tokens, "token-2")
 	checkAssertion(t, l, 1, second, &key(2).PublicKey)
 
-	tokens = tokensOf(t, connector.Credentials{Tenant: "contoso.example", CertificateFile: file}, l)
+	tokens = tokensOf(t, provedBy(connector.Credentials{Tenant: "contoso.example", CertificateFile: file}, l))
 	writeFile(t, file, []byte(secret))
 	var failed *connector.TokenError
 	if token, err := tokens.Token(t.Context()); !errors.As(err, &failed) || strings.Contains(err.Error(), secret) {
@@ -551,14 +528,10 @@ func TestLoginServerOnThisMachine(t *testing.T) {
 				_, _ = fmt.Fprint(w, `{"token_type":"Bearer","expires_in":"3600","access_token":"one"}`) // as text/plain
 			}))
 			defer s.Close()
-			cloud := publicCloud(t)
-			cloud.LoginURL = s.URL + "/x/"
-			id.AppID, id.Tenant = appID, "t"
-			tokens, err := connector.NewTokens(cloud, id, nil)
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer tokens.Close()
+			id.Tenant = "t"
+			cfg := provedBy(id, nil)
+			cfg.LoginURL = s.URL + "/x/"
+			tokens := tokensOf(t, cfg)
 			wantToken(t, tokens, "one")
 		})
 	}
@@ -568,7 +541,7 @@ func TestFederatedTokenProvesTheApp(t *testing.T) {
 	t.Parallel()
 	file := fileWith(t, []byte("a.b.c\n"))
 	l := &login{answer: grants(3600)}
-	tokens := tokensOf(t, connector.Credentials{FederatedTokenFile: file}, l)
+	tokens := tokensOf(t, provedBy(connector.Credentials{FederatedTokenFile: file}, l))
 	wantToken(t, tokens, "token-1")
 	writeFile(t, file, []byte("d.e.f")) // as Kubernetes does
 	tokens.Invalidate("token-1")
@@ -613,11 +586,7 @@ func TestManagedIdentityTokenIsNew(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := &machine{answer: numbered}
 		identity := rand.Text()
-		tokens, err := connector.NewTokens(publicCloud(t), connector.Credentials{AppID: identity, ManagedIdentity: true}, m)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer tokens.Close()
+		tokens := tokensOf(t, connector.Config{AppID: identity, Credentials: connector.Credentials{ManagedIdentity: true}, Transport: m})
 		wantToken(t, tokens, "machine-1")
 		if q := *m.query.Load(); !strings.Contains(q, "client_id="+identity) || !strings.Contains(q, "resource=https%3A%2F%2Fapi.botframework.com&") && !strings.HasSuffix(q, "resource=https%3A%2F%2Fapi.botframework.com") {
 			t.Errorf("asked %s", q)
@@ -635,16 +604,12 @@ func TestManagedIdentityFaults(t *testing.T) {
 	t.Parallel()
 	for _, status := range []int{400, 403} {
 		m := &machine{answer: func(int64) (int, string) { return status, `{"error":"` + secret + `"}` }}
-		tokens, err := connector.NewTokens(publicCloud(t), connector.Credentials{AppID: rand.Text(), ManagedIdentity: true}, m)
-		if err != nil {
-			t.Fatal(err)
-		}
+		tokens := tokensOf(t, connector.Config{AppID: rand.Text(), Credentials: connector.Credentials{ManagedIdentity: true}, Transport: m})
 		var failed *connector.TokenError
 		token, err := tokens.Token(t.Context())
 		if token != "" || !errors.As(err, &failed) || failed.Status != status || strings.Contains(err.Error(), secret) {
 			t.Errorf("token %q, err = %v", token, err)
 		}
-		tokens.Close()
 	}
 }
 
@@ -656,11 +621,7 @@ func TestTokenThatHasRunOutAlready(t *testing.T) {
 		m := &machine{answer: func(int64) (int, string) {
 			return 200, fmt.Sprintf(`{"access_token":"old","token_type":"Bearer","expires_on":"%d","resource":"r"}`, time.Now().Add(-time.Hour).Unix())
 		}}
-		tokens, err := connector.NewTokens(publicCloud(t), connector.Credentials{AppID: rand.Text(), ManagedIdentity: true}, m)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer tokens.Close()
+		tokens := tokensOf(t, connector.Config{AppID: rand.Text(), Credentials: connector.Credentials{ManagedIdentity: true}, Transport: m})
 		for range 600 { // a minute of messages
 			if token, err := tokens.Token(t.Context()); token != "" || err == nil || !strings.Contains(err.Error(), "clock") {
 				t.Fatalf("token %q, err = %v", token, err)
@@ -678,19 +639,13 @@ func TestFederatedManagedIdentityProvesTheApp(t *testing.T) {
 	for cloud, audience := range map[string]string{
 		"public": "api%3A%2F%2FAzureADTokenExchange", "gcch": "api%3A%2F%2FAzureADTokenExchangeUSGov", "china": "api%3A%2F%2FAzureADTokenExchangeChina",
 	} {
-		in, err := connector.CloudNamed(cloud)
-		if err != nil {
-			t.Fatal(err)
-		}
 		l := &login{answer: grants(3600)}
 		m := &machine{answer: numbered, then: l}
 		identity := rand.Text()
-		tokens, err := connector.NewTokens(in, connector.Credentials{AppID: appID, Tenant: tenantID, FederatedClientID: identity}, m)
-		if err != nil {
-			t.Fatal(err)
-		}
+		cfg := provedBy(connector.Credentials{Tenant: tenantID, FederatedClientID: identity}, m)
+		cfg.Cloud = cloud
+		tokens := tokensOf(t, cfg)
 		wantToken(t, tokens, "token-1")
-		tokens.Close()
 		q := *m.query.Load() + "&"
 		if !strings.Contains(q, "client_id="+identity+"&") || !strings.Contains(q, "resource="+audience+"&") {
 			t.Errorf("%s: asked the machine %s", cloud, q)
@@ -704,9 +659,9 @@ func TestFederatedManagedIdentityProvesTheApp(t *testing.T) {
 func TestTokensOfCallers(t *testing.T) {
 	t.Parallel()
 	l := &login{answer: grants(3600)}
-	tokens := tokensOf(t, connector.Credentials{
-		Password: secret, Callers: connector.Callers{Tenant: tenantID, Bots: []string{strings.ToUpper(callerID)}, Emulator: true},
-	}, l)
+	cfg := withApp(l)
+	cfg.Callers = connector.Callers{Tenant: tenantID, Bots: []string{strings.ToUpper(callerID)}, Emulator: true}
+	tokens := tokensOf(t, cfg)
 	ask := func(app, want string) {
 		t.Helper()
 		token, err := tokens.Token(connector.ForCaller(t.Context(), app))
@@ -733,8 +688,8 @@ func TestTokensOfCallers(t *testing.T) {
 	if diff := cmp.Diff(want, asked); diff != "" {
 		t.Errorf("requests (-want +got):\n%s", diff)
 	}
-	if token, err := tokens.Token(connector.ForCaller(t.Context(), tenantID)); !errors.Is(err, connector.ErrUnknownCaller) {
-		t.Errorf("a stranger gets token %q, err = %v", token, err)
+	if token, err := tokens.Token(connector.ForCaller(t.Context(), tenantID)); !errors.Is(err, connector.ErrBadCall) {
+		t.Errorf("an unknown caller gets token %q, err = %v", token, err)
 	}
 }
 

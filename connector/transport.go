@@ -166,15 +166,13 @@ func (t traced) RoundTrip(req *http.Request) (*http.Response, error) {
 	if !parent.IsRecording() {
 		return t.RoundTripper.RoundTrip(req)
 	}
-	tracer := parent.TracerProvider().Tracer("github.com/planbot-go/planbot/connector")
-	attributes := []attribute.KeyValue{
-		attribute.String("http.request.method", req.Method),
-		attribute.String("server.address", req.URL.Hostname()),
-	}
-	if port, err := strconv.Atoi(effectivePort(req.URL)); err == nil {
-		attributes = append(attributes, attribute.Int("server.port", port))
-	}
-	_, span := tracer.Start(req.Context(), req.Method, trace.WithSpanKind(trace.SpanKindClient), trace.WithAttributes(attributes...))
+	port, _ := strconv.Atoi(effectivePort(req.URL)) // a request has a URL that was parsed
+	_, span := parent.TracerProvider().Tracer("github.com/planbot-go/planbot/connector").Start(req.Context(), req.Method,
+		trace.WithSpanKind(trace.SpanKindClient), trace.WithAttributes(
+			attribute.String("http.request.method", req.Method),
+			attribute.String("server.address", req.URL.Hostname()),
+			attribute.Int("server.port", port),
+		))
 	defer span.End()
 	res, err := t.RoundTripper.RoundTrip(req)
 	if err != nil {
@@ -191,8 +189,10 @@ func (t traced) RoundTrip(req *http.Request) (*http.Response, error) {
 }
 
 // CloseIdleConnections is the transport's, if it has one.
-func (t traced) CloseIdleConnections() {
-	if c, ok := t.RoundTripper.(interface{ CloseIdleConnections() }); ok {
-		c.CloseIdleConnections()
+func (t traced) CloseIdleConnections() { closeIdle(t.RoundTripper) }
+
+func closeIdle(rt http.RoundTripper) {
+	if t, ok := rt.(interface{ CloseIdleConnections() }); ok {
+		t.CloseIdleConnections()
 	}
 }

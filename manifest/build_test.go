@@ -164,13 +164,13 @@ func TestBadConfig(t *testing.T) {
 		"below localhost":   {func(c *manifest.Config) { c.Domain = "bot.localhost" }, "Teams cannot reach the bot there"},
 		"loopback":          {func(c *manifest.Config) { c.Domain = "127.0.0.1:3978" }, "Teams cannot reach the bot there"},
 		"every interface":   {func(c *manifest.Config) { c.Domain = "0.0.0.0" }, "Teams cannot reach the bot there"},
-		"version":           {func(c *manifest.Config) { c.Version = "one" }, `version "one" is not a semantic version`},
+		"version":           {func(c *manifest.Config) { c.Version = "one" }, `/version: "one" is not a semantic version`},
 		"short version":     {func(c *manifest.Config) { c.Version = "1.0" }, "not a semantic version"},
-		"long name":         {func(c *manifest.Config) { c.Name = strings.Repeat("n", 31) }, "name has 31 characters, at most 30"},
-		"long full name":    {func(c *manifest.Config) { c.FullName = strings.Repeat("n", 101) }, "full name has 101 characters"},
-		"long summary":      {func(c *manifest.Config) { c.Summary = strings.Repeat("n", 81) }, "summary has 81"},
-		"long details":      {func(c *manifest.Config) { c.Details = strings.Repeat("n", 4001) }, "details has 4001"},
-		"equal names":       {func(c *manifest.Config) { c.Name, c.FullName = "Bot", "bot" }, "must differ from the name"},
+		"long name":         {func(c *manifest.Config) { c.Name = strings.Repeat("n", 31) }, "/name/short"},
+		"long full name":    {func(c *manifest.Config) { c.FullName = strings.Repeat("n", 101) }, "/name/full"},
+		"long summary":      {func(c *manifest.Config) { c.Summary = strings.Repeat("n", 81) }, "/description/short"},
+		"long details":      {func(c *manifest.Config) { c.Details = strings.Repeat("n", 4001) }, "/description/full"},
+		"equal names":       {func(c *manifest.Config) { c.Name, c.FullName = "Bot", "bot" }, "/name/full: must differ from the short name"},
 		"many commands":     {func(c *manifest.Config) { c.Commands = many }, "11 commands, Teams shows at most 10"},
 		"untitled command":  {func(c *manifest.Config) { c.Commands[1].Title = " " }, "command 2"},
 		"prompt no text":    {func(c *manifest.Config) { c.Prompts[0].Description = "" }, `prompt 1 ("Create list")`},
@@ -198,7 +198,7 @@ func TestBadConfig(t *testing.T) {
 func TestBadConfigListsEveryMistake(t *testing.T) {
 	t.Parallel()
 	err := manifest.Build(io.Discard, manifest.Config{AppID: "x", Domain: "http://y", Version: "1", Name: strings.Repeat("n", 40)})
-	for _, want := range []string{"app id", "domain", "version", "name has 40"} {
+	for _, want := range []string{"app id", "domain", "version", "/name/short"} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("got %v, want it to name %q too", err, want)
 		}

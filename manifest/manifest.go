@@ -29,10 +29,6 @@ import (
 	"unicode"
 )
 
-// MaxCommands is the documented number of commands that Teams shows. The schema allows
-// more since version 1.24.
-const MaxCommands = 10
-
 const (
 	schemaVersion = "1.25"
 	accentColor   = "#0B6E75" // of the icons
@@ -42,10 +38,9 @@ const (
 	colorName    = "color.png"
 	outlineName  = "outline.png"
 
-	maxName     = 30
-	maxFullName = 100
-	maxSummary  = 80
-	maxDetails  = 4000
+	// maxCommands is the documented number of commands that Teams shows. The schema allows
+	// more since version 1.24.
+	maxCommands = 10
 
 	// emptyGUID is what a form holds before somebody fills it in.
 	emptyGUID = "00000000-0000-0000-0000-000000000000"
@@ -107,10 +102,10 @@ type Config struct {
 	Summary  string // one sentence, up to 80 characters. "": what the default bot does
 	Details  string // up to 4000 characters. "": what the default bot does
 
-	// Commands are shown in every scope, at most [MaxCommands].
+	// Commands are shown in every scope, at most 10.
 	Commands []Command
 	// Prompts are what a person may start with. They come first in personal chats and last
-	// elsewhere. Those that do not fit beside Commands in [MaxCommands] are left out, the
+	// elsewhere. Those that do not fit beside Commands in 10 are left out, the
 	// last first.
 	Prompts []Command
 
@@ -125,7 +120,7 @@ type Config struct {
 // manifest made from it passes [Validate]'s checks; otherwise the error lists every mistake
 // at once.
 func Build(w io.Writer, cfg Config) error {
-	doc, err := JSON(cfg)
+	doc, err := document(cfg)
 	if err != nil {
 		return err
 	}
@@ -154,12 +149,9 @@ func Build(w io.Writer, cfg Config) error {
 	return nil
 }
 
-// JSON returns the manifest.json of cfg alone, indented. Its errors are those of [Build].
-func JSON(cfg Config) ([]byte, error) {
-	cfg, err := cfg.complete()
-	if err != nil {
-		return nil, fmt.Errorf("manifest config: %w", err)
-	}
+// document returns the manifest.json of cfg alone, indented. Its errors are those of [Build].
+func document(cfg Config) ([]byte, error) {
+	cfg, errs := cfg.complete()
 	var doc bytes.Buffer
 	enc := json.NewEncoder(&doc)
 	enc.SetEscapeHTML(false)
@@ -167,7 +159,6 @@ func JSON(cfg Config) ([]byte, error) {
 	if err := enc.Encode(cfg.manifest()); err != nil {
 		return nil, fmt.Errorf("encode manifest: %w", err)
 	}
-	var errs []error
 	for _, p := range checkManifest(manifestName, doc.Bytes()) {
 		errs = append(errs, errors.New(p.String()))
 	}
@@ -177,15 +168,18 @@ func JSON(cfg Config) ([]byte, error) {
 	return doc.Bytes(), nil
 }
 
-// complete returns a copy with every default filled in, or every mistake that the schema
-// does not name as well.
-func (c Config) complete() (Config, error) {
+// complete returns a copy with every default filled in, and every mistake that the checks
+// of the manifest do not find. What is wrong is replaced by something sound, so that they
+// do not complain of it, too.
+func (c Config) complete() (Config, []error) {
 	var errs []error
-	note := func(err error) { errs = append(errs, err) }
-
 	id, err := parseGUID(c.AppID)
-	note(err)
-	note(checkHost(c.Domain))
+	if err != nil {
+		errs, id = append(errs, err), "1d0f3a52-7c1e-4b5e-9a44-5b2e6c1f0a77"
+	}
+	if err := checkHost(c.Domain); err != nil {
+		errs, c.Domain = append(errs, err), "bot.example.com"
+	}
 	c.AppID = id
 	c.Version = cmp.Or(c.Version, "1.0.0")
 	c.Name = cmp.Or(c.Name, "Planbot")
@@ -196,42 +190,18 @@ func (c Config) complete() (Config, error) {
 	c.WebsiteURL = cmp.Or(c.WebsiteURL, "https://"+c.Domain)
 	c.PrivacyURL = cmp.Or(c.PrivacyURL, "https://"+c.Domain+"/privacy")
 	c.TermsURL = cmp.Or(c.TermsURL, "https://"+c.Domain+"/terms")
-
-	if !semver.MatchString(c.Version) {
-		note(fmt.Errorf("version %q is not a semantic version such as 1.0.0", c.Version))
+	if n := len(c.Commands); n > maxCommands {
+		errs, c.Commands = append(errs, fmt.Errorf("%d commands, Teams shows at most %d", n, maxCommands)), c.Commands[:maxCommands]
 	}
-	for _, text := range []struct {
-		name, value string
-		limit       int
-	}{
-		{"name", c.Name, maxName},
-		{"full name", c.FullName, maxFullName},
-		{"summary", c.Summary, maxSummary},
-		{"details", c.Details, maxDetails},
-	} {
-		if n := len([]rune(text.value)); n > text.limit { // the schema counts code points
-			note(fmt.Errorf("%s has %d characters, at most %d fit: %q", text.name, n, text.limit, text.value))
+	for n, commands := range [][]Command{c.Commands, c.Prompts} {
+		kind := []string{"command", "prompt"}[n]
+		for i, cmd := range commands {
+			if strings.TrimSpace(cmd.Title) == "" || strings.TrimSpace(cmd.Description) == "" {
+				errs = append(errs, fmt.Errorf("%s %d (%q) needs a title and a description", kind, i+1, cmd.Title))
+			}
 		}
 	}
-	if strings.EqualFold(c.Name, c.FullName) {
-		note(fmt.Errorf("full name %q must differ from the name", c.FullName))
-	}
-	if n := len(c.Commands); n > MaxCommands {
-		note(fmt.Errorf("%d commands, Teams shows at most %d", n, MaxCommands))
-	}
-	note(checkCommands("command", c.Commands))
-	note(checkCommands("prompt", c.Prompts))
-	return c, errors.Join(errs...)
-}
-
-func checkCommands(kind string, commands []Command) error {
-	var errs []error
-	for i, cmd := range commands {
-		if strings.TrimSpace(cmd.Title) == "" || strings.TrimSpace(cmd.Description) == "" {
-			errs = append(errs, fmt.Errorf("%s %d (%q) needs a title and a description", kind, i+1, cmd.Title))
-		}
-	}
-	return errors.Join(errs...)
+	return c, errs
 }
 
 var (
@@ -314,7 +284,7 @@ func (c Config) manifest() object {
 		"supportsFiles":      false,
 		"isNotificationOnly": false,
 	}
-	prompts := c.Prompts[:min(len(c.Prompts), MaxCommands-len(c.Commands))]
+	prompts := c.Prompts[:min(len(c.Prompts), maxCommands-len(c.Commands))]
 	if len(prompts)+len(c.Commands) > 0 {
 		// Teams shows the first as prompt starters in personal chats, and all as a menu
 		// behind @mention elsewhere.

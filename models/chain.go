@@ -25,9 +25,10 @@ const (
 	maxCooldown     = 5 * time.Minute // of those that a server asks for
 )
 
-// ChainConfig says which models are asked, and how patiently. Models is required; the zero
-// value of every other field is a working default.
-type ChainConfig struct {
+// Chain asks the first of several models that can answer. Models is required; the zero
+// value of every other field is a working default. The fields may not change after the first
+// call. It may be used concurrently.
+type Chain struct {
 	Models []Model // in the order in which they are asked
 
 	Retries int           // further tries of the last model; 0: 3, negative: none
@@ -38,42 +39,14 @@ type ChainConfig struct {
 
 	Price   Price                                                 // of all models
 	Observe func(outcome string, took time.Duration, usage Usage) // see [Chain.Complete]; nil: nobody
+
+	once  sync.Once
+	links []*link
 }
 
 // Price is what a million tokens cost, in any currency. A zero Cached is the price
 // of Prompt.
 type Price struct{ Prompt, Cached, Completion float64 }
-
-// Chain asks the first of several models that can answer. Make one with [NewChain] and
-// share it.
-type Chain struct {
-	cfg   ChainConfig // with defaults filled in
-	links []*link
-}
-
-// NewChain checks cfg whole.
-func NewChain(cfg ChainConfig) (*Chain, error) {
-	var faults []error
-	if len(cfg.Models) == 0 {
-		faults = append(faults, errors.New("model chain: no Models"))
-	}
-	cfg.Retries = max(cmp.Or(cfg.Retries, defaultRetries), 0)
-	cfg.MaxWait = max(cmp.Or(cfg.MaxWait, defaultMaxWait), 0)
-	cfg.Failures = cmp.Or(cfg.Failures, defaultFailures)
-	cfg.Cooldown = max(cmp.Or(cfg.Cooldown, defaultCooldown), 0)
-	c := &Chain{cfg: cfg}
-	for i, model := range cfg.Models {
-		if model == nil {
-			faults = append(faults, fmt.Errorf("model chain: Models[%d] is nil", i))
-			continue
-		}
-		c.links = append(c.links, newLink(model, i, cfg))
-	}
-	if err := errors.Join(faults...); err != nil {
-		return nil, err
-	}
-	return c, nil
-}
 
 // Complete goes down the chain. A model that is throttled (429), broken (5xx), not reached
 // or too slow gives way to the next at once, and after several such faults in a row it is
@@ -89,6 +62,14 @@ func NewChain(cfg ChainConfig) (*Chain, error) {
 // usage of each answer, also of one that is of no use, and Observe is called with the
 // outcome: "ok", "canceled" or the [Kind] of the fault.
 func (c *Chain) Complete(ctx context.Context, req *Request) (*Response, error) {
+	if len(c.Models) == 0 {
+		return nil, &Error{Kind: BadRequest, Err: errors.New("the chain has no Models")}
+	}
+	c.once.Do(func() {
+		for i := range c.Models {
+			c.links = append(c.links, newLink(c, i))
+		}
+	})
 	began := time.Now()
 	answer, err := c.complete(ctx, req)
 	fault, ok := errors.AsType[*Error](err)
@@ -107,11 +88,11 @@ func (c *Chain) Complete(ctx context.Context, req *Request) (*Response, error) {
 	case ok:
 		outcome, usage = fault.Kind.String(), &fault.Usage
 	}
-	if c.cfg.Price != (Price{}) && usage.Total() > 0 {
-		usage.Cost = c.cfg.Price.of(*usage)
+	if c.Price != (Price{}) && usage.Total() > 0 {
+		usage.Cost = c.Price.of(*usage)
 	}
-	if c.cfg.Observe != nil {
-		c.cfg.Observe(outcome, time.Since(began), *usage)
+	if c.Observe != nil {
+		c.Observe(outcome, time.Since(began), *usage)
 	}
 	return answer, err
 }
@@ -161,24 +142,23 @@ type link struct {
 	until time.Time // when the next call may try, while row has reached failures
 }
 
-func newLink(model Model, i int, cfg ChainConfig) *link {
-	provider, name := "openai", ""
-	if named, ok := model.(interface{ Name() string }); ok {
-		name = named.Name()
+func newLink(c *Chain, i int) *link {
+	l := &link{model: c.Models[i], failures: cmp.Or(c.Failures, defaultFailures), cooldown: max(cmp.Or(c.Cooldown, defaultCooldown), 0), span: "chat"}
+	if i == len(c.Models)-1 {
+		l.retries, l.maxWait = cmp.Or(c.Retries, defaultRetries), cmp.Or(c.MaxWait, defaultMaxWait)
 	}
-	if server, ok := model.(*OpenAI); ok && server.cfg.Azure.Endpoint != "" {
+	provider := "openai"
+	if server, ok := l.model.(*OpenAI); ok && server.cfg.AzureEndpoint != "" {
 		provider = "azure.ai.openai"
-	}
-	l := &link{model: model, name: cmp.Or(name, fmt.Sprintf("#%d", i+1)), failures: cfg.Failures, cooldown: cfg.Cooldown, span: "chat"}
-	if i == len(cfg.Models)-1 {
-		l.retries, l.maxWait = cfg.Retries, cfg.MaxWait
 	}
 	// Names are those of OpenTelemetry's conventions for generative AI, as of the attributes below.
 	l.about = []attribute.KeyValue{attribute.String("gen_ai.operation.name", "chat"), attribute.String("gen_ai.provider.name", provider)}
-	if name != "" {
-		l.span += " " + name
-		l.about = append(l.about, attribute.String("gen_ai.request.model", name))
+	if named, ok := l.model.(interface{ Name() string }); ok {
+		l.name = named.Name()
+		l.span += " " + l.name
+		l.about = append(l.about, attribute.String("gen_ai.request.model", l.name))
 	}
+	l.name = cmp.Or(l.name, fmt.Sprintf("#%d", i+1))
 	return l
 }
 
@@ -251,7 +231,7 @@ func (l *link) complete(ctx context.Context, req *Request) (*Response, error) {
 		span.SetAttributes(aboutUsage(answer.Usage)...)
 		span.SetAttributes(attribute.String("gen_ai.response.model", answer.Model))
 		if answer.Finish != "" {
-			span.SetAttributes(attribute.StringSlice("gen_ai.response.finish_reasons", []string{string(answer.Finish)}))
+			span.SetAttributes(attribute.StringSlice("gen_ai.response.finish_reasons", []string{answer.Finish}))
 		}
 		return answer, nil
 	case ok:
@@ -275,14 +255,6 @@ func aboutRequest(req *Request) (all []attribute.KeyValue) {
 	}
 	if req.Format != nil {
 		all = append(all, attribute.String("gen_ai.output.type", "json"))
-	}
-	for name, value := range map[string]*float64{
-		"temperature": req.Temperature, "top_p": req.TopP,
-		"presence_penalty": req.PresencePenalty, "frequency_penalty": req.FrequencyPenalty,
-	} {
-		if value != nil {
-			all = append(all, attribute.Float64("gen_ai.request."+name, *value))
-		}
 	}
 	return all
 }
@@ -337,7 +309,7 @@ func (l *link) try(ctx context.Context, req *Request) (*Response, error) {
 // network, but not when the money is used up, nor after a timeout of our own, which has
 // taken its time.
 func (e *Error) passing() bool {
-	return e.Kind == Throttled && e.Code != CodeQuota || e.Kind == Unavailable && !e.unreadable() || e.Kind == Timeout && e.Status != 0
+	return e.Kind == Throttled && e.Code != codeQuota || e.Kind == Unavailable && !e.unreadable() || e.Kind == Timeout && e.Status != 0
 }
 
 // unreadable reports whether the server answered, with a body that is no completion.
@@ -350,13 +322,13 @@ func (e *Error) unreadable() bool { return e.Code == codeMalformed || e.Code == 
 // whole, so that no answer and no call is parted from what it belongs to.
 func (r *Request) withoutOldTurns() *Request {
 	from, end := 0, len(r.Messages)-1
-	for from < len(r.Messages) && r.Messages[from].Role == System {
+	for from < len(r.Messages) && r.Messages[from].Role == "system" {
 		from++
 	}
-	for end >= 0 && r.Messages[end].Role != User {
+	for end >= 0 && r.Messages[end].Role != "user" {
 		end--
 	}
-	for end > 0 && r.Messages[end-1].Role == System {
+	for end > 0 && r.Messages[end-1].Role == "system" {
 		end--
 	}
 	if end <= from {
@@ -372,7 +344,7 @@ func (r *Request) withoutOldTurns() *Request {
 		if quarter -= r.Messages[i].bytes(); quarter < 0 {
 			break
 		}
-		if r.Messages[i].Role == User {
+		if r.Messages[i].Role == "user" {
 			to = i
 		}
 	}
@@ -405,19 +377,17 @@ func FromEnv(getenv func(name string) string) (Model, error) {
 		ReasoningEffort: getenv("BOT_REASONING_EFFORT"),
 		SystemMessages:  getenv("BOT_MODEL_SYSTEM_MESSAGES"),
 
-		Azure: Azure{
-			Endpoint:   getenv("AZURE_OPENAI_ENDPOINT"),
-			Key:        getenv("AZURE_OPENAI_API_KEY"),
-			Deployment: getenv("AZURE_OPENAI_DEPLOYMENT"),
-			APIVersion: getenv("AZURE_OPENAI_API_VERSION"),
-		},
+		AzureEndpoint:   getenv("AZURE_OPENAI_ENDPOINT"),
+		AzureKey:        getenv("AZURE_OPENAI_API_KEY"),
+		AzureDeployment: getenv("AZURE_OPENAI_DEPLOYMENT"),
+		AzureVersion:    getenv("AZURE_OPENAI_API_VERSION"),
 	}
-	if cmp.Or(cfg.Key, cfg.BaseURL, cfg.Azure.Endpoint) == "" {
+	if cmp.Or(cfg.Key, cfg.BaseURL, cfg.AzureEndpoint) == "" {
 		return Offline{}, nil
 	}
 	model, err := NewOpenAI(cfg)
 	if err != nil {
 		return nil, fmt.Errorf("model from the environment: %w", err)
 	}
-	return NewChain(ChainConfig{Models: []Model{model}})
+	return &Chain{Models: []Model{model}}, nil
 }

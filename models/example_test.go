@@ -21,7 +21,7 @@ func ExampleNewOpenAI() {
 	defer model.Close()
 
 	res, err := model.Complete(context.Background(), &models.Request{
-		Messages: []models.Message{{Role: models.User, Text: "I am Mia."}},
+		Messages: []models.Message{{Role: "user", Text: "I am Mia."}},
 	})
 	if fault, ok := errors.AsType[*models.Error](err); ok && fault.Kind == models.Throttled {
 		fmt.Println("ask again in", fault.RetryAfter)
@@ -31,13 +31,13 @@ func ExampleNewOpenAI() {
 	// Output: Hello, Mia.
 }
 
-func ExampleNewChain() {
+func ExampleChain() {
 	busy := httptest.NewServer(answer(429, `{"error":{"message":"slow down"}}`, "Retry-After", "60"))
 	defer busy.Close()
 	idle := httptest.NewServer(answer(200, `{"choices":[{"message":{"content":"Hello, Mia."},"finish_reason":"stop"}]}`))
 	defer idle.Close()
 
-	var cfg models.ChainConfig
+	chain := &models.Chain{}
 	for _, url := range []string{busy.URL, idle.URL} {
 		model, err := models.NewOpenAI(models.OpenAIConfig{BaseURL: url + "/v1", Model: "llama3.2"})
 		if err != nil {
@@ -45,15 +45,10 @@ func ExampleNewChain() {
 			return
 		}
 		defer model.Close()
-		cfg.Models = append(cfg.Models, model)
-	}
-	chain, err := models.NewChain(cfg)
-	if err != nil {
-		fmt.Println(err)
-		return
+		chain.Models = append(chain.Models, model)
 	}
 	res, err := chain.Complete(context.Background(), &models.Request{
-		Messages: []models.Message{{Role: models.User, Text: "I am Mia."}},
+		Messages: []models.Message{{Role: "user", Text: "I am Mia."}},
 	})
 	if err != nil {
 		fmt.Println(err)

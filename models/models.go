@@ -11,25 +11,15 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"strings"
 	"time"
-)
-
-// Role says who speaks in a [Message].
-type Role string
-
-// The roles that every model knows.
-const (
-	System    Role = "system"    // the runtime: instructions, results of actions
-	User      Role = "user"      // the person
-	Assistant Role = "assistant" // the model, earlier
-	ToolRole  Role = "tool"      // the answer to a call of the model
 )
 
 // Message is one message of a prompt. One without text and without calls is not
 // sent, as servers refuse it, unless it answers a call.
 type Message struct {
-	Role Role
+	// Role is system (the runtime: instructions, results of actions), user (the person),
+	// assistant (the model, earlier) or tool (the answer to a call of the model).
+	Role string
 	Text string
 	// WithSchema is told in place of Text where the schema of the request's [Format] is sent
 	// along, so that nothing is said twice. "": Text.
@@ -66,17 +56,6 @@ type Call struct {
 	Arguments string
 }
 
-// Choice says whether the model has to call tools. Not every server holds the model
-// to it, so the answer may still be a text.
-type Choice string
-
-// The choices. They mean nothing in a request without tools.
-const (
-	ChoiceAuto     Choice = ""         // as it likes
-	ChoiceRequired Choice = "required" // at least one
-	ChoiceNone     Choice = "none"     // none, though it sees them
-)
-
 // Format asks for JSON in place of free text. The zero value asks for any JSON
 // object (json_object); with a Schema the text must follow it, strictly
 // (json_schema). Not every server takes every format: [OpenAI] falls back from
@@ -112,28 +91,19 @@ type Request struct {
 	// says what there is; [Offline] reads them. nil: the answer is text, or calls of Tools.
 	Actions []Tool
 
-	Tools         []Tool // that the model may call; none: it answers with text
-	Choice        Choice
+	Tools []Tool // that the model may call; none: it answers with text
+	// Choice of calling Tools: "" as the model likes, "required" at least one, "none" although
+	// it sees them. Not every server holds the model to it, so the answer may still be a text.
+	Choice        string
 	OneCallAtMost bool // no parallel calls; further ones are dropped
 }
-
-// Finish says why a model stopped.
-type Finish string
-
-// The reasons that callers tell apart. Anything else a server invents is the
-// empty [Finish].
-const (
-	FinishStop   Finish = "stop"       // it was done
-	FinishLength Finish = "length"     // cut off: what it wrote is not whole
-	FinishTools  Finish = "tool_calls" // it wants tools to be called
-)
 
 // Usage counts tokens as the server reports them; a server that reports none
 // leaves zeros. Cached is the part of Prompt that came from the provider's
 // prompt cache, Reasoning the part of Completion that is not in the text.
 type Usage struct {
 	Prompt, Completion, Cached, Reasoning int
-	Cost                                  float64 // see [ChainConfig.Price]; 0 where no price is known
+	Cost                                  float64 // see [Chain]; 0 where no price is known
 }
 
 // Add is the sum of both.
@@ -152,12 +122,14 @@ func (u Usage) Total() int { return u.Prompt + u.Completion }
 
 // Response is what a model wrote. Text is never blank unless there are calls, and
 // holds no reasoning that the server keeps apart or that stands in closed tags
-// before the answer. With [FinishLength] it is cut off somewhere, in the text or in
-// the last call.
+// before the answer.
 type Response struct {
-	Text   string
-	Calls  []Call // of the request's tools, or of what the model takes for one; each has an ID of its own
-	Finish Finish
+	Text  string
+	Calls []Call // of the request's tools, or of what the model takes for one; each has an ID of its own
+	// Finish says why the model stopped: stop, since it was done; length, when the answer is
+	// cut off somewhere, in the text or in the last call; tool_calls, when it wants tools to
+	// be called. Anything else that a server invents is "".
+	Finish string
 	Usage  Usage
 	Model  string // the model that answered, by the server's name for it
 }
@@ -175,7 +147,7 @@ type Kind int
 
 // The kinds of [Error]. The zero Kind is none of them and never returned.
 const (
-	Throttled      Kind = iota + 1 // 429: later, see RetryAfter; with CodeQuota not even then
+	Throttled      Kind = iota + 1 // 429: later, see RetryAfter; with the code insufficient_quota not even then
 	TooLong                        // the prompt does not fit: trim it, as [Chain.Complete] does
 	FilteredInput                  // the provider's filter refused the prompt
 	FilteredOutput                 // the provider's filter cut the answer; none of it is returned
@@ -183,30 +155,28 @@ const (
 	Timeout                        // no answer in time: the deadline, 408, 504
 	Unavailable                    // 5xx, the network, an answer that cannot be read
 	BadRequest                     // any other refusal: the same request will fail again
-	Empty                          // an answer without text
+	Empty                          // an answer without text; with the code length all tokens went before the first word
 )
-
-var kindNames = [...]string{
-	"unknown", "throttled", "too_long", "filtered_input", "filtered_output",
-	"auth", "timeout", "unavailable", "bad_request", "empty",
-}
 
 // String is the kind's name for logs and metrics: "throttled", "too_long" ….
 func (k Kind) String() string {
-	if k < 0 || int(k) >= len(kindNames) {
+	names := [...]string{
+		"unknown", "throttled", "too_long", "filtered_input", "filtered_output",
+		"auth", "timeout", "unavailable", "bad_request", "empty",
+	}
+	if k < 0 || int(k) >= len(names) {
 		k = 0
 	}
-	return kindNames[k]
+	return names[k]
 }
 
-// Values of [Error.Code] that callers tell apart. All but CodeQuota are ours;
-// any other code is the server's own.
+// Values of [Error.Code]. All but codeQuota are ours; any other code is the server's own.
 const (
-	CodeQuota     = "insufficient_quota" // Throttled: the account's money is used up, waiting does not help
+	codeQuota     = "insufficient_quota" // Throttled: the account's money is used up, waiting does not help
 	codeMalformed = "malformed_response" // Unavailable: the body is not the JSON of a completion
 	codeTooLarge  = "response_too_large" // Unavailable: the body is past the cap
 	codeRedirect  = "redirect"           // BadRequest: the server sends elsewhere; keys do not follow
-	CodeCutOff    = "length"             // Empty: all tokens went before the first word (reasoning)
+	codeCutOff    = "length"             // Empty: all tokens went before the first word (reasoning)
 	codeNoTools   = "no_tools"           // BadRequest: the model or its server takes no tools
 )
 
@@ -216,7 +186,7 @@ const (
 type Error struct {
 	Kind       Kind
 	Status     int           // of HTTP, 0 when there was no answer
-	Code       string        // the server's word for it, or one of the Code constants; may be ""
+	Code       string        // the server's word for it, or ours; may be ""
 	RetryAfter time.Duration // how long the server asks to wait, 0 when it does not say
 	RequestID  string        // the server's id of the call, for its support; may be ""
 	Usage      Usage         // of an answer that was paid for and is of no use: empty, filtered
@@ -226,25 +196,23 @@ type Error struct {
 
 // Error says kind, status, code and cause.
 func (e *Error) Error() string {
-	var b strings.Builder
-	b.WriteString("model ")
-	b.WriteString(e.Kind.String())
+	text := "model " + e.Kind.String()
 	if e.Status != 0 {
-		fmt.Fprintf(&b, ", status %d", e.Status)
+		text += fmt.Sprintf(", status %d", e.Status)
 	}
 	if e.Code != "" {
-		b.WriteString(", code " + e.Code)
+		text += ", code " + e.Code
 	}
 	if e.RetryAfter > 0 {
-		fmt.Fprintf(&b, ", retry after %s", e.RetryAfter)
+		text += fmt.Sprintf(", retry after %s", e.RetryAfter)
 	}
 	if e.RequestID != "" {
-		b.WriteString(", request " + e.RequestID)
+		text += ", request " + e.RequestID
 	}
 	if e.Err != nil {
-		b.WriteString(": " + e.Err.Error())
+		text += ": " + e.Err.Error()
 	}
-	return b.String()
+	return text
 }
 
 // Unwrap is the cause.

@@ -26,9 +26,6 @@ import (
 // for the last value of the slot, also that of an earlier message. The zero value is ready.
 type Offline struct{}
 
-// OfflineName is the Model of every response of [Offline].
-const OfflineName = "offline"
-
 const (
 	maxOfflineText  = 4 << 10 // bytes of a message that is read
 	maxOfflineWords = 200     // of a phrase
@@ -37,23 +34,26 @@ const (
 	maxOfflineHelp  = 20      // actions that the help names: a screenful
 )
 
+// Name is the Model of every response.
+func (Offline) Name() string { return "offline" }
+
 // Complete writes a plan, calls tools, or says something in plain text where the request
 // has neither actions nor tools. It fails only when ctx has ended.
-func (Offline) Complete(ctx context.Context, req *Request) (*Response, error) {
+func (o Offline) Complete(ctx context.Context, req *Request) (*Response, error) {
 	switch err := ctx.Err(); err {
 	case nil:
 	case context.Canceled:
-		return nil, fmt.Errorf("complete with model %s: %w", OfflineName, err)
+		return nil, fmt.Errorf("complete with model %s: %w", o.Name(), err)
 	default:
 		return nil, &Error{Kind: Timeout, Err: err}
 	}
-	answer := &Response{Finish: FinishStop, Model: OfflineName}
+	answer := &Response{Finish: "stop", Model: o.Name()}
 	calls, say := offlineAnswer(req)
 	switch {
 	case req.Actions != nil:
 		answer.Text = writePlan(calls, say)
 	case len(calls) > 0:
-		answer.Calls, answer.Finish = calls, FinishTools
+		answer.Calls, answer.Finish = calls, "tool_calls"
 		identify(answer.Calls, req)
 	default:
 		answer.Text = say
@@ -69,7 +69,7 @@ func offlineAnswer(req *Request) (calls []Call, say string) {
 	r := newPhraseReader(req)
 	texts := []string{""}
 	for _, m := range req.Messages {
-		if m.Role == User {
+		if m.Role == "user" {
 			texts = append(texts, m.Text)
 		}
 	}
@@ -95,7 +95,7 @@ var (
 // planResults are the results of the last plan, where the prompt ends in them.
 func planResults(req *Request) (string, bool) {
 	n := len(req.Messages)
-	if n == 0 || req.Messages[n-1].Role != System {
+	if n == 0 || req.Messages[n-1].Role != "system" {
 		return "", false
 	}
 	text, ok := strings.CutPrefix(req.Messages[n-1].Text, "Results of the last plan:\n")
@@ -109,13 +109,13 @@ func planResults(req *Request) (string, bool) {
 func toolResults(req *Request) (lines []string, failed bool) {
 	names := map[string]string{} // of calls, by id
 	for _, m := range req.Messages {
-		if m.Role == User {
+		if m.Role == "user" {
 			lines = nil
 		}
 		for _, c := range m.Calls {
 			names[c.ID] = c.Name
 		}
-		if m.Role != ToolRole {
+		if m.Role != "tool" {
 			continue
 		}
 		text, name := strings.TrimSpace(m.Text), names[m.CallID]
@@ -175,7 +175,7 @@ type offlineAction struct {
 func newPhraseReader(req *Request) *phraseReader {
 	r := &phraseReader{verbs: map[string]bool{}, last: map[string]string{}}
 	offered := req.Actions
-	if offered == nil && req.Choice != ChoiceNone {
+	if offered == nil && req.Choice != "none" {
 		offered = req.Tools
 	}
 	for _, t := range offered {

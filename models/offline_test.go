@@ -37,17 +37,17 @@ func offered() []models.Tool {
 
 // prompt is what a planner sends for the last text after earlier ones.
 func prompt(texts ...string) *models.Request {
-	req := &models.Request{Actions: offered(), Messages: []models.Message{{Role: models.System, Text: "Plan."}}}
+	req := &models.Request{Actions: offered(), Messages: []models.Message{{Role: "system", Text: "Plan."}}}
 	for i, text := range texts {
 		if i > 0 {
-			req.Messages = append(req.Messages, models.Message{Role: models.Assistant, Text: "{}"})
+			req.Messages = append(req.Messages, models.Message{Role: "assistant", Text: "{}"})
 		}
 		req.Messages = append(req.Messages, user(text))
 	}
 	return req
 }
 
-func user(text string) models.Message { return models.Message{Role: models.User, Text: text} }
+func user(text string) models.Message { return models.Message{Role: "user", Text: text} }
 
 type command struct {
 	Type, Action string
@@ -72,7 +72,7 @@ func offline(t testing.TB, req *models.Request) (calls []string, say string) {
 	if err := dec.Decode(&plan); err != nil || plan.Type != "plan" || dec.More() {
 		t.Fatalf("%q is no plan: %v", res.Text, err)
 	}
-	if res.Model != models.OfflineName || res.Finish != models.FinishStop || strings.Contains(res.Text, "\n") || !utf8.ValidString(res.Text) {
+	if res.Model != (models.Offline{}).Name() || res.Finish != "stop" || strings.Contains(res.Text, "\n") || !utf8.ValidString(res.Text) {
 		t.Fatalf("response %+v", res)
 	}
 	for _, c := range plan.Commands {
@@ -198,7 +198,7 @@ func TestOfflineTellsResultsOfAPlan(t *testing.T) {
 	t.Parallel()
 	req := prompt("rename a to b")
 	req.Messages = append(req.Messages, models.Message{
-		Role: models.System,
+		Role: "system",
 		Text: "Results of the last plan:\n- addItem: **work**\n  - tea\n- addItem: done\n- renameList failed: there is another list named b",
 	})
 	if calls, say := offline(t, req); len(calls) > 0 || say != "**work**\n- tea\naddItem is done.\nI could not do renameList: there is another list named b" {
@@ -212,11 +212,11 @@ func TestOfflineTellsResultsOfAPlan(t *testing.T) {
 
 // toolRequest is what the planner of tools sends.
 func toolRequest(messages ...models.Message) *models.Request {
-	return &models.Request{Tools: offered(), Messages: append([]models.Message{{Role: models.System, Text: "Call."}}, messages...)}
+	return &models.Request{Tools: offered(), Messages: append([]models.Message{{Role: "system", Text: "Call."}}, messages...)}
 }
 
 func called(names ...string) models.Message {
-	m := models.Message{Role: models.Assistant}
+	m := models.Message{Role: "assistant"}
 	for _, name := range names {
 		m.Calls = append(m.Calls, models.Call{ID: name, Name: name})
 	}
@@ -224,16 +224,16 @@ func called(names ...string) models.Message {
 }
 
 func answered(id, text string) models.Message {
-	return models.Message{Role: models.ToolRole, CallID: id, Text: text}
+	return models.Message{Role: "tool", CallID: id, Text: text}
 }
 
 func askOffline(t *testing.T, req *models.Request) *models.Response {
 	t.Helper()
 	got, err := models.Offline{}.Complete(t.Context(), req)
-	if err != nil || got.Model != models.OfflineName {
+	if err != nil || got.Model != (models.Offline{}).Name() {
 		t.Fatalf("got %+v, %v", got, err)
 	}
-	if calls := len(got.Calls) > 0; calls != (got.Finish == models.FinishTools) || calls == (got.Text != "") {
+	if calls := len(got.Calls) > 0; calls != (got.Finish == "tool_calls") || calls == (got.Text != "") {
 		t.Errorf("response %+v", got)
 	}
 	return got
@@ -253,7 +253,7 @@ func TestOfflineCallsTools(t *testing.T) {
 	for name, req := range map[string]*models.Request{
 		"hello":      toolRequest(user("hello")),
 		"not there":  {Tools: offered()[:1], Messages: []models.Message{user("show my lists")}},
-		"no calling": {Tools: offered(), Choice: models.ChoiceNone, Messages: []models.Message{user("show my lists")}},
+		"no calling": {Tools: offered(), Choice: "none", Messages: []models.Message{user("show my lists")}},
 		"no tools":   {Messages: []models.Message{user("Write a poem.")}},
 	} {
 		if got := askOffline(t, req); len(got.Calls) > 0 || !strings.Contains(got.Text, "offline model") || strings.HasPrefix(got.Text, "{\"") {
@@ -270,7 +270,7 @@ func TestOfflineSaysWhatToolsAnswered(t *testing.T) {
 		"a: {\"n\":1}\nb: [1]":                            {said, called("a", "b"), answered("a", `{"n":1}`), answered("b", "[1]")},
 		"a is done.\nb is done.":                          {said, called("a", "b"), answered("a", "done"), answered("b", "")},
 		"Added milk.\nI could not do b: the list is full": {said, called("a", "b"), answered("a", "Added milk."), answered("b", "Error: the list is full")},
-		"of two rounds\nand a last word":                  {said, called("a"), answered("a", "of two rounds"), called("b"), answered("b", "and a last word"), {Role: models.System, Text: "No more calls."}},
+		"of two rounds\nand a last word":                  {said, called("a"), answered("a", "of two rounds"), called("b"), answered("b", "and a last word"), {Role: "system", Text: "No more calls."}},
 		"not those of another turn":                       {user("x"), called("a"), answered("a", "old"), said, called("b"), answered("b", "not those of another turn")},
 	} {
 		req := toolRequest(messages...)
@@ -295,7 +295,7 @@ func TestOfflineCallsOneAfterTheOther(t *testing.T) {
 		if len(got.Calls) != 1 || !strings.Contains(got.Calls[0].Arguments, item) {
 			t.Fatalf("%s: %+v", item, got)
 		}
-		req.Messages = append(req.Messages, models.Message{Role: models.Assistant, Calls: got.Calls}, answered(got.Calls[0].ID, "Added "+item+"."))
+		req.Messages = append(req.Messages, models.Message{Role: "assistant", Calls: got.Calls}, answered(got.Calls[0].ID, "Added "+item+"."))
 	}
 	if got := askOffline(t, req); got.Text != "Added milk.\nAdded bread." {
 		t.Errorf("said %q", got.Text)
@@ -351,7 +351,7 @@ func BenchmarkOffline(b *testing.B) {
 
 func ExampleOffline() {
 	res, err := models.Offline{}.Complete(context.Background(), &models.Request{
-		Messages: []models.Message{{Role: models.User, Text: "put 3 crates in bay 7"}},
+		Messages: []models.Message{{Role: "user", Text: "put 3 crates in bay 7"}},
 		Actions:  []models.Tool{{Name: "store", Examples: []string{"put {what} in {place}"}}},
 	})
 	if err != nil {

@@ -12,13 +12,13 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 	"sync/atomic"
 	"time"
 	"unicode"
-	"unicode/utf8"
 
 	"github.com/rs/zerolog"
 	"github.com/sashabaranov/go-openai"
@@ -53,7 +53,13 @@ type OpenAIConfig struct {
 	Key     string // sent as a bearer token; "" for local servers
 	BaseURL string // up to and without /chat/completions; "": DefaultBaseURL
 	Model   string // "": DefaultModel; on Azure the model behind the deployment, "": the deployment's name
-	Azure   Azure  // wins over Key and BaseURL when its Endpoint is set
+
+	// A deployment of Azure OpenAI wins over Key and BaseURL. AzureEndpoint is the resource's
+	// address (https://NAME.openai.azure.com), or a gateway's with a path; plain http is
+	// refused except on loopback. AzureKey, sent in the api-key header, and AzureDeployment
+	// are required with it. AzureVersion "": 2024-10-21. The version-less API (…/openai/v1) is
+	// not this: give it as BaseURL, with Key.
+	AzureEndpoint, AzureKey, AzureDeployment, AzureVersion string
 
 	Transport http.RoundTripper // carries the calls; nil: a connection pool of its own
 
@@ -80,17 +86,6 @@ type OpenAIConfig struct {
 	Stream bool
 }
 
-// Azure is a deployment of Azure OpenAI. All fields but APIVersion are required.
-// Endpoint is the resource's address (https://NAME.openai.azure.com), or a
-// gateway's with a path; plain http is refused except on loopback. The version-less
-// API (…/openai/v1) is not this: give it as BaseURL, with Key.
-type Azure struct {
-	Endpoint   string
-	Key        string // sent in the api-key header
-	Deployment string
-	APIVersion string // "": 2024-10-21
-}
-
 // OpenAI is a [Model] behind the chat completions API of OpenAI, Azure OpenAI or
 // a compatible server (llama.cpp, Ollama, vLLM …). Make one with [NewOpenAI] and
 // share it: it keeps connections open and may be used by any number of goroutines.
@@ -109,9 +104,9 @@ func NewOpenAI(cfg OpenAIConfig) (*OpenAI, error) {
 	if err != nil {
 		return nil, fmt.Errorf("openai config: %w", err)
 	}
-	key, name, azure := cfg.Key, cmp.Or(cfg.Model, DefaultModel), cfg.Azure.Endpoint != ""
+	key, name, azure := cfg.Key, cmp.Or(cfg.Model, DefaultModel), cfg.AzureEndpoint != ""
 	if azure {
-		key, name = cfg.Azure.Key, cfg.Azure.Deployment
+		key, name = cfg.AzureKey, cfg.AzureDeployment
 	}
 	cfg.Model = cmp.Or(cfg.Model, name)
 	cfg.Timeout = cmp.Or(cfg.Timeout, defaultTimeout)
@@ -154,28 +149,28 @@ func (c *OpenAIConfig) vendor() (openai.ClientConfig, error) {
 	if c.ReasoningEffort != "" && !isName(c.ReasoningEffort, 32) {
 		fault("ReasoningEffort: %q is not one word", c.ReasoningEffort)
 	}
-	if a := c.Azure; a.Endpoint != "" {
-		base := strings.TrimSuffix(strings.TrimRight(a.Endpoint, "/"), "/openai") // the client adds it
+	if c.AzureEndpoint != "" {
+		base := strings.TrimSuffix(strings.TrimRight(c.AzureEndpoint, "/"), "/openai") // the client adds it
 		u, err := parseBase(base)
 		switch {
 		case err != nil:
-			fault("Azure.Endpoint: %w", err)
+			fault("AzureEndpoint: %w", err)
 		case strings.HasSuffix(u.Path, "/openai/v1"):
-			fault("Azure.Endpoint: the version-less API (/openai/v1) goes in BaseURL")
+			fault("AzureEndpoint: the version-less API (/openai/v1) goes in BaseURL")
 		case u.Scheme != "https" && !isLoopback(u.Hostname()):
-			fault("Azure.Endpoint: %s is not https", u.Host)
+			fault("AzureEndpoint: %s is not https", u.Host)
 		}
-		if a.Key == "" {
-			fault("no Azure.Key")
-		} else if err := checkKey(a.Key); err != nil {
-			fault("Azure.Key: %w", err)
+		if c.AzureKey == "" {
+			fault("no AzureKey")
+		} else if err := checkKey(c.AzureKey); err != nil {
+			fault("AzureKey: %w", err)
 		}
-		if !isName(a.Deployment, 128) {
-			fault("Azure.Deployment: %q is not a deployment's name", a.Deployment)
+		if !isName(c.AzureDeployment, 128) {
+			fault("AzureDeployment: %q is not a deployment's name", c.AzureDeployment)
 		}
-		out := openai.DefaultAzureConfig(a.Key, base)
-		out.APIVersion = cmp.Or(a.APIVersion, defaultAzureVersion)
-		out.AzureModelMapperFunc = func(string) string { return a.Deployment }
+		out := openai.DefaultAzureConfig(c.AzureKey, base)
+		out.APIVersion = cmp.Or(c.AzureVersion, defaultAzureVersion)
+		out.AzureModelMapperFunc = func(string) string { return c.AzureDeployment }
 		return out, errors.Join(errs...)
 	}
 	out := openai.DefaultConfig(c.Key)
@@ -392,7 +387,7 @@ func (o *OpenAI) log(ctx context.Context, answer *Response, err error, took time
 		e = e.Stringer("kind", fault.Kind).Int("status", fault.Status).Str("request_id", fault.RequestID).Str("said", fault.Said)
 	}
 	if answer != nil {
-		e = e.Str("finish", string(answer.Finish)).
+		e = e.Str("finish", answer.Finish).
 			Int("calls", len(answer.Calls)).
 			Int("prompt_tokens", answer.Usage.Prompt).
 			Int("completion_tokens", answer.Usage.Completion).
@@ -428,8 +423,8 @@ func (o *OpenAI) request(req *Request, asked option) openai.ChatCompletionReques
 		}})
 	}
 	if len(req.Tools) > 0 { // servers refuse the rest alone
-		if req.Choice != ChoiceAuto {
-			out.ToolChoice = string(req.Choice)
+		if req.Choice != "" {
+			out.ToolChoice = req.Choice
 		}
 		if req.OneCallAtMost {
 			out.ParallelToolCalls = false
@@ -504,16 +499,16 @@ func arrange(messages []Message, system string) []Message {
 	}
 	out := make([]Message, 0, len(messages))
 	for _, m := range messages {
-		if m.Text == "" && len(m.Calls) == 0 && m.Role != ToolRole {
+		if m.Text == "" && len(m.Calls) == 0 && m.Role != "tool" {
 			continue
 		}
 		last := len(out) - 1
-		m = fold(m, system == systemFirst && (last < 0 || out[last].Role == System))
+		m = fold(m, system == systemFirst && (last < 0 || out[last].Role == "system"))
 		switch {
 		case last >= 0 && out[last].joins(&m):
 			out[last].Text, out[last].Calls = joined(out[last].Text, m.Text), m.Calls
-		case last >= 0 && out[last].Role == ToolRole && m.Role == User:
-			out = append(out, Message{Role: Assistant, Text: noAnswer}, m)
+		case last >= 0 && out[last].Role == "tool" && m.Role == "user":
+			out = append(out, Message{Role: "assistant", Text: noAnswer}, m)
 		default:
 			out = append(out, m)
 		}
@@ -523,7 +518,7 @@ func arrange(messages []Message, system string) []Message {
 
 // joins reports whether next can become a part of m.
 func (m *Message) joins(next *Message) bool {
-	return m.Role == next.Role && m.Role != ToolRole && len(m.Calls) == 0
+	return m.Role == next.Role && m.Role != "tool" && len(m.Calls) == 0
 }
 
 func joined(a, b string) string {
@@ -536,10 +531,10 @@ func joined(a, b string) string {
 // fold gives the instructions to the user's role, unless they may stay.
 func fold(m Message, mayStay bool) Message {
 	switch {
-	case m.Role != System:
+	case m.Role != "system":
 		m.Text = unmark.Replace(m.Text)
 	case !mayStay:
-		m.Role, m.Text = User, markOpen+"\n"+unmark.Replace(m.Text)+"\n"+markClose
+		m.Role, m.Text = "user", markOpen+"\n"+unmark.Replace(m.Text)+"\n"+markClose
 	}
 	return m
 }
@@ -548,16 +543,19 @@ func fold(m Message, mayStay bool) Message {
 func wireMessages(messages []Message) []openai.ChatCompletionMessage {
 	out := make([]openai.ChatCompletionMessage, 0, len(messages))
 	for _, m := range messages {
-		wire := openai.ChatCompletionMessage{Role: string(m.Role), Content: m.Text}
+		wire := openai.ChatCompletionMessage{Role: m.Role, Content: m.Text}
 		switch {
-		case m.Role == ToolRole:
+		case m.Role == "tool":
 			wire.ToolCallID, wire.Content = m.CallID, cmp.Or(m.Text, noText)
 		case m.Text == "" && len(m.Calls) == 0:
 			continue
 		}
 		for _, c := range m.Calls {
+			if !isObject(c.Arguments) { // many servers and chat templates read them, and fail on anything else
+				c.Arguments = "{}"
+			}
 			wire.ToolCalls = append(wire.ToolCalls, openai.ToolCall{ID: c.ID, Type: openai.ToolTypeFunction, Function: openai.FunctionCall{
-				Name: wireName(c.Name), Arguments: wireArguments(c.Arguments),
+				Name: wireName(c.Name), Arguments: c.Arguments,
 			}})
 		}
 		out = append(out, wire)
@@ -576,15 +574,6 @@ func wireName(name string) string {
 		return '_'
 	}, name)
 	return cmp.Or(legal[:min(len(legal), maxNameBytes)], "_")
-}
-
-// wireArguments makes the arguments of an earlier call the JSON of an object:
-// many servers and chat templates read them, and fail on anything else.
-func wireArguments(text string) string {
-	if !isObject(text) {
-		return "{}"
-	}
-	return text
 }
 
 func isObject(text string) bool {
@@ -616,13 +605,13 @@ func (o *OpenAI) read(req *Request, res *openai.ChatCompletionResponse) (*Respon
 		fault.Err = errors.New("the server gave up in the middle of the answer")
 		return nil, &fault
 	case openai.FinishReasonStop, "eos", "eos_token", "end_turn", "stop_sequence":
-		answer.Finish = FinishStop
+		answer.Finish = "stop"
 	case openai.FinishReasonLength, "max_tokens", "model_length":
-		answer.Finish = FinishLength
+		answer.Finish = "length"
 	case openai.FinishReasonToolCalls, openai.FinishReasonFunctionCall:
-		answer.Finish = FinishTools
+		answer.Finish = "tool_calls"
 	}
-	answer.Text = withoutReasoning(textOf(&choice.Message))
+	answer.Text = reasoning.ReplaceAllString(textOf(&choice.Message), "")
 	for _, stop := range req.Stop { // servers that know stops have none in the text
 		if stop != "" {
 			answer.Text, _, _ = strings.Cut(answer.Text, stop)
@@ -630,16 +619,16 @@ func (o *OpenAI) read(req *Request, res *openai.ChatCompletionResponse) (*Respon
 	}
 	answer.Calls = wireCalls(&choice.Message, req)
 	switch { // some servers say "stop" with calls, or "tool_calls" without any; a cut stays a cut
-	case answer.Finish == FinishLength:
+	case answer.Finish == "length":
 	case len(answer.Calls) > 0:
-		answer.Finish = FinishTools
-	case answer.Finish == FinishTools:
-		answer.Finish = FinishStop
+		answer.Finish = "tool_calls"
+	case answer.Finish == "tool_calls":
+		answer.Finish = "stop"
 	}
 	if strings.TrimSpace(answer.Text) == "" && len(answer.Calls) == 0 {
 		fault.Err = errors.New("no text in the answer")
-		if answer.Finish == FinishLength {
-			fault.Code = CodeCutOff
+		if answer.Finish == "length" {
+			fault.Code = codeCutOff
 		}
 		return nil, &fault
 	}
@@ -720,7 +709,7 @@ func (d *doer) Do(req *http.Request) (*http.Response, error) {
 		return nil, networkError(ctx, fmt.Errorf("ask the server: %w", err))
 	}
 	if res.StatusCode >= 200 && res.StatusCode <= 299 && req.Header.Get("Accept") == "text/event-stream" {
-		return d.openStream(ctx, res)
+		return nil, d.readStream(ctx, res)
 	}
 	defer res.Body.Close()
 	if res.StatusCode < 200 || res.StatusCode > 299 {
@@ -728,15 +717,27 @@ func (d *doer) Do(req *http.Request) (*http.Response, error) {
 		body, _ := io.ReadAll(io.LimitReader(res.Body, maxErrorBytes)) // what came is enough
 		return nil, d.fault(res, body)
 	}
-	body, err := readAll(res.Body, res.ContentLength, d.maxBytes)
+	body, err := d.readWhole(ctx, res, res.Body)
 	if err != nil {
-		return nil, networkError(ctx, fmt.Errorf("read the answer: %w", err))
-	}
-	if isError(body) {
-		return nil, d.fault(res, body)
+		return nil, err
 	}
 	res.Body = io.NopCloser(bytes.NewReader(body))
 	return res, nil
+}
+
+// readWhole reads to the end, so that the connection can be used again.
+func (d *doer) readWhole(ctx context.Context, res *http.Response, from io.Reader) ([]byte, error) {
+	body, err := io.ReadAll(io.LimitReader(from, d.maxBytes+1))
+	if err == nil && int64(len(body)) > d.maxBytes {
+		err = errTooLarge
+	}
+	switch {
+	case err != nil:
+		return nil, networkError(ctx, fmt.Errorf("read the answer: %w", err))
+	case isError(body):
+		return nil, d.fault(res, body)
+	}
+	return body, nil
 }
 
 var errTooLarge = errors.New("the answer is larger than the cap")
@@ -751,18 +752,6 @@ func networkError(ctx context.Context, err error) *Error {
 	default:
 		return &Error{Kind: Unavailable, Err: err}
 	}
-}
-
-// readAll reads to the end, so that the connection can be used again.
-func readAll(r io.Reader, length, limit int64) ([]byte, error) {
-	buf := bytes.NewBuffer(make([]byte, 0, min(max(length, 0), limit, 1<<16)+bytes.MinRead))
-	if _, err := buf.ReadFrom(io.LimitReader(r, limit+1)); err != nil {
-		return nil, err
-	}
-	if int64(buf.Len()) > limit {
-		return nil, errTooLarge
-	}
-	return buf.Bytes(), nil
 }
 
 // isError knows the errors that some servers and routers send with status 200, or as
@@ -979,74 +968,24 @@ func retryAfter(h http.Header) time.Duration {
 }
 
 // oneLine makes s fit for a log line: no control characters, one space between
-// words, valid UTF-8, at most limit bytes.
+// words, valid UTF-8, at most limit bytes and an ellipsis.
 func oneLine(s string, limit int) string {
-	if len(s) > 4*limit {
-		s = s[:4*limit]
-	}
-	s = strings.Map(func(r rune) rune {
-		if unicode.IsControl(r) || r == '\u2028' || r == '\u2029' {
-			return ' '
-		}
-		return r
-	}, strings.ToValidUTF8(s, ""))
-	s = strings.Join(strings.Fields(s), " ")
-	if len(s) <= limit {
+	words := strings.FieldsFunc(strings.ToValidUTF8(s[:min(len(s), 4*limit)], ""), func(r rune) bool {
+		return unicode.IsControl(r) || unicode.IsSpace(r)
+	})
+	if s = strings.Join(words, " "); len(s) <= limit {
 		return s
 	}
-	cut := limit
-	for cut > 0 && !utf8.RuneStart(s[cut]) {
-		cut--
-	}
-	return s[:cut] + "…"
+	return strings.ToValidUTF8(s[:limit], "") + "…"
 }
 
-// reasoningTags are the names that models give to what they think aloud, in <> or
-// in [].
-var reasoningTags = [...]string{"think", "thinking", "reasoning", "analysis", "scratchpad"}
-
-// withoutReasoning cuts the blocks of reasoning off that stand before the answer,
-// where a server leaves them in the text. A block that is never closed stays: the
-// answer was cut off, and whoever reads the text has to see that.
-func withoutReasoning(text string) string {
-	for {
-		rest, ok := afterReasoning(text)
-		if !ok {
-			return text
-		}
-		text = rest
+// reasoning is what models write of their thinking before the answer, where a server leaves
+// it in the text. A block that is never closed is not matched: the answer was cut off, and
+// whoever reads the text has to see that.
+var reasoning = func() *regexp.Regexp {
+	var blocks []string
+	for _, name := range []string{"think", "thinking", "reasoning", "analysis", "scratchpad"} {
+		blocks = append(blocks, "<"+name+">.*?</"+name+">", `\[`+name+`\].*?\[/`+name+`\]`)
 	}
-}
-
-func afterReasoning(text string) (string, bool) {
-	text = strings.TrimLeft(text, " \t\r\n")
-	if text == "" || text[0] != '<' && text[0] != '[' {
-		return "", false
-	}
-	for _, name := range reasoningTags {
-		for _, tag := range [...][2]string{{"<" + name + ">", "</" + name + ">"}, {"[" + name + "]", "[/" + name + "]"}} {
-			if len(text) < len(tag[0]) || !strings.EqualFold(text[:len(tag[0])], tag[0]) {
-				continue
-			}
-			if _, rest, ok := cutFold(text, tag[1]); ok {
-				return strings.TrimLeft(rest, " \t\r\n"), true
-			}
-		}
-	}
-	return "", false
-}
-
-// cutFold is strings.Cut without regard to the case of ASCII letters.
-func cutFold(text, sep string) (before, after string, found bool) {
-	for i := 0; i+len(sep) <= len(text); i++ {
-		next := strings.IndexByte(text[i:], sep[0])
-		if next < 0 {
-			break
-		}
-		i += next
-		if i+len(sep) <= len(text) && strings.EqualFold(text[i:i+len(sep)], sep) {
-			return text[:i], text[i+len(sep):], true
-		}
-	}
-	return text, "", false
-}
+	return regexp.MustCompile(`(?is)^(?:\s*(?:` + strings.Join(blocks, "|") + `)\s*)+`)
+}()

@@ -42,7 +42,7 @@ func TestErrorKinds(t *testing.T) {
 	}{
 		{"throttled", 429, message(`"rate_limit_exceeded"`, "slow down"), models.Error{Kind: models.Throttled, Code: "rate_limit_exceeded"}},
 		{"azure throttled", 429, message(`"429"`, "Requests have exceeded call rate limit"), models.Error{Kind: models.Throttled, Code: "429"}},
-		{"quota", 429, message(`"insufficient_quota"`, "no money"), models.Error{Kind: models.Throttled, Code: models.CodeQuota}},
+		{"quota", 429, message(`"insufficient_quota"`, "no money"), models.Error{Kind: models.Throttled, Code: "insufficient_quota"}},
 		{"throttled, HTML", 429, html, models.Error{Kind: models.Throttled}},
 		{"too long", 400, openaiLong, models.Error{Kind: models.TooLong, Code: "context_length_exceeded"}},
 		{"string too long", 400, message(`"string_above_max_length"`, "long"), models.Error{Kind: models.TooLong, Code: "string_above_max_length"}},
@@ -84,7 +84,7 @@ func TestErrorKinds(t *testing.T) {
 		{"no choices", 200, `{"choices":[]}`, models.Error{Kind: models.Empty}},
 		{"choices absent", 200, `{}`, models.Error{Kind: models.Empty}},
 		{"blank text", 200, `{"choices":[{"message":{"content":" \n"},"finish_reason":"stop"}]}`, models.Error{Kind: models.Empty}},
-		{"only reasoning", 200, `{"choices":[{"message":{"content":null,"reasoning_content":"hm"},"finish_reason":"length"}]}`, models.Error{Kind: models.Empty, Code: models.CodeCutOff}},
+		{"only reasoning", 200, `{"choices":[{"message":{"content":null,"reasoning_content":"hm"},"finish_reason":"length"}]}`, models.Error{Kind: models.Empty, Code: "length"}},
 		{"no message", 200, `{"choices":[{}]}`, models.Error{Kind: models.Empty}},
 	}
 	for _, tt := range tests {

@@ -14,11 +14,11 @@ import (
 func TestGrammarsAreForServersThatMakeThem(t *testing.T) {
 	t.Parallel()
 	req := &models.Request{
-		Messages: []models.Message{{Role: models.User, Text: "hi"}},
+		Messages: []models.Message{{Role: "user", Text: "hi"}},
 		Format:   &models.Format{Schema: json.RawMessage(`{"title":"schema"}`), Grammar: json.RawMessage(`{"title":"grammar"}`)},
 	}
 	azure := func(cfg *models.OpenAIConfig, url string) {
-		cfg.Azure = models.Azure{Endpoint: url, Key: "k", Deployment: "d"}
+		cfg.AzureEndpoint, cfg.AzureKey, cfg.AzureDeployment = url, "k", "d"
 		cfg.BaseURL, cfg.Key = "", ""
 	}
 	for want, edit := range map[string]func(*models.OpenAIConfig, string){"grammar": nil, "schema": azure} {

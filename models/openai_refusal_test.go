@@ -327,7 +327,7 @@ func TestEachTryIsToldWhatItsFormatLeavesOut(t *testing.T) {
 	t.Parallel()
 	m, got := refusing(t, nil, picky{400, openaiSays("response_format", "", "json_schema is not supported"), forms("schema")})
 	req := *inSchema
-	req.Messages = []models.Message{{Role: models.System, Text: "add(list: string)", WithSchema: "add(list)"}, {Role: models.User, Text: "hello"}}
+	req.Messages = []models.Message{{Role: "system", Text: "add(list: string)", WithSchema: "add(list)"}, {Role: "user", Text: "hello"}}
 	if _, err := m.Complete(t.Context(), &req); err != nil {
 		t.Fatal(err)
 	}

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"net/http"
 	"strings"
 	"time"
@@ -30,147 +31,109 @@ const (
 	maxStreamCalls = 128
 )
 
-// stream asks for a stream, and reads it into the completion that the server would
-// have sent. The stream has to end behind the end of the answer: what was cut off may
-// be anything, so nothing of it is used.
+// stream asks for a stream. The doer reads it into the completion that the server would
+// have sent whole.
 func (o *OpenAI) stream(ctx context.Context, req openai.ChatCompletionRequest) (res openai.ChatCompletionResponse, err error) {
-	reading, cancel := context.WithCancel(ctx)
-	defer cancel()
-	in, err := o.client.CreateChatCompletionStream(reading, req)
-	if whole, ok := errors.AsType[*wholeAnswer](err); ok {
-		err = json.Unmarshal(whole.body, &res)
-		res.SetHeader(whole.header)
-		return res, err
+	_, err = o.client.CreateChatCompletionStream(ctx, req)
+	if read, ok := errors.AsType[*wholeAnswer](err); ok {
+		return read.ChatCompletionResponse, nil
 	}
-	if err != nil {
-		return res, err
-	}
-	defer in.Close() //nolint:errcheck // what counts has been read
-	answer := streamed{left: o.cfg.MaxResponseBytes}
-	late := time.AfterFunc(usageTime, cancel)
-	defer late.Stop()
-	chunks := 0
-	for ; err == nil; chunks++ {
-		if late.Stop(); answer.finish != "" {
-			late.Reset(usageTime)
-		}
-		var chunk openai.ChatCompletionStreamResponse
-		if chunk, err = in.Recv(); err == nil {
-			err = answer.add(&chunk)
-		}
-	}
-	res.SetHeader(in.Header())
-	fault, isFault := errors.AsType[*Error](err)
-	switch atEnd := errors.Is(err, io.EOF); {
-	case answer.finish != "" && (atEnd || isFault && fault.Status == 0 && fault.Code == ""): // or nothing came any more
-		answer.into(&res)
-		return res, nil
-	case ctx.Err() != nil:
-		return res, networkError(ctx, err)
-	case !atEnd:
-		return res, err
-	case chunks == 1:
-		return res, &Error{Kind: Unavailable, Status: http.StatusOK, Code: codeMalformed, RequestID: requestID(in.Header()), Err: errors.New("the answer is neither a stream nor the JSON of a completion")}
-	default:
-		return res, &Error{Kind: Unavailable, Status: http.StatusOK, RequestID: requestID(in.Header()), Err: errors.New("the stream ended before the answer did")}
-	}
+	return res, err
 }
 
-// wholeAnswer is what a server sent that was asked for a stream and does not know
-// them. It is an error only to get past the client library, which takes nothing else.
-type wholeAnswer struct {
-	body   []byte
-	header http.Header
-}
+// wholeAnswer is the answer to a request for a stream. It is an error only to get past the
+// client library, which takes nothing but a stream, and loses errors that come in one.
+type wholeAnswer struct{ openai.ChatCompletionResponse }
 
-func (*wholeAnswer) Error() string { return "the answer is no stream" }
+func (*wholeAnswer) Error() string { return "the answer was read whole" }
 
-// openStream hands a stream on as [events].
-func (d *doer) openStream(ctx context.Context, res *http.Response) (*http.Response, error) {
-	limit := &io.LimitedReader{R: res.Body, N: d.maxBytes}
+// readStream reads a stream, or the completion of a server that knows no streams. A stream
+// has to end behind the end of the answer: what was cut off may be anything, so nothing of
+// it is used.
+func (d *doer) readStream(ctx context.Context, res *http.Response) error {
+	defer res.Body.Close()
+	limit := &io.LimitedReader{R: res.Body, N: streamFactor * d.maxBytes}
 	in := bufio.NewReader(limit)
 	first := byte(' ')
 	for err := error(nil); err == nil && first <= ' '; {
 		first, err = in.ReadByte()
 	}
 	_ = in.UnreadByte() // at the end there is nothing to take back
-	if first != '{' {   // a line of a stream begins with the name of a field
-		res.Body = &events{doer: d, res: res, body: res.Body, limit: limit, in: in, left: streamFactor * d.maxBytes}
-		return res, nil
-	}
-	defer res.Body.Close()
-	limit.N = d.maxBytes + 1
-	body, err := readAll(in, res.ContentLength, d.maxBytes)
-	switch {
-	case err != nil:
-		return nil, networkError(ctx, fmt.Errorf("read the answer: %w", err))
-	case isError(body):
-		return nil, d.fault(res, body)
-	default:
-		return nil, &wholeAnswer{body, res.Header}
-	}
-}
-
-// events is the body of a stream as the client library reads it: only lines of data.
-// The library would count comments, and lose an error that comes behind one.
-type events struct {
-	doer  *doer
-	res   *http.Response
-	body  io.ReadCloser
-	limit *io.LimitedReader // below in
-	in    *bufio.Reader
-	left  int64 // bytes that may come
-	event string
-	ready []byte // of the line that is being read
-	done  bool   // the server said that this is all
-}
-
-// Read gives what is left of a line of data, or of the next one.
-func (e *events) Read(p []byte) (int, error) {
-	for len(e.ready) == 0 {
-		e.limit.N = e.doer.maxBytes // for this line
-		line, err := e.in.ReadBytes('\n')
-		e.left -= int64(len(line))
-		switch {
-		case e.limit.N <= 0 || e.left < 0:
-			return 0, &Error{Kind: Unavailable, Code: codeTooLarge, Err: errTooLarge}
-		case errors.Is(err, io.EOF): // a line without an end is none
-			return 0, io.EOF
-		case err != nil:
-			return 0, &Error{Kind: Unavailable, Err: fmt.Errorf("read the stream: %w", err)}
+	read := &wholeAnswer{}
+	read.SetHeader(res.Header)
+	if first == '{' { // a line of a stream begins with the name of a field
+		body, err := d.readWhole(ctx, res, in)
+		if err == nil {
+			err = json.Unmarshal(body, &read.ChatCompletionResponse)
 		}
-		field, value, _ := bytes.Cut(bytes.TrimSpace(line), []byte(":"))
+		return cmp.Or[error](err, read)
+	}
+
+	late := time.AfterFunc(usageTime, func() { _ = res.Body.Close() }) // the reading fails then
+	defer late.Stop()
+	lines := bufio.NewScanner(in)
+	lines.Buffer(nil, int(min(d.maxBytes, math.MaxInt)))
+	lines.Split(func(data []byte, atEnd bool) (int, []byte, error) {
+		if i := bytes.IndexByte(data, '\n'); i >= 0 {
+			return i + 1, data[:i], nil
+		}
+		if atEnd {
+			return len(data), nil, nil // a line without an end is none
+		}
+		return 0, nil, nil
+	})
+	answer := streamed{left: d.maxBytes}
+	event, chunks, done := "", 0, false
+	for late.Stop(); lines.Scan(); {
+		field, value, _ := bytes.Cut(bytes.TrimSpace(lines.Bytes()), []byte(":"))
 		value = bytes.TrimSpace(value)
 		switch string(field) {
 		case "":
-			e.event = ""
+			event = ""
 		case "event":
-			e.event = string(value)
+			event = string(value)
 		case "error": // llama.cpp's older servers
-			return 0, e.doer.fault(e.res, value)
+			return d.fault(res, value)
 		case "data":
-			if e.event == "error" || isError(value) {
-				return 0, e.doer.fault(e.res, value)
+			if event == "error" || isError(value) {
+				return d.fault(res, value)
 			}
-			if len(value) > 0 {
-				e.done = e.done || string(value) == "[DONE]"
-				e.ready = line
+			var chunk openai.ChatCompletionStreamResponse
+			done = done || string(value) == "[DONE]"
+			if len(value) == 0 || done {
+				break
+			}
+			if err := json.Unmarshal(value, &chunk); err != nil {
+				return err
+			}
+			chunks++
+			if err := answer.add(&chunk); err != nil {
+				return err
 			}
 		}
+		switch late.Stop(); {
+		case done:
+			late.Reset(drainTime)
+		case answer.finish != "":
+			late.Reset(usageTime)
+		}
 	}
-	n := copy(p, e.ready)
-	e.ready = e.ready[n:]
-	return n, nil
-}
-
-// Close closes the connection, or gives it back when the stream came to its end.
-func (e *events) Close() error {
-	if e.done {
-		late := time.AfterFunc(drainTime, func() { _ = e.body.Close() }) // the reading fails then
-		defer late.Stop()
-		_, _ = io.Copy(io.Discard, e.body)
+	broken := func(code, text string) error {
+		return &Error{Kind: Unavailable, Status: http.StatusOK, Code: code, RequestID: requestID(res.Header), Err: errors.New(text)}
 	}
-	return e.body.Close()
+	switch err := lines.Err(); {
+	case errors.Is(err, bufio.ErrTooLong), limit.N <= 0:
+		return networkError(ctx, errTooLarge)
+	case answer.finish != "":
+		answer.into(&read.ChatCompletionResponse)
+		return read
+	case err != nil:
+		return networkError(ctx, fmt.Errorf("read the stream: %w", err))
+	case chunks == 0:
+		return broken(codeMalformed, "the answer is neither a stream nor the JSON of a completion")
+	default:
+		return broken("", "the stream ended before the answer did")
+	}
 }
 
 // streamed is the answer of a stream up to here.

@@ -71,49 +71,49 @@ func TestStreams(t *testing.T) {
 		name, stream string
 		want         models.Response
 	}{
-		{"text", events(`{"index":0,"delta":{"role":"assistant","content":""}}`, say("Hel"), say("lo\n"), say("ä🥛"), end("stop"), lastUsage, done), models.Response{Text: "Hello\nä🥛", Finish: models.FinishStop, Usage: used}},
-		{"no usage", events(say("Hello"), end("stop"), done), models.Response{Text: "Hello", Finish: models.FinishStop}},
-		{"usage with each chunk", events(say("Hello"), `#{"choices":[{"index":0,"delta":{"content":"!"}}],"usage":{"prompt_tokens":1}}`, `#{"choices":[{"index":0,"delta":{"content":""},"finish_reason":"stop"}],"usage":{"prompt_tokens":2}}`, done), models.Response{Text: "Hello!", Finish: models.FinishStop, Usage: models.Usage{Prompt: 2}}},
-		{"no end but a finish", events(say("Hello"), end("stop")), models.Response{Text: "Hello", Finish: models.FinishStop}},
-		{"a finish that was none", events(say("Hello"), end("stop"), say("!"), end("length"), done), models.Response{Text: "Hello!", Finish: models.FinishLength}},
-		{"usage in a choice without words", events(say("Hello"), end("stop"), `#{"choices":[{"index":0,"delta":{},"finish_reason":null}],"usage":{"prompt_tokens":2}}`), models.Response{Text: "Hello", Finish: models.FinishStop, Usage: models.Usage{Prompt: 2}}},
-		{"cut by the limit", events(say(`{"type":`), end("length"), done), models.Response{Text: `{"type":`, Finish: models.FinishLength}},
-		{"nothing behind the end", events(say("Hello"), end("stop"), done, say(" again")), models.Response{Text: "Hello", Finish: models.FinishStop}},
-		{"refusal", events(`{"index":0,"delta":{"refusal":"I can"}}`, `{"index":0,"delta":{"refusal":"not."}}`, end("stop"), done), models.Response{Text: "I cannot.", Finish: models.FinishStop}},
-		{"reasoning apart", events(`{"index":0,"delta":{"content":null,"reasoning_content":"hm"}}`, `{"index":0,"delta":{"reasoning":"hm","reasoning_details":[{"text":"hm"}]}}`, say("yes"), end("stop"), done), models.Response{Text: "yes", Finish: models.FinishStop}},
-		{"reasoning in the text", events(say("<thi"), say("nk>hm</think>"), say("yes"), end("stop"), done), models.Response{Text: "yes", Finish: models.FinishStop}},
-		{"other choices", events(`{"index":1,"delta":{"content":"no"},"finish_reason":"length"}`, say("yes"), end("stop"), done), models.Response{Text: "yes", Finish: models.FinishStop}},
-		{"Azure's first chunk", events(`#{"choices":[],"prompt_filter_results":[{"prompt_index":0,"content_filter_results":{}}]}`, say("yes"), end("stop"), done), models.Response{Text: "yes", Finish: models.FinishStop}},
-		{"calls", events(say("Well."), piece(`{"index":0,"id":"call_a","type":"function","function":{"name":"addItem","arguments":""}}`), piece(`{"index":0,"function":{"arguments":"{\"item\":"}}`), piece(`{"index":0,"function":{"arguments":"\"milk\"}"}}`), end("tool_calls"), lastUsage, done), models.Response{Text: "Well.", Calls: []models.Call{milk}, Finish: models.FinishTools, Usage: used}},
+		{"text", events(`{"index":0,"delta":{"role":"assistant","content":""}}`, say("Hel"), say("lo\n"), say("ä🥛"), end("stop"), lastUsage, done), models.Response{Text: "Hello\nä🥛", Finish: "stop", Usage: used}},
+		{"no usage", events(say("Hello"), end("stop"), done), models.Response{Text: "Hello", Finish: "stop"}},
+		{"usage with each chunk", events(say("Hello"), `#{"choices":[{"index":0,"delta":{"content":"!"}}],"usage":{"prompt_tokens":1}}`, `#{"choices":[{"index":0,"delta":{"content":""},"finish_reason":"stop"}],"usage":{"prompt_tokens":2}}`, done), models.Response{Text: "Hello!", Finish: "stop", Usage: models.Usage{Prompt: 2}}},
+		{"no end but a finish", events(say("Hello"), end("stop")), models.Response{Text: "Hello", Finish: "stop"}},
+		{"a finish that was none", events(say("Hello"), end("stop"), say("!"), end("length"), done), models.Response{Text: "Hello!", Finish: "length"}},
+		{"usage in a choice without words", events(say("Hello"), end("stop"), `#{"choices":[{"index":0,"delta":{},"finish_reason":null}],"usage":{"prompt_tokens":2}}`), models.Response{Text: "Hello", Finish: "stop", Usage: models.Usage{Prompt: 2}}},
+		{"cut by the limit", events(say(`{"type":`), end("length"), done), models.Response{Text: `{"type":`, Finish: "length"}},
+		{"nothing behind the end", events(say("Hello"), end("stop"), done, say(" again")), models.Response{Text: "Hello", Finish: "stop"}},
+		{"refusal", events(`{"index":0,"delta":{"refusal":"I can"}}`, `{"index":0,"delta":{"refusal":"not."}}`, end("stop"), done), models.Response{Text: "I cannot.", Finish: "stop"}},
+		{"reasoning apart", events(`{"index":0,"delta":{"content":null,"reasoning_content":"hm"}}`, `{"index":0,"delta":{"reasoning":"hm","reasoning_details":[{"text":"hm"}]}}`, say("yes"), end("stop"), done), models.Response{Text: "yes", Finish: "stop"}},
+		{"reasoning in the text", events(say("<thi"), say("nk>hm</think>"), say("yes"), end("stop"), done), models.Response{Text: "yes", Finish: "stop"}},
+		{"other choices", events(`{"index":1,"delta":{"content":"no"},"finish_reason":"length"}`, say("yes"), end("stop"), done), models.Response{Text: "yes", Finish: "stop"}},
+		{"Azure's first chunk", events(`#{"choices":[],"prompt_filter_results":[{"prompt_index":0,"content_filter_results":{}}]}`, say("yes"), end("stop"), done), models.Response{Text: "yes", Finish: "stop"}},
+		{"calls", events(say("Well."), piece(`{"index":0,"id":"call_a","type":"function","function":{"name":"addItem","arguments":""}}`), piece(`{"index":0,"function":{"arguments":"{\"item\":"}}`), piece(`{"index":0,"function":{"arguments":"\"milk\"}"}}`), end("tool_calls"), lastUsage, done), models.Response{Text: "Well.", Calls: []models.Call{milk}, Finish: "tool_calls", Usage: used}},
 		{"interleaved", events(
 			piece(`{"index":0,"id":"call_a","function":{"name":"addItem"}}`), piece(`{"index":1,"id":"call_b","function":{"name":"addItem"}}`),
 			piece(`{"index":1,"function":{"arguments":"{\"item\":"}},{"index":0,"function":{"arguments":"{\"item\":"}}`),
 			piece(`{"index":0,"function":{"arguments":"\"milk\"}"}}`), piece(`{"index":1,"function":{"arguments":"\"eggs\"}"}}`), end("stop"), done,
-		), models.Response{Calls: []models.Call{milk, eggs}, Finish: models.FinishTools}},
-		{"whole calls in one chunk", events(piece(`{"index":0,"id":"call_a","function":{"name":"addItem","arguments":"{\"item\":\"milk\"}"}},{"index":1,"id":"call_b","function":{"name":"addItem","arguments":"{\"item\":\"eggs\"}"}}`), end("tool_calls"), done), models.Response{Calls: []models.Call{milk, eggs}, Finish: models.FinishTools}},
-		{"whole calls, each from zero", events(piece(`{"index":0,"id":"call_a","function":{"name":"addItem","arguments":"{\"item\":\"milk\"}"}}`), piece(`{"index":0,"id":"call_b","function":{"name":"addItem","arguments":"{\"item\":\"eggs\"}"}}`), end("tool_calls"), done), models.Response{Calls: []models.Call{milk, eggs}, Finish: models.FinishTools}},
+		), models.Response{Calls: []models.Call{milk, eggs}, Finish: "tool_calls"}},
+		{"whole calls in one chunk", events(piece(`{"index":0,"id":"call_a","function":{"name":"addItem","arguments":"{\"item\":\"milk\"}"}},{"index":1,"id":"call_b","function":{"name":"addItem","arguments":"{\"item\":\"eggs\"}"}}`), end("tool_calls"), done), models.Response{Calls: []models.Call{milk, eggs}, Finish: "tool_calls"}},
+		{"whole calls, each from zero", events(piece(`{"index":0,"id":"call_a","function":{"name":"addItem","arguments":"{\"item\":\"milk\"}"}}`), piece(`{"index":0,"id":"call_b","function":{"name":"addItem","arguments":"{\"item\":\"eggs\"}"}}`), end("tool_calls"), done), models.Response{Calls: []models.Call{milk, eggs}, Finish: "tool_calls"}},
 		{"whole calls, no index, no ids", events(piece(`{"function":{"name":"addItem","arguments":"{\"item\":\"milk\"}"}}`), piece(`{"id":"","function":{"name":"addItem","arguments":"{\"item\":\"eggs\"}"}}`), end("tool_calls"), done), models.Response{
-			Calls: []models.Call{{ID: "call_1", Name: "addItem", Arguments: milk.Arguments}, {ID: "call_2", Name: "addItem", Arguments: eggs.Arguments}}, Finish: models.FinishTools,
+			Calls: []models.Call{{ID: "call_1", Name: "addItem", Arguments: milk.Arguments}, {ID: "call_2", Name: "addItem", Arguments: eggs.Arguments}}, Finish: "tool_calls",
 		}},
-		{"no index, pieces", events(piece(`{"id":"call_a","function":{"name":"addItem"}}`), piece(`{"function":{"arguments":"{\"item\":"}}`), piece(`{"id":"call_b","function":{"name":"addItem","arguments":"{\"item\":"}}`), piece(`{"id":"call_a","function":{"arguments":"\"milk\"}"}}`), piece(`{"id":"call_b","function":{"arguments":"\"eggs\"}"}}`), end("tool_calls"), done), models.Response{Calls: []models.Call{milk, eggs}, Finish: models.FinishTools}},
-		{"id and name with each piece", events(piece(`{"index":0,"id":"call_a","function":{"name":"addItem","arguments":"{\"item\":"}}`), piece(`{"index":0,"id":"call_a","function":{"name":"addItem","arguments":"\"milk\"}"}}`), end("tool_calls"), done), models.Response{Calls: []models.Call{milk}, Finish: models.FinishTools}},
-		{"no ids, the name with each piece", events(piece(`{"index":0,"function":{"name":"addItem","arguments":"{\"item\":"}}`), piece(`{"index":0,"function":{"name":"addItem","arguments":"\"milk\"}"}}`), end("tool_calls"), done), models.Response{Calls: []models.Call{{ID: "call_1", Name: "addItem", Arguments: milk.Arguments}}, Finish: models.FinishTools}},
-		{"another id with each piece, vLLM", events(piece(`{"index":0,"id":"call_a","function":{"name":"addItem"}}`), piece(`{"index":0,"id":"call_x","function":{"arguments":"{\"item\":"}}`), piece(`{"index":0,"id":"call_y","function":{"arguments":"\"milk\"}"}}`), end("tool_calls"), done), models.Response{Calls: []models.Call{milk}, Finish: models.FinishTools}},
-		{"empty id and name later", events(piece(`{"index":0,"id":"call_a","function":{"name":"addItem","arguments":"{\"item\":"}}`), piece(`{"index":0,"id":"","function":{"name":"","arguments":"\"milk\"}"}}`), end("tool_calls"), done), models.Response{Calls: []models.Call{milk}, Finish: models.FinishTools}},
-		{"id and name late", events(piece(`{"index":0,"id":"","function":{"arguments":"{\"item\":"}}`), piece(`{"index":0,"id":"call_a","function":{"name":"addItem","arguments":"\"milk\"}"}}`), end("tool_calls"), done), models.Response{Calls: []models.Call{milk}, Finish: models.FinishTools}},
+		{"no index, pieces", events(piece(`{"id":"call_a","function":{"name":"addItem"}}`), piece(`{"function":{"arguments":"{\"item\":"}}`), piece(`{"id":"call_b","function":{"name":"addItem","arguments":"{\"item\":"}}`), piece(`{"id":"call_a","function":{"arguments":"\"milk\"}"}}`), piece(`{"id":"call_b","function":{"arguments":"\"eggs\"}"}}`), end("tool_calls"), done), models.Response{Calls: []models.Call{milk, eggs}, Finish: "tool_calls"}},
+		{"id and name with each piece", events(piece(`{"index":0,"id":"call_a","function":{"name":"addItem","arguments":"{\"item\":"}}`), piece(`{"index":0,"id":"call_a","function":{"name":"addItem","arguments":"\"milk\"}"}}`), end("tool_calls"), done), models.Response{Calls: []models.Call{milk}, Finish: "tool_calls"}},
+		{"no ids, the name with each piece", events(piece(`{"index":0,"function":{"name":"addItem","arguments":"{\"item\":"}}`), piece(`{"index":0,"function":{"name":"addItem","arguments":"\"milk\"}"}}`), end("tool_calls"), done), models.Response{Calls: []models.Call{{ID: "call_1", Name: "addItem", Arguments: milk.Arguments}}, Finish: "tool_calls"}},
+		{"another id with each piece, vLLM", events(piece(`{"index":0,"id":"call_a","function":{"name":"addItem"}}`), piece(`{"index":0,"id":"call_x","function":{"arguments":"{\"item\":"}}`), piece(`{"index":0,"id":"call_y","function":{"arguments":"\"milk\"}"}}`), end("tool_calls"), done), models.Response{Calls: []models.Call{milk}, Finish: "tool_calls"}},
+		{"empty id and name later", events(piece(`{"index":0,"id":"call_a","function":{"name":"addItem","arguments":"{\"item\":"}}`), piece(`{"index":0,"id":"","function":{"name":"","arguments":"\"milk\"}"}}`), end("tool_calls"), done), models.Response{Calls: []models.Call{milk}, Finish: "tool_calls"}},
+		{"id and name late", events(piece(`{"index":0,"id":"","function":{"arguments":"{\"item\":"}}`), piece(`{"index":0,"id":"call_a","function":{"name":"addItem","arguments":"\"milk\"}"}}`), end("tool_calls"), done), models.Response{Calls: []models.Call{milk}, Finish: "tool_calls"}},
 		{"one id for all", events(piece(`{"index":0,"id":"call_a","function":{"name":"addItem","arguments":"{\"item\":\"milk\"}"}}`), piece(`{"index":1,"id":"call_a","function":{"name":"addItem","arguments":"{\"item\":\"eggs\"}"}}`), end("tool_calls"), done), models.Response{
-			Calls: []models.Call{milk, {ID: "call_1", Name: "addItem", Arguments: eggs.Arguments}}, Finish: models.FinishTools,
+			Calls: []models.Call{milk, {ID: "call_1", Name: "addItem", Arguments: eggs.Arguments}}, Finish: "tool_calls",
 		}},
-		{"two without arguments", events(piece(`{"index":0,"function":{"name":"ping","arguments":""}}`), piece(`{"index":0,"function":{"name":"pong","arguments":""}}`), end("tool_calls"), done), models.Response{Calls: []models.Call{{ID: "call_1", Name: "ping"}, {ID: "call_2", Name: "pong"}}, Finish: models.FinishTools}},
-		{"pieces that belong to nothing", events(piece(`{"index":0,"id":"call_a","function":{"name":"addItem","arguments":"{\"item\":\"milk\"}"}}`), piece(`{"index":0,"function":{"name":"","arguments":"{\"item\":\"eggs\"}"}}`), end("tool_calls"), done), models.Response{Calls: []models.Call{{ID: "call_a", Name: "addItem", Arguments: milk.Arguments + eggs.Arguments}}, Finish: models.FinishTools}},
-		{"cut by the limit in a call", events(piece(`{"index":0,"id":"call_a","function":{"name":"addItem","arguments":"{\"it"}}`), end("length"), done), models.Response{Calls: []models.Call{{ID: "call_a", Name: "addItem", Arguments: `{"it`}}, Finish: models.FinishLength}},
-		{"legacy", events(`{"index":0,"delta":{"function_call":{"name":"addItem","arguments":""}}}`, `{"index":0,"delta":{"function_call":{"arguments":"{\"item\":"}}}`, `{"index":0,"delta":{"function_call":{"arguments":"\"milk\"}"}}}`, end("function_call"), done), models.Response{Calls: []models.Call{{ID: "call_1", Name: "addItem", Arguments: milk.Arguments}}, Finish: models.FinishTools}},
-		{"comments, fields, carriage returns", strings.ReplaceAll(": keep-alive\n\n:\n\nretry: 10\nid: 1\nevent: message\n"+events(say("yes"))+": keep-alive\n\n"+events(end("stop"), done), "\n", "\r\n"), models.Response{Text: "yes", Finish: models.FinishStop}},
-		{"no empty lines, no space", strings.ReplaceAll(strings.ReplaceAll(events(say("yes"), end("stop"), done), "\n\n", "\n"), "data: ", "data:"), models.Response{Text: "yes", Finish: models.FinishStop}},
-		{"an event without data", "event: error\n\n" + events(say("yes"), end("stop"), done), models.Response{Text: "yes", Finish: models.FinishStop}},
-		{"no line end at the end", strings.TrimSpace(events(say("yes"), end("stop"), done)), models.Response{Text: "yes", Finish: models.FinishStop}},
-		{"many comments", strings.Repeat(": keep-alive\n\n", 2000) + events(say("yes"), end("stop"), done), models.Response{Text: "yes", Finish: models.FinishStop}},
-		{"a long line", events(say(strings.Repeat("yes", 10_000)), end("stop"), done), models.Response{Text: strings.Repeat("yes", 10_000), Finish: models.FinishStop}},
+		{"two without arguments", events(piece(`{"index":0,"function":{"name":"ping","arguments":""}}`), piece(`{"index":0,"function":{"name":"pong","arguments":""}}`), end("tool_calls"), done), models.Response{Calls: []models.Call{{ID: "call_1", Name: "ping"}, {ID: "call_2", Name: "pong"}}, Finish: "tool_calls"}},
+		{"pieces that belong to nothing", events(piece(`{"index":0,"id":"call_a","function":{"name":"addItem","arguments":"{\"item\":\"milk\"}"}}`), piece(`{"index":0,"function":{"name":"","arguments":"{\"item\":\"eggs\"}"}}`), end("tool_calls"), done), models.Response{Calls: []models.Call{{ID: "call_a", Name: "addItem", Arguments: milk.Arguments + eggs.Arguments}}, Finish: "tool_calls"}},
+		{"cut by the limit in a call", events(piece(`{"index":0,"id":"call_a","function":{"name":"addItem","arguments":"{\"it"}}`), end("length"), done), models.Response{Calls: []models.Call{{ID: "call_a", Name: "addItem", Arguments: `{"it`}}, Finish: "length"}},
+		{"legacy", events(`{"index":0,"delta":{"function_call":{"name":"addItem","arguments":""}}}`, `{"index":0,"delta":{"function_call":{"arguments":"{\"item\":"}}}`, `{"index":0,"delta":{"function_call":{"arguments":"\"milk\"}"}}}`, end("function_call"), done), models.Response{Calls: []models.Call{{ID: "call_1", Name: "addItem", Arguments: milk.Arguments}}, Finish: "tool_calls"}},
+		{"comments, fields, carriage returns", strings.ReplaceAll(": keep-alive\n\n:\n\nretry: 10\nid: 1\nevent: message\n"+events(say("yes"))+": keep-alive\n\n"+events(end("stop"), done), "\n", "\r\n"), models.Response{Text: "yes", Finish: "stop"}},
+		{"no empty lines, no space", strings.ReplaceAll(strings.ReplaceAll(events(say("yes"), end("stop"), done), "\n\n", "\n"), "data: ", "data:"), models.Response{Text: "yes", Finish: "stop"}},
+		{"an event without data", "event: error\n\n" + events(say("yes"), end("stop"), done), models.Response{Text: "yes", Finish: "stop"}},
+		{"no line end at the end", strings.TrimSpace(events(say("yes"), end("stop"), done)), models.Response{Text: "yes", Finish: "stop"}},
+		{"many comments", strings.Repeat(": keep-alive\n\n", 2000) + events(say("yes"), end("stop"), done), models.Response{Text: "yes", Finish: "stop"}},
+		{"a long line", events(say(strings.Repeat("yes", 10_000)), end("stop"), done), models.Response{Text: strings.Repeat("yes", 10_000), Finish: "stop"}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -134,7 +134,7 @@ func TestStreamsAreAskedFor(t *testing.T) {
 	t.Parallel()
 	b := setup(t, answer(200, events(say("yes"), end("stop"), done)), streams)
 	trap := `"stream":false`
-	if _, err := b.model.Complete(t.Context(), &models.Request{Messages: []models.Message{{Role: models.User, Text: trap}}}); err != nil {
+	if _, err := b.model.Complete(t.Context(), &models.Request{Messages: []models.Message{{Role: "user", Text: trap}}}); err != nil {
 		t.Fatal(err)
 	}
 	req := <-b.seen
@@ -193,7 +193,7 @@ func TestBrokenStreams(t *testing.T) {
 		{"only an end", events(done), models.Error{Kind: models.Unavailable, Status: 200, Code: "malformed_response"}},
 		{"an end but no finish", events(say("Hello"), done), models.Error{Kind: models.Unavailable, Status: 200}},
 		{"no text", events(end("stop"), done), models.Error{Kind: models.Empty, Status: 200}},
-		{"only reasoning", events(`{"index":0,"delta":{"reasoning_content":"hm"}}`, end("length"), done), models.Error{Kind: models.Empty, Status: 200, Code: models.CodeCutOff}},
+		{"only reasoning", events(`{"index":0,"delta":{"reasoning_content":"hm"}}`, end("length"), done), models.Error{Kind: models.Empty, Status: 200, Code: "length"}},
 		{"filtered", events(say("Well"), end("content_filter"), done), models.Error{Kind: models.FilteredOutput, Status: 200, Code: "content_filter"}},
 		{"gave up", events(say("Well"), end("insufficient_system_resource"), done), models.Error{Kind: models.Unavailable, Status: 200, Code: "insufficient_system_resource"}},
 		{"an error in the middle", events(say("Hel"), `#{"error":{"message":"The server had an error","type":"server_error","code":null}}`, done), models.Error{Kind: models.Unavailable, Status: 200, Code: "server_error"}},
@@ -228,11 +228,11 @@ func TestStreamsOfTheFake(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer model.Close()
-	calls := []fakemodel.ToolCall{{ID: "a", Name: "addItem", Arguments: `{"item":"Milch für Mia 🥛","list":"Einkauf"}`}, {ID: "b", Name: "ping"}}
+	calls := []models.Call{{ID: "a", Name: "addItem", Arguments: `{"item":"Milch für Mia 🥛","list":"Einkauf"}`}, {ID: "b", Name: "ping"}}
 	server.CallsTools("Einen Moment, bitte.", calls...)
 	got, err := model.Complete(t.Context(), hello)
 	want := &models.Response{
-		Text: "Einen Moment, bitte.", Finish: models.FinishTools, Model: "fake", Usage: models.Usage{Prompt: 10, Completion: 5},
+		Text: "Einen Moment, bitte.", Finish: "tool_calls", Model: "fake", Usage: models.Usage{Prompt: 10, Completion: 5},
 		Calls: []models.Call{{ID: "a", Name: "addItem", Arguments: calls[0].Arguments}, {ID: "b", Name: "ping"}},
 	}
 	if diff := cmp.Diff(want, got); diff != "" || err != nil {
@@ -258,7 +258,7 @@ func TestACutStreamIsAskedForAgain(t *testing.T) {
 	defer model.Close()
 	server.CutsOff("Hel")
 	server.Says("Hello")
-	got, err := patient(t, model, models.ChainConfig{}).Complete(t.Context(), hello)
+	got, err := patient(t, model, &models.Chain{}).Complete(t.Context(), hello)
 	if err != nil || got.Text != "Hello" {
 		t.Errorf("got %+v, %v", got, err)
 	}

@@ -19,14 +19,14 @@ var addItem = models.Tool{Name: "addItem", Description: "Adds an item", Schema: 
 // afterCalls is a conversation in which tools were called.
 func afterCalls() []models.Message {
 	return []models.Message{
-		{Role: models.System, Text: "You keep lists."},
-		{Role: models.User, Text: "add milk and eggs"},
-		{Role: models.Assistant, Text: "One moment.", Calls: []models.Call{
+		{Role: "system", Text: "You keep lists."},
+		{Role: "user", Text: "add milk and eggs"},
+		{Role: "assistant", Text: "One moment.", Calls: []models.Call{
 			{ID: "call_a", Name: "addItem", Arguments: `{"item":"milk"}`},
 			{ID: "call_b", Name: "addItem", Arguments: `{"item":"eggs"}`},
 		}},
-		{Role: models.ToolRole, CallID: "call_a", Text: "Added milk."},
-		{Role: models.ToolRole, CallID: "call_b"},
+		{Role: "tool", CallID: "call_a", Text: "Added milk."},
+		{Role: "tool", CallID: "call_b"},
 	}
 }
 
@@ -71,10 +71,10 @@ func TestToolsAtTheWire(t *testing.T) {
 		req                     models.Request
 		tools, choice, parallel any
 	}{
-		{"none", models.Request{Choice: models.ChoiceRequired, OneCallAtMost: true}, nil, nil, nil},
+		{"none", models.Request{Choice: "required", OneCallAtMost: true}, nil, nil, nil},
 		{"auto", models.Request{Tools: []models.Tool{addItem, {Name: "ping"}}}, []any{wire(false), nothing}, nil, nil},
-		{"required, one", models.Request{Tools: []models.Tool{strict}, Choice: models.ChoiceRequired, OneCallAtMost: true}, []any{wire(true)}, "required", false},
-		{"seen only", models.Request{Tools: []models.Tool{addItem}, Choice: models.ChoiceNone}, []any{wire(false)}, "none", nil},
+		{"required, one", models.Request{Tools: []models.Tool{strict}, Choice: "required", OneCallAtMost: true}, []any{wire(true)}, "required", false},
+		{"seen only", models.Request{Tools: []models.Tool{addItem}, Choice: "none"}, []any{wire(false)}, "none", nil},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -146,9 +146,9 @@ func TestHistoryIsMadeLegal(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			body := bodyOf(t, &models.Request{Messages: []models.Message{
-				{Role: models.User, Text: "hi"},
-				{Role: models.Assistant, Calls: []models.Call{{ID: "call_1", Name: tt.call, Arguments: tt.arguments}}},
-				{Role: models.ToolRole, CallID: "call_1", Text: "no"},
+				{Role: "user", Text: "hi"},
+				{Role: "assistant", Calls: []models.Call{{ID: "call_1", Name: tt.call, Arguments: tt.arguments}}},
+				{Role: "tool", CallID: "call_1", Text: "no"},
 			}}, nil)
 			messages := body["messages"].([]any)
 			want := map[string]any{"role": "assistant", "tool_calls": []any{wireCall("call_1", tt.wantName, tt.wantArguments)}}
@@ -170,22 +170,22 @@ func TestCallsOfAnAnswer(t *testing.T) {
 		name, body string
 		want       models.Response
 	}{
-		{"one", choice(`{"content":null,"tool_calls":[`+milk+`]}`, "tool_calls"), models.Response{Calls: []models.Call{milkCall}, Finish: models.FinishTools}},
-		{"several, and text", choice(`{"content":"Well.","tool_calls":[`+milk+`,`+eggs+`]}`, "tool_calls"), models.Response{Text: "Well.", Calls: []models.Call{milkCall, eggsCall}, Finish: models.FinishTools}},
-		{"calls decide", choice(`{"content":"","tool_calls":[`+milk+`]}`, "stop"), models.Response{Calls: []models.Call{milkCall}, Finish: models.FinishTools}},
-		{"no calls decide", choice(`{"content":"Well.","tool_calls":[]}`, "tool_calls"), models.Response{Text: "Well.", Finish: models.FinishStop}},
-		{"cut off", choice(`{"tool_calls":[{"id":"call_7","function":{"name":"addItem","arguments":"{\"it"}}]}`, "length"), models.Response{Calls: []models.Call{{ID: "call_7", Name: "addItem", Arguments: `{"it`}}, Finish: models.FinishLength}},
-		{"reasoning only beside", choice(`{"content":"<think>hm</think>\n","reasoning_content":"hm","tool_calls":[`+milk+`]}`, "tool_calls"), models.Response{Calls: []models.Call{milkCall}, Finish: models.FinishTools}},
-		{"legacy", choice(`{"content":null,"function_call":{"name":"addItem","arguments":"{}"}}`, "function_call"), models.Response{Calls: []models.Call{{ID: "call_1", Name: "addItem", Arguments: "{}"}}, Finish: models.FinishTools}},
-		{"both ways", choice(`{"function_call":{"name":"addItem","arguments":"{}"},"tool_calls":[`+eggs+`]}`, "tool_calls"), models.Response{Calls: []models.Call{eggsCall}, Finish: models.FinishTools}},
+		{"one", choice(`{"content":null,"tool_calls":[`+milk+`]}`, "tool_calls"), models.Response{Calls: []models.Call{milkCall}, Finish: "tool_calls"}},
+		{"several, and text", choice(`{"content":"Well.","tool_calls":[`+milk+`,`+eggs+`]}`, "tool_calls"), models.Response{Text: "Well.", Calls: []models.Call{milkCall, eggsCall}, Finish: "tool_calls"}},
+		{"calls decide", choice(`{"content":"","tool_calls":[`+milk+`]}`, "stop"), models.Response{Calls: []models.Call{milkCall}, Finish: "tool_calls"}},
+		{"no calls decide", choice(`{"content":"Well.","tool_calls":[]}`, "tool_calls"), models.Response{Text: "Well.", Finish: "stop"}},
+		{"cut off", choice(`{"tool_calls":[{"id":"call_7","function":{"name":"addItem","arguments":"{\"it"}}]}`, "length"), models.Response{Calls: []models.Call{{ID: "call_7", Name: "addItem", Arguments: `{"it`}}, Finish: "length"}},
+		{"reasoning only beside", choice(`{"content":"<think>hm</think>\n","reasoning_content":"hm","tool_calls":[`+milk+`]}`, "tool_calls"), models.Response{Calls: []models.Call{milkCall}, Finish: "tool_calls"}},
+		{"legacy", choice(`{"content":null,"function_call":{"name":"addItem","arguments":"{}"}}`, "function_call"), models.Response{Calls: []models.Call{{ID: "call_1", Name: "addItem", Arguments: "{}"}}, Finish: "tool_calls"}},
+		{"both ways", choice(`{"function_call":{"name":"addItem","arguments":"{}"},"tool_calls":[`+eggs+`]}`, "tool_calls"), models.Response{Calls: []models.Call{eggsCall}, Finish: "tool_calls"}},
 		{"no ids", choice(`{"tool_calls":[{"function":{"name":"a"}},{"id":"call_2","function":{"name":"b"}},{"id":"","function":{"name":"c"}}]}`, "tool_calls"), models.Response{
-			Calls: []models.Call{{ID: "call_1", Name: "a"}, {ID: "call_2", Name: "b"}, {ID: "call_3", Name: "c"}}, Finish: models.FinishTools,
+			Calls: []models.Call{{ID: "call_1", Name: "a"}, {ID: "call_2", Name: "b"}, {ID: "call_3", Name: "c"}}, Finish: "tool_calls",
 		}},
 		{"one id for all", choice(`{"tool_calls":[{"id":"x","function":{"name":"a"}},{"id":"x","function":{"name":"b"}}]}`, "tool_calls"), models.Response{
-			Calls: []models.Call{{ID: "x", Name: "a"}, {ID: "call_1", Name: "b"}}, Finish: models.FinishTools,
+			Calls: []models.Call{{ID: "x", Name: "a"}, {ID: "call_1", Name: "b"}}, Finish: "tool_calls",
 		}},
-		{"an id that OpenAI refuses, vLLM", choice(`{"tool_calls":[{"id":"chatcmpl-tool-0123456789abcdef0123456789abcdef","function":{"name":"a"}}]}`, "tool_calls"), models.Response{Calls: []models.Call{{ID: "call_1", Name: "a"}}, Finish: models.FinishTools}},
-		{"no name", choice(`{"tool_calls":[{"id":"x","type":"custom"}]}`, "tool_calls"), models.Response{Calls: []models.Call{{ID: "x"}}, Finish: models.FinishTools}},
+		{"an id that OpenAI refuses, vLLM", choice(`{"tool_calls":[{"id":"chatcmpl-tool-0123456789abcdef0123456789abcdef","function":{"name":"a"}}]}`, "tool_calls"), models.Response{Calls: []models.Call{{ID: "call_1", Name: "a"}}, Finish: "tool_calls"}},
+		{"no name", choice(`{"tool_calls":[{"id":"x","type":"custom"}]}`, "tool_calls"), models.Response{Calls: []models.Call{{ID: "x"}}, Finish: "tool_calls"}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -289,10 +289,7 @@ func TestAModelWithoutToolsGivesWay(t *testing.T) {
 	t.Parallel()
 	noTools := &models.Error{Kind: models.BadRequest, Code: "no_tools"}
 	first, second := scripted("first", noTools), scripted("second", nil)
-	chain, err := models.NewChain(models.ChainConfig{Models: []models.Model{first, second}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	chain := &models.Chain{Models: []models.Model{first, second}}
 	for range 10 { // it is not left out: it may answer what needs no tools
 		if _, err := chain.Complete(t.Context(), hello); err != nil {
 			t.Fatal(err)

@@ -61,7 +61,7 @@ var (
 	noNetwork  = &models.Error{Kind: models.Unavailable, Err: errors.New("connection refused")}
 	gateway    = &models.Error{Kind: models.Timeout, Status: 504}
 	tooSlow    = &models.Error{Kind: models.Timeout, Err: context.DeadlineExceeded}
-	noMoney    = &models.Error{Kind: models.Throttled, Status: 429, Code: models.CodeQuota}
+	noMoney    = &models.Error{Kind: models.Throttled, Status: 429, Code: "insufficient_quota"}
 	malformed  = &models.Error{Kind: models.Unavailable, Status: 200, Code: "malformed_response"}
 	tooLarge   = &models.Error{Kind: models.Unavailable, Code: "response_too_large"}
 	bad        = &models.Error{Kind: models.BadRequest, Status: 400}
@@ -74,12 +74,11 @@ var (
 )
 
 // patient is a chain of one model.
-func patient(t testing.TB, m models.Model, cfg models.ChainConfig) *models.Chain {
+func patient(t testing.TB, m models.Model, cfg *models.Chain) *models.Chain {
 	t.Helper()
-	cfg.Models = []models.Model{m}
-	c, err := models.NewChain(cfg)
-	if err != nil {
-		t.Fatal(err)
+	if cfg == nil {
+		cfg = &models.Chain{}
 	}
-	return c
+	cfg.Models = []models.Model{m}
+	return cfg
 }

@@ -26,7 +26,7 @@ func (m *mute) Complete(_ context.Context, req *models.Request) (*models.Respons
 	kept.Messages = slices.Clone(req.Messages)
 	m.asked = append(m.asked, kept)
 	if len(m.empty) == 0 {
-		return &models.Response{Text: "Here I am.", Finish: models.FinishStop, Usage: models.Usage{Prompt: 7, Completion: 3}}, nil
+		return &models.Response{Text: "Here I am.", Finish: "stop", Usage: models.Usage{Prompt: 7, Completion: 3}}, nil
 	}
 	next := m.empty[0]
 	m.empty = m.empty[1:]
@@ -41,7 +41,7 @@ func nothing(code string) error {
 func TestEmptyAnswersAreRepaired(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"sequence", "sequential", "tools"} {
-		model, in := &mute{empty: []error{nothing(""), nothing(models.CodeCutOff)}}, turn("hello")
+		model, in := &mute{empty: []error{nothing(""), nothing("length")}}, turn("hello")
 		p, err := planned(t, name, planner.Config{Model: model, Actions: vectorActions(t)}, in)
 		if err != nil || len(p.Commands) != 1 || p.Commands[0].Response != "Here I am." {
 			t.Fatalf("%s: %+v, %v", name, p, err)
@@ -54,7 +54,7 @@ func TestEmptyAnswersAreRepaired(t *testing.T) {
 		}
 		told := model.asked[2].Messages
 		for i, want := range []string{"no_plan: the answer is empty", "truncated: the answer was cut off"} {
-			if m := told[len(told)-2+i]; m.Role != models.System || !strings.Contains(m.Text, want) {
+			if m := told[len(told)-2+i]; m.Role != "system" || !strings.Contains(m.Text, want) {
 				t.Errorf("%s: the model is told %+v, not %s", name, m, want)
 			}
 		}
@@ -65,7 +65,7 @@ func TestEmptyAnswersAreRepaired(t *testing.T) {
 func TestEmptyAnswersEnd(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"sequence", "sequential", "tools"} {
-		for code, want := range map[string]plan.FaultKind{"": plan.NoPlan, models.CodeCutOff: plan.Truncated} {
+		for code, want := range map[string]plan.FaultKind{"": plan.NoPlan, "length": plan.Truncated} {
 			model := &mute{empty: []error{nothing(code), nothing(code), nothing(code)}}
 			_, err := planned(t, name, planner.Config{Model: model, Actions: vectorActions(t)}, turn("hello"))
 			if fault, ok := errors.AsType[*plan.Fault](err); !ok || fault.Kind != want || len(model.asked) != 3 {

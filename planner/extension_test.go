@@ -120,7 +120,7 @@ func TestAnExtensionAddsToEveryPlanner(t *testing.T) {
 			if !strings.Contains(string(raw), `moon`) || name != "sequential" && !strings.Contains(string(raw), `sun`) {
 				t.Errorf("the model was not told what can be looked at:\n%s", raw)
 			}
-			if got := asked.Messages; !strings.HasSuffix(unclocked(got[0].Text), "\n\nThere is a moon.") || got[1].Text != "Never look into the sun." || got[2].Text != "Nor at Mars." || got[1].Role != models.System {
+			if got := asked.Messages; !strings.HasSuffix(unclocked(got[0].Text), "\n\nThere is a moon.") || got[1].Text != "Never look into the sun." || got[2].Text != "Nor at Mars." || got[1].Role != "system" {
 				t.Errorf("what is added is not behind the prompt: %q", got)
 			}
 		})

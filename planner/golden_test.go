@@ -2,7 +2,6 @@ package planner_test
 
 import (
 	"context"
-	"flag"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -17,8 +16,6 @@ import (
 	"github.com/planbot-go/planbot/state"
 )
 
-var _ = flag.Bool("update", false, "rewrite the golden files")
-
 // unruly is a model whose first answer cannot be used.
 type unruly struct{ asked []string }
 
@@ -26,11 +23,11 @@ func (m *unruly) Complete(_ context.Context, req *models.Request) (*models.Respo
 	m.asked = append(m.asked, golden.Prompt(req))
 	switch {
 	case len(m.asked) > 1:
-		return &models.Response{Text: "Sorry.", Finish: models.FinishStop}, nil
+		return &models.Response{Text: "Sorry.", Finish: "stop"}, nil
 	case len(req.Tools) > 0:
-		return &models.Response{Calls: []models.Call{{ID: "c9", Name: "addItem", Arguments: `{"list":"shop"}`}}, Finish: models.FinishTools}, nil
+		return &models.Response{Calls: []models.Call{{ID: "c9", Name: "addItem", Arguments: `{"list":"shop"}`}}, Finish: "tool_calls"}, nil
 	}
-	return &models.Response{Text: `{"type":"plan","commands":[{"type":"DO","action":"adItem"}]} <plan><function.adItem/></plan>`, Finish: models.FinishStop}, nil
+	return &models.Response{Text: `{"type":"plan","commands":[{"type":"DO","action":"adItem"}]} <plan><function.adItem/></plan>`, Finish: "stop"}, nil
 }
 
 // goldenTurn is the second round of a turn in a group, with a turn before it.

@@ -115,7 +115,7 @@ func TestToolsCallPromptActions(t *testing.T) {
 	if err := planner.AddPromptFolders(registry, planner.Config{Model: &recorder{answer: "Roses."}, Prompts: library}); err != nil {
 		t.Fatal(err)
 	}
-	model := script{{Calls: []models.Call{{ID: "c1", Name: "ShortPoem", Arguments: `{"input":"cats"}`}}, Finish: models.FinishTools}}
+	model := script{{Calls: []models.Call{{ID: "c1", Name: "ShortPoem", Arguments: `{"input":"cats"}`}}, Finish: "tool_calls"}}
 	tools, err := planner.NewTools(t.Context(), planner.Config{Model: &model, Prompts: library, Actions: registry})
 	if err != nil {
 		t.Fatal(err)

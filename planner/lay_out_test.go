@@ -69,7 +69,7 @@ func TestTheHistoryHasWhatIsLeft(t *testing.T) {
 				for _, c := range m.Calls {
 					size += prompts.Tokens(c.Name, c.Arguments)
 				}
-				if m.Role == models.User {
+				if m.Role == "user" {
 					people++
 				}
 			}

@@ -85,7 +85,7 @@ type Config struct {
 
 	// Choice says whether the model has to call, unless the prompt's config.json says so. One
 	// that has to, has to in the first round of a turn only: in the others it may also answer.
-	Choice models.Choice
+	Choice string
 	// OneCallAtMost takes one call an answer, and no more, unless the config.json says so.
 	OneCallAtMost bool
 	// Strict asks the server to hold the model to the schema of each action, as
@@ -115,7 +115,7 @@ func (c *Config) check() error {
 		{c.Functions["manual"] != nil, "Functions has manual, which is the planner's"},
 		{c.Functions["skills"] != nil, "Functions has skills, which is the planner's"},
 		{
-			!slices.Contains([]models.Choice{models.ChoiceAuto, models.ChoiceRequired, models.ChoiceNone}, c.Choice),
+			!slices.Contains([]string{"", "required", "none"}, c.Choice),
 			fmt.Sprintf("no Choice %q", c.Choice),
 		},
 		{c.MaxRounds < 0, "MaxRounds is negative"},
@@ -261,8 +261,8 @@ func complete(ctx context.Context, turn *actions.Turn, model models.Model, reque
 	response, err := model.Complete(ctx, request)
 	if fault, ok := errors.AsType[*models.Error](err); ok {
 		response = &models.Response{Usage: fault.Usage}
-		if fault.Code == models.CodeCutOff {
-			response.Finish = models.FinishLength
+		if fault.Code == "length" {
+			response.Finish = "length"
 		}
 		if fault.Kind == models.Empty {
 			err = nil
@@ -297,7 +297,7 @@ func (b *plannerPrompt) read(answer *models.Response, request *models.Request, t
 	if left := turn.Budget.Messages - turn.Usage.Messages; err == nil && turn.Budget.Messages > 0 && p.Says() > left {
 		err = plan.Faultf(plan.InvalidPlan, "the plan has %d SAYs, but this turn has only %d left; combine them", p.Says(), max(left, 0))
 	}
-	if answer.Finish == models.FinishLength && (p.Prose || err != nil && faultKind(err) == plan.NoPlan) {
+	if answer.Finish == "length" && (p.Prose || err != nil && faultKind(err) == plan.NoPlan) {
 		// A plan that is whole may stand in an answer that was cut off behind
 		// it; prose that was cut off is not what the model meant to say, and
 		// nothing may be all that was left behind the reasoning.
@@ -324,11 +324,11 @@ func (b *plannerPrompt) refusal(answer *models.Response, r reading, request *mod
 		form = "one XML plan and nothing else or, if there is nothing to do, with plain text"
 	}
 	why := "Your answer could not be used and nothing of it was done: " + r.fault.Error() + "\nAnswer again with " + form + "."
-	messages := []models.Message{{Role: models.System, Text: why}}
+	messages := []models.Message{{Role: "system", Text: why}}
 	if strings.TrimSpace(answer.Text) == "" {
 		return messages // servers refuse messages that say nothing
 	}
-	return slices.Insert(messages, 0, models.Message{Role: models.Assistant, Text: answer.Text})
+	return slices.Insert(messages, 0, models.Message{Role: "assistant", Text: answer.Text})
 }
 
 // faultKind is the kind of a fault in an answer.

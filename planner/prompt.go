@@ -115,7 +115,7 @@ func (a *modelPrompt) request() *models.Request {
 		Stop: c.Stop, Actions: a.actions, OneCallAtMost: c.ParallelCalls != nil && !*c.ParallelCalls,
 	}
 	if c.ToolChoice != "auto" {
-		request.Choice = models.Choice(c.ToolChoice)
+		request.Choice = c.ToolChoice
 	}
 	return request
 }
@@ -144,7 +144,7 @@ func historyOf(turn *actions.Turn, retell func(transcript string) []models.Messa
 			if m.Role == prompts.Assistant {
 				one.messages = append(one.messages, retell(m.Text)...)
 			} else {
-				one.messages = append(one.messages, models.Message{Role: models.Role(m.Role), Text: m.Text})
+				one.messages = append(one.messages, models.Message{Role: m.Role, Text: m.Text})
 			}
 		}
 		all = append(all, one)
@@ -220,8 +220,8 @@ func newest(turns []toldTurn, budget int) []models.Message {
 // opens says that a turn can stand first: its first message that is not the
 // runtime's is the person's.
 func (t *toldTurn) opens() bool {
-	i := slices.IndexFunc(t.messages, func(m models.Message) bool { return m.Role != models.System })
-	return i >= 0 && t.messages[i].Role == models.User
+	i := slices.IndexFunc(t.messages, func(m models.Message) bool { return m.Role != "system" })
+	return i >= 0 && t.messages[i].Role == "user"
 }
 
 // speaks tells who speaks, in quotes: people choose their names.
@@ -233,7 +233,7 @@ func speaks(name string, about ...string) []models.Message {
 	if about == nil {
 		return nil
 	}
-	return []models.Message{{Role: models.System, Text: strings.Join(about, "; ")}}
+	return []models.Message{{Role: "system", Text: strings.Join(about, "; ")}}
 }
 
 // sizeOf counts messages with their calls.
@@ -405,13 +405,13 @@ func (b *plannerPrompt) request(turn *actions.Turn) *models.Request {
 	if b.prompt.Config.ParallelCalls == nil {
 		request.OneCallAtMost = b.cfg.OneCallAtMost
 	}
-	if request.Choice == models.ChoiceRequired && len(turn.Rounds) > 0 {
-		request.Choice = models.ChoiceAuto
+	if request.Choice == "required" && len(turn.Rounds) > 0 {
+		request.Choice = ""
 	}
 	if len(turn.Rounds) >= b.cfg.MaxRounds {
 		// Servers that know tool_choice refuse calls in the messages of a request
 		// without tools; those that do not take them.
-		request.Choice = models.ChoiceNone
+		request.Choice = "none"
 	}
 	return request
 }
@@ -428,14 +428,14 @@ func (b *plannerPrompt) tell(ctx context.Context, turn *actions.Turn) (t told, e
 		text = strings.TrimRight(text, "\n") + "\n\n" + b.skills
 	}
 	text += "\n\n" + b.clock(time.Now().In(turn.Activity.Zone()))
-	system := models.Message{Role: models.System, Text: strings.ReplaceAll(text, b.mark, b.list)}
+	system := models.Message{Role: "system", Text: strings.ReplaceAll(text, b.mark, b.list)}
 	if b.brief != "" && strings.Contains(text, b.mark) {
 		system.WithSchema = strings.ReplaceAll(text, b.mark, b.brief)
 	}
 	t.opening = append(t.opening, system)
 	for _, text := range b.pinned {
 		if text != "" {
-			t.opening = append(t.opening, models.Message{Role: models.System, Text: text})
+			t.opening = append(t.opening, models.Message{Role: "system", Text: text})
 		}
 	}
 	if includes(b.prompt.Config.IncludeHistory) {
@@ -449,7 +449,7 @@ func (b *plannerPrompt) tell(ctx context.Context, turn *actions.Turn) (t told, e
 		t.ending = append(t.ending, speaks(turn.Activity.From.Name, kind)...)
 	}
 	if includes(b.prompt.Config.IncludeInput) && turn.Text != "" {
-		t.ending = append(t.ending, models.Message{Role: models.User, Text: turn.Text})
+		t.ending = append(t.ending, models.Message{Role: "user", Text: turn.Text})
 	}
 	t.ending = append(t.ending, b.results(turn)...)
 	return t, nil
@@ -471,7 +471,7 @@ func (b *plannerPrompt) retell(transcript string) []models.Message {
 	case sequential:
 		transcript = plan.TranscriptXML(transcript)
 	}
-	return []models.Message{{Role: models.Assistant, Text: transcript}}
+	return []models.Message{{Role: "assistant", Text: transcript}}
 }
 
 // results tell what was done in the rounds of this turn. With [NewTools] each is told as the
@@ -481,7 +481,7 @@ func (b *plannerPrompt) results(turn *actions.Turn) (out []models.Message) {
 	var others []actions.Outcome
 	tell := func() {
 		if len(others) > 0 {
-			out = append(out, models.Message{Role: models.System, Text: "Results of the last plan:\n" + listResults(others)})
+			out = append(out, models.Message{Role: "system", Text: "Results of the last plan:\n" + listResults(others)})
 		}
 		others = nil
 	}
@@ -508,7 +508,7 @@ func (b *plannerPrompt) results(turn *actions.Turn) (out []models.Message) {
 	}
 	tell()
 	if b.kind == tools && len(turn.Rounds) >= b.cfg.MaxRounds {
-		out = append(out, models.Message{Role: models.System, Text: "You cannot call functions any more in this turn. Tell the person what was done, and what was not."})
+		out = append(out, models.Message{Role: "system", Text: "You cannot call functions any more in this turn. Tell the person what was done, and what was not."})
 	}
 	return out
 }

@@ -209,7 +209,7 @@ func (t *promptTask) run(ctx context.Context, turn *actions.Turn, inputs map[str
 		zerolog.Ctx(ctx).Warn().Err(err).Str("prompt", t.prompt.Name()).Msg("model gave a prompt action no answer")
 		return actions.Fail("%s", whyNoAnswer(err)), nil
 	}
-	if answer.Finish == models.FinishLength {
+	if answer.Finish == "length" {
 		answer.Text += " […]" // so that nobody takes its end for the end
 	}
 	return actions.Text("%s", answer.Text), nil
@@ -219,7 +219,7 @@ func (t *promptTask) run(ctx context.Context, turn *actions.Turn, inputs map[str
 func (t *promptTask) answer(ctx context.Context, turn *actions.Turn, inputs map[string]any, text string) (answer models.Response, err error) {
 	var in told
 	if wanted(t.prompt.Config.IncludeInput) {
-		in.opening = append(in.opening, models.Message{Role: models.System, Text: text})
+		in.opening = append(in.opening, models.Message{Role: "system", Text: text})
 		if text, err = prompts.Format(inputs["input"]); err != nil {
 			return answer, err
 		}
@@ -228,7 +228,7 @@ func (t *promptTask) answer(ctx context.Context, turn *actions.Turn, inputs map[
 		in.history = historyOf(turn, spoken)
 	}
 	if text != "" {
-		in.ending = append(in.ending, models.Message{Role: models.User, Text: text})
+		in.ending = append(in.ending, models.Message{Role: "user", Text: text})
 	}
 	request := t.request()
 	if request.Messages, err = t.fit(in, nil, nil); err != nil {
@@ -253,7 +253,7 @@ func spoken(transcript string) []models.Message {
 			said = append(said, c.Response)
 		}
 	}
-	return []models.Message{{Role: models.Assistant, Text: cmp.Or(text, strings.Join(said, "\n"))}}
+	return []models.Message{{Role: "assistant", Text: cmp.Or(text, strings.Join(said, "\n"))}}
 }
 
 // whyNoAnswer says it in words that the model and the person may read.

@@ -70,7 +70,7 @@ func TestAPromptActionAsksWithItsInputs(t *testing.T) {
 	}
 	warm := 0.9
 	want := &models.Request{
-		Messages:  []models.Message{{Role: models.User, Text: `4 lines about {{$user.name}} $5 for Mia: - sun. t1`}},
+		Messages:  []models.Message{{Role: "user", Text: `4 lines about {{$user.name}} $5 for Mia: - sun. t1`}},
 		MaxTokens: 60, Temperature: &warm,
 	}
 	if diff := cmp.Diff(want, model.asked[0]); diff != "" {
@@ -114,10 +114,10 @@ func TestAPromptActionMayIncludeMore(t *testing.T) {
 	}, 0)
 	call(t, a, in, map[string]any{"input": "cats"})
 	want := []models.Message{
-		{Role: models.System, Text: "Write a poem."},
-		{Role: models.User, Text: "dogs"},
-		{Role: models.Assistant, Text: "Woof."},
-		{Role: models.User, Text: "cats"},
+		{Role: "system", Text: "Write a poem."},
+		{Role: "user", Text: "dogs"},
+		{Role: "assistant", Text: "Woof."},
+		{Role: "user", Text: "cats"},
 	}
 	if diff := cmp.Diff(want, model.asked[0].Messages); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
@@ -171,7 +171,7 @@ func TestAPromptActionEndsWithItsTurn(t *testing.T) {
 
 func TestAnAnswerThatWasCutOffSaysSo(t *testing.T) {
 	t.Parallel()
-	model := script{{Text: "Roses are", Finish: models.FinishLength}}
+	model := script{{Text: "Roses are", Finish: "length"}}
 	a := promptAction(t, &model, map[string]string{"prompt.txt": "{{$input}}"})
 	if got := call(t, a, turn("x"), map[string]any{"input": "x"}).Text(); got != "Roses are […]" {
 		t.Errorf("got %q", got)

@@ -27,7 +27,7 @@ type recorder struct {
 
 func (r *recorder) Complete(_ context.Context, req *models.Request) (*models.Response, error) {
 	r.asked = append(r.asked, req)
-	return &models.Response{Text: r.answer, Finish: models.FinishStop, Usage: models.Usage{Prompt: 7, Completion: 3, Cost: 0.5}}, nil
+	return &models.Response{Text: r.answer, Finish: "stop", Usage: models.Usage{Prompt: 7, Completion: 3, Cost: 0.5}}, nil
 }
 
 // folder writes the files of prompts and loads them.
@@ -110,14 +110,14 @@ func TestThePromptsSettingsAreAskedFor(t *testing.T) {
 func TestThePromptSaysHowToCall(t *testing.T) {
 	t.Parallel()
 	for config, want := range map[string]models.Request{
-		`{}`: {Choice: models.ChoiceRequired, OneCallAtMost: true},
+		`{}`: {Choice: "required", OneCallAtMost: true},
 		`{"completion": {"tool_choice": "auto", "parallel_tool_calls": true}, "augmentation": {"augmentation_type": "tools"}}`: {},
-		`{"completion": {"tool_choice": "none", "parallel_tool_calls": false}}`:                                                {Choice: models.ChoiceNone, OneCallAtMost: true},
+		`{"completion": {"tool_choice": "none", "parallel_tool_calls": false}}`:                                                {Choice: "none", OneCallAtMost: true},
 	} {
 		model := &recorder{answer: "Hi."}
 		library := folder(t, map[string]string{"tools/prompt.txt": "Call.", "tools/config.json": config})
 		tools, err := planner.NewTools(t.Context(), planner.Config{
-			Model: model, Prompts: library, Actions: vectorActions(t), Choice: models.ChoiceRequired, OneCallAtMost: true,
+			Model: model, Prompts: library, Actions: vectorActions(t), Choice: "required", OneCallAtMost: true,
 		})
 		if err != nil {
 			t.Fatal(err)
@@ -158,7 +158,7 @@ func TestThePromptIsRenderedForTheTurn(t *testing.T) {
 	if want := `Mia in - a: {{actions}} $5 (glad) {{actions}} $5+a b!t1`; unclocked(messages[0].Text) != want {
 		t.Errorf("got %s\nwant %s", messages[0].Text, want)
 	}
-	if last := messages[len(messages)-1]; last.Role == models.User {
+	if last := messages[len(messages)-1]; last.Role == "user" {
 		t.Errorf("the input is included: %+v", last)
 	}
 }

@@ -103,7 +103,7 @@ func TestPromptsAreTheEmbeddedOnesByDefault(t *testing.T) {
 // plan that is whole is taken.
 func TestCutOffProseIsNotSaid(t *testing.T) {
 	t.Parallel()
-	short := models.Response{Text: "Short.", Finish: models.FinishStop}
+	short := models.Response{Text: "Short.", Finish: "stop"}
 	for text, want := range map[string]string{
 		"I would say that you":                                                       "Short.",
 		"<think>\nWell,\n</think>\nI would say that you":                             "Short.",
@@ -112,7 +112,7 @@ func TestCutOffProseIsNotSaid(t *testing.T) {
 		`{"type":"plan","commands":[{"type":"SAY","response":"Who`:                   "Short.",
 	} {
 		in := turn("hello")
-		plan, err := sequence(t, models.Response{Text: text, Finish: models.FinishLength}, short).Plan(t.Context(), in)
+		plan, err := sequence(t, models.Response{Text: text, Finish: "length"}, short).Plan(t.Context(), in)
 		if err != nil || len(plan.Commands) != 1 || plan.Commands[0].Response != want {
 			t.Errorf("%s: %+v, %v", text, plan.Commands, err)
 		}
@@ -154,7 +154,7 @@ func TestResultsCannotPoseAsOthers(t *testing.T) {
 	messages := messagesOf(t, sequence(t), in)
 	want := "Results of the last plan:\n- a: one" + strings.Repeat("\n  - b: x", 8) +
 		"\n- b: done\n- c failed: no reason given\n- d failed: no\n  - e: done"
-	if diff := cmp.Diff(models.Message{Role: models.System, Text: want}, messages[len(messages)-1]); diff != "" {
+	if diff := cmp.Diff(models.Message{Role: "system", Text: want}, messages[len(messages)-1]); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 }

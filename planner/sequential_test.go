@@ -104,7 +104,7 @@ func TestSequentialMessages(t *testing.T) {
 	var got []string
 	messages := messagesOf(t, s, turn)
 	for _, m := range messages[1:] {
-		if m.Role != models.System { // the time
+		if m.Role != "system" { // the time
 			got = append(got, string(m.Role)+": "+m.Text)
 		}
 	}

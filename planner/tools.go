@@ -18,7 +18,7 @@ import (
 )
 
 // mayCall reports whether the model may call anything.
-func mayCall(r *models.Request) bool { return len(r.Tools) > 0 && r.Choice != models.ChoiceNone }
+func mayCall(r *models.Request) bool { return len(r.Tools) > 0 && r.Choice != "none" }
 
 // toolsOf are the actions as functions that a model may call.
 func toolsOf(offered *actions.Registry, strict bool) ([]models.Tool, error) {
@@ -114,9 +114,9 @@ func readProse(answer *models.Response) (plan.Plan, error) {
 	p, err := plan.Decode(answer.Text)
 	fault, _ := errors.AsType[*plan.Fault](err)
 	switch {
-	case fault != nil && fault.Kind == plan.NoPlan && answer.Finish != models.FinishLength:
+	case fault != nil && fault.Kind == plan.NoPlan && answer.Finish != "length":
 		return plan.Plan{}, fault
-	case fault != nil && (fault.Kind == plan.Truncated || fault.Kind == plan.NoPlan), err == nil && answer.Finish == models.FinishLength:
+	case fault != nil && (fault.Kind == plan.Truncated || fault.Kind == plan.NoPlan), err == nil && answer.Finish == "length":
 		return plan.Plan{}, plan.Faultf(plan.Truncated, "the answer was cut off before its end; be brief")
 	case err != nil || !p.Prose:
 		return plan.Plan{}, plan.Faultf(plan.InvalidPlan, "it is a plan or a call written as text, which is not run")
@@ -129,7 +129,7 @@ func wholeFault(answer *models.Response, request *models.Request) *plan.Fault {
 	switch n := len(answer.Calls); {
 	case !mayCall(request):
 		return plan.Faultf(plan.InvalidPlan, "functions cannot be called any more")
-	case answer.Finish == models.FinishLength:
+	case answer.Finish == "length":
 		return plan.Faultf(plan.Truncated, "the answer was cut off before its end; call less at once")
 	case n > maxCalls:
 		return plan.Faultf(plan.InvalidPlan, "%d calls at once, of which only %d are possible", n, maxCalls)
@@ -226,11 +226,11 @@ type answered struct {
 // withAnswers is a message of the model with its calls, each answered right behind it: servers refuse
 // anything else.
 func withAnswers(text string, calls ...answered) []models.Message {
-	message := models.Message{Role: models.Assistant, Text: text}
+	message := models.Message{Role: "assistant", Text: text}
 	answers := make([]models.Message, len(calls))
 	for i, c := range calls {
 		message.Calls = append(message.Calls, c.call)
-		answers[i] = models.Message{Role: models.ToolRole, Text: c.answer, CallID: c.call.ID}
+		answers[i] = models.Message{Role: "tool", Text: c.answer, CallID: c.call.ID}
 	}
 	return append([]models.Message{message}, answers...)
 }
@@ -256,7 +256,7 @@ func readTranscript(transcript string) (commands []plan.Command, text string) {
 func retellCalls(transcript string) (out []models.Message) {
 	commands, text := readTranscript(transcript)
 	if text != "" {
-		return []models.Message{{Role: models.Assistant, Text: text}}
+		return []models.Message{{Role: "assistant", Text: text}}
 	}
 	var texts []string
 	for _, c := range commands {
@@ -269,7 +269,7 @@ func retellCalls(transcript string) (out []models.Message) {
 		texts = nil
 	}
 	if len(texts) > 0 {
-		out = append(out, models.Message{Role: models.Assistant, Text: strings.Join(texts, "\n")})
+		out = append(out, models.Message{Role: "assistant", Text: strings.Join(texts, "\n")})
 	}
 	return out
 }

@@ -146,13 +146,13 @@ func checkAnswers(t *testing.T, messages []models.Message) {
 	var open []models.Call
 	for i, m := range messages {
 		if len(open) > 0 {
-			if m.Role != models.ToolRole || m.CallID != open[0].ID || m.Text == "" {
+			if m.Role != "tool" || m.CallID != open[0].ID || m.Text == "" {
 				t.Errorf("message %d does not answer the call %s", i, open[0].ID)
 			}
 			open = open[1:]
 			continue
 		}
-		if m.Role == models.ToolRole {
+		if m.Role == "tool" {
 			t.Errorf("message %d answers nothing", i)
 		}
 		for _, call := range m.Calls {

@@ -45,7 +45,7 @@ func (m *teller) Complete(_ context.Context, req *models.Request) (*models.Respo
 
 // calls is an answer with calls, each "id name arguments".
 func calls(text string, list ...string) models.Response {
-	r := models.Response{Text: text, Finish: models.FinishTools}
+	r := models.Response{Text: text, Finish: "tool_calls"}
 	for _, c := range list {
 		parts := strings.SplitN(c, " ", 3)
 		r.Calls = append(r.Calls, models.Call{ID: parts[0], Name: parts[1], Arguments: parts[2]})
@@ -53,7 +53,7 @@ func calls(text string, list ...string) models.Response {
 	return r
 }
 
-func prose(s string) models.Response { return models.Response{Text: s, Finish: models.FinishStop} }
+func prose(s string) models.Response { return models.Response{Text: s, Finish: "stop"} }
 
 // toolActions has a plugin's functions beside plain ones.
 func toolActions(t *testing.T) *actions.Registry {
@@ -150,7 +150,7 @@ func TestToolsOffersTheActions(t *testing.T) {
 	if diff := cmp.Diff([]string{"addItem", "Lists-clear", "Lists-show_all", "ping"}, names); diff != "" {
 		t.Errorf("tools (-want +got):\n%s", diff)
 	}
-	if asked.Choice != models.ChoiceAuto || !asked.OneCallAtMost || asked.MaxTokens != 2000 || in.Usage.ModelCalls != 1 {
+	if asked.Choice != "" || !asked.OneCallAtMost || asked.MaxTokens != 2000 || in.Usage.ModelCalls != 1 {
 		t.Errorf("asked %+v, usage %+v", asked, in.Usage)
 	}
 	if got := asked.Messages[0].Text; strings.Contains(got, "addItem") || !strings.Contains(got, "function") {
@@ -185,7 +185,7 @@ func TestToolsAreStrictWhereTheyCanBe(t *testing.T) {
 // of it.
 func TestToolsPlansRounds(t *testing.T) {
 	t.Parallel()
-	p, model := tools(t, planner.Config{Choice: models.ChoiceRequired},
+	p, model := tools(t, planner.Config{Choice: "required"},
 		calls("I'll do it.", `a addItem {"list":"$5 <b>","count":1.50e1}`, `a Lists-clear {"list":"b"}`, " ping null", "b ping "), prose("Done it."))
 	in := turn("go on")
 	made, err := p.Plan(t.Context(), in)
@@ -220,7 +220,7 @@ func TestToolsPlansRounds(t *testing.T) {
 	if diff := cmp.Diff(messages, said(model.asked[1].Messages)); diff != "" {
 		t.Errorf("messages (-want +got):\n%s", diff)
 	}
-	if model.asked[0].Choice != models.ChoiceRequired || model.asked[1].Choice != models.ChoiceAuto || len(model.asked[1].Tools) == 0 {
+	if model.asked[0].Choice != "required" || model.asked[1].Choice != "" || len(model.asked[1].Tools) == 0 {
 		t.Errorf("choices %q, %q", model.asked[0].Choice, model.asked[1].Choice)
 	}
 }
@@ -337,9 +337,9 @@ func TestToolsAgreeOnNull(t *testing.T) {
 		// accepted asks for a plan with one call, which a repair follows if it is refused.
 		accepted := func(action, arguments string) bool {
 			in := turn("go on")
-			fake.CallsTools("", fakemodel.ToolCall{ID: "i", Name: action, Arguments: arguments})
+			fake.CallsTools("", models.Call{ID: "i", Name: action, Arguments: arguments})
 			calls := len(fake.Calls())
-			fake.CallsTools("", fakemodel.ToolCall{ID: "i", Name: action, Arguments: good[action]})
+			fake.CallsTools("", models.Call{ID: "i", Name: action, Arguments: good[action]})
 			if _, err := p.Plan(t.Context(), in); err != nil {
 				t.Fatal(err)
 			}
@@ -355,7 +355,7 @@ func TestToolsAgreeOnNull(t *testing.T) {
 			if !accepted(action, whole) {
 				t.Errorf("strict %v: %s is refused: %s", strict, action, whole)
 			}
-			var tool fakemodel.Tool
+			var tool models.Tool
 			for _, tool = range fake.Calls()[0].Tools {
 				if tool.Name == action {
 					break
@@ -367,7 +367,7 @@ func TestToolsAgreeOnNull(t *testing.T) {
 			var schema struct {
 				Properties map[string]json.RawMessage `json:"properties"`
 			}
-			if err := json.Unmarshal(tool.Parameters, &schema); err != nil {
+			if err := json.Unmarshal(tool.Schema, &schema); err != nil {
 				t.Fatal(err)
 			}
 			var given map[string]any
@@ -381,7 +381,7 @@ func TestToolsAgreeOnNull(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				told, is := schemaTakes(t, tool.Parameters, arguments), accepted(action, string(arguments))
+				told, is := schemaTakes(t, tool.Schema, arguments), accepted(action, string(arguments))
 				if told != is {
 					t.Errorf("strict %v: %s of %s may be null: the schema says %v, the check %v\n%s", strict, name, action, told, is, schema.Properties[name])
 				}
@@ -464,8 +464,8 @@ func TestToolsRepairsText(t *testing.T) {
 func TestToolsRepairsWhatWasCutOff(t *testing.T) {
 	t.Parallel()
 	whole := calls("", "a ping {}")
-	whole.Finish = models.FinishLength
-	p, model := tools(t, planner.Config{}, models.Response{Text: "I would", Finish: models.FinishLength}, whole, prose("Short."))
+	whole.Finish = "length"
+	p, model := tools(t, planner.Config{}, models.Response{Text: "I would", Finish: "length"}, whole, prose("Short."))
 	made, err := p.Plan(t.Context(), turn("go on"))
 	if err != nil || made.Commands[0].Response != "Short." {
 		t.Fatalf("%+v, %v", made, err)
@@ -505,19 +505,19 @@ func TestToolsEndsItsRounds(t *testing.T) {
 	for range 2 {
 		in.Rounds = append(in.Rounds, actions.Round{Outcomes: []actions.Outcome{{Action: "ping", CallID: "a"}}})
 	}
-	p, model := tools(t, planner.Config{MaxRounds: 2, Choice: models.ChoiceRequired}, prose(`{"a":1}`), prose("So far."))
+	p, model := tools(t, planner.Config{MaxRounds: 2, Choice: "required"}, prose(`{"a":1}`), prose("So far."))
 	made, err := p.Plan(t.Context(), in)
 	if err != nil || made.Commands[0].Response != "So far." {
 		t.Fatalf("%+v, %v", made, err)
 	}
 	got := said(model.asked[1].Messages)
-	if asked := model.asked[0]; len(asked.Tools) == 0 || asked.Choice != models.ChoiceNone || !strings.Contains(got[4], "cannot call functions any more") {
+	if asked := model.asked[0]; len(asked.Tools) == 0 || asked.Choice != "none" || !strings.Contains(got[4], "cannot call functions any more") {
 		t.Errorf("asked %+v", asked)
 	}
 	if last := got[len(got)-1]; !strings.HasSuffix(last, "Answer again with plain text.") {
 		t.Errorf("the model is told %s", last)
 	}
-	for _, cfg := range []planner.Config{{MaxRounds: 2}, {Choice: models.ChoiceNone}} {
+	for _, cfg := range []planner.Config{{MaxRounds: 2}, {Choice: "none"}} {
 		p, model := tools(t, cfg, calls("", "a ping {}"), calls("", "a ping {}"))
 		made, err := p.Plan(t.Context(), in)
 		if _, ok := errors.AsType[*plan.Fault](err); !ok || len(model.asked) != 2 {

@@ -335,10 +335,9 @@ func testDecodeFault(t *testing.T, b *bundle) {
 
 func wantValueFault(t *testing.T, b *bundle, s *state.Scope, key state.Key) {
 	t.Helper()
-	var fault *state.ValueError
 	for what, err := range map[string]error{"Err": s.Err(), "Save": b.Save(b.t.Context(), s)} {
-		if !errors.Is(err, state.ErrValue) || !errors.As(err, &fault) || fault.Key != key || fault.Name != "n" {
-			t.Errorf("%s: %v, want a ValueError for n", what, err)
+		if !errors.Is(err, state.ErrValue) || !strings.Contains(err.Error(), key.String()) || !strings.Contains(err.Error(), `value "n"`) {
+			t.Errorf("%s: %v, want an ErrValue for n", what, err)
 		}
 	}
 }
@@ -349,9 +348,8 @@ func testEncodeFault(t *testing.T, b *bundle) {
 	*state.At[int](scopes[0], "n") = 1
 	*state.At[any](scopes[1], "n") = make(chan int)
 	err := b.Save(b.t.Context(), scopes...)
-	var fault *state.ValueError
-	if !errors.As(err, &fault) || fault.Key != key || fault.Name != "n" {
-		t.Errorf("%v, want a ValueError for n", err)
+	if !errors.Is(err, state.ErrValue) || !strings.Contains(err.Error(), key.String()) || !strings.Contains(err.Error(), `value "n"`) {
+		t.Errorf("%v, want an ErrValue for n", err)
 	}
 	if b.one(user).Has("n") {
 		t.Error("another scope was saved although one could not be")
@@ -496,9 +494,8 @@ func testTooLarge(t *testing.T, b *bundle) {
 	text := state.At[string](scopes[1], "text")
 	*text = strings.Repeat("x", 1<<20)
 	err := b.Save(b.t.Context(), scopes...)
-	var large *state.TooLargeError
-	if !errors.Is(err, state.ErrTooLarge) || !errors.As(err, &large) || large.Key != key || large.Limit != 1<<20 || large.Size <= 1<<20 {
-		t.Errorf("%v, want a TooLargeError for %s", err, key)
+	if !errors.Is(err, state.ErrTooLarge) || !strings.Contains(err.Error(), key.String()) || !strings.Contains(err.Error(), "the limit is 1048576") {
+		t.Errorf("%v, want an ErrTooLarge for %s", err, key)
 	}
 	if b.one(user).Has("n") {
 		t.Error("another scope was saved although one was too large")

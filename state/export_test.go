@@ -1,7 +1,6 @@
 package state
 
 import (
-	"bytes"
 	"testing"
 
 	"github.com/redis/go-redis/v9"
@@ -19,13 +18,13 @@ const HeaderBytes = headerBytes
 // EncodeScope makes the document of a scope that change filled.
 func EncodeScope(tb testing.TB, change func(*Scope)) string {
 	tb.Helper()
-	var buf bytes.Buffer
 	s := NewScope()
 	change(s)
-	if _, err := s.encode(&buf, newVersion(), 1); err != nil {
+	doc, _, err := s.encode(newVersion(), 1)
+	if err != nil {
 		tb.Fatal(err)
 	}
-	return buf.String()
+	return doc
 }
 
 // CycleScope is what Load and Save do to one scope, without the network.
@@ -37,7 +36,7 @@ func CycleScope(tb testing.TB, doc string, change func(*Scope)) {
 	}
 	change(s)
 	r := Store{cfg: Config{}.withDefaults()}
-	if _, err := r.Batches([]*Scope{s}); err != nil {
+	if _, _, err := r.Batches([]*Scope{s}); err != nil {
 		tb.Fatal(err)
 	}
 }
@@ -50,12 +49,12 @@ func RaceScope(tb testing.TB, s *Scope, doc string, change func(*Scope)) {
 		tb.Fatal(err)
 	}
 	change(theirs)
-	var buf bytes.Buffer
-	if _, err := theirs.encode(&buf, newVersion(), 1); err != nil {
+	changed, _, err := theirs.encode(newVersion(), 1)
+	if err != nil {
 		tb.Fatal(err)
 	}
 	fresh := &Scope{key: s.key}
-	if err := fresh.read(buf.String(), 1<<20); err != nil {
+	if err := fresh.read(changed, 1<<20); err != nil {
 		tb.Fatal(err)
 	}
 	if err := s.Rebase(fresh); err != nil {

@@ -1,18 +1,17 @@
 package state
 
 import (
+	"cmp"
 	"fmt"
 	"hash/fnv"
 	"net/url"
 	"strconv"
 	"strings"
+
+	"github.com/planbot-go/planbot/state/internal/rdb"
 )
 
 const (
-	// Partitions is part of every key and may never change: keys written
-	// under another number would not be found again. For package inbox.
-	Partitions = 64
-
 	// maxIDBytes bounds what a channel may make us put into a key.
 	maxIDBytes = 1 << 10
 
@@ -56,26 +55,26 @@ func (k Key) Under(kind, id string) Key {
 	return Key{name: k.name + "/" + kind + "/" + url.PathEscape(id), partition: k.partition}
 }
 
-// ParseKey takes what [Key.String] returned. For package inbox.
-func ParseKey(text string) (Key, error) {
-	tag, _, tagged := strings.Cut(strings.TrimPrefix(text, keyPrefix+"{"), "}/")
+// MarshalText makes a Key its String in JSON.
+func (k Key) MarshalText() ([]byte, error) { return []byte(k.name), k.Err() }
+
+// UnmarshalText takes what [Key.MarshalText] made.
+func (k *Key) UnmarshalText(text []byte) error {
+	tag, _, tagged := strings.Cut(strings.TrimPrefix(string(text), keyPrefix+"{"), "}/")
 	partition, err := strconv.Atoi(tag)
-	if !tagged || err != nil || partition < 0 || partition >= Partitions || !strings.HasPrefix(text, keyPrefix) {
-		return Key{}, fmt.Errorf("%w: %.80q is no key", ErrKey, text)
+	if !tagged || err != nil || partition < 0 || partition >= rdb.Partitions || !strings.HasPrefix(string(text), keyPrefix) {
+		return fmt.Errorf("%w: %.80q is no key", ErrKey, text)
 	}
-	return Key{name: text, partition: partition}, nil
+	*k = Key{name: string(text), partition: partition}
+	return nil
 }
 
 // newKey builds planbot/{partition}/channel/bot/kind/id. The hash tag comes
 // first and holds digits only, and the parts are escaped, so that no id can
 // end the tag, leave its place, or collide with another.
 func newKey(partition int, channel, bot, kind, id string) Key {
-	for _, part := range []struct{ what, text string }{
-		{"channel", channel}, {"bot", bot}, {"id", id},
-	} {
-		if fault := faultOf(kind, part.what, part.text); fault != "" {
-			return Key{fault: fault}
-		}
+	if fault := cmp.Or(faultOf(kind, "channel", channel), faultOf(kind, "bot", bot), faultOf(kind, "id", id)); fault != "" {
+		return Key{fault: fault}
 	}
 	return Key{
 		name: keyPrefix + "{" + strconv.Itoa(partition) + "}/" + url.PathEscape(channel) + "/" +
@@ -100,13 +99,13 @@ func partitionOf(id string) int {
 	h := fnv.New64a()
 	_, _ = h.Write([]byte(id)) // a hash never fails
 	sum := h.Sum64()
-	return int((sum ^ sum>>32) % Partitions)
+	return int((sum ^ sum>>32) % rdb.Partitions)
 }
 
 // String is the key as Redis has it, or "" for a Key with an Err.
 func (k Key) String() string { return k.name }
 
-// Partition is the part of all keys that k lies in, below [Partitions]. The keys of one
+// Partition is the part of all keys that k lies in, counted from 0. The keys of one
 // partition share a slot of a cluster. For package inbox.
 func (k Key) Partition() int { return k.partition }
 

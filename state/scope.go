@@ -30,7 +30,6 @@ type Scope struct {
 	writtenAt int64    // Unix seconds of its last write, 0 when there is none
 	stored    string   // the document as loaded or last saved, "" when there is none or it was not understood
 	values    []value  // in the document's order, then as first touched
-	edited    bool     // a stored value was removed, or all of them
 	unsure    []string // versions that saves without an answer may have left
 	deleted   bool     // by Delete, and not saved since
 	rebases   int      // how often others' changes came in
@@ -40,12 +39,12 @@ type Scope struct {
 // value is one named value. One that was never asked for has no live pointer
 // and keeps its stored form.
 type value struct {
-	name     string
-	raw      string // its JSON as stored, unless the scope is edited; "" when it is not
-	live     any    // *T for the T it was asked for as
-	merge    merge  // nil: two changes of it cannot be merged
-	fault    error
-	from, to int // where an encoding under way put its JSON
+	name  string
+	raw   string // its JSON as stored; "" when it is not
+	live  any    // *T for the T it was asked for as
+	noted string // in a checkpoint: the JSON of what live points to
+	merge merge  // nil: two changes of it cannot be merged
+	fault error
 }
 
 // NewScope makes an empty scope that no store knows: the temporary state of a
@@ -81,27 +80,24 @@ func At[T any](s *Scope, name string) *T {
 		s.values = append(s.values, value{name: name, live: live, merge: mergeOf[T]()})
 		return live
 	}
-	if v.live != nil {
-		return sameType[T](s, v)
-	}
 	live := new(T)
-	if err := json.Unmarshal([]byte(v.raw), live); err != nil {
-		v.fault = &ValueError{Key: s.key, Name: name, Err: err}
-		live = new(T)
+	if v.live == nil {
+		if err := json.Unmarshal([]byte(v.raw), live); err != nil {
+			v.fault = s.valueError(v, err)
+			live = new(T)
+		}
+		v.live, v.merge = live, mergeOf[T]()
+		return live
 	}
-	v.live, v.merge = live, mergeOf[T]()
+	if same, ok := v.live.(*T); ok {
+		return same
+	}
+	v.fault = s.valueError(v, fmt.Errorf("asked for as %T and as %T in one turn", v.live, live))
 	return live
 }
 
-func sameType[T any](s *Scope, v *value) *T {
-	if live, ok := v.live.(*T); ok {
-		return live
-	}
-	v.fault = &ValueError{
-		Key: s.key, Name: v.name,
-		Err: fmt.Errorf("asked for as %T and as %T in one turn", v.live, (*T)(nil)),
-	}
-	return new(T)
+func (s *Scope) valueError(v *value, err error) error {
+	return fmt.Errorf("state %s: %w: value %q: %w", s.key, ErrValue, v.name, err)
 }
 
 func nameOf[T any]() string {
@@ -138,42 +134,34 @@ func (s *Scope) Names() []string {
 // The error is that of a value which JSON cannot hold.
 func (s *Scope) JSON(name string) (jsontext.Value, error) {
 	v := s.find(name)
-	switch {
-	case v == nil, v.raw == "" && v.zero():
+	if v == nil {
 		return nil, nil
-	case v.live == nil:
-		return jsontext.Value(v.raw), nil
 	}
-	raw, err := json.Marshal(v.live, json.Deterministic(true))
-	if err != nil {
-		return nil, &ValueError{Key: s.key, Name: name, Err: err}
+	raw, err := s.now(v)
+	if raw == "" {
+		return nil, err
 	}
-	return raw, nil
+	return jsontext.Value(raw), nil
 }
 
 // Remove takes the value called name out of s, and out of Redis at Save. A
 // fault of that value goes with it. Asking for name again starts afresh.
 func (s *Scope) Remove(name string) {
-	s.values = slices.DeleteFunc(s.values, func(v value) bool {
-		s.edited = s.edited || (v.name == name && v.raw != "")
-		return v.name == name
-	})
+	s.values = slices.DeleteFunc(s.values, func(v value) bool { return v.name == name })
 }
 
 // Delete takes every value out of s, its faults too: at Save the document is
 // deleted. What is written to s after Delete and before Save is all that the
 // document then holds.
 func (s *Scope) Delete() {
-	s.values = nil
-	s.edited, s.deleted = true, true
-	s.fault = nil
+	s.values, s.deleted, s.fault = nil, true, nil
 }
 
 // Key is the key s was loaded by, the zero Key for a detached scope.
 func (s *Scope) Key() Key { return s.key }
 
 // Err is why s cannot be trusted, nil when it can: its document could not be
-// read, or a value did not fit the type it was asked for as (a [ValueError]).
+// read, or a value did not fit the type it was asked for as (an [ErrValue]).
 // Such a scope is never saved, so nothing is overwritten that was not
 // understood. Delete, or Remove of the value in question, clears it.
 func (s *Scope) Err() error {
@@ -202,61 +190,41 @@ func (v *value) zero() bool {
 	return v.live == nil || reflect.ValueOf(v.live).Elem().IsZero()
 }
 
-// Changed reports whether a Save would write s. The error is s.Err, or a [ValueError] of
+// Changed reports whether a Save would write s. The error is s.Err, or an [ErrValue] of
 // a value that JSON cannot hold.
 func (s *Scope) Changed() (bool, error) {
-	if err := s.Err(); err != nil || !s.touched() {
+	if err := s.Err(); err != nil {
 		return false, err
 	}
-	buf := borrow()
-	defer giveBack(buf)
-	buf.Reset()
-	changed, err := s.encode(buf, newVersion(), 0)
-	if buf.Len() == headerBytes {
-		changed = s.version != "" || len(s.unsure) > 0
-	}
+	_, changed, err := s.encode(newVersion(), 0)
 	return changed, err
 }
 
-// Checkpoint is what a scope held at one moment, see [Scope.Checkpoint].
-type Checkpoint struct {
-	version string
-	values  []value
-	encoded []string // JSON of what was live, by index
-	edited  bool
-	deleted bool
-	rebases int
-	fault   error
-}
-
-// Checkpoint notes what s holds now. A live value that JSON cannot hold is noted
-// as the same value, so that what is done to it later stays done.
-func (s *Scope) Checkpoint() Checkpoint {
-	c := Checkpoint{s.version, slices.Clone(s.values), make([]string, len(s.values)), s.edited, s.deleted, s.rebases, s.fault}
-	for i := range s.values {
-		if live := s.values[i].live; live != nil {
-			if raw, err := json.Marshal(live, json.Deterministic(true)); err == nil {
-				c.encoded[i] = string(raw)
-			}
+// Checkpoint returns a copy of what s holds now, for [Scope.Restore]. A live value that
+// JSON cannot hold is noted as the same value, so that what is done to it later stays done.
+func (s *Scope) Checkpoint() *Scope {
+	c := *s
+	c.values = slices.Clone(s.values)
+	for i := range c.values {
+		if raw, err := json.Marshal(c.values[i].live, json.Deterministic(true)); err == nil {
+			c.values[i].noted = string(raw)
 		}
 	}
-	return c
+	return &c
 }
 
 // Restore puts s back to c, a checkpoint of s, also when s was saved in between.
 // When [Scope.Rebase] brought in what others did since c, that would be undone, too:
 // then s.Err says that the document has to be loaded again. Pointers that [Of] and [At]
 // returned are not live any more.
-func (s *Scope) Restore(c Checkpoint) {
+func (s *Scope) Restore(c *Scope) {
 	s.values, s.deleted, s.fault = slices.Clone(c.values), c.deleted, c.fault
-	s.edited = c.edited || s.version != c.version
 	for i := range s.values {
 		v := &s.values[i]
-		if v.live == nil || c.encoded[i] == "" {
+		if v.live == nil || v.noted == "" {
 			continue
 		}
-		live := reflect.New(reflect.TypeOf(v.live).Elem()).Interface()
-		if json.Unmarshal([]byte(c.encoded[i]), live) == nil {
+		if live, err := s.decode(v, v.noted); err == nil {
 			v.live = live
 		}
 	}
@@ -275,7 +243,7 @@ func (s *Scope) Restore(c Checkpoint) {
 // written to it afterwards. Pointers that [Of] and [At] returned stay live; what they
 // point to is replaced where it differs.
 //
-// The error may also be s.Err, fresh.Err or a [ValueError] of a value that does not fit
+// The error may also be s.Err, fresh.Err or an [ErrValue] about a value that does not fit
 // its type any more. After any error s is as it was.
 func (s *Scope) Rebase(fresh *Scope) error {
 	if err := cmp.Or(s.Err(), fresh.Err()); err != nil {
@@ -287,110 +255,96 @@ func (s *Scope) Rebase(fresh *Scope) error {
 	if fresh.version == s.version {
 		return nil // another document of the same Save lost
 	}
-	if slices.Contains(s.unsure, fresh.version) {
-		s.onto(fresh) // an own write that got no answer
-		s.edited = true
-		return nil
-	}
-	was, theirs := storedValues(s.stored), storedValues(fresh.stored)
-	results := make([]rebased, 0, len(s.values)+len(theirs))
-	for i := range s.values {
-		v := &s.values[i]
-		r, err := s.rebase(v, was[v.name], theirs[v.name])
+	if !slices.Contains(s.unsure, fresh.version) { // else it is an own write that got no answer
+		values, err := s.rebased(storedValues(s.stored), storedValues(fresh.stored))
 		if err != nil {
 			return err
 		}
-		results = append(results, r)
-	}
-	for _, name := range slices.Sorted(maps.Keys(theirs)) {
-		if s.find(name) != nil {
-			continue
+		s.values = s.values[:0:0]
+		for _, v := range values {
+			if v.theirs != nil {
+				reflect.ValueOf(v.live).Elem().Set(reflect.ValueOf(v.theirs).Elem())
+			}
+			s.values = append(s.values, v.value)
 		}
-		switch gone := was[name] != "" || s.deleted; { // it is not in s
-		case !gone:
-			results = append(results, rebased{value: value{name: name, raw: theirs[name]}})
-		case was[name] == theirs[name], s.deleted:
-			results = append(results, rebased{edited: true})
-		default:
-			return &ConflictError{Conflicted: []Key{s.key}}
-		}
+		s.rebases++
 	}
-	s.take(results)
-	s.onto(fresh)
-	s.rebases++
-	return nil
-}
-
-func (s *Scope) onto(fresh *Scope) {
 	s.version, s.writtenAt, s.stored, s.unsure = fresh.version, fresh.writtenAt, fresh.stored, nil
+	return nil
 }
 
 // rebased is what becomes of one value.
 type rebased struct {
 	value
-	live   any  // not nil: what its live pointer is to point to
-	edited bool // a Save would not find the difference to fresh by itself
+	theirs any // not nil: what its live pointer is to point to
 }
 
-// rebase says what becomes of v, which was stored as was when s was loaded and as theirs
-// now. "" is one that is not there.
-func (s *Scope) rebase(v *value, was, theirs string) (rebased, error) {
-	ours, err := s.now(v)
-	if err != nil {
-		return rebased{}, err
-	}
-	r := rebased{value: *v}
-	r.raw = theirs
-	switch {
-	case ours == theirs:
-	case theirs == was, s.deleted:
+// rebased says what becomes of all values, which were stored as was when s was loaded and
+// as theirs now.
+func (s *Scope) rebased(was, theirs map[string]string) ([]rebased, error) {
+	var all []rebased
+	for i := range s.values {
+		v := &s.values[i]
+		ours, err := s.now(v)
+		if err != nil {
+			return nil, err
+		}
+		r, was, theirs := rebased{value: *v}, was[v.name], theirs[v.name]
+		r.raw = theirs
 		switch {
-		case v.live == nil: // Restore put it back
-			r.raw, r.edited = ours, true
-		case ours == "" && theirs != "": // it was removed, and asked for again
-			r.raw, r.edited = "", true
+		case ours == theirs:
+		case theirs == was, s.deleted:
+			r.raw = ours
+		case ours == was:
+			if v.live != nil {
+				r.theirs, err = s.decode(v, theirs)
+			}
+		case v.merge != nil && v.live != nil:
+			r.theirs, err = s.merge(v, ours, was, theirs)
+		default:
+			err = &ConflictError{Conflicted: []Key{s.key}}
 		}
-	case ours == was:
-		if v.live != nil {
-			r.live, err = s.decode(v, theirs)
+		if err != nil {
+			return nil, err
 		}
-	case v.merge != nil && v.live != nil:
-		r.live, err = s.mergeValue(v, ours, was, theirs)
-	default:
-		err = &ConflictError{Conflicted: []Key{s.key}}
-	}
-	return r, err
-}
-
-// take makes results what s holds.
-func (s *Scope) take(results []rebased) {
-	s.edited = false
-	values := s.values[:0:0]
-	for _, r := range results {
-		s.edited = s.edited || r.edited
-		if r.live != nil {
-			reflect.ValueOf(r.value.live).Elem().Set(reflect.ValueOf(r.live).Elem())
-		}
-		if r.value.live != nil || r.raw != "" {
-			values = append(values, r.value)
+		if r.live != nil || r.raw != "" {
+			all = append(all, r)
 		}
 	}
-	s.values = values
+	for _, name := range slices.Sorted(maps.Keys(theirs)) {
+		switch {
+		case s.find(name) != nil, s.deleted:
+		case was[name] == "":
+			all = append(all, rebased{value: value{name: name, raw: theirs[name]}})
+		case was[name] != theirs[name]: // we removed it
+			return nil, &ConflictError{Conflicted: []Key{s.key}}
+		}
+	}
+	return all, nil
 }
 
-// now is v's JSON as Save would write it, "" when it would not.
+// now is v's JSON as Save would write it, "" when it would not: a value that was only
+// looked at, such as a struct whose empty map was made on first use, is not worth a
+// document. Maps are written in the order of their keys: otherwise an unchanged one would
+// look changed.
 func (s *Scope) now(v *value) (string, error) {
-	if v.raw == "" && v.zero() {
-		return "", nil
+	if v.live == nil || v.raw == "" && v.zero() {
+		return v.raw, nil
 	}
-	var buf bytes.Buffer
-	if err := v.encode(&buf); err != nil {
-		return "", &ValueError{Key: s.key, Name: v.name, Err: err}
+	raw, err := json.Marshal(v.live, json.Deterministic(true))
+	if err == nil && bytes.IndexByte(raw, '\n') >= 0 {
+		err = errors.New("its marshaler writes line breaks, state is kept compact")
 	}
-	if v.raw == "" && v.encodesAsZero(buf.Bytes()) {
-		return "", nil
+	if err != nil {
+		return "", s.valueError(v, err)
 	}
-	return buf.String(), nil
+	if v.raw == "" {
+		zero, err := json.Marshal(reflect.New(reflect.TypeOf(v.live).Elem()).Interface(), json.Deterministic(true))
+		if err == nil && bytes.Equal(zero, raw) {
+			return "", nil
+		}
+	}
+	return string(raw), nil
 }
 
 // decode makes another value of v's type.
@@ -400,12 +354,12 @@ func (s *Scope) decode(v *value, raw string) (any, error) {
 		return live, nil
 	}
 	if err := json.Unmarshal([]byte(raw), live); err != nil {
-		return nil, &ValueError{Key: s.key, Name: v.name, Err: err}
+		return nil, s.valueError(v, err)
 	}
 	return live, nil
 }
 
-func (s *Scope) mergeValue(v *value, ours, was, theirs string) (any, error) {
+func (s *Scope) merge(v *value, ours, was, theirs string) (any, error) {
 	merged, err := s.decode(v, ours)
 	before, wasErr := s.decode(v, was)
 	after, theirsErr := s.decode(v, theirs)
@@ -418,16 +372,12 @@ func (s *Scope) mergeValue(v *value, ours, was, theirs string) (any, error) {
 
 // storedValues are the values of a document that was parsed before.
 func storedValues(doc string) map[string]string {
-	if doc == "" {
-		return nil
-	}
-	var s Scope
-	if s.parseLines(doc[headerBytes:]) != nil {
-		panic(errors.New("state: a document that was read before cannot be read again"))
-	}
-	values := make(map[string]string, len(s.values))
-	for _, v := range s.values {
-		values[v.name] = v.raw
+	values := map[string]string{}
+	if doc != "" {
+		all, _ := parseLines(doc[headerBytes:])
+		for _, v := range all {
+			values[v.name] = v.raw
+		}
 	}
 	return values
 }
@@ -470,12 +420,6 @@ func (s *Set) Merge(was, theirs *Set) {
 	}
 }
 
-// touched: whether s needs to be encoded to know if it changed.
-func (s *Scope) touched() bool {
-	return s.edited || len(s.unsure) > 0 ||
-		slices.ContainsFunc(s.values, func(v value) bool { return v.live != nil })
-}
-
 // A stored document is
 //
 //	planbot/1 <random version, 26 letters and digits> <time written, Unix seconds, 8 hex digits>
@@ -504,7 +448,7 @@ func (s *Scope) read(doc string, maxBytes int) error {
 	case doc == "":
 		return nil
 	case len(doc) > maxBytes:
-		s.fault = &TooLargeError{Key: s.key, Size: len(doc), Limit: maxBytes}
+		s.fault = fmt.Errorf("state %s: %w: more than %d bytes", s.key, ErrTooLarge, maxBytes)
 	default:
 		s.fault = s.parse(doc)
 	}
@@ -517,103 +461,66 @@ func (s *Scope) read(doc string, maxBytes int) error {
 func (s *Scope) parse(doc string) error {
 	rest, ours := strings.CutPrefix(doc, magic)
 	number, _, _ := strings.Cut(rest[:min(len(rest), 10)], " ")
-	if _, err := strconv.ParseUint(number, 10, 31); !ours || err != nil {
-		return &FormatError{Key: s.key}
+	if _, err := strconv.ParseUint(number, 10, 31); ours && err == nil && number != strconv.Itoa(format) {
+		return fmt.Errorf("state %s: %w: its format is %s, this program knows %d; a newer program wrote it", s.key, ErrValue, number, format)
 	}
-	if number != strconv.Itoa(format) {
-		return &FormatError{Key: s.key, Format: number}
-	}
-	if len(doc) < headerBytes || doc[headerBytes-1] != '\n' || doc[len(doc)-1] != '\n' {
-		return &FormatError{Key: s.key}
+	foreign := fmt.Errorf("state %s: %w: it was not written by this program", s.key, ErrValue)
+	if !ours || number != strconv.Itoa(format) || len(doc) < headerBytes || doc[headerBytes-1] != '\n' || doc[len(doc)-1] != '\n' {
+		return foreign
 	}
 	written, err := strconv.ParseInt(doc[versionBytes+1:headerBytes-1], 16, 64)
-	if err != nil {
-		return &FormatError{Key: s.key}
+	values, valid := parseLines(doc[headerBytes:])
+	if err != nil || !valid {
+		return foreign
 	}
-	s.writtenAt = written
-	return s.parseLines(doc[headerBytes:])
+	s.writtenAt, s.values = written, values
+	return nil
 }
 
-func (s *Scope) parseLines(lines string) error {
-	s.values = make([]value, 0, min(strings.Count(lines, "\n"), 64)+2)
+func parseLines(lines string) (values []value, valid bool) {
 	for line := range strings.Lines(lines) {
 		field, raw, ok := strings.Cut(line[:len(line)-1], " ")
 		name, err := url.PathUnescape(field)
 		if !ok || raw == "" || err != nil {
-			s.values = nil
-			return &FormatError{Key: s.key}
+			return nil, false
 		}
-		s.values = append(s.values, value{name: name, raw: raw})
+		values = append(values, value{name: name, raw: raw})
 	}
-	return nil
+	return values, true
 }
 
-// encode writes the document that s stands for to buf and reports whether it
-// differs from the stored one. Values that were never asked for are copied as
-// they are. A document without values is one that should not exist.
-func (s *Scope) encode(buf *bytes.Buffer, version string, now int64) (changed bool, err error) {
-	fmt.Fprintf(buf, "%s %08x\n", version, now)
-	changed = s.edited || len(s.unsure) > 0
+// encode returns the document that s stands for, "" when there need not be one, and
+// whether it differs from the stored one. Values that were never asked for are copied as
+// they are.
+func (s *Scope) encode(version string, now int64) (doc string, changed bool, err error) {
+	var buf strings.Builder
+	fmt.Fprintf(&buf, "%s %08x\n", version, now)
 	for i := range s.values {
 		v := &s.values[i]
-		start := buf.Len()
-		v.from, v.to = 0, 0
-		if v.raw == "" && v.zero() {
-			continue
+		raw, err := s.now(v)
+		if err != nil {
+			return "", false, err
 		}
-		buf.WriteString(url.PathEscape(v.name))
-		buf.WriteByte(' ')
-		from := buf.Len()
-		if err := v.encode(buf); err != nil {
-			return false, &ValueError{Key: s.key, Name: v.name, Err: err}
+		if raw != "" {
+			buf.WriteString(url.PathEscape(v.name) + " " + raw + "\n")
 		}
-		if v.raw == "" && v.encodesAsZero(buf.Bytes()[from:]) {
-			buf.Truncate(start)
-			continue
-		}
-		v.from, v.to = from, buf.Len()
-		changed = changed || string(buf.Bytes()[from:]) != v.raw
-		buf.WriteByte('\n')
 	}
-	return changed, nil
-}
-
-// encode writes the value's JSON. Maps are written in the order of their keys:
-// otherwise an unchanged one would look changed.
-func (v *value) encode(buf *bytes.Buffer) error {
-	if v.live == nil {
-		buf.WriteString(v.raw)
-		return nil
+	if buf.Len() == headerBytes {
+		return "", s.version != "" || len(s.unsure) > 0, nil
 	}
-	from := buf.Len()
-	if err := json.MarshalWrite(buf, v.live, json.Deterministic(true)); err != nil {
-		return err
-	}
-	if bytes.IndexByte(buf.Bytes()[from:], '\n') >= 0 {
-		return errors.New("its marshaler writes line breaks, state is kept compact")
-	}
-	return nil
-}
-
-// encodesAsZero: a value that was only looked at, such as a struct whose empty
-// map was made on first use, is not worth a document.
-func (v *value) encodesAsZero(encoded []byte) bool {
-	zero, err := json.Marshal(reflect.New(reflect.TypeOf(v.live).Elem()).Interface(), json.Deterministic(true))
-	return err == nil && bytes.Equal(zero, encoded)
+	doc = buf.String()
+	return doc, len(s.unsure) > 0 || s.stored == "" || s.stored[headerBytes:] != doc[headerBytes:], nil
 }
 
 // saved makes doc, encoded last, what s knows to be stored; "" after a delete.
 func (s *Scope) saved(doc, version string, now int64) {
 	s.version, s.writtenAt, s.stored = version, now, doc
-	s.edited, s.deleted, s.unsure = false, false, nil
+	s.deleted, s.unsure = false, nil
 	if doc == "" {
 		s.version, s.writtenAt = "", 0
 	}
+	values := storedValues(doc)
 	for i := range s.values {
-		v := &s.values[i]
-		v.raw = ""
-		if doc != "" {
-			v.raw = doc[v.from:v.to]
-		}
+		s.values[i].raw = values[s.values[i].name]
 	}
 }

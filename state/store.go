@@ -21,11 +21,12 @@ package state
 import (
 	"cmp"
 	"context"
-	_ "embed" // the scripts
+	_ "embed" // a script
 	"errors"
 	"fmt"
 	"net"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -84,9 +85,36 @@ type Server = rdb.Server
 // StartServer starts one. Close it when nobody needs what it keeps.
 func StartServer() (*Server, error) { return rdb.StartServer() }
 
-// CheckURL returns what [Open] has against a URL, nil when it would take it.
-// Nothing is dialled, and like Open's the error never quotes the URL.
-func CheckURL(url string) error { return rdb.CheckURL(url) }
+// What can go wrong, for errors.Is.
+var (
+	// ErrConflict: somebody else saved the document since it was loaded. Load again, decide
+	// again. It comes as a [ConflictError].
+	ErrConflict = errors.New("state was changed by somebody else")
+	// ErrTooLarge: a document is larger than [Config.MaxBytes].
+	ErrTooLarge = errors.New("state is too large")
+	// ErrValue: what is stored was not written by this program, or by a newer one; a stored
+	// value does not decode into, or a live value does not encode from, its Go type.
+	ErrValue = errors.New("state cannot be read or written")
+	// ErrKey: a key was built from parts that cannot name a document.
+	ErrKey = errors.New("state key is unusable")
+	// ErrUnavailable: Redis could not be reached or cannot serve now. Trying again later may help.
+	ErrUnavailable = rdb.ErrUnavailable
+)
+
+// ConflictError says which documents of a Save lost the race. Documents of one
+// partition are saved together or not at all, so a conversation and its thread
+// are both in Conflicted when one of them lost; documents of other partitions
+// may be in Saved. It wraps [ErrConflict].
+type ConflictError struct {
+	Conflicted []Key // not saved
+	Saved      []Key // saved by the same call
+}
+
+func (e *ConflictError) Error() string {
+	return fmt.Sprintf("save state %v: %v", e.Conflicted, ErrConflict)
+}
+
+func (e *ConflictError) Unwrap() error { return ErrConflict }
 
 // Store keeps state in a Redis server, a cluster, or inside the process. It is
 // safe for concurrent use. Make one with [Open] or [OpenEmbedded] and Close it.
@@ -128,7 +156,7 @@ func open(cfg Config, how func(rdb.Config) (*rdb.DB, error)) (*Store, error) {
 	}
 	db, err := how(rdb.Config{Timeout: cfg.Timeout, Dial: cfg.Dial, Server: cfg.Server, Log: cfg.Log})
 	if err != nil {
-		return nil, fmt.Errorf("open redis: %w", err)
+		return nil, err
 	}
 	return &Store{db: db, cfg: cfg}, nil
 }
@@ -137,8 +165,8 @@ func open(cfg Config, how func(rdb.Config) (*rdb.DB, error)) (*Store, error) {
 // each, in the order of keys. A document that does not exist makes an empty
 // scope. Never more than [Config.MaxBytes] of one are read.
 //
-// When Redis answered but a document cannot be used ([TooLargeError],
-// [FormatError]), Load returns its error together with all scopes: the
+// When Redis answered but a document cannot be used ([ErrTooLarge],
+// [ErrValue]), Load returns its error together with all scopes: the
 // unusable one says the same in Err, and Delete with a Save is the way out.
 // With any other error ([ErrKey], [ErrUnavailable], the context's) there are
 // no scopes.
@@ -153,26 +181,43 @@ func (s *Store) Load(ctx context.Context, keys ...Key) ([]*Scope, error) {
 	return s.Loaded(ctx, keys, calls)
 }
 
-// fill reads the reply about one document. Its error is the scope's fault as well.
-func (s *Store) fill(ctx context.Context, scope *Scope, c *rdb.Call) error {
-	if c.Err != nil { // a value of another type
-		scope.fault = &FormatError{Key: scope.key}
-		return scope.fault
+// LoadCalls are the calls that read documents as part of a round trip, for
+// [Store.Loaded]. For package inbox; everybody else calls [Store.Load].
+func (s *Store) LoadCalls(keys []Key) ([]*rdb.Call, error) {
+	calls := make([]*rdb.Call, len(keys))
+	for i, key := range keys {
+		if err := key.Err(); err != nil {
+			return nil, err
+		}
+		// One byte more than is allowed, to tell "just fits" from "more".
+		calls[i] = rdb.Plain("getrange", key.name, 0, s.cfg.MaxBytes)
 	}
-	err := scope.read(c.Text(), s.cfg.MaxBytes)
-	var large *TooLargeError
-	if errors.As(err, &large) { // how large, for the error to name, costs a second round trip
-		ctx, cancel := context.WithTimeout(ctx, s.cfg.Timeout)
-		defer cancel()
-		large.Size = max(large.Size, int(s.db.Client.StrLen(ctx, scope.key.name).Val()))
+	return calls, nil
+}
+
+// Loaded reads the replies to [Store.LoadCalls] as [Store.Load] does.
+func (s *Store) Loaded(ctx context.Context, keys []Key, calls []*rdb.Call) ([]*Scope, error) {
+	scopes := make([]*Scope, len(keys))
+	var faults []error
+	for i, c := range calls {
+		scope := &Scope{key: keys[i]}
+		switch {
+		case rdb.IsWrongType(c.Err):
+			scope.fault = fmt.Errorf("state %s: %w: it was not written by this program", scope.key, ErrValue)
+		case c.Err != nil:
+			return nil, rdb.Explain(ctx, "load state", c.Err)
+		default:
+			_ = scope.read(c.Text(), s.cfg.MaxBytes) // it is in fault
+		}
+		scopes[i], faults = scope, append(faults, scope.fault)
 	}
-	return err
+	return scopes, errors.Join(faults...)
 }
 
 //go:embed save.lua
 var saveLua string
 
-var saveScript = rdb.NewScript(DocsScript, saveLua)
+var saveScript = rdb.NewScript(saveLua)
 
 // Save writes the scopes that changed since they were loaded or last saved, in
 // one round trip, each only if nobody else wrote it meanwhile. Scopes of one
@@ -181,26 +226,25 @@ var saveScript = rdb.NewScript(DocsScript, saveLua)
 // does not run out.
 //
 // Everything is checked before anything is written: a scope with an Err, a
-// detached one, a value that does not encode (a [ValueError]), a document
-// that is too large (a [TooLargeError]) or two changed scopes of one key stop
+// detached one, a value that does not encode ([ErrValue]), a document
+// that is too large ([ErrTooLarge]) or two changed scopes of one key stop
 // the whole Save. Later errors are a [ConflictError], and [ErrUnavailable] or
 // the context's error when it is not known whether a scope was saved; both may
 // come joined. A scope that was not saved keeps its changes, and after
 // ErrUnavailable the same Save may be tried again: a first try that did arrive
 // is not taken for a conflict.
 func (s *Store) Save(ctx context.Context, scopes ...*Scope) error {
-	batches, err := s.Batches(scopes)
+	batches, idle, err := s.Batches(scopes)
 	if err != nil {
 		return err
 	}
 	var calls []*rdb.Call
 	for _, b := range batches {
-		c := saveScript.Call(len(b.Docs))
-		b.AddKeys(c)
-		b.AddDocs(c)
+		c := saveScript.Call()
+		b.AddTo(c)
 		calls = append(calls, c)
 	}
-	calls = append(calls, s.IdleCalls(scopes, batches)...)
+	calls = append(calls, idle...)
 	bounded, cancel := context.WithTimeout(ctx, s.cfg.Timeout)
 	defer cancel()
 	s.db.Exec(bounded, calls...)
@@ -216,18 +260,132 @@ func (s *Store) Save(ctx context.Context, scopes ...*Scope) error {
 			b.Saved()
 		}
 	}
-	for _, c := range calls {
-		err = cmp.Or(err, c.Err)
-	}
-	err = rdb.Explain(ctx, "save state", err)
-	switch {
-	case len(conflict.Conflicted) == 0:
+	err = rdb.Explain(ctx, "save state", rdb.FirstErr(calls))
+	if len(conflict.Conflicted) == 0 {
 		return err
-	case err == nil:
-		return &conflict
 	}
 	return errors.Join(&conflict, err)
 }
+
+// Batch is the changed documents of one partition, to be written in one step as part of a
+// script. For package inbox; everybody else calls [Store.Save]. A Batch can be kept as
+// JSON: what is read from that knows no scopes.
+type Batch struct {
+	Docs   []doc
+	TTL    int64   // of the documents, ms
+	writes []write // of what scopes, in the order of Docs
+}
+
+// doc is one document to write.
+type doc struct {
+	Key      string
+	Text     string // "": delete it
+	Replaces string // the versions that it may replace, see docs.lua
+}
+
+// write is what a scope needs to know when its document was written.
+type write struct {
+	scope   *Scope
+	version string
+	at      int64 // Unix seconds
+}
+
+// Batches checks and encodes the scopes that changed, as [Store.Save] does, and returns a
+// Batch for each partition that has some. Idle notes that those which did not change are in
+// use, where the last note is a tenth of the TTL ago.
+func (s *Store) Batches(scopes []*Scope) (batches []*Batch, idle []*rdb.Call, err error) {
+	now := time.Now()
+	for i, scope := range scopes {
+		if slices.Contains(scopes[:i], scope) {
+			continue
+		}
+		if err := cmp.Or(scope.Err(), scope.key.Err()); err != nil {
+			return nil, nil, fmt.Errorf("save state: %w", err)
+		}
+		w := write{scope: scope, version: newVersion(), at: now.Unix()}
+		text, changed, err := scope.encode(w.version, w.at)
+		switch {
+		case err == nil && len(text) > s.cfg.MaxBytes:
+			err = fmt.Errorf("state %s: %w: %d bytes, the limit is %d", scope.key, ErrTooLarge, len(text), s.cfg.MaxBytes)
+		case text == "":
+			w.version = ""
+		}
+		if err != nil {
+			return nil, nil, fmt.Errorf("save state: %w", err)
+		}
+		if !changed {
+			if scope.version != "" && now.Sub(time.Unix(scope.writtenAt, 0)) > s.cfg.TTL/10 {
+				idle = append(idle, rdb.Plain("pexpire", scope.key.name, s.cfg.TTL.Milliseconds()))
+			}
+			continue
+		}
+		at := slices.IndexFunc(batches, func(b *Batch) bool { return b.Partition() == scope.key.partition })
+		if at < 0 {
+			at = len(batches)
+			batches = append(batches, &Batch{TTL: s.cfg.TTL.Milliseconds()})
+		}
+		b := batches[at]
+		if slices.Contains(b.Keys(), scope.key) {
+			return nil, nil, fmt.Errorf("save state: two changed scopes of one key, %s", scope.key)
+		}
+		// The version that was loaded, the one this write leaves, those of earlier tries.
+		versions := append([]string{scope.version, w.version}, scope.unsure...)
+		b.Docs = append(b.Docs, doc{scope.key.name, text, "\n" + strings.Join(versions, "\n") + "\n"})
+		b.writes = append(b.writes, w)
+	}
+	return batches, idle, nil
+}
+
+// Partition is that of the documents. It must not be asked of an empty Batch.
+func (b *Batch) Partition() int { return b.writes[0].scope.key.partition }
+
+// AddTo adds the documents to a call, behind the other keys and arguments, for docs.lua.
+func (b *Batch) AddTo(c *rdb.Call) {
+	c.Add(b.TTL)
+	for _, doc := range b.Docs {
+		c.AddKeys(doc.Key)
+		c.Add(doc.Text, doc.Replaces)
+	}
+}
+
+// Without drops the documents of these numbers, counted from 1 and ascending, and returns
+// their keys.
+func (b *Batch) Without(numbers []int64) (keys []string) {
+	for _, n := range slices.Backward(numbers) {
+		keys = append(keys, b.Docs[n-1].Key)
+		b.Docs = slices.Delete(b.Docs, int(n-1), int(n))
+	}
+	return keys
+}
+
+// Saved tells the scopes that they are saved.
+func (b *Batch) Saved() {
+	for i, w := range b.writes {
+		w.scope.saved(b.Docs[i].Text, w.version, w.at)
+	}
+}
+
+// Unknown tells the scopes that a write may have arrived, or may still.
+func (b *Batch) Unknown() {
+	for _, w := range b.writes {
+		w.scope.unsure = append(w.scope.unsure, w.version)
+	}
+}
+
+// Keys are those of the documents.
+func (b *Batch) Keys() []Key {
+	keys := make([]Key, len(b.writes))
+	for i, w := range b.writes {
+		keys[i] = w.scope.key
+	}
+	return keys
+}
+
+// DB is what the store's keys are kept in. For package inbox.
+func (s *Store) DB() *rdb.DB { return s.db }
+
+// MaxBytes bounds one document. For package inbox.
+func (s *Store) MaxBytes() int { return s.cfg.MaxBytes }
 
 // Ping reports whether Redis answers and keeps the keys of this program: it sets
 // one, for a minute, in each of four partitions, so that on a cluster several nodes
@@ -237,7 +395,7 @@ func (s *Store) Ping(ctx context.Context) error {
 	bounded, cancel := context.WithTimeout(ctx, s.cfg.Timeout)
 	defer cancel()
 	_, err := s.db.Client.Pipelined(bounded, func(p redis.Pipeliner) error {
-		for i := 0; i < Partitions; i += Partitions / 4 {
+		for i := 0; i < rdb.Partitions; i += rdb.Partitions / 4 {
 			p.Set(bounded, fmt.Sprintf("%s{%d}/ping", keyPrefix, i), "", time.Minute)
 		}
 		return nil
@@ -278,18 +436,10 @@ func (s *Store) Embedded() bool { return s.db.Embedded() }
 // String says where state lives, without credentials, for a log line.
 func (s *Store) String() string { return s.db.String() }
 
-var (
-	//go:embed join.lua
-	joinLua string
+//go:embed drain.lua
+var drainLua string
 
-	//go:embed drain.lua
-	drainLua string
-)
-
-var (
-	joinScript  = rdb.NewScript(joinLua)
-	drainScript = rdb.NewScript(drainLua)
-)
+var drainScript = rdb.NewScript(drainLua)
 
 // setBatch is how many members of a set are handed out at a time.
 const setBatch = 100
@@ -303,20 +453,28 @@ func (s *Store) Join(ctx context.Context, set Key, member string) error {
 	if err := set.Err(); err != nil {
 		return fmt.Errorf("join a set: %w", err)
 	}
-	return s.try(ctx, "join a set", s.JoinCall(set, member))
+	err := s.try(ctx, "join a set", s.JoinCalls(set, member)...)
+	if rdb.IsWrongType(err) { // what is not ours would be in the way for ever
+		err = s.try(ctx, "join a set", append([]*rdb.Call{rdb.Plain("del", set.name)}, s.JoinCalls(set, member)...)...)
+	}
+	return err
 }
 
-// JoinCall is the call of [Store.Join], as part of a round trip. For package inbox.
-func (s *Store) JoinCall(set Key, member string) *rdb.Call {
-	return joinScript.Call(1, set.name, member, s.cfg.TTL.Milliseconds())
+// JoinCalls are the calls of [Store.Join], as part of a round trip. For package inbox.
+// A set is a hash of each member to how often it joined.
+func (s *Store) JoinCalls(set Key, member string) []*rdb.Call {
+	return []*rdb.Call{
+		rdb.Plain("hincrby", set.name, member, 1),
+		rdb.Plain("pexpire", set.name, s.cfg.TTL.Milliseconds()),
+	}
 }
 
-// try makes one call, again while Redis is unavailable.
-func (s *Store) try(ctx context.Context, doing string, c *rdb.Call) error {
+// try makes calls in one round trip, again while Redis is unavailable.
+func (s *Store) try(ctx context.Context, doing string, calls ...*rdb.Call) error {
 	bounded, cancel := context.WithTimeout(ctx, s.cfg.Timeout)
 	defer cancel()
-	err := s.db.Try(bounded, nil, c)
-	return rdb.Explain(ctx, doing, cmp.Or(err, c.Err))
+	err := s.db.Try(bounded, nil, calls...)
+	return rdb.Explain(ctx, doing, cmp.Or(err, rdb.FirstErr(calls)))
 }
 
 // Leave takes member out of a set. One that is not there is no error.
@@ -372,7 +530,7 @@ func (s *Store) Drain(ctx context.Context, set Key, each func(members []string) 
 		if err != nil {
 			return err
 		}
-		c := drainScript.Call(1, set.name)
+		c := drainScript.Call(set.name)
 		for i, member := range members {
 			if slices.Contains(done, member) {
 				c.Add(member, joined[i])

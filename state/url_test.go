@@ -136,21 +136,3 @@ func TestClientLogsToOurLogger(t *testing.T) {
 		t.Errorf("the logger got %q", log.String())
 	}
 }
-
-// CheckURL and Open take the same URLs, and say the same of the others.
-func TestCheckURLIsOpen(t *testing.T) {
-	t.Parallel()
-	for _, url := range []string{
-		"", "redis://localhost", "rediss+cluster://:sesame@a", "redis+sentinel://a?master_name=main", "redis+sentinel://:sesame@a",
-		"redis://:sesame@localhost?colour=red", "redis+proxy://:sesame@localhost", "redis://:open/sesame@localhost",
-	} {
-		err := state.CheckURL(url)
-		r, want := state.Open(t.Context(), url, state.Config{})
-		if want == nil {
-			_ = r.Close()
-		}
-		if (err == nil) != (want == nil) || err != nil && want.Error() != "open redis: "+err.Error() {
-			t.Errorf("%s: %v, want %v", url, err, want)
-		}
-	}
-}

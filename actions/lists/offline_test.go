@@ -59,7 +59,7 @@ func TestWithoutAKey(t *testing.T) {
 		"delete all my lists":                                   "",
 		"add milk to groceries and show me the money":           "",
 	} {
-		req.Messages = []models.Message{{Role: models.User, Text: text}}
+		req.Messages = []models.Message{{Role: "user", Text: text}}
 		answer, err := models.Offline{}.Complete(t.Context(), req)
 		if err != nil {
 			t.Fatal(err)

@@ -79,7 +79,7 @@ func Asked(req *models.Request, s *scrub.Scrubber) string {
 }
 
 func newAnswer(from *models.Response, s *scrub.Scrubber) *CallAnswer {
-	a := &CallAnswer{Text: s.Text(from.Text), Finish: string(from.Finish), Model: from.Model}
+	a := &CallAnswer{Text: s.Text(from.Text), Finish: from.Finish, Model: from.Model}
 	u := from.Usage
 	a.Tokens = [4]int{u.Prompt, u.Completion, u.Cached, u.Reasoning}
 	if u.Cost > 0 {
@@ -125,7 +125,7 @@ func (c *Call) Response() (*models.Response, error) {
 	if a == nil {
 		return nil, &models.Error{Kind: models.Empty}
 	}
-	r := &models.Response{Text: a.Text, Finish: models.Finish(a.Finish), Model: a.Model}
+	r := &models.Response{Text: a.Text, Finish: a.Finish, Model: a.Model}
 	r.Usage = models.Usage{Prompt: a.Tokens[0], Completion: a.Tokens[1], Cached: a.Tokens[2], Reasoning: a.Tokens[3]}
 	if a.Cost != nil {
 		r.Usage.Cost = *a.Cost

@@ -18,10 +18,10 @@ import (
 func TestReadBack(t *testing.T) {
 	t.Parallel()
 	s := scrub.New("hunter2")
-	req := &models.Request{Messages: []models.Message{{Role: models.System, Text: "You are \"it\".\n\n- a: b"}, {Role: models.User, Text: "my word is hunter2 \x1b"}}}
+	req := &models.Request{Messages: []models.Message{{Role: "system", Text: "You are \"it\".\n\n- a: b"}, {Role: "user", Text: "my word is hunter2 \x1b"}}}
 	answers := []*models.Response{
-		{Text: "Hi hunter2,\nwell.", Finish: models.FinishStop, Model: "m-1", Usage: models.Usage{Prompt: 1, Completion: 2, Cached: 3, Reasoning: 4, Cost: 0.5}},
-		{Calls: []models.Call{{ID: "c1", Name: "add", Arguments: `{"pass":"hunter2"}`}, {ID: "c2", Name: "x"}}, Finish: models.FinishTools},
+		{Text: "Hi hunter2,\nwell.", Finish: "stop", Model: "m-1", Usage: models.Usage{Prompt: 1, Completion: 2, Cached: 3, Reasoning: 4, Cost: 0.5}},
+		{Calls: []models.Call{{ID: "c1", Name: "add", Arguments: `{"pass":"hunter2"}`}, {ID: "c2", Name: "x"}}, Finish: "tool_calls"},
 	}
 	var calls []record.Call
 	for _, answer := range answers {

@@ -173,7 +173,7 @@ func (c *conversation) isForeign(of Of, req *models.Request) bool {
 	c.asked = of.Turn
 	var said []string
 	for _, m := range req.Messages {
-		if m.Role == models.User {
+		if m.Role == "user" {
 			said = append(said, m.Text)
 		}
 	}

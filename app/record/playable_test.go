@@ -86,11 +86,11 @@ func TestDecisionsInWords(t *testing.T) {
 	file := recorded(t, "", record.Config{}, func(_ *testing.T, kit *bottest.Kit) {
 		chat := kit.Personal("Mia")
 		kit.Model.Says(bottest.Plan(bottest.Do("sendMail", "to", "a"), bottest.Say("Sent.")))
-		chat.Deliver(bottest.Activity{"type": "message", "text": "mail a", "channelId": "sms"})
+		chat.Deliver(map[string]any{"type": "message", "text": "mail a", "channelId": "sms"})
 		asked := chat.ExpectMatch("^May I do this").Activity.Text
 		_, approval, _ := strings.Cut(asked, "/approve ")
 		approval, _, _ = strings.Cut(approval, "**")
-		chat.Deliver(bottest.Activity{"type": "message", "text": "/approve " + approval, "channelId": "sms"})
+		chat.Deliver(map[string]any{"type": "message", "text": "/approve " + approval, "channelId": "sms"})
 		chat.Expect("Sent.")
 	})[first]
 	contains(t, file, `"<approval_card sendMail>"`, "value: {approve: true}", "replies: [Sent.]")
@@ -117,10 +117,10 @@ func TestActivitiesWithoutIDs(t *testing.T) {
 	file := recorded(t, "", record.Config{}, func(_ *testing.T, kit *bottest.Kit) {
 		chat := kit.Personal("Mia")
 		kit.Model.Decides(func(c bottest.ModelCall) (bottest.Answer, bool) {
-			return bottest.Answer{Text: bottest.Plan(bottest.Say("to " + c.Last(models.User))), Takes: time.Second}, true
+			return bottest.Answer{Text: bottest.Plan(bottest.Say("to " + c.Last("user"))), Takes: time.Second}, true
 		})
-		kit.Together(func() { chat.Deliver(bottest.Activity{"type": "message", "text": "one", "id": ""}) },
-			func() { chat.Deliver(bottest.Activity{"type": "message", "text": "two", "id": ""}) })
+		kit.Together(func() { chat.Deliver(map[string]any{"type": "message", "text": "one", "id": ""}) },
+			func() { chat.Deliver(map[string]any{"type": "message", "text": "two", "id": ""}) })
 		chat.Expect("to one")
 		chat.Expect("to two")
 	})[first]
@@ -250,13 +250,13 @@ func TestInstallations(t *testing.T) {
 	t.Parallel()
 	file := recorded(t, "", record.Config{}, func(_ *testing.T, kit *bottest.Kit) {
 		chat := kit.Personal("Mia")
-		chat.Deliver(bottest.Activity{"type": "installationUpdate", "action": "add"})
+		chat.Deliver(map[string]any{"type": "installationUpdate", "action": "add"})
 		chat.ExpectMatch("Hello, I am")
 		chat.AddBot() // says the same once more
 		kit.Settle()
-		chat.Deliver(bottest.Activity{"type": "installationUpdate", "action": "remove"})
+		chat.Deliver(map[string]any{"type": "installationUpdate", "action": "remove"})
 		kit.Settle()
-		chat.Deliver(bottest.Activity{"type": "installationUpdate", "action": "add"})
+		chat.Deliver(map[string]any{"type": "installationUpdate", "action": "add"})
 		chat.ExpectMatch("Hello, I am")
 	})[first]
 	contains(t, file, "The bot was taken out", "part 2")

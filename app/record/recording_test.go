@@ -64,7 +64,7 @@ func recorded(t *testing.T, plannerName string, cfg record.Config, talk func(t *
 		b := parts.Bot
 		b.Actions, b.Hooks, b.Channel, b.Authenticator = acts, rec.Hooks(), rec.Channel(b.Channel), rec.Authenticator(b.Authenticator)
 		model := rec.Model(parts.Model)
-		if b.Planner, err = bottest.NewPlanner(ctx, plannerName, planner.Config{Model: model, Actions: acts}); err != nil {
+		if b.Planner, err = parts.Planner(ctx, plannerName, planner.Config{Model: model, Actions: acts}); err != nil {
 			return nil, err
 		}
 		return bot.New(b)
@@ -248,13 +248,13 @@ func TestEvents(t *testing.T) {
 			return bottest.Answer{Text: bottest.Plan(bottest.Say("Well."))}, true
 		})
 		chat := kit.Channel("general", "Mia")
-		said := chat.Deliver(bottest.Activity{
+		said := chat.Deliver(map[string]any{
 			"type": "message", "text": "<at>Listbot</at> ask <at>Ugo</at>", "entities": []any{
 				chat.MentionOf("<at>Listbot</at>"),
-				bottest.Activity{"type": "clientInfo", "locale": "it-IT"},
-				bottest.Activity{"type": "mention", "text": "<at>Ugo</at>", "mentioned": bottest.Activity{"id": "29:ugo", "name": "Ugo"}},
+				map[string]any{"type": "clientInfo", "locale": "it-IT"},
+				map[string]any{"type": "mention", "text": "<at>Ugo</at>", "mentioned": map[string]any{"id": "29:ugo", "name": "Ugo"}},
 			},
-			"attachments": []any{bottest.Activity{"contentType": "text/html", "content": "x"}, bottest.Activity{"contentType": "image/png", "contentUrl": "https://secret"}},
+			"attachments": []any{map[string]any{"contentType": "text/html", "content": "x"}, map[string]any{"contentType": "image/png", "contentUrl": "https://secret"}},
 		})
 		chat.Expect("Well.")
 		said.Again(chat)
@@ -263,7 +263,7 @@ func TestEvents(t *testing.T) {
 		chat.AddBot()
 		chat.ExpectMatch("^Hello")
 		other := kit.Conversation("room-of-mia", "groupChat", "Mia")
-		other.Deliver(bottest.Activity{"type": "message", "text": "hi", "channelId": "emulator"})
+		other.Deliver(map[string]any{"type": "message", "text": "hi", "channelId": "emulator"})
 		other.Expect("Well.")
 	})
 	for name, parts := range map[string][]string{

@@ -48,7 +48,6 @@ func run() int {
 	key := flag.String("key", "", "its API key")
 	model := flag.String("model", "smollm2", "its name for the model")
 	answers := flag.String("answers", os.DevNull, "file for every answer of the model, one JSON object a line")
-	hot := flag.Bool("hot", false, "ask at temperature 1, for the decoder's sake, in place of the likeliest tokens")
 	flag.Parse()
 
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
@@ -56,11 +55,11 @@ func run() int {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 
-	b := &bench{models.OpenAIConfig{
+	server := models.OpenAIConfig{
 		BaseURL: *url, Key: *key, Model: *model, MaxTokensField: "max_tokens", Transport: besideObject{http.DefaultTransport},
 		Timeout: 10 * time.Minute, // a busy machine writes a few tokens a second
-	}}
-	failed, err := b.judgePlans(ctx, *answers, *hot)
+	}
+	failed, err := judgePlans(ctx, server, *answers)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "small-model:", err)
 		return 2
@@ -99,40 +98,29 @@ func (t besideObject) RoundTrip(r *http.Request) (*http.Response, error) {
 	return t.RoundTripper.RoundTrip(own)
 }
 
-// bench is one run against one server.
-type bench struct{ model models.OpenAIConfig }
-
 // cell is one way to ask all the utterances.
 type cell struct {
-	name        string
-	teams       bool // the prompt of Teams AI in place of ours
-	format      string
-	history     bool // behind earlier turns
-	clock       bool // with the line of our planner that says what time it is
-	temperature float64
+	name    string
+	teams   bool // the prompt of Teams AI in place of ours
+	format  string
+	history bool // behind earlier turns
+	clock   bool // with the line of our planner that says what time it is
 }
 
 var cells = []cell{
-	{name: "ours, schema", format: "json_schema", clock: true, temperature: greedy},
-	{name: "ours", format: "text", clock: true, temperature: greedy},
-	{name: "Teams AI's", format: "text", teams: true, temperature: greedy},
-	{name: "ours, schema, earlier turns", format: "json_schema", history: true, clock: true, temperature: greedy},
-	{name: "ours, earlier turns", format: "text", history: true, clock: true, temperature: greedy},
-	{name: "ours without the clock, earlier turns", format: "text", history: true, temperature: greedy},
-	{name: "Teams AI's, earlier turns", format: "text", history: true, teams: true, temperature: greedy},
-	{name: "Teams AI's with our clock, earlier turns", format: "text", history: true, teams: true, clock: true, temperature: greedy},
-}
-
-// hotCells are for the decoder: the model is let loose.
-var hotCells = []cell{
-	{name: "ours without the clock, earlier turns, temperature 1", format: "text", history: true, temperature: 1},
-	{name: "Teams AI's, earlier turns, temperature 1", format: "text", history: true, teams: true, temperature: 1},
-	{name: "Teams AI's, json_object, temperature 1", format: "json_object", teams: true, temperature: 1},
+	{name: "ours, schema", format: "json_schema", clock: true},
+	{name: "ours", format: "text", clock: true},
+	{name: "Teams AI's", format: "text", teams: true},
+	{name: "ours, schema, earlier turns", format: "json_schema", history: true, clock: true},
+	{name: "ours, earlier turns", format: "text", history: true, clock: true},
+	{name: "ours without the clock, earlier turns", format: "text", history: true},
+	{name: "Teams AI's, earlier turns", format: "text", history: true, teams: true},
+	{name: "Teams AI's with our clock, earlier turns", format: "text", history: true, teams: true, clock: true},
 }
 
 // judgePlans asks every utterance in every cell, prints the tables and returns how many
 // checks failed.
-func (b *bench) judgePlans(ctx context.Context, answers string, hot bool) (failed int, err error) {
+func judgePlans(ctx context.Context, server models.OpenAIConfig, answers string) (failed int, err error) {
 	said, err := utterances()
 	if err != nil {
 		return 0, err
@@ -143,14 +131,10 @@ func (b *bench) judgePlans(ctx context.Context, answers string, hot bool) (faile
 	}
 	defer out.Close() //nolint:errcheck // a log for people; the figures are printed
 	var tallies []*tally
-	asked := cells
-	if hot {
-		asked = hotCells
-	}
-	for i := range asked {
-		t, err := b.judgeCell(ctx, &asked[i], said, json.NewEncoder(out))
+	for i := range cells {
+		t, err := judgeCell(ctx, server, &cells[i], said, json.NewEncoder(out))
 		if err != nil {
-			return 0, fmt.Errorf("%s: %w", asked[i].name, err)
+			return 0, fmt.Errorf("%s: %w", cells[i].name, err)
 		}
 		fmt.Fprintf(os.Stderr, "%s: %d turns in %s\n", t.cell.name, t.asked, t.took.Round(time.Second))
 		tallies = append(tallies, t)
@@ -159,16 +143,25 @@ func (b *bench) judgePlans(ctx context.Context, answers string, hot bool) (faile
 	return checkPlans(os.Stdout, tallies), nil
 }
 
-func (b *bench) judgeCell(ctx context.Context, c *cell, said []utterance, out *json.Encoder) (*tally, error) {
+func judgeCell(ctx context.Context, server models.OpenAIConfig, c *cell, said []utterance, out *json.Encoder) (*tally, error) {
 	reg := actions.New()
 	lists.Register(reg)
-	model, err := models.NewOpenAI(b.model) // one that has learned nothing yet
+	model, err := models.NewOpenAI(server) // one that has learned nothing yet
 	if err != nil {
 		return nil, err
 	}
 	defer model.Close() //nolint:errcheck // never fails
 	ear := &listener{model: model, cell: c}
-	sequence, err := newSequence(ctx, c, ear, reg)
+	library, err := prompts.Load("")
+	if c.teams {
+		library, err = teamsPrompts(reg)
+	}
+	if err != nil {
+		return nil, err
+	}
+	sequence, err := planner.NewSequence(ctx, planner.Config{
+		Model: ear, Prompts: library, Actions: reg, MaxTokens: maxTokens, ResponseFormat: c.format,
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -193,26 +186,12 @@ func (b *bench) judgeCell(ctx context.Context, c *cell, said []utterance, out *j
 	return t, nil
 }
 
-func newSequence(ctx context.Context, c *cell, model models.Model, reg *actions.Registry) (*planner.Planner, error) {
-	load := func() (*prompts.Library, error) { return prompts.Load("") }
-	if c.teams {
-		load = func() (*prompts.Library, error) { return teamsPrompts(reg) }
-	}
-	library, err := load()
-	if err != nil {
-		return nil, err
-	}
-	return planner.NewSequence(ctx, planner.Config{
-		Model: model, Prompts: library, Actions: reg, MaxTokens: maxTokens, ResponseFormat: c.format,
-	})
-}
-
 // answer is one answer of the model, or why there was none.
 type answer struct {
-	Text   string        `json:"text,omitempty"`
-	Finish models.Finish `json:"finish,omitempty"`
-	Usage  models.Usage  `json:"usage"`
-	Err    string        `json:"error,omitempty"`
+	Text   string       `json:"text,omitempty"`
+	Finish string       `json:"finish,omitempty"`
+	Usage  models.Usage `json:"usage"`
+	Err    string       `json:"error,omitempty"`
 }
 
 // listener is a model between the planner and the real one. It sets what belongs
@@ -228,15 +207,15 @@ var theClock = regexp.MustCompile(`\n\nToday: \d{4}-\d\d-\d\d, [A-Z][a-z]+day`)
 
 // Complete stops the clock of the prompt, so that a run can be repeated, or takes it out.
 func (l *listener) Complete(ctx context.Context, req *models.Request) (*models.Response, error) {
-	own := *req
-	own.Temperature = &l.cell.temperature
+	own, temperature := *req, greedy
+	own.Temperature = &temperature
 	own.Messages = slices.Clone(req.Messages)
 	stopped := ""
 	if l.cell.clock {
 		stopped = "\n\nToday: 2026-11-21, Saturday"
 	}
 	for i, m := range own.Messages {
-		if m.Role == models.System {
+		if m.Role == "system" {
 			own.Messages[i].Text = theClock.ReplaceAllLiteralString(m.Text, stopped)
 			own.Messages[i].WithSchema = theClock.ReplaceAllLiteralString(m.WithSchema, stopped)
 		}
@@ -254,25 +233,14 @@ func (l *listener) Complete(ctx context.Context, req *models.Request) (*models.R
 
 // earlier is what was said before, in the cells with a history, and the plans of
 // it as a bot keeps them. A small model learns the format from it.
-var earlier = []struct {
-	said string
-	plan []plan.Command
-}{
-	{"good morning", []plan.Command{
-		{Kind: plan.Say, Response: "Good morning! What shall I write down?"},
-	}},
-	{"put soap on the bathroom list", []plan.Command{
-		{Kind: plan.Do, Action: "addItem", Entities: map[string]any{"list": "bathroom", "item": "soap"}},
-		{Kind: plan.Say, Response: "Soap is on the bathroom list."},
-	}},
-	{"make a list called garden", []plan.Command{
-		{Kind: plan.Do, Action: "createList", Entities: map[string]any{"list": "garden"}},
-		{Kind: plan.Say, Response: "There is a list garden now."},
-	}},
-	{"the soap is bought, take it off again", []plan.Command{
-		{Kind: plan.Do, Action: "removeItem", Entities: map[string]any{"list": "bathroom", "item": "soap"}},
-		{Kind: plan.Say, Response: "Soap is off the bathroom list."},
-	}},
+var earlier = []struct{ said, plan string }{
+	{"good morning", `{"type":"plan","commands":[{"type":"SAY","response":"Good morning! What shall I write down?"}]}`},
+	{"put soap on the bathroom list", `{"type":"plan","commands":[` +
+		`{"type":"DO","action":"addItem","entities":{"item":"soap","list":"bathroom"}},{"type":"SAY","response":"Soap is on the bathroom list."}]}`},
+	{"make a list called garden", `{"type":"plan","commands":[` +
+		`{"type":"DO","action":"createList","entities":{"list":"garden"}},{"type":"SAY","response":"There is a list garden now."}]}`},
+	{"the soap is bought, take it off again", `{"type":"plan","commands":[` +
+		`{"type":"DO","action":"removeItem","entities":{"item":"soap","list":"bathroom"}},{"type":"SAY","response":"Soap is off the bathroom list."}]}`},
 }
 
 // turnOf is the turn in which a person says this, with an empty state or, in a
@@ -288,7 +256,7 @@ func turnOf(said string, c *cell) *actions.Turn {
 		return t
 	}
 	for _, e := range earlier {
-		p := plan.Transcript(e.plan)
+		p := e.plan
 		if c.teams {
 			p = strings.ReplaceAll(p, `"entities":`, `"parameters":`)
 		}
@@ -319,11 +287,11 @@ func teamsPrompts(reg *actions.Registry) (*prompts.Library, error) {
 	}
 	defer os.RemoveAll(dir) //nolint:errcheck // a folder of the system's for such things
 	folder := filepath.Join(dir, "sequence")
-	if err := os.Mkdir(folder, 0o700); err != nil {
-		return nil, err
+	err = os.Mkdir(folder, 0o700)
+	if err == nil {
+		err = os.WriteFile(filepath.Join(folder, "prompt.txt"), fmt.Appendf(nil, teamsText, teamsActions(reg)), 0o600)
 	}
-	text := fmt.Sprintf(teamsText, teamsActions(reg))
-	if err := os.WriteFile(filepath.Join(folder, "prompt.txt"), []byte(text), 0o600); err != nil {
+	if err != nil {
 		return nil, err
 	}
 	return prompts.Load(dir)

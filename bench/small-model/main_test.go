@@ -62,7 +62,7 @@ func TestUtterancesAskForWhatCanBeDone(t *testing.T) {
 
 func TestJudge(t *testing.T) {
 	t.Parallel()
-	u := utterance{Do: []deed{{Action: "addItem", Entities: map[string]any{"list": "groceries", "item": "milk"}}}}
+	u := utterance{Do: []call{{Action: "addItem", Entities: map[string]any{"list": "groceries", "item": "milk"}}}}
 	for _, tt := range []struct {
 		plan              string
 		actions, entities bool
@@ -82,34 +82,6 @@ func TestJudge(t *testing.T) {
 		}
 		if a, e := u.judge(p); a != tt.actions || e != tt.entities {
 			t.Errorf("%s: %v, %v", tt.plan, a, e)
-		}
-	}
-}
-
-func TestUnexpected(t *testing.T) {
-	t.Parallel()
-	do := func(item string) plan.Command {
-		return plan.Command{Kind: plan.Do, Action: "addItem", Entities: map[string]any{"list": "a", "item": item}}
-	}
-	const milk = `{"type":"DO","action":"AddItem","parameters":{"list":"a","item":"milk"}}`
-	for _, tt := range []struct {
-		text string
-		does []plan.Command
-		want int
-	}{
-		{`{"commands":[` + milk + `]}`, []plan.Command{do("milk")}, 0},
-		{`Here: {x} ` + "```" + `{"commands":[` + milk + `]}`, []plan.Command{do("milk")}, 0},
-		{`{"commands":[` + milk + `]}`, []plan.Command{do("bread")}, 1},
-		{`{"commands":[` + milk + `]}`, []plan.Command{do("milk"), do("bread")}, 1},
-		{strings.Replace(milk, "addItem", "removeItem", 1), nil, 0},
-		{strings.Replace(milk, "AddItem", "removeItem", 1), []plan.Command{do("milk")}, 1},
-		{strings.Replace(milk, "DO", "SAY", 1), []plan.Command{do("milk")}, 1},
-		{strings.ReplaceAll(milk, `"`, `'`), []plan.Command{do("milk")}, 1}, // read, but not by a strict reading
-		{`"` + strings.ReplaceAll(milk, `"`, `\"`) + `"`, []plan.Command{do("milk")}, 1},
-		{"", []plan.Command{{Kind: plan.Say, Response: "hello"}}, 0},
-	} {
-		if got := unexpected(plan.Plan{Commands: tt.does}, tt.text); len(got) != tt.want {
-			t.Errorf("%s: %v", tt.text, got)
 		}
 	}
 }
@@ -170,7 +142,7 @@ func TestTheClockStandsOrGoes(t *testing.T) {
 		l := &listener{model: modelFunc(func(r *models.Request) *models.Response { asked = r; return &models.Response{} }), cell: &cell{clock: clock}}
 		const now = "Be brief.\n\nToday: 2031-01-02, Thursday"
 		_, err := l.Complete(t.Context(), &models.Request{Messages: []models.Message{
-			{Role: models.System, Text: now, WithSchema: now}, {Role: models.User, Text: now},
+			{Role: "system", Text: now, WithSchema: now}, {Role: "user", Text: now},
 		}})
 		if err != nil {
 			t.Fatal(err)

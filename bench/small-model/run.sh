@@ -1,7 +1,7 @@
 #!/bin/sh
 # Holds the planner and the decoder against a real server with a real, small model.
 #
-#   bench/small-model/run.sh [-hot]
+#   bench/small-model/run.sh
 #
 # It needs go, python3 with venv, cmake, a C++ compiler and PyPI. The first run
 # builds the server (some minutes) in SMALL_MODEL_DIR, by default

@@ -560,11 +560,11 @@ func (a *Approval) choices(mark string) string {
 
 // askingCard shows the call as it will be made, with a button for yes and for no.
 func (a *Approval) askingCard(known *actions.Registry, asker activity.Account) activity.Card {
-	body := append([]activity.Element{heading("May I do this?")}, a.describe(known, asker)...)
+	body := append([]any{heading("May I do this?")}, a.describe(known, asker)...)
 	body = append(body, small("Expires "+a.Expires.Format("2006-01-02 15:04 MST")+"."))
 	card := activity.NewCard("I need approval for "+a.Action+". The details are too long to show here. Please open this message in a client that shows cards.", body...)
 	card.Version = approvalVersion
-	buttons := []activity.Action{a.button("Approve", "positive", verbApprove)}
+	buttons := []any{a.button("Approve", "positive", verbApprove)}
 	if a.Standing {
 		buttons = append(buttons, a.button("Approve exactly this, always", "", verbAlways))
 	}
@@ -577,15 +577,15 @@ func (a *Approval) decidedCard(known *actions.Registry, asker activity.Account) 
 	if a.Decision != nil {
 		said = a.Decision.String()
 	}
-	card := activity.NewCard(said, append([]activity.Element{heading(said)}, a.describe(known, asker)...)...)
+	card := activity.NewCard(said, append([]any{heading(said)}, a.describe(known, asker)...)...)
 	card.Version = approvalVersion
 	return card
 }
 
 // describe shows the action and its arguments in full, as texts without any markup, so
 // that no argument can pose as something else.
-func (a *Approval) describe(known *actions.Registry, asker activity.Account) []activity.Element {
-	rows := []activity.Element{line(a.Action, "")}
+func (a *Approval) describe(known *actions.Registry, asker activity.Account) []any {
+	rows := []any{line(a.Action, "")}
 	if action, ok := known.Lookup(a.Action); ok {
 		rows = append(rows, small(action.Description))
 		for step := range strings.Lines(action.Detail) {

@@ -172,7 +172,7 @@ func (o *outbox) later(ctx context.Context, err error) error {
 func (o *outbox) comesBack(err error) bool {
 	var refused *connector.Error
 	switch {
-	case errors.Is(err, connector.ErrBadCall), errors.Is(err, activity.ErrTooLarge), errors.Is(err, connector.ErrUnknownCaller):
+	case errors.Is(err, connector.ErrBadCall), errors.Is(err, activity.ErrTooLarge):
 		return false
 	case o.rec.Notice != nil:
 		return deadly(err) == "" && !(errors.As(err, &refused) && (refused.Status == http.StatusBadRequest ||

@@ -34,9 +34,9 @@ type Turn struct {
 	held   context.Context // ends when the lease is lost, or a moment after the turn was cancelled; sends outlive the turn's own time
 
 	scopes    []*state.Scope
-	home      *state.Scope       // which of the person's conversations is their own; nil: this one is not
-	snapshots []state.Checkpoint // what actions may change, to roll back to
-	fault     error              // why state cannot be read
+	home      *state.Scope   // which of the person's conversations is their own; nil: this one is not
+	snapshots []*state.Scope // what actions may change, to roll back to
+	fault     error          // why state cannot be read
 
 	exec   *execution // of its plans
 	typing *typing
@@ -726,7 +726,7 @@ func (t *Turn) spoken(ctx context.Context, texts []string) []*activity.Activity 
 			all = append(all, m)
 		}
 		if t.engine.cfg.Feedback {
-			all[len(all)-1].AskFeedback(activity.FeedbackDefault)
+			all[len(all)-1].AskFeedback("default")
 		}
 	}
 	if hook := t.engine.cfg.Hooks.BeforeSend; hook != nil {

@@ -39,45 +39,40 @@
 package eval
 
 import (
-	"context"
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"reflect"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
 
+	"github.com/google/jsonschema-go/jsonschema"
 	"github.com/planbot-go/planbot/actions"
 	"github.com/planbot-go/planbot/actions/lists"
 	"github.com/planbot-go/planbot/activity"
+	"github.com/planbot-go/planbot/internal/yamltext"
 	"github.com/planbot-go/planbot/planner/plan"
 	"github.com/planbot-go/planbot/prompts"
 	"github.com/planbot-go/planbot/state"
 )
 
-// Planner makes the plans: those of package planner are such.
-type Planner interface {
-	Plan(ctx context.Context, turn *actions.Turn) (plan.Plan, error)
-}
-
 // Case is an utterance and what should be planned for it.
 type Case struct {
 	Name, Lang string
-	History    []Exchange
-	Lists      []lists.List // that are there
+	History    []prompts.Turn // what came before, the oldest first
+	Lists      []lists.List   // that are there
 	Say        string
-	// Want are the plans that are right, each as the calls in it. One without calls is
-	// one that only says something.
-	Want [][]Call
+	// Want are the plans that are right, each as the DOs in it. One without any only says
+	// something.
+	Want [][]plan.Command
 	// Unwanted are the actions that do harm here. None: all that are not wanted.
 	Unwanted []string
-}
-
-// Call is an action with its entities: text, json.Number, bool, []any, map[string]any or nil.
-type Call struct {
-	Action   string
-	Entities map[string]any
-}
-
-// Exchange is a turn before the one that is judged.
-type Exchange struct {
-	Say   string
-	Did   []Call
-	Reply string // "": nothing was said
 }
 
 // turn is what the planner gets: a message in a personal chat.
@@ -91,24 +86,489 @@ func (c *Case) turn() *actions.Turn {
 		lists.Of(turn).All = c.Lists
 	}
 	history := state.Of[prompts.History](conversation)
-	for _, e := range c.History {
-		history.Append(e.turn(), 0)
+	for _, t := range c.History {
+		history.Append(t, 0)
 	}
 	return turn
 }
 
-// turn is the exchange as a bot keeps it.
-func (e *Exchange) turn() prompts.Turn {
-	var commands []plan.Command
-	for _, call := range e.Did {
-		commands = append(commands, plan.Command{Kind: plan.Do, Action: call.Action, Entities: call.Entities})
+// Read reads the cases of a file, in their order. Each of the registries has to have the
+// actions that a case names, with such entities. The faults of all cases are in the one
+// error, a line each, with the file's name and the case.
+func Read(file string, text []byte, registries ...*actions.Registry) ([]Case, error) {
+	raw, err := yamltext.JSON(text)
+	if fault, ok := errors.AsType[*yamltext.Error](err); ok {
+		return nil, fmt.Errorf("%s:%d: no YAML: %w", file, fault.Line, fault.Err)
 	}
-	if e.Reply != "" {
-		commands = append(commands, plan.Command{Kind: plan.Say, Response: e.Reply})
+	var all struct {
+		Cases []json.RawMessage `json:"cases"`
 	}
-	messages := []prompts.Message{{Role: prompts.User, Text: e.Say}}
-	if len(commands) > 0 {
-		messages = append(messages, prompts.Message{Role: prompts.Assistant, Text: plan.Transcript(commands)})
+	if err := decode(raw, &all); err != nil {
+		return nil, fmt.Errorf("%s: %w", file, err)
+	}
+	if len(all.Cases) == 0 {
+		return nil, fmt.Errorf("%s: there are no cases", file)
+	}
+	var cases []Case
+	var faults []error
+	for i, raw := range all.Cases {
+		c, wrong := readCase(raw, registries)
+		name := fmt.Sprint(i + 1)
+		if c.Name != "" {
+			name = fmt.Sprintf("%q", c.Name)
+			if slices.ContainsFunc(cases, func(other Case) bool { return other.Name == c.Name }) {
+				wrong = append(wrong, errors.New("another case has the same name"))
+			}
+		}
+		for _, err := range wrong {
+			faults = append(faults, fmt.Errorf("%s: case %s: %w", file, name, err))
+		}
+		cases = append(cases, c)
+	}
+	return cases, errors.Join(faults...)
+}
+
+// decode reads JSON that may have no other fields, and says in the words of YAML what is
+// wrong with it.
+func decode(raw []byte, into any) error {
+	dec := json.NewDecoder(bytes.NewReader(raw))
+	dec.DisallowUnknownFields()
+	dec.UseNumber()
+	err := dec.Decode(into)
+	if fault, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
+		kinds := map[string]string{"array": "a list", "object": "a mapping", "string": "a text", "bool": "true or false"}
+		return errors.New(strings.TrimPrefix(fault.Field+": cannot be ", ": ") + cmp.Or(kinds[fault.Value], "a number"))
+	}
+	if err != nil {
+		return errors.New(strings.TrimPrefix(err.Error(), "json: "))
+	}
+	return nil
+}
+
+// call is a DO as the file has it: the name of an action, or a mapping of it to its entities.
+type call plan.Command
+
+// UnmarshalJSON reads either form.
+func (c *call) UnmarshalJSON(raw []byte) error {
+	c.Kind, c.Entities = plan.Do, map[string]any{}
+	if json.Unmarshal(raw, &c.Action) == nil {
+		return nil
+	}
+	var one map[string]map[string]any
+	if decode(raw, &one) != nil || len(one) != 1 {
+		return fmt.Errorf("want an action, or one action with its entities, have %s", raw)
+	}
+	for name, entities := range one {
+		c.Action = name
+		maps.Copy(c.Entities, entities)
+	}
+	return nil
+}
+
+// wish is a plan as the file has it: a list of calls, or the word say.
+type wish []call
+
+// UnmarshalJSON reads either form.
+func (w *wish) UnmarshalJSON(raw []byte) error {
+	*w = wish{}
+	if string(raw) == `"say"` {
+		return nil
+	}
+	var calls []call
+	if raw[0] != '[' {
+		return fmt.Errorf("want a list of actions or the word say, have %s", raw)
+	}
+	if err := json.Unmarshal(raw, &calls); err != nil {
+		return err
+	}
+	if len(calls) == 0 {
+		return errors.New("a list of no actions; where there is nothing to do, want the word say")
+	}
+	*w = calls
+	return nil
+}
+
+// readCase reads a case, and says what is wrong with it.
+func readCase(raw []byte, registries []*actions.Registry) (c Case, wrong []error) {
+	var in struct {
+		Name    string `json:"name"`
+		Lang    string `json:"lang"`
+		Say     string `json:"say"`
+		History []struct {
+			Say   string `json:"say"`
+			Did   wish   `json:"did"`
+			Reply string `json:"reply"`
+		} `json:"history"`
+		Lists    map[string][]string `json:"lists"`
+		Want     wish                `json:"want"`
+		Or       []wish              `json:"or"`
+		Unwanted []string            `json:"unwanted"`
+	}
+	err := decode(raw, &in)
+	c = Case{Name: in.Name, Lang: in.Lang, Say: in.Say, Unwanted: in.Unwanted}
+	if err != nil {
+		return c, []error{err}
+	}
+	fail := func(err error) {
+		if err != nil {
+			wrong = append(wrong, err)
+		}
+	}
+	for _, field := range []struct {
+		name    string
+		missing bool
+	}{{"name", strings.TrimSpace(c.Name) == ""}, {"lang", c.Lang == ""}, {"say", strings.TrimSpace(c.Say) == ""}, {"want", in.Want == nil}} {
+		if field.missing {
+			fail(fmt.Errorf("%s is missing", field.name))
+		}
+	}
+	for _, e := range in.History {
+		if e.Say == "" {
+			fail(errors.New("history: say is missing"))
+		}
+		var did []plan.Command
+		for _, call := range e.Did {
+			fail(known(plan.Command(call), registries))
+			did = append(did, plan.Command(call))
+		}
+		c.History = append(c.History, exchange(e.Say, did, e.Reply))
+	}
+	for _, name := range slices.Sorted(maps.Keys(in.Lists)) {
+		list := lists.List{Name: name}
+		for _, item := range in.Lists[name] {
+			list.Items = append(list.Items, lists.Item{Name: item})
+		}
+		c.Lists = append(c.Lists, list)
+	}
+	for _, wish := range append([]wish{in.Want}, in.Or...) {
+		var want []plan.Command
+		for _, call := range wish {
+			fail(fits(plan.Command(call), registries))
+			want = append(want, plan.Command(call))
+			if slices.Contains(c.Unwanted, call.Action) {
+				fail(fmt.Errorf("unwanted: %s is wanted, too", call.Action))
+			}
+		}
+		c.Want = append(c.Want, want)
+	}
+	for _, name := range c.Unwanted {
+		fail(known(plan.Command{Action: name}, registries))
+	}
+	return c, wrong
+}
+
+// exchange is a turn before the one that is judged, as a bot keeps it.
+func exchange(said string, did []plan.Command, reply string) prompts.Turn {
+	if reply != "" {
+		did = append(did, plan.Command{Kind: plan.Say, Response: reply})
+	}
+	messages := []prompts.Message{{Role: prompts.User, Text: said}}
+	if len(did) > 0 {
+		messages = append(messages, prompts.Message{Role: prompts.Assistant, Text: plan.Transcript(did)})
 	}
 	return prompts.Turn{Messages: messages}
+}
+
+// known says why the action or an entity of the call is not known to all registries.
+func known(c plan.Command, registries []*actions.Registry) error {
+	for _, registry := range registries {
+		action, ok := registry.Lookup(c.Action)
+		if !ok {
+			var names []string
+			for _, a := range registry.All() {
+				names = append(names, a.Name)
+			}
+			return fmt.Errorf("there is no action %q, have %s", c.Action, strings.Join(names, ", "))
+		}
+		if action.Name != c.Action {
+			return fmt.Errorf("there is no action %q, but %s", c.Action, action.Name)
+		}
+		for _, name := range slices.Sorted(maps.Keys(c.Entities)) {
+			if !takes(action.Schema, name) {
+				return fmt.Errorf("%s has no entity %q", c.Action, name)
+			}
+		}
+	}
+	return nil
+}
+
+// takes reports whether an entity of that name may mean something to the action.
+func takes(schema *jsonschema.Schema, entity string) bool {
+	more := schema.AdditionalProperties
+	return schema.Properties[entity] != nil || len(schema.PatternProperties) > 0 || more != nil && more.Not == nil
+}
+
+// fits says why no plan could have the call: the planner would refuse it.
+func fits(c plan.Command, registries []*actions.Registry) error {
+	if err := known(c, registries); err != nil {
+		return err
+	}
+	for _, registry := range registries {
+		action, _ := registry.Lookup(c.Action)
+		for i := range most(c.Entities) {
+			if err := action.CheckBefore(sample(c.Entities, action.Schema, i), isPattern); err != nil {
+				return fmt.Errorf("%s cannot be planned like that: %w", c.Action, err)
+			}
+		}
+	}
+	return nil
+}
+
+// isPattern reports whether a wanted text is more than itself.
+func isPattern(text string) bool {
+	_, _, isTime := moment(text, time.Time{})
+	return isTime || strings.Contains(text, "*")
+}
+
+// sample is entities with the i-th alternative of each value.
+func sample(entities map[string]any, schema *jsonschema.Schema, i int) map[string]any {
+	out := map[string]any{}
+	for name, value := range entities {
+		out[name] = alternative(value, propertyOf(schema, name), i)
+	}
+	return out
+}
+
+func alternative(value any, schema *jsonschema.Schema, i int) any {
+	switch value := value.(type) {
+	case []any:
+		if wantsList(schema) {
+			all := make([]any, len(value))
+			for k := range value {
+				all[k] = alternative(value[k], schema.Items, i)
+			}
+			return all
+		}
+		if len(value) == 0 {
+			return nil
+		}
+		return alternative(value[min(i, len(value)-1)], schema, i)
+	case map[string]any:
+		return sample(value, schema, i)
+	}
+	return value
+}
+
+// most is the length of the longest list in the value, at least 1.
+func most(value any) int {
+	n := 1
+	switch value := value.(type) {
+	case []any:
+		n = max(n, len(value))
+		for _, v := range value {
+			n = max(n, most(v))
+		}
+	case map[string]any:
+		for _, v := range value {
+			n = max(n, most(v))
+		}
+	}
+	return n
+}
+
+// judge says in the result how good its plan is, by that of the wanted plans which it comes
+// closest to. asked is when the model was asked, for times that are wanted.
+func (c *Case) judge(p plan.Plan, registry *actions.Registry, asked time.Time, r *Result) {
+	came := slices.DeleteFunc(slices.Clone(p.Commands), func(c plan.Command) bool { return c.Kind != plan.Do })
+	for i, want := range c.Want {
+		var one Result
+		one.Action, one.Entities, one.Unwanted = c.compare(came, want, registry, comparison{asked})
+		better := cmp.Or(cmp.Compare(one.rank(), r.rank()), cmp.Compare(len(r.Unwanted), len(one.Unwanted)))
+		if i == 0 || better > 0 {
+			r.Action, r.Entities, r.Unwanted = one.Action, one.Entities, one.Unwanted
+		}
+	}
+}
+
+func (r *Result) rank() int {
+	switch {
+	case r.Entities:
+		return 2
+	case r.Action:
+		return 1
+	}
+	return 0
+}
+
+// compare looks for the wanted calls among those that came, in their order.
+func (c *Case) compare(came, want []plan.Command, registry *actions.Registry, values comparison) (sameActions, sameEntities bool, unwanted []string) {
+	found, same := 0, true
+	for _, call := range came {
+		if found == len(want) || call.Action != want[found].Action {
+			continue
+		}
+		action, ok := registry.Lookup(call.Action)
+		same = same && ok && values.call(action, want[found].Entities, call.Entities)
+		found++
+	}
+	unwanted = c.unwanted(came, want)
+	sameActions = found == len(want) && len(unwanted) == 0
+	return sameActions, sameActions && same, unwanted
+}
+
+// unwanted are the calls that are more than is wanted and do harm: those of an action
+// that is wanted less often, or that is listed as unwanted, or any where nothing is.
+func (c *Case) unwanted(came, want []plan.Command) (unwanted []string) {
+	left := map[string]int{}
+	for _, call := range want {
+		left[call.Action]++
+	}
+	for _, call := range came {
+		n, wanted := left[call.Action]
+		switch {
+		case n > 0:
+			left[call.Action]--
+		case wanted, len(c.Unwanted) == 0, slices.Contains(c.Unwanted, call.Action):
+			unwanted = append(unwanted, call.Action)
+		}
+	}
+	return unwanted
+}
+
+// leeway is how far a time may be from one that counts from now.
+const leeway = 2 * time.Minute
+
+// comparison compares what came with what is wanted.
+type comparison struct {
+	asked time.Time // when the model was asked
+}
+
+// call reports whether the action was called with the entities that are wanted.
+func (c comparison) call(action *actions.Action, want, got map[string]any) bool {
+	if checked, err := action.Check(got); err == nil { // as the action would get them
+		got = checked
+	}
+	return c.object(want, got, action.Schema)
+}
+
+func (c comparison) object(want, got map[string]any, schema *jsonschema.Schema) bool {
+	for name, value := range want {
+		if !c.value(value, got[name], propertyOf(schema, name)) {
+			return false
+		}
+	}
+	for name, value := range got {
+		if _, wanted := want[name]; !wanted && !isEmpty(value) && !isDefault(value, propertyOf(schema, name)) {
+			return false
+		}
+	}
+	return true
+}
+
+// value compares a value. A list that the schema does not ask for are alternatives.
+func (c comparison) value(want, got any, schema *jsonschema.Schema) bool {
+	switch want := want.(type) {
+	case []any:
+		if !wantsList(schema) && len(want) > 0 {
+			return slices.ContainsFunc(want, func(w any) bool { return c.value(w, got, schema) })
+		}
+		all, ok := got.([]any)
+		if !ok || len(all) != len(want) {
+			return len(want) == 0 && isEmpty(got)
+		}
+		for i := range want {
+			if !c.value(want[i], all[i], schema.Items) {
+				return false
+			}
+		}
+		return true
+	case map[string]any:
+		object, ok := got.(map[string]any)
+		return ok && c.object(want, object, schema)
+	case nil:
+		return isEmpty(got)
+	case string:
+		if schema != nil && schema.Format == "date-time" {
+			return c.time(want, got)
+		}
+	}
+	return sameScalar(want, got)
+}
+
+// sameScalar compares numbers as numbers, and all else as texts.
+func sameScalar(want, got any) bool {
+	switch got.(type) {
+	case string, json.Number, bool:
+	default:
+		return false // left out, or a list or an object
+	}
+	_, wantText := want.(string)
+	_, gotText := got.(string)
+	a, errA := strconv.ParseFloat(fmt.Sprint(want), 64)
+	b, errB := strconv.ParseFloat(fmt.Sprint(got), 64)
+	if !(wantText && gotText) && errA == nil && errB == nil {
+		return a == b
+	}
+	return matches(fmt.Sprint(want), fmt.Sprint(got))
+}
+
+// matches compares texts; a * in the wanted one is any text.
+func matches(want, text string) bool {
+	parts := strings.Split(strings.TrimSpace(want), "*")
+	for i := range parts {
+		parts[i] = regexp.QuoteMeta(parts[i])
+	}
+	return regexp.MustCompile("(?is)^" + strings.Join(parts, ".*") + "$").MatchString(strings.TrimSpace(text))
+}
+
+// time compares times; what is no time is compared as the text that it is.
+func (c comparison) time(want string, got any) bool {
+	at, slack, isTime := moment(want, c.asked)
+	if !isTime {
+		return sameScalar(want, got)
+	}
+	came, err := time.Parse(time.RFC3339, fmt.Sprint(got))
+	return err == nil && came.Sub(at).Abs() <= slack
+}
+
+// moment reads a wanted time.
+func moment(text string, asked time.Time) (at time.Time, slack time.Duration, ok bool) {
+	if at, err := time.Parse(time.RFC3339, text); err == nil {
+		return at, 0, true
+	}
+	day, rest, _ := strings.Cut(text, " ")
+	if day == "in" {
+		d, err := time.ParseDuration(rest)
+		return asked.Add(d), leeway, err == nil
+	}
+	days := slices.Index([]string{"today", "tomorrow"}, day)
+	clock, err := time.Parse("15:04", rest)
+	if days < 0 || err != nil {
+		return at, 0, false
+	}
+	y, m, d := asked.UTC().Date()
+	return time.Date(y, m, d+days, clock.Hour(), clock.Minute(), 0, 0, time.UTC), 0, true
+}
+
+func isEmpty(value any) bool {
+	switch value := value.(type) {
+	case nil:
+		return true
+	case string:
+		return strings.TrimSpace(value) == ""
+	case []any:
+		return len(value) == 0
+	case map[string]any:
+		return len(value) == 0
+	}
+	return false
+}
+
+func isDefault(value any, schema *jsonschema.Schema) bool {
+	if schema == nil || len(schema.Default) == 0 {
+		return false
+	}
+	var otherwise any
+	return decode(schema.Default, &otherwise) == nil && (reflect.DeepEqual(otherwise, value) || sameScalar(otherwise, value))
+}
+
+func propertyOf(schema *jsonschema.Schema, name string) *jsonschema.Schema {
+	if schema == nil {
+		return nil
+	}
+	return schema.Properties[name]
+}
+
+func wantsList(schema *jsonschema.Schema) bool {
+	return schema != nil && (schema.Type == "array" || slices.Contains(schema.Types, "array"))
 }

@@ -14,7 +14,7 @@ import (
 var asked = time.Date(2026, 11, 21, 23, 50, 30, 0, time.UTC)
 
 // judge reads a case with these wishes and a plan of these DOs, as JSON.
-func judge(t *testing.T, wishes, dos string) eval.Verdict {
+func judge(t *testing.T, wishes, dos string) eval.Result {
 	t.Helper()
 	text := "cases:\n- name: x\n  lang: en\n  say: a\n  " + strings.ReplaceAll(wishes, "\n", "\n  ")
 	cases, err := eval.Read("f.yaml", []byte(text), registry())

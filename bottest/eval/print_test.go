@@ -130,7 +130,7 @@ func TestPrintOneSide(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		cases, p := slowCases(time.Second, time.Second)
-		cases[1].Want = [][]eval.Call{{{Action: "summarizeLists"}}}
+		cases[1].Want = [][]plan.Command{{{Kind: plan.Do, Action: "summarizeLists"}}}
 		cfg := eval.Config{Cases: cases, Sides: []eval.Side{{Name: "a", About: "slow", Planner: p, Actions: registry()}}}
 		cfg.Times, cfg.Limit.Tokens = 2, 300
 		report, err := eval.Run(t.Context(), cfg)

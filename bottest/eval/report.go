@@ -10,38 +10,33 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 	"unicode/utf8"
 
-	"github.com/planbot-go/planbot/actions"
 	"github.com/planbot-go/planbot/planner/plan"
 )
 
 // Report is what came of a run.
 type Report struct {
-	Asked int           `json:"asked"` // plans, of all sides
-	Of    int           `json:"of"`    // those that were to be asked for
-	Stop  Stop          `json:"stop,omitempty"`
-	Spent actions.Usage `json:"-"` // also for plans that were stopped half-way
-	Sides []SideReport  `json:"sides"`
+	Asked int `json:"asked"` // plans, of all sides
+	Of    int `json:"of"`    // those that were to be asked for
+	// Stop says why the run ended before it was through: "limit", [Config].Limit is used up;
+	// "interrupted", the context ended; "refused", the model's server takes no calls (a wrong
+	// key, no money left); "silent", the model gave no answer to five plans in a row.
+	Stop  string       `json:"stop,omitempty"`
+	Sides []SideReport `json:"sides"`
+	Spent usage        `json:"spent"` // also for plans that were stopped half-way
 
 	cases []Case
 }
 
 // SideReport is what came of one side.
 type SideReport struct {
-	Name      string     `json:"name"`
-	About     string     `json:"about"`
-	All       Row        `json:"all"`
-	Languages []Row      `json:"languages"` // in the order in which the file has them
-	Against   []Compared `json:"difference,omitempty"`
-	Results   []Result   `json:"results"`
-}
-
-// Compared is by how much a side's figures are above those of the first side.
-type Compared struct {
-	Lang string `json:"lang"` // "": all
-	Figures
+	Name      string       `json:"name"`
+	About     string       `json:"about"`
+	All       Row          `json:"all"`
+	Languages []Row        `json:"languages"` // in the order in which the file has them
+	Against   []difference `json:"difference,omitempty"`
+	Results   []Result     `json:"results"`
 }
 
 // Row is one line of the table: the figures of a language, or of all.
@@ -49,11 +44,17 @@ type Row struct {
 	Lang     string `json:"lang,omitempty"` // "": all
 	Asked    int    `json:"asked"`
 	NoAnswer int    `json:"noAnswer,omitempty"` // the model failed: these plans are not valid
-	Figures
+	figures
 }
 
-// Figures say how good plans are, and what they take.
-type Figures struct {
+// difference is by how much a side's figures are above those of the first side.
+type difference struct {
+	Lang string `json:"lang"` // "": all
+	figures
+}
+
+// figures say how good plans are, and what they take.
+type figures struct {
 	// Valid, Action and Entities are shares of the plans: that could run, that have the
 	// right actions, and that have these with the right entities. Unwanted is the share
 	// that would do what nobody asked for.
@@ -79,15 +80,20 @@ type Result struct {
 	Plan []string `json:"plan,omitempty"`
 	// Valid says that there is a plan that could run.
 	Valid bool `json:"valid"`
-	Verdict
+	// Action says that the plan has the wanted actions, in their order, and none that is
+	// unwanted; Entities that they are called with the wanted entities, too: all is right.
+	Action   bool `json:"action"`
+	Entities bool `json:"entities"`
+	// Unwanted are the actions of the plan that it should not have.
+	Unwanted []string `json:"unwanted,omitempty"`
 	// NoAnswer says that the model failed, so that there is nothing to judge.
 	NoAnswer bool `json:"noAnswer,omitempty"`
 	// Fault is why there is no plan that could run.
 	Fault string `json:"fault,omitempty"`
 	// Refused are the faults of the answers that could not be used.
 	Refused []plan.FaultKind `json:"refused,omitempty"`
-	Usage   actions.Usage    `json:"-"`
-	Took    time.Duration    `json:"-"`
+	Usage   usage            `json:"usage"`
+	Took    float64          `json:"took"` // seconds
 }
 
 // usage is a [actions.Usage] as JSON.
@@ -97,43 +103,6 @@ type usage struct {
 	CompletionTokens int     `json:"completionTokens"`
 	Cost             float64 `json:"cost"`
 	Messages         int     `json:"-"` // an evaluation sends nothing
-}
-
-// MarshalJSON writes times in seconds, as everywhere in the report.
-func (r Result) MarshalJSON() ([]byte, error) {
-	type plain Result
-	return json.Marshal(struct {
-		plain
-		Usage usage   `json:"usage"`
-		Took  float64 `json:"took"`
-	}{plain(r), usage(r.Usage), rounded(r.Took.Seconds())})
-}
-
-// MarshalJSON adds what was spent.
-func (r Report) MarshalJSON() ([]byte, error) {
-	type plain Report
-	return json.Marshal(struct {
-		plain
-		Spent usage `json:"spent"`
-	}{plain(r), usage(r.Spent)})
-}
-
-func newReport(r *run) *Report {
-	report := &Report{Asked: r.done, Of: len(r.results), Stop: r.stop, Spent: r.spent, cases: r.cfg.Cases}
-	for i := range r.cfg.Sides {
-		side := SideReport{Name: r.cfg.Sides[i].Name, About: r.cfg.Sides[i].About, Languages: []Row{}, Results: []Result{}}
-		for at := i; at < len(r.results); at += len(r.cfg.Sides) {
-			if r.results[at] != nil {
-				side.Results = append(side.Results, *r.results[at])
-			}
-		}
-		side.count(r.cfg.Cases)
-		if i > 0 {
-			side.compare(&report.Sides[0])
-		}
-		report.Sides = append(report.Sides, side)
-	}
-	return report
 }
 
 // count fills in the rows.
@@ -160,13 +129,18 @@ func (s *SideReport) count(cases []Case) {
 
 func (s *SideReport) compare(first *SideReport) {
 	for _, row := range append(slices.Clone(s.Languages), s.All) {
-		if other, ok := first.row(row.Lang); ok {
-			d := row.minus(other.Figures)
-			if !s.priced() || !first.priced() {
-				d.Cost = 0
-			}
-			s.Against = append(s.Against, Compared{row.Lang, d})
+		other, ok := first.row(row.Lang)
+		if !ok {
+			continue
 		}
+		d := difference{row.Lang, row.figures}
+		for _, c := range columns {
+			*c.of(&d.figures) = rounded(*c.of(&d.figures) - *c.of(&other.figures))
+		}
+		if !s.priced() || !first.priced() {
+			d.Cost = 0
+		}
+		s.Against = append(s.Against, d)
 	}
 }
 
@@ -184,7 +158,7 @@ func (s *SideReport) row(lang string) (Row, bool) {
 
 func rowOf(lang string, results []Result) Row {
 	row := Row{Lang: lang, Asked: len(results)}
-	took := make([]time.Duration, len(results))
+	took := make([]float64, len(results))
 	for i := range results {
 		r := &results[i]
 		row.Valid += one(r.Valid)
@@ -197,13 +171,14 @@ func rowOf(lang string, results []Result) Row {
 		row.Cost += r.Usage.Cost
 		took[i] = r.Took
 	}
-	n := float64(max(1, len(results)))
-	for _, mean := range []*float64{&row.Valid, &row.Action, &row.Entities, &row.Unwanted, &row.Calls, &row.Tokens} {
-		*mean /= n
+	for _, mean := range columns[:means] {
+		*mean.of(&row.figures) /= float64(max(1, len(results)))
 	}
 	slices.Sort(took)
 	row.P50, row.P95 = percentile(took, 50), percentile(took, 95)
-	row.round()
+	for _, c := range columns {
+		*c.of(&row.figures) = rounded(*c.of(&row.figures))
+	}
 	return row
 }
 
@@ -215,153 +190,140 @@ func one(is bool) float64 {
 }
 
 // percentile is the least time that so many of a hundred took at most.
-func percentile(sorted []time.Duration, of int) float64 {
+func percentile(sorted []float64, of int) float64 {
 	if len(sorted) == 0 {
 		return 0
 	}
-	rank := (len(sorted)*of + 99) / 100
-	return sorted[rank-1].Seconds()
+	return sorted[(len(sorted)*of+99)/100-1]
 }
 
+// rounded leaves out the digits that floating point leaves behind, and nobody measured.
 func rounded(f float64) float64 { return math.Round(f*1e8) / 1e8 }
-
-// round leaves out the digits that floating point leaves behind, and nobody measured.
-func (f *Figures) round() {
-	for _, figure := range []*float64{&f.Valid, &f.Action, &f.Entities, &f.Unwanted, &f.Calls, &f.Tokens, &f.P50, &f.P95, &f.Cost} {
-		*figure = rounded(*figure)
-	}
-}
-
-func (f *Figures) minus(o Figures) Figures {
-	d := Figures{
-		Valid: f.Valid - o.Valid, Action: f.Action - o.Action, Entities: f.Entities - o.Entities, Unwanted: f.Unwanted - o.Unwanted,
-		Calls: f.Calls - o.Calls, Tokens: f.Tokens - o.Tokens, P50: f.P50 - o.P50, P95: f.P95 - o.P95, Cost: f.Cost - o.Cost,
-	}
-	d.round()
-	return d
-}
 
 // Score is the share of plans that are all right, of the side that has the least.
 func (r *Report) Score() float64 {
-	least := r.Sides[0].Score()
+	least := 1.0
 	for i := range r.Sides {
-		least = min(least, r.Sides[i].Score())
+		least = min(least, r.Sides[i].All.Entities)
 	}
 	return least
 }
 
-// Score is the share of the side's plans that are all right.
-func (s *SideReport) Score() float64 { return s.All.Entities }
-
 // priced reports whether it is known what the side's plans cost.
 func (s *SideReport) priced() bool { return s.All.Cost > 0 }
-
-// Silent reports whether the model gave no answer at all, so that nothing was judged.
-func (s *SideReport) Silent() bool { return s.All.Asked > 0 && s.All.NoAnswer == s.All.Asked }
-
-// Print writes the table and, below it, each plan that is not all right beside what was
-// wanted.
-func (r *Report) Print(w io.Writer) error {
-	p := &printer{report: r, several: len(r.Sides) > 1}
-	for i := range r.Sides {
-		fmt.Fprintf(&p.out, "%s: %s\n", r.Sides[i].Name, r.Sides[i].About)
-	}
-	p.out.WriteByte('\n')
-	if r.Asked > 0 {
-		p.table()
-		p.failures()
-		p.out.WriteByte('\n')
-	}
-	p.end()
-	_, err := io.WriteString(w, p.out.String())
-	return err
-}
-
-type printer struct {
-	out     strings.Builder
-	report  *Report
-	several bool // sides
-}
 
 // columns are the names of the figures, and the forms of a value and of a difference.
 var columns = []struct {
 	name        string
-	of          func(*Figures) float64
+	of          func(*figures) *float64
 	value, more string
 	times       float64
 }{
-	{"valid", func(f *Figures) float64 { return f.Valid }, "%.0f%%", "%+.0f", 100},
-	{"action", func(f *Figures) float64 { return f.Action }, "%.0f%%", "%+.0f", 100},
-	{"entities", func(f *Figures) float64 { return f.Entities }, "%.0f%%", "%+.0f", 100},
-	{"unwanted", func(f *Figures) float64 { return f.Unwanted }, "%.0f%%", "%+.0f", 100},
-	{"calls", func(f *Figures) float64 { return f.Calls }, "%.2f", "%+.2f", 1},
-	{"tokens", func(f *Figures) float64 { return f.Tokens }, "%.0f", "%+.0f", 1},
-	{"p50", func(f *Figures) float64 { return f.P50 }, "%.2fs", "%+.2fs", 1},
-	{"p95", func(f *Figures) float64 { return f.P95 }, "%.2fs", "%+.2fs", 1},
-	{"cost", func(f *Figures) float64 { return f.Cost }, "%.4f", "%+.4f", 1},
+	{"valid", func(f *figures) *float64 { return &f.Valid }, "%.0f%%", "%+.0f", 100},
+	{"action", func(f *figures) *float64 { return &f.Action }, "%.0f%%", "%+.0f", 100},
+	{"entities", func(f *figures) *float64 { return &f.Entities }, "%.0f%%", "%+.0f", 100},
+	{"unwanted", func(f *figures) *float64 { return &f.Unwanted }, "%.0f%%", "%+.0f", 100},
+	{"calls", func(f *figures) *float64 { return &f.Calls }, "%.2f", "%+.2f", 1},
+	{"tokens", func(f *figures) *float64 { return &f.Tokens }, "%.0f", "%+.0f", 1},
+	{"p50", func(f *figures) *float64 { return &f.P50 }, "%.2fs", "%+.2fs", 1},
+	{"p95", func(f *figures) *float64 { return &f.P95 }, "%.2fs", "%+.2fs", 1},
+	{"cost", func(f *figures) *float64 { return &f.Cost }, "%.4f", "%+.4f", 1},
 }
 
-// table has the languages, then all; of each the sides and their difference.
-func (p *printer) table() {
-	header := []string{"", "", "plans"}
-	for _, c := range columns {
-		header = append(header, c.name)
+// means is how many of the columns, from the first on, are means of all plans.
+const means = 6
+
+// Print writes the table and, below it, each plan that is not all right beside what was
+// wanted.
+func (r *Report) Print(w io.Writer) error {
+	var out strings.Builder
+	for i := range r.Sides {
+		fmt.Fprintf(&out, "%s: %s\n", r.Sides[i].Name, r.Sides[i].About)
 	}
-	rows := [][]string{header}
-	first := &p.report.Sides[0]
-	for _, row := range append(slices.Clone(first.Languages), first.All) {
-		name := cmp.Or(row.Lang, "all")
-		for i := range p.report.Sides {
-			side := &p.report.Sides[i]
-			if row, ok := side.row(row.Lang); ok {
-				rows = append(rows, p.row(name, side, &row))
+	out.WriteByte('\n')
+	if r.Asked > 0 {
+		r.table(&out)
+		r.failures(&out)
+		out.WriteByte('\n')
+	}
+	fmt.Fprintf(&out, "%d of %d plans, %d calls of models, %d + %d tokens", r.Asked, r.Of,
+		r.Spent.ModelCalls, r.Spent.PromptTokens, r.Spent.CompletionTokens)
+	var known, unknown []string
+	for i := range r.Sides {
+		if side := &r.Sides[i]; side.priced() {
+			known = append(known, side.Name)
+		} else if side.All.Asked > 0 {
+			unknown = append(unknown, side.Name)
+		}
+	}
+	if r.Spent.Cost > 0 {
+		fmt.Fprintf(&out, ", cost %.4f", r.Spent.Cost)
+	}
+	if len(known) > 0 && len(unknown) > 0 {
+		fmt.Fprintf(&out, " of %s; of %s no price is known", strings.Join(known, ", "), strings.Join(unknown, ", "))
+	}
+	for i := range r.Sides {
+		if n := r.Sides[i].All.NoAnswer; n > 0 {
+			fmt.Fprintf(&out, "\n%s: no answer from the model to %d of the plans, which count as wrong", r.Sides[i].Name, n)
+		}
+	}
+	if r.Stop != "" {
+		fmt.Fprintf(&out, "\nstopped: %s", r.Stop)
+	}
+	out.WriteByte('\n')
+	_, err := io.WriteString(w, out.String())
+	return err
+}
+
+// table has the languages, then all; of each the sides and their differences from the first.
+func (r *Report) table(out *strings.Builder) {
+	rows := [][]string{{"", "", "plans"}}
+	for _, c := range columns {
+		rows[0] = append(rows[0], c.name)
+	}
+	add := func(name, side, plans string, f *figures, isDifference, priced bool) {
+		cells := []string{name, side, plans}
+		for _, c := range columns {
+			form := c.value
+			if isDifference {
+				form = c.more
+			}
+			cell := fmt.Sprintf(form, *c.of(f)*c.times)
+			if isDifference && strings.Trim(cell, "-0.s") == "" {
+				cell = strings.Replace(cell, "-", "+", 1) // as good as none
+			}
+			if c.name == "cost" && !priced {
+				cell = "-"
+			}
+			cells = append(cells, cell)
+		}
+		rows = append(rows, cells)
+	}
+	first := &r.Sides[0]
+	for _, group := range append(slices.Clone(first.Languages), first.All) {
+		name := cmp.Or(group.Lang, "all")
+		for i := range r.Sides {
+			side := &r.Sides[i]
+			label := side.Name
+			if len(r.Sides) == 1 {
+				label = ""
+			}
+			if row, ok := side.row(group.Lang); ok {
+				add(name, label, strconv.Itoa(row.Asked), &row.figures, false, side.priced())
 				name = ""
 			}
 			for _, d := range side.Against {
-				if d.Lang == row.Lang {
-					rows = append(rows, p.difference(side, &d.Figures))
+				if d.Lang == group.Lang {
+					add("", side.Name+"-"+first.Name, "", &d.figures, true, side.priced() && first.priced())
 				}
 			}
 		}
 	}
-	p.write(rows)
+	align(out, rows)
 }
 
-func (p *printer) row(name string, side *SideReport, row *Row) []string {
-	cells := []string{name, "", strconv.Itoa(row.Asked)}
-	if p.several {
-		cells[1] = side.Name
-	}
-	for _, c := range columns {
-		cells = append(cells, fmt.Sprintf(c.value, c.of(&row.Figures)*c.times))
-	}
-	return costed(cells, side.priced())
-}
-
-// difference is by how much a side is above the first one.
-func (p *printer) difference(side *SideReport, f *Figures) []string {
-	first := &p.report.Sides[0]
-	cells := []string{"", side.Name + "-" + first.Name, ""}
-	for _, c := range columns {
-		cell := fmt.Sprintf(c.more, c.of(f)*c.times)
-		if strings.Trim(cell, "-0.s") == "" {
-			cell = strings.Replace(cell, "-", "+", 1) // as good as none
-		}
-		cells = append(cells, cell)
-	}
-	return costed(cells, side.priced() && first.priced())
-}
-
-// costed leaves the cost out, which is last, where no price is known.
-func costed(cells []string, priced bool) []string {
-	if !priced {
-		cells[len(cells)-1] = "-"
-	}
-	return cells
-}
-
-// write writes the cells below each other: words to the left, numbers to the right.
-func (p *printer) write(rows [][]string) {
+// align writes the cells below each other: words to the left, numbers to the right.
+func align(out *strings.Builder, rows [][]string) {
 	widths := make([]int, len(rows[0]))
 	for _, row := range rows {
 		for i, cell := range row {
@@ -377,41 +339,38 @@ func (p *printer) write(rows [][]string) {
 			}
 			fmt.Fprintf(&line, "%*s  ", width, cell)
 		}
-		p.out.WriteString(strings.TrimRight(line.String(), " ") + "\n")
+		out.WriteString(strings.TrimRight(line.String(), " ") + "\n")
 	}
 }
 
 // failures lists the cases that a side did not get right each time.
-func (p *printer) failures() {
-	for i := range p.report.cases {
-		c := &p.report.cases[i]
+func (r *Report) failures(out *strings.Builder) {
+	for i := range r.cases {
+		c := &r.cases[i]
 		var lines []string
 		wrong := false
-		for k := range p.report.Sides {
-			counted, failed := p.report.Sides[k].outcomes(c.Name)
+		for k := range r.Sides {
+			label := "came"
+			if len(r.Sides) > 1 {
+				label = r.Sides[k].Name
+			}
+			counted, failed := r.Sides[k].outcomes(c.Name)
 			wrong = wrong || failed
 			for _, line := range counted {
-				lines = append(lines, p.label(p.report.Sides[k].Name)+line)
+				lines = append(lines, fmt.Sprintf("  %-8s %s\n", label, line))
 			}
 		}
 		if !wrong {
 			continue
 		}
-		fmt.Fprintf(&p.out, "\n%s (%s): %s\n", printable(c.Name), printable(c.Lang), clipped(quoted(c.Say)))
-		for i, want := range c.Want {
-			fmt.Fprintf(&p.out, "  %-8s %s\n", map[bool]string{true: "wanted", false: "or"}[i == 0], showCalls(want))
+		fmt.Fprintf(out, "\n%s (%s): %s\n", printable(c.Name), printable(c.Lang), clipped(quoted(c.Say)))
+		label := "wanted"
+		for _, want := range c.Want {
+			fmt.Fprintf(out, "  %-8s %s\n", label, cmp.Or(strings.Join(show(plan.Plan{Commands: want}), "; "), "say"))
+			label = "or"
 		}
-		for _, line := range lines {
-			fmt.Fprintf(&p.out, "  %s\n", line)
-		}
+		out.WriteString(strings.Join(lines, ""))
 	}
-}
-
-func (p *printer) label(side string) string {
-	if p.several {
-		return fmt.Sprintf("%-8s ", side)
-	}
-	return "came     "
 }
 
 // outcomes are what a side planned for a case, and whether any of it is not right. The
@@ -464,52 +423,13 @@ func clipped(line string) string {
 	return line
 }
 
-// end says what was spent, and whether that is all.
-func (p *printer) end() {
-	r := p.report
-	fmt.Fprintf(&p.out, "%d of %d plans, %d calls of models, %d + %d tokens", r.Asked, r.Of,
-		r.Spent.ModelCalls, r.Spent.PromptTokens, r.Spent.CompletionTokens)
-	p.cost()
-	for i := range r.Sides {
-		if n := r.Sides[i].All.NoAnswer; n > 0 {
-			fmt.Fprintf(&p.out, "\n%s: no answer from the model to %d of the plans, which count as wrong", r.Sides[i].Name, n)
-		}
-	}
-	if r.Stop != "" {
-		fmt.Fprintf(&p.out, "\nstopped: %s", r.Stop)
-	}
-	p.out.WriteByte('\n')
-}
-
-// cost says what all sides cost, and of which of them that is not known.
-func (p *printer) cost() {
-	r := p.report
-	if r.Spent.Cost == 0 {
-		return
-	}
-	fmt.Fprintf(&p.out, ", cost %.4f", r.Spent.Cost)
-	var known, unknown []string
-	for i := range r.Sides {
-		switch side := &r.Sides[i]; {
-		case side.priced():
-			known = append(known, side.Name)
-		case side.All.Asked > 0:
-			unknown = append(unknown, side.Name)
-		}
-	}
-	if len(known) > 0 && len(unknown) > 0 {
-		fmt.Fprintf(&p.out, " of %s; of %s no price is known", strings.Join(known, ", "), strings.Join(unknown, ", "))
-	}
-}
-
 // show is a plan, a line for each command.
 func show(p plan.Plan) []string {
 	var lines []string
-	for i := range p.Commands {
-		c := &p.Commands[i]
+	for _, c := range p.Commands {
 		line := "say " + quoted(c.Response)
 		if c.Kind == plan.Do {
-			line = showCall(Call{c.Action, c.Entities})
+			line = showCall(c)
 		}
 		if c.SaveAs != "" {
 			line += " => " + c.SaveAs
@@ -519,18 +439,7 @@ func show(p plan.Plan) []string {
 	return lines
 }
 
-func showCalls(calls []Call) string {
-	if len(calls) == 0 {
-		return "say"
-	}
-	lines := make([]string, len(calls))
-	for i, call := range calls {
-		lines[i] = showCall(call)
-	}
-	return strings.Join(lines, "; ")
-}
-
-func showCall(c Call) string {
+func showCall(c plan.Command) string {
 	line := c.Action
 	for _, name := range slices.Sorted(maps.Keys(c.Entities)) {
 		line += " " + printable(name) + "=" + showValue(c.Entities[name])
@@ -551,7 +460,7 @@ func showValue(value any) string {
 		}
 		return "[" + strings.Join(parts, ", ") + "]"
 	case map[string]any:
-		return "{" + strings.TrimSpace(showCall(Call{"", value})) + "}"
+		return "{" + strings.TrimSpace(showCall(plan.Command{Entities: value})) + "}"
 	}
 	return fmt.Sprint(value)
 }

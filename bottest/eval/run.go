@@ -18,7 +18,9 @@ import (
 type Side struct {
 	Name    string // such as "a"
 	About   string // what it is made of, for people
-	Planner Planner
+	Planner interface {
+		Plan(ctx context.Context, turn *actions.Turn) (plan.Plan, error)
+	}
 	Actions *actions.Registry
 }
 
@@ -45,15 +47,12 @@ type Config struct {
 	Progress func(done, all int)
 }
 
-// Stop says why a run ended before it was through.
-type Stop string
-
-// The reasons to stop. What there is until then is in the report.
+// The reasons to stop, see [Report].Stop.
 const (
-	StoppedByLimit Stop = "limit"       // [Config.Limit] is used up
-	Interrupted    Stop = "interrupted" // the context ended
-	Refused        Stop = "refused"     // the model's server takes no calls: a wrong key, no money left
-	Silent         Stop = "silent"      // the model gave no answer to five plans in a row
+	limited     = "limit"
+	interrupted = "interrupted"
+	refused     = "refused"
+	silent      = "silent"
 )
 
 const (
@@ -91,6 +90,24 @@ func Run(ctx context.Context, cfg Config) (*Report, error) {
 	return newReport(r), r.err
 }
 
+func newReport(r *run) *Report {
+	report := &Report{Asked: r.done, Of: len(r.results), Stop: r.stop, Spent: usage(r.spent), cases: r.cfg.Cases}
+	for i := range r.cfg.Sides {
+		side := SideReport{Name: r.cfg.Sides[i].Name, About: r.cfg.Sides[i].About, Languages: []Row{}, Results: []Result{}}
+		for at := i; at < len(r.results); at += len(r.cfg.Sides) {
+			if r.results[at] != nil {
+				side.Results = append(side.Results, *r.results[at])
+			}
+		}
+		side.count(r.cfg.Cases)
+		if i > 0 {
+			side.compare(&report.Sides[0])
+		}
+		report.Sides = append(report.Sides, side)
+	}
+	return report
+}
+
 // run is a run under way.
 type run struct {
 	cfg    Config
@@ -101,7 +118,7 @@ type run struct {
 	results []*Result // by case, time and side; nil: not asked
 	done    int
 	spent   actions.Usage
-	stop    Stop
+	stop    string
 	err     error
 
 	unanswered []int // plans in a row, by side
@@ -121,17 +138,13 @@ func (r *run) take() int {
 
 // askSides asks all sides for a plan, and reports whether to go on.
 func (r *run) askSides(ctx context.Context, first int) bool {
+	each := first / len(r.cfg.Sides)
 	for i := range r.cfg.Sides {
 		if stop := r.over(ctx); stop != "" {
 			r.end(stop, nil)
 			return false
 		}
-		each := first / len(r.cfg.Sides)
-		result, stop, err := r.ask(ctx, &r.cfg.Cases[each/r.cfg.Times], &r.cfg.Sides[i])
-		if r.keep(first+i, result) {
-			stop, err = Silent, errors.New(result.Fault)
-		}
-		if stop != "" {
+		if stop, err := r.ask(ctx, &r.cfg.Cases[each/r.cfg.Times], first, i); stop != "" {
 			r.end(stop, err)
 			return false
 		}
@@ -140,16 +153,16 @@ func (r *run) askSides(ctx context.Context, first int) bool {
 }
 
 // over is why there may be no other plan, "" when there may be.
-func (r *run) over(ctx context.Context) Stop {
+func (r *run) over(ctx context.Context) string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	switch {
 	case r.stop != "":
 		return r.stop
 	case ctx.Err() != nil:
-		return Interrupted
+		return interrupted
 	case r.afford() != nil:
-		return StoppedByLimit
+		return limited
 	}
 	return ""
 }
@@ -160,40 +173,53 @@ func (r *run) afford() error {
 	return whole.Afford()
 }
 
-// ask asks one side for one plan. There is no result of what was stopped half-way.
-func (r *run) ask(ctx context.Context, c *Case, side *Side) (*Result, Stop, error) {
+// ask asks one side for one plan, and says why there may be no other. There is no result of
+// what was stopped half-way.
+func (r *run) ask(ctx context.Context, c *Case, first, side int) (stop string, err error) {
 	timed, cancel := context.WithTimeout(ctx, r.cfg.Timeout)
 	defer cancel()
 	turn := c.turn()
 	meter := r.meter()
 	turn.Quota = meter
 	began := time.Now()
-	p, err := side.Planner.Plan(timed, turn)
-	result := &Result{Case: c.Name, Lang: c.Lang, Took: time.Since(began), Usage: turn.Usage}
+	p, err := r.cfg.Sides[side].Planner.Plan(timed, turn)
+	result := &Result{Case: c.Name, Lang: c.Lang, Took: rounded(time.Since(began).Seconds()), Usage: usage(turn.Usage)}
 	_ = meter(turn.Usage) // with that of the last call; the next plan asks what is left
 	if stop := reason(ctx, err); stop != "" {
-		return nil, stop, err
+		return stop, err
 	}
 	result.read(p, err)
 	if result.Valid {
-		result.Verdict = c.Judge(p, side.Actions, began)
+		c.judge(p, r.cfg.Sides[side].Actions, began, result)
 	}
-	return result, "", nil
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.results[first+side] = result
+	r.done++
+	r.progress()
+	if !result.NoAnswer {
+		r.unanswered[side] = 0
+		return "", nil
+	}
+	if r.unanswered[side]++; r.unanswered[side] >= patience {
+		return silent, errors.New(result.Fault)
+	}
+	return "", nil
 }
 
 // reason says whether the failure of one plan is the end of the run.
-func reason(ctx context.Context, err error) Stop {
+func reason(ctx context.Context, err error) string {
 	fault, _ := errors.AsType[*models.Error](err)
 	budget, _ := errors.AsType[*actions.BudgetError](err)
 	switch {
 	case err == nil:
 		return ""
 	case ctx.Err() != nil:
-		return Interrupted
+		return interrupted
 	case budget != nil:
-		return StoppedByLimit
-	case fault != nil && (fault.Kind == models.Auth || fault.Code == models.CodeQuota):
-		return Refused
+		return limited
+	case fault != nil && (fault.Kind == models.Auth || fault.Code == "insufficient_quota"):
+		return refused
 	}
 	return ""
 }
@@ -214,25 +240,6 @@ func (r *run) meter() func(used actions.Usage) error {
 	}
 }
 
-// keep takes a result, if there is one, and reports whether its side is given up.
-func (r *run) keep(at int, result *Result) (silent bool) {
-	if result == nil {
-		return false
-	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.results[at] = result
-	r.done++
-	r.progress()
-	side := at % len(r.cfg.Sides)
-	if !result.NoAnswer {
-		r.unanswered[side] = 0
-		return false
-	}
-	r.unanswered[side]++
-	return r.unanswered[side] >= patience
-}
-
 func (r *run) progress() {
 	if r.cfg.Progress != nil {
 		r.cfg.Progress(r.done, len(r.results))
@@ -240,7 +247,7 @@ func (r *run) progress() {
 }
 
 // end stops the run. Only the first reason counts; an error ends the others' calls.
-func (r *run) end(stop Stop, err error) {
+func (r *run) end(stop string, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.stop != "" {
@@ -248,9 +255,9 @@ func (r *run) end(stop Stop, err error) {
 	}
 	r.stop = stop
 	switch stop {
-	case Refused:
+	case refused:
 		r.err = fmt.Errorf("the model's server takes no calls: %w", err)
-	case Silent:
+	case silent:
 		r.err = fmt.Errorf("the model gave no answer to %d plans in a row: %w", patience, err)
 	default:
 		return

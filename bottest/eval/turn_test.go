@@ -25,8 +25,8 @@ func (f planFunc) Plan(ctx context.Context, turn *actions.Turn) (plan.Plan, erro
 func TestTurn(t *testing.T) {
 	t.Parallel()
 	cases := []eval.Case{
-		{Name: "1", Lang: "en", Say: "Hi", Lists: []lists.List{{Name: "home", Items: []lists.Item{{Name: "milk"}}}}, Want: [][]eval.Call{nil}},
-		{Name: "2", Lang: "de", Say: "Hallo", Want: [][]eval.Call{nil}},
+		{Name: "1", Lang: "en", Say: "Hi", Lists: []lists.List{{Name: "home", Items: []lists.Item{{Name: "milk"}}}}, Want: [][]plan.Command{nil}},
+		{Name: "2", Lang: "de", Say: "Hallo", Want: [][]plan.Command{nil}},
 	}
 	var seen []string
 	p := planFunc(func(_ context.Context, turn *actions.Turn) (plan.Plan, error) {
@@ -50,7 +50,7 @@ func TestRefusalEndsOtherCalls(t *testing.T) {
 	t.Parallel()
 	for name, fault := range map[string]*models.Error{
 		"key":   {Kind: models.Auth},
-		"money": {Kind: models.Throttled, Code: models.CodeQuota},
+		"money": {Kind: models.Throttled, Code: "insufficient_quota"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -66,7 +66,7 @@ func TestRefusalEndsOtherCalls(t *testing.T) {
 				report, err := eval.Run(t.Context(), eval.Config{
 					Cases: cases, Sides: []eval.Side{{Planner: p, Actions: registry()}}, Concurrency: 2, Timeout: time.Hour,
 				})
-				if err == nil || report.Stop != eval.Refused || report.Asked != 0 || time.Since(began) > time.Minute {
+				if err == nil || report.Stop != "refused" || report.Asked != 0 || time.Since(began) > time.Minute {
 					t.Errorf("%+v, %v after %s", report, err, time.Since(began))
 				}
 			})

@@ -16,7 +16,6 @@ import (
 	"github.com/planbot-go/planbot/activity"
 	"github.com/planbot-go/planbot/app/record"
 	"github.com/planbot-go/planbot/bottest"
-	"github.com/planbot-go/planbot/models"
 )
 
 // seen is what the bot did for an event, or for all of a step.
@@ -84,7 +83,7 @@ func (o *seen) answered(d *bottest.Delivery) {
 }
 
 // ofSent says whose a request to the connector is: where it went is certain.
-func ofSent(sent bottest.Sent) bottest.Of {
+func ofSent(sent bottest.Sent) record.Of {
 	of := sent.Of
 	of.Conversation = sent.To
 	of.Activity = cmp.Or(of.Activity, sent.ReplyTo)
@@ -245,7 +244,7 @@ func (v *verdict) prompts() {
 	if e.ModelInput != nil {
 		if len(asked) == 0 {
 			v.fault("model_input", "the model was not asked")
-		} else if got := asked[0].Last(models.User); got != *e.ModelInput {
+		} else if got := asked[0].Last("user"); got != *e.ModelInput {
 			v.fault("model_input", "got %q, want %q", got, *e.ModelInput)
 		}
 	}
@@ -682,7 +681,7 @@ type span struct {
 // spans are those of the events of a step for which anything was done.
 func (v *verdict) spans() []span {
 	byOwner := map[*scene]*span{}
-	note := func(of bottest.Of, seq int, replies bool) {
+	note := func(of record.Of, seq int, replies bool) {
 		owner := v.stage.owner(of)
 		if owner == nil || !slices.Contains(v.stage.events, owner) {
 			return
@@ -699,7 +698,7 @@ func (v *verdict) spans() []span {
 	}
 	var all []func()
 	var places []int
-	add := func(of bottest.Of, seq int, replies bool) {
+	add := func(of record.Of, seq int, replies bool) {
 		all, places = append(all, func() { note(of, seq, replies) }), append(places, seq)
 	}
 	for _, c := range v.kit.Model.Calls()[v.stage.asked:] {

@@ -28,7 +28,6 @@ import (
 	"github.com/planbot-go/planbot/app/record"
 	"github.com/planbot-go/planbot/bot"
 	"github.com/planbot-go/planbot/bottest"
-	"github.com/planbot-go/planbot/models"
 	"github.com/planbot-go/planbot/planner"
 	"github.com/planbot-go/planbot/prompts"
 	"github.com/planbot-go/planbot/state"
@@ -47,14 +46,11 @@ type Config struct {
 	// Wire completes what the planner and the bot are made of, for each of the bot's processes:
 	// prompts, skills, other actions for both. nil: nothing is missing.
 	Wire func(ctx context.Context, of *planner.Config, cfg *bot.Config) error
-	// Cassette is a file with what the model is to be asked, see [bottest.ComparePrompts], and
+	// Cassette is a file with what the model is to be asked, see [bottest.Config], and
 	// Update has it written anew. "": that is not looked at.
 	Cassette string
 	Update   bool
 }
-
-// howToUpdate is how people ask for Update.
-const howToUpdate = "bottest run --update"
 
 // Result is what came of a scenario.
 type Result struct {
@@ -98,7 +94,6 @@ type run struct {
 	s     *record.Scenario
 	cfg   Config
 	kit   *bottest.Kit
-	watch func(models.Model) models.Model // sees what models are asked
 	book  book
 	chats map[string]*bottest.Chat // by conversation
 	stage atomic.Pointer[stage]
@@ -113,11 +108,10 @@ func play(rec *recorder, s *record.Scenario, cfg Config) (story string) {
 	r := &run{recorder: rec, s: s, cfg: cfg, chats: map[string]*bottest.Chat{}, ids: map[*record.Event]string{}, decided: map[string]bool{}}
 	r.stage.Store(&stage{run: r})
 	r.book.run = r
-	r.watch = func(m models.Model) models.Model { return m }
-	if cfg.Cassette != "" {
-		r.watch = bottest.ComparePrompts(rec, cfg.Cassette, howToUpdate, cfg.Update).Model
-	}
-	r.kit = bottest.NewInBubble(rec, bottest.Config{New: r.newBot, Name: r.mentioned(), Models: s.Options.Models, Replicas: r.replicas()})
+	r.kit = bottest.New(rec, bottest.Config{
+		New: r.newBot, Name: r.mentioned(), Models: s.Options.Models, Replicas: r.replicas(),
+		Cassette: cfg.Cassette, UpdateCassette: cfg.Update, Bubble: true,
+	})
 	r.kit.Model.Decides(r.answer)
 	r.kit.Connector.Decides(r.sending)
 	r.seed()
@@ -186,11 +180,7 @@ func (r *run) newBot(ctx context.Context, parts bottest.Parts) (*bot.Bot, error)
 			return nil, err
 		}
 	}
-	sequence := planner.Config{Model: r.watch(parts.Model), Actions: cfg.Actions}
-	sequence.Named = func(name string) (models.Model, error) {
-		model, err := parts.Named(name)
-		return r.watch(model), err
-	}
+	sequence := planner.Config{Model: parts.Model, Named: parts.Named, Actions: cfg.Actions}
 	if o.MaxRepairs != nil {
 		sequence.MaxRepairs = cmp.Or(*o.MaxRepairs, -1) // zero is the default there
 	}
@@ -200,7 +190,7 @@ func (r *run) newBot(ctx context.Context, parts bottest.Parts) (*bot.Bot, error)
 		}
 	}
 	var err error
-	if cfg.Planner, err = bottest.NewPlanner(ctx, r.cfg.Planner, sequence); err != nil {
+	if cfg.Planner, err = parts.Planner(ctx, r.cfg.Planner, sequence); err != nil {
 		return nil, err
 	}
 	cfg.MaxSteps, cfg.MaxSameCalls = o.MaxSteps, o.MaxSameCalls
@@ -406,9 +396,9 @@ func taken(d *bottest.Delivery) bool { return d.Status >= 200 && d.Status < 300 
 
 // activity is the event as Teams would send it, and the card that it is a click on; "": it
 // is none.
-func (r *run) activity(e *scene) (a bottest.Activity, card string) {
+func (r *run) activity(e *scene) (a map[string]any, card string) {
 	ev := e.Event
-	a = bottest.Activity{"type": ev.Type, "id": e.id}
+	a = map[string]any{"type": ev.Type, "id": e.id}
 	if ev.Text != nil {
 		a["text"] = *ev.Text
 		if mention := botMention.FindString(*ev.Text); mention != "" && ev.Entities == nil {
@@ -456,7 +446,7 @@ func decisionOf(e *record.Event) (approve, ok bool) {
 // click makes of the event the click on a button of the last card that asks for an
 // approval, if there is one that was not decided, on that. Where there is no card it is one on
 // a card that the bot does not know.
-func (r *run) click(e *scene, a bottest.Activity, approve bool) (click bottest.Activity, id string) {
+func (r *run) click(e *scene, a map[string]any, approve bool) (click map[string]any, id string) {
 	verb := map[bool]string{true: "planbot/approve", false: "planbot/reject"}[approve]
 	card, button := r.asking(e, verb)
 	if card == nil { // somebody clicks all the same
@@ -473,7 +463,7 @@ func (r *run) click(e *scene, a bottest.Activity, approve bool) (click bottest.A
 		return a, ""
 	}
 	if e.Event.Type == "message" {
-		click = bottest.Activity{"type": "message", "replyToId": card.ID(), "value": button["data"]}
+		click = map[string]any{"type": "message", "replyToId": card.ID(), "value": button["data"]}
 	}
 	click["id"] = e.id
 	return click, card.ID()
@@ -586,7 +576,7 @@ type scene struct {
 // owner is the event that something belongs to: the one whose activity the turn answers or,
 // if that is of an earlier step, whose conversation it is. Of several deliveries of one
 // activity it is the first that was taken.
-func (s *stage) owner(of bottest.Of) *scene {
+func (s *stage) owner(of record.Of) *scene {
 	var same []*scene
 	for _, match := range []func(*scene) bool{
 		func(e *scene) bool {
@@ -618,7 +608,7 @@ func (s *stage) owner(of bottest.Of) *scene {
 }
 
 // sharing are the owner and the other deliveries of its activity, which share scripts.
-func (s *stage) sharing(of bottest.Of) []*scene {
+func (s *stage) sharing(of record.Of) []*scene {
 	owner := s.owner(of)
 	if owner == nil {
 		return nil
@@ -701,7 +691,7 @@ func faultOf(how record.Sending) bottest.Fault {
 
 // scriptOf is what the scenario says of a call: the next expected one of that name, best
 // with the same entities, of the event or of all together.
-func (s *stage) scriptOf(of bottest.Of, name string, entities map[string]any) scripted {
+func (s *stage) scriptOf(of record.Of, name string, entities map[string]any) scripted {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, same := range []bool{true, false} {
@@ -748,8 +738,9 @@ func (r *run) prepare(step *record.Step) *stage {
 // recorder is a test without package testing: it keeps the failures. It is safe for
 // concurrent use.
 type recorder struct {
-	ctx  context.Context
-	step string // at work
+	testing.TB // nil: what a kit calls is below
+	ctx        context.Context
+	step       string // at work
 
 	mu       sync.Mutex
 	failures []string
@@ -843,7 +834,7 @@ type book struct {
 
 // made is a call that was made.
 type made struct {
-	bottest.Of
+	record.Of
 	action   string
 	entities map[string]any
 	result   string
@@ -916,7 +907,7 @@ func (a *act) call(ctx context.Context, turn *actions.Turn, entities map[string]
 
 // enter finds what the call gives back, and notes it unless it is known. nth is which call
 // it is of those that were made; 0: it was made before.
-func (b *book) enter(of bottest.Of, key, name string, entities map[string]any) (script scripted, nth int) {
+func (b *book) enter(of record.Of, key, name string, entities map[string]any) (script scripted, nth int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if known, again := b.outcome[key]; again {

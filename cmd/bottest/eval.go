@@ -24,9 +24,6 @@ const (
 	exitInterrupted = 130
 )
 
-// maxEvalBytes is more than what [eval.Read] takes.
-const maxEvalBytes = 5 << 20
-
 type evalCmd struct {
 	File string `arg:"" placeholder:"FILE" help:"utterances with what should be planned for them, as YAML, - for standard input; see examples/eval"`
 	actionsFlag
@@ -60,13 +57,14 @@ func (c evalCmd) Run(ctx context.Context, s *settings.Settings, std *cli.Streams
 	if err != nil {
 		return err
 	}
-	bar := progress{io.Discard}
+	const clearLine = "\r\x1b[K"
+	progress := io.Discard
 	if cli.IsTerminal(std.Err) {
-		bar.out = std.Err
+		progress = std.Err
 	}
-	run.Progress = bar.show
+	run.Progress = func(done, all int) { fmt.Fprintf(progress, "%s%d of %d", clearLine, done, all) }
 	report, err := eval.Run(cli.Logger(std.Err, s, zerolog.ErrorLevel).WithContext(ctx), run)
-	bar.clear()
+	fmt.Fprint(progress, clearLine)
 	if report == nil {
 		return cli.Usage(err)
 	}
@@ -154,7 +152,7 @@ func (c evalCmd) cases(stdin io.Reader, registries []*actions.Registry) ([]eval.
 		defer func() { _ = file.Close() }() // read only
 		stdin = file
 	}
-	text, err := io.ReadAll(io.LimitReader(stdin, maxEvalBytes))
+	text, err := io.ReadAll(stdin)
 	if err != nil {
 		return nil, cli.Usage(err)
 	}
@@ -197,36 +195,21 @@ func (c evalCmd) verdict(report *eval.Report, err error) error {
 	switch {
 	case err != nil:
 		return err
-	case report.Stop == eval.StoppedByLimit:
+	case report.Stop == "limit":
 		return cli.SilentError{Code: exitLimited}
-	case report.Stop == eval.Interrupted:
+	case report.Stop == "interrupted":
 		return cli.SilentError{Code: exitInterrupted}
 	}
 	for i := range report.Sides {
-		if side := &report.Sides[i]; side.Silent() {
+		if side := &report.Sides[i]; side.All.Asked > 0 && side.All.NoAnswer == side.All.Asked {
 			return fmt.Errorf("%s: the model gave no answer at all: %s", side.Name, side.Results[0].Fault)
 		}
 	}
 	var faults []error
 	for i := range report.Sides {
-		if side := &report.Sides[i]; side.Score() < c.Min {
-			faults = append(faults, fmt.Errorf("%s: %v of the plans are all right, less than --min=%v", side.Name, side.Score(), c.Min)) // with all digits, which may be what differs
+		if side := &report.Sides[i]; side.All.Entities < c.Min {
+			faults = append(faults, fmt.Errorf("%s: %v of the plans are all right, less than --min=%v", side.Name, side.All.Entities, c.Min)) // with all digits, which may be what differs
 		}
 	}
 	return errors.Join(faults...)
 }
-
-// barWidth is how many characters the bar itself has.
-const barWidth = 30
-
-// progress draws a bar on a terminal, and nothing elsewhere.
-type progress struct{ out io.Writer }
-
-// show draws the bar over the one before.
-func (p progress) show(done, all int) {
-	full := done * barWidth / max(1, all)
-	fmt.Fprintf(p.out, "\r[%s%s] %d of %d", strings.Repeat("=", full), strings.Repeat(" ", barWidth-full), done, all)
-}
-
-// clear takes the bar away, so that what is printed next has the line.
-func (p progress) clear() { fmt.Fprint(p.out, "\r\x1b[K") }

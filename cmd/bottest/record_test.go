@@ -338,7 +338,7 @@ func TestRecordingOfTwoReplicas(t *testing.T) {
 		case <-release:
 		case <-r.Context().Done():
 		}
-		fakemodel.Fail(w, http.StatusUnauthorized, "invalid_api_key")
+		fakemodel.Answer{Status: http.StatusUnauthorized, Code: "invalid_api_key"}.Write(w, r, fakemodel.Call{})
 	})
 	one.deliver("Mia", map[string]any{"text": "<at>Planbot</at> well?"})
 	<-asked

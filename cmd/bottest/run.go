@@ -66,17 +66,12 @@ func (c runCmd) Run(ctx context.Context, s *settings.Settings, std *cli.Streams)
 	results := scenario.Failures(faults)
 	for i := 0; i < len(all) && ctx.Err() == nil; i++ {
 		result := scenario.Run(&all[i], c.withPrompts(cfg, &all[i], std.Err))
-		c.tell(std.Out, &result)
+		if !c.JSON {
+			result.WriteText(std.Out, c.Verbose)
+		}
 		results = append(results, result)
 	}
 	return c.end(ctx, std, results)
-}
-
-// tell shows a result as soon as it is there.
-func (c runCmd) tell(out io.Writer, r *scenario.Result) {
-	if !c.JSON {
-		r.WriteText(out, c.Verbose)
-	}
 }
 
 // end writes all results where they are wanted, what went wrong with that and, last, the

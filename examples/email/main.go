@@ -3,22 +3,18 @@
 package main
 
 import (
-	"bufio"
 	"bytes"
 	"cmp"
 	"context"
 	"embed"
 	"fmt"
-	"io"
 	"mime"
 	"mime/quotedprintable"
 	"net"
 	"net/mail"
 	"net/smtp"
-	"net/textproto"
 	"os"
 	"os/signal"
-	"strings"
 	"syscall"
 	"time"
 
@@ -67,25 +63,13 @@ func run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	m := mailer{addr: os.Getenv("SMTP_ADDR"), from: mail.Address{Name: "Mailbot", Address: "mailbot@example.com"}}
-	if m.addr == "" {
-		server, err := startStandIn(ctx, printMail)
-		if err != nil {
-			return err
-		}
-		defer server.close()
-		m.addr = server.addr()
-	}
-	b, err := newBot(ctx, model, m)
+	b, err := newBot(ctx, model, mailer{
+		addr: os.Getenv("SMTP_ADDR"), from: mail.Address{Name: "Mailbot", Address: "mailbot@example.com"},
+	})
 	if err != nil {
 		return err
 	}
 	return b.ListenAndServe(ctx, cmp.Or(os.Getenv("BOT_ADDR"), "127.0.0.1:3978"))
-}
-
-// printMail is what becomes of mails without a mail server.
-func printMail(envelope []string, mail string) {
-	fmt.Printf("--- a mail that SMTP_ADDR would have got\n%s\n\n%s---\n", strings.Join(envelope, "\n"), mail)
 }
 
 // summarize is what the prompt Summarize takes.
@@ -120,7 +104,8 @@ func (m mailer) sendEmail(ctx context.Context, _ *actions.Turn, in email) (actio
 // sendWithin bounds how long a mail server may take.
 const sendWithin = 20 * time.Second
 
-// mailer sends mails by SMTP to the server at addr, which asks for no password.
+// mailer sends mails by SMTP to the server at addr, which asks for no password. Without
+// addr it prints them.
 type mailer struct {
 	addr string
 	from mail.Address
@@ -132,6 +117,10 @@ func (m mailer) send(ctx context.Context, to *mail.Address, subject, body string
 	message, err := m.message(to, subject, body)
 	if err != nil {
 		return err
+	}
+	if m.addr == "" {
+		fmt.Printf("--- a mail that SMTP_ADDR would have got\n%s---\n", message)
+		return nil
 	}
 	var dialer net.Dialer
 	conn, err := dialer.DialContext(ctx, "tcp", m.addr)
@@ -196,89 +185,4 @@ func (m mailer) message(to *mail.Address, subject, body string) ([]byte, error) 
 		return nil, err
 	}
 	return b.Bytes(), nil
-}
-
-// Limits on what a client of the stand-in may hold on to.
-const (
-	sessionTimeout = 10 * time.Second
-	maxMail        = 1 << 20 // bytes, of a whole session
-)
-
-// standIn is a mail server for trying things out: it takes mails on a port of
-// this machine, one client after the other, and delivers none of them.
-type standIn struct {
-	listener net.Listener
-	got      func(envelope []string, mail string)
-	ended    chan struct{}
-}
-
-// startStandIn starts one that calls got with each mail. Close it.
-func startStandIn(ctx context.Context, got func(envelope []string, mail string)) (*standIn, error) {
-	var lc net.ListenConfig
-	listener, err := lc.Listen(ctx, "tcp", "127.0.0.1:0")
-	if err != nil {
-		return nil, fmt.Errorf("start the stand-in for a mail server: %w", err)
-	}
-	s := &standIn{listener: listener, got: got, ended: make(chan struct{})}
-	go s.serve()
-	return s, nil
-}
-
-func (s *standIn) addr() string { return s.listener.Addr().String() }
-
-// close ends the server, after the session that is at work.
-func (s *standIn) close() {
-	_ = s.listener.Close() // it has no other clients
-	<-s.ended
-}
-
-func (s *standIn) serve() {
-	defer close(s.ended)
-	for {
-		conn, err := s.listener.Accept()
-		if err != nil {
-			return
-		}
-		_ = conn.SetDeadline(time.Now().Add(sessionTimeout)) // fails only for a connection that is gone
-		s.session(conn)
-		_ = conn.Close()
-	}
-}
-
-// session speaks as much SMTP as [net/smtp] does without extensions.
-func (s *standIn) session(conn net.Conn) {
-	in := textproto.NewReader(bufio.NewReader(io.LimitReader(conn, maxMail)))
-	say := func(line string) { fmt.Fprint(conn, line+"\r\n") }
-	say("220 stand-in")
-	var envelope []string
-	for {
-		line, err := in.ReadLine()
-		if err != nil {
-			return
-		}
-		switch verb, _, _ := strings.Cut(strings.ToUpper(line), " "); verb {
-		case "EHLO", "HELO", "NOOP":
-			say("250 ok")
-		case "MAIL", "RCPT":
-			envelope = append(envelope, line)
-			say("250 ok")
-		case "RSET":
-			envelope = nil
-			say("250 ok")
-		case "DATA":
-			say("354 end with a dot")
-			mail, err := io.ReadAll(in.DotReader())
-			if err != nil {
-				return
-			}
-			s.got(envelope, string(mail))
-			envelope = nil
-			say("250 taken")
-		case "QUIT":
-			say("221 bye")
-			return
-		default:
-			say("502 not here")
-		}
-	}
 }

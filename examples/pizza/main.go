@@ -6,7 +6,6 @@ import (
 	"cmp"
 	"context"
 	"crypto/rand"
-	"errors"
 	"fmt"
 	"os"
 	"os/signal"
@@ -64,13 +63,12 @@ func run(ctx context.Context) error {
 // neither sees nor chooses whose cart it is, since cartID is the host's to fill in.
 func register(r *actions.Registry, s *shop) {
 	actions.Provide(r, "cartID", cartID)
-	c := calls{s}
-	actions.Add(r, "get_pizza_menu", "Returns sizes, toppings and prices", c.menu, actions.ReturnsData, actions.Parallel)
-	actions.Add(r, "add_pizza_to_cart", "Adds a pizza to the person's cart", c.add, actions.ReturnsData)
-	actions.Add(r, "remove_pizza_from_cart", "Removes a pizza from the cart", c.remove, actions.ReturnsData)
-	actions.Add(r, "get_pizza_from_cart", "Returns one pizza in the cart", c.pizza, actions.ReturnsData)
-	actions.Add(r, "get_cart", "Returns the pizzas in the cart and what they cost", c.cart, actions.ReturnsData)
-	actions.Add(r, "checkout", "Orders and pays for what is in the cart", c.checkout, actions.NeedsApproval)
+	actions.Add(r, "get_pizza_menu", "Returns sizes, toppings and prices", s.menu, actions.ReturnsData, actions.Parallel)
+	actions.Add(r, "add_pizza_to_cart", "Adds a pizza to the person's cart", s.add, actions.ReturnsData)
+	actions.Add(r, "remove_pizza_from_cart", "Removes a pizza from the cart", s.remove, actions.ReturnsData)
+	actions.Add(r, "get_pizza_from_cart", "Returns one pizza in the cart", s.pizza, actions.ReturnsData)
+	actions.Add(r, "get_cart", "Returns the pizzas in the cart and what they cost", s.cart, actions.ReturnsData)
+	actions.Add(r, "checkout", "Orders and pays for what is in the cart", s.checkout, actions.NeedsApproval)
 }
 
 // cartID is the person's cart, kept in their state from the first time on.
@@ -82,71 +80,8 @@ func cartID(_ context.Context, turn *actions.Turn) (string, error) {
 	return *id, nil
 }
 
-// calls are the functions behind the actions.
-type calls struct{ shop *shop }
-
-func (c calls) menu(context.Context, *actions.Turn, struct{}) (actions.Result, error) {
-	return actions.JSON(c.shop.menu()), nil
-}
-
-type newPizza struct {
-	CartID   string   `host:"cartID"`
-	Size     string   `json:"size" enum:"Small,Medium,Large"`
-	Toppings []string `json:"toppings,omitempty" enum:"Cheese,Pepperoni,Mushrooms"`
-	Quantity int      `json:"quantity" default:"1" jsonschema:"how many of this pizza"`
-}
-
-func (c calls) add(_ context.Context, _ *actions.Turn, in newPizza) (actions.Result, error) {
-	return result(c.shop.add(in.CartID, pizza{Size: in.Size, Toppings: in.Toppings, Quantity: in.Quantity}))
-}
-
-type pizzaInCart struct {
-	CartID  string `host:"cartID"`
-	PizzaID int    `json:"pizza_id" jsonschema:"the id that get_cart shows"`
-}
-
-func (c calls) remove(_ context.Context, _ *actions.Turn, in pizzaInCart) (actions.Result, error) {
-	return result(c.shop.remove(in.CartID, in.PizzaID))
-}
-
-func (c calls) pizza(_ context.Context, _ *actions.Turn, in pizzaInCart) (actions.Result, error) {
-	return result(c.shop.pizza(in.CartID, in.PizzaID))
-}
-
-type wholeCart struct {
-	CartID string `host:"cartID"`
-}
-
-func (c calls) cart(_ context.Context, _ *actions.Turn, in wholeCart) (actions.Result, error) {
-	return actions.JSON(c.shop.cart(in.CartID)), nil
-}
-
-// payment has the total, so that it is on the card that asks for approval: what
-// was approved is what is paid, even if the cart has changed meanwhile.
-type payment struct {
-	CartID string `host:"cartID"`
-	Total  int    `json:"total" jsonschema:"what the cart costs, as get_cart says"`
-}
-
-func (c calls) checkout(_ context.Context, _ *actions.Turn, in payment) (actions.Result, error) {
-	order, err := c.shop.checkout(in.CartID, in.Total)
-	if err != nil {
-		return actions.Fail("%s", err), nil
-	}
-	return actions.Text("order %d is paid", order), nil
-}
-
-// result is what the shop answered: data for the model, or a refusal that it may
-// read.
-func result[T any](value T, refused error) (actions.Result, error) {
-	if refused != nil {
-		return actions.Fail("%s", refused), nil
-	}
-	return actions.JSON(value), nil
-}
-
-// shop takes orders as a service somewhere else would: it knows carts by their
-// ids, and nothing of chats and models. It is safe for concurrent use.
+// shop takes orders. It knows carts by their ids, and nothing of chats and models. It is
+// safe for concurrent use.
 type shop struct {
 	mu     sync.Mutex
 	carts  map[string]*cart
@@ -175,92 +110,103 @@ type menu struct {
 	Topping  int            `json:"price_of_a_topping"`
 }
 
+var theMenu = menu{
+	Sizes:    map[string]int{"Small": 8, "Medium": 10, "Large": 12},
+	Toppings: []string{"Cheese", "Pepperoni", "Mushrooms"},
+	Topping:  1,
+}
+
 const maxQuantity = 20
 
-var errNotThere = errors.New("no such pizza in the cart")
-
-func (*shop) menu() menu {
-	return menu{
-		Sizes:    map[string]int{"Small": 8, "Medium": 10, "Large": 12},
-		Toppings: []string{"Cheese", "Pepperoni", "Mushrooms"},
-		Topping:  1,
+// open locks the shop and returns the cart of that id, a new one if there is none. Call
+// done when you are.
+func (s *shop) open(id string) (c *cart, done func()) {
+	s.mu.Lock()
+	if s.carts[id] == nil {
+		s.carts[id] = &cart{Pizzas: []pizza{}}
 	}
+	return s.carts[id], s.mu.Unlock
 }
 
-// add puts the pizza into the cart of that id, which need not exist yet.
-func (s *shop) add(id string, p pizza) (cart, error) {
-	if p.Quantity < 1 || p.Quantity > maxQuantity {
-		return cart{}, fmt.Errorf("a quantity is from 1 to %d", maxQuantity)
+func (s *shop) menu(context.Context, *actions.Turn, struct{}) (actions.Result, error) {
+	return actions.JSON(theMenu), nil
+}
+
+type newPizza struct {
+	CartID   string   `host:"cartID"`
+	Size     string   `json:"size" enum:"Small,Medium,Large"`
+	Toppings []string `json:"toppings,omitempty" enum:"Cheese,Pepperoni,Mushrooms"`
+	Quantity int      `json:"quantity" default:"1" jsonschema:"how many of this pizza"`
+}
+
+func (s *shop) add(_ context.Context, _ *actions.Turn, in newPizza) (actions.Result, error) {
+	if in.Quantity < 1 || in.Quantity > maxQuantity {
+		return actions.Fail("a quantity is from 1 to %d", maxQuantity), nil
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	c := s.carts[id]
-	if c == nil {
-		c = &cart{}
-		s.carts[id] = c
-	}
+	c, done := s.open(in.CartID)
+	defer done()
 	c.lastID++
-	p.ID, p.Price = c.lastID, p.Quantity*(s.menu().Sizes[p.Size]+s.menu().Topping*len(p.Toppings))
-	c.Pizzas = append(c.Pizzas, p)
-	c.Total += p.Price
-	return c.copy(), nil
+	price := in.Quantity * (theMenu.Sizes[in.Size] + theMenu.Topping*len(in.Toppings))
+	c.Pizzas = append(c.Pizzas, pizza{c.lastID, in.Size, in.Toppings, in.Quantity, price})
+	c.Total += price
+	return actions.JSON(c), nil
 }
 
-func (s *shop) remove(id string, pizzaID int) (cart, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	c := s.carts[id]
-	at := c.find(pizzaID)
+type pizzaInCart struct {
+	CartID  string `host:"cartID"`
+	PizzaID int    `json:"pizza_id" jsonschema:"the id that get_cart shows"`
+}
+
+func (s *shop) remove(_ context.Context, _ *actions.Turn, in pizzaInCart) (actions.Result, error) {
+	c, done := s.open(in.CartID)
+	defer done()
+	at := slices.IndexFunc(c.Pizzas, func(p pizza) bool { return p.ID == in.PizzaID })
 	if at < 0 {
-		return cart{}, errNotThere
+		return actions.Fail("no such pizza in the cart"), nil
 	}
 	c.Total -= c.Pizzas[at].Price
 	c.Pizzas = slices.Delete(c.Pizzas, at, at+1)
-	return c.copy(), nil
+	return actions.JSON(c), nil
 }
 
-func (s *shop) pizza(id string, pizzaID int) (pizza, error) {
-	c := s.cart(id)
-	at := c.find(pizzaID)
+func (s *shop) pizza(_ context.Context, _ *actions.Turn, in pizzaInCart) (actions.Result, error) {
+	c, done := s.open(in.CartID)
+	defer done()
+	at := slices.IndexFunc(c.Pizzas, func(p pizza) bool { return p.ID == in.PizzaID })
 	if at < 0 {
-		return pizza{}, errNotThere
+		return actions.Fail("no such pizza in the cart"), nil
 	}
-	return c.Pizzas[at], nil
+	return actions.JSON(c.Pizzas[at]), nil
 }
 
-func (s *shop) cart(id string) cart {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.carts[id].copy()
+type wholeCart struct {
+	CartID string `host:"cartID"`
 }
 
-// checkout orders what is in the cart if that costs total, which is what the
-// customer agreed to, and empties it.
-func (s *shop) checkout(id string, total int) (order int, err error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	switch c := s.carts[id].copy(); {
+func (s *shop) cart(_ context.Context, _ *actions.Turn, in wholeCart) (actions.Result, error) {
+	c, done := s.open(in.CartID)
+	defer done()
+	return actions.JSON(c), nil
+}
+
+// payment has the total, so that it is on the card that asks for approval: what
+// was approved is what is paid, even if the cart has changed meanwhile.
+type payment struct {
+	CartID string `host:"cartID"`
+	Total  int    `json:"total" jsonschema:"what the cart costs, as get_cart says"`
+}
+
+// checkout orders what is in the cart and empties it.
+func (s *shop) checkout(_ context.Context, _ *actions.Turn, in payment) (actions.Result, error) {
+	c, done := s.open(in.CartID)
+	defer done()
+	switch {
 	case len(c.Pizzas) == 0:
-		return 0, errors.New("the cart is empty")
-	case c.Total != total:
-		return 0, fmt.Errorf("the cart costs %d now, not %d", c.Total, total)
+		return actions.Fail("the cart is empty"), nil
+	case c.Total != in.Total:
+		return actions.Fail("the cart costs %d now, not %d", c.Total, in.Total), nil
 	}
-	delete(s.carts, id)
+	delete(s.carts, in.CartID)
 	s.orders++
-	return s.orders, nil
-}
-
-func (c *cart) find(pizzaID int) int {
-	if c == nil {
-		return -1
-	}
-	return slices.IndexFunc(c.Pizzas, func(p pizza) bool { return p.ID == pizzaID })
-}
-
-// copy is what others may keep; of no cart it is an empty one.
-func (c *cart) copy() cart {
-	if c == nil {
-		return cart{Pizzas: []pizza{}}
-	}
-	return cart{Pizzas: slices.Clone(c.Pizzas), Total: c.Total}
+	return actions.Text("order %d is paid", s.orders), nil
 }

@@ -55,8 +55,8 @@ func TestPoemThenTranslation(t *testing.T) {
 				t.Errorf("the bot said %d things", len(said))
 			}
 			want := []models.Message{
-				{Role: models.User, Text: "Write a short poem, eight lines at most, about the topic below and in its language. Answer with the poem only.\n\n" + c.topic},
-				{Role: models.User, Text: "Translate the text below into " + c.language + ". Keep its lines and its tone. Answer with the translation only.\n\n" + c.poem},
+				{Role: "user", Text: "Write a short poem, eight lines at most, about the topic below and in its language. Answer with the poem only.\n\n" + c.topic},
+				{Role: "user", Text: "Translate the text below into " + c.language + ". Keep its lines and its tone. Answer with the translation only.\n\n" + c.poem},
 			}
 			calls := kit.Model.Calls()
 			if len(calls) != 3 || calls[0].Last("user") != c.say {

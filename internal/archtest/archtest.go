@@ -37,9 +37,7 @@ func Check(fsys fs.FS, module string) (Report, error) {
 	rep := Report{Files: len(files)}
 	for _, f := range files {
 		rep.Arrows += len(f.ours)
-		rep.Wrong = append(rep.Wrong, wrongPlace(f)...)
-		rep.Wrong = append(rep.Wrong, wrongArrows(f, reach)...)
-		rep.Wrong = append(rep.Wrong, wrongVendors(f)...)
+		rep.Wrong = append(rep.Wrong, f.wrong(reach)...)
 	}
 	slices.Sort(rep.Wrong)
 	rep.Wrong = slices.Compact(rep.Wrong)
@@ -117,9 +115,7 @@ func reachThroughInternal(files []file) map[string][]string {
 	}
 	reach := map[string][]string{}
 	for dir := range direct {
-		seen := map[string]bool{}
-		walkInternal(dir, direct, seen)
-		for p := range seen {
+		for p := range reachable(dir, direct) {
 			if roomOf(p) != internalRoom {
 				reach[dir] = append(reach[dir], p)
 			}
@@ -128,25 +124,25 @@ func reachThroughInternal(files []file) map[string][]string {
 	return reach
 }
 
-func walkInternal(dir string, direct map[string][]string, seen map[string]bool) {
-	for _, to := range direct[dir] {
-		if !seen[to] {
-			seen[to] = true
-			walkInternal(to, direct, seen)
+// reachable is all that from needs, directly or through others.
+func reachable(from string, needs map[string][]string) map[string]bool {
+	seen := map[string]bool{}
+	for todo := slices.Clone(needs[from]); len(todo) > 0; {
+		next := todo[len(todo)-1]
+		todo = todo[:len(todo)-1]
+		if !seen[next] {
+			seen[next] = true
+			todo = append(todo, needs[next]...)
 		}
 	}
+	return seen
 }
 
-// wrongPlace reports a file outside every room.
-func wrongPlace(f file) []string {
-	if _, known := layers[f.room()]; known {
-		return nil
+// wrong says what is wrong with the file: it is in no room, or imports what its room may not.
+func (f file) wrong(reach map[string][]string) (wrong []string) {
+	if _, known := layers[f.room()]; !known {
+		wrong = append(wrong, fmt.Sprintf("%s: folder %q is no room: give it a layer in internal/archtest/rooms.go", f.path, f.room()))
 	}
-	return []string{fmt.Sprintf("%s: folder %q is no room: give it a layer in internal/archtest/rooms.go", f.path, f.room())}
-}
-
-func wrongArrows(f file, reach map[string][]string) []string {
-	var wrong []string
 	for _, to := range f.ours {
 		if why := refuse(f, roomOf(to)); why != "" {
 			wrong = append(wrong, fmt.Sprintf("%s imports %s: %s", f.path, to, why))
@@ -157,15 +153,9 @@ func wrongArrows(f file, reach map[string][]string) []string {
 			}
 		}
 	}
-	return wrong
-}
-
-func wrongVendors(f file) []string {
-	var wrong []string
 	for _, name := range f.others {
 		for vendor, rooms := range vendors {
-			within := name == vendor || strings.HasPrefix(name, vendor+"/")
-			if within && !slices.Contains(rooms, f.room()) {
+			if within(name, vendor) && !slices.Contains(rooms, f.room()) {
 				wrong = append(wrong, fmt.Sprintf("%s imports %s: its types stop in %s", f.path, name, strings.Join(rooms, " and ")))
 			}
 		}

@@ -1,11 +1,9 @@
 package archtest
 
 import (
-	"bufio"
 	"bytes"
 	"errors"
 	"fmt"
-	"go/ast"
 	"go/scanner"
 	"go/token"
 	"go/types"
@@ -87,16 +85,14 @@ func (g Gauges) String() string {
 // ReadGauges reads what [Gauges.String] wrote.
 func ReadGauges(record []byte) (Gauges, error) {
 	g := Gauges{}
-	for lines := bufio.NewScanner(bytes.NewReader(record)); lines.Scan(); {
-		at := strings.LastIndexByte(lines.Text(), ' ')
-		if at < 0 {
-			return nil, fmt.Errorf("read gauges: %q is no figure", lines.Text())
-		}
-		n, err := strconv.Atoi(lines.Text()[at+1:])
+	for line := range strings.Lines(string(record)) {
+		line = strings.TrimSpace(line)
+		at := strings.LastIndexByte(line, ' ')
+		n, err := strconv.Atoi(line[at+1:])
 		if err != nil {
 			return nil, fmt.Errorf("read gauges: %w", err)
 		}
-		g[lines.Text()[:at]] = n
+		g[line[:max(at, 0)]] = n
 	}
 	if len(g) == 0 {
 		return nil, errors.New("read gauges: there are none")
@@ -214,18 +210,17 @@ func exported(p *types.Package) (names, members int) {
 // spreadTypes counts the types whose methods stand in more than two files.
 func spreadTypes(p *packages.Package) (n int) {
 	files := map[string]map[string]bool{}
-	for _, file := range p.Syntax {
-		in := p.Fset.Position(file.Pos()).Filename
-		for _, d := range file.Decls {
-			f, ok := d.(*ast.FuncDecl)
-			if !ok || f.Recv == nil {
-				continue
-			}
-			name := receiver(f.Recv.List[0].Type)
-			if files[name] == nil {
-				files[name] = map[string]bool{}
-			}
-			files[name][in] = true
+	for _, object := range p.TypesInfo.Defs {
+		f, ok := object.(*types.Func)
+		if !ok || f.Signature().Recv() == nil {
+			continue
+		}
+		of := f.Signature().Recv().Type()
+		if pointer, ok := of.(*types.Pointer); ok {
+			of = pointer.Elem()
+		}
+		if named, ok := of.(*types.Named); ok && !types.IsInterface(named) {
+			note(files, named.Obj().Name(), fileOf(p, f.Pos()))
 		}
 	}
 	for _, in := range files {
@@ -236,51 +231,32 @@ func spreadTypes(p *packages.Package) (n int) {
 	return n
 }
 
-func receiver(of ast.Expr) string {
-	switch of := of.(type) {
-	case *ast.StarExpr:
-		return receiver(of.X)
-	case *ast.IndexExpr:
-		return receiver(of.X)
-	case *ast.IndexListExpr:
-		return receiver(of.X)
-	case *ast.Ident:
-		return of.Name
+func fileOf(p *packages.Package, pos token.Pos) string { return p.Fset.Position(pos).Filename }
+
+func note(to map[string]map[string]bool, from, name string) {
+	if to[from] == nil {
+		to[from] = map[string]bool{}
 	}
-	return ""
+	to[from][name] = true
 }
 
 // largestCircle is the size of the largest set of the package's files in which each needs
 // every other, be it through others of the set.
-func largestCircle(p *packages.Package) int {
-	needs := map[string]map[string]bool{}
+func largestCircle(p *packages.Package) (largest int) {
+	needs := map[string][]string{}
 	for name, object := range p.TypesInfo.Uses {
 		if object.Pkg() != p.Types || object.Parent() != nil && object.Parent() != p.Types.Scope() {
 			continue // of another package, or of one function
 		}
-		from, to := p.Fset.Position(name.Pos()).Filename, p.Fset.Position(object.Pos()).Filename
-		if from != to {
-			if needs[from] == nil {
-				needs[from] = map[string]bool{}
-			}
-			needs[from][to] = true
+		from, to := fileOf(p, name.Pos()), fileOf(p, object.Pos())
+		if from != to && !slices.Contains(needs[from], to) {
+			needs[from] = append(needs[from], to)
 		}
 	}
 	reach := map[string]map[string]bool{}
 	for _, file := range p.GoFiles {
-		reach[file] = map[string]bool{}
-		for todo := []string{file}; len(todo) > 0; {
-			next := todo[len(todo)-1]
-			todo = todo[:len(todo)-1]
-			for to := range needs[next] {
-				if !reach[file][to] {
-					reach[file][to] = true
-					todo = append(todo, to)
-				}
-			}
-		}
+		reach[file] = reachable(file, needs)
 	}
-	largest := 0
 	for _, file := range p.GoFiles {
 		circle := 1
 		for _, other := range p.GoFiles {
@@ -295,25 +271,13 @@ func largestCircle(p *packages.Package) int {
 
 // testPackages counts the packages for tests that a program links.
 func testPackages(p *packages.Package) int {
-	seen := map[string]bool{}
-	var walk func(*packages.Package)
-	walk = func(p *packages.Package) {
-		if seen[p.PkgPath] {
-			return
-		}
-		seen[p.PkgPath] = true
-		for _, imported := range p.Imports {
-			walk(imported)
-		}
-	}
-	walk(p)
 	n := 0
-	for name := range seen {
-		ours, base := strings.HasPrefix(name, p.Module.Path+"/"), path.Base(name)
-		if name == "testing" || strings.HasPrefix(name, "testing/") || name == "net/http/httptest" ||
-			ours && (strings.HasPrefix(base, "fake") || strings.HasSuffix(base, "test")) {
+	packages.Visit([]*packages.Package{p}, nil, func(of *packages.Package) {
+		name, base := of.PkgPath, path.Base(of.PkgPath)
+		ours := strings.HasPrefix(name, p.Module.Path+"/")
+		if within(name, "testing") || name == "net/http/httptest" || ours && (strings.HasPrefix(base, "fake") || strings.HasSuffix(base, "test")) {
 			n++
 		}
-	}
+	})
 	return n
 }

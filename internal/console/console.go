@@ -294,7 +294,7 @@ func (t *talk) take(w http.ResponseWriter, r *http.Request) {
 	case activity.Message:
 		t.screen.working(false)
 		t.screen.say(render(a))
-	case activity.EndOfConversation:
+	case "endOfConversation":
 		t.screen.note("the bot ended the conversation")
 	}
 	select {

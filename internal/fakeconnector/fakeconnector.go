@@ -6,7 +6,6 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
-	"io"
 	"maps"
 	"net/http"
 	"net/http/httptest"
@@ -44,18 +43,16 @@ type Connector struct {
 	// URL is what activities carry as their serviceUrl.
 	URL string
 
+	watch  func(Sent)
+	decide func(Sent) Fault
+
 	mu       sync.Mutex
 	all      []Sent
 	faults   []Fault
 	held     map[string]held
 	teamSize int
-	messages chan Sent
-	updates  chan Sent
-	typing   chan struct{}
-	mux      *http.ServeMux
 
-	watch  func(Sent) // nil: requests go into the channels
-	decide func(Sent) Fault
+	messages, updates, typing chan Sent // of New
 }
 
 // Fault is how a message is refused. The zero value takes it.
@@ -69,33 +66,41 @@ type Fault struct {
 // New starts a connector that ends with the test.
 func New(t testing.TB) *Connector {
 	t.Helper()
-	c := newConnector()
-	server := httptest.NewServer(c)
+	c := &Connector{held: map[string]held{}, decide: func(Sent) Fault { return Fault{} }}
+	c.messages, c.updates, c.typing = make(chan Sent, 4096), make(chan Sent, 4096), make(chan Sent, 4096)
+	c.watch = func(s Sent) {
+		switch {
+		case s.Status >= http.StatusBadRequest:
+		case s.Method == http.MethodPut:
+			c.updates <- s
+		case s.Type() != "message":
+			c.typing <- s
+		default:
+			c.messages <- s
+		}
+	}
+	server := httptest.NewServer(c.Handler())
 	t.Cleanup(server.Close)
 	c.URL = server.URL + "/"
 	return c
 }
 
-// Watched makes a connector that who calls it serves. It tells watch of every request,
-// once its answer is known, and asks decide what becomes of a message for which Fails has
-// nothing.
+// Watched makes a connector that its caller serves. It tells watch of every request,
+// once its answer is known, and asks decide what becomes of a message for which no fault
+// was set.
 func Watched(watch func(Sent), decide func(Sent) Fault) *Connector {
-	c := newConnector()
-	c.watch, c.decide = watch, decide
-	return c
+	return &Connector{held: map[string]held{}, watch: watch, decide: decide}
 }
 
-func newConnector() *Connector {
-	c := &Connector{held: map[string]held{}, messages: make(chan Sent, 4096), updates: make(chan Sent, 4096), typing: make(chan struct{}, 4096), mux: http.NewServeMux()}
-	c.mux.HandleFunc("POST /v3/conversations/{conversation}/activities", c.take)
-	c.mux.HandleFunc("POST /v3/conversations/{conversation}/activities/{reply}", c.take)
-	c.mux.HandleFunc("PUT /v3/conversations/{conversation}/activities/{id}", c.update)
-	c.mux.HandleFunc("GET /v3/teams/{team}", c.team)
-	return c
+// Handler answers as the Connector's REST API does.
+func (c *Connector) Handler() http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("POST /v3/conversations/{conversation}/activities", c.take)
+	mux.HandleFunc("POST /v3/conversations/{conversation}/activities/{reply}", c.take)
+	mux.HandleFunc("PUT /v3/conversations/{conversation}/activities/{id}", c.take)
+	mux.HandleFunc("GET /v3/teams/{team}", c.team)
+	return mux
 }
-
-// ServeHTTP answers as the Connector's REST API does.
-func (c *Connector) ServeHTTP(w http.ResponseWriter, r *http.Request) { c.mux.ServeHTTP(w, r) }
 
 // Fails makes the next messages fail with these statuses, one after another.
 func (c *Connector) Fails(retryAfter string, statuses ...int) {
@@ -131,20 +136,6 @@ func (c *Connector) Left() (faults int, held []string) {
 	return len(c.faults), slices.Sorted(maps.Keys(c.held))
 }
 
-// Forget gives up the message that Holds waits for, if it still does: then taken is closed
-// by this.
-func (c *Connector) Forget(text string, taken <-chan struct{}) bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	h, ok := c.held[text]
-	if !ok || h.taken != taken {
-		return false
-	}
-	delete(c.held, text)
-	close(h.taken)
-	return true
-}
-
 func (c *Connector) hold(r *http.Request, text string) {
 	c.mu.Lock()
 	h, ok := c.held[text]
@@ -170,34 +161,29 @@ func (c *Connector) TeamOf(members int) {
 // Next waits for the next message that was taken.
 func (c *Connector) Next(t testing.TB) Sent {
 	t.Helper()
-	select {
-	case s := <-c.messages:
-		return s
-	case <-time.After(patience):
-		t.Fatalf("no message came; the connector got %v", c.All())
-		return Sent{}
-	}
+	return c.await(t, c.messages, "message")
 }
 
 // NextUpdate waits for the next update of a message that was sent.
 func (c *Connector) NextUpdate(t testing.TB) Sent {
 	t.Helper()
-	select {
-	case s := <-c.updates:
-		return s
-	case <-time.After(patience):
-		t.Fatalf("no update came; the connector got %v", c.All())
-		return Sent{}
-	}
+	return c.await(t, c.updates, "update")
 }
 
 // AwaitTyping waits for a typing indicator.
 func (c *Connector) AwaitTyping(t testing.TB) {
 	t.Helper()
+	c.await(t, c.typing, "typing indicator")
+}
+
+func (c *Connector) await(t testing.TB, queue chan Sent, what string) Sent {
+	t.Helper()
 	select {
-	case <-c.typing:
+	case s := <-queue:
+		return s
 	case <-time.After(patience):
-		t.Error("no typing indicator came")
+		t.Fatalf("no %s came; the connector got %v", what, c.All())
+		return Sent{}
 	}
 }
 
@@ -215,110 +201,67 @@ func (c *Connector) None(t testing.TB) {
 func (c *Connector) All() []Sent {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return append([]Sent(nil), c.all...)
+	return slices.Clone(c.all)
 }
 
-// read returns the request, or answers that it holds no activity.
-func read(w http.ResponseWriter, r *http.Request) (Sent, bool) {
+// take takes an activity: a message, which may meet a fault, an update, or anything else.
+func (c *Connector) take(w http.ResponseWriter, r *http.Request) {
 	sent := Sent{
 		Method: r.Method, Path: r.URL.EscapedPath(), Authorization: r.Header.Get("Authorization"), At: time.Now(),
 		Conversation: r.PathValue("conversation"), ReplyTo: r.PathValue("reply"), ID: r.PathValue("id"), Header: r.Header,
 	}
-	raw, err := io.ReadAll(r.Body)
-	if err == nil {
-		err = json.Unmarshal(raw, &sent.Body)
-	}
-	if err != nil {
+	w.Header().Set("Content-Type", "application/json")
+	if err := json.NewDecoder(r.Body).Decode(&sent.Body); err != nil {
 		http.Error(w, `{"error":{"code":"BadArgument","message":"no activity"}}`, http.StatusBadRequest)
-	}
-	return sent, err == nil
-}
-
-func (c *Connector) update(w http.ResponseWriter, r *http.Request) {
-	sent, ok := read(w, r)
-	if !ok {
 		return
 	}
-	c.mu.Lock()
-	c.all = append(c.all, sent)
-	c.mu.Unlock()
-	sent.Status = http.StatusOK
-	c.tell(sent, c.updates)
-	w.Header().Set("Content-Type", "application/json")
-	fmt.Fprintf(w, `{"id":%q}`, r.PathValue("id"))
-}
-
-// tell says that a request was taken, or refused.
-func (c *Connector) tell(sent Sent, queue chan Sent) {
-	switch {
-	case c.watch != nil:
-		c.watch(sent)
-	case sent.Status < http.StatusBadRequest:
-		queue <- sent
-	}
-}
-
-func (c *Connector) take(w http.ResponseWriter, r *http.Request) {
-	sent, ok := read(w, r)
-	if !ok {
-		return
-	}
-	id, f, decided := c.record(sent)
-	if !decided && c.decide != nil {
-		f = c.decide(sent) // which may take its time: others are answered meanwhile
-	}
-	w.Header().Set("Content-Type", "application/json")
+	n, f := c.enter(sent)
 	switch {
 	case f.Loses:
-		sent.ID = id
-		c.tell(sent, c.messages)
+		sent.ID = strconv.Itoa(n)
+		c.watch(sent)
 		panic(http.ErrAbortHandler)
 	case f.Status >= http.StatusBadRequest:
-		c.refuse(w, sent, f)
-		return
-	}
-	if sent.Type() != "message" {
-		sent.Status = http.StatusAccepted
-		c.tellTyping(sent)
-		w.WriteHeader(http.StatusAccepted)
-		fmt.Fprint(w, `{}`)
-		return
-	}
-	sent.ID, sent.Status = id, http.StatusCreated
-	c.tell(sent, c.messages)
-	c.hold(r, sent.Text())
-	w.WriteHeader(http.StatusCreated)
-	fmt.Fprintf(w, `{"id":%q}`, id)
-}
-
-func (c *Connector) refuse(w http.ResponseWriter, sent Sent, f Fault) {
-	if f.RetryAfter != "" {
-		w.Header().Set("Retry-After", f.RetryAfter)
-	}
-	sent.Status = f.Status
-	c.tell(sent, nil)
-	w.WriteHeader(f.Status)
-	fmt.Fprintf(w, `{"error":{"code":%q,"message":"status %d"}}`, cmp.Or(f.Code, "Fault"), f.Status)
-}
-
-func (c *Connector) tellTyping(sent Sent) {
-	if c.watch != nil {
+		if f.RetryAfter != "" {
+			w.Header().Set("Retry-After", f.RetryAfter)
+		}
+		sent.Status = f.Status
 		c.watch(sent)
+		w.WriteHeader(f.Status)
+		fmt.Fprintf(w, `{"error":{"code":%q,"message":"status %d"}}`, cmp.Or(f.Code, "Fault"), f.Status)
 		return
+	case sent.message():
+		sent.ID, sent.Status = strconv.Itoa(n), http.StatusCreated
+	case sent.Method == http.MethodPut:
+		sent.Status = http.StatusOK
+	default:
+		sent.Status = http.StatusAccepted
 	}
-	c.typing <- struct{}{}
+	c.watch(sent)
+	if sent.message() {
+		c.hold(r, sent.Text())
+	}
+	w.WriteHeader(sent.Status)
+	fmt.Fprintf(w, `{"id":%q}`, sent.ID)
 }
 
-// record keeps the request, and says what becomes of it if that is decided.
-func (c *Connector) record(sent Sent) (id string, f Fault, decided bool) {
+// message reports whether the request sends a message of its own.
+func (s Sent) message() bool { return s.Method == http.MethodPost && s.Type() == "message" }
+
+// enter keeps the request, and says which one it is and what becomes of it.
+func (c *Connector) enter(sent Sent) (n int, f Fault) {
 	c.mu.Lock()
-	defer c.mu.Unlock()
 	c.all = append(c.all, sent)
-	decided = sent.Type() != "message"
-	if !decided && len(c.faults) > 0 {
-		f, c.faults, decided = c.faults[0], c.faults[1:], true
+	n = len(c.all)
+	scripted := sent.message() && len(c.faults) > 0
+	if scripted {
+		f, c.faults = c.faults[0], c.faults[1:]
 	}
-	return strconv.Itoa(len(c.all)), f, decided
+	c.mu.Unlock()
+	if sent.message() && !scripted {
+		f = c.decide(sent) // which may take its time: others are answered meanwhile
+	}
+	return n, f
 }
 
 func (c *Connector) team(w http.ResponseWriter, r *http.Request) {

@@ -10,9 +10,10 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/planbot-go/planbot/internal/fakemodel"
+	"github.com/planbot-go/planbot/models"
 )
 
-var milk = fakemodel.ToolCall{ID: "call_1", Name: "addItem", Arguments: `{"item":"Milch für Mia"}`}
+var milk = models.Call{ID: "call_1", Name: "addItem", Arguments: `{"item":"Milch für Mia"}`}
 
 // ask posts body and is what came back, up to where it broke off.
 func ask(t *testing.T, s *fakemodel.Server, body string) (text string, err error) {
@@ -67,9 +68,9 @@ func TestCallsShowWhatWasSent(t *testing.T) {
 	no := false
 	want := fakemodel.Call{
 		Model: "m", ToolChoice: "required", ParallelToolCalls: &no,
-		Tools: []fakemodel.Tool{{Name: "addItem", Description: "d", Parameters: []byte(`{"type":"object"}`), Strict: true}},
-		Messages: []fakemodel.Message{
-			{Role: "user", Content: "hi"}, {Role: "assistant", ToolCalls: []fakemodel.ToolCall{milk}}, {Role: "tool", ToolCallID: "call_1", Content: "ok"},
+		Tools: []models.Tool{{Name: "addItem", Description: "d", Schema: []byte(`{"type":"object"}`), Strict: true}},
+		Messages: []models.Message{
+			{Role: "user", Text: "hi"}, {Role: "assistant", Calls: []models.Call{milk}}, {Role: "tool", CallID: "call_1", Text: "ok"},
 		},
 	}
 	got := s.Calls()
@@ -84,10 +85,9 @@ func TestCallsShowWhatWasSent(t *testing.T) {
 func TestUsage(t *testing.T) {
 	t.Parallel()
 	for _, stream := range []bool{true, false} {
-		call := fakemodel.Call{Stream: stream}
-		call.StreamOptions.IncludeUsage = true
+		answer := fakemodel.Answer{Text: "Hi.", Usage: models.Usage{Prompt: 1234, Completion: 56, Cached: 1000, Reasoning: 7}}
 		w := httptest.NewRecorder()
-		call.Answer(w, fakemodel.Completion{Text: "Hi.", Usage: fakemodel.Usage{Prompt: 1234, Completion: 56, Cached: 1000, Reasoning: 7}})
+		answer.Write(w, httptest.NewRequest(http.MethodPost, "/", nil), fakemodel.Call{Stream: stream, WithUsage: true})
 		for _, want := range []string{`"total_tokens":1290`, `"cached_tokens":1000`, `"reasoning_tokens":7`} {
 			if !strings.Contains(w.Body.String(), want) {
 				t.Errorf("stream %v: no %s in %s", stream, want, w.Body)

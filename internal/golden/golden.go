@@ -7,11 +7,11 @@ import (
 	"cmp"
 	"encoding/json"
 	"errors"
-	"flag"
 	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"reflect"
 	"regexp"
 	"strconv"
 	"strings"
@@ -21,9 +21,6 @@ import (
 	"github.com/planbot-go/planbot/models"
 )
 
-// UpdateVariable is the environment variable that asks for files to be written anew.
-const UpdateVariable = "BOTTEST_UPDATE"
-
 // T is what is needed of a test.
 type T interface {
 	Helper()
@@ -31,25 +28,13 @@ type T interface {
 	Failed() bool
 }
 
-// Updating reports whether files are to be written anew: with BOTTEST_UPDATE=1, or with
-// -update where the test binary has such a flag.
-func Updating() bool {
-	if yes, err := strconv.ParseBool(os.Getenv(UpdateVariable)); err == nil {
-		return yes
-	}
-	f := flag.Lookup(updateFlag)
-	return f != nil && f.Value.String() == "true"
-}
-
-const updateFlag = "update"
-
 // HowTo says how files are written anew.
-func HowTo() string {
-	how := "go test with " + UpdateVariable + "=1 in the environment"
-	if flag.Lookup(updateFlag) != nil {
-		how += ", or with -" + updateFlag
-	}
-	return how
+const HowTo = "go test with BOTTEST_UPDATE=1 in the environment"
+
+// Updating reports whether files are to be written anew.
+func Updating() bool {
+	yes, _ := strconv.ParseBool(os.Getenv("BOTTEST_UPDATE")) // anything else is no
+	return yes
 }
 
 // Compare fails the test, and shows the difference, unless the file has that text. How lines
@@ -67,14 +52,14 @@ func Compare(t T, file, got string) {
 		return
 	}
 	raw, err := os.ReadFile(file)
-	want, got := unixLines(string(raw)), unixLines(got)
+	want := strings.ReplaceAll(string(raw), "\r\n", "\n")
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		t.Errorf("there is no %s yet; %s, writes it", file, HowTo())
+		t.Errorf("there is no %s yet; %s, writes it", file, HowTo)
 	case err != nil:
 		t.Errorf("read what tests compare with: %v", err)
 	case want != got:
-		t.Errorf("%s has something else; if this is meant, %s, writes it anew (-file +now):\n%s", file, HowTo(), Diff(want, got))
+		t.Errorf("%s has something else; if this is meant, %s, writes it anew (-file +now):\n%s", file, HowTo, Diff(want, got))
 	}
 }
 
@@ -87,8 +72,6 @@ func Diff(a, b string) string {
 	return text
 }
 
-func unixLines(text string) string { return strings.ReplaceAll(text, "\r\n", "\n") }
-
 // Write makes the file, and its folder if there is none.
 func Write(file string, data []byte) error {
 	if err := os.MkdirAll(filepath.Dir(file), 0o750); err != nil {
@@ -100,25 +83,33 @@ func Write(file string, data []byte) error {
 // clock is the time of a turn, as prompts say it.
 var clock = regexp.MustCompile(`\d{4}-\d\d-\d\d( \d\d:\d\d [+-]\d\d:\d\d)?, (Mon|Tues|Wednes|Thurs|Fri|Satur|Sun)day`)
 
-// Noon and Monday stand for the time of a turn and for its date: they are others whenever a
+// noon and monday stand for the time of a turn and for its date: they are others whenever a
 // test runs.
 const (
-	Noon   = "2006-01-02 12:00 +00:00, Monday"
-	Monday = "2006-01-02, Monday"
+	noon   = "2006-01-02 12:00 +00:00, Monday"
+	monday = "2006-01-02, Monday"
 )
 
 // Prompt is what a model is asked, as text for people: the messages, the tools, the form of
-// the answer and the settings. [Noon] stands for the time, and [Monday] for the date.
+// the answer and the settings. A noon stands for the time of the turn.
 func Prompt(req *models.Request) string {
 	var s strings.Builder
 	for _, m := range req.Messages {
 		if req.Format != nil && req.Format.Schema != nil {
 			m.Text = cmp.Or(m.WithSchema, m.Text)
 		}
-		section(&s, strings.TrimSpace(string(m.Role)+" "+m.CallID), textOf(m))
+		section(&s, strings.TrimSpace(m.Role+" "+m.CallID), textOf(m))
 	}
-	if len(req.Tools) > 0 {
-		section(&s, "tools", tools(req.Tools))
+	tools := ""
+	for _, t := range req.Tools {
+		name := t.Name
+		if t.Strict {
+			name += " (strict)"
+		}
+		tools += name + ": " + t.Description + "\n" + layOut(t.Schema)
+	}
+	if tools != "" {
+		section(&s, "tools", tools)
 	}
 	if f := req.Format; f != nil {
 		section(&s, strings.TrimSpace(titleOfFormat+" "+f.Name), layOut(f.Schema))
@@ -157,12 +148,12 @@ func section(s *strings.Builder, title, text string) {
 // textOf is a message with what it calls. A line that looks like a title is set in.
 func textOf(m models.Message) string {
 	text := m.Text
-	if m.Role == models.System {
+	if m.Role == "system" {
 		text = clock.ReplaceAllStringFunc(text, func(found string) string {
 			if strings.Contains(found, ":") {
-				return Noon
+				return noon
 			}
-			return Monday
+			return monday
 		})
 	}
 	text = strings.ReplaceAll("\n"+text, "\n===", "\n ===")[1:]
@@ -173,18 +164,6 @@ func textOf(m models.Message) string {
 		}
 	}
 	return text
-}
-
-func tools(all []models.Tool) string {
-	var s strings.Builder
-	for _, t := range all {
-		strict := ""
-		if t.Strict {
-			strict = " (strict)"
-		}
-		fmt.Fprintf(&s, "%s%s: %s\n%s", t.Name, strict, t.Description, layOut(t.Schema))
-	}
-	return s.String()
 }
 
 // flat are lists of what has no parts, and their lines.
@@ -210,23 +189,20 @@ func layOut(raw json.RawMessage) string {
 // settings are those that were chosen, a line each.
 func settings(req *models.Request) string {
 	var s strings.Builder
-	line := func(name string, set bool, value any) {
-		if set {
-			fmt.Fprintf(&s, "%s: %v\n", name, value)
+	line := func(name string, value any) {
+		if v := reflect.ValueOf(value); !v.IsZero() {
+			fmt.Fprintf(&s, "%s: %v\n", name, reflect.Indirect(v))
 		}
 	}
-	number := func(name string, value *float64) {
-		if value != nil {
-			line(name, true, *value)
-		}
+	line("max_tokens", req.MaxTokens)
+	line("temperature", req.Temperature)
+	line("top_p", req.TopP)
+	line("presence_penalty", req.PresencePenalty)
+	line("frequency_penalty", req.FrequencyPenalty)
+	if len(req.Stop) > 0 {
+		line("stop", fmt.Sprintf("%q", req.Stop))
 	}
-	line("max_tokens", req.MaxTokens > 0, req.MaxTokens)
-	number("temperature", req.Temperature)
-	number("top_p", req.TopP)
-	number("presence_penalty", req.PresencePenalty)
-	number("frequency_penalty", req.FrequencyPenalty)
-	line("stop", len(req.Stop) > 0, fmt.Sprintf("%q", req.Stop))
-	line("tool_choice", req.Choice != models.ChoiceAuto, req.Choice)
-	line("one_call_at_most", req.OneCallAtMost, true)
+	line("tool_choice", req.Choice)
+	line("one_call_at_most", req.OneCallAtMost)
 	return s.String()
 }

@@ -27,7 +27,7 @@ func (f *failures) Errorf(format string, args ...any) { *f = append(*f, fmt.Spri
 // Not parallel: it sets the environment.
 func TestCompare(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "deep", "golden.txt")
-	t.Setenv(golden.UpdateVariable, "")
+	t.Setenv("BOTTEST_UPDATE", "")
 	compare := func(text string) string {
 		var got failures
 		golden.Compare(&got, file, text)
@@ -36,11 +36,11 @@ func TestCompare(t *testing.T) {
 	if got := compare("one\n"); !strings.Contains(got, "there is no "+file+" yet; go test with BOTTEST_UPDATE=1") {
 		t.Errorf("no file: %s", got)
 	}
-	t.Setenv(golden.UpdateVariable, "1")
+	t.Setenv("BOTTEST_UPDATE", "1")
 	if got := compare("one\n"); got != "" {
 		t.Errorf("written: %s", got)
 	}
-	t.Setenv(golden.UpdateVariable, "0")
+	t.Setenv("BOTTEST_UPDATE", "0")
 	if got := compare("one\n"); got != "" {
 		t.Errorf("the same: %s", got)
 	}
@@ -61,7 +61,7 @@ func TestCompare(t *testing.T) {
 // Not parallel: it sets the environment.
 func TestNothingIsTakenFromATestThatFailed(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "golden.txt")
-	t.Setenv(golden.UpdateVariable, "1")
+	t.Setenv("BOTTEST_UPDATE", "1")
 	golden.Compare(&failures{"it failed"}, file, "one\n")
 	if _, err := os.ReadFile(file); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("want no file, got %v", err)
@@ -83,16 +83,16 @@ func TestPrompt(t *testing.T) {
 	warm := 0.5
 	got := golden.Prompt(&models.Request{
 		Messages: []models.Message{
-			{Role: models.System, Text: "You are a bot.\n=== user\nBe one."},
-			{Role: models.System, Text: `2026-11-21 05:46 +01:00, Saturday; group chat; "Mia" writes:`},
-			{Role: models.User, Text: "it was 2026-11-21 05:46 +01:00, Saturday"},
-			{Role: models.Assistant, Text: "Well.", Calls: []models.Call{{ID: "c1", Name: "add", Arguments: `{"a":1}`}, {ID: "c2", Name: "sub"}}},
-			{Role: models.Assistant, Calls: []models.Call{{ID: "c3", Name: "add"}}},
-			{Role: models.ToolRole, CallID: "c1", Text: "2\n"},
+			{Role: "system", Text: "You are a bot.\n=== user\nBe one."},
+			{Role: "system", Text: `2026-11-21 05:46 +01:00, Saturday; group chat; "Mia" writes:`},
+			{Role: "user", Text: "it was 2026-11-21 05:46 +01:00, Saturday"},
+			{Role: "assistant", Text: "Well.", Calls: []models.Call{{ID: "c1", Name: "add", Arguments: `{"a":1}`}, {ID: "c2", Name: "sub"}}},
+			{Role: "assistant", Calls: []models.Call{{ID: "c3", Name: "add"}}},
+			{Role: "tool", CallID: "c1", Text: "2\n"},
 		},
 		Tools:  []models.Tool{{Name: "add", Description: "Adds", Schema: []byte(`{"z":1,"a":[2, "x y"],"b":[{}],"c":[]}`), Strict: true}},
 		Format: &models.Format{Name: "plan", Schema: []byte(`{"type":"object"}`)}, MaxTokens: 7, Temperature: &warm,
-		Stop: []string{"x"}, Choice: models.ChoiceRequired, OneCallAtMost: true,
+		Stop: []string{"x"}, Choice: "required", OneCallAtMost: true,
 	})
 	want := `=== system
 You are a bot.

@@ -69,7 +69,7 @@ func TestModelsBehindTheFirst(t *testing.T) {
 			if about = strings.ReplaceAll(about, first, "FIRST"); about != tt.about {
 				t.Errorf("about: %s", about)
 			}
-			got, err := model.Complete(t.Context(), &models.Request{Messages: []models.Message{{Role: models.User, Text: "hi"}}})
+			got, err := model.Complete(t.Context(), &models.Request{Messages: []models.Message{{Role: "user", Text: "hi"}}})
 			if err != nil || got.Model != "c" {
 				t.Fatalf("got %v, %v", got, err)
 			}
@@ -101,7 +101,7 @@ func TestNoRetriesIsNone(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := model.Complete(t.Context(), &models.Request{Messages: []models.Message{{Role: models.User, Text: "hi"}}}); err == nil || calls != 1 {
+	if _, err := model.Complete(t.Context(), &models.Request{Messages: []models.Message{{Role: "user", Text: "hi"}}}); err == nil || calls != 1 {
 		t.Errorf("%v after %d calls", err, calls)
 	}
 }
@@ -134,7 +134,7 @@ func TestAPromptThatIsTooLongIsTrimmed(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err = model.Complete(t.Context(), &models.Request{Messages: []models.Message{
-		{Role: models.User, Text: "long ago"}, {Role: models.Assistant, Text: "well"}, {Role: models.User, Text: "hi"},
+		{Role: "user", Text: "long ago"}, {Role: "assistant", Text: "well"}, {Role: "user", Text: "hi"},
 	}})
 	if err != nil {
 		t.Error(err)

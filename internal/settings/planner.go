@@ -156,20 +156,18 @@ func (s *Settings) NewModel(watch Watch) (model models.Model, about string, err 
 		model = models.Offline{}
 		about = "offline, answers the phrases of the actions (set OPENAI_API_KEY, OPENAI_BASE_URL or AZURE_OPENAI_ENDPOINT for a real one)"
 	} else {
-		cfg := models.ChainConfig{Retries: cmp.Or(s.ModelRetries, -1), MaxWait: s.ModelMaxWait, Observe: watch.Calls} // zero is the default there
+		cfg := &models.Chain{Retries: cmp.Or(s.ModelRetries, -1), MaxWait: s.ModelMaxWait, Observe: watch.Calls} // zero is the default there
 		if s.ModelPrice != nil {
 			cfg.Price = s.Price()
 		}
 		for _, each := range configs {
 			server, err := models.NewOpenAI(each)
 			if err != nil {
-				return nil, "", fmt.Errorf("model %s: %w", cmp.Or(each.Azure.Deployment, each.Model, models.DefaultModel), err)
+				return nil, "", fmt.Errorf("model %s: %w", cmp.Or(each.AzureDeployment, each.Model, models.DefaultModel), err)
 			}
 			cfg.Models = append(cfg.Models, server)
 		}
-		if model, err = models.NewChain(cfg); err != nil {
-			return nil, "", err
-		}
+		model = cfg
 		about = cmp.Or(s.OpenAIModel, models.DefaultModel) + " of OpenAI"
 		if s.AzureEndpoint != "" {
 			about = "Azure OpenAI, deployment " + s.AzureDeployment
@@ -195,16 +193,19 @@ func (s *Settings) modelConfigs() []models.OpenAIConfig {
 		MaxTokensField: s.MaxTokensField, ReasoningEffort: s.ReasoningEffort, SystemMessages: s.SystemMessages,
 	}
 	if s.AzureEndpoint != "" {
-		cfg.Azure = models.Azure{Endpoint: s.AzureEndpoint, Key: s.AzureKey, Deployment: s.AzureDeployment, APIVersion: s.AzureVersion}
+		cfg.AzureEndpoint, cfg.AzureKey, cfg.AzureDeployment, cfg.AzureVersion = s.AzureEndpoint, s.AzureKey, s.AzureDeployment, s.AzureVersion
 	}
 	configs := []models.OpenAIConfig{cfg}
 	if s.FallbackBaseURL != "" || s.FallbackKey != "" {
-		cfg.Azure, cfg.Key, cfg.BaseURL = models.Azure{}, s.FallbackKey, s.FallbackBaseURL
+		cfg = models.OpenAIConfig{
+			Key: s.FallbackKey, BaseURL: s.FallbackBaseURL, Stream: s.ModelStream,
+			MaxTokensField: s.MaxTokensField, ReasoningEffort: s.ReasoningEffort, SystemMessages: s.SystemMessages,
+		}
 	}
 	for _, name := range s.FallbackModels {
 		cfg.Model = name
-		if cfg.Azure.Endpoint != "" {
-			cfg.Model, cfg.Azure.Deployment = s.OpenAIModel, name
+		if cfg.AzureEndpoint != "" {
+			cfg.Model, cfg.AzureDeployment = s.OpenAIModel, name
 		}
 		configs = append(configs, cfg)
 	}
@@ -232,7 +233,7 @@ func (s *Settings) Against(assignments []string) (*Settings, error) {
 		return nil, Fault{fmt.Errorf("the settings of --against have to be changed:\n%w", err)}
 	}
 	sameModel := func(a, b models.OpenAIConfig) bool {
-		return a.Azure.Endpoint == b.Azure.Endpoint && a.Azure.Deployment == b.Azure.Deployment &&
+		return a.AzureEndpoint == b.AzureEndpoint && a.AzureDeployment == b.AzureDeployment &&
 			cmp.Or(a.BaseURL, models.DefaultBaseURL) == cmp.Or(b.BaseURL, models.DefaultBaseURL) &&
 			cmp.Or(a.Model, models.DefaultModel) == cmp.Or(b.Model, models.DefaultModel)
 	}

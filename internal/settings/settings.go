@@ -15,6 +15,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -392,11 +393,16 @@ func (s *Settings) Check() error {
 	s.checkAddresses(&f)
 	s.checkIdentity(&f)
 	s.checkCallers(&f)
+	s.checkConnector(&f)
 	s.checkModels(&f)
 	s.checkSkills(&f)
 	s.checkTraces(&f)
 	if s.RedisURL != "" {
-		f.ask("REDIS_URL", state.CheckURL(s.RedisURL))
+		store, err := state.Open(context.Background(), s.RedisURL, state.Config{}) // dials nothing
+		if err == nil {
+			err = store.Close()
+		}
+		f.ask("REDIS_URL", err)
 	}
 	if s.ResponseFormat != "" && s.Planner != Sequence && !f.has("BOT_PLANNER") {
 		f.add("BOT_RESPONSE_FORMAT", "is for the planner sequence, not %s", s.Planner)
@@ -488,7 +494,7 @@ func (s *Settings) checkIdentity(f *faults) {
 	odd := func(r rune) bool { return unicode.IsSpace(r) || unicode.IsControl(r) }
 	if len(s.AppID) > 256 || strings.ContainsFunc(s.AppID, odd) {
 		f.add("MICROSOFT_APP_ID", "is not an id: it holds white space or control characters, or is longer than 256 bytes")
-	} else if !connector.IsGUID(s.AppID) {
+	} else if !isGUID.MatchString(s.AppID) {
 		s.warnings = append(s.warnings, "MICROSOFT_APP_ID: it is not a GUID, as app ids of Microsoft are")
 	}
 	if strings.ContainsFunc(s.FederatedID, odd) {
@@ -531,15 +537,18 @@ func (s *Settings) checkIdentity(f *faults) {
 	}
 }
 
-// Callers are who may come in beside the channels.
-func (s *Settings) Callers() connector.Callers {
-	return connector.Callers{Tenant: s.AppTenant, Emulator: s.AllowEmulator, Bots: s.AllowedCallers}
-}
+var isGUID = regexp.MustCompile(`^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$`)
 
-// Credentials are how the bot proves who it is.
-func (s *Settings) Credentials() connector.Credentials {
-	id := connector.Credentials{AppID: s.AppID, Callers: s.Callers()}
-	kind := s.IdentityType()
+// Connector says who the bot is and whom it talks with.
+func (s *Settings) Connector() connector.Config {
+	cfg := connector.Config{
+		AppID: s.AppID, Cloud: s.Cloud, MetadataURL: s.MetadataURL, LoginURL: s.LoginURL, AllowedHosts: s.AllowedHosts,
+		Callers: connector.Callers{Tenant: s.AppTenant, Emulator: s.AllowEmulator, Bots: s.AllowedCallers},
+	}
+	if s.AppID == "" {
+		return cfg
+	}
+	id, kind := &cfg.Credentials, s.IdentityType()
 	if kind == singleTenant {
 		id.Tenant = s.AppTenant
 	}
@@ -547,15 +556,7 @@ func (s *Settings) Credentials() connector.Credentials {
 		id.Password, id.FederatedTokenFile, id.FederatedClientID = s.AppPassword, s.FederatedFile, s.FederatedID
 		id.CertificateFile, id.CertificatePassword = s.AppCertificate, s.CertPassword
 	}
-	return id
-}
-
-// ConnectorCloud is the cloud, with what settings say otherwise of it.
-func (s *Settings) ConnectorCloud() (connector.Cloud, error) {
-	cloud, err := connector.CloudNamed(s.Cloud)
-	cloud.MetadataURL = cmp.Or(s.MetadataURL, cloud.MetadataURL)
-	cloud.LoginURL = strings.TrimSuffix(cmp.Or(s.LoginURL, cloud.LoginURL), "/")
-	return cloud, err
+	return cfg
 }
 
 // checkCallers gives what says who may talk to whom to the connector, each among values that
@@ -579,38 +580,42 @@ func (s *Settings) checkCallers(f *faults) {
 			}
 		}
 	}
-	cloud, err := connector.CloudNamed("")
-	f.ask("BOT_CLOUD", err)
-	_, err = connector.NewServiceHosts(cloud, s.AllowedHosts, false)
-	f.ask("BOT_ALLOWED_SERVICE_HOSTS", err)
-	try := func(variable string, id connector.Credentials) {
-		id.AppID = cmp.Or(s.AppID, "app")
-		tokens, err := connector.NewTokens(cloud, id, nil)
-		if err == nil {
-			tokens.Close()
-		}
+}
+
+// checkConnector gives each setting to the connector among values that are good, so that
+// faults are listed now and not found at the first use.
+func (s *Settings) checkConnector(f *faults) {
+	check := func(variable string, edit func(cfg *connector.Config)) {
+		cfg := connector.Config{AppID: cmp.Or(s.AppID, "app"), Credentials: connector.Credentials{Password: "secret"}}
+		edit(&cfg)
+		_, _, err := connector.New(cfg)
 		f.ask(variable, err)
 	}
-	if s.AppTenant != "" {
-		try("MICROSOFT_APP_TENANT_ID", connector.Credentials{
-			Password: "secret", Tenant: s.AppTenant, Callers: connector.Callers{Tenant: s.AppTenant, Emulator: callers},
-		})
-	}
-	if len(s.AllowedCallers) > 0 {
-		anyTenant := "00000000-0000-0000-0000-000000000000"
-		try("BOT_ALLOWED_CALLERS", connector.Credentials{
-			Password: "secret", Callers: connector.Callers{Tenant: anyTenant, Bots: s.AllowedCallers},
-		})
-	}
+	check("BOT_CLOUD", func(cfg *connector.Config) { cfg.Cloud = s.Cloud })
+	check("BOT_LOGIN_URL", func(cfg *connector.Config) { cfg.LoginURL = s.LoginURL })
+	check("BOT_OPENID_METADATA_URL", func(cfg *connector.Config) { cfg.MetadataURL = s.MetadataURL })
+	check("BOT_ALLOWED_SERVICE_HOSTS", func(cfg *connector.Config) { cfg.AllowedHosts = s.AllowedHosts })
+	check("MICROSOFT_APP_TENANT_ID", func(cfg *connector.Config) {
+		cfg.Credentials.Tenant = s.AppTenant
+		if s.AppTenant != "" && (s.AllowEmulator || len(s.AllowedCallers) > 0) {
+			cfg.Callers = connector.Callers{Tenant: s.AppTenant, Emulator: true}
+		}
+	})
+	check("BOT_ALLOWED_CALLERS", func(cfg *connector.Config) {
+		cfg.Callers = connector.Callers{Tenant: "00000000-0000-0000-0000-000000000000", Bots: s.AllowedCallers}
+	})
 	if s.FederatedFile != "" {
-		try("MICROSOFT_APP_FEDERATED_TOKEN_FILE", connector.Credentials{FederatedTokenFile: s.FederatedFile})
+		check("MICROSOFT_APP_FEDERATED_TOKEN_FILE", func(cfg *connector.Config) {
+			cfg.Credentials = connector.Credentials{FederatedTokenFile: s.FederatedFile}
+		})
 	}
 	if s.AppCertificate != "" {
-		const variable = "MICROSOFT_APP_CERTIFICATE_FILE"
 		id := connector.Credentials{CertificateFile: s.AppCertificate, CertificatePassword: s.CertPassword}
-		try(variable, id)
-		if err := id.CheckCertificate(time.Now()); err != nil && !f.has(variable) {
-			s.warnings = append(s.warnings, variable+": "+err.Error())
+		check("MICROSOFT_APP_CERTIFICATE_FILE", func(cfg *connector.Config) { cfg.Credentials = id })
+		if !f.has("MICROSOFT_APP_CERTIFICATE_FILE") {
+			if err := id.CheckCertificate(time.Now()); err != nil {
+				s.warnings = append(s.warnings, "MICROSOFT_APP_CERTIFICATE_FILE: "+err.Error())
+			}
 		}
 	}
 }
@@ -635,13 +640,13 @@ func (s *Settings) Budget() actions.Budget {
 func (s *Settings) checkModels(f *faults) {
 	variables := map[string]string{
 		"Key": "OPENAI_API_KEY", "BaseURL": "OPENAI_BASE_URL", "Model": "OPENAI_MODEL", "MaxTokensField": "BOT_MAX_TOKENS_FIELD",
-		"ReasoningEffort": "BOT_REASONING_EFFORT", "SystemMessages": "BOT_MODEL_SYSTEM_MESSAGES", "Azure.Endpoint": "AZURE_OPENAI_ENDPOINT",
-		"Azure.Key": "AZURE_OPENAI_API_KEY", "Azure.Deployment": "AZURE_OPENAI_DEPLOYMENT",
+		"ReasoningEffort": "BOT_REASONING_EFFORT", "SystemMessages": "BOT_MODEL_SYSTEM_MESSAGES", "AzureEndpoint": "AZURE_OPENAI_ENDPOINT",
+		"AzureKey": "AZURE_OPENAI_API_KEY", "AzureDeployment": "AZURE_OPENAI_DEPLOYMENT",
 	}
 	known := slices.Clone(*f)
 	for i, cfg := range s.modelConfigs() {
 		if i == 1 {
-			variables["Model"], variables["Azure.Deployment"] = "BOT_FALLBACK_MODELS", "BOT_FALLBACK_MODELS"
+			variables["Model"], variables["AzureDeployment"] = "BOT_FALLBACK_MODELS", "BOT_FALLBACK_MODELS"
 			if s.FallbackBaseURL != "" || s.FallbackKey != "" {
 				variables["Key"], variables["BaseURL"] = "BOT_FALLBACK_API_KEY", "BOT_FALLBACK_BASE_URL"
 			}

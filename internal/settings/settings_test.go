@@ -35,15 +35,17 @@ func TestSettings(t *testing.T) {
 		"tenant makes it single": {env{"microsoft-app-id": "a", "microsoft-app-password": "p", "microsoft-app-tenant-id": "t"}, func(s *Settings) bool { return s.IdentityType() == singleTenant }},
 		"managed identity":       {env{"microsoft-app-id": "a", "microsoft-app-type": "userassignedmsi"}, func(s *Settings) bool { return s.IdentityType() == managedIdentity }},
 		"certificate": {env{"microsoft-app-id": "a", "microsoft-app-certificate-file": certificateFile(t, time.Hour)}, func(s *Settings) bool {
-			return s.Credentials().CertificateFile != "" && s.IdentityType() == multiTenant
+			return s.Connector().Credentials.CertificateFile != "" && s.IdentityType() == multiTenant
 		}},
 		"workload identity": {env{"microsoft-app-id": "a", "microsoft-app-tenant-id": "t", "microsoft-app-federated-token-file": filesIn(t, map[string]string{"token": "a.b.c"}) + "/token"}, func(s *Settings) bool {
-			return s.Credentials().FederatedTokenFile != "" && s.Credentials().Tenant == "t"
+			return s.Connector().Credentials.FederatedTokenFile != "" && s.Connector().Credentials.Tenant == "t"
 		}},
-		"a trusted identity":       {env{"microsoft-app-id": "a", "microsoft-app-federated-client-id": "b"}, func(s *Settings) bool { return s.Credentials().FederatedClientID == "b" }},
-		"an identity and a secret": {env{"microsoft-app-id": "a", "microsoft-app-password": "p", "microsoft-app-type": managedIdentity}, func(s *Settings) bool { return s.Credentials().Password == "" && s.Credentials().ManagedIdentity }},
+		"a trusted identity": {env{"microsoft-app-id": "a", "microsoft-app-federated-client-id": "b"}, func(s *Settings) bool { return s.Connector().Credentials.FederatedClientID == "b" }},
+		"an identity and a secret": {env{"microsoft-app-id": "a", "microsoft-app-password": "p", "microsoft-app-type": managedIdentity}, func(s *Settings) bool {
+			return s.Connector().Credentials.Password == "" && s.Connector().Credentials.ManagedIdentity
+		}},
 		"callers": {env{"microsoft-app-id": "a", "microsoft-app-password": "p", "microsoft-app-type": multiTenant, "microsoft-app-tenant-id": guid, "bot-allow-emulator": "true", "bot-allowed-callers": " " + guid + ", "}, func(s *Settings) bool {
-			return s.Credentials().Tenant == "" && s.Callers().Tenant == guid && s.Callers().Emulator && len(s.Credentials().Callers.Bots) == 1
+			return s.Connector().Credentials.Tenant == "" && s.Connector().Callers.Tenant == guid && s.Connector().Callers.Emulator && len(s.Connector().Callers.Bots) == 1
 		}},
 		"loopback overrides":      {env{"bot-openid-metadata-url": "http://127.0.0.1:1/x", "bot-login-url": "http://[::1]:2"}, func(*Settings) bool { return true }},
 		"local compatible server": {env{"openai-base-url": "http://ollama:11434/v1"}, func(*Settings) bool { return true }},

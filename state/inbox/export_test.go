@@ -12,7 +12,7 @@ func LoadScripts(tb testing.TB, store *state.Store) {
 	tb.Helper()
 	for _, s := range []*rdb.Script{
 		acceptScript, claimScript, saveScript, noteScript, finishScript, releaseScript, renewScript,
-		wakeScript, replaceScript, dropScript, sweepScript, nudgeScript, fireScript, forgetScript,
+		wakeScript, dropScript, sweepScript, nudgeScript, fireScript, forgetScript,
 	} {
 		if err := store.DB().Client.ScriptLoad(tb.Context(), s.Text()).Err(); err != nil {
 			tb.Fatal(err)

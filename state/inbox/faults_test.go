@@ -114,7 +114,7 @@ func TestRoundTrips(t *testing.T) {
 	if !receipt.Joined {
 		t.Error("not joined")
 	}
-	w.did(t, "accept", 1, "evalsha getrange getrange evalsha")
+	w.did(t, "accept", 1, "evalsha getrange getrange hincrby pexpire")
 	l, scopes := receipt.Lease, receipt.Scopes
 	save := func() {
 		t.Helper()
@@ -283,11 +283,6 @@ func lostWake(t *testing.T, b *bundle, lose func()) {
 	b.wantRecord(l, "2", 0)
 	w := b.find(id)
 	lose()
-	if err := b.in.Replace(t.Context(), w, []byte("shown")); err != nil {
-		t.Fatal(err)
-	}
-	w = b.find(id)
-	lose()
 	if err := b.in.Wake(t.Context(), w, []byte("woken")); err != nil {
 		t.Fatal(err)
 	}
@@ -378,7 +373,7 @@ func testRecover(t *testing.T, b *bundle, meanwhile func(t *testing.T, b *bundle
 	net := &split{}
 	dying := b.open(state.Config{})
 	hook(dying, net)
-	in := openInbox(t, dying, inbox.Config{Lease: shortLease, Patience: 50 * time.Millisecond})
+	in := openInbox(t, dying, inbox.Config{Lease: shortLease, Patience: time.Second})
 	e := b.entry("1")
 	e.ID = "id"
 	e.Load = []state.Key{b.q.Key(), b.conversation("a;messageid=1"), b.person()}
@@ -604,7 +599,7 @@ func TestCallsDoNotWaitForNothing(t *testing.T) {
 	errs := map[string]error{
 		"accept": acceptErr, "claim": claimErr, "save": l.Save(ctx, []byte("x"), true), "finish": finishErr,
 		"waiting": waitingErr, "dead": deadErr, "find": findErr, "drop": dropErr, "depth": depthErr, "queued": queuedErr,
-		"wake": in.Wake(ctx, w, nil), "replace": in.Replace(ctx, w, []byte("y")), "recover": recoverErr,
+		"wake": in.Wake(ctx, w, nil), "recover": recoverErr,
 		"release": l.Release(ctx, 0), "forget": in.Forget(ctx, b.q, "x", "id"),
 	}
 	for what, err := range errs {
@@ -877,7 +872,7 @@ func (b *bundle) crowd(in *inbox.Inbox, n int) []*inbox.Lease {
 func TestMaxWaitingIsExactForOneInbox(t *testing.T) {
 	t.Parallel()
 	b := newBundle(t, serve(t))
-	in := b.inbox(inbox.Config{MaxWaiting: 12, Lease: 240 * time.Millisecond})
+	in := b.inbox(inbox.Config{MaxWaiting: 12, Lease: 240 * time.Millisecond, Patience: time.Minute})
 	b.run(in, func(inbox.Queue) {})
 	leases := b.crowd(in, 80)
 	if len(leases) != 12 {

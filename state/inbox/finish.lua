@@ -2,7 +2,7 @@
 -- to the next or gives the queue up: there is none, or another process wants it.
 -- KEYS[1] queue  [2] records  [3] lease  [4] leases  [5] depth  [6] ready  [7] answer
 -- KEYS[8] waits  [9] timers  [10] dead  then the documents' keys
--- ARGV[1] queue  [2] fence  [3] id  [4] length of the lease, ms
+-- ARGV[1] queue  [2] owner  [3] id  [4] length of the lease, ms
 -- ARGV[5] how long to keep the answer, s, 0: there is none  [6] answer
 -- ARGV[7] '' when the record is over, else when it is due  [8] operator  [9] about
 -- ARGV[10] 1 to write the record  [11] record  [12...] the documents, see docs.lua
@@ -10,14 +10,13 @@
 -- {3} the queue is another's and the record is there, {4} the record is gone and the
 -- queue is not the caller's, {5, numbers of documents...} these have another version.
 -- A repeated call finds {2} again, and {4} instead of {1}.
-local have = redis.call('HMGET', KEYS[3], 'fence', 'id', 'wanted')
+local have = redis.call('HMGET', KEYS[3], 'owner', 'id', 'wanted')
 if have[1] ~= ARGV[2] then
   if have[2] == ARGV[3] then
     return {3}
   end
   return {4}
 end
-local at = now()
 local first = have[2] == ARGV[3]
 if first then
   local lost = conflicts(11, 12, {5})
@@ -36,7 +35,7 @@ if first then
     if ARGV[10] == '1' then
       redis.call('HSET', KEYS[2], ARGV[3], ARGV[11])
     end
-    wait_for(KEYS[8], KEYS[9], KEYS[10], ARGV[1], ARGV[3], ARGV[7], ARGV[8], ARGV[9], at)
+    wait_for(KEYS[8], KEYS[9], KEYS[10], ARGV[1], ARGV[3], ARGV[7], ARGV[8], ARGV[9], now())
   end
 end
 local id, record = head(KEYS[1], KEYS[2], KEYS[5])
@@ -45,12 +44,12 @@ if not id then
   redis.call('ZREM', KEYS[4], ARGV[1])
   return {1}
 end
-redis.call('HSET', KEYS[3], 'id', id, 'tries', 0)
+local at = now()
 if have[3] and first then
-  redis.call('HSET', KEYS[3], 'fence', 0, 'owner', '', 'until', at)
   redis.call('HDEL', KEYS[3], 'wanted')
+  redis.call('HSET', KEYS[3], 'owner', '', 'id', id, 'tries', 0, 'until', at)
   wake(KEYS[6], KEYS[4], ARGV[1], at)
   return {1}
 end
-extend(KEYS[3], KEYS[4], ARGV[1], at + ARGV[4])
+take(KEYS[3], KEYS[4], ARGV[1], ARGV[2], id, 0, at + ARGV[4])
 return {2, id, record}

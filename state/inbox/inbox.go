@@ -174,14 +174,10 @@ func (q Queue) Key() state.Key { return q.key }
 func (q Queue) String() string { return q.key.String() }
 
 // MarshalText makes a Queue its String in JSON.
-func (q Queue) MarshalText() ([]byte, error) { return []byte(q.key.String()), q.key.Err() }
+func (q Queue) MarshalText() ([]byte, error) { return q.key.MarshalText() }
 
 // UnmarshalText takes what MarshalText made.
-func (q *Queue) UnmarshalText(text []byte) error {
-	key, err := state.ParseKey(string(text))
-	*q = Queue{key: key}
-	return err
-}
+func (q *Queue) UnmarshalText(text []byte) error { return q.key.UnmarshalText(text) }
 
 // prefix goes before all keys of the inbox, where those of documents have planbot/.
 const prefix = "planbot/2/"
@@ -223,9 +219,9 @@ func (q Queue) check(doing, id string) error {
 //go:embed *.lua
 var luaFiles embed.FS
 
-// script is the file name.lua, with the functions of queue.lua and of state before it.
+// script is the file name.lua, with the functions of queue.lua before it.
 func script(name string) *rdb.Script {
-	parts := []string{state.DocsScript}
+	var parts []string
 	for _, file := range []string{"queue.lua", name + ".lua"} {
 		text, err := luaFiles.ReadFile(file)
 		if err != nil {
@@ -237,12 +233,11 @@ func script(name string) *rdb.Script {
 }
 
 var (
-	acceptScript  = script("accept")
-	forgetScript  = script("forget")
-	claimScript   = script("claim")
-	wakeScript    = script("wake")
-	replaceScript = script("replace")
-	dropScript    = script("drop")
+	acceptScript = script("accept")
+	forgetScript = script("forget")
+	claimScript  = script("claim")
+	wakeScript   = script("wake")
+	dropScript   = script("drop")
 )
 
 // Duplicate is something that tells a delivery from others of its conversation. A delivery
@@ -308,7 +303,7 @@ const maxWaits = 100
 // Accept puts e into its queue, or among those that wait, in one step with the check that
 // it was not delivered before and, with Take, the taking of the queue. Nil means that it
 // is kept until it is done with. Errors: [ErrFull], also when 100 records of the queue
-// wait and e has a Wait; a [state.TooLargeError], [state.ErrKey], after which nothing was
+// wait and e has a Wait; [state.ErrTooLarge], [state.ErrKey], after which nothing was
 // done; [state.ErrUnavailable] and the context's, after which it is not known: the same
 // entry may be tried again. One that was accepted before is kept once, and gives the
 // queue to the call that took it only.
@@ -331,11 +326,13 @@ func (i *Inbox) Accept(ctx context.Context, e Entry) (Receipt, error) {
 	}
 	c := i.acceptCall(&e, owner, free)
 	calls := append([]*rdb.Call{c}, loads...)
-	var join *rdb.Call
+	var joins []*rdb.Call
 	if e.Set != (state.Key{}) {
-		join = i.store.JoinCall(e.Set, e.Member)
-		join.Once = true
-		calls = append(calls, join)
+		joins = i.store.JoinCalls(e.Set, e.Member)
+		for _, join := range joins {
+			join.Once = true
+		}
+		calls = append(calls, joins...)
 	}
 	sent := i.leases.now()
 	err = i.do(ctx, doing, calls...)
@@ -347,10 +344,10 @@ func (i *Inbox) Accept(ctx context.Context, e Entry) (Receipt, error) {
 		i.leases.owe(release{queue: e.Queue, owner: owner}) // it may be ours
 		return Receipt{}, rdb.Explain(ctx, doing, c.Err)
 	}
-	receipt := Receipt{ID: e.ID, Joined: join != nil && join.Answered()}
+	receipt := Receipt{ID: e.ID, Joined: len(joins) > 0 && joins[0].Answered()}
 	switch reply.Int(0) {
 	case 1:
-		receipt.Lease = i.lease(e.Queue, owner, reply.Int(1), e.ID, e.Record, sent)
+		receipt.Lease = i.lease(e.Queue, owner, e.ID, e.Record, sent)
 	case 2:
 		return receipt, nil
 	case 3:
@@ -400,10 +397,10 @@ func (i *Inbox) acceptCall(e *Entry, owner string, free bool) *rdb.Call {
 		room = i.cfg.MaxWaitingPerQueue
 	}
 	q := e.Queue
-	c := acceptScript.Call(10+len(duplicates), q.at("queue"), q.at("records"), q.at("lease"), q.shared("leases"),
-		q.shared("ready"), q.shared("depth"), q.shared("fence"), q.at("waits"), q.shared("timers"), q.shared("dead"))
+	c := acceptScript.Call(q.at("queue"), q.at("records"), q.at("lease"), q.shared("leases"),
+		q.shared("ready"), q.shared("depth"), q.at("waits"), q.shared("timers"), q.shared("dead"))
 	for _, d := range duplicates {
-		c.Add(q.seen(d.ID))
+		c.AddKeys(q.seen(d.ID))
 	}
 	c.Add(q.String(), e.ID, e.Record, owner, i.cfg.Lease.Milliseconds(), strconv.Itoa(room))
 	c.Add(e.Wait.args()...)
@@ -431,7 +428,7 @@ func (i *Inbox) maxRecord() int   { return 3 * i.store.MaxBytes() }
 
 func (i *Inbox) fits(q Queue, bytes, limit int) error {
 	if bytes > limit {
-		return &state.TooLargeError{Key: q.key, Size: bytes, Limit: limit}
+		return fmt.Errorf("%w: a record of %s has %d bytes, the limit is %d", state.ErrTooLarge, q, bytes, limit)
 	}
 	return nil
 }
@@ -446,15 +443,8 @@ func (i *Inbox) do(ctx context.Context, doing string, calls ...*rdb.Call) error 
 
 // all is do for calls that each have to have a reply.
 func (i *Inbox) all(ctx context.Context, doing string, calls ...*rdb.Call) error {
-	if err := i.do(ctx, doing, calls...); err != nil {
-		return err
-	}
-	for _, c := range calls {
-		if c.Err != nil {
-			return rdb.Explain(ctx, doing, c.Err)
-		}
-	}
-	return nil
+	err := i.do(ctx, doing, calls...)
+	return cmp.Or(err, rdb.Explain(ctx, doing, rdb.FirstErr(calls)))
 }
 
 // Answer returns what [Lease.Finish] kept as the answer of a record; nil: there is none yet.
@@ -463,15 +453,12 @@ func (i *Inbox) Answer(ctx context.Context, q Queue, id string) ([]byte, error) 
 	if err := q.check(doing, id); err != nil {
 		return nil, err
 	}
-	c := rdb.Plain("getrange", q.answer(id), 0, -1)
-	if err := i.all(ctx, doing, c); err != nil || c.Text() == "" {
+	c := rdb.Plain("mget", q.answer(id))
+	if err := i.all(ctx, doing, c); err != nil || !c.List().Has(0) {
 		return nil, err
 	}
-	return []byte(c.Text()[len(answerMark):]), nil
+	return []byte(c.List().Text(0)), nil
 }
-
-// answerMark makes an empty answer one.
-const answerMark = "="
 
 // Forget has later deliveries with this [Duplicate.ID] count again, if those before were
 // of the record id.
@@ -480,7 +467,7 @@ func (i *Inbox) Forget(ctx context.Context, q Queue, duplicate, id string) error
 	if err := q.check(doing, id); err != nil {
 		return err
 	}
-	return i.all(ctx, doing, forgetScript.Call(1, q.seen(duplicate), id))
+	return i.all(ctx, doing, forgetScript.Call(q.seen(duplicate)).Add(id))
 }
 
 // Depth counts the records in all queues, those at work among them, as of now. [Stats]
@@ -497,7 +484,7 @@ func (i *Inbox) Depth(ctx context.Context) (int, error) {
 
 // everywhere makes a call in each partition, in one round trip.
 func (i *Inbox) everywhere(ctx context.Context, doing string, of func(partition int) *rdb.Call) ([]*rdb.Call, error) {
-	calls := make([]*rdb.Call, state.Partitions)
+	calls := make([]*rdb.Call, rdb.Partitions)
 	for p := range calls {
 		calls[p] = of(p)
 	}
@@ -525,8 +512,8 @@ func (i *Inbox) Claim(ctx context.Context, q Queue) (*Lease, error) {
 		return nil, fmt.Errorf("%s: %w", doing, err)
 	}
 	owner := i.caller()
-	c := claimScript.Call(6, q.at("queue"), q.at("records"), q.at("lease"), q.shared("leases"), q.shared("fence"),
-		q.shared("depth"), q.String(), owner, i.cfg.Lease.Milliseconds())
+	c := claimScript.Call(q.at("queue"), q.at("records"), q.at("lease"), q.shared("leases"), q.shared("depth")).
+		Add(q.String(), owner, i.cfg.Lease.Milliseconds())
 	sent := i.leases.now()
 	if err := i.all(ctx, doing, c); err != nil {
 		i.leases.owe(release{queue: q, owner: owner}) // it may be ours
@@ -536,11 +523,11 @@ func (i *Inbox) Claim(ctx context.Context, q Queue) (*Lease, error) {
 	if len(reply) == 0 {
 		return nil, nil
 	}
-	if reply.Int(2) > 0 {
+	if reply.Int(1) > 0 {
 		i.takeovers.Add(1)
 	}
-	l := i.lease(q, owner, reply.Int(0), reply.Text(3), []byte(reply.Text(4)), sent)
-	l.tries = int(reply.Int(1))
+	l := i.lease(q, owner, reply.Text(2), []byte(reply.Text(3)), sent)
+	l.tries = int(reply.Int(0))
 	return l, nil
 }
 
@@ -693,7 +680,7 @@ func (i *Inbox) Wake(ctx context.Context, w Waiting, record []byte, scopes ...*s
 	if err := i.fits(q, len(record), i.maxRecord()); err != nil {
 		return fmt.Errorf("%s: %w", doing, err)
 	}
-	own, others, err := i.batches(q, scopes)
+	own, others, _, err := i.batches(q, scopes)
 	if err == nil && len(others) > 0 {
 		err = errOtherPartition
 	}
@@ -706,11 +693,10 @@ func (i *Inbox) Wake(ctx context.Context, w Waiting, record []byte, scopes ...*s
 	}
 	// The same call again is known by what it does.
 	call := q.seen(strings.Join([]string{"wake", w.ID, kept, sum(record)}, "\n"))
-	c := wakeScript.Call(9+len(own.Docs), q.at("queue"), q.at("records"), q.at("waits"), q.shared("timers"), q.shared("dead"),
+	c := wakeScript.Call(q.at("queue"), q.at("records"), q.at("waits"), q.shared("timers"), q.shared("dead"),
 		q.shared("depth"), q.shared("ready"), q.shared("leases"), call)
-	own.AddKeys(c)
 	c.Add(q.String(), w.ID, kept, flag(record != nil), record, seconds(i.callMemory()))
-	own.AddDocs(c)
+	own.AddTo(c)
 	if err := i.all(ctx, doing, c); err != nil {
 		own.Unknown()
 		return err
@@ -720,7 +706,7 @@ func (i *Inbox) Wake(ctx context.Context, w Waiting, record []byte, scopes ...*s
 		own.Saved()
 		return nil
 	case 5:
-		return own.Conflict()
+		return &state.ConflictError{Conflicted: own.Keys()}
 	}
 	return fmt.Errorf("%s: %w", doing, noRecord(w.ID))
 }
@@ -728,9 +714,9 @@ func (i *Inbox) Wake(ctx context.Context, w Waiting, record []byte, scopes ...*s
 var errOtherPartition = errors.New("a changed document of another partition than the queue's")
 
 // batches makes the batch of the queue's partition, maybe an empty one, and the others.
-func (i *Inbox) batches(q Queue, scopes []*state.Scope) (own *state.Batch, others []*state.Batch, err error) {
-	all, err := i.store.Batches(scopes)
-	own = i.store.BatchOf(nil)
+func (i *Inbox) batches(q Queue, scopes []*state.Scope) (own *state.Batch, others []*state.Batch, idle []*rdb.Call, err error) {
+	all, idle, err := i.store.Batches(scopes)
+	own = &state.Batch{}
 	for _, b := range all {
 		if b.Partition() == q.key.Partition() {
 			own = b
@@ -738,37 +724,13 @@ func (i *Inbox) batches(q Queue, scopes []*state.Scope) (own *state.Batch, other
 			others = append(others, b)
 		}
 	}
-	return own, others, err
+	return own, others, idle, err
 }
 
 // sum is a record's sha1, as Redis knows it.
 func sum(record []byte) string {
 	sum := sha1.Sum(record)
 	return hex.EncodeToString(sum[:])
-}
-
-// Replace writes the record of w, which stays where it waits, under the same condition
-// as [Inbox.Wake].
-func (i *Inbox) Replace(ctx context.Context, w Waiting, record []byte) error {
-	const doing = "replace a record"
-	if err := w.Queue.check(doing, w.ID); err != nil {
-		return err
-	}
-	if err := i.fits(w.Queue, len(record), i.maxRecord()); err != nil {
-		return fmt.Errorf("%s: %w", doing, err)
-	}
-	kept := ""
-	if w.Record != nil {
-		kept = sum(w.Record)
-	}
-	c := replaceScript.Call(2, w.Queue.at("records"), w.Queue.at("waits"), w.ID, kept, record)
-	if err := i.all(ctx, doing, c); err != nil {
-		return err
-	}
-	if c.Int() == 0 {
-		return fmt.Errorf("%s: %w", doing, noRecord(w.ID))
-	}
-	return nil
 }
 
 // Drop forgets a record that waits, and reports whether there was one: one that is due
@@ -778,8 +740,8 @@ func (i *Inbox) Drop(ctx context.Context, q Queue, id string) (bool, error) {
 	if err := q.check(doing, id); err != nil {
 		return false, err
 	}
-	c := dropScript.Call(5, q.at("records"), q.at("waits"), q.shared("timers"), q.shared("dead"), q.seen(rand.Text()),
-		q.String(), id, seconds(i.callMemory()))
+	c := dropScript.Call(q.at("records"), q.at("waits"), q.shared("timers"), q.shared("dead"), q.seen(rand.Text())).
+		Add(q.String(), id, seconds(i.callMemory()))
 	err := i.all(ctx, doing, c)
 	return c.Int() > 0, err
 }

@@ -5,11 +5,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/planbot-go/planbot/state"
 	"github.com/planbot-go/planbot/state/internal/rdb"
@@ -33,7 +35,6 @@ type Lease struct {
 	in     *Inbox
 	queue  Queue
 	owner  string // the call that took it
-	fence  string
 	id     string
 	record []byte
 	tries  int
@@ -47,8 +48,8 @@ type Lease struct {
 }
 
 // lease notes that this replica has a queue, since a request was sent.
-func (i *Inbox) lease(q Queue, owner string, fence int64, id string, record []byte, sent time.Duration) *Lease {
-	l := &Lease{in: i, queue: q, owner: owner, fence: strconv.FormatInt(fence, 10), id: id, record: record}
+func (i *Inbox) lease(q Queue, owner, id string, record []byte, sent time.Duration) *Lease {
+	l := &Lease{in: i, queue: q, owner: owner, id: id, record: record}
 	i.leases.add(l, sent)
 	return l
 }
@@ -105,7 +106,7 @@ func (l *Lease) Save(ctx context.Context, record []byte, progress bool, scopes .
 	if err := l.in.fits(l.queue, len(record), l.in.maxRecord()); err != nil {
 		return fmt.Errorf("%s: %w", doing, err)
 	}
-	own, others, err := l.in.batches(l.queue, scopes)
+	own, others, _, err := l.in.batches(l.queue, scopes)
 	switch {
 	case err != nil:
 		return fmt.Errorf("%s: %w", doing, err)
@@ -124,7 +125,7 @@ func (l *Lease) Save(ctx context.Context, record []byte, progress bool, scopes .
 		own.Unknown()
 		return err
 	case len(lost) > 0:
-		conflict := own.Conflict()
+		conflict := &state.ConflictError{Conflicted: own.Keys()}
 		for _, b := range others {
 			conflict.Saved = b.Keys()
 		}
@@ -132,6 +133,14 @@ func (l *Lease) Save(ctx context.Context, record []byte, progress bool, scopes .
 	}
 	own.Saved()
 	return nil
+}
+
+// note says what a Save writes next, as Redis keeps it.
+type note struct {
+	Replaces string // the sum of the record before
+	Record   []byte
+	Progress bool
+	Own      *state.Batch // of the queue's partition
 }
 
 // saveOther saves the documents of another partition, with a note of what comes next.
@@ -145,23 +154,19 @@ func (l *Lease) saveOther(ctx context.Context, other, own *state.Batch, record [
 	if record == nil {
 		record = l.record
 	}
-	note := []any{"replaces", sum(l.record), "record", record, "progress", flag(progress)}
-	for n, doc := range own.Docs {
-		at := strconv.Itoa(n)
-		note = append(note, "key"+at, doc.Key, "text"+at, doc.Text, "over"+at, doc.Replaces)
+	text, err := json.Marshal(note{sum(l.record), record, progress, own}, jsontext.AllowInvalidUTF8(true))
+	if err != nil {
+		return fmt.Errorf("%s: %w", doing, err)
 	}
 	l.note, l.stale = l.noteKey(other.Partition()), false
-	c := noteScript.Call(1+len(other.Docs), l.note)
-	other.AddKeys(c)
-	c.Add(noteFor, len(note))
-	c.Add(note...)
-	other.AddDocs(c)
+	c := noteScript.Call(l.note).Add(noteFor, text)
+	other.AddTo(c)
 	if err := l.in.all(ctx, doing, c); err != nil {
 		other.Unknown()
 		return err
 	}
 	if len(c.List()) > 0 {
-		return other.Conflict()
+		return &state.ConflictError{Conflicted: other.Keys()}
 	}
 	other.Saved()
 	return nil
@@ -195,10 +200,9 @@ func (l *Lease) save(ctx context.Context, own *state.Batch, record []byte, progr
 	if l.in.leases.due(l) {
 		lease = l.in.cfg.Lease.Milliseconds()
 	}
-	c := saveScript.Call(3+len(own.Docs), l.queue.at("lease"), l.queue.shared("leases"), l.queue.at("records"))
-	own.AddKeys(c)
-	c.Add(l.queue.String(), l.fence, l.id, strconv.FormatInt(lease, 10), flag(record != nil), record, flag(progress))
-	own.AddDocs(c)
+	c := saveScript.Call(l.queue.at("lease"), l.queue.shared("leases"), l.queue.at("records"))
+	c.Add(l.queue.String(), l.owner, l.id, strconv.FormatInt(lease, 10), flag(record != nil), record, flag(progress))
+	own.AddTo(c)
 	sent := l.in.leases.now()
 	if err := l.in.all(ctx, doing, c); err != nil {
 		return nil, err
@@ -245,7 +249,7 @@ func (l *Lease) Wait(ctx context.Context, record []byte, w Wait, answer []byte, 
 
 func (l *Lease) end(ctx context.Context, doing string, record []byte, w *Wait, answer []byte, scopes []*state.Scope) (more bool, err error) {
 	i := l.in
-	own, others, err := i.batches(l.queue, scopes)
+	own, others, idle, err := i.batches(l.queue, scopes)
 	if err == nil && len(others) > 0 {
 		err = errOtherPartition
 	}
@@ -253,7 +257,7 @@ func (l *Lease) end(ctx context.Context, doing string, record []byte, w *Wait, a
 		return false, fmt.Errorf("%s: %w", doing, err)
 	}
 	c := l.endCall(record, w, answer, own)
-	calls := append([]*rdb.Call{c}, i.store.IdleCalls(scopes, []*state.Batch{own})...)
+	calls := append([]*rdb.Call{c}, idle...)
 	if l.note != "" && l.stale {
 		calls = append(calls, rdb.Plain("del", l.note))
 	}
@@ -278,7 +282,7 @@ func (l *Lease) end(ctx context.Context, doing string, record []byte, w *Wait, a
 		l.id, l.record, l.tries, l.note = reply.Text(1), []byte(reply.Text(2)), 0, ""
 		more = true
 	case 5:
-		return false, own.Conflict()
+		return false, &state.ConflictError{Conflicted: own.Keys()}
 	case 4:
 		// The record is gone and so is our lease: an earlier try did that, whose answer
 		// got lost, unless another replica may have taken over meanwhile.
@@ -299,17 +303,15 @@ func (l *Lease) end(ctx context.Context, doing string, record []byte, w *Wait, a
 func (l *Lease) endCall(record []byte, w *Wait, answer []byte, own *state.Batch) *rdb.Call {
 	q := l.queue
 	var keep int64
-	kept := ""
 	if answer != nil {
-		keep, kept = seconds(l.in.cfg.DuplicateFor), answerMark+string(answer)
+		keep = seconds(l.in.cfg.DuplicateFor)
 	}
-	c := finishScript.Call(10+len(own.Docs), q.at("queue"), q.at("records"), q.at("lease"), q.shared("leases"), q.shared("depth"),
+	c := finishScript.Call(q.at("queue"), q.at("records"), q.at("lease"), q.shared("leases"), q.shared("depth"),
 		q.shared("ready"), q.answer(l.id), q.at("waits"), q.shared("timers"), q.shared("dead"))
-	own.AddKeys(c)
-	c.Add(q.String(), l.fence, l.id, l.in.cfg.Lease.Milliseconds(), keep, kept)
+	c.Add(q.String(), l.owner, l.id, l.in.cfg.Lease.Milliseconds(), keep, answer)
 	c.Add(w.args()...)
 	c.Add(flag(record != nil), record)
-	own.AddDocs(c)
+	own.AddTo(c)
 	return c
 }
 
@@ -347,50 +349,34 @@ func (l *Lease) Recover(ctx context.Context, other state.Key) (recovered bool, e
 		return false, fmt.Errorf("%s: %w", doing, err)
 	}
 	key := l.noteKey(other.Partition())
-	c := rdb.Plain("hgetall", key)
-	if err := l.in.all(ctx, doing, c); err != nil {
+	c := rdb.Plain("getrange", key, 0, -1)
+	if err := l.in.all(ctx, doing, c); err != nil || c.Text() == "" {
 		return false, err
 	}
-	note := map[string]string{}
-	for texts := range slices.Chunk(c.List().Texts(), 2) {
-		note[texts[0]] = texts[1]
-	}
-	if len(note) == 0 {
-		return false, nil
+	var n note
+	if err := json.Unmarshal([]byte(c.Text()), &n); err != nil {
+		return false, fmt.Errorf("%s: %w", doing, err)
 	}
 	l.note, l.stale = key, true
-	if note["replaces"] != sum(l.record) {
+	if n.Replaces != sum(l.record) {
 		return false, nil
 	}
 	l.stale = false
-	var docs []state.Doc
-	for n := 0; ; n++ {
-		at := strconv.Itoa(n)
-		key, ok := note["key"+at]
-		if !ok {
-			break
-		}
-		docs = append(docs, state.Doc{Key: key, Text: note["text"+at], Replaces: note["over"+at]})
-	}
 	for {
-		lost, err := l.save(ctx, l.in.store.BatchOf(docs), []byte(note["record"]), note["progress"] == "1")
+		lost, err := l.save(ctx, n.Own, n.Record, n.Progress)
 		if err != nil {
 			return false, err
 		}
 		if len(lost) == 0 {
 			return true, nil
 		}
-		slices.Reverse(lost)
-		for _, n := range lost {
-			l.in.cfg.Log.Warn().Str("key", docs[n-1].Key).Str("record", l.id).
-				Msg("somebody changed a document that a lost process was about to save, so it stays as it is")
-			docs = slices.Delete(docs, int(n-1), int(n))
-		}
+		l.in.cfg.Log.Warn().Strs("keys", n.Own.Without(lost)).Str("record", l.id).
+			Msg("somebody changed documents that a lost process was about to save, so they stay as they are")
 	}
 }
 
 func (l *Lease) renewCall() *rdb.Call {
-	return renewScript.Call(2, l.queue.at("lease"), l.queue.shared("leases"), l.queue.String(), l.fence, l.in.cfg.Lease.Milliseconds())
+	return renewScript.Call(l.queue.at("lease"), l.queue.shared("leases")).Add(l.queue.String(), l.owner, l.in.cfg.Lease.Milliseconds())
 }
 
 // leases renews the leases that this replica has, and gives up those that it may have
@@ -406,8 +392,8 @@ type leases struct {
 	mu      sync.Mutex
 	held    map[*Lease]struct{}
 	owed    map[release]struct{}
-	busy    [state.Partitions]bool // with a trip of this number
-	failing bool                   // a trip had no answer
+	busy    [rdb.Partitions]bool // with a trip of this number
+	failing bool                 // a trip had no answer
 	lost    uint64
 }
 
@@ -422,8 +408,8 @@ type release struct {
 }
 
 func (r release) call() *rdb.Call {
-	return releaseScript.Call(3, r.queue.at("lease"), r.queue.shared("leases"), r.queue.shared("ready"),
-		r.queue.String(), r.owner, r.after.Milliseconds())
+	return releaseScript.Call(r.queue.at("lease"), r.queue.shared("leases"), r.queue.shared("ready")).
+		Add(r.queue.String(), r.owner, r.after.Milliseconds())
 }
 
 func newLeases(db *rdb.DB, length time.Duration) *leases {

@@ -8,8 +8,8 @@ local due = redis.call('ZSCORE', KEYS[2], ARGV[1])
 if not due or tonumber(due) > at + ARGV[2] then
   return 0
 end
-local have = redis.call('HMGET', KEYS[1], 'until', 'fence')
-if have[1] and (tonumber(have[1]) > at or have[2] ~= '0' and ARGV[3] == '1') then
+local have = redis.call('HMGET', KEYS[1], 'until', 'owner')
+if have[1] and (tonumber(have[1]) > at or have[2] ~= '' and ARGV[3] == '1') then
   return 0
 end
 wake(KEYS[3], KEYS[2], ARGV[1], at)

@@ -3,10 +3,10 @@
 --   records  hash of id to record, of those in the queue and those that wait
 --   waits    hash of id to '<since, ms> <due, ms, or 0> <1 for an operator, else 0>\n<about>'
 --   lease    hash:
---     fence  number of who has the queue, 0 for nobody   owner  the call that took it
---     until  ms, when others may take it                 id     the record at the head
---     tries  how many who had it were lost               wanted there if another process
---                                                               would have taken the queue
+--     owner  the call that took the queue, '' for nobody: no two calls have the same
+--     until  ms, when others may take it   id  the record at the head
+--     tries  how many who had it were lost
+--     wanted there if another process would have taken the queue
 -- No lease at all: the queue is empty, or nobody took it yet. Of the partition:
 --   leases  sorted set: each queue with records, at the time to look after it. That is
 --           the truth; the stream only wakes somebody up, and may forget.
@@ -14,15 +14,14 @@
 --   timers  sorted set of '<queue>\n<id>' that wait, at the time when they are due
 --   dead    sorted set of '<queue>\n<id>' that wait for an operator, since when
 --   depth   number of records in all queues
---   fence   the last fence
 
 local function now()
   local t = redis.call('TIME')
   return t[1] * 1000 + math.floor(t[2] / 1000)
 end
 
-local function take(lease, leases, queue, fence, owner, id, tries, ends)
-  redis.call('HSET', lease, 'fence', fence, 'owner', owner, 'id', id, 'tries', tries, 'until', ends)
+local function take(lease, leases, queue, owner, id, tries, ends)
+  redis.call('HSET', lease, 'owner', owner, 'id', id, 'tries', tries, 'until', ends)
   redis.call('ZADD', leases, ends, queue)
 end
 

@@ -10,7 +10,7 @@ if owner ~= ARGV[2] then
   return 0
 end
 local at = now()
-redis.call('HSET', KEYS[1], 'fence', 0, 'owner', '', 'until', at + ARGV[3])
+redis.call('HSET', KEYS[1], 'owner', '', 'until', at + ARGV[3])
 if ARGV[3] == '0' then
   wake(KEYS[3], KEYS[2], ARGV[1], at)
 else

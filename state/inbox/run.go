@@ -12,7 +12,6 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/planbot-go/planbot/state"
 	"github.com/planbot-go/planbot/state/internal/rdb"
 )
 
@@ -62,7 +61,7 @@ func run(ctx context.Context, in *Inbox, ready func(Queue)) {
 		<-ctx.Done()
 		_ = client.Close() // ends the reads that wait
 	})
-	all := make([]string, state.Partitions)
+	all := make([]string, rdb.Partitions)
 	for p := range all {
 		all[p] = shared(p, "ready")
 	}
@@ -195,9 +194,9 @@ type sweeper struct {
 	poked  chan struct{}
 	urgent atomic.Int64 // until when it hurries, by the clock of leases
 
-	away    [state.Partitions]bool          // the last sweep had no answer
-	patient [state.Partitions]time.Duration // until when held queues are left alone: their holders may renew
-	depth   [state.Partitions]int64
+	away    [rdb.Partitions]bool          // the last sweep had no answer
+	patient [rdb.Partitions]time.Duration // until when held queues are left alone: their holders may renew
+	depth   [rdb.Partitions]int64
 	next    time.Duration // until something is to be done
 }
 
@@ -256,15 +255,15 @@ func (s *sweeper) sweep(ctx context.Context) {
 	if s.in.leases.now() < time.Duration(s.urgent.Load()) {
 		limit, look = hurryLimit, ahead
 	}
-	each := state.Partitions
+	each := rdb.Partitions
 	if s.in.db.Clusters {
 		each = 1
 	}
 	var calls []*rdb.Call
-	for first := 0; first < state.Partitions; first += each {
-		c := sweepScript.Call(3 * each)
+	for first := 0; first < rdb.Partitions; first += each {
+		c := sweepScript.Call()
 		for p := first; p < first+each; p++ {
-			c.Add(shared(p, "leases"), shared(p, "depth"), shared(p, "timers"))
+			c.AddKeys(shared(p, "leases"), shared(p, "depth"), shared(p, "timers"))
 		}
 		c.Add(limit, look.Milliseconds())
 		calls = append(calls, c)
@@ -273,7 +272,7 @@ func (s *sweeper) sweep(ctx context.Context) {
 	var work []*rdb.Call
 	var waiting int64
 	s.next = maxSleep
-	for p := range state.Partitions {
+	for p := range rdb.Partitions {
 		work = append(work, s.swept(p, calls[p/each], p%each, look)...)
 		waiting += s.depth[p]
 	}
@@ -330,8 +329,8 @@ func (s *sweeper) swept(p int, c *rdb.Call, n int, look time.Duration) (work []*
 	}
 	for _, path := range reply.List(1).Texts() {
 		if q, ok := parse(path); ok {
-			work = append(work, nudgeScript.Call(3, q.at("lease"), q.shared("leases"), q.shared("ready"),
-				path, look.Milliseconds(), patient))
+			work = append(work, nudgeScript.Call(q.at("lease"), q.shared("leases"), q.shared("ready")).
+				Add(path, look.Milliseconds(), patient))
 		}
 	}
 	for _, member := range reply.List(2).Texts() {
@@ -345,6 +344,6 @@ func (s *sweeper) swept(p int, c *rdb.Call, n int, look time.Duration) (work []*
 
 // fireCall makes the KEYS and ARGV of fire.lua.
 func fireCall(q Queue, id string) *rdb.Call {
-	return fireScript.Call(8, q.at("queue"), q.at("records"), q.at("waits"), q.shared("timers"), q.shared("dead"),
-		q.shared("depth"), q.shared("ready"), q.shared("leases"), q.String(), id)
+	return fireScript.Call(q.at("queue"), q.at("records"), q.at("waits"), q.shared("timers"), q.shared("dead"),
+		q.shared("depth"), q.shared("ready"), q.shared("leases")).Add(q.String(), id)
 }

@@ -2,29 +2,35 @@ package rdb
 
 import (
 	"context"
+	_ "embed" // docs.lua
 	"errors"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/redis/go-redis/v9"
 )
 
-// Script is a Lua script in the form that calls of it need.
-type Script struct{ sha, text any }
+// Partitions is part of every key and may never change: keys written under another number
+// would not be found again.
+const Partitions = 64
 
-// NewScript joins the parts of a script.
+// Script is a Lua script.
+type Script struct{ sha, text string }
+
+// docsLua has the functions of scripts that write documents.
+//
+//go:embed docs.lua
+var docsLua string
+
+// NewScript joins docs.lua and the parts of a script.
 func NewScript(parts ...string) *Script {
-	text := strings.Join(parts, "")
+	text := docsLua + strings.Join(parts, "")
 	return &Script{sha: redis.NewScript(text).Hash(), text: text}
 }
 
 // Text is the Lua code.
-func (s *Script) Text() string {
-	text, _ := s.text.(string)
-	return text
-}
+func (s *Script) Text() string { return s.text }
 
 // Call is one command under way: a script's, or a plain one.
 type Call struct {
@@ -32,21 +38,55 @@ type Call struct {
 	Tries int   // how often it may have run
 	Once  bool  // do not repeat it
 
-	script *Script
-	args   []any // of a script, its name comes with Exec
-	reply  *redis.Cmd
+	script     *Script
+	whole      bool // the server does not know the script: it goes as text
+	keys, args []any
+	reply      *redis.Cmd
 }
 
-// Call starts a call of a script with n keys, for keys and arguments to be added.
-func (s *Script) Call(n int, args ...any) *Call {
-	return &Call{script: s, args: append([]any{"evalsha", s.sha, strconv.Itoa(n)}, args...)}
+// Call starts a call of a script with keys, for more keys and arguments to be added.
+func (s *Script) Call(keys ...string) *Call {
+	c := &Call{script: s}
+	c.AddKeys(keys...)
+	return c
 }
 
 // Plain is a call without a script.
 func Plain(args ...any) *Call { return &Call{args: args} }
 
+// AddKeys adds keys to a call of a script.
+func (c *Call) AddKeys(keys ...string) {
+	for _, key := range keys {
+		c.keys = append(c.keys, key)
+	}
+}
+
 // Add adds arguments.
-func (c *Call) Add(args ...any) { c.args = append(c.args, args...) }
+func (c *Call) Add(args ...any) *Call {
+	c.args = append(c.args, args...)
+	return c
+}
+
+// command is the call as go-redis sends it.
+func (c *Call) command(ctx context.Context) *redis.Cmd {
+	switch {
+	case c.script == nil:
+		return redis.NewCmd(ctx, c.args...)
+	case c.whole:
+		return redis.NewCmd(ctx, slices.Concat([]any{"eval", c.script.text, len(c.keys)}, c.keys, c.args)...)
+	}
+	return redis.NewCmd(ctx, slices.Concat([]any{"evalsha", c.script.sha, len(c.keys)}, c.keys, c.args)...)
+}
+
+// FirstErr is the first error of calls.
+func FirstErr(calls []*Call) error {
+	for _, c := range calls {
+		if c.Err != nil {
+			return c.Err
+		}
+	}
+	return nil
+}
 
 // List is the reply of a call that returns one.
 func (c *Call) List() Reply {
@@ -176,8 +216,6 @@ func withinScript(answer redis.Error) string {
 
 // IsWrongType reports whether the key holds something else than the command is for.
 func IsWrongType(err error) bool { return redis.HasErrorPrefix(err, "WRONGTYPE") }
-
-func isNoScript(err error) bool { return redis.HasErrorPrefix(err, "NOSCRIPT") }
 
 func isMoved(err error) bool {
 	_, moved := redis.IsMovedError(err)

@@ -10,6 +10,7 @@ import (
 	mathrand "math/rand/v2"
 	"net"
 	"net/url"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -113,20 +114,6 @@ func OpenEmbedded(cfg Config) (*DB, error) {
 	}
 	db.name, db.stop = "embedded redis", server.Close
 	return db, nil
-}
-
-// CheckURL returns what [Open] has against a URL, nil when it would take it.
-// Nothing is dialled, and like Open's the error never quotes the URL.
-func CheckURL(raw string) error {
-	u, form, err := parseURL(raw)
-	if err != nil {
-		return err
-	}
-	client, _, err := newClient(form, limited(u, form, false), setup{})
-	if err != nil {
-		return fmt.Errorf("redis URL: %w", err)
-	}
-	return client.Close()
 }
 
 // parseURL finds out which form of URL raw is, and brings it into the one that
@@ -240,7 +227,7 @@ func (db *DB) Exec(ctx context.Context, calls ...*Call) {
 func (db *DB) trip(ctx context.Context, calls []*Call) {
 	cmds := make([]redis.Cmder, len(calls))
 	for i, c := range calls {
-		c.reply = redis.NewCmd(ctx, c.args...)
+		c.reply = c.command(ctx)
 		cmds[i] = c.reply
 		c.Tries++
 	}
@@ -272,19 +259,18 @@ func replyError(reply *redis.Cmd, execErr error) error {
 // unknown is the rest of calls from the first whose script the server lacked. A
 // call that was made with the text does not come back.
 func unknown(calls []*Call) []*Call {
-	for i, c := range calls {
-		if c.script == nil || !isNoScript(c.Err) || c.args[0] == any("eval") {
-			continue
-		}
-		for _, c := range calls[i:] {
-			if c.script != nil && isNoScript(c.Err) {
-				c.args[0], c.args[1] = "eval", c.script.text
-				c.Tries-- // it ran nothing
-			}
-		}
-		return calls[i:]
+	lacked := func(c *Call) bool { return c.script != nil && !c.whole && redis.HasErrorPrefix(c.Err, "NOSCRIPT") }
+	i := slices.IndexFunc(calls, lacked)
+	if i < 0 {
+		return nil
 	}
-	return nil
+	for _, c := range calls[i:] {
+		if lacked(c) {
+			c.whole = true
+			c.Tries-- // it ran nothing
+		}
+	}
+	return calls[i:]
 }
 
 // Try is Exec that tries again while Redis is unavailable, until ctx or stop ends. A nil
@@ -356,7 +342,7 @@ func (db *DB) Changed() <-chan struct{} {
 	if db.server == nil {
 		return nil
 	}
-	return db.server.changed.wait()
+	return db.server.wait()
 }
 
 // Embedded reports whether the server lives in this process and ends with it.

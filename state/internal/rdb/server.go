@@ -17,11 +17,11 @@ import (
 // need. An embedded store has one of its own; tests let several stores share one, as the
 // replicas of a bot do, with its Dial as the Dial of each. It is safe for concurrent use.
 type Server struct {
-	mini    *miniredis.Miniredis
-	changed signal // something was written
+	mini *miniredis.Miniredis
 
-	mu     sync.Mutex
-	closed bool
+	mu      sync.Mutex
+	closed  bool
+	changed chan struct{} // closed when something is written; nil: nobody waits for that
 
 	aging sync.Mutex
 	aged  time.Time // up to which time has passed for TTLs
@@ -57,12 +57,28 @@ func (s *Server) Dial(context.Context, string, string) (net.Conn, error) {
 func (s *Server) before(_ *server.Peer, cmd string, _ ...string) (done bool) {
 	switch cmd {
 	case "EVALSHA", "EVAL", "TIME", "XREADGROUP": // of these alone nothing changes for others
-	default:
-		if !s.mini.IsReadOnlyCommand(cmd) {
-			s.changed.tell()
-		}
+		return false
+	}
+	if s.mini.IsReadOnlyCommand(cmd) {
+		return false
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.changed != nil {
+		close(s.changed)
+		s.changed = nil
 	}
 	return false
+}
+
+// wait returns a channel that is closed at the next write.
+func (s *Server) wait() <-chan struct{} {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.changed == nil {
+		s.changed = make(chan struct{})
+	}
+	return s.changed
 }
 
 // aging is a connection to a server that is as old as what comes through it.
@@ -98,29 +114,4 @@ func (s *Server) Close() {
 		return
 	}
 	s.mini.Close()
-}
-
-// signal wakes all who wait for the next of its kind. Its zero value is ready to use.
-type signal struct {
-	mu   sync.Mutex
-	next chan struct{}
-}
-
-// wait returns a channel that is closed when tell is called next.
-func (s *signal) wait() <-chan struct{} {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.next == nil {
-		s.next = make(chan struct{})
-	}
-	return s.next
-}
-
-func (s *signal) tell() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.next != nil {
-		close(s.next)
-		s.next = nil
-	}
 }

@@ -59,72 +59,46 @@ func newTrips(db *DB, timeout time.Duration) *trips {
 // met, not necessarily with these commands. When the caller left because ctx ended
 // they may be under way all the same: then they are not the caller's any more.
 func (t *trips) send(ctx context.Context, cmds []redis.Cmder) (left bool, err error) {
-	e := t.wait(cmds)
-	if e == nil {
-		defer t.goOn()
+	t.mu.Lock()
+	if t.underway < t.atOnce || t.closed {
+		t.underway++
+		t.mu.Unlock()
+		defer t.next()
 		return false, t.trip(ctx, cmds)
 	}
+	e := &errand{cmds: cmds, done: make(chan struct{})}
+	t.waiting = append(t.waiting, e)
+	t.mu.Unlock()
 	select {
 	case <-e.done:
 		return false, e.err
 	case <-ctx.Done():
-		t.leave(e)
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		t.waiting = slices.DeleteFunc(t.waiting, func(other *errand) bool { return other == e })
 		return true, ctx.Err()
 	}
 }
 
-// wait lines up, or returns nil when there is room for one more trip.
-func (t *trips) wait(cmds []redis.Cmder) *errand {
+// next is the end of a trip: those who wait make the next one. With nobody there it is a
+// trip less.
+func (t *trips) next() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.underway < t.atOnce || t.closed {
-		t.underway++
-		return nil
-	}
-	e := &errand{cmds: cmds, done: make(chan struct{})}
-	t.waiting = append(t.waiting, e)
-	return e
-}
-
-// leave takes e out of the line, if it is still there.
-func (t *trips) leave(e *errand) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.waiting = slices.DeleteFunc(t.waiting, func(other *errand) bool { return other == e })
-}
-
-// goOn is the end of a trip: those who wait make the next one.
-func (t *trips) goOn() {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	group := t.next()
-	for ; group != nil && t.closed; group = t.next() {
+	for len(t.waiting) > 0 {
+		n := min(len(t.waiting), maxTogether)
+		group := slices.Clone(t.waiting[:n])
+		t.waiting = slices.Delete(t.waiting, 0, n)
+		if !t.closed {
+			t.work.Go(func() {
+				t.run(group)
+				t.next()
+			})
+			return
+		}
 		end(group, redis.ErrClosed)
 	}
-	if group != nil {
-		t.work.Go(func() { t.carry(group) })
-	}
-}
-
-func (t *trips) carry(group []*errand) {
-	for group != nil {
-		t.run(group)
-		t.mu.Lock()
-		group = t.next()
-		t.mu.Unlock()
-	}
-}
-
-// next takes a group out of the line; with nobody in it there is a trip less.
-func (t *trips) next() []*errand {
-	n := min(len(t.waiting), maxTogether)
-	if n == 0 {
-		t.underway--
-		return nil
-	}
-	group := slices.Clone(t.waiting[:n])
-	t.waiting = slices.Delete(t.waiting, 0, n)
-	return group
+	t.underway--
 }
 
 // run makes the trip of a group. It outlives each of its callers.

@@ -1,4 +1,4 @@
-package door_test
+package auth_test
 
 import (
 	"fmt"

@@ -1,0 +1,113 @@
+package bottest
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net"
+	"net/http"
+	"sync"
+
+	"github.com/planbot-go/planbot/app/record"
+	"github.com/planbot-go/planbot/internal/pipe"
+)
+
+// dialer opens connections.
+type dialer = func(ctx context.Context, network, addr string) (net.Conn, error)
+
+// network connects the parts of a kit: over memory in a bubble, else over loopback.
+type network struct {
+	inMemory bool
+
+	mu        sync.Mutex
+	listeners map[string]*pipe.Listener
+}
+
+// listen opens an address, which looks like one of loopback in any case: bots without
+// an app id take no other.
+func (n *network) listen(ctx context.Context) (net.Listener, error) {
+	if !n.inMemory {
+		var lc net.ListenConfig
+		return lc.Listen(ctx, "tcp", "127.0.0.1:0")
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	const firstPort = 40_000
+	addr := &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: firstPort + len(n.listeners)}
+	l := pipe.Listen(addr)
+	n.listeners[addr.String()] = l
+	return l, nil
+}
+
+func (n *network) dial(ctx context.Context, network, addr string) (net.Conn, error) {
+	if !n.inMemory {
+		var d net.Dialer
+		return d.DialContext(ctx, network, addr)
+	}
+	n.mu.Lock()
+	l := n.listeners[addr]
+	n.mu.Unlock()
+	if l == nil {
+		return nil, errors.New("dial " + addr + ": nobody listens there, and no connection leads out of the bubble")
+	}
+	return l.Dial(ctx)
+}
+
+// cable is the way of one process to others. It can be cut: whoever uses it is then as
+// good as dead.
+type cable struct {
+	to dialer
+
+	mu    sync.Mutex
+	isCut bool
+	conns []net.Conn
+}
+
+var errCut = errors.New("the connection was cut by the test")
+
+func (c *cable) dial(ctx context.Context, network, addr string) (net.Conn, error) {
+	conn, err := c.to(ctx, network, addr)
+	if err != nil {
+		return nil, err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.isCut {
+		return nil, errors.Join(errCut, conn.Close())
+	}
+	c.conns = append(c.conns, conn)
+	return conn, nil
+}
+
+// cut breaks all connections and lets no other come, or lets them come again.
+func (c *cable) cut(yes bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.isCut = yes
+	if yes {
+		for _, conn := range c.conns {
+			_ = conn.Close() // broken either way
+		}
+		c.conns = nil
+	}
+}
+
+const ofHeaderName = "X-Bottest-Of"
+
+// labelled tells the stand-ins which turn a request belongs to.
+type labelled struct{ http.RoundTripper }
+
+func (l labelled) RoundTrip(r *http.Request) (*http.Response, error) {
+	label, err := json.Marshal(record.OfContext(r.Context()))
+	if err != nil {
+		return nil, err
+	}
+	out := r.Clone(r.Context())
+	out.Header.Set(ofHeaderName, string(label))
+	return l.RoundTripper.RoundTrip(out)
+}
+
+func ofHeader(h http.Header) (of record.Of) {
+	_ = json.Unmarshal([]byte(h.Get(ofHeaderName)), &of) // of a bot with a client of its own there is none
+	return of
+}

@@ -1,0 +1,4 @@
+package manifest
+
+// JSON is the manifest.json that Build packs.
+var JSON = document
