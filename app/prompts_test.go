@@ -26,7 +26,7 @@ func TestAFolderIsAnAction(t *testing.T) {
 	if len(calls) != 2 {
 		t.Fatalf("%d calls", len(calls))
 	}
-	if want := `ShortPoem(input: string "its subject") - Writes a short poem`; !strings.Contains(calls[0].Text(), want) || calls[0].Model != "planner" {
+	if want := "ShortPoem(input) - Writes a short poem"; !strings.Contains(calls[0].Text(), want) || calls[0].Model != "planner" {
 		t.Errorf("%s was asked: %s", calls[0].Model, calls[0].Text())
 	}
 	if got := calls[1].Text(); got != "user: A poem about cats, please.\n" || calls[1].Model != "poet" {

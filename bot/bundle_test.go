@@ -20,6 +20,7 @@ import (
 
 	"github.com/planbot-go/planbot/actions"
 	"github.com/planbot-go/planbot/actions/lists"
+	"github.com/planbot-go/planbot/actions/reminders"
 	"github.com/planbot-go/planbot/bot"
 	"github.com/planbot-go/planbot/bot/turn"
 	"github.com/planbot-go/planbot/internal/fakeconnector"
@@ -56,6 +57,7 @@ func setupPlanner(t *testing.T, name string, change ...func(*bot.Config)) *bundl
 	t.Helper()
 	b := &bundle{T: t, planner: name, connector: fakeconnector.New(t), model: fakemodel.New(t), redis: miniredis.RunT(t), actions: actions.New(), log: &logBuffer{}}
 	lists.Register(b.actions)
+	reminders.Register(b.actions)
 	store, err := state.Open(t.Context(), "redis://"+b.redis.Addr(), state.Config{})
 	b.must(err)
 	t.Cleanup(func() { _ = store.Close() })
@@ -76,7 +78,7 @@ func (b *bundle) wire(store *state.Store, change ...func(*bot.Config)) *bot.Bot 
 	library, err := prompts.Load("")
 	b.must(err)
 	guard, client := local(b.T)
-	cfg := bot.Config{Actions: b.actions, Planner: b.newPlanner(planner.SequenceConfig{Model: chain, Prompts: library, Actions: b.actions}), Store: store, Channel: client, Authenticator: guard, Log: zerolog.New(b.log), AckTimeout: 10 * time.Second}
+	cfg := bot.Config{Actions: b.actions, Planner: b.newPlanner(planner.Config{Model: chain, Prompts: library, Actions: b.actions}), Store: store, Channel: client, Authenticator: guard, Log: zerolog.New(b.log), AckTimeout: 10 * time.Second}
 	for _, c := range change {
 		c(&cfg)
 	}
@@ -87,7 +89,7 @@ func (b *bundle) wire(store *state.Store, change ...func(*bot.Config)) *bot.Bot 
 }
 
 // newPlanner makes the planner.
-func (b *bundle) newPlanner(cfg planner.SequenceConfig) turn.Planner {
+func (b *bundle) newPlanner(cfg planner.Config) turn.Planner {
 	b.Helper()
 	var made turn.Planner
 	var err error
@@ -95,7 +97,7 @@ func (b *bundle) newPlanner(cfg planner.SequenceConfig) turn.Planner {
 	case "sequential":
 		made, err = planner.NewSequential(b.Context(), cfg)
 	case "tools":
-		made, err = planner.NewTools(b.Context(), planner.ToolsConfig{SequenceConfig: cfg})
+		made, err = planner.NewTools(b.Context(), cfg)
 	default:
 		made, err = planner.NewSequence(b.Context(), cfg)
 	}

@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"github.com/planbot-go/planbot/actions"
-	"github.com/planbot-go/planbot/actions/reminders"
 	"github.com/planbot-go/planbot/activity"
 	"github.com/planbot-go/planbot/bot"
 	"github.com/planbot-go/planbot/connector"
@@ -104,9 +103,7 @@ func newSkill(t *testing.T) skill {
 	t.Helper()
 	t.Parallel()
 	change := called(t, listedCaller())
-	s := skill{setup(t, change), change}
-	reminders.Register(s.actions)
-	return s
+	return skill{setup(t, change), change}
 }
 
 // from delivers as that caller; "" is the channel.
@@ -198,7 +195,6 @@ func TestACallerThatWasTakenOffTheListIsSentNothing(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	s := skill{b, called(t, listedCaller())}
-	reminders.Register(b.actions)
 	first := s.addReplica(s.change, func(c *bot.Config) { c.AckTimeout = 10 * time.Second })
 	s.model.Says(remindPlan(`{"what":"drink","in_minutes":10}`))
 	s.from(callingApp, first.url, event{"text": "remind me"})

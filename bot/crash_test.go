@@ -239,7 +239,7 @@ func (c *crashes) begin() *mortal {
 	})
 	library, err := prompts.Load("")
 	must(c.t, err)
-	planned, err := planner.NewSequence(c.t.Context(), planner.SequenceConfig{Model: model, Actions: acts, Prompts: library})
+	planned, err := planner.NewSequence(c.t.Context(), planner.Config{Model: model, Actions: acts, Prompts: library})
 	must(c.t, err)
 	door, _ := local(c.t)
 	m.bot, err = bot.New(bot.Config{Actions: acts, Planner: planned, Store: store, Channel: hasty(c.t, m), Authenticator: door})

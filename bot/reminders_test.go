@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/planbot-go/planbot/actions"
-	"github.com/planbot-go/planbot/actions/reminders"
 	"github.com/planbot-go/planbot/bot"
 )
 
@@ -19,7 +18,6 @@ func reminded(t *testing.T) *bundle {
 	t.Helper()
 	t.Parallel()
 	b := setup(t)
-	reminders.Register(b.actions)
 	return b
 }
 

@@ -84,7 +84,7 @@ func TestThePlannerIsChosenByConversation(t *testing.T) {
 		library, err := prompts.Load("")
 		b.must(err)
 		sequence := c.Planner
-		sequential, err := planner.NewSequential(t.Context(), planner.SequenceConfig{Model: offline{}, Prompts: library, Actions: c.Actions})
+		sequential, err := planner.NewSequential(t.Context(), planner.Config{Model: offline{}, Prompts: library, Actions: c.Actions})
 		b.must(err)
 		c.Planner = bot.PlannerFunc(func(ctx context.Context, turn *actions.Turn) (plans.Plan, error) {
 			if turn.Activity.Conversation.Personal() {

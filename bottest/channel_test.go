@@ -51,7 +51,7 @@ func TestApprovalByCard(t *testing.T) {
 func routedBot(ctx context.Context, parts bottest.Parts) (*bot.Bot, error) {
 	acts := actions.New()
 	lists.Register(acts)
-	sequence, err := planner.NewSequence(ctx, planner.SequenceConfig{Model: parts.Model, Actions: acts})
+	sequence, err := planner.NewSequence(ctx, planner.Config{Model: parts.Model, Actions: acts})
 	if err != nil {
 		return nil, err
 	}
@@ -138,7 +138,7 @@ func TestKeepAndRead(t *testing.T) {
 		chat := kit.Personal("Mia")
 		chat.Keep(func(conversation, user *state.Scope) {
 			state.Of[lists.Lists](user).All = []lists.List{{Name: "groceries", Items: []lists.Item{{Name: "tea"}}}}
-			state.Of[prompts.History](conversation).Append(prompts.Turn{From: "29:mia", Messages: []prompts.Message{{Role: prompts.User, Text: "tea, please"}}}, prompts.Limits{})
+			state.Of[prompts.History](conversation).Append(prompts.Turn{From: "29:mia", Messages: []prompts.Message{{Role: prompts.User, Text: "tea, please"}}}, 0)
 		})
 		kit.Model.Says(addMilk)
 		chat.Say("and milk")

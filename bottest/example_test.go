@@ -17,7 +17,7 @@ import (
 func newBot(ctx context.Context, parts bottest.Parts) (*bot.Bot, error) {
 	acts := actions.New()
 	lists.Register(acts)
-	sequence, err := planner.NewSequence(ctx, planner.SequenceConfig{Model: parts.Model, Actions: acts})
+	sequence, err := planner.NewSequence(ctx, planner.Config{Model: parts.Model, Actions: acts})
 	if err != nil {
 		return nil, err
 	}

@@ -174,7 +174,7 @@ func TestLimitsComeFirst(t *testing.T) {
 		model = parts.Model
 		cfg := parts.Bot
 		cfg.Actions = listBot().Actions
-		if cfg.Planner, err = parts.Planner(ctx, "", planner.SequenceConfig{Model: model, Actions: cfg.Actions}); err != nil {
+		if cfg.Planner, err = parts.Planner(ctx, "", planner.Config{Model: model, Actions: cfg.Actions}); err != nil {
 			return nil, err
 		}
 		return bot.New(cfg)

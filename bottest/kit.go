@@ -112,7 +112,7 @@ type Parts struct {
 
 // Planner makes the planner of that name, "sequence", "sequential" or "tools", with the
 // scripted model unless cfg has another. "" is the first.
-func (p Parts) Planner(ctx context.Context, name string, cfg planner.SequenceConfig) (turn.Planner, error) {
+func (p Parts) Planner(ctx context.Context, name string, cfg planner.Config) (turn.Planner, error) {
 	if cfg.Model == nil {
 		cfg.Model, cfg.Named = p.Model, p.Named
 	}
@@ -122,7 +122,7 @@ func (p Parts) Planner(ctx context.Context, name string, cfg planner.SequenceCon
 	case "sequential":
 		return planner.NewSequential(ctx, cfg)
 	case "tools":
-		return planner.NewTools(ctx, planner.ToolsConfig{SequenceConfig: cfg})
+		return planner.NewTools(ctx, cfg)
 	}
 	return nil, fmt.Errorf("no planner %q, want sequence, sequential or tools", name)
 }
@@ -525,7 +525,7 @@ func (k *Kit) newBot(ctx context.Context, parts Parts) (*bot.Bot, error) {
 	cfg := parts.Bot
 	cfg.Actions = k.cfg.Actions
 	var err error
-	if cfg.Planner, err = parts.Planner(ctx, k.cfg.Planner, planner.SequenceConfig{Actions: cfg.Actions}); err != nil {
+	if cfg.Planner, err = parts.Planner(ctx, k.cfg.Planner, planner.Config{Actions: cfg.Actions}); err != nil {
 		return nil, err
 	}
 	if k.cfg.Change != nil {

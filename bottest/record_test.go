@@ -154,7 +154,7 @@ func recordedBot(t *testing.T, file string, model models.Model) bottest.Config {
 	return bottest.Config{Name: "ListBot", New: func(ctx context.Context, parts bottest.Parts) (*bot.Bot, error) {
 		parts.Bot.Actions = acts
 		var err error
-		parts.Bot.Planner, err = planner.NewSequence(ctx, planner.SequenceConfig{Model: model, Actions: acts})
+		parts.Bot.Planner, err = planner.NewSequence(ctx, planner.Config{Model: model, Actions: acts})
 		if err != nil {
 			return nil, err
 		}
@@ -175,7 +175,7 @@ func TestRecordedBot(t *testing.T) {
 		t.Setenv("BOTTEST_UPDATE", "1")
 		talk(bottest.New(t, recordedBot(t, file, &saying{[]string{addMilk}})))
 	})
-	if raw, err := os.ReadFile(file); err != nil || !strings.Contains(string(raw), "add milk to groceries") || !strings.Contains(string(raw), "2006-01-02 12:00 +00:00, Monday") {
+	if raw, err := os.ReadFile(file); err != nil || !strings.Contains(string(raw), "add milk to groceries") || !strings.Contains(string(raw), "\n      Today: 2006-01-02, Monday\n") {
 		t.Fatalf("%v\n%s", err, raw)
 	}
 	t.Run("replay", func(t *testing.T) {

@@ -21,6 +21,9 @@ type Message struct {
 	// assistant (the model, earlier) or tool (the answer to a call of the model).
 	Role string
 	Text string
+	// WithSchema is told in place of Text where the schema of the request's [Format] is sent
+	// along, so that nothing is said twice. "": Text.
+	WithSchema string
 
 	// Calls are what the model called, in a message of the assistant. Each has to
 	// be answered by a message of its own, with the call's id, right behind it.

@@ -13,6 +13,7 @@ import (
 	"net/http"
 	"net/url"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -400,7 +401,7 @@ func (o *OpenAI) log(ctx context.Context, answer *Response, err error, took time
 func (o *OpenAI) request(req *Request, asked option) openai.ChatCompletionRequest {
 	out := openai.ChatCompletionRequest{
 		Model:            o.cfg.Model,
-		Messages:         wireMessages(arrange(req.Messages, o.cfg.SystemMessages)),
+		Messages:         wireMessages(arrange(req.told(asked&optSchema != 0), o.cfg.SystemMessages)),
 		Temperature:      wireNumber(req.Temperature),
 		TopP:             wireNumber(req.TopP),
 		PresencePenalty:  wireNumber(req.PresencePenalty),
@@ -448,6 +449,18 @@ func (o *OpenAI) request(req *Request, asked option) openai.ChatCompletionReques
 		out.StreamOptions = &openai.StreamOptions{IncludeUsage: true}
 	}
 	return out
+}
+
+// told are the messages as they are told with the schema of the format, or without it.
+func (r *Request) told(withSchema bool) []Message {
+	if !withSchema {
+		return r.Messages
+	}
+	told := slices.Clone(r.Messages)
+	for i, m := range told {
+		told[i].Text = cmp.Or(m.WithSchema, m.Text)
+	}
+	return told
 }
 
 // wireNumber keeps a zero apart from nothing: the library leaves its fields out when

@@ -320,3 +320,22 @@ func TestReasoningStaysOut(t *testing.T) {
 		})
 	}
 }
+
+// TestEachTryIsToldWhatItsFormatLeavesOut: a server that refuses the schema is told in words
+// what the schema would have said.
+func TestEachTryIsToldWhatItsFormatLeavesOut(t *testing.T) {
+	t.Parallel()
+	m, got := refusing(t, nil, picky{400, openaiSays("response_format", "", "json_schema is not supported"), forms("schema")})
+	req := *inSchema
+	req.Messages = []models.Message{{Role: "system", Text: "add(list: string)", WithSchema: "add(list)"}, {Role: "user", Text: "hello"}}
+	if _, err := m.Complete(t.Context(), &req); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"schema add(list)", "object add(list: string)"} {
+		body := <-got
+		system := body["messages"].([]any)[0].(map[string]any)["content"]
+		if told := fmt.Sprintf("%s %s", form(body), system); told != want {
+			t.Errorf("told %q, want %q", told, want)
+		}
+	}
+}

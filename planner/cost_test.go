@@ -2,8 +2,13 @@ package planner_test
 
 import (
 	"context"
+	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
 	"maps"
+	"net/http"
+	"net/http/httptest"
 	"slices"
 	"strings"
 	"testing"
@@ -11,8 +16,10 @@ import (
 	"github.com/google/jsonschema-go/jsonschema"
 
 	"github.com/planbot-go/planbot/actions"
+	"github.com/planbot-go/planbot/actions/lists"
+	"github.com/planbot-go/planbot/actions/reminders"
+	"github.com/planbot-go/planbot/models"
 	"github.com/planbot-go/planbot/planner"
-	"github.com/planbot-go/planbot/planner/plan"
 	"github.com/planbot-go/planbot/prompts"
 )
 
@@ -56,16 +63,14 @@ func thirtyActions() *actions.Registry {
 // cost is what one turn, a first message, costs in tokens of the prompt.
 type cost struct {
 	planbot      int // everything: the prompt, the date, the text
-	schema       int // on top with a server that counts the schema as it is sent
 	other        int // everything of the other planner
 	otherPlanner int // what the planner itself adds of that
 }
 
 func promptCost(t testing.TB, reg *actions.Registry) (c cost) {
 	t.Helper()
-	counter := prompts.NewCounter()
 	in := turn("add milk to the groceries list")
-	s, err := planner.NewSequence(t.Context(), planner.SequenceConfig{Model: &script{}, Prompts: library(t), Actions: reg})
+	s, err := planner.NewSequence(t.Context(), planner.Config{Model: &script{}, Prompts: library(t), Actions: reg})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -74,17 +79,15 @@ func promptCost(t testing.TB, reg *actions.Registry) (c cost) {
 		t.Fatal(err)
 	}
 	for _, m := range messages {
-		c.planbot += counter.Count(m.Text)
+		c.planbot += count(m.Text)
 	}
-	raw, _, _, err := plan.Schema(reg)
-	if err != nil {
-		t.Fatal(err)
-	}
-	c.schema = counter.Count(string(raw))
-	c.otherPlanner = counter.Count(teamsAISection(reg))
-	c.other = counter.Count(authorsPrompt) + c.otherPlanner + counter.Count(in.Text)
+	c.otherPlanner = count(teamsAISection(reg))
+	c.other = count(authorsPrompt) + c.otherPlanner + count(in.Text)
 	return c
 }
+
+// count is how many tokens a text has.
+func count(text string) int { return prompts.Tokens(text) - prompts.Tokens() }
 
 // TestThePromptCostsLess than that of the planner whose format it shares.
 func TestThePromptCostsLess(t *testing.T) {
@@ -96,19 +99,82 @@ func TestThePromptCostsLess(t *testing.T) {
 	}
 }
 
-// BenchmarkPromptTokens measures no time but tokens (o200k) of a turn.
-func BenchmarkPromptTokens(b *testing.B) {
+// elevenActions are those of the default bot.
+func elevenActions() *actions.Registry {
+	reg := actions.New()
+	lists.Register(reg)
+	reminders.Register(reg)
+	return reg
+}
+
+// modelCall is what one call of a model takes: the body of the request, and the tokens of what the model
+// is told with the schema.
+type modelCall struct{ bytes, tokens int }
+
+// callOf measures the first message of a conversation. A server that makes grammars of schemas
+// is sent more than OpenAI is.
+func callOf(t testing.TB, reg *actions.Registry, format string) (c modelCall) {
+	t.Helper()
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, err := io.ReadAll(r.Body)
+		var asked struct {
+			Messages []struct{ Content string }
+			Format   struct {
+				Schema struct{ Schema json.RawMessage } `json:"json_schema"`
+			} `json:"response_format"`
+		}
+		if err := errors.Join(err, json.Unmarshal(body, &asked)); err != nil {
+			t.Error(err)
+		}
+		c = modelCall{bytes: len(body), tokens: count(string(asked.Format.Schema.Schema))}
+		for _, m := range asked.Messages {
+			c.tokens += prompts.Tokens(m.Content)
+		}
+		_, _ = w.Write([]byte(`{"choices":[{"message":{"role":"assistant","content":"Hi."},"finish_reason":"stop"}]}`))
+	}))
+	defer server.Close()
+	model, err := models.NewOpenAI(models.OpenAIConfig{BaseURL: server.URL, Model: "gpt-5.1"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := planner.NewSequence(t.Context(), planner.Config{Model: model, Actions: reg, ResponseFormat: format})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := p.Plan(t.Context(), turn("add milk to the groceries list")); err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// TestACallOfTheDefaultBotIsSmall with and without a schema.
+func TestACallOfTheDefaultBotIsSmall(t *testing.T) {
+	t.Parallel()
+	for _, format := range []string{"json_schema", "json_object", "text"} {
+		if c := callOf(t, elevenActions(), format); c.bytes > 4000 {
+			t.Errorf("%s: %d bytes, want at most 4000", format, c.bytes)
+		}
+	}
+}
+
+// BenchmarkPrompt measures no time but bytes and tokens (o200k) of a model call.
+func BenchmarkPrompt(b *testing.B) {
 	for _, of := range []struct {
 		name string
 		reg  *actions.Registry
-	}{{"4", fourActions()}, {"30", thirtyActions()}} {
-		b.Run("actions="+of.name, func(b *testing.B) {
+	}{{"4", fourActions()}, {"11", elevenActions()}, {"30", thirtyActions()}} {
+		for _, format := range []string{"json_schema", "text"} {
+			b.Run("actions="+of.name+"/"+format, func(b *testing.B) {
+				c := callOf(b, of.reg, format)
+				b.ReportMetric(0, "ns/op")
+				b.ReportMetric(float64(c.bytes), "bytes")
+				b.ReportMetric(float64(c.tokens), "tokens")
+			})
+		}
+		b.Run("actions="+of.name+"/Teams AI", func(b *testing.B) {
 			c := promptCost(b, of.reg)
 			b.ReportMetric(0, "ns/op")
-			b.ReportMetric(float64(c.planbot), "planbot-tokens")
-			b.ReportMetric(float64(c.schema), "schema-tokens")
-			b.ReportMetric(float64(c.other), "teams-ai-tokens")
-			b.ReportMetric(float64(c.otherPlanner), "teams-ai-planner-tokens")
+			b.ReportMetric(float64(c.other), "tokens")
 		})
 	}
 }

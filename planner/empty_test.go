@@ -42,7 +42,7 @@ func TestEmptyAnswersAreRepaired(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"sequence", "sequential", "tools"} {
 		model, in := &mute{empty: []error{nothing(""), nothing("length")}}, turn("hello")
-		p, err := planned(t, name, planner.SequenceConfig{Model: model, Actions: vectorActions(t)}, in)
+		p, err := planned(t, name, planner.Config{Model: model, Actions: vectorActions(t)}, in)
 		if err != nil || len(p.Commands) != 1 || p.Commands[0].Response != "Here I am." {
 			t.Fatalf("%s: %+v, %v", name, p, err)
 		}
@@ -67,7 +67,7 @@ func TestEmptyAnswersEnd(t *testing.T) {
 	for _, name := range []string{"sequence", "sequential", "tools"} {
 		for code, want := range map[string]plan.FaultKind{"": plan.NoPlan, "length": plan.Truncated} {
 			model := &mute{empty: []error{nothing(code), nothing(code), nothing(code)}}
-			_, err := planned(t, name, planner.SequenceConfig{Model: model, Actions: vectorActions(t)}, turn("hello"))
+			_, err := planned(t, name, planner.Config{Model: model, Actions: vectorActions(t)}, turn("hello"))
 			if fault, ok := errors.AsType[*plan.Fault](err); !ok || fault.Kind != want || len(model.asked) != 3 {
 				t.Errorf("%s: %v after %d calls", name, err, len(model.asked))
 			}

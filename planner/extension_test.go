@@ -60,10 +60,11 @@ func extended(t *testing.T, name string, model models.Model, e planner.Extension
 	Plan(ctx context.Context, turn *actions.Turn) (plan.Plan, error)
 } {
 	t.Helper()
-	cfg := planner.SequenceConfig{Model: model, Actions: lookers(), Extension: e, Prompts: library}
+	cfg := planner.Config{Model: model, Actions: lookers(), Extension: e, Prompts: library}
 	switch name {
 	case "tools":
-		p, err := planner.NewTools(t.Context(), planner.ToolsConfig{SequenceConfig: cfg, Include: []string{"look", "jump"}})
+		cfg.Include = []string{"look", "jump"}
+		p, err := planner.NewTools(t.Context(), cfg)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -104,6 +105,9 @@ func TestAnExtensionAddsToEveryPlanner(t *testing.T) {
 				t.Fatalf("got %+v, %v: the schema that is told does not hold a call to anything", made, err)
 			}
 			asked := model.asked[0]
+			for i := range asked.Messages {
+				asked.Messages[i].WithSchema = "" // is told in place of the text
+			}
 			raw, err := json.Marshal(asked)
 			if err != nil {
 				t.Fatal(err)
@@ -116,7 +120,7 @@ func TestAnExtensionAddsToEveryPlanner(t *testing.T) {
 			if !strings.Contains(string(raw), `moon`) || name != "sequential" && !strings.Contains(string(raw), `sun`) {
 				t.Errorf("the model was not told what can be looked at:\n%s", raw)
 			}
-			if got := asked.Messages; !strings.HasSuffix(got[0].Text, "\n\nThere is a moon.") || got[1].Text != "Never look into the sun." || got[2].Text != "Nor at Mars." || got[1].Role != "system" {
+			if got := asked.Messages; !strings.HasSuffix(unclocked(got[0].Text), "\n\nThere is a moon.") || got[1].Text != "Never look into the sun." || got[2].Text != "Nor at Mars." || got[1].Role != "system" {
 				t.Errorf("what is added is not behind the prompt: %q", got)
 			}
 		})
@@ -155,7 +159,7 @@ func TestAnExtensionIsLookedAtOnceForAKey(t *testing.T) {
 	p := extended(t, "sequence", models.Offline{}, e, nil)
 	for i, extra := range []planner.Extra{{}, {Key: "a", Text: "Some A.", Offer: only}, {Key: "b", Text: "Some B.", Offer: only}, {Key: "a", Text: "not looked at", Offer: only}, {}} {
 		e.extra = extra
-		got := messagesOf(t, p, turn("hi"))[0].Text
+		got := unclocked(messagesOf(t, p, turn("hi"))[0].Text)
 		if want := []string{"", "\n\nSome A.", "\n\nSome B.", "\n\nSome A.", ""}[i]; !strings.HasSuffix(got, want) || want == "" && strings.Contains(got, "Some") {
 			t.Errorf("%d: got %q", i, got)
 		}
@@ -174,12 +178,12 @@ func TestAPromptPlacesWhatAnExtensionSays(t *testing.T) {
 		"{{actions}} {{$temp.input}} Nothing.\n": "look(at?: string) - Does look\njump(at?: string) - Does jump hi Nothing.\n\nThere is a moon.",
 	} {
 		p := extended(t, "sequence", models.Offline{}, e, folder(t, map[string]string{"sequence/prompt.txt": text}))
-		if got := messagesOf(t, p, turn("hi"))[0].Text; got != want {
+		if got := unclocked(messagesOf(t, p, turn("hi"))[0].Text); got != want {
 			t.Errorf("%s: got %q", text, got)
 		}
 	}
 	plain := extended(t, "sequence", models.Offline{}, nil, folder(t, map[string]string{"sequence/prompt.txt": "Here: {{skills}}."}))
-	if got := messagesOf(t, plain, turn("hi"))[0].Text; got != "Here: ." {
+	if got := unclocked(messagesOf(t, plain, turn("hi"))[0].Text); got != "Here: ." {
 		t.Errorf("without an extension: %q", got)
 	}
 }

@@ -41,7 +41,7 @@ func goldenTurn() *actions.Turn {
 			{Kind: plan.Do, Action: "addItem", Entities: map[string]any{"list": "shop", "item": "milk"}, CallID: "c1", Result: "added"},
 			{Kind: plan.Say, Response: "There is milk\non it now."},
 		}}.Transcript()},
-	}}, prompts.Limits{})
+	}}, 0)
 	turn := &actions.Turn{Activity: a, Text: a.Text, Conversation: scope, Thread: scope, User: scope, Temp: state.NewScope()}
 	turn.Rounds = []actions.Round{{Preface: "I look first.", Outcomes: []actions.Outcome{
 		{Action: "findItem", Entities: map[string]any{"item": "eggs"}, Text: "on no list", CallID: "c2"},
@@ -56,7 +56,7 @@ func TestPrompts(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"sequence", "sequential", "tools"} {
 		model := &unruly{}
-		_, _ = planned(t, name, planner.SequenceConfig{Model: model, Actions: goldenActions(t)}, goldenTurn()) // whatever it makes of the answers
+		_, _ = planned(t, name, planner.Config{Model: model, Actions: goldenActions(t)}, goldenTurn()) // whatever it makes of the answers
 		golden.Compare(t, filepath.Join("testdata", "prompts", name+".txt"), strings.Join(model.asked, "\n##### and then\n\n"))
 	}
 }

@@ -28,6 +28,12 @@ func xmlActions(t testing.TB) *actions.Registry {
 	return reg
 }
 
+// unclocked is a prompt without its last line, which says what day it is.
+func unclocked(system string) string {
+	text, _, _ := strings.Cut(system, "\n\nToday: ")
+	return text
+}
+
 func do(action string, entities map[string]any) plan.Command {
 	return plan.Command{Kind: plan.Do, Action: action, Entities: entities}
 }

@@ -34,20 +34,21 @@ func TestChangedPromptsCountFromTheNextTurnOn(t *testing.T) {
 	write("Poem/prompt.txt", "A poem about {{$x}}.")
 	write("Poem/config.json", `{"description": "d", "input": {"parameters": [{"name": "x"}]}}`)
 	synctest.Test(t, func(t *testing.T) {
-		library, err := prompts.Watch(dir)
+		library, err := prompts.Load(dir)
 		if err != nil {
 			t.Fatal(err)
 		}
+		library.Watch()
 		model, registry := &recorder{answer: "Hello."}, vectorActions(t)
-		if err := planner.AddPromptFolders(registry, planner.PromptActionConfig{Model: model, Prompts: library}); err != nil {
+		if err := planner.AddPromptFolders(registry, planner.Config{Model: model, Prompts: library}); err != nil {
 			t.Fatal(err)
 		}
-		cfg := planner.SequenceConfig{Model: model, Prompts: library, Actions: registry, Prompt: "own"}
+		cfg := planner.Config{Model: model, Prompts: library, Actions: registry, Prompt: "own"}
 		s, err := planner.NewSequence(t.Context(), cfg)
 		if err != nil {
 			t.Fatal(err)
 		}
-		tools, err := planner.NewTools(t.Context(), planner.ToolsConfig{SequenceConfig: cfg})
+		tools, err := planner.NewTools(t.Context(), cfg)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -72,7 +73,7 @@ func TestChangedPromptsCountFromTheNextTurnOn(t *testing.T) {
 		write("own/actions.json", `[{"name": "addItem", "description": "puts it there"}]`)
 		write("Poem/prompt.txt", "A song of {{$x}}.")
 		time.Sleep(time.Second)
-		if got := ask(bySequence); !strings.HasPrefix(got.Messages[0].Text, "Now: addItem(") || !strings.HasSuffix(got.Messages[0].Text, "puts it there") {
+		if got := ask(bySequence); !strings.HasPrefix(got.Messages[0].Text, "Now: addItem(") || !strings.HasSuffix(unclocked(got.Messages[0].Text), "puts it there") {
 			t.Errorf("the planner says %s", got.Messages[0].Text)
 		}
 		if got := ask(byTools); len(got.Tools) != 1 || got.Tools[0].Description != "puts it there" {
@@ -111,11 +112,11 @@ func TestToolsCallPromptActions(t *testing.T) {
 	t.Parallel()
 	registry := actions.New()
 	library := folder(t, poems(nil))
-	if err := planner.AddPromptFolders(registry, planner.PromptActionConfig{Model: &recorder{answer: "Roses."}, Prompts: library}); err != nil {
+	if err := planner.AddPromptFolders(registry, planner.Config{Model: &recorder{answer: "Roses."}, Prompts: library}); err != nil {
 		t.Fatal(err)
 	}
 	model := script{{Calls: []models.Call{{ID: "c1", Name: "ShortPoem", Arguments: `{"input":"cats"}`}}, Finish: "tool_calls"}}
-	tools, err := planner.NewTools(t.Context(), planner.ToolsConfig{SequenceConfig: planner.SequenceConfig{Model: &model, Prompts: library, Actions: registry}})
+	tools, err := planner.NewTools(t.Context(), planner.Config{Model: &model, Prompts: library, Actions: registry})
 	if err != nil {
 		t.Fatal(err)
 	}

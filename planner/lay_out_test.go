@@ -21,7 +21,7 @@ func bounded(t *testing.T, tokens int, model models.Model) map[string]interface 
 	Plan(ctx context.Context, turn *actions.Turn) (plan.Plan, error)
 } {
 	t.Helper()
-	cfg := planner.SequenceConfig{Model: model, Actions: vectorActions(t), Prompt: "own", Prompts: folder(t, map[string]string{
+	cfg := planner.Config{Model: model, Actions: vectorActions(t), Prompt: "own", Prompts: folder(t, map[string]string{
 		"own/prompt.txt":  "Plan.",
 		"own/config.json": fmt.Sprintf(`{"completion": {"max_input_tokens": %d}}`, tokens),
 	})}
@@ -32,7 +32,7 @@ func bounded(t *testing.T, tokens int, model models.Model) map[string]interface 
 		"own/config.json":  fmt.Sprintf(`{"completion": {"max_input_tokens": %d}}`, tokens),
 		"own/actions.json": `[{"name": "addItem"}]`,
 	})
-	tools, err3 := planner.NewTools(t.Context(), planner.ToolsConfig{SequenceConfig: cfg})
+	tools, err3 := planner.NewTools(t.Context(), cfg)
 	if err := errors.Join(err, err2, err3); err != nil {
 		t.Fatal(err)
 	}
@@ -50,7 +50,7 @@ func longTurn(t *testing.T) *actions.Turn {
 		p := fmt.Sprintf(`{"type":"plan","commands":[{"type":"DO","action":"addItem","entities":{"item":"eggs %d","list":"groceries"}},{"type":"SAY","response":"Added."}]}`, i)
 		state.Of[prompts.History](in.Thread).Append(prompts.Turn{
 			Messages: []prompts.Message{{Role: prompts.User, Text: fmt.Sprint("add eggs ", i)}, {Role: prompts.Assistant, Text: p}},
-		}, prompts.Limits{})
+		}, 0)
 	}
 	return in
 }
@@ -59,16 +59,15 @@ func longTurn(t *testing.T) *actions.Turn {
 // turns, the newest ones.
 func TestTheHistoryHasWhatIsLeft(t *testing.T) {
 	t.Parallel()
-	counter := prompts.NewCounter()
 	before := map[string]int{}
 	for _, tokens := range []int{130, 170, 210, 260, 330, 3000} {
 		for name, p := range bounded(t, tokens, &recorder{}) {
 			messages := messagesOf(t, p, longTurn(t))
 			size, people := 0, 0
 			for _, m := range messages {
-				size += counter.Count(m.Text) + prompts.MessageTokens
+				size += prompts.Tokens(m.Text)
 				for _, c := range m.Calls {
-					size += counter.Count(c.Name) + counter.Count(c.Arguments) + prompts.MessageTokens
+					size += prompts.Tokens(c.Name, c.Arguments)
 				}
 				if m.Role == "user" {
 					people++
@@ -115,7 +114,6 @@ func TestAPromptThatCannotFitIsTooLong(t *testing.T) {
 // history when the model is asked again.
 func TestWhatWasRefusedCountsToo(t *testing.T) {
 	t.Parallel()
-	counter := prompts.NewCounter()
 	model := &recorder{answer: `{"type":"plan","commands":[{"type":"DO","action":"fly","entities":{"why":"` + strings.Repeat("so ", 60) + `"}}]}`}
 	if _, err := bounded(t, 420, model)["sequence"].Plan(t.Context(), longTurn(t)); err == nil {
 		t.Fatal("no error")
@@ -126,7 +124,7 @@ func TestWhatWasRefusedCountsToo(t *testing.T) {
 	for i, request := range model.asked {
 		size := 0
 		for _, m := range request.Messages {
-			size += counter.Count(m.Text) + prompts.MessageTokens
+			size += prompts.Tokens(m.Text)
 		}
 		if size > 420 {
 			t.Errorf("call %d: %d tokens", i, size)

@@ -1,6 +1,6 @@
-// Package planner asks a model for a plan. A [Sequence] asks for JSON, a [Sequential] for
-// the XML of Semantic Kernel, and [Tools] lets the model call functions. Each makes a
-// [plan.Plan] of the answer, and one that was validated.
+// Package planner asks a model for a plan. A planner of [NewSequence] asks for JSON, one of
+// [NewSequential] for the XML of Semantic Kernel, and one of [NewTools] lets the model call
+// functions. Each makes a [plan.Plan] of the answer, and one that was validated.
 package planner
 
 import (
@@ -8,9 +8,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
-	"sync"
-	"time"
 
 	"github.com/rs/zerolog"
 
@@ -18,17 +17,33 @@ import (
 	"github.com/planbot-go/planbot/models"
 	"github.com/planbot-go/planbot/planner/plan"
 	"github.com/planbot-go/planbot/prompts"
-	"github.com/planbot-go/planbot/state"
 )
 
-// SequenceConfig says what a [Sequence], or a [Sequential], is made of. Model and Actions are
-// required; the zero value of every other field is a working default.
-type SequenceConfig struct {
+// The kinds of planners, as a config.json says them.
+const (
+	sequence   = "sequence"
+	sequential = "sequential"
+	tools      = "tools"
+)
+
+// Response formats, by the names that servers give them.
+const (
+	jsonSchema = "json_schema"
+	jsonObject = "json_object"
+	plainText  = "text"
+)
+
+// Config says what a [Planner] is made of. Model and Actions are required; the zero value of
+// every other field is a working default.
+type Config struct {
 	Model   models.Model
 	Actions *actions.Registry
 
 	// Prompts are where the prompt is found. nil: the embedded ones.
 	Prompts *prompts.Library
+	// Include are the names of the only actions that the model is told of and may plan.
+	// None: all of them.
+	Include []string
 	// Exclude are actions that the model is not told of and may not plan: names of
 	// actions, with their plugin as in Writer-Translate or Writer.Translate or
 	// without it, and names of plugins, all without regard to case.
@@ -40,9 +55,11 @@ type SequenceConfig struct {
 	// Prompt is the name of the prompt in Prompts. "": that of the planner,
 	// "sequence", "sequential" or "tools".
 	Prompt string
-	// Functions are what the prompt may call beside {{actions}}, {{manual}} and
-	// {{skills}}, by name. A prompt that calls one is rendered for each turn.
-	Functions map[string]Function
+	// Functions are what the prompt may call as {{name word 'a text' $variable}} beside
+	// {{actions}}, {{manual}} and {{skills}}, by name. A prompt that calls one is rendered for
+	// each turn, for several turns at once; the result is put into the prompt as
+	// [prompts.Format] writes it. An error ends the turn.
+	Functions map[string]func(ctx context.Context, turn *actions.Turn, args []string) (any, error)
 	// Named makes the model of a name, for a prompt whose config.json names one.
 	// It is called when the planner is made, and for a prompt that has changed. nil:
 	// a prompt must not name a model.
@@ -56,27 +73,31 @@ type SequenceConfig struct {
 	// MaxTokens bounds the model's answer, unless the prompt's config.json does.
 	// 0: 2000.
 	MaxTokens int
-	// ResponseFormat is how the server holds the model to the format of plans:
-	// those of a [Sequence]. "": [JSONSchema].
-	ResponseFormat ResponseFormat
-}
 
-// Sequence asks the model for a whole plan at once, as one JSON object of DO and
-// SAY commands: the sequence planner of Teams AI. It is safe for concurrent use.
-type Sequence struct{ asker asker }
+	// ResponseFormat is how the server holds the model to the format of plans, with
+	// [NewSequence]: json_schema, to the schema of the plans that the actions allow;
+	// json_object, for which the prompt has to hold the word JSON; text, not at all. What a
+	// server does not take it is asked without, see [models.Format]; the plan is checked all
+	// the same. "": json_schema.
+	ResponseFormat string
 
-// NewSequence renders the part of the prompt that is the same for every turn,
-// from the prompt "sequence" or the one that cfg names. Every fault of cfg is in the one error.
-func NewSequence(ctx context.Context, cfg SequenceConfig) (*Sequence, error) {
-	asker, err := newAsker(ctx, "sequence", "one JSON object in the plan format and nothing else", cfg, nil)
-	if err != nil {
-		return nil, fmt.Errorf("sequence planner: %w", err)
-	}
-	return &Sequence{asker}, nil
+	// What follows is for [NewTools].
+
+	// Choice says whether the model has to call, unless the prompt's config.json says so. One
+	// that has to, has to in the first round of a turn only: in the others it may also answer.
+	Choice string
+	// OneCallAtMost takes one call an answer, and no more, unless the config.json says so.
+	OneCallAtMost bool
+	// Strict asks the server to hold the model to the schema of each action, as
+	// far as the schema can be said in what OpenAI calls strict.
+	Strict bool
+	// MaxRounds is how often the model may call in one turn. After that it is
+	// asked once more and may not call, so that the person gets an answer. 0: 10.
+	MaxRounds int
 }
 
 // check lists every fault, in the order of the fields.
-func (c *SequenceConfig) check() error {
+func (c *Config) check() error {
 	var faults []error
 	for _, field := range []struct {
 		wrong bool
@@ -86,10 +107,18 @@ func (c *SequenceConfig) check() error {
 		{c.Actions == nil, "no Actions"},
 		{c.HistoryTokens < 0, "HistoryTokens is negative"},
 		{c.MaxTokens < 0, "MaxTokens is negative"},
-		{!c.ResponseFormat.isKnown(), fmt.Sprintf("ResponseFormat is %q, not json_schema, json_object or text", c.ResponseFormat)},
+		{
+			!slices.Contains([]string{"", jsonSchema, jsonObject, plainText}, c.ResponseFormat),
+			fmt.Sprintf("ResponseFormat is %q, not json_schema, json_object or text", c.ResponseFormat),
+		},
 		{c.Functions["actions"] != nil, "Functions has actions, which is the planner's"},
 		{c.Functions["manual"] != nil, "Functions has manual, which is the planner's"},
-		{c.Functions[skillsFunction] != nil, "Functions has skills, which is the planner's"},
+		{c.Functions["skills"] != nil, "Functions has skills, which is the planner's"},
+		{
+			!slices.Contains([]string{"", "required", "none"}, c.Choice),
+			fmt.Sprintf("no Choice %q", c.Choice),
+		},
+		{c.MaxRounds < 0, "MaxRounds is negative"},
 	} {
 		if field.wrong {
 			faults = append(faults, errors.New(field.fault))
@@ -98,215 +127,128 @@ func (c *SequenceConfig) check() error {
 	return errors.Join(faults...)
 }
 
-// Plan asks the model until its answer is a plan that can run, with the fault
-// fed back each time, at most MaxRepairs times more than once. It returns a
-// [*models.Error] or, when no answer was good, the last [*plan.Fault]. Failed
-// answers are forgotten.
-func (s *Sequence) Plan(ctx context.Context, turn *actions.Turn) (plan.Plan, error) {
-	return s.asker.plan(ctx, turn, readJSON)
-}
-
-// Messages is the prompt of the turn: what never changes first, so that the
-// provider's prompt cache serves it, then the history, then what is true now,
-// then the person's text with nothing around it. The error is that of a prompt
-// which has to be rendered for the turn.
-func (s *Sequence) Messages(ctx context.Context, turn *actions.Turn) ([]models.Message, error) {
-	return s.asker.messages(ctx, turn)
-}
-
-// readJSON reads an answer in the format of the sequence planner.
-func readJSON(answer string, reg *actions.Registry) (plan.Plan, error) {
-	p, err := plan.Decode(answer)
-	if err != nil {
-		return plan.Plan{}, err
-	}
-	return plan.Validate(p, reg)
-}
-
-// Sequential asks the model for a whole plan at once, as one XML element with a
-// tag for each function to call: the sequential planner of Semantic Kernel. Its
-// plans are run as those of any other planner. It is safe for concurrent use.
-//
-// A model that answers with a plan of the [Sequence] planner is understood too.
-type Sequential struct{ asker asker }
-
-// NewSequential renders the part of the prompt that is the same for every turn,
-// from the prompt "sequential" or the one that cfg names. Every fault of cfg is in the one error.
-func NewSequential(ctx context.Context, cfg SequenceConfig) (*Sequential, error) {
-	asker, err := newAsker(ctx, "sequential", "one XML plan and nothing else or, if there is nothing to do, with plain text", cfg, nil)
-	if err != nil {
-		return nil, fmt.Errorf("sequential planner: %w", err)
-	}
-	asker.retell = func(transcript string) string {
-		if p, ok := readTranscript(transcript); ok {
-			return p.TranscriptXML()
-		}
-		return transcript
-	}
-	return &Sequential{asker}, nil
-}
-
-// Plan asks the model for a plan that reaches the goal, which is the turn's text.
-// It is repaired, and fails, as that of [Sequence.Plan].
-func (s *Sequential) Plan(ctx context.Context, turn *actions.Turn) (plan.Plan, error) {
-	return s.asker.plan(ctx, turn, func(answer string, offered *actions.Registry) (plan.Plan, error) {
-		return plan.DecodeXML(answer, turn.Text, offered)
-	})
-}
-
-// Messages is the prompt of the turn, laid out as that of [Sequence.Messages].
-// The history shows earlier plans as XML.
-func (s *Sequential) Messages(ctx context.Context, turn *actions.Turn) ([]models.Message, error) {
-	return s.asker.messages(ctx, turn)
-}
-
-// readTranscript reads what [plan.Plan.Transcript] has written; ok says that it is that, and
-// whole.
-func readTranscript(text string) (p plan.Plan, ok bool) {
-	err := p.UnmarshalJSON([]byte(text))
-	return p, err == nil && strings.HasPrefix(text, `{"type":"plan"`)
-}
-
-// defaultHistoryTokens bounds the part of a prompt that is history.
-const defaultHistoryTokens = 4000
-
-// asker is what the planners that ask for a whole plan at once share: the prompt,
-// and the loop in which the model may correct itself.
-type asker struct {
-	cfg    SequenceConfig
+// Planner asks a model for plans. It is safe for concurrent use.
+type Planner struct {
+	cfg    Config
 	prompt *latest[*plannerPrompt]
-	form   string              // what the model is asked for once more
-	retell func(string) string // writes an answer of the history in that form; nil: it is
 }
 
-// newAsker checks cfg whole, and the prompt for a planner of that kind. finish
-// adds to a plannerPrompt what only that planner needs; it may be nil.
-func newAsker(ctx context.Context, kind, form string, cfg SequenceConfig, finish func(*plannerPrompt) error) (asker, error) {
+// NewSequence makes a planner that asks the model for a whole plan at once, as one JSON object of
+// DO and SAY commands: the sequence planner of Teams AI. It renders the part of the prompt
+// that is the same for every turn, from the prompt "sequence" or the one that cfg names. Every
+// fault of cfg is in the one error.
+func NewSequence(ctx context.Context, cfg Config) (*Planner, error) {
+	return newPlanner(ctx, sequence, cfg)
+}
+
+// NewSequential is [NewSequence] with plans in XML, an element with a tag for each function to
+// call, and the prompt "sequential": the sequential planner of Semantic Kernel. The goal is
+// the turn's text. A model that answers with a plan in JSON is understood too.
+func NewSequential(ctx context.Context, cfg Config) (*Planner, error) {
+	return newPlanner(ctx, sequential, cfg)
+}
+
+// NewTools makes a planner that lets the model call the actions as functions of its own, round by
+// round, until it answers with text. A round is a plan like any other: it is checked whole
+// before any of it runs. The prompt is "tools" or the one that cfg names; the actions travel
+// beside it. Every fault of cfg is in the one error.
+func NewTools(ctx context.Context, cfg Config) (*Planner, error) {
+	return newPlanner(ctx, tools, cfg)
+}
+
+func newPlanner(ctx context.Context, kind string, cfg Config) (p *Planner, err error) {
+	defer func() {
+		if err != nil {
+			p, err = nil, fmt.Errorf("%s planner: %w", kind, err)
+		}
+	}()
 	if err := cfg.check(); err != nil {
-		return asker{}, err
+		return nil, err
 	}
 	if cfg.Prompts == nil {
-		embedded, err := prompts.Load("")
-		if err != nil {
-			return asker{}, err
+		if cfg.Prompts, err = prompts.Load(""); err != nil {
+			return nil, err
 		}
-		cfg.Prompts = embedded
 	}
 	cfg.HistoryTokens = cmp.Or(cfg.HistoryTokens, defaultHistoryTokens)
 	cfg.MaxRepairs = cmp.Or(cfg.MaxRepairs, 2)
-	cfg.MaxTokens = cmp.Or(cfg.MaxTokens, 2000)
-	latest, err := newLatest(ctx, cfg.Prompts, cmp.Or(cfg.Prompt, kind), func(ctx context.Context, prompt *prompts.Prompt) (*plannerPrompt, error) {
-		return newPlannerPrompt(ctx, kind, prompt, &cfg, finish)
+	cfg.MaxTokens = cmp.Or(cfg.MaxTokens, defaultMaxTokens)
+	cfg.MaxRounds = cmp.Or(cfg.MaxRounds, 10)
+	p = &Planner{cfg: cfg}
+	p.prompt, err = newLatest(ctx, cfg.Prompts, cmp.Or(cfg.Prompt, kind), func(ctx context.Context, prompt *prompts.Prompt) (*plannerPrompt, error) {
+		return newPlannerPrompt(ctx, kind, prompt, &p.cfg)
 	})
-	return asker{cfg: cfg, prompt: latest, form: form}, err
+	return p, err
 }
 
-// plan asks the model until read takes its answer, at most MaxRepairs times more
-// than once. Failed answers are forgotten. A plan may do what the prompt offers.
-func (a *asker) plan(ctx context.Context, turn *actions.Turn, read func(answer string, offered *actions.Registry) (plan.Plan, error)) (plan.Plan, error) {
-	pr, err := a.current(ctx, turn)
+// Plan asks the model until its answer is a plan that can run, with the fault
+// fed back each time, at most MaxRepairs times more than once. It returns a
+// [*models.Error] or, when no answer was good, the last [*plan.Fault]. Failed
+// answers are forgotten. With [NewTools] the plan is the next round of the turn: the calls,
+// which the model waits for, or the text that ends it. A model that calls though it may not is
+// asked once more, without functions.
+func (p *Planner) Plan(ctx context.Context, turn *actions.Turn) (plan.Plan, error) {
+	pr, told, err := p.tell(ctx, turn)
 	if err != nil {
 		return plan.Plan{}, err
 	}
-	in, err := a.whole(ctx, turn, pr)
-	if err != nil {
-		return plan.Plan{}, err
-	}
+	request := pr.request(turn)
 	var refused []plan.FaultKind
 	var fork []models.Message // the refused answers, each with its fault
 	for attempt := 0; ; attempt++ {
-		answer, err := pr.ask(ctx, turn, in, fork)
+		if request.Messages, err = pr.fit(told, fork, request.Tools); err != nil {
+			return plan.Plan{}, err
+		}
+		answer, err := complete(ctx, turn, pr.model, request)
 		if err != nil {
 			return plan.Plan{}, err
 		}
-		p, err := read(answer.Text, pr.offered)
-		if left := turn.Budget.Messages - turn.Usage.Messages; err == nil && turn.Budget.Messages > 0 && p.Says() > left {
-			err = plan.InvalidPlan.Faultf("the plan has %d SAYs, but this turn has only %d left; combine them", p.Says(), max(left, 0))
+		r := pr.read(answer, request, turn)
+		if r.fault == nil {
+			r.plan.Refused = refused
+			logPlan(ctx, r.plan, attempt)
+			return r.plan, nil
 		}
-		if answer.Finish == "length" && (p.Prose || err != nil && faultKind(err) == plan.NoPlan) {
-			// A plan that is whole may stand in an answer that was cut off behind
-			// it; prose that was cut off is not what the model meant to say, and
-			// nothing may be all that was left behind the reasoning.
-			err = plan.Truncated.Faultf("the answer was cut off before its end; be brief")
+		forbidden := len(answer.Calls) > 0 && !mayCall(request)
+		if attempt >= p.cfg.MaxRepairs || forbidden && len(request.Tools) == 0 {
+			return plan.Plan{}, after(refused, r.fault)
 		}
+		refused = append(refused, faultKind(r.fault))
+		logRefusal(ctx, r.fault, attempt+1)
+		fork = append(fork, pr.refusal(answer, r, request)...)
+		if forbidden { // the server does not know the wish
+			request.Tools = nil
+		}
+	}
+}
+
+// Messages is the prompt of the turn: what never changes first, so that the
+// provider's prompt cache serves it, then the history, then the person's text with nothing
+// around it, then what was done in this turn. The history shows earlier plans in the planner's
+// own form. The error is that of a prompt which has to be rendered for the turn.
+func (p *Planner) Messages(ctx context.Context, turn *actions.Turn) ([]models.Message, error) {
+	pr, told, err := p.tell(ctx, turn)
+	if err != nil {
+		return nil, err
+	}
+	return pr.fit(told, nil, pr.request(turn).Tools)
+}
+
+// tell returns the prompt that counts for a plan that is asked for now, and what the model is
+// told with it.
+func (p *Planner) tell(ctx context.Context, turn *actions.Turn) (*plannerPrompt, told, error) {
+	pr := p.prompt.get(ctx)
+	if p.cfg.Extension != nil {
+		extra, err := p.cfg.Extension.Extend(ctx, turn)
 		if err == nil {
-			p.Refused = refused
-			logPlan(ctx, p, attempt)
-			return p, nil
+			pr, err = pr.extend(ctx, extra)
 		}
-		if attempt >= a.cfg.MaxRepairs {
-			return plan.Plan{}, after(refused, err)
+		if err != nil {
+			return nil, told{}, fmt.Errorf("extend the prompt: %w", err)
 		}
-		refused = append(refused, faultKind(err))
-		logRefusal(ctx, err, attempt+1)
-		fork = append(fork, refusal(answer, err, a.form)...)
 	}
-}
-
-// refusal tells the model its answer and why that cannot be used.
-func refusal(answer *models.Response, err error, form string) []models.Message {
-	why := models.Message{Role: "system", Text: feedback(err, form)}
-	if strings.TrimSpace(answer.Text) == "" {
-		return []models.Message{why} // servers refuse messages that say nothing
-	}
-	return []models.Message{{Role: "assistant", Text: answer.Text}, why}
-}
-
-func (a *asker) messages(ctx context.Context, turn *actions.Turn) ([]models.Message, error) {
-	pr, err := a.current(ctx, turn)
-	if err != nil {
-		return nil, err
-	}
-	in, err := a.whole(ctx, turn, pr)
-	if err != nil {
-		return nil, err
-	}
-	return pr.inBudget(in, 0)
-}
-
-// whole is what the model is told of a turn, with what was done in it.
-func (a *asker) whole(ctx context.Context, turn *actions.Turn, pr *plannerPrompt) (prompts.AssembleInput, error) {
-	in, err := a.opening(ctx, turn, pr)
-	in.Results = pr.results(turn)
-	return in, err
-}
-
-// opening is what the model is told of a turn before anything was done in it.
-func (a *asker) opening(ctx context.Context, turn *actions.Turn, pr *plannerPrompt) (prompts.AssembleInput, error) {
-	system, err := pr.system(ctx, turn)
-	if err != nil {
-		return prompts.AssembleInput{}, err
-	}
-	in := prompts.AssembleInput{System: system, Pinned: pr.pinned, Context: situation(turn, time.Now())}
-	completion := &pr.prompt.Config.Completion
-	if includes(completion.IncludeHistory) {
-		in.History = a.history(turn)
-	}
-	if includes(completion.IncludeInput) {
-		in.Input = turn.Text
-	}
-	return in, nil
-}
-
-// history is what was said before, as the model is shown it.
-func (a *asker) history(turn *actions.Turn) func(budget int) []prompts.Message {
-	history := state.Of[prompts.History](turn.Thread)
-	if a.retell != nil {
-		history = history.Retold(a.retell)
-	}
-	return func(budget int) []prompts.Message {
-		return history.Within(min(budget, a.cfg.HistoryTokens), a.cfg.Prompts.Counter())
-	}
-}
-
-// ask asks the model as the prompt says. The messages of the fork come behind all
-// others.
-func (a *modelPrompt) ask(ctx context.Context, turn *actions.Turn, in prompts.AssembleInput, fork []models.Message) (*models.Response, error) {
-	messages, err := a.inBudget(in, a.sizeOf(fork, nil))
-	if err != nil {
-		return nil, err
-	}
-	return complete(ctx, turn, a.model, a.request(append(messages, fork...)))
+	t, err := pr.tell(ctx, turn)
+	return pr, t, err
 }
 
 // complete asks a model, and adds the cost to the turn. An empty answer is an
@@ -334,9 +276,59 @@ func complete(ctx context.Context, turn *actions.Turn, model models.Model, reque
 	return response, err
 }
 
-// feedback tells the model what was wrong with its answer, and what is wanted.
-func feedback(err error, form string) string {
-	return "Your answer could not be used and nothing of it was done: " + err.Error() + "\nAnswer again with " + form + "."
+// reading is what an answer of the model comes to: a plan, or why it is none.
+type reading struct {
+	plan   plan.Plan
+	fault  error         // the first one
+	faults []*plan.Fault // of each call; nil when the fault is the whole answer's
+}
+
+// read reads an answer to request. A plan may do what the prompt offers.
+func (b *plannerPrompt) read(answer *models.Response, request *models.Request, turn *actions.Turn) reading {
+	if b.kind == tools {
+		return b.readCalls(answer, request, turn)
+	}
+	p, err := plan.Plan{}, error(nil)
+	if b.kind == sequential {
+		p, err = plan.DecodeXML(answer.Text, turn.Text, b.offered)
+	} else if p, err = plan.Decode(answer.Text); err == nil {
+		p, err = plan.Validate(p, b.offered)
+	}
+	if left := turn.Budget.Messages - turn.Usage.Messages; err == nil && turn.Budget.Messages > 0 && p.Says() > left {
+		err = plan.InvalidPlan.Faultf("the plan has %d SAYs, but this turn has only %d left; combine them", p.Says(), max(left, 0))
+	}
+	if answer.Finish == "length" && (p.Prose || err != nil && faultKind(err) == plan.NoPlan) {
+		// A plan that is whole may stand in an answer that was cut off behind
+		// it; prose that was cut off is not what the model meant to say, and
+		// nothing may be all that was left behind the reasoning.
+		err = plan.Truncated.Faultf("the answer was cut off before its end; be brief")
+	}
+	return reading{plan: p, fault: err}
+}
+
+// refusal tells the model its answer, why that cannot be used, and what is wanted.
+func (b *plannerPrompt) refusal(answer *models.Response, r reading, request *models.Request) []models.Message {
+	form := "one JSON object in the plan format and nothing else"
+	switch {
+	case len(answer.Calls) > 0 && b.kind == tools:
+		calls := make([]answered, len(answer.Calls))
+		for i, call := range answer.Calls {
+			calls[i] = answered{call, r.answer(i)}
+		}
+		return withAnswers(answer.Text, calls...)
+	case b.kind == tools && mayCall(request):
+		form = "plain text, or call the functions that you are given"
+	case b.kind == tools:
+		form = "plain text"
+	case b.kind == sequential:
+		form = "one XML plan and nothing else or, if there is nothing to do, with plain text"
+	}
+	why := "Your answer could not be used and nothing of it was done: " + r.fault.Error() + "\nAnswer again with " + form + "."
+	messages := []models.Message{{Role: "system", Text: why}}
+	if strings.TrimSpace(answer.Text) == "" {
+		return messages // servers refuse messages that say nothing
+	}
+	return slices.Insert(messages, 0, models.Message{Role: "assistant", Text: answer.Text})
 }
 
 // faultKind is the kind of a fault in an answer.
@@ -376,215 +368,4 @@ func logPlan(ctx context.Context, p plan.Plan, refused int) {
 	}
 	log.Int("commands", len(p.Commands)).Strs("repairs", p.Repairs).
 		Bool("salvaged", p.Salvaged).Int("refused", refused).Msg("planned")
-}
-
-// situation is what is true now and was not a turn ago.
-func situation(turn *actions.Turn, now time.Time) string {
-	s := prompts.Situation{Now: now.In(turn.Activity.Zone())}
-	if c := &turn.Activity.Conversation; !c.Personal() {
-		s.Kind, s.Speaker = "group chat", turn.Activity.From.Name
-		if c.ConversationType == "channel" {
-			s.Kind = c.ConversationType
-		}
-	}
-	return s.String()
-}
-
-// results are the outcomes of the turn so far, each from the start of a line.
-// The lines of a longer text are set in, whatever parts them, so that it cannot
-// pose as the outcome of something else.
-func results(outcomes []actions.Outcome) string {
-	var b strings.Builder
-	for _, o := range outcomes {
-		word, text := ": ", cmp.Or(strings.TrimSpace(o.Text), "done")
-		if o.Failed {
-			word, text = " failed: ", cmp.Or(strings.TrimSpace(o.Text), "no reason given")
-		}
-		b.WriteString("- " + o.Action + word + setIn.Replace(text) + "\n")
-	}
-	return strings.TrimSuffix(b.String(), "\n")
-}
-
-// setIn sets in every line but the first.
-var setIn = strings.NewReplacer("\r\n", "\n  ", "\n", "\n  ", "\r", "\n  ", "\v", "\n  ", "\f", "\n  ",
-	"\u0085", "\n  ", "\u2028", "\n  ", "\u2029", "\n  ")
-
-// ResponseFormat says how the server holds the model to the format of plans. What
-// the server does not take it is asked without, see [models.Format]; the plan is
-// checked all the same. The zero value is [JSONSchema].
-type ResponseFormat string
-
-// The response formats, by the names that servers give them.
-const (
-	JSONSchema ResponseFormat = "json_schema" // to the [plan.Schema] of the actions
-	JSONObject ResponseFormat = "json_object" // to JSON; the prompt has to hold that word
-	PlainText  ResponseFormat = "text"        // not at all
-)
-
-func (r ResponseFormat) isKnown() bool {
-	switch r {
-	case "", JSONSchema, JSONObject, PlainText:
-		return true
-	}
-	return false
-}
-
-// of is the format of requests for plans that do what is offered; nil for text.
-func (r ResponseFormat) of(ctx context.Context, offered *actions.Registry) (*models.Format, error) {
-	switch r {
-	case PlainText:
-		return nil, nil
-	case JSONObject:
-		return &models.Format{}, nil
-	}
-	schema, grammar, strict, err := plan.Schema(offered)
-	if err != nil {
-		return nil, fmt.Errorf("schema of the plans: %w", err)
-	}
-	if !strict {
-		zerolog.Ctx(ctx).Info().Strs("actions", looseActions(offered)).Msg("the schema of plans is not strict")
-	}
-	return &models.Format{Name: "plan", Schema: schema, Loose: !strict, Grammar: grammar}, nil
-}
-
-// checkFormat finds a prompt with which OpenAI refuses json_object. One that is
-// rendered for each turn may still meet that refusal, which costs a call.
-func (b *plannerPrompt) checkFormat() error {
-	if b.format == nil || b.format.Schema != nil || strings.Contains(strings.ToUpper(*b.static), "JSON") {
-		return nil
-	}
-	return fmt.Errorf("prompt %s: the response format json_object needs the word JSON in it", b.prompt.Name())
-}
-
-// looseActions names the actions to which a server cannot be strict.
-func looseActions(registry *actions.Registry) []string {
-	var names []string
-	for _, action := range registry.All() {
-		if _, strict, _ := plan.ToolSchema(action, true); !strict {
-			names = append(names, action.Name)
-		}
-	}
-	return names
-}
-
-// Extension adds to what a model is told and may plan, turn by turn. A skill provider
-// is one.
-type Extension interface {
-	// Extend is called each time before a model is asked for a plan, by several turns
-	// at once. An error ends the turn.
-	Extend(ctx context.Context, turn *actions.Turn) (Extra, error)
-}
-
-// Extra is what an [Extension] adds in a turn. The zero value adds nothing.
-type Extra struct {
-	// Key stands for Text and Offer: what is made of them is kept under it, and they
-	// are looked at once for a Key and a version of the prompt. "": there are none.
-	Key string
-	// Text is told where the prompt says {{skills}}, else behind the prompt.
-	Text string
-	// Offer chooses what a plan may do among the actions that the prompt offers, and how
-	// models are told of it. nil: all of them, as they are.
-	Offer func(all *actions.Registry) (*actions.Registry, error)
-	// Pinned are texts that the model is told whole right behind the prompt, however long
-	// the conversation gets.
-	Pinned []string
-	// Tell returns what the model is told of an outcome of this turn in place of its
-	// text, if there is something. nil: there is not.
-	Tell func(o actions.Outcome) (text string, ok bool)
-}
-
-// maxExtended is how many versions of one prompt with different extras are kept.
-const maxExtended = 64
-
-// extended keeps briefings by the keys of what was added to them. It is safe for
-// concurrent use.
-type extended struct {
-	mu   sync.Mutex
-	made map[string]*plannerPrompt
-}
-
-// get returns the plannerPrompt of that key, or makes it. Beyond maxExtended all are
-// forgotten: who has as many skill sets as that has others by then.
-func (e *extended) get(key string, make func() (*plannerPrompt, error)) (*plannerPrompt, error) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if b, ok := e.made[key]; ok {
-		return b, nil
-	}
-	b, err := make()
-	if err != nil {
-		return nil, err
-	}
-	if e.made == nil || len(e.made) >= maxExtended {
-		e.made = map[string]*plannerPrompt{}
-	}
-	e.made[key] = b
-	return b, nil
-}
-
-// current is what counts for a plan that is asked for now.
-func (a *asker) current(ctx context.Context, turn *actions.Turn) (*plannerPrompt, error) {
-	base := a.prompt.get(ctx)
-	if a.cfg.Extension == nil {
-		return base, nil
-	}
-	extra, err := a.cfg.Extension.Extend(ctx, turn)
-	if err != nil {
-		return nil, fmt.Errorf("extend the prompt: %w", err)
-	}
-	with := base
-	if extra.Key != "" {
-		with, err = base.extended.get(extra.Key, func() (*plannerPrompt, error) { return base.extend(ctx, extra) })
-	}
-	if err != nil {
-		return nil, fmt.Errorf("extend the prompt %s: %w", base.prompt.Name(), err)
-	}
-	now := *with
-	now.pinned, now.tell = extra.Pinned, extra.Tell
-	return &now, nil
-}
-
-// extend is b with a text and with other actions.
-func (b *plannerPrompt) extend(ctx context.Context, extra Extra) (*plannerPrompt, error) {
-	with := *b
-	with.skills = extra.Text
-	if extra.Offer != nil {
-		var err error
-		if with.offered, err = extra.Offer(b.offered); err != nil {
-			return nil, err
-		}
-	}
-	with.lists = listsOf(with.offered, with.skills)
-	return &with, with.complete(ctx)
-}
-
-// offers says whether a plan may do the action of exactly that name.
-func (b *plannerPrompt) offers(name string) bool {
-	action, ok := b.offered.Lookup(name)
-	return ok && action.Name == name
-}
-
-// told is a round of this turn as the model is told it.
-func (b *plannerPrompt) told(round actions.Round) actions.Round {
-	if b.tell == nil {
-		return round
-	}
-	outcomes := make([]actions.Outcome, len(round.Outcomes))
-	for i, o := range round.Outcomes {
-		if text, ok := b.tell(o); ok {
-			o.Text = text
-		}
-		outcomes[i] = o
-	}
-	round.Outcomes = outcomes
-	return round
-}
-
-// results are the outcomes of all rounds of the turn.
-func (b *plannerPrompt) results(turn *actions.Turn) string {
-	var all []actions.Outcome
-	for _, round := range turn.Rounds {
-		all = append(all, b.told(round).Outcomes...)
-	}
-	return results(all)
 }

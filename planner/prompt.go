@@ -3,14 +3,18 @@ package planner
 import (
 	"cmp"
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"maps"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
 	"github.com/google/jsonschema-go/jsonschema"
 	"github.com/rs/zerolog"
 
@@ -22,26 +26,25 @@ import (
 	"github.com/planbot-go/planbot/state"
 )
 
-// Function is what a prompt may call as {{name word 'a text' $variable}}. It is
-// called for each turn, by several turns at once; its result is put into the
-// prompt as [prompts.Format] writes it. An error ends the turn.
-type Function func(ctx context.Context, turn *actions.Turn, args []string) (any, error)
+const (
+	defaultHistoryTokens = 4000
+	defaultMaxTokens     = 2000
+)
 
 // modelPrompt is a prompt with what it takes to ask a model with it. It does not change.
 type modelPrompt struct {
-	prompt    *prompts.Prompt
-	model     models.Model
-	functions map[string]Function
-	lists     map[string]prompts.Func // functions that say the same in every turn
-	maxTokens int                     // of the answer, unless the prompt says
-	counter   prompts.Counter
-	format    *models.Format // what the server holds the model to; nil: nothing
-	actions   []models.Tool  // what a plan in the answer may use; nil: it is none
+	prompt        *prompts.Prompt
+	model         models.Model
+	functions     map[string]func(ctx context.Context, turn *actions.Turn, args []string) (any, error)
+	maxTokens     int // of the answer, unless the prompt says
+	historyTokens int
+	format        *models.Format // what the server holds the model to; nil: nothing
+	actions       []models.Tool  // what a plan in the answer may use; nil: it is none
 }
 
 // nameModel takes the model that the prompt asks for, if it does.
 func (a *modelPrompt) nameModel(named func(string) (models.Model, error)) (err error) {
-	name := a.prompt.Config.Completion.Model
+	name := a.prompt.Config.Model
 	if name == "" {
 		return nil
 	}
@@ -54,42 +57,60 @@ func (a *modelPrompt) nameModel(named func(string) (models.Model, error)) (err e
 	return nil
 }
 
-// checkTemplate finds functions and scopes that are not there.
-func (a *modelPrompt) checkTemplate() error {
+// checkTemplate finds functions, beside the planner's own, and scopes that are not there.
+func (a *modelPrompt) checkTemplate(own ...string) error {
 	var faults []error
-	known := append(slices.Sorted(maps.Keys(a.lists)), slices.Sorted(maps.Keys(a.functions))...)
+	known := append(own, slices.Sorted(maps.Keys(a.functions))...)
 	for _, name := range a.prompt.Functions() {
 		if !slices.Contains(known, name) {
 			faults = append(faults, fmt.Errorf("no function %q, have %s", name, list(known)))
 		}
 	}
 	for _, variable := range a.prompt.Variables() {
-		if scope, _, _ := strings.Cut(variable, "."); !isScope(scope) {
+		if scope, _, _ := strings.Cut(variable, "."); !slices.Contains([]string{"conversation", "user", "temp"}, scope) {
 			faults = append(faults, fmt.Errorf("$%s: no scope %q, have conversation, user, temp", variable, scope))
 		}
 	}
 	return errors.Join(faults...)
 }
 
-// render is the prompt as it is in this turn.
-func (a *modelPrompt) render(ctx context.Context, turn *actions.Turn, inputs map[string]any) (string, error) {
-	vars := &turnVars{turn: turn, inputs: inputs}
-	funcs := maps.Clone(a.lists)
+// render is the prompt as it is in this turn. Its variables are the state and, as temp.input, the
+// person's text; in a prompt action the scope temp is its inputs instead. own are the
+// functions that the planner adds, which say the same in every turn.
+func (a *modelPrompt) render(ctx context.Context, turn *actions.Turn, inputs map[string]any, own map[string]string) (string, error) {
+	funcs := map[string]func(context.Context, []string) (any, error){}
+	for name, text := range own {
+		funcs[name] = func(context.Context, []string) (any, error) { return text, nil }
+	}
 	for name, fn := range a.functions {
-		if funcs == nil {
-			funcs = map[string]prompts.Func{}
-		}
 		funcs[name] = func(ctx context.Context, args []string) (any, error) { return fn(ctx, turn, args) }
 	}
-	text, err := a.prompt.Render(ctx, prompts.Data{Vars: vars.Var, Funcs: funcs})
-	return text, cmp.Or(vars.fault, err)
+	var fault error // the first value that could not be read
+	text, err := a.prompt.Render(ctx, func(scope, name string) (any, bool) {
+		if scope == "temp" && inputs != nil {
+			value, ok := inputs[name]
+			return value, ok
+		}
+		from := map[string]*state.Scope{"conversation": turn.Conversation, "user": turn.User, "temp": turn.Temp}[scope]
+		if from != nil {
+			value, err := from.JSON(name)
+			if err != nil && fault == nil {
+				fault = fmt.Errorf("variable $%s.%s: %w", scope, name, err)
+			}
+			if value != nil {
+				return value, true
+			}
+		}
+		return turn.Text, scope == "temp" && name == "input"
+	}, funcs)
+	return text, cmp.Or(fault, err)
 }
 
 // request asks with the settings of the prompt.
-func (a *modelPrompt) request(messages []models.Message) *models.Request {
-	c := &a.prompt.Config.Completion
+func (a *modelPrompt) request() *models.Request {
+	c := &a.prompt.Config
 	request := &models.Request{
-		Messages: messages, MaxTokens: cmp.Or(c.MaxTokens, a.maxTokens), Format: a.format,
+		MaxTokens: cmp.Or(c.MaxTokens, a.maxTokens), Format: a.format,
 		Temperature: c.Temperature, TopP: c.TopP, PresencePenalty: c.PresencePenalty, FrequencyPenalty: c.FrequencyPenalty,
 		Stop: c.Stop, Actions: a.actions, OneCallAtMost: c.ParallelCalls != nil && !*c.ParallelCalls,
 	}
@@ -99,36 +120,167 @@ func (a *modelPrompt) request(messages []models.Message) *models.Request {
 	return request
 }
 
+// told is what the model is told of a turn, in that order: what is the same for every turn
+// first, so that a prompt cache can use it, what is new last.
+type told struct {
+	opening []models.Message
+	history []toldTurn // of which as much is told as fits
+	ending  []models.Message
+}
+
+// toldTurn is an earlier turn, with the name of the person where several may speak.
+type toldTurn struct {
+	speaker  string
+	messages []models.Message
+}
+
+// historyOf are the earlier turns of a conversation, with the answers of the model as retell
+// writes them.
+func historyOf(turn *actions.Turn, retell func(transcript string) []models.Message) []toldTurn {
+	var all []toldTurn
+	for _, earlier := range state.Of[prompts.History](turn.Thread).Turns {
+		one := toldTurn{speaker: earlier.Name}
+		for _, m := range earlier.Messages {
+			if m.Role == prompts.Assistant {
+				one.messages = append(one.messages, retell(m.Text)...)
+			} else {
+				one.messages = append(one.messages, models.Message{Role: m.Role, Text: m.Text})
+			}
+		}
+		all = append(all, one)
+	}
+	return all
+}
+
+// fit are the messages of a request, in at most the max_input_tokens of the prompt's config.json
+// with the fork, which comes behind all others, and the tools. The history has what is left.
+func (a *modelPrompt) fit(t told, fork []models.Message, tools []models.Tool) ([]models.Message, error) {
+	budget := a.historyTokens
+	if most := a.prompt.Config.MaxInputTokens; most > 0 {
+		needed := sizeOf(prompts.Tokens, t.opening, t.ending, fork)
+		for _, t := range tools {
+			needed += prompts.Tokens(t.Name, t.Description, string(t.Schema))
+		}
+		if needed > most {
+			return nil, &models.Error{Kind: models.TooLong, Err: fmt.Errorf("prompt needs %d tokens without history, and may have %d", needed, most)}
+		}
+		budget = min(budget, most-needed)
+	}
+	messages := slices.Concat(t.opening, newest(t.history, budget), t.ending, fork)
+	ids := callIDs{}
+	for i, m := range messages { // servers refuse two calls with one id
+		m.Calls = slices.Clone(m.Calls)
+		for j := range m.Calls {
+			m.Calls[j].ID = ids.own(m.Calls[j].ID)
+			messages[i+1+j].CallID = m.Calls[j].ID
+		}
+		messages[i] = m
+	}
+	return messages, nil
+}
+
+// newest are the newest turns that fit into budget tokens, oldest first: never half a turn,
+// never with a gap, and never beginning with what the bot said.
+//
+// Where turns have a speaker, a system message in front of a turn says so, whenever that changes. It
+// is a message of its own, because a name inside of the person's text could be forged by
+// that text, and because the name field of chat requests does not take most people's names.
+func newest(turns []toldTurn, budget int) []models.Message {
+	bytesOf := func(texts ...string) int { return len(strings.Join(texts, "")) + prompts.Tokens() }
+	size := func(t toldTurn, count func(...string) int) int {
+		return sizeOf(count, t.messages, speaks(t.speaker))
+	}
+	bound := 0 // no text has more tokens than bytes, which are counted at no cost
+	for _, t := range turns {
+		bound += size(t, bytesOf)
+	}
+	first := 0
+	if bound > budget {
+		for first = len(turns); first > 0; first-- {
+			if budget -= size(turns[first-1], prompts.Tokens); budget < 0 {
+				break
+			}
+		}
+	}
+	for first < len(turns) && !turns[first].opens() {
+		first++
+	}
+	var out []models.Message
+	speaker := ""
+	for _, t := range turns[first:] {
+		if t.speaker != speaker {
+			out = append(out, speaks(t.speaker)...)
+		}
+		speaker = t.speaker
+		out = append(out, t.messages...)
+	}
+	return out
+}
+
+// opens says that a turn can stand first: its first message that is not the
+// runtime's is the person's.
+func (t *toldTurn) opens() bool {
+	i := slices.IndexFunc(t.messages, func(m models.Message) bool { return m.Role != "system" })
+	return i >= 0 && t.messages[i].Role == "user"
+}
+
+// speaks tells who speaks, in quotes: people choose their names.
+func speaks(name string, about ...string) []models.Message {
+	if name != "" {
+		quoted, _ := jsontext.AppendQuote(nil, spelling.OneLine(name, 64)) // which is valid UTF-8
+		about = append(about, string(quoted)+" writes:")
+	}
+	if about == nil {
+		return nil
+	}
+	return []models.Message{{Role: "system", Text: strings.Join(about, "; ")}}
+}
+
+// sizeOf counts messages with their calls.
+func sizeOf(count func(texts ...string) int, parts ...[]models.Message) int {
+	size := 0
+	for _, m := range slices.Concat(parts...) {
+		size += count(m.Text)
+		for _, c := range m.Calls {
+			size += count(c.Name, c.Arguments)
+		}
+	}
+	return size
+}
+
 // plannerPrompt is what a prompt makes of a planner: what the model is told, how it is
 // asked, and what it may plan. It does not change.
 type plannerPrompt struct {
 	modelPrompt
-	cfg     *SequenceConfig
+	cfg     *Config
 	kind    string
-	finish  func(*plannerPrompt) error // adds what only one planner needs; nil: nothing
-	offered *actions.Registry          // what a plan may do
-	tools   toolset                    // of the planner that calls tools: those that are offered
-	static  *string                    // the prompt as rendered; nil: it has to be, for each turn
+	offered *actions.Registry // what a plan may do
+	tools   []models.Tool     // with [NewTools]: those that are offered
+	own     map[string]string // what the planner's own functions say
+	mark    string            // stands for the list of actions, which is told in two ways
+	list    string
+	brief   string  // list for a server that is sent the schema; "": list
+	minute  bool    // the model has to know the time, and not only the date
+	static  *string // the prompt as rendered; nil: it has to be, for each turn
 
 	// What an [Extension] added:
 	extended *extended // others of this prompt
 	skills   string
 	pinned   []string
-	tell     func(actions.Outcome) (string, bool)
+	rephrase func(actions.Outcome) (string, bool)
 }
 
 // newPlannerPrompt checks a prompt against the planner of that kind, and renders it if
 // it says the same in every turn. Every fault is in the one error.
-func newPlannerPrompt(ctx context.Context, kind string, prompt *prompts.Prompt, cfg *SequenceConfig, finish func(*plannerPrompt) error) (*plannerPrompt, error) {
+func newPlannerPrompt(ctx context.Context, kind string, prompt *prompts.Prompt, cfg *Config) (*plannerPrompt, error) {
 	b := &plannerPrompt{
-		modelPrompt: modelPrompt{prompt: prompt, model: cfg.Model, functions: cfg.Functions, maxTokens: cfg.MaxTokens, counter: cfg.Prompts.Counter()},
-		cfg:         cfg, kind: kind, finish: finish, extended: &extended{},
+		modelPrompt: modelPrompt{prompt: prompt, model: cfg.Model, functions: cfg.Functions, maxTokens: cfg.MaxTokens, historyTokens: cfg.HistoryTokens},
+		cfg:         cfg, kind: kind, extended: &extended{made: map[string]*plannerPrompt{}}, mark: rand.Text(),
 	}
-	allowed, excluding := without(cfg.Actions, cfg.Exclude)
-	var err error
-	b.offered, err = offered(prompt.Actions, allowed)
-	b.lists = listsOf(b.offered, "")
-	faults := []error{excluding, err, b.checkUse(kind), b.checkTemplate(), b.nameModel(cfg.Named)}
+	allowed, choosing := choose(cfg)
+	var offering error
+	b.offered, offering = offered(prompt.Actions, allowed)
+	faults := []error{choosing, offering, b.checkUse(), b.checkTemplate("actions", "manual", "skills"), b.nameModel(cfg.Named)}
 	if err := errors.Join(faults...); err != nil {
 		return nil, fmt.Errorf("prompt %s: %w", prompt.Name(), err)
 	}
@@ -138,200 +290,366 @@ func newPlannerPrompt(ctx context.Context, kind string, prompt *prompts.Prompt, 
 	return b, b.complete(ctx)
 }
 
-// complete makes what follows from the actions that are offered: the format that the
-// server holds the model to, and the prompt itself.
-func (b *plannerPrompt) complete(ctx context.Context) (err error) {
-	if b.kind == prompts.AugmentSequence {
-		if b.format, err = b.cfg.ResponseFormat.of(ctx, b.offered); err != nil {
-			return err
-		}
-	}
-	if b.kind != prompts.AugmentTools {
-		all, err := newToolset(b.offered, false)
-		if err != nil {
-			return err
-		}
-		b.actions = append([]models.Tool{}, all.tools...)
-	}
-	if !b.perTurn() {
-		text, err := b.prompt.Render(ctx, prompts.Data{Funcs: b.lists})
-		if err != nil {
-			return err
-		}
-		text = b.withSkills(text)
-		b.static = &text
-		if err := b.checkFormat(); err != nil {
-			return err
-		}
-	}
-	if b.finish == nil {
-		return nil
-	}
-	return b.finish(b)
-}
-
-// withSkills is the prompt with what an [Extension] adds to it, unless the prompt has a
-// place for that.
-func (b *plannerPrompt) withSkills(text string) string {
-	if b.skills == "" || slices.Contains(b.prompt.Functions(), skillsFunction) {
-		return text
-	}
-	return strings.TrimRight(text, "\n") + "\n\n" + b.skills
-}
-
-// skillsFunction is the name by which a prompt gets what an [Extension] has to say.
-const skillsFunction = "skills"
-
-// listsOf are the functions by which a prompt lists the actions: {{actions}}, a
-// line each, and {{manual}}, as the sequential planner of Semantic Kernel does; and
-// {{skills}}.
-func listsOf(offered *actions.Registry, skills string) map[string]prompts.Func {
-	list := func(render func([]prompts.Action) string) prompts.Func {
-		text := sync.OnceValue(func() string { return render(plan.Describe(offered)) })
-		return func(context.Context, []string) (any, error) { return text(), nil }
-	}
-	manual := func(described []prompts.Action) string {
-		slices.SortStableFunc(described, byPlugin)
-		return prompts.RenderManual(described)
-	}
-	return map[string]prompts.Func{
-		"actions": list(prompts.RenderActions), "manual": list(manual),
-		skillsFunction: func(context.Context, []string) (any, error) { return skills, nil },
-	}
-}
-
 // checkUse finds settings that contradict the planner or have no effect with it.
-func (b *plannerPrompt) checkUse(kind string) error {
+func (b *plannerPrompt) checkUse() error {
 	var faults []error
 	fault := func(format string, args ...any) { faults = append(faults, fmt.Errorf("config.json: "+format, args...)) }
-	config, c := &b.prompt.Config, &b.prompt.Config.Completion
-	if a := config.Augmentation; a != "" && a != kind {
-		fault("augmentation_type %s contradicts the planner, which is %s", a, kind)
+	c := &b.prompt.Config
+	if a := c.Augmentation; a != "" && a != b.kind {
+		fault("augmentation_type %s contradicts the planner, which is %s", a, b.kind)
 	}
-	if config.Input != nil {
+	if c.Input != nil {
 		fault("input.parameters are for a prompt that is an action, this one is a planner's")
 	}
-	if kind != prompts.AugmentTools && (c.ToolChoice != "" || c.ParallelCalls != nil) {
-		fault("tool_choice and parallel_tool_calls have no effect with the planner %s", kind)
+	if b.kind != tools && (c.ToolChoice != "" || c.ParallelCalls != nil) {
+		fault("tool_choice and parallel_tool_calls have no effect with the planner %s", b.kind)
 	}
-	if c.IncludeInput != nil && !*c.IncludeInput && !slices.Contains(b.prompt.Variables(), "temp.input") {
+	if !includes(c.IncludeInput) && !slices.Contains(b.prompt.Variables(), "temp.input") {
 		fault("include_input is false, and the text does not show {{$input}}: the model would never see what the person said")
 	}
 	return errors.Join(faults...)
 }
 
-// perTurn says that the prompt may say something else in every turn.
-func (b *plannerPrompt) perTurn() bool {
-	return len(b.prompt.Variables()) > 0 || slices.ContainsFunc(b.prompt.Functions(), func(name string) bool { return b.lists[name] == nil })
-}
-
-// system is the prompt as the model is told it in this turn.
-func (b *plannerPrompt) system(ctx context.Context, turn *actions.Turn) (string, error) {
-	if b.static != nil {
-		return *b.static, nil
-	}
-	text, err := b.render(ctx, turn, nil)
-	return b.withSkills(text), err
-}
-
 // includes says whether something that is told by default is.
 func includes(setting *bool) bool { return setting == nil || *setting }
 
-// byPlugin is the order of the functions manual: by plugin, then by name.
-func byPlugin(a, b prompts.Action) int {
-	pluginA, nameA := splitPlugin(a.Name)
-	pluginB, nameB := splitPlugin(b.Name)
-	return cmp.Or(strings.Compare(pluginA, pluginB), strings.Compare(nameA, nameB))
-}
+// takesTime finds a parameter whose value the model has to reckon from the time of the turn.
+var takesTime = regexp.MustCompile(`"format":"(date-time|time|duration)"`)
 
-// turnVars are the variables of a turn: its state, and as temp.input the person's
-// text. In a prompt action the scope temp is its inputs instead.
-type turnVars struct {
-	turn   *actions.Turn
-	inputs map[string]any // nil: it is no prompt action
-	fault  error          // the first value that could not be read
-}
-
-func isScope(name string) bool { return name == "conversation" || name == "user" || name == "temp" }
-
-// Var returns a value of the state as the JSON that it is kept as.
-func (v *turnVars) Var(scope, name string) (any, bool) {
-	if scope == "temp" && v.inputs != nil {
-		value, ok := v.inputs[name]
-		return value, ok
-	}
-	if from := v.scope(scope); from != nil {
-		value, err := from.JSON(name)
-		if err != nil && v.fault == nil {
-			v.fault = fmt.Errorf("variable $%s.%s: %w", scope, name, err)
+// complete makes what follows from the actions that are offered: the list of them, the format that
+// the server holds the model to, and the prompt itself.
+func (b *plannerPrompt) complete(ctx context.Context) (err error) {
+	for _, a := range b.offered.All() {
+		schema, err := json.Marshal(a.ForModels())
+		if err != nil {
+			return fmt.Errorf("schema of action %s: %w", a.Name, err)
 		}
-		if value != nil {
-			return value, true
-		}
+		b.minute = b.minute || takesTime.Match(schema)
 	}
-	if scope == "temp" && name == "input" {
-		return v.turn.Text, true
-	}
-	return nil, false
-}
-
-func (v *turnVars) scope(name string) *state.Scope {
-	switch name {
-	case "conversation":
-		return v.turn.Conversation
-	case "user":
-		return v.turn.User
-	default:
-		return v.turn.Temp
-	}
-}
-
-// inBudget are the messages of a request, in at most the max_input_tokens of the
-// prompt's config.json, of which some are for what comes behind them.
-func (a *modelPrompt) inBudget(in prompts.AssembleInput, reserved int) ([]models.Message, error) {
-	budget := a.prompt.Config.Completion.MaxInputTokens
-	if budget == 0 {
-		return converted(prompts.Assemble(in)), nil
-	}
-	messages, err := in.Within(budget-reserved, a.counter)
+	all, err := toolsOf(b.offered, b.cfg.Strict)
 	if err != nil {
-		return nil, &models.Error{Kind: models.TooLong, Err: err}
+		return err
 	}
-	return converted(messages), nil
-}
-
-// converted are messages of a prompt as those of a model.
-func converted(assembled []prompts.Message) []models.Message {
-	messages := make([]models.Message, len(assembled))
-	for i, m := range assembled {
-		messages[i] = models.Message{Role: m.Role, Text: m.Text}
+	if b.kind == tools {
+		b.tools = all
+	} else {
+		b.actions = append([]models.Tool{}, all...)
 	}
-	return messages
-}
-
-// sizeOf is how many tokens messages with calls and functions have; 0 where
-// nobody asks, because the prompt has no max_input_tokens.
-func (a *modelPrompt) sizeOf(messages []models.Message, tools []models.Tool) int {
-	if a.prompt.Config.Completion.MaxInputTokens == 0 {
-		return 0
-	}
-	size := 0
-	add := func(texts ...string) {
-		size += prompts.MessageTokens
-		for _, text := range texts {
-			size += a.counter.Count(text)
+	b.list = plan.List(b.offered, false)
+	if b.kind == sequence {
+		if b.format, err = formatOf(ctx, b.cfg.ResponseFormat, b.offered); err != nil {
+			return err
+		}
+		if b.format != nil && b.format.Schema != nil {
+			b.brief = plan.List(b.offered, true)
 		}
 	}
-	for _, m := range messages {
-		add(m.Text)
-		for _, c := range m.Calls {
-			add(c.Name, c.Arguments)
+	b.own = map[string]string{"actions": b.mark, "manual": "", "skills": b.skills}
+	if slices.Contains(b.prompt.Functions(), "manual") {
+		b.own["manual"] = plan.Manual(b.offered)
+	}
+	if len(b.prompt.Variables()) > 0 || slices.ContainsFunc(b.prompt.Functions(), func(name string) bool { return b.functions[name] != nil }) {
+		return nil // it may say something else in every turn
+	}
+	text, err := b.render(ctx, nil, nil, b.own)
+	if err != nil {
+		return err
+	}
+	b.static = &text
+	// OpenAI refuses json_object without the word. A prompt that is rendered for each turn may
+	// still meet that refusal, which costs a call.
+	if b.format != nil && b.format.Schema == nil && !strings.Contains(strings.ToUpper(text), "JSON") {
+		return fmt.Errorf("prompt %s: the response format json_object needs the word JSON in it", b.prompt.Name())
+	}
+	return nil
+}
+
+// formatOf is the format of requests for plans that do what is offered; nil for text.
+func formatOf(ctx context.Context, name string, offered *actions.Registry) (*models.Format, error) {
+	switch name {
+	case plainText:
+		return nil, nil
+	case jsonObject:
+		return &models.Format{}, nil
+	}
+	schema, grammar, strict, err := plan.Schema(offered)
+	if err != nil {
+		return nil, fmt.Errorf("schema of the plans: %w", err)
+	}
+	if !strict {
+		var loose []string
+		for _, action := range offered.All() {
+			if _, strict, _ := plan.ToolSchema(action, true); !strict {
+				loose = append(loose, action.Name)
+			}
+		}
+		zerolog.Ctx(ctx).Info().Strs("actions", loose).Msg("the schema of plans is not strict")
+	}
+	return &models.Format{Name: "plan", Schema: schema, Loose: !strict, Grammar: grammar}, nil
+}
+
+// request asks for what comes next in the turn.
+func (b *plannerPrompt) request(turn *actions.Turn) *models.Request {
+	request := b.modelPrompt.request()
+	if b.kind != tools {
+		return request
+	}
+	request.Tools = b.tools
+	if b.prompt.Config.ToolChoice == "" {
+		request.Choice = b.cfg.Choice
+	}
+	if b.prompt.Config.ParallelCalls == nil {
+		request.OneCallAtMost = b.cfg.OneCallAtMost
+	}
+	if request.Choice == "required" && len(turn.Rounds) > 0 {
+		request.Choice = ""
+	}
+	if len(turn.Rounds) >= b.cfg.MaxRounds {
+		// Servers that know tool_choice refuse calls in the messages of a request
+		// without tools; those that do not take them.
+		request.Choice = "none"
+	}
+	return request
+}
+
+// tell is what the model is told of a turn.
+func (b *plannerPrompt) tell(ctx context.Context, turn *actions.Turn) (t told, err error) {
+	var text string
+	if b.static != nil {
+		text = *b.static
+	} else if text, err = b.render(ctx, turn, nil, b.own); err != nil {
+		return t, err
+	}
+	if b.skills != "" && !slices.Contains(b.prompt.Functions(), "skills") {
+		text = strings.TrimRight(text, "\n") + "\n\n" + b.skills
+	}
+	text += "\n\n" + b.clock(time.Now().In(turn.Activity.Zone()))
+	system := models.Message{Role: "system", Text: strings.ReplaceAll(text, b.mark, b.list)}
+	if b.brief != "" && strings.Contains(text, b.mark) {
+		system.WithSchema = strings.ReplaceAll(text, b.mark, b.brief)
+	}
+	t.opening = append(t.opening, system)
+	for _, text := range b.pinned {
+		if text != "" {
+			t.opening = append(t.opening, models.Message{Role: "system", Text: text})
 		}
 	}
-	for _, t := range tools {
-		add(t.Name, t.Description, string(t.Schema))
+	if includes(b.prompt.Config.IncludeHistory) {
+		t.history = historyOf(turn, b.retell)
 	}
-	return size
+	if c := &turn.Activity.Conversation; !c.Personal() {
+		kind := "group chat"
+		if c.ConversationType == "channel" {
+			kind = "channel"
+		}
+		t.ending = append(t.ending, speaks(turn.Activity.From.Name, kind)...)
+	}
+	if includes(b.prompt.Config.IncludeInput) && turn.Text != "" {
+		t.ending = append(t.ending, models.Message{Role: "user", Text: turn.Text})
+	}
+	t.ending = append(t.ending, b.results(turn)...)
+	return t, nil
+}
+
+// clock is the time of a turn, or its date where no action that is offered takes a time.
+func (b *plannerPrompt) clock(now time.Time) string {
+	if b.minute {
+		return now.Format("Now: 2006-01-02 15:04 -07:00, Monday")
+	}
+	return now.Format("Today: 2006-01-02, Monday")
+}
+
+// retell is an answer of an earlier turn in the planner's own form.
+func (b *plannerPrompt) retell(transcript string) []models.Message {
+	switch b.kind {
+	case tools:
+		return retellCalls(transcript)
+	case sequential:
+		if p := new(plan.Plan); strings.HasPrefix(transcript, `{"type":"plan"`) && p.UnmarshalJSON([]byte(transcript)) == nil {
+			transcript = p.TranscriptXML()
+		}
+	}
+	return []models.Message{{Role: "assistant", Text: transcript}}
+}
+
+// results tell what was done in the rounds of this turn. With [NewTools] each is told as the
+// model made it, with an answer to each call, but for what no call has led to, because
+// another planner made the plan.
+func (b *plannerPrompt) results(turn *actions.Turn) (out []models.Message) {
+	var others []actions.Outcome
+	tell := func() {
+		if len(others) > 0 {
+			out = append(out, models.Message{Role: "system", Text: "Results of the last plan:\n" + listResults(others)})
+		}
+		others = nil
+	}
+	for _, round := range turn.Rounds {
+		var calls []answered
+		for _, o := range round.Outcomes {
+			if b.rephrase != nil {
+				if text, ok := b.rephrase(o); ok {
+					o.Text = text
+				}
+			}
+			if b.kind == tools && o.CallID != "" {
+				calls = append(calls, answeredBy(o))
+			} else {
+				others = append(others, o)
+			}
+		}
+		if calls != nil {
+			out = append(out, withAnswers(round.Preface, calls...)...)
+		}
+		if b.kind == tools {
+			tell()
+		}
+	}
+	tell()
+	if b.kind == tools && len(turn.Rounds) >= b.cfg.MaxRounds {
+		out = append(out, models.Message{Role: "system", Text: "You cannot call functions any more in this turn. Tell the person what was done, and what was not."})
+	}
+	return out
+}
+
+// listResults are outcomes, each from the start of a line. The lines of a longer text are set in,
+// whatever parts them, so that it cannot pose as the outcome of something else.
+func listResults(outcomes []actions.Outcome) string {
+	lines := make([]string, len(outcomes))
+	for i, o := range outcomes {
+		word, text := ": ", cmp.Or(strings.TrimSpace(o.Text), "done")
+		if o.Failed {
+			word, text = " failed: ", cmp.Or(strings.TrimSpace(o.Text), "no reason given")
+		}
+		lines[i] = "- " + o.Action + word + setIn.Replace(text)
+	}
+	return strings.Join(lines, "\n")
+}
+
+// setIn sets in every line but the first.
+var setIn = strings.NewReplacer("\r\n", "\n  ", "\n", "\n  ", "\r", "\n  ", "\v", "\n  ", "\f", "\n  ",
+	"\u0085", "\n  ", "\u2028", "\n  ", "\u2029", "\n  ")
+
+// Extension adds to what a model is told and may plan, turn by turn. A skill provider
+// is one.
+type Extension interface {
+	// Extend is called each time before a model is asked for a plan, by several turns
+	// at once. An error ends the turn.
+	Extend(ctx context.Context, turn *actions.Turn) (Extra, error)
+}
+
+// Extra is what an [Extension] adds in a turn. The zero value adds nothing.
+type Extra struct {
+	// Key stands for Text and Offer: what is made of them is kept under it, and they
+	// are looked at once for a Key and a version of the prompt. "": there are none.
+	Key string
+	// Text is told where the prompt says {{skills}}, else behind the prompt.
+	Text string
+	// Offer chooses what a plan may do among the actions that the prompt offers, and how
+	// models are told of it. nil: all of them, as they are.
+	Offer func(all *actions.Registry) (*actions.Registry, error)
+	// Pinned are texts that the model is told whole right behind the prompt, however long
+	// the conversation gets.
+	Pinned []string
+	// Tell returns what the model is told of an outcome of this turn in place of its
+	// text, if there is something. nil: there is not.
+	Tell func(o actions.Outcome) (text string, ok bool)
+}
+
+// extended keeps prompts by the keys of what was added to them. It is safe for concurrent use.
+type extended struct {
+	mu   sync.Mutex
+	made map[string]*plannerPrompt
+}
+
+// maxExtended is how many versions of one prompt with different extras are kept. Beyond it all are
+// forgotten: who has as many skill sets as that has others by then.
+const maxExtended = 64
+
+// extend is b with what is added in a turn.
+func (b *plannerPrompt) extend(ctx context.Context, extra Extra) (*plannerPrompt, error) {
+	now := *b
+	if extra.Key != "" {
+		e := b.extended
+		e.mu.Lock()
+		defer e.mu.Unlock()
+		with := e.made[extra.Key]
+		if with == nil {
+			var err error
+			if with, err = b.with(ctx, extra); err != nil {
+				return nil, fmt.Errorf("prompt %s: %w", b.prompt.Name(), err)
+			}
+			if len(e.made) >= maxExtended {
+				clear(e.made)
+			}
+			e.made[extra.Key] = with
+		}
+		now = *with
+	}
+	now.pinned, now.rephrase = extra.Pinned, extra.Tell
+	return &now, nil
+}
+
+// with is b with a text and with other actions.
+func (b *plannerPrompt) with(ctx context.Context, extra Extra) (*plannerPrompt, error) {
+	with := *b
+	with.skills, with.minute = extra.Text, false
+	if extra.Offer != nil {
+		var err error
+		if with.offered, err = extra.Offer(b.offered); err != nil {
+			return nil, err
+		}
+	}
+	return &with, with.complete(ctx)
+}
+
+// choose is the registry of the actions that Include and Exclude leave. Each word of Exclude has
+// to exclude something: else it is misspelt.
+func choose(cfg *Config) (*actions.Registry, error) {
+	reg := cfg.Actions
+	var faults []error
+	if len(cfg.Include) > 0 {
+		included := make([]actions.Offer, len(cfg.Include))
+		for i, name := range cfg.Include {
+			included[i].Name = name
+		}
+		only, err := reg.Only(included...)
+		if err != nil {
+			faults = append(faults, fmt.Errorf("Include: %w", err))
+		} else {
+			reg = only
+		}
+	}
+	if len(cfg.Exclude) == 0 {
+		return reg, errors.Join(faults...)
+	}
+	for _, word := range cfg.Exclude {
+		if !slices.ContainsFunc(cfg.Actions.All(), func(a *actions.Action) bool { return excludes(word, a.Name) }) {
+			faults = append(faults, fmt.Errorf("Exclude: there is no action %q%s", word, plan.Suggest(word, cfg.Actions)))
+		}
+	}
+	var kept []actions.Offer
+	for _, a := range reg.All() {
+		if !slices.ContainsFunc(cfg.Exclude, func(word string) bool { return excludes(word, a.Name) }) {
+			kept = append(kept, actions.Offer{Name: a.Name})
+		}
+	}
+	rest, err := reg.Only(kept...)
+	return rest, errors.Join(append(faults, err)...)
+}
+
+// excludes reports whether a word of Exclude means an action.
+func excludes(word, name string) bool {
+	plugin, bare := splitPlugin(name)
+	return strings.EqualFold(strings.ReplaceAll(word, ".", "-"), name) || strings.EqualFold(word, bare) || plugin != "" && strings.EqualFold(word, plugin)
+}
+
+// splitPlugin parts the name of an action into that of its plugin, "" for none,
+// and its own.
+func splitPlugin(name string) (plugin, bare string) {
+	if plugin, bare, found := strings.Cut(name, "-"); found {
+		return plugin, bare
+	}
+	return "", name
 }
 
 // offered is the registry of the actions that a prompt offers: reg itself when
@@ -354,44 +672,8 @@ func offered(offers []prompts.Offer, reg *actions.Registry) (*actions.Registry, 
 	return reg.Only(picked...)
 }
 
-// without is reg without the actions that the words exclude. Each has to exclude
-// something: else it is misspelt.
-func without(reg *actions.Registry, words []string) (*actions.Registry, error) {
-	if len(words) == 0 {
-		return reg, nil
-	}
-	var faults []error
-	for _, word := range words {
-		if !slices.ContainsFunc(reg.All(), func(a *actions.Action) bool { return excludes(word, a.Name) }) {
-			faults = append(faults, fmt.Errorf("Exclude: there is no action %q%s", word, plan.Suggest(word, reg)))
-		}
-	}
-	var kept []actions.Offer
-	for _, a := range reg.All() {
-		if !slices.ContainsFunc(words, func(word string) bool { return excludes(word, a.Name) }) {
-			kept = append(kept, actions.Offer{Name: a.Name})
-		}
-	}
-	rest, err := reg.Only(kept...)
-	return rest, errors.Join(append(faults, err)...)
-}
-
-// excludes reports whether a word of [SequenceConfig.Exclude] means an action.
-func excludes(word, name string) bool {
-	plugin, bare := splitPlugin(name)
-	return strings.EqualFold(strings.ReplaceAll(word, ".", "-"), name) || strings.EqualFold(word, bare) || plugin != "" && strings.EqualFold(word, plugin)
-}
-
-// splitPlugin parts the name of an action into that of its plugin, "" for none,
-// and its own.
-func splitPlugin(name string) (plugin, bare string) {
-	plugin, bare, found := strings.Cut(name, "-")
-	if !found {
-		return "", name
-	}
-	return plugin, bare
-}
-
+// checkOffer compares what a file says of an action with the registered one: that it is there, the
+// names of its parameters, which of them are required, and the types that the file gives.
 func checkOffer(o prompts.Offer, reg *actions.Registry) error {
 	action, ok := reg.Lookup(o.Name)
 	if !ok || action.Name != o.Name {
@@ -404,44 +686,33 @@ func checkOffer(o prompts.Offer, reg *actions.Registry) error {
 	if err := json.Unmarshal(o.Parameters, &said); err != nil {
 		return fmt.Errorf("action %s: parameters are no JSON Schema: %w", o.Name, err)
 	}
-	if err := agree(&said, action.Schema); err != nil {
-		return fmt.Errorf("action %s: parameters: %w", o.Name, err)
-	}
-	return nil
-}
-
-// agree compares what a file says of parameters with the registered schema: their
-// names, which of them are required, and the types that the file gives.
-func agree(said, registered *jsonschema.Schema) error {
 	var faults []string
 	compare := func(what string, said, registered []string) {
 		if !slices.Equal(said, registered) {
 			faults = append(faults, fmt.Sprintf("%s %s, the action has %s", what, list(said), list(registered)))
 		}
 	}
-	compare("names", slices.Sorted(maps.Keys(said.Properties)), slices.Sorted(maps.Keys(registered.Properties)))
-	compare("required", slices.Sorted(slices.Values(said.Required)), slices.Sorted(slices.Values(registered.Required)))
-	for _, name := range slices.Sorted(maps.Keys(said.Properties)) {
-		mine, action := said.Properties[name], registered.Properties[name]
-		if mine == nil || action == nil {
+	names := slices.Sorted(maps.Keys(said.Properties))
+	compare("names", names, slices.Sorted(maps.Keys(action.Schema.Properties)))
+	compare("required", sorted(said.Required), sorted(action.Schema.Required))
+	for _, name := range names {
+		mine, registered := said.Properties[name], action.Schema.Properties[name]
+		if mine == nil || registered == nil {
 			continue
 		}
-		if have, want := plan.TypeText(mine), plan.TypeText(action); have != "any" && have != want {
+		if have, want := plan.TypeText(mine), plan.TypeText(registered); have != "any" && have != want {
 			faults = append(faults, fmt.Sprintf("%s is %s, the action has %s", name, have, want))
 		}
 	}
-	if len(faults) == 0 {
+	if faults == nil {
 		return nil
 	}
-	return errors.New(strings.Join(faults, "; "))
+	return fmt.Errorf("action %s: parameters: %s", o.Name, strings.Join(faults, "; "))
 }
 
-func list(names []string) string {
-	if len(names) == 0 {
-		return "none"
-	}
-	return strings.Join(names, ", ")
-}
+func sorted(names []string) []string { return slices.Sorted(slices.Values(names)) }
+
+func list(names []string) string { return cmp.Or(strings.Join(names, ", "), "none") }
 
 // latest is what is made of a prompt, made anew when the library has another
 // version of it. It is safe for concurrent use.
@@ -457,15 +728,12 @@ type latest[T any] struct {
 
 // newLatest makes it of the version that there is now.
 func newLatest[T any](ctx context.Context, library *prompts.Library, name string, make func(context.Context, *prompts.Prompt) (T, error)) (*latest[T], error) {
-	prompt, err := library.Prompt(name)
-	if err != nil {
-		return nil, err
+	l := &latest[T]{library: library, name: name, make: make}
+	var err error
+	if l.seen, err = library.Prompt(name); err == nil {
+		l.made, err = make(ctx, l.seen)
 	}
-	made, err := make(ctx, prompt)
-	if err != nil {
-		return nil, err
-	}
-	return &latest[T]{library: library, name: name, make: make, made: made, seen: prompt}, nil
+	return l, err
 }
 
 // get returns what counts for a turn that begins now. Of a version that cannot be

@@ -19,34 +19,16 @@ import (
 	"github.com/planbot-go/planbot/models"
 	"github.com/planbot-go/planbot/planner/plan"
 	"github.com/planbot-go/planbot/prompts"
-	"github.com/planbot-go/planbot/state"
 )
-
-// PromptActionConfig says what an action is made of whose function is a prompt: a
-// semantic function of Semantic Kernel. Name, Model and Prompts are required.
-type PromptActionConfig struct {
-	Name string // of the action
-	// Prompt is the name of the prompt in Prompts. "": Name.
-	Prompt string
-	// Description is what the model is told of the action. "": that of the
-	// prompt's config.json; one of the two has to say something.
-	Description string
-
-	Model   models.Model
-	Prompts *prompts.Library
-
-	// Named and Functions are those of [SequenceConfig].
-	Named     func(name string) (models.Model, error)
-	Functions map[string]Function
-	// MaxTokens bounds the model's answer, unless the prompt's config.json does.
-	// 0: 2000.
-	MaxTokens int
-}
 
 // AddPrompt registers an action whose function is a prompt. The fields of In, a
 // struct as [actions.Add] wants it, are the prompt's variables: {{$name}}. {{$input}}
 // is the field called input, or the only field there is. State is read as
-// {{$user.name}} and {{$conversation.name}}.
+// {{$user.name}} and {{$conversation.name}}. It is a semantic function of Semantic Kernel.
+//
+// Of cfg it needs Model and Prompts, and reads Prompt (the name of the prompt; "": that of the
+// action), Named, Functions and MaxTokens. An empty description is that of the prompt's
+// config.json; one of the two has to say something.
 //
 // The rendered prompt goes to the model as the text of a user, without history, in
 // the prompt's completion settings. With include_input it goes as that of the
@@ -58,20 +40,20 @@ type PromptActionConfig struct {
 // its result is kept for whoever goes on with a turn.
 //
 // It panics as [actions.Add] does, and when the prompt does not fit the action.
-func AddPrompt[In any](reg *actions.Registry, cfg PromptActionConfig, opts ...actions.Option) *actions.Action {
-	tasks, err := newPromptTasks(cfg, fieldNames(reflect.TypeFor[In]()))
+func AddPrompt[In any](reg *actions.Registry, name, description string, cfg Config, opts ...actions.Option) *actions.Action {
+	tasks, err := newPromptTasks(name, description, cfg, fieldNames(reflect.TypeFor[In]()))
 	if err != nil {
 		panic("planner: " + err.Error())
 	}
-	action := actions.Add(reg, cfg.Name, tasks.made.description, func(ctx context.Context, turn *actions.Turn, in In) (actions.Result, error) {
+	action := actions.Add(reg, name, tasks.made.description, func(ctx context.Context, turn *actions.Turn, in In) (actions.Result, error) {
 		inputs, err := inputsOf(in)
 		if err != nil {
 			return actions.Result{}, err
 		}
 		return tasks.get(ctx).run(ctx, turn, inputs)
-	}, marked(opts)...)
+	}, append([]actions.Option{actions.ReturnsData}, opts...)...)
 	if action.Parallel {
-		panic("planner: " + errParallel.Error() + ": " + cfg.Name)
+		panic("planner: " + errParallel.Error() + ": " + name)
 	}
 	return action
 }
@@ -116,11 +98,6 @@ func writeDuration(enc *jsontext.Encoder, d time.Duration) error {
 	return enc.WriteToken(jsontext.String(d.String()))
 }
 
-// marked puts the marks of all prompt actions before those of one.
-func marked(opts []actions.Option) []actions.Option {
-	return append([]actions.Option{actions.ReturnsData}, opts...)
-}
-
 // promptTask is the function of a prompt action.
 type promptTask struct {
 	modelPrompt
@@ -129,26 +106,27 @@ type promptTask struct {
 }
 
 // newPromptTasks checks cfg, and a prompt against an action with these parameters.
-func newPromptTasks(cfg PromptActionConfig, parameters []string) (*latest[*promptTask], error) {
-	if err := cfg.check(); err != nil {
-		return nil, fmt.Errorf("prompt action %s: %w", cfg.Name, err)
+func newPromptTasks(name, description string, cfg Config, parameters []string) (*latest[*promptTask], error) {
+	err := checkTasks(&cfg)
+	var tasks *latest[*promptTask]
+	if err == nil {
+		tasks, err = newLatest(context.Background(), cfg.Prompts, cmp.Or(cfg.Prompt, name), func(_ context.Context, prompt *prompts.Prompt) (*promptTask, error) {
+			return newPromptTask(description, cfg, prompt, parameters)
+		})
 	}
-	tasks, err := newLatest(context.Background(), cfg.Prompts, cmp.Or(cfg.Prompt, cfg.Name), func(_ context.Context, prompt *prompts.Prompt) (*promptTask, error) {
-		return newPromptTask(cfg, prompt, parameters)
-	})
 	if err != nil {
-		return nil, fmt.Errorf("prompt action %s: %w", cfg.Name, err)
+		return nil, fmt.Errorf("prompt action %s: %w", name, err)
 	}
 	return tasks, nil
 }
 
-func newPromptTask(cfg PromptActionConfig, prompt *prompts.Prompt, parameters []string) (*promptTask, error) {
+func newPromptTask(description string, cfg Config, prompt *prompts.Prompt, parameters []string) (*promptTask, error) {
 	t := &promptTask{
 		modelPrompt: modelPrompt{
 			prompt: prompt, model: cfg.Model, functions: cfg.Functions,
-			maxTokens: cmp.Or(cfg.MaxTokens, 2000), counter: cfg.Prompts.Counter(),
+			maxTokens: cmp.Or(cfg.MaxTokens, defaultMaxTokens), historyTokens: defaultHistoryTokens,
 		},
-		description: cmp.Or(cfg.Description, prompt.Config.Description),
+		description: cmp.Or(description, prompt.Config.Description),
 	}
 	if slices.Contains(parameters, "input") || len(parameters) == 1 {
 		t.main = parameters[max(0, slices.Index(parameters, "input"))]
@@ -159,7 +137,7 @@ func newPromptTask(cfg PromptActionConfig, prompt *prompts.Prompt, parameters []
 	return t, nil
 }
 
-func (c *PromptActionConfig) check() error {
+func checkTasks(c *Config) error {
 	var faults []error
 	if c.Model == nil {
 		faults = append(faults, errors.New("no Model"))
@@ -177,11 +155,11 @@ func (c *PromptActionConfig) check() error {
 func (t *promptTask) checkUse(parameters []string) error {
 	var faults []error
 	fault := func(format string, args ...any) { faults = append(faults, fmt.Errorf("config.json: "+format, args...)) }
-	config, c := &t.prompt.Config, &t.prompt.Config.Completion
+	c := &t.prompt.Config
 	if t.description == "" {
 		fault("no description: the model could not know what the action is for")
 	}
-	if a := config.Augmentation; a != "" && a != prompts.AugmentNone {
+	if a := c.Augmentation; a != "" && a != "none" {
 		fault("augmentation_type %s: a prompt that is an action gives text, say none", a)
 	}
 	if c.ToolChoice != "" || c.ParallelCalls != nil {
@@ -190,8 +168,8 @@ func (t *promptTask) checkUse(parameters []string) error {
 	if wanted(c.IncludeInput) && t.main == "" {
 		fault("include_input is true, but no parameter is called input")
 	}
-	if config.Input != nil && !slices.Equal(sorted(inputNames(config.Input)), sorted(parameters)) {
-		fault("input.parameters are %s, the action has %s", list(inputNames(config.Input)), list(parameters))
+	if c.Input != nil && !slices.Equal(sorted(inputNames(c.Input)), sorted(parameters)) {
+		fault("input.parameters are %s, the action has %s", list(inputNames(c.Input)), list(parameters))
 	}
 	if t.prompt.Actions != nil {
 		faults = append(faults, errors.New("actions.json has no effect in a prompt that is an action"))
@@ -216,11 +194,11 @@ func (t *promptTask) run(ctx context.Context, turn *actions.Turn, inputs map[str
 	if value, ok := inputs[t.main]; ok {
 		inputs["input"] = value
 	}
-	in, err := t.assemble(ctx, turn, inputs)
+	text, err := t.render(ctx, turn, inputs, nil)
 	if err != nil {
 		return actions.Result{}, err
 	}
-	answer, err := t.answer(ctx, turn, in)
+	answer, err := t.answer(ctx, turn, inputs, text)
 	switch {
 	case err == nil && answer.Text == "":
 		return actions.Fail("the AI model had no answer"), nil
@@ -238,10 +216,27 @@ func (t *promptTask) run(ctx context.Context, turn *actions.Turn, inputs map[str
 }
 
 // answer is the model's, trimmed. A model that has none is asked once more.
-func (t *promptTask) answer(ctx context.Context, turn *actions.Turn, in prompts.AssembleInput) (answer models.Response, err error) {
+func (t *promptTask) answer(ctx context.Context, turn *actions.Turn, inputs map[string]any, text string) (answer models.Response, err error) {
+	var in told
+	if wanted(t.prompt.Config.IncludeInput) {
+		in.opening = append(in.opening, models.Message{Role: "system", Text: text})
+		if text, err = prompts.Format(inputs["input"]); err != nil {
+			return answer, err
+		}
+	}
+	if wanted(t.prompt.Config.IncludeHistory) {
+		in.history = historyOf(turn, spoken)
+	}
+	if text != "" {
+		in.ending = append(in.ending, models.Message{Role: "user", Text: text})
+	}
+	request := t.request()
+	if request.Messages, err = t.fit(in, nil, nil); err != nil {
+		return answer, err
+	}
 	for tries := 0; tries < 2 && answer.Text == "" && err == nil; tries++ {
 		var said *models.Response
-		if said, err = t.ask(ctx, turn, in, nil); err == nil {
+		if said, err = complete(ctx, turn, t.model, request); err == nil {
 			answer = *said
 			answer.Text = strings.TrimSpace(said.Text)
 		}
@@ -249,44 +244,16 @@ func (t *promptTask) answer(ctx context.Context, turn *actions.Turn, in prompts.
 	return answer, err
 }
 
-// assemble is what the model is told.
-func (t *promptTask) assemble(ctx context.Context, turn *actions.Turn, inputs map[string]any) (in prompts.AssembleInput, err error) {
-	text, err := t.render(ctx, turn, inputs)
-	if err != nil {
-		return in, err
-	}
-	in.Input = text
-	if completion := &t.prompt.Config.Completion; wanted(completion.IncludeInput) {
-		in.System = text
-		if in.Input, err = prompts.Format(inputs["input"]); err != nil {
-			return in, err
-		}
-	}
-	if wanted(t.prompt.Config.Completion.IncludeHistory) {
-		history := state.Of[prompts.History](turn.Thread).Retold(spoken)
-		in.History = func(budget int) []prompts.Message {
-			return history.Within(min(budget, defaultHistoryTokens), t.counter)
-		}
-	}
-	return in, nil
-}
-
 // spoken is what the bot said in a turn, from what the history keeps of it.
-func spoken(transcript string) string {
-	p, ok := readTranscript(transcript)
-	if !ok && strings.HasPrefix(transcript, `{"type":"plan"`) {
-		return tooLong // the history has cut it
-	}
-	if !ok {
-		return transcript
-	}
-	var said []string
-	for _, c := range p.Commands {
+func spoken(transcript string) []models.Message {
+	commands, text := readTranscript(transcript)
+	said := []string{}
+	for _, c := range commands {
 		if c.Kind == plan.Say {
 			said = append(said, c.Response)
 		}
 	}
-	return strings.Join(said, "\n")
+	return []models.Message{{Role: "assistant", Text: cmp.Or(text, strings.Join(said, "\n"))}}
 }
 
 // whyNoAnswer says it in words that the model and the person may read.
@@ -315,32 +282,29 @@ func whyNoAnswer(err error) string {
 // wanted says whether something that is not told by default is.
 func wanted(setting *bool) bool { return setting != nil && *setting }
 
-func sorted(names []string) []string { return slices.Sorted(slices.Values(names)) }
-
 // AddPromptFolders adds an action for each prompt whose config.json has an input, named as
 // its folder: [AddPrompt] without a Go type. The action's parameters, all of them texts, are
-// the input.parameters of the config.json. The Name, Prompt and Description of cfg are not
-// looked at. The error lists everything that is wrong with any of them; then a stand-in has
+// the input.parameters of the config.json. The Prompt of cfg is not looked at. The error lists everything that is wrong with any of them; then a stand-in has
 // the name, so that who else names the action can be checked too.
-func AddPromptFolders(reg *actions.Registry, cfg PromptActionConfig, opts ...actions.Option) error {
-	if err := cfg.check(); err != nil {
+func AddPromptFolders(reg *actions.Registry, cfg Config, opts ...actions.Option) error {
+	if err := checkTasks(&cfg); err != nil {
 		return fmt.Errorf("prompt actions: %w", err)
 	}
 	var faults []error
 	for _, name := range cfg.Prompts.Names() {
 		prompt, err := cfg.Prompts.Prompt(name)
 		if err == nil && prompt.Config.Input != nil {
-			cfg.Name, cfg.Prompt, cfg.Description = name, name, ""
-			err = addPromptFolder(reg, cfg, prompt.Config.Input, opts)
+			cfg.Prompt = name
+			err = addPromptFolder(reg, name, cfg, prompt.Config.Input, opts)
 		}
 		faults = append(faults, err)
 	}
 	return errors.Join(faults...)
 }
 
-func addPromptFolder(reg *actions.Registry, cfg PromptActionConfig, inputs []prompts.Input, opts []actions.Option) error {
+func addPromptFolder(reg *actions.Registry, name string, cfg Config, inputs []prompts.Input, opts []actions.Option) error {
 	description := ""
-	tasks, fault := newPromptTasks(cfg, inputNames(inputs))
+	tasks, fault := newPromptTasks(name, "", cfg, inputNames(inputs))
 	if fault == nil {
 		description = tasks.made.description
 	}
@@ -356,9 +320,9 @@ func addPromptFolder(reg *actions.Registry, cfg PromptActionConfig, inputs []pro
 		}
 		return tasks.get(ctx).run(ctx, turn, values)
 	}
-	action, err := actions.AddSchema(reg, cfg.Name, description, schemaOf(inputs), run, marked(opts)...)
+	action, err := actions.AddSchema(reg, name, description, schemaOf(inputs), run, append([]actions.Option{actions.ReturnsData}, opts...)...)
 	if err == nil && action.Parallel {
-		err = fmt.Errorf("%w: %s", errParallel, cfg.Name)
+		err = fmt.Errorf("%w: %s", errParallel, name)
 	}
 	return errors.Join(fault, err)
 }

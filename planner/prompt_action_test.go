@@ -34,8 +34,8 @@ func promptAction(t *testing.T, model models.Model, files map[string]string) *ac
 	for name, content := range files {
 		own["ShortPoem/"+name] = content
 	}
-	return planner.AddPrompt[poem](actions.New(), planner.PromptActionConfig{
-		Name: "ShortPoem", Description: "Writes a poem", Model: model, Prompts: folder(t, own),
+	return planner.AddPrompt[poem](actions.New(), "ShortPoem", "Writes a poem", planner.Config{
+		Model: model, Prompts: folder(t, own),
 	})
 }
 
@@ -91,8 +91,8 @@ func TestAPromptActionWritesADurationAsItIsRead(t *testing.T) {
 		For time.Duration `json:"for"`
 	}
 	model := &recorder{answer: "Sleep well."}
-	a := planner.AddPrompt[nap](actions.New(), planner.PromptActionConfig{
-		Name: "Nap", Description: "Sings", Model: model, Prompts: folder(t, map[string]string{"Nap/prompt.txt": "Sing for {{$for}}."}),
+	a := planner.AddPrompt[nap](actions.New(), "Nap", "Sings", planner.Config{
+		Model: model, Prompts: folder(t, map[string]string{"Nap/prompt.txt": "Sing for {{$for}}."}),
 	})
 	call(t, a, turn("x"), map[string]any{"for": "90s"})
 	if said := model.asked[0].Messages[0].Text; said != "Sing for 1m30s." {
@@ -111,7 +111,7 @@ func TestAPromptActionMayIncludeMore(t *testing.T) {
 	p := `{"type":"plan","commands":[{"type":"DO","action":"a","entities":{}},{"type":"SAY","response":"Woof."}]}`
 	state.Of[prompts.History](in.Thread).Append(prompts.Turn{
 		Messages: []prompts.Message{{Role: prompts.User, Text: "dogs"}, {Role: prompts.Assistant, Text: p}},
-	}, prompts.Limits{})
+	}, 0)
 	call(t, a, in, map[string]any{"input": "cats"})
 	want := []models.Message{
 		{Role: "system", Text: "Write a poem."},
@@ -128,7 +128,7 @@ func TestAPromptActionWithoutAnAnswerFails(t *testing.T) {
 	t.Parallel()
 	secret := errors.New("secret")
 	for reason, err := range map[string]error{
-		"the AI model is too busy right now":     &models.Error{Kind: models.Throttled, Err: secret},
+		"the AI model is too busy right now":            &models.Error{Kind: models.Throttled, Err: secret},
 		"the text is too long for the AI model":         &models.Error{Kind: models.TooLong, Err: secret},
 		"the content filter of the AI model refused it": &models.Error{Kind: models.FilteredOutput, Err: secret},
 		"the AI model did not answer in time":           &models.Error{Kind: models.Timeout, Err: secret},
@@ -180,9 +180,9 @@ func TestAnAnswerThatWasCutOffSaysSo(t *testing.T) {
 
 func TestPromptActionsThatCannotWork(t *testing.T) {
 	t.Parallel()
-	add := func(cfg planner.PromptActionConfig, opts ...actions.Option) (fault string) {
+	add := func(name, description string, cfg planner.Config, opts ...actions.Option) (fault string) {
 		defer func() { fault, _ = recover().(string) }()
-		planner.AddPrompt[poem](actions.New(), cfg, opts...)
+		planner.AddPrompt[poem](actions.New(), name, description, cfg, opts...)
 		return ""
 	}
 	library := folder(t, map[string]string{
@@ -193,11 +193,11 @@ func TestPromptActionsThatCannotWork(t *testing.T) {
 	})
 	model := &recorder{}
 	for want, got := range map[string]string{
-		"": add(planner.PromptActionConfig{Name: "a", Description: "d", Prompt: "good", Model: model, Prompts: library}),
-		"no Model\nno Prompts\nMaxTokens is negative": add(planner.PromptActionConfig{Name: "a", MaxTokens: -1}),
-		"no such prompt": add(planner.PromptActionConfig{Name: "a", Model: model, Prompts: library}),
-		"no description": add(planner.PromptActionConfig{Name: "good", Model: model, Prompts: library}),
-		"in parallel":    add(planner.PromptActionConfig{Name: "good", Description: "d", Model: model, Prompts: library}, actions.Parallel),
+		"": add("a", "d", planner.Config{Prompt: "good", Model: model, Prompts: library}),
+		"no Model\nno Prompts\nMaxTokens is negative": add("a", "", planner.Config{MaxTokens: -1}),
+		"no such prompt": add("a", "", planner.Config{Model: model, Prompts: library}),
+		"no description": add("good", "", planner.Config{Model: model, Prompts: library}),
+		"in parallel":    add("good", "d", planner.Config{Model: model, Prompts: library}, actions.Parallel),
 		`augmentation_type sequence: a prompt that is an action gives text, say none
 config.json: tool_choice and parallel_tool_calls have no effect in a prompt that is an action
 config.json: input.parameters are inputs, the action has input, words, lines, who
@@ -205,7 +205,7 @@ actions.json has no effect in a prompt that is an action
 no function "actions", have none
 $dialog.x: no scope "dialog", have conversation, user, temp
 $inputs is no parameter of the action, which has input, words, lines, who
-config.json: completion.model tiny: only one`: add(planner.PromptActionConfig{Name: "bad", Description: "d", Model: model, Prompts: library}),
+config.json: completion.model tiny: only one`: add("bad", "d", planner.Config{Model: model, Prompts: library}),
 	} {
 		if !strings.Contains(got, want) || want == "" && got != "" {
 			t.Errorf("got %s\nwant %s", got, want)
@@ -235,11 +235,11 @@ func TestFoldersAreActions(t *testing.T) {
 	t.Parallel()
 	model := &recorder{answer: "Roses."}
 	reg := actions.New()
-	if err := planner.AddPromptFolders(reg, planner.PromptActionConfig{Model: model, Prompts: folder(t, poems(nil))}); err != nil {
+	if err := planner.AddPromptFolders(reg, planner.Config{Model: model, Prompts: folder(t, poems(nil))}); err != nil {
 		t.Fatal(err)
 	}
 	want := `ShortPoem(input: string "The scenario to turn into a poem.", style?: string = "in \"rhymes\"", mood?: string) - Turns a scenario into a short poem.`
-	if got := prompts.RenderActions(plan.Describe(reg)); got != want {
+	if got := plan.List(reg, false); got != want {
 		t.Errorf("got %s\nwant %s", got, want)
 	}
 	a, _ := reg.Lookup("ShortPoem")
@@ -266,12 +266,12 @@ func TestPlannersUsePromptActions(t *testing.T) {
 	} {
 		model := &recorder{answer: "Roses."}
 		reg := actions.New()
-		if err := planner.AddPromptFolders(reg, planner.PromptActionConfig{Model: model, Prompts: library}); err != nil {
+		if err := planner.AddPromptFolders(reg, planner.Config{Model: model, Prompts: library}); err != nil {
 			t.Fatal(err)
 		}
 		planning := &recorder{answer: answer}
 		in := turn("Write a poem about John Doe, then translate it into Chinese.")
-		p, err := planned(t, name, planner.SequenceConfig{Model: planning, Prompts: library, Actions: reg}, in)
+		p, err := planned(t, name, planner.Config{Model: planning, Prompts: library, Actions: reg}, in)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -285,7 +285,7 @@ func TestPlannersUsePromptActions(t *testing.T) {
 	}
 }
 
-func planned(t *testing.T, name string, cfg planner.SequenceConfig, in *actions.Turn) (plan.Plan, error) {
+func planned(t *testing.T, name string, cfg planner.Config, in *actions.Turn) (plan.Plan, error) {
 	t.Helper()
 	if name == "sequential" {
 		s, err := planner.NewSequential(t.Context(), cfg)
@@ -295,7 +295,7 @@ func planned(t *testing.T, name string, cfg planner.SequenceConfig, in *actions.
 		return s.Plan(t.Context(), in)
 	}
 	if name == "tools" {
-		p, err := planner.NewTools(t.Context(), planner.ToolsConfig{SequenceConfig: cfg})
+		p, err := planner.NewTools(t.Context(), cfg)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -336,14 +336,14 @@ func TestFoldersThatAreNoActions(t *testing.T) {
 		"mute/prompt.txt":  "{{$x}}",
 		"mute/config.json": `{"input": {"parameters": []}}`,
 	})
-	err := planner.AddPromptFolders(actions.New(), planner.PromptActionConfig{Model: &recorder{}, Prompts: library})
+	err := planner.AddPromptFolders(actions.New(), planner.Config{Model: &recorder{}, Prompts: library})
 	want := []string{`action name "7up": want a letter`, "prompt mute: config.json: no description", "$x is no parameter of the action, which has none"}
 	for i, line := range strings.Split(errors.Join(err, errors.New("")).Error(), "\n") {
 		if i < len(want) && !strings.Contains(line, want[i]) {
 			t.Errorf("got %s\nwant %s", line, want[i])
 		}
 	}
-	if err := planner.AddPromptFolders(actions.New(), planner.PromptActionConfig{}); err == nil || !strings.Contains(err.Error(), "no Model\nno Prompts") {
+	if err := planner.AddPromptFolders(actions.New(), planner.Config{}); err == nil || !strings.Contains(err.Error(), "no Model\nno Prompts") {
 		t.Errorf("got %v", err)
 	}
 }

@@ -48,13 +48,13 @@ func folder(t *testing.T, files map[string]string) *prompts.Library {
 }
 
 // briefed makes a sequence planner with the prompt "own".
-func briefed(t *testing.T, model models.Model, files map[string]string, more ...func(*planner.SequenceConfig)) (*planner.Sequence, error) {
+func briefed(t *testing.T, model models.Model, files map[string]string, more ...func(*planner.Config)) (*planner.Planner, error) {
 	t.Helper()
 	own := map[string]string{}
 	for name, content := range files {
 		own["own/"+name] = content
 	}
-	cfg := planner.SequenceConfig{Model: model, Prompts: folder(t, own), Actions: vectorActions(t), Prompt: "own"}
+	cfg := planner.Config{Model: model, Prompts: folder(t, own), Actions: vectorActions(t), Prompt: "own"}
 	for _, change := range more {
 		change(&cfg)
 	}
@@ -68,7 +68,7 @@ func TestThePromptsSettingsAreAskedFor(t *testing.T) {
 		"prompt.txt": "Hello.",
 		"config.json": `{"completion": {"max_tokens": 11, "temperature": 0.5, "top_p": 0, "presence_penalty": 1, "frequency_penalty": -1,
 			"stop_sequences": ["END"], "include_history": false, "model": "tiny"}, "augmentation": {"augmentation_type": "sequence"}}`,
-	}, func(cfg *planner.SequenceConfig) {
+	}, func(cfg *planner.Config) {
 		cfg.Model = &recorder{}
 		cfg.MaxTokens = 99
 		cfg.Named = func(name string) (models.Model, error) {
@@ -83,7 +83,7 @@ func TestThePromptsSettingsAreAskedFor(t *testing.T) {
 	}
 	in := turn("hello")
 	said := []prompts.Message{{Role: prompts.User, Text: "before"}, {Role: prompts.Assistant, Text: "yes"}}
-	state.Of[prompts.History](in.Thread).Append(prompts.Turn{Messages: said}, prompts.Limits{})
+	state.Of[prompts.History](in.Thread).Append(prompts.Turn{Messages: said}, 0)
 	if _, err := s.Plan(t.Context(), in); err != nil {
 		t.Fatal(err)
 	}
@@ -91,7 +91,7 @@ func TestThePromptsSettingsAreAskedFor(t *testing.T) {
 		t.Fatalf("the named model was asked %d times", len(named.asked))
 	}
 	got := named.asked[0]
-	if n := len(got.Messages); n != 3 || got.Messages[0].Text != "Hello." || got.Messages[2].Text != "hello" {
+	if n := len(got.Messages); n != 2 || unclocked(got.Messages[0].Text) != "Hello." || got.Messages[1].Text != "hello" {
 		t.Errorf("messages: %+v", got.Messages)
 	}
 	if len(got.Actions) == 0 {
@@ -116,9 +116,8 @@ func TestThePromptSaysHowToCall(t *testing.T) {
 	} {
 		model := &recorder{answer: "Hi."}
 		library := folder(t, map[string]string{"tools/prompt.txt": "Call.", "tools/config.json": config})
-		tools, err := planner.NewTools(t.Context(), planner.ToolsConfig{
-			SequenceConfig: planner.SequenceConfig{Model: model, Prompts: library, Actions: vectorActions(t)},
-			Choice:         "required", OneCallAtMost: true,
+		tools, err := planner.NewTools(t.Context(), planner.Config{
+			Model: model, Prompts: library, Actions: vectorActions(t), Choice: "required", OneCallAtMost: true,
 		})
 		if err != nil {
 			t.Fatal(err)
@@ -138,8 +137,8 @@ func TestThePromptIsRenderedForTheTurn(t *testing.T) {
 	s, err := briefed(t, model, map[string]string{
 		"prompt.txt":  "{{$user.name}} in {{$conversation.topic}}: {{$input}} ({{$temp.mood}}{{$gone}}) {{shout $input 'a b'}}",
 		"config.json": `{"completion": {"include_input": false}}`,
-	}, func(cfg *planner.SequenceConfig) {
-		cfg.Functions = map[string]planner.Function{"shout": func(_ context.Context, turn *actions.Turn, args []string) (any, error) {
+	}, func(cfg *planner.Config) {
+		cfg.Functions = map[string]func(ctx context.Context, turn *actions.Turn, args []string) (any, error){"shout": func(_ context.Context, turn *actions.Turn, args []string) (any, error) {
 			return strings.Join(args, "+") + "!" + turn.ID, nil
 		}}
 	})
@@ -156,7 +155,7 @@ func TestThePromptIsRenderedForTheTurn(t *testing.T) {
 		t.Fatal(err)
 	}
 	messages := model.asked[0].Messages
-	if want := `Mia in - a: {{actions}} $5 (glad) {{actions}} $5+a b!t1`; messages[0].Text != want {
+	if want := `Mia in - a: {{actions}} $5 (glad) {{actions}} $5+a b!t1`; unclocked(messages[0].Text) != want {
 		t.Errorf("got %s\nwant %s", messages[0].Text, want)
 	}
 	if last := messages[len(messages)-1]; last.Role == "user" {
@@ -168,8 +167,8 @@ func TestAFaultOfTheRenderingEndsTheTurn(t *testing.T) {
 	t.Parallel()
 	broken := errors.New("broken")
 	model := &recorder{}
-	s, err := briefed(t, model, map[string]string{"prompt.txt": "{{fn}}{{$user.odd}}"}, func(cfg *planner.SequenceConfig) {
-		cfg.Functions = map[string]planner.Function{"fn": func(_ context.Context, turn *actions.Turn, _ []string) (any, error) {
+	s, err := briefed(t, model, map[string]string{"prompt.txt": "{{fn}}{{$user.odd}}"}, func(cfg *planner.Config) {
+		cfg.Functions = map[string]func(ctx context.Context, turn *actions.Turn, args []string) (any, error){"fn": func(_ context.Context, turn *actions.Turn, _ []string) (any, error) {
 			if turn.Text == "fn" {
 				return nil, broken
 			}
@@ -200,7 +199,7 @@ func TestAPromptOffersSomeOfTheActions(t *testing.T) {
 		"prompt.txt": "{{actions}}",
 		"actions.json": `[{"name": "addItem", "description": "Puts it there", "parameters": {"type": "object",
 			"properties": {"item": {"type": "string"}, "list": {}, "notes": {}, "quantity": {"type": "number"}}, "required": ["list", "item"]}}, {"name": "createList"}]`,
-	}, func(cfg *planner.SequenceConfig) { cfg.MaxRepairs = -1 })
+	}, func(cfg *planner.Config) { cfg.MaxRepairs = -1 })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -208,7 +207,7 @@ func TestAPromptOffersSomeOfTheActions(t *testing.T) {
 	if fault, ok := errors.AsType[*plan.Fault](err); !ok || fault.Kind != plan.UnknownAction {
 		t.Errorf("got %v", err)
 	}
-	system := model.asked[0].Messages[0].Text
+	system := unclocked(model.asked[0].Messages[0].Text)
 	lines := strings.Split(system, "\n")
 	if len(lines) != 2 || !strings.HasPrefix(lines[0], "addItem(") || !strings.HasSuffix(lines[0], " - Puts it there") || !strings.HasPrefix(lines[1], "createList(") {
 		t.Errorf("offered:\n%s", system)
@@ -224,8 +223,8 @@ func TestAPromptThatContradictsItsPlannerIsRefused(t *testing.T) {
 		"actions.json": `[{"name": "additem"}, {"name": "fly"}, {"name": "addItem", "parameters": {"type": "object",
 			"properties": {"list": {"type": "integer"}, "thing": {"type": "string"}}, "required": ["list"]}},
 			{"name": "createList", "parameters": {"type": 7}}]`,
-	}, func(cfg *planner.SequenceConfig) {
-		cfg.Functions = map[string]planner.Function{"fn": func(context.Context, *actions.Turn, []string) (any, error) { return nil, nil }}
+	}, func(cfg *planner.Config) {
+		cfg.Functions = map[string]func(ctx context.Context, turn *actions.Turn, args []string) (any, error){"fn": func(context.Context, *actions.Turn, []string) (any, error) { return nil, nil }}
 	})
 	want := `sequence planner: prompt own: actions.json: there is no action "additem"; the nearest names are addItem
 actions.json: there is no action "fly"; use only the actions that are listed
@@ -254,8 +253,8 @@ config.json: completion.model tiny: only one model is configured, leave it out`
 
 func TestNoSuchPrompt(t *testing.T) {
 	t.Parallel()
-	_, err := briefed(t, &recorder{}, map[string]string{"prompt.txt": "x"}, func(cfg *planner.SequenceConfig) { cfg.Prompt = "gone" })
-	if !errors.Is(err, prompts.ErrNoPrompt) {
+	_, err := briefed(t, &recorder{}, map[string]string{"prompt.txt": "x"}, func(cfg *planner.Config) { cfg.Prompt = "gone" })
+	if err == nil || !strings.Contains(err.Error(), "no such prompt") {
 		t.Errorf("got %v", err)
 	}
 }

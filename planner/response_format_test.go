@@ -15,7 +15,7 @@ import (
 )
 
 // formatOf is the format that a planner asks its model for.
-func formatOf(t *testing.T, files map[string]string, change func(*planner.SequenceConfig)) *models.Format {
+func formatOf(t *testing.T, files map[string]string, change func(*planner.Config)) *models.Format {
 	t.Helper()
 	model := &recorder{answer: "Hi."}
 	s, err := briefed(t, model, files, change)
@@ -31,13 +31,13 @@ func formatOf(t *testing.T, files map[string]string, change func(*planner.Sequen
 func TestTheModelIsHeldToTheFormat(t *testing.T) {
 	t.Parallel()
 	text := map[string]string{"prompt.txt": "Answer in JSON."}
-	with := func(format planner.ResponseFormat) *models.Format {
-		return formatOf(t, text, func(cfg *planner.SequenceConfig) { cfg.ResponseFormat = format })
+	with := func(format string) *models.Format {
+		return formatOf(t, text, func(cfg *planner.Config) { cfg.ResponseFormat = format })
 	}
-	if got := with(planner.PlainText); got != nil {
+	if got := with("text"); got != nil {
 		t.Errorf("text: %+v", got)
 	}
-	if diff := cmp.Diff(&models.Format{}, with(planner.JSONObject)); diff != "" {
+	if diff := cmp.Diff(&models.Format{}, with("json_object")); diff != "" {
 		t.Error(diff)
 	}
 	schema, grammar, _, err := plan.Schema(vectorActions(t))
@@ -45,7 +45,7 @@ func TestTheModelIsHeldToTheFormat(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := &models.Format{Name: "plan", Schema: schema, Loose: true, Grammar: grammar}
-	for _, format := range []planner.ResponseFormat{"", planner.JSONSchema} {
+	for _, format := range []string{"", "json_schema"} {
 		if diff := cmp.Diff(want, with(format)); diff != "" {
 			t.Errorf("%q: %s", format, diff)
 		}
@@ -57,7 +57,7 @@ func TestTheSchemaIsOfWhatIsOffered(t *testing.T) {
 	t.Parallel()
 	got := formatOf(t, map[string]string{
 		"prompt.txt": "Plan.", "actions.json": `[{"name":"addItem"}]`,
-	}, func(*planner.SequenceConfig) {})
+	}, func(*planner.Config) {})
 	if s := string(got.Schema); got.Loose || !strings.Contains(s, `"addItem"`) || strings.Contains(s, `"createTicket"`) {
 		t.Errorf("loose %v: %s", got.Loose, s)
 	}
@@ -70,7 +70,7 @@ func TestJSONObjectNeedsTheWord(t *testing.T) {
 		"Plan as json.":     "",
 		"Plan, {{$input}}.": "", // as the turn has it
 	} {
-		_, err := briefed(t, &recorder{}, map[string]string{"prompt.txt": prompt}, func(cfg *planner.SequenceConfig) { cfg.ResponseFormat = planner.JSONObject })
+		_, err := briefed(t, &recorder{}, map[string]string{"prompt.txt": prompt}, func(cfg *planner.Config) { cfg.ResponseFormat = "json_object" })
 		if err == nil && want != "" || err != nil && err.Error() != want {
 			t.Errorf("%s: %v", prompt, err)
 		}
@@ -80,7 +80,7 @@ func TestJSONObjectNeedsTheWord(t *testing.T) {
 func TestTheSequentialPlannerAsksForNoJSON(t *testing.T) {
 	t.Parallel()
 	model := &recorder{answer: "Hi."}
-	s, err := planner.NewSequential(t.Context(), planner.SequenceConfig{Model: model, Prompts: library(t), Actions: vectorActions(t)})
+	s, err := planner.NewSequential(t.Context(), planner.Config{Model: model, Prompts: library(t), Actions: vectorActions(t)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -99,7 +99,7 @@ func TestActionsThatSpoilAStrictSchemaAreNamed(t *testing.T) {
 	reg := actions.New()
 	offer[worded](reg, "fine")
 	offer[labelled](reg, "open")
-	cfg := planner.SequenceConfig{Model: &recorder{}, Prompts: library(t), Actions: reg}
+	cfg := planner.Config{Model: &recorder{}, Prompts: library(t), Actions: reg}
 	if _, err := planner.NewSequence(zerolog.New(&log).WithContext(t.Context()), cfg); err != nil {
 		t.Fatal(err)
 	}

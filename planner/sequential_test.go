@@ -19,7 +19,7 @@ import (
 )
 
 // sequential is the planner with a fake model, and a turn to plan.
-func sequential(t *testing.T, maxRepairs int) (*planner.Sequential, *fakemodel.Server, *actions.Turn) {
+func sequential(t *testing.T, maxRepairs int) (*planner.Planner, *fakemodel.Server, *actions.Turn) {
 	t.Helper()
 	fake := fakemodel.New(t)
 	model, err := models.NewOpenAI(models.OpenAIConfig{BaseURL: fake.URL, Model: "fake"})
@@ -30,7 +30,7 @@ func sequential(t *testing.T, maxRepairs int) (*planner.Sequential, *fakemodel.S
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := planner.NewSequential(t.Context(), planner.SequenceConfig{Model: model, Prompts: library, Actions: xmlActions(t), MaxRepairs: maxRepairs})
+	s, err := planner.NewSequential(t.Context(), planner.Config{Model: model, Prompts: library, Actions: xmlActions(t), MaxRepairs: maxRepairs})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -78,7 +78,7 @@ func TestSequentialGivesUp(t *testing.T) {
 
 func TestSequentialNeedsItsParts(t *testing.T) {
 	t.Parallel()
-	_, err := planner.NewSequential(context.Background(), planner.SequenceConfig{})
+	_, err := planner.NewSequential(context.Background(), planner.Config{})
 	for _, part := range []string{"sequential planner", "no Model", "no Actions"} {
 		if err == nil || !strings.Contains(err.Error(), part) {
 			t.Errorf("%v does not say %q", err, part)
@@ -98,14 +98,14 @@ func TestSequentialMessages(t *testing.T) {
 	} {
 		history.Append(prompts.Turn{From: "u", Messages: []prompts.Message{
 			{Role: prompts.User, Text: `{"type":"plan"}`}, {Role: prompts.Assistant, Text: plan.Plan{Commands: said}.Transcript()},
-		}}, prompts.Limits{})
+		}}, 0)
 	}
 	kept := history.Turns[0].Messages[1].Text
 	var got []string
 	messages := messagesOf(t, s, turn)
 	for _, m := range messages[1:] {
 		if m.Role != "system" { // the time
-			got = append(got, m.Role+": "+m.Text)
+			got = append(got, string(m.Role)+": "+m.Text)
 		}
 	}
 	want := []string{
@@ -130,7 +130,7 @@ func TestSequentialMessages(t *testing.T) {
 
 // answered makes a sequential planner of cfg, whose model answers with text, and
 // plans with it.
-func answered(t *testing.T, text string, cfg planner.SequenceConfig) (plan.Plan, string, error) {
+func answered(t *testing.T, text string, cfg planner.Config) (plan.Plan, string, error) {
 	t.Helper()
 	library, err := prompts.Load("")
 	if err != nil {
@@ -154,7 +154,7 @@ func TestExclude(t *testing.T) {
 		"wipe": "wipe", "WIPE": "wipe", "writer": "Writer-Translate", "translate": "Writer-Translate",
 		"Writer.translate": "Writer-Translate", "writer-Translate": "Writer-Translate",
 	} {
-		_, system, err := answered(t, inPlan("<function."+gone+` input="a" language="French"/>`), planner.SequenceConfig{Exclude: []string{word}})
+		_, system, err := answered(t, inPlan("<function."+gone+` input="a" language="French"/>`), planner.Config{Exclude: []string{word}})
 		var fault *plan.Fault
 		if !errors.As(err, &fault) || fault.Kind != plan.UnknownAction {
 			t.Errorf("without %s: got %v", word, err)
@@ -163,7 +163,7 @@ func TestExclude(t *testing.T) {
 			t.Errorf("without %s the model is told\n%s", word, system)
 		}
 	}
-	_, _, err := answered(t, "", planner.SequenceConfig{Exclude: []string{"wipe", "whipe"}})
+	_, _, err := answered(t, "", planner.Config{Exclude: []string{"wipe", "whipe"}})
 	if err == nil || !strings.Contains(err.Error(), `Exclude: there is no action "whipe"`) || strings.Contains(err.Error(), `action "wipe"`) {
 		t.Errorf("got %v", err)
 	}

@@ -2,13 +2,10 @@ package planner
 
 import (
 	"bytes"
-	"cmp"
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"regexp"
-	"slices"
 	"strings"
 
 	jsonv2 "github.com/go-json-experiment/json"
@@ -18,253 +15,34 @@ import (
 	"github.com/planbot-go/planbot/internal/spelling"
 	"github.com/planbot-go/planbot/models"
 	"github.com/planbot-go/planbot/planner/plan"
-	"github.com/planbot-go/planbot/prompts"
 )
-
-// ToolsConfig says what a [Tools] is made of: what any planner is, and how the
-// model may call, unless the prompt's config.json says so. The zero value of every field of its own is a working default.
-type ToolsConfig struct {
-	SequenceConfig
-
-	// Choice says whether the model has to call. One that has to, has to in the
-	// first round of a turn only: in the others it may also answer.
-	Choice string
-	// OneCallAtMost takes one call an answer, and no more.
-	OneCallAtMost bool
-	// Strict asks the server to hold the model to the schema of each action, as
-	// far as the schema can be said in what OpenAI calls strict.
-	Strict bool
-	// Include are the names of the only actions that are offered. None: all that
-	// are not excluded.
-	Include []string
-	// MaxRounds is how often the model may call in one turn. After that it is
-	// asked once more and may not call, so that the person gets an answer. 0: 10.
-	MaxRounds int
-}
-
-// Tools lets the model call the actions as functions of its own, round by round,
-// until it answers with text. A round is a plan like any other: it is checked
-// whole before any of it runs. It is safe for concurrent use.
-type Tools struct {
-	asker asker
-	cfg   ToolsConfig
-}
-
-// NewTools renders the part of the prompt that is the same for every turn, from
-// the prompt "tools", and describes the actions. Every fault of cfg is in the one
-// error.
-func NewTools(ctx context.Context, cfg ToolsConfig) (*Tools, error) {
-	asker, err := newAsker(ctx, prompts.AugmentTools, "", cfg.SequenceConfig, cfg.addTools)
-	if err := errors.Join(err, cfg.checkCalls()); err != nil {
-		return nil, fmt.Errorf("tools planner: %w", err)
-	}
-	cfg.MaxRounds = cmp.Or(cfg.MaxRounds, 10)
-	return &Tools{asker: asker, cfg: cfg}, nil
-}
-
-// addTools describes the actions that the prompt offers. An [Extension] may have left
-// out some of those that are included.
-func (c *ToolsConfig) addTools(pr *plannerPrompt) error {
-	include := c.Include
-	if extended := pr.tools.offered != nil; extended {
-		include = slices.DeleteFunc(slices.Clone(include), func(name string) bool { return !pr.offers(name) })
-	}
-	if len(c.Include) > 0 && len(include) == 0 {
-		pr.tools = toolset{offered: actions.New()}
-		return nil
-	}
-	offered, err := choose(include, pr.offered)
-	if err == nil {
-		pr.tools, err = newToolset(offered, c.Strict)
-	}
-	return err
-}
-
-// checkCalls lists every fault of the fields that are this planner's own.
-func (c *ToolsConfig) checkCalls() error {
-	var faults []error
-	if !slices.Contains([]string{"", "required", "none"}, c.Choice) {
-		faults = append(faults, fmt.Errorf("no Choice %q", c.Choice))
-	}
-	if c.MaxRounds < 0 {
-		faults = append(faults, errors.New("MaxRounds is negative"))
-	}
-	return errors.Join(faults...)
-}
-
-// choose returns the registry of those of the actions that are included.
-func choose(include []string, offered *actions.Registry) (*actions.Registry, error) {
-	if len(include) == 0 {
-		return offered, nil
-	}
-	included := make([]actions.Offer, len(include))
-	for i, name := range include {
-		included[i].Name = name
-	}
-	only, err := offered.Only(included...)
-	if err != nil {
-		return nil, fmt.Errorf("Include: %w", err)
-	}
-	return only, nil
-}
-
-// Plan asks the model for the next round of the turn: its calls, which it waits
-// for, or the text that ends it. Calls that cannot run, and text that is meant to
-// be run, are sent back with their faults, at most MaxRepairs times. A model that calls
-// though it may not is asked once more, without functions. It fails as [Sequence.Plan]
-// does.
-func (t *Tools) Plan(ctx context.Context, turn *actions.Turn) (plan.Plan, error) {
-	pr, err := t.asker.current(ctx, turn)
-	if err != nil {
-		return plan.Plan{}, err
-	}
-	request, story, err := t.request(ctx, turn, pr)
-	if err != nil {
-		return plan.Plan{}, err
-	}
-	var refused []plan.FaultKind
-	for attempt := 0; ; attempt++ {
-		answer, err := complete(ctx, turn, pr.model, request)
-		if err != nil {
-			return plan.Plan{}, err
-		}
-		round := pr.tools.read(answer, request, turn)
-		if round.fault == nil {
-			round.plan.Refused = refused
-			logPlan(ctx, round.plan, attempt)
-			return round.plan, nil
-		}
-		forbidden := len(answer.Calls) > 0 && !mayCall(request)
-		if attempt >= t.asker.cfg.MaxRepairs || forbidden && len(request.Tools) == 0 {
-			return plan.Plan{}, after(refused, round.fault)
-		}
-		refused = append(refused, faultKind(round.fault))
-		logRefusal(ctx, round.fault, attempt+1)
-		story.refused(answer, round, mayCall(request))
-		request.Messages = story.messages
-		if forbidden { // the server does not know the wish
-			request.Tools = nil
-		}
-	}
-}
-
-// Messages is the prompt of the turn, laid out as that of [Sequence.Messages],
-// then each round of the turn as the model made it, with an answer to each call.
-// The history shows earlier plans as calls, too. The actions are not in it: they
-// travel beside the messages.
-func (t *Tools) Messages(ctx context.Context, turn *actions.Turn) ([]models.Message, error) {
-	pr, err := t.asker.current(ctx, turn)
-	if err != nil {
-		return nil, err
-	}
-	request, _, err := t.request(ctx, turn, pr)
-	if err != nil {
-		return nil, err
-	}
-	return request.Messages, nil
-}
-
-// noMoreCalls tells the model that its functions are there for show only.
-const noMoreCalls = "You cannot call functions any more in this turn. Tell the person what was done, and what was not."
-
-// request is what the model is asked in this round, with the story behind it.
-func (t *Tools) request(ctx context.Context, turn *actions.Turn, pr *plannerPrompt) (*models.Request, *story, error) {
-	request := pr.request(nil)
-	request.Tools = pr.tools.tools
-	said := &pr.prompt.Config.Completion
-	if said.ToolChoice == "" {
-		request.Choice = t.cfg.Choice
-	}
-	if said.ParallelCalls == nil {
-		request.OneCallAtMost = t.cfg.OneCallAtMost
-	}
-	if request.Choice == "required" && len(turn.Rounds) > 0 {
-		request.Choice = ""
-	}
-	if len(turn.Rounds) >= t.cfg.MaxRounds {
-		// Servers that know tool_choice refuse calls in the messages of a request
-		// without tools; those that do not take them.
-		request.Choice = "none"
-	}
-	opening, err := t.asker.opening(ctx, turn, pr)
-	if err != nil {
-		return nil, nil, err
-	}
-	story, err := t.tell(turn, pr, opening, request.Tools)
-	if err != nil {
-		return nil, nil, err
-	}
-	request.Messages = story.messages
-	return request, story, nil
-}
-
-// tell tells the turn, with less of the history where the prompt bounds what the
-// model is told: as calls, the history may be longer than it was as plans.
-func (t *Tools) tell(turn *actions.Turn, pr *plannerPrompt, opening prompts.AssembleInput, tools []models.Tool) (*story, error) {
-	budget := pr.prompt.Config.Completion.MaxInputTokens
-	reserved := 0
-	if budget > 0 {
-		reserved = pr.sizeOf(t.story(nil, turn, pr).messages, tools)
-	}
-	for {
-		messages, err := pr.inBudget(opening, reserved)
-		if err != nil {
-			return nil, err
-		}
-		story := t.story(messages, turn, pr)
-		over := pr.sizeOf(story.messages, tools) - budget
-		if over <= 0 {
-			return story, nil
-		}
-		reserved += over
-	}
-}
-
-// story is the rounds of the turn behind what was said before.
-func (t *Tools) story(opening []models.Message, turn *actions.Turn, pr *plannerPrompt) *story {
-	s := newStory(opening)
-	for _, round := range turn.Rounds {
-		s.round(pr.told(round))
-	}
-	if len(turn.Rounds) >= t.cfg.MaxRounds {
-		s.add(models.Message{Role: "system", Text: noMoreCalls})
-	}
-	return s
-}
 
 // mayCall reports whether the model may call anything.
 func mayCall(r *models.Request) bool { return len(r.Tools) > 0 && r.Choice != "none" }
 
-// maxToolDescription is how many bytes servers take of a description.
-const maxToolDescription = 1024
-
-// toolset is the actions that a model may call.
-type toolset struct {
-	offered *actions.Registry
-	tools   []models.Tool
-}
-
-func newToolset(offered *actions.Registry, strict bool) (toolset, error) {
-	s := toolset{offered: offered}
+// toolsOf are the actions as functions that a model may call.
+func toolsOf(offered *actions.Registry, strict bool) ([]models.Tool, error) {
+	const maxDescription = 1024 // bytes, say servers
+	var all []models.Tool
 	for _, a := range offered.All() {
 		tool := models.Tool{Name: a.Name, Description: a.Description, Examples: a.Examples}
-		if len(tool.Description) > maxToolDescription {
-			tool.Description = spelling.Shorten(tool.Description, maxToolDescription)
+		if len(tool.Description) > maxDescription {
+			tool.Description = spelling.Shorten(tool.Description, maxDescription)
 		}
 		var err error
 		if tool.Schema, tool.Strict, err = plan.ToolSchema(a, strict); err != nil {
-			return toolset{}, fmt.Errorf("schema of action %s: %w", a.Name, err)
+			return nil, fmt.Errorf("schema of action %s: %w", a.Name, err)
 		}
-		s.tools = append(s.tools, tool)
+		all = append(all, tool)
 	}
-	return s, nil
+	return all, nil
 }
 
 // find finds the action that a model means by name. Models write the marks of a
 // plugin's function in other ways (Lists.add, lists_add for Lists-add), leave the
 // plugin out, or put functions before it; where that may mean several actions, it
 // means none.
-func (s *toolset) find(name string) (*actions.Action, *plan.Fault) {
+func find(offered *actions.Registry, name string) (*actions.Action, *plan.Fault) {
 	bare := strings.TrimPrefix(strings.TrimSpace(name), "functions.")
 	for _, means := range [...]func(*actions.Action) bool{
 		func(a *actions.Action) bool { return a.Name == bare },
@@ -276,9 +54,10 @@ func (s *toolset) find(name string) (*actions.Action, *plan.Fault) {
 		},
 	} {
 		var found []*actions.Action
-		for _, a := range s.offered.All() {
+		var names []string
+		for _, a := range offered.All() {
 			if means(a) {
-				found = append(found, a)
+				found, names = append(found, a), append(names, a.Name)
 			}
 		}
 		switch len(found) {
@@ -286,23 +65,16 @@ func (s *toolset) find(name string) (*actions.Action, *plan.Fault) {
 		case 1:
 			return found[0], nil
 		default:
-			return nil, plan.UnknownAction.Faultf("%q may mean %s; use the whole name", spelling.Clip(name), names(found))
+			names = names[:min(len(names), spelling.Most)]
+			return nil, plan.UnknownAction.Faultf("%q may mean %s; use the whole name", spelling.Clip(name), list(names))
 		}
 	}
-	return nil, plan.UnknownAction.Faultf("there is no function %q%s", spelling.Clip(name), plan.Suggest(bare, s.offered))
+	return nil, plan.UnknownAction.Faultf("there is no function %q%s", spelling.Clip(name), plan.Suggest(bare, offered))
 }
 
 // joined is a name with one mark for all between its words, in lower case.
 func joined(name string) string {
 	return strings.NewReplacer(".", "_", "-", "_").Replace(strings.ToLower(name))
-}
-
-func names(list []*actions.Action) string {
-	out := make([]string, min(len(list), spelling.Most))
-	for i := range out {
-		out[i] = list[i].Name
-	}
-	return strings.Join(out, ", ")
 }
 
 // maxArguments is how long the arguments of a call may be, in bytes.
@@ -311,29 +83,22 @@ const maxArguments = 1 << 20
 // maxCalls is how many calls one answer may have.
 const maxCalls = 128
 
-// round is what an answer of the model comes to: a plan, or why it is none.
-type round struct {
-	plan   plan.Plan
-	fault  error         // the first one
-	faults []*plan.Fault // of each call; nil when the fault is the whole answer's
-}
-
-// read reads an answer to request as the next plan of the turn.
-func (s *toolset) read(answer *models.Response, request *models.Request, turn *actions.Turn) round {
+// readCalls reads an answer to request as the next plan of the turn.
+func (b *plannerPrompt) readCalls(answer *models.Response, request *models.Request, turn *actions.Turn) reading {
 	if len(answer.Calls) == 0 {
 		p, err := readProse(answer)
-		return round{plan: p, fault: err}
+		return reading{plan: p, fault: err}
 	}
 	if fault := wholeFault(answer, request); fault != nil {
-		return round{fault: fault}
+		return reading{fault: fault}
 	}
 	ids := callIDs{}
 	for _, o := range turn.Outcomes() {
 		ids[o.CallID] = true
 	}
-	r := round{plan: plan.Plan{Observe: true, Preface: strings.TrimSpace(answer.Text)}, faults: make([]*plan.Fault, len(answer.Calls))}
+	r := reading{plan: plan.Plan{Observe: true, Preface: strings.TrimSpace(answer.Text)}, faults: make([]*plan.Fault, len(answer.Calls))}
 	for i, call := range answer.Calls {
-		command, fault := s.command(call)
+		command, fault := commandOf(call, b.offered)
 		if r.faults[i] = fault; fault != nil && r.fault == nil {
 			r.fault = fault
 		}
@@ -373,7 +138,7 @@ func wholeFault(answer *models.Response, request *models.Request) *plan.Fault {
 }
 
 // answer is what the model is told of the call at i in a round that did not run.
-func (r *round) answer(i int) string {
+func (r *reading) answer(i int) string {
 	switch {
 	case r.faults == nil:
 		return "Not run: " + detail(r.fault)
@@ -392,9 +157,9 @@ func detail(err error) string {
 	return err.Error()
 }
 
-// command checks a call and makes a command of it.
-func (s *toolset) command(call models.Call) (plan.Command, *plan.Fault) {
-	action, fault := s.find(call.Name)
+// commandOf checks a call and makes a command of it.
+func commandOf(call models.Call, offered *actions.Registry) (plan.Command, *plan.Fault) {
+	action, fault := find(offered, call.Name)
 	if fault != nil {
 		return plan.Command{}, fault
 	}
@@ -452,100 +217,65 @@ func jsonFault(err error) string {
 	return text
 }
 
-// story is the messages of a request in which every call is answered right
-// behind it, under an id that no other call of the request has: servers refuse
-// anything else.
-type story struct {
-	messages []models.Message
-	ids      callIDs
-}
-
-// told is a call and the answer to it.
-type told struct {
+// answered is a call and the answer to it.
+type answered struct {
 	call   models.Call
 	answer string
 }
 
-// newStory begins with what was said up to the person's text, in which the
-// answers of the assistant are transcripts.
-func newStory(opening []models.Message) *story {
-	s := &story{ids: callIDs{}}
-	for _, m := range opening {
-		if m.Role == "assistant" {
-			s.retell(m.Text)
-		} else {
-			s.add(m)
-		}
-	}
-	return s
-}
-
-func (s *story) add(m models.Message) { s.messages = append(s.messages, m) }
-
-// calls adds a message of the model with its calls, and their answers.
-func (s *story) calls(text string, calls ...told) {
+// withAnswers is a message of the model with its calls, each answered right behind it: servers refuse
+// anything else.
+func withAnswers(text string, calls ...answered) []models.Message {
 	message := models.Message{Role: "assistant", Text: text}
-	var answers []models.Message
-	for _, c := range calls {
-		c.call.ID = s.ids.own(c.call.ID)
+	answers := make([]models.Message, len(calls))
+	for i, c := range calls {
 		message.Calls = append(message.Calls, c.call)
-		answers = append(answers, models.Message{Role: "tool", Text: c.answer, CallID: c.call.ID})
+		answers[i] = models.Message{Role: "tool", Text: c.answer, CallID: c.call.ID}
 	}
-	s.add(message)
-	s.messages = append(s.messages, answers...)
+	return append([]models.Message{message}, answers...)
 }
 
 // tooLong stands for an answer of the history that cannot be read.
 const tooLong = "(What was done and said here is too long to be shown.)"
 
-// retell tells an earlier turn from its transcript: each DO as a call of its own,
-// whichever planner has made it, so that the model is not shown plans for
-// examples.
-func (s *story) retell(transcript string) {
-	p, ok := readTranscript(transcript)
-	if !ok {
-		if strings.HasPrefix(transcript, `{"type":"plan"`) { // the history has cut it
-			transcript = tooLong
-		}
-		s.add(models.Message{Role: "assistant", Text: transcript})
-		return
+// readTranscript reads an answer of the history. One that is no plan, or that the history
+// has cut, is text.
+func readTranscript(transcript string) (commands []plan.Command, text string) {
+	if !strings.HasPrefix(transcript, `{"type":"plan"`) {
+		return nil, transcript
+	}
+	var p plan.Plan
+	if p.UnmarshalJSON([]byte(transcript)) != nil {
+		return nil, tooLong
+	}
+	return p.Commands, ""
+}
+
+// retellCalls tells an earlier answer: each DO as a call of its own, whichever planner has made
+// it, so that the model is not shown plans for examples.
+func retellCalls(transcript string) (out []models.Message) {
+	commands, text := readTranscript(transcript)
+	if text != "" {
+		return []models.Message{{Role: "assistant", Text: text}}
 	}
 	var texts []string
-	for _, c := range p.Commands {
+	for _, c := range commands {
 		if c.Kind == plan.Say {
 			texts = append(texts, c.Response)
 			continue
 		}
-		s.calls(strings.Join(texts, "\n"), toldOf(actions.Outcome{Action: c.Action, Entities: c.Entities, Text: c.Result, CallID: c.CallID}))
+		out = append(out, withAnswers(strings.Join(texts, "\n"),
+			answeredBy(actions.Outcome{Action: c.Action, Entities: c.Entities, Text: c.Result, CallID: c.CallID}))...)
 		texts = nil
 	}
 	if len(texts) > 0 {
-		s.add(models.Message{Role: "assistant", Text: strings.Join(texts, "\n")})
+		out = append(out, models.Message{Role: "assistant", Text: strings.Join(texts, "\n")})
 	}
+	return out
 }
 
-// round tells a round of this turn. What no call has led to, because another
-// planner made the plan, is told as the other planners do.
-func (s *story) round(r actions.Round) {
-	var calls []told
-	var others []actions.Outcome
-	for _, o := range r.Outcomes {
-		if o.CallID == "" {
-			others = append(others, o)
-		} else {
-			calls = append(calls, toldOf(o))
-		}
-	}
-	if len(calls) > 0 {
-		s.calls(r.Preface, calls...)
-	}
-	if len(others) > 0 {
-		s.messages = append(s.messages, converted(prompts.Assemble(prompts.AssembleInput{Results: results(others)}))...)
-	}
-}
-
-// toldOf is an outcome as a call and its answer.
-func toldOf(o actions.Outcome) told {
+// answeredBy is an outcome as a call and its answer.
+func answeredBy(o actions.Outcome) answered {
 	answer := strings.TrimSpace(o.Text)
 	switch {
 	case o.Failed && answer == "":
@@ -555,7 +285,7 @@ func toldOf(o actions.Outcome) told {
 	case answer == "":
 		answer = "done"
 	}
-	return told{models.Call{ID: o.CallID, Name: o.Action, Arguments: arguments(o.Entities)}, answer}
+	return answered{models.Call{ID: o.CallID, Name: o.Action, Arguments: arguments(o.Entities)}, answer}
 }
 
 // arguments writes entities as the arguments of a call.
@@ -567,23 +297,6 @@ func arguments(entities map[string]any) string {
 		return "{}"
 	}
 	return strings.TrimSuffix(b.String(), "\n")
-}
-
-// refused adds an answer that cannot be used, and why.
-func (s *story) refused(answer *models.Response, r round, mayCall bool) {
-	if len(answer.Calls) == 0 {
-		form := "plain text"
-		if mayCall {
-			form += ", or call the functions that you are given"
-		}
-		s.messages = append(s.messages, refusal(answer, r.fault, form)...)
-		return
-	}
-	calls := make([]told, len(answer.Calls))
-	for i, call := range answer.Calls {
-		calls[i] = told{call, r.answer(i)}
-	}
-	s.calls(answer.Text, calls...)
 }
 
 // callIDs are the ids of calls that are in use.

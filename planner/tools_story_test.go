@@ -21,7 +21,7 @@ import (
 func remember(in *actions.Turn, answer string) {
 	state.Of[prompts.History](in.Thread).Append(prompts.Turn{From: "29:mia", Messages: []prompts.Message{
 		{Role: prompts.User, Text: "go on"}, {Role: prompts.Assistant, Text: answer},
-	}}, prompts.Limits{})
+	}}, 0)
 }
 
 func called(id, action, result string) plan.Command {
@@ -43,7 +43,7 @@ func TestToolsRetellsTheHistory(t *testing.T) {
 	} {
 		remember(in, answer)
 	}
-	p, _ := tools(t, planner.ToolsConfig{})
+	p, _ := tools(t, planner.Config{})
 	want := []string{
 		"user: go on",
 		`assistant: [x addItem {"list":"a"}]`, "tool: (x) added",
@@ -57,7 +57,7 @@ func TestToolsRetellsTheHistory(t *testing.T) {
 		"user: go on", "assistant: (What was done and said here is too long to be shown.)",
 	}
 	messages := messagesOf(t, p, in)
-	if diff := cmp.Diff(want, tail(messages[:len(messages)-2], 1)); diff != "" {
+	if diff := cmp.Diff(want, tail(messages[:len(messages)-1], 1)); diff != "" {
 		t.Errorf("messages (-want +got):\n%s", diff)
 	}
 }
@@ -127,7 +127,7 @@ func TestEveryCallIsAnswered(t *testing.T) {
 			}
 			in.Rounds = append(in.Rounds, round)
 		}
-		p, model := tools(t, planner.ToolsConfig{SequenceConfig: planner.SequenceConfig{HistoryTokens: random.IntN(100)}},
+		p, model := tools(t, planner.Config{HistoryTokens: random.IntN(100)},
 			calls("", pick()+" fly {}", pick()+" ping {"), prose("Bye."))
 		if _, err := p.Plan(t.Context(), in); err != nil {
 			t.Fatal(err)

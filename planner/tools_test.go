@@ -74,7 +74,7 @@ func toolActions(t *testing.T) *actions.Registry {
 }
 
 // tools is the planner with a scripted model.
-func tools(t *testing.T, cfg planner.ToolsConfig, answers ...models.Response) (*planner.Tools, *teller) {
+func tools(t *testing.T, cfg planner.Config, answers ...models.Response) (*planner.Planner, *teller) {
 	t.Helper()
 	model := &teller{answers: answers}
 	cfg.Model, cfg.Prompts = model, library(t)
@@ -92,7 +92,7 @@ func tools(t *testing.T, cfg planner.ToolsConfig, answers ...models.Response) (*
 func tail(messages []models.Message, n int) []string {
 	var out []string
 	for _, m := range messages[n:] {
-		line := m.Role + ":"
+		line := string(m.Role) + ":"
 		if m.CallID != "" {
 			line += " (" + m.CallID + ")"
 		}
@@ -107,20 +107,20 @@ func tail(messages []models.Message, n int) []string {
 	return out
 }
 
-// said is what the tests look at of a request: what stands behind the prompt, the
-// situation and the person's text.
-func said(messages []models.Message) []string { return tail(messages, 3) }
+// said is what the tests look at of a request: what stands behind the prompt and the
+// person's text.
+func said(messages []models.Message) []string { return tail(messages, 2) }
 
-func withoutNotes() planner.SequenceConfig {
-	return planner.SequenceConfig{Exclude: []string{"Notes-clear"}}
+func withoutNotes() planner.Config {
+	return planner.Config{Exclude: []string{"Notes-clear"}}
 }
 
 func TestToolsNamesEveryFault(t *testing.T) {
 	t.Parallel()
-	good := planner.SequenceConfig{Model: &teller{}, Prompts: library(t), Actions: toolActions(t)}
-	for want, cfg := range map[string]planner.ToolsConfig{
+	good := planner.Config{Model: &teller{}, Prompts: library(t), Actions: toolActions(t), Include: []string{"fly", "ping"}}
+	for want, cfg := range map[string]planner.Config{
 		"no Model\nno Actions\nno Choice \"always\"\nMaxRounds is negative": {Choice: "always", MaxRounds: -1},
-		`Include: no action "fly"`: {SequenceConfig: good, Include: []string{"fly", "ping"}},
+		`prompt tools: Include: no action "fly"`:                            good,
 	} {
 		if _, err := planner.NewTools(t.Context(), cfg); err == nil || err.Error() != "tools planner: "+want {
 			t.Errorf("got %v, want %s", err, want)
@@ -130,7 +130,7 @@ func TestToolsNamesEveryFault(t *testing.T) {
 
 func TestToolsOffersTheActions(t *testing.T) {
 	t.Parallel()
-	p, model := tools(t, planner.ToolsConfig{SequenceConfig: withoutNotes(), OneCallAtMost: true}, prose("Hi."))
+	p, model := tools(t, planner.Config{Exclude: []string{"Notes-clear"}, OneCallAtMost: true}, prose("Hi."))
 	in := turn("hello")
 	made, err := p.Plan(t.Context(), in)
 	if err != nil {
@@ -165,7 +165,7 @@ func TestToolsAreStrictWhereTheyCanBe(t *testing.T) {
 		Any any `json:"any"`
 	}
 	actions.Add(r, "free", "", func(context.Context, *actions.Turn, free) (actions.Result, error) { return actions.Done, nil })
-	p, model := tools(t, planner.ToolsConfig{SequenceConfig: planner.SequenceConfig{Actions: r}, Strict: true, Include: []string{"addItem", "free", "ping"}}, prose("Hi."))
+	p, model := tools(t, planner.Config{Actions: r, Strict: true, Include: []string{"addItem", "free", "ping"}}, prose("Hi."))
 	if _, err := p.Plan(t.Context(), turn("hello")); err != nil {
 		t.Fatal(err)
 	}
@@ -185,7 +185,7 @@ func TestToolsAreStrictWhereTheyCanBe(t *testing.T) {
 // of it.
 func TestToolsPlansRounds(t *testing.T) {
 	t.Parallel()
-	p, model := tools(t, planner.ToolsConfig{Choice: "required"},
+	p, model := tools(t, planner.Config{Choice: "required"},
 		calls("I'll do it.", `a addItem {"list":"$5 <b>","count":1.50e1}`, `a Lists-clear {"list":"b"}`, " ping null", "b ping "), prose("Done it."))
 	in := turn("go on")
 	made, err := p.Plan(t.Context(), in)
@@ -228,7 +228,7 @@ func TestToolsPlansRounds(t *testing.T) {
 // TestToolsTellsOtherPlans: rounds of a plan without calls do not break a request.
 func TestToolsTellsOtherPlans(t *testing.T) {
 	t.Parallel()
-	p, _ := tools(t, planner.ToolsConfig{})
+	p, _ := tools(t, planner.Config{})
 	in := turn("go on")
 	in.Rounds = []actions.Round{
 		{Outcomes: []actions.Outcome{{Action: "ping"}, {Action: "SAY", Text: "One\ntwo"}}},
@@ -272,7 +272,7 @@ func TestToolsRepairsCalls(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			p, model := tools(t, planner.ToolsConfig{}, calls("Well.", "good ping {}", test.call), calls("", "i ping {}"))
+			p, model := tools(t, planner.Config{}, calls("Well.", "good ping {}", test.call), calls("", "i ping {}"))
 			in := turn("go on")
 			before := messagesOf(t, p, in)
 			made, err := p.Plan(t.Context(), in)
@@ -330,7 +330,7 @@ func TestToolsAgreeOnNull(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		p, err := planner.NewTools(t.Context(), planner.ToolsConfig{Strict: strict, SequenceConfig: planner.SequenceConfig{Model: model, Prompts: library(t), Actions: r}})
+		p, err := planner.NewTools(t.Context(), planner.Config{Strict: strict, Model: model, Prompts: library(t), Actions: r})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -419,14 +419,14 @@ func TestToolsResolvesNames(t *testing.T) {
 		"Lists-clear": "Lists-clear", "Lists.clear": "Lists-clear", "lists_clear": "Lists-clear", "functions.Lists.clear": "Lists-clear",
 		"show_all": "Lists-show_all", "show-all": "Lists-show_all", "lists_show_all": "Lists-show_all", " ping ": "ping",
 	} {
-		p, _ := tools(t, planner.ToolsConfig{SequenceConfig: withoutNotes()}, models.Response{Calls: []models.Call{{Name: name, Arguments: `{"list":"a"}`}}})
+		p, _ := tools(t, withoutNotes(), models.Response{Calls: []models.Call{{Name: name, Arguments: `{"list":"a"}`}}})
 		made, err := p.Plan(t.Context(), turn("go on"))
 		if err != nil || made.Commands[0].Action != want {
 			t.Errorf("%s: %+v, %v", name, made, err)
 		}
 	}
 	for _, name := range []string{"", "-", "Notes-clear", "notes.clear", "all", "functions.", "Lists-", "Lists"} {
-		cfg := planner.ToolsConfig{SequenceConfig: withoutNotes()}
+		cfg := withoutNotes()
 		cfg.MaxRepairs = -1
 		p, _ := tools(t, cfg, models.Response{Calls: []models.Call{{Name: name, Arguments: `{"list":"a"}`}}})
 		made, err := p.Plan(t.Context(), turn("go on"))
@@ -448,7 +448,7 @@ func TestToolsRepairsText(t *testing.T) {
 		`{"type":"plan","comm`: "truncated: ",
 		``:                     "no_plan: ",
 	} {
-		p, model := tools(t, planner.ToolsConfig{}, prose(answer), prose("Plain."))
+		p, model := tools(t, planner.Config{}, prose(answer), prose("Plain."))
 		made, err := p.Plan(t.Context(), turn("go on"))
 		if err != nil || !made.Prose || made.Commands[0].Response != "Plain." {
 			t.Errorf("%s: %+v, %v", answer, made, err)
@@ -465,7 +465,7 @@ func TestToolsRepairsWhatWasCutOff(t *testing.T) {
 	t.Parallel()
 	whole := calls("", "a ping {}")
 	whole.Finish = "length"
-	p, model := tools(t, planner.ToolsConfig{}, models.Response{Text: "I would", Finish: "length"}, whole, prose("Short."))
+	p, model := tools(t, planner.Config{}, models.Response{Text: "I would", Finish: "length"}, whole, prose("Short."))
 	made, err := p.Plan(t.Context(), turn("go on"))
 	if err != nil || made.Commands[0].Response != "Short." {
 		t.Fatalf("%+v, %v", made, err)
@@ -481,7 +481,7 @@ func TestToolsGivesUp(t *testing.T) {
 	t.Parallel()
 	for repairs, asked := range map[int]int{-1: 1, 0: 3, 1: 2} {
 		bad := calls("", "a fly {}")
-		p, model := tools(t, planner.ToolsConfig{SequenceConfig: planner.SequenceConfig{MaxRepairs: repairs}}, bad, bad, bad)
+		p, model := tools(t, planner.Config{MaxRepairs: repairs}, bad, bad, bad)
 		_, err := p.Plan(t.Context(), turn("go on"))
 		if fault, ok := errors.AsType[*plan.Fault](err); !ok || fault.Kind != plan.UnknownAction || len(model.asked) != asked {
 			t.Errorf("%d repairs: %v after %d", repairs, err, len(model.asked))
@@ -491,7 +491,7 @@ func TestToolsGivesUp(t *testing.T) {
 	for range 129 {
 		many.Calls = append(many.Calls, models.Call{Name: "ping"})
 	}
-	p, _ := tools(t, planner.ToolsConfig{SequenceConfig: planner.SequenceConfig{MaxRepairs: -1}}, many)
+	p, _ := tools(t, planner.Config{MaxRepairs: -1}, many)
 	if _, err := p.Plan(t.Context(), turn("go on")); err == nil || !strings.Contains(err.Error(), "129 calls at once") {
 		t.Errorf("got %v", err)
 	}
@@ -505,7 +505,7 @@ func TestToolsEndsItsRounds(t *testing.T) {
 	for range 2 {
 		in.Rounds = append(in.Rounds, actions.Round{Outcomes: []actions.Outcome{{Action: "ping", CallID: "a"}}})
 	}
-	p, model := tools(t, planner.ToolsConfig{MaxRounds: 2, Choice: "required"}, prose(`{"a":1}`), prose("So far."))
+	p, model := tools(t, planner.Config{MaxRounds: 2, Choice: "required"}, prose(`{"a":1}`), prose("So far."))
 	made, err := p.Plan(t.Context(), in)
 	if err != nil || made.Commands[0].Response != "So far." {
 		t.Fatalf("%+v, %v", made, err)
@@ -517,7 +517,7 @@ func TestToolsEndsItsRounds(t *testing.T) {
 	if last := got[len(got)-1]; !strings.HasSuffix(last, "Answer again with plain text.") {
 		t.Errorf("the model is told %s", last)
 	}
-	for _, cfg := range []planner.ToolsConfig{{MaxRounds: 2}, {Choice: "none"}} {
+	for _, cfg := range []planner.Config{{MaxRounds: 2}, {Choice: "none"}} {
 		p, model := tools(t, cfg, calls("", "a ping {}"), calls("", "a ping {}"))
 		made, err := p.Plan(t.Context(), in)
 		if _, ok := errors.AsType[*plan.Fault](err); !ok || len(model.asked) != 2 {
@@ -545,9 +545,7 @@ func ExampleNewTools() {
 	}
 	registry := actions.New()
 	lists.Register(registry)
-	tools, err := planner.NewTools(ctx, planner.ToolsConfig{
-		SequenceConfig: planner.SequenceConfig{Model: models.Offline{}, Prompts: library, Actions: registry},
-	})
+	tools, err := planner.NewTools(ctx, planner.Config{Model: models.Offline{}, Prompts: library, Actions: registry})
 	if err != nil {
 		fmt.Println(err)
 		return

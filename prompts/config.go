@@ -43,22 +43,22 @@ func readConfig(file string, raw []byte) (Config, error) {
 		"schema":           value(s, new(float64), "1.1 or 1", func(v float64) bool { return v == 1.1 || v == 1 }),
 		"type":             s.word(new(string), "completion"),
 		"description":      s.text(&c.Description),
-		"completion":       s.within(s.completion(&c.Completion)),
+		"completion":       s.within(s.completion(&c)),
 		"augmentation":     s.within(s.augmentation(&c.Augmentation)),
 		"input":            s.within(s.input(&c.Input)),
 		"default_backends": value(s, &backends, "a list with the name of one model", func(v []string) bool { return len(v) <= 1 }),
 		"template_format":  s.unless(`"semantic-kernel"`, "templates have one format, leave it out"),
 	})
 	if len(backends) == 1 {
-		if m := c.Completion.Model; m != "" && m != backends[0] {
+		if m := c.Model; m != "" && m != backends[0] {
 			s.fail("default_backends", "names another model than completion.model")
 		}
-		c.Completion.Model = backends[0]
+		c.Model = backends[0]
 	}
 	return c, errors.Join(s.faults...)
 }
 
-func (s *strict) completion(c *Completion) fields {
+func (s *strict) completion(c *Config) fields {
 	return fields{
 		"max_tokens":          s.count(&c.MaxTokens),
 		"max_input_tokens":    s.count(&c.MaxInputTokens),
@@ -82,7 +82,7 @@ func goodStops(stops []string) bool { return len(stops) <= maxStops && !slices.C
 
 func (s *strict) augmentation(kind *string) fields {
 	return fields{
-		"augmentation_type": s.word(kind, AugmentNone, AugmentSequence, AugmentSequential, AugmentTools),
+		"augmentation_type": s.word(kind, "none", "sequence", "sequential", "tools"),
 		"data_sources":      s.unless("{}", "there are no data sources, leave them out"),
 	}
 }

@@ -52,13 +52,11 @@ func TestConfig(t *testing.T) {
 			"augmentation": {"augmentation_type": "tools", "data_sources": { }}
 			}`,
 			prompts.Config{
-				Description: "plans", Augmentation: prompts.AugmentTools,
-				Completion: prompts.Completion{
-					Model: "gpt-5", MaxTokens: 150, MaxInputTokens: 2048,
-					Temperature: pointer(0.0), TopP: pointer(0.0), PresencePenalty: pointer(-2.0), FrequencyPenalty: pointer(0.5),
-					Stop: []string{"END"}, IncludeHistory: pointer(true), IncludeInput: pointer(false),
-					ToolChoice: "required", ParallelCalls: pointer(false),
-				},
+				Description: "plans", Augmentation: "tools",
+				Model: "gpt-5", MaxTokens: 150, MaxInputTokens: 2048,
+				Temperature: pointer(0.0), TopP: pointer(0.0), PresencePenalty: pointer(-2.0), FrequencyPenalty: pointer(0.5),
+				Stop: []string{"END"}, IncludeHistory: pointer(true), IncludeInput: pointer(false),
+				ToolChoice: "required", ParallelCalls: pointer(false),
 			},
 		},
 		{
@@ -74,10 +72,8 @@ func TestConfig(t *testing.T) {
 			}`,
 			prompts.Config{
 				Description: "Writes a poem",
-				Completion: prompts.Completion{
-					Model: "text-davinci-003", MaxTokens: 60,
-					Temperature: pointer(0.5), TopP: pointer(0.0), PresencePenalty: pointer(0.0), FrequencyPenalty: pointer(0.0),
-				},
+				Model:       "text-davinci-003", MaxTokens: 60,
+				Temperature: pointer(0.5), TopP: pointer(0.0), PresencePenalty: pointer(0.0), FrequencyPenalty: pointer(0.0),
 				Input: []prompts.Input{
 					{Name: "input", Description: "The subject", Required: true},
 					{Name: "style", Default: "short"},
@@ -249,7 +245,7 @@ func FuzzConfig(f *testing.F) {
 			}
 			return
 		}
-		c := p.Config.Completion
+		c := p.Config
 		if c.MaxTokens < 0 || c.MaxInputTokens < 0 || len(c.Stop) > 4 || c.Temperature != nil && (*c.Temperature < 0 || *c.Temperature > 2) {
 			t.Fatalf("out of range: %+v", c)
 		}

@@ -1,5 +1,7 @@
 package prompts
 
+import "context"
+
 // ReadPrompt reads the folder of one prompt.
 var ReadPrompt = readFolder
 
@@ -19,3 +21,17 @@ const (
 	MaxTemplate = maxTemplate
 	MaxRendered = maxRendered
 )
+
+// Func is a function that templates can call.
+type Func = func(ctx context.Context, args []string) (any, error)
+
+// Data is what a template is rendered with.
+type Data struct {
+	Vars  func(scope, name string) (value any, ok bool)
+	Funcs map[string]Func
+}
+
+// RenderWith renders a template.
+func (t *template) RenderWith(ctx context.Context, d Data) (string, error) {
+	return t.Render(ctx, d.Vars, d.Funcs)
+}

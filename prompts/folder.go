@@ -131,7 +131,7 @@ func (p *Prompt) readOffers(fsys fs.FS, file string) error {
 // never reach the model. {{$input}} is the one called input, or the only one.
 func (p *Prompt) unseenInputs(file string) error {
 	shown, inputs := p.Variables(), p.Config.Input
-	input := slices.Contains(shown, "temp.input") || p.Config.Completion.IncludeInput != nil && *p.Config.Completion.IncludeInput
+	input := slices.Contains(shown, "temp.input") || p.Config.IncludeInput != nil && *p.Config.IncludeInput
 	var faults []error
 	for _, in := range inputs {
 		main := in.Name == "input" || len(inputs) == 1
@@ -195,15 +195,16 @@ func readFile(fsys fs.FS, name string) ([]byte, error) {
 //go:embed */prompt.txt
 var embedded embed.FS
 
-// ErrNoPrompt is wrapped by the error of a name that no folder has.
-var ErrNoPrompt = errors.New("no such prompt")
-
 // Library is a set of prompts by name. It does not change after it was loaded, but
 // for what [Library.Reload] does, and is safe for concurrent use.
 type Library struct {
 	prompts atomic.Pointer[map[string]*Prompt]
-	counter Counter
-	watched *watched // nil: never loaded anew
+
+	// Where they are from; dir is "" unless [Library.Watch] was called.
+	dir, loaded string
+	mu          sync.Mutex
+	next        time.Time // when to look again
+	seen        string    // the files as they were looked at last
 }
 
 // Load reads the embedded prompts and lays those of folder dir over them, one
@@ -227,8 +228,13 @@ func Load(dir string) (*Library, error) {
 	if err != nil {
 		return nil, fmt.Errorf("prompts in %s: %w", dir, err)
 	}
-	defer root.Close() //nolint:errcheck // opened to read only
-	return loadFS(root.FS(), dir)
+	defer root.Close()       //nolint:errcheck // opened to read only
+	seen := fingerprint(dir) // before it is read: what changes meanwhile is found later
+	l, err := loadFS(root.FS(), dir)
+	if l != nil {
+		l.loaded, l.seen = dir, seen
+	}
+	return l, err
 }
 
 // LoadFS is [Load] of a folder in a file system, such as one that a program has
@@ -268,20 +274,16 @@ func overEmbedded(own map[string]*Prompt) (*Library, error) {
 		return nil, fmt.Errorf("embedded prompts: %w", err)
 	}
 	maps.Copy(all, own)
-	l := &Library{counter: NewCounter()}
+	l := &Library{}
 	l.prompts.Store(&all)
 	return l, nil
 }
 
-// Counter counts tokens for all who use the library, so that the vocabulary is
-// loaded once.
-func (l *Library) Counter() Counter { return l.counter }
-
-// Prompt returns the prompt of that name. The error wraps [ErrNoPrompt].
+// Prompt returns the prompt of that name.
 func (l *Library) Prompt(name string) (*Prompt, error) {
 	p, ok := (*l.prompts.Load())[name]
 	if !ok {
-		return nil, fmt.Errorf("prompt %q: %w, have %q", name, ErrNoPrompt, l.Names())
+		return nil, fmt.Errorf("prompt %q: no such prompt, have %q", name, l.Names())
 	}
 	return p, nil
 }
@@ -331,54 +333,36 @@ func readPrompts(fsys fs.FS) (found map[string]*Prompt, faults []error) {
 // watchEvery is how often a folder is looked at, at most.
 const watchEvery = time.Second
 
-// watched is the folder of a library that is loaded anew when it changes.
-type watched struct {
-	dir string
+// Watch lets [Library.Reload] find what changes in the folder of [Load]. Call it before the
+// library is used.
+func (l *Library) Watch() { l.dir, l.next = l.loaded, time.Now().Add(watchEvery) }
 
-	mu   sync.Mutex
-	next time.Time // when to look again
-	seen string    // the files as they were looked at last
-}
-
-// Watch is [Load] for those who write prompts: [Library.Reload] finds what has
-// changed in dir since.
-func Watch(dir string) (*Library, error) {
-	seen := fingerprint(dir) // before it is read: what changes meanwhile is found later
-	l, err := Load(dir)
-	if err != nil {
-		return nil, err
-	}
-	l.watched = &watched{dir: dir, seen: seen, next: time.Now().Add(watchEvery)}
-	return l, nil
-}
-
-// Reload loads the folder of [Watch] anew if a file of it has changed. It looks at
-// most once a second, by names, sizes and times. What does not load is logged
-// once, and the last good prompts stay. Call it before each turn: for a library of
-// [Load] it does nothing.
+// Reload loads the folder of a library that is watched anew if a file of it has changed. It
+// looks at most once a second, by names, sizes and times. What does not load is logged
+// once, and the last good prompts stay. Call it before each turn: for any other library it
+// does nothing.
 func (l *Library) Reload(ctx context.Context) {
-	w := l.watched
-	if w == nil || !w.mu.TryLock() {
+	if l.dir == "" || !l.mu.TryLock() {
 		return
 	}
-	defer w.mu.Unlock()
+	defer l.mu.Unlock()
 	now := time.Now()
-	if now.Before(w.next) {
+	if now.Before(l.next) {
 		return
 	}
-	w.next = now.Add(watchEvery)
-	seen := fingerprint(w.dir)
-	if seen == w.seen {
+	l.next = now.Add(watchEvery)
+	seen := fingerprint(l.dir)
+	if seen == l.seen {
 		return
 	}
-	w.seen = seen
-	fresh, err := Load(w.dir)
+	l.seen = seen
+	fresh, err := Load(l.dir)
 	if err != nil {
 		zerolog.Ctx(ctx).Warn().Err(err).Msg("prompts have changed and cannot be used, the last good ones stay")
 		return
 	}
 	l.prompts.Store(fresh.prompts.Load())
-	zerolog.Ctx(ctx).Info().Str("dir", w.dir).Msg("prompts loaded anew")
+	zerolog.Ctx(ctx).Info().Str("dir", l.dir).Msg("prompts loaded anew")
 }
 
 // fingerprint tells one state of the files of all prompts from another.

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -14,8 +16,13 @@ import (
 // of the old form would misread the new one.
 const historyVersion = 1
 
-// maxTurnMessages is how many messages of one turn are kept whole.
-const maxTurnMessages = 32
+// How much of a conversation is kept.
+const (
+	defaultTurns    = 5 // whatever number of messages they have
+	maxTurnMessages = 32
+	maxMessageBytes = 8 << 10
+	maxHistoryBytes = 128 << 10 // of text in all
+)
 
 // cutMark ends a message that was cut, so that the model does not take its end
 // for what was said.
@@ -47,39 +54,23 @@ type Turn struct {
 	Messages []Message `json:"messages"`
 }
 
-// Limits says how much of a conversation a [History] keeps. In a field, 0 is
-// the default.
-type Limits struct {
-	Turns        int // 5, whatever number of messages they have
-	MessageBytes int // 8 KiB; a longer message is cut
-	Bytes        int // 128 KiB of text in all
-}
-
-func (l Limits) withDefaults() Limits {
-	l.Turns = cmp.Or(l.Turns, 5)
-	l.MessageBytes = cmp.Or(l.MessageBytes, 8<<10)
-	l.Bytes = cmp.Or(l.Bytes, 128<<10)
-	return l
-}
-
 // StateName is the name under which state keeps a history.
 func (*History) StateName() string { return "history" }
 
-// Append adds a turn and drops the oldest ones over the limits, each as a whole.
-// A turn of more than 32 messages, or one that is over the limits by itself,
-// keeps its first message and its last: what was asked, and how it ended. A
-// turn without messages is no turn.
-func (h *History) Append(turn Turn, limits Limits) {
+// Append adds a turn and keeps the newest ones, at most so many and 128 KiB of text; 0: 5.
+// A message over 8 KiB is cut. A turn of more than 32 messages, or one of more than
+// 128 KiB, keeps its first message and its last: what was asked, and how it ended. A turn
+// without messages is no turn.
+func (h *History) Append(turn Turn, most int) {
 	if len(turn.Messages) == 0 {
 		return
 	}
-	limits = limits.withDefaults()
 	h.Version = historyVersion
-	h.Turns = append(h.Turns, turn.limited(limits))
-	if over := len(h.Turns) - limits.Turns; over > 0 {
+	h.Turns = append(h.Turns, turn.limited())
+	if over := len(h.Turns) - cmp.Or(most, defaultTurns); over > 0 {
 		h.Turns = slices.Delete(h.Turns, 0, over)
 	}
-	for len(h.Turns) > 1 && h.bytes() > limits.Bytes {
+	for len(h.Turns) > 1 && h.bytes() > maxHistoryBytes {
 		h.Turns = slices.Delete(h.Turns, 0, 1)
 	}
 }
@@ -91,46 +82,6 @@ func (h *History) Forget(userID string) {
 
 // Clear removes everything.
 func (h *History) Clear() { *h = History{} }
-
-// Within returns the messages of the newest turns that fit into budget tokens,
-// oldest first: never half a turn, never with a gap, and never beginning with
-// what the bot said. Tokens are counted only when the bytes alone do not prove
-// that all turns fit.
-//
-// Where turns carry a name, a system message in front of a turn says who
-// speaks, whenever that changes. It is a message of its own, because a name
-// inside of the person's text could be forged by that text, and because the
-// name field of chat requests does not take most people's names.
-func (h *History) Within(budget int, count Counter) []Message {
-	first := h.firstWithin(budget, count)
-	for first < len(h.Turns) && !h.Turns[first].opens() {
-		first++
-	}
-	var out []Message
-	speaker := ""
-	for _, t := range h.Turns[first:] {
-		if t.Name != "" && t.Name != speaker {
-			out = append(out, t.label())
-		}
-		speaker = t.Name
-		out = append(out, t.Messages...)
-	}
-	return out
-}
-
-// Retold is a copy in which the messages of the assistant are written anew.
-func (h *History) Retold(anew func(text string) string) *History {
-	retold := &History{Version: h.Version, Turns: slices.Clone(h.Turns)}
-	for i, t := range retold.Turns {
-		retold.Turns[i].Messages = slices.Clone(t.Messages)
-		for j, m := range t.Messages {
-			if m.Role == Assistant {
-				retold.Turns[i].Messages[j].Text = anew(m.Text)
-			}
-		}
-	}
-	return retold
-}
 
 // UnmarshalJSONFrom reads a history and refuses one of a newer version.
 func (h *History) UnmarshalJSONFrom(dec *jsontext.Decoder) error {
@@ -146,33 +97,6 @@ func (h *History) UnmarshalJSONFrom(dec *jsontext.Decoder) error {
 	return nil
 }
 
-// firstWithin returns the index of the oldest turn that still fits.
-func (h *History) firstWithin(budget int, count Counter) int {
-	if h.bound() <= budget {
-		return 0
-	}
-	first := len(h.Turns)
-	for first > 0 {
-		budget -= h.Turns[first-1].tokens(count)
-		if budget < 0 {
-			break
-		}
-		first--
-	}
-	return first
-}
-
-// bound is a number of tokens that the history cannot exceed.
-func (h *History) bound() int {
-	bound := 0
-	for _, t := range h.Turns {
-		for _, m := range t.all() {
-			bound += len(m.Text) + MessageTokens
-		}
-	}
-	return bound
-}
-
 func (h *History) bytes() int {
 	total := 0
 	for _, t := range h.Turns {
@@ -183,51 +107,20 @@ func (h *History) bytes() int {
 
 // limited returns a copy of the turn that keeps to the limits and that JSON can
 // hold.
-func (t Turn) limited(limits Limits) Turn {
+func (t Turn) limited() Turn {
 	t.From, t.Name = valid(t.From), valid(t.Name)
 	t.Messages = slices.Clone(t.Messages)
 	for i, m := range t.Messages {
 		text := valid(m.Text)
-		if len(text) > limits.MessageBytes {
-			text = trimBytes(text, limits.MessageBytes) + cutMark
+		if len(text) > maxMessageBytes {
+			text = trimBytes(text, maxMessageBytes) + cutMark
 		}
 		t.Messages[i].Text = text
 	}
-	if n := len(t.Messages); n > maxTurnMessages || n > 2 && t.bytes() > limits.Bytes {
+	if n := len(t.Messages); n > maxTurnMessages || n > 2 && t.bytes() > maxHistoryBytes {
 		t.Messages = []Message{t.Messages[0], t.Messages[n-1]}
 	}
 	return t
-}
-
-// opens says that a turn can stand first: its first message that is not the
-// runtime's is the person's.
-func (t Turn) opens() bool {
-	for _, m := range t.Messages {
-		if m.Role != System {
-			return m.Role == User
-		}
-	}
-	return false
-}
-
-// all returns the messages of the turn with the label that may stand in front.
-func (t Turn) all() []Message {
-	if t.Name == "" {
-		return t.Messages
-	}
-	return append([]Message{t.label()}, t.Messages...)
-}
-
-func (t Turn) label() Message {
-	return Message{Role: System, Text: quotedName(t.Name) + " writes:"}
-}
-
-func (t Turn) tokens(count Counter) int {
-	total := 0
-	for _, m := range t.all() {
-		total += count.Count(m.Text) + MessageTokens
-	}
-	return total
 }
 
 func (t Turn) bytes() int {
@@ -240,8 +133,56 @@ func (t Turn) bytes() int {
 
 func valid(text string) string { return strings.ToValidUTF8(text, "\ufffd") }
 
-// quotedName writes a person's name, which the person chose, so that it cannot
-// pass for anything else.
-func quotedName(name string) string {
-	return string(appendQuoted(nil, oneLine(name, maxWord)))
+// trimBytes is a beginning of text of at most limit bytes, cut where no character is torn,
+// nor one from the accents or joined emoji that belong to it.
+func trimBytes(text string, limit int) string {
+	if len(text) <= limit {
+		return text
+	}
+	return text[:clusterStart(text, limit)]
 }
+
+// runeStart returns the last place at or before i where a character begins.
+func runeStart(text string, i int) int {
+	for i > 0 && !utf8.RuneStart(text[i]) {
+		i--
+	}
+	return i
+}
+
+// clusterStart returns the last place at or before i where what a reader takes
+// for one character begins. It looks back a little only: texts with endless
+// accents are cut between characters.
+func clusterStart(text string, i int) int {
+	const far = 64
+	start := runeStart(text, i)
+	at := start
+	for at > 0 && joined(text, at) {
+		if start-at > far {
+			return start
+		}
+		_, size := utf8.DecodeLastRuneInString(text[:at])
+		at -= size
+	}
+	return at
+}
+
+// joined says whether the characters on both sides of i belong together.
+func joined(text string, i int) bool {
+	const joiner = '\u200d'
+	after, _ := utf8.DecodeRuneInString(text[i:])
+	before, _ := utf8.DecodeLastRuneInString(text[:i])
+	switch {
+	case before == joiner || after == joiner || unicode.Is(unicode.M, after):
+		return true
+	case before == '\r' && after == '\n':
+		return true
+	case isSkinTone(after):
+		return true
+	}
+	return isFlagHalf(before) && isFlagHalf(after)
+}
+
+func isSkinTone(r rune) bool { return r >= 0x1f3fb && r <= 0x1f3ff }
+
+func isFlagHalf(r rune) bool { return r >= 0x1f1e6 && r <= 0x1f1ff }

@@ -30,32 +30,33 @@ type template struct {
 	nodes []node
 }
 
-// Func is a function that templates can call. Its arguments are the formatted
-// texts of what the template says; its result is put in as [Format] writes it.
-type Func func(ctx context.Context, args []string) (any, error)
-
-// Data is what a template is rendered with. The zero value knows no variable
-// and no function.
-type Data struct {
-	// Vars finds a variable; one without a scope is asked for in scope "temp". One that
-	// is not there renders as nothing.
-	Vars  func(scope, name string) (value any, ok bool)
-	Funcs map[string]Func
+// data is what a template is rendered with.
+type data struct {
+	vars  func(scope, name string) (value any, ok bool)
+	funcs map[string]func(ctx context.Context, args []string) (any, error)
 }
 
 // Name returns the name given to [parse].
 func (t *template) Name() string { return t.name }
 
 // Render puts values in the places of the template, in order. What a value
-// contains never becomes template. A function that Data does not have, or that
-// fails, ends the rendering with an error that wraps its cause.
-func (t *template) Render(ctx context.Context, data Data) (string, error) {
+// contains never becomes template.
+//
+// vars finds a variable; one without a scope is asked for in scope "temp". One that is not
+// there renders as nothing, as all do where vars is nil. The arguments of a function are the
+// formatted texts of what the template says; its result is put in as [Format] writes it. A
+// function that funcs does not have, or that fails, ends the rendering with an error that
+// wraps its cause.
+func (t *template) Render(
+	ctx context.Context, vars func(scope, name string) (any, bool), funcs map[string]func(ctx context.Context, args []string) (any, error),
+) (string, error) {
+	with := data{vars, funcs}
 	var out strings.Builder
 	for _, n := range t.nodes {
 		if err := ctx.Err(); err != nil {
 			return "", fmt.Errorf("render prompt %s: %w", t.name, err)
 		}
-		text, err := n.render(ctx, data)
+		text, err := n.render(ctx, with)
 		if err != nil {
 			return "", fmt.Errorf("render prompt %s: %w", t.name, err)
 		}
@@ -99,22 +100,22 @@ func (t *template) Variables() []string {
 
 // node is one piece of a template: literal text, a variable or a call.
 type node interface {
-	render(ctx context.Context, data Data) (string, error)
+	render(ctx context.Context, in data) (string, error)
 }
 
 type literal string
 
-func (l literal) render(context.Context, Data) (string, error) { return string(l), nil }
+func (l literal) render(context.Context, data) (string, error) { return string(l), nil }
 
 type variable struct{ scope, name string }
 
 func (v variable) String() string { return v.scope + "." + v.name }
 
-func (v variable) render(_ context.Context, data Data) (string, error) {
-	if data.Vars == nil {
+func (v variable) render(_ context.Context, in data) (string, error) {
+	if in.vars == nil {
 		return "", nil
 	}
-	value, ok := data.Vars(v.scope, v.name)
+	value, ok := in.vars(v.scope, v.name)
 	if !ok {
 		return "", nil
 	}
@@ -130,14 +131,14 @@ type call struct {
 	args []node // literal or variable
 }
 
-func (c call) render(ctx context.Context, data Data) (string, error) {
-	fn, ok := data.Funcs[c.name]
+func (c call) render(ctx context.Context, in data) (string, error) {
+	fn, ok := in.funcs[c.name]
 	if !ok {
 		return "", fmt.Errorf("no function %q", c.name)
 	}
 	args := make([]string, len(c.args))
 	for i, arg := range c.args {
-		text, err := arg.render(ctx, data)
+		text, err := arg.render(ctx, in)
 		if err != nil {
 			return "", fmt.Errorf("function %s: %w", c.name, err)
 		}

@@ -91,7 +91,7 @@ func TestRender(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			got, err := template.Render(t.Context(), testData())
+			got, err := template.RenderWith(t.Context(), testData())
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -157,13 +157,13 @@ func TestRenderFaults(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			_, err := mustParse(t, tt.template).Render(t.Context(), testData())
+			_, err := mustParse(t, tt.template).RenderWith(t.Context(), testData())
 			if err == nil || !strings.HasPrefix(err.Error(), tt.want) {
 				t.Errorf("got %v, want %s", err, tt.want)
 			}
 		})
 	}
-	_, err := mustParse(t, "{{broken}}").Render(t.Context(), testData())
+	_, err := mustParse(t, "{{broken}}").RenderWith(t.Context(), testData())
 	if !errors.Is(err, errBroken) {
 		t.Errorf("got %v, want one that wraps the function's", err)
 	}
@@ -172,10 +172,10 @@ func TestRenderFaults(t *testing.T) {
 func TestRenderSize(t *testing.T) {
 	t.Parallel()
 	data := prompts.Data{Vars: scopes{"temp": {"big": strings.Repeat("a", prompts.MaxRendered/2)}}.get}
-	if _, err := mustParse(t, "{{$big}}{{$big}}").Render(t.Context(), data); err != nil {
+	if _, err := mustParse(t, "{{$big}}{{$big}}").RenderWith(t.Context(), data); err != nil {
 		t.Error(err)
 	}
-	_, err := mustParse(t, "{{$big}}{{$big}}.").Render(t.Context(), data)
+	_, err := mustParse(t, "{{$big}}{{$big}}.").RenderWith(t.Context(), data)
 	if !errors.Is(err, prompts.ErrTooLarge) {
 		t.Errorf("got %v, want ErrTooLarge", err)
 	}
@@ -188,7 +188,7 @@ func TestRenderEnds(t *testing.T) {
 		"cancel": func(context.Context, []string) (any, error) { cancel(); return "", nil },
 		"after":  func(context.Context, []string) (any, error) { t.Error("ran after the end"); return "", nil },
 	}}
-	_, err := mustParse(t, "{{cancel}}{{after}}").Render(ctx, data)
+	_, err := mustParse(t, "{{cancel}}{{after}}").RenderWith(ctx, data)
 	if !errors.Is(err, context.Canceled) {
 		t.Errorf("got %v, want canceled", err)
 	}
@@ -200,7 +200,7 @@ func TestRenderAtOnce(t *testing.T) {
 	var all sync.WaitGroup
 	for range 8 {
 		all.Go(func() {
-			if got, err := template.Render(t.Context(), data); err != nil || got != "Mia [hi]" {
+			if got, err := template.RenderWith(t.Context(), data); err != nil || got != "Mia [hi]" {
 				t.Errorf("got %q, %v", got, err)
 			}
 		})
@@ -235,7 +235,7 @@ func FuzzParse(f *testing.F) {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
-		if got, err := mustParse(t, strings.ReplaceAll(text, "{{", "{{'{{'}}")).Render(t.Context(), prompts.Data{}); err != nil || got != text {
+		if got, err := mustParse(t, strings.ReplaceAll(text, "{{", "{{'{{'}}")).RenderWith(t.Context(), prompts.Data{}); err != nil || got != text {
 			t.Fatalf("escaped %q renders as %q, %v", text, got, err)
 		}
 		template, err := prompts.Parse("p", text)
@@ -287,7 +287,7 @@ func checkNotReadAgain(t *testing.T, template *prompts.Template) {
 		t.Fatal("a value was read as template")
 		return nil, nil
 	}
-	if _, err := template.Render(t.Context(), data); err != nil {
+	if _, err := template.RenderWith(t.Context(), data); err != nil {
 		t.Fatal(err)
 	}
 }

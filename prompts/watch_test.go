@@ -25,10 +25,11 @@ func TestWatch(t *testing.T) {
 		}
 	}
 	synctest.Test(t, func(t *testing.T) {
-		library, err := prompts.Watch(dir)
+		library, err := prompts.Load(dir)
 		if err != nil {
 			t.Fatal(err)
 		}
+		library.Watch()
 		var log bytes.Buffer
 		ctx := zerolog.New(&log).WithContext(t.Context())
 		expect := func(want string, lines int) {
@@ -85,7 +86,7 @@ func TestLoadIsNotReloaded(t *testing.T) {
 	if got := rendered(t, library, "poem"); got != "one" {
 		t.Errorf("got %q", got)
 	}
-	if _, err := prompts.Watch(dir); err == nil {
-		t.Error("watched a folder that is not there")
+	if _, err := prompts.Load(dir); err == nil {
+		t.Error("loaded a folder that is not there")
 	}
 }

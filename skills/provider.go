@@ -19,7 +19,6 @@ import (
 	"github.com/planbot-go/planbot/actions"
 	"github.com/planbot-go/planbot/planner"
 	"github.com/planbot-go/planbot/planner/plan"
-	"github.com/planbot-go/planbot/prompts"
 	"github.com/planbot-go/planbot/skills/sandbox"
 )
 
@@ -189,8 +188,16 @@ func (p *Provider) Prompt(ctx context.Context, turn *actions.Turn, skill string)
 	if err != nil {
 		return "", err
 	}
-	tools := slices.DeleteFunc(plan.Describe(offered), func(a prompts.Action) bool { return !isTool(a.Name) })
-	return c.extra.Text + "\n\n" + prompts.RenderActions(tools), nil
+	var tools []actions.Offer
+	for _, a := range offered.All() {
+		if isTool(a.Name) {
+			tools = append(tools, actions.Offer{Name: a.Name})
+		}
+	}
+	if offered, err = offered.Only(tools...); err != nil {
+		return "", err
+	}
+	return c.extra.Text + "\n\n" + plan.List(offered, false), nil
 }
 
 // keptCatalogues differ in which skills somebody may use.

@@ -174,8 +174,8 @@ func (i Item) String() string {
 }
 
 type createIn struct {
-	List  string   `json:"list" jsonschema:"name of the new list"`
-	Items []string `json:"items,omitempty" jsonschema:"first items"`
+	List  string   `json:"list"`
+	Items []string `json:"items,omitempty"`
 }
 
 func createList(_ context.Context, turn *actions.Turn, in createIn) (actions.Result, error) {
@@ -213,7 +213,7 @@ func added(items int) string {
 }
 
 type listIn struct {
-	List string `json:"list" jsonschema:"name of the list"`
+	List string `json:"list"`
 }
 
 func deleteList(_ context.Context, turn *actions.Turn, in listIn) (actions.Result, error) {
@@ -228,8 +228,8 @@ func deleteList(_ context.Context, turn *actions.Turn, in listIn) (actions.Resul
 }
 
 type itemIn struct {
-	List string `json:"list" jsonschema:"name of the list"`
-	Item string `json:"item" jsonschema:"the item"`
+	List string `json:"list"`
+	Item string `json:"item"`
 }
 
 func addItem(_ context.Context, turn *actions.Turn, in itemIn) (actions.Result, error) {
@@ -282,7 +282,7 @@ func locate(lists *Lists, in itemIn) (list *List, at int, missing string) {
 }
 
 type renameIn struct {
-	List string `json:"list" jsonschema:"present name of the list"`
+	List string `json:"list"`
 	Name string `json:"name" jsonschema:"new name"`
 }
 
@@ -307,7 +307,7 @@ func renameList(_ context.Context, turn *actions.Turn, in renameIn) (actions.Res
 }
 
 type findIn struct {
-	Item string `json:"item" jsonschema:"what to look for"`
+	Item string `json:"item"`
 }
 
 func findItem(_ context.Context, turn *actions.Turn, in findIn) (actions.Result, error) {

@@ -26,7 +26,7 @@ func deadLetters(t *testing.T, talk func(kit *bottest.Kit)) (all []inbox.Waiting
 		b := parts.Bot
 		b.Actions, store = acts, b.Store
 		var err error
-		if b.Planner, err = planner.NewSequence(ctx, planner.SequenceConfig{Model: parts.Model, Actions: acts}); err != nil {
+		if b.Planner, err = planner.NewSequence(ctx, planner.Config{Model: parts.Model, Actions: acts}); err != nil {
 			return nil, err
 		}
 		return bot.New(b)

@@ -64,7 +64,7 @@ func recorded(t *testing.T, plannerName string, cfg record.Config, talk func(t *
 		b := parts.Bot
 		b.Actions, b.Hooks, b.Channel, b.Authenticator = acts, rec.Hooks(), rec.Channel(b.Channel), rec.Authenticator(b.Authenticator)
 		model := rec.Model(parts.Model)
-		if b.Planner, err = parts.Planner(ctx, plannerName, planner.SequenceConfig{Model: model, Actions: acts}); err != nil {
+		if b.Planner, err = parts.Planner(ctx, plannerName, planner.Config{Model: model, Actions: acts}); err != nil {
 			return nil, err
 		}
 		return bot.New(b)

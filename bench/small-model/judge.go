@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/planbot-go/planbot/actions"
-	"github.com/planbot-go/planbot/planner"
 	"github.com/planbot-go/planbot/planner/plan"
 )
 
@@ -200,7 +199,7 @@ func printPlans(w io.Writer, all []*tally) {
 func checkPlans(w io.Writer, all []*tally) (failed int) {
 	fmt.Fprintln(w)
 	for _, t := range all {
-		if t.cell.format != planner.JSONSchema {
+		if t.cell.format != "json_schema" {
 			continue
 		}
 		verdict := "pass"

@@ -102,20 +102,20 @@ func (t besideObject) RoundTrip(r *http.Request) (*http.Response, error) {
 type cell struct {
 	name    string
 	teams   bool // the prompt of Teams AI in place of ours
-	format  planner.ResponseFormat
+	format  string
 	history bool // behind earlier turns
 	clock   bool // with the line of our planner that says what time it is
 }
 
 var cells = []cell{
-	{name: "ours, schema", format: planner.JSONSchema, clock: true},
-	{name: "ours", format: planner.PlainText, clock: true},
-	{name: "Teams AI's", format: planner.PlainText, teams: true},
-	{name: "ours, schema, earlier turns", format: planner.JSONSchema, history: true, clock: true},
-	{name: "ours, earlier turns", format: planner.PlainText, history: true, clock: true},
-	{name: "ours without the clock, earlier turns", format: planner.PlainText, history: true},
-	{name: "Teams AI's, earlier turns", format: planner.PlainText, history: true, teams: true},
-	{name: "Teams AI's with our clock, earlier turns", format: planner.PlainText, history: true, teams: true, clock: true},
+	{name: "ours, schema", format: "json_schema", clock: true},
+	{name: "ours", format: "text", clock: true},
+	{name: "Teams AI's", format: "text", teams: true},
+	{name: "ours, schema, earlier turns", format: "json_schema", history: true, clock: true},
+	{name: "ours, earlier turns", format: "text", history: true, clock: true},
+	{name: "ours without the clock, earlier turns", format: "text", history: true},
+	{name: "Teams AI's, earlier turns", format: "text", history: true, teams: true},
+	{name: "Teams AI's with our clock, earlier turns", format: "text", history: true, teams: true, clock: true},
 }
 
 // judgePlans asks every utterance in every cell, prints the tables and returns how many
@@ -159,7 +159,7 @@ func judgeCell(ctx context.Context, server models.OpenAIConfig, c *cell, said []
 	if err != nil {
 		return nil, err
 	}
-	sequence, err := planner.NewSequence(ctx, planner.SequenceConfig{
+	sequence, err := planner.NewSequence(ctx, planner.Config{
 		Model: ear, Prompts: library, Actions: reg, MaxTokens: maxTokens, ResponseFormat: c.format,
 	})
 	if err != nil {
@@ -202,27 +202,23 @@ type listener struct {
 	answers []answer // since the last turn began
 }
 
-// theClock is what the planner says of the time, a line of its own.
-var theClock = regexp.MustCompile(`(?m)^\d{4}-\d\d-\d\d \d\d:\d\d [^;\n]*day\b`)
+// theClock is what the planner says of the date, at the end of its prompt.
+var theClock = regexp.MustCompile(`\n\nToday: \d{4}-\d\d-\d\d, [A-Z][a-z]+day`)
 
-// Complete stops the clock of the prompt, so that a run can be repeated, or takes its line
-// out.
+// Complete stops the clock of the prompt, so that a run can be repeated, or takes it out.
 func (l *listener) Complete(ctx context.Context, req *models.Request) (*models.Response, error) {
 	own, temperature := *req, greedy
 	own.Temperature = &temperature
-	own.Messages = nil
-	for _, m := range req.Messages {
-		if at := theClock.FindStringIndex(m.Text); m.Role == "system" && at != nil {
-			before, line := m.Text[:at[0]], m.Text[at[0]:]
-			_, after, _ := strings.Cut(line, "\n")
-			if m.Text = before + after; l.cell.clock {
-				m.Text = before + theClock.ReplaceAllString(line, "2026-11-21 09:00 +00:00, Saturday")
-			}
-			if m.Text == "" {
-				continue
-			}
+	own.Messages = slices.Clone(req.Messages)
+	stopped := ""
+	if l.cell.clock {
+		stopped = "\n\nToday: 2026-11-21, Saturday"
+	}
+	for i, m := range own.Messages {
+		if m.Role == "system" {
+			own.Messages[i].Text = theClock.ReplaceAllLiteralString(m.Text, stopped)
+			own.Messages[i].WithSchema = theClock.ReplaceAllLiteralString(m.WithSchema, stopped)
 		}
-		own.Messages = append(own.Messages, m)
 	}
 	res, err := l.model.Complete(ctx, &own)
 	a := answer{}
@@ -266,7 +262,7 @@ func turnOf(said string, c *cell) *actions.Turn {
 		}
 		state.Of[prompts.History](scope).Append(prompts.Turn{From: "mia", Messages: []prompts.Message{
 			{Role: prompts.User, Text: e.said}, {Role: prompts.Assistant, Text: p},
-		}}, prompts.Limits{})
+		}}, 0)
 	}
 	return t
 }
@@ -304,13 +300,14 @@ func teamsPrompts(reg *actions.Registry) (*prompts.Library, error) {
 func teamsActions(reg *actions.Registry) string {
 	var b strings.Builder
 	b.WriteString("actions:\n")
-	for _, a := range plan.Describe(reg) {
+	for _, a := range reg.All() {
 		fmt.Fprintf(&b, "  %s:\n    description: %s\n", a.Name, a.Description)
-		if len(a.Parameters) > 0 {
+		if len(a.Schema.Properties) > 0 {
 			b.WriteString("    parameters:\n")
 		}
-		for _, p := range a.Parameters {
-			fmt.Fprintf(&b, "      %s:\n%s        description: %s\n", p.Name, teamsType(p.Type), p.Description)
+		for _, name := range a.Schema.PropertyOrder {
+			p := a.Schema.Properties[name]
+			fmt.Fprintf(&b, "      %s:\n%s        description: %s\n", name, teamsType(plan.TypeText(p)), p.Description)
 		}
 	}
 	return b.String()

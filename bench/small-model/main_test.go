@@ -13,7 +13,6 @@ import (
 	"github.com/planbot-go/planbot/actions/lists"
 	"github.com/planbot-go/planbot/models"
 	"github.com/planbot-go/planbot/planner/plan"
-	"github.com/planbot-go/planbot/prompts"
 )
 
 // The judge is judged here, without a model. The tests are in package main: a
@@ -97,7 +96,7 @@ func TestTeamsPromptNamesEveryAction(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	text, err := prompt.Render(t.Context(), prompts.Data{})
+	text, err := prompt.Render(t.Context(), nil, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -141,21 +140,21 @@ func TestTheClockStandsOrGoes(t *testing.T) {
 	for _, clock := range []bool{true, false} {
 		var asked *models.Request
 		l := &listener{model: modelFunc(func(r *models.Request) *models.Response { asked = r; return &models.Response{} }), cell: &cell{clock: clock}}
-		const now = "2031-01-02 03:04 +01:00, Thursday; tomorrow is Friday."
+		const now = "Be brief.\n\nToday: 2031-01-02, Thursday"
 		_, err := l.Complete(t.Context(), &models.Request{Messages: []models.Message{
-			{Role: "system", Text: "Be brief.\n" + now}, {Role: "system", Text: now}, {Role: "user", Text: now},
+			{Role: "system", Text: now, WithSchema: now}, {Role: "user", Text: now},
 		}})
 		if err != nil {
 			t.Fatal(err)
 		}
 		var got []string
 		for _, m := range asked.Messages {
-			got = append(got, m.Text)
+			got = append(got, m.Text, m.WithSchema)
 		}
-		const stopped = "2026-11-21 09:00 +00:00, Saturday; tomorrow is Friday."
-		want := []string{"Be brief.\n" + stopped, stopped, now}
+		const stopped = "Be brief.\n\nToday: 2026-11-21, Saturday"
+		want := []string{stopped, stopped, now, ""}
 		if !clock {
-			want = []string{"Be brief.\n", now}
+			want = []string{"Be brief.", "Be brief.", now, ""}
 		}
 		if !slices.Equal(got, want) {
 			t.Errorf("clock %v: %q", clock, got)

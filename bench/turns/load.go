@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -189,9 +190,12 @@ func (l *load) post(ctx context.Context, activity object) error {
 	defer res.Body.Close()
 	said, err := io.ReadAll(io.LimitReader(res.Body, maxBody))
 	if err == nil && res.StatusCode/100 != 2 {
-		err = fmt.Errorf("post a message: %s: %s", res.Status, bytes.TrimSpace(said))
+		err = errors.New("answered with " + res.Status + ": " + strings.TrimSpace(string(said)))
 	}
-	return err
+	if err != nil {
+		return fmt.Errorf("post a message: %w", err)
+	}
+	return nil
 }
 
 // arrive receives a reply.
@@ -215,10 +219,13 @@ func (l *load) arrive(w http.ResponseWriter, r *http.Request) {
 // match gives a reply to the message that it belongs to.
 func (l *load) match(id, text string, at time.Time) {
 	var number, n int
-	_, tag, _ := strings.Cut(text, tagMark)
-	_, err := fmt.Sscanf(tag, "%d-%d", &number, &n)
+	if i := strings.LastIndex(text, tagMark); i < 0 {
+		number = -1
+	} else if _, err := fmt.Sscanf(text[i+len(tagMark):], "%d-%d", &number, &n); err != nil {
+		number = -1
+	}
 	l.mu.Lock()
-	known := err == nil && number >= 0 && number < len(l.talks) && l.talks[number].id == id && n >= 0 && n < len(l.talks[number].messages)
+	known := number >= 0 && number < len(l.talks) && l.talks[number].id == id && n >= 0 && n < len(l.talks[number].messages)
 	if !known {
 		l.mu.Unlock()
 		l.fail(&l.counts.stray, "a reply to nothing in %s: %.300s", id, text)
@@ -249,9 +256,14 @@ func (l *load) fail(count *int, format string, args ...any) {
 	}
 }
 
-// outcome is what went wrong, and the first of it.
-func (l *load) outcome() (outcome, string) {
+func (l *load) fault() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.counts, l.first
+	return l.first
+}
+
+func (l *load) outcome() outcome {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.counts
 }

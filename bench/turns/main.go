@@ -45,18 +45,21 @@ type options struct {
 
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	o, err := parse(args, stderr)
+	if errors.Is(err, flag.ErrHelp) {
+		return 0
+	}
 	sound := false
 	if err == nil {
 		sound, err = measure(ctx, o, stdout)
 	}
-	switch {
-	case errors.Is(err, flag.ErrHelp), err == nil && sound:
-		return 0
-	case err != nil:
+	if err != nil {
 		fmt.Fprintln(stderr, "turns:", err)
 		return 2
 	}
-	return 1
+	if !sound {
+		return 1
+	}
+	return 0
 }
 
 func parse(args []string, stderr io.Writer) (options, error) {
@@ -174,7 +177,7 @@ type rig struct {
 
 // coldStart measures the time from the start of a process to the first reply.
 func (r *rig) coldStart(ctx context.Context) (time.Duration, error) {
-	if _, err := r.redis.client.FlushAll(ctx).Result(); err != nil {
+	if _, err := r.redis.do("FLUSHALL"); err != nil {
 		return 0, err
 	}
 	r.model.latency.Store(0)
@@ -190,8 +193,7 @@ func (r *rig) coldStart(ctx context.Context) (time.Duration, error) {
 	}
 	defer l.close()
 	if !l.talks[0].turn(ctx) {
-		_, fault := l.outcome()
-		return 0, fmt.Errorf("the first message was not answered: %s", fault)
+		return 0, fmt.Errorf("the first message was not answered: %s", l.fault())
 	}
 	return time.Since(began), nil
 }
@@ -199,7 +201,7 @@ func (r *rig) coldStart(ctx context.Context) (time.Duration, error) {
 // cell measures fresh processes of the bot on an empty Redis.
 func (r *rig) cell(ctx context.Context, latency time.Duration, conversations int) (cell, error) {
 	c := cell{replicas: r.replicas, latency: latency, conversations: conversations}
-	if _, err := r.redis.client.FlushAll(ctx).Result(); err != nil {
+	if _, err := r.redis.do("FLUSHALL"); err != nil {
 		return c, err
 	}
 	r.model.latency.Store(int64(latency))
@@ -236,7 +238,7 @@ func (r *rig) cell(ctx context.Context, latency time.Duration, conversations int
 		c.turns = append(c.turns, talk.turns...)
 	}
 	slices.Sort(c.turns)
-	c.counts, c.fault = l.outcome()
+	c.counts, c.fault = l.outcome(), l.fault()
 	return c, b.died()
 }
 
@@ -245,7 +247,7 @@ type usage struct {
 	time       time.Duration
 	bot        time.Duration // CPU time of all processes of the bot
 	load       time.Duration // of load, stand-ins and Redis
-	redis      time.Duration // of Redis alone, as it says itself
+	redis      time.Duration // of Redis alone
 	reads      int64         // of Redis' sockets: a pipeline of up to 16 KiB is one
 	commands   int64         // of Redis, those that scripts run included
 	modelCalls int64
@@ -256,7 +258,8 @@ type usage struct {
 func (r *rig) window(ctx context.Context, b *bot, d time.Duration) (usage, error) {
 	began := time.Now()
 	snapshot := func() (usage, error) {
-		redis, reads, commands, err := r.redis.stats(ctx)
+		reads, commands, err := r.redis.stats()
+		redis := processCPU(r.redis.process.pid())
 		return usage{
 			time.Since(began), b.cpu(), processCPU(os.Getpid()) + redis, redis, reads, commands, r.model.calls.Load(), r.model.bytes.Load(),
 		}, err

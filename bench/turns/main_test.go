@@ -158,12 +158,11 @@ func TestTally(t *testing.T) {
 			if answered := first && second; answered != c.answered {
 				t.Errorf("answered: %v", answered)
 			}
-			got, fault := l.outcome()
-			if got != c.want {
+			if got := l.outcome(); got != c.want {
 				t.Errorf("got %+v, want %+v", got, c.want)
 			}
-			if wrong := c.want != (outcome{}); wrong != (fault != "") {
-				t.Errorf("fault %q", fault)
+			if wrong := c.want != (outcome{}); wrong != (l.fault() != "") {
+				t.Errorf("fault %q", l.fault())
 			}
 		})
 	}

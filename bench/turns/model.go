@@ -3,14 +3,13 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"strings"
 	"sync/atomic"
 	"time"
-
-	"github.com/sashabaranov/go-openai"
 )
 
 // maxBody bounds what the stand-ins read.
@@ -18,27 +17,34 @@ const maxBody = 16 << 20
 
 // step is a message of the cycle that each conversation goes through, and what
 // the model plans for it. After a cycle the state is as it was after the first.
-type step struct{ text, plan string }
+type step struct {
+	text     string
+	commands []command
+}
 
-// tag stands in a plan where the tag of the message goes.
-const tag = "TAG"
+// command is one of a plan, in the form of the planner sequence.
+type command struct {
+	Type     string            `json:"type"`
+	Action   string            `json:"action,omitempty"`
+	Entities map[string]string `json:"entities,omitempty"`
+	Response string            `json:"response,omitempty"`
+}
+
+func do(action string, entities map[string]string) command {
+	return command{Type: "DO", Action: action, Entities: entities}
+}
+
+func say(text string) command { return command{Type: "SAY", Response: text} }
 
 func cycle() []step {
-	const groceries, bananas = `"entities":{"list":"Groceries"}`, `"entities":{"list":"Groceries","item":"bananas"}`
-	plan := func(said string, dos ...string) string {
-		return fmt.Sprintf(`{"type":"plan","commands":[%s{"type":"SAY","response":"%s`+tagMark+tag+`"}]}`, strings.Join(dos, ""), said)
-	}
-	do := func(action, entities string) string {
-		return fmt.Sprintf(`{"type":"DO","action":"%s",%s},`, action, entities)
-	}
+	bananas := map[string]string{"list": "Groceries", "item": "bananas"}
 	return []step{
-		{
-			"create a list Groceries and add bananas to it",
-			plan("Groceries is there, with bananas.", do("createList", groceries), do("addItem", bananas)),
-		},
-		{"add milk to Groceries", plan("Milk is on Groceries.", do("addItem", `"entities":{"list":"Groceries","item":"milk"}`))},
-		{"remove bananas from Groceries", plan("Bananas are off Groceries.", do("removeItem", bananas))},
-		{"summarize my lists", plan("Those are your lists.", do("summarizeLists", `"entities":{}`))},
+		{"create a list Groceries and add bananas to it", []command{
+			do("createList", map[string]string{"list": "Groceries"}), do("addItem", bananas), say("Groceries is there, with bananas."),
+		}},
+		{"add milk to Groceries", []command{do("addItem", map[string]string{"list": "Groceries", "item": "milk"}), say("Milk is on Groceries.")}},
+		{"remove bananas from Groceries", []command{do("removeItem", bananas), say("Bananas are off Groceries.")}},
+		{"summarize my lists", []command{do("summarizeLists", nil), say("Those are your lists.")}},
 	}
 }
 
@@ -46,11 +52,19 @@ func cycle() []step {
 // with the tag of the message at the end of what is said, so that the reply can be
 // told from all others.
 func planFor(steps []step, text string) (string, error) {
-	_, found, tagged := strings.Cut(text, tagMark)
-	for _, s := range steps {
-		if tagged && strings.HasPrefix(text, s.text) {
-			return strings.ReplaceAll(s.plan, tag, found), nil
+	_, tag, tagged := strings.Cut(text, tagMark)
+	for i := range steps {
+		if !tagged || !strings.HasPrefix(text, steps[i].text) {
+			continue
 		}
+		commands := append([]command(nil), steps[i].commands...)
+		for j := range commands {
+			if commands[j].Type == "SAY" {
+				commands[j].Response += tagMark + tag
+			}
+		}
+		raw, err := json.Marshal(object{"type": "plan", "commands": commands})
+		return string(raw), err
 	}
 	return "", fmt.Errorf("%.80q is no message of the load", text)
 }
@@ -76,38 +90,54 @@ func startModel(ctx context.Context) (*model, error) {
 
 func (m *model) close() { _ = m.server.Close() } // the bots are gone
 
-func (m *model) complete(w http.ResponseWriter, r *http.Request) {
-	m.calls.Add(1)
-	var asked openai.ChatCompletionRequest
-	raw, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
-	m.bytes.Add(int64(len(raw)))
-	if err == nil {
-		err = json.Unmarshal(raw, &asked)
-	}
-	said := "" // by the person, last
-	for _, message := range asked.Messages {
-		if message.Role == openai.ChatMessageRoleUser {
-			said = message.Content
+// prompt is what the stand-in reads of a request.
+type prompt struct {
+	Model    string `json:"model"`
+	Stream   bool   `json:"stream"`
+	Messages []struct {
+		Role    string `json:"role"`
+		Content any    `json:"content"`
+	} `json:"messages"`
+}
+
+// lastOfUser is the text of the last message of the person.
+func (p *prompt) lastOfUser() string {
+	for i := len(p.Messages) - 1; i >= 0; i-- {
+		if p.Messages[i].Role == "user" {
+			text, _ := p.Messages[i].Content.(string) // parts are no message of the load
+			return text
 		}
 	}
-	text := ""
+	return ""
+}
+
+func (m *model) complete(w http.ResponseWriter, r *http.Request) {
+	m.calls.Add(1)
+	raw, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
+	m.bytes.Add(int64(len(raw)))
+	var p prompt
 	if err == nil {
-		text, err = planFor(m.steps, said)
+		err = json.Unmarshal(raw, &p)
 	}
-	if err != nil || asked.Stream {
-		answer(w, http.StatusBadRequest, object{"error": object{"message": fmt.Sprint("this stand-in does not stream, and knows the messages of the load only: ", err), "type": "invalid_request_error"}})
+	if err == nil && p.Stream {
+		err = errors.New("this stand-in does not stream")
+	}
+	var text string
+	if err == nil {
+		text, err = planFor(m.steps, p.lastOfUser())
+	}
+	if err != nil {
+		answer(w, http.StatusBadRequest, object{"error": map[string]string{"message": err.Error(), "type": "invalid_request_error"}})
 		return
 	}
 	if err := pause(r.Context(), time.Duration(m.latency.Load())); err != nil {
 		return // the bot hung up
 	}
-	prompt, completion := len(raw)/4, len(text)/4 // a token has about four characters
-	answer(w, http.StatusOK, openai.ChatCompletionResponse{
-		ID: "chatcmpl-bench", Object: "chat.completion", Created: time.Now().Unix(), Model: asked.Model,
-		Choices: []openai.ChatCompletionChoice{{
-			FinishReason: openai.FinishReasonStop, Message: openai.ChatCompletionMessage{Role: openai.ChatMessageRoleAssistant, Content: text},
-		}},
-		Usage: openai.Usage{PromptTokens: prompt, CompletionTokens: completion, TotalTokens: prompt + completion},
+	asked, said := len(raw)/4, len(text)/4 // a token has about four characters
+	answer(w, http.StatusOK, object{
+		"id": "chatcmpl-bench", "object": "chat.completion", "created": time.Now().Unix(), "model": p.Model,
+		"choices": []any{object{"index": 0, "finish_reason": "stop", "message": map[string]string{"role": "assistant", "content": text}}},
+		"usage":   map[string]int{"prompt_tokens": asked, "completion_tokens": said, "total_tokens": asked + said},
 	})
 }
 

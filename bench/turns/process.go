@@ -1,10 +1,12 @@
 package main
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"os"
 	"os/exec"
@@ -13,8 +15,6 @@ import (
 	"strings"
 	"syscall"
 	"time"
-
-	"github.com/redis/go-redis/v9"
 )
 
 const (
@@ -70,8 +70,11 @@ func (p *process) listens(ctx context.Context, port int) error {
 		if err == nil {
 			return conn.Close()
 		}
-		if err := errors.Join(p.died(), pause(ctx, time.Millisecond)); err != nil {
-			return fmt.Errorf("nobody listens on port %d: %w, see %s", port, err, p.log)
+		if died := p.died(); died != nil {
+			return died
+		}
+		if wait := pause(ctx, time.Millisecond); wait != nil {
+			return fmt.Errorf("nobody listens on port %d after %v: %w, see %s", port, startTime, err, p.log)
 		}
 	}
 }
@@ -95,14 +98,18 @@ func (p *process) died() error {
 }
 
 // processCPU is the user and system time of a process; 0 without /proc.
-func processCPU(pid int) (sum time.Duration) {
-	raw, _ := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid)) // gone: died says so
+func processCPU(pid int) time.Duration {
+	raw, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return 0
+	}
 	// The second field is the name in brackets, with any character in it.
 	fields := strings.Fields(string(raw[bytes.LastIndexByte(raw, ')')+1:]))
 	const user, system = 14 - 3, 15 - 3
 	if len(fields) <= system {
 		return 0
 	}
+	var sum time.Duration
 	for _, field := range []string{fields[user], fields[system]} {
 		ticks, _ := strconv.ParseInt(field, 10, 64) // a number, by proc(5)
 		sum += time.Duration(ticks) * tick
@@ -194,11 +201,13 @@ func (b *bot) peakMiB() (peak float64) {
 	return peak
 }
 
-// redisServer is a Redis of this run alone, which keeps nothing on disk.
+// redisServer is a Redis of this run alone, which keeps nothing on disk. One goroutine
+// uses it.
 type redisServer struct {
 	process *process
 	address string
-	client  *redis.Client
+	conn    net.Conn
+	answers *bufio.Reader
 }
 
 func startRedis(ctx context.Context, dir, logs string) (*redisServer, error) {
@@ -214,28 +223,65 @@ func startRedis(ctx context.Context, dir, logs string) (*redisServer, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &redisServer{p, address(port), redis.NewClient(&redis.Options{Addr: address(port), PoolSize: 1})}, nil
+	conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", address(port))
+	if err != nil {
+		p.stop()
+		return nil, fmt.Errorf("connect to Redis: %w", err)
+	}
+	return &redisServer{p, address(port), conn, bufio.NewReader(conn)}, nil
 }
 
 func (s *redisServer) close() {
-	_ = s.client.Close() // nothing is on its way
+	_ = s.conn.Close() // nothing is on its way
 	s.process.stop()
 }
 
-// stats are what Redis counts: its CPU time, reads of its sockets, and commands.
-func (s *redisServer) stats(ctx context.Context) (cpu time.Duration, reads, commands int64, err error) {
-	info, err := s.client.Info(ctx).Result()
+// stats are what Redis counts: reads of its sockets, and commands.
+func (s *redisServer) stats() (reads, commands int64, err error) {
+	info, err := s.do("INFO")
 	if err != nil {
-		return 0, 0, 0, fmt.Errorf("ask Redis for its figures: %w", err)
+		return 0, 0, err
 	}
-	numbers := map[string]float64{}
+	numbers := map[string]int64{}
 	for line := range strings.Lines(info) {
 		name, value, _ := strings.Cut(strings.TrimSpace(line), ":")
-		numbers[name], _ = strconv.ParseFloat(value, 64) // 0: not a number
+		numbers[name], _ = strconv.ParseInt(value, 10, 64) // 0: not a number
 	}
 	if numbers["total_reads_processed"] == 0 {
-		return 0, 0, 0, errors.New("this redis-server does not count total_reads_processed: it has to be 6.0 or newer")
+		return 0, 0, errors.New("this redis-server does not count total_reads_processed: it has to be 6.0 or newer")
 	}
-	cpu = time.Duration((numbers["used_cpu_user"] + numbers["used_cpu_sys"]) * float64(time.Second))
-	return cpu, int64(numbers["total_reads_processed"]), int64(numbers["total_commands_processed"]), nil
+	return numbers["total_reads_processed"], numbers["total_commands_processed"], nil
+}
+
+// do sends one command without spaces in its words and returns what Redis answers.
+func (s *redisServer) do(command string) (answer string, err error) {
+	defer func() {
+		if err != nil {
+			err = fmt.Errorf("redis %s: %w", command, err)
+		}
+	}()
+	if err := s.conn.SetDeadline(time.Now().Add(10 * time.Second)); err != nil {
+		return "", err
+	}
+	if _, err := io.WriteString(s.conn, command+"\r\n"); err != nil {
+		return "", err
+	}
+	line, err := s.answers.ReadString('\n')
+	if err != nil {
+		return "", err
+	}
+	line = strings.TrimSpace(line)
+	switch {
+	case strings.HasPrefix(line, "-"):
+		return "", errors.New(line)
+	case !strings.HasPrefix(line, "$"):
+		return line, nil
+	}
+	size, err := strconv.Atoi(line[1:])
+	if err != nil || size < 0 {
+		return "", fmt.Errorf("answer %q", line)
+	}
+	raw := make([]byte, size+len("\r\n"))
+	_, err = io.ReadFull(s.answers, raw)
+	return string(raw[:size]), err
 }

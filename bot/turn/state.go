@@ -265,7 +265,7 @@ func (t *Turn) remember() {
 	if note != "" {
 		said.Messages = append(said.Messages, prompts.Message{Role: prompts.System, Text: note})
 	}
-	state.Of[prompts.History](t.Thread).Append(said, prompts.Limits{})
+	state.Of[prompts.History](t.Thread).Append(said, 0)
 	t.rec.Remembered = true
 }
 

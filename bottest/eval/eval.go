@@ -87,7 +87,7 @@ func (c *Case) turn() *actions.Turn {
 	}
 	history := state.Of[prompts.History](conversation)
 	for _, t := range c.History {
-		history.Append(t, prompts.Limits{})
+		history.Append(t, 0)
 	}
 	return turn
 }

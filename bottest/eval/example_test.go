@@ -31,7 +31,7 @@ func ExampleRun() {
 		fmt.Println(err)
 		return
 	}
-	plans, err := planner.NewSequence(ctx, planner.SequenceConfig{Model: models.Offline{}, Actions: acts})
+	plans, err := planner.NewSequence(ctx, planner.Config{Model: models.Offline{}, Actions: acts})
 	if err != nil {
 		fmt.Println(err)
 		return

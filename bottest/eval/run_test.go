@@ -77,7 +77,7 @@ func (b *bundle) side(name string) eval.Side {
 	}
 	b.Cleanup(func() { _ = model.Close() })
 	side := eval.Side{Name: name, About: "model " + name, Actions: registry()}
-	if side.Planner, err = planner.NewSequence(b.Context(), planner.SequenceConfig{Model: priced(b, model), Actions: side.Actions}); err != nil {
+	if side.Planner, err = planner.NewSequence(b.Context(), planner.Config{Model: priced(b, model), Actions: side.Actions}); err != nil {
 		b.Fatal(err)
 	}
 	return side
@@ -365,7 +365,7 @@ func TestLimitsOfPlansUnderWay(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			cases, _ := slowCases(make([]time.Duration, 30)...)
 			model := new(rambling)
-			p, err := planner.NewSequence(t.Context(), planner.SequenceConfig{Model: priced(t, model), Actions: registry()})
+			p, err := planner.NewSequence(t.Context(), planner.Config{Model: priced(t, model), Actions: registry()})
 			if err != nil {
 				t.Fatal(err)
 			}

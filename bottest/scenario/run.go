@@ -46,7 +46,7 @@ type Config struct {
 	Planner string
 	// Wire completes what the planner and the bot are made of, for each of the bot's processes:
 	// prompts, skills, other actions for both. nil: nothing is missing.
-	Wire func(ctx context.Context, of *planner.SequenceConfig, cfg *bot.Config) error
+	Wire func(ctx context.Context, of *planner.Config, cfg *bot.Config) error
 	// Cassette is a file with what the model is to be asked, see [bottest.Config], and
 	// Update has it written anew. "": that is not looked at.
 	Cassette string
@@ -187,7 +187,7 @@ func (r *run) newBot(ctx context.Context, parts bottest.Parts) (*bot.Bot, error)
 			return nil, err
 		}
 	}
-	sequence := planner.SequenceConfig{Model: parts.Model, Named: parts.Named, Actions: cfg.Actions}
+	sequence := planner.Config{Model: parts.Model, Named: parts.Named, Actions: cfg.Actions}
 	if o.MaxRepairs != nil {
 		sequence.MaxRepairs = cmp.Or(*o.MaxRepairs, -1) // zero is the default there
 	}
@@ -261,7 +261,7 @@ func seedHistory(h *prompts.History, turns int, e *record.Event) {
 	for i := range turns {
 		h.Append(prompts.Turn{From: "29:" + e.From, Name: name, Messages: []prompts.Message{
 			{Role: prompts.User, Text: fmt.Sprintf("question %d", i+1)}, {Role: prompts.Assistant, Text: fmt.Sprintf("answer %d", i+1)},
-		}}, prompts.Limits{Turns: turns})
+		}}, turns)
 	}
 }
 

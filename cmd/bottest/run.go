@@ -191,11 +191,11 @@ func (c runCmd) bot(ctx context.Context, s *settings.Settings) (scenario.Config,
 		return scenario.Config{}, err
 	}
 	offline := func(string) (models.Model, error) { return models.Offline{}, nil }
-	all := planner.SequenceConfig{Model: models.Offline{}, Named: offline, Actions: registry}
+	all := planner.Config{Model: models.Offline{}, Named: offline, Actions: registry}
 	if _, _, err = s.Complete(ctx, &all, runner); err != nil {
 		return scenario.Config{}, err
 	}
-	return scenario.Config{Actions: registry, Wire: func(ctx context.Context, of *planner.SequenceConfig, b *bot.Config) error {
+	return scenario.Config{Actions: registry, Wire: func(ctx context.Context, of *planner.Config, b *bot.Config) error {
 		of.Actions = s.Actions()
 		provider, _, err := s.Complete(ctx, of, runner)
 		if provider != nil {

@@ -58,7 +58,7 @@ func register(r *actions.Registry, order shop) {
 func newBot(ctx context.Context, cfg bot.Config, model models.Model, order shop) (*bot.Bot, error) {
 	acts := actions.New()
 	register(acts, order)
-	sequence, err := planner.NewSequence(ctx, planner.SequenceConfig{Model: model, Actions: acts})
+	sequence, err := planner.NewSequence(ctx, planner.Config{Model: model, Actions: acts})
 	if err != nil {
 		return nil, err
 	}

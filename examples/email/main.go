@@ -38,7 +38,7 @@ func newBot(ctx context.Context, model models.Model, m mailer) (*bot.Bot, error)
 	}
 	registry := actions.New()
 	register(registry, model, library, m)
-	sequence, err := planner.NewSequence(ctx, planner.SequenceConfig{Model: model, Actions: registry, Prompts: library})
+	sequence, err := planner.NewSequence(ctx, planner.Config{Model: model, Actions: registry, Prompts: library})
 	if err != nil {
 		return nil, err
 	}
@@ -80,7 +80,7 @@ type summarize struct {
 // register adds the actions. A person has to approve each mail, and sees on the
 // card to whom it goes and what it says.
 func register(r *actions.Registry, model models.Model, library *prompts.Library, m mailer) {
-	planner.AddPrompt[summarize](r, planner.PromptActionConfig{Name: "Summarize", Model: model, Prompts: library})
+	planner.AddPrompt[summarize](r, "Summarize", "", planner.Config{Model: model, Prompts: library})
 	actions.Add(r, "SendEmail", "Sends an email", m.sendEmail, actions.NeedsApproval)
 }
 

@@ -69,7 +69,7 @@ func run(ctx context.Context) error {
 func newBot(ctx context.Context, model models.Model) (*bot.Bot, error) {
 	acts := actions.New()
 	register(acts)
-	sequence, err := planner.NewSequence(ctx, planner.SequenceConfig{Model: model, Actions: acts})
+	sequence, err := planner.NewSequence(ctx, planner.Config{Model: model, Actions: acts})
 	if err != nil {
 		return nil, err
 	}

@@ -36,9 +36,9 @@ func newBot(ctx context.Context, model models.Model) (*bot.Bot, error) {
 	if err != nil {
 		return nil, err
 	}
-	sequence, err := planner.NewSequence(ctx, planner.SequenceConfig{
+	sequence, err := planner.NewSequence(ctx, planner.Config{
 		Model: model, Actions: registry, Prompts: library, Prompt: "lights",
-		Functions: map[string]planner.Function{"getLightStatus": getLightStatus},
+		Functions: map[string]func(context.Context, *actions.Turn, []string) (any, error){"getLightStatus": getLightStatus},
 	})
 	if err != nil {
 		return nil, err

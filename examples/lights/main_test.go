@@ -54,7 +54,7 @@ func TestThePromptShowsTheLights(t *testing.T) {
 		chat.Say(step.action + ", please")
 		chat.Expect("As you wish.")
 		calls := kit.Model.Calls()
-		if prompt := calls[len(calls)-1].Messages[0].Text; !strings.Contains(prompt, "The lights are "+step.before+" now.") || !strings.Contains(prompt, "Pause(time: integer") {
+		if prompt := calls[len(calls)-1].Messages[0].Text; !strings.Contains(prompt, "The lights are "+step.before+" now.") || !strings.Contains(prompt, "Pause(time)") {
 			t.Errorf("prompt %s", prompt)
 		}
 	}

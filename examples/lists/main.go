@@ -26,7 +26,7 @@ import (
 func newBot(ctx context.Context, model models.Model) (*bot.Bot, error) {
 	registry := actions.New()
 	register(registry)
-	sequence, err := planner.NewSequence(ctx, planner.SequenceConfig{Model: model, Actions: registry})
+	sequence, err := planner.NewSequence(ctx, planner.Config{Model: model, Actions: registry})
 	if err != nil {
 		return nil, err
 	}

@@ -27,9 +27,7 @@ import (
 func newBot(ctx context.Context, model models.Model, s *shop) (*bot.Bot, error) {
 	registry := actions.New()
 	register(registry, s)
-	tools, err := planner.NewTools(ctx, planner.ToolsConfig{
-		SequenceConfig: planner.SequenceConfig{Model: model, Actions: registry},
-	})
+	tools, err := planner.NewTools(ctx, planner.Config{Model: model, Actions: registry})
 	if err != nil {
 		return nil, err
 	}

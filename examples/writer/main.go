@@ -33,10 +33,10 @@ func newBot(ctx context.Context, model models.Model) (*bot.Bot, error) {
 		return nil, err
 	}
 	registry := actions.New()
-	if err := planner.AddPromptFolders(registry, planner.PromptActionConfig{Model: model, Prompts: library}); err != nil {
+	if err := planner.AddPromptFolders(registry, planner.Config{Model: model, Prompts: library}); err != nil {
 		return nil, err
 	}
-	sequential, err := planner.NewSequential(ctx, planner.SequenceConfig{Model: model, Actions: registry, Prompts: library})
+	sequential, err := planner.NewSequential(ctx, planner.Config{Model: model, Actions: registry, Prompts: library})
 	if err != nil {
 		return nil, err
 	}

@@ -35,8 +35,8 @@ func Read(r io.Reader) (Call, error) {
 		Model    string `json:"model"`
 		Messages []struct {
 			Role       string `json:"role"`
-			Content    string      `json:"content"`
-			ToolCallID string      `json:"tool_call_id"`
+			Content    string `json:"content"`
+			ToolCallID string `json:"tool_call_id"`
 			ToolCalls  []struct {
 				ID       string      `json:"id"`
 				Function models.Call `json:"function"`

@@ -4,6 +4,7 @@ package golden
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -80,16 +81,23 @@ func Write(file string, data []byte) error {
 }
 
 // clock is the time of a turn, as prompts say it.
-var clock = regexp.MustCompile(`\d{4}-\d\d-\d\d \d\d:\d\d [+-]\d\d:\d\d, (Mon|Tues|Wednes|Thurs|Fri|Satur|Sun)day`)
+var clock = regexp.MustCompile(`\d{4}-\d\d-\d\d( \d\d:\d\d [+-]\d\d:\d\d)?, (Mon|Tues|Wednes|Thurs|Fri|Satur|Sun)day`)
 
-// noon stands for the time of a turn: it is another one whenever a test runs.
-const noon = "2006-01-02 12:00 +00:00, Monday"
+// noon and monday stand for the time of a turn and for its date: they are others whenever a
+// test runs.
+const (
+	noon   = "2006-01-02 12:00 +00:00, Monday"
+	monday = "2006-01-02, Monday"
+)
 
 // Prompt is what a model is asked, as text for people: the messages, the tools, the form of
 // the answer and the settings. A noon stands for the time of the turn.
 func Prompt(req *models.Request) string {
 	var s strings.Builder
 	for _, m := range req.Messages {
+		if req.Format != nil && req.Format.Schema != nil {
+			m.Text = cmp.Or(m.WithSchema, m.Text)
+		}
 		section(&s, strings.TrimSpace(m.Role+" "+m.CallID), textOf(m))
 	}
 	tools := ""
@@ -141,7 +149,12 @@ func section(s *strings.Builder, title, text string) {
 func textOf(m models.Message) string {
 	text := m.Text
 	if m.Role == "system" {
-		text = clock.ReplaceAllLiteralString(text, noon)
+		text = clock.ReplaceAllStringFunc(text, func(found string) string {
+			if strings.Contains(found, ":") {
+				return noon
+			}
+			return monday
+		})
 	}
 	text = strings.ReplaceAll("\n"+text, "\n===", "\n ===")[1:]
 	for _, c := range m.Calls {

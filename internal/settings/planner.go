@@ -57,7 +57,7 @@ func (f Fault) Unwrap() error { return f.Err }
 // runs the scripts of skills; nil: nothing does.
 func (s *Settings) NewPlanner(ctx context.Context, acts *actions.Registry, box *sandbox.Sandbox, watch Watch) (p *Planner, err error) {
 	p = &Planner{Actions: acts}
-	cfg := planner.SequenceConfig{Actions: acts}
+	cfg := planner.Config{Actions: acts}
 	if cfg.Model, p.AboutModel, err = s.NewModel(watch); err != nil {
 		return nil, err
 	}
@@ -79,15 +79,14 @@ func (s *Settings) NewPlanner(ctx context.Context, acts *actions.Registry, box *
 
 // Complete adds to a planner, and to its actions, what makes its prompts: prompts, skills, and
 // prompts that are actions. The skills are nil where there are none, and about names them.
-func (s *Settings) Complete(ctx context.Context, cfg *planner.SequenceConfig, box *sandbox.Sandbox) (provider *skills.Provider, about string, err error) {
-	load := prompts.Load
-	if s.PromptsReload {
-		load = prompts.Watch
-	}
-	if cfg.Prompts, err = load(s.PromptsDir); err != nil {
+func (s *Settings) Complete(ctx context.Context, cfg *planner.Config, box *sandbox.Sandbox) (provider *skills.Provider, about string, err error) {
+	if cfg.Prompts, err = prompts.Load(s.PromptsDir); err != nil {
 		return nil, "", Fault{fmt.Errorf("BOT_PROMPTS_DIR: %w", err)}
 	}
-	cfg.ResponseFormat = planner.ResponseFormat(s.ResponseFormat)
+	if s.PromptsReload {
+		cfg.Prompts.Watch()
+	}
+	cfg.ResponseFormat = s.ResponseFormat
 	if provider, about, err = s.newSkills(ctx, box); err != nil {
 		return nil, "", err
 	}
@@ -109,19 +108,19 @@ func (s *Settings) ofPrompts(err error) error {
 }
 
 // newPlanner makes the planner of that name.
-func newPlanner(ctx context.Context, name string, cfg planner.SequenceConfig) (PromptMaker, error) {
+func newPlanner(ctx context.Context, name string, cfg planner.Config) (PromptMaker, error) {
 	switch name {
 	case sequential:
 		return planner.NewSequential(ctx, cfg)
 	case tools:
-		return planner.NewTools(ctx, planner.ToolsConfig{SequenceConfig: cfg})
+		return planner.NewTools(ctx, cfg)
 	}
 	return planner.NewSequence(ctx, cfg)
 }
 
 // addPromptActions adds the actions that are prompts to those of the planner.
-func addPromptActions(cfg planner.SequenceConfig) error {
-	return planner.AddPromptFolders(cfg.Actions, planner.PromptActionConfig{Model: cfg.Model, Prompts: cfg.Prompts, Named: cfg.Named})
+func addPromptActions(cfg planner.Config) error {
+	return planner.AddPromptFolders(cfg.Actions, cfg)
 }
 
 // warnOfPrompts tells the log of what is no fault, but rarely meant: prompts of planners that

@@ -758,8 +758,8 @@ func (s *Settings) checkPrompts(f *faults) *actions.Registry {
 		f.ask("BOT_PROMPTS_DIR", err)
 		return registry
 	}
-	cfg := planner.SequenceConfig{
-		Model: models.Offline{}, Prompts: library, Actions: registry, ResponseFormat: planner.ResponseFormat(s.ResponseFormat),
+	cfg := planner.Config{
+		Model: models.Offline{}, Prompts: library, Actions: registry, ResponseFormat: s.ResponseFormat,
 		Named: func(string) (models.Model, error) { return models.Offline{}, nil },
 	}
 	faulty := addPromptActions(cfg)

@@ -5,21 +5,22 @@ import (
 	"cmp"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"maps"
+	"reflect"
 	"slices"
 	"strings"
 
 	"github.com/google/jsonschema-go/jsonschema"
 
 	"github.com/planbot-go/planbot/actions"
-	"github.com/planbot-go/planbot/prompts"
 )
 
-// Schema is the JSON Schema of the plans that the registered actions allow:
-// one kind of command for SAY and one for each action, with that action's
-// entities. What follows it decodes without repair. Every key is required; an
-// optional entity and saveAs may be null, which counts as absent.
+// Schema is the JSON Schema of the plans that the registered actions allow, with
+// what is known of each entity. Every key is required; an optional entity and
+// saveAs may be null, which counts as absent. What follows it decodes without repair.
+//
+// It lists the actions, and each form of entities once: a command for each action
+// would make it twice as large. Which entities an action has, the prompt says.
 //
 // It is strict when it lies within what OpenAI takes as such. It is not when an action has
 // an entity of any type, an object with names of its own, or a circle, or when it is too
@@ -47,32 +48,37 @@ func Schema(registry *actions.Registry) (schema, grammar json.RawMessage, strict
 
 func planForm(registry *actions.Registry, grammar bool) (plan *form, strict bool) {
 	response, saveAs := ofType("string"), ofType("string").orNull()
-	names := options(append(variableNames(""), nil)...)
+	variables := options(append(variableNames(""), nil)...)
 	list := ofType("array")
 	if grammar {
-		response.MinLength, list.MinItems, saveAs = 1, 1, names
+		response.MinLength, list.MinItems, saveAs = 1, 1, variables
 	}
-	commands := []*form{object(
-		property{"type", options(Say)},
-		property{"response", response},
-	)}
+	var names []any // of the actions
+	var shapes []*form
 	strict = true
 	for _, action := range registry.All() {
-		f := former{root: action.ForModels()}
+		f := former{root: action.ForModels(), describe: true}
 		entities := f.entities()
 		if grammar {
 			notEmpty(entities)
 		}
 		if orVariable(entities) {
-			*saveAs = *names
+			*saveAs = *variables
 		}
+		names = append(names, action.Name)
+		if !slices.ContainsFunc(shapes, func(other *form) bool { return reflect.DeepEqual(other, entities) }) {
+			shapes = append(shapes, entities)
+		}
+		strict = strict && !f.loose
+	}
+	commands := []*form{object(property{"type", options(Say)}, property{"response", response})}
+	if names != nil {
 		commands = append(commands, object(
 			property{"type", options(Do)},
-			property{"action", options(action.Name)},
-			property{"entities", entities},
+			property{"action", options(names...)},
+			property{"entities", choice(shapes...)},
 			property{"saveAs", saveAs},
 		))
-		strict = strict && !f.loose
 	}
 	list.Items = choice(commands...)
 	return object(property{"type", options("plan")}, property{"commands", list}), strict
@@ -596,40 +602,6 @@ func fits(f *form) bool {
 	}
 	count(f, 0)
 	return properties <= maxSchemaProperties && deepest <= maxSchemaDepth && options <= maxSchemaOptions && text <= maxSchemaText
-}
-
-// Describe turns the registry into what a prompt lists, in the order of
-// registration.
-func Describe(registry *actions.Registry) []prompts.Action {
-	var list []prompts.Action
-	for _, a := range registry.All() {
-		action := prompts.Action{Name: a.Name, Description: a.Description}
-		schema := a.ForModels()
-		for _, name := range propertyOrder(schema) {
-			action.Parameters = append(action.Parameters, describeParameter(schema, name))
-		}
-		list = append(list, action)
-	}
-	return list
-}
-
-func describeParameter(schema *jsonschema.Schema, name string) prompts.Parameter {
-	property := schema.Properties[name]
-	p := prompts.Parameter{
-		Name:        name,
-		Type:        TypeText(property),
-		Description: property.Description,
-		Required:    slices.Contains(schema.Required, name),
-		Default:     string(property.Default),
-	}
-	allowed := property
-	if property.Items != nil {
-		allowed = property.Items
-	}
-	for _, v := range allowed.Enum {
-		p.Enum = append(p.Enum, fmt.Sprint(v))
-	}
-	return p
 }
 
 // TypeText names a type as programmers write it: "string", "string[]",

@@ -1,0 +1,170 @@
+package plan
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/go-json-experiment/json/jsontext"
+	"github.com/google/jsonschema-go/jsonschema"
+
+	"github.com/planbot-go/planbot/actions"
+	"github.com/planbot-go/planbot/internal/spelling"
+)
+
+// Longest name and description in a list, in characters; what is over is cut.
+const (
+	maxWord        = 64
+	maxDescription = 1000
+)
+
+// List writes the actions for a prompt, one line each, in the order of registration:
+//
+//	addPizza(size: "S"|"L", toppings?: ("ham"|"egg")[], quantity?: integer = 1) - Adds a pizza
+//
+// A parameter's description follows its type in quotes. A brief list has only the names of
+// the parameters, for a model that is sent the [Schema] of plans. Every text is put on one
+// line, without control characters, and cut where it is too long, so that no description can
+// pose as an action of its own.
+func List(registry *actions.Registry, brief bool) string {
+	var lines []string
+	for _, a := range registry.All() {
+		schema := a.ForModels()
+		var parameters []string
+		for _, name := range propertyOrder(schema) {
+			text := spelling.OneLine(name, maxWord)
+			if !slices.Contains(schema.Required, name) {
+				text += "?"
+			}
+			if !brief {
+				text += describeParameter(schema.Properties[name])
+			}
+			parameters = append(parameters, text)
+		}
+		line := spelling.OneLine(a.Name, maxWord) + "(" + strings.Join(parameters, ", ") + ")"
+		if description := spelling.OneLine(a.Description, maxDescription); description != "" {
+			line += " - " + description
+		}
+		lines = append(lines, line)
+	}
+	return cmp.Or(strings.Join(lines, "\n"), "(none)")
+}
+
+func describeParameter(property *jsonschema.Schema) string {
+	text := ": " + listedType(property)
+	if value := spelling.OneLine(string(property.Default), maxDescription); value != "" {
+		text += " = " + value
+	}
+	if description := spelling.OneLine(property.Description, maxDescription); description != "" {
+		text += " " + quote(description)
+	}
+	return text
+}
+
+func listedType(property *jsonschema.Schema) string {
+	kind := TypeText(property)
+	values := allowed(property, kind, "|")
+	switch {
+	case values == "":
+		return spelling.OneLine(kind, maxDescription)
+	case strings.HasSuffix(kind, "[]"):
+		return "(" + values + ")[]"
+	}
+	return values
+}
+
+// allowed lists the values of an enum, or of that of a list's items: texts in quotes.
+func allowed(property *jsonschema.Schema, kind, separator string) string {
+	enum := property.Enum
+	if property.Items != nil {
+		enum = property.Items.Enum
+	}
+	plain := slices.Contains([]string{"number", "integer", "boolean"}, strings.TrimSuffix(kind, "[]"))
+	var values []string
+	for _, v := range enum {
+		value := spelling.OneLine(fmt.Sprint(v), maxDescription)
+		if !plain {
+			value = quote(value)
+		}
+		values = append(values, value)
+	}
+	return strings.Join(values, separator)
+}
+
+// quote cannot fail: what is on one line is valid UTF-8.
+func quote(text string) string {
+	quoted, _ := jsontext.AppendQuote(nil, text)
+	return string(quoted)
+}
+
+// Manual writes the functions manual for the prompt of the sequential planner, in the form of
+// Semantic Kernel, ordered by plugin and name:
+//
+//	addPizza:
+//	  description: Adds a pizza
+//	  inputs:
+//	    - size: how large (one of "S", "L")
+//	    - quantity: (integer, optional) (default value: 1)
+//
+// Plain required texts have no mark. Texts are put on one line and cut as those of [List].
+func Manual(registry *actions.Registry) string {
+	all := slices.Clone(registry.All())
+	slices.SortStableFunc(all, func(a, b *actions.Action) int {
+		pluginA, nameA := splitPlugin(a.Name)
+		pluginB, nameB := splitPlugin(b.Name)
+		return cmp.Or(strings.Compare(pluginA, pluginB), strings.Compare(nameA, nameB))
+	})
+	var functions []string
+	for _, a := range all {
+		text := spelling.OneLine(a.Name, maxWord) + ":\n  description: " + spelling.OneLine(a.Description, maxDescription) + "\n  inputs:"
+		schema := a.ForModels()
+		for _, name := range propertyOrder(schema) {
+			text += "\n    - " + manualInput(schema, name)
+		}
+		functions = append(functions, text)
+	}
+	return cmp.Or(strings.Join(functions, "\n\n"), "(none)")
+}
+
+// splitPlugin parts the name of an action into that of its plugin, "" for none, and its own.
+func splitPlugin(name string) (plugin, bare string) {
+	if plugin, bare, found := strings.Cut(name, "-"); found {
+		return plugin, bare
+	}
+	return "", name
+}
+
+// manualInput writes one line of the list of inputs. Its marks say what sets the input apart
+// from a required text.
+func manualInput(schema *jsonschema.Schema, name string) string {
+	property := schema.Properties[name]
+	kind := spelling.OneLine(TypeText(property), maxDescription)
+	values := allowed(property, "", ", ")
+	item, isList := strings.CutSuffix(kind, "[]")
+	var marks []string
+	switch {
+	case isList:
+		marks = append(marks, "JSON array of "+cmp.Or(values, item))
+	case values != "":
+		marks = append(marks, "one of "+values)
+	case strings.HasPrefix(kind, "{"), kind == "object":
+		marks = append(marks, strings.TrimSpace("JSON object "+strings.TrimPrefix(kind, "object")))
+	case kind != "string":
+		marks = append(marks, kind)
+	}
+	if !slices.Contains(schema.Required, name) {
+		marks = append(marks, "optional")
+	}
+	parts := []string{spelling.OneLine(name, maxWord) + ":"}
+	if description := spelling.OneLine(property.Description, maxDescription); description != "" {
+		parts = append(parts, description)
+	}
+	if marks != nil {
+		parts = append(parts, "("+strings.Join(marks, ", ")+")")
+	}
+	if value := spelling.OneLine(string(property.Default), maxDescription); value != "" {
+		parts = append(parts, "(default value: "+strings.Trim(value, `"`)+")")
+	}
+	return strings.Join(parts, " ")
+}
