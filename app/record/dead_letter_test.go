@@ -86,11 +86,10 @@ func export(t *testing.T, all []inbox.Waiting, passes bool) string {
 	return string(raw)
 }
 
-// contains looks for parts of a text, wherever its lines end.
 func contains(t *testing.T, text string, parts ...string) {
 	t.Helper()
 	for _, part := range parts {
-		if !strings.Contains(strings.Join(strings.Fields(text), " "), part) {
+		if !strings.Contains(text, part) {
 			t.Errorf("no %s in\n%s", part, text)
 		}
 	}
@@ -136,7 +135,7 @@ func TestDeadLetterBehindAnApproval(t *testing.T) {
 		card := chat.ExpectCard()
 		crashing(kit, 1, func() { card.Press("Approve") })
 	}), true)
-	contains(t, file, "approval: - sendMail", "value: approve: true", "mail me", "is a guess")
+	contains(t, file, "approval: [sendMail]", "value: {approve: true}", "mail me", "is a guess")
 }
 
 // deadLetter is one with that record, of a turn that the bot has given up for the reason.
@@ -184,9 +183,9 @@ func TestDeadLetterAfterADecision(t *testing.T) {
 		clicks string
 	}{
 		"nobody has decided":      {strings.Replace(waits, "DECISION", "", 1), ""},
-		"approved, not begun yet": {strings.Replace(waits, "DECISION", `,"decision":{"approved":true,"at":"2026-05-04T10:00:00Z"}`, 1), "value: approve: true"},
-		"rejected, not begun yet": {strings.Replace(waits, "DECISION", `,"decision":{"at":"2026-05-04T10:00:00Z"}`, 1), "value: approve: false"},
-		"rejected, planned again": {rejected, "value: approve: false"},
+		"approved, not begun yet": {strings.Replace(waits, "DECISION", `,"decision":{"approved":true,"at":"2026-05-04T10:00:00Z"}`, 1), "value: {approve: true}"},
+		"rejected, not begun yet": {strings.Replace(waits, "DECISION", `,"decision":{"at":"2026-05-04T10:00:00Z"}`, 1), "value: {approve: false}"},
+		"rejected, planned again": {rejected, "value: {approve: false}"},
 	} {
 		one, err := record.DeadLetter(deadLetter("why", asked("mail")+c.record))
 		if err != nil {
@@ -199,7 +198,7 @@ func TestDeadLetterAfterADecision(t *testing.T) {
 			}
 			continue
 		}
-		contains(t, export(t, []inbox.Waiting{deadLetter("why", asked("mail")+c.record)}, true), "approval: - sendMail", c.clicks)
+		contains(t, export(t, []inbox.Waiting{deadLetter("why", asked("mail")+c.record)}, true), "approval: [sendMail]", c.clicks)
 	}
 }
 

@@ -37,7 +37,7 @@ func TestApprovals(t *testing.T) {
 			chat.Expect("One.")
 			chat.ExpectCard().Press("Approve")
 			chat.Expect("Two.")
-		}, []string{`replies: - One. - "<approval_card sendMail>"`, "replies: - Two."}, 0},
+		}, []string{`replies: [One., "<approval_card sendMail>"]`, "replies: [Two.]"}, 0},
 		"the newest of two, then the other": {func(kit *bottest.Kit, chat *bottest.Chat) {
 			kit.Model.Says(mail("a"), mail("b"))
 			chat.Say("mail a")
@@ -58,7 +58,7 @@ func TestApprovals(t *testing.T) {
 			chat.Expect("Sent to a.")
 			chat.Say("which lists?")
 			chat.Next()
-		}, []string{"decides an older card", "name: conversation-1, part 2", "seed: lists: sent: - a", "- a"}, 1},
+		}, []string{"decides an older card", `name: "conversation-1, part 2"`, "seed: {lists: {sent: [a]}}", "- a"}, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -90,7 +90,7 @@ func TestDecisionsInWords(t *testing.T) {
 		chat.Deliver(map[string]any{"type": "message", "text": "/approve " + approval, "channelId": "sms"})
 		chat.Expect("Sent.")
 	})[first]
-	contains(t, file, `"<approval_card sendMail>"`, "value: approve: true", "replies: - Sent.")
+	contains(t, file, `"<approval_card sendMail>"`, "value: {approve: true}", "replies: [Sent.]")
 	plays(t, file, false)
 }
 
@@ -121,7 +121,7 @@ func TestActivitiesWithoutIDs(t *testing.T) {
 		chat.Expect("to one")
 		chat.Expect("to two")
 	})[first]
-	contains(t, file, "replies: - to one", "replies: - to two")
+	contains(t, file, "replies: [to one]", "replies: [to two]")
 	plays(t, file, false)
 }
 
@@ -141,7 +141,7 @@ func TestACardOfBefore(t *testing.T) {
 		chat.Say("which lists?")
 		chat.Next()
 	})[first]
-	contains(t, file, "It decides a card of before this scenario.", "verb: planbot/approve", "seed: lists: sent: - a")
+	contains(t, file, "It decides a card of before this scenario.", "verb: planbot/approve", "seed: {lists: {sent: [a]}}")
 	plays(t, file, false)
 }
 
@@ -161,7 +161,7 @@ func TestATurnThatIsNotOver(t *testing.T) {
 		file = filesIn(t, dir)[first]
 		chat.Expect("No.")
 	})[first]
-	contains(t, file, "replies: - Yes.", "text: two", "was not over when this was written", "Nobody knows what the model said here.")
+	contains(t, file, "replies: [Yes.]", "text: two", "was not over when this was written", "Nobody knows what the model said here.")
 	plays(t, file, false)
 	if strings.Contains(whole, "note:") {
 		t.Errorf("when it is over:\n%s", whole)
@@ -190,7 +190,7 @@ func TestRefusedMessages(t *testing.T) {
 		chat.Next()
 		chat.Next()
 	})[first]
-	contains(t, file, "connector: - http: 200 - http: 400", `replies: - One. - "<fallback>"`)
+	contains(t, file, "connector: [{http: 200}, {http: 400}]", `replies: [One., "<fallback>"]`)
 	plays(t, file, false)
 }
 
@@ -237,7 +237,7 @@ func TestNotices(t *testing.T) {
 		chat.Say("what is left?")
 		chat.Expect("There are no reminders.")
 	})[first]
-	contains(t, file, "part 2", "replies: - There are no reminders.")
+	contains(t, file, "part 2", "replies: [There are no reminders.]")
 	plays(t, file, false)
 }
 
@@ -273,7 +273,7 @@ func TestSettings(t *testing.T) {
 		chat.Say("bye")
 		chat.Next()
 	})[first]
-	contains(t, file, "had settings that a scenario does not have: BOT_TURN_TIMEOUT.", "Play it with these settings as they were: BOT_SKILLS_DIR.", "replies: - Good night.")
+	contains(t, file, "had settings that a scenario does not have: BOT_TURN_TIMEOUT.", "Play it with these settings as they were: BOT_SKILLS_DIR.", "replies: [Good night.]")
 	plays(t, file, true)
 }
 
