@@ -137,8 +137,8 @@ func (t *Turn) Personal() *state.Scope {
 // Attempt is what an action may know about the call that it serves. The zero value
 // is that of a call outside of a turn.
 type Attempt struct {
-	// Key names the call, and no other: the id of the turn and the index of the
-	// command in it. A call that is made again after its process was killed has the
+	// Key names the call, and no other: the id of the turn and how many calls it made
+	// before. A call that is made again after its process was killed has the
 	// same key. Give it to the service that the action uses as its idempotency key.
 	Key string
 	// Again says that the call was begun before, by a process that did not live to

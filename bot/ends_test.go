@@ -159,7 +159,9 @@ func TestATurnThatWasOverIsOnlyEnded(t *testing.T) {
 	b.intercept(b.killedAtFinish(first))
 	b.model.Says(plan(do("count", `{}`)))
 	first.say("count this")
+	b.expect("Done.")
 	second := b.addReplica()
+	b.expect("Done.") // nobody knows that it was sent
 	b.model.Says(plan(say("Next.")))
 	second.say("and then?")
 	b.expect("Next.")

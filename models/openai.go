@@ -432,14 +432,14 @@ func (o *OpenAI) request(req *Request, asked option) openai.ChatCompletionReques
 	}
 	switch {
 	case asked&optSchema != 0:
-		schema := req.Format.Schema
+		schema, strict := req.Format.Schema, !req.Format.Loose
 		if o.grammars && len(req.Format.Grammar) > 0 {
-			schema = req.Format.Grammar
+			schema, strict = req.Format.Grammar, false // strict is OpenAI's word for more than a grammar needs
 		}
 		out.ResponseFormat = &openai.ChatCompletionResponseFormat{
 			Type: openai.ChatCompletionResponseFormatTypeJSONSchema,
 			JSONSchema: &openai.ChatCompletionResponseFormatJSONSchema{
-				Name: cmp.Or(req.Format.Name, "answer"), Schema: schema, Strict: !req.Format.Loose,
+				Name: cmp.Or(req.Format.Name, "answer"), Schema: schema, Strict: strict,
 			},
 		}
 	case asked&optObject != 0:

@@ -50,8 +50,6 @@ func TestFaults(t *testing.T) {
 		"no failure":            {step(`"model": [{"deployment": "x"}]`), `step 1: model[0]: says no failure: want http, code or hang_ms`},
 		"a code of success":     {step(`"model": [{"http": 200, "code": "content_filter"}]`), `step 1: model[0].http: minimum: got 200, want 300`},
 		"no answer":             {step(`"model": [7]`), `step 1: model[0]: got number, want string or object`},
-		"unknown type":          {`{"name": "s", "steps": [{"event": {"type": "mesage", "conversation": "c"}}]}`, `f.json: scenario "s", step 1: event.type: value must be one of 'message', 'messageUpdate',`},
-		"unknown parallel type": {`{"name": "s", "steps": [{"parallel": [{"event": {"type": "Message", "conversation": "c"}}]}]}`, `step 1, parallel 1: event.type: value must be one of 'message',`},
 		"no such deployment":    {step(`"model": [{"http": 500, "deployment": "x"}]`), `step 1: model[0].deployment: "x" is none of options.models`},
 		"no status":             {step(`"model": [{"http": 100}]`), `step 1: model[0].http: minimum: got 100, want 200`},
 		"no placeholder":        {expect(`"replies": ["<sorry>"]`), `step 1: expect.replies[0]: <sorry> stands for nothing, and nothing in the scenario writes this text; there are: already_done, approval_card,`},

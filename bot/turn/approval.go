@@ -224,7 +224,7 @@ func (x *execution) decided(ctx context.Context, a *Approval) error {
 			x.stand(a)
 		}
 		x.renote(a, "")
-		run.Approved, run.Decided, x.further = a.Hash, &DecidedCall{a.Action, true}, true
+		run.Approved, run.Decided, x.progressed = a.Hash, &DecidedCall{a.Action, true}, true
 	case x.owesAfter():
 		return x.goOnWithout(ctx, a)
 	default:
@@ -263,7 +263,7 @@ func (x *execution) goOnWithout(ctx context.Context, a *Approval) error {
 	c.result = actions.Fail("a person rejected it")
 	x.record(&c)
 	x.leaveOut()
-	run.Progress, x.rec.Phase, x.further = nil, planning, true
+	run.Progress, x.rec.Phase, x.progressed = nil, planning, true
 	if err := x.save(ctx); err != nil {
 		return err
 	}

@@ -2,10 +2,11 @@
 // moves it from phase to phase: planning, running, sending, waiting, done.
 //
 // The [Engine] takes what came in ([Engine.Accept]), claims the queues of conversations
-// that have work, and runs the loop for the record at the head. What a phase did is saved
-// together with the state that it changed, before anything is said about it. When a
-// process is killed, another one claims the queue, loads the record and enters the same
-// loop: only the commands that were in flight are run again.
+// that have work, and runs the loop for the record at the head. What a turn did is saved
+// together with the state that it changed, before anything is said about it and before an
+// action is called that does something outside of state. When a process is killed, another
+// one claims the queue, loads the record and enters the same loop: see [Turn.move] for what
+// is done again.
 package turn
 
 import (
@@ -70,7 +71,7 @@ type Config struct {
 	Handler func(t *Turn) Handler
 	// OwnAnswer is what answers an invoke that failed, said being safe to be read.
 	OwnAnswer func(t *Turn, said string) Answer
-	// ShowsDecision is the answer to a click that decided, with the card as it is now, or
+	// Clicked is the answer to a click that decided, with the card as it is now, or
 	// a text when it did not count.
 	Clicked func(card *activity.Card, text string) Answer
 

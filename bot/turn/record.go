@@ -80,8 +80,8 @@ type Caller struct {
 type Run struct {
 	// Progress is the plan at work; nil: the next one is to be made.
 	Progress *plan.Progress `json:"progress,omitempty"`
-	// InFlight is how many of the next commands have begun. After a crash nobody knows
-	// what came of them.
+	// InFlight is how many of the next commands were about to be called when the record was
+	// saved. After a crash nobody knows what came of them, or whether they began.
 	InFlight int                       `json:"in_flight,omitempty"`
 	Steps    int                       `json:"steps,omitempty"`    // calls of actions so far
 	Executed []plan.Command            `json:"executed,omitempty"` // what ran and was said, for the history

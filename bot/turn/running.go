@@ -31,7 +31,7 @@ const nothingToTell = "Done."
 func (x *execution) makePlan(ctx context.Context) error {
 	err := x.nextPlan(ctx)
 	if err == nil {
-		x.rec.Phase, x.further = running, true
+		x.rec.Phase, x.progressed = running, true
 		return nil
 	}
 	_, stopped := errors.AsType[*stopError](err)
@@ -104,7 +104,7 @@ func (x *execution) runCommands(ctx context.Context) error {
 		default:
 			err = x.say(ctx)
 		}
-		if err != nil || x.unsaved || x.rec.Phase != running {
+		if err != nil || x.saveDue || x.rec.Phase != running {
 			return err
 		}
 	}
@@ -113,6 +113,9 @@ func (x *execution) runCommands(ctx context.Context) error {
 		return x.tellUnchanged(ctx)
 	case owes || p.Plan.Observe || x.lastOutcome().Text != "":
 		return x.planAgain()
+	}
+	if len(x.rec.Sent) == 0 && !x.hushed { // nobody is left without an answer
+		return x.sayLast(ctx)
 	}
 	x.remember()
 	x.rec.Run, x.rec.Phase = nil, done
@@ -124,7 +127,7 @@ func (x *execution) planAgain() error {
 	if x.rec.Run.Steps >= x.engine.cfg.MaxSteps {
 		return &LimitError{Limit: limitSteps}
 	}
-	x.rec.Run.Progress, x.rec.Phase, x.unsaved = nil, planning, x.outside
+	x.rec.Run.Progress, x.rec.Phase, x.saveDue = nil, planning, x.outside
 	return nil
 }
 
@@ -325,7 +328,7 @@ func (x *execution) do(ctx context.Context) error {
 	if !x.invoke(ctx, calls) {
 		return x.abandon(calls)
 	}
-	x.further = true
+	x.progressed = true
 	x.begun, x.rec.Run.InFlight, x.rec.Run.Approved = 0, 0, ""
 	err := x.settle(ctx, calls)
 	if err != nil {
@@ -345,7 +348,7 @@ func (x *execution) announce(calls []call) bool {
 	if outside {
 		x.rec.Run.InFlight = len(calls)
 	}
-	x.calls, x.unsaved = calls, true
+	x.calls, x.saveDue = calls, true
 	return true
 }
 

@@ -90,7 +90,7 @@ func (o *outbox) empty(ctx context.Context) error {
 		default:
 			return o.undelivered(ctx, err)
 		}
-		o.rec.Outbox, o.further = o.rec.Outbox[1:], true
+		o.rec.Outbox, o.progressed = o.rec.Outbox[1:], true
 	}
 	o.rec.Outbox = nil
 	return nil

@@ -158,7 +158,7 @@ func (t *Turn) save(ctx context.Context) (err error) {
 			if err != nil {
 				return err
 			}
-			return t.lease.Save(ctx, raw, t.further, t.scopes...)
+			return t.lease.Save(ctx, raw, t.progressed, t.scopes...)
 		})
 	}
 	if err != nil {
@@ -166,7 +166,7 @@ func (t *Turn) save(ctx context.Context) (err error) {
 		return err
 	}
 	t.kept = append(t.kept, t.fresh...)
-	t.fresh, t.base, t.unsaved, t.further, t.outside, t.spoke = nil, nil, false, false, false, false
+	t.fresh, t.base, t.saveDue, t.progressed, t.outside, t.spoke = nil, nil, false, false, false, false
 	return nil
 }
 

@@ -41,14 +41,14 @@ type Turn struct {
 	exec   *execution // of its plans
 	typing *typing
 
-	aside   bool // it leaves the conversation's state alone
-	listed  bool // the conversation is one of the person's places
-	unsaved bool // the loop has to save before it goes on
-	clean   bool // everything is saved, and nothing changed since
-	spoke   bool // something was sent since the last save
-	further bool // the turn got further since the last save
-	outside bool // something was done outside of state that is not saved
-	resumed bool // it goes on after an approval
+	aside      bool // it leaves the conversation's state alone
+	listed     bool // the conversation is one of the person's places
+	saveDue    bool // the loop has to save before it goes on
+	clean      bool // everything is saved, and nothing changed since
+	spoke      bool // something was sent since the last save
+	progressed bool // the turn got further since the last save
+	outside    bool // something was done outside of state that is not saved
+	resumed    bool // it goes on after an approval
 
 	texts     []string // what is being sent of a plan
 	base      []byte   // the record to begin at again; nil: the one that was saved last
@@ -189,6 +189,16 @@ func (t *Turn) handler() Handler {
 // move is the loop of a turn: it moves the record from phase to phase, until it is over or
 // waits. Each phase does one thing and says whether to save before the next one. handler
 // answers the activity of a turn that does not plan yet.
+//
+// A save comes before each action that does something outside of state, before each message
+// and at the end. A process that is killed between saves loses what it did since the last one:
+//
+//	killed                                      done again by the next process
+//	before the first save                       all: the handler, the model, actions marked StateOnly
+//	in an action, or before the save behind it  that action, with Attempt.Again
+//	after that save                             nothing that was done before it
+//	while a message is sent                     that message, which may arrive twice
+//	after the last message was sent             nothing
 func (t *Turn) move(ctx context.Context, handler Handler) error {
 	for {
 		var err error
@@ -206,7 +216,7 @@ func (t *Turn) move(ctx context.Context, handler Handler) error {
 		case waiting, done, failed:
 			return nil
 		}
-		if err == nil && t.unsaved {
+		if err == nil && t.saveDue {
 			err = t.save(ctx)
 		}
 		if stop, ok := errors.AsType[*stopError](err); ok {
@@ -713,7 +723,7 @@ func (t *Turn) putAll(texts []string, messages []*activity.Activity) error {
 	if run := t.rec.Run; run != nil {
 		run.InFlight = 0
 	}
-	t.rec.Phase, t.unsaved, t.texts = sending, true, texts
+	t.rec.Phase, t.saveDue, t.texts = sending, true, texts
 	return nil
 }
 

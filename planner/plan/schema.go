@@ -40,6 +40,7 @@ import (
 func Schema(registry *actions.Registry) (schema, grammar json.RawMessage, strict bool, err error) {
 	plan, strict := planForm(registry, false)
 	held, _ := planForm(registry, true)
+	held.loosen()
 	held.split()
 	schema, err = json.Marshal(plan)
 	grammar, err2 := json.Marshal(held)
@@ -47,50 +48,48 @@ func Schema(registry *actions.Registry) (schema, grammar json.RawMessage, strict
 }
 
 func planForm(registry *actions.Registry, grammar bool) (plan *form, strict bool) {
-	response, saveAs := ofType("string"), ofType("string").orNull()
-	variables := options(append(variableNames(""), nil)...)
-	list := ofType("array")
+	response, list, listed := ofType("string"), ofType("array"), grammar
 	if grammar {
-		response.MinLength, list.MinItems, saveAs = 1, 1, variables
+		response.MinLength, list.MinItems = 1, 1
 	}
-	var names []any // of the actions
-	var shapes []*form
+	type branch struct {
+		names    []any // of actions
+		entities *form
+	}
+	var branches []branch
 	strict = true
 	for _, action := range registry.All() {
-		f := former{root: action.ForModels(), describe: true}
+		f := former{root: action.ForModels(), describe: !grammar}
 		entities := f.entities()
-		if grammar {
-			notEmpty(entities)
+		listed = orVariable(entities) || listed
+		at := slices.IndexFunc(branches, func(b branch) bool { return reflect.DeepEqual(b.entities, entities) })
+		if at < 0 {
+			at, branches = len(branches), append(branches, branch{entities: entities})
 		}
-		if orVariable(entities) {
-			*saveAs = *variables
-		}
-		names = append(names, action.Name)
-		if !slices.ContainsFunc(shapes, func(other *form) bool { return reflect.DeepEqual(other, entities) }) {
-			shapes = append(shapes, entities)
-		}
+		branches[at].names = append(branches[at].names, action.Name)
 		strict = strict && !f.loose
 	}
 	commands := []*form{object(property{"type", options(Say)}, property{"response", response})}
-	if names != nil {
+	if !grammar && len(branches) > 0 { // OpenAI's models need no more, and each branch costs 200 bytes
+		var all branch
+		var shapes []*form
+		for _, b := range branches {
+			all.names, shapes = append(all.names, b.names...), append(shapes, b.entities)
+		}
+		all.entities = choice(shapes...)
+		branches = []branch{all}
+	}
+	for _, b := range branches {
+		saveAs := ofType("string").orNull()
+		if listed {
+			saveAs = options(append(variableNames(""), nil)...)
+		}
 		commands = append(commands, object(
-			property{"type", options(Do)},
-			property{"action", options(names...)},
-			property{"entities", choice(shapes...)},
-			property{"saveAs", saveAs},
+			property{"type", options(Do)}, property{"action", options(b.names...)}, property{"entities", b.entities}, property{"saveAs", saveAs},
 		))
 	}
 	list.Items = choice(commands...)
 	return object(property{"type", options("plan")}, property{"commands", list}), strict
-}
-
-// notEmpty asks for a character in each entity that is a text and has to be there.
-func notEmpty(entities *form) {
-	for _, p := range entities.Properties {
-		if p.form.Enum == nil && slices.Equal(p.form.Types, typeNames{"string"}) {
-			p.form.MinLength = 1
-		}
-	}
 }
 
 // variableNames are the names of the variables in a schema that has to list them.
@@ -503,6 +502,36 @@ func (f *form) orNull() *form {
 		f.Types = append(f.Types, "null")
 	}
 	return f
+}
+
+// loosen leaves out what a grammar does not need: it closes objects by itself, an enum has
+// its types, and a property that may be null may be left out.
+func (f *form) loosen() {
+	if f.Enum != nil {
+		f.Types, f.Enum = nil, slices.DeleteFunc(f.Enum, func(value any) bool { return value == nil })
+	}
+	if f.Others == false {
+		f.Others = nil
+	}
+	switch {
+	case len(f.Properties) > 0:
+		f.Types = nil
+	default:
+		f.Properties, f.Required = nil, nil
+	}
+	for i, p := range f.Properties {
+		if p.form.takesNull() {
+			f.Required = slices.DeleteFunc(f.Required, func(name string) bool { return name == p.name })
+			f.Properties[i].form = p.form.withoutNull()
+		}
+		f.Properties[i].form.loosen()
+	}
+	for _, branch := range f.AnyOf {
+		branch.loosen()
+	}
+	if f.Items != nil {
+		f.Items.loosen()
+	}
 }
 
 // split writes a form of several types, of which one says more than its name, as one
