@@ -411,7 +411,7 @@ func (t *decider) decide(ctx context.Context) error {
 // record, or when the record may be about to wait.
 func (t *decider) try(ctx context.Context) (refusal string, again bool, err error) {
 	e, queue := t.engine, queueOf(t.Activity)
-	id := t.decision.Approval[:min(len(t.decision.Approval), idLen)]
+	id := t.Approval[:min(len(t.Approval), idLen)]
 	atWork, err := e.inbox.Queued(ctx, queue) // before it is looked for: it may begin to wait just now
 	if err != nil {
 		return "", false, err
@@ -431,7 +431,7 @@ func (t *decider) try(ctx context.Context) (refusal string, again bool, err erro
 	if err != nil {
 		return "", false, err
 	}
-	if rec.Wait.For != forApproval || rec.Wait.Approval.ID != t.decision.Approval {
+	if rec.Wait.For != forApproval || rec.Wait.Approval.ID != t.Approval {
 		return t.before(ctx, queue, false)
 	}
 	a := rec.Wait.Approval
@@ -487,7 +487,7 @@ func (t *decider) before(ctx context.Context, queue inbox.Queue, atWork bool) (r
 		return "", false, err
 	}
 	list := state.Of[approvals](scopes[0]).Decided
-	if at := slices.IndexFunc(list, func(d decided) bool { return d.ID == t.decision.Approval }); at >= 0 {
+	if at := slices.IndexFunc(list, func(d decided) bool { return d.ID == t.Approval }); at >= 0 {
 		count(t.engine.meter.duplicates, "click")
 		return list[at].Said, false, nil
 	}
