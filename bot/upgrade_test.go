@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/planbot-go/planbot/actions"
 	"github.com/planbot-go/planbot/bot"
@@ -62,7 +63,7 @@ func TestRecordsThatCannotBeReadAreDeadLetters(t *testing.T) {
 			b := setup(t)
 			addCount(b, "outside")
 			b.leave(b.left(tt.over))
-			r := b.addReplica()
+			r := b.addReplica(func(c *bot.Config) { c.Lease = 6 * time.Second }) // nobody is killed here
 			if tt.told {
 				b.expectFault("Somebody has to look at it.")
 			}

@@ -206,6 +206,7 @@ func (s *Scope) Checkpoint() *Scope {
 	c := *s
 	c.values = slices.Clone(s.values)
 	for i := range c.values {
+		c.values[i].noted = ""
 		if raw, err := json.Marshal(c.values[i].live, json.Deterministic(true)); err == nil {
 			c.values[i].noted = string(raw)
 		}

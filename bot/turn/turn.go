@@ -400,7 +400,7 @@ func (t *Turn) leave(ctx context.Context, err error) (more bool) {
 	var later *laterError
 	var dead *deadLetter
 	switch {
-	case errors.As(err, &dead):
+	case errors.As(err, &dead) && t.lease.Err() == nil: // else who has the queue tells the person
 		answer := t.tellDeadLetter(ctx, dead)
 		if rec, fault := Decode(t.lease.Record()); fault == nil {
 			return e.bury(ctx, t.lease, &rec, dead.Error(), answer)

@@ -344,7 +344,7 @@ func (i *Inbox) Accept(ctx context.Context, e Entry) (Receipt, error) {
 		i.leases.owe(release{queue: e.Queue, owner: owner}) // it may be ours
 		return Receipt{}, rdb.Explain(ctx, doing, c.Err)
 	}
-	receipt := Receipt{ID: e.ID, Joined: len(joins) > 0 && joins[0].Answered()}
+	receipt := Receipt{ID: e.ID, Joined: len(joins) > 0 && rdb.FirstErr(joins) == nil}
 	switch reply.Int(0) {
 	case 1:
 		receipt.Lease = i.lease(e.Queue, owner, e.ID, e.Record, sent)
