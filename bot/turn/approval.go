@@ -268,7 +268,6 @@ func (x *execution) goOnWithout(ctx context.Context, a *Approval) error {
 		return err
 	}
 	x.updateCard(ctx, a)
-	x.snapshot()
 	return nil
 }
 

@@ -238,7 +238,6 @@ func (t *Turn) checkPlan() error {
 	valid, err := plan.Validate(p.Plan, t.engine.cfg.Actions)
 	if err == nil {
 		p.Plan = valid
-		t.snapshot()
 		return nil
 	}
 	if t.rec.Run.Approved != "" {
@@ -666,7 +665,6 @@ func (t *Turn) Plan(ctx context.Context) error {
 	if err := t.needHistory(); err != nil {
 		return err
 	}
-	t.snapshot()
 	if t.Text != said(t.Activity) {
 		t.rec.Text = t.Text
 	}
