@@ -183,6 +183,9 @@ func New(t testing.TB, cfg Config) *Kit {
 	if len(cfg.Models) == 0 {
 		cfg.Models = []string{"scripted"}
 	}
+	if cfg.Log != nil {
+		cfg.Log = zerolog.SyncWriter(cfg.Log) // replicas share it
+	}
 	k := &Kit{
 		t: t, cfg: cfg, network: &network{inMemory: cfg.Bubble, listeners: map[string]*pipe.Listener{}}, turn: make(chan struct{}, 1),
 		conversations: map[string]*conversation{}, people: map[string]bool{}, processes: make([]*process, cfg.Replicas),

@@ -83,8 +83,9 @@ func TestDecodeXMLAllocations(t *testing.T) { // not parallel: it counts allocat
 			t.Fatal(err)
 		}
 	})
-	if allocs > 200 {
-		t.Errorf("%v allocations, want 200 at most", allocs)
+	const most = 300 // with the race detector; 200 without it
+	if allocs > most {
+		t.Errorf("%v allocations, want %d at most", allocs, most)
 	}
 }
 

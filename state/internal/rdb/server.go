@@ -18,6 +18,7 @@ import (
 // replicas of a bot do, with its Dial as the Dial of each. It is safe for concurrent use.
 type Server struct {
 	mini *miniredis.Miniredis
+	srv  *server.Server // its; it may ask for that only until it is closed
 
 	mu      sync.Mutex
 	closed  bool
@@ -37,7 +38,8 @@ func StartServer() (*Server, error) {
 	if err := first.Close(); err != nil {
 		return nil, err
 	}
-	s.mini.Server().SetPreHook(s.before)
+	s.srv = s.mini.Server()
+	s.srv.SetPreHook(s.before)
 	return s, nil
 }
 
@@ -49,7 +51,7 @@ func (s *Server) Dial(context.Context, string, string) (net.Conn, error) {
 		return nil, errors.New("embedded redis is closed")
 	}
 	client, server := pipe.New()
-	s.mini.Server().ServeConn(aging{server, s})
+	s.srv.ServeConn(aging{server, s})
 	return client, nil
 }
 
@@ -59,7 +61,7 @@ func (s *Server) before(_ *server.Peer, cmd string, _ ...string) (done bool) {
 	case "EVALSHA", "EVAL", "TIME", "XREADGROUP": // of these alone nothing changes for others
 		return false
 	}
-	if s.mini.IsReadOnlyCommand(cmd) {
+	if s.srv.IsReadOnlyCommand(cmd) {
 		return false
 	}
 	s.mu.Lock()
