@@ -369,3 +369,28 @@ func logPlan(ctx context.Context, p plan.Plan, refused int) {
 	log.Int("commands", len(p.Commands)).Strs("repairs", p.Repairs).
 		Bool("salvaged", p.Salvaged).Int("refused", refused).Msg("planned")
 }
+
+// readCalls reads an answer to request as the next plan of the turn.
+func (b *plannerPrompt) readCalls(answer *models.Response, request *models.Request, turn *actions.Turn) reading {
+	if len(answer.Calls) == 0 {
+		p, err := readProse(answer)
+		return reading{plan: p, fault: err}
+	}
+	if fault := wholeFault(answer, request); fault != nil {
+		return reading{fault: fault}
+	}
+	ids := callIDs{}
+	for _, o := range turn.Outcomes() {
+		ids[o.CallID] = true
+	}
+	r := reading{plan: plan.Plan{Observe: true, Preface: strings.TrimSpace(answer.Text)}, faults: make([]*plan.Fault, len(answer.Calls))}
+	for i, call := range answer.Calls {
+		command, fault := commandOf(call, b.offered)
+		if r.faults[i] = fault; fault != nil && r.fault == nil {
+			r.fault = fault
+		}
+		command.CallID = ids.own(call.ID)
+		r.plan.Commands = append(r.plan.Commands, command)
+	}
+	return r
+}

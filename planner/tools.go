@@ -83,31 +83,6 @@ const maxArguments = 1 << 20
 // maxCalls is how many calls one answer may have.
 const maxCalls = 128
 
-// readCalls reads an answer to request as the next plan of the turn.
-func (b *plannerPrompt) readCalls(answer *models.Response, request *models.Request, turn *actions.Turn) reading {
-	if len(answer.Calls) == 0 {
-		p, err := readProse(answer)
-		return reading{plan: p, fault: err}
-	}
-	if fault := wholeFault(answer, request); fault != nil {
-		return reading{fault: fault}
-	}
-	ids := callIDs{}
-	for _, o := range turn.Outcomes() {
-		ids[o.CallID] = true
-	}
-	r := reading{plan: plan.Plan{Observe: true, Preface: strings.TrimSpace(answer.Text)}, faults: make([]*plan.Fault, len(answer.Calls))}
-	for i, call := range answer.Calls {
-		command, fault := commandOf(call, b.offered)
-		if r.faults[i] = fault; fault != nil && r.fault == nil {
-			r.fault = fault
-		}
-		command.CallID = ids.own(call.ID)
-		r.plan.Commands = append(r.plan.Commands, command)
-	}
-	return r
-}
-
 // readProse reads an answer without calls. A plan in it is not run: the model has
 // functions to call, and what it wrote may be an example.
 func readProse(answer *models.Response) (plan.Plan, error) {

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"path"
 	"slices"
 	"strings"
 
@@ -242,27 +241,4 @@ var interpreters = map[string][]string{
 	".ps1": {"pwsh", "powershell"},
 	".cs":  {"dotnet"},
 	".csx": {"dotnet-script", "dotnet"},
-}
-
-// command reads a word of the skill's allowed-tools as what it allows of scripts: Bash and Bash(*)
-// all of them, Bash(python:*) those of an interpreter, Bash(scripts/x.py:*) and
-// Bash(python scripts/x.py:*) one of the skill's own. is is false for any other word.
-func (s *Skill) command(word string) (allows func(*Skill, Script) bool, is bool) {
-	name, inner, opened := strings.Cut(word, "(")
-	inner, closed := strings.CutSuffix(inner, ")")
-	if !strings.EqualFold(name, "bash") || opened != closed {
-		return nil, false
-	}
-	prefix, free := strings.CutSuffix(inner, ":*")
-	words := strings.Fields(prefix)
-	return func(of *Skill, script Script) bool {
-		if !opened || inner == "*" {
-			return true
-		}
-		own := words
-		if len(own) > 0 && script.Action == nil && slices.Contains(interpreters[strings.ToLower(path.Ext(script.Name))], strings.ToLower(own[0])) {
-			own = own[1:]
-		}
-		return free && (len(own) == 0 && len(words) > 0 || len(own) == 1 && of == s && strings.TrimPrefix(own[0], "./") == script.Name)
-	}, true
 }

@@ -294,3 +294,33 @@ func distinct(list []*Skill) (first, others []*Skill) {
 	}
 	return slices.Clip(first), others
 }
+
+// command reads a word of the skill's allowed-tools as what it allows of scripts: Bash and Bash(*)
+// all of them, Bash(python:*) those of an interpreter, Bash(scripts/x.py:*) and
+// Bash(python scripts/x.py:*) one of the skill's own. is is false for any other word.
+func (s *Skill) command(word string) (allows func(*Skill, Script) bool, is bool) {
+	name, inner, opened := strings.Cut(word, "(")
+	inner, closed := strings.CutSuffix(inner, ")")
+	if !strings.EqualFold(name, "bash") || opened != closed {
+		return nil, false
+	}
+	prefix, free := strings.CutSuffix(inner, ":*")
+	words := strings.Fields(prefix)
+	return func(of *Skill, script Script) bool {
+		if !opened || inner == "*" {
+			return true
+		}
+		own := words
+		if len(own) > 0 && script.Action == nil && slices.Contains(interpreters[strings.ToLower(path.Ext(script.Name))], strings.ToLower(own[0])) {
+			own = own[1:]
+		}
+		return free && (len(own) == 0 && len(words) > 0 || len(own) == 1 && of == s && strings.TrimPrefix(own[0], "./") == script.Name)
+	}, true
+}
+
+// same says that nothing but the contents of resources and scripts differs, which are read when
+// they are used.
+func (s *Skill) same(other *Skill) bool {
+	return s.Dir == other.Dir && s.Content() == other.Content() &&
+		slices.EqualFunc(s.Resources, other.Resources, func(a, b Resource) bool { return a.size == b.size })
+}

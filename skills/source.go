@@ -129,13 +129,6 @@ func (c Config) Source() Source {
 	}).Cache(ttl, nil)
 }
 
-// same says that nothing but the contents of resources and scripts differs, which are read when
-// they are used.
-func (s *Skill) same(other *Skill) bool {
-	return s.Dir == other.Dir && s.Content() == other.Content() &&
-		slices.EqualFunc(s.Resources, other.Resources, func(a, b Resource) bool { return a.size == b.size })
-}
-
 const (
 	// maxCached is how many lists a cache keeps. Beyond that it forgets all.
 	maxCached = 1000

@@ -572,3 +572,17 @@ func propertyOf(schema *jsonschema.Schema, name string) *jsonschema.Schema {
 func wantsList(schema *jsonschema.Schema) bool {
 	return schema != nil && (schema.Type == "array" || slices.Contains(schema.Types, "array"))
 }
+
+// read takes what came: a plan, a plan that cannot run, or no answer.
+func (r *Result) read(p plan.Plan, err error) {
+	fault, isPlan := errors.AsType[*plan.Fault](err)
+	switch {
+	case err == nil:
+		r.Valid, r.Refused = true, p.Refused
+		r.Plan = show(p)
+	case isPlan:
+		r.Fault, r.Refused = err.Error(), append(slices.Clone(fault.Before), fault.Kind)
+	default:
+		r.NoAnswer, r.Fault = true, textOfFault(err)
+	}
+}

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"sync"
 	"time"
 
@@ -263,20 +262,6 @@ func (r *run) end(stop string, err error) {
 		return
 	}
 	r.cancel()
-}
-
-// read takes what came: a plan, a plan that cannot run, or no answer.
-func (r *Result) read(p plan.Plan, err error) {
-	fault, isPlan := errors.AsType[*plan.Fault](err)
-	switch {
-	case err == nil:
-		r.Valid, r.Refused = true, p.Refused
-		r.Plan = show(p)
-	case isPlan:
-		r.Fault, r.Refused = err.Error(), append(slices.Clone(fault.Before), fault.Kind)
-	default:
-		r.NoAnswer, r.Fault = true, textOfFault(err)
-	}
 }
 
 // textOfFault is the error with what the server said: whoever evaluates a model wants to

@@ -249,3 +249,26 @@ func (e *Fault) Error() string {
 func (k FaultKind) Faultf(format string, args ...any) *Fault {
 	return &Fault{Kind: k, Detail: fmt.Sprintf(format, args...)}
 }
+
+// Start starts a plan at its first command. The inputs are variables that it finds set, by
+// name; a plan that was run before can be run with others.
+func (p Plan) Start(inputs map[string]any) *Progress {
+	e := &Progress{Plan: p}
+	if p.Saves() || len(inputs) > 0 {
+		e.Variables = make(variables, len(inputs))
+	}
+	for name, value := range inputs {
+		e.Variables.set(name, value)
+	}
+	return e
+}
+
+// reads are the names of the variables that a command refers to, in its entities and then
+// in its response.
+func (c *Command) reads() (names []string) {
+	mapTexts(c.Entities, func(text string) any {
+		names = append(names, references(text)...)
+		return nil
+	})
+	return append(names, references(c.Response)...)
+}

@@ -28,19 +28,6 @@ type Progress struct {
 	Said []string `json:"said,omitempty"`
 }
 
-// Start starts a plan at its first command. The inputs are variables that it finds set, by
-// name; a plan that was run before can be run with others.
-func (p Plan) Start(inputs map[string]any) *Progress {
-	e := &Progress{Plan: p}
-	if p.Saves() || len(inputs) > 0 {
-		e.Variables = make(variables, len(inputs))
-	}
-	for name, value := range inputs {
-		e.Variables.set(name, value)
-	}
-	return e
-}
-
 // Done reports whether no command is left.
 func (e *Progress) Done() bool { return e.Next >= len(e.Plan.Commands) }
 
@@ -314,10 +301,10 @@ func (e *Progress) UnmarshalJSON(data []byte) error {
 	type plain Progress
 	var p plain
 	if err := decodeStrictly(data, &p); err != nil {
-		return fmt.Errorf("read execution: %w", err)
+		return fmt.Errorf("read progress: %w", err)
 	}
 	if p.Next < 0 || p.Next > len(p.Plan.Commands) {
-		return fmt.Errorf("read execution: no command %d in a plan of %d", p.Next, len(p.Plan.Commands))
+		return fmt.Errorf("read progress: no command %d in a plan of %d", p.Next, len(p.Plan.Commands))
 	}
 	if p.Variables == nil && p.Plan.Saves() {
 		p.Variables = variables{}

@@ -95,16 +95,6 @@ func mapTexts(value any, of func(string) any) any {
 	return value
 }
 
-// reads are the names of the variables that a command refers to, in its entities and then
-// in its response.
-func (c *Command) reads() (names []string) {
-	mapTexts(c.Entities, func(text string) any {
-		names = append(names, references(text)...)
-		return nil
-	})
-	return append(names, references(c.Response)...)
-}
-
 // textOf writes a value into a text.
 func textOf(value any) string {
 	switch value := value.(type) {

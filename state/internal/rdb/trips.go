@@ -34,14 +34,14 @@ type trips struct {
 	atOnce  int
 
 	mu       sync.Mutex
-	waiting  []*errand
+	waiting  []*batch
 	underway int
 	closed   bool
 	work     sync.WaitGroup // trips for those who wait
 }
 
-// errand is what one caller wants.
-type errand struct {
+// batch is what one caller wants.
+type batch struct {
 	cmds []redis.Cmder
 	err  error // of the trip
 	done chan struct{}
@@ -66,7 +66,7 @@ func (t *trips) send(ctx context.Context, cmds []redis.Cmder) (left bool, err er
 		defer t.next()
 		return false, t.trip(ctx, cmds)
 	}
-	e := &errand{cmds: cmds, done: make(chan struct{})}
+	e := &batch{cmds: cmds, done: make(chan struct{})}
 	t.waiting = append(t.waiting, e)
 	t.mu.Unlock()
 	select {
@@ -75,7 +75,7 @@ func (t *trips) send(ctx context.Context, cmds []redis.Cmder) (left bool, err er
 	case <-ctx.Done():
 		t.mu.Lock()
 		defer t.mu.Unlock()
-		t.waiting = slices.DeleteFunc(t.waiting, func(other *errand) bool { return other == e })
+		t.waiting = slices.DeleteFunc(t.waiting, func(other *batch) bool { return other == e })
 		return true, ctx.Err()
 	}
 }
@@ -102,7 +102,7 @@ func (t *trips) next() {
 }
 
 // run makes the trip of a group. It outlives each of its callers.
-func (t *trips) run(group []*errand) {
+func (t *trips) run(group []*batch) {
 	ctx, cancel := context.WithTimeout(context.Background(), t.timeout)
 	defer cancel()
 	var cmds []redis.Cmder
@@ -112,7 +112,7 @@ func (t *trips) run(group []*errand) {
 	end(group, t.trip(ctx, cmds))
 }
 
-func end(group []*errand, err error) {
+func end(group []*batch, err error) {
 	for _, e := range group {
 		e.err = err
 		close(e.done)
