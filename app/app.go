@@ -208,14 +208,13 @@ func (p *program) assemble(ctx context.Context) error {
 // openStore opens the configured Redis, or one inside the process. A server that is not there
 // yet is no reason not to start.
 func (p *program) openStore(ctx context.Context) (err error) {
-	cfg := state.Config{Log: p.log}
 	if p.RedisURL == "" {
 		p.aboutState = "embedded Redis, forgets everything at exit (set REDIS_URL to keep it)"
-		if p.store, err = state.OpenEmbedded(cfg); err != nil {
+		if p.store, err = state.OpenEmbedded(state.Config{}); err != nil {
 			return err
 		}
 	} else {
-		if p.store, err = state.Open(ctx, p.RedisURL, cfg); err != nil {
+		if p.store, err = state.Open(ctx, p.RedisURL, state.Config{}); err != nil {
 			return cli.Usage(fmt.Errorf("REDIS_URL: %w", err))
 		}
 		p.aboutState = p.store.String()

@@ -30,7 +30,6 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
-	"github.com/rs/zerolog"
 
 	"github.com/planbot-go/planbot/state/internal/rdb"
 )
@@ -52,10 +51,6 @@ type Config struct {
 	// look every second whether there is something to do, but sleeps until there is: for
 	// tests in which days pass. nil: it looks.
 	Server *Server
-	// Log takes what the Redis client has to say, at debug level. The zero
-	// Logger is silent. The client knows one logger in the whole process: the
-	// last one opened wins.
-	Log zerolog.Logger
 }
 
 func (c Config) withDefaults() Config {
@@ -154,7 +149,7 @@ func open(cfg Config, how func(rdb.Config) (*rdb.DB, error)) (*Store, error) {
 	if err := cfg.validate(); err != nil {
 		return nil, err
 	}
-	db, err := how(rdb.Config{Timeout: cfg.Timeout, Dial: cfg.Dial, Server: cfg.Server, Log: cfg.Log})
+	db, err := how(rdb.Config{Timeout: cfg.Timeout, Dial: cfg.Dial, Server: cfg.Server})
 	if err != nil {
 		return nil, err
 	}

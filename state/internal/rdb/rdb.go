@@ -16,8 +16,8 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/logging"
 	"github.com/redis/go-redis/v9/maintnotifications"
-	"github.com/rs/zerolog"
 )
 
 // Config says how a DB is opened. All fields but Timeout may be zero.
@@ -25,7 +25,6 @@ type Config struct {
 	Timeout time.Duration // of a round trip that serves several callers
 	Dial    func(ctx context.Context, network, addr string) (net.Conn, error)
 	Server  *Server // that Dial leads to, if it is in this process
-	Log     zerolog.Logger
 }
 
 // What one client may use, unless its URL says otherwise. A turn uses a connection for a
@@ -83,7 +82,7 @@ func Open(raw string, cfg Config) (*DB, error) {
 	if err != nil {
 		return nil, fmt.Errorf("redis URL: %w", err)
 	}
-	redis.SetLogger(clientLog{cfg.Log})
+	logging.Disable() // its one logger serves the whole process, and what fails comes back as an error
 	db := &DB{Client: client, Clusters: form == "cluster", name: name, server: cfg.Server}
 	// A client of its own also where it could share options: nobody would tell those of a
 	// failover, and it would go on reading from a server that is no master any more.
@@ -358,11 +357,4 @@ func (db *DB) Close() error {
 		db.stop()
 	}
 	return err
-}
-
-// clientLog takes the lines that go-redis would write to stderr.
-type clientLog struct{ log zerolog.Logger }
-
-func (l clientLog) Printf(_ context.Context, format string, args ...any) {
-	l.log.Debug().Str("from", "redis client").Msg(fmt.Sprintf(strings.TrimSpace(format), args...))
 }
