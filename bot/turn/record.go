@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -107,6 +109,8 @@ type Message struct {
 	// attempt that is over counts: a process that was killed tells nothing of what it sent.
 	Unanswered int       `json:"unanswered,omitempty"`
 	Away       time.Time `json:"away,omitzero"` // since when the channel has not taken it
+
+	decoded *activity.Activity // Activity, where this process made it
 }
 
 // Wait says what a record waits for.
@@ -189,6 +193,16 @@ func (r *Record) Encode() ([]byte, error) {
 // Decode reads what Encode wrote. With an error, which wraps [ErrRecord], the record has
 // what could be read: where its version is another one, only what names it.
 func Decode(raw []byte) (Record, error) {
+	var r Record
+	dec := json.NewDecoder(bytes.NewReader(raw))
+	dec.UseNumber() // plans keep numbers as they were written
+	err := dec.Decode(&r)
+	if err == nil && r.Version == recordVersion {
+		err = r.check()
+	}
+	if err == nil && r.Version == recordVersion {
+		return r, nil
+	}
 	var head struct {
 		Version  int            `json:"v"`
 		ID       string         `json:"id"`
@@ -197,26 +211,16 @@ func Decode(raw []byte) (Record, error) {
 		Caller   Caller         `json:"caller"`
 		Awaited  bool           `json:"awaited"`
 	}
-	if err := json.Unmarshal(raw, &head); err != nil {
+	if json.Unmarshal(raw, &head) != nil {
 		return Record{}, fmt.Errorf("%w: it is no JSON object", ErrRecord)
 	}
-	partly := Record{
+	if head.Version != recordVersion {
+		err = fmt.Errorf("it has version %d, this program knows %d", head.Version, recordVersion)
+	}
+	return Record{
 		Version: head.Version, ID: head.ID, Accepted: head.Accepted, Activity: head.Activity,
 		Caller: head.Caller, Awaited: head.Awaited, Phase: failed,
-	}
-	if head.Version != recordVersion {
-		return partly, fmt.Errorf("%w: it has version %d, this program knows %d", ErrRecord, head.Version, recordVersion)
-	}
-	var r Record
-	dec := json.NewDecoder(bytes.NewReader(raw))
-	dec.UseNumber() // plans keep numbers as they were written
-	if err := dec.Decode(&r); err != nil {
-		return partly, fmt.Errorf("%w: %w", ErrRecord, err)
-	}
-	if err := r.check(); err != nil {
-		return partly, fmt.Errorf("%w: %w", ErrRecord, err)
-	}
-	return r, nil
+	}, fmt.Errorf("%w: %w", ErrRecord, err)
 }
 
 // check finds what would make no sense to go on with.
@@ -244,6 +248,15 @@ func (r *Record) check() error {
 			len(run.Progress.Plan.Commands), run.Progress.Next, run.InFlight, len(run.Rounds))
 	}
 	return nil
+}
+
+// atPlan returns a copy of the record, of a turn whose plan has just begun.
+func (r *Record) atPlan() *Record {
+	rec, run := *r, *r.Run
+	run.Progress = run.Progress.Plan.Start(nil)
+	run.Rounds, run.Executed, run.Same = slices.Clone(run.Rounds), slices.Clip(run.Executed), maps.Clone(run.Same)
+	rec.Run = &run
+	return &rec
 }
 
 // Read returns the activity that the turn answers, with its caller.

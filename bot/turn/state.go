@@ -129,16 +129,16 @@ func (t *Turn) needHistory() error {
 
 // reload goes back to the last save, or the last plan, with state as it is now.
 func (t *Turn) reload(ctx context.Context) error {
-	base := t.base
-	if base == nil {
-		base = t.lease.Record()
+	if base := t.base; base != nil {
+		t.use(*base.atPlan())
+		t.base = base
+		return t.load(ctx)
 	}
-	rec, err := Decode(base)
+	rec, err := Decode(t.lease.Record())
 	if err != nil {
 		return &deadLetter{reason: err.Error()}
 	}
 	t.use(rec)
-	t.base = base
 	return t.load(ctx)
 }
 
@@ -172,20 +172,30 @@ func (t *Turn) save(ctx context.Context) (err error) {
 
 // encode writes the record as it is now.
 func (t *Turn) encode() ([]byte, error) {
-	if run := t.rec.Run; run != nil {
-		run.Rounds, run.Usage, run.Temp = t.Rounds, t.Usage, nil
-		for _, name := range t.Temp.Names() {
-			raw, err := t.Temp.JSON(name)
-			if err != nil {
-				return nil, err
-			}
-			if run.Temp == nil {
-				run.Temp = map[string]jsontext.Value{}
-			}
-			run.Temp[name] = raw
-		}
+	if err := t.gather(); err != nil {
+		return nil, err
 	}
 	return t.rec.Encode()
+}
+
+// gather brings into the record what actions have of the turn.
+func (t *Turn) gather() error {
+	run := t.rec.Run
+	if run == nil {
+		return nil
+	}
+	run.Rounds, run.Usage, run.Temp = t.Rounds, t.Usage, nil
+	for _, name := range t.Temp.Names() {
+		raw, err := t.Temp.JSON(name)
+		if err != nil {
+			return err
+		}
+		if run.Temp == nil {
+			run.Temp = map[string]jsontext.Value{}
+		}
+		run.Temp[name] = raw
+	}
+	return nil
 }
 
 // merging writes again, as long as somebody else changed other values of the same
