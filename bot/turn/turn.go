@@ -709,14 +709,14 @@ func (t *Turn) put(ctx context.Context, texts ...string) error {
 // putAll has the loop save and then send the messages. texts are what the hook AfterSay is
 // told of them.
 func (t *Turn) putAll(texts []string, messages []*activity.Activity) error {
-	t.rec.Outbox = make([]Message, len(messages))
+	t.rec.Outbox = make([]outgoing, len(messages))
 	for i, m := range messages {
 		raw, err := m.Encode()
 		if err != nil {
 			t.rec.Outbox = nil
 			return fmt.Errorf("send: %w", err)
 		}
-		t.rec.Outbox[i] = Message{Activity: raw, decoded: m}
+		t.rec.Outbox[i] = outgoing{Activity: raw, decoded: m}
 	}
 	if run := t.rec.Run; run != nil {
 		run.InFlight = 0
