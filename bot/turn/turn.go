@@ -583,7 +583,7 @@ func (t *Turn) use(rec Record) {
 		t.Temp = state.ScopeOf(run.Temp)
 	}
 	if !rec.Caller.Trusted && t.Activity.ServiceURL != "" && t.engine.cfg.Channel.Identified() {
-		t.Log().Warn().Msg("nobody vouches for the serviceUrl: nothing is sent there")
+		t.Log().Warn().Msg("no signed token names this serviceUrl, so nothing is sent there")
 		t.Activity.ServiceURL = ""
 	}
 }
