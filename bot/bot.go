@@ -524,7 +524,7 @@ func hastening(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		h.ServeHTTP(w, r)
 		if r.Body != http.NoBody {
-			_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(lingerTimeout)) // cannot fail while the connection is open
+			_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(lingerTimeout)) // cannot fail on an open connection
 		}
 	})
 }

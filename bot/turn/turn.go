@@ -31,7 +31,7 @@ type Turn struct {
 	engine *Engine
 	rec    Record
 	lease  *inbox.Lease
-	held   context.Context // ends when the lease is lost, or a moment after the turn was cancelled; sends outlive the turn timeout
+	held   context.Context // ends when the lease is lost or soon after a cancel; sends outlive the turn timeout
 
 	scopes    []*state.Scope
 	home      *state.Scope   // names the person's own conversation; nil: this one is not personal
