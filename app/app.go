@@ -11,6 +11,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"net"
 	"net/http"
 	"os"
@@ -44,11 +45,31 @@ import (
 	"github.com/planbot-go/planbot/state/inbox"
 )
 
-// Bot is what a program is made around. Name and Register are required.
+// Bot is what a program is made around. Name is required; the zero value of
+// every other field is a working default.
 type Bot struct {
 	Name     string                  // what people call it
 	Register func(*actions.Registry) // adds its actions; it is called more than once
 	Examples []string                // what people may say, for its help
+
+	// Planner is the planner where BOT_PLANNER names none. "": sequence.
+	Planner string
+	// Prompts has a folder prompts, which counts where BOT_PROMPTS_DIR names no other. nil: ours.
+	Prompts fs.FS
+	// Functions are what prompts may call, see [planner.Config].
+	Functions map[string]func(context.Context, *actions.Turn, []string) (any, error)
+}
+
+// New makes the bot alone, on that model: for a test, or a server of your own. cfg has what
+// Bot does not.
+func New(ctx context.Context, b Bot, model models.Model, cfg bot.Config) (*bot.Bot, error) {
+	s := settings.Settings{Bot: settings.Bot(b), Planner: b.Planner}
+	maker, err := s.NewPlanner(ctx, s.Actions(), nil, settings.Watch{Model: func(models.Model) models.Model { return model }})
+	if err != nil {
+		return nil, err
+	}
+	cfg.Name, cfg.Examples, cfg.Actions, cfg.Planner = b.Name, b.Examples, maker.Actions, maker
+	return bot.New(cfg)
 }
 
 const (

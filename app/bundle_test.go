@@ -32,7 +32,7 @@ func (e env) read() (*settings.Settings, error) {
 	for flag, value := range e {
 		args = append(args, "--"+flag+"="+value)
 	}
-	return settings.Read(defaultBot().Register, args...)
+	return settings.Read(settings.Bot(defaultBot()), args...)
 }
 
 // assembled is the default bot with these settings, which ends with the test.

@@ -80,13 +80,13 @@ func (s *Settings) NewPlanner(ctx context.Context, acts *actions.Registry, box *
 // Complete adds to a planner, and to its actions, what makes its prompts: prompts, skills, and
 // prompts that are actions. The skills are nil where there are none, and about names them.
 func (s *Settings) Complete(ctx context.Context, cfg *planner.Config, box *sandbox.Sandbox) (provider *skills.Provider, about string, err error) {
-	if cfg.Prompts, err = prompts.Load(s.PromptsDir); err != nil {
+	if cfg.Prompts, err = s.loadPrompts(); err != nil {
 		return nil, "", Fault{fmt.Errorf("BOT_PROMPTS_DIR: %w", err)}
 	}
 	if s.PromptsReload {
 		cfg.Prompts.Watch()
 	}
-	cfg.ResponseFormat = s.ResponseFormat
+	cfg.ResponseFormat, cfg.Functions = s.ResponseFormat, s.Bot.Functions
 	if provider, about, err = s.newSkills(ctx, box); err != nil {
 		return nil, "", err
 	}
@@ -97,6 +97,13 @@ func (s *Settings) Complete(ctx context.Context, cfg *planner.Config, box *sandb
 		}
 	}
 	return provider, about, s.ofPrompts(addPromptActions(*cfg))
+}
+
+func (s *Settings) loadPrompts() (*prompts.Library, error) {
+	if s.PromptsDir == "" && s.Bot.Prompts != nil {
+		return prompts.LoadFS(s.Bot.Prompts, "prompts")
+	}
+	return prompts.Load(s.PromptsDir)
 }
 
 // ofPrompts is a fault of the prompts that were set, where any were.
@@ -342,11 +349,10 @@ func (s *Settings) OpenSandbox(ctx context.Context) (*sandbox.Sandbox, error) {
 	return sandbox.New(ctx, cfg)
 }
 
-// Read reads the settings of a bot with these actions from the environment and from flags, and
-// checks them.
-func Read(register func(*actions.Registry), flags ...string) (*Settings, error) {
+// Read reads the settings of a bot from the environment and from flags, and checks them.
+func Read(b Bot, flags ...string) (*Settings, error) {
 	var all struct{ Settings }
-	all.Register = register
+	all.Bot = b
 	parser, err := kong.New(&all, all.Flags())
 	if err != nil {
 		return nil, err

@@ -9,6 +9,7 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net"
 	"net/netip"
 	"net/url"
@@ -83,7 +84,7 @@ type Settings struct {
 	SystemMessages  string        `env:"BOT_MODEL_SYSTEM_MESSAGES" oneof:"anywhere,first,nowhere" else:"anywhere" help:"where the server takes system messages: anywhere, first or nowhere"`
 	MaxTokensField  string        `env:"BOT_MAX_TOKENS_FIELD" oneof:"max_completion_tokens,max_tokens" else:"max_completion_tokens" help:"how the server calls the token limit; max_tokens for old ones such as Ollama"`
 
-	Planner        string `env:"BOT_PLANNER" oneof:"sequence,sequential,tools" default:"sequence" help:"sequence (JSON), sequential (XML) or tools (function calling)"`
+	Planner        string `env:"BOT_PLANNER" oneof:"sequence,sequential,tools" else:"sequence" help:"sequence (JSON), sequential (XML) or tools (function calling)"`
 	ResponseFormat string `env:"BOT_RESPONSE_FORMAT" oneof:"json_schema,json_object,text" else:"json_schema, or what the server takes" help:"json_schema, json_object or text, for the planner sequence"`
 	PromptsDir     string `env:"BOT_PROMPTS_DIR" else:"embedded" help:"folder of prompts that replace or add to ours"`
 	PromptsReload  bool   `env:"BOT_PROMPTS_RELOAD" needs:"BOT_PROMPTS_DIR" help:"true: reload on change; for development"`
@@ -134,12 +135,21 @@ type Settings struct {
 	LogLevel     string        `env:"BOT_LOG_LEVEL" oneof:"trace,debug,info,warn,error,disabled" else:"info" help:"trace, debug, info, warn, error or disabled"`
 	LogFormat    string        `env:"BOT_LOG_FORMAT" oneof:"json,console" else:"console on a terminal, else json" help:"json or console"`
 
-	// Register adds the actions of the bot that has these settings.
-	Register func(*actions.Registry) `kong:"-"`
+	Bot Bot `kong:"-"` // that has these settings
 
 	faults   faults   // of single values
 	flagged  []string // variables that flags stand for
 	warnings []string
+}
+
+// Bot is what a program says of its bot, in the form of app.Bot.
+type Bot struct {
+	Name      string
+	Register  func(*actions.Registry)
+	Examples  []string
+	Planner   string
+	Prompts   fs.FS
+	Functions map[string]func(context.Context, *actions.Turn, []string) (any, error)
 }
 
 // The values of MICROSOFT_APP_TYPE.
@@ -388,6 +398,7 @@ func (f *faults) has(variable string) bool {
 func (s *Settings) Check() error {
 	s.warnings = nil
 	f := slices.Clone(s.faults)
+	s.Planner = cmp.Or(s.Planner, s.Bot.Planner, Sequence)
 	s.checkNeeds(&f)
 	s.checkAddresses(&f)
 	s.checkIdentity(&f)
@@ -735,8 +746,8 @@ func (s *Settings) checkTraces(f *faults) {
 // Actions are those of the bot.
 func (s *Settings) Actions() *actions.Registry {
 	registry := actions.New()
-	if s.Register != nil {
-		s.Register(registry)
+	if s.Bot.Register != nil {
+		s.Bot.Register(registry)
 	}
 	return registry
 }
@@ -746,20 +757,20 @@ func (s *Settings) Actions() *actions.Registry {
 // actions that there are.
 func (s *Settings) checkPrompts(f *faults) *actions.Registry {
 	registry := s.Actions()
-	if s.PromptsDir == "" {
+	if s.PromptsDir == "" && s.Bot.Prompts == nil {
 		return registry
 	}
-	if info, err := os.Stat(s.PromptsDir); err != nil || !info.IsDir() {
+	if info, err := os.Stat(s.PromptsDir); s.PromptsDir != "" && (err != nil || !info.IsDir()) {
 		f.add("BOT_PROMPTS_DIR", "%q is not a folder", s.PromptsDir)
 		return registry
 	}
-	library, err := prompts.Load(s.PromptsDir)
+	library, err := s.loadPrompts()
 	if library == nil {
 		f.ask("BOT_PROMPTS_DIR", err)
 		return registry
 	}
 	cfg := planner.Config{
-		Model: models.Offline{}, Prompts: library, Actions: registry, ResponseFormat: s.ResponseFormat,
+		Model: models.Offline{}, Prompts: library, Actions: registry, ResponseFormat: s.ResponseFormat, Functions: s.Bot.Functions,
 		Named: func(string) (models.Model, error) { return models.Offline{}, nil },
 	}
 	faulty := addPromptActions(cfg)
