@@ -34,7 +34,6 @@ type load struct {
 	client     *http.Client
 	server     *http.Server
 	serviceURL string
-	steps      []step
 	talks      []*conversation
 	measuring  atomic.Bool
 	ended      chan struct{}
@@ -70,7 +69,7 @@ type conversation struct {
 }
 
 func newLoad(ctx context.Context, urls []string, conversations int, timeout time.Duration) (*load, error) {
-	l := &load{urls: urls, timeout: timeout, steps: cycle(), ended: make(chan struct{})}
+	l := &load{urls: urls, timeout: timeout, ended: make(chan struct{})}
 	l.client = &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: conversations, DisableCompression: true}}
 	l.end = sync.OnceFunc(func() {
 		close(l.ended)
@@ -158,7 +157,7 @@ type object = map[string]any
 
 // activity is the nth message as Teams sends it in a personal chat.
 func (c *conversation) activity(n int) object {
-	text := c.load.steps[n%len(c.load.steps)].text
+	text := steps[n%len(steps)].text
 	return object{
 		"type": "message", "id": strconv.Itoa(n), "timestamp": time.Now().UTC(), "serviceUrl": c.load.serviceURL, "channelId": "msteams",
 		"from":         object{"id": "29:" + c.id, "name": "Person", "aadObjectId": fmt.Sprintf("00000000-0000-0000-0000-%012d", c.number)},

@@ -8,6 +8,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"flag"
@@ -124,17 +125,12 @@ func measure(ctx context.Context, o options, w io.Writer) (sound bool, err error
 			return false, fmt.Errorf("build cmd/bot: %w\n%s", err, out)
 		}
 	}
-	redis, err := startRedis(ctx, dir, o.out)
-	if err != nil {
-		return false, err
-	}
-	defer redis.close()
 	m, err := startModel(ctx)
 	if err != nil {
 		return false, err
 	}
 	defer m.close()
-	r := &rig{options: o, redis: redis, model: m}
+	r := &rig{options: o, dir: dir, model: m}
 
 	if o.cold > 0 {
 		var took []time.Duration
@@ -168,115 +164,111 @@ func measure(ctx context.Context, o options, w io.Writer) (sound bool, err error
 	return sound, nil
 }
 
-// rig is everything that the bot is measured with.
+// rig is what the bot is measured with.
 type rig struct {
 	options
-	redis *redisServer
+	dir   string // of this run
 	model *model
 }
 
 // coldStart measures the time from the start of a process to the first reply.
-func (r *rig) coldStart(ctx context.Context) (time.Duration, error) {
-	if _, err := r.redis.do("FLUSHALL"); err != nil {
-		return 0, err
-	}
-	r.model.latency.Store(0)
-	began := time.Now()
-	b, err := r.startBot(ctx, 1)
-	defer b.stop()
-	if err != nil {
-		return 0, err
-	}
-	l, err := newLoad(ctx, b.urls, 1, r.timeout)
-	if err != nil {
-		return 0, err
-	}
-	defer l.close()
-	if !l.talks[0].turn(ctx) {
-		return 0, fmt.Errorf("the first message was not answered: %s", l.fault())
-	}
-	return time.Since(began), nil
+func (r *rig) coldStart(ctx context.Context) (took time.Duration, err error) {
+	err = r.with(ctx, 0, 1, 1, func(_ *redisServer, _ bot, l *load, began time.Time) error {
+		if !l.talks[0].turn(ctx) {
+			return fmt.Errorf("the first message was not answered: %s", l.fault())
+		}
+		took = time.Since(began)
+		return nil
+	})
+	return took, err
 }
 
-// cell measures fresh processes of the bot on an empty Redis.
-func (r *rig) cell(ctx context.Context, latency time.Duration, conversations int) (cell, error) {
-	c := cell{replicas: r.replicas, latency: latency, conversations: conversations}
-	if _, err := r.redis.do("FLUSHALL"); err != nil {
-		return c, err
-	}
+// with starts fresh processes of the bot on an empty Redis, and conversations that are ready to
+// begin.
+func (r *rig) with(ctx context.Context, latency time.Duration, replicas, conversations int, use func(*redisServer, bot, *load, time.Time) error) error {
 	r.model.latency.Store(int64(latency))
-	b, err := r.startBot(ctx, r.replicas)
+	redis, err := r.startRedis(ctx)
+	if err != nil {
+		return err
+	}
+	defer redis.stop()
+	began := time.Now()
+	b, err := r.startBot(ctx, redis, replicas)
 	defer b.stop()
 	if err != nil {
-		return c, err
+		return err
 	}
-	l, err := newLoad(ctx, b.urls, conversations, r.timeout)
+	l, err := newLoad(ctx, b.urls(), conversations, r.timeout)
 	if err != nil {
-		return c, err
+		return err
 	}
 	defer l.close()
-	if err := pause(ctx, min(r.idle, time.Second)); err != nil { // a bot that just started is busy
-		return c, err
-	}
-	if c.idle, err = r.window(ctx, b, r.idle); err != nil {
-		return c, err
-	}
-	l.start(ctx)
-	defer l.end() // also when something fails below; a second time does nothing
-	if err := pause(ctx, r.warmup); err != nil {
-		return c, err
-	}
-	l.measuring.Store(true)
-	c.used, err = r.window(ctx, b, r.duration)
-	l.measuring.Store(false)
-	if err != nil {
-		return c, err
-	}
-	c.peakMiB = b.peakMiB()
-	l.end()
-	for _, talk := range l.talks {
-		c.turns = append(c.turns, talk.turns...)
-	}
-	slices.Sort(c.turns)
-	c.counts, c.fault = l.outcome(), l.fault()
-	return c, b.died()
+	return use(redis, b, l, began)
+}
+
+// cell measures one load.
+func (r *rig) cell(ctx context.Context, latency time.Duration, conversations int) (c cell, err error) {
+	c = cell{replicas: r.replicas, latency: latency, conversations: conversations}
+	err = r.with(ctx, latency, r.replicas, conversations, func(redis *redisServer, b bot, l *load, _ time.Time) error {
+		if err := pause(ctx, min(r.idle, time.Second)); err != nil { // a bot that just started is busy
+			return err
+		}
+		if c.idle, err = r.window(ctx, redis, b, r.idle); err != nil {
+			return err
+		}
+		l.start(ctx)
+		defer l.end() // also when something fails below; a second time does nothing
+		if err := pause(ctx, r.warmup); err != nil {
+			return err
+		}
+		l.measuring.Store(true)
+		c.used, err = r.window(ctx, redis, b, r.duration)
+		l.measuring.Store(false)
+		if err != nil {
+			return err
+		}
+		c.peakMiB = b.peakMiB()
+		l.end()
+		for _, talk := range l.talks {
+			c.turns = append(c.turns, talk.turns...)
+		}
+		slices.Sort(c.turns)
+		c.counts, c.fault = l.outcome(), l.fault()
+		return b.died()
+	})
+	return c, err
 }
 
 // usage is what was used up to a moment, or within a window.
 type usage struct {
-	time       time.Duration
-	bot        time.Duration // CPU time of all processes of the bot
-	load       time.Duration // of load, stand-ins and Redis
-	redis      time.Duration // of Redis alone
-	reads      int64         // of Redis' sockets: a pipeline of up to 16 KiB is one
-	commands   int64         // of Redis, those that scripts run included
-	modelCalls int64
-	modelBytes int64
+	time, bot, load, redis time.Duration // that passed, and of CPUs; load is that of stand-ins and Redis, too
+	reads                  int64         // of Redis' sockets: a pipeline of up to 16 KiB is one
+	commands               int64         // of Redis, those that scripts run included
+	modelCalls, modelBytes int64
 }
 
 // window waits and returns what was used meanwhile, without what it asks of Redis itself.
-func (r *rig) window(ctx context.Context, b *bot, d time.Duration) (usage, error) {
+func (r *rig) window(ctx context.Context, redis *redisServer, b bot, d time.Duration) (used usage, err error) {
 	began := time.Now()
-	snapshot := func() (usage, error) {
-		reads, commands, err := r.redis.stats()
-		redis := processCPU(r.redis.process.pid())
-		return usage{
-			time.Since(began), b.cpu(), processCPU(os.Getpid()) + redis, redis, reads, commands, r.model.calls.Load(), r.model.bytes.Load(),
-		}, err
+	add := func(sign int64) error { // what was used so far
+		reads, commands, err := redis.stats(ctx)
+		of, factor := cpuOf(redis.process.cmd.Process.Pid), time.Duration(sign)
+		used.time += factor * time.Since(began)
+		used.bot += factor * b.cpu()
+		used.load += factor * (cpuOf(os.Getpid()) + of)
+		used.redis += factor * of
+		used.reads += sign * reads
+		used.commands += sign * commands
+		used.modelCalls += sign * r.model.calls.Load()
+		used.modelBytes += sign * r.model.bytes.Load()
+		return err
 	}
-	before, err := snapshot()
-	if err == nil {
-		err = pause(ctx, d)
-	}
-	if err != nil {
+	if err := cmp.Or(add(-1), pause(ctx, d), add(1)); err != nil {
 		return usage{}, err
 	}
-	after, err := snapshot()
-	return usage{
-		time: after.time - before.time, bot: after.bot - before.bot, load: after.load - before.load, redis: after.redis - before.redis,
-		reads: after.reads - before.reads - 1, commands: after.commands - before.commands - 1,
-		modelCalls: after.modelCalls - before.modelCalls, modelBytes: after.modelBytes - before.modelBytes,
-	}, err
+	used.reads--
+	used.commands--
+	return used, nil
 }
 
 // cell is what was measured under one load.
