@@ -65,7 +65,7 @@ func (healthcheckCmd) Run(ctx context.Context, s *settings.Settings) error {
 	if err := cli.Check(s); err != nil {
 		return err
 	}
-	if _, err := get(ctx, s.Listen(), "/readyz"); err != nil {
+	if _, err := getLocal(ctx, s.Listen(), "/readyz"); err != nil {
 		return fmt.Errorf("healthcheck: %w", err)
 	}
 	return nil

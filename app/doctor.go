@@ -2,22 +2,19 @@ package app
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"maps"
 	"net/http"
-	"os"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"syscall"
 	"time"
 
-	"github.com/go-json-experiment/json"
-	"github.com/go-json-experiment/json/jsontext"
 	"github.com/rs/zerolog"
 
 	"github.com/planbot-go/planbot/connector"
@@ -52,7 +49,7 @@ func (d doctorCmd) Run(ctx context.Context, s *settings.Settings, std *cli.Strea
 			return fmt.Errorf("doctor: %w", err)
 		}
 	} else {
-		printChecks(std.Out, checks, cli.IsTerminal(std.Out) && os.Getenv("NO_COLOR") == "")
+		printChecks(std.Out, checks)
 	}
 	if slices.ContainsFunc(checks, func(c check) bool { return c.Status == failed }) {
 		return cli.SilentError{Code: cli.ExitFailed}
@@ -200,7 +197,7 @@ func checkAddress(ctx context.Context, addr string) check {
 		_ = listener.Close() // nobody has connected
 		return ok("the bot will listen on " + addr + ", which is free")
 	case errors.Is(err, syscall.EADDRINUSE):
-		if body, err := get(ctx, addr, "/healthz"); err == nil && strings.TrimSpace(body) == "ok" {
+		if body, err := getLocal(ctx, addr, "/healthz"); err == nil && string(body) == "ok\n" {
 			return warn(addr+" is taken by a program that says it is healthy, so the bot seems to be running already",
 				"stop it before you start another one, or set PORT to a free port")
 		}
@@ -266,25 +263,15 @@ func checkOpenID(ctx context.Context, url, settings string) check {
 }
 
 func fetchIssuer(ctx context.Context, url string) (issuer string, err error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)
+	body, err := get(ctx, &http.Transport{Proxy: http.ProxyFromEnvironment, DisableKeepAlives: true}, url)
 	if err != nil {
 		return "", err
-	}
-	transport := &http.Transport{Proxy: http.ProxyFromEnvironment, DisableKeepAlives: true}
-	resp, err := transport.RoundTrip(req)
-	if err != nil {
-		return "", err
-	}
-	defer func() { _ = resp.Body.Close() }() // read only
-	if resp.StatusCode != http.StatusOK {
-		return "", fmt.Errorf("it answered %s", resp.Status)
 	}
 	var document struct {
 		Issuer string `json:"issuer"`
 		Keys   string `json:"jwks_uri"`
 	}
-	err = json.UnmarshalRead(io.LimitReader(resp.Body, 1<<20), &document, jsontext.AllowDuplicateNames(true))
-	if err != nil || document.Issuer == "" || document.Keys == "" {
+	if json.Unmarshal(body, &document) != nil || document.Issuer == "" || document.Keys == "" {
 		return "", errors.New("its answer is no OpenID document")
 	}
 	return document.Issuer, nil
@@ -434,10 +421,9 @@ func (c *check) redis(text, snapshots string, noSnapshots error) {
 	}
 	if version := info["redis_version"]; version != "" {
 		c.Detail += "; version " + version
-		parts := strings.SplitN(version+".", ".", 3)
-		major, err := strconv.Atoi(parts[0])
-		minor, bad := strconv.Atoi(parts[1])
-		if err == nil && bad == nil && (major < 6 || major == 6 && minor < 2) { // which get no fixes any more
+		var major, minor int
+		_, err := fmt.Sscanf(version, "%d.%d", &major, &minor)
+		if err == nil && (major < 6 || major == 6 && minor < 2) { // which get no fixes any more
 			c.warn("older than 6.2", "bring Redis up to date")
 		}
 	}
@@ -464,19 +450,15 @@ func (c *check) redis(text, snapshots string, noSnapshots error) {
 }
 
 // printChecks writes the checks for people, and a last line that sums up.
-func printChecks(w io.Writer, checks []check, color bool) {
+func printChecks(w io.Writer, checks []check) {
 	count := map[status]int{}
 	for _, c := range checks {
 		count[c.Status]++
-		mark := fmt.Sprintf("%-4s", c.Status)
-		if color {
-			mark = "\x1b[" + map[status]string{fine: "32", warned: "33", failed: "31"}[c.Status] + "m" + mark + "\x1b[0m"
-		}
 		text := c.Detail
 		if c.Hint != "" {
 			text += "\n→ " + strings.ReplaceAll(c.Hint, "\n", "\n  ")
 		}
-		fmt.Fprintf(w, "%s  %-8s  %s\n", mark, c.Name, strings.ReplaceAll(text, "\n", "\n"+strings.Repeat(" ", 16)))
+		fmt.Fprintf(w, "%-4s  %-8s  %s\n", c.Status, c.Name, strings.ReplaceAll(text, "\n", "\n"+strings.Repeat(" ", 16)))
 	}
 	switch {
 	case count[failed] > 0:

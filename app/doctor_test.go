@@ -205,7 +205,7 @@ func TestPrintChecks(t *testing.T) {
 		{"model", failed, "one\ntwo", ""},
 	}
 	var out strings.Builder
-	printChecks(&out, checks, false)
+	printChecks(&out, checks)
 	const want = `ok    address   free
 warn  redis     a detail that is too long for one line of this table, which is a hundred characters wide
                 → do this
@@ -219,8 +219,8 @@ fail  model     one
 		t.Error(diff)
 	}
 	out.Reset()
-	printChecks(&out, checks[:1], true)
-	if got := out.String(); !strings.HasPrefix(got, "\x1b[32mok  \x1b[0m  address   free\n") || !strings.HasSuffix(got, "\nAll is well.\n") {
+	printChecks(&out, checks[:1])
+	if got := out.String(); !strings.HasPrefix(got, "ok    address   free\n") || !strings.HasSuffix(got, "\nAll is well.\n") {
 		t.Errorf("%q", got)
 	}
 }
