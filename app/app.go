@@ -89,11 +89,11 @@ type serveCmd struct {
 }
 
 // Run serves until the process is told to stop, then drains.
-func (cmd serveCmd) Run(ctx context.Context, s *settings.Settings, b *Bot, std *cli.Streams) error {
+func (cmd serveCmd) Run(ctx context.Context, s *settings.Settings, std *cli.Streams) error {
 	if err := cli.Check(s); err != nil {
 		return err
 	}
-	p := &program{Settings: s, about: *b, log: cli.Logger(std.Err, s, zerolog.InfoLevel)}
+	p := &program{Settings: s, log: cli.Logger(std.Err, s, zerolog.InfoLevel)}
 	defer p.close()
 	if err := p.record(cmd.Record); err != nil {
 		return err
@@ -154,7 +154,6 @@ func listen(ctx context.Context, addr, setting string) (net.Listener, error) {
 // program is a bot with everything that it is made of.
 type program struct {
 	*settings.Settings
-	about      Bot
 	log        zerolog.Logger
 	ackTimeout time.Duration // 0: as the bot has it
 
@@ -182,7 +181,11 @@ func (p *program) assemble(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	maker, err := p.NewPlanner(logged, p.Actions(), runner, p.watch())
+	watch := settings.Watch{Calls: countModels(p.metrics)}
+	if p.recorder != nil {
+		watch.Model = p.recorder.Model
+	}
+	maker, err := p.NewPlanner(logged, p.Actions(), runner, watch)
 	if err != nil {
 		return err
 	}
@@ -195,8 +198,8 @@ func (p *program) assemble(ctx context.Context) error {
 		return err
 	}
 	cfg := bot.Config{
-		Name: p.about.Name, Actions: maker.Actions, Planner: maker, Store: p.store, Channel: client, Authenticator: bot.Guarded(guard), Log: p.log,
-		Examples: p.about.Examples, FilteredText: p.FilteredText, Feedback: p.Feedback,
+		Name: p.Bot.Name, Actions: maker.Actions, Planner: maker, Store: p.store, Channel: client, Authenticator: bot.Guarded(guard), Log: p.log,
+		Metrics: p.metrics, Examples: p.Bot.Examples, FilteredText: p.FilteredText, Feedback: p.Feedback,
 		TurnTimeout: p.TurnTimeout, AckTimeout: p.ackTimeout, ApprovalTimeout: p.ApprovalTimeout, Approvers: p.Approvers,
 		MaxSteps: p.MaxSteps, MaxSameCalls: p.MaxSameCalls, Budget: p.Budget(), MaxTurns: p.MaxTurns,
 		MaxWaiting: p.MaxWaiting, MaxWaitingPerConversation: p.MaxWaitingEach, MaxConnections: p.MaxConnections, MaxRequests: p.MaxRequests,
@@ -210,9 +213,6 @@ func (p *program) assemble(ctx context.Context) error {
 	}
 	if maker.Skills != nil {
 		cfg.Skills = maker.Skills
-	}
-	if p.MetricsAddr != "" {
-		cfg.Metrics = p.metrics
 	}
 	if p.traces != nil {
 		cfg.Traces = p.traces
@@ -370,7 +370,7 @@ func (p *program) announce(out io.Writer, addr net.Addr) {
 	} else {
 		line = p.log.Debug() // the sentences say the same
 	}
-	fmt.Fprintf(out, "%s listens on %s\n", p.about.Name, url)
+	fmt.Fprintf(out, "%s listens on %s\n", p.Bot.Name, url)
 	for _, part := range [][2]string{
 		{"state", p.aboutState},
 		{"model", p.aboutModel},
@@ -400,18 +400,6 @@ func (p *program) next(addr net.Addr) string {
 	}
 	return fmt.Sprintf(`talk to it: "%s chat --url http://%s" in another terminal, or Microsoft's client with `+
 		"npx @microsoft/m365agentsplayground -e http://%s/api/messages", command, addr, addr)
-}
-
-// watch is what sees the models: who counts their calls, and the recorder.
-func (p *program) watch() settings.Watch {
-	var w settings.Watch
-	if p.MetricsAddr != "" {
-		w.Calls = countModels(p.metrics)
-	}
-	if p.recorder != nil {
-		w.Model = p.recorder.Model
-	}
-	return w
 }
 
 // countModels counts calls of models, their time, tokens and cost.

@@ -42,7 +42,7 @@ func assembled(t testing.TB, e env, log io.Writer) *program {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := &program{Settings: s, about: defaultBot(), log: zerolog.New(log)}
+	p := &program{Settings: s, log: zerolog.New(log)}
 	t.Cleanup(p.close)
 	if err := p.assemble(t.Context()); err != nil {
 		t.Fatal(err)

@@ -47,7 +47,7 @@ func run(ctx context.Context, bot Bot, args []string, std *cli.Streams) int {
 	var all commands
 	all.Bot = settings.Bot(bot)
 	const about = "An AI bot for Microsoft Teams. Settings come from the environment or from flags, which each command lists."
-	return cli.Run(ctx, "bot", about, args, std, &all, &all.Settings, &bot)
+	return cli.Run(ctx, "bot", about, args, std, &all, &all.Settings)
 }
 
 type versionCmd struct{}

@@ -98,7 +98,7 @@ func TestCheckIdentity(t *testing.T) {
 		"context deadline exceeded":                         "firewall",
 		"something that nobody has thought of in the table": "otherwise",
 	} {
-		if got := hintFor(errors.New(code), identityHints, "otherwise"); !strings.Contains(got, hint) {
+		if got := refusal("x", errors.New(code), identityHints, "otherwise").Hint; !strings.Contains(got, hint) {
 			t.Errorf("%s: %s", code, got)
 		}
 	}
@@ -181,7 +181,7 @@ func TestRedisReport(t *testing.T) {
 		"NOAUTH Authentication required":                       "wants a password",
 		"WRONGPASS invalid username-password pair":             "is wrong",
 	} {
-		if got := hintFor(errors.New(fault), redisHints, ""); !strings.Contains(got, hint) {
+		if got := refusal("x", errors.New(fault), redisHints, "").Hint; !strings.Contains(got, hint) {
 			t.Errorf("%s: %s", fault, got)
 		}
 	}
