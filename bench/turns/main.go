@@ -11,7 +11,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"flag"
 	"fmt"
 	"io"
 	"os"
@@ -20,10 +19,11 @@ import (
 	"path/filepath"
 	"runtime/debug"
 	"slices"
-	"strconv"
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/alecthomas/kong"
 )
 
 func main() {
@@ -36,82 +36,49 @@ func main() {
 
 // options are the flags.
 type options struct {
-	conversations          []int
-	latencies              []time.Duration
-	warmup, idle, duration time.Duration
-	timeout                time.Duration
-	replicas, cold         int
-	binary, cores, out     string
+	Conversations []int           `default:"16,128,512" help:"conversations that talk at the same time, a cell for each number"`
+	Latency       []time.Duration `default:"0s,200ms" help:"how long the model takes, a cell for each time"`
+	Duration      time.Duration   `default:"5s" help:"measured time of a cell"`
+	Warmup        time.Duration   `default:"3s" help:"load before it"`
+	Idle          time.Duration   `default:"2s" help:"time without load before that: what a bot asks of Redis then is subtracted"`
+	Timeout       time.Duration   `default:"30s" help:"a reply that takes longer is lost"`
+	Replicas      int             `default:"1" help:"processes of the bot; the messages of every conversation go round them"`
+	Cold          int             `default:"5" help:"cold starts"`
+	Bot           string          `help:"binary of the bot to measure; built from cmd/bot when empty"`
+	Cores         string          `help:"cores that the bot may use, for taskset -c; any when empty"`
+	Out           string          `default:"bench/out" help:"folder for the logs of the bot and of Redis"`
+}
+
+// Validate is called by kong.
+func (o *options) Validate() error {
+	if o.Replicas < 1 || o.Duration <= 0 || o.Cold < 0 || slices.ContainsFunc(o.Conversations, func(n int) bool { return n < 1 }) {
+		return errors.New("--conversations, --replicas and --duration have to be positive, --cold not negative")
+	}
+	return nil
 }
 
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
-	o, err := parse(args, stderr)
-	if errors.Is(err, flag.ErrHelp) {
-		return 0
-	}
+	var o options
+	parser := kong.Must(&o, kong.Name("turns"), kong.Writers(stdout, stderr))
+	_, err := parser.Parse(args)
 	sound := false
 	if err == nil {
 		sound, err = measure(ctx, o, stdout)
 	}
-	if err != nil {
+	switch {
+	case err != nil:
 		fmt.Fprintln(stderr, "turns:", err)
 		return 2
-	}
-	if !sound {
+	case !sound:
 		return 1
 	}
 	return 0
 }
 
-func parse(args []string, stderr io.Writer) (options, error) {
-	o := options{conversations: []int{16, 128, 512}, latencies: []time.Duration{0, 200 * time.Millisecond}}
-	f := flag.NewFlagSet("turns", flag.ContinueOnError)
-	f.SetOutput(stderr)
-	f.Func("conversations", "conversations that talk at the same time, a cell for each number (16,128,512)", func(s string) (err error) {
-		o.conversations, err = list(s, strconv.Atoi)
-		return err
-	})
-	f.Func("latency", "how long the model takes, a cell for each time (0s,200ms)", func(s string) (err error) {
-		o.latencies, err = list(s, time.ParseDuration)
-		return err
-	})
-	f.DurationVar(&o.duration, "duration", 5*time.Second, "measured time of a cell")
-	f.DurationVar(&o.warmup, "warmup", 3*time.Second, "load before it")
-	f.DurationVar(&o.idle, "idle", 2*time.Second, "time without load before that: what a bot asks of Redis then is subtracted")
-	f.DurationVar(&o.timeout, "timeout", 30*time.Second, "a reply that takes longer is lost")
-	f.IntVar(&o.replicas, "replicas", 1, "processes of the bot; the messages of every conversation go round them")
-	f.IntVar(&o.cold, "cold", 5, "cold starts")
-	f.StringVar(&o.binary, "bot", "", "binary of the bot to measure; built from cmd/bot when empty")
-	f.StringVar(&o.cores, "cores", "", "cores that the bot may use, for taskset -c; any when empty")
-	f.StringVar(&o.out, "out", "bench/out", "folder for the logs of the bot and of Redis")
-	if err := f.Parse(args); err != nil {
-		return o, err
-	}
-	switch {
-	case f.NArg() > 0:
-		return o, fmt.Errorf("%q is no flag", f.Args())
-	case o.replicas < 1 || o.duration <= 0 || o.cold < 0 || slices.ContainsFunc(o.conversations, func(n int) bool { return n < 1 }):
-		return o, errors.New("-conversations, -replicas and -duration have to be positive, -cold not negative")
-	}
-	return o, nil
-}
-
-// list reads values that are separated by commas.
-func list[T any](values string, read func(string) (T, error)) (all []T, err error) {
-	for part := range strings.SplitSeq(values, ",") {
-		one, err := read(strings.TrimSpace(part))
-		if err != nil {
-			return nil, err
-		}
-		all = append(all, one)
-	}
-	return all, nil
-}
-
 // measure runs all cells, prints a row for each, and reports whether nothing went wrong
 // with a message or a reply.
 func measure(ctx context.Context, o options, w io.Writer) (sound bool, err error) {
-	if err := os.MkdirAll(o.out, 0o755); err != nil {
+	if err := os.MkdirAll(o.Out, 0o755); err != nil {
 		return false, fmt.Errorf("folder for the logs: %w", err)
 	}
 	dir, err := os.MkdirTemp("", "planbot-turns")
@@ -119,9 +86,9 @@ func measure(ctx context.Context, o options, w io.Writer) (sound bool, err error
 		return false, fmt.Errorf("folder for binaries: %w", err)
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	if o.binary == "" {
-		o.binary = filepath.Join(dir, "bot")
-		if out, err := exec.CommandContext(ctx, "go", "build", "-o", o.binary, "github.com/planbot-go/planbot/cmd/bot").CombinedOutput(); err != nil {
+	if o.Bot == "" {
+		o.Bot = filepath.Join(dir, "bot")
+		if out, err := exec.CommandContext(ctx, "go", "build", "-o", o.Bot, "github.com/planbot-go/planbot/cmd/bot").CombinedOutput(); err != nil {
 			return false, fmt.Errorf("build cmd/bot: %w\n%s", err, out)
 		}
 	}
@@ -132,9 +99,9 @@ func measure(ctx context.Context, o options, w io.Writer) (sound bool, err error
 	defer m.close()
 	r := &rig{options: o, dir: dir, model: m}
 
-	if o.cold > 0 {
+	if o.Cold > 0 {
 		var took []time.Duration
-		for range o.cold {
+		for range o.Cold {
 			one, err := r.coldStart(ctx)
 			if err != nil {
 				return false, fmt.Errorf("cold start: %w", err)
@@ -148,8 +115,8 @@ func measure(ctx context.Context, o options, w io.Writer) (sound bool, err error
 		"| Redis round trips | commands | Redis CPU ms | model calls | bytes/call | errors/lost/doubled/stray/reordered |"
 	fmt.Fprintf(w, "%s\n|%s\n", head, strings.Repeat("--:|", strings.Count(head, "|")-1))
 	sound = true
-	for _, latency := range o.latencies {
-		for _, n := range o.conversations {
+	for _, latency := range o.Latency {
+		for _, n := range o.Conversations {
 			c, err := r.cell(ctx, latency, n)
 			if err != nil {
 				return false, fmt.Errorf("model %v, %d conversations: %w", latency, n, err)
@@ -175,7 +142,8 @@ type rig struct {
 func (r *rig) coldStart(ctx context.Context) (took time.Duration, err error) {
 	err = r.with(ctx, 0, 1, 1, func(_ *redisServer, _ bot, l *load, began time.Time) error {
 		if !l.talks[0].turn(ctx) {
-			return fmt.Errorf("the first message was not answered: %s", l.fault())
+			_, fault := l.outcome()
+			return fmt.Errorf("the first message was not answered: %s", fault)
 		}
 		took = time.Since(began)
 		return nil
@@ -198,7 +166,7 @@ func (r *rig) with(ctx context.Context, latency time.Duration, replicas, convers
 	if err != nil {
 		return err
 	}
-	l, err := newLoad(ctx, b.urls(), conversations, r.timeout)
+	l, err := newLoad(ctx, b.urls(), conversations, r.Timeout)
 	if err != nil {
 		return err
 	}
@@ -208,21 +176,21 @@ func (r *rig) with(ctx context.Context, latency time.Duration, replicas, convers
 
 // cell measures one load.
 func (r *rig) cell(ctx context.Context, latency time.Duration, conversations int) (c cell, err error) {
-	c = cell{replicas: r.replicas, latency: latency, conversations: conversations}
-	err = r.with(ctx, latency, r.replicas, conversations, func(redis *redisServer, b bot, l *load, _ time.Time) error {
-		if err := pause(ctx, min(r.idle, time.Second)); err != nil { // a bot that just started is busy
+	c = cell{replicas: r.Replicas, latency: latency, conversations: conversations}
+	err = r.with(ctx, latency, r.Replicas, conversations, func(redis *redisServer, b bot, l *load, _ time.Time) error {
+		if err := pause(ctx, min(r.Idle, time.Second)); err != nil { // a bot that just started is busy
 			return err
 		}
-		if c.idle, err = r.window(ctx, redis, b, r.idle); err != nil {
+		if c.idle, err = r.window(ctx, redis, b, r.Idle); err != nil {
 			return err
 		}
 		l.start(ctx)
-		defer l.end() // also when something fails below; a second time does nothing
-		if err := pause(ctx, r.warmup); err != nil {
+		defer l.end() // also when something fails below
+		if err := pause(ctx, r.Warmup); err != nil {
 			return err
 		}
 		l.measuring.Store(true)
-		c.used, err = r.window(ctx, redis, b, r.duration)
+		c.used, err = r.window(ctx, redis, b, r.Duration)
 		l.measuring.Store(false)
 		if err != nil {
 			return err
@@ -233,7 +201,7 @@ func (r *rig) cell(ctx context.Context, latency time.Duration, conversations int
 			c.turns = append(c.turns, talk.turns...)
 		}
 		slices.Sort(c.turns)
-		c.counts, c.fault = l.outcome(), l.fault()
+		c.counts, c.fault = l.outcome()
 		return b.died()
 	})
 	return c, err

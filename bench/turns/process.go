@@ -128,11 +128,11 @@ func (r *rig) startBot(ctx context.Context, redis *redisServer, replicas int) (b
 			"PORT=" + strconv.Itoa(port), "BOT_ADDR=", "MICROSOFT_APP_ID=", "AZURE_OPENAI_ENDPOINT=", "BOT_FALLBACK_MODELS=",
 			"OPENAI_BASE_URL=" + r.model.url, "OPENAI_API_KEY=bench", "OPENAI_MODEL=bench", "REDIS_URL=" + redis.url,
 		}
-		args := []string{r.binary}
-		if r.cores != "" {
-			args = []string{"taskset", "-c", r.cores, r.binary}
+		args := []string{r.Bot}
+		if r.Cores != "" {
+			args = []string{"taskset", "-c", r.Cores, r.Bot}
 		}
-		p, err := startProcess(ctx, filepath.Join(r.out, fmt.Sprintf("bot-%d.log", i+1)), port, env, args...)
+		p, err := startProcess(ctx, filepath.Join(r.Out, fmt.Sprintf("bot-%d.log", i+1)), port, env, args...)
 		if err != nil {
 			return b, err
 		}
@@ -197,7 +197,7 @@ func (r *rig) startRedis(ctx context.Context) (*redisServer, error) {
 	if err != nil {
 		return nil, err
 	}
-	p, err := startProcess(ctx, filepath.Join(r.out, "redis.log"), port, nil,
+	p, err := startProcess(ctx, filepath.Join(r.Out, "redis.log"), port, nil,
 		"redis-server", "--bind", "127.0.0.1", "--port", strconv.Itoa(port), "--dir", r.dir, "--save", "", "--appendonly", "no")
 	if err != nil {
 		return nil, err
