@@ -11,6 +11,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"net"
 	"net/http"
 	"os"
@@ -44,11 +45,31 @@ import (
 	"github.com/planbot-go/planbot/state/inbox"
 )
 
-// Bot is what a program is made around. Name and Register are required.
+// Bot is what a program is made around. Name is required; the zero value of
+// every other field is a working default.
 type Bot struct {
 	Name     string                  // what people call it
 	Register func(*actions.Registry) // adds its actions; it is called more than once
 	Examples []string                // what people may say, for its help
+
+	// Planner is the planner where BOT_PLANNER names none. "": sequence.
+	Planner string
+	// Prompts has a folder prompts, which counts where BOT_PROMPTS_DIR names no other. nil: ours.
+	Prompts fs.FS
+	// Functions are what prompts may call, see [planner.Config].
+	Functions map[string]func(context.Context, *actions.Turn, []string) (any, error)
+}
+
+// New makes the bot alone, on that model: for a test, or a server of your own. cfg has what
+// Bot does not.
+func New(ctx context.Context, b Bot, model models.Model, cfg bot.Config) (*bot.Bot, error) {
+	s := settings.Settings{Bot: settings.Bot(b), Planner: b.Planner}
+	maker, err := s.NewPlanner(ctx, s.Actions(), nil, settings.Watch{Model: func(models.Model) models.Model { return model }})
+	if err != nil {
+		return nil, err
+	}
+	cfg.Name, cfg.Examples, cfg.Actions, cfg.Planner = b.Name, b.Examples, maker.Actions, maker
+	return bot.New(cfg)
 }
 
 const (
@@ -68,11 +89,11 @@ type serveCmd struct {
 }
 
 // Run serves until the process is told to stop, then drains.
-func (cmd serveCmd) Run(ctx context.Context, s *settings.Settings, b *Bot, std *cli.Streams) error {
+func (cmd serveCmd) Run(ctx context.Context, s *settings.Settings, std *cli.Streams) error {
 	if err := cli.Check(s); err != nil {
 		return err
 	}
-	p := &program{Settings: s, about: *b, log: cli.Logger(std.Err, s, zerolog.InfoLevel)}
+	p := &program{Settings: s, log: cli.Logger(std.Err, s, zerolog.InfoLevel)}
 	defer p.close()
 	if err := p.record(cmd.Record); err != nil {
 		return err
@@ -87,11 +108,9 @@ func (cmd serveCmd) Run(ctx context.Context, s *settings.Settings, b *Bot, std *
 	if err != nil {
 		return err
 	}
-	stopMetrics, err := p.showMetrics(ctx)
-	if err != nil {
+	if err := p.showMetrics(ctx); err != nil {
 		return errors.Join(err, listener.Close())
 	}
-	defer stopMetrics()
 	p.announce(std.Out, listener.Addr())
 	return p.serve(ctx, listener)
 }
@@ -135,7 +154,6 @@ func listen(ctx context.Context, addr, setting string) (net.Listener, error) {
 // program is a bot with everything that it is made of.
 type program struct {
 	*settings.Settings
-	about      Bot
 	log        zerolog.Logger
 	ackTimeout time.Duration // 0: as the bot has it
 
@@ -163,7 +181,11 @@ func (p *program) assemble(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	maker, err := p.NewPlanner(logged, p.Actions(), runner, p.watch())
+	watch := settings.Watch{Calls: countModels(p.metrics)}
+	if p.recorder != nil {
+		watch.Model = p.recorder.Model
+	}
+	maker, err := p.NewPlanner(logged, p.Actions(), runner, watch)
 	if err != nil {
 		return err
 	}
@@ -176,8 +198,8 @@ func (p *program) assemble(ctx context.Context) error {
 		return err
 	}
 	cfg := bot.Config{
-		Name: p.about.Name, Actions: maker.Actions, Planner: maker, Store: p.store, Channel: client, Authenticator: bot.Guarded(guard), Log: p.log,
-		Examples: p.about.Examples, FilteredText: p.FilteredText, Feedback: p.Feedback,
+		Name: p.Bot.Name, Actions: maker.Actions, Planner: maker, Store: p.store, Channel: client, Authenticator: bot.Guarded(guard), Log: p.log,
+		Metrics: p.metrics, Examples: p.Bot.Examples, FilteredText: p.FilteredText, Feedback: p.Feedback,
 		TurnTimeout: p.TurnTimeout, AckTimeout: p.ackTimeout, ApprovalTimeout: p.ApprovalTimeout, Approvers: p.Approvers,
 		MaxSteps: p.MaxSteps, MaxSameCalls: p.MaxSameCalls, Budget: p.Budget(), MaxTurns: p.MaxTurns,
 		MaxWaiting: p.MaxWaiting, MaxWaitingPerConversation: p.MaxWaitingEach, MaxConnections: p.MaxConnections, MaxRequests: p.MaxRequests,
@@ -191,9 +213,6 @@ func (p *program) assemble(ctx context.Context) error {
 	}
 	if maker.Skills != nil {
 		cfg.Skills = maker.Skills
-	}
-	if p.MetricsAddr != "" {
-		cfg.Metrics = p.metrics
 	}
 	if p.traces != nil {
 		cfg.Traces = p.traces
@@ -219,11 +238,7 @@ func (p *program) openStore(ctx context.Context) (err error) {
 		}
 		p.aboutState = p.store.String()
 	}
-	p.closers = append(p.closers, func() {
-		if err := p.store.Close(); err != nil {
-			p.log.Debug().Err(err).Msg("close state")
-		}
-	})
+	p.closers = append(p.closers, func() { _ = p.store.Close() }) // nothing is on its way
 	return nil
 }
 
@@ -355,7 +370,7 @@ func (p *program) announce(out io.Writer, addr net.Addr) {
 	} else {
 		line = p.log.Debug() // the sentences say the same
 	}
-	fmt.Fprintf(out, "%s listens on %s\n", p.about.Name, url)
+	fmt.Fprintf(out, "%s listens on %s\n", p.Bot.Name, url)
 	for _, part := range [][2]string{
 		{"state", p.aboutState},
 		{"model", p.aboutModel},
@@ -387,18 +402,6 @@ func (p *program) next(addr net.Addr) string {
 		"npx @microsoft/m365agentsplayground -e http://%s/api/messages", command, addr, addr)
 }
 
-// watch is what sees the models: who counts their calls, and the recorder.
-func (p *program) watch() settings.Watch {
-	var w settings.Watch
-	if p.MetricsAddr != "" {
-		w.Calls = countModels(p.metrics)
-	}
-	if p.recorder != nil {
-		w.Model = p.recorder.Model
-	}
-	return w
-}
-
 // countModels counts calls of models, their time, tokens and cost.
 func countModels(metrics prometheus.Registerer) func(outcome string, lasted time.Duration, used models.Usage) {
 	auto := promauto.With(metrics)
@@ -426,32 +429,30 @@ func countModels(metrics prometheus.Registerer) func(outcome string, lasted time
 	}
 }
 
-// showMetrics serves them at BOT_METRICS_ADDR until stop is called.
-func (p *program) showMetrics(ctx context.Context) (stop func(), err error) {
+// showMetrics serves them at BOT_METRICS_ADDR until the program is closed.
+func (p *program) showMetrics(ctx context.Context) error {
 	if p.MetricsAddr == "" {
-		return func() {}, nil
+		return nil
 	}
 	listener, err := listen(ctx, p.MetricsAddr, "BOT_METRICS_ADDR")
 	if err != nil {
-		return nil, err
+		return err
 	}
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", promhttp.HandlerFor(p.metrics, promhttp.HandlerOpts{Registry: p.metrics}))
 	server := p.bot.NewServer(mux)
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
+	var served sync.WaitGroup
+	served.Go(func() {
 		if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
 			p.log.Error().Err(fmt.Errorf("serve metrics: %w", err)).Msg("metrics stopped")
 		}
-	}()
+	})
+	p.closers = append(p.closers, func() {
+		_ = server.Close() // nobody is left to be told
+		served.Wait()
+	})
 	p.log.Info().Str("url", "http://"+listener.Addr().String()+"/metrics").Msg("serving metrics")
-	return func() {
-		if err := server.Close(); err != nil {
-			p.log.Debug().Err(err).Msg("close metrics")
-		}
-		<-done
-	}, nil
+	return nil
 }
 
 // record begins a recording in that folder, and says so; "": there is none. The log is made one
@@ -490,13 +491,14 @@ func (p *program) openTraces(ctx context.Context) error {
 	if p.OTelDisabled || p.OTelExporter == "none" || p.OTelExporter == "" && p.OTelEndpoint == "" && p.OTelTraces == "" {
 		return nil
 	}
-	// Of two attributes with one name the later counts.
-	attributes := []attribute.KeyValue{attribute.String("service.name", "planbot"), attribute.String("service.version", versionText())}
-	for _, pair := range p.OTelAttributes {
-		attributes = append(attributes, attribute.String(pair[0], pair[1]))
-	}
+	named := [][2]string{{"service.name", "planbot"}, {"service.version", versionText()}}
+	named = append(named, p.OTelAttributes...) // of two with one name the later counts
 	if p.OTelServiceName != "" {
-		attributes = append(attributes, attribute.String("service.name", p.OTelServiceName))
+		named = append(named, [2]string{"service.name", p.OTelServiceName})
+	}
+	var attributes []attribute.KeyValue
+	for _, pair := range named {
+		attributes = append(attributes, attribute.String(pair[0], pair[1]))
 	}
 	about, err := resource.New(ctx, resource.WithTelemetrySDK(), resource.WithHost(), resource.WithAttributes(attributes...))
 	if err != nil {
@@ -525,13 +527,9 @@ func (p *program) openTraces(ctx context.Context) error {
 
 // collector says where spans are sent, and how.
 func (p *program) collector() (otlp.Config, error) {
-	const usual = "http://localhost:4318"
 	to := otlp.Config{
-		URL:     cmp.Or(p.OTelTraces, strings.TrimRight(cmp.Or(p.OTelEndpoint, usual), "/")+"/v1/traces"),
-		Headers: map[string]string{}, Timeout: time.Duration(p.OTelTimeout) * time.Millisecond, Gzip: p.OTelCompression == "gzip",
-	}
-	for _, header := range p.OTelHeaders {
-		to.Headers[header[0]] = header[1]
+		URL:     cmp.Or(p.OTelTraces, strings.TrimRight(cmp.Or(p.OTelEndpoint, "http://localhost:4318"), "/")+"/v1/traces"),
+		Headers: p.OTelHeaders, Timeout: time.Duration(p.OTelTimeout) * time.Millisecond, Gzip: p.OTelCompression == "gzip",
 	}
 	if p.OTelCertificate != "" { // it, and no others
 		pem, err := os.ReadFile(p.OTelCertificate)
@@ -548,14 +546,13 @@ func (p *program) collector() (otlp.Config, error) {
 // sampler says which turns are traced. A turn never has a parent of others, so samplers that
 // look at one do as they do without.
 func (p *program) sampler() sdktrace.Sampler {
-	name, based := strings.CutPrefix(p.OTelSampler, "parentbased_")
-	sampler := map[string]sdktrace.Sampler{
-		"always_on": sdktrace.AlwaysSample(), "always_off": sdktrace.NeverSample(), "traceidratio": sdktrace.TraceIDRatioBased(p.OTelSamplerArg),
-	}[name]
-	if based {
-		return sdktrace.ParentBased(sampler)
+	switch strings.TrimPrefix(p.OTelSampler, "parentbased_") {
+	case "always_off":
+		return sdktrace.NeverSample()
+	case "traceidratio":
+		return sdktrace.TraceIDRatioBased(p.OTelSamplerArg)
 	}
-	return sampler
+	return sdktrace.AlwaysSample()
 }
 
 // flush sends the spans that there are, in ctx's time, and ends. Only the first one does.
@@ -579,43 +576,40 @@ func traceFaults(log zerolog.Logger) otel.ErrorHandlerFunc {
 var version string
 
 func versionText() string {
-	info, ok := debug.ReadBuildInfo()
-	if !ok {
-		return cmp.Or(version, "unknown")
+	built := "devel"
+	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" {
+		built = strings.Trim(info.Main.Version, "()") // "(devel)" where nothing is known
 	}
-	revision := ""
-	for _, s := range info.Settings {
-		if s.Key == "vcs.revision" {
-			revision = s.Value[:min(12, len(s.Value))]
-		}
-	}
-	main := strings.Trim(info.Main.Version, "()") // "(devel)" where nothing is known
-	return cmp.Or(version, revision, main, "devel")
+	return cmp.Or(version, built)
 }
 
-// get asks a bot on this machine, by the address that it listens on, for one of its pages.
-// Another answer than 200 is an error.
-func get(ctx context.Context, addr, path string) (body string, err error) {
+// getLocal gets a page of a bot on this machine, by the address that it listens on.
+func getLocal(ctx context.Context, addr, path string) (body []byte, err error) {
 	host, port, err := net.SplitHostPort(addr)
 	if err != nil {
-		return "", err
+		return nil, err
 	}
 	if ip := net.ParseIP(host); host == "" || ip != nil && ip.IsUnspecified() {
 		host = "127.0.0.1"
 	}
-	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: healthTimeout}
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+net.JoinHostPort(host, port)+path, http.NoBody)
+	ctx, cancel := context.WithTimeout(ctx, healthTimeout)
+	defer cancel()
+	return get(ctx, &http.Transport{DisableKeepAlives: true}, "http://"+net.JoinHostPort(host, port)+path)
+}
+
+// get gets a page. Another answer than 200 is an error.
+func get(ctx context.Context, by *http.Transport, url string) (body []byte, err error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)
 	if err != nil {
-		return "", err
+		return nil, err
 	}
-	resp, err := client.Do(req)
+	resp, err := by.RoundTrip(req)
 	if err != nil {
-		return "", err
+		return nil, err
 	}
 	defer func() { _ = resp.Body.Close() }() // read only
-	said, _ := io.ReadAll(io.LimitReader(resp.Body, 1<<10))
 	if resp.StatusCode != http.StatusOK {
-		return "", errors.New(resp.Status)
+		return nil, fmt.Errorf("it answered %s", resp.Status)
 	}
-	return string(said), nil
+	return io.ReadAll(io.LimitReader(resp.Body, 1<<20))
 }

@@ -32,7 +32,7 @@ func (e env) read() (*settings.Settings, error) {
 	for flag, value := range e {
 		args = append(args, "--"+flag+"="+value)
 	}
-	return settings.Read(defaultBot().Register, args...)
+	return settings.Read(settings.Bot(defaultBot()), args...)
 }
 
 // assembled is the default bot with these settings, which ends with the test.
@@ -42,7 +42,7 @@ func assembled(t testing.TB, e env, log io.Writer) *program {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := &program{Settings: s, about: defaultBot(), log: zerolog.New(log)}
+	p := &program{Settings: s, log: zerolog.New(log)}
 	t.Cleanup(p.close)
 	if err := p.assemble(t.Context()); err != nil {
 		t.Fatal(err)

@@ -22,9 +22,9 @@ type chatCmd struct {
 
 // Run talks with the bot as a channel does: with the one at URL, or else with one that it
 // serves on a port of its own. Of that only warnings are logged unless a level is asked for.
-func (c chatCmd) Run(ctx context.Context, s *settings.Settings, b *Bot, std *cli.Streams) error {
+func (c chatCmd) Run(ctx context.Context, s *settings.Settings, std *cli.Streams) error {
 	cfg := console.Config{
-		In: std.In, Out: std.Out, BotName: b.Name, Dumb: os.Getenv("TERM") == "dumb", NoColor: os.Getenv("NO_COLOR") != "",
+		In: std.In, Out: std.Out, BotName: s.Bot.Name, Dumb: os.Getenv("TERM") == "dumb", NoColor: os.Getenv("NO_COLOR") != "",
 	}
 	if c.URL != "" {
 		u, err := url.Parse(c.URL)
@@ -48,7 +48,7 @@ func (c chatCmd) Run(ctx context.Context, s *settings.Settings, b *Bot, std *cli
 	own.DrainTimeout = time.Second // nobody waits for a turn once it is left
 	cfg.Timeout = own.TurnTimeout + time.Minute
 	cfg.Logs = &console.Logs{Out: std.Err}
-	p := &program{Settings: &own, about: *b, log: cli.Logger(cfg.Logs, &own, zerolog.WarnLevel), ackTimeout: cfg.Timeout} // the console waits for each turn
+	p := &program{Settings: &own, log: cli.Logger(cfg.Logs, &own, zerolog.WarnLevel), ackTimeout: cfg.Timeout} // the console waits for each turn
 	defer p.close()
 	if err := p.assemble(ctx); err != nil {
 		return err
@@ -61,7 +61,7 @@ func (c chatCmd) Run(ctx context.Context, s *settings.Settings, b *Bot, std *cli
 	defer leave()
 	served := make(chan error, 1)
 	go func() { served <- p.serve(ctx, listener) }()
-	fmt.Fprintf(std.Out, "%s, model: %s.\n", b.Name, p.aboutModel)
+	fmt.Fprintf(std.Out, "%s, model: %s.\n", s.Bot.Name, p.aboutModel)
 	cfg.BotURL = "http://" + listener.Addr().String() + "/api/messages"
 	err = console.Run(ctx, cfg)
 	cfg.Logs.Mute() // a turn that is cut off here is no news

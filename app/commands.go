@@ -35,19 +35,19 @@ const gcPercent = 200
 // Main runs the process's command line for that bot, and exits. Settings come from the
 // environment or from flags; the exit code is 1 for what failed, and 2 for wrong use and wrong
 // settings.
-func Main(bot Bot) {
+func Main(b Bot) {
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(gcPercent)
 	}
-	cli.Main(func(ctx context.Context, args []string, std *cli.Streams) int { return run(ctx, bot, args, std) })
+	cli.Main(func(ctx context.Context, args []string, std *cli.Streams) int { return run(ctx, b, args, std) })
 }
 
 // run runs one command line and returns the exit code.
 func run(ctx context.Context, bot Bot, args []string, std *cli.Streams) int {
 	var all commands
-	all.Register = bot.Register
+	all.Bot = settings.Bot(bot)
 	const about = "An AI bot for Microsoft Teams. Settings come from the environment or from flags, which each command lists."
-	return cli.Run(ctx, "bot", about, args, std, &all, &all.Settings, &bot)
+	return cli.Run(ctx, "bot", about, args, std, &all, &all.Settings)
 }
 
 type versionCmd struct{}
@@ -65,7 +65,7 @@ func (healthcheckCmd) Run(ctx context.Context, s *settings.Settings) error {
 	if err := cli.Check(s); err != nil {
 		return err
 	}
-	if _, err := get(ctx, s.Listen(), "/readyz"); err != nil {
+	if _, err := getLocal(ctx, s.Listen(), "/readyz"); err != nil {
 		return fmt.Errorf("healthcheck: %w", err)
 	}
 	return nil

@@ -2,22 +2,19 @@ package app
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"maps"
 	"net/http"
-	"os"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"syscall"
 	"time"
 
-	"github.com/go-json-experiment/json"
-	"github.com/go-json-experiment/json/jsontext"
 	"github.com/rs/zerolog"
 
 	"github.com/planbot-go/planbot/connector"
@@ -52,7 +49,7 @@ func (d doctorCmd) Run(ctx context.Context, s *settings.Settings, std *cli.Strea
 			return fmt.Errorf("doctor: %w", err)
 		}
 	} else {
-		printChecks(std.Out, checks, cli.IsTerminal(std.Out) && os.Getenv("NO_COLOR") == "")
+		printChecks(std.Out, checks)
 	}
 	if slices.ContainsFunc(checks, func(c check) bool { return c.Status == failed }) {
 		return cli.SilentError{Code: cli.ExitFailed}
@@ -125,27 +122,23 @@ func examine(ctx context.Context, probes []probe, secrets []string) []check {
 	return checks
 }
 
-// reason says in a few words why something did not answer.
-func reason(err error) string {
-	if errors.Is(err, context.DeadlineExceeded) {
-		return "no answer in time"
+// refusal is the check of what failed with an error, with the hint of the first phrase that the
+// error holds.
+func refusal(detail string, err error, hints [][2]string, otherwise string) check {
+	hint, text := otherwise, strings.ToLower(err.Error())
+	for _, h := range slices.Backward(hints) {
+		if strings.Contains(text, h[0]) {
+			hint = h[1]
+		}
 	}
-	return err.Error()
+	if errors.Is(err, context.DeadlineExceeded) {
+		return fail(detail+": no answer in time", hint)
+	}
+	return fail(detail+": "+err.Error(), hint)
 }
 
 // since rounds for reading.
 func since(start time.Time) time.Duration { return time.Since(start).Round(time.Millisecond) }
-
-// hintFor returns the hint of the first phrase that the error holds.
-func hintFor(err error, hints [][2]string, otherwise string) string {
-	text := strings.ToLower(err.Error())
-	for _, h := range hints {
-		if strings.Contains(text, h[0]) {
-			return h[1]
-		}
-	}
-	return otherwise
-}
 
 // probes check each part of the bot that the settings describe.
 func (p *program) probes(ctx context.Context) ([]probe, error) {
@@ -200,7 +193,7 @@ func checkAddress(ctx context.Context, addr string) check {
 		_ = listener.Close() // nobody has connected
 		return ok("the bot will listen on " + addr + ", which is free")
 	case errors.Is(err, syscall.EADDRINUSE):
-		if body, err := get(ctx, addr, "/healthz"); err == nil && strings.TrimSpace(body) == "ok" {
+		if body, err := getLocal(ctx, addr, "/healthz"); err == nil && string(body) == "ok\n" {
 			return warn(addr+" is taken by a program that says it is healthy, so the bot seems to be running already",
 				"stop it before you start another one, or set PORT to a free port")
 		}
@@ -228,8 +221,8 @@ func (p *program) checkIdentity(ctx context.Context, client *connector.Client) c
 	about := fmt.Sprintf("app %s (%s)", p.AppID, strings.TrimSuffix(p.IdentityType()+", tenant "+p.AppTenant, ", tenant "))
 	start := time.Now()
 	if err := client.CheckToken(ctx); err != nil {
-		return fail(about+" gets no token from Microsoft, so it cannot answer: "+reason(err), hintFor(err, identityHints,
-			"compare MICROSOFT_APP_… with the app registration, and see whether this machine reaches the login server"))
+		return refusal(about+" gets no token from Microsoft, so it cannot answer", err, identityHints,
+			"compare MICROSOFT_APP_… with the app registration, and see whether this machine reaches the login server")
 	}
 	return ok(fmt.Sprintf("%s got a token in %s", about, since(start)))
 }
@@ -259,32 +252,22 @@ func checkOpenID(ctx context.Context, url, settings string) check {
 	start := time.Now()
 	issuer, err := fetchIssuer(ctx, url)
 	if err != nil {
-		return fail("the keys that prove who calls cannot be found at "+url+", so every caller will be refused: "+reason(err),
+		return refusal("the keys that prove who calls cannot be found at "+url+", so every caller will be refused", err, nil,
 			"see the firewall and the proxy (HTTPS_PROXY), and "+settings+" if they are set")
 	}
 	return ok(fmt.Sprintf("%s answered in %s; tokens have to be of %s", url, since(start), issuer))
 }
 
 func fetchIssuer(ctx context.Context, url string) (issuer string, err error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)
+	body, err := get(ctx, &http.Transport{Proxy: http.ProxyFromEnvironment, DisableKeepAlives: true}, url)
 	if err != nil {
 		return "", err
-	}
-	transport := &http.Transport{Proxy: http.ProxyFromEnvironment, DisableKeepAlives: true}
-	resp, err := transport.RoundTrip(req)
-	if err != nil {
-		return "", err
-	}
-	defer func() { _ = resp.Body.Close() }() // read only
-	if resp.StatusCode != http.StatusOK {
-		return "", fmt.Errorf("it answered %s", resp.Status)
 	}
 	var document struct {
 		Issuer string `json:"issuer"`
 		Keys   string `json:"jwks_uri"`
 	}
-	err = json.UnmarshalRead(io.LimitReader(resp.Body, 1<<20), &document, jsontext.AllowDuplicateNames(true))
-	if err != nil || document.Issuer == "" || document.Keys == "" {
+	if json.Unmarshal(body, &document) != nil || document.Issuer == "" || document.Keys == "" {
 		return "", errors.New("its answer is no OpenID document")
 	}
 	return document.Issuer, nil
@@ -318,8 +301,8 @@ func checkModel(ctx context.Context, model models.Model, about string) check {
 		return warn(fmt.Sprintf("%s gave no answer within %s; the bot itself waits longer", about, since(start)),
 			"a server that loads its model at the first question is quicker the second time: run the doctor again")
 	}
-	return fail(about+" does not answer: "+reason(err), hintFor(err, modelHints,
-		"compare the settings whose names begin with OPENAI_ or AZURE_OPENAI_ with what your provider says"))
+	return refusal(about+" does not answer", err, modelHints,
+		"compare the settings whose names begin with OPENAI_ or AZURE_OPENAI_ with what your provider says")
 }
 
 var modelHints = [][2]string{
@@ -335,7 +318,7 @@ var modelHints = [][2]string{
 func (p *program) checkSkills(ctx context.Context) check {
 	found, faults, err := p.SkillsConfig().Discover(ctx)
 	if err != nil {
-		return fail(reason(err), "BOT_SKILLS_DIR names folders of skills, separated as in PATH")
+		return fail(err.Error(), "BOT_SKILLS_DIR names folders of skills, separated as in PATH")
 	}
 	var names []string
 	for _, s := range found {
@@ -361,9 +344,9 @@ func (p *program) checkScripts(ctx context.Context) check {
 	box, err := p.OpenSandbox(ctx)
 	switch {
 	case err != nil && p.SkillsSandbox != settings.AutoSandbox:
-		return fail(reason(err), install+"; or set BOT_SKILLS_SANDBOX to auto")
+		return fail(err.Error(), install+"; or set BOT_SKILLS_SANDBOX to auto")
 	case err != nil:
-		return warn("scripts of skills are refused: "+reason(err), install+"; or set BOT_SKILLS_SANDBOX to none")
+		return warn("scripts of skills are refused: "+err.Error(), install+"; or set BOT_SKILLS_SANDBOX to none")
 	}
 	commands := box.Interpreters()
 	if len(commands) == 0 {
@@ -395,8 +378,8 @@ func (p *program) checkRedis(ctx context.Context) check {
 	for range 2 { // the first one connects
 		start := time.Now()
 		if err := p.store.Ping(ctx); err != nil {
-			return fail(fmt.Sprintf("no answer from %s, so the bot takes no message: %s", p.store, reason(err)),
-				hintFor(err, redisHints, `see that the server runs (redis-cli -u "$REDIS_URL" ping) and that REDIS_URL names it`))
+			return refusal(fmt.Sprintf("no answer from %s, so the bot takes no message", p.store), err, redisHints,
+				`see that the server runs (redis-cli -u "$REDIS_URL" ping) and that REDIS_URL names it`)
 		}
 		latency = since(start)
 	}
@@ -406,7 +389,7 @@ func (p *program) checkRedis(ctx context.Context) check {
 	}
 	text, err := p.store.Info(ctx)
 	if err != nil {
-		c.Detail += "; it does not say how it is set up (" + reason(err) + ")"
+		c.Detail += "; it does not say how it is set up (" + err.Error() + ")"
 		return c
 	}
 	snapshots, err := p.store.Setting(ctx, "save")
@@ -434,10 +417,9 @@ func (c *check) redis(text, snapshots string, noSnapshots error) {
 	}
 	if version := info["redis_version"]; version != "" {
 		c.Detail += "; version " + version
-		parts := strings.SplitN(version+".", ".", 3)
-		major, err := strconv.Atoi(parts[0])
-		minor, bad := strconv.Atoi(parts[1])
-		if err == nil && bad == nil && (major < 6 || major == 6 && minor < 2) { // which get no fixes any more
+		var major, minor int
+		_, err := fmt.Sscanf(version, "%d.%d", &major, &minor)
+		if err == nil && (major < 6 || major == 6 && minor < 2) { // which get no fixes any more
 			c.warn("older than 6.2", "bring Redis up to date")
 		}
 	}
@@ -464,19 +446,15 @@ func (c *check) redis(text, snapshots string, noSnapshots error) {
 }
 
 // printChecks writes the checks for people, and a last line that sums up.
-func printChecks(w io.Writer, checks []check, color bool) {
+func printChecks(w io.Writer, checks []check) {
 	count := map[status]int{}
 	for _, c := range checks {
 		count[c.Status]++
-		mark := fmt.Sprintf("%-4s", c.Status)
-		if color {
-			mark = "\x1b[" + map[status]string{fine: "32", warned: "33", failed: "31"}[c.Status] + "m" + mark + "\x1b[0m"
-		}
 		text := c.Detail
 		if c.Hint != "" {
 			text += "\n→ " + strings.ReplaceAll(c.Hint, "\n", "\n  ")
 		}
-		fmt.Fprintf(w, "%s  %-8s  %s\n", mark, c.Name, strings.ReplaceAll(text, "\n", "\n"+strings.Repeat(" ", 16)))
+		fmt.Fprintf(w, "%-4s  %-8s  %s\n", c.Status, c.Name, strings.ReplaceAll(text, "\n", "\n"+strings.Repeat(" ", 16)))
 	}
 	switch {
 	case count[failed] > 0:

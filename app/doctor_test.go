@@ -98,7 +98,7 @@ func TestCheckIdentity(t *testing.T) {
 		"context deadline exceeded":                         "firewall",
 		"something that nobody has thought of in the table": "otherwise",
 	} {
-		if got := hintFor(errors.New(code), identityHints, "otherwise"); !strings.Contains(got, hint) {
+		if got := refusal("x", errors.New(code), identityHints, "otherwise").Hint; !strings.Contains(got, hint) {
 			t.Errorf("%s: %s", code, got)
 		}
 	}
@@ -181,7 +181,7 @@ func TestRedisReport(t *testing.T) {
 		"NOAUTH Authentication required":                       "wants a password",
 		"WRONGPASS invalid username-password pair":             "is wrong",
 	} {
-		if got := hintFor(errors.New(fault), redisHints, ""); !strings.Contains(got, hint) {
+		if got := refusal("x", errors.New(fault), redisHints, "").Hint; !strings.Contains(got, hint) {
 			t.Errorf("%s: %s", fault, got)
 		}
 	}
@@ -205,7 +205,7 @@ func TestPrintChecks(t *testing.T) {
 		{"model", failed, "one\ntwo", ""},
 	}
 	var out strings.Builder
-	printChecks(&out, checks, false)
+	printChecks(&out, checks)
 	const want = `ok    address   free
 warn  redis     a detail that is too long for one line of this table, which is a hundred characters wide
                 → do this
@@ -219,8 +219,8 @@ fail  model     one
 		t.Error(diff)
 	}
 	out.Reset()
-	printChecks(&out, checks[:1], true)
-	if got := out.String(); !strings.HasPrefix(got, "\x1b[32mok  \x1b[0m  address   free\n") || !strings.HasSuffix(got, "\nAll is well.\n") {
+	printChecks(&out, checks[:1])
+	if got := out.String(); !strings.HasPrefix(got, "ok    address   free\n") || !strings.HasSuffix(got, "\nAll is well.\n") {
 		t.Errorf("%q", got)
 	}
 }

@@ -30,14 +30,14 @@ type manifestBuildCmd struct {
 }
 
 // Run writes the package, or nothing when something is wrong with it.
-func (c manifestBuildCmd) Run(s *settings.Settings, b *Bot, std *cli.Streams) error {
+func (c manifestBuildCmd) Run(s *settings.Settings, std *cli.Streams) error {
 	var starters []manifest.Command
 	for _, a := range s.Actions().All() {
 		starters = append(starters, manifest.Starter(a.Name, a.Description))
 	}
 	var zip bytes.Buffer
 	err := manifest.Build(&zip, manifest.Config{
-		AppID: c.AppID, Domain: c.Domain, Version: c.AppVersion, Name: cmp.Or(c.Name, b.Name), Developer: c.Developer,
+		AppID: c.AppID, Domain: c.Domain, Version: c.AppVersion, Name: cmp.Or(c.Name, s.Bot.Name), Developer: c.Developer,
 		WebsiteURL: c.WebsiteURL, PrivacyURL: c.PrivacyURL, TermsURL: c.TermsURL, Prompts: starters,
 		Commands: []manifest.Command{
 			{Title: "help", Description: "Shows what I can do"},

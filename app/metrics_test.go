@@ -32,8 +32,7 @@ func TestMetricsAreShown(t *testing.T) {
 	t.Parallel()
 	var log logBuffer
 	a := assembled(t, env{"port": "0", "bot-metrics-addr": "127.0.0.1:0"}, &log)
-	stop, err := a.showMetrics(t.Context())
-	if err != nil {
+	if err := a.showMetrics(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	url := regexp.MustCompile(`http://\S+/metrics`).FindString(log.String())
@@ -52,7 +51,7 @@ func TestMetricsAreShown(t *testing.T) {
 			t.Errorf("no %q (%v) in\n%s", want, err, body)
 		}
 	}
-	stop()
+	a.close()
 	if resp, err := http.DefaultClient.Do(req); err == nil {
 		_ = resp.Body.Close()
 		t.Error("still shown")

@@ -206,12 +206,12 @@ func TestTraceSettings(t *testing.T) {
 		want func(otlp.Config, sdktrace.Sampler) bool
 	}{
 		"default collector": {env{"otel-traces-exporter": "otlp"}, func(e otlp.Config, s sdktrace.Sampler) bool {
-			return e.URL == "http://localhost:4318/v1/traces" && s.Description() == sdktrace.ParentBased(sdktrace.AlwaysSample()).Description()
+			return e.URL == "http://localhost:4318/v1/traces" && s.Description() == sdktrace.AlwaysSample().Description()
 		}},
 		"base address":  {env{"otel-exporter-otlp-endpoint": "https://c.example/otlp"}, func(e otlp.Config, s sdktrace.Sampler) bool { return e.URL == "https://c.example/otlp/v1/traces" }},
 		"whole address": {env{"otel-exporter-otlp-endpoint": "http://x", "otel-exporter-otlp-traces-endpoint": "http://c.example/in"}, func(e otlp.Config, s sdktrace.Sampler) bool { return e.URL == "http://c.example/in" }},
 		"transport": {env{"otel-exporter-otlp-endpoint": "http://x", "otel-exporter-otlp-headers": "api-key=a%3Db, x-team=1", "otel-exporter-otlp-timeout": "1500", "otel-exporter-otlp-compression": "gzip", "otel-exporter-otlp-protocol": "http/protobuf"}, func(e otlp.Config, s sdktrace.Sampler) bool {
-			return e.Headers["api-key"] == "a=b" && e.Headers["x-team"] == "1" && e.Timeout == 1500*time.Millisecond && e.Gzip
+			return slices.Equal(e.Headers, [][2]string{{"api-key", "a=b"}, {"x-team", "1"}}) && e.Timeout == 1500*time.Millisecond && e.Gzip
 		}},
 		"certificate": {env{"otel-exporter-otlp-endpoint": "https://x", "otel-exporter-otlp-certificate": filepath.Join(dir, "ca.pem")}, func(e otlp.Config, s sdktrace.Sampler) bool { return e.TLS.RootCAs != nil }},
 		"share":       {env{"otel-traces-sampler": "traceidratio", "otel-traces-sampler-arg": "0.25"}, func(e otlp.Config, s sdktrace.Sampler) bool { return s.Description() == "TraceIDRatioBased{0.25}" }},

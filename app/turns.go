@@ -398,9 +398,6 @@ func (c turnsExportCmd) create() (*os.File, error) {
 	if !c.Raw && strings.EqualFold(filepath.Ext(c.Out), ".json") {
 		return nil, fmt.Errorf("--out: %s: scenarios are written as YAML, and bottest run would read this as JSON", c.Out)
 	}
-	if info, err := os.Stat(c.Out); err == nil && info.IsDir() {
-		return nil, fmt.Errorf("--out: %s is a folder", c.Out)
-	}
 	return os.OpenFile(c.Out, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 }
 

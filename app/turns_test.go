@@ -230,7 +230,7 @@ func TestADeadLetterBecomesATest(t *testing.T) {
 		t.Errorf("code %d: %s%s", code, out, errs)
 	}
 	for args, want := range map[string]string{
-		"nobody": "no such dead letter", "second": "no JSON object", "second --raw": "", "first -o x.JSON": "written as YAML", "first -o .": "is a folder",
+		"nobody": "no such dead letter", "second": "no JSON object", "second --raw": "", "first -o x.JSON": "written as YAML", "first -o .": "file exists",
 	} {
 		code, out, errs := l.turns(append([]string{"export"}, strings.Fields(args)...)...)
 		if (code == 0) != (want == "") || (out == "") != (want != "") || !strings.Contains(errs, want) {

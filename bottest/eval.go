@@ -15,7 +15,7 @@ import (
 // whose code is at hand. The error is that of wrong settings, of a wrong file, or of a model
 // that cannot be asked; then there is a report of what was before.
 func Eval(ctx context.Context, b app.Bot, file string) (*eval.Report, error) {
-	s, err := settings.Read(b.Register)
+	s, err := settings.Read(settings.Bot(b))
 	if err != nil {
 		return nil, fmt.Errorf("eval: these settings have to be changed:\n%w", err)
 	}

@@ -1,15 +1,13 @@
 package main
 
 import (
+	"cmp"
 	_ "embed"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"maps"
-	"slices"
 	"strings"
-	"time"
 
 	"github.com/planbot-go/planbot/actions"
 	"github.com/planbot-go/planbot/planner/plan"
@@ -83,161 +81,85 @@ func plainly(entities map[string]any) string {
 	return string(raw)
 }
 
-// tally counts what came of the utterances in one cell.
+// tally counts what came of the utterances in one cell. All but usable and calls is of first
+// answers.
 type tally struct {
-	cell *cell
-	took time.Duration
+	cell   cell
+	asked  int
+	clean  int // plans as asked for, without repairs
+	prose  int // without a plan, to be said as they are
+	cut    int // cut off at the limit, whatever they are
+	prompt int // tokens
 
-	asked      int
-	clean      int            // first answers that are a plan as asked for
-	repaired   int            // first answers that are a plan after repairs
-	prose      int            // first answers without a plan, to be said as they are
-	cut        int            // first answers cut off at the limit, whatever they are
-	refused    map[string]int // first answers refused, by kind
-	invalid    []string       // first answers refused that were not cut off
-	usable     int            // turns that end with a plan, after rounds of repair
-	calls      int
-	prompt     int // tokens of first calls
-	completion int // tokens of first answers
+	refused int
+	invalid []string // those of them that were not cut off
 
-	withDo        int // utterances that ask for an action
-	first, second score
-	silent        int // utterances that ask for no action, and none was planned
-}
+	withDo   int // utterances that ask for an action
+	actions  int // the same actions as these ask for
+	entities int // and the same entities
 
-// score counts utterances that ask for an action.
-type score struct{ actions, entities int }
-
-func (s *score) add(u utterance, p plan.Plan) {
-	sameActions, sameEntities := u.judge(p)
-	if sameActions {
-		s.actions++
-	}
-	if sameActions && sameEntities {
-		s.entities++
-	}
+	usable int // turns that end with a plan, after rounds of repair
+	calls  int
 }
 
 // count takes the end of one turn, and every answer on the way to it.
-func (t *tally) count(u utterance, p plan.Plan, err error, answers []answer, reg *actions.Registry) {
+func (t *tally) count(u utterance, usable bool, answers []answer, reg *actions.Registry) {
+	first := answers[0]
 	t.asked++
 	t.calls += len(answers)
-	first, firstErr := read(answers[0], reg)
-	t.countFirst(answers[0], first, firstErr)
-	if err == nil {
+	t.prompt += first.Usage.Prompt
+	if usable {
 		t.usable++
 	}
-	if len(u.Do) == 0 {
-		if err == nil && p.LastDo() < 0 {
-			t.silent++
-		}
-		return
+	if len(u.Do) > 0 {
+		t.withDo++
 	}
-	t.withDo++
-	if firstErr == nil {
-		t.first.add(u, first)
-	}
-	if err == nil {
-		t.second.add(u, p)
-	}
-}
-
-func (t *tally) countFirst(a answer, p plan.Plan, err error) {
-	t.prompt += a.Usage.Prompt
-	t.completion += a.Usage.Completion
-	cut := a.Finish == "length"
+	cut := first.Finish == "length"
 	if cut {
 		t.cut++
 	}
+	p, err := plan.Decode(first.Text)
+	if err == nil {
+		p, err = plan.Validate(p, reg)
+	}
 	switch {
-	case err != nil:
-		if t.refused == nil {
-			t.refused = map[string]int{}
-		}
-		t.refused[kindOf(err)]++
+	case first.Err != "" || err != nil:
+		t.refused++
 		if !cut {
-			t.invalid = append(t.invalid, fmt.Sprintf("%s: %s", err, clip(a.Text+a.Err, 300)))
+			t.invalid = append(t.invalid, fmt.Sprintf("%v: %.300q", cmp.Or(err, errors.New("no answer")), first.Text+first.Err))
 		}
+		return
 	case p.Prose:
 		t.prose++
-	case len(p.Repairs) > 0:
-		t.repaired++
-	default:
+	case len(p.Repairs) == 0:
 		t.clean++
 	}
+	sameActions, sameEntities := u.judge(p)
+	if len(u.Do) > 0 && sameActions {
+		t.actions++
+		if sameEntities {
+			t.entities++
+		}
+	}
 }
 
-func read(a answer, reg *actions.Registry) (plan.Plan, error) {
-	if a.Err != "" {
-		return plan.Plan{}, fmt.Errorf("no answer: %s", a.Err)
-	}
-	p, err := plan.Decode(a.Text)
-	if err != nil {
-		return plan.Plan{}, err
-	}
-	return plan.Validate(p, reg)
-}
-
-func printPlans(w io.Writer, all []*tally) {
-	fmt.Fprintln(w, "\n| prompt | plan as asked | after repairs | prose | refused | cut off | usable in the end | model calls | prompt tokens | answer tokens | s |")
-	fmt.Fprintln(w, "|---|--:|--:|--:|---|--:|--:|--:|--:|--:|--:|")
+// printTable prints a row for each cell and returns the exit status: with a schema every first
+// answer that was not cut off has to be a plan that may run.
+func printTable(w io.Writer, all []*tally) (status int) {
+	const head = "| prompt | plan as asked | prose | refused | cut off | usable in the end | model calls | prompt tokens | right actions | entities too |"
+	fmt.Fprintf(w, "%s\n|---|%s\n", head, strings.Repeat("--:|", strings.Count(head, "|")-2))
 	for _, t := range all {
-		fmt.Fprintf(w, "| %s | %d | %d | %d | %s | %d | %d of %d | %.2f | %d | %d | %.0f |\n", t.cell.name,
-			t.clean, t.repaired, t.prose, kinds(t.refused), t.cut, t.usable, t.asked, float64(t.calls)/float64(t.asked),
-			t.prompt/t.asked, t.completion/t.asked, t.took.Seconds())
+		fmt.Fprintf(w, "| %s | %d | %d | %d | %d | %d of %d | %.2f | %d | %d of %d | %d |\n", t.cell.name, t.clean, t.prose, t.refused, t.cut,
+			t.usable, t.asked, float64(t.calls)/float64(t.asked), t.prompt/t.asked, t.actions, t.withDo, t.entities)
 	}
-	fmt.Fprintln(w, "\n| prompt | right actions, first answer | entities too | right actions, in the end | entities too | no action where none was asked for |")
-	fmt.Fprintln(w, "|---|--:|--:|--:|--:|--:|")
-	for _, t := range all {
-		fmt.Fprintf(w, "| %s | %d of %d | %d | %d | %d | %d of %d |\n", t.cell.name,
-			t.first.actions, t.withDo, t.first.entities, t.second.actions, t.second.entities, t.silent, t.asked-t.withDo)
-	}
-}
-
-// checkPlans says what must hold, whatever the model writes: with a schema every first
-// answer that was not cut off is a plan that may run.
-func checkPlans(w io.Writer, all []*tally) (failed int) {
-	fmt.Fprintln(w)
 	for _, t := range all {
 		if t.cell.format != "json_schema" {
 			continue
 		}
-		verdict := "pass"
-		if len(t.invalid) > 0 {
-			verdict = "FAIL"
-			failed++
-		}
-		fmt.Fprintf(w, "- %s: %s: every first answer that was not cut off is a plan that may run (%d of %d, %d cut off)\n",
-			verdict, t.cell.name, t.clean+t.repaired+t.prose, t.asked, t.cut)
 		for _, answer := range t.invalid {
-			fmt.Fprintf(w, "  - %s\n", answer)
+			fmt.Fprintf(w, "\nFAIL: %s: a first answer that was not cut off is no plan that may run: %s\n", t.cell.name, answer)
+			status = 1
 		}
 	}
-	return failed
-}
-
-func kinds(refused map[string]int) string {
-	var parts []string
-	for _, k := range slices.Sorted(maps.Keys(refused)) {
-		parts = append(parts, fmt.Sprintf("%d %s", refused[k], k))
-	}
-	if len(parts) == 0 {
-		return "0"
-	}
-	return strings.Join(parts, ", ")
-}
-
-// kindOf names why an answer is no plan that may run.
-func kindOf(err error) string {
-	if fault, ok := errors.AsType[*plan.Fault](err); ok {
-		return string(fault.Kind)
-	}
-	return "no answer"
-}
-
-func clip(s string, limit int) string {
-	if len(s) <= limit {
-		return s
-	}
-	return strings.ToValidUTF8(s[:limit], "") + "…"
+	return status
 }

@@ -3,13 +3,14 @@
 // and starts both, and then runs it. It judges neither wit nor speed: a model of this size
 // is wrong most of the time, and that makes it a good stranger.
 //
-// It prints tables of the plans that the model wrote for each variant of the prompt, as
-// markdown, and ends with status 1 when a check of them failed.
+// It prints a table of the plans that the model wrote for each variant of the prompt, as
+// markdown, and ends with status 1 when a plan that a schema was given for may not run.
 package main
 
 import (
 	"bytes"
 	"context"
+	"embed"
 	"encoding/json"
 	"flag"
 	"fmt"
@@ -17,7 +18,6 @@ import (
 	"net/http"
 	"os"
 	"os/signal"
-	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -28,7 +28,6 @@ import (
 	"github.com/planbot-go/planbot/activity"
 	"github.com/planbot-go/planbot/models"
 	"github.com/planbot-go/planbot/planner"
-	"github.com/planbot-go/planbot/planner/plan"
 	"github.com/planbot-go/planbot/prompts"
 	"github.com/planbot-go/planbot/state"
 )
@@ -59,16 +58,35 @@ func run() int {
 		BaseURL: *url, Key: *key, Model: *model, MaxTokensField: "max_tokens", Transport: besideObject{http.DefaultTransport},
 		Timeout: 10 * time.Minute, // a busy machine writes a few tokens a second
 	}
-	failed, err := judgePlans(ctx, server, *answers)
+	tallies, err := judge(ctx, server, *answers)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "small-model:", err)
 		return 2
 	}
-	if failed > 0 {
-		fmt.Printf("\n%d checks failed.\n", failed)
-		return 1
+	return printTable(os.Stdout, tallies)
+}
+
+// judge asks every utterance in every cell.
+func judge(ctx context.Context, server models.OpenAIConfig, answers string) (tallies []*tally, err error) {
+	said, err := utterances()
+	if err != nil {
+		return nil, err
 	}
-	return 0
+	out, err := os.Create(answers)
+	if err != nil {
+		return nil, err
+	}
+	defer out.Close() //nolint:errcheck // a log for people; the figures are printed
+	for _, c := range cells {
+		began := time.Now()
+		t, err := judgeCell(ctx, server, c, said, json.NewEncoder(out))
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", c.name, err)
+		}
+		fmt.Fprintf(os.Stderr, "%s: %d turns in %s\n", c.name, t.asked, time.Since(began).Round(time.Second))
+		tallies = append(tallies, t)
+	}
+	return tallies, nil
 }
 
 // besideObject writes a response format json_schema as json_object and a schema beside it,
@@ -118,62 +136,40 @@ var cells = []cell{
 	{name: "Teams AI's with our clock, earlier turns", format: "text", history: true, teams: true, clock: true},
 }
 
-// judgePlans asks every utterance in every cell, prints the tables and returns how many
-// checks failed.
-func judgePlans(ctx context.Context, server models.OpenAIConfig, answers string) (failed int, err error) {
-	said, err := utterances()
-	if err != nil {
-		return 0, err
-	}
-	out, err := os.Create(answers)
-	if err != nil {
-		return 0, err
-	}
-	defer out.Close() //nolint:errcheck // a log for people; the figures are printed
-	var tallies []*tally
-	for i := range cells {
-		t, err := judgeCell(ctx, server, &cells[i], said, json.NewEncoder(out))
-		if err != nil {
-			return 0, fmt.Errorf("%s: %w", cells[i].name, err)
-		}
-		fmt.Fprintf(os.Stderr, "%s: %d turns in %s\n", t.cell.name, t.asked, t.took.Round(time.Second))
-		tallies = append(tallies, t)
-	}
-	printPlans(os.Stdout, tallies)
-	return checkPlans(os.Stdout, tallies), nil
-}
+// teams holds the prompt of Teams AI's sequence augmentation: what the app says of itself, the
+// actions in YAML with their parameters' schemas, and the form of the answer, in one system
+// message. It is a reconstruction of its layout in words of our own, not its text.
+//
+//go:embed teams
+var teams embed.FS
 
-func judgeCell(ctx context.Context, server models.OpenAIConfig, c *cell, said []utterance, out *json.Encoder) (*tally, error) {
-	reg := actions.New()
-	lists.Register(reg)
+// judgeCell asks every utterance.
+func judgeCell(ctx context.Context, server models.OpenAIConfig, c cell, said []utterance, out *json.Encoder) (*tally, error) {
 	model, err := models.NewOpenAI(server) // one that has learned nothing yet
 	if err != nil {
 		return nil, err
 	}
 	defer model.Close() //nolint:errcheck // never fails
-	ear := &listener{model: model, cell: c}
-	library, err := prompts.Load("")
+	ear := &listener{model: model, clock: c.clock}
+	cfg := planner.Config{Model: ear, Actions: actions.New(), MaxTokens: maxTokens, ResponseFormat: c.format}
+	lists.Register(cfg.Actions)
 	if c.teams {
-		library, err = teamsPrompts(reg)
+		if cfg.Prompts, err = prompts.LoadFS(teams, "teams"); err != nil {
+			return nil, err
+		}
 	}
-	if err != nil {
-		return nil, err
-	}
-	sequence, err := planner.NewSequence(ctx, planner.Config{
-		Model: ear, Prompts: library, Actions: reg, MaxTokens: maxTokens, ResponseFormat: c.format,
-	})
+	sequence, err := planner.NewSequence(ctx, cfg)
 	if err != nil {
 		return nil, err
 	}
 	t := &tally{cell: c}
-	start := time.Now()
 	for _, u := range said {
 		ear.answers = nil
 		p, err := sequence.Plan(ctx, turnOf(u.Text, c))
 		if ctx.Err() != nil {
 			return nil, ctx.Err()
 		}
-		t.count(u, p, err, ear.answers, reg)
+		t.count(u, err == nil, ear.answers, cfg.Actions)
 		line := map[string]any{"cell": c.name, "said": u.Text, "answers": ear.answers, "plan": p}
 		if err != nil {
 			line["fault"] = err.Error()
@@ -182,7 +178,6 @@ func judgeCell(ctx context.Context, server models.OpenAIConfig, c *cell, said []
 			return nil, err
 		}
 	}
-	t.took = time.Since(start)
 	return t, nil
 }
 
@@ -198,7 +193,7 @@ type answer struct {
 // to the cell, and keeps the answers.
 type listener struct {
 	model   models.Model
-	cell    *cell
+	clock   bool
 	answers []answer // since the last turn began
 }
 
@@ -211,7 +206,7 @@ func (l *listener) Complete(ctx context.Context, req *models.Request) (*models.R
 	own.Temperature = &temperature
 	own.Messages = slices.Clone(req.Messages)
 	stopped := ""
-	if l.cell.clock {
+	if l.clock {
 		stopped = "\n\nToday: 2026-11-21, Saturday"
 	}
 	for i, m := range own.Messages {
@@ -221,13 +216,11 @@ func (l *listener) Complete(ctx context.Context, req *models.Request) (*models.R
 		}
 	}
 	res, err := l.model.Complete(ctx, &own)
-	a := answer{}
 	if err != nil {
-		a.Err = err.Error()
+		l.answers = append(l.answers, answer{Err: err.Error()})
 	} else {
-		a.Text, a.Finish, a.Usage = res.Text, res.Finish, res.Usage
+		l.answers = append(l.answers, answer{Text: res.Text, Finish: res.Finish, Usage: res.Usage})
 	}
-	l.answers = append(l.answers, a)
 	return res, err
 }
 
@@ -245,7 +238,7 @@ var earlier = []struct{ said, plan string }{
 
 // turnOf is the turn in which a person says this, with an empty state or, in a
 // cell with a history, behind the earlier turns.
-func turnOf(said string, c *cell) *actions.Turn {
+func turnOf(said string, c cell) *actions.Turn {
 	scope := state.NewScope()
 	t := &actions.Turn{
 		Activity: &activity.Activity{Text: said}, Text: said,
@@ -265,57 +258,4 @@ func turnOf(said string, c *cell) *actions.Turn {
 		}}, 0)
 	}
 	return t
-}
-
-// teamsText is the prompt of Teams AI's sequence augmentation: what the app says
-// of itself, the actions in YAML with their parameters' schemas, and the form of
-// the answer, in one system message. It is a reconstruction of its layout in words
-// of our own, not its text.
-const teamsText = `The following is a conversation with an AI assistant that keeps lists for a person.
-
-%s
-Use the actions above to write a plan in this JSON format:
-
-{"type":"plan","commands":[{"type":"DO","action":"<name>","parameters":{"<name>":"<value>"}},{"type":"SAY","response":"<response>"}]}
-`
-
-// teamsPrompts is a library in which that prompt stands in the place of ours.
-func teamsPrompts(reg *actions.Registry) (*prompts.Library, error) {
-	dir, err := os.MkdirTemp("", "small-model")
-	if err != nil {
-		return nil, err
-	}
-	defer os.RemoveAll(dir) //nolint:errcheck // a folder of the system's for such things
-	folder := filepath.Join(dir, "sequence")
-	err = os.Mkdir(folder, 0o700)
-	if err == nil {
-		err = os.WriteFile(filepath.Join(folder, "prompt.txt"), fmt.Appendf(nil, teamsText, teamsActions(reg)), 0o600)
-	}
-	if err != nil {
-		return nil, err
-	}
-	return prompts.Load(dir)
-}
-
-func teamsActions(reg *actions.Registry) string {
-	var b strings.Builder
-	b.WriteString("actions:\n")
-	for _, a := range reg.All() {
-		fmt.Fprintf(&b, "  %s:\n    description: %s\n", a.Name, a.Description)
-		if len(a.Schema.Properties) > 0 {
-			b.WriteString("    parameters:\n")
-		}
-		for _, name := range a.Schema.PropertyOrder {
-			p := a.Schema.Properties[name]
-			fmt.Fprintf(&b, "      %s:\n%s        description: %s\n", name, teamsType(plan.TypeText(p)), p.Description)
-		}
-	}
-	return b.String()
-}
-
-func teamsType(name string) string {
-	if item, ok := strings.CutSuffix(name, "[]"); ok {
-		return fmt.Sprintf("        type: array\n        items:\n          type: %s\n", item)
-	}
-	return fmt.Sprintf("        type: %s\n", name)
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/planbot-go/planbot/actions/lists"
 	"github.com/planbot-go/planbot/models"
 	"github.com/planbot-go/planbot/planner/plan"
+	"github.com/planbot-go/planbot/prompts"
 )
 
 // The judge is judged here, without a model. The tests are in package main: a
@@ -88,7 +89,7 @@ func TestJudge(t *testing.T) {
 
 func TestTeamsPromptNamesEveryAction(t *testing.T) {
 	t.Parallel()
-	library, err := teamsPrompts(registry())
+	library, err := prompts.LoadFS(teams, "teams")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -100,9 +101,19 @@ func TestTeamsPromptNamesEveryAction(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, part := range []string{"  createList:\n    description: ", "      items:\n        type: array\n        items:\n          type: string\n", "  summarizeLists:\n", `"parameters":{`} {
-		if !strings.Contains(text, part) {
-			t.Errorf("no %q in %s", part, text)
+	for _, a := range registry().All() {
+		part := "  " + a.Name + ":\n    description: " + a.Description + "\n"
+		if len(a.Schema.PropertyOrder) > 0 {
+			part += "    parameters:\n"
+		}
+		_, rest, found := strings.Cut(text, part)
+		for _, name := range a.Schema.PropertyOrder {
+			var before string
+			before, rest, _ = strings.Cut(rest, "      "+name+":\n        type: ")
+			found = found && !strings.Contains(before, "\n    description: ")
+		}
+		if !found {
+			t.Errorf("not there as it is: %s", part)
 		}
 	}
 }
@@ -139,7 +150,7 @@ func TestTheClockStandsOrGoes(t *testing.T) {
 	t.Parallel()
 	for _, clock := range []bool{true, false} {
 		var asked *models.Request
-		l := &listener{model: modelFunc(func(r *models.Request) *models.Response { asked = r; return &models.Response{} }), cell: &cell{clock: clock}}
+		l := &listener{model: modelFunc(func(r *models.Request) *models.Response { asked = r; return &models.Response{} }), clock: clock}
 		const now = "Be brief.\n\nToday: 2031-01-02, Thursday"
 		_, err := l.Complete(t.Context(), &models.Request{Messages: []models.Message{
 			{Role: "system", Text: now, WithSchema: now}, {Role: "user", Text: now},

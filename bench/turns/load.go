@@ -34,11 +34,9 @@ type load struct {
 	client     *http.Client
 	server     *http.Server
 	serviceURL string
-	steps      []step
 	talks      []*conversation
 	measuring  atomic.Bool
-	ended      chan struct{}
-	end        func() // waits until all conversations are over
+	ended      atomic.Bool // no conversation begins another turn
 	running    sync.WaitGroup
 	sent       atomic.Uint64
 
@@ -70,13 +68,8 @@ type conversation struct {
 }
 
 func newLoad(ctx context.Context, urls []string, conversations int, timeout time.Duration) (*load, error) {
-	l := &load{urls: urls, timeout: timeout, steps: cycle(), ended: make(chan struct{})}
+	l := &load{urls: urls, timeout: timeout}
 	l.client = &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: conversations, DisableCompression: true}}
-	l.end = sync.OnceFunc(func() {
-		close(l.ended)
-		l.running.Wait()
-		time.Sleep(lateness)
-	})
 	run := strconv.FormatInt(time.Now().UnixNano(), 36)
 	for i := range conversations {
 		l.talks = append(l.talks, &conversation{load: l, id: fmt.Sprintf("a:%s-%d", run, i), number: i, latest: -1})
@@ -109,16 +102,18 @@ func (l *load) close() {
 func (l *load) start(ctx context.Context) {
 	for _, c := range l.talks {
 		l.running.Go(func() {
-			for ctx.Err() == nil {
-				select {
-				case <-l.ended:
-					return
-				default:
-					c.turn(ctx)
-				}
+			for ctx.Err() == nil && !l.ended.Load() {
+				c.turn(ctx)
 			}
 		})
 	}
+}
+
+// end waits until all conversations are over.
+func (l *load) end() {
+	l.ended.Store(true)
+	l.running.Wait()
+	time.Sleep(lateness)
 }
 
 // turn sends the next message of the cycle, waits for the reply, and reports whether it came.
@@ -133,7 +128,7 @@ func (c *conversation) turn(ctx context.Context) (answered bool) {
 	sent := time.Now()
 	err := l.post(ctx, c.activity(n))
 	if err != nil && ctx.Err() == nil {
-		l.fail(&l.counts.errors, "%v", err)
+		l.fail(&l.counts.errors, "post a message: %v", err)
 	}
 	if err != nil {
 		_ = pause(ctx, backOff) // everybody who waits notices the end of ctx
@@ -158,7 +153,7 @@ type object = map[string]any
 
 // activity is the nth message as Teams sends it in a personal chat.
 func (c *conversation) activity(n int) object {
-	text := c.load.steps[n%len(c.load.steps)].text
+	text := steps[n%len(steps)].text
 	return object{
 		"type": "message", "id": strconv.Itoa(n), "timestamp": time.Now().UTC(), "serviceUrl": c.load.serviceURL, "channelId": "msteams",
 		"from":         object{"id": "29:" + c.id, "name": "Person", "aadObjectId": fmt.Sprintf("00000000-0000-0000-0000-%012d", c.number)},
@@ -174,28 +169,25 @@ func (c *conversation) activity(n int) object {
 func (l *load) post(ctx context.Context, activity object) error {
 	raw, err := json.Marshal(activity)
 	if err != nil {
-		return fmt.Errorf("encode a message: %w", err)
+		return err
 	}
 	ctx, cancel := context.WithTimeout(ctx, l.timeout)
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, l.urls[l.sent.Add(1)%uint64(len(l.urls))], bytes.NewReader(raw))
 	if err != nil {
-		return fmt.Errorf("post a message: %w", err)
+		return err
 	}
 	req.Header.Set("Content-Type", "application/json")
 	res, err := l.client.Do(req)
 	if err != nil {
-		return fmt.Errorf("post a message: %w", err)
+		return err
 	}
 	defer res.Body.Close()
 	said, err := io.ReadAll(io.LimitReader(res.Body, maxBody))
 	if err == nil && res.StatusCode/100 != 2 {
 		err = errors.New("answered with " + res.Status + ": " + strings.TrimSpace(string(said)))
 	}
-	if err != nil {
-		return fmt.Errorf("post a message: %w", err)
-	}
-	return nil
+	return err
 }
 
 // arrive receives a reply.
@@ -219,13 +211,9 @@ func (l *load) arrive(w http.ResponseWriter, r *http.Request) {
 // match gives a reply to the message that it belongs to.
 func (l *load) match(id, text string, at time.Time) {
 	var number, n int
-	if i := strings.LastIndex(text, tagMark); i < 0 {
-		number = -1
-	} else if _, err := fmt.Sscanf(text[i+len(tagMark):], "%d-%d", &number, &n); err != nil {
-		number = -1
-	}
+	_, err := fmt.Sscanf(text[max(strings.LastIndex(text, tagMark), 0):], tagMark+"%d-%d", &number, &n)
 	l.mu.Lock()
-	known := number >= 0 && number < len(l.talks) && l.talks[number].id == id && n >= 0 && n < len(l.talks[number].messages)
+	known := err == nil && number >= 0 && number < len(l.talks) && l.talks[number].id == id && n >= 0 && n < len(l.talks[number].messages)
 	if !known {
 		l.mu.Unlock()
 		l.fail(&l.counts.stray, "a reply to nothing in %s: %.300s", id, text)
@@ -256,14 +244,9 @@ func (l *load) fail(count *int, format string, args ...any) {
 	}
 }
 
-func (l *load) fault() string {
+// outcome is what went wrong, and the first thing of that in words.
+func (l *load) outcome() (outcome, string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.first
-}
-
-func (l *load) outcome() outcome {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.counts
+	return l.counts, l.first
 }

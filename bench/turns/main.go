@@ -8,9 +8,9 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
-	"flag"
 	"fmt"
 	"io"
 	"os"
@@ -19,10 +19,11 @@ import (
 	"path/filepath"
 	"runtime/debug"
 	"slices"
-	"strconv"
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/alecthomas/kong"
 )
 
 func main() {
@@ -35,82 +36,49 @@ func main() {
 
 // options are the flags.
 type options struct {
-	conversations          []int
-	latencies              []time.Duration
-	warmup, idle, duration time.Duration
-	timeout                time.Duration
-	replicas, cold         int
-	binary, cores, out     string
+	Conversations []int           `default:"16,128,512" help:"conversations that talk at the same time, a cell for each number"`
+	Latency       []time.Duration `default:"0s,200ms" help:"how long the model takes, a cell for each time"`
+	Duration      time.Duration   `default:"5s" help:"measured time of a cell"`
+	Warmup        time.Duration   `default:"3s" help:"load before it"`
+	Idle          time.Duration   `default:"2s" help:"time without load before that: what a bot asks of Redis then is subtracted"`
+	Timeout       time.Duration   `default:"30s" help:"a reply that takes longer is lost"`
+	Replicas      int             `default:"1" help:"processes of the bot; the messages of every conversation go round them"`
+	Cold          int             `default:"5" help:"cold starts"`
+	Bot           string          `help:"binary of the bot to measure; built from cmd/bot when empty"`
+	Cores         string          `help:"cores that the bot may use, for taskset -c; any when empty"`
+	Out           string          `default:"bench/out" help:"folder for the logs of the bot and of Redis"`
+}
+
+// Validate is called by kong.
+func (o *options) Validate() error {
+	if o.Replicas < 1 || o.Duration <= 0 || o.Cold < 0 || slices.ContainsFunc(o.Conversations, func(n int) bool { return n < 1 }) {
+		return errors.New("--conversations, --replicas and --duration have to be positive, --cold not negative")
+	}
+	return nil
 }
 
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
-	o, err := parse(args, stderr)
-	if errors.Is(err, flag.ErrHelp) {
-		return 0
-	}
+	var o options
+	parser := kong.Must(&o, kong.Name("turns"), kong.Writers(stdout, stderr))
+	_, err := parser.Parse(args)
 	sound := false
 	if err == nil {
 		sound, err = measure(ctx, o, stdout)
 	}
-	if err != nil {
+	switch {
+	case err != nil:
 		fmt.Fprintln(stderr, "turns:", err)
 		return 2
-	}
-	if !sound {
+	case !sound:
 		return 1
 	}
 	return 0
 }
 
-func parse(args []string, stderr io.Writer) (options, error) {
-	o := options{conversations: []int{16, 128, 512}, latencies: []time.Duration{0, 200 * time.Millisecond}}
-	f := flag.NewFlagSet("turns", flag.ContinueOnError)
-	f.SetOutput(stderr)
-	f.Func("conversations", "conversations that talk at the same time, a cell for each number (16,128,512)", func(s string) (err error) {
-		o.conversations, err = list(s, strconv.Atoi)
-		return err
-	})
-	f.Func("latency", "how long the model takes, a cell for each time (0s,200ms)", func(s string) (err error) {
-		o.latencies, err = list(s, time.ParseDuration)
-		return err
-	})
-	f.DurationVar(&o.duration, "duration", 5*time.Second, "measured time of a cell")
-	f.DurationVar(&o.warmup, "warmup", 3*time.Second, "load before it")
-	f.DurationVar(&o.idle, "idle", 2*time.Second, "time without load before that: what a bot asks of Redis then is subtracted")
-	f.DurationVar(&o.timeout, "timeout", 30*time.Second, "a reply that takes longer is lost")
-	f.IntVar(&o.replicas, "replicas", 1, "processes of the bot; the messages of every conversation go round them")
-	f.IntVar(&o.cold, "cold", 5, "cold starts")
-	f.StringVar(&o.binary, "bot", "", "binary of the bot to measure; built from cmd/bot when empty")
-	f.StringVar(&o.cores, "cores", "", "cores that the bot may use, for taskset -c; any when empty")
-	f.StringVar(&o.out, "out", "bench/out", "folder for the logs of the bot and of Redis")
-	if err := f.Parse(args); err != nil {
-		return o, err
-	}
-	switch {
-	case f.NArg() > 0:
-		return o, fmt.Errorf("%q is no flag", f.Args())
-	case o.replicas < 1 || o.duration <= 0 || o.cold < 0 || slices.ContainsFunc(o.conversations, func(n int) bool { return n < 1 }):
-		return o, errors.New("-conversations, -replicas and -duration have to be positive, -cold not negative")
-	}
-	return o, nil
-}
-
-// list reads values that are separated by commas.
-func list[T any](values string, read func(string) (T, error)) (all []T, err error) {
-	for part := range strings.SplitSeq(values, ",") {
-		one, err := read(strings.TrimSpace(part))
-		if err != nil {
-			return nil, err
-		}
-		all = append(all, one)
-	}
-	return all, nil
-}
-
 // measure runs all cells, prints a row for each, and reports whether nothing went wrong
 // with a message or a reply.
 func measure(ctx context.Context, o options, w io.Writer) (sound bool, err error) {
-	if err := os.MkdirAll(o.out, 0o755); err != nil {
+	if err := os.MkdirAll(o.Out, 0o755); err != nil {
 		return false, fmt.Errorf("folder for the logs: %w", err)
 	}
 	dir, err := os.MkdirTemp("", "planbot-turns")
@@ -118,27 +86,22 @@ func measure(ctx context.Context, o options, w io.Writer) (sound bool, err error
 		return false, fmt.Errorf("folder for binaries: %w", err)
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	if o.binary == "" {
-		o.binary = filepath.Join(dir, "bot")
-		if out, err := exec.CommandContext(ctx, "go", "build", "-o", o.binary, "github.com/planbot-go/planbot/cmd/bot").CombinedOutput(); err != nil {
+	if o.Bot == "" {
+		o.Bot = filepath.Join(dir, "bot")
+		if out, err := exec.CommandContext(ctx, "go", "build", "-o", o.Bot, "github.com/planbot-go/planbot/cmd/bot").CombinedOutput(); err != nil {
 			return false, fmt.Errorf("build cmd/bot: %w\n%s", err, out)
 		}
 	}
-	redis, err := startRedis(ctx, dir, o.out)
-	if err != nil {
-		return false, err
-	}
-	defer redis.close()
 	m, err := startModel(ctx)
 	if err != nil {
 		return false, err
 	}
 	defer m.close()
-	r := &rig{options: o, redis: redis, model: m}
+	r := &rig{options: o, dir: dir, model: m}
 
-	if o.cold > 0 {
+	if o.Cold > 0 {
 		var took []time.Duration
-		for range o.cold {
+		for range o.Cold {
 			one, err := r.coldStart(ctx)
 			if err != nil {
 				return false, fmt.Errorf("cold start: %w", err)
@@ -152,8 +115,8 @@ func measure(ctx context.Context, o options, w io.Writer) (sound bool, err error
 		"| Redis round trips | commands | Redis CPU ms | model calls | bytes/call | errors/lost/doubled/stray/reordered |"
 	fmt.Fprintf(w, "%s\n|%s\n", head, strings.Repeat("--:|", strings.Count(head, "|")-1))
 	sound = true
-	for _, latency := range o.latencies {
-		for _, n := range o.conversations {
+	for _, latency := range o.Latency {
+		for _, n := range o.Conversations {
 			c, err := r.cell(ctx, latency, n)
 			if err != nil {
 				return false, fmt.Errorf("model %v, %d conversations: %w", latency, n, err)
@@ -168,115 +131,112 @@ func measure(ctx context.Context, o options, w io.Writer) (sound bool, err error
 	return sound, nil
 }
 
-// rig is everything that the bot is measured with.
+// rig is what the bot is measured with.
 type rig struct {
 	options
-	redis *redisServer
+	dir   string // of this run
 	model *model
 }
 
 // coldStart measures the time from the start of a process to the first reply.
-func (r *rig) coldStart(ctx context.Context) (time.Duration, error) {
-	if _, err := r.redis.do("FLUSHALL"); err != nil {
-		return 0, err
-	}
-	r.model.latency.Store(0)
-	began := time.Now()
-	b, err := r.startBot(ctx, 1)
-	defer b.stop()
-	if err != nil {
-		return 0, err
-	}
-	l, err := newLoad(ctx, b.urls, 1, r.timeout)
-	if err != nil {
-		return 0, err
-	}
-	defer l.close()
-	if !l.talks[0].turn(ctx) {
-		return 0, fmt.Errorf("the first message was not answered: %s", l.fault())
-	}
-	return time.Since(began), nil
+func (r *rig) coldStart(ctx context.Context) (took time.Duration, err error) {
+	err = r.with(ctx, 0, 1, 1, func(_ *redisServer, _ bot, l *load, began time.Time) error {
+		if !l.talks[0].turn(ctx) {
+			_, fault := l.outcome()
+			return fmt.Errorf("the first message was not answered: %s", fault)
+		}
+		took = time.Since(began)
+		return nil
+	})
+	return took, err
 }
 
-// cell measures fresh processes of the bot on an empty Redis.
-func (r *rig) cell(ctx context.Context, latency time.Duration, conversations int) (cell, error) {
-	c := cell{replicas: r.replicas, latency: latency, conversations: conversations}
-	if _, err := r.redis.do("FLUSHALL"); err != nil {
-		return c, err
-	}
+// with starts fresh processes of the bot on an empty Redis, and conversations that are ready to
+// begin.
+func (r *rig) with(ctx context.Context, latency time.Duration, replicas, conversations int, use func(*redisServer, bot, *load, time.Time) error) error {
 	r.model.latency.Store(int64(latency))
-	b, err := r.startBot(ctx, r.replicas)
+	redis, err := r.startRedis(ctx)
+	if err != nil {
+		return err
+	}
+	defer redis.stop()
+	began := time.Now()
+	b, err := r.startBot(ctx, redis, replicas)
 	defer b.stop()
 	if err != nil {
-		return c, err
+		return err
 	}
-	l, err := newLoad(ctx, b.urls, conversations, r.timeout)
+	l, err := newLoad(ctx, b.urls(), conversations, r.Timeout)
 	if err != nil {
-		return c, err
+		return err
 	}
 	defer l.close()
-	if err := pause(ctx, min(r.idle, time.Second)); err != nil { // a bot that just started is busy
-		return c, err
-	}
-	if c.idle, err = r.window(ctx, b, r.idle); err != nil {
-		return c, err
-	}
-	l.start(ctx)
-	defer l.end() // also when something fails below; a second time does nothing
-	if err := pause(ctx, r.warmup); err != nil {
-		return c, err
-	}
-	l.measuring.Store(true)
-	c.used, err = r.window(ctx, b, r.duration)
-	l.measuring.Store(false)
-	if err != nil {
-		return c, err
-	}
-	c.peakMiB = b.peakMiB()
-	l.end()
-	for _, talk := range l.talks {
-		c.turns = append(c.turns, talk.turns...)
-	}
-	slices.Sort(c.turns)
-	c.counts, c.fault = l.outcome(), l.fault()
-	return c, b.died()
+	return use(redis, b, l, began)
+}
+
+// cell measures one load.
+func (r *rig) cell(ctx context.Context, latency time.Duration, conversations int) (c cell, err error) {
+	c = cell{replicas: r.Replicas, latency: latency, conversations: conversations}
+	err = r.with(ctx, latency, r.Replicas, conversations, func(redis *redisServer, b bot, l *load, _ time.Time) error {
+		if err := pause(ctx, min(r.Idle, time.Second)); err != nil { // a bot that just started is busy
+			return err
+		}
+		if c.idle, err = r.window(ctx, redis, b, r.Idle); err != nil {
+			return err
+		}
+		l.start(ctx)
+		defer l.end() // also when something fails below
+		if err := pause(ctx, r.Warmup); err != nil {
+			return err
+		}
+		l.measuring.Store(true)
+		c.used, err = r.window(ctx, redis, b, r.Duration)
+		l.measuring.Store(false)
+		if err != nil {
+			return err
+		}
+		c.peakMiB = b.peakMiB()
+		l.end()
+		for _, talk := range l.talks {
+			c.turns = append(c.turns, talk.turns...)
+		}
+		slices.Sort(c.turns)
+		c.counts, c.fault = l.outcome()
+		return b.died()
+	})
+	return c, err
 }
 
 // usage is what was used up to a moment, or within a window.
 type usage struct {
-	time       time.Duration
-	bot        time.Duration // CPU time of all processes of the bot
-	load       time.Duration // of load, stand-ins and Redis
-	redis      time.Duration // of Redis alone
-	reads      int64         // of Redis' sockets: a pipeline of up to 16 KiB is one
-	commands   int64         // of Redis, those that scripts run included
-	modelCalls int64
-	modelBytes int64
+	time, bot, load, redis time.Duration // that passed, and of CPUs; load is that of stand-ins and Redis, too
+	reads                  int64         // of Redis' sockets: a pipeline of up to 16 KiB is one
+	commands               int64         // of Redis, those that scripts run included
+	modelCalls, modelBytes int64
 }
 
 // window waits and returns what was used meanwhile, without what it asks of Redis itself.
-func (r *rig) window(ctx context.Context, b *bot, d time.Duration) (usage, error) {
+func (r *rig) window(ctx context.Context, redis *redisServer, b bot, d time.Duration) (used usage, err error) {
 	began := time.Now()
-	snapshot := func() (usage, error) {
-		reads, commands, err := r.redis.stats()
-		redis := processCPU(r.redis.process.pid())
-		return usage{
-			time.Since(began), b.cpu(), processCPU(os.Getpid()) + redis, redis, reads, commands, r.model.calls.Load(), r.model.bytes.Load(),
-		}, err
+	add := func(sign int64) error { // what was used so far
+		reads, commands, err := redis.stats(ctx)
+		of, factor := cpuOf(redis.process.cmd.Process.Pid), time.Duration(sign)
+		used.time += factor * time.Since(began)
+		used.bot += factor * b.cpu()
+		used.load += factor * (cpuOf(os.Getpid()) + of)
+		used.redis += factor * of
+		used.reads += sign * reads
+		used.commands += sign * commands
+		used.modelCalls += sign * r.model.calls.Load()
+		used.modelBytes += sign * r.model.bytes.Load()
+		return err
 	}
-	before, err := snapshot()
-	if err == nil {
-		err = pause(ctx, d)
-	}
-	if err != nil {
+	if err := cmp.Or(add(-1), pause(ctx, d), add(1)); err != nil {
 		return usage{}, err
 	}
-	after, err := snapshot()
-	return usage{
-		time: after.time - before.time, bot: after.bot - before.bot, load: after.load - before.load, redis: after.redis - before.redis,
-		reads: after.reads - before.reads - 1, commands: after.commands - before.commands - 1,
-		modelCalls: after.modelCalls - before.modelCalls, modelBytes: after.modelBytes - before.modelBytes,
-	}, err
+	used.reads--
+	used.commands--
+	return used, nil
 }
 
 // cell is what was measured under one load.

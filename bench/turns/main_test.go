@@ -4,11 +4,9 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"io"
 	"net/http"
 	"net/http/httptest"
 	"os/exec"
-	"slices"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -35,8 +33,8 @@ func TestTheBotIsMeasured(t *testing.T) {
 	defer cancel()
 	var table, notes strings.Builder
 	status := run(ctx, []string{
-		"-conversations", "2,4", "-latency", "1ms", "-cold", "1", "-replicas", "2",
-		"-idle", "200ms", "-warmup", "100ms", "-duration", "1s", "-out", t.TempDir(),
+		"--conversations", "2,4", "--latency", "1ms", "--cold", "1", "--replicas", "2",
+		"--idle", "200ms", "--warmup", "100ms", "--duration", "1s", "--out", t.TempDir(),
 	}, &table, &notes)
 	rows := 0
 	for line := range strings.Lines(table.String()) {
@@ -158,11 +156,12 @@ func TestTally(t *testing.T) {
 			if answered := first && second; answered != c.answered {
 				t.Errorf("answered: %v", answered)
 			}
-			if got := l.outcome(); got != c.want {
+			got, fault := l.outcome()
+			if got != c.want {
 				t.Errorf("got %+v, want %+v", got, c.want)
 			}
-			if wrong := c.want != (outcome{}); wrong != (l.fault() != "") {
-				t.Errorf("fault %q", l.fault())
+			if wrong := c.want != (outcome{}); wrong != (fault != "") {
+				t.Errorf("fault %q", fault)
 			}
 		})
 	}
@@ -172,9 +171,8 @@ func TestPlansOfTheModelRun(t *testing.T) {
 	t.Parallel()
 	registry := actions.New()
 	lists.Register(registry)
-	steps := cycle()
 	for _, s := range steps {
-		text, err := planFor(steps, s.text+" #t3-17")
+		text, err := planFor(s.text + " #t3-17")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -191,7 +189,7 @@ func TestPlansOfTheModelRun(t *testing.T) {
 		}
 	}
 	for _, text := range []string{"add milk to Groceries", "hello #t1-1", ""} {
-		if got, err := planFor(steps, text); err == nil {
+		if got, err := planFor(text); err == nil {
 			t.Errorf("%q is answered with %s", text, got)
 		}
 	}
@@ -226,13 +224,10 @@ func TestPercentile(t *testing.T) {
 
 func TestFlags(t *testing.T) {
 	t.Parallel()
-	o, err := parse([]string{"-conversations", "1, 2", "-latency", "0s,5ms"}, io.Discard)
-	if err != nil || !slices.Equal(o.conversations, []int{1, 2}) || !slices.Equal(o.latencies, []time.Duration{0, 5 * time.Millisecond}) {
-		t.Errorf("%+v, %v", o, err)
-	}
-	for _, args := range []string{"-conversations x", "-conversations 0", "-latency 5", "-replicas 0", "-bogus", "rest", "-duration 0s"} {
-		if _, err := parse(strings.Fields(args), io.Discard); err == nil {
-			t.Errorf("%s is taken", args)
+	for _, args := range []string{"--conversations=x", "--conversations=0", "--latency=5", "--replicas=0", "--bogus", "rest", "--duration=0s"} {
+		var said strings.Builder
+		if status := run(t.Context(), strings.Fields(args), &said, &said); status != 2 || !strings.HasPrefix(said.String(), "turns: ") {
+			t.Errorf("%s: status %d, %s", args, status, &said)
 		}
 	}
 }

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -15,56 +14,31 @@ import (
 // maxBody bounds what the stand-ins read.
 const maxBody = 16 << 20
 
-// step is a message of the cycle that each conversation goes through, and what
-// the model plans for it. After a cycle the state is as it was after the first.
-type step struct {
-	text     string
-	commands []command
+// step is a message of the cycle that each conversation goes through, and what the model plans
+// for it: DOs, and what is said then.
+type step struct{ text, dos, said string }
+
+// steps are the cycle. After it the state is as it was after the first cycle.
+var steps = []step{
+	{
+		"create a list Groceries and add bananas to it",
+		`{"type":"DO","action":"createList","entities":{"list":"Groceries"}},` +
+			`{"type":"DO","action":"addItem","entities":{"list":"Groceries","item":"bananas"}}`,
+		"Groceries is there, with bananas.",
+	},
+	{"add milk to Groceries", `{"type":"DO","action":"addItem","entities":{"list":"Groceries","item":"milk"}}`, "Milk is on Groceries."},
+	{"remove bananas from Groceries", `{"type":"DO","action":"removeItem","entities":{"list":"Groceries","item":"bananas"}}`, "Bananas are off Groceries."},
+	{"summarize my lists", `{"type":"DO","action":"summarizeLists"}`, "Those are your lists."},
 }
 
-// command is one of a plan, in the form of the planner sequence.
-type command struct {
-	Type     string            `json:"type"`
-	Action   string            `json:"action,omitempty"`
-	Entities map[string]string `json:"entities,omitempty"`
-	Response string            `json:"response,omitempty"`
-}
-
-func do(action string, entities map[string]string) command {
-	return command{Type: "DO", Action: action, Entities: entities}
-}
-
-func say(text string) command { return command{Type: "SAY", Response: text} }
-
-func cycle() []step {
-	bananas := map[string]string{"list": "Groceries", "item": "bananas"}
-	return []step{
-		{"create a list Groceries and add bananas to it", []command{
-			do("createList", map[string]string{"list": "Groceries"}), do("addItem", bananas), say("Groceries is there, with bananas."),
-		}},
-		{"add milk to Groceries", []command{do("addItem", map[string]string{"list": "Groceries", "item": "milk"}), say("Milk is on Groceries.")}},
-		{"remove bananas from Groceries", []command{do("removeItem", bananas), say("Bananas are off Groceries.")}},
-		{"summarize my lists", []command{do("summarizeLists", nil), say("Those are your lists.")}},
-	}
-}
-
-// planFor is what the model answers to the text of a person: the plan of its step,
-// with the tag of the message at the end of what is said, so that the reply can be
-// told from all others.
-func planFor(steps []step, text string) (string, error) {
-	_, tag, tagged := strings.Cut(text, tagMark)
-	for i := range steps {
-		if !tagged || !strings.HasPrefix(text, steps[i].text) {
-			continue
+// planFor is what the model answers to the text of a person: the plan of its step, with the tag
+// of the message at the end of what is said, so that the reply can be told from all others.
+func planFor(text string) (string, error) {
+	text, tag, tagged := strings.Cut(text, tagMark)
+	for _, s := range steps {
+		if tagged && text == s.text {
+			return fmt.Sprintf(`{"type":"plan","commands":[%s,{"type":"SAY","response":%q}]}`, s.dos, s.said+tagMark+tag), nil
 		}
-		commands := append([]command(nil), steps[i].commands...)
-		for j := range commands {
-			if commands[j].Type == "SAY" {
-				commands[j].Response += tagMark + tag
-			}
-		}
-		raw, err := json.Marshal(object{"type": "plan", "commands": commands})
-		return string(raw), err
 	}
 	return "", fmt.Errorf("%.80q is no message of the load", text)
 }
@@ -72,7 +46,6 @@ func planFor(steps []step, text string) (string, error) {
 // model is an OpenAI-compatible server that knows the cycle.
 type model struct {
 	url     string
-	steps   []step
 	server  *http.Server
 	latency atomic.Int64 // time.Duration
 	calls   atomic.Int64
@@ -80,7 +53,7 @@ type model struct {
 }
 
 func startModel(ctx context.Context) (*model, error) {
-	m := &model{steps: cycle()}
+	m := &model{}
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST /v1/chat/completions", m.complete)
 	server, url, err := serve(ctx, mux)
@@ -90,54 +63,39 @@ func startModel(ctx context.Context) (*model, error) {
 
 func (m *model) close() { _ = m.server.Close() } // the bots are gone
 
-// prompt is what the stand-in reads of a request.
-type prompt struct {
-	Model    string `json:"model"`
-	Stream   bool   `json:"stream"`
-	Messages []struct {
-		Role    string `json:"role"`
-		Content any    `json:"content"`
-	} `json:"messages"`
-}
-
-// lastOfUser is the text of the last message of the person.
-func (p *prompt) lastOfUser() string {
-	for i := len(p.Messages) - 1; i >= 0; i-- {
-		if p.Messages[i].Role == "user" {
-			text, _ := p.Messages[i].Content.(string) // parts are no message of the load
-			return text
-		}
-	}
-	return ""
-}
-
 func (m *model) complete(w http.ResponseWriter, r *http.Request) {
 	m.calls.Add(1)
 	raw, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
 	m.bytes.Add(int64(len(raw)))
-	var p prompt
-	if err == nil {
-		err = json.Unmarshal(raw, &p)
+	var prompt struct {
+		Model    string
+		Messages []struct{ Role, Content string }
 	}
-	if err == nil && p.Stream {
-		err = errors.New("this stand-in does not stream")
-	}
-	var text string
 	if err == nil {
-		text, err = planFor(m.steps, p.lastOfUser())
+		err = json.Unmarshal(raw, &prompt)
+	}
+	said := "" // last by the person
+	for _, message := range prompt.Messages {
+		if message.Role == "user" {
+			said = message.Content
+		}
+	}
+	text := ""
+	if err == nil {
+		text, err = planFor(said)
 	}
 	if err != nil {
-		answer(w, http.StatusBadRequest, object{"error": map[string]string{"message": err.Error(), "type": "invalid_request_error"}})
+		answer(w, http.StatusBadRequest, object{"error": object{"message": err.Error(), "type": "invalid_request_error"}})
 		return
 	}
 	if err := pause(r.Context(), time.Duration(m.latency.Load())); err != nil {
 		return // the bot hung up
 	}
-	asked, said := len(raw)/4, len(text)/4 // a token has about four characters
+	asked, written := len(raw)/4, len(text)/4 // a token has about four characters
 	answer(w, http.StatusOK, object{
-		"id": "chatcmpl-bench", "object": "chat.completion", "created": time.Now().Unix(), "model": p.Model,
-		"choices": []any{object{"index": 0, "finish_reason": "stop", "message": map[string]string{"role": "assistant", "content": text}}},
-		"usage":   map[string]int{"prompt_tokens": asked, "completion_tokens": said, "total_tokens": asked + said},
+		"id": "chatcmpl-bench", "object": "chat.completion", "created": time.Now().Unix(), "model": prompt.Model,
+		"choices": []any{object{"index": 0, "finish_reason": "stop", "message": object{"role": "assistant", "content": text}}},
+		"usage":   object{"prompt_tokens": asked, "completion_tokens": written, "total_tokens": asked + written},
 	})
 }
 

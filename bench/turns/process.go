@@ -1,12 +1,11 @@
 package main
 
 import (
-	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"os"
 	"os/exec"
@@ -15,6 +14,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/planbot-go/planbot/state"
 )
 
 const (
@@ -27,9 +28,9 @@ const (
 // process is a program that was started here, and is ended here.
 type process struct {
 	cmd   *exec.Cmd
+	port  int // that it listens on
 	end   context.CancelFunc
 	ended chan struct{}
-	log   string
 }
 
 // startProcess starts a program that listens on the port, and waits until it does. It gets
@@ -40,46 +41,33 @@ func startProcess(ctx context.Context, log string, port int, env []string, args 
 		return nil, fmt.Errorf("log file: %w", err)
 	}
 	defer func() { _ = out.Close() }() // the process has its own
-	ctx, cancel := context.WithCancel(ctx)
-	cmd := exec.CommandContext(ctx, args[0], args[1:]...)
-	cmd.Stdout, cmd.Stderr, cmd.Env = out, out, append(os.Environ(), env...)
-	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
-	cmd.WaitDelay = stopTime
-	if err := cmd.Start(); err != nil {
-		cancel()
-		return nil, fmt.Errorf("start %s: %w", strings.Join(args, " "), err)
+	ctx, end := context.WithCancel(ctx)
+	p := &process{cmd: exec.CommandContext(ctx, args[0], args[1:]...), port: port, end: end, ended: make(chan struct{})}
+	p.cmd.Stdout, p.cmd.Stderr, p.cmd.Env = out, out, append(os.Environ(), env...)
+	p.cmd.Cancel = func() error { return p.cmd.Process.Signal(syscall.SIGTERM) }
+	p.cmd.WaitDelay = stopTime
+	if err := p.cmd.Start(); err != nil {
+		end()
+		return nil, fmt.Errorf("start %s: %w", args[0], err)
 	}
-	p := &process{cmd: cmd, end: cancel, ended: make(chan struct{}), log: log}
 	go func() {
-		_ = cmd.Wait() // what it says is in ProcessState
+		_ = p.cmd.Wait() // what it says is in ProcessState
 		close(p.ended)
 	}()
-	if err := p.listens(ctx, port); err != nil {
-		p.stop()
-		return nil, err
-	}
-	return p, nil
-}
-
-// listens waits until somebody accepts connections on the port.
-func (p *process) listens(ctx context.Context, port int) error {
-	ctx, cancel := context.WithTimeout(ctx, startTime)
-	defer cancel()
-	for {
+	for began := time.Now(); ; {
 		conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", address(port))
 		if err == nil {
-			return conn.Close()
+			return p, conn.Close()
 		}
-		if died := p.died(); died != nil {
-			return died
+		if err = cmp.Or(p.died(), pause(ctx, time.Millisecond)); err == nil && time.Since(began) > startTime {
+			err = errors.New("it does not listen")
 		}
-		if wait := pause(ctx, time.Millisecond); wait != nil {
-			return fmt.Errorf("nobody listens on port %d after %v: %w, see %s", port, startTime, err, p.log)
+		if err != nil {
+			p.stop()
+			return nil, fmt.Errorf("start %s: %w, see %s", args[0], err, log)
 		}
 	}
 }
-
-func (p *process) pid() int { return p.cmd.Process.Pid }
 
 // stop ends the process and waits for it. A second time does nothing.
 func (p *process) stop() {
@@ -91,26 +79,22 @@ func (p *process) stop() {
 func (p *process) died() error {
 	select {
 	case <-p.ended:
-		return fmt.Errorf("process %s ended: %s, see %s", filepath.Base(p.cmd.Path), p.cmd.ProcessState, p.log)
+		return fmt.Errorf("process %s ended: %s", filepath.Base(p.cmd.Path), p.cmd.ProcessState)
 	default:
 		return nil
 	}
 }
 
-// processCPU is the user and system time of a process; 0 without /proc.
-func processCPU(pid int) time.Duration {
-	raw, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-	if err != nil {
-		return 0
-	}
+// cpuOf is the user and system time of a process; 0 without /proc.
+func cpuOf(pid int) (sum time.Duration) {
+	raw, _ := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	// The second field is the name in brackets, with any character in it.
 	fields := strings.Fields(string(raw[bytes.LastIndexByte(raw, ')')+1:]))
 	const user, system = 14 - 3, 15 - 3
 	if len(fields) <= system {
 		return 0
 	}
-	var sum time.Duration
-	for _, field := range []string{fields[user], fields[system]} {
+	for _, field := range fields[user : system+1] {
 		ticks, _ := strconv.ParseInt(field, 10, 64) // a number, by proc(5)
 		sum += time.Duration(ticks) * tick
 	}
@@ -128,15 +112,11 @@ func freePort(ctx context.Context) (int, error) {
 }
 
 // bot is the running replicas of the bot.
-type bot struct {
-	replicas []*process
-	urls     []string
-}
+type bot []*process
 
 // startBot starts replicas, which listen when it returns. The bot has to be stopped also
 // when there was an error.
-func (r *rig) startBot(ctx context.Context, replicas int) (*bot, error) {
-	b := &bot{}
+func (r *rig) startBot(ctx context.Context, redis *redisServer, replicas int) (b bot, err error) {
 	for i := range replicas {
 		port, err := freePort(ctx)
 		if err != nil {
@@ -146,99 +126,98 @@ func (r *rig) startBot(ctx context.Context, replicas int) (*bot, error) {
 		// somebody else.
 		env := []string{
 			"PORT=" + strconv.Itoa(port), "BOT_ADDR=", "MICROSOFT_APP_ID=", "AZURE_OPENAI_ENDPOINT=", "BOT_FALLBACK_MODELS=",
-			"OPENAI_BASE_URL=" + r.model.url, "OPENAI_API_KEY=bench", "OPENAI_MODEL=bench", "REDIS_URL=redis://" + r.redis.address + "/0",
+			"OPENAI_BASE_URL=" + r.model.url, "OPENAI_API_KEY=bench", "OPENAI_MODEL=bench", "REDIS_URL=" + redis.url,
 		}
-		args := []string{r.binary}
-		if r.cores != "" {
-			args = []string{"taskset", "-c", r.cores, r.binary}
+		args := []string{r.Bot}
+		if r.Cores != "" {
+			args = []string{"taskset", "-c", r.Cores, r.Bot}
 		}
-		p, err := startProcess(ctx, filepath.Join(r.out, fmt.Sprintf("bot-%d.log", i+1)), port, env, args...)
+		p, err := startProcess(ctx, filepath.Join(r.Out, fmt.Sprintf("bot-%d.log", i+1)), port, env, args...)
 		if err != nil {
 			return b, err
 		}
-		b.replicas = append(b.replicas, p)
-		b.urls = append(b.urls, "http://"+address(port)+"/api/messages")
+		b = append(b, p)
 	}
 	return b, nil
 }
 
 // stop ends all processes, side by side.
-func (b *bot) stop() {
-	for _, p := range b.replicas {
+func (b bot) stop() {
+	for _, p := range b {
 		p.end()
 	}
-	for _, p := range b.replicas {
+	for _, p := range b {
 		p.stop()
 	}
 }
 
-func (b *bot) died() error {
+func (b bot) urls() (urls []string) {
+	for _, p := range b {
+		urls = append(urls, "http://"+address(p.port)+"/api/messages")
+	}
+	return urls
+}
+
+func (b bot) died() error {
 	var errs []error
-	for _, p := range b.replicas {
+	for _, p := range b {
 		errs = append(errs, p.died())
 	}
 	return errors.Join(errs...)
 }
 
-func (b *bot) cpu() (sum time.Duration) {
-	for _, p := range b.replicas {
-		sum += processCPU(p.pid())
+func (b bot) cpu() (sum time.Duration) {
+	for _, p := range b {
+		sum += cpuOf(p.cmd.Process.Pid)
 	}
 	return sum
 }
 
 // peakMiB is the peak resident size of the largest replica; 0 without /proc.
-func (b *bot) peakMiB() (peak float64) {
-	for _, p := range b.replicas {
-		raw, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.pid())) // gone: died says so
-		for line := range strings.Lines(string(raw)) {
-			if size, ok := strings.CutPrefix(line, "VmHWM:"); ok {
-				kib, _ := strconv.ParseFloat(strings.TrimSuffix(strings.TrimSpace(size), " kB"), 64) // a number, by proc(5)
-				peak = max(peak, kib/1024)
-			}
-		}
+func (b bot) peakMiB() (peak float64) {
+	for _, p := range b {
+		raw, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.cmd.Process.Pid)) // gone: died says so
+		_, size, _ := strings.Cut(string(raw), "VmHWM:")
+		kib := 0.0
+		_, _ = fmt.Sscan(size, &kib)
+		peak = max(peak, kib/1024)
 	}
 	return peak
 }
 
-// redisServer is a Redis of this run alone, which keeps nothing on disk. One goroutine
-// uses it.
+// redisServer is a Redis of one cell alone, which keeps nothing on disk.
 type redisServer struct {
 	process *process
-	address string
-	conn    net.Conn
-	answers *bufio.Reader
+	url     string
+	store   *state.Store
 }
 
-func startRedis(ctx context.Context, dir, logs string) (*redisServer, error) {
-	if _, err := exec.LookPath("redis-server"); err != nil {
-		return nil, fmt.Errorf("redis-server has to be installed (Debian: apt-get install redis-server): %w", err)
-	}
+func (r *rig) startRedis(ctx context.Context) (*redisServer, error) {
 	port, err := freePort(ctx)
 	if err != nil {
 		return nil, err
 	}
-	p, err := startProcess(ctx, filepath.Join(logs, "redis.log"), port, nil,
-		"redis-server", "--bind", "127.0.0.1", "--port", strconv.Itoa(port), "--dir", dir, "--save", "", "--appendonly", "no")
+	p, err := startProcess(ctx, filepath.Join(r.Out, "redis.log"), port, nil,
+		"redis-server", "--bind", "127.0.0.1", "--port", strconv.Itoa(port), "--dir", r.dir, "--save", "", "--appendonly", "no")
 	if err != nil {
 		return nil, err
 	}
-	conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", address(port))
-	if err != nil {
+	s := &redisServer{process: p, url: "redis://" + address(port) + "/0"}
+	if s.store, err = state.Open(ctx, s.url, state.Config{}); err != nil {
 		p.stop()
-		return nil, fmt.Errorf("connect to Redis: %w", err)
+		return nil, err
 	}
-	return &redisServer{p, address(port), conn, bufio.NewReader(conn)}, nil
+	return s, nil
 }
 
-func (s *redisServer) close() {
-	_ = s.conn.Close() // nothing is on its way
+func (s *redisServer) stop() {
+	_ = s.store.Close() // nothing is on its way
 	s.process.stop()
 }
 
 // stats are what Redis counts: reads of its sockets, and commands.
-func (s *redisServer) stats() (reads, commands int64, err error) {
-	info, err := s.do("INFO")
+func (s *redisServer) stats(ctx context.Context) (reads, commands int64, err error) {
+	info, err := s.store.Info(ctx)
 	if err != nil {
 		return 0, 0, err
 	}
@@ -251,37 +230,4 @@ func (s *redisServer) stats() (reads, commands int64, err error) {
 		return 0, 0, errors.New("this redis-server does not count total_reads_processed: it has to be 6.0 or newer")
 	}
 	return numbers["total_reads_processed"], numbers["total_commands_processed"], nil
-}
-
-// do sends one command without spaces in its words and returns what Redis answers.
-func (s *redisServer) do(command string) (answer string, err error) {
-	defer func() {
-		if err != nil {
-			err = fmt.Errorf("redis %s: %w", command, err)
-		}
-	}()
-	if err := s.conn.SetDeadline(time.Now().Add(10 * time.Second)); err != nil {
-		return "", err
-	}
-	if _, err := io.WriteString(s.conn, command+"\r\n"); err != nil {
-		return "", err
-	}
-	line, err := s.answers.ReadString('\n')
-	if err != nil {
-		return "", err
-	}
-	line = strings.TrimSpace(line)
-	switch {
-	case strings.HasPrefix(line, "-"):
-		return "", errors.New(line)
-	case !strings.HasPrefix(line, "$"):
-		return line, nil
-	}
-	size, err := strconv.Atoi(line[1:])
-	if err != nil || size < 0 {
-		return "", fmt.Errorf("answer %q", line)
-	}
-	raw := make([]byte, size+len("\r\n"))
-	_, err = io.ReadFull(s.answers, raw)
-	return string(raw[:size]), err
 }

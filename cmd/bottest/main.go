@@ -28,7 +28,7 @@ func main() { cli.Main(run) }
 // bot of cmd/bot.
 func run(ctx context.Context, args []string, std *cli.Streams) int {
 	var all commands
-	all.Register = func(r *actions.Registry) {
+	all.Bot.Register = func(r *actions.Registry) {
 		lists.Register(r)
 		reminders.Register(r)
 	}

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/planbot-go/planbot/app"
 	"github.com/planbot-go/planbot/app/record"
 
 	"github.com/planbot-go/planbot/actions"
@@ -42,7 +43,7 @@ func TestRecorded(t *testing.T) {
 	}
 	model := bottest.Record(t, "testdata/tea.cassette.yaml", real)
 	kit := bottest.New(t, bottest.Config{New: func(ctx context.Context, parts bottest.Parts) (*bot.Bot, error) {
-		return newBot(ctx, parts.Bot, model, printOrder)
+		return app.New(ctx, barista(printOrder), model, parts.Bot)
 	}})
 	chat := kit.Personal("Mia")
 	chat.Say("addDrink drink=tea") // also the offline model takes it

@@ -9,15 +9,10 @@ package main
 import (
 	"context"
 	"fmt"
-	"os"
-	"os/signal"
 	"strings"
-	"syscall"
 
 	"github.com/planbot-go/planbot/actions"
-	"github.com/planbot-go/planbot/bot"
-	"github.com/planbot-go/planbot/models"
-	"github.com/planbot-go/planbot/planner"
+	"github.com/planbot-go/planbot/app"
 	"github.com/planbot-go/planbot/state"
 )
 
@@ -53,39 +48,12 @@ func register(r *actions.Registry, order shop) {
 		}, actions.NeedsApproval, actions.ReturnsData)
 }
 
-// newBot makes the bot of these settings, which say where its state lives and whom it
-// speaks to: those of the program, or of a test.
-func newBot(ctx context.Context, cfg bot.Config, model models.Model, order shop) (*bot.Bot, error) {
-	acts := actions.New()
-	register(acts, order)
-	sequence, err := planner.NewSequence(ctx, planner.Config{Model: model, Actions: acts})
-	if err != nil {
-		return nil, err
-	}
-	cfg.Name, cfg.Actions, cfg.Planner = "Barista", acts, sequence
-	return bot.New(cfg)
+// barista is the bot, with the shop that it orders at: a real one, or that of a test.
+func barista(order shop) app.Bot {
+	return app.Bot{Name: "Barista", Register: func(r *actions.Registry) { register(r, order) }}
 }
 
-func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	if err := run(ctx); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
-	}
-}
-
-func run(ctx context.Context) error {
-	model, err := models.FromEnv(os.Getenv)
-	if err != nil {
-		return err
-	}
-	b, err := newBot(ctx, bot.Config{}, model, printOrder)
-	if err != nil {
-		return err
-	}
-	return b.ListenAndServe(ctx, "127.0.0.1:3978")
-}
+func main() { app.Main(barista(printOrder)) }
 
 // printOrder stands in for a real shop.
 func printOrder(_ context.Context, key string, drinks []string) error {

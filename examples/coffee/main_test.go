@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/planbot-go/planbot/app"
 	"github.com/planbot-go/planbot/bot"
 	"github.com/planbot-go/planbot/bottest"
 )
@@ -13,20 +14,20 @@ import (
 // orders are those that the shop got, by their keys.
 type orders map[string][]string
 
-// barista is the bot, with a shop that keeps its orders.
-func barista(shop orders) bottest.Config {
+// served is the bot, with a shop that keeps its orders.
+func served(shop orders) bottest.Config {
 	return bottest.Config{Name: "Barista", New: func(ctx context.Context, parts bottest.Parts) (*bot.Bot, error) {
-		return newBot(ctx, parts.Bot, parts.Model, func(_ context.Context, key string, drinks []string) error {
+		return app.New(ctx, barista(func(_ context.Context, key string, drinks []string) error {
 			shop[key] = slices.Clone(drinks)
 			return nil
-		})
+		}), parts.Model, parts.Bot)
 	}}
 }
 
 func TestRound(t *testing.T) {
 	t.Parallel()
 	shop := orders{}
-	bottest.Test(t, barista(shop), func(t *testing.T, kit *bottest.Kit) {
+	bottest.Test(t, served(shop), func(t *testing.T, kit *bottest.Kit) {
 		chat := kit.Group("team", "Mia", "Otto")
 		kit.Model.Says(
 			bottest.Plan(bottest.Do("addDrink", "drink", "flat white"), bottest.Say("A flat white.")),
@@ -49,7 +50,7 @@ func TestRound(t *testing.T) {
 func TestOrder(t *testing.T) {
 	t.Parallel()
 	shop := orders{}
-	bottest.Test(t, barista(shop), func(t *testing.T, kit *bottest.Kit) {
+	bottest.Test(t, served(shop), func(t *testing.T, kit *bottest.Kit) {
 		chat := kit.Group("team", "Mia", "Otto")
 		kit.Model.Says(bottest.Plan(
 			bottest.Do("addDrink", "drink", "tea"),
@@ -79,7 +80,7 @@ func TestOrder(t *testing.T) {
 
 func TestModelIsBusy(t *testing.T) {
 	t.Parallel()
-	bottest.Test(t, barista(orders{}), func(t *testing.T, kit *bottest.Kit) {
+	bottest.Test(t, served(orders{}), func(t *testing.T, kit *bottest.Kit) {
 		chat := kit.Personal("Mia")
 		kit.Model.Throttles(15 * time.Second)
 		kit.Model.Says(bottest.Plan(bottest.Say("Hello.")))

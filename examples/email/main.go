@@ -14,74 +14,30 @@ import (
 	"net/mail"
 	"net/smtp"
 	"os"
-	"os/signal"
-	"syscall"
 	"time"
 
-	"github.com/rs/zerolog"
-
 	"github.com/planbot-go/planbot/actions"
-	"github.com/planbot-go/planbot/bot"
-	"github.com/planbot-go/planbot/models"
-	"github.com/planbot-go/planbot/planner"
-	"github.com/planbot-go/planbot/prompts"
+	"github.com/planbot-go/planbot/app"
 )
 
 //go:embed prompts
 var files embed.FS
 
-// newBot wires the actions below with a planner that asks for a whole plan.
-func newBot(ctx context.Context, model models.Model, m mailer) (*bot.Bot, error) {
-	library, err := prompts.LoadFS(files, "prompts")
-	if err != nil {
-		return nil, err
-	}
-	registry := actions.New()
-	register(registry, model, library, m)
-	sequence, err := planner.NewSequence(ctx, planner.Config{Model: model, Actions: registry, Prompts: library})
-	if err != nil {
-		return nil, err
-	}
-	return bot.New(bot.Config{
-		Name: "Mailbot", Actions: registry, Planner: sequence, Log: *zerolog.Ctx(ctx),
+// mailbot is the bot: the prompt Summarize and the action SendEmail. A person has to approve each
+// mail, and sees on the card to whom it goes and what it says.
+func mailbot(m mailer) app.Bot {
+	return app.Bot{
+		Name:     "Mailbot",
 		Examples: []string{"Summarize this and send it to ann@example.com: …"},
-	})
+		Prompts:  files,
+		Register: func(r *actions.Registry) {
+			actions.Add(r, "SendEmail", "Sends an email", m.sendEmail, actions.NeedsApproval)
+		},
+	}
 }
 
 func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	log := zerolog.New(zerolog.ConsoleWriter{Out: os.Stderr}).Level(zerolog.InfoLevel).With().Timestamp().Logger()
-	if err := run(log.WithContext(ctx)); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
-	}
-}
-
-func run(ctx context.Context) error {
-	model, err := models.FromEnv(os.Getenv)
-	if err != nil {
-		return err
-	}
-	b, err := newBot(ctx, model, mailer{
-		addr: os.Getenv("SMTP_ADDR"), from: mail.Address{Name: "Mailbot", Address: "mailbot@example.com"},
-	})
-	if err != nil {
-		return err
-	}
-	return b.ListenAndServe(ctx, cmp.Or(os.Getenv("BOT_ADDR"), "127.0.0.1:3978"))
-}
-
-// summarize is what the prompt Summarize takes.
-type summarize struct {
-	Input string `json:"input" jsonschema:"the text"`
-}
-
-// register adds the actions. A person has to approve each mail, and sees on the
-// card to whom it goes and what it says.
-func register(r *actions.Registry, model models.Model, library *prompts.Library, m mailer) {
-	planner.AddPrompt[summarize](r, "Summarize", "", planner.Config{Model: model, Prompts: library})
-	actions.Add(r, "SendEmail", "Sends an email", m.sendEmail, actions.NeedsApproval)
+	app.Main(mailbot(mailer{addr: os.Getenv("SMTP_ADDR"), from: mail.Address{Name: "Mailbot", Address: "mailbot@example.com"}}))
 }
 
 type email struct {

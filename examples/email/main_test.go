@@ -18,6 +18,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"go.uber.org/goleak"
 
+	"github.com/planbot-go/planbot/app"
 	"github.com/planbot-go/planbot/bot"
 	"github.com/planbot-go/planbot/bottest"
 	"github.com/planbot-go/planbot/models"
@@ -57,7 +58,7 @@ func talk(t *testing.T, model models.Model, m mailer) (*bottest.Kit, *bottest.Ch
 		if model == nil {
 			model = p.Model
 		}
-		return newBot(ctx, model, m)
+		return app.New(ctx, mailbot(m), model, p.Bot)
 	}})
 	return kit, kit.Personal("Mia")
 }

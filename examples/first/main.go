@@ -8,20 +8,11 @@
 package main
 
 import (
-	"cmp"
 	"context"
-	"fmt"
 	"math/rand/v2"
-	"os"
-	"os/signal"
-	"syscall"
-
-	"github.com/rs/zerolog"
 
 	"github.com/planbot-go/planbot/actions"
-	"github.com/planbot-go/planbot/bot"
-	"github.com/planbot-go/planbot/models"
-	"github.com/planbot-go/planbot/planner"
+	"github.com/planbot-go/planbot/app"
 	"github.com/planbot-go/planbot/state"
 )
 
@@ -43,35 +34,6 @@ func register(r *actions.Registry) {
 		actions.Example("roll a die", "roll a die with {sides} sides"))
 }
 
-func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	log := zerolog.New(zerolog.ConsoleWriter{Out: os.Stderr}).Level(zerolog.InfoLevel).With().Timestamp().Logger()
-	if err := run(log.WithContext(ctx)); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
-	}
-}
+var dicebot = app.Bot{Name: "Dicebot", Register: register}
 
-func run(ctx context.Context) error {
-	model, err := models.FromEnv(os.Getenv)
-	if err != nil {
-		return err
-	}
-	b, err := newBot(ctx, model)
-	if err != nil {
-		return err
-	}
-	return b.ListenAndServe(ctx, cmp.Or(os.Getenv("BOT_ADDR"), "127.0.0.1:3978"))
-}
-
-// newBot wires what acts and what plans. State stays in the process.
-func newBot(ctx context.Context, model models.Model) (*bot.Bot, error) {
-	acts := actions.New()
-	register(acts)
-	sequence, err := planner.NewSequence(ctx, planner.Config{Model: model, Actions: acts})
-	if err != nil {
-		return nil, err
-	}
-	return bot.New(bot.Config{Actions: acts, Planner: sequence, Name: "Dicebot", Log: *zerolog.Ctx(ctx)})
-}
+func main() { app.Main(dicebot) }

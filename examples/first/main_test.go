@@ -5,6 +5,7 @@ import (
 	"regexp"
 	"testing"
 
+	"github.com/planbot-go/planbot/app"
 	"github.com/planbot-go/planbot/bot"
 	"github.com/planbot-go/planbot/bottest"
 	"github.com/planbot-go/planbot/models"
@@ -17,7 +18,7 @@ func talk(t *testing.T, model models.Model) (*bottest.Kit, *bottest.Chat) {
 		if model == nil {
 			model = p.Model
 		}
-		return newBot(ctx, model)
+		return app.New(ctx, dicebot, model, p.Bot)
 	}})
 	return kit, kit.Personal("Mia")
 }

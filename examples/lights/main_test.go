@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/planbot-go/planbot/app"
 	"github.com/planbot-go/planbot/bot"
 	"github.com/planbot-go/planbot/bottest"
 	"github.com/planbot-go/planbot/models"
@@ -21,7 +22,7 @@ func talk(t *testing.T, model models.Model) (*bottest.Kit, *bottest.Chat) {
 		if model == nil {
 			model = p.Model
 		}
-		return newBot(ctx, model)
+		return app.New(ctx, lightbot, model, p.Bot)
 	}})
 	return kit, kit.Personal("Mia")
 }

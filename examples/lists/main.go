@@ -3,60 +3,23 @@
 package main
 
 import (
-	"cmp"
 	"context"
-	"fmt"
 	"maps"
-	"os"
-	"os/signal"
 	"slices"
 	"strings"
-	"syscall"
-
-	"github.com/rs/zerolog"
 
 	"github.com/planbot-go/planbot/actions"
-	"github.com/planbot-go/planbot/bot"
-	"github.com/planbot-go/planbot/models"
-	"github.com/planbot-go/planbot/planner"
+	"github.com/planbot-go/planbot/app"
 	"github.com/planbot-go/planbot/state"
 )
 
-// newBot wires the actions below with a planner that asks for a whole plan.
-func newBot(ctx context.Context, model models.Model) (*bot.Bot, error) {
-	registry := actions.New()
-	register(registry)
-	sequence, err := planner.NewSequence(ctx, planner.Config{Model: model, Actions: registry})
-	if err != nil {
-		return nil, err
-	}
-	return bot.New(bot.Config{
-		Name: "Listbot", Actions: registry, Planner: sequence, Log: *zerolog.Ctx(ctx),
-		Examples: []string{"Create a grocery list and add milk and eggs to it.", "What is on my lists?"},
-	})
+var listbot = app.Bot{
+	Name:     "Listbot",
+	Examples: []string{"Create a grocery list and add milk and eggs to it.", "What is on my lists?"},
+	Register: register,
 }
 
-func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	log := zerolog.New(zerolog.ConsoleWriter{Out: os.Stderr}).Level(zerolog.InfoLevel).With().Timestamp().Logger()
-	if err := run(log.WithContext(ctx)); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
-	}
-}
-
-func run(ctx context.Context) error {
-	model, err := models.FromEnv(os.Getenv)
-	if err != nil {
-		return err
-	}
-	b, err := newBot(ctx, model)
-	if err != nil {
-		return err
-	}
-	return b.ListenAndServe(ctx, cmp.Or(os.Getenv("BOT_ADDR"), "127.0.0.1:3978"))
-}
+func main() { app.Main(listbot) }
 
 // lists are the items of each list of a conversation, by the list's name.
 type lists map[string][]string

@@ -3,61 +3,27 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"crypto/rand"
-	"fmt"
-	"os"
-	"os/signal"
 	"slices"
 	"sync"
-	"syscall"
-
-	"github.com/rs/zerolog"
 
 	"github.com/planbot-go/planbot/actions"
-	"github.com/planbot-go/planbot/bot"
-	"github.com/planbot-go/planbot/models"
-	"github.com/planbot-go/planbot/planner"
+	"github.com/planbot-go/planbot/app"
 	"github.com/planbot-go/planbot/state"
 )
 
-// newBot wires the actions below with a planner that lets the model call
-// them.
-func newBot(ctx context.Context, model models.Model, s *shop) (*bot.Bot, error) {
-	registry := actions.New()
-	register(registry, s)
-	tools, err := planner.NewTools(ctx, planner.Config{Model: model, Actions: registry})
-	if err != nil {
-		return nil, err
-	}
-	return bot.New(bot.Config{
-		Name: "Pizzabot", Actions: registry, Planner: tools, Log: *zerolog.Ctx(ctx),
+// pizzabot is the bot of the shop. Its planner lets the model call functions.
+func pizzabot(s *shop) app.Bot {
+	return app.Bot{
+		Name:     "Pizzabot",
 		Examples: []string{"What pizzas do you have?", "Two large ones with mushrooms, please."},
-	})
-}
-
-func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	log := zerolog.New(zerolog.ConsoleWriter{Out: os.Stderr}).Level(zerolog.InfoLevel).With().Timestamp().Logger()
-	if err := run(log.WithContext(ctx)); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
+		Planner:  "tools",
+		Register: func(r *actions.Registry) { register(r, s) },
 	}
 }
 
-func run(ctx context.Context) error {
-	model, err := models.FromEnv(os.Getenv)
-	if err != nil {
-		return err
-	}
-	b, err := newBot(ctx, model, newShop())
-	if err != nil {
-		return err
-	}
-	return b.ListenAndServe(ctx, cmp.Or(os.Getenv("BOT_ADDR"), "127.0.0.1:3978"))
-}
+func main() { app.Main(pizzabot(newShop())) }
 
 // register adds what the model may call. None of it names a cart: the model
 // neither sees nor chooses whose cart it is, since cartID is the host's to fill in.

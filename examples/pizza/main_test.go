@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/planbot-go/planbot/app"
 	"github.com/planbot-go/planbot/bot"
 	"github.com/planbot-go/planbot/bottest"
 	"github.com/planbot-go/planbot/models"
@@ -28,7 +29,7 @@ func talk(t *testing.T, model models.Model, s *shop) (*bottest.Kit, *bottest.Cha
 		if model == nil {
 			model = p.Model
 		}
-		return newBot(ctx, model, s)
+		return app.New(ctx, pizzabot(s), model, p.Bot)
 	}})
 	return kit, kit.Personal("Mia")
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/planbot-go/planbot/app"
 	"github.com/planbot-go/planbot/bot"
 	"github.com/planbot-go/planbot/bottest"
 	"github.com/planbot-go/planbot/models"
@@ -31,7 +32,7 @@ func talk(t *testing.T, model models.Model) (*bottest.Kit, *bottest.Chat) {
 		if model == nil {
 			model = p.Model
 		}
-		return newBot(ctx, model)
+		return app.New(ctx, writer, model, p.Bot)
 	}})
 	return kit, kit.Personal("Mia")
 }

@@ -46,62 +46,45 @@ func Check(fsys fs.FS, module string) (Report, error) {
 
 // file is one Go file: where it lies and what it imports.
 type file struct {
-	path   string   // slash-separated, from the module's root
-	ours   []string // imported packages of the module, as folders from its root
-	others []string // every other import path
+	path, dir, room string   // slash-separated, from the module's root
+	test            bool     // it is one
+	ours            []string // imported packages of the module, as folders from its root
+	others          []string // every other import path
 }
 
-func (f file) dir() string  { return path.Dir(f.path) }
-func (f file) test() bool   { return strings.HasSuffix(f.path, "_test.go") }
-func (f file) room() string { return roomOf(f.dir()) }
-
 // readTree parses the imports of all Go files, skipping what the go command skips.
-func readTree(fsys fs.FS, module string) ([]file, error) {
-	var files []file
-	err := fs.WalkDir(fsys, ".", func(p string, d fs.DirEntry, err error) error {
+func readTree(fsys fs.FS, module string) (files []file, err error) {
+	err = fs.WalkDir(fsys, ".", func(p string, d fs.DirEntry, err error) error {
+		base := path.Base(p)
 		switch {
 		case err != nil:
 			return fmt.Errorf("walk %s: %w", p, err)
-		case d.IsDir() && skipped(p):
+		case d.IsDir() && p != "." && (base[0] == '.' || base[0] == '_' || base == "testdata" || base == "node_modules"):
 			return fs.SkipDir
 		case d.IsDir() || path.Ext(p) != ".go":
 			return nil
 		}
-		f, err := readFile(fsys, p, module)
+		src, err := fs.ReadFile(fsys, p)
+		if err != nil {
+			return fmt.Errorf("read %s: %w", p, err)
+		}
+		tree, err := parser.ParseFile(token.NewFileSet(), p, src, parser.ImportsOnly)
+		if err != nil {
+			return fmt.Errorf("parse imports: %w", err)
+		}
+		f := file{path: p, dir: path.Dir(p), room: roomOf(path.Dir(p)), test: strings.HasSuffix(p, "_test.go")}
+		for _, spec := range tree.Imports {
+			name, _ := strconv.Unquote(spec.Path.Value) // a string, by the parser
+			if dir, ok := strings.CutPrefix(name, module+"/"); ok {
+				f.ours = append(f.ours, dir)
+			} else {
+				f.others = append(f.others, name)
+			}
+		}
 		files = append(files, f)
-		return err
+		return nil
 	})
 	return files, err
-}
-
-// skipped says whether a folder holds no packages of the module.
-func skipped(dir string) bool {
-	base := path.Base(dir)
-	return dir != "." && (base[0] == '.' || base[0] == '_' || base == "testdata" || base == "node_modules")
-}
-
-func readFile(fsys fs.FS, p, module string) (file, error) {
-	src, err := fs.ReadFile(fsys, p)
-	if err != nil {
-		return file{}, fmt.Errorf("read %s: %w", p, err)
-	}
-	tree, err := parser.ParseFile(token.NewFileSet(), p, src, parser.ImportsOnly)
-	if err != nil {
-		return file{}, fmt.Errorf("parse imports: %w", err)
-	}
-	f := file{path: p}
-	for _, spec := range tree.Imports {
-		name, err := strconv.Unquote(spec.Path.Value)
-		if err != nil {
-			return file{}, fmt.Errorf("import %s of %s: %w", spec.Path.Value, p, err)
-		}
-		if dir, ok := strings.CutPrefix(name, module+"/"); ok {
-			f.ours = append(f.ours, dir)
-		} else {
-			f.others = append(f.others, name)
-		}
-	}
-	return f, nil
 }
 
 // reachThroughInternal tells for each package below internal/ which other rooms
@@ -109,8 +92,8 @@ func readFile(fsys fs.FS, p, module string) (file, error) {
 func reachThroughInternal(files []file) map[string][]string {
 	direct := map[string][]string{}
 	for _, f := range files {
-		if f.room() == internalRoom && !f.test() {
-			direct[f.dir()] = append(direct[f.dir()], f.ours...)
+		if f.room == internalRoom && !f.test {
+			direct[f.dir] = append(direct[f.dir], f.ours...)
 		}
 	}
 	reach := map[string][]string{}
@@ -140,8 +123,8 @@ func reachable(from string, needs map[string][]string) map[string]bool {
 
 // wrong says what is wrong with the file: it is in no room, or imports what its room may not.
 func (f file) wrong(reach map[string][]string) (wrong []string) {
-	if _, known := layers[f.room()]; !known {
-		wrong = append(wrong, fmt.Sprintf("%s: folder %q is no room: give it a layer in internal/archtest/rooms.go", f.path, f.room()))
+	if _, known := layers[f.room]; !known {
+		wrong = append(wrong, fmt.Sprintf("%s: folder %q is no room: give it a layer in internal/archtest/rooms.go", f.path, f.room))
 	}
 	for _, to := range f.ours {
 		if why := refuse(f, roomOf(to)); why != "" {
@@ -155,7 +138,7 @@ func (f file) wrong(reach map[string][]string) (wrong []string) {
 	}
 	for _, name := range f.others {
 		for vendor, rooms := range vendors {
-			if within(name, vendor) && !slices.Contains(rooms, f.room()) {
+			if within(name, vendor) && !slices.Contains(rooms, f.room) {
 				wrong = append(wrong, fmt.Sprintf("%s imports %s: its types stop in %s", f.path, name, strings.Join(rooms, " and ")))
 			}
 		}

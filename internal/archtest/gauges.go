@@ -7,6 +7,7 @@ import (
 	"go/scanner"
 	"go/token"
 	"go/types"
+	"maps"
 	"os"
 	"path"
 	"slices"
@@ -74,12 +75,11 @@ func (g Gauges) Worse(recorded Gauges) []string {
 
 // String is the record: a line for each figure, in order.
 func (g Gauges) String() string {
-	lines := make([]string, 0, len(g))
-	for name, n := range g {
-		lines = append(lines, fmt.Sprintf("%s %d\n", name, n))
+	var out strings.Builder
+	for _, name := range slices.Sorted(maps.Keys(g)) {
+		fmt.Fprintf(&out, "%s %d\n", name, g[name])
 	}
-	slices.Sort(lines)
-	return strings.Join(lines, "")
+	return out.String()
 }
 
 // ReadGauges reads what [Gauges.String] wrote.
@@ -105,7 +105,7 @@ func (g Gauges) add(p *packages.Package) error {
 	if rest, ok := strings.CutPrefix(p.PkgPath, p.Module.Path+"/"); ok {
 		dir = rest
 	}
-	room := roomOf(dir)
+	room, _, _ := strings.Cut(dir, "/")
 	lines := 0
 	for _, file := range p.GoFiles {
 		n, err := linesOf(file)
@@ -116,20 +116,20 @@ func (g Gauges) add(p *packages.Package) error {
 	}
 	g["lines "+dir] = lines
 	g["lines in all"] += lines
-	if first, _, _ := strings.Cut(dir, "/"); slices.Contains(onPath, first) {
+	if slices.Contains(onPath, room) {
 		g["lines on a message's path"] += lines
 	}
+	names, members, spread := shapeOf(p)
 	if p.Name == "main" {
 		g["test packages linked by "+dir] = testPackages(p)
 	} else {
-		names, members := exported(p.Types)
 		g["exported names of "+dir] = names
 		if !slices.Contains([]string{internalRoom, "examples", "bench", "e2e"}, room) {
 			g["exported names of libraries"] += names
 			g["exported methods and fields of libraries"] += members
 		}
 	}
-	g["types in more than two files"] += spreadTypes(p)
+	g["types in more than two files"] += spread
 	if circle := largestCircle(p); circle > 1 {
 		g["largest circle of files in "+dir] = circle
 	}
@@ -171,74 +171,46 @@ func linesOf(name string) (int, error) {
 	return n, nil
 }
 
-// exported counts the exported names at the top level, and the exported methods and fields
-// of the types among them.
-func exported(p *types.Package) (names, members int) {
-	for _, name := range p.Scope().Names() {
-		object := p.Scope().Lookup(name)
-		if !object.Exported() {
+// shapeOf counts the exported names at the top level, the exported methods and fields of the
+// types among them, and the types whose methods stand in more than two files.
+func shapeOf(p *packages.Package) (names, members, spread int) {
+	for _, name := range p.Types.Scope().Names() {
+		object := p.Types.Scope().Lookup(name)
+		exported := object.Exported()
+		if exported {
+			names++
+		}
+		named, ok := object.Type().(*types.Named)
+		if _, isType := object.(*types.TypeName); !ok || !isType {
 			continue
 		}
-		names++
-		kind, ok := object.(*types.TypeName)
-		if !ok {
-			continue
-		}
-		named, ok := kind.Type().(*types.Named)
-		if !ok {
-			continue
-		}
+		files := map[string]bool{}
 		for method := range named.Methods() {
-			if method.Exported() {
+			files[fileOf(p, method.Pos())] = true
+			if exported && method.Exported() {
 				members++
 			}
+		}
+		if len(files) > 2 {
+			spread++
 		}
 		switch under := named.Underlying().(type) {
 		case *types.Struct:
 			for field := range under.Fields() {
-				if field.Exported() {
+				if exported && field.Exported() {
 					members++
 				}
 			}
 		case *types.Interface:
-			members += under.NumExplicitMethods()
+			if exported {
+				members += under.NumExplicitMethods()
+			}
 		}
 	}
-	return names, members
-}
-
-// spreadTypes counts the types whose methods stand in more than two files.
-func spreadTypes(p *packages.Package) (n int) {
-	files := map[string]map[string]bool{}
-	for _, object := range p.TypesInfo.Defs {
-		f, ok := object.(*types.Func)
-		if !ok || f.Signature().Recv() == nil {
-			continue
-		}
-		of := f.Signature().Recv().Type()
-		if pointer, ok := of.(*types.Pointer); ok {
-			of = pointer.Elem()
-		}
-		if named, ok := of.(*types.Named); ok && !types.IsInterface(named) {
-			note(files, named.Obj().Name(), fileOf(p, f.Pos()))
-		}
-	}
-	for _, in := range files {
-		if len(in) > 2 {
-			n++
-		}
-	}
-	return n
+	return names, members, spread
 }
 
 func fileOf(p *packages.Package, pos token.Pos) string { return p.Fset.Position(pos).Filename }
-
-func note(to map[string]map[string]bool, from, name string) {
-	if to[from] == nil {
-		to[from] = map[string]bool{}
-	}
-	to[from][name] = true
-}
 
 // largestCircle is the size of the largest set of the package's files in which each needs
 // every other, be it through others of the set.
@@ -253,14 +225,10 @@ func largestCircle(p *packages.Package) (largest int) {
 			needs[from] = append(needs[from], to)
 		}
 	}
-	reach := map[string]map[string]bool{}
-	for _, file := range p.GoFiles {
-		reach[file] = reachable(file, needs)
-	}
 	for _, file := range p.GoFiles {
 		circle := 1
-		for _, other := range p.GoFiles {
-			if other != file && reach[file][other] && reach[other][file] {
+		for other := range reachable(file, needs) {
+			if other != file && reachable(other, needs)[file] {
 				circle++
 			}
 		}

@@ -54,7 +54,7 @@ func roomOf(dir string) string {
 
 // refuse says why f may not import the room to, "" when it may.
 func refuse(f file, to string) string {
-	from := f.room()
+	from := f.room
 	switch {
 	case from == to:
 		return ""
@@ -65,8 +65,11 @@ func refuse(f file, to string) string {
 	case to == "manifest" && from != "app":
 		return "only app imports manifest"
 	case to == "bottest":
-		return refuseKit(f)
-	case from == "bottest" && within(f.dir(), "bottest/eval") && layers[to] > layers["planner"]:
+		if from == "cmd" || from == "examples" || f.test && layers[from] >= layers["bot/turn"] {
+			return "" // the command line that plays and evaluates, and tests of bots
+		}
+		return "only cmd, examples and tests of bot import bottest"
+	case from == "bottest" && within(f.dir, "bottest/eval") && layers[to] > layers["planner"]:
 		return "bottest/eval needs a planner and actions, and nothing above them"
 	case layers[to] == layers[from]:
 		return fmt.Sprintf("%s and %s are siblings", from, to)
@@ -78,13 +81,3 @@ func refuse(f file, to string) string {
 
 // within reports whether a folder is that one or below it.
 func within(dir, folder string) bool { return dir == folder || strings.HasPrefix(dir, folder+"/") }
-
-// refuseKit keeps the test kit out of what bots are made of: tests of bots use it, and the
-// command line that plays and evaluates.
-func refuseKit(f file) string {
-	room := f.room()
-	if room == "cmd" || room == "examples" || f.test() && layers[room] >= layers["bot/turn"] {
-		return ""
-	}
-	return "only cmd, examples and tests of bot import bottest"
-}

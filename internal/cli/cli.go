@@ -81,22 +81,12 @@ func Run(ctx context.Context, name, about string, args []string, std *Streams, c
 	} else {
 		err = Usage(err)
 	}
-	return report(name, std.Err, cmp.Or(s.LogFormat, formatIn(args)), err)
-}
-
-// formatIn finds the format of logs where the command line cannot be parsed, so that nothing
-// is set yet.
-func formatIn(args []string) string {
-	const flag = "--bot-log-format"
-	format := os.Getenv("BOT_LOG_FORMAT")
-	for i, arg := range args {
-		if value, is := strings.CutPrefix(arg, flag+"="); is {
-			format = value
-		} else if arg == flag && i+1 < len(args) {
-			format = args[i+1]
-		}
+	format := s.LogFormat
+	if format == "" { // maybe the command line could not be parsed, so that nothing is set yet
+		_, flag, _ := strings.Cut(strings.Join(args, "="), "--bot-log-format=")
+		format, _, _ = strings.Cut(cmp.Or(flag, os.Getenv("BOT_LOG_FORMAT")), "=")
 	}
-	return strings.ToLower(strings.TrimSpace(format))
+	return report(name, std.Err, strings.EqualFold(strings.TrimSpace(format), "json"), err)
 }
 
 // help shows the settings with a command only, and the commands alone without one.
@@ -114,7 +104,7 @@ func help(options kong.HelpOptions, ctx *kong.Context) error {
 
 // report prints the error, one mistake a line or as a JSON object where logs are JSON, and
 // returns the exit code.
-func report(name string, w io.Writer, format string, err error) int {
+func report(name string, w io.Writer, asJSON bool, err error) int {
 	if err == nil {
 		return 0
 	}
@@ -125,7 +115,7 @@ func report(name string, w io.Writer, format string, err error) int {
 	if _, fault := errors.AsType[settings.Fault](err); fault {
 		code = ExitUsage
 	}
-	if format == "json" {
+	if asJSON {
 		log := zerolog.New(w).With().Timestamp().Logger()
 		log.Error().Strs("mistakes", strings.Split(err.Error(), "\n")).Msg(name + " failed")
 		return code

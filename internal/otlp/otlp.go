@@ -9,6 +9,7 @@ import (
 	"compress/gzip"
 	"context"
 	"crypto/tls"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -29,9 +30,9 @@ const (
 // Config says where spans go. URL is required; the zero value of every other field
 // is a working default.
 type Config struct {
-	URL     string            // whole, such as http://localhost:4318/v1/traces
-	Headers map[string]string // of each request; may hold keys
-	Timeout time.Duration     // of one try. 0: 10 seconds
+	URL     string        // whole, such as http://localhost:4318/v1/traces
+	Headers [][2]string   // of each request; may hold keys
+	Timeout time.Duration // of one try. 0: 10 seconds
 	Gzip    bool
 	TLS     *tls.Config // nil: the system's
 }
@@ -83,16 +84,8 @@ func (c *Client) UploadTraces(ctx context.Context, spans []*tracepb.ResourceSpan
 	if deadline, ok := ctx.Deadline(); ok { // which would end a wait that is longer
 		options = append(options, backoff.WithMaxElapsedTime(time.Until(deadline)))
 	}
-	var last error
-	_, err = backoff.Retry(ctx, func() (struct{}, error) {
-		var retry error
-		retry, last = c.post(ctx, body)
-		return struct{}{}, retry
-	}, options...)
-	if err != nil {
-		return last
-	}
-	return nil
+	_, err = backoff.Retry(ctx, func() (struct{}, error) { return struct{}{}, c.post(ctx, body) }, options...)
+	return err
 }
 
 // encode writes the request for the collector, ExportTraceServiceRequest, whose
@@ -104,45 +97,43 @@ func (c *Client) encode(spans []*tracepb.ResourceSpans) ([]byte, error) {
 	}
 	var small bytes.Buffer
 	w := gzip.NewWriter(&small)
-	if _, err := w.Write(body); err != nil {
-		return nil, err
-	}
-	err = w.Close()
+	_, err = w.Write(body)
+	err = errors.Join(err, w.Close())
 	return small.Bytes(), err
 }
 
-// post is one try. With an error it says whether and when to retry, in the words of backoff.
-func (c *Client) post(ctx context.Context, body []byte) (retry, err error) {
+// post is one try. Its error says, in the words of backoff, when to try again.
+func (c *Client) post(ctx context.Context, body []byte) error {
 	ctx, cancel := context.WithTimeout(ctx, c.cfg.Timeout)
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, c.cfg.URL, bytes.NewReader(body))
 	if err != nil {
-		return backoff.Permanent(err), err
+		return backoff.Permanent(err)
 	}
 	req.Header.Set("Content-Type", "application/x-protobuf")
 	req.Header.Set("User-Agent", "planbot")
 	if c.cfg.Gzip {
 		req.Header.Set("Content-Encoding", "gzip")
 	}
-	for name, value := range c.cfg.Headers {
-		req.Header.Set(name, value)
+	for _, header := range c.cfg.Headers {
+		req.Header.Set(header[0], header[1])
 	}
 	res, err := c.http.Do(req)
 	if err != nil {
-		return err, err
+		return err
 	}
 	defer res.Body.Close()
 	_, _ = io.Copy(io.Discard, io.LimitReader(res.Body, maxAnswerBytes)) // so that the connection can be used again
 	if res.StatusCode/100 == 2 {
-		return nil, nil
+		return nil
 	}
 	err = fmt.Errorf("post spans to %s: status %d", req.URL.Host, res.StatusCode)
 	switch res.StatusCode { // those worth another try, as the specification lists them
 	case http.StatusTooManyRequests, http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
 		if seconds, bad := strconv.ParseUint(res.Header.Get("Retry-After"), 10, 16); bad == nil {
-			return backoff.RetryAfter(int(seconds)), err
+			return fmt.Errorf("%w: %w", err, backoff.RetryAfter(int(seconds)))
 		}
-		return err, err
+		return err
 	}
-	return backoff.Permanent(err), err
+	return backoff.Permanent(err)
 }

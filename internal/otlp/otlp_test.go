@@ -73,7 +73,7 @@ func TestUpload(t *testing.T) {
 			t.Parallel()
 			srv := httptest.NewServer(&test.collector)
 			defer srv.Close()
-			c := otlp.New(otlp.Config{URL: srv.URL + "/v1/traces", Headers: map[string]string{"api-key": "k"}, Gzip: test.gzip})
+			c := otlp.New(otlp.Config{URL: srv.URL + "/v1/traces", Headers: [][2]string{{"api-key", "k"}}, Gzip: test.gzip})
 			defer func() { _ = c.Stop(context.Background()) }()
 			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 			defer cancel()

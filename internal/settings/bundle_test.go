@@ -1,7 +1,6 @@
 package settings
 
 import (
-	"github.com/planbot-go/planbot/actions"
 	"github.com/planbot-go/planbot/actions/lists"
 )
 
@@ -14,5 +13,5 @@ func (e env) read() (*Settings, error) {
 	for flag, value := range e {
 		args = append(args, "--"+flag+"="+value)
 	}
-	return Read(func(r *actions.Registry) { lists.Register(r) }, args...)
+	return Read(Bot{Register: lists.Register}, args...)
 }

@@ -10,8 +10,6 @@ import (
 	"net"
 	"net/url"
 	"os"
-	"path/filepath"
-	"reflect"
 	"regexp"
 	"slices"
 	"strings"
@@ -80,13 +78,13 @@ func (s *Settings) NewPlanner(ctx context.Context, acts *actions.Registry, box *
 // Complete adds to a planner, and to its actions, what makes its prompts: prompts, skills, and
 // prompts that are actions. The skills are nil where there are none, and about names them.
 func (s *Settings) Complete(ctx context.Context, cfg *planner.Config, box *sandbox.Sandbox) (provider *skills.Provider, about string, err error) {
-	if cfg.Prompts, err = prompts.Load(s.PromptsDir); err != nil {
+	if cfg.Prompts, err = s.loadPrompts(); err != nil {
 		return nil, "", Fault{fmt.Errorf("BOT_PROMPTS_DIR: %w", err)}
 	}
 	if s.PromptsReload {
 		cfg.Prompts.Watch()
 	}
-	cfg.ResponseFormat = s.ResponseFormat
+	cfg.ResponseFormat, cfg.Functions = s.ResponseFormat, s.Bot.Functions
 	if provider, about, err = s.newSkills(ctx, box); err != nil {
 		return nil, "", err
 	}
@@ -96,7 +94,14 @@ func (s *Settings) Complete(ctx context.Context, cfg *planner.Config, box *sandb
 			return nil, "", err
 		}
 	}
-	return provider, about, s.ofPrompts(addPromptActions(*cfg))
+	return provider, about, s.ofPrompts(planner.AddPromptFolders(cfg.Actions, *cfg))
+}
+
+func (s *Settings) loadPrompts() (*prompts.Library, error) {
+	if s.PromptsDir == "" && s.Bot.Prompts != nil {
+		return prompts.LoadFS(s.Bot.Prompts, "prompts")
+	}
+	return prompts.Load(s.PromptsDir)
 }
 
 // ofPrompts is a fault of the prompts that were set, where any were.
@@ -118,26 +123,15 @@ func newPlanner(ctx context.Context, name string, cfg planner.Config) (PromptMak
 	return planner.NewSequence(ctx, cfg)
 }
 
-// addPromptActions adds the actions that are prompts to those of the planner.
-func addPromptActions(cfg planner.Config) error {
-	return planner.AddPromptFolders(cfg.Actions, cfg)
-}
-
-// warnOfPrompts tells the log of what is no fault, but rarely meant: prompts of planners that
-// are not at work, and one that shows the model no actions.
+// warnOfPrompts tells the log of what is no fault, but rarely meant: a prompt that shows the
+// model no actions.
 func (s *Settings) warnOfPrompts(ctx context.Context, library *prompts.Library) {
-	log := zerolog.Ctx(ctx)
-	for _, name := range Planners() {
-		if info, err := os.Stat(filepath.Join(s.PromptsDir, name)); s.PromptsDir != "" && name != s.Planner && err == nil && info.IsDir() {
-			log.Warn().Str("prompt", name).Str("planner", s.Planner).Msg("this prompt is for another planner and is not used")
-		}
-	}
 	prompt, err := library.Prompt(s.Planner)
 	if err != nil || s.Planner == tools || prompt.Actions != nil && len(prompt.Actions) == 0 {
 		return
 	}
 	if used := prompt.Functions(); !slices.Contains(used, "actions") && !slices.Contains(used, "manual") {
-		log.Warn().Str("prompt", s.Planner).
+		zerolog.Ctx(ctx).Warn().Str("prompt", s.Planner).
 			Msg("the prompt has neither {{actions}} nor {{manual}}: the model knows only the actions that it names in words")
 	}
 }
@@ -188,19 +182,17 @@ func (s *Settings) modelConfigs() []models.OpenAIConfig {
 	if s.OpenAIKey == "" && s.OpenAIBaseURL == "" && s.AzureEndpoint == "" {
 		return nil
 	}
-	cfg := models.OpenAIConfig{
-		Key: s.OpenAIKey, BaseURL: s.OpenAIBaseURL, Model: s.OpenAIModel, Stream: s.ModelStream,
-		MaxTokensField: s.MaxTokensField, ReasoningEffort: s.ReasoningEffort, SystemMessages: s.SystemMessages,
+	all := models.OpenAIConfig{
+		Stream: s.ModelStream, MaxTokensField: s.MaxTokensField, ReasoningEffort: s.ReasoningEffort, SystemMessages: s.SystemMessages,
 	}
-	if s.AzureEndpoint != "" {
-		cfg.AzureEndpoint, cfg.AzureKey, cfg.AzureDeployment, cfg.AzureVersion = s.AzureEndpoint, s.AzureKey, s.AzureDeployment, s.AzureVersion
-	}
+	cfg := all
+	cfg.Key, cfg.BaseURL, cfg.Model = s.OpenAIKey, s.OpenAIBaseURL, s.OpenAIModel
+	cfg.AzureEndpoint, cfg.AzureKey = s.AzureEndpoint, s.AzureKey
+	cfg.AzureDeployment, cfg.AzureVersion = s.AzureDeployment, s.AzureVersion
 	configs := []models.OpenAIConfig{cfg}
 	if s.FallbackBaseURL != "" || s.FallbackKey != "" {
-		cfg = models.OpenAIConfig{
-			Key: s.FallbackKey, BaseURL: s.FallbackBaseURL, Stream: s.ModelStream,
-			MaxTokensField: s.MaxTokensField, ReasoningEffort: s.ReasoningEffort, SystemMessages: s.SystemMessages,
-		}
+		cfg = all
+		cfg.Key, cfg.BaseURL = s.FallbackKey, s.FallbackBaseURL
 	}
 	for _, name := range s.FallbackModels {
 		cfg.Model = name
@@ -248,10 +240,10 @@ func (s *Settings) assign(assignments []string) (given map[string]bool, faults f
 	given = map[string]bool{}
 	changesPlans := regexp.MustCompile(`^(?:OPENAI_|AZURE_OPENAI_|BOT_(?:FALLBACK_|MODEL_|REASONING_|MAX_TOKENS_FIELD|PLANNER|RESPONSE_FORMAT|PROMPTS_|SKILLS_))`)
 	for _, each := range assignments {
-		name, value, ok := strings.Cut(each, "=") // the value may be a secret
-		at := fieldOf(name)
+		name, text, ok := strings.Cut(each, "=") // the text may be a secret
+		field, value := s.field(name)
 		switch {
-		case !ok || at < 0:
+		case !ok || field.Name == "":
 			faults.add("--against", "%q is no setting and its value, such as OPENAI_MODEL=…", name)
 			continue
 		case !changesPlans.MatchString(name):
@@ -260,7 +252,7 @@ func (s *Settings) assign(assignments []string) (given map[string]bool, faults f
 			faults.add("--against", "%s is given twice", name)
 		}
 		given[name] = true
-		s.set(name, value, reflect.TypeFor[Settings]().Field(at).Tag, reflect.ValueOf(s).Elem().Field(at))
+		s.set(name, text, field.Tag, value)
 	}
 	return given, faults
 }
@@ -342,11 +334,10 @@ func (s *Settings) OpenSandbox(ctx context.Context) (*sandbox.Sandbox, error) {
 	return sandbox.New(ctx, cfg)
 }
 
-// Read reads the settings of a bot with these actions from the environment and from flags, and
-// checks them.
-func Read(register func(*actions.Registry), flags ...string) (*Settings, error) {
+// Read reads the settings of a bot from the environment and from flags, and checks them.
+func Read(b Bot, flags ...string) (*Settings, error) {
 	var all struct{ Settings }
-	all.Register = register
+	all.Bot = b
 	parser, err := kong.New(&all, all.Flags())
 	if err != nil {
 		return nil, err

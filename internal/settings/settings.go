@@ -9,6 +9,7 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net"
 	"net/netip"
 	"net/url"
@@ -65,7 +66,7 @@ type Settings struct {
 	RedisURL string `env:"REDIS_URL" else:"embedded, forgets at exit" help:"where state lives"`
 
 	OpenAIKey       string `env:"OPENAI_API_KEY" secret:"true" help:"key of OpenAI or of a compatible server"`
-	OpenAIBaseURL   string `env:"OPENAI_BASE_URL" url:"http" else:"OpenAI's" help:"address such as http://127.0.0.1:11434/v1"`
+	OpenAIBaseURL   string `env:"OPENAI_BASE_URL" url:"http" else:"OpenAI's" help:"such as http://127.0.0.1:11434/v1"`
 	OpenAIModel     string `env:"OPENAI_MODEL" else:"gpt-4o-mini" needs:"OPENAI_API_KEY,OPENAI_BASE_URL,AZURE_OPENAI_ENDPOINT" help:"model"`
 	AzureEndpoint   string `env:"AZURE_OPENAI_ENDPOINT" url:"https" help:"https://NAME.openai.azure.com; wins over OpenAI"`
 	AzureKey        string `env:"AZURE_OPENAI_API_KEY" secret:"true" needs:"AZURE_OPENAI_ENDPOINT" help:"Azure key"`
@@ -76,14 +77,14 @@ type Settings struct {
 	FallbackBaseURL string   `env:"BOT_FALLBACK_BASE_URL" url:"http" else:"the first model's; with a key of their own OpenAI's" needs:"BOT_FALLBACK_MODELS" help:"server of the fallback models"`
 	FallbackKey     string   `env:"BOT_FALLBACK_API_KEY" secret:"true" else:"on the first model's server that one's" needs:"BOT_FALLBACK_MODELS" help:"key of that server, which never gets the first model's"`
 
-	ModelRetries    int           `env:"BOT_MODEL_RETRIES" default:"3" min:"0" max:"255" help:"retries of the last model in a call"`
+	ModelRetries    int           `env:"BOT_MODEL_RETRIES" default:"3" min:"0" max:"255" help:"retries of the last model"`
 	ModelMaxWait    time.Duration `env:"BOT_MODEL_MAX_WAIT" default:"20s" help:"how long one call may wait between tries"`
 	ModelStream     bool          `env:"BOT_MODEL_STREAM" help:"true: stream, for gateways that close quiet connections"`
 	ReasoningEffort string        `env:"BOT_REASONING_EFFORT" else:"not sent" help:"how much a reasoning model thinks: minimal, low, medium, high or another word that it knows"`
 	SystemMessages  string        `env:"BOT_MODEL_SYSTEM_MESSAGES" oneof:"anywhere,first,nowhere" else:"anywhere" help:"where the server takes system messages: anywhere, first or nowhere"`
 	MaxTokensField  string        `env:"BOT_MAX_TOKENS_FIELD" oneof:"max_completion_tokens,max_tokens" else:"max_completion_tokens" help:"how the server calls the token limit; max_tokens for old ones such as Ollama"`
 
-	Planner        string `env:"BOT_PLANNER" oneof:"sequence,sequential,tools" default:"sequence" help:"sequence (JSON), sequential (XML) or tools (function calling)"`
+	Planner        string `env:"BOT_PLANNER" oneof:"sequence,sequential,tools" else:"sequence" help:"sequence (JSON), sequential (XML) or tools (function calling)"`
 	ResponseFormat string `env:"BOT_RESPONSE_FORMAT" oneof:"json_schema,json_object,text" else:"json_schema, or what the server takes" help:"json_schema, json_object or text, for the planner sequence"`
 	PromptsDir     string `env:"BOT_PROMPTS_DIR" else:"embedded" help:"folder of prompts that replace or add to ours"`
 	PromptsReload  bool   `env:"BOT_PROMPTS_RELOAD" needs:"BOT_PROMPTS_DIR" help:"true: reload on change; for development"`
@@ -91,7 +92,7 @@ type Settings struct {
 	SkillsDir      string   `env:"BOT_SKILLS_DIR" else:"no skills" help:"folders of skills, separated as in PATH"`
 	SkillsLenient  bool     `env:"BOT_SKILLS_LENIENT" needs:"BOT_SKILLS_DIR" help:"true: use skills with small faults"`
 	SkillsLinks    bool     `env:"BOT_SKILLS_LINKS" needs:"BOT_SKILLS_DIR" help:"true: follow symbolic links that lead to one of the folders, as in a ConfigMap"`
-	SkillsReload   bool     `env:"BOT_SKILLS_RELOAD" needs:"BOT_SKILLS_DIR" help:"true: reload in each turn; for development"`
+	SkillsReload   bool     `env:"BOT_SKILLS_RELOAD" needs:"BOT_SKILLS_DIR" help:"true: reload in each turn"`
 	SkillsApproval []string `env:"BOT_SKILLS_APPROVAL" else:"run" needs:"BOT_SKILLS_DIR" help:"what of skills needs approval: load, read, run, comma separated, or all or none"`
 	SkillsSandbox  string   `env:"BOT_SKILLS_SANDBOX" oneof:"auto,bubblewrap,landlock,none" default:"auto" help:"what scripts of skills run in: auto, bubblewrap, landlock, or none to refuse them"`
 
@@ -105,8 +106,8 @@ type Settings struct {
 	MaxMessages   int       `env:"BOT_MAX_MESSAGES" else:"20" help:"SAYs of all plans of one turn"`
 	MaxSameCalls  int       `env:"BOT_MAX_SAME_CALLS" else:"no limit" help:"how often a turn may make the same call"`
 	MaxTurnTokens int       `env:"BOT_MAX_TURN_TOKENS" else:"no limit" help:"tokens that one turn may use"`
-	MaxTurnCost   float64   `env:"BOT_MAX_TURN_COST" else:"no limit" needs:"BOT_MODEL_PRICE" help:"what one turn may cost, by BOT_MODEL_PRICE"`
-	ModelPrice    []float64 `env:"BOT_MODEL_PRICE" else:"not known" help:"per 1M tokens: prompt,completion or prompt,cached,completion"`
+	MaxTurnCost   float64   `env:"BOT_MAX_TURN_COST" else:"no limit" needs:"BOT_MODEL_PRICE" help:"cost of one turn"`
+	ModelPrice    []float64 `env:"BOT_MODEL_PRICE" else:"not known" help:"per 1M tokens: prompt[,cached],completion"`
 
 	FilteredText    string        `env:"BOT_FILTERED_TEXT" else:"one sentence" help:"reply when a filter stops a turn"`
 	Feedback        bool          `env:"BOT_FEEDBACK" help:"true: ask in Teams what people think of replies"`
@@ -134,12 +135,21 @@ type Settings struct {
 	LogLevel     string        `env:"BOT_LOG_LEVEL" oneof:"trace,debug,info,warn,error,disabled" else:"info" help:"trace, debug, info, warn, error or disabled"`
 	LogFormat    string        `env:"BOT_LOG_FORMAT" oneof:"json,console" else:"console on a terminal, else json" help:"json or console"`
 
-	// Register adds the actions of the bot that has these settings.
-	Register func(*actions.Registry) `kong:"-"`
+	Bot Bot `kong:"-"` // that has these settings
 
 	faults   faults   // of single values
 	flagged  []string // variables that flags stand for
 	warnings []string
+}
+
+// Bot is what a program says of its bot, in the form of app.Bot.
+type Bot struct {
+	Name      string
+	Register  func(*actions.Registry)
+	Examples  []string
+	Planner   string
+	Prompts   fs.FS
+	Functions map[string]func(context.Context, *actions.Turn, []string) (any, error)
 }
 
 // The values of MICROSOFT_APP_TYPE.
@@ -388,6 +398,7 @@ func (f *faults) has(variable string) bool {
 func (s *Settings) Check() error {
 	s.warnings = nil
 	f := slices.Clone(s.faults)
+	s.Planner = cmp.Or(s.Planner, s.Bot.Planner, Sequence)
 	s.checkNeeds(&f)
 	s.checkAddresses(&f)
 	s.checkIdentity(&f)
@@ -406,8 +417,7 @@ func (s *Settings) Check() error {
 	if s.ResponseFormat != "" && s.Planner != Sequence && !f.has("BOT_PLANNER") {
 		f.add("BOT_RESPONSE_FORMAT", "is for the planner sequence, not %s", s.Planner)
 	}
-	const longestApproval = 30 * 24 * time.Hour // as long as state is kept
-	if s.ApprovalTimeout > longestApproval {
+	if s.ApprovalTimeout > 720*time.Hour {
 		f.add("BOT_APPROVAL_TIMEOUT", "%s is longer than state is kept, which is 720h", s.ApprovalTimeout)
 	}
 	if n := len(s.ModelPrice); n != 0 && n != 2 && n != 3 {
@@ -422,16 +432,16 @@ func (s *Settings) Warnings() []string { return s.warnings }
 
 // checkNeeds finds settings that mean nothing without another one.
 func (s *Settings) checkNeeds(f *faults) {
-	v := reflect.ValueOf(s).Elem()
-	isSet := func(variable string) bool { return f.has(variable) || !v.Field(fieldOf(variable)).IsZero() }
-	for i := range v.NumField() {
-		tag := v.Type().Field(i).Tag
-		needed := strings.Split(tag.Get("needs"), ",")
-		if needed[0] == "" || v.Field(i).IsZero() || slices.ContainsFunc(needed, isSet) {
-			continue
+	isSet := func(variable string) bool {
+		_, value := s.field(variable)
+		return f.has(variable) || !value.IsZero()
+	}
+	for field, value := range reflect.ValueOf(s).Elem().Fields() {
+		needed := strings.Split(field.Tag.Get("needs"), ",")
+		if needed[0] != "" && !value.IsZero() && !slices.ContainsFunc(needed, isSet) {
+			variable, _, _ := strings.Cut(field.Tag.Get("env"), ",")
+			f.add(variable, "needs %s", strings.Join(needed, " or "))
 		}
-		variable, _, _ := strings.Cut(tag.Get("env"), ",")
-		f.add(variable, "needs %s", strings.Join(needed, " or "))
 	}
 }
 
@@ -735,8 +745,8 @@ func (s *Settings) checkTraces(f *faults) {
 // Actions are those of the bot.
 func (s *Settings) Actions() *actions.Registry {
 	registry := actions.New()
-	if s.Register != nil {
-		s.Register(registry)
+	if s.Bot.Register != nil {
+		s.Bot.Register(registry)
 	}
 	return registry
 }
@@ -746,23 +756,23 @@ func (s *Settings) Actions() *actions.Registry {
 // actions that there are.
 func (s *Settings) checkPrompts(f *faults) *actions.Registry {
 	registry := s.Actions()
-	if s.PromptsDir == "" {
+	if s.PromptsDir == "" && s.Bot.Prompts == nil {
 		return registry
 	}
-	if info, err := os.Stat(s.PromptsDir); err != nil || !info.IsDir() {
+	if info, err := os.Stat(s.PromptsDir); s.PromptsDir != "" && (err != nil || !info.IsDir()) {
 		f.add("BOT_PROMPTS_DIR", "%q is not a folder", s.PromptsDir)
 		return registry
 	}
-	library, err := prompts.Load(s.PromptsDir)
+	library, err := s.loadPrompts()
 	if library == nil {
 		f.ask("BOT_PROMPTS_DIR", err)
 		return registry
 	}
 	cfg := planner.Config{
-		Model: models.Offline{}, Prompts: library, Actions: registry, ResponseFormat: s.ResponseFormat,
+		Model: models.Offline{}, Prompts: library, Actions: registry, ResponseFormat: s.ResponseFormat, Functions: s.Bot.Functions,
 		Named: func(string) (models.Model, error) { return models.Offline{}, nil },
 	}
-	faulty := addPromptActions(cfg)
+	faulty := planner.AddPromptFolders(registry, cfg)
 	_, misfit := newPlanner(context.Background(), s.Planner, cfg)
 	f.ask("BOT_PROMPTS_DIR", errors.Join(err, unused(library), faulty, misfit))
 	return registry
@@ -807,18 +817,12 @@ func (s *Settings) checkApproval(f *faults, registry *actions.Registry) {
 
 // Secrets are the values that nobody may see.
 func (s *Settings) Secrets() (all []string) {
-	v := reflect.ValueOf(s).Elem()
-	for i := range v.NumField() {
-		if v.Type().Field(i).Tag.Get("secret") == "" {
-			continue
-		}
-		switch value := v.Field(i).Interface().(type) {
-		case string:
-			all = append(all, value)
-		case [][2]string:
-			for _, pair := range value {
-				all = append(all, pair[1])
-			}
+	for _, pair := range s.OTelHeaders {
+		all = append(all, pair[1])
+	}
+	for field, value := range reflect.ValueOf(s).Elem().Fields() {
+		if field.Tag.Get("secret") != "" && field.Type.Kind() == reflect.String {
+			all = append(all, value.String())
 		}
 	}
 	if u, err := url.Parse(s.RedisURL); err == nil && u.User != nil {
@@ -830,25 +834,22 @@ func (s *Settings) Secrets() (all []string) {
 
 // IsSet lists those of the variables that have another value than the default.
 func (s *Settings) IsSet(variables ...string) (set []string) {
-	v := reflect.ValueOf(s).Elem()
 	for _, variable := range variables {
-		field := v.Field(fieldOf(variable))
-		was := reflect.New(field.Type()).Elem()
-		tag := v.Type().Field(fieldOf(variable)).Tag
-		if read(tag.Get("default"), tag, was) == nil && !reflect.DeepEqual(field.Interface(), was.Interface()) {
+		field, value := s.field(variable)
+		was := reflect.New(field.Type).Elem()
+		if read(field.Tag.Get("default"), field.Tag, was) == nil && !reflect.DeepEqual(value.Interface(), was.Interface()) {
 			set = append(set, variable)
 		}
 	}
 	return set
 }
 
-// fieldOf is the field of the variable, -1 when there is none.
-func fieldOf(variable string) int {
-	fields := reflect.TypeFor[Settings]()
-	for i := range fields.NumField() {
-		if slices.Contains(strings.Split(fields.Field(i).Tag.Get("env"), ","), variable) && variable != "" {
-			return i
+// field is that of the variable. Its name is empty when there is none.
+func (s *Settings) field(variable string) (field reflect.StructField, value reflect.Value) {
+	for field, value = range reflect.ValueOf(s).Elem().Fields() {
+		if slices.Contains(strings.Split(field.Tag.Get("env"), ","), variable) && variable != "" {
+			return field, value
 		}
 	}
-	return -1
+	return reflect.StructField{}, reflect.Value{}
 }
