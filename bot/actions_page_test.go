@@ -12,7 +12,7 @@ import (
 	"github.com/planbot-go/planbot/bot"
 )
 
-// What README.md shows; internal/docs checks that it is the same.
+// What docs/actions.md shows; internal/docs checks that it is the same.
 
 type brew struct {
 	Minutes int `json:"minutes"`
@@ -29,7 +29,7 @@ func announce(ctx context.Context, b *bot.Bot, to actions.Recipient) error {
 	return err
 }
 
-func TestWhatTheReadmeShowsOfNotices(t *testing.T) {
+func TestWhatThePageShowsOfNotices(t *testing.T) {
 	b := met(t)
 	b.must(announce(b.Context(), b.bot, miasChat))
 	b.expect("Version 7 is out.")
@@ -62,7 +62,7 @@ func lunchClicked(_ context.Context, t *bot.Turn, click bot.CardClick) (bot.Card
 	return bot.CardAnswer{Message: fmt.Sprintf("See you at %d, %s.", choice.At, t.Activity.From.Name)}, nil
 }
 
-func TestWhatTheReadmeShowsOfCards(t *testing.T) {
+func TestWhatThePageShowsOfCards(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	b.bot.OnCommand("lunch", lunch)
