@@ -3,9 +3,7 @@ package app
 import (
 	"context"
 	"fmt"
-	"os"
 	"runtime"
-	"runtime/debug"
 
 	"github.com/planbot-go/planbot/internal/cli"
 	"github.com/planbot-go/planbot/internal/settings"
@@ -28,17 +26,11 @@ type commands struct {
 	Version     versionCmd     `cmd:"" help:"Print the version."`
 }
 
-// gcPercent lets a heap grow to three times of what is live: turns leave little behind, and
-// collecting it often costs more than the memory does. GOGC in the environment wins.
-const gcPercent = 200
-
 // Main runs the process's command line for that bot, and exits. Settings come from the
 // environment or from flags; the exit code is 1 for what failed, and 2 for wrong use and wrong
 // settings.
 func Main(b Bot) {
-	if os.Getenv("GOGC") == "" {
-		debug.SetGCPercent(gcPercent)
-	}
+	tuneGC()
 	cli.Main(func(ctx context.Context, args []string, std *cli.Streams) int { return run(ctx, b, args, std) })
 }
 
