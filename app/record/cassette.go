@@ -13,6 +13,7 @@ import (
 
 	"github.com/planbot-go/planbot/internal/golden"
 	"github.com/planbot-go/planbot/internal/scrub"
+	"github.com/planbot-go/planbot/internal/yamltext"
 	"github.com/planbot-go/planbot/models"
 )
 
@@ -126,7 +127,7 @@ func kindNamed(name string) models.Kind {
 
 // WriteCalls writes the calls as YAML.
 func WriteCalls(calls []Call) ([]byte, error) {
-	return writeYAML(map[string][]Call{"calls": calls})
+	return yamltext.Write(map[string][]Call{"calls": calls})
 }
 
 // ReadCalls reads a file that [WriteCalls] wrote.

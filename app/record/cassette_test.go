@@ -45,7 +45,7 @@ func TestReadBack(t *testing.T) {
 	if err != nil || strings.Contains(string(raw), "hunter2") {
 		t.Fatalf("%v\n%s", err, raw)
 	}
-	if !strings.Contains(string(raw), "  - asked: |\n      === system\n      You are \"it\".\n\n      - a: b\n") {
+	if !strings.Contains(string(raw), "  - asked: |\n      === system\n      You are \"it\".\n      \n      - a: b\n") {
 		t.Errorf("the prompt is not to be read:\n%s", raw)
 	}
 	got, err := callsIn(t, string(raw))

@@ -86,10 +86,13 @@ func export(t *testing.T, all []inbox.Waiting, passes bool) string {
 	return string(raw)
 }
 
+// bare is a file without its quotes, which YAML needs for some texts only.
+func bare(text string) string { return strings.ReplaceAll(text, `"`, "") }
+
 func contains(t *testing.T, text string, parts ...string) {
 	t.Helper()
 	for _, part := range parts {
-		if !strings.Contains(text, part) {
+		if !strings.Contains(bare(text), bare(part)) {
 			t.Errorf("no %s in\n%s", part, text)
 		}
 	}
@@ -119,7 +122,7 @@ func TestDeadLetterWithResultsToCome(t *testing.T) {
 		kit.Model.Says(bottest.Plan(bottest.DoAs("SLOW", "slow", "for", "me"), bottest.Do("addItem", "list", "shop", "item", "$SLOW"), bottest.Say("$SLOW")))
 		crashing(kit, 1, func() { chat.Say("hm") })
 	}), true)
-	if strings.Contains(file, "replies:") || strings.Contains(file, "actions:") {
+	if strings.Contains(bare(file), "replies:") || strings.Contains(bare(file), "actions:") {
 		t.Errorf("it expects what nobody knows:\n%s", file)
 	}
 	contains(t, file, "is not known", "Nobody knows what the model said here.")

@@ -99,7 +99,7 @@ func TestAllFaultsAreListed(t *testing.T) {
 func TestYAMLThatIsNotToBeRead(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct{ file, want string }{
-		"two documents": {"name: s\n---\nname: t\n", "f.yaml: no YAML: a second document begins"},
+		"two documents": {"name: s\n---\nname: t\n", "f.yaml: no YAML: line 2: a second document begins"},
 		"no YAML":       {"a: [", "f.yaml: no YAML: "},
 		"in itself":     {"a: &a [*a]", "f.yaml: "},
 		"unknown alias": {"a: *b", "f.yaml: no YAML: "},

@@ -18,7 +18,6 @@ import (
 	"sync"
 
 	strict "github.com/go-json-experiment/json"
-	"github.com/goccy/go-yaml"
 	"github.com/santhosh-tekuri/jsonschema/v6"
 	"github.com/santhosh-tekuri/jsonschema/v6/kind"
 	"golang.org/x/text/language"
@@ -26,6 +25,7 @@ import (
 
 	"github.com/planbot-go/planbot/actions/lists"
 	"github.com/planbot-go/planbot/internal/spelling"
+	"github.com/planbot-go/planbot/internal/yamltext"
 )
 
 // Scenario is one conversation, or several at once, with one bot. scenario.schema.json says
@@ -368,14 +368,9 @@ func scenarioAt(i int, field ...string) []string {
 func treeOf(data []byte, ext string) (tree any, err error) {
 	data = bytes.TrimPrefix(data, []byte("\ufeff")) // editors on Windows write it
 	if !strings.EqualFold(ext, ".json") && !json.Valid(data) {
-		d := yaml.NewDecoder(bytes.NewReader(data))
-		if err := d.Decode(&tree); err != nil && !errors.Is(err, io.EOF) {
-			return nil, errors.New("no YAML: " + strings.TrimSpace(yaml.FormatError(err, false, false)))
+		if data, err = yamltext.JSON(data); err != nil {
+			return nil, fmt.Errorf("no YAML: %w", err)
 		}
-		if d.Decode(new(any)) == nil {
-			return nil, errors.New("no YAML: a second document begins")
-		}
-		data = []byte(asJSON(tree))
 	} else if err := strict.Unmarshal(data, new(any)); err != nil { // finds names that are there twice
 		return nil, fmt.Errorf("no JSON: %w", err)
 	}
@@ -552,9 +547,9 @@ func asJSON(v any) string {
 // What is not set is left out.
 func Write(list []Scenario) ([]byte, error) {
 	if len(list) == 1 {
-		return writeYAML(list[0])
+		return yamltext.Write(list[0])
 	}
-	return writeYAML(map[string]any{"scenarios": list})
+	return yamltext.Write(map[string]any{"scenarios": list})
 }
 
 // sayings are the texts of the bot for which a word in <…> stands. Those without a text
