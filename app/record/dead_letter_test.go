@@ -74,7 +74,7 @@ func export(t *testing.T, all []inbox.Waiting, passes bool) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	list, err := record.Read(strings.NewReader(string(raw)), "x.yaml")
+	list, err := record.Read("x.yaml", raw)
 	if err != nil {
 		t.Fatalf("%v\n%s", err, raw)
 	}

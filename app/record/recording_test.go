@@ -110,7 +110,7 @@ func plays(t *testing.T, file string, scripted bool) {
 
 func read(t *testing.T, file string) []record.Scenario {
 	t.Helper()
-	list, err := record.Read(strings.NewReader(file), "x.yaml")
+	list, err := record.Read("x.yaml", []byte(file))
 	if err != nil {
 		t.Fatalf("%v\n%s", err, file)
 	}

@@ -7,8 +7,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
-	"os"
 	"path/filepath"
 	"reflect"
 	"regexp"
@@ -238,30 +236,13 @@ var fileSchema = sync.OnceValue(func() *jsonschema.Schema {
 	return c.MustCompile(name + "#/$defs/file")
 })
 
-// ReadFile reads the scenarios of a file: one, a list of them, or an object with them in
+// Read reads the scenarios of a file: one, a list of them, or an object with them in
 // scenarios. It is JSON if its name ends in .json, else YAML, of which JSON is a part. The
 // error tells all mistakes. Scenarios with mistakes are among those returned, see
 // [Scenario.Faults]; a mistake of the file itself is that of a scenario with the file's name.
-func ReadFile(name string) ([]Scenario, error) {
-	data, err := os.ReadFile(name)
-	if at, ok := errors.AsType[*os.PathError](err); ok {
-		err = at.Err // the name is told anyway
-	}
-	return read(data, name, err)
-}
-
-// Read is [ReadFile] of a file that is open, or of none: the name is for errors.
-func Read(from io.Reader, name string) ([]Scenario, error) {
-	data, err := io.ReadAll(from)
-	return read(data, name, err)
-}
-
-func read(data []byte, name string, err error) ([]Scenario, error) {
+func Read(name string, data []byte) ([]Scenario, error) {
 	f := &file{name: name}
-	if err == nil {
-		err = f.parse(data)
-	}
-	if err != nil {
+	if err := f.parse(data); err != nil {
 		f.fault(nil, "%v", err)
 	}
 	for i := range f.list {

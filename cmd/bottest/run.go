@@ -114,10 +114,14 @@ func (c runCmd) read(stdin io.Reader, only *regexp.Regexp) (all []record.Scenari
 				all = append(all, faultOf(name, err)...)
 			}
 		}
-		for _, name := range files {
-			list, err := readFile(stdin, name)
+		for _, file := range files {
+			name, text, err := input(stdin, file)
+			list, _ := record.Read(name, text) // they have the faults, too
 			if err == nil && len(list) == 0 {
-				list = faultOf(name, errors.New("there are no scenarios in it"))
+				err = errors.New("there are no scenarios in it")
+			}
+			if err != nil {
+				list = faultOf(name, err)
 			}
 			for _, s := range list {
 				if s.Faults != nil || only.MatchString(s.Name) {
@@ -130,13 +134,6 @@ func (c runCmd) read(stdin io.Reader, only *regexp.Regexp) (all []record.Scenari
 		all = faultOf("--run "+c.Only, errors.New("no scenario has such a name"))
 	}
 	return all
-}
-
-func readFile(stdin io.Reader, name string) ([]record.Scenario, error) {
-	if name == "-" {
-		return record.Read(stdin, "stdin")
-	}
-	return record.ReadFile(name)
 }
 
 // faultOf is why a file cannot be played, as a scenario that fails.

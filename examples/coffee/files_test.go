@@ -18,7 +18,11 @@ import (
 
 func TestScenarios(t *testing.T) {
 	t.Parallel()
-	all, err := record.ReadFile("scenarios.yaml")
+	text, err := os.ReadFile("scenarios.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	all, err := record.Read("scenarios.yaml", text)
 	if err != nil {
 		t.Fatal(err)
 	}
