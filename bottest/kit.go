@@ -80,11 +80,6 @@ type Config struct {
 	Models []string
 	// Replicas is how many processes of the bot there are. 0: one.
 	Replicas int
-	// Cassette is a file with the prompts that the model has to be asked, see [Record],
-	// whatever it answers. With UpdateCassette they are written anew once the test has ended
-	// without a failure. "": prompts are not compared.
-	Cassette       string
-	UpdateCassette bool
 	// Log receives what the bot logs, line by line and one line at a time. Failures of the
 	// test show its warnings in any case. nil: nobody does.
 	Log io.Writer
@@ -141,7 +136,6 @@ type Kit struct {
 	redis   *state.Server
 	watcher *state.Store
 	queue   *inbox.Inbox
-	prompts *cassette     // of Config.Cassette; nil: none
 	turn    chan struct{} // to wait for the bubble, which one may at a time
 	ids     atomic.Int64
 	foreign atomic.Bool    // the bot keeps state where the kit does not see it
@@ -193,9 +187,6 @@ func New(t testing.TB, cfg Config) *Kit {
 	k.story.began = time.Now()
 	if cfg.Bubble {
 		t.Cleanup(func() { time.Sleep(linger) })
-	}
-	if cfg.Cassette != "" {
-		k.prompts = openCassette(t, cfg.Cassette, "bottest run --update", cfg.UpdateCassette)
 	}
 	k.Model = &Model{t: t, story: &k.story}
 	mux := http.NewServeMux()

@@ -101,10 +101,7 @@ func (p *process) chain(names []string) (models.Model, error) {
 		}
 		cfg.Models = append(cfg.Models, model)
 	}
-	if p.kit.prompts == nil {
-		return cfg, nil
-	}
-	return compared{cfg, p.kit.prompts}, nil
+	return cfg, nil
 }
 
 // hooks watch what the process does, and freeze it once it is dead.

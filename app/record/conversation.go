@@ -19,6 +19,7 @@ import (
 	"github.com/planbot-go/planbot/actions/lists"
 	"github.com/planbot-go/planbot/activity"
 	"github.com/planbot-go/planbot/bot"
+	"github.com/planbot-go/planbot/internal/cassette"
 	"github.com/planbot-go/planbot/internal/scrub"
 	"github.com/planbot-go/planbot/models"
 	"github.com/planbot-go/planbot/planner/plan"
@@ -27,7 +28,7 @@ import (
 // conversation is what was seen of one.
 type conversation struct {
 	steps []*step
-	calls []Call // not scrubbed yet: who is who may be learned later
+	calls []cassette.Call // not scrubbed yet: who is who may be learned later
 	turns map[string]*step
 	heard map[string]bool // what turns were asked
 	asked string          // the turn that asked a model last

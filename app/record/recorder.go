@@ -27,6 +27,7 @@ import (
 	"github.com/planbot-go/planbot/bot"
 	"github.com/planbot-go/planbot/bot/turn"
 	"github.com/planbot-go/planbot/connector"
+	"github.com/planbot-go/planbot/internal/cassette"
 	"github.com/planbot-go/planbot/internal/scrub"
 	"github.com/planbot-go/planbot/internal/turnlog"
 	"github.com/planbot-go/planbot/models"
@@ -180,7 +181,7 @@ const head = "# What people said is in here. Names, ids and secrets have stand-i
 // that is named there, holds for its beginning.
 func (r *Recorder) files(ctx context.Context, name string, c *conversation) error {
 	var list []Scenario
-	var calls []Call
+	var calls []cassette.Call
 	for version := -1; version != r.scrub.Version() && ctx.Err() == nil; {
 		version = r.scrub.Version()
 		whole := false
@@ -199,7 +200,7 @@ func (r *Recorder) files(ctx context.Context, name string, c *conversation) erro
 		faults = append(faults, err, r.replace(name+".scenario.yaml", raw))
 	}
 	if len(calls) > 0 {
-		raw, err := WriteCalls(calls)
+		raw, err := cassette.Write(calls)
 		faults = append(faults, err, r.replace(name+".cassette.yaml", raw))
 	}
 	return errors.Join(faults...)
@@ -219,11 +220,11 @@ func (r *Recorder) replace(name string, data []byte) error {
 // as these stay the same, since looking takes long. Only the writer uses it.
 type scrubbedCalls struct {
 	version int
-	calls   []Call
+	calls   []cassette.Call
 }
 
 // of are the calls with stand-ins, as far as it comes before ctx ends.
-func (s *scrubbedCalls) of(ctx context.Context, calls []Call, by *scrub.Scrubber) []Call {
+func (s *scrubbedCalls) of(ctx context.Context, calls []cassette.Call, by *scrub.Scrubber) []cassette.Call {
 	if version := by.Version(); version != s.version {
 		s.version, s.calls = version, nil
 	}
@@ -437,9 +438,9 @@ func (m watchedModel) Complete(ctx context.Context, req *models.Request) (*model
 	if errors.Is(err, context.Canceled) {
 		return response, err
 	}
-	call, kept := NewCall(req, response, err)
-	call.Conversation, call.Activity, call.Planner = base(of.Conversation), of.Activity, m.of.cfg.Planner
-	m.of.change(call.Conversation, len(call.Asked), func(c *conversation) {
+	call, kept := cassette.New(req, response, err)
+	call.Planner = m.of.cfg.Planner
+	m.of.change(base(of.Conversation), len(call.Asked), func(c *conversation) {
 		call.Foreign = c.isForeign(of.Turn, req)
 		if kept {
 			c.calls = append(c.calls, call)

@@ -28,7 +28,9 @@ import (
 	"github.com/planbot-go/planbot/app/record"
 	"github.com/planbot-go/planbot/bot"
 	"github.com/planbot-go/planbot/bottest"
+	"github.com/planbot-go/planbot/internal/cassette"
 	"github.com/planbot-go/planbot/internal/turnlog"
+	"github.com/planbot-go/planbot/models"
 	"github.com/planbot-go/planbot/planner"
 	"github.com/planbot-go/planbot/prompts"
 	"github.com/planbot-go/planbot/state"
@@ -47,8 +49,9 @@ type Config struct {
 	// Wire completes what the planner and the bot are made of, for each of the bot's processes:
 	// prompts, skills, other actions for both. nil: nothing is missing.
 	Wire func(ctx context.Context, of *planner.Config, cfg *bot.Config) error
-	// Cassette is a file with what the model is to be asked, see [bottest.Config], and
-	// Update has it written anew. "": that is not looked at.
+	// Cassette is a file with the prompts that the model has to be asked, see [bottest.Record],
+	// whatever it answers. With Update they are written anew unless the scenario fails. "": prompts
+	// are not compared.
 	Cassette string
 	Update   bool
 }
@@ -94,12 +97,13 @@ func Run(s *record.Scenario, cfg Config) (result Result) {
 // run is a scenario at work.
 type run struct {
 	*recorder
-	s     *record.Scenario
-	cfg   Config
-	kit   *bottest.Kit
-	book  book
-	chats map[string]*bottest.Chat // by conversation
-	stage atomic.Pointer[stage]
+	s       *record.Scenario
+	cfg     Config
+	kit     *bottest.Kit
+	book    book
+	prompts *cassette.Player         // nil: prompts are not compared
+	chats   map[string]*bottest.Chat // by conversation
+	stage   atomic.Pointer[stage]
 
 	decided map[string]bool // by the id of the card
 	unused  []string        // answers of the model
@@ -111,9 +115,12 @@ func play(rec *recorder, s *record.Scenario, cfg Config) (story string) {
 	r.stage.Store(&stage{run: r})
 	r.book.outcome = map[string]record.Action{}
 	name := map[string]string{"lights": "LightsBot", "ticket": "TicketBot"}[s.Bot]
+	if cfg.Cassette != "" {
+		r.prompts = cassette.Open(rec, cfg.Cassette, "bottest run --update", cfg.Update)
+	}
 	r.kit = bottest.New(rec, bottest.Config{
 		New: r.newBot, Name: cmp.Or(name, "ListBot"), Models: s.Options.Models, Replicas: r.replicas(),
-		Cassette: cfg.Cassette, UpdateCassette: cfg.Update, Bubble: true,
+		Bubble: true,
 	})
 	r.kit.Model.Decides(r.answer)
 	r.kit.Connector.Decides(r.sending)
@@ -188,6 +195,13 @@ func (r *run) newBot(ctx context.Context, parts bottest.Parts) (*bot.Bot, error)
 		}
 	}
 	sequence := planner.Config{Model: parts.Model, Named: parts.Named, Actions: cfg.Actions}
+	if r.prompts != nil {
+		sequence.Model = r.prompts.Compared(parts.Model)
+		sequence.Named = func(name string) (models.Model, error) {
+			model, err := parts.Named(name)
+			return r.prompts.Compared(model), err
+		}
+	}
 	if o.MaxRepairs != nil {
 		sequence.MaxRepairs = cmp.Or(*o.MaxRepairs, -1) // zero is the default there
 	}

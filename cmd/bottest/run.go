@@ -19,6 +19,7 @@ import (
 	"github.com/planbot-go/planbot/app/record"
 	"github.com/planbot-go/planbot/bot"
 	"github.com/planbot-go/planbot/bottest/scenario"
+	"github.com/planbot-go/planbot/internal/cassette"
 	"github.com/planbot-go/planbot/internal/cli"
 	"github.com/planbot-go/planbot/internal/settings"
 	"github.com/planbot-go/planbot/models"
@@ -217,18 +218,18 @@ func (c runCmd) withPrompts(cfg scenario.Config, s *record.Scenario, out io.Writ
 		return cfg
 	}
 	name := base + cassetteFile
-	calls, err := record.ReadCalls(name)
+	calls, err := cassette.Read(name)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return cfg
 	case err != nil: // it is told when it is compared with
-	case slices.ContainsFunc(calls, func(c record.Call) bool { return c.Planner != "" }):
+	case slices.ContainsFunc(calls, func(c cassette.Call) bool { return c.Planner != "" }):
 		fmt.Fprintf(out, "bottest: prompts are not compared with %s: scenarios are played with the planner %s\n", name, settings.Sequence)
 		return cfg
-	case slices.ContainsFunc(calls, func(c record.Call) bool { return c.Foreign }):
+	case slices.ContainsFunc(calls, func(c cassette.Call) bool { return c.Foreign }):
 		fmt.Fprintf(out, "bottest: prompts are not compared with %s: they may have what is not in the scenario\n", name)
 		return cfg
-	case !c.Update && !sameAnswers(s, calls):
+	case !sameAnswers(s, calls):
 		fmt.Fprintf(out, "bottest: prompts are not compared with %s: the answers in it are not those of the scenario\n", name)
 		return cfg
 	}
@@ -238,7 +239,7 @@ func (c runCmd) withPrompts(cfg scenario.Config, s *record.Scenario, out io.Writ
 
 // sameAnswers reports whether the model writes in the scenario what it wrote in the calls, else
 // the one was changed.
-func sameAnswers(s *record.Scenario, calls []record.Call) bool {
+func sameAnswers(s *record.Scenario, calls []cassette.Call) bool {
 	var played, recorded []string
 	for i := range s.Steps {
 		for _, a := range s.Steps[i].Model {
