@@ -605,8 +605,9 @@ func (k *Kit) Alive(replica int) bool {
 }
 
 // CrashAfter has the process die that makes the n-th call of an action from now on, the
-// first being 1: when it has been made, before anything of it is written down. It needs the
-// hooks of [Parts].Bot. A crash that does not come fails the test at its end.
+// first being 1: when it has been made, before anything of it is written down. A call that is
+// made again does not count. It needs the hooks of [Parts].Bot. A crash that does not come fails
+// the test at its end.
 func (k *Kit) CrashAfter(n int) {
 	k.t.Helper()
 	if n < 1 {
@@ -638,12 +639,15 @@ func (k *Kit) setRedis(away bool) {
 type Call struct {
 	turnlog.Of
 	Replica  int
+	Key      string // the same for a call that is made again after a crash
 	Action   string
 	Entities map[string]any
 	// Result is what came of it. Ended is false of a call that is under way, was cut off
 	// or ended in a Go error or a panic.
 	Result actions.Result
 	Ended  bool
+
+	over bool // also if it was cut off or ended in an error
 }
 
 // Calls returns the calls of actions so far, as far as they were seen: see [Parts].Bot.
@@ -654,7 +658,7 @@ func (k *Kit) Calls() []Call {
 }
 
 // calling notes that a call begins, and returns which one it is.
-func (k *Kit) calling(p *process, of turnlog.Of, c actions.Call) int {
+func (k *Kit) calling(p *process, of turnlog.Of, key string, c actions.Call) int {
 	raw, err := json.Marshal(c.Entities)
 	if err != nil {
 		raw = []byte(err.Error())
@@ -662,22 +666,27 @@ func (k *Kit) calling(p *process, of turnlog.Of, c actions.Call) int {
 	k.story.note(of, "  calls", c.Action.Name+" "+string(raw))
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	k.calls = append(k.calls, Call{Of: of, Replica: p.replica, Action: c.Action.Name, Entities: c.Entities})
+	k.calls = append(k.calls, Call{Of: of, Replica: p.replica, Key: key, Action: c.Action.Name, Entities: c.Entities})
 	return len(k.calls) - 1
 }
 
 // called notes the end of the n-th call, and has the process die if it was the one for that.
-func (k *Kit) called(p *process, n int, result actions.Result) {
+func (k *Kit) called(p *process, n int, result actions.Result, err error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	c := &k.calls[n]
-	c.Result, c.Ended = result, true
-	k.finished++
-	text := result.Text()
-	if result.Failed() {
-		text = "failed: " + text
+	if !slices.ContainsFunc(k.calls, func(other Call) bool { return other.over && other.Key == c.Key }) {
+		k.finished++
 	}
-	k.story.note(c.Of, "  result", c.Action+" "+text)
+	c.over = true
+	if err == nil {
+		c.Result, c.Ended = result, true
+		text := result.Text()
+		if result.Failed() {
+			text = "failed: " + text
+		}
+		k.story.note(c.Of, "  result", c.Action+" "+text)
+	}
 	if k.crashAt > 0 && k.finished >= k.crashAt {
 		k.crashAt = 0
 		k.story.note(turnlog.Of{}, "killed", fmt.Sprint("replica ", p.replica))

@@ -1,6 +1,7 @@
 package bottest
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -119,13 +120,10 @@ func (p *process) hooks() bot.Hooks {
 			if err := p.freeze(ctx); err != nil {
 				return actions.Done, err
 			}
-			n := p.kit.calling(p, ofTurn(t), c)
+			n := p.kit.calling(p, ofTurn(t), actions.AttemptOf(ctx).Key, c)
 			result, err := next(ctx, c)
-			if err != nil {
-				return result, err
-			}
-			p.kit.called(p, n, result)
-			return result, p.freeze(ctx)
+			p.kit.called(p, n, result, err)
+			return result, cmp.Or(p.freeze(ctx), err)
 		},
 	}
 }

@@ -22,7 +22,7 @@ import (
 
 // seen is what the bot did for an activity, or for all of a step.
 type seen struct {
-	calls   []made
+	calls   []bottest.Call
 	replies []reply
 	asked   []bottest.ModelCall
 	sends   int
@@ -135,7 +135,7 @@ func (v *verdict) compareWork() {
 // compareRest compares what there is after the step, and how deliveries were answered.
 func (v *verdict) compareRest(of ...*delivery) {
 	v.state(of)
-	opened := slices.DeleteFunc(v.calls(), func(c made) bool { return c.action != "createTicket" || c.failed })
+	opened := slices.DeleteFunc(v.calls(), func(c bottest.Call) bool { return c.Action != "createTicket" || failed(&c) })
 	v.number("tickets", v.expect.Tickets, len(opened))
 	for _, d := range of {
 		v.answer(d.answer)
@@ -386,11 +386,14 @@ func (v *verdict) actions() {
 		same = inAnyOrder(want, got, v.sameCall)
 	}
 	if !same {
-		var wanted []made
-		for _, a := range want {
-			wanted = append(wanted, made{action: a.Action, entities: a.Entities, result: a.Said(), failed: a.Error != nil})
+		var came, wanted []string
+		for _, c := range got {
+			came = append(came, v.describe(c.Action, c.Entities, c.Result.Text(), failed(&c)))
 		}
-		v.fault("actions", "got %s, want %s", inLines(v.describe(got)), inLines(v.describe(wanted)))
+		for _, a := range want {
+			wanted = append(wanted, v.describe(a.Action, a.Entities, a.Said(), a.Error != nil))
+		}
+		v.fault("actions", "got %s, want %s", inLines(came), inLines(wanted))
 	}
 }
 
@@ -409,15 +412,15 @@ func inAnyOrder[W, G any](want []W, got []G, same func(W, G) bool) bool {
 
 // sameCall compares a call. What a scripted action gave back is what it was told to; of
 // others a result is compared if one is given.
-func (v *verdict) sameCall(want record.Action, got made) bool {
-	if want.Action != got.action || !equalEntities(want.Entities, got.entities) {
+func (v *verdict) sameCall(want record.Action, got bottest.Call) bool {
+	if want.Action != got.Action || !equalEntities(want.Entities, got.Entities) {
 		return false
 	}
 	if v.cfg.Scripted {
 		return true
 	}
 	result := want.Said()
-	return got.failed == (want.Error != nil) && (result == "" || got.failed || result == got.result)
+	return failed(&got) == (want.Error != nil) && (result == "" || failed(&got) || result == got.Result.Text())
 }
 
 func equalEntities(a, b map[string]any) bool {
@@ -478,22 +481,19 @@ func texts(replies []reply) []string {
 }
 
 // describe says what was called and, where results are real, what came of it.
-func (v *verdict) describe(calls []made) (all []string) {
-	for _, c := range calls {
-		text := c.action + " {}"
-		if len(c.entities) > 0 {
-			text = c.action + " " + asJSON(c.entities)
-		}
-		switch {
-		case v.cfg.Scripted:
-		case c.failed:
-			text += " failed"
-		case c.result != "":
-			text += " = " + c.result
-		}
-		all = append(all, text)
+func (v *verdict) describe(action string, entities map[string]any, result string, failed bool) string {
+	text := action + " {}"
+	if len(entities) > 0 {
+		text = action + " " + asJSON(entities)
 	}
-	return all
+	switch {
+	case v.cfg.Scripted:
+	case failed:
+		text += " failed"
+	case result != "":
+		text += " = " + result
+	}
+	return text
 }
 
 func asJSON(v any) string {

@@ -100,7 +100,7 @@ type run struct {
 	s       *record.Scenario
 	cfg     Config
 	kit     *bottest.Kit
-	book    book
+	scripts map[string]record.Action // what the scenario says of calls, by their keys
 	prompts *cassette.Player         // nil: prompts are not compared
 	chats   map[string]*bottest.Chat // by conversation
 	stage   atomic.Pointer[stage]
@@ -111,9 +111,8 @@ type run struct {
 
 // play runs all steps and tells what happened.
 func play(rec *recorder, s *record.Scenario, cfg Config) (story string) {
-	r := &run{recorder: rec, s: s, cfg: cfg, chats: map[string]*bottest.Chat{}, decided: map[string]bool{}}
+	r := &run{recorder: rec, s: s, cfg: cfg, chats: map[string]*bottest.Chat{}, scripts: map[string]record.Action{}, decided: map[string]bool{}}
 	r.stage.Store(&stage{run: r})
-	r.book.outcome = map[string]record.Action{}
 	name := map[string]string{"lights": "LightsBot", "ticket": "TicketBot"}[s.Bot]
 	if cfg.Cassette != "" {
 		r.prompts = cassette.Open(rec, cfg.Cassette, "bottest run --update", cfg.Update)
@@ -190,7 +189,7 @@ func (r *run) newBot(ctx context.Context, parts bottest.Parts) (*bot.Bot, error)
 	cfg.Actions = r.cfg.Actions
 	if r.cfg.Scripted {
 		var err error
-		if cfg.Actions, err = r.scripted(parts.Replica); err != nil {
+		if cfg.Actions, err = r.scripted(); err != nil {
 			return nil, err
 		}
 	}
@@ -306,7 +305,7 @@ func (r *run) kept(conversation string) map[string][]string {
 func (r *run) perform(step *record.Step) {
 	s := r.prepare(step)
 	r.stage.Store(s)
-	if s.crash > 0 && !r.cfg.Scripted { // else the book knows which call is made again only
+	if s.crash > 0 {
 		r.kit.CrashAfter(s.crash)
 	}
 	var deliveries []func()
@@ -612,24 +611,6 @@ func seconds(n *float64) time.Duration {
 	return time.Duration(*n * float64(time.Second))
 }
 
-// scriptOf is what the scenario says of a call: the next expected one of that name, best
-// with the same entities, of the event or of all together.
-func (s *stage) scriptOf(of turnlog.Of, name string, entities map[string]any) record.Action {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, same := range []bool{true, false} {
-		for _, e := range []*scene{s.owner(of), s.whole} {
-			for i, a := range e.Expect.Actions {
-				if !e.actions[i] && a.Action == name && (!same || equalEntities(a.Entities, entities)) {
-					e.actions[i] = true
-					return a
-				}
-			}
-		}
-	}
-	return record.Action{}
-}
-
 var botMention = regexp.MustCompile(`<at>[^<>]*Bot</at>`)
 
 // prepare makes the scenes of a step.
@@ -723,36 +704,16 @@ func (r *recorder) Logf(string, ...any) {}
 
 func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
 
-// book has the calls of scripted actions that were made, and what the scenario says of them.
-// It stands for the services behind the actions: it outlives the bot's processes and knows a
+// scripted are the actions, doing what the scenario says. They stand for services, which know a
 // call that is made again by its key.
-type book struct {
-	mu      sync.Mutex
-	calls   []made
-	outcome map[string]record.Action // by the key of the call
-}
-
-// made is a call that was made.
-type made struct {
-	turnlog.Of
-	action   string
-	entities map[string]any
-	result   string
-	failed   bool
-}
-
-// scripted are the actions of a process, doing what the scenario says.
-func (r *run) scripted(replica int) (*actions.Registry, error) {
+func (r *run) scripted() (*actions.Registry, error) {
 	out, builtin := actions.New(), actions.New()
 	lists.Register(builtin)
 	for _, a := range r.cfg.Actions.All() {
 		effect, _ := builtin.Lookup(a.Name)
 		added, err := actions.AddSchema(out, a.Name, a.Description, a.Schema,
 			func(ctx context.Context, turn *actions.Turn, entities map[string]any) (actions.Result, error) {
-				script, dies := r.enter(turnlog.From(ctx), actions.AttemptOf(ctx).Key, a.Name, entities)
-				if dies {
-					defer r.kit.Kill(replica) // nothing of the call is written down
-				}
+				script := r.scriptOf(turnlog.From(ctx), actions.AttemptOf(ctx).Key, a.Name, entities)
 				if effect != nil && script.Error == nil { // on lists
 					own := &actions.Turn{
 						ID: turn.ID, Activity: turn.Activity, Text: turn.Text,
@@ -770,6 +731,30 @@ func (r *run) scripted(replica int) (*actions.Registry, error) {
 		added.Destructive, added.Approval, added.ReturnsData = a.Destructive, a.Approval, a.ReturnsData
 	}
 	return out, nil
+}
+
+// scriptOf is what the scenario says of a call: the next expected one of that name, best
+// with the same entities, of the event or of all together.
+func (r *run) scriptOf(of turnlog.Of, key, name string, entities map[string]any) record.Action {
+	s := r.stage.Load()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if known, again := r.scripts[key]; again {
+		return known
+	}
+	for _, same := range []bool{true, false} {
+		for _, e := range []*scene{s.owner(of), s.whole} {
+			for i, a := range e.Expect.Actions {
+				if !e.actions[i] && a.Action == name && (!same || equalEntities(a.Entities, entities)) {
+					e.actions[i] = true
+					r.scripts[key] = a
+					return a
+				}
+			}
+		}
+	}
+	r.scripts[key] = record.Action{}
+	return record.Action{}
 }
 
 // resultOf is what a scripted action gives back.
@@ -793,35 +778,26 @@ func resultOf(a *record.Action) actions.Result {
 	}
 }
 
-// enter finds what the call gives back, and notes it unless it is known: one that was made
-// before, by a process that is dead now, is not made again. dies says that the process dies of
-// it.
-func (r *run) enter(of turnlog.Of, key, name string, entities map[string]any) (script record.Action, dies bool) {
-	b := &r.book
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if known, again := b.outcome[key]; again {
-		return known, false
+// calls are those that were made so far. Of a scripted one that was made again, by another
+// process, there is the last only.
+func (r *run) calls() []bottest.Call {
+	all := r.kit.Calls()
+	if !r.cfg.Scripted {
+		return all
 	}
-	s := r.stage.Load()
-	script = s.scriptOf(of, name, entities)
-	b.outcome[key] = script
-	b.calls = append(b.calls, made{of, name, entities, script.Said(), script.Error != nil})
-	return script, s.crash > 0 && len(b.calls) == s.calls+s.crash
+	var made []bottest.Call
+	for _, c := range all {
+		if i := slices.IndexFunc(made, func(other bottest.Call) bool { return other.Key == c.Key }); i >= 0 {
+			made[i] = c
+		} else {
+			made = append(made, c)
+		}
+	}
+	return made
 }
 
-// calls are those that were made so far: of scripted actions, or as the kit saw them.
-func (r *run) calls() (all []made) {
-	if r.cfg.Scripted {
-		r.book.mu.Lock()
-		defer r.book.mu.Unlock()
-		return slices.Clone(r.book.calls)
-	}
-	for _, c := range r.kit.Calls() {
-		all = append(all, made{c.Of, c.Action, c.Entities, c.Result.Text(), !c.Ended || c.Result.Failed()})
-	}
-	return all
-}
+// failed reports whether the call did not do what it should.
+func failed(c *bottest.Call) bool { return !c.Ended || c.Result.Failed() }
 
 // question is a call that a card asks for the approval of, with its values as the card
 // shows them.
