@@ -452,36 +452,6 @@ func (k *Kit) kept() string {
 	return s.String()
 }
 
-// OfConversation reads the value of type T that the bot keeps about the conversation, once
-// it has nothing left to do: the zero T when it keeps none. With a name it is the value that
-// the bot keeps under it, with [state.At].
-func OfConversation[T any](c *Chat, name ...string) T {
-	c.kit.t.Helper()
-	return read[T](c, conversationKey(c.of.id), name)
-}
-
-// OfUser is [OfConversation] for what the bot keeps about the person who speaks.
-func OfUser[T any](c *Chat, name ...string) T {
-	c.kit.t.Helper()
-	return read[T](c, userKey(c.person), name)
-}
-
-func read[T any](c *Chat, key state.Key, name []string) T {
-	c.kit.t.Helper()
-	c.kit.Settle()
-	scope := c.kit.load(key)
-	var value *T
-	if len(name) > 0 {
-		value = state.At[T](scope, name[0])
-	} else {
-		value = state.Of[T](scope)
-	}
-	if err := scope.Err(); err != nil {
-		c.fatal("read what the bot keeps: %v", err)
-	}
-	return *value
-}
-
 func conversationKey(id string) state.Key {
 	base, _, _ := strings.Cut(id, ";")
 	return state.ConversationKey(activity.Teams, botID, base)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"strings"
 	"testing"
 
 	"github.com/planbot-go/planbot/internal/cassette"
@@ -34,24 +35,23 @@ func Record(t testing.TB, file string, model models.Model) models.Model {
 	return cassette.Open(t, file, golden.HowTo, update).Answers(model)
 }
 
-// GoldenPrompt compares what the model was asked with a file, and shows the difference as a
-// failure of the test: the messages and the tools, without the time of the turn. There has to
+// GoldenPrompt compares what the model was asked so far with a file, and shows the difference as
+// a failure of the test: the messages and the tools, without the time of the turn. There has to
 // be a call. Keep the files with the code, and a changed prompt is seen before it is shipped.
 // See [Record] for how files are written anew.
-func GoldenPrompt(t testing.TB, file string, calls ...ModelCall) {
-	t.Helper()
+func (k *Kit) GoldenPrompt(file string) {
+	k.t.Helper()
+	calls := k.Model.Calls()
 	if len(calls) == 0 {
-		t.Fatalf("the model was not asked, so there is no prompt for %s: a bot has to answer before its calls are known", file)
+		k.t.Fatalf("the model was not asked, so there is no prompt for %s: a bot has to answer before its calls are known", file)
 	}
-	text := ""
+	var text []string
 	for i, c := range calls {
+		title := ""
 		if len(calls) > 1 {
-			text += fmt.Sprintf("##### call %d\n\n", i+1)
+			title = fmt.Sprintf("##### call %d\n\n", i+1)
 		}
-		text += golden.Prompt(&models.Request{Messages: c.Messages, Tools: c.Tools})
-		if i < len(calls)-1 {
-			text += "\n"
-		}
+		text = append(text, title+golden.Prompt(&models.Request{Messages: c.Messages, Tools: c.Tools}))
 	}
-	golden.Compare(t, file, text)
+	golden.Compare(k.t, file, strings.Join(text, "\n"))
 }

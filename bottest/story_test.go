@@ -9,6 +9,7 @@ import (
 	"github.com/planbot-go/planbot/actions/lists"
 	"github.com/planbot-go/planbot/bot"
 	"github.com/planbot-go/planbot/bottest"
+	"github.com/planbot-go/planbot/state"
 )
 
 // What explains a failure is in the story, and what does not is short.
@@ -61,7 +62,7 @@ func TestForeignBot(t *testing.T) {
 		chat.Expect("Well.")
 		chat.Expect("Better.")
 	}), "the bot said nothing more")
-	contains(t, failingInBubble(t, cfg, func(kit *bottest.Kit) { bottest.OfUser[lists.Lists](kit.Personal("Mia")) }),
+	contains(t, failingInBubble(t, cfg, func(kit *bottest.Kit) { state.Of[lists.Lists](kit.Personal("Mia").User()) }),
 		"the bot does not take its Store from the Parts")
 }
 
@@ -76,9 +77,9 @@ func TestDecidersTakeTheirTime(t *testing.T) {
 			time.Sleep(time.Minute)
 			return bottest.Answer{Text: c.Last("user")}, true
 		})
-		kit.Connector.Decides(func(bottest.Sent) bottest.Fault {
+		kit.Connector.Decides(func(bottest.Sent) bottest.Answer {
 			time.Sleep(5 * time.Second)
-			return bottest.Fault{}
+			return bottest.Answer{}
 		})
 		began := time.Now()
 		var talks []func()

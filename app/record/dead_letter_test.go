@@ -13,6 +13,7 @@ import (
 	"github.com/planbot-go/planbot/bottest"
 	"github.com/planbot-go/planbot/bottest/scenario"
 	"github.com/planbot-go/planbot/planner"
+	"github.com/planbot-go/planbot/planner/plan"
 	"github.com/planbot-go/planbot/state"
 	"github.com/planbot-go/planbot/state/inbox"
 )
@@ -105,7 +106,7 @@ func TestDeadLetterInAPlan(t *testing.T) {
 		chat := kit.Group("team", "Mia", "Otto")
 		kit.Model.Says(
 			bottest.Plan(bottest.Say("Wait, Mia."), bottest.Do("breakIt")),
-			bottest.Plan(bottest.DoAs("ADDED", "addItem", "list", "shop", "item", "tea"), bottest.Do("slow", "for", "Mia"), bottest.Say("$ADDED And more.")),
+			bottest.Plan(doAs("ADDED", "addItem", "list", "shop", "item", "tea"), bottest.Do("slow", "for", "Mia"), bottest.Say("$ADDED And more.")),
 		)
 		crashing(kit, 3, func() { chat.Mention("tea, says Mia") })
 	}), true)
@@ -119,7 +120,7 @@ func TestDeadLetterWithResultsToCome(t *testing.T) {
 	t.Parallel()
 	file := export(t, deadLetters(t, func(kit *bottest.Kit) {
 		chat := kit.Personal("Mia")
-		kit.Model.Says(bottest.Plan(bottest.DoAs("SLOW", "slow", "for", "me"), bottest.Do("addItem", "list", "shop", "item", "$SLOW"), bottest.Say("$SLOW")))
+		kit.Model.Says(bottest.Plan(doAs("SLOW", "slow", "for", "me"), bottest.Do("addItem", "list", "shop", "item", "$SLOW"), bottest.Say("$SLOW")))
 		crashing(kit, 1, func() { chat.Say("hm") })
 	}), true)
 	if strings.Contains(bare(file), "replies:") || strings.Contains(bare(file), "actions:") {
@@ -233,4 +234,11 @@ func slow(context.Context, *actions.Turn, struct {
 },
 ) (actions.Result, error) {
 	return actions.Text("cocoa"), nil
+}
+
+// doAs is a command whose result later ones can use by that name.
+func doAs(name, action string, entities ...any) plan.Command {
+	c := bottest.Do(action, entities...)
+	c.SaveAs = name
+	return c
 }

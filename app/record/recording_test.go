@@ -127,7 +127,7 @@ func TestConversations(t *testing.T) {
 		})
 		kit.Model.Says(
 			bottest.Plan(bottest.Do("addItem", "list", "Rossi's", "item", "milk for Mia"), bottest.Say("Mia, it is there.")),
-			bottest.Plan(bottest.DoAs("ALL", "summarizeLists"), bottest.Say("$ALL")),
+			bottest.Plan(doAs("ALL", "summarizeLists"), bottest.Say("$ALL")),
 			bottest.Plan(bottest.Do("breakIt")),
 			bottest.Plan(bottest.Say("It is there.")),
 		)
@@ -147,7 +147,7 @@ func TestConversations(t *testing.T) {
 		mia.Next()
 		mia.Say("/help")
 		mia.ExpectCard()
-		kit.Model.Says(bottest.Plan(bottest.DoAs("T", "clock"), bottest.Say("$T")))
+		kit.Model.Says(bottest.Plan(doAs("T", "clock"), bottest.Say("$T")))
 		mia.Say("what time is it?")
 		mia.Next()
 

@@ -587,7 +587,7 @@ func (e *scene) asked(i int, last bool) bottest.Answer {
 }
 
 // sending is how the connector answers a message of the bot.
-func (r *run) sending(sent bottest.Sent) bottest.Fault {
+func (r *run) sending(sent bottest.Sent) bottest.Answer {
 	s := r.stage.Load()
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -596,11 +596,11 @@ func (r *run) sending(sent bottest.Sent) bottest.Fault {
 		e = s.whole
 	}
 	if e.sendings == len(e.Expect.Connector) {
-		return bottest.Fault{}
+		return bottest.Answer{}
 	}
 	e.sendings++
 	how := e.Expect.Connector[e.sendings-1]
-	return bottest.Fault{Status: how.HTTP, RetryAfter: seconds(how.RetryAfter)}
+	return bottest.Answer{Status: how.HTTP, RetryAfter: seconds(how.RetryAfter)}
 }
 
 // seconds is a time of a scenario, 0 where it says none.

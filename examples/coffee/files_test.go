@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/planbot-go/planbot/app/record"
+	"github.com/planbot-go/planbot/state"
 
 	"github.com/planbot-go/planbot/actions"
 	"github.com/planbot-go/planbot/bot"
@@ -51,7 +52,7 @@ func TestRecorded(t *testing.T) {
 	chat := kit.Personal("Mia")
 	chat.Say("addDrink drink=tea") // also the offline model takes it
 	chat.Next()
-	if got := bottest.OfConversation[round](chat).Drinks; !slices.Equal(got, []string{"tea"}) {
+	if got := state.Of[round](chat.Conversation()).Drinks; !slices.Equal(got, []string{"tea"}) {
 		t.Errorf("kept %v", got)
 	}
 }
