@@ -575,9 +575,8 @@ func (k *Kit) Alive(replica int) bool {
 }
 
 // CrashAfter has the process die that makes the n-th call of an action from now on, the
-// first being 1: when it has been made, before anything of it is written down. A call that is
-// made again does not count. It needs the hooks of [Parts].Bot. A crash that does not come fails
-// the test at its end.
+// first being 1: when it has been made, before anything of it is written down. It needs the
+// hooks of [Parts].Bot. A crash that does not come fails the test at its end.
 func (k *Kit) CrashAfter(n int) {
 	k.t.Helper()
 	if n < 1 {
@@ -616,8 +615,6 @@ type Call struct {
 	// or ended in a Go error or a panic.
 	Result actions.Result
 	Ended  bool
-
-	over bool // also if it was cut off or ended in an error
 }
 
 // Calls returns the calls of actions so far, as far as they were seen: see [Parts].Bot.
@@ -645,10 +642,7 @@ func (k *Kit) called(p *process, n int, result actions.Result, err error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	c := &k.calls[n]
-	if !slices.ContainsFunc(k.calls, func(other Call) bool { return other.over && other.Key == c.Key }) {
-		k.finished++
-	}
-	c.over = true
+	k.finished++
 	if err == nil {
 		c.Result, c.Ended = result, true
 		text := result.Text()

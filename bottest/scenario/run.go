@@ -58,13 +58,12 @@ type Config struct {
 
 // Result is what came of a scenario.
 type Result struct {
-	File     string        `json:"file,omitempty"`
-	Name     string        `json:"name"`
-	Passed   bool          `json:"passed"`
-	Failures []string      `json:"failures,omitempty"`
-	Story    string        `json:"story,omitempty"` // what happened, as text
-	Took     time.Duration `json:"-"`
-	Seconds  float64       `json:"seconds"`
+	File     string   `json:"file,omitempty"`
+	Name     string   `json:"name"`
+	Passed   bool     `json:"passed"`
+	Failures []string `json:"failures,omitempty"`
+	Story    string   `json:"story,omitempty"` // what happened, as text
+	Seconds  float64  `json:"seconds"`
 }
 
 // Run plays one scenario. It takes the time of computing only, whatever waits there are.
@@ -83,8 +82,7 @@ func Run(s *record.Scenario, cfg Config) (result Result) {
 		}
 		result.Failures = rec.failures
 		result.Passed = len(result.Failures) == 0
-		result.Took = time.Since(began)
-		result.Seconds = result.Took.Seconds()
+		result.Seconds = time.Since(began).Seconds()
 	}()
 	// Nothing here is of a test: the zero T is never failed, and lends its bubble and cleanups only.
 	synctest.Test(new(testing.T), func(t *testing.T) {
@@ -100,6 +98,7 @@ type run struct {
 	s       *record.Scenario
 	cfg     Config
 	kit     *bottest.Kit
+	calling sync.Mutex               // guards scripts
 	scripts map[string]record.Action // what the scenario says of calls, by their keys
 	prompts *cassette.Player         // nil: prompts are not compared
 	chats   map[string]*bottest.Chat // by conversation
@@ -189,7 +188,7 @@ func (r *run) newBot(ctx context.Context, parts bottest.Parts) (*bot.Bot, error)
 	cfg.Actions = r.cfg.Actions
 	if r.cfg.Scripted {
 		var err error
-		if cfg.Actions, err = r.scripted(); err != nil {
+		if cfg.Actions, err = r.scripted(parts.Replica); err != nil {
 			return nil, err
 		}
 	}
@@ -305,7 +304,7 @@ func (r *run) kept(conversation string) map[string][]string {
 func (r *run) perform(step *record.Step) {
 	s := r.prepare(step)
 	r.stage.Store(s)
-	if s.crash > 0 {
+	if s.crash > 0 && !r.cfg.Scripted { // those know which call is made again only
 		r.kit.CrashAfter(s.crash)
 	}
 	var deliveries []func()
@@ -704,16 +703,19 @@ func (r *recorder) Logf(string, ...any) {}
 
 func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
 
-// scripted are the actions, doing what the scenario says. They stand for services, which know a
+// scripted are the actions of a process, doing what the scenario says. They stand for services, which know a
 // call that is made again by its key.
-func (r *run) scripted() (*actions.Registry, error) {
+func (r *run) scripted(replica int) (*actions.Registry, error) {
 	out, builtin := actions.New(), actions.New()
 	lists.Register(builtin)
 	for _, a := range r.cfg.Actions.All() {
 		effect, _ := builtin.Lookup(a.Name)
 		added, err := actions.AddSchema(out, a.Name, a.Description, a.Schema,
 			func(ctx context.Context, turn *actions.Turn, entities map[string]any) (actions.Result, error) {
-				script := r.scriptOf(turnlog.From(ctx), actions.AttemptOf(ctx).Key, a.Name, entities)
+				script, dies := r.scriptOf(turnlog.From(ctx), actions.AttemptOf(ctx).Key, a.Name, entities)
+				if dies {
+					defer r.kit.Kill(replica) // nothing of the call is written down
+				}
 				if effect != nil && script.Error == nil { // on lists
 					own := &actions.Turn{
 						ID: turn.ID, Activity: turn.Activity, Text: turn.Text,
@@ -734,27 +736,32 @@ func (r *run) scripted() (*actions.Registry, error) {
 }
 
 // scriptOf is what the scenario says of a call: the next expected one of that name, best
-// with the same entities, of the event or of all together.
-func (r *run) scriptOf(of turnlog.Of, key, name string, entities map[string]any) record.Action {
+// with the same entities, of the event or of all together. dies says that the process dies of
+// it, for which one that is made again does not count.
+func (r *run) scriptOf(of turnlog.Of, key, name string, entities map[string]any) (script record.Action, dies bool) {
+	r.calling.Lock()
+	defer r.calling.Unlock()
 	s := r.stage.Load()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if known, again := r.scripts[key]; again {
-		return known
+		return known, false
 	}
+	defer func() {
+		r.scripts[key] = script
+		dies = s.crash > 0 && len(r.scripts) == s.calls+s.crash
+	}()
 	for _, same := range []bool{true, false} {
 		for _, e := range []*scene{s.owner(of), s.whole} {
 			for i, a := range e.Expect.Actions {
 				if !e.actions[i] && a.Action == name && (!same || equalEntities(a.Entities, entities)) {
 					e.actions[i] = true
-					r.scripts[key] = a
-					return a
+					return a, false
 				}
 			}
 		}
 	}
-	r.scripts[key] = record.Action{}
-	return record.Action{}
+	return record.Action{}, false
 }
 
 // resultOf is what a scripted action gives back.
