@@ -35,13 +35,11 @@ type conversation struct {
 	apart bool            // something happened that is in no step
 	full  bool            // nothing more is kept
 	dirty bool            // it has changed since it was written
-
-	scrubbed *scrubbedCalls
 }
 
 // clone is what is written of the conversation, as it is now.
 func (c *conversation) clone() *conversation {
-	own := &conversation{calls: c.calls, full: c.full, scrubbed: c.scrubbed}
+	own := &conversation{calls: c.calls, full: c.full}
 	for _, s := range c.steps {
 		one := *s
 		one.turns, one.answers, one.replies, one.sends = maps.Clone(s.turns), slices.Clone(s.answers), slices.Clone(s.replies), slices.Clone(s.sends)

@@ -186,9 +186,10 @@ func (r *Recorder) files(ctx context.Context, name string, c *conversation) erro
 		version = r.scrub.Version()
 		whole := false
 		list, whole = r.scenarios(ctx, name, c)
-		calls = slices.Clone(c.scrubbed.of(ctx, c.calls, r.scrub))
-		if len(calls) > 0 && !whole {
-			calls[0].Foreign = true
+		calls = nil
+		for i := 0; i < len(c.calls) && ctx.Err() == nil; i++ {
+			calls = append(calls, c.calls[i].Scrub(r.scrub))
+			calls[i].Foreign = calls[i].Foreign || !whole && i == 0
 		}
 	}
 	if ctx.Err() != nil {
@@ -214,24 +215,6 @@ func (r *Recorder) replace(name string, data []byte) error {
 		return err
 	}
 	return os.Rename(name+part, name)
-}
-
-// scrubbedCalls are calls with stand-ins: those that have them are not looked at again, as long
-// as these stay the same, since looking takes long. Only the writer uses it.
-type scrubbedCalls struct {
-	version int
-	calls   []cassette.Call
-}
-
-// of are the calls with stand-ins, as far as it comes before ctx ends.
-func (s *scrubbedCalls) of(ctx context.Context, calls []cassette.Call, by *scrub.Scrubber) []cassette.Call {
-	if version := by.Version(); version != s.version {
-		s.version, s.calls = version, nil
-	}
-	for i := len(s.calls); i < len(calls) && ctx.Err() == nil; i++ {
-		s.calls = append(s.calls, calls[i].Scrub(by))
-	}
-	return s.calls
 }
 
 // complain logs the first of each kind of what is left out. It is called with r.mu held.
@@ -262,7 +245,7 @@ func (r *Recorder) change(id string, size int, change func(*conversation)) {
 		return
 	}
 	if c == nil {
-		c = &conversation{turns: map[string]*step{}, heard: map[string]bool{}, scrubbed: &scrubbedCalls{}}
+		c = &conversation{turns: map[string]*step{}, heard: map[string]bool{}}
 		r.all[id], r.ids = c, append(r.ids, id)
 	}
 	r.bytes += size + each

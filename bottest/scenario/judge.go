@@ -317,7 +317,8 @@ func (v *verdict) unasked(e *scene) {
 
 // together is the work for an activity of which there are several deliveries. Which of them
 // the bot did it for, nobody can tell: it is compared with what all of them expect, lists one
-// after another in the order of the deliveries, numbers as their sums.
+// after another in the order of the deliveries, numbers as their sums, else what the first says
+// that says it.
 func together(deliveries []*delivery) *record.Step {
 	out := &record.Step{Event: deliveries[0].Event, Expect: record.Expect{ModelCalls: new(0), Sends: new(0)}}
 	all := &out.Expect
@@ -332,11 +333,11 @@ func together(deliveries []*delivery) *record.Step {
 		join(&all.PromptContainsCall2, e.PromptContainsCall2)
 		join(&all.PromptMustNot, e.PromptMustNot)
 		all.ModelCalls, all.Sends = sum(all.ModelCalls, e.ModelCalls), sum(all.Sends, e.Sends)
-		merge(&all.MaxPartUTF16Bytes, e.MaxPartUTF16Bytes, func(a, b int) int { return min(a, b) })
-		merge(&all.JoinedReplyEquals, e.JoinedReplyEquals, func(a, b string) string { return a + b })
-		merge(&all.Typing, e.Typing, func(a, b bool) bool { return a || b })
-		merge(&all.ModelInput, e.ModelInput, func(first, _ string) string { return first })
-		merge(&all.ServedBy, e.ServedBy, func(_, last string) string { return last })
+		all.MaxPartUTF16Bytes = cmp.Or(all.MaxPartUTF16Bytes, e.MaxPartUTF16Bytes)
+		all.JoinedReplyEquals = cmp.Or(all.JoinedReplyEquals, e.JoinedReplyEquals)
+		all.Typing = cmp.Or(all.Typing, e.Typing)
+		all.ModelInput = cmp.Or(all.ModelInput, e.ModelInput)
+		all.ServedBy = cmp.Or(all.ServedBy, e.ServedBy)
 		if e.Order.Either() {
 			all.Order = e.Order
 		}
@@ -351,17 +352,6 @@ func inTime(deliveries []*delivery) []*delivery {
 func join[T any](all *[]T, more []T) {
 	if more != nil {
 		*all = append(append([]T{}, *all...), more...) // empty is not nil
-	}
-}
-
-func merge[T any](all **T, more *T, how func(a, b T) T) {
-	switch {
-	case more == nil:
-	case *all == nil:
-		*all = more
-	default:
-		sum := how(**all, *more)
-		*all = &sum
 	}
 }
 

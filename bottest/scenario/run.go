@@ -56,8 +56,8 @@ type Config struct {
 	Update   bool
 }
 
-// Result is what came of a scenario.
-type Result struct {
+// result is what came of a scenario.
+type result struct {
 	File     string   `json:"file,omitempty"`
 	Name     string   `json:"name"`
 	Passed   bool     `json:"passed"`
@@ -69,27 +69,27 @@ type Result struct {
 // Run plays one scenario. It takes the time of computing only, whatever waits there are.
 // Scenarios may be run one after another; each has a bot, a model, a connector and a Redis
 // of its own, and nothing of it is left.
-func Run(s *record.Scenario, cfg Config) (result Result) {
+func Run(s *record.Scenario, cfg Config) (came result) {
 	began := time.Now()
-	result = Result{File: s.File, Name: s.Name, Failures: s.Faults}
+	came = result{File: s.File, Name: s.Name, Failures: s.Faults}
 	if len(s.Faults) > 0 {
-		return result
+		return came
 	}
 	rec := &recorder{}
 	defer func() {
 		if p := recover(); p != nil { // of the bubble: something goes on in it for ever
 			rec.Errorf("the bot did not come to rest: %v", p)
 		}
-		result.Failures = rec.failures
-		result.Passed = len(result.Failures) == 0
-		result.Seconds = time.Since(began).Seconds()
+		came.Failures = rec.failures
+		came.Passed = len(came.Failures) == 0
+		came.Seconds = time.Since(began).Seconds()
 	}()
 	// Nothing here is of a test: the zero T is never failed, and lends its bubble and cleanups only.
 	synctest.Test(new(testing.T), func(t *testing.T) {
 		rec.T = t
-		rec.do(func() { result.Story = play(rec, s, cfg) })
+		rec.do(func() { came.Story = play(rec, s, cfg) })
 	})
-	return result
+	return came
 }
 
 // run is a scenario at work.
