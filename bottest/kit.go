@@ -63,8 +63,8 @@ const botID = "28:bot"
 // Config says which bot is tested. New is required, or Actions for a bot of these alone;
 // the zero value of every other field is a working default.
 type Config struct {
-	// New makes the bot, once for each process of it: again after [Kit.Restart]. A bot
-	// that takes its Store from the parts can be restarted and have replicas.
+	// New makes the bot from the parts, with their Store, once for each process of it: again
+	// after [Kit.Restart].
 	New func(ctx context.Context, parts Parts) (*bot.Bot, error)
 
 	// Actions, Planner ("sequence", "sequential" or "tools"; "": sequence) and Change are
@@ -138,7 +138,6 @@ type Kit struct {
 	queue   *inbox.Inbox
 	turn    chan struct{} // to wait for the bubble, which one may at a time
 	ids     atomic.Int64
-	foreign atomic.Bool    // the bot keeps state where the kit does not see it
 	ended   sync.WaitGroup // of dead processes
 
 	mu            sync.Mutex
@@ -249,30 +248,23 @@ func (k *Kit) openStore(dial dialer) (*state.Store, error) {
 }
 
 // Settle waits until the bot has nothing left to do, whether it takes no time or, as
-// with a model that hangs, minutes. [Chat.Expect] does so itself. A bot with a Store of its
-// own is not waited for: nobody knows what it has to do.
+// with a model that hangs, minutes. [Chat.Expect] does so itself.
 func (k *Kit) Settle() {
 	k.t.Helper()
 	k.Await(nil)
 }
 
-// How long work may take, in real time, in a bubble, and in a bubble when nobody knows
-// whether there is any.
+// How long the bot's work may take, in real time and in a bubble.
 const (
-	patience        = 30 * time.Second
-	bubblePatience  = 3 * time.Hour
-	foreignPatience = 15 * time.Minute
+	patience       = 30 * time.Second
+	bubblePatience = 3 * time.Hour
 )
 
-// patience is how long the bot's work may take.
 func (k *Kit) patience() time.Duration {
-	switch {
-	case !k.cfg.Bubble:
-		return patience
-	case k.foreign.Load():
-		return foreignPatience
+	if k.cfg.Bubble {
+		return bubblePatience
 	}
-	return bubblePatience
+	return patience
 }
 
 // Await waits until done says so, or the bot has nothing left to do: then it is what done
@@ -288,10 +280,7 @@ func (k *Kit) Await(done func() bool) bool {
 		if done != nil && done() {
 			return true
 		}
-		switch foreign := k.foreign.Load(); {
-		case foreign && done == nil:
-			return true
-		case !foreign && k.idle() || !k.alive():
+		if k.idle() || !k.alive() {
 			return done == nil || done()
 		}
 		waited := time.Since(began)
@@ -459,18 +448,8 @@ func conversationKey(id string) state.Key {
 
 func userKey(person string) state.Key { return state.UserKey(activity.Teams, botID, userID(person)) }
 
-// mustSee fails a test that asks for what is known only of a bot that takes its Store from
-// the parts.
-func (k *Kit) mustSee() {
-	k.t.Helper()
-	if k.foreign.Load() {
-		k.fatal("the bot does not take its Store from the Parts (begin its Config with parts.Bot), so nobody knows what it keeps and when it has nothing left to do")
-	}
-}
-
 func (k *Kit) load(key state.Key) *state.Scope {
 	k.t.Helper()
-	k.mustSee()
 	scopes, err := k.watcher.Load(k.t.Context(), key)
 	if err != nil {
 		k.fatal("read what the bot keeps: %v", err)

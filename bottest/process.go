@@ -60,7 +60,9 @@ func (p *process) start(ctx context.Context) error {
 	if p.bot == nil {
 		return errors.New("Config.New returned neither a bot nor an error")
 	}
-	p.kit.foreign.Store(p.bot.Store() != p.store)
+	if p.bot.Store() != p.store {
+		return errors.New("the bot does not take its Store from the Parts: begin its Config with parts.Bot")
+	}
 	listener, err := p.kit.network.listen(ctx)
 	if err != nil {
 		return fmt.Errorf("listen: %w", err)
