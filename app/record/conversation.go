@@ -199,7 +199,8 @@ func failures(err error) []answer {
 	if !ok {
 		fault = &models.Error{Kind: models.Unavailable}
 	}
-	f := answer{HTTP: max(fault.Status, http.StatusBadRequest), Code: fault.Code}
+	f, times := answer{HTTP: max(fault.Status, http.StatusBadRequest), Code: fault.Code}, 1
+	const tries = 4 // of what may pass
 	switch fault.Kind {
 	case models.FilteredInput, models.FilteredOutput:
 		f = answer{HTTP: http.StatusBadRequest, Code: "content_filter"}
@@ -208,13 +209,11 @@ func failures(err error) []answer {
 	case models.Empty:
 		f = answer{Text: new("")}
 	case models.Throttled:
-		f.HTTP = cmp.Or(fault.Status, http.StatusTooManyRequests)
-		return slices.Repeat([]answer{f}, 1+3)
+		f.HTTP, times = cmp.Or(fault.Status, http.StatusTooManyRequests), tries
 	case models.Timeout, models.Unavailable:
-		f.HTTP = max(fault.Status, http.StatusServiceUnavailable)
-		return slices.Repeat([]answer{f}, 1+3)
+		f.HTTP, times = max(fault.Status, http.StatusServiceUnavailable), tries
 	}
-	return []answer{f}
+	return slices.Repeat([]answer{f}, times)
 }
 
 // Why nothing is expected of a step.

@@ -219,18 +219,20 @@ func (c runCmd) withPrompts(cfg scenario.Config, s *record.Scenario, out io.Writ
 	}
 	name := base + cassetteFile
 	calls, err := cassette.Read(name)
+	why := ""
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return cfg
 	case err != nil: // it is told when it is compared with
 	case slices.ContainsFunc(calls, func(c cassette.Call) bool { return c.Planner != "" }):
-		fmt.Fprintf(out, "bottest: prompts are not compared with %s: scenarios are played with the planner %s\n", name, settings.Sequence)
-		return cfg
+		why = "scenarios are played with the planner " + settings.Sequence
 	case slices.ContainsFunc(calls, func(c cassette.Call) bool { return c.Foreign }):
-		fmt.Fprintf(out, "bottest: prompts are not compared with %s: they may have what is not in the scenario\n", name)
-		return cfg
+		why = "they may have what is not in the scenario"
 	case !sameAnswers(s, calls):
-		fmt.Fprintf(out, "bottest: prompts are not compared with %s: the answers in it are not those of the scenario\n", name)
+		why = "the answers in it are not those of the scenario"
+	}
+	if why != "" {
+		fmt.Fprintf(out, "bottest: prompts are not compared with %s: %s\n", name, why)
 		return cfg
 	}
 	cfg.Cassette, cfg.Update = name, c.Update
