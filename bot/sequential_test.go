@@ -14,6 +14,7 @@ import (
 	"github.com/planbot-go/planbot/planner"
 	plans "github.com/planbot-go/planbot/planner/plan"
 	"github.com/planbot-go/planbot/prompts"
+	"github.com/planbot-go/planbot/state"
 )
 
 // TestSequentialRuns plays turns of the sequential planner whose model is of use,
@@ -51,7 +52,7 @@ func TestSequentialRuns(t *testing.T) {
 				if n := len(kit.Model.Calls()); n != len(test.says) {
 					t.Errorf("%d model calls, want %d", n, len(test.says))
 				}
-				if all := bottest.OfUser[lists.Lists](chat).All; (len(all) > 0) != test.adds {
+				if all := state.Of[lists.Lists](chat.User()).All; (len(all) > 0) != test.adds {
 					t.Errorf("kept %v", all)
 				}
 			})

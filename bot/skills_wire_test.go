@@ -14,6 +14,7 @@ import (
 	"github.com/planbot-go/planbot/planner"
 	"github.com/planbot-go/planbot/prompts"
 	"github.com/planbot-go/planbot/skills"
+	"github.com/planbot-go/planbot/state"
 )
 
 // theRule stands in the skill's instructions and nowhere else.
@@ -189,7 +190,7 @@ func TestASkillNarrowsWhatABotDoes(t *testing.T) {
 		if text := kit.Model.Calls()[1].Prompt(); !strings.Contains(text, "createList failed: createList is not among the tools that the skill reader allows while it is loaded (Read).") {
 			t.Errorf("the model is told\n%s", text)
 		}
-		if all := bottest.OfUser[lists.Lists](chat).All; len(all) != 0 {
+		if all := state.Of[lists.Lists](chat.User()).All; len(all) != 0 {
 			t.Errorf("lists were made: %v", all)
 		}
 		chat.Say("/skill off")
@@ -197,7 +198,7 @@ func TestASkillNarrowsWhatABotDoes(t *testing.T) {
 		kit.Model.Says(plan(do("createList", `{"list":"x"}`), say("Created!")))
 		chat.Say("create a list x")
 		chat.Expect("Created!")
-		if all := bottest.OfUser[lists.Lists](chat).All; len(all) != 1 {
+		if all := state.Of[lists.Lists](chat.User()).All; len(all) != 1 {
 			t.Errorf("kept %v", all)
 		}
 	})

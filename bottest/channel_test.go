@@ -92,25 +92,25 @@ func TestEventsOfAChannel(t *testing.T) {
 		chat.React("like")
 		chat.Expect("messageReaction  1")
 		kit.Model.Says("I read text only.")
-		chat.Attach("image/png")
+		chat.Deliver(map[string]any{"type": "message", "attachments": []any{map[string]any{"contentType": "image/png", "contentUrl": kit.Connector.URL + "file"}}})
 		chat.Expect("I read text only.")
 		if asked := kit.Model.LastCall().Last("user"); !strings.Contains(asked, "image/png") {
 			t.Errorf("the model was asked %q", asked)
 		}
-		chat.RemoveBot()
+		chat.Deliver(map[string]any{"type": "conversationUpdate", "membersRemoved": []any{map[string]any{"id": "28:bot"}}}).Taken()
 		chat.ExpectNothing()
 
 		var got struct{ Count int }
 		chat.Invoke("shop/count", map[string]int{"Add": 2}).Taken().Decode(&got)
 		chat.Invoke("shop/count", map[string]int{"Add": 3}).Taken().Decode(&got)
-		if kept := bottest.OfConversation[int](chat, "count"); got.Count != 5 || kept != 5 {
+		if kept := *state.At[int](chat.Conversation(), "count"); got.Count != 5 || kept != 5 {
 			t.Errorf("count %d, kept %d", got.Count, kept)
 		}
-		if kept := bottest.OfUser[string](chat, "cup"); kept != "" {
+		if kept := *state.At[string](chat.User(), "cup"); kept != "" {
 			t.Errorf("kept %q", kept)
 		}
 		chat.Keep(func(_, user *state.Scope) { *state.At[string](user, "cup") = "large" })
-		if kept := bottest.OfUser[string](chat, "cup"); kept != "large" {
+		if kept := *state.At[string](chat.User(), "cup"); kept != "large" {
 			t.Errorf("kept %q", kept)
 		}
 		if other := chat.Invoke("shop/close", nil); other.Status != http.StatusNotImplemented {
@@ -146,10 +146,10 @@ func TestKeepAndRead(t *testing.T) {
 		if prompt := kit.Model.LastCall().Prompt(); !strings.Contains(prompt, "tea, please") {
 			t.Errorf("the history is not in the prompt:\n%s", prompt)
 		}
-		if kept := bottest.OfUser[lists.Lists](chat); len(kept.All) != 1 || len(kept.All[0].Items) != 2 {
+		if kept := state.Of[lists.Lists](chat.User()); len(kept.All) != 1 || len(kept.All[0].Items) != 2 {
 			t.Errorf("kept %+v", kept)
 		}
-		if kept := bottest.OfConversation[prompts.History](chat); len(kept.Turns) != 2 {
+		if kept := state.Of[prompts.History](chat.Conversation()); len(kept.Turns) != 2 {
 			t.Errorf("history %+v", kept)
 		}
 	})
@@ -176,7 +176,7 @@ func TestStreams(t *testing.T) {
 	t.Parallel()
 	both(t, func() bottest.Config { return streamingBot(true) }, func(t *testing.T, kit *bottest.Kit) {
 		chat := kit.Personal("Mia")
-		kit.Model.CutsOff("Hello, how")
+		kit.Model.Answers(bottest.Answer{Text: "Hello, how", CutOff: true})
 		kit.Model.Says("Hello, how are you?")
 		chat.Say("hi")
 		chat.Expect("Hello, how are you?")
@@ -233,11 +233,11 @@ func TestDecisions(t *testing.T) {
 			return bottest.Answer{Text: "To " + c.Conversation + ": " + c.Last("user")}, true
 		})
 		var refused sync.Map
-		kit.Connector.Decides(func(s bottest.Sent) bottest.Fault {
+		kit.Connector.Decides(func(s bottest.Sent) bottest.Answer {
 			if _, again := refused.LoadOrStore(s.To, true); again {
-				return bottest.Fault{}
+				return bottest.Answer{}
 			}
-			return bottest.Fault{Status: http.StatusBadGateway}
+			return bottest.Answer{Status: http.StatusBadGateway}
 		})
 		mia, otto := kit.Personal("Mia"), kit.Personal("Otto")
 		kit.Together(func() { mia.Say("one") }, func() { otto.Say("two") })

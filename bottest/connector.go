@@ -8,7 +8,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/go-json-experiment/json"
 
@@ -29,29 +28,9 @@ type Connector struct {
 	fake  *fakeconnector.Connector
 
 	mu     sync.Mutex
-	decide func(Sent) Fault
+	decide func(Sent) Answer
 	sent   []Sent
 	looked map[int]bool // by Seq, the messages that the test looked at
-}
-
-// Fault is how a message fares that is not just taken, as the zero value takes it.
-type Fault struct {
-	Status     int           // of HTTP, from 400 on
-	Code       string        // of the error in the body, such as ConversationNotFound; "": Fault
-	RetryAfter time.Duration // 0: not said
-
-	// Loses has the connection break once the message is taken, whatever the rest says: the
-	// bot cannot know that it is there.
-	Loses bool
-}
-
-// wire is the fault as the fake has it.
-func (f Fault) wire() fakeconnector.Fault {
-	out := fakeconnector.Fault{Status: f.Status, Code: f.Code, Loses: f.Loses}
-	if f.RetryAfter > 0 {
-		out.RetryAfter = strconv.FormatFloat(f.RetryAfter.Seconds(), 'f', -1, 64)
-	}
-	return out
 }
 
 // Sent is one request of the bot to the connector.
@@ -59,7 +38,7 @@ type Sent struct {
 	turnlog.Of
 	Seq      int    // its place among all that happened in the kit
 	Method   string // POST sends, PUT updates
-	Status   int    // with which it was answered; 0: it was not, see [Fault].Loses
+	Status   int    // with which it was answered; 0: it was not, see [Answer].CutOff
 	To       string // the conversation
 	ReplyTo  string // the activity that it answers; may be ""
 	ID       string // that the message was given, or that of the message which is updated
@@ -96,18 +75,19 @@ func newConnector(t testing.TB, story *story) *Connector {
 	return c
 }
 
-// Fails makes the next messages fail with these faults, one after another. What is no
-// message, such as a typing indicator, does not count. A fault that no message meets fails
-// the test at its end.
-func (c *Connector) Fails(faults ...Fault) {
+// Fails makes the next messages fail with these, one after another: with the Status, Code and
+// RetryAfter, or with CutOff once the message is taken, so that the bot cannot know that it is
+// there. What is no message, such as a typing indicator, does not count. A fault that no
+// message meets fails the test at its end.
+func (c *Connector) Fails(faults ...Answer) {
 	for _, f := range faults {
-		c.fake.Meets(f.wire())
+		c.fake.Meets(faultOf(f))
 	}
 }
 
-// Decides has f decide about the messages for which Fails says nothing. It may be asked
-// about several at the same time, and may take its time.
-func (c *Connector) Decides(f func(Sent) Fault) {
+// Decides has f decide about the messages for which Fails says nothing: the zero Answer takes
+// one. It may be asked about several at the same time, and may take its time.
+func (c *Connector) Decides(f func(Sent) Answer) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.decide = f
@@ -173,7 +153,16 @@ func (c *Connector) refuse(from fakeconnector.Sent) fakeconnector.Fault {
 	if decide == nil {
 		return fakeconnector.Fault{}
 	}
-	return decide(c.read(from)).wire()
+	return faultOf(decide(c.read(from)))
+}
+
+// faultOf is the answer as the fake has it.
+func faultOf(a Answer) fakeconnector.Fault {
+	out := fakeconnector.Fault{Status: a.Status, Code: a.Code, Loses: a.CutOff}
+	if a.RetryAfter > 0 {
+		out.RetryAfter = strconv.FormatFloat(a.RetryAfter.Seconds(), 'f', -1, 64)
+	}
+	return out
 }
 
 // take keeps what came.

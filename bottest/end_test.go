@@ -24,7 +24,7 @@ func TestEndsWithWhatIsLeft(t *testing.T) {
 			chat.Say("add milk")
 			chat.Expect("Added milk.")
 		}, []string{"the crash of CrashAfter did not come: it was for the end of call 2 of an action, and the kit saw 1"}},
-		"fault":   {func(kit *bottest.Kit) { kit.Connector.Fails(bottest.Fault{Status: 502}) }, []string{"1 faults of Connector.Fails were not met"}},
+		"fault":   {func(kit *bottest.Kit) { kit.Connector.Fails(bottest.Answer{Status: 502}) }, []string{"1 faults of Connector.Fails were not met"}},
 		"held":    {func(kit *bottest.Kit) { kit.Connector.Holds("No such text") }, []string{`the message "No such text" of Connector.Holds was not sent`}},
 		"message": {func(kit *bottest.Kit) { said(kit) }, []string{`the bot said "Well." in a:Mia, which nothing expected`, "what happened:"}},
 		"one more message": {func(kit *bottest.Kit) {

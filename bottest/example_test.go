@@ -11,6 +11,7 @@ import (
 	"github.com/planbot-go/planbot/bot"
 	"github.com/planbot-go/planbot/bottest"
 	"github.com/planbot-go/planbot/planner"
+	"github.com/planbot-go/planbot/state"
 )
 
 // newBot is what the program and its tests make.
@@ -34,7 +35,7 @@ func Example() {
 		chat.Say("add milk to groceries")
 		chat.Expect("Added milk.")
 
-		fmt.Println(bottest.OfUser[lists.Lists](chat).All)
+		fmt.Println(state.Of[lists.Lists](chat.User()).All)
 	})
 	// Output: [{groceries [milk]}]
 }
@@ -50,7 +51,7 @@ func ExampleKit_CrashAfter() {
 		chat.ExpectNothing()
 		kit.Restart()
 		chat.Expect("Added milk.") // when the lease of the dead process is over
-		fmt.Println(bottest.OfUser[lists.Lists](chat).All)
+		fmt.Println(state.Of[lists.Lists](chat.User()).All)
 	})
 	// Output: [{groceries [milk]}]
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/planbot-go/planbot/bottest"
 	"github.com/planbot-go/planbot/models"
 	"github.com/planbot-go/planbot/planner"
+	"github.com/planbot-go/planbot/state"
 )
 
 // fakeTest is a test that is to fail.
@@ -132,7 +133,7 @@ func TestFailuresShowWhatHappened(t *testing.T) {
 		"kept as something else": {func(kit *bottest.Kit) {
 			chat := said(kit)
 			chat.Next()
-			bottest.OfConversation[int](chat, "reference")
+			state.At[int](chat.Conversation(), "reference")
 		}, []string{"read what the bot keeps: ", "reference"}},
 		"no call": {func(kit *bottest.Kit) { kit.Model.LastCall() }, []string{"the model was not asked"}},
 	} {

@@ -94,7 +94,7 @@ func TestLostAnswer(t *testing.T) {
 	t.Parallel()
 	streamedAndNot(t, func(t *testing.T, kit *bottest.Kit, _ *bytes.Buffer) {
 		chat := kit.Personal("Mia")
-		kit.Connector.Fails(bottest.Fault{Loses: true})
+		kit.Connector.Fails(bottest.Answer{CutOff: true})
 		kit.Model.Says("Hello.")
 		chat.Say("hi")
 		lost, again := chat.Expect("Hello."), chat.Expect("Hello.")
@@ -113,7 +113,7 @@ func TestRefusalsByTheirCode(t *testing.T) {
 			t.Parallel()
 			streamedAndNot(t, func(t *testing.T, kit *bottest.Kit, log *bytes.Buffer) {
 				chat := kit.Personal("Mia")
-				kit.Connector.Fails(bottest.Fault{Status: status, Code: code})
+				kit.Connector.Fails(bottest.Answer{Status: status, Code: code})
 				kit.Model.Says("Hello.")
 				chat.Say("hi")
 				chat.ExpectNothing()

@@ -63,8 +63,8 @@ const botID = "28:bot"
 // Config says which bot is tested. New is required, or Actions for a bot of these alone;
 // the zero value of every other field is a working default.
 type Config struct {
-	// New makes the bot, once for each process of it: again after [Kit.Restart]. A bot
-	// that takes its Store from the parts can be restarted and have replicas.
+	// New makes the bot from the parts, with their Store, once for each process of it: again
+	// after [Kit.Restart].
 	New func(ctx context.Context, parts Parts) (*bot.Bot, error)
 
 	// Actions, Planner ("sequence", "sequential" or "tools"; "": sequence) and Change are
@@ -80,11 +80,6 @@ type Config struct {
 	Models []string
 	// Replicas is how many processes of the bot there are. 0: one.
 	Replicas int
-	// Cassette is a file with the prompts that the model has to be asked, see [Record],
-	// whatever it answers. With UpdateCassette they are written anew once the test has ended
-	// without a failure. "": prompts are not compared.
-	Cassette       string
-	UpdateCassette bool
 	// Log receives what the bot logs, line by line and one line at a time. Failures of the
 	// test show its warnings in any case. nil: nobody does.
 	Log io.Writer
@@ -141,10 +136,8 @@ type Kit struct {
 	redis   *state.Server
 	watcher *state.Store
 	queue   *inbox.Inbox
-	prompts *cassette     // of Config.Cassette; nil: none
 	turn    chan struct{} // to wait for the bubble, which one may at a time
 	ids     atomic.Int64
-	foreign atomic.Bool    // the bot keeps state where the kit does not see it
 	ended   sync.WaitGroup // of dead processes
 
 	mu            sync.Mutex
@@ -193,9 +186,6 @@ func New(t testing.TB, cfg Config) *Kit {
 	k.story.began = time.Now()
 	if cfg.Bubble {
 		t.Cleanup(func() { time.Sleep(linger) })
-	}
-	if cfg.Cassette != "" {
-		k.prompts = openCassette(t, cfg.Cassette, "bottest run --update", cfg.UpdateCassette)
 	}
 	k.Model = &Model{t: t, story: &k.story}
 	mux := http.NewServeMux()
@@ -258,30 +248,23 @@ func (k *Kit) openStore(dial dialer) (*state.Store, error) {
 }
 
 // Settle waits until the bot has nothing left to do, whether it takes no time or, as
-// with a model that hangs, minutes. [Chat.Expect] does so itself. A bot with a Store of its
-// own is not waited for: nobody knows what it has to do.
+// with a model that hangs, minutes. [Chat.Expect] does so itself.
 func (k *Kit) Settle() {
 	k.t.Helper()
 	k.Await(nil)
 }
 
-// How long work may take, in real time, in a bubble, and in a bubble when nobody knows
-// whether there is any.
+// How long the bot's work may take, in real time and in a bubble.
 const (
-	patience        = 30 * time.Second
-	bubblePatience  = 3 * time.Hour
-	foreignPatience = 15 * time.Minute
+	patience       = 30 * time.Second
+	bubblePatience = 3 * time.Hour
 )
 
-// patience is how long the bot's work may take.
 func (k *Kit) patience() time.Duration {
-	switch {
-	case !k.cfg.Bubble:
-		return patience
-	case k.foreign.Load():
-		return foreignPatience
+	if k.cfg.Bubble {
+		return bubblePatience
 	}
-	return bubblePatience
+	return patience
 }
 
 // Await waits until done says so, or the bot has nothing left to do: then it is what done
@@ -297,10 +280,7 @@ func (k *Kit) Await(done func() bool) bool {
 		if done != nil && done() {
 			return true
 		}
-		switch foreign := k.foreign.Load(); {
-		case foreign && done == nil:
-			return true
-		case !foreign && k.idle() || !k.alive():
+		if k.idle() || !k.alive() {
 			return done == nil || done()
 		}
 		waited := time.Since(began)
@@ -461,36 +441,6 @@ func (k *Kit) kept() string {
 	return s.String()
 }
 
-// OfConversation reads the value of type T that the bot keeps about the conversation, once
-// it has nothing left to do: the zero T when it keeps none. With a name it is the value that
-// the bot keeps under it, with [state.At].
-func OfConversation[T any](c *Chat, name ...string) T {
-	c.kit.t.Helper()
-	return read[T](c, conversationKey(c.of.id), name)
-}
-
-// OfUser is [OfConversation] for what the bot keeps about the person who speaks.
-func OfUser[T any](c *Chat, name ...string) T {
-	c.kit.t.Helper()
-	return read[T](c, userKey(c.person), name)
-}
-
-func read[T any](c *Chat, key state.Key, name []string) T {
-	c.kit.t.Helper()
-	c.kit.Settle()
-	scope := c.kit.load(key)
-	var value *T
-	if len(name) > 0 {
-		value = state.At[T](scope, name[0])
-	} else {
-		value = state.Of[T](scope)
-	}
-	if err := scope.Err(); err != nil {
-		c.fatal("read what the bot keeps: %v", err)
-	}
-	return *value
-}
-
 func conversationKey(id string) state.Key {
 	base, _, _ := strings.Cut(id, ";")
 	return state.ConversationKey(activity.Teams, botID, base)
@@ -498,18 +448,8 @@ func conversationKey(id string) state.Key {
 
 func userKey(person string) state.Key { return state.UserKey(activity.Teams, botID, userID(person)) }
 
-// mustSee fails a test that asks for what is known only of a bot that takes its Store from
-// the parts.
-func (k *Kit) mustSee() {
-	k.t.Helper()
-	if k.foreign.Load() {
-		k.fatal("the bot does not take its Store from the Parts (begin its Config with parts.Bot), so nobody knows what it keeps and when it has nothing left to do")
-	}
-}
-
 func (k *Kit) load(key state.Key) *state.Scope {
 	k.t.Helper()
-	k.mustSee()
 	scopes, err := k.watcher.Load(k.t.Context(), key)
 	if err != nil {
 		k.fatal("read what the bot keeps: %v", err)
@@ -647,6 +587,7 @@ func (k *Kit) setRedis(away bool) {
 type Call struct {
 	turnlog.Of
 	Replica  int
+	Key      string // the same for a call that is made again after a crash
 	Action   string
 	Entities map[string]any
 	// Result is what came of it. Ended is false of a call that is under way, was cut off
@@ -663,7 +604,7 @@ func (k *Kit) Calls() []Call {
 }
 
 // calling notes that a call begins, and returns which one it is.
-func (k *Kit) calling(p *process, of turnlog.Of, c actions.Call) int {
+func (k *Kit) calling(p *process, of turnlog.Of, key string, c actions.Call) int {
 	raw, err := json.Marshal(c.Entities)
 	if err != nil {
 		raw = []byte(err.Error())
@@ -671,22 +612,24 @@ func (k *Kit) calling(p *process, of turnlog.Of, c actions.Call) int {
 	k.story.note(of, "  calls", c.Action.Name+" "+string(raw))
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	k.calls = append(k.calls, Call{Of: of, Replica: p.replica, Action: c.Action.Name, Entities: c.Entities})
+	k.calls = append(k.calls, Call{Of: of, Replica: p.replica, Key: key, Action: c.Action.Name, Entities: c.Entities})
 	return len(k.calls) - 1
 }
 
 // called notes the end of the n-th call, and has the process die if it was the one for that.
-func (k *Kit) called(p *process, n int, result actions.Result) {
+func (k *Kit) called(p *process, n int, result actions.Result, err error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	c := &k.calls[n]
-	c.Result, c.Ended = result, true
 	k.finished++
-	text := result.Text()
-	if result.Failed() {
-		text = "failed: " + text
+	if err == nil {
+		c.Result, c.Ended = result, true
+		text := result.Text()
+		if result.Failed() {
+			text = "failed: " + text
+		}
+		k.story.note(c.Of, "  result", c.Action+" "+text)
 	}
-	k.story.note(c.Of, "  result", c.Action+" "+text)
 	if k.crashAt > 0 && k.finished >= k.crashAt {
 		k.crashAt = 0
 		k.story.note(turnlog.Of{}, "killed", fmt.Sprint("replica ", p.replica))

@@ -7,6 +7,8 @@ import (
 
 	"github.com/planbot-go/planbot/actions/lists"
 	"github.com/planbot-go/planbot/bottest"
+	"github.com/planbot-go/planbot/planner/plan"
+	"github.com/planbot-go/planbot/state"
 )
 
 func TestPersonalChat(t *testing.T) {
@@ -17,7 +19,7 @@ func TestPersonalChat(t *testing.T) {
 		chat.Say("add milk to groceries")
 		chat.Expect("Added milk.")
 		chat.ExpectNothing()
-		kept := bottest.OfUser[lists.Lists](chat)
+		kept := state.Of[lists.Lists](chat.User())
 		if len(kept.All) != 1 || kept.All[0].Items[0].Name != "milk" {
 			t.Errorf("kept %+v", kept)
 		}
@@ -56,7 +58,7 @@ func TestRestartKeepsWhatIsInRedis(t *testing.T) {
 		chat.Say("add milk")
 		chat.Expect("Added milk.")
 		kit.Restart()
-		kit.Model.Says(bottest.Plan(bottest.DoAs("LISTS", "summarizeLists"), bottest.Say("$LISTS")))
+		kit.Model.Says(bottest.Plan(doAs("LISTS", "summarizeLists"), bottest.Say("$LISTS")))
 		chat.Say("what is there?")
 		chat.ExpectMatch("milk")
 	})
@@ -140,7 +142,7 @@ func TestFaultsOfTheModel(t *testing.T) {
 		chat := kit.Personal("Mia")
 		kit.Model.Throttles(2 * time.Second)
 		kit.Model.Fails(500, "")
-		kit.Model.CutsOff(addMilk)
+		kit.Model.Answers(bottest.Answer{Text: addMilk, CutOff: true})
 		kit.Model.Says(addMilk)
 		began := time.Now()
 		chat.Say("add milk")
@@ -177,7 +179,7 @@ func TestFaultsOfTheConnector(t *testing.T) {
 	t.Parallel()
 	bottest.Test(t, listBot(), func(t *testing.T, kit *bottest.Kit) {
 		chat := kit.Personal("Mia")
-		kit.Connector.Fails(bottest.Fault{Status: 502}, bottest.Fault{Status: 429, RetryAfter: time.Minute})
+		kit.Connector.Fails(bottest.Answer{Status: 502}, bottest.Answer{Status: 429, RetryAfter: time.Minute})
 		kit.Model.Says(addMilk)
 		began := time.Now()
 		chat.Say("add milk")
@@ -214,4 +216,11 @@ func TestTogether(t *testing.T) {
 		chat.Expect("Added milk.")
 		chat.ExpectNothing()
 	})
+}
+
+// doAs is a command whose result later ones can use by that name.
+func doAs(name, action string, entities ...any) plan.Command {
+	c := bottest.Do(action, entities...)
+	c.SaveAs = name
+	return c
 }

@@ -71,9 +71,6 @@ func (m *Model) Throttles(after time.Duration) {
 	m.Answers(Answer{Status: http.StatusTooManyRequests, Code: "rate_limit_exceeded", RetryAfter: after})
 }
 
-// CutsOff scripts an answer whose connection breaks in the middle.
-func (m *Model) CutsOff(text string) { m.Answers(Answer{Text: text, CutOff: true}) }
-
 // Hangs scripts an answer that does not come, until the connection breaks after that time.
 // The channel is closed when it is asked for.
 func (m *Model) Hangs(d time.Duration) (asked <-chan struct{}) {
@@ -210,7 +207,8 @@ func (c ModelCall) told() string {
 	return s.String()
 }
 
-// Answer is what the model does when it is asked. The zero value says nothing.
+// Answer is what the model does when it is asked, and how the connector fails. The zero value
+// says nothing, and takes a message.
 type Answer struct {
 	Text  string        // what it writes
 	Calls []models.Call // the tools that it calls
@@ -293,13 +291,6 @@ func Do(action string, entities ...any) plan.Command {
 	for pair := range slices.Chunk(entities, 2) {
 		c.Entities[pair[0].(string)] = pair[1]
 	}
-	return c
-}
-
-// DoAs is [Do] whose result later commands of the plan can use as $name.
-func DoAs(name, action string, entities ...any) plan.Command {
-	c := Do(action, entities...)
-	c.SaveAs = name
 	return c
 }
 

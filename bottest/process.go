@@ -1,6 +1,7 @@
 package bottest
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -59,7 +60,9 @@ func (p *process) start(ctx context.Context) error {
 	if p.bot == nil {
 		return errors.New("Config.New returned neither a bot nor an error")
 	}
-	p.kit.foreign.Store(p.bot.Store() != p.store)
+	if p.bot.Store() != p.store {
+		return errors.New("the bot does not take its Store from the Parts: begin its Config with parts.Bot")
+	}
 	listener, err := p.kit.network.listen(ctx)
 	if err != nil {
 		return fmt.Errorf("listen: %w", err)
@@ -101,10 +104,7 @@ func (p *process) chain(names []string) (models.Model, error) {
 		}
 		cfg.Models = append(cfg.Models, model)
 	}
-	if p.kit.prompts == nil {
-		return cfg, nil
-	}
-	return compared{cfg, p.kit.prompts}, nil
+	return cfg, nil
 }
 
 // hooks watch what the process does, and freeze it once it is dead.
@@ -122,13 +122,10 @@ func (p *process) hooks() bot.Hooks {
 			if err := p.freeze(ctx); err != nil {
 				return actions.Done, err
 			}
-			n := p.kit.calling(p, ofTurn(t), c)
+			n := p.kit.calling(p, ofTurn(t), actions.AttemptOf(ctx).Key, c)
 			result, err := next(ctx, c)
-			if err != nil {
-				return result, err
-			}
-			p.kit.called(p, n, result)
-			return result, p.freeze(ctx)
+			p.kit.called(p, n, result, err)
+			return result, cmp.Or(p.freeze(ctx), err)
 		},
 	}
 }

@@ -192,14 +192,20 @@ func TestGoldenPrompt(t *testing.T) {
 	} {
 		t.Setenv("BOTTEST_UPDATE", step.update)
 		got := try(t, func(tb testing.TB) {
-			call := bottest.ModelCall{Messages: []models.Message{{Role: "user", Text: step.say}}, Tools: []models.Tool{{Name: "add", Description: "Adds"}}}
-			bottest.GoldenPrompt(tb, file, call, call)
+			kit := bottest.New(tb, listBot())
+			chat := kit.Personal("Mia")
+			for range 2 {
+				kit.Model.Says("Hm.")
+				chat.Say(step.say)
+				chat.Next()
+			}
+			kit.GoldenPrompt(file)
 		})
 		if (got == "") != (step.fails == "") || !strings.Contains(got, step.fails) {
 			t.Errorf("%+v: %s", step, got)
 		}
 	}
-	if got := try(t, func(tb testing.TB) { bottest.GoldenPrompt(tb, file) }); !strings.Contains(got, "the model was not asked") {
+	if got := try(t, func(tb testing.TB) { bottest.New(tb, listBot()).GoldenPrompt(file) }); !strings.Contains(got, "the model was not asked") {
 		t.Errorf("no calls: %s", got)
 	}
 }

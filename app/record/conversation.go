@@ -19,6 +19,7 @@ import (
 	"github.com/planbot-go/planbot/actions/lists"
 	"github.com/planbot-go/planbot/activity"
 	"github.com/planbot-go/planbot/bot"
+	"github.com/planbot-go/planbot/internal/cassette"
 	"github.com/planbot-go/planbot/internal/scrub"
 	"github.com/planbot-go/planbot/models"
 	"github.com/planbot-go/planbot/planner/plan"
@@ -27,20 +28,18 @@ import (
 // conversation is what was seen of one.
 type conversation struct {
 	steps []*step
-	calls []Call // not scrubbed yet: who is who may be learned later
+	calls []cassette.Call // not scrubbed yet: who is who may be learned later
 	turns map[string]*step
 	heard map[string]bool // what turns were asked
 	asked string          // the turn that asked a model last
 	apart bool            // something happened that is in no step
 	full  bool            // nothing more is kept
 	dirty bool            // it has changed since it was written
-
-	scrubbed *scrubbedCalls
 }
 
 // clone is what is written of the conversation, as it is now.
 func (c *conversation) clone() *conversation {
-	own := &conversation{calls: c.calls, full: c.full, scrubbed: c.scrubbed}
+	own := &conversation{calls: c.calls, full: c.full}
 	for _, s := range c.steps {
 		one := *s
 		one.turns, one.answers, one.replies, one.sends = maps.Clone(s.turns), slices.Clone(s.answers), slices.Clone(s.replies), slices.Clone(s.sends)
@@ -200,7 +199,8 @@ func failures(err error) []answer {
 	if !ok {
 		fault = &models.Error{Kind: models.Unavailable}
 	}
-	f := answer{HTTP: max(fault.Status, http.StatusBadRequest), Code: fault.Code}
+	f, times := answer{HTTP: max(fault.Status, http.StatusBadRequest), Code: fault.Code}, 1
+	const tries = 4 // of what may pass
 	switch fault.Kind {
 	case models.FilteredInput, models.FilteredOutput:
 		f = answer{HTTP: http.StatusBadRequest, Code: "content_filter"}
@@ -209,13 +209,11 @@ func failures(err error) []answer {
 	case models.Empty:
 		f = answer{Text: new("")}
 	case models.Throttled:
-		f.HTTP = cmp.Or(fault.Status, http.StatusTooManyRequests)
-		return slices.Repeat([]answer{f}, 1+3)
+		f.HTTP, times = cmp.Or(fault.Status, http.StatusTooManyRequests), tries
 	case models.Timeout, models.Unavailable:
-		f.HTTP = max(fault.Status, http.StatusServiceUnavailable)
-		return slices.Repeat([]answer{f}, 1+3)
+		f.HTTP, times = max(fault.Status, http.StatusServiceUnavailable), tries
 	}
-	return []answer{f}
+	return slices.Repeat([]answer{f}, times)
 }
 
 // Why nothing is expected of a step.

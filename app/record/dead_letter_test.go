@@ -13,6 +13,7 @@ import (
 	"github.com/planbot-go/planbot/bottest"
 	"github.com/planbot-go/planbot/bottest/scenario"
 	"github.com/planbot-go/planbot/planner"
+	"github.com/planbot-go/planbot/planner/plan"
 	"github.com/planbot-go/planbot/state"
 	"github.com/planbot-go/planbot/state/inbox"
 )
@@ -74,7 +75,7 @@ func export(t *testing.T, all []inbox.Waiting, passes bool) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	list, err := record.Read(strings.NewReader(string(raw)), "x.yaml")
+	list, err := record.Read("x.yaml", raw)
 	if err != nil {
 		t.Fatalf("%v\n%s", err, raw)
 	}
@@ -86,10 +87,13 @@ func export(t *testing.T, all []inbox.Waiting, passes bool) string {
 	return string(raw)
 }
 
+// bare is a file without its quotes, which YAML needs for some texts only.
+func bare(text string) string { return strings.ReplaceAll(text, `"`, "") }
+
 func contains(t *testing.T, text string, parts ...string) {
 	t.Helper()
 	for _, part := range parts {
-		if !strings.Contains(text, part) {
+		if !strings.Contains(bare(text), bare(part)) {
 			t.Errorf("no %s in\n%s", part, text)
 		}
 	}
@@ -102,7 +106,7 @@ func TestDeadLetterInAPlan(t *testing.T) {
 		chat := kit.Group("team", "Mia", "Otto")
 		kit.Model.Says(
 			bottest.Plan(bottest.Say("Wait, Mia."), bottest.Do("breakIt")),
-			bottest.Plan(bottest.DoAs("ADDED", "addItem", "list", "shop", "item", "tea"), bottest.Do("slow", "for", "Mia"), bottest.Say("$ADDED And more.")),
+			bottest.Plan(doAs("ADDED", "addItem", "list", "shop", "item", "tea"), bottest.Do("slow", "for", "Mia"), bottest.Say("$ADDED And more.")),
 		)
 		crashing(kit, 3, func() { chat.Mention("tea, says Mia") })
 	}), true)
@@ -116,10 +120,10 @@ func TestDeadLetterWithResultsToCome(t *testing.T) {
 	t.Parallel()
 	file := export(t, deadLetters(t, func(kit *bottest.Kit) {
 		chat := kit.Personal("Mia")
-		kit.Model.Says(bottest.Plan(bottest.DoAs("SLOW", "slow", "for", "me"), bottest.Do("addItem", "list", "shop", "item", "$SLOW"), bottest.Say("$SLOW")))
+		kit.Model.Says(bottest.Plan(doAs("SLOW", "slow", "for", "me"), bottest.Do("addItem", "list", "shop", "item", "$SLOW"), bottest.Say("$SLOW")))
 		crashing(kit, 1, func() { chat.Say("hm") })
 	}), true)
-	if strings.Contains(file, "replies:") || strings.Contains(file, "actions:") {
+	if strings.Contains(bare(file), "replies:") || strings.Contains(bare(file), "actions:") {
 		t.Errorf("it expects what nobody knows:\n%s", file)
 	}
 	contains(t, file, "is not known", "Nobody knows what the model said here.")
@@ -230,4 +234,11 @@ func slow(context.Context, *actions.Turn, struct {
 },
 ) (actions.Result, error) {
 	return actions.Text("cocoa"), nil
+}
+
+// doAs is a command whose result later ones can use by that name.
+func doAs(name, action string, entities ...any) plan.Command {
+	c := bottest.Do(action, entities...)
+	c.SaveAs = name
+	return c
 }

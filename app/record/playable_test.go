@@ -49,7 +49,7 @@ func TestApprovals(t *testing.T) {
 			chat.ExpectMatch("^OK, I won't run ")
 		}, []string{"Sent to b.", "<denied>"}, 0},
 		"the older of two": {func(kit *bottest.Kit, chat *bottest.Chat) {
-			kit.Model.Says(mail("a"), mail("b"), bottest.Plan(bottest.DoAs("L", "summarizeLists"), bottest.Say("$L")))
+			kit.Model.Says(mail("a"), mail("b"), bottest.Plan(doAs("L", "summarizeLists"), bottest.Say("$L")))
 			chat.Say("mail a")
 			one := chat.ExpectCard()
 			chat.Say("mail b")
@@ -67,7 +67,7 @@ func TestApprovals(t *testing.T) {
 				c.talk(kit, chat)
 			})[first]
 			contains(t, file, c.parts...)
-			if n := strings.Count(file, "note:"); n != c.notes {
+			if n := strings.Count(bare(file), "note:"); n != c.notes {
 				t.Errorf("%d notes in\n%s", n, file)
 			}
 			plays(t, file, false)
@@ -137,7 +137,7 @@ func TestACardOfBefore(t *testing.T) {
 		kit.Restart() // with a recorder of its own
 		card.Press("Approve")
 		chat.Expect("Sent.")
-		kit.Model.Says(bottest.Plan(bottest.DoAs("L", "summarizeLists"), bottest.Say("$L")))
+		kit.Model.Says(bottest.Plan(doAs("L", "summarizeLists"), bottest.Say("$L")))
 		chat.Say("which lists?")
 		chat.Next()
 	})[first]
@@ -163,7 +163,7 @@ func TestATurnThatIsNotOver(t *testing.T) {
 	})[first]
 	contains(t, file, "replies: [Yes.]", "text: two", "was not over when this was written", "Nobody knows what the model said here.")
 	plays(t, file, false)
-	if strings.Contains(whole, "note:") {
+	if strings.Contains(bare(whole), "note:") {
 		t.Errorf("when it is over:\n%s", whole)
 	}
 	plays(t, whole, false)
@@ -176,15 +176,15 @@ func TestRefusedMessages(t *testing.T) {
 		chat := kit.Personal("Mia")
 		kit.Model.Says(bottest.Plan(bottest.Say("One."), bottest.Do("addItem", "list", "a", "item", "b"), bottest.Say("Two."), bottest.Say("Three.")))
 		n := 0
-		kit.Connector.Decides(func(bottest.Sent) bottest.Fault {
+		kit.Connector.Decides(func(bottest.Sent) bottest.Answer {
 			n++
 			switch n {
 			case 1:
-				return bottest.Fault{Status: http.StatusServiceUnavailable} // and is asked again
+				return bottest.Answer{Status: http.StatusServiceUnavailable} // and is asked again
 			case 3:
-				return bottest.Fault{Status: http.StatusBadRequest}
+				return bottest.Answer{Status: http.StatusBadRequest}
 			}
-			return bottest.Fault{}
+			return bottest.Answer{}
 		})
 		chat.Say("go")
 		chat.Next()
@@ -209,7 +209,7 @@ func TestSeeds(t *testing.T) {
 				mia.Keep(func(_, user *state.Scope) { state.Of[lists.Lists](user).All = kept })
 				team.Keep(func(conversation, _ *state.Scope) { state.Of[lists.Lists](conversation).All = kept })
 				for _, chat := range []*bottest.Chat{mia, team} {
-					kit.Model.Says(bottest.Plan(bottest.DoAs("L", "summarizeLists"), bottest.Say("$L")))
+					kit.Model.Says(bottest.Plan(doAs("L", "summarizeLists"), bottest.Say("$L")))
 					chat.Mention("which lists?")
 					chat.Next()
 				}
@@ -229,7 +229,7 @@ func TestNotices(t *testing.T) {
 	file := recorded(t, "", record.Config{}, func(_ *testing.T, kit *bottest.Kit) {
 		chat := kit.Personal("Mia")
 		kit.Model.Says(bottest.Plan(bottest.Do("remindMe", "what", "water", "in_minutes", 5), bottest.Say("I will.")),
-			bottest.Plan(bottest.DoAs("R", "listReminders"), bottest.Say("$R")))
+			bottest.Plan(doAs("R", "listReminders"), bottest.Say("$R")))
 		chat.Say("water")
 		chat.Expect("I will.")
 		time.Sleep(10 * time.Minute)
@@ -257,7 +257,7 @@ func TestInstallations(t *testing.T) {
 		chat.ExpectMatch("Hello, I am")
 	})[first]
 	contains(t, file, "The bot was taken out", "part 2")
-	if strings.Count(file, "<welcome>") != 2 || strings.Count(file, "note:") != 1 {
+	if strings.Count(file, "<welcome>") != 2 || strings.Count(bare(file), "note:") != 1 {
 		t.Errorf("file:\n%s", file)
 	}
 	plays(t, file, false)

@@ -69,7 +69,7 @@ func TestFaults(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			_, err := record.Read(strings.NewReader(tt.file), "f.json")
+			_, err := record.Read("f.json", []byte(tt.file))
 			if err == nil || !strings.Contains(err.Error(), tt.want) || !strings.HasPrefix(err.Error(), "f.json: ") {
 				t.Errorf("got %v, want %s", err, tt.want)
 			}
@@ -87,7 +87,7 @@ func TestAllFaultsAreListed(t *testing.T) {
 - name: b
   stepz: []
 `
-	_, err := record.Read(strings.NewReader(file), "f.yml")
+	_, err := record.Read("f.yml", []byte(file))
 	if err == nil {
 		t.Fatal("no fault")
 	}
@@ -99,7 +99,7 @@ func TestAllFaultsAreListed(t *testing.T) {
 func TestYAMLThatIsNotToBeRead(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct{ file, want string }{
-		"two documents": {"name: s\n---\nname: t\n", "f.yaml: no YAML: a second document begins"},
+		"two documents": {"name: s\n---\nname: t\n", "f.yaml: no YAML: line 2: a second document begins"},
 		"no YAML":       {"a: [", "f.yaml: no YAML: "},
 		"in itself":     {"a: &a [*a]", "f.yaml: "},
 		"unknown alias": {"a: *b", "f.yaml: no YAML: "},
@@ -107,7 +107,7 @@ func TestYAMLThatIsNotToBeRead(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			if _, err := record.Read(strings.NewReader(tt.file), "f.yaml"); err == nil || !strings.HasPrefix(err.Error(), tt.want) {
+			if _, err := record.Read("f.yaml", []byte(tt.file)); err == nil || !strings.HasPrefix(err.Error(), tt.want) {
 				t.Errorf("got %v, want %s", err, tt.want)
 			}
 		})
@@ -119,7 +119,7 @@ func FuzzRead(f *testing.F) {
 	f.Add([]byte("name: s\nsteps: [{control: restart}]"), false)
 	f.Fuzz(func(_ *testing.T, data []byte, isJSON bool) {
 		name := map[bool]string{true: "f.json", false: "f.yaml"}[isJSON]
-		_, _ = record.Read(strings.NewReader(string(data)), name)
+		_, _ = record.Read(name, data)
 	})
 }
 
@@ -129,7 +129,7 @@ func TestAByteOrderMarkIsFine(t *testing.T) {
 		"s.json": `[{"name":"s","steps":[{"control":"restart"}]}]`,
 		"s.yaml": "- name: s\n  steps: [{control: restart}]\n",
 	} {
-		if list, err := record.Read(strings.NewReader("\ufeff"+text), name); err != nil || len(list) != 1 {
+		if list, err := record.Read(name, []byte("\ufeff"+text)); err != nil || len(list) != 1 {
 			t.Errorf("%s: %v, %v", name, list, err)
 		}
 	}
@@ -145,7 +145,7 @@ func TestMergesOfYAML(t *testing.T) {
 - <<: *first
   name: b
 `
-	all, err := record.Read(strings.NewReader(file), "f.yaml")
+	all, err := record.Read("f.yaml", []byte(file))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -27,6 +27,7 @@ import (
 	"github.com/planbot-go/planbot/bot"
 	"github.com/planbot-go/planbot/bot/turn"
 	"github.com/planbot-go/planbot/connector"
+	"github.com/planbot-go/planbot/internal/cassette"
 	"github.com/planbot-go/planbot/internal/scrub"
 	"github.com/planbot-go/planbot/internal/turnlog"
 	"github.com/planbot-go/planbot/models"
@@ -180,14 +181,15 @@ const head = "# What people said is in here. Names, ids and secrets have stand-i
 // that is named there, holds for its beginning.
 func (r *Recorder) files(ctx context.Context, name string, c *conversation) error {
 	var list []Scenario
-	var calls []Call
+	var calls []cassette.Call
 	for version := -1; version != r.scrub.Version() && ctx.Err() == nil; {
 		version = r.scrub.Version()
 		whole := false
 		list, whole = r.scenarios(ctx, name, c)
-		calls = slices.Clone(c.scrubbed.of(ctx, c.calls, r.scrub))
-		if len(calls) > 0 && !whole {
-			calls[0].Foreign = true
+		calls = nil
+		for i := 0; i < len(c.calls) && ctx.Err() == nil; i++ {
+			calls = append(calls, c.calls[i].Scrub(r.scrub))
+			calls[i].Foreign = calls[i].Foreign || !whole && i == 0
 		}
 	}
 	if ctx.Err() != nil {
@@ -199,7 +201,7 @@ func (r *Recorder) files(ctx context.Context, name string, c *conversation) erro
 		faults = append(faults, err, r.replace(name+".scenario.yaml", raw))
 	}
 	if len(calls) > 0 {
-		raw, err := WriteCalls(calls)
+		raw, err := cassette.Write(calls)
 		faults = append(faults, err, r.replace(name+".cassette.yaml", raw))
 	}
 	return errors.Join(faults...)
@@ -213,24 +215,6 @@ func (r *Recorder) replace(name string, data []byte) error {
 		return err
 	}
 	return os.Rename(name+part, name)
-}
-
-// scrubbedCalls are calls with stand-ins: those that have them are not looked at again, as long
-// as these stay the same, since looking takes long. Only the writer uses it.
-type scrubbedCalls struct {
-	version int
-	calls   []Call
-}
-
-// of are the calls with stand-ins, as far as it comes before ctx ends.
-func (s *scrubbedCalls) of(ctx context.Context, calls []Call, by *scrub.Scrubber) []Call {
-	if version := by.Version(); version != s.version {
-		s.version, s.calls = version, nil
-	}
-	for i := len(s.calls); i < len(calls) && ctx.Err() == nil; i++ {
-		s.calls = append(s.calls, calls[i].Scrub(by))
-	}
-	return s.calls
 }
 
 // complain logs the first of each kind of what is left out. It is called with r.mu held.
@@ -261,7 +245,7 @@ func (r *Recorder) change(id string, size int, change func(*conversation)) {
 		return
 	}
 	if c == nil {
-		c = &conversation{turns: map[string]*step{}, heard: map[string]bool{}, scrubbed: &scrubbedCalls{}}
+		c = &conversation{turns: map[string]*step{}, heard: map[string]bool{}}
 		r.all[id], r.ids = c, append(r.ids, id)
 	}
 	r.bytes += size + each
@@ -437,9 +421,9 @@ func (m watchedModel) Complete(ctx context.Context, req *models.Request) (*model
 	if errors.Is(err, context.Canceled) {
 		return response, err
 	}
-	call, kept := NewCall(req, response, err)
-	call.Conversation, call.Activity, call.Planner = base(of.Conversation), of.Activity, m.of.cfg.Planner
-	m.of.change(call.Conversation, len(call.Asked), func(c *conversation) {
+	call, kept := cassette.New(req, response, err)
+	call.Planner = m.of.cfg.Planner
+	m.of.change(base(of.Conversation), len(call.Asked), func(c *conversation) {
 		call.Foreign = c.isForeign(of.Turn, req)
 		if kept {
 			c.calls = append(c.calls, call)

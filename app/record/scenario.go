@@ -7,8 +7,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
-	"os"
 	"path/filepath"
 	"reflect"
 	"regexp"
@@ -18,7 +16,6 @@ import (
 	"sync"
 
 	strict "github.com/go-json-experiment/json"
-	"github.com/goccy/go-yaml"
 	"github.com/santhosh-tekuri/jsonschema/v6"
 	"github.com/santhosh-tekuri/jsonschema/v6/kind"
 	"golang.org/x/text/language"
@@ -26,6 +23,7 @@ import (
 
 	"github.com/planbot-go/planbot/actions/lists"
 	"github.com/planbot-go/planbot/internal/spelling"
+	"github.com/planbot-go/planbot/internal/yamltext"
 )
 
 // Scenario is one conversation, or several at once, with one bot. scenario.schema.json says
@@ -238,30 +236,13 @@ var fileSchema = sync.OnceValue(func() *jsonschema.Schema {
 	return c.MustCompile(name + "#/$defs/file")
 })
 
-// ReadFile reads the scenarios of a file: one, a list of them, or an object with them in
+// Read reads the scenarios of a file: one, a list of them, or an object with them in
 // scenarios. It is JSON if its name ends in .json, else YAML, of which JSON is a part. The
 // error tells all mistakes. Scenarios with mistakes are among those returned, see
 // [Scenario.Faults]; a mistake of the file itself is that of a scenario with the file's name.
-func ReadFile(name string) ([]Scenario, error) {
-	data, err := os.ReadFile(name)
-	if at, ok := errors.AsType[*os.PathError](err); ok {
-		err = at.Err // the name is told anyway
-	}
-	return read(data, name, err)
-}
-
-// Read is [ReadFile] of a file that is open, or of none: the name is for errors.
-func Read(from io.Reader, name string) ([]Scenario, error) {
-	data, err := io.ReadAll(from)
-	return read(data, name, err)
-}
-
-func read(data []byte, name string, err error) ([]Scenario, error) {
+func Read(name string, data []byte) ([]Scenario, error) {
 	f := &file{name: name}
-	if err == nil {
-		err = f.parse(data)
-	}
-	if err != nil {
+	if err := f.parse(data); err != nil {
 		f.fault(nil, "%v", err)
 	}
 	for i := range f.list {
@@ -368,14 +349,9 @@ func scenarioAt(i int, field ...string) []string {
 func treeOf(data []byte, ext string) (tree any, err error) {
 	data = bytes.TrimPrefix(data, []byte("\ufeff")) // editors on Windows write it
 	if !strings.EqualFold(ext, ".json") && !json.Valid(data) {
-		d := yaml.NewDecoder(bytes.NewReader(data))
-		if err := d.Decode(&tree); err != nil && !errors.Is(err, io.EOF) {
-			return nil, errors.New("no YAML: " + strings.TrimSpace(yaml.FormatError(err, false, false)))
+		if data, err = yamltext.JSON(data); err != nil {
+			return nil, fmt.Errorf("no YAML: %w", err)
 		}
-		if d.Decode(new(any)) == nil {
-			return nil, errors.New("no YAML: a second document begins")
-		}
-		data = []byte(asJSON(tree))
 	} else if err := strict.Unmarshal(data, new(any)); err != nil { // finds names that are there twice
 		return nil, fmt.Errorf("no JSON: %w", err)
 	}
@@ -552,9 +528,9 @@ func asJSON(v any) string {
 // What is not set is left out.
 func Write(list []Scenario) ([]byte, error) {
 	if len(list) == 1 {
-		return writeYAML(list[0])
+		return yamltext.Write(list[0])
 	}
-	return writeYAML(map[string]any{"scenarios": list})
+	return yamltext.Write(map[string]any{"scenarios": list})
 }
 
 // sayings are the texts of the bot for which a word in <…> stands. Those without a text

@@ -1,8 +1,8 @@
 package record_test
 
 import (
+	"os"
 	"path/filepath"
-	"strings"
 	"testing"
 
 	"github.com/planbot-go/planbot/app/record"
@@ -18,7 +18,11 @@ func TestScenariosAreReadBack(t *testing.T) {
 		t.Fatal(files, err)
 	}
 	for _, file := range append(files, "../../bottest/scenario/testdata/providers.json") {
-		list, err := record.ReadFile(file)
+		data, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		list, err := record.Read(file, data)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -27,7 +31,7 @@ func TestScenariosAreReadBack(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			got, err := record.Read(strings.NewReader(string(raw)), "x.yaml")
+			got, err := record.Read("x.yaml", raw)
 			if err != nil {
 				t.Fatalf("%v\n%s", err, raw)
 			}

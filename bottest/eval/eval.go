@@ -45,7 +45,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"reflect"
 	"regexp"
 	"slices"
 	"strconv"
@@ -62,8 +61,8 @@ import (
 	"github.com/planbot-go/planbot/state"
 )
 
-// Case is an utterance and what should be planned for it.
-type Case struct {
+// testCase is an utterance and what should be planned for it.
+type testCase struct {
 	Name, Lang string
 	History    []prompts.Turn // what came before, the oldest first
 	Lists      []lists.List   // that are there
@@ -76,7 +75,7 @@ type Case struct {
 }
 
 // turn is what the planner gets: a message in a personal chat.
-func (c *Case) turn() *actions.Turn {
+func (c *testCase) turn() *actions.Turn {
 	conversation := state.NewScope()
 	turn := &actions.Turn{
 		ID: "eval", Text: c.Say, Conversation: conversation, Thread: conversation, User: state.NewScope(), Temp: state.NewScope(),
@@ -95,7 +94,7 @@ func (c *Case) turn() *actions.Turn {
 // Read reads the cases of a file, in their order. Each of the registries has to have the
 // actions that a case names, with such entities. The faults of all cases are in the one
 // error, a line each, with the file's name and the case.
-func Read(file string, text []byte, registries ...*actions.Registry) ([]Case, error) {
+func Read(file string, text []byte, registries ...*actions.Registry) ([]testCase, error) {
 	raw, err := yamltext.JSON(text)
 	if fault, ok := errors.AsType[*yamltext.Error](err); ok {
 		return nil, fmt.Errorf("%s:%d: no YAML: %w", file, fault.Line, fault.Err)
@@ -109,14 +108,14 @@ func Read(file string, text []byte, registries ...*actions.Registry) ([]Case, er
 	if len(all.Cases) == 0 {
 		return nil, fmt.Errorf("%s: there are no cases", file)
 	}
-	var cases []Case
+	var cases []testCase
 	var faults []error
 	for i, raw := range all.Cases {
 		c, wrong := readCase(raw, registries)
 		name := fmt.Sprint(i + 1)
 		if c.Name != "" {
 			name = fmt.Sprintf("%q", c.Name)
-			if slices.ContainsFunc(cases, func(other Case) bool { return other.Name == c.Name }) {
+			if slices.ContainsFunc(cases, func(other testCase) bool { return other.Name == c.Name }) {
 				wrong = append(wrong, errors.New("another case has the same name"))
 			}
 		}
@@ -189,7 +188,7 @@ func (w *wish) UnmarshalJSON(raw []byte) error {
 }
 
 // readCase reads a case, and says what is wrong with it.
-func readCase(raw []byte, registries []*actions.Registry) (c Case, wrong []error) {
+func readCase(raw []byte, registries []*actions.Registry) (c testCase, wrong []error) {
 	var in struct {
 		Name    string `json:"name"`
 		Lang    string `json:"lang"`
@@ -205,7 +204,7 @@ func readCase(raw []byte, registries []*actions.Registry) (c Case, wrong []error
 		Unwanted []string            `json:"unwanted"`
 	}
 	err := decode(raw, &in)
-	c = Case{Name: in.Name, Lang: in.Lang, Say: in.Say, Unwanted: in.Unwanted}
+	c = testCase{Name: in.Name, Lang: in.Lang, Say: in.Say, Unwanted: in.Unwanted}
 	if err != nil {
 		return c, []error{err}
 	}
@@ -243,7 +242,7 @@ func readCase(raw []byte, registries []*actions.Registry) (c Case, wrong []error
 	for _, wish := range append([]wish{in.Want}, in.Or...) {
 		var want []plan.Command
 		for _, call := range wish {
-			fail(fits(plan.Command(call), registries))
+			fail(known(plan.Command(call), registries))
 			want = append(want, plan.Command(call))
 			if slices.Contains(c.Unwanted, call.Action) {
 				fail(fmt.Errorf("unwanted: %s is wanted, too", call.Action))
@@ -298,117 +297,37 @@ func takes(schema *jsonschema.Schema, entity string) bool {
 	return schema.Properties[entity] != nil || len(schema.PatternProperties) > 0 || more != nil && more.Not == nil
 }
 
-// fits says why no plan could have the call: the planner would refuse it.
-func fits(c plan.Command, registries []*actions.Registry) error {
-	if err := known(c, registries); err != nil {
-		return err
-	}
-	for _, registry := range registries {
-		action, _ := registry.Lookup(c.Action)
-		for i := range most(c.Entities) {
-			if err := action.CheckBefore(sample(c.Entities, action.Schema, i), isPattern); err != nil {
-				return fmt.Errorf("%s cannot be planned like that: %w", c.Action, err)
-			}
-		}
-	}
-	return nil
-}
-
-// isPattern reports whether a wanted text is more than itself.
-func isPattern(text string) bool {
-	_, _, isTime := moment(text, time.Time{})
-	return isTime || strings.Contains(text, "*")
-}
-
-// sample is entities with the i-th alternative of each value.
-func sample(entities map[string]any, schema *jsonschema.Schema, i int) map[string]any {
-	out := map[string]any{}
-	for name, value := range entities {
-		out[name] = alternative(value, propertyOf(schema, name), i)
-	}
-	return out
-}
-
-func alternative(value any, schema *jsonschema.Schema, i int) any {
-	switch value := value.(type) {
-	case []any:
-		if wantsList(schema) {
-			all := make([]any, len(value))
-			for k := range value {
-				all[k] = alternative(value[k], schema.Items, i)
-			}
-			return all
-		}
-		if len(value) == 0 {
-			return nil
-		}
-		return alternative(value[min(i, len(value)-1)], schema, i)
-	case map[string]any:
-		return sample(value, schema, i)
-	}
-	return value
-}
-
-// most is the length of the longest list in the value, at least 1.
-func most(value any) int {
-	n := 1
-	switch value := value.(type) {
-	case []any:
-		n = max(n, len(value))
-		for _, v := range value {
-			n = max(n, most(v))
-		}
-	case map[string]any:
-		for _, v := range value {
-			n = max(n, most(v))
-		}
-	}
-	return n
-}
-
 // judge says in the result how good its plan is, by that of the wanted plans which it comes
 // closest to. asked is when the model was asked, for times that are wanted.
-func (c *Case) judge(p plan.Plan, registry *actions.Registry, asked time.Time, r *Result) {
+func (c *testCase) judge(p plan.Plan, registry *actions.Registry, asked time.Time, r *result) {
 	came := slices.DeleteFunc(slices.Clone(p.Commands), func(c plan.Command) bool { return c.Kind != plan.Do })
-	for i, want := range c.Want {
-		var one Result
-		one.Action, one.Entities, one.Unwanted = c.compare(came, want, registry, comparison{asked})
-		better := cmp.Or(cmp.Compare(one.rank(), r.rank()), cmp.Compare(len(r.Unwanted), len(one.Unwanted)))
-		if i == 0 || better > 0 {
-			r.Action, r.Entities, r.Unwanted = one.Action, one.Entities, one.Unwanted
+	best := -1
+	for _, want := range c.Want {
+		rank, found, same := 0, 0, true
+		for _, call := range came { // in their order
+			if found == len(want) || call.Action != want[found].Action {
+				continue
+			}
+			action, ok := registry.Lookup(call.Action)
+			same = same && ok && comparison{asked}.call(action, want[found].Entities, call.Entities)
+			found++
+		}
+		unwanted := c.unwanted(came, want)
+		if found == len(want) && len(unwanted) == 0 {
+			rank = 1
+			if same {
+				rank = 2
+			}
+		}
+		if rank > best || rank == best && len(unwanted) < len(r.Unwanted) {
+			best, r.Action, r.Entities, r.Unwanted = rank, rank > 0, rank == 2, unwanted
 		}
 	}
-}
-
-func (r *Result) rank() int {
-	switch {
-	case r.Entities:
-		return 2
-	case r.Action:
-		return 1
-	}
-	return 0
-}
-
-// compare looks for the wanted calls among those that came, in their order.
-func (c *Case) compare(came, want []plan.Command, registry *actions.Registry, values comparison) (sameActions, sameEntities bool, unwanted []string) {
-	found, same := 0, true
-	for _, call := range came {
-		if found == len(want) || call.Action != want[found].Action {
-			continue
-		}
-		action, ok := registry.Lookup(call.Action)
-		same = same && ok && values.call(action, want[found].Entities, call.Entities)
-		found++
-	}
-	unwanted = c.unwanted(came, want)
-	sameActions = found == len(want) && len(unwanted) == 0
-	return sameActions, sameActions && same, unwanted
 }
 
 // unwanted are the calls that are more than is wanted and do harm: those of an action
 // that is wanted less often, or that is listed as unwanted, or any where nothing is.
-func (c *Case) unwanted(came, want []plan.Command) (unwanted []string) {
+func (c *testCase) unwanted(came, want []plan.Command) (unwanted []string) {
 	left := map[string]int{}
 	for _, call := range want {
 		left[call.Action]++
@@ -559,7 +478,7 @@ func isDefault(value any, schema *jsonschema.Schema) bool {
 		return false
 	}
 	var otherwise any
-	return decode(schema.Default, &otherwise) == nil && (reflect.DeepEqual(otherwise, value) || sameScalar(otherwise, value))
+	return decode(schema.Default, &otherwise) == nil && sameScalar(otherwise, value)
 }
 
 func propertyOf(schema *jsonschema.Schema, name string) *jsonschema.Schema {
@@ -574,7 +493,7 @@ func wantsList(schema *jsonschema.Schema) bool {
 }
 
 // read takes what came: a plan, a plan that cannot run, or no answer.
-func (r *Result) read(p plan.Plan, err error) {
+func (r *result) read(p plan.Plan, err error) {
 	fault, isPlan := errors.AsType[*plan.Fault](err)
 	switch {
 	case err == nil:

@@ -7,8 +7,14 @@ import (
 	"github.com/planbot-go/planbot/planner/plan"
 )
 
+// Case and Result are for tests.
+type (
+	Case   = testCase
+	Result = result
+)
+
 // Judge judges a plan for the case.
-func (c *Case) Judge(p plan.Plan, registry *actions.Registry, asked time.Time) (r Result) {
+func (c *testCase) Judge(p plan.Plan, registry *actions.Registry, asked time.Time) (r result) {
 	c.judge(p, registry, asked, &r)
 	return r
 }

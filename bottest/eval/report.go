@@ -10,12 +10,11 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"unicode/utf8"
 
 	"github.com/planbot-go/planbot/planner/plan"
 )
 
-// Report is what came of a run.
+// Report is what came of a run. Its JSON is what bottest eval --json prints.
 type Report struct {
 	Asked int `json:"asked"` // plans, of all sides
 	Of    int `json:"of"`    // those that were to be asked for
@@ -23,38 +22,27 @@ type Report struct {
 	// "interrupted", the context ended; "refused", the model's server takes no calls (a wrong
 	// key, no money left); "silent", the model gave no answer to five plans in a row.
 	Stop  string       `json:"stop,omitempty"`
-	Sides []SideReport `json:"sides"`
+	Sides []sideReport `json:"sides"`
 	Spent usage        `json:"spent"` // also for plans that were stopped half-way
 
-	cases []Case
+	cases []testCase
 }
 
-// SideReport is what came of one side.
-type SideReport struct {
-	Name      string       `json:"name"`
-	About     string       `json:"about"`
-	All       Row          `json:"all"`
-	Languages []Row        `json:"languages"` // in the order in which the file has them
-	Against   []difference `json:"difference,omitempty"`
-	Results   []Result     `json:"results"`
+// sideReport is what came of one side.
+type sideReport struct {
+	Name      string   `json:"name"`
+	About     string   `json:"about"`
+	All       row      `json:"all"`
+	Languages []row    `json:"languages"` // in the order in which the file has them
+	Results   []result `json:"results"`
 }
 
-// Row is one line of the table: the figures of a language, or of all.
-type Row struct {
+// row is one line of the table: how good the plans of a language are, or all, and what they
+// take.
+type row struct {
 	Lang     string `json:"lang,omitempty"` // "": all
 	Asked    int    `json:"asked"`
 	NoAnswer int    `json:"noAnswer,omitempty"` // the model failed: these plans are not valid
-	figures
-}
-
-// difference is by how much a side's figures are above those of the first side.
-type difference struct {
-	Lang string `json:"lang"` // "": all
-	figures
-}
-
-// figures say how good plans are, and what they take.
-type figures struct {
 	// Valid, Action and Entities are shares of the plans: that could run, that have the
 	// right actions, and that have these with the right entities. Unwanted is the share
 	// that would do what nobody asked for.
@@ -68,12 +56,12 @@ type figures struct {
 	Tokens float64 `json:"tokens"`
 	P50    float64 `json:"p50"`
 	P95    float64 `json:"p95"`
-	// Cost is that of all plans; 0 where no price is known, also as a difference.
+	// Cost is that of all plans; 0 where no price is known.
 	Cost float64 `json:"cost"`
 }
 
-// Result is what one side planned for a case.
-type Result struct {
+// result is what one side planned for a case.
+type result struct {
 	Case string `json:"case"`
 	Lang string `json:"lang"`
 	// Plan is what came, a line for each command.
@@ -106,95 +94,50 @@ type usage struct {
 }
 
 // count fills in the rows.
-func (s *SideReport) count(cases []Case) {
-	s.All = rowOf("", s.Results)
-	var seen []string
-	for i := range cases {
-		lang := cases[i].Lang
-		if slices.Contains(seen, lang) {
+func (s *sideReport) count() {
+	s.All, s.Languages = rowOf("", s.Results), []row{}
+	var langs []string
+	for _, r := range s.Results {
+		if !slices.Contains(langs, r.Lang) {
+			langs = append(langs, r.Lang)
+			s.Languages = append(s.Languages, rowOf(r.Lang, s.Results))
+		}
+	}
+}
+
+// rowOf counts the results of a language, or all for "".
+func rowOf(lang string, results []result) row {
+	out := row{Lang: lang}
+	var took []float64
+	for _, r := range results {
+		if lang != "" && r.Lang != lang {
 			continue
 		}
-		seen = append(seen, lang)
-		var of []Result
-		for k := range s.Results {
-			if s.Results[k].Lang == lang {
-				of = append(of, s.Results[k])
+		out.Asked++
+		took = append(took, r.Took)
+		for _, share := range []struct {
+			sum *float64
+			is  bool
+		}{{&out.Valid, r.Valid}, {&out.Action, r.Action}, {&out.Entities, r.Entities}, {&out.Unwanted, len(r.Unwanted) > 0}} {
+			if share.is {
+				*share.sum++
 			}
 		}
-		if len(of) > 0 {
-			s.Languages = append(s.Languages, rowOf(lang, of))
+		if r.NoAnswer {
+			out.NoAnswer++
 		}
+		out.Calls += float64(r.Usage.ModelCalls)
+		out.Tokens += float64(r.Usage.PromptTokens + r.Usage.CompletionTokens)
+		out.Cost += r.Usage.Cost
 	}
-}
-
-func (s *SideReport) compare(first *SideReport) {
-	for _, row := range append(slices.Clone(s.Languages), s.All) {
-		other, ok := first.row(row.Lang)
-		if !ok {
-			continue
-		}
-		d := difference{row.Lang, row.figures}
-		for _, c := range columns {
-			*c.of(&d.figures) = rounded(*c.of(&d.figures) - *c.of(&other.figures))
-		}
-		if !s.priced() || !first.priced() {
-			d.Cost = 0
-		}
-		s.Against = append(s.Against, d)
+	for _, mean := range []*float64{&out.Valid, &out.Action, &out.Entities, &out.Unwanted, &out.Calls, &out.Tokens} {
+		*mean = rounded(*mean / float64(max(1, out.Asked)))
 	}
-}
-
-// row is that of a language, or of all for "".
-func (s *SideReport) row(lang string) (Row, bool) {
-	if lang == "" {
-		return s.All, len(s.Results) > 0
+	out.Cost = rounded(out.Cost)
+	if slices.Sort(took); len(took) > 0 { // the least time that so many of a hundred took at most
+		out.P50, out.P95 = took[(len(took)*50+99)/100-1], took[(len(took)*95+99)/100-1]
 	}
-	at := slices.IndexFunc(s.Languages, func(r Row) bool { return r.Lang == lang })
-	if at < 0 {
-		return Row{}, false
-	}
-	return s.Languages[at], true
-}
-
-func rowOf(lang string, results []Result) Row {
-	row := Row{Lang: lang, Asked: len(results)}
-	took := make([]float64, len(results))
-	for i := range results {
-		r := &results[i]
-		row.Valid += one(r.Valid)
-		row.Action += one(r.Action)
-		row.Entities += one(r.Entities)
-		row.Unwanted += one(len(r.Unwanted) > 0)
-		row.NoAnswer += int(one(r.NoAnswer))
-		row.Calls += float64(r.Usage.ModelCalls)
-		row.Tokens += float64(r.Usage.PromptTokens + r.Usage.CompletionTokens)
-		row.Cost += r.Usage.Cost
-		took[i] = r.Took
-	}
-	for _, mean := range columns[:means] {
-		*mean.of(&row.figures) /= float64(max(1, len(results)))
-	}
-	slices.Sort(took)
-	row.P50, row.P95 = percentile(took, 50), percentile(took, 95)
-	for _, c := range columns {
-		*c.of(&row.figures) = rounded(*c.of(&row.figures))
-	}
-	return row
-}
-
-func one(is bool) float64 {
-	if is {
-		return 1
-	}
-	return 0
-}
-
-// percentile is the least time that so many of a hundred took at most.
-func percentile(sorted []float64, of int) float64 {
-	if len(sorted) == 0 {
-		return 0
-	}
-	return sorted[(len(sorted)*of+99)/100-1]
+	return out
 }
 
 // rounded leaves out the digits that floating point leaves behind, and nobody measured.
@@ -208,30 +151,6 @@ func (r *Report) Score() float64 {
 	}
 	return least
 }
-
-// priced reports whether it is known what the side's plans cost.
-func (s *SideReport) priced() bool { return s.All.Cost > 0 }
-
-// columns are the names of the figures, and the forms of a value and of a difference.
-var columns = []struct {
-	name        string
-	of          func(*figures) *float64
-	value, more string
-	times       float64
-}{
-	{"valid", func(f *figures) *float64 { return &f.Valid }, "%.0f%%", "%+.0f", 100},
-	{"action", func(f *figures) *float64 { return &f.Action }, "%.0f%%", "%+.0f", 100},
-	{"entities", func(f *figures) *float64 { return &f.Entities }, "%.0f%%", "%+.0f", 100},
-	{"unwanted", func(f *figures) *float64 { return &f.Unwanted }, "%.0f%%", "%+.0f", 100},
-	{"calls", func(f *figures) *float64 { return &f.Calls }, "%.2f", "%+.2f", 1},
-	{"tokens", func(f *figures) *float64 { return &f.Tokens }, "%.0f", "%+.0f", 1},
-	{"p50", func(f *figures) *float64 { return &f.P50 }, "%.2fs", "%+.2fs", 1},
-	{"p95", func(f *figures) *float64 { return &f.P95 }, "%.2fs", "%+.2fs", 1},
-	{"cost", func(f *figures) *float64 { return &f.Cost }, "%.4f", "%+.4f", 1},
-}
-
-// means is how many of the columns, from the first on, are means of all plans.
-const means = 6
 
 // Print writes the table and, below it, each plan that is not all right beside what was
 // wanted.
@@ -248,23 +167,16 @@ func (r *Report) Print(w io.Writer) error {
 	}
 	fmt.Fprintf(&out, "%d of %d plans, %d calls of models, %d + %d tokens", r.Asked, r.Of,
 		r.Spent.ModelCalls, r.Spent.PromptTokens, r.Spent.CompletionTokens)
-	var known, unknown []string
-	for i := range r.Sides {
-		if side := &r.Sides[i]; side.priced() {
-			known = append(known, side.Name)
-		} else if side.All.Asked > 0 {
-			unknown = append(unknown, side.Name)
-		}
-	}
 	if r.Spent.Cost > 0 {
 		fmt.Fprintf(&out, ", cost %.4f", r.Spent.Cost)
 	}
-	if len(known) > 0 && len(unknown) > 0 {
-		fmt.Fprintf(&out, " of %s; of %s no price is known", strings.Join(known, ", "), strings.Join(unknown, ", "))
-	}
 	for i := range r.Sides {
-		if n := r.Sides[i].All.NoAnswer; n > 0 {
-			fmt.Fprintf(&out, "\n%s: no answer from the model to %d of the plans, which count as wrong", r.Sides[i].Name, n)
+		side := &r.Sides[i]
+		if r.Spent.Cost > 0 && side.All.Asked > 0 && side.All.Cost == 0 {
+			fmt.Fprintf(&out, "; of %s no price is known", side.Name)
+		}
+		if n := side.All.NoAnswer; n > 0 {
+			fmt.Fprintf(&out, "\n%s: no answer from the model to %d of the plans, which count as wrong", side.Name, n)
 		}
 	}
 	if r.Stop != "" {
@@ -275,71 +187,34 @@ func (r *Report) Print(w io.Writer) error {
 	return err
 }
 
-// table has the languages, then all; of each the sides and their differences from the first.
+// table has the languages, then all; of each the sides.
 func (r *Report) table(out *strings.Builder) {
-	rows := [][]string{{"", "", "plans"}}
-	for _, c := range columns {
-		rows[0] = append(rows[0], c.name)
-	}
-	add := func(name, side, plans string, f *figures, isDifference, priced bool) {
-		cells := []string{name, side, plans}
-		for _, c := range columns {
-			form := c.value
-			if isDifference {
-				form = c.more
-			}
-			cell := fmt.Sprintf(form, *c.of(f)*c.times)
-			if isDifference && strings.Trim(cell, "-0.s") == "" {
-				cell = strings.Replace(cell, "-", "+", 1) // as good as none
-			}
-			if c.name == "cost" && !priced {
-				cell = "-"
-			}
-			cells = append(cells, cell)
+	const form = "%-3s  %s  %5v  %5s  %6s  %8s  %8s  %5s  %6s  %6s  %6s  %8s\n"
+	label := func(name string) string {
+		if len(r.Sides) == 1 {
+			return ""
 		}
-		rows = append(rows, cells)
+		return name
 	}
-	first := &r.Sides[0]
-	for _, group := range append(slices.Clone(first.Languages), first.All) {
+	fmt.Fprintf(out, form, "", label(" "), "plans", "valid", "action", "entities", "unwanted", "calls", "tokens", "p50", "p95", "cost")
+	percent := func(share float64) string { return fmt.Sprintf("%.0f%%", 100*share) }
+	for _, group := range append(slices.Clone(r.Sides[0].Languages), r.Sides[0].All) {
 		name := cmp.Or(group.Lang, "all")
 		for i := range r.Sides {
 			side := &r.Sides[i]
-			label := side.Name
-			if len(r.Sides) == 1 {
-				label = ""
-			}
-			if row, ok := side.row(group.Lang); ok {
-				add(name, label, strconv.Itoa(row.Asked), &row.figures, false, side.priced())
+			for _, w := range append(slices.Clone(side.Languages), side.All) {
+				if w.Lang != group.Lang || w.Asked == 0 {
+					continue
+				}
+				cost := "-"
+				if side.All.Cost > 0 {
+					cost = fmt.Sprintf("%.4f", w.Cost)
+				}
+				fmt.Fprintf(out, form, name, label(side.Name), w.Asked, percent(w.Valid), percent(w.Action), percent(w.Entities), percent(w.Unwanted),
+					fmt.Sprintf("%.2f", w.Calls), fmt.Sprintf("%.0f", w.Tokens), fmt.Sprintf("%.2fs", w.P50), fmt.Sprintf("%.2fs", w.P95), cost)
 				name = ""
 			}
-			for _, d := range side.Against {
-				if d.Lang == group.Lang {
-					add("", side.Name+"-"+first.Name, "", &d.figures, true, side.priced() && first.priced())
-				}
-			}
 		}
-	}
-	align(out, rows)
-}
-
-// align writes the cells below each other: words to the left, numbers to the right.
-func align(out *strings.Builder, rows [][]string) {
-	widths := make([]int, len(rows[0]))
-	for _, row := range rows {
-		for i, cell := range row {
-			widths[i] = max(widths[i], utf8.RuneCountInString(cell))
-		}
-	}
-	for _, row := range rows {
-		var line strings.Builder
-		for i, cell := range row {
-			width := widths[i]
-			if i < 2 {
-				width = -width
-			}
-			fmt.Fprintf(&line, "%*s  ", width, cell)
-		}
-		out.WriteString(strings.TrimRight(line.String(), " ") + "\n")
 	}
 }
 
@@ -375,7 +250,7 @@ func (r *Report) failures(out *strings.Builder) {
 
 // outcomes are what a side planned for a case, and whether any of it is not right. The
 // same outcome is told once.
-func (s *SideReport) outcomes(name string) (lines []string, wrong bool) {
+func (s *sideReport) outcomes(name string) (lines []string, wrong bool) {
 	times := map[string]int{}
 	for i := range s.Results {
 		r := &s.Results[i]
@@ -399,7 +274,7 @@ func (s *SideReport) outcomes(name string) (lines []string, wrong bool) {
 }
 
 // told is what came and what is wrong with it.
-func (r *Result) told() string {
+func (r *result) told() string {
 	lines := make([]string, len(r.Plan))
 	for i, line := range r.Plan {
 		lines[i] = clipped(line)
@@ -448,21 +323,11 @@ func showCall(c plan.Command) string {
 }
 
 func showValue(value any) string {
-	switch value := value.(type) {
-	case string:
-		return quoted(value)
-	case json.Number:
-		return printable(value.String())
-	case []any:
-		parts := make([]string, len(value))
-		for i := range value {
-			parts[i] = showValue(value[i])
-		}
-		return "[" + strings.Join(parts, ", ") + "]"
-	case map[string]any:
-		return "{" + strings.TrimSpace(showCall(plan.Command{Entities: value})) + "}"
+	if text, ok := value.(string); ok {
+		return quoted(text)
 	}
-	return fmt.Sprint(value)
+	raw, _ := json.Marshal(value) // it was JSON
+	return printable(string(raw))
 }
 
 // quoted is a text in quotes, with nothing that a terminal obeys.

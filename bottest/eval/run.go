@@ -26,7 +26,7 @@ type Side struct {
 // Config says what is asked of whom. Cases and Sides are required; the zero value of
 // every other field is a working default.
 type Config struct {
-	Cases []Case
+	Cases []testCase
 	// Sides are asked one after the other, case by case, so that what there is when the
 	// run is stopped can be compared. The first one is what others are compared with.
 	Sides []Side
@@ -74,7 +74,7 @@ func Run(ctx context.Context, cfg Config) (*Report, error) {
 	if cfg.Times > maxPlans/len(cfg.Cases)/len(cfg.Sides) {
 		return nil, fmt.Errorf("eval config: %d cases %d times are more than %d plans", len(cfg.Cases), cfg.Times, maxPlans)
 	}
-	r := &run{cfg: cfg, results: make([]*Result, len(cfg.Cases)*cfg.Times*len(cfg.Sides)), unanswered: make([]int, len(cfg.Sides))}
+	r := &run{cfg: cfg, results: make([]*result, len(cfg.Cases)*cfg.Times*len(cfg.Sides)), unanswered: make([]int, len(cfg.Sides))}
 	ctx, r.cancel = context.WithCancel(ctx)
 	defer r.cancel()
 	r.progress()
@@ -91,17 +91,14 @@ func Run(ctx context.Context, cfg Config) (*Report, error) {
 
 func newReport(r *run) *Report {
 	report := &Report{Asked: r.done, Of: len(r.results), Stop: r.stop, Spent: usage(r.spent), cases: r.cfg.Cases}
-	for i := range r.cfg.Sides {
-		side := SideReport{Name: r.cfg.Sides[i].Name, About: r.cfg.Sides[i].About, Languages: []Row{}, Results: []Result{}}
+	for i, of := range r.cfg.Sides {
+		side := sideReport{Name: of.Name, About: of.About, Results: []result{}}
 		for at := i; at < len(r.results); at += len(r.cfg.Sides) {
 			if r.results[at] != nil {
 				side.Results = append(side.Results, *r.results[at])
 			}
 		}
-		side.count(r.cfg.Cases)
-		if i > 0 {
-			side.compare(&report.Sides[0])
-		}
+		side.count()
 		report.Sides = append(report.Sides, side)
 	}
 	return report
@@ -114,7 +111,7 @@ type run struct {
 
 	mu      sync.Mutex
 	next    int       // place of what is to be asked next
-	results []*Result // by case, time and side; nil: not asked
+	results []*result // by case, time and side; nil: not asked
 	done    int
 	spent   actions.Usage
 	stop    string
@@ -174,7 +171,7 @@ func (r *run) afford() error {
 
 // ask asks one side for one plan, and says why there may be no other. There is no result of
 // what was stopped half-way.
-func (r *run) ask(ctx context.Context, c *Case, first, side int) (stop string, err error) {
+func (r *run) ask(ctx context.Context, c *testCase, first, side int) (stop string, err error) {
 	timed, cancel := context.WithTimeout(ctx, r.cfg.Timeout)
 	defer cancel()
 	turn := c.turn()
@@ -182,26 +179,26 @@ func (r *run) ask(ctx context.Context, c *Case, first, side int) (stop string, e
 	turn.Quota = meter
 	began := time.Now()
 	p, err := r.cfg.Sides[side].Planner.Plan(timed, turn)
-	result := &Result{Case: c.Name, Lang: c.Lang, Took: rounded(time.Since(began).Seconds()), Usage: usage(turn.Usage)}
+	came := &result{Case: c.Name, Lang: c.Lang, Took: rounded(time.Since(began).Seconds()), Usage: usage(turn.Usage)}
 	_ = meter(turn.Usage) // with that of the last call; the next plan asks what is left
 	if stop := reason(ctx, err); stop != "" {
 		return stop, err
 	}
-	result.read(p, err)
-	if result.Valid {
-		c.judge(p, r.cfg.Sides[side].Actions, began, result)
+	came.read(p, err)
+	if came.Valid {
+		c.judge(p, r.cfg.Sides[side].Actions, began, came)
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.results[first+side] = result
+	r.results[first+side] = came
 	r.done++
 	r.progress()
-	if !result.NoAnswer {
+	if !came.NoAnswer {
 		r.unanswered[side] = 0
 		return "", nil
 	}
 	if r.unanswered[side]++; r.unanswered[side] >= patience {
-		return silent, errors.New(result.Fault)
+		return silent, errors.New(came.Fault)
 	}
 	return "", nil
 }

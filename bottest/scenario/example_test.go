@@ -2,7 +2,6 @@ package scenario_test
 
 import (
 	"fmt"
-	"strings"
 
 	"github.com/planbot-go/planbot/app/record"
 
@@ -22,7 +21,7 @@ steps:
       replies: [Added milk.]
       state: {lists: {groceries: [milk]}}
 `
-	all, err := record.Read(strings.NewReader(file), "milk.yaml")
+	all, err := record.Read("milk.yaml", []byte(file))
 	if err != nil {
 		fmt.Println(err)
 		return

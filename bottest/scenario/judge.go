@@ -22,7 +22,7 @@ import (
 
 // seen is what the bot did for an activity, or for all of a step.
 type seen struct {
-	calls   []made
+	calls   []bottest.Call
 	replies []reply
 	asked   []bottest.ModelCall
 	sends   int
@@ -135,7 +135,7 @@ func (v *verdict) compareWork() {
 // compareRest compares what there is after the step, and how deliveries were answered.
 func (v *verdict) compareRest(of ...*delivery) {
 	v.state(of)
-	opened := slices.DeleteFunc(v.calls(), func(c made) bool { return c.action != "createTicket" || c.failed })
+	opened := slices.DeleteFunc(v.calls(), func(c bottest.Call) bool { return c.Action != "createTicket" || failed(&c) })
 	v.number("tickets", v.expect.Tickets, len(opened))
 	for _, d := range of {
 		v.answer(d.answer)
@@ -317,7 +317,8 @@ func (v *verdict) unasked(e *scene) {
 
 // together is the work for an activity of which there are several deliveries. Which of them
 // the bot did it for, nobody can tell: it is compared with what all of them expect, lists one
-// after another in the order of the deliveries, numbers as their sums.
+// after another in the order of the deliveries, numbers as their sums, else what the first says
+// that says it.
 func together(deliveries []*delivery) *record.Step {
 	out := &record.Step{Event: deliveries[0].Event, Expect: record.Expect{ModelCalls: new(0), Sends: new(0)}}
 	all := &out.Expect
@@ -332,11 +333,11 @@ func together(deliveries []*delivery) *record.Step {
 		join(&all.PromptContainsCall2, e.PromptContainsCall2)
 		join(&all.PromptMustNot, e.PromptMustNot)
 		all.ModelCalls, all.Sends = sum(all.ModelCalls, e.ModelCalls), sum(all.Sends, e.Sends)
-		merge(&all.MaxPartUTF16Bytes, e.MaxPartUTF16Bytes, func(a, b int) int { return min(a, b) })
-		merge(&all.JoinedReplyEquals, e.JoinedReplyEquals, func(a, b string) string { return a + b })
-		merge(&all.Typing, e.Typing, func(a, b bool) bool { return a || b })
-		merge(&all.ModelInput, e.ModelInput, func(first, _ string) string { return first })
-		merge(&all.ServedBy, e.ServedBy, func(_, last string) string { return last })
+		all.MaxPartUTF16Bytes = cmp.Or(all.MaxPartUTF16Bytes, e.MaxPartUTF16Bytes)
+		all.JoinedReplyEquals = cmp.Or(all.JoinedReplyEquals, e.JoinedReplyEquals)
+		all.Typing = cmp.Or(all.Typing, e.Typing)
+		all.ModelInput = cmp.Or(all.ModelInput, e.ModelInput)
+		all.ServedBy = cmp.Or(all.ServedBy, e.ServedBy)
 		if e.Order.Either() {
 			all.Order = e.Order
 		}
@@ -351,17 +352,6 @@ func inTime(deliveries []*delivery) []*delivery {
 func join[T any](all *[]T, more []T) {
 	if more != nil {
 		*all = append(append([]T{}, *all...), more...) // empty is not nil
-	}
-}
-
-func merge[T any](all **T, more *T, how func(a, b T) T) {
-	switch {
-	case more == nil:
-	case *all == nil:
-		*all = more
-	default:
-		sum := how(**all, *more)
-		*all = &sum
 	}
 }
 
@@ -386,11 +376,14 @@ func (v *verdict) actions() {
 		same = inAnyOrder(want, got, v.sameCall)
 	}
 	if !same {
-		var wanted []made
-		for _, a := range want {
-			wanted = append(wanted, made{action: a.Action, entities: a.Entities, result: a.Said(), failed: a.Error != nil})
+		var came, wanted []string
+		for _, c := range got {
+			came = append(came, v.describe(c.Action, c.Entities, c.Result.Text(), failed(&c)))
 		}
-		v.fault("actions", "got %s, want %s", inLines(v.describe(got)), inLines(v.describe(wanted)))
+		for _, a := range want {
+			wanted = append(wanted, v.describe(a.Action, a.Entities, a.Said(), a.Error != nil))
+		}
+		v.fault("actions", "got %s, want %s", inLines(came), inLines(wanted))
 	}
 }
 
@@ -409,15 +402,15 @@ func inAnyOrder[W, G any](want []W, got []G, same func(W, G) bool) bool {
 
 // sameCall compares a call. What a scripted action gave back is what it was told to; of
 // others a result is compared if one is given.
-func (v *verdict) sameCall(want record.Action, got made) bool {
-	if want.Action != got.action || !equalEntities(want.Entities, got.entities) {
+func (v *verdict) sameCall(want record.Action, got bottest.Call) bool {
+	if want.Action != got.Action || !equalEntities(want.Entities, got.Entities) {
 		return false
 	}
 	if v.cfg.Scripted {
 		return true
 	}
 	result := want.Said()
-	return got.failed == (want.Error != nil) && (result == "" || got.failed || result == got.result)
+	return failed(&got) == (want.Error != nil) && (result == "" || failed(&got) || result == got.Result.Text())
 }
 
 func equalEntities(a, b map[string]any) bool {
@@ -478,22 +471,19 @@ func texts(replies []reply) []string {
 }
 
 // describe says what was called and, where results are real, what came of it.
-func (v *verdict) describe(calls []made) (all []string) {
-	for _, c := range calls {
-		text := c.action + " {}"
-		if len(c.entities) > 0 {
-			text = c.action + " " + asJSON(c.entities)
-		}
-		switch {
-		case v.cfg.Scripted:
-		case c.failed:
-			text += " failed"
-		case c.result != "":
-			text += " = " + c.result
-		}
-		all = append(all, text)
+func (v *verdict) describe(action string, entities map[string]any, result string, failed bool) string {
+	text := action + " {}"
+	if len(entities) > 0 {
+		text = action + " " + asJSON(entities)
 	}
-	return all
+	switch {
+	case v.cfg.Scripted:
+	case failed:
+		text += " failed"
+	case result != "":
+		text += " = " + result
+	}
+	return text
 }
 
 func asJSON(v any) string {

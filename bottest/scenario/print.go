@@ -9,7 +9,7 @@ import (
 )
 
 // Results are those of several scenarios, in their order.
-type Results []Result
+type Results []result
 
 // Failed counts those that failed.
 func (r Results) Failed() int {
@@ -29,7 +29,7 @@ func (r Results) String() string {
 
 // WriteText writes a result for people to read: of one that passed a line, if it is
 // verbose, of another its failures and what happened.
-func (r *Result) WriteText(w io.Writer, verbose bool) {
+func (r *result) WriteText(w io.Writer, verbose bool) {
 	if r.Passed {
 		if verbose {
 			fmt.Fprintf(w, "ok    %s (%.2fs)\n%s", r.Name, r.Seconds, inset(r.Story))
@@ -70,70 +70,54 @@ func (r Results) WriteJSON(w io.Writer) error {
 	}{len(r) - r.Failed(), r.Failed(), list})
 }
 
-// junitSuite is the form that CI systems read: a suite for each file.
-type junitSuite struct {
-	XMLName  xml.Name    `xml:"testsuite"`
-	Name     string      `xml:"name,attr"`
-	Tests    int         `xml:"tests,attr"`
-	Failures int         `xml:"failures,attr"`
-	Time     string      `xml:"time,attr"`
-	Cases    []junitCase `xml:"testcase"`
-}
-
-type junitCase struct {
-	Name    string        `xml:"name,attr"`
-	Class   string        `xml:"classname,attr"`
-	Time    string        `xml:"time,attr"`
-	Failure *junitFailure `xml:"failure"`
-}
-
-type junitFailure struct {
-	Message string `xml:"message,attr"`
-	Text    string `xml:",chardata"`
-}
-
-// WriteJUnit writes all results as JUnit's XML, as CI systems show it.
+// WriteJUnit writes all results as JUnit's XML, as CI systems show it: a suite for each file.
 func (r Results) WriteJUnit(w io.Writer) error {
+	type failure struct {
+		Message string `xml:"message,attr"`
+		Text    string `xml:",chardata"`
+	}
+	type testcase struct {
+		Name    string   `xml:"name,attr"`
+		Class   string   `xml:"classname,attr"`
+		Time    string   `xml:"time,attr"`
+		Failure *failure `xml:"failure"`
+	}
+	type testsuite struct {
+		Name     string     `xml:"name,attr"`
+		Tests    int        `xml:"tests,attr"`
+		Failures int        `xml:"failures,attr"`
+		Time     string     `xml:"time,attr"`
+		Cases    []testcase `xml:"testcase"`
+	}
 	all := struct {
-		XMLName  xml.Name     `xml:"testsuites"`
-		Tests    int          `xml:"tests,attr"`
-		Failures int          `xml:"failures,attr"`
-		Suites   []junitSuite `xml:"testsuite"`
+		XMLName  xml.Name    `xml:"testsuites"`
+		Tests    int         `xml:"tests,attr"`
+		Failures int         `xml:"failures,attr"`
+		Suites   []testsuite `xml:"testsuite"`
 	}{Tests: len(r), Failures: r.Failed()}
+	seconds := func(n float64) string { return fmt.Sprintf("%.3f", n) }
 	for from := 0; from < len(r); {
-		to := from
-		for to < len(r) && r[to].File == r[from].File {
-			to++
+		var of Results
+		var cases []testcase
+		total := 0.0
+		for _, one := range r[from:] {
+			if one.File != r[from].File {
+				break
+			}
+			of, total = append(of, one), total+one.Seconds
+			c := testcase{Name: one.Name, Class: one.File, Time: seconds(one.Seconds)}
+			if !one.Passed {
+				c.Failure = &failure{one.Failures[0], strings.Join(one.Failures, "\n") + "\n\n" + strings.TrimSpace(one.Story)}
+			}
+			cases = append(cases, c)
 		}
-		all.Suites = append(all.Suites, r[from:to].suite())
-		from = to
+		all.Suites = append(all.Suites, testsuite{of[0].File, len(of), of.Failed(), seconds(total), cases})
+		from += len(of)
 	}
-	if _, err := io.WriteString(w, xml.Header); err != nil {
+	raw, err := xml.MarshalIndent(all, "", "  ")
+	if err != nil {
 		return err
 	}
-	out := xml.NewEncoder(w)
-	out.Indent("", "  ")
-	if err := out.Encode(all); err != nil {
-		return err
-	}
-	_, err := io.WriteString(w, "\n")
+	_, err = fmt.Fprintf(w, "%s%s\n", xml.Header, raw)
 	return err
-}
-
-// suite is that of the scenarios of one file.
-func (r Results) suite() junitSuite {
-	s := junitSuite{Name: r[0].File, Tests: len(r), Failures: r.Failed()}
-	total := 0.0
-	for i := range r {
-		one := &r[i]
-		total += one.Seconds
-		c := junitCase{Name: one.Name, Class: one.File, Time: fmt.Sprintf("%.3f", one.Seconds)}
-		if !one.Passed {
-			text := strings.Join(one.Failures, "\n") + "\n\n" + strings.TrimSpace(one.Story)
-			c.Failure = &junitFailure{one.Failures[0], text}
-		}
-		s.Cases = append(s.Cases, c)
-	}
-	s.Time = fmt.Sprintf("%.3f", total)
-	return s
 }

@@ -92,7 +92,7 @@ func TestJUnit(t *testing.T) {
 
 func TestFaultsAsResults(t *testing.T) {
 	t.Parallel()
-	list, err := record.Read(strings.NewReader(`[{"name": "a", "x": 1, "y": 2}, {"name": "b", "steps": 3}]`), "f.json")
+	list, err := record.Read("f.json", []byte(`[{"name": "a", "x": 1, "y": 2}, {"name": "b", "steps": 3}]`))
 	if err == nil {
 		t.Fatal("no faults")
 	}

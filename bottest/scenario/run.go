@@ -28,7 +28,9 @@ import (
 	"github.com/planbot-go/planbot/app/record"
 	"github.com/planbot-go/planbot/bot"
 	"github.com/planbot-go/planbot/bottest"
+	"github.com/planbot-go/planbot/internal/cassette"
 	"github.com/planbot-go/planbot/internal/turnlog"
+	"github.com/planbot-go/planbot/models"
 	"github.com/planbot-go/planbot/planner"
 	"github.com/planbot-go/planbot/prompts"
 	"github.com/planbot-go/planbot/state"
@@ -47,59 +49,60 @@ type Config struct {
 	// Wire completes what the planner and the bot are made of, for each of the bot's processes:
 	// prompts, skills, other actions for both. nil: nothing is missing.
 	Wire func(ctx context.Context, of *planner.Config, cfg *bot.Config) error
-	// Cassette is a file with what the model is to be asked, see [bottest.Config], and
-	// Update has it written anew. "": that is not looked at.
+	// Cassette is a file with the prompts that the model has to be asked, see [bottest.Record],
+	// whatever it answers. With Update they are written anew unless the scenario fails. "": prompts
+	// are not compared.
 	Cassette string
 	Update   bool
 }
 
-// Result is what came of a scenario.
-type Result struct {
-	File     string        `json:"file,omitempty"`
-	Name     string        `json:"name"`
-	Passed   bool          `json:"passed"`
-	Failures []string      `json:"failures,omitempty"`
-	Story    string        `json:"story,omitempty"` // what happened, as text
-	Took     time.Duration `json:"-"`
-	Seconds  float64       `json:"seconds"`
+// result is what came of a scenario.
+type result struct {
+	File     string   `json:"file,omitempty"`
+	Name     string   `json:"name"`
+	Passed   bool     `json:"passed"`
+	Failures []string `json:"failures,omitempty"`
+	Story    string   `json:"story,omitempty"` // what happened, as text
+	Seconds  float64  `json:"seconds"`
 }
 
 // Run plays one scenario. It takes the time of computing only, whatever waits there are.
 // Scenarios may be run one after another; each has a bot, a model, a connector and a Redis
 // of its own, and nothing of it is left.
-func Run(s *record.Scenario, cfg Config) (result Result) {
+func Run(s *record.Scenario, cfg Config) (came result) {
 	began := time.Now()
-	result = Result{File: s.File, Name: s.Name, Failures: s.Faults}
+	came = result{File: s.File, Name: s.Name, Failures: s.Faults}
 	if len(s.Faults) > 0 {
-		return result
+		return came
 	}
 	rec := &recorder{}
 	defer func() {
 		if p := recover(); p != nil { // of the bubble: something goes on in it for ever
 			rec.Errorf("the bot did not come to rest: %v", p)
 		}
-		result.Failures = rec.failures
-		result.Passed = len(result.Failures) == 0
-		result.Took = time.Since(began)
-		result.Seconds = result.Took.Seconds()
+		came.Failures = rec.failures
+		came.Passed = len(came.Failures) == 0
+		came.Seconds = time.Since(began).Seconds()
 	}()
 	// Nothing here is of a test: the zero T is never failed, and lends its bubble and cleanups only.
 	synctest.Test(new(testing.T), func(t *testing.T) {
 		rec.T = t
-		rec.do(func() { result.Story = play(rec, s, cfg) })
+		rec.do(func() { came.Story = play(rec, s, cfg) })
 	})
-	return result
+	return came
 }
 
 // run is a scenario at work.
 type run struct {
 	*recorder
-	s     *record.Scenario
-	cfg   Config
-	kit   *bottest.Kit
-	book  book
-	chats map[string]*bottest.Chat // by conversation
-	stage atomic.Pointer[stage]
+	s       *record.Scenario
+	cfg     Config
+	kit     *bottest.Kit
+	calling sync.Mutex               // guards scripts
+	scripts map[string]record.Action // what the scenario says of calls, by their keys
+	prompts *cassette.Player         // nil: prompts are not compared
+	chats   map[string]*bottest.Chat // by conversation
+	stage   atomic.Pointer[stage]
 
 	decided map[string]bool // by the id of the card
 	unused  []string        // answers of the model
@@ -107,13 +110,15 @@ type run struct {
 
 // play runs all steps and tells what happened.
 func play(rec *recorder, s *record.Scenario, cfg Config) (story string) {
-	r := &run{recorder: rec, s: s, cfg: cfg, chats: map[string]*bottest.Chat{}, decided: map[string]bool{}}
+	r := &run{recorder: rec, s: s, cfg: cfg, chats: map[string]*bottest.Chat{}, scripts: map[string]record.Action{}, decided: map[string]bool{}}
 	r.stage.Store(&stage{run: r})
-	r.book.outcome = map[string]record.Action{}
 	name := map[string]string{"lights": "LightsBot", "ticket": "TicketBot"}[s.Bot]
+	if cfg.Cassette != "" {
+		r.prompts = cassette.Open(rec, cfg.Cassette, "bottest run --update", cfg.Update)
+	}
 	r.kit = bottest.New(rec, bottest.Config{
 		New: r.newBot, Name: cmp.Or(name, "ListBot"), Models: s.Options.Models, Replicas: r.replicas(),
-		Cassette: cfg.Cassette, UpdateCassette: cfg.Update, Bubble: true,
+		Bubble: true,
 	})
 	r.kit.Model.Decides(r.answer)
 	r.kit.Connector.Decides(r.sending)
@@ -188,6 +193,13 @@ func (r *run) newBot(ctx context.Context, parts bottest.Parts) (*bot.Bot, error)
 		}
 	}
 	sequence := planner.Config{Model: parts.Model, Named: parts.Named, Actions: cfg.Actions}
+	if r.prompts != nil {
+		sequence.Model = r.prompts.Compared(parts.Model)
+		sequence.Named = func(name string) (models.Model, error) {
+			model, err := parts.Named(name)
+			return r.prompts.Compared(model), err
+		}
+	}
 	if o.MaxRepairs != nil {
 		sequence.MaxRepairs = cmp.Or(*o.MaxRepairs, -1) // zero is the default there
 	}
@@ -292,7 +304,7 @@ func (r *run) kept(conversation string) map[string][]string {
 func (r *run) perform(step *record.Step) {
 	s := r.prepare(step)
 	r.stage.Store(s)
-	if s.crash > 0 && !r.cfg.Scripted { // else the book knows which call is made again only
+	if s.crash > 0 && !r.cfg.Scripted { // those know which call is made again only
 		r.kit.CrashAfter(s.crash)
 	}
 	var deliveries []func()
@@ -574,7 +586,7 @@ func (e *scene) asked(i int, last bool) bottest.Answer {
 }
 
 // sending is how the connector answers a message of the bot.
-func (r *run) sending(sent bottest.Sent) bottest.Fault {
+func (r *run) sending(sent bottest.Sent) bottest.Answer {
 	s := r.stage.Load()
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -583,11 +595,11 @@ func (r *run) sending(sent bottest.Sent) bottest.Fault {
 		e = s.whole
 	}
 	if e.sendings == len(e.Expect.Connector) {
-		return bottest.Fault{}
+		return bottest.Answer{}
 	}
 	e.sendings++
 	how := e.Expect.Connector[e.sendings-1]
-	return bottest.Fault{Status: how.HTTP, RetryAfter: seconds(how.RetryAfter)}
+	return bottest.Answer{Status: how.HTTP, RetryAfter: seconds(how.RetryAfter)}
 }
 
 // seconds is a time of a scenario, 0 where it says none.
@@ -596,24 +608,6 @@ func seconds(n *float64) time.Duration {
 		return 0
 	}
 	return time.Duration(*n * float64(time.Second))
-}
-
-// scriptOf is what the scenario says of a call: the next expected one of that name, best
-// with the same entities, of the event or of all together.
-func (s *stage) scriptOf(of turnlog.Of, name string, entities map[string]any) record.Action {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, same := range []bool{true, false} {
-		for _, e := range []*scene{s.owner(of), s.whole} {
-			for i, a := range e.Expect.Actions {
-				if !e.actions[i] && a.Action == name && (!same || equalEntities(a.Entities, entities)) {
-					e.actions[i] = true
-					return a
-				}
-			}
-		}
-	}
-	return record.Action{}
 }
 
 var botMention = regexp.MustCompile(`<at>[^<>]*Bot</at>`)
@@ -709,25 +703,8 @@ func (r *recorder) Logf(string, ...any) {}
 
 func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
 
-// book has the calls of scripted actions that were made, and what the scenario says of them.
-// It stands for the services behind the actions: it outlives the bot's processes and knows a
+// scripted are the actions of a process, doing what the scenario says. They stand for services, which know a
 // call that is made again by its key.
-type book struct {
-	mu      sync.Mutex
-	calls   []made
-	outcome map[string]record.Action // by the key of the call
-}
-
-// made is a call that was made.
-type made struct {
-	turnlog.Of
-	action   string
-	entities map[string]any
-	result   string
-	failed   bool
-}
-
-// scripted are the actions of a process, doing what the scenario says.
 func (r *run) scripted(replica int) (*actions.Registry, error) {
 	out, builtin := actions.New(), actions.New()
 	lists.Register(builtin)
@@ -735,7 +712,7 @@ func (r *run) scripted(replica int) (*actions.Registry, error) {
 		effect, _ := builtin.Lookup(a.Name)
 		added, err := actions.AddSchema(out, a.Name, a.Description, a.Schema,
 			func(ctx context.Context, turn *actions.Turn, entities map[string]any) (actions.Result, error) {
-				script, dies := r.enter(turnlog.From(ctx), actions.AttemptOf(ctx).Key, a.Name, entities)
+				script, dies := r.scriptOf(turnlog.From(ctx), actions.AttemptOf(ctx).Key, a.Name, entities)
 				if dies {
 					defer r.kit.Kill(replica) // nothing of the call is written down
 				}
@@ -756,6 +733,35 @@ func (r *run) scripted(replica int) (*actions.Registry, error) {
 		added.Destructive, added.Approval, added.ReturnsData = a.Destructive, a.Approval, a.ReturnsData
 	}
 	return out, nil
+}
+
+// scriptOf is what the scenario says of a call: the next expected one of that name, best
+// with the same entities, of the event or of all together. dies says that the process dies of
+// it, for which one that is made again does not count.
+func (r *run) scriptOf(of turnlog.Of, key, name string, entities map[string]any) (script record.Action, dies bool) {
+	r.calling.Lock()
+	defer r.calling.Unlock()
+	s := r.stage.Load()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if known, again := r.scripts[key]; again {
+		return known, false
+	}
+	defer func() {
+		r.scripts[key] = script
+		dies = s.crash > 0 && len(r.scripts) == s.calls+s.crash
+	}()
+	for _, same := range []bool{true, false} {
+		for _, e := range []*scene{s.owner(of), s.whole} {
+			for i, a := range e.Expect.Actions {
+				if !e.actions[i] && a.Action == name && (!same || equalEntities(a.Entities, entities)) {
+					e.actions[i] = true
+					return a, false
+				}
+			}
+		}
+	}
+	return record.Action{}, false
 }
 
 // resultOf is what a scripted action gives back.
@@ -779,35 +785,26 @@ func resultOf(a *record.Action) actions.Result {
 	}
 }
 
-// enter finds what the call gives back, and notes it unless it is known: one that was made
-// before, by a process that is dead now, is not made again. dies says that the process dies of
-// it.
-func (r *run) enter(of turnlog.Of, key, name string, entities map[string]any) (script record.Action, dies bool) {
-	b := &r.book
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if known, again := b.outcome[key]; again {
-		return known, false
+// calls are those that were made so far. Of a scripted one that was made again, by another
+// process, there is the last only.
+func (r *run) calls() []bottest.Call {
+	all := r.kit.Calls()
+	if !r.cfg.Scripted {
+		return all
 	}
-	s := r.stage.Load()
-	script = s.scriptOf(of, name, entities)
-	b.outcome[key] = script
-	b.calls = append(b.calls, made{of, name, entities, script.Said(), script.Error != nil})
-	return script, s.crash > 0 && len(b.calls) == s.calls+s.crash
+	var made []bottest.Call
+	for _, c := range all {
+		if i := slices.IndexFunc(made, func(other bottest.Call) bool { return other.Key == c.Key }); i >= 0 {
+			made[i] = c
+		} else {
+			made = append(made, c)
+		}
+	}
+	return made
 }
 
-// calls are those that were made so far: of scripted actions, or as the kit saw them.
-func (r *run) calls() (all []made) {
-	if r.cfg.Scripted {
-		r.book.mu.Lock()
-		defer r.book.mu.Unlock()
-		return slices.Clone(r.book.calls)
-	}
-	for _, c := range r.kit.Calls() {
-		all = append(all, made{c.Of, c.Action, c.Entities, c.Result.Text(), !c.Ended || c.Result.Failed()})
-	}
-	return all
-}
+// failed reports whether the call did not do what it should.
+func failed(c *bottest.Call) bool { return !c.Ended || c.Result.Failed() }
 
 // question is a call that a card asks for the approval of, with its values as the card
 // shows them.

@@ -50,7 +50,11 @@ func readAll(t *testing.T) []record.Scenario {
 	t.Helper()
 	var all []record.Scenario
 	for _, name := range files(t) {
-		list, err := record.ReadFile(name)
+		data, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		list, err := record.Read(name, data)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -110,7 +114,7 @@ scenarios:
           - event: {type: message, conversation: c1, from: ann, id: m1, text: add a, at_ms: 15000}
             expect: {actions: [], replies: []}
 `
-	all, err := record.Read(strings.NewReader(text), "twice.yaml")
+	all, err := record.Read("twice.yaml", []byte(text))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -314,7 +318,7 @@ steps:
       replies: [It failed.]
       state_unchanged: true
 `
-	all, err := record.Read(strings.NewReader(file), "real.yaml")
+	all, err := record.Read("real.yaml", []byte(file))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -14,7 +14,7 @@ import (
 // one reads a scenario.
 func one(t *testing.T, file string) *record.Scenario {
 	t.Helper()
-	all, err := record.Read(strings.NewReader(file), "f.yaml")
+	all, err := record.Read("f.yaml", []byte(file))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"regexp"
 	"slices"
 	"strings"
@@ -74,20 +73,16 @@ func (c evalCmd) Run(ctx context.Context, s *settings.Settings, std *cli.Streams
 // check finds what the command line cannot mean.
 func (c evalCmd) check() error {
 	var faults []error
-	for _, f := range []struct {
-		wrong bool
-		text  string
-	}{
-		{c.Times < 1, "--times: has to be at least 1"},
-		{c.Concurrency < 1, "--concurrency: has to be at least 1"},
-		{c.LimitTokens != nil && *c.LimitTokens < 1, "--limit-tokens: has to be at least 1; without it there is no limit"},
-		{c.LimitCost != nil && !(*c.LimitCost > 0), "--limit-cost: has to be above 0; without it there is no limit"},
-		{!(c.Min >= 0 && c.Min <= 1), "--min: is no share from 0 to 1"},
-	} {
-		if f.wrong {
-			faults = append(faults, errors.New(f.text))
+	fault := func(wrong bool, text string) {
+		if wrong {
+			faults = append(faults, errors.New(text))
 		}
 	}
+	fault(c.Times < 1, "--times: has to be at least 1")
+	fault(c.Concurrency < 1, "--concurrency: has to be at least 1")
+	fault(c.LimitTokens != nil && *c.LimitTokens < 1, "--limit-tokens: has to be at least 1; without it there is no limit")
+	fault(c.LimitCost != nil && !(*c.LimitCost > 0), "--limit-cost: has to be above 0; without it there is no limit")
+	fault(!(c.Min >= 0 && c.Min <= 1), "--min: is no share from 0 to 1")
 	if _, err := regexp.Compile(c.Only); err != nil {
 		faults = append(faults, fmt.Errorf("--run: %w", err))
 	}
@@ -124,9 +119,24 @@ func (c evalCmd) config(ctx context.Context, sides []*settings.Settings, std *cl
 		run.Sides = append(run.Sides, eval.Side{Name: string(rune('a' + i)), About: about, Planner: maker, Actions: maker.Actions})
 		registries = append(registries, maker.Actions)
 	}
-	var err error
-	run.Cases, err = c.cases(std.In, registries)
-	return run, err
+	name, text, err := input(std.In, c.File)
+	if err != nil {
+		return run, cli.Usage(err)
+	}
+	all, err := eval.Read(name, text, registries...)
+	if err != nil {
+		return run, cli.Usage(err)
+	}
+	only := regexp.MustCompile(c.Only) // was checked
+	for _, one := range all {
+		if only.MatchString(one.Name) {
+			run.Cases = append(run.Cases, one)
+		}
+	}
+	if len(run.Cases) == 0 {
+		return run, cli.Usage(fmt.Errorf("--run: no case of %s is called like %q", name, c.Only))
+	}
+	return run, nil
 }
 
 // shown are settings without the secrets in them.
@@ -140,34 +150,6 @@ func shown(assignments []string) []string {
 	return shown
 }
 
-// cases reads those of the file that are to be asked.
-func (c evalCmd) cases(stdin io.Reader, registries []*actions.Registry) ([]eval.Case, error) {
-	if c.File == "-" {
-		c.File = "stdin"
-	} else {
-		file, err := os.Open(c.File)
-		if err != nil {
-			return nil, cli.Usage(err)
-		}
-		defer func() { _ = file.Close() }() // read only
-		stdin = file
-	}
-	text, err := io.ReadAll(stdin)
-	if err != nil {
-		return nil, cli.Usage(err)
-	}
-	all, err := eval.Read(c.File, text, registries...)
-	if err != nil {
-		return nil, cli.Usage(err)
-	}
-	only := regexp.MustCompile(c.Only) // was checked
-	all = slices.DeleteFunc(all, func(one eval.Case) bool { return !only.MatchString(one.Name) })
-	if len(all) == 0 {
-		return nil, cli.Usage(fmt.Errorf("--run: no case of %s is called like %q", c.File, c.Only))
-	}
-	return all, nil
-}
-
 // print prints the report and, last, how many of the plans were all right.
 func (c evalCmd) print(std *cli.Streams, report *eval.Report) error {
 	last := std.Out
@@ -179,9 +161,9 @@ func (c evalCmd) print(std *cli.Streams, report *eval.Report) error {
 		err = report.Print(std.Out)
 	}
 	passed := 0
-	for i := range report.Sides {
-		for k := range report.Sides[i].Results {
-			if report.Sides[i].Results[k].Entities {
+	for _, side := range report.Sides {
+		for _, one := range side.Results {
+			if one.Entities {
 				passed++
 			}
 		}
@@ -200,15 +182,13 @@ func (c evalCmd) verdict(report *eval.Report, err error) error {
 	case report.Stop == "interrupted":
 		return cli.SilentError{Code: exitInterrupted}
 	}
-	for i := range report.Sides {
-		if side := &report.Sides[i]; side.All.Asked > 0 && side.All.NoAnswer == side.All.Asked {
-			return fmt.Errorf("%s: the model gave no answer at all: %s", side.Name, side.Results[0].Fault)
-		}
-	}
 	var faults []error
-	for i := range report.Sides {
-		if side := &report.Sides[i]; side.All.Entities < c.Min {
-			faults = append(faults, fmt.Errorf("%s: %v of the plans are all right, less than --min=%v", side.Name, side.All.Entities, c.Min)) // with all digits, which may be what differs
+	for _, side := range report.Sides {
+		switch all := side.All; {
+		case all.Asked > 0 && all.NoAnswer == all.Asked:
+			return fmt.Errorf("%s: the model gave no answer at all: %s", side.Name, side.Results[0].Fault)
+		case all.Entities < c.Min: // with all digits, which may be what differs
+			faults = append(faults, fmt.Errorf("%s: %v of the plans are all right, less than --min=%v", side.Name, all.Entities, c.Min))
 		}
 	}
 	return errors.Join(faults...)

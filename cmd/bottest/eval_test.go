@@ -85,7 +85,7 @@ func TestEval(t *testing.T) {
 		"times":                 {[]string{planHello, planHello, planMilk}, []string{"--run=^he", "--times=3"}, 0, "3 of 3 plans", ""},
 		"tokens":                {[]string{planMilk}, []string{"--limit-tokens=1"}, exitLimited, "1 of 2 plans", ""},
 		"money":                 {[]string{planMilk}, []string{"--limit-cost=0.000001", "--bot-model-price=1,1"}, exitLimited, "stopped: limit", ""},
-		"against":               {[]string{planMilk, "Hm.", planHello, planHello}, []string{"--against=OPENAI_MODEL=big", "--against=BOT_RESPONSE_FORMAT=text"}, 0, "(OPENAI_MODEL=big, BOT_RESPONSE_FORMAT=text)\n\n          plans", ""},
+		"against":               {[]string{planMilk, "Hm.", planHello, planHello}, []string{"--against=OPENAI_MODEL=big", "--against=BOT_RESPONSE_FORMAT=text"}, 0, "(OPENAI_MODEL=big, BOT_RESPONSE_FORMAT=text)\n\n        plans", ""},
 		"secrets":               {[]string{planMilk, planHello, planHello, planHello}, []string{"--against=OPENAI_API_KEY=hush"}, 0, "(OPENAI_API_KEY=…)", ""},
 		"wrong plan":            {[]string{"{", "{", "{", planHello}, nil, 0, "decode plan: truncated", ""},
 		"as JSON":               {[]string{planMilk, planHello}, []string{"--json"}, 0, `"entities": 1,`, ""},
@@ -211,8 +211,8 @@ func TestEvalAgainstKeepsKeys(t *testing.T) {
 func TestEvalAgainstPrices(t *testing.T) {
 	t.Parallel()
 	for against, end := range map[string]string{
-		"OPENAI_MODEL=big":         "of a; of b no price is known\n",
-		"BOT_FALLBACK_MODELS=more": "of a; of b no price is known\n",
+		"OPENAI_MODEL=big":         "; of b no price is known\n",
+		"BOT_FALLBACK_MODELS=more": "; of b no price is known\n",
 		"OPENAI_MODEL=small":       "tokens, cost 30.0000\n",
 		"BOT_PLANNER=sequential":   "tokens, cost 30.0000\n",
 		"BOT_MODEL_PRICE=5e5,5e5":  "tokens, cost 22.5000\n",

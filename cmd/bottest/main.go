@@ -4,6 +4,8 @@ package main
 
 import (
 	"context"
+	"io"
+	"os"
 	"regexp"
 	"slices"
 
@@ -62,4 +64,14 @@ func (f actionsFlag) registry(s *settings.Settings) (*actions.Registry, error) {
 		return s.Actions(), nil
 	}
 	return s.ReadActions(f.Actions)
+}
+
+// input is what a file has, or standard input for -, with its name.
+func input(stdin io.Reader, file string) (name string, text []byte, err error) {
+	if file == "-" {
+		text, err = io.ReadAll(stdin)
+		return "stdin", text, err
+	}
+	text, err = os.ReadFile(file)
+	return file, text, err
 }

@@ -19,6 +19,7 @@ import (
 	"github.com/planbot-go/planbot/app/record"
 	"github.com/planbot-go/planbot/bot"
 	"github.com/planbot-go/planbot/bottest/scenario"
+	"github.com/planbot-go/planbot/internal/cassette"
 	"github.com/planbot-go/planbot/internal/cli"
 	"github.com/planbot-go/planbot/internal/settings"
 	"github.com/planbot-go/planbot/models"
@@ -114,10 +115,14 @@ func (c runCmd) read(stdin io.Reader, only *regexp.Regexp) (all []record.Scenari
 				all = append(all, faultOf(name, err)...)
 			}
 		}
-		for _, name := range files {
-			list, err := readFile(stdin, name)
+		for _, file := range files {
+			name, text, err := input(stdin, file)
+			list, _ := record.Read(name, text) // they have the faults, too
 			if err == nil && len(list) == 0 {
-				list = faultOf(name, errors.New("there are no scenarios in it"))
+				err = errors.New("there are no scenarios in it")
+			}
+			if err != nil {
+				list = faultOf(name, err)
 			}
 			for _, s := range list {
 				if s.Faults != nil || only.MatchString(s.Name) {
@@ -130,13 +135,6 @@ func (c runCmd) read(stdin io.Reader, only *regexp.Regexp) (all []record.Scenari
 		all = faultOf("--run "+c.Only, errors.New("no scenario has such a name"))
 	}
 	return all
-}
-
-func readFile(stdin io.Reader, name string) ([]record.Scenario, error) {
-	if name == "-" {
-		return record.Read(stdin, "stdin")
-	}
-	return record.ReadFile(name)
 }
 
 // faultOf is why a file cannot be played, as a scenario that fails.
@@ -220,19 +218,21 @@ func (c runCmd) withPrompts(cfg scenario.Config, s *record.Scenario, out io.Writ
 		return cfg
 	}
 	name := base + cassetteFile
-	calls, err := record.ReadCalls(name)
+	calls, err := cassette.Read(name)
+	why := ""
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return cfg
 	case err != nil: // it is told when it is compared with
-	case slices.ContainsFunc(calls, func(c record.Call) bool { return c.Planner != "" }):
-		fmt.Fprintf(out, "bottest: prompts are not compared with %s: scenarios are played with the planner %s\n", name, settings.Sequence)
-		return cfg
-	case slices.ContainsFunc(calls, func(c record.Call) bool { return c.Foreign }):
-		fmt.Fprintf(out, "bottest: prompts are not compared with %s: they may have what is not in the scenario\n", name)
-		return cfg
-	case !c.Update && !sameAnswers(s, calls):
-		fmt.Fprintf(out, "bottest: prompts are not compared with %s: the answers in it are not those of the scenario\n", name)
+	case slices.ContainsFunc(calls, func(c cassette.Call) bool { return c.Planner != "" }):
+		why = "scenarios are played with the planner " + settings.Sequence
+	case slices.ContainsFunc(calls, func(c cassette.Call) bool { return c.Foreign }):
+		why = "they may have what is not in the scenario"
+	case !sameAnswers(s, calls):
+		why = "the answers in it are not those of the scenario"
+	}
+	if why != "" {
+		fmt.Fprintf(out, "bottest: prompts are not compared with %s: %s\n", name, why)
 		return cfg
 	}
 	cfg.Cassette, cfg.Update = name, c.Update
@@ -241,7 +241,7 @@ func (c runCmd) withPrompts(cfg scenario.Config, s *record.Scenario, out io.Writ
 
 // sameAnswers reports whether the model writes in the scenario what it wrote in the calls, else
 // the one was changed.
-func sameAnswers(s *record.Scenario, calls []record.Call) bool {
+func sameAnswers(s *record.Scenario, calls []cassette.Call) bool {
 	var played, recorded []string
 	for i := range s.Steps {
 		for _, a := range s.Steps[i].Model {

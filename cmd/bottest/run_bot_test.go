@@ -68,7 +68,7 @@ func TestTestOfPrompts(t *testing.T) {
 		}
 	}
 	got, err := os.ReadFile(tape)
-	if err != nil || !strings.HasPrefix(string(got), head) || !strings.Contains(string(got), "model: gpt") || !strings.Contains(string(got), "max_tokens: 5") {
+	if err != nil || !strings.HasPrefix(string(got), head) || !strings.Contains(string(got), `"model": "gpt"`) || !strings.Contains(string(got), "max_tokens: 5") {
 		t.Errorf("%v in\n%s", err, got)
 	}
 

@@ -9,6 +9,7 @@ import (
 
 	"github.com/planbot-go/planbot/app"
 	"github.com/planbot-go/planbot/app/record"
+	"github.com/planbot-go/planbot/state"
 
 	"github.com/planbot-go/planbot/actions"
 	"github.com/planbot-go/planbot/bot"
@@ -19,7 +20,11 @@ import (
 
 func TestScenarios(t *testing.T) {
 	t.Parallel()
-	all, err := record.ReadFile("scenarios.yaml")
+	text, err := os.ReadFile("scenarios.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	all, err := record.Read("scenarios.yaml", text)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -48,7 +53,7 @@ func TestRecorded(t *testing.T) {
 	chat := kit.Personal("Mia")
 	chat.Say("addDrink drink=tea") // also the offline model takes it
 	chat.Next()
-	if got := bottest.OfConversation[round](chat).Drinks; !slices.Equal(got, []string{"tea"}) {
+	if got := state.Of[round](chat.Conversation()).Drinks; !slices.Equal(got, []string{"tea"}) {
 		t.Errorf("kept %v", got)
 	}
 }

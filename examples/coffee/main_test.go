@@ -9,6 +9,7 @@ import (
 	"github.com/planbot-go/planbot/app"
 	"github.com/planbot-go/planbot/bot"
 	"github.com/planbot-go/planbot/bottest"
+	"github.com/planbot-go/planbot/state"
 )
 
 // orders are those that the shop got, by their keys.
@@ -40,10 +41,10 @@ func TestRound(t *testing.T) {
 		chat.Say("what a day")
 		chat.ExpectNothing() // that was not for the bot
 
-		if got := bottest.OfConversation[round](chat).Drinks; len(got) != 2 {
+		if got := state.Of[round](chat.Conversation()).Drinks; len(got) != 2 {
 			t.Errorf("kept %v", got)
 		}
-		bottest.GoldenPrompt(t, "testdata/prompts.txt", kit.Model.Calls()...)
+		kit.GoldenPrompt("testdata/prompts.txt")
 	})
 }
 
@@ -52,11 +53,9 @@ func TestOrder(t *testing.T) {
 	shop := orders{}
 	bottest.Test(t, served(shop), func(t *testing.T, kit *bottest.Kit) {
 		chat := kit.Group("team", "Mia", "Otto")
-		kit.Model.Says(bottest.Plan(
-			bottest.Do("addDrink", "drink", "tea"),
-			bottest.DoAs("ORDER", "orderRound"),
-			bottest.Say("I $ORDER."),
-		))
+		order := bottest.Do("orderRound")
+		order.SaveAs = "ORDER"
+		kit.Model.Says(bottest.Plan(bottest.Do("addDrink", "drink", "tea"), order, bottest.Say("I $ORDER.")))
 		chat.Mention("a tea, and order it")
 		card := chat.ExpectCard("orderRound")
 		card.As("Otto").Press("Approve") // did not ask for it
@@ -72,7 +71,7 @@ func TestOrder(t *testing.T) {
 		if len(shop) != 1 {
 			t.Errorf("the shop got %v", shop)
 		}
-		if left := bottest.OfConversation[round](chat).Drinks; len(left) != 0 {
+		if left := state.Of[round](chat.Conversation()).Drinks; len(left) != 0 {
 			t.Errorf("%v are ordered again the next time", left)
 		}
 	})

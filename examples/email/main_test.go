@@ -218,7 +218,7 @@ func TestPrompts(t *testing.T) {
 	kit.Model.Says(summarizeAndSend, "A report.")
 	chat.Say("summarize this and send it to Ann: A very long report.")
 	chat.ExpectCard()
-	bottest.GoldenPrompt(t, "testdata/prompts.txt", kit.Model.Calls()...)
+	kit.GoldenPrompt("testdata/prompts.txt")
 }
 
 // Limits on what a client of the stand-in may hold on to.

@@ -49,5 +49,5 @@ func TestPrompts(t *testing.T) {
 	)
 	chat.Say("roll a die with one side")
 	chat.Expect("There is no such die.")
-	bottest.GoldenPrompt(t, "testdata/prompts.txt", kit.Model.Calls()...)
+	kit.GoldenPrompt("testdata/prompts.txt")
 }

@@ -99,5 +99,5 @@ func TestPrompts(t *testing.T) {
 	)
 	chat.Say("turn the lights on")
 	chat.Expect("They are on.")
-	bottest.GoldenPrompt(t, "testdata/prompts.txt", kit.Model.Calls()...)
+	kit.GoldenPrompt("testdata/prompts.txt")
 }

@@ -98,5 +98,5 @@ func TestPrompts(t *testing.T) {
 	chat.Expect("There it is.")
 	chat.Say("what do I need?")
 	chat.Expect("Milk.")
-	bottest.GoldenPrompt(t, "testdata/prompts.txt", kit.Model.Calls()...)
+	kit.GoldenPrompt("testdata/prompts.txt")
 }

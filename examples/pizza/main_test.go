@@ -185,5 +185,5 @@ func TestPrompts(t *testing.T) {
 	kit.Model.Says("It is in the cart.")
 	chat.Say("a small one")
 	chat.Expect("It is in the cart.")
-	bottest.GoldenPrompt(t, "testdata/prompts.txt", kit.Model.Calls()...)
+	kit.GoldenPrompt("testdata/prompts.txt")
 }

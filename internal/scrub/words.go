@@ -1,7 +1,6 @@
 package scrub
 
 import (
-	"cmp"
 	"regexp"
 	"slices"
 	"strings"
@@ -12,7 +11,7 @@ import (
 // words are what is looked for in texts. The zero value is none.
 type words struct {
 	n     int
-	known map[rune][]word // by the letter with which they begin, the longest first
+	known map[rune][]word // by the letter with which they begin
 }
 
 // word is looked for, and standIn written instead. fold says that case does not matter.
@@ -32,18 +31,12 @@ func (w *words) want(text, standIn string, fold bool) {
 	if fold {
 		text = strings.Map(foldedRune, text)
 	}
-	r, _ := utf8.DecodeRuneInString(text)
-	list := w.known[foldedRune(r)]
-	at, _ := slices.BinarySearchFunc(list, text, func(known word, text string) int {
-		return cmp.Or(cmp.Compare(len(text), len(known.text)), cmp.Compare(known.text, text))
-	})
-	for i := at; i < len(list) && list[i].text == text; i++ {
-		if list[i].fold == fold {
-			return
-		}
+	first, _ := utf8.DecodeRuneInString(text)
+	list, one := w.known[foldedRune(first)], word{text, standIn, fold}
+	if !slices.ContainsFunc(list, func(known word) bool { return known.text == text && known.fold == fold }) {
+		w.n++
+		w.known[foldedRune(first)] = append(list, one)
 	}
-	w.n++
-	w.known[foldedRune(r)] = slices.Insert(list, at, word{text, standIn, fold})
 }
 
 // reserved are words of stand-ins, and of plans: if they were replaced, nothing would stand
@@ -80,12 +73,15 @@ func (w *words) replace(text string) string {
 		if at < from {
 			continue
 		}
+		end, standIn := at, ""
 		for _, one := range w.known[foldedRune(first)] {
-			if end := at + one.length(text[at:]); end > at && isWord(text, at, end) {
-				out.WriteString(text[from:at] + one.standIn)
-				from = end
-				break
+			if to := at + one.length(text[at:]); to > end && isWord(text, at, to) {
+				end, standIn = to, one.standIn
 			}
+		}
+		if end > at {
+			out.WriteString(text[from:at] + standIn)
+			from = end
 		}
 	}
 	return out.String() + text[from:]

@@ -4,17 +4,17 @@
 package yamltext
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"regexp"
 	"slices"
 	"strings"
-	"unicode"
 	"unicode/utf8"
 
+	"github.com/go-json-experiment/json/jsontext"
 	"github.com/goccy/go-yaml"
 	"github.com/goccy/go-yaml/ast"
 	"github.com/goccy/go-yaml/parser"
@@ -188,10 +188,15 @@ func weigh(node ast.Node, anchors map[string]int) int {
 	return sum
 }
 
-// Write writes a [yaml.MapSlice], maps, lists, texts, and what JSON can say. Texts are cleaned,
-// see [Clean].
+// Write writes what JSON can say: fields in their order, texts of several lines as they are.
 func Write(v any) ([]byte, error) {
-	out, err := yaml.MarshalWithOptions(writable(v), yaml.IndentSequence(true), yaml.UseSingleQuote(true), yaml.UseLiteralStyleIfMultiline(true))
+	var raw bytes.Buffer
+	enc := json.NewEncoder(&raw)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(v); err != nil {
+		return nil, fmt.Errorf("write YAML: %w", err)
+	}
+	out, err := yaml.MarshalWithOptions(writable(raw.Bytes()), yaml.IndentSequence(true), yaml.UseSingleQuote(true), yaml.UseLiteralStyleIfMultiline(true))
 	if err != nil {
 		return nil, fmt.Errorf("write YAML: %w", err)
 	}
@@ -199,10 +204,10 @@ func Write(v any) ([]byte, error) {
 }
 
 // asJSON is a value that is written as JSON, which is YAML too.
-type asJSON struct{ value any }
+type asJSON jsontext.Value
 
 // MarshalYAML is what the library calls.
-func (j asJSON) MarshalYAML() ([]byte, error) { return json.Marshal(j.value) }
+func (j asJSON) MarshalYAML() ([]byte, error) { return j, nil }
 
 // The library does not write every text in a way that it reads back. plainName matches names that
 // it does; notPlain the texts that it may not: with white space at their ends or alone on a line,
@@ -212,47 +217,38 @@ var (
 	notPlain  = regexp.MustCompile(`^[\s?<]|[ \t]\n?$|\n\n$|\n[ \t]+\n|[^\pL\pN\pP\pS \n]|^$`)
 )
 
-// writable has JSON in the place of what would not read back as it was.
-func writable(v any) any {
-	switch v := v.(type) {
-	case yaml.MapSlice:
-		out := make(yaml.MapSlice, len(v))
-		for i, item := range v {
-			out[i] = yaml.MapItem{Key: item.Key, Value: writable(item.Value)}
-		}
-		return out
-	case map[string]any:
-		out := yaml.MapSlice{}
-		for _, name := range slices.Sorted(maps.Keys(v)) {
-			if !plainName.MatchString(name) {
-				return asJSON{v}
-			}
-			out = append(out, yaml.MapItem{Key: name, Value: writable(v[name])})
-		}
-		return out
-	case []any:
-		out := make([]any, len(v))
-		for i, one := range v {
-			out[i] = writable(one)
-		}
-		return out
-	case string:
-		if v = Clean(v); !notPlain.MatchString(v) {
-			return v
-		}
-		return asJSON{v}
+// writable is JSON as the library takes it, with what would not read back as it was left as
+// JSON.
+func writable(v jsontext.Value) any {
+	const oneLine = 110
+	if len(v) <= oneLine && bytes.ContainsAny(v[:1], "{[") && !bytes.Contains(v, []byte(`\`)) {
+		return asJSON(v)
 	}
-	return asJSON{v}
-}
-
-// Clean replaces by U+FFFD what not every reader of YAML takes, however it is written: bytes
-// that are not UTF-8, control characters other than tabs and line ends, and what nobody can see
-// above U+FFFF.
-func Clean(text string) string {
-	return strings.Map(func(r rune) rune {
-		if unicode.IsControl(r) && !strings.ContainsRune("\t\n\r", r) || r > 0xFFFF && !unicode.IsPrint(r) {
-			return utf8.RuneError
+	d := jsontext.NewDecoder(bytes.NewReader(v)) // of JSON that was just written
+	switch d.PeekKind() {
+	case '"':
+		if text, _ := d.ReadToken(); !notPlain.MatchString(text.String()) {
+			return text.String()
 		}
-		return r
-	}, strings.ToValidUTF8(text, string(utf8.RuneError)))
+	case '[':
+		out := []any{}
+		for _, _ = d.ReadToken(); d.PeekKind() != ']'; {
+			one, _ := d.ReadValue()
+			out = append(out, writable(one.Clone()))
+		}
+		return out
+	case '{':
+		out := yaml.MapSlice{}
+		for _, _ = d.ReadToken(); d.PeekKind() != '}'; {
+			name, _ := d.ReadToken()
+			key := name.String()
+			if !plainName.MatchString(key) {
+				return asJSON(v)
+			}
+			one, _ := d.ReadValue()
+			out = append(out, yaml.MapItem{Key: key, Value: writable(one.Clone())})
+		}
+		return out
+	}
+	return asJSON(v)
 }

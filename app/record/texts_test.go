@@ -2,10 +2,11 @@ package record
 
 import (
 	"math/rand/v2"
-	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/planbot-go/planbot/internal/yamltext"
 )
 
 // TestTextsAreReadBack: whatever somebody writes, YAML gives it back as it was.
@@ -23,7 +24,7 @@ func TestTextsAreReadBack(t *testing.T) {
 			text += parts[r.IntN(len(parts))]
 		}
 		want := map[string]any{"text": text, "list": []any{text, []any{text}, map[string]any{"a": text, "b": text}}, "map": map[string]any{text: text}}
-		raw, err := writeYAML(want)
+		raw, err := yamltext.Write(want)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -31,42 +32,5 @@ func TestTextsAreReadBack(t *testing.T) {
 		if diff := cmp.Diff(want, got); err != nil || diff != "" {
 			t.Fatalf("%q: %v, -want +got\n%s\n%s", text, err, diff, raw)
 		}
-	}
-}
-
-func TestYAMLForPeople(t *testing.T) {
-	t.Parallel()
-	long := strings.Repeat("long ", 30) + "text"
-	got, err := writeYAML([]Scenario{{
-		Name: "a test", Seed: seed{Lists: map[string][]string{"to do": {"tea", "yes", "7"}}, HistoryTurns: 0},
-		Steps: []Step{
-			{Event: &Event{Type: "message", Text: new("it's me: <at>Bot</at>")}, Model: []answer{{Text: new(`{"type":"plan"}`)}, {Text: &long}}, Expect: Expect{Actions: []Action{}}},
-			{Expect: Expect{Replies: []string{"two\nlines\n", "a\n\n  b", " a\nb"}, Note: "a\nb"}},
-		},
-	}})
-	want := `- name: a test
-  seed: {lists: {to do: [tea, "yes", "7"]}}
-  steps:
-    - event: {type: message, conversation: "", text: "it's me: <at>Bot</at>"}
-      model:
-        - '{"type":"plan"}'
-        - ` + long + `
-      expect: {actions: []}
-    - expect:
-        replies:
-          - |
-            two
-            lines
-          - |-
-            a
-
-              b
-          - " a\nb"
-        note: |-
-          a
-          b
-`
-	if diff := cmp.Diff(want, string(got)); err != nil || diff != "" {
-		t.Errorf("%v, -want +got\n%s", err, diff)
 	}
 }

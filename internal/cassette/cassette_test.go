@@ -1,4 +1,4 @@
-package record_test
+package cassette_test
 
 import (
 	"context"
@@ -11,7 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/planbot-go/planbot/app/record"
+	"github.com/planbot-go/planbot/internal/cassette"
 	"github.com/planbot-go/planbot/internal/scrub"
 	"github.com/planbot-go/planbot/models"
 )
@@ -24,28 +24,27 @@ func TestReadBack(t *testing.T) {
 		{Text: "Hi hunter2,\nwell.", Finish: "stop", Model: "m-1", Usage: models.Usage{Prompt: 1, Completion: 2, Cached: 3, Reasoning: 4, Cost: 0.5}},
 		{Calls: []models.Call{{ID: "c1", Name: "add", Arguments: `{"pass":"hunter2"}`}, {ID: "c2", Name: "x"}}, Finish: "tool_calls"},
 	}
-	var calls []record.Call
+	var calls []cassette.Call
 	for _, answer := range answers {
-		call, ok := record.NewCall(req, answer, nil)
+		call, ok := cassette.New(req, answer, nil)
 		if !ok {
 			t.Fatal("an answer is not to be kept")
 		}
 		calls = append(calls, call.Scrub(s))
 	}
 	fault := &models.Error{Kind: models.Throttled, Status: 429, Code: "rate", RetryAfter: 2 * time.Second, Said: "hunter2", Err: errors.New("hunter2")}
-	call, _ := record.NewCall(req, nil, fault)
+	call, _ := cassette.New(req, nil, fault)
 	call = call.Scrub(s)
-	call.Conversation, call.Activity = "conversation-1", "activity-1"
 	calls = append(calls, call)
-	if _, ok := record.NewCall(req, nil, context.Canceled); ok {
+	if _, ok := cassette.New(req, nil, context.Canceled); ok {
 		t.Error("a call that was given up is to be kept")
 	}
 
-	raw, err := record.WriteCalls(calls)
+	raw, err := cassette.Write(calls)
 	if err != nil || strings.Contains(string(raw), "hunter2") {
 		t.Fatalf("%v\n%s", err, raw)
 	}
-	if !strings.Contains(string(raw), "  - asked: |\n      === system\n      You are \"it\".\n\n      - a: b\n") {
+	if !strings.Contains(string(raw), "  - asked: |\n      === system\n      You are \"it\".\n      \n      - a: b\n") {
 		t.Errorf("the prompt is not to be read:\n%s", raw)
 	}
 	got, err := callsIn(t, string(raw))
@@ -85,17 +84,17 @@ func TestCassetteFaults(t *testing.T) {
 			t.Errorf("%.80s: %v, want %s", text, err, want)
 		}
 	}
-	if _, err := record.ReadCalls("testdata/none"); err == nil {
+	if _, err := cassette.Read("testdata/none"); err == nil {
 		t.Error("there is no such file")
 	}
 }
 
 // callsIn reads a cassette.
-func callsIn(t *testing.T, text string) ([]record.Call, error) {
+func callsIn(t *testing.T, text string) ([]cassette.Call, error) {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "x.yaml")
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	return record.ReadCalls(file)
+	return cassette.Read(file)
 }
