@@ -3,7 +3,6 @@ package skills
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -22,16 +21,20 @@ import (
 	"github.com/planbot-go/planbot/skills/sandbox"
 )
 
-// ProviderConfig says what a [Provider] is made of. Source is required; the zero value of
-// every other field is a working default.
+// ProviderConfig says what a [Provider] is made of. The zero value works; without Skills and
+// Sources there are no skills.
 type ProviderConfig struct {
-	// Source gives the skills of each turn.
-	Source Source
+	// Skills are written in Go, or were found by [Config.Discover]. Everybody has them.
+	Skills []*Skill
+	// Sources give the other skills of each turn. Of several skills of one name, whatever its case,
+	// the first counts, and the log is warned of the others.
+	Sources []Source
 	// Sandbox runs scripts that are files. nil: nothing does, and models are told so.
 	Sandbox *sandbox.Sandbox
 
 	// Approve are the tools of which a person has to approve each call: "load_skill",
-	// "read_skill_resource", "run_skill_script". nil: the last alone; an empty list: nobody is asked. The newest Microsoft Agent Framework has all three.
+	// "read_skill_resource", "run_skill_script". nil: the last alone; an empty list: nobody is
+	// asked. The newest Microsoft Agent Framework has all three.
 	Approve []string
 	// ScriptApproval is what early versions of that framework called the default.
 	ScriptApproval bool
@@ -39,9 +42,6 @@ type ProviderConfig struct {
 	// Template is what models are told of skills, with {skills} where their list goes; {0}
 	// does as well. "": one that says what the tools are for.
 	Template string
-	// CatalogueSize is how many characters the list of skills may have. Over that
-	// descriptions are cut, and no name is left out. 0: 24000.
-	CatalogueSize int
 	// DetailedErrors tells models what went wrong in a resource or a script, and not only
 	// that something did. It may hold what is not for everybody.
 	DetailedErrors bool
@@ -59,19 +59,17 @@ type Provider struct {
 	registry *actions.Registry // nil: not registered
 
 	mu     sync.Mutex
-	recent []*catalogue // the newest first
+	recent []*catalogue // the newest last
 }
 
 var _ planner.Extension = (*Provider)(nil)
 
-// NewProvider checks cfg whole.
+// NewProvider checks cfg whole. It is an error if one of Skills has no name, a name with characters
+// that none can have, or no description, or two resources or scripts of one name.
 func NewProvider(cfg ProviderConfig) (*Provider, error) {
 	var errs []error
-	if cfg.Source == nil {
-		errs = append(errs, errors.New("no Source"))
-	}
-	if cfg.CatalogueSize < 0 {
-		errs = append(errs, errors.New("CatalogueSize is negative"))
+	for _, s := range cfg.Skills {
+		errs = append(errs, faultsOf(s)...)
 	}
 	if cfg.Approve == nil {
 		cfg.Approve = []string{runScript}
@@ -84,21 +82,26 @@ func NewProvider(cfg ProviderConfig) (*Provider, error) {
 	if cfg.ScriptApproval && !slices.Contains(cfg.Approve, runScript) {
 		errs = append(errs, fmt.Errorf("ScriptApproval contradicts Approve, which has no %s", runScript))
 	}
-	var err error
-	cfg.Template, err = checkTemplate(cfg.Template)
-	if err := errors.Join(append(errs, err)...); err != nil {
+	if cfg.Template == "" {
+		cfg.Template = defaultTemplate
+	}
+	if !strings.Contains(cfg.Template, "{skills}") { // early versions of the framework had {0} in its place
+		cfg.Template = strings.ReplaceAll(cfg.Template, "{0}", "{skills}")
+	}
+	if !strings.Contains(cfg.Template, "{skills}") {
+		errs = append(errs, errors.New("Template has no {skills}, where the list of skills goes"))
+	}
+	if err := errors.Join(errs...); err != nil {
 		return nil, fmt.Errorf("skills provider: %w", err)
 	}
-	cfg.CatalogueSize = cmp.Or(cfg.CatalogueSize, defaultCatalogue)
 	if cfg.runner == nil {
 		cfg.runner = sandboxed{cfg.Sandbox}
 	}
 	return &Provider{cfg: cfg}, nil
 }
 
-// Register adds the tools load_skill, read_skill_resource and run_skill_script, and the host
-// value "skills", a [Reader], for actions of the bot that use resources themselves; so it
-// comes before those. The error is that of a name which is taken.
+// Register adds the tools load_skill, read_skill_resource and run_skill_script, and p as the host
+// value "skills", for actions of the bot that read resources themselves; so it comes before those. The error is that of a name which is taken.
 func (p *Provider) Register(r *actions.Registry) error {
 	type toolFunc func(context.Context, *actions.Turn, map[string]any) (actions.Result, error)
 	offers := offersOf(nil)
@@ -131,7 +134,7 @@ func (p *Provider) Register(r *actions.Registry) error {
 	); err != nil {
 		return fmt.Errorf("register the tools of skills: %w", err)
 	}
-	actions.Provide(r, "skills", func(_ context.Context, turn *actions.Turn) (Reader, error) { return Reader{p, turn}, nil })
+	actions.Provide(r, "skills", func(context.Context, *actions.Turn) (*Provider, error) { return p, nil })
 	p.registry = r
 	return nil
 }
@@ -206,9 +209,13 @@ const keptCatalogues = 64
 // catalogue is what a model may use in the turn, or a person: a model has the skills that only
 // people may load while they are active.
 func (p *Provider) catalogue(ctx context.Context, turn *actions.Turn, person bool) (*catalogue, error) {
-	list, err := p.cfg.Source(ctx, turn)
-	if err != nil {
-		return nil, fmt.Errorf("skills of the turn: %w", err)
+	list := p.cfg.Skills
+	for i, source := range p.cfg.Sources {
+		more, err := source(ctx, turn)
+		if err != nil {
+			return nil, fmt.Errorf("source %d of skills: %w", i+1, err)
+		}
+		list = append(list[:len(list):len(list)], more...)
 	}
 	hidden := func(s *Skill) bool { return !person && s.DisableModelInvocation && !activeIn(turn).has(s.Name) }
 	if slices.ContainsFunc(list, hidden) {
@@ -216,21 +223,16 @@ func (p *Provider) catalogue(ctx context.Context, turn *actions.Turn, person boo
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if i := slices.IndexFunc(p.recent, func(c *catalogue) bool { return slices.Equal(c.list, list) }); i >= 0 {
-		c := p.recent[i]
-		copy(p.recent[1:i+1], p.recent[:i])
-		p.recent[0] = c
-		return c, nil
+	for _, c := range p.recent {
+		if slices.Equal(c.list, list) {
+			return c, nil
+		}
 	}
-	c, err := newCatalogue(list, p.offered, p.cfg.Template, p.cfg.CatalogueSize)
+	c, err := newCatalogue(ctx, list, p.offered, p.cfg.Template)
 	if err != nil {
 		return nil, err
 	}
-	if c.cut >= 0 {
-		zerolog.Ctx(ctx).Warn().Int("skills", len(c.skills)).Int("characters", c.cut).
-			Msg("descriptions of skills are cut, so that their list is not too long")
-	}
-	p.recent = slices.Insert(p.recent[:min(len(p.recent), keptCatalogues-1)], 0, c)
+	p.recent = append(p.recent[max(0, len(p.recent)+1-keptCatalogues):], c)
 	return c, nil
 }
 
@@ -343,34 +345,29 @@ func audit(ctx context.Context, tool string, s *Skill) *zerolog.Event {
 	return zerolog.Ctx(ctx).Info().Str("tool", tool).Str("skill", inLine(s.Name))
 }
 
-// given are the entities of a call by their .NET names.
-type given map[string]any
-
-// renamed are the entities as the model wrote them. One by both of its names is a fault: nobody
-// can know which is meant.
-func renamed(entities map[string]any) (given, error) {
-	g := maps.Clone(entities)
+// renamed are the entities of a call by their .NET names. One by both of its names is a fault:
+// nobody can know which is meant.
+func renamed(entities map[string]any) (map[string]any, error) {
+	all := maps.Clone(entities)
 	for name, python := range pythonNames {
-		if g[python] == nil {
+		if all[python] == nil {
 			continue
 		}
-		if g[name] != nil {
+		if all[name] != nil {
 			return nil, faultf("Give %s or %s, and not both.", name, python)
 		}
-		g[name] = g[python]
+		all[name] = all[python]
 	}
-	return g, nil
+	return all, nil
 }
 
-// text is an entity in words.
-func (g given) text(entity string) string {
-	switch v := g[entity].(type) {
-	case string:
-		return v
-	case json.Number, float64, int:
-		return fmt.Sprint(v)
+// words is an entity as text.
+func words(entity any) string {
+	switch entity.(type) {
+	case nil, []any, map[string]any:
+		return ""
 	}
-	return ""
+	return strings.TrimSpace(fmt.Sprint(entity))
 }
 
 // use is what a call of a tool means: a skill to load, a resource to read or a script to run.
@@ -389,23 +386,22 @@ func (u use) part() string { return cmp.Or(u.resource.Name, u.script.Name) }
 
 // find finds what a call means.
 func (p *Provider) find(ctx context.Context, turn *actions.Turn, tool string, entities map[string]any) (u use, err error) {
-	var entity, kind string
-	parts := (*Skill).resourceNames
-	switch tool {
-	case readResource:
-		entity, kind = resourceName, "Resource"
-	case runScript:
-		entity, kind, parts = scriptName, "Script", (*Skill).scriptNames
-	}
-	g, err := renamed(entities)
+	entities, err = renamed(entities)
 	if err != nil {
 		return u, err
 	}
-	skill, name := g.text(skillName), g.text(entity)
-	if kind != "" && strings.TrimSpace(skill) != "" && strings.TrimSpace(name) == "" {
+	kind, name := "", ""
+	switch tool {
+	case readResource:
+		kind, name = "Resource", words(entities[resourceName])
+	case runScript:
+		kind, name = "Script", words(entities[scriptName])
+	}
+	skill := words(entities[skillName])
+	if kind != "" && skill != "" && name == "" {
 		return u, faultf("%s name cannot be empty.", kind)
 	}
-	u = use{tool: tool, arguments: g[scriptArguments]}
+	u = use{tool: tool, arguments: entities[scriptArguments]}
 	if u.catalogue, err = p.catalogue(ctx, turn, false); err != nil {
 		return u, err
 	}
@@ -416,12 +412,14 @@ func (p *Provider) find(ctx context.Context, turn *actions.Turn, tool string, en
 	if kind == "" {
 		return u, nil
 	}
-	names := parts(u.skill)
+	names := u.skill.scriptNames()
+	if tool == readResource {
+		names = u.skill.resourceNames()
+	}
 	i := find(name, names)
 	switch {
 	case i < 0:
-		missing := fmt.Sprintf("%s '%s' not found in skill '%s'.", kind, clip(name), inLine(u.skill.Name))
-		return u, fault(missing + didYouMean(name, names))
+		return u, faultf("%s '%s' not found in skill '%s'.%s", kind, clip(name), inLine(u.skill.Name), didYouMean(name, names))
 	case tool == readResource:
 		u.resource = u.skill.Resources[i]
 	default:
@@ -430,26 +428,20 @@ func (p *Provider) find(ctx context.Context, turn *actions.Turn, tool string, en
 	return u, nil
 }
 
-// Reader reads resources of skills for actions of the bot, as bytes. Ask for it with a
-// field of the entities:
+// Read returns a resource, as bytes, to an action of the bot, which gets the provider through a
+// field of its entities:
 //
 //	type attach struct {
-//		Skill    string        `json:"skill"`
-//		Resource string        `json:"resource"`
-//		Skills   skills.Reader `host:"skills"`
+//		Skill    string           `json:"skill"`
+//		Resource string           `json:"resource"`
+//		Skills   *skills.Provider `host:"skills"`
 //	}
 //
-// It reads what the turn may use, and is good for that turn only. Nobody is asked to approve
-// that: it is the action that can be marked.
-type Reader struct {
-	provider *Provider
-	turn     *actions.Turn
-}
-
-// Read returns a resource. Names are found as read_skill_resource finds them. The error of one that
-// does not exist says so in words for models and people.
-func (r Reader) Read(ctx context.Context, skill, resource string) (Data, error) {
-	u, err := r.provider.find(ctx, r.turn, readResource, map[string]any{skillName: skill, resourceName: resource})
+// It reads what the turn may use. Nobody is asked to approve that: it is the action that can be
+// marked. Names are found as read_skill_resource finds them. The error of one that does not exist
+// says so in words for models and people.
+func (p *Provider) Read(ctx context.Context, turn *actions.Turn, skill, resource string) (Data, error) {
+	u, err := p.find(ctx, turn, readResource, map[string]any{skillName: skill, resourceName: resource})
 	if err != nil {
 		return Data{}, err
 	}
@@ -463,7 +455,7 @@ func (p *Provider) load(ctx context.Context, turn *actions.Turn, entities map[st
 	if err != nil {
 		return actions.Result{}, err
 	}
-	if approved, ok, _ := approvedIn(turn).find(u); p.approves(loadSkill) && (!ok || approved != u.digest(Data{})) {
+	if approved, ok := u.approved(turn); p.approves(loadSkill) && (!ok || approved != u.digest(Data{})) {
 		return actions.Result{}, u.changed()
 	}
 	switch added, err := p.activate(ctx, turn, u.catalogue, u.index); {
@@ -481,7 +473,7 @@ func (p *Provider) read(ctx context.Context, turn *actions.Turn, entities map[st
 	if err != nil {
 		return actions.Result{}, err
 	}
-	approved, ok, _ := approvedIn(turn).find(u)
+	approved, ok := u.approved(turn)
 	if p.approves(readResource) && !ok {
 		return actions.Result{}, u.changed()
 	}
@@ -493,28 +485,27 @@ func (p *Provider) read(ctx context.Context, turn *actions.Turn, entities map[st
 	case err != nil && ctx.Err() != nil:
 		return actions.Result{}, err
 	case err != nil:
-		why := err
-		if errors.Is(err, actions.ErrPanic) { // without its stack
-			why = actions.ErrPanic
-		}
-		return actions.Result{}, p.failure(ctx, err, why, fmt.Sprintf("Failed to read resource '%s' from skill '%s'.", name, skill))
+		return actions.Result{}, p.failure(ctx, err, fmt.Sprintf("Failed to read resource '%s' from skill '%s'.", name, skill))
 	case p.approves(readResource) && approved != u.digest(data):
 		return actions.Result{}, u.changed()
 	case data.Binary:
 		return actions.ObserveUnsaved("The resource is no text and cannot be shown here: " + data.String() +
 			". Actions that take a skill's resource can use it by its name."), nil
 	}
-	return page(name, unframed(data.String()), strings.TrimSpace(given(entities).text(pageNumber)))
+	return page(name, unframed(data.String()), words(entities[pageNumber]))
 }
 
 // failure logs why a part of a skill did not work. Models are told that it did not, and with
 // DetailedErrors why.
-func (p *Provider) failure(ctx context.Context, err, why error, text string) error {
+func (p *Provider) failure(ctx context.Context, err error, text string) error {
 	zerolog.Ctx(ctx).Error().Err(err).Msg("a part of a skill did not work")
-	if p.cfg.DetailedErrors {
-		text += " Exception: " + why.Error()
+	switch {
+	case !p.cfg.DetailedErrors:
+		return fault(text)
+	case errors.Is(err, actions.ErrPanic): // without its stack
+		err = actions.ErrPanic
 	}
-	return fault(text)
+	return fault(text + " Exception: " + err.Error())
 }
 
 // pageBytes is how much of a text is told at a time.
@@ -570,40 +561,31 @@ func (p *Provider) run(ctx context.Context, turn *actions.Turn, entities map[str
 		return actions.Result{}, err
 	}
 	activeIn(turn).use(u.skill.Name)
-	log := audit(ctx, runScript, u.skill).Str("script", inLine(u.script.Name))
+	script, skill := inLine(u.script.Name), inLine(u.skill.Name)
+	log := audit(ctx, runScript, u.skill).Str("script", script)
+	var result actions.Result
 	if u.script.Action != nil {
 		log.Msg("skill used")
 		arguments, _ := u.arguments.(map[string]any)
-		result, err := u.script.Action.Call(ctx, turn, arguments)
-		if err != nil {
-			why := errors.Unwrap(err) // what the function itself says
-			if errors.Is(err, actions.ErrPanic) || why == nil {
-				why = actions.ErrPanic
-			}
-			return actions.Result{}, p.scriptFailure(ctx, u, err, why)
+		if result, err = u.script.Action.Call(ctx, turn, arguments); err != nil {
+			err = cmp.Or(errors.Unwrap(err), err) // what the function itself says
 		}
+	} else {
+		if digest == "" { // nobody had to approve it; it is for the log
+			digest, err = p.cfg.runner.Digest(ctx, u.skill)
+		}
+		if err == nil {
+			log.Str("digest", digest).Msg("skill used")
+			result, err = p.cfg.runner.Run(ctx, u.skill, u.script, u.arguments, digest)
+		}
+	}
+	switch {
+	case err == nil:
 		return result, nil
+	case p.cfg.DetailedErrors && ctx.Err() == nil:
+		return actions.Result{}, p.failure(ctx, err, fmt.Sprintf("Failed to execute script '%s' from skill '%s'.", script, skill))
 	}
-	if digest == "" { // nobody had to approve it; it is for the log
-		if digest, err = p.cfg.runner.Digest(ctx, u.skill); err != nil {
-			return actions.Result{}, p.scriptFailure(ctx, u, err, err)
-		}
-	}
-	log.Str("digest", digest).Msg("skill used")
-	result, err := p.cfg.runner.Run(ctx, u.skill, u.script, u.arguments, digest)
-	if err != nil {
-		return actions.Result{}, p.scriptFailure(ctx, u, err, err)
-	}
-	return result, nil
-}
-
-// scriptFailure is the error of a script: the turn's, unless models may be told why.
-func (p *Provider) scriptFailure(ctx context.Context, u use, err, why error) error {
-	script, skill := inLine(u.script.Name), inLine(u.skill.Name)
-	if !p.cfg.DetailedErrors || ctx.Err() != nil {
-		return fmt.Errorf("script %s of skill %s: %w", script, skill, err)
-	}
-	return p.failure(ctx, err, why, fmt.Sprintf("Failed to execute script '%s' from skill '%s'.", script, skill))
+	return actions.Result{}, fmt.Errorf("script %s of skill %s: %w", script, skill, err)
 }
 
 // checkArguments finds all that is wrong with a call as far as it can be known before it is

@@ -297,7 +297,9 @@ func (s *Settings) newSkills(ctx context.Context, box *sandbox.Sandbox) (provide
 	if len(s.SkillDirs()) == 0 {
 		return nil, "", nil
 	}
-	source := s.SkillsConfig().Source()
+	cfg := s.SkillsConfig()
+	cfg.Reload = s.SkillsReload
+	source := cfg.Source()
 	found, err := source(ctx, nil)
 	if err != nil {
 		return nil, "", fmt.Errorf("BOT_SKILLS_DIR: %w", err)
@@ -306,7 +308,7 @@ func (s *Settings) newSkills(ctx context.Context, box *sandbox.Sandbox) (provide
 	for i, skill := range found {
 		names[i] = skill.Name
 	}
-	provider, err = skills.NewProvider(skills.ProviderConfig{Source: source, Sandbox: box, Approve: s.ApprovedTools()})
+	provider, err = skills.NewProvider(skills.ProviderConfig{Sources: []skills.Source{source}, Sandbox: box, Approve: s.ApprovedTools()})
 	return provider, cmp.Or(strings.Join(names, ", "), "none that can be used"), err
 }
 
