@@ -28,7 +28,12 @@ const (
 	runScript    = "run_skill_script"
 )
 
-func isTool(name string) bool { return name == loadSkill || name == readResource || name == runScript }
+// tools says of each tool what it is about, and the entity that names a part of a skill.
+var tools = map[string]struct{ kind, part string }{
+	loadSkill: {"Skill", ""}, readResource: {"Resource", resourceName}, runScript: {"Script", scriptName},
+}
+
+func isTool(name string) bool { return tools[name].kind != "" }
 
 // Names of the tools' entities, in the .NET version of the Microsoft Agent Framework, and what
 // the Python version calls them, which models write as well.
@@ -140,8 +145,8 @@ func offersOf(list []*Skill) map[string]actions.Offer {
 		if len(s.Scripts) > 0 {
 			running = append(running, s.Name)
 		}
-		resources = append(resources, s.resourceNames()...)
-		scripts = append(scripts, s.scriptNames()...)
+		resources = append(resources, s.parts(readResource)...)
+		scripts = append(scripts, s.parts(runScript)...)
 		if slices.ContainsFunc(s.Scripts, func(script Script) bool { return script.Action != nil }) { // of any type: such a plan has no strict form
 			arguments = &jsonschema.Schema{Description: "the script's arguments, as its schema says; a file gets each value of an object as --name value"}
 		}
@@ -182,6 +187,20 @@ func offerOf(tool string, required int, entities ...property) actions.Offer {
 	}
 	s.Required = s.PropertyOrder[:required:required]
 	return actions.Offer{Name: tool, Schema: s}
+}
+
+// parts are the names of what a tool can use of the skill.
+func (s *Skill) parts(tool string) (names []string) {
+	if tool == runScript {
+		for _, script := range s.Scripts {
+			names = append(names, script.Name)
+		}
+		return names
+	}
+	for _, r := range s.Resources {
+		names = append(names, r.Name)
+	}
+	return names
 }
 
 // offer describes the tools of the turn in place of what is registered of them. Without

@@ -70,9 +70,6 @@ func (c Config) Discover(ctx context.Context) ([]*Skill, []Fault, error) {
 		if err := w.search(ctx, root); err != nil {
 			return nil, nil, fmt.Errorf("look for skills in %s: %w", root.shown, err)
 		}
-		if c.Validate {
-			w.noteEmpty(root)
-		}
 	}
 	first, others := distinct(w.skills)
 	for _, s := range others {
@@ -87,8 +84,9 @@ type walker struct {
 	Config
 	roots    []folder
 	searched map[string]int // how deep folders stood; no deeper they are not searched again
-	folders  int  // that were searched
-	full     bool // a cap was reached, and said
+	folders  int            // that were searched
+	full     bool           // a cap was reached, and said
+	hits     int            // skills and faults so far, those that were known before too
 	skills   []*Skill
 	faults   []Fault
 }
@@ -109,6 +107,7 @@ func (p place) holds(dir string) bool {
 }
 
 func (w *walker) note(warning bool, path, format string, args ...any) {
+	w.hits++
 	w.faults = append(w.faults, Fault{Path: path, Text: fmt.Sprintf(format, args...), Warning: warning})
 }
 
@@ -163,6 +162,7 @@ func (w *walker) search(ctx context.Context, at folder) error {
 		w.note(false, at.shown, "more than %d folders: the rest is not searched", maxFolders)
 		return nil
 	}
+	hits := w.hits
 	for _, entry := range list {
 		if skipped(entry.Name()) || at.depth == maxDepth {
 			continue
@@ -177,6 +177,9 @@ func (w *walker) search(ctx context.Context, at folder) error {
 				return err
 			}
 		}
+	}
+	if w.Validate && at.depth <= 1 && w.hits == hits && (at.depth == 0 || !strings.HasPrefix(at.name, ".")) {
+		w.note(false, filepath.Join(at.shown, fileName), "Missing required file: %s, in this folder or below it, %d folders deep at most", fileName, maxDepth)
 	}
 	return nil
 }
@@ -210,44 +213,16 @@ func (w *walker) below(at folder, entry fs.DirEntry) (below folder, isDir bool, 
 	return below, info.IsDir(), err
 }
 
-// noteEmpty notes a root that has neither a skill nor a fault in it, or else the folders right in
-// it that have none.
-func (w *walker) noteEmpty(root folder) {
-	empty := func(shown, full string) bool {
-		return !slices.ContainsFunc(w.skills, func(s *Skill) bool { return place{full, "."}.holds(s.Dir) }) &&
-			!slices.ContainsFunc(w.faults, func(f Fault) bool { return strings.HasPrefix(f.Path, shown) })
-	}
-	folders := []string{"."}
-	if !empty(root.shown, root.full()) && !w.found(root.full()) {
-		entries, _ := os.ReadDir(root.full()) // it was read before
-		folders = nil
-		for _, entry := range entries {
-			if entry.IsDir() && !skipped(entry.Name()) && !strings.HasPrefix(entry.Name(), ".") {
-				folders = append(folders, entry.Name())
-			}
-		}
-	}
-	for _, name := range folders {
-		if shown := filepath.Join(root.shown, name); empty(shown, filepath.Join(root.full(), name)) {
-			w.note(false, filepath.Join(shown, fileName), "Missing required file: %s, in this folder or below it, %d folders deep at most", fileName, maxDepth)
-		}
-	}
-}
-
 // skipped says that a folder is not part of a skill, as those in which Kubernetes keeps the
 // versions of what it mounts, ..data among them.
 func skipped(name string) bool {
 	return name == ".git" || name == "node_modules" || name == "__pycache__" || strings.HasPrefix(name, "..")
 }
 
-// found says that the skill of a folder was found already, as through another root.
-func (w *walker) found(dir string) bool {
-	return slices.ContainsFunc(w.skills, func(s *Skill) bool { return s.Dir == dir })
-}
-
 // load reads the skill in a folder. Its SKILL.md may be a link as far as links are followed.
 func (w *walker) load(ctx context.Context, at folder, entry fs.DirEntry) {
-	if w.found(at.full()) {
+	w.hits++
+	if slices.ContainsFunc(w.skills, func(s *Skill) bool { return s.Dir == at.full() }) { // found through another root
 		return
 	}
 	if len(w.skills) == maxSkills {

@@ -267,7 +267,7 @@ func TestValidate(t *testing.T) {
 	}{
 		"a skill":             {map[string]string{"a/SKILL.md": named("a"), "a/scripts/x.py": ""}, "a", nil},
 		"a folder of skills":  {map[string]string{"a/SKILL.md": named("a"), "g/b/SKILL.md": named("b"), ".github/x": "", "README.md": ""}, "", nil},
-		"no skill":            {map[string]string{"a/README.md": "", "b/c/x": ""}, "", []string{"SKILL.md: Missing required file: SKILL.md"}},
+		"no skill":            {map[string]string{"a/README.md": "", "b/c/x": ""}, "", []string{"a/SKILL.md: Missing required file: SKILL.md", "b/SKILL.md: Missing required file: SKILL.md"}},
 		"empty":               {nil, "", []string{"SKILL.md: Missing required file: SKILL.md"}},
 		"one without":         {map[string]string{"a/SKILL.md": named("a"), "b/Skill.md": "", "c/d/": "", "g/e/SKILL.md": named("e")}, "", []string{"b/SKILL.md: Missing", "c/SKILL.md: Missing"}},
 		"deeper":              {map[string]string{"a/SKILL.md": named("a"), "b/2/3/4/5/6/7/SKILL.md": named("7"), "c/2/3/4/5/6/x.md": ""}, "", []string{"b/SKILL.md: Missing required file: SKILL.md, in this folder or below it, 6 folders deep at most", "c/SKILL.md: Missing required file: SKILL.md, in this folder or below it, 6 folders deep at most\n"}},

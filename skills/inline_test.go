@@ -82,13 +82,8 @@ func TestInlineFaults(t *testing.T) {
 	t.Parallel()
 	_, err := skills.NewProvider(skills.ProviderConfig{Skills: []*skills.Skill{{
 		Name: "My Skill", Description: " ",
-		Resources: []skills.Resource{{Name: " "}, {Name: "a"}, {Name: "a"}, {Name: "b\n"}},
-		Scripts:   []skills.Script{{}},
 	}}})
-	for _, want := range []string{
-		`skill "My Skill": name "My Skill" has invalid characters`, "description",
-		`resource " ": the name is blank`, `resource "a": there are two`, `resource "b\n": the name is blank or has control characters`, `script "": the name`,
-	} {
+	for _, want := range []string{`skill "My Skill": name "My Skill" has invalid characters`, "description"} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("no %s in %v", want, err)
 		}

@@ -418,31 +418,3 @@ func needsQuotes(value string) bool {
 	}
 	return value[0] != '[' && value[0] != '{'
 }
-
-// faultsOf finds what is wrong with a skill that is written in Go.
-func faultsOf(s *Skill) (errs []error) {
-	p := parsing{path: "skill " + quoted(s.Name), lenient: true}
-	p.check(s)
-	names := map[string]bool{}
-	part := func(kind, name string) {
-		if strings.TrimSpace(name) == "" || strings.ContainsFunc(name, unicode.IsControl) {
-			p.fault(0, "%s %q: the name is blank or has control characters", kind, name)
-		}
-		if names[kind+name] {
-			p.fault(0, "%s %q: there are two of this name", kind, name)
-		}
-		names[kind+name] = true
-	}
-	for _, r := range s.Resources {
-		part("resource", r.Name)
-	}
-	for _, script := range s.Scripts {
-		part("script", script.Name)
-	}
-	for _, f := range p.faults {
-		if !f.Warning {
-			errs = append(errs, errors.New(f.String()))
-		}
-	}
-	return errs
-}

@@ -45,9 +45,8 @@ func (u use) approved(turn *actions.Turn) (digest string, ok bool) {
 
 // changed is the fault of a call that did not pass as what it is now.
 func (u use) changed() error {
-	kind := map[string]string{loadSkill: "Skill", readResource: "Resource", runScript: "Script"}[u.tool]
 	return faultf("%s '%s' has changed while it was being asked whether it may be used. Please try again.",
-		kind, inLine(cmp.Or(u.part(), u.skill.Name)))
+		tools[u.tool].kind, inLine(cmp.Or(u.part(), u.skill.Name)))
 }
 
 // digest tells what is used from anything else of its name: by its skill's words and by what a

@@ -65,11 +65,17 @@ type Provider struct {
 var _ planner.Extension = (*Provider)(nil)
 
 // NewProvider checks cfg whole. It is an error if one of Skills has no name, a name with characters
-// that none can have, or no description, or two resources or scripts of one name.
+// that none can have, or no description.
 func NewProvider(cfg ProviderConfig) (*Provider, error) {
 	var errs []error
 	for _, s := range cfg.Skills {
-		errs = append(errs, faultsOf(s)...)
+		p := parsing{path: "skill " + quoted(s.Name), lenient: true}
+		p.check(s)
+		for _, f := range p.faults {
+			if !f.Warning {
+				errs = append(errs, errors.New(f.String()))
+			}
+		}
 	}
 	if cfg.Approve == nil {
 		cfg.Approve = []string{runScript}
@@ -390,15 +396,9 @@ func (p *Provider) find(ctx context.Context, turn *actions.Turn, tool string, en
 	if err != nil {
 		return u, err
 	}
-	kind, name := "", ""
-	switch tool {
-	case readResource:
-		kind, name = "Resource", words(entities[resourceName])
-	case runScript:
-		kind, name = "Script", words(entities[scriptName])
-	}
-	skill := words(entities[skillName])
-	if kind != "" && skill != "" && name == "" {
+	kind := tools[tool].kind
+	skill, name := words(entities[skillName]), words(entities[tools[tool].part])
+	if tool != loadSkill && skill != "" && name == "" {
 		return u, faultf("%s name cannot be empty.", kind)
 	}
 	u = use{tool: tool, arguments: entities[scriptArguments]}
@@ -409,13 +409,10 @@ func (p *Provider) find(ctx context.Context, turn *actions.Turn, tool string, en
 		return u, err
 	}
 	u.skill = u.catalogue.skills[u.index]
-	if kind == "" {
+	if tool == loadSkill {
 		return u, nil
 	}
-	names := u.skill.scriptNames()
-	if tool == readResource {
-		names = u.skill.resourceNames()
-	}
+	names := u.skill.parts(tool)
 	i := find(name, names)
 	switch {
 	case i < 0:
@@ -511,40 +508,30 @@ func (p *Provider) failure(ctx context.Context, err error, text string) error {
 // pageBytes is how much of a text is told at a time.
 const pageBytes = 64 << 10
 
-// page is one page of a text, counted from 1.
+// page is one page of a text, counted from 1. A page ends where a line does, or else never within
+// a character.
 func page(name, text, which string) (actions.Result, error) {
-	pages := max(1, (len(text)+pageBytes-1)/pageBytes)
-	n := 1
-	if which != "" {
-		var err error
-		if n, err = strconv.Atoi(which); err != nil || n < 1 || n > pages {
-			return actions.Result{}, faultf("Resource '%s' has pages 1 to %d, and no page %s.", name, pages, clip(which))
+	var pages []string
+	for rest := text; rest != ""; {
+		end := min(len(rest), pageBytes)
+		if line := strings.LastIndexByte(rest[:end], '\n'); end < len(rest) && line >= end-1024 {
+			end = line + 1
 		}
+		for end < len(rest) && !utf8.RuneStart(rest[end]) {
+			end--
+		}
+		pages, rest = append(pages, rest[:end]), rest[end:]
 	}
-	part := text[pageEnd(text, n-1):pageEnd(text, n)]
+	n, err := strconv.Atoi(cmp.Or(which, "1"))
 	switch {
-	case text == "":
-		part = "(the resource is empty)"
-	case pages > 1:
-		part += fmt.Sprintf("\n[page %d of %d]", n, pages)
+	case err != nil || n < 1 || n > max(1, len(pages)):
+		return actions.Result{}, faultf("Resource '%s' has pages 1 to %d, and no page %s.", name, max(1, len(pages)), clip(which))
+	case len(pages) == 0:
+		return actions.ObserveUnsaved("(the resource is empty)"), nil
+	case len(pages) > 1:
+		pages[n-1] += fmt.Sprintf("\n[page %d of %d]", n, len(pages))
 	}
-	return actions.ObserveUnsaved(part), nil
-}
-
-// pageEnd is where a page ends: where a line does, or else never within a character.
-func pageEnd(text string, page int) int {
-	const near = 1 << 10
-	at := page * pageBytes
-	if at >= len(text) {
-		return len(text)
-	}
-	if line := strings.LastIndexByte(text[max(0, at-near):at], '\n'); line >= 0 {
-		return max(0, at-near) + line + 1
-	}
-	for !utf8.RuneStart(text[at]) {
-		at--
-	}
-	return at
+	return actions.ObserveUnsaved(pages[n-1]), nil
 }
 
 // run is run_skill_script.
@@ -602,12 +589,22 @@ func (p *Provider) checkArguments(u *use) error {
 	if text, ok := arguments.(string); ok { // as some servers and plans in XML write it
 		arguments = unpacked(text)
 	}
-	if list, ok := arguments.([]any); ok && len(list) == 0 {
-		arguments = nil
+	object, _ := arguments.(map[string]any)
+	kind := "a number"
+	switch value := arguments.(type) {
+	case nil, map[string]any:
+		kind = ""
+	case bool:
+		kind = "a boolean"
+	case string:
+		kind = "a string"
+	case []any:
+		if kind = "an array"; len(value) == 0 {
+			kind = ""
+		}
 	}
-	object, ok := arguments.(map[string]any)
-	if !ok && arguments != nil {
-		return faultf("%s takes its arguments as a JSON object, and not as %s.", about, kindOfJSON(arguments))
+	if kind != "" {
+		return faultf("%s takes its arguments as a JSON object, and not as %s.", about, kind)
 	}
 	checked, err := u.script.Action.Check(object)
 	if err != nil {
@@ -615,16 +612,4 @@ func (p *Provider) checkArguments(u *use) error {
 	}
 	u.arguments = checked
 	return nil
-}
-
-func kindOfJSON(value any) string {
-	switch value.(type) {
-	case string:
-		return "a string"
-	case []any:
-		return "an array"
-	case bool:
-		return "a boolean"
-	}
-	return "a number"
 }

@@ -266,21 +266,6 @@ func framed(s *Skill) string {
 		`<skill_content name="` + inXML.Replace(inLine(s.Name)) + "\">\n" + unframed(s.Content()) + "\n</skill_content>"
 }
 
-// resourceNames and scriptNames are as models are told them.
-func (s *Skill) resourceNames() (names []string) {
-	for _, r := range s.Resources {
-		names = append(names, r.Name)
-	}
-	return names
-}
-
-func (s *Skill) scriptNames() (names []string) {
-	for _, script := range s.Scripts {
-		names = append(names, script.Name)
-	}
-	return names
-}
-
 // distinct is the first skill of each name, whatever its case, and the others.
 func distinct(list []*Skill) (first, others []*Skill) {
 	seen := map[string]bool{}

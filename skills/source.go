@@ -49,15 +49,12 @@ func (c Config) Source() Source {
 			}
 		}
 		logged = faults
-		for at, s := range last {
-			i := slices.IndexFunc(found, func(f *Skill) bool { return f.Dir == s.Dir || strings.EqualFold(f.Name, s.Name) })
-			if i < 0 && s.stands() {
-				found = slices.Insert(found, min(at, len(found)), s)
-			} else if i >= 0 && s.same(found[i]) { // so that nothing is made anew of it
-				found[i] = s
+		for i, s := range last {
+			if s.stands() && !slices.ContainsFunc(found, func(f *Skill) bool { return f.Dir == s.Dir || strings.EqualFold(f.Name, s.Name) }) {
+				found = slices.Insert(found, min(i, len(found)), s)
 			}
 		}
-		if first || !slices.Equal(last, found) {
+		if first || !slices.EqualFunc(last, found, (*Skill).same) { // else nothing is made anew of them
 			zerolog.Ctx(ctx).Info().Int("skills", len(found)).Msg("skills loaded")
 			first, last = false, found
 		}

@@ -65,7 +65,6 @@ type job struct {
 	dir    string // of this run alone, removed at its end
 	skill  string // the copy of the skill, in dir
 	argv   []string
-	stdin  []byte
 	limits Config
 
 	// What a sandbox's prepare adds:
@@ -97,10 +96,10 @@ func (s *Sandbox) start(ctx context.Context, j *job) (Result, error) {
 	defer runtime.UnlockOSThread()
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	stdout := &output{max: j.limits.OutputBytes, full: func() { cancel(exceeded("output")) }}
-	stderr := &output{max: j.limits.OutputBytes, full: stdout.full}
+	stdout := &output{full: func() { cancel(exceeded("output")) }}
+	stderr := &output{full: stdout.full}
 	j.cmd = exec.CommandContext(ctx, "") // prepare says what
-	j.cmd.Stdin, j.cmd.Stdout, j.cmd.Stderr = bytes.NewReader(j.stdin), stdout, stderr
+	j.cmd.Stdout, j.cmd.Stderr = stdout, stderr
 	j.cmd.Env = []string{} // not nil, which would be ours
 	j.cmd.WaitDelay = 2 * time.Second
 	err := s.prepare(j)
@@ -125,10 +124,7 @@ func (s *Sandbox) start(ctx context.Context, j *job) (Result, error) {
 	close(ended)
 	watching.Wait()
 
-	result := Result{
-		ExitCode: exitCode(j.cmd.ProcessState), Stdout: stdout.String(), Stderr: stderr.String(),
-		Truncated: stdout.dropped()+stderr.dropped() > 0,
-	}
+	result := Result{ExitCode: exitCode(j.cmd.ProcessState), Stdout: stdout.String(), Stderr: stderr.String()}
 	var limit exceeded
 	var exit *exec.ExitError
 	switch cause := context.Cause(ctx); {
@@ -172,9 +168,9 @@ func limited(prlimit string, l Config, others int, argv []string) []string {
 		prlimit,
 		"--data=" + strconv.FormatInt(l.MemoryBytes, 10),
 		fmt.Sprintf("--cpu=%d:%d", cpu, cpu+1), // first the signal that says why
-		"--fsize=" + strconv.FormatInt(l.FileBytes, 10),
-		"--nproc=" + strconv.Itoa(l.Processes+others),
-		"--nofile=" + strconv.Itoa(l.OpenFiles),
+		"--fsize=" + strconv.Itoa(maxFileBytes),
+		"--nproc=" + strconv.Itoa(maxProcesses+others),
+		"--nofile=" + strconv.Itoa(maxOpenFiles),
 		"--core=0",
 		"--",
 	}, argv...)
@@ -216,7 +212,6 @@ const maxPrinted = 64 << 20
 
 // output keeps the beginning and the end of what is written to it.
 type output struct {
-	max     int // bytes kept
 	written int
 	head    []byte
 	tail    []byte
@@ -225,10 +220,10 @@ type output struct {
 
 func (o *output) Write(p []byte) (int, error) {
 	o.written += len(p)
-	n := min(len(p), o.max-o.max/2-len(o.head))
+	n := min(len(p), maxOutput/2-len(o.head))
 	o.head = append(o.head, p[:n]...)
 	o.tail = append(o.tail, p[n:]...)
-	if over := len(o.tail) - o.max/2; over > 0 {
+	if over := len(o.tail) - maxOutput/2; over > 0 {
 		o.tail = append(o.tail[:0], o.tail[over:]...)
 	}
 	if o.written > maxPrinted {
@@ -237,11 +232,9 @@ func (o *output) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-func (o *output) dropped() int { return o.written - len(o.head) - len(o.tail) }
-
 // String is what was kept, as text that is safe to show.
 func (o *output) String() string {
-	if n := o.dropped(); n > 0 {
+	if n := o.written - len(o.head) - len(o.tail); n > 0 {
 		return clean(string(o.head)) + fmt.Sprintf("\n[truncated %d bytes]\n", n) + clean(string(o.tail))
 	}
 	return clean(string(o.head) + string(o.tail))
@@ -360,7 +353,7 @@ func overuseInside(bwrap int, l Config) (limit string) {
 		sockets := 0
 		stat, _ := os.ReadFile("/proc/" + pid + "/net/sockstat") // not there: it has ended
 		_, _ = fmt.Sscanf(string(stat), "sockets: used %d", &sockets)
-		if sockets > l.maxSockets() {
+		if sockets > maxSockets {
 			return "memory" // in their buffers
 		}
 		for _, dir := range []string{scratchInside, "/dev/shm"} {
@@ -594,7 +587,7 @@ const (
 // maxSockets bounds the sockets of all processes together. What was sent and not yet received is
 // the kernel's memory, which no limit counts: up to 0.4 MB for each socket. Programs need few. The
 // most hungry one known is node, which has six for each child that it talks to.
-func (c Config) maxSockets() int { return 8 * c.Processes }
+const maxSockets = 8 * maxProcesses
 
 // watch ends the job when its processes together exceed a limit; those of the kernel know
 // single processes and files only.
@@ -719,17 +712,21 @@ const maxHidden = 3
 
 // exceeded returns the code to end with, 0 as long as nothing is exceeded.
 func (w *diskWatch) exceeded() (code int) {
-	held := heldFiles{open: map[uint64]int64{}, mapped: map[uint64]bool{}, sockets: map[uint64]bool{}}
+	held := heldFiles{deleted: map[uint64]int64{}, sockets: map[uint64]bool{}}
 	for _, pid := range descendants(strconv.Itoa(os.Getpid())) {
 		held.add(pid)
 	}
 	if w.hidden++; !held.hidden {
 		w.hidden = 0
 	}
-	if len(held.sockets) > w.limits.maxSockets() {
+	if len(held.sockets) > maxSockets {
 		return codeSockets
 	}
-	if w.hidden == maxHidden || overfull(w.scratch, w.limits.ScratchBytes-held.size(w.limits.FileBytes)) {
+	left := w.limits.ScratchBytes
+	for _, size := range held.deleted {
+		left -= size
+	}
+	if w.hidden == maxHidden || overfull(w.scratch, left) {
 		return codeDisk
 	}
 	return 0
@@ -764,26 +761,11 @@ func stored(info fs.FileInfo) int64 {
 	return info.Size()
 }
 
-// heldFiles are the files that are deleted and in use, and the sockets, by inode.
+// heldFiles are the sizes of the files that are deleted and in use, and the sockets, by inode.
 type heldFiles struct {
-	open    map[uint64]int64
-	mapped  map[uint64]bool
+	deleted map[uint64]int64
 	sockets map[uint64]bool
 	hidden  bool // a process did not let its files be seen
-}
-
-// size adds up the deleted files. Of a file that is only mapped the kernel does not tell the
-// size; it counts as the largest.
-func (h *heldFiles) size(largest int64) (size int64) {
-	for inode := range h.mapped {
-		if _, ok := h.open[inode]; !ok {
-			size += largest
-		}
-	}
-	for _, bytes := range h.open {
-		size += bytes
-	}
-	return size
 }
 
 func (h *heldFiles) add(pid string) {
@@ -803,7 +785,9 @@ func (h *heldFiles) add(pid string) {
 		for line := range strings.Lines(string(maps)) {
 			if fields := strings.Fields(line); len(fields) > 5 && strings.HasSuffix(line, " (deleted)\n") {
 				inode, _ := strconv.ParseUint(fields[4], 10, 64)
-				h.mapped[inode] = true
+				if _, open := h.deleted[inode]; !open {
+					h.deleted[inode] = maxFileBytes // as the kernel does not tell its size
+				}
 			}
 		}
 		if len(maps) > 0 { // else it was the first thread, and has ended
@@ -823,7 +807,7 @@ func (h *heldFiles) addFile(link string) {
 	case info.Mode()&fs.ModeSocket != 0:
 		h.sockets[stat.Ino] = true // the same one may be open several times
 	case info.Mode().IsRegular() && stat.Nlink == 0:
-		h.open[stat.Ino] = stored(info)
+		h.deleted[stat.Ino] = stored(info)
 	}
 }
 
