@@ -107,7 +107,8 @@ func NewProvider(cfg ProviderConfig) (*Provider, error) {
 }
 
 // Register adds the tools load_skill, read_skill_resource and run_skill_script, and p as the host
-// value "skills", for actions of the bot that read resources themselves; so it comes before those. The error is that of a name which is taken.
+// value "skills", for actions of the bot that read resources themselves; so it comes before
+// those. The error is that of a name which is taken.
 func (p *Provider) Register(r *actions.Registry) error {
 	type toolFunc func(context.Context, *actions.Turn, map[string]any) (actions.Result, error)
 	offers := offersOf(nil)
@@ -176,7 +177,7 @@ func (p *Provider) Extend(ctx context.Context, turn *actions.Turn) (planner.Extr
 func (p *Provider) Reset(turn *actions.Turn) { turn.Thread.Remove(new(activeSkills).StateName()) }
 
 // Prompt shows what a model would see in the turn, which may be nil: the list of the skills
-// and the tools as they are offered, or the content of the skill of that name. Without
+// and the actions as they are offered, or the content of the skill of that name. Without
 // skills it is empty. The provider has to be registered.
 func (p *Provider) Prompt(ctx context.Context, turn *actions.Turn, skill string) (string, error) {
 	c, err := p.catalogue(ctx, turn, skill != "")
@@ -195,15 +196,6 @@ func (p *Provider) Prompt(ctx context.Context, turn *actions.Turn, skill string)
 	}
 	offered, err := c.offer(p.registry)
 	if err != nil {
-		return "", err
-	}
-	var tools []actions.Offer
-	for _, a := range offered.All() {
-		if isTool(a.Name) {
-			tools = append(tools, actions.Offer{Name: a.Name})
-		}
-	}
-	if offered, err = offered.Only(tools...); err != nil {
 		return "", err
 	}
 	return c.extra.Text + "\n\n" + plan.List(offered, false), nil

@@ -288,7 +288,7 @@ func origin(address string) string {
 
 // SkillsConfig says where skills are looked for.
 func (s *Settings) SkillsConfig() skills.Config {
-	return skills.Config{Roots: s.SkillDirs(), Lenient: s.SkillsLenient, FollowLinks: s.SkillsLinks}
+	return skills.Config{Roots: s.SkillDirs(), Lenient: s.SkillsLenient, FollowLinks: s.SkillsLinks, Reload: s.SkillsReload}
 }
 
 // newSkills finds the skills of BOT_SKILLS_DIR. What is wrong with any is logged now, and not
@@ -297,9 +297,7 @@ func (s *Settings) newSkills(ctx context.Context, box *sandbox.Sandbox) (provide
 	if len(s.SkillDirs()) == 0 {
 		return nil, "", nil
 	}
-	cfg := s.SkillsConfig()
-	cfg.Reload = s.SkillsReload
-	source := cfg.Source()
+	source := s.SkillsConfig().Source()
 	found, err := source(ctx, nil)
 	if err != nil {
 		return nil, "", fmt.Errorf("BOT_SKILLS_DIR: %w", err)
