@@ -72,7 +72,7 @@ type catalogue struct {
 
 // newCatalogue makes the catalogue of a list. offered returns a skill without scripts that
 // cannot run.
-func newCatalogue(ctx context.Context, list []*Skill, offered func(*Skill) *Skill, template string) (*catalogue, error) {
+func newCatalogue(ctx context.Context, list []*Skill, offered func(*Skill) *Skill, template string) *catalogue {
 	first, others := distinct(list)
 	for _, s := range others {
 		zerolog.Ctx(ctx).Warn().Str("skill", s.Name).Str("dir", s.Dir).Msg("another skill of this name comes first: this one is left out")
@@ -91,12 +91,9 @@ func newCatalogue(ctx context.Context, list []*Skill, offered func(*Skill) *Skil
 		c.extra.Text = strings.ReplaceAll(template, "{skills}", c.lines(ctx, maxCatalogue))
 		c.offers = offersOf(all)
 	}
-	key, err := json.Marshal([]any{c.extra.Text, c.offers})
-	if err != nil {
-		return nil, fmt.Errorf("describe the skills: %w", err)
-	}
+	key, _ := json.Marshal([]any{c.extra.Text, c.offers}) // schemas can be written
 	c.extra.Key = "skills " + digest(string(key))
-	return c, nil
+	return c
 }
 
 // lines lists the skills for models, a line each. Over the budget, in characters, descriptions

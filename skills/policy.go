@@ -207,9 +207,10 @@ func (p *Provider) denied(ctx context.Context, turn *actions.Turn, action string
 		if s.AllowedTools == nil || slices.ContainsFunc(s.AllowedTools, allows) {
 			continue
 		}
-		zerolog.Ctx(ctx).Info().Str("skill", inLine(s.Name)).Str("action", action).Msg("a skill does not allow a call")
+		name, call := inLine(s.Name), strings.TrimSpace(action+" "+inLine(u.script.Name))
+		zerolog.Ctx(ctx).Info().Str("skill", name).Str("action", action).Msg("a skill does not allow a call")
 		return fmt.Sprintf("%s is not among the tools that the skill %s allows while it is loaded (%s). The person can end it with /skill off %s.",
-			strings.TrimSpace(action+" "+inLine(u.script.Name)), inLine(s.Name), clip(strings.Join(s.AllowedTools, " ")), inLine(s.Name)), nil
+			call, name, clip(strings.Join(s.AllowedTools, " ")), name), nil
 	}
 	return "", nil
 }

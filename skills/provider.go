@@ -226,10 +226,7 @@ func (p *Provider) catalogue(ctx context.Context, turn *actions.Turn, person boo
 			return c, nil
 		}
 	}
-	c, err := newCatalogue(ctx, list, p.offered, p.cfg.Template)
-	if err != nil {
-		return nil, err
-	}
+	c := newCatalogue(ctx, list, p.offered, p.cfg.Template)
 	p.recent = append(p.recent[max(0, len(p.recent)+1-keptCatalogues):], c)
 	return c, nil
 }
@@ -271,7 +268,7 @@ func (p *Provider) Command(ctx context.Context, turn *actions.Turn, words string
 	if rest != "" {
 		active.begin(turn.ID)
 	}
-	switch added, err := p.activate(ctx, turn, c, i); {
+	switch added, err := p.activate(ctx, turn, c, c.skills[i]); {
 	case err != nil:
 		return "I cannot load " + markdown(c.names[i]) + ": " + markdown(err.Error()) + ". **/skill off** ends them, **/skill off NAME** one of them.", "", nil
 	case rest != "":
@@ -329,8 +326,7 @@ func markdown(text string) string { return inMarkdown.Replace(inLine(text)) }
 
 // activate loads a skill into the turn's conversation. added is false when it was loaded
 // before. The error says in words that no more can be.
-func (p *Provider) activate(ctx context.Context, turn *actions.Turn, c *catalogue, skill int) (added bool, err error) {
-	s := c.skills[skill]
+func (p *Provider) activate(ctx context.Context, turn *actions.Turn, c *catalogue, s *Skill) (added bool, err error) {
 	if added, err = activeIn(turn).add(c, s.Name, turn.ID); err != nil || !added {
 		return false, err
 	}
@@ -372,7 +368,6 @@ func words(entity any) string {
 type use struct {
 	tool      string
 	catalogue *catalogue
-	index     int // of the skill in the catalogue
 	skill     *Skill
 	resource  Resource
 	script    Script
@@ -397,16 +392,16 @@ func (p *Provider) find(ctx context.Context, turn *actions.Turn, tool string, en
 	if u.catalogue, err = p.catalogue(ctx, turn, false); err != nil {
 		return u, err
 	}
-	if u.index, err = u.catalogue.find(skill); err != nil {
+	i, err := u.catalogue.find(skill)
+	if err != nil {
 		return u, err
 	}
-	u.skill = u.catalogue.skills[u.index]
+	u.skill = u.catalogue.skills[i]
 	if tool == loadSkill {
 		return u, nil
 	}
 	names := u.skill.parts(tool)
-	i := find(name, names)
-	switch {
+	switch i = find(name, names); {
 	case i < 0:
 		return u, faultf("%s '%s' not found in skill '%s'.%s", kind, clip(name), inLine(u.skill.Name), didYouMean(name, names))
 	case tool == readResource:
@@ -447,7 +442,7 @@ func (p *Provider) load(ctx context.Context, turn *actions.Turn, entities map[st
 	if approved, ok := u.approved(turn); p.approves(loadSkill) && (!ok || approved != u.digest(Data{})) {
 		return actions.Result{}, u.changed()
 	}
-	switch added, err := p.activate(ctx, turn, u.catalogue, u.index); {
+	switch added, err := p.activate(ctx, turn, u.catalogue, u.skill); {
 	case err != nil:
 		return actions.Result{}, faultf("%v. The person can end them with /skill off.", err)
 	case !added:

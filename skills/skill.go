@@ -182,10 +182,7 @@ func (s *Skill) Content() string {
 	for _, script := range s.Scripts {
 		schema := []byte(`{"type":"array","items":{"type":"string"}}`)
 		if script.Action != nil {
-			var err error
-			if schema, err = json.Marshal(script.Action.Schema); err != nil {
-				schema = []byte(`{"type":"object"}`)
-			}
+			schema, _ = json.Marshal(script.Action.Schema) // schemas can be written
 		}
 		scripts = append(scripts, fmt.Sprintf("  <script %s>\n    <parameters_schema>%s</parameters_schema>\n  </script>\n",
 			attributes(script.Name, script.Description), inElement.Replace(string(schema))))

@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"context"
 	"crypto/rand"
+	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -40,13 +41,19 @@ func (s *Sandbox) try(ctx context.Context) (err error) {
 	if err := closeOnExec(); err != nil {
 		return err
 	}
-	if s.kind == kindBubblewrap {
-		s.prepare, err = newBubblewrap(s.cfg)
-	} else {
-		s.prepare, err = newLandlock(s.cfg)
+	s.prlimit = installed("prlimit")
+	if s.prlimit == "" {
+		return errors.New("the program prlimit of the package util-linux is not installed")
 	}
-	if err != nil {
-		return err
+	switch {
+	case s.kind == kindLandlock:
+		if abi, err := llsys.LandlockGetABIVersion(); err != nil || abi < minABI {
+			return fmt.Errorf("the kernel has Landlock version %d, and %d (Linux 6.12) is needed", max(abi, 0), minABI)
+		}
+	case s.cfg.Bubblewrap == "":
+		if s.cfg.Bubblewrap, err = exec.LookPath("bwrap"); err != nil {
+			return fmt.Errorf("the program bwrap of the package bubblewrap is not installed: %w", err)
+		}
 	}
 	return s.runCanary(ctx)
 }
@@ -67,7 +74,7 @@ type job struct {
 	argv   []string
 	limits Config
 
-	// What a sandbox's prepare adds:
+	// What the kind of sandbox adds:
 	cmd     *exec.Cmd
 	overuse func() (limit string) // a limit that only the sandbox can see exceeded; nil: there is none
 	keeper  io.Closer             // what the keeper reads the end of; nil: there is none
@@ -98,11 +105,15 @@ func (s *Sandbox) start(ctx context.Context, j *job) (Result, error) {
 	defer cancel(nil)
 	stdout := &output{full: func() { cancel(exceeded("output")) }}
 	stderr := &output{full: stdout.full}
-	j.cmd = exec.CommandContext(ctx, "") // prepare says what
+	j.cmd = exec.CommandContext(ctx, "") // the sandbox says what
 	j.cmd.Stdout, j.cmd.Stderr = stdout, stderr
 	j.cmd.Env = []string{} // not nil, which would be ours
 	j.cmd.WaitDelay = 2 * time.Second
-	err := s.prepare(j)
+	prepare := s.bubblewrap
+	if s.kind == kindLandlock {
+		prepare = s.landlock
+	}
+	err := prepare(j)
 	if err == nil {
 		err = j.cmd.Start()
 	}
@@ -174,14 +185,6 @@ func limited(prlimit string, l Config, others int, argv []string) []string {
 		"--core=0",
 		"--",
 	}, argv...)
-}
-
-// findPrlimit finds the program that sets limits.
-func findPrlimit() (string, error) {
-	if program := installed("prlimit"); program != "" {
-		return program, nil
-	}
-	return "", errors.New("the program prlimit of the package util-linux is not installed")
 }
 
 // environment is all that a script gets of one.
@@ -269,46 +272,30 @@ const (
 	sharedBytes   = 16 << 20 // of /dev/shm
 )
 
-// newBubblewrap prepares jobs that get new namespaces of every kind: their own empty network,
-// their own processes, and a file system of the system's programs, a copy of the skill and empty
-// folders in memory.
-func newBubblewrap(cfg Config) (prepare func(*job) error, err error) {
-	bwrap := cfg.Bubblewrap
-	if bwrap == "" {
-		if bwrap, err = exec.LookPath("bwrap"); err != nil {
-			return nil, fmt.Errorf("the program bwrap of the package bubblewrap is not installed: %w", err)
-		}
-	}
-	prlimit, err := findPrlimit()
+// bubblewrap prepares a job that gets new namespaces of every kind: its own empty network, its own
+// processes, and a file system of the system's programs, a copy of the skill and empty folders in
+// memory.
+func (s *Sandbox) bubblewrap(j *job) error {
+	read, write, err := os.Pipe()
 	if err != nil {
-		return nil, err
+		return err
 	}
-	filter, err := seccompFilter(deniedAlways())
-	if err != nil {
-		return nil, err
+	j.cmd.ExtraFiles = []*os.File{read}
+	err = binary.Write(write, binary.NativeEndian, seccompFilter(deniedAlways())) // a pipe holds more than that
+	if err := errors.Join(err, write.Close()); err != nil {
+		return err
 	}
-	return func(j *job) error {
-		read, write, err := os.Pipe()
-		if err != nil {
-			return err
-		}
-		j.cmd.ExtraFiles = []*os.File{read}
-		_, err = write.Write(filterBytes(filter)) // a pipe holds more than a filter has
-		if err := errors.Join(err, write.Close()); err != nil {
-			return err
-		}
-		j.cmd.Path = bwrap
-		// Inside, RLIMIT_NPROC counts this sandbox alone.
-		j.cmd.Args = append(bubblewrapArgs(j, cfg.ReadOnly), limited(prlimit, j.limits, 0, j.argv)...)
-		j.cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGKILL}
-		if os.Geteuid() == 0 {
-			j.cmd.SysProcAttr.Credential = &syscall.Credential{Uid: nobody, Gid: nobody}
-		}
-		// The first process of the namespace dies with bwrap, and all the others with it.
-		j.cmd.Cancel = func() error { return syscall.Kill(-j.cmd.Process.Pid, syscall.SIGKILL) }
-		j.overuse = func() string { return overuseInside(j.cmd.Process.Pid, j.limits) }
-		return nil
-	}, nil
+	j.cmd.Path = s.cfg.Bubblewrap
+	// Inside, RLIMIT_NPROC counts this sandbox alone.
+	j.cmd.Args = append(bubblewrapArgs(j, s.cfg.ReadOnly), limited(s.prlimit, j.limits, 0, j.argv)...)
+	j.cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGKILL}
+	if os.Geteuid() == 0 {
+		j.cmd.SysProcAttr.Credential = &syscall.Credential{Uid: nobody, Gid: nobody}
+	}
+	// The first process of the namespace dies with bwrap, and all the others with it.
+	j.cmd.Cancel = func() error { return syscall.Kill(-j.cmd.Process.Pid, syscall.SIGKILL) }
+	j.overuse = func() string { return overuseInside(j.cmd.Process.Pid, j.limits) }
+	return nil
 }
 
 // bubblewrapArgs is the command line up to the command inside. The order matters: --size is for
@@ -396,40 +383,31 @@ type cell struct {
 	Prlimit string
 }
 
-func newLandlock(cfg Config) (prepare func(*job) error, err error) {
-	if abi, err := llsys.LandlockGetABIVersion(); err != nil || abi < minABI {
-		return nil, fmt.Errorf("the kernel has Landlock version %d, and %d (Linux 6.12) is needed", max(abi, 0), minABI)
+func (s *Sandbox) landlock(j *job) error {
+	c := cell{Skill: j.skill, Scratch: filepath.Join(j.dir, "scratch"), Limits: j.limits, Prlimit: s.prlimit}
+	c.Read = slices.Concat([]string{"/usr"}, systemFolders(), systemFiles(), s.cfg.ReadOnly)
+	err := os.Mkdir(c.Scratch, 0o700)
+	if err == nil && os.Geteuid() == 0 {
+		err = os.Chown(c.Scratch, nobody, nobody)
 	}
-	prlimit, err := findPrlimit()
 	if err != nil {
-		return nil, err
+		return err
 	}
-	return func(j *job) error {
-		c := cell{Skill: j.skill, Scratch: filepath.Join(j.dir, "scratch"), Limits: j.limits, Prlimit: prlimit}
-		c.Read = slices.Concat([]string{"/usr"}, systemFolders(), systemFiles(), cfg.ReadOnly)
-		err := os.Mkdir(c.Scratch, 0o700)
-		if err == nil && os.Geteuid() == 0 {
-			err = os.Chown(c.Scratch, nobody, nobody)
-		}
-		if err != nil {
-			return err
-		}
-		told, err := json.Marshal(c)
-		if err != nil {
-			return err
-		}
-		read, write, err := os.Pipe()
-		if err != nil {
-			return err
-		}
-		j.keeper = write
-		j.cmd.Path = self
-		j.cmd.Args = append([]string{childName, stageKeeper, string(told)}, j.argv...)
-		j.cmd.ExtraFiles = []*os.File{read}
-		j.cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
-		j.cmd.Cancel = write.Close // the keeper sees it, as it sees the end of this program
-		return nil
-	}, nil
+	told, err := json.Marshal(c)
+	if err != nil {
+		return err
+	}
+	read, write, err := os.Pipe()
+	if err != nil {
+		return err
+	}
+	j.keeper = write
+	j.cmd.Path = self
+	j.cmd.Args = append([]string{childName, stageKeeper, string(told)}, j.argv...)
+	j.cmd.ExtraFiles = []*os.File{read}
+	j.cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	j.cmd.Cancel = write.Close // the keeper sees it, as it sees the end of this program
+	return nil
 }
 
 // init does the part of a copy that this package started, which then does not return. It is no
@@ -526,10 +504,7 @@ func becomeScript(told string, argv []string) error {
 	if err := c.restrict(); err != nil {
 		return err
 	}
-	filter, err := seccompFilter(deniedWithoutNamespaces())
-	if err != nil {
-		return err
-	}
+	filter := seccompFilter(deniedWithoutNamespaces())
 	program := unix.SockFprog{Len: uint16(len(filter)), Filter: (*unix.SockFilter)(unsafe.Pointer(&filter[0]))} //nolint:gosec // below 65536
 	if err := unix.Prctl(unix.PR_SET_SECCOMP, unix.SECCOMP_MODE_FILTER, uintptr(unsafe.Pointer(&program)), 0, 0); err != nil {
 		return fmt.Errorf("filter system calls: %w", err)
@@ -545,7 +520,7 @@ func tasksOf(user int) (tasks int) {
 		if err != nil {
 			continue // ended meanwhile
 		}
-		if stat, ok := info.Sys().(*syscall.Stat_t); ok && int(stat.Uid) == user {
+		if int(info.Sys().(*syscall.Stat_t).Uid) == user {
 			threads, _ := os.ReadDir(filepath.Join(process, "task"))
 			tasks += len(threads)
 		}
@@ -743,7 +718,7 @@ func overfull(dir string, size int64) bool {
 			return err
 		}
 		if info, err := entry.Info(); err == nil && info.Mode().IsRegular() {
-			size -= stored(info)
+			size -= info.Sys().(*syscall.Stat_t).Blocks * 512 // what it takes of the disk
 		}
 		if entries++; entries > maxEntries || size < 0 {
 			return errTooLarge
@@ -751,14 +726,6 @@ func overfull(dir string, size int64) bool {
 		return nil
 	})
 	return err != nil
-}
-
-// stored is how much of the disk a file takes.
-func stored(info fs.FileInfo) int64 {
-	if stat, ok := info.Sys().(*syscall.Stat_t); ok {
-		return stat.Blocks * 512
-	}
-	return info.Size()
 }
 
 // heldFiles are the sizes of the files that are deleted and in use, and the sockets, by inode.
@@ -802,12 +769,11 @@ func (h *heldFiles) addFile(link string) {
 	if err != nil {
 		return
 	}
-	switch stat, ok := info.Sys().(*syscall.Stat_t); {
-	case !ok:
+	switch stat := info.Sys().(*syscall.Stat_t); {
 	case info.Mode()&fs.ModeSocket != 0:
 		h.sockets[stat.Ino] = true // the same one may be open several times
 	case info.Mode().IsRegular() && stat.Nlink == 0:
-		h.deleted[stat.Ino] = stored(info)
+		h.deleted[stat.Ino] = stat.Blocks * 512
 	}
 }
 
@@ -831,23 +797,13 @@ func (s *Sandbox) runCanary(ctx context.Context) error {
 	if err := os.WriteFile(secret, []byte("bait"), 0o644); err != nil { //nolint:gosec // only the sandbox is in the way
 		return err
 	}
-	j.argv = []string{"./" + childName, stageCanary, secret}
-	var listen net.ListenConfig
-	for network, address := range map[string]string{"tcp": "127.0.0.1:0", "unix": "@planbot-" + rand.Text()} { // an abstract socket: no file could be out of reach
-		listener, err := listen.Listen(ctx, network, address)
-		if err != nil {
-			return fmt.Errorf("listen for the canary: %w", err)
-		}
-		defer listener.Close() //nolint:errcheck // nobody is meant to come
-		j.argv = append(j.argv, network, listener.Addr().String())
-	}
-	udp, err := listen.ListenPacket(ctx, "udp", "127.0.0.1:0")
+	// An abstract socket: no file could be out of reach.
+	listener, err := new(net.ListenConfig).Listen(ctx, "unix", "@planbot-"+rand.Text())
 	if err != nil {
 		return fmt.Errorf("listen for the canary: %w", err)
 	}
-	defer udp.Close() //nolint:errcheck // nobody is meant to send
-	j.argv = append(j.argv, "udp", udp.LocalAddr().String())
-
+	defer listener.Close() //nolint:errcheck // nobody is meant to come
+	j.argv = []string{"./" + childName, stageCanary, secret, listener.Addr().String()}
 	result, err := s.start(ctx, j)
 	switch {
 	case err != nil:
@@ -858,11 +814,6 @@ func (s *Sandbox) runCanary(ctx context.Context) error {
 		return fmt.Errorf("programs in the folder for temporary files have to be executable (no noexec): %s", result.Stderr)
 	case result.Stdout != canaryHeld || result.ExitCode != 0:
 		return fmt.Errorf("the canary ended with code %d: %s", result.ExitCode, strings.TrimSpace(result.Stderr))
-	}
-	// The canary cannot know whether its datagram arrived: it may have a network of its own.
-	_ = udp.SetReadDeadline(time.Now().Add(20 * time.Millisecond))
-	if _, _, err := udp.ReadFrom(make([]byte, 1)); err == nil {
-		return errors.New("the canary reached a UDP socket of this machine")
 	}
 	return nil
 }
@@ -892,17 +843,10 @@ func tryToGetOut(args []string) (code int, err error) {
 	_, attempts["read /etc/shadow"] = os.ReadFile("/etc/shadow")
 	attempts["write to the skill"] = os.WriteFile("written", nil, 0o600)
 	attempts["remove a file of the skill"] = os.Remove(childName)
-	for call := range slices.Chunk(args[1:], 2) {
-		conn, err := net.DialTimeout(call[0], call[1], time.Second) //nolint:noctx // the whole canary has a deadline
-		switch {
-		case call[0] != "udp":
-			attempts["reach the "+call[0]+" socket "+call[1]] = err
-		case err == nil:
-			_, _ = conn.Write([]byte("x")) // whoever sent the canary sees whether it arrives
-		}
-	}
+	_, attempts["reach the socket "+args[1]] = net.DialTimeout("unix", args[1], time.Second) //nolint:noctx // the whole canary has a deadline
 	_, attempts["make a socket of AF_VSOCK"] = unix.Socket(unix.AF_VSOCK, unix.SOCK_STREAM, 0)
 	_, attempts["make a socket of AF_INET"] = unix.Socket(unix.AF_INET, unix.SOCK_STREAM, 0)
+	_, attempts["make a socket of AF_INET6"] = unix.Socket(unix.AF_INET6, unix.SOCK_STREAM, 0)
 	_, attempts["make a pair of datagram sockets"] = unix.Socketpair(unix.AF_UNIX, unix.SOCK_DGRAM, 0)
 	_, attempts["make a file of memory"] = unix.MemfdCreate("", 0)
 	_, attempts["watch a folder"] = unix.InotifyInit1(unix.IN_CLOEXEC)

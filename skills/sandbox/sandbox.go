@@ -100,7 +100,7 @@ type Sandbox struct {
 	interpreters map[string][]string // commands by extension, such as .py
 	slots        chan struct{}
 	kind         string
-	prepare      func(*job) error // makes a job of that kind ready to start
+	prlimit      string // the program that sets limits
 	refused      []error
 }
 

@@ -328,7 +328,7 @@ func TestCanarySeesThroughAFalseSandbox(t *testing.T) {
 	if !errors.Is(err, sandbox.ErrNoSandbox) {
 		t.Fatalf("it was believed: %v", err)
 	}
-	for _, breach := range []string{"bait", "tcp socket", "unix socket", "no resource limit"} {
+	for _, breach := range []string{"bait", "make a socket of AF_INET", "reach the socket", "no resource limit"} {
 		if !strings.Contains(err.Error(), breach) {
 			t.Errorf("not seen: %s in %v", breach, err)
 		}
