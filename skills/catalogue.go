@@ -142,8 +142,8 @@ func offersOf(list []*Skill) map[string]actions.Offer {
 		if len(s.Scripts) > 0 {
 			running = append(running, s.Name)
 		}
-		resources = append(resources, s.parts(readResource)...)
-		scripts = append(scripts, s.parts(runScript)...)
+		resources = append(resources, partsOf(s, readResource)...)
+		scripts = append(scripts, partsOf(s, runScript)...)
 		if slices.ContainsFunc(s.Scripts, func(script Script) bool { return script.Action != nil }) { // of any type: such a plan has no strict form
 			arguments = &jsonschema.Schema{Description: "the script's arguments, as its schema says; a file gets each value of an object as --name value"}
 		}
@@ -186,8 +186,8 @@ func offerOf(tool string, required int, entities ...property) actions.Offer {
 	return actions.Offer{Name: tool, Schema: s}
 }
 
-// parts are the names of what a tool can use of the skill.
-func (s *Skill) parts(tool string) (names []string) {
+// partsOf are the names of what a tool can use of a skill.
+func partsOf(s *Skill, tool string) (names []string) {
 	if tool == runScript {
 		for _, script := range s.Scripts {
 			names = append(names, script.Name)

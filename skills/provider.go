@@ -400,7 +400,7 @@ func (p *Provider) find(ctx context.Context, turn *actions.Turn, tool string, en
 	if tool == loadSkill {
 		return u, nil
 	}
-	names := u.skill.parts(tool)
+	names := partsOf(u.skill, tool)
 	switch i = find(name, names); {
 	case i < 0:
 		return u, faultf("%s '%s' not found in skill '%s'.%s", kind, clip(name), inLine(u.skill.Name), didYouMean(name, names))
