@@ -198,7 +198,7 @@ func (c skillsPromptCmd) Run(ctx context.Context, s *settings.Settings, std *cli
 	if err != nil && !errors.Is(err, sandbox.ErrNoSandbox) {
 		return err
 	}
-	provider, err := skills.NewProvider(skills.ProviderConfig{Source: skills.Memory(found...), Sandbox: box})
+	provider, err := skills.NewProvider(skills.ProviderConfig{Skills: found, Sandbox: box})
 	if err != nil {
 		return err
 	}

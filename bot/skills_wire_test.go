@@ -37,7 +37,7 @@ func skilled(t *testing.T, name string, files fstest.MapFS, more skills.Provider
 			}),
 		},
 	}
-	more.Source = skills.Memory(s)
+	more.Skills = []*skills.Skill{s}
 	provider, err := skills.NewProvider(more)
 	must(t, err)
 	acts := actions.New()
@@ -174,7 +174,7 @@ func TestASkillNarrowsWhatABotDoes(t *testing.T) {
 		},
 	}
 	s.AllowedTools = []string{"Read"}
-	provider, err := skills.NewProvider(skills.ProviderConfig{Source: skills.Memory(s)})
+	provider, err := skills.NewProvider(skills.ProviderConfig{Skills: []*skills.Skill{s}})
 	must(t, err)
 	acts := actions.New()
 	lists.Register(acts)

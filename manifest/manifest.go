@@ -15,18 +15,22 @@ import (
 	"bytes"
 	"cmp"
 	_ "embed"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/netip"
 	"net/url"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 	"unicode"
+	"unicode/utf8"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+	"github.com/google/uuid"
 )
 
 const (
@@ -41,9 +45,6 @@ const (
 	// maxCommands is the documented number of commands that Teams shows. The schema allows
 	// more since version 1.24.
 	maxCommands = 10
-
-	// emptyGUID is what a form holds before somebody fills it in.
-	emptyGUID = "00000000-0000-0000-0000-000000000000"
 
 	defaultSummary = "Keeps your lists: say what you want, and it plans the steps and does them."
 	defaultDetails = "Tell the bot in your own words what you want done. It turns each message into a plan of actions, " +
@@ -72,23 +73,16 @@ type Command struct {
 // "createList" becomes "Create list". Teams puts the title into the compose box when a
 // person picks it.
 func Starter(action, description string) Command {
-	var words strings.Builder
-	lower := false // the rune before was a lower-case letter or a digit
-	for _, r := range action {
-		if lower && 'A' <= r && r <= 'Z' || r == '_' || r == '-' || r == '.' {
-			words.WriteByte(' ')
-		}
-		if r != '_' && r != '-' && r != '.' {
-			words.WriteRune(unicode.ToLower(r))
-		}
-		lower = 'a' <= r && r <= 'z' || '0' <= r && r <= '9'
+	words := strings.Fields(strings.ToLower(wordEnd.ReplaceAllString(action, "$1 $2")))
+	if len(words) > 0 {
+		first, size := utf8.DecodeRuneInString(words[0])
+		words[0] = string(unicode.ToUpper(first)) + words[0][size:]
 	}
-	title := []rune(strings.Join(strings.Fields(words.String()), " "))
-	if len(title) > 0 {
-		title[0] = unicode.ToUpper(title[0])
-	}
-	return Command{Title: string(title), Description: description}
+	return Command{Title: strings.Join(words, " "), Description: description}
 }
+
+// wordEnd is where a word ends in the name of an action.
+var wordEnd = regexp.MustCompile(`([a-z0-9])([A-Z])|[_.-]`)
 
 // Config says which app to package. AppID and Domain are required; the zero value of every
 // other field is a working default.
@@ -152,20 +146,18 @@ func Build(w io.Writer, cfg Config) error {
 // document returns the manifest.json of cfg alone, indented. Its errors are those of [Build].
 func document(cfg Config) ([]byte, error) {
 	cfg, errs := cfg.complete()
-	var doc bytes.Buffer
-	enc := json.NewEncoder(&doc)
-	enc.SetEscapeHTML(false)
-	enc.SetIndent("", "  ")
-	if err := enc.Encode(cfg.manifest()); err != nil {
+	doc, err := json.Marshal(cfg.manifest(), json.Deterministic(true), jsontext.WithIndent("  "))
+	if err != nil {
 		return nil, fmt.Errorf("encode manifest: %w", err)
 	}
-	for _, p := range checkManifest(manifestName, doc.Bytes()) {
-		errs = append(errs, errors.New(p.String()))
+	doc = append(doc, '\n')
+	for _, problem := range check(manifestName, doc).problems {
+		errs = append(errs, errors.New(problem))
 	}
 	if err := errors.Join(errs...); err != nil {
 		return nil, fmt.Errorf("manifest config: %w", err)
 	}
-	return doc.Bytes(), nil
+	return doc, nil
 }
 
 // complete returns a copy with every default filled in, and every mistake that the checks
@@ -193,43 +185,36 @@ func (c Config) complete() (Config, []error) {
 	if n := len(c.Commands); n > maxCommands {
 		errs, c.Commands = append(errs, fmt.Errorf("%d commands, Teams shows at most %d", n, maxCommands)), c.Commands[:maxCommands]
 	}
-	for n, commands := range [][]Command{c.Commands, c.Prompts} {
-		kind := []string{"command", "prompt"}[n]
-		for i, cmd := range commands {
-			if strings.TrimSpace(cmd.Title) == "" || strings.TrimSpace(cmd.Description) == "" {
-				errs = append(errs, fmt.Errorf("%s %d (%q) needs a title and a description", kind, i+1, cmd.Title))
-			}
+	for i, cmd := range slices.Concat(c.Commands, c.Prompts) {
+		if strings.TrimSpace(cmd.Title) == "" || strings.TrimSpace(cmd.Description) == "" {
+			errs = append(errs, fmt.Errorf("command or prompt %d (%q) needs a title and a description", i+1, cmd.Title))
 		}
 	}
 	return c, errs
 }
 
 var (
-	guid = regexp.MustCompile(`^[0-9a-f]{8}-([0-9a-f]{4}-){3}[0-9a-f]{12}$`)
 	// semver is the expression that semver.org suggests, without captures.
 	semver = regexp.MustCompile(`^(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)` +
 		`(-(0|[1-9]\d*|\d*[a-zA-Z-][0-9a-zA-Z-]*)(\.(0|[1-9]\d*|\d*[a-zA-Z-][0-9a-zA-Z-]*))*)?` +
 		`(\+[0-9a-zA-Z-]+(\.[0-9a-zA-Z-]+)*)?$`)
-	// label is one part of a host name, between dots.
-	label = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?$`)
+	// hostName has parts of up to 63 characters between dots.
+	hostName = regexp.MustCompile(`^([A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?(\.|$))+$`)
 )
 
 // parseGUID accepts what people paste: any case, in braces, around spaces. It returns the
 // lower-case form with dashes.
 func parseGUID(s string) (string, error) {
-	id := strings.ToLower(strings.TrimSpace(s))
-	if strings.HasPrefix(id, "{") && strings.HasSuffix(id, "}") {
-		id = id[1 : len(id)-1]
-	}
+	id, err := uuid.Parse(strings.TrimSpace(s))
 	switch {
-	case id == "":
+	case strings.TrimSpace(s) == "":
 		return "", errors.New("app id is missing: give the bot's Microsoft app id, a GUID")
-	case !guid.MatchString(id):
+	case err != nil:
 		return "", fmt.Errorf("app id %s", notGUID(s))
-	case id == emptyGUID:
+	case id == uuid.Nil:
 		return "", fmt.Errorf("app id %q is the empty GUID", s)
 	}
-	return id, nil
+	return id.String(), nil
 }
 
 // checkHost checks the host[:port] where the bot is reached.
@@ -244,30 +229,20 @@ func checkHost(s string) error {
 		}
 		return fmt.Errorf("domain %q is a URL: give only the host, %s", s, example)
 	}
-	host, port, err := net.SplitHostPort(s)
-	if !strings.Contains(s, ":") {
-		host, port, err = s, "443", nil
+	u, err := url.Parse("https://" + s)
+	if err != nil || u.Host != s {
+		return fmt.Errorf("domain %q is not host or host:port: no scheme, user, path or space", s)
 	}
-	switch n, portErr := strconv.ParseUint(port, 10, 16); {
-	case strings.ContainsAny(s, "/?#@ \t\r\n\\"):
-		return fmt.Errorf("domain %q is more than a host: no scheme, user, path or space", s)
-	case strings.Contains(s, "*"):
-		return fmt.Errorf("domain %q has a wildcard: give the one host where the bot is reached", s)
-	case err != nil:
-		return fmt.Errorf("domain %q is not host:port", s)
-	case portErr != nil || n == 0:
+	host := strings.ToLower(u.Hostname())
+	addr, addrErr := netip.ParseAddr(host)
+	switch n, err := strconv.ParseUint(cmp.Or(u.Port(), "443"), 10, 16); {
+	case err != nil || n == 0 || strings.HasSuffix(s, ":"):
 		return fmt.Errorf("domain %q has no port from 1 to 65535 after the colon", s)
 	case len(host) > 253:
 		return fmt.Errorf("domain %.40q… is longer than 253 characters", host)
-	}
-	for l := range strings.SplitSeq(host, ".") {
-		if !label.MatchString(l) {
-			return fmt.Errorf("domain %q is not a host name such as bot.example.com: %q is no part of one", s, l)
-		}
-	}
-	host = strings.ToLower(host)
-	addr, err := netip.ParseAddr(host)
-	if host == "localhost" || strings.HasSuffix(host, ".localhost") || err == nil && (addr.IsLoopback() || addr.IsUnspecified()) {
+	case !hostName.MatchString(host) || strings.HasSuffix(host, "."):
+		return fmt.Errorf("domain %q is not a host name such as bot.example.com", s)
+	case host == "localhost" || strings.HasSuffix(host, ".localhost") || addrErr == nil && (addr.IsLoopback() || addr.IsUnspecified()):
 		return fmt.Errorf("domain %q is whichever machine asks, so Teams cannot reach the bot there: give a host on the internet, such as a tunnel's", s)
 	}
 	return nil

@@ -22,6 +22,7 @@ import (
 	"unicode"
 
 	"github.com/go-json-experiment/json"
+	"github.com/google/uuid"
 	"github.com/santhosh-tekuri/jsonschema/v6"
 	"github.com/santhosh-tekuri/jsonschema/v6/kind"
 	"golang.org/x/text/language"
@@ -41,53 +42,40 @@ const (
 	encrypted = 0x1 // the bit of a zip entry's flags that says so (APPNOTE 4.4.4)
 )
 
-// Problem is one fault of an app package.
-type Problem struct {
-	File    string // file in the package, or the package itself
-	Pointer string // JSON pointer into File, "" for the whole of it
-	Text    string // what is wrong, on one line
-}
-
-// String returns the problem as one line: manifest.json#/bots/0/botId: text.
-func (p Problem) String() string {
-	if p.Pointer == "" {
-		return p.File + ": " + p.Text
+// problem is one fault of an app package, which is safe to print: manifest.json#/bots/0/botId: text.
+// It stands on one line, without control characters from a stranger's file, and is not longer
+// than a few lines. pointer is a JSON pointer into the file, "" for the whole of it.
+func problem(file, pointer, format string, args ...any) string {
+	if pointer != "" {
+		file += "#" + pointer
 	}
-	return p.File + "#" + p.Pointer + ": " + p.Text
-}
-
-// problem makes a Problem that is safe to print: on one line, without control characters
-// from a stranger's file, and not longer than a few lines.
-func problem(file, pointer, format string, args ...any) Problem {
-	printable := func(s string, limit int) string {
-		s = strings.Map(func(r rune) rune {
-			if !unicode.IsPrint(r) {
-				return '\uFFFD'
-			}
-			return r
-		}, s)
-		if runes := []rune(s); len(runes) > limit {
-			return string(runes[:limit]) + "…"
+	line := []rune(strings.Map(func(r rune) rune {
+		if !unicode.IsPrint(r) {
+			return '\uFFFD'
 		}
-		return s
+		return r
+	}, file+": "+fmt.Sprintf(format, args...)))
+	if len(line) > 1000 {
+		return string(line[:1000]) + "…"
 	}
-	return Problem{printable(file, 200), printable(pointer, 400), printable(fmt.Sprintf(format, args...), 600)}
+	return string(line)
 }
 
 // Validate checks file, which is a package (zip), a folder that holds the files of one, or
-// a manifest.json alone, without its icons. It returns every problem found, none for a
-// sound package, and an error only when file itself cannot be read. It never goes to the
+// a manifest.json alone, without its icons. It returns every problem found, each on a line, none
+// for a sound package, and an error only when file itself cannot be read. It never goes to the
 // network: it knows the schemas of the versions 1.22 and 1.25, and says so of a manifest
 // written for another.
-func Validate(file string) ([]Problem, error) {
+func Validate(file string) ([]string, error) {
 	problems, err := validate(file)
 	if err != nil {
 		return nil, fmt.Errorf("validate app package: %w", err)
 	}
-	return tidy(problems), nil
+	slices.Sort(problems)
+	return slices.Compact(problems), nil // two checks may find the same
 }
 
-func validate(file string) ([]Problem, error) {
+func validate(file string) ([]string, error) {
 	info, err := os.Stat(file)
 	if err != nil {
 		return nil, err
@@ -104,48 +92,47 @@ func validate(file string) ([]Problem, error) {
 	case !info.Mode().IsRegular():
 		return nil, fmt.Errorf("%s is neither a file nor a folder", file)
 	case info.Size() > maxPackageBytes:
-		return []Problem{problem(name, "", "has %d bytes, more than %d", info.Size(), maxPackageBytes)}, nil
+		return []string{problem(name, "", "has %d bytes, more than %d", info.Size(), maxPackageBytes)}, nil
 	}
 	data, err := os.ReadFile(file)
 	if err != nil {
 		return nil, err
 	}
 	if !bytes.HasPrefix(data, []byte("PK")) && !strings.EqualFold(filepath.Ext(name), ".zip") {
-		return checkManifest(name, data), nil
+		return check(name, data).problems, nil
 	}
 	zr, err := zip.NewReader(bytes.NewReader(data), int64(len(data)))
 	if err != nil && !errors.Is(err, zip.ErrInsecurePath) { // checkLayout reports each unsafe name
-		return []Problem{problem(name, "", "is not a readable zip: %v", err)}, nil
+		return []string{problem(name, "", "is not a readable zip: %v", err)}, nil
 	}
 	if n := len(zr.File); n > maxEntries {
-		return []Problem{problem(name, "", "has %d entries, more than %d", n, maxEntries)}, nil
+		return []string{problem(name, "", "has %d entries, more than %d", n, maxEntries)}, nil
 	}
-	return append(checkLayout(name, zr.File), checkFiles(zr, zr.File...)...), nil
-}
-
-// tidy sorts problems by place and drops those that two checks both found.
-func tidy(problems []Problem) []Problem {
-	slices.SortStableFunc(problems, func(a, b Problem) int {
-		return cmp.Or(cmp.Compare(a.File, b.File), cmp.Compare(a.Pointer, b.Pointer), cmp.Compare(a.Text, b.Text))
-	})
-	return slices.Compact(problems)
+	return append(checkLayout(name, zr.File), checkFiles(zr)...), nil
 }
 
 // checkLayout checks the entries of a package: files at the root, each once, plain, and
 // small enough to unpack.
-func checkLayout(pack string, entries []*zip.File) []Problem {
-	var problems []Problem
+func checkLayout(pack string, entries []*zip.File) (problems []string) {
 	var unpacked uint64
 	seen := map[string]bool{}
 	for _, e := range entries {
-		if text := entryFault(e); text != "" {
-			problems = append(problems, problem(e.Name, "", "%s", text))
+		note := func(text string) { problems = append(problems, problem(cmp.Or(e.Name, `""`), "", "%s", text)) }
+		switch {
+		case !fs.ValidPath(e.Name) || strings.ContainsAny(e.Name, `/\:`):
+			note("is no plain file name: zip the files, not the folder that holds them")
+		case !e.Mode().IsRegular():
+			note("is not a regular file")
+		case e.Flags&encrypted != 0:
+			note("is encrypted")
+		case e.Method != zip.Store && e.Method != zip.Deflate:
+			note("is packed with a method other than store and deflate")
 		}
-		if lower := strings.ToLower(e.Name); seen[lower] {
-			problems = append(problems, problem(e.Name, "", "is in the zip more than once"))
-		} else {
-			seen[lower] = true
+		lower := strings.ToLower(e.Name)
+		if seen[lower] {
+			note("is in the zip more than once")
 		}
+		seen[lower] = true
 		unpacked += min(e.UncompressedSize64, maxUnpackedBytes+1) // no overflow, whatever it claims
 	}
 	if unpacked > maxUnpackedBytes {
@@ -154,99 +141,47 @@ func checkLayout(pack string, entries []*zip.File) []Problem {
 	return problems
 }
 
-// entryFault says what is wrong with one entry, "" when nothing is.
-func entryFault(e *zip.File) string {
-	switch {
-	case e.Name == "":
-		return "an entry has no name"
-	case strings.HasPrefix(e.Name, "/") || strings.ContainsAny(e.Name, `\:`):
-		return "has the name of a path on some machine: a package holds plain file names"
-	case slices.Contains(strings.Split(e.Name, "/"), ".."):
-		return "points out of the package"
-	case strings.HasSuffix(e.Name, "/"):
-		return "is a folder: zip the files, not the folder that holds them"
-	case strings.Contains(e.Name, "/"):
-		return "lies in a folder: every file belongs at the root of the zip"
-	case !e.Mode().IsRegular():
-		return "is not a regular file"
-	case e.Flags&encrypted != 0:
-		return "is encrypted"
-	case e.Method != zip.Store && e.Method != zip.Deflate:
-		return "is packed with a method other than store and deflate"
-	}
-	return ""
-}
-
-// checkFiles checks the manifest, the icons that it names, and that it names the entries
-// of the package. A folder has none: other things may lie in it.
-func checkFiles(fsys fs.FS, entries ...*zip.File) []Problem {
+// checkFiles checks the manifest and the icons that it names.
+func checkFiles(fsys fs.FS) []string {
 	data, err := readCapped(fsys, manifestName, maxManifestBytes)
 	if err != nil {
-		return []Problem{problem(manifestName, "", "%v", err)}
+		return []string{problem(manifestName, "", "%v", err)}
 	}
 	c := check(manifestName, data)
-	problems := c.problems
 	for _, rule := range iconRules {
 		name := c.text("icons", rule.key)
 		if !plainName(name) {
 			continue // the checks of the manifest have said so
 		}
 		if err := checkIcon(fsys, name, rule); err != nil {
-			problems = append(problems, problem(name, "", "%v", err))
+			c.problems = append(c.problems, problem(name, "", "%v", err))
 		}
 	}
-	// The files of a declarative agent name others, so such a package may hold any.
-	if c.root == nil || c.value("copilotAgents", "declarativeAgents") != nil {
-		return problems
-	}
-	named := map[string]bool{manifestName: true}
-	addTexts(named, c.root)
-	for _, e := range entries {
-		if !named[strings.ToLower(e.Name)] && entryFault(e) == "" {
-			problems = append(problems, problem(e.Name, "", "is not part of the app: the manifest does not name it"))
-		}
-	}
-	return problems
-}
-
-// addTexts collects every text of a document as the file name that it may be.
-func addTexts(names map[string]bool, v any) {
-	switch v := v.(type) {
-	case string:
-		names[strings.ToLower(strings.TrimPrefix(v, "./"))] = true
-	case []any:
-		for _, item := range v {
-			addTexts(names, item)
-		}
-	case object:
-		for _, item := range v {
-			addTexts(names, item)
-		}
-	}
+	return c.problems
 }
 
 // readCapped reads a regular file of at most limit bytes; its errors are written to be
 // shown as the text of a problem.
-func readCapped(fsys fs.FS, name string, limit int64) ([]byte, error) {
+func readCapped(fsys fs.FS, name string, limit int64) (data []byte, err error) {
 	info, err := fs.Stat(fsys, name)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return nil, errors.New("is missing at the root of the package")
-	case err != nil:
-		return nil, fmt.Errorf("cannot be read: %w", err)
-	case !info.Mode().IsRegular():
+	case err == nil && !info.Mode().IsRegular():
 		return nil, errors.New("is not a regular file")
 	}
-	f, err := fsys.Open(name)
-	if err != nil {
-		return nil, fmt.Errorf("cannot be read: %w", err)
+	var f fs.File
+	if err == nil {
+		f, err = fsys.Open(name)
 	}
-	defer f.Close()                                     //nolint:errcheck // opened to read only
-	data, err := io.ReadAll(io.LimitReader(f, limit+1)) // what a zip says of its sizes may be a lie
-	if err != nil {
-		return nil, fmt.Errorf("cannot be read: %w", err)
+	if err == nil {
+		defer f.Close()                                    //nolint:errcheck // opened to read only
+		data, err = io.ReadAll(io.LimitReader(f, limit+1)) // what a zip says of its sizes may be a lie
 	}
-	if int64(len(data)) > limit {
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("cannot be read: %w", err)
+	case int64(len(data)) > limit:
 		return nil, fmt.Errorf("has more than %d bytes", limit)
 	}
 	return data, nil
@@ -310,10 +245,8 @@ func checkIcon(fsys fs.FS, name string, rule iconRule) error {
 type checker struct {
 	file     string
 	root     object // nil when the file is not a JSON object
-	problems []Problem
+	problems []string
 }
-
-func checkManifest(file string, data []byte) []Problem { return tidy(check(file, data).problems) }
 
 // check parses a manifest strictly (a name given twice, or text after the document, is a
 // problem; a byte order mark is dropped, as Microsoft's tools do) and checks it.
@@ -364,7 +297,7 @@ func (c *checker) text(names ...string) string {
 // checkRules checks what Microsoft's pages (app manifest reference, app package, store
 // validation guidelines) document and the schema does not express.
 func (c *checker) checkRules() {
-	if c.text("id") == emptyGUID {
+	if c.text("id") == uuid.Nil.String() { // what a form holds before somebody fills it in
 		c.note("/id", "is the empty GUID: put in your own")
 	}
 	if v := c.text("version"); v != "" && !semver.MatchString(v) {
@@ -372,7 +305,7 @@ func (c *checker) checkRules() {
 	}
 	for _, where := range [][]string{{"version"}, {"developer", "name"}, {"name", "short"}, {"name", "full"}, {"description", "short"}, {"description", "full"}} {
 		if v, isText := c.value(where...).(string); isText && strings.TrimSpace(v) == "" {
-			c.note(pointer(where), "is empty")
+			c.note("/"+strings.Join(where, "/"), "is empty")
 		}
 	}
 	if name, ok := c.value("name").(object); ok && name["full"] == nil {
@@ -411,9 +344,9 @@ var schemas embed.FS
 
 // compiled holds each known schema, compiled when it is first asked for: that takes longer
 // than everything else here.
-var compiled = map[string]func() (*jsonschema.Schema, error){
-	"1.22":        sync.OnceValues(func() (*jsonschema.Schema, error) { return loadSchema("1.22") }),
-	schemaVersion: sync.OnceValues(func() (*jsonschema.Schema, error) { return loadSchema(schemaVersion) }),
+var compiled = map[string]func() *jsonschema.Schema{
+	"1.22":        sync.OnceValue(func() *jsonschema.Schema { return compile("1.22") }),
+	schemaVersion: sync.OnceValue(func() *jsonschema.Schema { return compile(schemaVersion) }),
 }
 
 // schemaURL is the public address of a schema, the value of $schema.
@@ -421,16 +354,13 @@ func schemaURL(version string) string {
 	return "https://developer.microsoft.com/json-schemas/teams/v" + version + "/MicrosoftTeams.schema.json"
 }
 
-// loadSchema compiles an embedded schema. References to anything outside of it are
-// refused, so nothing is ever fetched.
-func loadSchema(version string) (*jsonschema.Schema, error) {
+// compile compiles an embedded schema. References to anything outside of it are refused, so nothing
+// is ever fetched. It panics if the schema is not sound, which a test would find.
+func compile(version string) *jsonschema.Schema {
 	data, err := schemas.ReadFile("schemas/teams-v" + version + ".schema.json")
-	if err != nil {
-		return nil, err
-	}
-	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(data))
-	if err != nil {
-		return nil, err
+	var doc any
+	if err == nil {
+		doc, err = jsonschema.UnmarshalJSON(bytes.NewReader(data))
 	}
 	c := jsonschema.NewCompiler()
 	c.UseLoader(jsonschema.SchemeURLLoader{})
@@ -442,10 +372,10 @@ func loadSchema(version string) (*jsonschema.Schema, error) {
 		}
 		return regexp.Compile(s)
 	})
-	if err := c.AddResource(schemaURL(version), doc); err != nil {
-		return nil, err
+	if err = cmp.Or(err, c.AddResource(schemaURL(version), doc)); err != nil {
+		panic(err)
 	}
-	return c.Compile(schemaURL(version))
+	return c.MustCompile(schemaURL(version))
 }
 
 // schemaForm finds the version in the address of a schema, with or without the language
@@ -477,12 +407,7 @@ func (c *checker) checkSchema() {
 			version, strings.Join(slices.Sorted(maps.Keys(compiled)), " and "))
 		return
 	}
-	schema, err := load()
-	if err != nil {
-		c.note("/$schema", "the schema of version %s is not usable: %v", version, err)
-		return
-	}
-	if fault := (*jsonschema.ValidationError)(nil); errors.As(schema.Validate(c.root), &fault) {
+	if fault, ok := errors.AsType[*jsonschema.ValidationError](load().Validate(c.root)); ok {
 		c.noteLeaves(fault, message.NewPrinter(language.English))
 	}
 }
@@ -508,14 +433,11 @@ func (c *checker) noteLeaves(e *jsonschema.ValidationError, p *message.Printer) 
 			text = notHTTPS(fault.Got)
 		}
 	}
-	c.note(pointer(e.InstanceLocation), "%s", text)
+	pointer := ""
+	for _, token := range e.InstanceLocation {
+		pointer += "/" + inPointer.Replace(token)
+	}
+	c.note(pointer, "%s", text)
 }
 
-func pointer(tokens []string) string {
-	escape := strings.NewReplacer("~", "~0", "/", "~1")
-	var out strings.Builder
-	for _, t := range tokens {
-		out.WriteString("/" + escape.Replace(t))
-	}
-	return out.String()
-}
+var inPointer = strings.NewReplacer("~", "~0", "/", "~1")

@@ -158,7 +158,7 @@ func TestASkillThatSomebodyMayNotHaveIsNotThere(t *testing.T) {
 	acl := &allowed{taken: map[string]bool{"otto haiku": true}}
 	list := []*skills.Skill{poem(t, "haiku"), poem(t, "sonnet")}
 	list[0].AllowedTools = []string{"Read"}
-	r := provide(t, skills.ProviderConfig{Source: filter(skills.Memory(list...), acl.keep)})
+	r := provide(t, skills.ProviderConfig{Sources: []skills.Source{filter(memory(list...), acl.keep)}})
 	policy := r.Policy(nil)
 	add, _ := r.reg.Lookup("addItem")
 	denied := func(turn *actions.Turn) bool {
@@ -292,7 +292,7 @@ func TestAuditNamesWhatWasUsed(t *testing.T) {
 func TestManyTurnsAtOnce(t *testing.T) {
 	t.Parallel()
 	acl := &allowed{taken: map[string]bool{"u1 sonnet": true}}
-	r := provide(t, skills.ProviderConfig{Source: filter(skills.Memory(poem(t, "haiku"), poem(t, "sonnet")), acl.keep)})
+	r := provide(t, skills.ProviderConfig{Sources: []skills.Source{filter(memory(poem(t, "haiku"), poem(t, "sonnet")), acl.keep)}})
 	policy := r.Policy(nil)
 	var turns sync.WaitGroup
 	for i := range 10 {
@@ -332,7 +332,7 @@ func BenchmarkExtend(b *testing.B) {
 	}
 	for name, loaded := range map[string]int{"listed": 0, "loaded": 3} {
 		b.Run(name, func(b *testing.B) {
-			p, err := skills.NewProvider(skills.ProviderConfig{Source: skills.Aggregate(skills.Memory(list...))})
+			p, err := skills.NewProvider(skills.ProviderConfig{Skills: list})
 			if err != nil {
 				b.Fatal(err)
 			}

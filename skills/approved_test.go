@@ -54,7 +54,7 @@ func TestWhatDidNotPassIsNotDone(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			sandbox := &runner{digest: "d"}
-			r := provide(t, skills.RunBy(sandbox, skills.ProviderConfig{Approve: c.approve, Source: reloading(t, c.lists...)}))
+			r := provide(t, skills.RunBy(sandbox, skills.ProviderConfig{Approve: c.approve, Sources: []skills.Source{reloading(t, c.lists...)}}))
 			result, err := r.call(r.turn("mia"), c.tool, c.entities)
 			if err != nil || result.Failed() != (c.want != "") || c.want != "" && result.Text() != c.want {
 				t.Errorf("%v, %q, want %q", err, result.Text(), c.want)
@@ -85,7 +85,7 @@ func TestAnEarlierCallAllowsNoLaterOne(t *testing.T) {
 	t.Parallel()
 	here := []*skills.Skill{files("a")}
 	sandbox := &runner{digest: "d"}
-	r := provide(t, skills.RunBy(sandbox, skills.ProviderConfig{Source: reloading(t, here, here, nil, here)}))
+	r := provide(t, skills.RunBy(sandbox, skills.ProviderConfig{Sources: []skills.Source{reloading(t, here, here, nil, here)}}))
 	turn := r.turn("mia")
 	r.told(turn, skills.RunScript, `{"skillName":"a","scriptName":"run.sh"}`)
 	if got := r.told(turn, skills.RunScript, `{"skillName":"a","scriptName":"run.sh","arguments":["--all"]}`); !strings.HasSuffix(got, "Please try again.") || len(sandbox.ran) != 1 {
@@ -250,7 +250,7 @@ func TestWhatIsReadIsWhatWasApproved(t *testing.T) {
 	}
 	list := []*skills.Skill{text("i", "r")}
 	source := skills.Source(func(context.Context, *actions.Turn) ([]*skills.Skill, error) { return list, nil })
-	r := provide(t, skills.ProviderConfig{Source: source, Approve: []string{skills.LoadSkill, skills.ReadResource}})
+	r := provide(t, skills.ProviderConfig{Sources: []skills.Source{source}, Approve: []string{skills.LoadSkill, skills.ReadResource}})
 	entities := map[string]any{"skillName": "a", "resourceName": "r"}
 	bind := func(tool string) string { return r.judge(r.Policy(nil), r.turn("mia"), tool, entities).Bind }
 	load, read := bind(skills.LoadSkill), bind(skills.ReadResource)

@@ -249,7 +249,7 @@ func TestSourceIsConcurrent(t *testing.T) {
 	t.Parallel()
 	root := tree(t, map[string]string{"a/SKILL.md": named("a"), "b/SKILL.md": named("b")})
 	watched := skills.Config{Reload: true, Roots: []string{root}}.Source()
-	s := skills.Source(skills.Aggregate(watched, skills.Memory(made("A", "c")...))).Cache(time.Nanosecond, userOf)
+	s := skills.Source(aggregate(t, watched, memory(made("A", "c")...))).Cache(time.Nanosecond, userOf)
 	var all sync.WaitGroup
 	for i := range 8 {
 		all.Go(func() {

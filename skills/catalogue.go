@@ -1,9 +1,10 @@
 package skills
 
 import (
+	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
+	"math"
 	"path"
 	"slices"
 	"sort"
@@ -12,6 +13,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/google/jsonschema-go/jsonschema"
+	"github.com/rs/zerolog"
 	"golang.org/x/text/unicode/norm"
 
 	"github.com/planbot-go/planbot/actions"
@@ -26,7 +28,12 @@ const (
 	runScript    = "run_skill_script"
 )
 
-func isTool(name string) bool { return name == loadSkill || name == readResource || name == runScript }
+// tools says of each tool what it is about, and the entity that names a part of a skill.
+var tools = map[string]struct{ kind, part string }{
+	loadSkill: {"Skill", ""}, readResource: {"Resource", resourceName}, runScript: {"Script", scriptName},
+}
+
+func isTool(name string) bool { return tools[name].kind != "" }
 
 // Names of the tools' entities, in the .NET version of the Microsoft Agent Framework, and what
 // the Python version calls them, which models write as well.
@@ -49,23 +56,8 @@ const defaultTemplate = `Skills are instructions for certain tasks, with resourc
 </available_skills>
 Where a task fits a skill, load it with load_skill before anything else, and follow it. Read its resources with read_skill_resource and run its scripts with run_skill_script, by their names as it lists them. Load only what the task needs.`
 
-// defaultCatalogue is how many characters the list of skills may have.
-const defaultCatalogue = 24_000
-
-// checkTemplate completes a template. {0} is what early versions of the Microsoft Agent
-// Framework had in place of {skills}.
-func checkTemplate(template string) (string, error) {
-	if template == "" {
-		return defaultTemplate, nil
-	}
-	if !strings.Contains(template, "{skills}") {
-		template = strings.ReplaceAll(template, "{0}", "{skills}")
-	}
-	if !strings.Contains(template, "{skills}") {
-		return "", errors.New("Template has no {skills}, where the list of skills goes")
-	}
-	return template, nil
-}
+// maxCatalogue is how many characters the list of skills may have.
+const maxCatalogue = 24_000
 
 // catalogue is the skills that a turn may use, and what models are told of them. It does not
 // change, so turns with the same skills share one.
@@ -73,7 +65,6 @@ type catalogue struct {
 	list   []*Skill // as the source gave it
 	skills []*Skill // by name, one of each name
 	names  []string // of skills
-	cut    int      // how long descriptions are, -1: as they were written
 	extra  planner.Extra
 	offers map[string]actions.Offer // of the tools; none when there are no skills
 	told   []func() string          // content of skills
@@ -81,10 +72,13 @@ type catalogue struct {
 
 // newCatalogue makes the catalogue of a list. offered returns a skill without scripts that
 // cannot run.
-func newCatalogue(list []*Skill, offered func(*Skill) *Skill, template string, budget int) (*catalogue, error) {
-	c := &catalogue{list: slices.Clone(list), cut: -1}
-	c.skills, _ = distinct(list)
-	slices.SortFunc(c.skills, func(a, b *Skill) int { return strings.Compare(a.Name, b.Name) })
+func newCatalogue(ctx context.Context, list []*Skill, offered func(*Skill) *Skill, template string) *catalogue {
+	first, others := distinct(list)
+	for _, s := range others {
+		zerolog.Ctx(ctx).Warn().Str("skill", s.Name).Str("dir", s.Dir).Msg("another skill of this name comes first: this one is left out")
+	}
+	slices.SortFunc(first, func(a, b *Skill) int { return strings.Compare(a.Name, b.Name) })
+	c := &catalogue{list: slices.Clone(list), skills: first}
 	var all []*Skill
 	for _, s := range c.skills {
 		s := offered(s)
@@ -94,21 +88,18 @@ func newCatalogue(list []*Skill, offered func(*Skill) *Skill, template string, b
 	}
 	c.extra = planner.Extra{Offer: c.offer, Tell: c.tell}
 	if len(all) > 0 {
-		c.extra.Text = strings.ReplaceAll(template, "{skills}", c.lines(budget))
+		c.extra.Text = strings.ReplaceAll(template, "{skills}", c.lines(ctx, maxCatalogue))
 		c.offers = offersOf(all)
 	}
-	key, err := json.Marshal([]any{c.extra.Text, c.offers})
-	if err != nil {
-		return nil, fmt.Errorf("describe the skills: %w", err)
-	}
+	key, _ := json.Marshal([]any{c.extra.Text, c.offers}) // schemas can be written
 	c.extra.Key = "skills " + digest(string(key))
-	return c, nil
+	return c
 }
 
 // lines lists the skills for models, a line each. Over the budget, in characters, descriptions
 // are cut, the longest ones first and all of those to the same length, and that is said. Names
 // are always told.
-func (c *catalogue) lines(budget int) string {
+func (c *catalogue) lines(ctx context.Context, budget int) string {
 	render := func(most int) string {
 		var lines []string
 		for _, s := range c.skills {
@@ -123,13 +114,14 @@ func (c *catalogue) lines(budget int) string {
 		}
 		return strings.Join(lines, "\n")
 	}
-	const whole = 1 << 30
 	fits := func(most int) bool { return utf8.RuneCountInString(render(most)) <= budget }
-	if fits(whole) {
-		return render(whole)
+	if fits(math.MaxInt) {
+		return render(math.MaxInt)
 	}
-	c.cut = sort.Search(maxDescription, func(most int) bool { return !fits(most + 1) })
-	return render(c.cut) + "\n(Descriptions are cut: there are many skills.)"
+	most := sort.Search(maxDescription, func(most int) bool { return !fits(most + 1) })
+	zerolog.Ctx(ctx).Warn().Int("skills", len(c.skills)).Int("characters", most).
+		Msg("descriptions of skills are cut, so that their list is not too long")
+	return render(most) + "\n(Descriptions are cut: there are many skills.)"
 }
 
 // maxEnum is of how many names models are told in a tool's schema, so that they make none up. Those
@@ -150,36 +142,31 @@ func offersOf(list []*Skill) map[string]actions.Offer {
 		if len(s.Scripts) > 0 {
 			running = append(running, s.Name)
 		}
-		resources = append(resources, s.resourceNames()...)
-		scripts = append(scripts, s.scriptNames()...)
+		resources = append(resources, partsOf(s, readResource)...)
+		scripts = append(scripts, partsOf(s, runScript)...)
 		if slices.ContainsFunc(s.Scripts, func(script Script) bool { return script.Action != nil }) { // of any type: such a plan has no strict form
 			arguments = &jsonschema.Schema{Description: "the script's arguments, as its schema says; a file gets each value of an object as --name value"}
 		}
 	}
-	oneOf := func(description string, names []string) *jsonschema.Schema {
+	oneOf := func(entity, description string, names []string, most int) property {
 		schema := &jsonschema.Schema{Type: "string", Description: description}
-		for _, name := range slices.Compact(slices.Sorted(slices.Values(names))) {
-			schema.Enum = append(schema.Enum, name)
+		names = slices.Compact(slices.Sorted(slices.Values(names)))
+		for i := 0; len(names) <= most && i < len(names); i++ {
+			schema.Enum = append(schema.Enum, names[i])
 		}
-		return schema
-	}
-	few := func(description string, names []string) *jsonschema.Schema {
-		schema := oneOf(description, names)
-		if len(schema.Enum) > maxEnum {
-			schema.Enum = nil
-		}
-		return schema
+		return property{entity, schema}
 	}
 	const skill = "name of the skill"
-	read := property{skillName, few(skill, reading)}
-	resource := property{resourceName, few("name of the resource, as the skill lists it", resources)}
-	page := property{pageNumber, &jsonschema.Schema{Type: "integer", Description: "of a long text"}}
-	run := property{skillName, few(skill, running)}
-	script := property{scriptName, few("name of the script, as the skill lists it", scripts)}
 	return map[string]actions.Offer{
-		loadSkill:    {Name: loadSkill, Schema: object(1, property{skillName, oneOf(skill, all)})},
-		readResource: {Name: readResource, Schema: object(2, read, resource, page)},
-		runScript:    {Name: runScript, Schema: object(2, run, script, property{scriptArguments, arguments})},
+		loadSkill: offerOf(loadSkill, 1, oneOf(skillName, skill, all, math.MaxInt)),
+		readResource: offerOf(readResource, 2,
+			oneOf(skillName, skill, reading, maxEnum),
+			oneOf(resourceName, "name of the resource, as the skill lists it", resources, maxEnum),
+			property{pageNumber, &jsonschema.Schema{Type: "integer", Description: "of a long text"}}),
+		runScript: offerOf(runScript, 2,
+			oneOf(skillName, skill, running, maxEnum),
+			oneOf(scriptName, "name of the script, as the skill lists it", scripts, maxEnum),
+			property{scriptArguments, arguments}),
 	}
 }
 
@@ -188,17 +175,29 @@ type property struct {
 	schema *jsonschema.Schema
 }
 
-// object is the schema of an object, of whose properties the first ones are required.
-func object(required int, properties ...property) *jsonschema.Schema {
+// offerOf describes a tool by its entities, of which the first ones are required.
+func offerOf(tool string, required int, entities ...property) actions.Offer {
 	s := &jsonschema.Schema{Type: "object", Properties: map[string]*jsonschema.Schema{}}
-	for i, p := range properties {
+	for _, p := range entities {
 		s.Properties[p.name] = p.schema
 		s.PropertyOrder = append(s.PropertyOrder, p.name)
-		if i < required {
-			s.Required = append(s.Required, p.name)
-		}
 	}
-	return s
+	s.Required = s.PropertyOrder[:required:required]
+	return actions.Offer{Name: tool, Schema: s}
+}
+
+// partsOf are the names of what a tool can use of a skill.
+func partsOf(s *Skill, tool string) (names []string) {
+	if tool == runScript {
+		for _, script := range s.Scripts {
+			names = append(names, script.Name)
+		}
+		return names
+	}
+	for _, r := range s.Resources {
+		names = append(names, r.Name)
+	}
+	return names
 }
 
 // offer describes the tools of the turn in place of what is registered of them. Without
@@ -277,10 +276,8 @@ func find(name string, names []string) int {
 	if i := slices.Index(names, name); i >= 0 { // as it is listed
 		return i
 	}
-	name = norm.NFKC.String(strings.TrimSpace(name))
-	bare := strings.TrimPrefix(strings.ReplaceAll(name, `\`, "/"), "./")
+	bare := strings.TrimPrefix(strings.ReplaceAll(norm.NFKC.String(strings.TrimSpace(name)), `\`, "/"), "./")
 	for _, means := range [...]func(string) bool{
-		func(n string) bool { return n == name },
 		func(n string) bool { return n == bare },
 		func(n string) bool { return strings.EqualFold(n, bare) },
 		func(n string) bool { return strings.EqualFold(path.Base(n), bare) }, // none that has a folder

@@ -27,11 +27,10 @@ func described(pairs ...string) (list []*skills.Skill) {
 // listOf is the catalogue alone, which may hold what no reader lets through.
 func listOf(t *testing.T, size int, list ...*skills.Skill) string {
 	t.Helper()
-	r := provide(t, skills.ProviderConfig{
-		Template: "{skills}", CatalogueSize: size,
-		Source: skills.Source(func(context.Context, *actions.Turn) ([]*skills.Skill, error) { return list, nil }),
-	})
-	return r.extend(nil).Text
+	if size > 0 {
+		return skills.Lines(t.Context(), size, list)
+	}
+	return provide(t, skills.ProviderConfig{Template: "{skills}", Sources: []skills.Source{memory(list...)}}).extend(nil).Text
 }
 
 func TestCatalogueIsALineEach(t *testing.T) {
@@ -99,11 +98,11 @@ func TestCatalogueKeepsToItsBudget(t *testing.T) {
 
 func TestThatDescriptionsAreCutIsLoggedOnce(t *testing.T) {
 	t.Parallel()
-	list, others := described("a", "much more"), described("b", "no less")
-	r := provide(t, skills.ProviderConfig{CatalogueSize: 5, Source: skills.Source(func(context.Context, *actions.Turn) ([]*skills.Skill, error) {
+	list, others := described("a", strings.Repeat("much more", 3000)), described("b", strings.Repeat("no less", 4000))
+	r := provide(t, skills.ProviderConfig{Sources: []skills.Source{func(context.Context, *actions.Turn) ([]*skills.Skill, error) {
 		list, others = others, list
 		return others, nil
-	})})
+	}}})
 	var log bytes.Buffer
 	ctx := zerolog.New(&log).WithContext(t.Context())
 	for range 6 {
@@ -111,7 +110,7 @@ func TestThatDescriptionsAreCutIsLoggedOnce(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	const once = `{"level":"warn","skills":1,"characters":2,"message":"descriptions of skills are cut, so that their list is not too long"}` + "\n"
+	const once = `{"level":"warn","skills":1,"characters":1024,"message":"descriptions of skills are cut, so that their list is not too long"}` + "\n"
 	if log.String() != once+once { // a list each
 		t.Errorf("logged %s", log.String())
 	}

@@ -45,7 +45,7 @@ func TestCommand(t *testing.T) {
 	if reply, _, err := none.Command(t.Context(), none.turn("mia"), ""); err != nil || reply != "There are no skills here." {
 		t.Errorf("%q, %v", reply, err)
 	}
-	away := provide(t, skills.ProviderConfig{Source: skills.Source(failing)})
+	away := provide(t, skills.ProviderConfig{Sources: []skills.Source{failing}})
 	if _, _, err := away.Command(t.Context(), away.turn("mia"), ""); !errors.Is(err, errSource) {
 		t.Error(err)
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path"
@@ -28,7 +27,6 @@ const (
 	maxFolders  = 2000 // that are searched for skills
 	maxFiles    = 2000 // files and folders of one skill
 	maxText     = 256 << 10
-	maxResource = 1 << 20
 	maxFileName = 200 // bytes, with folders: models are told names before the skill is loaded
 )
 
@@ -45,8 +43,8 @@ type Config struct {
 	// other link, and without FollowLinks every link, is skipped.
 	FollowLinks bool
 	// Validate is for whoever writes skills. A root, or a folder right in one, that has no SKILL.md
-	// in it or below it is a fault, and so is a folder that cannot be searched; scripts that the sandbox would refuse to
-	// copy are a warning.
+	// in it or below it is a fault, and so is a folder that cannot be searched; scripts that the
+	// sandbox would refuse to copy are a warning.
 	Validate bool
 	// Reload makes the Source look again, at most once a second. Without it, it looks once.
 	Reload bool
@@ -63,27 +61,20 @@ var (
 // are not searched. A skill with a fault is left out and the others are found all the same; so is
 // a root that does not exist. A folder that is reached in several ways is one skill. Of several
 // skills of one name, whatever its case, the first is found. The error is that of ctx.
-func (c Config) Discover(ctx context.Context) ([]*Skill, []Fault, error) { return c.discover(ctx, nil) }
-
-// discover is Discover. Where something is faulty now, it keeps the skill of last.
-func (c Config) discover(ctx context.Context, last []*Skill) ([]*Skill, []Fault, error) {
-	w := &walker{Config: c, last: last, seen: map[place]int{}}
+func (c Config) Discover(ctx context.Context) ([]*Skill, []Fault, error) {
+	w := &walker{Config: c, searched: map[string]int{}}
 	for _, root := range c.Roots {
 		w.addRoot(root)
 	}
 	for _, root := range w.roots {
-		if err := w.walkFolder(ctx, root); err != nil {
+		if err := w.search(ctx, root); err != nil {
 			return nil, nil, fmt.Errorf("look for skills in %s: %w", root.shown, err)
-		}
-		if c.Validate {
-			w.noteEmpty(root)
 		}
 	}
 	first, others := distinct(w.skills)
 	for _, s := range others {
 		before := first[slices.IndexFunc(first, func(f *Skill) bool { return strings.EqualFold(f.Name, s.Name) })]
-		at := filepath.Join(s.Dir, fileName)
-		w.note(true, at, "is not used: the skill %s in %s comes first", quoted(before.Name), before.Dir)
+		w.note(true, filepath.Join(s.Dir, fileName), "is not used: the skill %s in %s comes first", quoted(before.Name), before.Dir)
 	}
 	return first, w.faults, nil
 }
@@ -91,26 +82,22 @@ func (c Config) discover(ctx context.Context, last []*Skill) ([]*Skill, []Fault,
 // walker looks for skills.
 type walker struct {
 	Config
-	last    []*Skill // that were found last time
-	roots   []folder
-	seen    map[place]int // how deep folders stood; no deeper they are not searched again
-	folders int
-	full    bool // a cap was reached, and said
-	skills  []*Skill
-	faults  []Fault
+	roots    []folder
+	searched map[string]int // how deep folders stood; no deeper they are not searched again
+	folders  int            // that were searched
+	full     bool           // a cap was reached, and said
+	hits     int            // skills and faults so far, those that were known before too
+	skills   []*Skill
+	faults   []Fault
 }
 
 // folder is a folder or file at which the walker stands.
 type folder struct {
 	place
 	shown  string // as faults name it
-	name   string // its last name, or that of the link that leads to it; of a skill's file: its path in the skill
+	name   string // its last name, or that of the link that leads to it
 	depth  int
 	linked bool // a link leads here from within a skill: it does not come along when the skill is copied
-}
-
-func (f folder) below(name string) folder {
-	return folder{place{f.root, path.Join(f.path, name)}, filepath.Join(f.shown, name), name, f.depth + 1, f.linked}
 }
 
 // holds says that another folder is this one or in it.
@@ -120,6 +107,7 @@ func (p place) holds(dir string) bool {
 }
 
 func (w *walker) note(warning bool, path, format string, args ...any) {
+	w.hits++
 	w.faults = append(w.faults, Fault{Path: path, Text: fmt.Sprintf(format, args...), Warning: warning})
 }
 
@@ -130,100 +118,99 @@ func (w *walker) addRoot(root string) {
 		w.note(!w.Validate, `""`, "names no folder")
 		return
 	}
-	full, err := filepath.Abs(root)
-	name := filepath.Base(full)
+	name, err := filepath.Abs(root)
+	full := name
 	if err == nil {
-		full, err = filepath.EvalSymlinks(full)
-	}
-	var info fs.FileInfo
-	if err == nil {
-		info, err = os.Stat(full)
+		full, err = filepath.EvalSymlinks(name)
 	}
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		w.note(!w.Validate, root, "does not exist")
 	case err != nil:
 		w.note(false, root, "cannot be searched: %v", err)
-	case !info.IsDir():
-		w.note(false, root, "Not a directory")
 	default:
-		w.roots = append(w.roots, folder{place: place{full, "."}, shown: root, name: name})
+		w.roots = append(w.roots, folder{place: place{full, "."}, shown: root, name: filepath.Base(name)})
 	}
 }
 
-// walkFolder opens a folder and looks for skills in it. The error is that of ctx.
-func (w *walker) walkFolder(ctx context.Context, at folder) error {
-	dir, err := at.open()
-	if err != nil {
-		w.note(!w.Validate && at.depth > 0, at.shown, "is skipped: %v", err)
-		w.keep(at)
-		return nil
-	}
-	defer dir.Close() //nolint:errcheck // opened to read only
-	depth, seen := w.seen[at.place]
-	if err := ctx.Err(); err != nil || w.full || seen && depth <= at.depth {
+// search looks for skills in a folder. The error is that of ctx.
+func (w *walker) search(ctx context.Context, at folder) error {
+	depth, searched := w.searched[at.full()]
+	if err := ctx.Err(); err != nil || w.full || searched && depth <= at.depth {
 		return err
 	}
-	w.seen[at.place] = at.depth
+	list, all, err := at.list(maxFolders + maxFiles)
+	switch {
+	case errors.Is(err, errNoFolder) && at.depth == 0:
+		w.note(false, at.shown, "Not a directory")
+		return nil
+	case err != nil:
+		w.note(!w.Validate && at.depth > 0, at.shown, "cannot be searched: %v", err)
+		return nil
+	case !all:
+		w.note(false, at.shown, "more than %d entries: the rest is not looked at", maxFolders+maxFiles)
+	}
+	for _, name := range []string{fileName, strings.ToLower(fileName)} {
+		if i := slices.IndexFunc(list, func(e fs.DirEntry) bool { return e.Name() == name && !e.IsDir() }); i >= 0 {
+			w.load(ctx, at, list[i])
+			return nil
+		}
+	}
+	w.searched[at.full()] = at.depth
 	if w.folders++; w.folders > maxFolders {
 		w.full = true
 		w.note(false, at.shown, "more than %d folders: the rest is not searched", maxFolders)
 		return nil
 	}
-	list, all, err := entries(dir, maxFolders+maxFiles)
-	if err != nil {
-		w.note(false, at.shown, "cannot be searched: %v", err)
-		w.keep(at)
-		return nil
-	}
-	if !all {
-		w.note(false, at.shown, "more than %d entries: the rest is not looked at", maxFolders+maxFiles)
-	}
-	for _, name := range []string{fileName, strings.ToLower(fileName)} {
-		if slices.ContainsFunc(list, func(e fs.DirEntry) bool { return e.Name() == name && !e.IsDir() }) {
-			w.load(ctx, at, name)
-			return nil
-		}
-	}
+	hits := w.hits
 	for _, entry := range list {
-		name := entry.Name()
-		below := at.below(name)
-		switch {
-		case skipped(name), below.depth > maxDepth:
-		case entry.IsDir():
-			err = w.walkFolder(ctx, below)
-		case entry.Type()&fs.ModeSymlink != 0:
-			err = w.walkLink(ctx, below)
+		if skipped(entry.Name()) || at.depth == maxDepth {
+			continue
 		}
+		below, isDir, err := w.below(at, entry)
 		if err != nil {
-			return err
+			if info, gone := os.Stat(below.full()); gone != nil || info.IsDir() { // links to files do not matter here
+				w.note(!w.Validate, below.shown, "is skipped: %v", err)
+			}
+		} else if isDir {
+			if err := w.search(ctx, below); err != nil {
+				return err
+			}
 		}
+	}
+	if w.Validate && at.depth <= 1 && w.hits == hits && (at.depth == 0 || !strings.HasPrefix(at.name, ".")) {
+		w.note(false, filepath.Join(at.shown, fileName), "Missing required file: %s, in this folder or below it, %d folders deep at most", fileName, maxDepth)
 	}
 	return nil
 }
 
-// noteEmpty notes a root that has neither a skill nor a fault in it, or else the folders right in
-// it that have none.
-func (w *walker) noteEmpty(root folder) {
-	empty := func(at folder) bool {
-		return !slices.ContainsFunc(w.skills, func(s *Skill) bool { return at.holds(s.Dir) }) &&
-			!slices.ContainsFunc(w.faults, func(f Fault) bool { return strings.HasPrefix(f.Path, at.shown) })
+// below is what an entry of a folder is, or where it leads if it is a link that may be followed,
+// which has to be inside of one of the roots. That is opened without following links, so it may
+// well be outdated.
+func (w *walker) below(at folder, entry fs.DirEntry) (below folder, isDir bool, err error) {
+	name := entry.Name()
+	below = folder{place{at.root, path.Join(at.path, name)}, filepath.Join(at.shown, name), name, at.depth + 1, at.linked}
+	switch {
+	case entry.Type()&fs.ModeSymlink == 0:
+		return below, entry.IsDir(), nil
+	case !w.FollowLinks:
+		return below, false, errors.New("is a symbolic link")
 	}
-	folders := []folder{root}
-	if !empty(root) && w.index(root.full()) < 0 {
-		entries, _ := os.ReadDir(root.full()) // it was read before
-		folders = nil
-		for _, entry := range entries {
-			if entry.IsDir() && !skipped(entry.Name()) && !strings.HasPrefix(entry.Name(), ".") {
-				folders = append(folders, root.below(entry.Name()))
-			}
-		}
+	target, err := filepath.EvalSymlinks(below.full())
+	if err != nil {
+		return below, false, err
 	}
-	for _, at := range folders {
-		if empty(at) {
-			w.note(false, filepath.Join(at.shown, fileName), "Missing required file: %s, in this folder or below it, %d folders deep at most", fileName, maxDepth)
-		}
+	i := slices.IndexFunc(w.roots, func(root folder) bool { return root.holds(target) })
+	if i < 0 {
+		return below, false, errors.New("is a symbolic link that leads out of the folders of skills")
 	}
+	info, err := os.Lstat(target)
+	if err != nil {
+		return below, false, err
+	}
+	inside, err := filepath.Rel(w.roots[i].root, target)
+	below.place, below.linked = place{w.roots[i].root, filepath.ToSlash(inside)}, true
+	return below, info.IsDir(), err
 }
 
 // skipped says that a folder is not part of a skill, as those in which Kubernetes keeps the
@@ -232,81 +219,36 @@ func skipped(name string) bool {
 	return name == ".git" || name == "node_modules" || name == "__pycache__" || strings.HasPrefix(name, "..")
 }
 
-// walkLink walks the folder that a link leads to, if that is allowed. A link to a file is
-// none of the walker's business.
-func (w *walker) walkLink(ctx context.Context, at folder) error {
-	if info, err := os.Stat(at.full()); err == nil && !info.IsDir() {
-		return nil
+// load reads the skill in a folder. Its SKILL.md may be a link as far as links are followed.
+func (w *walker) load(ctx context.Context, at folder, entry fs.DirEntry) {
+	w.hits++
+	if slices.ContainsFunc(w.skills, func(s *Skill) bool { return s.Dir == at.full() }) { // found through another root
+		return
 	}
-	to, err := w.follow(at.place)
-	if err != nil {
-		w.note(!w.Validate, at.shown, "is skipped: %v", err)
-		return nil
-	}
-	at.place = to
-	return w.walkFolder(ctx, at)
-}
-
-// follow finds where a link leads to, which has to be inside of one of the roots. What it
-// returns is opened without following links, so it may well be outdated.
-func (w *walker) follow(link place) (place, error) {
-	if !w.FollowLinks {
-		return place{}, errors.New("is a symbolic link")
-	}
-	target, err := filepath.EvalSymlinks(link.full())
-	if err != nil {
-		return place{}, err
-	}
-	for _, root := range w.roots {
-		if root.holds(target) {
-			inside, err := filepath.Rel(root.root, target)
-			return place{root.root, filepath.ToSlash(inside)}, err
-		}
-	}
-	return place{}, errors.New("is a symbolic link that leads out of the folders of skills")
-}
-
-// keep takes the skills in a folder and below it as they were found last.
-func (w *walker) keep(at folder) {
-	for _, s := range w.last {
-		if at.holds(s.Dir) && w.index(s.Dir) < 0 && len(w.skills) < maxSkills {
-			w.skills = append(w.skills, s)
-		}
-	}
-}
-
-// index is where the skill of a folder stands, -1 if it was not found yet.
-func (w *walker) index(dir string) int {
-	return slices.IndexFunc(w.skills, func(s *Skill) bool { return s.Dir == dir })
-}
-
-// load reads the skill in a folder.
-func (w *walker) load(ctx context.Context, at folder, name string) {
-	before := w.index(at.full()) // found through another root, or kept until now
-	if before < 0 && len(w.skills) == maxSkills {
+	if len(w.skills) == maxSkills {
 		w.full = true
 		w.note(false, at.shown, "more than %d skills: the rest is not loaded", maxSkills)
 		return
 	}
-	p := &parsing{path: filepath.Join(at.shown, name), lenient: w.Lenient}
-	text, err := w.readText(at.below(name).place)
-	var s Skill
-	if err != nil {
-		p.fault(0, "cannot be read: %v", err)
-	} else {
-		s = p.parse(text, at.name)
+	var text []byte
+	file, _, err := w.below(at, entry)
+	if err == nil {
+		text, err = file.read(maxText)
 	}
-	w.faults = append(w.faults, p.faults...)
-	if !sound(p.faults) {
-		w.keep(at)
-		delete(w.seen, at.place) // by the name of another link, or its own, it may do
+	if err != nil {
+		w.note(false, file.shown, "cannot be read: %v", err)
 		return
 	}
-	w.seen[at.place] = 0 // done, however it is reached
+	p := &parsing{path: file.shown, lenient: w.Lenient}
+	s := p.parse(text, at.name)
+	w.faults = append(w.faults, p.faults...)
+	if !sound(p.faults) {
+		return
+	}
 	s.Dir, s.at = at.full(), at.place
-	at.depth, at.name = 0, ""
+	at.depth, at.linked = 0, false
 	f := &files{walker: w, skill: &s, left: maxFiles}
-	f.scan(ctx, at)
+	f.scan(ctx, at, "")
 	slices.SortFunc(s.Resources, func(a, b Resource) int { return strings.Compare(a.Name, b.Name) })
 	slices.SortFunc(s.Scripts, func(a, b Script) int { return strings.Compare(a.Name, b.Name) })
 	if w.Validate && len(s.Scripts) > 0 {
@@ -314,21 +256,7 @@ func (w *walker) load(ctx context.Context, at folder, name string) {
 			w.note(true, at.shown, "its scripts cannot be run: %v", err)
 		}
 	}
-	if before < 0 {
-		w.skills = append(w.skills, &s)
-	} else {
-		w.skills[before] = &s
-	}
-}
-
-// readText reads SKILL.md, which may be a link as far as links are followed.
-func (w *walker) readText(at place) ([]byte, error) {
-	if info, err := os.Lstat(at.full()); err == nil && info.Mode()&fs.ModeSymlink != 0 {
-		if at, err = w.follow(at); err != nil {
-			return nil, err
-		}
-	}
-	return readAll(at.file, maxText)
+	w.skills = append(w.skills, &s)
 }
 
 // files looks for the files of one skill.
@@ -339,15 +267,10 @@ type files struct {
 	full  bool
 }
 
-// scan lists the files in a folder of the skill. What is left out is a warning.
-func (f *files) scan(ctx context.Context, at folder) {
-	dir, err := at.open()
-	if err != nil {
-		f.note(true, at.shown, "is left out: %v", err)
-		return
-	}
-	defer dir.Close() //nolint:errcheck // opened to read only
-	list, all, err := entries(dir, f.left)
+// scan lists the files in a folder of the skill, of which inside is the path in the skill. What
+// is left out is a warning.
+func (f *files) scan(ctx context.Context, at folder, inside string) {
+	list, all, err := at.list(f.left)
 	if err != nil {
 		f.note(true, at.shown, "is left out: %v", err)
 		return
@@ -357,160 +280,53 @@ func (f *files) scan(ctx context.Context, at folder) {
 		f.note(true, at.shown, "more than %d files in one skill: the rest is left out", maxFiles)
 	}
 	for _, entry := range list {
-		name := entry.Name()
-		if skipped(name) || ctx.Err() != nil { // which Discover says
+		if skipped(entry.Name()) || ctx.Err() != nil { // which Discover says
 			continue
 		}
-		below := at.below(name)
-		below.name = path.Join(at.name, name)
-		isDir := entry.IsDir()
-		if entry.Type()&fs.ModeSymlink != 0 {
-			var info fs.FileInfo
-			to, err := f.follow(below.place)
-			if err == nil {
-				info, err = os.Lstat(to.full())
-			}
-			if err != nil {
-				f.note(true, below.shown, "is left out: %v", err)
-				continue
-			}
-			below.place, below.linked, isDir = to, true, info.IsDir()
+		below, isDir, err := f.below(at, entry)
+		name := path.Join(inside, entry.Name())
+		if err == nil && !isDir {
+			err = f.add(below, name)
+		} else if err == nil && below.depth < maxDepth {
+			f.scan(ctx, below, name)
 		}
-		if !isDir {
-			f.add(below)
-		} else if below.depth < maxDepth {
-			f.scan(ctx, below)
+		if err != nil {
+			f.note(true, below.shown, "is left out: %v", err)
 		}
 	}
 }
 
 // add lists a file if it is a resource or a script by its name, can be read, and its name
 // does no harm where it is shown. SKILL.md and licences are nothing to read for a task.
-func (f *files) add(at folder) {
-	ext := path.Ext(at.name)
-	stem := strings.ToLower(strings.TrimSuffix(path.Base(at.name), ext))
-	ext = strings.ToLower(ext)
+func (f *files) add(at folder, name string) error {
+	lower := strings.ToLower(path.Base(name))
+	ext := path.Ext(lower)
 	isResource := slices.Contains(resourceFiles, ext)
-	if !isResource && !slices.Contains(scriptFiles, ext) || slices.Contains([]string{"license", "licence", "copying", "notice"}, stem) || strings.EqualFold(stem+ext, fileName) {
-		return
+	if !isResource && !slices.Contains(scriptFiles, ext) || lower == strings.ToLower(fileName) ||
+		slices.Contains([]string{"license", "licence", "copying", "notice"}, strings.TrimSuffix(lower, ext)) {
+		return nil
 	}
 	file, err := at.file()
-	var info fs.FileInfo
-	if err == nil {
-		info, err = file.Stat()
-		_ = file.Close() // opened to look only
+	if err != nil {
+		return err
 	}
+	info, err := file.Stat()
+	_ = file.Close() // opened to look only
 	switch {
 	case err != nil:
-		f.note(true, at.shown, "is left out: %v", err)
-		return
+		return err
 	case info.Size() > maxResource:
-		f.note(true, at.shown, "is left out: it has %d bytes, more than %d", info.Size(), maxResource)
-		return
-	case len(at.name) > maxFileName:
-		f.note(true, at.shown, "is left out: its name has %d bytes, more than %d", len(at.name), maxFileName)
-		return
-	case !utf8.ValidString(at.name) || strings.ContainsFunc(at.name, func(r rune) bool { return !unicode.IsGraphic(r) || isBlank(r) }):
-		f.note(true, at.shown, "is left out: its name is no plain text")
-		return
-	}
-	switch {
+		return fmt.Errorf("it has %d bytes, more than %d", info.Size(), maxResource)
+	case len(name) > maxFileName:
+		return fmt.Errorf("its name has %d bytes, more than %d", len(name), maxFileName)
+	case !utf8.ValidString(name) || strings.ContainsFunc(name, func(r rune) bool { return !unicode.IsGraphic(r) || isBlank(r) }):
+		return errors.New("its name is no plain text")
 	case isResource:
-		f.skill.Resources = append(f.skill.Resources, Resource{Name: at.name, file: at.place, size: info.Size()})
+		f.skill.Resources = append(f.skill.Resources, Resource{Name: name, file: at.place, size: info.Size()})
 	case at.linked:
-		f.note(true, at.shown, "is left out of the scripts: they run in a copy of their skill, and links do not come along")
+		return errors.New("scripts run in a copy of their skill, and links do not come along")
 	default:
-		f.skill.Scripts = append(f.skill.Scripts, Script{Name: at.name})
+		f.skill.Scripts = append(f.skill.Scripts, Script{Name: name})
 	}
-}
-
-// place is a folder or file below a trusted root, by a path without links.
-type place struct {
-	root string // absolute
-	path string // with slashes, "." for the root itself
-}
-
-// full is the path for everything but opening.
-func (p place) full() string { return filepath.Join(p.root, filepath.FromSlash(p.path)) }
-
-// open opens a folder step by step from its root. The folders above that are the operator's.
-func (p place) open() (*os.Root, error) {
-	dir, err := openFolder(os.Lstat, os.OpenRoot, p.root)
-	if err != nil || p.path == "." {
-		return dir, err
-	}
-	for name := range strings.SplitSeq(p.path, "/") {
-		sub, err := openFolder(dir.Lstat, dir.OpenRoot, name)
-		_ = dir.Close() // opened to read only
-		if err != nil {
-			return nil, err
-		}
-		dir = sub
-	}
-	return dir, nil
-}
-
-// openFolder opens a folder. It does not follow links: what was looked at has to be what was
-// opened, so that a link put there in between is found.
-func openFolder(lstat func(string) (fs.FileInfo, error), open func(string) (*os.Root, error), name string) (*os.Root, error) {
-	seen, err := lstat(name)
-	switch {
-	case err != nil:
-		return nil, err
-	case seen.Mode()&fs.ModeSymlink != 0:
-		return nil, fmt.Errorf("%s is a symbolic link", name)
-	case !seen.IsDir():
-		return nil, fmt.Errorf("%s is no folder", name)
-	}
-	dir, err := open(name)
-	if err != nil {
-		return nil, err
-	}
-	if opened, err := dir.Stat("."); err != nil || !os.SameFile(seen, opened) {
-		return nil, errors.Join(fmt.Errorf("%s was exchanged while it was opened", name), dir.Close())
-	}
-	return dir, nil
-}
-
-// file opens the file of that place.
-func (p place) file() (*os.File, error) {
-	folder, name := path.Split(p.path)
-	dir, err := place{p.root, path.Clean("./" + folder)}.open()
-	if err != nil {
-		return nil, err
-	}
-	defer dir.Close() //nolint:errcheck // opened to read only
-	return sandbox.OpenFile(dir, name)
-}
-
-// readAll reads a file of at most most bytes.
-func readAll(open func() (*os.File, error), most int64) ([]byte, error) {
-	file, err := open()
-	if err != nil {
-		return nil, err
-	}
-	defer file.Close() //nolint:errcheck // opened to read only
-	raw, err := io.ReadAll(io.LimitReader(file, most+1))
-	if err == nil && int64(len(raw)) > most {
-		return nil, fmt.Errorf("%s is too large: more than %d bytes", path.Base(file.Name()), most)
-	}
-	return raw, err
-}
-
-// entries lists a folder in the order of names, at most most of it, and says whether that is
-// all.
-func entries(dir *os.Root, most int) (list []fs.DirEntry, all bool, err error) {
-	file, err := dir.Open(".")
-	if err != nil {
-		return nil, false, err
-	}
-	defer file.Close() //nolint:errcheck // opened to read only
-	list, err = file.ReadDir(most + 1)
-	if err != nil && !errors.Is(err, io.EOF) {
-		return nil, false, err
-	}
-	all = len(list) <= most
-	list = list[:min(len(list), most)]
-	slices.SortFunc(list, func(a, b fs.DirEntry) int { return strings.Compare(a.Name(), b.Name()) })
-	return list, all, nil
+	return nil
 }

@@ -190,7 +190,7 @@ func TestFiles(t *testing.T) {
 		"links":            {map[string]string{"a.md": "", "leak.md": "->" + outside + "/secret.md", "scripts": "->" + outside}, skills.Config{}, "a.md|", []string{"leak.md: warning: is left out", "scripts: warning: is left out"}},
 		"links out":        {map[string]string{"leak.md": "->" + outside + "/secret.md", "up": "->../.."}, skills.Config{FollowLinks: true}, "|", []string{"leads out", "leads out"}},
 		"links within":     {map[string]string{"a/x.md": "", "b": "->a", "c.md": "->a/x.md", "d.md": "->gone"}, skills.Config{FollowLinks: true}, "a/x.md b/x.md c.md|", []string{"d.md: warning: is left out"}},
-		"linked scripts":   {map[string]string{"a/x.sh": "", "b": "->a", "c.sh": "->a/x.sh", "d/e": "->../../s/a"}, skills.Config{FollowLinks: true}, "|a/x.sh", []string{"b/x.sh: warning: is left out of the scripts", "c.sh: warning: is left out of the scripts", "d/e/x.sh: warning"}},
+		"linked scripts":   {map[string]string{"a/x.sh": "", "b": "->a", "c.sh": "->a/x.sh", "d/e": "->../../s/a"}, skills.Config{FollowLinks: true}, "|a/x.sh", []string{"b/x.sh: warning: is left out: scripts run in a copy", "c.sh: warning: is left out: scripts run in a copy", "d/e/x.sh: warning"}},
 		"as on the disk":   {map[string]string{"re\u0301sume\u0301.md": "", "\ufb01le.md": "", "a\u00a0b.md": "", "\u30ab\u3099.sh": ""}, skills.Config{}, "a\u00a0b.md re\u0301sume\u0301.md \ufb01le.md|\u30ab\u3099.sh", nil},
 		"long names":       {map[string]string{"d/" + strings.Repeat("a", 195) + ".md": "", "d/" + strings.Repeat("b", 196) + ".md": ""}, skills.Config{}, "d/" + strings.Repeat("a", 195) + ".md|", []string{"is left out: its name has 201 bytes, more than 200"}},
 		"loop":             {map[string]string{"a/x.md": "", "a/b": "->.."}, skills.Config{FollowLinks: true}, "a/b/a/b/a/x.md a/b/a/x.md a/x.md|", nil},
@@ -267,7 +267,7 @@ func TestValidate(t *testing.T) {
 	}{
 		"a skill":             {map[string]string{"a/SKILL.md": named("a"), "a/scripts/x.py": ""}, "a", nil},
 		"a folder of skills":  {map[string]string{"a/SKILL.md": named("a"), "g/b/SKILL.md": named("b"), ".github/x": "", "README.md": ""}, "", nil},
-		"no skill":            {map[string]string{"a/README.md": "", "b/c/x": ""}, "", []string{"SKILL.md: Missing required file: SKILL.md"}},
+		"no skill":            {map[string]string{"a/README.md": "", "b/c/x": ""}, "", []string{"a/SKILL.md: Missing required file: SKILL.md", "b/SKILL.md: Missing required file: SKILL.md"}},
 		"empty":               {nil, "", []string{"SKILL.md: Missing required file: SKILL.md"}},
 		"one without":         {map[string]string{"a/SKILL.md": named("a"), "b/Skill.md": "", "c/d/": "", "g/e/SKILL.md": named("e")}, "", []string{"b/SKILL.md: Missing", "c/SKILL.md: Missing"}},
 		"deeper":              {map[string]string{"a/SKILL.md": named("a"), "b/2/3/4/5/6/7/SKILL.md": named("7"), "c/2/3/4/5/6/x.md": ""}, "", []string{"b/SKILL.md: Missing required file: SKILL.md, in this folder or below it, 6 folders deep at most", "c/SKILL.md: Missing required file: SKILL.md, in this folder or below it, 6 folders deep at most\n"}},

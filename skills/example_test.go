@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/planbot-go/planbot/actions"
 	"github.com/planbot-go/planbot/skills"
@@ -24,20 +25,29 @@ func forTenants(source skills.Source) skills.Source {
 	}
 }
 
-func ExampleAggregate() {
+func ExampleProvider_sources() {
 	greeting := &skills.Skill{
 		Name: "greeting", Description: "Greets. Use it when somebody says hello.", Instructions: "Say hello, with the name.",
 	}
 	files := skills.Config{Roots: []string{"../examples/skills"}}.Source()
-	source := skills.Aggregate(forTenants(files), skills.Memory(greeting))
-	list, err := source(context.Background(), nil)
-	for _, s := range list {
-		fmt.Println(s.Name)
+	provider, err := skills.NewProvider(skills.ProviderConfig{
+		Skills:   []*skills.Skill{greeting},
+		Sources:  []skills.Source{forTenants(files)},
+		Template: "{skills}",
+	})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	extra, err := provider.Extend(context.Background(), nil)
+	for line := range strings.Lines(extra.Text) {
+		name, _, _ := strings.Cut(line, ":")
+		fmt.Println(name)
 	}
 	fmt.Println(err)
 	// Output:
+	// greeting
 	// translator
 	// unit-converter
-	// greeting
 	// <nil>
 }

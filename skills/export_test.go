@@ -3,6 +3,7 @@ package skills
 import (
 	"context"
 
+	"github.com/planbot-go/planbot/actions"
 	"github.com/planbot-go/planbot/skills/sandbox"
 )
 
@@ -16,8 +17,19 @@ const (
 // CommandLine is how scripts get their arguments.
 var CommandLine = commandLine
 
-// Seconds is how a limit of time is told.
-var Seconds = seconds
+// Skills are those that a person may use in the turn.
+func (p *Provider) Skills(ctx context.Context, turn *actions.Turn) ([]*Skill, error) {
+	c, err := p.catalogue(ctx, turn, true)
+	if err != nil {
+		return nil, err
+	}
+	return c.skills, nil
+}
+
+// Lines lists skills in so many characters.
+func Lines(ctx context.Context, budget int, list []*Skill) string {
+	return (&catalogue{skills: list}).lines(ctx, budget)
+}
 
 // Describe says what bytes are.
 var Describe = describe

@@ -35,7 +35,7 @@ func TestFolderThatCannotBeRead(t *testing.T) {
 	if len(all.Skills) != 1 || len(faults) != 3 {
 		t.Fatalf("%d skills, faults %q", len(all.Skills), faults)
 	}
-	for i, want := range []string{"a/x: warning: is left out: ", "b: warning: is skipped: ", "c/SKILL.md: cannot be read: "} {
+	for i, want := range []string{"a/x: warning: is left out: ", "b: warning: cannot be searched: ", "c/SKILL.md: cannot be read: "} {
 		if !strings.HasPrefix(faults[i], want) || !strings.Contains(faults[i], "permission denied") {
 			t.Errorf("fault %q, want %q", faults[i], want)
 		}

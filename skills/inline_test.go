@@ -21,20 +21,15 @@ func convert(_ context.Context, _ *actions.Turn, in conversion) (actions.Result,
 	return actions.Text("%g", in.Value*in.Factor), nil
 }
 
-func ExampleMemory() {
-	source := skills.Memory(&skills.Skill{
+func ExampleSkill() {
+	s := &skills.Skill{
 		Name: "unit-converter", Description: "Converts units.", Instructions: "Find the factor, then run convert.", License: "MIT",
 		Resources: []skills.Resource{{Name: "factors.md", Description: "Factors of all units", Text: "1 mile = 1.60934 km"}},
 		Scripts:   []skills.Script{skills.Func("convert", "Multiplies", convert)},
-	})
-	list, err := source(context.Background(), nil)
-	if err != nil {
-		fmt.Println(err)
-		return
 	}
-	factors, _ := resource(list[0], "factors.md")
+	factors, _ := resource(s, "factors.md")
 	data, _ := factors.Read(context.Background())
-	fmt.Println(list[0].Name, list[0].License, data)
+	fmt.Println(s.Name, s.License, data)
 	// Output: unit-converter MIT 1 mile = 1.60934 km
 }
 
@@ -85,22 +80,14 @@ func TestInline(t *testing.T) {
 
 func TestInlineFaults(t *testing.T) {
 	t.Parallel()
-	defer func() {
-		got := fmt.Sprint(recover())
-		for _, want := range []string{
-			`skill "My Skill": name "My Skill" has invalid characters`, "description",
-			`resource " ": the name is blank`, `resource "a": there are two`, `resource "b\n": the name is blank or has control characters`, `script "": the name`,
-		} {
-			if !strings.Contains(got, want) {
-				t.Errorf("no %s in %s", want, got)
-			}
-		}
-	}()
-	skills.Memory(&skills.Skill{
+	_, err := skills.NewProvider(skills.ProviderConfig{Skills: []*skills.Skill{{
 		Name: "My Skill", Description: " ",
-		Resources: []skills.Resource{{Name: " "}, {Name: "a"}, {Name: "a"}, {Name: "b\n"}},
-		Scripts:   []skills.Script{{}},
-	})
+	}}})
+	for _, want := range []string{`skill "My Skill": name "My Skill" has invalid characters`, "description"} {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("no %s in %v", want, err)
+		}
+	}
 }
 
 func TestDescribe(t *testing.T) {

@@ -73,6 +73,7 @@ func quoted(text string) string { return strconv.Quote(cut(text, 81)) }
 type parsing struct {
 	path    string
 	lenient bool
+	fields  map[string]*ast.MappingValueNode // of the front matter
 	faults  []Fault
 }
 
@@ -88,17 +89,6 @@ func (p *parsing) fault(line int, format string, args ...any) { p.note(false, li
 // flaw notes what the lenient mode lives with.
 func (p *parsing) flaw(line int, format string, args ...any) { p.note(p.lenient, line, format, args) }
 
-// err is the faults as one error, nil when there are none but warnings.
-func (p *parsing) err() error {
-	var all []error
-	for _, f := range p.faults {
-		if !f.Warning {
-			all = append(all, errors.New(f.String()))
-		}
-	}
-	return errors.Join(all...)
-}
-
 // parse reads the text of a SKILL.md and notes everything that is wrong with it, with lines. The
 // skill is to be used only if all of that are warnings; its Dir, Resources and Scripts are empty.
 // folder is the name of the folder that the file is in, which has to be the skill's; "": not
@@ -111,19 +101,11 @@ func (p *parsing) parse(text []byte, folder string) Skill {
 	}
 	whole := strings.ReplaceAll(strings.TrimPrefix(string(text), "\ufeff"), "\r\n", "\n")
 	head, body, ok := p.split(whole)
-	if !ok {
+	if !ok || !p.read(head) {
 		return Skill{}
 	}
-	fields, ok := p.fields(head)
-	if !ok {
-		return Skill{}
-	}
-	s := p.frontMatter(fields)
+	s := p.frontMatter()
 	s.Text, s.Instructions = whole, strings.TrimSpace(body)
-	lines := map[string]int{}
-	for name, f := range fields {
-		lines[name] = f.line
-	}
 	folder = norm.NFKC.String(folder)
 	wrong := s.Name == "" || strings.ContainsFunc(s.Name, odd)
 	if p.lenient && wrong && folder != "" && !strings.ContainsFunc(folder, odd) {
@@ -131,12 +113,12 @@ func (p *parsing) parse(text []byte, folder string) Skill {
 		if s.Name != "" {
 			what = "name " + quoted(s.Name) + " has invalid characters"
 		}
-		p.flaw(lines["name"], "%s: the directory's is used, %s", what, quoted(folder))
+		p.flaw(p.line("name"), "%s: the directory's is used, %s", what, quoted(folder))
 		s.Name = folder
 	}
-	p.check(&s, lines)
+	p.check(&s)
 	if folder != "" && s.Name != "" && folder != s.Name {
-		p.flaw(lines["name"], "directory name %s must match skill name %s", quoted(folder), quoted(s.Name))
+		p.flaw(p.line("name"), "directory name %s must match skill name %s", quoted(folder), quoted(s.Name))
 	}
 	slices.SortStableFunc(p.faults, func(a, b Fault) int { return cmp.Compare(a.Line, b.Line) })
 	return s
@@ -151,31 +133,22 @@ func (p *parsing) split(text string) (head, body string, ok bool) {
 	switch {
 	case len(fences) == 0 || fences[0][0] != 0:
 		p.fault(1, "must start with YAML frontmatter: the first line has to be ---")
-		return "", "", false
 	case len(fences) == 1:
 		p.fault(1, "YAML frontmatter is not properly closed: a line --- has to end it")
-		return "", "", false
-	}
-	head = text[fences[0][1]:fences[1][0]]
-	if len(head) > maxFrontMatter {
+	case fences[1][0]-fences[0][1] > maxFrontMatter:
 		p.fault(1, "YAML frontmatter exceeds %d bytes", maxFrontMatter)
-		return "", "", false
+	default:
+		return text[fences[0][1]:fences[1][0]], text[fences[1][1]:], true
 	}
-	return head, text[fences[1][1]:], true
-}
-
-// field is one field of the front matter.
-type field struct {
-	line int
-	node ast.Node
+	return "", "", false
 }
 
 // firstLine is the line of SKILL.md on which the YAML begins.
 const firstLine = 2
 
-// fields reads the front matter as a mapping. ok is false when it is none. YAML that is
-// wrong and can be repaired is read on also in strict mode, to find the other faults.
-func (p *parsing) fields(head string) (fields map[string]field, ok bool) {
+// read reads the front matter as a mapping, and is false when it is none. YAML that is wrong and
+// can be repaired is read on also in strict mode, to find the other faults.
+func (p *parsing) read(head string) bool {
 	root, line, err := parseYAML(head)
 	if err != nil {
 		before := len(p.faults)
@@ -183,15 +156,16 @@ func (p *parsing) fields(head string) (fields map[string]field, ok bool) {
 		if root, _, failed = parseYAML(p.repair(head)); failed != nil {
 			p.faults = p.faults[:before]
 			p.fault(line, "Invalid YAML in frontmatter: %v", err)
-			return nil, false
+			return false
 		}
 	}
 	mapping, is := root.(*ast.MappingNode)
 	if !is {
 		p.fault(firstLine, "frontmatter must be a YAML mapping")
-		return nil, false
+		return false
 	}
-	return p.entries(mapping), true
+	p.fields = p.entries(mapping)
+	return true
 }
 
 // parseYAML returns the root of the document, nil for an empty one, or the line of SKILL.md
@@ -206,9 +180,17 @@ func parseYAML(text string) (root ast.Node, line int, err error) {
 
 func lineOf(node ast.Node) int { return node.GetToken().Position.Line + firstLine - 1 }
 
+// line is that of a field, 0 where there is none.
+func (p *parsing) line(name string) int {
+	if f := p.fields[name]; f != nil {
+		return lineOf(f.Key)
+	}
+	return 0
+}
+
 // entries lists the entries of a mapping by name. The last one of a name counts.
-func (p *parsing) entries(mapping *ast.MappingNode) map[string]field {
-	fields := map[string]field{}
+func (p *parsing) entries(mapping *ast.MappingNode) map[string]*ast.MappingValueNode {
+	entries := map[string]*ast.MappingValueNode{}
 	for _, entry := range mapping.Values {
 		line := lineOf(entry.Key)
 		name, ok := textOf(entry.Key)
@@ -216,12 +198,12 @@ func (p *parsing) entries(mapping *ast.MappingNode) map[string]field {
 			p.flaw(line, "Unexpected fields: the key %s is no plain text", quoted(entry.Key.String()))
 			continue
 		}
-		if before, twice := fields[name]; twice {
-			p.flaw(line, "%s is given twice, first in line %d", quoted(name), before.line)
+		if before := entries[name]; before != nil {
+			p.flaw(line, "%s is given twice, first in line %d", quoted(name), lineOf(before.Key))
 		}
-		fields[name] = field{line, entry.Value}
+		entries[name] = entry
 	}
-	return fields
+	return entries
 }
 
 // textOf is a scalar as it was written: neither numbers nor words such as true are more
@@ -244,78 +226,84 @@ func textOf(node ast.Node) (string, bool) {
 }
 
 // frontMatter takes the values of the known fields, and notes every other field.
-func (p *parsing) frontMatter(fields map[string]field) Skill {
+func (p *parsing) frontMatter() Skill {
 	const disable = "disable-model-invocation" // of skills that were made for other agents
-	var m Skill
-	for _, name := range slices.Sorted(maps.Keys(fields)) {
-		key, f := strings.ToLower(name), fields[name]
+	for _, name := range slices.Sorted(maps.Keys(p.fields)) {
+		key, line := strings.ToLower(name), p.line(name)
 		known := slices.Contains([]string{"name", "description", "license", "compatibility", "metadata", "allowed-tools"}, key)
-		if known && key != name {
-			p.flaw(f.line, "Unexpected fields: %s, which is spelled %s", quoted(name), key)
-			if _, twice := fields[key]; twice || !p.lenient {
-				continue
-			}
-		}
 		switch {
-		case key == "name":
-			m.Name = norm.NFKC.String(p.text(key, f))
-		case key == "description":
-			m.Description = p.text(key, f)
-		case key == "license":
-			m.License = p.text(key, f)
-		case key == "compatibility":
-			m.Compatibility = p.text(key, f)
-		case key == "metadata":
-			m.Metadata = p.texts(key, f)
-		case key == "allowed-tools":
-			m.AllowedTools = p.tools(key, f)
+		case known && key != name:
+			p.flaw(line, "Unexpected fields: %s, which is spelled %s", quoted(name), key)
+			if p.lenient && p.fields[key] == nil {
+				p.fields[key] = p.fields[name]
+			}
 		case name == disable:
-			p.flaw(f.line, "Unexpected fields: %q, which is not in the specification; where it is read, only people can load the skill", name)
-			// What is not plainly off is on: more is kept from models.
-			m.DisableModelInvocation = !slices.Contains([]string{"", "false", "no"}, strings.ToLower(p.text(name, f)))
-		default:
-			p.flaw(f.line, "Unexpected fields: %s; the specification has none of this name, texts of your own go under metadata", quoted(name))
+			p.flaw(line, "Unexpected fields: %q, which is not in the specification; where it is read, only people can load the skill", name)
+		case !known:
+			p.flaw(line, "Unexpected fields: %s; the specification has none of this name, texts of your own go under metadata", quoted(name))
 		}
 	}
-	return m
+	return Skill{
+		Name:          norm.NFKC.String(p.text("name")),
+		Description:   p.text("description"),
+		License:       p.text("license"),
+		Compatibility: p.text("compatibility"),
+		Metadata:      p.texts("metadata"),
+		AllowedTools:  p.tools("allowed-tools"),
+		// What is not plainly off is on: more is kept from models.
+		DisableModelInvocation: !slices.Contains([]string{"", "false", "no"}, strings.ToLower(p.text(disable))),
+	}
 }
 
-// text is the value of a field that has one text, without white space around it.
-func (p *parsing) text(name string, f field) string {
-	text, ok := textOf(f.node)
+// text is the value of a field that has one text, without white space around it; "" where there is
+// no such field.
+func (p *parsing) text(name string) string {
+	f := p.fields[name]
+	if f == nil {
+		return ""
+	}
+	text, ok := textOf(f.Value)
 	if !ok {
-		p.flaw(f.line, "%s has to be one text, not %s", name, kindOf(f.node))
+		p.flaw(lineOf(f.Key), "%s has to be one text, not %s", name, kindOf(f.Value))
 	}
 	return strings.TrimSpace(text)
 }
 
 // texts is the value of a field that has texts by name.
-func (p *parsing) texts(name string, f field) map[string]string {
-	mapping, ok := f.node.(*ast.MappingNode)
+func (p *parsing) texts(name string) map[string]string {
+	f := p.fields[name]
+	if f == nil {
+		return nil
+	}
+	mapping, ok := f.Value.(*ast.MappingNode)
 	if !ok {
-		p.flaw(f.line, "%s has to be a mapping of texts to texts, not %s", name, kindOf(f.node))
+		p.flaw(lineOf(f.Key), "%s has to be a mapping of texts to texts, not %s", name, kindOf(f.Value))
 		return nil
 	}
 	texts := map[string]string{}
 	for key, entry := range p.entries(mapping) {
-		text, ok := textOf(entry.node)
-		if !ok {
-			p.flaw(entry.line, "%s: the value of %s has to be a text, not %s", name, quoted(key), kindOf(entry.node))
-			continue
+		if text, ok := textOf(entry.Value); ok {
+			texts[key] = text
+		} else {
+			p.flaw(lineOf(entry.Key), "%s: the value of %s has to be a text, not %s", name, quoted(key), kindOf(entry.Value))
 		}
-		texts[key] = text
 	}
 	return texts
 }
 
-// tools is the value of a field that lists tools: one text, or, as many write it, a list.
-func (p *parsing) tools(name string, f field) []string {
-	list, isList := f.node.(*ast.SequenceNode)
-	if !isList {
-		return splitTools(p.text(name, f))
+// tools is the value of a field that lists tools: one text, or, as many write it, a list. An empty
+// list allows none.
+func (p *parsing) tools(name string) []string {
+	f := p.fields[name]
+	if f == nil {
+		return nil
 	}
-	p.note(true, f.line, "%s is a list; the specification has one text with spaces between the tools", []any{name})
-	tools := []string{} // an empty list allows none
+	list, isList := f.Value.(*ast.SequenceNode)
+	if !isList {
+		return splitTools(p.text(name))
+	}
+	p.note(true, lineOf(f.Key), "%s is a list; the specification has one text with spaces between the tools", []any{name})
+	tools := []string{}
 	for _, node := range list.Values {
 		text, ok := textOf(node)
 		if !ok {
@@ -342,22 +330,16 @@ func splitTools(text string) []string {
 
 func kindOf(node ast.Node) string { return "a YAML " + strings.ToLower(node.Type().String()) }
 
-// check compares the values with the rules of the specification. lines tells where the
-// fields are; nil is for values from Go. Characters that a name cannot have are no matter of
-// leniency: names appear in prompts, paths and schemas.
-func (p *parsing) check(m *Skill, lines map[string]int) {
-	line, name := lines["name"], m.Name
+// check compares the values with the rules of the specification. Characters that a name cannot
+// have are no matter of leniency: names appear in prompts, paths and schemas.
+func (p *parsing) check(m *Skill) {
+	line, name := p.line("name"), m.Name
 	if name == "" {
 		p.fault(line, "Missing required field: name (or it is blank)")
 	}
-	for _, length := range []struct {
-		field, value string
-		most         int
-	}{{"name", name, maxName}, {"description", m.Description, maxDescription}, {"compatibility", m.Compatibility, maxCompatibility}} {
-		if n := utf8.RuneCountInString(length.value); n > length.most {
-			p.flaw(lines[length.field], "%s exceeds the %d character limit (it has %d)", length.field, length.most, n)
-		}
-	}
+	p.atMost(maxName, "name", name)
+	p.atMost(maxDescription, "description", m.Description)
+	p.atMost(maxCompatibility, "compatibility", m.Compatibility)
 	if name != strings.ToLower(name) {
 		p.flaw(line, "name %s has to be lowercase", quoted(name))
 	}
@@ -371,10 +353,16 @@ func (p *parsing) check(m *Skill, lines map[string]int) {
 		p.fault(line, "name %s has invalid characters: letters, digits and hyphens only", quoted(name))
 	}
 	if strings.TrimSpace(m.Description) == "" {
-		p.fault(lines["description"], "Missing required field: description (or it is blank)")
+		p.fault(p.line("description"), "Missing required field: description (or it is blank)")
 	}
-	if at, given := lines["compatibility"]; given && m.Compatibility == "" {
-		p.flaw(at, "compatibility is there, but blank")
+	if p.fields["compatibility"] != nil && m.Compatibility == "" {
+		p.flaw(p.line("compatibility"), "compatibility is there, but blank")
+	}
+}
+
+func (p *parsing) atMost(most int, field, value string) {
+	if n := utf8.RuneCountInString(value); n > most {
+		p.flaw(p.line(field), "%s exceeds the %d character limit (it has %d)", field, most, n)
 	}
 }
 
@@ -383,14 +371,10 @@ func odd(r rune) bool {
 	return r != '-' && !unicode.IsLetter(r) && !unicode.IsNumber(r) || r == utf8.RuneError || isBlank(r)
 }
 
-// plainEntry is a line with a key and a value that is no block; blockEntry one whose value is
-// the block of lines after it.
-var (
-	plainEntry = regexp.MustCompile(`^( *)([A-Za-z][\w-]*):[ \t]+([^\s|>#].*)$`)
-	blockEntry = regexp.MustCompile(`^( *)[A-Za-z][\w-]*:[ \t]+[|>]`)
-)
+// entryLine is a line with a key and a value, or the mark of a block that is the value.
+var entryLine = regexp.MustCompile(`^( *)([A-Za-z][\w-]*):[ \t]+([^\s#].*)$`)
 
-// repair mends the two mistakes that people make most in YAML: values that have to be quoted,
+// repair repairs the two mistakes that people make most in YAML: values that have to be quoted,
 // since there is a colon in them or a mark at their start, and lines indented by tabs. Every line
 // keeps its number.
 func (p *parsing) repair(head string) string {
@@ -402,31 +386,21 @@ func (p *parsing) repair(head string) string {
 			lines[i] = strings.ReplaceAll(indent, "\t", "  ") + text
 		}
 	}
-	for i := 0; i < len(lines); {
-		entry, at, value := plainEntry.FindStringSubmatch(lines[i]), i, ""
-		block := blockEntry.FindStringSubmatch(lines[i])
-		i++
-		if entry == nil && block == nil {
-			continue
-		}
-		found := entry
-		if found == nil {
-			found = block
-		}
-		indent := len(found[1])
-		for i < len(lines) && (strings.TrimSpace(lines[i]) == "" || len(lines[i])-len(strings.TrimLeft(lines[i], " ")) > indent) {
-			if text := strings.TrimSpace(lines[i]); text != "" {
-				value += " " + text
-			}
-			i++
-		}
+	for next := 0; next < len(lines); {
+		at, entry := next, entryLine.FindStringSubmatch(lines[next])
+		next++
 		if entry == nil {
 			continue
 		}
-		if value = strings.TrimSpace(entry[3] + value); needsQuotes(value) {
-			p.flaw(at+firstLine, "Invalid YAML in frontmatter: the value of %s has to be quoted", entry[2])
-			lines[at] = entry[1] + entry[2] + ": '" + strings.ReplaceAll(value, "'", "''") + "'"
-			clear(lines[at+1 : i])
+		indent, key, value := entry[1], entry[2], strings.Fields(entry[3])
+		for next < len(lines) && (strings.TrimSpace(lines[next]) == "" || strings.HasPrefix(lines[next], indent+" ")) {
+			value = append(value, strings.Fields(lines[next])...)
+			next++
+		}
+		if text := strings.Join(value, " "); needsQuotes(text) {
+			p.flaw(at+firstLine, "Invalid YAML in frontmatter: the value of %s has to be quoted", key)
+			lines[at] = indent + key + ": '" + strings.ReplaceAll(text, "'", "''") + "'"
+			clear(lines[at+1 : next])
 		}
 	}
 	return strings.Join(lines, "\n")
@@ -435,8 +409,8 @@ func (p *parsing) repair(head string) string {
 // needsQuotes says that YAML would not take a value for text, or for a list or mapping in
 // brackets.
 func needsQuotes(value string) bool {
-	if strings.ContainsAny(value[:1], `"'`) && strings.Count(value, value[:1]) == 1 {
-		return false // a quote that nobody closed
+	if strings.ContainsAny(value[:1], `"'`) && strings.Count(value, value[:1]) == 1 || strings.ContainsAny(value[:1], "|>") {
+		return false // a quote that nobody closed, or a block
 	}
 	root, _, err := parseYAML(value)
 	if _, isText := textOf(root); err != nil || isText {

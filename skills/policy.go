@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"path"
 	"slices"
 	"strings"
 
@@ -36,23 +37,16 @@ func approvedIn(turn *actions.Turn) approved {
 	return *a
 }
 
-// allow notes what passed.
-func (a approved) allow(u use, digest string) {
-	a[u.tool] = approvedPart{u.skill.Name + "/" + u.part(), digest}
-}
-
-// find returns the digest of what passed. asked is false where the policy was not asked about
-// the tool at all, as where plans run without a bot.
-func (a approved) find(u use) (digest string, ok, asked bool) {
-	last, asked := a[u.tool]
-	return last.Digest, last.Part == u.skill.Name+"/"+u.part(), asked
+// approved returns the digest with which the policy let this pass.
+func (u use) approved(turn *actions.Turn) (digest string, ok bool) {
+	last, ok := approvedIn(turn)[u.tool]
+	return last.Digest, ok && last.Part == u.skill.Name+"/"+u.part()
 }
 
 // changed is the fault of a call that did not pass as what it is now.
 func (u use) changed() error {
-	kind := map[string]string{loadSkill: "Skill", readResource: "Resource", runScript: "Script"}[u.tool]
 	return faultf("%s '%s' has changed while it was being asked whether it may be used. Please try again.",
-		kind, inLine(cmp.Or(u.part(), u.skill.Name)))
+		tools[u.tool].kind, inLine(cmp.Or(u.part(), u.skill.Name)))
 }
 
 // digest tells what is used from anything else of its name: by its skill's words and by what a
@@ -63,12 +57,8 @@ func (u use) digest(data Data) string {
 	switch {
 	case u.tool == readResource && u.resource.Func == nil:
 		words = append(words, string(data.Bytes))
-	case u.script.Action != nil:
-		schema, err := json.Marshal(u.script.Action.Schema)
-		if err != nil {
-			schema = []byte(err.Error())
-		}
-		return "built in " + digest(append(words, u.script.Description, string(schema))...)
+	case u.script.Action != nil: // whose schema is in the content
+		return "built in " + digest(append(words, u.script.Description)...)
 	}
 	return digest(words...)
 }
@@ -110,82 +100,76 @@ func (p *Provider) Policy(next actions.Policy) actions.Policy {
 }
 
 // approval is what skills say of a call.
-func (p *Provider) approval(ctx context.Context, turn *actions.Turn, call actions.Call) (actions.Approval, error) {
+func (p *Provider) approval(ctx context.Context, turn *actions.Turn, call actions.Call) (a actions.Approval, err error) {
 	tool := call.Action.Name
 	if !isTool(tool) {
-		denied, err := p.denied(ctx, turn, tool, use{})
-		return actions.Approval{Denied: denied}, err
+		a.Denied, err = p.denied(ctx, turn, tool, use{})
+		return a, err
 	}
 	passed := approvedIn(turn)
 	passed[tool] = approvedPart{} // what passed before was not this call
 	if tool != runScript && !p.approves(tool) {
-		return actions.Approval{}, nil
+		return a, nil
 	}
 	u, err := p.find(ctx, turn, tool, call.Entities)
 	if err != nil {
-		return actions.Approval{}, err
+		return a, err
 	}
-	if tool == runScript {
-		return p.scriptApproval(ctx, turn, u, call.Salvaged)
-	}
-	data, reason := Data{}, "Loads the skill "+clip(u.skill.Name)+"."
-	if tool == readResource {
-		reason = "Reads " + clip(u.resource.Name) + " of the skill " + clip(u.skill.Name) + "."
+	a.Required = p.approves(tool)
+	skill, part := clip(u.skill.Name), clip(u.part())
+	switch tool {
+	case loadSkill:
+		a.Reason, a.Bind = "Loads the skill "+skill+".", u.digest(Data{})
+	case readResource:
+		a.Reason = "Reads " + part + " of the skill " + skill + "."
+		var data Data
 		if u.resource.Func == nil { // what cannot be read now is nothing that the tool would tell
 			if data, err = u.resource.Read(ctx); err != nil && ctx.Err() != nil {
-				return actions.Approval{}, err
+				return a, err
 			}
 		}
-	}
-	passed.allow(u, u.digest(data))
-	return actions.Approval{Required: true, Reason: reason, Bind: u.digest(data)}, nil
-}
-
-func (p *Provider) scriptApproval(ctx context.Context, turn *actions.Turn, u use, salvaged bool) (actions.Approval, error) {
-	denied, err := p.denied(ctx, turn, runScript, u)
-	if err != nil || denied != "" {
-		return actions.Approval{Denied: denied}, err
-	}
-	if err := p.checkArguments(&u); err != nil {
-		return actions.Approval{}, err
-	}
-	script, skill := inLine(u.script.Name), inLine(u.skill.Name)
-	approval := actions.Approval{
-		Required: p.approves(runScript),
-		Reason:   "Runs the script " + clip(script) + " of the skill " + clip(skill) + ".",
-	}
-	if a := u.script.Action; a != nil { // its marks count, and what the bot would fill in is approved too
-		bound, err := a.Bound(ctx, turn)
-		var raw []byte
-		if err == nil {
-			raw, err = json.Marshal(bound)
+		a.Bind = u.digest(data)
+	default:
+		a.Reason = "Runs the script " + part + " of the skill " + skill + "."
+		if a.Denied, err = p.denied(ctx, turn, runScript, u); err == nil && a.Denied == "" {
+			err = p.checkArguments(&u)
 		}
-		if err != nil {
-			return actions.Approval{}, fmt.Errorf("script %s of skill %s: %w", script, skill, err)
+		if err != nil || a.Denied != "" {
+			return a, err
 		}
-		approval.Required = approval.Required || a.Approval || a.Destructive && salvaged
-		approval.Bind = u.digest(Data{}) + " " + digest(string(raw))
-		approvedIn(turn).allow(u, u.digest(Data{}))
-		return approval, nil
+		if u.script.Action != nil {
+			a.Bind = u.digest(Data{})
+			break
+		}
+		a.Bind, err = p.cfg.runner.Digest(ctx, u.skill)
+		switch {
+		case err != nil && ctx.Err() != nil:
+			return a, err
+		case err != nil:
+			zerolog.Ctx(ctx).Error().Err(err).Str("skill", skill).Msg("the scripts of a skill cannot be read")
+			return actions.Approval{Denied: fmt.Sprintf("The scripts of skill '%s' cannot be read.", skill)}, nil
+		case a.Bind == "": // nothing would run
+			return actions.Approval{}, nil
+		}
 	}
-	approval.Bind, err = p.cfg.runner.Digest(ctx, u.skill)
-	switch {
-	case err != nil && ctx.Err() != nil:
-		return actions.Approval{}, err
-	case err != nil:
-		zerolog.Ctx(ctx).Error().Err(err).Str("skill", skill).Msg("the scripts of a skill cannot be read")
-		return actions.Approval{Denied: fmt.Sprintf("The scripts of skill '%s' cannot be read.", skill)}, nil
-	case approval.Bind == "": // nothing would run
-		return actions.Approval{}, nil
+	passed[tool] = approvedPart{u.skill.Name + "/" + u.part(), a.Bind}
+	if fn := u.script.Action; fn != nil { // its marks count, and what the bot would fill in is approved too
+		a.Required = a.Required || fn.Approval || fn.Destructive && call.Salvaged
+		bound, err := fn.Bound(ctx, turn)
+		raw, failed := json.Marshal(bound)
+		if err = cmp.Or(err, failed); err != nil {
+			return a, fmt.Errorf("script %s of skill %s: %w", part, skill, err)
+		}
+		a.Bind += " " + digest(string(raw))
 	}
-	approvedIn(turn).allow(u, approval.Bind)
-	return approval, nil
+	return a, nil
 }
 
 // mayRun finds the digest of the script that has passed. Where the policy was not asked, as
 // where a plan runs without a bot, only what needs no approval may run, with "".
 func (p *Provider) mayRun(ctx context.Context, turn *actions.Turn, u use) (digest string, err error) {
-	digest, ok, asked := approvedIn(turn).find(u)
+	digest, ok := u.approved(turn)
+	_, asked := approvedIn(turn)[runScript]
 	a := u.script.Action
 	switch {
 	case ok && (a == nil || digest == u.digest(Data{})):
@@ -218,19 +202,42 @@ func (p *Provider) denied(ctx context.Context, turn *actions.Turn, action string
 		}
 		s := c.skills[i]
 		allows := func(word string) bool {
-			if command, ok := s.command(word); ok {
-				return action == runScript && command(u.skill, u.script)
-			}
-			return strings.EqualFold(word, action)
+			return strings.EqualFold(word, action) || action == runScript && allowsScript(s, word, u)
 		}
 		if s.AllowedTools == nil || slices.ContainsFunc(s.AllowedTools, allows) {
 			continue
 		}
-		zerolog.Ctx(ctx).Info().Str("skill", inLine(s.Name)).Str("action", action).Msg("a skill does not allow a call")
+		name, call := inLine(s.Name), strings.TrimSpace(action+" "+inLine(u.script.Name))
+		zerolog.Ctx(ctx).Info().Str("skill", name).Str("action", action).Msg("a skill does not allow a call")
 		return fmt.Sprintf("%s is not among the tools that the skill %s allows while it is loaded (%s). The person can end it with /skill off %s.",
-			strings.TrimSpace(action+" "+inLine(u.script.Name)), inLine(s.Name), clip(strings.Join(s.AllowedTools, " ")), inLine(s.Name)), nil
+			call, name, clip(strings.Join(s.AllowedTools, " ")), name), nil
 	}
 	return "", nil
+}
+
+// allowsScript reads a word of the allowed-tools of a skill: Bash and Bash(*) are all scripts,
+// Bash(python:*) those of an interpreter, Bash(scripts/x.py:*) and Bash(python scripts/x.py:*) one
+// of the skill's own.
+func allowsScript(s *Skill, word string, u use) bool {
+	name, inner, opened := strings.Cut(word, "(")
+	inner, closed := strings.CutSuffix(inner, ")")
+	if !strings.EqualFold(name, "bash") || opened != closed {
+		return false
+	}
+	if !opened || inner == "*" {
+		return true
+	}
+	command, free := strings.CutSuffix(inner, ":*")
+	words := strings.Fields(command)
+	if !free || len(words) == 0 {
+		return false
+	}
+	if u.script.Action == nil && slices.Contains(interpreters[strings.ToLower(path.Ext(u.script.Name))], strings.ToLower(words[0])) {
+		if words = words[1:]; len(words) == 0 {
+			return true
+		}
+	}
+	return len(words) == 1 && u.skill == s && strings.TrimPrefix(words[0], "./") == u.script.Name
 }
 
 // interpreters are what people call the programs that run scripts.

@@ -144,7 +144,7 @@ func TestPolicyIsBehindAnother(t *testing.T) {
 	if _, err := r.Policy(fails)(t.Context(), r.turn("mia"), actions.Call{Action: run}); !errors.Is(err, errBoom) {
 		t.Error(err)
 	}
-	away := provide(t, skills.ProviderConfig{Source: skills.Source(failing)})
+	away := provide(t, skills.ProviderConfig{Sources: []skills.Source{failing}})
 	if _, err := away.Policy(nil)(t.Context(), away.turn("mia"), actions.Call{Action: run}); !errors.Is(err, errSource) {
 		t.Error(err)
 	}

@@ -3,7 +3,6 @@ package skills
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -22,16 +21,20 @@ import (
 	"github.com/planbot-go/planbot/skills/sandbox"
 )
 
-// ProviderConfig says what a [Provider] is made of. Source is required; the zero value of
-// every other field is a working default.
+// ProviderConfig says what a [Provider] is made of. The zero value works; without Skills and
+// Sources there are no skills.
 type ProviderConfig struct {
-	// Source gives the skills of each turn.
-	Source Source
+	// Skills are written in Go, or were found by [Config.Discover]. Everybody has them.
+	Skills []*Skill
+	// Sources give the other skills of each turn. Of several skills of one name, whatever its case,
+	// the first counts, and the log is warned of the others.
+	Sources []Source
 	// Sandbox runs scripts that are files. nil: nothing does, and models are told so.
 	Sandbox *sandbox.Sandbox
 
 	// Approve are the tools of which a person has to approve each call: "load_skill",
-	// "read_skill_resource", "run_skill_script". nil: the last alone; an empty list: nobody is asked. The newest Microsoft Agent Framework has all three.
+	// "read_skill_resource", "run_skill_script". nil: the last alone; an empty list: nobody is
+	// asked. The newest Microsoft Agent Framework has all three.
 	Approve []string
 	// ScriptApproval is what early versions of that framework called the default.
 	ScriptApproval bool
@@ -39,9 +42,6 @@ type ProviderConfig struct {
 	// Template is what models are told of skills, with {skills} where their list goes; {0}
 	// does as well. "": one that says what the tools are for.
 	Template string
-	// CatalogueSize is how many characters the list of skills may have. Over that
-	// descriptions are cut, and no name is left out. 0: 24000.
-	CatalogueSize int
 	// DetailedErrors tells models what went wrong in a resource or a script, and not only
 	// that something did. It may hold what is not for everybody.
 	DetailedErrors bool
@@ -59,19 +59,23 @@ type Provider struct {
 	registry *actions.Registry // nil: not registered
 
 	mu     sync.Mutex
-	recent []*catalogue // the newest first
+	recent []*catalogue // the newest last
 }
 
 var _ planner.Extension = (*Provider)(nil)
 
-// NewProvider checks cfg whole.
+// NewProvider checks cfg whole. It is an error if one of Skills has no name, a name with characters
+// that none can have, or no description.
 func NewProvider(cfg ProviderConfig) (*Provider, error) {
 	var errs []error
-	if cfg.Source == nil {
-		errs = append(errs, errors.New("no Source"))
-	}
-	if cfg.CatalogueSize < 0 {
-		errs = append(errs, errors.New("CatalogueSize is negative"))
+	for _, s := range cfg.Skills {
+		p := parsing{path: "skill " + quoted(s.Name), lenient: true}
+		p.check(s)
+		for _, f := range p.faults {
+			if !f.Warning {
+				errs = append(errs, errors.New(f.String()))
+			}
+		}
 	}
 	if cfg.Approve == nil {
 		cfg.Approve = []string{runScript}
@@ -84,21 +88,27 @@ func NewProvider(cfg ProviderConfig) (*Provider, error) {
 	if cfg.ScriptApproval && !slices.Contains(cfg.Approve, runScript) {
 		errs = append(errs, fmt.Errorf("ScriptApproval contradicts Approve, which has no %s", runScript))
 	}
-	var err error
-	cfg.Template, err = checkTemplate(cfg.Template)
-	if err := errors.Join(append(errs, err)...); err != nil {
+	if cfg.Template == "" {
+		cfg.Template = defaultTemplate
+	}
+	if !strings.Contains(cfg.Template, "{skills}") { // early versions of the framework had {0} in its place
+		cfg.Template = strings.ReplaceAll(cfg.Template, "{0}", "{skills}")
+	}
+	if !strings.Contains(cfg.Template, "{skills}") {
+		errs = append(errs, errors.New("Template has no {skills}, where the list of skills goes"))
+	}
+	if err := errors.Join(errs...); err != nil {
 		return nil, fmt.Errorf("skills provider: %w", err)
 	}
-	cfg.CatalogueSize = cmp.Or(cfg.CatalogueSize, defaultCatalogue)
 	if cfg.runner == nil {
 		cfg.runner = sandboxed{cfg.Sandbox}
 	}
 	return &Provider{cfg: cfg}, nil
 }
 
-// Register adds the tools load_skill, read_skill_resource and run_skill_script, and the host
-// value "skills", a [Reader], for actions of the bot that use resources themselves; so it
-// comes before those. The error is that of a name which is taken.
+// Register adds the tools load_skill, read_skill_resource and run_skill_script, and p as the host
+// value "skills", for actions of the bot that read resources themselves; so it comes before
+// those. The error is that of a name which is taken.
 func (p *Provider) Register(r *actions.Registry) error {
 	type toolFunc func(context.Context, *actions.Turn, map[string]any) (actions.Result, error)
 	offers := offersOf(nil)
@@ -131,7 +141,7 @@ func (p *Provider) Register(r *actions.Registry) error {
 	); err != nil {
 		return fmt.Errorf("register the tools of skills: %w", err)
 	}
-	actions.Provide(r, "skills", func(_ context.Context, turn *actions.Turn) (Reader, error) { return Reader{p, turn}, nil })
+	actions.Provide(r, "skills", func(context.Context, *actions.Turn) (*Provider, error) { return p, nil })
 	p.registry = r
 	return nil
 }
@@ -167,7 +177,7 @@ func (p *Provider) Extend(ctx context.Context, turn *actions.Turn) (planner.Extr
 func (p *Provider) Reset(turn *actions.Turn) { turn.Thread.Remove(new(activeSkills).StateName()) }
 
 // Prompt shows what a model would see in the turn, which may be nil: the list of the skills
-// and the tools as they are offered, or the content of the skill of that name. Without
+// and the actions as they are offered, or the content of the skill of that name. Without
 // skills it is empty. The provider has to be registered.
 func (p *Provider) Prompt(ctx context.Context, turn *actions.Turn, skill string) (string, error) {
 	c, err := p.catalogue(ctx, turn, skill != "")
@@ -188,15 +198,6 @@ func (p *Provider) Prompt(ctx context.Context, turn *actions.Turn, skill string)
 	if err != nil {
 		return "", err
 	}
-	var tools []actions.Offer
-	for _, a := range offered.All() {
-		if isTool(a.Name) {
-			tools = append(tools, actions.Offer{Name: a.Name})
-		}
-	}
-	if offered, err = offered.Only(tools...); err != nil {
-		return "", err
-	}
 	return c.extra.Text + "\n\n" + plan.List(offered, false), nil
 }
 
@@ -206,9 +207,13 @@ const keptCatalogues = 64
 // catalogue is what a model may use in the turn, or a person: a model has the skills that only
 // people may load while they are active.
 func (p *Provider) catalogue(ctx context.Context, turn *actions.Turn, person bool) (*catalogue, error) {
-	list, err := p.cfg.Source(ctx, turn)
-	if err != nil {
-		return nil, fmt.Errorf("skills of the turn: %w", err)
+	list := p.cfg.Skills
+	for i, source := range p.cfg.Sources {
+		more, err := source(ctx, turn)
+		if err != nil {
+			return nil, fmt.Errorf("source %d of skills: %w", i+1, err)
+		}
+		list = append(list[:len(list):len(list)], more...)
 	}
 	hidden := func(s *Skill) bool { return !person && s.DisableModelInvocation && !activeIn(turn).has(s.Name) }
 	if slices.ContainsFunc(list, hidden) {
@@ -216,21 +221,13 @@ func (p *Provider) catalogue(ctx context.Context, turn *actions.Turn, person boo
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if i := slices.IndexFunc(p.recent, func(c *catalogue) bool { return slices.Equal(c.list, list) }); i >= 0 {
-		c := p.recent[i]
-		copy(p.recent[1:i+1], p.recent[:i])
-		p.recent[0] = c
-		return c, nil
+	for _, c := range p.recent {
+		if slices.Equal(c.list, list) {
+			return c, nil
+		}
 	}
-	c, err := newCatalogue(list, p.offered, p.cfg.Template, p.cfg.CatalogueSize)
-	if err != nil {
-		return nil, err
-	}
-	if c.cut >= 0 {
-		zerolog.Ctx(ctx).Warn().Int("skills", len(c.skills)).Int("characters", c.cut).
-			Msg("descriptions of skills are cut, so that their list is not too long")
-	}
-	p.recent = slices.Insert(p.recent[:min(len(p.recent), keptCatalogues-1)], 0, c)
+	c := newCatalogue(ctx, list, p.offered, p.cfg.Template)
+	p.recent = append(p.recent[max(0, len(p.recent)+1-keptCatalogues):], c)
 	return c, nil
 }
 
@@ -271,7 +268,7 @@ func (p *Provider) Command(ctx context.Context, turn *actions.Turn, words string
 	if rest != "" {
 		active.begin(turn.ID)
 	}
-	switch added, err := p.activate(ctx, turn, c, i); {
+	switch added, err := p.activate(ctx, turn, c, c.skills[i]); {
 	case err != nil:
 		return "I cannot load " + markdown(c.names[i]) + ": " + markdown(err.Error()) + ". **/skill off** ends them, **/skill off NAME** one of them.", "", nil
 	case rest != "":
@@ -329,8 +326,7 @@ func markdown(text string) string { return inMarkdown.Replace(inLine(text)) }
 
 // activate loads a skill into the turn's conversation. added is false when it was loaded
 // before. The error says in words that no more can be.
-func (p *Provider) activate(ctx context.Context, turn *actions.Turn, c *catalogue, skill int) (added bool, err error) {
-	s := c.skills[skill]
+func (p *Provider) activate(ctx context.Context, turn *actions.Turn, c *catalogue, s *Skill) (added bool, err error) {
 	if added, err = activeIn(turn).add(c, s.Name, turn.ID); err != nil || !added {
 		return false, err
 	}
@@ -343,41 +339,35 @@ func audit(ctx context.Context, tool string, s *Skill) *zerolog.Event {
 	return zerolog.Ctx(ctx).Info().Str("tool", tool).Str("skill", inLine(s.Name))
 }
 
-// given are the entities of a call by their .NET names.
-type given map[string]any
-
-// renamed are the entities as the model wrote them. One by both of its names is a fault: nobody
-// can know which is meant.
-func renamed(entities map[string]any) (given, error) {
-	g := maps.Clone(entities)
+// renamed are the entities of a call by their .NET names. One by both of its names is a fault:
+// nobody can know which is meant.
+func renamed(entities map[string]any) (map[string]any, error) {
+	all := maps.Clone(entities)
 	for name, python := range pythonNames {
-		if g[python] == nil {
+		if all[python] == nil {
 			continue
 		}
-		if g[name] != nil {
+		if all[name] != nil {
 			return nil, faultf("Give %s or %s, and not both.", name, python)
 		}
-		g[name] = g[python]
+		all[name] = all[python]
 	}
-	return g, nil
+	return all, nil
 }
 
-// text is an entity in words.
-func (g given) text(entity string) string {
-	switch v := g[entity].(type) {
-	case string:
-		return v
-	case json.Number, float64, int:
-		return fmt.Sprint(v)
+// words is an entity as text.
+func words(entity any) string {
+	switch entity.(type) {
+	case nil, []any, map[string]any:
+		return ""
 	}
-	return ""
+	return strings.TrimSpace(fmt.Sprint(entity))
 }
 
 // use is what a call of a tool means: a skill to load, a resource to read or a script to run.
 type use struct {
 	tool      string
 	catalogue *catalogue
-	index     int // of the skill in the catalogue
 	skill     *Skill
 	resource  Resource
 	script    Script
@@ -389,39 +379,31 @@ func (u use) part() string { return cmp.Or(u.resource.Name, u.script.Name) }
 
 // find finds what a call means.
 func (p *Provider) find(ctx context.Context, turn *actions.Turn, tool string, entities map[string]any) (u use, err error) {
-	var entity, kind string
-	parts := (*Skill).resourceNames
-	switch tool {
-	case readResource:
-		entity, kind = resourceName, "Resource"
-	case runScript:
-		entity, kind, parts = scriptName, "Script", (*Skill).scriptNames
-	}
-	g, err := renamed(entities)
+	entities, err = renamed(entities)
 	if err != nil {
 		return u, err
 	}
-	skill, name := g.text(skillName), g.text(entity)
-	if kind != "" && strings.TrimSpace(skill) != "" && strings.TrimSpace(name) == "" {
+	kind := tools[tool].kind
+	skill, name := words(entities[skillName]), words(entities[tools[tool].part])
+	if tool != loadSkill && skill != "" && name == "" {
 		return u, faultf("%s name cannot be empty.", kind)
 	}
-	u = use{tool: tool, arguments: g[scriptArguments]}
+	u = use{tool: tool, arguments: entities[scriptArguments]}
 	if u.catalogue, err = p.catalogue(ctx, turn, false); err != nil {
 		return u, err
 	}
-	if u.index, err = u.catalogue.find(skill); err != nil {
+	i, err := u.catalogue.find(skill)
+	if err != nil {
 		return u, err
 	}
-	u.skill = u.catalogue.skills[u.index]
-	if kind == "" {
+	u.skill = u.catalogue.skills[i]
+	if tool == loadSkill {
 		return u, nil
 	}
-	names := parts(u.skill)
-	i := find(name, names)
-	switch {
+	names := partsOf(u.skill, tool)
+	switch i = find(name, names); {
 	case i < 0:
-		missing := fmt.Sprintf("%s '%s' not found in skill '%s'.", kind, clip(name), inLine(u.skill.Name))
-		return u, fault(missing + didYouMean(name, names))
+		return u, faultf("%s '%s' not found in skill '%s'.%s", kind, clip(name), inLine(u.skill.Name), didYouMean(name, names))
 	case tool == readResource:
 		u.resource = u.skill.Resources[i]
 	default:
@@ -430,26 +412,20 @@ func (p *Provider) find(ctx context.Context, turn *actions.Turn, tool string, en
 	return u, nil
 }
 
-// Reader reads resources of skills for actions of the bot, as bytes. Ask for it with a
-// field of the entities:
+// Read returns a resource, as bytes, to an action of the bot, which gets the provider through a
+// field of its entities:
 //
 //	type attach struct {
-//		Skill    string        `json:"skill"`
-//		Resource string        `json:"resource"`
-//		Skills   skills.Reader `host:"skills"`
+//		Skill    string           `json:"skill"`
+//		Resource string           `json:"resource"`
+//		Skills   *skills.Provider `host:"skills"`
 //	}
 //
-// It reads what the turn may use, and is good for that turn only. Nobody is asked to approve
-// that: it is the action that can be marked.
-type Reader struct {
-	provider *Provider
-	turn     *actions.Turn
-}
-
-// Read returns a resource. Names are found as read_skill_resource finds them. The error of one that
-// does not exist says so in words for models and people.
-func (r Reader) Read(ctx context.Context, skill, resource string) (Data, error) {
-	u, err := r.provider.find(ctx, r.turn, readResource, map[string]any{skillName: skill, resourceName: resource})
+// It reads what the turn may use. Nobody is asked to approve that: it is the action that can be
+// marked. Names are found as read_skill_resource finds them. The error of one that does not exist
+// says so in words for models and people.
+func (p *Provider) Read(ctx context.Context, turn *actions.Turn, skill, resource string) (Data, error) {
+	u, err := p.find(ctx, turn, readResource, map[string]any{skillName: skill, resourceName: resource})
 	if err != nil {
 		return Data{}, err
 	}
@@ -463,10 +439,10 @@ func (p *Provider) load(ctx context.Context, turn *actions.Turn, entities map[st
 	if err != nil {
 		return actions.Result{}, err
 	}
-	if approved, ok, _ := approvedIn(turn).find(u); p.approves(loadSkill) && (!ok || approved != u.digest(Data{})) {
+	if approved, ok := u.approved(turn); p.approves(loadSkill) && (!ok || approved != u.digest(Data{})) {
 		return actions.Result{}, u.changed()
 	}
-	switch added, err := p.activate(ctx, turn, u.catalogue, u.index); {
+	switch added, err := p.activate(ctx, turn, u.catalogue, u.skill); {
 	case err != nil:
 		return actions.Result{}, faultf("%v. The person can end them with /skill off.", err)
 	case !added:
@@ -481,7 +457,7 @@ func (p *Provider) read(ctx context.Context, turn *actions.Turn, entities map[st
 	if err != nil {
 		return actions.Result{}, err
 	}
-	approved, ok, _ := approvedIn(turn).find(u)
+	approved, ok := u.approved(turn)
 	if p.approves(readResource) && !ok {
 		return actions.Result{}, u.changed()
 	}
@@ -493,67 +469,56 @@ func (p *Provider) read(ctx context.Context, turn *actions.Turn, entities map[st
 	case err != nil && ctx.Err() != nil:
 		return actions.Result{}, err
 	case err != nil:
-		why := err
-		if errors.Is(err, actions.ErrPanic) { // without its stack
-			why = actions.ErrPanic
-		}
-		return actions.Result{}, p.failure(ctx, err, why, fmt.Sprintf("Failed to read resource '%s' from skill '%s'.", name, skill))
+		return actions.Result{}, p.failure(ctx, err, fmt.Sprintf("Failed to read resource '%s' from skill '%s'.", name, skill))
 	case p.approves(readResource) && approved != u.digest(data):
 		return actions.Result{}, u.changed()
 	case data.Binary:
 		return actions.ObserveUnsaved("The resource is no text and cannot be shown here: " + data.String() +
 			". Actions that take a skill's resource can use it by its name."), nil
 	}
-	return page(name, unframed(data.String()), strings.TrimSpace(given(entities).text(pageNumber)))
+	return page(name, unframed(data.String()), words(entities[pageNumber]))
 }
 
 // failure logs why a part of a skill did not work. Models are told that it did not, and with
 // DetailedErrors why.
-func (p *Provider) failure(ctx context.Context, err, why error, text string) error {
+func (p *Provider) failure(ctx context.Context, err error, text string) error {
 	zerolog.Ctx(ctx).Error().Err(err).Msg("a part of a skill did not work")
-	if p.cfg.DetailedErrors {
-		text += " Exception: " + why.Error()
+	switch {
+	case !p.cfg.DetailedErrors:
+		return fault(text)
+	case errors.Is(err, actions.ErrPanic): // without its stack
+		err = actions.ErrPanic
 	}
-	return fault(text)
+	return fault(text + " Exception: " + err.Error())
 }
 
 // pageBytes is how much of a text is told at a time.
 const pageBytes = 64 << 10
 
-// page is one page of a text, counted from 1.
+// page is one page of a text, counted from 1. A page ends where a line does, or else never within
+// a character.
 func page(name, text, which string) (actions.Result, error) {
-	pages := max(1, (len(text)+pageBytes-1)/pageBytes)
-	n := 1
-	if which != "" {
-		var err error
-		if n, err = strconv.Atoi(which); err != nil || n < 1 || n > pages {
-			return actions.Result{}, faultf("Resource '%s' has pages 1 to %d, and no page %s.", name, pages, clip(which))
+	var pages []string
+	for rest := text; rest != ""; {
+		end := min(len(rest), pageBytes)
+		if line := strings.LastIndexByte(rest[:end], '\n'); end < len(rest) && line >= end-1024 {
+			end = line + 1
 		}
+		for end < len(rest) && !utf8.RuneStart(rest[end]) {
+			end--
+		}
+		pages, rest = append(pages, rest[:end]), rest[end:]
 	}
-	part := text[pageEnd(text, n-1):pageEnd(text, n)]
+	n, err := strconv.Atoi(cmp.Or(which, "1"))
 	switch {
-	case text == "":
-		part = "(the resource is empty)"
-	case pages > 1:
-		part += fmt.Sprintf("\n[page %d of %d]", n, pages)
+	case err != nil || n < 1 || n > max(1, len(pages)):
+		return actions.Result{}, faultf("Resource '%s' has pages 1 to %d, and no page %s.", name, max(1, len(pages)), clip(which))
+	case len(pages) == 0:
+		return actions.ObserveUnsaved("(the resource is empty)"), nil
+	case len(pages) > 1:
+		pages[n-1] += fmt.Sprintf("\n[page %d of %d]", n, len(pages))
 	}
-	return actions.ObserveUnsaved(part), nil
-}
-
-// pageEnd is where a page ends: where a line does, or else never within a character.
-func pageEnd(text string, page int) int {
-	const near = 1 << 10
-	at := page * pageBytes
-	if at >= len(text) {
-		return len(text)
-	}
-	if line := strings.LastIndexByte(text[max(0, at-near):at], '\n'); line >= 0 {
-		return max(0, at-near) + line + 1
-	}
-	for !utf8.RuneStart(text[at]) {
-		at--
-	}
-	return at
+	return actions.ObserveUnsaved(pages[n-1]), nil
 }
 
 // run is run_skill_script.
@@ -570,40 +535,31 @@ func (p *Provider) run(ctx context.Context, turn *actions.Turn, entities map[str
 		return actions.Result{}, err
 	}
 	activeIn(turn).use(u.skill.Name)
-	log := audit(ctx, runScript, u.skill).Str("script", inLine(u.script.Name))
+	script, skill := inLine(u.script.Name), inLine(u.skill.Name)
+	log := audit(ctx, runScript, u.skill).Str("script", script)
+	var result actions.Result
 	if u.script.Action != nil {
 		log.Msg("skill used")
 		arguments, _ := u.arguments.(map[string]any)
-		result, err := u.script.Action.Call(ctx, turn, arguments)
-		if err != nil {
-			why := errors.Unwrap(err) // what the function itself says
-			if errors.Is(err, actions.ErrPanic) || why == nil {
-				why = actions.ErrPanic
-			}
-			return actions.Result{}, p.scriptFailure(ctx, u, err, why)
+		if result, err = u.script.Action.Call(ctx, turn, arguments); err != nil {
+			err = cmp.Or(errors.Unwrap(err), err) // what the function itself says
 		}
+	} else {
+		if digest == "" { // nobody had to approve it; it is for the log
+			digest, err = p.cfg.runner.Digest(ctx, u.skill)
+		}
+		if err == nil {
+			log.Str("digest", digest).Msg("skill used")
+			result, err = p.cfg.runner.Run(ctx, u.skill, u.script, u.arguments, digest)
+		}
+	}
+	switch {
+	case err == nil:
 		return result, nil
+	case p.cfg.DetailedErrors && ctx.Err() == nil:
+		return actions.Result{}, p.failure(ctx, err, fmt.Sprintf("Failed to execute script '%s' from skill '%s'.", script, skill))
 	}
-	if digest == "" { // nobody had to approve it; it is for the log
-		if digest, err = p.cfg.runner.Digest(ctx, u.skill); err != nil {
-			return actions.Result{}, p.scriptFailure(ctx, u, err, err)
-		}
-	}
-	log.Str("digest", digest).Msg("skill used")
-	result, err := p.cfg.runner.Run(ctx, u.skill, u.script, u.arguments, digest)
-	if err != nil {
-		return actions.Result{}, p.scriptFailure(ctx, u, err, err)
-	}
-	return result, nil
-}
-
-// scriptFailure is the error of a script: the turn's, unless models may be told why.
-func (p *Provider) scriptFailure(ctx context.Context, u use, err, why error) error {
-	script, skill := inLine(u.script.Name), inLine(u.skill.Name)
-	if !p.cfg.DetailedErrors || ctx.Err() != nil {
-		return fmt.Errorf("script %s of skill %s: %w", script, skill, err)
-	}
-	return p.failure(ctx, err, why, fmt.Sprintf("Failed to execute script '%s' from skill '%s'.", script, skill))
+	return actions.Result{}, fmt.Errorf("script %s of skill %s: %w", script, skill, err)
 }
 
 // checkArguments finds all that is wrong with a call as far as it can be known before it is
@@ -620,12 +576,22 @@ func (p *Provider) checkArguments(u *use) error {
 	if text, ok := arguments.(string); ok { // as some servers and plans in XML write it
 		arguments = unpacked(text)
 	}
-	if list, ok := arguments.([]any); ok && len(list) == 0 {
-		arguments = nil
+	object, _ := arguments.(map[string]any)
+	kind := "a number"
+	switch value := arguments.(type) {
+	case nil, map[string]any:
+		kind = ""
+	case bool:
+		kind = "a boolean"
+	case string:
+		kind = "a string"
+	case []any:
+		if kind = "an array"; len(value) == 0 {
+			kind = ""
+		}
 	}
-	object, ok := arguments.(map[string]any)
-	if !ok && arguments != nil {
-		return faultf("%s takes its arguments as a JSON object, and not as %s.", about, kindOfJSON(arguments))
+	if kind != "" {
+		return faultf("%s takes its arguments as a JSON object, and not as %s.", about, kind)
 	}
 	checked, err := u.script.Action.Check(object)
 	if err != nil {
@@ -633,16 +599,4 @@ func (p *Provider) checkArguments(u *use) error {
 	}
 	u.arguments = checked
 	return nil
-}
-
-func kindOfJSON(value any) string {
-	switch value.(type) {
-	case string:
-		return "a string"
-	case []any:
-		return "an array"
-	case bool:
-		return "a boolean"
-	}
-	return "a number"
 }

@@ -12,7 +12,7 @@ func ExampleNewProvider() {
 	greeting := &skills.Skill{
 		Name: "greeting", Description: "Greets. Use it when somebody says hello.", Instructions: "Say hello, with the name.",
 	}
-	provider, err := skills.NewProvider(skills.ProviderConfig{Source: skills.Memory(greeting), Template: "Skills:\n{skills}"})
+	provider, err := skills.NewProvider(skills.ProviderConfig{Skills: []*skills.Skill{greeting}, Template: "Skills:\n{skills}"})
 	if err != nil {
 		fmt.Println(err)
 		return

@@ -29,9 +29,7 @@ type rig struct {
 // provide registers a provider of the skills beside an action addItem.
 func provide(t *testing.T, cfg skills.ProviderConfig, list ...*skills.Skill) *rig {
 	t.Helper()
-	if cfg.Source == nil {
-		cfg.Source = skills.Memory(list...)
-	}
+	cfg.Skills = append(cfg.Skills, list...)
 	p, err := skills.NewProvider(cfg)
 	if err != nil {
 		t.Fatal(err)
@@ -168,14 +166,14 @@ func converter(t testing.TB) *skills.Skill {
 
 func TestNewProviderNamesEveryFault(t *testing.T) {
 	t.Parallel()
-	_, err := skills.NewProvider(skills.ProviderConfig{CatalogueSize: -1, Approve: []string{"fly"}, ScriptApproval: true, Template: "Skills:"})
-	want := "skills provider: no Source\nCatalogueSize is negative\n" +
+	_, err := skills.NewProvider(skills.ProviderConfig{Skills: []*skills.Skill{{Name: "a"}}, Approve: []string{"fly"}, ScriptApproval: true, Template: "Skills:"})
+	want := "skills provider: skill \"a\": Missing required field: description (or it is blank)\n" +
 		"Approve: there is no tool \"fly\", have load_skill, read_skill_resource and run_skill_script\n" +
 		"ScriptApproval contradicts Approve, which has no run_skill_script\nTemplate has no {skills}, where the list of skills goes"
 	if err == nil || err.Error() != want {
 		t.Errorf("got %v\nwant %s", err, want)
 	}
-	p, err := skills.NewProvider(skills.ProviderConfig{Source: skills.Memory()})
+	p, err := skills.NewProvider(skills.ProviderConfig{Skills: []*skills.Skill{}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -295,7 +293,7 @@ func TestErrorsOfScriptsAndResources(t *testing.T) {
 	if _, err := read.Call(ctx, plain.turn("mia"), map[string]any{"skillName": "unit-converter", "resourceName": "empty.md"}); !errors.Is(err, context.Canceled) {
 		t.Errorf("at the end of the turn's time: %v", err)
 	}
-	away := provide(t, skills.ProviderConfig{Source: skills.Source(failing)})
+	away := provide(t, skills.ProviderConfig{Sources: []skills.Source{failing}})
 	for _, tool := range []string{skills.LoadSkill, skills.ReadResource, skills.RunScript} {
 		if _, err := away.call(away.turn("mia"), tool, `{"skillName":"a","resourceName":"a","scriptName":"a"}`); !errors.Is(err, errSource) {
 			t.Errorf("%s without its source: %v", tool, err)
@@ -431,7 +429,7 @@ func TestExtendKeepsItsKey(t *testing.T) {
 	t.Parallel()
 	first, second := made("a", "b"), made("b", "a")
 	list := first
-	r := provide(t, skills.ProviderConfig{Source: skills.Source(func(context.Context, *actions.Turn) ([]*skills.Skill, error) { return list, nil })})
+	r := provide(t, skills.ProviderConfig{Sources: []skills.Source{func(context.Context, *actions.Turn) ([]*skills.Skill, error) { return list, nil }}})
 	key := r.extend(nil).Key
 	list = second // other pointers, in another order, that say the same
 	if got := r.extend(nil).Key; got != key {
@@ -449,14 +447,14 @@ func TestExtendKeepsItsKey(t *testing.T) {
 
 func TestReaderGivesBytesToActions(t *testing.T) {
 	t.Parallel()
-	r := provide(t, skills.ProviderConfig{Source: filter(skills.Memory(converter(t)), func(_ context.Context, turn *actions.Turn, _ *skills.Skill) bool { return userOf(turn) == "mia" })})
+	r := provide(t, skills.ProviderConfig{Sources: []skills.Source{filter(memory(converter(t)), func(_ context.Context, turn *actions.Turn, _ *skills.Skill) bool { return userOf(turn) == "mia" })}})
 	type attach struct {
-		Skill    string        `json:"skill"`
-		Resource string        `json:"resource"`
-		Skills   skills.Reader `host:"skills"`
+		Skill    string           `json:"skill"`
+		Resource string           `json:"resource"`
+		Skills   *skills.Provider `host:"skills"`
 	}
-	actions.Add(r.reg, "attach", "", func(ctx context.Context, _ *actions.Turn, in attach) (actions.Result, error) {
-		data, err := in.Skills.Read(ctx, in.Skill, in.Resource)
+	actions.Add(r.reg, "attach", "", func(ctx context.Context, turn *actions.Turn, in attach) (actions.Result, error) {
+		data, err := in.Skills.Read(ctx, turn, in.Skill, in.Resource)
 		if err != nil && !errors.Is(err, errBoom) {
 			return actions.Fail("%v", err), nil
 		}

@@ -2,16 +2,13 @@ package skills
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"slices"
-	"strconv"
 	"strings"
-	"time"
 
 	"github.com/planbot-go/planbot/actions"
 	"github.com/planbot-go/planbot/skills/sandbox"
@@ -35,10 +32,9 @@ type runner interface {
 
 // sandboxed runs scripts in a sandbox, under its limits. Without one it refuses each.
 //
-// A script gets its arguments in two forms. As JSON they are on its stdin. As a command line
-// an array is a list of arguments; of an object each value follows its name, {"unit": "mile"}
+// An array is a list of arguments. Of an object each value follows its name, {"unit": "mile"}
 // being --unit mile, where true is the name alone, false and null are left out, and an array
-// repeats the name; anything else is one argument. What is no string there stands as JSON. A
+// repeats the name. Anything else is one argument. What is no string there stands as JSON. A
 // string that holds a JSON array or object is taken for that: some models send it so.
 type sandboxed struct{ box *sandbox.Sandbox }
 
@@ -52,11 +48,10 @@ func (r sandboxed) command(script Script, arguments any) (c sandbox.Command, why
 	if r.box == nil {
 		return c, "script execution is disabled: no sandbox available."
 	}
-	args, stdin, err := commandLine(arguments)
-	if err != nil {
-		return c, fmt.Sprintf("Script '%s' cannot take these arguments: %s.", inLine(script.Name), err)
+	c.Script = script.Name
+	if c.Args, why = commandLine(arguments); why != "" {
+		return c, fmt.Sprintf("Script '%s' cannot take these arguments: %s.", inLine(script.Name), why)
 	}
-	c = sandbox.Command{Script: script.Name, Args: args, Stdin: stdin}
 	if refused := r.box.Check(c); refused != "" {
 		return c, fmt.Sprintf("Script '%s' was not run: %s.", inLine(script.Name), refused)
 	}
@@ -97,65 +92,45 @@ func (r sandboxed) Run(ctx context.Context, s *Skill, script Script, arguments a
 
 	var text strings.Builder
 	out, errs := unframed(got.Stdout), unframed(got.Stderr)
-	text.WriteString(middleOut(out, shownBytes-len(errs), got.Truncated))
+	text.WriteString(middleOut(out, shownBytes-len(errs)))
 	if errs != "" {
-		text.WriteString("\nStderr:\n" + middleOut(errs, shownBytes-len(out), got.Truncated))
+		text.WriteString("\nStderr:\n" + middleOut(errs, shownBytes-len(out)))
 	}
 	said := strings.TrimSpace(text.String())
 	switch {
 	case got.Refused != "":
 		return actions.Fail("Error: Script '%s' was not run: %s.", script.Name, got.Refused), nil
 	case got.Exceeded == "wall time":
-		return actions.Fail("%s", strings.TrimSpace(fmt.Sprintf("Error: Script '%s' timed out after %s.\n%s", script.Name, seconds(r.box.Wall()), said))), nil
+		return actions.Fail("%s", strings.TrimSpace(fmt.Sprintf("Error: Script '%s' timed out after %g seconds.\n%s", script.Name, r.box.Wall().Seconds(), said))), nil
 	case got.Exceeded != "":
-		return actions.Fail("Error: Script '%s' was ended: it went beyond its limit of %s.\n%s", script.Name, got.Exceeded, orNone(said)), nil
+		return actions.Fail("Error: Script '%s' was ended: it went beyond its limit of %s.\n%s", script.Name, got.Exceeded, cmp.Or(said, "(no output)")), nil
 	case got.ExitCode != 0:
 		return actions.Fail("%s", strings.TrimSpace(fmt.Sprintf("%s\nScript exited with code %d", text.String(), got.ExitCode))), nil
 	}
-	return actions.ObserveUnsaved(orNone(said)), nil
-}
-
-func orNone(said string) string {
-	if said == "" {
-		return "(no output)"
-	}
-	return said
+	return actions.ObserveUnsaved(cmp.Or(said, "(no output)")), nil
 }
 
 // shownBytes is how much of what a script printed is told: what a bot tells of any result,
 // less some room for what is said about it. Half of it is sure to each of stdout and stderr.
 const shownBytes = 64<<10 + 512
 
-// middleOut cuts out of the middle of a text what is too much, where something may be missing
-// already.
-func middleOut(text string, most int, already bool) string {
+// middleOut cuts out of the middle of a text what is too much.
+func middleOut(text string, most int) string {
 	most = max(most, shownBytes/2)
 	if len(text) <= most {
 		return text
 	}
 	head, tail := strings.ToValidUTF8(text[:most/2-32], ""), strings.ToValidUTF8(text[len(text)-most/2+32:], "")
-	more := ""
-	if already {
-		more = " or more"
-	}
-	return fmt.Sprintf("%s\n[truncated %d bytes%s]\n%s", head, len(text)-len(head)-len(tail), more, tail)
+	return fmt.Sprintf("%s\n[truncated %d bytes or more]\n%s", head, len(text)-len(head)-len(tail), tail)
 }
 
-func seconds(d time.Duration) string {
-	if d == time.Second {
-		return "1 second"
-	}
-	return strconv.FormatFloat(d.Seconds(), 'g', -1, 64) + " seconds"
-}
-
-// commandLine is the arguments of a script, as [sandboxed] says, and what is on its stdin.
-func commandLine(arguments any) (args []string, stdin []byte, err error) {
+// commandLine is the arguments of a script, as [sandboxed] says, or why there is none.
+func commandLine(arguments any) (args []string, why string) {
 	if text, ok := arguments.(string); ok {
 		arguments = unpacked(text)
 	}
 	switch value := arguments.(type) {
 	case nil:
-		return nil, nil, nil
 	case []any:
 		for _, element := range value {
 			args = append(args, argument(element))
@@ -164,7 +139,7 @@ func commandLine(arguments any) (args []string, stdin []byte, err error) {
 		for _, name := range slices.Sorted(maps.Keys(value)) { // their order is not in the value
 			flag := "--" + strings.TrimLeft(name, "-") // some models write the dashes too
 			if flag == "--" {
-				return nil, nil, errors.New("one has no name")
+				return nil, "one has no name"
 			}
 			values, repeated := value[name].([]any)
 			if !repeated {
@@ -183,7 +158,7 @@ func commandLine(arguments any) (args []string, stdin []byte, err error) {
 	default:
 		args = []string{argument(value)}
 	}
-	return args, append(compact(arguments), '\n'), nil
+	return args, ""
 }
 
 // unpacked is the array or object that a string holds, nil for a blank string, else the
@@ -193,13 +168,13 @@ func unpacked(text string) any {
 	if trimmed == "" || trimmed == "null" {
 		return nil
 	}
+	if trimmed[0] != '[' && trimmed[0] != '{' || !json.Valid([]byte(trimmed)) {
+		return text
+	}
 	decoder := json.NewDecoder(strings.NewReader(trimmed))
 	decoder.UseNumber()
 	var value any
-	if trimmed[0] != '[' && trimmed[0] != '{' || decoder.Decode(&value) != nil {
-		return text
-	}
-	if _, err := decoder.Token(); !errors.Is(err, io.EOF) {
+	if decoder.Decode(&value) != nil {
 		return text
 	}
 	return value

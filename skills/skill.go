@@ -13,10 +13,15 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
+	"io/fs"
+	"math"
 	"net/http"
 	"os"
 	"path"
+	"path/filepath"
 	"regexp"
 	"runtime/debug"
 	"slices"
@@ -25,6 +30,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/planbot-go/planbot/actions"
+	"github.com/planbot-go/planbot/internal/spelling"
+	"github.com/planbot-go/planbot/skills/sandbox"
 )
 
 // Skill is one skill. Do not change it once it is in use: then it is safe for concurrent
@@ -80,6 +87,9 @@ type Script struct {
 	Action *actions.Action
 }
 
+// maxResource is how many bytes a resource may have.
+const maxResource = 1 << 20
+
 // Data is what a resource holds.
 type Data struct {
 	Bytes     []byte
@@ -89,32 +99,27 @@ type Data struct {
 
 // Read returns what the resource holds now. More than 1 MiB is an error. The error wraps
 // the one of ctx when it ended.
-func (r Resource) Read(ctx context.Context) (Data, error) {
-	raw, err := r.bytes(ctx)
+func (r Resource) Read(ctx context.Context) (data Data, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("%w: %v\n%s", actions.ErrPanic, p, debug.Stack())
+		}
+		if err != nil {
+			data, err = Data{}, fmt.Errorf("read resource %q: %w", r.Name, err)
+		}
+	}()
+	raw, err := []byte(r.Text), ctx.Err()
+	switch {
+	case err != nil:
+	case r.Func != nil:
+		raw, err = r.Func(ctx)
+	case r.file.root != "":
+		raw, err = r.file.read(maxResource)
+	}
 	if err == nil && len(raw) > maxResource {
 		err = fmt.Errorf("too large: %d bytes, at most %d", len(raw), maxResource)
 	}
-	if err != nil {
-		return Data{}, fmt.Errorf("read resource %q: %w", r.Name, err)
-	}
-	return describe(r.Name, raw), nil
-}
-
-func (r Resource) bytes(ctx context.Context) (raw []byte, err error) {
-	defer func() {
-		if p := recover(); p != nil {
-			raw, err = nil, fmt.Errorf("%w: %v\n%s", actions.ErrPanic, p, debug.Stack())
-		}
-	}()
-	switch {
-	case ctx.Err() != nil:
-		return nil, ctx.Err()
-	case r.Func != nil:
-		return r.Func(ctx)
-	case r.file.root != "":
-		return readAll(r.file.file, maxResource)
-	}
-	return []byte(r.Text), nil
+	return describe(r.Name, raw), err
 }
 
 // Func is a script that is a Go function. Its arguments are described by the fields of In
@@ -151,7 +156,7 @@ func (d Data) String() string {
 
 // open opens the folder of a skill from files, again without following links.
 func (s *Skill) open() (*os.Root, error) {
-	if s.at.full() != s.Dir { // somebody else made the skill
+	if s.at.root == "" { // somebody else made the skill
 		return place{s.Dir, "."}.open()
 	}
 	return s.at.open()
@@ -177,10 +182,7 @@ func (s *Skill) Content() string {
 	for _, script := range s.Scripts {
 		schema := []byte(`{"type":"array","items":{"type":"string"}}`)
 		if script.Action != nil {
-			var err error
-			if schema, err = json.Marshal(script.Action.Schema); err != nil {
-				schema = []byte(`{"type":"object"}`)
-			}
+			schema, _ = json.Marshal(script.Action.Schema) // schemas can be written
 		}
 		scripts = append(scripts, fmt.Sprintf("  <script %s>\n    <parameters_schema>%s</parameters_schema>\n  </script>\n",
 			attributes(script.Name, script.Description), inElement.Replace(string(schema))))
@@ -218,20 +220,15 @@ func digest(parts ...string) string {
 	return fmt.Sprintf("%x", sha256.Sum256(fmt.Appendf(nil, "%q", parts)))
 }
 
-// inLine puts what a stranger wrote on one line: white space of any kind becomes one
-// space, and what is not seen, such as marks that change the direction of writing, goes.
-// The joiners inside of emoji and words stay.
+// inLine puts what a stranger wrote on one line, without what is not seen.
 func inLine(text string) string {
 	visible := strings.Map(func(r rune) rune {
-		switch {
-		case unicode.IsControl(r):
-			return ' '
-		case isBlank(r), unicode.Is(unicode.Cf, r) && r != '\u200c' && r != '\u200d':
+		if isBlank(r) {
 			return -1
 		}
 		return r
-	}, text) // and torn bytes become U+FFFD
-	return strings.Join(strings.Fields(visible), " ")
+	}, text)
+	return spelling.OneLine(visible, math.MaxInt)
 }
 
 // isBlank says that a character is a letter to Unicode and shows nothing, so that two names
@@ -266,21 +263,6 @@ func framed(s *Skill) string {
 		`<skill_content name="` + inXML.Replace(inLine(s.Name)) + "\">\n" + unframed(s.Content()) + "\n</skill_content>"
 }
 
-// resourceNames and scriptNames are as models are told them.
-func (s *Skill) resourceNames() (names []string) {
-	for _, r := range s.Resources {
-		names = append(names, r.Name)
-	}
-	return names
-}
-
-func (s *Skill) scriptNames() (names []string) {
-	for _, script := range s.Scripts {
-		names = append(names, script.Name)
-	}
-	return names
-}
-
 // distinct is the first skill of each name, whatever its case, and the others.
 func distinct(list []*Skill) (first, others []*Skill) {
 	seen := map[string]bool{}
@@ -295,32 +277,91 @@ func distinct(list []*Skill) (first, others []*Skill) {
 	return slices.Clip(first), others
 }
 
-// command reads a word of the skill's allowed-tools as what it allows of scripts: Bash and Bash(*)
-// all of them, Bash(python:*) those of an interpreter, Bash(scripts/x.py:*) and
-// Bash(python scripts/x.py:*) one of the skill's own. is is false for any other word.
-func (s *Skill) command(word string) (allows func(*Skill, Script) bool, is bool) {
-	name, inner, opened := strings.Cut(word, "(")
-	inner, closed := strings.CutSuffix(inner, ")")
-	if !strings.EqualFold(name, "bash") || opened != closed {
-		return nil, false
-	}
-	prefix, free := strings.CutSuffix(inner, ":*")
-	words := strings.Fields(prefix)
-	return func(of *Skill, script Script) bool {
-		if !opened || inner == "*" {
-			return true
-		}
-		own := words
-		if len(own) > 0 && script.Action == nil && slices.Contains(interpreters[strings.ToLower(path.Ext(script.Name))], strings.ToLower(own[0])) {
-			own = own[1:]
-		}
-		return free && (len(own) == 0 && len(words) > 0 || len(own) == 1 && of == s && strings.TrimPrefix(own[0], "./") == script.Name)
-	}, true
+// place is a folder or file below a trusted root, by a path without links.
+type place struct {
+	root string // absolute
+	path string // with slashes, "." for the root itself
 }
 
-// same says that nothing but the contents of resources and scripts differs, which are read when
-// they are used.
-func (s *Skill) same(other *Skill) bool {
-	return s.Dir == other.Dir && s.Content() == other.Content() &&
-		slices.EqualFunc(s.Resources, other.Resources, func(a, b Resource) bool { return a.size == b.size })
+// full is the path for everything but opening.
+func (p place) full() string { return filepath.Join(p.root, filepath.FromSlash(p.path)) }
+
+var errNoFolder = errors.New("is no folder")
+
+// open opens a folder step by step from its root, and follows no link: what was looked at has to
+// be what was opened, so that a link put there in between is found. The folders above the root are
+// the operator's.
+func (p place) open() (*os.Root, error) {
+	var dir *os.Root
+	lstat, open := os.Lstat, os.OpenRoot
+	for _, name := range append([]string{p.root}, strings.Split(p.path, "/")...) {
+		var next *os.Root
+		seen, err := lstat(name)
+		switch {
+		case err != nil:
+		case seen.Mode()&fs.ModeSymlink != 0:
+			err = fmt.Errorf("%s is a symbolic link", name)
+		case !seen.IsDir():
+			err = errNoFolder
+		default:
+			next, err = open(name)
+		}
+		if dir != nil {
+			_ = dir.Close() // opened to read only
+		}
+		if err != nil {
+			return nil, err
+		}
+		if opened, err := next.Stat("."); err != nil || !os.SameFile(seen, opened) {
+			return nil, errors.Join(fmt.Errorf("%s was exchanged while it was opened", name), next.Close())
+		}
+		dir, lstat, open = next, next.Lstat, next.OpenRoot
+	}
+	return dir, nil
+}
+
+// file opens a file.
+func (p place) file() (*os.File, error) {
+	dir, err := place{p.root, path.Dir(p.path)}.open()
+	if err != nil {
+		return nil, err
+	}
+	defer dir.Close() //nolint:errcheck // opened to read only
+	return sandbox.OpenFile(dir, path.Base(p.path))
+}
+
+// read reads a file of at most most bytes.
+func (p place) read(most int64) ([]byte, error) {
+	file, err := p.file()
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close() //nolint:errcheck // opened to read only
+	raw, err := io.ReadAll(io.LimitReader(file, most+1))
+	if err == nil && int64(len(raw)) > most {
+		return nil, fmt.Errorf("%s is too large: more than %d bytes", path.Base(p.path), most)
+	}
+	return raw, err
+}
+
+// list lists a folder in the order of names, at most most of it, and says whether that is all.
+func (p place) list(most int) (list []fs.DirEntry, all bool, err error) {
+	dir, err := p.open()
+	if err != nil {
+		return nil, false, err
+	}
+	defer dir.Close() //nolint:errcheck // opened to read only
+	file, err := dir.Open(".")
+	if err != nil {
+		return nil, false, err
+	}
+	defer file.Close() //nolint:errcheck // opened to read only
+	list, err = file.ReadDir(most + 1)
+	if err != nil && !errors.Is(err, io.EOF) {
+		return nil, false, err
+	}
+	all = len(list) <= most
+	list = list[:min(len(list), most)]
+	slices.SortFunc(list, func(a, b fs.DirEntry) int { return strings.Compare(a.Name(), b.Name()) })
+	return list, all, nil
 }

@@ -2,13 +2,14 @@ package skills
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
 	"runtime/debug"
 	"slices"
 	"strings"
 	"sync"
 	"time"
-	"unicode"
 
 	"github.com/rs/zerolog"
 	"golang.org/x/sync/singleflight"
@@ -22,73 +23,6 @@ import (
 // at the same time. Nobody may change the list or the skills in it afterwards.
 type Source func(ctx context.Context, turn *actions.Turn) ([]*Skill, error)
 
-// Memory is the source of skills that are written in Go. It panics if one has no
-// name, a name with characters that none can have, or no description, or two resources or scripts of
-// one name: that is a wiring mistake.
-//
-//	skills.Memory(&skills.Skill{
-//		Name: "unit-converter", Description: "Converts units. Use it for lengths and weights.", Instructions: "Find the factor, …",
-//		Resources: []skills.Resource{{Name: "factors.md", Text: factors}},
-//		Scripts:   []skills.Script{skills.Func("convert", "Multiplies a value by a factor", convert)},
-//	})
-func Memory(list ...*Skill) Source {
-	list = slices.Clone(list)
-	for _, s := range list {
-		p := parsing{path: "skill " + quoted(s.Name), lenient: true}
-		p.check(s, nil)
-		p.checkParts(s)
-		if err := p.err(); err != nil {
-			panic(fmt.Sprintf("skills: Memory: %v", err))
-		}
-	}
-	return func(context.Context, *actions.Turn) ([]*Skill, error) { return list, nil }
-}
-
-// checkParts checks the names of resources and scripts.
-func (p *parsing) checkParts(s *Skill) {
-	names := map[string]bool{}
-	part := func(kind, name string) {
-		if strings.TrimSpace(name) == "" || strings.ContainsFunc(name, unicode.IsControl) {
-			p.fault(0, "%s %q: the name is blank or has control characters", kind, name)
-		}
-		if names[kind+name] {
-			p.fault(0, "%s %q: there are two of this name", kind, name)
-		}
-		names[kind+name] = true
-	}
-	for _, r := range s.Resources {
-		part("resource", r.Name)
-	}
-	for _, script := range s.Scripts {
-		part("script", script.Name)
-	}
-}
-
-// Aggregate is the skills of all sources, in order; of those with one name, whatever its case,
-// the first. The log is warned once of each that is left out. When one source fails, so does
-// Aggregate.
-func Aggregate(sources ...Source) Source {
-	sources = slices.Clone(sources)
-	var warned sync.Map
-	return func(ctx context.Context, turn *actions.Turn) ([]*Skill, error) {
-		var all []*Skill
-		for i, source := range sources {
-			list, err := source(ctx, turn)
-			if err != nil {
-				return nil, fmt.Errorf("source %d of skills: %w", i+1, err)
-			}
-			all = append(all, list...)
-		}
-		first, others := distinct(all)
-		for _, s := range others {
-			if _, twice := warned.LoadOrStore(s, true); !twice {
-				zerolog.Ctx(ctx).Warn().Str("skill", s.Name).Str("dir", s.Dir).Msg("another skill of this name comes first: this one is left out")
-			}
-		}
-		return first, nil
-	}
-}
-
 // Source is the source of what [Config.Discover] finds, once, or with Reload again and again for
 // those who write skills: a skill that becomes faulty then stays as it was, and one whose folder
 // goes away goes too. What is wrong is logged when it is first found.
@@ -98,35 +32,53 @@ func (c Config) Source() Source {
 		ttl = time.Second
 	}
 	var last []*Skill
-	var logged map[Fault]bool
+	var logged []Fault
+	first := true
 	return Source(func(ctx context.Context, _ *actions.Turn) ([]*Skill, error) { // one at a time
-		found, faults, err := c.discover(ctx, last)
+		found, faults, err := c.Discover(ctx)
 		if err != nil {
 			return nil, err
 		}
-		first, now := logged == nil, map[Fault]bool{}
-		for _, f := range faults {
-			if !logged[f] && !now[f] {
+		for i, f := range faults {
+			if !slices.Contains(logged, f) && !slices.Contains(faults[:i], f) {
 				level := zerolog.ErrorLevel
 				if f.Warning {
 					level = zerolog.WarnLevel
 				}
 				zerolog.Ctx(ctx).WithLevel(level).Str("fault", f.String()).Bool("used", f.Warning).Msg("skills have a fault")
 			}
-			now[f] = true
 		}
-		logged = now
-		for i, s := range found { // the same skill as before, so that nothing is made anew of it
-			if at := slices.IndexFunc(last, s.same); at >= 0 {
-				found[i] = last[at]
+		logged = faults
+		for i, s := range last {
+			if s.stands() && !slices.ContainsFunc(found, func(f *Skill) bool { return f.Dir == s.Dir || strings.EqualFold(f.Name, s.Name) }) {
+				found = slices.Insert(found, min(i, len(found)), s)
 			}
 		}
-		if first || !slices.Equal(last, found) {
+		if first || !slices.EqualFunc(last, found, (*Skill).same) { // else nothing is made anew of them
 			zerolog.Ctx(ctx).Info().Int("skills", len(found)).Msg("skills loaded")
-			last = found
+			first, last = false, found
 		}
 		return last, nil
 	}).Cache(ttl, nil)
+}
+
+// stands says that the skill has a SKILL.md still, or that nobody can know.
+func (s *Skill) stands() bool {
+	dir, err := s.open()
+	if err == nil {
+		defer dir.Close() //nolint:errcheck // opened to read only
+		if _, err = dir.Lstat(fileName); err != nil {
+			_, err = dir.Lstat(strings.ToLower(fileName))
+		}
+	}
+	return err == nil || errors.Is(err, fs.ErrPermission)
+}
+
+// same says that nothing but the contents of resources and scripts differs, which are read when
+// they are used.
+func (s *Skill) same(other *Skill) bool {
+	return s.Dir == other.Dir && s.Content() == other.Content() &&
+		slices.EqualFunc(s.Resources, other.Resources, func(a, b Resource) bool { return a.size == b.size })
 }
 
 const (
@@ -153,15 +105,7 @@ func (s Source) Cache(ttl time.Duration, key func(*actions.Turn) string) Source 
 		k, ok := lists[name]
 		return k.list, ok && (ttl == 0 || time.Since(k.at) < ttl)
 	}
-	keep := func(name string, k kept) {
-		mu.Lock()
-		defer mu.Unlock()
-		if len(lists) >= maxCached { // whoever has as many has others by then
-			clear(lists)
-		}
-		lists[name] = k
-	}
-	var flights singleflight.Group
+	var calls singleflight.Group
 	return func(ctx context.Context, turn *actions.Turn) ([]*Skill, error) {
 		name := ""
 		if key != nil {
@@ -170,7 +114,7 @@ func (s Source) Cache(ttl time.Duration, key func(*actions.Turn) string) Source 
 		if list, ok := fresh(name); ok {
 			return list, nil
 		}
-		flight := flights.DoChan(name, func() (list any, err error) {
+		call := calls.DoChan(name, func() (list any, err error) {
 			defer func() {
 				if p := recover(); p != nil {
 					err = fmt.Errorf("%w: %v\n%s", actions.ErrPanic, p, debug.Stack())
@@ -182,15 +126,21 @@ func (s Source) Cache(ttl time.Duration, key func(*actions.Turn) string) Source 
 			ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), sourceTimeout)
 			defer cancel()
 			k := kept{at: time.Now()}
-			if k.list, err = s(ctx, turn); err == nil {
-				keep(name, k)
+			if k.list, err = s(ctx, turn); err != nil {
+				return nil, err
 			}
-			return k.list, err
+			mu.Lock()
+			defer mu.Unlock()
+			if len(lists) >= maxCached { // whoever has as many has others by then
+				clear(lists)
+			}
+			lists[name] = k
+			return k.list, nil
 		})
 		select {
 		case <-ctx.Done():
 			return nil, fmt.Errorf("wait for skills: %w", ctx.Err())
-		case result := <-flight:
+		case result := <-call:
 			list, _ := result.Val.([]*Skill)
 			return list, result.Err
 		}

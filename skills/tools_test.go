@@ -85,7 +85,7 @@ func TestNobodyTakesThePlacesOfOthers(t *testing.T) {
 	keep := func(_ context.Context, turn *actions.Turn, s *skills.Skill) bool {
 		return s.Name == "open" || userOf(turn) == "mia" && strings.HasPrefix(s.Name, who)
 	}
-	r := provide(t, skills.ProviderConfig{Source: filter(skills.Memory(list...), keep)})
+	r := provide(t, skills.ProviderConfig{Sources: []skills.Source{filter(memory(list...), keep)}})
 	for i := range 80 { // ten at a time are hers: eight are loaded
 		who = fmt.Sprintf("m%d", i/10)
 		r.told(r.turn("mia"), skills.LoadSkill, fmt.Sprintf(`{"skillName":"m%02d"}`, i))

@@ -280,7 +280,7 @@ func origin(address string) string {
 
 // SkillsConfig says where skills are looked for.
 func (s *Settings) SkillsConfig() skills.Config {
-	return skills.Config{Roots: s.SkillDirs(), Lenient: s.SkillsLenient, FollowLinks: s.SkillsLinks}
+	return skills.Config{Roots: s.SkillDirs(), Lenient: s.SkillsLenient, FollowLinks: s.SkillsLinks, Reload: s.SkillsReload}
 }
 
 // newSkills finds the skills of BOT_SKILLS_DIR. What is wrong with any is logged now, and not
@@ -298,7 +298,7 @@ func (s *Settings) newSkills(ctx context.Context, box *sandbox.Sandbox) (provide
 	for i, skill := range found {
 		names[i] = skill.Name
 	}
-	provider, err = skills.NewProvider(skills.ProviderConfig{Source: source, Sandbox: box, Approve: s.ApprovedTools()})
+	provider, err = skills.NewProvider(skills.ProviderConfig{Sources: []skills.Source{source}, Sandbox: box, Approve: s.ApprovedTools()})
 	return provider, cmp.Or(strings.Join(names, ", "), "none that can be used"), err
 }
 

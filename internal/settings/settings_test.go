@@ -14,8 +14,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	"github.com/planbot-go/planbot/actions"
 	"github.com/planbot-go/planbot/models"
+	"github.com/planbot-go/planbot/skills"
 )
 
 func TestSettings(t *testing.T) {
@@ -309,5 +311,18 @@ func TestApprovalOfSkillsHint(t *testing.T) {
 		if !strings.HasSuffix(lines[i], want) {
 			t.Errorf("%s, want %s", lines[i], want)
 		}
+	}
+}
+
+func TestSkillsConfig(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	s, err := env{"bot-skills-dir": dir, "bot-skills-lenient": "true", "bot-skills-links": "true", "bot-skills-reload": "true"}.read()
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := skills.Config{Roots: []string{dir}, Lenient: true, FollowLinks: true, Reload: true}
+	if diff := cmp.Diff(want, s.SkillsConfig()); diff != "" {
+		t.Error(diff)
 	}
 }

@@ -50,17 +50,12 @@ type Config struct {
 	Kinds      []string
 	Bubblewrap string   // path of bwrap; "": found on PATH
 	ReadOnly   []string // more files and folders of the machine that scripts may read, without sockets in them; absolute
-	Concurrent int      // scripts that run at the same time; 0: 4
 
 	// Limits of each run, with what 0 means.
 	Wall         time.Duration // 30 s; an hour at most
 	CPU          time.Duration // of all processes together; 10 s
 	MemoryBytes  int64         // of all processes together; 512 MiB
 	ScratchBytes int64         // in the scratch folder; 64 MiB
-	FileBytes    int64         // in one file; 32 MiB
-	Processes    int           // threads count; 32
-	OpenFiles    int           // of one process; 64
-	OutputBytes  int           // kept of each of stdout and stderr; 64 KiB
 }
 
 // What the caller cannot change.
@@ -68,10 +63,14 @@ const (
 	maxSkillBytes = 64 << 20
 	maxSkillFiles = 2000 // and folders, the skill's own among them
 	maxDepth      = 32   // of folders in folders
-	maxInput      = 1 << 20
 	maxArgs       = 64 << 10
 	maxWall       = time.Hour
-	nobody        = 65534 // user and group of scripts when this program is root
+	maxConcurrent = 4        // scripts at the same time
+	maxFileBytes  = 32 << 20 // in one file of the scratch folder
+	maxProcesses  = 32       // threads count
+	maxOpenFiles  = 64       // of one process
+	maxOutput     = 64 << 10 // kept of each of stdout and stderr
+	nobody        = 65534    // user and group of scripts when this program is root
 )
 
 // Command is one run of a script.
@@ -79,7 +78,6 @@ type Command struct {
 	Dir    *os.Root // the skill's folder, open, so that nobody can exchange it; the script gets a copy as its working folder
 	Script string   // its path in the folder, with slashes; the extension chooses the interpreter
 	Args   []string // up to 64 KiB in all
-	Stdin  []byte   // up to 1 MiB
 	Digest string   // if not "": what [Sandbox.Digest] has to say of the folder
 }
 
@@ -88,10 +86,9 @@ type Result struct {
 	// Refused says, for whoever asked for the run, why it was not tried; "": it ran.
 	Refused string
 
-	ExitCode  int    // 128 and more: killed by the signal of that number less 128
-	Stdout    string // valid UTF-8 without control characters; the middle is left out where it is too long
-	Stderr    string
-	Truncated bool // something is missing in Stdout or Stderr
+	ExitCode int    // 128 and more: killed by the signal of that number less 128
+	Stdout   string // valid UTF-8 without control characters; the middle is left out where it is too long
+	Stderr   string
 	// Exceeded is the limit that ended the script: "wall time", "CPU time", "memory",
 	// "scratch folder" or "output"; "": none did.
 	Exceeded string
@@ -103,7 +100,7 @@ type Sandbox struct {
 	interpreters map[string][]string // commands by extension, such as .py
 	slots        chan struct{}
 	kind         string
-	prepare      func(*job) error // makes a job of that kind ready to start
+	prlimit      string // the program that sets limits
 	refused      []error
 }
 
@@ -121,12 +118,8 @@ func New(ctx context.Context, cfg Config) (*Sandbox, error) {
 	cfg.CPU = cmp.Or(cfg.CPU, 10*time.Second)
 	cfg.MemoryBytes = cmp.Or(cfg.MemoryBytes, 512<<20)
 	cfg.ScratchBytes = cmp.Or(cfg.ScratchBytes, 64<<20)
-	cfg.FileBytes = cmp.Or(cfg.FileBytes, 32<<20)
-	cfg.Processes = cmp.Or(cfg.Processes, 32)
-	cfg.OpenFiles = cmp.Or(cfg.OpenFiles, 64)
-	cfg.OutputBytes = cmp.Or(cfg.OutputBytes, 64<<10)
 	sweep(os.TempDir())
-	s := &Sandbox{cfg: cfg, interpreters: interpreters(), slots: make(chan struct{}, cmp.Or(cfg.Concurrent, 4))}
+	s := &Sandbox{cfg: cfg, interpreters: interpreters(), slots: make(chan struct{}, maxConcurrent)}
 	for _, s.kind = range cfg.Kinds {
 		err := s.try(ctx)
 		if err == nil {
@@ -142,7 +135,7 @@ func New(ctx context.Context, cfg Config) (*Sandbox, error) {
 
 func (c Config) check() error {
 	var errs []error
-	if min(int64(c.Wall), int64(c.CPU), c.MemoryBytes, c.ScratchBytes, c.FileBytes, int64(c.Processes), int64(c.OpenFiles), int64(c.OutputBytes)) < 0 {
+	if min(int64(c.Wall), int64(c.CPU), c.MemoryBytes, c.ScratchBytes) < 0 {
 		errs = append(errs, errors.New("a limit is negative"))
 	}
 	if c.Wall > maxWall {
@@ -157,9 +150,6 @@ func (c Config) check() error {
 		if !filepath.IsAbs(path) {
 			errs = append(errs, fmt.Errorf("%q is not an absolute path", path))
 		}
-	}
-	if c.Concurrent < 0 {
-		errs = append(errs, errors.New("Concurrent is negative"))
 	}
 	return errors.Join(errs...)
 }
@@ -213,8 +203,8 @@ func (s *Sandbox) Check(c Command) (refused string) {
 	if strings.ContainsRune(args, 0) {
 		return "an argument contains a zero byte"
 	}
-	if size := len(args) + 1; size > maxArgs || len(c.Stdin) > maxInput {
-		return fmt.Sprintf("%d bytes of arguments and %d of stdin, more than %d and %d", size, len(c.Stdin), maxArgs, maxInput)
+	if size := len(args) + 1; size > maxArgs {
+		return fmt.Sprintf("%d bytes of arguments, more than %d", size, maxArgs)
 	}
 	if ext := strings.ToLower(path.Ext(c.Script)); s.interpreters[ext] == nil {
 		known := slices.Sorted(maps.Keys(s.interpreters))
@@ -281,7 +271,6 @@ func (s *Sandbox) run(ctx context.Context, c Command) (Result, error) {
 	}
 	interpreter := s.interpreters[strings.ToLower(path.Ext(c.Script))]
 	j.argv = slices.Concat(interpreter, []string{"./" + c.Script}, c.Args)
-	j.stdin = c.Stdin
 	return s.start(ctx, j)
 }
 
@@ -451,25 +440,21 @@ func (c *copier) file(name string) error {
 		mode = 0o555
 	}
 	sum := sha256.New()
-	n, err := c.contents(io.LimitReader(from, c.bytes+1), name, mode, sum)
+	var n int64
+	if c.to == "" {
+		n, err = io.Copy(sum, io.LimitReader(from, c.bytes+1))
+	} else if to, failed := os.OpenFile(filepath.Join(c.to, name), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600); failed != nil {
+		err = failed
+	} else {
+		n, err = io.Copy(io.MultiWriter(to, sum), io.LimitReader(from, c.bytes+1))
+		err = errors.Join(err, to.Chmod(mode), to.Close())
+	}
+	if c.bytes -= n; err == nil && c.bytes < 0 {
+		err = errTooLarge
+	}
 	if err != nil {
 		return err
 	}
-	if c.bytes -= n; c.bytes < 0 {
-		return errTooLarge
-	}
 	fmt.Fprintf(c.digest, "%q %o %x\n", name, mode, sum.Sum(nil))
 	return nil
-}
-
-func (c *copier) contents(from io.Reader, name string, mode fs.FileMode, sum io.Writer) (n int64, err error) {
-	if c.to == "" {
-		return io.Copy(sum, from)
-	}
-	to, err := os.OpenFile(filepath.Join(c.to, name), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
-	if err != nil {
-		return 0, err
-	}
-	n, err = io.Copy(io.MultiWriter(to, sum), from)
-	return n, errors.Join(err, to.Chmod(mode), to.Close())
 }

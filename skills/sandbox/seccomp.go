@@ -3,7 +3,6 @@
 package sandbox
 
 import (
-	"encoding/binary"
 	"fmt"
 	"slices"
 
@@ -146,8 +145,8 @@ func refuse(errno unix.Errno, calls ...uint32) []denial {
 }
 
 // seccompFilter assembles the program that refuses the calls, and every call of another
-// architecture's.
-func seccompFilter(denied []denial) ([]bpf.RawInstruction, error) {
+// architecture's. It panics if they do not make a program, which the first canary would find.
+func seccompFilter(denied []denial) []bpf.RawInstruction {
 	program := []bpf.Instruction{
 		bpf.LoadAbsolute{Off: offsetArch, Size: 4},
 		bpf.JumpIf{Cond: bpf.JumpEqual, Val: auditArch, SkipTrue: 1},
@@ -162,9 +161,9 @@ func seccompFilter(denied []denial) ([]bpf.RawInstruction, error) {
 	program = append(program, bpf.RetConstant{Val: unix.SECCOMP_RET_ALLOW})
 	raw, err := bpf.Assemble(program)
 	if err != nil {
-		return nil, fmt.Errorf("assemble the seccomp filter: %w", err)
+		panic(fmt.Errorf("assemble the seccomp filter: %w", err))
 	}
-	return raw, nil
+	return raw
 }
 
 // instructions refuse the call whose number is loaded, and leave it loaded.
@@ -189,15 +188,4 @@ func (d denial) instructions() []bpf.Instruction {
 	}
 	inner = append(inner, bpf.LoadAbsolute{Off: offsetCall, Size: 4})
 	return append([]bpf.Instruction{bpf.JumpIf{Cond: bpf.JumpNotEqual, Val: d.nr, SkipTrue: uint8(len(inner))}}, inner...) //nolint:gosec // as above
-}
-
-// filterBytes lays a program out as an array of struct sock_filter.
-func filterBytes(filter []bpf.RawInstruction) []byte {
-	var out []byte
-	for _, in := range filter {
-		out = binary.NativeEndian.AppendUint16(out, in.Op)
-		out = append(out, in.Jt, in.Jf)
-		out = binary.NativeEndian.AppendUint32(out, in.K)
-	}
-	return out
 }
