@@ -146,13 +146,12 @@ const (
 
 // xmlPlan is a <plan> in an answer, with the fault for which it cannot run.
 type xmlPlan struct {
-	span
-	attributes []attribute
-	steps      []xmlStep
-	fault      *Fault
-	notes      notes
-	lineStart  int
-	top        bool // nothing is open where it begins
+	start, end, lineStart int
+	attributes            []attribute
+	steps                 []xmlStep
+	fault                 *Fault
+	notes                 notes
+	top                   bool // nothing is open where it begins
 }
 
 // xmlStep is one step of an XML plan: a function, or a text to say.
@@ -190,7 +189,7 @@ func (a *answer) tagOfXML(rest string) (done bool, fault *Fault) {
 		a.stray = InvalidPlan.Faultf("a function stands outside of a <plan>")
 	}
 	if size > 0 {
-		a.parts = append(a.parts, part{span: span{a.pos, a.pos + size}})
+		a.parts = append(a.parts, part{start: a.pos, end: a.pos + size})
 		a.pos += size
 	}
 	return size > 0, nil
@@ -200,7 +199,7 @@ func (a *answer) tagOfXML(rest string) (done bool, fault *Fault) {
 // nothing within it is looked at again.
 func (a *answer) planOfXML() *Fault {
 	r := xmlReader{text: a.text, pos: a.pos}
-	p := xmlPlan{span: span{start: a.pos}, lineStart: a.lineStart}
+	p := xmlPlan{start: a.pos, lineStart: a.lineStart}
 	p.fault = r.plan(&p)
 	a.marks.torn = a.marks.torn || isOpen(a.text[a.pos:p.start])
 	p.top = a.marks.none() && !a.quotes
@@ -223,7 +222,7 @@ func (a *answer) planOfXML() *Fault {
 	}
 	p.end, p.notes = r.pos, r.notes
 	a.plans = append(a.plans, p)
-	a.parts = append(a.parts, part{p.span, true})
+	a.parts = append(a.parts, part{p.start, p.end, true})
 	a.pos, a.lineStart = r.pos, r.pos
 	return nil
 }
