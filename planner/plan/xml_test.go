@@ -60,7 +60,7 @@ func TestDecodeXML(t *testing.T) {
 			commands(addMilk(""), say("Added milk & more.")),
 		},
 		"a text before it does not": {
-			inPlan(`<say text="I try."/>`, milkTag),
+			inPlan(`<say>I try.</say>`, milkTag),
 			commands(say("I try."), addMilk("OUTPUT_2"), say("$OUTPUT_2")),
 		},
 		"the example of Semantic Kernel": {
