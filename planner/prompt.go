@@ -141,7 +141,7 @@ func historyOf(turn *actions.Turn, retell func(transcript string) []models.Messa
 	for _, earlier := range state.Of[prompts.History](turn.Thread).Turns {
 		one := toldTurn{speaker: earlier.Name}
 		for _, m := range earlier.Messages {
-			if m.Role == prompts.Assistant {
+			if m.Role == "assistant" {
 				one.messages = append(one.messages, retell(m.Text)...)
 			} else {
 				one.messages = append(one.messages, models.Message{Role: m.Role, Text: m.Text})
@@ -279,7 +279,7 @@ func newPlannerPrompt(ctx context.Context, kind string, prompt *prompts.Prompt, 
 	}
 	allowed, choosing := choose(cfg)
 	var offering error
-	b.offered, offering = offered(prompt.Actions, allowed)
+	b.offered, offering = offered(prompt, allowed)
 	faults := []error{choosing, offering, b.checkUse(), b.checkTemplate("actions", "manual", "skills"), b.nameModel(cfg.Named)}
 	if err := errors.Join(faults...); err != nil {
 		return nil, fmt.Errorf("prompt %s: %w", prompt.Name(), err)
@@ -654,15 +654,15 @@ func splitPlugin(name string) (plugin, bare string) {
 
 // offered is the registry of the actions that a prompt offers: reg itself when
 // the prompt does not say. What it says of an action must be true of it.
-func offered(offers []prompts.Offer, reg *actions.Registry) (*actions.Registry, error) {
-	if offers == nil {
+func offered(prompt *prompts.Prompt, reg *actions.Registry) (*actions.Registry, error) {
+	if prompt.Actions == nil {
 		return reg, nil
 	}
 	var faults []error
-	picked := make([]actions.Offer, len(offers))
-	for i, o := range offers {
-		picked[i] = actions.Offer{Name: o.Name, Description: o.Description}
-		if err := checkOffer(o, reg); err != nil {
+	var picked []actions.Offer
+	for _, o := range prompt.Actions {
+		picked = append(picked, actions.Offer{Name: o.Name, Description: o.Description})
+		if err := checkOffer(o.Name, o.Parameters, reg); err != nil {
 			faults = append(faults, fmt.Errorf("actions.json: %w", err))
 		}
 	}
@@ -674,17 +674,17 @@ func offered(offers []prompts.Offer, reg *actions.Registry) (*actions.Registry, 
 
 // checkOffer compares what a file says of an action with the registered one: that it is there, the
 // names of its parameters, which of them are required, and the types that the file gives.
-func checkOffer(o prompts.Offer, reg *actions.Registry) error {
-	action, ok := reg.Lookup(o.Name)
-	if !ok || action.Name != o.Name {
-		return fmt.Errorf("there is no action %q%s", spelling.Clip(o.Name), plan.Suggest(o.Name, reg))
+func checkOffer(name string, parameters jsontext.Value, reg *actions.Registry) error {
+	action, ok := reg.Lookup(name)
+	if !ok || action.Name != name {
+		return fmt.Errorf("there is no action %q%s", spelling.Clip(name), plan.Suggest(name, reg))
 	}
-	if o.Parameters == nil {
+	if parameters == nil {
 		return nil
 	}
 	var said jsonschema.Schema
-	if err := json.Unmarshal(o.Parameters, &said); err != nil {
-		return fmt.Errorf("action %s: parameters are no JSON Schema: %w", o.Name, err)
+	if err := json.Unmarshal(parameters, &said); err != nil {
+		return fmt.Errorf("action %s: parameters are no JSON Schema: %w", name, err)
 	}
 	var faults []string
 	compare := func(what string, said, registered []string) {
@@ -695,19 +695,19 @@ func checkOffer(o prompts.Offer, reg *actions.Registry) error {
 	names := slices.Sorted(maps.Keys(said.Properties))
 	compare("names", names, slices.Sorted(maps.Keys(action.Schema.Properties)))
 	compare("required", sorted(said.Required), sorted(action.Schema.Required))
-	for _, name := range names {
-		mine, registered := said.Properties[name], action.Schema.Properties[name]
+	for _, parameter := range names {
+		mine, registered := said.Properties[parameter], action.Schema.Properties[parameter]
 		if mine == nil || registered == nil {
 			continue
 		}
 		if have, want := plan.TypeText(mine), plan.TypeText(registered); have != "any" && have != want {
-			faults = append(faults, fmt.Sprintf("%s is %s, the action has %s", name, have, want))
+			faults = append(faults, fmt.Sprintf("%s is %s, the action has %s", parameter, have, want))
 		}
 	}
 	if faults == nil {
 		return nil
 	}
-	return fmt.Errorf("action %s: parameters: %s", o.Name, strings.Join(faults, "; "))
+	return fmt.Errorf("action %s: parameters: %s", name, strings.Join(faults, "; "))
 }
 
 func sorted(names []string) []string { return slices.Sorted(slices.Values(names)) }

@@ -6,6 +6,8 @@ import (
 	_ "embed"
 	"errors"
 	"fmt"
+	"io/fs"
+	"path"
 	"slices"
 	"strings"
 	"sync"
@@ -52,9 +54,9 @@ type configFile struct {
 
 // readConfig reads a config.json. Semantic Kernel writes an empty default where there is
 // none.
-func readConfig(file string, raw []byte) (Config, error) {
+func readConfig(fsys fs.FS, file string) (Config, error) {
 	var f configFile
-	if err := readStrictly(file, "config.json", raw, &f); err != nil {
+	if err := readStrictly(fsys, file, &f); err != nil {
 		return Config{}, err
 	}
 	c := f.Completion
@@ -85,21 +87,25 @@ func readConfig(file string, raw []byte) (Config, error) {
 }
 
 // readOffers reads an actions.json.
-func readOffers(file string, raw []byte) (offers []Offer, err error) {
-	if err := readStrictly(file, "actions.json", raw, &offers); err != nil {
+func readOffers(fsys fs.FS, file string) (offers []offer, err error) {
+	if err := readStrictly(fsys, file, &offers); err != nil {
 		return nil, err
 	}
 	var faults []error
 	for i, o := range offers {
-		if slices.ContainsFunc(offers[:i], func(other Offer) bool { return other.Name == o.Name }) {
+		if slices.ContainsFunc(offers[:i], func(other offer) bool { return other.Name == o.Name }) {
 			faults = append(faults, fmt.Errorf("%s: the action %s is named twice", file, o.Name))
 		}
 	}
 	return offers, errors.Join(faults...)
 }
 
-// readStrictly reads JSON as the schema of that name has it. Every fault is in the error.
-func readStrictly(file, schema string, raw []byte, into any) error {
+// readStrictly reads JSON as its schema has it. Every fault is in the error.
+func readStrictly(fsys fs.FS, file string, into any) error {
+	raw, err := readFile(fsys, file)
+	if err != nil {
+		return err
+	}
 	if err := json.Unmarshal(raw, new(jsontext.Value)); err != nil {
 		at := int64(0)
 		if fault, ok := errors.AsType[*jsontext.SyntacticError](err); ok {
@@ -109,7 +115,7 @@ func readStrictly(file, schema string, raw []byte, into any) error {
 	}
 	tree, err := jsonschema.UnmarshalJSON(bytes.NewReader(raw))
 	if err == nil {
-		err = schemas()[schema].Validate(tree)
+		err = schemas()[path.Base(file)].Validate(tree)
 	}
 	if wrong, ok := errors.AsType[*jsonschema.ValidationError](err); ok {
 		faults := leaves(wrong)

@@ -1,6 +1,7 @@
 package prompts_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"testing/fstest"
@@ -184,9 +185,8 @@ func TestOffers(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := []prompts.Offer{{Name: "b", Description: "does b"}, {Name: "a", Parameters: []byte(`{"type": "object"}`)}}
-	if diff := cmp.Diff(want, p.Actions); diff != "" {
-		t.Errorf("-want +got:\n%s", diff)
+	if got := fmt.Sprintf("%s", p.Actions); got != `[{b does b null} {a  {"type": "object"}}]` {
+		t.Errorf("got %s", got)
 	}
 	if p, err = oneFolder(t, "", "[]"); err != nil || p.Actions == nil {
 		t.Errorf("an empty list offers nothing: got %v, %v", p.Actions, err)

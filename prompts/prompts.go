@@ -19,17 +19,10 @@ import (
 	"github.com/planbot-go/planbot/internal/spelling"
 )
 
-// Roles of a [Message].
-const (
-	System    = "system"
-	User      = "user"
-	Assistant = "assistant"
-)
-
 // Message is one message to the model. It is this package's own small type;
 // callers convert it to the one of their model.
 type Message struct {
-	Role string `json:"role"`
+	Role string `json:"role"` // system, user or assistant
 	Text string `json:"text"`
 }
 
@@ -40,13 +33,13 @@ type Prompt struct {
 	Config Config
 	// Actions are the actions that the prompt offers, in their order. nil: there
 	// is no actions.json, and all registered ones are offered.
-	Actions []Offer
+	Actions []offer
 
 	unclear bool // config.json has faults
 }
 
-// Offer is an action that a prompt offers.
-type Offer struct {
+// offer is an action that a prompt offers.
+type offer struct {
 	Name        string         `json:"name"`
 	Description string         `json:"description"` // what the model is told of it; "": what is registered
 	Parameters  jsontext.Value `json:"parameters"`  // their JSON Schema, as a check of the registered one; nil: none
