@@ -292,7 +292,7 @@ func (b *plannerPrompt) read(answer *models.Response, request *models.Request, t
 	if b.kind == sequential {
 		p, err = plan.DecodeXML(answer.Text, turn.Text, b.offered)
 	} else if p, err = plan.Decode(answer.Text); err == nil {
-		p, err = plan.Validate(p, b.offered)
+		p, err = p.Validate(b.offered)
 	}
 	if left := turn.Budget.Messages - turn.Usage.Messages; err == nil && turn.Budget.Messages > 0 && p.Says() > left {
 		err = plan.InvalidPlan.Faultf("the plan has %d SAYs, but this turn has only %d left; combine them", p.Says(), max(left, 0))

@@ -624,7 +624,7 @@ func choose(cfg *Config) (*actions.Registry, error) {
 	}
 	for _, word := range cfg.Exclude {
 		if !slices.ContainsFunc(cfg.Actions.All(), func(a *actions.Action) bool { return excludes(word, a.Name) }) {
-			faults = append(faults, fmt.Errorf("Exclude: there is no action %q%s", word, plan.Suggest(word, cfg.Actions)))
+			faults = append(faults, fmt.Errorf("Exclude: there is no action %q%s", word, spelling.Suggest(word, namesOf(cfg.Actions))))
 		}
 	}
 	var kept []actions.Offer
@@ -677,7 +677,7 @@ func offered(prompt *prompts.Prompt, reg *actions.Registry) (*actions.Registry, 
 func checkOffer(name string, parameters jsontext.Value, reg *actions.Registry) error {
 	action, ok := reg.Lookup(name)
 	if !ok || action.Name != name {
-		return fmt.Errorf("there is no action %q%s", spelling.Clip(name), plan.Suggest(name, reg))
+		return fmt.Errorf("there is no action %q%s", spelling.Clip(name), spelling.Suggest(name, namesOf(reg)))
 	}
 	if parameters == nil {
 		return nil
@@ -700,14 +700,22 @@ func checkOffer(name string, parameters jsontext.Value, reg *actions.Registry) e
 		if mine == nil || registered == nil {
 			continue
 		}
-		if have, want := plan.TypeText(mine), plan.TypeText(registered); have != "any" && have != want {
-			faults = append(faults, fmt.Sprintf("%s is %s, the action has %s", parameter, have, want))
+		if types := append(registered.Types, registered.Type); mine.Type != "" && !slices.Contains(types, mine.Type) {
+			faults = append(faults, fmt.Sprintf("%s is %s, the action has %s", parameter, mine.Type, strings.Trim(strings.Join(types, " "), " ")))
 		}
 	}
 	if faults == nil {
 		return nil
 	}
 	return fmt.Errorf("action %s: parameters: %s", name, strings.Join(faults, "; "))
+}
+
+// namesOf are the names of all actions.
+func namesOf(reg *actions.Registry) (names []string) {
+	for _, a := range reg.All() {
+		names = append(names, a.Name)
+	}
+	return names
 }
 
 func sorted(names []string) []string { return slices.Sorted(slices.Values(names)) }

@@ -382,7 +382,8 @@ func TestToolsAgreeOnNull(t *testing.T) {
 					t.Fatal(err)
 				}
 				told, is := schemaTakes(t, tool.Schema, arguments), accepted(action, string(arguments))
-				if told != is {
+				branches := !strict && (name == "either" || name == "reference") // told as they are registered
+				if told != is && !branches {
 					t.Errorf("strict %v: %s of %s may be null: the schema says %v, the check %v\n%s", strict, name, action, told, is, schema.Properties[name])
 				}
 			}

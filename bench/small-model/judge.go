@@ -175,7 +175,7 @@ func read(a answer, reg *actions.Registry) (plan.Plan, error) {
 	if err != nil {
 		return plan.Plan{}, err
 	}
-	return plan.Validate(p, reg)
+	return p.Validate(reg)
 }
 
 func printPlans(w io.Writer, all []*tally) {

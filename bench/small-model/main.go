@@ -23,12 +23,12 @@ import (
 	"strings"
 	"time"
 
+	"github.com/google/jsonschema-go/jsonschema"
 	"github.com/planbot-go/planbot/actions"
 	"github.com/planbot-go/planbot/actions/lists"
 	"github.com/planbot-go/planbot/activity"
 	"github.com/planbot-go/planbot/models"
 	"github.com/planbot-go/planbot/planner"
-	"github.com/planbot-go/planbot/planner/plan"
 	"github.com/planbot-go/planbot/prompts"
 	"github.com/planbot-go/planbot/state"
 )
@@ -307,15 +307,15 @@ func teamsActions(reg *actions.Registry) string {
 		}
 		for _, name := range a.Schema.PropertyOrder {
 			p := a.Schema.Properties[name]
-			fmt.Fprintf(&b, "      %s:\n%s        description: %s\n", name, teamsType(plan.TypeText(p)), p.Description)
+			fmt.Fprintf(&b, "      %s:\n%s        description: %s\n", name, teamsType(p), p.Description)
 		}
 	}
 	return b.String()
 }
 
-func teamsType(name string) string {
-	if item, ok := strings.CutSuffix(name, "[]"); ok {
-		return fmt.Sprintf("        type: array\n        items:\n          type: %s\n", item)
+func teamsType(parameter *jsonschema.Schema) string {
+	if parameter.Items != nil {
+		return fmt.Sprintf("        type: array\n        items:\n          type: %s\n", parameter.Items.Type)
 	}
-	return fmt.Sprintf("        type: %s\n", name)
+	return fmt.Sprintf("        type: %s\n", parameter.Type)
 }

@@ -23,7 +23,7 @@ const maxBytes = 1 << 20
 // stands on its own: on lines of its own, or at the start or the end of the text; never in
 // a comment, a block quote, or another, broken plan. Several plans count only when they
 // are equal. Decode takes linear time. It does not know the actions: the plan has to pass
-// [Validate] before it may run.
+// [Plan.Validate] before it may run.
 func Decode(text string) (Plan, error) { return decode(text, false) }
 
 // decode reads a text; wrapped says that it was a string of JSON.

@@ -221,7 +221,7 @@ func FuzzPlanXML(f *testing.F) {
 		if err != nil {
 			return
 		}
-		if _, err := plan.Validate(want, reg); err != nil {
+		if _, err := want.Validate(reg); err != nil {
 			return
 		}
 		got, err := plan.Load([]byte(written), reg)

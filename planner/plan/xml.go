@@ -77,7 +77,7 @@ var (
 func decodeOther(text string, reg *actions.Registry) (Plan, error) {
 	p, err := Decode(text)
 	if err == nil {
-		p, err = Validate(p, reg)
+		p, err = p.Validate(reg)
 	}
 	if err != nil {
 		return Plan{}, err
