@@ -465,8 +465,8 @@ func (b *plannerPrompt) retell(transcript string) []models.Message {
 	case tools:
 		return retellCalls(transcript)
 	case sequential:
-		if p := new(plan.Plan); strings.HasPrefix(transcript, `{"type":"plan"`) && p.UnmarshalJSON([]byte(transcript)) == nil {
-			transcript = p.TranscriptXML()
+		if commands, _ := readTranscript(transcript); commands != nil {
+			transcript = plan.Plan{Commands: commands}.TranscriptXML()
 		}
 	}
 	return []models.Message{{Role: "assistant", Text: transcript}}
@@ -602,43 +602,31 @@ func (b *plannerPrompt) with(ctx context.Context, extra Extra) (*plannerPrompt, 
 	return &with, with.complete(ctx)
 }
 
-// choose is the registry of the actions that Include and Exclude leave. Each word of Exclude has
-// to exclude something: else it is misspelt.
+// choose is the registry of the actions that Include and Exclude leave. Each word has to mean
+// an action: else it is misspelt.
 func choose(cfg *Config) (*actions.Registry, error) {
-	reg := cfg.Actions
+	if len(cfg.Include)+len(cfg.Exclude) == 0 {
+		return cfg.Actions, nil
+	}
 	var faults []error
-	if len(cfg.Include) > 0 {
-		included := make([]actions.Offer, len(cfg.Include))
-		for i, name := range cfg.Include {
-			included[i].Name = name
-		}
-		only, err := reg.Only(included...)
-		if err != nil {
-			faults = append(faults, fmt.Errorf("Include: %w", err))
-		} else {
-			reg = only
-		}
-	}
-	if len(cfg.Exclude) == 0 {
-		return reg, errors.Join(faults...)
-	}
-	for _, word := range cfg.Exclude {
-		if !slices.ContainsFunc(cfg.Actions.All(), func(a *actions.Action) bool { return excludes(word, a.Name) }) {
-			faults = append(faults, fmt.Errorf("Exclude: there is no action %q%s", word, spelling.Suggest(word, namesOf(cfg.Actions))))
+	for _, word := range slices.Concat(cfg.Include, cfg.Exclude) {
+		if !slices.ContainsFunc(cfg.Actions.All(), func(a *actions.Action) bool { return means(word, a.Name) }) {
+			faults = append(faults, fmt.Errorf("Include, Exclude: there is no action %q%s", word, spelling.Suggest(word, namesOf(cfg.Actions))))
 		}
 	}
 	var kept []actions.Offer
-	for _, a := range reg.All() {
-		if !slices.ContainsFunc(cfg.Exclude, func(word string) bool { return excludes(word, a.Name) }) {
+	for _, a := range cfg.Actions.All() {
+		meant := func(word string) bool { return means(word, a.Name) }
+		if (len(cfg.Include) == 0 || slices.ContainsFunc(cfg.Include, meant)) && !slices.ContainsFunc(cfg.Exclude, meant) {
 			kept = append(kept, actions.Offer{Name: a.Name})
 		}
 	}
-	rest, err := reg.Only(kept...)
+	rest, err := cfg.Actions.Only(kept...)
 	return rest, errors.Join(append(faults, err)...)
 }
 
-// excludes reports whether a word of Exclude means an action.
-func excludes(word, name string) bool {
+// means reports whether a word of Include or Exclude means an action.
+func means(word, name string) bool {
 	plugin, bare := splitPlugin(name)
 	return strings.EqualFold(strings.ReplaceAll(word, ".", "-"), name) || strings.EqualFold(word, bare) || plugin != "" && strings.EqualFold(word, plugin)
 }
