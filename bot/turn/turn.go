@@ -50,7 +50,7 @@ type Turn struct {
 	resumed    bool // it goes on after an approval
 
 	texts     []string // what is being sent of a plan
-	base      []byte   // the record to begin at again; nil: the one that was saved last
+	base      *Record  // the record to begin at again; nil: the one that was saved last
 	kept      []string // actions that were done for good
 	fresh     []string // actions that changed state which is not saved
 	uncertain []string // actions of which nobody knows whether they were done
@@ -708,14 +708,14 @@ func (t *Turn) put(ctx context.Context, texts ...string) error {
 // putAll has the loop save and then send the messages. texts are what the hook AfterSay is
 // told of them.
 func (t *Turn) putAll(texts []string, messages []*activity.Activity) error {
-	t.rec.Outbox = make([]Message, len(messages))
+	t.rec.Outbox = make([]outgoing, len(messages))
 	for i, m := range messages {
 		raw, err := m.Encode()
 		if err != nil {
 			t.rec.Outbox = nil
 			return fmt.Errorf("send: %w", err)
 		}
-		t.rec.Outbox[i].Activity = raw
+		t.rec.Outbox[i] = outgoing{Activity: raw, decoded: m}
 	}
 	if run := t.rec.Run; run != nil {
 		run.InFlight = 0
