@@ -201,7 +201,7 @@ func (c *Command) checkXML() error {
 	seen := map[string]bool{}
 	for name := range c.Entities {
 		low := strings.ToLower(name)
-		if !isName(name) || seen[low] || outputOf(name) != noOutput {
+		if !isName(name) || seen[low] || outputOf(name) != "" {
 			return fmt.Errorf("the entity %q cannot be an attribute", spelling.Clip(name))
 		}
 		seen[low] = true

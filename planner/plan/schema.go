@@ -1,7 +1,6 @@
 package plan
 
 import (
-	"bytes"
 	"cmp"
 	"encoding/json"
 	"errors"
@@ -367,28 +366,21 @@ func (t typeNames) MarshalJSON() ([]byte, error) {
 
 // MarshalJSON keeps the order: grammars hold the model to it.
 func (p properties) MarshalJSON() ([]byte, error) {
-	var out bytes.Buffer
-	separator := byte('{')
-	for _, one := range p {
+	out := []byte{'{'}
+	for i, one := range p {
 		name, err := json.Marshal(one.name)
-		if err != nil {
+		value, err2 := json.Marshal(one.form)
+		if err := cmp.Or(err, err2); err != nil {
 			return nil, err
 		}
-		value, err := json.Marshal(one.form)
-		if err != nil {
-			return nil, err
+		if i > 0 {
+			out = append(out, ',')
 		}
-		out.WriteByte(separator)
-		out.Write(name)
-		out.WriteByte(':')
-		out.Write(value)
-		separator = ','
+		out = append(out, name...)
+		out = append(out, ':')
+		out = append(out, value...)
 	}
-	if len(p) == 0 {
-		out.WriteByte('{')
-	}
-	out.WriteByte('}')
-	return out.Bytes(), nil
+	return append(out, '}'), nil
 }
 
 func ofType(name string) *form { return &form{Types: typeNames{name}} }

@@ -505,7 +505,7 @@ func (w *commandBuilder) build(steps []xmlStep) *Fault {
 		w.note(steps[i].text)
 		for _, a := range steps[i].attributes {
 			w.note(a.value)
-			if kind := outputOf(a.name); kind != noOutput {
+			if kind := outputOf(a.name); kind != "" {
 				name := strings.ToLower(variableName(a.value))
 				w.taken[name] = false
 				w.results[name] = w.results[name] || kind == appendsOutput
@@ -539,25 +539,17 @@ func (w *commandBuilder) note(text string) {
 	}
 }
 
-// output says what an attribute does with the output of its function.
-type output int
-
-const (
-	noOutput output = iota
-	setsOutput
-	appendsOutput
-)
+// The attributes that say what becomes of the output of a function, in lower case.
+const setsOutput, appendsOutput = "setcontextvariable", "appendtoresult"
 
 const inputVariable = "input"
 
-func outputOf(attribute string) output {
-	switch {
-	case strings.EqualFold(attribute, "setContextVariable"):
-		return setsOutput
-	case strings.EqualFold(attribute, "appendToResult"):
-		return appendsOutput
+// outputOf is an attribute in lower case if it is one of these, else "".
+func outputOf(attribute string) string {
+	if name := strings.ToLower(attribute); name == setsOutput || name == appendsOutput {
+		return name
 	}
-	return noOutput
+	return ""
 }
 
 // variableName is the name that an attribute for the output gives; models put a $ before
@@ -568,12 +560,12 @@ func variableName(value string) string {
 
 // outputs reads the names that the output is set as, and appended as; "" for none.
 func (step *xmlStep) outputs() (set, appended string, fault *Fault) {
-	names := map[output]string{}
+	names := map[string]string{}
 	for _, a := range step.attributes {
 		kind, name := outputOf(a.name), variableName(a.value)
 		before, twice := names[kind]
 		switch {
-		case kind == noOutput:
+		case kind == "":
 			continue
 		case twice && before != name:
 			return "", "", InvalidPlan.Faultf("function %s has %s twice", spelling.Clip(step.function), a.name)
@@ -645,7 +637,7 @@ func (w *commandBuilder) entities(step *xmlStep, schema *jsonschema.Schema) (map
 	written := make(map[string]string, len(step.attributes))
 	chains := false // the input was written as empty, so that it takes the output before
 	for _, a := range step.attributes {
-		if outputOf(a.name) != noOutput {
+		if outputOf(a.name) != "" {
 			continue
 		}
 		name := propertyName(schema, a.name)
