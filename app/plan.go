@@ -154,7 +154,7 @@ func (c planDecodeCmd) decode(text string, registry *actions.Registry) decoded {
 	if c.Format == "xml" {
 		p, err = plan.DecodeXML(text, c.Goal, registry)
 	} else if p, err = plan.Decode(text); err == nil {
-		p, err = plan.Validate(p, registry)
+		p, err = p.Validate(registry)
 	}
 	if fault, ok := errors.AsType[*plan.Fault](err); ok {
 		return decoded{Error: fault.Kind, Detail: fault.Detail}

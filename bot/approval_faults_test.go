@@ -220,7 +220,7 @@ func TestAPlanWithinAPlanIsShownAndAsked(t *testing.T) {
 		})
 		p, err := plans.Load([]byte(plan(do("wire", `{"to":"bob"}`))), d.actions)
 		d.must(err)
-		_, err = plans.AddAction(d.actions, "monthEnd", "Month end", p)
+		_, err = p.AddAction(d.actions, "monthEnd", "Month end")
 		d.must(err)
 		d.model.Says(plan(do("monthEnd", `{}`), say("Done it.")), plan(say("I may not.")))
 		first := d.ask(nil, "x")

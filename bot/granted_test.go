@@ -16,7 +16,7 @@ func (b *bundle) addPlan(name string, commands ...string) {
 	b.Helper()
 	p, err := plans.Load([]byte(plan(commands...)), b.actions)
 	b.must(err)
-	_, err = plans.AddAction(b.actions, name, "Does a plan", p)
+	_, err = p.AddAction(b.actions, name, "Does a plan")
 	b.must(err)
 }
 

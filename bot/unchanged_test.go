@@ -177,7 +177,7 @@ func TestAPlanThatIsAnActionFindsNothing(t *testing.T) {
 			actions.Add(acts, "mail", "Mails", func(context.Context, *actions.Turn, struct{}) (actions.Result, error) { return actions.Done, nil })
 			decoded, err := plans.Decode(`{"type":"plan","commands":[` + inner + `]}`)
 			must(t, err)
-			_, err = plans.AddAction(acts, "tidy", "Tidies up", decoded)
+			_, err = decoded.AddAction(acts, "tidy", "Tidies up")
 			must(t, err)
 			bottest.Test(t, bottest.Config{Actions: acts}, func(t *testing.T, kit *bottest.Kit) {
 				chat := kit.Personal("mia")

@@ -138,7 +138,7 @@ func TestKeepAndRead(t *testing.T) {
 		chat := kit.Personal("Mia")
 		chat.Keep(func(conversation, user *state.Scope) {
 			state.Of[lists.Lists](user).All = []lists.List{{Name: "groceries", Items: []lists.Item{{Name: "tea"}}}}
-			state.Of[prompts.History](conversation).Append(prompts.Turn{From: "29:mia", Messages: []prompts.Message{{Role: prompts.User, Text: "tea, please"}}}, 0)
+			state.Of[prompts.History](conversation).Append(prompts.Turn{From: "29:mia", Messages: []prompts.Message{{Role: "user", Text: "tea, please"}}}, 0)
 		})
 		kit.Model.Says(addMilk)
 		chat.Say("and milk")

@@ -36,8 +36,8 @@ func goldenTurn() *actions.Turn {
 	a.From.Name, a.Conversation.ConversationType = "Otto", "groupChat"
 	scope := state.NewScope()
 	state.Of[prompts.History](scope).Append(prompts.Turn{From: "u", Name: "Mia", Messages: []prompts.Message{
-		{Role: prompts.User, Text: "milk to shop, please"},
-		{Role: prompts.Assistant, Text: plan.Plan{Commands: []plan.Command{
+		{Role: "user", Text: "milk to shop, please"},
+		{Role: "assistant", Text: plan.Plan{Commands: []plan.Command{
 			{Kind: plan.Do, Action: "addItem", Entities: map[string]any{"list": "shop", "item": "milk"}, CallID: "c1", Result: "added"},
 			{Kind: plan.Say, Response: "There is milk\non it now."},
 		}}.Transcript()},

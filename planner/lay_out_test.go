@@ -49,7 +49,7 @@ func longTurn(t *testing.T) *actions.Turn {
 	for i := range 5 {
 		p := fmt.Sprintf(`{"type":"plan","commands":[{"type":"DO","action":"addItem","entities":{"item":"eggs %d","list":"groceries"}},{"type":"SAY","response":"Added."}]}`, i)
 		state.Of[prompts.History](in.Thread).Append(prompts.Turn{
-			Messages: []prompts.Message{{Role: prompts.User, Text: fmt.Sprint("add eggs ", i)}, {Role: prompts.Assistant, Text: p}},
+			Messages: []prompts.Message{{Role: "user", Text: fmt.Sprint("add eggs ", i)}, {Role: "assistant", Text: p}},
 		}, 0)
 	}
 	return in

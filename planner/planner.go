@@ -41,12 +41,12 @@ type Config struct {
 
 	// Prompts are where the prompt is found. nil: the embedded ones.
 	Prompts *prompts.Library
-	// Include are the names of the only actions that the model is told of and may plan.
-	// None: all of them.
+	// Include are the only actions that the model is told of and may plan: names of
+	// actions, with their plugin as in Writer-Translate or Writer.Translate or without it,
+	// and names of plugins, all without regard to case. None: all of them.
 	Include []string
-	// Exclude are actions that the model is not told of and may not plan: names of
-	// actions, with their plugin as in Writer-Translate or Writer.Translate or
-	// without it, and names of plugins, all without regard to case.
+	// Exclude are actions, named in the same way, that the model is not told of and may
+	// not plan.
 	Exclude []string
 	// Extension adds to the prompt and to what may be planned, turn by turn. nil: nothing
 	// is added.
@@ -111,9 +111,7 @@ func (c *Config) check() error {
 			!slices.Contains([]string{"", jsonSchema, jsonObject, plainText}, c.ResponseFormat),
 			fmt.Sprintf("ResponseFormat is %q, not json_schema, json_object or text", c.ResponseFormat),
 		},
-		{c.Functions["actions"] != nil, "Functions has actions, which is the planner's"},
-		{c.Functions["manual"] != nil, "Functions has manual, which is the planner's"},
-		{c.Functions["skills"] != nil, "Functions has skills, which is the planner's"},
+		{c.Functions["actions"] != nil || c.Functions["manual"] != nil || c.Functions["skills"] != nil, "Functions has actions, manual or skills, which are the planner's"},
 		{
 			!slices.Contains([]string{"", "required", "none"}, c.Choice),
 			fmt.Sprintf("no Choice %q", c.Choice),
@@ -292,7 +290,7 @@ func (b *plannerPrompt) read(answer *models.Response, request *models.Request, t
 	if b.kind == sequential {
 		p, err = plan.DecodeXML(answer.Text, turn.Text, b.offered)
 	} else if p, err = plan.Decode(answer.Text); err == nil {
-		p, err = plan.Validate(p, b.offered)
+		p, err = p.Validate(b.offered)
 	}
 	if left := turn.Budget.Messages - turn.Usage.Messages; err == nil && turn.Budget.Messages > 0 && p.Says() > left {
 		err = plan.InvalidPlan.Faultf("the plan has %d SAYs, but this turn has only %d left; combine them", p.Says(), max(left, 0))
@@ -350,13 +348,9 @@ func after(refused []plan.FaultKind, err error) error {
 // logRefusal reports why an answer was refused. The detail quotes the model, so it
 // is for debugging only.
 func logRefusal(ctx context.Context, err error, attempt int) {
-	var fault *plan.Fault
-	if !errors.As(err, &fault) {
-		fault = &plan.Fault{}
-	}
 	log := zerolog.Ctx(ctx)
-	log.Warn().Str("kind", string(fault.Kind)).Int("attempt", attempt).Msg("plan refused, asking again")
-	log.Debug().Str("detail", fault.Detail).Int("attempt", attempt).Msg("why the plan was refused")
+	log.Warn().Str("kind", string(faultKind(err))).Int("attempt", attempt).Msg("plan refused, asking again")
+	log.Debug().Str("detail", detail(err)).Int("attempt", attempt).Msg("why the plan was refused")
 }
 
 // logPlan reports how the plan came about; at info only where the model strayed

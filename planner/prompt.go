@@ -141,7 +141,7 @@ func historyOf(turn *actions.Turn, retell func(transcript string) []models.Messa
 	for _, earlier := range state.Of[prompts.History](turn.Thread).Turns {
 		one := toldTurn{speaker: earlier.Name}
 		for _, m := range earlier.Messages {
-			if m.Role == prompts.Assistant {
+			if m.Role == "assistant" {
 				one.messages = append(one.messages, retell(m.Text)...)
 			} else {
 				one.messages = append(one.messages, models.Message{Role: m.Role, Text: m.Text})
@@ -279,7 +279,7 @@ func newPlannerPrompt(ctx context.Context, kind string, prompt *prompts.Prompt, 
 	}
 	allowed, choosing := choose(cfg)
 	var offering error
-	b.offered, offering = offered(prompt.Actions, allowed)
+	b.offered, offering = offered(prompt, allowed)
 	faults := []error{choosing, offering, b.checkUse(), b.checkTemplate("actions", "manual", "skills"), b.nameModel(cfg.Named)}
 	if err := errors.Join(faults...); err != nil {
 		return nil, fmt.Errorf("prompt %s: %w", prompt.Name(), err)
@@ -465,8 +465,8 @@ func (b *plannerPrompt) retell(transcript string) []models.Message {
 	case tools:
 		return retellCalls(transcript)
 	case sequential:
-		if p := new(plan.Plan); strings.HasPrefix(transcript, `{"type":"plan"`) && p.UnmarshalJSON([]byte(transcript)) == nil {
-			transcript = p.TranscriptXML()
+		if commands, _ := readTranscript(transcript); commands != nil {
+			transcript = plan.Plan{Commands: commands}.TranscriptXML()
 		}
 	}
 	return []models.Message{{Role: "assistant", Text: transcript}}
@@ -602,43 +602,31 @@ func (b *plannerPrompt) with(ctx context.Context, extra Extra) (*plannerPrompt, 
 	return &with, with.complete(ctx)
 }
 
-// choose is the registry of the actions that Include and Exclude leave. Each word of Exclude has
-// to exclude something: else it is misspelt.
+// choose is the registry of the actions that Include and Exclude leave. Each word has to mean
+// an action: else it is misspelt.
 func choose(cfg *Config) (*actions.Registry, error) {
-	reg := cfg.Actions
+	if len(cfg.Include)+len(cfg.Exclude) == 0 {
+		return cfg.Actions, nil
+	}
 	var faults []error
-	if len(cfg.Include) > 0 {
-		included := make([]actions.Offer, len(cfg.Include))
-		for i, name := range cfg.Include {
-			included[i].Name = name
-		}
-		only, err := reg.Only(included...)
-		if err != nil {
-			faults = append(faults, fmt.Errorf("Include: %w", err))
-		} else {
-			reg = only
-		}
-	}
-	if len(cfg.Exclude) == 0 {
-		return reg, errors.Join(faults...)
-	}
-	for _, word := range cfg.Exclude {
-		if !slices.ContainsFunc(cfg.Actions.All(), func(a *actions.Action) bool { return excludes(word, a.Name) }) {
-			faults = append(faults, fmt.Errorf("Exclude: there is no action %q%s", word, plan.Suggest(word, cfg.Actions)))
+	for _, word := range slices.Concat(cfg.Include, cfg.Exclude) {
+		if !slices.ContainsFunc(cfg.Actions.All(), func(a *actions.Action) bool { return means(word, a.Name) }) {
+			faults = append(faults, fmt.Errorf("Include, Exclude: there is no action %q%s", word, spelling.Suggest(word, namesOf(cfg.Actions))))
 		}
 	}
 	var kept []actions.Offer
-	for _, a := range reg.All() {
-		if !slices.ContainsFunc(cfg.Exclude, func(word string) bool { return excludes(word, a.Name) }) {
+	for _, a := range cfg.Actions.All() {
+		meant := func(word string) bool { return means(word, a.Name) }
+		if (len(cfg.Include) == 0 || slices.ContainsFunc(cfg.Include, meant)) && !slices.ContainsFunc(cfg.Exclude, meant) {
 			kept = append(kept, actions.Offer{Name: a.Name})
 		}
 	}
-	rest, err := reg.Only(kept...)
+	rest, err := cfg.Actions.Only(kept...)
 	return rest, errors.Join(append(faults, err)...)
 }
 
-// excludes reports whether a word of Exclude means an action.
-func excludes(word, name string) bool {
+// means reports whether a word of Include or Exclude means an action.
+func means(word, name string) bool {
 	plugin, bare := splitPlugin(name)
 	return strings.EqualFold(strings.ReplaceAll(word, ".", "-"), name) || strings.EqualFold(word, bare) || plugin != "" && strings.EqualFold(word, plugin)
 }
@@ -654,15 +642,15 @@ func splitPlugin(name string) (plugin, bare string) {
 
 // offered is the registry of the actions that a prompt offers: reg itself when
 // the prompt does not say. What it says of an action must be true of it.
-func offered(offers []prompts.Offer, reg *actions.Registry) (*actions.Registry, error) {
-	if offers == nil {
+func offered(prompt *prompts.Prompt, reg *actions.Registry) (*actions.Registry, error) {
+	if prompt.Actions == nil {
 		return reg, nil
 	}
 	var faults []error
-	picked := make([]actions.Offer, len(offers))
-	for i, o := range offers {
-		picked[i] = actions.Offer{Name: o.Name, Description: o.Description}
-		if err := checkOffer(o, reg); err != nil {
+	var picked []actions.Offer
+	for _, o := range prompt.Actions {
+		picked = append(picked, actions.Offer{Name: o.Name, Description: o.Description})
+		if err := checkOffer(o.Name, o.Parameters, reg); err != nil {
 			faults = append(faults, fmt.Errorf("actions.json: %w", err))
 		}
 	}
@@ -674,17 +662,17 @@ func offered(offers []prompts.Offer, reg *actions.Registry) (*actions.Registry, 
 
 // checkOffer compares what a file says of an action with the registered one: that it is there, the
 // names of its parameters, which of them are required, and the types that the file gives.
-func checkOffer(o prompts.Offer, reg *actions.Registry) error {
-	action, ok := reg.Lookup(o.Name)
-	if !ok || action.Name != o.Name {
-		return fmt.Errorf("there is no action %q%s", spelling.Clip(o.Name), plan.Suggest(o.Name, reg))
+func checkOffer(name string, parameters jsontext.Value, reg *actions.Registry) error {
+	action, ok := reg.Lookup(name)
+	if !ok || action.Name != name {
+		return fmt.Errorf("there is no action %q%s", spelling.Clip(name), spelling.Suggest(name, namesOf(reg)))
 	}
-	if o.Parameters == nil {
+	if parameters == nil {
 		return nil
 	}
 	var said jsonschema.Schema
-	if err := json.Unmarshal(o.Parameters, &said); err != nil {
-		return fmt.Errorf("action %s: parameters are no JSON Schema: %w", o.Name, err)
+	if err := json.Unmarshal(parameters, &said); err != nil {
+		return fmt.Errorf("action %s: parameters are no JSON Schema: %w", name, err)
 	}
 	var faults []string
 	compare := func(what string, said, registered []string) {
@@ -695,19 +683,27 @@ func checkOffer(o prompts.Offer, reg *actions.Registry) error {
 	names := slices.Sorted(maps.Keys(said.Properties))
 	compare("names", names, slices.Sorted(maps.Keys(action.Schema.Properties)))
 	compare("required", sorted(said.Required), sorted(action.Schema.Required))
-	for _, name := range names {
-		mine, registered := said.Properties[name], action.Schema.Properties[name]
+	for _, parameter := range names {
+		mine, registered := said.Properties[parameter], action.Schema.Properties[parameter]
 		if mine == nil || registered == nil {
 			continue
 		}
-		if have, want := plan.TypeText(mine), plan.TypeText(registered); have != "any" && have != want {
-			faults = append(faults, fmt.Sprintf("%s is %s, the action has %s", name, have, want))
+		if types := append(registered.Types, registered.Type); mine.Type != "" && !slices.Contains(types, mine.Type) {
+			faults = append(faults, fmt.Sprintf("%s is %s, the action has %s", parameter, mine.Type, strings.Trim(strings.Join(types, " "), " ")))
 		}
 	}
 	if faults == nil {
 		return nil
 	}
-	return fmt.Errorf("action %s: parameters: %s", o.Name, strings.Join(faults, "; "))
+	return fmt.Errorf("action %s: parameters: %s", name, strings.Join(faults, "; "))
+}
+
+// namesOf are the names of all actions.
+func namesOf(reg *actions.Registry) (names []string) {
+	for _, a := range reg.All() {
+		names = append(names, a.Name)
+	}
+	return names
 }
 
 func sorted(names []string) []string { return slices.Sorted(slices.Values(names)) }

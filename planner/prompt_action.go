@@ -261,22 +261,19 @@ func whyNoAnswer(err error) string {
 	if budget, ok := errors.AsType[*actions.BudgetError](err); ok {
 		return budget.Error()
 	}
-	fault, ok := errors.AsType[*models.Error](err)
-	if !ok {
-		return "the AI model could not be asked"
+	if fault, ok := errors.AsType[*models.Error](err); ok {
+		switch fault.Kind {
+		case models.Throttled:
+			return "the AI model is too busy right now"
+		case models.TooLong:
+			return "the text is too long for the AI model"
+		case models.FilteredInput, models.FilteredOutput:
+			return "the content filter of the AI model refused it"
+		case models.Timeout:
+			return "the AI model did not answer in time"
+		}
 	}
-	switch fault.Kind {
-	case models.Throttled:
-		return "the AI model is too busy right now"
-	case models.TooLong:
-		return "the text is too long for the AI model"
-	case models.FilteredInput, models.FilteredOutput:
-		return "the content filter of the AI model refused it"
-	case models.Timeout:
-		return "the AI model did not answer in time"
-	default:
-		return "the AI model could not be asked"
-	}
+	return "the AI model could not be asked"
 }
 
 // wanted says whether something that is not told by default is.

@@ -110,7 +110,7 @@ func TestAPromptActionMayIncludeMore(t *testing.T) {
 	in := turn("now one about cats")
 	p := `{"type":"plan","commands":[{"type":"DO","action":"a","entities":{}},{"type":"SAY","response":"Woof."}]}`
 	state.Of[prompts.History](in.Thread).Append(prompts.Turn{
-		Messages: []prompts.Message{{Role: prompts.User, Text: "dogs"}, {Role: prompts.Assistant, Text: p}},
+		Messages: []prompts.Message{{Role: "user", Text: "dogs"}, {Role: "assistant", Text: p}},
 	}, 0)
 	call(t, a, in, map[string]any{"input": "cats"})
 	want := []models.Message{

@@ -82,7 +82,7 @@ func TestThePromptsSettingsAreAskedFor(t *testing.T) {
 		t.Fatal(err)
 	}
 	in := turn("hello")
-	said := []prompts.Message{{Role: prompts.User, Text: "before"}, {Role: prompts.Assistant, Text: "yes"}}
+	said := []prompts.Message{{Role: "user", Text: "before"}, {Role: "assistant", Text: "yes"}}
 	state.Of[prompts.History](in.Thread).Append(prompts.Turn{Messages: said}, 0)
 	if _, err := s.Plan(t.Context(), in); err != nil {
 		t.Fatal(err)

@@ -69,7 +69,7 @@ func find(offered *actions.Registry, name string) (*actions.Action, *plan.Fault)
 			return nil, plan.UnknownAction.Faultf("%q may mean %s; use the whole name", spelling.Clip(name), list(names))
 		}
 	}
-	return nil, plan.UnknownAction.Faultf("there is no function %q%s", spelling.Clip(name), plan.Suggest(bare, offered))
+	return nil, plan.UnknownAction.Faultf("there is no function %q%s", spelling.Clip(name), spelling.Suggest(bare, namesOf(offered)))
 }
 
 // joined is a name with one mark for all between its words, in lower case.

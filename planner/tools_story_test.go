@@ -20,7 +20,7 @@ import (
 // remember adds a turn to the history as the bot does.
 func remember(in *actions.Turn, answer string) {
 	state.Of[prompts.History](in.Thread).Append(prompts.Turn{From: "29:mia", Messages: []prompts.Message{
-		{Role: prompts.User, Text: "go on"}, {Role: prompts.Assistant, Text: answer},
+		{Role: "user", Text: "go on"}, {Role: "assistant", Text: answer},
 	}}, 0)
 }
 

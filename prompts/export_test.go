@@ -5,9 +5,6 @@ import "context"
 // ReadPrompt reads the folder of one prompt.
 var ReadPrompt = readFolder
 
-// TrimBytes cuts a text.
-var TrimBytes = trimBytes
-
 // Parse reads the text of a template.
 var Parse = parse
 

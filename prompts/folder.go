@@ -35,7 +35,8 @@ func passedOver(name string) bool {
 }
 
 // readFolder reads the folder of one prompt. Every fault of it is in the error,
-// with which comes what could be read; nil if it is no prompt's folder.
+// with which comes what could be read; nil if it is no prompt's folder. A file that would
+// have no effect is a fault, so that nobody waits for it to have one.
 func readFolder(fsys fs.FS, name string) (*Prompt, error) {
 	info, err := fs.Stat(fsys, name) // follows a link
 	switch {
@@ -46,85 +47,46 @@ func readFolder(fsys fs.FS, name string) (*Prompt, error) {
 	case !validName.MatchString(name):
 		return nil, fmt.Errorf("%q: name a prompt with at most 64 letters, digits, _ or -", name)
 	}
-	files, misplaced := filesOf(fsys, name)
+	entries, err := fs.ReadDir(fsys, name)
+	if err == nil && len(entries) > maxPrompts {
+		err = fmt.Errorf("%s: %w: over %d entries", name, errTooLarge, maxPrompts)
+	}
+	if err != nil {
+		return nil, err
+	}
 	p := &Prompt{template: &template{name: name}}
-	text := p.readTemplate(fsys, files.text)
-	config := p.readConfig(fsys, files.config)
-	p.unclear = config != nil
-	if files.text != "" && text == nil {
-		config = errors.Join(config, p.unseenInputs(files.config))
-	}
-	return p, errors.Join(misplaced, text, config, p.readOffers(fsys, files.actions))
-}
-
-// files are the files of a prompt's folder; "" is one that is not there.
-type files struct{ text, config, actions string }
-
-// filesOf finds the files of a folder that mean something. One that would have
-// no effect is a fault, so that nobody waits for it to have one.
-func filesOf(fsys fs.FS, folder string) (files, error) {
-	entries, err := fs.ReadDir(fsys, folder)
-	if err != nil {
-		return files{}, err
-	}
-	if len(entries) > maxPrompts {
-		return files{}, fmt.Errorf("%s: %w: over %d entries", folder, errTooLarge, maxPrompts)
-	}
-	var f files
 	var faults []error
+	texts, textFault := 0, error(nil)
 	for _, entry := range entries {
-		file := path.Join(folder, entry.Name())
-		switch name := entry.Name(); {
-		case passedOver(name):
-		case name == "config.json":
-			f.config = file
-		case name == "actions.json":
-			f.actions = file
-		case name != "prompt.txt" && name != "skprompt.txt":
-			faults = append(faults, fmt.Errorf("%s: has no meaning here, a prompt is prompt.txt, config.json and actions.json", file))
-		case f.text != "":
-			faults = append(faults, fmt.Errorf("%s: both prompt.txt and skprompt.txt", folder))
+		file := path.Join(name, entry.Name())
+		var fault error
+		switch base := entry.Name(); base {
+		case "config.json":
+			p.Config, fault = readConfig(fsys, file)
+			p.unclear = fault != nil
+		case "actions.json":
+			p.Actions, fault = readOffers(fsys, file)
+		case "prompt.txt", "skprompt.txt":
+			if texts++; texts == 1 {
+				p.nodes, textFault = readTemplate(fsys, file)
+				fault = textFault
+			} else {
+				fault = fmt.Errorf("%s: both prompt.txt and skprompt.txt", name)
+			}
 		default:
-			f.text = file
+			if !passedOver(base) {
+				fault = fmt.Errorf("%s: has no meaning here, a prompt is prompt.txt, config.json and actions.json", file)
+			}
 		}
+		faults = append(faults, fault)
 	}
-	if f.text == "" {
-		faults = append(faults, fmt.Errorf("%s: no prompt.txt", folder))
+	switch {
+	case texts == 0:
+		faults = append(faults, fmt.Errorf("%s: no prompt.txt", name))
+	case textFault == nil:
+		faults = append(faults, p.unseenInputs(path.Join(name, "config.json")))
 	}
-	return f, errors.Join(faults...)
-}
-
-func (p *Prompt) readTemplate(fsys fs.FS, file string) error {
-	if file == "" {
-		return nil // that is said
-	}
-	text, err := readText(fsys, file)
-	if err != nil {
-		return err
-	}
-	template, err := parse(file, text)
-	if template != nil {
-		p.nodes = template.nodes
-	}
-	return err
-}
-
-func (p *Prompt) readConfig(fsys fs.FS, file string) error {
-	raw, err := readJSON(fsys, file)
-	if raw == nil || err != nil {
-		return err
-	}
-	p.Config, err = readConfig(file, raw)
-	return err
-}
-
-func (p *Prompt) readOffers(fsys fs.FS, file string) error {
-	raw, err := readJSON(fsys, file)
-	if raw == nil || err != nil {
-		return err
-	}
-	p.Actions, err = readOffers(file, raw)
-	return err
+	return p, errors.Join(faults...)
 }
 
 // unseenInputs finds parameters of a prompt that is an action whose values would
@@ -142,33 +104,23 @@ func (p *Prompt) unseenInputs(file string) error {
 	return errors.Join(faults...)
 }
 
-// readJSON reads a file that need not be there: then it is nil.
-func readJSON(fsys fs.FS, name string) ([]byte, error) {
-	if name == "" {
-		return nil, nil
-	}
+// readTemplate reads a text as a template wants it: without byte order mark, with
+// \n at the ends of lines and none at the end. With an error comes what could be read.
+func readTemplate(fsys fs.FS, name string) ([]node, error) {
 	raw, err := readFile(fsys, name)
-	return bytes.TrimPrefix(raw, []byte("\ufeff")), err
+	switch {
+	case err != nil:
+		return nil, err
+	case !utf8.Valid(raw):
+		return nil, fmt.Errorf("%s: is no UTF-8 text", name)
+	case len(bytes.TrimSpace(raw)) == 0:
+		return nil, fmt.Errorf("%s: is empty", name)
+	}
+	t, err := parse(name, strings.TrimRight(strings.ReplaceAll(string(raw), "\r\n", "\n"), "\n"))
+	return t.nodes, err
 }
 
-// readText reads a text as a template wants it: without byte order mark, with
-// \n at the ends of lines and none at the end.
-func readText(fsys fs.FS, name string) (string, error) {
-	raw, err := readFile(fsys, name)
-	if err != nil {
-		return "", err
-	}
-	if !utf8.Valid(raw) {
-		return "", fmt.Errorf("%s: is no UTF-8 text", name)
-	}
-	text := strings.TrimPrefix(string(raw), "\ufeff")
-	text = strings.TrimRight(strings.ReplaceAll(text, "\r\n", "\n"), "\n")
-	if strings.TrimSpace(text) == "" {
-		return "", fmt.Errorf("%s: is empty", name)
-	}
-	return text, nil
-}
-
+// readFile reads a file without byte order mark.
 func readFile(fsys fs.FS, name string) ([]byte, error) {
 	info, err := fs.Stat(fsys, name) // before opening: that waits on a pipe
 	if err != nil {
@@ -189,7 +141,7 @@ func readFile(fsys fs.FS, name string) ([]byte, error) {
 	if len(raw) > maxTemplate {
 		return nil, fmt.Errorf("%s: %w: over %d bytes", name, errTooLarge, maxTemplate)
 	}
-	return raw, nil
+	return bytes.TrimPrefix(raw, []byte("\ufeff")), nil
 }
 
 //go:embed */prompt.txt

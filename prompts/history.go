@@ -5,11 +5,10 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"unicode"
-	"unicode/utf8"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
+	"github.com/planbot-go/planbot/internal/spelling"
 )
 
 // historyVersion is the form of the JSON of a [History]. Raise it when a reader
@@ -113,7 +112,7 @@ func (t Turn) limited() Turn {
 	for i, m := range t.Messages {
 		text := valid(m.Text)
 		if len(text) > maxMessageBytes {
-			text = trimBytes(text, maxMessageBytes) + cutMark
+			text = spelling.Shorten(text, maxMessageBytes) + cutMark
 		}
 		t.Messages[i].Text = text
 	}
@@ -132,57 +131,3 @@ func (t Turn) bytes() int {
 }
 
 func valid(text string) string { return strings.ToValidUTF8(text, "\ufffd") }
-
-// trimBytes is a beginning of text of at most limit bytes, cut where no character is torn,
-// nor one from the accents or joined emoji that belong to it.
-func trimBytes(text string, limit int) string {
-	if len(text) <= limit {
-		return text
-	}
-	return text[:clusterStart(text, limit)]
-}
-
-// runeStart returns the last place at or before i where a character begins.
-func runeStart(text string, i int) int {
-	for i > 0 && !utf8.RuneStart(text[i]) {
-		i--
-	}
-	return i
-}
-
-// clusterStart returns the last place at or before i where what a reader takes
-// for one character begins. It looks back a little only: texts with endless
-// accents are cut between characters.
-func clusterStart(text string, i int) int {
-	const far = 64
-	start := runeStart(text, i)
-	at := start
-	for at > 0 && joined(text, at) {
-		if start-at > far {
-			return start
-		}
-		_, size := utf8.DecodeLastRuneInString(text[:at])
-		at -= size
-	}
-	return at
-}
-
-// joined says whether the characters on both sides of i belong together.
-func joined(text string, i int) bool {
-	const joiner = '\u200d'
-	after, _ := utf8.DecodeRuneInString(text[i:])
-	before, _ := utf8.DecodeLastRuneInString(text[:i])
-	switch {
-	case before == joiner || after == joiner || unicode.Is(unicode.M, after):
-		return true
-	case before == '\r' && after == '\n':
-		return true
-	case isSkinTone(after):
-		return true
-	}
-	return isFlagHalf(before) && isFlagHalf(after)
-}
-
-func isSkinTone(r rune) bool { return r >= 0x1f3fb && r <= 0x1f3ff }
-
-func isFlagHalf(r rune) bool { return r >= 0x1f1e6 && r <= 0x1f1ff }

@@ -13,8 +13,8 @@ import (
 	"github.com/planbot-go/planbot/prompts"
 )
 
-func user(text string) prompts.Message { return prompts.Message{Role: prompts.User, Text: text} }
-func bot(text string) prompts.Message  { return prompts.Message{Role: prompts.Assistant, Text: text} }
+func user(text string) prompts.Message { return prompts.Message{Role: "user", Text: text} }
+func bot(text string) prompts.Message  { return prompts.Message{Role: "assistant", Text: text} }
 
 func turn(from string, messages ...prompts.Message) prompts.Turn {
 	return prompts.Turn{From: from, Messages: messages}

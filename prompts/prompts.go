@@ -15,19 +15,14 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/tiktoken-go/tokenizer/codec"
-)
 
-// Roles of a [Message].
-const (
-	System    = "system"
-	User      = "user"
-	Assistant = "assistant"
+	"github.com/planbot-go/planbot/internal/spelling"
 )
 
 // Message is one message to the model. It is this package's own small type;
 // callers convert it to the one of their model.
 type Message struct {
-	Role string `json:"role"`
+	Role string `json:"role"` // system, user or assistant
 	Text string `json:"text"`
 }
 
@@ -38,48 +33,48 @@ type Prompt struct {
 	Config Config
 	// Actions are the actions that the prompt offers, in their order. nil: there
 	// is no actions.json, and all registered ones are offered.
-	Actions []Offer
+	Actions []offer
 
 	unclear bool // config.json has faults
 }
 
-// Offer is an action that a prompt offers.
-type Offer struct {
-	Name        string
-	Description string         // what the model is told of it; "": what is registered
-	Parameters  jsontext.Value // their JSON Schema, as a check of the registered one; nil: none
+// offer is an action that a prompt offers.
+type offer struct {
+	Name        string         `json:"name"`
+	Description string         `json:"description"` // what the model is told of it; "": what is registered
+	Parameters  jsontext.Value `json:"parameters"`  // their JSON Schema, as a check of the registered one; nil: none
 }
 
 // Config is what the config.json of a prompt says. The zero value of a field
 // means that it is not given.
 type Config struct {
-	Description  string
-	Augmentation string  // how the model is to plan: none, sequence, sequential or tools
-	Input        []Input // parameters of a prompt that is an action; nil: it is none
+	Description  string  `json:"-"`
+	Augmentation string  `json:"-"` // how the model is to plan: none, sequence, sequential or tools
+	Input        []Input `json:"-"` // parameters of a prompt that is an action; nil: it is none
 
-	MaxTokens      int // of the answer
-	MaxInputTokens int // of all that the model is told
-	Model          string
+	MaxTokens      int    `json:"max_tokens"`       // of the answer
+	MaxInputTokens int    `json:"max_input_tokens"` // of all that the model is told
+	Model          string `json:"model"`
 
-	Temperature      *float64
-	TopP             *float64
-	PresencePenalty  *float64
-	FrequencyPenalty *float64
-	Stop             []string
+	Temperature      *float64 `json:"temperature"`
+	TopP             *float64 `json:"top_p"`
+	PresencePenalty  *float64 `json:"presence_penalty"`
+	FrequencyPenalty *float64 `json:"frequency_penalty"`
+	Stop             []string `json:"stop_sequences"`
 
-	IncludeHistory *bool // what was said before
-	IncludeInput   *bool // the person's text, as a message of its own
+	IncludeHistory *bool `json:"include_history"` // what was said before
+	IncludeInput   *bool `json:"include_input"`   // the person's text, as a message of its own
 
-	ToolChoice    string // auto, required or none
-	ParallelCalls *bool  // more than one call of a tool at a time
+	ToolChoice    string `json:"tool_choice"`         // auto, required or none
+	ParallelCalls *bool  `json:"parallel_tool_calls"` // more than one call of a tool at a time
 }
 
 // Input is one parameter of a prompt that is an action. Its value is a text.
 type Input struct {
-	Name        string
-	Description string
-	Default     string
-	Required    bool
+	Name        string `json:"name"`
+	Description string `json:"description"`
+	Default     string `json:"defaultValue"`
+	Required    bool   `json:"-"`
 }
 
 // messageTokens is what a message costs beyond its text: the marks that a model server puts
@@ -101,9 +96,9 @@ func Tokens(texts ...string) int {
 	total := messageTokens
 	for _, text := range texts {
 		for len(text) > chunkBytes {
-			cut := runeStart(text, chunkBytes)
-			total += count(text[:cut])
-			text = text[cut:]
+			chunk := spelling.Shorten(text, chunkBytes)
+			total += count(chunk)
+			text = text[len(chunk):]
 		}
 		total += count(text)
 	}

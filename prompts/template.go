@@ -5,15 +5,16 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
-	"unicode"
 	"unicode/utf8"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/goccy/go-yaml"
+	"github.com/planbot-go/planbot/internal/spelling"
 )
 
 // maxRendered is how many bytes one rendering may have.
@@ -30,10 +31,12 @@ type template struct {
 	nodes []node
 }
 
-// data is what a template is rendered with.
-type data struct {
-	vars  func(scope, name string) (value any, ok bool)
-	funcs map[string]func(ctx context.Context, args []string) (any, error)
+// node is one piece of a template: a text, a variable, which has a scope, or the call of a
+// function.
+type node struct {
+	text        string // where it has no name
+	scope, name string
+	args        []node
 }
 
 // Name returns the name given to [parse].
@@ -50,22 +53,57 @@ func (t *template) Name() string { return t.name }
 func (t *template) Render(
 	ctx context.Context, vars func(scope, name string) (any, bool), funcs map[string]func(ctx context.Context, args []string) (any, error),
 ) (string, error) {
-	with := data{vars, funcs}
 	var out strings.Builder
 	for _, n := range t.nodes {
-		if err := ctx.Err(); err != nil {
-			return "", fmt.Errorf("render prompt %s: %w", t.name, err)
+		err := ctx.Err()
+		text := n.text
+		if err == nil && n.name != "" {
+			text, err = n.render(ctx, vars, funcs)
 		}
-		text, err := n.render(ctx, with)
+		if err == nil && out.Len()+len(text) > maxRendered {
+			err = fmt.Errorf("%w: over %d bytes", errTooLarge, maxRendered)
+		}
 		if err != nil {
 			return "", fmt.Errorf("render prompt %s: %w", t.name, err)
-		}
-		if out.Len()+len(text) > maxRendered {
-			return "", fmt.Errorf("render prompt %s: %w: over %d bytes", t.name, errTooLarge, maxRendered)
 		}
 		out.WriteString(text)
 	}
 	return out.String(), nil
+}
+
+func (n *node) render(
+	ctx context.Context, vars func(scope, name string) (any, bool), funcs map[string]func(ctx context.Context, args []string) (any, error),
+) (text string, err error) {
+	var value any
+	what := "function " + n.name
+	fn, ok := funcs[n.name]
+	switch {
+	case n.name == "":
+		return n.text, nil
+	case n.scope != "" && vars != nil:
+		what = "variable $" + n.scope + "." + n.name
+		if set, ok := vars(n.scope, n.name); ok {
+			value = set
+		}
+	case n.scope != "":
+	case !ok:
+		return "", fmt.Errorf("no function %q", n.name)
+	default:
+		args := make([]string, len(n.args))
+		for i := range n.args {
+			if args[i], err = n.args[i].render(ctx, vars, funcs); err != nil {
+				return "", fmt.Errorf("%s: %w", what, err)
+			}
+		}
+		value, err = fn(ctx, args)
+	}
+	if err == nil {
+		text, err = Format(value)
+	}
+	if err != nil {
+		return "", fmt.Errorf("%s: %w", what, err)
+	}
+	return text, nil
 }
 
 // Functions returns the names of the functions that the template calls, sorted
@@ -73,8 +111,8 @@ func (t *template) Render(
 func (t *template) Functions() []string {
 	var names []string
 	for _, n := range t.nodes {
-		if c, ok := n.(call); ok {
-			names = append(names, c.name)
+		if n.scope == "" && n.name != "" {
+			names = append(names, n.name)
 		}
 	}
 	slices.Sort(names)
@@ -87,78 +125,14 @@ func (t *template) Functions() []string {
 func (t *template) Variables() []string {
 	var names []string
 	for _, n := range t.nodes {
-		switch n := n.(type) {
-		case variable:
-			names = append(names, n.String())
-		case call:
-			names = append(names, n.variables()...)
+		for _, n := range append(n.args, n) {
+			if n.scope != "" {
+				names = append(names, n.scope+"."+n.name)
+			}
 		}
 	}
 	slices.Sort(names)
 	return slices.Compact(names)
-}
-
-// node is one piece of a template: literal text, a variable or a call.
-type node interface {
-	render(ctx context.Context, in data) (string, error)
-}
-
-type literal string
-
-func (l literal) render(context.Context, data) (string, error) { return string(l), nil }
-
-type variable struct{ scope, name string }
-
-func (v variable) String() string { return v.scope + "." + v.name }
-
-func (v variable) render(_ context.Context, in data) (string, error) {
-	if in.vars == nil {
-		return "", nil
-	}
-	value, ok := in.vars(v.scope, v.name)
-	if !ok {
-		return "", nil
-	}
-	text, err := Format(value)
-	if err != nil {
-		return "", fmt.Errorf("variable $%s: %w", v, err)
-	}
-	return text, nil
-}
-
-type call struct {
-	name string
-	args []node // literal or variable
-}
-
-func (c call) render(ctx context.Context, in data) (string, error) {
-	fn, ok := in.funcs[c.name]
-	if !ok {
-		return "", fmt.Errorf("no function %q", c.name)
-	}
-	args := make([]string, len(c.args))
-	for i, arg := range c.args {
-		text, err := arg.render(ctx, in)
-		if err != nil {
-			return "", fmt.Errorf("function %s: %w", c.name, err)
-		}
-		args[i] = text
-	}
-	value, err := fn(ctx, args)
-	if err != nil {
-		return "", fmt.Errorf("function %s: %w", c.name, err)
-	}
-	return Format(value)
-}
-
-func (c call) variables() []string {
-	var names []string
-	for _, arg := range c.args {
-		if v, ok := arg.(variable); ok {
-			names = append(names, v.String())
-		}
-	}
-	return names
 }
 
 // maxTemplate is how many bytes the text of a template may have.
@@ -183,224 +157,83 @@ const maxFaults = 100
 // inside of a word is part of the word. An empty text is an argument too.
 // Functions do not nest, and }} outside of {{ is text.
 //
-// The error has each fault, a line each, with its place. With it comes a template of
+// The error has each fault, a line each, with the place of its block:
+// NAME:LINE:COLUMN, with columns in characters, both from 1. With it comes a template of
 // the rest, to find more faults in; it is not for rendering.
 func parse(name, text string) (*template, error) {
 	if len(text) > maxTemplate {
 		return nil, fmt.Errorf("prompt %s: %w: over %d bytes", name, errTooLarge, maxTemplate)
 	}
-	p := &parser{name: name, text: text}
-	t := &template{name: name, nodes: p.template()}
-	return t, errors.Join(p.faults...)
-}
-
-type parser struct {
-	name     string
-	text     string
-	pos      int
-	faults   []error
-	failedAt int // where the last fault is
-}
-
-// fail notes what is wrong at a byte offset: NAME:LINE:COLUMN: what, with columns in
-// characters, both from 1.
-func (p *parser) fail(at int, format string, args ...any) error {
-	before := p.text[:at]
-	line := 1 + strings.Count(before, "\n")
-	column := 1 + utf8.RuneCountInString(before[strings.LastIndexByte(before, '\n')+1:])
-	fault := fmt.Errorf("%s:%d:%d: %s", p.name, line, column, fmt.Sprintf(format, args...))
-	p.faults, p.failedAt = append(p.faults, fault), at
-	return fault
-}
-
-// template reads the whole text. A block with a fault is left out.
-func (p *parser) template() []node {
-	var nodes []node
-	for p.pos < len(p.text) {
-		open := strings.Index(p.text[p.pos:], "{{")
-		if open < 0 {
-			open = len(p.text) - p.pos
+	t := &template{name: name}
+	var faults []error
+	for rest := text; rest != "" && len(faults) < maxFaults; {
+		before, _, found := strings.Cut(rest, "{{")
+		if before != "" {
+			t.nodes = append(t.nodes, node{text: before})
 		}
-		if open > 0 {
-			nodes = append(nodes, literal(p.text[p.pos:p.pos+open]))
-			p.pos += open
+		if rest = rest[len(before):]; !found {
+			break
+		}
+		if parts := block.FindStringSubmatch(rest); parts != nil {
+			if n := nodeOf(parts[1]); n.text != "" || n.name != "" {
+				t.nodes = append(t.nodes, n)
+			}
+			rest = rest[len(parts[0]):]
 			continue
 		}
-		n, err := p.block()
-		if err == nil && n != nil {
-			nodes = append(nodes, n)
+		inner, behind, closed := strings.Cut(rest, "}}")
+		what := fmt.Sprintf("want a $variable, a function with arguments or a quoted text, have %s}}", spelling.Clip(inner))
+		if !closed {
+			what = "{{ is never closed by }}"
 		}
-		if len(p.faults) >= maxFaults || err != nil && !p.resume() {
-			break
+		before = text[:len(text)-len(rest)]
+		column := 1 + utf8.RuneCountInString(before[strings.LastIndexByte(before, '\n')+1:])
+		faults = append(faults, fmt.Errorf("%s:%d:%d: %s", name, 1+strings.Count(before, "\n"), column, strings.ReplaceAll(what, "\n", " ")))
+		rest = behind
+	}
+	return t, errors.Join(faults...)
+}
+
+// The words of the language.
+const (
+	variableForm = `\$[\pL\pN_-]+(?:\.[\pL\pN_-]+)?`
+	quotedForm   = `'(?:\\.|[^'\\])*'|"(?:\\.|[^"\\])*"|` + "`(?:\\\\.|[^`\\\\])*`"
+	wordForm     = "[^\\s'\"`${](?:[^\\s{]|\\{[^\\s{])*?"
+	functionForm = `[\pL_][\pL\pN_.-]*`
+	argumentForm = variableForm + "|" + quotedForm + "|"
+)
+
+var (
+	block    = regexp.MustCompile(`(?s)^\{\{\s*(` + variableForm + "|" + quotedForm + "|" + functionForm + `(?:\s+(?:` + argumentForm + wordForm + `))*)?\s*\}\}`)
+	function = regexp.MustCompile("^" + functionForm)
+	argument = regexp.MustCompile(`(?s)\s+(` + argumentForm + `\S+)`)
+)
+
+// nodeOf makes a node of what stands in a block: a variable, a text, or a function with its
+// arguments.
+func nodeOf(content string) node {
+	if text, isVariable := strings.CutPrefix(content, "$"); isVariable {
+		if scope, name, found := strings.Cut(text, "."); found {
+			return node{scope: scope, name: name}
 		}
+		return node{scope: "temp", name: text}
 	}
-	return nodes
-}
-
-// resume goes on behind the block with the last fault, if its end can be told.
-func (p *parser) resume() bool {
-	at := p.failedAt
-	end := strings.Index(p.text[at:], "}}")
-	p.pos = at + end + len("}}")
-	return end >= 0
-}
-
-// block reads from {{ to }}. It returns nil for an empty one.
-func (p *parser) block() (node, error) {
-	open := p.pos
-	p.pos += len("{{")
-	p.space()
-	n, err := p.content()
-	if err != nil {
-		return nil, err
+	if content == "" {
+		return node{}
 	}
-	p.space()
-	switch {
-	case p.closed():
-		p.pos += len("}}")
-		return n, nil
-	case p.pos == len(p.text):
-		return nil, p.fail(open, "{{ is never closed by }}")
-	default:
-		return nil, p.fail(p.pos, "want }}, have %q", p.next())
+	if quote := content[:1]; strings.Contains("'\"`", quote) {
+		return node{text: strings.NewReplacer(`\`+quote, quote, `\\`, `\`).Replace(content[1 : len(content)-1])}
 	}
-}
-
-func (p *parser) content() (node, error) {
-	c := p.next()
-	switch {
-	case p.closed() || p.pos == len(p.text):
-		return nil, nil
-	case c == '$':
-		return p.variable(), nil
-	case isQuote(c):
-		return p.quoted()
-	case c == '_' || unicode.IsLetter(c):
-		return p.call()
-	default:
-		return nil, p.fail(p.pos, "want a $variable, a function or a quoted text, have %q", c)
-	}
-}
-
-// variable reads $name or $scope.name. What is wrong in it is noted, and does
-// not keep the rest of the block from being read.
-func (p *parser) variable() node {
-	start := p.pos
-	p.pos += len("$")
-	path := strings.Split(p.path(), ".")
-	switch {
-	case slices.Contains(path, ""):
-		_ = p.fail(start, "want a name after $ and after each dot")
-		return literal("")
-	case len(path) == 1:
-		return variable{scope: "temp", name: path[0]}
-	case len(path) == 2:
-		return variable{scope: path[0], name: path[1]}
-	default:
-		_ = p.fail(start, "$%s has more than a scope and a name", strings.Join(path, "."))
-		return literal("")
-	}
-}
-
-func (p *parser) call() (node, error) {
-	c := call{name: p.path()}
-	for {
-		spaced := p.space()
-		if p.closed() || p.pos == len(p.text) {
-			return c, nil
+	n := node{name: function.FindString(content)}
+	for _, parts := range argument.FindAllStringSubmatch(content[len(n.name):], -1) {
+		arg := node{text: parts[1]}
+		if strings.ContainsAny(arg.text[:1], "$'\"`") {
+			arg = nodeOf(arg.text)
 		}
-		if !spaced {
-			return nil, p.fail(p.pos, "want a space or }}, have %q", p.next())
-		}
-		arg, err := p.argument()
-		if err != nil {
-			return nil, err
-		}
-		c.args = append(c.args, arg)
+		n.args = append(n.args, arg)
 	}
+	return n
 }
-
-func (p *parser) argument() (node, error) {
-	switch c := p.next(); {
-	case c == '$':
-		return p.variable(), nil
-	case isQuote(c):
-		return p.quoted()
-	default:
-		return p.word()
-	}
-}
-
-// word reads up to white space or }}.
-func (p *parser) word() (node, error) {
-	start := p.pos
-	for p.pos < len(p.text) && !p.closed() && !unicode.IsSpace(p.next()) {
-		if strings.HasPrefix(p.text[p.pos:], "{{") {
-			return nil, p.fail(p.pos, "{{ inside of {{ }}: blocks do not nest")
-		}
-		p.advance()
-	}
-	return literal(p.text[start:p.pos]), nil
-}
-
-// quoted reads a text in quotes.
-func (p *parser) quoted() (node, error) {
-	open, quote := p.pos, p.text[p.pos]
-	var out strings.Builder
-	for p.pos++; p.pos < len(p.text); p.pos++ {
-		c := p.text[p.pos]
-		if c == quote {
-			p.pos++
-			return literal(out.String()), nil
-		}
-		if c == '\\' && p.pos+1 < len(p.text) && (p.text[p.pos+1] == quote || p.text[p.pos+1] == '\\') {
-			p.pos++
-			c = p.text[p.pos]
-		}
-		out.WriteByte(c)
-	}
-	return nil, p.fail(open, "%c is never closed", quote)
-}
-
-// path reads letters, digits, _, - and dots.
-func (p *parser) path() string {
-	start := p.pos
-	for p.pos < len(p.text) {
-		c := p.next()
-		if c != '_' && c != '-' && c != '.' && !unicode.IsLetter(c) && !unicode.IsDigit(c) {
-			break
-		}
-		p.advance()
-	}
-	return p.text[start:p.pos]
-}
-
-// space skips white space and says whether there was any.
-func (p *parser) space() bool {
-	start := p.pos
-	for p.pos < len(p.text) && unicode.IsSpace(p.next()) {
-		p.advance()
-	}
-	return p.pos > start
-}
-
-func (p *parser) closed() bool { return strings.HasPrefix(p.text[p.pos:], "}}") }
-
-// next returns the character at the position, 0 at the end.
-func (p *parser) next() rune {
-	if p.pos == len(p.text) {
-		return 0
-	}
-	c, _ := utf8.DecodeRuneInString(p.text[p.pos:])
-	return c
-}
-
-func (p *parser) advance() {
-	_, size := utf8.DecodeRuneInString(p.text[p.pos:])
-	p.pos += size
-}
-
-func isQuote(c rune) bool { return c == '\'' || c == '"' || c == '`' }
 
 // maxYAML is how large a value may be that is looked at for the shorter form.
 const maxYAML = 4 << 10

@@ -54,31 +54,6 @@ func TestCountAtOnce(t *testing.T) {
 	all.Wait()
 }
 
-func TestCutWhereNoCharacterIsTorn(t *testing.T) {
-	t.Parallel()
-	for _, tt := range []struct {
-		name, text string
-		limit      int
-		want       string
-	}{
-		{"fits", "one two", 7, "one two"},
-		{"cut", "one two", 5, "one t"},
-		{"nothing", "one", 0, ""},
-		{"a character", "aé", 2, "a"},
-		{"a family is one", "a👨‍👩‍👧‍👦", 20, "a"},
-		{"a skin tone stays", "a👍🏽", 5, "a"},
-		{"an accent stays", "ae\u0301\u0302", 4, "a"},
-	} {
-		if got := prompts.TrimBytes(tt.text, tt.limit); got != tt.want {
-			t.Errorf("%s: got %q, want %q", tt.name, got, tt.want)
-		}
-	}
-	endless := "a" + strings.Repeat("\u0301", 5000)
-	if got := prompts.TrimBytes(endless, 500); !strings.HasPrefix(endless, got) || len(got) < 400 {
-		t.Errorf("endless accents: %d bytes", len(got))
-	}
-}
-
 func BenchmarkCount(b *testing.B) {
 	text := strings.Repeat("Add bananas to the groceries list, please. ", 200)
 	count(text)

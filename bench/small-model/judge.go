@@ -120,7 +120,7 @@ func (t *tally) count(u utterance, usable bool, answers []answer, reg *actions.R
 	}
 	p, err := plan.Decode(first.Text)
 	if err == nil {
-		p, err = plan.Validate(p, reg)
+		p, err = p.Validate(reg)
 	}
 	switch {
 	case first.Err != "" || err != nil:

@@ -254,7 +254,7 @@ func turnOf(said string, c cell) *actions.Turn {
 			p = strings.ReplaceAll(p, `"entities":`, `"parameters":`)
 		}
 		state.Of[prompts.History](scope).Append(prompts.Turn{From: "mia", Messages: []prompts.Message{
-			{Role: prompts.User, Text: e.said}, {Role: prompts.Assistant, Text: p},
+			{Role: "user", Text: e.said}, {Role: "assistant", Text: p},
 		}}, 0)
 	}
 	return t

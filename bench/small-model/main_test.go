@@ -46,7 +46,7 @@ func TestUtterancesAskForWhatCanBeDone(t *testing.T) {
 			used[d.Action] = true
 		}
 		if len(u.Do) > 0 {
-			if _, err := plan.Validate(p, registry()); err != nil {
+			if _, err := p.Validate(registry()); err != nil {
 				t.Errorf("%q: %v", u.Text, err)
 			}
 		}

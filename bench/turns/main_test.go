@@ -178,7 +178,7 @@ func TestPlansOfTheModelRun(t *testing.T) {
 		}
 		p, err := plan.Decode(text)
 		if err == nil {
-			p, err = plan.Validate(p, registry)
+			p, err = p.Validate(registry)
 		}
 		if err != nil || len(p.Repairs) > 0 {
 			t.Errorf("%s: %v, %+v", text, err, p)

@@ -200,7 +200,7 @@ func (x *execution) renote(a *Approval, note string) {
 	waiting := waitingNote(a)
 	history := state.Of[prompts.History](x.Thread)
 	history.Turns = slices.DeleteFunc(history.Turns, func(turn prompts.Turn) bool {
-		at := slices.IndexFunc(turn.Messages, func(m prompts.Message) bool { return m.Role == prompts.System && m.Text == waiting })
+		at := slices.IndexFunc(turn.Messages, func(m prompts.Message) bool { return m.Role == "system" && m.Text == waiting })
 		if at >= 0 && note != "" {
 			turn.Messages[at].Text = note
 		}

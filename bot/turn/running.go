@@ -82,7 +82,7 @@ func (x *execution) askPlanner(ctx context.Context) (p plan.Plan, err error) {
 	if hook := x.engine.cfg.Hooks.Plan; hook == nil {
 		p, err = ask(ctx)
 	} else if p, err = hook(ctx, x.Turn, ask); err == nil && len(p.Commands) > 0 {
-		if p, err = plan.Validate(p, x.engine.cfg.Actions); err != nil {
+		if p, err = p.Validate(x.engine.cfg.Actions); err != nil {
 			err = fmt.Errorf("hook Plan: %w", err)
 		}
 	}

@@ -265,15 +265,15 @@ func (t *Turn) remember() {
 		note = "[" + d.Action + " was rejected.]"
 	}
 	answer := plan.Plan{Commands: t.rec.Run.Executed}.Transcript()
-	said := prompts.Turn{From: t.Activity.From.ID, Messages: []prompts.Message{{Role: prompts.User, Text: t.Text}}}
+	said := prompts.Turn{From: t.Activity.From.ID, Messages: []prompts.Message{{Role: "user", Text: t.Text}}}
 	if !t.Activity.Conversation.Personal() {
 		said.Name = t.Activity.From.Name
 	}
 	if answer != "" {
-		said.Messages = append(said.Messages, prompts.Message{Role: prompts.Assistant, Text: answer})
+		said.Messages = append(said.Messages, prompts.Message{Role: "assistant", Text: answer})
 	}
 	if note != "" {
-		said.Messages = append(said.Messages, prompts.Message{Role: prompts.System, Text: note})
+		said.Messages = append(said.Messages, prompts.Message{Role: "system", Text: note})
 	}
 	state.Of[prompts.History](t.Thread).Append(said, 0)
 	t.rec.Remembered = true

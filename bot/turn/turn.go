@@ -18,7 +18,6 @@ import (
 
 	"github.com/planbot-go/planbot/actions"
 	"github.com/planbot-go/planbot/activity"
-	"github.com/planbot-go/planbot/planner/plan"
 	"github.com/planbot-go/planbot/state"
 	"github.com/planbot-go/planbot/state/inbox"
 )
@@ -233,7 +232,7 @@ func (t *Turn) checkPlan() error {
 		return nil
 	}
 	p := t.rec.Run.Progress
-	valid, err := plan.Validate(p.Plan, t.engine.cfg.Actions)
+	valid, err := p.Plan.Validate(t.engine.cfg.Actions)
 	if err == nil {
 		p.Plan = valid
 		return nil

@@ -261,9 +261,9 @@ func exchange(said string, did []plan.Command, reply string) prompts.Turn {
 	if reply != "" {
 		did = append(did, plan.Command{Kind: plan.Say, Response: reply})
 	}
-	messages := []prompts.Message{{Role: prompts.User, Text: said}}
+	messages := []prompts.Message{{Role: "user", Text: said}}
 	if len(did) > 0 {
-		messages = append(messages, prompts.Message{Role: prompts.Assistant, Text: plan.Plan{Commands: did}.Transcript()})
+		messages = append(messages, prompts.Message{Role: "assistant", Text: plan.Plan{Commands: did}.Transcript()})
 	}
 	return prompts.Turn{Messages: messages}
 }

@@ -71,8 +71,8 @@ cases:
 		{
 			Name: "no", Lang: "no", Say: "yes",
 			History: []prompts.Turn{
-				{Messages: []prompts.Message{{Role: prompts.User, Text: "Make a list for camping."}, {Role: prompts.Assistant, Text: did}}},
-				{Messages: []prompts.Message{{Role: prompts.User, Text: "Thanks."}}},
+				{Messages: []prompts.Message{{Role: "user", Text: "Make a list for camping."}, {Role: "assistant", Text: did}}},
+				{Messages: []prompts.Message{{Role: "user", Text: "Thanks."}}},
 			},
 			Lists: []lists.List{{Name: "camping", Items: []lists.Item{{Name: "tent"}, {Name: "torch"}}}},
 			Want: [][]plan.Command{

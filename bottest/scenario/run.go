@@ -272,7 +272,7 @@ func seedHistory(h *prompts.History, turns int, e *record.Event) {
 	}
 	for i := range turns {
 		h.Append(prompts.Turn{From: "29:" + e.From, Name: name, Messages: []prompts.Message{
-			{Role: prompts.User, Text: fmt.Sprintf("question %d", i+1)}, {Role: prompts.Assistant, Text: fmt.Sprintf("answer %d", i+1)},
+			{Role: "user", Text: fmt.Sprintf("question %d", i+1)}, {Role: "assistant", Text: fmt.Sprintf("answer %d", i+1)},
 		}}, turns)
 	}
 }

@@ -32,6 +32,23 @@ func Nearest(known []string, near func(name string) (edits int, ok bool)) []stri
 	return names
 }
 
+// Suggest names the known actions that are nearest to an unknown name, as the end of a
+// sentence.
+func Suggest(name string, known []string) string {
+	name = Clip(name)
+	function := Plain(name[strings.LastIndexByte(name, '.')+1:]) // the model may have made up a plugin
+	name = Plain(name)
+	near := Nearest(known, func(action string) (int, bool) {
+		action = Plain(action)
+		edits := min(Edits(name, action), Edits(function, action))
+		return edits, edits <= max(2, len(name)/2)
+	})
+	if near == nil {
+		return "; use only the actions that are listed"
+	}
+	return "; the nearest names are " + strings.Join(near, ", ")
+}
+
 // Plain drops what is changed most often in names: case, and marks between words.
 func Plain(name string) string {
 	return strings.NewReplacer("_", "", "-", "", ".", "", "/", "", `\`, "", " ", "").Replace(strings.ToLower(name))

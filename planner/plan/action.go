@@ -23,7 +23,7 @@ type planAction struct {
 
 // AddAction registers a plan as an action. Its parameters are the plan's [Plan.Inputs], all
 // required, with the types of the entities that they fill. It runs in variables of its own,
-// and its result is that of [Run]; so a command that fails makes it fail, and says which.
+// and its result is that of [Progress.Run]; so a command that fails makes it fail, and says which.
 //
 // It needs approval, once for the whole, if any of its commands does, and is destructive if
 // any is. It changes state only, and may run beside others, if that holds of all. Its Detail
@@ -32,16 +32,16 @@ type planAction struct {
 //
 // A plan can call actions that were there before it, plans among them, so none can call
 // itself. The error is of a plan or a name that will not do.
-func AddAction(reg *actions.Registry, name, description string, plan Plan) (*actions.Action, error) {
-	p := &planAction{plan: plan, inputs: plan.inputs(), reg: reg}
-	if err := validate(&p.plan, reg, p.inputs); err != nil {
+func (p Plan) AddAction(reg *actions.Registry, name, description string) (*actions.Action, error) {
+	a := &planAction{plan: p, inputs: p.inputs(), reg: reg}
+	if err := validate(&a.plan, reg, a.inputs); err != nil {
 		return nil, fmt.Errorf("add plan %s: %w", name, err)
 	}
-	schema := &jsonschema.Schema{Type: "object", Properties: map[string]*jsonschema.Schema{}, PropertyOrder: p.inputs, Required: p.inputs}
-	for _, input := range p.inputs {
-		schema.Properties[input] = p.property(input)
+	schema := &jsonschema.Schema{Type: "object", Properties: map[string]*jsonschema.Schema{}, PropertyOrder: a.inputs, Required: a.inputs}
+	for _, input := range a.inputs {
+		schema.Properties[input] = a.property(input)
 	}
-	action, err := actions.AddSchema(reg, name, description, schema, p.call, p.marks)
+	action, err := actions.AddSchema(reg, name, description, schema, a.call, a.marks)
 	if err != nil {
 		return nil, fmt.Errorf("add plan %s: %w", name, err)
 	}

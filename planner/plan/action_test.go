@@ -16,7 +16,7 @@ import (
 
 func addPlan(t *testing.T, w *workshop, name, text string) *actions.Action {
 	t.Helper()
-	a, err := plan.AddAction(w.Registry, name, "does "+name, w.load(t, text))
+	a, err := w.load(t, text).AddAction(w.Registry, name, "does "+name)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -37,7 +37,7 @@ func TestAPlanIsAnAction(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	got, err := plan.Run(t.Context(), &actions.Turn{}, p.Start(nil), w.Registry)
+	got, err := p.Start(nil).Run(t.Context(), &actions.Turn{}, w.Registry)
 	if want := "A FROM OSLO FROM ROME"; err != nil || got.Text() != want || w.ran[len(w.ran)-1] != "send "+want {
 		t.Errorf("got %q, %v after %q", got.Text(), err, w.ran)
 	}
@@ -56,7 +56,7 @@ func TestInputsHaveTypes(t *testing.T) {
 	e := plan.Plan{Commands: commands(
 		saved("A", "times", entities{"list": []any{json.Number("1")}}), do("twice", entities{"Numbers": "$A", "n": "5"}),
 	)}.Start(nil)
-	if got, err := plan.Run(t.Context(), &actions.Turn{}, e, w.Registry); err != nil || got.Text() != "[2] by 5\n[10]" {
+	if got, err := e.Run(t.Context(), &actions.Turn{}, w.Registry); err != nil || got.Text() != "[2] by 5\n[10]" {
 		t.Errorf("got %q, %v", got.Text(), err)
 	}
 	if property := w.All()[1].Schema.Properties["by"]; property.Default == nil {
@@ -92,7 +92,7 @@ func TestApprovalOfAPlan(t *testing.T) {
 	t.Parallel()
 	w := newWorkshop()
 	buy := addPlan(t, w, "buy", inPlan(`<function.upper input="x"/>`, `<function.pay/>`))
-	_, err := plan.Run(t.Context(), &actions.Turn{}, w.load(t, inPlan(`<function.buy/>`)).Start(nil), w.Registry)
+	_, err := w.load(t, inPlan(`<function.buy/>`)).Start(nil).Run(t.Context(), &actions.Turn{}, w.Registry)
 	if !errors.Is(err, plan.ErrNeedsApproval) || len(w.ran) > 0 {
 		t.Errorf("got %v after %q", err, w.ran)
 	}
@@ -214,7 +214,7 @@ func TestPlansDoNotCallThemselves(t *testing.T) {
 	t.Parallel()
 	w := newWorkshop()
 	loop := plan.Plan{Commands: commands(do("loop", entities{}))}
-	if _, err := plan.AddAction(w.Registry, "loop", "", loop); err == nil || !strings.Contains(err.Error(), "unknown_action") {
+	if _, err := loop.AddAction(w.Registry, "loop", ""); err == nil || !strings.Contains(err.Error(), "unknown_action") {
 		t.Errorf("got %v", err)
 	}
 	last := addPlan(t, w, "p0", inPlan(`<function.upper input="x"/>`))
@@ -234,9 +234,9 @@ func TestAddPlanRefuses(t *testing.T) {
 	w := newWorkshop()
 	p := w.load(t, inPlan(`<function.times list="$A" by="$N"/>`))
 	for want, add := range map[string]func() (*actions.Action, error){
-		"add plan send": func() (*actions.Action, error) { return plan.AddAction(w.Registry, "send", "", p) },
-		"add plan x y":  func() (*actions.Action, error) { return plan.AddAction(w.Registry, "x y", "", p) },
-		"no_plan":       func() (*actions.Action, error) { return plan.AddAction(w.Registry, "p", "", plan.Plan{}) },
+		"add plan send": func() (*actions.Action, error) { return p.AddAction(w.Registry, "send", "") },
+		"add plan x y":  func() (*actions.Action, error) { return p.AddAction(w.Registry, "x y", "") },
+		"no_plan":       func() (*actions.Action, error) { return plan.Plan{}.AddAction(w.Registry, "p", "") },
 	} {
 		if _, err := add(); err == nil || !strings.HasPrefix(err.Error(), "add plan ") || !strings.Contains(err.Error(), want) {
 			t.Errorf("got %v, want %s", err, want)

@@ -26,7 +26,7 @@ func BenchmarkDecodeValidate(b *testing.B) {
 		if err != nil {
 			b.Fatal(err)
 		}
-		if _, err := plan.Validate(p, reg); err != nil {
+		if _, err := p.Validate(reg); err != nil {
 			b.Fatal(err)
 		}
 	}
@@ -51,7 +51,7 @@ func TestDecodeAllocations(t *testing.T) { // not parallel: it counts allocation
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := plan.Validate(p, reg); err != nil {
+		if _, err := p.Validate(reg); err != nil {
 			t.Fatal(err)
 		}
 	})

@@ -9,9 +9,6 @@ import (
 	"slices"
 	"strings"
 
-	jsonv2 "github.com/go-json-experiment/json"
-	"github.com/go-json-experiment/json/jsontext"
-
 	"github.com/planbot-go/planbot/internal/spelling"
 )
 
@@ -26,30 +23,33 @@ const maxBytes = 1 << 20
 // stands on its own: on lines of its own, or at the start or the end of the text; never in
 // a comment, a block quote, or another, broken plan. Several plans count only when they
 // are equal. Decode takes linear time. It does not know the actions: the plan has to pass
-// [Validate] before it may run.
-func Decode(text string) (Plan, error) {
-	p, fault := decode(text, false)
-	if fault != nil {
-		return Plan{}, fault
-	}
-	return p, nil
-}
+// [Plan.Validate] before it may run.
+func Decode(text string) (Plan, error) { return decode(text, false) }
 
-// decode reads a text; wrapped says that it was the contents of a wrapper.
-func decode(text string, wrapped bool) (Plan, *Fault) {
+// decode reads a text; wrapped says that it was a string of JSON.
+func decode(text string, wrapped bool) (Plan, error) {
 	if len(text) > maxBytes {
 		return Plan{}, InvalidPlan.Faultf("the answer is longer than %d bytes", maxBytes)
 	}
 	text, done := clean(text)
-	if strings.HasPrefix(text, `"`) {
-		r := reader{text: text}
-		value, ok := r.read(0)
-		switch inner, isText := value.(string); {
-		case ok && isText && r.pos == len(text):
-			return decodeInner(inner, "json_string", wrapped, json.Valid([]byte(text)))
-		case !ok && r.cut && (strings.HasPrefix(text, `"{`) || strings.HasPrefix(text, `"[`)):
-			return Plan{}, Truncated.Faultf("the text ends within a string of JSON")
+	var inner string
+	if strings.HasPrefix(text, `"`) && json.Unmarshal([]byte(text), &inner) == nil {
+		if wrapped {
+			return Plan{}, errWrapped
 		}
+		p, err := decode(inner, true)
+		switch {
+		case err != nil:
+			return Plan{}, err
+		case p.Salvaged:
+			return Plan{}, errWrapped
+		}
+		done.add(append(p.Repairs, "json_string")...)
+		p.Repairs = slices.Sorted(slices.Values(done))
+		return p, nil
+	}
+	if stringOfJSON.MatchString(text) {
+		return Plan{}, Truncated.Faultf("the text ends within a string of JSON")
 	}
 	text, fault := finalChannel(text, &done)
 	if fault != nil {
@@ -59,58 +59,13 @@ func decode(text string, wrapped bool) (Plan, *Fault) {
 	if fault := a.scan(); fault != nil {
 		return Plan{}, fault
 	}
-	p, fault := a.plan()
-	if fault != errWrapped || len(a.found) != 1 || len(a.found[0].notes) > 0 || hasWords(a.without(true)) {
-		return p, fault
-	}
-	if inner, ok := unwrap(a.text[a.found[0].start:a.found[0].end]); ok {
-		return decodeInner(inner, "shape", wrapped, true)
-	}
-	return p, fault
+	return a.plan(wrapped)
 }
 
-// decodeInner reads the contents of a wrapper that is the whole answer. Only a strict one
-// may hold a DO.
-func decodeInner(inner, code string, wrapped, strict bool) (Plan, *Fault) {
-	if wrapped {
-		return Plan{}, errWrapped
-	}
-	p, fault := decode(inner, true)
-	switch {
-	case fault != nil:
-		return Plan{}, fault
-	case p.Salvaged, !strict && p.LastDo() >= 0:
-		return Plan{}, errWrapped
-	}
-	done := notes(p.Repairs)
-	done.add(code)
-	p.Repairs = slices.Sorted(slices.Values(done))
-	return p, nil
-}
+// stringOfJSON matches the start of JSON that was written as a string of JSON.
+var stringOfJSON = regexp.MustCompile(`^"[{[](?:\s|\\[nrt]|[{[])*\\"`)
 
 var errWrapped = InvalidPlan.Faultf("the plan stands within other JSON; answer with the plan alone")
-
-// unwrap returns what is alone in a wrapper of strict JSON: in an array, under the key
-// plan, or in a string under the key commands.
-func unwrap(text string) (inner string, ok bool) {
-	var list []jsontext.Value
-	if jsonv2.Unmarshal([]byte(text), &list) == nil && len(list) == 1 {
-		return string(list[0]), true
-	}
-	var object map[string]jsontext.Value
-	if jsonv2.Unmarshal([]byte(text), &object) != nil {
-		return "", false
-	}
-	for key, value := range object {
-		switch {
-		case strings.EqualFold(key, "plan") && len(object) == 1:
-			return string(value), true
-		case strings.EqualFold(key, "commands") && jsonv2.Unmarshal(value, &inner) == nil && strings.HasPrefix(inner, "[") && json.Valid([]byte(inner)):
-			return `{"commands":` + inner + "}", true
-		}
-	}
-	return "", false
-}
 
 // answer is an output of a model while it is read.
 type answer struct {
@@ -121,7 +76,7 @@ type answer struct {
 	budget    int // how many bytes the reader may read
 	marks     marks
 	found     []found
-	fault     *Fault // of what was broken so far
+	fault     *Fault // what was broken so far
 	parts     []part // what is no prose, in order
 
 	pos, lineStart int
@@ -137,25 +92,21 @@ type answer struct {
 	quotes bool   // a <say> or a <goal> outside of plans is not closed yet
 }
 
-// span is a piece of a text.
-type span struct{ start, end int }
-
 // part is a piece of an answer that is no prose: reasoning, or a value.
 type part struct {
-	span
-	value bool
+	start, end int
+	value      bool
 }
 
 // found is a value in an answer that may be the plan.
 type found struct {
-	span
-	value     any
-	shape     shape
-	lineStart int
-	notes     notes
-	unclosed  bool // its last } is missing
-	torn      bool // a comment in it may be part of a string
-	top       bool // nothing is open where it begins
+	start, end, lineStart int
+	value                 any
+	shape                 shape
+	notes                 notes
+	unclosed              bool // its last } is missing
+	torn                  bool // a comment in it may be part of a string
+	top                   bool // nothing is open where it begins
 }
 
 func newAnswer(text string, done notes) *answer {
@@ -170,7 +121,7 @@ func (a *answer) scan() *Fault {
 	for a.pos < len(a.text) {
 		start := a.pos
 		fault := a.step()
-		if fault != nil && (fault.Kind == Truncated || a.jsonFirst || a.fault != nil || reasoningTag.MatchString(a.text[start:a.pos])) {
+		if fault != nil && (fault.Kind == Truncated || a.jsonFirst || a.fault != nil || anyReasoningTag.MatchString(a.text[start:a.pos])) {
 			return fault
 		}
 		a.fault = cmp.Or(a.fault, fault)
@@ -194,11 +145,10 @@ func (a *answer) restart(pos int) {
 // step looks at what is at pos and goes on behind it.
 func (a *answer) step() *Fault {
 	rest := a.text[a.pos:]
-	switch c := rest[0]; {
+	c := rest[0]
+	switch {
 	case c == '{' && a.fault != nil:
 		return a.fault
-	case c == '{' || c == '[' && reasoningTagAt(rest) == nil:
-		return a.bracket(rest)
 	case c == '\n':
 		a.pos++
 		a.lineStart, a.inked = a.pos, false
@@ -206,34 +156,34 @@ func (a *answer) step() *Fault {
 	case c == ' ':
 		a.pos++
 		return nil
-	case c == '<' || c == '[' || strings.HasPrefix(rest, "◁"):
-		a.struck = a.struck || strings.HasPrefix(rest, "<s>")
-		if endTokenAt(rest) > 0 && !(a.struck && strings.HasPrefix(rest, "</s>")) {
-			a.done.add("end_token")
-			a.text = a.text[:a.pos]
-			return nil
-		}
-		if a.xml && c == '<' {
-			if done, fault := a.tagOfXML(rest); done || fault != nil {
-				return fault
-			}
-		}
-		if tag := reasoningTagAt(rest); tag != nil {
-			return a.tag(tag)
+	case strings.IndexByte("<[{/", c) < 0 && c != "◁"[0]:
+		a.mark()
+		return nil
+	case c == '<' && endToken.MatchString(head(rest)) && !(a.struck && strings.HasPrefix(rest, "</s>")):
+		a.done.add("end_token")
+		a.text = a.text[:a.pos]
+		return nil
+	case c == '<' && a.xml:
+		if done, fault := a.tagOfXML(rest); done || fault != nil {
+			return fault
 		}
 	}
-	switch {
-	case strings.HasPrefix(rest, "<!--"):
-		size := strings.Index(rest[4:], "-->")
-		if size < 0 {
-			a.pass(len(a.text))
-		} else {
-			a.pass(a.pos + len("<!---->") + size)
-		}
+	if tag := reasoningTag.FindStringSubmatch(head(rest)); tag != nil {
+		return a.tag(tag)
+	}
+	a.struck = a.struck || strings.HasPrefix(rest, "<s>")
+	if c == '{' || c == '[' {
+		return a.bracket(rest)
+	}
+	if inner, ok := strings.CutPrefix(rest, "<!--"); ok {
+		inner, _, _ = strings.Cut(inner, "-->")
+		a.pass(min(a.pos+len("<!---->")+len(inner), len(a.text)))
 		return nil
-	case strings.HasPrefix(rest, "/*") && !a.marks.torn:
-		if size := strings.Index(rest[2:], "*/"); size >= 0 {
-			a.pass(a.pos + len("/**/") + size)
+	}
+	if inner, ok := strings.CutPrefix(rest, "/*"); ok && !a.marks.torn {
+		inner, _, closed := strings.Cut(inner, "*/")
+		if closed {
+			a.pass(a.pos + len("/**/") + len(inner))
 			return nil
 		}
 		a.marks.torn = true
@@ -242,12 +192,14 @@ func (a *answer) step() *Fault {
 	return nil
 }
 
+// head is where a tag or a token stands, if text begins with one.
+func head(text string) string { return text[:min(len(text), 40)] }
+
 // pass steps over a comment, or reasoning that is only mentioned: no plan in it counts. In
 // doubt, it leaves something open.
 func (a *answer) pass(end int) {
 	piece := a.text[a.pos:end]
-	hasToken := func(token string) bool { return strings.Contains(piece, token) }
-	a.marks.torn = a.marks.torn || isTorn(piece) || strings.ContainsFunc(piece, isQuote) || slices.ContainsFunc(endTokens, hasToken)
+	a.marks.torn = a.marks.torn || isTorn(piece) || strings.ContainsFunc(piece, isQuote) || endTokens.MatchString(piece)
 	a.jump(end)
 }
 
@@ -265,19 +217,13 @@ func (a *answer) mark() {
 	a.pos += a.marks.step(a.text, a.pos)
 }
 
-// reasoningTag matches a tag around reasoning: its bracket, the slash of a closing one, and
-// the rest.
-var reasoningTag = regexp.MustCompile(`(?i)([<[◁])(/?)((?:think|thinking|reasoning|analysis|scratchpad)[>\]▷])`)
+// The tags around reasoning: bracket, the slash of a closing one, and the rest.
+const reasoningTags = `(?i)([<[◁])(/?)((?:think|thinking|reasoning|analysis|scratchpad)[>\]▷])`
 
-// reasoningTagAt is the tag that text begins with; nil for none.
-func reasoningTagAt(text string) []string {
-	const longest = len("[/scratchpad]") + len("◁▷")
-	tag := reasoningTag.FindStringSubmatch(text[:min(len(text), longest)])
-	if tag == nil || !strings.HasPrefix(text, tag[0]) {
-		return nil
-	}
-	return tag
-}
+var (
+	anyReasoningTag = regexp.MustCompile(reasoningTags)
+	reasoningTag    = regexp.MustCompile("^" + reasoningTags)
+)
 
 // tag looks at a tag of reasoning outside of all values. A closing tag alone ends
 // reasoning whose opening tag was part of the prompt, unless it is quoted.
@@ -324,7 +270,7 @@ func (a *answer) reasons(shut string, start int) *Fault {
 	default:
 		a.done.add("reasoning")
 		a.marks.torn = a.marks.torn || isQuoted(a.text[a.lineStart:a.pos])
-		a.parts = append(a.parts, part{span: span{a.pos, end}})
+		a.parts = append(a.parts, part{start: a.pos, end: end})
 		a.pos, a.lineStart = end, end
 	}
 	return nil
@@ -361,21 +307,21 @@ func (a *answer) bracket(rest string) *Fault {
 		return nil
 	}
 	f := found{
-		span: span{start, r.pos}, value: v, shape: shapeOf(v), lineStart: a.lineStart,
+		start: start, end: r.pos, lineStart: a.lineStart, value: v, shape: shapeOf(v),
 		notes: r.notes, unclosed: r.unclosed, torn: r.torn, top: top,
 	}
 	switch {
 	case a.thinking && f.shape == planShape:
 		return Truncated.Faultf("the text ends within the reasoning")
 	case r.unclosed && f.shape != planShape && (a.jsonFirst || leads(a.text[a.lineStart:start])):
-		return Truncated.Faultf("the text ends before the JSON does")
+		return errCut
 	case r.unclosed && f.shape != planShape, f.shape < commandShape && !a.jsonFirst && !top:
 		a.marks.torn = a.marks.torn || strings.ContainsFunc(a.text[start:r.pos], isQuote)
 		a.mark()
 		return nil
 	case f.shape >= commandShape || a.jsonFirst:
 		a.found = append(a.found, f)
-		a.parts = append(a.parts, part{f.span, true})
+		a.parts = append(a.parts, part{start, r.pos, true})
 	}
 	if len(r.notes) > 0 && isTorn(a.text[start:r.pos]) {
 		a.marks.torn = true // nobody knows whether its strings end where they seem to
@@ -400,7 +346,7 @@ func (a *answer) unreadable(start, end int) *Fault {
 	case meant:
 		return InvalidPlan.Faultf("the JSON is broken near %s: expected %s", strings.TrimSpace(spelling.Clip(near)), r.want)
 	case r.cut && (first == "" || closingQuote(first) != "") && (len(a.found) > 0 || leads(a.text[a.lineStart:start])):
-		return Truncated.Faultf("the text ends before the JSON does")
+		return errCut
 	}
 	return nil
 }
@@ -429,32 +375,36 @@ func extent(text string, start int) int {
 	return len(text)
 }
 
-// plan decides what the answer amounts to.
-func (a *answer) plan() (Plan, *Fault) {
+// plan decides what the answer amounts to; wrapped says that it was a string of JSON.
+func (a *answer) plan(wrapped bool) (Plan, error) {
 	around := a.without(true)
 	words := hasWords(around)
+	if len(a.found) == 1 && a.found[0].notes == nil && !words && !wrapped {
+		a.unwrap(&a.found[0])
+	}
 	isPlan := func(f found) bool { return f.shape == planShape }
+	counted := a.found
 	plans := slices.ContainsFunc(a.found, isPlan)
-	switch {
-	case len(a.found) == 0, !plans && words && !(a.jsonFirst && a.found[0].shape != otherShape):
-		return a.prose()
-	case !plans && words:
-		return Plan{}, InvalidPlan.Faultf("commands stand beside prose, and not in a plan")
+	if plans {
+		counted = slices.DeleteFunc(slices.Clone(a.found), func(f found) bool { return !isPlan(f) })
 	}
 	var p Plan
 	var fault *Fault
-	if plans {
+	switch {
+	case plans:
 		p.Commands, fault = a.chosen()
-	} else {
+	case len(a.found) == 0, words && !(a.jsonFirst && a.found[0].shape != otherShape):
+		return a.prose()
+	case words:
+		return Plan{}, InvalidPlan.Faultf("commands stand beside prose, and not in a plan")
+	default:
 		p.Commands, fault = a.bare()
 	}
 	if fault != nil {
 		return Plan{}, fault
 	}
-	for _, f := range a.found {
+	for _, f := range counted {
 		switch {
-		case plans && !isPlan(f):
-			continue
 		case p.LastDo() >= 0 && !f.top:
 			return Plan{}, errInside
 		case p.LastDo() >= 0 && f.torn:
@@ -466,6 +416,32 @@ func (a *answer) plan() (Plan, *Fault) {
 }
 
 var errInside = InvalidPlan.Faultf("the plan stands within a quote, brace or bracket that was opened before it; answer with the plan alone, or with plain text")
+
+// unwrap takes a plan out of strict JSON that holds nothing else: an array, an object with
+// the key plan, or a string under the key commands.
+func (a *answer) unwrap(f *found) {
+	value := f.value
+	switch wrapper := value.(type) {
+	case []any:
+		if len(wrapper) == 1 {
+			value = wrapper[0]
+		}
+	case map[string]any:
+		fields, _ := fieldsOf(wrapper)
+		text, _ := fields[commandKeys[0]].(string)
+		if text == "" && len(fields) == 1 {
+			value = fields["plan"]
+		}
+		inner := reader{text: text}
+		if list, ok := inner.read(0); ok && inner.notes == nil && inner.pos == len(text) && strings.HasPrefix(text, "[") {
+			value = map[string]any{commandKeys[0]: list}
+		}
+	}
+	if shape := shapeOf(value); shape == planShape && !reflect.DeepEqual(value, f.value) {
+		f.value, f.shape = value, shape
+		a.done.add("shape")
+	}
+}
 
 // finish notes what was repaired, and what stood around the plan.
 func (a *answer) finish(p Plan, around string) Plan {
@@ -494,26 +470,28 @@ func (a *answer) without(values bool) string {
 			closers = "}], \t\r\n;"
 		}
 	}
-	rest := a.text[start:]
-	if values {
-		rest = trimClosing(rest)
+	if !values {
+		return out.String() + a.text[start:]
 	}
-	out.WriteString(rest)
-	return out.String()
+	return out.String() + trimClosing(a.text[start:])
+}
+
+// trimClosing drops what may close a plan that is already closed.
+func trimClosing(behind string) string {
+	return strings.TrimLeft(strings.TrimLeft(behind, "}] \t\r\n"), ";")
 }
 
 // chosen takes the one plan that the text holds, which may be there several times.
 func (a *answer) chosen() ([]Command, *Fault) {
 	var chosen []Command
 	for _, f := range a.found {
-		switch f.shape {
-		case otherShape:
-			continue
-		case likeShape, commandShape:
-			return nil, InvalidPlan.Faultf("a command or a reply stands beside the plan, and not in it")
-		}
 		behind := a.text[f.end:]
-		if goesOn.MatchString(behind) || !standsAlone(a.text[f.lineStart:f.start], behind) {
+		switch {
+		case f.shape == otherShape:
+			continue
+		case f.shape != planShape:
+			return nil, InvalidPlan.Faultf("a command or a reply stands beside the plan, and not in it")
+		case goesOn.MatchString(behind), !standsAlone(a.text[f.lineStart:f.start], behind):
 			return nil, InvalidPlan.Faultf("the plan stands in the middle of a sentence or a quotation")
 		}
 		commands, fault := a.commandsOf(f.value, f.unclosed)
@@ -530,11 +508,6 @@ func (a *answer) chosen() ([]Command, *Fault) {
 	return chosen, nil
 }
 
-// trimClosing drops what may close a plan that is already closed.
-func trimClosing(behind string) string {
-	return strings.TrimLeft(strings.TrimLeft(behind, "}] \t\r\n"), ";")
-}
-
 // goesOn matches the text behind a value when its JSON goes on: the value is then a part
 // of something broken.
 var goesOn = regexp.MustCompile(`^(?:[}\]\s;]*[,:]|[}\]; \t\r]*["'\[{])`)
@@ -544,13 +517,7 @@ var goesOn = regexp.MustCompile(`^(?:[}\]\s;]*[,:]|[}\]; \t\r]*["'\[{])`)
 // something that the text talks about.
 func standsAlone(before, behind string) bool {
 	line, _, _ := strings.Cut(behind, "\n")
-	switch {
-	case isQuoted(before):
-		return false
-	case !hasWords(before), leads(before) && !hasWords(trimClosing(line)):
-		return true
-	}
-	return !hasWords(trimClosing(behind))
+	return !isQuoted(before) && (!hasWords(before) || leads(before) && !hasWords(trimClosing(line)) || !hasWords(trimClosing(behind)))
 }
 
 // leads reports whether nothing but marks, or a short label, stands before a value on its
@@ -563,11 +530,9 @@ func leads(before string) bool {
 var label = regexp.MustCompile(`[:：]$|^(?:const |let |var )?[A-Za-z_$][\w$.-]*\s*=$`)
 
 // isQuoted reports whether a line begins as a block quote or as a comment.
-func isQuoted(line string) bool {
-	line = strings.TrimLeft(line, " \t*-+0123456789.)")
-	return strings.HasPrefix(line, ">") || strings.HasPrefix(line, "//") || strings.HasPrefix(line, "/*") ||
-		strings.HasPrefix(line, "#") && strings.Trim(line, "# \t") == ""
-}
+func isQuoted(line string) bool { return quotedLine.MatchString(line) }
+
+var quotedLine = regexp.MustCompile(`^[ \t*+\d.)-]*(?:>|//|/\*|#[# \t]*$)`)
 
 // wordless matches what says nothing: code fences with their language, marks of lists and
 // headings, and the tags around an answer.
@@ -583,62 +548,40 @@ func hasWords(text string) bool {
 
 // prose makes the one SAY of a text that holds no plan, unless the text is empty, or is a
 // plan of another kind, which must be neither run nor shown.
-func (a *answer) prose() (Plan, *Fault) {
+func (a *answer) prose() (Plan, error) {
 	text := strings.TrimSpace(a.without(false))
+	if said := saidInWords.FindStringSubmatch(text); said != nil {
+		text = strings.TrimSpace(said[1] + said[2])
+	}
 	endsInBracket := strings.HasSuffix(text, "}") || strings.HasSuffix(text, "]")
-	empty := strings.TrimSpace(wordless.ReplaceAllString(text, "")) == ""
 	switch {
-	case empty, text == "null":
+	case strings.TrimSpace(wordless.ReplaceAllString(text, "")) == "", text == "null":
 		return Plan{}, NoPlan.Faultf("the answer is empty")
 	case strings.IndexByte("{[", text[0]) < 0:
-	case json.Valid([]byte(text)), endsInBracket && containsFold(text, commandKeys[0]):
+	case json.Valid([]byte(text)), endsInBracket && strings.Contains(strings.ToLower(text), commandKeys[0]):
 		return Plan{}, InvalidPlan.Faultf("the answer is JSON, but no plan")
 	case extent(text, 0) == len(text) && !endsInBracket:
-		return Plan{}, Truncated.Faultf("the text ends before the JSON does")
+		return Plan{}, errCut
 	}
-	if name := dialect(text); name != "" {
-		return Plan{}, InvalidPlan.Faultf("the answer is %s, not a JSON plan", name)
-	}
-	if said := saidInWords.FindStringSubmatch(text); said != nil {
-		if text = said[1] + said[2]; strings.TrimSpace(text) == "" {
-			return Plan{}, NoPlan.Faultf("the answer is empty")
-		}
+	if otherPlan.MatchString(text) {
+		return Plan{}, InvalidPlan.Faultf("the answer is a plan or a call of another kind, such as XML, not a JSON plan")
 	}
 	return Plan{Commands: []Command{{Kind: Say, Response: text}}, Repairs: slices.Sorted(slices.Values(a.done)), Prose: true}, nil
 }
 
-// dialect names the other way in which a text is a plan; "" for prose. It looks at the start
-// of lines: what is in the middle of one is mentioned, not meant.
-func dialect(text string) string {
-	if notJSON.MatchString(text[:min(len(text), 200)]) && !strings.Contains(text, "\n") || escapedJSON.MatchString(text) {
-		return "a function call or a template"
-	}
-	for line := range strings.Lines(text) {
-		line = strings.TrimSpace(line)
-		switch line = line[:min(len(line), 80)]; {
-		case !otherPlan.MatchString(line):
-		case strings.HasPrefix(line, "<"):
-			return "an XML plan or a tool call"
-		default:
-			return "a plan of another kind"
-		}
-	}
-	return ""
-}
+var errCut = Truncated.Faultf("the text ends before the JSON does")
 
-// The marks of dialects, each at the start of a line.
-var (
-	escapedJSON = regexp.MustCompile(`^(?:\{&(?:quot|#34);|\{\{(?:[#!~]|set |json )|｛)`)
-	notJSON     = regexp.MustCompile(`^\[?[A-Za-z_$][\w$.-]*\((?:\)|.*[="'])`)
-	otherPlan   = regexp.MustCompile("^(?:" + strings.Join([]string{
-		`<(?:\|python_tag\||\|tool|｜tool|antml:)`, `\[/?TOOL_`, "```tool_", // tool calls
-		`(?i:<(?:plan|functions?|function_calls?|tool_calls?|tool_use|invoke|commands?|action|do|say|steps?)[>.= \t/])`, // XML
-		`[-*•\d.) \t` + "`" + `]*(?i:["']?type["']?\s*:\s*["']?(?:do|say|plan)["']?\s*$)`,                               // YAML
-		"[-*•\\d.) \\t`]*(?:THEN )?DO[ :*`\\t]+[\"*`]*[a-z_]",                                                           // a list of steps
-		"(?:[-*•]+|\\d+[.)])[ \\t*`]*(?:THEN )?SAY(?:[ :*`\"]|$)",
-		`(?i:[* \t]*action input[* ]*:)`, // ReAct
-	}, "|") + ")")
-)
+// otherPlan matches a text that is a call or a template as a whole, and a line that begins
+// as a plan of another kind. What is in the middle of a line is mentioned, not meant.
+var otherPlan = regexp.MustCompile("(?m)" + strings.Join([]string{
+	`\A(?:\{&(?:quot|#34);|\{\{(?:[#!~]|set |json )|｛|\[?[A-Za-z_$][\w$.-]*\((?:\)|[^\n]*[="'])[^\n]*\z)`,
+	`^\s*<(?:\|python_tag\||\|tool|｜tool|antml:)`, `^\s*\[/?TOOL_`, "^\\s*```tool_", // tool calls
+	`^\s*(?i:<(?:plan|functions?|function_calls?|tool_calls?|tool_use|invoke|commands?|action|do|say|steps?)[>.= \t/])`, // XML
+	`^\s*[-*•\d.) \t` + "`" + `]*(?i:["']?type["']?\s*:\s*["']?(?:do|say|plan)["']?\s*$)`,                               // YAML
+	"^\\s*[-*•\\d.) \\t`]*(?:THEN )?DO[ :*`\\t]+[\"*`]*[a-z_]",                                                          // a list of steps
+	"^\\s*(?:[-*•]+|\\d+[.)])[ \\t*`]*(?:THEN )?SAY(?:[ :*`\"]|$)",
+	`^\s*(?i:[* \t]*action input[* ]*:)`, // ReAct
+}, "|"))
 
 // saidInWords matches prose that begins with the word SAY, and what is said.
 var saidInWords = regexp.MustCompile(`(?s)^(?:SAY *:|(?i:say:)|SAY +["“])\s*(?:["“]([^"”]*)["”]|(.*))$`)
@@ -657,31 +600,20 @@ func looksJSON(text string) bool {
 
 // keyFollows reports whether text begins with a key: a string, or a bare word and a colon.
 func keyFollows(text string) bool {
-	return closingQuote(text) != "" || strings.HasPrefix(text, "//") || strings.HasPrefix(text, "/*") ||
-		text != "" && isWordStart(text[0]) && bareKey.MatchString(text[:min(len(text), 80)])
+	return closingQuote(text) != "" || strings.HasPrefix(text, "//") || strings.HasPrefix(text, "/*") || bareKey.MatchString(text[:min(len(text), 80)])
 }
 
 var bareKey = regexp.MustCompile(`^[A-Za-z_$][\w$.-]{0,63}[ \t]*[:：]`)
 
-// endTokens are what a serving stack leaks at the end of a model's turn.
-var endTokens = []string{
-	"</s>", "<|end|>", "<|im_end|>", "<|eot_id|>", "<|eom_id|>", "<|endoftext|>", "<|end_of_text|>",
-	"<|return|>", "<|call|>", "<|eot|>", "<|im_start|>", "<|start|>", "<|start_header_id|>",
-	"<end_of_turn>", "<start_of_turn>", "<eos>", "<｜end▁of▁sentence｜>",
-}
+// endTokens match what a serving stack leaks at the end of a model's turn.
+var (
+	endTokens = regexp.MustCompile(tokens)
+	endToken  = regexp.MustCompile("^(?:" + tokens + ")")
+	endsTurn  = regexp.MustCompile("(?:(?:" + tokens + `)\s*)+$`)
+)
 
-// endTokenAt is the size of the end token that text begins with; 0 for none.
-func endTokenAt(text string) int {
-	if !strings.HasPrefix(text, "<") {
-		return 0
-	}
-	for _, token := range endTokens {
-		if strings.HasPrefix(text, token) {
-			return len(token)
-		}
-	}
-	return 0
-}
+const tokens = `</s>|<\|(?:end|im_end|eot_id|eom_id|endoftext|end_of_text|return|call|eot|im_start|start|start_header_id)\|>|` +
+	`<end_of_turn>|<start_of_turn>|<eos>|<｜end▁of▁sentence｜>`
 
 // rolePrefix matches what may stand before an answer to say whose it is.
 var rolePrefix = regexp.MustCompile(`^(?i:<\|im_start\|>assistant|<\|start_header_id\|>assistant<\|end_header_id\|>|<start_of_turn>model|` +
@@ -694,17 +626,12 @@ func clean(text string) (string, notes) {
 	if valid != text {
 		done.add("utf8")
 	}
-	text = stripPrefix(valid, &done)
-	struck := strings.Contains(text, "<s>") // then </s> is HTML
-	for {
-		text = strings.TrimRight(text, " \t\r\n")
-		at := max(strings.LastIndexByte(text, '<'), 0)
-		if size := endTokenAt(text[at:]); size == 0 || size < len(text)-at || struck && text[at:] == "</s>" {
-			return text, done
-		}
-		text = text[:at]
+	text = strings.TrimRight(stripPrefix(valid, &done), " \t\r\n")
+	if at := endsTurn.FindStringIndex(text); at != nil && !strings.Contains(text, "<s>") {
 		done.add("end_token")
+		text = strings.TrimRight(text[:at[0]], " \t\r\n")
 	}
+	return text, done
 }
 
 // stripPrefix drops a byte order mark, characters without width, and role labels.
@@ -737,26 +664,26 @@ var wholeFence = regexp.MustCompile("^(?s:(?:```+|~~~+)[ \t]*(?i:json5|jsonc|jso
 // finalChannel returns what the model wrote on the final channel, when the text is in the
 // harmony format of gpt-oss: only that is an answer.
 func finalChannel(text string, done *notes) (string, *Fault) {
-	const channel, assistant, message = "<|channel|>", "<|start|>assistant", "<|message|>"
-	before, final, found := strings.Cut(text, channel+"final")
-	harmony := strings.HasPrefix(text, channel) || strings.HasPrefix(text, assistant)
+	const final = "<|channel|>final"
+	before, _, found := strings.Cut(text, final)
+	harmony := strings.HasPrefix(text, "<|channel|>") || strings.HasPrefix(text, "<|start|>assistant")
 	if looksJSON(text) || !harmony && (!found || isOpen(before[strings.LastIndexByte(before, '\n')+1:])) {
 		return text, nil
 	}
-	before = strings.TrimRight(strings.TrimSuffix(strings.TrimRight(before, " \n"), assistant), " \n")
-	at := max(strings.LastIndexByte(before, '<'), 0)
-	_, answer, begun := strings.Cut(final, message)
+	answer := finalAnswer.FindStringSubmatch(text)
 	switch {
 	case !found && strings.Contains(text, " to="):
 		return "", InvalidPlan.Faultf("the text is a tool call, not a plan")
-	case !begun:
+	case !strings.Contains(text[len(before):], "<|message|>"):
 		return "", Truncated.Faultf("the text ends before the final answer begins")
-	case strings.Contains(final, channel+"final"), before != "" && endTokenAt(before[at:]) != len(before)-at:
+	case answer == nil || strings.Count(text, final) > 1:
 		return "", InvalidPlan.Faultf("it is not certain which part of the text is the final answer")
 	}
 	done.add("reasoning")
-	return answer, nil
+	return answer[1], nil
 }
+
+var finalAnswer = regexp.MustCompile(`(?s)^(?:.*<\|(?:end|return|call)\|>)?\s*(?:<\|start\|>assistant)?\s*<\|channel\|>final.*?<\|message\|>(.*)$`)
 
 // indexFold finds mark, which begins with no letter, in text without regard to case.
 func indexFold(text, mark string) int {
@@ -773,11 +700,6 @@ func indexFold(text, mark string) int {
 
 func hasPrefixFold(text, prefix string) bool {
 	return len(text) >= len(prefix) && strings.EqualFold(text[:len(prefix)], prefix)
-}
-
-// containsFold reports whether text contains a lower-case word in any case.
-func containsFold(text, word string) bool {
-	return strings.Contains(strings.ToLower(text), word)
 }
 
 // shape says what a value looks like.
@@ -798,41 +720,33 @@ func shapeOf(value any) shape {
 	if list, ok := value.([]any); ok && len(list) > 0 {
 		value = list[0]
 	}
-	object, ok := value.(map[string]any)
-	if !ok {
-		return otherShape
-	}
+	object, _ := value.(map[string]any)
 	f, fault := fieldsOf(object)
 	shape := otherShape
-	if _, given := f[commandKeys[0]]; given || isToolCall(f) || isBareCommand(f) || f["tool_calls"] != nil {
-		shape = likeShape
-	}
-	if isKind(f["type"]) {
+	_, given := f[commandKeys[0]]
+	switch {
+	case isKind(f["type"]):
 		shape = commandShape
+	case given, isToolCall(f), f["tool_calls"] != nil, f["type"] == nil && (f["response"] != nil || f["action"] != nil):
+		shape = likeShape
 	}
 	for i, key := range commandKeys {
 		list, _ := f[key].([]any)
 		inner, _ := f[key].(map[string]any)
 		switch {
-		case i == 0 && isList(f[key]), len(list) > 0 && isCommand(list[0]), inner[commandKeys[0]] != nil:
-			return planShape
+		case fault != nil, i == 0 && isList(f[key]), len(list) > 0 && isCommand(list[0]), inner[commandKeys[0]] != nil:
+			return planShape // one with a fault is refused later
 		case isList(f[key]):
 			shape = max(shape, likeShape)
 		}
-	}
-	if fault != nil {
-		return planShape // so that it is refused
 	}
 	return shape
 }
 
 // isList reports whether a value may hold commands.
 func isList(value any) bool {
-	switch value.(type) {
-	case []any, map[string]any:
-		return true
-	}
-	return false
+	kind := reflect.ValueOf(value).Kind()
+	return kind == reflect.Slice || kind == reflect.Map
 }
 
 // isKind reports whether a value is the type of a command.
@@ -856,11 +770,6 @@ func isToolCall(f map[string]any) bool {
 		(f["arguments"] != nil || f["parameters"] != nil) && !isKind(f["type"])
 }
 
-// isBareCommand reports whether an object is plainly a command, outside of a plan.
-func isBareCommand(f map[string]any) bool {
-	return isKind(f["type"]) || f["type"] == nil && (f["response"] != nil || f["action"] != nil)
-}
-
 // bare reads values that are the whole of an answer and no plan: commands, or tool calls.
 func (a *answer) bare() ([]Command, *Fault) {
 	if len(a.found) == 1 {
@@ -870,43 +779,28 @@ func (a *answer) bare() ([]Command, *Fault) {
 	for i, f := range a.found {
 		items[i] = f.value
 	}
-	a.done.add("bare_commands")
-	return a.commands(items, true)
+	return a.commandsOf(items, false)
 }
 
 // commandsOf reads a value that is a plan, or what may stand for one.
 func (a *answer) commandsOf(value any, unclosed bool) ([]Command, *Fault) {
-	switch value := value.(type) {
-	case nil:
-		return nil, errNothing
-	case map[string]any:
-		return a.object(value, unclosed)
-	case []any:
-		if len(value) == 0 {
-			return nil, errNothing
-		}
-		if shapeOf(value) == planShape {
-			return nil, errWrapped
-		}
-		a.done.add("bare_commands")
-		return a.commands(value, true)
-	}
-	return nil, InvalidPlan.Faultf("the answer is no plan")
-}
-
-// object reads a plan, or one command.
-func (a *answer) object(object map[string]any, unclosed bool) ([]Command, *Fault) {
-	if len(object) == 0 {
-		return nil, errNothing
-	}
+	object, isObject := value.(map[string]any)
+	items, isArray := value.([]any)
 	f, fault := fieldsOf(object)
-	if fault != nil {
+	switch {
+	case value == nil, isObject && len(object) == 0, isArray && len(items) == 0:
+		return nil, errNothing
+	case isArray && shapeOf(value) == planShape:
+		return nil, errWrapped
+	case isArray:
+		a.done.add("bare_commands")
+		return a.commands(items, true)
+	case fault != nil:
 		return nil, fault
 	}
 	list := f[commandKeys[0]]
 	for _, key := range commandKeys[1:] {
-		other := f[key]
-		switch {
+		switch other := f[key]; {
 		case f[commandKeys[0]] != nil || !isList(other):
 		case list != nil && !reflect.DeepEqual(list, other):
 			return nil, InvalidPlan.Faultf("%q is given beside other commands", key)
@@ -920,25 +814,24 @@ func (a *answer) object(object map[string]any, unclosed bool) ([]Command, *Fault
 	case map[string]any:
 		switch {
 		case unclosed:
-			return nil, Truncated.Faultf("the text ends before the JSON does")
+			return nil, errCut
 		case !isCommand(list):
 			return nil, errWrapped
 		}
 		a.done.add("shape")
 		return a.commands([]any{list}, false)
+	case string:
+		return nil, errWrapped
 	case nil:
 		if isToolCall(f) {
 			return a.commands([]any{object}, true)
 		}
-		if isBareCommand(f) {
+		if isKind(f["type"]) || f["type"] == nil && (f["response"] != nil || f["action"] != nil) {
 			a.done.add("bare_commands")
 			return a.commands([]any{object}, false)
 		}
-		return nil, InvalidPlan.Faultf(`the answer is a JSON object without "commands", not a plan`)
-	case string:
-		return nil, errWrapped
 	}
-	return nil, InvalidPlan.Faultf(`"commands" is no array`)
+	return nil, InvalidPlan.Faultf(`the answer is JSON without an array "commands", not a plan`)
 }
 
 // commands reads commands, and drops the SAYs that say nothing. Bare ones may also be tool
@@ -968,67 +861,64 @@ func (a *answer) command(item any, bare bool) (Command, *Fault) {
 		return Command{}, InvalidPlan.Faultf("it is no object")
 	}
 	f, fault := fieldsOf(object)
-	if fault != nil {
-		return Command{}, fault
-	}
-	kind := f["type"]
+	kind, isText := f["type"].(string)
 	switch {
+	case fault != nil:
+		return Command{}, fault
 	case bare && isToolCall(f):
 		a.done.add("tool_call")
 		delete(f, "saveas")
-		return a.do(f)
-	case kind == nil && f["action"] != nil && f["response"] == nil:
+		kind = Do
+	case f["type"] == nil && f["action"] != nil && f["response"] == nil:
 		a.done.add("shape")
-		return a.do(f)
-	case kind == nil && f["response"] != nil && f["action"] == nil:
+		kind = Do
+	case f["type"] == nil && f["response"] != nil && f["action"] == nil:
 		a.done.add("shape")
-		return a.say(f)
-	case kind == nil:
+		kind = Say
+	case !isText:
 		return Command{}, InvalidPlan.Faultf("it has no type DO or SAY")
-	case !isKind(kind):
-		return Command{}, InvalidPlan.Faultf("the type %q is not DO or SAY", spelling.Clip(fmt.Sprint(kind)))
-	case strings.EqualFold(strings.TrimSpace(kind.(string)), Do):
-		return a.do(f)
 	}
-	return a.say(f)
+	switch strings.ToUpper(strings.TrimSpace(kind)) {
+	case Do:
+		return a.do(f)
+	case Say:
+		return a.say(f)
+	}
+	return Command{}, InvalidPlan.Faultf("the type %q is not DO or SAY", spelling.Clip(kind))
 }
 
 // do reads a DO.
 func (a *answer) do(f map[string]any) (Command, *Fault) {
-	action := f["action"]
-	if action == nil {
-		action = f["name"]
-	}
-	name, _ := action.(string)
-	c := Command{Kind: Do, Action: strings.TrimSpace(name), Entities: map[string]any{}}
+	name, _ := cmp.Or(f["action"], f["name"]).(string)
+	c := Command{Kind: Do, Action: strings.TrimSpace(name)}
 	if c.Action == "" {
 		return c, InvalidPlan.Faultf("the DO names no action")
 	}
 	var given any
 	for _, key := range []string{"entities", "parameters", "arguments"} {
-		if given != nil && f[key] != nil && !reflect.DeepEqual(given, f[key]) {
+		switch {
+		case f[key] == nil:
+		case given != nil && !reflect.DeepEqual(given, f[key]):
 			return c, InvalidPlan.Faultf("its entities are given twice with different values")
-		}
-		given = cmp.Or(given, f[key])
-	}
-	if saveAs := f["saveas"]; saveAs != nil {
-		text, isText := saveAs.(string)
-		c.SaveAs = strings.TrimPrefix(strings.TrimSpace(text), "$")
-		if !isText || c.SaveAs != "" && !isName(c.SaveAs) {
-			return c, InvalidPlan.Faultf("saveAs is no name: use letters, digits and _, and begin with no digit")
+		default:
+			given = f[key]
 		}
 	}
-	switch given := given.(type) {
-	case map[string]any:
-		c.Entities = given
-	case []any:
-		if len(given) > 0 {
-			return c, InvalidPlan.Faultf("its entities are an array, not an object")
-		}
+	if reflect.DeepEqual(given, []any{}) {
 		a.done.add("shape")
-	case nil:
-	default:
+		given = nil
+	}
+	var isObject bool
+	if c.Entities, isObject = given.(map[string]any); !isObject && given != nil {
 		return c, InvalidPlan.Faultf("its entities are no object")
+	}
+	if c.Entities == nil {
+		c.Entities = map[string]any{}
+	}
+	saveAs, isText := f["saveas"].(string)
+	c.SaveAs = strings.TrimPrefix(strings.TrimSpace(saveAs), "$")
+	if f["saveas"] != nil && !isText || c.SaveAs != "" && !isName(c.SaveAs) {
+		return c, InvalidPlan.Faultf("saveAs is no name: use letters, digits and _, and begin with no digit")
 	}
 	return c, nil
 }

@@ -160,7 +160,7 @@ func TestDecodeDetail(t *testing.T) {
 			t.Parallel()
 			p, err := plan.Decode(test.output)
 			if err == nil {
-				_, err = plan.Validate(p, reg)
+				_, err = p.Validate(reg)
 			}
 			var fault *plan.Fault
 			if !errors.As(err, &fault) {

@@ -11,7 +11,7 @@ import (
 
 // A plan that was kept is an action of other plans, and is run with other inputs
 // each time.
-func ExampleAddAction() {
+func ExamplePlan_AddAction() {
 	type text struct {
 		Input string `json:"input"`
 	}
@@ -23,7 +23,7 @@ func ExampleAddAction() {
 	if err != nil {
 		fmt.Println(err)
 	}
-	if _, err := plan.AddAction(reg, "greet", "Greets somebody", greet); err != nil {
+	if _, err := greet.AddAction(reg, "greet", "Greets somebody"); err != nil {
 		fmt.Println(err)
 	}
 	both, err := plan.Load([]byte(`<plan><function.greet input="$A" setContextVariable="G"/><say>$G! And $B.</say></plan>`), reg)
@@ -31,7 +31,7 @@ func ExampleAddAction() {
 		fmt.Println(err)
 	}
 	fmt.Println(both)
-	result, err := plan.Run(context.Background(), &actions.Turn{}, both.Start(map[string]any{"A": "Mia", "B": "you"}), reg)
+	result, err := both.Start(map[string]any{"A": "Mia", "B": "you"}).Run(context.Background(), &actions.Turn{}, reg)
 	fmt.Println(result.Text(), err)
 	// Output:
 	// - greet INPUT="$A" => G

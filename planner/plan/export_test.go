@@ -1,5 +1,11 @@
 package plan
 
+import (
+	"encoding/json"
+
+	"github.com/google/jsonschema-go/jsonschema"
+)
+
 // Steps returns how many bytes of text the reader of JSON has read when it was decoded.
 func Steps(text string) int {
 	text, _ = clean(text)
@@ -9,7 +15,11 @@ func Steps(text string) int {
 }
 
 // StrictSchema is the strict form of one action's schema.
-var StrictSchema = strictSchema
+func StrictSchema(schema *jsonschema.Schema) (json.RawMessage, bool) {
+	f := former{root: schema, describe: true}
+	raw, err := json.Marshal(f.entities())
+	return raw, err == nil && !f.loose
+}
 
 // MaxExpanded is how many bytes the variables may fill into one command.
 const MaxExpanded = maxExpanded

@@ -63,7 +63,7 @@ func describeParameter(property *jsonschema.Schema) string {
 }
 
 func listedType(property *jsonschema.Schema) string {
-	kind := TypeText(property)
+	kind := typeText(property)
 	values := allowed(property, kind, "|")
 	switch {
 	case values == "":
@@ -139,7 +139,7 @@ func splitPlugin(name string) (plugin, bare string) {
 // from a required text.
 func manualInput(schema *jsonschema.Schema, name string) string {
 	property := schema.Properties[name]
-	kind := spelling.OneLine(TypeText(property), maxDescription)
+	kind := spelling.OneLine(typeText(property), maxDescription)
 	values := allowed(property, "", ", ")
 	item, isList := strings.CutSuffix(kind, "[]")
 	var marks []string

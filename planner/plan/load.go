@@ -191,7 +191,7 @@ func (p Plan) XML() (string, error) {
 
 // checkXML finds what no XML can say.
 func (c *Command) checkXML() error {
-	isName := func(name string) bool { return name != "" && tagName("<"+name+">") == name }
+	isName := func(name string) bool { _, found := tagOf("<" + name + ">"); return name != "" && found == name }
 	switch {
 	case c.Kind == Say && strings.TrimSpace(c.Response) == "":
 		return errors.New("the SAY has no response")
@@ -201,7 +201,7 @@ func (c *Command) checkXML() error {
 	seen := map[string]bool{}
 	for name := range c.Entities {
 		low := strings.ToLower(name)
-		if !isName(name) || seen[low] || outputOf(name) != noOutput {
+		if !isName(name) || seen[low] || outputOf(name) != "" {
 			return fmt.Errorf("the entity %q cannot be an attribute", spelling.Clip(name))
 		}
 		seen[low] = true
@@ -236,76 +236,26 @@ func loadXML(text string, reg *actions.Registry) (Plan, error) {
 		return Plan{}, InvalidPlan.Faultf("there is not one <plan>, but %d", len(a.plans))
 	}
 	p := &a.plans[0]
-	if len(p.attributes) == 0 || p.fault != nil {
-		plan, err := p.plan("", true, reg)
+	plan, err := p.plan("", true, reg)
+	if err == nil && len(p.attributes) == 0 {
 		a.done.add(p.notes...)
-		return a.finish(plan, a.without(true)), err
+		plan = a.finish(plan, a.without(true))
 	}
-	var plan Plan
-	if err := plan.readAttributes(p.attributes); err != nil {
-		return Plan{}, err
-	}
-	for i := range p.steps {
-		c, err := p.steps[i].literal(reg)
-		if err != nil {
-			return Plan{}, err
-		}
-		plan.Commands = append(plan.Commands, c)
-	}
-	return plan, validate(&plan, reg, plan.inputs())
+	return plan, err
 }
 
 func (p *Plan) readAttributes(attributes []attribute) error {
-	version := 0
+	p.TrimResults = false
 	for _, a := range attributes {
 		switch {
-		case strings.EqualFold(a.name, versionAttribute):
-			n, err := strconv.Atoi(a.value)
-			if err != nil {
-				return fmt.Errorf("version=%q is no number", spelling.Clip(a.value))
-			}
-			version = n
-		case strings.EqualFold(a.name, trimAttribute):
+		case a.name == versionAttribute && a.value == strconv.Itoa(planVersion):
+		case a.name == versionAttribute:
+			return fmt.Errorf("it is of version %q; this program reads %d", spelling.Clip(a.value), planVersion)
+		case a.name == trimAttribute:
 			p.TrimResults = a.value == "true"
 		default:
 			return fmt.Errorf("<plan> has an attribute %s that this program does not know", spelling.Clip(a.name))
 		}
 	}
-	if version == 0 {
-		return errors.New("<plan> has attributes, but no version")
-	}
-	return checkVersion(version)
-}
-
-// literal is the command of a step that says everything.
-func (step *xmlStep) literal(reg *actions.Registry) (Command, error) {
-	if step.function == "" {
-		return Command{Kind: Say, Response: step.text}, nil
-	}
-	set, appended, fault := step.outputs()
-	if fault != nil {
-		return Command{}, fault
-	}
-	if appended != "" {
-		return Command{}, InvalidPlan.Faultf("function %s has appendToResult; in a plan with a version write <say>$NAME</say>", spelling.Clip(step.function))
-	}
-	action, known := functionAction(reg, step.function)
-	if !known {
-		return Command{}, UnknownAction.Faultf("there is no function %q%s", spelling.Clip(step.function), Suggest(step.function, reg))
-	}
-	c := Command{Kind: Do, Action: action.Name, Entities: map[string]any{}, SaveAs: set}
-	for _, a := range step.attributes {
-		if outputOf(a.name) != noOutput {
-			continue
-		}
-		name := propertyName(action.Schema, a.name)
-		if _, twice := c.Entities[name]; twice {
-			return Command{}, InvalidPlan.Faultf("function %s has the attribute %s twice", spelling.Clip(step.function), spelling.Clip(name))
-		}
-		c.Entities[name] = a.value
-		if value := typed(action.Schema.Properties[name], a.value); value != nil {
-			c.Entities[name] = value
-		}
-	}
-	return c, nil
+	return nil
 }

@@ -3,7 +3,7 @@
 // A plan is a list of commands: DO runs an action, SAY sends a text. [Decode]
 // reads a plan from the raw output of a model: it repairs what can be repaired
 // without guessing, and refuses the rest with a [Fault] whose detail can be
-// given back to the model. [Validate] then checks the whole plan against the
+// given back to the model. [Plan.Validate] then checks the whole plan against the
 // registered actions before its first command runs. Neither ever makes a DO out
 // of something that the text does not plainly say.
 //
@@ -230,14 +230,14 @@ const (
 	InvalidEntities FaultKind = "invalid_entities" // an entity does not fit the action's schema
 )
 
-// Fault is the error of [Decode] and [Validate]. Detail names the exact
+// Fault is the error of [Decode] and [Plan.Validate]. Detail names the exact
 // fault in words that help the model to do better; it quotes what the model
 // wrote, so that Kind alone is for logs.
 type Fault struct {
 	Kind   FaultKind
 	Detail string
 	// Before are the faults of earlier answers in the same turn; [Decode] and
-	// [Validate] leave it empty.
+	// [Plan.Validate] leave it empty.
 	Before []FaultKind
 }
 

@@ -66,9 +66,9 @@ func TestLoadPlanRefuses(t *testing.T) {
 		inPlan(wipeTag) + wipeTag:                                        "not one <plan>",
 		inPlan("<function.fly/>"):                                        "unknown_action",
 		inPlan("<if>" + wipeTag + "</if>"):                               "invalid_plan",
-		`<plan version="2"><loop/></plan>`:                               "it is of version 2",
-		`<plan version="x"/>`:                                            `version="x" is no number`,
-		`<plan trimResults="true"/>`:                                     "no version",
+		`<plan version="2"><loop/></plan>`:                               "it is of version \"2\"",
+		`<plan version="x"/>`:                                            `it is of version "x"`,
+		`<plan trimResults="true"/>`:                                     "no_plan",
 		`<plan version="1" loop="3"/>`:                                   "attribute loop",
 		`<plan version="1"></plan>`:                                      "no_plan",
 		`<plan version="1"><function.fly/>`:                              "truncated",
@@ -76,7 +76,7 @@ func TestLoadPlanRefuses(t *testing.T) {
 		literal(`<function.wipe appendToResult="A"/>`):                   "appendToResult",
 		literal(`<function.wipe setContextVariable="1"/>`):               "is no name",
 		literal(`<function.summarize/>`):                                 "missing_entities",
-		literal(`<function.summarize input="a" INPUT="a"/>`):             "twice",
+		literal(`<function.summarize input="a" INPUT="b"/>`):             "twice",
 		literal(`<say>$A</say><function.wipe setContextVariable="A"/>`):  "uses $A",
 		literal(`<function.addItem list="a" item="b" quantity="many"/>`): "invalid_entities",
 		`{"commands":[{"type":"SAY","response":"` + strings.Repeat("a", 1<<20) + `"`: "longer",
@@ -221,7 +221,7 @@ func FuzzPlanXML(f *testing.F) {
 		if err != nil {
 			return
 		}
-		if _, err := plan.Validate(want, reg); err != nil {
+		if _, err := want.Validate(reg); err != nil {
 			return
 		}
 		got, err := plan.Load([]byte(written), reg)

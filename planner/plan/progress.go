@@ -24,7 +24,7 @@ type Progress struct {
 	// Unchanged is what the commands so far have said that found nothing to act on, by their
 	// indexes, see [actions.Unchanged].
 	Unchanged map[int]string `json:"unchanged,omitempty"`
-	// Said are the texts of the plan so far, where [Run] runs it.
+	// Said are the texts of the plan so far, where [Progress.Run] runs it.
 	Said []string `json:"said,omitempty"`
 }
 
@@ -149,7 +149,7 @@ func (e *Progress) quotes(text string, at, i int) bool {
 	return slices.ContainsFunc(references(text), func(named string) bool { return strings.EqualFold(named, name) })
 }
 
-// errNeedsApproval is wrapped by the error of [Run] for a plan with a command that a
+// errNeedsApproval is wrapped by the error of [Progress.Run] for a plan with a command that a
 // person has to approve.
 var errNeedsApproval = errors.New("it needs the approval of a person, whom nobody asks here")
 
@@ -165,7 +165,7 @@ var errNeedsApproval = errors.New("it needs the approval of a person, whom nobod
 // is the action's own, an entity that does not fit with its variables filled in, or what
 // an error of the Gate says with a method Reason() string. Any other error wraps
 // [errNeedsApproval], a [*Fault], the Gate's, or what went wrong in the action.
-func Run(ctx context.Context, turn *actions.Turn, e *Progress, reg *actions.Registry) (actions.Result, error) {
+func (e *Progress) Run(ctx context.Context, turn *actions.Turn, reg *actions.Registry) (actions.Result, error) {
 	return e.run(ctx, turn, reg, false)
 }
 
@@ -265,7 +265,7 @@ func (e *Progress) failure(result actions.Result) string {
 	return text
 }
 
-// Result is what came of a plan that [Run] ran to its end: the texts that it
+// Result is what came of a plan that [Progress.Run] ran to its end: the texts that it
 // said and the output of a DO at its end, a line each. Where all that it says is
 // one $NAME, it is that value, whatever its type. It is [actions.Unchanged] when any command
 // was: then it has that command's text as well, if no SAY quotes it.

@@ -290,7 +290,7 @@ func TestNoXMLRunsInsideOfXML(t *testing.T) {
 			t.Errorf("ran %s", text)
 		}
 	}
-	for _, text := range []string{"<say>a</say>\n", "<say text='a'/>\n", inPlan("<function.unknown/>") + "\n", inPlan("<say>a</say>") + "\n"} {
+	for _, text := range []string{"<say>a</say>\n", "<say/>\n", inPlan("<function.unknown/>") + "\n", inPlan("<say>a</say>") + "\n"} {
 		text += inPlan("<function.wipe/>")
 		if p, err := plan.DecodeXML(text, "", reg); err != nil || !hasDo(p) {
 			t.Errorf("did not run %s: %v", text, err)

@@ -80,7 +80,7 @@ func TestRunRuns(t *testing.T) {
 	for _, in := range []map[string]any{{"INPUT": "x", "where": "y"}, {"INPUT": "$A", "WHERE": "z"}} {
 		want := fmt.Sprintf("%s OF %s COSTS $5\nB", strings.ToUpper(in["INPUT"].(string)), strings.ToUpper(fmt.Sprint(in["where"], in["WHERE"])))
 		want = strings.ReplaceAll(want, "<NIL>", "")
-		got, err := plan.Run(t.Context(), &actions.Turn{}, p.Start(in), w.Registry)
+		got, err := p.Start(in).Run(t.Context(), &actions.Turn{}, w.Registry)
 		if err != nil || got.Text() != want {
 			t.Errorf("got %q, %v, want %q", got.Text(), err, want)
 		}
@@ -106,11 +106,11 @@ func TestRunResult(t *testing.T) {
 	} {
 		w := newWorkshop()
 		e := plan.Plan{Commands: test.commands}.Start(nil)
-		got, err := plan.Run(t.Context(), &actions.Turn{}, e, w.Registry)
+		got, err := e.Run(t.Context(), &actions.Turn{}, w.Registry)
 		if diff := cmp.Diff(test.want, got, cmp.AllowUnexported(actions.Result{})); diff != "" || err != nil {
 			t.Errorf("%s: %v, -want +got\n%s", name, err, diff)
 		}
-		if again, err := plan.Run(t.Context(), &actions.Turn{}, e, w.Registry); err != nil || again.Text() != got.Text() {
+		if again, err := e.Run(t.Context(), &actions.Turn{}, w.Registry); err != nil || again.Text() != got.Text() {
 			t.Errorf("%s, run when it is done: %v, %v", name, again, err)
 		}
 	}
@@ -123,23 +123,23 @@ func TestRunStaysAtWhatFails(t *testing.T) {
 	w := newWorkshop()
 	e := p.Start(nil)
 	w.fail["send  X\n"] = actions.Fail("no line")
-	got, err := plan.Run(t.Context(), &actions.Turn{}, e, w.Registry)
+	got, err := e.Run(t.Context(), &actions.Turn{}, w.Registry)
 	if want := "step 2 of 3, send: no line (done before: upper)"; err != nil || !got.Failed() || got.Text() != want || e.Next != 1 {
 		t.Errorf("got %q, %v at %d, want %q", got.Text(), err, e.Next, want)
 	}
 	clear(w.fail)
 	broken := errors.New("cable cut")
 	w.errs["send  X\n"] = broken
-	if _, err := plan.Run(t.Context(), &actions.Turn{}, e, w.Registry); !errors.Is(err, broken) || err.Error() != "run plan: command 2, action send: cable cut" || e.Next != 1 {
+	if _, err := e.Run(t.Context(), &actions.Turn{}, w.Registry); !errors.Is(err, broken) || err.Error() != "run plan: command 2, action send: cable cut" || e.Next != 1 {
 		t.Errorf("got %v at %d", err, e.Next)
 	}
 	clear(w.errs)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := plan.Run(ctx, &actions.Turn{}, e, w.Registry); !errors.Is(err, context.Canceled) || e.Next != 1 {
+	if _, err := e.Run(ctx, &actions.Turn{}, w.Registry); !errors.Is(err, context.Canceled) || e.Next != 1 {
 		t.Errorf("got %v at %d", err, e.Next)
 	}
-	if got, err := plan.Run(t.Context(), &actions.Turn{}, e, w.Registry); err != nil || got.Text() != "Sent  X\n." || cmp.Diff([]string{"upper", "send  X\n"}, w.ran) != "" {
+	if got, err := e.Run(t.Context(), &actions.Turn{}, w.Registry); err != nil || got.Text() != "Sent  X\n." || cmp.Diff([]string{"upper", "send  X\n"}, w.ran) != "" {
 		t.Errorf("got %q, %v after %q", got.Text(), err, w.ran)
 	}
 }
@@ -161,7 +161,7 @@ func TestRunRunsNothingOfWhatMayNotRun(t *testing.T) {
 	} {
 		w := newWorkshop()
 		e := test.plan.Start(nil)
-		_, err := plan.Run(t.Context(), &actions.Turn{}, e, w.Registry)
+		_, err := e.Run(t.Context(), &actions.Turn{}, w.Registry)
 		var fault *plan.Fault
 		if errors.Is(err, plan.ErrNeedsApproval) != test.approval || errors.As(err, &fault) == test.approval {
 			t.Errorf("%s: got %v", name, err)
@@ -177,7 +177,7 @@ func TestRunChecksJustBefore(t *testing.T) {
 	t.Parallel()
 	w := newWorkshop()
 	e := plan.Plan{Commands: commands(saved("A", "upper", entities{"input": "x"}), do("times", entities{"list": "$A"}))}.Start(nil)
-	got, err := plan.Run(t.Context(), &actions.Turn{}, e, w.Registry)
+	got, err := e.Run(t.Context(), &actions.Turn{}, w.Registry)
 	if err != nil || !got.Failed() || !strings.Contains(got.Text(), "step 2 of 2, times: entity list: want an array") || e.Next != 1 {
 		t.Errorf("got %q, %v", got.Text(), err)
 	}
@@ -191,10 +191,10 @@ func TestRunHandsOnWhatAModelHasToSee(t *testing.T) {
 		return actions.Observe("a door"), nil
 	})
 	e := plan.Plan{Commands: commands(do("look", entities{}), say("Well."))}.Start(nil)
-	if got, err := plan.Run(t.Context(), &actions.Turn{}, e, w.Registry); err != nil || !got.Observe() || got.Text() != "a door" || e.Next != 1 {
+	if got, err := e.Run(t.Context(), &actions.Turn{}, w.Registry); err != nil || !got.Observe() || got.Text() != "a door" || e.Next != 1 {
 		t.Errorf("got %v, %v", got, err)
 	}
-	if got, err := plan.Run(t.Context(), &actions.Turn{}, e, w.Registry); err != nil || got.Text() != "Well." {
+	if got, err := e.Run(t.Context(), &actions.Turn{}, w.Registry); err != nil || got.Text() != "Well." {
 		t.Errorf("got %v, %v", got, err)
 	}
 }
@@ -204,11 +204,11 @@ func TestRunValidatesWithWhatIsSet(t *testing.T) {
 	t.Parallel()
 	w := newWorkshop()
 	p := plan.Plan{Commands: commands(do("TIMES", entities{"list": "$n"}))}
-	if _, err := plan.Run(t.Context(), &actions.Turn{}, p.Start(map[string]any{"N": []any{json.Number("2")}}), w.Registry); err != nil || len(w.ran) != 1 {
+	if _, err := p.Start(map[string]any{"N": []any{json.Number("2")}}).Run(t.Context(), &actions.Turn{}, w.Registry); err != nil || len(w.ran) != 1 {
 		t.Errorf("ran %q, %v", w.ran, err)
 	}
 	var fault *plan.Fault
-	if _, err := plan.Run(t.Context(), &actions.Turn{}, p.Start(map[string]any{"M": "2"}), w.Registry); !errors.As(err, &fault) {
+	if _, err := p.Start(map[string]any{"M": "2"}).Run(t.Context(), &actions.Turn{}, w.Registry); !errors.As(err, &fault) {
 		t.Errorf("got %v", err)
 	}
 }

@@ -77,7 +77,7 @@ func (r *reader) fail(want string) bool {
 func (r *reader) ended() bool {
 	rest := r.text[r.pos:]
 	fence := strings.HasPrefix(rest, "```") && strings.HasSuffix(strings.TrimRight(r.text[:r.pos], " \t"), "\n")
-	return rest == "" || fence || endTokenAt(rest) > 0
+	return rest == "" || fence || endToken.MatchString(head(rest))
 }
 
 // value reads a value. mayBeWord allows a bare word, as in {type: DO}.
@@ -100,12 +100,8 @@ func (r *reader) value(mayBeWord bool) (any, bool) {
 		return list, ok
 	case closingQuote(r.text[r.pos:]) != "":
 		return r.string()
-	case c == '-' || c == '+' || c == '.' || isDigit(c):
-		return r.number()
-	case isWordStart(c):
-		return r.word(mayBeWord)
 	}
-	return nil, r.fail("a value")
+	return r.word(mayBeWord)
 }
 
 // elements reads what stands between two brackets, up to the closing one. comma says
@@ -148,12 +144,13 @@ func (r *reader) lastBrace() bool {
 // member reads a key and its value. A missing comma is repaired where quotes leave no
 // doubt.
 func (r *reader) member(object map[string]any, comma bool) bool {
-	key, ok, bare := "", true, isWordStart(r.next())
+	key, ok := bareForm.FindString(r.text[r.pos:]), true
+	bare := key != ""
 	switch {
 	case bare && !comma:
 		return r.fail("a comma")
 	case bare:
-		key = r.scanWord()
+		r.pos += len(key)
 		r.notes.add("bare_words")
 	case closingQuote(r.text[r.pos:]) == "":
 		return r.fail("a key in double quotes")
@@ -228,57 +225,32 @@ var literals = map[string]any{
 	"True": true, "False": false, "None": nil, "undefined": nil,
 }
 
-// word reads a literal, or a bare word.
+var (
+	wordForm = regexp.MustCompile(`^[\w$.+-]+`)
+	bareForm = regexp.MustCompile(`^[A-Za-z_$][\w$.-]*`)
+)
+
+// word reads a literal, a number, whose text it keeps, or a bare word.
 func (r *reader) word(mayBeWord bool) (any, bool) {
-	start := r.pos
-	word := r.scanWord()
+	word := wordForm.FindString(r.text[r.pos:])
 	value, known := literals[word]
 	switch {
-	case r.pos == len(r.text):
+	case word != "" && r.pos+len(word) == len(r.text):
+		r.pos = len(r.text)
 		return nil, r.fail("the rest of a word")
 	case known && !json.Valid([]byte(word)):
 		r.notes.add("literals")
-	case !known && mayBeWord:
+	case known:
+	case json.Valid([]byte(word)):
+		value = json.Number(word)
+	case mayBeWord && word != "" && bareForm.FindString(word) == word:
 		r.notes.add("bare_words")
-		return word, true
-	case !known:
-		r.pos = start
-		return nil, r.fail("a value in double quotes")
+		value = word
+	default:
+		return nil, r.fail("a value, texts in double quotes")
 	}
+	r.pos += len(word)
 	return value, true
-}
-
-func (r *reader) scanWord() string {
-	start := r.pos
-	for isWordByte(r.next()) {
-		r.pos++
-	}
-	return r.text[start:r.pos]
-}
-
-func isDigit(c byte) bool { return '0' <= c && c <= '9' }
-
-func isWordStart(c byte) bool {
-	return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || c == '_' || c == '$'
-}
-
-func isWordByte(c byte) bool { return isWordStart(c) || isDigit(c) || c == '-' || c == '.' }
-
-// number reads a number and keeps its text.
-func (r *reader) number() (any, bool) {
-	start := r.pos
-	for isWordByte(r.next()) || r.next() == '+' {
-		r.pos++
-	}
-	text := r.text[start:r.pos]
-	switch {
-	case r.pos == len(r.text) && r.depth > 0:
-		return nil, r.fail("the rest of a number")
-	case !json.Valid([]byte(text)):
-		r.pos = start
-		return nil, r.fail("a number as JSON writes it")
-	}
-	return json.Number(text), true
 }
 
 // closingQuote is the quote that closes the string which text begins with; "" for none.
@@ -299,93 +271,71 @@ func (r *reader) string() (text string, ok bool) {
 	_, size := utf8.DecodeRuneInString(r.text[r.pos:])
 	r.pos += size
 	special := func(c rune) bool { return c < ' ' || c == '\\' || c == '"' || strings.ContainsRune(end, c) }
-	if n := strings.IndexFunc(r.text[r.pos:], special); n >= 0 && strings.HasPrefix(r.text[r.pos+n:], end) {
-		text = r.text[r.pos : r.pos+n]
-		r.pos += n + len(end)
-		return text, true
-	}
-	body := []byte{'"'}
-	for r.pos < len(r.text) {
+	for body := []byte(nil); ; r.pos++ {
 		rest := r.text[r.pos:]
-		c, known := rest[0], ""
-		if c == '\\' {
-			known = escape.FindString(rest[:min(len(rest), len(`\uXXXX`))])
+		n := strings.IndexFunc(rest, special)
+		if n < 0 {
+			r.pos = len(r.text)
+			return "", r.fail("the end of a string")
 		}
+		if body == nil && strings.HasPrefix(rest[n:], end) {
+			r.pos += n + len(end)
+			return rest[:n], true
+		}
+		body, rest = append(body, rest[:n]...), rest[n:]
+		r.pos += n
+		known := escape.FindString(rest[:min(len(rest), len(`\uXXXX`))])
 		switch {
 		case known != "":
 			body = append(body, known...)
-			r.pos += len(known)
-			continue
+			r.pos += len(known) - 1
 		case strings.HasPrefix(rest, end):
 			r.pos += len(end)
-			return text, json.Unmarshal(append(body, '"'), &text) == nil
+			return text, json.Unmarshal(fmt.Appendf(nil, `"%s"`, body), &text) == nil
 		case strings.HasPrefix(rest, `\'`):
 			r.notes.add("escapes")
 			body = append(body, '\'')
 			r.pos++
-		case c == '\\':
+		case rest[0] == '\\':
 			r.notes.add("escapes")
 			body = append(body, `\\`...)
-		case c == '"':
+		case rest[0] == '"':
 			body = append(body, `\"`...)
-		case c < ' ':
-			r.notes.add("control_characters")
-			body = fmt.Appendf(body, `\u%04x`, c)
 		default:
-			body = append(body, c)
+			r.notes.add("control_characters")
+			body = fmt.Appendf(body, `\u%04x`, rest[0])
 		}
-		r.pos++
 	}
-	return "", r.fail("the end of a string")
 }
 
 // escape matches the escape sequences of JSON.
 var escape = regexp.MustCompile(`^\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4})`)
 
 // space steps over white space and comments. It fails on a comment that stands for
-// something left out.
+// something left out: nobody knows what. In a plan with a DO a comment has to close what it
+// opens, else it may be no comment but the rest of a string.
 func (r *reader) space() bool {
 	for {
-		rest := r.text[r.pos:]
-		c, size := utf8.DecodeRuneInString(rest)
-		switch {
-		case c == '#':
-			if !r.comment(1, "\n") {
-				return false
-			}
-		case strings.HasPrefix(rest, "//"):
-			if !r.comment(2, "\n") {
-				return false
-			}
-		case strings.HasPrefix(rest, "/*"):
-			if !r.comment(2, "*/") {
-				return false
-			}
-		case rest == "" || !isBlank(c):
-			return true
-		default:
-			if !strings.ContainsRune(" \n\t\r", c) {
-				r.notes.add("spaces")
-			}
-			r.pos += size
+		rest := strings.TrimLeftFunc(r.text[r.pos:], isBlank)
+		if strings.Trim(r.text[r.pos:len(r.text)-len(rest)], " \n\t\r") != "" {
+			r.notes.add("spaces")
 		}
+		r.pos = len(r.text) - len(rest)
+		found := comment.FindStringSubmatch(rest)
+		if found == nil {
+			return true
+		}
+		body := found[1] + found[2]
+		if leftOut := strings.TrimLeft(body, "* \t"); strings.HasPrefix(leftOut, "...") || strings.HasPrefix(leftOut, "…") {
+			return r.fail("every command written out, nothing left out")
+		}
+		r.torn = r.torn || isTorn(body)
+		r.notes.add("comments")
+		r.pos += len(found[0])
 	}
 }
 
-// comment steps over a comment, whose opening mark has that size. One of dots says that something was left out: nobody knows
-// what. In a plan with a DO a comment has to close what it opens, else it may be no comment
-// but the rest of a string.
-func (r *reader) comment(mark int, end string) bool {
-	body, behind, _ := strings.Cut(r.text[r.pos+mark:], end)
-	text := strings.TrimLeft(body, "* \t")
-	if strings.HasPrefix(text, "...") || strings.HasPrefix(text, "…") {
-		return r.fail("every command written out, nothing left out")
-	}
-	r.torn = r.torn || isTorn(body)
-	r.notes.add("comments")
-	r.pos = len(r.text) - len(behind)
-	return true
-}
+var comment = regexp.MustCompile(`(?s)^(?:(?:#|//)([^\n]*)|/\*(.*?)(?:\*/|$))`)
 
 // isTorn reports whether the marks in a text open what they do not close, or close what
 // they did not open.
@@ -417,35 +367,39 @@ func isInvisible(c rune) bool {
 // marks follows which quotes, braces and brackets a text opens and does not close, by the
 // rule in the documentation of the package. In doubt, something is open.
 type marks struct {
-	open  []mark
-	count [markKinds]int // of the marks in open, by kind
-	torn  bool           // something was closed badly: it stays open for good
-	stray bool           // a brace or bracket closes nothing
+	open  []rune
+	torn  bool // something was closed badly: it stays open for good
+	stray bool // a brace or bracket closes nothing
 }
 
-type mark struct {
-	sign rune
-	kind int
-}
-
-const markKinds = 7
+// maxMarks is how many marks may be open before nobody follows them any more.
+const maxMarks = 100
 
 // kindsOfMarks are the marks that close each other, and closers which closes which.
 var (
-	kindsOfMarks = [markKinds]string{"{}", "[]", `"＂`, "'‘’", "“”„‟", "«»", "「」『』"}
-	closers      = map[rune]string{'“': "”", '„': "“”", '‟': "“”", '”': "”", '«': "»", '»': "«", '「': "」", '『': "』"}
+	kindsOfMarks = [...]string{braces, brackets, `"＂`, singles, "“”„‟", "«»", "「」『』"}
+	closers      = map[rune]string{
+		'{': "}", '[': "]", '"': `"＂`, '＂': `"＂`, '\'': singles, '‘': singles, '’': singles,
+		'“': "”", '„': "“”", '‟': "“”", '”': "”", '«': "»", '»': "«", '「': "」", '『': "』",
+	}
 )
 
-const brace, square, double, single = 0, 1, 2, 3
+const braces, brackets, singles = "{}", "[]", "'‘’"
 
-func kindOfMark(sign rune) int {
-	if sign < utf8.RuneSelf {
-		return strings.IndexRune("{[\"'", sign)
+// kindOfMark is the marks that a mark belongs to; "" for none.
+func kindOfMark(sign rune) string {
+	for _, kind := range kindsOfMarks {
+		if strings.ContainsRune(kind, sign) {
+			return kind
+		}
 	}
-	return slices.IndexFunc(kindsOfMarks[:], func(kind string) bool { return strings.ContainsRune(kind, sign) })
+	return ""
 }
 
-func isQuote(sign rune) bool { return kindOfMark(sign) >= double }
+func isQuote(sign rune) bool {
+	kind := kindOfMark(sign)
+	return kind != "" && kind != braces && kind != brackets
+}
 
 // none reports whether nothing is open.
 func (m *marks) none() bool { return len(m.open) == 0 && !m.torn }
@@ -456,67 +410,52 @@ func (m *marks) scan(text string) {
 	}
 }
 
-// step looks at the character at i and returns its size.
+// step looks at the character at i and returns its size. An apostrophe is no quote, as in
+// Here's, nor is the sign for inches, as in 5" wide.
 func (m *marks) step(text string, i int) int {
-	sign, size := rune(text[i]), 1
-	if sign >= utf8.RuneSelf {
-		sign, size = utf8.DecodeRuneInString(text[i:])
+	if c := text[i]; c < utf8.RuneSelf && strings.IndexByte("{}[]\"'", c) < 0 {
+		return 1
 	}
-	switch kind := kindOfMark(sign); {
-	case sign == '}':
-		m.shut(brace)
-	case sign == ']':
-		m.shut(square)
-	case kind < 0:
-	case kind >= double:
-		m.quote(sign, kind, text[:i], text[i+size:])
+	sign, size := utf8.DecodeRuneInString(text[i:])
+	kind := kindOfMark(sign)
+	if kind == "" {
+		return size
+	}
+	top := len(m.open) - 1
+	closes := top >= 0 && strings.ContainsRune(closers[m.open[top]], sign)
+	if !isQuote(sign) {
+		switch {
+		case closes:
+			m.open = m.open[:top]
+		case sign == '{' || sign == '[':
+			m.push(sign)
+		default: // one that closes nothing is left from before
+			m.stray, m.torn = m.stray || top < 0, m.torn || top >= 0
+		}
+		return size
+	}
+	last, _ := utf8.DecodeLastRuneInString(text[:i])
+	next, _ := utf8.DecodeRuneInString(text[i+size:])
+	isOpen := slices.ContainsFunc(m.open, func(open rune) bool { return strings.ContainsRune(kind, open) })
+	switch {
+	case kind == singles && (!isOpen && isAlphanumeric(last) || isOpen && isAlphanumeric(next)):
+	case sign == '"' && !isOpen && '0' <= last && last <= '9' && (isBlank(next) || strings.ContainsRune(".,;:!?)-", next)):
+	case last == '\\' || isOpen && !strings.ContainsRune(kind, m.open[top]):
+		m.torn = true
+	case closes:
+		m.open = m.open[:top]
 	default:
-		m.push(mark{sign, kind})
+		m.push(sign)
 	}
 	return size
 }
 
-// shut closes a brace or a bracket. One that closes nothing is left from before.
-func (m *marks) shut(kind int) {
-	switch {
-	case len(m.open) == 0:
-		m.stray = true
-	case m.top().kind == kind:
-		m.pop()
-	default:
+func (m *marks) push(sign rune) {
+	if len(m.open) == maxMarks {
 		m.torn = true
+		return
 	}
-}
-
-// quote opens or closes a quote, unless it is an apostrophe or stands for inches.
-func (m *marks) quote(sign rune, kind int, before, behind string) {
-	last, _ := utf8.DecodeLastRuneInString(before)
-	next, _ := utf8.DecodeRuneInString(behind)
-	isOpen := m.count[kind] > 0
-	switch {
-	case kind == single && (!isOpen && isAlphanumeric(last) || isOpen && isAlphanumeric(next)):
-		return // Here's
-	case sign == '"' && !isOpen && '0' <= last && last <= '9' && (isBlank(next) || strings.ContainsRune(".,;:!?)-", next)):
-		return // 5" wide
-	case last == '\\' || isOpen && m.top().kind != kind:
-		m.torn = true
-	case isOpen && (kind == double || kind == single || strings.ContainsRune(closers[m.top().sign], sign)):
-		m.pop()
-	default:
-		m.push(mark{sign, kind})
-	}
-}
-
-func (m *marks) top() mark { return m.open[len(m.open)-1] }
-
-func (m *marks) push(one mark) {
-	m.open = append(m.open, one)
-	m.count[one.kind]++
-}
-
-func (m *marks) pop() {
-	m.count[m.top().kind]--
-	m.open = m.open[:len(m.open)-1]
+	m.open = append(m.open, sign)
 }
 
 func isAlphanumeric(c rune) bool {

@@ -1,7 +1,6 @@
 package plan
 
 import (
-	"bytes"
 	"cmp"
 	"encoding/json"
 	"errors"
@@ -23,15 +22,15 @@ import (
 // would make it twice as large. Which entities an action has, the prompt says.
 //
 // It is strict when it lies within what OpenAI takes as such. It is not when an action has
-// an entity of any type, an object with names of its own, or a circle, or when it is too
-// large; then that part is open and the rest is not.
+// an entity of any type, an object with names of its own, or a circle; then that part is
+// open and the rest is not.
 //
 // An entity that is no text, nor a list of texts, may be a variable in its place, lest a model that is
 // held to the schema has to make up a value that it does not know yet. A schema
 // can only list such variables, so that in a registry with such an entity results
 // are saved under one of four names.
 //
-// A schema cannot say all that [Validate] checks: that a required text is not
+// A schema cannot say all that [Plan.Validate] checks: that a required text is not
 // blank, limits and patterns, and that a variable is saved before it is used.
 //
 // The grammar is the schema with what a grammar can hold a model to beside: a plan has a
@@ -41,10 +40,9 @@ func Schema(registry *actions.Registry) (schema, grammar json.RawMessage, strict
 	plan, strict := planForm(registry, false)
 	held, _ := planForm(registry, true)
 	held.loosen()
-	held.split()
 	schema, err = json.Marshal(plan)
 	grammar, err2 := json.Marshal(held)
-	return schema, grammar, strict && fits(plan), errors.Join(err, err2)
+	return schema, grammar, strict, errors.Join(err, err2)
 }
 
 func planForm(registry *actions.Registry, grammar bool) (plan *form, strict bool) {
@@ -113,21 +111,6 @@ func orVariable(entities *form) bool {
 		entities.Properties[i].form = &form{AnyOf: append(slices.Clone(branches), options(variableNames("$")...))}
 	}
 	return found
-}
-
-// strictSchema writes the schema of an action's entities in the subset that
-// OpenAI calls strict, with the descriptions: every property is required, an
-// optional one may be null, which counts as absent. It is false when the schema
-// has no such form: it holds an object with names of its own, a value of any type
-// or a circle, or is too large.
-func strictSchema(schema *jsonschema.Schema) (json.RawMessage, bool) {
-	f := former{root: schema, describe: true}
-	strict := f.entities()
-	if f.loose || !fits(strict) {
-		return nil, false
-	}
-	raw, err := json.Marshal(strict)
-	return raw, err == nil
 }
 
 // former writes the schema of one action as a form. What no form says, such as
@@ -311,61 +294,38 @@ func describe(schema *jsonschema.Schema) string {
 }
 
 // ToolSchema is the schema of an action's entities as servers take it for a tool. It is
-// strict where that is wished for and the schema can be said in what OpenAI calls strict.
-// OpenAI refuses one without properties. Null counts as absent, so a required entity may
-// not be null: the schema of a Go slice or pointer says that it may.
+// strict where that is wished for and the schema can be said in what OpenAI calls strict:
+// every property is required, an optional one may be null, which counts as absent. Null
+// counts as absent, so a required entity may not be null: the schema of a Go slice or
+// pointer says that it may.
 func ToolSchema(a *actions.Action, wantStrict bool) (raw json.RawMessage, strict bool, err error) {
 	schema := a.ForModels()
-	if wantStrict {
-		if raw, strict = strictSchema(schema); strict {
-			return raw, true, nil
-		}
+	f := former{root: schema, describe: true}
+	if form := f.entities(); wantStrict && !f.loose {
+		raw, err = json.Marshal(form)
+		return raw, true, err
 	}
-	raw, err = toolSchema(schema)
-	return raw, false, err
-}
-
-func toolSchema(schema *jsonschema.Schema) (json.RawMessage, error) {
-	if len(schema.Properties) == 0 {
-		return json.RawMessage(`{"type":"object","properties":{}}`), nil
+	if len(schema.Properties) == 0 { // which OpenAI refuses
+		return json.RawMessage(`{"type":"object","properties":{}}`), false, nil
 	}
 	told := *schema
 	told.Properties = maps.Clone(schema.Properties)
 	for name, property := range schema.Properties {
-		if isRequired(schema, name) {
-			told.Properties[name] = (&former{root: schema}).withoutNull(property)
+		if isRequired(schema, name) && len(property.Types) > 1 {
+			out := *property
+			out.Types = withoutNull(out.Types)
+			if len(out.Types) == 1 {
+				out.Type, out.Types = out.Types[0], nil
+			}
+			told.Properties[name] = &out
 		}
 	}
-	return json.Marshal(&told)
+	raw, err = json.Marshal(&told)
+	return raw, false, err
 }
 
-// withoutNull is the schema without null, if it takes anything else.
-func (f *former) withoutNull(schema *jsonschema.Schema) *jsonschema.Schema {
-	resolved := f.resolve(schema)
-	if !(&former{root: f.root}).value(schema).takesNull() || slices.Contains(f.open, resolved) {
-		return schema
-	}
-	f.open = append(f.open, resolved)
-	defer func() { f.open = f.open[:len(f.open)-1] }()
-	out := *resolved
-	out.Description = cmp.Or(schema.Description, out.Description)
-	if len(out.Types) > 1 {
-		out.Types = slices.DeleteFunc(slices.Clone(out.Types), func(name string) bool { return name == "null" })
-		out.Enum = slices.DeleteFunc(slices.Clone(out.Enum), func(value any) bool { return value == nil })
-	}
-	if len(out.Types) == 1 {
-		out.Type, out.Types = out.Types[0], nil
-	}
-	for _, branches := range []*[]*jsonschema.Schema{&out.AnyOf, &out.OneOf} {
-		var left []*jsonschema.Schema
-		for _, branch := range *branches {
-			if branch = f.withoutNull(branch); branch.Type != "null" {
-				left = append(left, branch)
-			}
-		}
-		*branches = left
-	}
-	return &out
+func withoutNull(types []string) []string {
+	return slices.DeleteFunc(slices.Clone(types), func(name string) bool { return name == "null" })
 }
 
 // form is a JSON Schema in words that the strict structured output of OpenAI and
@@ -406,28 +366,21 @@ func (t typeNames) MarshalJSON() ([]byte, error) {
 
 // MarshalJSON keeps the order: grammars hold the model to it.
 func (p properties) MarshalJSON() ([]byte, error) {
-	var out bytes.Buffer
-	separator := byte('{')
-	for _, one := range p {
+	out := []byte{'{'}
+	for i, one := range p {
 		name, err := json.Marshal(one.name)
-		if err != nil {
+		value, err2 := json.Marshal(one.form)
+		if err := cmp.Or(err, err2); err != nil {
 			return nil, err
 		}
-		value, err := json.Marshal(one.form)
-		if err != nil {
-			return nil, err
+		if i > 0 {
+			out = append(out, ',')
 		}
-		out.WriteByte(separator)
-		out.Write(name)
-		out.WriteByte(':')
-		out.Write(value)
-		separator = ','
+		out = append(out, name...)
+		out = append(out, ':')
+		out = append(out, value...)
 	}
-	if len(p) == 0 {
-		out.WriteByte('{')
-	}
-	out.WriteByte('}')
-	return out.Bytes(), nil
+	return append(out, '}'), nil
 }
 
 func ofType(name string) *form { return &form{Types: typeNames{name}} }
@@ -531,47 +484,12 @@ func (f *form) loosen() {
 	}
 	if f.Items != nil {
 		f.Items.loosen()
-	}
-}
-
-// split writes a form of several types, of which one says more than its name, as one
-// of several forms: llama-cpp-python drops what stands beside a list of types.
-func (f *form) split() {
-	if len(f.Types) > 1 && (f.Enum != nil || f.Items != nil || f.Properties != nil || f.Others != nil || f.MinLength > 0) {
-		whole := *f
-		*f = form{Description: f.Description}
-		for _, name := range whole.Types {
-			f.AnyOf = append(f.AnyOf, whole.only(name))
+		if len(f.Types) > 1 { // llama-cpp-python drops what stands beside a list of types
+			array := *f
+			array.Types = typeNames{"array"}
+			*f = form{AnyOf: []*form{&array, ofType("null")}}
 		}
 	}
-	for _, p := range f.Properties {
-		p.form.split()
-	}
-	for _, branch := range f.AnyOf {
-		branch.split()
-	}
-	if f.Items != nil {
-		f.Items.split()
-	}
-}
-
-// only is what f says of values of that type.
-func (f form) only(name string) *form {
-	out := ofType(name)
-	for _, value := range f.Enum {
-		if typeOf(value) == name && value != nil {
-			out.Enum = append(out.Enum, value)
-		}
-	}
-	switch name {
-	case "array":
-		out.Items, out.MinItems = f.Items, f.MinItems
-	case "object":
-		out.Properties, out.Required, out.Others = f.Properties, f.Required, f.Others
-	case "string":
-		out.MinLength = f.MinLength
-	}
-	return out
 }
 
 // withoutNull is f without null, if it takes anything else.
@@ -586,56 +504,15 @@ func (f *form) withoutNull() *form {
 		return left[0]
 	}
 	if len(f.Types) > 1 {
-		f.Types = slices.DeleteFunc(f.Types, func(name string) bool { return name == "null" })
+		f.Types = withoutNull(f.Types)
 		f.Enum = slices.DeleteFunc(f.Enum, func(value any) bool { return value == nil })
 	}
 	return f
 }
 
-// What OpenAI takes as a strict schema, by its guide of 2026. A larger one would be refused
-// whole.
-const (
-	maxSchemaProperties = 5000
-	maxSchemaDepth      = 10 // of objects within objects
-	maxSchemaOptions    = 1000
-	maxSchemaText       = 120_000 // names of properties and values of enums, in bytes
-)
-
-// fits reports whether a schema is within these limits.
-func fits(f *form) bool {
-	properties, options, text, deepest := 0, 0, 0, 0
-	var count func(f *form, depth int)
-	count = func(f *form, depth int) {
-		if f == nil {
-			return
-		}
-		if f.Properties != nil {
-			depth++
-		}
-		deepest = max(deepest, depth)
-		properties += len(f.Properties)
-		options += len(f.Enum)
-		for _, value := range f.Enum {
-			if value, ok := value.(string); ok {
-				text += len(value)
-			}
-		}
-		count(f.Items, depth)
-		for _, p := range f.Properties {
-			text += len(p.name)
-			count(p.form, depth)
-		}
-		for _, branch := range f.AnyOf {
-			count(branch, depth)
-		}
-	}
-	count(f, 0)
-	return properties <= maxSchemaProperties && deepest <= maxSchemaDepth && options <= maxSchemaOptions && text <= maxSchemaText
-}
-
-// TypeText names a type as programmers write it: "string", "string[]",
+// typeText names a type as programmers write it: "string", "string[]",
 // "{street: string, kind?: string}".
-func TypeText(s *jsonschema.Schema) string {
+func typeText(s *jsonschema.Schema) string {
 	types := s.Types
 	if s.Type != "" {
 		types = []string{s.Type}
@@ -645,7 +522,7 @@ func TypeText(s *jsonschema.Schema) string {
 	case len(types) != 1:
 		return cmp.Or(strings.Join(types, "|"), "any")
 	case types[0] == "array" && s.Items != nil:
-		return TypeText(s.Items) + "[]"
+		return typeText(s.Items) + "[]"
 	case types[0] == "object" && len(s.Properties) > 0:
 		return objectText(s)
 	}
@@ -659,7 +536,7 @@ func objectText(s *jsonschema.Schema) string {
 		if slices.Contains(s.Required, name) {
 			mark = ": "
 		}
-		fields = append(fields, name+mark+TypeText(s.Properties[name]))
+		fields = append(fields, name+mark+typeText(s.Properties[name]))
 	}
 	return "{" + strings.Join(fields, ", ") + "}"
 }

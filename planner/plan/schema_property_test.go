@@ -270,7 +270,7 @@ func reread(t *testing.T, raw []byte) any {
 func runnable(answer string, reg *actions.Registry) error {
 	p, err := plan.Decode(answer)
 	if err == nil {
-		p, err = plan.Validate(p, reg)
+		p, err = p.Validate(reg)
 	}
 	if err != nil || len(p.Repairs) > 0 || p.Salvaged || p.Prose {
 		return fmt.Errorf("%w, repairs %v, salvaged %v, prose %v", err, p.Repairs, p.Salvaged, p.Prose)
@@ -388,7 +388,7 @@ func TestAVariableFollowsTheSchema(t *testing.T) {
 		}
 		p, err := plan.Decode(written)
 		if err == nil {
-			_, err = plan.Validate(p, reg)
+			_, err = p.Validate(reg)
 		}
 		if err != nil {
 			t.Errorf("%s: %v", entities, err)

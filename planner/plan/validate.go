@@ -17,7 +17,7 @@ import (
 // A text may name a variable only behind the command that saves it; a name that
 // no command saves is plain text. An entity with a variable in it has no type
 // yet, so it is only checked for being there. The error is a [*Fault].
-func Validate(p Plan, reg *actions.Registry) (Plan, error) {
+func (p Plan) Validate(reg *actions.Registry) (Plan, error) {
 	if err := validate(&p, reg, nil); err != nil {
 		return Plan{}, err
 	}
@@ -88,7 +88,7 @@ func checkForm(commands []Command) error {
 func checkAction(c *Command, index int, reg *actions.Registry, later func(string) bool) error {
 	action, ok := lookup(reg, c.Action)
 	if !ok {
-		return UnknownAction.Faultf("command %d: there is no action %q%s", index+1, spelling.Clip(c.Action), Suggest(c.Action, reg))
+		return UnknownAction.Faultf("command %d: there is no action %q%s", index+1, spelling.Clip(c.Action), suggest(c.Action, reg))
 	}
 	c.Action = action.Name
 	if err := action.CheckBefore(c.Entities, later); err != nil {
@@ -117,22 +117,11 @@ func lookup(reg *actions.Registry, name string) (*actions.Action, bool) {
 	return nil, false
 }
 
-// Suggest names the actions whose names are nearest to an unknown one.
-func Suggest(name string, reg *actions.Registry) string {
-	name = spelling.Clip(name)
-	function := spelling.Plain(name[strings.LastIndexByte(name, '.')+1:]) // the model may have made up a plugin
-	name = spelling.Plain(name)
+// suggest names the actions whose names are nearest to an unknown one.
+func suggest(name string, reg *actions.Registry) string {
 	var known []string
 	for _, action := range reg.All() {
 		known = append(known, action.Name)
 	}
-	near := spelling.Nearest(known, func(action string) (int, bool) {
-		action = spelling.Plain(action)
-		edits := min(spelling.Edits(name, action), spelling.Edits(function, action))
-		return edits, edits <= max(2, len(name)/2)
-	})
-	if near == nil {
-		return "; use only the actions that are listed"
-	}
-	return "; the nearest names are " + strings.Join(near, ", ")
+	return spelling.Suggest(name, known)
 }

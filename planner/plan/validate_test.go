@@ -57,7 +57,7 @@ func TestValidate(t *testing.T) {
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			_, err := plan.Validate(plan.Plan{Commands: test.commands}, reg)
+			_, err := plan.Plan{Commands: test.commands}.Validate(reg)
 			var fault *plan.Fault
 			if errors.As(err, &fault); fault == nil && test.want != "" || fault != nil && fault.Kind != test.want {
 				t.Errorf("got %v, want %q", err, test.want)
@@ -71,7 +71,7 @@ func TestValidate(t *testing.T) {
 func TestValidateNames(t *testing.T) {
 	t.Parallel()
 	in := plan.Plan{Commands: commands(do("functions.CLOSEticket", map[string]any{"id": "42"})), Repairs: []string{"prose"}, Salvaged: true}
-	got, err := plan.Validate(in, vectorActions(t))
+	got, err := in.Validate(vectorActions(t))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -70,7 +70,7 @@ func TestVectors(t *testing.T) {
 func outcomeOf(output string, reg *actions.Registry) outcome {
 	p, err := plan.Decode(output)
 	if err == nil {
-		p, err = plan.Validate(p, reg)
+		p, err = p.Validate(reg)
 	}
 	var fault *plan.Fault
 	if errors.As(err, &fault) {

@@ -2,7 +2,6 @@ package plan
 
 import (
 	"cmp"
-	"encoding/json"
 	"html"
 	"regexp"
 	"slices"
@@ -78,7 +77,7 @@ var (
 func decodeOther(text string, reg *actions.Registry) (Plan, error) {
 	p, err := Decode(text)
 	if err == nil {
-		p, err = Validate(p, reg)
+		p, err = p.Validate(reg)
 	}
 	if err != nil {
 		return Plan{}, err
@@ -146,13 +145,12 @@ const (
 
 // xmlPlan is a <plan> in an answer, with the fault for which it cannot run.
 type xmlPlan struct {
-	span
-	attributes []attribute
-	steps      []xmlStep
-	fault      *Fault
-	notes      notes
-	lineStart  int
-	top        bool // nothing is open where it begins
+	start, end, lineStart int
+	attributes            []attribute
+	steps                 []xmlStep
+	fault                 *Fault
+	notes                 notes
+	top                   bool // nothing is open where it begins
 }
 
 // xmlStep is one step of an XML plan: a function, or a text to say.
@@ -169,7 +167,8 @@ type attribute struct{ name, value string }
 // reports whether it stepped over it. What is in a <goal> is the person's. Where its end is
 // not certain, no plan runs.
 func (a *answer) tagOfXML(rest string) (done bool, fault *Fault) {
-	name := strings.ToLower(tagName(rest))
+	_, name := tagOf(rest)
+	name = strings.ToLower(name)
 	opens := !strings.HasPrefix(rest, "</")
 	size := hiddenSize(rest)
 	switch {
@@ -190,7 +189,7 @@ func (a *answer) tagOfXML(rest string) (done bool, fault *Fault) {
 		a.stray = InvalidPlan.Faultf("a function stands outside of a <plan>")
 	}
 	if size > 0 {
-		a.parts = append(a.parts, part{span: span{a.pos, a.pos + size}})
+		a.parts = append(a.parts, part{start: a.pos, end: a.pos + size})
 		a.pos += size
 	}
 	return size > 0, nil
@@ -200,7 +199,7 @@ func (a *answer) tagOfXML(rest string) (done bool, fault *Fault) {
 // nothing within it is looked at again.
 func (a *answer) planOfXML() *Fault {
 	r := xmlReader{text: a.text, pos: a.pos}
-	p := xmlPlan{span: span{start: a.pos}, lineStart: a.lineStart}
+	p := xmlPlan{start: a.pos, lineStart: a.lineStart}
 	p.fault = r.plan(&p)
 	a.marks.torn = a.marks.torn || isOpen(a.text[a.pos:p.start])
 	p.top = a.marks.none() && !a.quotes
@@ -223,7 +222,7 @@ func (a *answer) planOfXML() *Fault {
 	}
 	p.end, p.notes = r.pos, r.notes
 	a.plans = append(a.plans, p)
-	a.parts = append(a.parts, part{p.span, true})
+	a.parts = append(a.parts, part{p.start, p.end, true})
 	a.pos, a.lineStart = r.pos, r.pos
 	return nil
 }
@@ -238,107 +237,104 @@ type xmlReader struct {
 
 var errXMLTruncated = Truncated.Faultf("the text ends before the plan does")
 
-// plan reads the plan at pos.
+// plan reads the plan at pos. Elements that are no steps mean nothing, as in Semantic
+// Kernel, unless a step stands within one: then it would be left out.
 func (r *xmlReader) plan(p *xmlPlan) (fault *Fault) {
 	r.pos += len("<plan")
 	var closed bool
-	if p.attributes, closed, fault = r.startTag("plan"); fault != nil || closed {
-		return fault
-	}
-	for {
-		name, fault := r.nextTag()
-		if fault != nil {
+	p.attributes, closed, fault = r.startTag("plan")
+	for open := ""; fault == nil && !closed; {
+		var name string
+		var closing bool
+		if name, closing, fault = r.nextTag(); fault != nil {
 			return fault
 		}
-		start := r.pos
-		if strings.HasPrefix(r.text[start:], "</") {
-			return r.closeTag("plan")
-		}
-		r.pos += len("<") + len(name)
-		switch lower := strings.ToLower(name); {
-		case lower == "plan" && planKey.MatchString(r.text[p.start+1:start]):
-			return errBeside
+		lower := strings.ToLower(name)
+		isFunction := strings.HasPrefix(lower, functionTag)
+		switch {
+		case closing && lower == cmp.Or(open, "plan"):
+			closed = open == ""
+			fault, open = r.closeTag(name), ""
+		case closing && (open == "" || lower == "plan"):
+			r.pos -= len("</") + len(name)
+			fault = InvalidPlan.Faultf("there stands </%s> in place of </%s>", spelling.Clip(name), spelling.Clip(cmp.Or(open, "plan")))
+		case closing:
+		case open != "" && (isFunction || planTags.MatchString(lower) || strings.HasPrefix(open, functionTag)):
+			fault = InvalidPlan.Faultf("<%s> stands within <%s>; a plan is a list of functions, whose inputs are attributes", spelling.Clip(name), spelling.Clip(open))
+		case open != "":
+		case lower == "plan" && planKey.MatchString(r.text[p.start+1:r.pos]):
+			fault = errBeside
 		case lower == "plan" && len(p.steps) == 0: // the one before was only spoken of
-			p.start = start
-			if p.attributes, closed, fault = r.startTag(name); fault != nil || closed {
-				return fault
-			}
-			continue
-		case lower == "plan":
-			return InvalidPlan.Faultf("a <plan> stands within the <plan>")
+			p.start = r.pos - len("<plan")
+			p.attributes, closed, fault = r.startTag(name)
 		case len(p.steps) == maxSteps:
-			return InvalidPlan.Faultf("the plan has more than %d steps", maxSteps)
-		case strings.HasPrefix(lower, functionTag):
-			fault = r.function(p, name)
+			fault = InvalidPlan.Faultf("the plan has more than %d steps", maxSteps)
 		case lower == "say":
 			fault = r.say(p)
 		case planTags.MatchString(lower):
 			fault = InvalidPlan.Faultf("<%s> is no step; write <function.NAME …/>", spelling.Clip(name))
 		default:
-			fault = r.other(name)
-		}
-		if fault != nil {
-			return fault
+			attributes, alone, wrong := r.startTag(name)
+			if fault = wrong; !alone {
+				open = lower
+			}
+			if isFunction {
+				p.steps = append(p.steps, xmlStep{function: name[len(functionTag):], attributes: attributes})
+			}
 		}
 	}
+	return fault
 }
 
 // planTags are the names of elements that plans in other words are made of.
 var planTags = regexp.MustCompile(`^(?:plan|functions?|function_calls?|tool_calls?|tool_use|invoke|commands?|action|do|say|steps?)$`)
 
-// nextTag goes on to the next tag, over text and comments, and returns its name.
-func (r *xmlReader) nextTag() (string, *Fault) {
+// nextTag goes on behind the name of the next tag, over text and comments.
+func (r *xmlReader) nextTag() (name string, closing bool, fault *Fault) {
 	for {
 		size := strings.IndexByte(r.text[r.pos:], '<')
 		if size < 0 {
-			return "", errXMLTruncated
+			return "", false, errXMLTruncated
 		}
 		r.pos += size
 		rest := r.text[r.pos:]
-		if name := tagName(rest); name != "" {
-			return name, nil
+		if tag, name := tagOf(rest); tag != "" {
+			r.pos += len(tag)
+			return name, rest[1] == '/', nil
 		}
-		switch size := hiddenSize(rest); {
-		case size < 0:
-			return "", errXMLTruncated
-		case size > 0:
-			r.pos += size
-		default:
-			r.pos++ // a < in a text
+		if size = hiddenSize(rest); size < 0 {
+			return "", false, errXMLTruncated
 		}
+		r.pos += max(size, 1) // over a < in a text
 	}
 }
 
-// tagName returns the name of the tag that text begins with, without its < or </; "" when
-// it begins with none.
-func tagName(text string) string {
+// tagOf returns the tag that text begins with, up to its name, and the name; "" when it
+// begins with none.
+func tagOf(text string) (tag, name string) {
 	parts := tagStart.FindStringSubmatch(text[:min(len(text), 300)])
 	if parts == nil {
-		return ""
+		return "", ""
 	}
-	return parts[1]
+	return parts[1], parts[2]
 }
 
-var tagStart = regexp.MustCompile(`^</?([A-Za-z_$][\w$.\-\x{80}-\x{10FFFF}]*)(?:[ \t\r\n/>]|$)`)
+var tagStart = regexp.MustCompile(`^(</?([A-Za-z_$][\w$.\-\x{80}-\x{10FFFF}]*))(?:[ \t\r\n/>]|$)`)
 
-// hiddenMarks are what may stand between the steps of a plan and is no part of it: a
-// comment, character data, an instruction.
-var hiddenMarks = [][2]string{{"<!--", "-->"}, {"<![CDATA[", "]]>"}, {"<?", "?>"}}
-
-// hiddenSize is the size of such a mark at the start of text, with what it holds. 0: there
-// is none; negative: it never ends.
+// hiddenSize is the size of what may stand between the steps of a plan and is no part of
+// it: a comment, character data, an instruction. 0: there is none; negative: it never ends.
 func hiddenSize(text string) int {
-	for _, mark := range hiddenMarks {
-		if inner, ok := strings.CutPrefix(text, mark[0]); ok {
-			end := strings.Index(inner, mark[1])
-			if end < 0 {
-				return -1
-			}
-			return len(mark[0]) + end + len(mark[1])
-		}
+	found := hidden.FindStringSubmatch(text)
+	switch {
+	case found == nil:
+		return 0
+	case found[1]+found[2]+found[3] == "":
+		return -1
 	}
-	return 0
+	return len(found[0])
 }
+
+var hidden = regexp.MustCompile(`(?s)^(?:<!--.*?(-->|$)|<!\[CDATA\[.*?(\]\]>|$)|<\?.*?(\?>|$))`)
 
 // attributeForm matches an attribute and what stands behind it, and attributeCut one that
 // is cut off.
@@ -395,104 +391,51 @@ func (r *xmlReader) plain(text string) string {
 
 var entityOfXML = regexp.MustCompile(`&(?:lt|gt|amp|quot|apos|#0*[1-9]\d{0,6}|#[xX]0*[1-9a-fA-F][0-9a-fA-F]{0,5});`)
 
-// closeTag reads the closing tag at pos, which has to be that of name.
+// closeTag reads the rest of a closing tag.
 func (r *xmlReader) closeTag(name string) *Fault {
-	found := tagName(r.text[r.pos:])
-	rest := strings.TrimLeft(r.text[r.pos+len("</")+len(found):], " \t\r\n")
+	rest := strings.TrimLeft(r.text[r.pos:], " \t\r\n")
 	r.pos = len(r.text) - len(rest)
 	switch {
 	case rest == "":
 		return errXMLTruncated
-	case !strings.EqualFold(found, name) || rest[0] != '>':
-		return InvalidPlan.Faultf("there stands </%s> in place of </%s>", spelling.Clip(found), spelling.Clip(name))
+	case rest[0] != '>':
+		return InvalidPlan.Faultf("</%s> has no >", spelling.Clip(name))
 	}
 	r.pos++
 	return nil
 }
 
-// function reads a function's tag. Text in it has no meaning, as in Semantic Kernel; but a
-// tag in it would be a function or an input that is left out.
-func (r *xmlReader) function(p *xmlPlan, name string) *Fault {
-	attributes, closed, fault := r.startTag(name)
-	if fault != nil {
-		return fault
-	}
-	p.steps = append(p.steps, xmlStep{function: name[len(functionTag):], attributes: attributes})
-	if closed {
-		return nil
-	}
-	return r.contents(name, func(string) bool { return true })
-}
-
-// other steps over an element that means nothing here, as Semantic Kernel does. It is no
-// plan when that would leave out a function.
-func (r *xmlReader) other(name string) *Fault {
-	if _, closed, fault := r.startTag(name); fault != nil || closed {
-		return fault
-	}
-	return r.contents(name, func(inner string) bool {
-		return hasPrefixFold(inner, functionTag) || planTags.MatchString(strings.ToLower(inner))
-	})
-}
-
-// contents reads up to the closing tag of the element name, in which some tags must not
-// stand.
-func (r *xmlReader) contents(name string, forbidden func(tag string) bool) *Fault {
-	for {
-		inner, fault := r.nextTag()
-		if fault != nil {
-			return fault
-		}
-		opens := !strings.HasPrefix(r.text[r.pos:], "</")
-		switch {
-		case !opens && strings.EqualFold(inner, name):
-			return r.closeTag(name)
-		case strings.EqualFold(inner, "plan"):
-			return InvalidPlan.Faultf("<%s> is not closed", spelling.Clip(name))
-		case opens && forbidden(inner):
-			return InvalidPlan.Faultf("<%s> stands within <%s>; a plan is a list of functions, whose inputs are attributes", spelling.Clip(inner), spelling.Clip(name))
-		}
-		r.pos++
-	}
-}
-
-// say reads a <say>, with its text in it or in its attribute text.
+// say reads a <say>, with its text in it.
 func (r *xmlReader) say(p *xmlPlan) *Fault {
 	attributes, closed, fault := r.startTag("say")
-	if fault != nil {
-		return fault
-	}
-	text := ""
-	for _, a := range attributes {
-		if !strings.EqualFold(a.name, "text") {
-			return InvalidPlan.Faultf("<say> has an attribute %s; its text stands between <say> and </say>", spelling.Clip(a.name))
-		}
-		text = a.value
-	}
-	if !closed {
+	inner := ""
+	if fault == nil && !closed {
 		size := indexFold(r.text[r.pos:], "</say")
 		if size < 0 {
 			return errXMLTruncated
 		}
-		inner := r.text[r.pos : r.pos+size]
-		if notInSay.MatchString(inner) {
-			return InvalidPlan.Faultf("<say> is not closed")
-		}
-		if raw := characterData.FindStringSubmatch(inner); raw != nil {
-			text += raw[1]
-		} else {
-			text += r.plain(inner)
-		}
-		r.pos += size
-		if fault := r.closeTag("say"); fault != nil {
-			return fault
-		}
+		inner = r.text[r.pos : r.pos+size]
+		r.pos += size + len("</say")
+		fault = r.closeTag("say")
 	}
-	if text = strings.TrimSpace(text); text == "" {
+	switch {
+	case fault != nil:
+		return fault
+	case len(attributes) > 0:
+		return InvalidPlan.Faultf("<say> has an attribute; its text stands between <say> and </say>")
+	case notInSay.MatchString(inner):
+		return InvalidPlan.Faultf("<say> is not closed")
+	}
+	if raw := characterData.FindStringSubmatch(inner); raw != nil {
+		inner = raw[1]
+	} else {
+		inner = r.plain(inner)
+	}
+	if inner = strings.TrimSpace(inner); inner == "" {
 		r.notes.add("empty_say")
 		return nil
 	}
-	p.steps = append(p.steps, xmlStep{text: text})
+	p.steps = append(p.steps, xmlStep{text: inner})
 	return nil
 }
 
@@ -501,28 +444,35 @@ var (
 	characterData = regexp.MustCompile(`(?s)^\s*<!\[CDATA\[(.*?)\]\]>\s*$`)
 )
 
-// plan makes the plan of what was read, validated. keepInput leaves the first $INPUT in it
-// as a variable that is set when it is run; the goal is not looked at then.
-func (p *xmlPlan) plan(goal string, keepInput bool, reg *actions.Registry) (Plan, error) {
+// plan makes the plan of what was read, validated. With kept it is one that was kept: the
+// first $INPUT in it stays a variable that is set when it is run, and where the <plan> has
+// a version it says everything, so that nothing is filled in.
+func (p *xmlPlan) plan(goal string, kept bool, reg *actions.Registry) (Plan, error) {
+	plan := Plan{TrimResults: true}
+	w := commandBuilder{
+		reg: reg, keepInput: kept, literal: kept && len(p.attributes) > 0, goal: strings.ReplaceAll(goal, "$", "$$"), last: -1,
+		taken: map[string]bool{}, variables: map[string]string{}, results: map[string]bool{},
+	}
+	if w.literal {
+		if err := plan.readAttributes(p.attributes); err != nil {
+			return Plan{}, err
+		}
+	}
 	switch {
 	case p.fault != nil:
 		return Plan{}, p.fault
 	case len(p.steps) == 0:
 		return Plan{}, NoPlan.Faultf("the plan is empty; if it cannot be done, say so in plain text")
 	}
-	w := commandBuilder{
-		reg: reg, keepInput: keepInput, goal: strings.ReplaceAll(goal, "$", "$$"), last: -1,
-		taken: map[string]bool{}, variables: map[string]string{}, results: map[string]bool{},
-	}
 	if fault := w.build(p.steps); fault != nil {
 		return Plan{}, fault
 	}
-	plan := Plan{Commands: w.commands, TrimResults: true}
+	plan.Commands = w.commands
 	var inputs []string
-	if keepInput {
+	if kept {
 		inputs = plan.inputs()
 	}
-	if w.dollars && !plan.Saves() && len(inputs) == 0 { // nobody else resolves $$ there
+	if w.dollars && !w.literal && !plan.Saves() && len(inputs) == 0 { // nobody else resolves $$ there
 		for i := range plan.Commands {
 			plan.Commands[i] = variables{}.expandCommand(plan.Commands[i])
 		}
@@ -536,6 +486,7 @@ func (p *xmlPlan) plan(goal string, keepInput bool, reg *actions.Registry) (Plan
 type commandBuilder struct {
 	reg       *actions.Registry
 	keepInput bool
+	literal   bool // the steps say everything
 	goal      string
 	inlined   int               // bytes of goal in the commands
 	taken     map[string]bool   // names that the plan uses for something; true: an output is saved under it
@@ -554,7 +505,7 @@ func (w *commandBuilder) build(steps []xmlStep) *Fault {
 		w.note(steps[i].text)
 		for _, a := range steps[i].attributes {
 			w.note(a.value)
-			if kind := outputOf(a.name); kind != noOutput {
+			if kind := outputOf(a.name); kind != "" {
 				name := strings.ToLower(variableName(a.value))
 				w.taken[name] = false
 				w.results[name] = w.results[name] || kind == appendsOutput
@@ -568,7 +519,7 @@ func (w *commandBuilder) build(steps []xmlStep) *Fault {
 	}
 	// The plan ends with what it is for: what was appended, else the last output, unless
 	// the plan says something of its own behind it.
-	if len(w.shown) == 0 && w.last >= 0 && w.last == len(w.commands)-1 {
+	if len(w.shown) == 0 && w.last >= 0 && w.last == len(w.commands)-1 && !w.literal {
 		w.shown = []int{w.last}
 	}
 	var lines []string
@@ -588,25 +539,17 @@ func (w *commandBuilder) note(text string) {
 	}
 }
 
-// output says what an attribute does with the output of its function.
-type output int
-
-const (
-	noOutput output = iota
-	setsOutput
-	appendsOutput
-)
+// The attributes that say what becomes of the output of a function, in lower case.
+const setsOutput, appendsOutput = "setcontextvariable", "appendtoresult"
 
 const inputVariable = "input"
 
-func outputOf(attribute string) output {
-	switch {
-	case strings.EqualFold(attribute, "setContextVariable"):
-		return setsOutput
-	case strings.EqualFold(attribute, "appendToResult"):
-		return appendsOutput
+// outputOf is an attribute in lower case if it is one of these, else "".
+func outputOf(attribute string) string {
+	if name := strings.ToLower(attribute); name == setsOutput || name == appendsOutput {
+		return name
 	}
-	return noOutput
+	return ""
 }
 
 // variableName is the name that an attribute for the output gives; models put a $ before
@@ -617,12 +560,12 @@ func variableName(value string) string {
 
 // outputs reads the names that the output is set as, and appended as; "" for none.
 func (step *xmlStep) outputs() (set, appended string, fault *Fault) {
-	names := map[output]string{}
+	names := map[string]string{}
 	for _, a := range step.attributes {
 		kind, name := outputOf(a.name), variableName(a.value)
 		before, twice := names[kind]
 		switch {
-		case kind == noOutput:
+		case kind == "":
 			continue
 		case twice && before != name:
 			return "", "", InvalidPlan.Faultf("function %s has %s twice", spelling.Clip(step.function), a.name)
@@ -654,7 +597,14 @@ func (w *commandBuilder) step(step *xmlStep) *Fault {
 	}
 	w.last = len(w.commands)
 	w.commands = append(w.commands, c)
-	w.keep(set, appended)
+	switch {
+	case w.literal && appended != "":
+		return InvalidPlan.Faultf("function %s has appendToResult; in a plan with a version write <say>$NAME</say>", spelling.Clip(step.function))
+	case w.literal:
+		w.commands[w.last].SaveAs = set
+	default:
+		w.keep(set, appended)
+	}
 	return nil
 }
 
@@ -687,7 +637,7 @@ func (w *commandBuilder) entities(step *xmlStep, schema *jsonschema.Schema) (map
 	written := make(map[string]string, len(step.attributes))
 	chains := false // the input was written as empty, so that it takes the output before
 	for _, a := range step.attributes {
-		if outputOf(a.name) != noOutput {
+		if outputOf(a.name) != "" {
 			continue
 		}
 		name := propertyName(schema, a.name)
@@ -699,7 +649,7 @@ func (w *commandBuilder) entities(step *xmlStep, schema *jsonschema.Schema) (map
 			return nil, InvalidPlan.Faultf("function %s has the attribute %s twice", spelling.Clip(step.function), spelling.Clip(name))
 		}
 		written[key] = a.value
-		if a.value == "" && strings.EqualFold(name, inputVariable) {
+		if a.value == "" && !w.literal && strings.EqualFold(name, inputVariable) {
 			chains = true
 			continue
 		}
@@ -713,6 +663,9 @@ func (w *commandBuilder) entities(step *xmlStep, schema *jsonschema.Schema) (map
 		}
 	}
 	for name, property := range schema.Properties {
+		if w.literal {
+			break
+		}
 		_, given := entities[name]
 		saved, set := w.variables[strings.ToLower(name)]
 		switch {
@@ -752,28 +705,24 @@ func propertyName(schema *jsonschema.Schema, name string) string {
 
 // typed reads the JSON of a list or an object, where the schema wants one and no text; nil
 // where value is a text.
-func typed(property *jsonschema.Schema, text string) any {
+func typed(property *jsonschema.Schema, text string) (value any) {
 	if property == nil {
 		return nil
 	}
-	types := property.Types
-	if property.Type != "" {
-		types = []string{property.Type}
+	types := append(property.Types, property.Type)
+	if !slices.Contains(types, "string") && (slices.Contains(types, "array") || slices.Contains(types, "object")) {
+		if decodeStrictly([]byte(text), &value) != nil {
+			return nil
+		}
 	}
-	if slices.Contains(types, "string") || !slices.Contains(types, "array") && !slices.Contains(types, "object") || !json.Valid([]byte(text)) {
-		return nil
-	}
-	dec := json.NewDecoder(strings.NewReader(text))
-	dec.UseNumber()
-	var v any
-	if dec.Decode(&v) != nil {
-		return nil
-	}
-	return v
+	return value
 }
 
 // expand renames the variables in all strings of a value to the names that hold them now.
 func (w *commandBuilder) expand(value any) (expanded any, fault *Fault) {
+	if w.literal {
+		return value, nil
+	}
 	expanded = mapTexts(value, func(text string) any {
 		return reference.ReplaceAllStringFunc(text, func(found string) string {
 			low := strings.ToLower(found[1:])

@@ -60,7 +60,7 @@ func TestDecodeXML(t *testing.T) {
 			commands(addMilk(""), say("Added milk & more.")),
 		},
 		"a text before it does not": {
-			inPlan(`<say text="I try."/>`, milkTag),
+			inPlan(`<say>I try.</say>`, milkTag),
 			commands(say("I try."), addMilk("OUTPUT_2"), say("$OUTPUT_2")),
 		},
 		"the example of Semantic Kernel": {
@@ -354,7 +354,7 @@ func FuzzDecodeXML(f *testing.F) {
 			return
 		}
 		checkPlan(t, p)
-		if _, err := plan.Validate(p, reg); err != nil {
+		if _, err := p.Validate(reg); err != nil {
 			t.Fatalf("not valid: %v", err)
 		}
 		if !isXMLPlan(text) {
@@ -422,7 +422,7 @@ func TestVectorsOfTheOtherFormat(t *testing.T) {
 		want, err := plan.Decode(v.Output)
 		if err != nil {
 			t.Errorf("%s: got %+v, not %v", v.Name, got.Commands, err)
-		} else if want, err = plan.Validate(want, reg); err != nil || !cmp.Equal(want, got) {
+		} else if want, err = want.Validate(reg); err != nil || !cmp.Equal(want, got) {
 			t.Errorf("%s: got %+v, want %+v, %v", v.Name, got, want, err)
 		}
 	}
