@@ -480,8 +480,8 @@ func (t *decider) try(ctx context.Context) (refusal string, again bool, err erro
 
 // before says what became of an approval that nobody waits for. A record that is at
 // work may be about to wait: again.
-func (t *decider) before(ctx context.Context, queue inbox.Queue, atWork bool) (refusal string, again bool, err error) {
-	scopes, err := t.engine.cfg.Store.Load(ctx, queue.Key())
+func (t *decider) before(ctx context.Context, queue state.Key, atWork bool) (refusal string, again bool, err error) {
+	scopes, err := t.engine.cfg.Store.Load(ctx, queue)
 	if err != nil {
 		return "", false, err
 	}

@@ -207,7 +207,7 @@ func (p *post) key(messages []jsontext.Value) string {
 }
 
 // noticeID is the id of the record of a notice with a key.
-func noticeID(queue inbox.Queue, key string) string {
+func noticeID(queue state.Key, key string) string {
 	sum := sha256.Sum256([]byte(queue.String() + "\n" + key))
 	return strings.ToLower(base32.StdEncoding.EncodeToString(sum[:])[:12])
 }
@@ -304,7 +304,7 @@ func sendNotice(ctx context.Context, t *Turn) error {
 func (t notifier) Notices(ctx context.Context, topic string) ([]actions.Pending, error) {
 	var all []actions.Pending
 	seen := map[string]bool{}
-	add := func(queues ...inbox.Queue) error {
+	add := func(queues ...state.Key) error {
 		waiting, err := t.engine.inbox.Waiting(ctx, queues...)
 		for _, w := range waiting {
 			about := readAbout(w.About)
@@ -319,7 +319,7 @@ func (t notifier) Notices(ctx context.Context, topic string) ([]actions.Pending,
 	err := add(queueOf(t.Activity))
 	if err == nil && t.User != nil {
 		err = t.engine.cfg.Store.Members(ctx, placesKey(userKey(t.Activity)), func(members []string) error {
-			var queues []inbox.Queue
+			var queues []state.Key
 			for _, member := range members {
 				if p, ok := placeOf(member); ok {
 					queues = append(queues, t.queueAt(p.conversation))
@@ -346,7 +346,7 @@ func (t notifier) Withdraw(ctx context.Context, p actions.Pending) (bool, error)
 }
 
 // drop drops the records that wait in the queue and are meant.
-func (e *Engine) drop(ctx context.Context, queue inbox.Queue, meant func(waitAbout) bool) error {
+func (e *Engine) drop(ctx context.Context, queue state.Key, meant func(waitAbout) bool) error {
 	waiting, err := e.inbox.Waiting(ctx, queue)
 	for _, w := range waiting {
 		if meant(readAbout(w.About)) {

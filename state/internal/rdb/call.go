@@ -46,19 +46,18 @@ type Call struct {
 
 // Call starts a call of a script with keys, for more keys and arguments to be added.
 func (s *Script) Call(keys ...string) *Call {
-	c := &Call{script: s}
-	c.AddKeys(keys...)
-	return c
+	return (&Call{script: s}).AddKeys(keys...)
 }
 
 // Plain is a call without a script.
 func Plain(args ...any) *Call { return &Call{args: args} }
 
 // AddKeys adds keys to a call of a script.
-func (c *Call) AddKeys(keys ...string) {
+func (c *Call) AddKeys(keys ...string) *Call {
 	for _, key := range keys {
 		c.keys = append(c.keys, key)
 	}
+	return c
 }
 
 // Add adds arguments.

@@ -223,6 +223,25 @@ func (db *DB) Exec(ctx context.Context, calls ...*Call) {
 	}
 }
 
+// Spread is Exec for calls with keys that do not wait for each other. On a cluster each
+// partition has a round trip of its own: one to several nodes, of which one does not answer
+// in time, leaves all its calls without a reply.
+func (db *DB) Spread(ctx context.Context, calls ...*Call) {
+	trips := map[string][]*Call{}
+	for _, c := range calls {
+		tag := ""
+		if key, _ := c.keys[0].(string); db.Clusters {
+			tag, _, _ = strings.Cut(key, "}")
+		}
+		trips[tag] = append(trips[tag], c)
+	}
+	var wg sync.WaitGroup
+	for _, trip := range trips {
+		wg.Go(func() { db.Exec(ctx, trip...) })
+	}
+	wg.Wait()
+}
+
 func (db *DB) trip(ctx context.Context, calls []*Call) {
 	cmds := make([]redis.Cmder, len(calls))
 	for i, c := range calls {
