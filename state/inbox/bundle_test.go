@@ -46,11 +46,11 @@ func setup(t *testing.T, test func(t *testing.T, b *bundle)) {
 // serve starts a Redis in this process and returns what opens another client of it.
 func serve(t testing.TB) func(state.Config) *state.Store {
 	t.Helper()
-	server, err := state.StartServer()
+	server, err := state.Open(t.Context(), "", state.Config{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(server.Close)
+	t.Cleanup(func() { _ = server.Close() })
 	return func(cfg state.Config) *state.Store {
 		cfg.Dial = server.Dial
 		return openURL(t, "redis://here", cfg)

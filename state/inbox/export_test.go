@@ -1,7 +1,9 @@
 package inbox
 
 import (
+	"context"
 	"testing"
+	"time"
 
 	"github.com/planbot-go/planbot/state"
 	"github.com/planbot-go/planbot/state/internal/rdb"
@@ -23,8 +25,10 @@ func LoadScripts(tb testing.TB, store *state.Store) {
 // Fire does what a sweep does for records of q that it found due.
 func (i *Inbox) Fire(tb testing.TB, q state.Key, ids ...string) {
 	tb.Helper()
+	ctx, cancel := context.WithTimeout(tb.Context(), time.Minute)
+	defer cancel()
 	for _, id := range ids {
-		i.db.Exec(tb.Context(), call(fireScript, q).Add(id))
+		i.db.Exec(ctx, call(fireScript, q).Add(id))
 	}
 }
 

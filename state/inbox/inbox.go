@@ -22,6 +22,7 @@ import (
 	"fmt"
 	"net/url"
 	"os"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -719,6 +720,11 @@ func (i *Inbox) Drop(ctx context.Context, q state.Key, id string) (bool, error) 
 	return c.Int() > 0, err
 }
 
+// oldKey is a key of the layout before this one, with as a group what holds work:
+// planbot/{N}/NAME, or planbot/{N}/CHANNEL/BOT/conversations/ID[/lanes/NAME]/NAME.
+var oldKey = regexp.MustCompile(`^planbot/\{\d+\}/(?:(parked|timers|leases|[^/]+/[^/]+/conversations/[^/]+/` +
+	`(?:lanes/[^/]+/)?(?:queue|lease|journal|timers))|ready|depth|fence|(?:seen|answers)/[^/]+)$`)
+
 // Old counts the keys of the layout before this one that hold work: queues and their
 // leases, journals, timers and parked turns. It looks at all keys of the database.
 func (i *Inbox) Old(ctx context.Context) (int, error) { return i.old(ctx, false) }
@@ -728,39 +734,16 @@ func (i *Inbox) Old(ctx context.Context) (int, error) { return i.old(ctx, false)
 func (i *Inbox) DropOld(ctx context.Context) (int, error) { return i.old(ctx, true) }
 
 func (i *Inbox) old(ctx context.Context, drop bool) (n int, err error) {
-	err = i.db.Scan(ctx, "planbot/{*", func(ctx context.Context, keys []string) error {
-		for _, key := range keys {
-			work, old := oldKey(key)
-			if !old || !drop && !work {
-				continue
-			}
-			n++
-			if !drop {
-				continue
-			}
-			if err := i.db.Client.Del(ctx, key).Err(); err != nil {
-				return err
-			}
+	err = i.db.Scan(ctx, "planbot/{*", func(ctx context.Context, key string) error {
+		match := oldKey.FindStringSubmatch(key)
+		if match == nil || match[1] == "" && !drop {
+			return nil
 		}
-		return nil
+		n++
+		if !drop {
+			return nil
+		}
+		return i.db.Client.Del(ctx, key).Err()
 	})
 	return n, rdb.Explain(ctx, "look for keys of the old layout", err)
-}
-
-// oldKey reports whether a key is of the layout before this one, and whether it holds
-// work: planbot/{N}/NAME, or planbot/{N}/CHANNEL/BOT/conversations/ID[/lanes/NAME]/NAME.
-func oldKey(key string) (work, old bool) {
-	parts := strings.Split(key, "/")
-	last := parts[len(parts)-1]
-	switch {
-	case len(parts) == 3:
-		work = slices.Contains([]string{"parked", "timers", "leases"}, last)
-		old = work || slices.Contains([]string{"ready", "depth", "fence"}, last)
-	case len(parts) == 4:
-		old = parts[2] == "seen" || parts[2] == "answers"
-	case (len(parts) == 7 || len(parts) == 9 && parts[6] == "lanes") && parts[4] == "conversations":
-		work = slices.Contains([]string{"queue", "lease", "journal", "timers"}, last)
-		old = work
-	}
-	return work, old
 }

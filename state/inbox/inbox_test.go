@@ -233,7 +233,7 @@ func TestBadEntries(t *testing.T) {
 			want   error
 		}{
 			"zero queue":     {func(e *inbox.Entry) { e.Queue = state.Key{} }, state.ErrKey},
-			"bad queue":      {func(e *inbox.Entry) { e.Queue = (state.ConversationKey("", "", "")) }, state.ErrKey},
+			"bad queue":      {func(e *inbox.Entry) { e.Queue = state.ConversationKey("", "", "") }, state.ErrKey},
 			"no id":          {func(e *inbox.Entry) { e.ID = "" }, state.ErrKey},
 			"an id of words": {func(e *inbox.Entry) { e.ID = "two words" }, state.ErrKey},
 			"bad document":   {func(e *inbox.Entry) { e.Load = []state.Key{{}} }, state.ErrKey},
@@ -742,7 +742,7 @@ func TestTimersFireOnce(t *testing.T) {
 func TestQueueInJSON(t *testing.T) {
 	t.Parallel()
 	for _, id := range []string{"a", "a/b", "19:x@thread.tacv2;messageid=1"} {
-		q := (state.ConversationKey("lanes", "lanes", id))
+		q := state.ConversationKey("lanes", "lanes", id)
 		text, err := json.Marshal(q)
 		if err != nil {
 			t.Fatal(err)

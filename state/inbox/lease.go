@@ -176,7 +176,7 @@ func (l *Lease) noteKey(partition int) string {
 
 // save is the step of the queue's partition. It returns the numbers of the documents that
 // lost a race: then nothing was written.
-func (l *Lease) save(ctx context.Context, own *state.Batch, record []byte, progress bool) (lost []int64, err error) {
+func (l *Lease) save(ctx context.Context, own *state.Batch, record []byte, progress bool) (lost rdb.Reply, err error) {
 	const doing = "save a record"
 	lease := int64(0)
 	if l.in.leases.due(l) {
@@ -191,7 +191,7 @@ func (l *Lease) save(ctx context.Context, own *state.Batch, record []byte, progr
 	switch reply := c.List(); reply.Int(0) {
 	case 0:
 	case 5:
-		return reply.Ints(1), nil
+		return reply[1:], nil
 	default:
 		l.in.leases.lose(l)
 		return nil, fmt.Errorf("%s: %w", doing, ErrLost)

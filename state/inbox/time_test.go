@@ -184,7 +184,7 @@ func TestRedisWasAway(t *testing.T) {
 
 // cable is a way to a server that can be cut: everything on it is lost.
 type cable struct {
-	server *state.Server
+	server *state.Store
 	cut    atomic.Bool
 	conns  atomic.Pointer[[]net.Conn]
 }
@@ -267,11 +267,11 @@ func TestShortOutage(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				server, err := state.StartServer()
+				server, err := state.Open(t.Context(), "", state.Config{})
 				if err != nil {
 					t.Fatal(err)
 				}
-				t.Cleanup(server.Close)
+				t.Cleanup(func() { _ = server.Close() })
 				way := &cable{server: server}
 				b := newBundle(t, func(cfg state.Config) *state.Store {
 					cfg.Dial = way.dial
@@ -326,11 +326,11 @@ func TestOutageUnderLoad(t *testing.T) {
 }
 
 func outageUnderLoad(t *testing.T, random *rand.Rand) {
-	server, err := state.StartServer()
+	server, err := state.Open(t.Context(), "", state.Config{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(server.Close)
+	t.Cleanup(func() { _ = server.Close() })
 	way := &cable{server: server}
 	b := newBundle(t, func(cfg state.Config) *state.Store {
 		cfg.Dial = way.dial
@@ -506,11 +506,11 @@ func (c counted) Write(p []byte) (int, error) {
 func TestSleeps(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		server, err := state.StartServer()
+		server, err := state.Open(t.Context(), "", state.Config{})
 		if err != nil {
 			t.Fatal(err)
 		}
-		t.Cleanup(server.Close)
+		t.Cleanup(func() { _ = server.Close() })
 		var writes atomic.Int64
 		b := newBundle(t, func(cfg state.Config) *state.Store {
 			cfg.Server = server
