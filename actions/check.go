@@ -17,41 +17,39 @@ import (
 	"github.com/google/jsonschema-go/jsonschema"
 )
 
-// MissingError says which required entities a call lacks.
-type MissingError struct {
-	Names []string // in the order of the schema
-	Near  []string // entities given whose names differ only in case
-}
-
-func (e *MissingError) Error() string {
-	text := "missing required entity " + e.Names[0]
-	if len(e.Names) > 1 {
-		text = "missing required entities " + strings.Join(e.Names, ", ")
-	}
-	if len(e.Near) > 0 {
-		text += " (given: " + strings.Join(e.Near, ", ") + "; names are case-sensitive)"
-	}
-	return text
-}
-
-// EntityError says which entity does not fit the action's schema, and how. Its
-// text holds the value; [EntityError.Fault] is the form for logs.
+// EntityError says which required entities a call lacks, or which one does not fit the
+// action's schema, and how. Its text holds the value; [EntityError.Fault] is the form for logs.
 type EntityError struct {
-	Path string // as in order.items[2].size
-	Want string
-	Got  string
+	Missing []string // in the order of the schema; none: one does not fit
+	Path    string   // as in order.items[2].size
+	Want    string
+	Got     string
 
-	place string // Path without what the schema does not name
+	place string   // Path without what the schema does not name
+	near  []string // entities given whose names differ from the missing ones in case alone
 }
 
 func (e *EntityError) Error() string {
-	return fmt.Sprintf("entity %s: want %s, got %s", e.Path, e.Want, e.Got)
+	if e.Missing == nil {
+		return fmt.Sprintf("entity %s: want %s, got %s", e.Path, e.Want, e.Got)
+	}
+	text := e.Fault()
+	if len(e.near) > 0 {
+		text += " (given: " + strings.Join(e.near, ", ") + "; names are case-sensitive)"
+	}
+	return text
 }
 
 // Fault says what was wanted and where, with nothing that the model wrote: a name
 // that the schema does not have is a *.
 func (e *EntityError) Fault() string {
-	return fmt.Sprintf("entity %s: want %s", cmp.Or(e.place, "*"), e.Want)
+	switch len(e.Missing) {
+	case 0:
+		return fmt.Sprintf("entity %s: want %s", cmp.Or(e.place, "*"), e.Want)
+	case 1:
+		return "missing required entity " + e.Missing[0]
+	}
+	return "missing required entities " + strings.Join(e.Missing, ", ")
 }
 
 // within puts the name of what holds the value before the path. named says that the
@@ -75,7 +73,7 @@ func (e *EntityError) within(name string, named bool) *EntityError {
 // A required entity is missing when it is absent, null, blank, or a placeholder
 // such as <list> echoed from a prompt; 0 and false are values. Names are
 // case-sensitive. What [Action.Call] could not decode into the action's Go type does
-// not fit either. The error is a [*MissingError], else an [*EntityError].
+// not fit either. The error is an [*EntityError].
 func (a *Action) Check(entities map[string]any) (map[string]any, error) {
 	return a.check(entities, nil)
 }
@@ -122,18 +120,13 @@ func (a *Action) missing(entities map[string]any) error {
 	if names == nil {
 		return nil
 	}
-	return &MissingError{Names: names, Near: near(names, entities)}
-}
-
-// near returns the entities whose names differ from the missing ones in case.
-func near(missing []string, entities map[string]any) []string {
-	var found []string
+	fault := &EntityError{Missing: names}
 	for _, given := range slices.Sorted(maps.Keys(entities)) {
-		if slices.ContainsFunc(missing, func(name string) bool { return given != name && strings.EqualFold(given, name) }) {
-			found = append(found, given)
+		if slices.ContainsFunc(names, func(name string) bool { return given != name && strings.EqualFold(given, name) }) {
+			fault.near = append(fault.near, given)
 		}
 	}
-	return found
+	return fault
 }
 
 // isMissing reports whether the value of a required entity counts as missing.

@@ -501,8 +501,8 @@ func (p *Provider) read(ctx context.Context, turn *actions.Turn, entities map[st
 	case p.approves(readResource) && approved != u.digest(data):
 		return actions.Result{}, u.changed()
 	case data.Binary:
-		return actions.ObserveUnsaved("The resource is no text and cannot be shown here: " + data.String() +
-			". Actions that take a skill's resource can use it by its name."), nil
+		return actions.Observe("The resource is no text and cannot be shown here: " + data.String() +
+			". Actions that take a skill's resource can use it by its name.").UnlessSaved(), nil
 	}
 	return page(name, unframed(data.String()), strings.TrimSpace(given(entities).text(pageNumber)))
 }
@@ -537,7 +537,7 @@ func page(name, text, which string) (actions.Result, error) {
 	case pages > 1:
 		part += fmt.Sprintf("\n[page %d of %d]", n, pages)
 	}
-	return actions.ObserveUnsaved(part), nil
+	return actions.Observe(part).UnlessSaved(), nil
 }
 
 // pageEnd is where a page ends: where a line does, or else never within a character.

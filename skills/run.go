@@ -112,7 +112,7 @@ func (r sandboxed) Run(ctx context.Context, s *Skill, script Script, arguments a
 	case got.ExitCode != 0:
 		return actions.Fail("%s", strings.TrimSpace(fmt.Sprintf("%s\nScript exited with code %d", text.String(), got.ExitCode))), nil
 	}
-	return actions.ObserveUnsaved(orNone(said)), nil
+	return actions.Observe(orNone(said)).UnlessSaved(), nil
 }
 
 func orNone(said string) string {

@@ -149,16 +149,16 @@ func sameDay(a, b time.Time) bool {
 func short(id string) string { return id[:min(len(id), 5)] }
 
 // waiting are the reminders of the person that may be spoken of here, the next first.
-func waiting(ctx context.Context, turn *actions.Turn) ([]actions.Pending, error) {
+func waiting(ctx context.Context, turn *actions.Turn) ([]actions.Notice, error) {
 	if turn.Notifier == nil {
 		return nil, nil
 	}
 	all, err := turn.Notifier.Notices(ctx, topic)
 	here := &turn.Activity.Conversation
 	if !here.Personal() {
-		all = slices.DeleteFunc(all, func(p actions.Pending) bool {
+		all = slices.DeleteFunc(all, func(p actions.Notice) bool {
 			there := activity.Conversation{}
-			there.ID = p.Conversation
+			there.ID = p.To.Conversation
 			return there.BaseID() != here.BaseID()
 		})
 	}
@@ -177,7 +177,7 @@ func listReminders(ctx context.Context, turn *actions.Turn, _ struct{}) (actions
 }
 
 // list is the reminders as markdown.
-func list(turn *actions.Turn, all []actions.Pending) string {
+func list(turn *actions.Turn, all []actions.Notice) string {
 	now, lines := time.Now(), make([]string, len(all))
 	for i, p := range all {
 		lines[i] = fmt.Sprintf("- %s: %s, %s", short(p.ID), p.Memo, told(p.At.In(turn.Activity.Zone()), now))
@@ -213,8 +213,8 @@ func cancelReminder(ctx context.Context, turn *actions.Turn, in cancelIn) (actio
 }
 
 // meant are the reminders of that id, else those that are about it.
-func meant(all []actions.Pending, wanted string) []actions.Pending {
-	var byID, about []actions.Pending
+func meant(all []actions.Notice, wanted string) []actions.Notice {
+	var byID, about []actions.Notice
 	for _, p := range all {
 		switch memo := strings.ToLower(p.Memo); {
 		case wanted == p.ID, wanted == short(p.ID):

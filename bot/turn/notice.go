@@ -301,8 +301,8 @@ func sendNotice(ctx context.Context, t *Turn) error {
 }
 
 // Notices are what the person of the turn has waiting, see [actions.Notifier].
-func (t notifier) Notices(ctx context.Context, topic string) ([]actions.Pending, error) {
-	var all []actions.Pending
+func (t notifier) Notices(ctx context.Context, topic string) ([]actions.Notice, error) {
+	var all []actions.Notice
 	seen := map[string]bool{}
 	add := func(queues ...state.Key) error {
 		waiting, err := t.engine.inbox.Waiting(ctx, queues...)
@@ -312,7 +312,7 @@ func (t notifier) Notices(ctx context.Context, topic string) ([]actions.Pending,
 				continue
 			}
 			seen[w.ID] = true
-			all = append(all, actions.Pending{ID: w.ID, At: w.Until, Memo: about.Memo, Conversation: about.Conversation})
+			all = append(all, actions.Notice{ID: w.ID, At: w.Until, Memo: about.Memo, To: actions.Recipient{Conversation: about.Conversation}})
 		}
 		return err
 	}
@@ -328,21 +328,21 @@ func (t notifier) Notices(ctx context.Context, topic string) ([]actions.Pending,
 			return add(queues...)
 		})
 	}
-	slices.SortStableFunc(all, func(a, b actions.Pending) int { return a.At.Compare(b.At) })
+	slices.SortStableFunc(all, func(a, b actions.Notice) int { return a.At.Compare(b.At) })
 	return all, err
 }
 
 // Withdraw drops a notice of the person that waits, see [actions.Notifier].
-func (t notifier) Withdraw(ctx context.Context, p actions.Pending) (bool, error) {
-	queue := t.queueAt(p.Conversation)
-	w, err := t.engine.inbox.Find(ctx, queue, p.ID)
+func (t notifier) Withdraw(ctx context.Context, n actions.Notice) (bool, error) {
+	queue := t.queueAt(n.To.Conversation)
+	w, err := t.engine.inbox.Find(ctx, queue, n.ID)
 	if errors.Is(err, inbox.ErrNoRecord) || err == nil && readAbout(w.About).Owner != t.owner() {
 		return false, nil
 	}
 	if err != nil {
 		return false, err
 	}
-	return t.engine.inbox.Drop(ctx, queue, p.ID)
+	return t.engine.inbox.Drop(ctx, queue, n.ID)
 }
 
 // drop drops the records that wait in the queue and are meant.
