@@ -127,10 +127,10 @@ func message(turn *actions.Turn, what string) *activity.Activity {
 func told(at, now time.Time) string {
 	now = now.In(at.Location())
 	form := "on Monday, 2 January 2006 at 15:04"
-	switch {
-	case sameDay(at, now):
+	switch day := at.Format(time.DateOnly); {
+	case day == now.Format(time.DateOnly):
 		form = "today at 15:04"
-	case sameDay(at, now.AddDate(0, 0, 1)):
+	case day == now.AddDate(0, 0, 1).Format(time.DateOnly):
 		form = "tomorrow at 15:04"
 	case at.Year() == now.Year():
 		form = "on Monday, 2 January at 15:04"
@@ -139,10 +139,6 @@ func told(at, now time.Time) string {
 		form += " UTC" // else it is the person's
 	}
 	return at.Format(form)
-}
-
-func sameDay(a, b time.Time) bool {
-	return a.Year() == b.Year() && a.YearDay() == b.YearDay()
 }
 
 // short is the id as people and models are told it.
@@ -212,19 +208,16 @@ func cancelReminder(ctx context.Context, turn *actions.Turn, in cancelIn) (actio
 	return actions.Text("Cancelled the reminder %s: %s.", short(found[0].ID), found[0].Memo), nil
 }
 
-// meant are the reminders of that id, else those that are about it.
+// meant is the reminder of that id, else those that are about it.
 func meant(all []actions.Notice, wanted string) []actions.Notice {
-	var byID, about []actions.Notice
-	for _, p := range all {
-		switch memo := strings.ToLower(p.Memo); {
-		case wanted == p.ID, wanted == short(p.ID):
-			byID = append(byID, p)
-		case strings.Contains(memo, wanted):
-			about = append(about, p)
+	var about []actions.Notice
+	for _, n := range all {
+		if wanted == n.ID || wanted == short(n.ID) {
+			return []actions.Notice{n}
 		}
-	}
-	if len(byID) > 0 {
-		return byID
+		if strings.Contains(strings.ToLower(n.Memo), wanted) {
+			about = append(about, n)
+		}
 	}
 	return about
 }
