@@ -224,7 +224,7 @@ func (x *execution) decided(ctx context.Context, a *Approval) error {
 			x.stand(a)
 		}
 		x.renote(a, "")
-		run.Approved, run.Decided, x.progressed = a.Hash, &DecidedCall{a.Action, true}, true
+		run.Approved, run.Decided, x.progressed = a.Hash, &decidedCall{a.Action, true}, true
 	case x.owesAfter():
 		return x.goOnWithout(ctx, a)
 	default:
@@ -258,7 +258,7 @@ func (x *execution) goOnWithout(ctx context.Context, a *Approval) error {
 	run := x.rec.Run
 	x.renote(a, "")
 	run.Steps++
-	run.Decided = &DecidedCall{Action: a.Action}
+	run.Decided = &decidedCall{Action: a.Action}
 	c := x.check(run.Progress.Next)
 	c.result = actions.Fail("a person rejected it")
 	x.record(&c)

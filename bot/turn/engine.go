@@ -524,7 +524,7 @@ func (e *Engine) NewTurn(a *activity.Activity, raw []byte, trusted, awaited bool
 	t := e.newTurn(a)
 	rec := Record{
 		ID: strings.ToLower(crand.Text()[:idLen]), Accepted: time.Now().UTC(), Phase: planning,
-		Activity: raw, Caller: Caller{ID: a.CallerID, Trusted: trusted}, Awaited: awaited,
+		Activity: raw, Caller: caller{ID: a.CallerID, Trusted: trusted}, Awaited: awaited,
 	}
 	if a.DeliveryMode == activity.ExpectReplies && a.Type != activity.Invoke {
 		rec.Awaited, rec.Answer = true, &Answer{Activities: []jsontext.Value{}}

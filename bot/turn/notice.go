@@ -39,10 +39,10 @@ const (
 
 // waitAbout is what the inbox lists of a record that waits.
 type waitAbout struct {
-	For   For    `json:"for"`
-	Owner string `json:"owner,omitempty"` // who asked for it
-	Topic string `json:"topic,omitempty"` // of a notice
-	Memo  string `json:"memo,omitempty"`
+	For   waitKind `json:"for"`
+	Owner string   `json:"owner,omitempty"` // who asked for it
+	Topic string   `json:"topic,omitempty"` // of a notice
+	Memo  string   `json:"memo,omitempty"`
 	// Reason is why an operator has to look, of a dead letter.
 	Reason string `json:"reason,omitempty"`
 	// Conversation is where it goes, of a notice.
@@ -93,7 +93,7 @@ func (t notifier) Notify(ctx context.Context, n actions.Notice) (id string, err 
 		p.To.Channel, p.To.Bot, p.To.Caller = here.Channel, here.Bot, here.Caller
 	}
 	if p.To.Conversation != "" && t.Conversation != nil && keyOf(p.To) == t.Conversation.Key() {
-		p.known, p.own = *state.Of[Reference](t.Conversation), t.Activity.Conversation.Personal()
+		p.known, p.own = *state.Of[reference](t.Conversation), t.Activity.Conversation.Personal()
 	}
 	return t.engine.notify(ctx, p)
 }
@@ -103,7 +103,7 @@ type post struct {
 	actions.Notice
 	owner   string // who may withdraw it; "": nobody
 	attempt string // key of the call of an action that sends it; "": none does
-	known   Reference
+	known   reference
 	own     bool // it goes to where the owner asked for it, in a conversation with nobody else
 }
 
@@ -135,14 +135,14 @@ func (e *Engine) address(ctx context.Context, p *post) error {
 			return actions.ErrUnknownRecipient
 		}
 	}
-	if p.known == (Reference{}) {
+	if p.known == (reference{}) {
 		docs, err := e.cfg.Store.Load(ctx, keyOf(p.To))
 		if err != nil {
 			return err
 		}
-		p.known = *state.Of[Reference](docs[0])
+		p.known = *state.Of[reference](docs[0])
 	}
-	if p.known == (Reference{}) {
+	if p.known == (reference{}) {
 		return actions.ErrUnknownRecipient
 	}
 	if why := p.known.usable(e.cfg.Channel); why != "" {
@@ -164,7 +164,7 @@ func (e *Engine) keep(ctx context.Context, p *post) (string, error) {
 		return "", err
 	}
 	entry, key := inbox.Entry{Queue: queueOf(a)}, p.key(messages)
-	t.rec.Notice = &Pending{Messages: messages, Known: p.known, Keyed: key != ""}
+	t.rec.Notice = &pendingNotice{Messages: messages, Known: p.known, Keyed: key != ""}
 	t.rec.Trace = traceparent(ctx)
 	if key != "" {
 		t.rec.ID = noticeID(entry.Queue, key)
@@ -266,8 +266,8 @@ type sentNotices struct {
 // sendNotice is the handler of a notice: it sends what the notice is there for, to the
 // conversation as that is known now.
 func sendNotice(ctx context.Context, t *Turn) error {
-	known := *state.Of[Reference](t.Conversation)
-	if known == (Reference{}) {
+	known := *state.Of[reference](t.Conversation)
+	if known == (reference{}) {
 		known = t.rec.Notice.Known
 	}
 	if why := known.usable(t.engine.cfg.Channel); why != "" {

@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -32,17 +34,17 @@ type Record struct {
 
 	// Activity is what the turn answers. Of a notice, it stands for the conversation.
 	Activity jsontext.Value `json:"activity"`
-	Caller   Caller         `json:"caller,omitzero"`
+	Caller   caller         `json:"caller,omitzero"`
 	// Text is what to plan for, where that is not what the activity says: a person
 	// clicked a button of the help, or named a skill.
 	Text string `json:"text,omitempty"`
 
-	Phase  Phase     `json:"phase"`
-	Run    *Run      `json:"run,omitempty"`    // of a turn that plans
-	Outbox []Message `json:"outbox,omitempty"` // what is to be sent, in order
-	Sent   []string  `json:"sent,omitempty"`   // ids that the channel gave to what was sent; "" where it gave none
-	Wait   *Wait     `json:"wait,omitempty"`
-	Notice *Pending  `json:"notice,omitempty"` // of a turn that answers nothing
+	Phase  phase          `json:"phase"`
+	Run    *Run           `json:"run,omitempty"`    // of a turn that plans
+	Outbox []outgoing     `json:"outbox,omitempty"` // what is to be sent, in order
+	Sent   []string       `json:"sent,omitempty"`   // ids that the channel gave to what was sent; "" where it gave none
+	Wait   *Wait          `json:"wait,omitempty"`
+	Notice *pendingNotice `json:"notice,omitempty"` // of a turn that answers nothing
 
 	// Awaited says that an HTTP request waits for Answer.
 	Awaited bool    `json:"awaited,omitzero"`
@@ -51,21 +53,21 @@ type Record struct {
 	Remembered bool `json:"remembered,omitzero"`
 }
 
-// Phase says how far a record is.
-type Phase string
+// phase says how far a record is.
+type phase string
 
 // The phases. A new record is planning; one that is done or failed leaves the inbox.
 const (
-	planning Phase = "planning" // the route's handler, by default the planner, has to say what to do
-	running  Phase = "running"  // the commands of a plan
-	sending  Phase = "sending"  // what is in the outbox
-	waiting  Phase = "waiting"  // see Wait
-	done     Phase = "done"
-	failed   Phase = "failed"
+	planning phase = "planning" // the route's handler, by default the planner, has to say what to do
+	running  phase = "running"  // the commands of a plan
+	sending  phase = "sending"  // what is in the outbox
+	waiting  phase = "waiting"  // see Wait
+	done     phase = "done"
+	failed   phase = "failed"
 )
 
-// Caller is who delivered the activity.
-type Caller struct {
+// caller is who delivered the activity.
+type caller struct {
 	// ID is as [activity.Activity.CallerID] has it; "": the channel.
 	ID string `json:"id,omitempty"`
 	// Trusted says that the caller has proved the activity's serviceUrl: the bot's token
@@ -89,46 +91,48 @@ type Run struct {
 	Usage    actions.Usage             `json:"usage"`
 	Asked    int                       `json:"asked,omitempty"`    // approvals so far
 	Same     map[string]int            `json:"same,omitempty"`     // how often each call was made, by its hash
-	Decided  *DecidedCall              `json:"decided,omitempty"`  // the call that a person decided about last
+	Decided  *decidedCall              `json:"decided,omitempty"`  // the call that a person decided about last
 	Approved string                    `json:"approved,omitempty"` // hash of the next call, which a person approved
 	Temp     map[string]jsontext.Value `json:"temp,omitempty"`     // values of the turn's temporary state
 }
 
-// DecidedCall is a call that a person approved or rejected.
-type DecidedCall struct {
+// decidedCall is a call that a person approved or rejected.
+type decidedCall struct {
 	Action   string `json:"action"`
 	Approved bool   `json:"approved,omitzero"`
 }
 
-// Message is one message of the outbox.
-type Message struct {
+// outgoing is one message of the outbox.
+type outgoing struct {
 	Activity jsontext.Value `json:"activity"`
 	// Unanswered is how often the whole message was written and no answer came. Only an
 	// attempt that is over counts: a process that was killed tells nothing of what it sent.
 	Unanswered int       `json:"unanswered,omitempty"`
 	Away       time.Time `json:"away,omitzero"` // since when the channel has not taken it
+
+	decoded *activity.Activity // Activity, where this process made it
 }
 
 // Wait says what a record waits for.
 type Wait struct {
-	For   For       `json:"for"`
+	For   waitKind  `json:"for"`
 	Until time.Time `json:"until,omitzero"` // when it goes on by itself; zero: it does not
-	Then  Phase     `json:"then"`           // the phase it goes on with
+	Then  phase     `json:"then"`           // the phase it goes on with
 	// Reason is why an operator has to look, of a dead letter.
 	Reason   string    `json:"reason,omitempty"`
 	Approval *Approval `json:"approval,omitempty"`
 }
 
-// For is what a record waits for.
-type For string
+// waitKind is what a record waits for.
+type waitKind string
 
 // What a record may wait for. A channel that is away is the one wait that keeps its place
 // in the queue: replies stay in order.
 const (
-	forApproval For = "approval"
-	forTime     For = "time"
-	forChannel  For = "channel"
-	forOperator For = "operator" // a dead letter
+	forApproval waitKind = "approval"
+	forTime     waitKind = "time"
+	forChannel  waitKind = "channel"
+	forOperator waitKind = "operator" // a dead letter
 )
 
 // Approval is a call that a person has to approve, and the decision.
@@ -154,12 +158,12 @@ type Decision struct {
 	Click    string    `json:"click,omitempty"` // the activity that said so
 }
 
-// Pending is what is kept of a notice until it is sent.
-type Pending struct {
+// pendingNotice is what is kept of a notice until it is sent.
+type pendingNotice struct {
 	Messages []jsontext.Value `json:"messages"`
 	// Known is the conversation as it was known when the notice was kept: its state may
 	// be gone by the time that the notice is due.
-	Known Reference `json:"known"`
+	Known reference `json:"known"`
 	Due   time.Time `json:"due,omitzero"`   // in the zone that people are told it in
 	Keyed bool      `json:"keyed,omitzero"` // the record's id stands for the notice's key
 }
@@ -189,34 +193,34 @@ func (r *Record) Encode() ([]byte, error) {
 // Decode reads what Encode wrote. With an error, which wraps [ErrRecord], the record has
 // what could be read: where its version is another one, only what names it.
 func Decode(raw []byte) (Record, error) {
+	var r Record
+	dec := json.NewDecoder(bytes.NewReader(raw))
+	dec.UseNumber() // plans keep numbers as they were written
+	err := dec.Decode(&r)
+	if err == nil && r.Version == recordVersion {
+		err = r.check()
+	}
+	if err == nil && r.Version == recordVersion {
+		return r, nil
+	}
 	var head struct {
 		Version  int            `json:"v"`
 		ID       string         `json:"id"`
 		Accepted time.Time      `json:"accepted"`
 		Activity jsontext.Value `json:"activity"`
-		Caller   Caller         `json:"caller"`
+		Caller   caller         `json:"caller"`
 		Awaited  bool           `json:"awaited"`
 	}
-	if err := json.Unmarshal(raw, &head); err != nil {
+	if json.Unmarshal(raw, &head) != nil {
 		return Record{}, fmt.Errorf("%w: it is no JSON object", ErrRecord)
 	}
-	partly := Record{
+	if head.Version != recordVersion {
+		err = fmt.Errorf("it has version %d, this program knows %d", head.Version, recordVersion)
+	}
+	return Record{
 		Version: head.Version, ID: head.ID, Accepted: head.Accepted, Activity: head.Activity,
 		Caller: head.Caller, Awaited: head.Awaited, Phase: failed,
-	}
-	if head.Version != recordVersion {
-		return partly, fmt.Errorf("%w: it has version %d, this program knows %d", ErrRecord, head.Version, recordVersion)
-	}
-	var r Record
-	dec := json.NewDecoder(bytes.NewReader(raw))
-	dec.UseNumber() // plans keep numbers as they were written
-	if err := dec.Decode(&r); err != nil {
-		return partly, fmt.Errorf("%w: %w", ErrRecord, err)
-	}
-	if err := r.check(); err != nil {
-		return partly, fmt.Errorf("%w: %w", ErrRecord, err)
-	}
-	return r, nil
+	}, fmt.Errorf("%w: %w", ErrRecord, err)
 }
 
 // check finds what would make no sense to go on with.
@@ -244,6 +248,15 @@ func (r *Record) check() error {
 			len(run.Progress.Plan.Commands), run.Progress.Next, run.InFlight, len(run.Rounds))
 	}
 	return nil
+}
+
+// atPlan returns a copy of the record, of a turn whose plan has just begun.
+func (r *Record) atPlan() *Record {
+	rec, run := *r, *r.Run
+	run.Progress = run.Progress.Plan.Start(nil)
+	run.Rounds, run.Executed, run.Same = slices.Clone(run.Rounds), slices.Clip(run.Executed), maps.Clone(run.Same)
+	rec.Run = &run
+	return &rec
 }
 
 // Read returns the activity that the turn answers, with its caller.

@@ -63,12 +63,15 @@ func (x *execution) nextPlan(ctx context.Context) error {
 	}
 	run.Progress = p.Start(nil)
 	x.Rounds = append(x.Rounds, actions.Round{Preface: p.Preface})
-	if x.outside {
-		return nil // what was done is not to be done again
+	if x.progressed {
+		return nil // a rerun begins before what was done
+	}
+	if err := x.gather(); err != nil {
+		return err
 	}
 	x.rec.Phase = running
-	x.base, err = x.encode()
-	return err
+	x.base = x.rec.atPlan()
+	return nil
 }
 
 // askPlanner lets the planner make a plan, within the hook around it.

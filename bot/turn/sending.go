@@ -72,7 +72,10 @@ func (o *outbox) empty(ctx context.Context) error {
 			}
 		}
 		first := &o.rec.Outbox[0]
-		m, err := activity.Decode(first.Activity)
+		m, err := first.decoded, error(nil)
+		if m == nil {
+			m, err = activity.Decode(first.Activity)
+		}
 		if err != nil {
 			return &deadLetter{reason: "its messages cannot be read", err: err}
 		}

@@ -128,16 +128,16 @@ func (t *Turn) needHistory() error {
 
 // reload goes back to the last save, or the last plan, with state as it is now.
 func (t *Turn) reload(ctx context.Context) error {
-	base := t.base
-	if base == nil {
-		base = t.lease.Record()
+	if base := t.base; base != nil {
+		t.use(*base.atPlan())
+		t.base = base
+		return t.load(ctx)
 	}
-	rec, err := Decode(base)
+	rec, err := Decode(t.lease.Record())
 	if err != nil {
 		return &deadLetter{reason: err.Error()}
 	}
 	t.use(rec)
-	t.base = base
 	return t.load(ctx)
 }
 
@@ -171,20 +171,30 @@ func (t *Turn) save(ctx context.Context) (err error) {
 
 // encode writes the record as it is now.
 func (t *Turn) encode() ([]byte, error) {
-	if run := t.rec.Run; run != nil {
-		run.Rounds, run.Usage, run.Temp = t.Rounds, t.Usage, nil
-		for _, name := range t.Temp.Names() {
-			raw, err := t.Temp.JSON(name)
-			if err != nil {
-				return nil, err
-			}
-			if run.Temp == nil {
-				run.Temp = map[string]jsontext.Value{}
-			}
-			run.Temp[name] = raw
-		}
+	if err := t.gather(); err != nil {
+		return nil, err
 	}
 	return t.rec.Encode()
+}
+
+// gather brings into the record what actions have of the turn.
+func (t *Turn) gather() error {
+	run := t.rec.Run
+	if run == nil {
+		return nil
+	}
+	run.Rounds, run.Usage, run.Temp = t.Rounds, t.Usage, nil
+	for _, name := range t.Temp.Names() {
+		raw, err := t.Temp.JSON(name)
+		if err != nil {
+			return err
+		}
+		if run.Temp == nil {
+			run.Temp = map[string]jsontext.Value{}
+		}
+		run.Temp[name] = raw
+	}
+	return nil
 }
 
 // merging writes again, as long as somebody else changed other values of the same
@@ -277,10 +287,10 @@ func (t *Turn) takeBack() {
 	t.rec.Remembered = false
 }
 
-// Reference is where a conversation is continued when nobody has just spoken there, as its
+// reference is where a conversation is continued when nobody has just spoken there, as its
 // last activity said. It is part of the conversation's state, whose key holds the channel,
 // the bot and the id.
-type Reference struct {
+type reference struct {
 	ServiceURL string `json:"url,omitempty"`
 	Type       string `json:"type,omitempty"`
 	IsGroup    bool   `json:"group,omitzero"`
@@ -325,21 +335,21 @@ func (t *Turn) noteReference() {
 	}
 	c := &a.Conversation
 	tenant, _ := a.Tenant()
-	now := Reference{ServiceURL: a.ServiceURL, Type: c.ConversationType, IsGroup: c.IsGroup, Tenant: tenant, Signed: t.rec.Caller.Trusted}
+	now := reference{ServiceURL: a.ServiceURL, Type: c.ConversationType, IsGroup: c.IsGroup, Tenant: tenant, Signed: t.rec.Caller.Trusted}
 	if c.Personal() && !a.FromBot() {
 		now.Person = a.From.ID
 		if t.home != nil {
 			state.Of[home](t.home).Conversation = c.ID
 		}
 	}
-	*state.Of[Reference](t.Conversation) = now
+	*state.Of[reference](t.Conversation) = now
 }
 
 // Removed notes that the bot was taken out of the conversation: nothing can be sent there
 // until something comes from there.
-func (t *Turn) Removed() { state.Of[Reference](t.Conversation).die("the bot was taken out") }
+func (t *Turn) Removed() { state.Of[reference](t.Conversation).die("the bot was taken out") }
 
-func (r *Reference) die(why string) {
+func (r *reference) die(why string) {
 	r.Dead, r.Why = time.Now().UTC().Truncate(time.Second), why
 }
 
@@ -351,7 +361,7 @@ func (t *Turn) retire(ctx context.Context, err error) {
 		return
 	}
 	zerolog.Ctx(ctx).Warn().Str("reason", why).Msg("the bot cannot speak here any more")
-	state.Of[Reference](t.Conversation).die(why)
+	state.Of[reference](t.Conversation).die(why)
 	if err := t.save(ctx); err != nil {
 		zerolog.Ctx(ctx).Warn().Err(err).Msg("that was not saved")
 	}
@@ -374,7 +384,7 @@ func deadly(err error) string {
 }
 
 // usable says why nothing can be sent there, or "".
-func (r *Reference) usable(channel Channel) string {
+func (r *reference) usable(channel Channel) string {
 	switch {
 	case !r.Dead.IsZero():
 		return "since " + r.Dead.Format(time.RFC3339) + ": " + r.Why
@@ -385,7 +395,7 @@ func (r *Reference) usable(channel Channel) string {
 }
 
 // in makes an activity of the conversation, as if it came from there.
-func (r *Reference) in(to actions.Recipient) *activity.Activity {
+func (r *reference) in(to actions.Recipient) *activity.Activity {
 	a := &activity.Activity{
 		Type: activity.Event, Name: "notice", ChannelID: to.Channel, ServiceURL: r.ServiceURL,
 		From: activity.NewAccount(r.Person, ""), Recipient: activity.NewAccount(to.Bot, ""),

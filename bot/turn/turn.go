@@ -51,7 +51,7 @@ type Turn struct {
 	resumed    bool // it goes on after an approval
 
 	texts     []string // what is being sent of a plan
-	base      []byte   // the record to begin at again; nil: the one that was saved last
+	base      *Record  // the record to begin at again; nil: the one that was saved last
 	kept      []string // actions that were done for good
 	fresh     []string // actions that changed state which is not saved
 	uncertain []string // actions of which nobody knows whether they were done
@@ -583,7 +583,7 @@ func (t *Turn) use(rec Record) {
 		t.Temp = state.ScopeOf(run.Temp)
 	}
 	if !rec.Caller.Trusted && t.Activity.ServiceURL != "" && t.engine.cfg.Channel.Identified() {
-		t.Log().Warn().Msg("nobody vouches for the serviceUrl: nothing is sent there")
+		t.Log().Warn().Msg("no signed token names this serviceUrl, so nothing is sent there")
 		t.Activity.ServiceURL = ""
 	}
 }
@@ -709,14 +709,14 @@ func (t *Turn) put(ctx context.Context, texts ...string) error {
 // putAll has the loop save and then send the messages. texts are what the hook AfterSay is
 // told of them.
 func (t *Turn) putAll(texts []string, messages []*activity.Activity) error {
-	t.rec.Outbox = make([]Message, len(messages))
+	t.rec.Outbox = make([]outgoing, len(messages))
 	for i, m := range messages {
 		raw, err := m.Encode()
 		if err != nil {
 			t.rec.Outbox = nil
 			return fmt.Errorf("send: %w", err)
 		}
-		t.rec.Outbox[i].Activity = raw
+		t.rec.Outbox[i] = outgoing{Activity: raw, decoded: m}
 	}
 	if run := t.rec.Run; run != nil {
 		run.InFlight = 0
