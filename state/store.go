@@ -21,6 +21,7 @@ package state
 import (
 	"cmp"
 	"context"
+	"crypto/rand"
 	_ "embed" // a script
 	"errors"
 	"fmt"
@@ -454,18 +455,14 @@ func (s *Store) Join(ctx context.Context, set Key, member string) error {
 	if err := set.Err(); err != nil {
 		return fmt.Errorf("join a set: %w", err)
 	}
-	err := s.try(ctx, "join a set", s.JoinCalls(set, member)...)
-	if rdb.IsWrongType(err) { // what is not ours would be in the way for ever
-		err = s.try(ctx, "join a set", append([]*rdb.Call{rdb.Plain("del", set.name)}, s.JoinCalls(set, member)...)...)
-	}
-	return err
+	return s.try(ctx, "join a set", s.JoinCalls(set, member)...)
 }
 
 // JoinCalls are the calls of [Store.Join], as part of a round trip. For package inbox.
-// A set is a hash of each member to how often it joined.
+// A set is a hash of each member to a text that its last Join made up.
 func (s *Store) JoinCalls(set Key, member string) []*rdb.Call {
 	return []*rdb.Call{
-		rdb.Plain("hincrby", set.name, member, 1),
+		rdb.Plain("hset", set.name, member, rand.Text()[:8]),
 		rdb.Plain("pexpire", set.name, s.cfg.TTL.Milliseconds()),
 	}
 }
@@ -492,7 +489,7 @@ func (s *Store) Members(ctx context.Context, set Key, each func(members []string
 	return s.scan(ctx, set, func(members, _ []string) error { return each(members) })
 }
 
-// scan hands members to each, and how often each of them joined.
+// scan hands members to each, and what the last Join of each made up.
 func (s *Store) scan(ctx context.Context, set Key, each func(members, joined []string) error) error {
 	const doing = "read a set"
 	if err := set.Err(); err != nil {
