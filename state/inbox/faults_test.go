@@ -114,7 +114,7 @@ func TestRoundTrips(t *testing.T) {
 	if !receipt.Joined {
 		t.Error("not joined")
 	}
-	w.did(t, "accept", 1, "evalsha getrange getrange hincrby pexpire")
+	w.did(t, "accept", 1, "evalsha getrange getrange hset pexpire")
 	l, scopes := receipt.Lease, receipt.Scopes
 	save := func() {
 		t.Helper()
