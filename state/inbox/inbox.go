@@ -508,6 +508,13 @@ func (i *Inbox) Claim(ctx context.Context, q state.Key) (*Lease, error) {
 	return l, nil
 }
 
+// lease notes that this replica has a queue, since a request was sent.
+func (i *Inbox) lease(q state.Key, owner, id string, record []byte, sent time.Duration) *Lease {
+	l := &Lease{in: i, queue: q, owner: owner, id: id, record: record}
+	i.leases.add(l, sent)
+	return l
+}
+
 // Waiting is a record that waits.
 type Waiting struct {
 	Queue state.Key

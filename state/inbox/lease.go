@@ -45,13 +45,6 @@ type Lease struct {
 	onLost  func()       // the same
 }
 
-// lease notes that this replica has a queue, since a request was sent.
-func (i *Inbox) lease(q state.Key, owner, id string, record []byte, sent time.Duration) *Lease {
-	l := &Lease{in: i, queue: q, owner: owner, id: id, record: record}
-	i.leases.add(l, sent)
-	return l
-}
-
 // Queue is the queue that is held.
 func (l *Lease) Queue() state.Key { return l.queue }
 
