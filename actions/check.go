@@ -17,49 +17,49 @@ import (
 	"github.com/google/jsonschema-go/jsonschema"
 )
 
-// MissingError says which required entities a call lacks.
-type MissingError struct {
-	Names []string // in the order of the schema
-	Near  []string // entities given whose names differ only in case
-}
-
-func (e *MissingError) Error() string {
-	text := "missing required " + plural("entity", "entities", len(e.Names)) + " " + strings.Join(e.Names, ", ")
-	if len(e.Near) > 0 {
-		text += " (given: " + strings.Join(e.Near, ", ") + "; names are case-sensitive)"
-	}
-	return text
-}
-
-// EntityError says which entity does not fit the action's schema, and how. Its
-// text holds the value; [EntityError.Fault] is the form for logs.
+// EntityError says which required entities a call lacks, or which one does not fit the
+// action's schema, and how. Its text holds the value; [EntityError.Fault] is the form for logs.
 type EntityError struct {
-	Path string // as in order.items[2].size
-	Want string
-	Got  string
+	Missing []string // in the order of the schema; none: one does not fit
+	Path    string   // as in order.items[2].size
+	Want    string
+	Got     string
 
-	place string // Path without what the schema does not name
+	place string   // Path without what the schema does not name
+	near  []string // entities given whose names differ from the missing ones in case alone
 }
 
 func (e *EntityError) Error() string {
-	return fmt.Sprintf("entity %s: want %s, got %s", e.Path, e.Want, e.Got)
+	if e.Missing == nil {
+		return fmt.Sprintf("entity %s: want %s, got %s", e.Path, e.Want, e.Got)
+	}
+	text := e.Fault()
+	if len(e.near) > 0 {
+		text += " (given: " + strings.Join(e.near, ", ") + "; names are case-sensitive)"
+	}
+	return text
 }
 
 // Fault says what was wanted and where, with nothing that the model wrote: a name
 // that the schema does not have is a *.
 func (e *EntityError) Fault() string {
-	return fmt.Sprintf("entity %s: want %s", cmp.Or(e.place, "*"), e.Want)
+	switch len(e.Missing) {
+	case 0:
+		return fmt.Sprintf("entity %s: want %s", cmp.Or(e.place, "*"), e.Want)
+	case 1:
+		return "missing required entity " + e.Missing[0]
+	}
+	return "missing required entities " + strings.Join(e.Missing, ", ")
 }
 
-// within puts the name of what holds the value before the path.
-func (e *EntityError) within(name string) *EntityError {
-	e.Path, e.place = join(name, e.Path), join(name, e.place)
-	return e
-}
-
-// withinUnnamed is within, for a name that the schema does not have.
-func (e *EntityError) withinUnnamed(name string) *EntityError {
-	e.Path, e.place = join(name, e.Path), join("*", e.place)
+// within puts the name of what holds the value before the path. named says that the
+// schema has that name.
+func (e *EntityError) within(name string, named bool) *EntityError {
+	e.Path = join(name, e.Path)
+	if !named {
+		name = "*"
+	}
+	e.place = join(name, e.place)
 	return e
 }
 
@@ -73,75 +73,60 @@ func (e *EntityError) withinUnnamed(name string) *EntityError {
 // A required entity is missing when it is absent, null, blank, or a placeholder
 // such as <list> echoed from a prompt; 0 and false are values. Names are
 // case-sensitive. What [Action.Call] could not decode into the action's Go type does
-// not fit either. The error is a [*MissingError], else an [*EntityError].
+// not fit either. The error is an [*EntityError].
 func (a *Action) Check(entities map[string]any) (map[string]any, error) {
-	if err := a.missing(entities); err != nil {
-		return nil, err
-	}
-	c := checker{root: a.Schema}
-	checked, err := c.entities(entities)
-	if err != nil {
-		return nil, err
-	}
-	if err := a.tryDecode(checked); err != nil {
-		return nil, err
-	}
-	return checked, nil
-}
-
-// tryDecode takes out what the bot fills in itself, and finds what cannot be
-// decoded.
-func (a *Action) tryDecode(checked map[string]any) error {
-	for _, h := range a.hosts {
-		delete(checked, h.key)
-	}
-	if a.decodes == nil {
-		return nil
-	}
-	return a.decodes(checked)
+	return a.check(entities, nil)
 }
 
 // CheckBefore checks entities as [Action.Check] does, before they are final:
 // strings for which later returns true will be replaced, so any type may come of
-// them. A nil later is never true.
+// them.
 func (a *Action) CheckBefore(entities map[string]any, later func(text string) bool) error {
+	_, err := a.check(entities, later)
+	return err
+}
+
+func (a *Action) check(entities map[string]any, later func(string) bool) (map[string]any, error) {
 	if err := a.missing(entities); err != nil {
-		return err
+		return nil, err
 	}
 	c := checker{root: a.Schema, later: later}
-	checked, err := c.entities(entities)
-	if err != nil {
-		return err
+	checked, open, fault := c.fitObject(a.Schema, entities)
+	if fault != nil {
+		return nil, fault
 	}
-	return a.tryDecode(checked)
+	for _, name := range open { // it cannot be decoded yet
+		delete(checked, name)
+	}
+	for _, h := range a.hosts { // the bot fills it in
+		delete(checked, h.key)
+	}
+	if a.decodes != nil {
+		if err := a.decodes(checked); err != nil {
+			return nil, err
+		}
+	}
+	return checked, nil
 }
 
 // missing finds the required entities that are not there.
 func (a *Action) missing(entities map[string]any) error {
 	var names []string
 	for _, name := range a.Schema.Required {
-		if property := a.Schema.Properties[name]; property != nil && property.Default != nil {
-			continue
-		}
-		if value, ok := entities[name]; !ok || isMissing(name, value) {
+		if value := entities[name]; isMissing(name, value) && !hasDefault(a.Schema, name) {
 			names = append(names, name)
 		}
 	}
 	if names == nil {
 		return nil
 	}
-	return &MissingError{Names: names, Near: near(names, entities)}
-}
-
-// near returns the entities whose names differ from the missing ones in case.
-func near(missing []string, entities map[string]any) []string {
-	var found []string
+	fault := &EntityError{Missing: names}
 	for _, given := range slices.Sorted(maps.Keys(entities)) {
-		if slices.ContainsFunc(missing, func(name string) bool { return given != name && strings.EqualFold(given, name) }) {
-			found = append(found, given)
+		if slices.ContainsFunc(names, func(name string) bool { return given != name && strings.EqualFold(given, name) }) {
+			fault.near = append(fault.near, given)
 		}
 	}
-	return found
+	return fault
 }
 
 // isMissing reports whether the value of a required entity counts as missing.
@@ -159,50 +144,11 @@ func isMissing(name string, value any) bool {
 // isPlaceholder reports whether text is what a prompt writes in the place of an
 // entity: its own name in angle brackets, or one of the words of all prompts.
 func isPlaceholder(name, text string) bool {
-	inner, ok := strings.CutPrefix(text, "<")
-	if !ok {
+	if !strings.HasPrefix(text, "<") || !strings.HasSuffix(text, ">") {
 		return false
 	}
-	if inner, ok = strings.CutSuffix(inner, ">"); !ok {
-		return false
-	}
-	inner = strings.TrimSpace(inner)
-	for _, word := range [...]string{name, "value", "name", "text"} {
-		if strings.EqualFold(inner, word) {
-			return true
-		}
-	}
-	return false
-}
-
-// entities checks the entities of a call. Unlike in the objects within them, null
-// counts as absent though they are required. The copy is without those in which
-// something is not final.
-func (c *checker) entities(entities map[string]any) (map[string]any, *EntityError) {
-	checked := make(map[string]any, len(entities))
-	var fault *EntityError
-	for name, value := range entities {
-		property := c.root.Properties[name]
-		if value == nil && nullIsAbsent(c.root, name) {
-			continue
-		}
-		c.open = false
-		fitted, err := c.fit(property, value)
-		if err != nil {
-			err = err.within(name)
-			if fault == nil || err.Path < fault.Path {
-				fault = err // the same one each time, whatever the order of the map
-			}
-		}
-		if !c.open {
-			checked[name] = fitted
-		}
-	}
-	if fault != nil {
-		return nil, fault
-	}
-	c.defaults(c.root, checked)
-	return checked, nil
+	inner := strings.TrimSpace(strings.Trim(text, "<>"))
+	return slices.ContainsFunc([]string{name, "value", "name", "text"}, func(word string) bool { return strings.EqualFold(inner, word) })
 }
 
 // defaults fills in the defaults of what object does not have.
@@ -223,13 +169,6 @@ func join(name, rest string) string {
 		return name + rest
 	}
 	return name + "." + rest
-}
-
-func plural(one, many string, n int) string {
-	if n == 1 {
-		return one
-	}
-	return many
 }
 
 // describe shows a value in a fault, cut short.
@@ -296,7 +235,7 @@ func (c *checker) fit(schema *jsonschema.Schema, value any) (any, *EntityError) 
 	case []any:
 		fitted, err = c.fitItems(schema, contents)
 	case map[string]any:
-		fitted, err = c.fitObject(schema, contents)
+		fitted, _, err = c.fitObject(schema, contents)
 	}
 	if err != nil {
 		return value, err
@@ -330,10 +269,8 @@ func typesOf(schema *jsonschema.Schema) []string {
 
 // hasType reports whether schema allows a type; one without types allows all.
 func hasType(schema *jsonschema.Schema, name string) bool {
-	if schema.Type != "" {
-		return schema.Type == name
-	}
-	return schema.Types == nil || slices.Contains(schema.Types, name)
+	types := typesOf(schema)
+	return types == nil || slices.Contains(types, name)
 }
 
 // fitType checks the type of value, and converts it when nothing is lost by it.
@@ -537,58 +474,55 @@ func (c *checker) fitItems(schema *jsonschema.Schema, list []any) (any, *EntityE
 	for i, item := range list {
 		var err *EntityError
 		if fitted[i], err = c.fit(schema.Items, item); err != nil {
-			return nil, err.within("[" + strconv.Itoa(i) + "]")
+			return nil, err.within("["+strconv.Itoa(i)+"]", true)
 		}
 	}
 	return fitted, nil
 }
 
-// fitObject fits an object within the entities. One that schema does not allow
-// to have more properties than it names keeps them all the same, as the entities
-// themselves do. Null that says that a property is absent is as good as none: models
-// that have to name every property write it so.
-func (c *checker) fitObject(schema *jsonschema.Schema, object map[string]any) (any, *EntityError) {
+// fitObject fits an object, and names the properties in which something is open. One that
+// schema does not allow to have more properties than it names keeps them all the same. Null
+// that says that a property is absent is as good as none: models that have to name every
+// property write it so.
+func (c *checker) fitObject(schema *jsonschema.Schema, object map[string]any) (fitted map[string]any, open []string, fault *EntityError) {
 	for _, name := range schema.Required {
 		if _, given := object[name]; !given && !hasDefault(schema, name) {
-			return nil, (&EntityError{Want: "a value", Got: "none"}).within(name)
+			return nil, nil, (&EntityError{Want: "a value", Got: "none"}).within(name, true)
 		}
 	}
-	fitted := make(map[string]any, len(object))
-	var fault *EntityError
+	before := c.open
+	fitted = make(map[string]any, len(object))
 	for name, value := range object {
 		if value == nil && nullIsAbsent(schema, name) {
 			continue
 		}
-		property, within := schema.Properties[name], (*EntityError).within
+		property, named := schema.Properties[name]
 		if property == nil {
-			property, within = additional(schema), (*EntityError).withinUnnamed
+			property = additional(schema)
 		}
+		c.open = false
 		var err *EntityError
 		if fitted[name], err = c.fit(property, value); err != nil {
-			err = within(err, name)
+			err = err.within(name, named)
 			if fault == nil || err.Path < fault.Path {
-				fault = err
+				fault = err // the same one each time, whatever the order of the map
 			}
 		}
+		if c.open {
+			open, before = append(open, name), true
+		}
 	}
-	if fault != nil {
-		return nil, fault
-	}
+	c.open = before
 	c.defaults(schema, fitted)
-	return fitted, nil
+	return fitted, open, fault
 }
 
 // nullIsAbsent reports whether null says that a property is not there: where a
 // default is, and where it may be left out and null is no value of it.
 func nullIsAbsent(schema *jsonschema.Schema, name string) bool {
 	property := schema.Properties[name]
-	switch {
-	case property == nil:
-		return false
-	case property.Default != nil:
-		return true
-	}
-	return !slices.Contains(schema.Required, name) && !slices.Contains(typesOf(property), "null")
+	return property != nil && (property.Default != nil ||
+		!slices.Contains(schema.Required, name) && !slices.Contains(typesOf(property), "null"))
 }
 
 func hasDefault(schema *jsonschema.Schema, name string) bool {

@@ -184,8 +184,8 @@ func TestCheckErrors(t *testing.T) {
 	t.Parallel()
 	action := orderAction(t)
 	_, err := action.Check(map[string]any{})
-	var missing *actions.MissingError
-	if !errors.As(err, &missing) || cmp.Diff([]string{"title"}, missing.Names) != "" {
+	var missing *actions.EntityError
+	if !errors.As(err, &missing) || cmp.Diff([]string{"title"}, missing.Missing) != "" {
 		t.Errorf("got %v", err)
 	}
 	_, err = action.Check(entities(t, `{"who":{"name":[]}}`))

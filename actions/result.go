@@ -9,12 +9,12 @@ import (
 
 // Result is what an action tells the plan. The zero value is [Done].
 type Result struct {
-	text      string
-	json      json.RawMessage
-	failed    bool
-	unchanged bool
-	observe   bool
-	saving    bool // a plan that saves it need not see it
+	text        string
+	json        json.RawMessage
+	failed      bool
+	unchanged   bool
+	observe     bool
+	unlessSaved bool
 }
 
 // Done is the result of an action that has nothing to tell.
@@ -49,11 +49,10 @@ func Observe(v any) Result {
 	return r
 }
 
-// ObserveUnsaved is [Observe], unless the plan keeps the result under a name that the model gave:
-// then the model has said what becomes of it, and the plan goes on.
-func ObserveUnsaved(v any) Result {
-	r := Observe(v)
-	r.saving = true
+// UnlessSaved makes a result of [Observe] one that the model need not see when its plan
+// keeps it under a name: then the model has said what becomes of it, and the plan goes on.
+func (r Result) UnlessSaved() Result {
+	r.unlessSaved = true
 	return r
 }
 
@@ -80,12 +79,12 @@ func (r Result) Unchanged() bool { return r.unchanged }
 // Failed reports whether the result came from [Fail].
 func (r Result) Failed() bool { return r.failed }
 
-// Observe reports whether the result came from [Observe] or [ObserveUnsaved].
+// Observe reports whether the result came from [Observe].
 func (r Result) Observe() bool { return r.observe }
 
 // Stops reports whether the model has to see the result before its plan goes on. named
 // says that the plan keeps it under a name that the model gave.
-func (r Result) Stops(named bool) bool { return r.observe && !(r.saving && named) }
+func (r Result) Stops(named bool) bool { return r.observe && !(r.unlessSaved && named) }
 
 // Text is the result in words: "" when there is nothing to tell.
 func (r Result) Text() string {

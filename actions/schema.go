@@ -6,7 +6,6 @@ import (
 	stdjson "encoding/json"
 	"errors"
 	"fmt"
-	"math"
 	"math/big"
 	"reflect"
 	"slices"
@@ -31,11 +30,11 @@ func schemaFor[In any]() (*jsonschema.Schema, error) {
 		return nil, fmt.Errorf("%s reads its JSON itself, so its fields say nothing of it", t)
 	}
 	t = shown(t)
-	types := survey{map[reflect.Type]*jsonschema.Schema{}, map[reflect.Type]bool{}}
-	if err := types.take(t); err != nil {
+	types := map[reflect.Type]*jsonschema.Schema{}
+	if err := survey(t, types, map[reflect.Type]bool{}); err != nil {
 		return nil, err
 	}
-	schema, err := jsonschema.ForType(t, &jsonschema.ForOptions{TypeSchemas: types.schemas})
+	schema, err := jsonschema.ForType(t, &jsonschema.ForOptions{TypeSchemas: types})
 	if err != nil {
 		return nil, err
 	}
@@ -167,48 +166,31 @@ func fields(t reflect.Type) func(func(reflect.StructField) bool) {
 	}
 }
 
-// survey collects the types within a type whose schema google/jsonschema-go takes
-// for another than the codec reads.
-type survey struct {
-	schemas map[reflect.Type]*jsonschema.Schema
-	seen    map[reflect.Type]bool
-}
-
-// take also finds what the codec could read and no schema can say.
-func (s *survey) take(t reflect.Type) error {
-	if s.seen[t] {
+// survey collects the types within t whose schema google/jsonschema-go takes for another
+// than the codec reads. It also finds what the codec could read and no schema can say.
+func survey(t reflect.Type, schemas map[reflect.Type]*jsonschema.Schema, seen map[reflect.Type]bool) error {
+	if seen[t] {
 		return nil
 	}
-	s.seen[t] = true
-	if schema := schemaOf(t); schema != nil {
-		s.schemas[t] = schema
-		return nil
-	}
-	if readsItself(t) {
-		return nil
-	}
-	switch t.Kind() {
-	case reflect.Pointer, reflect.Slice, reflect.Array, reflect.Map:
-		return s.take(t.Elem())
-	case reflect.Struct:
-		return s.takeFields(t)
-	}
-	return nil
-}
-
-func (s *survey) takeFields(t reflect.Type) error {
-	for field := range fields(t) {
-		_, options, _ := strings.Cut(field.Tag.Get("json"), ",")
-		for option := range strings.SplitSeq(options, ",") {
-			if option == "string" || strings.HasPrefix(option, "format:") {
-				return fmt.Errorf("field %s: the json option %s is not in the schema, leave it out", field.Name, option)
+	seen[t] = true
+	schema := schemaOf(t)
+	switch {
+	case schema != nil:
+		schemas[t] = schema
+	case readsItself(t):
+	case slices.Contains([]reflect.Kind{reflect.Pointer, reflect.Slice, reflect.Array, reflect.Map}, t.Kind()):
+		return survey(t.Elem(), schemas, seen)
+	case t.Kind() == reflect.Struct:
+		for field := range fields(t) {
+			_, options, _ := strings.Cut(field.Tag.Get("json"), ",")
+			for option := range strings.SplitSeq(options, ",") {
+				if option == "string" || strings.HasPrefix(option, "format:") {
+					return fmt.Errorf("field %s: the json option %s is not in the schema, leave it out", field.Name, option)
+				}
 			}
-		}
-		if field.Anonymous { // its fields are among those of t
-			continue
-		}
-		if err := s.take(field.Type); err != nil {
-			return err
+			if err := survey(field.Type, schemas, seen); err != nil {
+				return err
+			}
 		}
 	}
 	return nil
@@ -327,13 +309,14 @@ func locate(schema *jsonschema.Schema, value any, steps []string) *EntityError {
 		switch value := value.(type) {
 		case []any:
 			if i, err := strconv.Atoi(step); err == nil && i < len(value) {
-				return locate(schema.Items, value[i], rest).within("[" + step + "]")
+				return locate(schema.Items, value[i], rest).within("["+step+"]", true)
 			}
 		case map[string]any:
-			if property := schema.Properties[step]; property != nil {
-				return locate(property, value[step], rest).within(step)
+			property, named := schema.Properties[step]
+			if !named {
+				property = additional(schema)
 			}
-			return locate(additional(schema), value[step], rest).withinUnnamed(step)
+			return locate(property, value[step], rest).within(step, named)
 		}
 	}
 	return &EntityError{Got: describe(value)}
@@ -353,16 +336,5 @@ func wantOf(t reflect.Type) string {
 	case readsItself(t):
 		return "a value of " + t.String()
 	}
-	switch {
-	case t.Kind() >= reflect.Int && t.Kind() <= reflect.Int64:
-		return fmt.Sprintf("an integer from %d to %d", int64(math.MinInt64)>>(64-t.Bits()), int64(math.MaxInt64)>>(64-t.Bits()))
-	case t.Kind() >= reflect.Uint && t.Kind() <= reflect.Uintptr:
-		return fmt.Sprintf("an integer from 0 to %d", uint64(math.MaxUint64)>>(64-t.Bits()))
-	case t.Kind() == reflect.Float32:
-		return fmt.Sprintf("a number from %.3g to %.3g", -math.MaxFloat32, math.MaxFloat32)
-	case t.Kind() == reflect.Float64:
-		return fmt.Sprintf("a number from %.3g to %.3g", -math.MaxFloat64, math.MaxFloat64)
-	default:
-		return "a value of " + t.String()
-	}
+	return "a value that fits " + t.String()
 }

@@ -156,8 +156,8 @@ func (a Attempt) Within(i int) Attempt {
 
 type attemptKey struct{}
 
-// WithAttempt returns the context of a call. It is for who calls actions.
-func WithAttempt(ctx context.Context, a Attempt) context.Context {
+// Context returns the context of the call. It is for who calls actions.
+func (a Attempt) Context(ctx context.Context) context.Context {
 	return context.WithValue(ctx, attemptKey{}, a)
 }
 
@@ -269,15 +269,8 @@ type Notice struct {
 
 	// Topic and Memo are for [Notifier.Notices], and are not sent.
 	Topic, Memo string
-}
-
-// Pending is a notice that waits for its time.
-type Pending struct {
-	ID   string
-	At   time.Time
-	Memo string
-	// Conversation is where it goes.
-	Conversation string
+	// ID is that of one which waits, see [Notifier.Notices].
+	ID string
 }
 
 // Notifier sends what is not a reply.
@@ -288,9 +281,10 @@ type Notifier interface {
 	// tried again.
 	Notify(ctx context.Context, n Notice) (id string, err error)
 	// Notices returns what the person of the turn has waiting of that topic, the next
-	// one first, in the conversations that the bot knows the person from.
-	Notices(ctx context.Context, topic string) ([]Pending, error)
+	// one first, in the conversations that the bot knows the person from: ID, At, Memo and
+	// the conversation in To.
+	Notices(ctx context.Context, topic string) ([]Notice, error)
 	// Withdraw drops one of those. It is false when it is not there: it was sent, or
 	// is about to be.
-	Withdraw(ctx context.Context, p Pending) (bool, error)
+	Withdraw(ctx context.Context, n Notice) (bool, error)
 }

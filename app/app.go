@@ -227,16 +227,12 @@ func (p *program) assemble(ctx context.Context) error {
 // openStore opens the configured Redis, or one inside the process. A server that is not there
 // yet is no reason not to start.
 func (p *program) openStore(ctx context.Context) (err error) {
-	if p.RedisURL == "" {
+	if p.store, err = state.Open(ctx, p.RedisURL, state.Config{}); err != nil {
+		return cli.Usage(fmt.Errorf("REDIS_URL: %w", err))
+	}
+	p.aboutState = p.store.String()
+	if p.store.Embedded() {
 		p.aboutState = "embedded Redis, forgets everything at exit (set REDIS_URL to keep it)"
-		if p.store, err = state.OpenEmbedded(state.Config{}); err != nil {
-			return err
-		}
-	} else {
-		if p.store, err = state.Open(ctx, p.RedisURL, state.Config{}); err != nil {
-			return cli.Usage(fmt.Errorf("REDIS_URL: %w", err))
-		}
-		p.aboutState = p.store.String()
 	}
 	p.closers = append(p.closers, func() { _ = p.store.Close() }) // nothing is on its way
 	return nil

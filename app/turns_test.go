@@ -64,7 +64,7 @@ func (l *letters) accept(id, record string) *inbox.Lease {
 }
 
 // theQueue is that of the conversation in secretRecord.
-func theQueue() inbox.Queue { return inbox.QueueOf(state.ConversationKey("console", "b", "c")) }
+func theQueue() state.Key { return state.ConversationKey("console", "b", "c") }
 
 // turns runs a subcommand of bot turns.
 func (l *letters) turns(args ...string) (code int, out, errs string) {

@@ -263,7 +263,7 @@ func New(cfg Config) (*Bot, error) {
 // them.
 func (b *Bot) fillIn() error {
 	if b.cfg.Store == nil {
-		store, err := state.OpenEmbedded(state.Config{})
+		store, err := state.Open(context.Background(), "", state.Config{})
 		if err != nil {
 			return fmt.Errorf("bot without a Store: %w", err)
 		}

@@ -53,7 +53,7 @@ func places(steps int) []place {
 // each at its own place. The next process begins where one has died.
 type crashes struct {
 	t      *testing.T
-	server *state.Server
+	server *state.Store
 	deaths []place
 
 	mu    sync.Mutex
@@ -272,9 +272,9 @@ func live(t *testing.T, deaths ...place) (sent []string, died int, steps []strin
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		t.Cleanup(func() { time.Sleep(time.Minute) }) // what is cut off finds out
-		server, err := state.StartServer()
+		server, err := state.Open(t.Context(), "", state.Config{})
 		must(t, err)
-		t.Cleanup(server.Close)
+		t.Cleanup(func() { _ = server.Close() })
 		c := &crashes{t: t, server: server, deaths: deaths, next: make(chan struct{}, 100)}
 		m := c.begin()
 		taken := c.deliver(m)

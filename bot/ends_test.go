@@ -272,7 +272,7 @@ func TestATurnThatCannotBeEndedIsParked(t *testing.T) {
 // alone is a bot that keeps everything in its process.
 func (b *bundle) alone(change ...func(*bot.Config)) *replica {
 	b.Helper()
-	store, err := state.OpenEmbedded(state.Config{})
+	store, err := state.Open(context.Background(), "", state.Config{})
 	b.must(err)
 	b.Cleanup(func() { _ = store.Close() })
 	made := b.wire(store, append([]func(*bot.Config){func(c *bot.Config) { c.AckTimeout = 0 }}, change...)...)

@@ -9,7 +9,7 @@ import (
 	"github.com/planbot-go/planbot/bottest"
 )
 
-// TestWhatTheModelNamesItNeedNotSee holds results of [actions.ObserveUnsaved] to both of
+// TestWhatTheModelNamesItNeedNotSee holds results of [actions.Result.UnlessSaved] to both of
 // their ways: into the plan by a name of the model's, else back to the model.
 func TestWhatTheModelNamesItNeedNotSee(t *testing.T) {
 	t.Parallel()
@@ -36,7 +36,7 @@ func TestWhatTheModelNamesItNeedNotSee(t *testing.T) {
 				return actions.Done, nil
 			})
 			actions.Add(acts, "weigh", "Weighs", func(context.Context, *actions.Turn, struct{}) (actions.Result, error) {
-				return actions.ObserveUnsaved("7 kg"), nil
+				return actions.Observe("7 kg").UnlessSaved(), nil
 			})
 			bottest.Test(t, bottest.Config{Actions: acts, Planner: c.planner}, func(t *testing.T, kit *bottest.Kit) {
 				kit.Model.Says(c.plan)

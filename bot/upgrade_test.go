@@ -23,7 +23,7 @@ func (b *bundle) leave(rec map[string]any) {
 	b.Helper()
 	raw, err := json.Marshal(rec)
 	b.must(err)
-	queue := inbox.QueueOf(state.ConversationKey("msteams", "28:bot", "a:mia"))
+	queue := state.ConversationKey("msteams", "28:bot", "a:mia")
 	_, err = b.openInbox().Accept(b.Context(), inbox.Entry{Queue: queue, ID: "turn1turn1tu", Record: raw})
 	b.must(err)
 }
@@ -123,7 +123,7 @@ func TestADeadInvokeIsAnswered(t *testing.T) {
 		})
 	})
 	b.deadLetters(1)
-	queue := inbox.QueueOf(state.ConversationKey("msteams", "28:bot", "a:mia"))
+	queue := state.ConversationKey("msteams", "28:bot", "a:mia")
 	answer, err := b.openInbox().Answer(t.Context(), queue, "turn1turn1tu")
 	b.must(err)
 	if !strings.Contains(string(answer), "500") {

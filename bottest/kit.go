@@ -133,7 +133,7 @@ type Kit struct {
 	cfg     Config
 	story   story
 	network *network
-	redis   *state.Server
+	redis   *state.Store
 	watcher *state.Store
 	queue   *inbox.Inbox
 	turn    chan struct{} // to wait for the bubble, which one may at a time
@@ -222,10 +222,10 @@ func (k *Kit) serve(h http.Handler) (url string) {
 func (k *Kit) openRedis() {
 	k.t.Helper()
 	var err error
-	if k.redis, err = state.StartServer(); err != nil {
+	if k.redis, err = state.Open(k.t.Context(), "", state.Config{}); err != nil {
 		k.t.Fatalf("bottest: start redis: %v", err)
 	}
-	k.t.Cleanup(k.redis.Close)
+	k.t.Cleanup(func() { _ = k.redis.Close() })
 	if k.watcher, err = k.openStore(k.redis.Dial); err == nil {
 		k.t.Cleanup(func() { _ = k.watcher.Close() }) // it only looked
 		k.queue, err = inbox.Open(k.watcher, inbox.Config{})

@@ -144,7 +144,7 @@ func commandOf(call models.Call, offered *actions.Registry) (plan.Command, *plan
 	}
 	if err := action.CheckBefore(entities, nil); err != nil {
 		kind := plan.InvalidEntities
-		if _, missing := errors.AsType[*actions.MissingError](err); missing {
+		if e, ok := errors.AsType[*actions.EntityError](err); ok && e.Missing != nil {
 			kind = plan.MissingEntities
 		}
 		return plan.Command{}, kind.Faultf("%s", err)

@@ -212,7 +212,7 @@ func TestASkillThatSomebodyMayNotHaveIsNotThere(t *testing.T) {
 
 func TestActiveSkillsAreKeptInRedis(t *testing.T) {
 	t.Parallel()
-	store, err := state.OpenEmbedded(state.Config{})
+	store, err := state.Open(t.Context(), "", state.Config{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -473,8 +473,8 @@ func (p *Provider) read(ctx context.Context, turn *actions.Turn, entities map[st
 	case p.approves(readResource) && approved != u.digest(data):
 		return actions.Result{}, u.changed()
 	case data.Binary:
-		return actions.ObserveUnsaved("The resource is no text and cannot be shown here: " + data.String() +
-			". Actions that take a skill's resource can use it by its name."), nil
+		return actions.Observe("The resource is no text and cannot be shown here: " + data.String() +
+			". Actions that take a skill's resource can use it by its name.").UnlessSaved(), nil
 	}
 	return page(name, unframed(data.String()), words(entities[pageNumber]))
 }
@@ -514,11 +514,11 @@ func page(name, text, which string) (actions.Result, error) {
 	case err != nil || n < 1 || n > max(1, len(pages)):
 		return actions.Result{}, faultf("Resource '%s' has pages 1 to %d, and no page %s.", name, max(1, len(pages)), clip(which))
 	case len(pages) == 0:
-		return actions.ObserveUnsaved("(the resource is empty)"), nil
+		return actions.Observe("(the resource is empty)").UnlessSaved(), nil
 	case len(pages) > 1:
 		pages[n-1] += fmt.Sprintf("\n[page %d of %d]", n, len(pages))
 	}
-	return actions.ObserveUnsaved(pages[n-1]), nil
+	return actions.Observe(pages[n-1]).UnlessSaved(), nil
 }
 
 // run is run_skill_script.

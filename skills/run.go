@@ -107,7 +107,7 @@ func (r sandboxed) Run(ctx context.Context, s *Skill, script Script, arguments a
 	case got.ExitCode != 0:
 		return actions.Fail("%s", strings.TrimSpace(fmt.Sprintf("%s\nScript exited with code %d", text.String(), got.ExitCode))), nil
 	}
-	return actions.ObserveUnsaved(cmp.Or(said, "(no output)")), nil
+	return actions.Observe(cmp.Or(said, "(no output)")).UnlessSaved(), nil
 }
 
 // shownBytes is how much of what a script printed is told: what a bot tells of any result,

@@ -51,6 +51,7 @@ func testStore(t *testing.T, open func(t *testing.T) *state.Store) {
 		"sets have no races":                 testSets,
 		"a set is drained":                   testDrain,
 		"a drain that ends early":            testDrainThatEnds,
+		"a member that comes back":           testComesBack,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -658,6 +659,18 @@ func testDrain(t *testing.T, b *bundle) {
 		t.Errorf("%d members, error %v", len(handed), err)
 	}
 	b.wantMembers("7", "8")
+}
+
+// testComesBack: a member that left and joined again since it was read is in the set.
+func testComesBack(t *testing.T, b *bundle) {
+	b.join("a")
+	err := b.Drain(t.Context(), b.set(), func(members []string) ([]string, error) {
+		return members, errors.Join(b.Leave(t.Context(), b.set(), "a"), b.Join(t.Context(), b.set(), "a"))
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.wantMembers("a")
 }
 
 // testDrainThatEnds loses no member.

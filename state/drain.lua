@@ -1,6 +1,6 @@
 -- Takes members out of a set that did not join again since they were read.
 -- KEYS[1] the set
--- ARGV    each member and how often it had joined
+-- ARGV    each member and what its last Join made up
 -- Returns how many were taken out.
 local gone = 0
 for i = 1, #ARGV, 2 do

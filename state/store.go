@@ -13,14 +13,15 @@
 //
 // What many turns note at the same time is a set without a version: [Store.Join].
 //
-// [Open] takes a URL of a server, a cluster or a group of sentinels;
-// [OpenEmbedded] runs a Redis inside the process and goes through the same code.
+// [Open] takes a URL of a server, a cluster or a group of sentinels. Without one it runs a
+// Redis inside the process, and goes through the same code.
 // Package inbox keeps what a bot has to do.
 package state
 
 import (
 	"cmp"
 	"context"
+	"crypto/rand"
 	_ "embed" // a script
 	"errors"
 	"fmt"
@@ -47,10 +48,10 @@ type Config struct {
 	// Dial opens the connections of [Open], for tests and for ways to a server that only
 	// the caller knows. nil: the net package does.
 	Dial func(ctx context.Context, network, addr string) (net.Conn, error)
-	// Server is the one that Dial leads to, if it is in this process. Then its inbox does not
-	// look every second whether there is something to do, but sleeps until there is: for
-	// tests in which days pass. nil: it looks.
-	Server *Server
+	// Server is the embedded store that Dial leads to. With it, as in that store itself, an
+	// inbox does not look every second whether there is something to do, but sleeps until
+	// there is: for tests in which days pass. nil: it looks.
+	Server *Store
 }
 
 func (c Config) withDefaults() Config {
@@ -73,12 +74,6 @@ func (c Config) validate() error {
 	}
 	return nil
 }
-
-// Server is a Redis inside the process that several stores can share, see [StartServer].
-type Server = rdb.Server
-
-// StartServer starts one. Close it when nobody needs what it keeps.
-func StartServer() (*Server, error) { return rdb.StartServer() }
 
 // What can go wrong, for errors.Is.
 var (
@@ -112,7 +107,7 @@ func (e *ConflictError) Error() string {
 func (e *ConflictError) Unwrap() error { return ErrConflict }
 
 // Store keeps state in a Redis server, a cluster, or inside the process. It is
-// safe for concurrent use. Make one with [Open] or [OpenEmbedded] and Close it.
+// safe for concurrent use. Make one with [Open] and Close it.
 type Store struct {
 	db  *rdb.DB
 	cfg Config
@@ -129,6 +124,10 @@ type Store struct {
 // username and password of Redis itself. A redis URL with addr is a cluster's
 // and one with master_name the sentinels', as in go-redis.
 //
+// Without a URL the store is embedded: its Redis runs inside the process. There is
+// nothing to install, no port that others could connect to, and nothing outlives the
+// process or Close.
+//
 // A server that cannot be reached is no error: the bot starts, [Store.Ping]
 // tells, and it works as soon as the server is there. A URL that makes no sense
 // is one; it never holds the URL itself, which may hold a password.
@@ -136,24 +135,31 @@ func Open(ctx context.Context, url string, cfg Config) (*Store, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, fmt.Errorf("open redis: %w", err)
 	}
-	return open(cfg, func(cfg rdb.Config) (*rdb.DB, error) { return rdb.Open(url, cfg) })
-}
-
-// OpenEmbedded makes a Store whose Redis runs inside the process: nothing to
-// install, no port that others could connect to, and nothing outlives the process or
-// Close. Everything goes through the client and the scripts that a real server sees.
-func OpenEmbedded(cfg Config) (*Store, error) { return open(cfg, rdb.OpenEmbedded) }
-
-func open(cfg Config, how func(rdb.Config) (*rdb.DB, error)) (*Store, error) {
 	cfg = cfg.withDefaults()
 	if err := cfg.validate(); err != nil {
 		return nil, err
 	}
-	db, err := how(rdb.Config{Timeout: cfg.Timeout, Dial: cfg.Dial, Server: cfg.Server})
+	how := rdb.Config{Dial: cfg.Dial}
+	if cfg.Server != nil {
+		how.Server = cfg.Server.db.Server()
+	}
+	var db *rdb.DB
+	var err error
+	if url == "" {
+		db, err = rdb.OpenEmbedded()
+	} else {
+		db, err = rdb.Open(url, how)
+	}
 	if err != nil {
 		return nil, err
 	}
 	return &Store{db: db, cfg: cfg}, nil
+}
+
+// Dial connects to the Redis of an embedded store, whatever the address: it is for the Dial
+// of other stores, when tests let several share one, as the replicas of a bot do.
+func (s *Store) Dial(ctx context.Context, network, addr string) (net.Conn, error) {
+	return s.db.Server().Dial(ctx, network, addr)
 }
 
 // Load reads the documents of keys in one round trip and returns a scope for
@@ -345,10 +351,11 @@ func (b *Batch) AddTo(c *rdb.Call) {
 
 // Without drops the documents of these numbers, counted from 1 and ascending, and returns
 // their keys.
-func (b *Batch) Without(numbers []int64) (keys []string) {
-	for _, n := range slices.Backward(numbers) {
+func (b *Batch) Without(numbers rdb.Reply) (keys []string) {
+	for i := range slices.Backward(numbers) {
+		n := int(numbers.Int(i))
 		keys = append(keys, b.Docs[n-1].Key)
-		b.Docs = slices.Delete(b.Docs, int(n-1), int(n))
+		b.Docs = slices.Delete(b.Docs, n-1, n)
 	}
 	return keys
 }
@@ -448,18 +455,14 @@ func (s *Store) Join(ctx context.Context, set Key, member string) error {
 	if err := set.Err(); err != nil {
 		return fmt.Errorf("join a set: %w", err)
 	}
-	err := s.try(ctx, "join a set", s.JoinCalls(set, member)...)
-	if rdb.IsWrongType(err) { // what is not ours would be in the way for ever
-		err = s.try(ctx, "join a set", append([]*rdb.Call{rdb.Plain("del", set.name)}, s.JoinCalls(set, member)...)...)
-	}
-	return err
+	return s.try(ctx, "join a set", s.JoinCalls(set, member)...)
 }
 
 // JoinCalls are the calls of [Store.Join], as part of a round trip. For package inbox.
-// A set is a hash of each member to how often it joined.
+// A set is a hash of each member to a text that its last Join made up.
 func (s *Store) JoinCalls(set Key, member string) []*rdb.Call {
 	return []*rdb.Call{
-		rdb.Plain("hincrby", set.name, member, 1),
+		rdb.Plain("hset", set.name, member, rand.Text()[:8]),
 		rdb.Plain("pexpire", set.name, s.cfg.TTL.Milliseconds()),
 	}
 }
@@ -486,7 +489,7 @@ func (s *Store) Members(ctx context.Context, set Key, each func(members []string
 	return s.scan(ctx, set, func(members, _ []string) error { return each(members) })
 }
 
-// scan hands members to each, and how often each of them joined.
+// scan hands members to each, and what the last Join of each made up.
 func (s *Store) scan(ctx context.Context, set Key, each func(members, joined []string) error) error {
 	const doing = "read a set"
 	if err := set.Err(); err != nil {

@@ -10,12 +10,7 @@ import (
 // openEmbedded opens a Redis of the test's own.
 func openEmbedded(t testing.TB, cfg state.Config) *state.Store {
 	t.Helper()
-	r, err := state.OpenEmbedded(cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { closeRedis(t, r) })
-	return r
+	return openURL(t, "", cfg)
 }
 
 // openURL opens the Redis at url.

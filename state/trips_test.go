@@ -61,7 +61,7 @@ func (g *gate) seen() []int {
 // inGroups opens a Redis whose trips wait, with as many under way as go at once.
 func inGroups(t *testing.T) (*state.Store, *gate, *sync.WaitGroup) {
 	t.Helper()
-	r, err := state.OpenEmbedded(state.Config{})
+	r, err := state.Open(t.Context(), "", state.Config{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -147,13 +147,15 @@ func TestCloseEndsWaiting(t *testing.T) {
 			waiting <- err
 		}()
 		synctest.Wait()
-		if err := r.Close(); err != nil {
-			t.Error(err)
-		}
-		close(g.through)
+		first.Go(func() {
+			if err := r.Close(); err != nil {
+				t.Error(err)
+			}
+		})
 		if err := <-waiting; !errors.Is(err, state.ErrUnavailable) {
 			t.Errorf("load: %v", err)
 		}
+		close(g.through)
 		first.Wait()
 	})
 }

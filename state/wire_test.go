@@ -338,7 +338,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func TestClose(t *testing.T) {
 	t.Parallel()
-	r, err := state.OpenEmbedded(state.Config{})
+	r, err := state.Open(t.Context(), "", state.Config{})
 	if err != nil {
 		t.Fatal(err)
 	}

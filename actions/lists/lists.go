@@ -79,9 +79,7 @@ func (l *List) find(item string) int {
 	return slices.IndexFunc(l.Items, func(i Item) bool { return same(i.Name, item) })
 }
 
-func same(a, b string) bool {
-	return strings.EqualFold(a, b) || strings.EqualFold(clean(a), clean(b))
-}
+func same(a, b string) bool { return strings.EqualFold(clean(a), clean(b)) }
 
 // clean is a name as it is kept. Cleaning it again changes nothing.
 func clean(name string) string {
@@ -94,9 +92,6 @@ func clean(name string) string {
 		}
 		return r
 	}, name)
-	if !strings.Contains(name, "  ") {
-		return strings.TrimSpace(name)
-	}
 	return strings.Join(strings.Fields(name), " ")
 }
 
@@ -149,20 +144,18 @@ func (l *Lists) String() string {
 	if len(l.All) == 0 {
 		return "There are no lists yet."
 	}
-	var b strings.Builder
-	for i, list := range l.All {
-		if i > 0 {
-			b.WriteString("\n\n")
-		}
-		fmt.Fprintf(&b, "**%s**", list.Name)
+	var all []string
+	for _, list := range l.All {
+		text := "**" + list.Name + "**"
 		for _, item := range list.Items {
-			b.WriteString("\n- " + item.String())
+			text += "\n- " + item.String()
 		}
 		if len(list.Items) == 0 {
-			b.WriteString("\n- (nothing on it)")
+			text += "\n- (nothing on it)"
 		}
+		all = append(all, text)
 	}
-	return b.String()
+	return strings.Join(all, "\n\n")
 }
 
 // String is the item's name, and whether it is done.
@@ -179,37 +172,29 @@ type createIn struct {
 }
 
 func createList(_ context.Context, turn *actions.Turn, in createIn) (actions.Result, error) {
-	lists := Of(turn)
-	before := len(lists.All)
-	list, created, fault := lists.ensure(in.List)
+	list, created, fault := Of(turn).ensure(in.List)
 	if fault != "" {
 		return actions.Fail("%s", fault), nil
 	}
-	kept := slices.Clone(list.Items)
+	before := len(list.Items)
 	for _, item := range in.Items {
 		if clean(item) == "" {
 			continue
 		}
 		if _, fault := list.put(item); fault != "" {
-			list.Items, lists.All = kept, lists.All[:before] // all of it or nothing
-			return actions.Fail("%s", fault), nil
+			return actions.Fail("%s", fault), nil // which takes the others back
 		}
 	}
-	if created {
+	added := len(list.Items) - before
+	switch {
+	case created:
 		return actions.Text("Created the list %s.", list.Name), nil
+	case added == 0:
+		return actions.Text("The list %s was there already; nothing new.", list.Name), nil
+	case added == 1:
+		return actions.Text("The list %s was there already; added 1 item.", list.Name), nil
 	}
-	return actions.Text("The list %s was there already; %s.", list.Name, added(len(list.Items)-len(kept))), nil
-}
-
-func added(items int) string {
-	switch items {
-	case 0:
-		return "nothing new"
-	case 1:
-		return "added 1 item"
-	default:
-		return fmt.Sprintf("added %d items", items)
-	}
+	return actions.Text("The list %s was there already; added %d items.", list.Name, added), nil
 }
 
 type listIn struct {
@@ -233,18 +218,15 @@ type itemIn struct {
 }
 
 func addItem(_ context.Context, turn *actions.Turn, in itemIn) (actions.Result, error) {
-	lists := Of(turn)
-	before := len(lists.All)
-	list, _, fault := lists.ensure(in.List)
-	if fault != "" {
-		return actions.Fail("%s", fault), nil
+	list, _, fault := Of(turn).ensure(in.List)
+	isNew := false
+	if fault == "" {
+		isNew, fault = list.put(in.Item)
 	}
-	isNew, fault := list.put(in.Item)
-	if fault != "" {
-		lists.All = lists.All[:before]
+	switch {
+	case fault != "":
 		return actions.Fail("%s", fault), nil
-	}
-	if !isNew {
+	case !isNew:
 		return actions.Text("%s is on the list %s already.", clean(in.Item), list.Name), nil
 	}
 	return actions.Text("Added %s to the list %s.", clean(in.Item), list.Name), nil

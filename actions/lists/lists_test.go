@@ -38,9 +38,13 @@ func (b *bundle) do(action string, entities ...any) actions.Result {
 	if !ok {
 		b.Fatalf("no action %s", action)
 	}
+	before := b.turn.Personal().Checkpoint()
 	result, err := a.Call(b.Context(), b.turn, in)
 	if err != nil {
 		b.Fatal(err)
+	}
+	if result.Failed() { // as a bot does
+		b.turn.Personal().Restore(before)
 	}
 	return result
 }

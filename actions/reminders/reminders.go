@@ -127,10 +127,10 @@ func message(turn *actions.Turn, what string) *activity.Activity {
 func told(at, now time.Time) string {
 	now = now.In(at.Location())
 	form := "on Monday, 2 January 2006 at 15:04"
-	switch {
-	case sameDay(at, now):
+	switch day := at.Format(time.DateOnly); {
+	case day == now.Format(time.DateOnly):
 		form = "today at 15:04"
-	case sameDay(at, now.AddDate(0, 0, 1)):
+	case day == now.AddDate(0, 0, 1).Format(time.DateOnly):
 		form = "tomorrow at 15:04"
 	case at.Year() == now.Year():
 		form = "on Monday, 2 January at 15:04"
@@ -141,24 +141,20 @@ func told(at, now time.Time) string {
 	return at.Format(form)
 }
 
-func sameDay(a, b time.Time) bool {
-	return a.Year() == b.Year() && a.YearDay() == b.YearDay()
-}
-
 // short is the id as people and models are told it.
 func short(id string) string { return id[:min(len(id), 5)] }
 
 // waiting are the reminders of the person that may be spoken of here, the next first.
-func waiting(ctx context.Context, turn *actions.Turn) ([]actions.Pending, error) {
+func waiting(ctx context.Context, turn *actions.Turn) ([]actions.Notice, error) {
 	if turn.Notifier == nil {
 		return nil, nil
 	}
 	all, err := turn.Notifier.Notices(ctx, topic)
 	here := &turn.Activity.Conversation
 	if !here.Personal() {
-		all = slices.DeleteFunc(all, func(p actions.Pending) bool {
+		all = slices.DeleteFunc(all, func(p actions.Notice) bool {
 			there := activity.Conversation{}
-			there.ID = p.Conversation
+			there.ID = p.To.Conversation
 			return there.BaseID() != here.BaseID()
 		})
 	}
@@ -177,7 +173,7 @@ func listReminders(ctx context.Context, turn *actions.Turn, _ struct{}) (actions
 }
 
 // list is the reminders as markdown.
-func list(turn *actions.Turn, all []actions.Pending) string {
+func list(turn *actions.Turn, all []actions.Notice) string {
 	now, lines := time.Now(), make([]string, len(all))
 	for i, p := range all {
 		lines[i] = fmt.Sprintf("- %s: %s, %s", short(p.ID), p.Memo, told(p.At.In(turn.Activity.Zone()), now))
@@ -212,19 +208,16 @@ func cancelReminder(ctx context.Context, turn *actions.Turn, in cancelIn) (actio
 	return actions.Text("Cancelled the reminder %s: %s.", short(found[0].ID), found[0].Memo), nil
 }
 
-// meant are the reminders of that id, else those that are about it.
-func meant(all []actions.Pending, wanted string) []actions.Pending {
-	var byID, about []actions.Pending
-	for _, p := range all {
-		switch memo := strings.ToLower(p.Memo); {
-		case wanted == p.ID, wanted == short(p.ID):
-			byID = append(byID, p)
-		case strings.Contains(memo, wanted):
-			about = append(about, p)
+// meant is the reminder of that id, else those that are about it.
+func meant(all []actions.Notice, wanted string) []actions.Notice {
+	var about []actions.Notice
+	for _, n := range all {
+		if wanted == n.ID || wanted == short(n.ID) {
+			return []actions.Notice{n}
 		}
-	}
-	if len(byID) > 0 {
-		return byID
+		if strings.Contains(strings.ToLower(n.Memo), wanted) {
+			about = append(about, n)
+		}
 	}
 	return about
 }

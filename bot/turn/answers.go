@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/planbot-go/planbot/activity"
-	"github.com/planbot-go/planbot/state/inbox"
+	"github.com/planbot-go/planbot/state"
 )
 
 // askEvery is how often a request asks Redis for an answer that another process works on.
@@ -52,7 +52,7 @@ func (w *answers) tell(id string, answer []byte) {
 // Ticket is a request that waits for a turn's answer.
 type Ticket struct {
 	engine *Engine
-	queue  inbox.Queue
+	queue  state.Key
 	id     string
 	told   <-chan []byte
 }
@@ -73,7 +73,7 @@ func (k *Ticket) Wait(ctx context.Context, id string, a *activity.Activity) (Ans
 	return k.await(ctx, queueOf(a), answer.Follows, told)
 }
 
-func (k *Ticket) await(ctx context.Context, queue inbox.Queue, id string, told <-chan []byte) (a Answer, err error) {
+func (k *Ticket) await(ctx context.Context, queue state.Key, id string, told <-chan []byte) (a Answer, err error) {
 	var raw []byte
 	ticker := time.NewTicker(askEvery)
 	defer ticker.Stop()

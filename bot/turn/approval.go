@@ -479,8 +479,8 @@ func (t *decider) try(ctx context.Context) (refusal string, again bool, err erro
 
 // before says what became of an approval that nobody waits for. It returns again if a record is at
 // work that may be about to wait.
-func (t *decider) before(ctx context.Context, queue inbox.Queue, atWork bool) (refusal string, again bool, err error) {
-	scopes, err := t.engine.cfg.Store.Load(ctx, queue.Key())
+func (t *decider) before(ctx context.Context, queue state.Key, atWork bool) (refusal string, again bool, err error) {
+	scopes, err := t.engine.cfg.Store.Load(ctx, queue)
 	if err != nil {
 		return "", false, err
 	}

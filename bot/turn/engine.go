@@ -127,12 +127,7 @@ func (e *Engine) Start() {
 	e.start.Do(func() {
 		ctx, cancel := context.WithCancel(context.Background()) // ends with Drain
 		e.stop = cancel
-		e.reading.Go(func() {
-			err := e.inbox.Run(ctx, func(q inbox.Queue) { e.claim(ctx, q) })
-			if err != nil && ctx.Err() == nil {
-				e.cfg.Log.Error().Err(err).Msg("the inbox is not read any more")
-			}
-		})
+		e.reading.Go(func() { e.inbox.Run(ctx, func(q state.Key) { e.claim(ctx, q) }) })
 	})
 }
 
@@ -236,7 +231,7 @@ const (
 
 // claim works on a queue that is ready, once there is a slot for it. The inbox's readers call it
 // and read nothing more while it waits.
-func (e *Engine) claim(ctx context.Context, q inbox.Queue) {
+func (e *Engine) claim(ctx context.Context, q state.Key) {
 	if !e.workers.enter(ctx) {
 		return // other processes will
 	}

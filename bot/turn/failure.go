@@ -164,10 +164,9 @@ func explainModel(kind models.Kind, filtered string) string {
 
 // safeReason says why an action failed, in words that the model and the person may read.
 func safeReason(err error) string {
-	var missing *actions.MissingError
 	var wrong *actions.EntityError
 	var refused *refusal
-	if errors.As(err, &missing) || errors.As(err, &wrong) || errors.As(err, &refused) {
+	if errors.As(err, &wrong) || errors.As(err, &refused) {
 		return err.Error()
 	}
 	return "an internal error"

@@ -207,7 +207,7 @@ func (p *post) key(messages []jsontext.Value) string {
 }
 
 // noticeID is the record id of a notice with a key.
-func noticeID(queue inbox.Queue, key string) string {
+func noticeID(queue state.Key, key string) string {
 	sum := sha256.Sum256([]byte(queue.String() + "\n" + key))
 	return strings.ToLower(base32.StdEncoding.EncodeToString(sum[:])[:12])
 }
@@ -301,10 +301,10 @@ func sendNotice(ctx context.Context, t *Turn) error {
 }
 
 // Notices lists the person's notices on the topic that wait, see [actions.Notifier].
-func (t notifier) Notices(ctx context.Context, topic string) ([]actions.Pending, error) {
-	var all []actions.Pending
+func (t notifier) Notices(ctx context.Context, topic string) ([]actions.Notice, error) {
+	var all []actions.Notice
 	seen := map[string]bool{}
-	add := func(queues ...inbox.Queue) error {
+	add := func(queues ...state.Key) error {
 		waiting, err := t.engine.inbox.Waiting(ctx, queues...)
 		for _, w := range waiting {
 			about := readAbout(w.About)
@@ -312,14 +312,14 @@ func (t notifier) Notices(ctx context.Context, topic string) ([]actions.Pending,
 				continue
 			}
 			seen[w.ID] = true
-			all = append(all, actions.Pending{ID: w.ID, At: w.Until, Memo: about.Memo, Conversation: about.Conversation})
+			all = append(all, actions.Notice{ID: w.ID, At: w.Until, Memo: about.Memo, To: actions.Recipient{Conversation: about.Conversation}})
 		}
 		return err
 	}
 	err := add(queueOf(t.Activity))
 	if err == nil && t.User != nil {
 		err = t.engine.cfg.Store.Members(ctx, placesKey(userKey(t.Activity)), func(members []string) error {
-			var queues []inbox.Queue
+			var queues []state.Key
 			for _, member := range members {
 				if p, ok := placeOf(member); ok {
 					queues = append(queues, t.queueAt(p.conversation))
@@ -328,25 +328,25 @@ func (t notifier) Notices(ctx context.Context, topic string) ([]actions.Pending,
 			return add(queues...)
 		})
 	}
-	slices.SortStableFunc(all, func(a, b actions.Pending) int { return a.At.Compare(b.At) })
+	slices.SortStableFunc(all, func(a, b actions.Notice) int { return a.At.Compare(b.At) })
 	return all, err
 }
 
 // Withdraw drops a waiting notice of the person, see [actions.Notifier].
-func (t notifier) Withdraw(ctx context.Context, p actions.Pending) (bool, error) {
-	queue := t.queueAt(p.Conversation)
-	w, err := t.engine.inbox.Find(ctx, queue, p.ID)
+func (t notifier) Withdraw(ctx context.Context, n actions.Notice) (bool, error) {
+	queue := t.queueAt(n.To.Conversation)
+	w, err := t.engine.inbox.Find(ctx, queue, n.ID)
 	if errors.Is(err, inbox.ErrNoRecord) || err == nil && readAbout(w.About).Owner != t.owner() {
 		return false, nil
 	}
 	if err != nil {
 		return false, err
 	}
-	return t.engine.inbox.Drop(ctx, queue, p.ID)
+	return t.engine.inbox.Drop(ctx, queue, n.ID)
 }
 
 // drop drops the records that wait in the queue and match.
-func (e *Engine) drop(ctx context.Context, queue inbox.Queue, meant func(waitAbout) bool) error {
+func (e *Engine) drop(ctx context.Context, queue state.Key, meant func(waitAbout) bool) error {
 	waiting, err := e.inbox.Waiting(ctx, queue)
 	for _, w := range waiting {
 		if meant(readAbout(w.About)) {

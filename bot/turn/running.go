@@ -439,7 +439,7 @@ func (x *execution) make(ctx context.Context, c *call, i int) {
 	if c.err != nil {
 		return
 	}
-	ctx = actions.WithAttempt(ctx, actions.Attempt{Key: fmt.Sprintf("%s.%d", x.ID, x.rec.Run.Steps+i), Again: i < x.begun})
+	ctx = actions.Attempt{Key: fmt.Sprintf("%s.%d", x.ID, x.rec.Run.Steps+i), Again: i < x.begun}.Context(ctx)
 	ctx, s := command(ctx, c.action)
 	began := time.Now()
 	if x.engine.cfg.Hooks.Call == nil {

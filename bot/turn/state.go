@@ -21,7 +21,6 @@ import (
 	"github.com/planbot-go/planbot/planner/plan"
 	"github.com/planbot-go/planbot/prompts"
 	"github.com/planbot-go/planbot/state"
-	"github.com/planbot-go/planbot/state/inbox"
 )
 
 // This file is about what a turn stores: its state, how to reach its conversation, and the
@@ -69,26 +68,26 @@ func ownChannel(channel, callerApp string) string {
 
 // queue is the queue of the turn's conversation. Decisions about approvals have a queue of their
 // own, so that none waits for a running turn.
-func (t *Turn) queue() inbox.Queue {
+func (t *Turn) queue() state.Key {
 	if _, ok := decisionOf(t); ok {
 		return decisionsOf(t.Activity)
 	}
 	return queueOf(t.Activity)
 }
 
-func queueOf(a *activity.Activity) inbox.Queue {
-	return inbox.QueueOf(conversationKey(a, a.Conversation.BaseID()))
+func queueOf(a *activity.Activity) state.Key {
+	return conversationKey(a, a.Conversation.BaseID())
 }
 
-func decisionsOf(a *activity.Activity) inbox.Queue {
-	return inbox.QueueOf(conversationKey(a, a.Conversation.BaseID()).Under("queues", "decisions"))
+func decisionsOf(a *activity.Activity) state.Key {
+	return conversationKey(a, a.Conversation.BaseID()).Under("queues", "decisions")
 }
 
 // queueAt is the queue of another conversation of the bot on the same channel.
-func (t *Turn) queueAt(conversation string) inbox.Queue {
+func (t *Turn) queueAt(conversation string) state.Key {
 	there := activity.Conversation{}
 	there.ID = conversation
-	return inbox.QueueOf(conversationKey(t.Activity, there.BaseID()))
+	return conversationKey(t.Activity, there.BaseID())
 }
 
 // load reads the turn's state in one round trip.

@@ -223,7 +223,7 @@ func (e *Progress) step(ctx context.Context, turn *actions.Turn, reg *actions.Re
 	if err != nil {
 		return actions.Fail("%s", err), nil
 	}
-	ctx = actions.WithAttempt(ctx, actions.AttemptOf(ctx).Within(e.Next))
+	ctx = actions.AttemptOf(ctx).Within(e.Next).Context(ctx)
 	if turn != nil && turn.Gate != nil {
 		err := turn.Gate(ctx, actions.Call{Action: action, Entities: entities, Salvaged: e.Plan.Salvaged})
 		var told interface {

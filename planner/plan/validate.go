@@ -99,7 +99,7 @@ func checkAction(c *Command, index int, reg *actions.Registry, later func(string
 
 // kindOf is the kind of an error of [actions.Action.CheckBefore].
 func kindOf(err error) FaultKind {
-	if _, ok := errors.AsType[*actions.MissingError](err); ok {
+	if e, ok := errors.AsType[*actions.EntityError](err); ok && e.Missing != nil {
 		return MissingEntities
 	}
 	return InvalidEntities

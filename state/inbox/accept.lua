@@ -1,8 +1,7 @@
 -- Takes a record into a queue, or among those that wait, unless the delivery is known,
 -- and gives the queue to the caller if nobody has it.
--- KEYS[1] queue  [2] records  [3] lease  [4] leases  [5] ready  [6] depth
--- KEYS[7] waits  [8] timers  [9] dead  [10 ...] what identifies the delivery
--- ARGV[1] queue  [2] id  [3] record  [4] owner, of this one call, '' not to take the queue
+-- KEYS[10 ...] what identifies the delivery
+-- ARGV[2] id  [3] record  [4] owner, of this one call, '' not to take the queue
 -- ARGV[5] length of the lease, ms  [6] how many records there may be, in the queue or
 -- waiting, 0: any number, -1: none
 -- ARGV[7] '' for the queue, else when a record that waits is due  [8] operator  [9] about
@@ -10,15 +9,16 @@
 -- Returns {1} taken, {2} kept, {3, id} a duplicate of that one, {4} full.
 -- A repeated call of the same owner gives the same answer; of another one with the
 -- same id, {2}: it is kept, and the queue is whose it was.
+local id, record, owner, most, due = ARGV[2], ARGV[3], ARGV[4], tonumber(ARGV[6]), ARGV[7]
 local again = false
 for i = 10, #KEYS do
-  if not redis.call('SET', KEYS[i], ARGV[2], 'NX', 'EX', ARGV[i]) then
-    local id = redis.call('GET', KEYS[i])
-    if id ~= ARGV[2] then
+  if not redis.call('SET', KEYS[i], id, 'NX', 'EX', ARGV[i]) then
+    local first = redis.call('GET', KEYS[i])
+    if first ~= id then
       for j = 10, i - 1 do -- they are known from now on, too: this delivery may come again
-        redis.call('SET', KEYS[j], id, 'EX', ARGV[j])
+        redis.call('SET', KEYS[j], first, 'EX', ARGV[j])
       end
-      return {3, id}
+      return {3, first}
     end
     again = true
   end
@@ -31,46 +31,52 @@ local function full()
   return {4}
 end
 
-local at, most = now(), tonumber(ARGV[6])
-if ARGV[7] ~= '' then
-  local waits = redis.call('HEXISTS', KEYS[7], ARGV[2]) == 1
-  if not waits then
-    if again or redis.call('HEXISTS', KEYS[2], ARGV[2]) == 1 then
+local at = now()
+if due ~= '' then
+  if redis.call('HEXISTS', waits, id) == 0 then
+    if again or redis.call('HEXISTS', records, id) == 1 then
       return {2}
     end
-    if most ~= 0 and redis.call('HLEN', KEYS[7]) >= most then
+    if most ~= 0 and redis.call('HLEN', waits) >= most then
       return full()
     end
   end
   for i = 10, #KEYS do -- one that is replaced is remembered from now on
     redis.call('EXPIRE', KEYS[i], ARGV[i])
   end
-  redis.call('HSET', KEYS[2], ARGV[2], ARGV[3])
-  wait_for(KEYS[7], KEYS[8], KEYS[9], ARGV[1], ARGV[2], ARGV[7], ARGV[8], ARGV[9], at)
+  redis.call('HSET', records, id, record)
+  wait_for(id, due, ARGV[8], ARGV[9], at)
   return {2}
 end
-if again or redis.call('HSETNX', KEYS[2], ARGV[2], ARGV[3]) == 0 then
-  local have = redis.call('HMGET', KEYS[3], 'id', 'owner')
-  if ARGV[4] == '' or have[1] ~= ARGV[2] or have[2] ~= ARGV[4] then
+if again or redis.call('HSETNX', records, id, record) == 0 then
+  local have = redis.call('HMGET', lease, 'id', 'owner')
+  if owner == '' or have[1] ~= id or have[2] ~= owner then
     return {2}
   end
-  extend(KEYS[3], KEYS[4], ARGV[1], at + ARGV[5])
+  extend(at + ARGV[5])
   return {1}
 end
-local length = redis.call('RPUSH', KEYS[1], ARGV[2])
+local length = redis.call('RPUSH', list, id)
 if most ~= 0 and length > most then
-  redis.call('RPOP', KEYS[1])
-  redis.call('HDEL', KEYS[2], ARGV[2])
+  redis.call('RPOP', list)
+  redis.call('HDEL', records, id)
   return full()
 end
-redis.call('INCR', KEYS[6])
-if length == 1 and ARGV[4] ~= '' then
-  take(KEYS[3], KEYS[4], ARGV[1], ARGV[4], ARGV[2], 0, at + ARGV[5])
+redis.call('INCR', depth)
+if length == 1 and owner ~= '' then
+  take(owner, id, 0, at + ARGV[5])
   return {1}
 end
 if length == 1 then
-  wake(KEYS[5], KEYS[4], ARGV[1], at)
-elseif ARGV[4] ~= '' then
-  want(KEYS[3], ARGV[4])
+  wake(at)
+elseif owner ~= '' then
+  -- Owners are a process, a dot and the number of a call. When another process has the
+  -- queue, it lets others at it behind the record at work: else one that has too much to
+  -- do, and so is late with the end of each turn, would be given the next one of all its
+  -- queues, too, with others idle.
+  local has = redis.call('HGET', lease, 'owner')
+  if has and has ~= '' and string.match(has, '^(.*)%.') ~= string.match(owner, '^(.*)%.') then
+    redis.call('HSET', lease, 'wanted', 1)
+  end
 end
 return {2}

@@ -18,7 +18,7 @@ func BenchmarkTurn(b *testing.B) {
 		open = func(cfg state.Config) *state.Store { return openURL(b, url, cfg) }
 	}
 	bundle := newBundle(b, open)
-	key, user := bundle.q.Key(), bundle.person()
+	key, user := bundle.q, bundle.person()
 	record, planned := []byte(strings.Repeat("b", 1500)), []byte(strings.Repeat("j", 2000))
 	document := strings.Repeat("word ", 300)
 	for i := 0; b.Loop(); i++ {

@@ -46,11 +46,11 @@ func setup(t *testing.T, test func(t *testing.T, b *bundle)) {
 // serve starts a Redis in this process and returns what opens another client of it.
 func serve(t testing.TB) func(state.Config) *state.Store {
 	t.Helper()
-	server, err := state.StartServer()
+	server, err := state.Open(t.Context(), "", state.Config{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(server.Close)
+	t.Cleanup(func() { _ = server.Close() })
 	return func(cfg state.Config) *state.Store {
 		cfg.Dial = server.Dial
 		return openURL(t, "redis://here", cfg)
@@ -73,7 +73,7 @@ type bundle struct {
 	open      func(state.Config) *state.Store // another client
 	store     *state.Store
 	in        *inbox.Inbox
-	q         inbox.Queue
+	q         state.Key
 	namespace string
 }
 
@@ -83,7 +83,7 @@ func newBundle(t testing.TB, open func(state.Config) *state.Store) *bundle {
 	t.Helper()
 	b := &bundle{t: t, open: open, store: open(state.Config{}), namespace: "test-" + rand.Text()}
 	b.in = b.inbox(inbox.Config{})
-	b.q = inbox.QueueOf(b.conversation("a"))
+	b.q = b.conversation("a")
 	return b
 }
 
@@ -122,7 +122,7 @@ func (b *bundle) conversation(id string) state.Key {
 // person is a user whose key is in another partition than the queue.
 func (b *bundle) person() state.Key {
 	for id := "u"; ; id += "u" {
-		if user := state.UserKey("test", b.namespace, id); user.Partition() != b.q.Key().Partition() {
+		if user := state.UserKey("test", b.namespace, id); user.Partition() != b.q.Partition() {
 			return user
 		}
 	}
@@ -204,16 +204,17 @@ func (b *bundle) wantRecord(l *inbox.Lease, record string, tries int) {
 }
 
 // run runs in until the test ends, or leave is called.
-func (b *bundle) run(in *inbox.Inbox, ready func(inbox.Queue)) (leave func()) {
+func (b *bundle) run(in *inbox.Inbox, ready func(state.Key)) (leave func()) {
 	b.t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
-	ended := make(chan error, 1)
-	go func() { ended <- in.Run(ctx, ready) }()
+	ended := make(chan struct{})
+	go func() {
+		in.Run(ctx, ready)
+		close(ended)
+	}()
 	leave = sync.OnceFunc(func() {
 		cancel()
-		if err := <-ended; err != nil {
-			b.t.Error(err)
-		}
+		<-ended
 	})
 	b.t.Cleanup(leave)
 	return leave
@@ -221,7 +222,7 @@ func (b *bundle) run(in *inbox.Inbox, ready func(inbox.Queue)) (leave func()) {
 
 // desk hands a queue that one test read to the test that it belongs to: on one server, a
 // queue that is ready is told to one reader only.
-var desk sync.Map // inbox.Queue to func()
+var desk sync.Map // state.Key to func()
 
 // claims runs in, and sends b's queue whenever it could be claimed.
 func (b *bundle) claims(in *inbox.Inbox) <-chan *inbox.Lease {
@@ -252,7 +253,7 @@ func (b *bundle) claims(in *inbox.Inbox) <-chan *inbox.Lease {
 	return claimed
 }
 
-func hand(q inbox.Queue) {
+func hand(q state.Key) {
 	if ready, ok := desk.Load(q); ok {
 		ready.(func())()
 	}
@@ -262,7 +263,7 @@ func hand(q inbox.Queue) {
 func (b *bundle) claimsOf(in *inbox.Inbox) (_ <-chan *inbox.Lease, leave func()) {
 	b.t.Helper()
 	claimed := make(chan *inbox.Lease, 1000)
-	leave = b.run(in, func(q inbox.Queue) {
+	leave = b.run(in, func(q state.Key) {
 		l, err := in.Claim(context.Background(), q)
 		if err != nil {
 			b.t.Errorf("claim: %v", err)

@@ -1,7 +1,9 @@
 package inbox
 
 import (
+	"context"
 	"testing"
+	"time"
 
 	"github.com/planbot-go/planbot/state"
 	"github.com/planbot-go/planbot/state/internal/rdb"
@@ -11,7 +13,7 @@ import (
 func LoadScripts(tb testing.TB, store *state.Store) {
 	tb.Helper()
 	for _, s := range []*rdb.Script{
-		acceptScript, claimScript, saveScript, noteScript, finishScript, releaseScript, renewScript,
+		acceptScript, claimScript, saveScript, noteScript, finishScript, releaseScript,
 		wakeScript, dropScript, sweepScript, nudgeScript, fireScript, forgetScript,
 	} {
 		if err := store.DB().Client.ScriptLoad(tb.Context(), s.Text()).Err(); err != nil {
@@ -21,13 +23,15 @@ func LoadScripts(tb testing.TB, store *state.Store) {
 }
 
 // Fire does what a sweep does for records of q that it found due.
-func (i *Inbox) Fire(tb testing.TB, q Queue, ids ...string) {
+func (i *Inbox) Fire(tb testing.TB, q state.Key, ids ...string) {
 	tb.Helper()
+	ctx, cancel := context.WithTimeout(tb.Context(), time.Minute)
+	defer cancel()
 	for _, id := range ids {
-		i.db.Exec(tb.Context(), fireCall(q, id))
+		i.db.Exec(ctx, call(fireScript, q).Add(id))
 	}
 }
 
 // At and Shared are keys of a queue.
-func (q Queue) At(name string) string     { return q.at(name) }
-func (q Queue) Shared(name string) string { return q.shared(name) }
+func At(q state.Key, name string) string     { return at(q, name) }
+func Shared(q state.Key, name string) string { return shared(q.Partition(), name) }

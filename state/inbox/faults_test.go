@@ -108,13 +108,13 @@ func TestRoundTrips(t *testing.T) {
 	hook(b.store, w)
 	e := b.entry("hello")
 	e.Duplicates = []inbox.Duplicate{{ID: e.ID}}
-	e.Load = []state.Key{b.q.Key(), b.person()}
+	e.Load = []state.Key{b.q, b.person()}
 	e.Set, e.Member = b.person().Under("notes", "places"), "here"
 	receipt := b.accept(e)
 	if !receipt.Joined {
 		t.Error("not joined")
 	}
-	w.did(t, "accept", 1, "evalsha getrange getrange hincrby pexpire")
+	w.did(t, "accept", 1, "evalsha getrange getrange hset pexpire")
 	l, scopes := receipt.Lease, receipt.Scopes
 	save := func() {
 		t.Helper()
@@ -144,9 +144,9 @@ func TestScriptsAreMissing(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	b.put(b.q.Key(), 1)
+	b.put(b.q, 1)
 	e := b.entry("hello")
-	e.Load = []state.Key{b.q.Key(), b.person()}
+	e.Load = []state.Key{b.q, b.person()}
 	receipt := b.accept(e)
 	if n := *number(receipt.Scopes[0]); n != 1 {
 		t.Errorf("n = %d", n)
@@ -173,7 +173,7 @@ func TestLostAnswers(t *testing.T) {
 	for name, test := range map[string]func(t *testing.T, b *bundle, lose func()){
 		"accept and take": func(t *testing.T, b *bundle, lose func()) {
 			e := b.entry("1")
-			e.Load = []state.Key{b.q.Key()}
+			e.Load = []state.Key{b.q}
 			lose()
 			receipt := b.accept(e)
 			if len(receipt.Scopes) != 1 {
@@ -252,7 +252,7 @@ func TestLostAnswers(t *testing.T) {
 
 func lostSave(t *testing.T, b *bundle, lose func()) {
 	e := b.entry("1")
-	e.Load = []state.Key{b.q.Key(), b.person()}
+	e.Load = []state.Key{b.q, b.person()}
 	receipt := b.accept(e)
 	for n := range 2 {
 		for _, s := range receipt.Scopes {
@@ -268,7 +268,7 @@ func lostSave(t *testing.T, b *bundle, lose func()) {
 	if more, err := receipt.Lease.Finish(t.Context(), nil, receipt.Scopes...); more || err != nil {
 		t.Fatal(more, err)
 	}
-	b.want(b.q.Key(), 3)
+	b.want(b.q, 3)
 	b.want(b.person(), 2)
 }
 
@@ -342,9 +342,9 @@ func TestRecover(t *testing.T) {
 	}{
 		"at once":                                {func(*testing.T, *bundle) {}, true, 2, 2},
 		"somebody changes the person's document": {func(_ *testing.T, b *bundle) { b.put(b.person(), 9) }, true, 2, 9},
-		"somebody changes the conversation's":    {func(_ *testing.T, b *bundle) { b.put(b.q.Key(), 9) }, true, 9, 2},
+		"somebody changes the conversation's":    {func(_ *testing.T, b *bundle) { b.put(b.q, 9) }, true, 9, 2},
 		"the record went on": {func(t *testing.T, b *bundle) {
-			if err := b.client().HSet(t.Context(), b.q.At("records"), "id", "another").Err(); err != nil {
+			if err := b.client().HSet(t.Context(), inbox.At(b.q, "records"), "id", "another").Err(); err != nil {
 				t.Fatal(err)
 			}
 		}, false, 0, 2},
@@ -376,7 +376,7 @@ func testRecover(t *testing.T, b *bundle, meanwhile func(t *testing.T, b *bundle
 	in := openInbox(t, dying, inbox.Config{Lease: shortLease, Patience: time.Second})
 	e := b.entry("1")
 	e.ID = "id"
-	e.Load = []state.Key{b.q.Key(), b.conversation("a;messageid=1"), b.person()}
+	e.Load = []state.Key{b.q, b.conversation("a;messageid=1"), b.person()}
 	receipt, err := in.Accept(t.Context(), e)
 	if err != nil {
 		t.Fatal(err)
@@ -384,13 +384,13 @@ func testRecover(t *testing.T, b *bundle, meanwhile func(t *testing.T, b *bundle
 	for _, s := range receipt.Scopes {
 		*number(s) = 2
 	}
-	net.cut(partOf(b.q.Key()))
+	net.cut(partOf(b.q))
 	if err := receipt.Lease.Save(t.Context(), []byte("1, planned"), true, receipt.Scopes...); !errors.Is(err, state.ErrUnavailable) {
 		t.Fatalf("save: %v", err)
 	}
 	in.Close()
 	b.want(b.person(), 2)
-	b.want(b.q.Key(), 0)
+	b.want(b.q, 0)
 	meanwhile(t, b)
 
 	var l *inbox.Lease
@@ -404,7 +404,7 @@ func testRecover(t *testing.T, b *bundle, meanwhile func(t *testing.T, b *bundle
 	if recovered {
 		b.wantRecord(l, "1, planned", 0)
 	}
-	b.want(b.q.Key(), own)
+	b.want(b.q, own)
 	b.want(b.person(), user)
 	if recovered {
 		b.want(b.conversation("a;messageid=1"), 2)
@@ -428,25 +428,25 @@ func TestSecondStepLosesARace(t *testing.T) {
 	t.Parallel()
 	setup(t, func(t *testing.T, b *bundle) {
 		e := b.entry("1")
-		e.Load = []state.Key{b.q.Key(), b.person()}
+		e.Load = []state.Key{b.q, b.person()}
 		receipt := b.accept(e)
 		l, scopes := receipt.Lease, receipt.Scopes
 		*state.At[state.Counter](scopes[0], "count") += 2
 		*state.At[state.Counter](scopes[1], "count") += 2
-		other := b.load(b.q.Key())[0]
+		other := b.load(b.q)[0]
 		*state.At[state.Counter](other, "count")++
 		if err := b.store.Save(t.Context(), other); err != nil {
 			t.Fatal(err)
 		}
 		save := func() error { return l.Save(t.Context(), []byte("1, planned"), true, scopes...) }
-		wantConflict(t, save(), []state.Key{b.q.Key()}, []state.Key{b.person()})
-		if err := scopes[0].Rebase(b.load(b.q.Key())[0]); err != nil {
+		wantConflict(t, save(), []state.Key{b.q}, []state.Key{b.person()})
+		if err := scopes[0].Rebase(b.load(b.q)[0]); err != nil {
 			t.Fatal(err)
 		}
 		if err := save(); err != nil {
 			t.Fatal(err)
 		}
-		for i, s := range b.load(b.q.Key(), b.person()) {
+		for i, s := range b.load(b.q, b.person()) {
 			if n := *state.At[state.Counter](s, "count"); n != state.Counter(3-i) {
 				t.Errorf("%s counts %d", s.Key(), n)
 			}
@@ -510,9 +510,9 @@ func TestSaveWithoutAnAnswer(t *testing.T) {
 	hook(b.store, net)
 	b.in = b.inbox(inbox.Config{Patience: 2 * time.Second}) // on a busy machine, too
 	e := b.entry("hello")
-	e.Load = []state.Key{b.q.Key(), b.person()}
+	e.Load = []state.Key{b.q, b.person()}
 	receipt := b.accept(e)
-	for _, part := range []string{partOf(b.person()), partOf(b.q.Key())} {
+	for _, part := range []string{partOf(b.person()), partOf(b.q)} {
 		for _, s := range receipt.Scopes {
 			*number(s)++
 		}
@@ -527,7 +527,7 @@ func TestSaveWithoutAnAnswer(t *testing.T) {
 		}
 		b.wantRecord(receipt.Lease, "at "+part, 0)
 	}
-	b.want(b.q.Key(), 2)
+	b.want(b.q, 2)
 	b.want(b.person(), 2)
 	b.finish(receipt.Lease, false)
 }
@@ -682,7 +682,7 @@ func TestRestart(t *testing.T) {
 		}
 	})
 	other := b.queued("2")
-	other.Queue = inbox.QueueOf(b.conversation("other"))
+	other.Queue = b.conversation("other")
 	wg.Go(func() {
 		if _, err := b.in.Accept(t.Context(), other); err != nil {
 			t.Errorf("accept: %v", err)
@@ -806,7 +806,7 @@ func TestRenewalBesideANodeThatHangs(t *testing.T) {
 	hook(b.store, node)
 	b.in = b.inbox(inbox.Config{Lease: 2 * time.Second, Patience: time.Second})
 	e := b.entry("elsewhere")
-	e.Queue = inbox.QueueOf(b.person())
+	e.Queue = b.person()
 	here, there := b.take(b.entry("here")), b.take(e)
 	part := partOf(b.person())
 	node.at.Store(&part)
@@ -851,7 +851,7 @@ func (b *bundle) crowd(in *inbox.Inbox, n int) []*inbox.Lease {
 	for range n {
 		all.Go(func() {
 			e := b.entry("x")
-			e.Queue = inbox.QueueOf(b.conversation(rand.Text()))
+			e.Queue = b.conversation(rand.Text())
 			receipt, err := in.Accept(b.t.Context(), e)
 			if err != nil && !errors.Is(err, inbox.ErrFull) {
 				b.t.Error(err)
@@ -873,7 +873,7 @@ func TestMaxWaitingIsExactForOneInbox(t *testing.T) {
 	t.Parallel()
 	b := newBundle(t, serve(t))
 	in := b.inbox(inbox.Config{MaxWaiting: 12, Lease: 240 * time.Millisecond, Patience: time.Minute})
-	b.run(in, func(inbox.Queue) {})
+	b.run(in, func(state.Key) {})
 	leases := b.crowd(in, 80)
 	if len(leases) != 12 {
 		t.Fatalf("%d of 80 were taken", len(leases))
@@ -899,7 +899,7 @@ func TestWhatOthersDoIsCounted(t *testing.T) {
 	t.Parallel()
 	b := newBundle(t, serve(t))
 	in, other := b.inbox(inbox.Config{MaxWaiting: 3}), b.inbox(inbox.Config{})
-	b.run(in, func(inbox.Queue) {})
+	b.run(in, func(state.Key) {})
 	mine, theirs := b.crowd(in, 1), b.crowd(other, 2)
 	until(t, "the count", func() bool { return in.Stats().Waiting == 3 })
 	if more := b.crowd(in, 5); len(more) > 0 {

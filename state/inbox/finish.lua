@@ -1,16 +1,15 @@
 -- Takes the record at the head off the queue, with all that its end changes, and goes on
 -- to the next or gives the queue up: there is none, or another process wants it.
--- KEYS[1] queue  [2] records  [3] lease  [4] leases  [5] depth  [6] ready  [7] answer
--- KEYS[8] waits  [9] timers  [10] dead  then the documents' keys
--- ARGV[1] queue  [2] owner  [3] id  [4] length of the lease, ms
+-- KEYS[10] answer  [11 ...] the documents' keys
+-- ARGV[2] owner  [3] id  [4] length of the lease, ms
 -- ARGV[5] how long to keep the answer, s, 0: there is none  [6] answer
 -- ARGV[7] '' when the record is over, else when it is due  [8] operator  [9] about
--- ARGV[10] 1 to write the record  [11] record  [12...] the documents, see docs.lua
+-- ARGV[10] 1 to write the record  [11] record  [12 ...] the documents, see docs.lua
 -- Returns {1} done and the queue is given up, {2, id, record} done and this is next,
 -- {3} the queue is another's and the record is there, {4} the record is gone and the
 -- queue is not the caller's, {5, numbers of documents...} these have another version.
 -- A repeated call finds {2} again, and {4} instead of {1}.
-local have = redis.call('HMGET', KEYS[3], 'owner', 'id', 'wanted')
+local have = redis.call('HMGET', lease, 'owner', 'id', 'wanted')
 if have[1] ~= ARGV[2] then
   if have[2] == ARGV[3] then
     return {3}
@@ -25,31 +24,30 @@ if first then
   end
   store(11, 12)
   if ARGV[5] ~= '0' then
-    redis.call('SET', KEYS[7], ARGV[6], 'EX', ARGV[5])
+    redis.call('SET', KEYS[10], ARGV[6], 'EX', ARGV[5])
   end
-  redis.call('LPOP', KEYS[1])
-  redis.call('DECR', KEYS[5])
+  redis.call('LPOP', list)
+  redis.call('DECR', depth)
   if ARGV[7] == '' then
-    redis.call('HDEL', KEYS[2], ARGV[3])
+    redis.call('HDEL', records, ARGV[3])
   else
     if ARGV[10] == '1' then
-      redis.call('HSET', KEYS[2], ARGV[3], ARGV[11])
+      redis.call('HSET', records, ARGV[3], ARGV[11])
     end
-    wait_for(KEYS[8], KEYS[9], KEYS[10], ARGV[1], ARGV[3], ARGV[7], ARGV[8], ARGV[9], now())
+    wait_for(ARGV[3], ARGV[7], ARGV[8], ARGV[9], now())
   end
 end
-local id, record = head(KEYS[1], KEYS[2], KEYS[5])
+local id, record = head()
 if not id then
-  redis.call('DEL', KEYS[3])
-  redis.call('ZREM', KEYS[4], ARGV[1])
+  give_up()
   return {1}
 end
 local at = now()
 if have[3] and first then
-  redis.call('HDEL', KEYS[3], 'wanted')
-  redis.call('HSET', KEYS[3], 'owner', '', 'id', id, 'tries', 0, 'until', at)
-  wake(KEYS[6], KEYS[4], ARGV[1], at)
+  redis.call('HDEL', lease, 'wanted')
+  redis.call('HSET', lease, 'owner', '', 'id', id, 'tries', 0, 'until', at)
+  wake(at)
   return {1}
 end
-take(KEYS[3], KEYS[4], ARGV[1], ARGV[2], id, 0, at + ARGV[4])
+take(ARGV[2], id, 0, at + ARGV[4])
 return {2, id, record}

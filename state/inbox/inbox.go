@@ -22,6 +22,7 @@ import (
 	"fmt"
 	"net/url"
 	"os"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -149,64 +150,42 @@ func (i *Inbox) Stats() Stats {
 	}
 }
 
-// Run reads which queues are ready, and looks after those whose time has come,
-// until ctx ends. It calls ready for each queue, in goroutines of its own. Ready
-// calls [Inbox.Claim]; it may block as long as there is no room for more work,
-// and other replicas read meanwhile. Redis being away is no error: Run goes on
-// when it is back. Leases are renewed with or without Run.
-func (i *Inbox) Run(ctx context.Context, ready func(Queue)) error {
-	run(ctx, i, ready)
-	return nil
-}
-
-// Queue names the records of one conversation, which are worked on one after another.
-// Build it with [QueueOf]; the zero Queue, and that of an unusable key, is refused.
-// Queues can be compared with ==.
-type Queue struct{ key state.Key }
-
-// QueueOf is the queue of a conversation.
-func QueueOf(conversation state.Key) Queue { return Queue{key: conversation} }
-
-// Key is the conversation's.
-func (q Queue) Key() state.Key { return q.key }
-
-// String is the key of the conversation as Redis has it.
-func (q Queue) String() string { return q.key.String() }
-
-// MarshalText makes a Queue its String in JSON.
-func (q Queue) MarshalText() ([]byte, error) { return q.key.MarshalText() }
-
-// UnmarshalText takes what MarshalText made.
-func (q *Queue) UnmarshalText(text []byte) error { return q.key.UnmarshalText(text) }
-
 // prefix goes before all keys of the inbox, where those of documents have planbot/.
 const prefix = "planbot/2/"
 
 // at is a key of the queue's own.
-func (q Queue) at(name string) string {
-	return prefix + strings.TrimPrefix(q.key.String(), "planbot/") + "/" + name
+func at(queue state.Key, name string) string {
+	return prefix + strings.TrimPrefix(queue.String(), "planbot/") + "/" + name
 }
 
 // shared is a key that all queues of the partition share.
-func (q Queue) shared(name string) string { return shared(q.key.Partition(), name) }
-
 func shared(partition int, name string) string {
 	return prefix + "{" + strconv.Itoa(partition) + "}/" + name
 }
 
-func (q Queue) answer(id string) string { return q.shared("answers/" + url.PathEscape(id)) }
+func answerKey(queue state.Key, id string) string {
+	return shared(queue.Partition(), "answers/"+url.PathEscape(id))
+}
 
 // seen is where something about the queue is remembered for a time. Ids come from
 // outside, so they are hashed.
-func (q Queue) seen(id string) string {
-	sum := sha256.Sum256([]byte(q.key.String() + "\n" + id))
-	return q.shared("seen/" + base64.RawURLEncoding.EncodeToString(sum[:16]))
+func seen(queue state.Key, id string) string {
+	sum := sha256.Sum256([]byte(queue.String() + "\n" + id))
+	return shared(queue.Partition(), "seen/"+base64.RawURLEncoding.EncodeToString(sum[:16]))
+}
+
+// call starts a call of a script that has queue.lua before it.
+func call(s *rdb.Script, queue state.Key) *rdb.Call {
+	p := queue.Partition()
+	return s.Call(at(queue, "queue"), at(queue, "records"), at(queue, "waits"), at(queue, "lease"),
+		shared(p, "leases"), shared(p, "ready"), shared(p, "depth"), shared(p, "timers"), shared(p, "dead")).
+		Add(queue.String())
 }
 
 // check refuses queues that cannot be, and ids that would not be found again.
-func (q Queue) check(doing, id string) error {
+func check(queue state.Key, doing, id string) error {
 	bad := func(r rune) bool { return r <= ' ' || r == 0x7f }
-	err := q.key.Err()
+	err := queue.Err()
 	if err == nil && (id == "" || len(id) > 1<<10 || strings.ContainsFunc(id, bad)) {
 		err = fmt.Errorf("%w: %.80q is no id of a record", state.ErrKey, id)
 	}
@@ -219,11 +198,11 @@ func (q Queue) check(doing, id string) error {
 //go:embed *.lua
 var luaFiles embed.FS
 
-// script is the file name.lua, with the functions of queue.lua before it.
-func script(name string) *rdb.Script {
+// script joins Lua files.
+func script(names ...string) *rdb.Script {
 	var parts []string
-	for _, file := range []string{"queue.lua", name + ".lua"} {
-		text, err := luaFiles.ReadFile(file)
+	for _, name := range names {
+		text, err := luaFiles.ReadFile(name + ".lua")
 		if err != nil {
 			panic(err) // it is not in the program
 		}
@@ -233,11 +212,11 @@ func script(name string) *rdb.Script {
 }
 
 var (
-	acceptScript = script("accept")
+	acceptScript = script("queue", "accept")
 	forgetScript = script("forget")
-	claimScript  = script("claim")
-	wakeScript   = script("wake")
-	dropScript   = script("drop")
+	claimScript  = script("queue", "claim")
+	wakeScript   = script("queue", "wake")
+	dropScript   = script("queue", "drop")
 )
 
 // Duplicate is something that tells a delivery from others of its conversation. A delivery
@@ -249,7 +228,7 @@ type Duplicate struct {
 
 // Entry is what [Inbox.Accept] takes in.
 type Entry struct {
-	Queue      Queue
+	Queue      state.Key   // of its conversation: records of one queue are worked on one after another
 	ID         string      // of the record, made by the caller; accepted again with it is kept once
 	Record     []byte      // what [Lease.Record] returns; opaque here
 	Wait       *Wait       // not nil: it does not join the queue, it waits. A waiting record of the same ID is replaced
@@ -309,7 +288,7 @@ const maxWaits = 100
 // queue to the call that took it only.
 func (i *Inbox) Accept(ctx context.Context, e Entry) (Receipt, error) {
 	const doing = "accept"
-	if err := e.Queue.check(doing, e.ID); err != nil {
+	if err := check(e.Queue, doing, e.ID); err != nil {
 		return Receipt{}, err
 	}
 	if err := i.fits(e.Queue, len(e.Record), i.maxAccepted()); err != nil {
@@ -319,9 +298,10 @@ func (i *Inbox) Accept(ctx context.Context, e Entry) (Receipt, error) {
 	if err != nil {
 		return Receipt{}, fmt.Errorf("%s: %w", doing, err)
 	}
-	free := e.Wait != nil || i.backlog.enter(i.cfg.MaxWaiting, e.Unbounded)
+	queues := e.Wait == nil // it joins the queue
+	free := !queues || i.backlog.enter(i.cfg.MaxWaiting, e.Unbounded)
 	owner := ""
-	if e.Take && e.Wait == nil {
+	if e.Take && queues {
 		owner = i.caller()
 	}
 	c := i.acceptCall(&e, owner, free)
@@ -337,7 +317,7 @@ func (i *Inbox) Accept(ctx context.Context, e Entry) (Receipt, error) {
 	sent := i.leases.now()
 	err = i.do(ctx, doing, calls...)
 	reply := c.List()
-	if free && e.Wait == nil {
+	if free && queues {
 		i.backlog.entered(c.Err == nil && reply.Int(0) <= 2)
 	}
 	if c.Err != nil {
@@ -396,13 +376,11 @@ func (i *Inbox) acceptCall(e *Entry, owner string, free bool) *rdb.Call {
 	default:
 		room = i.cfg.MaxWaitingPerQueue
 	}
-	q := e.Queue
-	c := acceptScript.Call(q.at("queue"), q.at("records"), q.at("lease"), q.shared("leases"),
-		q.shared("ready"), q.shared("depth"), q.at("waits"), q.shared("timers"), q.shared("dead"))
+	c := call(acceptScript, e.Queue)
 	for _, d := range duplicates {
-		c.AddKeys(q.seen(d.ID))
+		c.AddKeys(seen(e.Queue, d.ID))
 	}
-	c.Add(q.String(), e.ID, e.Record, owner, i.cfg.Lease.Milliseconds(), strconv.Itoa(room))
+	c.Add(e.ID, e.Record, owner, i.cfg.Lease.Milliseconds(), strconv.Itoa(room))
 	c.Add(e.Wait.args()...)
 	for _, d := range duplicates {
 		c.Add(seconds(cmp.Or(d.For, i.cfg.DuplicateFor)))
@@ -426,7 +404,7 @@ func seconds(d time.Duration) int64 { return int64((d + time.Second - 1) / time.
 func (i *Inbox) maxAccepted() int { return i.store.MaxBytes() + i.store.MaxBytes()/2 }
 func (i *Inbox) maxRecord() int   { return 3 * i.store.MaxBytes() }
 
-func (i *Inbox) fits(q Queue, bytes, limit int) error {
+func (i *Inbox) fits(q state.Key, bytes, limit int) error {
 	if bytes > limit {
 		return fmt.Errorf("%w: a record of %s has %d bytes, the limit is %d", state.ErrTooLarge, q, bytes, limit)
 	}
@@ -448,12 +426,12 @@ func (i *Inbox) all(ctx context.Context, doing string, calls ...*rdb.Call) error
 }
 
 // Answer returns what [Lease.Finish] kept as the answer of a record; nil: there is none yet.
-func (i *Inbox) Answer(ctx context.Context, q Queue, id string) ([]byte, error) {
+func (i *Inbox) Answer(ctx context.Context, q state.Key, id string) ([]byte, error) {
 	const doing = "read an answer"
-	if err := q.check(doing, id); err != nil {
+	if err := check(q, doing, id); err != nil {
 		return nil, err
 	}
-	c := rdb.Plain("mget", q.answer(id))
+	c := rdb.Plain("mget", answerKey(q, id))
 	if err := i.all(ctx, doing, c); err != nil || !c.List().Has(0) {
 		return nil, err
 	}
@@ -462,12 +440,12 @@ func (i *Inbox) Answer(ctx context.Context, q Queue, id string) ([]byte, error) 
 
 // Forget has later deliveries with this [Duplicate.ID] count again, if those before were
 // of the record id.
-func (i *Inbox) Forget(ctx context.Context, q Queue, duplicate, id string) error {
+func (i *Inbox) Forget(ctx context.Context, q state.Key, duplicate, id string) error {
 	const doing = "forget a delivery"
-	if err := q.check(doing, id); err != nil {
+	if err := check(q, doing, id); err != nil {
 		return err
 	}
-	return i.all(ctx, doing, forgetScript.Call(q.seen(duplicate)).Add(id))
+	return i.all(ctx, doing, forgetScript.Call(seen(q, duplicate)).Add(id))
 }
 
 // Depth counts the records in all queues, those at work among them, as of now. [Stats]
@@ -495,25 +473,24 @@ func (i *Inbox) everywhere(ctx context.Context, doing string, of func(partition 
 }
 
 // Queued counts the records in a queue, the one at work among them.
-func (i *Inbox) Queued(ctx context.Context, q Queue) (int, error) {
-	if err := q.key.Err(); err != nil {
+func (i *Inbox) Queued(ctx context.Context, q state.Key) (int, error) {
+	if err := q.Err(); err != nil {
 		return 0, fmt.Errorf("count a queue: %w", err)
 	}
-	c := rdb.Plain("llen", q.at("queue"))
+	c := rdb.Plain("llen", at(q, "queue"))
 	err := i.all(ctx, "count a queue", c)
 	return int(c.Int()), err
 }
 
 // Claim takes the queue if it has records and nobody has it. Nil without an error: it
 // has none, or somebody has it.
-func (i *Inbox) Claim(ctx context.Context, q Queue) (*Lease, error) {
+func (i *Inbox) Claim(ctx context.Context, q state.Key) (*Lease, error) {
 	const doing = "claim a queue"
-	if err := q.key.Err(); err != nil {
+	if err := q.Err(); err != nil {
 		return nil, fmt.Errorf("%s: %w", doing, err)
 	}
 	owner := i.caller()
-	c := claimScript.Call(q.at("queue"), q.at("records"), q.at("lease"), q.shared("leases"), q.shared("depth")).
-		Add(q.String(), owner, i.cfg.Lease.Milliseconds())
+	c := call(claimScript, q).Add(owner, i.cfg.Lease.Milliseconds())
 	sent := i.leases.now()
 	if err := i.all(ctx, doing, c); err != nil {
 		i.leases.owe(release{queue: q, owner: owner}) // it may be ours
@@ -531,9 +508,16 @@ func (i *Inbox) Claim(ctx context.Context, q Queue) (*Lease, error) {
 	return l, nil
 }
 
+// lease notes that this replica has a queue, since a request was sent.
+func (i *Inbox) lease(q state.Key, owner, id string, record []byte, sent time.Duration) *Lease {
+	l := &Lease{in: i, queue: q, owner: owner, id: id, record: record}
+	i.leases.add(l, sent)
+	return l
+}
+
 // Waiting is a record that waits.
 type Waiting struct {
-	Queue Queue
+	Queue state.Key
 	ID    string
 	Since time.Time
 	Wait
@@ -542,14 +526,14 @@ type Waiting struct {
 
 // Waiting lists the records that wait in these queues, without Record; the next one
 // first, those without a time last.
-func (i *Inbox) Waiting(ctx context.Context, queues ...Queue) ([]Waiting, error) {
+func (i *Inbox) Waiting(ctx context.Context, queues ...state.Key) ([]Waiting, error) {
 	const doing = "list what waits"
 	calls := make([]*rdb.Call, len(queues))
 	for j, q := range queues {
-		if err := q.key.Err(); err != nil {
+		if err := q.Err(); err != nil {
 			return nil, fmt.Errorf("%s: %w", doing, err)
 		}
-		calls[j] = rdb.Plain("hgetall", q.at("waits"))
+		calls[j] = rdb.Plain("hgetall", at(q, "waits"))
 	}
 	if err := i.all(ctx, doing, calls...); err != nil {
 		return nil, err
@@ -575,7 +559,7 @@ func (i *Inbox) Waiting(ctx context.Context, queues ...Queue) ([]Waiting, error)
 }
 
 // parseWaiting reads what wait_for in queue.lua wrote.
-func parseWaiting(q Queue, id, text string) (Waiting, error) {
+func parseWaiting(q state.Key, id, text string) (Waiting, error) {
 	w := Waiting{Queue: q, ID: id}
 	header, about, _ := strings.Cut(text, "\n")
 	var since, due int64
@@ -633,11 +617,11 @@ func (i *Inbox) Dead(ctx context.Context) ([]Waiting, error) {
 }
 
 // readCalls read one record that waits, for readWaiting.
-func readCalls(q Queue, id string) []*rdb.Call {
-	return []*rdb.Call{rdb.Plain("hmget", q.at("waits"), id), rdb.Plain("hmget", q.at("records"), id)}
+func readCalls(q state.Key, id string) []*rdb.Call {
+	return []*rdb.Call{rdb.Plain("hmget", at(q, "waits"), id), rdb.Plain("hmget", at(q, "records"), id)}
 }
 
-func readWaiting(q Queue, id string, calls []*rdb.Call) (Waiting, error) {
+func readWaiting(q state.Key, id string, calls []*rdb.Call) (Waiting, error) {
 	wait, record := calls[0].List(), calls[1].List()
 	if !wait.Has(0) || !record.Has(0) {
 		return Waiting{}, noRecord(id)
@@ -650,9 +634,9 @@ func readWaiting(q Queue, id string, calls []*rdb.Call) (Waiting, error) {
 func noRecord(id string) error { return fmt.Errorf("%w: %.80q", ErrNoRecord, id) }
 
 // Find returns a record that waits, with Record. [ErrNoRecord]: none of this id does.
-func (i *Inbox) Find(ctx context.Context, q Queue, id string) (Waiting, error) {
+func (i *Inbox) Find(ctx context.Context, q state.Key, id string) (Waiting, error) {
 	const doing = "find a record"
-	if err := q.check(doing, id); err != nil {
+	if err := check(q, doing, id); err != nil {
 		return Waiting{}, err
 	}
 	calls := readCalls(q, id)
@@ -674,7 +658,7 @@ func (i *Inbox) Find(ctx context.Context, q Queue, id string) (Waiting, error) {
 func (i *Inbox) Wake(ctx context.Context, w Waiting, record []byte, scopes ...*state.Scope) error {
 	const doing = "wake a record"
 	q := w.Queue
-	if err := q.check(doing, w.ID); err != nil {
+	if err := check(q, doing, w.ID); err != nil {
 		return err
 	}
 	if err := i.fits(q, len(record), i.maxRecord()); err != nil {
@@ -692,10 +676,8 @@ func (i *Inbox) Wake(ctx context.Context, w Waiting, record []byte, scopes ...*s
 		kept = sum(w.Record)
 	}
 	// The same call again is known by what it does.
-	call := q.seen(strings.Join([]string{"wake", w.ID, kept, sum(record)}, "\n"))
-	c := wakeScript.Call(q.at("queue"), q.at("records"), q.at("waits"), q.shared("timers"), q.shared("dead"),
-		q.shared("depth"), q.shared("ready"), q.shared("leases"), call)
-	c.Add(q.String(), w.ID, kept, flag(record != nil), record, seconds(i.callMemory()))
+	again := seen(q, strings.Join([]string{"wake", w.ID, kept, sum(record)}, "\n"))
+	c := call(wakeScript, q).AddKeys(again).Add(w.ID, kept, flag(record != nil), record, seconds(i.callMemory()))
 	own.AddTo(c)
 	if err := i.all(ctx, doing, c); err != nil {
 		own.Unknown()
@@ -714,11 +696,11 @@ func (i *Inbox) Wake(ctx context.Context, w Waiting, record []byte, scopes ...*s
 var errOtherPartition = errors.New("a changed document of another partition than the queue's")
 
 // batches makes the batch of the queue's partition, maybe an empty one, and the others.
-func (i *Inbox) batches(q Queue, scopes []*state.Scope) (own *state.Batch, others []*state.Batch, idle []*rdb.Call, err error) {
+func (i *Inbox) batches(q state.Key, scopes []*state.Scope) (own *state.Batch, others []*state.Batch, idle []*rdb.Call, err error) {
 	all, idle, err := i.store.Batches(scopes)
 	own = &state.Batch{}
 	for _, b := range all {
-		if b.Partition() == q.key.Partition() {
+		if b.Partition() == q.Partition() {
 			own = b
 		} else {
 			others = append(others, b)
@@ -735,16 +717,20 @@ func sum(record []byte) string {
 
 // Drop forgets a record that waits, and reports whether there was one: one that is due
 // may be in its queue by now.
-func (i *Inbox) Drop(ctx context.Context, q Queue, id string) (bool, error) {
+func (i *Inbox) Drop(ctx context.Context, q state.Key, id string) (bool, error) {
 	const doing = "drop a record"
-	if err := q.check(doing, id); err != nil {
+	if err := check(q, doing, id); err != nil {
 		return false, err
 	}
-	c := dropScript.Call(q.at("records"), q.at("waits"), q.shared("timers"), q.shared("dead"), q.seen(rand.Text())).
-		Add(q.String(), id, seconds(i.callMemory()))
+	c := call(dropScript, q).AddKeys(seen(q, rand.Text())).Add(id, seconds(i.callMemory()))
 	err := i.all(ctx, doing, c)
 	return c.Int() > 0, err
 }
+
+// oldKey is a key of the layout before this one, with as a group what holds work:
+// planbot/{N}/NAME, or planbot/{N}/CHANNEL/BOT/conversations/ID[/lanes/NAME]/NAME.
+var oldKey = regexp.MustCompile(`^planbot/\{\d+\}/(?:(parked|timers|leases|[^/]+/[^/]+/conversations/[^/]+/` +
+	`(?:lanes/[^/]+/)?(?:queue|lease|journal|timers))|ready|depth|fence|(?:seen|answers)/[^/]+)$`)
 
 // Old counts the keys of the layout before this one that hold work: queues and their
 // leases, journals, timers and parked turns. It looks at all keys of the database.
@@ -755,39 +741,16 @@ func (i *Inbox) Old(ctx context.Context) (int, error) { return i.old(ctx, false)
 func (i *Inbox) DropOld(ctx context.Context) (int, error) { return i.old(ctx, true) }
 
 func (i *Inbox) old(ctx context.Context, drop bool) (n int, err error) {
-	err = i.db.Scan(ctx, "planbot/{*", func(ctx context.Context, keys []string) error {
-		for _, key := range keys {
-			work, old := oldKey(key)
-			if !old || !drop && !work {
-				continue
-			}
-			n++
-			if !drop {
-				continue
-			}
-			if err := i.db.Client.Del(ctx, key).Err(); err != nil {
-				return err
-			}
+	err = i.db.Scan(ctx, "planbot/{*", func(ctx context.Context, key string) error {
+		match := oldKey.FindStringSubmatch(key)
+		if match == nil || match[1] == "" && !drop {
+			return nil
 		}
-		return nil
+		n++
+		if !drop {
+			return nil
+		}
+		return i.db.Client.Del(ctx, key).Err()
 	})
 	return n, rdb.Explain(ctx, "look for keys of the old layout", err)
-}
-
-// oldKey reports whether a key is of the layout before this one, and whether it holds
-// work: planbot/{N}/NAME, or planbot/{N}/CHANNEL/BOT/conversations/ID[/lanes/NAME]/NAME.
-func oldKey(key string) (work, old bool) {
-	parts := strings.Split(key, "/")
-	last := parts[len(parts)-1]
-	switch {
-	case len(parts) == 3:
-		work = slices.Contains([]string{"parked", "timers", "leases"}, last)
-		old = work || slices.Contains([]string{"ready", "depth", "fence"}, last)
-	case len(parts) == 4:
-		old = parts[2] == "seen" || parts[2] == "answers"
-	case (len(parts) == 7 || len(parts) == 9 && parts[6] == "lanes") && parts[4] == "conversations":
-		work = slices.Contains([]string{"queue", "lease", "journal", "timers"}, last)
-		old = work
-	}
-	return work, old
 }

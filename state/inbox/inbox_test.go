@@ -37,7 +37,7 @@ func TestConfig(t *testing.T) {
 func TestMessage(t *testing.T) {
 	t.Parallel()
 	setup(t, func(t *testing.T, b *bundle) {
-		key, user := b.q.Key(), b.person()
+		key, user := b.q, b.person()
 		b.put(key, 1)
 		e := b.entry("hello")
 		e.Load = []state.Key{key, user}
@@ -232,8 +232,8 @@ func TestBadEntries(t *testing.T) {
 			change func(*inbox.Entry)
 			want   error
 		}{
-			"zero queue":     {func(e *inbox.Entry) { e.Queue = inbox.Queue{} }, state.ErrKey},
-			"bad queue":      {func(e *inbox.Entry) { e.Queue = inbox.QueueOf(state.ConversationKey("", "", "")) }, state.ErrKey},
+			"zero queue":     {func(e *inbox.Entry) { e.Queue = state.Key{} }, state.ErrKey},
+			"bad queue":      {func(e *inbox.Entry) { e.Queue = state.ConversationKey("", "", "") }, state.ErrKey},
 			"no id":          {func(e *inbox.Entry) { e.ID = "" }, state.ErrKey},
 			"an id of words": {func(e *inbox.Entry) { e.ID = "two words" }, state.ErrKey},
 			"bad document":   {func(e *inbox.Entry) { e.Load = []state.Key{{}} }, state.ErrKey},
@@ -299,7 +299,7 @@ func TestAllFull(t *testing.T) {
 		b.claims(b.in)
 		until(t, "the count of what waits", func() bool { return b.in.Stats().Waiting > 0 })
 		e := b.entry("2")
-		e.Queue = inbox.QueueOf(b.conversation("another"))
+		e.Queue = b.conversation("another")
 		if _, err := b.in.Accept(t.Context(), e); !errors.Is(err, inbox.ErrFull) {
 			t.Errorf("a second of one: %v", err)
 		}
@@ -315,7 +315,7 @@ func TestTakeover(t *testing.T) {
 	t.Parallel()
 	setup(t, func(t *testing.T, b *bundle) {
 		b.in = b.inbox(inbox.Config{Lease: shortLease})
-		scope := b.load(b.q.Key())[0]
+		scope := b.load(b.q)[0]
 		l := b.take(b.entry("hello"))
 		*number(scope) = 1
 		if err := l.Save(t.Context(), []byte("planned"), true, scope); err != nil {
@@ -332,7 +332,7 @@ func TestTakeover(t *testing.T) {
 				t.Errorf("a late save: %v", err)
 			}
 		}
-		b.want(b.q.Key(), 1)
+		b.want(b.q, 1)
 		b.want(b.person(), 0)
 		known := false
 		if l.OnLost(func() { known = true }); !known {
@@ -366,7 +366,7 @@ func TestLateButAlone(t *testing.T) {
 		b.in.Close()
 		until(t, "the end of a lease", func() bool { return errors.Is(l.Err(), inbox.ErrLost) })
 		l.OnLost(func() { t.Error("nobody has the queue, and it is said to be lost") })
-		scopes := b.load(b.q.Key(), b.person())
+		scopes := b.load(b.q, b.person())
 		*number(scopes[0]), *number(scopes[1]) = 1, 1
 		if err := l.Save(t.Context(), []byte("planned"), true, scopes...); err != nil {
 			t.Fatal(err)
@@ -421,7 +421,7 @@ func TestReleaseForAWhile(t *testing.T) {
 func TestSaveIsAtomic(t *testing.T) {
 	t.Parallel()
 	setup(t, func(t *testing.T, b *bundle) {
-		channel, thread, user := b.q.Key(), b.conversation("a;messageid=1"), b.person()
+		channel, thread, user := b.q, b.conversation("a;messageid=1"), b.person()
 		l := b.take(b.entry("hello"))
 		mine := b.load(channel, thread, user)
 		b.put(thread, 1)
@@ -457,7 +457,7 @@ func TestSaveIsAtomic(t *testing.T) {
 func TestFinishConflict(t *testing.T) {
 	t.Parallel()
 	setup(t, func(t *testing.T, b *bundle) {
-		key, user := b.q.Key(), b.person()
+		key, user := b.q, b.person()
 		l := b.take(b.entry("hello"))
 		mine := b.load(key, user)
 		b.put(key, 1)
@@ -521,14 +521,14 @@ func TestWaitAndWake(t *testing.T) {
 		l := b.take(b.entry("1"))
 		id := l.ID()
 		b.accept(b.entry("2"))
-		scope := b.load(b.q.Key())[0]
+		scope := b.load(b.q)[0]
 		*number(scope) = 1
 		about := []byte(`{"what":"approval"}` + "\nand more")
 		more, err := l.Wait(t.Context(), []byte("1, asked"), inbox.Wait{About: about}, []byte("sorry"), scope)
 		if !more || err != nil {
 			t.Fatal(more, err)
 		}
-		b.want(b.q.Key(), 1)
+		b.want(b.q, 1)
 		b.wantRecord(l, "2", 0)
 		if answer, err := b.in.Answer(t.Context(), b.q, id); string(answer) != "sorry" || err != nil {
 			t.Errorf("answer %q, %v", answer, err)
@@ -555,18 +555,18 @@ func TestWaitAndWake(t *testing.T) {
 				t.Errorf("another record was kept: %v", err)
 			}
 		}
-		b.want(b.q.Key(), 1)
+		b.want(b.q, 1)
 		if !bytes.Equal(w.About, about) {
 			t.Errorf("found %+v", w)
 		}
-		b.put(b.q.Key(), 5)
-		wantConflict(t, b.in.Wake(t.Context(), w, []byte("1, approved"), scope), []state.Key{b.q.Key()}, nil)
-		scope = b.load(b.q.Key())[0]
+		b.put(b.q, 5)
+		wantConflict(t, b.in.Wake(t.Context(), w, []byte("1, approved"), scope), []state.Key{b.q}, nil)
+		scope = b.load(b.q)[0]
 		*number(scope) = 6
 		if err := b.in.Wake(t.Context(), w, []byte("1, approved"), scope); err != nil {
 			t.Fatal(err)
 		}
-		b.want(b.q.Key(), 6)
+		b.want(b.q, 6)
 		if err := b.in.Wake(t.Context(), w, []byte("1, rejected")); !errors.Is(err, inbox.ErrNoRecord) {
 			t.Errorf("decided twice: %v", err)
 		}
@@ -588,7 +588,7 @@ func TestWokenAgain(t *testing.T) {
 	setup(t, func(t *testing.T, b *bundle) {
 		e := b.waiting("1", inbox.Wait{})
 		b.accept(e)
-		w, scope := b.find(e.ID), b.load(b.q.Key())[0]
+		w, scope := b.find(e.ID), b.load(b.q)[0]
 		*number(scope) = 1
 		for range 2 {
 			if err := b.in.Wake(t.Context(), w, []byte("woken"), scope); err != nil {
@@ -742,17 +742,17 @@ func TestTimersFireOnce(t *testing.T) {
 func TestQueueInJSON(t *testing.T) {
 	t.Parallel()
 	for _, id := range []string{"a", "a/b", "19:x@thread.tacv2;messageid=1"} {
-		q := inbox.QueueOf(state.ConversationKey("lanes", "lanes", id))
+		q := state.ConversationKey("lanes", "lanes", id)
 		text, err := json.Marshal(q)
 		if err != nil {
 			t.Fatal(err)
 		}
-		var again inbox.Queue
+		var again state.Key
 		if err := json.Unmarshal(text, &again); err != nil || again != q {
 			t.Errorf("%s came back as %s, %v", q, again, err)
 		}
 	}
-	var q inbox.Queue
+	var q state.Key
 	for _, bad := range []string{"", "x", "planbot/{64}/a", "planbot/{-1}/a", "planbot/{x}/a", "other/{1}/a"} {
 		if err := q.UnmarshalText([]byte(bad)); !errors.Is(err, state.ErrKey) {
 			t.Errorf("%q: %v", bad, err)
@@ -769,7 +769,7 @@ func TestIDWithoutARecord(t *testing.T) {
 	b := newBundle(t, serve(t))
 	push := func() {
 		t.Helper()
-		if err := b.client().RPush(t.Context(), b.q.At("queue"), "nothing").Err(); err != nil {
+		if err := b.client().RPush(t.Context(), inbox.At(b.q, "queue"), "nothing").Err(); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -803,8 +803,8 @@ func TestOld(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	b.put(b.q.Key(), 1)
-	b.put(b.q.Key().Under("lanes", "queue"), 1)
+	b.put(b.q, 1)
+	b.put(b.q.Under("lanes", "queue"), 1)
 	b.put(b.person(), 1)
 	l := b.take(b.entry("hello"))
 	b.accept(b.waiting("later", inbox.Wait{Until: time.Now().Add(time.Hour), Operator: true}))
@@ -817,8 +817,8 @@ func TestOld(t *testing.T) {
 	if n, err := b.in.Old(ctx); n != 0 || err != nil {
 		t.Errorf("%d old keys, %v", n, err)
 	}
-	b.want(b.q.Key(), 1)
-	b.want(b.q.Key().Under("lanes", "queue"), 1)
+	b.want(b.q, 1)
+	b.want(b.q.Under("lanes", "queue"), 1)
 	b.want(b.person(), 1)
 	b.finish(l, false)
 	if len(b.dead()) != 1 {
@@ -836,7 +836,7 @@ func TestReplicas(t *testing.T) {
 	t.Parallel()
 	setup(t, func(t *testing.T, b *bundle) {
 		const queues, records = 4, 12
-		w := &work{b: b, done: map[inbox.Queue][]string{}, ended: make(chan struct{}), left: queues * records}
+		w := &work{b: b, done: map[state.Key][]string{}, ended: make(chan struct{}), left: queues * records}
 		var accepts sync.WaitGroup
 		replicas := []*inbox.Inbox{
 			b.inbox(inbox.Config{Lease: shortLease, Name: "same"}), b.inbox(inbox.Config{Lease: shortLease, Name: "same"}),
@@ -845,7 +845,7 @@ func TestReplicas(t *testing.T) {
 			b.run(in, hand)
 		}
 		for n := range queues {
-			q := inbox.QueueOf(b.conversation(fmt.Sprint(n)))
+			q := b.conversation(fmt.Sprint(n))
 			desk.Store(q, func() { w.ready(replicas[rand.IntN(2)], q) })
 			accepts.Go(func() {
 				for i := range records {
@@ -880,12 +880,12 @@ type work struct {
 	ended chan struct{}
 
 	mu   sync.Mutex
-	done map[inbox.Queue][]string
+	done map[state.Key][]string
 	left int // records to be finished
 	lost int // records that were worked on twice
 }
 
-func (w *work) accept(in *inbox.Inbox, q inbox.Queue, record string) {
+func (w *work) accept(in *inbox.Inbox, q state.Key, record string) {
 	e := w.b.entry(record)
 	e.Queue, e.Take = q, rand.IntN(4) > 0
 	e.Duplicates = []inbox.Duplicate{{ID: record}}
@@ -902,7 +902,7 @@ func (w *work) accept(in *inbox.Inbox, q inbox.Queue, record string) {
 	}
 }
 
-func (w *work) ready(in *inbox.Inbox, q inbox.Queue) {
+func (w *work) ready(in *inbox.Inbox, q state.Key) {
 	select {
 	case <-w.ended: // another test's reader is late
 		return
@@ -993,7 +993,7 @@ func TestIdleQueuesCostNothing(t *testing.T) {
 			t.Errorf("%s is left", key)
 		}
 	}
-	if depth := b.client().Get(t.Context(), b.q.Shared("depth")).Val(); depth != "0" {
+	if depth := b.client().Get(t.Context(), inbox.Shared(b.q, "depth")).Val(); depth != "0" {
 		t.Errorf("depth %q", depth)
 	}
 	if n, err := b.in.Depth(t.Context()); n != 0 || err != nil {
@@ -1008,12 +1008,11 @@ func TestForeignEntries(t *testing.T) {
 	b.in = b.inbox(inbox.Config{Lease: 200 * time.Millisecond})
 	ctx := t.Context()
 	for _, value := range []string{"garbage", "planbot/{64}/a/b/conversations/c", "planbot/{x}/a"} {
-		b.client().XAdd(ctx, &redis.XAddArgs{Stream: "planbot/2/{3}/ready", Values: []string{"queue", value}})
+		b.client().RPush(ctx, "planbot/2/{3}/ready", value)
 		for _, set := range []string{"timers", "leases", "dead"} {
 			b.client().ZAdd(ctx, "planbot/2/{3}/"+set, redis.Z{Score: 1, Member: value + "\nid"})
 		}
 	}
-	b.client().XAdd(ctx, &redis.XAddArgs{Stream: "planbot/2/{3}/ready", Values: []string{"other", "x"}})
 	claimed := b.claims(b.in)
 	b.accept(b.queued("hello"))
 	b.finish(<-claimed, false)
@@ -1024,5 +1023,5 @@ func TestForeignEntries(t *testing.T) {
 	if dead := b.dead(); len(dead) > 0 {
 		t.Errorf("%+v", dead)
 	}
-	until(t, "an empty stream", func() bool { return b.client().XLen(ctx, "planbot/2/{3}/ready").Val() == 0 })
+	until(t, "an empty list", func() bool { return b.client().LLen(ctx, "planbot/2/{3}/ready").Val() == 0 })
 }

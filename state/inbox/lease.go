@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -18,11 +17,10 @@ import (
 )
 
 var (
-	saveScript    = script("save")
+	saveScript    = script("queue", "save")
 	noteScript    = script("note")
-	finishScript  = script("finish")
-	releaseScript = script("release")
-	renewScript   = script("renew")
+	finishScript  = script("queue", "finish")
+	releaseScript = script("queue", "release")
 )
 
 // noteFor is how long a note of a save is kept, in seconds: longer than a queue goes
@@ -33,7 +31,7 @@ const noteFor = 24 * 60 * 60
 // goroutine uses it; OnLost and Err are for any.
 type Lease struct {
 	in     *Inbox
-	queue  Queue
+	queue  state.Key
 	owner  string // the call that took it
 	id     string
 	record []byte
@@ -47,15 +45,8 @@ type Lease struct {
 	onLost  func()       // the same
 }
 
-// lease notes that this replica has a queue, since a request was sent.
-func (i *Inbox) lease(q Queue, owner, id string, record []byte, sent time.Duration) *Lease {
-	l := &Lease{in: i, queue: q, owner: owner, id: id, record: record}
-	i.leases.add(l, sent)
-	return l
-}
-
 // Queue is the queue that is held.
-func (l *Lease) Queue() Queue { return l.queue }
+func (l *Lease) Queue() state.Key { return l.queue }
 
 // ID is that of the record at the head: the next one after a Finish or Wait that said so.
 func (l *Lease) ID() string { return l.id }
@@ -147,7 +138,7 @@ type note struct {
 func (l *Lease) saveOther(ctx context.Context, other, own *state.Batch, record []byte, progress bool) error {
 	const doing = "save state"
 	if l.Err() != nil { // this process was paused, or Redis was away
-		if err := l.renew(ctx); err != nil {
+		if _, err := l.save(ctx, &state.Batch{}, nil, false); err != nil {
 			return err
 		}
 	}
@@ -176,32 +167,15 @@ func (l *Lease) noteKey(partition int) string {
 	return shared(partition, "notes/"+sum([]byte(l.queue.String()+"\n"+l.id)))
 }
 
-// renew makes sure that the queue is still held.
-func (l *Lease) renew(ctx context.Context) error {
-	const doing = "renew a lease"
-	sent := l.in.leases.now()
-	c := l.renewCall()
-	if err := l.in.all(ctx, doing, c); err != nil {
-		return err
-	}
-	if c.Int() == 0 {
-		l.in.leases.lose(l)
-		return fmt.Errorf("%s: %w", doing, ErrLost)
-	}
-	l.in.leases.extend(l, sent)
-	return nil
-}
-
 // save is the step of the queue's partition. It returns the numbers of the documents that
 // lost a race: then nothing was written.
-func (l *Lease) save(ctx context.Context, own *state.Batch, record []byte, progress bool) (lost []int64, err error) {
+func (l *Lease) save(ctx context.Context, own *state.Batch, record []byte, progress bool) (lost rdb.Reply, err error) {
 	const doing = "save a record"
 	lease := int64(0)
 	if l.in.leases.due(l) {
 		lease = l.in.cfg.Lease.Milliseconds()
 	}
-	c := saveScript.Call(l.queue.at("lease"), l.queue.shared("leases"), l.queue.at("records"))
-	c.Add(l.queue.String(), l.owner, l.id, strconv.FormatInt(lease, 10), flag(record != nil), record, flag(progress))
+	c := call(saveScript, l.queue).Add(l.owner, l.id, lease, flag(record != nil), record, flag(progress))
 	own.AddTo(c)
 	sent := l.in.leases.now()
 	if err := l.in.all(ctx, doing, c); err != nil {
@@ -210,7 +184,7 @@ func (l *Lease) save(ctx context.Context, own *state.Batch, record []byte, progr
 	switch reply := c.List(); reply.Int(0) {
 	case 0:
 	case 5:
-		return reply.Ints(1), nil
+		return reply[1:], nil
 	default:
 		l.in.leases.lose(l)
 		return nil, fmt.Errorf("%s: %w", doing, ErrLost)
@@ -306,9 +280,7 @@ func (l *Lease) endCall(record []byte, w *Wait, answer []byte, own *state.Batch)
 	if answer != nil {
 		keep = seconds(l.in.cfg.DuplicateFor)
 	}
-	c := finishScript.Call(q.at("queue"), q.at("records"), q.at("lease"), q.shared("leases"), q.shared("depth"),
-		q.shared("ready"), q.answer(l.id), q.at("waits"), q.shared("timers"), q.shared("dead"))
-	c.Add(q.String(), l.owner, l.id, l.in.cfg.Lease.Milliseconds(), keep, answer)
+	c := call(finishScript, q).AddKeys(answerKey(q, l.id)).Add(l.owner, l.id, l.in.cfg.Lease.Milliseconds(), keep, answer)
 	c.Add(w.args()...)
 	c.Add(flag(record != nil), record)
 	own.AddTo(c)
@@ -375,10 +347,6 @@ func (l *Lease) Recover(ctx context.Context, other state.Key) (recovered bool, e
 	}
 }
 
-func (l *Lease) renewCall() *rdb.Call {
-	return renewScript.Call(l.queue.at("lease"), l.queue.shared("leases")).Add(l.queue.String(), l.owner, l.in.cfg.Lease.Milliseconds())
-}
-
 // leases renews the leases that this replica has, and gives up those that it may have
 // without knowing, or could not give up while Redis was away.
 type leases struct {
@@ -389,12 +357,10 @@ type leases struct {
 	closing sync.Once
 	wg      sync.WaitGroup
 
-	mu      sync.Mutex
-	held    map[*Lease]struct{}
-	owed    map[release]struct{}
-	busy    [rdb.Partitions]bool // with a trip of this number
-	failing bool                 // a trip had no answer
-	lost    uint64
+	mu   sync.Mutex
+	held map[*Lease]struct{}
+	owed map[release]struct{}
+	lost uint64
 }
 
 // maxOwed bounds the releases that are tried again. The others' leases run out.
@@ -402,14 +368,13 @@ const maxOwed = 10000
 
 // release is a queue to give up, if it is that of the call owner.
 type release struct {
-	queue Queue
+	queue state.Key
 	owner string
 	after time.Duration
 }
 
 func (r release) call() *rdb.Call {
-	return releaseScript.Call(r.queue.at("lease"), r.queue.shared("leases"), r.queue.shared("ready")).
-		Add(r.queue.String(), r.owner, r.after.Milliseconds())
+	return call(releaseScript, r.queue).Add(r.owner, r.after.Milliseconds())
 }
 
 func newLeases(db *rdb.DB, length time.Duration) *leases {
@@ -431,13 +396,7 @@ func (k *leases) now() time.Duration { return time.Since(k.started) }
 
 // run works until close: now and then, and more often while Redis is away.
 func (k *leases) run() {
-	for {
-		k.mu.Lock()
-		every := k.length / 6
-		if k.failing {
-			every = k.length / 24
-		}
-		k.mu.Unlock()
+	for every := k.length / 6; ; {
 		timer := time.NewTimer(every)
 		select {
 		case <-k.closed:
@@ -445,81 +404,41 @@ func (k *leases) run() {
 			return
 		case <-timer.C:
 		}
-		for trip, w := range k.work() {
-			k.wg.Go(func() { k.make(trip, w) })
+		every = k.length / 6
+		if !k.work() {
+			every = k.length / 24
 		}
 	}
 }
 
-// work is what one round trip has to do.
-type work struct {
-	renew   []*Lease
-	release []release
-}
-
-// work lists what is to do, by the round trip that it goes in, and notes that these are
-// under way. All goes in one; on a cluster each partition has its own, since a trip to
-// several nodes that one of them does not answer in time leaves all its commands without
-// a reply. Leases that are being given up renew themselves.
-func (k *leases) work() map[int]*work {
+// work renews what is due and gives up what is owed. It reports whether all calls were
+// answered.
+func (k *leases) work() bool {
+	var renew []*Lease
+	var owed []release
+	var calls []*rdb.Call
 	k.mu.Lock()
-	defer k.mu.Unlock()
-	trips := map[int]*work{}
-	trip := func(q Queue) *work {
-		n := 0
-		if k.db.Clusters {
-			n = q.key.Partition()
-		}
-		switch {
-		case k.busy[n]:
-			return nil
-		case trips[n] == nil:
-			trips[n] = &work{}
-		}
-		return trips[n]
-	}
 	for l := range k.held {
-		if k.due(l) && !l.ending.Load() {
-			if w := trip(l.queue); w != nil {
-				w.renew = append(w.renew, l)
-			}
+		if k.due(l) && !l.ending.Load() { // one that is being given up renews itself
+			renew = append(renew, l)
+			calls = append(calls, call(saveScript, l.queue).Add(l.owner, "", k.length.Milliseconds(), "0", "", "0", 0))
 		}
 	}
 	for r := range k.owed {
-		if w := trip(r.queue); w != nil {
-			w.release = append(w.release, r)
-		}
-	}
-	for n := range trips {
-		k.busy[n] = true
-	}
-	return trips
-}
-
-// due reports whether a third or more of the lease is over.
-func (k *leases) due(l *Lease) bool {
-	return time.Duration(l.expires.Load())-k.now() <= k.length-k.length/3
-}
-
-// make makes one round trip.
-func (k *leases) make(trip int, w *work) {
-	ctx, cancel := context.WithTimeout(context.Background(), k.length/4)
-	defer cancel()
-	var calls []*rdb.Call
-	for _, l := range w.renew {
-		calls = append(calls, l.renewCall())
-	}
-	for _, r := range w.release {
+		owed = append(owed, r)
 		calls = append(calls, r.call())
 	}
+	k.mu.Unlock()
+	ctx, cancel := context.WithTimeout(context.Background(), k.length/4)
+	defer cancel()
 	sent := k.now()
-	k.db.Exec(ctx, calls...)
-	failing := false
-	for n, l := range w.renew {
+	k.db.Spread(ctx, calls...)
+	answered := true
+	for n, l := range renew {
 		switch c := calls[n]; {
 		case c.Err != nil:
-			failing = true
-		case c.Int() == 1:
+			answered = false
+		case c.List().Int(0) == 0:
 			k.extend(l, sent)
 		case !l.ending.Load():
 			k.lose(l)
@@ -527,14 +446,19 @@ func (k *leases) make(trip int, w *work) {
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	for n, r := range w.release {
-		if c := calls[len(w.renew)+n]; c.Err != nil && rdb.IsUnavailable(c.Err) {
-			failing = true
+	for n, r := range owed {
+		if c := calls[len(renew)+n]; c.Err != nil && rdb.IsUnavailable(c.Err) {
+			answered = false
 		} else {
 			delete(k.owed, r)
 		}
 	}
-	k.busy[trip], k.failing = false, failing
+	return answered
+}
+
+// due reports whether a third or more of the lease is over.
+func (k *leases) due(l *Lease) bool {
+	return time.Duration(l.expires.Load())-k.now() <= k.length-k.length/3
 }
 
 func (k *leases) add(l *Lease, sent time.Duration) {

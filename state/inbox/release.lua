@@ -1,8 +1,7 @@
 -- Gives a queue up as it is, if it is still that of the call which took it.
--- KEYS[1] lease  [2] leases  [3] ready
--- ARGV[1] queue  [2] owner, of that call  [3] after how long others may take it, ms
+-- ARGV[2] owner, of that call  [3] after how long others may take it, ms
 -- Returns 1 when it is nobody's now, 0 when it was another's.
-local owner = redis.call('HGET', KEYS[1], 'owner')
+local owner = redis.call('HGET', lease, 'owner')
 if owner == '' or not owner then
   return 1
 end
@@ -10,10 +9,10 @@ if owner ~= ARGV[2] then
   return 0
 end
 local at = now()
-redis.call('HSET', KEYS[1], 'owner', '', 'until', at + ARGV[3])
+redis.call('HSET', lease, 'owner', '', 'until', at + ARGV[3])
 if ARGV[3] == '0' then
-  wake(KEYS[3], KEYS[2], ARGV[1], at)
+  wake(at)
 else
-  redis.call('ZADD', KEYS[2], at + ARGV[3], ARGV[1])
+  redis.call('ZADD', leases, at + ARGV[3], queue)
 end
 return 1

@@ -12,25 +12,17 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/planbot-go/planbot/state"
 	"github.com/planbot-go/planbot/state/internal/rdb"
 )
 
 var (
 	sweepScript = script("sweep")
-	nudgeScript = script("nudge")
-	fireScript  = script("fire")
+	nudgeScript = script("queue", "nudge")
+	fireScript  = script("queue", "fire")
 )
 
 const (
-	// readGroup is the consumer group of the ready streams, and the one consumer
-	// in it: nothing is left pending, so nobody needs to know who read what, and
-	// replicas that come and go leave nothing behind.
-	readGroup = "planbot"
-
-	// readCount is how many queues of one stream a read takes: few, since the reader
-	// may find room for one only, and the others wait then.
-	readCount = 4
-
 	// maxSleep bounds how long nobody looks.
 	maxSleep = time.Hour
 
@@ -46,15 +38,19 @@ const (
 	// ahead is how far those look who hurry: as far as wake in queue.lua puts a queue off.
 	ahead = 5 * time.Second
 
-	// hurryFor is how long after a new connection of a reader entries may get lost on the
+	// hurryFor is how long after a new connection of a reader names may get lost on the
 	// old one, of which Redis does not know that it is dead.
 	hurryFor = rdb.ReadBlock + time.Second
 )
 
-// run reads and sweeps until ctx ends.
-func run(ctx context.Context, in *Inbox, ready func(Queue)) {
-	s := &sweeper{in: in, poked: make(chan struct{}, 1)}
-	client := in.db.Reader(s.hurry)
+// Run reads which queues are ready, and looks after those whose time has come,
+// until ctx ends. It calls ready for each queue, in goroutines of its own. Ready
+// calls [Inbox.Claim]; it may block as long as there is no room for more work,
+// and other replicas read meanwhile. Redis being away is no error: Run goes on
+// when it is back. Leases are renewed with or without Run.
+func (i *Inbox) Run(ctx context.Context, ready func(state.Key)) {
+	s := &sweeper{in: i, poked: make(chan struct{}, 1)}
+	client := i.db.Reader(s.hurry)
 	var wg sync.WaitGroup
 	wg.Go(func() { s.run(ctx) })
 	wg.Go(func() {
@@ -66,126 +62,48 @@ func run(ctx context.Context, in *Inbox, ready func(Queue)) {
 		all[p] = shared(p, "ready")
 	}
 	each := len(all)
-	if in.db.Clusters { // the partitions may lie on several nodes
+	if i.db.Clusters { // the partitions may lie on several nodes
 		each = 1
 	}
-	for streams := range slices.Chunk(all, each) {
-		r := &reader{in: in, client: client, streams: streams, ready: ready}
-		wg.Go(func() { r.run(ctx) })
+	for lists := range slices.Chunk(all, each) {
+		wg.Go(func() { i.read(ctx, client, lists, ready) })
 	}
 	wg.Wait()
 }
 
-// reader reads some of the ready streams.
-type reader struct {
-	in      *Inbox
-	client  redis.UniversalClient
-	streams []string
-	ready   func(Queue)
-	read    map[string][]string // ids of entries, by stream, that can be deleted
-}
-
-func (r *reader) run(ctx context.Context) {
+// read takes the names of queues off some of the lists of ready ones, until ctx ends.
+func (i *Inbox) read(ctx context.Context, client redis.UniversalClient, lists []string, ready func(state.Key)) {
 	for failures := 0; ctx.Err() == nil; {
-		changed := r.in.db.Changed()
-		streams, err := r.next(ctx)
-		if ctx.Err() != nil {
+		changed := i.db.Changed()
+		// Redis takes from the first list that has some: none may always be the last.
+		mathrand.Shuffle(len(lists), func(a, b int) { lists[a], lists[b] = lists[b], lists[a] })
+		within, cancel := context.WithTimeout(ctx, rdb.ReadBlock+4*time.Second)
+		taken, err := client.BLPop(within, rdb.ReadBlock, lists...).Result()
+		cancel()
+		switch {
+		case ctx.Err() != nil: // others find what was taken in the set of leases
 			return
-		}
-		if err != nil {
-			failures++
-			r.failed(ctx, err, failures)
-			continue
-		}
-		if failures > 0 {
-			failures = 0
-			r.in.cfg.Log.Info().Msg("the inbox is read again")
-		}
-		r.hand(ctx, streams)
-		if len(streams) == 0 {
+		case errors.Is(err, redis.Nil):
 			sleep(ctx, changed, nil, maxSleep)
-		}
-	}
-}
-
-// next deletes what was read before and waits for more, in one round trip.
-func (r *reader) next(ctx context.Context) ([]redis.XStream, error) {
-	ctx, cancel := context.WithTimeout(ctx, rdb.ReadBlock+4*time.Second)
-	defer cancel()
-	pipe := r.client.Pipeline()
-	for stream, ids := range r.read {
-		pipe.XDel(ctx, stream, ids...)
-	}
-	args := slices.Clone(r.streams)
-	for range r.streams {
-		args = append(args, ">")
-	}
-	reply := pipe.XReadGroup(ctx, &redis.XReadGroupArgs{
-		Group: readGroup, Consumer: readGroup, Streams: args, Count: readCount, Block: rdb.ReadBlock, NoAck: true,
-	})
-	_, err := pipe.Exec(ctx)
-	if reply.Err() == nil && reply.Val() == nil && err != nil {
-		return nil, err
-	}
-	if err := reply.Err(); err != nil && !errors.Is(err, redis.Nil) {
-		return nil, err
-	}
-	r.read = nil
-	return reply.Val(), nil
-}
-
-func (r *reader) hand(ctx context.Context, streams []redis.XStream) {
-	r.read = make(map[string][]string, len(streams))
-	for _, stream := range streams {
-		for _, entry := range stream.Messages {
-			r.read[stream.Stream] = append(r.read[stream.Stream], entry.ID)
-			path, _ := entry.Values["queue"].(string)
-			var q Queue
-			if err := q.UnmarshalText([]byte(path)); err != nil {
-				r.in.cfg.Log.Error().Err(err).Str("stream", stream.Stream).Msg("an entry that is not the inbox's")
+		case err != nil:
+			if failures++; failures == 2 {
+				i.cfg.Log.Warn().Err(err).Msg("the inbox cannot be read now")
+			}
+			rdb.Pause(ctx, i.leases.closed, failures)
+			continue
+		default:
+			var queue state.Key
+			if err := queue.UnmarshalText([]byte(taken[1])); err != nil {
+				i.cfg.Log.Error().Err(err).Str("list", taken[0]).Msg("an entry that is not the inbox's")
 				continue
 			}
-			if ctx.Err() != nil {
-				return // the others find them in the set of leases
-			}
-			r.ready(q)
+			ready(queue)
 		}
-	}
-}
-
-// failed makes the groups where they are missing, which costs no pause, and else
-// waits. It logs the first failure of a row.
-func (r *reader) failed(ctx context.Context, err error, failures int) {
-	if redis.HasErrorPrefix(err, "NOGROUP") {
-		if err = r.makeGroups(ctx); err == nil && failures < 3 {
-			return
+		if failures > 1 {
+			i.cfg.Log.Info().Msg("the inbox is read again")
 		}
+		failures = 0
 	}
-	if failures == 2 && err != nil {
-		r.in.cfg.Log.Warn().Err(err).Msg("the inbox cannot be read now")
-	}
-	rdb.Pause(ctx, r.in.leases.closed, failures)
-}
-
-// makeGroups makes the groups from the streams' beginnings: what was put there
-// before is read, too.
-func (r *reader) makeGroups(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, rdb.ReadBlock+4*time.Second)
-	defer cancel()
-	pipe := r.client.Pipeline()
-	for _, stream := range r.streams {
-		pipe.XGroupCreateMkStream(ctx, stream, readGroup, "0")
-	}
-	cmds, err := pipe.Exec(ctx)
-	for _, cmd := range cmds {
-		if err := cmd.Err(); err != nil && !redis.HasErrorPrefix(err, "BUSYGROUP") {
-			return err
-		}
-	}
-	if len(cmds) == 0 {
-		return err
-	}
-	return nil
 }
 
 // sweeper looks after all queues every second, as every replica does.
@@ -200,8 +118,8 @@ type sweeper struct {
 	next    time.Duration // until something is to be done
 }
 
-// hurry has the sweeper look at once for queues that nobody has, and whose entry in the
-// stream may have got lost.
+// hurry has the sweeper look at once for queues that nobody has, and whose name on the
+// list of ready ones may have got lost.
 func (s *sweeper) hurry() {
 	s.urgent.Store(int64(s.in.leases.now() + hurryFor))
 	select {
@@ -277,9 +195,6 @@ func (s *sweeper) sweep(ctx context.Context) {
 		waiting += s.depth[p]
 	}
 	s.in.backlog.counted(waiting, from)
-	if len(work) == 0 {
-		return
-	}
 	s.exec(ctx, work)
 	for _, c := range work {
 		if c.Err != nil && !rdb.IsUnavailable(c.Err) {
@@ -288,20 +203,10 @@ func (s *sweeper) sweep(ctx context.Context) {
 	}
 }
 
-// exec runs the calls in one round trip. When some had no answer the last time, each
-// goes alone: a node that answers nothing leaves a whole trip without an answer.
 func (s *sweeper) exec(ctx context.Context, calls []*rdb.Call) {
 	ctx, cancel := context.WithTimeout(ctx, sweepWithin)
 	defer cancel()
-	if !slices.Contains(s.away[:], true) {
-		s.in.db.Exec(ctx, calls...)
-		return
-	}
-	var wg sync.WaitGroup
-	for _, c := range calls {
-		wg.Go(func() { s.in.db.Exec(ctx, c) })
-	}
-	wg.Wait()
+	s.in.db.Spread(ctx, calls...)
 }
 
 // swept reads what the call said of a partition, its n-th, and makes the calls for what
@@ -320,7 +225,7 @@ func (s *sweeper) swept(p int, c *rdb.Call, n int, look time.Duration) (work []*
 	reply := c.List().List(n)
 	s.depth[p] = reply.Int(0)
 	s.next = min(s.next, time.Duration(reply.Int(3))*time.Millisecond)
-	parse := func(path string) (q Queue, ok bool) {
+	parse := func(path string) (q state.Key, ok bool) {
 		err := q.UnmarshalText([]byte(path))
 		if err != nil {
 			s.in.cfg.Log.Error().Err(err).Msg("a queue or a timer that is not the inbox's")
@@ -329,21 +234,14 @@ func (s *sweeper) swept(p int, c *rdb.Call, n int, look time.Duration) (work []*
 	}
 	for _, path := range reply.List(1).Texts() {
 		if q, ok := parse(path); ok {
-			work = append(work, nudgeScript.Call(q.at("lease"), q.shared("leases"), q.shared("ready")).
-				Add(path, look.Milliseconds(), patient))
+			work = append(work, call(nudgeScript, q).Add(look.Milliseconds(), patient))
 		}
 	}
 	for _, member := range reply.List(2).Texts() {
 		path, id, _ := strings.Cut(member, "\n")
 		if q, ok := parse(path); ok {
-			work = append(work, fireCall(q, id))
+			work = append(work, call(fireScript, q).Add(id))
 		}
 	}
 	return work
-}
-
-// fireCall makes the KEYS and ARGV of fire.lua.
-func fireCall(q Queue, id string) *rdb.Call {
-	return fireScript.Call(q.at("queue"), q.at("records"), q.at("waits"), q.shared("timers"), q.shared("dead"),
-		q.shared("depth"), q.shared("ready"), q.shared("leases")).Add(q.String(), id)
 }

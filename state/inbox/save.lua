@@ -1,27 +1,28 @@
--- Saves documents and the record at the head, all or nothing, if the queue is still the
--- caller's. A lease that ran out and that nobody took is.
--- KEYS[1] lease  [2] leases  [3] records  then the documents' keys
--- ARGV[1] queue  [2] owner  [3] id  [4] length of the lease, ms, 0 to leave it
+-- Saves documents and the record at the head, all or nothing, and lengthens the lease, if
+-- the queue is still the caller's. A lease that ran out and that nobody took is.
+-- KEYS[10 ...] the documents' keys
+-- ARGV[2] owner  [3] id, '' for whatever is at the head
+-- ARGV[4] length of the lease, ms, 0 to leave it
 -- ARGV[5] 1 to write the record  [6] record  [7] 1 to start counting tries again
--- ARGV[8...] the documents, see docs.lua
+-- ARGV[8 ...] the documents, see docs.lua
 -- Returns {0} saved, {3} the queue is another's, {5, numbers of documents...} these
 -- have another version.
-local have = redis.call('HMGET', KEYS[1], 'owner', 'id', 'tries')
-if have[1] ~= ARGV[2] or have[2] ~= ARGV[3] then
+local have = redis.call('HMGET', lease, 'owner', 'id', 'tries')
+if have[1] ~= ARGV[2] or ARGV[3] ~= '' and have[2] ~= ARGV[3] then
   return {3}
 end
-local lost = conflicts(4, 8, {5})
+local lost = conflicts(10, 8, {5})
 if #lost > 1 then
   return lost
 end
-store(4, 8)
+store(10, 8)
 if ARGV[5] == '1' then
-  redis.call('HSET', KEYS[3], ARGV[3], ARGV[6])
+  redis.call('HSET', records, ARGV[3], ARGV[6])
 end
 if ARGV[7] == '1' and have[3] ~= '0' then
-  redis.call('HSET', KEYS[1], 'tries', 0)
+  redis.call('HSET', lease, 'tries', 0)
 end
 if ARGV[4] ~= '0' then
-  extend(KEYS[1], KEYS[2], ARGV[1], now() + ARGV[4])
+  extend(now() + ARGV[4])
 end
 return {0}

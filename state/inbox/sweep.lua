@@ -5,7 +5,8 @@
 -- ARGV[2] how far to look ahead for queues, ms
 -- Returns for each partition {records in queues, {queues...}, {'<queue>\n<id>'...}, ms until
 -- something is to be done there, an hour at most}.
-local at = now()
+local time = redis.call('TIME')
+local at = time[1] * 1000 + math.floor(time[2] / 1000)
 local swept = {}
 for p = 1, #KEYS / 3 do
   local leases, depth, timers = KEYS[3 * p - 2], KEYS[3 * p - 1], KEYS[3 * p]

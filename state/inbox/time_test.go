@@ -154,7 +154,7 @@ func TestRedisWasAway(t *testing.T) {
 		for range 4 {
 			other, down := b.replica(inbox.Config{})
 			downs = append(downs, down)
-			b.run(other, func(q inbox.Queue) {
+			b.run(other, func(q state.Key) {
 				if l, err := other.Claim(context.Background(), q); l != nil || err != nil {
 					t.Errorf("%s was taken: %v", q, err)
 				}
@@ -184,7 +184,7 @@ func TestRedisWasAway(t *testing.T) {
 
 // cable is a way to a server that can be cut: everything on it is lost.
 type cable struct {
-	server *state.Server
+	server *state.Store
 	cut    atomic.Bool
 	conns  atomic.Pointer[[]net.Conn]
 }
@@ -244,16 +244,16 @@ func TestShortOutage(t *testing.T) {
 			}
 			outage()
 		},
-		"an entry of the stream that gets lost": func(t *testing.T, b *bundle, outage func()) {
+		"a name on the list of ready ones that gets lost": func(t *testing.T, b *bundle, outage func()) {
 			// It is read by somebody whose connection breaks.
 			q := b.q
-			b.q = inbox.QueueOf(b.conversation("another"))
+			b.q = b.conversation("another")
 			for range 64 {
 				b.accept(b.queued("y"))
 			}
 			b.q = q
 			b.accept(b.queued("x"))
-			if err := b.client().XTrimMaxLen(t.Context(), b.q.Shared("ready"), 0).Err(); err != nil {
+			if err := b.client().Del(t.Context(), inbox.Shared(b.q, "ready")).Err(); err != nil {
 				t.Fatal(err)
 			}
 			outage()
@@ -267,21 +267,21 @@ func TestShortOutage(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				server, err := state.StartServer()
+				server, err := state.Open(t.Context(), "", state.Config{})
 				if err != nil {
 					t.Fatal(err)
 				}
-				t.Cleanup(server.Close)
+				t.Cleanup(func() { _ = server.Close() })
 				way := &cable{server: server}
 				b := newBundle(t, func(cfg state.Config) *state.Store {
 					cfg.Dial = way.dial
 					return openURL(t, "redis://here", cfg)
 				})
 				inbox.LoadScripts(t, b.store)
-				claimed := make(chan inbox.Queue, 1000)
+				claimed := make(chan state.Key, 1000)
 				var away atomic.Bool
 				var back time.Time
-				b.run(b.in, func(q inbox.Queue) {
+				b.run(b.in, func(q state.Key) {
 					if q != b.q || away.Load() {
 						return
 					}
@@ -326,11 +326,11 @@ func TestOutageUnderLoad(t *testing.T) {
 }
 
 func outageUnderLoad(t *testing.T, random *rand.Rand) {
-	server, err := state.StartServer()
+	server, err := state.Open(t.Context(), "", state.Config{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(server.Close)
+	t.Cleanup(func() { _ = server.Close() })
 	way := &cable{server: server}
 	b := newBundle(t, func(cfg state.Config) *state.Store {
 		cfg.Dial = way.dial
@@ -360,7 +360,7 @@ func outageUnderLoad(t *testing.T, random *rand.Rand) {
 	hasty, _ := b.replica(inbox.Config{Patience: 100 * time.Millisecond})
 	replicas := []*inbox.Inbox{patient, hasty}
 	for _, in := range replicas {
-		b.run(in, func(q inbox.Queue) {
+		b.run(in, func(q state.Key) {
 			if l, _ := in.Claim(context.Background(), q); l != nil {
 				turns.Go(func() { work(l) })
 			}
@@ -381,7 +381,7 @@ func outageUnderLoad(t *testing.T, random *rand.Rand) {
 			for _, pause := range pauses {
 				time.Sleep(pause)
 				e := b.entry("x")
-				e.Queue, e.Take = inbox.QueueOf(b.conversation(fmt.Sprint(n))), take
+				e.Queue, e.Take = b.conversation(fmt.Sprint(n)), take
 				receipt, err := in.Accept(context.Background(), e)
 				if err != nil {
 					continue
@@ -469,11 +469,11 @@ func TestReadyWithoutRoom(t *testing.T) {
 		b := newBundle(t, serve(t))
 		full, _ := b.replica(inbox.Config{})
 		ctx, cancel := context.WithCancel(t.Context())
-		b.run(full, func(inbox.Queue) { <-ctx.Done() })
+		b.run(full, func(state.Key) { <-ctx.Done() })
 		const queues = 600
 		for i := range queues {
 			e := b.queued("hello")
-			e.Queue = inbox.QueueOf(b.conversation(fmt.Sprint(i)))
+			e.Queue = b.conversation(fmt.Sprint(i))
 			b.accept(e)
 		}
 		synctest.Wait()
@@ -506,11 +506,11 @@ func (c counted) Write(p []byte) (int, error) {
 func TestSleeps(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		server, err := state.StartServer()
+		server, err := state.Open(t.Context(), "", state.Config{})
 		if err != nil {
 			t.Fatal(err)
 		}
-		t.Cleanup(server.Close)
+		t.Cleanup(func() { _ = server.Close() })
 		var writes atomic.Int64
 		b := newBundle(t, func(cfg state.Config) *state.Store {
 			cfg.Server = server

@@ -46,19 +46,18 @@ type Call struct {
 
 // Call starts a call of a script with keys, for more keys and arguments to be added.
 func (s *Script) Call(keys ...string) *Call {
-	c := &Call{script: s}
-	c.AddKeys(keys...)
-	return c
+	return (&Call{script: s}).AddKeys(keys...)
 }
 
 // Plain is a call without a script.
 func Plain(args ...any) *Call { return &Call{args: args} }
 
 // AddKeys adds keys to a call of a script.
-func (c *Call) AddKeys(keys ...string) {
+func (c *Call) AddKeys(keys ...string) *Call {
 	for _, key := range keys {
 		c.keys = append(c.keys, key)
 	}
+	return c
 }
 
 // Add adds arguments.
@@ -106,40 +105,27 @@ func (c *Call) Text() string {
 	return text
 }
 
-// Answered reports whether the call has a reply.
-func (c *Call) Answered() bool { return c.reply != nil && c.Err == nil }
-
 // Reply is a list, "" and 0 standing for what is not there.
 type Reply []any
 
 // Int is the i-th element, a number.
-func (r Reply) Int(i int) int64 {
-	if i >= len(r) {
-		return 0
-	}
-	n, _ := r[i].(int64)
-	return n
-}
-
-// Has reports whether there is an i-th element that is not nil.
-func (r Reply) Has(i int) bool { return i < len(r) && r[i] != nil }
+func (r Reply) Int(i int) int64 { return element[int64](r, i) }
 
 // Text is the i-th element, a string.
-func (r Reply) Text(i int) string {
-	if i >= len(r) {
-		return ""
-	}
-	s, _ := r[i].(string)
-	return s
-}
+func (r Reply) Text(i int) string { return element[string](r, i) }
 
 // List is the i-th element, a list.
-func (r Reply) List(i int) Reply {
-	if i >= len(r) {
-		return nil
+func (r Reply) List(i int) Reply { return element[[]any](r, i) }
+
+// Has reports whether there is an i-th element that is not nil.
+func (r Reply) Has(i int) bool { return element[any](r, i) != nil }
+
+func element[T any](r Reply, i int) T {
+	var value T
+	if i < len(r) {
+		value, _ = r[i].(T)
 	}
-	inner, _ := r[i].([]any)
-	return inner
+	return value
 }
 
 // Texts is all of r.
@@ -149,15 +135,6 @@ func (r Reply) Texts() []string {
 		texts[i] = r.Text(i)
 	}
 	return texts
-}
-
-// Ints is r from its i-th element on.
-func (r Reply) Ints(i int) []int64 {
-	var ns []int64
-	for ; i < len(r); i++ {
-		ns = append(ns, r.Int(i))
-	}
-	return ns
 }
 
 // ErrUnavailable says that Redis could not be reached or cannot serve now.
@@ -174,7 +151,7 @@ func Explain(ctx context.Context, doing string, err error) error {
 	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):
 		// The deadline was ours, not the caller's, who may test for his own.
 		return fmt.Errorf("%s: %w: no answer in time", doing, ErrUnavailable)
-	case isMoved(err):
+	case redis.HasErrorPrefix(err, "MOVED"):
 		return fmt.Errorf("%s: %w: %w (is this a cluster? then its URL starts with redis+cluster://)", doing, ErrUnavailable, err)
 	case IsUnavailable(err):
 		return fmt.Errorf("%s: %w: %w", doing, ErrUnavailable, err)
@@ -184,7 +161,7 @@ func Explain(ctx context.Context, doing string, err error) error {
 
 // notNow starts the answers of a server that is there and cannot serve us now.
 var notNow = []string{
-	"LOADING", "READONLY", "CLUSTERDOWN", "TRYAGAIN", "MASTERDOWN", "NOREPLICAS", "MISCONF", "OOM",
+	"MOVED", "ASK", "LOADING", "READONLY", "CLUSTERDOWN", "TRYAGAIN", "MASTERDOWN", "NOREPLICAS", "MISCONF", "OOM",
 	"BUSY", "NOAUTH", "WRONGPASS", "NOPERM", "AUTH", "max number of clients", "max clients",
 	"This instance has cluster support disabled",
 }
@@ -197,28 +174,12 @@ func IsUnavailable(err error) bool {
 	if !errors.As(err, &answer) || errors.Is(err, redis.Nil) {
 		return true
 	}
-	within := withinScript(answer)
-	return slices.ContainsFunc(notNow, func(p string) bool {
-		return redis.HasErrorPrefix(err, p) || strings.HasPrefix(within, p)
-	})
-}
-
-// withinScript is what a command of a script was answered, where the server, like
-// Redis before 7, puts a text of its own around that; else "".
-func withinScript(answer redis.Error) string {
-	text := answer.Error()
-	if !strings.HasPrefix(text, "ERR Error running script") {
-		return ""
+	text := strings.TrimPrefix(answer.Error(), "ERR ")
+	if _, within, ok := strings.Cut(text, ": -"); ok && strings.HasPrefix(text, "Error running script") {
+		text = within // Redis before 7 puts a text of its own around what a script's command was answered
 	}
-	_, within, _ := strings.Cut(text, ": -")
-	return within
+	return slices.ContainsFunc(notNow, func(p string) bool { return strings.HasPrefix(text, p) })
 }
 
 // IsWrongType reports whether the key holds something else than the command is for.
 func IsWrongType(err error) bool { return redis.HasErrorPrefix(err, "WRONGTYPE") }
-
-func isMoved(err error) bool {
-	_, moved := redis.IsMovedError(err)
-	_, ask := redis.IsAskError(err)
-	return moved || ask
-}

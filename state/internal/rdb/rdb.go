@@ -11,6 +11,7 @@ import (
 	"net"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -20,11 +21,10 @@ import (
 	"github.com/redis/go-redis/v9/maintnotifications"
 )
 
-// Config says how a DB is opened. All fields but Timeout may be zero.
+// Config says how a DB is opened. Its zero value is ready to use.
 type Config struct {
-	Timeout time.Duration // of a round trip that serves several callers
-	Dial    func(ctx context.Context, network, addr string) (net.Conn, error)
-	Server  *Server // that Dial leads to, if it is in this process
+	Dial   func(ctx context.Context, network, addr string) (net.Conn, error)
+	Server *Server // that Dial leads to, if it is in this process
 }
 
 // What one client may use, unless its URL says otherwise. A turn uses a connection for a
@@ -37,19 +37,14 @@ var limits = map[string]string{
 	"protocol":           "2",  // nothing here needs RESP3's pushes
 }
 
-// What a client for reads that wait uses, whatever its URL says: a connection, or one for
-// the stream of each partition, that waits for a few names.
-var readerLimits = map[string]string{
-	"read_timeout": (ReadBlock + 3*time.Second).String(), "min_idle_conns": "0", "max_active_conns": "0",
-	"pool_size": "1",
-}
+// What a client for reads that wait uses, whatever its URL says: a connection, or on a
+// cluster one for each partition.
+var readerLimits = map[string]string{"min_idle_conns": "0", "max_active_conns": "0", "pool_size": strconv.Itoa(Partitions)}
 
 const (
-	bufferBytes       = 16 << 10 // small buffers keep connections cheap
-	readerBufferBytes = 1 << 10
-	clusterReaders    = "64"
+	bufferBytes = 16 << 10 // small buffers keep connections cheap
 
-	// ReadBlock is how long a read of a stream waits for entries.
+	// ReadBlock is how long a read waits for something to be there.
 	ReadBlock = 2 * time.Second
 )
 
@@ -58,60 +53,39 @@ type DB struct {
 	Client   redis.UniversalClient
 	Clusters bool // keys of several partitions may lie on several nodes
 
-	name      string // without credentials
-	newReader func(setup) redis.UniversalClient
-	trips     *trips
-	server    *Server // in this process; nil: none, or nobody said so
-	stop      func()  // ends the embedded server; nil for a real one
-}
-
-// setup is what a URL has no option for.
-type setup struct {
-	dial      func(ctx context.Context, network, addr string) (net.Conn, error) // nil: the net package does
-	buffer    int                                                               // bytes
-	onConnect func(context.Context, *redis.Conn) error
+	name   string // without credentials
+	url    string
+	cfg    Config
+	trips  *trips
+	embeds bool // cfg.Server is ours
 }
 
 // Open opens the Redis that a URL asks for. Nothing is dialled.
-func Open(raw string, cfg Config) (*DB, error) {
-	u, form, err := parseURL(raw)
-	if err != nil {
-		return nil, err
-	}
-	client, name, err := newClient(form, limited(u, form, false), setup{dial: cfg.Dial, buffer: bufferBytes})
+func Open(url string, cfg Config) (*DB, error) {
+	client, name, err := newClient(url, cfg.Dial, nil)
 	if err != nil {
 		return nil, fmt.Errorf("redis URL: %w", err)
 	}
 	logging.Disable() // its one logger serves the whole process, and what fails comes back as an error
-	db := &DB{Client: client, Clusters: form == "cluster", name: name, server: cfg.Server}
-	// A client of its own also where it could share options: nobody would tell those of a
-	// failover, and it would go on reading from a server that is no master any more.
-	db.newReader = func(s setup) redis.UniversalClient {
-		s.dial = cfg.Dial
-		reader, _, err := newClient(form, limited(u, form, true), s)
-		if err != nil {
-			panic(fmt.Errorf("a Redis URL that was understood before: %w", err))
-		}
-		return reader
-	}
-	db.trips = newTrips(db, cfg.Timeout)
+	_, clusters := client.(*redis.ClusterClient)
+	db := &DB{Client: client, Clusters: clusters, name: name, url: url, cfg: cfg}
+	db.trips = newTrips(db)
 	return db, nil
 }
 
 // OpenEmbedded starts a Redis inside the process and opens it.
-func OpenEmbedded(cfg Config) (*DB, error) {
+func OpenEmbedded() (*DB, error) {
 	server, err := StartServer()
 	if err != nil {
 		return nil, err
 	}
-	cfg.Dial = server.Dial
 	// Nothing gets lost on the way, so nothing is tried again.
-	db, err := Open("redis://in-this-process?max_retries=-1&pool_size=16", cfg)
+	db, err := Open("redis://in-this-process?max_retries=-1&pool_size=16", Config{Dial: server.Dial, Server: server})
 	if err != nil {
 		server.Close()
 		return nil, err
 	}
-	db.name, db.stop = "embedded redis", server.Close
+	db.name, db.embeds = "embedded redis", true
 	return db, nil
 }
 
@@ -121,11 +95,11 @@ func OpenEmbedded(cfg Config) (*DB, error) {
 func parseURL(raw string) (*url.URL, string, error) {
 	u, err := url.Parse(raw)
 	if err != nil || strings.Contains(u.Path+u.RawQuery+u.Fragment, "@") {
-		return nil, "", errors.New("redis URL: not a URL (special characters of a password must be percent-encoded)")
+		return nil, "", errors.New("not a URL (special characters of a password must be percent-encoded)")
 	}
 	scheme, form, _ := strings.Cut(strings.Replace(u.Scheme, "-", "+", 1), "+")
 	if scheme != "redis" && scheme != "rediss" || u.Host == "" {
-		return nil, "", errors.New("redis URL: want redis://host:port, rediss://, redis+cluster:// or redis+sentinel://")
+		return nil, "", errors.New("want redis://host:port, rediss://, redis+cluster:// or redis+sentinel://")
 	}
 	query := u.Query()
 	switch {
@@ -136,55 +110,53 @@ func parseURL(raw string) (*url.URL, string, error) {
 	}
 	for _, stale := range []string{"read_only", "route_by_latency", "route_randomly", "replica_only"} {
 		if query.Has(stale) {
-			return nil, "", fmt.Errorf("redis URL: %s reads from replicas, which may not have what the last turn saved", stale)
+			return nil, "", fmt.Errorf("%s reads from replicas, which may not have what the last turn saved", stale)
 		}
 	}
-	u.Scheme = scheme
-	return u, form, nil
-}
-
-// limited is u with limits for a client, or for one that reads.
-func limited(u *url.URL, form string, reads bool) string {
-	query := u.Query()
 	for name, limit := range limits {
 		if query.Get(name) == "" {
 			query.Set(name, limit)
 		}
 	}
-	if reads {
+	u.Scheme, u.RawQuery = scheme, query.Encode()
+	return u, form, nil
+}
+
+type dialer = func(ctx context.Context, network, addr string) (net.Conn, error)
+
+// newClient makes a client through go-redis' own parser for the form, and its name. One
+// with connected is for reads that wait.
+func newClient(raw string, dial dialer, connected func(context.Context, *redis.Conn) error) (redis.UniversalClient, string, error) {
+	u, form, err := parseURL(raw)
+	if err != nil {
+		return nil, "", err
+	}
+	if connected != nil {
+		query := u.Query()
 		for name, limit := range readerLimits {
 			query.Set(name, limit)
 		}
-		if form == "cluster" {
-			query.Set("pool_size", clusterReaders)
-		}
+		u.RawQuery = query.Encode()
 	}
-	limited := *u
-	limited.RawQuery = query.Encode()
-	return limited.String()
-}
-
-// newClient makes a client through go-redis' own parser for the form, and its name.
-func newClient(form, limited string, s setup) (redis.UniversalClient, string, error) {
 	switch form {
 	case "":
-		o, err := redis.ParseURL(limited)
+		o, err := redis.ParseURL(u.String())
 		if err != nil {
 			return nil, "", err
 		}
 		o.ContextTimeoutEnabled, o.DialerRetries, o.DisableIdentity, o.MaintNotificationsConfig = true, 1, true, quiet()
-		o.ReadBufferSize, o.WriteBufferSize, o.Dialer, o.OnConnect = s.buffer, s.buffer, s.dial, s.onConnect
+		o.ReadBufferSize, o.WriteBufferSize, o.Dialer, o.OnConnect = bufferBytes, bufferBytes, dial, connected
 		return redis.NewClient(o), fmt.Sprintf("redis %s/%d", o.Addr, o.DB), nil
 	case "cluster":
-		o, err := redis.ParseClusterURL(limited)
+		o, err := redis.ParseClusterURL(u.String())
 		if err != nil {
 			return nil, "", err
 		}
 		o.ContextTimeoutEnabled, o.DialerRetries, o.DisableIdentity, o.MaintNotificationsConfig = true, 1, true, quiet()
-		o.ReadBufferSize, o.WriteBufferSize, o.Dialer, o.OnConnect = s.buffer, s.buffer, s.dial, s.onConnect
+		o.ReadBufferSize, o.WriteBufferSize, o.Dialer, o.OnConnect = bufferBytes, bufferBytes, dial, connected
 		return redis.NewClusterClient(o), "redis cluster " + strings.Join(o.Addrs, ","), nil
 	case "sentinel":
-		o, err := redis.ParseFailoverURL(limited)
+		o, err := redis.ParseFailoverURL(u.String())
 		if err != nil {
 			return nil, "", err
 		}
@@ -192,7 +164,7 @@ func newClient(form, limited string, s setup) (redis.UniversalClient, string, er
 			return nil, "", errors.New("sentinels need master_name")
 		}
 		o.ContextTimeoutEnabled, o.DialerRetries, o.DisableIdentity = true, 1, true
-		o.ReadBufferSize, o.WriteBufferSize, o.Dialer, o.OnConnect = s.buffer, s.buffer, s.dial, s.onConnect
+		o.ReadBufferSize, o.WriteBufferSize, o.Dialer, o.OnConnect = bufferBytes, bufferBytes, dial, connected
 		name := fmt.Sprintf("redis %s/%d through sentinels %s", o.MasterName, o.DB, strings.Join(o.SentinelAddrs, ","))
 		return redis.NewFailoverClient(o), name, nil
 	}
@@ -204,23 +176,48 @@ func quiet() *maintnotifications.Config {
 	return &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
 }
 
-// Reader makes a client for reads that wait, which the caller closes. It calls connected
-// for each connection that it makes: what was on its way through the one before is lost.
+// Reader makes a client for reads that wait, which the caller closes. It is one of its own
+// also where it could share options: nobody would tell those of a failover, and it would go
+// on reading from a server that is no master any more. It calls connected for each
+// connection that it makes: what was on its way through the one before is lost.
 func (db *DB) Reader(connected func()) redis.UniversalClient {
-	return db.newReader(setup{buffer: readerBufferBytes, onConnect: func(context.Context, *redis.Conn) error {
+	reader, _, err := newClient(db.url, db.cfg.Dial, func(context.Context, *redis.Conn) error {
 		connected()
 		return nil
-	}})
+	})
+	if err != nil {
+		panic(fmt.Errorf("a Redis URL that was understood before: %w", err))
+	}
+	return reader
 }
 
 // Exec runs calls in one round trip, and those that met a server which does not
 // know their script, with what follows them, in another one with its text: it
-// ran nothing there. Each then has a reply or an Err.
+// ran nothing there. Each then has a reply or an Err. Ctx needs a deadline.
 func (db *DB) Exec(ctx context.Context, calls ...*Call) {
 	for len(calls) > 0 {
 		db.trip(ctx, calls)
 		calls = unknown(calls)
 	}
+}
+
+// Spread is Exec for calls with keys that do not wait for each other. On a cluster each
+// partition has a round trip of its own: one to several nodes, of which one does not answer
+// in time, leaves all its calls without a reply.
+func (db *DB) Spread(ctx context.Context, calls ...*Call) {
+	trips := map[string][]*Call{}
+	for _, c := range calls {
+		tag := ""
+		if key, _ := c.keys[0].(string); db.Clusters {
+			tag, _, _ = strings.Cut(key, "}")
+		}
+		trips[tag] = append(trips[tag], c)
+	}
+	var wg sync.WaitGroup
+	for _, trip := range trips {
+		wg.Go(func() { db.Exec(ctx, trip...) })
+	}
+	wg.Wait()
 }
 
 func (db *DB) trip(ctx context.Context, calls []*Call) {
@@ -289,7 +286,7 @@ func (db *DB) Try(ctx context.Context, stop <-chan struct{}, calls ...*Call) err
 
 func unanswered(calls []*Call) []*Call {
 	for i, c := range calls {
-		if c.Err != nil && !c.Once && (IsUnavailable(c.Err) || isMoved(c.Err)) {
+		if c.Err != nil && !c.Once && IsUnavailable(c.Err) {
 			return calls[i:]
 		}
 	}
@@ -310,25 +307,19 @@ func Pause(ctx context.Context, stop <-chan struct{}, try int) bool {
 	return false
 }
 
-// Scan hands all keys that match a pattern to each, some at a time and maybe twice, one
-// node after the other.
-func (db *DB) Scan(ctx context.Context, pattern string, each func(ctx context.Context, keys []string) error) error {
+// Scan hands all keys that match a pattern to each, maybe twice, one after the other.
+func (db *DB) Scan(ctx context.Context, pattern string, each func(ctx context.Context, key string) error) error {
 	var one sync.Mutex
 	scan := func(ctx context.Context, node redis.Cmdable) error {
 		one.Lock()
 		defer one.Unlock()
-		for cursor := uint64(0); ; {
-			keys, next, err := node.Scan(ctx, cursor, pattern, 1000).Result()
-			if err != nil {
+		keys := node.Scan(ctx, 0, pattern, 1000).Iterator()
+		for keys.Next(ctx) {
+			if err := each(ctx, keys.Val()); err != nil {
 				return err
-			}
-			if err := each(ctx, keys); err != nil {
-				return err
-			}
-			if cursor = next; cursor == 0 {
-				return nil
 			}
 		}
+		return keys.Err()
 	}
 	if cluster, ok := db.Client.(*redis.ClusterClient); ok {
 		return cluster.ForEachMaster(ctx, func(ctx context.Context, node *redis.Client) error { return scan(ctx, node) })
@@ -338,14 +329,17 @@ func (db *DB) Scan(ctx context.Context, pattern string, each func(ctx context.Co
 
 // Changed is closed at the next change in a server of this process; nil: it is elsewhere.
 func (db *DB) Changed() <-chan struct{} {
-	if db.server == nil {
+	if db.cfg.Server == nil {
 		return nil
 	}
-	return db.server.wait()
+	return db.cfg.Server.wait()
 }
 
+// Server is the one in this process; nil: there is none, or nobody said so.
+func (db *DB) Server() *Server { return db.cfg.Server }
+
 // Embedded reports whether the server lives in this process and ends with it.
-func (db *DB) Embedded() bool { return db.stop != nil }
+func (db *DB) Embedded() bool { return db.embeds }
 
 // String says where the data lives, without credentials, for a log line.
 func (db *DB) String() string { return db.name }
@@ -353,8 +347,8 @@ func (db *DB) String() string { return db.name }
 // Close gives up all connections and ends an embedded server.
 func (db *DB) Close() error {
 	err := db.trips.close()
-	if db.stop != nil {
-		db.stop()
+	if db.embeds {
+		db.cfg.Server.Close()
 	}
 	return err
 }

@@ -58,7 +58,7 @@ func (s *Server) Dial(context.Context, string, string) (net.Conn, error) {
 // before runs before each command, those of scripts included, under whose lock it then is.
 func (s *Server) before(_ *server.Peer, cmd string, _ ...string) (done bool) {
 	switch cmd {
-	case "EVALSHA", "EVAL", "TIME", "XREADGROUP": // of these alone nothing changes for others
+	case "EVALSHA", "EVAL", "TIME", "BLPOP": // of these alone nothing changes for others
 		return false
 	}
 	if s.srv.IsReadOnlyCommand(cmd) {

@@ -2,8 +2,6 @@ package rdb
 
 import (
 	"context"
-	"math"
-	"slices"
 	"sync"
 	"time"
 
@@ -20,37 +18,33 @@ const (
 	maxTogether = 128
 )
 
-// trips makes one round trip of what several callers want at the same time.
-// A caller who finds no other trips under way makes one at once; who does not goes with
-// the others that wait. The commands of a caller stay in their order, and next
-// to each other. So a busy bot makes a fraction of the writes and reads, and needs a
-// handful of connections however many turns it has.
+// trips makes one round trip of what several callers want at the same time. The commands
+// of a caller stay in their order, and next to each other. So a busy bot makes a fraction of
+// the writes and reads, and needs a handful of connections however many turns it has.
 //
 // Over a cluster each caller goes alone: one trip would reach several nodes, and
 // the slowest of them would hold up all.
 type trips struct {
-	client  redis.UniversalClient
-	timeout time.Duration // of a trip for several
-	atOnce  int
-
-	mu       sync.Mutex
-	waiting  []*batch
-	underway int
-	closed   bool
-	work     sync.WaitGroup // trips for those who wait
+	client redis.UniversalClient
+	alone  bool
+	next   chan *batch
+	closed chan struct{}
+	once   sync.Once // closes it
+	work   sync.WaitGroup
 }
 
 // batch is what one caller wants.
 type batch struct {
-	cmds []redis.Cmder
-	err  error // of the trip
-	done chan struct{}
+	cmds  []redis.Cmder
+	until time.Time // when nobody waits for it any more
+	err   error     // of the trip
+	done  chan struct{}
 }
 
-func newTrips(db *DB, timeout time.Duration) *trips {
-	t := &trips{client: db.Client, timeout: timeout, atOnce: tripsAtOnce}
-	if db.Clusters {
-		t.atOnce = math.MaxInt
+func newTrips(db *DB) *trips {
+	t := &trips{client: db.Client, alone: db.Clusters, next: make(chan *batch), closed: make(chan struct{})}
+	for range tripsAtOnce {
+		t.work.Go(t.run)
 	}
 	return t
 }
@@ -59,63 +53,68 @@ func newTrips(db *DB, timeout time.Duration) *trips {
 // met, not necessarily with these commands. When the caller left because ctx ended
 // they may be under way all the same: then they are not the caller's any more.
 func (t *trips) send(ctx context.Context, cmds []redis.Cmder) (left bool, err error) {
-	t.mu.Lock()
-	if t.underway < t.atOnce || t.closed {
-		t.underway++
-		t.mu.Unlock()
-		defer t.next()
+	if t.alone {
 		return false, t.trip(ctx, cmds)
 	}
-	e := &batch{cmds: cmds, done: make(chan struct{})}
-	t.waiting = append(t.waiting, e)
-	t.mu.Unlock()
+	b := &batch{cmds: cmds, done: make(chan struct{})}
+	b.until, _ = ctx.Deadline()
 	select {
-	case <-e.done:
-		return false, e.err
+	case t.next <- b:
+	case <-t.closed:
+		return false, redis.ErrClosed
 	case <-ctx.Done():
-		t.mu.Lock()
-		defer t.mu.Unlock()
-		t.waiting = slices.DeleteFunc(t.waiting, func(other *batch) bool { return other == e })
+		return true, ctx.Err()
+	}
+	select {
+	case <-b.done:
+		return false, b.err
+	case <-ctx.Done():
 		return true, ctx.Err()
 	}
 }
 
-// next is the end of a trip: those who wait make the next one. With nobody there it is a
-// trip less.
-func (t *trips) next() {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	for len(t.waiting) > 0 {
-		n := min(len(t.waiting), maxTogether)
-		group := slices.Clone(t.waiting[:n])
-		t.waiting = slices.Delete(t.waiting, 0, n)
-		if !t.closed {
-			t.work.Go(func() {
-				t.run(group)
-				t.next()
-			})
+// run makes one trip after another, each with all that waits then.
+func (t *trips) run() {
+	for {
+		select {
+		case <-t.closed:
 			return
+		case b := <-t.next:
+			t.together(t.waiting(b))
 		}
-		end(group, redis.ErrClosed)
 	}
-	t.underway--
 }
 
-// run makes the trip of a group. It outlives each of its callers.
-func (t *trips) run(group []*batch) {
-	ctx, cancel := context.WithTimeout(context.Background(), t.timeout)
-	defer cancel()
+// waiting is first and those that wait behind it.
+func (t *trips) waiting(first *batch) []*batch {
+	group := []*batch{first}
+	for len(group) < maxTogether {
+		select {
+		case b := <-t.next:
+			group = append(group, b)
+		default:
+			return group
+		}
+	}
+	return group
+}
+
+// together makes the trip of a group, as long as anybody waits for it.
+func (t *trips) together(group []*batch) {
+	var until time.Time
 	var cmds []redis.Cmder
-	for _, e := range group {
-		cmds = append(cmds, e.cmds...)
+	for _, b := range group {
+		cmds = append(cmds, b.cmds...)
+		if b.until.After(until) {
+			until = b.until
+		}
 	}
-	end(group, t.trip(ctx, cmds))
-}
-
-func end(group []*batch, err error) {
-	for _, e := range group {
-		e.err = err
-		close(e.done)
+	ctx, cancel := context.WithDeadline(context.Background(), until.Add(10*time.Millisecond)) // it leaves before
+	defer cancel()
+	err := t.trip(ctx, cmds)
+	for _, b := range group {
+		b.err = err
+		close(b.done)
 	}
 }
 
@@ -131,9 +130,7 @@ func (t *trips) trip(ctx context.Context, cmds []redis.Cmder) error {
 
 // close closes the client, and waits for the trips that this ends.
 func (t *trips) close() error {
-	t.mu.Lock()
-	t.closed = true
-	t.mu.Unlock()
+	t.once.Do(func() { close(t.closed) })
 	err := t.client.Close()
 	t.work.Wait()
 	return err
