@@ -2,18 +2,16 @@ package activity
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"html"
-	"math"
+	"maps"
 	"regexp"
 	"slices"
 	"strconv"
 	"strings"
+	"unicode/utf16"
 
-	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
-	jsonv1 "github.com/go-json-experiment/json/v1"
 )
 
 // What Teams accepts and shows.
@@ -48,16 +46,10 @@ func (a *Activity) At(who Account) string {
 	if who.ID == "" || who.Name == "" {
 		return who.Name
 	}
-	type account struct {
-		ID   string `json:"id"`
-		Name string `json:"name"`
-	}
 	at := "<at>" + html.EscapeString(who.Name) + "</at>"
-	a.Entities = append(a.Entities, raw(struct {
-		Type      string  `json:"type"`
-		Mentioned account `json:"mentioned"`
-		Text      string  `json:"text"`
-	}{"mention", account{who.ID, who.Name}, at}))
+	m := mention{Type: "mention", Text: at}
+	m.Mentioned.ID, m.Mentioned.Name = who.ID, who.Name
+	a.Entities = append(a.Entities, raw(m))
 	return at
 }
 
@@ -94,10 +86,8 @@ type feedback struct {
 // message/submitAction. Behind the thumbs is a form: that of Teams with "default"; with
 // "custom" one that Teams asks the bot for with the invoke message/fetchTask.
 func (a *Activity) AskFeedback(form string) {
-	members := a.channelMembers()
-	if members == nil {
-		members = map[string]jsontext.Value{}
-	}
+	members := map[string]jsontext.Value{}
+	maps.Copy(members, a.channelMembers())
 	members["feedbackLoop"] = raw(feedback{form})
 	a.ChannelData = raw(members)
 }
@@ -105,9 +95,7 @@ func (a *Activity) AskFeedback(form string) {
 // channelMembers reads the channelData; nil when it is no object.
 func (a *Activity) channelMembers() map[string]jsontext.Value {
 	var members map[string]jsontext.Value
-	if a.ChannelData.Kind() != '{' || json.Unmarshal(a.ChannelData, &members, jsontext.AllowInvalidUTF8(true)) != nil {
-		return nil
-	}
+	_ = read(a.ChannelData, &members)
 	return members
 }
 
@@ -150,22 +138,22 @@ type Citation struct {
 // after the twentieth.
 func (a *Activity) Cite(sources ...Citation) {
 	a.changeRoot(func(r *rootEntity) {
-		last := position(0)
+		last := 0
 		for _, c := range r.Citations {
 			last = max(last, c.Position)
 		}
 		for i, c := range sources {
-			r.Citations = append(r.Citations, c.claim(last+position(i)+1))
+			r.Citations = append(r.Citations, c.claim(last+i+1))
 		}
 	})
 }
 
-func (c *Citation) claim(at position) claim {
+func (c *Citation) claim(at int) claim {
 	out := claim{Type: "Claim", Position: at, Appearance: appearance{
 		Type: "DigitalDocument", Name: c.Title, Abstract: c.Abstract, URL: c.URL, Keywords: c.Keywords,
 	}}
 	if c.Icon != "" {
-		out.Appearance.Image = raw(map[string]string{"@type": "ImageObject", "name": c.Icon})
+		out.Appearance.Image = &icon{"ImageObject", c.Icon}
 	}
 	if c.Card != nil {
 		out.Appearance.Text, out.Appearance.Encoding = string(c.Card.Attachment().Content), CardContentType
@@ -179,17 +167,17 @@ func (c *Citation) claim(at position) claim {
 // rootEntity is what Teams shows about a message. Teams refuses a message with two.
 type rootEntity struct {
 	Kind       string         `json:"type"`
-	Type       string         `json:"@type"`
+	Type       string         `json:"@type,omitempty"`
 	Context    string         `json:"@context"`
 	ID         string         `json:"@id"`
-	Additional texts          `json:"additionalType,omitempty"`
+	Additional []string       `json:"additionalType,omitempty"`
 	Usage      *usageInfo     `json:"usageInfo,omitempty"`
 	Citations  []claim        `json:"citation,omitempty"`
 	Extra      jsontext.Value `json:",embed"`
 }
 
 type usageInfo struct {
-	Type        string         `json:"@type"`
+	Type        string         `json:"@type,omitempty"`
 	ID          string         `json:"@id"`
 	Name        string         `json:"name,omitempty"`
 	Description string         `json:"description,omitempty"`
@@ -197,49 +185,28 @@ type usageInfo struct {
 }
 
 type claim struct {
-	Type       string         `json:"@type"`
-	Position   position       `json:"position"`
+	Type       string         `json:"@type,omitempty"`
+	Position   int            `json:"position"`
 	Appearance appearance     `json:"appearance"`
 	Extra      jsontext.Value `json:",embed"`
 }
 
 type appearance struct {
-	Type     string         `json:"@type"`
+	Type     string         `json:"@type,omitempty"`
 	Name     string         `json:"name,omitempty"`
 	Abstract string         `json:"abstract,omitempty"`
 	URL      string         `json:"url,omitempty"`
 	Text     string         `json:"text,omitempty"`
 	Encoding string         `json:"encodingFormat,omitempty"`
-	Keywords texts          `json:"keywords,omitempty"`
-	Image    jsontext.Value `json:"image,omitzero"`
+	Keywords []string       `json:"keywords,omitempty"`
+	Image    *icon          `json:"image,omitempty"`
 	Usage    *usageInfo     `json:"usageInfo,omitempty"`
 	Extra    jsontext.Value `json:",embed"`
 }
 
-// texts is a list of strings. It reads a string alone as a list of one.
-type texts []string
-
-func (t *texts) UnmarshalJSONFrom(dec *jsontext.Decoder) error {
-	if dec.PeekKind() == '"' {
-		*t = texts{""}
-		return json.UnmarshalDecode(dec, &(*t)[0])
-	}
-	return json.UnmarshalDecode(dec, (*[]string)(t))
-}
-
-// position is the number of a citation. It reads 2, 2.0 and "2"; anything else is 0.
-type position int
-
-func (p *position) UnmarshalJSONFrom(dec *jsontext.Decoder) error {
-	value, err := dec.ReadValue()
-	if err != nil {
-		return err
-	}
-	n, err := strconv.ParseFloat(strings.Trim(string(value), `"`), 64)
-	if err == nil && n == math.Trunc(n) && math.Abs(n) <= math.MaxInt32 {
-		*p = position(n)
-	}
-	return nil
+type icon struct {
+	Type string `json:"@type,omitempty"`
+	Name string `json:"name"`
 }
 
 // changeRoot changes the root entity and puts it after all others.
@@ -253,41 +220,23 @@ func (a *Activity) changeRoot(change func(*rootEntity)) {
 }
 
 // takeRoot merges the root entities into one, nil when there is none, and returns it with
-// the other entities. Members of a type that Teams does not accept are left out.
+// the other entities. One of another shape is left out.
 func (a *Activity) takeRoot() (root *rootEntity, others []jsontext.Value) {
 	for _, entity := range a.Entities {
-		if !isEntity(entity, rootType) {
-			others = append(others, entity)
-			continue
-		}
 		one := &rootEntity{}
-		_ = json.Unmarshal(entity, one, jsontext.AllowInvalidUTF8(true), jsonv1.ReportErrorsWithLegacySemantics(true)) // goes on after a member of the wrong type
-		if root == nil {
+		switch {
+		case !isEntity(entity, rootType):
+			others = append(others, entity)
+		case !read(entity, one):
+		case root == nil:
 			root = one
-		} else {
-			root.merge(one)
+		default:
+			root.Additional = append(root.Additional, one.Additional...)
+			root.Citations = append(root.Citations, one.Citations...)
+			root.ID, root.Usage = cmp.Or(root.ID, one.ID), cmp.Or(root.Usage, one.Usage)
 		}
 	}
 	return root, others
-}
-
-// merge adds what the other root entity says.
-func (r *rootEntity) merge(other *rootEntity) {
-	r.Additional = append(r.Additional, other.Additional...)
-	r.Citations = append(r.Citations, other.Citations...)
-	r.ID = cmp.Or(r.ID, other.ID)
-	if r.Usage == nil {
-		r.Usage = other.Usage
-	}
-	var extra map[string]jsontext.Value
-	for _, from := range []jsontext.Value{other.Extra, r.Extra} { // r's members win
-		if len(from) > 0 {
-			_ = json.Unmarshal(from, &extra, jsontext.AllowInvalidUTF8(true))
-		}
-	}
-	if len(extra) > 0 {
-		r.Extra = raw(extra)
-	}
 }
 
 func (r *rootEntity) encode() jsontext.Value {
@@ -299,7 +248,7 @@ func (r *rootEntity) encode() jsontext.Value {
 // or not show it repairs, or leaves out:
 //
 //   - a second root entity (AI label, sensitivity, citations): they become one;
-//   - in a root entity, members of the wrong type, and no others;
+//   - a root entity of another shape;
 //   - citations that the text does not name, beyond 20, without a title or with the
 //     number of another; titles, abstracts and keywords that are too long;
 //   - the sensitivity of a citation that is not the message's;
@@ -313,25 +262,17 @@ func (r *rootEntity) encode() jsontext.Value {
 // gets empty parts. An activity without a channel counts as one for Teams, whose rules are
 // the strictest; one without a conversation counts as personal.
 //
-// Fit does not look at addresses or at the size: see [CheckSize].
+// Fit does not look at addresses or at the size: see [Activity.EncodeToSend].
 func (a *Activity) Fit() *Activity {
 	out := *a
 	out.Entities = slices.Clone(a.Entities)
 	out.Attachments = slices.Clone(a.Attachments)
-	out.dropNulls()
-	out.Attachments = slices.DeleteFunc(out.Attachments, func(at Attachment) bool {
-		return at.empty() && (len(at.Content) == 0 || at.Content.Kind() == 'n')
-	})
-	if a.SuggestedActions != nil {
-		s := *a.SuggestedActions
-		s.Actions = slices.DeleteFunc(slices.Clone(s.Actions), func(one jsontext.Value) bool { return len(one) == 0 || one.Kind() == 'n' })
-		if out.SuggestedActions = &s; len(s.Actions) == 0 {
-			out.SuggestedActions = nil
-		}
-	}
+	out.dropEmpty()
+	teams := out.ChannelID == Teams || out.ChannelID == ""
+	out.fitSuggestions(teams)
 	members := out.channelMembers()
 	before := len(members)
-	if out.ChannelID == Teams || out.ChannelID == "" {
+	if teams {
 		out.fitTeams(members)
 	} else {
 		out.fitOthers(members)
@@ -349,48 +290,49 @@ func (a *Activity) Fit() *Activity {
 }
 
 func (a *Activity) fitTeams(channelData map[string]jsontext.Value) {
-	mentions, left := 0, map[string]int{} // how often the text has a mention that no entity stands for yet
+	mentions, rest := 0, a.Text // rest has the mentions that no entity stands for yet
 	a.Entities = slices.DeleteFunc(a.Entities, func(e jsontext.Value) bool {
 		if !isEntity(e, "mention") {
 			return false
 		}
 		m := mentionIn(e)
-		if mentions++; m == nil || m.Mentioned.ID == "" || m.Text == "" || mentions > maxMentions {
+		mentions++
+		if m == nil || m.Mentioned.ID == "" || m.Text == "" || mentions > maxMentions || !strings.Contains(rest, m.Text) {
 			return true
 		}
-		if _, counted := left[m.Text]; !counted {
-			left[m.Text] = strings.Count(a.Text, m.Text)
-		}
-		left[m.Text]--
-		return left[m.Text] < 0
+		rest = strings.Replace(rest, m.Text, "\x00", 1)
+		return false
 	})
 	root, others := a.takeRoot()
 	if a.Entities = others; root != nil && root.fit(a.Text) {
 		a.Entities = append(a.Entities, root.encode())
 	}
-	a.fitSuggestions()
 	if value, ok := channelData["feedbackLoop"]; ok {
 		delete(channelData, "feedbackLoopEnabled")
 		var loop feedback
-		if json.Unmarshal(value, &loop) != nil || loop.Type != "default" && loop.Type != "custom" {
+		if !read(value, &loop) || loop.Type != "default" && loop.Type != "custom" {
 			delete(channelData, "feedbackLoop")
 		}
 	}
 }
 
-// fitSuggestions keeps the buttons that Teams shows. Fit has copied them.
-func (a *Activity) fitSuggestions() {
-	s := a.SuggestedActions
-	if s == nil {
+// fitSuggestions keeps the buttons that the channel shows.
+func (a *Activity) fitSuggestions(teams bool) {
+	if a.SuggestedActions == nil {
 		return
 	}
-	s.Actions = slices.DeleteFunc(s.Actions, func(one jsontext.Value) bool {
+	s := *a.SuggestedActions
+	s.Actions = slices.DeleteFunc(slices.Clone(s.Actions), func(one jsontext.Value) bool {
 		var b cardAction
-		return one.Kind() != '{' || json.Unmarshal(one, &b, jsontext.AllowInvalidUTF8(true)) != nil ||
-			b.Type != imBack || strings.TrimSpace(b.Title) == "" || strings.TrimSpace(b.Value) == ""
+		return len(one) == 0 || one.Kind() == 'n' || teams && (!read(one, &b) ||
+			b.Type != imBack || strings.TrimSpace(b.Title) == "" || strings.TrimSpace(b.Value) == "")
 	})
-	s.Actions = s.Actions[:min(len(s.Actions), maxSuggestions)]
-	if !a.Conversation.Personal() || len(a.Attachments) > 0 || strings.TrimSpace(a.Text) == "" || len(s.Actions) == 0 {
+	a.SuggestedActions = &s
+	if teams {
+		s.Actions = s.Actions[:min(len(s.Actions), maxSuggestions)]
+	}
+	shown := a.Conversation.Personal() && len(a.Attachments) == 0 && strings.TrimSpace(a.Text) != ""
+	if len(s.Actions) == 0 || teams && !shown {
 		a.SuggestedActions = nil
 	}
 }
@@ -421,21 +363,17 @@ func (r *rootEntity) fit(text string) bool {
 	if r.Usage != nil && r.Usage.Name == "" {
 		r.Usage = nil
 	}
-	if r.Usage != nil {
-		r.Usage.Type = "CreativeWork"
-	}
 	var seen [maxCitations + 1]bool
 	r.Citations = slices.DeleteFunc(r.Citations, func(c claim) bool {
 		n := c.Position
 		if n < 1 || n > maxCitations || seen[n] || strings.TrimSpace(c.Appearance.Name) == "" ||
-			!strings.Contains(text, "["+strconv.Itoa(int(n))+"]") {
+			!strings.Contains(text, "["+strconv.Itoa(n)+"]") {
 			return true
 		}
 		seen[n] = true
 		return false
 	})
 	for i := range r.Citations {
-		r.Citations[i].Type = "Claim"
 		r.Citations[i].Appearance.fit(r.Usage)
 	}
 	return len(r.Additional) > 0 || r.Usage != nil || len(r.Citations) > 0 || len(r.Extra) > 0
@@ -443,12 +381,9 @@ func (r *rootEntity) fit(text string) bool {
 
 // fit cuts what is too long. of is how confidential the message is.
 func (p *appearance) fit(of *usageInfo) {
-	p.Type, p.Name = "DigitalDocument", clip(p.Name, maxTitle)
+	p.Name = clip(p.Name, maxTitle)
 	if p.Abstract = clip(p.Abstract, maxAbstract); strings.TrimSpace(p.Abstract) == "" {
 		p.Abstract = p.Name
-	}
-	if p.Image.Kind() != '{' {
-		p.Image = nil
 	}
 	if !strings.HasPrefix(p.URL, "https://") && !strings.HasPrefix(p.URL, "http://") {
 		p.URL = ""
@@ -476,43 +411,31 @@ func unique(list []string) []string {
 }
 
 // clip cuts a text to so many UTF-16 code units, the ellipsis included.
-func clip(text string, units int) string {
-	if fits(text, units) == len(text) {
+func clip(text string, most int) string {
+	units := utf16.Encode([]rune(text))
+	if len(units) <= most {
 		return text
 	}
-	return text[:fits(text, units-1)] + "…"
+	return strings.TrimSuffix(string(utf16.Decode(units[:most-1])), "\ufffd") + "…" // of a pair that is cut in two
 }
-
-// fits is how many bytes of the text are at most so many UTF-16 code units.
-func fits(text string, units int) int {
-	for i, r := range text {
-		if units--; r > 0xffff {
-			units--
-		}
-		if units < 0 {
-			return i
-		}
-	}
-	return len(text)
-}
-
-// ErrTooLarge is an activity that no channel accepts, however often it is sent.
-var ErrTooLarge = errors.New("the activity is too large to be sent")
 
 // picture is a picture that is a part of the JSON around it, alone or in a text.
 var picture = regexp.MustCompile(`"data:image/[\w.+-]+;base64,[A-Za-z0-9+/=]*\\?"`)
 
-// CheckSize returns an error that wraps [ErrTooLarge] when the activity, as Encode wrote
-// it, is larger than channels accept: 256 KiB, or 80 KiB in UTF-16 without its pictures.
-func CheckSize(encoded []byte) error {
-	if len(encoded) > maxBytes {
-		return fmt.Errorf("%w: %d bytes, at most %d are allowed", ErrTooLarge, len(encoded), maxBytes)
+// EncodeToSend is [Activity.Encode] for a message that goes out. It is an error when that is
+// larger than channels accept: 256 KiB, or 80 KiB in UTF-16 without its pictures.
+func (a *Activity) EncodeToSend() ([]byte, error) {
+	encoded, err := a.Encode()
+	switch {
+	case err != nil:
+		return nil, err
+	case len(encoded) > maxBytes:
+		return nil, fmt.Errorf("the activity is too large: %d bytes, at most %d are allowed", len(encoded), maxBytes)
+	case len(encoded) <= maxUTF16/2: // a byte of UTF-8 is at most one code unit
+		return encoded, nil
 	}
-	if len(encoded) <= maxUTF16/2 {
-		return nil // a byte of UTF-8 is at most one code unit
+	if text := picture.ReplaceAllLiteral(encoded, nil); 2*len(utf16.Encode([]rune(string(text)))) > maxUTF16 {
+		return nil, fmt.Errorf("the activity is too large: more than %d bytes in UTF-16", maxUTF16)
 	}
-	if text := string(picture.ReplaceAllLiteral(encoded, nil)); fits(text, maxUTF16/2) < len(text) {
-		return fmt.Errorf("%w: more than %d bytes in UTF-16", ErrTooLarge, maxUTF16)
-	}
-	return nil
+	return encoded, nil
 }

@@ -82,7 +82,7 @@ func (b *builtins) welcome(ctx context.Context, t *Turn) error {
 // inBigTeam reports whether a welcome would disturb many. A team that will not
 // say how big it is, is greeted.
 func (b *builtins) inBigTeam(ctx context.Context, a *activity.Activity) bool {
-	team := a.TeamsData().Team.ID
+	team := a.TeamID()
 	if a.Conversation.ConversationType != "channel" || team == "" {
 		return false
 	}
@@ -140,9 +140,9 @@ func (b *builtins) helpText() string {
 
 // helpCard shows the help with buttons that say something for the person.
 func (b *builtins) helpCard(text string) activity.Card {
-	card := activity.NewCard(text, activity.TextBlock{Text: text})
+	card := activity.Card{Fallback: text, Body: []any{activity.TextBlock{Text: text}}}
 	for _, say := range b.cfg.Examples {
-		card = card.With(activity.Submit{Title: say, Data: offer{say}})
+		card.Actions = append(card.Actions, activity.Button{Title: say, Data: offer{say}})
 	}
 	return card
 }

@@ -203,9 +203,8 @@ func (c *Client) Close() {
 // Send puts an activity at the end of the conversation of ref. The id is ""
 // when the connector tells none, as it does for typing and split messages. The
 // activity is not changed; what goes out fits its channel ([activity.Activity.Fit]) and
-// leaves out what only that may say. One that is too large is not sent: the error wraps
-// [activity.ErrTooLarge]. A typing indicator is tried once, and only when it need not
-// wait.
+// leaves out what only that may say. A typing indicator is tried once, and only when it
+// need not wait.
 func (c *Client) Send(ctx context.Context, ref activity.Reference, a *activity.Activity) (id string, err error) {
 	return c.post(ctx, ref, a, "activities")
 }
@@ -432,10 +431,7 @@ func (k *call) write(ref activity.Reference, a *activity.Activity) error {
 		err = errors.New("the activity has no type")
 	}
 	if err == nil {
-		k.body, err = out.Encode()
-	}
-	if err == nil {
-		err = activity.CheckSize(k.body)
+		k.body, err = out.EncodeToSend()
 	}
 	if err != nil {
 		return fmt.Errorf("%s: %w: %w", k.op(), ErrBadCall, err)

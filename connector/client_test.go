@@ -310,7 +310,7 @@ func TestTargetedMessageKeepsItsRecipient(t *testing.T) {
 	t.Parallel()
 	r := newRest(t, answer(200, `{}`))
 	a := message()
-	a.Recipient = activity.NewAccount("29:mia", "")
+	a.Recipient.ID = "29:mia"
 	a.Recipient.Extra = jsontext.Value(`{"isTargeted":true}`)
 	if _, err := r.Send(t.Context(), r.ref, a); err != nil {
 		t.Fatal(err)
@@ -324,7 +324,7 @@ func TestTargetedMessagesAreMarked(t *testing.T) {
 	t.Parallel()
 	r := newRest(t, answer(200, `{"id":"1"}`))
 	a := message()
-	a.Recipient = activity.NewAccount("29:mia", "")
+	a.Recipient.ID = "29:mia"
 	a.Recipient.Extra = jsontext.Value(`{"isTargeted":true}`)
 	if _, err := r.Reply(t.Context(), r.ref, "in-1", a); err != nil {
 		t.Fatal(err)

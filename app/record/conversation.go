@@ -533,8 +533,8 @@ func learn(a *activity.Activity, s *scrub.Scrubber) {
 		s.Keep(a.Recipient.ID, botID)
 	}
 	people := append([]activity.Account{a.From}, a.MembersAdded...)
-	for _, m := range a.Mentions() {
-		people = append(people, m.Mentioned)
+	for _, who := range a.Mentions() {
+		people = append(people, who)
 	}
 	for _, who := range people {
 		if who.ID != a.Recipient.ID {
@@ -618,14 +618,14 @@ func saidText(a *activity.Activity, s *scrub.Scrubber) (text string, entities []
 	text = a.Text
 	others := false
 	var all []map[string]any
-	for _, m := range a.Mentions() {
+	for written, who := range a.Mentions() {
 		standIn, id, name := mentioned, botID, "ListBot"
-		if m.Mentioned.ID != a.Recipient.ID {
-			name = s.ID(scrub.Person, m.Mentioned.ID)
+		if who.ID != a.Recipient.ID {
+			name = s.ID(scrub.Person, who.ID)
 			standIn, id, others = "<at>"+name+"</at>", "29:"+name, true
 		}
-		if m.Text != "" {
-			text = strings.ReplaceAll(text, m.Text, standIn)
+		if written != "" {
+			text = strings.ReplaceAll(text, written, standIn)
 		}
 		all = append(all, map[string]any{"type": "mention", "text": standIn, "mentioned": map[string]any{"id": id, "name": name}})
 	}

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/planbot-go/planbot/actions"
-	"github.com/planbot-go/planbot/activity"
 	"github.com/planbot-go/planbot/connector"
 	"github.com/planbot-go/planbot/models"
 	"github.com/planbot-go/planbot/planner/plan"
@@ -74,7 +73,7 @@ func reachable(failure error) bool {
 		return true
 	}
 	var refused *connector.Error
-	return errors.Is(failure, connector.ErrBadCall) || errors.Is(failure, activity.ErrTooLarge) || errors.As(failure, &refused) && (refused.Status == http.StatusBadRequest ||
+	return errors.Is(failure, connector.ErrBadCall) || errors.As(failure, &refused) && (refused.Status == http.StatusBadRequest ||
 		refused.Status == http.StatusRequestEntityTooLarge || refused.Status >= http.StatusInternalServerError)
 }
 

@@ -172,7 +172,7 @@ func (o *outbox) later(ctx context.Context, err error) error {
 func (o *outbox) comesBack(err error) bool {
 	var refused *connector.Error
 	switch {
-	case errors.Is(err, connector.ErrBadCall), errors.Is(err, activity.ErrTooLarge):
+	case errors.Is(err, connector.ErrBadCall):
 		return false
 	case o.rec.Notice != nil:
 		return deadly(err) == "" && !(errors.As(err, &refused) && (refused.Status == http.StatusBadRequest ||
@@ -238,12 +238,9 @@ func (o *outbox) transmit(ctx context.Context, a *activity.Activity) (id string,
 func (o *outbox) reply(a *activity.Activity) error {
 	out := a.Fit()
 	out.ServiceURL, out.CallerID = "", "" // the caller knows
-	raw, err := out.Encode()
-	if err == nil {
-		err = activity.CheckSize(raw)
-	}
+	raw, err := out.EncodeToSend()
 	if err != nil {
-		return &sendError{fmt.Errorf("send reply: %w", err)}
+		return &sendError{fmt.Errorf("send reply: %w: %w", connector.ErrBadCall, err)}
 	}
 	o.rec.Answer.Activities = append(o.rec.Answer.Activities, raw)
 	o.rec.Sent = append(o.rec.Sent, "")
