@@ -18,7 +18,6 @@ func ExampleNewOpenAI() {
 		fmt.Println(err)
 		return
 	}
-	defer model.Close()
 
 	res, err := model.Complete(context.Background(), &models.Request{
 		Messages: []models.Message{{Role: "user", Text: "I am Mia."}},
@@ -33,9 +32,7 @@ func ExampleNewOpenAI() {
 
 func ExampleChain() {
 	busy := httptest.NewServer(answer(429, `{"error":{"message":"slow down"}}`, "Retry-After", "60"))
-	defer busy.Close()
 	idle := httptest.NewServer(answer(200, `{"choices":[{"message":{"content":"Hello, Mia."},"finish_reason":"stop"}]}`))
-	defer idle.Close()
 
 	chain := &models.Chain{}
 	for _, url := range []string{busy.URL, idle.URL} {
@@ -44,7 +41,6 @@ func ExampleChain() {
 			fmt.Println(err)
 			return
 		}
-		defer model.Close()
 		chain.Models = append(chain.Models, model)
 	}
 	res, err := chain.Complete(context.Background(), &models.Request{

@@ -59,7 +59,7 @@ func NewCall(req *models.Request, answer *models.Response, err error) (Call, boo
 	fault, failed := errors.AsType[*models.Error](err)
 	switch {
 	case failed:
-		c.Fault = &callFault{Kind: fault.Kind.String(), Status: fault.Status, Code: fault.Code}
+		c.Fault = &callFault{Kind: fault.Kind, Status: fault.Status, Code: fault.Code}
 		if fault.RetryAfter > 0 {
 			c.Fault.RetryAfter = fault.RetryAfter.String()
 		}
@@ -102,7 +102,7 @@ func (c Call) Scrub(s *scrub.Scrubber) Call {
 func (c *Call) Response() (*models.Response, error) {
 	if f := c.Fault; f != nil {
 		wait, _ := time.ParseDuration(f.RetryAfter) // 0 where there is none
-		return nil, &models.Error{Kind: kindNamed(f.Kind), Status: f.Status, Code: f.Code, RetryAfter: wait}
+		return nil, &models.Error{Kind: f.Kind, Status: f.Status, Code: f.Code, RetryAfter: wait}
 	}
 	a := c.Answer
 	r := &models.Response{Text: a.Text, Finish: a.Finish, Model: a.Model}
@@ -113,15 +113,9 @@ func (c *Call) Response() (*models.Response, error) {
 	return r, nil
 }
 
-// kindNamed is the kind of that name, 0 if there is none.
-func kindNamed(name string) models.Kind {
-	none := models.Kind(0).String()
-	for k := models.Kind(1); k.String() != none; k++ {
-		if k.String() == name {
-			return k
-		}
-	}
-	return 0
+var kinds = []string{
+	models.Throttled, models.TooLong, models.Filtered, models.Auth,
+	models.Timeout, models.Unavailable, models.BadRequest, models.Empty,
 }
 
 // WriteCalls writes the calls as YAML.
@@ -145,7 +139,7 @@ func ReadCalls(name string) ([]Call, error) {
 	for i := 0; err == nil && i < len(file.Calls); i++ {
 		if c := &file.Calls[i]; (c.Answer == nil) == (c.Fault == nil) {
 			err = fmt.Errorf("call %d: want an answer or a fault", i+1)
-		} else if c.Fault != nil && kindNamed(c.Fault.Kind) == 0 {
+		} else if c.Fault != nil && !slices.Contains(kinds, c.Fault.Kind) {
 			err = fmt.Errorf("call %d: there is no kind %q of fault", i+1, c.Fault.Kind)
 		}
 	}

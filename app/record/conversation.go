@@ -202,7 +202,7 @@ func failures(err error) []answer {
 	}
 	f := answer{HTTP: max(fault.Status, http.StatusBadRequest), Code: fault.Code}
 	switch fault.Kind {
-	case models.FilteredInput, models.FilteredOutput:
+	case models.Filtered:
 		f = answer{HTTP: http.StatusBadRequest, Code: "content_filter"}
 	case models.TooLong:
 		f = answer{HTTP: http.StatusBadRequest, Code: "context_length_exceeded"}

@@ -150,7 +150,6 @@ func judgeCell(ctx context.Context, server models.OpenAIConfig, c *cell, said []
 	if err != nil {
 		return nil, err
 	}
-	defer model.Close() //nolint:errcheck // never fails
 	ear := &listener{model: model, cell: c}
 	library, err := prompts.Load("")
 	if c.teams {

@@ -146,13 +146,13 @@ func cause(err error) string {
 	}
 }
 
-func explainModel(kind models.Kind, filtered string) string {
+func explainModel(kind, filtered string) string {
 	switch kind {
 	case models.Throttled:
 		return "Sorry, the AI model is too busy right now. Please try again in a minute."
 	case models.TooLong:
 		return "Sorry, that's too long for the AI model. Please shorten it, or start over with /reset."
-	case models.FilteredInput, models.FilteredOutput:
+	case models.Filtered:
 		return filtered
 	case models.Timeout:
 		return "Sorry, the AI model did not answer in time. Please try again."
