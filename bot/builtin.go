@@ -86,11 +86,11 @@ func (b *builtins) inBigTeam(ctx context.Context, a *activity.Activity) bool {
 	if a.Conversation.ConversationType != "channel" || team == "" {
 		return false
 	}
-	details, err := b.cfg.Channel.Team(ctx, a.Reference(), team)
+	members, err := b.cfg.Channel.TeamSize(ctx, a.Reference(), team)
 	if err != nil {
 		zerolog.Ctx(ctx).Info().Err(err).Msg("size of the team unknown")
 	}
-	return details.MemberCount > bigTeam
+	return members > bigTeam
 }
 
 // leave forgets the welcome, so that a bot that is added again greets again, and

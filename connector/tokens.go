@@ -31,7 +31,6 @@ import (
 const (
 	// assertionLife is more than a request takes, and too short to be worth stealing.
 	assertionLife = 10 * time.Minute
-	maxProofBytes = 1 << 20
 
 	tokenTimeout = 10 * time.Second
 	// tokenMargin is how long before its end a token is renewed; a token of a
@@ -448,7 +447,7 @@ func newManagedIdentity(clientID string, rt http.RoundTripper) (func(ctx context
 
 // federatedToken is the token in the file, as it is now: who issues it replaces it.
 func federatedToken(file string) (string, error) {
-	raw, err := readProof(file)
+	raw, err := os.ReadFile(file)
 	if err != nil {
 		return "", fmt.Errorf("federated token file: %w", err)
 	}
@@ -468,7 +467,7 @@ type certificate struct {
 // readCertificate reads the file as it is now, so that a renewed certificate needs
 // no restart. Its errors quote nothing of the file.
 func readCertificate(file, password string) (certificate, error) {
-	raw, err := readProof(file)
+	raw, err := os.ReadFile(file)
 	if err != nil {
 		return certificate{}, fmt.Errorf("certificate file: %w", err)
 	}
@@ -509,21 +508,4 @@ func (c certificate) assertion(appID, endpoint string) (string, error) {
 		return "", fmt.Errorf("sign with the certificate's key: %w", err)
 	}
 	return signed, nil
-}
-
-// readProof reads a regular file: another may keep its reader waiting for ever.
-func readProof(name string) ([]byte, error) {
-	info, err := os.Stat(name)
-	if err != nil {
-		return nil, err
-	}
-	if !info.Mode().IsRegular() {
-		return nil, fmt.Errorf("%s is no regular file", name)
-	}
-	f, err := os.Open(name)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = f.Close() }() // read only
-	return readCapped(f, maxProofBytes)
 }

@@ -46,8 +46,8 @@ type Channel interface {
 	Reply(ctx context.Context, to activity.Reference, replyTo string, a *activity.Activity) (id string, err error)
 	// Update replaces a sent activity, by the id that the channel gave it.
 	Update(ctx context.Context, to activity.Reference, id string, a *activity.Activity) error
-	// Team returns the details of a team.
-	Team(ctx context.Context, of activity.Reference, id string) (connector.Team, error)
+	// TeamSize returns how many members a team has.
+	TeamSize(ctx context.Context, of activity.Reference, id string) (int, error)
 	// Identified reports whether what it carries shows the bot's token, which may only go
 	// where a caller has proved the address.
 	Identified() bool

@@ -137,9 +137,9 @@ func cause(err error) string {
 		return "no plan that could run: " + string(noPlan.Kind)
 	case errors.As(err, &entity):
 		return entity.Fault()
-	case errors.Is(err, connector.ErrHeldBack):
-		return connector.ErrHeldBack.Error()
-	case errors.As(err, &refused):
+	case errors.As(err, &refused) && refused.HeldBack:
+		return "held back to stay below the limits of Teams"
+	case refused != nil:
 		return fmt.Sprintf("the connector answered %d %s", refused.Status, http.StatusText(refused.Status))
 	default:
 		return err.Error()

@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/http/httptrace"
 	"strings"
+	"sync/atomic"
 	"time"
 	"unicode/utf16"
 
@@ -127,7 +129,7 @@ func (o *outbox) probe(ctx context.Context) error {
 	to := o.Activity.Reference()
 	_, err := o.engine.cfg.Channel.Send(ctx, to, activity.To(to, activity.Typing))
 	var refused *connector.Error
-	if errors.As(err, &refused) && !errors.Is(err, connector.ErrHeldBack) {
+	if errors.As(err, &refused) && !refused.HeldBack {
 		return nil // that is an answer
 	}
 	return err
@@ -201,7 +203,12 @@ func (o *outbox) deliver(ctx context.Context, a *activity.Activity) error {
 	ctx, s := step(ctx, "send")
 	lasting, cancel := context.WithTimeout(o.lasting(ctx), sendWithin)
 	defer cancel()
-	lasting = connector.OnRetry(lasting, func() { count(o.engine.meter.replies, "retried") })
+	var tries atomic.Int32
+	lasting = httptrace.WithClientTrace(lasting, &httptrace.ClientTrace{WroteRequest: func(httptrace.WroteRequestInfo) {
+		if tries.Add(1) > 1 {
+			count(o.engine.meter.replies, "retried")
+		}
+	}})
 	id, err := o.transmit(lasting, a)
 	s.end(err)
 	o.engine.meter.replyTime.Observe(time.Since(began).Seconds())
