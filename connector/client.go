@@ -13,6 +13,7 @@ import (
 	"net/http"
 	"net/http/httptrace"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -57,10 +58,6 @@ var (
 	// ("", "." and ".." are none), its activity has no type, cannot be written as JSON or is too
 	// large, or it is for a calling bot that is not, or no longer, among the [Callers].
 	ErrBadCall = errors.New("the call cannot be made")
-
-	// errDone ends a call that succeeded with an answer that cannot be read: to make it again
-	// would do it twice.
-	errDone = errors.New("it was done, but the answer cannot be read")
 )
 
 // Error is an answer of the Connector that is no success, or the one that it would give to a
@@ -372,7 +369,6 @@ type call struct {
 	query    url.Values
 	targeted bool // only one person sees the activity
 	body     []byte
-	needBody bool // an answer that cannot be read is a failure
 
 	usage usage
 }
@@ -439,19 +435,18 @@ func isTargeted(to activity.Account) bool {
 }
 
 // withoutTimes drops the times that an inbound activity brings and an outbound one must not
-// repeat, and an expiration that is a zero time.
+// repeat.
 func withoutTimes(extra jsontext.Value) (jsontext.Value, error) {
-	if len(extra) == 0 {
-		return nil, nil
-	}
 	var members map[string]jsontext.Value
-	if err := json.Unmarshal(extra, &members, jsontext.AllowInvalidUTF8(true)); err != nil {
-		return nil, fmt.Errorf("extra fields: %w", err)
+	if len(extra) > 0 {
+		if err := json.Unmarshal(extra, &members, jsontext.AllowInvalidUTF8(true)); err != nil {
+			return nil, fmt.Errorf("extra fields: %w", err)
+		}
 	}
 	for _, name := range []string{"timestamp", "localTimestamp", "localTimezone", "rawTimestamp"} {
 		delete(members, name)
 	}
-	if string(members["expiration"]) == `"0001-01-01T00:00:00Z"` {
+	if string(members["expiration"]) == `"0001-01-01T00:00:00Z"` { // which has expired
 		delete(members, "expiration")
 	}
 	if len(members) == 0 {
@@ -462,7 +457,6 @@ func withoutTimes(extra jsontext.Value) (jsontext.Value, error) {
 
 // ask makes the call and reads its answer into v.
 func (c *Client) ask(ctx context.Context, k call, v any) error {
-	k.needBody = true
 	reply, err := c.do(ctx, k)
 	if err != nil {
 		return err
@@ -489,16 +483,15 @@ func (c *Client) do(ctx context.Context, k call) (reply []byte, err error) {
 	err = c.repeat(ctx, tries, func(end time.Time) (err error) {
 		reply, err = c.try(ctx, k, to, end)
 		refused, ok := errors.AsType[*Error](err)
-		if !ok || !to.limited || refused.Status != http.StatusForbidden || refused.Code != "InvalidBotApiHost" {
+		moved := ok && refused.Status == http.StatusForbidden && refused.Code == "InvalidBotApiHost"
+		if !moved || !to.limited || k.service == gccService {
 			return err
 		}
 		k.service = gccService
-		there, wrong := c.route(ctx, k)
-		if wrong != nil || !there.limited || there.host == to.host {
-			return err
+		if there, wrong := c.route(ctx, k); wrong == nil {
+			to = there
+			reply, err = c.try(ctx, k, to, end)
 		}
-		to = there
-		reply, err = c.try(ctx, k, to, end)
 		return err
 	})
 	return reply, err
@@ -507,7 +500,6 @@ func (c *Client) do(ctx context.Context, k call) (reply []byte, err error) {
 // route is where a call goes.
 type route struct {
 	url     string
-	host    string
 	limited bool // to Microsoft's connector, whose limits are known
 }
 
@@ -531,7 +523,7 @@ func (c *Client) route(ctx context.Context, k call) (route, error) {
 	case len(k.query) > 0:
 		b.WriteString("?" + k.query.Encode())
 	}
-	return route{b.String(), base.Hostname(), c.hosts.ofMicrosoft(base)}, nil
+	return route{b.String(), c.hosts.ofMicrosoft(base)}, nil
 }
 
 // try makes the call once, when the limits allow it, and not beyond end. The transport is
@@ -578,16 +570,10 @@ func (c *Client) try(ctx context.Context, k call, to route, end time.Time) ([]by
 		return nil, c.refused(k.op(), res, token)
 	}
 	body, err := readCapped(res.Body, maxReplyBytes)
-	switch {
-	case err == nil:
-		return body, nil
-	case !k.needBody:
-		return nil, nil // it was done, and its id stays unknown
-	case k.method == http.MethodGet:
+	if err != nil && k.method == http.MethodGet {
 		return nil, fmt.Errorf("%s: read the answer: %w", k.op(), err)
-	default:
-		return nil, fmt.Errorf("%s: %w: %w", k.op(), errDone, err)
 	}
+	return body, nil // what cannot be read was done all the same, and is not done again
 }
 
 // withDeadline ends a context after a time, and not beyond end.
@@ -644,7 +630,7 @@ func (c *Client) repeat(ctx context.Context, tries int, try func(end time.Time) 
 		refused, answered := errors.AsType[*Error](err)
 		noToken, isToken := errors.AsType[*tokenError](err)
 		switch {
-		case answered && refused.HeldBack, errors.Is(err, errDone), errors.Is(err, ErrHostNotAllowed), errors.Is(err, ErrBadCall):
+		case answered && refused.HeldBack, errors.Is(err, ErrHostNotAllowed), errors.Is(err, ErrBadCall):
 		case answered && refused.Status == http.StatusUnauthorized:
 			again, renewed = !renewed, true
 		case answered:
@@ -667,12 +653,10 @@ func (c *Client) repeat(ctx context.Context, tries int, try func(end time.Time) 
 
 // passes reports whether the connector may take a little later what it refused.
 func (e *Error) passes() bool {
-	switch e.Status {
-	case http.StatusPreconditionFailed, http.StatusTooManyRequests,
-		http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
-		return true
-	}
-	return false
+	return slices.Contains([]int{
+		http.StatusPreconditionFailed, http.StatusTooManyRequests,
+		http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout,
+	}, e.Status)
 }
 
 // Download fetches what an attachment of an inbound activity leads to: a picture or file
