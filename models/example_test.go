@@ -32,7 +32,9 @@ func ExampleNewOpenAI() {
 
 func ExampleChain() {
 	busy := httptest.NewServer(answer(429, `{"error":{"message":"slow down"}}`, "Retry-After", "60"))
+	defer busy.Close()
 	idle := httptest.NewServer(answer(200, `{"choices":[{"message":{"content":"Hello, Mia."},"finish_reason":"stop"}]}`))
+	defer idle.Close()
 
 	chain := &models.Chain{}
 	for _, url := range []string{busy.URL, idle.URL} {

@@ -245,9 +245,7 @@ const (
 // Complete does what [NewOpenAI] says.
 func (o *openAI) Complete(ctx context.Context, req *Request) (*Response, error) {
 	log := zerolog.Ctx(ctx)
-	if e := log.Trace(); e.Enabled() {
-		e.Interface("messages", req.Messages).Msg("model prompt")
-	}
+	log.Trace().Interface("messages", req.Messages).Msg("model prompt")
 	call, cancel := context.WithTimeout(ctx, o.cfg.Timeout)
 	defer cancel()
 	learned := option(o.refused.Load())
@@ -353,11 +351,7 @@ var errMalformed = &Error{
 // whoever ends the turn.
 func (o *openAI) log(ctx context.Context, answer *Response, err error, took time.Duration) {
 	log := zerolog.Ctx(ctx)
-	e := log.Debug()
-	if !e.Enabled() {
-		return
-	}
-	e = e.Str("model", o.name).Dur("took", took)
+	e := log.Debug().Str("model", o.name).Dur("took", took)
 	if fault, ok := errors.AsType[*Error](err); ok {
 		e = e.Str("kind", fault.Kind).Int("status", fault.Status).Str("request_id", fault.RequestID).Str("said", fault.Said)
 	}
@@ -569,13 +563,12 @@ func (o *openAI) read(req *Request, res *openai.ChatCompletionResponse) (*Respon
 		}
 	}
 	answer.Calls = wireCalls(&choice.Message, req)
+	answer.Finish = "stop"
 	switch { // some servers say "stop" with calls, or "tool_calls" without any; a cut stays a cut
 	case slices.Contains([]openai.FinishReason{openai.FinishReasonLength, "max_tokens", "model_length"}, choice.FinishReason):
 		answer.Finish = "length"
 	case len(answer.Calls) > 0:
 		answer.Finish = "tool_calls"
-	default:
-		answer.Finish = "stop"
 	}
 	if strings.TrimSpace(answer.Text) == "" && len(answer.Calls) == 0 {
 		fault.Err = errors.New("no text in the answer")
