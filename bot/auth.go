@@ -12,14 +12,13 @@ import (
 	"github.com/planbot-go/planbot/connector"
 )
 
-// whenKeysMissing is when to come back while the keys of the tokens' issuer
-// cannot be had.
+// whenKeysMissing is when to retry while the keys of the token issuer are unavailable.
 const whenKeysMissing = 2 * time.Second
 
-// Guarded is the [Authenticator] that takes what the guard takes. Without an app id
-// it also takes requests that name no content type, as old local clients send,
-// but none that a web page made, and none that a proxy or tunnel passed on: any page that
-// a person has open could send to a port of their own machine, and anybody to a tunnel.
+// Guarded is the [Authenticator] that accepts what the guard accepts. Without an app id it also
+// accepts requests without a content type, as old local clients send, but refuses requests from web
+// pages and those that a proxy or tunnel forwarded: any page that a person has open could send to a
+// port of their own machine, and anybody to a tunnel.
 func Guarded(g *connector.Guard) Authenticator { return guarded{g} }
 
 type guarded struct{ guard *connector.Guard }
@@ -40,9 +39,9 @@ func (d guarded) Authenticate(r *http.Request) (Caller, error) {
 	return verified{claims}, nil
 }
 
-// fromWebPage reports whether a browser sent the request for a page: it says
-// where the page is from or, under a name that was made to lead to this
-// machine, asks a loopback address for a foreign host.
+// fromWebPage reports whether a browser sent the request for a page. Such a request has an Origin,
+// or reaches a loopback address under a foreign host name that somebody made resolve to this
+// machine.
 func fromWebPage(r *http.Request) bool {
 	if r.Header.Get("Origin") != "" {
 		return true
@@ -50,8 +49,8 @@ func fromWebPage(r *http.Request) bool {
 	return overLoopback(r) && !loopbackName(r.Host)
 }
 
-// passedOn reports whether the request came over a loopback address, but from elsewhere:
-// what passed it on says so. A tunnel may well have made the host one of this machine.
+// passedOn reports whether a request over loopback came from elsewhere, which a proxy says in its
+// headers. The Host header does not tell: a tunnel may have set it to this machine.
 func passedOn(r *http.Request) bool {
 	if !overLoopback(r) {
 		return false
@@ -81,9 +80,9 @@ type verified struct{ claims *connector.Claims }
 
 func (v verified) Permit(a *activity.Activity) error { return fromGuard(v.claims.Permit(a)) }
 
-// Trusted holds for every token that the guard takes. A channel's names the serviceUrl. One
-// of another bot names only that bot: it may say where it is, among the hosts that the
-// operator listed, and what it is sent there is of use to nobody else.
+// Trusted is true for every token that the guard accepts. A channel's token names the serviceUrl.
+// Another bot's token names only that bot: it may choose its address among the hosts that the
+// operator listed, and what is sent there is of no use to anybody else.
 func (v verified) Trusted() bool { return !v.claims.Local }
 
 func (v verified) ID() string { return v.claims.CallerID }
@@ -101,15 +100,14 @@ func fromGuard(err error) error {
 	return status
 }
 
-// local authenticates for a bot and is its way out, of one without an app id, which talks with
-// programs on this machine only.
+// local returns the authenticator and the client of a bot without an app id, which talks only to
+// programs on this machine.
 func local() (Authenticator, *connector.Client, error) {
 	guard, client, err := connector.New(connector.Config{})
 	return fromHere{Guarded(guard)}, client, err
 }
 
-// fromHere takes nothing from another machine, whatever address the
-// program listens on.
+// fromHere refuses requests from other machines, whatever address the program listens on.
 type fromHere struct{ Authenticator }
 
 func (f fromHere) Authenticate(r *http.Request) (Caller, error) {
@@ -124,21 +122,21 @@ func isLoopback(addr net.Addr) bool {
 	return ok && tcp.IP.IsLoopback()
 }
 
-// Access says who may talk to the bot. A list with entries lets in only whom it
-// names; an empty one lets in all. Upper and lower case are the same.
+// Access limits who may talk to the bot. A list with entries allows only those it names; an empty
+// one allows everyone. Case does not matter.
 //
-// Teams itself writes who a person is and of which tenant. On other channels clients
-// may write that as they like (Direct Line), so a list of tenants or users lets in
-// nobody there, whatever is written. A bot that calls this one as a skill is believed,
-// and a bot without an app id knows nobody, and takes all that is written for true.
+// Teams itself says who a person is and which tenant they belong to. On other channels, such as
+// Direct Line, clients may write what they like, so a list of tenants or users allows nobody there.
+// A bot that calls this one as a skill is believed. A bot without an app id cannot verify anybody,
+// and believes everything.
 type Access struct {
 	Tenants  []string // ids of tenants
 	Users    []string // aadObjectIds of people
 	Channels []string // channelIds, such as msteams
 }
 
-// denies names the list that denies the sender of the activity, or "". identified says that
-// the bot has an app id.
+// denies names the list that denies the sender of the activity, or "". identified says that the bot
+// has an app id.
 func (l *Access) denies(a *activity.Activity, identified bool) (list string) {
 	tenant, _ := a.Tenant()
 	known := a.ChannelID == activity.Teams || !identified
@@ -153,7 +151,8 @@ func (l *Access) denies(a *activity.Activity, identified bool) (list string) {
 	return ""
 }
 
-// allows reports whether the list has the id, which has to be known for that.
+// allows reports whether the list allows the id. A list with entries never allows an id that is not
+// known.
 func allows(list []string, id string, known bool) bool {
 	return len(list) == 0 || known && id != "" && slices.ContainsFunc(list, func(one string) bool { return strings.EqualFold(one, id) })
 }

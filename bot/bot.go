@@ -1,13 +1,12 @@
-// Package bot is the activity handler: it takes activities from a channel over
-// HTTP, finds the route for each, and by default lets a planner plan and runs
-// the plan.
+// Package bot is the activity handler. It takes activities from a channel over HTTP and finds a
+// route for each. By default a planner makes a plan and the bot runs it.
 //
-// One message is one turn, see package bot/turn: it is kept in the inbox, and then
-// acknowledged. From there on it is answered, whatever happens to the process. A request is
-// authenticated, read and routed here, once; the turn then calls the handler that
-// [Bot.handler] found.
+// Each message is one turn, see package bot/turn. The bot saves the turn in the inbox before it
+// acknowledges the request. From then on the turn is answered even if the process dies. This
+// package authenticates, reads and routes each request once; the turn then calls the handler that
+// [Bot.handler] returns.
 //
-// [Bot.Notify] says something without being asked, now or later; it is a turn, too.
+// [Bot.Notify] sends a message without being asked, now or later. That is a turn, too.
 package bot
 
 import (
@@ -35,8 +34,8 @@ import (
 	"github.com/planbot-go/planbot/state"
 )
 
-// PlannerFunc is a function as a [turn.Planner]. It is also the way to choose among
-// planners, by the conversation or the person:
+// PlannerFunc adapts a function to [turn.Planner]. Use it to choose a planner per conversation or
+// person:
 //
 //	bot.PlannerFunc(func(ctx context.Context, t *actions.Turn) (plan.Plan, error) {
 //		if t.Activity.Conversation.Personal() {
@@ -51,32 +50,31 @@ func (f PlannerFunc) Plan(ctx context.Context, t *actions.Turn) (plan.Plan, erro
 	return f(ctx, t)
 }
 
-// Authenticator decides who may deliver activities. The first step sees only the HTTP
-// request, so that strangers are refused before their bytes are read; the second the
-// activity.
+// Authenticator decides who may deliver activities. Authenticate sees only the HTTP request, so it
+// refuses strangers before their body is read. [Caller.Permit] sees the activity.
 type Authenticator interface {
 	Authenticate(r *http.Request) (Caller, error)
 }
 
-// Caller is who delivers an activity, and was authenticated.
+// Caller is an authenticated sender of activities.
 type Caller interface {
-	// Permit returns an error when the caller may not deliver this activity.
+	// Permit returns an error if the caller may not deliver this activity.
 	Permit(a *activity.Activity) error
-	// Trusted reports whether the caller has proved that the activities which it may
-	// deliver have the serviceUrl of their channel. A bot that calls this one is the
-	// channel of its own conversations, which are kept apart from all others.
+	// Trusted reports whether the caller has proved that the activities it may deliver carry their
+	// channel's serviceUrl. A bot that calls this one is the channel of its own conversations,
+	// which are kept apart from all others.
 	Trusted() bool
-	// ID is who the caller is, as [activity.Activity.CallerID] has it. "": not known.
+	// ID identifies the caller, in the form of [activity.Activity.CallerID]. "": unknown.
 	ID() string
 }
 
-// Skills are what a bot needs of Agent Skills beside their actions.
+// Skills is what a bot needs from Agent Skills besides their actions.
 type Skills interface {
-	// Policy adds to another policy what skills ask of calls: approvals of their own, and
-	// that nothing runs which an active skill does not allow.
+	// Policy adds the rules of skills to another policy: their own approvals, and that nothing runs
+	// that an active skill does not allow.
 	Policy(next actions.Policy) actions.Policy
-	// Command does what a person writes behind /skill. It returns what to reply or, when
-	// something is left to be done with the skill, the text to plan for.
+	// Command runs what a person writes after /skill. It returns the reply or, if the skill still
+	// has work to do, the text to plan for.
 	Command(ctx context.Context, t *actions.Turn, words string) (reply, rest string, err error)
 	// Reset ends all skills of the conversation, as /reset does.
 	Reset(t *actions.Turn)
@@ -87,100 +85,97 @@ type Skills interface {
 type Config struct {
 	Actions *actions.Registry
 	Planner turn.Planner
-	// Store keeps state. nil: this process does, until the bot is drained.
+	// Store keeps state. nil: an embedded store in this process, gone once the bot is drained.
 	Store *state.Store
-	// Channel is the way out; a [connector.Client] is one. Authenticator decides who gets
-	// in, see [Guarded]. nil, both: those of a bot without an app id, which talks with
-	// clients on this machine, and no other.
+	// Channel sends activities; a [connector.Client] is one. Authenticator decides who gets in, see
+	// [Guarded]. Set both or neither. Neither: a bot without an app id, which talks only to clients
+	// on this machine.
 	Channel       turn.Channel
 	Authenticator Authenticator
 
-	// Name is how the bot calls itself in its welcome. "": Planbot.
+	// Name is what the bot calls itself in its welcome. "": Planbot.
 	Name string
-	// Examples are sentences that a person may start with; help shows them as
-	// buttons where the channel draws cards, and the welcome suggests them.
+	// Examples are sentences to start with. Help shows them as buttons where the channel renders
+	// cards, and the welcome suggests them.
 	Examples []string
-	// Feedback asks under each reply that a model wrote what the person thinks of it,
-	// where the channel can: in Teams. See [Bot.OnFeedback].
+	// Feedback asks the person to rate each reply that a model wrote, where the channel supports it
+	// (Teams does). See [Bot.OnFeedback].
 	Feedback bool
-	// TurnTimeout ends a turn, the model call and action in it included. 0: 5 minutes.
+	// TurnTimeout ends a turn, including its current model call and action. 0: 5 minutes.
 	TurnTimeout time.Duration
-	// AckTimeout is how long a request waits for its turn before it is acknowledged,
-	// for tests and consoles. 0: not at all, a turn that is kept is acknowledged.
+	// AckTimeout is how long a request waits for its turn before it is acknowledged, for tests and
+	// consoles. 0: no wait, a turn is acknowledged once it is saved.
 	AckTimeout time.Duration
-	// Lease is how long a process that is gone keeps others from its conversations.
-	// 0: 6 seconds.
+	// Lease is how long a dead process keeps others from its conversations. 0: 6 seconds.
 	Lease time.Duration
-	// Patience is how long a request waits for a store that is away before the channel
-	// is told to come back. 0: 8 seconds.
+	// Patience is how long a request waits for an unavailable store before the channel is told to
+	// retry. 0: 8 seconds.
 	Patience time.Duration
-	// MaxSteps is how many calls of actions one turn may make, over all of its plans; a plan
-	// with more than are left is not begun. 0: 25.
+	// MaxSteps limits the action calls of one turn, over all of its plans. A plan with more calls
+	// than are left does not start. 0: 25.
 	MaxSteps int
-	// MaxSameCalls is how often one turn may make the same call, the same entities
-	// included, before it is stopped as going in circles. 0: as often as it likes.
+	// MaxSameCalls limits how often one turn may make the same call with the same entities before
+	// it is stopped as going in circles. 0: no limit.
 	MaxSameCalls int
-	// Budget bounds what the planning of one turn may cost. Zero means no bound, except that
-	// Messages defaults to 20.
+	// Budget limits what planning one turn may cost. Zero: no limit, except that Messages defaults
+	// to 20.
 	Budget actions.Budget
-	// FilteredText is said when a content filter of the model's provider stopped a
-	// turn. "": a sentence that says so.
+	// FilteredText is what the bot says when the model provider's content filter stops a turn. "":
+	// a default sentence that says so.
 	FilteredText string
 
-	// Policy decides which calls a person has to approve. nil: [actions.DefaultPolicy].
+	// Policy decides which calls need a person's approval. nil: [actions.DefaultPolicy].
 	Policy actions.Policy
-	// Approvers may approve calls for which the policy names nobody, by the id or
-	// aadObjectId of their account. None: the person who asked.
+	// Approvers may approve calls for which the policy names nobody. List account ids or
+	// aadObjectIds. Empty: the person who asked.
 	Approvers []string
-	// ApprovalTimeout is how long an approval may take where the policy does not
-	// say; after that nothing runs. 0: 24 hours.
+	// ApprovalTimeout is how long people have to approve a call if the policy does not say. After
+	// that nothing runs. 0: 24 hours.
 	ApprovalTimeout time.Duration
-	// Skills are the bot's Agent Skills; a [skills.Provider] is one. Its actions have to be
-	// among Actions, and the planner has to be extended by it. nil: there are none.
+	// Skills are the bot's Agent Skills; a [skills.Provider] is one. Its actions must be among
+	// Actions, and it must extend the planner. nil: none.
 	Skills Skills
-	// Hooks see, and may change or stop, what plans do.
+	// Hooks see what plans do, and may change or stop it.
 	Hooks Hooks
-	// Access says who may talk to the bot. The zero value: whoever the Authenticator takes.
+	// Access limits who may talk to the bot. Zero value: everyone the Authenticator accepts.
 	Access Access
-	// MaxTurns bounds the turns at work in this process; what is more waits for it or
-	// another one. MaxWaiting and MaxWaitingPerConversation bound the turns that wait,
-	// in all and of one conversation; beyond them the channel is told to come
-	// back. 0: 1024, 10000, 256.
+	// MaxTurns limits the turns that run in this process; further ones wait for it or for another
+	// process. MaxWaiting and MaxWaitingPerConversation limit the waiting turns, in total and per
+	// conversation. Beyond them the channel is told to retry. 0: 1024, 10000, 256.
 	MaxTurns, MaxWaiting, MaxWaitingPerConversation int
-	// MaxConnections bounds the connections of a server that the bot makes, see
-	// [Bot.NewServer], and MaxRequests the requests that are being answered, of which one
-	// counts once its body is there; beyond that it is 503. 0: 10000, 4096.
+	// MaxConnections limits the connections of a server made by [Bot.NewServer]. MaxRequests limits
+	// the requests being answered; a request counts once its body is read, and gets a 503 beyond
+	// the limit. 0: 10000, 4096.
 	MaxConnections, MaxRequests int
-	// Metrics is where the bot's metrics are registered, all named planbot_…. nil:
-	// there are none.
+	// Metrics is where the bot registers its metrics, all named planbot_…. nil: no metrics.
 	Metrics prometheus.Registerer
-	// Traces makes the spans of turns: their plans, calls of models, commands, sends,
-	// loads and saves. They hold names, numbers and ids, nothing that people or models
-	// wrote. nil: there are none, which costs nothing.
+	// Traces creates the spans of turns: plans, model calls, commands, sends, loads and saves.
+	// Spans carry names, numbers and ids, never what people or models wrote. nil: no traces, at no
+	// cost.
 	Traces trace.TracerProvider
-	// Log receives what the bot reports. The zero value is silent.
+	// Log receives the bot's log. The zero value is silent.
 	Log zerolog.Logger
 }
 
-// Bot answers activities. It is an [http.Handler] for POST /api/messages, safe for
-// concurrent use once its routes are registered.
+// Bot answers activities. It is an [http.Handler] for POST /api/messages. It is safe for concurrent
+// use once its routes are registered.
 type Bot struct {
 	cfg    Config
 	routes routes
 	engine *turn.Engine
 
-	requests atomic.Int64 // that are being answered, their bodies read
-	refusals *lineLimit   // on the log
+	requests atomic.Int64 // being answered, with their bodies read
+	refusals *lineLimit   // limits log lines
 
 	local  bool               // made without an Authenticator
-	taking context.Context    // until activities are refused
-	refuse context.CancelFunc // ends that
+	taking context.Context    // ends when activities are refused
+	refuse context.CancelFunc // ends taking
 	ends   []func()           // close what New opened
 	end    sync.Once
 }
 
-// New returns a bot with the built-in routes (welcome, help, /reset, /forget),
-// behind any that are registered later. Every fault of cfg is in the one error.
+// New returns a bot. Its built-in routes (welcome, help, /reset, /forget) come after any that you
+// register. One error reports every fault in cfg.
 func New(cfg Config) (*Bot, error) {
 	var faults []error
 	for _, required := range []struct {
@@ -264,8 +259,8 @@ func New(cfg Config) (*Bot, error) {
 	return b, nil
 }
 
-// fillIn makes the parts that a bot on its own machine needs and cfg does not
-// have. They are closed when the bot was drained.
+// fillIn adds the parts that cfg leaves out, for a bot that runs on its own machine. Drain closes
+// them.
 func (b *Bot) fillIn() error {
 	if b.cfg.Store == nil {
 		store, err := state.OpenEmbedded(state.Config{})
@@ -273,7 +268,7 @@ func (b *Bot) fillIn() error {
 			return fmt.Errorf("bot without a Store: %w", err)
 		}
 		b.cfg.Store = store
-		b.ends = append(b.ends, func() { _ = store.Close() }) // what it kept is gone either way
+		b.ends = append(b.ends, func() { _ = store.Close() }) // its contents are gone either way
 	}
 	if b.cfg.Authenticator == nil {
 		auth, client, err := local()
@@ -286,16 +281,15 @@ func (b *Bot) fillIn() error {
 	return nil
 }
 
-// Start begins to do what waits in the inbox, also what another process left there.
-// [Bot.Serve] and the first request call it; who serves the bot otherwise calls it when
-// all routes are registered, so that nothing waits for the first request.
+// Start begins to work on the inbox, including what other processes left there. [Bot.Serve] and the
+// first request call it. If you serve the bot another way, call Start once all routes are
+// registered, so that nothing waits for the first request.
 func (b *Bot) Start() { b.engine.Start() }
 
-// Drain stops taking activities, which are then refused with 503, and waits for the turns
-// at work. When ctx ends first, it cancels them and returns ctx's error: what they have not
-// done is left to other processes, or to this one when it is started again. A bot that
-// keeps everything in its process also does what waits, as far as there is time, and tells
-// people what it had to cancel. Drain closes what New opened.
+// Drain refuses new activities with 503 and waits for the running turns. If ctx ends first, it
+// cancels them and returns ctx's error. Other processes finish them, or this one after a restart. A
+// bot that keeps its state in this process also works on waiting turns while there is time, and
+// tells people what it cancelled. Drain closes what New opened.
 func (b *Bot) Drain(ctx context.Context) error {
 	b.refuse()
 	err := b.engine.Drain(ctx)
@@ -307,20 +301,20 @@ func (b *Bot) Drain(ctx context.Context) error {
 	return err
 }
 
-// Notify keeps the notice, which is sent in order with the turns of its conversation, see
+// Notify saves a notice and sends it in order with the turns of its conversation. See
 // [turn.Engine.Notify].
 func (b *Bot) Notify(ctx context.Context, n actions.Notice) (id string, err error) {
 	return b.engine.Notify(ctx, n)
 }
 
-// Store is where the bot keeps its state.
+// Store returns the bot's store.
 func (b *Bot) Store() *state.Store { return b.cfg.Store }
 
 // Draining reports whether Drain was called.
 func (b *Bot) Draining() bool { return b.taking.Err() != nil }
 
-// On registers a handler for the activities that match, by Activity and Text: the turn's
-// state is not loaded yet. The first handler that matches answers.
+// On registers a handler for the activities that match. match sees only Activity and Text: state is
+// not loaded yet. The first handler that matches answers.
 func (b *Bot) On(match func(t *Turn) bool, h Handler) {
 	b.routes.first = append(b.routes.first, route{match, h})
 }
@@ -330,8 +324,8 @@ func (b *Bot) OnMessage(match func(t *Turn) bool, h Handler) {
 	b.On(func(t *Turn) bool { return t.IsMessage() && (match == nil || match(t)) }, h)
 }
 
-// OnCommand registers a handler for messages whose whole text is the command,
-// such as "/reset", without regard to case.
+// OnCommand registers a handler for messages whose whole text is the command, such as "/reset",
+// regardless of case.
 func (b *Bot) OnCommand(command string, h Handler) { b.On(isCommand(command), h) }
 
 // OnActivity registers a handler for a type of activity.
@@ -356,35 +350,33 @@ func (b *Bot) OnMembersAdded(h Handler) {
 // OnReaction registers a handler for reactions to messages.
 func (b *Bot) OnReaction(h Handler) { b.OnActivity("messageReaction", h) }
 
-// Use wraps the handler of every activity in m, which calls next to go on. The first one
-// added is the outermost.
+// Use wraps the handler of every activity in m, which calls next to continue. The first one added
+// is the outermost.
 func (b *Bot) Use(m func(next Handler) Handler) { b.routes.middleware = append(b.routes.middleware, m) }
 
-// OnInvoke registers the handler of the invokes of that name, whose response answers the
-// HTTP request. The rule of [Handler] on running again holds. An [*InvokeError] that it
-// returns is the answer; what it changed in state is kept. An invoke without a handler is
-// answered with 501. It panics when the name has a handler: that is
-// a wiring mistake. See [AddInvoke] for one that is typed, and [Bot.OnCardAction] and
-// [Bot.OnFeedback] for the invokes that the bot knows itself.
+// OnInvoke registers the handler for invokes of that name. Its response answers the HTTP request.
+// Like a [Handler], it may run again. If it returns an [*InvokeError], that is the answer, and its
+// state changes are saved. An invoke without a handler gets a 501. OnInvoke panics if the name has
+// a handler: that is a wiring mistake. [AddInvoke] is a typed version; [Bot.OnCardAction] and
+// [Bot.OnFeedback] are for the invokes that the bot decodes itself.
 func (b *Bot) OnInvoke(name string, h func(ctx context.Context, t *Turn) (InvokeResponse, error)) {
 	b.routes.addInvoke(name, invokeRoute{handle: h})
 }
 
-// OnCardAction registers the handler of the buttons with that verb, whether the client
-// knows Action.Execute or falls back to Action.Submit; then the answer comes as a message.
-// Verbs that begin with "planbot/" are the bot's own. It panics when the verb is empty, the
-// bot's, or has a handler: that is a wiring mistake.
+// OnCardAction registers the handler for buttons with that verb. If a client falls back from
+// Action.Execute to Action.Submit, the answer comes as a message. Verbs that begin with "planbot/"
+// are the bot's own. OnCardAction panics if the verb is empty, the bot's own, or has a handler:
+// that is a wiring mistake.
 //
-// A click that is wrong, or has a verb without a handler, is answered with a card fault of
-// status 400 in a response of status 200: so the client shows it. A 501 there would be
-// "unable to reach app", for a card that an older version of the bot sent.
+// A bad click, or one whose verb has no handler, gets a card fault with status 400 in a response
+// with status 200, so that the client shows it. With a 501 the client would say "unable to reach
+// app" about a card that an older version of the bot sent.
 //
-// A click waits for what is at work in its conversation. After ten seconds the person reads
-// that it was noted; it is handled all the same, but its answer is shown no more. What the
-// person has to know then belongs into a message, see [Turn.Tell]. Until an answer of the
-// handler went out within five seconds, at most for a minute, an equal click of the same
-// person is the same click: it gets that answer, and the handler is not called again. After
-// that it counts.
+// A click waits for the running turn of its conversation. After ten seconds the person reads that
+// the click was noted. It is still handled, but its answer is no longer shown, so put what the
+// person has to know into a message, see [Turn.Tell]. An equal click by the same person counts as
+// the same click until an answer has gone out within five seconds, for at most a minute: it gets
+// the same answer, and the handler does not run again. After that it is a new click.
 func (b *Bot) OnCardAction(verb string, h func(ctx context.Context, t *Turn, click CardClick) (CardAnswer, error)) {
 	if b.routes.cards == nil {
 		b.routes.cards = map[string]cardHandler{}
@@ -395,11 +387,11 @@ func (b *Bot) OnCardAction(verb string, h func(ctx context.Context, t *Turn, cli
 	b.routes.cards[verb] = h
 }
 
-// OnFeedback registers the handler of feedback, which comes where a message asks for it:
-// see Config.Feedback and [activity.Activity.AskFeedback]. The person has the answer by
-// then: an error of h is for the log. The rule of [Handler] on running again holds. Without one, and before it,
-// feedback is counted and logged without its text. It panics when there is one: that is a
-// wiring mistake.
+// OnFeedback registers the handler for feedback on messages that ask for it, see Config.Feedback
+// and [activity.Activity.AskFeedback]. The request is answered before h runs, so an error of h only
+// goes to the log. Like a [Handler], h may run again. Before h runs, or if there is no handler, the
+// bot counts the feedback and logs it without its text. OnFeedback panics if there is a handler:
+// that is a wiring mistake.
 func (b *Bot) OnFeedback(h func(ctx context.Context, t *Turn, f Feedback) error) {
 	if b.routes.feedback != nil {
 		panic("bot: feedback has a handler")
@@ -407,7 +399,7 @@ func (b *Bot) OnFeedback(h func(ctx context.Context, t *Turn, f Feedback) error)
 	b.routes.feedback = h
 }
 
-// rated notes the feedback. The answer has to be empty.
+// rated records the feedback. The answer must be empty.
 func (b *Bot) rated(ctx context.Context, t *Turn) (InvokeResponse, error) {
 	f, fault := readFeedback(t.Activity)
 	if fault != nil {
@@ -425,15 +417,15 @@ func (b *Bot) rated(ctx context.Context, t *Turn) (InvokeResponse, error) {
 	return InvokeResponse{}, b.routes.feedback(ctx, t, f)
 }
 
-// Limits on how long the end may take.
+// Limits on shutdown.
 const (
 	drainTimeout = 20 * time.Second
 	closeTimeout = 2 * time.Second
 )
 
-// ListenAndServe answers POST /api/messages on addr, a host:port, until ctx ends,
-// and then drains: activities are refused, and the turns at work get 20 seconds.
-// After that it returns nil. It is all that the main of a small bot needs:
+// ListenAndServe serves POST /api/messages on addr, a host:port, until ctx ends. Then it drains: it
+// refuses activities, gives the running turns 20 seconds, and returns nil. It is all that the main
+// of a small bot needs:
 //
 //	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 //	defer stop()
@@ -476,8 +468,7 @@ func (b *Bot) Serve(ctx context.Context, listener net.Listener) error {
 	return nil
 }
 
-// shut waits for the turns at work and then for the connections, for each not
-// too long.
+// shut waits for the running turns and then for the connections, each for a limited time.
 func (b *Bot) shut(ctx context.Context, server *http.Server) error {
 	b.cfg.Log.Info().Stringer("at_most", drainTimeout).Msg("draining")
 	ctx = context.WithoutCancel(ctx)
@@ -494,23 +485,21 @@ func (b *Bot) shut(ctx context.Context, server *http.Server) error {
 	return nil
 }
 
-// Limits on what a client may hold on to.
+// Limits on what a client may tie up.
 const (
 	headerTimeout  = 10 * time.Second
 	readTimeout    = 20 * time.Second // headers and body
-	writeTimeout   = time.Minute      // all behind the headers: a body, an answer that is waited for, and its way out
+	writeTimeout   = time.Minute      // everything after the headers: read the body, wait for the answer, write it
 	idleTimeout    = 2 * time.Minute
 	maxHeaderBytes = 32 << 10
-	// lingerTimeout is how long the rest of a request is waited for that was answered
-	// without it.
+	// lingerTimeout is how long the server waits for the rest of a request it has already answered.
 	lingerTimeout = 500 * time.Millisecond
 )
 
-// NewServer returns a server for h, of which the bot is a part, with all bounds on
-// what clients may hold on to: the time for headers, body, answer and doing nothing,
-// the size of headers, and the number of connections ([Config].MaxConnections). It
-// reports to the bot's log. The caller may set other fields, but not ConnState and
-// ConnContext.
+// NewServer returns a server for h, a handler that includes the bot. It limits what clients may tie
+// up: the time for headers, body and answer, idle time, the size of headers, and the number of
+// connections ([Config].MaxConnections). It logs to the bot's log. The caller may set other fields,
+// but not ConnState and ConnContext.
 func (b *Bot) NewServer(h http.Handler) *http.Server {
 	cap := newConnCap(b.cfg.MaxConnections, b.cfg.Log)
 	server := &http.Server{
@@ -528,14 +517,14 @@ func (b *Bot) NewServer(h http.Handler) *http.Server {
 	return server
 }
 
-// hastening waits only a moment for what is left of a request once h has answered it.
-// The server reads that before it sends the answer, to use the connection again, and
-// would give a stranger the time of a whole body for it.
+// hastening limits how long the server waits for the rest of a request once h has answered it. The
+// server reads the rest before it sends the answer, so that it can reuse the connection. Without
+// the limit a stranger would get the time of a whole body.
 func hastening(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		h.ServeHTTP(w, r)
 		if r.Body != http.NoBody {
-			_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(lingerTimeout)) // of a connection that is open
+			_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(lingerTimeout)) // cannot fail on an open connection
 		}
 	})
 }

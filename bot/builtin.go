@@ -13,11 +13,11 @@ import (
 	"github.com/planbot-go/planbot/state"
 )
 
-// bigTeam is the size from which a team is not greeted: a welcome there would
-// notify everybody (rule of the Teams documentation).
+// bigTeam is the size above which a team gets no welcome: it would notify everybody (a rule of the
+// Teams documentation).
 const bigTeam = 100
 
-// builtins answer what every bot answers, behind the routes that it registers.
+// builtins are the routes that every bot has, tried after those it registers.
 type builtins struct {
 	cfg    *Config
 	clicks *routes
@@ -39,13 +39,13 @@ func (b *builtins) routes() []route {
 	}
 }
 
-// greeted marks a conversation that had its welcome.
+// greeted marks a conversation that has had its welcome.
 type greeted struct {
 	Done bool `json:"done,omitzero"`
 }
 
-// botAdded reports whether the bot itself came into the conversation. Teams
-// says so twice, other channels once.
+// botAdded reports whether the bot itself was added to the conversation. Teams says so twice, other
+// channels once.
 func botAdded(t *Turn) bool {
 	a := t.Activity
 	return a.Type == activity.ConversationUpdate && slices.ContainsFunc(a.MembersAdded, itself(a)) ||
@@ -58,7 +58,7 @@ func botRemoved(t *Turn) bool {
 		a.Type == activity.InstallationUpdate && strings.EqualFold(a.Action, "remove")
 }
 
-// itself tells the bot's own account from others.
+// itself matches the bot's own account.
 func itself(a *activity.Activity) func(activity.Account) bool {
 	return func(m activity.Account) bool { return m.ID != "" && m.ID == a.Recipient.ID }
 }
@@ -73,14 +73,13 @@ func (b *builtins) welcome(ctx context.Context, t *Turn) error {
 	if b.inBigTeam(ctx, t.Activity) {
 		return nil
 	}
-	// No markdown: with suggested actions below it, Microsoft's local client draws none.
+	// No markdown: Microsoft's local client does not render it above suggested actions.
 	m := t.Message("Hello, I am " + b.cfg.Name + ". Tell me what you need in your own words, or say help to see what I can do.")
 	m.Suggest(b.cfg.Examples...)
 	return t.Send(ctx, m)
 }
 
-// inBigTeam reports whether a welcome would disturb many. A team that will not
-// say how big it is, is greeted.
+// inBigTeam reports whether a welcome would disturb many people. A team of unknown size gets one.
 func (b *builtins) inBigTeam(ctx context.Context, a *activity.Activity) bool {
 	team := a.TeamID()
 	if a.Conversation.ConversationType != "channel" || team == "" {
@@ -93,8 +92,8 @@ func (b *builtins) inBigTeam(ctx context.Context, a *activity.Activity) bool {
 	return members > bigTeam
 }
 
-// leave forgets the welcome, so that a bot that is added again greets again, and
-// deletes what was said when the app itself was taken out.
+// leave forgets the welcome, so that the bot greets again when it is added again. If the app itself
+// was removed, it deletes what was said.
 func leave(ctx context.Context, t *Turn) error {
 	if t.Activity.Type != activity.InstallationUpdate {
 		*state.Of[greeted](t.Conversation) = greeted{}
@@ -106,7 +105,7 @@ func leave(ctx context.Context, t *Turn) error {
 	}
 	err := t.ForgetPerson(ctx)
 	if err == nil {
-		err = t.Save(ctx) // nothing is said, which would do it
+		err = t.Save(ctx) // sending would save, but nothing is sent
 	}
 	if err == nil {
 		t.LeavePlace(ctx)
@@ -138,7 +137,7 @@ func (b *builtins) helpText() string {
 	return s.String()
 }
 
-// helpCard shows the help with buttons that say something for the person.
+// helpCard shows the help, with buttons that say an example for the person.
 func (b *builtins) helpCard(text string) activity.Card {
 	card := activity.Card{Fallback: text, Body: []any{activity.TextBlock{Text: text}}}
 	for _, say := range b.cfg.Examples {
@@ -147,13 +146,13 @@ func (b *builtins) helpCard(text string) activity.Card {
 	return card
 }
 
-// offer is what comes with a click on such a button.
+// offer is the data of such a button.
 type offer struct {
 	Say string `json:"say"`
 }
 
-// submitted takes the click on a card's button that says something for the
-// person; any other click is not for this bot.
+// submitted handles a click on a button that says something for the person. It ignores any other
+// click.
 func submitted(ctx context.Context, t *Turn) error {
 	var value offer
 	if err := json.Unmarshal(t.Activity.Value, &value); err != nil || strings.TrimSpace(value.Say) == "" {
@@ -164,10 +163,9 @@ func submitted(ctx context.Context, t *Turn) error {
 	return t.Plan(ctx)
 }
 
-// reset clears what the conversation was about. What the person keeps, such as
-// lists, stays.
+// reset clears the conversation. The person's own data, such as lists, stays.
 func (b *builtins) reset(ctx context.Context, t *Turn) error {
-	t.Thread.Remove(new(prompts.History).StateName()) // also one that cannot be read
+	t.Thread.Remove(new(prompts.History).StateName()) // even if it cannot be read
 	if b.cfg.Skills != nil {
 		b.cfg.Skills.Reset(t.Turn)
 	}
@@ -177,7 +175,7 @@ func (b *builtins) reset(ctx context.Context, t *Turn) error {
 	return t.Tell(ctx, "I've cleared our conversation. Your lists and reminders are still here.")
 }
 
-// forget deletes everything that is kept about the person.
+// forget deletes everything stored about the person.
 func forget(ctx context.Context, t *Turn) error {
 	if err := t.ForgetPerson(ctx); err != nil {
 		return err
@@ -191,7 +189,7 @@ func forget(ctx context.Context, t *Turn) error {
 
 const skillCommand = "/skill"
 
-// isSkillCommand takes /skill, alone or with words behind it.
+// isSkillCommand matches /skill, alone or followed by words.
 func (b *builtins) isSkillCommand(t *Turn) bool {
 	if b.cfg.Skills == nil || !t.IsMessage() {
 		return false
@@ -205,11 +203,11 @@ func skillWords(text string) (words string, ok bool) {
 		return "", false
 	}
 	words = strings.TrimSpace(text[len(skillCommand):])
-	return words, words == "" || words != text[len(skillCommand):] // a space parts them
+	return words, words == "" || words != text[len(skillCommand):] // a space must separate them
 }
 
-// skill does what a person asks of skills in so many words. What is left to be done with
-// one is planned for.
+// skill runs a person's /skill command. If the skill still has work to do, the planner plans for
+// it.
 func (b *builtins) skill(ctx context.Context, t *Turn) error {
 	words, _ := skillWords(t.Text)
 	reply, rest, err := b.cfg.Skills.Command(ctx, t.Turn, words)

@@ -11,14 +11,14 @@ import (
 	"github.com/rs/zerolog"
 )
 
-// connCap limits the open connections of a server. At the limit it closes the one that has
-// gone longest without an authenticated request, counted from when it was opened or its last
-// answer could be read. So a client that opens connections and sends nothing, or little by
-// little, or does not read, costs itself its connections. While none has been quiet for a
-// moment, new ones wait: a request that has just arrived is not cut off.
+// connCap limits the open connections of a server. At the limit it closes the one that has gone
+// longest without an authenticated request, counted from when it opened or from its last answer. So
+// a client that opens connections and sends nothing, sends slowly, or does not read loses its own
+// connections. New connections wait until one has been quiet for a moment: a request that has just
+// arrived is not cut off.
 //
-// netutil.LimitListener would do without a choice: strangers who hold connections would
-// keep out everybody, health checks included.
+// netutil.LimitListener would not choose: strangers who keep connections open would lock out
+// everybody, health checks included.
 type connCap struct {
 	most int
 	log  zerolog.Logger
@@ -26,20 +26,19 @@ type connCap struct {
 	mu     sync.Mutex
 	free   sync.Cond
 	conns  map[net.Conn]*conn
-	quiet  list.List // of *conn, the longest so first
+	quiet  list.List // of *conn, longest quiet first
 	closed bool
 	lines  *lineLimit
 }
 
-// leastQuiet is how long a connection may be quiet whatever happens.
+// leastQuiet is how long a connection may always be quiet.
 const leastQuiet = 250 * time.Millisecond
 
-// conn is a connection.
 type conn struct {
 	net.Conn
-	serving int           // authenticated requests that are being answered
-	at      *list.Element // in quiet; nil: it is not
-	since   time.Time     // of that
+	serving int           // authenticated requests being answered
+	at      *list.Element // in quiet; nil: not quiet
+	since   time.Time     // when it became quiet
 }
 
 func newConnCap(most int, log zerolog.Logger) *connCap {
@@ -48,8 +47,8 @@ func newConnCap(most int, log zerolog.Logger) *connCap {
 	return k
 }
 
-// watch is the server's ConnState, which it calls for a new connection before it
-// accepts the next one.
+// watch is the server's ConnState. The server calls it for a new connection before it accepts the
+// next one.
 func (k *connCap) watch(c net.Conn, now http.ConnState) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -64,7 +63,7 @@ func (k *connCap) watch(c net.Conn, now http.ConnState) {
 	}
 }
 
-// connOf is a connection of a server, in the contexts of its requests.
+// connOf identifies a server's connection in the contexts of its requests.
 type connOf struct {
 	cap  *connCap
 	conn net.Conn
@@ -77,7 +76,7 @@ func (k *connCap) connContext(ctx context.Context, c net.Conn) context.Context {
 	return context.WithValue(ctx, connKey{}, connOf{k, c})
 }
 
-// counting notes when h has answered a request of a connection.
+// counting restarts the quiet time of a connection when h has answered a request.
 func (k *connCap) counting(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if at, ok := r.Context().Value(connKey{}).(connOf); ok {
@@ -87,8 +86,8 @@ func (k *connCap) counting(h http.Handler) http.Handler {
 	})
 }
 
-// keepOpen keeps the connection of an authenticated request from being closed, until done is
-// called. On a server without a cap it does nothing.
+// keepOpen keeps the connection of an authenticated request open until done is called. On a server
+// without a cap it does nothing.
 func keepOpen(ctx context.Context) (done func()) {
 	at, ok := ctx.Value(connKey{}).(connOf)
 	if !ok {
@@ -98,8 +97,8 @@ func keepOpen(ctx context.Context) (done func()) {
 	return func() { at.cap.count(at.conn, -1) }
 }
 
-// count adds to the authenticated requests of the connection, if it is still there. It is quiet, from
-// now on, when it has none.
+// count adds to the connection's authenticated requests, if it is still open. With none left, it is
+// quiet from now on.
 func (k *connCap) count(c net.Conn, requests int) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -121,7 +120,7 @@ func (k *connCap) rests(one *conn) {
 	one.at, one.since = k.quiet.PushBack(one), time.Now()
 }
 
-// makeRoom returns when one more connection may be there.
+// makeRoom returns once there is room for one more connection.
 func (k *connCap) makeRoom() {
 	for len(k.conns) >= k.most && !k.closed {
 		longest := k.quiet.Front()
@@ -148,10 +147,10 @@ func (k *connCap) closeQuiet(c net.Conn) {
 	}
 }
 
-// await returns when something has changed, or after the time at most.
+// await returns on a change, or after atMost.
 func (k *connCap) await(atMost time.Duration) {
 	timer := time.AfterFunc(atMost, func() {
-		k.mu.Lock() // not before it is waited for
+		k.mu.Lock() // blocks until Wait below has released the lock
 		defer k.mu.Unlock()
 		k.free.Broadcast()
 	})
@@ -166,7 +165,7 @@ func (k *connCap) forget(c net.Conn) {
 	delete(k.conns, c)
 }
 
-// close lets nobody wait any more: the server accepts no connections.
+// close releases everything that waits: the server accepts no more connections.
 func (k *connCap) close() {
 	k.mu.Lock()
 	defer k.mu.Unlock()

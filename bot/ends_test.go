@@ -18,6 +18,7 @@ import (
 
 	"github.com/planbot-go/planbot/actions"
 	"github.com/planbot-go/planbot/bot"
+	plans "github.com/planbot-go/planbot/planner/plan"
 	"github.com/planbot-go/planbot/state"
 )
 
@@ -323,5 +324,49 @@ func TestABotThatIsAloneDoesWhatWaitsBeforeItEnds(t *testing.T) {
 	slices.Sort(said)
 	if !slices.Equal(said, []string{"First.", "Second."}) {
 		t.Errorf("said %q", said)
+	}
+}
+
+// TestAnotherConversationChangesTheValue that a turn has changed and not saved yet, while the
+// model makes the second plan: the turn runs again on what is there now, and nothing is lost.
+func TestAnotherConversationChangesTheValue(t *testing.T) {
+	t.Parallel()
+	type notes struct {
+		All []string `json:"all"`
+	}
+	var b *bundle
+	var store *state.Store
+	meddled, planned := false, 0
+	b = setup(t, func(c *bot.Config) {
+		c.Planner = bot.PlannerFunc(func(ctx context.Context, turn *actions.Turn) (plans.Plan, error) {
+			planned++
+			if len(turn.Rounds) == 0 {
+				return plans.Plan{Commands: []plans.Command{{Kind: plans.Do, Action: "note"}}}, nil
+			}
+			if !meddled {
+				meddled = true
+				scopes, err := store.Load(ctx, state.UserKey("msteams", "28:bot", "29:mia"))
+				b.must(err)
+				state.Of[notes](scopes[0]).All = []string{"theirs"}
+				b.must(store.Save(ctx, scopes...))
+			}
+			return plans.Plan{Commands: []plans.Command{{Kind: plans.Say, Response: "Noted."}}}, nil
+		})
+	})
+	actions.Add(b.actions, "note", "Notes something.", func(_ context.Context, c *actions.Turn, _ struct{}) (actions.Result, error) {
+		all := state.Of[notes](c.User)
+		all.All = append(all.All, "ours")
+		return actions.Observe("noted"), nil
+	}, actions.StateOnly)
+	var err error
+	store, err = state.Open(t.Context(), "redis://"+b.redis.Addr(), state.Config{})
+	b.must(err)
+	defer func() { _ = store.Close() }()
+	b.say("Note it.")
+	b.expect("Noted.")
+	scopes, err := store.Load(t.Context(), state.UserKey("msteams", "28:bot", "29:mia"))
+	b.must(err)
+	if got := state.Of[notes](scopes[0]).All; !slices.Equal(got, []string{"theirs", "ours"}) || planned != 3 {
+		t.Errorf("kept %q after %d plans", got, planned)
 	}
 }

@@ -17,18 +17,17 @@ import (
 	"github.com/planbot-go/planbot/bot/turn"
 )
 
-// InvokeResponse is the answer to an invoke. The zero status is 200; one that is no status
-// of an answer, 200 to 599, is a failure of the handler.
+// InvokeResponse answers an invoke. The zero Status is 200. A Status outside 200 to 599 is a
+// failure of the handler.
 type InvokeResponse struct {
 	Status int
 	Body   any
 }
 
-// InvokeError is a failure as the answer to an invoke, with the body
-// {"error":{"code","message"}}. The person may read both. A Status that is none of 400 to
-// 599 is 500. Of a click on a card, 401 says that the code of a sign-in was wrong, and 412
-// that a sign-in did not get what the card needs; clients know no others but 400 and 500,
-// so any other 4xx becomes 400, and the rest 500.
+// InvokeError is a failure that answers an invoke, with the body {"error":{"code","message"}}. The
+// person may read both. A Status outside 400 to 599 becomes 500. For a click on a card, 401 says
+// that a sign-in code was wrong, and 412 that a sign-in did not get what the card needs. Besides
+// these, clients know only 400 and 500, so any other 4xx becomes 400, and the rest 500.
 type InvokeError struct {
 	Status        int
 	Code, Message string
@@ -36,7 +35,7 @@ type InvokeError struct {
 
 func (e *InvokeError) Error() string { return fmt.Sprintf("%d %s: %s", e.Status, e.Code, e.Message) }
 
-// faultBody is how a failure is told.
+// faultBody is a failure on the wire.
 type faultBody struct {
 	Code    string `json:"code"`
 	Message string `json:"message"`
@@ -57,7 +56,7 @@ func badValue(format string, args ...any) *InvokeError {
 // write sends the answer to an invoke.
 func (i InvokeResponse) write(w http.ResponseWriter) error {
 	var body []byte
-	if i.Body != nil && i.Status != http.StatusNoContent && i.Status != http.StatusNotModified { // those have none
+	if i.Body != nil && i.Status != http.StatusNoContent && i.Status != http.StatusNotModified { // these have no body
 		raw, err := stdjson.Marshal(i.Body)
 		if err != nil {
 			return fmt.Errorf("write the answer: %w", err)
@@ -69,27 +68,27 @@ func (i InvokeResponse) write(w http.ResponseWriter) error {
 		i.Status = http.StatusOK
 	}
 	w.WriteHeader(i.Status)
-	_, _ = w.Write(body) // the caller is gone if this fails, and sends the invoke again
+	_, _ = w.Write(body) // if this fails, the caller is gone and sends the invoke again
 	return nil
 }
 
 // invokeHandler answers an invoke, see [Bot.OnInvoke].
 type invokeHandler = func(ctx context.Context, t *Turn) (InvokeResponse, error)
 
-// invokeRoute is how the invokes of one name are answered.
+// invokeRoute handles the invokes of one name.
 type invokeRoute struct {
-	// check answers an invoke that is wrong, before there is a turn of it; nil: it is
-	// not. It may itself be nil.
+	// check answers an invalid invoke before it becomes a turn; it returns nil for a valid one.
+	// nil: no check.
 	check  func(a *activity.Activity) *InvokeResponse
 	handle invokeHandler
-	// atOnce is whether the invoke is answered, with an empty body, once it is kept.
+	// atOnce answers the invoke with an empty body once it is saved.
 	atOnce bool
 }
 
-// AddInvoke is [Bot.OnInvoke] with the types of the value that comes and of the body that
-// answers it; an Out of struct{} is an empty body. A value that is missing or is no In is
-// answered 400, and h is not called; so is one of which its method Check() error, if In has
-// it, says that it is wrong, in words that the caller reads. With an In of struct{} the value is not looked at.
+// AddInvoke is a typed [Bot.OnInvoke]: In is the invoke's value, Out the body of the answer. An Out
+// of struct{} is an empty body. If the value is missing or does not decode into In, the answer is
+// 400 and h is not called. The same happens if In has a method Check() error and it returns an
+// error, whose text the caller reads. With an In of struct{} the value is ignored.
 func AddInvoke[In, Out any](b *Bot, name string, h func(ctx context.Context, t *Turn, in In) (Out, error)) {
 	b.routes.addInvoke(name, invokeRoute{
 		check: func(a *activity.Activity) *InvokeResponse {
@@ -112,7 +111,7 @@ func AddInvoke[In, Out any](b *Bot, name string, h func(ctx context.Context, t *
 	})
 }
 
-// valueOf reads the value of an invoke.
+// valueOf decodes the value of an invoke.
 func valueOf[In any](a *activity.Activity) (in In, fault *InvokeError) {
 	if _, any := any(in).(struct{}); any {
 		return in, nil
@@ -131,8 +130,8 @@ func valueOf[In any](a *activity.Activity) (in In, fault *InvokeError) {
 	return in, nil
 }
 
-// wrong answers an invoke whose value no handler could do anything with, so that it
-// costs neither a turn nor a wait; nil: it is none.
+// wrong answers an invoke whose value no handler could use, so that it costs neither a turn nor a
+// wait. It returns nil if the value is fine.
 func (r *routes) wrong(t *Turn) *InvokeResponse {
 	route, _ := r.invoke(t.Activity)
 	if route.check == nil {
@@ -145,7 +144,7 @@ func (r *routes) wrong(t *Turn) *InvokeResponse {
 	return response
 }
 
-// answering is the invoke's handler as one that leaves its answer in the turn.
+// answering turns an invoke handler into a Handler that stores the answer in the turn.
 func answering(h invokeHandler) Handler {
 	return func(ctx context.Context, t *Turn) error {
 		answer, err := h(ctx, t)
@@ -163,7 +162,7 @@ func answering(h invokeHandler) Handler {
 	}
 }
 
-// respond leaves the response in the turn.
+// respond stores the response in the turn.
 func respond(t *Turn, r InvokeResponse) error {
 	a, err := r.answer()
 	if err == nil {
@@ -172,7 +171,7 @@ func respond(t *Turn, r InvokeResponse) error {
 	return err
 }
 
-// answer is the response as a turn keeps it.
+// answer returns the response in the form that a turn stores.
 func (i InvokeResponse) answer() (turn.Answer, error) {
 	a := turn.Answer{Status: i.Status}
 	if i.Body == nil {
@@ -186,7 +185,7 @@ func (i InvokeResponse) answer() (turn.Answer, error) {
 	return a, nil
 }
 
-// must is answer of a response of the bot's own, which can be written.
+// must is answer for the bot's own responses, which always encode.
 func (i InvokeResponse) must() turn.Answer {
 	a, err := i.answer()
 	if err != nil {
@@ -195,7 +194,7 @@ func (i InvokeResponse) must() turn.Answer {
 	return a
 }
 
-// failedInvoke is what answers an invoke that failed. said is safe to be read.
+// failedInvoke answers a failed invoke. said is safe to show.
 func failedInvoke(t *Turn, said string) turn.Answer {
 	if t.IsExecute() {
 		return CardAnswer{fault: &InvokeError{Code: "ServiceError", Message: said}}.response().must()
@@ -203,8 +202,8 @@ func failedInvoke(t *Turn, said string) turn.Answer {
 	return turn.Answer{Status: http.StatusInternalServerError}
 }
 
-// decidedClick answers the click on an approval: with the card as it is now or, where the
-// click did not count, with a text for who clicked.
+// decidedClick answers a click on an approval: with the updated card or, if the click did not
+// count, with a text for the person who clicked.
 func decidedClick(card *activity.Card, text string) turn.Answer {
 	return CardAnswer{Card: card, Message: text}.response().must()
 }
@@ -213,17 +212,16 @@ func decidedClick(card *activity.Card, text string) turn.Answer {
 type CardClick struct {
 	Verb string `json:"verb"`
 	ID   string `json:"id"`
-	// Data is what the button carries, with the values of the card's inputs.
+	// Data is the button's data with the values of the card's inputs.
 	Data jsontext.Value `json:"data"`
 	// Trigger is "manual", or "automatic" when the client refreshes the card.
 	Trigger string `json:"-"`
-	// Authentication and State are what a sign-in brings along.
+	// Authentication and State come with a sign-in.
 	Authentication jsontext.Value `json:"-"`
 	State          jsontext.Value `json:"-"`
 }
 
-// Read decodes the data. A handler that returns its error answers the click as it has to
-// be.
+// Read decodes the data. A handler can return its error as it is: the client gets the right answer.
 func (c CardClick) Read(into any) error {
 	if len(c.Data) == 0 || c.Data.Kind() == 'n' || json.Unmarshal(c.Data, into) != nil {
 		return badValue("the data of the button is missing or of another form")
@@ -231,13 +229,13 @@ func (c CardClick) Read(into any) error {
 	return nil
 }
 
-// CardAnswer is what a client does after a click: it shows another Card in the place of the
-// one that was clicked, a short Message to the person who clicked, or the SignIn card. The
-// zero value tells the person that it is done. What went wrong is an [*InvokeError].
+// CardAnswer tells a client what to do after a click: replace the clicked card with Card, show a
+// short Message to the person who clicked, or show the SignIn card. The zero value tells the person
+// that it is done. For a failure return an [*InvokeError] instead.
 type CardAnswer struct {
 	Card    *activity.Card
 	Message string
-	// SignIn is an OAuth card, which is written as JSON.
+	// SignIn is an OAuth card. It is encoded as JSON.
 	SignIn any
 	fault  *InvokeError
 }
@@ -251,8 +249,8 @@ const (
 	cardPrecondition = "application/vnd.microsoft.error.preconditionFailed"
 )
 
-// response is the answer on the wire: its status is in the body, while HTTP's is 200.
-// An empty body would have Teams say that the app cannot be reached, and click again.
+// response is the answer on the wire: its status is in the body, while HTTP's is 200. With an empty
+// body Teams would say that the app cannot be reached, and send the click again.
 func (c CardAnswer) response() InvokeResponse {
 	var body struct {
 		Status int    `json:"statusCode"`
@@ -280,11 +278,11 @@ func (c CardAnswer) response() InvokeResponse {
 	return InvokeResponse{Body: body}
 }
 
-// cardHandler answers a click on a card. The rules of [Bot.OnInvoke] hold; any other error
-// is told to the client in one safe sentence.
+// cardHandler answers a click on a card. The rules of [Bot.OnInvoke] apply. For any other error the
+// client gets one safe sentence.
 type cardHandler = func(ctx context.Context, t *Turn, click CardClick) (CardAnswer, error)
 
-// readClick reads the value of the invoke. Its error is an [*InvokeError].
+// readClick decodes the click. Its error is an [*InvokeError].
 func readClick(a *activity.Activity) (CardClick, error) {
 	var value struct {
 		Action *struct {
@@ -306,7 +304,7 @@ func readClick(a *activity.Activity) (CardClick, error) {
 	return click, nil
 }
 
-// checkClick answers a click that nobody can do anything with.
+// checkClick answers a click that nothing can handle.
 func (r *routes) checkClick(a *activity.Activity) *InvokeResponse {
 	click, err := readClick(a)
 	if err == nil && r.cards[click.Verb] == nil {
@@ -321,7 +319,7 @@ func (r *routes) checkClick(a *activity.Activity) *InvokeResponse {
 
 var errNoButton = &InvokeError{http.StatusBadRequest, "NotSupported", "nothing is behind this button any more"}
 
-// clicked answers a click on a card of the bot's author.
+// clicked answers a click on a card that the bot's author made.
 func (r *routes) clicked(ctx context.Context, t *Turn) (InvokeResponse, error) {
 	click, err := readClick(t.Activity)
 	if err != nil {
@@ -331,7 +329,8 @@ func (r *routes) clicked(ctx context.Context, t *Turn) (InvokeResponse, error) {
 	return answer.response(), err
 }
 
-// answerClick calls who answers the click. Another version of the bot may have accepted it.
+// answerClick calls the handler of the click. There may be none: another version of the bot may
+// have accepted the click.
 func (r *routes) answerClick(ctx context.Context, t *Turn, click CardClick) (answer CardAnswer, err error) {
 	if h := r.cards[click.Verb]; h != nil {
 		answer, err = h(ctx, t, click)
@@ -368,7 +367,7 @@ func (r *routes) clickedSubmitted(ctx context.Context, t *Turn) error {
 	}
 	m := t.Message("")
 	switch fault := answer.fault; {
-	case answer.SignIn != nil, fault != nil && fault.Status == http.StatusUnauthorized: // signing in goes on in the card
+	case answer.SignIn != nil, fault != nil && fault.Status == http.StatusUnauthorized: // a sign-in continues in the card
 		m.Text = "Sorry, this needs a newer version of your app."
 	case fault != nil:
 		m.Text = fault.Message
@@ -381,29 +380,28 @@ func (r *routes) clickedSubmitted(ctx context.Context, t *Turn) error {
 }
 
 const (
-	// feedbackInvoke is the name of the invoke with which Teams brings what a person
-	// thinks of a message.
+	// feedbackInvoke is the invoke with which Teams delivers feedback on a message.
 	feedbackInvoke = "message/submitAction"
-	// cardInvoke is that of a click on an Action.Execute.
+	// cardInvoke is the invoke of a click on an Action.Execute.
 	cardInvoke = "adaptiveCard/action"
 
 	liked    = "like"
 	disliked = "dislike"
 )
 
-// Feedback is what a person thinks of a message. Teams keeps nothing of it.
+// Feedback is what a person thinks of a message. Teams does not store it.
 type Feedback struct {
-	Liked bool // else disliked
-	// Text is what the person wrote in Teams' own form; "": nothing.
+	Liked bool // false: disliked
+	// Text is what the person wrote in Teams' own form. "": nothing.
 	Text string
-	// Form is all that came of the form, an object; nil: none did.
+	// Form is everything that came from the form, an object. nil: no form.
 	Form jsontext.Value
-	// MessageID is the message that it is about, by the id that the channel gave it; "":
-	// the channel did not say, as the Agents Playground does not.
+	// MessageID is the channel's id of the rated message. "": the channel did not say. The Agents
+	// Playground does not.
 	MessageID string
 }
 
-// readFeedback reads the invoke.
+// readFeedback decodes the invoke.
 func readFeedback(a *activity.Activity) (f Feedback, fault *InvokeError) {
 	var value struct {
 		Name  string `json:"actionName"`
@@ -425,8 +423,8 @@ func readFeedback(a *activity.Activity) (f Feedback, fault *InvokeError) {
 	return f, nil
 }
 
-// readForm reads what the person wrote: a text that is the JSON of a form, or none, as
-// from the Agents Playground. It is false for anything else.
+// readForm reads what the person wrote: a string with the JSON of a form, or none, as from the
+// Agents Playground. It returns false for anything else.
 func (f *Feedback) readForm(feedback jsontext.Value) bool {
 	var text string
 	switch feedback.Kind() {

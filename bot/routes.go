@@ -9,7 +9,7 @@ import (
 	"github.com/planbot-go/planbot/bot/turn"
 )
 
-// Those of package turn, so that most bots need one import.
+// Types of package turn, so that most bots need one import.
 type (
 	// Turn is [turn.Turn].
 	Turn = turn.Turn
@@ -24,17 +24,17 @@ type route struct {
 	handle Handler
 }
 
-// routes are asked in the order of their registration; the first match wins.
+// routes are tried in the order of registration; the first match wins.
 type routes struct {
 	first, last []route
 	invokes     map[string]invokeRoute
-	known       map[string]invokeRoute // behind those
+	known       map[string]invokeRoute // the bot's own, tried after invokes
 	cards       map[string]cardHandler // by verb
 	feedback    func(ctx context.Context, t *Turn, f Feedback) error
 	middleware  []func(next Handler) Handler
 }
 
-// handler returns the handler for the turn, or nil when nothing takes it.
+// handler returns the handler for the turn, or nil if no route matches.
 func (r *routes) handler(t *Turn) Handler {
 	if route, ok := r.invoke(t.Activity); ok {
 		return r.wrap(answering(route.handle))
@@ -49,7 +49,7 @@ func (r *routes) handler(t *Turn) Handler {
 	return nil
 }
 
-// awaits reports whether who brings the activity waits for the answer of its turn.
+// awaits reports whether the sender of the activity waits for its turn's answer.
 func (r *routes) awaits(a *activity.Activity) bool {
 	route, _ := r.invoke(a)
 	return a.Type == activity.Invoke && !route.atOnce
@@ -72,7 +72,7 @@ func (r *routes) addInvoke(name string, route invokeRoute) {
 	r.invokes[name] = route
 }
 
-// invoke returns how the activity is answered, if it is an invoke that is.
+// invoke returns the route of an invoke, if it has one.
 func (r *routes) invoke(a *activity.Activity) (route invokeRoute, ok bool) {
 	if a.Type != activity.Invoke {
 		return route, false

@@ -25,12 +25,12 @@ import (
 	"github.com/planbot-go/planbot/state/inbox"
 )
 
-// maxBodyBytes is the largest activity that is read.
+// maxBodyBytes is the largest body that the bot reads.
 const maxBodyBytes = 1 << 20
 
-// ServeHTTP takes one activity. It answers 200 once the activity is kept in the
-// inbox, and works on it after that; an invoke and an activity that expects replies
-// are answered with their result. Refusals carry no detail, and neither does a panic.
+// ServeHTTP takes one activity. It answers 200 once the activity is saved in the inbox, and works
+// on it after that. An invoke and an activity that expects replies are answered with their result.
+// Refusals and panics reveal no detail.
 func (b *Bot) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	defer b.survive(w, r)
 	if err := b.serve(w, r); err != nil {
@@ -38,7 +38,7 @@ func (b *Bot) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// serve does what the request asks for, from the outside in. Its error is the refusal.
+// serve checks the request step by step and accepts its turn. Its error is the refusal.
 func (b *Bot) serve(w http.ResponseWriter, r *http.Request) error {
 	caller, err := b.authenticate(r)
 	if err != nil {
@@ -50,7 +50,7 @@ func (b *Bot) serve(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	defer b.requests.Add(-1)
-	if b.requests.Add(1) > int64(b.cfg.MaxRequests) { // who is slow to send is not counted yet
+	if b.requests.Add(1) > int64(b.cfg.MaxRequests) { // a slow sender does not count yet
 		return errBusy
 	}
 	a, err := activity.Decode(raw)
@@ -64,7 +64,7 @@ func (b *Bot) serve(w http.ResponseWriter, r *http.Request) error {
 	return b.accept(w, r, b.engine.NewTurn(a, raw, caller.Trusted(), b.routes.awaits(a) || b.cfg.AckTimeout > 0))
 }
 
-// authenticate checks all of a request but its body.
+// authenticate checks everything about a request but its body.
 func (b *Bot) authenticate(r *http.Request) (Caller, error) {
 	if r.Method != http.MethodPost {
 		return nil, refuse(http.StatusMethodNotAllowed, "method "+brief(r.Method))
@@ -79,7 +79,7 @@ func (b *Bot) authenticate(r *http.Request) (Caller, error) {
 	if r.ContentLength > maxBodyBytes {
 		return nil, refuse(http.StatusRequestEntityTooLarge, "body too large")
 	}
-	// Who is to decide may wait for what does not come, and need not when the bot ends.
+	// The Authenticator may wait for an answer that never comes. Stop it when the bot drains.
 	ctx, cancel := context.WithCancel(r.Context())
 	defer cancel()
 	defer context.AfterFunc(b.taking, cancel)()
@@ -93,8 +93,8 @@ func (b *Bot) authenticate(r *http.Request) (Caller, error) {
 	return caller, nil
 }
 
-// checkContentType accepts JSON in UTF-8, uncompressed. A missing type is left
-// to the Authenticator, which knows whether the caller is local.
+// checkContentType accepts uncompressed JSON in UTF-8. A missing type is up to the Authenticator,
+// which knows whether the caller is local.
 func checkContentType(h http.Header) error {
 	for _, enc := range h.Values("Content-Encoding") {
 		if enc != "" && !strings.EqualFold(enc, "identity") {
@@ -118,8 +118,7 @@ func checkContentType(h http.Header) error {
 	return nil
 }
 
-// readBody reads all of the body, if it is not too large and comes in the time that
-// the server gives it.
+// readBody reads the whole body, within the size limit and the server's read timeout.
 func readBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 	const usual = 64 << 10
 	buf := bytes.NewBuffer(make([]byte, 0, min(max(r.ContentLength, 0), usual)+bytes.MinRead))
@@ -132,14 +131,14 @@ func readBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 		return nil, refuse(http.StatusRequestTimeout, "the body took too long")
 	case errors.Is(err, io.ErrUnexpectedEOF):
 		return nil, refuse(http.StatusBadRequest, "the body ended early")
-	case err != nil: // which may quote it
+	case err != nil: // its text may quote the body
 		return nil, refuse(http.StatusBadRequest, "the body is not encoded as it says")
 	}
 	return buf.Bytes(), nil
 }
 
-// accept keeps the turn in the inbox and answers the request. When nobody is at work on
-// its conversation, this process is from now on.
+// accept saves the turn in the inbox and answers the request. If nobody works on the turn's
+// conversation, this process starts to.
 func (b *Bot) accept(w http.ResponseWriter, r *http.Request, t *Turn) error {
 	a := t.Activity
 	if b.twoTenants(t) || b.ignores(t) {
@@ -158,7 +157,7 @@ func (b *Bot) accept(w http.ResponseWriter, r *http.Request, t *Turn) error {
 	if response := b.routes.wrong(t); response != nil && t.Decision() == nil {
 		return response.write(w)
 	}
-	awaited, click, log := t.Awaited(), clickOf(t), t.Log() // the turn is not ours once it has begun
+	awaited, click, log := t.Awaited(), clickOf(t), t.Log() // do not touch the turn once it has started
 	var ticket *turn.Ticket
 	if awaited {
 		ticket = b.engine.Expect(t)
@@ -178,7 +177,7 @@ func (b *Bot) accept(w http.ResponseWriter, r *http.Request, t *Turn) error {
 	return b.respond(w, r, click, a, ticket, id)
 }
 
-// ignores reports whether the activity is not to be handled at all.
+// ignores reports whether the bot ignores the activity.
 func (b *Bot) ignores(t *Turn) bool {
 	a, reason := t.Activity, ""
 	switch {
@@ -208,8 +207,8 @@ func (b *Bot) twoTenants(t *Turn) bool {
 	return true
 }
 
-// deny answers what came from somebody whom a list denies, and says so in the log. It is
-// false for a message: that is kept like any other, and its turn tells the person.
+// deny logs and answers an activity whose sender a list denies. It returns false for a message:
+// that is saved like any other, and its turn tells the person.
 func (b *Bot) deny(w http.ResponseWriter, t *Turn, list string) (answered bool, err error) {
 	a := t.Activity
 	tenant, _ := a.Tenant()
@@ -225,20 +224,20 @@ func (b *Bot) deny(w http.ResponseWriter, t *Turn, list string) (answered bool, 
 	return true, nobodyAnswers(a).write(w)
 }
 
-// deniedText is what a person reads whom a list denies.
+// deniedText is what a denied person reads.
 const deniedText = "Sorry, I may not talk with you here. Please ask whoever runs this bot."
 
-// tellDenied is the handler of a message whose sender is denied.
+// tellDenied is the handler of a message from a denied sender.
 func tellDenied(ctx context.Context, t *Turn) error { return t.Tell(ctx, deniedText) }
 
-// answers reports whether any route takes the activity. One that panics does: its turn
-// owns up to it.
+// answers reports whether any route matches the activity. A route that panics counts as a match:
+// its turn reports the panic.
 func (b *Bot) answers(t *Turn) (yes bool) {
 	defer func() { yes = yes || recover() != nil }()
 	return b.handler(t) != nil
 }
 
-// handler returns what answers the turn's activity, or nil when nothing does.
+// handler returns the handler of the turn's activity, or nil if there is none.
 func (b *Bot) handler(t *Turn) Handler {
 	if b.cfg.Access.denies(t.Activity, b.cfg.Channel.Identified()) != "" {
 		t.LeaveState()
@@ -262,22 +261,21 @@ func nobodyAnswers(a *activity.Activity) InvokeResponse {
 }
 
 const (
-	// expectRepliesWithin is how long expectReplies waits for the replies of its turn:
-	// the caller gives up after 15 s.
+	// expectRepliesWithin is how long expectReplies waits for its turn's replies: the caller gives
+	// up after 15 s.
 	expectRepliesWithin = 14 * time.Second
 	// invokeWithin is how long an invoke waits for its turn.
 	invokeWithin = 10 * time.Second
-	// seenWithin is how soon an answer has to leave to be taken as seen: clients give up
-	// after five seconds at the earliest.
+	// seenWithin is how soon an answer must go out to count as seen: clients give up after five
+	// seconds at the earliest.
 	seenWithin = 5 * time.Second
-	// stillAtWork answers a click on a card whose turn did not end in time.
+	// stillAtWork answers a card click whose turn did not end in time.
 	stillAtWork = "I'm still working on it. I noted your click, so there's no need to click again."
 )
 
-// respond waits for the answer of the turn and writes it. The turn is the first that the
-// activity came with. An invoke and a request that expects replies are answered with that or
-// not at all, so that they get the same answer however often they come; a late click on a
-// card, with a sentence.
+// respond waits for the turn's answer and writes it. For a duplicate that is the turn of the first
+// delivery. An invoke and a request that expects replies get that answer or none, so that every
+// retry gets the same one. A click on a card that takes too long gets a sentence.
 func (b *Bot) respond(w http.ResponseWriter, r *http.Request, click string, a *activity.Activity, ticket *turn.Ticket, id string) error {
 	began, within := time.Now(), b.cfg.AckTimeout
 	expectsReplies := a.DeliveryMode == activity.ExpectReplies && a.Type != activity.Invoke
@@ -307,8 +305,8 @@ func (b *Bot) respond(w http.ResponseWriter, r *http.Request, click string, a *a
 	return InvokeResponse{Status: answer.Status, Body: answer.Body}.write(w)
 }
 
-// clickAnswered has the next click on the same button count as one of its own, if the
-// answer to this one goes to somebody who is still there.
+// clickAnswered makes the next click on the same button count as a new one, if the client is still
+// there to get this answer.
 func (b *Bot) clickAnswered(ctx context.Context, ticket *turn.Ticket, click, id string) {
 	if ctx.Err() != nil {
 		return
@@ -325,11 +323,11 @@ var (
 	errPanic = errors.New("the request's handling panicked")
 )
 
-// StatusError is an error that says which HTTP status it is. Authenticator and
-// Caller return one to choose it; other errors of theirs are 401. Status is required.
+// StatusError is an error with an HTTP status. Authenticator and Caller return one to choose the
+// status; their other errors become 401. Status is required.
 type StatusError struct {
 	Status     int
-	RetryAfter time.Duration // for 503; 0: not said
+	RetryAfter time.Duration // for 503; 0: no Retry-After
 	Err        error
 }
 
@@ -350,7 +348,7 @@ func asStatus(err error) error {
 	return &StatusError{Status: http.StatusUnauthorized, Err: err}
 }
 
-// answerRefused answers a request that is not taken, and logs why.
+// answerRefused answers a refused request, and logs why.
 func (b *Bot) answerRefused(w http.ResponseWriter, r *http.Request, err error) {
 	status := &StatusError{Status: http.StatusInternalServerError, Err: err}
 	switch {
@@ -384,7 +382,7 @@ func (b *Bot) survive(w http.ResponseWriter, r *http.Request) {
 	b.answerRefused(w, r, fmt.Errorf("%w: %v\n%s", errPanic, p, debug.Stack()))
 }
 
-// logRefusal writes the line of a refusal, unless there are too many of them.
+// logRefusal logs a refusal, unless there are too many of them.
 func (b *Bot) logRefusal(r *http.Request, status *StatusError) {
 	level := zerolog.WarnLevel
 	switch {
@@ -404,22 +402,22 @@ func (b *Bot) logRefusal(r *http.Request, status *StatusError) {
 	line.Msg("activity refused")
 }
 
-// What is logged of refusals: a flood of strangers shall not fill the disk, nor hold up
-// others at a log that is slow to take it.
+// Log limits for refusals: a flood from strangers must not fill the disk, nor delay others when the
+// log is slow.
 const refusalsAtOnce, refusalsEachSecond = 2000, 100
 
-// lineLimit bounds how many lines of a kind are logged.
+// lineLimit limits how many lines of one kind are logged.
 type lineLimit struct {
 	*rate.Limiter
 
-	unsaid atomic.Int64 // lines since the last one
+	unsaid atomic.Int64 // lines dropped since the last one
 }
 
 func newLineLimit(eachSecond rate.Limit, atOnce int) *lineLimit {
 	return &lineLimit{Limiter: rate.NewLimiter(eachSecond, atOnce)}
 }
 
-// next reports whether a line may be written now, and how many were not before it.
+// next reports whether a line may be written now, and how many were dropped before it.
 func (l *lineLimit) next() (write bool, unsaid int64) {
 	if !l.Allow() {
 		l.unsaid.Add(1)
@@ -428,13 +426,12 @@ func (l *lineLimit) next() (write bool, unsaid int64) {
 	return true, l.unsaid.Swap(0)
 }
 
-// sameClick is how long a second click on the same card button is the same click, if
-// nobody saw an answer to the first.
+// sameClick is how long a second click on the same card button counts as the same click, if nobody
+// saw an answer to the first.
 const sameClick = time.Minute
 
-// duplicatesOf returns what identifies the delivery of an activity, so that it is
-// handled once: channels send one again whose answer was late. Without an id
-// nothing is ever taken for a duplicate.
+// duplicatesOf identifies an activity's delivery, so that it is handled once: channels send an
+// activity again if its answer was late. Without an id, only a click can be a duplicate.
 func duplicatesOf(t *Turn) []inbox.Duplicate {
 	a, all := t.Activity, []inbox.Duplicate(nil)
 	if a.ID != "" {
@@ -446,8 +443,8 @@ func duplicatesOf(t *Turn) []inbox.Duplicate {
 	return all
 }
 
-// clickOf identifies what was clicked by whom, since a click whose answer was late comes
-// again under another id, too; "": it is no click.
+// clickOf identifies who clicked what: a click whose answer was late also comes again under another
+// id. "": not a click.
 func clickOf(t *Turn) string {
 	switch a := t.Activity; {
 	case t.IsSubmit():
@@ -458,7 +455,7 @@ func clickOf(t *Turn) string {
 	return ""
 }
 
-// brief is as much of a text that anybody may have written as belongs in a log.
+// brief shortens a text that anybody may have written, for the log.
 func brief(text string) string {
 	const most = 100
 	if len(text) > most {

@@ -124,7 +124,7 @@ func TestOfflinePlans(t *testing.T) {
 		"a large pizza with Ham and egg":                                    `addPizza{"size":"Large","toppings":["ham","egg"]}`,
 		"20 large pizzas":                                                   `addPizza{"count":20,"size":"Large"}`,
 		`rollDice sides=6 note="a $ b"`:                                     `rollDice{"note":"a $$ b","sides":6}`,
-		`rollDice sides=6`:                                             `rollDice{"sides":6}`,
+		`rollDice sides=6`:                                                  `rollDice{"sides":6}`,
 		`addPizza size=S toppings=ham`:                                      `addPizza{"size":"S","toppings":["ham"]}`,
 		"rollDice":                                                          `rollDice{}`,
 	} {

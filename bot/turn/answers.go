@@ -12,17 +12,17 @@ import (
 	"github.com/planbot-go/planbot/state/inbox"
 )
 
-// askEvery is how often Redis is asked for an answer that another process works on.
+// askEvery is how often a request asks Redis for an answer that another process works on.
 const askEvery = 250 * time.Millisecond
 
-// ErrLateAnswer is an answer that is not there in time. The turn goes on, and the same
-// request, sent again, waits for it again.
+// ErrLateAnswer says that the answer was not ready in time. The turn continues, and the same
+// request waits for it again when it is resent.
 var ErrLateAnswer = errors.New("the answer takes too long")
 
-// answers are the requests of this process that wait for the answer of a turn.
+// answers are the requests of this process that wait for a turn's answer.
 type answers struct {
 	mu      sync.Mutex
-	waiting map[string]chan []byte // by record
+	waiting map[string]chan []byte // by record id
 }
 
 func (w *answers) add(id string) <-chan []byte {
@@ -39,7 +39,7 @@ func (w *answers) remove(id string) {
 	delete(w.waiting, id)
 }
 
-// tell gives the answer to who waits for it here.
+// tell gives the answer to the request that waits for it here.
 func (w *answers) tell(id string, answer []byte) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -49,7 +49,7 @@ func (w *answers) tell(id string, answer []byte) {
 	}
 }
 
-// Ticket is a request that waits for the answer of a turn.
+// Ticket is a request that waits for a turn's answer.
 type Ticket struct {
 	engine *Engine
 	queue  inbox.Queue
@@ -57,12 +57,12 @@ type Ticket struct {
 	told   <-chan []byte
 }
 
-// Close gives the ticket up.
+// Close stops waiting.
 func (k *Ticket) Close() { k.engine.answers.remove(k.id) }
 
-// Wait returns the answer of the record with that id, which another process may
-// work on, and those of the records that it follows. Errors: [ErrLateAnswer] when ctx ends
-// first, [ErrDraining], and those of the inbox.
+// Wait returns the answer of the record with that id, or of the record that it follows. Another
+// process may work on it. Errors: [ErrLateAnswer] if ctx ends first, [ErrDraining], and those of
+// the inbox.
 func (k *Ticket) Wait(ctx context.Context, id string, a *activity.Activity) (Answer, error) {
 	answer, err := k.await(ctx, k.queue, id, k.told)
 	if err != nil || answer.Follows == "" {
@@ -96,7 +96,8 @@ func (k *Ticket) await(ctx context.Context, queue inbox.Queue, id string, told <
 	return a, nil
 }
 
-// Forget has the next delivery with this id of a duplicate count as one of its own.
+// Forget makes the next delivery with this duplicate id count as a new one. id is that of the
+// record.
 func (k *Ticket) Forget(ctx context.Context, duplicate, id string) error {
 	return k.engine.inbox.Forget(ctx, k.queue, duplicate, id)
 }

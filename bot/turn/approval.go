@@ -24,39 +24,39 @@ import (
 	"github.com/planbot-go/planbot/state/inbox"
 )
 
-// An approval is asked for with a card. The record then waits, outside of its queue: the
-// conversation goes on meanwhile. The decision is a turn of its own in a queue beside the
-// conversation's, so that it is answered at once: it puts the decision into the record and
-// the record back into its queue, in one step, which works once. The turn then goes on
-// with the call that waited, or without it.
+// The bot asks for an approval with a card. The record then waits outside of its queue, and the
+// conversation continues. The decision is a turn of its own, in a queue beside the conversation's,
+// so that it is answered at once. It puts the decision into the record and the record back into its
+// queue, in one step that works only once. The turn then continues with the call that waited, or
+// without it.
 
 const (
-	// maxApprovals bounds the approvals that one conversation waits for.
+	// maxApprovals limits the approvals that one conversation waits for.
 	maxApprovals = 16
-	// maxStanding bounds those for good, and maxDecided the decisions that are remembered
-	// for who clicks late; the oldest one goes.
+	// maxStanding limits the approvals for good, and maxDecided the decisions remembered for late
+	// clicks. Beyond that the oldest goes.
 	maxStanding, maxDecided = 100, 48
-	// afterExpiry is how long a record waits behind the time to decide: a decision of the
-	// last moment may still be on its way.
+	// afterExpiry is how long a record waits after an approval expires: a decision of the last
+	// moment may still be on its way.
 	afterExpiry = time.Minute
 	// decideWithin is how long a decision looks for a record that is about to wait.
 	decideWithin = 12 * time.Second
 )
 
-// noLonger is said of an approval that nobody knows.
+// noLonger answers a decision about an unknown approval.
 const noLonger = "I'm no longer waiting for this decision. Nothing was done."
 
-// errChanged ends a turn that was approved when the bot has changed meanwhile, so that it
-// would do something else than what the person saw.
+// errChanged ends an approved turn if the bot has changed meanwhile and would do something else
+// than the person saw.
 var errChanged = errors.New("the approved call is not the one that would be made now")
 
-// approvals is what a conversation's state keeps of them.
+// approvals is what a conversation's state stores about them.
 type approvals struct {
 	Standing []standing `json:"standing,omitempty"`
 	Decided  []decided  `json:"decided,omitempty"`
 }
 
-// standing is a call that was approved for good: for whoever asked, in this conversation.
+// standing is a call that was approved for good: for the person who asked, in this conversation.
 type standing struct {
 	Hash  string    `json:"hash"`
 	Asker string    `json:"asker"`
@@ -64,15 +64,15 @@ type standing struct {
 	At    time.Time `json:"at"`
 }
 
-// decided is what was said of an approval that nobody waits for any more.
+// decided is what to say about an approval that nobody waits for any more.
 type decided struct {
 	ID    string `json:"id"`
 	Asker string `json:"asker"`
 	Said  string `json:"said"`
 }
 
-// approval asks the policy about a call. One that was approved needs no more, if it is the
-// very call that the person saw and still may be made.
+// approval asks the policy about a call. An approved call needs no more if it is exactly the one
+// that the person saw and the policy still allows it.
 func (x *execution) approval(ctx context.Context, c *call, approved string) (actions.Approval, error) {
 	cfg := &x.engine.cfg
 	approval, err := cfg.Policy(ctx, x.Turn.Turn, x.describe(c))
@@ -116,9 +116,9 @@ func (x *execution) approval(ctx context.Context, c *call, approved string) (act
 	return approval, nil
 }
 
-// notApproved says that the call may not be made, or is another one now than the one that
-// was approved. One that was begun by a process that is gone may have been made: then
-// nobody is told that it was not, and an operator has to look at it.
+// notApproved says that the call may not be made any more, or differs from the approved one. If a
+// dead process had started it, it may have been made: then nobody is told that it was not, and an
+// operator has to look at it.
 func (x *execution) notApproved(c *call) error {
 	if x.begun == 0 {
 		return errChanged
@@ -127,8 +127,8 @@ func (x *execution) notApproved(c *call) error {
 	return &deadLetter{reason: "a call that had begun may not be made any more, or is not the one that was approved"}
 }
 
-// approvalHash identifies all that the call will do: the action with what it is made of,
-// its entities, what the bot fills in, and what the policy binds it to.
+// approvalHash identifies everything that the call will do: the action and what it consists of, its
+// entities, what the bot fills in, and what the policy binds it to.
 func (x *execution) approvalHash(ctx context.Context, c *call, bind string) (string, error) {
 	bound, err := c.action.Bound(ctx, x.Turn.Turn)
 	if err != nil {
@@ -141,7 +141,7 @@ func (x *execution) approvalHash(ctx context.Context, c *call, bind string) (str
 	return hashOf(parts...), nil
 }
 
-// ask asks a person to approve the next call. Once the question was sent, the record waits.
+// ask asks a person to approve the next call. Once the question is sent, the record waits.
 func (x *execution) ask(ctx context.Context, c *call, approval actions.Approval) error {
 	run := x.rec.Run
 	hash, err := x.approvalHash(ctx, c, approval.Bind)
@@ -182,19 +182,19 @@ func (x *execution) ask(ctx context.Context, c *call, approval actions.Approval)
 	return x.putAll(nil, []*activity.Activity{question})
 }
 
-// refuseCall makes a call fail before it is made.
+// refuseCall fails a call before it is made.
 func (x *execution) refuseCall(ctx context.Context, c *call, reason string) error {
 	c.err = &refusal{reason}
 	return x.settle(ctx, []call{*c})
 }
 
-// waitingNote is what the history says of a turn while it waits.
+// waitingNote is what the history says about a turn while it waits.
 func waitingNote(a *Approval) string {
 	return "[A person was asked to approve " + a.Action + ", " + a.ID + ". It has not run yet.]"
 }
 
-// renote replaces the note of the turn that waits for an approval in the history; with ""
-// the turn goes, since it is written anew when it ends.
+// renote replaces the history's note of a turn that waits for an approval. With "" it removes the
+// turn, which is written again when it ends.
 func (x *execution) renote(a *Approval, note string) {
 	x.rec.Remembered = note != ""
 	waiting := waitingNote(a)
@@ -208,7 +208,7 @@ func (x *execution) renote(a *Approval, note string) {
 	})
 }
 
-// decided does what was decided. Without a decision the time for it is over.
+// decided acts on the decision. Without one, the approval has expired.
 func (x *execution) decided(ctx context.Context, a *Approval) error {
 	run := x.rec.Run
 	d := a.Decision
@@ -224,7 +224,7 @@ func (x *execution) decided(ctx context.Context, a *Approval) error {
 			x.stand(a)
 		}
 		x.renote(a, "")
-		run.Approved, run.Decided, x.progressed = a.Hash, &DecidedCall{a.Action, true}, true
+		run.Approved, run.Decided, x.progressed = a.Hash, &decidedCall{a.Action, true}, true
 	case x.owesAfter():
 		return x.goOnWithout(ctx, a)
 	default:
@@ -242,9 +242,9 @@ func (x *execution) decided(ctx context.Context, a *Approval) error {
 	return nil
 }
 
-// owesAfter reports whether there is more to say than that the call was rejected: a model
-// that waits for the results of its calls was not told of some, or the person was not told
-// of a command that found nothing to act on.
+// owesAfter reports whether there is more to say than that the call was rejected: a model that
+// waits for the results of its calls has not seen some, or the person was not told of a command
+// that found nothing to act on.
 func (x *execution) owesAfter() bool {
 	p := x.rec.Run.Progress
 	return p.Owes() || p.Plan.Observe && slices.ContainsFunc(x.Rounds[len(x.Rounds)-1].Outcomes, func(o actions.Outcome) bool {
@@ -252,13 +252,12 @@ func (x *execution) owesAfter() bool {
 	})
 }
 
-// goOnWithout lets the planner plan again with what was done before the call that was
-// rejected.
+// goOnWithout has the planner plan again, with what was done before the rejected call.
 func (x *execution) goOnWithout(ctx context.Context, a *Approval) error {
 	run := x.rec.Run
 	x.renote(a, "")
 	run.Steps++
-	run.Decided = &DecidedCall{Action: a.Action}
+	run.Decided = &decidedCall{Action: a.Action}
 	c := x.check(run.Progress.Next)
 	c.result = actions.Fail("a person rejected it")
 	x.record(&c)
@@ -271,7 +270,7 @@ func (x *execution) goOnWithout(ctx context.Context, a *Approval) error {
 	return nil
 }
 
-// andTheRest names the actions behind the one that was rejected, which are not run either.
+// andTheRest names the actions after the rejected one, which do not run either.
 func (x *execution) andTheRest() string {
 	var names []string
 	p := x.rec.Run.Progress
@@ -286,7 +285,7 @@ func (x *execution) andTheRest() string {
 	return ", nor what was to follow it: " + strings.Join(names, ", ")
 }
 
-// stand keeps an approval for good.
+// stand stores an approval for good.
 func (x *execution) stand(a *Approval) {
 	list := state.Of[approvals](x.Conversation)
 	list.Standing = append(list.Standing, standing{Hash: a.Hash, Asker: x.Activity.From.ID, By: a.Decision.By, At: a.Decision.At})
@@ -303,7 +302,7 @@ func (x *execution) rememberDecision(a *Approval) {
 	list.Decided = slices.Delete(list.Decided, 0, max(0, len(list.Decided)-maxDecided))
 }
 
-// updateCard shows everybody who decided. Nothing depends on it.
+// updateCard shows everybody who decided. A failure is harmless.
 func (x *execution) updateCard(ctx context.Context, a *Approval) {
 	if a.CardID == "" || x.repliesInResponse() || !x.ShowsCards() {
 		return
@@ -316,14 +315,14 @@ func (x *execution) updateCard(ctx context.Context, a *Approval) {
 	}
 }
 
-// decision is what a person says to an approval.
+// decision is what a person says about an approval.
 type decision struct {
 	Approval string `json:"approval"`
-	Hash     string `json:"hash"` // of the call that was shown; "" when it was said in words
+	Hash     string `json:"hash"` // of the call on the card; "" if said in words
 	Verb     string `json:"verb"`
 }
 
-// OwnVerbs begin the verbs of the bot's own buttons.
+// OwnVerbs is the prefix of the verbs of the bot's own buttons.
 const OwnVerbs = "planbot/"
 
 const (
@@ -334,8 +333,8 @@ const (
 
 func (d *decision) approves() bool { return d.Verb == verbApprove || d.Verb == verbAlways }
 
-// decisionOf reads the decision that a turn brings: a click on a button of an approval, or
-// /approve or /reject with its id.
+// decisionOf reads the decision in a turn: a click on a button of an approval, or /approve or
+// /reject with its id.
 func decisionOf(t *Turn) (d decision, ok bool) {
 	switch a := t.Activity; {
 	case t.IsExecute():
@@ -359,8 +358,8 @@ func decisionOf(t *Turn) (d decision, ok bool) {
 	return d, d.Approval != "" && d.Hash != "" && (d.approves() || d.Verb == verbReject)
 }
 
-// saidDecision reads /approve and /reject with the id of an approval; behind the first may
-// stand always.
+// saidDecision reads /approve and /reject with the id of an approval. After /approve and the id may
+// come always.
 func saidDecision(text string) (d decision, ok bool) {
 	words := strings.Fields(text)
 	if len(words) < 2 || len(words) > 3 {
@@ -378,9 +377,9 @@ func saidDecision(text string) (d decision, ok bool) {
 	return d, d.Verb != ""
 }
 
-// decider is a turn that brings a decision. It puts the decision into the record that waits
-// for it and that record back into its queue, in one step: the click is answered at once,
-// and what was decided is not lost. Whoever may not decide, or comes late, changes nothing.
+// decider is a turn that brings a decision. It puts the decision into the record that waits for it,
+// and that record back into its queue, in one step. So the click is answered at once and the
+// decision is not lost. A person who may not decide, or is late, changes nothing.
 type decider struct {
 	*Turn
 	decision
@@ -399,19 +398,19 @@ func (t *decider) decide(ctx context.Context) error {
 			return nil
 		case t.Activity.Type != activity.Invoke:
 			return t.Tell(ctx, refusal)
-		default: // only who clicked is told
+		default: // tell only the person who clicked
 			t.Answer(t.engine.cfg.Clicked(nil, refusal))
 			return nil
 		}
 	}
 }
 
-// try is one try at it. It is again to be tried when somebody else changed the
-// record, or when the record may be about to wait.
+// try is one attempt. again asks for another: somebody else changed the record, or it may be about
+// to wait.
 func (t *decider) try(ctx context.Context) (refusal string, again bool, err error) {
 	e, queue := t.engine, queueOf(t.Activity)
 	id := t.Approval[:min(len(t.Approval), idLen)]
-	atWork, err := e.inbox.Queued(ctx, queue) // before it is looked for: it may begin to wait just now
+	atWork, err := e.inbox.Queued(ctx, queue) // ask before Find: the record may begin to wait in between
 	if err != nil {
 		return "", false, err
 	}
@@ -450,7 +449,7 @@ func (t *decider) try(ctx context.Context) (refusal string, again bool, err erro
 	if a.CardID == "" && (t.Activity.Type == activity.Invoke || t.IsSubmit()) {
 		a.CardID = t.Activity.ReplyToID
 	}
-	rec.Caller = t.rec.Caller // the click has just proved its address
+	rec.Caller = t.rec.Caller // the click just proved its address
 	rec.Caller.ServiceURL = t.Activity.ServiceURL
 	rec.Awaited, rec.Answer = false, nil
 	answer := Answer{}
@@ -478,8 +477,8 @@ func (t *decider) try(ctx context.Context) (refusal string, again bool, err erro
 	return "", false, nil
 }
 
-// before says what became of an approval that nobody waits for. A record that is at
-// work may be about to wait: again.
+// before says what became of an approval that nobody waits for. It returns again if a record is at
+// work that may be about to wait.
 func (t *decider) before(ctx context.Context, queue inbox.Queue, atWork bool) (refusal string, again bool, err error) {
 	scopes, err := t.engine.cfg.Store.Load(ctx, queue.Key())
 	if err != nil {
@@ -493,7 +492,7 @@ func (t *decider) before(ctx context.Context, queue inbox.Queue, atWork bool) (r
 	return noLonger, atWork, nil
 }
 
-// mayDecide reports whether the person is one of those who may.
+// mayDecide reports whether that person may decide.
 func (a *Approval) mayDecide(who, asker activity.Account) bool {
 	allowed := a.Approvers
 	if len(allowed) == 0 {
@@ -521,17 +520,17 @@ func (d *Decision) word() string {
 }
 
 const (
-	// maxQuestion is how many bytes the message may have that asks for an approval.
-	// Teams takes 28 KB of a card.
+	// maxQuestion is how many bytes a message that asks for an approval may have. Teams accepts 28
+	// KB of a card.
 	maxQuestion = 26 << 10
-	// maxWords is how much of it may be the question in words, for a client that draws no
-	// cards. A longer one is left to those that do.
+	// maxWords is how many of them may be the question in words, for clients that render no cards.
+	// A longer one is only for clients that do.
 	maxWords = 4 << 10
-	// approvalVersion is the schema with which Action.Execute came.
+	// approvalVersion is the schema that introduced Action.Execute.
 	approvalVersion = "1.4"
 )
 
-// question asks for the approval: with a card where the channel draws them, else in words.
+// question asks for the approval: with a card if the channel renders them, else in words.
 func (x *execution) question(a *Approval) *activity.Activity {
 	words := a.inWords(x.engine.cfg.Actions)
 	if !x.ShowsCards() {
@@ -547,7 +546,7 @@ func (x *execution) question(a *Approval) *activity.Activity {
 	return m
 }
 
-// choices says in words how to decide, each way between the marks.
+// choices says in words how to decide, each command between two marks.
 func (a *Approval) choices(mark string) string {
 	say := func(words ...string) string { return mark + strings.Join(words, " ") + mark }
 	approve := say("/approve", a.ID)
@@ -557,7 +556,7 @@ func (a *Approval) choices(mark string) string {
 	return "\n\nSay " + approve + " or " + say("/reject", a.ID) + "."
 }
 
-// askingCard shows the call as it will be made, with a button for yes and for no.
+// askingCard shows the call as it will be made, with buttons to approve and reject.
 func (a *Approval) askingCard(known *actions.Registry, asker activity.Account) activity.Card {
 	body := append([]any{heading("May I do this?")}, a.describe(known, asker)...)
 	body = append(body, small("Expires "+a.Expires.Format("2006-01-02 15:04 MST")+"."))
@@ -571,7 +570,7 @@ func (a *Approval) askingCard(known *actions.Registry, asker activity.Account) a
 	}
 }
 
-// decidedCard is the card after the decision, or after the time for it.
+// decidedCard is the card after the decision, or after the approval expired.
 func (a *Approval) decidedCard(known *actions.Registry, asker activity.Account) activity.Card {
 	said := "Not decided in time"
 	if a.Decision != nil {
@@ -580,8 +579,8 @@ func (a *Approval) decidedCard(known *actions.Registry, asker activity.Account) 
 	return activity.Card{Fallback: said, Body: append([]any{heading(said)}, a.describe(known, asker)...), Version: approvalVersion}
 }
 
-// describe shows the action and its arguments in full, as texts without any markup, so
-// that no argument can pose as something else.
+// describe shows the action and its arguments in full, as text without markup, so that no argument
+// can pose as something else.
 func (a *Approval) describe(known *actions.Registry, asker activity.Account) []any {
 	rows := []any{line(a.Action, "")}
 	if action, ok := known.Lookup(a.Action); ok {
@@ -602,7 +601,7 @@ func (a *Approval) describe(known *actions.Registry, asker activity.Account) []a
 	return append(rows, small("Asked by "+cmp.Or(visible(asker.Name), "the person of this message")+"."))
 }
 
-// inWords is the question as a text, the arguments in code blocks.
+// inWords is the question as a text, with the arguments as code.
 func (a *Approval) inWords(known *actions.Registry) string {
 	var s strings.Builder
 	s.WriteString("May I do this? **" + a.Action + "**\n")
@@ -615,16 +614,16 @@ func (a *Approval) inWords(known *actions.Registry) string {
 		s.WriteString("\n- " + code(arg.name) + ": " + code(arg.value))
 	}
 	if a.Reason != "" {
-		s.WriteString("\n\n" + code(visible(a.Reason))) // it may hold names that strangers gave
+		s.WriteString("\n\n" + code(visible(a.Reason))) // it may include names that strangers chose
 	}
 	return s.String()
 }
 
-// argument is one of a call, in which every character can be seen.
+// argument is one argument of a call, with every character visible.
 type argument struct{ name, value string }
 
-// arguments are those of the call as JSON. Of one that the action does not know it is said
-// that it does nothing.
+// arguments returns the arguments of the call as JSON. It marks one that the action does not know
+// as not used.
 func (a *Approval) arguments(known *actions.Registry) []argument {
 	var raw map[string]json.RawMessage
 	if err := json.Unmarshal(a.Entities, &raw); err != nil {
@@ -642,11 +641,10 @@ func (a *Approval) arguments(known *actions.Registry) []argument {
 	return list
 }
 
-// code writes a text so that no markdown in it counts.
+// code formats a text so that no markdown in it takes effect.
 func code(text string) string { return "`" + strings.ReplaceAll(text, "`", "\\u0060") + "`" }
 
-// visible writes what is not seen, such as marks that change the direction of writing, as
-// escapes.
+// visible escapes invisible characters, such as marks that change the direction of writing.
 func visible(text string) string {
 	var s strings.Builder
 	for _, r := range text {
@@ -659,10 +657,10 @@ func visible(text string) string {
 	return s.String()
 }
 
-// blank are letters and symbols that show nothing.
+// blank are letters and symbols that render as nothing.
 var blank = []rune{0x115f, 0x1160, 0x2800, 0x3164, 0xffa0}
 
-// button says which call it is for.
+// button makes a button whose data says which call it is for.
 func (a *Approval) button(title string, style string, verb string) activity.Button {
 	return activity.Button{Title: title, Style: style, Verb: verb, Data: decision{Approval: a.ID, Hash: a.Hash, Verb: verb}}
 }

@@ -1,12 +1,11 @@
-// Package turn moves turns. A turn is one [Record] in Redis, and one loop ([Turn.move])
-// moves it from phase to phase: planning, running, sending, waiting, done.
+// Package turn runs turns. A turn is one [Record] in Redis, and one loop ([Turn.move]) moves it
+// from phase to phase: planning, running, sending, waiting, done.
 //
-// The [Engine] takes what came in ([Engine.Accept]), claims the queues of conversations
-// that have work, and runs the loop for the record at the head. What a turn did is saved
-// together with the state that it changed, before anything is said about it and before an
-// action is called that does something outside of state. When a process is killed, another
-// one claims the queue, loads the record and enters the same loop: see [Turn.move] for what
-// is done again.
+// The [Engine] accepts what comes in ([Engine.Accept]), claims the queues of conversations that
+// have work, and runs the loop for the record at the head. It saves what a turn did together with
+// the state that changed, before it says anything about it and before it calls an action that does
+// something outside of state. If a process is killed, another one claims the queue, loads the
+// record and enters the same loop. [Turn.move] says what is then repeated.
 package turn
 
 import (
@@ -31,48 +30,47 @@ import (
 	"github.com/planbot-go/planbot/state/inbox"
 )
 
-// Planner makes the plan of a turn. It is called once more, in the same turn, when the
-// last plan ended in a result that it has to see (turn.Rounds).
+// Planner makes the plan of a turn. It is called again in the same turn if the last plan ended in a
+// result that it has to see (turn.Rounds).
 type Planner interface {
 	Plan(ctx context.Context, turn *actions.Turn) (plan.Plan, error)
 }
 
-// Channel carries activities to the people. [connector.Client] is one.
+// Channel delivers activities to people. [connector.Client] is one.
 type Channel interface {
-	// Send delivers an activity to the conversation and returns the id that the channel
-	// gave it, or "" when it gave none.
+	// Send delivers an activity to the conversation and returns the channel's id for it, or "" if
+	// there is none.
 	Send(ctx context.Context, to activity.Reference, a *activity.Activity) (id string, err error)
-	// Reply is Send as an answer to another activity.
+	// Reply is Send in reply to another activity.
 	Reply(ctx context.Context, to activity.Reference, replyTo string, a *activity.Activity) (id string, err error)
-	// Update replaces a sent activity, by the id that the channel gave it.
+	// Update replaces a sent activity. id is the one that the channel gave it.
 	Update(ctx context.Context, to activity.Reference, id string, a *activity.Activity) error
 	// TeamSize returns how many members a team has.
 	TeamSize(ctx context.Context, of activity.Reference, id string) (int, error)
-	// Identified reports whether what it carries shows the bot's token, which may only go
-	// where a caller has proved the address.
+	// Identified reports whether requests carry the bot's token, which may only go to an address
+	// that a caller has proved.
 	Identified() bool
 }
 
-// Handler answers one activity. An error that it returns is told to the person in one
-// safe sentence and to the operator with its cause. When a save loses a race before
-// anything was sent, the handler runs again on fresh state: what it does elsewhere has to
-// bear that.
+// Handler answers one activity. If it returns an error, the person reads one safe sentence and the
+// operator gets the cause. If a save loses a race before anything was sent, the handler runs again
+// on fresh state, so what it does elsewhere must tolerate that.
 type Handler func(ctx context.Context, t *Turn) error
 
-// Config is what an engine needs. [bot.Config] documents the fields, and hands them over
+// Config is what an engine needs. [bot.Config] documents the fields; its package passes them
 // checked and with their defaults.
 type Config struct {
 	Actions *actions.Registry
 	Planner Planner
 	Store   *state.Store
 	Channel Channel
-	// Handler returns what answers the turn's activity; nil: nothing does. It sees the
+	// Handler returns the handler of the turn's activity, or nil if there is none. It sees the
 	// activity and the text, but no state.
 	Handler func(t *Turn) Handler
-	// OwnAnswer is what answers an invoke that failed, said being safe to be read.
+	// OwnAnswer answers an invoke that failed. said is safe to show.
 	OwnAnswer func(t *Turn, said string) Answer
-	// Clicked is the answer to a click that decided, with the card as it is now, or
-	// a text when it did not count.
+	// Clicked answers a click on an approval: with the updated card or, if the click did not count,
+	// with a text.
 	Clicked func(card *activity.Card, text string) Answer
 
 	Hooks                                           Hooks
@@ -90,7 +88,7 @@ type Config struct {
 	Log                                             zerolog.Logger
 }
 
-// Engine moves the turns of a bot. It is safe for concurrent use.
+// Engine runs the turns of a bot. It is safe for concurrent use.
 type Engine struct {
 	cfg     Config
 	inbox   *inbox.Inbox
@@ -105,7 +103,7 @@ type Engine struct {
 	end     sync.Once
 }
 
-// New opens the inbox, of which nothing is read before [Engine.Start].
+// New opens the inbox. Nothing is read from it before [Engine.Start].
 func New(cfg Config) (*Engine, error) {
 	e := &Engine{cfg: cfg, tracer: newTracer(cfg.Traces), workers: newWorkers(cfg.MaxTurns), answers: answers{waiting: map[string]chan []byte{}}}
 	var err error
@@ -121,10 +119,10 @@ func New(cfg Config) (*Engine, error) {
 	return e, nil
 }
 
-// Inbox is where the records are.
+// Inbox returns the inbox that stores the records.
 func (e *Engine) Inbox() *inbox.Inbox { return e.inbox }
 
-// Start begins to claim queues that have work, also those that another process left.
+// Start begins to claim queues that have work, including those that another process left.
 func (e *Engine) Start() {
 	e.start.Do(func() {
 		ctx, cancel := context.WithCancel(context.Background()) // ends with Drain
@@ -138,11 +136,11 @@ func (e *Engine) Start() {
 	})
 }
 
-// Drain waits for the turns at work. When ctx ends first, it cancels them and returns
-// ctx's error: what they have not done is left to other processes. Where all state ends
-// with this process, what waits in the queues is done as well, as far as there is time.
+// Drain waits for the running turns. If ctx ends first, it cancels them and returns ctx's error;
+// other processes finish them. If the state lives in this process, Drain also works on what waits
+// in the queues, while there is time.
 func (e *Engine) Drain(ctx context.Context) error {
-	e.Start() // and at once no more
+	e.Start() // so that a later Start does nothing
 	var left error
 	if e.cfg.Store.Embedded() {
 		left = e.workOff(ctx)
@@ -161,7 +159,7 @@ func (e *Engine) Drain(ctx context.Context) error {
 	return err
 }
 
-// countEvery is how often a bot that ends looks whether anything waits.
+// countEvery is how often a draining bot checks whether anything waits.
 const countEvery = 20 * time.Millisecond
 
 // workOff waits until the queues are empty, or ctx ends.
@@ -171,17 +169,16 @@ func (e *Engine) workOff(ctx context.Context) error {
 		switch {
 		case ctx.Err() != nil:
 			return ctx.Err()
-		case err != nil || n == 0: // it is closed, by an earlier Drain
+		case err != nil || n == 0: // an error: an earlier Drain closed it
 			return nil
 		}
 		wait(ctx, countEvery, nil)
 	}
 }
 
-// Accept keeps the turn in its conversation's queue. From then on it is answered, whatever
-// happens to this process. When nobody works on the conversation, this process does. The
-// turn is not the caller's any more after this. id is that of its record; of a duplicate,
-// that of the first delivery.
+// Accept saves the turn in its conversation's queue. From then on it is answered, whatever happens
+// to this process. If nobody works on the conversation, this process does. The caller must not use
+// the turn after this. id is the record's id or, for a duplicate, that of the first delivery.
 //
 // Errors are those of [inbox.Inbox.Accept].
 func (e *Engine) Accept(ctx context.Context, t *Turn, duplicates ...inbox.Duplicate) (id string, duplicate bool, err error) {
@@ -193,7 +190,7 @@ func (e *Engine) Accept(ctx context.Context, t *Turn, duplicates ...inbox.Duplic
 	if !t.aside {
 		entry.Load = t.keys()
 	}
-	if t.IsMessage() && !t.aside { // which its words will be in
+	if t.IsMessage() && !t.aside { // the conversation will have the person's words
 		entry.Set, entry.Member = placesKey(userKey(t.Activity)), t.here().member()
 	}
 	id, duplicate, err = e.submit(ctx, t, entry)
@@ -203,7 +200,7 @@ func (e *Engine) Accept(ctx context.Context, t *Turn, duplicates ...inbox.Duplic
 	return id, duplicate, err
 }
 
-// submit gives the turn to the inbox, and goes to work on it when it gets the queue.
+// submit gives the turn to the inbox, and starts on it if it gets the queue's lease.
 func (e *Engine) submit(ctx context.Context, t *Turn, entry inbox.Entry) (id string, duplicate bool, err error) {
 	raw, err := t.rec.Encode()
 	if err != nil {
@@ -230,18 +227,18 @@ func (e *Engine) submit(ctx context.Context, t *Turn, entry inbox.Entry) (id str
 }
 
 const (
-	// maxTakeovers is how often a record may lose its process at the same place before it
-	// becomes a dead letter. Telling the person is tried as many times again.
+	// maxTakeovers is how often a record may lose its process at the same place before it becomes a
+	// dead letter. Telling the person then gets as many tries again.
 	maxTakeovers = 3
-	// claimWithin bounds one claim of a queue, and one try at releasing it.
+	// claimWithin limits one claim of a queue, and one try to release it.
 	claimWithin = 15 * time.Second
 )
 
-// claim works on a queue that is ready, when there is a slot for it. The readers of the
-// inbox call it, and read no more while it waits.
+// claim works on a queue that is ready, once there is a slot for it. The inbox's readers call it
+// and read nothing more while it waits.
 func (e *Engine) claim(ctx context.Context, q inbox.Queue) {
 	if !e.workers.enter(ctx) {
-		return // others will
+		return // other processes will
 	}
 	go func() {
 		defer e.workers.leave()
@@ -263,12 +260,12 @@ func (e *Engine) claim(ctx context.Context, q inbox.Queue) {
 	}()
 }
 
-// recover finishes the save of a process that died between the person's state and the
-// record, before anything of either is read.
+// recover completes a save whose process died after saving the person's state and before saving the
+// record. It runs before either is read.
 func (e *Engine) recover(ctx context.Context, lease *inbox.Lease) error {
 	rec, err := Decode(lease.Record())
 	if err != nil {
-		return nil // nobody can go on with it
+		return nil // nobody can continue it
 	}
 	if a, err := rec.Read(); err == nil {
 		if _, err := lease.Recover(ctx, userKey(a)); err != nil {
@@ -278,8 +275,8 @@ func (e *Engine) recover(ctx context.Context, lease *inbox.Lease) error {
 	return nil
 }
 
-// work moves the records of a queue, one after another, until none is left or the queue
-// has to be released. t is the first of them, if it was made already.
+// work moves the records of a queue, one after another, until the queue is empty or has to be
+// released. t is the turn of the first one, if it exists already.
 func (e *Engine) work(lease *inbox.Lease, t *Turn) {
 	for e.moveHead(lease, t) {
 		if e.workers.closing() && !e.cfg.Store.Embedded() {
@@ -291,8 +288,8 @@ func (e *Engine) work(lease *inbox.Lease, t *Turn) {
 	}
 }
 
-// moveHead moves the record at the head of the queue as far as it goes now. It reports
-// whether the queue has a next one.
+// moveHead moves the record at the head of the queue as far as it goes now. It reports whether the
+// queue has another one.
 func (e *Engine) moveHead(lease *inbox.Lease, t *Turn) (more bool) {
 	held, release := context.WithCancel(e.workers.last)
 	defer release()
@@ -324,8 +321,8 @@ func (e *Engine) moveHead(lease *inbox.Lease, t *Turn) (more bool) {
 
 func lostTooOften(n int) string { return fmt.Sprintf("its process was lost %d times", n) }
 
-// open makes the turn of the record at the head of a queue. With an error it makes one of
-// which nothing can be done but to tell the person, or nil.
+// open makes the turn of the record at the head of a queue. With an error, the turn is nil or only
+// good for telling the person.
 func (e *Engine) open(lease *inbox.Lease) (*Turn, error) {
 	rec, err := Decode(lease.Record())
 	if lease.Tries() > 0 {
@@ -340,7 +337,7 @@ func (e *Engine) open(lease *inbox.Lease) (*Turn, error) {
 	return t, errors.Join(err, fault)
 }
 
-// release lets others have the queue, after the given time.
+// release gives the queue up. Others may claim it after the given time.
 func (e *Engine) release(lease *inbox.Lease, after time.Duration) {
 	ctx, cancel := context.WithTimeout(context.Background(), claimWithin)
 	defer cancel()
@@ -349,8 +346,8 @@ func (e *Engine) release(lease *inbox.Lease, after time.Duration) {
 	}
 }
 
-// bury makes the record at the head a dead letter. Who waits for its answer gets that
-// one, if it is not nil. rec is the record as it is to be kept; nil: as it is.
+// bury makes the record at the head a dead letter. A request that waits for its answer gets answer,
+// unless that is nil. rec is the record to save; nil: leave it as it is.
 func (e *Engine) bury(ctx context.Context, lease *inbox.Lease, rec *Record, reason string, answer []byte) (more bool) {
 	ctx, cancel := e.workers.outlive(ctx, claimWithin)
 	defer cancel()
@@ -358,7 +355,7 @@ func (e *Engine) bury(ctx context.Context, lease *inbox.Lease, rec *Record, reas
 	about, err := waitAbout{For: forOperator, Reason: reason}.encode(), error(nil)
 	if rec != nil {
 		w := &Wait{For: forOperator, Then: rec.Phase, Reason: reason}
-		if rec.Wait != nil { // an approval with its decision is not lost
+		if rec.Wait != nil { // keep an approval with its decision
 			w.Approval = rec.Wait.Approval
 			if rec.Wait.For != forApproval && rec.Phase == waiting {
 				w.Then = rec.Wait.Then
@@ -370,7 +367,7 @@ func (e *Engine) bury(ctx context.Context, lease *inbox.Lease, rec *Record, reas
 	if err == nil {
 		w := inbox.Wait{Operator: true, About: about}
 		more, err = lease.Wait(ctx, raw, w, answer)
-		if errors.Is(err, state.ErrTooLarge) && answer != nil { // it is the answer that is
+		if errors.Is(err, state.ErrTooLarge) && answer != nil { // the answer is what is too large
 			answer = []byte(`{"status":500}`)
 			more, err = lease.Wait(ctx, raw, w, answer)
 		}
@@ -389,20 +386,20 @@ func (e *Engine) bury(ctx context.Context, lease *inbox.Lease, rec *Record, reas
 }
 
 var (
-	// ErrDraining says that the engine takes nothing any more.
+	// ErrDraining says that the engine accepts nothing any more.
 	ErrDraining = errors.New("the bot is shutting down")
 	errStuck    = errors.New("turns do not end although they were cancelled")
 )
 
-// cutOffGrace is what is left for turns that were cancelled at the end of the drain time.
+// cutOffGrace is how long turns that were cancelled at the end of the drain time get to stop.
 const cutOffGrace = time.Second
 
-// workers bound the queues at work in this process, and wait for them at its end.
+// workers limits the queues at work in this process, and waits for them at shutdown.
 type workers struct {
 	slots chan struct{}   // one for each queue that may be at work
 	ctx   context.Context // ends when turns are cancelled
 	cut   context.CancelFunc
-	last  context.Context // ends a moment after ctx: for what leaves then
+	last  context.Context // ends a moment after ctx, for what is sent or saved last
 	end   context.CancelFunc
 
 	mu     sync.Mutex
@@ -417,8 +414,7 @@ func newWorkers(atOnce int) *workers {
 	return w
 }
 
-// tryEnter takes a slot, if there is one and the engine is not draining. Who has one gives
-// it back with leave.
+// tryEnter takes a slot if one is free and the engine is not draining. Give it back with leave.
 func (w *workers) tryEnter() bool {
 	select {
 	case w.slots <- struct{}{}:
@@ -428,7 +424,7 @@ func (w *workers) tryEnter() bool {
 	}
 }
 
-// enter waits for a slot. It is false when the engine is draining or ctx ends.
+// enter waits for a slot. It returns false if the engine is draining or ctx ends.
 func (w *workers) enter(ctx context.Context) bool {
 	select {
 	case w.slots <- struct{}{}:
@@ -454,8 +450,8 @@ func (w *workers) leave() {
 	w.work.Done()
 }
 
-// yield lets a queue that waits for a slot go first, so that busy conversations do not
-// keep others out.
+// yield lets a queue that waits for a slot go first, so that busy conversations do not starve
+// others.
 func (w *workers) yield() {
 	<-w.slots
 	w.slots <- struct{}{}
@@ -467,8 +463,7 @@ func (w *workers) closing() bool {
 	return w.closed
 }
 
-// drain lets nothing begin any more and waits for what is at work. When ctx ends first it
-// cancels that.
+// drain stops new work and waits for the running work. If ctx ends first, it cancels that work.
 func (w *workers) drain(ctx context.Context) error {
 	w.mu.Lock()
 	w.closed = true
@@ -496,8 +491,8 @@ func (w *workers) drain(ctx context.Context) error {
 	return errors.Join(ctx.Err(), errStuck)
 }
 
-// outlive returns a context that goes on for the given time after that of a turn has
-// ended, but only for a moment once turns are cancelled.
+// outlive returns a context that does not end with ctx. It lasts for atMost, but only a moment once
+// turns are cancelled.
 func (w *workers) outlive(ctx context.Context, atMost time.Duration) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), atMost)
 	stop := context.AfterFunc(w.last, cancel)
@@ -507,7 +502,7 @@ func (w *workers) outlive(ctx context.Context, atMost time.Duration) (context.Co
 	}
 }
 
-// wait returns true when done was closed in time.
+// wait reports whether done was closed in time.
 func wait(ctx context.Context, atMost time.Duration, done <-chan struct{}) bool {
 	timer := time.NewTimer(atMost)
 	defer timer.Stop()
@@ -521,15 +516,15 @@ func wait(ctx context.Context, atMost time.Duration, done <-chan struct{}) bool 
 	}
 }
 
-// idLen is how long the id of a record is. Those of its approvals begin with it.
+// idLen is the length of a record's id. The ids of its approvals begin with it.
 const idLen = 12
 
-// NewTurn makes a turn of an activity that came in. raw is the activity as it came.
+// NewTurn makes a turn of an incoming activity. raw is the activity as it came.
 func (e *Engine) NewTurn(a *activity.Activity, raw []byte, trusted, awaited bool) *Turn {
 	t := e.newTurn(a)
 	rec := Record{
 		ID: strings.ToLower(crand.Text()[:idLen]), Accepted: time.Now().UTC(), Phase: planning,
-		Activity: raw, Caller: Caller{ID: a.CallerID, Trusted: trusted}, Awaited: awaited,
+		Activity: raw, Caller: caller{ID: a.CallerID, Trusted: trusted}, Awaited: awaited,
 	}
 	if a.DeliveryMode == activity.ExpectReplies && a.Type != activity.Invoke {
 		rec.Awaited, rec.Answer = true, &Answer{Activities: []jsontext.Value{}}
@@ -544,17 +539,16 @@ func (e *Engine) newTurn(a *activity.Activity) *Turn {
 	return t
 }
 
-// Expect makes the ticket of a turn before it is accepted. Close it.
+// Expect makes the ticket of a turn before Accept. The caller closes it.
 func (e *Engine) Expect(t *Turn) *Ticket {
 	return &Ticket{engine: e, queue: t.queue(), id: t.ID, told: e.answers.add(t.ID)}
 }
 
-// Ignored counts an activity that is not to be handled.
+// Ignored counts an activity that the bot ignores.
 func (e *Engine) Ignored() { count(e.meter.turns, "ignored") }
 
-// Refused counts what was refused: reason is an HTTP status, or the list that denied the
-// sender.
+// Refused counts a refusal. reason is an HTTP status, or the list that denied the sender.
 func (e *Engine) Refused(reason string) { count(e.meter.refused, reason) }
 
-// Rated counts what a person thinks of a reply.
+// Rated counts a person's feedback on a reply.
 func (e *Engine) Rated(reaction string) { count(e.meter.feedback, reaction) }

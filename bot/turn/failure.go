@@ -14,8 +14,8 @@ import (
 	"github.com/planbot-go/planbot/state"
 )
 
-// laterError ends the work on a turn for now: it is tried again after a time, and keeps
-// its place in the queue.
+// laterError stops the work on a turn for now. The turn keeps its place in the queue and is retried
+// after a time.
 type laterError struct {
 	after time.Duration
 	err   error
@@ -27,7 +27,7 @@ func (e *laterError) Error() string {
 
 func (e *laterError) Unwrap() error { return e.err }
 
-// deadLetter ends the work on a turn until an operator has looked at it.
+// deadLetter stops the work on a turn until an operator has looked at it.
 type deadLetter struct {
 	reason string // for the operator
 	err    error  // may be nil
@@ -48,7 +48,7 @@ type sendError struct{ error }
 
 func (e *sendError) Unwrap() error { return e.error }
 
-// What a turn may have only so much of, see [LimitError].
+// The limits of a turn, see [LimitError].
 const (
 	limitSteps = "steps"
 	limitSame  = "same calls"
@@ -56,17 +56,16 @@ const (
 	limitSays  = "messages"
 )
 
-// LimitError is the error of a turn that went over one of its limits: "steps" (MaxSteps of
-// the bot's Config), "same calls" (MaxSameCalls), "text" (what variables may fill into a SAY) or
-// "messages" (Budget.Messages). The budget of tokens and money has an error of its own,
-// [actions.BudgetError].
+// LimitError is the error of a turn that exceeded one of its limits: "steps" (MaxSteps of the bot's
+// Config), "same calls" (MaxSameCalls), "text" (what variables may fill into a SAY) or "messages"
+// (Budget.Messages). The budget of tokens and money has its own error, [actions.BudgetError].
 type LimitError struct{ Limit string }
 
 func (e *LimitError) Error() string { return "the turn went over its limit of " + e.Limit }
 
-// reachable reports whether the person may still be reached: after a failure to
-// send only if this one message was refused or could not be sent, not the bot or the
-// conversation.
+// reachable reports whether the bot can still reach the person. After a failed send it can only if
+// this one message was refused or could not be sent, not if the bot or the conversation was
+// refused.
 func reachable(failure error) bool {
 	var unsent *sendError
 	if !errors.As(failure, &unsent) {
@@ -77,8 +76,8 @@ func reachable(failure error) bool {
 		refused.Status == http.StatusRequestEntityTooLarge || refused.Status >= http.StatusInternalServerError)
 }
 
-// explain says in words for the person what happened. unread says that state could not be
-// read, unsaved that a save failed, filtered what is said of a content filter.
+// explain says in words for the person what happened. unread says that state could not be read,
+// unsaved that a save failed. filtered is the text for a content filter.
 func explain(failure error, unread, unsaved bool, filtered string) string {
 	var fromModel *models.Error
 	var noPlan *plan.Fault
@@ -126,8 +125,7 @@ func explain(failure error, unread, unsaved bool, filtered string) string {
 	}
 }
 
-// cause is what the log may hold of an error: nothing that a person, a model or
-// a channel wrote.
+// cause is what the log may include of an error: nothing that a person, a model or a channel wrote.
 func cause(err error) string {
 	var noPlan *plan.Fault
 	var entity *actions.EntityError
@@ -163,8 +161,7 @@ func explainModel(kind, filtered string) string {
 	}
 }
 
-// safeReason says why an action failed, in words that the model and the person
-// may read.
+// safeReason says why an action failed, in words that the model and the person may read.
 func safeReason(err error) string {
 	var missing *actions.MissingError
 	var wrong *actions.EntityError

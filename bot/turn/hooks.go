@@ -11,51 +11,47 @@ import (
 	"github.com/planbot-go/planbot/planner/plan"
 )
 
-// Hooks see, and may change or stop, what a plan does. A nil hook does nothing. An error
-// of [Stop] ends the turn with that text; any other error is a failure of the turn. What is
-// done again after a crash calls its hooks again. Turns call them at the same time.
+// Hooks see what a plan does, and may change or stop it. A nil hook does nothing. An error of
+// [Stop] ends the turn with that text; any other error fails the turn. What is repeated after a
+// crash calls its hooks again. Concurrent turns call the hooks at the same time.
 type Hooks struct {
-	// Plan stands around the planner: next makes the plan, and its error is that of the
-	// planner, such as a [*models.Error]. Return the plan to run, which is validated
-	// again, or another one that answers in its place.
+	// Plan wraps the planner. next makes the plan; its error is the planner's, such as a
+	// [*models.Error]. Return the plan to run, or another one in its place. It is validated again.
 	Plan func(ctx context.Context, t *Turn, next func(context.Context) (plan.Plan, error)) (plan.Plan, error)
-	// Call stands around each call of an action: next makes it. Change the entities that
-	// you hand to next, which are checked again; return another result than next's; or do
-	// not call next. With an error of [Refuse] the call fails, and the model learns why.
-	// Return the result that you got where nothing is to change, so that it stays
-	// [actions.Unchanged] if it was. Calls of actions that are marked as Parallel come at
-	// the same time.
+	// Call wraps each call of an action; next makes it. You may pass other entities to next, which
+	// are checked again; return another result than next's; or not call next. An error of [Refuse]
+	// fails the call, and the model learns why. If you change nothing, return next's result itself,
+	// so that it stays [actions.Unchanged] if it was. Actions marked as Parallel are called at the
+	// same time.
 	Call func(ctx context.Context, t *Turn, c actions.Call, next func(context.Context, actions.Call) (actions.Result, error)) (actions.Result, error)
-	// BeforeSay sees each text of a plan and returns what is said; a blank text is not
-	// said.
+	// BeforeSay sees each text of a plan and returns what to say. A blank text is not said.
 	BeforeSay func(ctx context.Context, t *Turn, text string) (string, error)
-	// BeforeSend sees each message that [Turn.Say] makes, before it is kept to be sent, and
-	// may add to it what only the bot knows: citations ([activity.Activity.Cite]) of
-	// sources that an action left in the turn's Temp, a sensitivity label, suggestions.
+	// BeforeSend sees each message of [Turn.Say] before it is saved to be sent. It may add what
+	// only the bot knows: citations ([activity.Activity.Cite]) of sources that an action left in
+	// the turn's Temp, a sensitivity label, suggestions.
 	BeforeSend func(ctx context.Context, t *Turn, m *activity.Activity)
-	// AfterSay sees each text of a plan that was sent.
+	// AfterSay sees each text of a plan after it was sent.
 	AfterSay func(ctx context.Context, t *Turn, text string)
-	// Failed sees the failure of a turn and returns what the person is told; "" leaves
-	// that to the bot. The failure may be a [*models.Error], a [*plan.Fault], a
-	// [*LimitError] or an [*actions.BudgetError].
+	// Failed sees the failure of a turn and returns what to tell the person; "" leaves that to the
+	// bot. The failure may be a [*models.Error], a [*plan.Fault], a [*LimitError] or an
+	// [*actions.BudgetError].
 	Failed func(ctx context.Context, t *Turn, failure error) string
-	// TurnEnded sees that a turn is over: what it changed is saved, what it said was sent,
-	// and nothing of it is done again. failure is why it failed, if it did. A turn that
-	// waits, or that is left to another process, is not over. It can change nothing any
-	// more.
+	// TurnEnded sees that a turn is over: its changes are saved, its messages are sent, and nothing
+	// of it is repeated. failure is why it failed, if it did. A turn that waits, or that is left to
+	// another process, is not over. TurnEnded can no longer change anything.
 	TurnEnded func(ctx context.Context, t *Turn, failure error)
 }
 
-// stopError ends a turn as the bot's own code wants it.
+// stopError ends a turn because a hook asked for it.
 type stopError struct{ say string }
 
 func (e *stopError) Error() string { return "stopped by a hook" }
 
-// Stop returns an error with which a hook ends the turn: text is all that the person is
-// told, "" is silence. What ran before stays done.
+// Stop returns an error with which a hook ends the turn. The person reads only text; "" is silence.
+// What ran before stays done.
 func Stop(text string) error { return &stopError{text} }
 
-// refusal is a call that a hook does not allow.
+// refusal says that a call is not allowed.
 type refusal struct{ reason string }
 
 func (e *refusal) Error() string { return e.reason }
@@ -63,11 +59,11 @@ func (e *refusal) Error() string { return e.reason }
 // Reason is what the model and the person may read.
 func (e *refusal) Reason() string { return e.reason }
 
-// Refuse returns an error with which [Hooks.Call] makes a call fail, for a reason that the
-// model and the person may read.
+// Refuse returns an error with which [Hooks.Call] fails a call. The model and the person may read
+// the reason.
 func Refuse(format string, args ...any) error { return &refusal{fmt.Sprintf(format, args...)} }
 
-// failed is what a hook wants the person to be told of the failure, or "".
+// failed returns what the hook wants to tell the person about the failure, or "".
 func (h *Hooks) failed(ctx context.Context, t *Turn, failure error) string {
 	if h.Failed == nil {
 		return ""
@@ -75,7 +71,7 @@ func (h *Hooks) failed(ctx context.Context, t *Turn, failure error) string {
 	return h.Failed(ctx, t, failure)
 }
 
-// ended tells the hook. Whatever it does, the turn is over, and the next one at the head of
+// ended calls the hook. Even if that panics, the turn is over and the next one is at the head of
 // its queue.
 func (h *Hooks) ended(ctx context.Context, t *Turn, failure error) {
 	defer func() {

@@ -10,8 +10,8 @@ import (
 	"github.com/planbot-go/planbot/state/inbox"
 )
 
-// metrics are what an operator watches. No label holds what people, models or channels
-// wrote: actions are those that are registered, kinds those of this program.
+// metrics are for operators. No label contains what people, models or channels wrote: actions are
+// the registered ones, and kinds are this program's own.
 type metrics struct {
 	turns, plans, repairs, refusals, actions, replies, approvals, duplicates, feedback, refused *prometheus.CounterVec
 
@@ -20,11 +20,11 @@ type metrics struct {
 	actionTime                    *prometheus.HistogramVec
 }
 
-// waits are the buckets of what people wait for.
+// waits are the histogram buckets for what people wait for.
 var waits = []float64{.05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 300}
 
-// newMetrics registers them, with what stats says of the inbox whenever somebody looks.
-// Where to is nil, nobody looks.
+// newMetrics registers the metrics, including stats of the inbox, which it reads at each
+// collection. If to is nil, nobody collects them.
 func newMetrics(to prometheus.Registerer, stats func() inbox.Stats) (*metrics, error) {
 	if to == nil {
 		to = prometheus.NewRegistry()
@@ -92,7 +92,7 @@ func (m *metrics) plan(p plan.Plan) {
 	}
 }
 
-// noPlan counts the answers of a model of which none could run.
+// noPlan counts a model's answers when none of them could run.
 func (m *metrics) noPlan(err error) {
 	if fault, ok := errors.AsType[*plan.Fault](err); ok {
 		count(m.refusals, string(fault.Kind))

@@ -22,67 +22,66 @@ import (
 	"github.com/planbot-go/planbot/state/inbox"
 )
 
-// A notice is what a bot says without being asked just now. It is a record like any other:
-// it waits for its time outside of its queue, and then sends its messages in order with the
-// turns of its conversation.
+// A notice is what a bot says without being asked just then. It is a record like any other: it
+// waits for its time outside of its queue, and then sends its messages in order with the turns of
+// its conversation.
 
 const (
-	// maxNotice is how many messages one notice may have.
+	// maxNotice limits the messages of one notice.
 	maxNotice = 50
-	// lateAfter is from when on a notice says that it is late.
+	// lateAfter is the delay after which a notice says that it is late.
 	lateAfter = 5 * time.Minute
-	// maxSentNotices is how many notices a conversation remembers.
+	// maxSentNotices is how many sent notices a conversation remembers.
 	maxSentNotices = 20
-	// sameNotice is how long a notice is known by its key.
+	// sameNotice is how long the key of a notice is remembered.
 	sameNotice = 24 * time.Hour
 )
 
-// waitAbout is what the inbox lists of a record that waits.
+// waitAbout is what the inbox lists about a record that waits.
 type waitAbout struct {
-	For   For    `json:"for"`
-	Owner string `json:"owner,omitempty"` // who asked for it
-	Topic string `json:"topic,omitempty"` // of a notice
-	Memo  string `json:"memo,omitempty"`
-	// Reason is why an operator has to look, of a dead letter.
+	For   waitKind `json:"for"`
+	Owner string   `json:"owner,omitempty"` // who asked for it
+	Topic string   `json:"topic,omitempty"` // of a notice
+	Memo  string   `json:"memo,omitempty"`
+	// Reason says why an operator has to look at a dead letter.
 	Reason string `json:"reason,omitempty"`
-	// Conversation is where it goes, of a notice.
+	// Conversation is where a notice goes.
 	Conversation string `json:"conversation,omitempty"`
 }
 
 func (a waitAbout) encode() []byte {
 	raw, err := json.Marshal(a)
 	if err != nil {
-		panic(err) // it holds texts
+		panic(err) // strings always encode
 	}
 	return raw
 }
 
-// readAbout reads what encode wrote; what cannot be read is empty.
+// readAbout reads what encode wrote. It leaves empty what it cannot read.
 func readAbout(raw []byte) (a waitAbout) {
 	_ = json.Unmarshal(raw, &a)
 	return a
 }
 
-// Reason is why an operator has to look at a dead letter.
+// Reason says why an operator has to look at a dead letter.
 func Reason(w inbox.Waiting) string { return readAbout(w.About).Reason }
 
-// Notify keeps the notice, which is sent in order with the turns of its conversation, at
-// least once, by any process, and waits while the channel is away. It returns the record's
-// id; that of the first one for a notice that has been here before by its Key.
+// Notify saves the notice. Any process sends it, at least once, in order with the turns of its
+// conversation, and waits while the channel is unavailable. Notify returns the record's id; for a
+// notice whose Key was used before, that of the first one.
 //
-// Errors, for errors.Is: [actions.ErrUnknownRecipient]; [actions.ErrUnreachable] when the
-// channel has refused what was sent there last; [actions.ErrFull] and
-// [state.ErrUnavailable], after which the same notice may be tried again.
+// Errors, for errors.Is: [actions.ErrUnknownRecipient]; [actions.ErrUnreachable] if the channel
+// refused what was last sent there; [actions.ErrFull] and [state.ErrUnavailable], after which the
+// same notice may be tried again.
 func (e *Engine) Notify(ctx context.Context, n actions.Notice) (id string, err error) {
 	return e.notify(ctx, &post{Notice: n})
 }
 
-// notifier is what the actions of a turn send notices with.
+// notifier sends notices for the actions of a turn.
 type notifier struct{ *Turn }
 
-// Notify is [Engine.Notify] from within a turn, by its person, and to its conversation
-// unless the notice says otherwise. Of a call of an action, a second try sends nothing
-// twice.
+// Notify is [Engine.Notify] from within a turn, by its person, and to its conversation unless the
+// notice says otherwise. If a call of an action runs again, its notices are not sent twice.
 func (t notifier) Notify(ctx context.Context, n actions.Notice) (id string, err error) {
 	p := &post{Notice: n, owner: t.owner(), attempt: actions.AttemptOf(ctx).Key}
 	here := actions.To(t.Activity)
@@ -93,18 +92,18 @@ func (t notifier) Notify(ctx context.Context, n actions.Notice) (id string, err 
 		p.To.Channel, p.To.Bot, p.To.Caller = here.Channel, here.Bot, here.Caller
 	}
 	if p.To.Conversation != "" && t.Conversation != nil && keyOf(p.To) == t.Conversation.Key() {
-		p.known, p.own = *state.Of[Reference](t.Conversation), t.Activity.Conversation.Personal()
+		p.known, p.own = *state.Of[reference](t.Conversation), t.Activity.Conversation.Personal()
 	}
 	return t.engine.notify(ctx, p)
 }
 
-// post is a notice on its way.
+// post is a notice before it is saved.
 type post struct {
 	actions.Notice
 	owner   string // who may withdraw it; "": nobody
-	attempt string // key of the call of an action that sends it; "": none does
-	known   Reference
-	own     bool // it goes to where the owner asked for it, in a conversation with nobody else
+	attempt string // key of the action call that sends it; "": none
+	known   reference
+	own     bool // it goes to the personal conversation in which the owner asked for it
 }
 
 func (e *Engine) notify(ctx context.Context, p *post) (string, error) {
@@ -135,14 +134,14 @@ func (e *Engine) address(ctx context.Context, p *post) error {
 			return actions.ErrUnknownRecipient
 		}
 	}
-	if p.known == (Reference{}) {
+	if p.known == (reference{}) {
 		docs, err := e.cfg.Store.Load(ctx, keyOf(p.To))
 		if err != nil {
 			return err
 		}
-		p.known = *state.Of[Reference](docs[0])
+		p.known = *state.Of[reference](docs[0])
 	}
-	if p.known == (Reference{}) {
+	if p.known == (reference{}) {
 		return actions.ErrUnknownRecipient
 	}
 	if why := p.known.usable(e.cfg.Channel); why != "" {
@@ -151,7 +150,8 @@ func (e *Engine) address(ctx context.Context, p *post) error {
 	return nil
 }
 
-// keep puts the notice into the inbox: in its queue, or where it waits for its time.
+// keep puts the notice into the inbox: into its queue or, if it is for later, among the records
+// that wait.
 func (e *Engine) keep(ctx context.Context, p *post) (string, error) {
 	a := p.known.in(p.To)
 	raw, err := a.Encode()
@@ -164,7 +164,7 @@ func (e *Engine) keep(ctx context.Context, p *post) (string, error) {
 		return "", err
 	}
 	entry, key := inbox.Entry{Queue: queueOf(a)}, p.key(messages)
-	t.rec.Notice = &Pending{Messages: messages, Known: p.known, Keyed: key != ""}
+	t.rec.Notice = &pendingNotice{Messages: messages, Known: p.known, Keyed: key != ""}
 	t.rec.Trace = traceparent(ctx)
 	if key != "" {
 		t.rec.ID = noticeID(entry.Queue, key)
@@ -175,7 +175,7 @@ func (e *Engine) keep(ctx context.Context, p *post) (string, error) {
 		t.rec.Wait = &Wait{For: forTime, Until: p.At, Then: planning}
 		about := waitAbout{For: forTime, Owner: p.owner, Topic: p.Topic, Memo: p.Memo, Conversation: p.To.Conversation}
 		entry.Wait = &inbox.Wait{Until: p.At, About: about.encode()}
-		if p.owner != "" { // a notice that /forget would not find is not kept
+		if p.owner != "" { // /forget has to find every notice
 			owner := *a
 			owner.From.ID = p.owner
 			there := place{p.To.Conversation, p.own}
@@ -193,7 +193,7 @@ func (e *Engine) keep(ctx context.Context, p *post) (string, error) {
 	return id, err
 }
 
-// key tells the notice from others to the same conversation; "": nothing does.
+// key distinguishes the notice from others to the same conversation; "": it has no key.
 func (p *post) key(messages []jsontext.Value) string {
 	if p.Key != "" || p.attempt == "" {
 		return p.Key
@@ -206,7 +206,7 @@ func (p *post) key(messages []jsontext.Value) string {
 	return "call\n" + p.attempt + "\n" + string(said.Sum(nil))
 }
 
-// noticeID is the id of the record of a notice with a key.
+// noticeID is the record id of a notice with a key.
 func noticeID(queue inbox.Queue, key string) string {
 	sum := sha256.Sum256([]byte(queue.String() + "\n" + key))
 	return strings.ToLower(base32.StdEncoding.EncodeToString(sum[:])[:12])
@@ -218,7 +218,7 @@ func keyOf(to actions.Recipient) state.Key {
 	return state.ConversationKey(ownChannel(to.Channel, to.Caller), to.Bot, there.BaseID())
 }
 
-// compose makes the messages of a notice to the conversation that a is of.
+// compose makes the messages of a notice to the conversation of a.
 func compose(n *actions.Notice, a *activity.Activity) ([]jsontext.Value, error) {
 	var list []*activity.Activity
 	for _, part := range split(n.Text) {
@@ -246,7 +246,7 @@ func compose(n *actions.Notice, a *activity.Activity) ([]jsontext.Value, error) 
 	return messages, nil
 }
 
-// into is a copy of m that goes into the conversation of a.
+// into returns a copy of m that goes to the conversation of a.
 func into(a, m *activity.Activity) *activity.Activity {
 	there, out := activity.To(a.Reference(), m.Type), *m
 	out.ChannelID, out.ServiceURL, out.Conversation = there.ChannelID, there.ServiceURL, there.Conversation
@@ -254,17 +254,17 @@ func into(a, m *activity.Activity) *activity.Activity {
 	return &out
 }
 
-// sentNotices are the last notices with a key that went to a conversation, by their
-// records. They are part of its state.
+// sentNotices are the records of the last notices with a key that went to a conversation. They are
+// part of its state.
 type sentNotices struct {
 	Turns []string `json:"turns,omitempty"`
 }
 
-// sendNotice is the handler of a notice: it sends what the notice is there for, to the
-// conversation as that is known now.
+// sendNotice is the handler of a notice: it sends the messages to the conversation's current
+// address.
 func sendNotice(ctx context.Context, t *Turn) error {
-	known := *state.Of[Reference](t.Conversation)
-	if known == (Reference{}) {
+	known := *state.Of[reference](t.Conversation)
+	if known == (reference{}) {
 		known = t.rec.Notice.Known
 	}
 	if why := known.usable(t.engine.cfg.Channel); why != "" {
@@ -297,7 +297,7 @@ func sendNotice(ctx context.Context, t *Turn) error {
 	return t.Send(ctx, list...)
 }
 
-// Notices are what the person of the turn has waiting, see [actions.Notifier].
+// Notices lists the person's notices on the topic that wait, see [actions.Notifier].
 func (t notifier) Notices(ctx context.Context, topic string) ([]actions.Pending, error) {
 	var all []actions.Pending
 	seen := map[string]bool{}
@@ -329,7 +329,7 @@ func (t notifier) Notices(ctx context.Context, topic string) ([]actions.Pending,
 	return all, err
 }
 
-// Withdraw drops a notice of the person that waits, see [actions.Notifier].
+// Withdraw drops a waiting notice of the person, see [actions.Notifier].
 func (t notifier) Withdraw(ctx context.Context, p actions.Pending) (bool, error) {
 	queue := t.queueAt(p.Conversation)
 	w, err := t.engine.inbox.Find(ctx, queue, p.ID)
@@ -342,7 +342,7 @@ func (t notifier) Withdraw(ctx context.Context, p actions.Pending) (bool, error)
 	return t.engine.inbox.Drop(ctx, queue, p.ID)
 }
 
-// drop drops the records that wait in the queue and are meant.
+// drop drops the records that wait in the queue and match.
 func (e *Engine) drop(ctx context.Context, queue inbox.Queue, meant func(waitAbout) bool) error {
 	waiting, err := e.inbox.Waiting(ctx, queue)
 	for _, w := range waiting {

@@ -26,8 +26,8 @@ var errNoCommands = errors.New("the planner made an empty plan")
 // nothingToTell is said when a plan has nothing but empty results to say.
 const nothingToTell = "Done."
 
-// makePlan is the phase Planning: it asks the planner for the next plan. One that goes
-// over a limit is not begun.
+// makePlan is the phase Planning: it asks the planner for the next plan. A plan that exceeds a
+// limit does not start.
 func (x *execution) makePlan(ctx context.Context) error {
 	err := x.nextPlan(ctx)
 	if err == nil {
@@ -58,20 +58,23 @@ func (x *execution) nextPlan(ctx context.Context) error {
 		return fmt.Errorf("plan: %w", errNoCommands)
 	case run.Steps+p.Calls() > e.cfg.MaxSteps:
 		return &LimitError{Limit: limitSteps}
-	case x.Usage.Messages+p.Says() > x.Budget.Messages: // a planner of its own, or a hook
+	case x.Usage.Messages+p.Says() > x.Budget.Messages: // a custom planner or a hook ignored the budget
 		return &LimitError{Limit: limitSays}
 	}
 	run.Progress = p.Start(nil)
 	x.Rounds = append(x.Rounds, actions.Round{Preface: p.Preface})
-	if x.outside {
-		return nil // what was done is not to be done again
+	if x.progressed {
+		return nil // that is not saved: a rerun has to begin before it
+	}
+	if err := x.gather(); err != nil {
+		return err
 	}
 	x.rec.Phase = running
-	x.base, err = x.encode()
-	return err
+	x.base = x.rec.atPlan()
+	return nil
 }
 
-// askPlanner lets the planner make a plan, within the hook around it.
+// askPlanner has the planner make a plan, inside the hook Plan.
 func (x *execution) askPlanner(ctx context.Context) (p plan.Plan, err error) {
 	ctx, s := step(ctx, "plan", attribute.String("gen_ai.operation.name", "plan"))
 	defer func() { s.end(err) }()
@@ -87,10 +90,9 @@ func (x *execution) askPlanner(ctx context.Context) (p plan.Plan, err error) {
 	return p, err
 }
 
-// runCommands is the phase Running: it runs the commands that are left, in order, until
-// the record has to be saved or the plan ends. The model has to see what happened when an
-// action failed, when it asked for it, or when the last command put out something that
-// nothing came after.
+// runCommands is the phase Running: it runs the remaining commands in order, until the record has
+// to be saved or the plan ends. The model plans again if an action failed, if the plan asked for
+// it, or if the last command had output and nothing came after it.
 func (x *execution) runCommands(ctx context.Context) error {
 	p := x.rec.Run.Progress
 	lastDo := p.Plan.LastDo()
@@ -114,7 +116,7 @@ func (x *execution) runCommands(ctx context.Context) error {
 	case owes || p.Plan.Observe || x.lastOutcome().Text != "":
 		return x.planAgain()
 	}
-	if len(x.rec.Sent) == 0 && !x.hushed { // nobody is left without an answer
+	if len(x.rec.Sent) == 0 && !x.hushed { // always give an answer
 		return x.sayLast(ctx)
 	}
 	x.remember()
@@ -122,7 +124,7 @@ func (x *execution) runCommands(ctx context.Context) error {
 	return nil
 }
 
-// planAgain goes back to planning, with what was done until now.
+// planAgain goes back to planning with what was done so far.
 func (x *execution) planAgain() error {
 	if x.rec.Run.Steps >= x.engine.cfg.MaxSteps {
 		return &LimitError{Limit: limitSteps}
@@ -135,17 +137,16 @@ func (x *execution) planAgain() error {
 func (x *execution) say(ctx context.Context) error {
 	c, err := x.nextText(ctx)
 	if err != nil || c.Response == "" {
-		return err // or its variables are results with nothing to tell
+		return err // withheld, blanked by a hook, or its variables are empty
 	}
 	x.rec.Run.Executed = append(x.rec.Run.Executed, c)
 	x.note(actions.Outcome{Action: plan.Say, Text: c.Response})
 	return x.put(ctx, c.Response)
 }
 
-// sayLast sends the SAYs that end a plan. The turn's place in the history is written with
-// them, so that one save keeps all of the turn. Where all that was to be said are results
-// with nothing to tell, it is said that they are done: no plan comes this far when
-// anything failed.
+// sayLast sends the SAYs that end a plan. It adds the turn to the history first, so that one save
+// stores all of the turn. If all SAYs are empty results, it says that they are done: no plan gets
+// this far if anything failed.
 func (x *execution) sayLast(ctx context.Context) error {
 	var texts []string
 	for !x.rec.Run.Progress.Done() {
@@ -165,7 +166,7 @@ func (x *execution) sayLast(ctx context.Context) error {
 	return x.conclude(ctx, texts...)
 }
 
-// conclude ends the plan with the texts.
+// conclude ends the plan and sends the texts.
 func (x *execution) conclude(ctx context.Context, texts ...string) error {
 	x.remember()
 	x.rec.Run, x.rec.Phase = nil, done
@@ -175,8 +176,8 @@ func (x *execution) conclude(ctx context.Context, texts ...string) error {
 	return x.put(ctx, texts...)
 }
 
-// nextText takes the next command, a SAY, as it is to be said: with "" when there is
-// nothing to say.
+// nextText takes the next command, a SAY, and returns it ready to be sent. Its Response is "" if
+// there is nothing to say.
 func (x *execution) nextText(ctx context.Context) (plan.Command, error) {
 	p := x.rec.Run.Progress
 	if p.Withheld(p.Next) {
@@ -215,8 +216,8 @@ func (x *execution) beforeSay(ctx context.Context, text string) (string, error) 
 	return text, nil
 }
 
-// withhold notes that the last plan left something untold, so that the model is asked for
-// it. It is false when that was done in this turn before.
+// withhold notes that the last plan left something untold, so that the model is asked to tell it.
+// It returns false if this turn has done that before.
 func (x *execution) withhold() bool {
 	if slices.ContainsFunc(x.Rounds, func(o actions.Round) bool { return o.Withheld }) {
 		return false
@@ -225,8 +226,8 @@ func (x *execution) withhold() bool {
 	return true
 }
 
-// tellUnchanged says in the actions' own words what found nothing to act on, and what was
-// done beside it.
+// tellUnchanged says in the actions' own words what found nothing to act on, and what else was
+// done.
 func (x *execution) tellUnchanged(ctx context.Context) error {
 	x.Rounds[len(x.Rounds)-1].Withheld = true
 	text, err := x.beforeSay(ctx, x.untold())
@@ -235,15 +236,15 @@ func (x *execution) tellUnchanged(ctx context.Context) error {
 	}
 	x.rec.Run.Executed = append(x.rec.Run.Executed, plan.Command{Kind: plan.Say, Response: text})
 	if strings.TrimSpace(text) == "" {
-		return x.conclude(ctx) // as a hook wants it
+		return x.conclude(ctx) // a hook blanked it
 	}
 	x.remember()
 	x.rec.Run = nil
 	return x.putAll([]string{text}, x.messages(text))
 }
 
-// untold is what the commands of the turn's last plans have said that found nothing to act
-// on, and what those plans have done, when the model was to tell it and did not.
+// untold is what the model should have told the person and did not: which commands of the turn's
+// last plans found nothing to act on, in the actions' words, and what those plans did.
 func (x *execution) untold() string {
 	if len(x.Rounds) == 0 || !x.Rounds[len(x.Rounds)-1].Withheld {
 		return ""
@@ -266,13 +267,13 @@ func (x *execution) untold() string {
 	return text
 }
 
-// note adds to what the planner gets to see.
+// note adds an outcome for the planner to see.
 func (x *execution) note(o actions.Outcome) {
 	round := &x.Rounds[len(x.Rounds)-1]
 	round.Outcomes = append(round.Outcomes, o)
 }
 
-// lastOutcome is the newest of this plan.
+// lastOutcome is the newest outcome of this plan.
 func (x *execution) lastOutcome() actions.Outcome {
 	outcomes := x.Rounds[len(x.Rounds)-1].Outcomes
 	if len(outcomes) == 0 {
@@ -286,28 +287,27 @@ func (x *execution) lastOutcome() actions.Outcome {
 type execution struct {
 	*Turn
 
-	calls   []call // announced, and to be made next
-	begun   int    // how many of the next commands a process began that is gone
-	granted bool   // a person approved the call at work
-	hushed  bool   // a hook took back what was to be said
+	calls   []call // announced, to be made next
+	begun   int    // how many of the next commands a dead process had started
+	granted bool   // a person approved the current call
+	hushed  bool   // a hook blanked what was to be said
 }
 
-// call is one call of an action, with its variables filled in and its entities checked,
-// and then with what came of it.
+// call is one call of an action. Its variables are filled in and its entities checked; then its
+// result is added.
 type call struct {
 	command plan.Command
 	action  *actions.Action
 	result  actions.Result
 	granted bool  // a person approved it, now or for good
 	err     error // what went wrong before or in the action
-	stop    error // what a hook ends the turn with
+	stop    error // the error with which a hook ends the turn
 	took    time.Duration
 }
 
-// do runs the next DO, or as many of the next ones as may run at the same time. Whatever
-// goes wrong in an action is a failed outcome, which the model sees in words that are safe
-// to repeat; only the end of the turn's time, and what the hooks of the bot say, is an
-// error.
+// do runs the next DO, or as many of the next ones as may run in parallel. Anything that goes wrong
+// in an action becomes a failed outcome, which the model sees in words that are safe to repeat.
+// Only the turn timeout and the bot's hooks produce an error.
 func (x *execution) do(ctx context.Context) error {
 	calls := x.calls
 	if calls == nil {
@@ -337,9 +337,9 @@ func (x *execution) do(ctx context.Context) error {
 	return err
 }
 
-// announce has the loop save that the calls are about to be made, if any of them does
-// something outside of state: then whoever goes on knows that it may be done. What was
-// done outside of state before is saved in the same step.
+// announce makes the loop save that the calls are about to be made, if any of them does something
+// outside of state. Then the next process knows that they may have run. The same save covers what
+// was done outside of state before.
 func (x *execution) announce(calls []call) bool {
 	outside := slices.ContainsFunc(calls, func(c call) bool { return c.err == nil && !c.action.StateOnly })
 	if !outside && !x.outside {
@@ -352,9 +352,9 @@ func (x *execution) announce(calls []call) bool {
 	return true
 }
 
-// prepare checks the next calls, as many as may be made at the same time: at least one,
-// and one alone when it is wrong, or was or has to be approved, since what a person
-// granted is for that call and for no other.
+// prepare checks the next calls, as many as may run in parallel but at least one. A call comes
+// alone if it is wrong, or if it was or has to be approved: an approval is for that call and no
+// other.
 func (x *execution) prepare(ctx context.Context) ([]call, actions.Approval, error) {
 	p := x.rec.Run.Progress
 	x.granted = false
@@ -374,7 +374,7 @@ func (x *execution) prepare(ctx context.Context) ([]call, actions.Approval, erro
 		}
 		alone := c.err != nil || approval.Required || c.granted
 		if alone && i > 0 {
-			break // it is the first, next time
+			break // it comes first next time
 		}
 		calls = append(calls, c)
 		if alone {
@@ -385,7 +385,7 @@ func (x *execution) prepare(ctx context.Context) ([]call, actions.Approval, erro
 	return calls, actions.Approval{}, nil
 }
 
-// parallel reports whether the DO may run beside others of its plan.
+// parallel reports whether the DO may run in parallel with others of its plan.
 func (x *execution) parallel(c plan.Command) bool {
 	action, ok := x.engine.cfg.Actions.Lookup(c.Action)
 	return ok && action.Parallel
@@ -408,13 +408,13 @@ func (x *execution) check(index int) call {
 	return call{command: c, action: action, err: err}
 }
 
-// overstay is how long a call may go on after the turn's time, or twice that time where
-// that is less, before the turn ends without it.
+// overstay is how long a call may run past the turn timeout before the turn ends without it, but at
+// most as long as the timeout itself.
 const overstay = 10 * time.Second
 
-// invoke makes the calls, at the same time when there are several, and reports whether
-// they ended. Else they and what actions get of the turn are not touched any more: they
-// belong to the calls for as long as those go on. Nobody can stop them.
+// invoke makes the calls, in parallel if there are several, and reports whether they ended. If they
+// did not, nobody can stop them: leave them and the actions' part of the turn alone, because the
+// calls own both for as long as they run.
 func (x *execution) invoke(ctx context.Context, calls []call) bool {
 	ended := make(chan struct{})
 	x.engine.workers.work.Go(func() {
@@ -434,7 +434,7 @@ func (x *execution) invoke(ctx context.Context, calls []call) bool {
 	}
 }
 
-// make makes the i-th of the next calls, within the hook around it.
+// make makes the i-th of the next calls, inside the hook Call.
 func (x *execution) make(ctx context.Context, c *call, i int) {
 	if c.err != nil {
 		return
@@ -454,7 +454,7 @@ func (x *execution) make(ctx context.Context, c *call, i int) {
 	s.end(c.err)
 }
 
-// makeWithin makes a call within the hook.
+// makeWithin makes a call inside the hook.
 func (x *execution) makeWithin(ctx context.Context, c *call) {
 	var ran error
 	next := func(ctx context.Context, wanted actions.Call) (result actions.Result, err error) {
@@ -478,13 +478,13 @@ func (x *execution) makeWithin(ctx context.Context, c *call) {
 		c.result = result
 	case refused || errors.Is(err, ran):
 		c.err = err
-	default: // the hook's own; what the action did before is done
+	default: // the hook's own error; what the action did stays done
 		c.result, c.stop = result, fmt.Errorf("hook Call: %w", err)
 	}
 }
 
-// allowChanged asks the policy about a call whose entities a hook changed: nobody approved
-// that one.
+// allowChanged asks the policy about a call whose entities a hook changed, because nobody approved
+// those.
 func (x *execution) allowChanged(ctx context.Context, c *call, entities map[string]any) error {
 	changed := x.describe(c)
 	changed.Entities = entities
@@ -500,10 +500,10 @@ func (x *execution) allowChanged(ctx context.Context, c *call, entities map[stri
 	return nil
 }
 
-// gate is asked before each call that an action makes, such as a plan that is an action.
-// Nobody can be asked for an approval there, but what was approved as a whole was approved
-// with these calls on the card. What a call is bound to beside its entities was not on it,
-// so a call that has such a thing is approved by itself only.
+// gate checks each call that an action makes, such as an action that is a plan. Nobody can be asked
+// for an approval at that point, but approving the outer call approved these calls too: its card
+// showed them. The card did not show what a call is bound to besides its entities, so a call with a
+// Bind has to be approved by itself.
 func (x *execution) gate(ctx context.Context, c actions.Call) error {
 	approval, err := x.engine.cfg.Policy(ctx, x.Turn.Turn, c)
 	switch {
@@ -514,26 +514,26 @@ func (x *execution) gate(ctx context.Context, c actions.Call) error {
 	case approval.Required && (!x.granted || approval.Bind != ""):
 		return Refuse("%s needs the approval of a person, who cannot be asked within a plan", c.Action.Name)
 	}
-	if hook := x.engine.cfg.Hooks.Call; hook != nil { // which sees the call, and cannot change it
+	if hook := x.engine.cfg.Hooks.Call; hook != nil { // it sees the call, and cannot change it
 		_, err = hook(ctx, x.Turn, c, func(context.Context, actions.Call) (actions.Result, error) { return actions.Done, nil })
 	}
 	return err
 }
 
-// describe is the call as hooks and policies see it.
+// describe returns the call as hooks and policies see it.
 func (x *execution) describe(c *call) actions.Call {
 	return actions.Call{Action: c.action, Entities: maps.Clone(c.command.Entities), Salvaged: x.rec.Run.Progress.Plan.Salvaged}
 }
 
-// abandon ends the turn while its calls still go on. What they do is not known and what
-// they change in state is not saved, so an operator has to look at it.
+// abandon ends the turn while its calls still run. Nobody knows what they do, and their state
+// changes are not saved, so an operator has to look at it.
 func (x *execution) abandon(calls []call) error {
 	var list []string
 	for i := range calls {
 		list = append(list, calls[i].command.Action)
 	}
 	if err := cmp.Or(x.lease.Err(), x.held.Err()); err != nil && !x.engine.cfg.Store.Embedded() {
-		return err // who goes on knows from the record that they have begun
+		return err // the record tells the next process that they have started
 	}
 	x.uncertain = append(x.uncertain, list...)
 	return &deadLetter{
@@ -542,7 +542,7 @@ func (x *execution) abandon(calls []call) error {
 	}
 }
 
-// settle records what came of the calls, in their order, and says how the plan goes on.
+// settle records what came of the calls, in their order, and decides how the plan continues.
 func (x *execution) settle(ctx context.Context, calls []call) error {
 	p := x.rec.Run.Progress
 	again := false
@@ -560,7 +560,7 @@ func (x *execution) settle(ctx context.Context, calls []call) error {
 		x.finishCall(ctx, c)
 		if c.result.Failed() {
 			again = true
-			if len(calls) == 1 { // those that run together change no state
+			if len(calls) == 1 { // parallel calls change no state
 				x.rollback()
 			}
 		}
@@ -588,7 +588,7 @@ func (x *execution) settle(ctx context.Context, calls []call) error {
 	return err
 }
 
-// finishCall turns whatever went wrong in a call into a result.
+// finishCall turns any error of a call into a result.
 func (x *execution) finishCall(ctx context.Context, c *call) {
 	for _, scope := range x.scopes {
 		if err := scope.Err(); err != nil && c.err == nil {
@@ -607,7 +607,7 @@ func (x *execution) finishCall(ctx context.Context, c *call) {
 	x.engine.meter.action(c, okOrFailed(c.result.Failed()))
 }
 
-// record keeps what happened for the model, the history and the person.
+// record stores what happened, for the model, the history and the person.
 func (x *execution) record(c *call) {
 	outcome := actions.Outcome{
 		Action: c.command.Action, Entities: c.command.Entities, CallID: c.command.CallID,
@@ -631,18 +631,18 @@ func (x *execution) record(c *call) {
 }
 
 const (
-	// maxResult is how many bytes of a result the model is shown: a page of a skill's
-	// resource with what is said about it.
+	// maxResult is how many bytes of a result the model sees: a page of a skill's resource and the
+	// text around it.
 	maxResult = 66 << 10
-	// maxExecuted is how many of them are kept for the history, which shortens them further.
+	// maxExecuted is how many bytes of a result go to the history, which shortens them further.
 	maxExecuted = 2 << 10
-	// maxResults is how many bytes the results of one turn may have together: they are
-	// saved with each step. Beyond it the oldest long ones are cut to maxOld.
+	// maxResults limits the bytes of all results of a turn, because each save writes them. Beyond
+	// it, the oldest long ones are cut to maxOld.
 	maxResults = 320 << 10
 	maxOld     = 1 << 10
 )
 
-// shorten cuts old results, so that a turn with many long ones still comes to its end.
+// shorten cuts old results, so that a turn with many long ones can still complete.
 func (x *execution) shorten() {
 	total := 0
 	for _, o := range x.Outcomes() {
@@ -661,7 +661,7 @@ func (x *execution) shorten() {
 	}
 }
 
-// cut shortens a text, and marks where it did.
+// cut shortens a text and marks the cut.
 func cut(text string, most int) string {
 	if len(text) <= most {
 		return text
@@ -669,8 +669,7 @@ func cut(text string, most int) string {
 	return strings.ToValidUTF8(text[:most], "") + " […]"
 }
 
-// leaveOut answers the calls of the model that come after one that failed: each of them
-// waits for an answer.
+// leaveOut answers the model's calls that come after a failed one: each of them needs an answer.
 func (x *execution) leaveOut() {
 	p := x.rec.Run.Progress
 	for i := p.Next; i < len(p.Plan.Commands); i++ {
@@ -686,8 +685,8 @@ func (x *execution) leaveOut() {
 	}
 }
 
-// saveLate saves what was done by calls that ended although the turn was cancelled at the
-// end of its process: whoever goes on does not do it again.
+// saveLate saves calls that completed although shutdown had cancelled the turn, so that the next
+// process does not repeat them.
 func (x *execution) saveLate(ctx context.Context) {
 	if x.engine.workers.ctx.Err() == nil || len(x.uncertain) > 0 || !x.outside {
 		return
@@ -699,8 +698,8 @@ func (x *execution) saveLate(ctx context.Context) {
 	}
 }
 
-// circles ends a turn in which the model makes the same call again and again. The call
-// that reaches the limit has still run.
+// circles ends a turn in which the model keeps making the same call. The call that reaches the
+// limit has still run.
 func (x *execution) circles(calls []call) error {
 	limit := x.engine.cfg.MaxSameCalls
 	if limit == 0 {
@@ -719,10 +718,10 @@ func (x *execution) circles(calls []call) error {
 	return nil
 }
 
-// hashOf identifies JSON values: the same ones, the same hash.
+// hashOf identifies JSON values: equal values have equal hashes.
 func hashOf(values ...any) string {
 	hash := sha256.New()
-	if err := json.NewEncoder(hash).Encode(values); err != nil { // keys are sorted
+	if err := json.NewEncoder(hash).Encode(values); err != nil { // Encode sorts keys
 		return err.Error() // they came from JSON; no hash equals this
 	}
 	return hex.EncodeToString(hash.Sum(nil))

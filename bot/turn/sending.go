@@ -17,22 +17,20 @@ import (
 	"github.com/planbot-go/planbot/connector"
 )
 
-// outbox sends what a turn has to say, message by message: the phase Sending. The record is
-// saved before each of them. From then on the turn's own time does not matter any more:
-// what it has done is to be told.
+// outbox sends a turn's messages one by one: the phase Sending. It saves the record before each of
+// them. From then on the turn timeout no longer applies: the person has to learn what the turn did.
 type outbox struct{ *Turn }
 
 const (
-	// maxUnanswered is how often a message is sent to a channel that takes it and never
-	// answers. Then it counts as sent.
+	// maxUnanswered is how often a message is sent to a channel that accepts it and never answers.
+	// After that it counts as sent.
 	maxUnanswered = 2
-	// sendWithin bounds one message, with the connector's own tries.
+	// sendWithin limits one message, including the connector's own retries.
 	sendWithin = 3 * time.Minute
-	// probeWithin bounds a look at whether the channel answers.
+	// probeWithin limits one check whether the channel answers.
 	probeWithin = 15 * time.Second
-	// A channel that is away is tried again after a tenth of the time that it has been
-	// away for the message, within these bounds or when it asks for it, and no longer than
-	// an hour.
+	// A message that the channel does not accept is retried after a tenth of the time it has waited
+	// so far, within these bounds or when the channel asks for it, and for at most an hour.
 	leastDelay, mostDelay = 2 * time.Second, time.Minute
 	sendFor               = time.Hour
 )
@@ -65,7 +63,7 @@ func (o *outbox) send(ctx context.Context) error {
 	return nil
 }
 
-// empty sends what is in the outbox, in order. The record was saved with it.
+// empty sends the outbox in order. The record was saved with it.
 func (o *outbox) empty(ctx context.Context) error {
 	for saved := true; len(o.rec.Outbox) > 0; saved = false {
 		if !saved && !o.repliesInResponse() {
@@ -74,7 +72,10 @@ func (o *outbox) empty(ctx context.Context) error {
 			}
 		}
 		first := &o.rec.Outbox[0]
-		m, err := activity.Decode(first.Activity)
+		m, err := first.decoded, error(nil)
+		if m == nil {
+			m, err = activity.Decode(first.Activity)
+		}
 		if err != nil {
 			return &deadLetter{reason: "its messages cannot be read", err: err}
 		}
@@ -85,7 +86,7 @@ func (o *outbox) empty(ctx context.Context) error {
 		switch {
 		case err == nil:
 		case first.Unanswered >= maxUnanswered && neverAnswered(err):
-			// It may have arrived twice, and a third one would not tell.
+			// It may have arrived twice already, and a third attempt would tell no more.
 			zerolog.Ctx(ctx).Warn().Msg("nobody answered a message that was sent twice, it may have arrived")
 			count(o.engine.meter.replies, "unsure")
 			o.rec.Sent = append(o.rec.Sent, "")
@@ -98,15 +99,15 @@ func (o *outbox) empty(ctx context.Context) error {
 	return nil
 }
 
-// neverAnswered reports whether the last attempt was written whole and got no answer. A
-// refusal of a later try within the same attempt is an answer.
+// neverAnswered reports whether the last attempt was written whole and got no answer. If a later
+// try within that attempt was refused, that is an answer.
 func neverAnswered(err error) bool {
 	var refused *connector.Error
 	return errors.Is(err, connector.ErrNoAnswer) && !errors.As(err, &refused)
 }
 
-// undelivered says what becomes of a message that was not delivered: when the channel is
-// away, the turn waits for it and goes on later, with nothing out of order.
+// undelivered decides about a message that was not delivered. If the channel is unavailable, the
+// turn waits for it and continues later, with nothing out of order.
 func (o *outbox) undelivered(ctx context.Context, err error) error {
 	if !o.comesBack(err) {
 		count(o.engine.meter.replies, "failed")
@@ -120,9 +121,9 @@ func (o *outbox) undelivered(ctx context.Context, err error) error {
 	return o.later(ctx, err)
 }
 
-// probe sends what nobody minds twice, to a channel that gave no answer to a message: as
-// long as it gives none at all, the message waits. It says whether that is so. What was
-// held back before it left says nothing about the channel.
+// probe sends a typing indicator, which is harmless if it arrives twice, to a channel that did not
+// answer a message. It returns an error as long as the channel gives no answer at all, and the
+// message waits. An indicator that the connector did not send says nothing about the channel.
 func (o *outbox) probe(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, probeWithin)
 	defer cancel()
@@ -135,8 +136,7 @@ func (o *outbox) probe(ctx context.Context) error {
 	return err
 }
 
-// later has the turn wait for the channel at its place in the queue, and gives up in the
-// end.
+// later makes the turn wait for the channel at its place in the queue. It gives up after sendFor.
 func (o *outbox) later(ctx context.Context, err error) error {
 	first := &o.rec.Outbox[0]
 	if first.Away.IsZero() {
@@ -144,7 +144,7 @@ func (o *outbox) later(ctx context.Context, err error) error {
 	}
 	waited := time.Since(first.Away)
 	if waited > sendFor {
-		first.Away = time.Time{} // when an operator has it tried again, it has that time anew
+		first.Away = time.Time{} // an operator's retry gets the whole time again
 		if err := o.save(ctx); err != nil {
 			return err
 		}
@@ -153,7 +153,7 @@ func (o *outbox) later(ctx context.Context, err error) error {
 	}
 	var refused *connector.Error
 	after := max(min(max(waited/10, leastDelay), mostDelay), 0)
-	if errors.As(err, &refused) { // the channel says how long it wants to be left alone
+	if errors.As(err, &refused) { // the channel's Retry-After
 		after = max(after, min(refused.RetryAfter, sendFor))
 	}
 	asked := o.rec.Wait
@@ -168,9 +168,9 @@ func (o *outbox) later(ctx context.Context, err error) error {
 	return &laterError{after: after, err: err}
 }
 
-// comesBack reports whether the channel may take later what it did not take now. A notice
-// is not asked for again by anybody, so it comes back after every refusal but one of its
-// very text or of all that the bot says there.
+// comesBack reports whether the channel may accept later what it refused now. Nobody asks for a
+// notice again, so it is retried after every refusal, except a refusal of its very text or of
+// everything the bot says there.
 func (o *outbox) comesBack(err error) bool {
 	var refused *connector.Error
 	switch {
@@ -185,11 +185,10 @@ func (o *outbox) comesBack(err error) bool {
 		return refused.Status == http.StatusPreconditionFailed || refused.Status == http.StatusTooManyRequests ||
 			refused.Status == http.StatusBadGateway || refused.Status == http.StatusServiceUnavailable || refused.Status == http.StatusGatewayTimeout
 	}
-	return true // nobody answered, or there is no token: a secret that ran out is renewed, too
+	return true // no answer, or no token: an expired secret gets renewed, too
 }
 
-// deliver sends one message. It may take longer than the turn, but not go on when the
-// queue is another's.
+// deliver sends one message. It may take longer than the turn, but stops when the lease is lost.
 func (o *outbox) deliver(ctx context.Context, a *activity.Activity) error {
 	o.typing.hold()
 	defer o.typing.release()
@@ -224,9 +223,9 @@ func (o *outbox) deliver(ctx context.Context, a *activity.Activity) error {
 	return nil
 }
 
-// transmit answers the turn's activity, or speaks into its conversation when there is
-// nothing to answer. A typing indicator that there is no room for is left out, as it would
-// come too late to be true.
+// transmit replies to the turn's activity, or speaks into its conversation if there is nothing to
+// reply to. It drops a typing indicator that there is no room for: later it would no longer be
+// true.
 func (o *outbox) transmit(ctx context.Context, a *activity.Activity) (id string, err error) {
 	to := o.Activity.Reference()
 	if a.ReplyToID == "" {
@@ -244,7 +243,7 @@ func (o *outbox) transmit(ctx context.Context, a *activity.Activity) (id string,
 // reply puts a message into the HTTP response.
 func (o *outbox) reply(a *activity.Activity) error {
 	out := a.Fit()
-	out.ServiceURL, out.CallerID = "", "" // the caller knows
+	out.ServiceURL, out.CallerID = "", "" // the caller knows them
 	raw, err := out.EncodeToSend()
 	if err != nil {
 		return &sendError{fmt.Errorf("send reply: %w: %w", connector.ErrBadCall, err)}
@@ -254,13 +253,13 @@ func (o *outbox) reply(a *activity.Activity) error {
 	return nil
 }
 
-// maxPart is how many UTF-16 code units of text one message carries: well below the limits
-// of the channels (Teams: 100 KB of UTF-16 for all of a message).
+// maxPart is how many UTF-16 code units of text one message has at most: well below the limits of
+// the channels (Teams: 100 KB of UTF-16 for a whole message).
 const maxPart = 16_000
 
-// split cuts a text into parts of at most maxPart UTF-16 code units. Joined again the
-// parts are the text. It cuts after a paragraph where it can, else after a line, a word or
-// a character, and before a code block rather than in it.
+// split cuts a text into parts of at most maxPart UTF-16 code units. Joined, the parts are the
+// text. It cuts after a paragraph if it can, else after a line, a word or a character, and before a
+// code block rather than inside it.
 func split(text string) []string {
 	var parts []string
 	for {
@@ -291,8 +290,8 @@ func prefix(text string, units int) int {
 	return len(text)
 }
 
-// cutAt returns where to cut a text that is too long. A border in the first half would
-// make the part needlessly short.
+// cutAt returns where to cut a text that is too long. It ignores borders in the first half, which
+// would make the part needlessly short.
 func cutAt(text string) int {
 	half := len(text) / 2
 	if fence := openFence(text); fence > 0 {
@@ -307,7 +306,7 @@ func cutAt(text string) int {
 	return len(text)
 }
 
-// openFence returns where the code block begins that the text ends in, or -1.
+// openFence returns where an unclosed code block at the end of the text begins, or -1.
 func openFence(text string) int {
 	open, at := -1, 0
 	for line := range strings.Lines(text) {

@@ -24,15 +24,15 @@ import (
 	"github.com/planbot-go/planbot/state/inbox"
 )
 
-// This file holds what a turn keeps: its state, where its conversation is, and the
+// This file is about what a turn stores: its state, how to reach its conversation, and the
 // conversations a person is in, for /forget.
 
-// maxMerges is how often one save is tried again because somebody else changed other
-// values of the same document.
+// maxMerges is how often one save is retried because somebody else changed other values of the same
+// document.
 const maxMerges = 20
 
-// keys are those of the turn's state: the conversation, the person, in a channel the
-// thread, and of a conversation with one person what is noted of that.
+// keys returns the keys of the turn's state: the conversation, the person, in a channel the thread,
+// and in a personal conversation the person's home.
 func (t *Turn) keys() []state.Key {
 	a := t.Activity
 	keys := []state.Key{conversationKey(a, a.Conversation.BaseID()), userKey(a)}
@@ -53,8 +53,9 @@ func userKey(a *activity.Activity) state.Key {
 	return state.UserKey(channelOf(a), cmp.Or(a.Recipient.ID, nobody), cmp.Or(a.From.ID, nobody))
 }
 
-// channelOf is the channel in the activity's keys. What another bot brings is its own,
-// whichever channel, conversation or person it names: it reaches nothing of the channel's.
+// channelOf is the channel in the activity's keys. What another bot sends gets a channel of its
+// own, whatever channel, conversation or person it names, so it never reaches the real channel's
+// state.
 func channelOf(a *activity.Activity) string {
 	return ownChannel(cmp.Or(a.ChannelID, nobody), a.CallerApp())
 }
@@ -66,8 +67,8 @@ func ownChannel(channel, callerApp string) string {
 	return callerApp + " " + channel
 }
 
-// queue is where the turn waits for its place: its conversation's queue. Decisions about
-// approvals have one of their own, so that none waits for a turn at work.
+// queue is the queue of the turn's conversation. Decisions about approvals have a queue of their
+// own, so that none waits for a running turn.
 func (t *Turn) queue() inbox.Queue {
 	if _, ok := decisionOf(t); ok {
 		return decisionsOf(t.Activity)
@@ -83,7 +84,7 @@ func decisionsOf(a *activity.Activity) inbox.Queue {
 	return inbox.QueueOf(conversationKey(a, a.Conversation.BaseID()).Under("queues", "decisions"))
 }
 
-// queueAt is that of another conversation of the bot on the same channel.
+// queueAt is the queue of another conversation of the bot on the same channel.
 func (t *Turn) queueAt(conversation string) inbox.Queue {
 	there := activity.Conversation{}
 	there.ID = conversation
@@ -99,11 +100,11 @@ func (t *Turn) load(ctx context.Context) (err error) {
 	if err != nil && len(scopes) != len(keys) {
 		return err
 	}
-	t.adopt(scopes) // what cannot be read can still be deleted
+	t.adopt(scopes) // a scope that cannot be read can still be deleted
 	return nil
 }
 
-// adopt takes the scopes of [Turn.keys].
+// adopt takes the scopes that [Turn.keys] names.
 func (t *Turn) adopt(scopes []*state.Scope) {
 	if last := len(scopes) - 1; t.Activity.Conversation.Personal() {
 		scopes, t.home = scopes[:last], scopes[last]
@@ -118,7 +119,7 @@ func (t *Turn) adopt(scopes []*state.Scope) {
 	}
 }
 
-// needHistory reads the conversation's history before anything is planned.
+// needHistory reads the conversation's history before the turn plans anything.
 func (t *Turn) needHistory() error {
 	state.Of[prompts.History](t.Thread)
 	if err := t.Thread.Err(); err != nil {
@@ -127,31 +128,31 @@ func (t *Turn) needHistory() error {
 	return nil
 }
 
-// reload goes back to the last save, or the last plan, with state as it is now.
+// reload goes back to the last save or the last plan, on fresh state.
 func (t *Turn) reload(ctx context.Context) error {
-	base := t.base
-	if base == nil {
-		base = t.lease.Record()
+	if base := t.base; base != nil {
+		t.use(*base.atPlan())
+		t.base = base
+		return t.load(ctx)
 	}
-	rec, err := Decode(base)
+	rec, err := Decode(t.lease.Record())
 	if err != nil {
 		return &deadLetter{reason: err.Error()}
 	}
 	t.use(rec)
-	t.base = base
 	return t.load(ctx)
 }
 
-// save writes the record and what changed in state in one step. From here on what was done
-// in state counts as done. Where another conversation changed the same value meanwhile,
-// the error is [state.ErrConflict] and nothing was saved.
+// save writes the record and the state changes in one step. From then on what was done in state
+// counts as done. If another conversation changed the same value meanwhile, save returns
+// [state.ErrConflict] and nothing was saved.
 func (t *Turn) save(ctx context.Context) (err error) {
 	ctx, s := step(ctx, "save")
 	defer func() { s.end(err) }()
 	if err := ctx.Err(); err != nil {
 		return fmt.Errorf("save state: %w", err)
 	}
-	ctx = t.lasting(ctx) // what has begun is not cut off by the turn's time
+	ctx = t.lasting(ctx) // the turn timeout does not cut off a save
 	if err = t.listPlace(ctx); err == nil {
 		err = t.merging(ctx, func() error {
 			raw, err := t.encode()
@@ -172,24 +173,34 @@ func (t *Turn) save(ctx context.Context) (err error) {
 
 // encode writes the record as it is now.
 func (t *Turn) encode() ([]byte, error) {
-	if run := t.rec.Run; run != nil {
-		run.Rounds, run.Usage, run.Temp = t.Rounds, t.Usage, nil
-		for _, name := range t.Temp.Names() {
-			raw, err := t.Temp.JSON(name)
-			if err != nil {
-				return nil, err
-			}
-			if run.Temp == nil {
-				run.Temp = map[string]jsontext.Value{}
-			}
-			run.Temp[name] = raw
-		}
+	if err := t.gather(); err != nil {
+		return nil, err
 	}
 	return t.rec.Encode()
 }
 
-// merging writes again, as long as somebody else changed other values of the same
-// documents, on the newest state.
+// gather copies into the record what actions share of the turn.
+func (t *Turn) gather() error {
+	run := t.rec.Run
+	if run == nil {
+		return nil
+	}
+	run.Rounds, run.Usage, run.Temp = t.Rounds, t.Usage, nil
+	for _, name := range t.Temp.Names() {
+		raw, err := t.Temp.JSON(name)
+		if err != nil {
+			return err
+		}
+		if run.Temp == nil {
+			run.Temp = map[string]jsontext.Value{}
+		}
+		run.Temp[name] = raw
+	}
+	return nil
+}
+
+// merging calls write again, on the newest state, for as long as somebody else changed other values
+// of the same documents.
 func (t *Turn) merging(ctx context.Context, write func() error) error {
 	for attempt := 0; ; attempt++ {
 		err := write()
@@ -208,13 +219,13 @@ func (t *Turn) merging(ctx context.Context, write func() error) error {
 				}
 			}
 		}
-		if attempt > 0 { // so that rivals do not meet again and again
+		if attempt > 0 { // so that rivals do not keep colliding
 			wait(ctx, rand.N(5*time.Millisecond<<min(attempt, 5)), nil)
 		}
 	}
 }
 
-// snapshot notes the turn's state as it is, to roll back to.
+// snapshot copies the turn's state, for rollback.
 func (t *Turn) snapshot() {
 	t.snapshots = t.snapshots[:0]
 	for _, scope := range t.changeable() {
@@ -222,8 +233,7 @@ func (t *Turn) snapshot() {
 	}
 }
 
-// rollback takes back what an action that failed has changed in state, so that none of it
-// is left half done.
+// rollback takes back what a failed action changed in state, so that nothing is left half done.
 func (t *Turn) rollback() {
 	scopes := t.changeable()
 	for i, c := range t.snapshots {
@@ -231,7 +241,7 @@ func (t *Turn) rollback() {
 	}
 }
 
-// changeable are the scopes that actions change.
+// changeable returns the scopes that actions may change.
 func (t *Turn) changeable() []*state.Scope {
 	scopes := []*state.Scope{t.Conversation, t.User, t.Temp}
 	if t.Thread != t.Conversation {
@@ -269,7 +279,7 @@ func (t *Turn) remember() {
 	t.rec.Remembered = true
 }
 
-// takeBack removes the turn from the history, where its save put it though it then failed.
+// takeBack removes the turn from the history, where a save put it before the turn failed.
 func (t *Turn) takeBack() {
 	history := state.Of[prompts.History](t.Thread)
 	if last := len(history.Turns) - 1; last >= 0 && history.Turns[last].From == t.Activity.From.ID {
@@ -278,35 +288,35 @@ func (t *Turn) takeBack() {
 	t.rec.Remembered = false
 }
 
-// Reference is where a conversation is continued when nobody has just spoken there, as its
-// last activity said. It is part of the conversation's state, whose key holds the channel,
-// the bot and the id.
-type Reference struct {
+// reference says how to reach a conversation in which nobody has just spoken, taken from its last
+// activity. It is part of the conversation's state. The key of that state has the channel, the bot
+// and the id.
+type reference struct {
 	ServiceURL string `json:"url,omitempty"`
 	Type       string `json:"type,omitempty"`
 	IsGroup    bool   `json:"group,omitzero"`
 	Tenant     string `json:"tenant,omitempty"`
-	// Person is who it is with, of a personal one.
+	// Person is the other party of a personal conversation.
 	Person string `json:"person,omitempty"`
 	// Signed says that a caller proved ServiceURL.
 	Signed bool `json:"signed,omitzero"`
 
-	// Dead is since when the channel takes nothing for it, and Why the reason.
+	// Dead is since when the channel accepts nothing for the conversation, and Why the reason.
 	Dead time.Time `json:"dead,omitzero"`
 	Why  string    `json:"why,omitempty"`
 }
 
-// home is a person's own conversation with the bot, the one last heard of. It is a
-// document of its own: a person may have many, as on a web page, and turns in them at the
-// same time race for it, which must not concern their state.
+// home names a person's own conversation with the bot, the last one they used. It is a document of
+// its own because a person may have many, as on a web page. Concurrent turns in them race for it,
+// and that must not affect their state.
 type home struct {
 	Conversation string `json:"c,omitempty"`
 }
 
 func homeKey(person state.Key) state.Key { return person.Under("notes", "home") }
 
-// keepHome saves it. Losing the race is harmless: either value will do, and the next turn
-// writes it again.
+// keepHome saves home. Losing the race is harmless: either value will do, and the next turn writes
+// it again.
 func (t *Turn) keepHome(ctx context.Context) {
 	if t.home == nil {
 		return
@@ -317,8 +327,8 @@ func (t *Turn) keepHome(ctx context.Context) {
 	}
 }
 
-// noteReference keeps where the conversation is, if that changed. What was dead is alive
-// again.
+// noteReference stores how to reach the conversation, if that changed. A dead conversation comes
+// alive again.
 func (t *Turn) noteReference() {
 	a := t.Activity
 	if a.ServiceURL == "" || t.fault != nil {
@@ -326,40 +336,39 @@ func (t *Turn) noteReference() {
 	}
 	c := &a.Conversation
 	tenant, _ := a.Tenant()
-	now := Reference{ServiceURL: a.ServiceURL, Type: c.ConversationType, IsGroup: c.IsGroup, Tenant: tenant, Signed: t.rec.Caller.Trusted}
+	now := reference{ServiceURL: a.ServiceURL, Type: c.ConversationType, IsGroup: c.IsGroup, Tenant: tenant, Signed: t.rec.Caller.Trusted}
 	if c.Personal() && !a.FromBot() {
 		now.Person = a.From.ID
 		if t.home != nil {
 			state.Of[home](t.home).Conversation = c.ID
 		}
 	}
-	*state.Of[Reference](t.Conversation) = now
+	*state.Of[reference](t.Conversation) = now
 }
 
-// Removed notes that the bot was taken out of the conversation: nothing can be sent there
-// until something comes from there.
-func (t *Turn) Removed() { state.Of[Reference](t.Conversation).die("the bot was taken out") }
+// Removed notes that the bot was removed from the conversation. Nothing can be sent there until an
+// activity comes from there.
+func (t *Turn) Removed() { state.Of[reference](t.Conversation).die("the bot was taken out") }
 
-func (r *Reference) die(why string) {
+func (r *reference) die(why string) {
 	r.Dead, r.Why = time.Now().UTC().Truncate(time.Second), why
 }
 
-// retire notes that the channel does not let the bot speak in the conversation any more, if
-// that is what err says.
+// retire notes that the channel no longer lets the bot speak in the conversation, if err says so.
 func (t *Turn) retire(ctx context.Context, err error) {
 	why := deadly(err)
 	if why == "" || t.aside || t.Conversation == nil || t.saveFault != nil {
 		return
 	}
 	zerolog.Ctx(ctx).Warn().Str("reason", why).Msg("the bot cannot speak here any more")
-	state.Of[Reference](t.Conversation).die(why)
+	state.Of[reference](t.Conversation).die(why)
 	if err := t.save(ctx); err != nil {
 		zerolog.Ctx(ctx).Warn().Err(err).Msg("that was not saved")
 	}
 }
 
-// deadly says why the refusal of a message means that none will be taken, or "". A message
-// to answer that is gone, and a host that moved, do not.
+// deadly says why the refusal of one message means that all will be refused, or "". If the message
+// to reply to is gone, or a host moved, it does not mean that.
 func deadly(err error) string {
 	var refused *connector.Error
 	if !errors.As(err, &refused) {
@@ -374,8 +383,8 @@ func deadly(err error) string {
 	return ""
 }
 
-// usable says why nothing can be sent there, or "".
-func (r *Reference) usable(channel Channel) string {
+// usable says why nothing can be sent there, or "" if it can.
+func (r *reference) usable(channel Channel) string {
 	switch {
 	case !r.Dead.IsZero():
 		return "since " + r.Dead.Format(time.RFC3339) + ": " + r.Why
@@ -385,8 +394,8 @@ func (r *Reference) usable(channel Channel) string {
 	return ""
 }
 
-// in makes an activity of the conversation, as if it came from there.
-func (r *Reference) in(to actions.Recipient) *activity.Activity {
+// in returns an activity that looks as if it came from the conversation.
+func (r *reference) in(to actions.Recipient) *activity.Activity {
 	a := &activity.Activity{
 		Type: activity.Event, Name: "notice", ChannelID: to.Channel, ServiceURL: r.ServiceURL,
 	}
@@ -399,9 +408,9 @@ func (r *Reference) in(to actions.Recipient) *activity.Activity {
 	return a
 }
 
-// place is a conversation that holds what a person said: in its history, an approval or a
-// notice for later. A person's places are a set beside their state, so that /forget finds
-// them all, and so that turns in many conversations never race for it.
+// place is a conversation that has a person's words in its history, in an approval, or in a notice
+// for later. A person's places are a set beside their state, so that /forget finds them all and
+// turns in many conversations never race for them.
 type place struct {
 	conversation string
 	personal     bool
@@ -412,7 +421,7 @@ const (
 	sharedPlace   = "shared "
 )
 
-// member is the place in the set.
+// member returns the place as a member of the set.
 func (p place) member() string {
 	if p.personal {
 		return personalPlace + p.conversation
@@ -429,19 +438,18 @@ func placeOf(member string) (p place, ok bool) {
 	return place{id, false}, ok
 }
 
-// here is the turn's conversation.
+// here is the turn's conversation as a place.
 func (t *Turn) here() place {
 	return place{t.Activity.Conversation.ID, t.Activity.Conversation.Personal()}
 }
 
-// placesKey is where the places of a person are.
+// placesKey is the key of a person's places.
 func placesKey(person state.Key) state.Key { return person.Under("notes", "places") }
 
-// listPlace puts the conversation among the person's places. It goes before the first save
-// that has their words in it: a place without words costs nothing, words without a place
-// outlive /forget. When Redis is away, that save would not be done either and the turn
-// waits. When Redis refuses, which nobody can do anything about here, the turn goes on, and
-// what was said is not kept in the history.
+// listPlace adds the conversation to the person's places. It runs before the first save that has
+// their words in it: a place without words costs nothing, but words without a place outlive
+// /forget. If Redis is down, that save would fail too, and the turn waits. If Redis refuses, nobody
+// can fix that here: the turn continues, and the history does not keep what was said.
 func (t *Turn) listPlace(ctx context.Context) error {
 	if t.listed || !t.rec.Remembered || t.scopes == nil {
 		return nil
@@ -456,9 +464,8 @@ func (t *Turn) listPlace(ctx context.Context) error {
 	return nil
 }
 
-// ForgetPerson deletes the person's state, their personal conversations, and what they
-// said in others. What is of this conversation goes with the next save, after which
-// [Turn.LeavePlace] is due.
+// ForgetPerson deletes the person's state, their personal conversations, and what they said in
+// others. The next save deletes what belongs to this conversation. Call [Turn.LeavePlace] after it.
 func (t *Turn) ForgetPerson(ctx context.Context) error {
 	if err := t.forgetElsewhere(ctx); err != nil {
 		return err
@@ -467,7 +474,7 @@ func (t *Turn) ForgetPerson(ctx context.Context) error {
 	if len(home) == 0 {
 		return err
 	}
-	home[0].Delete() // also one that cannot be read
+	home[0].Delete() // even if it cannot be read
 	if err := t.engine.cfg.Store.Save(ctx, home[0]); err != nil {
 		return err
 	}
@@ -485,8 +492,8 @@ func (t *Turn) ForgetPerson(ctx context.Context) error {
 	return nil
 }
 
-// ForgetConversation deletes all that is kept of the turn's conversation, what waits in it
-// included.
+// ForgetConversation deletes everything stored about the turn's conversation, including what waits
+// in it.
 func (t *Turn) ForgetConversation(ctx context.Context) error {
 	if err := t.dropWaits(ctx, t.here(), ""); err != nil {
 		return err
@@ -496,42 +503,42 @@ func (t *Turn) ForgetConversation(ctx context.Context) error {
 	return nil
 }
 
-// ForgetApprovals drops all approvals that the conversation waits for or gave for good.
+// ForgetApprovals drops all approvals that the conversation waits for or that were given for good.
 func (t *Turn) ForgetApprovals(ctx context.Context) error {
 	t.forgetStanding(t.Conversation, "")
 	return t.engine.drop(ctx, queueOf(t.Activity), func(a waitAbout) bool { return a.For == forApproval })
 }
 
-// forgetStanding deletes what the conversation's state keeps of the approvals that one
-// person asked for; "" for everybody's.
+// forgetStanding deletes from the conversation's state the approvals and decisions that one person
+// asked for; "" deletes everybody's.
 func (t *Turn) forgetStanding(conversation *state.Scope, asker string) {
 	list := state.Of[approvals](conversation)
 	list.Standing = slices.DeleteFunc(list.Standing, func(s standing) bool { return asker == "" || s.Asker == asker })
 	list.Decided = slices.DeleteFunc(list.Decided, func(d decided) bool { return asker == "" || d.Asker == asker })
 }
 
-// dropWaits drops what waits in a conversation for a time or an approval: what one person
-// asked for, or all of it in a personal conversation and for "".
+// dropWaits drops what waits in a conversation for a time or an approval: what the owner asked for,
+// or all of it in a personal conversation or if owner is "".
 func (t *Turn) dropWaits(ctx context.Context, in place, owner string) error {
 	return t.engine.drop(ctx, t.queueAt(in.conversation), func(a waitAbout) bool {
 		return a.For != forOperator && (in.personal || owner == "" || a.Owner == owner)
 	})
 }
 
-// LeavePlace takes the conversation from the person's places, whose words are deleted from
-// it. Nothing depends on it.
+// LeavePlace removes the conversation from the person's places once their words are deleted from
+// it. A failure is harmless.
 func (t *Turn) LeavePlace(ctx context.Context) {
 	if err := t.engine.cfg.Store.Leave(ctx, placesKey(userKey(t.Activity)), t.here().member()); err != nil {
 		zerolog.Ctx(ctx).Warn().Err(err).Msg("could not remove the conversation from the person's /forget list (harmless)")
 	}
 }
 
-// Save writes what the turn has changed until now. It is for handlers that say nothing;
-// what is sent is saved first anyway.
+// Save writes what the turn has changed so far. It is for handlers that say nothing: sending saves
+// first anyway.
 func (t *Turn) Save(ctx context.Context) error { return t.save(ctx) }
 
-// forgetElsewhere deletes what the person said in all other conversations. One of them
-// whose state cannot be read does not keep the rest.
+// forgetElsewhere deletes what the person said in all other conversations. If the state of one
+// cannot be read, the others are still deleted.
 func (t *Turn) forgetElsewhere(ctx context.Context) error {
 	var fault error
 	err := t.engine.cfg.Store.Drain(ctx, placesKey(userKey(t.Activity)), func(members []string) ([]string, error) {
@@ -545,9 +552,9 @@ func (t *Turn) forgetElsewhere(ctx context.Context) error {
 	return cmp.Or(err, fault)
 }
 
-// forgetPlaces deletes what the person said in some other conversations, all at the same
-// time. Not done are those in which somebody is at work: such a turn may have listed its
-// conversation before this, and may save words after it.
+// forgetPlaces deletes what the person said in some other conversations, in parallel. A
+// conversation with a running turn is not done: that turn may have listed it before this, and may
+// save words after it.
 func (t *Turn) forgetPlaces(ctx context.Context, members []string) (done []string, err error) {
 	busy, faults := make([]bool, len(members)), make([]error, len(members))
 	var work sync.WaitGroup
@@ -577,8 +584,8 @@ func (t *Turn) forgetPlaces(ctx context.Context, members []string) (done []strin
 	return done, errors.Join(faults...)
 }
 
-// forgetPlace deletes what the person said in another conversation, on the newest state as
-// long as a turn changes it meanwhile.
+// forgetPlace deletes what the person said in another conversation. If a turn changes it meanwhile,
+// it tries again on the newest state.
 func (t *Turn) forgetPlace(ctx context.Context, p place) error {
 	for attempt := 0; ; attempt++ {
 		err := t.tryForgetPlace(ctx, p)
@@ -595,10 +602,10 @@ func (t *Turn) tryForgetPlace(ctx context.Context, p place) error {
 	there.ID = p.conversation
 	keys := []state.Key{conversationKey(a, there.ID)}
 	if base := there.BaseID(); base != there.ID {
-		keys = append(keys, conversationKey(a, base)) // which keeps the approvals of its threads
+		keys = append(keys, conversationKey(a, base)) // the base has the approvals of its threads
 	}
 	scopes, err := t.engine.cfg.Store.Load(ctx, keys...)
-	if err != nil && !(p.personal && len(scopes) == len(keys)) { // what is deleted need not be read
+	if err != nil && !(p.personal && len(scopes) == len(keys)) { // what is deleted whole need not be read
 		return err
 	}
 	owner := a.From.ID

@@ -23,17 +23,17 @@ import (
 const (
 	// tracerName names this package in traces.
 	tracerName = "github.com/planbot-go/planbot/bot"
-	// maxSpanText bounds what comes from outside, such as ids.
+	// maxSpanText limits what comes from outside, such as ids.
 	maxSpanText = 256
-	// w3c is the name of the one header that is kept of a trace's context.
+	// w3c is the only header that we keep of a trace's context.
 	w3c = "traceparent"
 )
 
-// tracer begins the traces of turns. Attributes are names, numbers and ids, never what
-// people or models wrote.
+// tracer starts the traces of turns. Attributes are names, numbers and ids, never what people or
+// models wrote.
 type tracer struct{ trace.Tracer }
 
-// newTracer returns one that traces nothing when from is nil.
+// newTracer returns a tracer. If from is nil, it traces nothing.
 func newTracer(from trace.TracerProvider) tracer {
 	if from == nil {
 		from = noop.NewTracerProvider()
@@ -41,15 +41,15 @@ func newTracer(from trace.TracerProvider) tracer {
 	return tracer{from.Tracer(tracerName)}
 }
 
-// receive begins the trace of what comes in. What a caller says of a trace of its own is
-// not looked at: it would decide what is kept here.
+// receive starts the trace of an incoming activity. It ignores the caller's own trace, which would
+// decide what is recorded here.
 func (t tracer) receive(ctx context.Context) (context.Context, span) {
 	ctx, s := t.Start(ctx, "receive", trace.WithNewRoot(), trace.WithSpanKind(trace.SpanKindServer))
 	return ctx, span{s}
 }
 
-// turn begins an attempt at a turn: in the trace of what brought it in, if its traceparent
-// is given. linked is the traceparent of another turn, which it goes on from, or "".
+// turn starts an attempt at a turn, in the trace of what brought it in if cameWith names one.
+// linked is the traceparent of another turn that this one continues, or "".
 func (t tracer) turn(ctx context.Context, cameWith, linked string) (context.Context, span) {
 	options := []trace.SpanStartOption{trace.WithSpanKind(trace.SpanKindConsumer)}
 	if parent := spanContext(cameWith); parent.IsValid() {
@@ -64,8 +64,8 @@ func (t tracer) turn(ctx context.Context, cameWith, linked string) (context.Cont
 	return ctx, span{s}
 }
 
-// traceparent is where ctx is in its trace, to be kept with what goes on elsewhere, in the
-// form of W3C's header. "": in none.
+// traceparent returns where ctx is in its trace, as a W3C header, to be saved with work that
+// continues elsewhere. "": not traced.
 func traceparent(ctx context.Context) string {
 	carrier := propagation.MapCarrier{}
 	propagation.TraceContext{}.Inject(ctx, carrier)
@@ -78,14 +78,13 @@ func spanContext(traceparent string) trace.SpanContext {
 	return trace.SpanContextFromContext(ctx)
 }
 
-// step begins a part of the turn whose span is in ctx.
+// step starts a part of the turn whose span is in ctx.
 func step(ctx context.Context, name string, about ...attribute.KeyValue) (context.Context, span) {
 	ctx, s := trace.SpanFromContext(ctx).TracerProvider().Tracer(tracerName).Start(ctx, name, trace.WithAttributes(about...))
 	return ctx, span{s}
 }
 
-// command begins a call of the action, named as OpenTelemetry's conventions name the call
-// of a tool.
+// command starts a call of the action, named as OpenTelemetry's conventions name tool calls.
 func command(ctx context.Context, action *actions.Action) (context.Context, span) {
 	return step(ctx, "execute_tool "+action.Name, attribute.String("gen_ai.operation.name", "execute_tool"), attribute.String("gen_ai.tool.name", action.Name))
 }
@@ -93,20 +92,20 @@ func command(ctx context.Context, action *actions.Action) (context.Context, span
 // span is a step of a turn.
 type span struct{ trace.Span }
 
-// about says which turn it is.
+// about sets the attributes that identify the turn.
 func (s span) about(t *Turn) {
 	for name, value := range map[string]string{
 		"planbot.turn.id": t.ID, "planbot.activity.type": string(t.Activity.Type), "planbot.channel": t.Activity.ChannelID,
 		"gen_ai.conversation.id": t.Activity.Conversation.ID,
 	} {
 		if value != "" {
-			value = strings.ToValidUTF8(value[:min(len(value), maxSpanText)], "") // else no span of the batch could be sent
+			value = strings.ToValidUTF8(value[:min(len(value), maxSpanText)], "") // else no span of the batch can be sent
 			s.SetAttributes(attribute.String(name, value))
 		}
 	}
 }
 
-// end ends the step, in failure when err is one. Of that only the sort is told.
+// end ends the step, as failed if err is not nil. It records only the kind of error.
 func (s span) end(err error) {
 	if err != nil {
 		s.failed(sortOf(err))
@@ -119,7 +118,7 @@ func (s span) failed(sort string) {
 	s.SetAttributes(attribute.String("error.type", sort))
 }
 
-// sortOf names an error for error.type: there are few, and none quotes anybody.
+// sortOf names an error for error.type. There are few names, and none quotes anybody.
 func sortOf(err error) string {
 	var ofModel *models.Error
 	var ofPlan *plan.Fault

@@ -23,62 +23,61 @@ import (
 	"github.com/planbot-go/planbot/state/inbox"
 )
 
-// Turn is one activity being handled, for the handlers of routes. It belongs to the turn
-// and is not safe for concurrent use.
+// Turn is one activity being handled, as the handlers of routes see it. Use it only during the
+// turn. It is not safe for concurrent use.
 type Turn struct {
 	*actions.Turn
 
 	engine *Engine
 	rec    Record
 	lease  *inbox.Lease
-	held   context.Context // ends when the lease is lost, or a moment after the turn was cancelled; sends outlive the turn's own time
+	held   context.Context // ends when the lease is lost or soon after a cancel; sends outlive the turn timeout
 
 	scopes    []*state.Scope
-	home      *state.Scope   // which of the person's conversations is their own; nil: this one is not
-	snapshots []*state.Scope // what actions may change, to roll back to
+	home      *state.Scope   // names the person's own conversation; nil: this one is not personal
+	snapshots []*state.Scope // of what actions may change, for rollback
 	fault     error          // why state cannot be read
 
-	exec   *execution // of its plans
+	exec   *execution // runs its plans
 	typing *typing
 
-	aside      bool // it leaves the conversation's state alone
+	aside      bool // leaves the conversation's state alone
 	listed     bool // the conversation is one of the person's places
-	saveDue    bool // the loop has to save before it goes on
+	saveDue    bool // the loop has to save before it continues
 	clean      bool // everything is saved, and nothing changed since
 	spoke      bool // something was sent since the last save
-	progressed bool // the turn got further since the last save
-	outside    bool // something was done outside of state that is not saved
-	resumed    bool // it goes on after an approval
+	progressed bool // made progress since the last save
+	outside    bool // did something outside of state that is not saved yet
+	resumed    bool // continues after an approval
 
-	texts     []string // what is being sent of a plan
-	base      []byte   // the record to begin at again; nil: the one that was saved last
-	kept      []string // actions that were done for good
-	fresh     []string // actions that changed state which is not saved
-	uncertain []string // actions of which nobody knows whether they were done
-	instead   string   // what a hook says of the failure in place of the bot
-	saveFault error    // what it changed is not to be saved any more
+	texts     []string // texts of the plan that are being sent
+	base      *Record  // the record to start over from; nil: the last saved one
+	kept      []string // actions that are done for good
+	fresh     []string // actions that changed state that is not saved yet
+	uncertain []string // actions that may or may not have run
+	instead   string   // what a hook says about the failure, in place of the bot
+	saveFault error    // a failed save; state changes may not be saved after it
 }
 
 const (
-	// maxReruns is how often a phase runs again because another conversation changed the
-	// same value meanwhile.
+	// maxReruns is how often a phase runs again because another conversation changed the same value
+	// meanwhile.
 	maxReruns = 5
-	// finishWithin is how long the end of a turn is tried, whose replies have left.
+	// finishWithin is how long to keep trying to finish a turn whose replies were sent.
 	finishWithin = 2 * time.Minute
-	// afterOutage is when a turn that Redis could not keep is tried again.
+	// afterOutage is when to retry a turn that Redis could not save.
 	afterOutage = time.Second
 )
 
-// run moves the turn as far as it goes now, tells the person of a failure, and leaves the
-// record done, waiting, or for another process. It reports whether the queue has a next
-// record.
+// run moves the turn as far as it goes now and tells the person of a failure. It leaves the record
+// done, waiting, or for another process. It reports whether the queue has a next record.
 func (t *Turn) run(ctx context.Context) (more bool) {
 	began := time.Now()
 	if t.rec.Phase == planning && t.rec.Run == nil && t.lease.Tries() == 0 {
-		t.engine.meter.waitTime.Observe(max(time.Since(t.rec.Accepted), 0).Seconds()) // clocks of two replicas differ
+		t.engine.meter.waitTime.Observe(max(time.Since(t.rec.Accepted), 0).Seconds()) // the clocks of replicas differ
 	}
 	parent, linked := t.rec.Trace, ""
-	if t.rec.Notice != nil && !t.rec.Notice.Due.IsZero() { // it was left for later by another turn
+	if t.rec.Notice != nil && !t.rec.Notice.Due.IsZero() { // another turn scheduled it
 		parent, linked = linked, parent
 	}
 	ctx, s := t.engine.tracer.turn(ctx, parent, linked)
@@ -105,9 +104,9 @@ func (t *Turn) run(ctx context.Context) (more bool) {
 	return more
 }
 
-// try moves the turn and ends its work, within the turn's time. Where another
-// conversation changed the same value meanwhile, it begins again on fresh state at the last
-// save; commands with an outcome are not repeated.
+// try moves the turn and finishes it, within the turn timeout. If another conversation changed the
+// same value meanwhile, it starts over from the last save on fresh state. Commands with an outcome
+// do not run again.
 func (t *Turn) try(ctx context.Context) (more bool, err error) {
 	bounded, cancel := context.WithTimeout(ctx, t.engine.cfg.TurnTimeout)
 	defer cancel()
@@ -186,19 +185,19 @@ func (t *Turn) handler() Handler {
 	return t.engine.cfg.Handler(t)
 }
 
-// move is the loop of a turn: it moves the record from phase to phase, until it is over or
-// waits. Each phase does one thing and says whether to save before the next one. handler
-// answers the activity of a turn that does not plan yet.
+// move is the loop of a turn: it moves the record from phase to phase until it ends or waits. Each
+// phase does one thing and says whether to save before the next one. handler answers the activity
+// of a turn that is not planning yet.
 //
-// A save comes before each action that does something outside of state, before each message
-// and at the end. A process that is killed between saves loses what it did since the last one:
+// The loop saves before each action that does something outside of state, before each message, and
+// at the end. If the process is killed, the next one repeats what was done since the last save:
 //
-//	killed                                      done again by the next process
-//	before the first save                       all: the handler, the model, actions marked StateOnly
-//	in an action, or before the save behind it  that action, with Attempt.Again
-//	after that save                             nothing that was done before it
-//	while a message is sent                     that message, which may arrive twice
-//	after the last message was sent             nothing
+//	killed                                     repeated by the next process
+//	before the first save                      everything: handler, model, actions marked StateOnly
+//	in an action, or before the save after it  that action, with Attempt.Again
+//	after that save                            nothing that was done before it
+//	while sending a message                    that message, which may arrive twice
+//	after sending the last message             nothing
 func (t *Turn) move(ctx context.Context, handler Handler) error {
 	for {
 		var err error
@@ -207,7 +206,7 @@ func (t *Turn) move(ctx context.Context, handler Handler) error {
 			if t.rec.Run != nil {
 				err = t.exec.makePlan(ctx)
 			} else if err = handler(ctx, t); t.rec.Run == nil || t.rec.Phase == sending {
-				t.rec.Phase = done // it said what it had to
+				t.rec.Phase = done // the handler has said everything
 			}
 		case running:
 			err = t.exec.runCommands(ctx)
@@ -228,8 +227,7 @@ func (t *Turn) move(ctx context.Context, handler Handler) error {
 	}
 }
 
-// checkPlan validates a plan that another process made: this may be another version of the
-// bot.
+// checkPlan validates a plan that another process made, perhaps with another version of the bot.
 func (t *Turn) checkPlan() error {
 	if t.rec.Run == nil || t.rec.Run.Progress == nil || t.rec.Run.Progress.Done() {
 		return nil
@@ -250,7 +248,7 @@ func (t *Turn) checkPlan() error {
 	return &deadLetter{reason: "its plan does not fit this version of the bot", err: err}
 }
 
-// noteInFlight has the person told of the commands that had begun.
+// noteInFlight makes the bot tell the person of the commands that had started.
 func (t *Turn) noteInFlight() {
 	if run := t.rec.Run; run != nil && run.Progress != nil {
 		for _, c := range run.Progress.Plan.Commands[run.Progress.Next:][:run.InFlight] {
@@ -259,14 +257,14 @@ func (t *Turn) noteInFlight() {
 	}
 }
 
-// resume goes on with a record that waited.
+// resume continues a record that waited.
 func (t *Turn) resume(ctx context.Context) error {
 	w := t.rec.Wait
 	t.rec.Wait, t.rec.Phase = nil, w.Then
 	switch {
-	case w.For == forApproval, w.Then == waiting: // or it was a dead letter meanwhile
+	case w.For == forApproval, w.Then == waiting: // or it became a dead letter meanwhile
 		return t.exec.decided(ctx, w.Approval)
-	case w.Approval != nil: // the question is to be sent
+	case w.Approval != nil: // the question is still to be sent
 		t.rec.Wait = t.approvalWait(w.Approval)
 	}
 	return nil
@@ -276,7 +274,7 @@ func (t *Turn) approvalWait(a *Approval) *Wait {
 	return &Wait{For: forApproval, Until: a.Expires.Add(afterExpiry), Then: running, Approval: a}
 }
 
-// stop ends the plan as a hook wants it.
+// stop ends the plan as a hook asked.
 func (t *Turn) stop(ctx context.Context, stop *stopError) error {
 	if t.rec.Run != nil && len(t.rec.Run.Executed) > 0 { // else the model need not know
 		t.remember()
@@ -290,7 +288,7 @@ func (t *Turn) stop(ctx context.Context, stop *stopError) error {
 	return err
 }
 
-// end leaves the record as it is now: done, or waiting.
+// end finishes the record, or leaves it waiting.
 func (t *Turn) end(ctx context.Context) (more bool, err error) {
 	ctx, s := step(ctx, "finish")
 	defer func() { s.end(err) }()
@@ -315,7 +313,7 @@ func (t *Turn) end(ctx context.Context) (more bool, err error) {
 					more, err = t.lease.Finish(ctx, answer, scopes...)
 					return err
 				}
-				t.rec.Awaited, t.rec.Answer = false, nil // who waits has it now
+				t.rec.Awaited, t.rec.Answer = false, nil // the request that waits gets it now
 				raw, w, err := t.waitFor()
 				if err == nil {
 					more, err = t.lease.Wait(ctx, raw, w, answer, scopes...)
@@ -333,8 +331,7 @@ func (t *Turn) end(ctx context.Context) (more bool, err error) {
 	return more, err
 }
 
-// savePerson saves the person's state, which cannot be saved in the step that ends the
-// turn.
+// savePerson saves the person's state, which the step that ends the turn cannot save.
 func (t *Turn) savePerson(ctx context.Context) error {
 	if t.scopes == nil || t.User == nil {
 		return nil
@@ -346,16 +343,16 @@ func (t *Turn) savePerson(ctx context.Context) error {
 	return t.save(ctx)
 }
 
-// waitFor says what the record waits for, for the inbox.
+// waitFor encodes the record and what it waits for.
 func (t *Turn) waitFor() (raw []byte, w inbox.Wait, err error) {
 	raw, err = t.encode()
 	return raw, inbox.Wait{Until: t.rec.Wait.Until, About: waitAbout{For: t.rec.Wait.For, Owner: t.owner()}.encode()}, err
 }
 
-// owner is who may withdraw what the turn leaves for later.
+// owner is who may withdraw what the turn schedules.
 func (t *Turn) owner() string { return cmp.Or(t.Activity.From.ID, nobody) }
 
-// encodeAnswer is nil when nobody waits.
+// encodeAnswer returns nil when no request waits.
 func (t *Turn) encodeAnswer() ([]byte, error) {
 	if !t.rec.Awaited {
 		return nil, nil
@@ -378,8 +375,8 @@ func (t *Turn) encodeAnswer() ([]byte, error) {
 	return raw, nil
 }
 
-// leaves reports whether the turn is not at its end with that error: it is tried again
-// later, elsewhere, or when an operator says so.
+// leaves reports whether the error does not end the turn: the turn is retried later, by another
+// process, or when an operator asks for it.
 func (t *Turn) leaves(err error) bool {
 	var later *laterError
 	var dead *deadLetter
@@ -389,17 +386,17 @@ func (t *Turn) leaves(err error) bool {
 	case errors.Is(t.lease.Err(), inbox.ErrLost):
 		return true
 	}
-	return t.engine.workers.ctx.Err() != nil && !t.engine.cfg.Store.Embedded() // cut off by the end of the process
+	return t.engine.workers.ctx.Err() != nil && !t.engine.cfg.Store.Embedded() // cut off by shutdown
 }
 
-// leave gives the queue up with the turn in it. What the turn has saved is not lost:
-// whoever goes on begins there.
+// leave releases the queue with the turn still in it. What the turn saved is not lost: the next
+// process starts from there.
 func (t *Turn) leave(ctx context.Context, err error) (more bool) {
 	e, log := t.engine, zerolog.Ctx(ctx)
 	var later *laterError
 	var dead *deadLetter
 	switch {
-	case errors.As(err, &dead) && t.lease.Err() == nil: // else who has the queue tells the person
+	case errors.As(err, &dead) && t.lease.Err() == nil: // else the process that has the queue tells the person
 		answer := t.tellDeadLetter(ctx, dead)
 		if rec, fault := Decode(t.lease.Record()); fault == nil {
 			return e.bury(ctx, t.lease, &rec, dead.Error(), answer)
@@ -411,7 +408,7 @@ func (t *Turn) leave(ctx context.Context, err error) (more bool) {
 	case errors.Is(t.lease.Err(), inbox.ErrLost), errors.Is(err, inbox.ErrLost):
 		e.meter.leasesLost.Inc()
 		log.Warn().Msg("turn left: another process has its queue, or may have")
-		e.release(t.lease, 0) // if it has not
+		e.release(t.lease, 0) // in case it has not
 	case errors.Is(err, state.ErrUnavailable):
 		log.Error().Str("error", cause(err)).Msg("turn left until redis is back")
 		e.release(t.lease, afterOutage)
@@ -419,30 +416,29 @@ func (t *Turn) leave(ctx context.Context, err error) (more bool) {
 		count(e.meter.turns, "handed_back")
 		log.Warn().Msg("turn handed back at shutdown")
 		e.release(t.lease, 0)
-	default: // it would come to the same end again
+	default: // a retry would end the same way
 		return t.leave(ctx, &deadLetter{reason: "it could not be ended", err: err})
 	}
 	return false
 }
 
 const (
-	// tellWithin bounds the one sentence about a failure, which may have to leave after
-	// the turn's own time is over.
+	// tellWithin limits the one sentence about a failure, which may go out after the turn timeout.
 	tellWithin = 20 * time.Second
-	// settleWithin bounds a save at the end of the process.
+	// settleWithin limits a save at shutdown.
 	settleWithin = 5 * time.Second
 )
 
-// fail tells the person of a failure, and makes state agree with that: what was done for
-// good is kept with what was noted of it, nothing else is, and a turn that did nothing is
-// no part of the history. It reports whether the queue has a next record; its error is that
-// of a step which has to be done elsewhere or later.
+// fail tells the person of a failure and makes state agree with that. It keeps what was done for
+// good and what was noted about it, and nothing else. A turn that did nothing stays out of the
+// history. fail reports whether the queue has a next record. Its error is that of a step that has
+// to be done elsewhere or later.
 func (t *Turn) fail(ctx context.Context, failure error) (more bool, err error) {
 	ctx, cancel := t.engine.workers.outlive(ctx, tellWithin)
 	defer cancel()
 	if w := t.rec.Wait; w != nil && w.Approval != nil && t.saveFault == nil {
 		t.exec.renote(w.Approval, "["+w.Approval.Action+" needs approval, but nobody could be asked.]")
-		t.kept = append(t.kept, "") // the note is to be saved
+		t.kept = append(t.kept, "") // save the note
 	}
 	switch {
 	case t.scopes == nil || t.aside:
@@ -472,8 +468,7 @@ func (t *Turn) fail(ctx context.Context, failure error) (more bool, err error) {
 	return t.end(ctx)
 }
 
-// tellDeadLetter tells the person, where that is possible, and returns the answer for who
-// waits for one.
+// tellDeadLetter tells the person if it can, and returns the answer for a request that waits.
 func (t *Turn) tellDeadLetter(ctx context.Context, dead *deadLetter) []byte {
 	said := t.account(cmp.Or(dead.say, "Sorry, I could not finish this. Somebody has to look at it."))
 	if t.Activity.Type == activity.Invoke {
@@ -492,8 +487,8 @@ func (t *Turn) tellDeadLetter(ctx context.Context, dead *deadLetter) []byte {
 	return answer
 }
 
-// account adds to a sentence what was done before, and how to name the turn to an
-// operator. It never holds an error's own text.
+// account adds to a sentence what was done before, and the turn's id for an operator. It never
+// includes an error's own text.
 func (t *Turn) account(said string) string {
 	if untold := t.exec.untold(); untold != "" {
 		said += " " + untold
@@ -509,11 +504,11 @@ func (t *Turn) account(said string) string {
 	return fmt.Sprintf("%s (turn %s)", said, t.ID)
 }
 
-// maxReason is how many bytes of an action's own words are told beside a failure.
+// maxReason is how many bytes of an action's own reason the person reads with a failure.
 const maxReason = 200
 
-// failed is the action that failed last, with its reason, if no plan came after it
-// that could tell the person.
+// failed names the action that failed last, with its reason, unless a later plan could have told
+// the person.
 func (t *Turn) failed() string {
 	if len(t.Rounds) == 0 {
 		return ""
@@ -563,13 +558,12 @@ func (t *Turn) report(ctx context.Context, failure error, took time.Duration) {
 	t.engine.cfg.Hooks.ended(ctx, t, failure)
 }
 
-// lasting is ctx without the end of the turn's time: it ends when the lease is lost or the
-// turn is cancelled.
+// lasting is ctx without the turn timeout: it ends when the lease is lost or the turn is cancelled.
 func (t *Turn) lasting(ctx context.Context) context.Context {
 	return trace.ContextWithSpan(zerolog.Ctx(ctx).WithContext(t.held), trace.SpanFromContext(ctx))
 }
 
-// use makes the record the turn's: all that the turn knew of another one is gone.
+// use makes rec the turn's record and drops everything from an earlier one.
 func (t *Turn) use(rec Record) {
 	*t = Turn{Turn: t.Turn, engine: t.engine, lease: t.lease, held: t.held, typing: t.typing, aside: t.aside, listed: t.listed, rec: rec}
 	t.exec = &execution{Turn: t}
@@ -583,16 +577,16 @@ func (t *Turn) use(rec Record) {
 		t.Temp = state.ScopeOf(run.Temp)
 	}
 	if !rec.Caller.Trusted && t.Activity.ServiceURL != "" && t.engine.cfg.Channel.Identified() {
-		t.Log().Warn().Msg("nobody vouches for the serviceUrl: nothing is sent there")
+		t.Log().Warn().Msg("no signed token names this serviceUrl, so nothing is sent there")
 		t.Activity.ServiceURL = ""
 	}
 }
 
-// nobody stands in keys for what a channel left out.
+// nobody stands in keys for an id that the channel left out.
 const nobody = "-"
 
-// said is what the person wrote or, of a message that only carries files, what those are,
-// so that the model is never asked about nothing.
+// said is what the person wrote. For a message with nothing but files it lists their types, so that
+// the model is never asked about nothing.
 func said(a *activity.Activity) string {
 	text := a.Said()
 	if text != "" || a.Type != activity.Message {
@@ -613,18 +607,18 @@ func said(a *activity.Activity) string {
 // IsMessage reports whether the turn answers a message.
 func (t *Turn) IsMessage() bool { return t.Activity.Type == activity.Message }
 
-// IsSubmit reports whether it answers a click on an Action.Submit of a card.
+// IsSubmit reports whether the turn answers a click on an Action.Submit of a card.
 func (t *Turn) IsSubmit() bool {
 	a := t.Activity
 	return t.IsMessage() && a.Text == "" && len(a.Value) > 0 && a.Value.Kind() != 'n'
 }
 
-// IsExecute reports whether it answers a click on an Action.Execute of a card.
+// IsExecute reports whether the turn answers a click on an Action.Execute of a card.
 func (t *Turn) IsExecute() bool {
 	return t.Activity.Type == activity.Invoke && t.Activity.Name == "adaptiveCard/action"
 }
 
-// ShowsCards reports whether the channel draws Adaptive Cards.
+// ShowsCards reports whether the channel renders Adaptive Cards.
 func (t *Turn) ShowsCards() bool {
 	return slices.Contains([]string{activity.Teams, "emulator", "webchat", "directline"}, t.Activity.ChannelID)
 }
@@ -632,11 +626,11 @@ func (t *Turn) ShowsCards() bool {
 // Awaited reports whether an HTTP request waits for the turn's answer.
 func (t *Turn) Awaited() bool { return t.rec.Awaited }
 
-// Sent are the ids that the channel gave to what the turn has sent, in order; "" where it
-// gave none.
+// Sent returns the channel's ids of what the turn has sent, in order; "" where the channel gave
+// none.
 func (t *Turn) Sent() []string { return t.rec.Sent }
 
-// Answer is what the turn answers to the HTTP request that waits for it.
+// Answer sets what the turn answers to the HTTP request that waits for it.
 func (t *Turn) Answer(a Answer) {
 	if t.rec.Answer != nil {
 		a.Activities = t.rec.Answer.Activities
@@ -644,8 +638,8 @@ func (t *Turn) Answer(a Answer) {
 	t.rec.Answer = &a
 }
 
-// Decision returns the handler of an activity that decides about an approval, which needs
-// no state of the conversation; nil: it does not.
+// Decision returns the handler of an activity that decides an approval; it needs no state of the
+// conversation. nil: the activity decides nothing.
 func (t *Turn) Decision() Handler {
 	d, ok := decisionOf(t)
 	if !ok {
@@ -655,12 +649,12 @@ func (t *Turn) Decision() Handler {
 	return func(ctx context.Context, t *Turn) error { return (&decider{t, d}).decide(ctx) }
 }
 
-// LeaveState has the turn leave the conversation's state alone. It is for a
-// [Config.Handler] whose handler needs none.
+// LeaveState makes the turn leave the conversation's state alone. It is for a [Config.Handler]
+// whose handler needs no state.
 func (t *Turn) LeaveState() { t.aside = true }
 
-// Plan has the planner answer the turn: it makes plans and runs them, until one comes to
-// its end, waits for an approval, or fails.
+// Plan has the planner answer the turn. It makes and runs plans until one completes, waits for an
+// approval, or fails.
 func (t *Turn) Plan(ctx context.Context) error {
 	if err := t.needHistory(); err != nil {
 		return err
@@ -672,24 +666,23 @@ func (t *Turn) Plan(ctx context.Context) error {
 	return t.move(ctx, nil)
 }
 
-// Say sends texts to the conversation, each as a message of its own, labelled as generated
-// by AI. Long texts are split. What the turn changed in state is saved first, so that
-// nothing is reported as done that is then lost.
+// Say sends texts to the conversation, each as its own message, labelled as generated by AI. Long
+// texts are split. Say saves the turn's state changes first, so that nothing is reported as done
+// and then lost.
 func (t *Turn) Say(ctx context.Context, texts ...string) error {
 	return t.Send(ctx, t.spoken(ctx, texts)...)
 }
 
-// Tell sends a text of the bot itself, which no model wrote, so it is not labelled.
-// Otherwise it is like [Turn.Say].
+// Tell sends a text of the bot itself. It has no AI label, because no model wrote it. Otherwise it
+// is like [Turn.Say].
 func (t *Turn) Tell(ctx context.Context, text string) error {
 	return t.Send(ctx, t.messages(text)...)
 }
 
-// Send saves what the turn changed and then sends the activities, in order. It is for
-// cards and the like; [Turn.Say] and [Turn.Tell] are for texts. When the process is killed
-// meanwhile, another one sends what is left, and the handler that called Send is not run
-// again: change state before you speak. Once the first has begun to leave, ctx does not
-// end it.
+// Send saves the turn's state changes and then sends the activities, in order. It is for cards and
+// the like; [Turn.Say] and [Turn.Tell] are for texts. If the process is killed meanwhile, another
+// one sends the rest and does not run the calling handler again: change state before you speak.
+// Once the first activity is on its way, the end of ctx does not stop the rest.
 func (t *Turn) Send(ctx context.Context, activities ...*activity.Activity) error {
 	if err := t.putAll(nil, activities); err != nil {
 		return err
@@ -701,22 +694,21 @@ func (t *Turn) Send(ctx context.Context, activities ...*activity.Activity) error
 	return (&outbox{t}).empty(t.lasting(ctx))
 }
 
-// put has the loop save and then send the texts, as Say does.
+// put makes the loop save and then send the texts, as Say does.
 func (t *Turn) put(ctx context.Context, texts ...string) error {
 	return t.putAll(texts, t.spoken(ctx, texts))
 }
 
-// putAll has the loop save and then send the messages. texts are what the hook AfterSay is
-// told of them.
+// putAll makes the loop save and then send the messages. texts is what the hook AfterSay gets.
 func (t *Turn) putAll(texts []string, messages []*activity.Activity) error {
-	t.rec.Outbox = make([]Message, len(messages))
+	t.rec.Outbox = make([]outgoing, len(messages))
 	for i, m := range messages {
 		raw, err := m.Encode()
 		if err != nil {
 			t.rec.Outbox = nil
 			return fmt.Errorf("send: %w", err)
 		}
-		t.rec.Outbox[i].Activity = raw
+		t.rec.Outbox[i] = outgoing{Activity: raw, decoded: m}
 	}
 	if run := t.rec.Run; run != nil {
 		run.InFlight = 0
@@ -725,7 +717,7 @@ func (t *Turn) putAll(texts []string, messages []*activity.Activity) error {
 	return nil
 }
 
-// spoken are the messages of texts that a model wrote.
+// spoken returns the messages of texts that a model wrote.
 func (t *Turn) spoken(ctx context.Context, texts []string) []*activity.Activity {
 	var all []*activity.Activity
 	for _, text := range texts {
@@ -745,7 +737,7 @@ func (t *Turn) spoken(ctx context.Context, texts []string) []*activity.Activity 
 	return all
 }
 
-// messages are those of a text, which is split where it is long.
+// messages returns the messages of a text. A long text is split.
 func (t *Turn) messages(text string) []*activity.Activity {
 	var all []*activity.Activity
 	for _, part := range split(text) {
@@ -776,7 +768,7 @@ func (t *Turn) afterSay(ctx context.Context) {
 // repliesInResponse reports whether the turn's replies travel in the HTTP response.
 func (t *Turn) repliesInResponse() bool { return t.rec.Answer != nil && t.rec.Answer.Activities != nil }
 
-// Log is the bot's, with what names the turn.
+// Log is the bot's log with the ids of the turn.
 func (t *Turn) Log() *zerolog.Logger {
 	id := t.Activity.ID
 	if w := t.rec.Wait; w != nil && w.Approval != nil && w.Approval.Decision != nil {

@@ -13,27 +13,27 @@ import (
 
 const (
 	typingAfter = 500 * time.Millisecond
-	typingEvery = 3 * time.Second // the indicator of Teams fades after about that
-	// A reply that is ready waits for an indicator on its way, so not for long.
+	typingEvery = 3 * time.Second // the indicator of Teams fades after about that long
+	// A reply that is ready waits for an indicator on its way, so keep this short.
 	typingTimeout = time.Second
 )
 
-// typing shows the person that the bot is at work, from half a second after the
-// turn began, or its last reply, until the turn ends. Nobody is waiting for it:
-// a failure to send ends it silently, but for one that had to make room for others.
+// typing shows the person that the bot is working: from half a second after the turn began, or
+// after its last reply, until the turn ends. Nobody depends on it, so a failed send ends it
+// silently. An indicator that the connector dropped to make room for others does not.
 type typing struct {
 	turn  *Turn
-	ctx   context.Context // the turn's; the timer's function has no other way to it
+	ctx   context.Context // the turn's; the timer's function cannot get one as a parameter
 	timer *time.Timer
 
-	// busy holds one token while anything is sent, so that no indicator follows
-	// its reply. Who has it may touch what is below.
+	// busy has one token while anything is being sent, so that no indicator follows its reply.
+	// Whoever put it there may touch the fields below.
 	busy  chan struct{}
-	quiet time.Time // no indicator before this
+	quiet time.Time // send no indicator before this
 	ended bool
 }
 
-// startTyping returns nil, which is safe to use, when there is nobody to show it to.
+// startTyping returns nil, which is safe to use, if there is nobody to show it to.
 func startTyping(ctx context.Context, t *Turn) *typing {
 	if !t.IsMessage() || t.repliesInResponse() {
 		return nil
@@ -64,7 +64,7 @@ func (ty *typing) show() {
 	ty.timer.Reset(typingEvery)
 }
 
-// hold waits for an indicator on its way and lets none out until release.
+// hold waits for an indicator on its way and sends no more until release.
 func (ty *typing) hold() {
 	if ty == nil {
 		return
@@ -84,7 +84,7 @@ func (ty *typing) release() {
 	<-ty.busy
 }
 
-// stop ends the indicator and waits for one on its way.
+// stop ends the indicator, and waits if one is on its way.
 func (ty *typing) stop() {
 	if ty == nil {
 		return
