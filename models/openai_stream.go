@@ -97,7 +97,7 @@ func (d *doer) readStream(ctx context.Context, res *http.Response) error {
 	case answer.finish != "":
 		answer.into(&read.ChatCompletionResponse)
 		return read
-	case failed != io.EOF:
+	case !errors.Is(failed, io.EOF):
 		return networkError(ctx, fmt.Errorf("read the stream: %w", failed))
 	case answer.chunks == 0:
 		return errMalformed
