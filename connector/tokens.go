@@ -439,7 +439,7 @@ func newManagedIdentity(clientID string, rt http.RoundTripper) (func(ctx context
 
 // federatedToken is the token in the file, as it is now: who issues it replaces it.
 func federatedToken(file string) (string, error) {
-	raw, err := os.ReadFile(file)
+	raw, err := readProof(file)
 	if err != nil {
 		return "", fmt.Errorf("federated token file: %w", err)
 	}
@@ -459,7 +459,7 @@ type certificate struct {
 // readCertificate reads the file as it is now, so that a renewed certificate needs
 // no restart. Its errors quote nothing of the file.
 func readCertificate(file, password string) (certificate, error) {
-	raw, err := os.ReadFile(file)
+	raw, err := readProof(file)
 	if err != nil {
 		return certificate{}, fmt.Errorf("certificate file: %w", err)
 	}
@@ -500,4 +500,16 @@ func (c certificate) assertion(appID, endpoint string) (string, error) {
 		return "", fmt.Errorf("sign with the certificate's key: %w", err)
 	}
 	return signed, nil
+}
+
+// readProof reads a regular file: another may keep its reader waiting for ever.
+func readProof(name string) ([]byte, error) {
+	info, err := os.Stat(name)
+	if err != nil {
+		return nil, err
+	}
+	if !info.Mode().IsRegular() {
+		return nil, fmt.Errorf("%s is no regular file", name)
+	}
+	return os.ReadFile(name)
 }
