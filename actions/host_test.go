@@ -44,7 +44,8 @@ func hostRegistry() *actions.Registry {
 }
 
 func hostTurn(text string) *actions.Turn {
-	a := &activity.Activity{From: activity.NewAccount("29:mia", "Mia")}
+	a := &activity.Activity{}
+	a.From.ID, a.From.Name = "29:mia", "Mia"
 	a.Conversation.ID = "a:mia"
 	return &actions.Turn{ID: "t1", Activity: a, Text: text}
 }

@@ -10,10 +10,11 @@
 package activity
 
 import (
-	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"html"
+	"iter"
 	"slices"
 	"strings"
 	"time"
@@ -49,7 +50,6 @@ const (
 	maxDepth    = 64      // levels of nested JSON
 	maxValues   = 1 << 16 // values in the JSON, nested ones counted each
 	maxMentions = 200     // entities of one activity that are looked at
-	maxZone     = 64      // bytes of a time zone's name; the longest has 30
 
 	threadMark = ";messageid="
 	// callerApp begins the callerId of a bot (activity specification, appendix V).
@@ -76,7 +76,6 @@ type Activity struct {
 	TextFormat string `json:"textFormat,omitempty"`
 	Summary    string `json:"summary,omitempty"`
 	Locale     string `json:"locale,omitempty"`
-	InputHint  string `json:"inputHint,omitempty"`
 
 	// Name of an invoke or event; Action of an installation update.
 	Name         string `json:"name,omitempty"`
@@ -108,11 +107,6 @@ type Account struct {
 	Extra jsontext.Value `json:",embed"`
 }
 
-// NewAccount returns an account with an id and a display name.
-func NewAccount(id, name string) Account {
-	return Account{ChannelAccount: schema.ChannelAccount{ID: id, Name: name}}
-}
-
 // Conversation identifies where an activity happened.
 type Conversation struct {
 	schema.ConversationAccount
@@ -140,17 +134,15 @@ type Reaction struct {
 
 // Attachment is a card, a file or a picture of a message.
 type Attachment struct {
-	ContentType  string         `json:"contentType,omitempty"`
-	ContentURL   string         `json:"contentUrl,omitempty"`
-	Content      jsontext.Value `json:"content,omitzero"`
-	Name         string         `json:"name,omitempty"`
-	ThumbnailURL string         `json:"thumbnailUrl,omitempty"`
-	Extra        jsontext.Value `json:",embed"`
+	ContentType string         `json:"contentType,omitempty"`
+	ContentURL  string         `json:"contentUrl,omitempty"`
+	Content     jsontext.Value `json:"content,omitzero"`
+	Name        string         `json:"name,omitempty"`
+	Extra       jsontext.Value `json:",embed"`
 }
 
 // SuggestedActions are buttons under a message that send their value as text.
 type SuggestedActions struct {
-	To      []string         `json:"to,omitempty"`
 	Actions []jsontext.Value `json:"actions,omitempty"`
 	Extra   jsontext.Value   `json:",embed"`
 }
@@ -160,7 +152,7 @@ type SuggestedActions struct {
 // missing type or conversation id, identifiers longer than 1 KiB, and "." and ".."
 // as id or conversation id, which become parts of URLs. The error quotes none of the bytes,
 // so it may be logged. Value and channelData may be any JSON; a lone surrogate escape
-// becomes U+FFFD; null entities and attachments are skipped, and callerId is dropped.
+// becomes U+FFFD; null entities and empty attachments are skipped, and callerId is dropped.
 func Decode(data []byte) (*Activity, error) {
 	if err := checkShape(data); err != nil {
 		return nil, fmt.Errorf("malformed activity: %w", err)
@@ -170,24 +162,18 @@ func Decode(data []byte) (*Activity, error) {
 		return nil, fmt.Errorf("malformed activity: %w", withoutQuotes(err))
 	}
 	a.CallerID = ""
-	a.dropNulls()
+	a.dropEmpty()
 	if err := a.checkIdentity(); err != nil {
 		return nil, fmt.Errorf("malformed activity: %w", err)
 	}
 	return a, nil
 }
 
-// checkShape refuses bytes that the JSON reader would accept, or would accept only after
+// checkShape refuses bytes that the JSON reader would accept, or would refuse only after
 // reading far into them. It counts by the signs between values.
 func checkShape(data []byte) error {
-	if bytes.HasPrefix(data, []byte("\xef\xbb\xbf")) {
-		return errors.New("byte-order mark")
-	}
 	if !utf8.Valid(data) {
 		return errors.New("invalid UTF-8")
-	}
-	if trimmed := bytes.TrimLeft(data, " \t\r\n"); len(trimmed) == 0 || trimmed[0] != '{' {
-		return errors.New("not a JSON object")
 	}
 	depth, values, inString := 0, 0, false
 	for i := 0; i < len(data); i++ {
@@ -228,29 +214,21 @@ func withoutQuotes(err error) error {
 	return errors.New("no JSON")
 }
 
-func (a *Activity) dropNulls() {
+// dropEmpty leaves out null entities, and attachments in which there is nothing.
+func (a *Activity) dropEmpty() {
 	a.Entities = slices.DeleteFunc(a.Entities, func(v jsontext.Value) bool { return v.Kind() == 'n' })
 	a.Attachments = slices.DeleteFunc(a.Attachments, func(at Attachment) bool {
-		return at.ContentType == "" && at.Content == nil && at.empty()
+		return at.ContentURL == "" && at.Name == "" && len(at.Extra) == 0 &&
+			(len(at.Content) == 0 || at.Content.Kind() == 'n')
 	})
 }
 
-// empty reports whether the attachment has nothing beside its content.
-func (at *Attachment) empty() bool {
-	return at.ContentURL == "" && at.Name == "" && at.ThumbnailURL == "" && len(at.Extra) == 0
-}
-
 func (a *Activity) checkIdentity() error {
-	steps := func(id string) bool { return id == "." || id == ".." } // in a URL they lead elsewhere
 	switch {
 	case a.Type == "":
 		return errors.New("no type")
 	case a.Conversation.ID == "":
 		return errors.New("no conversation.id")
-	case steps(a.Conversation.ID):
-		return errors.New("conversation.id is no name")
-	case steps(a.ID):
-		return errors.New("id is no name")
 	}
 	for _, id := range []struct{ name, value string }{
 		{"type", string(a.Type)},
@@ -265,8 +243,11 @@ func (a *Activity) checkIdentity() error {
 		{"conversation.tenantId", a.Conversation.TenantID},
 		{"from.aadObjectId", a.From.AadObjectID},
 	} {
-		if len(id.value) > maxIDBytes {
+		switch {
+		case len(id.value) > maxIDBytes:
 			return fmt.Errorf("%s is longer than %d bytes", id.name, maxIDBytes)
+		case id.value == "." || id.value == "..": // in a URL they lead elsewhere
+			return fmt.Errorf("%s is no name", id.name)
 		}
 	}
 	return nil
@@ -347,42 +328,33 @@ func CallerOf(appID string) string { return callerApp + appID }
 // CallerApp returns the app id of the bot that the activity came from, or "" when it came
 // from a channel or nobody knows.
 func (a *Activity) CallerApp() string {
-	app, ok := strings.CutPrefix(a.CallerID, callerApp)
-	if !ok {
-		return ""
+	if app, ok := strings.CutPrefix(a.CallerID, callerApp); ok {
+		return app
 	}
-	return app
+	return ""
 }
 
-// TeamsData is the part of the channelData of Teams that Planbot reads.
-type TeamsData struct {
-	EventType string `json:"eventType"`
-	Tenant    struct {
-		ID string `json:"id"`
-	} `json:"tenant"`
-	Team struct {
-		ID   string `json:"id"`
-		Name string `json:"name"`
-	} `json:"team"`
-	Channel struct {
-		ID string `json:"id"`
-	} `json:"channel"`
-}
+// TeamID is the id of the team that the activity comes from, in a channel of Teams.
+func (a *Activity) TeamID() string { return a.idInChannelData("team") }
 
-// TeamsData reads the channelData. What is absent or of another shape is empty.
-func (a *Activity) TeamsData() TeamsData {
-	var d TeamsData
-	if a.ChannelData.Kind() == '{' {
-		_ = json.Unmarshal(a.ChannelData, &d) // what was read before an odd field stays
+// ChannelTenant is the tenant that the channelData names, believed only where [Activity.Tenant]
+// agrees.
+func (a *Activity) ChannelTenant() string { return a.idInChannelData("tenant") }
+
+// idInChannelData is the id of a member of the channelData; what is of another shape has none.
+func (a *Activity) idInChannelData(name string) string {
+	var member struct {
+		ID string `json:"id"`
 	}
-	return d
+	_ = json.Unmarshal(a.channelMembers()[name], &member)
+	return member.ID
 }
 
 // Tenant returns the tenant of the activity as the channel states it, or "". When
 // channelData and conversation name different tenants, ok is false and the activity must
 // not be answered.
 func (a *Activity) Tenant() (id string, ok bool) {
-	inData, inConversation := a.TeamsData().Tenant.ID, a.Conversation.TenantID
+	inData, inConversation := a.ChannelTenant(), a.Conversation.TenantID
 	switch {
 	case inData == "" || strings.EqualFold(inData, inConversation):
 		return inConversation, true
@@ -393,28 +365,28 @@ func (a *Activity) Tenant() (id string, ok bool) {
 	}
 }
 
-// Mention is an entity that says who is meant by a part of the text.
-type Mention struct {
-	Mentioned Account `json:"mentioned"`
-	Text      string  `json:"text"`
-}
-
-// Mentions returns the mention entities. Entities of other types, or of a shape that is no
-// mention, are left out.
-func (a *Activity) Mentions() []Mention {
-	var out []Mention
-	for _, entity := range a.Entities[:min(len(a.Entities), maxMentions)] {
-		if m := mentionIn(entity); m != nil {
-			out = append(out, *m)
+// Mentions goes through the mention entities: the text of each, and who is meant. Entities
+// of other types, or of a shape that is no mention, are left out.
+func (a *Activity) Mentions() iter.Seq2[string, Account] {
+	return func(yield func(string, Account) bool) {
+		for _, entity := range a.Entities[:min(len(a.Entities), maxMentions)] {
+			if m := mentionIn(entity); m != nil && !yield(m.Text, m.Mentioned) {
+				return
+			}
 		}
 	}
-	return out
+}
+
+type mention struct {
+	Type      string  `json:"type"`
+	Text      string  `json:"text"`
+	Mentioned Account `json:"mentioned"`
 }
 
 // mentionIn reads a mention; nil when the entity is none.
-func mentionIn(entity jsontext.Value) *Mention {
-	m := new(Mention)
-	if !isEntity(entity, "mention") || json.Unmarshal(entity, m, jsontext.AllowInvalidUTF8(true)) != nil {
+func mentionIn(entity jsontext.Value) *mention {
+	m := new(mention)
+	if !isEntity(entity, "mention") || !read(entity, m) {
 		return nil
 	}
 	return m
@@ -424,17 +396,27 @@ func isEntity(entity jsontext.Value, kind string) bool {
 	var e struct {
 		Type string `json:"type"`
 	}
-	return entity.Kind() == '{' && json.Unmarshal(entity, &e, jsontext.AllowInvalidUTF8(true)) == nil && strings.EqualFold(e.Type, kind)
+	return read(entity, &e) && strings.EqualFold(e.Type, kind)
+}
+
+// read reports whether the value is of the type of into.
+func read(value jsontext.Value, into any) bool {
+	return json.Unmarshal(value, into, jsontext.AllowInvalidUTF8(true)) == nil
 }
 
 // Addressed reports whether the activity mentions its recipient, the bot. Only entities
 // count: "<at>…</at>" in a text proves nothing.
 func (a *Activity) Addressed() bool {
-	return slices.ContainsFunc(a.Mentions(), a.ofRecipient)
+	for _, who := range a.Mentions() {
+		if a.isRecipient(who) {
+			return true
+		}
+	}
+	return false
 }
 
-func (a *Activity) ofRecipient(m Mention) bool {
-	return m.Mentioned.ID != "" && strings.EqualFold(m.Mentioned.ID, a.Recipient.ID)
+func (a *Activity) isRecipient(who Account) bool {
+	return who.ID != "" && strings.EqualFold(who.ID, a.Recipient.ID)
 }
 
 // Said returns what the person wrote to the bot: the text without mentions of the bot,
@@ -442,12 +424,12 @@ func (a *Activity) ofRecipient(m Mention) bool {
 // plain characters, and outer white space removed.
 func (a *Activity) Said() string {
 	text := a.Text
-	for _, m := range a.Mentions() {
-		name := "<at>" + m.Mentioned.Name + "</at>"
-		if a.ofRecipient(m) {
-			text = without(text, m.Text, name)
-		} else if m.Text != "" && m.Mentioned.Name != "" {
-			text = strings.Replace(text, m.Text, m.Mentioned.Name, 1) // an entity stands for one place
+	for said, who := range a.Mentions() {
+		if a.isRecipient(who) {
+			said = cmp.Or(said, "<at>"+who.Name+"</at>")
+			text = strings.ReplaceAll(strings.ReplaceAll(text, " "+said, ""), said, "")
+		} else if said != "" && who.Name != "" {
+			text = strings.Replace(text, said, who.Name, 1) // an entity stands for one place
 		}
 	}
 	if a.ChannelID == Teams {
@@ -455,25 +437,6 @@ func (a *Activity) Said() string {
 	}
 	text = strings.ReplaceAll(text, "\r\n", "\n")
 	return strings.TrimSpace(text)
-}
-
-// without removes the mention from the text, and the double space that it leaves.
-func without(text, mention, name string) string {
-	if mention == "" {
-		mention = name
-	}
-	var kept strings.Builder
-	for {
-		before, after, found := strings.Cut(text, mention)
-		kept.WriteString(before)
-		if !found {
-			return kept.String()
-		}
-		if so := kept.String(); so == "" || strings.HasSuffix(so, " ") {
-			after = strings.TrimLeft(after, " ")
-		}
-		text = after
-	}
 }
 
 // Zone is the time zone of the sender: the one that the activity names, or that its
@@ -497,10 +460,7 @@ func (a *Activity) Zone() *time.Location {
 		}
 	}
 	for _, name := range []string{times.Zone, client.Zone} {
-		if name == "" || len(name) > maxZone || name == "Local" {
-			continue
-		}
-		if zone, err := time.LoadLocation(name); err == nil {
+		if zone, err := time.LoadLocation(name); err == nil && name != "" && name != "Local" {
 			return zone
 		}
 	}

@@ -1,7 +1,6 @@
 package activity_test
 
 import (
-	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -11,16 +10,16 @@ import (
 
 func TestCard(t *testing.T) {
 	t.Parallel()
-	card := activity.NewCard("Book a room.",
+	card := activity.Card{Fallback: "Book a room.", Body: []any{
 		activity.TextBlock{Text: "Book a *room*", Size: "large", Weight: "bolder", Color: "accent"},
 		activity.RichText{{Text: "*as it is*", Mono: true, Subtle: true}, {Text: "Floor", Size: "small", Weight: "bolder"}},
 		map[string]any{"type": "Media", "sources": []any{}},
-	).With(
-		activity.Execute{Title: "Book", Verb: "book", Style: "positive", Data: map[string]any{"floor": 3}},
-		activity.Execute{Title: "Again", Verb: "again"},
-		activity.Submit{Title: "Old", Data: map[string]any{"say": "old"}},
+	}, Actions: []any{
+		activity.Button{Title: "Book", Verb: "book", Style: "positive", Data: map[string]any{"floor": 3}},
+		activity.Button{Title: "Again", Verb: "again"},
+		activity.Button{Title: "Old", Data: map[string]any{"say": "old"}},
 		map[string]any{"type": "Action.ShowCard"},
-	)
+	}}
 	want := `{"type":"AdaptiveCard","$schema":"http://adaptivecards.io/schemas/adaptive-card.json","version":"1.5","fallbackText":"Book a room.","body":[
 		{"type":"TextBlock","text":"Book a *room*","size":"large","weight":"bolder","color":"accent","wrap":true},
 		{"type":"RichTextBlock","inlines":[
@@ -40,22 +39,12 @@ func TestCard(t *testing.T) {
 	}
 }
 
-func TestWithLeavesTheCardAsItWas(t *testing.T) {
-	t.Parallel()
-	base := activity.NewCard("x").With(map[string]string{"url": "https://a"})
-	one, two := base.With(map[string]string{"url": "https://b"}), base.With(map[string]string{"url": "https://c"})
-	if !strings.Contains(string(one.Attachment().Content), "https://b") || !strings.Contains(string(two.Attachment().Content), "https://c") || len(base.Actions) != 1 {
-		t.Error("cards share their actions")
-	}
-}
-
 func TestCardsThatAreMistakes(t *testing.T) {
 	t.Parallel()
 	for name, card := range map[string]activity.Card{
 		"no fallback":       {Body: []any{activity.TextBlock{Text: "x"}}},
-		"no verb":           activity.NewCard("x").With(activity.Execute{Title: "x"}),
-		"data of no object": activity.NewCard("x").With(activity.Execute{Verb: "x", Data: []int{1}}),
-		"data of no JSON":   activity.NewCard("x").With(activity.Execute{Verb: "x", Data: map[string]any{"f": func() {}}}),
+		"data of no object": {Fallback: "x", Actions: []any{activity.Button{Verb: "x", Data: []int{1}}}},
+		"data of no JSON":   {Fallback: "x", Actions: []any{activity.Button{Verb: "x", Data: map[string]any{"f": func() {}}}}},
 	} {
 		func() {
 			defer func() {

@@ -47,8 +47,11 @@ func TestWhatThePageShowsOfNotices(t *testing.T) {
 func lunch(ctx context.Context, t *bot.Turn) error {
 	m := t.Activity.Reply("")
 	m.Summary = "Lunch at noon?"
-	m.Attachments = []activity.Attachment{activity.NewCard("Lunch at noon? Say yes.", activity.TextBlock{Text: "Lunch at noon?"}).
-		With(activity.Execute{Title: "Yes", Verb: "lunch", Data: map[string]any{"at": 12}}).Attachment()}
+	m.Attachments = []activity.Attachment{activity.Card{
+		Fallback: "Lunch at noon? Say yes.",
+		Body:     []any{activity.TextBlock{Text: "Lunch at noon?"}},
+		Actions:  []any{activity.Button{Title: "Yes", Verb: "lunch", Data: map[string]any{"at": 12}}},
+	}.Attachment()}
 	return t.Send(ctx, m)
 }
 

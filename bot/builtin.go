@@ -81,15 +81,15 @@ func (b *builtins) welcome(ctx context.Context, t *Turn) error {
 
 // inBigTeam reports whether a welcome would disturb many people. A team of unknown size gets one.
 func (b *builtins) inBigTeam(ctx context.Context, a *activity.Activity) bool {
-	team := a.TeamsData().Team.ID
+	team := a.TeamID()
 	if a.Conversation.ConversationType != "channel" || team == "" {
 		return false
 	}
-	details, err := b.cfg.Channel.Team(ctx, a.Reference(), team)
+	members, err := b.cfg.Channel.TeamSize(ctx, a.Reference(), team)
 	if err != nil {
 		zerolog.Ctx(ctx).Info().Err(err).Msg("size of the team unknown")
 	}
-	return details.MemberCount > bigTeam
+	return members > bigTeam
 }
 
 // leave forgets the welcome, so that the bot greets again when it is added again. If the app itself
@@ -139,9 +139,9 @@ func (b *builtins) helpText() string {
 
 // helpCard shows the help, with buttons that say an example for the person.
 func (b *builtins) helpCard(text string) activity.Card {
-	card := activity.NewCard(text, activity.TextBlock{Text: text})
+	card := activity.Card{Fallback: text, Body: []any{activity.TextBlock{Text: text}}}
 	for _, say := range b.cfg.Examples {
-		card = card.With(activity.Submit{Title: say, Data: offer{say}})
+		card.Actions = append(card.Actions, activity.Button{Title: say, Data: offer{say}})
 	}
 	return card
 }

@@ -165,7 +165,7 @@ func TestHooksChooseTheWordsOfAFailure(t *testing.T) {
 			case errors.As(failure, &noPlan):
 				return "No such thing: " + string(noPlan.Kind)
 			case errors.As(failure, &fromModel):
-				return "Model: " + fromModel.Kind.String()
+				return "Model: " + fromModel.Kind
 			}
 			return "Limit: " + failure.Error()
 		}}

@@ -208,7 +208,7 @@ func decidedClick(card *activity.Card, text string) turn.Answer {
 	return CardAnswer{Card: card, Message: text}.response().must()
 }
 
-// CardClick is a click on a button of a card, an [activity.Execute].
+// CardClick is a click on a button of a card, an [activity.Button].
 type CardClick struct {
 	Verb string `json:"verb"`
 	ID   string `json:"id"`

@@ -109,7 +109,7 @@ func pressed(verb string, data any) event {
 func TestCardActions(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
-	card := activity.NewCard("Booked.", activity.TextBlock{Text: "Booked."})
+	card := activity.Card{Fallback: "Booked.", Body: []any{activity.TextBlock{Text: "Booked."}}}
 	for verb, a := range map[string]bot.CardAnswer{
 		"card":    {Card: &card},
 		"message": {Message: "Booked."},
@@ -223,7 +223,7 @@ func TestAnInvokeThatComesAgain(t *testing.T) {
 func TestAButtonThatFellBack(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
-	card := activity.NewCard("Booked.")
+	card := activity.Card{Fallback: "Booked."}
 	for verb, a := range map[string]bot.CardAnswer{
 		"card": {Card: &card}, "message": {Message: "Booked."}, "done": {}, "error": {}, "login": {SignIn: event{}},
 	} {

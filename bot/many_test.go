@@ -20,7 +20,6 @@ import (
 	"github.com/planbot-go/planbot/actions"
 	"github.com/planbot-go/planbot/activity"
 	"github.com/planbot-go/planbot/bot"
-	"github.com/planbot-go/planbot/connector"
 	plans "github.com/planbot-go/planbot/planner/plan"
 )
 
@@ -44,8 +43,8 @@ func (*sink) Update(context.Context, activity.Reference, string, *activity.Activ
 	return nil
 }
 
-func (*sink) Team(context.Context, activity.Reference, string) (connector.Team, error) {
-	return connector.Team{}, nil
+func (*sink) TeamSize(context.Context, activity.Reference, string) (int, error) {
+	return 0, nil
 }
 
 func (*sink) Identified() bool { return false }

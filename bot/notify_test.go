@@ -62,7 +62,7 @@ func TestNotifyAConversationAndAPerson(t *testing.T) {
 	}
 	b.notify(actions.Notice{To: mia, Text: "For you."})
 	b.expect("For you.")
-	card := &activity.Activity{Type: activity.Message, Attachments: []activity.Attachment{activity.NewCard("A card.").Attachment()}}
+	card := &activity.Activity{Type: activity.Message, Attachments: []activity.Attachment{activity.Card{Fallback: "A card."}.Attachment()}}
 	b.notify(actions.Notice{To: mia, Text: "First the text.", Activities: []*activity.Activity{card}})
 	b.expect("First the text.")
 	if got := b.connector.Next(t); got.Body["attachments"] == nil {

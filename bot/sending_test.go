@@ -179,7 +179,7 @@ func (c *crowded) Reply(ctx context.Context, to activity.Reference, replyTo stri
 
 func (c *crowded) Send(ctx context.Context, to activity.Reference, a *activity.Activity) (string, error) {
 	if c.lost.Load() && c.held.CompareAndSwap(false, true) {
-		return "", errors.Join(&connector.Error{Op: "post", Status: http.StatusTooManyRequests}, connector.ErrHeldBack)
+		return "", &connector.Error{Op: "post", Status: http.StatusTooManyRequests, HeldBack: true}
 	}
 	c.knocked.Store(c.held.Load())
 	return c.Channel.Send(ctx, to, a)

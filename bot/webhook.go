@@ -201,7 +201,7 @@ func (b *Bot) twoTenants(t *Turn) bool {
 	if _, one := a.Tenant(); one {
 		return false
 	}
-	t.Log().Warn().Str("audit", "tenant").Str("channel", a.ChannelID).Str("tenant", brief(a.TeamsData().Tenant.ID)).
+	t.Log().Warn().Str("audit", "tenant").Str("channel", a.ChannelID).Str("tenant", brief(a.ChannelTenant())).
 		Str("other_tenant", brief(a.Conversation.TenantID)).Str("user", brief(a.From.AadObjectID)).Msg("denied")
 	b.engine.Ignored()
 	return true

@@ -19,10 +19,14 @@ func payBot(ctx context.Context, parts bottest.Parts) (*bot.Bot, error) {
 	if err != nil {
 		return nil, err
 	}
-	card := activity.NewCard("Pay", map[string]any{"type": "Container", "items": []any{map[string]any{"type": "Input.Text", "id": "cups"}}}).With(
-		map[string]any{"type": "Action.Execute", "title": "Pay", "verb": "pay"},
-		map[string]any{"type": "Action.OpenUrl", "title": "Read", "url": "https://example.com"},
-	)
+	card := activity.Card{
+		Fallback: "Pay",
+		Body:     []any{map[string]any{"type": "Container", "items": []any{map[string]any{"type": "Input.Text", "id": "cups"}}}},
+		Actions: []any{
+			map[string]any{"type": "Action.Execute", "title": "Pay", "verb": "pay"},
+			map[string]any{"type": "Action.OpenUrl", "title": "Read", "url": "https://example.com"},
+		},
+	}
 	b.On(func(t *bot.Turn) bool { return t.Text == "card" }, func(ctx context.Context, t *bot.Turn) error {
 		reply := t.Activity.Reply("")
 		reply.Attachments = []activity.Attachment{card.Attachment()}
@@ -43,7 +47,7 @@ func payBot(ctx context.Context, parts bottest.Parts) (*bot.Bot, error) {
 		case "broken":
 			return bot.CardAnswer{}, errors.New("the till is broken")
 		case "none":
-			card := activity.NewCard("Nothing to pay")
+			card := activity.Card{Fallback: "Nothing to pay"}
 			return bot.CardAnswer{Card: &card}, nil
 		}
 		return bot.CardAnswer{Message: "Paid for " + in.Cups + "."}, nil
@@ -60,14 +64,14 @@ func TestButtonsInsideOfACard(t *testing.T) {
 	set := func(title string) map[string]any {
 		return map[string]any{"type": "ActionSet", "actions": []any{button(title)}}
 	}
-	card := activity.NewCard("All of them",
+	card := activity.Card{Fallback: "All of them", Body: []any{
 		set("in a set"),
 		map[string]any{"type": "Container", "items": []any{set("in a container")}, "selectAction": button("the container itself")},
 		map[string]any{"type": "ColumnSet", "columns": []any{map[string]any{"type": "Column", "items": []any{set("in a column")}}}},
-	).With(
+	}, Actions: []any{
 		button("in the bar"),
 		map[string]any{"type": "Action.ShowCard", "title": "More", "card": map[string]any{"type": "AdaptiveCard", "body": []any{map[string]any{"type": "Input.Text", "id": "note"}}, "actions": []any{button("in a shown card")}}},
-	)
+	}}
 	cfg := bottest.Config{New: func(ctx context.Context, parts bottest.Parts) (*bot.Bot, error) {
 		b, err := routedBot(ctx, parts)
 		if err != nil {

@@ -13,6 +13,7 @@ import (
 	"net/http"
 	"net/http/httptrace"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -40,7 +41,6 @@ const (
 	memberPageSize   = 200
 	maxMemberPages   = 500
 	defaultFileBytes = 20 << 20
-	maxRedirects     = 3
 	fileInfo         = "application/vnd.microsoft.teams.file.download.info"
 
 	// gccService is where Teams serves tenants of the Government Community Cloud, which
@@ -58,27 +58,26 @@ var (
 	// ("", "." and ".." are none), its activity has no type, cannot be written as JSON or is too
 	// large, or it is for a calling bot that is not, or no longer, among the [Callers].
 	ErrBadCall = errors.New("the call cannot be made")
-	// ErrHeldBack is wrapped when a call was not made, since it would have had to wait too
-	// long to stay below the limits of Teams. It comes with an [*Error] of status 429 whose
-	// RetryAfter says when there is room.
-	ErrHeldBack = errors.New("held back to stay below the limits of Teams")
-
-	// errDone ends a call that succeeded with an answer that cannot be read: to make it again
-	// would do it twice.
-	errDone = errors.New("it was done, but the answer cannot be read")
 )
 
-// Error is an answer of the Connector that is no success.
+// Error is an answer of the Connector that is no success, or the one that it would give to a
+// call that is held back.
 type Error struct {
 	Op         string // what was tried on what
 	Status     int
 	Code       string // the Connector's own, such as "ConversationNotFound"; may be ""
 	Message    string // the Connector's words, cut and without control characters
 	RetryAfter time.Duration
+	// HeldBack says that the call was not made: it would have had to wait too long to stay
+	// below the limits of Teams. The status is 429, and RetryAfter says when there is room.
+	HeldBack bool
 }
 
 // Error says what was tried and what came back.
 func (e *Error) Error() string {
+	if e.HeldBack {
+		return e.Op + ": held back to stay below the limits of Teams"
+	}
 	s := fmt.Sprintf("%s: status %d", e.Op, e.Status)
 	if e.Code != "" {
 		s += " " + e.Code
@@ -110,37 +109,33 @@ func refusal(op string, res *http.Response) *Error {
 		_ = json.Unmarshal(said.Error, &said.Message)
 	}
 	return &Error{
-		Op: op, Status: res.StatusCode, RetryAfter: retryAfter(res.Header.Get("Retry-After"), time.Now()),
+		Op: op, Status: res.StatusCode, RetryAfter: retryAfter(res.Header.Get("Retry-After")),
 		Code: printable(said.Code), Message: printable(said.Message),
 	}
 }
 
 // printable cuts a text from outside to what a log line may hold.
 func printable(s string) string {
-	var b strings.Builder
-	n := 0
-	for _, r := range s {
-		if n++; n > maxMessageRunes {
-			break
-		}
+	s = strings.Map(func(r rune) rune {
 		if !unicode.IsPrint(r) {
-			r = ' '
+			return ' '
 		}
-		b.WriteRune(r)
-	}
-	return b.String()
+		return r
+	}, s)
+	r := []rune(s)
+	return string(r[:min(len(r), maxMessageRunes)])
 }
 
 // retryAfter reads the header of that name, seconds or an HTTP date (RFC 9110).
-func retryAfter(value string, now time.Time) time.Duration {
-	value = strings.TrimSpace(value)
-	if n, err := strconv.ParseInt(value, 10, 64); err == nil {
-		return time.Duration(min(max(n, 0), int64(24*time.Hour/time.Second))) * time.Second
+func retryAfter(value string) time.Duration {
+	if wait, err := time.ParseDuration(value + "s"); err == nil {
+		return max(wait, 0)
 	}
-	if at, err := http.ParseTime(value); err == nil {
-		return max(at.Sub(now), 0)
+	at, err := http.ParseTime(value)
+	if err != nil {
+		return 0
 	}
-	return 0
+	return max(time.Until(at), 0)
 }
 
 // Client calls the Connector REST API. It may be used concurrently. Make it with [New].
@@ -157,8 +152,7 @@ func retryAfter(value string, now time.Time) time.Duration {
 // a message with text and attachments is two. In one tenant it is 50 requests in a second.
 // [Client.Download] is not counted, as it knows no tenant. A try that would have to wait
 // longer than half a minute, or than the call has left, is not made, nor is a typing
-// indicator that would have to wait at all: the error wraps [ErrHeldBack], and an [*Error]
-// that says when to come back.
+// indicator that would have to wait at all: the error is an [*Error] that is HeldBack.
 //
 // Each method takes the conversation as a reference, as [activity.Activity.Reference] gives
 // it; its service URL must be one that [Config] allows, else the error wraps
@@ -180,7 +174,7 @@ func newClient(cfg Config, hosts *serviceHosts) *Client {
 	if calls == nil {
 		calls, files = guardedTransport(hosts.reachOf), guardedTransport(hosts.fileReachOf)
 	}
-	return &Client{cfg: cfg, hosts: hosts, limits: newLimits(), calls: traced{calls}, files: traced{files}}
+	return &Client{cfg: cfg, hosts: hosts, limits: newLimits(), calls: calls, files: files}
 }
 
 // Identified reports whether the calls carry the bot's token.
@@ -203,9 +197,8 @@ func (c *Client) Close() {
 // Send puts an activity at the end of the conversation of ref. The id is ""
 // when the connector tells none, as it does for typing and split messages. The
 // activity is not changed; what goes out fits its channel ([activity.Activity.Fit]) and
-// leaves out what only that may say. One that is too large is not sent: the error wraps
-// [activity.ErrTooLarge]. A typing indicator is tried once, and only when it need not
-// wait.
+// leaves out what only that may say. A typing indicator is tried once, and only when it
+// need not wait.
 func (c *Client) Send(ctx context.Context, ref activity.Reference, a *activity.Activity) (id string, err error) {
 	return c.post(ctx, ref, a, "activities")
 }
@@ -351,26 +344,20 @@ func (c *Client) create(ctx context.Context, ref activity.Reference, place strin
 	return there, nil
 }
 
-// Team is what Teams tells of a team.
-type Team struct {
-	ID           string `json:"id"`
-	Name         string `json:"name"`
-	MemberCount  int    `json:"memberCount"`
-	ChannelCount int    `json:"channelCount"`
-}
-
-// Team returns the details of the team with that id, as channelData.team.id of
-// an activity names it. Only Teams has them.
-func (c *Client) Team(ctx context.Context, ref activity.Reference, id string) (Team, error) {
-	var team Team
-	err := c.ask(ctx, call{
+// TeamSize returns how many members the team with that id has, as channelData.team.id of an
+// activity names it. Only Teams knows.
+func (c *Client) TeamSize(ctx context.Context, ref activity.Reference, id string) (members int, err error) {
+	var team struct {
+		MemberCount int `json:"memberCount"`
+	}
+	err = c.ask(ctx, call{
 		name:    "get team " + id,
 		method:  http.MethodGet,
 		service: ref.ServiceURL,
 		path:    []string{"teams", id},
 		usage:   usage{tenant: ref.Conversation.TenantID},
 	}, &team)
-	return team, err
+	return team.MemberCount, err
 }
 
 // call is one operation of the API.
@@ -382,7 +369,6 @@ type call struct {
 	query    url.Values
 	targeted bool // only one person sees the activity
 	body     []byte
-	needBody bool // an answer that cannot be read is a failure
 
 	usage usage
 }
@@ -432,10 +418,7 @@ func (k *call) write(ref activity.Reference, a *activity.Activity) error {
 		err = errors.New("the activity has no type")
 	}
 	if err == nil {
-		k.body, err = out.Encode()
-	}
-	if err == nil {
-		err = activity.CheckSize(k.body)
+		k.body, err = out.EncodeToSend()
 	}
 	if err != nil {
 		return fmt.Errorf("%s: %w: %w", k.op(), ErrBadCall, err)
@@ -452,19 +435,18 @@ func isTargeted(to activity.Account) bool {
 }
 
 // withoutTimes drops the times that an inbound activity brings and an outbound one must not
-// repeat, and an expiration that is a zero time.
+// repeat.
 func withoutTimes(extra jsontext.Value) (jsontext.Value, error) {
-	if len(extra) == 0 {
-		return nil, nil
-	}
 	var members map[string]jsontext.Value
-	if err := json.Unmarshal(extra, &members, jsontext.AllowInvalidUTF8(true)); err != nil {
-		return nil, fmt.Errorf("extra fields: %w", err)
+	if len(extra) > 0 {
+		if err := json.Unmarshal(extra, &members, jsontext.AllowInvalidUTF8(true)); err != nil {
+			return nil, fmt.Errorf("extra fields: %w", err)
+		}
 	}
 	for _, name := range []string{"timestamp", "localTimestamp", "localTimezone", "rawTimestamp"} {
 		delete(members, name)
 	}
-	if string(members["expiration"]) == `"0001-01-01T00:00:00Z"` {
+	if string(members["expiration"]) == `"0001-01-01T00:00:00Z"` { // which has expired
 		delete(members, "expiration")
 	}
 	if len(members) == 0 {
@@ -475,7 +457,6 @@ func withoutTimes(extra jsontext.Value) (jsontext.Value, error) {
 
 // ask makes the call and reads its answer into v.
 func (c *Client) ask(ctx context.Context, k call, v any) error {
-	k.needBody = true
 	reply, err := c.do(ctx, k)
 	if err != nil {
 		return err
@@ -502,17 +483,15 @@ func (c *Client) do(ctx context.Context, k call) (reply []byte, err error) {
 	err = c.repeat(ctx, tries, func(end time.Time) (err error) {
 		reply, err = c.try(ctx, k, to, end)
 		refused, ok := errors.AsType[*Error](err)
-		if !ok || !to.limited || refused.Status != http.StatusForbidden || refused.Code != "InvalidBotApiHost" {
+		moved := ok && refused.Status == http.StatusForbidden && refused.Code == "InvalidBotApiHost"
+		if !moved || !to.limited || k.service == gccService {
 			return err
 		}
 		k.service = gccService
-		there, wrong := c.route(ctx, k)
-		if wrong != nil || !there.limited || there.host == to.host {
-			return err
+		if there, wrong := c.route(ctx, k); wrong == nil {
+			to = there
+			reply, err = c.try(ctx, k, to, end)
 		}
-		to = there
-		tellRetry(ctx)
-		reply, err = c.try(ctx, k, to, end)
 		return err
 	})
 	return reply, err
@@ -521,7 +500,6 @@ func (c *Client) do(ctx context.Context, k call) (reply []byte, err error) {
 // route is where a call goes.
 type route struct {
 	url     string
-	host    string
 	limited bool // to Microsoft's connector, whose limits are known
 }
 
@@ -545,7 +523,7 @@ func (c *Client) route(ctx context.Context, k call) (route, error) {
 	case len(k.query) > 0:
 		b.WriteString("?" + k.query.Encode())
 	}
-	return route{b.String(), base.Hostname(), c.hosts.ofMicrosoft(base)}, nil
+	return route{b.String(), c.hosts.ofMicrosoft(base)}, nil
 }
 
 // try makes the call once, when the limits allow it, and not beyond end. The transport is
@@ -592,16 +570,10 @@ func (c *Client) try(ctx context.Context, k call, to route, end time.Time) ([]by
 		return nil, c.refused(k.op(), res, token)
 	}
 	body, err := readCapped(res.Body, maxReplyBytes)
-	switch {
-	case err == nil:
-		return body, nil
-	case !k.needBody:
-		return nil, nil // it was done, and its id stays unknown
-	case k.method == http.MethodGet:
+	if err != nil && k.method == http.MethodGet {
 		return nil, fmt.Errorf("%s: read the answer: %w", k.op(), err)
-	default:
-		return nil, fmt.Errorf("%s: %w: %w", k.op(), errDone, err)
 	}
+	return body, nil // what cannot be read was done all the same, and is not done again
 }
 
 // withDeadline ends a context after a time, and not beyond end.
@@ -634,20 +606,6 @@ func (c *Client) refused(op string, res *http.Response, token string) error {
 	return refusal(op, res)
 }
 
-type onRetry struct{}
-
-// OnRetry returns a context in which each call of a [Client] tells f, right before each
-// try but its first, that it is made again.
-func OnRetry(ctx context.Context, f func()) context.Context {
-	return context.WithValue(ctx, onRetry{}, f)
-}
-
-func tellRetry(ctx context.Context) {
-	if f, ok := ctx.Value(onRetry{}).(func()); ok {
-		f()
-	}
-}
-
 // repeat tries until that succeeds, an error is final, or the call's time is over. Which
 // errors are not is the list in Microsoft's documentation
 // (bots/how-to/conversations/conversation-messages, "Status codes from bot conversational
@@ -672,7 +630,7 @@ func (c *Client) repeat(ctx context.Context, tries int, try func(end time.Time) 
 		refused, answered := errors.AsType[*Error](err)
 		noToken, isToken := errors.AsType[*tokenError](err)
 		switch {
-		case errors.Is(err, ErrHeldBack), errors.Is(err, errDone), errors.Is(err, ErrHostNotAllowed), errors.Is(err, ErrBadCall):
+		case answered && refused.HeldBack, errors.Is(err, ErrHostNotAllowed), errors.Is(err, ErrBadCall):
 		case answered && refused.Status == http.StatusUnauthorized:
 			again, renewed = !renewed, true
 		case answered:
@@ -690,30 +648,26 @@ func (c *Client) repeat(ctx context.Context, tries int, try func(end time.Time) 
 			return err
 		}
 		unsure = unsure || unanswered
-		tellRetry(ctx)
 	}
 }
 
 // passes reports whether the connector may take a little later what it refused.
 func (e *Error) passes() bool {
-	switch e.Status {
-	case http.StatusPreconditionFailed, http.StatusTooManyRequests,
-		http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
-		return true
-	}
-	return false
+	return slices.Contains([]int{
+		http.StatusPreconditionFailed, http.StatusTooManyRequests,
+		http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout,
+	}, e.Status)
 }
 
 // Download fetches what an attachment of an inbound activity leads to: a picture or file
 // on a connector host, with the bot's token, or what a person of Teams shared (its content
 // type is application/vnd.microsoft.teams.file.download.info), whose address is a secret of
 // its own and is asked without the token. Another host than the connector's and Microsoft's
-// file hosts, or plain http beyond this machine, wraps [ErrHostNotAllowed], and
-// nothing is sent; so do redirects, of which three are followed at most, and the token goes
-// only as far as they have not left the connector. More than maxBytes (0: 20 MiB) is an
-// [*Error] of status 413, whatever the server says of the length. A try takes a minute at
-// most, and is repeated like any call. No error holds the address. The content type is the
-// server's media type, without parameters; "" when it is none.
+// file hosts, or plain http beyond this machine, wraps [ErrHostNotAllowed], and nothing is
+// sent. Redirects are not followed. More than maxBytes (0: 20 MiB) is an [*Error] of status
+// 413, whatever the server says of the length. A try takes a minute at most, and is repeated
+// like any call. No error holds the address. The content type is the server's media type,
+// without parameters; "" when it is none.
 func (c *Client) Download(ctx context.Context, a activity.Attachment, maxBytes int64) (content []byte, contentType string, err error) {
 	const op = "download attachment"
 	address, shared := a.ContentURL, a.ContentType == fileInfo
@@ -754,54 +708,28 @@ func (c *Client) fetch(ctx context.Context, from *url.URL, signed bool, maxBytes
 			return nil, "", err
 		}
 	}
-	follow := func(next *http.Request, via []*http.Request) error {
-		if len(via) > maxRedirects {
-			return &Error{Op: "redirect", Status: http.StatusFound, Message: fmt.Sprintf("more than %d redirects", maxRedirects)}
-		}
-		to, signed, err := c.hosts.file(callerOf(ctx), next.URL.String())
-		if err != nil {
-			return fmt.Errorf("redirect: %w", err)
-		}
-		if !signed {
-			token = "" // from here on, also if it leads back
-		}
-		next.URL, next.Header = to, http.Header{} // without a Referer, which may open the file
-		c.setHeaders(next, token)
-		return nil
-	}
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, from.String(), nil)
 	if err != nil {
 		return nil, "", errors.New("the address cannot be asked")
 	}
 	c.setHeaders(req, token)
-	res, err := (&http.Client{Transport: c.files, CheckRedirect: follow}).Do(req)
+	res, err := c.files.RoundTrip(req)
 	if err != nil {
-		if quoting := (*url.Error)(nil); errors.As(err, &quoting) {
-			err = quoting.Err // without the address
-		}
 		return nil, "", err
 	}
 	defer res.Body.Close()
 	if res.StatusCode != http.StatusOK {
 		return nil, "", c.refused("get the file", res, token)
 	}
-	if encoding := res.Header.Get("Content-Encoding"); encoding != "" && encoding != "identity" {
-		return nil, "", errors.New("the server encoded the content unasked")
+	if res.ContentLength <= maxBytes {
+		content, err = readCapped(res.Body, maxBytes)
 	}
-	tooLarge := &Error{Op: "get the file", Status: http.StatusRequestEntityTooLarge, Message: fmt.Sprintf("more than %d bytes", maxBytes)}
-	if res.ContentLength > maxBytes {
-		return nil, "", tooLarge
-	}
-	content, err = readCapped(res.Body, maxBytes)
 	switch {
-	case errors.Is(err, errTooLong):
-		return nil, "", tooLarge
+	case res.ContentLength > maxBytes, errors.Is(err, errTooLong):
+		return nil, "", &Error{Op: "get the file", Status: http.StatusRequestEntityTooLarge, Message: fmt.Sprintf("more than %d bytes", maxBytes)}
 	case err != nil:
 		return nil, "", fmt.Errorf("read the content: %w", err)
 	}
-	contentType, _, err = mime.ParseMediaType(res.Header.Get("Content-Type"))
-	if err != nil {
-		contentType = ""
-	}
+	contentType, _, _ = mime.ParseMediaType(res.Header.Get("Content-Type")) // "" of what is none
 	return content, contentType, nil
 }

@@ -14,12 +14,12 @@
 // ([Client.Send], [Client.Reply]), changes what was sent ([Client.Update],
 // [Client.Delete]) and asks who is there ([Client.Members]). It creates conversations
 // ([Client.CreateConversation]) and threads in channels of Teams ([Client.NewThread]),
-// asks about teams ([Client.Team]), and fetches pictures and files ([Client.Download]).
+// asks how large a team is ([Client.TeamSize]), and fetches pictures and files ([Client.Download]).
 //
 // Each call has a deadline, keeps the limits of Teams, and is repeated only where that can
 // help; see [Client]. An error is an [*Error], which is what a connector answered, wraps
-// [ErrBadCall], [ErrHostNotAllowed], [ErrNoAnswer] or [ErrHeldBack], or says why there is no
-// token or no connection.
+// [ErrBadCall], [ErrHostNotAllowed] or [ErrNoAnswer], or says why there is no token or no
+// connection.
 //
 // # Rules
 //
@@ -32,6 +32,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"net"
 	"net/http"
 	"regexp"
 	"slices"
@@ -88,7 +89,7 @@ func New(cfg Config) (*Guard, *Client, error) {
 	errs := []error{err}
 	trusted := cfg.Transport
 	if trusted == nil {
-		trusted = trustedTransport()
+		trusted = newTransport((&net.Dialer{Timeout: dialTimeout}).DialContext) // to hosts that the operator configured
 	}
 	guard := &Guard{cfg: cfg, cloud: c, hosts: hosts, transport: trusted, now: time.Now}
 	client := newClient(cfg, hosts)

@@ -85,42 +85,7 @@ func TestDownload(t *testing.T) {
 		{"picture on a listed host", picture("https://listed.example/1"), map[string]string{"https://listed.example/1": "bytes"}, []string{"https://listed.example/1" + token}, nil},
 		{"shared on a listed host", shared("http://127.0.0.1:7001/1"), map[string]string{"http://127.0.0.1:7001/1": "bytes"}, []string{"http://127.0.0.1:7001/1"}, nil},
 
-		{
-			"to another region", picture(inline),
-			map[string]string{inline: "-> https://smba.trafficmanager.net/emea/1", "https://smba.trafficmanager.net/emea/1": "bytes"},
-			[]string{inline + token, "https://smba.trafficmanager.net/emea/1" + token},
-			nil,
-		},
-		{
-			"to a path", picture(inline),
-			map[string]string{inline: "-> /emea/1", "https://smba.trafficmanager.net/emea/1": "bytes"},
-			[]string{inline + token, "https://smba.trafficmanager.net/emea/1" + token},
-			nil,
-		},
-		{"off the connector", picture(inline), map[string]string{inline: "-> " + onFile, onFile: "bytes"}, []string{inline + token, onFile}, nil},
-		{
-			"off the connector and back", picture(inline),
-			map[string]string{inline: "-> " + onFile, onFile: "-> https://smba.trafficmanager.net/2", "https://smba.trafficmanager.net/2": "bytes"},
-			[]string{inline + token, onFile, "https://smba.trafficmanager.net/2"},
-			nil,
-		},
-		{"from a file to the connector", shared(onFile), map[string]string{onFile: "-> " + inline, inline: "bytes"}, []string{onFile, inline}, nil},
-		{"away", picture(inline), map[string]string{inline: "-> https://evil.example/1"}, []string{inline + token}, connector.ErrHostNotAllowed},
-		{"to plain http", picture(inline), map[string]string{inline: "-> http://smba.trafficmanager.net/1"}, []string{inline + token}, connector.ErrHostNotAllowed},
-		{"inside", shared(onFile), map[string]string{onFile: "-> http://169.254.169.254/latest"}, []string{onFile}, connector.ErrHostNotAllowed},
-		{"nowhere", picture(inline), map[string]string{inline: "-> "}, []string{inline + token}, &connector.Error{Status: 302}},
-		{
-			"three times", shared(onFile),
-			map[string]string{onFile: "-> https://svc.ms/1", "https://svc.ms/1": "-> https://svc.ms/2", "https://svc.ms/2": "-> https://svc.ms/3", "https://svc.ms/3": "bytes"},
-			[]string{onFile, "https://svc.ms/1", "https://svc.ms/2", "https://svc.ms/3"},
-			nil,
-		},
-		{
-			"four times", shared(onFile),
-			map[string]string{onFile: "-> https://svc.ms/1", "https://svc.ms/1": "-> https://svc.ms/2", "https://svc.ms/2": "-> https://svc.ms/3", "https://svc.ms/3": "-> " + onFile},
-			[]string{onFile, "https://svc.ms/1", "https://svc.ms/2", "https://svc.ms/3"},
-			&connector.Error{Status: 302},
-		},
+		{"redirect", picture(inline), map[string]string{inline: "-> https://smba.trafficmanager.net/emea/1"}, []string{inline + token}, &connector.Error{Status: 302}},
 		{"missing", picture(inline), nil, []string{inline + token}, &connector.Error{Status: 404}},
 
 		{"elsewhere", picture("https://evil.example/1.png"), nil, nil, connector.ErrHostNotAllowed},
@@ -205,13 +170,6 @@ func TestDownloadEnds(t *testing.T) {
 		{"5 GB announced", func(w http.ResponseWriter, _ *http.Request) { w.Header().Set("Content-Length", "5368709120") }, 0, &connector.Error{Status: 413}, 1},
 		{"less than announced", func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Length", "2048")
-			flood(w, 1)
-		}, 0, errAny, 2},
-		{"gzip, unasked", func(w http.ResponseWriter, r *http.Request) {
-			if r.Header.Get("Accept-Encoding") != "" {
-				t.Errorf("Accept-Encoding %q", r.Header.Get("Accept-Encoding"))
-			}
-			w.Header().Set("Content-Encoding", "gzip")
 			flood(w, 1)
 		}, 0, errAny, 2},
 	}

@@ -167,21 +167,12 @@ func (g *Guard) Verify(ctx context.Context, header []string) (*Claims, error) {
 // bearer reads the values of an Authorization header (RFC 6750): exactly one, of the word
 // Bearer, one space and a token of three parts. The parser refuses what is no base64url.
 func bearer(header []string) (string, error) {
-	switch len(header) {
-	case 0:
-		return "", unauthorized("no authorization header")
-	case 1:
-	default:
-		return "", unauthorized("more than one authorization header")
+	if len(header) != 1 {
+		return "", unauthorized(fmt.Sprintf("%d authorization headers", len(header)))
 	}
 	token, ok := strings.CutPrefix(header[0], "Bearer ")
-	switch {
-	case !ok:
-		return "", unauthorized("authorization is not Bearer")
-	case len(token) > maxTokenBytes:
-		return "", unauthorized("token too long")
-	case strings.Count(token, ".") != 2:
-		return "", unauthorized("bearer is no signed token")
+	if !ok || len(token) > maxTokenBytes || strings.Count(token, ".") != 2 {
+		return "", unauthorized("authorization is not Bearer and a signed token")
 	}
 	return token, nil
 }

@@ -2,7 +2,6 @@ package connector
 
 import (
 	"context"
-	"fmt"
 	"net/http"
 	"strings"
 	"sync"
@@ -54,7 +53,7 @@ type usage struct {
 }
 
 // wait waits until the call op may be made. A call that would have to wait beyond end, or for
-// longer than maxLimitWait, is not to be made: the error wraps [ErrHeldBack].
+// longer than maxLimitWait, is not to be made: the error is an [*Error] that is HeldBack.
 //
 // It waits for the conversation first and then for the tenant, so that calls that wait for
 // their conversation take nothing from the tenant meanwhile.
@@ -86,7 +85,7 @@ func (l *limits) take(ctx context.Context, op, name string, of []limit, n int, e
 	case delay == 0:
 		return nil
 	case taken == nil:
-		return fmt.Errorf("%w: %w", &Error{Op: op, Status: http.StatusTooManyRequests, RetryAfter: delay}, ErrHeldBack)
+		return &Error{Op: op, Status: http.StatusTooManyRequests, RetryAfter: delay, HeldBack: true}
 	}
 	err := sleep(ctx, delay)
 	if err != nil {

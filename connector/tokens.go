@@ -31,7 +31,6 @@ import (
 const (
 	// assertionLife is more than a request takes, and too short to be worth stealing.
 	assertionLife = 10 * time.Minute
-	maxProofBytes = 1 << 20
 
 	tokenTimeout = 10 * time.Second
 	// tokenMargin is how long before its end a token is renewed; a token of a
@@ -39,12 +38,8 @@ const (
 	tokenMargin = 5 * time.Minute
 	// tokenSpare is how much life a token must have left to be sent at all.
 	tokenSpare = 30 * time.Second
-	// leastTokenLife is what a token must have left when it comes, so that not every call
-	// asks for one.
-	leastTokenLife = time.Second
-	// maxTokenLife bounds what an endpoint says, and defaultTokenLife is for one that says
-	// nothing.
-	maxTokenLife, defaultTokenLife = 24 * time.Hour, 10 * time.Minute
+	// defaultTokenLife is for an endpoint that does not say how long its token lives.
+	defaultTokenLife = 10 * time.Minute
 	// replacePause lies between two tokens that are replaced because the connector refused
 	// them.
 	replacePause = time.Minute
@@ -254,7 +249,7 @@ func (k *kept) renew() {
 	case err != nil:
 	case !sendable(t.AccessToken):
 		err = errors.New("the endpoint answered without a usable token")
-	case lifeOf(t) < leastTokenLife:
+	case lifeOf(t) < time.Second: // every call would ask for one
 		err = errors.New("the endpoint gave a token that has run out already: see the clock of this machine")
 	}
 	k.mu.Lock()
@@ -280,18 +275,13 @@ func lifeOf(t *oauth2.Token) time.Duration {
 	if t.Expiry.IsZero() {
 		return defaultTokenLife
 	}
-	return min(time.Until(t.Expiry), maxTokenLife)
+	return time.Until(t.Expiry)
 }
 
 // sendable reports whether the token can stand in a header: not empty, visible
 // ASCII only.
 func sendable(token string) bool {
-	for i := range len(token) {
-		if token[i] <= ' ' || token[i] > '~' {
-			return false
-		}
-	}
-	return token != ""
+	return token != "" && !strings.ContainsFunc(token, func(r rune) bool { return r <= ' ' || r > '~' })
 }
 
 // tokenError is a token that could not be had. It never holds a secret: of the
@@ -306,16 +296,17 @@ type tokenError struct {
 
 // Error says why there is no token.
 func (e *tokenError) Error() string {
-	switch {
-	case e.Err != nil:
-		return fmt.Sprintf("get bot token: %v", e.Err)
-	case e.Code != "" && e.Status == 0:
-		return "get bot token: " + e.Code
-	case e.Code != "":
-		return fmt.Sprintf("get bot token: status %d %s", e.Status, e.Code)
-	default:
-		return fmt.Sprintf("get bot token: status %d", e.Status)
+	text := "get bot token:"
+	if e.Status != 0 {
+		text += fmt.Sprintf(" status %d", e.Status)
 	}
+	if e.Code != "" {
+		text += " " + e.Code
+	}
+	if e.Err != nil {
+		text += " " + e.Err.Error()
+	}
+	return text
 }
 
 // refused reports whether the endpoint refused the bot itself (RFC 6749, section 5.2).
@@ -520,10 +511,5 @@ func readProof(name string) ([]byte, error) {
 	if !info.Mode().IsRegular() {
 		return nil, fmt.Errorf("%s is no regular file", name)
 	}
-	f, err := os.Open(name)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = f.Close() }() // read only
-	return readCapped(f, maxProofBytes)
+	return os.ReadFile(name)
 }

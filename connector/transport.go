@@ -8,22 +8,15 @@ import (
 	"net/netip"
 	"net/url"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"syscall"
 	"time"
-
-	"go.opentelemetry.io/otel/attribute"
-	"go.opentelemetry.io/otel/codes"
-	"go.opentelemetry.io/otel/trace"
 )
 
 const (
-	dialTimeout     = 10 * time.Second
-	idleConnTimeout = 90 * time.Second
-	maxIdlePerHost  = 128 // the connector of a region is one host
-	maxHeaderBytes  = 64 << 10
+	dialTimeout    = 10 * time.Second
+	maxIdlePerHost = 128 // the connector of a region is one host
 )
 
 // newTransport returns a pooled transport whose every connection dial opens.
@@ -34,17 +27,10 @@ func newTransport(dial func(ctx context.Context, network, addr string) (net.Conn
 		ForceAttemptHTTP2:      true,
 		MaxIdleConns:           2 * maxIdlePerHost,
 		MaxIdleConnsPerHost:    maxIdlePerHost,
-		IdleConnTimeout:        idleConnTimeout,
+		IdleConnTimeout:        90 * time.Second,
 		TLSHandshakeTimeout:    dialTimeout,
-		MaxResponseHeaderBytes: maxHeaderBytes,
+		MaxResponseHeaderBytes: 64 << 10,
 	}
-}
-
-// trustedTransport connects to hosts that the operator configured.
-func trustedTransport() *http.Transport {
-	t := newTransport((&net.Dialer{Timeout: dialTimeout}).DialContext)
-	t.MaxIdleConnsPerHost = 4
-	return t
 }
 
 // noRedirects returns a client that hands a redirect back as an ordinary
@@ -58,55 +44,42 @@ func noRedirects(rt http.RoundTripper) *http.Client {
 
 // guardedTransport connects only to what allowed says, and looks at the address
 // a name resolved to when it is dialled: a name that was public when it was
-// checked cannot lead inside afterwards.
+// checked cannot lead inside afterwards. The operator's proxy is trusted with the
+// choice of address, as it resolves the names itself.
 func guardedTransport(allowed func(host, port string) (reach, bool)) *http.Transport {
-	d := &guardedDialer{allowed: allowed}
-	t := newTransport(d.dial)
-	t.Proxy = d.proxy
+	var proxies sync.Map // host:port of proxies that the environment named
+	t := newTransport(func(ctx context.Context, network, addr string) (net.Conn, error) {
+		dialer := &net.Dialer{Timeout: dialTimeout}
+		if _, ok := proxies.Load(addr); ok {
+			return dialer.DialContext(ctx, network, addr)
+		}
+		host, port, err := net.SplitHostPort(addr)
+		if err != nil {
+			return nil, err
+		}
+		r, ok := allowed(host, port)
+		if !ok {
+			return nil, fmt.Errorf("%w: %s", ErrHostNotAllowed, addr)
+		}
+		dialer.Control = r.control
+		return dialer.DialContext(ctx, network, addr)
+	})
+	t.Proxy = func(r *http.Request) (*url.URL, error) {
+		u, err := http.ProxyFromEnvironment(r)
+		if err == nil && u != nil {
+			port := effectivePort(u)
+			if u.Port() == "" && strings.HasPrefix(u.Scheme, "socks5") {
+				port = "1080"
+			}
+			proxies.Store(net.JoinHostPort(u.Hostname(), port), struct{}{})
+		}
+		return u, err
+	}
 	t.DisableCompression = true // answers are short, most are an id; and no file grows when it is read
 	// Who finds all connections in use waits for one. Without a limit, replies that
 	// come in a burst open more of them than are kept, and close them again.
 	t.MaxConnsPerHost = maxIdlePerHost
 	return t
-}
-
-// guardedDialer opens the connections of a client. The operator's proxy is
-// trusted with the choice of address, as it resolves the names itself.
-type guardedDialer struct {
-	allowed func(host, port string) (reach, bool)
-	proxies sync.Map // host:port of proxies that the environment named
-}
-
-func (d *guardedDialer) proxy(r *http.Request) (*url.URL, error) {
-	u, err := http.ProxyFromEnvironment(r)
-	if err == nil && u != nil {
-		d.proxies.Store(net.JoinHostPort(u.Hostname(), proxyPort(u)), struct{}{})
-	}
-	return u, err
-}
-
-func proxyPort(u *url.URL) string {
-	if u.Port() == "" && strings.HasPrefix(u.Scheme, "socks5") {
-		return "1080"
-	}
-	return effectivePort(u)
-}
-
-func (d *guardedDialer) dial(ctx context.Context, network, addr string) (net.Conn, error) {
-	dialer := &net.Dialer{Timeout: dialTimeout}
-	if _, ok := d.proxies.Load(addr); ok {
-		return dialer.DialContext(ctx, network, addr)
-	}
-	host, port, err := net.SplitHostPort(addr)
-	if err != nil {
-		return nil, err
-	}
-	r, ok := d.allowed(host, port)
-	if !ok {
-		return nil, fmt.Errorf("%w: %s", ErrHostNotAllowed, addr)
-	}
-	dialer.Control = r.control
-	return dialer.DialContext(ctx, network, addr)
 }
 
 // control runs after the name was resolved and before the connection is made.
@@ -153,43 +126,6 @@ func prefixes(lists ...string) (all []netip.Prefix) {
 	}
 	return all
 }
-
-// traced makes a span of each request that is part of a trace, by OpenTelemetry's
-// conventions for HTTP clients, but without the URL: it holds the ids of people and
-// conversations. Headers are not looked at, and none is added, so that no trace of
-// ours goes on at a channel's.
-type traced struct{ http.RoundTripper }
-
-// RoundTrip is the transport's, with the TracerProvider of the request's span.
-func (t traced) RoundTrip(req *http.Request) (*http.Response, error) {
-	parent := trace.SpanFromContext(req.Context())
-	if !parent.IsRecording() {
-		return t.RoundTripper.RoundTrip(req)
-	}
-	port, _ := strconv.Atoi(effectivePort(req.URL)) // a request has a URL that was parsed
-	_, span := parent.TracerProvider().Tracer("github.com/planbot-go/planbot/connector").Start(req.Context(), req.Method,
-		trace.WithSpanKind(trace.SpanKindClient), trace.WithAttributes(
-			attribute.String("http.request.method", req.Method),
-			attribute.String("server.address", req.URL.Hostname()),
-			attribute.Int("server.port", port),
-		))
-	defer span.End()
-	res, err := t.RoundTripper.RoundTrip(req)
-	if err != nil {
-		span.SetStatus(codes.Error, "")
-		span.SetAttributes(attribute.String("error.type", "no_answer"))
-		return nil, err
-	}
-	span.SetAttributes(attribute.Int("http.response.status_code", res.StatusCode))
-	if res.StatusCode >= http.StatusBadRequest {
-		span.SetStatus(codes.Error, "")
-		span.SetAttributes(attribute.String("error.type", strconv.Itoa(res.StatusCode)))
-	}
-	return res, nil
-}
-
-// CloseIdleConnections is the transport's, if it has one.
-func (t traced) CloseIdleConnections() { closeIdle(t.RoundTripper) }
 
 func closeIdle(rt http.RoundTripper) {
 	if t, ok := rt.(interface{ CloseIdleConnections() }); ok {

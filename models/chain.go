@@ -18,11 +18,12 @@ import (
 )
 
 const (
-	defaultRetries  = 3
-	defaultMaxWait  = 20 * time.Second
-	defaultFailures = 5
-	defaultCooldown = 30 * time.Second
-	maxCooldown     = 5 * time.Minute // of those that a server asks for
+	defaultRetries = 3
+	defaultMaxWait = 20 * time.Second
+
+	maxFailures = 5 // in a row, after which a model before the last is left out
+	cooldown    = 30 * time.Second
+	maxCooldown = 5 * time.Minute // of those that a server asks for
 )
 
 // Chain asks the first of several models that can answer. Models is required; the zero
@@ -34,40 +35,36 @@ type Chain struct {
 	Retries int           // further tries of the last model; 0: 3, negative: none
 	MaxWait time.Duration // of waiting between these, in all; 0: 20 s, negative: none
 
-	Failures int           // in a row, after which a model before the last is left out; 0: 5, negative: it never is
-	Cooldown time.Duration // until one call tries it again, longer when the server asks for it; 0: 30 s
-
-	Price   Price                                                 // of all models
-	Observe func(outcome string, took time.Duration, usage Usage) // see [Chain.Complete]; nil: nobody
+	// Price is what a million tokens cost, in any currency: of the prompt, of what of it came
+	// from a cache, and of the completion.
+	Price [3]float64
+	// Observe is told of each call, see [Chain.Complete]; nil: nobody.
+	Observe func(outcome string, took time.Duration, usage Usage)
 
 	once  sync.Once
 	links []*link
 }
 
-// Price is what a million tokens cost, in any currency. A zero Cached is the price
-// of Prompt.
-type Price struct{ Prompt, Cached, Completion float64 }
-
 // Complete goes down the chain. A model that is throttled (429), broken (5xx), not reached
-// or too slow gives way to the next at once, and after several such faults in a row it is
-// left out for a while. The last model is never left out, and is the only one that is
-// retried: after as long as the server asks to wait, else after half a second, one, two …,
+// or too slow gives way to the next at once, and after five such faults in a row it is
+// left out for half a minute, longer when it asks for that. The last model is never left
+// out, and is the only one that is retried: after as long as the server asks to wait, else after half a second, one, two …,
 // each with some jitter. A wait that would end after MaxWait or ctx's deadline is not begun.
 // Every other fault is returned as it is, but a prompt that was too long ([TooLong]) is
-// sent once more without most of the earlier conversation, turns whole.
+// sent once more without the turns before the last.
 // The error is that of the last model asked.
 //
 // Each change to another model, each wait and each cut of the prompt writes one info line to
-// ctx's logger. Each call of a model that is part of a trace is a span of it. The cost is added to the
+// ctx's logger. Each call that is part of a trace is a span of it. The cost is added to the
 // usage of each answer, also of one that is of no use, and Observe is called with the
-// outcome: "ok", "canceled" or the [Kind] of the fault.
+// outcome: "ok", "canceled" or the kind of the fault.
 func (c *Chain) Complete(ctx context.Context, req *Request) (*Response, error) {
 	if len(c.Models) == 0 {
 		return nil, &Error{Kind: BadRequest, Err: errors.New("the chain has no Models")}
 	}
 	c.once.Do(func() {
-		for i := range c.Models {
-			c.links = append(c.links, newLink(c, i))
+		for i, model := range c.Models {
+			c.links = append(c.links, newLink(i, model))
 		}
 	})
 	began := time.Now()
@@ -86,20 +83,16 @@ func (c *Chain) Complete(ctx context.Context, req *Request) (*Response, error) {
 	case err == nil:
 		outcome, usage = "ok", &answer.Usage
 	case ok:
-		outcome, usage = fault.Kind.String(), &fault.Usage
+		outcome, usage = fault.Kind, &fault.Usage
 	}
-	if c.Price != (Price{}) && usage.Total() > 0 {
-		usage.Cost = c.Price.of(*usage)
+	if c.Price != [3]float64{} && usage.Total() > 0 {
+		fresh := usage.Prompt - usage.Cached
+		usage.Cost = (float64(fresh)*c.Price[0] + float64(usage.Cached)*c.Price[1] + float64(usage.Completion)*c.Price[2]) / 1e6
 	}
 	if c.Observe != nil {
 		c.Observe(outcome, time.Since(began), *usage)
 	}
 	return answer, err
-}
-
-func (p Price) of(u Usage) float64 {
-	fresh := u.Prompt - u.Cached
-	return (float64(fresh)*p.Prompt + float64(u.Cached)*cmp.Or(p.Cached, p.Prompt) + float64(u.Completion)*p.Completion) / 1e6
 }
 
 // complete asks the models that are not left out, until one of them answers.
@@ -108,13 +101,13 @@ func (c *Chain) complete(ctx context.Context, req *Request) (*Response, error) {
 	for i, l := range c.links[:last] {
 		reason, status := "circuit_open", 0
 		if l.allowed() {
-			answer, err := l.complete(ctx, req)
+			answer, err := l.complete(ctx, req, 0, 0)
 			l.record(ctx, err)
 			fault, ok := errors.AsType[*Error](err)
 			if !ok || ctx.Err() != nil || !fault.elsewhere() {
 				return answer, err
 			}
-			reason, status = fault.Kind.String(), fault.Status
+			reason, status = fault.Kind, fault.Status
 		}
 		e := zerolog.Ctx(ctx).Info().Str("model", l.name).Str("next", c.links[i+1].name).Str("reason", reason)
 		if status != 0 {
@@ -122,43 +115,36 @@ func (c *Chain) complete(ctx context.Context, req *Request) (*Response, error) {
 		}
 		e.Msg("model gives way to the next")
 	}
-	return c.links[last].complete(ctx, req)
+	return c.links[last].complete(ctx, req, cmp.Or(c.Retries, defaultRetries), cmp.Or(c.MaxWait, defaultMaxWait))
 }
 
 // link is a model of a chain with the memory of its failures. After enough of them in a
 // row it refuses all calls but one each cooldown, until such a one is answered.
 type link struct {
-	model    Model
-	name     string // for logs
-	retries  int
-	maxWait  time.Duration
-	failures int
-	cooldown time.Duration
-	span     string // its name
-	about    []attribute.KeyValue
+	model Model
+	name  string // for logs
+	about []attribute.KeyValue
 
 	mu    sync.Mutex
 	row   int       // failures since the last answer
-	until time.Time // when the next call may try, while row has reached failures
+	until time.Time // when the next call may try, once row has reached maxFailures
 }
 
-func newLink(c *Chain, i int) *link {
-	l := &link{model: c.Models[i], failures: cmp.Or(c.Failures, defaultFailures), cooldown: max(cmp.Or(c.Cooldown, defaultCooldown), 0), span: "chat"}
-	if i == len(c.Models)-1 {
-		l.retries, l.maxWait = cmp.Or(c.Retries, defaultRetries), cmp.Or(c.MaxWait, defaultMaxWait)
+func newLink(i int, model Model) *link {
+	l := &link{model: model, name: fmt.Sprintf("#%d", i+1)}
+	if named, ok := model.(interface{ Name() string }); ok {
+		l.name = cmp.Or(named.Name(), l.name)
 	}
 	provider := "openai"
-	if server, ok := l.model.(*OpenAI); ok && server.cfg.AzureEndpoint != "" {
+	if server, ok := model.(*openAI); ok && server.cfg.AzureEndpoint != "" {
 		provider = "azure.ai.openai"
 	}
 	// Names are those of OpenTelemetry's conventions for generative AI, as of the attributes below.
-	l.about = []attribute.KeyValue{attribute.String("gen_ai.operation.name", "chat"), attribute.String("gen_ai.provider.name", provider)}
-	if named, ok := l.model.(interface{ Name() string }); ok {
-		l.name = named.Name()
-		l.span += " " + l.name
-		l.about = append(l.about, attribute.String("gen_ai.request.model", l.name))
+	l.about = []attribute.KeyValue{
+		attribute.String("gen_ai.operation.name", "chat"),
+		attribute.String("gen_ai.provider.name", provider),
+		attribute.String("gen_ai.request.model", l.name),
 	}
-	l.name = cmp.Or(l.name, fmt.Sprintf("#%d", i+1))
 	return l
 }
 
@@ -168,18 +154,16 @@ func newLink(c *Chain, i int) *link {
 func (l *link) allowed() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if !l.leftOut() {
+	if l.row < maxFailures {
 		return true
 	}
 	now := time.Now()
 	if now.Before(l.until) {
 		return false
 	}
-	l.until = now.Add(l.cooldown)
+	l.until = now.Add(cooldown)
 	return true
 }
-
-func (l *link) leftOut() bool { return l.failures > 0 && l.row >= l.failures }
 
 // record counts the end of a call. Only 429, 5xx, the network and no answer in time say
 // that the model itself is in trouble. A refused request (400, 401, a filter, a prompt too
@@ -191,72 +175,51 @@ func (l *link) record(ctx context.Context, err error) {
 		l.row = 0
 		return
 	}
-	was := l.leftOut()
 	fault, ok := errors.AsType[*Error](err)
-	if !ok || ctx.Err() != nil || !fault.elsewhere() || fault.Kind == BadRequest || fault.unreadable() {
-		if was {
-			l.until = time.Now() // the try proved nothing: the next one may
-		}
+	if !ok || ctx.Err() != nil || !fault.elsewhere() || fault.unreadable() {
+		l.until = time.Now() // a try that proved nothing: the next one may
 		return
 	}
-	l.row++
-	if l.leftOut() {
-		l.until = time.Now().Add(max(l.cooldown, min(fault.RetryAfter, maxCooldown)))
+	if l.row++; l.row >= maxFailures {
+		l.until = time.Now().Add(max(cooldown, min(fault.RetryAfter, maxCooldown)))
 	}
-	if l.leftOut() && !was {
-		zerolog.Ctx(ctx).Warn().Str("model", l.name).Int("failures", l.failures).Msg("model left out for a while")
+	if l.row == maxFailures {
+		zerolog.Ctx(ctx).Warn().Str("model", l.name).Int("failures", maxFailures).Msg("model left out for a while")
 	}
 }
 
 // elsewhere reports whether another model may answer where this one did not.
 func (e *Error) elsewhere() bool {
-	return e.Kind == Throttled || e.Kind == Unavailable || e.Kind == Timeout || e.Code == codeNoTools
+	return e.Kind == Throttled || e.Kind == Unavailable || e.Kind == Timeout
 }
 
 // complete asks the model within a span, where ctx has one: all tries are one call. The
 // span holds numbers and names, and neither the prompt nor the answer.
-func (l *link) complete(ctx context.Context, req *Request) (*Response, error) {
+func (l *link) complete(ctx context.Context, req *Request, retries int, maxWait time.Duration) (*Response, error) {
 	parent := trace.SpanFromContext(ctx)
 	if !parent.IsRecording() {
-		return l.try(ctx, req)
+		return l.try(ctx, req, retries, maxWait)
 	}
 	tracer := parent.TracerProvider().Tracer("github.com/planbot-go/planbot/models")
-	ctx, span := tracer.Start(ctx, l.span, trace.WithSpanKind(trace.SpanKindClient), trace.WithAttributes(l.about...))
+	ctx, span := tracer.Start(ctx, "chat "+l.name, trace.WithSpanKind(trace.SpanKindClient), trace.WithAttributes(l.about...))
 	defer span.End()
-	span.SetAttributes(aboutRequest(req)...)
-	answer, err := l.try(ctx, req)
-	fault, ok := errors.AsType[*Error](err)
-	switch {
-	case err == nil:
+	answer, err := l.try(ctx, req, retries, maxWait)
+	if err == nil {
 		span.SetAttributes(aboutUsage(answer.Usage)...)
-		span.SetAttributes(attribute.String("gen_ai.response.model", answer.Model))
-		if answer.Finish != "" {
-			span.SetAttributes(attribute.StringSlice("gen_ai.response.finish_reasons", []string{answer.Finish}))
-		}
+		span.SetAttributes(attribute.String("gen_ai.response.model", answer.Model),
+			attribute.StringSlice("gen_ai.response.finish_reasons", []string{answer.Finish}))
 		return answer, nil
-	case ok:
-		span.SetAttributes(aboutUsage(fault.Usage)...)
-		span.SetAttributes(attribute.String("error.type", fault.Kind.String()))
-		if fault.Status != 0 {
-			span.SetAttributes(attribute.Int("http.response.status_code", fault.Status))
-		}
-	case errors.Is(err, context.Canceled):
-		span.SetAttributes(attribute.String("error.type", "canceled"))
-	default:
-		span.SetAttributes(attribute.String("error.type", "_OTHER"))
 	}
+	kind := "_OTHER"
+	if fault, ok := errors.AsType[*Error](err); ok {
+		kind = fault.Kind
+		span.SetAttributes(aboutUsage(fault.Usage)...)
+	} else if errors.Is(err, context.Canceled) {
+		kind = "canceled"
+	}
+	span.SetAttributes(attribute.String("error.type", kind))
 	span.SetStatus(codes.Error, "")
 	return nil, err
-}
-
-func aboutRequest(req *Request) (all []attribute.KeyValue) {
-	if req.MaxTokens > 0 {
-		all = append(all, attribute.Int("gen_ai.request.max_tokens", req.MaxTokens))
-	}
-	if req.Format != nil {
-		all = append(all, attribute.String("gen_ai.output.type", "json"))
-	}
-	return all
 }
 
 func aboutUsage(u Usage) (all []attribute.KeyValue) {
@@ -273,14 +236,13 @@ func aboutUsage(u Usage) (all []attribute.KeyValue) {
 
 // try is the first answer, or the fault after which there is no retry. A retry is of one
 // call only, so nothing that an action did can happen twice because of it.
-func (l *link) try(ctx context.Context, req *Request) (*Response, error) {
+func (l *link) try(ctx context.Context, req *Request, retries int, left time.Duration) (*Response, error) {
 	pause := backoff.ExponentialBackOff{InitialInterval: 500 * time.Millisecond, RandomizationFactor: 0.3, Multiplier: 2, MaxInterval: 8 * time.Second}
 	pause.Reset()
-	left := l.maxWait
 	for attempt := 1; ; attempt++ {
 		answer, err := l.model.Complete(ctx, req)
 		fault, ok := errors.AsType[*Error](err)
-		if !ok || attempt > l.retries || ctx.Err() != nil || !fault.passing() {
+		if !ok || attempt > retries || ctx.Err() != nil || !fault.passing() {
 			return answer, err
 		}
 		wait := cmp.Or(fault.RetryAfter, pause.NextBackOff())
@@ -292,7 +254,7 @@ func (l *link) try(ctx context.Context, req *Request) (*Response, error) {
 		if deadline, ok := ctx.Deadline(); ok && time.Until(deadline) <= wait {
 			return answer, err
 		}
-		zerolog.Ctx(ctx).Info().Str("model", l.name).Stringer("kind", fault.Kind).Int("status", fault.Status).
+		zerolog.Ctx(ctx).Info().Str("model", l.name).Str("kind", fault.Kind).Int("status", fault.Status).
 			Int("attempt", attempt).Dur("wait", wait).Msg("model asked again after a wait")
 		timer := time.NewTimer(wait)
 		select {
@@ -315,11 +277,9 @@ func (e *Error) passing() bool {
 // unreadable reports whether the server answered, with a body that is no completion.
 func (e *Error) unreadable() bool { return e.Code == codeMalformed || e.Code == codeTooLarge }
 
-// withoutOldTurns is the request without most of the earlier conversation, nil when there
-// is nothing to leave out. What stays: the messages of the system at the start, the last
-// turn from its person's text on with the messages of the system right before it, and of
-// the turns between the newest that make up a quarter of their bytes. Turns are left out
-// whole, so that no answer and no call is parted from what it belongs to.
+// withoutOldTurns is the request without the earlier turns, nil when there are none. What
+// stays: the messages of the system at the start, and the last turn from its person's text
+// on with the messages of the system right before it.
 func (r *Request) withoutOldTurns() *Request {
 	from, end := 0, len(r.Messages)-1
 	for from < len(r.Messages) && r.Messages[from].Role == "system" {
@@ -334,32 +294,9 @@ func (r *Request) withoutOldTurns() *Request {
 	if end <= from {
 		return nil
 	}
-	quarter := 0
-	for i := range r.Messages[from:end] {
-		quarter += r.Messages[from+i].bytes()
-	}
-	quarter /= 4
-	to := end
-	for i := end - 1; i > from; i-- {
-		if quarter -= r.Messages[i].bytes(); quarter < 0 {
-			break
-		}
-		if r.Messages[i].Role == "user" {
-			to = i
-		}
-	}
 	shorter := *r
-	shorter.Messages = slices.Concat(r.Messages[:from], r.Messages[to:])
+	shorter.Messages = slices.Concat(r.Messages[:from], r.Messages[end:])
 	return &shorter
-}
-
-// bytes is what the message takes of a prompt, near enough to compare by.
-func (m *Message) bytes() int {
-	n := len(m.Text)
-	for _, c := range m.Calls {
-		n += len(c.Name) + len(c.Arguments)
-	}
-	return n
 }
 
 // FromEnv returns the model that the environment names; getenv is [os.Getenv].

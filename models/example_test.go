@@ -18,7 +18,6 @@ func ExampleNewOpenAI() {
 		fmt.Println(err)
 		return
 	}
-	defer model.Close()
 
 	res, err := model.Complete(context.Background(), &models.Request{
 		Messages: []models.Message{{Role: "user", Text: "I am Mia."}},
@@ -44,7 +43,6 @@ func ExampleChain() {
 			fmt.Println(err)
 			return
 		}
-		defer model.Close()
 		chain.Models = append(chain.Models, model)
 	}
 	res, err := chain.Complete(context.Background(), &models.Request{

@@ -1,7 +1,7 @@
 // Package models asks language models for text.
 //
 // A [Model] takes a [Request] and gives a [Response] or an [*Error] that says
-// what kind of thing went wrong. [OpenAI] speaks to OpenAI, Azure OpenAI and
+// what kind of thing went wrong. That of [NewOpenAI] speaks to OpenAI, Azure OpenAI and
 // every compatible server; [Offline] answers the examples of actions, with no model at
 // all. A [Chain] asks several models in turn, patiently, and watches what they cost.
 // The types of a vendor's client never leave this package.
@@ -58,7 +58,7 @@ type Call struct {
 
 // Format asks for JSON in place of free text. The zero value asks for any JSON
 // object (json_object); with a Schema the text must follow it, strictly
-// (json_schema). Not every server takes every format: [OpenAI] falls back from
+// (json_schema). Not every server takes every format: the one of [NewOpenAI] falls back from
 // json_schema to json_object to text, and remembers what its server refused. So a
 // format is a wish, and the text has to be checked all the same.
 type Format struct {
@@ -128,7 +128,7 @@ type Response struct {
 	Calls []Call // of the request's tools, or of what the model takes for one; each has an ID of its own
 	// Finish says why the model stopped: stop, since it was done; length, when the answer is
 	// cut off somewhere, in the text or in the last call; tool_calls, when it wants tools to
-	// be called. Anything else that a server invents is "".
+	// be called.
 	Finish string
 	Usage  Usage
 	Model  string // the model that answered, by the server's name for it
@@ -142,33 +142,17 @@ type Model interface {
 	Complete(ctx context.Context, req *Request) (*Response, error)
 }
 
-// Kind sorts what goes wrong with a model by what a caller can do about it.
-type Kind int
-
-// The kinds of [Error]. The zero Kind is none of them and never returned.
+// The kinds of [Error] sort what goes wrong with a model by what a caller can do about it.
 const (
-	Throttled      Kind = iota + 1 // 429: later, see RetryAfter; with the code insufficient_quota not even then
-	TooLong                        // the prompt does not fit: trim it, as [Chain.Complete] does
-	FilteredInput                  // the provider's filter refused the prompt
-	FilteredOutput                 // the provider's filter cut the answer; none of it is returned
-	Auth                           // 401, 403: the key or its rights are wrong
-	Timeout                        // no answer in time: the deadline, 408, 504
-	Unavailable                    // 5xx, the network, an answer that cannot be read
-	BadRequest                     // any other refusal: the same request will fail again
-	Empty                          // an answer without text; with the code length all tokens went before the first word
+	Throttled   = "throttled"   // 429: later, see RetryAfter; with the code insufficient_quota not even then
+	TooLong     = "too_long"    // the prompt does not fit: trim it, as [Chain.Complete] does
+	Filtered    = "filtered"    // the provider's filter refused the prompt, or cut the answer; none of it is returned
+	Auth        = "auth"        // 401, 403: the key or its rights are wrong
+	Timeout     = "timeout"     // no answer in time: the deadline, 408, 504
+	Unavailable = "unavailable" // 5xx, the network, an answer that cannot be read
+	BadRequest  = "bad_request" // any other refusal: the same request will fail again
+	Empty       = "empty"       // an answer without text; with the code length all tokens went before the first word
 )
-
-// String is the kind's name for logs and metrics: "throttled", "too_long" ….
-func (k Kind) String() string {
-	names := [...]string{
-		"unknown", "throttled", "too_long", "filtered_input", "filtered_output",
-		"auth", "timeout", "unavailable", "bad_request", "empty",
-	}
-	if k < 0 || int(k) >= len(names) {
-		k = 0
-	}
-	return names[k]
-}
 
 // Values of [Error.Code]. All but codeQuota are ours; any other code is the server's own.
 const (
@@ -177,14 +161,13 @@ const (
 	codeTooLarge  = "response_too_large" // Unavailable: the body is past the cap
 	codeRedirect  = "redirect"           // BadRequest: the server sends elsewhere; keys do not follow
 	codeCutOff    = "length"             // Empty: all tokens went before the first word (reasoning)
-	codeNoTools   = "no_tools"           // BadRequest: the model or its server takes no tools
 )
 
 // Error is a model call that gave no answer. Its text is for the operator and
 // holds nothing that the server said but its code: servers quote what they were
 // sent. Find it with errors.As.
 type Error struct {
-	Kind       Kind
+	Kind       string        // one of the above, as logs and metrics have it
 	Status     int           // of HTTP, 0 when there was no answer
 	Code       string        // the server's word for it, or ours; may be ""
 	RetryAfter time.Duration // how long the server asks to wait, 0 when it does not say
@@ -196,7 +179,7 @@ type Error struct {
 
 // Error says kind, status, code and cause.
 func (e *Error) Error() string {
-	text := "model " + e.Kind.String()
+	text := "model " + e.Kind
 	if e.Status != 0 {
 		text += fmt.Sprintf(", status %d", e.Status)
 	}

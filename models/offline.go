@@ -1,7 +1,6 @@
 package models
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
@@ -63,8 +62,11 @@ func (o Offline) Complete(ctx context.Context, req *Request) (*Response, error) 
 
 // offlineAnswer is what to call, or else what to say.
 func offlineAnswer(req *Request) (calls []Call, say string) {
-	if say, ok := planResults(req); ok {
-		return nil, say
+	if n := len(req.Messages); n > 0 && req.Messages[n-1].Role == "system" {
+		results, ok := strings.CutPrefix(req.Messages[n-1].Text, "Results of the last plan:\n")
+		if ok {
+			return nil, planFailure.ReplaceAllString(results, "I could not do $1: ")
+		}
 	}
 	r := newPhraseReader(req)
 	texts := []string{""}
@@ -86,23 +88,7 @@ func offlineAnswer(req *Request) (calls []Call, say string) {
 	return calls, say
 }
 
-var (
-	planFailure = regexp.MustCompile(`(?m)^- (\S+) failed: `)
-	planNothing = regexp.MustCompile(`(?m)^- (\S+): done$`)
-	planSuccess = regexp.MustCompile(`(?m)^- \S+: `)
-)
-
-// planResults are the results of the last plan, where the prompt ends in them.
-func planResults(req *Request) (string, bool) {
-	n := len(req.Messages)
-	if n == 0 || req.Messages[n-1].Role != "system" {
-		return "", false
-	}
-	text, ok := strings.CutPrefix(req.Messages[n-1].Text, "Results of the last plan:\n")
-	text = planFailure.ReplaceAllString(text, "I could not do $1: ")
-	text = planSuccess.ReplaceAllString(planNothing.ReplaceAllString(text, "$1 is done."), "")
-	return strings.ReplaceAll(text, "\n  ", "\n"), ok
-}
+var planFailure = regexp.MustCompile(`(?m)^- (\S+) failed: `)
 
 // toolResults are what tools answered since the person's last text, a line each. failed
 // is about the last one.
@@ -147,14 +133,13 @@ func writePlan(calls []Call, say string) string {
 	return `{"type":"plan","commands":[` + strings.Join(commands, ",") + `]}`
 }
 
+// toJSON writes texts, and values that came from JSON.
 func toJSON(v any) string {
-	var b bytes.Buffer
-	enc := json.NewEncoder(&b)
-	enc.SetEscapeHTML(false)
-	if err := enc.Encode(v); err != nil { // texts, and values that came from JSON, always go back to it
+	raw, err := json.Marshal(v)
+	if err != nil {
 		panic(fmt.Sprintf("write the answer of the offline model: %v", err))
 	}
-	return strings.TrimSuffix(b.String(), "\n")
+	return string(raw)
 }
 
 // phraseReader reads what a person wrote by the examples of the actions.
@@ -280,20 +265,21 @@ func bare(word string) string { return strings.TrimRight(word, ".,;:!?") }
 
 var callValue = regexp.MustCompile(`^([A-Za-z_]\w*)=(?:"([^"]*)"|([^\s"]+))(?:\s+|$)`)
 
-// readCall reads the values of a call: a JSON object, or name=value pairs.
+// readCall reads the name=value pairs of a call.
 func (r *phraseReader) readCall(a *offlineAction, text string) []Call {
-	if isObject(text) {
-		return []Call{{Name: a.Name, Arguments: text}}
-	}
 	values := map[string]any{}
 	for text != "" {
 		m := callValue.FindStringSubmatch(text)
 		if m == nil {
 			return nil
 		}
-		values[m[1]] = m[2] + m[3]
-		if isKind(a.schema.Properties[m[1]], "array") {
-			values[m[1]] = []any{m[2] + m[3]}
+		property, said := a.schema.Properties[m[1]], m[2]+m[3]
+		values[m[1]] = fit(property, said)
+		if values[m[1]] == nil {
+			values[m[1]] = said // the check of the plan says what is wrong
+		}
+		if isKind(property, "array") {
+			values[m[1]] = []any{said}
 		}
 		text = text[len(m[0]):]
 	}

@@ -123,8 +123,8 @@ func TestOfflinePlans(t *testing.T) {
 		"remind me in 10 minutes to buy milk, eggs and tea":                 `remindMe{"in_minutes":10,"what":"buy milk, eggs and tea"}`,
 		"a large pizza with Ham and egg":                                    `addPizza{"size":"Large","toppings":["ham","egg"]}`,
 		"20 large pizzas":                                                   `addPizza{"count":20,"size":"Large"}`,
-		`rollDice sides=6 note="a $ b"`:                                     `rollDice{"note":"a $$ b","sides":"6"}`,
-		`rollDice {"sides": 6}`:                                             `rollDice{"sides":6}`,
+		`rollDice sides=6 note="a $ b"`:                                     `rollDice{"note":"a $$ b","sides":6}`,
+		`rollDice sides=6`:                                                  `rollDice{"sides":6}`,
 		`addPizza size=S toppings=ham`:                                      `addPizza{"size":"S","toppings":["ham"]}`,
 		"rollDice":                                                          `rollDice{}`,
 	} {
@@ -201,7 +201,7 @@ func TestOfflineTellsResultsOfAPlan(t *testing.T) {
 		Role: "system",
 		Text: "Results of the last plan:\n- addItem: **work**\n  - tea\n- addItem: done\n- renameList failed: there is another list named b",
 	})
-	if calls, say := offline(t, req); len(calls) > 0 || say != "**work**\n- tea\naddItem is done.\nI could not do renameList: there is another list named b" {
+	if calls, say := offline(t, req); len(calls) > 0 || say != "- addItem: **work**\n  - tea\n- addItem: done\nI could not do renameList: there is another list named b" {
 		t.Errorf("%s, %q", calls, say)
 	}
 	// The same words from a person are a message like any other.

@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math"
 	"net"
 	"net/http"
 	"net/url"
@@ -24,14 +23,12 @@ import (
 	"github.com/sashabaranov/go-openai"
 )
 
-// Defaults of [OpenAIConfig].
 const (
-	DefaultBaseURL = "https://api.openai.com/v1"
-	DefaultModel   = openai.GPT4oMini // no reasoning, follows a strict schema, cheap
-
-	defaultAzureVersion = "2024-10-21" // generally available; the first with strict schemas
+	defaultBaseURL      = "https://api.openai.com/v1"
+	defaultModel        = openai.GPT4oMini // no reasoning, follows a strict schema, cheap
+	defaultAzureVersion = "2024-10-21"     // generally available; the first with strict schemas
 	defaultTimeout      = 2 * time.Minute
-	defaultMaxBytes     = 8 << 20
+	maxAnswerBytes      = 8 << 20
 )
 
 // The names under which the limit of an answer is sent.
@@ -51,8 +48,8 @@ const (
 // is a working default, but OpenAI itself needs a Key.
 type OpenAIConfig struct {
 	Key     string // sent as a bearer token; "" for local servers
-	BaseURL string // up to and without /chat/completions; "": DefaultBaseURL
-	Model   string // "": DefaultModel; on Azure the model behind the deployment, "": the deployment's name
+	BaseURL string // up to and without /chat/completions; "": OpenAI's
+	Model   string // "": gpt-4o-mini; on Azure the model behind the deployment, "": the deployment's name
 
 	// A deployment of Azure OpenAI wins over Key and BaseURL. AzureEndpoint is the resource's
 	// address (https://NAME.openai.azure.com), or a gateway's with a path; plain http is
@@ -62,9 +59,7 @@ type OpenAIConfig struct {
 	AzureEndpoint, AzureKey, AzureDeployment, AzureVersion string
 
 	Transport http.RoundTripper // carries the calls; nil: a connection pool of its own
-
-	Timeout          time.Duration // of one call, within the caller's ctx; 0: 2 minutes
-	MaxResponseBytes int64         // of one answer; 0: 8 MiB
+	Timeout   time.Duration     // of one call, within the caller's ctx; 0: 2 minutes
 
 	// MaxTokensField is the name under which Request.MaxTokens is sent:
 	// max_completion_tokens, which is the default, or max_tokens for servers that
@@ -86,10 +81,20 @@ type OpenAIConfig struct {
 	Stream bool
 }
 
-// OpenAI is a [Model] behind the chat completions API of OpenAI, Azure OpenAI or
-// a compatible server (llama.cpp, Ollama, vLLM …). Make one with [NewOpenAI] and
-// share it: it keeps connections open and may be used by any number of goroutines.
-type OpenAI struct {
+// String says which model is asked where, and no secret.
+func (c OpenAIConfig) String() string {
+	switch {
+	case c.AzureEndpoint != "":
+		return "Azure OpenAI, deployment " + c.AzureDeployment
+	case cmp.Or(c.BaseURL, defaultBaseURL) == defaultBaseURL:
+		return cmp.Or(c.Model, defaultModel) + " of OpenAI"
+	default:
+		return cmp.Or(c.Model, defaultModel) + " at " + c.BaseURL
+	}
+}
+
+// openAI is a [Model] behind the chat completions API.
+type openAI struct {
 	cfg      OpenAIConfig // with defaults filled in
 	client   *openai.Client
 	name     string        // as logs say it, and as Response.Model when the server gives none
@@ -97,20 +102,27 @@ type OpenAI struct {
 	refused  atomic.Uint32 // the options that this deployment has refused
 }
 
-// NewOpenAI checks cfg whole and lists every mistake in one error. It does not
-// touch the network.
-func NewOpenAI(cfg OpenAIConfig) (*OpenAI, error) {
+// NewOpenAI returns a [Model] behind the chat completions API of OpenAI, Azure OpenAI or a
+// compatible server (llama.cpp, Ollama, vLLM …). It checks cfg whole, lists every mistake in
+// one error, and does not touch the network. Share the model: it keeps connections open.
+//
+// A call asks the server once, and does not retry what failed. Only a server that refuses
+// the response format, or to stream, is asked again at once: with json_object in place of
+// json_schema, then for text, and for the whole answer. What it refused is remembered, so
+// that it costs a refusal once. The whole ends with ctx, or after the configured timeout,
+// which is [Timeout]. Each call writes one debug line to ctx's logger, with numbers and what
+// the server said of a fault; prompt and answer are written at trace level only.
+func NewOpenAI(cfg OpenAIConfig) (Model, error) {
 	vendor, err := cfg.vendor()
 	if err != nil {
 		return nil, fmt.Errorf("openai config: %w", err)
 	}
-	key, name, azure := cfg.Key, cmp.Or(cfg.Model, DefaultModel), cfg.AzureEndpoint != ""
+	key, name, azure := cfg.Key, cmp.Or(cfg.Model, defaultModel), cfg.AzureEndpoint != ""
 	if azure {
 		key, name = cfg.AzureKey, cfg.AzureDeployment
 	}
 	cfg.Model = cmp.Or(cfg.Model, name)
 	cfg.Timeout = cmp.Or(cfg.Timeout, defaultTimeout)
-	cfg.MaxResponseBytes = cmp.Or(cfg.MaxResponseBytes, defaultMaxBytes)
 	if cfg.Transport == nil {
 		cfg.Transport = &http.Transport{
 			Proxy:               http.ProxyFromEnvironment, // never for loopback
@@ -121,12 +133,12 @@ func NewOpenAI(cfg OpenAIConfig) (*OpenAI, error) {
 			TLSHandshakeTimeout: 10 * time.Second,
 		}
 	}
-	vendor.HTTPClient = &doer{transport: cfg.Transport, maxBytes: cfg.MaxResponseBytes, secret: key}
-	return &OpenAI{
+	vendor.HTTPClient = &doer{transport: cfg.Transport, secret: key}
+	return &openAI{
 		cfg:      cfg,
 		client:   openai.NewClientWithConfig(vendor),
 		name:     name,
-		grammars: !azure && vendor.BaseURL != DefaultBaseURL,
+		grammars: !azure && vendor.BaseURL != defaultBaseURL,
 	}, nil
 }
 
@@ -137,16 +149,13 @@ func (c *OpenAIConfig) vendor() (openai.ClientConfig, error) {
 	if c.Timeout < 0 {
 		fault("Timeout: %s is below zero", c.Timeout)
 	}
-	if c.MaxResponseBytes < 0 {
-		fault("MaxResponseBytes: %d is below zero", c.MaxResponseBytes)
-	}
-	if c.MaxTokensField != "" && c.MaxTokensField != maxCompletionTokens && c.MaxTokensField != maxTokens {
+	if !slices.Contains([]string{"", maxCompletionTokens, maxTokens}, c.MaxTokensField) {
 		fault("MaxTokensField: %q is neither %s nor %s", c.MaxTokensField, maxCompletionTokens, maxTokens)
 	}
-	if c.SystemMessages != "" && c.SystemMessages != systemAnywhere && c.SystemMessages != systemFirst && c.SystemMessages != systemNowhere {
+	if !slices.Contains([]string{"", systemAnywhere, systemFirst, systemNowhere}, c.SystemMessages) {
 		fault("SystemMessages: %q is not %s, %s or %s", c.SystemMessages, systemAnywhere, systemFirst, systemNowhere)
 	}
-	if c.ReasoningEffort != "" && !isName(c.ReasoningEffort, 32) {
+	if c.ReasoningEffort != "" && !isName.MatchString(c.ReasoningEffort) {
 		fault("ReasoningEffort: %q is not one word", c.ReasoningEffort)
 	}
 	if c.AzureEndpoint != "" {
@@ -165,7 +174,7 @@ func (c *OpenAIConfig) vendor() (openai.ClientConfig, error) {
 		} else if err := checkKey(c.AzureKey); err != nil {
 			fault("AzureKey: %w", err)
 		}
-		if !isName(c.AzureDeployment, 128) {
+		if !isName.MatchString(c.AzureDeployment) {
 			fault("AzureDeployment: %q is not a deployment's name", c.AzureDeployment)
 		}
 		out := openai.DefaultAzureConfig(c.AzureKey, base)
@@ -174,11 +183,11 @@ func (c *OpenAIConfig) vendor() (openai.ClientConfig, error) {
 		return out, errors.Join(errs...)
 	}
 	out := openai.DefaultConfig(c.Key)
-	out.BaseURL = strings.TrimSuffix(strings.TrimRight(cmp.Or(c.BaseURL, DefaultBaseURL), "/"), "/chat/completions")
+	out.BaseURL = strings.TrimSuffix(strings.TrimRight(cmp.Or(c.BaseURL, defaultBaseURL), "/"), "/chat/completions")
 	if _, err := parseBase(out.BaseURL); err != nil {
 		fault("BaseURL: %w", err)
 	}
-	if out.BaseURL == DefaultBaseURL && c.Key == "" {
+	if out.BaseURL == defaultBaseURL && c.Key == "" {
 		fault("no Key for OpenAI")
 	}
 	if err := checkKey(c.Key); err != nil {
@@ -206,10 +215,8 @@ func parseBase(base string) (*url.URL, error) {
 
 // checkKey refuses what cannot stand in a header. A pasted line end is the usual case.
 func checkKey(key string) error {
-	for _, r := range key {
-		if r <= ' ' || r > '~' {
-			return errors.New("holds a space, line end or other character that no key has")
-		}
+	if strings.ContainsFunc(key, func(r rune) bool { return r <= ' ' || r > '~' }) {
+		return errors.New("holds a space, line end or other character that no key has")
 	}
 	return nil
 }
@@ -219,32 +226,11 @@ func isLoopback(host string) bool {
 	return strings.EqualFold(host, "localhost") || ip != nil && ip.IsLoopback()
 }
 
-// isName reports whether s is one word of letters, digits, dots, dashes and
-// underscores that begins with a letter or digit.
-func isName(s string, maxBytes int) bool {
-	for i, r := range s {
-		if !isLetterOrDigit(r) && (i == 0 || r != '.' && r != '-' && r != '_') {
-			return false
-		}
-	}
-	return s != "" && len(s) <= maxBytes
-}
-
-func isLetterOrDigit(r rune) bool {
-	return 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9'
-}
-
-// Close closes the idle connections. Calls under way go on, later ones connect
-// again, so nothing breaks when it comes early; it never fails.
-func (o *OpenAI) Close() error {
-	if pool, ok := o.cfg.Transport.(interface{ CloseIdleConnections() }); ok {
-		pool.CloseIdleConnections()
-	}
-	return nil
-}
+// isName matches one word that begins with a letter or digit.
+var isName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$`)
 
 // Name is the model's name, on Azure the deployment's, as logs say it.
-func (o *OpenAI) Name() string { return o.name }
+func (o *openAI) Name() string { return o.name }
 
 // option is a part of a request that a server may refuse, and without which it is
 // asked again at once.
@@ -256,18 +242,10 @@ const (
 	optStream                    // an answer in pieces
 )
 
-// Complete asks the server once, and does not retry what failed. Only a server that
-// refuses the response format, or to stream, is asked again at once: with json_object
-// in place of json_schema, then for text, and for the whole answer. What it refused is
-// remembered, so that it costs a refusal once. The whole ends with ctx, or after the
-// configured timeout, which is [Timeout]. Each call writes one debug line to ctx's
-// logger, with numbers and what the server said of a fault; the text of prompt and
-// answer is written at trace level only.
-func (o *OpenAI) Complete(ctx context.Context, req *Request) (*Response, error) {
+// Complete does what [NewOpenAI] says.
+func (o *openAI) Complete(ctx context.Context, req *Request) (*Response, error) {
 	log := zerolog.Ctx(ctx)
-	if e := log.Trace(); e.Enabled() {
-		e.Interface("messages", req.Messages).Msg("model prompt")
-	}
+	log.Trace().Interface("messages", req.Messages).Msg("model prompt")
 	call, cancel := context.WithTimeout(ctx, o.cfg.Timeout)
 	defer cancel()
 	learned := option(o.refused.Load())
@@ -293,7 +271,7 @@ func (o *OpenAI) Complete(ctx context.Context, req *Request) (*Response, error) 
 }
 
 // options are all that req asks for.
-func (o *OpenAI) options(req *Request) (out option) {
+func (o *openAI) options(req *Request) (out option) {
 	if o.cfg.Stream {
 		out |= optStream
 	}
@@ -307,32 +285,30 @@ func (o *OpenAI) options(req *Request) (out option) {
 }
 
 // refusedOptions reads from a server's words what it does not take, and whether that is
-// so for every request. llama-cpp-python refuses formats with status 500.
+// so for every request.
 func refusedOptions(err error) (refused option, always bool) {
 	fault, ok := errors.AsType[*Error](err)
 	if !ok || fault.Kind != BadRequest && fault.Kind != Unavailable {
 		return 0, false
 	}
-	switch fault.Status {
-	case http.StatusBadRequest, http.StatusUnprocessableEntity, http.StatusInternalServerError, http.StatusNotImplemented:
-	default:
-		return 0, false
-	}
-	if fault.Code == "json_validate_failed" || // Groq: the model did not manage it this time
-		containsAny(fault.Said, "the word 'json'") { // OpenAI: it is not in these messages
-		return optSchema | optObject, false
-	}
-	if containsAny(fault.Said, "response_format", "response format", "json_schema", "json_object", "json schema", "invalid schema", "grammar") {
+	if refusedFormat.MatchString(fault.Said) {
 		refused |= optSchema | optObject
 	}
-	if fault.Status != http.StatusInternalServerError && containsAny(fault.Said, "stream_options", "to stream", "streaming") {
+	if refusedStream.MatchString(fault.Said) && fault.Status != http.StatusInternalServerError {
 		refused |= optStream
 	}
-	return refused, true
+	return refused, fault.Code != "json_validate_failed" && !strings.Contains(fault.Said, "the word 'json'")
 }
 
+// Of one request only are the code json_validate_failed of Groq, where the model did not
+// manage it, and OpenAI's wish for the word in the messages.
+var (
+	refusedFormat = regexp.MustCompile(`(?i)response.format|json_schema|json_object|json schema|invalid schema|grammar|failed to generate json`)
+	refusedStream = regexp.MustCompile(`(?i)stream_options|to stream|streaming`)
+)
+
 // ask is one call.
-func (o *OpenAI) ask(ctx context.Context, req *Request, asked option) (*Response, error) {
+func (o *openAI) ask(ctx context.Context, req *Request, asked option) (*Response, error) {
 	start := time.Now()
 	complete := o.client.CreateChatCompletion
 	if asked&optStream != 0 {
@@ -360,31 +336,24 @@ func classify(err error) error {
 	if _, ok := errors.AsType[*Error](err); ok {
 		return err
 	}
-	_, unsendable := errors.AsType[*json.MarshalerError](err) // a schema that is no JSON
-	_, syntax := errors.AsType[*json.SyntaxError](err)
-	_, shape := errors.AsType[*json.UnmarshalTypeError](err)
-	switch {
-	case !unsendable && (syntax || shape || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)):
-		return &Error{Kind: Unavailable, Status: http.StatusOK, Code: codeMalformed, Err: errors.New("the answer is not the JSON of a completion")}
-	case errors.Is(err, openai.ErrReasoningToolsRequireResponses):
-		return &Error{Kind: BadRequest, Code: codeNoTools, Err: errors.New("the model takes tools with the reasoning effort none only, or through the Responses API")}
-	default: // its text and not its type: errors of a vendor stay here
-		return &Error{Kind: BadRequest, Err: errors.New(oneLine(err.Error(), maxMessageBytes))}
+	if _, shape := errors.AsType[*json.UnmarshalTypeError](err); shape {
+		return errMalformed
 	}
+	return &Error{Kind: BadRequest, Err: errors.New(oneLine(err.Error(), maxMessageBytes))} // no vendor's type
+}
+
+var errMalformed = &Error{
+	Kind: Unavailable, Status: http.StatusOK, Code: codeMalformed, Err: errors.New("the answer is not the JSON of a completion"),
 }
 
 // log writes the call's one debug line. A failure shows its kind, and the server's own
 // words, which are in no other line: the error itself is returned, and logged once, by
 // whoever ends the turn.
-func (o *OpenAI) log(ctx context.Context, answer *Response, err error, took time.Duration) {
+func (o *openAI) log(ctx context.Context, answer *Response, err error, took time.Duration) {
 	log := zerolog.Ctx(ctx)
-	e := log.Debug()
-	if !e.Enabled() {
-		return
-	}
-	e = e.Str("model", o.name).Dur("took", took)
+	e := log.Debug().Str("model", o.name).Dur("took", took)
 	if fault, ok := errors.AsType[*Error](err); ok {
-		e = e.Stringer("kind", fault.Kind).Int("status", fault.Status).Str("request_id", fault.RequestID).Str("said", fault.Said)
+		e = e.Str("kind", fault.Kind).Int("status", fault.Status).Str("request_id", fault.RequestID).Str("said", fault.Said)
 	}
 	if answer != nil {
 		e = e.Str("finish", answer.Finish).
@@ -398,7 +367,7 @@ func (o *OpenAI) log(ctx context.Context, answer *Response, err error, took time
 }
 
 // request writes req in the client library's words.
-func (o *OpenAI) request(req *Request, asked option) openai.ChatCompletionRequest {
+func (o *openAI) request(req *Request, asked option) openai.ChatCompletionRequest {
 	out := openai.ChatCompletionRequest{
 		Model:            o.cfg.Model,
 		Messages:         wireMessages(arrange(req.told(asked&optSchema != 0), o.cfg.SystemMessages)),
@@ -502,41 +471,26 @@ func arrange(messages []Message, system string) []Message {
 		if m.Text == "" && len(m.Calls) == 0 && m.Role != "tool" {
 			continue
 		}
-		last := len(out) - 1
-		m = fold(m, system == systemFirst && (last < 0 || out[last].Role == "system"))
+		var last *Message
+		if len(out) > 0 {
+			last = &out[len(out)-1]
+		}
 		switch {
-		case last >= 0 && out[last].joins(&m):
-			out[last].Text, out[last].Calls = joined(out[last].Text, m.Text), m.Calls
-		case last >= 0 && out[last].Role == "tool" && m.Role == "user":
+		case m.Role != "system":
+			m.Text = unmark.Replace(m.Text)
+		case system == systemNowhere || last != nil && last.Role != "system":
+			m.Role, m.Text = "user", markOpen+"\n"+unmark.Replace(m.Text)+"\n"+markClose
+		}
+		switch {
+		case last != nil && last.Role == m.Role && m.Role != "tool" && len(last.Calls) == 0:
+			last.Text, last.Calls = strings.TrimSpace(last.Text+"\n\n"+m.Text), m.Calls
+		case last != nil && last.Role == "tool" && m.Role == "user":
 			out = append(out, Message{Role: "assistant", Text: noAnswer}, m)
 		default:
 			out = append(out, m)
 		}
 	}
 	return out
-}
-
-// joins reports whether next can become a part of m.
-func (m *Message) joins(next *Message) bool {
-	return m.Role == next.Role && m.Role != "tool" && len(m.Calls) == 0
-}
-
-func joined(a, b string) string {
-	if a == "" || b == "" {
-		return a + b
-	}
-	return a + "\n\n" + b
-}
-
-// fold gives the instructions to the user's role, unless they may stay.
-func fold(m Message, mayStay bool) Message {
-	switch {
-	case m.Role != "system":
-		m.Text = unmark.Replace(m.Text)
-	case !mayStay:
-		m.Role, m.Text = "user", markOpen+"\n"+unmark.Replace(m.Text)+"\n"+markClose
-	}
-	return m
 }
 
 // wireMessages leaves out messages that servers refuse because there is nothing in them.
@@ -567,21 +521,18 @@ func wireMessages(messages []Message) []openai.ChatCompletionMessage {
 // call what they like, but OpenAI refuses a history with other characters in it.
 func wireName(name string) string {
 	const maxNameBytes = 64 // says OpenAI
-	legal := strings.Map(func(r rune) rune {
-		if isLetterOrDigit(r) || r == '_' || r == '-' {
-			return r
-		}
-		return '_'
-	}, name)
+	legal := illegal.ReplaceAllString(name, "_")
 	return cmp.Or(legal[:min(len(legal), maxNameBytes)], "_")
 }
+
+var illegal = regexp.MustCompile(`[^A-Za-z0-9_-]`)
 
 func isObject(text string) bool {
 	return strings.HasPrefix(strings.TrimLeft(text, " \t\r\n"), "{") && json.Valid([]byte(text))
 }
 
 // read makes a [Response] of a completion.
-func (o *OpenAI) read(req *Request, res *openai.ChatCompletionResponse) (*Response, error) {
+func (o *openAI) read(req *Request, res *openai.ChatCompletionResponse) (*Response, error) {
 	used := Usage{Prompt: res.Usage.PromptTokens, Completion: res.Usage.CompletionTokens}
 	if d := res.Usage.PromptTokensDetails; d != nil {
 		used.Cached = d.CachedTokens
@@ -598,18 +549,12 @@ func (o *OpenAI) read(req *Request, res *openai.ChatCompletionResponse) (*Respon
 	answer := &Response{Usage: used, Model: cmp.Or(res.Model, o.name)}
 	switch choice.FinishReason {
 	case openai.FinishReasonContentFilter:
-		fault.Kind, fault.Code = FilteredOutput, string(choice.FinishReason)
+		fault.Kind, fault.Code = Filtered, string(choice.FinishReason)
 		return nil, &fault
 	case "error", "network_error", "abort", "insufficient_system_resource":
 		fault.Kind, fault.Code = Unavailable, string(choice.FinishReason)
 		fault.Err = errors.New("the server gave up in the middle of the answer")
 		return nil, &fault
-	case openai.FinishReasonStop, "eos", "eos_token", "end_turn", "stop_sequence":
-		answer.Finish = "stop"
-	case openai.FinishReasonLength, "max_tokens", "model_length":
-		answer.Finish = "length"
-	case openai.FinishReasonToolCalls, openai.FinishReasonFunctionCall:
-		answer.Finish = "tool_calls"
 	}
 	answer.Text = reasoning.ReplaceAllString(textOf(&choice.Message), "")
 	for _, stop := range req.Stop { // servers that know stops have none in the text
@@ -618,12 +563,12 @@ func (o *OpenAI) read(req *Request, res *openai.ChatCompletionResponse) (*Respon
 		}
 	}
 	answer.Calls = wireCalls(&choice.Message, req)
+	answer.Finish = "stop"
 	switch { // some servers say "stop" with calls, or "tool_calls" without any; a cut stays a cut
-	case answer.Finish == "length":
+	case slices.Contains([]openai.FinishReason{openai.FinishReasonLength, "max_tokens", "model_length"}, choice.FinishReason):
+		answer.Finish = "length"
 	case len(answer.Calls) > 0:
 		answer.Finish = "tool_calls"
-	case answer.Finish == "tool_calls":
-		answer.Finish = "stop"
 	}
 	if strings.TrimSpace(answer.Text) == "" && len(answer.Calls) == 0 {
 		fault.Err = errors.New("no text in the answer")
@@ -641,7 +586,7 @@ func (o *OpenAI) read(req *Request, res *openai.ChatCompletionResponse) (*Respon
 func textOf(m *openai.ChatCompletionMessage) string {
 	text := m.Content
 	for _, part := range m.MultiContent {
-		if part.Type == openai.ChatMessagePartTypeText || part.Type == "output_text" || part.Type == "" {
+		if part.Type == openai.ChatMessagePartTypeText {
 			text += part.Text
 		}
 	}
@@ -653,9 +598,6 @@ func wireCalls(m *openai.ChatCompletionMessage, req *Request) []Call {
 	var out []Call
 	for _, c := range m.ToolCalls {
 		out = append(out, Call{ID: c.ID, Name: c.Function.Name, Arguments: c.Function.Arguments})
-	}
-	if f := m.FunctionCall; f != nil && f.Name != "" && len(out) == 0 { // from before there were tools
-		out = append(out, Call{Name: f.Name, Arguments: f.Arguments})
 	}
 	if req.OneCallAtMost && len(out) > 1 { // the server does not know the wish
 		out = out[:1]
@@ -675,18 +617,12 @@ func identify(calls []Call, req *Request) {
 		n += len(m.Calls)
 	}
 	for i := range calls {
-		if taken[calls[i].ID] || len(calls[i].ID) > maxIDBytes {
-			calls[i].ID = ""
-		}
-		taken[calls[i].ID] = true
-	}
-	for i := range calls {
-		for calls[i].ID == "" {
+		id := calls[i].ID
+		for taken[id] || len(id) > maxIDBytes {
 			n++
-			if id := "call_" + strconv.Itoa(n); !taken[id] {
-				calls[i].ID = id
-			}
+			id = "call_" + strconv.Itoa(n)
 		}
+		calls[i].ID, taken[id] = id, true
 	}
 }
 
@@ -696,7 +632,6 @@ func identify(calls []Call, req *Request) {
 // library drops, are still at hand.
 type doer struct {
 	transport http.RoundTripper
-	maxBytes  int64
 	secret    string // kept out of errors
 }
 
@@ -708,16 +643,16 @@ func (d *doer) Do(req *http.Request) (*http.Response, error) {
 	if err != nil {
 		return nil, networkError(ctx, fmt.Errorf("ask the server: %w", err))
 	}
-	if res.StatusCode >= 200 && res.StatusCode <= 299 && req.Header.Get("Accept") == "text/event-stream" {
-		return nil, d.readStream(ctx, res)
-	}
 	defer res.Body.Close()
-	if res.StatusCode < 200 || res.StatusCode > 299 {
+	switch {
+	case res.StatusCode/100 != 2:
 		const maxErrorBytes = 64 << 10                                 // enough for any message
 		body, _ := io.ReadAll(io.LimitReader(res.Body, maxErrorBytes)) // what came is enough
 		return nil, d.fault(res, body)
+	case req.Header.Get("Accept") == "text/event-stream":
+		return nil, d.readStream(ctx, res)
 	}
-	body, err := d.readWhole(ctx, res, res.Body)
+	body, err := d.readWhole(ctx, res)
 	if err != nil {
 		return nil, err
 	}
@@ -726,32 +661,29 @@ func (d *doer) Do(req *http.Request) (*http.Response, error) {
 }
 
 // readWhole reads to the end, so that the connection can be used again.
-func (d *doer) readWhole(ctx context.Context, res *http.Response, from io.Reader) ([]byte, error) {
-	body, err := io.ReadAll(io.LimitReader(from, d.maxBytes+1))
-	if err == nil && int64(len(body)) > d.maxBytes {
-		err = errTooLarge
-	}
+func (d *doer) readWhole(ctx context.Context, res *http.Response) ([]byte, error) {
+	body, err := io.ReadAll(io.LimitReader(res.Body, maxAnswerBytes+1))
 	switch {
 	case err != nil:
 		return nil, networkError(ctx, fmt.Errorf("read the answer: %w", err))
+	case len(body) > maxAnswerBytes:
+		return nil, errTooLarge
+	case !json.Valid(body):
+		return nil, errMalformed
 	case isError(body):
 		return nil, d.fault(res, body)
 	}
 	return body, nil
 }
 
-var errTooLarge = errors.New("the answer is larger than the cap")
+var errTooLarge = &Error{Kind: Unavailable, Code: codeTooLarge, Err: errors.New("the answer is larger than the cap")}
 
 // networkError is a call that got no answer, or not all of it. ctx is the call's own.
 func networkError(ctx context.Context, err error) *Error {
-	switch {
-	case ctx.Err() != nil:
+	if ctx.Err() != nil {
 		return &Error{Kind: Timeout, Err: ctx.Err()}
-	case errors.Is(err, errTooLarge):
-		return &Error{Kind: Unavailable, Code: codeTooLarge, Err: err}
-	default:
-		return &Error{Kind: Unavailable, Err: err}
 	}
+	return &Error{Kind: Unavailable, Err: err}
 }
 
 // isError knows the errors that some servers and routers send with status 200, or as
@@ -775,7 +707,7 @@ func (d *doer) fault(res *http.Response, body []byte) *Error {
 		status = said.status // a router's error under status 200
 	}
 	out := &Error{Kind: said.kind(status), Status: status, RetryAfter: retryAfter(res.Header), RequestID: requestID(res.Header)}
-	if isName(said.code, 64) {
+	if isName.MatchString(said.code) {
 		out.Code = said.code
 	}
 	switch {
@@ -790,9 +722,6 @@ func (d *doer) fault(res *http.Response, body []byte) *Error {
 		}
 		out.Said = oneLine(text, maxMessageBytes)
 	}
-	if (out.Kind == BadRequest || out.Kind == Unavailable) && said.takesNoTools() {
-		out.Kind, out.Code, out.Err = BadRequest, codeNoTools, errors.New("the model takes no tools")
-	}
 	return out
 }
 
@@ -804,56 +733,33 @@ type serverError struct {
 	message string // with the parameter that is at fault, if the message does not name it
 }
 
-// readServerError takes the forms of OpenAI and Azure (an error object), Gemini (a list of
-// one), vLLM (message and code at the top), text-generation-inference and LM Studio
-// (error is a string), FastAPI and Mistral (a list of places and messages in detail).
-// Any other body, such as a proxy's HTML, gives the zero serverError.
+// readServerError takes the form of OpenAI and Azure. Of any other body, which may be a
+// proxy's page, the whole text is the message.
 func readServerError(body []byte) (out serverError) {
-	var list []json.RawMessage
-	if json.Unmarshal(body, &list) == nil && len(list) > 0 {
-		body = list[0]
+	var said struct {
+		Error struct {
+			Message, Type, Param string
+			Code                 any
+			Inner                struct{ Code string } `json:"innererror"`
+		} `json:"error"`
 	}
-	top := fieldsOf(body)
-	out.message = textIn(top["error"])
-	if inside := fieldsOf(top["error"]); inside != nil {
-		top = inside
+	_ = json.Unmarshal(body, &said) // goes on after a member of another type
+	e := said.Error
+	switch code := e.Code.(type) {
+	case float64:
+		out.status = int(code)
+	case string:
+		out.code = code
 	}
-	detail := top["detail"]
-	if inside := fieldsOf(top["message"]); inside != nil { // Mistral
-		detail = inside["detail"]
-	}
-	out.message = cmp.Or(out.message, textIn(top["message"]), textIn(detail))
-	out.code = cmp.Or(textIn(top["code"]), textIn(top["type"]))
-	_ = json.Unmarshal(top["code"], &out.status) // no number: 0
-	out.inner = textIn(fieldsOf(top["innererror"])["code"])
-	param := textIn(top["param"])
-	var places []struct {
-		Loc []any  `json:"loc"`
-		Msg string `json:"msg"`
-	}
-	if json.Unmarshal(detail, &places) == nil && len(places) > 0 {
-		param = strings.Trim(fmt.Sprint(places[0].Loc), "[]")
-		out.message = cmp.Or(out.message, places[0].Msg)
-	}
-	if param != "" && !strings.Contains(out.message, param) {
-		out.message = strings.TrimSpace(out.message + " (" + param + ")")
+	out.code, out.inner = cmp.Or(out.code, e.Type), e.Inner.Code
+	out.message = cmp.Or(e.Message, string(body))
+	if !strings.Contains(out.message, e.Param) {
+		out.message += " (" + e.Param + ")"
 	}
 	return out
 }
 
-// fieldsOf are the fields of a JSON object; nil for anything else.
-func fieldsOf(raw json.RawMessage) (fields map[string]json.RawMessage) {
-	_ = json.Unmarshal(raw, &fields)
-	return fields
-}
-
-// textIn is a JSON string; "" for anything else.
-func textIn(raw json.RawMessage) (text string) {
-	_ = json.Unmarshal(raw, &text)
-	return text
-}
-
-func (c *serverError) kind(status int) Kind {
+func (c *serverError) kind(status int) string {
 	switch {
 	case status == http.StatusUnauthorized, status == http.StatusForbidden:
 		return Auth
@@ -861,10 +767,10 @@ func (c *serverError) kind(status int) Kind {
 		return Throttled
 	case status == http.StatusRequestTimeout, status == http.StatusGatewayTimeout:
 		return Timeout
-	case status == http.StatusRequestEntityTooLarge, c.isTooLong():
+	case status == http.StatusRequestEntityTooLarge, tooLong.MatchString(c.code), tooLong.MatchString(c.message):
 		return TooLong
 	case c.isFiltered():
-		return FilteredInput
+		return Filtered
 	case status >= 500, status < 300:
 		return Unavailable
 	default:
@@ -872,68 +778,20 @@ func (c *serverError) kind(status int) Kind {
 	}
 }
 
-// isTooLong knows a prompt that does not fit by code, else by the words of the
-// servers that send none (some say it with status 500).
-func (c *serverError) isTooLong() bool {
-	switch c.code {
-	case "context_length_exceeded", "string_above_max_length", "exceed_context_size_error", "prompt_too_long":
-		return true
-	}
-	return containsAny(c.message,
-		"maximum context length",              // OpenAI, vLLM, llama-cpp-python
-		"maximum model length",                // vLLM
-		"available context size",              // llama.cpp
-		"context size has been exceeded",      // llama.cpp
-		"exceed context window",               // llama-cpp-python
-		"exceeds the context window",          // OpenAI
-		"exceed context limit",                // routers
-		"exceeds the context length",          // Ollama
-		"exceeded max context length",         // Ollama
-		"when context the overflows",          // LM Studio
-		"longer than the model's context",     // SGLang
-		"prompt is too long",                  // routers
-		"too large for model with",            // Mistral
-		"`inputs` tokens + `max_new_tokens`",  // text-generation-inference
-		"maximum number of tokens allowed",    // Gemini's compatible endpoint
-		"please reduce the length of the mes", // Groq, OpenRouter
-	)
-}
+// tooLong matches the codes of a prompt that does not fit, else the words of the servers
+// that send none (some say it with status 500): after the forms of most of them those of LM
+// Studio, SGLang, Mistral, text-generation-inference, Gemini and Groq.
+var tooLong = regexp.MustCompile(`^context_length_exceeded$|^string_above_max_length$|^exceed_context_size_error$|^prompt_too_long$` +
+	`|(?i)(maximum|exceeds?|max|available)( the)? (context|model) (length|limit|size|window)` +
+	"|context size has been exceeded|prompt is too long|context the overflows|longer than the model's context" +
+	"|too large for model with|`inputs` tokens|number of tokens allowed|reduce the length of the mes")
 
 // isFiltered knows the refusals of Azure's and OpenAI's filters.
 func (c *serverError) isFiltered() bool {
-	switch c.code {
-	case "content_filter", "content_policy_violation", "ResponsibleAIPolicyViolation":
-		return true
-	case "invalid_prompt":
-		return containsAny(c.message, "usage policy", "flagged")
-	}
-	return c.inner == "ResponsibleAIPolicyViolation"
-}
-
-// takesNoTools knows a model that takes no tools, or no answers to calls.
-func (c *serverError) takesNoTools() bool {
-	if containsAny(c.message, "tool_choice", "parallel_tool_calls", "reasoning_effort") {
-		return false
-	}
-	return containsAny(c.message,
-		"does not support tool",                // Ollama, LM Studio
-		"support tool use",                     // OpenRouter: no endpoints found that do
-		"tool calling is not", "tools' is not", // Groq, OpenAI
-		"not support function", "function calling is not", // Gemini
-		"enable-auto-tool-choice",                   // vLLM without the flags
-		"tools param requires",                      // llama.cpp without templates
-		"unknown role: tool", "supported, got tool", // strict templates
-	)
-}
-
-func containsAny(text string, wordings ...string) bool {
-	text = strings.ToLower(text)
-	for _, w := range wordings {
-		if strings.Contains(text, w) {
-			return true
-		}
-	}
-	return false
+	const azure = "ResponsibleAIPolicyViolation"
+	flagged := strings.Contains(c.message, "usage policy") || strings.Contains(c.message, "flagged")
+	return slices.Contains([]string{"content_filter", "content_policy_violation", azure}, c.code) ||
+		c.inner == azure || c.code == "invalid_prompt" && flagged
 }
 
 // requestID is the server's id of a call, under the names that OpenAI, Azure and
@@ -943,28 +801,18 @@ func requestID(h http.Header) string {
 	return oneLine(id, 128)
 }
 
-// retryAfter reads retry-after-ms (Azure, OpenAI), and Retry-After in seconds or
-// as a date, which is taken relative to the server's own clock when it shows it.
+// retryAfter reads retry-after-ms (Azure, OpenAI), and Retry-After in seconds or as a date.
 func retryAfter(h http.Header) time.Duration {
-	const longest = 30 * 24 * time.Hour // keeps an absurd wait from overflowing; callers give up far below it
-	value, unit := h.Get("Retry-After-Ms"), time.Millisecond
-	n, err := strconv.ParseFloat(strings.TrimSpace(value), 64)
-	if err != nil {
-		value, unit = h.Get("Retry-After"), time.Second
-		n, err = strconv.ParseFloat(strings.TrimSpace(value), 64)
+	for _, wait := range []string{h.Get("Retry-After-Ms") + "ms", h.Get("Retry-After") + "s"} {
+		if d, err := time.ParseDuration(wait); err == nil {
+			return max(d, 0)
+		}
 	}
-	if err == nil && !math.IsNaN(n) {
-		return time.Duration(min(max(n, 0), float64(longest/unit)) * float64(unit))
-	}
-	at, err := http.ParseTime(value)
+	at, err := http.ParseTime(h.Get("Retry-After"))
 	if err != nil {
 		return 0
 	}
-	now, err := http.ParseTime(h.Get("Date"))
-	if err != nil {
-		now = time.Now()
-	}
-	return min(max(at.Sub(now), 0), longest)
+	return max(time.Until(at), 0)
 }
 
 // oneLine makes s fit for a log line: no control characters, one space between
@@ -982,10 +830,5 @@ func oneLine(s string, limit int) string {
 // reasoning is what models write of their thinking before the answer, where a server leaves
 // it in the text. A block that is never closed is not matched: the answer was cut off, and
 // whoever reads the text has to see that.
-var reasoning = func() *regexp.Regexp {
-	var blocks []string
-	for _, name := range []string{"think", "thinking", "reasoning", "analysis", "scratchpad"} {
-		blocks = append(blocks, "<"+name+">.*?</"+name+">", `\[`+name+`\].*?\[/`+name+`\]`)
-	}
-	return regexp.MustCompile(`(?is)^(?:\s*(?:` + strings.Join(blocks, "|") + `)\s*)+`)
-}()
+var reasoning = regexp.MustCompile(`(?is)^(\s*[<\[](think|thinking|reasoning|analysis|scratchpad)[>\]].*?` +
+	`[<\[]/(think|thinking|reasoning|analysis|scratchpad)[>\]]\s*)+`)

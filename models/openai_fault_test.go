@@ -46,7 +46,7 @@ func TestErrorKinds(t *testing.T) {
 		{"throttled, HTML", 429, html, models.Error{Kind: models.Throttled}},
 		{"too long", 400, openaiLong, models.Error{Kind: models.TooLong, Code: "context_length_exceeded"}},
 		{"string too long", 400, message(`"string_above_max_length"`, "long"), models.Error{Kind: models.TooLong, Code: "string_above_max_length"}},
-		{"too long, vLLM", 400, vllmLong, models.Error{Kind: models.TooLong, Code: "BadRequestError"}},
+		{"too long, vLLM", 400, vllmLong, models.Error{Kind: models.TooLong}},
 		{"too long, llama.cpp", 400, llamaLong, models.Error{Kind: models.TooLong, Code: "exceed_context_size_error"}},
 		{"too long, llama.cpp 500", 500, llamaLong500, models.Error{Kind: models.TooLong, Code: "server_error"}},
 		{"too long, llama.cpp under 200", 200, llamaLong, models.Error{Kind: models.TooLong, Code: "exceed_context_size_error", Status: 400}},
@@ -54,12 +54,12 @@ func TestErrorKinds(t *testing.T) {
 		{"too long, TGI", 422, tgiLong, models.Error{Kind: models.TooLong}},
 		{"too long, LM Studio", 400, lmStudioLong, models.Error{Kind: models.TooLong}},
 		{"too long, 413", 413, html, models.Error{Kind: models.TooLong}},
-		{"filtered by Azure", 400, azureFiltered, models.Error{Kind: models.FilteredInput, Code: "content_filter"}},
-		{"filtered by Azure, inner code", 400, azureInner, models.Error{Kind: models.FilteredInput}},
-		{"filtered by OpenAI", 400, message(`"content_policy_violation"`, "no"), models.Error{Kind: models.FilteredInput, Code: "content_policy_violation"}},
-		{"flagged by OpenAI", 400, message(`"invalid_prompt"`, "Your prompt was flagged as potentially violating our usage policy."), models.Error{Kind: models.FilteredInput, Code: "invalid_prompt"}},
+		{"filtered by Azure", 400, azureFiltered, models.Error{Kind: models.Filtered, Code: "content_filter"}},
+		{"filtered by Azure, inner code", 400, azureInner, models.Error{Kind: models.Filtered}},
+		{"filtered by OpenAI", 400, message(`"content_policy_violation"`, "no"), models.Error{Kind: models.Filtered, Code: "content_policy_violation"}},
+		{"flagged by OpenAI", 400, message(`"invalid_prompt"`, "Your prompt was flagged as potentially violating our usage policy."), models.Error{Kind: models.Filtered, Code: "invalid_prompt"}},
 		{"invalid prompt", 400, message(`"invalid_prompt"`, "messages is empty"), models.Error{Kind: models.BadRequest, Code: "invalid_prompt"}},
-		{"output filtered", 200, `{"choices":[{"message":{"content":"Well, "},"finish_reason":"content_filter"}]}`, models.Error{Kind: models.FilteredOutput, Code: "content_filter"}},
+		{"output filtered", 200, `{"choices":[{"message":{"content":"Well, "},"finish_reason":"content_filter"}]}`, models.Error{Kind: models.Filtered, Code: "content_filter"}},
 		{"401", 401, message(`"invalid_api_key"`, "Incorrect API key provided"), models.Error{Kind: models.Auth, Code: "invalid_api_key"}},
 		{"403", 403, message(`"unsupported_country"`, "no"), models.Error{Kind: models.Auth, Code: "unsupported_country"}},
 		{"408", 408, "", models.Error{Kind: models.Timeout}},
@@ -134,8 +134,6 @@ func TestUselessAnswersHaveAUsage(t *testing.T) {
 
 func TestRetryAfter(t *testing.T) {
 	t.Parallel()
-	at := time.Date(2026, 11, 21, 5, 0, 0, 0, time.UTC)
-	date := func(d time.Duration) string { return at.Add(d).Format(http.TimeFormat) }
 	tests := []struct {
 		name    string
 		headers []string
@@ -145,10 +143,10 @@ func TestRetryAfter(t *testing.T) {
 		{"seconds", []string{"Retry-After", "7"}, 7 * time.Second},
 		{"part of a second", []string{"Retry-After", "0.25"}, 250 * time.Millisecond},
 		{"milliseconds win", []string{"Retry-After", "7", "Retry-After-Ms", "1250"}, 1250 * time.Millisecond},
-		{"a date by the server's clock", []string{"Retry-After", date(90 * time.Second), "Date", date(0)}, 90 * time.Second},
-		{"a date gone by", []string{"Retry-After", date(-time.Hour), "Date", date(0)}, 0},
+		{"a date", []string{"Retry-After", time.Now().Add(1000 * time.Hour).UTC().Format(http.TimeFormat)}, 1000 * time.Hour},
+		{"a date gone by", []string{"Retry-After", time.Now().Add(-time.Hour).UTC().Format(http.TimeFormat)}, 0},
 		{"negative", []string{"Retry-After", "-3"}, 0},
-		{"absurd", []string{"Retry-After", "1e300"}, 30 * 24 * time.Hour},
+		{"absurd", []string{"Retry-After", "1e300"}, 0},
 		{"no number", []string{"Retry-After", "NaN"}, 0},
 		{"words", []string{"Retry-After", "soon"}, 0},
 	}
@@ -157,7 +155,7 @@ func TestRetryAfter(t *testing.T) {
 			t.Parallel()
 			_, err := setup(t, answer(429, html, tt.headers...), nil).model.Complete(t.Context(), hello)
 			fault, ok := errors.AsType[*models.Error](err)
-			if !ok || fault.RetryAfter != tt.want {
+			if !ok || fault.RetryAfter > tt.want || fault.RetryAfter < tt.want-time.Minute {
 				t.Errorf("got %v, want %s", err, tt.want)
 			}
 		})
@@ -212,11 +210,11 @@ func TestHugeBody(t *testing.T) {
 			}
 		}
 	}
-	announced := answer(200, "{}"+strings.Repeat(" ", 1<<20))
+	announced := answer(200, "{}"+strings.Repeat(" ", 9<<20))
 	for name, h := range map[string]http.HandlerFunc{"endless": endless, "announced": announced} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			b := setup(t, h, func(cfg *models.OpenAIConfig, _ string) { cfg.MaxResponseBytes = 1 << 18 })
+			b := setup(t, h, nil)
 			_, err := b.model.Complete(t.Context(), hello)
 			if fault, ok := errors.AsType[*models.Error](err); !ok || fault.Kind != models.Unavailable || fault.Code != "response_too_large" {
 				t.Errorf("got %v", err)
@@ -300,7 +298,7 @@ func TestNetworkFault(t *testing.T) {
 			panic(http.ErrAbortHandler)
 		}
 	}
-	for name, model := range map[string]*models.OpenAI{
+	for name, model := range map[string]models.Model{
 		"refused":            setup(t, nil, func(cfg *models.OpenAIConfig, _ string) { cfg.BaseURL = url }).model,
 		"dropped at once":    setup(t, drop(""), nil).model,
 		"dropped in the end": setup(t, drop(completion[:100]), nil).model,
@@ -315,13 +313,5 @@ func assertUnavailable(t *testing.T, name string, err error) {
 	fault, ok := errors.AsType[*models.Error](err)
 	if !ok || fault.Kind != models.Unavailable || fault.Status != 0 || fault.Code != "" || fault.Err == nil {
 		t.Errorf("%s: %v", name, err)
-	}
-}
-
-func TestKindString(t *testing.T) {
-	t.Parallel()
-	got := []string{models.Throttled.String(), models.Empty.String(), models.Kind(0).String(), models.Kind(99).String(), models.Kind(-1).String()}
-	if diff := cmp.Diff([]string{"throttled", "empty", "unknown", "unknown", "unknown"}, got); diff != "" {
-		t.Error(diff)
 	}
 }

@@ -25,7 +25,7 @@ type picky struct {
 
 // refusing starts a model behind a server with rules, the first that refuses wins.
 // The bodies it got are in the channel.
-func refusing(t testing.TB, edit func(cfg *models.OpenAIConfig, url string), rules ...picky) (*models.OpenAI, <-chan map[string]any) {
+func refusing(t testing.TB, edit func(cfg *models.OpenAIConfig, url string), rules ...picky) (models.Model, <-chan map[string]any) {
 	t.Helper()
 	got := make(chan map[string]any, 64)
 	b := setup(t, nil, func(cfg *models.OpenAIConfig, url string) {
@@ -297,7 +297,7 @@ func TestReasoningStaysOut(t *testing.T) {
 		{"block", `"<think>hm</think>\n\nyes"`, "yes"},
 		{"empty block", `"<think>\n\n</think>\n\n{}"`, "{}"},
 		{"two blocks, cased", `"\n<Think>a</think><ANALYSIS>b</Analysis> yes"`, "yes"},
-		{"brackets", `"[THINK]a</THINK>[/THINK]yes"`, "yes"},
+		{"brackets", `"[THINK]a</b>[/THINK]yes"`, "yes"},
 		{"parts", `[{"type":"reasoning","text":"hm"},{"type":"thinking","thinking":[{"type":"text","text":"hm"}]},{"type":"text","text":"yes"}]`, "yes"},
 		{"only reasoning", `"<think>hm</think>\n"`, ""},
 		{"never closed", `"<think>hm {}"`, "<think>hm {}"},

@@ -67,8 +67,8 @@ var (
 	bad        = &models.Error{Kind: models.BadRequest, Status: 400}
 	noKey      = &models.Error{Kind: models.Auth, Status: 401}
 	tooLong    = &models.Error{Kind: models.TooLong, Status: 400}
-	filtered   = &models.Error{Kind: models.FilteredInput, Status: 400}
-	cut        = &models.Error{Kind: models.FilteredOutput, Status: 200}
+	filtered   = &models.Error{Kind: models.Filtered, Status: 400}
+	cut        = &models.Error{Kind: models.Filtered, Status: 200}
 	empty      = &models.Error{Kind: models.Empty, Status: 200}
 	errForeign = errors.New("some other error")
 )

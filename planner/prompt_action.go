@@ -267,7 +267,7 @@ func whyNoAnswer(err error) string {
 			return "the AI model is too busy right now"
 		case models.TooLong:
 			return "the text is too long for the AI model"
-		case models.FilteredInput, models.FilteredOutput:
+		case models.Filtered:
 			return "the content filter of the AI model refused it"
 		case models.Timeout:
 			return "the AI model did not answer in time"

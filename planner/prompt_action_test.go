@@ -130,7 +130,7 @@ func TestAPromptActionWithoutAnAnswerFails(t *testing.T) {
 	for reason, err := range map[string]error{
 		"the AI model is too busy right now":            &models.Error{Kind: models.Throttled, Err: secret},
 		"the text is too long for the AI model":         &models.Error{Kind: models.TooLong, Err: secret},
-		"the content filter of the AI model refused it": &models.Error{Kind: models.FilteredOutput, Err: secret},
+		"the content filter of the AI model refused it": &models.Error{Kind: models.Filtered, Err: secret},
 		"the AI model did not answer in time":           &models.Error{Kind: models.Timeout, Err: secret},
 		"the AI model could not be asked":               &models.Error{Kind: models.Auth, Err: secret},
 		"the AI model could not be asked ":              secret,

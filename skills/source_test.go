@@ -48,7 +48,9 @@ func (c *counted) ask(ctx context.Context, turn *actions.Turn) ([]*skills.Skill,
 
 // of is a turn of that person.
 func of(user string) *actions.Turn {
-	return &actions.Turn{Activity: &activity.Activity{From: activity.NewAccount(user, user)}}
+	a := &activity.Activity{}
+	a.From.ID, a.From.Name = user, user
+	return &actions.Turn{Activity: a}
 }
 
 func userOf(turn *actions.Turn) string { return turn.Activity.From.ID }

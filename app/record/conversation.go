@@ -202,7 +202,7 @@ func failures(err error) []answer {
 	f, times := answer{HTTP: max(fault.Status, http.StatusBadRequest), Code: fault.Code}, 1
 	const tries = 4 // of what may pass
 	switch fault.Kind {
-	case models.FilteredInput, models.FilteredOutput:
+	case models.Filtered:
 		f = answer{HTTP: http.StatusBadRequest, Code: "content_filter"}
 	case models.TooLong:
 		f = answer{HTTP: http.StatusBadRequest, Code: "context_length_exceeded"}
@@ -531,8 +531,8 @@ func learn(a *activity.Activity, s *scrub.Scrubber) {
 		s.Keep(a.Recipient.ID, botID)
 	}
 	people := append([]activity.Account{a.From}, a.MembersAdded...)
-	for _, m := range a.Mentions() {
-		people = append(people, m.Mentioned)
+	for _, who := range a.Mentions() {
+		people = append(people, who)
 	}
 	for _, who := range people {
 		if who.ID != a.Recipient.ID {
@@ -616,14 +616,14 @@ func saidText(a *activity.Activity, s *scrub.Scrubber) (text string, entities []
 	text = a.Text
 	others := false
 	var all []map[string]any
-	for _, m := range a.Mentions() {
+	for written, who := range a.Mentions() {
 		standIn, id, name := mentioned, botID, "ListBot"
-		if m.Mentioned.ID != a.Recipient.ID {
-			name = s.ID(scrub.Person, m.Mentioned.ID)
+		if who.ID != a.Recipient.ID {
+			name = s.ID(scrub.Person, who.ID)
 			standIn, id, others = "<at>"+name+"</at>", "29:"+name, true
 		}
-		if m.Text != "" {
-			text = strings.ReplaceAll(text, m.Text, standIn)
+		if written != "" {
+			text = strings.ReplaceAll(text, written, standIn)
 		}
 		all = append(all, map[string]any{"type": "mention", "text": standIn, "mentioned": map[string]any{"id": id, "name": name}})
 	}

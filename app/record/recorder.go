@@ -539,7 +539,7 @@ func statusOf(err error) int {
 	switch {
 	case err == nil:
 		return http.StatusOK
-	case !answered, errors.Is(err, connector.ErrHeldBack):
+	case !answered:
 		return 0
 	}
 	switch refused.Status {

@@ -149,7 +149,6 @@ func judgeCell(ctx context.Context, server models.OpenAIConfig, c cell, said []u
 	if err != nil {
 		return nil, err
 	}
-	defer model.Close() //nolint:errcheck // never fails
 	ear := &listener{model: model, clock: c.clock}
 	cfg := planner.Config{Model: ear, Actions: actions.New(), MaxTokens: maxTokens, ResponseFormat: c.format}
 	lists.Register(cfg.Actions)

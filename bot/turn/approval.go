@@ -560,13 +560,14 @@ func (a *Approval) choices(mark string) string {
 func (a *Approval) askingCard(known *actions.Registry, asker activity.Account) activity.Card {
 	body := append([]any{heading("May I do this?")}, a.describe(known, asker)...)
 	body = append(body, small("Expires "+a.Expires.Format("2006-01-02 15:04 MST")+"."))
-	card := activity.NewCard("I need approval for "+a.Action+". The details are too long to show here. Please open this message in a client that shows cards.", body...)
-	card.Version = approvalVersion
 	buttons := []any{a.button("Approve", "positive", verbApprove)}
 	if a.Standing {
 		buttons = append(buttons, a.button("Approve exactly this, always", "", verbAlways))
 	}
-	return card.With(append(buttons, a.button("Reject", "destructive", verbReject))...)
+	return activity.Card{
+		Fallback: "I need approval for " + a.Action + ". The details are too long to show here. Please open this message in a client that shows cards.",
+		Body:     body, Actions: append(buttons, a.button("Reject", "destructive", verbReject)), Version: approvalVersion,
+	}
 }
 
 // decidedCard is the card after the decision, or after the approval expired.
@@ -575,9 +576,7 @@ func (a *Approval) decidedCard(known *actions.Registry, asker activity.Account) 
 	if a.Decision != nil {
 		said = a.Decision.String()
 	}
-	card := activity.NewCard(said, append([]any{heading(said)}, a.describe(known, asker)...)...)
-	card.Version = approvalVersion
-	return card
+	return activity.Card{Fallback: said, Body: append([]any{heading(said)}, a.describe(known, asker)...), Version: approvalVersion}
 }
 
 // describe shows the action and its arguments in full, as text without markup, so that no argument
@@ -662,8 +661,8 @@ func visible(text string) string {
 var blank = []rune{0x115f, 0x1160, 0x2800, 0x3164, 0xffa0}
 
 // button makes a button whose data says which call it is for.
-func (a *Approval) button(title string, style string, verb string) activity.Execute {
-	return activity.Execute{Title: title, Style: style, Verb: verb, Data: decision{Approval: a.ID, Hash: a.Hash, Verb: verb}}
+func (a *Approval) button(title string, style string, verb string) activity.Button {
+	return activity.Button{Title: title, Style: style, Verb: verb, Data: decision{Approval: a.ID, Hash: a.Hash, Verb: verb}}
 }
 
 func heading(text string) activity.TextBlock {
@@ -674,7 +673,7 @@ func heading(text string) activity.TextBlock {
 func line(word, value string) activity.RichText {
 	runs := activity.RichText{{Text: word, Weight: "bolder"}}
 	if value != "" {
-		runs = append(runs, activity.TextRun{Text: value, Mono: true})
+		runs = append(runs, activity.TextBlock{Text: value, Mono: true})
 	}
 	return runs
 }

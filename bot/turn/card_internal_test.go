@@ -24,7 +24,9 @@ func TestCardsOnTheWire(t *testing.T) {
 	}
 	actions.Add(registry, "closeTicket", "Closes a <ticket>", func(context.Context, *actions.Turn, ticket) (actions.Result, error) { return actions.Done, nil })
 	e := &Engine{cfg: Config{Actions: registry}}
-	turn := e.newTurn(&activity.Activity{Type: activity.Message, ID: "1", ChannelID: activity.Teams, From: activity.NewAccount("29:mia", "Mia")})
+	asked := &activity.Activity{Type: activity.Message, ID: "1", ChannelID: activity.Teams}
+	asked.From.ID, asked.From.Name = "29:mia", "Mia"
+	turn := e.newTurn(asked)
 	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	a := &Approval{
 		ID: "ask1", Hash: "h", Action: "closeTicket", Entities: []byte(`{"id":12345678901234567,"note":"*bold* <b>\u202e","more":[1]}`), Reason: "It is final.",

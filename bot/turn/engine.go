@@ -45,8 +45,8 @@ type Channel interface {
 	Reply(ctx context.Context, to activity.Reference, replyTo string, a *activity.Activity) (id string, err error)
 	// Update replaces a sent activity. id is the one that the channel gave it.
 	Update(ctx context.Context, to activity.Reference, id string, a *activity.Activity) error
-	// Team returns the details of a team.
-	Team(ctx context.Context, of activity.Reference, id string) (connector.Team, error)
+	// TeamSize returns how many members a team has.
+	TeamSize(ctx context.Context, of activity.Reference, id string) (int, error)
 	// Identified reports whether requests carry the bot's token, which may only go to an address
 	// that a caller has proved.
 	Identified() bool

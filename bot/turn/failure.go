@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/planbot-go/planbot/actions"
-	"github.com/planbot-go/planbot/activity"
 	"github.com/planbot-go/planbot/connector"
 	"github.com/planbot-go/planbot/models"
 	"github.com/planbot-go/planbot/planner/plan"
@@ -73,7 +72,7 @@ func reachable(failure error) bool {
 		return true
 	}
 	var refused *connector.Error
-	return errors.Is(failure, connector.ErrBadCall) || errors.Is(failure, activity.ErrTooLarge) || errors.As(failure, &refused) && (refused.Status == http.StatusBadRequest ||
+	return errors.Is(failure, connector.ErrBadCall) || errors.As(failure, &refused) && (refused.Status == http.StatusBadRequest ||
 		refused.Status == http.StatusRequestEntityTooLarge || refused.Status >= http.StatusInternalServerError)
 }
 
@@ -136,22 +135,22 @@ func cause(err error) string {
 		return "no plan that could run: " + string(noPlan.Kind)
 	case errors.As(err, &entity):
 		return entity.Fault()
-	case errors.Is(err, connector.ErrHeldBack):
-		return connector.ErrHeldBack.Error()
-	case errors.As(err, &refused):
+	case errors.As(err, &refused) && refused.HeldBack:
+		return "held back to stay below the limits of Teams"
+	case refused != nil:
 		return fmt.Sprintf("the connector answered %d %s", refused.Status, http.StatusText(refused.Status))
 	default:
 		return err.Error()
 	}
 }
 
-func explainModel(kind models.Kind, filtered string) string {
+func explainModel(kind, filtered string) string {
 	switch kind {
 	case models.Throttled:
 		return "Sorry, the AI model is too busy right now. Please try again in a minute."
 	case models.TooLong:
 		return "Sorry, that's too long for the AI model. Please shorten it, or start over with /reset."
-	case models.FilteredInput, models.FilteredOutput:
+	case models.Filtered:
 		return filtered
 	case models.Timeout:
 		return "Sorry, the AI model did not answer in time. Please try again."

@@ -237,10 +237,7 @@ func compose(n *actions.Notice, a *activity.Activity) ([]jsontext.Value, error) 
 	}
 	messages := make([]jsontext.Value, len(list))
 	for i, one := range list {
-		raw, err := into(a, one).Encode()
-		if err == nil {
-			err = activity.CheckSize(raw)
-		}
+		raw, err := into(a, one).EncodeToSend()
 		if err != nil {
 			return nil, err
 		}

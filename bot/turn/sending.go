@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/http/httptrace"
 	"strings"
+	"sync/atomic"
 	"time"
 	"unicode/utf16"
 
@@ -128,7 +130,7 @@ func (o *outbox) probe(ctx context.Context) error {
 	to := o.Activity.Reference()
 	_, err := o.engine.cfg.Channel.Send(ctx, to, activity.To(to, activity.Typing))
 	var refused *connector.Error
-	if errors.As(err, &refused) && !errors.Is(err, connector.ErrHeldBack) {
+	if errors.As(err, &refused) && !refused.HeldBack {
 		return nil // that is an answer
 	}
 	return err
@@ -172,7 +174,7 @@ func (o *outbox) later(ctx context.Context, err error) error {
 func (o *outbox) comesBack(err error) bool {
 	var refused *connector.Error
 	switch {
-	case errors.Is(err, connector.ErrBadCall), errors.Is(err, activity.ErrTooLarge):
+	case errors.Is(err, connector.ErrBadCall):
 		return false
 	case o.rec.Notice != nil:
 		return deadly(err) == "" && !(errors.As(err, &refused) && (refused.Status == http.StatusBadRequest ||
@@ -200,7 +202,12 @@ func (o *outbox) deliver(ctx context.Context, a *activity.Activity) error {
 	ctx, s := step(ctx, "send")
 	lasting, cancel := context.WithTimeout(o.lasting(ctx), sendWithin)
 	defer cancel()
-	lasting = connector.OnRetry(lasting, func() { count(o.engine.meter.replies, "retried") })
+	var tries atomic.Int32
+	lasting = httptrace.WithClientTrace(lasting, &httptrace.ClientTrace{WroteRequest: func(httptrace.WroteRequestInfo) {
+		if tries.Add(1) > 1 {
+			count(o.engine.meter.replies, "retried")
+		}
+	}})
 	id, err := o.transmit(lasting, a)
 	s.end(err)
 	o.engine.meter.replyTime.Observe(time.Since(began).Seconds())
@@ -237,12 +244,9 @@ func (o *outbox) transmit(ctx context.Context, a *activity.Activity) (id string,
 func (o *outbox) reply(a *activity.Activity) error {
 	out := a.Fit()
 	out.ServiceURL, out.CallerID = "", "" // the caller knows them
-	raw, err := out.Encode()
-	if err == nil {
-		err = activity.CheckSize(raw)
-	}
+	raw, err := out.EncodeToSend()
 	if err != nil {
-		return &sendError{fmt.Errorf("send reply: %w", err)}
+		return &sendError{fmt.Errorf("send reply: %w: %w", connector.ErrBadCall, err)}
 	}
 	o.rec.Answer.Activities = append(o.rec.Answer.Activities, raw)
 	o.rec.Sent = append(o.rec.Sent, "")

@@ -397,8 +397,8 @@ func (r *reference) usable(channel Channel) string {
 func (r *reference) in(to actions.Recipient) *activity.Activity {
 	a := &activity.Activity{
 		Type: activity.Event, Name: "notice", ChannelID: to.Channel, ServiceURL: r.ServiceURL,
-		From: activity.NewAccount(r.Person, ""), Recipient: activity.NewAccount(to.Bot, ""),
 	}
+	a.From.ID, a.Recipient.ID = r.Person, to.Bot
 	a.Conversation.ID, a.Conversation.ConversationType = to.Conversation, r.Type
 	a.Conversation.IsGroup, a.Conversation.TenantID = r.IsGroup, r.Tenant
 	if to.Caller != "" {

@@ -139,7 +139,7 @@ func sortOf(err error) string {
 	case errors.Is(err, inbox.ErrFull):
 		return "inbox_full"
 	case errors.As(err, &ofModel):
-		return ofModel.Kind.String()
+		return ofModel.Kind
 	case errors.As(err, &ofPlan):
 		return string(ofPlan.Kind)
 	case errors.As(err, &ofChannel):

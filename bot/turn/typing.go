@@ -56,7 +56,8 @@ func (ty *typing) show() {
 	ctx, s := step(ctx, "typing")
 	to := ty.turn.Activity.Reference()
 	_, err := ty.turn.engine.cfg.Channel.Send(ctx, to, activity.To(to, activity.Typing))
-	if s.end(err); err != nil && !errors.Is(err, connector.ErrHeldBack) {
+	refused, answered := errors.AsType[*connector.Error](err)
+	if s.end(err); err != nil && !(answered && refused.HeldBack) {
 		zerolog.Ctx(ctx).Debug().Err(err).Msg("typing indicator not sent")
 		return
 	}

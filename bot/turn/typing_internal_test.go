@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"github.com/planbot-go/planbot/activity"
-	"github.com/planbot-go/planbot/connector"
 )
 
 func TestWorkersHaveLimitsAndAreFair(t *testing.T) {
@@ -101,8 +100,8 @@ func (*slowChannel) Update(context.Context, activity.Reference, string, *activit
 
 func (c *slowChannel) Identified() bool { return false }
 
-func (c *slowChannel) Team(context.Context, activity.Reference, string) (connector.Team, error) {
-	return connector.Team{}, nil
+func (c *slowChannel) TeamSize(context.Context, activity.Reference, string) (int, error) {
+	return 0, nil
 }
 
 func typist(takes time.Duration) (*slowChannel, *Turn) {

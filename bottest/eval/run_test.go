@@ -65,7 +65,7 @@ cases:
 // priced is the model with a price of 1 for each token.
 func priced(tb testing.TB, model models.Model) models.Model {
 	tb.Helper()
-	chain := &models.Chain{Models: []models.Model{model}, Retries: -1, Price: models.Price{Prompt: 1e6, Completion: 1e6}}
+	chain := &models.Chain{Models: []models.Model{model}, Retries: -1, Price: [3]float64{1e6, 1e6, 1e6}}
 	return chain
 }
 
@@ -75,7 +75,6 @@ func (b *bundle) side(name string) eval.Side {
 	if err != nil {
 		b.Fatal(err)
 	}
-	b.Cleanup(func() { _ = model.Close() })
 	side := eval.Side{Name: name, About: "model " + name, Actions: registry()}
 	if side.Planner, err = planner.NewSequence(b.Context(), planner.Config{Model: priced(b, model), Actions: side.Actions}); err != nil {
 		b.Fatal(err)

@@ -62,7 +62,7 @@ func New(req *models.Request, response *models.Response, err error) (Call, bool)
 	failed, isFault := errors.AsType[*models.Error](err)
 	switch {
 	case isFault:
-		c.Fault = &fault{Kind: failed.Kind.String(), Status: failed.Status, Code: failed.Code}
+		c.Fault = &fault{Kind: failed.Kind, Status: failed.Status, Code: failed.Code}
 		if failed.RetryAfter > 0 {
 			c.Fault.RetryAfter = failed.RetryAfter.String()
 		}
@@ -104,7 +104,7 @@ func (c Call) Scrub(s *scrub.Scrubber) Call {
 func (c *Call) Response() (*models.Response, error) {
 	if f := c.Fault; f != nil {
 		wait, _ := time.ParseDuration(f.RetryAfter) // 0 where there is none
-		return nil, &models.Error{Kind: kindNamed(f.Kind), Status: f.Status, Code: f.Code, RetryAfter: wait}
+		return nil, &models.Error{Kind: f.Kind, Status: f.Status, Code: f.Code, RetryAfter: wait}
 	}
 	a := c.Answer
 	r := &models.Response{Text: a.Text, Finish: a.Finish, Model: a.Model}
@@ -115,15 +115,9 @@ func (c *Call) Response() (*models.Response, error) {
 	return r, nil
 }
 
-// kindNamed is the kind of that name, 0 if there is none.
-func kindNamed(name string) models.Kind {
-	none := models.Kind(0).String()
-	for k := models.Kind(1); k.String() != none; k++ {
-		if k.String() == name {
-			return k
-		}
-	}
-	return 0
+var kinds = []string{
+	models.Throttled, models.TooLong, models.Filtered, models.Auth,
+	models.Timeout, models.Unavailable, models.BadRequest, models.Empty,
 }
 
 // Write writes the calls as YAML.
@@ -146,7 +140,7 @@ func Read(name string) ([]Call, error) {
 	for i := 0; err == nil && i < len(file.Calls); i++ {
 		if c := &file.Calls[i]; (c.Answer == nil) == (c.Fault == nil) {
 			err = fmt.Errorf("call %d: want an answer or a fault", i+1)
-		} else if c.Fault != nil && kindNamed(c.Fault.Kind) == 0 {
+		} else if c.Fault != nil && !slices.Contains(kinds, c.Fault.Kind) {
 			err = fmt.Errorf("call %d: there is no kind %q of fault", i+1, c.Fault.Kind)
 		}
 	}

@@ -171,9 +171,9 @@ func (t *talk) activity(kind activity.Type) *activity.Activity {
 	now := time.Now()
 	a := &activity.Activity{
 		Type: kind, ID: rand.Text(), ChannelID: "console", ServiceURL: t.serviceURL,
-		From: activity.NewAccount("console-user", "You"), Recipient: activity.NewAccount("bot", t.BotName),
 		Extra: jsontext.Value(fmt.Sprintf(`{"timestamp":%q,"localTimestamp":%q}`, now.UTC().Format(time.RFC3339Nano), now.Format(time.RFC3339Nano))),
 	}
+	a.From.ID, a.From.Name, a.Recipient.ID, a.Recipient.Name = "console-user", "You", "bot", t.BotName
 	a.Conversation.ID, a.Conversation.ConversationType = t.conversation, "personal"
 	return a
 }

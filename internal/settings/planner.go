@@ -157,18 +157,12 @@ func (s *Settings) NewModel(watch Watch) (model models.Model, about string, err 
 		for _, each := range configs {
 			server, err := models.NewOpenAI(each)
 			if err != nil {
-				return nil, "", fmt.Errorf("model %s: %w", cmp.Or(each.AzureDeployment, each.Model, models.DefaultModel), err)
+				return nil, "", fmt.Errorf("model %s: %w", each, err)
 			}
 			cfg.Models = append(cfg.Models, server)
 		}
 		model = cfg
-		about = cmp.Or(s.OpenAIModel, models.DefaultModel) + " of OpenAI"
-		if s.AzureEndpoint != "" {
-			about = "Azure OpenAI, deployment " + s.AzureDeployment
-		} else if s.OpenAIBaseURL != "" {
-			about = cmp.Or(s.OpenAIModel, models.DefaultModel) + " at " + s.OpenAIBaseURL
-		}
-		about = strings.Join(append([]string{about}, s.FallbackModels...), ", then ")
+		about = strings.Join(append([]string{configs[0].String()}, s.FallbackModels...), ", then ")
 	}
 	if watch.Model != nil {
 		model = watch.Model(model)
@@ -225,9 +219,7 @@ func (s *Settings) Against(assignments []string) (*Settings, error) {
 		return nil, Fault{fmt.Errorf("the settings of --against have to be changed:\n%w", err)}
 	}
 	sameModel := func(a, b models.OpenAIConfig) bool {
-		return a.AzureEndpoint == b.AzureEndpoint && a.AzureDeployment == b.AzureDeployment &&
-			cmp.Or(a.BaseURL, models.DefaultBaseURL) == cmp.Or(b.BaseURL, models.DefaultBaseURL) &&
-			cmp.Or(a.Model, models.DefaultModel) == cmp.Or(b.Model, models.DefaultModel)
+		return a.AzureEndpoint == b.AzureEndpoint && a.String() == b.String()
 	}
 	if !given["BOT_MODEL_PRICE"] && !slices.EqualFunc(s.modelConfigs(), other.modelConfigs(), sameModel) {
 		other.ModelPrice = nil
@@ -262,11 +254,14 @@ type serverKey struct{ name, value, server string }
 
 func (s *Settings) keys() []serverKey {
 	return []serverKey{
-		{"OPENAI_API_KEY", s.OpenAIKey, cmp.Or(s.OpenAIBaseURL, models.DefaultBaseURL)},
+		{"OPENAI_API_KEY", s.OpenAIKey, cmp.Or(s.OpenAIBaseURL, openAI)},
 		{"AZURE_OPENAI_API_KEY", s.AzureKey, s.AzureEndpoint},
-		{"BOT_FALLBACK_API_KEY", s.FallbackKey, cmp.Or(s.FallbackBaseURL, models.DefaultBaseURL)},
+		{"BOT_FALLBACK_API_KEY", s.FallbackKey, cmp.Or(s.FallbackBaseURL, openAI)},
 	}
 }
+
+// openAI is where keys go when no other server is set.
+const openAI = "https://api.openai.com"
 
 // origin is the server of an address, "" when it has none.
 func origin(address string) string {

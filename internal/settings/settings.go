@@ -630,12 +630,12 @@ func (s *Settings) checkConnector(f *faults) {
 }
 
 // Price is that of BOT_MODEL_PRICE.
-func (s *Settings) Price() (price models.Price) {
+func (s *Settings) Price() (price [3]float64) {
 	switch p := s.ModelPrice; len(p) {
 	case 2:
-		price.Prompt, price.Completion = p[0], p[1]
+		price = [3]float64{p[0], p[0], p[1]}
 	case 3:
-		price.Prompt, price.Cached, price.Completion = p[0], p[1], p[2]
+		price = [3]float64(p)
 	}
 	return price
 }
@@ -660,9 +660,8 @@ func (s *Settings) checkModels(f *faults) {
 				variables["Key"], variables["BaseURL"] = "BOT_FALLBACK_API_KEY", "BOT_FALLBACK_BASE_URL"
 			}
 		}
-		model, err := models.NewOpenAI(cfg)
+		_, err := models.NewOpenAI(cfg)
 		if err == nil {
-			_ = model.Close() // never fails
 			continue
 		}
 		for line := range strings.Lines(strings.TrimPrefix(err.Error(), "openai config: ")) {

@@ -16,7 +16,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/planbot-go/planbot/actions"
-	"github.com/planbot-go/planbot/models"
 	"github.com/planbot-go/planbot/skills"
 )
 
@@ -77,14 +76,14 @@ func TestSettings(t *testing.T) {
 			return s.MaxSteps == 0 && s.MaxSameCalls == 0 && s.Budget() == actions.Budget{} && s.ApprovalTimeout == 24*time.Hour
 		}},
 		"limits": {env{"bot-max-steps": "7", "bot-max-same-calls": "2", "bot-max-turn-tokens": "1000", "bot-max-turn-cost": "0.5", "bot-model-price": "0.15, 0.075, 0.6", "bot-approval-timeout": "720h", "bot-approvers": "a, b"}, func(s *Settings) bool {
-			return s.MaxSteps == 7 && s.MaxSameCalls == 2 && s.Budget() == actions.Budget{Tokens: 1000, Cost: 0.5} && s.Price() == models.Price{Prompt: 0.15, Cached: 0.075, Completion: 0.6} &&
+			return s.MaxSteps == 7 && s.MaxSameCalls == 2 && s.Budget() == actions.Budget{Tokens: 1000, Cost: 0.5} && s.Price() == [3]float64{0.15, 0.075, 0.6} &&
 				s.ApprovalTimeout == 720*time.Hour && strings.Join(s.Approvers, "|") == "a|b"
 		}},
 		"who may talk to it": {env{"bot-allowed-tenants": "t", "bot-allowed-users": "a, b,", "bot-allowed-channels": "msteams", "bot-max-connections": "3", "bot-max-requests": "2"}, func(s *Settings) bool {
 			return strings.Join(s.AllowedTenants, "|") == "t" && strings.Join(s.AllowedUsers, "|") == "a|b" && strings.Join(s.AllowedChannels, "|") == "msteams" &&
 				s.MaxConnections == 3 && s.MaxRequests == 2
 		}},
-		"price of two":              {env{"bot-model-price": "1,2"}, func(s *Settings) bool { return s.Price() == models.Price{Prompt: 1, Completion: 2} }},
+		"price of two":              {env{"bot-model-price": "1,2"}, func(s *Settings) bool { return s.Price() == [3]float64{1, 1, 2} }},
 		"a response format":         {env{"bot-response-format": "json_object"}, func(*Settings) bool { return true }},
 		"a port of the OS's choice": {env{"port": "0"}, func(s *Settings) bool { return s.Listen() == "127.0.0.1:0" }},
 	} {
