@@ -190,8 +190,10 @@ func (p *program) assemble(ctx context.Context) error {
 		return err
 	}
 	p.aboutModel, p.aboutSkills, p.aboutScripts = maker.AboutModel, maker.AboutSkills, aboutScripts
-	if err := p.openStore(ctx); err != nil {
-		return err
+	if p.store == nil {
+		if err := p.openStore(ctx); err != nil {
+			return err
+		}
 	}
 	guard, client, err := p.connect()
 	if err != nil {

@@ -1,6 +1,7 @@
 package app
 
 import (
+	"context"
 	"errors"
 	"io"
 	"os"
@@ -13,6 +14,7 @@ import (
 	"github.com/planbot-go/planbot/actions/lists"
 	"github.com/planbot-go/planbot/actions/reminders"
 	"github.com/planbot-go/planbot/internal/settings"
+	"github.com/planbot-go/planbot/state"
 )
 
 // defaultBot is the bot of cmd/bot.
@@ -38,16 +40,26 @@ func (e env) read() (*settings.Settings, error) {
 // assembled is the default bot with these settings, which ends with the test.
 func assembled(t testing.TB, e env, log io.Writer) *program {
 	t.Helper()
-	s, err := e.read()
+	p, err := e.assemble(t.Context(), nil, log)
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := &program{Settings: s, log: zerolog.New(log)}
 	t.Cleanup(p.close)
-	if err := p.assemble(t.Context()); err != nil {
-		t.Fatal(err)
-	}
 	return p
+}
+
+// assemble makes it on that store; nil: one of its own.
+func (e env) assemble(ctx context.Context, store *state.Store, log io.Writer) (*program, error) {
+	s, err := e.read()
+	if err != nil {
+		return nil, err
+	}
+	p := &program{Settings: s, store: store, log: zerolog.New(log)}
+	if err := p.assemble(ctx); err != nil {
+		p.close()
+		return nil, err
+	}
+	return p, nil
 }
 
 const guid = "7a7b7c7d-1111-2222-3333-444455556666"

@@ -1,15 +1,22 @@
 package app
 
 import (
+	"context"
 	"io"
 	"testing"
 
 	"github.com/planbot-go/planbot/bot"
+	"github.com/planbot-go/planbot/state"
 )
 
-// Assembled is the default bot with these settings, by their flags, and what runs its scripts.
-func Assembled(t testing.TB, flags map[string]string) (b *bot.Bot, scripts string) {
+// Assembled is the default bot with these settings, by their flags, on that store, and what runs
+// its scripts.
+func Assembled(ctx context.Context, t testing.TB, flags map[string]string, store *state.Store) (b *bot.Bot, scripts string, err error) {
 	t.Helper()
-	p := assembled(t, flags, io.Discard)
-	return p.bot, p.aboutScripts
+	p, err := env(flags).assemble(ctx, store, io.Discard)
+	if err != nil {
+		return nil, "", err
+	}
+	t.Cleanup(p.close)
+	return p.bot, p.aboutScripts, nil
 }

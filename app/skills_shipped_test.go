@@ -30,9 +30,10 @@ func newStudent(t *testing.T, s map[string]string) student {
 	t.Helper()
 	st := student{t: t, planner: s["bot-planner"], model: fakemodel.New(t)}
 	s["openai-base-url"], s["bot-skills-dir"], s["port"] = st.model.URL, "../examples/skills", "0"
-	b, scripts := app.Assembled(t, s)
-	st.scripts = scripts
-	kit := bottest.New(t, bottest.Config{New: func(context.Context, bottest.Parts) (*bot.Bot, error) { return b, nil }})
+	kit := bottest.New(t, bottest.Config{New: func(ctx context.Context, parts bottest.Parts) (b *bot.Bot, err error) {
+		b, st.scripts, err = app.Assembled(ctx, t, s, parts.Bot.Store)
+		return b, err
+	}})
 	st.Chat = kit.Personal("Mia")
 	return st
 }

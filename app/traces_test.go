@@ -139,7 +139,7 @@ func TestTheBotSendsItsSpansBeforeItEnds(t *testing.T) {
 		}
 		parent = spans[name][0].GetSpanId()
 	}
-	for _, name := range []string{"execute_tool createList", "save", "send", "POST", "finish"} {
+	for _, name := range []string{"execute_tool createList", "save", "send", "finish"} {
 		if len(spans[name]) == 0 {
 			t.Errorf("no span %s", name)
 		}

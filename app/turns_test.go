@@ -222,7 +222,7 @@ func TestADeadLetterBecomesATest(t *testing.T) {
 	}
 	raw, err := os.ReadFile(file)
 	if err != nil || strings.Contains(string(raw), "Mia") || !strings.Contains(string(raw), "mine, says user-1") || !strings.Contains(string(raw), "three processes were lost") ||
-		!strings.Contains(string(raw), "result: Created the list a.") {
+		!strings.Contains(string(raw), `"result": "Created the list a."`) {
 		t.Errorf("%v\n%s", err, raw)
 	}
 	code, out, errs := l.turns("export")

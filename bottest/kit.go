@@ -49,6 +49,7 @@ import (
 	"github.com/planbot-go/planbot/activity"
 	"github.com/planbot-go/planbot/bot"
 	"github.com/planbot-go/planbot/bot/turn"
+	"github.com/planbot-go/planbot/internal/golden"
 	"github.com/planbot-go/planbot/internal/pipe"
 	"github.com/planbot-go/planbot/internal/turnlog"
 	"github.com/planbot-go/planbot/models"
@@ -635,4 +636,25 @@ func (k *Kit) called(p *process, n int, result actions.Result, err error) {
 		k.story.note(turnlog.Of{}, "killed", fmt.Sprint("replica ", p.replica))
 		p.kill()
 	}
+}
+
+// GoldenPrompt compares what the model was asked so far with a file, and shows the difference as
+// a failure of the test: the messages and the tools, without the time of the turn. There has to
+// be a call. Keep the files with the code, and a changed prompt is seen before it is shipped.
+// See [Record] for how files are written anew.
+func (k *Kit) GoldenPrompt(file string) {
+	k.t.Helper()
+	calls := k.Model.Calls()
+	if len(calls) == 0 {
+		k.t.Fatalf("the model was not asked, so there is no prompt for %s: a bot has to answer before its calls are known", file)
+	}
+	var text []string
+	for i, c := range calls {
+		title := ""
+		if len(calls) > 1 {
+			title = fmt.Sprintf("##### call %d\n\n", i+1)
+		}
+		text = append(text, title+golden.Prompt(&models.Request{Messages: c.Messages, Tools: c.Tools}))
+	}
+	golden.Compare(k.t, file, strings.Join(text, "\n"))
 }

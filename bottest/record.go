@@ -2,10 +2,8 @@ package bottest
 
 import (
 	"errors"
-	"fmt"
 	"io/fs"
 	"os"
-	"strings"
 	"testing"
 
 	"github.com/planbot-go/planbot/internal/cassette"
@@ -33,25 +31,4 @@ func Record(t testing.TB, file string, model models.Model) models.Model {
 		t.Fatalf("there is no %s yet; %s and with a model, writes it", file, golden.HowTo)
 	}
 	return cassette.Open(t, file, golden.HowTo, update).Answers(model)
-}
-
-// GoldenPrompt compares what the model was asked so far with a file, and shows the difference as
-// a failure of the test: the messages and the tools, without the time of the turn. There has to
-// be a call. Keep the files with the code, and a changed prompt is seen before it is shipped.
-// See [Record] for how files are written anew.
-func (k *Kit) GoldenPrompt(file string) {
-	k.t.Helper()
-	calls := k.Model.Calls()
-	if len(calls) == 0 {
-		k.t.Fatalf("the model was not asked, so there is no prompt for %s: a bot has to answer before its calls are known", file)
-	}
-	var text []string
-	for i, c := range calls {
-		title := ""
-		if len(calls) > 1 {
-			title = fmt.Sprintf("##### call %d\n\n", i+1)
-		}
-		text = append(text, title+golden.Prompt(&models.Request{Messages: c.Messages, Tools: c.Tools}))
-	}
-	golden.Compare(k.t, file, strings.Join(text, "\n"))
 }

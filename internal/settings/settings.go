@@ -121,7 +121,7 @@ type Settings struct {
 	OTelExporter    string      `env:"OTEL_TRACES_EXPORTER" oneof:"otlp,none" else:"otlp with an endpoint, else none" help:"otlp or none"`
 	OTelDisabled    bool        `env:"OTEL_SDK_DISABLED" help:"true: no traces, whatever else is set"`
 	OTelServiceName string      `env:"OTEL_SERVICE_NAME" else:"planbot" help:"name of the bot in traces"`
-	OTelAttributes  [][2]string `env:"OTEL_RESOURCE_ATTRIBUTES" help:"span attributes: name=value, comma separated"`
+	OTelAttributes  [][2]string `env:"OTEL_RESOURCE_ATTRIBUTES" help:"resource attributes: name=value, comma separated"`
 	OTelSampler     string      `env:"OTEL_TRACES_SAMPLER" oneof:"always_on,always_off,traceidratio,parentbased_always_on,parentbased_always_off,parentbased_traceidratio" default:"parentbased_always_on" help:"which turns are traced"`
 	OTelSamplerArg  float64     `env:"OTEL_TRACES_SAMPLER_ARG" default:"1" max:"1" help:"share of turns, from 0 to 1"`
 	OTelHeaders     [][2]string `env:"OTEL_EXPORTER_OTLP_TRACES_HEADERS,OTEL_EXPORTER_OTLP_HEADERS" name:"otel-exporter-otlp-headers" secret:"true" help:"headers for the collector, such as a key: name=value, comma separated"`

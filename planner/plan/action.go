@@ -3,7 +3,6 @@ package plan
 import (
 	"context"
 	"errors"
-	"fmt"
 	"strings"
 
 	"github.com/google/jsonschema-go/jsonschema"
@@ -19,33 +18,6 @@ type planAction struct {
 	plan   Plan
 	inputs []string
 	reg    *actions.Registry
-}
-
-// AddAction registers a plan as an action. Its parameters are the plan's [Plan.Inputs], all
-// required, with the types of the entities that they fill. It runs in variables of its own,
-// and its result is that of [Progress.Run]; so a command that fails makes it fail, and says which.
-//
-// It needs approval, once for the whole, if any of its commands does, and is destructive if
-// any is. It changes state only, and may run beside others, if that holds of all. Its Detail
-// is the plan, with those of the plans that it calls. It asks the turn's Gate before each of
-// its calls.
-//
-// A plan can call actions that were there before it, plans among them, so none can call
-// itself. The error is of a plan or a name that will not do.
-func (p Plan) AddAction(reg *actions.Registry, name, description string) (*actions.Action, error) {
-	a := &planAction{plan: p, inputs: p.inputs(), reg: reg}
-	if err := validate(&a.plan, reg, a.inputs); err != nil {
-		return nil, fmt.Errorf("add plan %s: %w", name, err)
-	}
-	schema := &jsonschema.Schema{Type: "object", Properties: map[string]*jsonschema.Schema{}, PropertyOrder: a.inputs, Required: a.inputs}
-	for _, input := range a.inputs {
-		schema.Properties[input] = a.property(input)
-	}
-	action, err := actions.AddSchema(reg, name, description, schema, a.call, a.marks)
-	if err != nil {
-		return nil, fmt.Errorf("add plan %s: %w", name, err)
-	}
-	return action, nil
 }
 
 // property describes an input: as the first entity that takes it as it is, else
