@@ -1,6 +1,6 @@
-// Package planner asks a model for a plan. A planner of [NewSequence] asks for JSON, one of
-// [NewSequential] for the XML of Semantic Kernel, and one of [NewTools] lets the model call
-// functions. Each makes a [plan.Plan] of the answer, and one that was validated.
+// Package planner asks a model for a plan. [NewSequence] asks for JSON, [NewSequential] for the XML
+// of Semantic Kernel, and [NewTools] lets the model call functions. Each returns the answer as a
+// validated [plan.Plan].
 package planner
 
 import (
@@ -19,84 +19,82 @@ import (
 	"github.com/planbot-go/planbot/prompts"
 )
 
-// The kinds of planners, as a config.json says them.
+// The kinds of planners, as config.json names them.
 const (
 	sequence   = "sequence"
 	sequential = "sequential"
 	tools      = "tools"
 )
 
-// Response formats, by the names that servers give them.
+// Response formats, as servers name them.
 const (
 	jsonSchema = "json_schema"
 	jsonObject = "json_object"
 	plainText  = "text"
 )
 
-// Config says what a [Planner] is made of. Model and Actions are required; the zero value of
-// every other field is a working default.
+// Config configures a [Planner]. Model and Actions are required; the zero value of every other
+// field is a working default.
 type Config struct {
 	Model   models.Model
 	Actions *actions.Registry
 
-	// Prompts are where the prompt is found. nil: the embedded ones.
+	// Prompts is the library that holds the prompt. nil: the embedded prompts.
 	Prompts *prompts.Library
-	// Include are the only actions that the model is told of and may plan: names of
-	// actions, with their plugin as in Writer-Translate or Writer.Translate or without it,
-	// and names of plugins, all without regard to case. None: all of them.
+	// Include limits the actions that the model sees and may plan. It lists action names, with
+	// their plugin as in Writer-Translate or Writer.Translate or without it, and plugin names. Case
+	// does not matter. Empty: all actions.
 	Include []string
-	// Exclude are actions, named in the same way, that the model is not told of and may
-	// not plan.
+	// Exclude lists actions, named as in Include, that the model does not see and may not plan.
 	Exclude []string
-	// Extension adds to the prompt and to what may be planned, turn by turn. nil: nothing
-	// is added.
+	// Extension adds to the prompt and to the actions a plan may use, turn by turn. nil: adds
+	// nothing.
 	Extension Extension
 
-	// Prompt is the name of the prompt in Prompts. "": that of the planner,
-	// "sequence", "sequential" or "tools".
+	// Prompt is the name of the prompt in Prompts. "": the planner's own name, "sequence",
+	// "sequential" or "tools".
 	Prompt string
 	// Functions are what the prompt may call as {{name word 'a text' $variable}} beside
-	// {{actions}}, {{manual}} and {{skills}}, by name. A prompt that calls one is rendered for
-	// each turn, for several turns at once; the result is put into the prompt as
-	// [prompts.Format] writes it. An error ends the turn.
+	// {{actions}}, {{manual}} and {{skills}}, by name. A prompt that calls one is rendered for each
+	// turn, and several turns may call it at once. [prompts.Format] writes the result into the
+	// prompt. An error ends the turn.
 	Functions map[string]func(ctx context.Context, turn *actions.Turn, args []string) (any, error)
-	// Named makes the model of a name, for a prompt whose config.json names one.
-	// It is called when the planner is made, and for a prompt that has changed. nil:
-	// a prompt must not name a model.
+	// Named returns the model with a name, for a prompt whose config.json names one. It is called
+	// when the planner is made and when a prompt has changed. nil: a prompt must not name a model.
 	Named func(name string) (models.Model, error)
 
-	// HistoryTokens bounds the part of the prompt that is history. 0: 4000.
+	// HistoryTokens limits the history in the prompt. 0: 4000.
 	HistoryTokens int
-	// MaxRepairs is how often the model may correct a plan that cannot run.
-	// 0: 2; negative: never.
+	// MaxRepairs is how many times the model may correct a plan that cannot run. 0: 2; negative:
+	// never.
 	MaxRepairs int
-	// MaxTokens bounds the model's answer, unless the prompt's config.json does.
-	// 0: 2000.
+	// MaxTokens limits the model's answer, unless the prompt's config.json does. 0: 2000.
 	MaxTokens int
 
-	// ResponseFormat is how the server holds the model to the format of plans, with
-	// [NewSequence]: json_schema, to the schema of the plans that the actions allow;
-	// json_object, for which the prompt has to hold the word JSON; text, not at all. What a
-	// server does not take it is asked without, see [models.Format]; the plan is checked all
-	// the same. "": json_schema.
+	// ResponseFormat is how strictly the server enforces the plan format, with [NewSequence].
+	// json_schema enforces the schema of the plans that the actions allow. json_object enforces any
+	// JSON object; the prompt must contain the word JSON. text enforces nothing. If a server
+	// rejects a format, the request goes without it, see [models.Format]. The plan is checked in
+	// any case. "": json_schema.
 	ResponseFormat string
 
-	// What follows is for [NewTools].
+	// The fields below are for [NewTools].
 
-	// Choice says whether the model has to call, unless the prompt's config.json says so. One
-	// that has to, has to in the first round of a turn only: in the others it may also answer.
+	// Choice says whether the model must call a function, unless the prompt's config.json says so.
+	// A model that must call has to do so only in the first round of a turn; in later rounds it may
+	// also answer with text.
 	Choice string
-	// OneCallAtMost takes one call an answer, and no more, unless the config.json says so.
+	// OneCallAtMost allows one call per answer, unless config.json says otherwise.
 	OneCallAtMost bool
-	// Strict asks the server to hold the model to the schema of each action, as
-	// far as the schema can be said in what OpenAI calls strict.
+	// Strict asks the server to enforce the schema of each action, as far as OpenAI's strict mode
+	// can express it.
 	Strict bool
-	// MaxRounds is how often the model may call in one turn. After that it is
-	// asked once more and may not call, so that the person gets an answer. 0: 10.
+	// MaxRounds is how many rounds of calls the model may make in one turn. After that it is asked
+	// once more without calls, so the person gets an answer. 0: 10.
 	MaxRounds int
 }
 
-// check lists every fault, in the order of the fields.
+// check reports every fault, in the order of the fields.
 func (c *Config) check() error {
 	var faults []error
 	for _, field := range []struct {
@@ -132,24 +130,24 @@ type Planner struct {
 }
 
 // NewSequence makes a planner that asks the model for a whole plan at once, as one JSON object of
-// DO and SAY commands: the sequence planner of Teams AI. It renders the part of the prompt
-// that is the same for every turn, from the prompt "sequence" or the one that cfg names. Every
-// fault of cfg is in the one error.
+// DO and SAY commands: the sequence planner of Teams AI. It uses the prompt "sequence" or the one
+// that cfg names, and renders the part that is the same for every turn. The error lists every fault
+// of cfg.
 func NewSequence(ctx context.Context, cfg Config) (*Planner, error) {
 	return newPlanner(ctx, sequence, cfg)
 }
 
-// NewSequential is [NewSequence] with plans in XML, an element with a tag for each function to
-// call, and the prompt "sequential": the sequential planner of Semantic Kernel. The goal is
-// the turn's text. A model that answers with a plan in JSON is understood too.
+// NewSequential is like [NewSequence] with plans in XML, one element per function call, and the
+// prompt "sequential": the sequential planner of Semantic Kernel. The goal is the turn's text. It
+// also understands a plan in JSON.
 func NewSequential(ctx context.Context, cfg Config) (*Planner, error) {
 	return newPlanner(ctx, sequential, cfg)
 }
 
-// NewTools makes a planner that lets the model call the actions as functions of its own, round by
-// round, until it answers with text. A round is a plan like any other: it is checked whole
-// before any of it runs. The prompt is "tools" or the one that cfg names; the actions travel
-// beside it. Every fault of cfg is in the one error.
+// NewTools makes a planner that lets the model call the actions as native functions, round by
+// round, until it answers with text. Each round is a plan: all of it is checked before any of it
+// runs. The prompt is "tools" or the one that cfg names; the actions are sent beside it. The error
+// lists every fault of cfg.
 func NewTools(ctx context.Context, cfg Config) (*Planner, error) {
 	return newPlanner(ctx, tools, cfg)
 }
@@ -179,12 +177,11 @@ func newPlanner(ctx context.Context, kind string, cfg Config) (p *Planner, err e
 	return p, err
 }
 
-// Plan asks the model until its answer is a plan that can run, with the fault
-// fed back each time, at most MaxRepairs times more than once. It returns a
-// [*models.Error] or, when no answer was good, the last [*plan.Fault]. Failed
-// answers are forgotten. With [NewTools] the plan is the next round of the turn: the calls,
-// which the model waits for, or the text that ends it. A model that calls though it may not is
-// asked once more, without functions.
+// Plan asks the model until its answer is a plan that can run. After a bad answer it feeds the
+// fault back, at most MaxRepairs times. It returns a [*models.Error] or, if no answer was good, the
+// last [*plan.Fault]. Failed answers are not remembered. With [NewTools] the plan is the next round
+// of the turn: either the calls, whose results the model waits for, or the text that ends the turn.
+// If the model calls when it may not, it is asked once more without functions.
 func (p *Planner) Plan(ctx context.Context, turn *actions.Turn) (plan.Plan, error) {
 	pr, told, err := p.tell(ctx, turn)
 	if err != nil {
@@ -214,16 +211,16 @@ func (p *Planner) Plan(ctx context.Context, turn *actions.Turn) (plan.Plan, erro
 		refused = append(refused, faultKind(r.fault))
 		logRefusal(ctx, r.fault, attempt+1)
 		fork = append(fork, pr.refusal(answer, r, request)...)
-		if forbidden { // the server does not know the wish
+		if forbidden { // the server does not know the setting
 			request.Tools = nil
 		}
 	}
 }
 
-// Messages is the prompt of the turn: what never changes first, so that the
-// provider's prompt cache serves it, then the history, then the person's text with nothing
-// around it, then what was done in this turn. The history shows earlier plans in the planner's
-// own form. The error is that of a prompt which has to be rendered for the turn.
+// Messages returns the prompt of the turn. The part that never changes comes first, so the
+// provider's prompt cache can serve it; then the history, the person's text with nothing around it,
+// and what was done in this turn. The history shows earlier plans in the planner's own format. The
+// error comes from a prompt that is rendered for each turn.
 func (p *Planner) Messages(ctx context.Context, turn *actions.Turn) ([]models.Message, error) {
 	pr, told, err := p.tell(ctx, turn)
 	if err != nil {
@@ -232,8 +229,7 @@ func (p *Planner) Messages(ctx context.Context, turn *actions.Turn) ([]models.Me
 	return pr.fit(told, nil, pr.request(turn).Tools)
 }
 
-// tell returns the prompt that counts for a plan that is asked for now, and what the model is
-// told with it.
+// tell returns the current version of the prompt, and what the model is told with it.
 func (p *Planner) tell(ctx context.Context, turn *actions.Turn) (*plannerPrompt, told, error) {
 	pr := p.prompt.get(ctx)
 	if p.cfg.Extension != nil {
@@ -249,8 +245,7 @@ func (p *Planner) tell(ctx context.Context, turn *actions.Turn) (*plannerPrompt,
 	return pr, t, err
 }
 
-// complete asks a model, and adds the cost to the turn. An empty answer is an
-// answer like any other.
+// complete asks a model and adds the cost to the turn. An empty answer is not an error.
 func complete(ctx context.Context, turn *actions.Turn, model models.Model, request *models.Request) (*models.Response, error) {
 	if err := turn.Afford(); err != nil {
 		return nil, err
@@ -274,14 +269,14 @@ func complete(ctx context.Context, turn *actions.Turn, model models.Model, reque
 	return response, err
 }
 
-// reading is what an answer of the model comes to: a plan, or why it is none.
+// reading is an answer of the model as read: a plan, or the reason why it is not one.
 type reading struct {
 	plan   plan.Plan
 	fault  error         // the first one
-	faults []*plan.Fault // of each call; nil when the fault is the whole answer's
+	faults []*plan.Fault // one per call; nil if the fault concerns the whole answer
 }
 
-// read reads an answer to request. A plan may do what the prompt offers.
+// read reads the answer to request. A plan may use only what the prompt offers.
 func (b *plannerPrompt) read(answer *models.Response, request *models.Request, turn *actions.Turn) reading {
 	if b.kind == tools {
 		return b.readCalls(answer, request, turn)
@@ -296,15 +291,14 @@ func (b *plannerPrompt) read(answer *models.Response, request *models.Request, t
 		err = plan.InvalidPlan.Faultf("the plan has %d SAYs, but this turn has only %d left; combine them", p.Says(), max(left, 0))
 	}
 	if answer.Finish == "length" && (p.Prose || err != nil && faultKind(err) == plan.NoPlan) {
-		// A plan that is whole may stand in an answer that was cut off behind
-		// it; prose that was cut off is not what the model meant to say, and
-		// nothing may be all that was left behind the reasoning.
+		// A whole plan may stand in an answer that was cut off after it. Prose that was cut off is
+		// not what the model meant to say. And if only reasoning arrived, nothing may be left.
 		err = plan.Truncated.Faultf("the answer was cut off before its end; be brief")
 	}
 	return reading{plan: p, fault: err}
 }
 
-// refusal tells the model its answer, why that cannot be used, and what is wanted.
+// refusal repeats the answer to the model, says why it cannot be used and what is wanted.
 func (b *plannerPrompt) refusal(answer *models.Response, r reading, request *models.Request) []models.Message {
 	form := "one JSON object in the plan format and nothing else"
 	switch {
@@ -324,12 +318,12 @@ func (b *plannerPrompt) refusal(answer *models.Response, r reading, request *mod
 	why := "Your answer could not be used and nothing of it was done: " + r.fault.Error() + "\nAnswer again with " + form + "."
 	messages := []models.Message{{Role: "system", Text: why}}
 	if strings.TrimSpace(answer.Text) == "" {
-		return messages // servers refuse messages that say nothing
+		return messages // servers reject empty messages
 	}
 	return slices.Insert(messages, 0, models.Message{Role: "assistant", Text: answer.Text})
 }
 
-// faultKind is the kind of a fault in an answer.
+// faultKind returns the kind of a fault in an answer.
 func faultKind(err error) plan.FaultKind {
 	if fault, ok := errors.AsType[*plan.Fault](err); ok {
 		return fault.Kind
@@ -337,7 +331,7 @@ func faultKind(err error) plan.FaultKind {
 	return plan.InvalidPlan
 }
 
-// after adds the faults of earlier answers to the last.
+// after adds the faults of earlier answers to the last one.
 func after(refused []plan.FaultKind, err error) error {
 	if fault, ok := errors.AsType[*plan.Fault](err); ok && len(refused) > 0 {
 		return &plan.Fault{Kind: fault.Kind, Detail: fault.Detail, Before: refused}
@@ -345,16 +339,16 @@ func after(refused []plan.FaultKind, err error) error {
 	return err
 }
 
-// logRefusal reports why an answer was refused. The detail quotes the model, so it
-// is for debugging only.
+// logRefusal logs why an answer was refused. The detail quotes the model, so it is logged only at
+// debug level.
 func logRefusal(ctx context.Context, err error, attempt int) {
 	log := zerolog.Ctx(ctx)
 	log.Warn().Str("kind", string(faultKind(err))).Int("attempt", attempt).Msg("plan refused, asking again")
 	log.Debug().Str("detail", detail(err)).Int("attempt", attempt).Msg("why the plan was refused")
 }
 
-// logPlan reports how the plan came about; at info only where the model strayed
-// from the format, so that drift is seen.
+// logPlan logs how the plan was read. It uses info level only if the model strayed from the format,
+// so operators notice drift.
 func logPlan(ctx context.Context, p plan.Plan, refused int) {
 	log := zerolog.Ctx(ctx).Debug()
 	if len(p.Repairs) > 0 || p.Salvaged {

@@ -1,39 +1,38 @@
-// Package plan turns what a model wrote into a plan that is safe to run.
+// Package plan turns the text that a model wrote into a plan that is safe to run.
 //
-// A plan is a list of commands: DO runs an action, SAY sends a text. [Decode]
-// reads a plan from the raw output of a model: it repairs what can be repaired
-// without guessing, and refuses the rest with a [Fault] whose detail can be
-// given back to the model. [Plan.Validate] then checks the whole plan against the
-// registered actions before its first command runs. Neither ever makes a DO out
-// of something that the text does not plainly say.
+// A plan is a list of commands: DO runs an action, SAY sends a text. [Decode] reads a plan from the
+// raw output of a model. It repairs what it can without guessing and refuses the rest with a
+// [Fault], whose detail can go back to the model. [Plan.Validate] then checks the whole plan
+// against the registered actions before its first command runs. Neither ever invents a DO that the
+// text does not plainly contain.
 //
-// # Where a plan with a DO may stand
+// # Where a plan with a DO counts
 //
-// A plan with a DO counts only where it begins at the top level of the output:
-// outside of every quote, brace and bracket that was opened before it, whether or
-// not these were closed well. Or it is the only value in a wrapper that is the
-// whole output and strict JSON: {"plan": …}, an array, or a string. Anything else
-// is a reply or a fault. So what somebody wrote does not run where the model
-// repeats it without escapes, unless it closes what it stands in as JSON would:
-// that no decoder can tell from what the model meant.
+// A plan with a DO counts in two cases. Either it begins at the top level of the output, outside
+// every quote, brace and bracket opened before it, closed well or not. Or it is the only value in a
+// wrapper that is the whole output and strict JSON: {"plan": …}, an array, or a string. Anything
+// else is a reply or a fault. So text from a user does not run when the model repeats it unescaped,
+// unless that text closes the surrounding quote or bracket exactly as JSON would. No decoder can
+// tell that case from what the model meant.
 //
-// A mark counts wherever it stands, in prose, in code and in other quotes:
+// A mark counts anywhere: in prose, in code and inside other quotes.
 //
 //   - Strict JSON opens nothing. Nor does JSON that can be read with repairs, if its
 //     marks close each other. Other JSON with a quote in it stays open for good.
 //   - A brace or bracket closes with its own kind, a quote with its own. Closed by
 //     anything else, or with a backslash before the quote, it stays open for good.
-//   - Quotes are " and ', “”, „“, ‘’, «», »« and 「」. An apostrophe is none: a ' or ’
-//     right behind a letter or digit, as in Here's. Nor are inches: a " behind a
-//     digit and before a space or a punctuation mark, as in 5" wide.
+//   - Quotes are " and ', “”, „“, ‘’, «», »« and 「」. An apostrophe is not a quote: a
+//     ' or ’ right after a letter or digit, as in Here's. Nor is an inch mark: a "
+//     after a digit and before a space or a punctuation mark, as in 5" wide.
 //   - Backticks, code fences, parentheses and tags open nothing. A comment that never
 //     ends, or has a quote in it, stays open for good.
-//   - Reasoning is no part of the output. A closing tag alone ends it, but not in a
-//     line in which something is open.
+//   - Reasoning is not part of the output. A closing tag alone ends it, but not on a
+//     line where something is open.
 //   - A comment in a plan with a DO must close what it opens.
 //
-// The rule holds for plans in XML, too: there a <say> is a quote as well, and so is a
-// <goal> without an end; a <plan> that is broken was closed badly. A plan that only SAYs may stand elsewhere.
+// The rule also holds for plans in XML. There a <say> counts as a quote, and so does a <goal>
+// without an end. A broken <plan> counts as badly closed. A plan that only SAYs may stand
+// elsewhere.
 package plan
 
 import (
@@ -62,28 +61,28 @@ type Command struct {
 
 	// Action is the name of the action that a DO runs.
 	Action string `json:"action,omitempty"`
-	// Entities are the arguments of a DO, as the model wrote them; never nil in
-	// a decoded DO. Numbers are json.Number with their exact text.
+	// Entities are the arguments of a DO, as the model wrote them; never nil in a decoded DO.
+	// Numbers are json.Number with their exact text.
 	Entities map[string]any `json:"entities,omitempty"`
-	// SaveAs is the variable that the result of a DO is kept in for later
-	// commands of the same plan; "" when it is not kept.
+	// SaveAs names the variable that stores the result of a DO for later commands of the same plan.
+	// "": the result is not saved.
 	SaveAs string `json:"saveAs,omitempty"`
-	// CallID is the id of the model's tool call that the DO came from; "" in a
-	// plan that was written as one.
+	// CallID is the id of the model's tool call behind this DO. "": the plan did not come from tool
+	// calls.
 	CallID string `json:"callId,omitempty"`
-	// Result is what a DO put out, in a command that was run: a [Transcript] keeps
-	// it of a tool call. A plan has none.
+	// Result is the output of a DO that ran from a tool call. Only a [Transcript] sets it; a plan
+	// never does.
 	Result string `json:"result,omitempty"`
 
 	// Response is the text of a SAY; never blank in a decoded SAY.
 	Response string `json:"response,omitempty"`
 }
 
-// unnamed begins the names under which outputs are kept that a plan needs and the model
-// has given no name.
+// unnamed is the prefix of the variable names that we choose when a plan needs a result and the
+// model did not name it.
 const unnamed = "OUTPUT"
 
-// Named reports whether the model itself gave the result of a DO a name.
+// Named reports whether the model itself named the result of a DO.
 func (c *Command) Named() bool {
 	return c.SaveAs != "" && !strings.HasPrefix(strings.ToUpper(c.SaveAs), unnamed+"_")
 }
@@ -92,30 +91,27 @@ func (c *Command) Named() bool {
 // one command.
 type Plan struct {
 	Commands []Command `json:"commands"`
-	// Repairs are the codes of what had to be repaired or stripped to read the
-	// plan, sorted; none for a plan that was written as asked for.
+	// Repairs are the codes of what was repaired or stripped to read the plan, sorted. Empty if the
+	// plan followed the format.
 	Repairs []string `json:"repairs,omitempty"`
-	// Salvaged says that the plan stood in the middle of prose. A runtime may
-	// want a person's approval before such a plan does harm.
+	// Salvaged says that the plan was found in the middle of prose. A runtime may want a person's
+	// approval before such a plan does harm.
 	Salvaged bool `json:"salvaged,omitempty"`
-	// Observe says that the model waits for the results, whatever they are, and
-	// plans again with them.
+	// Observe says that the model waits for the results, whatever they are, and then plans again.
 	Observe bool `json:"observe,omitempty"`
-	// Preface is what the model wrote beside its tool calls. It goes back to the
-	// model with the results, not to the person.
+	// Preface is the text that the model wrote beside its tool calls. It goes back to the model
+	// with the results, not to the person.
 	Preface string `json:"preface,omitempty"`
-	// TrimResults says that results are saved without white space around them, as
-	// Semantic Kernel does.
+	// TrimResults trims white space around saved results, as Semantic Kernel does.
 	TrimResults bool `json:"trimResults,omitempty"`
-	// Refused are the faults of the answers before this one, which could not be
-	// used; none when the first answer was good.
+	// Refused are the faults of earlier, unusable answers. Empty if the first answer was good.
 	Refused []FaultKind `json:"refused,omitempty"`
-	// Prose says that the text held no plan: Commands is the one SAY of it.
+	// Prose says that the text held no plan: Commands is one SAY with that text.
 	Prose bool `json:"prose,omitempty"`
 }
 
-// Saves reports whether any command keeps its result. Only in such a plan is
-// $NAME a variable and $$ a dollar sign; in any other, text is taken as it is.
+// Saves reports whether any command saves its result. Only in such a plan is $NAME a variable and
+// $$ a dollar sign; any other plan takes text literally.
 func (p Plan) Saves() bool {
 	for i := range p.Commands {
 		if p.Commands[i].SaveAs != "" {
@@ -125,7 +121,7 @@ func (p Plan) Saves() bool {
 	return false
 }
 
-// Calls is how many commands are DOs.
+// Calls counts the DO commands.
 func (p Plan) Calls() (n int) {
 	for _, c := range p.Commands {
 		if c.Kind == Do {
@@ -135,10 +131,10 @@ func (p Plan) Calls() (n int) {
 	return n
 }
 
-// Says is how many commands are SAYs.
+// Says counts the SAY commands.
 func (p Plan) Says() int { return len(p.Commands) - p.Calls() }
 
-// LastDo returns the index of the last DO, or -1 when there is none.
+// LastDo returns the index of the last DO, or -1 if there is none.
 func (p Plan) LastDo() int {
 	for i := len(p.Commands) - 1; i >= 0; i-- {
 		if p.Commands[i].Kind == Do {
@@ -148,9 +144,8 @@ func (p Plan) LastDo() int {
 	return -1
 }
 
-// inputs are the variables that the plan reads and no command of it saves, in the order in
-// which they are read first. They are set when it is run, see [Plan.Start]; one that is not
-// set stays as it is written.
+// inputs returns the variables that the plan reads but no command saves, in the order of first use.
+// [Plan.Start] sets them. An unset one stays as written.
 func (p Plan) inputs() (names []string) {
 	known := map[string]bool{}
 	for i := range p.Commands {
@@ -167,7 +162,7 @@ func (p Plan) inputs() (names []string) {
 	return names
 }
 
-// String shows the whole plan, a line for each command:
+// String shows the whole plan, one line per command:
 //
 //   - Writer-Translate input="$S" language="French" => T
 //   - SAY "$T"
@@ -181,7 +176,7 @@ func (p Plan) String() string {
 	return strings.Join(lines, "\n")
 }
 
-// line shows the command as a line of [Plan.String].
+// line formats the command as a line of [Plan.String].
 func (c *Command) line() string {
 	if c.Kind == Say {
 		return "- " + Say + " " + strconv.Quote(c.Response)
@@ -197,20 +192,20 @@ func (c *Command) line() string {
 	return out.String()
 }
 
-// quoted shows a value in a line: a text in quotes, else JSON.
+// quoted formats a value: text in quotes, anything else as JSON.
 func quoted(value any) string {
 	switch value := value.(type) {
 	case string:
 		return strconv.Quote(value)
 	case nil, json.Number, bool:
-		raw, _ := json.Marshal(value) // none of them fails
+		raw, _ := json.Marshal(value) // never fails for these values
 		return string(raw)
 	}
 	return textOf(value)
 }
 
-// Outline shows a plan that was validated without anything that is in it: a line
-// for each command, with the name of its action or SAY. It is safe for logs.
+// Outline shows a validated plan without its contents: one line per command, with the action's name
+// or SAY. It is safe for logs.
 func (p Plan) Outline() string {
 	lines := make([]string, len(p.Commands))
 	for i := range p.Commands {
@@ -221,28 +216,27 @@ func (p Plan) Outline() string {
 	return strings.Join(lines, "\n")
 }
 
-// FaultKind says why a text is no plan that may run.
+// FaultKind says why a text is not a plan that can run.
 type FaultKind string
 
-// The kinds of a [Fault]. When several apply, the first one wins; the last
-// three are decided command by command.
+// The kinds of a [Fault]. If several apply, the first one wins; the last three are decided command
+// by command.
 const (
 	Truncated       FaultKind = "truncated"        // the text ends before the plan does
 	NoPlan          FaultKind = "no_plan"          // there is nothing to do and nothing to say
-	InvalidPlan     FaultKind = "invalid_plan"     // it is no plan, or not certain which plan it is
+	InvalidPlan     FaultKind = "invalid_plan"     // not a plan, or it is unclear which plan is meant
 	UnknownAction   FaultKind = "unknown_action"   // a command names an action that is not registered
 	MissingEntities FaultKind = "missing_entities" // a command lacks a required entity
 	InvalidEntities FaultKind = "invalid_entities" // an entity does not fit the action's schema
 )
 
-// Fault is the error of [Decode] and [Plan.Validate]. Detail names the exact
-// fault in words that help the model to do better; it quotes what the model
-// wrote, so that Kind alone is for logs.
+// Fault is the error of [Decode] and [Plan.Validate]. Detail describes the exact fault in words
+// that help the model correct it. Detail quotes the model, so log only Kind.
 type Fault struct {
 	Kind   FaultKind
 	Detail string
-	// Before are the faults of earlier answers in the same turn; [Decode] and
-	// [Plan.Validate] leave it empty.
+	// Before are the faults of earlier answers in the same turn. [Decode] and [Plan.Validate] leave
+	// it empty.
 	Before []FaultKind
 }
 
@@ -250,13 +244,13 @@ func (e *Fault) Error() string {
 	return fmt.Sprintf("decode plan: %s: %s", e.Kind, e.Detail)
 }
 
-// Faultf makes a [Fault] of that kind.
+// Faultf makes a [Fault] of kind k.
 func (k FaultKind) Faultf(format string, args ...any) *Fault {
 	return &Fault{Kind: k, Detail: fmt.Sprintf(format, args...)}
 }
 
-// Start starts a plan at its first command. The inputs are variables that it finds set, by
-// name; a plan that was run before can be run with others.
+// Start returns a run of the plan at its first command. inputs are the variables set at the start,
+// by name. A plan can run again with other inputs.
 func (p Plan) Start(inputs map[string]any) *Progress {
 	e := &Progress{Plan: p}
 	if p.Saves() || len(inputs) > 0 {
@@ -269,16 +263,16 @@ func (p Plan) Start(inputs map[string]any) *Progress {
 }
 
 // AddAction registers a plan as an action. Its parameters are the plan's [Plan.Inputs], all
-// required, with the types of the entities that they fill. It runs in variables of its own,
-// and its result is that of [Progress.Run]; so a command that fails makes it fail, and says which.
+// required, with the types of the entities they fill. It runs with its own variables, and its
+// result is that of [Progress.Run]. If a command fails, the action fails and says which one.
 //
-// It needs approval, once for the whole, if any of its commands does, and is destructive if
-// any is. It changes state only, and may run beside others, if that holds of all. Its Detail
-// is the plan, with those of the plans that it calls. It asks the turn's Gate before each of
-// its calls.
+// If any command needs approval, the action needs one approval for the whole plan. If any command
+// is destructive, so is the action. It changes only state, and may run in parallel, if that is true
+// of all commands. Its Detail is the plan, including the plans it calls. It asks the turn's Gate
+// before each of its calls.
 //
-// A plan can call actions that were there before it, plans among them, so none can call
-// itself. The error is of a plan or a name that will not do.
+// A plan can only call actions registered before it, including other plans, so it cannot call
+// itself. AddAction returns an error for an invalid plan or name.
 func (p Plan) AddAction(reg *actions.Registry, name, description string) (*actions.Action, error) {
 	a := &planAction{plan: p, inputs: p.inputs(), reg: reg}
 	if err := validate(&a.plan, reg, a.inputs); err != nil {
@@ -295,8 +289,8 @@ func (p Plan) AddAction(reg *actions.Registry, name, description string) (*actio
 	return action, nil
 }
 
-// reads are the names of the variables that a command refers to, in its entities and then
-// in its response.
+// reads returns the names of the variables that a command refers to: first those in its entities,
+// then those in its response.
 func (c *Command) reads() (names []string) {
 	mapTexts(c.Entities, func(text string) any {
 		names = append(names, references(text)...)
@@ -305,14 +299,14 @@ func (c *Command) reads() (names []string) {
 	return append(names, references(c.Response)...)
 }
 
-// Validate checks the whole plan against the registered actions before its first
-// command runs, and returns it with the actions' names as they are registered.
-// Entities stay as the model wrote them: [actions.Action.Check] converts them just
-// before the run. One bad command makes the plan bad.
+// Validate checks the whole plan against the registered actions before its first command runs, and
+// returns it with the registered spelling of the action names. Entities stay as the model wrote
+// them: [actions.Action.Check] converts them just before the run. One bad command makes the whole
+// plan bad.
 //
-// A text may name a variable only behind the command that saves it; a name that
-// no command saves is plain text. An entity with a variable in it has no type
-// yet, so it is only checked for being there. The error is a [*Fault].
+// A text may use a variable only after the command that saves it; a name that no command saves is
+// plain text. An entity with a variable in it has no type yet, so Validate only checks that it is
+// present. The error is a [*Fault].
 func (p Plan) Validate(reg *actions.Registry) (Plan, error) {
 	if err := validate(&p, reg, nil); err != nil {
 		return Plan{}, err
@@ -322,7 +316,7 @@ func (p Plan) Validate(reg *actions.Registry) (Plan, error) {
 
 var errNothing = NoPlan.Faultf("the plan has no command")
 
-// validate checks a plan in which the given variables are set from the start.
+// validate checks a plan whose given variables are set from the start.
 func validate(p *Plan, reg *actions.Registry, given []string) error {
 	if len(p.Commands) == 0 {
 		return errNothing
@@ -330,7 +324,7 @@ func validate(p *Plan, reg *actions.Registry, given []string) error {
 	if err := checkForm(p.Commands); err != nil {
 		return err
 	}
-	saved := map[string]int{} // the command that saves a name first, by the name in lower case
+	saved := map[string]int{} // the first command that saves a name, by the name in lower case
 	for _, name := range given {
 		saved[strings.ToLower(name)] = -1
 	}
@@ -362,7 +356,7 @@ func validate(p *Plan, reg *actions.Registry, given []string) error {
 	return nil
 }
 
-// checkForm finds commands that [Decode] does not make, but others might.
+// checkForm rejects commands that [Decode] never makes but other callers might.
 func checkForm(commands []Command) error {
 	for i := range commands {
 		switch c := &commands[i]; {
@@ -379,8 +373,8 @@ func checkForm(commands []Command) error {
 	return nil
 }
 
-// checkAction checks a DO against its action and gives it the action's name. Texts
-// for which later returns true are not final.
+// checkAction checks a DO against its action and sets the registered name. later reports texts that
+// are not final yet.
 func checkAction(c *Command, index int, reg *actions.Registry, later func(string) bool) error {
 	action, ok := lookup(reg, c.Action)
 	if !ok {
@@ -393,7 +387,7 @@ func checkAction(c *Command, index int, reg *actions.Registry, later func(string
 	return nil
 }
 
-// kindOf is the kind of an error of [actions.Action.CheckBefore].
+// kindOf returns the kind of an error of [actions.Action.CheckBefore].
 func kindOf(err error) FaultKind {
 	if e, ok := errors.AsType[*actions.EntityError](err); ok && e.Missing != nil {
 		return MissingEntities
@@ -401,8 +395,7 @@ func kindOf(err error) FaultKind {
 	return InvalidEntities
 }
 
-// lookup finds an action; models of OpenAI put the namespace functions before
-// its name.
+// lookup finds an action. OpenAI models put the namespace "functions" before its name.
 func lookup(reg *actions.Registry, name string) (*actions.Action, bool) {
 	if action, ok := reg.Lookup(name); ok {
 		return action, true
@@ -413,7 +406,7 @@ func lookup(reg *actions.Registry, name string) (*actions.Action, bool) {
 	return nil, false
 }
 
-// suggest names the actions whose names are nearest to an unknown one.
+// suggest names the actions closest to an unknown name.
 func suggest(name string, reg *actions.Registry) string {
 	var known []string
 	for _, action := range reg.All() {
