@@ -1,9 +1,8 @@
-// Package bottest tests bots with no model, no Azure and no Teams.
+// Package bottest tests bots without a model, Azure or Teams.
 //
-// A [Kit] is a bot between stand-ins: a model that says what the test wrote down, a
-// connector that keeps what the bot sends, and a Redis inside the process. Between
-// them is all of the bot, its HTTP endpoint included; each is spoken to over HTTP, in the
-// formats of the real ones.
+// A [Kit] is a bot between stand-ins: a model that answers what the test scripted, a connector that
+// records what the bot sends, and a Redis inside the process. The rest is the real bot, including
+// its HTTP endpoint. It talks to each stand-in over HTTP, in the real format.
 //
 //	bottest.Test(t, bottest.Config{New: newBot}, func(t *testing.T, kit *bottest.Kit) {
 //		kit.Model.Says(bottest.Plan(bottest.Do("addItem", "list", "groceries", "item", "milk"), bottest.Say("Added milk.")))
@@ -12,18 +11,17 @@
 //		chat.Expect("Added milk.")
 //	})
 //
-// [Test] runs in a bubble of [testing/synctest], over connections in memory: waits of
-// the bot, of its retries and of the stand-ins cost no more than the computing that is
-// done meanwhile: a model that hangs for two minutes nothing, a day in which nothing
-// happens part of a second. [New] is for tests that cannot live in a
-// bubble; it works over loopback and in real time.
+// [Test] runs in a bubble of [testing/synctest], over connections in memory. Waits of the bot, its
+// retries and the stand-ins cost only the computing done meanwhile: a model that hangs for two
+// minutes costs nothing, a day without events a fraction of a second. [New] is for tests that
+// cannot run in a bubble; it uses loopback and real time.
 //
-// What a test sets up has to be met, and what the bot says has to be looked at. At its end a
-// test fails for answers of the model that were not asked for, faults and crashes that did
-// not come, and messages that no Expect or Next took: unless it asked for all of them
-// ([Chat.Messages], [Connector.Sent]), or has failed already.
+// The bot must use everything the test sets up, and the test must look at everything the bot says.
+// At its end a test fails if scripted model answers were not requested, if faults or crashes did
+// not happen, or if no Expect or Next took a message. That last check is skipped if the test asked
+// for all messages ([Chat.Messages], [Connector.Sent]) or has already failed.
 //
-// A test that fails, also by an Error of its own, shows the conversation, what the model was
+// A failing test, also one that calls Error itself, shows the conversation, what the model was
 // asked and answered, and the state.
 package bottest
 
@@ -58,56 +56,55 @@ import (
 	"github.com/planbot-go/planbot/state/inbox"
 )
 
-// botID is the account of the bot in every conversation.
+// botID is the bot's account in every conversation.
 const botID = "28:bot"
 
-// Config says which bot is tested. New is required, or Actions for a bot of these alone;
+// Config says which bot to test. Either New or, for a bot with nothing else, Actions is required;
 // the zero value of every other field is a working default.
 type Config struct {
-	// New makes the bot from the parts, with their Store, once for each process of it: again
-	// after [Kit.Restart].
+	// New makes the bot from parts, including their Store. It is called once for each process of
+	// the bot, and again after [Kit.Restart].
 	New func(ctx context.Context, parts Parts) (*bot.Bot, error)
 
-	// Actions, Planner ("sequence", "sequential" or "tools"; "": sequence) and Change are
-	// the bot where New is nil. Change may be nil, too.
+	// Actions, Planner ("sequence", "sequential" or "tools"; "": sequence) and Change define the
+	// bot if New is nil. Change may be nil.
 	Actions *actions.Registry
 	Planner string
 	Change  func(*bot.Config)
 
 	// Name is how people mention the bot. "": Planbot.
 	Name string
-	// Models are the names of the models of which each is asked when those before it
-	// cannot answer. None: one, "scripted".
+	// Models are model names. If one cannot answer, the next is asked. None: one, "scripted".
 	Models []string
-	// Replicas is how many processes of the bot there are. 0: one.
+	// Replicas is the number of processes of the bot. 0: one.
 	Replicas int
-	// Log receives what the bot logs, line by line and one line at a time. Failures of the
-	// test show its warnings in any case. nil: nobody does.
+	// Log receives the bot's log, one line at a time. Test failures show warnings in any case. nil:
+	// the log is dropped.
 	Log io.Writer
 	// Bubble says that [New] is called in a bubble of [testing/synctest]. [Test] makes one.
 	Bubble bool
 }
 
-// Parts are what the author of a bot needs to wire it for a test.
+// Parts are what you need to wire a bot for a test.
 type Parts struct {
-	// Model asks the scripted model, as the program does: with retries, with the next of
-	// Config.Models behind each, and with less history when the prompt is too long. Named
-	// is one of another name, for prompts that ask for it.
+	// Model asks the scripted model the way the program does: with retries, with the other
+	// Config.Models as fallbacks, and with less history if the prompt is too long. Named returns a
+	// model by name, for prompts that ask for one.
 	Model models.Model
 	Named func(name string) (models.Model, error)
-	// ModelURL is where the scripted model is, and Transport leads there, for a client that
-	// the bot makes itself: in a bubble no other way leads anywhere.
+	// ModelURL is the address of the scripted model. Transport reaches it, for a client that the
+	// bot makes itself: in a bubble, no other transport reaches anything.
 	ModelURL  string
 	Transport http.RoundTripper
-	// Bot has its Store, Channel, Authenticator and Log filled in, and Hooks that watch: a bot
-	// that sets others is not seen to act, and cannot be made to crash.
+	// Bot has its Store, Channel, Authenticator and Log set, and Hooks that watch the bot. If you
+	// replace Hooks, the kit does not see calls and cannot crash the bot.
 	Bot bot.Config
-	// Replica is the number of the process that the bot is made for, from 1 on.
+	// Replica is the number of the process that the bot is made for, starting at 1.
 	Replica int
 }
 
-// Planner makes the planner of that name, "sequence", "sequential" or "tools", with the
-// scripted model unless cfg has another. "" is the first.
+// Planner makes the planner "sequence", "sequential" or "tools", with the scripted model unless cfg
+// sets another. "": sequence.
 func (p Parts) Planner(ctx context.Context, name string, cfg planner.Config) (turn.Planner, error) {
 	if cfg.Model == nil {
 		cfg.Model, cfg.Named = p.Model, p.Named
@@ -123,9 +120,9 @@ func (p Parts) Planner(ctx context.Context, name string, cfg planner.Config) (tu
 	return nil, fmt.Errorf("no planner %q, want sequence, sequential or tools", name)
 }
 
-// Kit is a bot under test. Its methods fail the test where they cannot do what they
-// say. It is safe for concurrent use as far as not said otherwise, but who delivers at
-// the same time does so with [Kit.Together].
+// Kit is a bot under test. Its methods fail the test if they cannot do what they say. It is safe
+// for concurrent use unless a method says otherwise, but use [Kit.Together] for concurrent
+// deliveries.
 type Kit struct {
 	Model     *Model
 	Connector *Connector
@@ -137,7 +134,7 @@ type Kit struct {
 	redis   *state.Store
 	watcher *state.Store
 	queue   *inbox.Inbox
-	turn    chan struct{} // to wait for the bubble, which one may at a time
+	turn    chan struct{} // guards waiting for the bubble: one goroutine at a time
 	ids     atomic.Int64
 	ended   sync.WaitGroup // of dead processes
 
@@ -146,27 +143,27 @@ type Kit struct {
 	conversations map[string]*conversation
 	people        map[string]bool // who spoke
 	calls         []Call
-	finished      int // of the calls
-	crashAt       int // finished calls at which the process of the last one dies; 0: none does
+	finished      int // calls that ended
+	crashAt       int // number of finished calls at which the process of the last one dies; 0: never
 	explained     bool
 	redisAway     bool
 }
 
-// Test runs f with a kit in a bubble of [testing/synctest]. The rules of bubbles hold:
-// f must not call Run, Parallel or Deadline of its t, and what it starts has to end. The
-// bot must not have connections of its own to outside of the bubble.
+// Test runs f with a kit in a bubble of [testing/synctest]. The rules of bubbles apply: f must not
+// call Run, Parallel or Deadline of its t, and everything it starts has to end. The bot must not
+// open its own connections outside the bubble.
 func Test(t *testing.T, cfg Config, f func(t *testing.T, kit *Kit)) {
 	t.Helper()
 	cfg.Bubble = true
 	synctest.Test(t, func(t *testing.T) { f(t, New(t, cfg)) })
 }
 
-// linger is what goroutines of libraries get to find out that they are no longer needed: no
-// time passes in a bubble whose function has returned.
+// linger gives goroutines of libraries time to notice that they can end: once the bubble's function
+// has returned, time no longer passes.
 const linger = time.Minute
 
-// New makes a kit that ends with the test. It works over loopback and in real time, unless
-// it is in a bubble.
+// New makes a kit that ends with the test. It uses loopback and real time, unless it runs in a
+// bubble.
 func New(t testing.TB, cfg Config) *Kit {
 	t.Helper()
 	if cfg.New != nil && (cfg.Actions != nil || cfg.Planner != "" || cfg.Change != nil) {
@@ -195,14 +192,14 @@ func New(t testing.TB, cfg Config) *Kit {
 	k.Connector = newConnector(t, &k.story)
 	k.Connector.URL = k.serve(k.Connector.fake.Handler()) + "/"
 	k.openRedis()
-	t.Cleanup(k.close) // before what follows, which it ends
+	t.Cleanup(k.close) // runs after the cleanups registered below
 	for i := range k.processes {
 		k.begin(i)
 	}
 	return k
 }
 
-// serve opens an address for h until the kit ends.
+// serve serves h on a new address until the kit ends.
 func (k *Kit) serve(h http.Handler) (url string) {
 	k.t.Helper()
 	listener, err := k.network.listen(k.t.Context())
@@ -211,15 +208,15 @@ func (k *Kit) serve(h http.Handler) (url string) {
 	}
 	server := &http.Server{Handler: h, ReadHeaderTimeout: patience}
 	var served sync.WaitGroup
-	served.Go(func() { _ = server.Serve(listener) }) // it ends when it is closed
+	served.Go(func() { _ = server.Serve(listener) }) // returns when the server closes
 	k.t.Cleanup(func() {
-		_ = server.Close() // nobody is left to be told
+		_ = server.Close() // nothing to report it to
 		served.Wait()
 	})
 	return "http://" + listener.Addr().String()
 }
 
-// openRedis starts the Redis that the processes share, and looks into it.
+// openRedis starts the Redis that the processes share, and a client for the kit to inspect it.
 func (k *Kit) openRedis() {
 	k.t.Helper()
 	var err error
@@ -228,7 +225,7 @@ func (k *Kit) openRedis() {
 	}
 	k.t.Cleanup(func() { _ = k.redis.Close() })
 	if k.watcher, err = k.openStore(k.redis.Dial); err == nil {
-		k.t.Cleanup(func() { _ = k.watcher.Close() }) // it only looked
+		k.t.Cleanup(func() { _ = k.watcher.Close() }) // it only reads
 		k.queue, err = inbox.Open(k.watcher, inbox.Config{})
 	}
 	if err != nil {
@@ -243,19 +240,19 @@ func (k *Kit) openStore(dial dialer) (*state.Store, error) {
 	if k.cfg.Bubble {
 		cfg.Server = k.redis
 	}
-	// More connections than anybody uses: who waits for one takes a timer from a pool of
-	// the client's whole program, and no timer may pass from one bubble to another.
+	// More connections than anyone needs. Waiting for one takes a timer from a pool that go-redis
+	// shares across the program, and a timer must not cross bubbles.
 	return state.Open(k.t.Context(), "redis://in-this-process?pool_size=10000", cfg)
 }
 
-// Settle waits until the bot has nothing left to do, whether it takes no time or, as
-// with a model that hangs, minutes. [Chat.Expect] does so itself.
+// Settle waits until the bot has nothing left to do, be it at once or, as with a model that hangs,
+// after minutes. [Chat.Expect] calls it itself.
 func (k *Kit) Settle() {
 	k.t.Helper()
 	k.Await(nil)
 }
 
-// How long the bot's work may take, in real time and in a bubble.
+// Limits for the bot's work, in real time and in a bubble.
 const (
 	patience       = 30 * time.Second
 	bubblePatience = 3 * time.Hour
@@ -268,8 +265,8 @@ func (k *Kit) patience() time.Duration {
 	return patience
 }
 
-// Await waits until done says so, or the bot has nothing left to do: then it is what done
-// says last. done may be nil.
+// Await waits until done returns true or the bot has nothing left to do. It returns the last result
+// of done. done may be nil.
 func (k *Kit) Await(done func() bool) bool {
 	k.t.Helper()
 	often := 20 * time.Millisecond
@@ -295,7 +292,7 @@ func (k *Kit) Await(done func() bool) bool {
 	}
 }
 
-// rest waits, in a bubble, until everybody waits for something.
+// rest waits, in a bubble, until every goroutine is blocked.
 func (k *Kit) rest() {
 	if !k.cfg.Bubble {
 		return
@@ -305,7 +302,7 @@ func (k *Kit) rest() {
 	<-k.turn
 }
 
-// idle reports whether no turn waits or is at work.
+// idle reports whether no turn is waiting or running.
 func (k *Kit) idle() bool {
 	k.t.Helper()
 	n, err := k.queue.Depth(k.t.Context())
@@ -315,8 +312,8 @@ func (k *Kit) idle() bool {
 	return n == 0
 }
 
-// Together calls all functions at the same time and waits for them: deliveries that meet.
-// In a bubble they begin in their order.
+// Together calls all functions concurrently and waits for them, to test concurrent deliveries. In a
+// bubble they start in order.
 func (k *Kit) Together(fs ...func()) {
 	var all sync.WaitGroup
 	for _, f := range fs {
@@ -326,7 +323,7 @@ func (k *Kit) Together(fs ...func()) {
 	all.Wait()
 }
 
-// close ends what runs, and reports what was set up for nothing and what nobody looked at.
+// close stops everything, and reports unused setup and messages that the test never looked at.
 func (k *Kit) close() {
 	for _, p := range k.all() {
 		if p != nil {
@@ -341,12 +338,11 @@ func (k *Kit) close() {
 		k.t.Logf("%s", k.Explain())
 	}
 	for _, l := range k.network.listeners {
-		_ = l.Close() // it never fails
+		_ = l.Close() // never fails
 	}
 }
 
-// unmet says what the test set up and the bot did not meet, and what the bot said that the
-// test did not look at.
+// unmet lists setup that the bot never used, and messages that the test did not look at.
 func (k *Kit) unmet() (left []string) {
 	if n := k.Model.left(); n > 0 {
 		left = append(left, fmt.Sprintf("%d scripted answers of the model were not asked for", n))
@@ -365,26 +361,26 @@ func (k *Kit) unmet() (left []string) {
 	return append(left, k.Connector.overlooked("")...)
 }
 
-// fail reports a failure of the test, with all that is known.
+// fail fails the test and shows everything the kit knows.
 func (k *Kit) fail(format string, args ...any) {
 	k.t.Helper()
 	k.t.Errorf("%s\n%s", fmt.Sprintf(format, args...), k.explain(""))
 }
 
-// fatal is fail for what nothing can follow.
+// fatal is like fail and ends the test.
 func (k *Kit) fatal(format string, args ...any) {
 	k.t.Helper()
 	k.t.Fatalf("%s\n%s", fmt.Sprintf(format, args...), k.explain(""))
 }
 
-// Explain shows all that happened in the kit, with the last prompt and what the bot keeps:
-// what failures of the test show.
+// Explain shows everything that happened in the kit, the last prompt and the stored state. Failing
+// tests show it.
 func (k *Kit) Explain() string {
 	return k.explain("")
 }
 
-// explain is [Kit.Explain] for one conversation, or for all for "". The end of the test then
-// need not tell it again.
+// explain is [Kit.Explain] for one conversation; "": all of them. The end of the test then does not
+// show it again.
 func (k *Kit) explain(conversation string) string {
 	k.mu.Lock()
 	k.explained = true
@@ -410,7 +406,7 @@ func (k *Kit) explain(conversation string) string {
 	return s.String()
 }
 
-// kept shows what the bot keeps about all conversations and people.
+// kept shows the stored state of all conversations and people.
 func (k *Kit) kept() string {
 	keys := map[string]state.Key{}
 	k.mu.Lock()
@@ -421,7 +417,7 @@ func (k *Kit) kept() string {
 		keys[person] = userKey(person)
 	}
 	k.mu.Unlock()
-	// The context of a test that is at its end is over.
+	// At the end of a test its context is already cancelled.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(k.t.Context()), patience)
 	defer cancel()
 	var s strings.Builder
@@ -458,7 +454,7 @@ func (k *Kit) load(key state.Key) *state.Scope {
 	return scopes[0]
 }
 
-// newBot makes the bot as the config says.
+// newBot makes the bot that the config describes.
 func (k *Kit) newBot(ctx context.Context, parts Parts) (*bot.Bot, error) {
 	if k.cfg.New != nil {
 		return k.cfg.New(ctx, parts)
@@ -478,7 +474,7 @@ func (k *Kit) newBot(ctx context.Context, parts Parts) (*bot.Bot, error) {
 	return bot.New(cfg)
 }
 
-// log is what the bot logs to.
+// log returns the bot's logger.
 func (k *Kit) log() zerolog.Logger {
 	out := []io.Writer{&zerolog.FilteredLevelWriter{Writer: zerolog.LevelWriterAdapter{Writer: &k.story}, Level: zerolog.WarnLevel}}
 	if k.cfg.Log != nil {
@@ -487,7 +483,7 @@ func (k *Kit) log() zerolog.Logger {
 	return zerolog.New(zerolog.MultiLevelWriter(out...)).Level(zerolog.DebugLevel)
 }
 
-// begin starts the i-th process.
+// begin starts process i.
 func (k *Kit) begin(i int) {
 	k.t.Helper()
 	p := newProcess(k, i+1)
@@ -500,7 +496,7 @@ func (k *Kit) begin(i int) {
 	}
 }
 
-// process is the replica with that number, from 1 on. There has to be one.
+// process returns the replica with that number, starting at 1. It must exist.
 func (k *Kit) process(replica int) *process {
 	k.t.Helper()
 	all := k.all()
@@ -516,17 +512,17 @@ func (k *Kit) all() []*process {
 	return slices.Clone(k.processes)
 }
 
-// alive reports whether any process lives.
+// alive reports whether any process is running.
 func (k *Kit) alive() bool {
 	return slices.ContainsFunc(k.all(), func(p *process) bool { return p != nil && !p.dead.Load() })
 }
 
-// moment is what turns get to end whose messages are there already.
+// moment gives turns that have already sent their messages time to end.
 const moment = 500 * time.Millisecond
 
-// Restart ends all processes of the bot as SIGKILL does and starts them again. All that
-// was in their memory is lost, Redis stays. Where time is real, what is about to end gets
-// a moment for it; after [Kit.Kill] it does not.
+// Restart kills all processes of the bot as SIGKILL does and starts them again. Their memory is
+// lost; Redis stays. In real time, turns that are about to end get a moment to do so, but not after
+// [Kit.Kill].
 func (k *Kit) Restart() {
 	k.t.Helper()
 	if began := time.Now(); !k.cfg.Bubble {
@@ -540,23 +536,22 @@ func (k *Kit) Restart() {
 	}
 }
 
-// Kill ends a replica, by its number from 1 on, as SIGKILL does; the others take over
-// what it had begun.
+// Kill kills a replica, numbered from 1, as SIGKILL does. The other replicas take over its turns.
 func (k *Kit) Kill(replica int) {
 	k.t.Helper()
 	k.story.note(turnlog.Of{}, "killed", fmt.Sprint("replica ", replica))
 	k.process(replica).kill()
 }
 
-// Alive reports whether the replica with that number runs. There has to be one.
+// Alive reports whether the replica with that number is running. It must exist.
 func (k *Kit) Alive(replica int) bool {
 	k.t.Helper()
 	return !k.process(replica).dead.Load()
 }
 
-// CrashAfter has the process die that makes the n-th call of an action from now on, the
-// first being 1: when it has been made, before anything of it is written down. It needs the
-// hooks of [Parts].Bot. A crash that does not come fails the test at its end.
+// CrashAfter kills the process that makes the n-th action call from now on, counting from 1: after
+// the call returns and before anything about it is saved. It needs the hooks of [Parts].Bot. If the
+// crash never happens, the test fails at its end.
 func (k *Kit) CrashAfter(n int) {
 	k.t.Helper()
 	if n < 1 {
@@ -567,11 +562,11 @@ func (k *Kit) CrashAfter(n int) {
 	k.crashAt = k.finished + n
 }
 
-// StopRedis has Redis refuse all connections, also those of processes that [Kit.Restart]
+// StopRedis makes Redis refuse all connections, including those of processes that [Kit.Restart]
 // starts, until [Kit.StartRedis].
 func (k *Kit) StopRedis() { k.setRedis(true) }
 
-// StartRedis ends what [Kit.StopRedis] began. Nothing was lost.
+// StartRedis ends [Kit.StopRedis]. No data is lost.
 func (k *Kit) StartRedis() { k.setRedis(false) }
 
 func (k *Kit) setRedis(away bool) {
@@ -588,23 +583,23 @@ func (k *Kit) setRedis(away bool) {
 type Call struct {
 	turnlog.Of
 	Replica  int
-	Key      string // the same for a call that is made again after a crash
+	Key      string // stays the same if the call is repeated after a crash
 	Action   string
 	Entities map[string]any
-	// Result is what came of it. Ended is false of a call that is under way, was cut off
+	// Result is the result of the call. Ended is false if the call is still running, was cut off,
 	// or ended in a Go error or a panic.
 	Result actions.Result
 	Ended  bool
 }
 
-// Calls returns the calls of actions so far, as far as they were seen: see [Parts].Bot.
+// Calls returns the action calls that the kit has seen so far: see [Parts].Bot.
 func (k *Kit) Calls() []Call {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return slices.Clone(k.calls)
 }
 
-// calling notes that a call begins, and returns which one it is.
+// calling records the start of a call, and returns its number.
 func (k *Kit) calling(p *process, of turnlog.Of, key string, c actions.Call) int {
 	raw, err := json.Marshal(c.Entities)
 	if err != nil {
@@ -617,7 +612,7 @@ func (k *Kit) calling(p *process, of turnlog.Of, key string, c actions.Call) int
 	return len(k.calls) - 1
 }
 
-// called notes the end of the n-th call, and has the process die if it was the one for that.
+// called records the end of the n-th call, and kills the process if a crash was set for it.
 func (k *Kit) called(p *process, n int, result actions.Result, err error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -638,10 +633,10 @@ func (k *Kit) called(p *process, n int, result actions.Result, err error) {
 	}
 }
 
-// GoldenPrompt compares what the model was asked so far with a file, and shows the difference as
-// a failure of the test: the messages and the tools, without the time of the turn. There has to
-// be a call. Keep the files with the code, and a changed prompt is seen before it is shipped.
-// See [Record] for how files are written anew.
+// GoldenPrompt compares what the model was asked so far with a file: the messages and the tools,
+// without the time of the turn. A difference fails the test and is shown. There must be at least
+// one model call. Keep the files with the code, to see a changed prompt before you ship it. See
+// [Record] for how to update files.
 func (k *Kit) GoldenPrompt(file string) {
 	k.t.Helper()
 	calls := k.Model.Calls()

@@ -1,9 +1,9 @@
-// Package scenario runs conversations that are written down in files: what people do,
-// what the model writes, and what the bot has to do then.
+// Package scenario plays conversations written in files: what people do, what the model answers,
+// and what the bot must then do.
 //
-// [record.Read] reads files of JSON or YAML, strictly; [Run] plays a scenario in a bubble of
-// virtual time, on a bot of its own, and says in what the bot did otherwise. It works in
-// tests and in programs. docs/scenario.schema.json describes the format to editors.
+// [record.Read] reads JSON or YAML files, strictly. [Run] plays a scenario in a bubble of virtual
+// time, on its own bot, and reports where the bot did something else. It works in tests and in
+// programs. docs/scenario.schema.json describes the format to editors.
 package scenario
 
 import (
@@ -36,27 +36,27 @@ import (
 	"github.com/planbot-go/planbot/state"
 )
 
-// Config says on which bot scenarios are played.
+// Config says which bot plays the scenarios.
 type Config struct {
-	// Actions are those of the bot.
+	// Actions are the bot's actions.
 	Actions *actions.Registry
-	// Scripted says that they do what the scenarios say, and only that: then each has the
-	// result or the error that is expected of its call. Those that change lists do so all
-	// the same, those of a conversation each.
+	// Scripted replaces the actions with what the scenarios say: each call returns the result or
+	// error that the scenario expects of it. Actions that change lists still do so, on the
+	// conversation's own lists.
 	Scripted bool
 	// Planner is "sequence", "sequential" or "tools". "": sequence.
 	Planner string
-	// Wire completes what the planner and the bot are made of, for each of the bot's processes:
-	// prompts, skills, other actions for both. nil: nothing is missing.
+	// Wire completes the configs of the planner and the bot, for each process of the bot: prompts,
+	// skills, other actions for both. nil: nothing to add.
 	Wire func(ctx context.Context, of *planner.Config, cfg *bot.Config) error
-	// Cassette is a file with the prompts that the model has to be asked, see [bottest.Record],
-	// whatever it answers. With Update they are written anew unless the scenario fails. "": prompts
-	// are not compared.
+	// Cassette is a file with the prompts that the model must be sent, see [bottest.Record];
+	// answers do not matter. With Update it is rewritten unless the scenario fails. "": prompts are
+	// not compared.
 	Cassette string
 	Update   bool
 }
 
-// result is what came of a scenario.
+// result is the outcome of a scenario.
 type result struct {
 	File     string   `json:"file,omitempty"`
 	Name     string   `json:"name"`
@@ -66,9 +66,9 @@ type result struct {
 	Seconds  float64  `json:"seconds"`
 }
 
-// Run plays one scenario. It takes the time of computing only, whatever waits there are.
-// Scenarios may be run one after another; each has a bot, a model, a connector and a Redis
-// of its own, and nothing of it is left.
+// Run plays one scenario. It takes only computing time, however long the scenario waits. You may
+// run scenarios one after another: each has its own bot, model, connector and Redis, and leaves
+// nothing behind.
 func Run(s *record.Scenario, cfg Config) (came result) {
 	began := time.Now()
 	came = result{File: s.File, Name: s.Name, Failures: s.Faults}
@@ -77,14 +77,14 @@ func Run(s *record.Scenario, cfg Config) (came result) {
 	}
 	rec := &recorder{}
 	defer func() {
-		if p := recover(); p != nil { // of the bubble: something goes on in it for ever
+		if p := recover(); p != nil { // from the bubble: something in it never ends
 			rec.Errorf("the bot did not come to rest: %v", p)
 		}
 		came.Failures = rec.failures
 		came.Passed = len(came.Failures) == 0
 		came.Seconds = time.Since(began).Seconds()
 	}()
-	// Nothing here is of a test: the zero T is never failed, and lends its bubble and cleanups only.
+	// There is no real test here. The zero T never fails; it only provides the bubble and cleanups.
 	synctest.Test(new(testing.T), func(t *testing.T) {
 		rec.T = t
 		rec.do(func() { came.Story = play(rec, s, cfg) })
@@ -92,23 +92,23 @@ func Run(s *record.Scenario, cfg Config) (came result) {
 	return came
 }
 
-// run is a scenario at work.
+// run is a scenario while it is played.
 type run struct {
 	*recorder
 	s       *record.Scenario
 	cfg     Config
 	kit     *bottest.Kit
 	calling sync.Mutex               // guards scripts
-	scripts map[string]record.Action // what the scenario says of calls, by their keys
+	scripts map[string]record.Action // what the scenario says about calls, by call key
 	prompts *cassette.Player         // nil: prompts are not compared
 	chats   map[string]*bottest.Chat // by conversation
 	stage   atomic.Pointer[stage]
 
-	decided map[string]bool // by the id of the card
-	unused  []string        // answers of the model
+	decided map[string]bool // by card id
+	unused  []string        // the model's answers
 }
 
-// play runs all steps and tells what happened.
+// play runs all steps and returns the story.
 func play(rec *recorder, s *record.Scenario, cfg Config) (story string) {
 	r := &run{recorder: rec, s: s, cfg: cfg, chats: map[string]*bottest.Chat{}, scripts: map[string]record.Action{}, decided: map[string]bool{}}
 	r.stage.Store(&stage{run: r})
@@ -134,8 +134,8 @@ func play(rec *recorder, s *record.Scenario, cfg Config) (story string) {
 	}()
 	for i := range s.Steps {
 		rec.step = fmt.Sprintf("step %d", i+1)
-		// Where all processes have crashed, whatever runs them starts them again, also if the
-		// scenario does not say so.
+		// If all processes have crashed, the platform would restart them, even if the scenario does
+		// not say so.
 		if s.Steps[i].Control != "" || r.alive() == 0 {
 			r.kit.Restart()
 		}
@@ -146,14 +146,14 @@ func play(rec *recorder, s *record.Scenario, cfg Config) (story string) {
 	return ""
 }
 
-// known has the scenario fail that names an action which the bot does not have.
+// known fails a scenario that names an action the bot does not have.
 func (r *run) known(field, action string) {
 	if _, known := r.cfg.Actions.Lookup(action); !known {
 		r.Errorf("%s: there is no action %q", field, action)
 	}
 }
 
-// replicas is how many processes the bot has.
+// replicas is the number of the bot's processes.
 func (r *run) replicas() int {
 	most := 1
 	for _, e := range r.events() {
@@ -162,7 +162,7 @@ func (r *run) replicas() int {
 	return most
 }
 
-// alive is how many of them live.
+// alive is the number of them that run.
 func (r *run) alive() (n int) {
 	for i := range r.replicas() {
 		if r.kit.Alive(i + 1) {
@@ -172,7 +172,7 @@ func (r *run) alive() (n int) {
 	return n
 }
 
-// events are those of all steps.
+// events returns the events of all steps.
 func (r *run) events() (all []*record.Event) {
 	for i := range r.s.Steps {
 		for _, d := range r.s.Steps[i].Deliveries() {
@@ -201,7 +201,7 @@ func (r *run) newBot(ctx context.Context, parts bottest.Parts) (*bot.Bot, error)
 		}
 	}
 	if o.MaxRepairs != nil {
-		sequence.MaxRepairs = cmp.Or(*o.MaxRepairs, -1) // zero is the default there
+		sequence.MaxRepairs = cmp.Or(*o.MaxRepairs, -1) // zero means the default there
 	}
 	if r.cfg.Wire != nil {
 		if err := r.cfg.Wire(ctx, &sequence, &cfg); err != nil {
@@ -222,7 +222,7 @@ func (r *run) newBot(ctx context.Context, parts bottest.Parts) (*bot.Bot, error)
 	return bot.New(cfg)
 }
 
-// chat is the conversation of the event, as who does it sees it.
+// chat returns the conversation of the event, as its person sees it.
 func (r *run) chat(e *record.Event) *bottest.Chat {
 	known := r.chats[e.Conversation]
 	if known == nil {
@@ -232,7 +232,7 @@ func (r *run) chat(e *record.Event) *bottest.Chat {
 	return known.As(e.From).On(cmp.Or(e.Replica, 1))
 }
 
-// seed writes what the bot keeps before the first step, of each conversation.
+// seed writes the stored state of each conversation before the first step.
 func (r *run) seed() {
 	seed := &r.s.Seed
 	all := slices.Clone(seed.Ordered)
@@ -256,8 +256,8 @@ func (r *run) seed() {
 	}
 }
 
-// holder is the scope that keeps the lists of a conversation: in a personal chat the
-// person's, unless lists are the scenario's own.
+// holder returns the scope that stores the lists of a conversation: in a personal chat the
+// person's, unless the scenario sets lists itself.
 func (r *run) holder(e *record.Event, conversation, user *state.Scope) *state.Scope {
 	if !r.cfg.Scripted && cmp.Or(e.Kind, "personal") == "personal" {
 		return user
@@ -277,7 +277,7 @@ func seedHistory(h *prompts.History, turns int, e *record.Event) {
 	}
 }
 
-// kept are the lists of the conversation.
+// kept returns the lists of the conversation.
 func (r *run) kept(conversation string) map[string][]string {
 	found := map[string][]string{}
 	events := r.events()
@@ -285,7 +285,7 @@ func (r *run) kept(conversation string) map[string][]string {
 	if first < 0 {
 		return found
 	}
-	of := events[first] // whoever spoke there first has the lists of a personal chat
+	of := events[first] // in a personal chat the lists belong to the first person who speaks
 	var all lists.Lists
 	chat := r.chats[conversation].As(of.From)
 	chat.Keep(func(conversation, user *state.Scope) { all = *state.Of[lists.Lists](r.holder(of, conversation, user)) })
@@ -299,17 +299,17 @@ func (r *run) kept(conversation string) map[string][]string {
 	return found
 }
 
-// perform plays a step: delivers its events, waits until the bot has nothing left to do,
-// and looks at what it did.
+// perform plays a step: it delivers the events, waits until the bot has nothing left to do, and
+// checks what the bot did.
 func (r *run) perform(step *record.Step) {
 	s := r.prepare(step)
 	r.stage.Store(s)
-	if s.crash > 0 && !r.cfg.Scripted { // those know which call is made again only
+	if s.crash > 0 && !r.cfg.Scripted { // only scripted actions know which call is repeated
 		r.kit.CrashAfter(s.crash)
 	}
 	var deliveries []func()
 	for i, e := range s.deliveries {
-		after := time.Duration(e.Event.AtMS)*time.Millisecond + time.Duration(i) // what is listed first is first
+		after := time.Duration(e.Event.AtMS)*time.Millisecond + time.Duration(i) // keeps the listed order
 		deliveries = append(deliveries, func() {
 			time.Sleep(after)
 			r.deliver(e)
@@ -326,8 +326,8 @@ func (r *run) perform(step *record.Step) {
 	r.judge(step, s)
 }
 
-// afterCrash is how long others may end what they have begun: not as long as the lease of
-// the dead, whose turns are for the steps to come.
+// afterCrash is how long other processes may finish their work. It is shorter than the lease of the
+// dead process, whose turns belong to later steps.
 const afterCrash = 2 * time.Second
 
 // deliver delivers the event.
@@ -347,11 +347,11 @@ func (r *run) deliver(e *delivery) {
 	}
 }
 
-// taken reports whether the bot has the activity.
+// taken reports whether the bot accepted the activity.
 func taken(d *bottest.Delivery) bool { return d.Status >= 200 && d.Status < 300 }
 
-// activity is the event as Teams would send it, and the card that it is a click on; "": it
-// is none.
+// activity returns the event as Teams would send it, and the id of the card if it is a click; "" if
+// it is not.
 func (r *run) activity(e *delivery) (a map[string]any, card string) {
 	ev := e.Event
 	d := json.NewDecoder(strings.NewReader(asJSON(ev)))
@@ -365,7 +365,7 @@ func (r *run) activity(e *delivery) (a map[string]any, card string) {
 	if mention := botMention.FindString(fmt.Sprint(a["text"])); mention != "" && ev.Entities == nil {
 		a["entities"] = []any{e.chat.MentionOf(mention)}
 	}
-	if data, ok := a["channelData"].(map[string]any); ok && data["tenant"] == nil { // channels have sent others, too
+	if data, ok := a["channelData"].(map[string]any); ok && data["tenant"] == nil { // other channels have sent other values
 		data["tenant"] = map[string]any{"id": "tenant-1"}
 	}
 	if approve, ok := decisionOf(ev); ok {
@@ -374,20 +374,20 @@ func (r *run) activity(e *delivery) (a map[string]any, card string) {
 	return a, ""
 }
 
-// decisionOf reads a value that says only whether something is approved.
+// decisionOf reads a value that only says whether something is approved.
 func decisionOf(e *record.Event) (approve, ok bool) {
 	value, _ := e.Value.(map[string]any)
 	approve, ok = value["approve"].(bool)
 	return approve, ok && (e.Type == "invoke" || e.Type == "message")
 }
 
-// click makes of the event the click on a button of the last card that asks for an
-// approval, if there is one that was not decided, on that. Where there is no card it is one on
-// a card that the bot does not know.
+// click turns the event into a click on a button of the newest card that asks for an approval,
+// preferably an undecided one. Without such a card it is a click on a card that the bot does not
+// know.
 func (r *run) click(e *delivery, a map[string]any, approve bool) (click map[string]any, id string) {
 	verb := map[bool]string{true: "planbot/approve", false: "planbot/reject"}[approve]
 	card, button := r.asking(e, verb)
-	if card == nil { // somebody clicks all the same
+	if card == nil { // a click without a card
 		card, button = &bottest.Card{}, map[string]any{"type": "Action.Execute", "verb": verb, "data": map[string]any{"verb": verb, "approval": "none"}}
 	}
 	button = maps.Clone(button)
@@ -407,9 +407,9 @@ func (r *run) click(e *delivery, a map[string]any, approve bool) (click map[stri
 	return click, card.ID()
 }
 
-// asking is the card to click on, with its button of that verb; nil: there is none. It is one
-// that was not decided, of which all is true that the click says, that who clicks has asked
-// for, and the newest: as far as there is such a one, in this order.
+// asking returns the card to click on and its button with that verb; nil if there is none. It
+// prefers, in this order: an undecided card, one that matches everything the click says, one that
+// the clicking person asked for, and the newest.
 func (r *run) asking(e *delivery, verb string) (card *bottest.Card, button map[string]any) {
 	s := r.stage.Load()
 	s.mu.Lock()
@@ -439,7 +439,7 @@ func (r *run) asking(e *delivery, verb string) (card *bottest.Card, button map[s
 	return card, button
 }
 
-// saidOf reports whether what a click says beside its decision is what the card shows.
+// saidOf reports whether the card shows what the click says beside its decision.
 func saidOf(e *record.Event, card *bottest.Card) bool {
 	q := questionOf(card.JSON)
 	for name, value := range beside(e) {
@@ -454,7 +454,7 @@ func saidOf(e *record.Event, card *bottest.Card) bool {
 	return true
 }
 
-// beside is what the value of a click says beside its decision.
+// beside returns what the value of a click says beside its decision.
 func beside(e *record.Event) map[string]any {
 	value, _ := e.Value.(map[string]any)
 	value = maps.Clone(value)
@@ -462,7 +462,7 @@ func beside(e *record.Event) map[string]any {
 	return value
 }
 
-// shown is the message that a click was answered with, "" when that is that it takes longer.
+// shown is the message in the answer to a click, "" if that only says that it takes longer.
 func shown(d *bottest.Delivery) string {
 	var answer struct {
 		Value string `json:"value"`
@@ -473,26 +473,26 @@ func shown(d *bottest.Delivery) string {
 	return answer.Value
 }
 
-// latency is how long a model takes that is not slow: long enough for turns that begin
-// together to be at work together.
+// latency is how long a model takes when it is not slow: long enough for turns that start together
+// to run concurrently.
 const latency = 10 * time.Millisecond
 
-// stage is one step at work: its events, and how far their scripts were used.
+// stage is a step while it is played: its events, and how much of their scripts is used.
 type stage struct {
 	run *run
 
 	mu         sync.Mutex
-	deliveries []*delivery // as they are listed
-	events     []*scene    // in time
-	whole      *scene      // what is expected of several events together
+	deliveries []*delivery // in the listed order
+	events     []*scene    // by time
+	whole      *scene      // what several events together expect
 
-	// How much there was when the step began.
+	// Counts at the start of the step.
 	calls, asked, sent int
-	crash              int // the call after which the process dies; 0: it does not
+	crash              int // the call after which the process dies; 0: none
 	kept               map[string]map[string][]string
 }
 
-// delivery is one of an activity.
+// delivery is the delivery of one activity.
 type delivery struct {
 	*record.Step
 	place  string // "" or "parallel 2: "
@@ -501,14 +501,14 @@ type delivery struct {
 	of     *scene
 }
 
-// scene is an activity of a step, and the work that is expected of the bot for it.
+// scene is an activity of a step, and what the bot must do for it.
 type scene struct {
 	*record.Step
 	deliveries []*delivery
 	seen       seen
-	answers    int    // of the model that were used
-	actions    []bool // of those expected that were used
-	sendings   int    // of the connector that were used
+	answers    int    // of the model, used so far
+	actions    []bool // which of the expected ones were used
+	sendings   int    // of the connector, used so far
 }
 
 // place names the deliveries.
@@ -523,13 +523,13 @@ func (e *scene) place() string {
 	return strings.Join(places, " with ") + ": "
 }
 
-// open reports whether the bot has the activity, or may get it yet.
+// open reports whether the bot has the activity or may still get it.
 func (e *scene) open() bool {
 	return slices.ContainsFunc(e.deliveries, func(d *delivery) bool { return d.answer == nil || d.answer.Status < 300 })
 }
 
-// owner is what something belongs to: the activity that the turn answers or, if that is of
-// an earlier step, the first of its conversation that was taken.
+// owner returns the scene that a call or message belongs to: the activity that its turn answers or,
+// if that is from an earlier step, the first accepted activity of its conversation.
 func (s *stage) owner(of turnlog.Of) (found *scene) {
 	for _, match := range []func(*record.Event) bool{
 		func(e *record.Event) bool { return e.ID == of.Activity && e.Conversation == of.Conversation },
@@ -549,7 +549,7 @@ func (s *stage) owner(of turnlog.Of) (found *scene) {
 	return &scene{Step: &record.Step{}} // before the first step
 }
 
-// answer is what the model does in a call that belongs to an event of the step.
+// answer returns what the model does in a call that belongs to an event of the step.
 func (r *run) answer(call bottest.ModelCall) (bottest.Answer, bool) {
 	s := r.stage.Load()
 	s.mu.Lock()
@@ -562,8 +562,8 @@ func (r *run) answer(call bottest.ModelCall) (bottest.Answer, bool) {
 	return e.asked(e.answers-1, e.answers == len(e.Model)), true
 }
 
-// asked is the answer as the stand-in gives it. A model that hangs at last, with no answer
-// left for who would ask again, hangs until nobody waits.
+// asked returns the answer in the stand-in's form. If the last answer is a hang, with none left for
+// a retry, the model hangs until the caller gives up.
 func (e *scene) asked(i int, last bool) bottest.Answer {
 	const forever = 24 * time.Hour
 	a, delay := e.Model[i], time.Duration(e.Event.DelayModelMS)*time.Millisecond
@@ -578,14 +578,14 @@ func (e *scene) asked(i int, last bool) bottest.Answer {
 		if out.Hangs = true; last {
 			out.Takes = forever
 		}
-	case a.HTTP < 200 || a.HTTP > 299: // else it answers with nothing
+	case a.HTTP < 200 || a.HTTP > 299: // otherwise the answer is empty
 		out.Status = cmp.Or(a.HTTP, 400)
 	}
 	out.RetryAfter = seconds(a.RetryAfter)
 	return out
 }
 
-// sending is how the connector answers a message of the bot.
+// sending returns how the connector answers a message of the bot.
 func (r *run) sending(sent bottest.Sent) bottest.Answer {
 	s := r.stage.Load()
 	s.mu.Lock()
@@ -602,7 +602,7 @@ func (r *run) sending(sent bottest.Sent) bottest.Answer {
 	return bottest.Answer{Status: how.HTTP, RetryAfter: seconds(how.RetryAfter)}
 }
 
-// seconds is a time of a scenario, 0 where it says none.
+// seconds converts a time of a scenario; 0 if it has none.
 func seconds(n *float64) time.Duration {
 	if n == nil {
 		return 0
@@ -646,16 +646,16 @@ func (r *run) prepare(step *record.Step) *stage {
 	return s
 }
 
-// recorder keeps the failures of a test. It is safe for concurrent use.
+// recorder collects the failures of a test. It is safe for concurrent use.
 type recorder struct {
 	*testing.T
-	step string // at work
+	step string // the current one
 
 	mu       sync.Mutex
 	failures []string
 }
 
-// do calls f and returns also when f gives up.
+// do calls f, and returns even if f ends its goroutine.
 func (r *recorder) do(f func()) {
 	done := make(chan struct{})
 	go func() {
@@ -670,10 +670,10 @@ func (r *recorder) do(f func()) {
 	<-done
 }
 
-// Errorf keeps a failure.
+// Errorf records a failure.
 func (r *recorder) Errorf(format string, args ...any) {
 	text := fmt.Sprintf(format, args...)
-	text, _, _ = strings.Cut(text, "\n\nwhat happened:") // told once, behind all failures
+	text, _, _ = strings.Cut(text, "\n\nwhat happened:") // shown once, after all failures
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.step != "" {
@@ -682,7 +682,7 @@ func (r *recorder) Errorf(format string, args ...any) {
 	r.failures = append(r.failures, text)
 }
 
-// Fatalf keeps a failure and ends the goroutine.
+// Fatalf records a failure and ends the goroutine.
 func (r *recorder) Fatalf(format string, args ...any) {
 	r.Errorf(format, args...)
 	runtime.Goexit()
@@ -695,7 +695,7 @@ func (r *recorder) Failed() bool {
 	return len(r.failures) > 0
 }
 
-// Cleanup has f called at the end, whatever it does then.
+// Cleanup registers f for the end; f may fail the test there.
 func (r *recorder) Cleanup(f func()) { r.T.Cleanup(func() { r.do(f) }) }
 
 // Logf does nothing: a T outside of go test has nowhere to log.
@@ -703,8 +703,8 @@ func (r *recorder) Logf(string, ...any) {}
 
 func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
 
-// scripted are the actions of a process, doing what the scenario says. They stand for services, which know a
-// call that is made again by its key.
+// scripted returns the actions of a process, which do what the scenario says. They stand for
+// services that recognize a repeated call by its key.
 func (r *run) scripted(replica int) (*actions.Registry, error) {
 	out, builtin := actions.New(), actions.New()
 	lists.Register(builtin)
@@ -714,7 +714,7 @@ func (r *run) scripted(replica int) (*actions.Registry, error) {
 			func(ctx context.Context, turn *actions.Turn, entities map[string]any) (actions.Result, error) {
 				script, dies := r.scriptOf(turnlog.From(ctx), actions.AttemptOf(ctx).Key, a.Name, entities)
 				if dies {
-					defer r.kit.Kill(replica) // nothing of the call is written down
+					defer r.kit.Kill(replica) // nothing about the call is saved
 				}
 				if effect != nil && script.Error == nil { // on lists
 					own := &actions.Turn{
@@ -735,9 +735,9 @@ func (r *run) scripted(replica int) (*actions.Registry, error) {
 	return out, nil
 }
 
-// scriptOf is what the scenario says of a call: the next expected one of that name, best
-// with the same entities, of the event or of all together. dies says that the process dies of
-// it, for which one that is made again does not count.
+// scriptOf returns what the scenario says about a call: the next expected call of that name,
+// preferably with the same entities, of the event or of all events together. dies says that the
+// process dies after it; a repeated call does not count for that.
 func (r *run) scriptOf(of turnlog.Of, key, name string, entities map[string]any) (script record.Action, dies bool) {
 	r.calling.Lock()
 	defer r.calling.Unlock()
@@ -764,7 +764,7 @@ func (r *run) scriptOf(of turnlog.Of, key, name string, entities map[string]any)
 	return record.Action{}, false
 }
 
-// resultOf is what a scripted action gives back.
+// resultOf is the result of a scripted action.
 func resultOf(a *record.Action) actions.Result {
 	switch {
 	case a.Error != nil:
@@ -785,8 +785,8 @@ func resultOf(a *record.Action) actions.Result {
 	}
 }
 
-// calls are those that were made so far. Of a scripted one that was made again, by another
-// process, there is the last only.
+// calls returns the calls made so far. If another process repeated a scripted call, only the last
+// one counts.
 func (r *run) calls() []bottest.Call {
 	all := r.kit.Calls()
 	if !r.cfg.Scripted {
@@ -803,17 +803,16 @@ func (r *run) calls() []bottest.Call {
 	return made
 }
 
-// failed reports whether the call did not do what it should.
+// failed reports whether the call failed or did not end.
 func failed(c *bottest.Call) bool { return !c.Ended || c.Result.Failed() }
 
-// question is a call that a card asks for the approval of, with its values as the card
-// shows them.
+// question is the call that a card asks to approve, with its values as the card shows them.
 type question struct {
 	action string
 	values map[string]string
 }
 
-// questionOf reads a card; nil: it asks for no approval.
+// questionOf reads a card; nil if it does not ask for an approval.
 func questionOf(card string) *question {
 	var tree struct {
 		Body []struct {
@@ -840,9 +839,9 @@ func questionOf(card string) *question {
 	return q
 }
 
-// has reports whether the values, such as "id=7, reason=no longer needed", are among those of
-// the call. One that can be read as JSON is JSON, another is a text that ends where the next
-// name of the call begins.
+// has reports whether the values, such as "id=7, reason=no longer needed", are among those of the
+// call. A value that parses as JSON is JSON; any other is text that ends where the next name of the
+// call starts.
 func (q *question) has(values string) bool {
 	var names []string
 	for name := range q.values {
@@ -875,8 +874,8 @@ func (q *question) has(values string) bool {
 	return true
 }
 
-// sameValue compares a value with that of a card, which is JSON: as JSON, or as the text
-// that this holds.
+// sameValue compares a value with one on a card, which is JSON: as JSON, or as the text that the
+// JSON contains.
 func sameValue(want, shown string) bool {
 	var text string
 	return want == shown || json.Unmarshal([]byte(shown), &text) == nil && text == want || sameJSON(want, shown)
