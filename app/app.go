@@ -1,6 +1,5 @@
-// Package app is the whole program around a bot: settings, logs, health, metrics and traces,
-// and the commands that serve it, talk to it and look after it. [Main] is all that a main
-// function needs.
+// Package app is the whole program around a bot: settings, logs, health, metrics and traces, and
+// the commands that serve the bot, talk to it and maintain it. A main function only needs [Main].
 package app
 
 import (
@@ -45,23 +44,23 @@ import (
 	"github.com/planbot-go/planbot/state/inbox"
 )
 
-// Bot is what a program is made around. Name is required; the zero value of
-// every other field is a working default.
+// Bot describes the bot of a program. Name is required; the zero value of every other field is a
+// working default.
 type Bot struct {
 	Name     string                  // what people call it
-	Register func(*actions.Registry) // adds its actions; it is called more than once
-	Examples []string                // what people may say, for its help
+	Register func(*actions.Registry) // adds its actions; called more than once
+	Examples []string                // what people may say, for the bot's help
 
-	// Planner is the planner where BOT_PLANNER names none. "": sequence.
+	// Planner is the planner used if BOT_PLANNER is not set. "": sequence.
 	Planner string
-	// Prompts has a folder prompts, which counts where BOT_PROMPTS_DIR names no other. nil: ours.
+	// Prompts has a folder prompts, used if BOT_PROMPTS_DIR is not set. nil: the built-in prompts.
 	Prompts fs.FS
 	// Functions are what prompts may call, see [planner.Config].
 	Functions map[string]func(context.Context, *actions.Turn, []string) (any, error)
 }
 
-// New makes the bot alone, on that model: for a test, or a server of your own. cfg has what
-// Bot does not.
+// New makes only the bot, on that model: for a test, or for your own server. cfg sets what Bot does
+// not.
 func New(ctx context.Context, b Bot, model models.Model, cfg bot.Config) (*bot.Bot, error) {
 	s := settings.Settings{Bot: settings.Bot(b), Planner: b.Planner}
 	maker, err := s.NewPlanner(ctx, s.Actions(), nil, settings.Watch{Model: func(models.Model) models.Model { return model }})
@@ -75,12 +74,12 @@ func New(ctx context.Context, b Bot, model models.Model, cfg bot.Config) (*bot.B
 const (
 	readyTimeout  = 2 * time.Second
 	healthTimeout = 3 * time.Second
-	// closeTimeout is how long connections may take to end once no turn runs,
-	// if BOT_DRAIN_TIMEOUT leaves as much.
+	// closeTimeout limits how long connections may take to close once no turn runs, if
+	// BOT_DRAIN_TIMEOUT leaves that much.
 	closeTimeout   = 2 * time.Second
 	leastCloseTime = 100 * time.Millisecond
-	// cutOffTime is what turns get of BOT_DRAIN_TIMEOUT to say that they were
-	// cut off, at most a quarter of it.
+	// cutOffTime is the part of BOT_DRAIN_TIMEOUT, at most a quarter of it, in which turns tell
+	// people that they were cut off.
 	cutOffTime = time.Second
 )
 
@@ -115,8 +114,8 @@ func (cmd serveCmd) Run(ctx context.Context, s *settings.Settings, std *cli.Stre
 	return p.serve(ctx, listener)
 }
 
-// refuseOldLayout is an error where Redis holds turns of a version with another layout: this one
-// would leave them there unseen. A server that is not there yet cannot be asked.
+// refuseOldLayout returns an error if Redis holds turns from a version with another layout: this
+// version would ignore them silently. A server that is not up yet cannot be asked.
 func (p *program) refuseOldLayout(ctx context.Context) error {
 	if p.store.Embedded() {
 		return nil
@@ -151,25 +150,25 @@ func listen(ctx context.Context, addr, setting string) (net.Listener, error) {
 	return listener, nil
 }
 
-// program is a bot with everything that it is made of.
+// program is a bot with all its parts.
 type program struct {
 	*settings.Settings
 	log        zerolog.Logger
-	ackTimeout time.Duration // 0: as the bot has it
+	ackTimeout time.Duration // 0: the bot's default
 
 	bot      *bot.Bot
 	store    *state.Store
 	metrics  *prometheus.Registry
 	traces   *sdktrace.TracerProvider // nil: none
-	recorder *record.Recorder         // sees all that the bot does; nil: nobody does
+	recorder *record.Recorder         // records what the bot does; nil: no recording
 	closers  []func()
-	away     atomic.Bool // the store was, when it was last asked for
+	away     atomic.Bool // whether the store was unreachable at the last check
 
-	// What the bot runs with, in words; of skills only where there are any.
+	// What the bot runs with, in words; skills only if there are any.
 	aboutState, aboutModel, aboutIdentity, aboutSkills, aboutScripts, aboutRecording string
 }
 
-// assemble wires the bot. Close the program when it is no longer needed.
+// assemble wires the bot. Close the program when you no longer need it.
 func (p *program) assemble(ctx context.Context) error {
 	p.metrics = prometheus.NewRegistry()
 	p.metrics.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
@@ -226,8 +225,8 @@ func (p *program) assemble(ctx context.Context) error {
 	return err
 }
 
-// openStore opens the configured Redis, or one inside the process. A server that is not there
-// yet is no reason not to start.
+// openStore opens the configured Redis, or one inside the process. The program also starts if the
+// server is not up yet.
 func (p *program) openStore(ctx context.Context) (err error) {
 	if p.store, err = state.Open(ctx, p.RedisURL, state.Config{}); err != nil {
 		return cli.Usage(fmt.Errorf("REDIS_URL: %w", err))
@@ -236,11 +235,11 @@ func (p *program) openStore(ctx context.Context) (err error) {
 	if p.store.Embedded() {
 		p.aboutState = "embedded Redis, forgets everything at exit (set REDIS_URL to keep it)"
 	}
-	p.closers = append(p.closers, func() { _ = p.store.Close() }) // nothing is on its way
+	p.closers = append(p.closers, func() { _ = p.store.Close() }) // nothing is pending
 	return nil
 }
 
-// connect makes what checks who calls, and the way out.
+// connect makes the guard that authenticates callers and the client that sends.
 func (p *program) connect() (*connector.Guard, *connector.Client, error) {
 	cfg := p.Connector()
 	cfg.UserAgent = "planbot/" + versionText()
@@ -266,7 +265,7 @@ func (p *program) connect() (*connector.Guard, *connector.Client, error) {
 	return guard, client, nil
 }
 
-// close ends the parts, the last first.
+// close closes the parts, last first.
 func (p *program) close() {
 	for _, end := range slices.Backward(p.closers) {
 		end()
@@ -274,8 +273,8 @@ func (p *program) close() {
 	p.closers = nil
 }
 
-// serve answers requests until ctx ends, and then drains: new activities are refused, the turns
-// at work end, connections close.
+// serve answers requests until ctx ends, and then drains: it refuses new activities, lets running
+// turns end, and closes connections.
 func (p *program) serve(ctx context.Context, listener net.Listener) error {
 	server := p.bot.NewServer(p.handler())
 	server.BaseContext = func(net.Listener) context.Context { return p.log.WithContext(context.WithoutCancel(ctx)) }
@@ -294,7 +293,7 @@ func (p *program) serve(ctx context.Context, listener net.Listener) error {
 	return err
 }
 
-// drain takes no longer than the drain timeout, whatever hangs.
+// drain takes at most the drain timeout, whatever hangs.
 func (p *program) drain(server *http.Server) error {
 	p.log.Info().Stringer("at_most", p.DrainTimeout).Msg("draining")
 	end := time.Now().Add(p.DrainTimeout)
@@ -329,8 +328,8 @@ func (p *program) handler() http.Handler {
 	return mux
 }
 
-// ready says whether this process can take activities now. Probes come every few seconds, so
-// only a change of the store is news.
+// ready says whether this process can take activities now. Probes come every few seconds, so it
+// logs only when the store's availability changes.
 func (p *program) ready(w http.ResponseWriter, r *http.Request) {
 	ctx, cancel := context.WithTimeout(r.Context(), readyTimeout)
 	defer cancel()
@@ -352,8 +351,8 @@ func (p *program) ready(w http.ResponseWriter, r *http.Request) {
 	fmt.Fprintln(w, "ready")
 }
 
-// announce says where the bot listens, what it does without, and what to do next: to a person
-// in sentences, to a log in one line.
+// announce says where the bot listens, what is not set up, and what to do next: sentences for a
+// person, one line for a log.
 func (p *program) announce(out io.Writer, addr net.Addr) {
 	url := "http://" + addr.String() + "/api/messages"
 	if p.NoAuth {
@@ -387,7 +386,7 @@ func (p *program) announce(out io.Writer, addr net.Addr) {
 	fmt.Fprintln(out, `Ctrl-C ends it. "bot doctor" explains the settings, README.md the rest.`)
 }
 
-// next is what to do now that the bot runs.
+// next says what to do now that the bot runs.
 func (p *program) next(addr net.Addr) string {
 	if p.AppID != "" {
 		return "point the Azure Bot's messaging endpoint to https://YOUR_HOST/api/messages, see README.md"
@@ -400,7 +399,7 @@ func (p *program) next(addr net.Addr) string {
 		"npx @microsoft/m365agentsplayground -e http://%s/api/messages", command, addr, addr)
 }
 
-// countModels counts calls of models, their time, tokens and cost.
+// countModels counts model calls, their time, tokens and cost.
 func countModels(metrics prometheus.Registerer) func(outcome string, lasted time.Duration, used models.Usage) {
 	auto := promauto.With(metrics)
 	calls := auto.NewCounterVec(prometheus.CounterOpts{
@@ -427,7 +426,7 @@ func countModels(metrics prometheus.Registerer) func(outcome string, lasted time
 	}
 }
 
-// showMetrics serves them at BOT_METRICS_ADDR until the program is closed.
+// showMetrics serves metrics at BOT_METRICS_ADDR until the program is closed.
 func (p *program) showMetrics(ctx context.Context) error {
 	if p.MetricsAddr == "" {
 		return nil
@@ -446,28 +445,28 @@ func (p *program) showMetrics(ctx context.Context) error {
 		}
 	})
 	p.closers = append(p.closers, func() {
-		_ = server.Close() // nobody is left to be told
+		_ = server.Close() // nothing to report it to
 		served.Wait()
 	})
 	p.log.Info().Str("url", "http://"+listener.Addr().String()+"/metrics").Msg("serving metrics")
 	return nil
 }
 
-// record begins a recording in that folder, and says so; "": there is none. The log is made one
-// that turns can be told apart by.
+// record starts a recording in that folder and announces it; "": none. It changes the log so that
+// turns can be told apart.
 func (p *program) record(dir string) (err error) {
 	if dir == "" {
 		return nil
 	}
-	if p.log.GetLevel() == zerolog.Disabled { // of such a one contexts know nothing
+	if p.log.GetLevel() == zerolog.Disabled { // contexts do not carry a disabled logger
 		p.log = zerolog.New(io.Discard)
 	}
-	// Settings that change what the bot does and that no scenario can have.
+	// Settings that change what the bot does but that no scenario can express.
 	unsaid := p.IsSet("BOT_APPROVERS", "BOT_APPROVAL_TIMEOUT", "BOT_ALLOWED_TENANTS", "BOT_ALLOWED_USERS", "BOT_ALLOWED_CHANNELS",
 		"BOT_MAX_TURN_TOKENS", "BOT_MAX_TURN_COST", "BOT_TURN_TIMEOUT")
 	planner := p.Planner
 	if planner == settings.Sequence {
-		planner = "" // the one that scenarios are played with
+		planner = "" // the default planner of scenarios
 	}
 	p.recorder, err = record.New(record.Config{
 		Dir: dir, Secrets: p.Secrets(), Log: p.log,
@@ -484,13 +483,13 @@ func (p *program) record(dir string) (err error) {
 	return nil
 }
 
-// openTraces opens what the settings ask for. It does not connect.
+// openTraces sets up the configured tracing. It does not connect.
 func (p *program) openTraces(ctx context.Context) error {
 	if p.OTelDisabled || p.OTelExporter == "none" || p.OTelExporter == "" && p.OTelEndpoint == "" && p.OTelTraces == "" {
 		return nil
 	}
 	named := [][2]string{{"service.name", "planbot"}, {"service.version", versionText()}}
-	named = append(named, p.OTelAttributes...) // of two with one name the later counts
+	named = append(named, p.OTelAttributes...) // for a repeated name the later value wins
 	if p.OTelServiceName != "" {
 		named = append(named, [2]string{"service.name", p.OTelServiceName})
 	}
@@ -513,7 +512,7 @@ func (p *program) openTraces(ctx context.Context) error {
 	}
 	otel.SetErrorHandler(traceFaults(p.log))
 	p.traces = sdktrace.NewTracerProvider(sdktrace.WithBatcher(exporter), sdktrace.WithSampler(p.sampler()), sdktrace.WithResource(about))
-	p.closers = append(p.closers, func() { _ = client.Stop(ctx) }) // what the flush below left in its time; it never fails
+	p.closers = append(p.closers, func() { _ = client.Stop(ctx) }) // drops what the flush below had no time for; it never fails
 	p.closers = append(p.closers, func() {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeTimeout)
 		defer cancel()
@@ -523,26 +522,26 @@ func (p *program) openTraces(ctx context.Context) error {
 	return nil
 }
 
-// collector says where spans are sent, and how.
+// collector returns where and how to send spans.
 func (p *program) collector() (otlp.Config, error) {
 	to := otlp.Config{
 		URL:     cmp.Or(p.OTelTraces, strings.TrimRight(cmp.Or(p.OTelEndpoint, "http://localhost:4318"), "/")+"/v1/traces"),
 		Headers: p.OTelHeaders, Timeout: time.Duration(p.OTelTimeout) * time.Millisecond, Gzip: p.OTelCompression == "gzip",
 	}
-	if p.OTelCertificate != "" { // it, and no others
+	if p.OTelCertificate != "" { // this one and no others
 		pem, err := os.ReadFile(p.OTelCertificate)
 		if err != nil {
 			return to, err
 		}
 		roots := x509.NewCertPool()
-		roots.AppendCertsFromPEM(pem) // that it has some was checked
+		roots.AppendCertsFromPEM(pem) // already checked to contain some
 		to.TLS = &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12}
 	}
 	return to, nil
 }
 
-// sampler says which turns are traced. A turn never has a parent of others, so samplers that
-// look at one do as they do without.
+// sampler decides which turns are traced. A turn never has a remote parent, so parent-based
+// samplers act as they do without one.
 func (p *program) sampler() sdktrace.Sampler {
 	switch strings.TrimPrefix(p.OTelSampler, "parentbased_") {
 	case "always_off":
@@ -553,7 +552,8 @@ func (p *program) sampler() sdktrace.Sampler {
 	return sdktrace.AlwaysSample()
 }
 
-// flush sends the spans that there are, in ctx's time, and ends. Only the first one does.
+// flush sends the pending spans within ctx and shuts tracing down. Only the first call does
+// anything.
 func (p *program) flush(ctx context.Context) {
 	if p.traces == nil {
 		return
@@ -563,25 +563,25 @@ func (p *program) flush(ctx context.Context) {
 	}
 }
 
-// traceFaults logs what the SDK reports, such as a collector that is away, which comes every few
-// seconds: one warning a minute.
+// traceFaults logs what the SDK reports, such as an unreachable collector. The SDK reports every
+// few seconds; traceFaults logs one warning a minute.
 func traceFaults(log zerolog.Logger) otel.ErrorHandlerFunc {
 	log = log.Sample(&zerolog.BurstSampler{Burst: 1, Period: time.Minute})
 	return func(err error) { log.Warn().Err(err).Msg("traces are lost") }
 }
 
-// version is set at link time; without it the build's own record counts.
+// version is set at link time; otherwise the build info decides.
 var version string
 
 func versionText() string {
 	built := "devel"
 	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" {
-		built = strings.Trim(info.Main.Version, "()") // "(devel)" where nothing is known
+		built = strings.Trim(info.Main.Version, "()") // "(devel)" if unknown
 	}
 	return cmp.Or(version, built)
 }
 
-// getLocal gets a page of a bot on this machine, by the address that it listens on.
+// getLocal gets a page from a bot on this machine, by the address that it listens on.
 func getLocal(ctx context.Context, addr, path string) (body []byte, err error) {
 	host, port, err := net.SplitHostPort(addr)
 	if err != nil {
@@ -595,7 +595,7 @@ func getLocal(ctx context.Context, addr, path string) (body []byte, err error) {
 	return get(ctx, &http.Transport{DisableKeepAlives: true}, "http://"+net.JoinHostPort(host, port)+path)
 }
 
-// get gets a page. Another answer than 200 is an error.
+// get gets a page. Any status but 200 is an error.
 func get(ctx context.Context, by *http.Transport, url string) (body []byte, err error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)
 	if err != nil {

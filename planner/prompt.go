@@ -31,18 +31,18 @@ const (
 	defaultMaxTokens     = 2000
 )
 
-// modelPrompt is a prompt with what it takes to ask a model with it. It does not change.
+// modelPrompt is a prompt with everything needed to ask a model with it. It is immutable.
 type modelPrompt struct {
 	prompt        *prompts.Prompt
 	model         models.Model
 	functions     map[string]func(ctx context.Context, turn *actions.Turn, args []string) (any, error)
-	maxTokens     int // of the answer, unless the prompt says
+	maxTokens     int // for the answer, unless the prompt sets it
 	historyTokens int
-	format        *models.Format // what the server holds the model to; nil: nothing
-	actions       []models.Tool  // what a plan in the answer may use; nil: it is none
+	format        *models.Format // the format that the server enforces; nil: none
+	actions       []models.Tool  // what a plan in the answer may use; nil: the answer is not a plan
 }
 
-// nameModel takes the model that the prompt asks for, if it does.
+// nameModel switches to the model that the prompt names, if it names one.
 func (a *modelPrompt) nameModel(named func(string) (models.Model, error)) (err error) {
 	name := a.prompt.Config.Model
 	if name == "" {
@@ -57,7 +57,7 @@ func (a *modelPrompt) nameModel(named func(string) (models.Model, error)) (err e
 	return nil
 }
 
-// checkTemplate finds functions, beside the planner's own, and scopes that are not there.
+// checkTemplate rejects unknown scopes, and functions that are neither known nor own.
 func (a *modelPrompt) checkTemplate(own ...string) error {
 	var faults []error
 	known := append(own, slices.Sorted(maps.Keys(a.functions))...)
@@ -74,9 +74,9 @@ func (a *modelPrompt) checkTemplate(own ...string) error {
 	return errors.Join(faults...)
 }
 
-// render is the prompt as it is in this turn. Its variables are the state and, as temp.input, the
-// person's text; in a prompt action the scope temp is its inputs instead. own are the
-// functions that the planner adds, which say the same in every turn.
+// render renders the prompt for this turn. Its variables are the state and, as temp.input, the
+// person's text; in a prompt action, the scope temp holds its inputs instead. own are the planner's
+// functions, which return the same in every turn.
 func (a *modelPrompt) render(ctx context.Context, turn *actions.Turn, inputs map[string]any, own map[string]string) (string, error) {
 	funcs := map[string]func(context.Context, []string) (any, error){}
 	for name, text := range own {
@@ -85,7 +85,7 @@ func (a *modelPrompt) render(ctx context.Context, turn *actions.Turn, inputs map
 	for name, fn := range a.functions {
 		funcs[name] = func(ctx context.Context, args []string) (any, error) { return fn(ctx, turn, args) }
 	}
-	var fault error // the first value that could not be read
+	var fault error // the first unreadable value
 	text, err := a.prompt.Render(ctx, func(scope, name string) (any, bool) {
 		if scope == "temp" && inputs != nil {
 			value, ok := inputs[name]
@@ -106,7 +106,7 @@ func (a *modelPrompt) render(ctx context.Context, turn *actions.Turn, inputs map
 	return text, cmp.Or(fault, err)
 }
 
-// request asks with the settings of the prompt.
+// request makes a request with the settings of the prompt.
 func (a *modelPrompt) request() *models.Request {
 	c := &a.prompt.Config
 	request := &models.Request{
@@ -120,22 +120,21 @@ func (a *modelPrompt) request() *models.Request {
 	return request
 }
 
-// told is what the model is told of a turn, in that order: what is the same for every turn
-// first, so that a prompt cache can use it, what is new last.
+// told is what the model is told about a turn. What is the same for every turn comes first, for the
+// prompt cache; what is new comes last.
 type told struct {
 	opening []models.Message
-	history []toldTurn // of which as much is told as fits
+	history []toldTurn // as much as fits is told
 	ending  []models.Message
 }
 
-// toldTurn is an earlier turn, with the name of the person where several may speak.
+// toldTurn is an earlier turn, with the person's name where several people may speak.
 type toldTurn struct {
 	speaker  string
 	messages []models.Message
 }
 
-// historyOf are the earlier turns of a conversation, with the answers of the model as retell
-// writes them.
+// historyOf returns the earlier turns of a conversation. retell writes the model's answers.
 func historyOf(turn *actions.Turn, retell func(transcript string) []models.Message) []toldTurn {
 	var all []toldTurn
 	for _, earlier := range state.Of[prompts.History](turn.Thread).Turns {
@@ -152,8 +151,8 @@ func historyOf(turn *actions.Turn, retell func(transcript string) []models.Messa
 	return all
 }
 
-// fit are the messages of a request, in at most the max_input_tokens of the prompt's config.json
-// with the fork, which comes behind all others, and the tools. The history has what is left.
+// fit returns the messages of a request. With the fork, which comes last, and the tools they take
+// at most the max_input_tokens of the prompt's config.json. The history gets what remains.
 func (a *modelPrompt) fit(t told, fork []models.Message, tools []models.Tool) ([]models.Message, error) {
 	budget := a.historyTokens
 	if most := a.prompt.Config.MaxInputTokens; most > 0 {
@@ -168,7 +167,7 @@ func (a *modelPrompt) fit(t told, fork []models.Message, tools []models.Tool) ([
 	}
 	messages := slices.Concat(t.opening, newest(t.history, budget), t.ending, fork)
 	ids := callIDs{}
-	for i, m := range messages { // servers refuse two calls with one id
+	for i, m := range messages { // servers reject two calls with one id
 		m.Calls = slices.Clone(m.Calls)
 		for j := range m.Calls {
 			m.Calls[j].ID = ids.own(m.Calls[j].ID)
@@ -179,18 +178,18 @@ func (a *modelPrompt) fit(t told, fork []models.Message, tools []models.Tool) ([
 	return messages, nil
 }
 
-// newest are the newest turns that fit into budget tokens, oldest first: never half a turn,
-// never with a gap, and never beginning with what the bot said.
+// newest returns the newest turns that fit into budget tokens, oldest first. It never returns half
+// a turn, never leaves a gap, and never starts with something the bot said.
 //
-// Where turns have a speaker, a system message in front of a turn says so, whenever that changes. It
-// is a message of its own, because a name inside of the person's text could be forged by
-// that text, and because the name field of chat requests does not take most people's names.
+// Where turns have a speaker, a system message before a turn names the speaker whenever that
+// changes. It is a separate message because a person could forge a name inside their text, and
+// because the name field of chat requests does not accept most people's names.
 func newest(turns []toldTurn, budget int) []models.Message {
 	bytesOf := func(texts ...string) int { return len(strings.Join(texts, "")) + prompts.Tokens() }
 	size := func(t toldTurn, count func(...string) int) int {
 		return sizeOf(count, t.messages, speaks(t.speaker))
 	}
-	bound := 0 // no text has more tokens than bytes, which are counted at no cost
+	bound := 0 // a text has at most one token per byte, and bytes are free to count
 	for _, t := range turns {
 		bound += size(t, bytesOf)
 	}
@@ -217,17 +216,17 @@ func newest(turns []toldTurn, budget int) []models.Message {
 	return out
 }
 
-// opens says that a turn can stand first: its first message that is not the
-// runtime's is the person's.
+// opens reports whether a turn can come first: its first message, not counting the runtime's, is
+// the person's.
 func (t *toldTurn) opens() bool {
 	i := slices.IndexFunc(t.messages, func(m models.Message) bool { return m.Role != "system" })
 	return i >= 0 && t.messages[i].Role == "user"
 }
 
-// speaks tells who speaks, in quotes: people choose their names.
+// speaks says who is speaking. The name is quoted because people choose it.
 func speaks(name string, about ...string) []models.Message {
 	if name != "" {
-		quoted, _ := jsontext.AppendQuote(nil, spelling.OneLine(name, 64)) // which is valid UTF-8
+		quoted, _ := jsontext.AppendQuote(nil, spelling.OneLine(name, 64)) // the name is valid UTF-8
 		about = append(about, string(quoted)+" writes:")
 	}
 	if about == nil {
@@ -236,7 +235,7 @@ func speaks(name string, about ...string) []models.Message {
 	return []models.Message{{Role: "system", Text: strings.Join(about, "; ")}}
 }
 
-// sizeOf counts messages with their calls.
+// sizeOf counts messages, including their calls.
 func sizeOf(count func(texts ...string) int, parts ...[]models.Message) int {
 	size := 0
 	for _, m := range slices.Concat(parts...) {
@@ -248,30 +247,30 @@ func sizeOf(count func(texts ...string) int, parts ...[]models.Message) int {
 	return size
 }
 
-// plannerPrompt is what a prompt makes of a planner: what the model is told, how it is
-// asked, and what it may plan. It does not change.
+// plannerPrompt is a prompt prepared for a planner: what the model is told, how it is asked, and
+// what it may plan. It is immutable.
 type plannerPrompt struct {
 	modelPrompt
 	cfg     *Config
 	kind    string
 	offered *actions.Registry // what a plan may do
-	tools   []models.Tool     // with [NewTools]: those that are offered
-	own     map[string]string // what the planner's own functions say
-	mark    string            // stands for the list of actions, which is told in two ways
+	tools   []models.Tool     // with [NewTools]: the offered actions
+	own     map[string]string // results of the planner's own functions
+	mark    string            // placeholder for the list of actions, which has two forms
 	list    string
-	brief   string  // list for a server that is sent the schema; "": list
-	minute  bool    // the model has to know the time, and not only the date
-	static  *string // the prompt as rendered; nil: it has to be, for each turn
+	brief   string  // list for a server that gets the schema; "": list
+	minute  bool    // the model needs the time, not just the date
+	static  *string // the rendered prompt; nil: render it for each turn
 
-	// What an [Extension] added:
-	extended *extended // others of this prompt
+	// Added by an [Extension]:
+	extended *extended // variants of this prompt
 	skills   string
 	pinned   []string
 	rephrase func(actions.Outcome) (string, bool)
 }
 
-// newPlannerPrompt checks a prompt against the planner of that kind, and renders it if
-// it says the same in every turn. Every fault is in the one error.
+// newPlannerPrompt checks a prompt against that kind of planner, and renders it if it is the same
+// in every turn. The error lists every fault.
 func newPlannerPrompt(ctx context.Context, kind string, prompt *prompts.Prompt, cfg *Config) (*plannerPrompt, error) {
 	b := &plannerPrompt{
 		modelPrompt: modelPrompt{prompt: prompt, model: cfg.Model, functions: cfg.Functions, maxTokens: cfg.MaxTokens, historyTokens: cfg.HistoryTokens},
@@ -284,13 +283,13 @@ func newPlannerPrompt(ctx context.Context, kind string, prompt *prompts.Prompt, 
 	if err := errors.Join(faults...); err != nil {
 		return nil, fmt.Errorf("prompt %s: %w", prompt.Name(), err)
 	}
-	if cfg.Extension != nil { // which says later what is really offered
+	if cfg.Extension != nil { // it decides later what is really offered
 		ctx = zerolog.Nop().WithContext(ctx)
 	}
 	return b, b.complete(ctx)
 }
 
-// checkUse finds settings that contradict the planner or have no effect with it.
+// checkUse reports settings that contradict the planner or have no effect with it.
 func (b *plannerPrompt) checkUse() error {
 	var faults []error
 	fault := func(format string, args ...any) { faults = append(faults, fmt.Errorf("config.json: "+format, args...)) }
@@ -310,14 +309,14 @@ func (b *plannerPrompt) checkUse() error {
 	return errors.Join(faults...)
 }
 
-// includes says whether something that is told by default is.
+// includes reports whether an on-by-default setting is on.
 func includes(setting *bool) bool { return setting == nil || *setting }
 
-// takesTime finds a parameter whose value the model has to reckon from the time of the turn.
+// takesTime matches a parameter whose value the model computes from the time of the turn.
 var takesTime = regexp.MustCompile(`"format":"(date-time|time|duration)"`)
 
-// complete makes what follows from the actions that are offered: the list of them, the format that
-// the server holds the model to, and the prompt itself.
+// complete builds what depends on the offered actions: their list, the format that the server
+// enforces, and the prompt itself.
 func (b *plannerPrompt) complete(ctx context.Context) (err error) {
 	for _, a := range b.offered.All() {
 		schema, err := json.Marshal(a.ForModels())
@@ -349,22 +348,22 @@ func (b *plannerPrompt) complete(ctx context.Context) (err error) {
 		b.own["manual"] = plan.Manual(b.offered)
 	}
 	if len(b.prompt.Variables()) > 0 || slices.ContainsFunc(b.prompt.Functions(), func(name string) bool { return b.functions[name] != nil }) {
-		return nil // it may say something else in every turn
+		return nil // it may differ in every turn
 	}
 	text, err := b.render(ctx, nil, nil, b.own)
 	if err != nil {
 		return err
 	}
 	b.static = &text
-	// OpenAI refuses json_object without the word. A prompt that is rendered for each turn may
-	// still meet that refusal, which costs a call.
+	// OpenAI rejects json_object if the prompt lacks the word JSON. A prompt rendered for each turn
+	// may still be rejected, which costs a call.
 	if b.format != nil && b.format.Schema == nil && !strings.Contains(strings.ToUpper(text), "JSON") {
 		return fmt.Errorf("prompt %s: the response format json_object needs the word JSON in it", b.prompt.Name())
 	}
 	return nil
 }
 
-// formatOf is the format of requests for plans that do what is offered; nil for text.
+// formatOf returns the format of requests for plans that use offered; nil for text.
 func formatOf(ctx context.Context, name string, offered *actions.Registry) (*models.Format, error) {
 	switch name {
 	case plainText:
@@ -388,7 +387,7 @@ func formatOf(ctx context.Context, name string, offered *actions.Registry) (*mod
 	return &models.Format{Name: "plan", Schema: schema, Loose: !strict, Grammar: grammar}, nil
 }
 
-// request asks for what comes next in the turn.
+// request makes the request for the next step of the turn.
 func (b *plannerPrompt) request(turn *actions.Turn) *models.Request {
 	request := b.modelPrompt.request()
 	if b.kind != tools {
@@ -405,14 +404,14 @@ func (b *plannerPrompt) request(turn *actions.Turn) *models.Request {
 		request.Choice = ""
 	}
 	if len(turn.Rounds) >= b.cfg.MaxRounds {
-		// Servers that know tool_choice refuse calls in the messages of a request
-		// without tools; those that do not take them.
+		// Servers that know tool_choice reject calls in the messages of a request without tools.
+		// Servers that do not know it accept them.
 		request.Choice = "none"
 	}
 	return request
 }
 
-// tell is what the model is told of a turn.
+// tell returns what the model is told about a turn.
 func (b *plannerPrompt) tell(ctx context.Context, turn *actions.Turn) (t told, err error) {
 	var text string
 	if b.static != nil {
@@ -451,7 +450,7 @@ func (b *plannerPrompt) tell(ctx context.Context, turn *actions.Turn) (t told, e
 	return t, nil
 }
 
-// clock is the time of a turn, or its date where no action that is offered takes a time.
+// clock returns the time of a turn, or only its date if no offered action takes a time.
 func (b *plannerPrompt) clock(now time.Time) string {
 	if b.minute {
 		return now.Format("Now: 2006-01-02 15:04 -07:00, Monday")
@@ -459,7 +458,7 @@ func (b *plannerPrompt) clock(now time.Time) string {
 	return now.Format("Today: 2006-01-02, Monday")
 }
 
-// retell is an answer of an earlier turn in the planner's own form.
+// retell writes an answer of an earlier turn in the planner's own format.
 func (b *plannerPrompt) retell(transcript string) []models.Message {
 	switch b.kind {
 	case tools:
@@ -472,9 +471,9 @@ func (b *plannerPrompt) retell(transcript string) []models.Message {
 	return []models.Message{{Role: "assistant", Text: transcript}}
 }
 
-// results tell what was done in the rounds of this turn. With [NewTools] each is told as the
-// model made it, with an answer to each call, but for what no call has led to, because
-// another planner made the plan.
+// results tells what was done in the rounds of this turn. With [NewTools] each call is told as the
+// model made it, with an answer to each. Outcomes without a model call, because another planner
+// made the plan, are told separately.
 func (b *plannerPrompt) results(turn *actions.Turn) (out []models.Message) {
 	var others []actions.Outcome
 	tell := func() {
@@ -511,8 +510,8 @@ func (b *plannerPrompt) results(turn *actions.Turn) (out []models.Message) {
 	return out
 }
 
-// listResults are outcomes, each from the start of a line. The lines of a longer text are set in,
-// whatever parts them, so that it cannot pose as the outcome of something else.
+// listResults lists outcomes, each at the start of a line. It indents the lines of a longer text,
+// whatever separates them, so text cannot pose as another outcome.
 func listResults(outcomes []actions.Outcome) string {
 	lines := make([]string, len(outcomes))
 	for i, o := range outcomes {
@@ -525,47 +524,44 @@ func listResults(outcomes []actions.Outcome) string {
 	return strings.Join(lines, "\n")
 }
 
-// setIn sets in every line but the first.
+// setIn indents every line but the first.
 var setIn = strings.NewReplacer("\r\n", "\n  ", "\n", "\n  ", "\r", "\n  ", "\v", "\n  ", "\f", "\n  ",
 	"\u0085", "\n  ", "\u2028", "\n  ", "\u2029", "\n  ")
 
-// Extension adds to what a model is told and may plan, turn by turn. A skill provider
-// is one.
+// Extension adds to what a model is told and may plan, turn by turn. A skill provider is one.
 type Extension interface {
-	// Extend is called each time before a model is asked for a plan, by several turns
-	// at once. An error ends the turn.
+	// Extend is called each time before a model is asked for a plan. Several turns may call it at
+	// once. An error ends the turn.
 	Extend(ctx context.Context, turn *actions.Turn) (Extra, error)
 }
 
 // Extra is what an [Extension] adds in a turn. The zero value adds nothing.
 type Extra struct {
-	// Key stands for Text and Offer: what is made of them is kept under it, and they
-	// are looked at once for a Key and a version of the prompt. "": there are none.
+	// Key identifies Text and Offer: the planner caches what it builds from them under Key, and
+	// reads them once for each Key and version of the prompt. "": there are none.
 	Key string
-	// Text is told where the prompt says {{skills}}, else behind the prompt.
+	// Text replaces {{skills}} in the prompt; without {{skills}} it follows the prompt.
 	Text string
-	// Offer chooses what a plan may do among the actions that the prompt offers, and how
-	// models are told of it. nil: all of them, as they are.
+	// Offer chooses what a plan may use among the actions that the prompt offers, and how models
+	// see them. nil: all of them, unchanged.
 	Offer func(all *actions.Registry) (*actions.Registry, error)
-	// Pinned are texts that the model is told whole right behind the prompt, however long
-	// the conversation gets.
+	// Pinned are texts that always follow the prompt in full, however long the conversation gets.
 	Pinned []string
-	// Tell returns what the model is told of an outcome of this turn in place of its
-	// text, if there is something. nil: there is not.
+	// Tell replaces the text of an outcome of this turn if it returns true. nil: replaces none.
 	Tell func(o actions.Outcome) (text string, ok bool)
 }
 
-// extended keeps prompts by the keys of what was added to them. It is safe for concurrent use.
+// extended caches prompts by the Key of their extras. It is safe for concurrent use.
 type extended struct {
 	mu   sync.Mutex
 	made map[string]*plannerPrompt
 }
 
-// maxExtended is how many versions of one prompt with different extras are kept. Beyond it all are
-// forgotten: who has as many skill sets as that has others by then.
+// maxExtended is how many variants of one prompt are cached. When it is exceeded, the cache is
+// cleared: with that many skill sets, the old variants are no longer in use.
 const maxExtended = 64
 
-// extend is b with what is added in a turn.
+// extend returns b with what is added in a turn.
 func (b *plannerPrompt) extend(ctx context.Context, extra Extra) (*plannerPrompt, error) {
 	now := *b
 	if extra.Key != "" {
@@ -589,7 +585,7 @@ func (b *plannerPrompt) extend(ctx context.Context, extra Extra) (*plannerPrompt
 	return &now, nil
 }
 
-// with is b with a text and with other actions.
+// with returns b with a text and other actions.
 func (b *plannerPrompt) with(ctx context.Context, extra Extra) (*plannerPrompt, error) {
 	with := *b
 	with.skills, with.minute = extra.Text, false
@@ -602,8 +598,8 @@ func (b *plannerPrompt) with(ctx context.Context, extra Extra) (*plannerPrompt, 
 	return &with, with.complete(ctx)
 }
 
-// choose is the registry of the actions that Include and Exclude leave. Each word has to mean
-// an action: else it is misspelt.
+// choose returns a registry of the actions that Include and Exclude leave. An entry that matches no
+// action is misspelt: an error.
 func choose(cfg *Config) (*actions.Registry, error) {
 	if len(cfg.Include)+len(cfg.Exclude) == 0 {
 		return cfg.Actions, nil
@@ -625,14 +621,13 @@ func choose(cfg *Config) (*actions.Registry, error) {
 	return rest, errors.Join(append(faults, err)...)
 }
 
-// means reports whether a word of Include or Exclude means an action.
+// means reports whether an entry of Include or Exclude matches an action.
 func means(word, name string) bool {
 	plugin, bare := splitPlugin(name)
 	return strings.EqualFold(strings.ReplaceAll(word, ".", "-"), name) || strings.EqualFold(word, bare) || plugin != "" && strings.EqualFold(word, plugin)
 }
 
-// splitPlugin parts the name of an action into that of its plugin, "" for none,
-// and its own.
+// splitPlugin splits the name of an action into plugin, "" for none, and bare name.
 func splitPlugin(name string) (plugin, bare string) {
 	if plugin, bare, found := strings.Cut(name, "-"); found {
 		return plugin, bare
@@ -640,8 +635,8 @@ func splitPlugin(name string) (plugin, bare string) {
 	return "", name
 }
 
-// offered is the registry of the actions that a prompt offers: reg itself when
-// the prompt does not say. What it says of an action must be true of it.
+// offered returns a registry of the actions that a prompt offers: reg itself if the prompt does not
+// say. What the prompt says about an action must be true.
 func offered(prompt *prompts.Prompt, reg *actions.Registry) (*actions.Registry, error) {
 	if prompt.Actions == nil {
 		return reg, nil
@@ -660,8 +655,8 @@ func offered(prompt *prompts.Prompt, reg *actions.Registry) (*actions.Registry, 
 	return reg.Only(picked...)
 }
 
-// checkOffer compares what a file says of an action with the registered one: that it is there, the
-// names of its parameters, which of them are required, and the types that the file gives.
+// checkOffer compares what a file says about an action with the registered one: that it exists, its
+// parameter names, which are required, and the types that the file gives.
 func checkOffer(name string, parameters jsontext.Value, reg *actions.Registry) error {
 	action, ok := reg.Lookup(name)
 	if !ok || action.Name != name {
@@ -698,7 +693,7 @@ func checkOffer(name string, parameters jsontext.Value, reg *actions.Registry) e
 	return fmt.Errorf("action %s: parameters: %s", name, strings.Join(faults, "; "))
 }
 
-// namesOf are the names of all actions.
+// namesOf returns the names of all actions.
 func namesOf(reg *actions.Registry) (names []string) {
 	for _, a := range reg.All() {
 		names = append(names, a.Name)
@@ -710,8 +705,8 @@ func sorted(names []string) []string { return slices.Sorted(slices.Values(names)
 
 func list(names []string) string { return cmp.Or(strings.Join(names, ", "), "none") }
 
-// latest is what is made of a prompt, made anew when the library has another
-// version of it. It is safe for concurrent use.
+// latest holds a value built from a prompt, and rebuilds it when the library has a new version of
+// the prompt. It is safe for concurrent use.
 type latest[T any] struct {
 	library *prompts.Library
 	name    string
@@ -719,10 +714,10 @@ type latest[T any] struct {
 
 	mu   sync.Mutex
 	made T
-	seen *prompts.Prompt // the version that made is of, or that nothing could be made of
+	seen *prompts.Prompt // the version that made comes from, or that could not be used
 }
 
-// newLatest makes it of the version that there is now.
+// newLatest builds it from the current version.
 func newLatest[T any](ctx context.Context, library *prompts.Library, name string, make func(context.Context, *prompts.Prompt) (T, error)) (*latest[T], error) {
 	l := &latest[T]{library: library, name: name, make: make}
 	var err error
@@ -732,8 +727,8 @@ func newLatest[T any](ctx context.Context, library *prompts.Library, name string
 	return l, err
 }
 
-// get returns what counts for a turn that begins now. Of a version that cannot be
-// used the fault is logged once, and what was made before stays.
+// get returns the value for a turn that starts now. If the new version cannot be used, get logs the
+// fault once and keeps the previous value.
 func (l *latest[T]) get(ctx context.Context) T {
 	l.library.Reload(ctx)
 	l.mu.Lock()
