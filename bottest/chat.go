@@ -20,8 +20,8 @@ import (
 	"github.com/planbot-go/planbot/state"
 )
 
-// Chat is a conversation with the bot, as one person sees it. Its methods wait for what
-// they need, and fail the test when that does not come.
+// Chat is a conversation with the bot, as one person sees it. Its methods wait for what they need,
+// and fail the test if it does not come.
 type Chat struct {
 	kit     *Kit
 	of      *conversation
@@ -29,7 +29,7 @@ type Chat struct {
 	replica int
 }
 
-// conversation is what all chats of one conversation share. The kit's lock guards it.
+// conversation is shared by all chats of one conversation. The kit's lock guards it.
 type conversation struct {
 	id, kind string
 	read     int // how many of the bot's messages were expected
@@ -46,12 +46,12 @@ func (k *Kit) chat(id, kind, person string) *Chat {
 	return (&Chat{kit: k, of: of, replica: 1}).as(person)
 }
 
-// Personal is the chat of one person with the bot. The account of Mia is 29:mia and her id
-// in the directory aad-Mia, wherever she speaks.
+// Personal is one person's chat with the bot. Mia's account is 29:mia and her directory id aad-Mia,
+// in every conversation.
 func (k *Kit) Personal(person string) *Chat { return k.chat("a:"+person, "personal", person) }
 
-// Group is a group chat of that name, in which the first of the people speaks: for the
-// others there is [Chat.As]. As in Teams the bot hears there what mentions it.
+// Group is a group chat with that name, in which the first person speaks; use [Chat.As] for the
+// others. As in Teams, the bot only receives messages there that mention it.
 func (k *Kit) Group(name string, people ...string) *Chat {
 	return k.chat("19:"+name+"@unq.gbl.spaces", "groupChat", first(people))
 }
@@ -61,8 +61,8 @@ func (k *Kit) Channel(name string, people ...string) *Chat {
 	return k.chat("19:"+name+"@thread.tacv2;messageid=1", "channel", first(people))
 }
 
-// Conversation is one by its id and kind: "personal", "groupChat" or "channel". "": that
-// which it has, or personal.
+// Conversation is a conversation by its id and kind: "personal", "groupChat" or "channel". "": the
+// kind it already has, or personal.
 func (k *Kit) Conversation(id, kind, person string) *Chat {
 	k.t.Helper()
 	if !slices.Contains([]string{"", "personal", "groupChat", "channel"}, kind) {
@@ -78,7 +78,7 @@ func first(people []string) string {
 	return people[0]
 }
 
-// As is the same conversation, in which another person speaks.
+// As is the same conversation with another person speaking.
 func (c *Chat) As(person string) *Chat {
 	c.kit.mu.Lock()
 	defer c.kit.mu.Unlock()
@@ -94,28 +94,28 @@ func (c *Chat) as(person string) *Chat {
 	return &other
 }
 
-// On is the same conversation, delivered to another replica, by its number from 1 on.
+// On is the same conversation, delivered to another replica, numbered from 1.
 func (c *Chat) On(replica int) *Chat {
 	other := *c
 	other.replica = replica
 	return &other
 }
 
-// Say says a text, which the bot has to take. In a group or channel it hears it only if
-// it was mentioned: see [Chat.Mention].
+// Say sends a text, which the bot must accept. In a group or channel the bot only gets it if it is
+// mentioned: see [Chat.Mention].
 func (c *Chat) Say(text string) *Delivery {
 	c.kit.t.Helper()
 	return c.Deliver(map[string]any{"type": "message", "text": text}).Taken()
 }
 
-// Mention says a text that begins with a mention of the bot.
+// Mention sends a text that begins with a mention of the bot.
 func (c *Chat) Mention(text string) *Delivery {
 	c.kit.t.Helper()
 	at := "<at>" + c.kit.cfg.Name + "</at>"
 	return c.Deliver(map[string]any{"type": "message", "text": at + " " + text, "entities": []any{c.MentionOf(at)}}).Taken()
 }
 
-// MentionOf is the entity of a mention of the bot that stands in a text as <at>NAME</at>.
+// MentionOf is the entity for a mention of the bot that appears in a text as <at>NAME</at>.
 func (c *Chat) MentionOf(at string) map[string]any {
 	name := strings.TrimSuffix(strings.TrimPrefix(at, "<at>"), "</at>")
 	return map[string]any{"type": "mention", "text": at, "mentioned": map[string]any{"id": botID, "name": name}}
@@ -146,26 +146,26 @@ func (c *Chat) members(ids ...string) *Delivery {
 	return c.Deliver(map[string]any{"type": "conversationUpdate", "membersAdded": members}).Taken()
 }
 
-// Invoke delivers an invoke and returns with its answer. There has to be one, and none that
-// says that the bot is to blame: an unknown invoke, 501, is one.
+// Invoke delivers an invoke and returns its answer. It fails the test if there is no answer, or one
+// with a 5xx status other than 501 for an unknown invoke.
 func (c *Chat) Invoke(name string, value any) *Delivery {
 	c.kit.t.Helper()
 	return c.Deliver(map[string]any{"type": "invoke", "name": name, "value": value}).answered()
 }
 
-// Messages are what the bot said in the conversation so far. Who asks for them looks at all
-// of them.
+// Messages returns what the bot has said in the conversation so far. All of it then counts as
+// looked at.
 func (c *Chat) Messages() []Sent {
 	all := c.kit.Connector.said(c.of.id)
 	c.kit.Connector.look(all...)
 	return all
 }
 
-// Conversation is what the bot keeps about the conversation, once it has nothing left to do:
-// for [state.Of] and [state.At]. A value of another type fails the test at its end.
+// Conversation returns the conversation's stored state once the bot has nothing left to do, for
+// [state.Of] and [state.At]. A value of another type fails the test at its end.
 func (c *Chat) Conversation() *state.Scope { return c.kept(conversationKey(c.of.id)) }
 
-// User is what the bot keeps about the person who speaks, as [Chat.Conversation] is.
+// User returns the stored state of the person who speaks, as [Chat.Conversation] does.
 func (c *Chat) User() *state.Scope { return c.kept(userKey(c.person)) }
 
 func (c *Chat) kept(key state.Key) *state.Scope {
@@ -180,8 +180,7 @@ func (c *Chat) kept(key state.Key) *state.Scope {
 	return scope
 }
 
-// Keep changes what the bot keeps about the conversation and about the person, before or
-// between its turns.
+// Keep changes the stored state of the conversation and of the person, before or between turns.
 func (c *Chat) Keep(change func(conversation, user *state.Scope)) {
 	c.kit.t.Helper()
 	conversation, user := c.kit.load(conversationKey(c.of.id)), c.kit.load(userKey(c.person))
@@ -191,7 +190,7 @@ func (c *Chat) Keep(change func(conversation, user *state.Scope)) {
 	}
 }
 
-// fill adds what the channel says of every activity, unless it is said already.
+// fill adds the fields that the channel sets on every activity, unless they are set.
 func (c *Chat) fill(a map[string]any) map[string]any {
 	full := map[string]any{
 		"id":         fmt.Sprint("activity-", c.kit.ids.Add(1)),
@@ -211,8 +210,7 @@ func (c *Chat) fill(a map[string]any) map[string]any {
 
 const tenant = "tenant-1"
 
-// tenantIn is the tenant that the activity names: one that is named in two ways gets in
-// nowhere.
+// tenantIn is the tenant in the activity: an activity that names two different tenants is rejected.
 func tenantIn(a map[string]any) string {
 	for _, name := range []string{"channelData", "tenant"} {
 		part, ok := a[name].(map[string]any)
@@ -245,10 +243,10 @@ func userID(person string) string {
 	return "29:" + strings.ToLower(strings.ReplaceAll(person, " ", "-"))
 }
 
-// Delivery is an activity that was delivered to the bot, and how it was answered.
+// Delivery is an activity delivered to the bot, and the response.
 type Delivery struct {
 	ID     string
-	Status int // of HTTP; 0: there was no answer
+	Status int // HTTP status; 0: there was no response
 	Body   []byte
 	Took   time.Duration
 
@@ -258,9 +256,8 @@ type Delivery struct {
 	to   *process
 }
 
-// Deliver delivers any activity, with what a channel says of each filled in: an id, who
-// speaks to whom, where. A field that is nil is left out. It does not look at the answer:
-// [Delivery.Taken] does.
+// Deliver delivers any activity and adds what a channel adds: an id, who speaks to whom, where. A
+// nil field is left out. Deliver does not check the response: [Delivery.Taken] does.
 func (c *Chat) Deliver(a map[string]any) *Delivery {
 	c.kit.t.Helper()
 	return c.post(c.fill(a), "")
@@ -289,7 +286,7 @@ func (c *Chat) post(full map[string]any, remark string) *Delivery {
 	return d
 }
 
-// describe says in a line what an activity is.
+// describe describes an activity in one line.
 func describe(a map[string]any) string {
 	text, _ := a["text"].(string)
 	if a["type"] == "message" && text != "" {
@@ -301,7 +298,7 @@ func describe(a map[string]any) string {
 			parts[field] = v
 		}
 	}
-	raw, _ := json.Marshal(parts) // it is a part of JSON
+	raw, _ := json.Marshal(parts) // it is part of valid JSON
 	return fmt.Sprintf("(%v %s)", a["type"], raw)
 }
 
@@ -326,7 +323,7 @@ func (d *Delivery) send(ctx context.Context, raw []byte) error {
 	return err
 }
 
-// String says how it was answered.
+// String describes the response.
 func (d *Delivery) String() string {
 	if d.err != nil {
 		return "no answer: " + d.err.Error()
@@ -334,7 +331,7 @@ func (d *Delivery) String() string {
 	return fmt.Sprintf("%d %s", d.Status, d.Body)
 }
 
-// Taken fails the test unless the bot took the activity.
+// Taken fails the test unless the bot accepted the activity.
 func (d *Delivery) Taken() *Delivery {
 	k := d.chat.kit
 	k.t.Helper()
@@ -344,8 +341,8 @@ func (d *Delivery) Taken() *Delivery {
 	return d
 }
 
-// answered fails the test if there is no answer, or one that the bot is to blame for. A
-// process that died meanwhile owes none.
+// answered fails the test if there is no response, or a 5xx status other than 501. A process that
+// died meanwhile need not respond.
 func (d *Delivery) answered() *Delivery {
 	k := d.chat.kit
 	k.t.Helper()
@@ -356,8 +353,8 @@ func (d *Delivery) answered() *Delivery {
 	return d
 }
 
-// Again delivers the same activity once more, as a channel does that got no answer in
-// time; with [Chat.On] to another replica.
+// Again delivers the same activity once more, as a channel does after a timeout; use [Chat.On] for
+// another replica.
 func (d *Delivery) Again(to *Chat) *Delivery {
 	to.kit.t.Helper()
 	return to.post(d.sent, " (again)")
@@ -381,7 +378,7 @@ func (c *Chat) event(name string) map[string]any {
 	return data
 }
 
-// React tells the bot of a reaction, such as like, to what it said last.
+// React tells the bot about a reaction, such as like, to its last message.
 func (c *Chat) React(kind string) *Delivery {
 	c.kit.t.Helper()
 	all := c.Messages()
@@ -391,7 +388,7 @@ func (c *Chat) React(kind string) *Delivery {
 	return c.Deliver(map[string]any{"type": "messageReaction", "replyToId": all[len(all)-1].ID, "reactionsAdded": []any{map[string]any{"type": kind}}}).Taken()
 }
 
-// Decode reads the body of the answer.
+// Decode decodes the response body.
 func (d *Delivery) Decode(into any) {
 	d.chat.kit.t.Helper()
 	if err := json.Unmarshal(d.Body, into); err != nil {
@@ -399,9 +396,8 @@ func (d *Delivery) Decode(into any) {
 	}
 }
 
-// Shown is the text that a click on a card was answered with, and shows to who clicked: that
-// of a message or of an error. It is "" where there is none, as with a card that takes the
-// place of the one that was clicked.
+// Shown is the text that the answer to a card click shows to the person who clicked: a message or
+// an error. It is "" if there is none, for example if a new card replaces the clicked one.
 func (d *Delivery) Shown() string {
 	type fault struct{ Code, Message string }
 	var body struct {
@@ -413,12 +409,12 @@ func (d *Delivery) Shown() string {
 	if json.Unmarshal(body.Value, &text) == nil {
 		return text
 	}
-	_ = json.Unmarshal(body.Value, &body.Error) // it may be there as well
+	_ = json.Unmarshal(body.Value, &body.Error) // may be present too
 	return cmp.Or(body.Error.Message, body.Error.Code)
 }
 
-// Expect takes the next message of the bot in the conversation and compares its text. It is
-// for messages with one: a card is for [Chat.ExpectCard].
+// Expect takes the bot's next message in the conversation and compares its text. Use
+// [Chat.ExpectCard] for a card.
 func (c *Chat) Expect(want string) Sent {
 	c.kit.t.Helper()
 	got := c.next(strconv.Quote(want))
@@ -451,8 +447,8 @@ func (c *Chat) Next() Sent {
 	return c.next("anything")
 }
 
-// ExpectNothing fails the test if the bot, once it has nothing left to do, has said
-// something that nobody expected yet.
+// ExpectNothing fails the test if the bot, once it has nothing left to do, has sent a message that
+// was not expected yet.
 func (c *Chat) ExpectNothing() {
 	c.kit.t.Helper()
 	c.kit.Settle()
@@ -461,7 +457,7 @@ func (c *Chat) ExpectNothing() {
 	}
 }
 
-// next takes the next message. It ends the test when none comes.
+// next takes the next message. It ends the test if none comes.
 func (c *Chat) next(want string) Sent {
 	c.kit.t.Helper()
 	var got Sent
@@ -491,7 +487,7 @@ func (c *Chat) fail(format string, args ...any) {
 	c.kit.t.Errorf("%s\n%s", fmt.Sprintf(format, args...), c.kit.explain(c.of.id))
 }
 
-// fatal is fail for what nothing can follow.
+// fatal is like fail and ends the test.
 func (c *Chat) fatal(format string, args ...any) {
 	c.kit.t.Helper()
 	c.kit.t.Fatalf("%s\n%s", fmt.Sprintf(format, args...), c.kit.explain(c.of.id))
@@ -499,7 +495,7 @@ func (c *Chat) fatal(format string, args ...any) {
 
 // Card is a card that the bot sent.
 type Card struct {
-	// JSON is the card, for searching.
+	// JSON is the card as text, for searching.
 	JSON string
 
 	chat    *Chat
@@ -507,7 +503,7 @@ type Card struct {
 	content map[string]any
 }
 
-// ExpectCard takes the next message, which has to be a card that shows all these texts.
+// ExpectCard takes the next message, which must be a card that shows all these texts.
 func (c *Chat) ExpectCard(texts ...string) *Card {
 	c.kit.t.Helper()
 	got := c.next("a card")
@@ -523,8 +519,7 @@ func (c *Chat) ExpectCard(texts ...string) *Card {
 	return card
 }
 
-// Card reads the card of a message that the bot sent in the conversation; nil: it has
-// none.
+// Card returns the card of a message that the bot sent in the conversation; nil if it has none.
 func (c *Chat) Card(of Sent) *Card {
 	for _, a := range of.Activity.Attachments {
 		if a.ContentType != activity.CardContentType {
@@ -538,7 +533,7 @@ func (c *Chat) Card(of Sent) *Card {
 	return nil
 }
 
-// Press clicks on a button of the last card that the bot sent, by its title.
+// Press clicks a button of the bot's last card, by its title.
 func (c *Chat) Press(title string) *Delivery {
 	c.kit.t.Helper()
 	for _, sent := range slices.Backward(c.kit.Connector.said(c.of.id)) {
@@ -558,8 +553,8 @@ func (c *Card) As(person string) *Card {
 	return &other
 }
 
-// Press clicks on the button with that title. Inputs are the values of the card's inputs:
-// an id, its value, an id…. The bot has to answer: see [Chat.Invoke].
+// Press clicks the button with that title. inputs are the values of the card's inputs: an id, its
+// value, an id… The bot must answer: see [Chat.Invoke].
 func (c *Card) Press(title string, inputs ...any) *Delivery {
 	k := c.chat.kit
 	k.t.Helper()
@@ -580,12 +575,12 @@ func (c *Card) Press(title string, inputs ...any) *Delivery {
 // ID is the id of the message with the card.
 func (c *Card) ID() string { return c.message.ID }
 
-// Buttons are the actions of the card, as they are in its JSON: those of its bar and then
-// those in its body, with what lies in containers, action sets and cards that a button shows.
+// Buttons returns the actions of the card as in its JSON: first those of its bar, then those in its
+// body, including containers, action sets and cards that a button shows.
 func (c *Card) Buttons() []map[string]any { return buttonsOf(c.content) }
 
-// notSeen are the fields of a card in which nothing is for people to see: what a button sends,
-// what takes the place of an element that is not understood, and what a card renews itself with.
+// notSeen are the fields of a card that people do not see: what a button sends, what replaces an
+// unknown element, and what a card refreshes itself with.
 var notSeen = []string{"data", "fallback", "refresh"}
 
 func buttonsOf(part any) (buttons []map[string]any) {
@@ -607,9 +602,9 @@ func buttonsOf(part any) (buttons []map[string]any) {
 	return buttons
 }
 
-// Click is the activity of a click on one of the card's buttons: an invoke or, for an
-// Action.Submit, a message. The error is that of a button which sends nothing to the bot. It
-// panics when a value of the inputs is missing or an id is no string.
+// Click returns the activity of a click on one of the card's buttons: an invoke or, for an
+// Action.Submit, a message. It returns an error for a button that sends nothing to the bot. It
+// panics if an input value is missing or an id is not a string.
 func (c *Card) Click(button map[string]any, inputs ...any) (map[string]any, error) {
 	if kind := button["type"]; kind != "Action.Execute" && kind != "Action.Submit" {
 		return nil, fmt.Errorf("the button %q is of type %v, which sends nothing to the bot: want Action.Execute or Action.Submit", button["title"], kind)

@@ -291,8 +291,8 @@ func (b *plannerPrompt) read(answer *models.Response, request *models.Request, t
 		err = plan.InvalidPlan.Faultf("the plan has %d SAYs, but this turn has only %d left; combine them", p.Says(), max(left, 0))
 	}
 	if answer.Finish == "length" && (p.Prose || err != nil && faultKind(err) == plan.NoPlan) {
-		// A whole plan may stand in an answer that was cut off after it. Prose that was cut off is
-		// not what the model meant to say. And if only reasoning arrived, nothing may be left.
+		// An answer cut off after a whole plan is fine. Prose that was cut off is not what the
+		// model meant to say. An empty answer may have been cut off while reasoning.
 		err = plan.Truncated.Faultf("the answer was cut off before its end; be brief")
 	}
 	return reading{plan: p, fault: err}

@@ -1,6 +1,6 @@
-// Package settings reads what the environment and the flags say about a bot, checks all of it
-// at once, and makes the model, the planner and the skills that it describes. It is for app,
-// and for the tools that judge a bot without running it.
+// Package settings reads the settings of a bot from the environment and flags, checks them all at
+// once, and makes the model, the planner and the skills that they describe. It is for app, and for
+// tools that evaluate a bot without running it.
 package settings
 
 import (
@@ -35,9 +35,9 @@ import (
 	"github.com/planbot-go/planbot/state"
 )
 
-// Settings are all settings of a bot. Their names are a contract. Beside env, which names the
-// variable, the tags say what a value may be (oneof, min, max, url), what holds without one
-// (default, else) and that nobody may see it (secret). See [Settings.Flags].
+// Settings are all settings of a bot. Their names are a contract. The env tag names the variable.
+// The other tags say which values are allowed (oneof, min, max, url), the default (default, else),
+// and that the value must not be shown (secret). See [Settings.Flags].
 type Settings struct {
 	Port   int    `env:"PORT" default:"3978" min:"0" max:"65535" help:"port to listen on; BOT_ADDR wins"`
 	Addr   string `env:"BOT_ADDR" else:"127.0.0.1 and the port; with an app id all interfaces" help:"host:port to listen on; without an app id only loopback"`
@@ -137,12 +137,12 @@ type Settings struct {
 
 	Bot Bot `kong:"-"` // that has these settings
 
-	faults   faults   // of single values
-	flagged  []string // variables that flags stand for
+	faults   faults   // in single values
+	flagged  []string // variables that were set by flags
 	warnings []string
 }
 
-// Bot is what a program says of its bot, in the form of app.Bot.
+// Bot is what a program says about its bot, in the form of app.Bot.
 type Bot struct {
 	Name      string
 	Register  func(*actions.Registry)
@@ -166,18 +166,18 @@ const (
 	tools      = "tools"
 )
 
-// Planners are the names of the planners, and of their prompts.
+// Planners returns the names of the planners, and of their prompts.
 func Planners() []string { return []string{Sequence, sequential, tools} }
 
-// NoSandbox and AutoSandbox are what BOT_SKILLS_SANDBOX may be beside a kind.
+// NoSandbox and AutoSandbox are values of BOT_SKILLS_SANDBOX besides a kind.
 const (
 	NoSandbox   = "none"
 	AutoSandbox = "auto"
 )
 
-// Flags has kong read the settings, which are a part of what it parses: from the environment,
-// and from flags that are called like the variables. White space around a value is dropped; an
-// empty one is unset. A wrong value is no error yet, so that [Settings.Check] can tell all.
+// Flags makes kong read the settings, which are part of what it parses: from the environment, and
+// from flags named like the variables. White space around a value is dropped; an empty value is
+// unset. A wrong value is not an error yet, so [Settings.Check] can report all of them.
 func (s *Settings) Flags() kong.Option {
 	return kong.PostBuild(func(k *kong.Kong) error {
 		for _, flag := range k.Model.Flags {
@@ -192,9 +192,9 @@ func (s *Settings) Flags() kong.Option {
 	})
 }
 
-// checkSpellings makes empty variables unset, and finds two spellings of one that differ:
-// one of them would be passed over without a word. OpenTelemetry's are no spellings, one of
-// those goes before the other.
+// checkSpellings unsets empty variables, and reports two spellings of one setting with different
+// values: one of them would be ignored silently. OpenTelemetry's variables are not spellings; one
+// takes precedence over the other.
 func (s *Settings) checkSpellings(names []string) {
 	letters := func(name string) string { return strings.ToLower(strings.ReplaceAll(name, "_", "")) }
 	first := strings.TrimSpace(os.Getenv(names[0]))
@@ -210,7 +210,7 @@ func (s *Settings) checkSpellings(names []string) {
 
 // decode is the mapper of all settings.
 func (s *Settings) decode(ctx *kong.DecodeContext, into reflect.Value) error {
-	text := "true" // a flag alone
+	text := "true" // a flag without a value
 	next := ctx.Scan.Peek()
 	_, err := strconv.ParseBool(fmt.Sprint(next.Value))
 	if err == nil || next.Type == kong.FlagValueToken || into.Kind() != reflect.Bool {
@@ -228,7 +228,7 @@ func (s *Settings) decode(ctx *kong.DecodeContext, into reflect.Value) error {
 	return nil
 }
 
-// set gives a field its value, and keeps what is wrong with it.
+// set sets a field, and records what is wrong with the value.
 func (s *Settings) set(variable, text string, tags tags, into reflect.Value) {
 	if err := read(cmp.Or(strings.TrimSpace(text), tags.Get("default")), tags, into); err != nil {
 		s.faults.add(variable, "%v", err)
@@ -237,7 +237,7 @@ func (s *Settings) set(variable, text string, tags tags, into reflect.Value) {
 
 type tags interface{ Get(name string) string }
 
-// read reads a text into a field by its type and its tags.
+// read parses a text into a field by its type and tags.
 func read(text string, tags tags, into reflect.Value) (err error) {
 	into.SetZero()
 	if text == "" {
@@ -277,7 +277,7 @@ func read(text string, tags tags, into reflect.Value) (err error) {
 		}
 	case *[]string:
 		if *into = list(text); *into == nil {
-			return fmt.Errorf("%q is an empty list", text) // which often stands for everybody
+			return fmt.Errorf("%q is an empty list", text) // an empty list often means everybody
 		}
 	case *[]float64:
 		for _, one := range list(text) {
@@ -310,7 +310,7 @@ func amount(text string, tags tags) (float64, error) {
 	return n, nil
 }
 
-// list reads what is separated by commas.
+// list splits a comma-separated value.
 func list(value string) (all []string) {
 	for entry := range strings.SplitSeq(value, ",") {
 		if entry = strings.TrimSpace(entry); entry != "" {
@@ -320,7 +320,7 @@ func list(value string) (all []string) {
 	return all
 }
 
-// checkURL accepts an absolute URL. With the scheme https, plain http is for loopback only.
+// checkURL accepts an absolute URL. With the scheme https, plain http is allowed for loopback only.
 func checkURL(value, scheme string) error {
 	if scheme == "" {
 		return nil
@@ -342,8 +342,8 @@ func checkURL(value, scheme string) error {
 	return nil
 }
 
-// loopback reports whether only this machine reaches the host. A name other than localhost
-// may resolve to anything.
+// loopback reports whether the host is reachable only from this machine. A name other than
+// localhost may resolve to anything.
 func loopback(host string) bool {
 	ip, err := netip.ParseAddr(host)
 	return strings.EqualFold(host, "localhost") || err == nil && ip.IsLoopback()
@@ -352,7 +352,7 @@ func loopback(host string) bool {
 // faults are mistakes, each with its variable.
 type faults []error
 
-// add adds a mistake, unless it is there already.
+// add adds a mistake unless it is already there.
 func (f *faults) add(variable, format string, args ...any) {
 	text := variable + ": " + fmt.Sprintf(format, args...)
 	if !slices.ContainsFunc(*f, func(err error) bool { return err.Error() == text }) {
@@ -360,8 +360,8 @@ func (f *faults) add(variable, format string, args ...any) {
 	}
 }
 
-// ask adds what a parser said of the variable, a fault a line, unless it was found wrong
-// already.
+// ask adds what a parser said about the variable, one fault per line, unless the variable already
+// has a fault.
 func (f *faults) ask(variable string, err error) {
 	if err != nil && !f.has(variable) {
 		for _, line := range linesOf(err) {
@@ -370,7 +370,7 @@ func (f *faults) ask(variable string, err error) {
 	}
 }
 
-// linesOf are the faults that an error joins, each with all the words that wrap it.
+// linesOf returns the errors that err joins, each with its wrapping text.
 func linesOf(err error) (lines []string) {
 	if joined, ok := err.(interface{ Unwrap() []error }); ok {
 		for _, each := range joined.Unwrap() {
@@ -392,9 +392,9 @@ func (f *faults) has(variable string) bool {
 	return slices.ContainsFunc(*f, func(err error) bool { return strings.HasPrefix(err.Error(), variable+": ") })
 }
 
-// Check returns every mistake in the settings, a line each, with the name of the variable. It
-// reads the files that they name, and connects to nothing. It has to come before the settings
-// are used.
+// Check returns every mistake in the settings, one per line, with the name of the variable. It
+// reads the files that they name and does not connect to anything. Call it before you use the
+// settings.
 func (s *Settings) Check() error {
 	s.warnings = nil
 	f := slices.Clone(s.faults)
@@ -427,10 +427,11 @@ func (s *Settings) Check() error {
 	return errors.Join(f...)
 }
 
-// Warnings are about what may be meant otherwise; [Settings.Check] finds them.
+// Warnings returns settings that are allowed but probably not intended; [Settings.Check] finds
+// them.
 func (s *Settings) Warnings() []string { return s.warnings }
 
-// checkNeeds finds settings that mean nothing without another one.
+// checkNeeds reports settings that have no effect without another one.
 func (s *Settings) checkNeeds(f *faults) {
 	isSet := func(variable string) bool {
 		_, value := s.field(variable)
@@ -445,7 +446,7 @@ func (s *Settings) checkNeeds(f *faults) {
 	}
 }
 
-// Listen is the address of the bot.
+// Listen returns the address of the bot.
 func (s *Settings) Listen() string {
 	host := ""
 	if s.AppID == "" {
@@ -466,7 +467,7 @@ func (s *Settings) checkAddresses(f *faults) {
 	if s.MetricsAddr == "" {
 		return
 	}
-	// Of two addresses with one port, all interfaces take the other's.
+	// If two addresses have the same port, one on all interfaces conflicts with the other.
 	all := func(host string) bool { return host == "" || host == "0.0.0.0" || host == "::" }
 	other, otherPort := hostPort(f, "BOT_METRICS_ADDR", s.MetricsAddr)
 	same := all(host) || all(other) || strings.EqualFold(host, other) || loopback(host) && loopback(other)
@@ -484,7 +485,7 @@ func hostPort(f *faults, variable, addr string) (host string, port uint64) {
 	return host, port
 }
 
-// IdentityType is how the bot proves who it is, "" in local mode.
+// IdentityType is how the bot authenticates, "" in local mode.
 func (s *Settings) IdentityType() string {
 	switch {
 	case s.AppID == "":
@@ -499,7 +500,7 @@ func (s *Settings) checkIdentity(f *faults) {
 	if s.AppID == "" {
 		return
 	}
-	// What no directory can have given out. Stand-ins of Microsoft's have app ids of all kinds.
+	// No directory issues such ids. Stand-ins for Microsoft's have app ids of all kinds.
 	odd := func(r rune) bool { return unicode.IsSpace(r) || unicode.IsControl(r) }
 	if len(s.AppID) > 256 || strings.ContainsFunc(s.AppID, odd) {
 		f.add("MICROSOFT_APP_ID", "is not an id: it holds white space or control characters, or is longer than 256 bytes")
@@ -513,7 +514,7 @@ func (s *Settings) checkIdentity(f *faults) {
 		f.add("MICROSOFT_APP_PASSWORD", "holds control characters, such as the end of a line")
 	}
 	if f.has("MICROSOFT_APP_TYPE") {
-		return // what it needs is not known
+		return // its requirements are unknown
 	}
 	kind := s.IdentityType()
 	switch tenant := strings.ToLower(s.AppTenant); {
@@ -523,7 +524,7 @@ func (s *Settings) checkIdentity(f *faults) {
 	case tenant == "common" || tenant == "organizations" || tenant == "consumers":
 		f.add("MICROSOFT_APP_TENANT_ID", "%q is not a tenant, and %s needs the bot's", s.AppTenant, singleTenant)
 	}
-	first := "" // what proves who the bot is
+	first := "" // the credential of the bot
 	for _, proof := range [][2]string{
 		{"MICROSOFT_APP_PASSWORD", s.AppPassword},
 		{"MICROSOFT_APP_CERTIFICATE_FILE", s.AppCertificate},
@@ -532,7 +533,7 @@ func (s *Settings) checkIdentity(f *faults) {
 	} {
 		switch variable := proof[0]; {
 		case proof[1] == "":
-		case kind == managedIdentity && variable != "MICROSOFT_APP_PASSWORD": // which deployments set in any case
+		case kind == managedIdentity && variable != "MICROSOFT_APP_PASSWORD": // deployments set it in any case
 			f.add(variable, "contradicts MICROSOFT_APP_TYPE=%s, which proves itself", managedIdentity)
 		case kind != managedIdentity && first != "":
 			f.add(variable, "contradicts %s: the bot proves itself in one way", first)
@@ -548,7 +549,7 @@ func (s *Settings) checkIdentity(f *faults) {
 
 var isGUID = regexp.MustCompile(`^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$`)
 
-// Connector says who the bot is and whom it talks with.
+// Connector configures the connector: who the bot is and whom it talks to.
 func (s *Settings) Connector() connector.Config {
 	cfg := connector.Config{
 		AppID: s.AppID, Cloud: s.Cloud, MetadataURL: s.MetadataURL, LoginURL: s.LoginURL, AllowedHosts: s.AllowedHosts,
@@ -568,8 +569,8 @@ func (s *Settings) Connector() connector.Config {
 	return cfg
 }
 
-// checkCallers gives what says who may talk to whom to the connector, each among values that
-// are good, so that faults are listed now and not found at the first use.
+// checkCallers passes each setting about callers to the connector, with valid values for the rest,
+// so faults show up now and not at first use.
 func (s *Settings) checkCallers(f *faults) {
 	callers := s.AllowEmulator || len(s.AllowedCallers) > 0
 	if callers && s.AppID != "" && s.AppTenant == "" && !f.has("MICROSOFT_APP_TENANT_ID") {
@@ -591,8 +592,8 @@ func (s *Settings) checkCallers(f *faults) {
 	}
 }
 
-// checkConnector gives each setting to the connector among values that are good, so that
-// faults are listed now and not found at the first use.
+// checkConnector passes each setting to the connector, with valid values for the rest, so faults
+// show up now and not at first use.
 func (s *Settings) checkConnector(f *faults) {
 	check := func(variable string, edit func(cfg *connector.Config)) {
 		cfg := connector.Config{AppID: cmp.Or(s.AppID, "app"), Credentials: connector.Credentials{Password: "secret"}}
@@ -629,7 +630,7 @@ func (s *Settings) checkConnector(f *faults) {
 	}
 }
 
-// Price is that of BOT_MODEL_PRICE.
+// Price returns BOT_MODEL_PRICE.
 func (s *Settings) Price() (price [3]float64) {
 	switch p := s.ModelPrice; len(p) {
 	case 2:
@@ -645,7 +646,7 @@ func (s *Settings) Budget() actions.Budget {
 	return actions.Budget{Messages: s.MaxMessages, Tokens: s.MaxTurnTokens, Cost: s.MaxTurnCost}
 }
 
-// checkModels makes every model and gives each fault to the variable that it came from.
+// checkModels makes every model and reports each fault under the variable that caused it.
 func (s *Settings) checkModels(f *faults) {
 	variables := map[string]string{
 		"Key": "OPENAI_API_KEY", "BaseURL": "OPENAI_BASE_URL", "Model": "OPENAI_MODEL", "MaxTokensField": "BOT_MAX_TOKENS_FIELD",
@@ -670,7 +671,7 @@ func (s *Settings) checkModels(f *faults) {
 				field, _, _ = strings.Cut(missing, " ")
 				text = "is needed"
 			}
-			text = strings.ReplaceAll(text, "BaseURL", "OPENAI_BASE_URL") // the one that a text tells people to use
+			text = strings.ReplaceAll(text, "BaseURL", "OPENAI_BASE_URL") // the variable that an error text tells people to use
 			if !known.has(variables[field]) {
 				f.add(variables[field], "%s", text)
 			}
@@ -678,13 +679,13 @@ func (s *Settings) checkModels(f *faults) {
 	}
 }
 
-// skillTools are the words of BOT_SKILLS_APPROVAL.
+// skillTools are the words allowed in BOT_SKILLS_APPROVAL.
 var skillTools = map[string][]string{
 	"load": {"load_skill"}, "read": {"read_skill_resource"}, "run": {"run_skill_script"},
 	"all": {"load_skill", "read_skill_resource", "run_skill_script"}, "none": {},
 }
 
-// ApprovedTools are the tools of skills of which a person has to approve each call.
+// ApprovedTools are the skill tools whose every call needs a person's approval.
 func (s *Settings) ApprovedTools() []string {
 	if s.SkillsApproval == nil {
 		return skillTools["run"]
@@ -717,7 +718,7 @@ func (s *Settings) checkSkills(f *faults) {
 	}
 }
 
-// checkTraces finds what OpenTelemetry would pass over with a warning.
+// checkTraces reports what OpenTelemetry would ignore with a warning.
 func (s *Settings) checkTraces(f *faults) {
 	if s.OTelDisabled || s.OTelExporter == "none" {
 		return
@@ -741,7 +742,7 @@ func (s *Settings) checkTraces(f *faults) {
 	}
 }
 
-// Actions are those of the bot.
+// Actions returns the bot's actions.
 func (s *Settings) Actions() *actions.Registry {
 	registry := actions.New()
 	if s.Bot.Register != nil {
@@ -750,9 +751,8 @@ func (s *Settings) Actions() *actions.Registry {
 	return registry
 }
 
-// checkPrompts makes the actions that are prompts, and renders the prompt of the planner as
-// it will. Where the folder has faults it goes on with what could be read. It returns all
-// actions that there are.
+// checkPrompts makes the prompt actions and renders the planner's prompt. If the folder has faults,
+// it continues with what could be read. It returns all actions.
 func (s *Settings) checkPrompts(f *faults) *actions.Registry {
 	registry := s.Actions()
 	if s.PromptsDir == "" && s.Bot.Prompts == nil {
@@ -777,8 +777,7 @@ func (s *Settings) checkPrompts(f *faults) *actions.Registry {
 	return registry
 }
 
-// unused finds prompts that this bot would never use: more often than not their names are
-// misspelt.
+// unused finds prompts that this bot would never use: most often their names are misspelt.
 func unused(library *prompts.Library) error {
 	var faults []error
 	for _, name := range library.Unused(Planners()...) {
@@ -795,8 +794,8 @@ func unused(library *prompts.Library) error {
 	return errors.Join(faults...)
 }
 
-// checkApproval finds the actions of BOT_APPROVAL_ACTIONS that there are not, and spells the
-// others as they are registered.
+// checkApproval reports unknown actions in BOT_APPROVAL_ACTIONS, and changes the others to their
+// registered spelling.
 func (s *Settings) checkApproval(f *faults, registry *actions.Registry) {
 	s.ApprovalActions = slices.Clone(s.ApprovalActions)
 	for i, name := range s.ApprovalActions {
@@ -814,7 +813,7 @@ func (s *Settings) checkApproval(f *faults, registry *actions.Registry) {
 	}
 }
 
-// Secrets are the values that nobody may see.
+// Secrets returns the values that must not be shown.
 func (s *Settings) Secrets() (all []string) {
 	for _, pair := range s.OTelHeaders {
 		all = append(all, pair[1])
@@ -831,7 +830,7 @@ func (s *Settings) Secrets() (all []string) {
 	return slices.DeleteFunc(all, func(secret string) bool { return secret == "" })
 }
 
-// IsSet lists those of the variables that have another value than the default.
+// IsSet lists those of the variables whose value differs from the default.
 func (s *Settings) IsSet(variables ...string) (set []string) {
 	for _, variable := range variables {
 		field, value := s.field(variable)
@@ -843,7 +842,7 @@ func (s *Settings) IsSet(variables ...string) (set []string) {
 	return set
 }
 
-// field is that of the variable. Its name is empty when there is none.
+// field returns the field of the variable. Its name is empty if there is none.
 func (s *Settings) field(variable string) (field reflect.StructField, value reflect.Value) {
 	for field, value = range reflect.ValueOf(s).Elem().Fields() {
 		if slices.Contains(strings.Split(field.Tag.Get("env"), ","), variable) && variable != "" {

@@ -12,21 +12,20 @@ import (
 	"github.com/planbot-go/planbot/internal/spelling"
 )
 
-// maxBytes is the longest output that is decoded.
+// maxBytes limits the output that is decoded.
 const maxBytes = 1 << 20
 
-// Decode reads the plan that a model wrote. It takes strict JSON as it is, and repairs
-// what can be repaired without guessing. Text that holds no plan is one SAY. The error is
-// a [*Fault] of the kinds truncated, no_plan or invalid_plan.
+// Decode reads the plan that a model wrote. It takes strict JSON as it is, and repairs what it can
+// without guessing. Text without a plan becomes one SAY. The error is a [*Fault] of kind truncated,
+// no_plan or invalid_plan.
 //
-// The package says where a plan with a DO may stand. Besides, a plan counts only where it
-// stands on its own: on lines of its own, or at the start or the end of the text; never in
-// a comment, a block quote, or another, broken plan. Several plans count only when they
-// are equal. Decode takes linear time. It does not know the actions: the plan has to pass
-// [Plan.Validate] before it may run.
+// The package comment says where a plan with a DO counts. In addition, any plan must stand on its
+// own: on separate lines, or at the start or end of the text; never in a comment, a block quote or
+// another, broken plan. Several plans count only if they are equal. Decode takes linear time. It
+// does not know the actions: the plan must pass [Plan.Validate] before it runs.
 func Decode(text string) (Plan, error) { return decode(text, false) }
 
-// decode reads a text; wrapped says that it was a string of JSON.
+// decode reads a text; wrapped says that it came from a JSON string.
 func decode(text string, wrapped bool) (Plan, error) {
 	if len(text) > maxBytes {
 		return Plan{}, InvalidPlan.Faultf("the answer is longer than %d bytes", maxBytes)
@@ -62,37 +61,37 @@ func decode(text string, wrapped bool) (Plan, error) {
 	return a.plan(wrapped)
 }
 
-// stringOfJSON matches the start of JSON that was written as a string of JSON.
+// stringOfJSON matches the start of JSON encoded as a JSON string.
 var stringOfJSON = regexp.MustCompile(`^"[{[](?:\s|\\[nrt]|[{[])*\\"`)
 
 var errWrapped = InvalidPlan.Faultf("the plan stands within other JSON; answer with the plan alone")
 
-// answer is an output of a model while it is read.
+// answer is the output of a model while it is read.
 type answer struct {
 	text      string
 	done      notes
-	jsonFirst bool // the text begins as JSON, so it is meant as JSON
+	jsonFirst bool // the text begins like JSON, so it is meant as JSON
 	reader    reader
-	budget    int // how many bytes the reader may read
+	budget    int // bytes that the reader may still read
 	marks     marks
 	found     []found
 	fault     *Fault // what was broken so far
-	parts     []part // what is no prose, in order
+	parts     []part // everything but prose, in order
 
 	pos, lineStart int
-	inked, begun   bool // something stands before pos on its line, or anywhere
-	thinking       bool // a tag of reasoning was opened in a line, and never closed
-	struck         bool // there was a <s> of HTML, so that </s> ends no turn
-	quotedLine     int  // a line in which a closing tag stands in a quote; -1 for none
+	inked, begun   bool // there is something before pos on its line, or anywhere
+	thinking       bool // a reasoning tag was opened within a line and never closed
+	struck         bool // there was an HTML <s>, so </s> does not end the turn
+	quotedLine     int  // a line with a closing tag inside a quote; -1 for none
 
 	// For an answer to the sequential planner:
 	xml    bool
 	plans  []xmlPlan
-	stray  *Fault // what stands outside of plans and keeps them from running
-	quotes bool   // a <say> or a <goal> outside of plans is not closed yet
+	stray  *Fault // what stands outside plans and keeps them from running
+	quotes bool   // a <say> or a <goal> outside plans is still open
 }
 
-// part is a piece of an answer that is no prose: reasoning, or a value.
+// part is a piece of an answer other than prose: reasoning, or a value.
 type part struct {
 	start, end int
 	value      bool
@@ -113,9 +112,8 @@ func newAnswer(text string, done notes) *answer {
 	return &answer{text: text, done: done, budget: 8*len(text) + 1<<14}
 }
 
-// scan walks through the text once. It reads each value that may be the plan where it
-// begins, and never looks into one. What is broken is a fault, unless it turns out to be
-// reasoning.
+// scan walks through the text once. It reads each value that may be the plan where it begins, and
+// never searches inside one. Anything broken is a fault, unless it turns out to be reasoning.
 func (a *answer) scan() *Fault {
 	a.restart(0)
 	for a.pos < len(a.text) {
@@ -129,7 +127,7 @@ func (a *answer) scan() *Fault {
 	return a.fault
 }
 
-// restart begins anew at pos, because all before it was no part of the answer.
+// restart starts over at pos, because nothing before it is part of the answer.
 func (a *answer) restart(pos int) {
 	text := a.text[pos:]
 	if pos > 0 {
@@ -142,7 +140,7 @@ func (a *answer) restart(pos int) {
 	}
 }
 
-// step looks at what is at pos and goes on behind it.
+// step handles what is at pos and moves past it.
 func (a *answer) step() *Fault {
 	rest := a.text[a.pos:]
 	c := rest[0]
@@ -192,18 +190,18 @@ func (a *answer) step() *Fault {
 	return nil
 }
 
-// head is where a tag or a token stands, if text begins with one.
+// head is the start of text, long enough to hold a tag or a token.
 func head(text string) string { return text[:min(len(text), 40)] }
 
-// pass steps over a comment, or reasoning that is only mentioned: no plan in it counts. In
-// doubt, it leaves something open.
+// pass skips a comment, or reasoning that is only mentioned: plans inside do not count. In doubt,
+// it leaves something open.
 func (a *answer) pass(end int) {
 	piece := a.text[a.pos:end]
 	a.marks.torn = a.marks.torn || isTorn(piece) || strings.ContainsFunc(piece, isQuote) || endTokens.MatchString(piece)
 	a.jump(end)
 }
 
-// jump goes on at end.
+// jump continues at end.
 func (a *answer) jump(end int) {
 	if i := strings.LastIndexByte(a.text[a.pos:end], '\n'); i >= 0 {
 		a.lineStart = a.pos + i + 1
@@ -211,13 +209,13 @@ func (a *answer) jump(end int) {
 	a.inked, a.begun, a.pos = true, true, end
 }
 
-// mark steps over one character, which may be a mark.
+// mark skips one character, which may be a mark.
 func (a *answer) mark() {
 	a.inked, a.begun = true, true
 	a.pos += a.marks.step(a.text, a.pos)
 }
 
-// The tags around reasoning: bracket, the slash of a closing one, and the rest.
+// The tags around reasoning: bracket, the slash of a closing tag, and the rest.
 const reasoningTags = `(?i)([<[◁])(/?)((?:think|thinking|reasoning|analysis|scratchpad)[>\]▷])`
 
 var (
@@ -225,8 +223,8 @@ var (
 	reasoningTag    = regexp.MustCompile("^" + reasoningTags)
 )
 
-// tag looks at a tag of reasoning outside of all values. A closing tag alone ends
-// reasoning whose opening tag was part of the prompt, unless it is quoted.
+// tag handles a reasoning tag outside all values. A lone closing tag ends reasoning that the prompt
+// opened, unless it is quoted.
 func (a *answer) tag(tag []string) *Fault {
 	behind, line := a.pos+len(tag[0]), a.lineStart
 	if a.fault != nil {
@@ -250,8 +248,8 @@ func (a *answer) tag(tag []string) *Fault {
 	return nil
 }
 
-// reasons looks at reasoning whose contents begin at start and that shut ends. What stands
-// before the answer is dropped, what stands within it is noted, and a tag in a line is only
+// reasons handles reasoning whose contents start at start and that shut ends. Reasoning before the
+// answer is dropped; reasoning within the answer is recorded; a tag within a line is only
 // mentioned.
 func (a *answer) reasons(shut string, start int) *Fault {
 	size := indexFold(a.text[start:], shut)
@@ -276,8 +274,8 @@ func (a *answer) reasons(shut string, start int) *Fault {
 	return nil
 }
 
-// bracket looks at a brace or a bracket. It begins a value that may be the plan, other
-// JSON, or nothing of the kind.
+// bracket handles a brace or a bracket. It begins a value that may be the plan, other JSON, or
+// neither.
 func (a *answer) bracket(rest string) *Fault {
 	start, top := a.pos, a.marks.none()
 	inside := strings.TrimLeftFunc(rest[1:], isBlank)
@@ -324,17 +322,17 @@ func (a *answer) bracket(rest string) *Fault {
 		a.parts = append(a.parts, part{start, r.pos, true})
 	}
 	if len(r.notes) > 0 && isTorn(a.text[start:r.pos]) {
-		a.marks.torn = true // nobody knows whether its strings end where they seem to
+		a.marks.torn = true // its strings may not end where they seem to
 	}
 	a.jump(r.pos)
 	return nil
 }
 
-// maxFound is how many values that may be a plan are looked at.
+// maxFound limits how many possible plans are examined.
 const maxFound = 10_000
 
-// unreadable decides what a value means that could not be read. Nothing is looked for
-// within what was meant as a plan.
+// unreadable decides what a value that could not be read means. It never searches inside something
+// meant as a plan.
 func (a *answer) unreadable(start, end int) *Fault {
 	r := &a.reader
 	closed := end < len(a.text) || strings.IndexByte("}]", a.text[end-1]) >= 0
@@ -353,8 +351,8 @@ func (a *answer) unreadable(start, end int) *Fault {
 
 var planKey = regexp.MustCompile(`(?i)commands|type["'”]?\s*[:：]\s*["'“]?(?:plan|do|say)\b`)
 
-// extent finds where the bracket at start is closed again, outside of strings, or the end
-// of the text. It is for text that cannot be read better than that.
+// extent finds where the bracket at start is closed outside strings, or the end of the text. It is
+// for text that cannot be parsed.
 func extent(text string, start int) int {
 	depth, inString := 0, false
 	for i := start; i < len(text); i++ {
@@ -375,7 +373,7 @@ func extent(text string, start int) int {
 	return len(text)
 }
 
-// plan decides what the answer amounts to; wrapped says that it was a string of JSON.
+// plan decides what the answer means; wrapped says that it came from a JSON string.
 func (a *answer) plan(wrapped bool) (Plan, error) {
 	around := a.without(true)
 	words := hasWords(around)
@@ -417,8 +415,8 @@ func (a *answer) plan(wrapped bool) (Plan, error) {
 
 var errInside = InvalidPlan.Faultf("the plan stands within a quote, brace or bracket that was opened before it; answer with the plan alone, or with plain text")
 
-// unwrap takes a plan out of strict JSON that holds nothing else: an array, an object with
-// the key plan, or a string under the key commands.
+// unwrap takes a plan out of strict JSON that holds nothing else: an array, an object with the key
+// plan, or a string under the key commands.
 func (a *answer) unwrap(f *found) {
 	value := f.value
 	switch wrapper := value.(type) {
@@ -443,7 +441,7 @@ func (a *answer) unwrap(f *found) {
 	}
 }
 
-// finish notes what was repaired, and what stood around the plan.
+// finish records repairs, and what surrounded the plan.
 func (a *answer) finish(p Plan, around string) Plan {
 	if p.Salvaged = hasWords(around); p.Salvaged {
 		a.done.add("prose")
@@ -455,8 +453,8 @@ func (a *answer) finish(p Plan, around string) Plan {
 	return p
 }
 
-// without is the text outside of reasoning or, with values, outside of values too and
-// without the closing brackets behind them.
+// without returns the text outside reasoning. With values, it also leaves out values and the
+// closing brackets after them.
 func (a *answer) without(values bool) string {
 	var out strings.Builder
 	start, closers := 0, ""
@@ -476,12 +474,12 @@ func (a *answer) without(values bool) string {
 	return out.String() + trimClosing(a.text[start:])
 }
 
-// trimClosing drops what may close a plan that is already closed.
+// trimClosing drops closing marks after a plan that is already closed.
 func trimClosing(behind string) string {
 	return strings.TrimLeft(strings.TrimLeft(behind, "}] \t\r\n"), ";")
 }
 
-// chosen takes the one plan that the text holds, which may be there several times.
+// chosen returns the one plan in the text. The text may repeat it.
 func (a *answer) chosen() ([]Command, *Fault) {
 	var chosen []Command
 	for _, f := range a.found {
@@ -508,20 +506,19 @@ func (a *answer) chosen() ([]Command, *Fault) {
 	return chosen, nil
 }
 
-// goesOn matches the text behind a value when its JSON goes on: the value is then a part
-// of something broken.
+// goesOn matches text after a value that continues its JSON: then the value is part of something
+// broken.
 var goesOn = regexp.MustCompile(`^(?:[}\]\s;]*[,:]|[}\]; \t\r]*["'\[{])`)
 
-// standsAlone reports whether a plan stands on its own between what is before it on its
-// line and the text behind it. In the middle of a sentence, or in a block quote, it is
-// something that the text talks about.
+// standsAlone reports whether a plan stands on its own, given the text before it on its line and
+// the text after it. In the middle of a sentence, or in a block quote, the text only talks about
+// it.
 func standsAlone(before, behind string) bool {
 	line, _, _ := strings.Cut(behind, "\n")
 	return !isQuoted(before) && (!hasWords(before) || leads(before) && !hasWords(trimClosing(line)) || !hasWords(trimClosing(behind)))
 }
 
-// leads reports whether nothing but marks, or a short label, stands before a value on its
-// line.
+// leads reports whether only marks or a short label precede a value on its line.
 func leads(before string) bool {
 	before = strings.TrimRight(before, " \t*_`")
 	return !isQuoted(before) && (!hasWords(before) || len(before) <= 60 && label.MatchString(before))
@@ -529,13 +526,13 @@ func leads(before string) bool {
 
 var label = regexp.MustCompile(`[:：]$|^(?:const |let |var )?[A-Za-z_$][\w$.-]*\s*=$`)
 
-// isQuoted reports whether a line begins as a block quote or as a comment.
+// isQuoted reports whether a line starts as a block quote or a comment.
 func isQuoted(line string) bool { return quotedLine.MatchString(line) }
 
 var quotedLine = regexp.MustCompile(`^[ \t*+\d.)-]*(?:>|//|/\*|#[# \t]*$)`)
 
-// wordless matches what says nothing: code fences with their language, marks of lists and
-// headings, and the tags around an answer.
+// wordless matches text that says nothing: code fences with their language, list and heading marks,
+// and the tags around an answer.
 var wordless = regexp.MustCompile("(?m)^\\s*(?:```+|~~~+)(?: ?[^\\s`{\\[(<:.!?]+){0,3} *$|^\\s*(?:[-+•]|#+|\\d+[.)])[ \t]" +
 	"|</?(?i:answer|output|response|result|json|final|final_answer|plan|pre|code|xml)>")
 
@@ -546,8 +543,8 @@ func hasWords(text string) bool {
 	})
 }
 
-// prose makes the one SAY of a text that holds no plan, unless the text is empty, or is a
-// plan of another kind, which must be neither run nor shown.
+// prose turns a text without a plan into one SAY. An empty text is an error, and so is a plan of
+// another kind, which must be neither run nor shown.
 func (a *answer) prose() (Plan, error) {
 	text := strings.TrimSpace(a.without(false))
 	if said := saidInWords.FindStringSubmatch(text); said != nil {
@@ -571,8 +568,8 @@ func (a *answer) prose() (Plan, error) {
 
 var errCut = Truncated.Faultf("the text ends before the JSON does")
 
-// otherPlan matches a text that is a call or a template as a whole, and a line that begins
-// as a plan of another kind. What is in the middle of a line is mentioned, not meant.
+// otherPlan matches a text that is entirely a call or a template, and a line that begins as a plan
+// of another kind. In the middle of a line it is only mentioned.
 var otherPlan = regexp.MustCompile("(?m)" + strings.Join([]string{
 	`\A(?:\{&(?:quot|#34);|\{\{(?:[#!~]|set |json )|｛|\[?[A-Za-z_$][\w$.-]*\((?:\)|[^\n]*[="'])[^\n]*\z)`,
 	`^\s*<(?:\|python_tag\||\|tool|｜tool|antml:)`, `^\s*\[/?TOOL_`, "^\\s*```tool_", // tool calls
@@ -583,11 +580,10 @@ var otherPlan = regexp.MustCompile("(?m)" + strings.Join([]string{
 	`^\s*(?i:[* \t]*action input[* ]*:)`, // ReAct
 }, "|"))
 
-// saidInWords matches prose that begins with the word SAY, and what is said.
+// saidInWords matches prose that begins with the word SAY, and captures what is said.
 var saidInWords = regexp.MustCompile(`(?s)^(?:SAY *:|(?i:say:)|SAY +["“])\s*(?:["“]([^"”]*)["”]|(.*))$`)
 
-// looksJSON reports whether a text begins as JSON: it may be broken, but it is not meant
-// as prose.
+// looksJSON reports whether a text begins like JSON: maybe broken, but not meant as prose.
 func looksJSON(text string) bool {
 	if text == "" || strings.IndexByte("{[", text[0]) < 0 {
 		return false
@@ -605,7 +601,7 @@ func keyFollows(text string) bool {
 
 var bareKey = regexp.MustCompile(`^[A-Za-z_$][\w$.-]{0,63}[ \t]*[:：]`)
 
-// endTokens match what a serving stack leaks at the end of a model's turn.
+// endTokens match tokens that a serving stack leaks at the end of a model's turn.
 var (
 	endTokens = regexp.MustCompile(tokens)
 	endToken  = regexp.MustCompile("^(?:" + tokens + ")")
@@ -615,11 +611,11 @@ var (
 const tokens = `</s>|<\|(?:end|im_end|eot_id|eom_id|endoftext|end_of_text|return|call|eot|im_start|start|start_header_id)\|>|` +
 	`<end_of_turn>|<start_of_turn>|<eos>|<｜end▁of▁sentence｜>`
 
-// rolePrefix matches what may stand before an answer to say whose it is.
+// rolePrefix matches a role label before an answer.
 var rolePrefix = regexp.MustCompile(`^(?i:<\|im_start\|>assistant|<\|start_header_id\|>assistant<\|end_header_id\|>|<start_of_turn>model|` +
 	`<\|assistant\|>|<\|begin_of_text\|>|<bos>|(?:\*\*)?assistant(?:\*\*)?:(?:\*\*)?|assistant\n)`)
 
-// clean makes the text valid UTF-8 and drops what stands around an answer.
+// clean makes the text valid UTF-8 and drops what surrounds an answer.
 func clean(text string) (string, notes) {
 	var done notes
 	valid := strings.ToValidUTF8(text, "\ufffd")
@@ -634,7 +630,7 @@ func clean(text string) (string, notes) {
 	return text, done
 }
 
-// stripPrefix drops a byte order mark, characters without width, and role labels.
+// stripPrefix drops a byte order mark, zero-width characters and role labels.
 func stripPrefix(text string, done *notes) string {
 	for {
 		trimmed := strings.TrimLeftFunc(text, func(c rune) bool { return isInvisible(c) || strings.ContainsRune(" \t\r\n", c) })
@@ -648,8 +644,7 @@ func stripPrefix(text string, done *notes) string {
 	}
 }
 
-// openFence returns the contents of a text that is one code fence, closed or not, with JSON
-// in it.
+// openFence returns the contents of a text that is one code fence with JSON in it, closed or not.
 func openFence(text string, done *notes) string {
 	parts := wholeFence.FindStringSubmatch(text)
 	if parts == nil || strings.Contains(parts[1], "```") || strings.Contains(parts[1], "~~~") || parts[1] != "null" && !looksJSON(parts[1]) {
@@ -661,8 +656,8 @@ func openFence(text string, done *notes) string {
 
 var wholeFence = regexp.MustCompile("^(?s:(?:```+|~~~+)[ \t]*(?i:json5|jsonc|json|plan|text)?\\s*(.*?)\\s*(?:`*|~*))$")
 
-// finalChannel returns what the model wrote on the final channel, when the text is in the
-// harmony format of gpt-oss: only that is an answer.
+// finalChannel returns what the model wrote on the final channel if the text is in the harmony
+// format of gpt-oss: only that is an answer.
 func finalChannel(text string, done *notes) (string, *Fault) {
 	const final = "<|channel|>final"
 	before, _, found := strings.Cut(text, final)
@@ -685,7 +680,7 @@ func finalChannel(text string, done *notes) (string, *Fault) {
 
 var finalAnswer = regexp.MustCompile(`(?s)^(?:.*<\|(?:end|return|call)\|>)?\s*(?:<\|start\|>assistant)?\s*<\|channel\|>final.*?<\|message\|>(.*)$`)
 
-// indexFold finds mark, which begins with no letter, in text without regard to case.
+// indexFold finds mark in text, ignoring case. mark must not begin with a letter.
 func indexFold(text, mark string) int {
 	for from := 0; ; from++ {
 		i := strings.IndexByte(text[from:], mark[0])
@@ -706,14 +701,14 @@ func hasPrefixFold(text, prefix string) bool {
 type shape int
 
 const (
-	otherShape   shape = iota // no part of a plan
-	likeShape                 // meant as a plan or as commands, where the answer begins with it
+	otherShape   shape = iota // not part of a plan
+	likeShape                 // meant as a plan or as commands if the answer begins with it
 	commandShape              // a bare command with its type, or an array of them
 	planShape                 // an object with commands
 )
 
-// commandKeys are the names of the commands of a plan; the later ones count only where the
-// first is absent.
+// commandKeys are the keys that hold the commands of a plan. The later ones count only if the first
+// is absent.
 var commandKeys = []string{"commands", "steps", "actions", "plan"}
 
 func shapeOf(value any) shape {
@@ -735,7 +730,7 @@ func shapeOf(value any) shape {
 		inner, _ := f[key].(map[string]any)
 		switch {
 		case fault != nil, i == 0 && isList(f[key]), len(list) > 0 && isCommand(list[0]), inner[commandKeys[0]] != nil:
-			return planShape // one with a fault is refused later
+			return planShape // a faulty one is refused later
 		case isList(f[key]):
 			shape = max(shape, likeShape)
 		}
@@ -764,13 +759,13 @@ func isCommand(value any) bool {
 	return isKind(f["type"]) || fault == nil && f["type"] == nil && f["action"] != nil
 }
 
-// isToolCall reports whether an object is the call of a function as models write it.
+// isToolCall reports whether an object is a function call as models write it.
 func isToolCall(f map[string]any) bool {
 	return f["name"] != nil && f["action"] == nil && f["response"] == nil && f["entities"] == nil &&
 		(f["arguments"] != nil || f["parameters"] != nil) && !isKind(f["type"])
 }
 
-// bare reads values that are the whole of an answer and no plan: commands, or tool calls.
+// bare reads values that make up the whole answer and are not a plan: commands, or tool calls.
 func (a *answer) bare() ([]Command, *Fault) {
 	if len(a.found) == 1 {
 		return a.commandsOf(a.found[0].value, false)
@@ -782,7 +777,7 @@ func (a *answer) bare() ([]Command, *Fault) {
 	return a.commandsOf(items, false)
 }
 
-// commandsOf reads a value that is a plan, or what may stand for one.
+// commandsOf reads a value that is a plan or stands for one.
 func (a *answer) commandsOf(value any, unclosed bool) ([]Command, *Fault) {
 	object, isObject := value.(map[string]any)
 	items, isArray := value.([]any)
@@ -834,8 +829,7 @@ func (a *answer) commandsOf(value any, unclosed bool) ([]Command, *Fault) {
 	return nil, InvalidPlan.Faultf(`the answer is JSON without an array "commands", not a plan`)
 }
 
-// commands reads commands, and drops the SAYs that say nothing. Bare ones may also be tool
-// calls.
+// commands reads commands and drops empty SAYs. Bare ones may also be tool calls.
 func (a *answer) commands(items []any, bare bool) ([]Command, *Fault) {
 	list := make([]Command, 0, len(items))
 	for i, item := range items {
@@ -923,7 +917,7 @@ func (a *answer) do(f map[string]any) (Command, *Fault) {
 	return c, nil
 }
 
-// say reads a SAY, whose response may have another name or be a message with its content.
+// say reads a SAY. Its response may have another name, or be a message with content.
 func (a *answer) say(f map[string]any) (Command, *Fault) {
 	c := Command{Kind: Say}
 	if saveAs := f["saveas"]; saveAs != nil && saveAs != "" {

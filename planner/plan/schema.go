@@ -14,28 +14,26 @@ import (
 	"github.com/planbot-go/planbot/actions"
 )
 
-// Schema is the JSON Schema of the plans that the registered actions allow, with
-// what is known of each entity. Every key is required; an optional entity and
-// saveAs may be null, which counts as absent. What follows it decodes without repair.
+// Schema is the JSON Schema of the plans that the registered actions allow, including what is known
+// of each entity. Every key is required; an optional entity and saveAs may be null, which counts as
+// absent. A plan that follows the schema decodes without repair.
 //
-// It lists the actions, and each form of entities once: a command for each action
-// would make it twice as large. Which entities an action has, the prompt says.
+// It lists the actions, and each form of entities once: one command per action would double its
+// size. The prompt says which entities an action has.
 //
-// It is strict when it lies within what OpenAI takes as such. It is not when an action has
-// an entity of any type, an object with names of its own, or a circle; then that part is
-// open and the rest is not.
+// It is strict if OpenAI's strict mode accepts it. It is not strict if an action has an entity of
+// any type, an object with arbitrary keys, or a circular type; then that part is open and the rest
+// is not.
 //
-// An entity that is no text, nor a list of texts, may be a variable in its place, lest a model that is
-// held to the schema has to make up a value that it does not know yet. A schema
-// can only list such variables, so that in a registry with such an entity results
-// are saved under one of four names.
+// An entity that is neither text nor a list of texts may be a variable instead, so a model bound to
+// the schema need not invent a value that it does not know yet. A schema can only list such
+// variables, so with such an entity in the registry, results are saved under one of four names.
 //
-// A schema cannot say all that [Plan.Validate] checks: that a required text is not
-// blank, limits and patterns, and that a variable is saved before it is used.
+// A schema cannot express all that [Plan.Validate] checks: that a required text is not blank,
+// limits and patterns, and that a variable is saved before it is used.
 //
-// The grammar is the schema with what a grammar can hold a model to beside: a plan has a
-// command, what has to be said is not empty, and results are saved under one of the names
-// that a schema lists.
+// The grammar is the schema plus what only a grammar can enforce: a plan has at least one command,
+// a text to say is not empty, and results are saved under one of the names that a schema lists.
 func Schema(registry *actions.Registry) (schema, grammar json.RawMessage, strict bool, err error) {
 	plan, strict := planForm(registry, false)
 	held, _ := planForm(registry, true)
@@ -68,7 +66,7 @@ func planForm(registry *actions.Registry, grammar bool) (plan *form, strict bool
 		strict = strict && !f.loose
 	}
 	commands := []*form{object(property{"type", options(Say)}, property{"response", response})}
-	if !grammar && len(branches) > 0 { // OpenAI's models need no more, and each branch costs 200 bytes
+	if !grammar && len(branches) > 0 { // OpenAI's models do not need more, and each branch costs 200 bytes
 		var all branch
 		var shapes []*form
 		for _, b := range branches {
@@ -90,13 +88,12 @@ func planForm(registry *actions.Registry, grammar bool) (plan *form, strict bool
 	return object(property{"type", options("plan")}, property{"commands", list}), strict
 }
 
-// variableNames are the names of the variables in a schema that has to list them.
+// variableNames are the variable names for a schema that has to list them.
 func variableNames(mark string) []any {
 	return []any{mark + "A", mark + "B", mark + "C", mark + "D"}
 }
 
-// orVariable lets each of the entities in which no text stands be a variable. It
-// reports whether there was one.
+// orVariable lets each entity without text be a variable. It reports whether there was one.
 func orVariable(entities *form) bool {
 	found := false
 	for i, p := range entities.Properties {
@@ -113,17 +110,17 @@ func orVariable(entities *form) bool {
 	return found
 }
 
-// former writes the schema of one action as a form. What no form says, such as
-// limits, patterns and formats, is left out: [actions.Action.Check] knows it.
+// former turns the schema of one action into a form. It leaves out what a form cannot express, such
+// as limits, patterns and formats: [actions.Action.Check] checks those.
 type former struct {
 	root     *jsonschema.Schema
 	describe bool
-	loose    bool                 // something in it has no strict form
-	open     []*jsonschema.Schema // what is being written, against circles
+	loose    bool                 // part of it has no strict form
+	open     []*jsonschema.Schema // the schemas being written, to stop at cycles
 }
 
-// entities is the form of the entities. Unlike within them, null is never a value
-// but says that an entity is absent.
+// entities is the form of the entities. At this level null is never a value: it marks an absent
+// entity.
 func (f *former) entities() *form {
 	out := f.object(f.root)
 	for i, p := range out.Properties {
@@ -134,7 +131,7 @@ func (f *former) entities() *form {
 	return out
 }
 
-// isRequired reports whether a property has to be there: a default makes up for it.
+// isRequired reports whether a property must be present: one with a default need not be.
 func isRequired(schema *jsonschema.Schema, name string) bool {
 	p := schema.Properties[name]
 	return slices.Contains(schema.Required, name) && (p == nil || p.Default == nil)
@@ -154,15 +151,15 @@ func (f *former) value(schema *jsonschema.Schema) *form {
 	return out
 }
 
-// free is out, which is not strict.
+// free returns out and marks the form as not strict.
 func (f *former) free(out *form) *form {
 	f.loose = true
 	return out
 }
 
-// resolve follows references within the schema; nil where they lead nowhere.
+// resolve follows references within the schema; nil if they lead nowhere.
 func (f *former) resolve(schema *jsonschema.Schema) *jsonschema.Schema {
-	const most = 100 // against references that only lead to each other
+	const most = 100 // stops references that only lead to each other
 	for range most {
 		if schema == nil || schema.Ref == "" {
 			return schema
@@ -176,8 +173,8 @@ func (f *former) resolve(schema *jsonschema.Schema) *jsonschema.Schema {
 	return nil
 }
 
-// shape is the form of a schema that is no reference. Of what a schema says in
-// two ways the plainer one is taken: the other only narrows it.
+// shape is the form of a schema without a reference. If a schema restricts a value in two ways,
+// shape uses the simpler one: the other only narrows it.
 func (f *former) shape(schema *jsonschema.Schema) *form {
 	types := slices.Clone(schema.Types)
 	if schema.Type != "" {
@@ -219,8 +216,8 @@ func (f *former) branches(schemas []*jsonschema.Schema) *form {
 	return choice(out...)
 }
 
-// types is the form of a value that has one of the types: a list of their names,
-// but objects and arrays say more than that.
+// types is the form of a value with one of the types: a list of their names, but objects and arrays
+// say more than that.
 func (f *former) types(schema *jsonschema.Schema, types []string) *form {
 	var plain typeNames
 	var out []*form
@@ -252,8 +249,8 @@ func (f *former) array(schema *jsonschema.Schema) *form {
 	return out
 }
 
-// object is the form of an object. One whose schema names properties has no
-// others, unless the schema says that it may.
+// object is the form of an object. If its schema names properties, no others are allowed unless the
+// schema says so.
 func (f *former) object(schema *jsonschema.Schema) *form {
 	var of []property
 	for _, name := range propertyOrder(schema) {
@@ -281,7 +278,7 @@ func (f *former) object(schema *jsonschema.Schema) *form {
 	return f.free(out)
 }
 
-// describe is what a schema says in words, with what its form leaves out.
+// describe is the schema's description, plus what its form leaves out.
 func describe(schema *jsonschema.Schema) string {
 	parts := []string{schema.Description}
 	if schema.Format != "" {
@@ -293,11 +290,10 @@ func describe(schema *jsonschema.Schema) string {
 	return strings.Join(slices.DeleteFunc(parts, func(part string) bool { return part == "" }), "; ")
 }
 
-// ToolSchema is the schema of an action's entities as servers take it for a tool. It is
-// strict where that is wished for and the schema can be said in what OpenAI calls strict:
-// every property is required, an optional one may be null, which counts as absent. Null
-// counts as absent, so a required entity may not be null: the schema of a Go slice or
-// pointer says that it may.
+// ToolSchema is the schema of an action's entities in the form that servers accept for a tool. It
+// is strict if wantStrict is set and OpenAI's strict mode can express the schema: every property is
+// required, an optional one may be null, which counts as absent. A required entity may therefore
+// not be null, although the schema of a Go slice or pointer allows it.
 func ToolSchema(a *actions.Action, wantStrict bool) (raw json.RawMessage, strict bool, err error) {
 	schema := a.ForModels()
 	f := former{root: schema, describe: true}
@@ -305,7 +301,7 @@ func ToolSchema(a *actions.Action, wantStrict bool) (raw json.RawMessage, strict
 		raw, err = json.Marshal(form)
 		return raw, true, err
 	}
-	if len(schema.Properties) == 0 { // which OpenAI refuses
+	if len(schema.Properties) == 0 { // OpenAI rejects an empty one
 		return json.RawMessage(`{"type":"object","properties":{}}`), false, nil
 	}
 	told := *schema
@@ -328,17 +324,16 @@ func withoutNull(types []string) []string {
 	return slices.DeleteFunc(slices.Clone(types), func(name string) bool { return name == "null" })
 }
 
-// form is a JSON Schema in words that the strict structured output of OpenAI and
-// the grammars of llama.cpp, vLLM and Ollama all take: types, enums, objects that
-// are closed and whose properties have an order, arrays, anyOf. An empty form
-// takes any value; it and an object that is not closed are not strict.
+// form is a JSON Schema limited to what OpenAI's strict structured output and the grammars of
+// llama.cpp, vLLM and Ollama all accept: types, enums, closed objects with ordered properties,
+// arrays, anyOf. An empty form accepts any value; it and an open object are not strict.
 type form struct {
 	Description string     `json:"description,omitempty"`
 	Types       typeNames  `json:"type,omitempty"`
 	Enum        []any      `json:"enum,omitempty"`
 	Properties  properties `json:"properties,omitzero"`
 	Required    []string   `json:"required,omitzero"`
-	Others      any        `json:"additionalProperties,omitempty"` // false, or the form of each
+	Others      any        `json:"additionalProperties,omitempty"` // false, or the form of each other property
 	Items       *form      `json:"items,omitempty"`
 	MinItems    int        `json:"minItems,omitempty"`
 	MinLength   int        `json:"minLength,omitempty"`
@@ -364,7 +359,7 @@ func (t typeNames) MarshalJSON() ([]byte, error) {
 	return json.Marshal([]string(t))
 }
 
-// MarshalJSON keeps the order: grammars hold the model to it.
+// MarshalJSON keeps the order: grammars enforce it.
 func (p properties) MarshalJSON() ([]byte, error) {
 	out := []byte{'{'}
 	for i, one := range p {
@@ -385,7 +380,7 @@ func (p properties) MarshalJSON() ([]byte, error) {
 
 func ofType(name string) *form { return &form{Types: typeNames{name}} }
 
-// choice is one of the branches.
+// choice is any one of the branches.
 func choice(branches ...*form) *form {
 	if len(branches) == 1 {
 		return branches[0]
@@ -393,7 +388,7 @@ func choice(branches ...*form) *form {
 	return &form{AnyOf: branches}
 }
 
-// object is an object that has these properties, all of them, and no others.
+// object is an object with exactly these properties.
 func object(of ...property) *form {
 	f := &form{Types: typeNames{"object"}, Properties: properties{}, Required: []string{}, Others: false}
 	for _, p := range of {
@@ -403,8 +398,7 @@ func object(of ...property) *form {
 	return f
 }
 
-// options is one of the values. A single one is an enum too: const is not taken
-// everywhere.
+// options is one of the values. A single one is also an enum: not every server accepts const.
 func options(values ...any) *form {
 	f := &form{Enum: slices.Clone(values)}
 	for _, value := range values {
@@ -443,7 +437,7 @@ func (f *form) takesText() bool {
 	return f.Enum == nil && slices.Contains(f.Types, "string") || slices.ContainsFunc(f.AnyOf, (*form).takesText)
 }
 
-// orNull is f, or null in its place.
+// orNull is f or null.
 func (f *form) orNull() *form {
 	switch {
 	case f.isFree() || f.takesNull():
@@ -457,8 +451,8 @@ func (f *form) orNull() *form {
 	return f
 }
 
-// loosen leaves out what a grammar does not need: it closes objects by itself, an enum has
-// its types, and a property that may be null may be left out.
+// loosen leaves out what a grammar does not need: a grammar closes objects by itself, an enum
+// implies its types, and a property that may be null may be absent.
 func (f *form) loosen() {
 	if f.Enum != nil {
 		f.Types, f.Enum = nil, slices.DeleteFunc(f.Enum, func(value any) bool { return value == nil })
@@ -484,7 +478,7 @@ func (f *form) loosen() {
 	}
 	if f.Items != nil {
 		f.Items.loosen()
-		if len(f.Types) > 1 { // llama-cpp-python drops what stands beside a list of types
+		if len(f.Types) > 1 { // llama-cpp-python drops whatever is beside a list of types
 			array := *f
 			array.Types = typeNames{"array"}
 			*f = form{AnyOf: []*form{&array, ofType("null")}}
@@ -492,7 +486,7 @@ func (f *form) loosen() {
 	}
 }
 
-// withoutNull is f without null, if it takes anything else.
+// withoutNull is f without null, if it accepts anything else.
 func (f *form) withoutNull() *form {
 	var left []*form
 	for _, branch := range f.AnyOf {
@@ -510,8 +504,8 @@ func (f *form) withoutNull() *form {
 	return f
 }
 
-// typeText names a type as programmers write it: "string", "string[]",
-// "{street: string, kind?: string}".
+// typeText writes a type as programmers do: "string", "string[]", "{street: string, kind?:
+// string}".
 func typeText(s *jsonschema.Schema) string {
 	types := s.Types
 	if s.Type != "" {
@@ -541,8 +535,8 @@ func objectText(s *jsonschema.Schema) string {
 	return "{" + strings.Join(fields, ", ") + "}"
 }
 
-// propertyOrder is the order of the Go fields or, of a schema that was read from
-// a file, the required properties first and then the others by name.
+// propertyOrder is the order of the Go fields or, for a schema read from a file, the required
+// properties first and then the others, each by name.
 func propertyOrder(s *jsonschema.Schema) []string {
 	if len(s.PropertyOrder) > 0 {
 		return s.PropertyOrder

@@ -14,27 +14,26 @@ import (
 	"github.com/planbot-go/planbot/internal/spelling"
 )
 
-// DecodeXML reads the plan that a model wrote in the format of Semantic Kernel's
-// sequential planner, validated: a <plan> whose children <function.Name …/> or
-// <function.Plugin.Name …/> become DOs, with their attributes as entities.
+// DecodeXML reads a plan that a model wrote in the format of Semantic Kernel's sequential planner,
+// and validates it. In a <plan>, the children <function.Name …/> or <function.Plugin.Name …/>
+// become DOs with their attributes as entities.
 //
-//   - setContextVariable="NAME" keeps the output for later attributes, as $NAME.
+//   - setContextVariable="NAME" saves the output for later attributes, as $NAME.
 //     The last write of a name wins, $$ is a dollar sign, and a name that is not
 //     set stays as it is.
-//   - $INPUT is the output of the function before, at first the goal. An entity
-//     called input takes it when it is left out or empty, and has no default.
-//     Another entity that is left out takes the variable of its name.
-//   - appendToResult="NAME" keeps the output too. The plan ends in a SAY of all
-//     such outputs, a line each, those that are only set as the same NAME among
-//     them; without any, of the last function's output.
-//   - <say>text</say> is a SAY where it stands. Behind the last function it takes
-//     the place of the last output. Semantic Kernel has no such element.
+//   - $INPUT is the output of the previous function, at first the goal. An entity
+//     called input gets it if it is missing or empty and has no default. Any other
+//     missing entity gets the variable of its name.
+//   - appendToResult="NAME" also saves the output. The plan ends with a SAY of all
+//     such outputs, one per line, including those set as the same NAME. If there
+//     are none, it says the last function's output.
+//   - <say>text</say> is a SAY at that place. After the last function it replaces
+//     the last output. Semantic Kernel has no such element.
 //
-// Names match without regard to case, and a plugin is never dropped: the action of
-// function.A.b is A-b or A_b. Of several plans the last one that may run counts, and none
-// behind a broken one. Where a plan may stand is as for [Decode]. Text that holds no plan
-// is read by [Decode]: it is a JSON plan or prose. The error is a [*Fault]; nothing of a
-// text that was cut off is a plan.
+// Names match without regard to case. A plugin is never dropped: the action of function.A.b is A-b
+// or A_b. Of several plans the last one that can run counts, but none after a broken one. A plan
+// may stand where [Decode] allows it. Text without such a plan goes to [Decode]: it is a JSON plan
+// or prose. The error is a [*Fault]; a text that was cut off never yields a plan.
 func DecodeXML(text, goal string, reg *actions.Registry) (Plan, error) {
 	if len(text) > maxBytes {
 		return Plan{}, InvalidPlan.Faultf("the answer is longer than %d bytes", maxBytes)
@@ -72,8 +71,8 @@ var (
 	anyTag     = regexp.MustCompile(`</?[A-Za-z][^<>]*>`)
 )
 
-// decodeOther reads an answer in the format of the sequence planner, if that is all there
-// is.
+// decodeOther reads an answer in the format of the sequence planner, if the answer holds nothing
+// else.
 func decodeOther(text string, reg *actions.Registry) (Plan, error) {
 	p, err := Decode(text)
 	if err == nil {
@@ -88,8 +87,8 @@ func decodeOther(text string, reg *actions.Registry) (Plan, error) {
 	return p, nil
 }
 
-// lastXMLPlan takes the last plan that may run. An empty one behind it takes it back, and
-// when none may run, the fault is that of the last.
+// lastXMLPlan takes the last plan that can run. An empty plan after it cancels it. If none can run,
+// the fault is that of the last.
 func (a *answer) lastXMLPlan(goal string, reg *actions.Registry) (Plan, error) {
 	around := a.without(true)
 	isMeant := func(f found) bool { return f.shape != otherShape }
@@ -100,7 +99,7 @@ func (a *answer) lastXMLPlan(goal string, reg *actions.Registry) (Plan, error) {
 	for i := len(a.plans) - 1; i >= 0; i-- {
 		p := &a.plans[i]
 		if p.fault == nil && len(p.steps) > 0 && !p.top {
-			return Plan{}, errInside // one before it may be what it takes back
+			return Plan{}, errInside // it may cancel a plan before it
 		}
 		if p.fault == nil && len(p.steps) > 0 && !a.standsXML(i) {
 			return Plan{}, InvalidPlan.Faultf("the plan stands in the middle of a sentence or a quotation")
@@ -133,17 +132,16 @@ func (a *answer) standsXML(i int) bool {
 	return standsAlone(beside.ReplaceAllString(a.text[p.lineStart:p.start], ""), beside.ReplaceAllString(a.text[p.end:end], ""))
 }
 
-// beside matches what may stand beside an XML plan and says nothing.
+// beside matches text that may stand beside an XML plan because it says nothing.
 var beside = regexp.MustCompile(`(?is)<goal\b.*?</goal>|<!--.*?-->|<!\[CDATA\[.*?\]\]>|<\?.*?\?>|</?[a-z][^<>]*>`)
 
 const (
 	functionTag = "function."
-	// maxSteps is how many steps an XML plan may have, and maxPlans how many plans an
-	// answer may hold, and maxAttributes how many attributes a tag may have.
+	// Limits: the steps of an XML plan, the plans in an answer, and the attributes of a tag.
 	maxSteps, maxPlans, maxAttributes = 1000, 100, 200
 )
 
-// xmlPlan is a <plan> in an answer, with the fault for which it cannot run.
+// xmlPlan is a <plan> in an answer, with the fault that keeps it from running.
 type xmlPlan struct {
 	start, end, lineStart int
 	attributes            []attribute
@@ -155,17 +153,16 @@ type xmlPlan struct {
 
 // xmlStep is one step of an XML plan: a function, or a text to say.
 type xmlStep struct {
-	function   string // behind "function."; "" for a text
+	function   string // what follows "function."; "" for a text
 	attributes []attribute
 	text       string
 }
 
-// attribute is one attribute of a tag, with its entities decoded.
+// attribute is an attribute of a tag, with its XML entities decoded.
 type attribute struct{ name, value string }
 
-// tagOfXML looks at a tag outside of plans that means something in this format, and
-// reports whether it stepped over it. What is in a <goal> is the person's. Where its end is
-// not certain, no plan runs.
+// tagOfXML handles a tag outside plans that means something in this format, and reports whether it
+// skipped it. The contents of a <goal> come from the person. If its end is uncertain, no plan runs.
 func (a *answer) tagOfXML(rest string) (done bool, fault *Fault) {
 	_, name := tagOf(rest)
 	name = strings.ToLower(name)
@@ -195,8 +192,8 @@ func (a *answer) tagOfXML(rest string) (done bool, fault *Fault) {
 	return size > 0, nil
 }
 
-// planOfXML reads the plan that begins at pos. A broken one ends with its closing tag:
-// nothing within it is looked at again.
+// planOfXML reads the plan at pos. A broken plan ends with its closing tag: nothing inside is read
+// again.
 func (a *answer) planOfXML() *Fault {
 	r := xmlReader{text: a.text, pos: a.pos}
 	p := xmlPlan{start: a.pos, lineStart: a.lineStart}
@@ -227,8 +224,8 @@ func (a *answer) planOfXML() *Fault {
 	return nil
 }
 
-// xmlReader reads an XML plan. It takes what has one meaning only, also where it is no
-// XML: a bare & or < in a value, names in any case, values without quotes.
+// xmlReader reads an XML plan. It accepts whatever has only one meaning, even if it is not XML: a
+// bare & or < in a value, names in any case, values without quotes.
 type xmlReader struct {
 	text  string
 	pos   int
@@ -237,8 +234,8 @@ type xmlReader struct {
 
 var errXMLTruncated = Truncated.Faultf("the text ends before the plan does")
 
-// plan reads the plan at pos. Elements that are no steps mean nothing, as in Semantic
-// Kernel, unless a step stands within one: then it would be left out.
+// plan reads the plan at pos. Other elements mean nothing, as in Semantic Kernel. But one with a
+// step inside is a fault, because the step would be lost.
 func (r *xmlReader) plan(p *xmlPlan) (fault *Fault) {
 	r.pos += len("<plan")
 	var closed bool
@@ -264,7 +261,7 @@ func (r *xmlReader) plan(p *xmlPlan) (fault *Fault) {
 		case open != "":
 		case lower == "plan" && planKey.MatchString(r.text[p.start+1:r.pos]):
 			fault = errBeside
-		case lower == "plan" && len(p.steps) == 0: // the one before was only spoken of
+		case lower == "plan" && len(p.steps) == 0: // the previous tag was only mentioned
 			p.start = r.pos - len("<plan")
 			p.attributes, closed, fault = r.startTag(name)
 		case len(p.steps) == maxSteps:
@@ -286,10 +283,10 @@ func (r *xmlReader) plan(p *xmlPlan) (fault *Fault) {
 	return fault
 }
 
-// planTags are the names of elements that plans in other words are made of.
+// planTags are the element names of plans in other formats.
 var planTags = regexp.MustCompile(`^(?:plan|functions?|function_calls?|tool_calls?|tool_use|invoke|commands?|action|do|say|steps?)$`)
 
-// nextTag goes on behind the name of the next tag, over text and comments.
+// nextTag skips text and comments and moves past the name of the next tag.
 func (r *xmlReader) nextTag() (name string, closing bool, fault *Fault) {
 	for {
 		size := strings.IndexByte(r.text[r.pos:], '<')
@@ -305,12 +302,11 @@ func (r *xmlReader) nextTag() (name string, closing bool, fault *Fault) {
 		if size = hiddenSize(rest); size < 0 {
 			return "", false, errXMLTruncated
 		}
-		r.pos += max(size, 1) // over a < in a text
+		r.pos += max(size, 1) // skips a < in the text
 	}
 }
 
-// tagOf returns the tag that text begins with, up to its name, and the name; "" when it
-// begins with none.
+// tagOf returns the tag at the start of text, up to its name, and the name; "" if there is none.
 func tagOf(text string) (tag, name string) {
 	parts := tagStart.FindStringSubmatch(text[:min(len(text), 300)])
 	if parts == nil {
@@ -321,8 +317,8 @@ func tagOf(text string) (tag, name string) {
 
 var tagStart = regexp.MustCompile(`^(</?([A-Za-z_$][\w$.\-\x{80}-\x{10FFFF}]*))(?:[ \t\r\n/>]|$)`)
 
-// hiddenSize is the size of what may stand between the steps of a plan and is no part of
-// it: a comment, character data, an instruction. 0: there is none; negative: it never ends.
+// hiddenSize is the size of a comment, character data or an instruction, which may stand between
+// the steps of a plan. 0: there is none; negative: it never ends.
 func hiddenSize(text string) int {
 	found := hidden.FindStringSubmatch(text)
 	switch {
@@ -336,16 +332,15 @@ func hiddenSize(text string) int {
 
 var hidden = regexp.MustCompile(`(?s)^(?:<!--.*?(-->|$)|<!\[CDATA\[.*?(\]\]>|$)|<\?.*?(\?>|$))`)
 
-// attributeForm matches an attribute and what stands behind it, and attributeCut one that
-// is cut off.
+// attributeForm matches an attribute and what follows it; attributeCut matches one that was cut
+// off.
 var (
 	attributeForm = regexp.MustCompile(`^([^\s=/<>"'“”]+)\s*=\s*(?:"([^"]*)"|'([^']*)'|[“”]([^”]*)”|([^\s"'<=>“”]+?))(\s|/?>)`)
 	attributeCut  = regexp.MustCompile(`^[^\s=/<>"'“”]*\s*(?:=\s*(?:"[^"]*"?|'[^']*'?|[“”][^”]*”?|[^\s"'<=>“”]*))?$`)
 	plansTag      = regexp.MustCompile(`(?i)</?(?:function|plan)`)
 )
 
-// startTag reads the rest of a tag from behind its name, and reports whether it is closed
-// in itself.
+// startTag reads the rest of a tag after its name, and reports whether it closes itself.
 func (r *xmlReader) startTag(name string) (attributes []attribute, closed bool, fault *Fault) {
 	for {
 		rest := strings.TrimLeft(r.text[r.pos:], " \t\r\n")
@@ -381,7 +376,7 @@ func (r *xmlReader) startTag(name string) (attributes []attribute, closed bool, 
 	}
 }
 
-// plain decodes the entities of XML, each once. What only looks like one stays.
+// plain decodes XML entities, each once. Lookalikes stay.
 func (r *xmlReader) plain(text string) string {
 	if strings.Contains(text, "<") || strings.Count(text, "&") > len(entityOfXML.FindAllStringIndex(text, -1)) {
 		r.notes.add("escapes")
@@ -405,7 +400,7 @@ func (r *xmlReader) closeTag(name string) *Fault {
 	return nil
 }
 
-// say reads a <say>, with its text in it.
+// say reads a <say> and its text.
 func (r *xmlReader) say(p *xmlPlan) *Fault {
 	attributes, closed, fault := r.startTag("say")
 	inner := ""
@@ -444,9 +439,8 @@ var (
 	characterData = regexp.MustCompile(`(?s)^\s*<!\[CDATA\[(.*?)\]\]>\s*$`)
 )
 
-// plan makes the plan of what was read, validated. With kept it is one that was kept: the
-// first $INPUT in it stays a variable that is set when it is run, and where the <plan> has
-// a version it says everything, so that nothing is filled in.
+// plan builds the validated plan. kept says that the plan was stored: its first $INPUT stays a
+// variable to set at run time. A stored <plan> with a version is complete, so nothing is filled in.
 func (p *xmlPlan) plan(goal string, kept bool, reg *actions.Registry) (Plan, error) {
 	plan := Plan{TrimResults: true}
 	w := commandBuilder{
@@ -472,7 +466,7 @@ func (p *xmlPlan) plan(goal string, kept bool, reg *actions.Registry) (Plan, err
 	if kept {
 		inputs = plan.inputs()
 	}
-	if w.dollars && !w.literal && !plan.Saves() && len(inputs) == 0 { // nobody else resolves $$ there
+	if w.dollars && !w.literal && !plan.Saves() && len(inputs) == 0 { // nothing else resolves $$ there
 		for i := range plan.Commands {
 			plan.Commands[i] = variables{}.expandCommand(plan.Commands[i])
 		}
@@ -480,18 +474,18 @@ func (p *xmlPlan) plan(goal string, kept bool, reg *actions.Registry) (Plan, err
 	return plan, validate(&plan, reg, inputs)
 }
 
-// commandBuilder makes commands of the steps of an XML plan. Each output that is needed later is
-// saved under a name of its own, so that writing a variable again takes nothing from who
-// meant the value before. Names of variables are keys in lower case.
+// commandBuilder turns the steps of an XML plan into commands. It saves each output that is needed
+// later under its own name, so that overwriting a variable does not affect readers of the earlier
+// value. Variable names are lower-case keys.
 type commandBuilder struct {
 	reg       *actions.Registry
 	keepInput bool
-	literal   bool // the steps say everything
+	literal   bool // the steps are complete; nothing is filled in
 	goal      string
 	inlined   int               // bytes of goal in the commands
-	taken     map[string]bool   // names that the plan uses for something; true: an output is saved under it
-	serial    int               // the last number that made a name free
-	variables map[string]string // the name that holds a variable now
+	taken     map[string]bool   // names that the plan uses; true: an output is saved under it
+	serial    int               // the last number used to make a name unique
+	variables map[string]string // the name that stores a variable now
 	results   map[string]bool   // what the steps append to the result
 	commands  []Command
 	last      int   // the last DO; -1 for none
@@ -517,8 +511,8 @@ func (w *commandBuilder) build(steps []xmlStep) *Fault {
 			return fault
 		}
 	}
-	// The plan ends with what it is for: what was appended, else the last output, unless
-	// the plan says something of its own behind it.
+	// The plan ends with its result: what was appended, else the last output, unless the plan
+	// itself says something after it.
 	if len(w.shown) == 0 && w.last >= 0 && w.last == len(w.commands)-1 && !w.literal {
 		w.shown = []int{w.last}
 	}
@@ -532,19 +526,19 @@ func (w *commandBuilder) build(steps []xmlStep) *Fault {
 	return nil
 }
 
-// note notes the names that a text mentions.
+// note records the names that a text mentions.
 func (w *commandBuilder) note(text string) {
 	for _, name := range references(text) {
 		w.taken[strings.ToLower(name)] = false
 	}
 }
 
-// The attributes that say what becomes of the output of a function, in lower case.
+// The attributes that say what to do with the output of a function, in lower case.
 const setsOutput, appendsOutput = "setcontextvariable", "appendtoresult"
 
 const inputVariable = "input"
 
-// outputOf is an attribute in lower case if it is one of these, else "".
+// outputOf returns the attribute in lower case if it is one of these, else "".
 func outputOf(attribute string) string {
 	if name := strings.ToLower(attribute); name == setsOutput || name == appendsOutput {
 		return name
@@ -552,13 +546,12 @@ func outputOf(attribute string) string {
 	return ""
 }
 
-// variableName is the name that an attribute for the output gives; models put a $ before
-// it at times.
+// variableName is the name in an output attribute, without the $ that models sometimes add.
 func variableName(value string) string {
 	return strings.TrimPrefix(strings.TrimSpace(value), "$")
 }
 
-// outputs reads the names that the output is set as, and appended as; "" for none.
+// outputs returns the names that the output is set as and appended as; "" for none.
 func (step *xmlStep) outputs() (set, appended string, fault *Fault) {
 	names := map[string]string{}
 	for _, a := range step.attributes {
@@ -608,9 +601,8 @@ func (w *commandBuilder) step(step *xmlStep) *Fault {
 	return nil
 }
 
-// functionAction finds the action of a function: by its whole name or, with a plugin
-// before it, as both joined. A plugin is never dropped: what the model means may be a
-// function that is not there.
+// functionAction finds the action of a function: by its whole name or, with a plugin before it, by
+// both joined. It never drops a plugin: the model may mean a function that does not exist.
 func functionAction(reg *actions.Registry, name string) (*actions.Action, bool) {
 	if action, ok := lookup(reg, name); ok {
 		return action, true
@@ -619,7 +611,7 @@ func functionAction(reg *actions.Registry, name string) (*actions.Action, bool) 
 	if !ok || strings.Contains(function, ".") {
 		return nil, false
 	}
-	if strings.EqualFold(plugin, "_GLOBAL_FUNCTIONS_") { // those without a plugin, in Semantic Kernel
+	if strings.EqualFold(plugin, "_GLOBAL_FUNCTIONS_") { // Semantic Kernel's name for functions without a plugin
 		return reg.Lookup(function)
 	}
 	dashed, ok := reg.Lookup(plugin + "-" + function)
@@ -630,12 +622,12 @@ func functionAction(reg *actions.Registry, name string) (*actions.Action, bool) 
 	return dashed, !also
 }
 
-// entities makes the entities of a function from its attributes, then from what is there
-// without being written: INPUT, and variables of an entity's name.
+// entities builds the entities of a function: from its attributes, then from implicit values, INPUT
+// and variables with an entity's name.
 func (w *commandBuilder) entities(step *xmlStep, schema *jsonschema.Schema) (map[string]any, *Fault) {
 	entities := make(map[string]any, len(step.attributes))
 	written := make(map[string]string, len(step.attributes))
-	chains := false // the input was written as empty, so that it takes the output before
+	chains := false // the input was given as empty, so it gets the previous output
 	for _, a := range step.attributes {
 		if outputOf(a.name) != "" {
 			continue
@@ -686,7 +678,7 @@ func (w *commandBuilder) entities(step *xmlStep, schema *jsonschema.Schema) (map
 	return entities, nil
 }
 
-// propertyName is the name of the schema's property that an attribute means.
+// propertyName is the schema property that an attribute means.
 func propertyName(schema *jsonschema.Schema, name string) string {
 	if schema.Properties[name] != nil {
 		return name
@@ -703,8 +695,8 @@ func propertyName(schema *jsonschema.Schema, name string) string {
 	return cmp.Or(same, name)
 }
 
-// typed reads the JSON of a list or an object, where the schema wants one and no text; nil
-// where value is a text.
+// typed parses a JSON list or object if the schema wants one and not a text; nil if value is a
+// text.
 func typed(property *jsonschema.Schema, text string) (value any) {
 	if property == nil {
 		return nil
@@ -718,7 +710,7 @@ func typed(property *jsonschema.Schema, text string) (value any) {
 	return value
 }
 
-// expand renames the variables in all strings of a value to the names that hold them now.
+// expand renames the variables in all strings of a value to the names that store them now.
 func (w *commandBuilder) expand(value any) (expanded any, fault *Fault) {
 	if w.literal {
 		return value, nil
@@ -729,7 +721,7 @@ func (w *commandBuilder) expand(value any) (expanded any, fault *Fault) {
 			switch {
 			case found == "$$":
 				w.dollars = true
-			case fault != nil: // once is enough
+			case fault != nil: // one fault is enough
 			case low == inputVariable:
 				found, fault = w.input()
 			case w.variables[low] != "":
@@ -741,7 +733,7 @@ func (w *commandBuilder) expand(value any) (expanded any, fault *Fault) {
 	return expanded, fault
 }
 
-// input is $INPUT: the output of the last function, at first the goal.
+// input returns $INPUT: the output of the last function, at first the goal.
 func (w *commandBuilder) input() (string, *Fault) {
 	switch {
 	case w.last >= 0:
@@ -755,8 +747,8 @@ func (w *commandBuilder) input() (string, *Fault) {
 	return w.goal, nil
 }
 
-// keep makes the output of the last function the value of variables, and a part of the
-// result. INPUT is that output already.
+// keep saves the output of the last function in variables, and in the result. INPUT already is that
+// output.
 func (w *commandBuilder) keep(names ...string) {
 	c := &w.commands[w.last]
 	shown := false
@@ -776,7 +768,7 @@ func (w *commandBuilder) keep(names ...string) {
 	}
 }
 
-// saved is the name under which the output of the DO at is saved.
+// saved is the name under which the output of the DO at index at is saved.
 func (w *commandBuilder) saved(at int) string {
 	if w.commands[at].SaveAs == "" {
 		w.commands[at].SaveAs = w.free("")
@@ -784,8 +776,8 @@ func (w *commandBuilder) saved(at int) string {
 	return w.commands[at].SaveAs
 }
 
-// free is a name that nothing is saved under: the name itself, when it is the first time,
-// else one that the plan does not mention.
+// free returns an unused name: the name itself the first time, else one that the plan does not
+// mention.
 func (w *commandBuilder) free(name string) string {
 	low := strings.ToLower(name)
 	if name != "" && !w.taken[low] {
@@ -793,7 +785,7 @@ func (w *commandBuilder) free(name string) string {
 		return name
 	}
 	name = cmp.Or(name, unnamed)
-	for w.serial = max(w.serial, w.last+1); ; w.serial++ { // never back: a plan may mention very many names
+	for w.serial = max(w.serial, w.last+1); ; w.serial++ { // never reset: a plan may mention very many names
 		next := name + "_" + strconv.Itoa(w.serial)
 		if low := strings.ToLower(next); !has(w.taken, low) {
 			w.taken[low] = true
