@@ -18,9 +18,9 @@ import (
 	"github.com/planbot-go/planbot/planner/plan"
 )
 
-// Model stands in for a model's server: it answers what was scripted, in order, in the
-// wire format of OpenAI, as a stream where it is asked for one. A call that was not
-// scripted fails the test and shows its prompt. It is safe for concurrent use.
+// Model stands in for a model's server. It gives scripted answers, in order, in OpenAI's wire
+// format, as a stream if the request asks for one. An unscripted call fails the test and shows its
+// prompt. It is safe for concurrent use.
 type Model struct {
 	// URL is the base URL of the API, for bots that make their own client.
 	URL string
@@ -34,13 +34,13 @@ type Model struct {
 	calls  []ModelCall
 }
 
-// scripted is an answer, and what is closed when it is asked for, if that is not nil.
+// scripted is an answer, and a channel to close when it is requested, if not nil.
 type scripted struct {
 	Answer
 	asked chan struct{}
 }
 
-// Answers scripts these answers, behind those that were scripted before.
+// Answers appends these answers to the script.
 func (m *Model) Answers(answers ...Answer) {
 	for _, a := range answers {
 		m.add(scripted{Answer: a})
@@ -60,42 +60,41 @@ func (m *Model) Says(texts ...string) {
 	}
 }
 
-// CallsTools scripts one answer with calls of tools.
+// CallsTools scripts one answer with tool calls.
 func (m *Model) CallsTools(calls ...models.Call) { m.Answers(Answer{Calls: calls}) }
 
-// Fails scripts a failure with a status of HTTP and an error code, which may be "".
+// Fails scripts a failure with an HTTP status and an error code, which may be "".
 func (m *Model) Fails(status int, code string) { m.Answers(Answer{Status: status, Code: code}) }
 
-// Throttles scripts an answer 429 that asks to come back after that time.
+// Throttles scripts a 429 with that Retry-After.
 func (m *Model) Throttles(after time.Duration) {
 	m.Answers(Answer{Status: http.StatusTooManyRequests, Code: "rate_limit_exceeded", RetryAfter: after})
 }
 
-// Hangs scripts an answer that does not come, until the connection breaks after that time.
-// The channel is closed when it is asked for.
+// Hangs scripts an answer that never comes; the connection breaks after that time. The channel is
+// closed when the call arrives.
 func (m *Model) Hangs(d time.Duration) (asked <-chan struct{}) {
 	called := make(chan struct{})
 	m.add(scripted{Answer{Takes: d, Hangs: true}, called})
 	return called
 }
 
-// Decides has f answer the calls for which nothing is scripted; false: it was not to be
-// asked. It may be called for several at the same time, and may use the kit, where the call
-// is among Calls already.
+// Decides lets f answer unscripted calls; false means that the call was not expected. f may be
+// called concurrently, and may use the kit; the call is already among Calls.
 func (m *Model) Decides(f func(ModelCall) (Answer, bool)) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.decide = f
 }
 
-// Calls returns what was asked so far.
+// Calls returns the calls so far.
 func (m *Model) Calls() []ModelCall {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return slices.Clone(m.calls)
 }
 
-// LastCall is the newest of Calls. There has to be one.
+// LastCall is the newest of Calls. There must be one.
 func (m *Model) LastCall() ModelCall {
 	m.t.Helper()
 	calls := m.Calls()
@@ -105,7 +104,7 @@ func (m *Model) LastCall() ModelCall {
 	return calls[len(calls)-1]
 }
 
-// left is how many of the scripted answers were not asked for.
+// left is how many scripted answers were not used.
 func (m *Model) left() int {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -125,12 +124,12 @@ func (m *Model) complete(w http.ResponseWriter, r *http.Request) {
 	}.Write(w, r, wire)
 }
 
-// answer is the answer to a call. One that was not scripted fails the test.
+// answer returns the answer to a call. An unscripted call fails the test.
 func (m *Model) answer(call ModelCall) Answer {
 	n, next, decide := m.enter(&call)
 	ok := decide == nil
 	if !ok {
-		next, ok = decide(call) // without the lock: it may take its time and ask for the calls so far
+		next, ok = decide(call) // without the lock: it may take time and ask for the calls so far
 	}
 	if !ok {
 		m.t.Errorf("call %d of the model was not expected; it was asked:\n%s", n, indent(call.told()))
@@ -146,7 +145,7 @@ func (m *Model) answer(call ModelCall) Answer {
 	return next
 }
 
-// enter keeps the n-th call and takes the answer that is scripted for it, else decide has it.
+// enter records the n-th call and takes the answer scripted for it; otherwise decide answers.
 func (m *Model) enter(call *ModelCall) (n int, next Answer, decide func(ModelCall) (Answer, bool)) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -170,7 +169,7 @@ func (m *Model) enter(call *ModelCall) (n int, next Answer, decide func(ModelCal
 // ModelCall is one call of a model.
 type ModelCall struct {
 	turnlog.Of
-	Seq      int // its place among all that happened in the kit
+	Seq      int // its place among all events of the kit
 	Model    string
 	Messages []models.Message
 	Tools    []models.Tool
@@ -178,15 +177,15 @@ type ModelCall struct {
 	Answer   Answer
 }
 
-// Prompt is all of the messages, for searching.
+// Prompt is the text of all messages, for searching.
 func (c ModelCall) Prompt() string { return fakemodel.Call{Messages: c.Messages}.Text() }
 
-// Last is the text of the last message of the role.
+// Last is the text of the last message with that role.
 func (c ModelCall) Last(role string) string {
 	return fakemodel.Call{Messages: c.Messages}.Last(role)
 }
 
-// told is the prompt for people: with the names of the tools, a long system prompt cut.
+// told is the prompt for people: with tool names, and a long system prompt cut.
 func (c ModelCall) told() string {
 	var s strings.Builder
 	for i, m := range c.Messages {
@@ -207,41 +206,41 @@ func (c ModelCall) told() string {
 	return s.String()
 }
 
-// Answer is what the model does when it is asked, and how the connector fails. The zero value
-// says nothing, and takes a message.
+// Answer is what the model does with a call, or how the connector fails. The zero value is an empty
+// answer, and accepts a message.
 type Answer struct {
 	Text  string        // what it writes
 	Calls []models.Call // the tools that it calls
 
-	// Status makes the call fail with that status of HTTP and Code as the error's code,
-	// such as content_filter or context_length_exceeded. RetryAfter is when to come back.
+	// Status makes the call fail with that HTTP status, and Code with that error code, such as
+	// content_filter or context_length_exceeded. RetryAfter says when to try again.
 	Status     int
 	Code       string
 	RetryAfter time.Duration
 
-	// Finish is the finish_reason of the answer, such as length or content_filter. "": stop
-	// or, with Calls, tool_calls. Usage is what it says that it took of tokens; of its Cost no
-	// server tells. Zero: 10 for the prompt and 5 for the answer.
+	// Finish is the finish_reason, such as length or content_filter. "": stop or, with Calls,
+	// tool_calls. Usage is the reported token usage; servers never report its Cost. Zero: 10 for
+	// the prompt and 5 for the answer.
 	Finish string
 	Usage  models.Usage
 
-	// Body is sent as it is in place of all that, with Status or, where that is 0, with 200:
-	// the page of a proxy, JSON that is none, a stream that is none. Its content type is what
-	// it looks like, or else what was asked for, and CutOff does not cut it. "": there is none.
+	// Body is sent unchanged instead of all that, with Status or, if that is 0, with 200: a proxy's
+	// page, invalid JSON, an invalid stream. Its content type is what it looks like, or else what
+	// the request asked for. CutOff does not cut it. "": none.
 	Body string
 
-	// Takes is how long the answer takes, and a moment: a limit of just that time is over
-	// first. Then, with Hangs, the connection breaks without one, and with CutOff in the
+	// Takes is how long the answer takes, plus a moment: a timeout of exactly that time fires
+	// first. Then, with Hangs, the connection breaks without an answer, and with CutOff in the
 	// middle of it.
 	Takes  time.Duration
 	Hangs  bool
 	CutOff bool
 
-	// Model is the only one of Config.Models that may get it. "": any.
+	// Model is the only one of Config.Models that may get this answer. "": any.
 	Model string
 }
 
-// String says in a line what the answer is.
+// String describes the answer in one line.
 func (a Answer) String() string {
 	var parts []string
 	switch {
@@ -269,7 +268,7 @@ func (a Answer) String() string {
 	return strings.TrimSpace(strings.Join(parts, " "))
 }
 
-// Plan is what a model writes that plans these commands: for [Model.Says].
+// Plan is the text of a model that plans these commands, for [Model.Says].
 func Plan(commands ...plan.Command) string {
 	var text bytes.Buffer
 	enc := json.NewEncoder(&text)
@@ -284,8 +283,8 @@ func Plan(commands ...plan.Command) string {
 	return strings.TrimSpace(text.String())
 }
 
-// Do is a command that calls the action with these entities: a name, its value, a name….
-// It panics when a value is missing or a name is no string: that is a mistake in the test.
+// Do is a command that calls the action with these entities: a name, its value, a name… It panics
+// if a value is missing or a name is not a string: that is a mistake in the test.
 func Do(action string, entities ...any) plan.Command {
 	c := plan.Command{Kind: plan.Do, Action: action, Entities: map[string]any{}}
 	for pair := range slices.Chunk(entities, 2) {

@@ -26,12 +26,12 @@ import (
 	"github.com/planbot-go/planbot/internal/yamltext"
 )
 
-// Scenario is one conversation, or several at once, with one bot. scenario.schema.json says
-// what each field of a scenario means; what is nil is not said.
+// Scenario is one or more concurrent conversations with one bot. scenario.schema.json documents the
+// fields. A nil field is not set.
 type Scenario struct {
 	File string `json:"-"`
-	// Faults are the mistakes in it, each with its file, scenario, step and field. Such a
-	// scenario cannot be played.
+	// Faults are its mistakes, each with file, scenario, step and field. A scenario with faults
+	// cannot be played.
 	Faults []string `json:"-"`
 
 	Name    string  `json:"name"`
@@ -56,7 +56,7 @@ type options struct {
 	Models       []string `json:"models,omitzero"`
 }
 
-// Step is a delivery, several at the same time, or something that is done to the bot.
+// Step is one delivery, several at the same time, or a control action on the bot.
 type Step struct {
 	Event    *Event   `json:"event,omitzero"`
 	Model    []answer `json:"model,omitzero"`
@@ -76,8 +76,8 @@ func (s *Step) Deliveries() (all []*Step) {
 	return all
 }
 
-// Event is an activity, as far as a scenario says it, and how it is delivered; the rest is
-// as Teams would have it.
+// Event is the part of an activity that a scenario sets, and how it is delivered. The rest is as
+// Teams would send it.
 type Event struct {
 	Type         string           `json:"type"`
 	Conversation string           `json:"conversation"`
@@ -109,7 +109,7 @@ type answer struct {
 	Deployment string   `json:"deployment,omitzero"`
 }
 
-// MarshalJSON writes a text as one.
+// MarshalJSON writes a text answer as a string.
 func (a answer) MarshalJSON() ([]byte, error) {
 	type plain answer
 	if a.Text != nil {
@@ -127,7 +127,7 @@ func (a *answer) UnmarshalJSON(raw []byte) error {
 	return json.Unmarshal(raw, (*plain)(a))
 }
 
-// Expect is what the bot has to do. What is nil is not looked at.
+// Expect is what the bot must do. A nil field is not checked.
 type Expect struct {
 	Actions             []Action        `json:"actions,omitzero"`
 	Replies             []string        `json:"replies,omitzero"`
@@ -155,8 +155,8 @@ type Expect struct {
 	Note                string          `json:"note,omitzero"`
 }
 
-// Action is one call. Where the scenario scripts the actions, Result, Error and Unchanged
-// are what the action gives back.
+// Action is one call. If the scenario scripts the actions, the action returns Result, Error and
+// Unchanged.
 type Action struct {
 	Action    string         `json:"action"`
 	Entities  map[string]any `json:"entities,omitzero"`
@@ -165,7 +165,7 @@ type Action struct {
 	Unchanged *string        `json:"unchanged,omitzero"`
 }
 
-// Said is what the action gives back when it does not fail, as text.
+// Said is the text that the action returns when it does not fail.
 func (a *Action) Said() string {
 	switch result := a.Result.(type) {
 	case nil:
@@ -179,7 +179,7 @@ func (a *Action) Said() string {
 	return asJSON(a.Result)
 }
 
-// kept is what a bot keeps of a conversation.
+// kept is the stored state of a conversation.
 type kept struct {
 	Lists map[string][]string `json:"lists,omitzero"`
 }
@@ -190,8 +190,8 @@ type sending struct {
 	RetryAfter *float64 `json:"retry_after,omitzero"`
 }
 
-// within bounds the time of answers in milliseconds, by the ids of the activities; under ""
-// that of all. A file has a number for that.
+// within limits the answer times in milliseconds, by activity id; "" is the limit for all. A file
+// writes that one as a number.
 type within map[string]int
 
 // UnmarshalJSON reads a number or an object.
@@ -205,12 +205,12 @@ func (w *within) UnmarshalJSON(raw []byte) error {
 	return err
 }
 
-// order are the ids of deliveries in the order in which they are answered, or "either" alone.
+// order lists the ids of deliveries in the order of their answers, or only "either".
 type order []string
 
 const either = "either"
 
-// Either reports whether any order will do.
+// Either reports whether any order is accepted.
 func (o order) Either() bool { return len(o) == 1 && o[0] == either }
 
 // UnmarshalJSON reads a word or a list.
@@ -225,7 +225,7 @@ func (o *order) UnmarshalJSON(raw []byte) error {
 //go:embed scenario.schema.json
 var schemaFile []byte
 
-// fileSchema is that of an object with scenarios.
+// fileSchema is the schema of an object with scenarios.
 var fileSchema = sync.OnceValue(func() *jsonschema.Schema {
 	const name = "scenario.schema.json"
 	tree, err := jsonschema.UnmarshalJSON(bytes.NewReader(schemaFile))
@@ -236,10 +236,10 @@ var fileSchema = sync.OnceValue(func() *jsonschema.Schema {
 	return c.MustCompile(name + "#/$defs/file")
 })
 
-// Read reads the scenarios of a file: one, a list of them, or an object with them in
-// scenarios. It is JSON if its name ends in .json, else YAML, of which JSON is a part. The
-// error tells all mistakes. Scenarios with mistakes are among those returned, see
-// [Scenario.Faults]; a mistake of the file itself is that of a scenario with the file's name.
+// Read reads the scenarios of a file: one, a list, or an object with the key scenarios. It is JSON
+// if its name ends in .json, else YAML, which includes JSON. The error lists all mistakes.
+// Scenarios with mistakes are also returned, see [Scenario.Faults]. A mistake of the file itself
+// belongs to a scenario with the file's name.
 func Read(name string, data []byte) ([]Scenario, error) {
 	f := &file{name: name}
 	if err := f.parse(data); err != nil {
@@ -260,13 +260,13 @@ func Read(name string, data []byte) ([]Scenario, error) {
 	return f.list, errors.Join(faults...)
 }
 
-// file is a file that is read.
+// file is a file while it is read.
 type file struct {
 	name string
 	list []Scenario
 }
 
-// fault notes a mistake at that place of the file, as JSON pointers have it.
+// fault records a mistake at that JSON pointer in the file.
 func (f *file) fault(at []string, format string, args ...any) {
 	s, where := (*Scenario)(nil), f.name
 	if len(at) > 1 && at[0] == "scenarios" {
@@ -298,7 +298,7 @@ func (f *file) fault(at []string, format string, args ...any) {
 	s.Faults = append(s.Faults, where+": "+fmt.Sprintf(format, args...))
 }
 
-// parse reads what has the right form.
+// parse reads a file whose form is valid.
 func (f *file) parse(data []byte) error {
 	tree, err := treeOf(data, filepath.Ext(f.name))
 	if err != nil {
@@ -345,20 +345,20 @@ func scenarioAt(i int, field ...string) []string {
 	return append([]string{"scenarios", strconv.Itoa(i)}, field...)
 }
 
-// treeOf reads JSON or YAML to maps, lists, texts, and numbers as they are written.
+// treeOf reads JSON or YAML into maps, lists, texts, and numbers as written.
 func treeOf(data []byte, ext string) (tree any, err error) {
 	data = bytes.TrimPrefix(data, []byte("\ufeff")) // editors on Windows write it
 	if !strings.EqualFold(ext, ".json") && !json.Valid(data) {
 		if data, err = yamltext.JSON(data); err != nil {
 			return nil, fmt.Errorf("no YAML: %w", err)
 		}
-	} else if err := strict.Unmarshal(data, new(any)); err != nil { // finds names that are there twice
+	} else if err := strict.Unmarshal(data, new(any)); err != nil { // finds duplicate names
 		return nil, fmt.Errorf("no JSON: %w", err)
 	}
 	return jsonschema.UnmarshalJSON(bytes.NewReader(data))
 }
 
-// violations tells in what the file is not as its schema has it.
+// violations records where the file violates its schema.
 func (f *file) violations(e *jsonschema.ValidationError) {
 	switch k := e.ErrorKind.(type) {
 	case *kind.AdditionalProperties:
@@ -383,7 +383,7 @@ func (f *file) violations(e *jsonschema.ValidationError) {
 	}
 }
 
-// check finds what no schema can, and completes the events.
+// check finds mistakes that a schema cannot express, and completes the events.
 func (f *file) check(n int, s *Scenario) {
 	conversations := map[string]bool{}
 	for i := range s.Steps {
@@ -391,7 +391,7 @@ func (f *file) check(n int, s *Scenario) {
 			conversations[d.Event.Conversation] = true
 		}
 	}
-	var events []*Event // that are no redelivery
+	var events []*Event // without redeliveries
 	for i := range s.Steps {
 		step := &s.Steps[i]
 		ids, at := map[string]bool{}, scenarioAt(n, "steps", strconv.Itoa(i))
@@ -406,7 +406,7 @@ func (f *file) check(n int, s *Scenario) {
 	}
 }
 
-// checkStep looks at what a step, or a part of one, names.
+// checkStep checks the names that a step, or part of one, refers to.
 func (f *file) checkStep(s *Scenario, step *Step, at []string, ids, conversations map[string]bool) {
 	fault := func(field, format string, args ...any) {
 		f.fault(append(slices.Clone(at), strings.Split(field, "/")...), format, args...)
@@ -435,9 +435,9 @@ func (f *file) checkStep(s *Scenario, step *Step, at []string, ids, conversation
 	}
 }
 
-// nearest suggests what a misspelt placeholder may be.
+// nearest suggests the placeholder that a misspelt one may mean.
 func nearest(reply, word string) string {
-	const most = 80 // of what is compared
+	const most = 80 // characters compared
 	whole, word := spelling.Plain(reply[1:min(len(reply)-1, most)]), spelling.Plain(word[:min(len(word), most)])
 	near := spelling.Nearest(placeholders(), func(name string) (edits int, ok bool) {
 		name = spelling.Plain(name)
@@ -450,8 +450,8 @@ func nearest(reply, word string) string {
 	return "; did you mean <" + strings.Join(near, "> or <") + ">?"
 }
 
-// complete says of the events of a step what the file leaves out. A redelivery has it of the
-// last activity before it, or beside it, with its id or, without one, of its type.
+// complete fills in what the file omits in the events of a step. A redelivery copies the last
+// activity before or beside it with its id or, without an id, of its type.
 func (f *file) complete(step *Step, at []string, events []*Event) []*Event {
 	all := step.Deliveries()
 	for i, d := range all {
@@ -490,13 +490,13 @@ func (f *file) complete(step *Step, at []string, events []*Event) []*Event {
 	return events
 }
 
-// repeats reports whether the event can be the other one, delivered again.
+// repeats reports whether the event can be a redelivery of other.
 func (e *Event) repeats(other *Event) bool {
 	return other.Conversation == e.Conversation && (e.ID == "" && other.Type == e.Type || e.ID != "" && other.ID == e.ID)
 }
 
-// Writes reports whether the text is in anything of the scenario that can become a reply:
-// what the model writes, what actions give back, what people say, or what was there before.
+// Writes reports whether the text appears anywhere in the scenario that can become a reply: in
+// model answers, action results, what people say, or earlier state.
 func (s *Scenario) Writes(text string) bool {
 	parts := []any{s.Seed}
 	for i := range s.Steps {
@@ -511,7 +511,7 @@ func (s *Scenario) Writes(text string) bool {
 	return strings.Contains(written, once) || strings.Contains(written, twice[1:len(twice)-1])
 }
 
-// angles undoes what some writers of JSON do to < and >, also in JSON within JSON.
+// angles undoes the escaping of < and > by some JSON writers, also in JSON within JSON.
 var angles = strings.NewReplacer(`\\u003c`, "<", `\\u003C`, "<", `\\u003e`, ">", `\\u003E`, ">", `\u003c`, "<", `\u003e`, ">")
 
 func asJSON(v any) string {
@@ -524,8 +524,8 @@ func asJSON(v any) string {
 	return strings.TrimSuffix(out.String(), "\n")
 }
 
-// Write writes scenarios as YAML that [Read] reads: one alone as it is, several as a list.
-// What is not set is left out.
+// Write writes scenarios as YAML that [Read] reads: one as it is, several as a list. Unset fields
+// are left out.
 func Write(list []Scenario) ([]byte, error) {
 	if len(list) == 1 {
 		return yamltext.Write(list[0])
@@ -533,9 +533,9 @@ func Write(list []Scenario) ([]byte, error) {
 	return yamltext.Write(map[string]any{"scenarios": list})
 }
 
-// sayings are the texts of the bot for which a word in <…> stands. Those without a text
-// here are looked at otherwise. What a sentence says more than its beginning is for
-// the bot to word.
+// sayings are the bot's own texts, each with the word in <…> that stands for it. Words without a
+// text here are checked in other ways. Only the beginning of a text must match; the bot may word
+// the rest.
 var sayings = []struct {
 	word string
 	form *regexp.Regexp
@@ -554,7 +554,7 @@ var sayings = []struct {
 	{"too_many_steps", regexp.MustCompile(`^Sorry, (this took too many steps|I was going in circles|this would cost more than I may spend|` +
 		`answering that would take too many messages)`)},
 	{"welcome", regexp.MustCompile(`^Hello, I am `)},
-	{"fallback", regexp.MustCompile(`^Sorry, `)}, // at last, for the apologies without a word of their own
+	{"fallback", regexp.MustCompile(`^Sorry, `)}, // last, for apologies without their own word
 }
 
 func placeholders() (words []string) {
@@ -566,7 +566,7 @@ func placeholders() (words []string) {
 
 var placeholderForm = regexp.MustCompile(`(?s)^<([a-zA-Z][a-zA-Z_]*)\b([^<>]*)>$|^<approval_card([\s:].*)>$`)
 
-// wordOf is the first word of a reply that is all in <…>, else "".
+// wordOf is the first word of a reply that is entirely in <…>, else "".
 func wordOf(reply string) string {
 	word, _ := split(reply)
 	return word
@@ -577,14 +577,14 @@ func split(reply string) (word, rest string) {
 	switch {
 	case m == nil:
 		return "", ""
-	case m[1] == "": // the values of a card may hold anything
+	case m[1] == "": // the values of a card may be anything
 		return "approval_card", m[3]
 	}
 	return m[1], m[2]
 }
 
-// Placeholder reads a reply in <…>: its word and what stands behind that, and whether the
-// word stands for a text. Where the reply is a text itself the word is "".
+// Placeholder reads a reply in <…>: its word, what follows it, and which texts it stands for. If
+// the reply is a literal text, the word is "".
 func Placeholder(reply string) (word, rest string, means func(text string) bool) {
 	word, rest = split(reply)
 	if !slices.Contains(placeholders(), word) {
@@ -596,7 +596,7 @@ func Placeholder(reply string) (word, rest string, means func(text string) bool)
 	}
 }
 
-// placeholderOf is the word that stands for a text of the bot's own, "" for any other.
+// placeholderOf is the word that stands for one of the bot's own texts, "" for any other.
 func placeholderOf(text string) string {
 	for _, s := range sayings {
 		if s.form != nil && s.form.MatchString(text) {

@@ -1,8 +1,7 @@
-// Package eval measures how well a model plans: it gives a planner utterances of which
-// is known what should be done, and counts what it gets right, what it does that nobody
-// asked for, and what that takes. Nothing that is planned is run, so it needs actions but
-// no bot, and a prompt, a planner or a model can be judged, alone or beside another, before
-// it ships.
+// Package eval measures how well a model plans. It gives a planner utterances with known right
+// plans, and counts what it gets right, what it does that nobody asked for, and what that costs. It
+// runs no plan, so it needs actions but no bot. You can evaluate a prompt, a planner or a model,
+// alone or against another, before it ships.
 //
 // [Read] reads the utterances from YAML:
 //
@@ -18,24 +17,24 @@
 //	    want: say                           # no action
 //	  - name: and eggs
 //	    lang: en
-//	    history:                            # what came before, the oldest first
+//	    history:                            # earlier turns, oldest first
 //	      - say: Add milk to the groceries.
 //	        did: [{addItem: {list: groceries, item: milk}}]
 //	        reply: Added milk.
-//	    lists: {groceries: [milk]}          # the lists that are there
+//	    lists: {groceries: [milk]}          # the existing lists
 //	    say: And eggs!
 //	    want:
 //	      - addItem: {list: groceries, item: eggs}
-//	    or:                                 # other plans that are as right
+//	    or:                                 # other plans that are equally right
 //	      - - findItem: {item: eggs}
 //	        - addItem: {list: groceries, item: eggs}
 //	    unwanted: [createList, deleteList]  # none: every action that is not wanted
 //
-// Entities are compared as values: texts without regard to case and to the white space
-// around them, numbers as numbers. A * in a text stands for anything, and a list, where the
-// action does not take one, for any of its values. An entity that is not wanted has to be
-// left out, empty or its default. Where the action takes a time, beside RFC 3339 there are
-// "today 18:30" and "tomorrow 09:00", in UTC, and "in 10m", give or take two minutes.
+// Entities are compared as values: texts ignoring case and surrounding white space, numbers as
+// numbers. A * in a text matches anything. A list, if the action does not take one, matches any of
+// its values. An entity that is not wanted must be absent, empty or its default. If the action
+// takes a time, you can write RFC 3339, "today 18:30" and "tomorrow 09:00" in UTC, and "in 10m",
+// give or take two minutes.
 package eval
 
 import (
@@ -61,16 +60,15 @@ import (
 	"github.com/planbot-go/planbot/state"
 )
 
-// testCase is an utterance and what should be planned for it.
+// testCase is an utterance and the plan expected for it.
 type testCase struct {
 	Name, Lang string
-	History    []prompts.Turn // what came before, the oldest first
-	Lists      []lists.List   // that are there
+	History    []prompts.Turn // earlier turns, oldest first
+	Lists      []lists.List   // the existing lists
 	Say        string
-	// Want are the plans that are right, each as the DOs in it. One without any only says
-	// something.
+	// Want are the right plans, each as its DOs. A plan without DOs only says something.
 	Want [][]plan.Command
-	// Unwanted are the actions that do harm here. None: all that are not wanted.
+	// Unwanted are the actions that do harm here. None: every action that is not wanted.
 	Unwanted []string
 }
 
@@ -91,9 +89,8 @@ func (c *testCase) turn() *actions.Turn {
 	return turn
 }
 
-// Read reads the cases of a file, in their order. Each of the registries has to have the
-// actions that a case names, with such entities. The faults of all cases are in the one
-// error, a line each, with the file's name and the case.
+// Read reads the cases of a file, in order. Every registry must have the actions and entities that
+// a case names. The error lists the faults of all cases, one per line, with the file and case.
 func Read(file string, text []byte, registries ...*actions.Registry) ([]testCase, error) {
 	raw, err := yamltext.JSON(text)
 	if fault, ok := errors.AsType[*yamltext.Error](err); ok {
@@ -127,8 +124,7 @@ func Read(file string, text []byte, registries ...*actions.Registry) ([]testCase
 	return cases, errors.Join(faults...)
 }
 
-// decode reads JSON that may have no other fields, and says in the words of YAML what is
-// wrong with it.
+// decode reads JSON without unknown fields, and describes errors in YAML terms.
 func decode(raw []byte, into any) error {
 	dec := json.NewDecoder(bytes.NewReader(raw))
 	dec.DisallowUnknownFields()
@@ -144,7 +140,7 @@ func decode(raw []byte, into any) error {
 	return nil
 }
 
-// call is a DO as the file has it: the name of an action, or a mapping of it to its entities.
+// call is a DO as the file has it: an action name, or a mapping from it to its entities.
 type call plan.Command
 
 // UnmarshalJSON reads either form.
@@ -187,7 +183,7 @@ func (w *wish) UnmarshalJSON(raw []byte) error {
 	return nil
 }
 
-// readCase reads a case, and says what is wrong with it.
+// readCase reads a case and says what is wrong with it.
 func readCase(raw []byte, registries []*actions.Registry) (c testCase, wrong []error) {
 	var in struct {
 		Name    string `json:"name"`
@@ -256,7 +252,7 @@ func readCase(raw []byte, registries []*actions.Registry) (c testCase, wrong []e
 	return c, wrong
 }
 
-// exchange is a turn before the one that is judged, as a bot keeps it.
+// exchange is an earlier turn, as a bot stores it.
 func exchange(said string, did []plan.Command, reply string) prompts.Turn {
 	if reply != "" {
 		did = append(did, plan.Command{Kind: plan.Say, Response: reply})
@@ -268,7 +264,7 @@ func exchange(said string, did []plan.Command, reply string) prompts.Turn {
 	return prompts.Turn{Messages: messages}
 }
 
-// known says why the action or an entity of the call is not known to all registries.
+// known says why not all registries know the action or an entity of the call.
 func known(c plan.Command, registries []*actions.Registry) error {
 	for _, registry := range registries {
 		action, ok := registry.Lookup(c.Action)
@@ -291,20 +287,20 @@ func known(c plan.Command, registries []*actions.Registry) error {
 	return nil
 }
 
-// takes reports whether an entity of that name may mean something to the action.
+// takes reports whether the action may use an entity of that name.
 func takes(schema *jsonschema.Schema, entity string) bool {
 	more := schema.AdditionalProperties
 	return schema.Properties[entity] != nil || len(schema.PatternProperties) > 0 || more != nil && more.Not == nil
 }
 
-// judge says in the result how good its plan is, by that of the wanted plans which it comes
-// closest to. asked is when the model was asked, for times that are wanted.
+// judge rates a plan against the closest of the wanted plans and stores the rating in r. asked is
+// when the model was asked, for wanted times.
 func (c *testCase) judge(p plan.Plan, registry *actions.Registry, asked time.Time, r *result) {
 	came := slices.DeleteFunc(slices.Clone(p.Commands), func(c plan.Command) bool { return c.Kind != plan.Do })
 	best := -1
 	for _, want := range c.Want {
 		rank, found, same := 0, 0, true
-		for _, call := range came { // in their order
+		for _, call := range came { // in order
 			if found == len(want) || call.Action != want[found].Action {
 				continue
 			}
@@ -325,8 +321,8 @@ func (c *testCase) judge(p plan.Plan, registry *actions.Registry, asked time.Tim
 	}
 }
 
-// unwanted are the calls that are more than is wanted and do harm: those of an action
-// that is wanted less often, or that is listed as unwanted, or any where nothing is.
+// unwanted are the calls beyond what is wanted that do harm: calls of a wanted action made too
+// often, of one listed as unwanted, or of any action if none is listed.
 func (c *testCase) unwanted(came, want []plan.Command) (unwanted []string) {
 	left := map[string]int{}
 	for _, call := range want {
@@ -344,15 +340,15 @@ func (c *testCase) unwanted(came, want []plan.Command) (unwanted []string) {
 	return unwanted
 }
 
-// leeway is how far a time may be from one that counts from now.
+// leeway is how far off a time relative to now may be.
 const leeway = 2 * time.Minute
 
-// comparison compares what came with what is wanted.
+// comparison compares a plan with what is wanted.
 type comparison struct {
 	asked time.Time // when the model was asked
 }
 
-// call reports whether the action was called with the entities that are wanted.
+// call reports whether the action was called with the wanted entities.
 func (c comparison) call(action *actions.Action, want, got map[string]any) bool {
 	if checked, err := action.Check(got); err == nil { // as the action would get them
 		got = checked
@@ -374,7 +370,7 @@ func (c comparison) object(want, got map[string]any, schema *jsonschema.Schema) 
 	return true
 }
 
-// value compares a value. A list that the schema does not ask for are alternatives.
+// value compares a value. A list lists alternatives, unless the schema asks for a list.
 func (c comparison) value(want, got any, schema *jsonschema.Schema) bool {
 	switch want := want.(type) {
 	case []any:
@@ -404,12 +400,12 @@ func (c comparison) value(want, got any, schema *jsonschema.Schema) bool {
 	return sameScalar(want, got)
 }
 
-// sameScalar compares numbers as numbers, and all else as texts.
+// sameScalar compares numbers as numbers, and everything else as text.
 func sameScalar(want, got any) bool {
 	switch got.(type) {
 	case string, json.Number, bool:
 	default:
-		return false // left out, or a list or an object
+		return false // missing, or a list or an object
 	}
 	_, wantText := want.(string)
 	_, gotText := got.(string)
@@ -421,7 +417,7 @@ func sameScalar(want, got any) bool {
 	return matches(fmt.Sprint(want), fmt.Sprint(got))
 }
 
-// matches compares texts; a * in the wanted one is any text.
+// matches compares texts; a * in the wanted text matches any text.
 func matches(want, text string) bool {
 	parts := strings.Split(strings.TrimSpace(want), "*")
 	for i := range parts {
@@ -430,7 +426,7 @@ func matches(want, text string) bool {
 	return regexp.MustCompile("(?is)^" + strings.Join(parts, ".*") + "$").MatchString(strings.TrimSpace(text))
 }
 
-// time compares times; what is no time is compared as the text that it is.
+// time compares times. What is not a time is compared as text.
 func (c comparison) time(want string, got any) bool {
 	at, slack, isTime := moment(want, c.asked)
 	if !isTime {
@@ -492,7 +488,7 @@ func wantsList(schema *jsonschema.Schema) bool {
 	return schema != nil && (schema.Type == "array" || slices.Contains(schema.Types, "array"))
 }
 
-// read takes what came: a plan, a plan that cannot run, or no answer.
+// read stores the outcome: a plan, a plan that cannot run, or no answer.
 func (r *result) read(p plan.Plan, err error) {
 	fault, isPlan := errors.AsType[*plan.Fault](err)
 	switch {

@@ -14,49 +14,49 @@ import (
 	"github.com/planbot-go/planbot/planner/plan"
 )
 
-// Report is what came of a run. Its JSON is what bottest eval --json prints.
+// Report is the outcome of a run. bottest eval --json prints it as JSON.
 type Report struct {
-	Asked int `json:"asked"` // plans, of all sides
-	Of    int `json:"of"`    // those that were to be asked for
-	// Stop says why the run ended before it was through: "limit", [Config].Limit is used up;
-	// "interrupted", the context ended; "refused", the model's server takes no calls (a wrong
-	// key, no money left); "silent", the model gave no answer to five plans in a row.
+	Asked int `json:"asked"` // plans so far, of all sides
+	Of    int `json:"of"`    // plans in the whole run
+	// Stop says why the run ended early. "limit": [Config].Limit is used up. "interrupted": the
+	// context ended. "refused": the model's server accepts no calls (a wrong key, no money left).
+	// "silent": the model did not answer for five plans in a row.
 	Stop  string       `json:"stop,omitempty"`
 	Sides []sideReport `json:"sides"`
-	Spent usage        `json:"spent"` // also for plans that were stopped half-way
+	Spent usage        `json:"spent"` // includes plans that were stopped half-way
 
 	cases []testCase
 }
 
-// sideReport is what came of one side.
+// sideReport is the outcome of one side.
 type sideReport struct {
 	Name      string   `json:"name"`
 	About     string   `json:"about"`
 	All       row      `json:"all"`
-	Languages []row    `json:"languages"` // in the order in which the file has them
+	Languages []row    `json:"languages"` // in the order of the file
 	Results   []result `json:"results"`
 }
 
-// row is one line of the table: how good the plans of a language are, or all, and what they
-// take.
+// row is one line of the table: how good the plans of one language, or all, are, and what they
+// cost.
 type row struct {
 	Lang     string `json:"lang,omitempty"` // "": all
 	Asked    int    `json:"asked"`
 	NoAnswer int    `json:"noAnswer,omitempty"` // the model failed: these plans are not valid
-	// Valid, Action and Entities are shares of the plans: that could run, that have the
-	// right actions, and that have these with the right entities. Unwanted is the share
-	// that would do what nobody asked for.
+	// Valid, Action and Entities are shares of the plans: those that could run, those with the
+	// right actions, and those with the right actions and entities. Unwanted is the share that
+	// would do what nobody asked for.
 	Valid    float64 `json:"valid"`
 	Action   float64 `json:"action"`
 	Entities float64 `json:"entities"`
 	Unwanted float64 `json:"unwanted"`
-	// Calls and Tokens are means for one plan, P50 and P95 seconds for one plan with all
-	// its calls.
+	// Calls and Tokens are means per plan. P50 and P95 are seconds per plan, including all its
+	// calls.
 	Calls  float64 `json:"modelCalls"`
 	Tokens float64 `json:"tokens"`
 	P50    float64 `json:"p50"`
 	P95    float64 `json:"p95"`
-	// Cost is that of all plans; 0 where no price is known.
+	// Cost is the cost of all plans; 0 if the price is unknown.
 	Cost float64 `json:"cost"`
 }
 
@@ -64,21 +64,21 @@ type row struct {
 type result struct {
 	Case string `json:"case"`
 	Lang string `json:"lang"`
-	// Plan is what came, a line for each command.
+	// Plan is the plan, one line per command.
 	Plan []string `json:"plan,omitempty"`
-	// Valid says that there is a plan that could run.
+	// Valid says that the plan could run.
 	Valid bool `json:"valid"`
-	// Action says that the plan has the wanted actions, in their order, and none that is
-	// unwanted; Entities that they are called with the wanted entities, too: all is right.
+	// Action says that the plan has the wanted actions in order and no unwanted one. Entities says
+	// that they also have the wanted entities: the plan is all right.
 	Action   bool `json:"action"`
 	Entities bool `json:"entities"`
-	// Unwanted are the actions of the plan that it should not have.
+	// Unwanted are the plan's actions that it should not have.
 	Unwanted []string `json:"unwanted,omitempty"`
-	// NoAnswer says that the model failed, so that there is nothing to judge.
+	// NoAnswer says that the model failed, so there is nothing to judge.
 	NoAnswer bool `json:"noAnswer,omitempty"`
-	// Fault is why there is no plan that could run.
+	// Fault says why no plan could run.
 	Fault string `json:"fault,omitempty"`
-	// Refused are the faults of the answers that could not be used.
+	// Refused are the faults of the unusable answers.
 	Refused []plan.FaultKind `json:"refused,omitempty"`
 	Usage   usage            `json:"usage"`
 	Took    float64          `json:"took"` // seconds
@@ -105,7 +105,7 @@ func (s *sideReport) count() {
 	}
 }
 
-// rowOf counts the results of a language, or all for "".
+// rowOf counts the results of a language; "": all.
 func rowOf(lang string, results []result) row {
 	out := row{Lang: lang}
 	var took []float64
@@ -134,16 +134,16 @@ func rowOf(lang string, results []result) row {
 		*mean = rounded(*mean / float64(max(1, out.Asked)))
 	}
 	out.Cost = rounded(out.Cost)
-	if slices.Sort(took); len(took) > 0 { // the least time that so many of a hundred took at most
+	if slices.Sort(took); len(took) > 0 { // nearest-rank percentile
 		out.P50, out.P95 = took[(len(took)*50+99)/100-1], took[(len(took)*95+99)/100-1]
 	}
 	return out
 }
 
-// rounded leaves out the digits that floating point leaves behind, and nobody measured.
+// rounded drops digits that only come from floating point.
 func rounded(f float64) float64 { return math.Round(f*1e8) / 1e8 }
 
-// Score is the share of plans that are all right, of the side that has the least.
+// Score is the lowest share of all-right plans among the sides.
 func (r *Report) Score() float64 {
 	least := 1.0
 	for i := range r.Sides {
@@ -152,8 +152,7 @@ func (r *Report) Score() float64 {
 	return least
 }
 
-// Print writes the table and, below it, each plan that is not all right beside what was
-// wanted.
+// Print writes the table and, below it, each plan that is not all right beside what was wanted.
 func (r *Report) Print(w io.Writer) error {
 	var out strings.Builder
 	for i := range r.Sides {
@@ -187,7 +186,7 @@ func (r *Report) Print(w io.Writer) error {
 	return err
 }
 
-// table has the languages, then all; of each the sides.
+// table lists the languages, then all; each with its sides.
 func (r *Report) table(out *strings.Builder) {
 	const form = "%-3s  %s  %5v  %5s  %6s  %8s  %8s  %5s  %6s  %6s  %6s  %8s\n"
 	label := func(name string) string {
@@ -218,7 +217,7 @@ func (r *Report) table(out *strings.Builder) {
 	}
 }
 
-// failures lists the cases that a side did not get right each time.
+// failures lists the cases that a side did not always get right.
 func (r *Report) failures(out *strings.Builder) {
 	for i := range r.cases {
 		c := &r.cases[i]
@@ -248,8 +247,8 @@ func (r *Report) failures(out *strings.Builder) {
 	}
 }
 
-// outcomes are what a side planned for a case, and whether any of it is not right. The
-// same outcome is told once.
+// outcomes are what a side planned for a case, and whether any of it is wrong. Each distinct
+// outcome is listed once.
 func (s *sideReport) outcomes(name string) (lines []string, wrong bool) {
 	times := map[string]int{}
 	for i := range s.Results {
@@ -273,7 +272,7 @@ func (s *sideReport) outcomes(name string) (lines []string, wrong bool) {
 	return lines, wrong
 }
 
-// told is what came and what is wrong with it.
+// told describes a plan and what is wrong with it.
 func (r *result) told() string {
 	lines := make([]string, len(r.Plan))
 	for i, line := range r.Plan {
@@ -289,7 +288,7 @@ func (r *result) told() string {
 	return text
 }
 
-// clipped is the beginning of a line that is too long to be read; the JSON has all of it.
+// clipped shortens a line that is too long to read; the JSON has all of it.
 func clipped(line string) string {
 	const limit = 160
 	if runes := []rune(line); len(runes) > limit {
@@ -298,7 +297,7 @@ func clipped(line string) string {
 	return line
 }
 
-// show is a plan, a line for each command.
+// show formats a plan, one line per command.
 func show(p plan.Plan) []string {
 	var lines []string
 	for _, c := range p.Commands {
@@ -330,10 +329,10 @@ func showValue(value any) string {
 	return printable(string(raw))
 }
 
-// quoted is a text in quotes, with nothing that a terminal obeys.
+// quoted quotes a text, without control sequences for a terminal.
 func quoted(text string) string { return strconv.QuoteToGraphic(text) }
 
-// printable is a line of text with nothing that a terminal obeys.
+// printable is a line of text without control sequences for a terminal.
 func printable(text string) string {
 	inQuotes := quoted(text)
 	return strings.ReplaceAll(inQuotes[1:len(inQuotes)-1], `\"`, `"`)

@@ -13,36 +13,35 @@ import (
 	"github.com/planbot-go/planbot/planner/plan"
 )
 
-// Side is a planner that is judged, with the actions that it may plan.
+// Side is a planner to evaluate, with the actions that it may plan.
 type Side struct {
 	Name    string // such as "a"
-	About   string // what it is made of, for people
+	About   string // what it consists of, for people
 	Planner interface {
 		Plan(ctx context.Context, turn *actions.Turn) (plan.Plan, error)
 	}
 	Actions *actions.Registry
 }
 
-// Config says what is asked of whom. Cases and Sides are required; the zero value of
-// every other field is a working default.
+// Config configures a run. Cases and Sides are required; the zero value of every other field is a
+// working default.
 type Config struct {
 	Cases []testCase
-	// Sides are asked one after the other, case by case, so that what there is when the
-	// run is stopped can be compared. The first one is what others are compared with.
+	// Sides are asked in turn, case by case, so the results of a stopped run can be compared. The
+	// first one is the baseline.
 	Sides []Side
-	// Times is how often each case is asked. 0: once.
+	// Times is how many times each case is asked. 0: once.
 	Times int
-	// Concurrency is how many cases are asked at once. 0: one. With more, latencies are
-	// those of a model under load.
+	// Concurrency is how many cases are asked at once. 0: one. With more, latencies are those of a
+	// model under load.
 	Concurrency int
-	// Timeout bounds one plan, with all calls of the model for it. 0: two minutes.
+	// Timeout limits one plan, including all its model calls. 0: two minutes.
 	Timeout time.Duration
-	// Limit bounds what all sides together may cost: no model is asked again once that is
-	// used, in plans that ended and in those under way. Calls that are under way then end
-	// as they do, which are at most Concurrency.
+	// Limit limits the cost of all sides together, counting finished and running plans. Once it is
+	// used up, no model is asked again. Running calls, at most Concurrency, still finish.
 	Limit actions.Budget
-	// Progress is told how many of all plans there are, at first none. It may be called by several
-	// goroutines, one at a time. nil: nobody is.
+	// Progress is called with the number of finished plans, at first 0, and the total. Several
+	// goroutines may call it, one at a time. nil: not called.
 	Progress func(done, all int)
 }
 
@@ -57,14 +56,14 @@ const (
 const (
 	// maxPlans bounds the plans of a run.
 	maxPlans = 1_000_000
-	// patience is how many plans in a row may get no answer before a side is given up: each may
-	// have cost all tries of the model.
+	// patience is how many plans in a row may go unanswered before a side is given up. Each may
+	// have used all retries of the model.
 	patience = 5
 )
 
-// Run asks for all plans and judges them. It returns what there is when it is stopped, too;
-// the error is that of the Config, without a report, or of a model's server that refuses
-// every call or gives no answers any more, with the report of what was before.
+// Run asks for all plans and judges them. If it is stopped, it returns the results so far. An error
+// about the Config comes without a report. If the model's server refuses every call or stops
+// answering, the error comes with the report up to then.
 func Run(ctx context.Context, cfg Config) (*Report, error) {
 	if len(cfg.Cases) == 0 || len(cfg.Sides) == 0 {
 		return nil, errors.New("eval config: no Cases or no Sides")
@@ -104,13 +103,13 @@ func newReport(r *run) *Report {
 	return report
 }
 
-// run is a run under way.
+// run is a run in progress.
 type run struct {
 	cfg    Config
 	cancel context.CancelFunc
 
 	mu      sync.Mutex
-	next    int       // place of what is to be asked next
+	next    int       // index of what to ask next
 	results []*result // by case, time and side; nil: not asked
 	done    int
 	spent   actions.Usage
@@ -120,7 +119,7 @@ type run struct {
 	unanswered []int // plans in a row, by side
 }
 
-// take returns the place of the next case, -1 when there is none.
+// take returns the index of the next case, or -1 if there is none.
 func (r *run) take() int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -132,7 +131,7 @@ func (r *run) take() int {
 	return first
 }
 
-// askSides asks all sides for a plan, and reports whether to go on.
+// askSides asks all sides for a plan, and reports whether to continue.
 func (r *run) askSides(ctx context.Context, first int) bool {
 	each := first / len(r.cfg.Sides)
 	for i := range r.cfg.Sides {
@@ -148,7 +147,7 @@ func (r *run) askSides(ctx context.Context, first int) bool {
 	return true
 }
 
-// over is why there may be no other plan, "" when there may be.
+// over says why no more plans may be asked for, or "".
 func (r *run) over(ctx context.Context) string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -163,14 +162,14 @@ func (r *run) over(ctx context.Context) string {
 	return ""
 }
 
-// afford says whether the limit is used up. The caller holds mu.
+// afford returns an error if the limit is used up. The caller holds mu.
 func (r *run) afford() error {
 	whole := actions.Turn{Usage: r.spent, Budget: r.cfg.Limit}
 	return whole.Afford()
 }
 
-// ask asks one side for one plan, and says why there may be no other. There is no result of
-// what was stopped half-way.
+// ask asks one side for one plan, and says why no more may follow. A plan that was stopped half-way
+// has no result.
 func (r *run) ask(ctx context.Context, c *testCase, first, side int) (stop string, err error) {
 	timed, cancel := context.WithTimeout(ctx, r.cfg.Timeout)
 	defer cancel()
@@ -180,7 +179,7 @@ func (r *run) ask(ctx context.Context, c *testCase, first, side int) (stop strin
 	began := time.Now()
 	p, err := r.cfg.Sides[side].Planner.Plan(timed, turn)
 	came := &result{Case: c.Name, Lang: c.Lang, Took: rounded(time.Since(began).Seconds()), Usage: usage(turn.Usage)}
-	_ = meter(turn.Usage) // with that of the last call; the next plan asks what is left
+	_ = meter(turn.Usage) // counts the last call; the next plan checks the limit
 	if stop := reason(ctx, err); stop != "" {
 		return stop, err
 	}
@@ -203,7 +202,7 @@ func (r *run) ask(ctx context.Context, c *testCase, first, side int) (stop strin
 	return "", nil
 }
 
-// reason says whether the failure of one plan is the end of the run.
+// reason says whether the failure of one plan ends the run.
 func reason(ctx context.Context, err error) string {
 	fault, _ := errors.AsType[*models.Error](err)
 	budget, _ := errors.AsType[*actions.BudgetError](err)
@@ -220,8 +219,8 @@ func reason(ctx context.Context, err error) string {
 	return ""
 }
 
-// meter counts what one plan has used since it was last asked, and says whether the limit
-// leaves anything to it.
+// meter adds up what one plan has used since the last call, and returns an error if the limit
+// leaves it nothing.
 func (r *run) meter() func(used actions.Usage) error {
 	var counted actions.Usage
 	return func(used actions.Usage) error {
@@ -242,7 +241,7 @@ func (r *run) progress() {
 	}
 }
 
-// end stops the run. Only the first reason counts; an error ends the others' calls.
+// end stops the run. Only the first reason counts; an error cancels the other calls.
 func (r *run) end(stop string, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -261,8 +260,8 @@ func (r *run) end(stop string, err error) {
 	r.cancel()
 }
 
-// textOfFault is the error with what the server said: whoever evaluates a model wants to
-// know.
+// textOfFault is the error including what the server said, which people evaluating a model want to
+// see.
 func textOfFault(err error) string {
 	text := err.Error()
 	if fault, ok := errors.AsType[*models.Error](err); ok && fault.Said != "" {

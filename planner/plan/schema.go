@@ -536,7 +536,7 @@ func objectText(s *jsonschema.Schema) string {
 }
 
 // propertyOrder is the order of the Go fields or, for a schema read from a file, the required
-// properties first and then the others, each by name.
+// properties first and then the others by name.
 func propertyOrder(s *jsonschema.Schema) []string {
 	if len(s.PropertyOrder) > 0 {
 		return s.PropertyOrder
